@@ -1,0 +1,108 @@
+// Package quorum grants leases by majority vote of independent lock nodes.
+//
+// A lease is a key that more than half of the nodes have promised to one token
+// until a time. It is worth what clocks are worth: two processes can believe
+// in one lease when clocks or schedulers misbehave badly enough. So nothing
+// here guards stock: the compare-and-set of package ledger does. A lease keeps
+// processes out of each other's way.
+//
+// After: the sharded lock on Redis and HBase (sources, A), the highly
+// available Redis lock (B), and Redis's own description of Redlock.
+package quorum
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Node is one lock server. All methods are safe for concurrent use and return
+// soon after ctx ends. An error means that nobody knows whether the node did
+// what was asked; asking again is always safe.
+//
+// A node keeps a marker for each sale: the node's own run id, and the node time
+// from which it votes. A node whose marker is missing or bears another run id
+// may have lost promises that it gave (restarted empty or from old data, failed
+// over, flushed). It then writes a marker that begins to vote MaxTTL from now,
+// when whatever it promised has run out, and abstains until then.
+type Node interface {
+	// Name is the node's address as the sale's file gives it.
+	Name() string
+
+	// Info says who the node is and what time it has.
+	Info(ctx context.Context) (Info, error)
+
+	// Mark writes the sale's marker. With a run id, the node votes at once, and
+	// only if that is still its run id (else ErrOtherRun): the caller read it
+	// when the sale could not have had leases. Without one, an absent or foreign
+	// marker is mended in the abstaining form and a good one is left alone.
+	Mark(ctx context.Context, marker, runID string) error
+
+	// Vote asks for every lease of a ballot in one step.
+	Vote(ctx context.Context, b Ballot) (Count, error)
+
+	// Release frees each lease that still has the ask's token, and returns how
+	// many had.
+	Release(ctx context.Context, asks []Ask) (int, error)
+
+	// List returns the leases whose keys begin with prefix, in order of keys,
+	// and the node's time.
+	List(ctx context.Context, prefix string) ([]Holding, error)
+
+	// Forget removes the sale's marker. Forgetting what is not there is no error.
+	Forget(ctx context.Context, marker string) error
+}
+
+// The bounds of a lease's ttl, and what a sale gets that names none.
+const (
+	MinTTL     = 2 * time.Second
+	DefaultTTL = 3 * time.Second
+	MaxTTL     = 10 * time.Second
+)
+
+// Info is what a node says of itself.
+type Info struct {
+	RunID string    // changes whenever the node may have lost its memory
+	Time  time.Time // by the node's own clock
+}
+
+// Ask is one lease that somebody wants, keeps or gives back.
+type Ask struct {
+	Key   string
+	Token string // random, without spaces: whoever has the same token is the same holder
+	Note  string // for readers: where the holder answers, how often it has renewed
+	Renew bool   // extend if the node still has it under this token; never take it anew
+}
+
+// Ballot is what one Vote asks of a node.
+type Ballot struct {
+	Marker string
+	TTL    time.Duration
+	Asks   []Ask
+}
+
+// Count is a node's answer to a ballot.
+type Count struct {
+	// Yes has an element for each ask: the key now is the token's for a ttl.
+	// Granting is idempotent by token: a lost reply asked again is a yes.
+	Yes []bool
+	// Holders has an element for each ask: who has it where Yes is false, and
+	// the zero Holding where nobody has.
+	Holders []Holding
+	// Abstained says that the node lost its memory and does not vote before
+	// VotesFrom; every Yes is false then.
+	Abstained bool
+	VotesFrom time.Time
+	Time      time.Time // the node's clock when it voted
+}
+
+// Holding is one lease as one node has it.
+type Holding struct {
+	Key   string
+	Token string
+	Note  string
+	Left  time.Duration // until the node forgets it
+}
+
+// ErrOtherRun says that a node is not the one whose run id the caller had read.
+var ErrOtherRun = errors.New("the lock node has restarted since it was asked")

@@ -1,0 +1,128 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Outcome is what became of a claim. The same words stand in the HTTP API, in
+// metrics and in reports.
+type Outcome string
+
+// Every claim has one of these outcomes.
+const (
+	Sold         Outcome = "sold"
+	Held         Outcome = "held"          // until paid or its deadline
+	SoldOut      Outcome = "sold_out"      // for good, unless the stock is raised
+	NoneNow      Outcome = "none_now"      // too few units are free at the moment
+	LimitReached Outcome = "limit_reached" // the user would pass the per-user limit
+	NotOpen      Outcome = "not_open"
+	Paused       Outcome = "paused"
+	Closed       Outcome = "closed"
+	NotEligible  Outcome = "not_eligible" // a rule said no
+	BadRequest   Outcome = "bad_request"
+	KeyReused    Outcome = "key_reused" // the key was used for another quantity
+	NoSuchSale   Outcome = "no_such_sale"
+	Overloaded   Outcome = "overloaded" // refused before anything was written
+	NoQuorum     Outcome = "no_quorum"  // this process lost the right to write
+	Unknown      Outcome = "unknown"    // perhaps accepted: ask again with the same key
+	Standby      Outcome = "standby"    // another process serves the sale
+	Draining     Outcome = "draining"   // this process is going down
+)
+
+// Request is one claim as it reaches the executor.
+type Request struct {
+	User     string // 1 to MaxUser bytes
+	Key      string // identifies the request together with User; "" is a new request
+	Quantity int64  // units wanted, 1 to MaxQuantity; all or nothing
+}
+
+// Limits of a request.
+const (
+	MaxUser     = 255
+	MaxKey      = 255
+	MaxQuantity = 1000
+)
+
+// Claim is an accepted claim, as its log has it.
+type Claim struct {
+	ID    ClaimID
+	User  string
+	Units []int64
+	State Outcome // Sold or Held
+	At    time.Time
+}
+
+// ClaimID names a claim by its place in the ledger. Its text form is
+// <shard>-<slot>-<index>.
+type ClaimID struct {
+	Shard int
+	Slot  uint64
+	Index int // among the ops of the commit
+}
+
+func (id ClaimID) String() string { return fmt.Sprintf("%d-%d-%d", id.Shard, id.Slot, id.Index) }
+
+// Answer is what a claim gets.
+type Answer struct {
+	Outcome Outcome
+	// Claim is set for Sold and Held.
+	Claim Claim
+	// Replayed says that the request had been accepted before, or that another
+	// request of the same key is the one that was: this is the same answer again.
+	Replayed bool
+	// Claims are all of the user's, for LimitReached.
+	Claims []Claim
+	// RetryAfter is when asking again may help; 0: it will not, or at once.
+	RetryAfter time.Duration
+	// Message says more, for people, where there is more to say.
+	Message string
+}
+
+// Accepted says whether the claim has units.
+func (a Answer) Accepted() bool { return a.Outcome == Sold || a.Outcome == Held }
+
+// Service is a sale as its buyers see it. Executor is one.
+type Service interface {
+	// Sale is the name.
+	Sale() string
+	// Claim answers one request. It returns when the answer is durable, or
+	// when ctx has ended: then with Unknown if the claim may yet be accepted.
+	Claim(ctx context.Context, r Request) Answer
+	// User returns a user's claims, in the order of acceptance; an Outcome other
+	// than "" says why they cannot be told now.
+	User(user string) ([]Claim, Outcome)
+	// Status is what this process knows of the sale.
+	Status() Status
+	// Ready returns nil while this process can sell on every shard.
+	Ready() error
+}
+
+// Status is a sale as the process that serves it sees it.
+type Status struct {
+	Sale       string
+	UID        string
+	Generation uint64
+	Phase      string // planned, open, paused, closed, sealed; standby where another process owns
+	OpensAt    time.Time
+	ClosesAt   time.Time
+	PerUser    int64
+	Shards     []ShardStatus
+}
+
+// ShardStatus is one shard as its owner has it.
+type ShardStatus struct {
+	Shard      int
+	Slot       uint64 // of the last commit
+	Epoch      uint64
+	Generation uint64
+	Limit      int64 // units added minus removed; transfers do not change the sum
+	Available  int64
+	Held       int64
+	Sold       int64
+	InFlight   int64
+	Queue      int  // requests waiting
+	Owned      bool // this process may append
+	Stalled    bool // an append's outcome has not been known for longer than a call's deadline
+}

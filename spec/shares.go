@@ -1,0 +1,22 @@
+package spec
+
+import "github.com/cespare/xxhash/v2"
+
+// Shares splits stock over shards as evenly as it goes: stock / lockCount each,
+// and the remainder one each to the first shards. The sum is exactly stock.
+func Shares(stock int64, lockCount int) []int64 {
+	shares := make([]int64, lockCount)
+	each, rest := stock/int64(lockCount), stock%int64(lockCount)
+	for i := range shares {
+		shares[i] = each
+		if int64(i) < rest {
+			shares[i]++
+		}
+	}
+	return shares
+}
+
+// HomeShard is the shard that keeps all that is known of a user.
+func HomeShard(user string, lockCount int) int {
+	return int(xxhash.Sum64String(user) % uint64(lockCount))
+}
