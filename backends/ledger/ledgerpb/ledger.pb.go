@@ -1046,6 +1046,7 @@ type Planned struct {
 	NextUnit      int64                  `protobuf:"varint,6,opt,name=next_unit,json=nextUnit,proto3" json:"next_unit,omitempty"`      // the watermark: units from here on were never dealt
 	PlanDigest    []byte                 `protobuf:"bytes,7,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"` // SHA-256 of the plan that this carries out
 	Who           string                 `protobuf:"bytes,8,opt,name=who,proto3" json:"who,omitempty"`                                 // user@host, for people
+	Run           int64                  `protobuf:"varint,9,opt,name=run,proto3" json:"run,omitempty"`                                // metadata.run of the declaration
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1134,6 +1135,13 @@ func (x *Planned) GetWho() string {
 		return x.Who
 	}
 	return ""
+}
+
+func (x *Planned) GetRun() int64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
 }
 
 // ShardChange is what one generation does to one shard's units.
@@ -1420,7 +1428,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x03add\x18\x02 \x03(\v2\x18.salectl.ledger.v1.RangeR\x03add\x12\x16\n" +
 	"\x06remove\x18\x03 \x01(\x03R\x06remove\x127\n" +
 	"\bsettings\x18\x04 \x01(\v2\x1b.salectl.ledger.v1.SettingsR\bsettings\"\x06\n" +
-	"\x04Seal\"\x90\x02\n" +
+	"\x04Seal\"\xa2\x02\n" +
 	"\aPlanned\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -1432,7 +1440,8 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\tnext_unit\x18\x06 \x01(\x03R\bnextUnit\x12\x1f\n" +
 	"\vplan_digest\x18\a \x01(\fR\n" +
 	"planDigest\x12\x10\n" +
-	"\x03who\x18\b \x01(\tR\x03who\"Q\n" +
+	"\x03who\x18\b \x01(\tR\x03who\x12\x10\n" +
+	"\x03run\x18\t \x01(\x03R\x03run\"Q\n" +
 	"\vShardChange\x12*\n" +
 	"\x03add\x18\x01 \x03(\v2\x18.salectl.ledger.v1.RangeR\x03add\x12\x16\n" +
 	"\x06remove\x18\x02 \x01(\x03R\x06remove\")\n" +

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// ErrCorrupt says that a log is not what its writers wrote: a slot is lost or
+// altered, or an op breaks an invariant. Nothing may be appended to such a log.
+var ErrCorrupt = errors.New("the ledger is damaged")
+
+// MaxEntry bounds the bytes of one entry. Whoever fills a batch stops short of
+// it; a store may refuse more.
+const MaxEntry = 1 << 20
+
+// chain is how far a log has been read: the next slot, and the hash and time of
+// the one before. Slot 0 hashes the log's name, so that an entry fits into no
+// other log than its own.
+type chain struct {
+	log    string
+	next   uint64
+	hash   Hash
+	timeUs int64
+}
+
+func newChain(log string) chain {
+	return chain{log: log, hash: sha256.Sum256([]byte(log))}
+}
+
+// decode reads the entry of the next slot and checks that it follows.
+func (c *chain) decode(entry []byte) (*pb.Commit, error) {
+	commit := new(pb.Commit)
+	if err := proto.Unmarshal(entry, commit); err != nil {
+		return nil, c.corrupt("does not decode: %v", err)
+	}
+	if !bytes.Equal(commit.GetPrev(), c.hash[:]) {
+		return nil, c.corrupt("does not follow the slot before it: a slot was lost or altered")
+	}
+	return commit, c.follows(commit)
+}
+
+func (c *chain) follows(commit *pb.Commit) error {
+	if commit.GetTimeUs() < c.timeUs {
+		return c.corrupt("its time lies before the slot before it")
+	}
+	return nil
+}
+
+// advance moves on past an entry that was decoded or encoded here.
+func (c *chain) advance(commit *pb.Commit, hash Hash) {
+	c.next++
+	c.hash = hash
+	c.timeUs = commit.GetTimeUs()
+}
+
+// encode completes a commit that is to follow and returns its stored bytes.
+// Its time never falls behind the slot before it.
+func (c *chain) encode(commit *pb.Commit) ([]byte, Hash, error) {
+	commit.Prev = c.hash[:]
+	commit.TimeUs = max(commit.GetTimeUs(), c.timeUs)
+	entry, err := proto.Marshal(commit)
+	if err != nil {
+		return nil, Hash{}, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
+	}
+	return entry, sha256.Sum256(entry), nil
+}
+
+func (c *chain) corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: log %s, slot %d: %s", ErrCorrupt, c.log, c.next, fmt.Sprintf(format, args...))
+}

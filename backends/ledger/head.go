@@ -1,0 +1,71 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Hash is the SHA-256 of a slot's stored bytes.
+type Hash [32]byte
+
+func (h Hash) String() string { return fmt.Sprintf("%x", h[:]) }
+
+// MarshalText writes the hash as 64 hex digits.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads 64 hex digits.
+func (h *Hash) UnmarshalText(text []byte) error {
+	if len(text) != 2*len(h) {
+		return fmt.Errorf("%q is not a hash of %d hex digits", text, 2*len(h))
+	}
+	if _, err := hex.Decode(h[:], text); err != nil {
+		return fmt.Errorf("%q is not a hash: %w", text, err)
+	}
+	return nil
+}
+
+// Head is the small cell beside a log that every append replaces. What counts
+// is its bytes, which the next append compares: they name the slot and the hash
+// of the entry that they came with, so no two heads of a log are alike. Its
+// numbers are for people and for overviews; no decision to sell trusts them.
+type Head struct {
+	Slot uint64 `json:"slot"` // of the last entry
+	Hash Hash   `json:"hash"` // of the last entry
+	Totals
+}
+
+// Totals are the numbers of a log after its last entry. A sale's own log uses
+// Generation and Phase alone.
+type Totals struct {
+	Generation uint64 `json:"generation"`
+	Epoch      uint64 `json:"epoch"`
+	Owner      string `json:"owner"` // where the owner answers claims
+	Phase      string `json:"phase"`
+	Limit      int64  `json:"limit"` // units added minus removed
+	Available  int64  `json:"available"`
+	Held       int64  `json:"held"`
+	Sold       int64  `json:"sold"`
+	InFlight   int64  `json:"inFlight"` // sent to other shards and not acknowledged yet
+}
+
+// Encode returns the head's stored form: one line of JSON.
+func (h Head) Encode() []byte {
+	b, err := json.Marshal(h)
+	if err != nil {
+		panic(err) // plain fields cannot fail to encode
+	}
+	return b
+}
+
+// ParseHead reads a head's stored form.
+func ParseHead(b []byte) (Head, error) {
+	var h Head
+	if err := json.Unmarshal(b, &h); err != nil {
+		return Head{}, fmt.Errorf("a log's head is no JSON of ours: %w", err)
+	}
+	return h, nil
+}
+
+func sum(entry []byte) Hash { return sha256.Sum256(entry) }

@@ -1,0 +1,175 @@
+package ledger
+
+import (
+	"fmt"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// Sale is a sale as its own log has it: the generations of the present run and
+// how far it has come. Like State it is never anything but a fold.
+type Sale struct {
+	chain
+
+	run         int64
+	uid         string
+	generations []*pb.Planned
+	slots       []uint64 // where each generation stands
+	applied     uint64   // the newest generation that every shard has
+	sealed      *pb.Sealed
+	destroyed   bool
+}
+
+// NewSale returns a sale before its first slot.
+func NewSale(log string) *Sale { return &Sale{chain: newChain(log)} }
+
+// Fold takes in the next slot. After an error the state is of no use.
+func (s *Sale) Fold(entry []byte) error {
+	commit, err := s.decode(entry)
+	if err != nil {
+		return err
+	}
+	return s.Apply(commit, sum(entry))
+}
+
+// Apply takes in a commit whose stored bytes are known to be right.
+func (s *Sale) Apply(c *pb.Commit, hash Hash) error {
+	for i, op := range c.GetOps() {
+		if err := s.applyOp(op); err != nil {
+			return s.corrupt("op %d: %v", i, err)
+		}
+	}
+	s.advance(c, hash)
+	return nil
+}
+
+func (s *Sale) applyOp(op *pb.Op) error {
+	switch op := op.GetOp().(type) {
+	case *pb.Op_Planned:
+		return s.planned(op.Planned)
+	case *pb.Op_Applied:
+		if g := op.Applied.GetGeneration(); g > s.Generation() || s.sealed != nil {
+			return fmt.Errorf("generation %d is applied, %d were planned", g, s.Generation())
+		}
+		s.applied = max(s.applied, op.Applied.GetGeneration())
+		return nil
+	case *pb.Op_Sealed:
+		if s.sealed != nil || s.Generation() == 0 {
+			return fmt.Errorf("a seal on a sale that is %s", s.Phase())
+		}
+		s.sealed = op.Sealed
+		return nil
+	case *pb.Op_Destroyed:
+		if s.sealed == nil {
+			return fmt.Errorf("a sale that is %s was destroyed before it was sealed", s.Phase())
+		}
+		s.destroyed = true
+		return nil
+	}
+	return fmt.Errorf("it is of a kind that no sale has (written by a newer version?)")
+}
+
+func (s *Sale) planned(op *pb.Planned) error {
+	switch {
+	case s.uid == "" || s.destroyed:
+		if op.GetGeneration() != 1 || op.GetRun() <= s.run || op.GetUid() == s.uid {
+			return fmt.Errorf("a run begins with generation 1, a new uid and a number above %d", s.run)
+		}
+		s.run, s.uid, s.generations, s.slots = op.GetRun(), op.GetUid(), nil, nil
+		s.applied, s.sealed, s.destroyed = 0, nil, false
+	case s.sealed != nil:
+		return fmt.Errorf("generation %d of a sealed sale", op.GetGeneration())
+	case op.GetUid() != s.uid || op.GetGeneration() != s.Generation()+1:
+		return fmt.Errorf("generation %d of run %s after %d of %s", op.GetGeneration(), op.GetUid(), s.Generation(), s.uid)
+	}
+	s.generations = append(s.generations, op)
+	s.slots = append(s.slots, s.next)
+	return nil
+}
+
+// Next returns the slot after the last one folded.
+func (s *Sale) Next() uint64 { return s.next }
+
+// Root returns the hash of the last slot folded.
+func (s *Sale) Root() Hash { return s.hash }
+
+// Run returns metadata.run of the present run, 0 if there never was one.
+func (s *Sale) Run() int64 { return s.run }
+
+// UID returns the uid of the present run, "" if there never was one.
+func (s *Sale) UID() string { return s.uid }
+
+// Generation returns the newest generation planned, 0 if there is none.
+func (s *Sale) Generation() uint64 { return uint64(len(s.generations)) }
+
+// Planned returns a generation, from 1, and the slot where it stands.
+func (s *Sale) Planned(generation uint64) (*pb.Planned, uint64) {
+	return s.generations[generation-1], s.slots[generation-1]
+}
+
+// Newest returns the newest generation, nil if there is none.
+func (s *Sale) Newest() *pb.Planned {
+	if len(s.generations) == 0 {
+		return nil
+	}
+	return s.generations[len(s.generations)-1]
+}
+
+// Applied returns the newest generation that is known to be on every shard.
+func (s *Sale) Applied() uint64 { return s.applied }
+
+// Sealed returns how the sale ended, nil while it has not.
+func (s *Sale) Sealed() *pb.Sealed { return s.sealed }
+
+// Destroyed says whether nothing of the run is left but this log.
+func (s *Sale) Destroyed() bool { return s.destroyed }
+
+// Live says whether there is a run that is neither sealed nor destroyed.
+func (s *Sale) Live() bool { return s.uid != "" && s.sealed == nil }
+
+// Phase returns the word for how far the sale has come, "" if it never began.
+func (s *Sale) Phase() string {
+	switch {
+	case s.uid == "":
+		return ""
+	case s.destroyed:
+		return PhaseDestroyed
+	case s.sealed != nil:
+		return PhaseSealed
+	case s.applied == 0:
+		return PhasePlanned
+	}
+	return PhaseName(s.Newest().GetSettings().GetPhase())
+}
+
+// Shards returns how many shards the present run has.
+func (s *Sale) Shards() int {
+	if len(s.generations) == 0 {
+		return 0
+	}
+	return len(s.generations[0].GetShards())
+}
+
+// ShardGeneration returns what a generation does to one shard, as the op that
+// its log takes.
+func (s *Sale) ShardGeneration(generation uint64, shard int) *pb.Generation {
+	p := s.generations[generation-1]
+	change := p.GetShards()[shard]
+	return &pb.Generation{
+		Number: generation, Add: change.GetAdd(), Remove: change.GetRemove(), Settings: p.GetSettings(),
+	}
+}
+
+// Entry encodes a commit of ops to follow, by a writer whose clock says timeUs.
+func (s *Sale) Entry(writer []byte, timeUs int64, ops ...*pb.Op) (*Entry, error) {
+	commit := &pb.Commit{Writer: writer, TimeUs: timeUs, Ops: ops}
+	bytes, hash, err := s.encode(commit)
+	if err != nil {
+		return nil, err
+	}
+	head := Head{Slot: s.next, Hash: hash, Totals: Totals{Generation: s.Generation(), Phase: s.Phase()}}
+	for _, op := range ops {
+		head.Totals.sale(op, s)
+	}
+	return &Entry{Commit: commit, Hash: hash, Bytes: bytes, Head: head.Encode()}, nil
+}

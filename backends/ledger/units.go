@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// Range is a run of unit numbers: First, First+1, ... (Count of them).
+type Range struct{ First, Count int64 }
+
+func (r Range) end() int64 { return r.First + r.Count }
+
+func (r Range) String() string {
+	if r.Count == 1 {
+		return fmt.Sprint(r.First)
+	}
+	return fmt.Sprintf("%d-%d", r.First, r.end()-1)
+}
+
+// Units is a set of unit numbers: disjoint ranges in ascending order, none
+// touching the next. The zero value is the empty set.
+type Units []Range
+
+// Count returns how many units the set has.
+func (u Units) Count() (n int64) {
+	for _, r := range u {
+		n += r.Count
+	}
+	return n
+}
+
+// Add puts a range into the set. It fails, and changes nothing, if the range is
+// malformed or one of its units is in the set already.
+func (u *Units) Add(r Range) error {
+	if r.First < 1 || r.Count < 1 || r.end() < r.First {
+		return fmt.Errorf("units %d+%d are no range", r.First, r.Count)
+	}
+	i := u.after(r.First)
+	if i > 0 && (*u)[i-1].end() > r.First || i < len(*u) && (*u)[i].First < r.end() {
+		return fmt.Errorf("units %v are here already", r)
+	}
+	joinsLeft := i > 0 && (*u)[i-1].end() == r.First
+	joinsRight := i < len(*u) && (*u)[i].First == r.end()
+	switch {
+	case joinsLeft && joinsRight:
+		(*u)[i-1].Count += r.Count + (*u)[i].Count
+		*u = slices.Delete(*u, i, i+1)
+	case joinsLeft:
+		(*u)[i-1].Count += r.Count
+	case joinsRight:
+		(*u)[i].First, (*u)[i].Count = r.First, (*u)[i].Count+r.Count
+	default:
+		*u = slices.Insert(*u, i, r)
+	}
+	return nil
+}
+
+// Remove takes a range out of the set. It fails, and changes nothing, if not
+// all of its units are there.
+func (u *Units) Remove(r Range) error {
+	i := u.after(r.First) - 1
+	if r.Count < 1 || i < 0 || (*u)[i].end() < r.end() {
+		return fmt.Errorf("units %v are not here", r)
+	}
+	left := Range{(*u)[i].First, r.First - (*u)[i].First}
+	right := Range{r.end(), (*u)[i].end() - r.end()}
+	switch {
+	case left.Count > 0 && right.Count > 0:
+		(*u)[i] = left
+		*u = slices.Insert(*u, i+1, right)
+	case left.Count > 0:
+		(*u)[i] = left
+	case right.Count > 0:
+		(*u)[i] = right
+	case i == 0:
+		*u = (*u)[1:] // the usual case: the lowest go first
+	default:
+		*u = slices.Delete(*u, i, i+1)
+	}
+	return nil
+}
+
+// takeLowest appends the n lowest units to dst and removes them. The set must
+// have that many.
+func (u *Units) takeLowest(dst []int64, n int64) []int64 {
+	for ; n > 0; n-- {
+		r := &(*u)[0]
+		dst = append(dst, r.First)
+		r.First++
+		r.Count--
+		if r.Count == 0 {
+			*u = (*u)[1:]
+		}
+	}
+	return dst
+}
+
+// takeHighest removes the n highest units, or all if there are fewer, and
+// returns them in ascending order.
+func (u *Units) takeHighest(n int64) Units {
+	var out Units
+	for n > 0 && len(*u) > 0 {
+		r := &(*u)[len(*u)-1]
+		c := min(n, r.Count)
+		r.Count -= c
+		out = append(out, Range{r.end(), c})
+		n -= c
+		if r.Count == 0 {
+			*u = (*u)[:len(*u)-1]
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// after returns the index of the first range that begins beyond unit.
+func (u Units) after(unit int64) int {
+	if len(u) == 0 || unit < u[0].First {
+		return 0
+	}
+	i, found := slices.BinarySearchFunc(u, unit, func(r Range, unit int64) int {
+		switch {
+		case r.First < unit:
+			return -1
+		case r.First > unit:
+			return 1
+		}
+		return 0
+	})
+	if found {
+		i++
+	}
+	return i
+}
+
+func (u Units) toProto() []*pb.Range {
+	out := make([]*pb.Range, len(u))
+	for i, r := range u {
+		out[i] = &pb.Range{First: r.First, Count: r.Count}
+	}
+	return out
+}
+
+// unitsOf reads ranges as they are stored. Their order does not matter; a unit
+// named twice is an error.
+func unitsOf(ranges []*pb.Range) (Units, error) {
+	var u Units
+	for _, r := range ranges {
+		if err := u.Add(Range{r.GetFirst(), r.GetCount()}); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
