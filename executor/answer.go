@@ -122,7 +122,8 @@ type ShardStatus struct {
 	Held       int64
 	Sold       int64
 	InFlight   int64
-	Queue      int  // requests waiting
-	Owned      bool // this process may append
-	Stalled    bool // an append's outcome has not been known for longer than a call's deadline
+	Bytes      int64 // size of the log
+	Queue      int   // requests waiting
+	Owned      bool  // this process may append
+	Stalled    bool  // an append's outcome has not been known for longer than a call's deadline
 }

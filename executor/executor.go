@@ -1,0 +1,229 @@
+// Package executor serves a sale: it answers claims, with at most one process
+// at a time doing so.
+//
+// Three step machines decide everything: owner (whether this process serves),
+// sequencer (what a shard appends and answers) and, beneath them, the lease and
+// the append protocol of packages quorum and ledger. Executor and shard are
+// their shells: goroutines, timers, calls. A claim costs no lock node and, when
+// it is refused, no store.
+//
+// After: the sharded lock on Redis and HBase (sources, A), whose lock is held
+// here by one owner over many claims, and the serial queue of requests (E).
+package executor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	mrand "math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// Config is what an executor is made of. Logs, Nodes and Sale are required.
+type Config struct {
+	Logs    ledger.Logs
+	Nodes   []quorum.Node
+	Sale    string // the name
+	Address string // where this process answers claims, for others to read; without spaces
+	Clock   clock.Clock
+	Logger  *slog.Logger
+	// Queue bounds the requests that wait on one shard. What comes beyond is
+	// refused as overloaded.
+	Queue int
+	// DrainTimeout bounds how long a drain waits for requests already accepted.
+	DrainTimeout time.Duration
+}
+
+// Executor serves one sale. Run does the work; all other methods are safe for
+// concurrent use, before, during and after it.
+type Executor struct {
+	cfg     Config
+	metrics *metrics
+
+	tenure   atomic.Pointer[tenure] // nil: this process does not serve
+	away     atomic.Pointer[Answer] // what is said while it does not
+	draining atomic.Bool
+}
+
+// tenure is one time of serving: the shards, from Own to the last answer.
+type tenure struct {
+	uid    string
+	shards []*shard
+	board  *board
+	rights atomic.Pointer[rights]
+}
+
+// New returns an executor; Run makes it serve.
+func New(cfg Config) *Executor {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Queue == 0 {
+		cfg.Queue = 10_000
+	}
+	if cfg.DrainTimeout == 0 {
+		cfg.DrainTimeout = 5 * time.Second
+	}
+	e := &Executor{cfg: cfg}
+	e.metrics = newMetrics(e)
+	e.away.Store(&Answer{Outcome: Standby, RetryAfter: time.Second, Message: "starting"})
+	return e
+}
+
+// Collectors returns the executor's metrics, to be registered once.
+func (e *Executor) Collectors() []prometheus.Collector { return []prometheus.Collector{e.metrics} }
+
+// Sale returns the name.
+func (e *Executor) Sale() string { return e.cfg.Sale }
+
+// Claim answers one request, when the answer is durable or ctx has ended.
+func (e *Executor) Claim(ctx context.Context, r Request) Answer {
+	if a, bad := check(r); bad {
+		return a
+	}
+	t := e.tenure.Load()
+	if t == nil {
+		return *e.away.Load()
+	}
+	now := e.cfg.Clock()
+	s := t.shards[spec.HomeShard(r.User, len(t.shards))]
+	if a, ok := t.recall(now, s, r); ok {
+		return a
+	}
+	switch {
+	case e.draining.Load():
+		return Answer{Outcome: Draining, RetryAfter: time.Second}
+	case s.stalled.Load():
+		return Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the ledger does not answer"}
+	}
+	if r.Key == "" {
+		r.Key = mintKey()
+	}
+	ticket := newTicket(r, now.Mono)
+	if refused := s.offer(ticket); refused != "" {
+		ticket.free()
+		return Answer{Outcome: refused, RetryAfter: time.Second}
+	}
+	return ticket.wait(ctx)
+}
+
+// recall answers from memory what needs no commit. While this process may not
+// append, its memory may be old: only what was accepted is certain then.
+func (t *tenure) recall(now clock.Now, s *shard, r Request) (Answer, bool) {
+	a, ok := s.recall(now, r)
+	rights := t.rights.Load()
+	switch {
+	case ok && (a.Accepted() || a.Outcome == KeyReused):
+		return a, true
+	case rights == nil || !rights.valid(now):
+		return Answer{Outcome: NoQuorum, RetryAfter: time.Second}, true
+	case !ok && t.board.soldOut.Load():
+		return Answer{Outcome: SoldOut}, true
+	}
+	return a, ok
+}
+
+// check refuses what no sale can answer.
+func check(r Request) (Answer, bool) {
+	bad := func(format string, args ...any) (Answer, bool) {
+		return Answer{Outcome: BadRequest, Message: fmt.Sprintf(format, args...)}, true
+	}
+	switch {
+	case len(r.User) == 0 || len(r.User) > MaxUser:
+		return bad("a user is named by 1 to %d bytes", MaxUser)
+	case len(r.Key) > MaxKey:
+		return bad("a key has at most %d bytes", MaxKey)
+	case r.Quantity < 1 || r.Quantity > MaxQuantity:
+		return bad("a quantity is 1 to %d", MaxQuantity)
+	}
+	return Answer{}, false
+}
+
+// mintKey returns an identity for a request that brings none: 96 random bits as
+// text. Without one, a commit decided twice could not be told from two requests.
+func mintKey() string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
+	var key [16]byte
+	a, b := mrand.Uint64(), mrand.Uint64()
+	for i := range 8 {
+		key[i], key[8+i] = digits[a&63], digits[b&63]
+		a, b = a>>6, b>>6
+	}
+	return string(key[:])
+}
+
+// User returns a user's claims.
+func (e *Executor) User(user string) ([]Claim, Outcome) {
+	t := e.tenure.Load()
+	if t == nil {
+		return nil, e.away.Load().Outcome
+	}
+	if rights := t.rights.Load(); rights == nil || !rights.valid(e.cfg.Clock()) {
+		return nil, NoQuorum
+	}
+	return t.shards[spec.HomeShard(user, len(t.shards))].user(user), ""
+}
+
+// Ready returns nil while this process can sell on every shard.
+func (e *Executor) Ready() error {
+	t := e.tenure.Load()
+	switch {
+	case e.draining.Load():
+		return errDraining
+	case t == nil:
+		away := e.away.Load()
+		return fmt.Errorf("%s: %s", away.Outcome, away.Message)
+	}
+	if rights := t.rights.Load(); rights == nil || !rights.valid(e.cfg.Clock()) {
+		return fmt.Errorf("%s: no majority of the lock nodes, or the sale's log cannot be read", NoQuorum)
+	}
+	for _, s := range t.shards {
+		switch {
+		case s.stalled.Load():
+			return fmt.Errorf("shard %d: the outcome of an append is unknown", s.seq.shard)
+		case !s.serving.Load():
+			return fmt.Errorf("shard %d is being taken over", s.seq.shard)
+		}
+	}
+	return nil
+}
+
+// Status is what this process knows of the sale.
+func (e *Executor) Status() Status {
+	v := Status{Sale: e.cfg.Sale, Phase: string(Standby)}
+	t := e.tenure.Load()
+	if t == nil {
+		return v
+	}
+	v.UID = t.uid
+	for _, s := range t.shards {
+		v.Shards = append(v.Shards, s.status())
+	}
+	first := t.shards[0]
+	first.state.RLock()
+	defer first.state.RUnlock()
+	if set := first.seq.state.Settings(); set != nil {
+		v.Generation, v.Phase, v.PerUser = first.seq.state.Generation, first.seq.state.Phase, set.GetPerUserLimit()
+		v.OpensAt, v.ClosesAt = timeOf(set.GetOpensAtUs()), timeOf(set.GetClosesAtUs())
+	}
+	return v
+}
+
+// timeOf reads a stored time, of which 0 is none.
+func timeOf(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us)
+}

@@ -1,0 +1,326 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// owner is the step machine by which one process at a time serves a sale. It
+// follows the sale's log. While a run of the sale is live it tries for the lease
+// of shard 0; with that it takes the other shards' leases, has the sequencers
+// started, and tells them how long they may append. When a lease is lost, a
+// sequencer ends or the run does, it has the sequencers stopped, gives
+// everything back and begins anew: that is one tenure.
+//
+// Events go in by its methods; next then says what to do.
+type owner struct {
+	cfg    ownerConfig
+	sale   *ledger.Sale
+	reader *ledger.Writer // only ever reads
+	do     ledger.Do      // what the reader wants done next
+	damage error          // the sale's log cannot be followed
+
+	sentAt   clock.Now     // when the read under way was sent
+	readAt   clock.Now     // when the last good read was sent: what it found was true then
+	nextRead time.Duration // monotonic
+
+	stage    stage
+	draining bool
+
+	// Of the present tenure.
+	uid     string
+	ttl     time.Duration
+	keys    []string // the leases to be had, shard 0's first
+	lease   *quorum.Machine
+	wake    time.Duration // of the lease
+	started bool          // sequencers run
+	told    uint64        // the newest generation that they were told of
+
+	out ownerEffects
+}
+
+// ownerConfig is what stays the same for the life of an owner.
+type ownerConfig struct {
+	sale    string
+	address string
+	nodes   []string
+	token   func() string
+	jitter  func() float64
+}
+
+// stage is how far a tenure has come.
+type stage int
+
+const (
+	following  stage = iota // there is none: the sale has no live run, as far as is known
+	trying                  // for shard 0's lease, as a standby
+	collecting              // the other shards' leases
+	owning                  // sequencers run
+	leaving                 // sequencers are being stopped, leases given back
+)
+
+// ownerEffects are what an owner wants done.
+type ownerEffects struct {
+	read   *ledger.Request
+	calls  []quorum.Call
+	start  bool    // start the sequencers of sale
+	stop   *halt   // stop them
+	rights *rights // tell them
+	plans  bool    // tell them the generations of sale
+	events []quorum.Event
+	wake   time.Duration
+}
+
+// halt is why sequencers are to stop, and what the undecided are told. A gentle
+// halt lets them decide what has been queued before.
+type halt struct {
+	why     error
+	refusal Outcome
+	gentle  bool
+}
+
+// How often the sale's log is read while there is no tenure, and how often a
+// ttl while there is one.
+const (
+	followEvery = 500 * time.Millisecond
+	readsPerTTL = 3
+)
+
+// Why a tenure ends by itself.
+var (
+	errNotLive  = errors.New("the sale's run has ended")
+	errDraining = errors.New("the process is going down")
+)
+
+func newOwner(cfg ownerConfig) *owner {
+	o := &owner{cfg: cfg}
+	o.forget()
+	return o
+}
+
+// forget begins to read the sale's log anew.
+func (o *owner) forget() {
+	log := spec.SaleLog(o.cfg.sale)
+	o.sale = ledger.NewSale(log)
+	o.reader = ledger.NewWriter(log, o.sale)
+	o.do = ledger.Do{}
+}
+
+// live says whether there is a run to be served, and it is the tenure's if there
+// is a tenure.
+func (o *owner) live() bool {
+	return o.sale.Live() && o.sale.Applied() > 0 && (o.stage == following || o.sale.UID() == o.uid)
+}
+
+// read takes in the reply to the read under way.
+func (o *owner) read(now clock.Now, r ledger.Reply) { o.followed(now, o.reader.Done(now, r)) }
+
+// followed takes in what the reader found out.
+func (o *owner) followed(now clock.Now, do ledger.Do) {
+	o.do = do
+	switch do.Event {
+	case ledger.CaughtUp:
+		o.readAt = o.sentAt
+		o.nextRead = now.Mono + o.interval()
+		o.tell(now)
+	case ledger.Gone:
+		o.forget()
+		o.nextRead = now.Mono + o.interval()
+	case ledger.Damaged:
+		o.damage = do.Err
+	}
+}
+
+func (o *owner) interval() time.Duration {
+	if o.lease == nil {
+		return followEvery
+	}
+	return o.ttl / readsPerTTL
+}
+
+// voted takes in a lock node's reply.
+func (o *owner) voted(now clock.Now, r quorum.Reply) {
+	if o.lease != nil {
+		o.leased(now, o.lease.Reply(now, r))
+		o.tell(now)
+	}
+}
+
+// tick tells the time.
+func (o *owner) tick(now clock.Now) {
+	if !o.reader.Idle() {
+		o.followed(now, o.reader.Tick(now))
+	}
+	if o.lease != nil {
+		o.leased(now, o.lease.Tick(now))
+	}
+}
+
+// ended says that a sequencer has ended by itself.
+func (o *owner) ended(now clock.Now, why error) { o.leave(now, halt{why: why, refusal: NoQuorum}) }
+
+// halted says that all sequencers have ended: the leases can go.
+func (o *owner) halted(now clock.Now) {
+	o.started = false
+	o.leased(now, o.lease.Release(now))
+}
+
+// drain ends the tenure and begins no other.
+func (o *owner) drain(now clock.Now) {
+	o.draining = true
+	o.leave(now, halt{why: errDraining, refusal: Draining, gentle: true})
+}
+
+// gone says whether a drain is complete.
+func (o *owner) gone() bool { return o.draining && o.stage == following }
+
+// leased takes in what the lease's machine wants done and has found out.
+func (o *owner) leased(now clock.Now, e quorum.Effects) {
+	o.out.calls = append(o.out.calls, e.Calls...)
+	o.wake = e.Wake
+	for _, event := range e.Events {
+		o.out.events = append(o.out.events, event)
+		switch event.Kind {
+		case quorum.Won:
+			o.won(now)
+		case quorum.Losing:
+			o.leave(now, halt{why: event.Cause, refusal: NoQuorum})
+		case quorum.Freed:
+			if o.stage == leaving && !o.started {
+				o.stage, o.lease = following, nil
+			}
+		}
+	}
+}
+
+func (o *owner) won(now clock.Now) {
+	switch {
+	case o.stage == trying && len(o.keys) > 1:
+		o.stage = collecting
+		o.leased(now, o.lease.Acquire(now, o.keys[1:]...))
+	case o.stage == trying, o.stage == collecting && len(o.lease.Keys()) == len(o.keys):
+		o.stage, o.started = owning, true
+		o.out.start, o.out.plans = true, true
+		o.told = o.sale.Generation()
+		o.tell(now)
+	}
+}
+
+// tell passes on the rights of this process as they are now: none, if its clock
+// is off by more than a ttl, since the times it would write are not to be
+// trusted.
+func (o *owner) tell(now clock.Now) {
+	if !o.started {
+		return
+	}
+	r := rights{lease: o.lease.Validity(), readAt: o.readAt, ttl: o.ttl}
+	if off, ok := o.lease.ClockOff(now); ok && off.Abs() > o.ttl {
+		r = rights{}
+	}
+	o.out.rights = &r
+}
+
+// leave ends the tenure: sequencers first, then the leases.
+func (o *owner) leave(now clock.Now, h halt) {
+	switch {
+	case o.stage == following || o.stage == leaving:
+	case o.started:
+		o.stage, o.out.stop = leaving, &h
+	default:
+		o.stage = leaving
+		o.leased(now, o.lease.Release(now))
+	}
+}
+
+// begin begins a tenure, by trying for shard 0's lease.
+func (o *owner) begin(now clock.Now) error {
+	declared, err := spec.FromJSON(o.sale.Newest().GetSpec())
+	if err != nil {
+		return fmt.Errorf("generation %d of sale %s: %w", o.sale.Generation(), o.cfg.sale, err)
+	}
+	o.uid, o.ttl, o.keys = o.sale.UID(), declared.LockTTL, nil
+	for shard := range o.sale.Shards() {
+		o.keys = append(o.keys, spec.LeaseKey(o.uid, shard))
+	}
+	o.lease, err = quorum.NewMachine(quorum.Config{
+		Nodes: o.cfg.nodes, Marker: spec.Marker(o.uid), TTL: o.ttl, Address: o.cfg.address,
+		Token: o.cfg.token, Jitter: o.cfg.jitter,
+	})
+	if err != nil {
+		return err
+	}
+	o.stage = trying
+	o.leased(now, o.lease.Acquire(now, o.keys[0]))
+	return nil
+}
+
+// plans returns what the generations of the sale's log do to a shard, from the
+// first.
+func (o *owner) plans(shard int) []*pb.Generation {
+	all := make([]*pb.Generation, o.sale.Generation())
+	for i := range all {
+		all[i] = o.sale.ShardGeneration(uint64(i+1), shard)
+	}
+	return all
+}
+
+// next says what to do after the events taken in. An error ends the owner: it
+// cannot know what it would serve.
+func (o *owner) next(now clock.Now) (ownerEffects, error) {
+	switch {
+	case o.damage != nil:
+		return ownerEffects{}, o.damage
+	case o.stage == following && o.live() && !o.draining:
+		if err := o.begin(now); err != nil {
+			return ownerEffects{}, err
+		}
+	case o.stage != following && !o.live():
+		o.leave(now, halt{why: errNotLive, refusal: Closed})
+	case o.stage == owning && o.sale.Generation() > o.told:
+		o.told, o.out.plans = o.sale.Generation(), true
+	}
+	if o.reader.Idle() && o.do.Send == nil && now.Mono >= o.nextRead {
+		o.do = o.reader.CatchUp()
+	}
+	out := o.out
+	o.out = ownerEffects{}
+	if out.read = o.do.Send; out.read != nil {
+		o.sentAt, o.do.Send = now, nil
+	}
+	out.wake = soonest(o.wake, o.do.Wake, o.nextRead)
+	return out, nil
+}
+
+// absent is what claims are told while this process does not serve.
+func (o *owner) absent() *Answer {
+	switch {
+	case o.draining:
+		return &Answer{Outcome: Draining, RetryAfter: time.Second}
+	case o.readAt == clock.Now{}:
+		return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
+	case o.sale.Generation() == 0 || o.sale.Destroyed():
+		return &Answer{Outcome: NoSuchSale, Message: "the sale is not applied"}
+	case o.sale.Sealed() != nil:
+		return &Answer{Outcome: Closed}
+	case o.sale.Applied() == 0:
+		return &Answer{Outcome: NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
+	}
+	return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "another process serves the sale, or this one is about to"}
+}
+
+// soonest returns the least of those that are set.
+func soonest(times ...time.Duration) time.Duration {
+	times = slices.DeleteFunc(times, func(t time.Duration) bool { return t == 0 })
+	if len(times) == 0 {
+		return 0
+	}
+	return slices.Min(times)
+}

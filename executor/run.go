@@ -1,0 +1,187 @@
+package executor
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// runner is the shell of an owner: the event loop of Run and what belongs to it
+// alone.
+type runner struct {
+	e       *Executor
+	owner   *owner
+	me      []byte // this process, as commits name it
+	callers *quorum.Callers
+	votes   chan quorum.Reply
+	replies chan ledger.Reply // has a place for the one read under way
+
+	// Of the present tenure; nil without one.
+	tenure *tenure
+	ended  chan error    // sequencers that have ended; has a place for each
+	halted chan struct{} // closed when all have
+}
+
+// Run serves the sale whenever this process owns it, until ctx ends: then it
+// answers what it has accepted, gives back its leases and returns nil. An error
+// means that the sale cannot be followed, because its log is damaged.
+func (e *Executor) Run(ctx context.Context) error {
+	r := &runner{e: e, me: make([]byte, 8), replies: make(chan ledger.Reply, 1)}
+	if _, err := rand.Read(r.me); err != nil {
+		return err
+	}
+	r.owner = newOwner(ownerConfig{
+		sale: e.cfg.Sale, address: e.cfg.Address, nodes: quorum.Names(e.cfg.Nodes),
+		token: quorum.RandomToken, jitter: mrand.Float64,
+	})
+	// A node has at most one call under way: delivering never blocks.
+	r.votes = make(chan quorum.Reply, len(e.cfg.Nodes))
+	r.callers = quorum.NewCallers(e.cfg.Nodes, quorum.CallTimeout(quorum.DefaultTTL), func(v quorum.Reply) { r.votes <- v })
+	defer r.callers.Close()
+
+	// The store's calls outlive ctx, until the drain is over.
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	defer r.stop(halt{why: errDraining, refusal: Draining})
+	return r.loop(ctx, calls, &running)
+}
+
+// loop feeds the owner until it is gone.
+func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	clock, stopping := r.e.cfg.Clock, ctx.Done()
+	var late <-chan time.Time
+	for {
+		out, err := r.owner.next(clock())
+		if err != nil {
+			return fmt.Errorf("sale %s cannot be served: %w", r.e.cfg.Sale, err)
+		}
+		r.perform(calls, out, running)
+		r.e.away.Store(r.owner.absent())
+		if r.owner.gone() {
+			return nil
+		}
+		wait := time.Hour
+		if out.wake != 0 {
+			wait = max(out.wake-clock().Mono, 0)
+		}
+		timer.Reset(wait)
+		select {
+		case v := <-r.votes:
+			r.owner.voted(clock(), v)
+		case reply := <-r.replies:
+			r.owner.read(clock(), reply)
+		case why := <-r.ended:
+			r.owner.ended(clock(), why)
+		case <-r.halted:
+			r.end()
+			r.owner.halted(clock())
+		case <-timer.C:
+			r.owner.tick(clock())
+		case <-stopping:
+			stopping, late = nil, time.After(r.e.cfg.DrainTimeout)
+			r.e.draining.Store(true)
+			r.owner.drain(clock())
+		case <-late:
+			r.stop(halt{why: errDraining, refusal: Draining})
+		}
+	}
+}
+
+// perform does what the owner wants done.
+func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.WaitGroup) {
+	if out.read != nil {
+		running.Go(func() {
+			ctx, cancel := context.WithTimeout(calls, callTimeout)
+			defer cancel()
+			r.replies <- out.read.Do(ctx, r.e.cfg.Logs)
+		})
+	}
+	r.callers.Do(out.calls)
+	for _, event := range out.events {
+		r.report(event)
+	}
+	if out.start {
+		r.start(calls, running)
+	}
+	if t := r.tenure; t != nil {
+		if out.plans {
+			t.board.generation(r.owner.sale.Generation())
+			for i, s := range t.shards {
+				plans := r.owner.plans(i)
+				s.tell(func(q *sequencer) { q.generations(plans) })
+			}
+		}
+		if out.rights != nil {
+			t.rights.Store(out.rights)
+			for _, s := range t.shards {
+				s.tell(func(q *sequencer) { q.permitted(*out.rights) })
+			}
+		}
+	}
+	if out.stop != nil {
+		r.e.cfg.Logger.Info("stopping to serve", "sale", r.e.cfg.Sale, "why", out.stop.why)
+		r.stop(*out.stop)
+	}
+}
+
+// start begins to serve: a sequencer for each shard, which reads its log and
+// appends Own.
+func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
+	cfg, n := &r.e.cfg, r.owner.sale.Shards()
+	t := &tenure{uid: r.owner.uid, shards: make([]*shard, n), board: newBoard(n)}
+	for i := range t.shards {
+		log := spec.ShardLog(t.uid, i, n)
+		t.shards[i] = newShard(newSequencer(i, log, r.me, cfg.Address, t.board), cfg, r.e.metrics.shard(i))
+		t.shards[i].post = func(m message) { t.shards[m.to].tell(func(q *sequencer) { q.hear(m) }) }
+	}
+	r.tenure, r.ended, r.halted = t, make(chan error, n), make(chan struct{})
+	ended, halted := r.ended, r.halted
+	var all sync.WaitGroup
+	for _, s := range t.shards {
+		all.Go(func() { ended <- s.run(calls) })
+	}
+	running.Go(func() { all.Wait(); close(halted) })
+	r.e.tenure.Store(t)
+	r.e.metrics.terms.WithLabelValues("begun").Inc()
+	cfg.Logger.Info("this process owns the sale", "sale", cfg.Sale, "uid", t.uid, "shards", n)
+}
+
+// stop ends the sequencers of the tenure, if there are any.
+func (r *runner) stop(h halt) {
+	if r.tenure == nil {
+		return
+	}
+	for _, s := range r.tenure.shards {
+		s.tell(func(q *sequencer) { q.halt(h) })
+	}
+}
+
+// end forgets the tenure after its sequencers have ended.
+func (r *runner) end() {
+	r.e.tenure.Store(nil)
+	r.tenure, r.ended, r.halted = nil, nil, nil
+	r.e.metrics.terms.WithLabelValues("ended").Inc()
+}
+
+func (r *runner) report(e quorum.Event) {
+	log := r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
+	switch e.Kind {
+	case quorum.Losing:
+		log.Warn("the leases are lost", "why", e.Cause)
+	case quorum.Refused:
+		log.Debug("standing by", "why", e.Cause)
+	case quorum.Won:
+		log.Debug("leases are held", "count", len(e.Keys))
+	}
+}

@@ -1,0 +1,481 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+)
+
+// sequencer decides and appends for one shard: one commit at a time, each as
+// large as what has come in while the last one was under way. It is a step
+// machine. Events go in by the methods up to stop; next then says what to do.
+// Only events change the ledger's state, so that others may read it meanwhile
+// under a lock that next does not need.
+//
+// Its life: it reads the log, appends Own, and then serves until it is stopped,
+// finds another owner in the log, or finds the log gone.
+type sequencer struct {
+	shard   int
+	me      []byte // this process, as commits name it
+	address string
+	board   *board
+
+	state  *ledger.State
+	writer *ledger.Writer
+	draft  *ledger.Draft
+	sent   *ledger.Entry
+	do     ledger.Do // what the writer wants done next
+
+	mode    mode
+	closing *halt   // to stop when nothing waits any more
+	why     error   // for stopped
+	refusal Outcome // for tickets that come when stopped
+	rights  rights
+	pending []*pb.Generation // to be taken, in order
+
+	batch   []*ticket // decided in the commit under way
+	waiting []*ticket // undecided: those that wait for units, then new ones
+	fresh   int       // of waiting: how many at the end are to be looked at
+	answers []*ticket // done with, to be handed back
+	most    int       // claims a commit, after one was too large
+
+	transfers
+}
+
+// mode is how far a sequencer's life has come.
+type mode int
+
+const (
+	loading    mode = iota // reading the log
+	takingOver             // Own is to be appended, or under way
+	serving
+	stopping // nothing new is decided; a commit may be under way
+	stopped
+)
+
+// rights are why this process may append: it has the leases of the sale's
+// shards, and it has read the sale's log not longer than a ttl ago, so that
+// whatever was planned before is on its way to the shards. Nothing that these
+// say guards stock; they keep a process that is late from getting in the way.
+type rights struct {
+	lease  quorum.Validity
+	readAt clock.Now
+	ttl    time.Duration
+}
+
+func (r rights) valid(now clock.Now) bool { return r.lease.At(now) && now.Since(r.readAt) < r.ttl }
+
+// effects are what a sequencer wants done.
+type effects struct {
+	send     *ledger.Request
+	answered []*ticket
+	messages []message
+	wake     time.Duration // call tick at this monotonic time; 0: no need
+}
+
+// Errors that end a sequencer.
+var (
+	errOtherOwner = errors.New("another process owns the shard now")
+	errSealed     = errors.New("the shard is sealed")
+	errStalled    = errors.New("the outcome of an append stays unknown")
+)
+
+// How long an append may be in doubt: the shard takes no new claims after the
+// first, and is given up after the second.
+const (
+	stallAfter  = 2 * time.Second
+	giveUpAfter = 60 * time.Second
+)
+
+func newSequencer(shard int, log string, me []byte, address string, b *board) *sequencer {
+	q := &sequencer{shard: shard, me: me, address: address, board: b, state: ledger.NewState(log)}
+	q.writer = ledger.NewWriter(log, q.state)
+	q.do = q.writer.CatchUp()
+	q.transfers = newTransfers()
+	return q
+}
+
+// claims takes in new requests.
+func (q *sequencer) claims(ts []*ticket) {
+	if q.mode >= stopping {
+		for _, t := range ts {
+			if t.take() {
+				q.answer(t, Answer{Outcome: q.refusal, RetryAfter: time.Second})
+			}
+		}
+		return
+	}
+	q.waiting = append(q.waiting, ts...)
+	q.fresh += len(ts)
+}
+
+// permitted takes in the rights of this process as they are now.
+func (q *sequencer) permitted(r rights) { q.rights = r }
+
+// generations takes in what the sale's log says that this shard should become:
+// all generations, from the first.
+func (q *sequencer) generations(all []*pb.Generation) { q.pending = all }
+
+// tick tells the time.
+func (q *sequencer) tick(now clock.Now) {
+	if !q.writer.Idle() {
+		q.step(now, q.writer.Tick(now))
+	}
+	q.repeat(now)
+}
+
+// done takes in the reply to the request under way.
+func (q *sequencer) done(now clock.Now, r ledger.Reply) { q.step(now, q.writer.Done(now, r)) }
+
+// halt ends the sequencer once the commit under way is known; if gently, once
+// nothing waits for a decision either.
+func (q *sequencer) halt(h halt) {
+	if h.gentle && q.mode == serving {
+		q.closing = &h
+		return
+	}
+	q.stop(h.why, h.refusal)
+}
+
+// stop decides nothing more. Requests that are undecided get the outcome given.
+func (q *sequencer) stop(why error, refusal Outcome) {
+	if q.mode >= stopping {
+		return
+	}
+	q.mode, q.why, q.refusal = stopping, why, refusal
+	for _, t := range q.waiting {
+		if t.take() {
+			q.answer(t, Answer{Outcome: refusal, RetryAfter: time.Second})
+		}
+	}
+	q.waiting, q.fresh = nil, 0
+	if q.sent == nil {
+		q.mode = stopped
+	}
+}
+
+// stalled says whether an append has been in doubt for long.
+func (q *sequencer) stalled(now clock.Now) bool {
+	since, ok := q.writer.InDoubt()
+	return ok && now.Since(since) > stallAfter
+}
+
+// step takes in what the writer has found out.
+func (q *sequencer) step(now clock.Now, do ledger.Do) {
+	q.do = do
+	switch do.Event {
+	case ledger.Nothing:
+		since, inDoubt := q.writer.InDoubt()
+		switch {
+		case inDoubt && now.Since(since) > giveUpAfter:
+			q.abandon(errStalled, NoQuorum)
+		case inDoubt && q.mode == stopping && now.Since(since) > stallAfter:
+			q.abandon(q.why, q.refusal) // nobody waits for us any more
+		}
+	case ledger.CaughtUp:
+		q.caughtUp()
+	case ledger.Committed:
+		q.committed()
+	case ledger.Taken:
+		q.taken()
+	case ledger.TooLarge:
+		q.most = max(len(q.batch)/2, 1)
+		q.undecide()
+	case ledger.Gone, ledger.Again:
+		q.abandon(ledger.ErrGone, Closed)
+	case ledger.Damaged:
+		q.abandon(do.Err, NoQuorum)
+	}
+}
+
+func (q *sequencer) caughtUp() {
+	switch {
+	case q.state.Next() == 0:
+		// Only the planner creates logs. A live sale's that is not there is gone.
+		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), NoQuorum)
+	case q.state.Sealed():
+		q.abandon(errSealed, Closed)
+	case q.mode == loading:
+		q.mode = takingOver
+	}
+}
+
+// taken means that somebody else has written: a planner, whose commit changes
+// what can be decided, or a new owner, for whom this process steps back.
+func (q *sequencer) taken() {
+	q.sent = nil
+	switch {
+	case q.state.Sealed():
+		q.abandon(errSealed, Closed)
+	case q.mode != takingOver && !q.state.IsOwner(q.me):
+		q.abandon(errOtherOwner, Standby)
+	default:
+		q.undecide()
+		q.board.post(q.shard, q.state.Totals)
+	}
+}
+
+func (q *sequencer) committed() {
+	e := q.sent
+	q.sent = nil
+	slot := q.state.Next()
+	if err := q.state.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
+		q.abandon(err, NoQuorum) // what was decided is not what the reducer allows
+		return
+	}
+	q.most = 0
+	for _, t := range q.batch {
+		if t.answer.Accepted() && t.answer.Claim.Units == nil {
+			t.answer.Claim = q.granted(t, slot, e.Commit)
+		}
+		q.answer(t, t.answer)
+	}
+	q.batch = q.batch[:0]
+	q.fresh = len(q.waiting) // units may have come, or be gone for good
+	q.board.post(q.shard, q.state.Totals)
+	q.moved()
+	switch {
+	case q.mode == takingOver && q.state.IsOwner(q.me):
+		q.mode = serving
+		q.resend()
+	case q.mode == stopping:
+		q.mode = stopped
+	}
+}
+
+func (q *sequencer) granted(t *ticket, slot uint64, c *pb.Commit) Claim {
+	return Claim{
+		ID:   ClaimID{q.shard, slot, t.op},
+		User: t.User, Units: c.GetOps()[t.op].GetClaim().GetUnits(), State: t.answer.Outcome,
+		At: time.UnixMicro(c.GetTimeUs()),
+	}
+}
+
+// abandon ends the sequencer now. What is under way stays unknown.
+func (q *sequencer) abandon(why error, refusal Outcome) {
+	for _, t := range q.batch {
+		if q.sent != nil {
+			q.answer(t, Answer{Outcome: Unknown, RetryAfter: time.Second})
+		} else {
+			q.answer(t, Answer{Outcome: refusal, RetryAfter: time.Second})
+		}
+	}
+	q.batch, q.moving, q.sent, q.do = nil, nil, nil, ledger.Do{}
+	q.stop(why, refusal)
+	q.mode, q.why, q.refusal = stopped, why, refusal
+}
+
+// undecide makes the batch wait for another decision, before all others. None
+// of it is in the log.
+func (q *sequencer) undecide() {
+	batch := q.batch
+	q.batch, q.moving, q.sent = nil, nil, nil
+	if q.mode == stopping {
+		for _, t := range batch {
+			q.answer(t, Answer{Outcome: q.refusal, RetryAfter: time.Second})
+		}
+		q.mode = stopped
+		return
+	}
+	for _, t := range batch {
+		t.answer = Answer{}
+		t.putBack()
+	}
+	q.waiting = append(batch, q.waiting...)
+	q.fresh = len(q.waiting)
+}
+
+func (q *sequencer) answer(t *ticket, a Answer) {
+	t.answer = a
+	q.answers = append(q.answers, t)
+}
+
+// next says what to do after the events taken in.
+func (q *sequencer) next(now clock.Now) effects {
+	if q.sent == nil && q.do.Send == nil && q.writer.Idle() && (q.mode == takingOver || q.mode == serving) {
+		q.decide(now)
+		if q.closing != nil && q.sent == nil && len(q.waiting) == 0 {
+			q.stop(q.closing.why, q.closing.refusal)
+		}
+	}
+	e := effects{send: q.do.Send, answered: q.answers, messages: q.outbox, wake: q.do.Wake}
+	q.do.Send, q.answers, q.outbox = nil, nil, nil
+	if e.wake == 0 {
+		e.wake = q.repeatAt
+	}
+	return e
+}
+
+// decide makes the next commit of what there is to do, and answers at once what
+// needs none.
+func (q *sequencer) decide(now clock.Now) {
+	if !q.rights.valid(now) {
+		q.turnAway()
+		return
+	}
+	timeUs := now.Wall.UnixMicro()
+	if q.draft == nil {
+		q.draft = q.state.Draft(q.me, timeUs)
+	} else {
+		q.draft.Reset(timeUs)
+	}
+	switch g := q.nextGeneration(); {
+	case q.mode == takingOver:
+		q.draft.Own(q.address)
+	case g != nil:
+		// Alone in its commit: what follows is decided under its settings.
+		if err := q.draft.Generation(g); err != nil {
+			q.abandon(err, NoQuorum)
+			return
+		}
+	default:
+		q.receive()
+		q.decideClaims(now)
+		q.give()
+		q.seek(now)
+	}
+	if q.mode == stopped {
+		return // what was to be appended does not fit the log
+	}
+	if q.draft.Ops() == 0 {
+		q.answers = append(q.answers, q.batch...)
+		q.batch = q.batch[:0]
+		return
+	}
+	e, err := q.draft.Encode()
+	if err != nil {
+		q.abandon(err, NoQuorum)
+		return
+	}
+	q.sent = e
+	q.do = q.writer.Append(now, e)
+}
+
+func (q *sequencer) nextGeneration() *pb.Generation {
+	if n := q.state.Generation; n < uint64(len(q.pending)) {
+		return q.pending[n]
+	}
+	return nil
+}
+
+// turnAway answers everybody while this process may not append.
+func (q *sequencer) turnAway() {
+	for _, t := range q.waiting {
+		if t.take() {
+			q.answer(t, Answer{Outcome: NoQuorum, RetryAfter: time.Second})
+		}
+	}
+	q.waiting, q.fresh = q.waiting[:0], 0
+}
+
+// decideClaims decides the requests that are to be looked at, in their order.
+// Those that are short of units go on waiting.
+func (q *sequencer) decideClaims(now clock.Now) {
+	keep := len(q.waiting) - q.fresh
+	q.fresh = 0
+	for i := keep; i < len(q.waiting); i++ {
+		t := q.waiting[i]
+		if !t.take() {
+			continue // nobody waits for it any more
+		}
+		d := full
+		if q.most == 0 || len(q.batch) < q.most {
+			d = q.decideClaim(now, t)
+		}
+		if d == decided {
+			q.batch = append(q.batch, t)
+			continue
+		}
+		t.putBack()
+		if d == full {
+			q.fresh = len(q.waiting) - i
+			keep += copy(q.waiting[keep:], q.waiting[i:])
+			break
+		}
+		q.waiting[keep] = t
+		keep++
+	}
+	clear(q.waiting[keep:])
+	q.waiting = q.waiting[:keep]
+}
+
+type decision int
+
+const (
+	decided decision = iota
+	short            // wait for units
+	full             // wait for the next commit
+)
+
+func (q *sequencer) decideClaim(now clock.Now, t *ticket) decision {
+	v := q.draft.Claim(t.User, t.Key, t.Quantity, 0)
+	switch v.Kind {
+	case ledger.Granted:
+		t.op, t.answer = v.Op, Answer{Outcome: Sold}
+	case ledger.SameHere:
+		t.op, t.answer = v.Op, Answer{Outcome: Sold, Replayed: true}
+	case ledger.Short:
+		return q.shortOf(t)
+	case ledger.Full:
+		return full
+	default:
+		t.answer = answerOf(q.shard, q.state, t.User, v, now)
+	}
+	return decided
+}
+
+// answerOf puts a verdict that the ledger's state alone gives into an answer.
+func answerOf(shard int, s *ledger.State, user string, v ledger.Verdict, now clock.Now) Answer {
+	switch v.Kind {
+	case ledger.SameBefore:
+		return replay(shard, v.Claim)
+	case ledger.OtherAsk:
+		return Answer{Outcome: KeyReused, Message: "this key was used for another quantity"}
+	case ledger.OverLimit:
+		return Answer{Outcome: LimitReached, Claims: claimsOf(shard, s, user)}
+	case ledger.NotNow:
+		return notNow(s, v.Refusal, now)
+	}
+	panic("executor: no such verdict")
+}
+
+// replay answers a request that has its claim already.
+func replay(shard int, c ledger.Claim) Answer {
+	claim := claimOf(shard, c)
+	outcome := Sold
+	if c.State != ledger.StateSold {
+		outcome = Held
+	}
+	return Answer{Outcome: outcome, Claim: claim, Replayed: true}
+}
+
+func claimOf(shard int, c ledger.Claim) Claim {
+	return Claim{
+		ID: ClaimID{shard, c.Slot, c.Index}, User: c.User, Units: c.Units,
+		State: Outcome(c.State.String()), At: time.UnixMicro(c.TimeUs),
+	}
+}
+
+func claimsOf(shard int, s *ledger.State, user string) []Claim {
+	var claims []Claim
+	for _, c := range s.User(user) {
+		claims = append(claims, claimOf(shard, c))
+	}
+	return claims
+}
+
+func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) Answer {
+	switch why {
+	case ledger.RefusedPaused:
+		return Answer{Outcome: Paused, RetryAfter: time.Second}
+	case ledger.RefusedNotYet:
+		opens := time.UnixMicro(s.Settings().GetOpensAtUs())
+		return Answer{Outcome: NotOpen, RetryAfter: opens.Sub(now.Wall)}
+	}
+	return Answer{Outcome: Closed}
+}

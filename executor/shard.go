@@ -1,0 +1,236 @@
+package executor
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+)
+
+// callTimeout is how long one call of the store may take. An append that takes
+// longer is in doubt, and asked about.
+const callTimeout = 2 * time.Second
+
+// shard is the shell of one sequencer: the door through which claims come, and
+// a goroutine that feeds the sequencer, makes its calls and carries its answers
+// back.
+type shard struct {
+	// seq belongs to run, but for its ledger state: see state.
+	seq   *sequencer
+	logs  ledger.Logs
+	clock clock.Clock
+	post  func(message) // to another shard
+	stats *shardMetrics
+	bound int // requests that may wait
+
+	// state guards the ledger's state of seq, which only events change. Claims
+	// are looked up under it while the next commit is decided and appended.
+	state sync.RWMutex
+
+	// mu guards the mail and is held for no longer than it takes to copy it.
+	mu     sync.Mutex
+	queue  []*ticket
+	inside int // requests that the sequencer has and that wait for units
+	closed bool
+	events []func(*sequencer)
+
+	wake    chan struct{}     // holds one signal: there is mail
+	replies chan ledger.Reply // has a place for the one call under way
+	serving atomic.Bool
+	stalled atomic.Bool
+}
+
+func newShard(seq *sequencer, cfg *Config, stats *shardMetrics) *shard {
+	return &shard{
+		seq: seq, logs: cfg.Logs, clock: cfg.Clock, bound: cfg.Queue, stats: stats,
+		wake: make(chan struct{}, 1), replies: make(chan ledger.Reply, 1),
+	}
+}
+
+// offer queues a ticket, or says why not.
+func (s *shard) offer(t *ticket) Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return Standby
+	case len(s.queue)+s.inside >= s.bound:
+		return Overloaded
+	}
+	if s.queue = append(s.queue, t); len(s.queue) == 1 {
+		s.rouse()
+	}
+	return ""
+}
+
+// tell queues an event for the sequencer.
+func (s *shard) tell(event func(*sequencer)) {
+	s.mu.Lock()
+	s.events = append(s.events, event)
+	s.mu.Unlock()
+	s.rouse()
+}
+
+func (s *shard) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// waiting returns how many requests wait.
+func (s *shard) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue) + s.inside
+}
+
+// run is the event loop. It returns why the sequencer has stopped, after the
+// last call has returned. ctx bounds the calls; only stop ends the loop.
+func (s *shard) run(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	for {
+		s.collect()
+		s.perform(ctx, s.seq.next(s.clock()), timer, &calls)
+		if s.seq.mode == stopped {
+			s.close()
+			return s.seq.why
+		}
+		select {
+		case <-s.wake:
+		case r := <-s.replies:
+			s.change(func() { s.seq.done(s.clock(), r) })
+		case <-timer.C:
+			s.change(func() { s.seq.tick(s.clock()) })
+		}
+	}
+}
+
+// change lets an event change the ledger's state.
+func (s *shard) change(event func()) {
+	s.state.Lock()
+	defer s.state.Unlock()
+	event()
+}
+
+// collect takes the mail in. While a commit is under way requests stay in the
+// queue, where whoever gives up can withdraw them.
+func (s *shard) collect() {
+	s.mu.Lock()
+	events, queue := s.events, s.queue
+	s.events = nil
+	if s.seq.sent != nil {
+		queue = nil
+	} else {
+		s.queue = nil
+		s.inside = len(s.seq.waiting) + len(queue)
+	}
+	s.mu.Unlock()
+	if len(events) > 0 {
+		s.change(func() {
+			for _, event := range events {
+				event(s.seq)
+			}
+		})
+	}
+	s.seq.claims(queue)
+}
+
+// close turns the door's late comers away.
+func (s *shard) close() {
+	s.serving.Store(false)
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.collect()
+	s.handBack(s.seq.next(s.clock()).answered)
+}
+
+// perform does what the sequencer wants done.
+func (s *shard) perform(ctx context.Context, e effects, timer *time.Timer, calls *sync.WaitGroup) {
+	if e.send != nil {
+		calls.Go(func() { s.call(ctx, e.send) })
+	}
+	s.handBack(e.answered)
+	for _, m := range e.messages {
+		s.post(m)
+	}
+	now := s.clock()
+	s.serving.Store(s.seq.mode == serving)
+	s.stalled.Store(s.seq.stalled(now))
+	wait := time.Hour
+	if e.wake != 0 {
+		wait = max(e.wake-now.Mono, 0)
+	}
+	timer.Reset(wait)
+}
+
+func (s *shard) call(ctx context.Context, r *ledger.Request) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	began := s.clock().Mono
+	reply := r.Do(ctx, s.logs)
+	if r.Kind == ledger.AppendRequest {
+		s.stats.appended(s.clock().Mono-began, reply.Err)
+	}
+	s.replies <- reply
+}
+
+func (s *shard) handBack(ts []*ticket) {
+	if len(ts) == 0 {
+		return
+	}
+	oldest := ts[0].queuedAt
+	s.mu.Lock()
+	s.inside -= min(len(ts), s.inside)
+	s.mu.Unlock()
+	for _, t := range ts {
+		oldest = min(oldest, t.queuedAt)
+		t.done <- struct{}{}
+	}
+	s.stats.answered(s.clock().Mono - oldest)
+}
+
+// recall answers a request from memory, if what is in the ledger decides it.
+func (s *shard) recall(now clock.Now, r Request) (Answer, bool) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	state := s.seq.state
+	if state.Settings() == nil {
+		return Answer{}, false
+	}
+	v, ok := state.Recall(r.User, r.Key, r.Quantity, now.Wall.UnixMicro())
+	if !ok {
+		return Answer{}, false
+	}
+	return answerOf(s.seq.shard, state, r.User, v, now), true
+}
+
+// user returns a user's claims.
+func (s *shard) user(user string) []Claim {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return claimsOf(s.seq.shard, s.seq.state, user)
+}
+
+// status returns the shard as it stands.
+func (s *shard) status() ShardStatus {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	st := s.seq.state
+	v := ShardStatus{
+		Shard: s.seq.shard, Epoch: st.Epoch, Generation: st.Generation, Limit: st.Limit,
+		Available: st.Available, Held: st.Held, Sold: st.Sold, InFlight: st.InFlight,
+		Bytes: st.Bytes(), Queue: s.waiting(), Owned: s.serving.Load(), Stalled: s.stalled.Load(),
+	}
+	if st.Next() > 0 {
+		v.Slot = st.Next() - 1
+	}
+	return v
+}

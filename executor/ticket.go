@@ -1,0 +1,81 @@
+package executor
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ticket is one request on its way through a sequencer. Whoever waits for it
+// may withdraw it, until the sequencer takes it to decide.
+type ticket struct {
+	Request
+	queuedAt time.Duration // monotonic
+
+	// answer and op belong to the sequencer until done is signalled, and to the
+	// waiter from then on.
+	answer Answer
+	op     int // of the claim granted, in the commit under way
+
+	state atomic.Int32
+	done  chan struct{} // holds one signal
+}
+
+// The states of a ticket.
+const (
+	ticketWaiting int32 = iota
+	ticketTaken         // being decided or appended
+	ticketWithdrawn
+)
+
+// take reserves the ticket for a decision; false: nobody waits for it any more.
+func (t *ticket) take() bool { return t.state.CompareAndSwap(ticketWaiting, ticketTaken) }
+
+// putBack allows withdrawing again.
+func (t *ticket) putBack() { t.state.Store(ticketWaiting) }
+
+// withdraw gives the request up; false: it is being decided.
+func (t *ticket) withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, ticketWithdrawn) }
+
+var tickets = sync.Pool{New: func() any { return &ticket{done: make(chan struct{}, 1)} }}
+
+func newTicket(r Request, now time.Duration) *ticket {
+	t := tickets.Get().(*ticket)
+	t.Request, t.queuedAt, t.op = r, now, 0
+	t.answer = Answer{}
+	t.state.Store(ticketWaiting)
+	return t
+}
+
+// free gives back a ticket that nobody else refers to.
+func (t *ticket) free() { tickets.Put(t) }
+
+// wait returns the answer, or gives up when ctx ends: if the request can still
+// be withdrawn it surely was not accepted.
+func (t *ticket) wait(ctx context.Context) Answer {
+	if ctx.Done() == nil { // the usual case within a process, and cheaper
+		<-t.done
+		return t.finish()
+	}
+	select {
+	case <-t.done:
+		return t.finish()
+	case <-ctx.Done():
+	}
+	if t.withdraw() {
+		return Answer{Outcome: Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide"}
+	}
+	select {
+	case <-t.done:
+		return t.finish()
+	default:
+		return Answer{Outcome: Unknown, RetryAfter: time.Second}
+	}
+}
+
+func (t *ticket) finish() Answer {
+	a := t.answer
+	t.free()
+	return a
+}
