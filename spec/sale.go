@@ -2,21 +2,26 @@
 // validation. It also holds what follows from a declaration by arithmetic alone
 // (shares.go) and the one place where keys and row keys are built (names.go).
 //
+// A document that Load accepts is a valid Sale; one that it refuses comes with
+// all that is wrong with it, each Problem with its place and a remedy.
+//
 // It reads files and nothing else; it knows no backend.
 package spec
 
 import "time"
 
-// Sale is one valid declaration with its defaults filled in.
+// Sale is one valid declaration with its defaults filled in. Stock and
+// LockCount have no default: they decide what is sold and how fast, so they
+// are always written down.
 type Sale struct {
-	Name         string // a DNS label
-	Run          int64  // from 1; the next number starts a destroyed sale's name again
-	Stock        int64
-	LockCount    int       // 1 to MaxLockCount, at most Stock
-	PerUserLimit int64     // units a user may have
-	OpensAt      time.Time // zero: open as soon as applied
-	ClosesAt     time.Time // zero: until closed by hand
-	LockTTL      time.Duration
+	Name         string        // a DNS label
+	Run          int64         // from 1, the default; the next number starts a destroyed sale's name again
+	Stock        int64         // from 1
+	LockCount    int           // 1 to MaxLockCount, at most Stock
+	PerUserLimit int64         // units a user may have; from 1, the default
+	OpensAt      time.Time     // UTC; zero: open as soon as applied
+	ClosesAt     time.Time     // UTC, after OpensAt; zero: until closed by hand
+	LockTTL      time.Duration // MinLockTTL to MaxLockTTL in whole milliseconds
 
 	// Where the sale lives: either Embedded, or Redis and HBase.
 	Embedded *Embedded
@@ -30,12 +35,14 @@ type Sale struct {
 
 // Embedded keeps a sale in SQLite files in one folder, with no server.
 type Embedded struct {
-	Dir string // relative paths have been resolved against the document's folder
+	// Dir is the folder. Load has resolved a relative path against the
+	// document's folder. It is empty in a declaration read by FromJSON.
+	Dir string
 }
 
 // Redis names the lock nodes.
 type Redis struct {
-	Nodes       []string // host:port, an odd number
+	Nodes       []string // host:port, an odd number, lower case, none twice
 	UsernameEnv string   // names of environment variables, never the secrets
 	PasswordEnv string
 	TLS         bool
@@ -43,12 +50,31 @@ type Redis struct {
 
 // HBase names the table of the logs.
 type HBase struct {
-	Zookeeper []string // host:port
-	Table     string
+	Zookeeper     []string // host:port, lower case, none twice
+	ZookeeperRoot string   // HBase's parent znode
+	Table         string   // with its namespace, unless that is the default one
 }
 
 // Limits of a declaration.
 const (
 	MaxLockCount = 1024
 	MaxFileSize  = 1 << 20
+
+	MinLockTTL = 2 * time.Second
+	MaxLockTTL = 10 * time.Second
+)
+
+// What a document has where it says nothing.
+const (
+	DefaultRun           = 1
+	DefaultPerUserLimit  = 1
+	DefaultLockTTL       = 3 * time.Second
+	DefaultEmbeddedDir   = ".salectl"
+	DefaultZookeeperRoot = "/hbase"
+)
+
+// What every document says of itself.
+const (
+	APIVersion = "salectl/v1"
+	Kind       = "Sale"
 )

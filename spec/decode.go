@@ -1,0 +1,277 @@
+package spec
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// decoder walks the nodes of one document and collects its problems. Its
+// getters report a wrong value and return false; they report nothing twice.
+type decoder struct {
+	src      *source
+	problems []*Problem
+	tagged   map[*yaml.Node]bool // values with an explicit tag, reported already
+	masks    []mask
+}
+
+// mask is a stretch of a line that no problem shows, since it may be a secret.
+type mask struct{ line, column, length int }
+
+// object is a mapping whose keys are all known.
+type object struct {
+	at     *yaml.Node // the mapping, or the alias that stands for it
+	path   string
+	keys   map[string]*yaml.Node
+	values map[string]*yaml.Node
+	merged bool // there is a merge key, so that nothing can be said to be missing
+}
+
+// value is what stands under a key or in a list.
+type value struct {
+	path string
+	key  string     // last part of the path, for remedies
+	at   *yaml.Node // where to point: at the alias, if there is one
+	node *yaml.Node // never an alias
+}
+
+func (d *decoder) refuse(at *yaml.Node, remedy, format string, args ...any) {
+	d.problems = append(d.problems, d.src.problem(at.Line, at.Column, fmt.Sprintf(format, args...), remedy))
+}
+
+// fault reports what is wrong with a value.
+func (d *decoder) fault(v value, f *fault) {
+	d.refuse(v.at, f.remedy, "%s %s", v.path, f.message)
+}
+
+// hide keeps a scalar out of the lines that problems show.
+func (d *decoder) hide(n *yaml.Node) {
+	rest, value := d.src.runesAt(n.Line, n.Column), []rune(n.Value)
+	length := len(rest)
+	if n.Style == 0 && len(value) <= length && slices.Equal(rest[:len(value)], value) {
+		length = len(value)
+	}
+	d.masks = append(d.masks, mask{n.Line, n.Column, length})
+}
+
+// finish returns the problems in reading order, secrets starred out.
+func (d *decoder) finish() []*Problem {
+	lines := map[int][]rune{}
+	for _, m := range d.masks {
+		if lines[m.line] == nil {
+			lines[m.line] = []rune(d.src.line(m.line))
+		}
+		line := lines[m.line]
+		for i := m.column - 1; i < min(m.column-1+m.length, len(line)); i++ {
+			line[i] = '*'
+		}
+	}
+	masked := map[int]string{}
+	for n, line := range lines {
+		masked[n] = string(line)
+	}
+	for _, p := range d.problems {
+		if line, ok := masked[p.Line]; ok {
+			p.Source = line
+		}
+	}
+	slices.SortStableFunc(d.problems, func(a, b *Problem) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+	return d.problems
+}
+
+// object takes n as a mapping that t describes, and reports unknown keys and
+// missing ones. With ok false there is nothing to look at.
+func (d *decoder) object(v value, t reflect.Type) (object, bool) {
+	o := object{at: v.at, path: v.path, keys: map[string]*yaml.Node{}, values: map[string]*yaml.Node{}}
+	if v.node.Kind != yaml.MappingNode {
+		d.notA(v, "a mapping of keys", "Write its keys below it: "+strings.Join(names(keysOf(t)), ", ")+".")
+		return o, false
+	}
+	known := keysOf(t)
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		key, content := v.node.Content[i], v.node.Content[i+1]
+		name := target(key).Value
+		switch {
+		case isMerge(key):
+			o.merged = true
+		case target(key).Kind != yaml.ScalarNode:
+			// Reported by lint.
+		case !slices.Contains(names(known), name):
+			d.unknownKey(o, key, names(known))
+		case o.keys[name] == nil: // of a duplicate, the first counts
+			o.keys[name], o.values[name] = key, content
+		}
+	}
+	d.missingKeys(o, known)
+	return o, true
+}
+
+func (d *decoder) missingKeys(o object, known []keyDef) {
+	var missing []string
+	for _, k := range known {
+		if k.required && !o.merged && o.keys[k.name] == nil {
+			missing = append(missing, k.name)
+		}
+	}
+	if len(missing) > 0 {
+		d.refuse(o.at, fmt.Sprintf("Add %s to the keys of %s.", and(missing), called(o.path)),
+			"%s lacks %s", called(o.path), and(missing))
+	}
+}
+
+// called is how problems name the value at a path.
+func called(path string) string {
+	if path == "" {
+		return "the document"
+	}
+	return path
+}
+
+func names(keys []keyDef) []string {
+	var all []string
+	for _, k := range keys {
+		all = append(all, k.name)
+	}
+	return all
+}
+
+// and lists words as a sentence does.
+func and(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
+// value is what stands under a key, unless it is absent or has been reported.
+func (d *decoder) value(o object, name string) (value, bool) {
+	at := o.values[name]
+	if at == nil || d.tagged[at] || d.tagged[target(at)] {
+		return value{}, false
+	}
+	return value{path: join(o.path, name), key: name, at: at, node: target(at)}, true
+}
+
+// items are the values of a list.
+func (d *decoder) items(v value, example string) ([]value, bool) {
+	if v.node.Kind != yaml.SequenceNode {
+		d.notA(v, "a list", fmt.Sprintf("Write %s: [%q].", v.key, example))
+		return nil, false
+	}
+	var items []value
+	for i, at := range v.node.Content {
+		if !d.tagged[at] && !d.tagged[target(at)] {
+			items = append(items, value{fmt.Sprintf("%s[%d]", v.path, i), v.key, at, target(at)})
+		}
+	}
+	return items, len(items) == len(v.node.Content)
+}
+
+// number takes a plain decimal number from least to most.
+func (d *decoder) number(v value, least, most int64) (int64, bool) {
+	if !d.scalar(v, "a number", fmt.Sprintf("Write a number, such as %s: %d.", v.key, least)) {
+		return 0, false
+	}
+	if v.node.Style != 0 {
+		f := &fault{"is text, not a number", fmt.Sprintf("Write a number, such as %s: %d.", v.key, least)}
+		if plainNumber.MatchString(v.node.Value) {
+			f = &fault{"is in quotes, which makes it text", fmt.Sprintf("Write it without the quotes: %s: %s.", v.key, v.node.Value)}
+		}
+		d.fault(v, f)
+		return 0, false
+	}
+	n, f := readNumber(v.node.Value, least, most)
+	if f != nil {
+		d.fault(v, f)
+	}
+	return n, f == nil
+}
+
+// text takes a string. Without quotes it must look like one to every reader.
+func (d *decoder) text(v value, example string) (string, bool) {
+	if !d.scalar(v, "text", fmt.Sprintf("Write text, such as %s: %s.", v.key, example)) {
+		return "", false
+	}
+	is := ""
+	switch tag := v.node.ShortTag(); {
+	case v.node.Style != 0:
+	case truthWord.MatchString(v.node.Value):
+		is = "a word for yes or no"
+	case tag != "!!str":
+		is = nameTag(tag)
+	}
+	if is != "" {
+		d.refuse(v.at, fmt.Sprintf("Quote it, if it is meant: %q.", v.node.Value), "%s is %s to YAML, not text", v.path, is)
+	}
+	return v.node.Value, is == ""
+}
+
+// boolean takes true or false.
+func (d *decoder) boolean(v value) (is, ok bool) {
+	remedy := fmt.Sprintf("Write %s: true or %s: false.", v.key, v.key)
+	if !d.scalar(v, "true or false", remedy) {
+		return false, false
+	}
+	if s := v.node.Value; v.node.Style != 0 || s != "true" && s != "false" {
+		d.refuse(v.at, remedy, "%s is neither true nor false", v.path)
+		return false, false
+	}
+	return v.node.Value == "true", true
+}
+
+// scalar reports whether v is one value, and there is one.
+func (d *decoder) scalar(v value, what, remedy string) bool {
+	if v.node.Kind == yaml.ScalarNode && v.node.ShortTag() != "!!null" && v.node.Value != "" {
+		return true
+	}
+	d.notA(v, what, remedy)
+	return false
+}
+
+// notA reports a value of another kind than what, or none.
+func (d *decoder) notA(v value, what, remedy string) {
+	is := "text"
+	switch {
+	case v.node.Kind == yaml.MappingNode:
+		is = "a mapping"
+	case v.node.Kind == yaml.SequenceNode:
+		is = "a list"
+	case v.node.Value == "":
+		is = "empty"
+	default:
+		is = nameTag(v.node.ShortTag())
+	}
+	d.refuse(v.at, remedy, "%s is %s, and should be %s", called(v.path), is, what)
+}
+
+// nameTag names a kind of scalar.
+func nameTag(tag string) string {
+	switch tag {
+	case "!!null":
+		return "null"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!timestamp":
+		return "a date"
+	case "!!bool":
+		return "true or false"
+	}
+	return "text"
+}
+
+// target follows an alias. YAML has none of an alias.
+func target(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}

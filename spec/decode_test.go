@@ -1,0 +1,167 @@
+package spec
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Every key that the document types have must be read by the decoder. One that
+// is not would be accepted whatever stands there.
+func TestEveryKeyIsRead(t *testing.T) {
+	var walk func(typ reflect.Type, path []string)
+	walk = func(typ reflect.Type, path []string) {
+		for _, f := range reflect.VisibleFields(typ) {
+			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			at := append(path[:len(path):len(path)], name)
+			t.Run(strings.Join(at, "."), func(t *testing.T) {
+				// No key takes a list with a mapping in it.
+				text := strings.Join(at, ": {") + ": [{}]" + strings.Repeat("}", len(at)-1)
+				_, err := Load([]string{"-"}, strings.NewReader(text))
+				for _, p := range Problems(err) {
+					if strings.HasPrefix(p.Message, strings.Join(at, ".")+" is ") ||
+						strings.HasPrefix(p.Message, strings.Join(at, ".")+"[0] is ") {
+						return
+					}
+				}
+				t.Errorf("%s: nobody minds:\n%v", text, err)
+			})
+			below := f.Type
+			if below.Kind() == reflect.Pointer {
+				below = below.Elem()
+			}
+			if below.Kind() == reflect.Struct {
+				walk(below, at)
+			}
+		}
+	}
+	walk(reflect.TypeFor[saleDocument](), nil)
+}
+
+func TestReadNumber(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "7": 7, "10": 10, "9223372036854775807": math.MaxInt64,
+	} {
+		if got, f := readNumber(text, 1, math.MaxInt64); f != nil || got != want {
+			t.Errorf("%s: got %d, %v", text, got, f)
+		}
+	}
+	for text, want := range map[string]string{
+		"0": "is below 1", "-1": "is below 1", "-9223372036854775809": "is below 1",
+		"9223372036854775808": "is beyond 9223372036854775807, the largest number there is here",
+		"1001":                "is above 1000",
+		"010":                 "begins with a zero, which some readers take for octal",
+		"-010":                "begins with a zero, which some readers take for octal",
+		"00":                  "begins with a zero, which some readers take for octal",
+		"0o17":                "is octal", "0x1F": "is hexadecimal", "-0X1": "is hexadecimal", "0b1": "is binary",
+		"1_000": "has an underscore", "+5": "has a plus sign", "-0": "is minus zero", "1,000": "has a comma",
+		"1e3": "has an exponent", "1.5E+3": "has an exponent", "10.5": "is not a whole number", ".5": "is not a whole number",
+		"5.": "is not a whole number", ".inf": "is not a whole number", "-.Inf": "is not a whole number", ".NaN": "is not a whole number",
+		"yes": "is a word for yes or no, not a number", "Off": "is a word for yes or no, not a number", "y": "is a word for yes or no, not a number",
+		"ten": "is text, not a number", "10 pieces": "is text, not a number", "--5": "is text, not a number", "1:30": "is text, not a number",
+	} {
+		n, f := readNumber(text, 1, 1000)
+		if f == nil || f.message != want || n != 0 || f.remedy == "" {
+			t.Errorf("%s: got %d, %v; want %s", text, n, f, want)
+		}
+	}
+}
+
+func TestReadAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"localhost:6379": "localhost:6379", "Redis_1.Example.:06379": "redis_1.example:6379", "a:65535": "a:65535",
+		"127.0.0.1:1": "127.0.0.1:1", "[::1]:6379": "[::1]:6379", "[0:0:0:0:0:0:0:1]:6379": "[::1]:6379",
+		"[::FFFF:10.0.0.1]:6379": "10.0.0.1:6379",
+	} {
+		if got, f := readAddress(text); f != nil || got != want {
+			t.Errorf("%s: got %s, %v; want %s", text, got, f, want)
+		}
+	}
+	for _, text := range []string{
+		":", ":6379", "a", "a:", "a:0", "a:00000", "a:65536", "a:123456", "a:-1", "a:+1", "a: 1", "a:http", "a b:1",
+		"a..b:1", ".a:1", "-a:1", "a-:1", "..:1", "1.2.3:1", "1.2.3.4.5:1", "999:1", "01.2.3.4:1",
+		"::1:6379", "[]:1", "[1.2.3.4:1", "[::1]", "[::1]6379", "[g::]:1", "[fe80::1%eth0]:1",
+		"redis://a:1", "a:1/0", "user@a:1", ":pass@a:1", strings.Repeat("a", 64) + ":1", strings.Repeat("a.", 127) + "a:1",
+	} {
+		if got, f := readAddress(text); f == nil {
+			t.Errorf("%s: got %s, want a refusal", text, got)
+		} else if f.remedy == "" {
+			t.Errorf("%s: no remedy", text)
+		}
+	}
+}
+
+func TestReadTime(t *testing.T) {
+	for text, want := range map[string]string{
+		"2026-11-11T20:00:00+08:00": "2026-11-11T12:00:00Z", "2026-11-11T20:00:00Z": "2026-11-11T20:00:00Z",
+		"2026-11-11T20:00:00.25-00:30": "2026-11-11T20:30:00.25Z",
+	} {
+		if got, f := readTime(text); f != nil || got.Format("2006-01-02T15:04:05.999999999Z07:00") != want {
+			t.Errorf("%s: got %v, %v; want %s", text, got, f, want)
+		}
+	}
+	for _, text := range []string{
+		"2026-11-11", "2026-11-11T20:00:00", "2026-11-11T20:00", "2026-11-11 20:00:00Z", "2026-11-11t20:00:00z", "2026-11-11T20:00Z",
+		"2026-11-11T2:00:00Z", "2026-11-11T20:00:00,5Z", "2026-11-11T24:00:00Z", "2026-11-11T20:00:60Z", "2026-11-31T20:00:00Z",
+		"2026-11-11T20:00:00+24:00", "2026-11-11T20:00:00+8", "2026-11-11T20:00:00+0800", "1999-12-31T23:59:59Z", "3000-01-01T00:00:00Z",
+		"20261111T200000Z", "tomorrow", "1794398400",
+	} {
+		if got, f := readTime(text); f == nil {
+			t.Errorf("%s: got %v, want a refusal", text, got)
+		}
+	}
+}
+
+func TestReadTTL(t *testing.T) {
+	for _, text := range []string{"2s", "3s", "10s", "2000ms", "2500ms", "10000ms"} {
+		if got, f := readTTL(text); f != nil || got < MinLockTTL || got > MaxLockTTL {
+			t.Errorf("%s: got %v, %v", text, got, f)
+		}
+	}
+	for _, text := range []string{
+		"1s", "11s", "1999ms", "10001ms", "3", "3.5s", "3 s", "3S", "+3s", "-3s", "03s", "3000000us", "1m", "3s500ms", "s", "0s",
+		"99999999999999999999s", "999999999999999s",
+	} {
+		if got, f := readTTL(text); f == nil {
+			t.Errorf("%s: got %v, want a refusal", text, got)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := names(keysOf(reflect.TypeFor[specPart]()))
+	for name, want := range map[string]string{
+		"stok": "stock", "STOCK": "stock", "lockcount": "lockCount", "lockCounts": "lockCount", "openAt": "opensAt", "reddis": "redis",
+		"hbas": "hbase", "perUser": "perUserLimit", "lok": "lock", "embeded": "embedded",
+		"x": "", "": "", "color": "", "price": "", "table": "", strings.Repeat("stock", 1000): "",
+	} {
+		if got := nearest(name, words); got != want {
+			t.Errorf("%.20s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A tag may stand before or behind an anchor, or on a line of its own.
+func TestTagsAreFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		stock  string
+		tagged bool
+	}{
+		"none": {"10", false}, "anchor": {"&a 10", false}, "comment": {"10 # !", false}, "long anchor": {"&a-1_b 10", false},
+		"short": {"!!int 10", true}, "lone": {"! 10", true}, "own": {"!units 10", true}, "long": {"!<tag:yaml.org,2002:int> 10", true},
+		"behind anchor": {"&a ! 10", true}, "before anchor": {"! &a 10", true}, "next line": {"&a\n    ! 10", true},
+		"behind a comment": {"&a # stock\n\n    ! 10", true}, "quoted": {`! "10"`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := fmt.Sprintf("%s\nspec:\n  stock: %s\n  lockCount: 2\n  embedded: {}\n",
+				strings.Split(aSale("tagged"), "\nspec")[0], c.stock)
+			_, err := Load([]string{"-"}, strings.NewReader(text))
+			tagged := err != nil && strings.Contains(err.Error(), "explicit tags like !")
+			if tagged != c.tagged || !c.tagged && err != nil || len(Problems(err)) > 1 {
+				t.Errorf("%s\ngot %v", text, err)
+			}
+		})
+	}
+}

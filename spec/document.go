@@ -1,0 +1,103 @@
+package spec
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// The types below describe the document, for the decoder and for the JSON
+// Schema alike: the yaml tags are the keys that the decoder knows, and a key
+// without omitempty is required. Nothing is ever unmarshalled into them, since
+// that would lose the places of the values.
+
+type saleDocument struct {
+	APIVersion string       `yaml:"apiVersion" jsonschema_description:"Version of this format."`
+	Kind       string       `yaml:"kind" jsonschema_description:"What the document declares."`
+	Metadata   metadataPart `yaml:"metadata" jsonschema_description:"Which sale this is."`
+	Spec       specPart     `yaml:"spec" jsonschema_description:"What is sold, by which rules, and where the sale is kept."`
+}
+
+type metadataPart struct {
+	Name string `yaml:"name" jsonschema:"example=movie-tickets" jsonschema_description:"Name of the sale: lower-case letters, digits and hyphens, at most 63. No two sales share one."`
+	Run  int64  `yaml:"run,omitempty" jsonschema_description:"Raise it by one to use the name of a destroyed sale again."`
+}
+
+type specPart struct {
+	Stock        int64         `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Units on sale, in all."`
+	LockCount    int64         `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock."`
+	PerUserLimit int64         `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
+	OpensAt      string        `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins, with seconds and zone. Without it: as soon as the sale is applied."`
+	ClosesAt     string        `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends, with seconds and zone; after opensAt. Without it: when somebody closes the sale."`
+	Lock         *lockPart     `yaml:"lock,omitempty" jsonschema_description:"How shards are locked."`
+	Redis        *redisPart    `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks. Goes with hbase."`
+	HBase        *hbasePart    `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
+	Embedded     *embeddedPart `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server; instead of redis and hbase."`
+}
+
+type lockPart struct {
+	TTL string `yaml:"ttl,omitempty" jsonschema:"example=3s,example=2500ms" jsonschema_description:"How long a lock outlives an owner that has died, 2s to 10s, in s or ms."`
+}
+
+type redisPart struct {
+	Nodes       []string `yaml:"nodes" jsonschema_description:"Independent Redis nodes, host:port each; an odd number, so that a majority is clear."`
+	UsernameEnv string   `yaml:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Name of the environment variable that holds the user name. Goes with passwordEnv."`
+	PasswordEnv string   `yaml:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Name of the environment variable that holds the password; never the password."`
+	TLS         bool     `yaml:"tls,omitempty" jsonschema_description:"Whether to connect with TLS."`
+}
+
+type hbasePart struct {
+	Zookeeper     []string `yaml:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each."`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" jsonschema_description:"HBase's parent znode."`
+	Table         string   `yaml:"table" jsonschema:"example=sales" jsonschema_description:"Table that keeps the ledgers; many sales may share it. A namespace may stand before it, with a colon."`
+}
+
+type embeddedPart struct {
+	Dir string `yaml:"dir,omitempty" jsonschema_description:"Folder of the files, relative to this document."`
+}
+
+// keyDef is one key that a mapping of the document may have.
+type keyDef struct {
+	name     string
+	required bool
+}
+
+// keysOf returns the keys of a mapping that t describes, in their order.
+func keysOf(t reflect.Type) []keyDef {
+	var keys []keyDef
+	for _, f := range reflect.VisibleFields(t) {
+		name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		keys = append(keys, keyDef{name, option != "omitempty"})
+	}
+	return keys
+}
+
+// homes says for every key of the document in which mappings it belongs, by
+// their paths; the path of the outermost is empty.
+var homes = sync.OnceValue(func() map[string][]string {
+	found := map[string][]string{}
+	var walk func(t reflect.Type, path string)
+	walk = func(t reflect.Type, path string) {
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			found[name] = append(found[name], path)
+			below := f.Type
+			if below.Kind() == reflect.Pointer {
+				below = below.Elem()
+			}
+			if below.Kind() == reflect.Struct {
+				walk(below, join(path, name))
+			}
+		}
+	}
+	walk(reflect.TypeFor[saleDocument](), "")
+	return found
+})
+
+// join appends a key to the path of its mapping.
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

@@ -1,0 +1,138 @@
+package spec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// stored is the JSON of a declaration. It stands in ledgers for years: a field
+// may be added, with a zero that means what its absence meant, but none is
+// ever renamed, moved or given another meaning.
+type stored struct {
+	APIVersion   string          `json:"apiVersion"`
+	Name         string          `json:"name"`
+	Run          int64           `json:"run"`
+	Stock        int64           `json:"stock"`
+	LockCount    int             `json:"lockCount"`
+	PerUserLimit int64           `json:"perUserLimit"`
+	OpensAt      *time.Time      `json:"opensAt,omitempty"`
+	ClosesAt     *time.Time      `json:"closesAt,omitempty"`
+	LockTTLMs    int64           `json:"lockTtlMs"`
+	Redis        *storedRedis    `json:"redis,omitempty"`
+	HBase        *storedHBase    `json:"hbase,omitempty"`
+	Embedded     *storedEmbedded `json:"embedded,omitempty"`
+}
+
+type storedRedis struct {
+	Nodes       []string `json:"nodes"`
+	UsernameEnv string   `json:"usernameEnv,omitempty"`
+	PasswordEnv string   `json:"passwordEnv,omitempty"`
+	TLS         bool     `json:"tls"`
+}
+
+type storedHBase struct {
+	Zookeeper     []string `json:"zookeeper"`
+	ZookeeperRoot string   `json:"zookeeperRoot"`
+	Table         string   `json:"table"`
+}
+
+// storedEmbedded is without the folder: a sale that is moved together with its
+// files is the same sale, and must not look like a changed one.
+type storedEmbedded struct{}
+
+// JSON returns the declaration as it is stored in the ledger and compared by
+// plans: one line, in a fixed order, equal for equal declarations. Times are
+// RFC 3339 in UTC, lockTtlMs is in milliseconds. File and Embedded.Dir are no
+// part of it. The error is for a Sale that Load would not have returned.
+func (s Sale) JSON() ([]byte, error) {
+	if err := s.sane(); err != nil {
+		return nil, err
+	}
+	out := stored{
+		APIVersion: APIVersion,
+		Name:       s.Name, Run: s.Run,
+		Stock: s.Stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit,
+		OpensAt: utc(s.OpensAt), ClosesAt: utc(s.ClosesAt),
+		LockTTLMs: s.LockTTL.Milliseconds(),
+	}
+	if r := s.Redis; r != nil {
+		out.Redis = &storedRedis{r.Nodes, r.UsernameEnv, r.PasswordEnv, r.TLS}
+	}
+	if h := s.HBase; h != nil {
+		out.HBase = &storedHBase{h.Zookeeper, h.ZookeeperRoot, h.Table}
+	}
+	if s.Embedded != nil {
+		out.Embedded = &storedEmbedded{}
+	}
+	return json.Marshal(out)
+}
+
+// FromJSON reads what JSON wrote, in this version of the program or another:
+// fields that it does not know are ignored. File and Embedded.Dir are empty.
+func FromJSON(data []byte) (Sale, error) {
+	var in stored
+	if err := json.Unmarshal(data, &in); err != nil {
+		return Sale{}, fmt.Errorf("stored declaration: %w", err)
+	}
+	if in.APIVersion != APIVersion {
+		return Sale{}, fmt.Errorf("stored declaration: it is of version %q, and this program reads %s: use a newer one",
+			in.APIVersion, APIVersion)
+	}
+	if in.LockTTLMs > math.MaxInt64/int64(time.Millisecond) {
+		return Sale{}, fmt.Errorf("stored declaration: lockTtlMs is %d, which is too long", in.LockTTLMs)
+	}
+	s := Sale{
+		Name: in.Name, Run: in.Run,
+		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit,
+		LockTTL: time.Duration(in.LockTTLMs) * time.Millisecond,
+	}
+	if in.OpensAt != nil {
+		s.OpensAt = in.OpensAt.UTC()
+	}
+	if in.ClosesAt != nil {
+		s.ClosesAt = in.ClosesAt.UTC()
+	}
+	if r := in.Redis; r != nil {
+		s.Redis = &Redis{r.Nodes, r.UsernameEnv, r.PasswordEnv, r.TLS}
+	}
+	if h := in.HBase; h != nil {
+		s.HBase = &HBase{h.Zookeeper, h.ZookeeperRoot, h.Table}
+	}
+	if in.Embedded != nil {
+		s.Embedded = &Embedded{}
+	}
+	if err := s.sane(); err != nil {
+		return Sale{}, fmt.Errorf("stored declaration: %w", err)
+	}
+	return s, nil
+}
+
+// sane holds a declaration to what the rest of the program takes for granted.
+// Limits that a later version may move are not asked here: what was accepted
+// once stays readable. Nor is the place of the sale, since that is taken from
+// the document that leads to the ledger.
+func (s Sale) sane() error {
+	switch {
+	case !nameRE.MatchString(s.Name):
+		return fmt.Errorf("the name %q is no DNS label", s.Name)
+	case s.Run < 1 || s.Stock < 1 || s.LockCount < 1 || s.PerUserLimit < 1:
+		return errors.New("run, stock, lockCount and perUserLimit must be at least 1")
+	case int64(s.LockCount) > s.Stock:
+		return errors.New("lockCount is above stock")
+	case s.LockTTL <= 0 || s.LockTTL%time.Millisecond != 0:
+		return fmt.Errorf("the lock's ttl of %v is no positive number of milliseconds", s.LockTTL)
+	}
+	return nil
+}
+
+// utc is t in UTC; nil if t is not set.
+func utc(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

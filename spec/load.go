@@ -1,0 +1,209 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+)
+
+// stdinName stands for standard input in problems and in Sale.File.
+const stdinName = "<stdin>"
+
+// maxProblems is how many problems of one file are told. Whoever gets more has
+// named the wrong file.
+const maxProblems = 1000
+
+// Load reads all sales from paths. Each path is a file, a folder, or "-" for
+// stdin. Of a folder it reads the *.yaml and *.yml, sorted by name; neither
+// hidden ones nor those in folders below. A file may hold several documents.
+// What is named twice is read once.
+//
+// The sales are those without a problem, in the order in which they were met,
+// also when there is an error beside them. The error is a *multierror.Error of
+// *Problem with everything that is wrong anywhere, by file and then by line;
+// of one file at most the first thousand and a word that there are more.
+func Load(paths []string, stdin io.Reader) ([]Sale, error) {
+	l := loader{stdin: stdin, seen: map[string]bool{}, named: map[string]string{}}
+	if len(paths) == 0 {
+		l.fail(&Problem{File: "salectl", Message: "no sale file was named",
+			Remedy: "Name a file, a folder, or - for standard input."})
+	}
+	for _, path := range paths {
+		l.path(path)
+	}
+	return l.sales, l.errs.ErrorOrNil()
+}
+
+// loader collects over all files.
+type loader struct {
+	stdin io.Reader
+	seen  map[string]bool   // absolute paths that were read
+	named map[string]string // where each name of a sale was met first, file:line
+	sales []Sale
+	errs  *multierror.Error
+}
+
+func (l *loader) fail(p *Problem) {
+	l.errs = multierror.Append(l.errs, p)
+	l.errs.ErrorFormat = ErrorFormat
+}
+
+// first reports whether path is met for the first time.
+func (l *loader) first(path string) bool {
+	if abs, err := filepath.Abs(path); err == nil && path != "-" {
+		path = abs
+	}
+	if l.seen[path] {
+		return false
+	}
+	l.seen[path] = true
+	return true
+}
+
+func (l *loader) path(path string) {
+	if path == "-" {
+		if l.first(path) {
+			l.stream(stdinName, "", l.stdin)
+		}
+		return
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		l.fail(unreadable(path, err))
+	case info.IsDir():
+		l.folder(path)
+	default:
+		l.file(path)
+	}
+}
+
+func (l *loader) folder(dir string) {
+	entries, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		l.fail(unreadable(dir, err))
+		return
+	}
+	found := false
+	for _, e := range entries {
+		ext := filepath.Ext(e.Name())
+		if ext != ".yaml" && ext != ".yml" || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		// A folder may be called x.yaml, or a link may point to one.
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			continue
+		}
+		found = true
+		l.file(path)
+	}
+	switch {
+	case len(entries) == 0:
+		l.fail(&Problem{File: dir, Message: "the folder is empty",
+			Remedy: "Put a sale file (*.yaml or *.yml) there, or name another folder."})
+	case !found:
+		l.fail(&Problem{File: dir, Message: "the folder has no *.yaml or *.yml file",
+			Remedy: "Folders below it are not searched, nor hidden files. Name the right folder, or the file itself."})
+	}
+}
+
+func (l *loader) file(path string) {
+	if !l.first(path) {
+		return
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		l.fail(unreadable(path, err))
+		return
+	}
+	defer f.Close()
+	l.stream(path, filepath.Dir(path), f)
+}
+
+// stream reads one file to its end. dir is what its relative paths are
+// relative to.
+func (l *loader) stream(name, dir string, r io.Reader) {
+	if r == nil {
+		r = strings.NewReader("")
+	}
+	// One byte more tells a full file from one that is too large, without
+	// trusting the size of what may be a pipe.
+	text, err := io.ReadAll(io.LimitReader(r, MaxFileSize+1))
+	switch {
+	case err != nil:
+		l.fail(unreadable(name, err))
+		return
+	case len(text) > MaxFileSize:
+		l.fail(&Problem{File: name, Message: "the file is larger than 1 MiB",
+			Remedy: "A sale takes less than 1 kB. Name the right file, or split it."})
+		return
+	}
+	src, problem := newSource(name, dir, string(text))
+	if problem != nil {
+		l.fail(problem)
+		return
+	}
+	l.documents(src)
+}
+
+func (l *loader) documents(src *source) {
+	documents := src.documents()
+	if len(documents) == 0 {
+		l.fail(src.problem(1, 1, "the file has no document in it",
+			"Write a sale there; examples/movie-tickets/sale.yaml is one."))
+	}
+	told := 0 // problems of this file
+	for _, doc := range documents {
+		if told > maxProblems {
+			return
+		}
+		d := decoder{src: src}
+		found := d.document(doc)
+		if found.name != "" {
+			if first, taken := l.named[found.name]; taken {
+				d.refuse(found.nameAt, "Give one of them another name.",
+					"a sale named %s is declared already, at %s", found.name, first)
+			} else {
+				l.named[found.name] = fmt.Sprintf("%s:%d", src.name, found.nameAt.Line)
+			}
+		}
+		problems := d.finish()
+		for _, p := range problems {
+			if told++; told > maxProblems {
+				l.fail(&Problem{File: p.File, Line: p.Line, Column: p.Column, Source: p.Source,
+					Message: fmt.Sprintf("there are more than %d problems", maxProblems), Remedy: "Correct those above first."})
+				break
+			}
+			l.fail(p)
+		}
+		if len(problems) == 0 {
+			l.sales = append(l.sales, found.sale)
+		}
+	}
+}
+
+// unreadable says why a file or folder could not be read.
+func unreadable(path string, err error) *Problem {
+	p := &Problem{File: path, Cause: err}
+	var pathErr *fs.PathError
+	reason := err
+	if errors.As(err, &pathErr) {
+		reason = pathErr.Err
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.Message, p.Remedy = "there is no such file or folder", "Check the path; it is relative to the working directory."
+	case errors.Is(err, fs.ErrPermission):
+		p.Message, p.Remedy = "this user may not read it", "Give read permission, or run as a user who has it."
+	default:
+		p.Message, p.Remedy = fmt.Sprintf("it cannot be read: %v", reason), "Check the path and the disk."
+	}
+	return p
+}

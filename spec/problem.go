@@ -1,0 +1,132 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hashicorp/go-multierror"
+)
+
+// Problem is one thing that is wrong with a document, and what to do about it.
+type Problem struct {
+	File string // as the user named it; "<stdin>" for standard input
+
+	// Line and Column begin at 1; a column is a character, not a byte. Both
+	// are 0 where the file as a whole is meant: it is missing, or too large.
+	Line, Column int
+
+	Source  string // the offending line, without its end; secrets are starred out
+	Message string // what is wrong, in one sentence without a full stop
+	Remedy  string // what to do, in sentences
+
+	Cause error // what the operating system said, if it was asked
+}
+
+// Error is file:line:column and the message, in one line.
+func (p *Problem) Error() string {
+	if p.Line == 0 {
+		return p.File + ": " + p.Message
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+}
+
+// Unwrap is the cause, so that errors.Is finds fs.ErrNotExist and the like.
+func (p *Problem) Unwrap() error { return p.Cause }
+
+// Text is the problem as a person wants to read it: the error, the line with a
+// caret under the column, and the remedy, each ended by a newline.
+func (p *Problem) Text() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, p.Error())
+	if source, caret := p.Excerpt(); source != "" {
+		fmt.Fprintf(&b, "    %s\n    %s\n", source, caret)
+	}
+	if p.Remedy != "" {
+		fmt.Fprintf(&b, "  %s\n", p.Remedy)
+	}
+	return b.String()
+}
+
+// excerptWidth is how many characters of a long line are shown.
+const excerptWidth = 100
+
+// Excerpt returns the offending line, cut to a readable length around the
+// column, and a line that has a caret under the column on a terminal. Both are
+// empty where there is no line to show.
+func (p *Problem) Excerpt() (source, caret string) {
+	if p.Line == 0 || strings.TrimSpace(p.Source) == "" {
+		return "", ""
+	}
+	line, at := []rune(p.Source), p.Column-1
+	if len(line) > excerptWidth {
+		from := max(0, min(at-excerptWidth/2, len(line)-excerptWidth))
+		line, at = line[from:from+excerptWidth], at-from
+	}
+	indent := make([]rune, 0, at)
+	for _, r := range line[:min(at, len(line))] {
+		indent = append(indent, blankLike(r))
+	}
+	return strings.Map(printable, string(line)), string(indent) + "^"
+}
+
+// blankLike is a blank that is as wide on a terminal as r.
+func blankLike(r rune) rune {
+	switch {
+	case r == '\t':
+		return '\t'
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul),
+		r >= 0x3000 && r <= 0x303e, r >= 0xff01 && r <= 0xff60:
+		return '\u3000'
+	}
+	return ' '
+}
+
+// printable keeps a file's control characters away from the terminal.
+func printable(r rune) rune {
+	if r != '\t' && !unicode.IsPrint(r) {
+		return utf8.RuneError
+	}
+	return r
+}
+
+// Problems returns all problems that err holds, in their order; none if err is
+// nil or of another kind.
+func Problems(err error) []*Problem {
+	var all *multierror.Error
+	if errors.As(err, &all) {
+		var problems []*Problem
+		for _, e := range all.Errors {
+			problems = append(problems, Problems(e)...)
+		}
+		return problems
+	}
+	var one *Problem
+	if errors.As(err, &one) {
+		return []*Problem{one}
+	}
+	return nil
+}
+
+// ErrorFormat is the multierror format of what Load returns: one problem after
+// the other, then their count.
+func ErrorFormat(errs []error) string {
+	var b strings.Builder
+	for _, err := range errs {
+		var p *Problem
+		if errors.As(err, &p) {
+			b.WriteString(p.Text())
+		} else {
+			fmt.Fprintln(&b, err)
+		}
+		b.WriteByte('\n')
+	}
+	if len(errs) == 1 {
+		b.WriteString("1 problem")
+	} else {
+		fmt.Fprintf(&b, "%d problems", len(errs))
+	}
+	return b.String()
+}

@@ -1,0 +1,167 @@
+package spec
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// stores takes the parts that say where the sale lives: embedded, or redis and
+// hbase.
+func (d *decoder) stores(o object, s *Sale) {
+	d.oneHome(o)
+	if v, ok := d.value(o, "embedded"); ok {
+		s.Embedded = d.embedded(v)
+	}
+	if v, ok := d.value(o, "redis"); ok {
+		s.Redis = d.redis(v)
+	}
+	if v, ok := d.value(o, "hbase"); ok {
+		s.HBase = d.hbase(v)
+	}
+}
+
+// oneHome reports a sale that lives nowhere, in two places, or by halves.
+func (d *decoder) oneHome(o object) {
+	embedded, redis, hbase := o.keys["embedded"], o.keys["redis"], o.keys["hbase"]
+	switch {
+	case embedded == nil && redis == nil && hbase == nil:
+		d.refuse(o.at, "Add embedded: {} to keep it in local files, or redis and hbase.",
+			"%s does not say where the sale is kept", o.path)
+	case embedded == nil && hbase == nil:
+		d.refuse(o.at, "Add hbase for the ledger, or use embedded: {} instead of redis.", "%s has redis but no hbase", o.path)
+	case embedded == nil && redis == nil:
+		d.refuse(o.at, "Add redis for the locks, or use embedded: {} instead of hbase.", "%s has hbase but no redis", o.path)
+	}
+	if embedded == nil {
+		return
+	}
+	// The conflict is in the key that came later, as a reader would say.
+	const remedy = "Keep embedded for local files, or redis and hbase for servers."
+	var before []string
+	for _, name := range []string{"redis", "hbase"} {
+		switch other := o.keys[name]; {
+		case other == nil:
+		case other.Line > embedded.Line || other.Line == embedded.Line && other.Column > embedded.Column:
+			d.refuse(other, remedy, "%s cannot stand beside embedded, which is on line %d", join(o.path, name), embedded.Line)
+		default:
+			before = append(before, name)
+		}
+	}
+	if len(before) > 0 {
+		d.refuse(embedded, remedy, "%s cannot stand beside %s", join(o.path, "embedded"), and(before))
+	}
+}
+
+func (d *decoder) embedded(v value) *Embedded {
+	if v.node.Value == "" && v.node.ShortTag() == "!!null" {
+		d.refuse(v.at, "Write embedded: {}.", "%s is empty, and should be a mapping of keys", v.path)
+		return nil
+	}
+	o, ok := d.object(v, reflect.TypeFor[embeddedPart]())
+	if !ok {
+		return nil
+	}
+	dir := DefaultEmbeddedDir
+	if v, ok := d.value(o, "dir"); ok {
+		dir, _ = checked(d, v, DefaultEmbeddedDir, checkDir)
+	}
+	return &Embedded{Dir: d.src.resolve(dir)}
+}
+
+func (d *decoder) redis(v value) *Redis {
+	o, ok := d.object(v, reflect.TypeFor[redisPart]())
+	if !ok {
+		return nil
+	}
+	r := &Redis{UsernameEnv: d.env(o, "usernameEnv"), PasswordEnv: d.env(o, "passwordEnv")}
+	if v, ok := d.value(o, "nodes"); ok {
+		r.Nodes = d.addresses(v, "127.0.0.1:6379")
+		if n := len(v.node.Content); n%2 == 0 && n > 0 {
+			d.refuse(v.at, fmt.Sprintf("Name %d or %d: of an even number, no more may fail than of one less.", n-1, n+1),
+				"%s has %d nodes, an even number", v.path, n)
+		}
+	}
+	if user := o.keys["usernameEnv"]; user != nil && o.keys["passwordEnv"] == nil {
+		d.refuse(user, "Add passwordEnv, or remove usernameEnv.", "%s stands without passwordEnv", join(o.path, "usernameEnv"))
+	}
+	if v, ok := d.value(o, "tls"); ok {
+		r.TLS, _ = d.boolean(v)
+	}
+	return r
+}
+
+func (d *decoder) hbase(v value) *HBase {
+	o, ok := d.object(v, reflect.TypeFor[hbasePart]())
+	if !ok {
+		return nil
+	}
+	h := &HBase{ZookeeperRoot: DefaultZookeeperRoot}
+	if v, ok := d.value(o, "zookeeper"); ok {
+		h.Zookeeper = d.addresses(v, "127.0.0.1:2181")
+	}
+	if v, ok := d.value(o, "zookeeperRoot"); ok {
+		h.ZookeeperRoot, _ = checked(d, v, DefaultZookeeperRoot, checkZnode)
+	}
+	if v, ok := d.value(o, "table"); ok {
+		if text, ok := d.text(v, "sales"); ok {
+			table, f := readTable(text)
+			if f != nil {
+				d.fault(v, f)
+			}
+			h.Table = table
+		}
+	}
+	return h
+}
+
+// addresses takes a list of host:port without repetitions.
+func (d *decoder) addresses(v value, example string) []string {
+	items, ok := d.items(v, example)
+	if ok && len(items) == 0 {
+		d.refuse(v.at, fmt.Sprintf("Write %s: [%q].", v.key, example), "%s is an empty list", v.path)
+	}
+	var all []string
+	first := map[string]value{}
+	for _, item := range items {
+		// Not by text: of a lone port, that would say to quote it.
+		if !d.scalar(item, "host:port", fmt.Sprintf("Write host:port, such as %q.", example)) {
+			continue
+		}
+		address, f := readAddress(item.node.Value)
+		if f != nil {
+			if strings.Contains(item.node.Value, "@") {
+				d.hide(item.node) // a password may stand before it
+			}
+			d.fault(item, f)
+			continue
+		}
+		if twin, twice := first[address]; twice {
+			d.refuse(item.at, "Name each server once.",
+				"%s is %s, which %s is already", item.path, address, twin.path)
+			continue
+		}
+		first[address] = item
+		all = append(all, address)
+	}
+	return all
+}
+
+// env takes the name of an environment variable. What is none may be a secret,
+// so neither the message nor the line shown has it.
+func (d *decoder) env(o object, key string) string {
+	v, ok := d.value(o, key)
+	if !ok || !d.scalar(v, "the name of an environment variable", fmt.Sprintf("Write %s: REDIS_PASSWORD, or leave the key out.", key)) {
+		return ""
+	}
+	f := checkEnv(v.node.Value)
+	if f == nil && v.node.ShortTag() != "!!str" {
+		f = checkEnv("")
+	}
+	if f != nil {
+		d.hide(v.node)
+		d.fault(v, f)
+		return ""
+	}
+	return v.node.Value
+}

@@ -1,0 +1,165 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// parse reads the one document in text. A nil node: there is none.
+func parse(text string) (root *yaml.Node, err error) {
+	// The reader says some of its own mistakes by panicking. They must not
+	// take the program down because of what a file says.
+	defer func() {
+		if r := recover(); r != nil {
+			root, err = nil, fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	dec := yaml.NewDecoder(strings.NewReader(text))
+	var doc, more yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	// Text behind the document's end shows only when a second one is asked for.
+	switch err := dec.Decode(&more); {
+	case err == nil:
+		return nil, errors.New("yaml: a second document begins without ---")
+	case !errors.Is(err, io.EOF):
+		return nil, err
+	}
+	return doc.Content[0], nil
+}
+
+// syntaxProblem says where and why a document is no YAML. The reader's errors
+// name at most a line, and often that of the construct around the mistake, so
+// the place is found by asking how much of the text can be read without it.
+func (s *source) syntaxProblem(doc document, err error) *Problem {
+	lines, want := doc.lines, readerMessage(err)
+	fails := func(text string) bool {
+		_, err := parse(text)
+		return err != nil && readerMessage(err) == want
+	}
+	text := strings.Join(lines, "")
+	ends := make([]int, len(lines)+1)
+	for i, line := range lines {
+		ends[i+1] = ends[i] + len(line)
+	}
+	thorough := len(text) <= 8<<10
+	line := lastStart(len(lines), thorough, func(n int) bool { return fails(text[:ends[n]]) })
+	runes := []rune(lines[line-1])
+	column := lastStart(len(runes), thorough, func(n int) bool {
+		return fails(text[:ends[line-1]] + string(runes[:n]))
+	})
+
+	m := describeSyntax(want, runes[column-1])
+	if m.backTo != "" {
+		before := string(runes[:column])
+		if at := strings.LastIndex(before, m.backTo); at >= 0 {
+			column = utf8.RuneCountInString(before[:at]) + 1
+		}
+	}
+	p := s.problem(doc.first+line, column, m.message, m.remedy)
+	p.Column = min(column, utf8.RuneCountInString(p.Source)+1)
+	p.Source = hideSecrets(p.Source)
+	return p
+}
+
+// hideSecrets stars out what follows a key for secrets, in a line that has not
+// become nodes.
+func hideSecrets(line string) string {
+	found := secretWord.FindStringIndex(line)
+	if found == nil {
+		return line
+	}
+	shown := len(line)
+	if colon := strings.IndexByte(line[found[1]:], ':'); colon >= 0 {
+		shown = found[1] + colon + 1
+	}
+	return line[:shown] + strings.Repeat("*", utf8.RuneCountInString(line[shown:]))
+}
+
+// lastStart returns the smallest n from 1 on from which up to limit holds is
+// true, given that it is true at limit. If thorough, it looks at every n from
+// the end on, unless they are very many; else it bisects, which may find an
+// earlier change where there are several.
+func lastStart(limit int, thorough bool, holds func(n int) bool) int {
+	if !thorough || limit > 200 {
+		return 1 + sort.Search(limit-1, func(i int) bool { return holds(i + 1) })
+	}
+	n := limit
+	for n > 1 && holds(n-1) {
+		n--
+	}
+	return n
+}
+
+// syntaxMistake is what we say for an error of the YAML reader.
+type syntaxMistake struct {
+	yaml            string // part of the reader's words
+	message, remedy string
+	backTo          string // the mistake begins here, left of where reading failed
+}
+
+var syntaxMistakes = []syntaxMistake{
+	{yaml: "mapping values are not allowed", message: "a key with a colon cannot stand here",
+		remedy: "Put it on a line of its own, indented like its neighbours; or quote the text, if the colon is part of it."},
+	{yaml: "did not find expected key", message: "the indentation fits nothing above it, or something is left over in this line",
+		remedy: "Indent all keys of one level alike, and quote text with special characters."},
+	{yaml: "did not find expected '-' indicator", message: "the indentation fits no list item above it",
+		remedy: "Indent all items of one list alike, each with a dash."},
+	{yaml: "could not find expected ':'", message: "a colon is missing behind a key",
+		remedy: "Write key: value."},
+	{yaml: "did not find expected ',' or ']'", message: "a list is not closed",
+		remedy: "Put commas between its items and ] behind the last."},
+	{yaml: "did not find expected ',' or '}'", message: "a mapping is not closed",
+		remedy: "Put commas between its keys and } behind the last."},
+	{yaml: "found unexpected end of stream", message: "a quote is not closed",
+		remedy: "Close it with the same kind of quote."},
+	{yaml: "found unexpected document indicator", message: "the document ends inside quoted text",
+		remedy: "Close the quote before it."},
+	{yaml: "found unknown escape character", message: "this escape is unknown in double quotes",
+		remedy: `Write \\ for a backslash, or use single quotes.`, backTo: `\`},
+	{yaml: "unknown anchor", message: "the alias names no anchor above it",
+		remedy: "Define it with & before it is used, or quote the text, if the * is part of it.", backTo: "*"},
+	{yaml: "block sequence entries are not allowed", message: "a list item cannot stand here",
+		remedy: "Begin each item on a line of its own."},
+	{yaml: "did not find expected node content", message: "a value is missing here",
+		remedy: "Write the value, or close the bracket."},
+	{yaml: "<document start>", message: "something follows the end of the document",
+		remedy: "Remove it, or begin another document with a line of ---."},
+	{yaml: "exceeded max depth", message: "it is nested too deeply",
+		remedy: "A sale has no more than four levels."},
+}
+
+var readerPrefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
+
+// readerMessage is what the reader says, without the line, which is that of
+// the text's end for some mistakes.
+func readerMessage(err error) string { return readerPrefix.ReplaceAllString(err.Error(), "") }
+
+// describeSyntax puts the reader's error into our words. at is the character
+// at which reading failed.
+func describeSyntax(err string, at rune) syntaxMistake {
+	if at == '\t' {
+		return syntaxMistake{message: "a tab stands in the indentation", remedy: "Indent with spaces; YAML takes no tabs."}
+	}
+	if strings.Contains(err, "cannot start any token") {
+		return syntaxMistake{message: fmt.Sprintf("a value cannot begin with %c", at), remedy: "Quote the text."}
+	}
+	for _, m := range syntaxMistakes {
+		if strings.Contains(err, m.yaml) {
+			return m
+		}
+	}
+	return syntaxMistake{message: "this is not YAML: " + err,
+		remedy: "Correct it here or in the lines before."}
+}

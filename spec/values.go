@@ -1,0 +1,180 @@
+package spec
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// The forms of values, for the decoder and the JSON Schema alike. They keep to
+// what Go's and JavaScript's regular expressions have in common.
+const (
+	nameForm    = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
+	timeForm    = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	ttlForm     = `^([2-9]s|10s|[2-9][0-9]{3}ms|10000ms)$`
+	addressForm = `^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
+	envForm     = `^[A-Z_][A-Z0-9_]*$`
+	znodeForm   = `^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
+	tableForm   = `^([A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*$`
+)
+
+var (
+	nameRE     = regexp.MustCompile(nameForm)
+	timeRE     = regexp.MustCompile(timeForm)
+	zonelessRE = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ]+[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]*)?)?)?$`)
+	durationRE = regexp.MustCompile(`^[0-9]+(s|ms)$`)
+	addressRE  = regexp.MustCompile(addressForm)
+	envRE      = regexp.MustCompile(envForm)
+	znodeRE    = regexp.MustCompile(znodeForm)
+	tableRE    = regexp.MustCompile(tableForm)
+	digitsRE   = regexp.MustCompile(`^[0-9]+$`)
+)
+
+func checkName(text string) *fault {
+	if nameRE.MatchString(text) {
+		return nil
+	}
+	return &fault{"is no DNS label", "Use lower-case letters, digits and, between them, hyphens; at most 63 in all."}
+}
+
+// readTime reads a moment. The years are bounded since a slip of one digit is
+// likelier than a sale in another millennium.
+func readTime(text string) (time.Time, *fault) {
+	const write = "Write date, T, time with seconds, and zone, such as 2026-11-11T20:00:00+08:00, or with Z for UTC."
+	if !timeRE.MatchString(text) {
+		if zonelessRE.MatchString(text) {
+			return time.Time{}, &fault{"has no zone, so that nobody knows when it is", write}
+		}
+		return time.Time{}, &fault{"is no RFC 3339 time", write}
+	}
+	// Parse lets some things pass that RFC 3339 does not; UnmarshalText is strict.
+	var t time.Time
+	if t.UnmarshalText([]byte(text)) != nil {
+		return time.Time{}, &fault{"is a time that does not exist", "Check the day, the hour and the zone."}
+	}
+	if t = t.UTC(); t.Year() < 2000 || t.Year() > 2999 {
+		return time.Time{}, &fault{"lies outside of the years 2000 to 2999", "Check the year."}
+	}
+	return t, nil
+}
+
+func readTTL(text string) (time.Duration, *fault) {
+	const write = "Write seconds or milliseconds in whole numbers, such as 3s or 2500ms."
+	switch {
+	case digitsRE.MatchString(text):
+		return 0, &fault{"has no unit", "Write the unit, such as 3s or 2500ms."}
+	case !durationRE.MatchString(text):
+		return 0, &fault{"is no duration", write}
+	case len(text) > 2 && text[0] == '0':
+		return 0, &fault{"begins with a zero", write}
+	}
+	// ParseDuration fails only for what is far beyond the limit.
+	d, err := time.ParseDuration(text)
+	if err != nil || d < MinLockTTL || d > MaxLockTTL {
+		return 0, &fault{fmt.Sprintf("is outside of %v to %v", MinLockTTL, MaxLockTTL),
+			"A shorter lock is lost to a slow disk, a longer one blocks its shard for long after a crash. 3s is a good value."}
+	}
+	return d, nil
+}
+
+// readAddress reads host:port and returns it in the one form in which equal
+// addresses are equal strings.
+func readAddress(text string) (string, *fault) {
+	const write = "Write host:port, such as 127.0.0.1:6379."
+	switch {
+	case strings.Contains(text, "@"):
+		return "", &fault{"has a user or a password in it", "Write host:port, and the credentials by usernameEnv and passwordEnv."}
+	case strings.Contains(text, "/"):
+		return "", &fault{"is a URL or a path, not host:port", write}
+	case strings.Count(text, ":") > 1 && text[0] != '[':
+		return "", &fault{"is an IPv6 address without brackets", "Write [address]:port, such as [::1]:6379."}
+	case !addressRE.MatchString(text):
+		if !strings.Contains(text, ":") {
+			return "", &fault{"has no port", write}
+		}
+		return "", &fault{"is not host:port", write}
+	}
+	at := strings.LastIndex(text, ":")
+	port, _ := strconv.Atoi(text[at+1:]) // at most five digits
+	if port < 1 || port > 65535 {
+		return "", &fault{"has a port outside of 1 to 65535", write}
+	}
+	host, f := readHost(text[:at])
+	return fmt.Sprintf("%s:%d", host, port), f
+}
+
+func readHost(host string) (string, *fault) {
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		ip, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+		switch {
+		case err != nil:
+			return "", &fault{"has no valid IP address in its brackets", "Check the address."}
+		case ip.Unmap().Is4():
+			return ip.Unmap().String(), nil
+		}
+		return "[" + ip.String() + "]", nil
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.String(), nil
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	labels := strings.Split(host, ".")
+	for _, label := range labels {
+		if label == "" || len(label) > 63 || len(host) > 253 || label[0] == '-' || label[len(label)-1] == '-' {
+			return "", &fault{"has no valid host name", "Check the name."}
+		}
+	}
+	if digitsRE.MatchString(labels[len(labels)-1]) {
+		return "", &fault{"has no valid IP address", "Check the address."}
+	}
+	return host, nil
+}
+
+// checkEnv takes the name of an environment variable. Lower case is refused
+// since a password looks like that, and the name of a variable rarely does.
+func checkEnv(text string) *fault {
+	if envRE.MatchString(text) {
+		return nil
+	}
+	if name := strings.Trim(text, "${}"); name != text && envRE.MatchString(name) {
+		return &fault{"has a $ or braces around the name", "Write the name alone."}
+	}
+	return &fault{"is not the name of an environment variable, and may be the secret itself",
+		"Put the secret into an environment variable and write its name here, in capitals, such as REDIS_PASSWORD. " +
+			"If it was the secret, change it: it has been in a file."}
+}
+
+func checkZnode(text string) *fault {
+	if znodeRE.MatchString(text) {
+		return nil
+	}
+	return &fault{"is no path of a znode", "Write an absolute path, such as /hbase."}
+}
+
+// readTable reads the name of an HBase table. The default namespace is left
+// out, as HBase does.
+func readTable(text string) (string, *fault) {
+	switch {
+	case !tableRE.MatchString(text):
+		return "", &fault{"is no table name that HBase takes", "Use letters, digits, and _ . - behind the first; a namespace before it with a colon."}
+	case strings.HasPrefix(text, "hbase:"):
+		return "", &fault{"lies in HBase's own namespace", "Use another namespace, or none."}
+	}
+	return strings.TrimPrefix(text, "default:"), nil
+}
+
+func checkDir(text string) *fault {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return &fault{"is blank", "Write the name of a folder, such as .salectl."}
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return &fault{"has a control character in it", "Write the name of a folder, such as .salectl."}
+	case strings.HasPrefix(text, "~"):
+		return &fault{"begins with ~, which only a shell expands", "Write the path out."}
+	}
+	return nil
+}
