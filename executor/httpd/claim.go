@@ -1,0 +1,161 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"sync"
+
+	"salectl/backends/clock"
+	"salectl/executor"
+)
+
+// maxBody is the most that the body of a claim may have. A claim takes less than
+// a tenth of it, or half if every letter of the user's id is escaped.
+const maxBody = 4096
+
+// buffers are what one claim needs while it is read and answered.
+type buffers struct {
+	in  [maxBody + 1]byte // one more, to see that a body is too large
+	out []byte
+}
+
+var pool = sync.Pool{New: func() any { return &buffers{out: make([]byte, 0, 1024)} }}
+
+// postClaim answers POST /v1/sales/{sale}/claims.
+func (s *Server) postClaim(w http.ResponseWriter, r *http.Request, name string) {
+	s.withSale(w, r, http.MethodPost, name, func(sale *sale) {
+		began := s.now().Mono
+		label := s.claim(w, r, sale)
+		sale.metrics.claim(label, s.now().Mono-began)
+	})
+}
+
+// claim answers one claim and returns its label in metrics.
+func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) executor.Outcome {
+	if s.draining.Load() {
+		writeOutcome(w, executor.Draining)
+		return executor.Draining
+	}
+	b := pool.Get().(*buffers)
+	defer pool.Put(b)
+
+	request, f := readClaim(r, &b.in)
+	if f != nil {
+		writeBadRequest(w, f)
+		return executor.BadRequest
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.claimTimeout)
+	a := sale.Claim(ctx, request)
+	cancel()
+
+	if !a.Accepted() {
+		s.refuse(w, sale, &a)
+		return a.Outcome
+	}
+	b.out = appendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim)
+	w.Header()["Content-Type"] = typeJSON
+	if a.Replayed {
+		w.WriteHeader(http.StatusOK)
+	} else {
+		w.WriteHeader(verdictOf(a.Outcome).status)
+	}
+	w.Write(b.out)
+	if a.Replayed {
+		return replayed
+	}
+	return a.Outcome
+}
+
+// refuse writes an answer that is not an accepted claim.
+func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
+	v := verdictOf(a.Outcome)
+	body, simple := prepared[a.Outcome]
+	if simple && !v.timed && a.Message == "" && a.Outcome != executor.LimitReached {
+		writeProblem(w, v.status, max(a.RetryAfter, v.retry), body)
+		return
+	}
+	p := problem{outcome: a.Outcome, verdict: v, retryAfter: a.RetryAfter}
+	if a.Message != "" {
+		p.detail = a.Message
+	}
+	if a.Outcome == executor.LimitReached {
+		p.claims = appendClaims(nil, sale.name, a.Claims)
+	}
+	if v.timed {
+		p.tellTime(a.Outcome, sale, s.now())
+	}
+	p.write(w)
+}
+
+// tellTime adds what the time is, and for a sale that has not opened, when it
+// will be: the clocks of buyers differ, and the wait is until then.
+func (p *problem) tellTime(o executor.Outcome, sale *sale, now clock.Now) {
+	p.now = now.Wall
+	if o != executor.NotOpen {
+		return
+	}
+	p.opensAt = sale.opensAt(now)
+	if p.retryAfter <= 0 && !p.opensAt.IsZero() {
+		p.retryAfter = p.opensAt.Sub(now.Wall)
+	}
+}
+
+// readClaim reads a claim from a request. Nothing in it points into buf.
+func readClaim(r *http.Request, buf *[maxBody + 1]byte) (executor.Request, *fault) {
+	var none executor.Request
+	if f := checkContentType(r.Header["Content-Type"]); f != nil {
+		return none, f
+	}
+	key := ""
+	switch keys := r.Header["Idempotency-Key"]; len(keys) {
+	case 0:
+	case 1:
+		key = keys[0]
+		if f := checkKey(key); f != nil {
+			return none, f
+		}
+	default:
+		return none, malformed("Idempotency-Key: given %d times", len(keys))
+	}
+	body, f := readBody(r, buf[:])
+	if f != nil {
+		return none, f
+	}
+	user, quantity, f := parseClaim(body)
+	if f != nil {
+		return none, f
+	}
+	return executor.Request{User: user, Key: key, Quantity: quantity}, nil
+}
+
+// checkContentType wants JSON, or nothing said. It guards a server on a
+// developer's machine: any web page may make a browser post a form or plain
+// text there, but for JSON the browser asks the server first, which refuses.
+func checkContentType(values []string) *fault {
+	if len(values) == 0 || values[0] == typeJSON[0] {
+		return nil
+	}
+	if media, _, err := mime.ParseMediaType(values[0]); err == nil && media == typeJSON[0] {
+		return nil
+	}
+	return &fault{http.StatusUnsupportedMediaType, "Content-Type: must be application/json"}
+}
+
+var tooLarge = &fault{http.StatusRequestEntityTooLarge, "the body is too large; a claim's has at most 4 KiB"}
+
+func readBody(r *http.Request, buf []byte) ([]byte, *fault) {
+	n, err := io.ReadFull(r.Body, buf)
+	switch {
+	case err == nil:
+		return nil, tooLarge
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		// The second is also what a body cut short gives; then it is no whole
+		// object, or the client did not wait for the answer anyway.
+		return buf[:n], nil
+	default:
+		return nil, malformed("the body could not be read to its end")
+	}
+}

@@ -1,0 +1,298 @@
+package httpd
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"salectl/backends/clock"
+	"salectl/executor"
+)
+
+// noon is when all requests of these tests arrive, in a zone that answers must
+// not show.
+var noon = time.Date(2026, 11, 11, 20, 0, 0, 0, time.FixedZone("", 8*3600))
+
+func atNoon() clock.Now { return clock.Now{Wall: noon} }
+
+// post sends one claim to a server that sells as claim says, and returns what
+// came back.
+func post(t *testing.T, s *Server, path, body string, header http.Header) *http.Response {
+	t.Helper()
+	return do(s, http.MethodPost, path, body, header)
+}
+
+func do(h http.Handler, method, path, body string, header http.Header) *http.Response {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	maps.Copy(r.Header, header)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func text(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(b) {
+		t.Errorf("not JSON: %s", b)
+	}
+	return string(b)
+}
+
+const claimsPath = "/v1/sales/movie/claims"
+
+var (
+	firstClaim = executor.Claim{
+		ID: executor.ClaimID{Shard: 3, Slot: 17, Index: 2}, User: `"u"`, Units: []int64{5, 7}, State: executor.Sold,
+		At: noon.Add(123456789),
+	}
+	firstClaimBody = `{"outcome":"sold","claim":"3-17-2","sale":"movie","user":"\"u\"","units":[5,7],"at":"2026-11-11T12:00:00.123456789Z"}`
+)
+
+var answers = map[string]struct {
+	answer     executor.Answer
+	status     int
+	retryAfter string
+	body       string
+}{
+	"sold": {executor.Answer{Outcome: executor.Sold, Claim: firstClaim}, 201, "", firstClaimBody},
+	"sold, asked again": {
+		executor.Answer{Outcome: executor.Sold, Claim: firstClaim, Replayed: true}, 200, "", firstClaimBody},
+	"held": {executor.Answer{Outcome: executor.Held, Claim: firstClaim}, 201, "",
+		strings.Replace(firstClaimBody, "sold", "held", 1)},
+	"held, asked again": {executor.Answer{Outcome: executor.Held, Claim: firstClaim, Replayed: true}, 200, "",
+		strings.Replace(firstClaimBody, "sold", "held", 1)},
+
+	"sold out": {executor.Answer{Outcome: executor.SoldOut}, 409, "",
+		`{"type":"urn:salectl:outcome:sold_out","title":"Sold out","status":409,"detail":"Every unit of the sale is sold.","outcome":"sold_out"}`},
+	"none now": {executor.Answer{Outcome: executor.NoneNow}, 409, "1",
+		`{"type":"urn:salectl:outcome:none_now","title":"None free now","status":409,"detail":"Fewer units are free at the moment than the claim asks for; some may come back.","outcome":"none_now"}`},
+	"none before the next hold ends": {
+		executor.Answer{Outcome: executor.NoneNow, RetryAfter: 61*time.Second + time.Millisecond}, 409, "62", `"outcome":"none_now"}`},
+	"limit reached": {executor.Answer{Outcome: executor.LimitReached, Claims: []executor.Claim{firstClaim}}, 409, "",
+		`"outcome":"limit_reached","claims":[` + firstClaimBody + `]}`},
+	"limit reached by the first claim": {executor.Answer{Outcome: executor.LimitReached}, 409, "",
+		`"outcome":"limit_reached","claims":[]}`},
+
+	"not open": {executor.Answer{Outcome: executor.NotOpen}, 403, "90",
+		`{"type":"urn:salectl:outcome:not_open","title":"Not open yet","status":403,"detail":"The sale has not opened yet.","outcome":"not_open","serverTime":"2026-11-11T12:00:00Z","opensAt":"2026-11-11T12:01:30Z"}`},
+	"not open, the executor knows the wait": {executor.Answer{Outcome: executor.NotOpen, RetryAfter: 1500 * time.Millisecond}, 403, "2",
+		`"serverTime":"2026-11-11T12:00:00Z","opensAt":"2026-11-11T12:01:30Z"}`},
+	"paused": {executor.Answer{Outcome: executor.Paused}, 403, "1", `"outcome":"paused","serverTime":"2026-11-11T12:00:00Z"}`},
+	"closed": {executor.Answer{Outcome: executor.Closed}, 403, "60", `"outcome":"closed","serverTime":"2026-11-11T12:00:00Z"}`},
+	"not eligible": {executor.Answer{Outcome: executor.NotEligible, Message: `members "only"`}, 403, "",
+		`"detail":"members \"only\"","outcome":"not_eligible"}`},
+
+	"bad request": {executor.Answer{Outcome: executor.BadRequest, Message: "no"}, 422, "", `"detail":"no","outcome":"bad_request"}`},
+	"key reused":  {executor.Answer{Outcome: executor.KeyReused}, 422, "", `"outcome":"key_reused"}`},
+	"no such sale": {executor.Answer{Outcome: executor.NoSuchSale}, 404, "",
+		`{"type":"urn:salectl:outcome:no_such_sale","title":"No such sale","status":404,"detail":"No sale of this name is served here.","outcome":"no_such_sale"}`},
+
+	"overloaded": {executor.Answer{Outcome: executor.Overloaded}, 429, "1", `"outcome":"overloaded"}`},
+	"no quorum":  {executor.Answer{Outcome: executor.NoQuorum, RetryAfter: time.Millisecond}, 503, "1", `"outcome":"no_quorum"}`},
+	"unknown":    {executor.Answer{Outcome: executor.Unknown, RetryAfter: 3 * time.Second}, 503, "3", `"outcome":"unknown"}`},
+	"standby":    {executor.Answer{Outcome: executor.Standby}, 503, "1", `"outcome":"standby"}`},
+	"draining":   {executor.Answer{Outcome: executor.Draining}, 503, "1", `"outcome":"draining"}`},
+
+	"an outcome of a later version": {executor.Answer{Outcome: "lost_in_space"}, 500, "", `"outcome":"lost_in_space"}`},
+}
+
+func TestAnswers(t *testing.T) {
+	covered := map[executor.Outcome]bool{}
+	for name, c := range answers {
+		covered[c.answer.Outcome] = true
+		t.Run(name, func(t *testing.T) {
+			var got executor.Request
+			s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{
+				name: "movie",
+				claim: func(_ context.Context, r executor.Request) executor.Answer {
+					got = r
+					return c.answer
+				},
+				status: func() executor.Status { return executor.Status{OpensAt: noon.Add(90 * time.Second)} },
+			}}})
+			r := post(t, s, claimsPath, `{"user":"\"u\"","quantity":2}`, http.Header{"Idempotency-Key": {"k-1"}})
+
+			if want := (executor.Request{User: `"u"`, Key: "k-1", Quantity: 2}); got != want {
+				t.Errorf("the executor was asked for %+v, want %+v", got, want)
+			}
+			if r.StatusCode != c.status {
+				t.Errorf("status %d, want %d", r.StatusCode, c.status)
+			}
+			if got := r.Header.Get("Retry-After"); got != c.retryAfter {
+				t.Errorf("Retry-After %q, want %q", got, c.retryAfter)
+			}
+			wantType := "application/problem+json"
+			if c.status < 300 {
+				wantType = "application/json"
+			}
+			if got := r.Header.Get("Content-Type"); got != wantType {
+				t.Errorf("Content-Type %q, want %q", got, wantType)
+			}
+			body := text(t, r)
+			if whole := strings.HasPrefix(c.body, "{"); whole && body != c.body || !strings.HasSuffix(body, c.body) {
+				t.Errorf("body\n%s\nwant, or at its end,\n%s", body, c.body)
+			}
+		})
+	}
+	for _, o := range outcomes {
+		if !covered[o] {
+			t.Errorf("no case for outcome %q", o)
+		}
+	}
+}
+
+// TestClaimIDs holds the written form of a claim's name against the executor's.
+func TestClaimIDs(t *testing.T) {
+	for _, id := range []executor.ClaimID{{}, {Shard: 1023, Slot: 1<<64 - 1, Index: 99999}} {
+		var got struct{ Claim string }
+		if err := json.Unmarshal(appendClaim(nil, executor.Sold, "movie", &executor.Claim{ID: id}), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Claim != id.String() {
+			t.Errorf("claim %q, want %q", got.Claim, id)
+		}
+	}
+}
+
+var badRequests = map[string]struct {
+	body   string
+	header http.Header
+	status int
+	detail string
+}{
+	"body":              {`{"user":7}`, nil, 400, "user: must be a string"},
+	"value":             {`{"user":""}`, nil, 422, "user: must not be empty"},
+	"4096 bytes":        {`{"user":"u"` + strings.Repeat(" ", 4096-11), nil, 400, "a comma or the end"},
+	"4097 bytes":        {`{"user":"u"` + strings.Repeat(" ", 4097-11), nil, 413, "too large"},
+	"form":              {`{"user":"u"}`, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, 415, "application/json"},
+	"plain text":        {`{"user":"u"}`, http.Header{"Content-Type": {"text/plain"}}, 415, "application/json"},
+	"nonsense type":     {`{"user":"u"}`, http.Header{"Content-Type": {"application/json;;"}}, 415, "application/json"},
+	"empty key":         {`{"user":"u"}`, http.Header{"Idempotency-Key": {""}}, 400, "Idempotency-Key: empty"},
+	"two keys":          {`{"user":"u"}`, http.Header{"Idempotency-Key": {"a", "a"}}, 400, "Idempotency-Key: given 2 times"},
+	"long key":          {`{"user":"u"}`, http.Header{"Idempotency-Key": {strings.Repeat("k", 256)}}, 400, "Idempotency-Key: 256 bytes"},
+	"key with a space":  {`{"user":"u"}`, http.Header{"Idempotency-Key": {"a b"}}, 400, "Idempotency-Key: only visible ASCII"},
+	"key beyond ASCII":  {`{"user":"u"}`, http.Header{"Idempotency-Key": {"é"}}, 400, "Idempotency-Key: only visible ASCII"},
+	"key with a delete": {`{"user":"u"}`, http.Header{"Idempotency-Key": {"a\x7f"}}, 400, "Idempotency-Key: only visible ASCII"},
+}
+
+func TestBadRequests(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: func(_ context.Context, r executor.Request) executor.Answer {
+		t.Errorf("the executor was asked for %+v", r)
+		return executor.Answer{}
+	}}}})
+	for name, c := range badRequests {
+		t.Run(name, func(t *testing.T) {
+			r := post(t, s, claimsPath, c.body, c.header)
+			var got struct {
+				Status          int
+				Outcome, Detail string
+			}
+			if err := json.Unmarshal([]byte(text(t, r)), &got); err != nil {
+				t.Fatal(err)
+			}
+			if r.StatusCode != c.status || got.Status != c.status || got.Outcome != "bad_request" || !strings.Contains(got.Detail, c.detail) {
+				t.Errorf("status %d, body %+v; want %d, bad_request, %q", r.StatusCode, got, c.status, c.detail)
+			}
+		})
+	}
+}
+
+// TestChunkedBody sends bodies whose length nobody has announced.
+func TestChunkedBody(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: func(_ context.Context, r executor.Request) executor.Answer {
+		return soldTo(r.User)
+	}}}})
+	for body, want := range map[string]int{
+		`{"user":"u"}`: 201,
+		`{"user":"u"` + strings.Repeat(" ", maxBody): 413,
+	} {
+		r := httptest.NewRequest(http.MethodPost, claimsPath, struct{ io.Reader }{strings.NewReader(body)})
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%d bytes: status %d, want %d", len(body), w.Code, want)
+		}
+	}
+}
+
+func TestContentTypesAccepted(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: func(_ context.Context, r executor.Request) executor.Answer {
+		return soldTo(r.User)
+	}}}})
+	for _, header := range []http.Header{
+		nil,
+		{"Content-Type": {"application/json"}},
+		{"Content-Type": {"Application/JSON; charset=utf-8"}},
+	} {
+		if r := post(t, s, claimsPath, `{"user":"u"}`, header); r.StatusCode != 201 {
+			t.Errorf("%v: status %d", header, r.StatusCode)
+		}
+	}
+}
+
+// TestOpeningTimeIsCached looks for the opening time once a second, however many
+// ask before the sale has opened.
+func TestOpeningTimeIsCached(t *testing.T) {
+	asked, now := 0, clock.Now{Wall: noon}
+	s := New(Config{Clock: func() clock.Now { return now }, Sales: []executor.Service{&fake{
+		name: "movie",
+		claim: func(context.Context, executor.Request) executor.Answer {
+			return executor.Answer{Outcome: executor.NotOpen}
+		},
+		status: func() executor.Status {
+			asked++
+			return executor.Status{OpensAt: noon.Add(time.Duration(asked) * time.Hour)}
+		},
+	}}})
+	for range 100 {
+		post(t, s, claimsPath, `{"user":"u"}`, nil)
+	}
+	if asked != 1 {
+		t.Errorf("looked %d times within an instant", asked)
+	}
+	now = clock.Now{Mono: time.Second, Wall: noon.Add(time.Second)}
+	if r := post(t, s, claimsPath, `{"user":"u"}`, nil); r.Header.Get("Retry-After") != "7199" {
+		t.Errorf("a second later Retry-After is %q, want what the sale says now, 7199", r.Header.Get("Retry-After"))
+	}
+}
+
+func TestClaimsAreCounted(t *testing.T) {
+	next := make(chan executor.Answer, 10)
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: func(context.Context, executor.Request) executor.Answer {
+		return <-next
+	}}}})
+	for _, a := range []executor.Answer{
+		{Outcome: executor.Sold}, {Outcome: executor.Sold, Replayed: true}, {Outcome: executor.Sold, Replayed: true},
+		{Outcome: executor.SoldOut}, {Outcome: "lost_in_space"},
+	} {
+		next <- a
+		post(t, s, claimsPath, `{"user":"u"}`, nil)
+	}
+	post(t, s, claimsPath, `{}`, nil)
+
+	want := map[executor.Outcome]float64{executor.Sold: 1, replayed: 2, executor.SoldOut: 1, other: 1, executor.BadRequest: 1}
+	for _, o := range slices.Concat(outcomes, []executor.Outcome{replayed, other}) {
+		if got := testutil.ToFloat64(s.metrics.claims.WithLabelValues("movie", string(o))); got != want[o] {
+			t.Errorf("%s: counted %v, want %v", o, got, want[o])
+		}
+	}
+	for _, c := range s.Collectors() {
+		problems, err := testutil.CollectAndLint(c)
+		if err != nil || len(problems) > 0 {
+			t.Error(err, problems)
+		}
+	}
+}

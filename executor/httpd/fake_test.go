@@ -1,0 +1,41 @@
+package httpd
+
+import (
+	"context"
+
+	"salectl/executor"
+)
+
+// fake is a sale whose every answer a test chooses. A nil function answers with
+// nothing.
+type fake struct {
+	name   string
+	claim  func(context.Context, executor.Request) executor.Answer
+	user   func(string) ([]executor.Claim, executor.Outcome)
+	status func() executor.Status
+	ready  func() error
+}
+
+var _ executor.Service = (*fake)(nil)
+
+func (f *fake) Sale() string { return f.name }
+
+func (f *fake) Claim(ctx context.Context, r executor.Request) executor.Answer {
+	return f.claim(ctx, r)
+}
+
+func (f *fake) User(user string) ([]executor.Claim, executor.Outcome) { return f.user(user) }
+
+func (f *fake) Status() executor.Status {
+	if f.status == nil {
+		return executor.Status{}
+	}
+	return f.status()
+}
+
+func (f *fake) Ready() error {
+	if f.ready == nil {
+		return nil
+	}
+	return f.ready()
+}

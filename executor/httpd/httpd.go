@@ -1,0 +1,165 @@
+// Package httpd lets buyers reach a sale over HTTP.
+//
+// It promises that an answer means what the executor said: 201 and 200 only for
+// claims that are durable, 503 `unknown` wherever that is not known, and the
+// same status for the same outcome everywhere (status.go). It decides nothing
+// about stock, users or time; that is the executor's. It does check the form of
+// a request, so that an executor only meets well-formed ones.
+//
+// Buyers' and operators' requests arrive on two listeners: Serve answers
+// /v1/..., ServeAdmin answers /healthz, /readyz and /metrics.
+package httpd
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/backends/clock"
+	"salectl/executor"
+)
+
+// Config is what a Server needs. Only Sales is required.
+type Config struct {
+	// Sales are what is sold here. Their names differ.
+	Sales []executor.Service
+
+	// Token is what buyers send as "Authorization: Bearer <token>". Empty: no
+	// one is asked for it. ReadToken reads it from a file.
+	Token string
+
+	// ClaimTimeout is how long a claim may take before its buyer is told
+	// `unknown`. Zero: DefaultClaimTimeout.
+	ClaimTimeout time.Duration
+
+	// DrainTimeout is how long Serve waits for requests under way once it has
+	// been told to end. Zero: ClaimTimeout and a little more, by which time
+	// every claim has its answer.
+	DrainTimeout time.Duration
+
+	// Clock tells the time in answers. Zero: the host's.
+	Clock clock.Clock
+
+	// Log gets what goes wrong with connections. Zero: slog's default logger.
+	Log *slog.Logger
+
+	// Metrics is what /metrics shows. Whoever makes the registry also registers
+	// Collectors and the executors' there. Zero: there is no /metrics.
+	Metrics prometheus.Gatherer
+}
+
+// DefaultClaimTimeout is how long a claim may take where Config does not say.
+const DefaultClaimTimeout = 5 * time.Second
+
+// Server answers HTTP requests for one or several sales.
+type Server struct {
+	sales        map[string]*sale
+	token        []byte // SHA-256 of Config.Token; nil: none
+	claimTimeout time.Duration
+	drainTimeout time.Duration
+	now          clock.Clock
+	log          *slog.Logger
+	gatherer     prometheus.Gatherer
+	metrics      *metrics
+
+	// draining is set once by Serve and read by every claim.
+	draining atomic.Bool
+}
+
+// New makes a Server. It starts nothing.
+func New(c Config) *Server {
+	s := &Server{
+		sales:        make(map[string]*sale, len(c.Sales)),
+		claimTimeout: c.ClaimTimeout,
+		drainTimeout: c.DrainTimeout,
+		now:          c.Clock,
+		log:          c.Log,
+		gatherer:     c.Metrics,
+		metrics:      newMetrics(),
+	}
+	if s.claimTimeout <= 0 {
+		s.claimTimeout = DefaultClaimTimeout
+	}
+	if s.drainTimeout <= 0 {
+		s.drainTimeout = s.claimTimeout + 5*time.Second
+	}
+	if s.now == nil {
+		s.now = clock.System()
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if c.Token != "" {
+		sum := sha256.Sum256([]byte(c.Token))
+		s.token = sum[:]
+	}
+	for _, service := range c.Sales {
+		name := service.Sale()
+		s.sales[name] = &sale{Service: service, name: name, metrics: s.metrics.of(name)}
+	}
+	return s
+}
+
+// ServeHTTP answers buyers.
+//
+// The paths are taken apart here and not by http.ServeMux, for two reasons: a
+// user's id may be any text, and ServeMux would redirect the ids "." and ".." to
+// other pages; and its own 404 and 405 are no problem documents.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/v1/sales/")
+	if !ok {
+		writeNoSuchPath(w)
+		return
+	}
+	if !s.authorized(r) {
+		writeUnauthorized(w)
+		return
+	}
+	name, rest, deeper := strings.Cut(rest, "/")
+	kind, id, named := strings.Cut(rest, "/")
+	switch {
+	case !deeper:
+		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getSale(w, sale) })
+	case kind == "claims" && !named:
+		s.postClaim(w, r, name)
+	case kind == "users" && named && !strings.Contains(id, "/"):
+		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getUser(w, sale, id) })
+	default:
+		writeNoSuchPath(w)
+	}
+}
+
+// withSale calls f with the sale of that name, if it is served here and the
+// method is the right one, and otherwise says what is wrong.
+func (s *Server) withSale(w http.ResponseWriter, r *http.Request, method, name string, f func(*sale)) {
+	switch {
+	case r.Method == method:
+	case r.Method == http.MethodHead && method == http.MethodGet:
+	default:
+		writeMethodNotAllowed(w, method)
+		return
+	}
+	sale, ok := s.sales[name]
+	if !ok {
+		writeNoSuchSale(w)
+		return
+	}
+	f(sale)
+}
+
+// authorized says whether the request has the token, if one is asked for. Only
+// digests are compared, so the time taken tells nothing, not even a length.
+func (s *Server) authorized(r *http.Request) bool {
+	if s.token == nil {
+		return true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	return subtle.ConstantTimeCompare(sum[:], s.token) == 1 && strings.EqualFold(scheme, "Bearer")
+}

@@ -1,0 +1,69 @@
+package httpd
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/executor"
+)
+
+// replayed is how an accepted claim is counted that had been accepted before, so
+// that `sold` counts each claim once.
+const replayed executor.Outcome = "replayed"
+
+// other is the label of an outcome that this package has never heard of.
+const other executor.Outcome = "other"
+
+// metrics are the HTTP side's; queues, appends and units are the executor's.
+type metrics struct {
+	claims   *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+func newMetrics() *metrics {
+	return &metrics{
+		claims: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "salectl_http_claims_total",
+			Help: "Claims answered over HTTP, by outcome. An accepted claim asked again counts as replayed.",
+		}, []string{"sale", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "salectl_http_claim_duration_seconds",
+			Help: "Time from a claim's headers to its answer.",
+			// From an answer out of memory to one that waits for its timeout.
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"sale"}),
+	}
+}
+
+// Collectors are the Server's metrics, for whoever has the registry.
+func (s *Server) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{s.metrics.claims, s.metrics.duration}
+}
+
+// saleMetrics are one sale's counters. They are looked up once, and so are there
+// with a zero before the first claim.
+type saleMetrics struct {
+	claims   map[executor.Outcome]prometheus.Counter
+	duration prometheus.Observer
+}
+
+func (m *metrics) of(sale string) saleMetrics {
+	s := saleMetrics{
+		claims:   make(map[executor.Outcome]prometheus.Counter, len(outcomes)+2),
+		duration: m.duration.WithLabelValues(sale),
+	}
+	for _, o := range append([]executor.Outcome{replayed, other}, outcomes...) {
+		s.claims[o] = m.claims.WithLabelValues(sale, string(o))
+	}
+	return s
+}
+
+func (s *saleMetrics) claim(label executor.Outcome, took time.Duration) {
+	counter, ok := s.claims[label]
+	if !ok {
+		counter = s.claims[other]
+	}
+	counter.Inc()
+	s.duration.Observe(took.Seconds())
+}

@@ -1,0 +1,270 @@
+package httpd
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"salectl/executor"
+)
+
+// fault is what is wrong with a request's form.
+type fault struct {
+	status int    // 400, 413, 415 or 422
+	detail string // names the field and says what would be right
+}
+
+func malformed(format string, args ...any) *fault {
+	return &fault{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+func unacceptable(format string, args ...any) *fault {
+	return &fault{http.StatusUnprocessableEntity, fmt.Sprintf(format, args...)}
+}
+
+// parseClaim reads the body of a claim: a JSON object with a string "user" and,
+// if it pleases, an integer "quantity", and nothing else.
+//
+// It is written by hand because encoding/json forgives what must not be forgiven
+// here: a key given twice, a key in other letters, and bytes or surrogates that
+// are no text, which it makes all the same "\uFFFD", and so two users one.
+func parseClaim(body []byte) (user string, quantity int64, _ *fault) {
+	p := parser{in: body}
+	if !p.take('{') {
+		return "", 0, malformed(`the body must be a JSON object like {"user": "u-1", "quantity": 1}`)
+	}
+	var userText []byte
+	var seenUser, seenQuantity bool
+	quantity = 1
+	for more := !p.take('}'); more; {
+		field, f := p.text("a field's name")
+		if f != nil {
+			return "", 0, f
+		}
+		if !p.take(':') {
+			return "", 0, malformed("%s: a colon and a value must follow the name", name(field))
+		}
+		switch {
+		case string(field) == "user" && !seenUser:
+			seenUser = true
+			userText, f = p.text("user")
+		case string(field) == "quantity" && !seenQuantity:
+			seenQuantity = true
+			quantity, f = p.integer("quantity")
+		case string(field) == "user" || string(field) == "quantity":
+			f = malformed("%s: given twice", field)
+		default:
+			f = malformed("%s: unknown field; a claim has user and quantity", name(field))
+		}
+		if f != nil {
+			return "", 0, f
+		}
+		if more = p.take(','); !more && !p.take('}') {
+			return "", 0, malformed("%s: a comma or the end of the object must follow the value", field)
+		}
+	}
+	if p.space(); p.at < len(p.in) {
+		return "", 0, malformed("something follows the object; a request is one claim")
+	}
+	if !seenUser {
+		return "", 0, malformed("user: missing")
+	}
+	user = string(userText)
+	if f := checkUser(user); f != nil {
+		return "", 0, f
+	}
+	if quantity < 1 || quantity > executor.MaxQuantity {
+		return "", 0, unacceptable("quantity: must be from 1 to %d", executor.MaxQuantity)
+	}
+	return user, quantity, nil
+}
+
+// checkUser says what is wrong with a user's id, wherever it came from.
+func checkUser(user string) *fault {
+	switch {
+	case user == "":
+		return unacceptable("user: must not be empty")
+	case len(user) > executor.MaxUser:
+		return unacceptable("user: %d bytes are too many, at most %d", len(user), executor.MaxUser)
+	case !utf8.ValidString(user):
+		return unacceptable("user: must be UTF-8")
+	case strings.ContainsFunc(user, unicode.IsControl):
+		return unacceptable("user: must not contain control characters")
+	}
+	return nil
+}
+
+// checkKey says what is wrong with an idempotency key. It may be any visible
+// text; quotes, if the client puts some, are part of it.
+func checkKey(key string) *fault {
+	switch {
+	case key == "":
+		return malformed("Idempotency-Key: empty; leave the header out or give a key")
+	case len(key) > executor.MaxKey:
+		return malformed("Idempotency-Key: %d bytes are too many, at most %d", len(key), executor.MaxKey)
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			return malformed("Idempotency-Key: only visible ASCII characters are allowed")
+		}
+	}
+	return nil
+}
+
+// name quotes a field's name that may be anything, at a bearable length.
+func name(field []byte) string {
+	if len(field) > 40 {
+		return fmt.Sprintf("%q…", bytes.ToValidUTF8(field[:40], nil))
+	}
+	return fmt.Sprintf("%q", field)
+}
+
+// parser reads the little JSON that a claim needs.
+type parser struct {
+	in []byte
+	at int
+}
+
+func (p *parser) space() {
+	for p.at < len(p.in) {
+		switch p.in[p.at] {
+		case ' ', '\t', '\n', '\r':
+			p.at++
+		default:
+			return
+		}
+	}
+}
+
+// take skips c and the space before it, if it comes next.
+func (p *parser) take(c byte) bool {
+	p.space()
+	if p.at == len(p.in) || p.in[p.at] != c {
+		return false
+	}
+	p.at++
+	return true
+}
+
+// text reads a string; what names it in a fault. The text may be a part of the
+// input: whoever keeps it, copies it.
+func (p *parser) text(what string) ([]byte, *fault) {
+	if !p.take('"') {
+		return nil, malformed("%s: must be a string in double quotes", what)
+	}
+	start, escaped := p.at, false
+	for ; p.at < len(p.in); p.at++ {
+		switch c := p.in[p.at]; {
+		case c == '"':
+			raw := p.in[start:p.at]
+			p.at++
+			if !utf8.Valid(raw) {
+				return nil, malformed("%s: must be UTF-8", what)
+			}
+			if !escaped {
+				return raw, nil
+			}
+			text, ok := unescape(raw)
+			if !ok {
+				return nil, malformed("%s: has a bad escape sequence", what)
+			}
+			return text, nil
+		case c == '\\':
+			escaped = true
+			p.at++ // whatever is escaped, it does not end the string
+		case c < ' ':
+			return nil, malformed("%s: must not contain control characters", what)
+		}
+	}
+	return nil, malformed("%s: the string has no end", what)
+}
+
+// integer reads a number without fraction and exponent. One that int64 cannot
+// hold comes back as the nearest that it can.
+func (p *parser) integer(what string) (int64, *fault) {
+	negative := p.take('-') // before it may be space, after it may not
+	if !negative {
+		p.space()
+	}
+	start, n := p.at, int64(0)
+	for ; p.at < len(p.in) && isDigit(p.in[p.at]); p.at++ {
+		digit := int64(p.in[p.at] - '0')
+		if n > (math.MaxInt64-digit)/10 {
+			n = math.MaxInt64
+			continue
+		}
+		n = n*10 + digit
+	}
+	digits := p.in[start:p.at]
+	followed := p.at < len(p.in) && (p.in[p.at] == '.' || p.in[p.at]|0x20 == 'e')
+	if len(digits) == 0 || followed || digits[0] == '0' && len(digits) > 1 {
+		return 0, malformed("%s: must be an integer like 1, in plain digits and without quotes", what)
+	}
+	if negative {
+		n = -n
+	}
+	return n, nil
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// unescape resolves the escape sequences of a JSON string. It refuses half a
+// surrogate pair, which is no character.
+func unescape(raw []byte) ([]byte, bool) {
+	out := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); {
+		if raw[i] != '\\' {
+			out = append(out, raw[i])
+			i++
+			continue
+		}
+		if c := unescaped[raw[i+1]]; c != 0 {
+			out = append(out, c)
+			i += 2
+			continue
+		}
+		r := codeUnit(raw[i:])
+		i += 6
+		if utf16.IsSurrogate(r) {
+			if i > len(raw) {
+				return nil, false
+			}
+			r = utf16.DecodeRune(r, codeUnit(raw[i:]))
+			i += 6
+			if r == utf8.RuneError {
+				return nil, false
+			}
+		}
+		if r < 0 {
+			return nil, false
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out, true
+}
+
+// codeUnit reads the \uXXXX that raw begins with; -1: it does not.
+func codeUnit(raw []byte) rune {
+	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
+		return -1
+	}
+	var r rune
+	for _, c := range raw[2:6] {
+		switch {
+		case isDigit(c):
+			r = r<<4 | rune(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return -1
+		}
+	}
+	return r
+}

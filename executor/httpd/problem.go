@@ -1,0 +1,123 @@
+package httpd
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"salectl/executor"
+)
+
+// Header values are shared by all answers: to set them one by one would cost
+// every answer an allocation each. Nobody writes to them.
+var (
+	typeJSON    = []string{"application/json"}
+	typeProblem = []string{"application/problem+json"}
+	noStore     = []string{"no-store"}
+)
+
+// problem is one refusal, a problem document of RFC 9457.
+type problem struct {
+	// outcome is what a claim came to; "" where no claim was looked at. Then
+	// the type is about:blank and the status says it all.
+	outcome executor.Outcome
+	verdict
+	retryAfter time.Duration // what the executor says; verdict.retry is the least
+
+	// What only some outcomes have. now and opensAt are left out when zero.
+	now     time.Time
+	opensAt time.Time
+	claims  []byte // a JSON array; nil: left out
+}
+
+// appendTo appends the document. Its members stand in the order of the RFC.
+func (p *problem) appendTo(b []byte) []byte {
+	b = append(b, `{"type":"`...)
+	if p.outcome == "" {
+		b = append(b, "about:blank"...)
+	} else {
+		b = append(append(b, "urn:salectl:outcome:"...), p.outcome...)
+	}
+	b = appendString(append(b, `","title":`...), p.title)
+	b = strconv.AppendInt(append(b, `,"status":`...), int64(p.status), 10)
+	b = appendString(append(b, `,"detail":`...), p.detail)
+	if p.outcome != "" {
+		b = appendString(append(b, `,"outcome":`...), string(p.outcome))
+	}
+	if !p.now.IsZero() {
+		b = appendTime(append(b, `,"serverTime":`...), p.now)
+	}
+	if !p.opensAt.IsZero() {
+		b = appendTime(append(b, `,"opensAt":`...), p.opensAt)
+	}
+	if p.claims != nil {
+		b = append(append(b, `,"claims":`...), p.claims...)
+	}
+	return append(b, '}')
+}
+
+func (p *problem) write(w http.ResponseWriter) {
+	writeProblem(w, p.status, max(p.retryAfter, p.retry), p.appendTo(make([]byte, 0, 512)))
+}
+
+func writeProblem(w http.ResponseWriter, status int, retryAfter time.Duration, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = typeProblem
+	if retryAfter > 0 {
+		h["Retry-After"] = retryAfterHeader(retryAfter)
+	}
+	w.WriteHeader(status)
+	w.Write(body) // an error here means that the client has gone
+}
+
+var retryAfterOne = []string{"1"}
+
+// retryAfterHeader gives whole seconds, as HTTP wants them: rounded up, so that
+// nobody comes back too early, and at least 1.
+func retryAfterHeader(d time.Duration) []string {
+	if d <= time.Second {
+		return retryAfterOne
+	}
+	return []string{strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10)}
+}
+
+// prepared are the whole documents of outcomes that need no more than their
+// name, so that to refuse a buyer costs no more than to copy one.
+var prepared = func() map[executor.Outcome][]byte {
+	m := make(map[executor.Outcome][]byte, len(outcomes))
+	for _, o := range outcomes {
+		m[o] = (&problem{outcome: o, verdict: verdictOf(o)}).appendTo(nil)
+	}
+	return m
+}()
+
+func writeOutcome(w http.ResponseWriter, o executor.Outcome) {
+	(&problem{outcome: o, verdict: verdictOf(o)}).write(w)
+}
+
+// writeBadRequest says what is wrong with a request, as `bad_request`.
+func writeBadRequest(w http.ResponseWriter, f *fault) {
+	v := verdictOf(executor.BadRequest)
+	v.status, v.detail = f.status, f.detail
+	(&problem{outcome: executor.BadRequest, verdict: v}).write(w)
+}
+
+func writeNoSuchSale(w http.ResponseWriter) { writeOutcome(w, executor.NoSuchSale) }
+
+func writeNoSuchPath(w http.ResponseWriter) {
+	(&problem{verdict: verdict{status: http.StatusNotFound, title: "Not Found",
+		detail: "There is nothing at this path. Claims go to /v1/sales/{sale}/claims."}}).write(w)
+}
+
+func writeMethodNotAllowed(w http.ResponseWriter, allowed string) {
+	w.Header().Set("Allow", allowed)
+	(&problem{verdict: verdict{status: http.StatusMethodNotAllowed, title: "Method Not Allowed",
+		detail: "This path takes " + allowed + "."}}).write(w)
+}
+
+func writeUnauthorized(w http.ResponseWriter) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	(&problem{verdict: verdict{status: http.StatusUnauthorized, title: "Unauthorized",
+		detail: "Send the server's token as \"Authorization: Bearer <token>\"."}}).write(w)
+}

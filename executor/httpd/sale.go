@@ -1,0 +1,123 @@
+package httpd
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/executor"
+)
+
+// sale is one sale as this server has it.
+type sale struct {
+	executor.Service
+	name    string
+	metrics saleMetrics
+
+	// opens is the last opening time read; see opensAt.
+	opens atomic.Pointer[opening]
+}
+
+type opening struct {
+	at   time.Time
+	read clock.Now
+}
+
+// opensAt returns when the sale opens, at most a second late to learn that this
+// has changed. Status looks at every shard, and the crowd that asks is largest
+// before the sale has opened, so it is not called for each of them.
+func (s *sale) opensAt(now clock.Now) time.Time {
+	if o := s.opens.Load(); o != nil && now.Since(o.read) < time.Second {
+		return o.at
+	}
+	o := &opening{at: s.Status().OpensAt, read: now}
+	s.opens.Store(o)
+	return o.at
+}
+
+// saleView is the answer to GET /v1/sales/{sale}.
+type saleView struct {
+	Sale         string     `json:"sale"`
+	Phase        string     `json:"phase"`
+	Stock        int64      `json:"stock"` // units added minus removed, over all shards
+	Available    int64      `json:"available"`
+	Held         int64      `json:"held"`
+	Sold         int64      `json:"sold"`
+	InFlight     int64      `json:"inFlight"` // on their way from one shard to another
+	PerUserLimit int64      `json:"perUserLimit"`
+	OpensAt      *time.Time `json:"opensAt,omitempty"`
+	ClosesAt     *time.Time `json:"closesAt,omitempty"`
+	Generation   uint64     `json:"generation"`
+	ServerTime   time.Time  `json:"serverTime"`
+}
+
+func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
+	status := sale.Status()
+	view := saleView{
+		Sale:         sale.name,
+		Phase:        status.Phase,
+		PerUserLimit: status.PerUser,
+		OpensAt:      utc(status.OpensAt),
+		ClosesAt:     utc(status.ClosesAt),
+		Generation:   status.Generation,
+		ServerTime:   s.now().Wall.UTC(),
+	}
+	for _, shard := range status.Shards {
+		view.Stock += shard.Limit
+		view.Available += shard.Available
+		view.Held += shard.Held
+		view.Sold += shard.Sold
+		view.InFlight += shard.InFlight
+	}
+	writeJSON(w, http.StatusOK, view)
+}
+
+// userView is the answer to GET /v1/sales/{sale}/users/{user}.
+type userView struct {
+	Sale   string          `json:"sale"`
+	User   string          `json:"user"`
+	Claims json.RawMessage `json:"claims"`
+}
+
+func (s *Server) getUser(w http.ResponseWriter, sale *sale, segment string) {
+	user, err := url.PathUnescape(segment)
+	if err != nil {
+		writeBadRequest(w, &fault{http.StatusBadRequest, "user: the path is not escaped properly"})
+		return
+	}
+	if f := checkUser(user); f != nil {
+		writeBadRequest(w, f)
+		return
+	}
+	claims, outcome := sale.User(user)
+	if outcome != "" {
+		writeOutcome(w, outcome)
+		return
+	}
+	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims)})
+}
+
+// writeJSON answers with v, whose encoding cannot fail. Views change from one
+// moment to the next, so nothing between here and the client may keep them.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	h := w.Header()
+	h["Content-Type"] = typeJSON
+	h["Cache-Control"] = noStore
+	w.WriteHeader(status)
+	w.Write(body)
+}
+
+func utc(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

@@ -1,0 +1,144 @@
+package httpd
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/executor"
+)
+
+func TestGetSale(t *testing.T) {
+	status := executor.Status{
+		Sale: "movie", Generation: 4, Phase: "open", PerUser: 2, OpensAt: noon.Add(-time.Hour),
+		Shards: []executor.ShardStatus{
+			{Limit: 20, Available: 11, Held: 1, Sold: 5, InFlight: 3},
+			{Shard: 1, Limit: 20, Available: 20},
+		},
+	}
+	s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}}})
+	const want = `{"sale":"movie","phase":"open","stock":40,"available":31,"held":1,"sold":5,"inFlight":3,"perUserLimit":2,` +
+		`"opensAt":"2026-11-11T11:00:00Z","generation":4,"serverTime":"2026-11-11T12:00:00Z"}`
+	r := do(s, http.MethodGet, "/v1/sales/movie", "", nil)
+	if got := text(t, r); r.StatusCode != 200 || got != want {
+		t.Errorf("%d %s\nwant 200 %s", r.StatusCode, got, want)
+	}
+	status.ClosesAt = noon
+	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, `"closesAt":"2026-11-11T12:00:00Z"`) {
+		t.Errorf("closesAt is not told: %s", got)
+	}
+}
+
+func TestGetUser(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, user string // "": the executor is not asked
+		outcome    executor.Outcome
+		claims     []executor.Claim
+		status     int
+		body       string // what it ends with
+	}{
+		"two claims": {path: "u-1", user: "u-1", claims: []executor.Claim{firstClaim, firstClaim}, status: 200,
+			body: `{"sale":"movie","user":"u-1","claims":[` + firstClaimBody + `,` + firstClaimBody + `]}`},
+		"none":          {path: "u-1", user: "u-1", status: 200, body: `{"sale":"movie","user":"u-1","claims":[]}`},
+		"escaped":       {path: "a%2Fb%20c%3F%E7%94%A8", user: "a/b c?用", status: 200, body: `"claims":[]}`},
+		"a dot":         {path: ".", user: ".", status: 200, body: `"user":".","claims":[]}`},
+		"two dots":      {path: "..", user: "..", status: 200, body: `"user":"..","claims":[]}`},
+		"cannot tell":   {path: "u-1", user: "u-1", outcome: executor.Standby, status: 503, body: `"outcome":"standby"}`},
+		"empty":         {path: "", status: 422, body: `"outcome":"bad_request"}`},
+		"control":       {path: "a%0Ab", status: 422, body: `"outcome":"bad_request"}`},
+		"broken UTF-8":  {path: "a%FFb", status: 422, body: `"outcome":"bad_request"}`},
+		"too long":      {path: strings.Repeat("u", 256), status: 422, body: `"outcome":"bad_request"}`},
+		"deeper folder": {path: "u-1/claims", status: 404, body: `There is nothing at this path. Claims go to /v1/sales/{sale}/claims."}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked string
+			s := New(Config{Sales: []executor.Service{&fake{name: "movie", user: func(user string) ([]executor.Claim, executor.Outcome) {
+				asked = user
+				return c.claims, c.outcome
+			}}}})
+			r := do(s, http.MethodGet, "/v1/sales/movie/users/"+c.path, "", nil)
+			body := text(t, r)
+			if asked != c.user || r.StatusCode != c.status || !strings.HasSuffix(body, c.body) {
+				t.Errorf("asked for %q, answered %d %s\nwant %q, %d, at the end %s", asked, r.StatusCode, body, c.user, c.status, c.body)
+			}
+		})
+	}
+}
+
+func TestPathsAndMethods(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	for name, c := range map[string]struct {
+		method, path string
+		status       int
+		allow        string
+		body         string // a part of it
+	}{
+		"root":                {"GET", "/", 404, "", `"type":"about:blank","title":"Not Found"`},
+		"no version":          {"POST", "/sales/movie/claims", 404, "", "about:blank"},
+		"list of sales":       {"GET", "/v1/sales", 404, "", "about:blank"},
+		"unknown sale":        {"GET", "/v1/sales/opera", 404, "", `"outcome":"no_such_sale"`},
+		"unknown sale, claim": {"POST", "/v1/sales/opera/claims", 404, "", `"outcome":"no_such_sale"`},
+		"unknown sale, user":  {"GET", "/v1/sales/opera/users/u", 404, "", `"outcome":"no_such_sale"`},
+		"unknown below":       {"GET", "/v1/sales/movie/prices", 404, "", "about:blank"},
+		"slash behind":        {"POST", "/v1/sales/movie/claims/", 404, "", "about:blank"},
+		"holds, not yet":      {"POST", "/v1/sales/movie/claims/0-1-0/confirm", 404, "", "about:blank"},
+		"list of claims":      {"GET", "/v1/sales/movie/claims", 405, "POST", `"type":"about:blank","title":"Method Not Allowed"`},
+		"put a claim":         {"PUT", "/v1/sales/movie/claims", 405, "POST", "about:blank"},
+		"delete a sale":       {"DELETE", "/v1/sales/movie", 405, "GET", "about:blank"},
+		"post a user":         {"POST", "/v1/sales/movie/users/u", 405, "GET", "about:blank"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := do(s, c.method, c.path, `{"user":"u"}`, nil)
+			body := text(t, r)
+			if r.StatusCode != c.status || r.Header.Get("Allow") != c.allow || !strings.Contains(body, c.body) {
+				t.Errorf("%d, Allow %q, %s\nwant %d, %q, %s", r.StatusCode, r.Header.Get("Allow"), body, c.status, c.allow, c.body)
+			}
+			if got := r.Header.Get("Content-Type"); got != "application/problem+json" {
+				t.Errorf("Content-Type %q", got)
+			}
+		})
+	}
+	if r := do(s, http.MethodHead, "/v1/sales/movie", "", nil); r.StatusCode != 200 {
+		t.Errorf("HEAD: status %d", r.StatusCode)
+	}
+}
+
+func TestToken(t *testing.T) {
+	const token = "the-token-of-this-test"
+	s := New(Config{Token: token, Sales: []executor.Service{&fake{
+		name:  "movie",
+		claim: func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) },
+	}}})
+	for name, c := range map[string]struct {
+		header string
+		want   int
+	}{
+		"right":             {"Bearer " + token, 201},
+		"scheme in capital": {"BEARER " + token, 201},
+		"none":              {"", 401},
+		"another":           {"Bearer the-token-of-that-test", 401},
+		"a part":            {"Bearer the-token", 401},
+		"more":              {"Bearer " + token + "s", 401},
+		"empty":             {"Bearer ", 401},
+		"no scheme":         {token, 401},
+		"another scheme":    {"Basic " + token, 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := post(t, s, claimsPath, `{"user":"u"}`, http.Header{"Authorization": {c.header}})
+			if r.StatusCode != c.want {
+				t.Errorf("status %d, want %d", r.StatusCode, c.want)
+			}
+			if c.want == 401 && (r.Header.Get("WWW-Authenticate") != "Bearer" || strings.Contains(text(t, r), token)) {
+				t.Error("the refusal does not ask for a bearer token, or tells it")
+			}
+		})
+	}
+	if r := do(s, http.MethodGet, "/v1/sales/movie", "", nil); r.StatusCode != 401 {
+		t.Errorf("the sale is told without a token: status %d", r.StatusCode)
+	}
+	if r := do(s.Admin(), http.MethodGet, "/healthz", "", nil); r.StatusCode != 200 {
+		t.Errorf("healthz asks for a token: status %d", r.StatusCode)
+	}
+}

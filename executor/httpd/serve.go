@@ -1,0 +1,76 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// What a connection may take. A claim's own time is Config.ClaimTimeout.
+const (
+	headerTimeout = 5 * time.Second
+	bodyTimeout   = 5 * time.Second
+	answerTimeout = 10 * time.Second
+	idleTimeout   = 60 * time.Second
+	maxHeader     = 8 << 10
+)
+
+// Serve answers buyers on l until ctx ends. Then it drains: readyz says 503, a
+// new claim gets 503 `draining`, no connection is accepted any more, and
+// requests under way are answered. It returns nil when they are, and an error
+// when DrainTimeout has cut some off. It closes l in any case.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.serve(ctx, l, s, func() { s.draining.Store(true) })
+}
+
+// ServeAdmin answers operators on l until ctx ends. Let it end after Serve has
+// returned, so that readyz can tell that the server drains.
+func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
+	return s.serve(ctx, l, s.Admin(), func() {})
+}
+
+func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, ending func()) error {
+	server := s.httpServer(h)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+
+	select {
+	case err := <-done:
+		server.Close()
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+
+	ending()
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drainTimeout)
+	defer cancel()
+	err := server.Shutdown(bound)
+	if err != nil {
+		server.Close()
+		err = fmt.Errorf("drain %s: requests were still under way after %s and have been cut off: %w", l.Addr(), s.drainTimeout, err)
+	}
+	if serveErr := <-done; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
+	return err
+}
+
+func (s *Server) httpServer(h http.Handler) *http.Server {
+	// net/http counts both from the moment it begins to read a request, and a
+	// read deadline that passes while a claim waits for its append would end
+	// the claim's context as if the buyer had gone. So they include its time.
+	read := headerTimeout + bodyTimeout + s.claimTimeout
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       read,
+		WriteTimeout:      read + answerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+}

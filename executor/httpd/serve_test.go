@@ -1,0 +1,306 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/executor"
+)
+
+// TestMain fails the run if a server has left a goroutine behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// watched is a listener that tells when it has been closed.
+type watched struct {
+	net.Listener
+	closed chan struct{}
+}
+
+func (w *watched) Close() error {
+	defer close(w.closed)
+	return w.Listener.Close()
+}
+
+// serving is a Server under Serve on a real socket.
+type serving struct {
+	*Server
+	url    string
+	end    context.CancelFunc
+	closed chan struct{} // the listener is closed
+	done   chan struct{} // Serve has returned
+	err    error         // what it returned, once done
+	client *http.Client
+}
+
+func serve(t *testing.T, s *Server) *serving {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	transport := &http.Transport{}
+	v := &serving{
+		Server: s, url: "http://" + l.Addr().String(), end: cancel,
+		closed: make(chan struct{}), done: make(chan struct{}), client: &http.Client{Transport: transport},
+	}
+	go func() {
+		defer close(v.done)
+		v.err = s.Serve(ctx, &watched{l, v.closed})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		transport.CloseIdleConnections()
+		<-v.done
+	})
+	return v
+}
+
+// claim posts a claim and sends its status, or 0 if there was no answer.
+func (v *serving) claim(status chan<- int) {
+	r, err := v.client.Post(v.url+claimsPath, "application/json", strings.NewReader(`{"user":"u"}`))
+	if err != nil {
+		status <- 0
+		return
+	}
+	io.Copy(io.Discard, r.Body)
+	r.Body.Close()
+	status <- r.StatusCode
+}
+
+// gate is a sale whose claims stop inside until the test lets them go on.
+type gate struct {
+	fake
+	inside chan struct{} // one for each claim that has arrived
+	open   chan struct{}
+}
+
+func newGate() *gate {
+	g := &gate{fake: fake{name: "movie"}, inside: make(chan struct{}, 10), open: make(chan struct{})}
+	g.fake.claim = func(ctx context.Context, r executor.Request) executor.Answer {
+		g.inside <- struct{}{}
+		select {
+		case <-g.open:
+			return soldTo(r.User)
+		case <-ctx.Done():
+			return executor.Answer{Outcome: executor.Unknown}
+		}
+	}
+	return g
+}
+
+func TestDrain(t *testing.T) {
+	g := newGate()
+	v := serve(t, New(Config{Sales: []executor.Service{g}}))
+	admin := v.Admin()
+	if r := do(admin, "GET", "/readyz", "", nil); r.StatusCode != 200 {
+		t.Fatalf("readyz before: status %d", r.StatusCode)
+	}
+	status := make(chan int, 1)
+	go v.claim(status)
+	<-g.inside
+
+	v.end()
+	<-v.closed
+	if r := do(admin, "GET", "/readyz", "", nil); r.StatusCode != 503 || !strings.Contains(text(t, r), "going down") {
+		t.Errorf("readyz while draining: status %d", r.StatusCode)
+	}
+	if r := do(admin, "GET", "/healthz", "", nil); r.StatusCode != 200 {
+		t.Errorf("healthz while draining: status %d", r.StatusCode)
+	}
+	r := post(t, v.Server, claimsPath, `{"user":"u"}`, nil)
+	if body := text(t, r); r.StatusCode != 503 || r.Header.Get("Retry-After") != "1" || !strings.Contains(body, `"outcome":"draining"`) {
+		t.Errorf("a new claim while draining: status %d, %s", r.StatusCode, body)
+	}
+	select {
+	case <-v.done:
+		t.Fatalf("Serve returned %v over a claim under way", v.err)
+	case got := <-status:
+		t.Fatalf("the claim under way was answered %d before it was decided", got)
+	default:
+	}
+
+	close(g.open)
+	if got := <-status; got != 201 {
+		t.Errorf("the claim under way got %d, want 201", got)
+	}
+	if <-v.done; v.err != nil {
+		t.Errorf("Serve: %v", v.err)
+	}
+}
+
+func TestDrainIsBounded(t *testing.T) {
+	g := newGate()
+	v := serve(t, New(Config{
+		Sales: []executor.Service{g}, ClaimTimeout: time.Hour, DrainTimeout: time.Millisecond,
+		Log: slog.New(slog.DiscardHandler),
+	}))
+	status := make(chan int, 1)
+	go v.claim(status)
+	<-g.inside
+	v.end()
+	if <-v.done; !errors.Is(v.err, context.DeadlineExceeded) || !strings.Contains(v.err.Error(), "cut off") {
+		t.Errorf("Serve returned %v, want that requests were cut off", v.err)
+	}
+	if got := <-status; got != 0 {
+		t.Errorf("the claim that was cut off got %d", got)
+	}
+}
+
+func TestServeFails(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if err := New(Config{}).Serve(t.Context(), l); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve on a closed listener: %v", err)
+	}
+}
+
+// TestClaimTimeout lets a claim run out of time: the executor answers unknown by
+// itself, and the buyer is told to ask again.
+func TestClaimTimeout(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{newGate()}, ClaimTimeout: time.Millisecond})
+	r := post(t, s, claimsPath, `{"user":"u"}`, nil)
+	if body := text(t, r); r.StatusCode != 503 || r.Header.Get("Retry-After") != "1" || !strings.Contains(body, `"outcome":"unknown"`) {
+		t.Errorf("status %d, %s", r.StatusCode, body)
+	}
+}
+
+// TestBuyerGone ends a claim's context when its buyer hangs up.
+func TestBuyerGone(t *testing.T) {
+	inside, gone := make(chan struct{}), make(chan error, 1)
+	v := serve(t, New(Config{ClaimTimeout: time.Hour, Sales: []executor.Service{&fake{
+		name: "movie",
+		claim: func(ctx context.Context, _ executor.Request) executor.Answer {
+			close(inside)
+			<-ctx.Done()
+			gone <- ctx.Err()
+			return executor.Answer{Outcome: executor.Unknown}
+		},
+	}}}))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(v.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(claimRequest(claimsPath)); err != nil {
+		t.Fatal(err)
+	}
+	<-inside
+	conn.Close()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the claim's context ended with %v", err)
+	}
+	v.end()
+	if <-v.done; v.err != nil {
+		t.Errorf("Serve: %v", v.err)
+	}
+}
+
+// TestDeadlinesLeaveRoomForAClaim: were the connection's deadlines shorter than
+// a claim may take, a slow append would look like a buyer who has gone.
+func TestDeadlinesLeaveRoomForAClaim(t *testing.T) {
+	s := New(Config{ClaimTimeout: time.Minute})
+	h := s.httpServer(s)
+	if h.ReadTimeout <= h.ReadHeaderTimeout+time.Minute || h.WriteTimeout <= h.ReadTimeout {
+		t.Errorf("read %s, write %s for claims of a minute", h.ReadTimeout, h.WriteTimeout)
+	}
+	if h.ReadHeaderTimeout <= 0 || h.IdleTimeout <= 0 || h.MaxHeaderBytes <= 0 {
+		t.Error("a connection may take for ever, or any amount")
+	}
+}
+
+func TestHeaderTooLarge(t *testing.T) {
+	v := serve(t, New(Config{}))
+	r, err := http.NewRequest(http.MethodGet, v.url+"/v1/sales/movie", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Large", strings.Repeat("x", 64<<10))
+	answer, err := v.client.Do(r)
+	if err != nil {
+		return // hung up while we were still sending: as good
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("status %d", answer.StatusCode)
+	}
+}
+
+func TestReadyz(t *testing.T) {
+	reasons := map[string]error{}
+	ready := func(name string) *fake {
+		return &fake{name: name, ready: func() error { return reasons[name] }}
+	}
+	admin := New(Config{Sales: []executor.Service{ready("opera"), ready("movie")}}).Admin()
+	for _, c := range []struct {
+		name   string
+		reason error
+		status int
+		body   string
+	}{
+		{"all well", nil, 200, `{"ready":true,"sales":[{"sale":"movie","ready":true},{"sale":"opera","ready":true}]}`},
+		{"one stalls", fmt.Errorf("shard 3 stalls"), 503,
+			`{"ready":false,"sales":[{"sale":"movie","ready":true},{"sale":"opera","ready":false,"reason":"shard 3 stalls"}]}`},
+	} {
+		reasons["opera"] = c.reason
+		r := do(admin, "GET", "/readyz", "", nil)
+		if body := text(t, r); r.StatusCode != c.status || body != c.body {
+			t.Errorf("%s: %d %s\nwant %d %s", c.name, r.StatusCode, body, c.status, c.body)
+		}
+	}
+}
+
+func TestAdmin(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	s := New(Config{Metrics: registry, Sales: []executor.Service{&fake{name: "movie"}}})
+	registry.MustRegister(s.Collectors()...)
+	for path, want := range map[string]string{
+		"/healthz": "ok\n",
+		"/metrics": `salectl_http_claims_total{outcome="sold_out",sale="movie"} 0`,
+	} {
+		r := do(s.Admin(), "GET", path, "", nil)
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.StatusCode != 200 || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d %v, want %q in\n%s", path, r.StatusCode, err, want, body)
+		}
+	}
+	if r := do(New(Config{}).Admin(), "GET", "/metrics", "", nil); r.StatusCode != 404 {
+		t.Errorf("metrics without a registry: status %d", r.StatusCode)
+	}
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.ServeAdmin(ctx, l) }()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	r, err := (&http.Client{Transport: transport}).Get("http://" + l.Addr().String() + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != 200 {
+		t.Errorf("readyz on the admin listener: status %d", r.StatusCode)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("ServeAdmin: %v", err)
+	}
+}

@@ -1,0 +1,140 @@
+package rehearse
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"salectl/executor"
+)
+
+// judge holds all answers of a rehearsal against what every buyer was promised.
+// It knows only what buyers know: where an answer stayed unknown, it gives the
+// server the benefit of the doubt.
+type judge struct {
+	c          Config
+	violations []string
+
+	// unresolved says that some claim may have been accepted unseen.
+	unresolved bool
+
+	owners  map[int64]*record   // who was sold a unit, first
+	claims  map[string]*record  // who was given a claim, first
+	keys    map[string]*accepts // by key, which names its user too
+	units   map[string]int64    // by user, of distinct claims
+	soldOut *record             // one who was told so
+}
+
+// accepts are the accepted answers of one key.
+type accepts struct {
+	first *record // by the time of its arrival
+	new   int     // how many of them were 201
+}
+
+// verdict of a rehearsal: what was sold, and every broken promise in words.
+func judged(c Config, records []record) (unitsSold int64, violations []string) {
+	j := &judge{
+		c:      c,
+		owners: map[int64]*record{}, claims: map[string]*record{},
+		keys: map[string]*accepts{}, units: map[string]int64{},
+	}
+	// In order of arrival, so that "first" is, and messages are the same for
+	// the same answers.
+	slices.SortFunc(records, func(a, b record) int {
+		return cmp.Or(cmp.Compare(a.ended.Mono, b.ended.Mono), cmp.Compare(a.key, b.key))
+	})
+	for i := range records {
+		if records[i].accepted() {
+			j.accept(&records[i])
+		}
+	}
+	for i := range records {
+		if !records[i].accepted() {
+			j.refuse(&records[i])
+		}
+	}
+	j.wholeSale(records)
+	return int64(len(j.owners)), j.violations
+}
+
+func (j *judge) violated(format string, args ...any) {
+	j.violations = append(j.violations, fmt.Sprintf(format, args...))
+}
+
+func (j *judge) accept(r *record) {
+	if r.Claim == "" || r.User != r.user || r.Sale != j.c.Sale || int64(len(r.Units)) != r.quantity {
+		j.violated("%s asked for %d units and was answered %d with claim %q of user %q in sale %q and %d units",
+			r.key, r.quantity, r.status, r.Claim, r.User, r.Sale, len(r.Units))
+		return
+	}
+	key := j.keys[r.key]
+	if key == nil {
+		key = &accepts{first: r}
+		j.keys[r.key] = key
+	}
+	if r.status == http.StatusCreated {
+		if key.new++; key.new == 2 {
+			j.violated("%s was told twice that it is new (201)", r.key)
+		}
+	}
+	if f := key.first; f != r {
+		if f.Claim != r.Claim || !slices.Equal(f.Units, r.Units) || !f.At.Equal(r.At) {
+			j.violated("%s had two answers: claim %s with units %v, then claim %s with units %v", r.key, f.Claim, f.Units, r.Claim, r.Units)
+		} else {
+			return // the same answer again
+		}
+	}
+	if other := j.claims[r.Claim]; other == nil {
+		j.claims[r.Claim] = r
+	} else if other.key != r.key {
+		j.violated("claim %s was given to %s and to %s", r.Claim, other.key, r.key)
+	}
+	for _, unit := range r.Units {
+		if other := j.owners[unit]; other != nil {
+			j.violated("unit %d was sold twice: to %s in claim %s and to %s in claim %s", unit, other.key, other.Claim, r.key, r.Claim)
+			continue
+		}
+		j.owners[unit] = r
+	}
+	j.units[r.user] += r.quantity
+	if had := j.units[r.user]; had > j.c.PerUserLimit && had-r.quantity <= j.c.PerUserLimit {
+		j.violated("%s has %d units, the limit is %d", r.user, had, j.c.PerUserLimit)
+	}
+}
+
+func (j *judge) refuse(r *record) {
+	if r.later() {
+		j.unresolved = true
+		return
+	}
+	// Requests of one key that cross each other may be decided in either order,
+	// and a refusal is not remembered; but nothing may be refused that was sent
+	// after its acceptance had arrived.
+	if key := j.keys[r.key]; key != nil && r.began.Mono > key.first.ended.Mono {
+		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.Claim, r.status, r.Outcome)
+	}
+	if r.Outcome == string(executor.SoldOut) {
+		j.soldOut = r
+	}
+}
+
+// wholeSale checks what only all answers together can show.
+func (j *judge) wholeSale(records []record) {
+	sold := int64(len(j.owners))
+	if sold > j.c.Stock {
+		j.violated("%d units were sold of a stock of %d", sold, j.c.Stock)
+	}
+	if j.unresolved {
+		return
+	}
+	if j.soldOut != nil && sold < j.c.Stock {
+		j.violated("%s was told that the sale is sold out, but only %d of %d units are", j.soldOut.key, sold, j.c.Stock)
+	}
+	for i := range records {
+		r := &records[i]
+		if had := j.units[r.user]; r.Outcome == string(executor.LimitReached) && had+r.quantity <= j.c.PerUserLimit {
+			j.violated("%s was told that the limit is reached, but has %d units, wanted %d, and may have %d", r.key, had, r.quantity, j.c.PerUserLimit)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package rehearse
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"salectl/executor"
+)
+
+// click is one claim that a buyer means to make.
+type click struct {
+	user     string
+	key      string
+	quantity int64
+}
+
+// visit is what one worker sends for one buyer, each click after the answer to
+// the last. Two visits of one buyer meet in the server.
+type visit []click
+
+// The mix of buyers, in thousandths. Whoever is left over claims once.
+const (
+	sameKeyAtOnce   = 50 // a double click: two requests with one key, in a race
+	sameKeyAfter    = 50 // a client that asks again though it has its answer
+	otherKeyAtOnce  = 50 // two windows
+	otherKeyAfter   = 50 // comes back for more
+	beyondLimit     = 20 // asks for one more than the limit
+	moreThanOneUnit = 500
+)
+
+// planned are the visits that a seed stands for, in the order in which workers
+// take them. The same config gives the same plan; only the answers differ, for
+// they depend on who is faster.
+func planned(c Config) []visit {
+	random := rand.New(rand.NewPCG(c.Seed, 0))
+	buyers := make([][]visit, c.Users)
+	for i := range buyers {
+		buyers[i] = buyer(c, random, i)
+	}
+	// Buyers are mixed, but what one does at once stays side by side, or the
+	// first visit would have its answer long before the second begins.
+	random.Shuffle(len(buyers), func(i, j int) { buyers[i], buyers[j] = buyers[j], buyers[i] })
+	return slices.Concat(buyers...)
+}
+
+// buyer returns the visits of one buyer.
+func buyer(c Config, random *rand.Rand, number int) []visit {
+	one := click{user: fmt.Sprintf("buyer-%06d", number), quantity: quantity(c, random)}
+	one.key = one.user + "-1"
+	again, more := one, one
+	more.key = one.user + "-2"
+
+	kind := random.IntN(1000)
+	is := func(share int) bool {
+		kind -= share
+		return kind < 0
+	}
+	switch {
+	case is(sameKeyAtOnce):
+		return []visit{{one}, {again}}
+	case is(sameKeyAfter):
+		return []visit{{one, again}}
+	case is(otherKeyAtOnce):
+		return []visit{{one}, {more}}
+	case is(otherKeyAfter):
+		return []visit{{one, more}}
+	case is(beyondLimit) && c.PerUserLimit < executor.MaxQuantity:
+		one.quantity = c.PerUserLimit + 1
+		return []visit{{one}}
+	default:
+		return []visit{{one}}
+	}
+}
+
+// quantity is 1 for half of the buyers, so that a stock can sell to the last
+// unit, and up to the limit for the others.
+func quantity(c Config, random *rand.Rand) int64 {
+	most := min(c.PerUserLimit, c.Stock, executor.MaxQuantity)
+	if most <= 1 || random.IntN(1000) >= moreThanOneUnit {
+		return 1
+	}
+	return 1 + random.Int64N(most)
+}
+
+// DefaultUsers is how many buyers come to a sale of that stock: 20 for each
+// unit, at least 1,000, at most 100,000.
+func DefaultUsers(stock int64) int {
+	const each, least, most = 20, 1_000, 100_000
+	if stock >= most/each {
+		return most
+	}
+	return max(least, int(stock)*each)
+}

@@ -1,0 +1,120 @@
+package rehearse
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// FormatVersion is that of a Report's JSON.
+const FormatVersion = 1
+
+// ErrViolated says that buyers saw a promise broken.
+var ErrViolated = errors.New("the answers break what was promised to buyers")
+
+// maxViolations is how many a report spells out. A sale that is broken may break
+// thousands of times; the first ones show how.
+const maxViolations = 20
+
+// Report is what came of a rehearsal.
+type Report struct {
+	FormatVersion int    `json:"formatVersion"`
+	Sale          string `json:"sale"`
+	Backend       string `json:"backend"` // for whoever knows it to fill in
+
+	Users    int `json:"users"`
+	Requests int `json:"requests"` // claims, each counted once however often it was sent
+	Retries  int `json:"retries"`  // how often one was sent again, when told to wait or without an answer
+
+	// Outcomes counts requests by their final answer. Accepted ones that had
+	// been accepted before (200) are `replayed`; the sum is Requests.
+	Outcomes  map[string]int `json:"outcomes"`
+	UnitsSold int64          `json:"unitsSold"` // that buyers were told of
+
+	DurationSeconds     float64 `json:"durationSeconds"`
+	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests with their final answer
+	LatencyMs           Latency `json:"latencyMs"`
+
+	// Violations are promises that buyers saw broken, in words. Never null.
+	Violations []string `json:"violations"`
+
+	// Audit is what the ledger says, for whoever can read it to fill in. If it
+	// is a fmt.Stringer, WriteText shows it.
+	Audit any `json:"audit,omitempty"`
+}
+
+// Latency is the time from sending a request to the end of its answer, in
+// milliseconds, over every request that was answered. The wait before one is
+// sent again is not in it.
+type Latency struct {
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+// Verdict returns nil, or ErrViolated if buyers saw a promise broken.
+func (r *Report) Verdict() error {
+	if len(r.Violations) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrViolated, r.Violations[0])
+}
+
+// report puts together what all workers have.
+func report(d *drive, workers []*worker, took time.Duration) *Report {
+	r := &Report{
+		FormatVersion:   FormatVersion,
+		Sale:            d.Sale,
+		Users:           d.Users,
+		Requests:        d.total,
+		Outcomes:        map[string]int{},
+		DurationSeconds: round(took.Seconds()),
+		Violations:      []string{},
+	}
+	latency := newHistogram()
+	records := make([]record, 0, d.total)
+	for _, w := range workers {
+		latency.Merge(w.latency)
+		records = append(records, w.records...)
+		r.Retries += w.retries
+	}
+	for i := range records {
+		r.Outcomes[records[i].label()]++
+	}
+	if took > 0 {
+		r.ThroughputPerSecond = round(float64(d.total) / took.Seconds())
+	}
+	r.LatencyMs = Latency{
+		P50:  milliseconds(latency.ValueAtPercentile(50)),
+		P99:  milliseconds(latency.ValueAtPercentile(99)),
+		P999: milliseconds(latency.ValueAtPercentile(99.9)),
+		Max:  milliseconds(latency.Max()),
+	}
+	var violations []string
+	r.UnitsSold, violations = judged(d.Config, records)
+	if more := len(violations) - maxViolations; more > 0 {
+		violations = append(violations[:maxViolations], fmt.Sprintf("and %d more", more))
+	}
+	r.Violations = append(r.Violations, violations...)
+	return r
+}
+
+// Histograms count microseconds, up to a little more than any request may take.
+const longest = 10 * time.Minute
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, longest.Microseconds(), 3)
+}
+
+func latencyUnits(d time.Duration) int64 {
+	return min(max(d, time.Microsecond), longest).Microseconds()
+}
+
+func milliseconds(units int64) float64 { return float64(units) / 1000 }
+
+// round cuts off the digits that no measurement has.
+func round(f float64) float64 { return math.Round(f*1000) / 1000 }

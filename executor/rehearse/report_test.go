@@ -1,0 +1,115 @@
+package rehearse
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+type auditLine struct {
+	OK bool `json:"ok"`
+}
+
+func (auditLine) String() string { return "ok: 100 of 100 sold" }
+
+func sample() *Report {
+	return &Report{
+		FormatVersion: 1, Sale: "movie", Backend: "embedded", Users: 2000, Requests: 2403, Retries: 3,
+		Outcomes:  map[string]int{"sold": 100, "replayed": 9, "limit_reached": 48, "sold_out": 2245, "http_500": 1},
+		UnitsSold: 100, DurationSeconds: .112, ThroughputPerSecond: 21455.357,
+		LatencyMs:  Latency{P50: 4.211, P99: 12.5, P999: 15.01, Max: 15.2},
+		Violations: []string{}, Audit: auditLine{true},
+	}
+}
+
+func TestReportJSON(t *testing.T) {
+	got, err := json.Marshal(sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"formatVersion":1,"sale":"movie","backend":"embedded","users":2000,"requests":2403,"retries":3,` +
+		`"outcomes":{"http_500":1,"limit_reached":48,"replayed":9,"sold":100,"sold_out":2245},"unitsSold":100,` +
+		`"durationSeconds":0.112,"throughputPerSecond":21455.357,"latencyMs":{"p50":4.211,"p99":12.5,"p999":15.01,"max":15.2},` +
+		`"violations":[],"audit":{"ok":true}}`
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestReportText(t *testing.T) {
+	const head = `Rehearsal of movie on embedded
+
+  sold                 100
+  replayed               9
+  limit_reached         48
+  sold_out           2,245
+  http_500               1
+
+  requests     2,403 from 2,000 buyers
+  sent again   3
+  throughput   21,455/s over 0.11 s
+  latency      p50 4.21 ms, p99 12 ms, p99.9 15 ms, max 15 ms
+`
+	good, bad := sample(), sample()
+	bad.Violations = []string{"unit 7 was sold twice", "and 3 more"}
+	bad.Audit = nil
+	for name, c := range map[string]struct {
+		report *Report
+		tail   string
+		want   error
+	}{
+		"good": {good, `  buyers saw   100 units sold, none twice, nobody beyond the limit
+  audit        ok: 100 of 100 sold
+`, nil},
+		"bad": {bad, `  buyers saw   BROKEN PROMISES
+               - unit 7 was sold twice
+               - and 3 more
+`, ErrViolated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			if err := c.report.WriteText(&b); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.String(); got != head+c.tail {
+				t.Errorf("got\n%s\nwant\n%s", got, head+c.tail)
+			}
+			if err := c.report.Verdict(); !errors.Is(err, c.want) {
+				t.Errorf("verdict %v, want %v", err, c.want)
+			}
+		})
+	}
+	if err := good.WriteText(brokenPipe{}); err == nil {
+		t.Error("a failed write went unseen")
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0", 999: "999", 1000: "1,000", 123456: "123,456", 1234567: "1,234,567", -1000: "-1,000", -100: "-100",
+	} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestLatencyFits keeps even absurd durations inside the histogram, which drops
+// what does not fit.
+func TestLatencyFits(t *testing.T) {
+	h := newHistogram()
+	for _, d := range []time.Duration{-1, 0, 1, time.Second, longest, 100 * longest} {
+		if err := h.RecordValue(latencyUnits(d)); err != nil {
+			t.Errorf("%s: %v", d, err)
+		}
+	}
+	if got := h.TotalCount(); got != 6 {
+		t.Errorf("%d of 6 counted", got)
+	}
+}

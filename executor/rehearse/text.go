@@ -1,0 +1,88 @@
+package rehearse
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+
+	"salectl/executor"
+)
+
+// reading is the order in which people want to see outcomes; others follow by
+// their names.
+var reading = []string{
+	string(executor.Sold), string(executor.Held), "replayed",
+	string(executor.LimitReached), string(executor.SoldOut), string(executor.NoneNow),
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "Rehearsal of %s", r.Sale)
+	if r.Backend != "" {
+		fmt.Fprintf(&b, " on %s", r.Backend)
+	}
+	fmt.Fprintf(&b, "\n\n")
+
+	for _, name := range slices.SortedFunc(maps.Keys(r.Outcomes), byReading) {
+		fmt.Fprintf(&b, "  %-14s %9s\n", name, thousands(int64(r.Outcomes[name])))
+	}
+
+	rows := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(rows, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintln(rows)
+	row("requests", "%s from %s buyers", thousands(int64(r.Requests)), thousands(int64(r.Users)))
+	if r.Retries > 0 {
+		row("sent again", "%s", thousands(int64(r.Retries)))
+	}
+	row("throughput", "%s/s over %.2f s", thousands(int64(r.ThroughputPerSecond)), r.DurationSeconds)
+	l := r.LatencyMs
+	row("latency", "p50 %s, p99 %s, p99.9 %s, max %s", ms(l.P50), ms(l.P99), ms(l.P999), ms(l.Max))
+	if len(r.Violations) == 0 {
+		row("buyers saw", "%s units sold, none twice, nobody beyond the limit", thousands(r.UnitsSold))
+	} else {
+		row("buyers saw", "BROKEN PROMISES")
+		for _, v := range r.Violations {
+			row("", "- %s", v)
+		}
+	}
+	if audit, ok := r.Audit.(fmt.Stringer); ok {
+		row("audit", "%s", audit)
+	}
+	rows.Flush()
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func byReading(a, b string) int {
+	place := func(s string) int {
+		if i := slices.Index(reading, s); i >= 0 {
+			return i
+		}
+		return len(reading)
+	}
+	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+}
+
+func ms(f float64) string {
+	if f < 10 {
+		return fmt.Sprintf("%.2f ms", f)
+	}
+	return fmt.Sprintf("%.0f ms", f)
+}
+
+// thousands writes 1234567 as 1,234,567.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
