@@ -1,0 +1,231 @@
+package planner
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// Actual is a sale as its backends have it. Reading it changes nothing.
+type Actual struct {
+	Name string
+	Sale *ledger.Sale // its log, folded
+	// Shards are those of the present run, none if there never was one. Of a
+	// destroyed run only those are of interest that have a head all the same.
+	Shards []ShardActual
+	Nodes  []NodeActual
+	// NewUID is what a run is called that begins now: drawn with each reading,
+	// so that making a plan stays a pure function.
+	NewUID string
+}
+
+// ShardActual is one shard as its head has it.
+type ShardActual struct {
+	Head *ledger.Head // nil: it has no log, or Err
+	Err  error        // why it could not be read
+}
+
+// NodeActual is one lock node.
+type NodeActual struct {
+	Name   string
+	Err    error         // why it could not be asked; then the rest is empty
+	Info   quorum.Info   // whose run id is part of no status
+	Off    time.Duration // of our clock: ahead of the node's
+	Leases []quorum.Holding
+	Marker Marker
+}
+
+// Marker is what is known of a node's marker for the sale.
+type Marker struct {
+	Known     bool      // the node can tell
+	Good      bool      // it is there and bears the node's run id
+	VotesFrom time.Time // by the node's clock
+}
+
+// MarkerReader is a quorum.Node that can tell about a marker without writing
+// it. Of one that cannot, plans and statuses do not mention markers.
+type MarkerReader interface {
+	// ReadMarker says whether the marker is there and bears the node's own run
+	// id, and from when on the node votes.
+	ReadMarker(ctx context.Context, marker string) (good bool, votesFrom time.Time, err error)
+}
+
+// nodeTimeout is how long a node may take to answer.
+const nodeTimeout = 2 * time.Second
+
+// How often a shard without a log is looked at again before it is believed, and
+// how long apart: reads may lag, and a sale may be destroyed in between.
+const (
+	missingTries = 4
+	missingPause = 50 * time.Millisecond
+)
+
+// ReadActual reads a sale. The sale's own log must be readable; a shard or node
+// that is not is no error, its Err says why.
+func ReadActual(ctx context.Context, cfg Config, name string) (*Actual, error) {
+	uid := make([]byte, 8)
+	if _, err := io.ReadFull(cfg.Rand, uid); err != nil {
+		return nil, fmt.Errorf("drawing a uid: %w", err)
+	}
+	a := &Actual{Name: name, NewUID: hex.EncodeToString(uid)}
+	for try := 1; ; try++ {
+		log := spec.SaleLog(name)
+		a.Sale = ledger.NewSale(log)
+		if _, err := ledger.Load(ctx, cfg.Logs, log, a.Sale); err != nil {
+			return nil, fmt.Errorf("sale %s: %w", name, err)
+		}
+		a.Shards = readShards(ctx, cfg.Logs, a.Sale)
+		if a.missing() == "" || try == missingTries {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("sale %s: %w", name, ctx.Err())
+		case <-time.After(missingPause):
+		}
+	}
+	a.Nodes = readNodes(ctx, cfg, a.Sale)
+	return a, nil
+}
+
+// missing names a shard that has no log and must have one, "" if there is none.
+func (a *Actual) missing() string {
+	if !a.Sale.Live() || a.Sale.Applied() == 0 {
+		return ""
+	}
+	for i, s := range a.Shards {
+		if s.Head == nil && s.Err == nil {
+			return shardAddress(i)
+		}
+	}
+	return ""
+}
+
+// shardLogs names the logs of the present run.
+func shardLogs(sale *ledger.Sale) []string {
+	logs := make([]string, sale.Shards())
+	for i := range logs {
+		logs[i] = spec.ShardLog(sale.UID(), i, len(logs))
+	}
+	return logs
+}
+
+// readShards reads all heads at once and, if that fails, one by one, so that one
+// that cannot be read hides no other.
+func readShards(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) []ShardActual {
+	names := shardLogs(sale)
+	shards := make([]ShardActual, len(names))
+	if len(names) == 0 {
+		return shards
+	}
+	heads, err := logs.Heads(ctx, names)
+	for i, name := range names {
+		if err == nil {
+			shards[i] = newShardActual(heads[i], nil)
+		} else if one, err := logs.Heads(ctx, []string{name}); err != nil {
+			shards[i].Err = err
+		} else {
+			shards[i] = newShardActual(one[0], nil)
+		}
+	}
+	return shards
+}
+
+func newShardActual(stored []byte, err error) ShardActual {
+	if stored == nil || err != nil {
+		return ShardActual{Err: err}
+	}
+	head, err := ledger.ParseHead(stored)
+	if err != nil {
+		return ShardActual{Err: err}
+	}
+	return ShardActual{Head: &head}
+}
+
+// readNodes asks all nodes at once.
+func readNodes(ctx context.Context, cfg Config, sale *ledger.Sale) []NodeActual {
+	nodes := make([]NodeActual, len(cfg.Nodes))
+	var asked sync.WaitGroup
+	for i, n := range cfg.Nodes {
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+			defer cancel()
+			nodes[i] = readNode(ctx, cfg, n, sale.UID())
+		})
+	}
+	asked.Wait()
+	return nodes
+}
+
+func readNode(ctx context.Context, cfg Config, n quorum.Node, uid string) NodeActual {
+	a := NodeActual{Name: n.Name()}
+	sent := cfg.Clock()
+	info, err := n.Info(ctx)
+	if err != nil {
+		return NodeActual{Name: a.Name, Err: err}
+	}
+	a.Info, a.Off = info, clockOff(sent, cfg.Clock(), info)
+	if uid == "" {
+		return a
+	}
+	if a.Leases, err = n.List(ctx, spec.LeasePrefix(uid)); err != nil {
+		return NodeActual{Name: a.Name, Err: err}
+	}
+	if m, ok := n.(MarkerReader); ok {
+		good, from, err := m.ReadMarker(ctx, spec.Marker(uid))
+		if err != nil {
+			return NodeActual{Name: a.Name, Err: err}
+		}
+		a.Marker = Marker{Known: true, Good: good, VotesFrom: from}
+	}
+	return a
+}
+
+// lease is a shard's lease as the nodes have it together.
+type lease struct {
+	address string
+	left    time.Duration // until no majority has it any more
+}
+
+// leaseOf returns the lease that a majority of nodes has promised.
+func (a *Actual) leaseOf(shard int) (lease, bool) {
+	key := spec.LeaseKey(a.Sale.UID(), shard)
+	var held []quorum.Holding
+	for _, n := range a.Nodes {
+		for _, h := range n.Leases {
+			if h.Key == key {
+				held = append(held, h)
+			}
+		}
+	}
+	majority := len(a.Nodes)/2 + 1
+	for _, h := range held {
+		var lefts []time.Duration
+		for _, other := range held {
+			if other.Token == h.Token {
+				lefts = append(lefts, other.Left)
+			}
+		}
+		if len(lefts) >= majority {
+			slices.Sort(lefts)
+			note, _ := quorum.ParseNote(h.Note)
+			return lease{address: note.Address, left: lefts[len(lefts)-majority]}, true
+		}
+	}
+	return lease{}, false
+}
+
+// Served returns where the sale's owner answers claims, if there is one now:
+// whoever has the lease of shard 0 on a majority of nodes.
+func (a *Actual) Served() (address string, ok bool) {
+	l, ok := a.leaseOf(0)
+	return l.address, ok
+}

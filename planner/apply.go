@@ -1,0 +1,59 @@
+package planner
+
+import pb "salectl/backends/ledger/ledgerpb"
+
+// startApply is the first event of an apply: ask the nodes who they are, append
+// what is planned to the sale's log, bring every shard to it, mark the nodes,
+// say that it is done.
+func (w *work) startApply() {
+	w.askNodes(func() {
+		w.enter(w.applyPlanned, func() { w.stale("was destroyed since the plan was made") })
+	})
+}
+
+func (w *work) applyPlanned() {
+	// Perhaps more was planned since by others. All of it is brought to the
+	// shards: what stands in the log was accepted.
+	goal := w.sale.Generation()
+	w.drive(goal, func() {
+		w.mark(func() {
+			w.noteApplied(goal, func() {
+				w.result.Generation = goal
+				w.result.Shortfall = w.shortfall(goal)
+				w.finished(saleAddress(w.plan.Sale), "")
+				w.end(nil)
+			})
+		})
+	})
+}
+
+// noteApplied says in the sale's log that every shard has a generation.
+func (w *work) noteApplied(goal uint64, then func()) {
+	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal}}}
+	w.note(func() bool {
+		if w.sale.UID() != w.plan.UID || !w.sale.Live() {
+			w.stale("was destroyed meanwhile")
+		}
+		return w.sale.Applied() >= goal
+	}, op, then)
+}
+
+// shortfall returns how many units more the shards have than was declared, since
+// they were claimed before they could be removed. A shard that has taken a later
+// generation already says nothing about this one. It is the business of an apply
+// alone, and of no sale that is closed.
+func (w *work) shortfall(goal uint64) int64 {
+	p, _ := w.sale.Planned(goal)
+	old, err := declared(p)
+	if err != nil || w.plan.Kind != KindApply || p.GetSettings().GetPhase() == pb.Phase_CLOSED {
+		return 0
+	}
+	var have int64
+	for _, h := range w.heads {
+		if h.Generation != goal {
+			return 0
+		}
+		have += h.Limit
+	}
+	return max(0, have-old.Stock)
+}

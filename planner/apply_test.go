@@ -1,0 +1,576 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+func TestApplyTwiceChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.wantStock(10)
+	next := w.actual().Sale.Next()
+	w.mustApply(tickets(10))
+	if got := w.actual().Sale.Next(); got != next {
+		t.Errorf("the sale's log grew from %d to %d slots", next, got)
+	}
+}
+
+func TestApplyTellsOfEachAddressOnce(t *testing.T) {
+	w := newWorld(t)
+	p := w.begin(w.mustPlan(tickets(10)))
+	for !p.done {
+		p.step(inOrder)
+	}
+	var got []string
+	for i, step := range p.log {
+		if step.Done != i+1 || step.Total != len(p.work.plan.Actions) || step.Action != Create {
+			t.Errorf("step %d is %+v", i, step)
+		}
+		got = append(got, step.Address)
+	}
+	want := "[shard/0 shard/1 shard/2 node/node-0 node/node-1 node/node-2 sale/tickets]"
+	if fmt.Sprint(got) != want {
+		t.Errorf("progress: %v, want %v", got, want)
+	}
+}
+
+// An apply that is killed at any call, whatever becomes of that call, is
+// completed by the next one, and what was delayed does no harm.
+func TestApplyKilledAtEveryCall(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(*world)
+		want   spec.Sale
+	}{
+		"create": {func(*world) {}, tickets(10)},
+		"more units": {func(w *world) {
+			w.mustApply(tickets(10))
+			w.owner(1).claim(3)
+		}, tickets(25)},
+		"fewer units": {func(w *world) {
+			w.mustApply(tickets(20))
+			w.owner(0).claim(5)
+		}, tickets(7)},
+		"completing what another began": {func(w *world) {
+			w.mustApply(tickets(10))
+			w.runUntil(w.mustPlan(tickets(20)), 1)
+		}, tickets(25)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, how := range []fate{served, dropped, delayed} {
+				for kill := 1; ; kill++ {
+					w := newWorld(t)
+					test.before(w)
+					saved := w.mustPlan(test.want)
+					killed := w.runKilled(saved, kill, how)
+					if kill%2 == 0 { // the saved plan is as good as a new one, or stale
+						if err := w.run(saved); err != nil && !errors.Is(err, ErrStale) {
+							t.Fatalf("kill at call %d, %v: the saved plan: %v", kill, how, err)
+						}
+					}
+					w.mustApply(test.want)
+					w.land()
+					w.mustApply(test.want)
+					w.wantStock(test.want.Stock)
+					if !killed {
+						break
+					}
+				}
+			}
+		})
+	}
+}
+
+// Two applies at once, with every fault that a store can have: units are dealt
+// once, and whoever is told of success was successful.
+func TestAppliesOverlap(t *testing.T) {
+	for seed := range uint64(400) {
+		w := newWorld(t)
+		if seed%2 == 1 {
+			w.mustApply(tickets(8))
+		}
+		if seed%4 > 1 {
+			w.faults = backendtest.Random(seed, backendtest.Rates{
+				backendtest.ErrorBefore: 0.05, backendtest.LostReply: 0.05, backendtest.OwnTaken: 0.05,
+				backendtest.Late: 0.05, backendtest.Twice: 0.05, backendtest.Stale: 0.1,
+			})
+		}
+		choose := seeded(seed)
+		plans := []*Plan{w.mustPlan(tickets(10)), w.mustPlan(tickets(13))}
+		if seed%8 > 3 {
+			plans[1] = plans[0] // one saved plan, carried out by two
+		}
+		processes := []*process{w.begin(plans[0]), w.begin(plans[1])}
+		for running := processes; len(running) > 0; {
+			i := choose(len(running))
+			running[i].step(choose)
+			if running[i].done {
+				running = append(running[:i:i], running[i+1:]...)
+			}
+		}
+		success := 0
+		for i, p := range processes {
+			switch {
+			case p.err == nil:
+				success++
+			case !errors.Is(p.err, ErrStale) || plans[0] == plans[1]:
+				t.Fatalf("seed %d: apply %d: %v", seed, i, p.err)
+			}
+		}
+		if success == 0 {
+			t.Fatalf("seed %d: both are stale: %v, %v", seed, processes[0].err, processes[1].err)
+		}
+		w.land()
+		w.faults = nil
+		w.audit()
+		w.mustApply(tickets(30))
+		w.wantStock(30)
+	}
+}
+
+func TestStalePlans(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(*world)
+		want      error
+	}{
+		"nothing happened":     {func(*world) {}, nil},
+		"another was faster":   {func(w *world) { w.mustApply(tickets(12)) }, ErrStale},
+		"the phase changed":    {func(w *world) { w.mustPhase(pb.Phase_PAUSED) }, ErrStale},
+		"it was destroyed":     {func(w *world) { w.mustDestroy() }, ErrStale},
+		"it was begun anew":    {func(w *world) { w.mustDestroy(); w.mustApply(run(tickets(10), 2)) }, ErrStale},
+		"units were sold only": {func(w *world) { w.owner(2).claim(2) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mustApply(tickets(10))
+			plan := w.mustPlan(tickets(20))
+			test.meanwhile(w)
+			if err := w.run(plan); !errors.Is(err, test.want) {
+				t.Fatalf("apply: %v, want %v", err, test.want)
+			}
+			if test.want == nil {
+				w.wantStock(20)
+			}
+		})
+	}
+}
+
+func run(s spec.Sale, n int64) spec.Sale {
+	s.Run = n
+	return s
+}
+
+// A plan that was carried out is known again by its digest, and is no news.
+func TestSavedPlanAppliedAgain(t *testing.T) {
+	w := newWorld(t)
+	plan := w.mustPlan(tickets(10))
+	for range 2 {
+		if err := w.run(plan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.mustApply(tickets(11))
+	if err := w.run(plan); err != nil {
+		t.Fatalf("after a later plan: %v", err)
+	}
+	w.wantStock(11)
+}
+
+// An owner that is alive gets a ttl to take a generation by itself; where there
+// is none, the planner does not wait.
+func TestApplyWaitsForTheOwner(t *testing.T) {
+	for name, test := range map[string]struct {
+		owned, served, silent bool
+		takes                 time.Duration // the owner takes the generation then; 0: never
+		atLeast, atMost       time.Duration
+	}{
+		"nobody ever owned it":     {served: true, atMost: 0},
+		"the owner is dead":        {owned: true, atMost: 0},
+		"the owner takes it":       {owned: true, served: true, takes: time.Second, atLeast: time.Second, atMost: 1200 * time.Millisecond},
+		"the owner does not":       {owned: true, served: true, atLeast: 3 * time.Second, atMost: 3200 * time.Millisecond},
+		"nobody knows of an owner": {owned: true, silent: true, atLeast: 3 * time.Second, atMost: 3200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mustApply(tickets(10))
+			var o *owner
+			if test.owned {
+				o = w.owner(0)
+			}
+			if test.served {
+				w.serve()
+			}
+			if test.silent {
+				for _, n := range w.nodes[1:] {
+					n.SetFaults(backendtest.On(backendtest.OpList, always(backendtest.ErrorBefore)))
+				}
+			}
+			p := w.begin(w.mustPlan(tickets(20)))
+			began := w.now.Mono
+			for !p.done {
+				if test.takes > 0 && o.state.Generation == 1 && w.now.Mono-began >= test.takes {
+					sale := w.actual().Sale
+					if err := o.append(func(d *ledger.Draft) { d.Generation(sale.ShardGeneration(2, 0)) }); err != nil {
+						t.Fatal(err)
+					}
+				}
+				p.step(inOrder)
+			}
+			if p.err != nil {
+				t.Fatal(p.err)
+			}
+			if took := w.now.Mono - began; took < test.atLeast || took > test.atMost {
+				t.Errorf("it took %v, want %v to %v", took, test.atLeast, test.atMost)
+			}
+			w.wantStock(20)
+		})
+	}
+}
+
+func always(kind backendtest.Kind) backendtest.Faults {
+	return func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: kind} }
+}
+
+// A busy owner takes slot after slot. The planner loses, looks again, and wins.
+func TestApplyBesideABusyOwner(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(30))
+	o := w.owner(1)
+	p := w.begin(w.mustPlan(tickets(60)))
+	for lost := 0; !p.done; {
+		if len(p.queue) > 0 && p.queue[0].kind == callLog && p.queue[0].request.Log == o.writer.Log() &&
+			p.queue[0].request.Kind == ledger.AppendRequest && lost < 4 {
+			o.claim(1)
+			lost++
+		}
+		p.step(inOrder)
+	}
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	w.wantStock(60)
+}
+
+// A shard whose log is gone is never made anew: its claims would be lost.
+func TestMissingShard(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	plan := w.mustPlan(tickets(20))
+	log := spec.ShardLog(plan.UID, 1, 3)
+	if err := w.store.Handle(nil).Delete(t.Context(), log, 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.run(plan); !errors.Is(err, ledger.ErrCorrupt) {
+		t.Errorf("apply: %v", err)
+	}
+	actual := w.actual()
+	for name, make := range map[string]func() (*Plan, error){
+		"plan":    func() (*Plan, error) { return Make(tickets(10), actual) },
+		"pause":   func() (*Plan, error) { return MakePhase(actual, pb.Phase_PAUSED) },
+		"destroy": func() (*Plan, error) { return MakeDestroy(actual) },
+	} {
+		if _, err := make(); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if head, _, err := w.store.Handle(nil).Read(t.Context(), log, 0, 1); head != nil || err != nil {
+		t.Errorf("the shard is there again: %s, %v", head, err)
+	}
+}
+
+// A create that the store lost is sent again only if the sale still is there.
+func TestCreateIsNotSentAgainAfterDestroy(t *testing.T) {
+	w := newWorld(t)
+	plan := w.mustPlan(tickets(10))
+	p := w.begin(plan)
+	log := spec.ShardLog(plan.UID, 1, 3)
+	lost := false
+	for !p.done {
+		if len(p.queue) > 0 && p.queue[0].kind == callLog && p.queue[0].request.Log == log && p.queue[0].request.Kind == ledger.AppendRequest {
+			if lost {
+				t.Fatal("the create was sent again")
+			}
+			if len(p.queue) > 1 { // first the creates that would come in late otherwise
+				p.queue = append(p.queue[1:], p.queue[0])
+				p.step(inOrder)
+				continue
+			}
+			k := p.next(0)
+			lost = true
+			w.mustDestroy()
+			p.take(p.work.reply(w.now, reply{id: k.id, log: ledger.Reply{Err: backendtest.ErrInjected}}))
+			continue
+		}
+		p.step(inOrder)
+	}
+	if !lost || !errors.Is(p.err, ErrStale) {
+		t.Errorf("apply: %v", p.err)
+	}
+	w.wantNothingLeft(plan.UID)
+}
+
+// Nor is one sent for the first time when the sale was destroyed since it was
+// planned.
+func TestNoCreateAfterDestroy(t *testing.T) {
+	w := newWorld(t)
+	plan := w.mustPlan(tickets(10))
+	p := w.begin(plan)
+	isShard := func(k call) bool { return k.kind == callLog && strings.HasSuffix(k.request.Log, "/1") }
+	for destroyed := false; !p.done; p.step(inOrder) {
+		if len(p.queue) == 0 || !isShard(p.queue[0]) {
+			continue
+		}
+		if !destroyed {
+			w.mustDestroy()
+			destroyed = true
+		}
+		if p.queue[0].request.Kind == ledger.AppendRequest {
+			t.Fatal("a create was sent")
+		}
+	}
+	if !errors.Is(p.err, ErrStale) {
+		t.Errorf("apply: %v", p.err)
+	}
+	w.wantNothingLeft(plan.UID)
+}
+
+func TestMarkers(t *testing.T) {
+	votes := func(w *world, n *backendtest.Node, uid string) bool {
+		c, err := n.Vote(t.Context(), quorum.Ballot{
+			Marker: spec.Marker(uid), TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "k", Token: "t"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !c.Abstained
+	}
+	for name, test := range map[string]struct {
+		during func(*world, *process)
+		want   [3]bool // who votes at once
+		fails  bool
+	}{
+		"all are well":       {func(*world, *process) {}, [3]bool{true, true, true}, false},
+		"one is down":        {func(w *world, _ *process) { down(w.nodes[1]) }, [3]bool{true, false, true}, false},
+		"one restarts empty": {func(w *world, _ *process) { w.nodes[2].RestartEmpty() }, [3]bool{true, true, false}, false},
+		"two are down":       {func(w *world, _ *process) { down(w.nodes[0]); down(w.nodes[1]) }, [3]bool{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			plan := w.mustPlan(tickets(10))
+			p := w.begin(plan)
+			for range 10 { // the run ids have been read, nothing is marked yet
+				p.step(inOrder)
+			}
+			test.during(w, p)
+			for !p.done {
+				p.step(inOrder)
+			}
+			if test.fails {
+				if !errors.Is(p.err, ErrPartly) || w.actual().Sale.Applied() != 0 {
+					t.Errorf("apply: %v", p.err)
+				}
+				return
+			}
+			if p.err != nil {
+				t.Fatal(p.err)
+			}
+			for i, n := range w.nodes {
+				n.SetFaults(nil)
+				if got := votes(w, n, plan.UID); got != test.want[i] {
+					t.Errorf("%s votes: %t, want %t", n.Name(), got, test.want[i])
+				}
+			}
+		})
+	}
+}
+
+func down(n *backendtest.Node) { n.SetFaults(always(backendtest.ErrorBefore)) }
+
+// Whoever completes the apply of another has not read the run ids before the
+// sale could have had leases: a read of its log may lag. So its markers abstain.
+func TestCompletedApplyMarksInTheAbstainingForm(t *testing.T) {
+	w := newWorld(t)
+	plan := w.mustPlan(tickets(10))
+	w.runUntil(plan, 1)
+	p := w.begin(plan)
+	marks := 0
+	for !p.done {
+		for _, k := range p.queue {
+			if k.kind == callMark && k.runID != "" {
+				t.Fatal("a marker that votes at once")
+			} else if k.kind == callMark {
+				marks++
+			}
+		}
+		p.step(inOrder)
+	}
+	if p.err != nil || marks == 0 {
+		t.Errorf("apply: %v, %d marks", p.err, marks)
+	}
+}
+
+// A clock that is far off would end deadlines early or late for everybody.
+func TestWrongClock(t *testing.T) {
+	for name, test := range map[string]struct {
+		off   []time.Duration // of each node
+		wrong bool
+	}{
+		"one node is off":          {[]time.Duration{time.Hour, 0, 0}, false},
+		"two nodes say otherwise":  {[]time.Duration{time.Hour, time.Hour, 0}, true},
+		"slow":                     {[]time.Duration{-4 * time.Second, -4 * time.Second, -4 * time.Second}, true},
+		"within a ttl":             {[]time.Duration{2 * time.Second, 2 * time.Second, 2 * time.Second}, false},
+		"the median is in between": {[]time.Duration{-time.Hour, time.Second, time.Hour}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for i, n := range w.nodes {
+				n.Advance(test.off[i])
+			}
+			err := w.run(w.mustPlan(tickets(10)))
+			if !test.wrong {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if !errors.Is(err, ErrRefused) {
+				t.Errorf("apply: %v", err)
+			}
+			if next := w.actual().Sale.Next(); next != 0 {
+				t.Errorf("%d slots were written", next)
+			}
+		})
+	}
+}
+
+// A removal takes what is available when it comes. What it could not take is
+// told, and planned again.
+func TestShortfall(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(12))
+	plan := w.mustPlan(tickets(6))
+	o := w.owner(0)
+	o.claim(4)
+	p := w.begin(plan)
+	for !p.done {
+		p.step(inOrder)
+	}
+	if p.err != nil || p.work.result.Shortfall != 2 {
+		t.Fatalf("apply: %v, shortfall %d, want 2", p.err, p.work.result.Shortfall)
+	}
+	w.wantStock(8)
+	again := w.mustPlan(tickets(6))
+	if again.Empty() || !strings.Contains(again.Actions[0].Reason, "fell short") {
+		t.Fatalf("the next plan: %+v", again.Actions)
+	}
+	w.mustApply(tickets(6))
+	w.wantStock(6)
+}
+
+func TestPhases(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	for _, phase := range []pb.Phase{pb.Phase_PAUSED, pb.Phase_PAUSED, pb.Phase_OPEN, pb.Phase_CLOSED, pb.Phase_CLOSED} {
+		w.mustPhase(phase)
+		for i, s := range w.actual().Shards {
+			if s.Head.Phase != ledger.PhaseName(phase) {
+				t.Errorf("%v: shard %d is %s", phase, i, s.Head.Phase)
+			}
+		}
+		if p := w.mustPlan(tickets(10)); !p.Empty() || p.Phase != ledger.PhaseName(phase) {
+			t.Errorf("%v: the plan is of phase %s, with %+v", phase, p.Phase, p.Actions)
+		}
+	}
+	if got := w.actual().Sale.Generation(); got != 4 {
+		t.Errorf("there are %d generations, want 4", got)
+	}
+	if _, err := MakePhase(w.actual(), pb.Phase_OPEN); !errors.Is(err, ErrRefused) {
+		t.Errorf("resume of a closed sale: %v", err)
+	}
+}
+
+// Apply carries the phase over.
+func TestPhaseSurvivesApply(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.mustPhase(pb.Phase_PAUSED)
+	w.mustApply(tickets(20))
+	if got := w.actual().Sale.Phase(); got != ledger.PhasePaused {
+		t.Errorf("after apply the sale is %s", got)
+	}
+}
+
+func TestApplyInRealTime(t *testing.T) {
+	w := newWorld(t)
+	cfg := w.config()
+	cfg.Clock = clockOf(w)
+	var told []Progress
+	cfg.Progress = func(p Progress) { told = append(told, p) }
+	result, err := Apply(t.Context(), cfg, w.mustPlan(tickets(10)))
+	if err != nil || result.Generation != 1 || len(told) != 7 {
+		t.Fatalf("apply: %+v, %v, %d steps told", result, err, len(told))
+	}
+	w.wantStock(10)
+	if _, err := Apply(t.Context(), w.config(), w.mustPlan(tickets(10))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestApplyOutOfTime(t *testing.T) {
+	for name, test := range map[string]struct {
+		log  string // whose appends fail
+		want error
+	}{
+		"before anything was sent": {"", ErrTimeout},
+		"with the plan on its way": {"sale/", ErrPartly},
+		"with the plan in the log": {"00/", ErrPartly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			plan := w.mustPlan(tickets(10))
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			if test.log == "" {
+				cancel()
+				ctx, cancel = context.WithTimeout(t.Context(), 0)
+			}
+			defer cancel()
+			w.faults = func(c backendtest.Call) backendtest.Fault {
+				if c.Op == backendtest.OpAppend && strings.HasPrefix(c.Log, test.log) {
+					return backendtest.Fault{Kind: backendtest.ErrorBefore}
+				}
+				return backendtest.Fault{}
+			}
+			cfg := w.config()
+			cfg.Clock = clockOf(w)
+			_, err := Apply(ctx, cfg, plan)
+			if !errors.Is(err, test.want) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("apply: %v, want %v", err, test.want)
+			}
+			w.faults = nil
+			w.mustApply(tickets(10))
+		})
+	}
+}
+
+// A store that cannot be written is told after a while, with its own words.
+func TestApplyGivesUp(t *testing.T) {
+	w := newWorld(t)
+	w.faults = backendtest.On(backendtest.OpAppend, always(backendtest.ErrorBefore))
+	err := w.run(w.mustPlan(tickets(10)))
+	if !errors.Is(err, backendtest.ErrInjected) || errors.Is(err, ErrPartly) {
+		t.Errorf("apply: %v", err)
+	}
+	if w.now.Mono < 10*time.Second || w.now.Mono > 30*time.Second {
+		t.Errorf("it gave up after %v", w.now.Mono)
+	}
+}

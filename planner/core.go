@@ -1,0 +1,232 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+)
+
+// core is what the step machines of apply and destroy are made of. An event is
+// handed in with the time (start, reply, tick, stop), and what is to be done
+// comes back as effects. What happens next is a function that waits for a reply
+// or for a time; the machine itself never waits, and has no goroutine, clock or
+// I/O. The same events give the same effects.
+type core struct {
+	now clock.Now
+	out effects
+
+	waiting  map[int]func(reply) // by call
+	timers   []timer             // in order of time, then of asking
+	lastCall int
+	over     bool
+
+	patience time.Duration
+	worry    error // what the last call that failed came back with
+}
+
+// effects is what a step wants done.
+type effects struct {
+	calls    []call
+	progress []Progress
+	wake     time.Duration // call tick at this monotonic time; 0: no need
+	done     bool          // the machine has ended; calls under way may be dropped
+	err      error         // why, if it did not succeed
+}
+
+type timer struct {
+	at   time.Duration
+	then func()
+}
+
+// call is one piece of I/O. It gets one reply.
+type call struct {
+	id   int
+	kind callKind
+
+	request *ledger.Request // callLog
+	logs    []string        // callHeads
+	log     string          // callDelete
+	upTo    uint64          // callDelete
+
+	node   int    // all below
+	marker string // callMark, callForget
+	runID  string // callMark
+	prefix string // callList
+	asks   []quorum.Ask
+
+	export *exportJob // callExport
+}
+
+type callKind int
+
+const (
+	callLog callKind = iota + 1
+	callHeads
+	callDelete
+	callInfo
+	callMark
+	callList
+	callRelease
+	callForget
+	callExport
+)
+
+func (k callKind) String() string {
+	return [...]string{"", "log", "heads", "delete", "info", "mark", "list", "release", "forget", "export"}[k]
+}
+
+// exportJob is the one effect that is a file: write it, read it back, and fold
+// it to the same roots.
+type exportJob struct {
+	sale, uid string
+	shards    []*ledger.State
+}
+
+// reply is what came of a call.
+type reply struct {
+	id       int
+	log      ledger.Reply
+	heads    [][]byte
+	info     quorum.Info
+	holdings []quorum.Holding
+	path     string // of the exported file
+	digest   []byte // of its bytes
+	err      error
+}
+
+// How long a call that failed waits for its repetition, and how many shards are
+// worked on at a time.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+	window     = 64
+)
+
+func newCore(patience time.Duration) core {
+	return core{waiting: make(map[int]func(reply)), patience: patience}
+}
+
+// step lets an event happen.
+func (c *core) step(now clock.Now, event func()) effects {
+	c.now, c.out = now, effects{}
+	if !c.over {
+		event()
+	}
+	if c.over {
+		c.out.calls, c.timers = nil, nil
+	}
+	if len(c.timers) > 0 {
+		c.out.wake = c.timers[0].at
+	}
+	return c.out
+}
+
+// reply takes in the reply to a call.
+func (c *core) reply(now clock.Now, r reply) effects {
+	return c.step(now, func() {
+		then := c.waiting[r.id]
+		delete(c.waiting, r.id)
+		then(r)
+	})
+}
+
+// tick lets what was waited for happen.
+func (c *core) tick(now clock.Now) effects {
+	return c.step(now, func() {
+		for len(c.timers) > 0 && c.timers[0].at <= now.Mono && !c.over {
+			first := c.timers[0]
+			c.timers = c.timers[1:]
+			first.then()
+		}
+	})
+}
+
+// call has a call made, and goes on with its reply.
+func (c *core) call(k call, then func(reply)) {
+	c.lastCall++
+	k.id = c.lastCall
+	c.waiting[k.id] = func(r reply) {
+		if err := r.failure(); err != nil {
+			c.worry = err
+		}
+		then(r)
+	}
+	c.out.calls = append(c.out.calls, k)
+}
+
+func (r reply) failure() error {
+	if r.log.Err != nil {
+		return r.log.Err
+	}
+	return r.err
+}
+
+// at goes on at a monotonic time.
+func (c *core) at(mono time.Duration, then func()) {
+	i, _ := slices.BinarySearchFunc(c.timers, mono, func(t timer, mono time.Duration) int {
+		if t.at <= mono {
+			return -1
+		}
+		return 1
+	})
+	c.timers = slices.Insert(c.timers, i, timer{mono, then})
+}
+
+// after goes on when a while has passed.
+func (c *core) after(d time.Duration, then func()) { c.at(c.now.Mono+d, then) }
+
+// insist repeats a call that may be repeated until it succeeds, for as long as
+// patience lasts.
+func (c *core) insist(k call, then func(reply)) {
+	began, pause := c.now.Mono, firstPause
+	var again func(r reply)
+	again = func(r reply) {
+		switch {
+		case r.err == nil:
+			then(r)
+		case c.now.Mono-began > c.patience:
+			c.end(fmt.Errorf("gave up after %v: %w", c.patience, r.err))
+		default:
+			c.after(pause, func() { c.call(k, again) })
+			pause = min(2*pause, lastPause)
+		}
+	}
+	c.call(k, again)
+}
+
+// each does something for every number of a list, a window of them at a time,
+// and goes on when all are done.
+func (c *core) each(list []int, do func(i int, done func()), then func()) {
+	next, busy, pumping, finished := 0, 0, false, false
+	var pump func()
+	pump = func() {
+		if pumping {
+			return // do was done at once; the loop below goes on
+		}
+		pumping = true
+		for next < len(list) && busy < window && !c.over {
+			i := list[next]
+			next, busy = next+1, busy+1
+			do(i, func() { busy--; pump() })
+		}
+		pumping = false
+		if next == len(list) && busy == 0 && !finished && !c.over {
+			finished = true
+			then()
+		}
+	}
+	pump()
+}
+
+func (c *core) progress(p Progress) { c.out.progress = append(c.out.progress, p) }
+
+// end ends the machine.
+func (c *core) end(err error) {
+	if !c.over {
+		c.over, c.out.done, c.out.err = true, true, err
+	}
+}

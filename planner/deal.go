@@ -1,0 +1,95 @@
+package planner
+
+import "slices"
+
+// raise deals delta new units to shards of these limits, so that the limits
+// come as close to each other as they can: the lowest get theirs first, and
+// what is left over goes one each to the first of them. From nothing, and from
+// limits that spec.Shares dealt, this gives exactly spec.Shares.
+func raise(limits []int64, delta int64) []int64 {
+	// The highest level to which all that lie below it can be filled.
+	low := slices.Min(limits)
+	level := search(low, low+delta+1, func(level int64) bool { return below(limits, level, delta) > delta }) - 1
+	add, left := make([]int64, len(limits)), delta
+	for i, limit := range limits {
+		add[i] = max(0, level-limit)
+		left -= add[i]
+	}
+	for i, limit := range limits {
+		if left > 0 && limit <= level {
+			add[i]++
+			left--
+		}
+	}
+	return add
+}
+
+// below is how many units it takes to fill limits up to a level. It stops
+// counting beyond enough.
+func below(limits []int64, level, enough int64) (sum int64) {
+	for _, limit := range limits {
+		n := max(0, level-limit)
+		if n > enough-sum {
+			return enough + 1
+		}
+		sum += n
+	}
+	return sum
+}
+
+// lower takes wanted units from shards of these limits, from each at most what
+// it has available, so that the limits come as close to each other as they can:
+// the highest give first, and what is left over is taken one each from the last
+// of them. Units may have come by transfer, so a limit may fall below 0. The sum
+// of available must be at least wanted.
+func lower(limits, available []int64, wanted int64) []int64 {
+	if wanted == 0 {
+		return make([]int64, len(limits))
+	}
+	gives := func(i int, level int64) int64 { return min(available[i], max(0, limits[i]-level)) }
+	bottom := limits[0] - available[0]
+	for i, limit := range limits {
+		bottom = min(bottom, limit-available[i])
+	}
+	// The lowest level at which too few come free; one below, there are enough.
+	level := search(bottom, slices.Max(limits), func(level int64) bool {
+		var sum int64
+		for i := range limits {
+			sum += gives(i, level)
+		}
+		return sum < wanted
+	})
+	take, left := make([]int64, len(limits)), wanted
+	for i := range take {
+		take[i] = gives(i, level)
+		left -= take[i]
+	}
+	for i := len(take) - 1; i >= 0 && left > 0; i-- {
+		if gives(i, level-1) > take[i] {
+			take[i]++
+			left--
+		}
+	}
+	return take
+}
+
+// search returns the lowest number from low to high for which found is true;
+// once true it stays true, and at high it is.
+func search(low, high int64, found func(int64) bool) int64 {
+	for low < high {
+		mid := low + (high-low)/2
+		if found(mid) {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	return low
+}
+
+func sum(numbers []int64) (total int64) {
+	for _, n := range numbers {
+		total += n
+	}
+	return total
+}

@@ -1,0 +1,307 @@
+package planner
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// maxUnit bounds unit numbers, so that arithmetic on them cannot overflow.
+const maxUnit = math.MaxInt64 / 4
+
+// Make plans what brings a sale to its declaration: its creation, a change of
+// its units or settings, the completion of what an earlier apply left undone, or
+// nothing. A change that is not allowed is a *Refusal; a sale that is not what
+// its log says is ledger.ErrCorrupt.
+func Make(desired spec.Sale, actual *Actual) (*Plan, error) {
+	switch sale := actual.Sale; {
+	case sale.UID() == "":
+		return create(desired, actual)
+	case sale.Destroyed() && desired.Run <= sale.Run():
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("run %d of sale %s is destroyed, and its file asks for run %d", sale.Run(), actual.Name, desired.Run),
+			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d.", sale.Run()+1),
+		}
+	case sale.Destroyed():
+		return create(desired, actual)
+	case sale.Sealed() != nil:
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("sale %s is sealed and exported, and not yet deleted", actual.Name),
+			Remedy: fmt.Sprintf("Run destroy again; then write metadata.run: %d to sell under this name again.", sale.Run()+1),
+		}
+	case desired.Run > sale.Run():
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("run %d of sale %s is live, and its file asks for run %d", sale.Run(), actual.Name, desired.Run),
+			Remedy: fmt.Sprintf("Destroy run %d first.", sale.Run()),
+		}
+	case desired.Run < sale.Run():
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("run %d of sale %s is live, and its file asks for the earlier run %d", sale.Run(), actual.Name, desired.Run),
+			Remedy: fmt.Sprintf("Write metadata.run: %d.", sale.Run()),
+		}
+	}
+	return change(desired, actual)
+}
+
+// create plans a new run.
+func create(desired spec.Sale, actual *Actual) (*Plan, error) {
+	if desired.Stock > maxUnit {
+		return nil, tooManyUnits(actual.Name, desired.Stock)
+	}
+	declaration, err := desired.JSON()
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
+	}
+	p := newPlan(KindApply, actual)
+	p.Phase = ""
+	planned := &pb.Planned{
+		Generation: 1, Uid: actual.NewUID, Run: desired.Run, Spec: declaration,
+		Settings: settingsOf(desired, pb.Phase_OPEN), NextUnit: 1,
+	}
+	reason := "it does not exist"
+	if actual.Sale.Destroyed() {
+		reason = fmt.Sprintf("run %d is destroyed, this is a new one", actual.Sale.Run())
+	}
+	p.add(Action{
+		Address: saleAddress(p.Sale), Action: Create, Reason: reason,
+		After: saleAttributes(desired, desired.Stock, ledger.PhaseOpen, 1),
+	})
+	for i, units := range spec.Shares(desired.Stock, desired.LockCount) {
+		added := deal(planned, units)
+		planned.Shards = append(planned.Shards, &pb.ShardChange{Add: added})
+		p.add(Action{
+			Address: shardAddress(i), Action: Create, Reason: "the sale is new",
+			After: &Attributes{Limit: &units, Units: unitsText(added)},
+		})
+	}
+	p.markers(actual)
+	return p, p.carry(planned)
+}
+
+// deal takes the next n unit numbers.
+func deal(planned *pb.Planned, n int64) []*pb.Range {
+	if n == 0 {
+		return nil
+	}
+	first := planned.NextUnit
+	planned.NextUnit += n
+	return []*pb.Range{{First: first, Count: n}}
+}
+
+// change plans what brings a live run to its declaration.
+func change(desired spec.Sale, actual *Actual) (*Plan, error) {
+	sale := actual.Sale
+	newest := sale.Newest()
+	old, err := declared(newest)
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
+	}
+	shards, err := actual.project()
+	if err != nil {
+		return nil, err
+	}
+	changed, err := differ(desired, old)
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
+	}
+	if err := fixed(desired, old, actual, changed); err != nil {
+		return nil, err
+	}
+	delta, err := shards.delta(desired, old, actual)
+	if err != nil {
+		return nil, err
+	}
+	p := newPlan(KindApply, actual)
+	if !changed && delta == 0 {
+		p.remaining(actual, shards)
+		p.markers(actual)
+		return p, p.complete()
+	}
+	declaration, err := desired.JSON()
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
+	}
+	planned := follow(sale, settingsOf(desired, newest.GetSettings().GetPhase()))
+	planned.Spec = declaration
+	if err := shards.distribute(planned, delta, actual.Name); err != nil {
+		return nil, err
+	}
+	have := desired.Stock - delta
+	if shards.unreadable() != nil {
+		have = old.Stock
+	}
+	p.add(Action{
+		Address: saleAddress(p.Sale), Action: Update, Reason: updateReason(changed, sale),
+		Before: saleAttributes(old, have, p.Phase, newest.GetGeneration()),
+		After:  saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration()),
+	})
+	p.shards(actual, shards, planned)
+	p.markers(actual)
+	return p, p.carry(planned)
+}
+
+func updateReason(changed bool, sale *ledger.Sale) string {
+	switch {
+	case !changed:
+		return "the shards do not have as many units as declared: an earlier removal fell short"
+	case sale.Applied() < sale.Generation():
+		return fmt.Sprintf("the declaration has changed; generation %d is completed first", sale.Generation())
+	}
+	return "the declaration has changed"
+}
+
+// follow begins the next generation of a live run: nothing changes but the
+// settings.
+func follow(sale *ledger.Sale, settings *pb.Settings) *pb.Planned {
+	newest := sale.Newest()
+	next := &pb.Planned{
+		Generation: sale.Generation() + 1, Uid: sale.UID(), Run: sale.Run(), Spec: newest.GetSpec(),
+		Settings: settings, NextUnit: newest.GetNextUnit(),
+	}
+	for range sale.Shards() {
+		next.Shards = append(next.Shards, &pb.ShardChange{})
+	}
+	return next
+}
+
+// differ says whether two declarations differ in what a plan compares.
+func differ(desired, old spec.Sale) (bool, error) {
+	a, err := desired.JSON()
+	if err != nil {
+		return false, err
+	}
+	b, err := old.JSON()
+	return !bytes.Equal(a, b), err
+}
+
+func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
+	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase}
+	if !s.OpensAt.IsZero() {
+		settings.OpensAtUs = s.OpensAt.UnixMicro()
+	}
+	if !s.ClosesAt.IsZero() {
+		settings.ClosesAtUs = s.ClosesAt.UnixMicro()
+	}
+	return settings
+}
+
+// MakePhase plans a pause (PAUSED), resume (OPEN) or close (CLOSED), for good,
+// of a sale that was applied. Where the sale is in that phase already and every
+// shard has it, the plan is empty.
+func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
+	sale := actual.Sale
+	if err := exists(actual, "changes its phase"); err != nil {
+		return nil, err
+	}
+	if sale.Applied() == 0 {
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("sale %s is planned and not on every shard yet", actual.Name),
+			Remedy: "Run apply first.",
+		}
+	}
+	shards, err := actual.project()
+	if err != nil {
+		return nil, err
+	}
+	newest := sale.Newest()
+	now := newest.GetSettings().GetPhase()
+	p := newPlan(KindPhase, actual)
+	if now == phase {
+		p.remaining(actual, shards)
+		return p, p.complete()
+	}
+	if now == pb.Phase_CLOSED {
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("sale %s is closed, which is for good", actual.Name),
+			Remedy: fmt.Sprintf("Destroy it and write metadata.run: %d to sell under this name again.", sale.Run()+1),
+		}
+	}
+	old, err := declared(newest)
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
+	}
+	planned := follow(sale, withPhase(newest.GetSettings(), phase))
+	p.add(Action{
+		Address: saleAddress(p.Sale), Action: Update, Reason: "asked for",
+		Before: saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),
+		After:  saleAttributes(old, old.Stock, ledger.PhaseName(phase), planned.GetGeneration()),
+	})
+	p.shards(actual, shards, planned)
+	return p, p.carry(planned)
+}
+
+func withPhase(s *pb.Settings, phase pb.Phase) *pb.Settings {
+	return &pb.Settings{
+		PerUserLimit: s.GetPerUserLimit(), OpensAtUs: s.GetOpensAtUs(), ClosesAtUs: s.GetClosesAtUs(), Phase: phase,
+	}
+}
+
+// exists refuses what only a live sale can do.
+func exists(actual *Actual, does string) error {
+	switch sale := actual.Sale; {
+	case sale.UID() == "":
+		return &Refusal{Reason: fmt.Sprintf("sale %s does not exist", actual.Name), Remedy: "Run apply first."}
+	case !sale.Live():
+		return &Refusal{
+			Reason: fmt.Sprintf("sale %s is %s: nothing %s any more", actual.Name, sale.Phase(), does),
+			Remedy: fmt.Sprintf("To sell under this name again, destroy it, write metadata.run: %d and run apply.", sale.Run()+1),
+		}
+	}
+	return nil
+}
+
+// MakeDestroy plans the end of a sale: close, export, delete. Of a sale that is
+// sealed already, only what is left is deleted. It is empty if nothing is.
+func MakeDestroy(actual *Actual) (*Plan, error) {
+	sale := actual.Sale
+	p := newPlan(KindDestroy, actual)
+	if sale.UID() == "" {
+		return p, p.complete()
+	}
+	old, err := declared(sale.Newest())
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
+	}
+	if name := actual.missing(); name != "" {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, noLog(name))
+	}
+	for i, s := range actual.Shards {
+		if s.Head == nil && s.Err == nil && !sale.Live() {
+			continue // deleted already
+		}
+		p.add(Action{
+			Address: shardAddress(i), Action: Delete, Before: shardAttributes(s.Head),
+			Reason: deleteReason(sale, "its log is sealed, exported and deleted"),
+		})
+	}
+	if !sale.Destroyed() {
+		for _, n := range actual.Nodes {
+			p.add(Action{
+				Address: nodeAddress(n.Name), Action: Delete, Before: &Attributes{Marker: n.Marker.String()},
+				Reason: "leases and marker of the sale are removed",
+			})
+		}
+		p.add(Action{
+			Address: saleAddress(p.Sale), Action: Delete, Reason: deleteReason(sale, "asked for; its own log is kept"),
+			Before: saleAttributes(old, old.Stock, sale.Phase(), sale.Generation()),
+		})
+	}
+	if !sale.Live() || sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED {
+		return p, p.complete()
+	}
+	return p, p.carry(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
+}
+
+func deleteReason(sale *ledger.Sale, live string) string {
+	switch {
+	case sale.Destroyed():
+		return "the sale is destroyed; a write that came late has left this behind"
+	case sale.Sealed() != nil:
+		return "the sale is exported, and an earlier destroy did not end"
+	}
+	return live
+}

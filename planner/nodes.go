@@ -1,0 +1,217 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// clockOff is how far our clock is ahead of a node's, known to half the time
+// that the answer took.
+func clockOff(sent, got clock.Now, info quorum.Info) time.Duration {
+	return got.Wall.Sub(info.Time) - (got.Mono-sent.Mono)/2
+}
+
+// allNodes makes one call to each node and goes on when all have answered.
+func (w *work) allNodes(newCall func(node int) call, answered func(node int, r reply), then func()) {
+	left := len(w.nodes)
+	if left == 0 {
+		then()
+		return
+	}
+	for i := range w.nodes {
+		k := newCall(i)
+		k.node = i
+		w.call(k, func(r reply) {
+			answered(i, r)
+			if left--; left == 0 {
+				then()
+			}
+		})
+	}
+}
+
+// askNodes learns who the nodes are and what time they have. It comes before
+// anything is read from the sale's log: see work.fresh.
+func (w *work) askNodes(then func()) {
+	sent := w.now
+	w.allNodes(
+		func(int) call { return call{kind: callInfo} },
+		func(i int, r reply) {
+			w.nodes[i].info, w.nodes[i].err = r.info, r.err
+			w.nodes[i].off = clockOff(sent, w.now, r.info)
+		},
+		then)
+}
+
+// checkClock refuses to write by a clock that is more than a ttl off the median
+// of the nodes': deadlines would end early or late for everybody. Where no node
+// answers there is nothing to compare with, and work on the sale goes on: a
+// planner must be able to close it.
+func (w *work) checkClock() error {
+	var off []time.Duration
+	for _, n := range w.nodes {
+		if n.err == nil {
+			off = append(off, n.off)
+		}
+	}
+	if len(off) == 0 {
+		if len(w.nodes) > 0 {
+			w.warn("no lock node answers, so this host's clock could not be checked: %v", w.nodes[0].err)
+		}
+		return nil
+	}
+	slices.Sort(off)
+	low, high := off[(len(off)-1)/2], off[len(off)/2]
+	median := low + (high-low)/2
+	if ttl := w.ttl(); median.Abs() > ttl {
+		return &Refusal{
+			Reason: fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks, and %v is allowed",
+				median.Round(time.Millisecond), ttl),
+			Remedy: "Set the clocks right, then run it again.",
+		}
+	}
+	return nil
+}
+
+// findOwner learns whether a process serves the sale: whether a majority of the
+// nodes has the lease of shard 0, or may have, where some do not answer.
+func (w *work) findOwner(then func(alive bool)) {
+	key := spec.LeaseKey(w.plan.UID, 0)
+	votes, silent := make(map[string]int), 0
+	most := 0
+	w.allNodes(
+		func(int) call { return call{kind: callList, prefix: key} },
+		func(_ int, r reply) {
+			if r.err != nil {
+				silent++
+			}
+			for _, h := range r.holdings {
+				if h.Key == key {
+					votes[h.Token]++
+					most = max(most, votes[h.Token])
+				}
+			}
+		},
+		func() { then(most > 0 && most+silent > len(w.nodes)/2 || silent > len(w.nodes)/2) })
+}
+
+// mark writes the sale's markers. Before the sale is on every shard for the
+// first time a majority must have one; later each node mends itself, so one
+// round is enough, and a change of phase does not wait for that.
+func (w *work) mark(then func()) {
+	first := w.sale.Applied() == 0
+	if !first && w.plan.Kind == KindPhase {
+		then()
+		return
+	}
+	w.markRound(first, w.now.Mono+w.patience, firstPause, then)
+}
+
+func (w *work) markRound(first bool, giveUp, pause time.Duration, then func()) {
+	good, restarted := 0, false
+	var last error
+	answered := func(i int, r reply) {
+		switch {
+		case r.err == nil:
+			good++
+			w.finished(nodeAddress(w.nodes[i].name), "")
+			return
+		case errors.Is(r.err, quorum.ErrOtherRun):
+			// It may have lost its memory since it was asked: it must abstain.
+			w.nodes[i].restarted, restarted = true, true
+		}
+		last = r.err
+	}
+	w.allNodes(w.newMark, answered, func() {
+		n := len(w.nodes)
+		switch {
+		case good == n:
+			then()
+		case !restarted && (good > n/2 || !first):
+			w.warn("%d of %d lock nodes could not be marked, they will mend themselves: %v", n-good, n, last)
+			then()
+		case w.now.Mono > giveUp:
+			w.end(fmt.Errorf("only %d of %d lock nodes could be marked: %w", good, n, last))
+		default:
+			w.after(pause, func() { w.markRound(first, giveUp, min(2*pause, lastPause), then) })
+		}
+	})
+}
+
+// newMark is a marker that votes at once where that is known to be safe, and
+// otherwise one that abstains unless a good one is there.
+func (w *work) newMark(i int) call {
+	k := call{kind: callMark, marker: spec.Marker(w.plan.UID)}
+	if n := w.nodes[i]; w.fresh && n.err == nil && !n.restarted {
+		k.runID = n.info.RunID
+	}
+	return k
+}
+
+// sweep removes what the nodes still have of the sale: whatever leases are left
+// and the marker. Whoever serves the sale reads within a ttl that it is sealed
+// and gives its leases back; a renewal that came after the marker is gone would
+// leave a new one. A node that cannot be reached is left alone after a while: a
+// lease there runs out, and a marker of a sale that is no more is never asked.
+func (w *work) sweep(then func()) {
+	left := len(w.nodes)
+	if left == 0 {
+		then()
+		return
+	}
+	freeBy := w.now.Mono + w.ttl()
+	for i := range w.nodes {
+		w.sweepNode(i, 1, freeBy, func() {
+			if left--; left == 0 {
+				then()
+			}
+		})
+	}
+}
+
+const sweepTries = 4
+
+func (w *work) sweepNode(i, try int, freeBy time.Duration, then func()) {
+	failed := func(err error) {
+		if try == sweepTries {
+			w.warn("lock node %s still has the sale's marker: %v", w.nodes[i].name, err)
+			then()
+			return
+		}
+		w.after(firstPause<<try, func() { w.sweepNode(i, try+1, freeBy, then) })
+	}
+	w.call(call{kind: callList, node: i, prefix: spec.LeasePrefix(w.plan.UID)}, func(r reply) {
+		if r.err != nil {
+			failed(r.err)
+			return
+		}
+		if len(r.holdings) > 0 && w.now.Mono < freeBy {
+			w.after(pollOwner, func() { w.sweepNode(i, try, freeBy, then) })
+			return
+		}
+		var asks []quorum.Ask
+		for _, h := range r.holdings {
+			asks = append(asks, quorum.Ask{Key: h.Key, Token: h.Token})
+		}
+		w.call(call{kind: callRelease, node: i, asks: asks}, func(r reply) {
+			if r.err != nil {
+				failed(r.err)
+				return
+			}
+			w.call(call{kind: callForget, node: i, marker: spec.Marker(w.plan.UID)}, func(r reply) {
+				if r.err != nil {
+					failed(r.err)
+					return
+				}
+				w.finished(nodeAddress(w.nodes[i].name), "")
+				then()
+			})
+		})
+	})
+}

@@ -1,0 +1,267 @@
+package planner
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// PlanVersion is the version of a plan's JSON.
+const PlanVersion = 1
+
+// Plan is what is to change. It is bound to the sale as it was when the plan was
+// made: to the next slot of the sale's log, and to the generation that stood
+// before it.
+type Plan struct {
+	FormatVersion int    `json:"formatVersion"`
+	Kind          Kind   `json:"kind"`
+	Sale          string `json:"sale"`
+	UID           string `json:"uid"` // of the run that it begins or changes, "" if there is none
+	Run           int64  `json:"run"`
+	// Phase is where the sale is now, "" if it does not exist. Being carried
+	// over, it is shown and is no change.
+	Phase      string      `json:"phase"`
+	Generation uint64      `json:"generation"` // that the shards are to come to
+	Slot       uint64      `json:"slot"`       // of the sale's log, the next one
+	After      ledger.Hash `json:"after"`      // the root of the sale's log before that slot
+	Actions    []Action    `json:"actions"`
+	Summary    Summary     `json:"summary"`
+	// Payload is the Planned that is to be appended, without what only the one
+	// who carries it out knows. Empty: nothing is, what is planned already is to
+	// be completed.
+	Payload []byte `json:"payload,omitempty"`
+	// Digest is the SHA-256 of all the above. The sale's log keeps it, so that a
+	// saved plan is known again.
+	Digest ledger.Hash `json:"digest"`
+}
+
+// Kind says what a plan is for.
+type Kind string
+
+// The kinds of plans. Destroy carries out the last, Apply the others.
+const (
+	KindApply   Kind = "apply"
+	KindPhase   Kind = "phase"
+	KindDestroy Kind = "destroy"
+)
+
+// Action is one change of one resource. Addresses are sale/<name>, shard/<i>
+// and node/<name>.
+type Action struct {
+	Address string      `json:"address"`
+	Action  string      `json:"action"` // create, update, delete
+	Before  *Attributes `json:"before"` // null for create
+	After   *Attributes `json:"after"`  // null for delete
+	Reason  string      `json:"reason"`
+}
+
+// What an action does.
+const (
+	Create = "create"
+	Update = "update"
+	Delete = "delete"
+)
+
+// Attributes are a resource before or after an action. A sale, a shard and a
+// node have different ones; those that do not apply are left out.
+type Attributes struct {
+	Run          int64  `json:"run,omitempty"`
+	Phase        string `json:"phase,omitempty"`
+	Stock        int64  `json:"stock,omitempty"`
+	LockCount    int    `json:"lockCount,omitempty"`
+	PerUserLimit int64  `json:"perUserLimit,omitempty"`
+	OpensAt      string `json:"opensAt,omitempty"`  // RFC 3339, UTC
+	ClosesAt     string `json:"closesAt,omitempty"` // RFC 3339, UTC
+	LockTTLMs    int64  `json:"lockTtlMs,omitempty"`
+	Backend      string `json:"backend,omitempty"`
+
+	Generation uint64 `json:"generation,omitempty"`
+	Limit      *int64 `json:"limit,omitempty"` // units of the shard, sold or not
+	Units      string `json:"units,omitempty"` // new unit numbers
+
+	Marker string `json:"marker,omitempty"` // of a lock node: good, missing, abstaining
+}
+
+// Field is one attribute as text.
+type Field struct{ Name, Before, After string }
+
+// Fields lists the attributes that an action sets, changes or removes, in a
+// fixed order.
+func (a Action) Fields() []Field {
+	before, after := a.Before.list(), a.After.list()
+	var fields []Field
+	for i, f := range after {
+		if f.After == before[i].After {
+			continue
+		}
+		fields = append(fields, Field{Name: f.Name, Before: before[i].After, After: f.After})
+	}
+	return fields
+}
+
+// list returns every attribute, absent ones as "".
+func (a *Attributes) list() []Field {
+	if a == nil {
+		a = new(Attributes)
+	}
+	number := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	limit, ttl := "", ""
+	if a.Limit != nil {
+		limit = strconv.FormatInt(*a.Limit, 10)
+	}
+	if a.LockTTLMs != 0 {
+		ttl = strconv.FormatFloat(float64(a.LockTTLMs)/1000, 'f', -1, 64) + "s"
+	}
+	return []Field{
+		{Name: "run", After: number(a.Run)}, {Name: "phase", After: a.Phase},
+		{Name: "stock", After: number(a.Stock)}, {Name: "lockCount", After: number(int64(a.LockCount))},
+		{Name: "perUserLimit", After: number(a.PerUserLimit)},
+		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
+		{Name: "lock.ttl", After: ttl}, {Name: "backend", After: a.Backend},
+		{Name: "generation", After: number(int64(a.Generation))},
+		{Name: "limit", After: limit}, {Name: "units", After: a.Units}, {Name: "marker", After: a.Marker},
+	}
+}
+
+// Summary counts the actions.
+type Summary struct {
+	Create int `json:"create"`
+	Update int `json:"update"`
+	Delete int `json:"delete"`
+}
+
+// Empty says whether there is nothing to do.
+func (p *Plan) Empty() bool { return len(p.Actions) == 0 }
+
+func saleAddress(name string) string { return "sale/" + name }
+func shardAddress(i int) string      { return "shard/" + strconv.Itoa(i) }
+func nodeAddress(name string) string { return "node/" + name }
+
+func (p *Plan) add(a Action) {
+	// A reason may quote an error; what is no text would not survive JSON.
+	a.Reason = strings.ToValidUTF8(a.Reason, "?")
+	p.Actions = append(p.Actions, a)
+	switch a.Action {
+	case Create:
+		p.Summary.Create++
+	case Update:
+		p.Summary.Update++
+	case Delete:
+		p.Summary.Delete++
+	}
+}
+
+// newPlan begins a plan that is bound to the sale as it is.
+func newPlan(kind Kind, actual *Actual) *Plan {
+	sale := actual.Sale
+	return &Plan{
+		FormatVersion: PlanVersion, Kind: kind, Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
+		Phase: sale.Phase(), Generation: sale.Generation(), Slot: sale.Next(), After: sale.Root(),
+		Actions: []Action{},
+	}
+}
+
+// carry makes p a plan that appends planned, and completes it.
+func (p *Plan) carry(planned *pb.Planned) error {
+	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(planned)
+	if err != nil {
+		return fmt.Errorf("encoding the plan of sale %s: %w", p.Sale, err)
+	}
+	p.UID, p.Run, p.Generation, p.Payload = planned.GetUid(), planned.GetRun(), planned.GetGeneration(), payload
+	return p.complete()
+}
+
+// complete ends the making of a plan.
+func (p *Plan) complete() error {
+	digest, err := p.digest()
+	p.Digest = digest
+	return err
+}
+
+func (p *Plan) digest() (ledger.Hash, error) {
+	bare := *p
+	bare.Digest = ledger.Hash{}
+	b, err := json.Marshal(&bare)
+	if err != nil {
+		return ledger.Hash{}, fmt.Errorf("encoding the plan of sale %s: %w", p.Sale, err)
+	}
+	return sha256.Sum256(b), nil
+}
+
+// planned returns what is to be appended, nil if nothing is.
+func (p *Plan) planned() (*pb.Planned, error) {
+	if len(p.Payload) == 0 {
+		return nil, nil
+	}
+	planned := new(pb.Planned)
+	if err := proto.Unmarshal(p.Payload, planned); err != nil {
+		return nil, fmt.Errorf("%w: its payload does not decode: %w", ErrBadPlan, err)
+	}
+	return planned, nil
+}
+
+// declared returns the declaration that a generation carries.
+func declared(planned *pb.Planned) (spec.Sale, error) {
+	sale, err := spec.FromJSON(planned.GetSpec())
+	if err != nil {
+		return spec.Sale{}, fmt.Errorf("generation %d: %w", planned.GetGeneration(), err)
+	}
+	return sale, nil
+}
+
+// Encode returns the plan as JSON, to be saved and carried out later.
+func (p *Plan) Encode() ([]byte, error) {
+	b, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encoding the plan of sale %s: %w", p.Sale, err)
+	}
+	return append(b, '\n'), nil
+}
+
+// DecodePlan reads what Encode wrote. A plan of another version, or one that was
+// changed since it was made, is ErrBadPlan.
+func DecodePlan(b []byte) (*Plan, error) {
+	var version struct {
+		FormatVersion int `json:"formatVersion"`
+	}
+	if err := json.Unmarshal(b, &version); err != nil {
+		return nil, fmt.Errorf("%w: it is not JSON: %w", ErrBadPlan, err)
+	}
+	if version.FormatVersion != PlanVersion {
+		return nil, fmt.Errorf("%w: it has formatVersion %d and this program reads %d; make a new plan",
+			ErrBadPlan, version.FormatVersion, PlanVersion)
+	}
+	lines := json.NewDecoder(bytes.NewReader(b))
+	lines.DisallowUnknownFields()
+	p := new(Plan)
+	if err := lines.Decode(p); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadPlan, err)
+	}
+	if _, err := lines.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: something follows it in the file", ErrBadPlan)
+	}
+	switch digest, err := p.digest(); {
+	case err != nil:
+		return nil, err
+	case digest != p.Digest:
+		return nil, fmt.Errorf("%w: it was changed since it was made; make a new plan", ErrBadPlan)
+	}
+	_, err := p.planned()
+	return p, err
+}

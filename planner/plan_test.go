@@ -1,0 +1,381 @@
+package planner
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"salectl/backends/backendtest"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// brief is a plan in one line.
+func brief(p *Plan) string {
+	var parts []string
+	for _, a := range p.Actions {
+		sign := map[string]string{Create: "+", Update: "~", Delete: "-"}[a.Action]
+		line := sign + a.Address
+		for _, f := range a.Fields() {
+			switch f.Name {
+			case "stock", "limit", "units", "perUserLimit", "opensAt", "closesAt", "lock.ttl", "phase", "marker":
+				line += fmt.Sprintf(" %s %s>%s", f.Name, f.Before, f.After)
+			}
+		}
+		parts = append(parts, line)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func TestMake(t *testing.T) {
+	nodes := "; +node/node-0 marker >good; +node/node-1 marker >good; +node/node-2 marker >good"
+	for name, test := range map[string]struct {
+		before  func(*world)
+		desired spec.Sale
+		want    string // the plan, or part of the error
+		err     error
+	}{
+		"new": {
+			func(*world) {}, tickets(10),
+			"+sale/tickets phase >open stock >10 perUserLimit >2 lock.ttl >3s; +shard/0 limit >4 units >1-4; " +
+				"+shard/1 limit >3 units >5-7; +shard/2 limit >3 units >8-10" + nodes, nil,
+		},
+		"nothing to do": {func(w *world) { w.mustApply(tickets(10)) }, tickets(10), "", nil},
+		"more": {
+			func(w *world) { w.mustApply(tickets(10)) }, tickets(15),
+			"~sale/tickets stock 10>15; ~shard/0 limit 4>5 units >11; ~shard/1 limit 3>5 units >12-13; ~shard/2 limit 3>5 units >14-15", nil,
+		},
+		"less": {
+			func(w *world) { w.mustApply(tickets(10)) }, tickets(7),
+			"~sale/tickets stock 10>7; ~shard/0 limit 4>3; ~shard/1 limit 3>2; ~shard/2 limit 3>2", nil,
+		},
+		"numbers are not used again": {
+			func(w *world) { w.mustApply(tickets(10)); w.mustApply(tickets(7)) }, tickets(10),
+			"~sale/tickets stock 7>10; ~shard/0 limit 3>4 units >11; ~shard/1 limit 2>3 units >12; ~shard/2 limit 2>3 units >13", nil,
+		},
+		"less than is free, from where it is free": {
+			func(w *world) { w.mustApply(tickets(12)); w.owner(0).claim(4); w.owner(1).claim(3) }, tickets(8),
+			"~sale/tickets stock 12>8; ~shard/1 limit 4>3; ~shard/2 limit 4>1", nil,
+		},
+		"less than is possible": {
+			func(w *world) { w.mustApply(tickets(12)); w.owner(0).claim(4); w.owner(1).claim(3) }, tickets(6),
+			"The lowest stock allowed now is 7.", ErrRefused,
+		},
+		"settings": {
+			func(w *world) { w.mustApply(tickets(10)) },
+			with(tickets(10), func(s *spec.Sale) {
+				s.PerUserLimit, s.LockTTL = 5, 4*time.Second
+				s.OpensAt, s.ClosesAt = epoch.Add(time.Hour), epoch.Add(2*time.Hour)
+			}),
+			"~sale/tickets perUserLimit 2>5 opensAt >2026-11-11T13:00:00Z closesAt >2026-11-11T14:00:00Z lock.ttl 3s>4s", nil,
+		},
+		"another lockCount": {
+			func(w *world) { w.mustApply(tickets(10)) }, with(tickets(10), func(s *spec.Sale) { s.LockCount = 4 }),
+			"metadata.run: 2", ErrRefused,
+		},
+		"another backend": {
+			func(w *world) { w.mustApply(tickets(10)) }, with(tickets(10), onServers("sales", "a:1", "b:1", "c:1")),
+			"cannot move from embedded files to the HBase table sales", ErrRefused,
+		},
+		"another table": {
+			func(w *world) { w.mustApply(with(tickets(10), onServers("sales", "a:1", "b:1", "c:1"))) },
+			with(tickets(10), onServers("other", "a:1", "b:1", "c:1")),
+			"destroy the sale and write metadata.run: 2, or declare a sale of another name", ErrRefused,
+		},
+		"other lock nodes, open": {
+			func(w *world) { w.mustApply(with(tickets(10), onServers("sales", "a:1", "b:1", "c:1"))) },
+			with(tickets(10), onServers("sales", "a:1", "b:1", "d:1")), "Run pause", ErrRefused,
+		},
+		"other lock nodes, paused": {
+			func(w *world) {
+				w.mustApply(with(tickets(10), onServers("sales", "a:1", "b:1", "c:1")))
+				w.mustPhase(pb.Phase_PAUSED)
+			},
+			with(tickets(10), onServers("sales", "a:1", "b:1", "d:1")), "~sale/tickets", nil,
+		},
+		"lock nodes in another order": {
+			func(w *world) { w.mustApply(with(tickets(10), onServers("sales", "a:1", "b:1", "c:1"))) },
+			with(tickets(10), onServers("sales", "c:1", "b:1", "a:1")), "~sale/tickets", nil,
+		},
+		"the next run of a live sale": {
+			func(w *world) { w.mustApply(tickets(10)) }, run(tickets(10), 2), "Destroy run 1 first", ErrRefused,
+		},
+		"an earlier run": {
+			func(w *world) { w.mustApply(run(tickets(10), 3)) }, run(tickets(10), 2), "metadata.run: 3", ErrRefused,
+		},
+		"the same run of a destroyed sale": {
+			func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, tickets(10), "metadata.run: 2", ErrRefused,
+		},
+		"the next run of a destroyed sale": {
+			func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, run(tickets(3), 2),
+			"+sale/tickets phase >open stock >3 perUserLimit >2 lock.ttl >3s; +shard/0 limit >1 units >1; " +
+				"+shard/1 limit >1 units >2; +shard/2 limit >1 units >3" + nodes, nil,
+		},
+		"sealed, not yet deleted": {
+			func(w *world) {
+				w.mustApply(tickets(10))
+				for p := w.begin(w.planDestroy()); w.actual().Sale.Sealed() == nil; {
+					p.step(inOrder)
+				}
+			}, run(tickets(10), 2), "Run destroy again", ErrRefused,
+		},
+		"closed, and more units": {
+			func(w *world) { w.mustApply(tickets(10)); w.mustPhase(pb.Phase_CLOSED) }, tickets(11), "closed", ErrRefused,
+		},
+		"an apply that did not end": {
+			func(w *world) { w.mustApply(tickets(10)); w.runUntil(w.mustPlan(tickets(13)), 1) }, tickets(13),
+			"~sale/tickets; ~shard/1 limit 3>4 units >12; ~shard/2 limit 3>4 units >13", nil,
+		},
+		"an apply that did not end, and a new change": {
+			func(w *world) { w.mustApply(tickets(10)); w.runUntil(w.mustPlan(tickets(13)), 1) }, tickets(14),
+			"~sale/tickets stock 13>14; ~shard/1 limit 3>5 units >12, 14; ~shard/2 limit 3>4 units >13", nil,
+		},
+		"a create that did not end": {
+			func(w *world) { w.runUntil(w.mustPlan(tickets(6)), 2) }, tickets(6),
+			"~sale/tickets; +shard/2 limit >2 units >5-6" + nodes, nil,
+		},
+		"a create that did not end, and more units": {
+			func(w *world) { w.runUntil(w.mustPlan(tickets(6)), 2) }, tickets(9),
+			"~sale/tickets stock 6>9; ~shard/0 limit 2>3 units >7; ~shard/1 limit 2>3 units >8; +shard/2 limit >3 units >5-6, 9" + nodes, nil,
+		},
+		"more units than can be numbered": {
+			func(w *world) { w.mustApply(tickets(10)) }, tickets(maxUnit), "At most", ErrRefused,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			test.before(w)
+			p, err := Make(test.desired, w.actual())
+			if !errors.Is(err, test.err) {
+				t.Fatalf("error %v, want %v", err, test.err)
+			}
+			if err != nil {
+				if !strings.Contains(err.Error(), test.want) {
+					t.Errorf("error %q, want %q in it", err, test.want)
+				}
+				return
+			}
+			if got := brief(p); got != test.want {
+				t.Errorf("the plan is\n%s, want\n%s", got, test.want)
+			}
+			if p.Empty() != (test.want == "") {
+				t.Errorf("empty is %t, with %d actions", p.Empty(), len(p.Actions))
+			}
+		})
+	}
+}
+
+func with(s spec.Sale, change func(*spec.Sale)) spec.Sale {
+	change(&s)
+	return s
+}
+
+func onServers(table string, nodes ...string) func(*spec.Sale) {
+	return func(s *spec.Sale) {
+		s.Embedded = nil
+		s.Redis = &spec.Redis{Nodes: nodes}
+		s.HBase = &spec.HBase{Zookeeper: []string{"z:2181"}, ZookeeperRoot: "/hbase", Table: table}
+	}
+}
+
+func TestMakePhase(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(*world)
+		phase  pb.Phase
+		want   string
+		err    error
+	}{
+		"pause":               {func(w *world) { w.mustApply(tickets(10)) }, pb.Phase_PAUSED, "~sale/tickets phase open>paused", nil},
+		"resume of an open":   {func(w *world) { w.mustApply(tickets(10)) }, pb.Phase_OPEN, "", nil},
+		"of no sale":          {func(*world) {}, pb.Phase_PAUSED, "Run apply first", ErrRefused},
+		"of a planned sale":   {func(w *world) { w.runUntil(w.mustPlan(tickets(6)), 2) }, pb.Phase_PAUSED, "Run apply first", ErrRefused},
+		"of a destroyed sale": {func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, pb.Phase_CLOSED, "destroyed", ErrRefused},
+		"resume of a closed":  {func(w *world) { w.mustApply(tickets(10)); w.mustPhase(pb.Phase_CLOSED) }, pb.Phase_OPEN, "for good", ErrRefused},
+		"pause that did not end": {
+			func(w *world) {
+				w.mustApply(tickets(10))
+				p, _ := MakePhase(w.actual(), pb.Phase_PAUSED)
+				w.runUntil(p, 1)
+			}, pb.Phase_PAUSED, "~sale/tickets; ~shard/1; ~shard/2", nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			test.before(w)
+			p, err := MakePhase(w.actual(), test.phase)
+			if !errors.Is(err, test.err) || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("error %v, want %v with %q", err, test.err, test.want)
+			}
+			if err == nil && brief(p) != test.want {
+				t.Errorf("the plan is %s, want %s", brief(p), test.want)
+			}
+		})
+	}
+}
+
+// A shard that cannot be read is no reason to plan nothing, unless its numbers
+// matter.
+func TestMakeWithAnUnreadableShard(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	actual := w.actual()
+	actual.Shards[1] = ShardActual{Err: backendtest.ErrInjected}
+	if p, err := Make(tickets(10), actual); err != nil || !p.Empty() {
+		t.Errorf("nothing changes: %v, %v", p, err)
+	}
+	p, err := Make(with(tickets(10), func(s *spec.Sale) { s.PerUserLimit = 9 }), actual)
+	if err != nil || brief(p) != "~sale/tickets perUserLimit 2>9" {
+		t.Errorf("the limit changes: %v, %v", p, err)
+	}
+	if _, err := Make(tickets(11), actual); !errors.Is(err, backendtest.ErrInjected) {
+		t.Errorf("the stock changes: %v", err)
+	}
+}
+
+func TestMakeMendsMarkers(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	actual := w.actual()
+	actual.Nodes[0].Marker = Marker{Known: true, Good: true}
+	actual.Nodes[1].Marker = Marker{Known: true}
+	p, err := Make(tickets(10), actual)
+	if err != nil || brief(p) != "~node/node-1 marker missing>abstaining" {
+		t.Fatalf("%s, %v", brief(p), err)
+	}
+	next := w.actual().Sale.Next()
+	if err := w.run(p); err != nil || w.actual().Sale.Next() != next {
+		t.Errorf("apply: %v", err)
+	}
+}
+
+// Planning does not write, not even where there is nothing yet.
+func TestPlanWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.faults = func(c backendtest.Call) backendtest.Fault {
+		if c.Op == backendtest.OpAppend || c.Op == backendtest.OpDelete {
+			t.Errorf("%v of %s", c.Op, c.Log)
+		}
+		return backendtest.Fault{}
+	}
+	for _, n := range w.nodes {
+		n.SetFaults(func(c backendtest.Call) backendtest.Fault {
+			if c.Op != backendtest.OpInfo && c.Op != backendtest.OpList {
+				t.Errorf("%v", c.Op)
+			}
+			return backendtest.Fault{}
+		})
+	}
+	actual, err := ReadActual(t.Context(), w.config(), "tickets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Make(tickets(10), actual); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPlanFile(t *testing.T) {
+	w := newWorld(t)
+	plan := w.mustPlan(tickets(10))
+	saved, err := plan.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, saved); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range [][]byte{saved, compact.Bytes()} {
+		if p, err := DecodePlan(form); err != nil || p.Digest != plan.Digest || brief(p) != brief(plan) {
+			t.Fatalf("%v, %v", p, err)
+		}
+	}
+	for name, change := range map[string][2]string{
+		"another version":  {`"formatVersion": 1`, `"formatVersion": 2`},
+		"another slot":     {`"slot": 0`, `"slot": 1`},
+		"other numbers":    {`"limit": 4`, `"limit": 5`},
+		"a new field":      {`"formatVersion": 1`, `"formatVersion": 1, "force": true`},
+		"another payload":  {`"payload": "`, `"payload": "AAAA`},
+		"no JSON":          {`{`, ``},
+		"something behind": {"}\n", "}\n{}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := strings.Replace(string(saved), change[0], change[1], 1)
+			if name == "something behind" {
+				bad = string(saved) + "{}"
+			}
+			if bad == string(saved) {
+				t.Fatal("nothing was changed")
+			}
+			if _, err := DecodePlan([]byte(bad)); !errors.Is(err, ErrBadPlan) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	p, err := DecodePlan(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.run(p); err != nil {
+		t.Fatal(err)
+	}
+	w.wantStock(10)
+}
+
+// Stock goes up and down while units are sold: the sum is what was declared, or
+// the shortfall is told, and no number is ever dealt twice.
+func TestStockChanges(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t)
+		w.mustApply(tickets(rapid.Int64Range(3, 30).Draw(rt, "stock")))
+		var owners []*owner
+		for shard := range 3 {
+			owners = append(owners, w.owner(shard))
+		}
+		sold := int64(0)
+		sell := func(shard int) {
+			o := owners[shard]
+			o.catchUp()
+			n := rapid.Int64Range(0, o.state.Available).Draw(rt, "sold")
+			o.claim(n)
+			sold += n
+		}
+		for range rapid.IntRange(1, 6).Draw(rt, "changes") {
+			sell(rapid.IntRange(0, 2).Draw(rt, "shard"))
+			desired := tickets(rapid.Int64Range(3, 60).Draw(rt, "stock"))
+			plan, err := Make(desired, w.actual())
+			if errors.Is(err, ErrRefused) {
+				if a := w.audit(); a.Stock-desired.Stock <= a.Available {
+					rt.Fatalf("refused: %v", err)
+				}
+				continue
+			} else if err != nil {
+				rt.Fatal(err)
+			}
+			if rapid.Bool().Draw(rt, "meanwhile") {
+				sell(rapid.IntRange(0, 2).Draw(rt, "shard"))
+			}
+			if plan.Empty() {
+				continue
+			}
+			p := w.begin(plan)
+			for !p.done {
+				p.step(inOrder)
+			}
+			if p.err != nil {
+				rt.Fatal(p.err)
+			}
+			audit := w.audit()
+			if audit.Stock != desired.Stock+p.work.result.Shortfall || audit.Sold != sold {
+				rt.Fatalf("stock %d, sold %d; want %d and %d, and the shortfall is %d",
+					audit.Stock, audit.Sold, desired.Stock, sold, p.work.result.Shortfall)
+			}
+		}
+	})
+}

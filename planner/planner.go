@@ -1,0 +1,119 @@
+// Package planner brings a sale from what its backends have to what its file
+// says: read what there is (Actual), say what would change (Plan), change it
+// (Apply), and at the end take it all down again (Destroy).
+//
+// What it promises:
+//   - A plan is made by a pure function and bound to one slot of the sale's
+//     log. Whoever fills that slot first has its way; every other plan is stale.
+//   - Apply and Destroy may be killed anywhere, may run twice at once, and
+//     complete when they are run again. No unit is dealt twice: which units a
+//     shard gets stands in the sale's log before any shard hears of it.
+//   - Nothing is deleted before its export is on the disk, was read back, and
+//     its digest stands in the sale's log.
+//
+// It keeps no state of its own. Apply and Destroy are step machines (core.go)
+// without I/O, clocks and goroutines; run.go is the shell around them.
+package planner
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+)
+
+// Config is what the planner works with.
+type Config struct {
+	Logs  ledger.Logs
+	Nodes []quorum.Node
+	Clock clock.Clock
+	// Writer is 8 random bytes, drawn anew for each run of the program.
+	Writer []byte
+	// Rand is where the uid of a new sale is drawn from.
+	Rand io.Reader
+	// Who says in the sale's log who planned, as user@host.
+	Who string
+	// Progress is told of each address that is done, one call at a time. Nil:
+	// nobody wants to know.
+	Progress func(Progress)
+	// Logger gets what went wrong and was tried again. Nil: nobody wants to know.
+	Logger *slog.Logger
+	// Patience is how long one log may fail every call before the planner gives
+	// up on it; 0 is 10 s.
+	Patience time.Duration
+}
+
+func (c Config) patience() time.Duration {
+	if c.Patience > 0 {
+		return c.Patience
+	}
+	return 10 * time.Second
+}
+
+func (c Config) logger() *slog.Logger {
+	if c.Logger != nil {
+		return c.Logger
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// Progress says that something is done.
+type Progress struct {
+	Address string // as in the plan
+	Action  string // create, update, delete; on the way to a delete: seal, export
+	Done    int    // of the plan's actions
+	Total   int
+	Note    string // more, for people
+}
+
+// Result is what Apply or Destroy came to.
+type Result struct {
+	Sale       string
+	UID        string
+	Generation uint64 // that every shard has
+	// Shortfall is how many units should have been removed and could not, since
+	// they were claimed meanwhile.
+	Shortfall int64
+	// Export is the path of the file that Destroy wrote, or found written.
+	Export string
+	// ExportDigest is the SHA-256 of the exported file, as the sale's log has it.
+	ExportDigest []byte
+	// Warnings are things that went wrong and do not matter for the result.
+	Warnings []string
+}
+
+// What callers do differently. Besides these there is ledger.ErrCorrupt, for
+// what cannot be while every invariant holds.
+var (
+	// ErrRefused says that a change is not allowed; a *Refusal says why.
+	ErrRefused = errors.New("refused")
+	// ErrStale says that the sale has changed since the plan was made.
+	ErrStale = errors.New("the plan is stale")
+	// ErrPartly says that the sale's log has the change, and not all of it is
+	// carried out: run it again.
+	ErrPartly = errors.New("partly applied, run it again")
+	// ErrTimeout says that the time ran out before anything was changed.
+	ErrTimeout = errors.New("timeout, nothing was changed")
+	// ErrBadPlan says that a file is no plan that this program can read.
+	ErrBadPlan = errors.New("not a plan that can be carried out")
+)
+
+// Refusal is a change that is not allowed, and what to do instead.
+type Refusal struct {
+	Reason string // a clause without a full stop
+	Remedy string // one sentence, or several; "" if there is none
+}
+
+func (r *Refusal) Error() string {
+	if r.Remedy == "" {
+		return r.Reason
+	}
+	return r.Reason + ". " + r.Remedy
+}
+
+// Unwrap is ErrRefused.
+func (r *Refusal) Unwrap() error { return ErrRefused }

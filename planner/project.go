@@ -1,0 +1,252 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// shardView is a shard as it will be once it has every generation planned.
+type shardView struct {
+	generation uint64 // that it has now
+	limitNow   int64
+	limit      int64
+	available  int64
+	absent     bool
+	err        error // it could not be read
+}
+
+type shardViews []shardView
+
+// project looks ahead: the heads, and on top of them what the sale's log has
+// planned and they have not taken yet.
+func (a *Actual) project() (shardViews, error) {
+	if name := a.missing(); name != "" {
+		return nil, fmt.Errorf("sale %s: %w", a.Name, noLog(name))
+	}
+	views := make(shardViews, len(a.Shards))
+	for i, s := range a.Shards {
+		v := &views[i]
+		v.err = s.Err
+		v.absent = s.Head == nil && s.Err == nil
+		if s.Head != nil {
+			v.generation, v.limit, v.available = s.Head.Generation, s.Head.Limit, s.Head.Available
+		}
+		v.limitNow = v.limit
+		for g := v.generation + 1; g <= a.Sale.Generation(); g++ {
+			op := a.Sale.ShardGeneration(g, i)
+			added := countUnits(op.GetAdd())
+			removed := min(op.GetRemove(), v.available+added)
+			v.limit += added - removed
+			v.available += added - removed
+		}
+	}
+	return views, nil
+}
+
+// noLog is a shard that must have a log and has none.
+func noLog(shard string) error {
+	return fmt.Errorf("%w: %s of a live sale has no log. It is never made anew, since its claims would be lost; look for what removed it",
+		ledger.ErrCorrupt, shard)
+}
+
+func countUnits(ranges []*pb.Range) (n int64) {
+	for _, r := range ranges {
+		n += r.GetCount()
+	}
+	return n
+}
+
+// unreadable returns why some shard could not be read, nil if all could.
+func (v shardViews) unreadable() error {
+	for i, s := range v {
+		if s.err != nil {
+			return fmt.Errorf("%s cannot be read: %w", shardAddress(i), s.err)
+		}
+	}
+	return nil
+}
+
+func (v shardViews) limits() []int64 {
+	limits := make([]int64, len(v))
+	for i, s := range v {
+		limits[i] = s.limit
+	}
+	return limits
+}
+
+func (v shardViews) available() []int64 {
+	available := make([]int64, len(v))
+	for i, s := range v {
+		available[i] = s.available
+	}
+	return available
+}
+
+// delta returns by how many units the stock is to grow. It compares with what
+// the shards have, not with what was declared, so that a removal that fell short
+// is planned again. A closed sale's units stay as they are.
+func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error) {
+	if actual.Sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED {
+		return 0, nil
+	}
+	if err := v.unreadable(); err != nil {
+		if desired.Stock == old.Stock {
+			return 0, nil
+		}
+		return 0, fmt.Errorf("sale %s: a change of stock cannot be planned, %w", actual.Name, err)
+	}
+	return desired.Stock - sum(v.limits()), nil
+}
+
+// distribute plans which shards get new units, or give units back.
+func (v shardViews) distribute(planned *pb.Planned, delta int64, sale string) error {
+	switch {
+	case delta > maxUnit-planned.GetNextUnit():
+		return tooManyUnits(sale, planned.GetNextUnit()+min(delta, maxUnit))
+	case delta > 0:
+		for i, n := range raise(v.limits(), delta) {
+			planned.Shards[i].Add = deal(planned, n)
+		}
+	case delta < 0:
+		if free := sum(v.available()); free < -delta {
+			lowest := max(sum(v.limits())-free, int64(len(v)))
+			return &Refusal{
+				Reason: fmt.Sprintf("sale %s has only %d units that are still available, and %d would have to go", sale, free, -delta),
+				Remedy: fmt.Sprintf("The lowest stock allowed now is %d.", lowest),
+			}
+		}
+		for i, n := range lower(v.limits(), v.available(), -delta) {
+			planned.Shards[i].Remove = n
+		}
+	}
+	return nil
+}
+
+// remaining plans the completion of generations that are not on every shard.
+func (p *Plan) remaining(actual *Actual, shards shardViews) {
+	sale := actual.Sale
+	if sale.Applied() < sale.Generation() {
+		old, err := declared(sale.Newest())
+		if err != nil {
+			old = spec.Sale{}
+		}
+		attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
+		p.add(Action{
+			Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes,
+			Reason: fmt.Sprintf("generation %d pending: an earlier apply did not end", sale.Generation()),
+		})
+	}
+	p.shards(actual, shards, nil)
+}
+
+// shards plans the shards: what is left of earlier generations, and what planned
+// changes, if it is not nil.
+func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned) {
+	for i, v := range shards {
+		var reasons []string
+		var added []*pb.Range
+		for g := v.generation + 1; g <= actual.Sale.Generation() && v.err == nil; g++ {
+			reasons = append(reasons, fmt.Sprintf("generation %d pending", g))
+			added = append(added, actual.Sale.ShardGeneration(g, i).GetAdd()...)
+		}
+		limit := v.limit
+		if planned != nil {
+			c := planned.GetShards()[i]
+			added = append(added, c.GetAdd()...)
+			limit += countUnits(c.GetAdd()) - c.GetRemove()
+			if c.GetRemove() > 0 {
+				reasons = append(reasons, fmt.Sprintf("%d units are taken back", c.GetRemove()))
+			} else if len(c.GetAdd()) > 0 {
+				reasons = append(reasons, "new units")
+			}
+		}
+		if len(reasons) == 0 {
+			continue
+		}
+		action := Action{
+			Address: shardAddress(i), Action: Update, Reason: strings.Join(reasons, ", "),
+			Before: &Attributes{Limit: &v.limitNow}, After: &Attributes{Limit: &limit, Units: unitsText(added)},
+		}
+		if v.absent {
+			action.Action, action.Before = Create, nil
+		}
+		p.add(action)
+	}
+}
+
+// markers plans the lock nodes: new markers before the first generation is on
+// every shard, afterwards only the mending of those known to be bad.
+func (p *Plan) markers(actual *Actual) {
+	first := !actual.Sale.Live() || actual.Sale.Applied() == 0
+	for _, n := range actual.Nodes {
+		a := Action{Address: nodeAddress(n.Name)}
+		switch {
+		case first:
+			a.Action, a.After, a.Reason = Create, &Attributes{Marker: "good"}, "it votes on the sale's leases"
+			if n.Err != nil {
+				a.Reason = fmt.Sprintf("it cannot be asked now: %v", n.Err)
+			}
+		case n.Err == nil && n.Marker.Known && !n.Marker.Good:
+			a.Action, a.Before, a.After = Update, &Attributes{Marker: "missing"}, &Attributes{Marker: "abstaining"}
+			a.Reason = "it lost its memory: it abstains until what it may have promised has run out"
+		default:
+			continue
+		}
+		p.add(a)
+	}
+}
+
+// String is the word for a marker, "" if nothing is known of it.
+func (m Marker) String() string {
+	switch {
+	case !m.Known:
+		return ""
+	case !m.Good:
+		return "missing"
+	}
+	return "good"
+}
+
+func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
+	a := &Attributes{
+		Run: s.Run, Phase: phase, Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit,
+		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTLMs: s.LockTTL.Milliseconds(),
+		Backend: "embedded", Generation: generation,
+	}
+	if s.HBase != nil {
+		a.Backend = place(s)
+	}
+	if s.Redis != nil {
+		a.Backend += ", lock nodes " + strings.Join(s.Redis.Nodes, ", ")
+	}
+	return a
+}
+
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func shardAttributes(h *ledger.Head) *Attributes {
+	if h == nil {
+		return &Attributes{}
+	}
+	limit := h.Limit
+	return &Attributes{Limit: &limit}
+}
+
+// unitsText names units as people do: 1-20, 101.
+func unitsText(ranges []*pb.Range) string {
+	var parts []string
+	for _, r := range ranges {
+		parts = append(parts, ledger.Range{First: r.GetFirst(), Count: r.GetCount()}.String())
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,204 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"salectl/backends/ledger"
+)
+
+// Apply carries out a plan of Make or MakePhase. It ends when every shard has
+// what is planned, and the sale's log says so. An empty plan is carried out
+// already. Until ctx ends it keeps trying, within Config.Patience; what it has
+// begun by then is completed by the same plan again, or by the next one.
+//
+// The result is set, as far as it goes, even beside an error. A removal that
+// fell short is ErrPartly with Result.Shortfall: it is as far as this plan goes,
+// and takes a new one.
+func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
+	if plan.Kind == KindDestroy {
+		return nil, fmt.Errorf("%w: it is a plan of destroy", ErrBadPlan)
+	}
+	w, err := newWork(cfg, plan)
+	if err != nil {
+		return nil, err
+	}
+	if plan.Empty() {
+		w.result.Generation = plan.Generation
+		return &w.result, nil
+	}
+	s := shell{cfg: cfg, work: w}
+	err = s.run(ctx, w.startApply)
+	if err == nil && w.result.Shortfall > 0 {
+		err = fmt.Errorf("sale %s: %w: %d units were claimed before they could be taken back; make a new plan",
+			plan.Sale, ErrPartly, w.result.Shortfall)
+	}
+	return &w.result, err
+}
+
+// Destroy carries out a plan of MakeDestroy. The ledger is exported to a file at
+// exportPath, "" being DefaultExport; a file that is there already must be the
+// same export. Nothing is deleted before the export was read back from the disk
+// and the sale's log has its digest.
+func Destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) (*Result, error) {
+	if plan.Kind != KindDestroy {
+		return nil, fmt.Errorf("%w: it is not a plan of destroy", ErrBadPlan)
+	}
+	if exportPath == "" {
+		exportPath = DefaultExport(plan.Sale, plan.UID)
+	}
+	return destroy(ctx, cfg, plan, exportPath, false)
+}
+
+func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, rehearsal bool) (*Result, error) {
+	w, err := newWork(cfg, plan)
+	if err != nil {
+		return nil, err
+	}
+	if plan.Empty() && !rehearsal {
+		return &w.result, nil
+	}
+	if live := plan.Phase != ledger.PhaseSealed && plan.Phase != ledger.PhaseDestroyed; live && !rehearsal {
+		if err := checkExportPath(exportPath, plan.UID); err != nil {
+			return nil, err
+		}
+	}
+	t := &teardown{work: w, rehearsal: rehearsal}
+	s := shell{cfg: cfg, work: w, export: exportPath}
+	err = s.run(ctx, t.start)
+	return &w.result, err
+}
+
+// RehearsalPrefix is what the names of rehearsals begin with. Purge takes no
+// other sale.
+const RehearsalPrefix = "rehearsal-"
+
+// Purge removes a rehearsal without a trace: there is no export, and its own log
+// is deleted last. A rehearsal that does not exist is no error.
+func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
+	if !strings.HasPrefix(name, RehearsalPrefix) {
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("sale %s is no rehearsal, and is not removed without an export", name), Remedy: "Use destroy.",
+		}
+	}
+	actual, err := ReadActual(ctx, cfg, name)
+	if err != nil {
+		return nil, err
+	}
+	if actual.Sale.UID() == "" {
+		return &Result{Sale: name}, nil
+	}
+	plan, err := MakeDestroy(actual)
+	if err != nil {
+		return nil, err
+	}
+	return destroy(ctx, cfg, plan, "", true)
+}
+
+// callTimeout bounds one call. Of an append that takes longer the outcome is
+// unknown, and asked for.
+const callTimeout = 5 * time.Second
+
+// shell runs a machine for real.
+type shell struct {
+	cfg    Config
+	work   *work
+	export string // path
+}
+
+// run drives the machine to its end. When ctx ends the machine is told to stop;
+// calls under way are cancelled and waited for.
+func (s *shell) run(ctx context.Context, first func()) error {
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	replies := make(chan reply)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	out := s.work.step(s.cfg.Clock(), first)
+	for {
+		for _, p := range out.progress {
+			if s.cfg.Progress != nil {
+				s.cfg.Progress(p)
+			}
+		}
+		if out.done {
+			return s.work.verdict(out.err)
+		}
+		for _, k := range out.calls {
+			running.Go(func() {
+				r := s.do(calls, k)
+				select {
+				case replies <- r:
+				case <-calls.Done():
+				}
+			})
+		}
+		var wake <-chan time.Time
+		if out.wake > 0 {
+			timer.Reset(max(0, out.wake-s.cfg.Clock().Mono))
+			wake = timer.C
+		}
+		select {
+		case r := <-replies:
+			out = s.work.reply(s.cfg.Clock(), r)
+		case <-wake:
+			out = s.work.tick(s.cfg.Clock())
+		case <-ctx.Done():
+			out = s.work.step(s.cfg.Clock(), func() { s.work.stop(ctx.Err()) })
+		}
+	}
+}
+
+// do makes one call.
+func (s *shell) do(ctx context.Context, k call) reply {
+	if k.kind == callExport {
+		return s.doExport(ctx, k)
+	}
+	timeout := callTimeout
+	if k.kind >= callInfo {
+		timeout = nodeTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r := perform(ctx, s.cfg, k)
+	if err := r.failure(); err != nil {
+		s.cfg.logger().DebugContext(ctx, "a call failed", "sale", s.work.plan.Sale, "call", k.kind.String(), "error", err)
+	}
+	return r
+}
+
+// perform makes any call but an export.
+func perform(ctx context.Context, cfg Config, k call) reply {
+	r := reply{id: k.id}
+	switch k.kind {
+	case callLog:
+		r.log = k.request.Do(ctx, cfg.Logs)
+	case callHeads:
+		r.heads, r.err = cfg.Logs.Heads(ctx, k.logs)
+	case callDelete:
+		r.err = cfg.Logs.Delete(ctx, k.log, k.upTo)
+	case callInfo:
+		r.info, r.err = cfg.Nodes[k.node].Info(ctx)
+	case callMark:
+		r.err = cfg.Nodes[k.node].Mark(ctx, k.marker, k.runID)
+	case callList:
+		r.holdings, r.err = cfg.Nodes[k.node].List(ctx, k.prefix)
+	case callRelease:
+		_, r.err = cfg.Nodes[k.node].Release(ctx, k.asks)
+	case callForget:
+		r.err = cfg.Nodes[k.node].Forget(ctx, k.marker)
+	}
+	return r
+}
+
+func (s *shell) doExport(ctx context.Context, k call) reply {
+	r := reply{id: k.id, path: s.export}
+	r.digest, r.err = writeExport(ctx, s.cfg.Logs, s.export, k.export)
+	return r
+}

@@ -1,0 +1,423 @@
+package planner
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// world is one store and three lock nodes, and a time that only moves when
+// nothing else can happen.
+type world struct {
+	testing.TB
+	store *backendtest.Store
+	nodes []*backendtest.Node
+	now   clock.Now
+	drawn uint64 // numbers drawn: uids and writers are counted, not random
+
+	faults backendtest.Faults // of every planner's handle
+	late   []func()           // calls that a killed planner had sent
+	folder string             // of exports
+}
+
+var epoch = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+
+func newWorld(t testing.TB) *world {
+	w := &world{TB: t, store: backendtest.NewStore(), now: clock.Now{Wall: epoch}, folder: t.TempDir()}
+	for i := range 3 {
+		w.nodes = append(w.nodes, backendtest.NewNode(fmt.Sprintf("node-%d", i), epoch))
+	}
+	return w
+}
+
+func (w *world) Read(b []byte) (int, error) {
+	for i := 0; i < len(b); i += 8 {
+		w.drawn++
+		binary.BigEndian.PutUint64(b[i:], w.drawn)
+	}
+	return len(b), nil
+}
+
+func (w *world) config() Config {
+	writer := make([]byte, 8)
+	w.Read(writer)
+	cfg := Config{
+		Logs: w.store.Handle(w.faults), Clock: func() clock.Now { return w.now },
+		Writer: writer, Rand: w, Who: "tester@host",
+	}
+	for _, n := range w.nodes {
+		cfg.Nodes = append(cfg.Nodes, n)
+	}
+	return cfg
+}
+
+// pass lets time go by.
+func (w *world) pass(d time.Duration) {
+	w.now.Mono += d
+	w.now.Wall = w.now.Wall.Add(d)
+	for _, n := range w.nodes {
+		n.Advance(d)
+	}
+}
+
+// land lets in what killed planners had sent.
+func (w *world) land() {
+	for _, call := range w.late {
+		call()
+	}
+	w.late = nil
+	w.store.Land()
+	for _, n := range w.nodes {
+		n.Land()
+	}
+}
+
+// tickets is the sale of most tests.
+func tickets(stock int64) spec.Sale {
+	return spec.Sale{
+		Name: "tickets", Run: 1, Stock: stock, LockCount: 3, PerUserLimit: 2,
+		LockTTL: 3 * time.Second, Embedded: &spec.Embedded{},
+	}
+}
+
+func (w *world) actual() *Actual {
+	w.Helper()
+	cfg := w.config()
+	cfg.Logs = w.store.Handle(nil)
+	a, err := ReadActual(context.Background(), cfg, "tickets")
+	if err != nil {
+		w.Fatalf("reading the sale: %v", err)
+	}
+	return a
+}
+
+func (w *world) mustPlan(desired spec.Sale) *Plan {
+	w.Helper()
+	p, err := Make(desired, w.actual())
+	if err != nil {
+		w.Fatalf("planning: %v", err)
+	}
+	return p
+}
+
+// process is a planner that carries out a plan, one effect at a time.
+type process struct {
+	world *world
+	cfg   Config
+	work  *work
+	shell *shell
+	queue []call
+	wake  time.Duration
+	done  bool
+	err   error
+	log   []Progress
+}
+
+// begin starts a process.
+func (w *world) begin(p *Plan) *process {
+	w.Helper()
+	cfg := w.config()
+	work, err := newWork(cfg, p)
+	if err != nil {
+		w.Fatal(err)
+	}
+	proc := &process{world: w, cfg: cfg, work: work}
+	proc.shell = &shell{cfg: cfg, work: work, export: filepath.Join(w.folder, "export.ndjson")}
+	first := work.startApply
+	if p.Kind == KindDestroy {
+		first = (&teardown{work: work}).start
+	}
+	proc.take(work.step(w.now, first))
+	return proc
+}
+
+func (p *process) take(out effects) {
+	p.queue = append(p.queue, out.calls...)
+	p.wake, p.done, p.err = out.wake, out.done, p.work.verdict(out.err)
+	p.log = append(p.log, out.progress...)
+}
+
+func (p *process) perform(k call) reply {
+	if k.kind == callExport {
+		return p.shell.doExport(context.Background(), k)
+	}
+	return perform(context.Background(), p.cfg, k)
+}
+
+// next takes the i-th of the calls to be made.
+func (p *process) next(i int) call {
+	k := p.queue[i]
+	p.queue = append(p.queue[:i:i], p.queue[i+1:]...)
+	return k
+}
+
+// step makes one call, or lets time pass to where the process wants to go on.
+func (p *process) step(choose func(n int) int) {
+	p.world.Helper()
+	switch {
+	case len(p.queue) > 0:
+		k := p.next(choose(len(p.queue)))
+		p.take(p.work.reply(p.world.now, p.perform(k)))
+	case p.wake > 0:
+		p.world.pass(max(0, p.wake-p.world.now.Mono))
+		p.take(p.work.tick(p.world.now))
+	default:
+		p.world.Fatal("the machine waits for nothing and has not ended")
+	}
+}
+
+func inOrder(int) int { return 0 }
+
+// run carries out a plan to its end.
+func (w *world) run(plan *Plan) error {
+	w.Helper()
+	if plan.Empty() {
+		return nil
+	}
+	p := w.begin(plan)
+	for steps := 0; !p.done; steps++ {
+		if steps > 100000 {
+			w.Fatal("no end")
+		}
+		p.step(inOrder)
+	}
+	return p.err
+}
+
+// fate is what becomes of the call at which a process is killed.
+type fate int
+
+const (
+	served  fate = iota // it is made, and nobody hears of it
+	dropped             // it is never made
+	delayed             // it is made later, on land
+)
+
+func (f fate) String() string { return [...]string{"served", "dropped", "delayed"}[f] }
+
+// runKilled carries out a plan up to its kill-th call; false if it ended before.
+func (w *world) runKilled(plan *Plan, kill int, how fate) bool {
+	w.Helper()
+	p := w.begin(plan)
+	for calls := 1; !p.done; {
+		if len(p.queue) > 0 {
+			if calls == kill {
+				k := p.next(0)
+				switch how {
+				case served:
+					p.perform(k)
+				case delayed:
+					w.late = append(w.late, func() { p.perform(k) })
+				}
+				return true
+			}
+			calls++
+		}
+		p.step(inOrder)
+	}
+	if p.err != nil {
+		w.Fatalf("before call %d: %v", kill, p.err)
+	}
+	return false
+}
+
+// runUntil carries out a plan until some shards have it, and no further.
+func (w *world) runUntil(plan *Plan, shards int) {
+	w.Helper()
+	for p := w.begin(plan); ; p.step(inOrder) {
+		have := 0
+		for _, s := range w.actual().Shards {
+			if s.Head != nil && s.Head.Generation == plan.Generation {
+				have++
+			}
+		}
+		switch {
+		case have == shards:
+			return
+		case p.done:
+			w.Fatalf("%d shards have it, want %d: %v", have, shards, p.err)
+		}
+	}
+}
+
+// mustApply brings the sale to a declaration.
+func (w *world) mustApply(desired spec.Sale) {
+	w.Helper()
+	if err := w.run(w.mustPlan(desired)); err != nil {
+		w.Fatalf("apply: %v", err)
+	}
+	if p := w.mustPlan(desired); !p.Empty() {
+		w.Fatalf("after apply there still is to do: %+v", p.Actions)
+	}
+}
+
+func (w *world) mustPhase(phase pb.Phase) {
+	w.Helper()
+	p, err := MakePhase(w.actual(), phase)
+	if err == nil {
+		err = w.run(p)
+	}
+	if err != nil {
+		w.Fatalf("phase %v: %v", phase, err)
+	}
+}
+
+// audit checks every unit of the sale.
+func (w *world) audit() *ledger.Audit {
+	w.Helper()
+	a, err := ledger.NewAudit(context.Background(), w.store.Handle(nil), "tickets")
+	if err != nil {
+		w.Fatalf("audit: %v", err)
+	}
+	if !a.OK {
+		w.Fatalf("audit: %v", a.Problems)
+	}
+	return a
+}
+
+func (w *world) wantStock(stock int64) {
+	w.Helper()
+	if a := w.audit(); a.Stock != stock {
+		w.Fatalf("the stock is %d, want %d", a.Stock, stock)
+	}
+}
+
+// owner is a process that sells on a shard, as far as these tests need one.
+type owner struct {
+	w      *world
+	id     []byte
+	sale   *ledger.Sale
+	log    string
+	state  *ledger.State
+	writer *ledger.Writer
+}
+
+var errLost = errors.New("the slot was taken by somebody else")
+
+func (w *world) owner(shard int) *owner {
+	w.Helper()
+	id := make([]byte, 8)
+	w.Read(id)
+	o := &owner{w: w, id: id, sale: w.actual().Sale}
+	o.log = spec.ShardLog(o.sale.UID(), shard, o.sale.Shards())
+	o.state = ledger.NewState(o.log)
+	o.catchUp()
+	if err := o.append(func(d *ledger.Draft) { d.Own("127.0.0.1:1") }); err != nil {
+		w.Fatal(err)
+	}
+	return o
+}
+
+// catchUp reads what others have appended.
+func (o *owner) catchUp() {
+	o.w.Helper()
+	var err error
+	if o.writer, err = ledger.Load(context.Background(), o.w.store.Handle(nil), o.log, o.state); err != nil {
+		o.w.Fatal(err)
+	}
+}
+
+// entry is a commit that the owner might append now.
+func (o *owner) entry(fill func(*ledger.Draft)) *ledger.Entry {
+	o.w.Helper()
+	d := o.state.Draft(o.id, o.w.now.Wall.UnixMicro())
+	fill(d)
+	e, err := d.Encode()
+	if err != nil {
+		o.w.Fatal(err)
+	}
+	return e
+}
+
+// append appends, and reads on where somebody else was faster.
+func (o *owner) append(fill func(*ledger.Draft)) error {
+	o.w.Helper()
+	e := o.entry(fill)
+	logs := o.w.store.Handle(nil)
+	for do := o.writer.Append(o.w.now, e); ; {
+		switch {
+		case do.Event == ledger.Committed:
+			return o.state.Apply(e.Commit, e.Hash, len(e.Bytes))
+		case do.Event == ledger.Taken || do.Event == ledger.Gone:
+			return errLost
+		case do.Send == nil:
+			o.w.Fatalf("the owner's append: %+v", do)
+		}
+		do = o.writer.Done(o.w.now, do.Send.Do(context.Background(), logs))
+	}
+}
+
+// claim sells units to a new user, as many as one may have at once or fewer.
+func (o *owner) claim(units int64) {
+	o.w.Helper()
+	for units > 0 {
+		n := min(units, o.state.Settings().GetPerUserLimit())
+		if err := o.claimHeld(n, 0); err != nil {
+			o.w.Fatal(err)
+		}
+		units -= n
+	}
+}
+
+func (o *owner) claimHeld(units, untilUs int64) error {
+	o.w.Helper()
+	return o.append(func(d *ledger.Draft) {
+		if v := d.Claim(o.newUser(), "key", units, untilUs); v.Kind != ledger.Granted {
+			o.w.Fatalf("a claim of %d units: verdict %d, %s", units, v.Kind, v.Refusal)
+		}
+	})
+}
+
+// newUser names a user of the owner's shard.
+func (o *owner) newUser() string {
+	for i := o.state.Claims(); ; i++ {
+		user := fmt.Sprint("user-", i)
+		shard := spec.HomeShard(user, o.sale.Shards())
+		log := spec.ShardLog(o.sale.UID(), shard, o.sale.Shards())
+		if log == o.log && o.state.UserUnits(user) == 0 {
+			return user
+		}
+	}
+}
+
+// serve makes the nodes hold the lease of shard 0.
+func (w *world) serve() {
+	w.Helper()
+	uid := w.actual().Sale.UID()
+	for _, n := range w.nodes {
+		c, err := n.Vote(context.Background(), quorum.Ballot{
+			Marker: spec.Marker(uid), TTL: quorum.MaxTTL,
+			Asks: []quorum.Ask{{Key: spec.LeaseKey(uid, 0), Token: "owner", Note: "127.0.0.1:1 7"}},
+		})
+		if err != nil || !c.Yes[0] {
+			w.Fatalf("no lease: %+v, %v", c, err)
+		}
+	}
+}
+
+// seeded returns a choice of what happens next.
+func seeded(seed uint64) func(n int) int {
+	r := rand.New(rand.NewPCG(seed, 1))
+	return func(n int) int { return r.IntN(n) }
+}
+
+// clockOf is a clock that runs, with the wall time of the world's nodes.
+func clockOf(w *world) clock.Clock {
+	system, from := clock.System(), w.now
+	return func() clock.Now {
+		now := system()
+		return clock.Now{Mono: from.Mono + now.Mono, Wall: from.Wall.Add(now.Mono)}
+	}
+}

@@ -1,0 +1,129 @@
+package planner
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+func (w *world) status() *Status {
+	w.Helper()
+	s, err := ReadStatus(w.Context(), w.config(), "tickets")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func TestStatus(t *testing.T) {
+	w := newWorld(t)
+	if _, err := ReadStatus(t.Context(), w.config(), "tickets"); !errors.Is(err, ledger.ErrGone) {
+		t.Errorf("status of no sale: %v", err)
+	}
+	sold(w)
+	w.serve()
+	s := w.status()
+	if s.Phase != ledger.PhaseOpen || s.Stock != 30 || s.Sold != 15 || s.Available != 11 || s.InFlight != 4 || s.Generation != 1 {
+		t.Errorf("status: %+v", s)
+	}
+	if s.Owner != "127.0.0.1:1" || s.Shards[0].LeaseLeftSeconds != 10 || s.Shards[1].LeaseLeftSeconds != 0 || s.Shards[1].Owner != "127.0.0.1:1" {
+		t.Errorf("owner %q, shards %+v", s.Owner, s.Shards)
+	}
+	if len(s.Nodes) != 3 || !s.Nodes[0].Up || s.Nodes[0].Leases != 1 {
+		t.Errorf("nodes: %+v", s.Nodes)
+	}
+	w.mustDestroy()
+	if s := w.status(); s.Phase != ledger.PhaseDestroyed || s.Sold != 15 || s.Stock != 30 || len(s.Shards) != 0 {
+		t.Errorf("status after destroy: %+v", s)
+	}
+}
+
+// The names are a contract with whoever reads them in a script.
+func TestStatusJSON(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(3))
+	b, err := json.Marshal(w.status())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Shards []map[string]any
+		Nodes  []map[string]any
+	}
+	var top map[string]any
+	if json.Unmarshal(b, &got) != nil || json.Unmarshal(b, &top) != nil {
+		t.Fatalf("%s", b)
+	}
+	for _, name := range []string{"formatVersion", "sale", "uid", "generation", "phase", "stock", "sold", "held", "available", "inFlight", "shards", "nodes"} {
+		if _, ok := top[name]; !ok {
+			t.Errorf("no %s in %s", name, b)
+		}
+	}
+	for _, name := range []string{"shard", "owner", "leaseLeftSeconds", "slot", "generation", "available", "held", "sold"} {
+		if _, ok := got.Shards[0][name]; !ok {
+			t.Errorf("no shards[].%s in %s", name, b)
+		}
+	}
+	if _, ok := got.Nodes[0]["up"]; !ok {
+		t.Errorf("no nodes[].up in %s", b)
+	}
+}
+
+// What cannot be read is said, and hides nothing else.
+func TestStatusOfWhatCanBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	down(w.nodes[1])
+	heads := 0
+	w.faults = backendtest.On(backendtest.OpHeads, func(backendtest.Call) backendtest.Fault {
+		if heads++; heads == 1 || heads == 3 { // all at once, then shard 1
+			return backendtest.Fault{Kind: backendtest.ErrorBefore}
+		}
+		return backendtest.Fault{}
+	})
+	s := w.status()
+	if s.Nodes[1].Up || s.Nodes[1].Error == "" || !s.Nodes[0].Up {
+		t.Errorf("nodes: %+v", s.Nodes)
+	}
+	if s.Shards[1].Error == "" || s.Shards[0].Available != 4 || s.Shards[2].Available != 3 || s.Stock != 7 {
+		t.Errorf("shards: %+v", s.Shards)
+	}
+}
+
+// A change of phase holds when every shard has it.
+func TestStatusWhileThePhaseChanges(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	plan, err := MakePhase(w.actual(), pb.Phase_CLOSED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.begin(plan)
+	for range 100 {
+		closed := 0
+		for _, shard := range w.actual().Shards {
+			if shard.Head.Phase == ledger.PhaseClosed {
+				closed++
+			}
+		}
+		if got := w.status().Phase; got != map[bool]string{true: ledger.PhaseClosed, false: ledger.PhaseOpen}[closed == 3] {
+			t.Fatalf("the phase is %s with %d of 3 shards closed", got, closed)
+		}
+		if p.done {
+			break
+		}
+		p.step(inOrder)
+	}
+	if !p.done || p.err != nil {
+		t.Fatalf("close: %v", p.err)
+	}
+	w = newWorld(t)
+	w.runUntil(w.mustPlan(tickets(10)), 2)
+	if got := w.status().Phase; got != ledger.PhasePlanned {
+		t.Errorf("before the first Applied the phase is %s", got)
+	}
+}

@@ -1,0 +1,90 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"salectl/backends/ledger"
+)
+
+// track drives one log through its ledger.Writer. After read and append it goes
+// on with one of CaughtUp, Committed, Taken, Gone and Again; all other outcomes
+// end the machine.
+type track struct {
+	core  *core
+	w     *ledger.Writer
+	apply func(*ledger.Entry) error
+	sent  *ledger.Entry
+	then  func(ledger.Event)
+
+	began   time.Duration    // of what is under way
+	failing [3]time.Duration // since when the calls of a kind fail, 0: they do not
+}
+
+// maxLag is how long a log may not be readable to its end, although reads
+// succeed: its store answers from the past.
+const maxLag = time.Minute
+
+func (t *track) read(then func(ledger.Event)) {
+	t.begin(then)
+	t.run(t.w.CatchUp())
+}
+
+func (t *track) append(e *ledger.Entry, then func(ledger.Event)) {
+	t.begin(then)
+	t.sent = e
+	t.run(t.w.Append(t.core.now, e))
+}
+
+// resend sends a create once more, after Again.
+func (t *track) resend(then func(ledger.Event)) {
+	t.begin(then)
+	t.run(t.w.Resend())
+}
+
+func (t *track) begin(then func(ledger.Event)) { t.then, t.began = then, t.core.now.Mono }
+
+func (t *track) run(do ledger.Do) {
+	switch {
+	case do.Event == ledger.Damaged:
+		t.core.end(do.Err)
+	case do.Event == ledger.TooLarge:
+		t.core.end(fmt.Errorf("log %s: %w", t.w.Log(), ledger.ErrTooLarge))
+	case do.Event == ledger.Committed:
+		if err := t.apply(t.sent); err != nil {
+			t.core.end(err)
+			return
+		}
+		t.then(do.Event)
+	case do.Event != ledger.Nothing:
+		t.then(do.Event)
+	case do.Send != nil:
+		kind := do.Send.Kind
+		t.core.call(call{kind: callLog, request: do.Send}, func(r reply) {
+			if t.bears(kind, r.log.Err) {
+				t.run(t.w.Done(t.core.now, r.log))
+			}
+		})
+	case t.core.now.Mono-t.began > maxLag:
+		t.core.end(fmt.Errorf("log %s could not be read to its end for %v, its store answers from the past", t.w.Log(), maxLag))
+	default:
+		t.core.at(do.Wake, func() { t.run(t.w.Tick(t.core.now)) })
+	}
+}
+
+// bears says whether to go on after a reply. A Writer tries for ever, which is
+// right for a server; a person wants to know that the disk is full.
+func (t *track) bears(kind ledger.RequestKind, err error) bool {
+	now := max(t.core.now.Mono, 1)
+	switch {
+	case err == nil || errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrTooLarge):
+		t.failing[kind] = 0
+	case t.failing[kind] == 0:
+		t.failing[kind] = now
+	case now-t.failing[kind] > t.core.patience:
+		t.core.end(fmt.Errorf("log %s, gave up after %v: %w", t.w.Log(), t.core.patience, err))
+		return false
+	}
+	return true
+}

@@ -1,0 +1,364 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// work is one run of a plan: what apply and destroy have in common.
+type work struct {
+	core
+	plan   *Plan
+	intent *pb.Planned // to be appended; nil: nothing is
+	writer []byte
+	nodes  []workNode
+	result Result
+
+	// The sale's log. Only one thing at a time is done with it.
+	sale *ledger.Sale
+	log  *track
+	lags int // reads that ended before the slot that the plan was made at
+
+	// sent says that the sale's log may have what is planned, known that it has.
+	sent, known bool
+	// fresh says that this process appended the plan, after it had read the
+	// nodes' run ids, to a sale that was on no shard: so no lease can have been
+	// promised before those ids were read. Nothing but an append proves that,
+	// since a read may lag.
+	fresh bool
+	// seenAt is when the plan was first known to be in the sale's log.
+	seenAt time.Duration
+
+	shards []*track // those that were read, by shard
+	states []*ledger.State
+	losses []int          // how often a shard's log was said to be gone
+	heads  []*ledger.Head // the newest known
+
+	rechecks   []func() // that wait for the sale's log to be read again
+	rechecking bool
+
+	actions map[string]string // of the plan, by address
+	done    int
+}
+
+// workNode is a lock node as asked at the start.
+type workNode struct {
+	name string
+	info quorum.Info
+	off  time.Duration // our clock is ahead by
+	err  error
+
+	restarted bool // since it was asked
+}
+
+func newWork(cfg Config, plan *Plan) (*work, error) {
+	planned, err := plan.planned()
+	if err != nil {
+		return nil, err
+	}
+	if planned != nil {
+		planned.PlanDigest, planned.Who = plan.Digest[:], cfg.Who
+	}
+	w := &work{
+		core: newCore(cfg.patience()), plan: plan, intent: planned, writer: cfg.Writer,
+		result:  Result{Sale: plan.Sale, UID: plan.UID},
+		actions: make(map[string]string),
+	}
+	w.openSale()
+	for _, n := range cfg.Nodes {
+		w.nodes = append(w.nodes, workNode{name: n.Name()})
+	}
+	for _, a := range plan.Actions {
+		w.actions[a.Address] = a.Action
+	}
+	return w, nil
+}
+
+// openSale begins the sale's log anew, with nothing known of it.
+func (w *work) openSale() {
+	log := spec.SaleLog(w.plan.Sale)
+	sale := ledger.NewSale(log)
+	w.sale = sale
+	w.log = &track{core: &w.core, w: ledger.NewWriter(log, sale), apply: func(e *ledger.Entry) error {
+		return sale.Apply(e.Commit, e.Hash)
+	}}
+}
+
+// reopenSale reads the sale's log from its begin, because a read said that it is
+// gone. A read may lag far enough for that, so it is believed only when it says
+// so again and again.
+func (w *work) reopenSale(then func()) {
+	if w.lags++; w.lags > lagTries {
+		w.stale("is gone, with its log")
+		return
+	}
+	w.openSale()
+	w.after(lagPause, func() {
+		w.log.read(func(e ledger.Event) {
+			if e == ledger.Gone || w.sale.Next() == 0 {
+				w.reopenSale(then)
+				return
+			}
+			then()
+		})
+	})
+}
+
+// finished tells of an address that the plan names, once.
+func (w *work) finished(address, note string) {
+	action, ok := w.actions[address]
+	if !ok {
+		return
+	}
+	delete(w.actions, address)
+	w.done++
+	w.progress(Progress{Address: address, Action: action, Done: w.done, Total: len(w.plan.Actions), Note: note})
+}
+
+// doing tells of a step on the way.
+func (w *work) doing(address, action, note string) {
+	w.progress(Progress{Address: address, Action: action, Done: w.done, Total: len(w.plan.Actions), Note: note})
+}
+
+func (w *work) warn(format string, args ...any) {
+	w.result.Warnings = append(w.result.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (w *work) stale(format string, args ...any) {
+	w.end(fmt.Errorf("%w: the sale %s; make a new plan", ErrStale, fmt.Sprintf(format, args...)))
+}
+
+// ttl is the longest that an owner, or this plan, goes by: that of the newest
+// declarations.
+func (w *work) ttl() time.Duration {
+	newest := []*pb.Planned{w.intent}
+	for g := w.sale.Generation(); g > 0 && len(newest) < 3; g-- {
+		p, _ := w.sale.Planned(g)
+		newest = append(newest, p)
+	}
+	var ttl time.Duration
+	for _, p := range newest {
+		if s, err := spec.FromJSON(p.GetSpec()); err == nil {
+			ttl = max(ttl, s.LockTTL)
+		}
+	}
+	if ttl == 0 {
+		return quorum.DefaultTTL
+	}
+	return ttl
+}
+
+// standing is how the sale's log stands to the plan.
+type standing int
+
+const (
+	isDue     standing = iota // the plan's slot is the next one
+	isPlanned                 // what is planned is in the log
+	isEnded                   // the run is sealed or destroyed
+	isBehind                  // the log has not even come to where the plan was made
+	isOther                   // it has gone another way
+)
+
+// standing compares the log, read to its end, with the plan.
+func (w *work) standing() standing {
+	p, s := w.plan, w.sale
+	switch {
+	case s.Next() < p.Slot:
+		return isBehind
+	case p.UID != "" && s.UID() == p.UID && !s.Live():
+		return isEnded
+	case w.intent == nil && s.UID() == p.UID && s.Generation() == p.Generation:
+		return isPlanned
+	case w.intent == nil:
+		return isOther
+	case s.Next() == p.Slot && s.Root() == p.After:
+		return isDue
+	}
+	for g := uint64(1); g <= s.Generation(); g++ {
+		if op, slot := s.Planned(g); slot == p.Slot && string(op.GetPlanDigest()) == string(p.Digest[:]) {
+			return isPlanned
+		}
+	}
+	return isOther
+}
+
+// enter reads the sale's log, appends what is planned unless it is there, and
+// goes on. A run that has ended goes to ended instead.
+func (w *work) enter(then, ended func()) {
+	w.log.read(func(e ledger.Event) {
+		if e == ledger.Gone {
+			w.reopenSale(func() { w.follow(then, ended) })
+			return
+		}
+		w.follow(then, ended)
+	})
+}
+
+// againPause is how long a create that was not stored waits to be sent again.
+const againPause = 50 * time.Millisecond
+
+// The read of a log that lags behind the plan is repeated this often.
+const (
+	lagTries = 20
+	lagPause = 100 * time.Millisecond
+)
+
+func (w *work) follow(then, ended func()) {
+	switch w.standing() {
+	case isDue:
+		w.appendPlanned(then, ended)
+	case isPlanned:
+		if err := w.checkClock(); err != nil {
+			w.end(err)
+			return
+		}
+		w.known, w.seenAt = true, w.now.Mono
+		then()
+	case isEnded:
+		w.known = true
+		ended()
+	case isBehind:
+		if w.lags++; w.lags <= lagTries {
+			w.after(lagPause, func() { w.enter(then, ended) })
+			return
+		}
+		w.stale("is at slot %d of its log, the plan was made at %d", w.sale.Next(), w.plan.Slot)
+	default:
+		w.stale("has changed since the plan was made")
+	}
+}
+
+func (w *work) appendPlanned(then, ended func()) {
+	if err := w.checkClock(); err != nil {
+		w.end(err)
+		return
+	}
+	entry, err := w.sale.Entry(w.writer, w.now.Wall.UnixMicro(), &pb.Op{Op: &pb.Op_Planned{Planned: w.intent}})
+	if err != nil {
+		w.end(err)
+		return
+	}
+	w.sent = true
+	var outcome func(ledger.Event)
+	outcome = func(e ledger.Event) {
+		switch e {
+		case ledger.Committed:
+			w.known, w.fresh, w.seenAt = true, w.sale.Applied() == 0, w.now.Mono
+			then()
+		case ledger.Taken:
+			// Perhaps by this very plan, carried out by somebody else.
+			w.sent = false
+			w.follow(then, ended)
+		case ledger.Again:
+			// A sale's own log is not deleted, so this can bring nothing back.
+			w.after(againPause, func() { w.log.resend(outcome) })
+		default:
+			w.reopenSale(func() { w.follow(then, ended) })
+		}
+	}
+	w.log.append(entry, outcome)
+}
+
+// note appends an op to the sale's log, unless have says that it is not needed
+// any more. It is asked again whenever somebody else was faster.
+func (w *work) note(have func() bool, op *pb.Op, then func()) {
+	switch enough := have(); {
+	case w.over: // have found something wrong
+		return
+	case enough:
+		then()
+		return
+	}
+	entry, err := w.sale.Entry(w.writer, w.now.Wall.UnixMicro(), op)
+	if err != nil {
+		w.end(err)
+		return
+	}
+	w.log.append(entry, func(e ledger.Event) {
+		switch e {
+		case ledger.Committed:
+			then()
+		case ledger.Taken:
+			w.note(have, op, then)
+		default:
+			w.reopenSale(func() { w.note(have, op, then) })
+		}
+	})
+}
+
+// recheck reads the sale's log again and goes on while it still names the plan's
+// run, unsealed. Calls that come while it is being read share the next reading.
+func (w *work) recheck(then func()) {
+	w.rechecks = append(w.rechecks, then)
+	if !w.rechecking {
+		w.recheckNow()
+	}
+}
+
+func (w *work) recheckNow() {
+	w.rechecking = true
+	asked := w.rechecks
+	w.rechecks = nil
+	goOn := func() {
+		w.rechecking = false
+		if w.sale.UID() != w.plan.UID || !w.sale.Live() {
+			w.stale("was destroyed meanwhile")
+			return
+		}
+		if len(w.rechecks) > 0 {
+			w.recheckNow()
+		}
+		for _, then := range asked {
+			if !w.over {
+				then()
+			}
+		}
+	}
+	w.log.read(func(e ledger.Event) {
+		if e == ledger.Gone {
+			w.reopenSale(goOn)
+			return
+		}
+		goOn()
+	})
+}
+
+// stop ends the machine because its time is up, or somebody interrupted it.
+func (w *work) stop(cause error) {
+	kind := ErrPartly
+	if !w.sent && !w.known {
+		kind = errInterrupted
+		if errors.Is(cause, context.DeadlineExceeded) {
+			kind = ErrTimeout
+		}
+	}
+	if w.worry != nil {
+		cause = fmt.Errorf("%w; the last error was: %v", cause, w.worry)
+	}
+	w.end(fmt.Errorf("%w: %w", kind, cause))
+}
+
+var errInterrupted = errors.New("nothing was changed")
+
+// verdict is how the end of the machine reaches the caller: whatever goes wrong
+// after the plan is in the sale's log leaves it carried out in part.
+func (w *work) verdict(err error) error {
+	if err == nil {
+		return nil
+	}
+	decided := false
+	for _, own := range []error{ErrStale, ErrRefused, ErrPartly, ErrTimeout, errInterrupted, ledger.ErrCorrupt} {
+		decided = decided || errors.Is(err, own)
+	}
+	if w.known && !decided {
+		err = fmt.Errorf("%w: %w", ErrPartly, err)
+	}
+	return fmt.Errorf("sale %s: %w", w.plan.Sale, err)
+}
