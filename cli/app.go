@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	urfave "github.com/urfave/cli/v2"
+)
+
+// The groups of commands in the help, in its order.
+const (
+	groupSale    = "Run a sale"
+	groupLook    = "Look at it"
+	groupProgram = "The program"
+)
+
+// newApp puts the commands together and closes urfave's traps: it would end the
+// process by itself, print usage errors to standard output, split -f at
+// commas, and let a flag behind an argument pass unread.
+func (p *program) newApp() *urfave.App {
+	app := &urfave.App{
+		Name:        "salectl",
+		Usage:       "runs flash sales from YAML files",
+		Description: "Run 'salectl help COMMAND' for a command's flags.",
+		Flags:       []urfave.Flag{helpFlag(), onFlag("version", "print the version")},
+		Commands: []*urfave.Command{
+			p.validateCommand(), p.planCommand(), p.applyCommand(), p.serveCommand(), p.claimCommand(),
+			p.pauseCommand(), p.resumeCommand(), p.closeCommand(), p.destroyCommand(),
+			p.statusCommand(), p.auditCommand(), p.exportCommand(), p.rehearseCommand(),
+			p.schemaCommand(), p.completionCommand(), p.versionCommand(), p.helpCommand(),
+		},
+		Reader:                    p.in,
+		Writer:                    p.out,
+		ErrWriter:                 p.err,
+		HideHelp:                  true,
+		HideVersion:               true,
+		DisableSliceFlagSeparator: true,
+		ExitErrHandler:            func(*urfave.Context, error) {},
+		OnUsageError:              flagFault,
+	}
+	app.Action = func(c *urfave.Context) error {
+		switch {
+		case c.Args().Present():
+			return unknownCommand(c, c.Args().First())
+		case c.Bool("version"):
+			return p.version(versionOptions{})
+		}
+		p.say("%s", overview(app))
+		return &usageError{command: app.Name, what: "no command was given"}
+	}
+	app.CustomAppHelpTemplate = verbatim(overview(app))
+	for _, c := range app.Commands {
+		c.Flags = append(c.Flags, helpFlag())
+		c.HideHelp = true
+		c.OnUsageError = flagFault
+		c.CustomHelpTemplate = verbatim(manual(c, app.Name))
+	}
+	return app
+}
+
+func helpFlag() urfave.Flag {
+	return &urfave.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "print this help"}
+}
+
+// verbatim is a template that prints text as it is.
+func verbatim(text string) string { return "{{ " + strconv.Quote(text) + " }}" }
+
+// command runs one command line. Of urfave's own errors only those about help
+// topics come back here: they are about usage.
+func (p *program) command(ctx context.Context, args []string) error {
+	err := p.newApp().RunContext(ctx, args)
+	var theirs urfave.ExitCoder
+	if errors.As(err, &theirs) {
+		return &usageError{command: "salectl", what: err.Error()}
+	}
+	return err
+}

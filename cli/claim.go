@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/executor"
+	"salectl/executor/httpd"
+)
+
+// defaultClaimTimeout is how long claim keeps asking a server that is too busy
+// or not in charge. A takeover after a crash takes about one lock's ttl.
+const defaultClaimTimeout = 10 * time.Second
+
+// claimOptions is the command line of claim.
+type claimOptions struct {
+	server    *url.URL
+	sale      string
+	user      string
+	quantity  int64
+	key       string // made up if none is given, so that asking again is safe
+	tokenFile string
+	timeout   time.Duration
+	json      bool
+}
+
+func (p *program) claimCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "claim", Category: groupSale, Usage: "buy units from a server, as one user",
+		Description: "Asks again, with the same key, while the server is too busy, has no majority, or\n" +
+			"does not own the sale. Exit codes: 0 sold or held, 10 sold out or none now,\n" +
+			"11 limit reached, 12 not open, paused or closed, 3 not eligible, 4 bad request,\n" +
+			"7 no answer in time.",
+		Flags: []urfave.Flag{
+			valueFlag("server", "`URL` of a serving salectl, like http://127.0.0.1:8080"),
+			valueFlag("sale", "`NAME` of the sale"),
+			valueFlag("user", "`ID` of the user who buys"),
+			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or nothing, at most %d (default: 1)", executor.MaxQuantity)),
+			valueFlag("key", "`KEY` that makes this request the same one when it is sent again (default: a new one)"),
+			valueFlag("token-file", "send the bearer token in `FILE`"),
+			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultClaimTimeout)),
+			onFlag("json", "answer in JSON"),
+		},
+		Action: func(c *urfave.Context) error {
+			o, err := parseClaim(c)
+			if err != nil {
+				return err
+			}
+			return p.claim(c.Context, o)
+		},
+	}
+}
+
+func parseClaim(c *urfave.Context) (claimOptions, error) {
+	f := &flags{c: c}
+	o := claimOptions{
+		server:    f.server("server"),
+		sale:      f.need("sale"),
+		user:      f.need("user"),
+		quantity:  f.number("quantity", 1, executor.MaxQuantity, 1),
+		key:       f.text("key"),
+		tokenFile: f.text("token-file"),
+		timeout:   f.duration("timeout", defaultClaimTimeout),
+		json:      f.on("json"),
+	}
+	if !utf8.ValidString(o.user) {
+		// JSON cannot carry it, and would name another user.
+		f.refuse("--user is not UTF-8")
+	}
+	if strings.ContainsFunc(o.key, func(r rune) bool { return r <= ' ' || r > '~' }) || len(o.key) > executor.MaxKey {
+		f.refuse("--key must be at most %d visible ASCII characters", executor.MaxKey)
+	}
+	if o.key == "" {
+		o.key = rand.Text()
+	}
+	return o, f.done(0)
+}
+
+// server returns the base URL of a server.
+func (f *flags) server(name string) *url.URL {
+	text := f.need(name)
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		f.refuse("%s must be a URL like http://127.0.0.1:8080, not %q", dashed(name), text)
+		return nil
+	}
+	return u
+}
+
+func (p *program) claim(ctx context.Context, o claimOptions) error {
+	token := ""
+	if o.tokenFile != "" {
+		var err error
+		if token, err = httpd.ReadToken(o.tokenFile); err != nil {
+			return err
+		}
+	}
+	var view claimView = (*claimHuman)(p)
+	if o.json {
+		view = (*claimJSON)(p)
+	}
+	reply, err := newClaimer(o, token).run(ctx, func(why string) { p.say("%s; asking again.", why) })
+	if err != nil {
+		return err
+	}
+	view.Answer(o, reply)
+	if outcomeCode(reply.Outcome) != exitOK {
+		return shown{&outcomeError{reply.Outcome, reply.Detail}}
+	}
+	return nil
+}
+
+// outcomeError is a claim that got no units.
+type outcomeError struct {
+	outcome executor.Outcome
+	detail  string
+}
+
+func (e *outcomeError) Error() string { return string(e.outcome) + ": " + e.detail }
+
+// claimView is all that claim says.
+type claimView interface {
+	Answer(claimOptions, *claimReply)
+}
+
+var (
+	_ claimView = (*claimHuman)(nil)
+	_ claimView = (*claimJSON)(nil)
+)
+
+type claimHuman program
+
+func (v *claimHuman) Answer(o claimOptions, r *claimReply) {
+	c := (*program)(v).colours(v.out)
+	if outcomeCode(r.Outcome) == exitOK {
+		again := ""
+		if r.Replayed {
+			again = " (asked again, the same answer)"
+		}
+		fmt.Fprintf(v.out, "%s: %s of %s to %s, claim %s%s\n",
+			c.green(string(r.Outcome)), unitList(r.Units), o.sale, o.user, r.Claim, again)
+		return
+	}
+	fmt.Fprintf(v.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
+	for _, has := range r.Claims {
+		fmt.Fprintf(v.out, "  %s has %s, claim %s\n", o.user, unitList(has.Units), has.Claim)
+	}
+	if r.Outcome == executor.Unknown {
+		fmt.Fprintf(v.out, "  Ask again with --key %s to learn what became of it.\n", quoted(o.key))
+	}
+}
+
+// unitList writes "unit 7" or "units 7, 12".
+func unitList(units []int64) string {
+	var words []string
+	for _, u := range units {
+		words = append(words, fmt.Sprint(u))
+	}
+	if len(words) == 1 {
+		return "unit " + words[0]
+	}
+	return "units " + strings.Join(words, ", ")
+}
+
+type claimJSON program
+
+func (v *claimJSON) Answer(o claimOptions, r *claimReply) {
+	r.FormatVersion, r.Sale, r.User, r.Key = formatVersion, o.sale, o.user, o.key
+	(*program)(v).emit(r)
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// seller is a server that gives its answers in turn, the last one for ever.
+type seller struct {
+	mu      sync.Mutex
+	answers []sellerAnswer
+	keys    []string // of the requests that came
+	bodies  []string
+	tokens  []string
+	paths   []string
+}
+
+type sellerAnswer struct {
+	status int
+	body   string
+}
+
+func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	s.keys = append(s.keys, r.Header.Get("Idempotency-Key"))
+	s.bodies = append(s.bodies, string(body))
+	s.tokens = append(s.tokens, r.Header.Get("Authorization"))
+	s.paths = append(s.paths, r.URL.EscapedPath())
+	a := s.answers[0]
+	if len(s.answers) > 1 {
+		s.answers = s.answers[1:]
+	}
+	if a.status == 0 {
+		panic(http.ErrAbortHandler) // the connection breaks
+	}
+	if a.status == http.StatusMovedPermanently {
+		w.Header().Set("Location", "/elsewhere")
+	}
+	w.WriteHeader(a.status)
+	io.WriteString(w, a.body)
+}
+
+func refused(status int, outcome string) sellerAnswer {
+	return sellerAnswer{status, fmt.Sprintf(`{"type":"about:blank","title":"x","status":%d,"detail":"because","outcome":%q}`, status, outcome)}
+}
+
+var soldOne = sellerAnswer{201, `{"outcome":"sold","claim":"1-2-3","sale":"tickets","user":"ann","units":[7],"at":"2026-11-11T12:00:00Z"}`}
+
+func claimFrom(t *testing.T, s *seller, extra ...string) (c *capture, code int) {
+	t.Helper()
+	server := httptest.NewServer(s)
+	defer server.Close()
+	c = newCapture()
+	args := append([]string{"salectl", "claim", "--server", server.URL, "--sale", "tickets", "--user", "ann", "--json"}, extra...)
+	return c, c.run(args, nil)
+}
+
+// Each outcome has its exit code, and the answer says it.
+func TestClaimOutcomes(t *testing.T) {
+	for _, test := range []struct {
+		status  int
+		outcome string
+		code    int
+	}{
+		{409, "sold_out", 10}, {409, "none_now", 10}, {409, "limit_reached", 11},
+		{403, "not_open", 12}, {403, "paused", 12}, {403, "closed", 12}, {403, "not_eligible", 3},
+		{400, "bad_request", 4}, {413, "bad_request", 4}, {422, "bad_request", 4}, {422, "key_reused", 4},
+		{404, "no_such_sale", 1},
+		{429, "overloaded", 7}, {503, "no_quorum", 7}, {503, "unknown", 7}, {503, "standby", 7}, {503, "draining", 7},
+	} {
+		t.Run(test.outcome, func(t *testing.T) {
+			s := &seller{answers: []sellerAnswer{refused(test.status, test.outcome)}}
+			c, code := claimFrom(t, s, "--timeout", "50ms")
+			if code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			var got claimReply
+			if err := json.Unmarshal(c.out.Bytes(), &got); err != nil {
+				t.Fatalf("%v: %s", err, &c.out)
+			}
+			if string(got.Outcome) != test.outcome || got.Detail != "because" || got.FormatVersion != 1 || got.Sale != "tickets" {
+				t.Errorf("it answers %s", &c.out)
+			}
+		})
+	}
+}
+
+// A server that is not in charge is asked again with the same key, also when it
+// broke off and may have accepted the claim.
+func TestClaimAsksAgainWithTheSameKey(t *testing.T) {
+	s := &seller{answers: []sellerAnswer{{}, refused(503, "unknown"), soldOne}}
+	c, code := claimFrom(t, s, "--timeout", "1m")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, &c.err)
+	}
+	if len(s.keys) != 3 || s.keys[0] == "" || s.keys[0] != s.keys[1] || s.keys[1] != s.keys[2] {
+		t.Errorf("the requests had the keys %q", s.keys)
+	}
+	if want := `{"user":"ann","quantity":1}`; s.bodies[2] != want {
+		t.Errorf("the body is %s, want %s", s.bodies[2], want)
+	}
+	if !strings.Contains(c.err.String(), "unknown: because; asking again.") {
+		t.Errorf("it says %s", &c.err)
+	}
+	if !strings.Contains(c.out.String(), `"units":[7]`) {
+		t.Errorf("it answers %s", &c.out)
+	}
+}
+
+// What will not get better is not asked again.
+func TestClaimGivesUpAtOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer sellerAnswer
+		says   string
+	}{
+		"not salectl":  {sellerAnswer{404, "<html>"}, "which is not what salectl serve would say"},
+		"no token":     {sellerAnswer{401, `{"status":401}`}, "--token-file"},
+		"a redirect":   {sellerAnswer{301, ""}, "301"},
+		"a wrong body": {sellerAnswer{200, `{"hello":"world"}`}, "not what salectl"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &seller{answers: []sellerAnswer{test.answer}}
+			c, code := claimFrom(t, s, "--timeout", "1m")
+			if code != 1 || !strings.Contains(c.err.String(), test.says) {
+				t.Errorf("exit code %d, and it says %s", code, &c.err)
+			}
+			if len(s.keys) != 1 {
+				t.Errorf("it asked %d times", len(s.keys))
+			}
+			if c.out.Len() > 0 {
+				t.Errorf("it answers %s", &c.out)
+			}
+		})
+	}
+}
+
+func TestClaimWithNobodyThere(t *testing.T) {
+	server := httptest.NewServer(nil)
+	server.Close()
+	c := newCapture()
+	code := c.run([]string{"salectl", "claim", "--server", server.URL, "--sale", "s", "--user", "u", "--timeout", "50ms"}, nil)
+	if code != 7 || !strings.Contains(c.err.String(), "timed out after 50ms: ") {
+		t.Errorf("exit code %d, and it says %s", code, &c.err)
+	}
+}
+
+func TestClaimSendsWhatItWasTold(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &seller{answers: []sellerAnswer{{200, soldOne.body}}}
+	c, code := claimFrom(t, s, "--key", "k1", "--quantity", "3", "--token-file", token, "--sale", "a/b?c")
+	if code != 0 || !strings.Contains(c.out.String(), `"replayed":true`) {
+		t.Errorf("exit code %d, and it answers %s", code, &c.out)
+	}
+	if s.keys[0] != "k1" || s.tokens[0] != "Bearer s3cret" || s.bodies[0] != `{"user":"ann","quantity":3}` ||
+		s.paths[0] != "/v1/sales/a%2Fb%3Fc/claims" {
+		t.Errorf("the request was %q %q %q %q", s.keys, s.tokens, s.bodies, s.paths)
+	}
+}

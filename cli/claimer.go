@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"salectl/executor"
+	"salectl/executor/httpd"
+)
+
+// claimReply is what a server answered, and what claim --json prints.
+type claimReply struct {
+	FormatVersion int              `json:"formatVersion"`
+	Outcome       executor.Outcome `json:"outcome"`
+	Sale          string           `json:"sale"`
+	User          string           `json:"user"`
+	Key           string           `json:"key"`
+
+	// Of an accepted claim.
+	Claim    string  `json:"claim,omitempty"`
+	Units    []int64 `json:"units,omitempty"`
+	At       string  `json:"at,omitempty"`
+	Replayed bool    `json:"replayed,omitempty"` // it had been accepted before
+
+	// Of a refused one.
+	Detail  string        `json:"detail,omitempty"`
+	OpensAt string        `json:"opensAt,omitempty"`
+	Claims  []claimUnits  `json:"claims,omitempty"` // the user's, for limit_reached
+	retry   time.Duration // what Retry-After says
+}
+
+type claimUnits struct {
+	Claim string  `json:"claim"`
+	Units []int64 `json:"units"`
+	At    string  `json:"at"`
+}
+
+// claimer sends one claim until it has an answer. All tries have one key, so
+// that the server takes them for one request.
+type claimer struct {
+	options claimOptions
+	token   string
+	url     string
+	body    []byte
+	client  http.Client
+}
+
+// tryTimeout is for one try. A server answers sooner, if only with unknown; what
+// takes longer is a machine that has gone.
+const tryTimeout = httpd.DefaultClaimTimeout + time.Second
+
+func newClaimer(o claimOptions, token string) *claimer {
+	body, err := json.Marshal(struct {
+		User     string `json:"user"`
+		Quantity int64  `json:"quantity"`
+	}{o.user, o.quantity})
+	if err != nil {
+		panic(err) // a string and a number always encode
+	}
+	return &claimer{
+		options: o, token: token, body: body,
+		url: o.server.JoinPath("v1", "sales", url.PathEscape(o.sale), "claims").String(),
+		client: http.Client{
+			Timeout: tryTimeout,
+			// A redirect would be followed with a GET.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// attempt is what one try came to: a reply, or why there is none.
+type attempt struct {
+	reply *claimReply
+	err   error
+}
+
+func (a attempt) String() string {
+	if a.err != nil {
+		return a.err.Error()
+	}
+	return string(a.reply.Outcome) + ": " + a.reply.Detail
+}
+
+// firstWait is how long to wait after a server that did not answer at all.
+const firstWait = 200 * time.Millisecond
+
+// run returns the first answer that asking again cannot better, or the last one
+// when the time is up. retrying is told why, once for each reason in a row.
+func (c *claimer) run(ctx context.Context, retrying func(why string)) (*claimReply, error) {
+	defer c.client.CloseIdleConnections()
+	bounded, cancel := context.WithTimeoutCause(ctx, c.options.timeout, errTimeout)
+	defer cancel()
+	var last attempt
+	for told := ""; ; {
+		reply, err := c.once(bounded)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil && outcomeCode(reply.Outcome) != exitTimeout:
+			return reply, nil
+		case err != nil && !worthRetrying(err):
+			return nil, err
+		case bounded.Err() != nil && last != attempt{}:
+			// Cut off by us, it says less than the one before.
+		default:
+			last = attempt{reply, err}
+		}
+		wait := firstWait
+		if last.reply != nil {
+			wait = last.reply.retry
+		}
+		if why := last.String(); why != told && bounded.Err() == nil {
+			retrying(why)
+			told = why
+		}
+		select {
+		case <-time.After(wait):
+			continue
+		case <-bounded.Done():
+		}
+		if last.reply != nil {
+			return last.reply, nil
+		}
+		return nil, fmt.Errorf("%w after %s: %w; if it may have been accepted, ask again with --key %s",
+			errTimeout, c.options.timeout, last.err, quoted(c.options.key))
+	}
+}
+
+// worthRetrying says whether a later try may fare better: not if the name of
+// the server means nothing, or something that is not ours has answered.
+func worthRetrying(err error) bool {
+	var unknownHost *net.DNSError
+	return !errors.Is(err, errForeign) && !(errors.As(err, &unknownHost) && unknownHost.IsNotFound)
+}
+
+// errForeign says that what answered is not salectl, or does not let us in.
+var errForeign = errors.New("unexpected answer")
+
+func (c *claimer) once(ctx context.Context) (*claimReply, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(c.body))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errForeign, err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", c.options.key)
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	// A user may have many claims, but not without bound.
+	body, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	if err != nil {
+		return nil, err
+	}
+	return c.read(response, body)
+}
+
+// read makes a reply of what came back.
+func (c *claimer) read(response *http.Response, body []byte) (*claimReply, error) {
+	if response.StatusCode == http.StatusUnauthorized {
+		return nil, fmt.Errorf("%w: %s wants a bearer token, and not another one: name its file with --token-file", errForeign, c.options.server)
+	}
+	reply := new(claimReply)
+	if err := json.Unmarshal(body, reply); err != nil || reply.Outcome == "" {
+		if response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests {
+			return nil, fmt.Errorf("%s answers %s", c.options.server, response.Status) // perhaps a proxy before it
+		}
+		return nil, fmt.Errorf("%w: %s answers %s, which is not what salectl serve would say; check --server",
+			errForeign, c.options.server, response.Status)
+	}
+	reply.Replayed = response.StatusCode == http.StatusOK
+	reply.retry = time.Second
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		reply.retry = time.Duration(seconds) * time.Second
+	}
+	return reply, nil
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+)
+
+func (p *program) completionCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "completion", Category: groupProgram, Usage: "print a shell's completion script", ArgsUsage: "bash|zsh|fish",
+		Description: "bash:  source <(salectl completion bash)\n" +
+			"zsh:   source <(salectl completion zsh)\n" +
+			"fish:  salectl completion fish | source",
+		Action: func(c *urfave.Context) error {
+			f := &flags{c: c}
+			if err := f.done(1); err != nil {
+				return err
+			}
+			switch shell := c.Args().First(); shell {
+			case "bash":
+				bashCompletion(p.out, c.App)
+			case "zsh":
+				zshCompletion(p.out, c.App)
+			case "fish":
+				fishCompletion(p.out, c.App)
+			case "":
+				return misused(c, "name a shell: bash, zsh or fish")
+			default:
+				return misused(c, "there is no script for %q, only for bash, zsh and fish", shell)
+			}
+			return nil
+		},
+	}
+}
+
+// The scripts have all words in them, so that completing runs nothing.
+
+// fileValues are the flags whose value is a path.
+var fileValues = map[string]bool{"f": true, "out": true, "plan": true, "export": true, "token-file": true}
+
+// wordValues are the flags whose value is one of a few words.
+var wordValues = map[string]string{
+	"wait-for": strings.Join(phases, " "), "log-format": "text json", "log-level": "debug info warn error",
+}
+
+// argumentWords are the arguments of the commands that take one.
+func argumentWords(app *urfave.App, command *urfave.Command) string {
+	switch command.Name {
+	case "completion":
+		return "bash zsh fish"
+	case "help":
+		return commandNames(app)
+	}
+	return ""
+}
+
+func commandNames(app *urfave.App) string {
+	var names []string
+	for _, c := range app.Commands {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func flagNames(c *urfave.Command) string {
+	var names []string
+	for _, f := range c.Flags {
+		for _, n := range f.Names() {
+			names = append(names, dashed(n))
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func bashCompletion(w io.Writer, app *urfave.App) {
+	fmt.Fprintf(w, `# bash completion for %[1]s
+_%[1]s() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=
+	COMPREPLY=()
+	if [[ $COMP_CWORD -eq 1 ]]; then
+		COMPREPLY=($(compgen -W %[2]q -- "$cur"))
+		return
+	fi
+	case $prev in
+`, app.Name, commandNames(app))
+	for _, name := range sortedKeys(wordValues) {
+		fmt.Fprintf(w, "\t--%s) COMPREPLY=($(compgen -W %q -- \"$cur\")); return ;;\n", name, wordValues[name])
+	}
+	var paths []string
+	for _, name := range sortedKeys(fileValues) {
+		paths = append(paths, dashed(name))
+	}
+	fmt.Fprintf(w, "\t%s) compopt -o default; return ;;\n\tesac\n\tcase ${COMP_WORDS[1]} in\n", strings.Join(paths, "|"))
+	for _, c := range app.Commands {
+		fmt.Fprintf(w, "\t%s) words=%q ;;\n", c.Name, strings.TrimSpace(argumentWords(app, c)+" "+flagNames(c)))
+	}
+	fmt.Fprintf(w, "\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -F _%[1]s %[1]s\n", app.Name)
+}
+
+func zshCompletion(w io.Writer, app *urfave.App) {
+	fmt.Fprintf(w, `#compdef %[1]s
+_%[1]s() {
+	local -a commands
+	if (( CURRENT == 2 )); then
+		commands=(
+`, app.Name)
+	for _, c := range app.Commands {
+		fmt.Fprintf(w, "\t\t\t%s\n", single(c.Name+":"+c.Usage))
+	}
+	fmt.Fprint(w, "\t\t)\n\t\t_describe command commands\n\t\treturn\n\tfi\n\tlocal command=$words[2]\n\t(( CURRENT-- ))\n\tshift words\n\tcase $command in\n")
+	for _, c := range app.Commands {
+		fmt.Fprintf(w, "\t%s) _arguments", c.Name)
+		for _, f := range c.Flags {
+			for _, arg := range zshArguments(f) {
+				fmt.Fprintf(w, " \\\n\t\t%s", single(arg))
+			}
+		}
+		if words := argumentWords(app, c); words != "" {
+			fmt.Fprintf(w, " \\\n\t\t%s", single("1:word:("+words+")"))
+		}
+		fmt.Fprint(w, " ;;\n")
+	}
+	fmt.Fprintf(w, "\tesac\n}\ncompdef _%[1]s %[1]s\n", app.Name)
+}
+
+// zshArguments describes a flag in the language of _arguments.
+func zshArguments(f urfave.Flag) []string {
+	doc := f.(urfave.DocGenerationFlag)
+	_, text := flagLine(doc)
+	text = strings.NewReplacer("[", "(", "]", ")", ":", "").Replace(text)
+	var all []string
+	for _, n := range f.Names() {
+		arg := dashed(n) + "[" + text + "]"
+		switch words := wordValues[n]; {
+		case words != "":
+			arg += ":value:(" + words + ")"
+		case fileValues[n]:
+			arg += ":file:_files"
+		case doc.TakesValue():
+			arg += ":value: "
+		}
+		if n == "f" {
+			arg = "*" + arg
+		}
+		all = append(all, arg)
+	}
+	return all
+}
+
+func fishCompletion(w io.Writer, app *urfave.App) {
+	fmt.Fprintf(w, "# fish completion for %[1]s\ncomplete -c %[1]s -f\n", app.Name)
+	for _, c := range app.Commands {
+		fmt.Fprintf(w, "complete -c %s -n __fish_use_subcommand -a %s -d %s\n", app.Name, c.Name, fishWord(c.Usage))
+	}
+	for _, c := range app.Commands {
+		in := fmt.Sprintf("complete -c %s -n '__fish_seen_subcommand_from %s'", app.Name, c.Name)
+		for _, f := range c.Flags {
+			doc := f.(urfave.DocGenerationFlag)
+			_, text := flagLine(doc)
+			line := in
+			for _, n := range f.Names() {
+				if len(n) == 1 {
+					line += " -s " + n
+				} else {
+					line += " -l " + n
+				}
+			}
+			switch name := f.Names()[0]; {
+			case wordValues[name] != "":
+				line += " -x -a " + fishWord(wordValues[name])
+			case fileValues[name]:
+				line += " -r -F"
+			case doc.TakesValue():
+				line += " -x"
+			}
+			fmt.Fprintf(w, "%s -d %s\n", line, fishWord(text))
+		}
+		if words := argumentWords(app, c); words != "" {
+			fmt.Fprintf(w, "%s -a %s\n", in, fishWord(words))
+		}
+	}
+}
+
+// single quotes a word for bash and zsh.
+func single(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// fishWord quotes a word for fish, where a backslash works inside quotes.
+func fishWord(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

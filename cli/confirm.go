@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+)
+
+// confirm asks a person whether to go on. With yes nobody is asked. Where
+// nobody can be asked, because a stream is no terminal or the answer is JSON,
+// it refuses: errUnconfirmed.
+func (p *program) confirm(ctx context.Context, question string, yes, asJSON bool) error {
+	switch {
+	case yes:
+		return nil
+	case asJSON:
+		return fmt.Errorf("%w: with --json nobody is asked; say --yes to go on", errUnconfirmed)
+	case !isTerminal(p.in) || !isTerminal(p.err):
+		return fmt.Errorf("%w: there is no terminal to ask on; say --yes to go on", errUnconfirmed)
+	}
+	fmt.Fprintf(p.err, "\n%s Only 'yes' goes on: ", p.colours(p.err).bold(question))
+	typed := make(chan string, 1)
+	// A read of a terminal cannot be called off. When ctx ends first, the read
+	// is left behind, and ends with the process.
+	go func() {
+		line, _ := bufio.NewReader(p.in).ReadString('\n')
+		typed <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		p.say("")
+		return ctx.Err()
+	case line := <-typed:
+		p.say("")
+		if line != "yes" {
+			return fmt.Errorf("%w: nothing was changed", errUnconfirmed)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"salectl/backends"
+	"salectl/executor"
+	"salectl/executor/httpd"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// copied is the throwaway copy of a sale that a rehearsal sells.
+type copied struct {
+	*program
+	store   *backends.Store
+	list    *rehearsals
+	sale    spec.Sale
+	planned bool // there is something to remove
+}
+
+const (
+	// cleanTimeout is for the removal of a copy.
+	cleanTimeout = 30 * time.Second
+	// readyTimeout is for a server of our own to take the copy over.
+	readyTimeout = 30 * time.Second
+	// orphanAge is how old a rehearsal is that nobody serves and that was not
+	// just begun. It is more than any lease lasts.
+	orphanAge = spec.MaxLockTTL + 5*time.Second
+)
+
+// create notes the copy in the list, removes what killed rehearsals have left,
+// and applies the copy.
+func (c *copied) create(ctx context.Context) error {
+	before, err := c.list.add(ctx, c.sale.Name, time.Now())
+	c.planned = true // even after an error: perhaps it is on the list
+	if err != nil {
+		return err
+	}
+	for _, run := range before {
+		if time.Since(run.Since) < orphanAge {
+			continue
+		}
+		if err := c.removeOrphan(ctx, run.Name); err != nil {
+			return fmt.Errorf("removing an earlier rehearsal, %s: %w", run.Name, err)
+		}
+	}
+	cfg := c.planning(c.store)
+	actual, err := planner.ReadActual(ctx, cfg, c.sale.Name)
+	if err != nil {
+		return err
+	}
+	plan, err := planner.Make(c.sale, actual)
+	if err != nil {
+		return err
+	}
+	_, err = planner.Apply(ctx, cfg, plan)
+	return err
+}
+
+// removeOrphan removes a rehearsal whose process has gone.
+func (c *copied) removeOrphan(ctx context.Context, name string) error {
+	cfg := c.planning(c.store)
+	actual, err := planner.ReadActual(ctx, cfg, name)
+	if err != nil {
+		return err
+	}
+	if _, served := actual.Served(); served {
+		return nil
+	}
+	if _, err := planner.Purge(ctx, cfg, name); err != nil {
+		return err
+	}
+	return c.list.strike(ctx, name)
+}
+
+// remove leaves nothing of the copy but the list that it was on.
+func (c *copied) remove(ctx context.Context) error {
+	if !c.planned {
+		return nil
+	}
+	_, err := planner.Purge(ctx, c.planning(c.store), c.sale.Name)
+	if err == nil {
+		err = c.list.strike(ctx, c.sale.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("the copy %s was not removed, the next rehearsal will: %w", c.sale.Name, err)
+	}
+	return nil
+}
+
+// serve runs a real server for the copy, as serve would, while use takes.
+func (c *copied) serve(ctx context.Context, use func(url string) error) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	e := executor.New(executor.Config{
+		Logs: c.store.Logs, Nodes: c.store.Nodes, Sale: c.sale.Name, Address: l.Addr().String(), Logger: log,
+	})
+	h := httpd.New(httpd.Config{Sales: []executor.Service{e}, Log: log})
+
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	owned, served := make(chan error, 1), make(chan error, 1)
+	go func() { owned <- e.Run(running) }()
+	err = ready(ctx, e)
+	if err != nil {
+		l.Close()
+		stop()
+		return errors.Join(err, <-owned)
+	}
+	// Requests end before the leases are given back.
+	serving, drain := context.WithCancel(running)
+	defer drain()
+	go func() { served <- h.Serve(serving, l) }()
+	err = use("http://" + l.Addr().String())
+	drain()
+	err = errors.Join(err, <-served)
+	stop()
+	return errors.Join(err, <-owned)
+}
+
+// ready waits until a sale can be bought.
+func ready(ctx context.Context, e *executor.Executor) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errTimeout)
+	defer cancel()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		err := e.Ready()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: the copy could not be served: %w", context.Cause(ctx), err)
+		case <-look.C:
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/hashicorp/go-multierror"
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends/ledger"
+	"salectl/executor"
+	"salectl/executor/rehearse"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// The exit codes of every command.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitChanges     = 2   // the plan has changes; only with --detailed-exitcode
+	exitRefused     = 3   // a guard said no, or an invariant is broken
+	exitUsage       = 4   // a bad spec or command line
+	exitStale       = 5   // the plan was made for an earlier state
+	exitPartly      = 6   // begun and not finished: run it again
+	exitTimeout     = 7   // not within the time given; or a claim that met a server too busy or not in charge
+	exitSoldOut     = 10  // sold out, or none free now
+	exitLimit       = 11  // the user has what one user may have
+	exitNotOpen     = 12  // not open yet, paused, or closed
+	exitInterrupted = 130 // by SIGINT or SIGTERM
+)
+
+// worst has every code but 0, the one that needs a person most first. It
+// decides where several sales ended in several ways: a broken invariant must
+// not hide behind an unreachable server, nor a failure behind a refused claim.
+var worst = []int{
+	exitInterrupted, exitRefused, exitPartly, exitError, exitTimeout, exitStale, exitUsage,
+	exitSoldOut, exitLimit, exitNotOpen, exitChanges,
+}
+
+// What commands themselves end with; the rest comes from below.
+var (
+	errInterrupted = errors.New("interrupted")
+	errUsage       = errors.New("bad usage")
+	errChanges     = errors.New("there are changes")
+	errUnconfirmed = errors.New("not confirmed")
+	errAudit       = errors.New("the audit found problems")
+	errRehearsal   = errors.New("the rehearsal found problems")
+	errTimeout     = errors.New("timed out")
+)
+
+// codes maps errors to exit codes, with those of outcomeError and spec.Problem.
+var codes = []struct {
+	is   error
+	code int
+}{
+	{errInterrupted, exitInterrupted},
+	{errUsage, exitUsage},
+	{errChanges, exitChanges},
+	{errUnconfirmed, exitRefused},
+	{errAudit, exitRefused},
+	{errRehearsal, exitRefused},
+	{errTimeout, exitTimeout},
+	{planner.ErrRefused, exitRefused},
+	{planner.ErrBadPlan, exitUsage},
+	{planner.ErrStale, exitStale},
+	{planner.ErrPartly, exitPartly},
+	{planner.ErrTimeout, exitTimeout},
+	{ledger.ErrCorrupt, exitRefused},
+	{rehearse.ErrViolated, exitRefused},
+	{context.DeadlineExceeded, exitTimeout},
+}
+
+// ExitCode returns the exit code for what a command ended with. However deep an
+// error is wrapped, its code stays. Of several failures (a multierror) the
+// worst counts. One failure with several causes (more than one %w, errors.Join)
+// has the worst code among those that are known; what nobody knows is 1.
+func ExitCode(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if code, ok := knownCode(err); ok {
+		return code
+	}
+	return exitError
+}
+
+func knownCode(err error) (code int, ok bool) {
+	if code, ok := ownCode(err); ok {
+		return code, true
+	}
+	switch wrapped := err.(type) {
+	case *multierror.Error:
+		var found []int
+		for _, e := range wrapped.Errors {
+			found = append(found, ExitCode(e))
+		}
+		return worstOf(found)
+	case interface{ Unwrap() []error }:
+		var found []int
+		for _, e := range wrapped.Unwrap() {
+			if code, ok := knownCode(e); ok {
+				found = append(found, code)
+			}
+		}
+		return worstOf(found)
+	case interface{ Unwrap() error }:
+		if inner := wrapped.Unwrap(); inner != nil {
+			return knownCode(inner)
+		}
+	}
+	return 0, false
+}
+
+// ownCode is the code of err itself, whatever it wraps.
+func ownCode(err error) (code int, ok bool) {
+	switch e := err.(type) {
+	case *spec.Problem:
+		return exitUsage, true
+	case *outcomeError:
+		return outcomeCode(e.outcome), true
+	case urfave.ExitCoder:
+		return e.ExitCode(), true
+	}
+	for _, c := range codes {
+		if err == c.is {
+			return c.code, true
+		}
+	}
+	return 0, false
+}
+
+func worstOf(found []int) (code int, ok bool) {
+	if len(found) == 0 {
+		return 0, false
+	}
+	return slices.MinFunc(found, func(a, b int) int { return rank(a) - rank(b) }), true
+}
+
+// rank is a code's place in worst. A code from elsewhere ranks like an error.
+func rank(code int) int {
+	if code == exitOK {
+		return len(worst)
+	}
+	if i := slices.Index(worst, code); i >= 0 {
+		return i
+	}
+	return slices.Index(worst, exitError)
+}
+
+// outcomeCode is the exit code of a claim that came to o.
+func outcomeCode(o executor.Outcome) int {
+	switch o {
+	case executor.Sold, executor.Held:
+		return exitOK
+	case executor.SoldOut, executor.NoneNow:
+		return exitSoldOut
+	case executor.LimitReached:
+		return exitLimit
+	case executor.NotOpen, executor.Paused, executor.Closed:
+		return exitNotOpen
+	case executor.NotEligible:
+		return exitRefused
+	case executor.BadRequest, executor.KeyReused:
+		return exitUsage
+	case executor.Overloaded, executor.NoQuorum, executor.Unknown, executor.Standby, executor.Draining:
+		return exitTimeout
+	}
+	return exitError // no_such_sale, and what a newer server may say
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/go-multierror"
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends"
+	"salectl/backends/ledger"
+	"salectl/executor"
+	"salectl/executor/rehearse"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+func TestExitCode(t *testing.T) {
+	claimed := func(o executor.Outcome) error { return &outcomeError{outcome: o} }
+	for name, test := range map[string]struct {
+		err  error
+		want int
+	}{
+		"nothing": {nil, 0},
+
+		"an unknown error":         {errors.New("a wire was cut"), 1},
+		"a missing file":           {fs.ErrNotExist, 1},
+		"no such sale":             {ledger.ErrGone, 1},
+		"no such driver":           {backends.ErrUnsupported, 1},
+		"a server that says nope":  {claimed(executor.NoSuchSale), 1},
+		"an outcome of the future": {claimed("teleported"), 1},
+
+		"changes": {errChanges, 2},
+
+		"a refusal":            {&planner.Refusal{Reason: "the sale is closed"}, 3},
+		"not confirmed":        {errUnconfirmed, 3},
+		"a damaged ledger":     {ledger.ErrCorrupt, 3},
+		"a failed audit":       {errAudit, 3},
+		"a failed rehearsal":   {errRehearsal, 3},
+		"a broken promise":     {rehearse.ErrViolated, 3},
+		"a rule that said no":  {claimed(executor.NotEligible), 3},
+		"a bad command line":   {&usageError{what: "no"}, 4},
+		"a bad spec":           {&spec.Problem{Message: "no"}, 4},
+		"a bad plan file":      {planner.ErrBadPlan, 4},
+		"a bad request":        {claimed(executor.BadRequest), 4},
+		"a key used otherwise": {claimed(executor.KeyReused), 4},
+
+		"a stale plan":   {planner.ErrStale, 5},
+		"partly applied": {planner.ErrPartly, 6},
+
+		"the planner's timeout": {planner.ErrTimeout, 7},
+		"our own timeout":       {errTimeout, 7},
+		"a deadline":            {context.DeadlineExceeded, 7},
+		"overloaded":            {claimed(executor.Overloaded), 7},
+		"no quorum":             {claimed(executor.NoQuorum), 7},
+		"unknown":               {claimed(executor.Unknown), 7},
+		"standby":               {claimed(executor.Standby), 7},
+		"draining":              {claimed(executor.Draining), 7},
+
+		"sold":          {claimed(executor.Sold), 0},
+		"held":          {claimed(executor.Held), 0},
+		"sold out":      {claimed(executor.SoldOut), 10},
+		"none now":      {claimed(executor.NoneNow), 10},
+		"limit reached": {claimed(executor.LimitReached), 11},
+		"not open":      {claimed(executor.NotOpen), 12},
+		"paused":        {claimed(executor.Paused), 12},
+		"closed":        {claimed(executor.Closed), 12},
+
+		"interrupted": {errInterrupted, 130},
+
+		"wrapped":                    {fmt.Errorf("a: %w", fmt.Errorf("b: %w", planner.ErrStale)), 5},
+		"wrapped and shown":          {fmt.Errorf("a: %w", shown{fmt.Errorf("b: %w", planner.ErrPartly)}), 6},
+		"urfave's, wrapped":          {fmt.Errorf("a: %w", urfave.Exit("b", 7)), 7},
+		"wrapped beside its cause":   {fmt.Errorf("%w: %w", planner.ErrPartly, fs.ErrPermission), 6},
+		"partly, for lack of time":   {fmt.Errorf("%w: %w", planner.ErrPartly, context.DeadlineExceeded), 6},
+		"interrupted while applying": {fmt.Errorf("%w: %w", errInterrupted, planner.ErrPartly), 130},
+		"joined with a close":        {errors.Join(planner.ErrStale, fs.ErrClosed), 5},
+		"several problems":           {multierror.Append(nil, &spec.Problem{}, &spec.Problem{}), 4},
+		"a failure beside a refused claim": {
+			multierror.Append(nil, claimed(executor.SoldOut), errors.New("a wire was cut")), 1,
+		},
+		"a broken invariant beside all else": {
+			multierror.Append(nil, planner.ErrStale, errTimeout, fmt.Errorf("shard 3: %w", ledger.ErrCorrupt), planner.ErrPartly), 3,
+		},
+		"a multierror in a multierror": {
+			multierror.Append(nil, errChanges, fmt.Errorf("b: %w", multierror.Append(nil, planner.ErrStale, errChanges))), 5,
+		},
+		"changes for one of two": {multierror.Append(nil, errChanges), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ExitCode(test.err); got != test.want {
+				t.Errorf("ExitCode(%v) = %d, want %d", test.err, got, test.want)
+			}
+		})
+	}
+}
+
+// Every code has a rank, or several sales could end with one that is not theirs.
+func TestWorstHasEveryCode(t *testing.T) {
+	want := []int{
+		exitError, exitChanges, exitRefused, exitUsage, exitStale, exitPartly, exitTimeout,
+		exitSoldOut, exitLimit, exitNotOpen, exitInterrupted,
+	}
+	got := slices.Sorted(slices.Values(worst))
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("worst has the codes %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends"
+	"salectl/backends/ledger"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+type exportOptions struct {
+	source
+	out string // a file, "-" for standard output, "" for the sale's own name
+}
+
+func (p *program) exportCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "export", Category: groupLook, Usage: "write a sale's ledger to a file",
+		Description: "NDJSON: a header, a line a claim, a line a commit. The file is there in full or not at\n" +
+			"all; one that is there already with other content is never overwritten. Of a sale that\n" +
+			"is selling, it has what each shard's log had when it was read.",
+		Flags: []urfave.Flag{
+			fileFlag(),
+			valueFlag("out", "write to `FILE`, or - for standard output; there must be one sale only (default: SALE-UID.ndjson)"),
+		},
+		Action: func(c *urfave.Context) error {
+			f := &flags{c: c}
+			o := exportOptions{source: source{files: f.files()}, out: f.text("out")}
+			if err := f.done(0); err != nil {
+				return err
+			}
+			return p.export(c.Context, o)
+		},
+	}
+}
+
+func (p *program) export(ctx context.Context, o exportOptions) error {
+	sales, err := p.load(o.source)
+	if err != nil {
+		return err
+	}
+	if o.out != "" && len(sales) > 1 {
+		return &usageError{"salectl export", fmt.Sprintf("--out names the file of one sale, and -f names %d", len(sales))}
+	}
+	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+		return withStore(sale, func(store *backends.Store) error {
+			uid, shards, err := foldAll(ctx, store.Logs, sale.Name)
+			if err != nil {
+				return err
+			}
+			write := func(w io.Writer) error { return ledger.Export(ctx, store.Logs, sale.Name, uid, shards, w) }
+			if o.out == "-" {
+				return write(p.out)
+			}
+			path := o.out
+			if path == "" {
+				path = planner.DefaultExport(sale.Name, uid)
+			}
+			if err := saveFile(path, 0o644, false, write); err != nil {
+				return fmt.Errorf("exporting %s: %w", sale.Name, err)
+			}
+			p.exported(path, ledger.Header(sale.Name, uid, shards).Counts)
+			return nil
+		})
+	})
+}
+
+// foldAll reads every shard of a sale's present run.
+func foldAll(ctx context.Context, logs ledger.Logs, name string) (uid string, shards []*ledger.State, err error) {
+	log := spec.SaleLog(name)
+	sale := ledger.NewSale(log)
+	if _, err := ledger.Load(ctx, logs, log, sale); err != nil {
+		return "", nil, err
+	}
+	switch {
+	case sale.UID() == "":
+		return "", nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
+	case sale.Destroyed():
+		return "", nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
+	}
+	for i := range sale.Shards() {
+		log := spec.ShardLog(sale.UID(), i, sale.Shards())
+		shard := ledger.NewState(log)
+		if _, err := ledger.Load(ctx, logs, log, shard); err != nil {
+			return "", nil, err
+		}
+		shards = append(shards, shard)
+	}
+	return sale.UID(), shards, nil
+}
+
+// exported is what export says; where the file itself is the answer, nothing.
+func (p *program) exported(path string, c ledger.ExportCounts) {
+	fmt.Fprintf(p.out, "Exported %s and %s to %s\n", count(c.Claims, "claim"), count(c.Slots, "slot"), path)
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+	urfave "github.com/urfave/cli/v2"
+)
+
+// Values are taken as text and read here: package flag would take 010 for
+// eight, and reports one fault at a time in words of its own.
+
+// flags reads the flags of one command line and collects what is wrong.
+type flags struct {
+	c    *urfave.Context
+	errs *multierror.Error
+}
+
+func (f *flags) refuse(format string, args ...any) {
+	f.errs = multierror.Append(f.errs, misused(f.c, format, args...))
+}
+
+// done returns all that is wrong with the command line, with more than n
+// arguments counted in.
+func (f *flags) done(n int) error {
+	if err := atMost(f.c, n); err != nil {
+		f.errs = multierror.Append(f.errs, err)
+	}
+	return f.errs.ErrorOrNil()
+}
+
+func (f *flags) on(name string) bool { return f.c.Bool(name) }
+
+// text returns a flag's value; given with nothing in it, it is refused.
+func (f *flags) text(name string) string {
+	value := f.c.String(name)
+	if value == "" && f.c.IsSet(name) {
+		f.refuse("%s is empty", dashed(name))
+	}
+	return value
+}
+
+// need is text that must be there.
+func (f *flags) need(name string) string {
+	if !f.c.IsSet(name) {
+		f.refuse("%s is missing", dashed(name))
+		return ""
+	}
+	return f.text(name)
+}
+
+// number returns a whole number in plain digits, or ifAbsent.
+func (f *flags) number(name string, least, most, ifAbsent int64) int64 {
+	if !f.c.IsSet(name) {
+		return ifAbsent
+	}
+	text := f.c.String(name)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most || text != strconv.FormatInt(n, 10) {
+		f.refuse("%s must be a whole number from %d to %d, not %q", dashed(name), least, most, text)
+		return ifAbsent
+	}
+	return n
+}
+
+// duration returns a positive duration, or ifAbsent.
+func (f *flags) duration(name string, ifAbsent time.Duration) time.Duration {
+	if !f.c.IsSet(name) {
+		return ifAbsent
+	}
+	d, err := time.ParseDuration(f.c.String(name))
+	if err != nil || d <= 0 {
+		f.refuse("%s must be a duration above zero like 10s or 2m, not %q", dashed(name), f.c.String(name))
+		return ifAbsent
+	}
+	return d
+}
+
+// oneOf returns a word out of a few, or the first of them.
+func (f *flags) oneOf(name string, words ...string) string {
+	if !f.c.IsSet(name) {
+		return words[0]
+	}
+	for _, w := range words {
+		if f.c.String(name) == w {
+			return w
+		}
+	}
+	f.refuse("%s must be one of %s, not %q", dashed(name), strings.Join(words, ", "), f.c.String(name))
+	return words[0]
+}
+
+// files returns what -f names, by default the working directory.
+func (f *flags) files() []string {
+	files := f.c.StringSlice("f")
+	if len(files) == 0 {
+		return []string{"."}
+	}
+	for _, file := range files {
+		if file == "" {
+			f.refuse("-f is empty")
+		}
+	}
+	return files
+}
+
+// The flags that several commands have.
+
+func fileFlag() urfave.Flag {
+	return &urfave.StringSliceFlag{
+		Name: "f", KeepSpace: true,
+		Usage: "read sales from `PATH`: a file, a folder, or - for standard input; may be repeated (default: the working directory)",
+	}
+}
+
+func jsonFlag() urfave.Flag {
+	return &urfave.BoolFlag{Name: "json", Usage: "answer in JSON: one object a sale, one a line"}
+}
+
+func yesFlag() urfave.Flag {
+	return &urfave.BoolFlag{Name: "yes", Usage: "do it without asking"}
+}
+
+func valueFlag(name, usage string) urfave.Flag {
+	return &urfave.StringFlag{Name: name, Usage: usage}
+}
+
+func onFlag(name, usage string) urfave.Flag {
+	return &urfave.BoolFlag{Name: name, Usage: usage}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+)
+
+// overview is the help of the whole program.
+func overview(app *urfave.App) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s - %s\n\n", app.Name, app.Usage)
+	fmt.Fprintf(&b, "Usage:\n  %s COMMAND [flags]\n", app.Name)
+	category := ""
+	for _, c := range app.Commands {
+		if c.Category != category {
+			category = c.Category
+			fmt.Fprintf(&b, "\n%s:\n", category)
+		}
+		fmt.Fprintf(&b, "  %-11s %s\n", c.Name, c.Usage)
+	}
+	fmt.Fprintf(&b, "\n%s\n", app.Description)
+	return b.String()
+}
+
+// manual is the help of one command.
+func manual(c *urfave.Command, app string) string {
+	var b strings.Builder
+	usage := app + " " + c.Name
+	if c.ArgsUsage != "" {
+		usage += " " + c.ArgsUsage
+	}
+	fmt.Fprintf(&b, "%s %s - %s\n\nUsage:\n  %s [flags]\n", app, c.Name, c.Usage, usage)
+	if c.Description != "" {
+		fmt.Fprintf(&b, "\n%s\n", c.Description)
+	}
+	fmt.Fprintf(&b, "\nFlags:\n")
+	var left, right []string
+	widest := 0
+	for _, f := range c.Flags {
+		doc, ok := f.(urfave.DocGenerationFlag)
+		if !ok {
+			continue
+		}
+		name, text := flagLine(doc)
+		left, right = append(left, name), append(right, text)
+		widest = max(widest, len(name))
+	}
+	for i := range left {
+		fmt.Fprintf(&b, "  %-*s  %s\n", widest, left[i], fold(right[i], 78-widest, widest+4))
+	}
+	return b.String()
+}
+
+// flagLine splits a flag into what one types and what it does. The word in
+// backquotes in its usage is the name of its value.
+func flagLine(f urfave.DocGenerationFlag) (name, text string) {
+	var names []string
+	for _, n := range f.Names() {
+		names = append(names, dashed(n))
+	}
+	name, text = strings.Join(names, ", "), f.GetUsage()
+	if f.TakesValue() {
+		before, rest, _ := strings.Cut(text, "`")
+		value, after, _ := strings.Cut(rest, "`")
+		name += " " + value
+		text = before + value + after
+	}
+	return name, text
+}
+
+// fold breaks text into lines of at most width, all but the first indented.
+func fold(text string, width, indent int) string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	lines = append(lines, line)
+	return strings.Join(lines, "\n"+strings.Repeat(" ", indent))
+}

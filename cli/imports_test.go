@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "salectl"
+
+// layers are the house's floors, from the ground up: a package may import what
+// lies below it, and on its own floor only what is listed.
+var layers = []struct {
+	under  string
+	floor  int
+	beside []string // packages of the same floor that it may import
+}{
+	{"spec", 0, nil},
+	{"backends/clock", 1, nil},
+	{"backends/ledger", 2, []string{"backends/ledger/ledgerpb"}},
+	{"backends/ledger/ledgerpb", 2, nil},
+	{"backends/quorum", 2, nil},
+	{"backends/embedded", 3, nil},
+	{"backends/backendtest", 3, nil},
+	{"backends", 4, nil},
+	{"planner", 5, nil},
+	{"executor", 5, nil},
+	{"executor/httpd", 6, nil},
+	{"executor/rehearse", 6, nil},
+	{"cli", 7, nil},
+	{"", 8, nil}, // main
+}
+
+// choosers are the packages that planner and executor must not know: which
+// driver a sale has is none of their business.
+var choosers = []string{"backends", "backends/embedded"}
+
+// vendors are imported by their driver alone.
+var vendors = map[string]string{
+	"zombiezen.com/go/sqlite":    "backends/embedded",
+	"modernc.org":                "backends/embedded",
+	"github.com/urfave/cli":      "cli",
+	"github.com/schollz":         "cli",
+	"gopkg.in/yaml.v3":           "spec",
+	"github.com/invopop":         "spec",
+	"github.com/HdrHistogram":    "executor/rehearse",
+	"github.com/prometheus":      "executor executor/httpd cli",
+	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb planner",
+}
+
+// Imports point one way: spec <- backends <- planner, executor <- cli <- main.
+func TestImportsPointOneWay(t *testing.T) {
+	for _, pkg := range packages(t) {
+		name := inside(pkg.ImportPath)
+		floor, beside, ok := floorOf(name)
+		if !ok {
+			t.Errorf("package %s has no place in the house: give it one in layers", pkg.ImportPath)
+			continue
+		}
+		for _, imported := range pkg.Imports {
+			if !ours(imported) {
+				vendor(t, name, imported)
+				continue
+			}
+			below := inside(imported)
+			belowFloor, _, _ := floorOf(below)
+			if belowFloor > floor || belowFloor == floor && !slices.Contains(beside, below) {
+				t.Errorf("%s imports %s, which does not lie below it", pkg.ImportPath, imported)
+			}
+			if (floor == 5 || floor == 6) && slices.Contains(choosers, below) {
+				t.Errorf("%s imports the driver %s: it is to work with any", pkg.ImportPath, imported)
+			}
+		}
+	}
+}
+
+// Planner and executor never import each other, not even through others.
+func TestPlannerAndExecutorAreStrangers(t *testing.T) {
+	for _, pkg := range packages(t) {
+		name := inside(pkg.ImportPath)
+		for _, dep := range pkg.Deps {
+			switch {
+			case under(name, "planner") && under(inside(dep), "executor") && ours(dep),
+				under(name, "executor") && under(inside(dep), "planner") && ours(dep):
+				t.Errorf("%s depends on %s", pkg.ImportPath, dep)
+			}
+		}
+	}
+}
+
+func vendor(t *testing.T, name, imported string) {
+	t.Helper()
+	for prefix, who := range vendors {
+		if under(imported, prefix) && !slices.Contains(strings.Fields(who), name) {
+			t.Errorf("%s imports %s, which only %s may", name, imported, who)
+		}
+	}
+}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	// Without -test: tests may look into other floors.
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"/...").Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for list := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var pkg goPackage
+		if err := list.Decode(&pkg); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, pkg)
+	}
+}
+
+func ours(importPath string) bool { return under(importPath, module) }
+
+// inside is a package's path within the module, "" for main.
+func inside(importPath string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/")
+}
+
+func under(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+func floorOf(name string) (floor int, beside []string, ok bool) {
+	for _, l := range layers {
+		if l.under == name {
+			return l.floor, l.beside, true
+		}
+	}
+	return 0, nil, false
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	urfave "github.com/urfave/cli/v2"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// phaseOptions is the command line of pause, resume and close.
+type phaseOptions struct {
+	source
+	phase pb.Phase
+}
+
+func (p *program) pauseCommand() *urfave.Command {
+	return p.phaseCommand("pause", pb.Phase_PAUSED, "stop taking claims until resume",
+		"When it has returned no claim is accepted; users who ask are told to come back.")
+}
+
+func (p *program) resumeCommand() *urfave.Command {
+	return p.phaseCommand("resume", pb.Phase_OPEN, "take claims again after pause", "")
+}
+
+func (p *program) closeCommand() *urfave.Command {
+	return p.phaseCommand("close", pb.Phase_CLOSED, "stop taking claims for good",
+		"When it has returned no claim is accepted, ever. A closed sale can be read, exported and\n"+
+			"destroyed, but not opened again.")
+}
+
+func (p *program) phaseCommand(name string, phase pb.Phase, usage, description string) *urfave.Command {
+	return &urfave.Command{
+		Name: name, Category: groupSale, Usage: usage, Description: description,
+		Flags: []urfave.Flag{fileFlag(), jsonFlag()},
+		Action: func(c *urfave.Context) error {
+			f := &flags{c: c}
+			o := phaseOptions{source: parseSource(f), phase: phase}
+			if err := f.done(0); err != nil {
+				return err
+			}
+			return p.setPhase(c.Context, o)
+		},
+	}
+}
+
+func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
+	sales, err := p.load(o.source)
+	if err != nil {
+		return err
+	}
+	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+		return p.withActual(ctx, sale, func(cfg planner.Config, actual *planner.Actual) error {
+			plan, err := planner.MakePhase(actual, o.phase)
+			if err != nil {
+				return err
+			}
+			return p.carryOut(ctx, cfg, sale, plan, p.phaseView(o))
+		})
+	})
+}
+
+func (p *program) phaseView(o phaseOptions) applyView {
+	if o.json {
+		return (*applyJSON)(p)
+	}
+	return &phaseHuman{p, o.phase}
+}
+
+// phaseHuman says less than apply: there is one change, and it is the command's
+// name.
+type phaseHuman struct {
+	*program
+	phase pb.Phase
+}
+
+var _ applyView = (*phaseHuman)(nil)
+
+func (v *phaseHuman) Unchanged(plan *planner.Plan) { fmt.Fprintln(v.out, nothingToDo(plan)) }
+
+func (v *phaseHuman) Applied(sale spec.Sale, _ *planner.Plan, r *planner.Result) {
+	words := map[pb.Phase]string{
+		pb.Phase_OPEN: "open again", pb.Phase_PAUSED: "paused", pb.Phase_CLOSED: "closed for good",
+	}
+	fmt.Fprintf(v.out, "%s is %s, as generation %d.\n", sale.Name, words[v.phase], r.Generation)
+	v.warn(r.Warnings)
+}

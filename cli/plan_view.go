@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// planView is all that is said about plans, by plan and by the commands that
+// carry one out.
+type planView interface {
+	Plan(spec.Sale, *planner.Plan)
+	Saved(path string)
+}
+
+var (
+	_ planView = (*planHuman)(nil)
+	_ planView = (*planJSON)(nil)
+)
+
+func (p *program) planView(asJSON bool) planView {
+	if asJSON {
+		return (*planJSON)(p)
+	}
+	return (*planHuman)(p)
+}
+
+type planHuman program
+
+func (v *planHuman) Plan(sale spec.Sale, plan *planner.Plan) {
+	p := (*program)(v)
+	c := p.colours(v.out)
+	p.gap()
+	if plan.Empty() {
+		fmt.Fprintln(v.out, nothingToDo(plan))
+		return
+	}
+	fmt.Fprintf(v.out, "%s%s\n\n", c.bold(plan.Sale), c.dim(whereAndWhen(sale, plan)))
+	widest := 0
+	for _, a := range plan.Actions {
+		widest = max(widest, len(a.Address))
+	}
+	for i, a := range plan.Actions {
+		if i > 0 && a.Reason == plan.Actions[i-1].Reason {
+			a.Reason = "" // once is enough
+		}
+		writeAction(v.out, c, a, widest)
+	}
+	fmt.Fprintf(v.out, "\n%s %d to create, %d to update, %d to delete.\n",
+		c.bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
+}
+
+// nothingToDo says why a plan is empty.
+func nothingToDo(plan *planner.Plan) string {
+	switch plan.Kind {
+	case planner.KindDestroy:
+		return fmt.Sprintf("No changes. There is nothing of %s to destroy.", plan.Sale)
+	case planner.KindPhase:
+		return fmt.Sprintf("No changes. %s is %s already.", plan.Sale, plan.Phase)
+	}
+	return fmt.Sprintf("No changes. %s is as its file declares it: generation %d, %s.", plan.Sale, plan.Generation, plan.Phase)
+}
+
+// whereAndWhen follows the name of the sale above its plan.
+func whereAndWhen(sale spec.Sale, plan *planner.Plan) string {
+	words := []string{" (" + sale.File + ")"}
+	switch {
+	case plan.Kind == planner.KindDestroy && plan.Phase != "":
+		words = append(words, "now "+plan.Phase)
+	case plan.Phase != "":
+		words = append(words, fmt.Sprintf("now %s, to generation %d", plan.Phase, plan.Generation))
+	}
+	return strings.Join(words, " ")
+}
+
+// inline is how many attributes of an action fit behind its address.
+const inline = 3
+
+// writeAction writes one action: what it sets behind its address, or below it
+// if that is much.
+func writeAction(w io.Writer, c palette, a planner.Action, widest int) {
+	mark := map[string]string{
+		planner.Create: c.green("+"), planner.Update: c.yellow("~"), planner.Delete: c.red("-"),
+	}[a.Action]
+	fields := a.Fields()
+	reason := ""
+	if a.Reason != "" {
+		reason = "  " + c.dim("# "+a.Reason)
+	}
+	if a.Action == planner.Delete {
+		fields = nil // what goes away is named by its address
+	}
+	if len(fields) > inline {
+		fmt.Fprintf(w, "  %s %s%s\n", mark, a.Address, reason)
+		name := 0
+		for _, f := range fields {
+			name = max(name, len(f.Name))
+		}
+		for _, f := range fields {
+			fmt.Fprintf(w, "      %-*s  %s\n", name, f.Name, change(f))
+		}
+		return
+	}
+	var words []string
+	for _, f := range fields {
+		words = append(words, f.Name+" "+change(f))
+	}
+	line := fmt.Sprintf("%-*s  %s", widest, a.Address, strings.Join(words, "  "))
+	fmt.Fprintf(w, "  %s %s%s\n", mark, strings.TrimRight(line, " "), reason)
+}
+
+// change writes what becomes of one attribute.
+func change(f planner.Field) string {
+	switch {
+	case f.Before == "":
+		return f.After
+	case f.After == "":
+		return f.Before + " -> none"
+	}
+	return f.Before + " -> " + f.After
+}
+
+func (v *planHuman) Saved(path string) {
+	fmt.Fprintf(v.out, "\nSaved in %s. To carry it out:\n  salectl apply --plan %s\n", path, quoted(path))
+}
+
+type planJSON program
+
+func (v *planJSON) Plan(_ spec.Sale, plan *planner.Plan) { (*program)(v).emit(plan) }
+
+// Saved is silent: whoever gave --out knows.
+func (v *planJSON) Saved(string) {}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends"
+	"salectl/backends/ledger"
+	"salectl/executor/rehearse"
+	"salectl/spec"
+)
+
+type rehearseOptions struct {
+	source
+	users       int // 0: as many as suit the stock
+	concurrency int
+	seed        uint64
+}
+
+func (p *program) rehearseCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "rehearse", Category: groupLook, Usage: "run a throwaway copy of a sale against a crowd",
+		Description: "Makes a copy under another name on the same backend, open at once, and serves it here.\n" +
+			"A burst of buyers wants it, some of them twice, some too much. Then the ledger is\n" +
+			"audited and the copy removed. Exits with 3 if the audit or a buyer finds anything.",
+		Flags: []urfave.Flag{
+			fileFlag(),
+			valueFlag("users", "send `N` buyers (default: 20 a unit, at least 1,000, at most 100,000)"),
+			valueFlag("concurrency", fmt.Sprintf("let `N` of them in at once (default: %d)", rehearse.DefaultConcurrency)),
+			valueFlag("seed", "draw the crowd from `N` (default: another one each time)"),
+			jsonFlag(),
+		},
+		Action: func(c *urfave.Context) error {
+			o, err := parseRehearse(c)
+			if err != nil {
+				return err
+			}
+			return p.rehearse(c.Context, o)
+		},
+	}
+}
+
+func parseRehearse(c *urfave.Context) (rehearseOptions, error) {
+	const most = 1 << 53 // what every reader of JSON can tell exactly
+	f := &flags{c: c}
+	o := rehearseOptions{
+		source:      parseSource(f),
+		users:       int(f.number("users", 1, 1_000_000, 0)),
+		concurrency: int(f.number("concurrency", 1, 10_000, rehearse.DefaultConcurrency)),
+		seed:        uint64(f.number("seed", 0, most, rand.Int64N(1_000_000))),
+	}
+	return o, f.done(0)
+}
+
+func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
+	var view rehearseView = (*rehearseHuman)(p)
+	if o.json {
+		view = (*rehearseJSON)(p)
+	}
+	sales, err := p.load(o.source)
+	if err != nil {
+		return err
+	}
+	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+		return withStore(sale, func(store *backends.Store) error {
+			report, audit, err := p.stage(ctx, o, sale, store)
+			if err != nil {
+				return err
+			}
+			view.Rehearsed(report, audit)
+			if report.Verdict() != nil || !audit.OK {
+				return shown{errRehearsal}
+			}
+			return nil
+		})
+	})
+}
+
+// stage rehearses one sale and leaves nothing behind, however it ends.
+func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, store *backends.Store) (
+	report *rehearse.Report, audit *ledger.Audit, err error,
+) {
+	c := &copied{program: p, store: store, list: rehearsalsOf(store.Logs, sale.Name)}
+	c.sale = sale
+	c.sale.Name, c.sale.Run = c.list.name(), spec.DefaultRun
+	c.sale.OpensAt, c.sale.ClosesAt = time.Time{}, time.Time{}
+
+	defer func() {
+		// A signal ends the rehearsal, not the cleaning up; a second one does.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
+		defer cancel()
+		err = errors.Join(err, c.remove(ctx))
+	}()
+	if err := c.create(ctx); err != nil {
+		return nil, nil, err
+	}
+	users := o.users
+	if users == 0 {
+		users = rehearse.DefaultUsers(sale.Stock)
+	}
+	concurrency := min(o.concurrency, users)
+	p.say("Rehearsing %s: %s, %s at once, seed %d.\n", sale.Name, count(users, "buyer"), grouped(concurrency), o.seed)
+	err = c.serve(ctx, func(url string) error {
+		report, err = rehearse.Drive(ctx, rehearse.Config{
+			URL: url, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
+			PerUserLimit: sale.PerUserLimit, Stock: sale.Stock, Progress: p.bar(),
+		})
+		if err != nil {
+			if isTerminal(p.err) {
+				p.say("") // below the bar
+			}
+			return err
+		}
+		// Beside the server, as an auditor would.
+		audit, err = ledger.NewAudit(ctx, store.Logs, c.sale.Name)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	report.Sale, report.Backend = sale.Name, store.Name
+	return report, audit, nil
+}
+
+// bar returns what draws progress on a terminal, and nothing elsewhere.
+func (p *program) bar() func(done, total int) {
+	if !isTerminal(p.err) {
+		return nil
+	}
+	var bar *progressbar.ProgressBar
+	return func(done, total int) {
+		if bar == nil {
+			bar = progressbar.NewOptions(total,
+				progressbar.OptionSetWriter(p.err), progressbar.OptionSetDescription("buyers"),
+				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("requests"),
+				progressbar.OptionSetWidth(min(40, width(p.err)/3)), progressbar.OptionClearOnFinish(),
+				progressbar.OptionThrottle(50*time.Millisecond),
+			)
+		}
+		_ = bar.Set(done) // a bar that cannot be drawn is no reason to stop
+	}
+}
+
+// rehearseView is all that rehearse says.
+type rehearseView interface {
+	Rehearsed(*rehearse.Report, *ledger.Audit)
+}
+
+var (
+	_ rehearseView = (*rehearseHuman)(nil)
+	_ rehearseView = (*rehearseJSON)(nil)
+)
+
+type rehearseHuman program
+
+func (v *rehearseHuman) Rehearsed(r *rehearse.Report, a *ledger.Audit) {
+	p := (*program)(v)
+	p.gap()
+	r.Audit = auditLine{a, p.colours(v.out)}
+	_ = r.WriteText(v.out) // answer remembers what goes wrong
+}
+
+// auditLine is an audit in the text of a report.
+type auditLine struct {
+	*ledger.Audit
+	palette
+}
+
+func (l auditLine) String() string {
+	if l.OK {
+		return l.green("ok") + ": " + accounted(l.Audit)
+	}
+	s := l.red(count(len(l.Problems), "problem"))
+	for _, problem := range l.Problems {
+		s += "\n    - " + problem
+	}
+	return s
+}
+
+type rehearseJSON program
+
+func (v *rehearseJSON) Rehearsed(r *rehearse.Report, a *ledger.Audit) {
+	r.Audit = a
+	(*program)(v).emit(r)
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"salectl/planner"
+)
+
+// capture is a program whose streams are buffers.
+type capture struct {
+	*program
+	out, err bytes.Buffer
+}
+
+func newCapture() *capture {
+	c := new(capture)
+	c.program = &program{in: strings.NewReader(""), out: &answer{w: &c.out}, err: &c.err, env: noVariables}
+	return c
+}
+
+func noVariables(string) (string, bool) { return "", false }
+
+// applySale writes a sale to a new folder and applies it.
+func applySale(t *testing.T, name string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "sale.yaml")
+	text := "apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: " + name + "}\n" +
+		"spec: {stock: 10, lockCount: 2, embedded: {}}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := newCapture()
+	if code := c.run([]string{"salectl", "apply", "-f", path, "--yes"}, nil); code != 0 {
+		t.Fatalf("apply: exit code %d\n%s", code, &c.err)
+	}
+	return path
+}
+
+// The first signal ends serve in good order, with 0.
+func TestServeEndsAtASignal(t *testing.T) {
+	path := applySale(t, "tickets")
+	c := newCapture()
+	signals := make(chan os.Signal, 2)
+	signals <- syscall.SIGTERM
+	args := []string{"salectl", "serve", "-f", path, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
+	if code := c.run(args, signals); code != 0 {
+		t.Errorf("exit code %d, want 0\n%s", code, &c.err)
+	}
+	if c.out.Len() > 0 {
+		t.Errorf("serve wrote to standard output: %s", &c.out)
+	}
+}
+
+// A command that a signal has cut short exits with 130, whatever it says.
+func TestASignalInterrupts(t *testing.T) {
+	path := applySale(t, "tickets")
+	c := newCapture()
+	signals := make(chan os.Signal, 2)
+	signals <- os.Interrupt
+	code := c.run([]string{"salectl", "status", "-f", path, "--wait-for", "closed", "--timeout", "10m"}, signals)
+	if code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	if got := c.err.String(); got != "Interrupted.\n" {
+		t.Errorf("it says %q", got)
+	}
+}
+
+// Whoever does not want to wait for the good order sends a second signal.
+func TestASecondSignalEndsAtOnce(t *testing.T) {
+	reader, writer, err := os.Pipe() // from which nothing ever comes
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	c := newCapture()
+	c.in = reader
+	signals := make(chan os.Signal, 2)
+	signals <- os.Interrupt
+	signals <- os.Interrupt
+	if code := c.run([]string{"salectl", "validate", "-f", "-"}, signals); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	writer.Close()
+}
+
+// What was written down about a failure must not be told twice.
+func TestReportTellsOnce(t *testing.T) {
+	c := newCapture()
+	err := c.eachSale(t.Context(), source{}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := c.failed("tickets", false, errors.New("a wire was cut"))
+	c.report(first)
+	if got := c.err.String(); got != "Error: tickets: a wire was cut\n" {
+		t.Errorf("it says %q", got)
+	}
+}
+
+// Of an interruption there is nothing to say, unless it left something behind.
+func TestReportOfAnInterruption(t *testing.T) {
+	cut := fmt.Errorf("reading shard 3: %w", context.Canceled)
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"cancelled":        {cut, ""},
+		"with its cause":   {errors.Join(cut, errInterrupted), ""},
+		"partly applied":   {fmt.Errorf("%w: %w", planner.ErrPartly, cut), "Error: partly applied, run it again: reading shard 3: context canceled\n"},
+		"with a rest left": {errors.Join(errInterrupted, errors.New("the copy was not removed")), "Error: interrupted\nthe copy was not removed\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCapture()
+			c.report(test.err)
+			if got := c.err.String(); got != test.want {
+				t.Errorf("it says %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"salectl/spec"
+)
+
+// source is which sales a command is about, and how it answers.
+type source struct {
+	files []string // as -f names them
+	json  bool
+}
+
+func parseSource(f *flags) source { return source{files: f.files(), json: f.on("json")} }
+
+// load reads the sales. One that is wrong stops all: whoever applies a folder
+// means the whole folder, and the wrong one may be a copy that was not renamed.
+func (p *program) load(from source) ([]spec.Sale, error) {
+	sales, err := spec.Load(from.files, p.in)
+	if err == nil {
+		return sales, nil
+	}
+	problems := spec.Problems(err)
+	if from.json {
+		p.emit(problemsJSON(problems))
+	}
+	p.report(err)
+	p.say("\n%s in the sale files.", count(len(problems), "problem"))
+	return nil, shown{err}
+}
+
+// eachSale does one thing for every sale, in order. What fails for one is
+// told at once and does not stop the others. With JSON, every sale has its
+// line: do prints it, or it names the error.
+func (p *program) eachSale(ctx context.Context, from source, sales []spec.Sale, do func(spec.Sale) error) error {
+	var failures *multierror.Error
+	for _, sale := range sales {
+		if ctx.Err() != nil {
+			return multierror.Append(failures, ctx.Err())
+		}
+		err := do(sale)
+		if err == nil {
+			continue
+		}
+		failures = multierror.Append(failures, p.failed(sale.Name, from.json, err))
+	}
+	return failures.ErrorOrNil()
+}
+
+// failed tells that something failed for one sale.
+func (p *program) failed(sale string, asJSON bool, err error) error {
+	if errors.As(err, new(shown)) {
+		return err
+	}
+	if asJSON {
+		what, remedy := explain(err)
+		p.emit(failureLine{formatVersion, sale, what, remedy, ExitCode(err)})
+	}
+	if !strings.Contains(err.Error(), sale) {
+		err = fmt.Errorf("%s: %w", sale, err)
+	}
+	p.report(err)
+	return shown{err}
+}
+
+// failureLine stands in the place of a sale's answer where there is none.
+type failureLine struct {
+	FormatVersion int    `json:"formatVersion"`
+	Sale          string `json:"sale"`
+	Error         string `json:"error"`
+	Remedy        string `json:"remedy,omitempty"`
+	ExitCode      int    `json:"exitCode"`
+}
+
+// problemList is what is wrong with the files, as JSON.
+type problemList struct {
+	FormatVersion int           `json:"formatVersion"`
+	Problems      []problemLine `json:"problems"`
+}
+
+type problemLine struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+func problemsJSON(problems []*spec.Problem) problemList {
+	list := problemList{FormatVersion: formatVersion, Problems: []problemLine{}}
+	for _, p := range problems {
+		list.Problems = append(list.Problems, problemLine{p.File, p.Line, p.Column, p.Message, p.Remedy})
+	}
+	return list
+}

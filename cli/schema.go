@@ -1,0 +1,34 @@
+package cli
+
+import (
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/spec"
+)
+
+func (p *program) schemaCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "schema", Category: groupProgram, Usage: "print the JSON Schema of a sale file",
+		Description: "An editor with a YAML server checks and completes sale files with it:\n" +
+			"  salectl schema > sale.schema.json\n" +
+			"and as the first line of a sale file:\n" +
+			"  # yaml-language-server: $schema=sale.schema.json",
+		Action: func(c *urfave.Context) error {
+			f := &flags{c: c}
+			if err := f.done(0); err != nil {
+				return err
+			}
+			return p.schema()
+		},
+	}
+}
+
+// schema has one form for people and programs.
+func (p *program) schema() error {
+	text, err := spec.Schema()
+	if err != nil {
+		return err
+	}
+	_, err = p.out.Write(text)
+	return err
+}

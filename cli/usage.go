@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+)
+
+// usageError is a command line that means nothing to us.
+type usageError struct {
+	command string // as typed, "salectl plan"
+	what    string // one clause, without a full stop
+}
+
+func (e *usageError) Error() string { return e.what }
+func (e *usageError) Unwrap() error { return errUsage }
+
+// hint is where to look next.
+func (e *usageError) hint() string {
+	return fmt.Sprintf("Run '%s --help' to see how it is used.", e.command)
+}
+
+func misused(c *urfave.Context, format string, args ...any) error {
+	return &usageError{command: c.Command.HelpName, what: fmt.Sprintf(format, args...)}
+}
+
+// What package flag says about a command line, which urfave passes on.
+var (
+	unknownFlag  = regexp.MustCompile(`^flag provided but not defined: -(.*)$`)
+	missingValue = regexp.MustCompile(`^flag needs an argument: -(.*)$`)
+	badBool      = regexp.MustCompile(`^invalid boolean value (".*") for -(.*): .*$`)
+	twoForms     = regexp.MustCompile(`^Cannot use two forms of the same flag: (\S+) (\S+)$`)
+)
+
+// flagFault says in our words what is wrong with the flags of a command.
+func flagFault(c *urfave.Context, err error, _ bool) error {
+	said := err.Error()
+	if m := unknownFlag.FindStringSubmatch(said); m != nil {
+		return unknown(c, m[1])
+	}
+	if m := missingValue.FindStringSubmatch(said); m != nil {
+		return misused(c, "%s needs a value", dashed(m[1]))
+	}
+	if m := badBool.FindStringSubmatch(said); m != nil {
+		return misused(c, "%s takes no value, not %s", dashed(m[2]), m[1])
+	}
+	if m := twoForms.FindStringSubmatch(said); m != nil {
+		return misused(c, "%s and %s are the same flag: use one of them", dashed(m[1]), dashed(m[2]))
+	}
+	return misused(c, "%s", said)
+}
+
+// unknown speaks about a flag that the command does not have.
+func unknown(c *urfave.Context, name string) error {
+	flag := dashed(name)
+	if c.Command.Name == c.App.Name {
+		for _, command := range c.App.Commands {
+			if hasFlag(command, name) {
+				return misused(c, "%s comes after the command, as in '%s %s %s'", flag, c.App.Name, command.Name, flag)
+			}
+		}
+	}
+	var names []string
+	for _, f := range c.Command.Flags {
+		names = append(names, f.Names()...)
+	}
+	if near := nearest(name, names); near != "" {
+		return misused(c, "there is no flag %s; did you mean %s?", flag, dashed(near))
+	}
+	return misused(c, "there is no flag %s", flag)
+}
+
+func hasFlag(command *urfave.Command, name string) bool {
+	for _, f := range command.Flags {
+		for _, n := range f.Names() {
+			if n == name && n != "help" && n != "h" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unknownCommand speaks about a word that should have been a command.
+func unknownCommand(c *urfave.Context, word string) error {
+	var names []string
+	for _, command := range c.App.Commands {
+		names = append(names, command.Name)
+	}
+	what := fmt.Sprintf("there is no command %q", word)
+	if near := nearest(word, names); near != "" {
+		what += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return &usageError{command: c.App.Name, what: what}
+}
+
+// atMost refuses more than n arguments. urfave ends its flags at the first
+// argument, so that a --yes behind one would silently not count.
+func atMost(c *urfave.Context, n int) error {
+	args := c.Args().Slice()
+	if len(args) <= n {
+		for _, arg := range args {
+			if strings.HasPrefix(arg, "-") {
+				return behind(c, arg, args[0])
+			}
+		}
+		return nil
+	}
+	for _, arg := range args[1:] {
+		if strings.HasPrefix(arg, "-") && len(arg) > 1 {
+			return behind(c, arg, args[0])
+		}
+	}
+	if extra := args[n]; hasFlag(c.Command, "f") {
+		return misused(c, "unexpected argument %q; sale files are named with -f: %s -f %s", extra, c.Command.HelpName, quoted(extra))
+	}
+	return misused(c, "unexpected argument %q", args[n])
+}
+
+func behind(c *urfave.Context, flag, arg string) error {
+	return misused(c, "%s stands behind the argument %q, where flags are not read: put all flags first", flag, arg)
+}
+
+// dashed writes a flag as people type it.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// quoted is a word as a shell takes it.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("-_./:@%+=,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r < 0x80
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// nearest is the word that was probably meant, or empty: at most two slips, and
+// fewer than half of the letters.
+func nearest(word string, words []string) string {
+	best, least := "", 3
+	for _, w := range words {
+		if d := distance(strings.ToLower(word), w); d < least && 2*d < max(len(w), len(word)) {
+			best, least = w, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, remove, replace or swap with the next.
+func distance(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := last[j]
+			if a[i] != b[j] {
+				replace++
+			}
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
