@@ -9,7 +9,6 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
-	"salectl/planner"
 	"salectl/spec"
 )
 
@@ -26,7 +25,7 @@ func (p *program) exportCommand() *urfave.Command {
 			"is selling, it has what each shard's log had when it was read.",
 		Flags: []urfave.Flag{
 			fileFlag(),
-			valueFlag("out", "write to `FILE`, or - for standard output; there must be one sale only (default: SALE-UID.ndjson)"),
+			valueFlag("out", "write to `FILE`, or - for standard output; there must be one sale only (default: SALE-UID.live.ndjson)"),
 		},
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
@@ -59,7 +58,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			}
 			path := o.out
 			if path == "" {
-				path = planner.DefaultExport(sale.Name, uid)
+				path = liveExport(sale.Name, uid)
 			}
 			if err := saveFile(path, 0o644, false, write); err != nil {
 				return fmt.Errorf("exporting %s: %w", sale.Name, err)
@@ -69,6 +68,9 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 		})
 	})
 }
+
+// liveExport is another file than destroy's, which would be in its way.
+func liveExport(sale, uid string) string { return fmt.Sprintf("%s-%s.live.ndjson", sale, uid) }
 
 // foldAll reads every shard of a sale's present run.
 func foldAll(ctx context.Context, logs ledger.Logs, name string) (uid string, shards []*ledger.State, err error) {

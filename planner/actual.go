@@ -229,3 +229,11 @@ func (a *Actual) Served() (address string, ok bool) {
 	l, ok := a.leaseOf(0)
 	return l.address, ok
 }
+
+// shardsSealed says whether every shard's log has ended, so that an export of
+// them may have been made already.
+func (a *Actual) shardsSealed() bool {
+	return !slices.ContainsFunc(a.Shards, func(s ShardActual) bool {
+		return s.Head == nil || s.Head.Phase != ledger.PhaseSealed
+	})
+}

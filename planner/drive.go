@@ -89,6 +89,10 @@ func parseHead(stored []byte) (*ledger.Head, error) {
 
 func (d *drive) finish(i int) {
 	d.ready[i] = true
+	if d.plan.Kind == KindDestroy {
+		d.doing(shardAddress(i), "close", "")
+		return
+	}
 	d.finished(shardAddress(i), "")
 }
 

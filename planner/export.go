@@ -20,9 +20,10 @@ import (
 func DefaultExport(sale, uid string) string { return fmt.Sprintf("%s-%s.ndjson", sale, uid) }
 
 // checkExportPath refuses, before anything is closed, a path at which a file
-// stands that is no export of this run. Whether it is the same export is known
+// stands that cannot be the export to come: any file while shards are unsealed,
+// then any that is no export of this run. Whether it is the same export is known
 // only when that is made.
-func checkExportPath(path, uid string) error {
+func checkExportPath(path, uid string, sealed bool) error {
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -39,7 +40,7 @@ func checkExportPath(path, uid string) error {
 	}
 	defer f.Close()
 	var header ledger.ExportHeader
-	if err := json.NewDecoder(f).Decode(&header); err != nil || header.UID != uid {
+	if err := json.NewDecoder(f).Decode(&header); err != nil || header.UID != uid || !sealed {
 		return inTheWay(path)
 	}
 	return nil
@@ -47,7 +48,7 @@ func checkExportPath(path, uid string) error {
 
 func inTheWay(path string) error {
 	return &Refusal{
-		Reason: fmt.Sprintf("%s is there already, and is not the export of this run of the sale", path),
+		Reason: fmt.Sprintf("%s is there already, and is not the export of the sale as it ends", path),
 		Remedy: "Move it away, or name another file with --export.",
 	}
 }

@@ -62,7 +62,11 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 		return &w.result, nil
 	}
 	if live := plan.Phase != ledger.PhaseSealed && plan.Phase != ledger.PhaseDestroyed; live && !rehearsal {
-		if err := checkExportPath(exportPath, plan.UID); err != nil {
+		actual, err := ReadActual(ctx, cfg, plan.Sale)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkExportPath(exportPath, plan.UID, actual.shardsSealed()); err != nil {
 			return nil, err
 		}
 	}
