@@ -6,8 +6,10 @@
 // here guards stock: the compare-and-set of package ledger does. A lease keeps
 // processes out of each other's way.
 //
-// After: the sharded lock on Redis and HBase (sources, A), the highly
-// available Redis lock (B), and Redis's own description of Redlock.
+// After 一种基于Redis和HBase的分锁方法 (a patent application of 2016: SETNX on N
+// Redis, won with more than half), 一种实现redis分布锁高可用的方法及其系统 (2021:
+// begin time, total time against the validity, what remains of it), and the
+// Redlock algorithm in the documentation of Redis.
 package quorum
 
 import (

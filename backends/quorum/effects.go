@@ -1,0 +1,50 @@
+package quorum
+
+import "time"
+
+// Effects is what an input asks its shell to do.
+type Effects struct {
+	Calls  []Call        // to be carried out now, each answered by one Reply
+	Events []Event       // in the order they happened
+	Wake   time.Duration // Tick when the monotonic clock has come this far; 0: no need
+}
+
+// EventKind says what an Event tells.
+type EventKind int
+
+// What happens to keys.
+const (
+	Won     EventKind = iota + 1 // Keys are held now
+	Refused                      // Keys were not had; Cause says why, Again whether more tries follow
+	Losing                       // Keys, all that were held, are lost, and none is wanted any more; Cause says why
+	Freed                        // after Release, a loss, or the last refusal: no node has anything of ours
+)
+
+func (k EventKind) String() string {
+	return [...]string{"none", "won", "refused", "losing", "freed"}[k]
+}
+
+// Event is news for whoever uses the lease.
+type Event struct {
+	Kind  EventKind
+	Keys  []string
+	Cause *Failure // of Refused and Losing
+	Again bool     // Refused: the machine tries again by itself
+}
+
+// Call is something to ask of one node: a ballot or a release.
+type Call struct {
+	Node    int // index into Config.Nodes
+	Seq     uint64
+	Vote    *Ballot // nil: a release
+	Release []Ask
+}
+
+// Reply answers the call of the same node and number. Every call gets one, and
+// gets it soon: a shell that gives up waiting says so with an error.
+type Reply struct {
+	Node  int
+	Seq   uint64
+	Count Count // of a ballot
+	Err   error // nobody knows what the node did, or will yet do
+}

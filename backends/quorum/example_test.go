@@ -1,0 +1,99 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+)
+
+// A lease is a context: what must not run without it, runs under it.
+func ExampleHold() {
+	ctx := context.Background()
+	nodes := asNodes(newLiveNodes("a:6379", "b:6379", "c:6379"))
+	lease, err := quorum.Hold(ctx, nodes, quorum.Config{Marker: "marker", Address: "10.0.0.7:8080"}, "nightly-report")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	work := func(ctx context.Context) { fmt.Println("working:", ctx.Err() == nil) }
+	work(lease.Context())
+	fmt.Println("released:", lease.Release(ctx) == nil)
+	fmt.Println(context.Cause(lease.Context()))
+	// Output:
+	// working: true
+	// released: true
+	// the lease was given back
+}
+
+// Who would rather do something else than wait asks once.
+func ExampleHold_once() {
+	ctx := context.Background()
+	nodes := asNodes(newLiveNodes("a:6379", "b:6379", "c:6379"))
+	first, err := quorum.Hold(ctx, nodes, quorum.Config{Marker: "marker", Address: "10.0.0.7:8080"}, "nightly-report")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer first.Release(ctx)
+	_, err = quorum.Hold(ctx, nodes, quorum.Config{Marker: "marker", Address: "10.0.0.8:8080", Once: true}, "nightly-report")
+	var why *quorum.Failure
+	if errors.Is(err, quorum.ErrRefused) && errors.As(err, &why) {
+		holder, _ := why.Holder()
+		note, _ := quorum.ParseNote(holder.Note)
+		fmt.Println("held by", note.Address)
+	}
+	// Output:
+	// held by 10.0.0.7:8080
+}
+
+// A program with an event loop of its own steps the machine itself.
+func ExampleMachine() {
+	nodes := asNodes(newLiveNodes("a:6379", "b:6379", "c:6379"))
+	m, err := quorum.NewMachine(quorum.Config{
+		Nodes: quorum.Names(nodes), Marker: "marker", TTL: quorum.DefaultTTL, Address: "10.0.0.7:8080",
+		Token: quorum.RandomToken, Jitter: rand.Float64,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	replies := make(chan quorum.Reply, len(nodes))
+	callers := quorum.NewCallers(nodes, quorum.CallTimeout(quorum.DefaultTTL), func(r quorum.Reply) { replies <- r })
+	defer callers.Close()
+	now, timer, over := clock.System(), time.NewTimer(time.Hour), false
+	var step func(quorum.Effects)
+	step = func(e quorum.Effects) {
+		callers.Do(e.Calls)
+		if e.Wake > 0 {
+			timer.Reset(e.Wake - now().Mono)
+		}
+		for _, ev := range e.Events {
+			fmt.Println(ev.Kind, ev.Keys)
+			switch {
+			case ev.Kind == quorum.Freed:
+				over = true
+			case ev.Kind == quorum.Won && !m.Holds("shard-1"):
+				step(m.Acquire(now(), "shard-1")) // shard 0 is ours: now the rest
+			case ev.Kind == quorum.Won:
+				step(m.Release(now()))
+			}
+		}
+	}
+	for step(m.Acquire(now(), "shard-0")); !over; {
+		select {
+		case r := <-replies:
+			step(m.Reply(now(), r))
+		case <-timer.C:
+			step(m.Tick(now()))
+		}
+	}
+	// Output:
+	// won [shard-0]
+	// won [shard-1]
+	// freed []
+}

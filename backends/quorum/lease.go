@@ -1,0 +1,299 @@
+package quorum
+
+import (
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// State is where a machine stands with its keys.
+//
+//	Released ──Acquire──▶ Acquiring ──majority──▶ Held ──out of time, or forgotten──▶ Lost
+//
+// Release leads from each of them to Released, Acquire from Lost to Acquiring.
+// A refused machine that is to try only once goes from Acquiring to Released.
+// More keys are acquired while others are held: the state stays Held.
+type State int
+
+// A machine begins as Released.
+const (
+	Released  State = iota // nothing is held and nothing wanted
+	Acquiring              // keys are wanted, none is held
+	Held                   // a majority of the nodes has promised the keys
+	Lost                   // the keys were held, and may be somebody else's now
+)
+
+func (s State) String() string {
+	return [...]string{"released", "acquiring", "held", "lost"}[s]
+}
+
+// Machine holds a growing set of keys by majority vote of some nodes. It does
+// no I/O and starts nothing: every input takes the time and returns Effects to
+// be carried out. It is not safe for concurrent use.
+//
+// The promise: while Valid says yes, a majority of the nodes has promised every
+// held key to this machine and to nobody else, as long as the clocks of nodes
+// and process differ in speed by less than one in a hundred and a node that
+// lost its memory abstains (Node). Validity counts from the instant a ballot
+// was handed out, before any node can have begun to count its ttl. (One thing
+// neither of the two clocks can see: a wall clock set back by as much as the
+// host was suspended, with no input between.)
+//
+// A node has at most one call of a machine under way. So what follows for a
+// node always follows what it was sent before, a release its ballot too, and a
+// node that hangs has nothing stale waiting for it.
+//
+// All keys are lost together. They have one token in common, except that a
+// refused try is repeated under a new one: the release of the refused try may
+// still be on its way, and would free what the same token has won since.
+type Machine struct {
+	cfg Config
+	tm  times
+
+	// aged is the time base of everything below: it adds up what passes between
+	// one input and the next, on the faster of the two clocks each time.
+	aged time.Duration
+	last clock.Now // of the input that brought aged up to date
+
+	state   State
+	parting bool     // all was given back, and Freed is still due
+	token   string   // for the keys of the next try; "": it needs a new one
+	wants   []string // keys asked for and not held
+	held    []*lease
+	wanted  []*lease      // those of the try under way: one each of wants, or none
+	since   time.Duration // when the oldest ballot was sent that a held key rests on
+
+	round    round
+	beats    uint64        // rounds begun, for the notes
+	refusals int           // tries refused in a row
+	stale    int           // rounds in a row that did not renew every held key
+	retryAt  time.Duration // when wants are tried again, if no try is under way
+	renewAt  time.Duration // when held keys are renewed
+
+	nodes []node
+	seq   uint64 // of the last call
+	out   Effects
+}
+
+// NewMachine returns a machine that holds nothing.
+func NewMachine(cfg Config) (*Machine, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	cfg.Nodes = slices.Clone(cfg.Nodes)
+	return &Machine{cfg: cfg, tm: timesOf(cfg.TTL), nodes: make([]node, len(cfg.Nodes))}, nil
+}
+
+// Acquire asks for keys, all or none of them. Keys that are held stay held
+// whatever comes of it. Keys that were asked for before and are not held yet
+// join the new ones: all or none of both.
+func (m *Machine) Acquire(now clock.Now, keys ...string) Effects {
+	m.observe(now)
+	fresh, missing := m.want(keys)
+	switch {
+	case fresh > 0:
+		if m.state == Released || m.state == Lost {
+			m.state, m.token, m.parting, m.refusals = Acquiring, "", false, 0
+		}
+		m.dropWanted()
+		m.try()
+	case m.state == Held && missing == 0:
+		m.emit(Event{Kind: Won, Keys: slices.Clone(keys)})
+	}
+	return m.effects()
+}
+
+// want adds to wants each key that is neither held nor wanted. It returns how
+// many those were, and how many of the keys are not held.
+func (m *Machine) want(keys []string) (fresh, missing int) {
+	const held, wanted = 1, 2
+	known := make(map[string]int, len(m.held)+len(m.wants)+len(keys))
+	for _, l := range m.held {
+		known[l.key] = held
+	}
+	for _, key := range m.wants {
+		known[key] = wanted
+	}
+	for _, key := range keys {
+		switch known[key] {
+		case held:
+			continue
+		case 0:
+			known[key] = wanted
+			m.wants = append(m.wants, key)
+			fresh++
+		}
+		missing++
+	}
+	return fresh, missing
+}
+
+// Reply takes the answer to a call. An answer that comes twice is ignored.
+func (m *Machine) Reply(now clock.Now, r Reply) Effects {
+	// Time first: a key whose time is up is lost, and a try that took too long
+	// is over, whatever the answer says.
+	m.observe(now)
+	n := &m.nodes[r.Node]
+	c := n.call
+	if c == nil || c.seq != r.Seq {
+		return m.effects()
+	}
+	n.call = nil
+	m.learn(n, c, r)
+	if c.frees > 0 {
+		m.freed(n, c)
+	} else {
+		m.count(r.Node, c, r.Count)
+		m.decide()
+	}
+	return m.effects()
+}
+
+// Tick lets time pass. It does no harm early or without need.
+func (m *Machine) Tick(now clock.Now) Effects {
+	m.observe(now)
+	return m.effects()
+}
+
+// Release gives everything back and wants nothing any more. From now on no key
+// is valid and none is asked for; Freed tells when the nodes know it too.
+func (m *Machine) Release(now clock.Now) Effects {
+	m.observe(now)
+	m.dropAll()
+	m.state, m.parting = Released, true
+	return m.effects()
+}
+
+// observe brings the time up to date and does what it alone decides.
+func (m *Machine) observe(now clock.Now) {
+	if m.last.Wall.IsZero() {
+		m.last = now // the first input: nothing has aged yet
+	}
+	m.aged += max(0, now.Since(m.last))
+	m.last = now
+	if m.state == Held && m.aged >= m.since+m.tm.usable {
+		m.lose(m.held[m.oldest()], "it could not be renewed in time")
+	}
+	if len(m.wanted) > 0 && m.aged >= m.round.sent+m.tm.try {
+		m.refuse(m.wanted[m.weakest()], "too few nodes answered in time")
+	}
+}
+
+// effects begins what is due, gives every free node its next call, and hands
+// over what the shell has to do.
+func (m *Machine) effects() Effects {
+	switch {
+	case len(m.wants) > 0 && len(m.wanted) == 0 && m.aged >= m.retryAt:
+		m.try()
+	case m.state == Held && m.aged >= m.renewAt:
+		m.begin()
+	}
+	for i := range m.nodes {
+		m.serve(i)
+	}
+	if m.parting && m.Settled() {
+		m.parting = false
+		m.emit(Event{Kind: Freed})
+	}
+	out := m.out
+	out.Wake = m.wake()
+	m.out = Effects{}
+	return out
+}
+
+// wake returns the monotonic instant at which something falls due by itself.
+func (m *Machine) wake() time.Duration {
+	at := time.Duration(-1)
+	due := func(t time.Duration) {
+		if at < 0 || t < at {
+			at = t
+		}
+	}
+	if m.state == Held {
+		due(m.since + m.tm.usable)
+		due(m.renewAt)
+	}
+	if len(m.wanted) > 0 {
+		due(m.round.sent + m.tm.try)
+	} else if len(m.wants) > 0 {
+		due(m.retryAt)
+	}
+	for i := range m.nodes {
+		if n := &m.nodes[i]; n.call == nil && len(n.owed) > 0 {
+			due(min(n.owedAt, n.owedUntil))
+		}
+	}
+	if at < 0 {
+		return 0
+	}
+	return m.last.Mono + max(at-m.aged, 1)
+}
+
+// win makes the wanted keys held: each has its majority.
+func (m *Machine) win() {
+	if m.state != Held {
+		m.since = m.round.sent
+	}
+	for _, l := range m.wanted {
+		l.held, l.won, l.since = true, m.round.id, m.round.sent
+	}
+	m.emit(Event{Kind: Won, Keys: m.wants})
+	m.held = append(m.held, m.wanted...)
+	m.state, m.wants, m.wanted, m.refusals = Held, nil, nil, 0
+}
+
+// refuse ends the try under way, because of the key of l, and takes back what
+// any node may have granted in it.
+func (m *Machine) refuse(l *lease, why string) {
+	e := Event{Kind: Refused, Keys: m.wants, Cause: m.failure(l, ErrRefused, why), Again: !m.cfg.Once}
+	m.emit(e)
+	m.dropWanted()
+	if e.Again {
+		m.retryAt = m.aged + m.pause(m.refusals)
+		m.refusals++
+		return
+	}
+	m.wants = nil
+	if m.state == Acquiring {
+		m.state, m.parting = Released, true
+	}
+}
+
+// lose ends everything, because of the key of l.
+func (m *Machine) lose(l *lease, why string) {
+	m.emit(Event{Kind: Losing, Keys: m.Keys(), Cause: m.failure(l, ErrLost, why)})
+	m.dropAll()
+	m.state, m.parting = Lost, true
+}
+
+// dropAll forgets all keys and owes their release to the nodes.
+func (m *Machine) dropAll() {
+	for _, l := range m.held {
+		m.drop(l)
+	}
+	m.held = nil
+	m.dropWanted()
+	m.wants = nil
+}
+
+// dropWanted ends a try without a word about it. Its token is spent.
+func (m *Machine) dropWanted() {
+	if len(m.wanted) == 0 {
+		return
+	}
+	for _, l := range m.wanted {
+		m.drop(l)
+	}
+	m.wanted, m.token = nil, ""
+}
+
+// pause is how long to wait after a round that failed, and some before it. It
+// grows, so that nodes which are gone cost little, but stays well below a ttl,
+// so that a key that falls free is soon taken.
+func (m *Machine) pause(before int) time.Duration {
+	base := m.cfg.TTL / 64 << min(before, 3)
+	return base/2 + time.Duration(m.cfg.Jitter()*float64(base))
+}
+
+func (m *Machine) emit(e Event) { m.out.Events = append(m.out.Events, e) }

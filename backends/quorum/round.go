@@ -1,0 +1,293 @@
+package quorum
+
+import (
+	"fmt"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// round is one ballot for all nodes. It begins when the one before is over or
+// out of time; a node that is still busy then gets its ballot when it is free.
+type round struct {
+	id   uint64
+	sent time.Duration // when the first ballot was handed out
+}
+
+// lease is one key as the machine knows it.
+type lease struct {
+	key, token string
+	held       bool
+	won        uint64        // the last round that a majority granted it in
+	since      time.Duration // when that round was sent
+	yes        int           // votes in the round under way
+	at         []standing    // an element for each node
+}
+
+// standing is what one node makes of one key.
+type standing struct {
+	answer Answer
+	// stray says that a call which may take the key had no answer. It may yet
+	// reach the node, behind anything that is sent since.
+	stray  bool
+	holder *Holding // who has it, where the node said no
+}
+
+// mayHave says whether the node must be told when the key is given back.
+func (s standing) mayHave() bool { return s.answer == Yes || s.answer == Silent || s.stray }
+
+// node is what the machine knows of one node.
+type node struct {
+	call     *call  // under way; nil: free
+	asked    uint64 // the last round it got a ballot of
+	answered uint64 // the last round it has answered, if only by an error
+
+	// owed is what it must release before it is asked for anything more. It is
+	// tried from owedAt on, until the node must have forgotten by itself.
+	owed      []Ask
+	owedAt    time.Duration
+	owedUntil time.Duration
+
+	seen seen
+}
+
+// call is what a node is asked, until it answers.
+type call struct {
+	seq    uint64
+	sent   clock.Now
+	frees  int // asks of a release; 0: a ballot
+	round  uint64
+	asks   []Ask
+	leases []*lease // an element for each ask
+}
+
+// majority is the number of nodes that decide.
+func (m *Machine) majority() int { return len(m.nodes)/2 + 1 }
+
+// try begins a round that asks for the wanted keys, beside renewing the others.
+func (m *Machine) try() {
+	if m.token == "" {
+		m.token = m.cfg.Token()
+	}
+	standings := make([]standing, len(m.wants)*len(m.nodes))
+	leases := make([]lease, len(m.wants))
+	m.wanted = make([]*lease, len(m.wants))
+	for i, key := range m.wants {
+		n := len(m.nodes)
+		leases[i] = lease{key: key, token: m.token, at: standings[i*n : (i+1)*n : (i+1)*n]}
+		m.wanted[i] = &leases[i]
+	}
+	m.begin()
+}
+
+// begin opens a round. Nodes get its ballots in serve.
+func (m *Machine) begin() {
+	m.round = round{id: m.round.id + 1, sent: m.aged}
+	m.beats++
+	m.renewAt = m.aged + m.tm.renew
+	for _, l := range m.held {
+		l.yes = 0
+	}
+}
+
+// serve gives a free node its next call, if there is one for it. What it owes
+// comes first; a release that failed waits a little and lets a ballot pass.
+func (m *Machine) serve(i int) {
+	n := &m.nodes[i]
+	if n.call != nil {
+		return
+	}
+	if m.aged >= n.owedUntil {
+		n.owed = nil
+	}
+	switch {
+	case len(n.owed) > 0 && m.aged >= n.owedAt:
+		owed := n.owed[:len(n.owed):len(n.owed)]
+		m.send(i, &call{frees: len(owed)}, Call{Release: owed})
+	case n.asked != m.round.id && len(m.held)+len(m.wanted) > 0:
+		n.asked = m.round.id
+		c := m.ballot(i)
+		m.send(i, c, Call{Vote: &Ballot{Marker: m.cfg.Marker, TTL: m.cfg.TTL, Asks: c.asks}})
+	}
+}
+
+// send numbers a call and hands it to the shell.
+func (m *Machine) send(i int, c *call, out Call) {
+	m.seq++
+	c.seq, c.sent = m.seq, m.last
+	m.nodes[i].call = c
+	out.Node, out.Seq = i, m.seq
+	m.out.Calls = append(m.out.Calls, out)
+}
+
+// ballot writes what node i is asked in this round.
+//
+// A held key is only extended where the node still has it. Where it has not, it
+// is taken anew if a majority has confirmed the key in this round or the last,
+// so that nodes which restart one after the other do not use the majority up.
+// Such a vote does not count until the next round: a majority that was never
+// broken is what makes the key ours.
+func (m *Machine) ballot(i int) *call {
+	size := len(m.held) + len(m.wanted)
+	c := &call{round: m.round.id, asks: make([]Ask, 0, size), leases: make([]*lease, 0, size)}
+	note := Note{Address: m.cfg.Address, Beats: m.beats}.String()
+	add := func(l *lease, renew bool) {
+		if !renew && l.at[i].answer != Yes {
+			l.at[i].answer = Silent
+		}
+		c.asks = append(c.asks, Ask{Key: l.key, Token: l.token, Note: note, Renew: renew})
+		c.leases = append(c.leases, l)
+	}
+	for _, l := range m.held {
+		firm := l.won+1 >= m.round.id
+		add(l, l.at[i].answer == Yes || !firm)
+	}
+	for _, l := range m.wanted {
+		add(l, false)
+	}
+	return c
+}
+
+// count notes a node's votes. Only those of the round under way count for it,
+// but any of them tells what the node has.
+func (m *Machine) count(i int, c *call, got Count) {
+	n := &m.nodes[i]
+	n.answered = max(n.answered, c.round)
+	if n.seen.err != nil {
+		for j, l := range c.leases {
+			l.at[i].stray = l.at[i].stray || !c.asks[j].Renew
+		}
+		return
+	}
+	for j, l := range c.leases {
+		st := &l.at[i]
+		switch {
+		case got.Yes[j]:
+			st.answer, st.holder = Yes, nil
+			if c.round == m.round.id && (c.asks[j].Renew || !l.held) {
+				l.yes++
+			}
+		case got.Abstained:
+			st.answer, st.holder = Abstained, nil
+		default:
+			st.answer, st.holder = No, &got.Holders[j]
+		}
+	}
+}
+
+// decide draws what follows from the votes so far. It does not wait for more
+// than a majority.
+func (m *Machine) decide() {
+	pending, hopeful := 0, 0
+	for i := range m.nodes {
+		if n := &m.nodes[i]; n.answered != m.round.id {
+			pending++
+			if n.seen.err == nil {
+				hopeful++
+			}
+		}
+	}
+	m.renewed(pending)
+	for _, l := range m.held {
+		if m.forgotten(l) {
+			m.lose(l, "most nodes do not have it any more")
+			return
+		}
+	}
+	if len(m.wanted) == 0 {
+		return
+	}
+	weakest := m.wanted[m.weakest()]
+	switch {
+	case weakest.yes >= m.majority():
+		m.win()
+	case weakest.yes+hopeful < m.majority():
+		// A node that failed when last asked is not waited for: contenders who
+		// split the others would sit on their votes until it times out.
+		m.refuse(weakest, "too few nodes granted it")
+	}
+}
+
+// renewed notes which held keys rest on this round now. When all nodes have
+// answered and a key does not, the next round comes sooner.
+func (m *Machine) renewed(pending int) {
+	if len(m.held) == 0 {
+		return
+	}
+	all := true
+	for _, l := range m.held {
+		if l.yes >= m.majority() && l.won != m.round.id {
+			l.won, l.since = m.round.id, m.round.sent
+		}
+		all = all && l.won == m.round.id
+	}
+	m.since = m.held[m.oldest()].since
+	switch {
+	case all:
+		m.stale = 0
+	case pending == 0:
+		m.renewAt = min(m.renewAt, m.aged+m.pause(m.stale))
+		m.stale++
+	}
+}
+
+// forgotten says whether so many nodes answered that they do not have a key
+// that the others are no majority.
+func (m *Machine) forgotten(l *lease) bool {
+	without := 0
+	for _, st := range l.at {
+		if st.answer == No || st.answer == Abstained {
+			without++
+		}
+	}
+	return len(m.nodes)-without < m.majority()
+}
+
+// oldest returns which held key rests on the oldest round.
+func (m *Machine) oldest() int {
+	at := 0
+	for i, l := range m.held {
+		if l.won < m.held[at].won {
+			at = i
+		}
+	}
+	return at
+}
+
+// weakest returns which wanted key has the fewest votes.
+func (m *Machine) weakest() int {
+	at := 0
+	for i, l := range m.wanted {
+		if l.yes < m.wanted[at].yes {
+			at = i
+		}
+	}
+	return at
+}
+
+// drop owes the release of a key to every node that may have it.
+func (m *Machine) drop(l *lease) {
+	for i, st := range l.at {
+		if n := &m.nodes[i]; st.mayHave() {
+			n.owed = append(n.owed, Ask{Key: l.key, Token: l.token})
+			n.owedAt, n.owedUntil = m.aged, m.aged+m.tm.try+m.cfg.TTL
+		}
+	}
+}
+
+// freed takes the answer to a release.
+func (m *Machine) freed(n *node, c *call) {
+	if n.seen.err != nil {
+		n.owedAt = m.aged + m.cfg.TTL/16
+		return
+	}
+	n.owed = n.owed[c.frees:] // what has come to be owed since stays
+}
+
+// whole says what is wrong with the shape of an answer.
+func (c Count) whole(asks int) error {
+	if len(c.Yes) != asks || len(c.Holders) != asks {
+		return fmt.Errorf("the node gave %d votes and %d holders for %d asks", len(c.Yes), len(c.Holders), asks)
+	}
+	return nil
+}

@@ -1,0 +1,443 @@
+package quorum_test
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+)
+
+// world runs machines, lock nodes and a network between them in one event loop
+// by one true clock that only it knows. A seed reproduces a run exactly.
+type world struct {
+	now    time.Duration // true time
+	queue  eventQueue
+	seq    int
+	steps  int
+	rnd    *rand.Rand
+	ttl    time.Duration
+	net    network
+	nodes  []*host
+	procs  []*proc
+	forget bool // some node loses its memory in this run
+	calm   bool // nobody acquires anything more by itself
+
+	trace  hasher
+	lines  []string // the last of the trace, for people
+	faults []string // what was promised and not kept
+}
+
+// network says how many of a hundred messages meet a fate.
+type network struct {
+	lost, twice, late int
+	latest            time.Duration // how late
+}
+
+// host is a node with its clock and its troubles.
+type host struct {
+	*simNode
+	w      *world
+	rate   float64
+	saved  *simNode
+	down   bool
+	frozen bool
+	stuck  []func() // arrived while frozen
+}
+
+type event struct {
+	at  time.Duration
+	seq int
+	do  func()
+}
+
+type eventQueue []event
+
+func (q eventQueue) Len() int { return len(q) }
+func (q eventQueue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *eventQueue) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return e
+}
+
+type hasher struct{ sum uint64 }
+
+func (h *hasher) add(s string) {
+	f := fnv.New64a()
+	fmt.Fprint(f, h.sum, s)
+	h.sum = f.Sum64()
+}
+
+func newWorld(seed uint64, ttl time.Duration, nodeRates, procRates []float64) *world {
+	w := &world{rnd: rand.New(rand.NewPCG(seed, 0)), ttl: ttl}
+	var names []string
+	for i, rate := range nodeRates {
+		n := newSimNode(fmt.Sprintf("n%d", i))
+		n.mark("marker")
+		w.nodes = append(w.nodes, &host{simNode: n, w: w, rate: rate})
+		names = append(names, n.name)
+	}
+	for i, rate := range procRates {
+		w.procs = append(w.procs, newProc(w, fmt.Sprintf("p%d", i), rate, names))
+	}
+	return w
+}
+
+func (w *world) logf(format string, args ...any) {
+	s := fmt.Sprintf("%12v ", w.now) + fmt.Sprintf(format, args...)
+	w.trace.add(s)
+	if w.lines = append(w.lines, s); len(w.lines) > 400 {
+		w.lines = w.lines[200:]
+	}
+}
+
+func (w *world) faultf(format string, args ...any) {
+	s := fmt.Sprintf("%v ", w.now) + fmt.Sprintf(format, args...)
+	w.logf("BROKEN %s", s)
+	w.faults = append(w.faults, s)
+}
+
+func (w *world) after(d time.Duration, do func()) {
+	w.seq++
+	heap.Push(&w.queue, event{w.now + max(d, 0), w.seq, do})
+}
+
+// run lets the world go on until an instant, or until a promise was broken.
+func (w *world) run(until time.Duration) {
+	for len(w.queue) > 0 && w.queue[0].at <= until && len(w.faults) == 0 {
+		e := heap.Pop(&w.queue).(event)
+		w.now = e.at
+		w.steps++
+		e.do()
+		w.check()
+	}
+	w.now = max(w.now, until)
+}
+
+// check holds the machines to their promise at this instant of true time.
+func (w *world) check() {
+	owner := map[string]*proc{}
+	for _, p := range w.procs {
+		if !p.m.Valid(p.clock()) {
+			continue
+		}
+		for _, key := range p.m.Keys() {
+			if q := owner[key]; q != nil {
+				w.faultf("%s and %s both hold %s", q.name, p.name, key)
+			}
+			owner[key] = p
+			if votes := w.votes(key, p.tokens[key]); !w.forget && votes <= len(w.nodes)/2 {
+				w.faultf("%s believes in %s, which %d of %d nodes have", p.name, key, votes, len(w.nodes))
+			}
+		}
+	}
+}
+
+// votes counts the nodes that have a key under a token.
+func (w *world) votes(key, token string) (n int) {
+	for _, h := range w.nodes {
+		if k, ok := h.has(h.time(), key); ok && k.token == token {
+			n++
+		}
+	}
+	return n
+}
+
+// time is what the node's clock has counted.
+func (h *host) time() time.Duration { return time.Duration(float64(h.w.now) * h.rate) }
+
+// delay draws how long a message takes, and whether it gets there at all.
+func (w *world) delay() (time.Duration, bool) {
+	d := 100*time.Microsecond + time.Duration(w.rnd.Int64N(int64(2*time.Millisecond)))
+	switch fate := w.rnd.IntN(100); {
+	case fate < w.net.lost:
+		return 0, false
+	case fate < w.net.lost+w.net.late:
+		d += time.Duration(w.rnd.Int64N(int64(w.net.latest)))
+	}
+	return d, true
+}
+
+// carry takes a call to its node, perhaps twice, perhaps late, and the answer
+// back to whoever still waits for it.
+func (w *world) carry(p *proc, c quorum.Call) {
+	copies := 1
+	if w.rnd.IntN(100) < w.net.twice {
+		copies = 2
+	}
+	for range copies {
+		if d, ok := w.delay(); ok && !p.cutTo[c.Node] {
+			w.after(d, func() { w.arrive(p, c) })
+		}
+	}
+}
+
+func (w *world) arrive(p *proc, c quorum.Call) {
+	h := w.nodes[c.Node]
+	if h.frozen {
+		h.stuck = append(h.stuck, func() { w.arrive(p, c) })
+		return
+	}
+	if h.down {
+		return
+	}
+	r := quorum.Reply{Node: c.Node, Seq: c.Seq}
+	if c.Vote != nil {
+		r.Count = h.vote(h.time(), *c.Vote)
+		w.logf("%s votes %v on %s#%d, abstained %v", h, r.Count.Yes, p.name, c.Seq, r.Count.Abstained)
+	} else {
+		w.release(h, p, c)
+	}
+	if d, ok := w.delay(); ok && !p.cutFrom[c.Node] {
+		w.after(d, func() { p.answered(r) })
+	}
+}
+
+// release frees keys, and looks that nobody rests on what is freed.
+func (w *world) release(h *host, p *proc, c quorum.Call) {
+	for _, a := range c.Release {
+		if !strings.HasPrefix(a.Token, p.name+".") {
+			w.faultf("%s releases %s of token %s", p.name, a.Key, a.Token)
+		}
+		k, ok := h.has(h.time(), a.Key)
+		if ok && k.token == a.Token && p.m.Holds(a.Key) && p.tokens[a.Key] == a.Token {
+			w.faultf("%s releases %s, which it holds, on %s", p.name, a.Key, h)
+		}
+	}
+	w.logf("%s frees %d for %s#%d", h, h.release(h.time(), c.Release), p.name, c.Seq)
+}
+
+func (w *world) freeze(i int, length time.Duration) {
+	h := w.nodes[i]
+	if h.frozen {
+		return
+	}
+	h.frozen = true
+	w.logf("%s freezes for %v", h, length)
+	w.after(length, func() { w.thaw(i) })
+}
+
+// thaw lets a node do at once all that has come, in no particular order, as a
+// server does that finds several connections readable.
+func (w *world) thaw(i int) {
+	h := w.nodes[i]
+	stuck := h.stuck
+	h.frozen, h.stuck = false, nil
+	w.rnd.Shuffle(len(stuck), func(i, j int) { stuck[i], stuck[j] = stuck[j], stuck[i] })
+	for _, do := range stuck {
+		do()
+	}
+}
+
+// proc is a process: a machine with clocks of its own, a shell that gives up on
+// calls, and somebody who uses it.
+type proc struct {
+	w    *world
+	name string
+	m    *quorum.Machine
+	rate float64
+	jump time.Duration // of the wall clock
+
+	// The monotonic clock was mono at true time since, and stands still while
+	// suspended.
+	mono, since time.Duration
+	suspended   bool
+
+	stopped bool     // gets no input: suspended or SIGSTOP
+	backlog []func() // inputs for when it goes on
+
+	pending map[int]uint64 // the call under way for each node
+	timer   int            // counts timers: only the last one set counts
+	tokens  map[string]string
+	events  []quorum.Event
+	issued  int
+	cutTo   map[int]bool // no message reaches the node
+	cutFrom map[int]bool // no answer comes back
+
+	keys  []string      // what it wants first, and the rest
+	hold  time.Duration // how long it keeps them, at most; 0: for good
+	think time.Duration // how long it waits before it acquires again, at most
+}
+
+func newProc(w *world, name string, rate float64, nodes []string) *proc {
+	p := &proc{
+		w: w, name: name, rate: rate, think: w.ttl / 4,
+		pending: map[int]uint64{}, tokens: map[string]string{}, cutTo: map[int]bool{}, cutFrom: map[int]bool{},
+	}
+	var err error
+	p.m, err = quorum.NewMachine(quorum.Config{
+		Nodes: nodes, Marker: "marker", TTL: w.ttl, Address: name,
+		Token:  func() string { p.issued++; return fmt.Sprintf("%s.%d", name, p.issued) },
+		Jitter: w.rnd.Float64,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// clock is what the process would read at this instant.
+func (p *proc) clock() clock.Now {
+	mono := p.mono
+	if !p.suspended {
+		mono += time.Duration(float64(p.w.now-p.since) * p.rate)
+	}
+	wall := epoch.Add(time.Duration(float64(p.w.now)*p.rate) + p.jump)
+	return clock.Now{Mono: mono, Wall: wall}
+}
+
+// input steps the machine now, or when the process goes on.
+func (p *proc) input(what string, step func(clock.Now) quorum.Effects) {
+	if p.stopped {
+		p.backlog = append(p.backlog, func() { p.input(what, step) })
+		return
+	}
+	e := step(p.clock())
+	p.w.logf("%s %s -> %s", p.name, what, p.m.State())
+	p.apply(e)
+}
+
+func (p *proc) acquire(keys ...string) {
+	p.input(fmt.Sprint("acquires ", keys), func(now clock.Now) quorum.Effects { return p.m.Acquire(now, keys...) })
+}
+
+func (p *proc) release() {
+	p.input("releases", p.m.Release)
+}
+
+func (p *proc) tick() { p.input("ticks", p.m.Tick) }
+
+// answered takes an answer, if the shell still waits for it.
+func (p *proc) answered(r quorum.Reply) {
+	if p.pending[r.Node] != r.Seq {
+		return
+	}
+	delete(p.pending, r.Node)
+	p.input(fmt.Sprintf("hears %d#%d %v", r.Node, r.Seq, r.Err), func(now clock.Now) quorum.Effects {
+		e := p.m.Reply(now, r)
+		if again := p.m.Reply(now, r); len(again.Calls)+len(again.Events) > 0 {
+			p.w.faultf("%s takes a reply twice", p.name)
+		}
+		return e
+	})
+}
+
+var errTimeout = errors.New("no answer in time")
+
+func (p *proc) apply(e quorum.Effects) {
+	for _, c := range e.Calls {
+		p.call(c)
+	}
+	for _, ev := range e.Events {
+		p.w.logf("%s is told %v %v: %v", p.name, ev.Kind, ev.Keys, ev.Cause)
+		p.events = append(p.events, ev)
+		p.react(ev)
+	}
+	p.timer++
+	if timer := p.timer; e.Wake > 0 {
+		p.w.after(p.until(e.Wake), func() {
+			if p.timer == timer && !p.stopped {
+				p.tick()
+			}
+		})
+	}
+	if end := p.m.ValidUntil(); end > 0 {
+		p.w.after(p.until(end)-time.Microsecond, func() {}) // check once more at the very end
+	}
+}
+
+// until returns how long the monotonic clock takes to reach an instant.
+func (p *proc) until(mono time.Duration) time.Duration {
+	return time.Duration(float64(mono-p.clock().Mono)/p.rate) + 1
+}
+
+func (p *proc) call(c quorum.Call) {
+	if p.pending[c.Node] != 0 {
+		p.w.faultf("%s has two calls under way for one node", p.name)
+	}
+	if s := p.m.State(); c.Vote != nil {
+		if s == quorum.Released || s == quorum.Lost {
+			p.w.faultf("%s asks for keys and is %s", p.name, s)
+		}
+		for _, a := range c.Vote.Asks {
+			p.tokens[a.Key] = a.Token
+		}
+	}
+	p.pending[c.Node] = c.Seq
+	p.w.carry(p, c)
+	timeout := time.Duration(float64(quorum.CallTimeout(p.w.ttl)) / p.rate)
+	p.w.after(timeout, func() { p.answered(quorum.Reply{Node: c.Node, Seq: c.Seq, Err: errTimeout}) })
+}
+
+// react is what the user of the lease does with it.
+func (p *proc) react(ev quorum.Event) {
+	if p.w.calm || len(p.keys) == 0 {
+		return
+	}
+	switch {
+	case ev.Kind == quorum.Won && len(p.m.Keys()) < len(p.keys):
+		p.w.after(p.some(p.think), func() {
+			if !p.w.calm && p.m.State() == quorum.Held {
+				p.acquire(p.keys...)
+			}
+		})
+	case ev.Kind == quorum.Won && p.hold > 0:
+		p.w.after(p.some(p.hold), func() {
+			if p.m.State() == quorum.Held {
+				p.release()
+				p.again()
+			}
+		})
+	case ev.Kind == quorum.Losing:
+		p.again()
+	}
+}
+
+// again acquires what the process wants first, after a while.
+func (p *proc) again() {
+	p.w.after(p.some(p.think), func() {
+		if s := p.m.State(); !p.w.calm && (s == quorum.Released || s == quorum.Lost) {
+			p.acquire(p.keys[0])
+		}
+	})
+}
+
+func (p *proc) some(d time.Duration) time.Duration {
+	return time.Duration(p.w.rnd.Int64N(int64(d) + 1))
+}
+
+// stop ends all input for a while; with suspend the monotonic clock stops too.
+func (p *proc) stop(length time.Duration, suspend bool) {
+	if p.stopped {
+		return
+	}
+	if suspend {
+		p.mono, p.since, p.suspended = p.clock().Mono, p.w.now, true
+	}
+	p.stopped = true
+	p.w.logf("%s stops for %v, suspend %v", p.name, length, suspend)
+	p.w.after(length, p.resume)
+}
+
+func (p *proc) resume() {
+	if p.suspended {
+		p.since, p.suspended = p.w.now, false
+	}
+	backlog := p.backlog
+	p.stopped, p.backlog = false, nil
+	for _, do := range backlog {
+		do()
+	}
+	p.tick()
+}

@@ -1,0 +1,118 @@
+package quorum
+
+import (
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// seen is what a node's answers told about the node itself.
+type seen struct {
+	err       error // of its last answer; nil: it is well
+	errors    uint64
+	answers   uint64
+	votesFrom time.Time // while it abstains
+
+	// clock is what the node's clock said halfway between asking and answer;
+	// at is that instant by our monotonic clock, aged when the answer came.
+	clock time.Time
+	at    time.Duration
+	aged  time.Duration
+}
+
+// NodeView is a node as a machine sees it, for status and metrics.
+type NodeView struct {
+	Name      string
+	Has       int       // held keys that the node has promised to us, as far as is known
+	Owes      int       // keys that it was not yet seen to release
+	Err       error     // of its last answer; nil if it is well or was never asked
+	Answers   uint64    // calls it has answered
+	Errors    uint64    // calls that failed or had no answer in time
+	VotesFrom time.Time // set while it abstains: when it votes again, by its own clock
+}
+
+// State returns where the machine stands.
+func (m *Machine) State() State { return m.state }
+
+// Keys returns the keys that are held, in the order in which they were won.
+func (m *Machine) Keys() []string {
+	keys := make([]string, len(m.held))
+	for i, l := range m.held {
+		keys[i] = l.key
+	}
+	return keys
+}
+
+// Holds says whether a key is among those held. It takes time linear in their
+// number.
+func (m *Machine) Holds(key string) bool {
+	return slices.ContainsFunc(m.held, func(l *lease) bool { return l.key == key })
+}
+
+// Settled says whether no call is under way and no node owes a release.
+func (m *Machine) Settled() bool {
+	return !slices.ContainsFunc(m.nodes, func(n node) bool { return n.call != nil || len(n.owed) > 0 })
+}
+
+// Nodes returns a view of each node, in the order of Config.Nodes.
+func (m *Machine) Nodes() []NodeView {
+	views := make([]NodeView, len(m.nodes))
+	for i := range m.nodes {
+		n := &m.nodes[i]
+		views[i] = NodeView{
+			Name: m.cfg.Nodes[i], Owes: len(n.owed), Err: n.seen.err,
+			Answers: n.seen.answers, Errors: n.seen.errors, VotesFrom: n.seen.votesFrom,
+		}
+		for _, l := range m.held {
+			if l.at[i].answer == Yes {
+				views[i].Has++
+			}
+		}
+	}
+	return views
+}
+
+// ClockOff returns how far this process's wall clock is ahead of the median of
+// the nodes' clocks (the mean of the middle two, where their number is even).
+// Only answers of the last ttl count; false if fewer than a majority of the
+// nodes gave one. Each clock is known to half the time its answer took.
+func (m *Machine) ClockOff(now clock.Now) (time.Duration, bool) {
+	var off []time.Duration
+	for i := range m.nodes {
+		s := &m.nodes[i].seen
+		if s.clock.IsZero() || m.aged+max(0, now.Since(m.last))-s.aged > m.cfg.TTL {
+			continue
+		}
+		off = append(off, now.Wall.Sub(s.clock.Add(now.Mono-s.at)))
+	}
+	if len(off) < m.majority() {
+		return 0, false
+	}
+	slices.Sort(off)
+	low, high := off[(len(off)-1)/2], off[len(off)/2]
+	return low + (high-low)/2, true
+}
+
+// learn notes what the answer to a call tells about a node.
+func (m *Machine) learn(n *node, c *call, r Reply) {
+	err := r.Err
+	if err == nil && c.frees == 0 {
+		err = r.Count.whole(len(c.asks))
+	}
+	s := &n.seen
+	s.err = err
+	if err != nil {
+		s.errors++
+		return
+	}
+	s.answers++
+	if c.frees > 0 {
+		return
+	}
+	s.votesFrom = time.Time{}
+	if r.Count.Abstained {
+		s.votesFrom = r.Count.VotesFrom
+	}
+	s.clock, s.at, s.aged = r.Count.Time, (c.sent.Mono+m.last.Mono)/2, m.aged
+}
