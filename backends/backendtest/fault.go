@@ -1,0 +1,250 @@
+package backendtest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+)
+
+// Kind names what a store does to a call.
+type Kind int
+
+// The kinds of faults. What a fault does that asks for a number is told by its
+// field N.
+const (
+	// None: the call is served as it should be.
+	None Kind = iota
+	// ErrorBefore: an error, and nothing was done or ever will be.
+	ErrorBefore
+	// LostReply: done as asked, but the caller gets an error.
+	LostReply
+	// OwnTaken: stored, but the caller is told ErrTaken: what a client library
+	// reports that sends an append again after it has won.
+	OwnTaken
+	// Late: an error, and the write comes in after N further calls, on any
+	// handle, or on Land if N is 0. It may then win or lose like any other.
+	Late
+	// Twice: done as asked and answered, and the same write comes in once more
+	// after N further calls, or on Land if N is 0.
+	Twice
+	// Stale: a read is answered from the past, N changes of its log ago, at
+	// least 1: what a server does that was frozen and does not know it yet.
+	Stale
+	// Vanish: the whole log is deleted just before the call is served.
+	Vanish
+
+	kinds
+)
+
+var kindNames = [kinds]string{"None", "ErrorBefore", "LostReply", "OwnTaken", "Late", "Twice", "Stale", "Vanish"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Fault is what happens to one call.
+type Fault struct {
+	Kind Kind
+	N    int
+}
+
+// Op names a method, so that faults can choose by it.
+type Op int
+
+// The methods of ledger.Logs, then those of quorum.Node.
+const (
+	OpAppend Op = iota
+	OpRead
+	OpHeads
+	OpDelete
+	OpInfo
+	OpMark
+	OpVote
+	OpRelease
+	OpList
+	OpForget
+
+	ops
+)
+
+var opNames = [ops]string{"Append", "Read", "Heads", "Delete", "Info", "Mark", "Vote", "Release", "List", "Forget"}
+
+func (o Op) String() string { return opNames[o] }
+
+// suits says which faults make sense for which method.
+var suits = [ops][]Kind{
+	OpAppend:  {ErrorBefore, LostReply, OwnTaken, Late, Twice, Vanish},
+	OpRead:    {ErrorBefore, Stale, Vanish},
+	OpHeads:   {ErrorBefore, Stale},
+	OpDelete:  {ErrorBefore, LostReply, Late, Twice},
+	OpInfo:    {ErrorBefore},
+	OpMark:    {ErrorBefore, LostReply, Late, Twice},
+	OpVote:    {ErrorBefore, LostReply, Late, Twice},
+	OpRelease: {ErrorBefore, LostReply, Late, Twice},
+	OpList:    {ErrorBefore},
+	OpForget:  {ErrorBefore, LostReply, Late, Twice},
+}
+
+func (o Op) takes(k Kind) bool {
+	for _, suit := range suits[o] {
+		if suit == k {
+			return true
+		}
+	}
+	return k == None
+}
+
+// Call is one call of a method.
+type Call struct {
+	Op   Op
+	Log  string // Append, Read, Delete
+	Slot uint64 // Append: where to; Read: from; Delete: up to
+}
+
+// Faults decides what happens to a call. Nil means no faults. It is asked once
+// a call, one call at a time.
+type Faults func(Call) Fault
+
+// ErrInjected is what a caller gets in place of the answer that a fault ate.
+var ErrInjected = errors.New("injected fault")
+
+// Script gives each call in turn the next fault, and none after the last. A
+// fault that does not suit its call panics: the script is then not what its
+// author believes.
+func Script(faults ...Fault) Faults {
+	return func(Call) Fault {
+		if len(faults) == 0 {
+			return Fault{}
+		}
+		next := faults[0]
+		faults = faults[1:]
+		return next
+	}
+}
+
+// On gives faults to the calls of one method and leaves all others alone.
+func On(op Op, faults Faults) Faults {
+	return func(c Call) Fault {
+		if c.Op != op {
+			return Fault{}
+		}
+		return faults(c)
+	}
+}
+
+// Rates says how likely each kind is, from 0 to 1. For one method, the rates of
+// the kinds that suit it must not sum to more than 1.
+type Rates map[Kind]float64
+
+// Random draws faults from a seed. As long as one goroutine makes all calls,
+// the same calls get the same faults. N is drawn too: up to 12 calls later for
+// a write, up to 4 changes back for a read; one late write in eight waits for
+// Land.
+func Random(seed uint64, rates Rates) Faults {
+	var mu sync.Mutex // several handles may share one source
+	random := rand.New(rand.NewPCG(seed, 0x5a1e))
+	return func(c Call) Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		at := random.Float64()
+		for _, kind := range suits[c.Op] {
+			if at -= rates[kind]; at < 0 {
+				return Fault{Kind: kind, N: drawN(random, kind)}
+			}
+		}
+		return Fault{}
+	}
+}
+
+func drawN(random *rand.Rand, kind Kind) int {
+	switch kind {
+	case Late, Twice:
+		if random.IntN(8) == 0 {
+			return 0
+		}
+		return 1 + random.IntN(12)
+	case Stale:
+		return 1 + random.IntN(4)
+	}
+	return 0
+}
+
+// ask returns the fault of a call.
+func (f Faults) ask(c Call) Fault {
+	if f == nil {
+		return Fault{}
+	}
+	fault := f(c)
+	if !c.Op.takes(fault.Kind) {
+		panic(fmt.Sprintf("backendtest: the fault %v does not suit the method %v", fault.Kind, c.Op))
+	}
+	return fault
+}
+
+// late is a write that has not come in yet.
+type late struct {
+	due  int // the count of calls at which it does; 0: on Land
+	land func()
+}
+
+// lateWrites keeps writes in the order in which they were held back.
+type lateWrites struct {
+	calls int
+	held  []late
+}
+
+// call counts one call and lets in what is due before it.
+func (w *lateWrites) call() {
+	w.calls++
+	kept := w.held[:0]
+	var due []late
+	for _, l := range w.held {
+		if l.due != 0 && l.due < w.calls {
+			due = append(due, l)
+		} else {
+			kept = append(kept, l)
+		}
+	}
+	w.held = kept
+	for _, l := range due {
+		l.land()
+	}
+}
+
+func (w *lateWrites) hold(n int, land func()) {
+	due := 0
+	if n > 0 {
+		due = w.calls + n
+	}
+	w.held = append(w.held, late{due: due, land: land})
+}
+
+// landAll lets in all that is held, and returns how many writes that were.
+func (w *lateWrites) landAll() int {
+	held := w.held
+	w.held = nil
+	for _, l := range held {
+		l.land()
+	}
+	return len(held)
+}
+
+// write serves one writing call under a fault. do makes the write and returns
+// its answer; it may be called again later.
+func write[T any](w *lateWrites, fault Fault, do func() (T, error)) (answer T, err error) {
+	var nothing T
+	switch fault.Kind {
+	case ErrorBefore:
+		return nothing, fmt.Errorf("%w: not done", ErrInjected)
+	case LostReply:
+		do()
+		return nothing, fmt.Errorf("%w: the reply was lost", ErrInjected)
+	case Late:
+		w.hold(fault.N, func() { do() })
+		return nothing, fmt.Errorf("%w: held back", ErrInjected)
+	case Twice:
+		answer, err = do()
+		w.hold(fault.N, func() { do() })
+		return answer, err
+	}
+	return do()
+}

@@ -1,0 +1,271 @@
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+// Node is a lock node in memory, with a clock that stands still until it is
+// moved. It keeps every promise of quorum.Node, apart from the faults that it
+// is given. Everybody uses the same *Node: it is the server, not a handle.
+type Node struct {
+	name string
+
+	// mu guards everything below.
+	mu     sync.Mutex
+	faults Faults
+	late   lateWrites
+	hung   chan struct{} // nil unless the node hangs; closed when it goes on
+	now    time.Time
+	runs   int // the run id is made of it
+	memory Promises
+}
+
+// Promises is what a node remembers. Each value is a copy of its own.
+type Promises struct {
+	markers map[string]marker
+	leases  map[string]lease
+}
+
+type marker struct {
+	runID     string
+	votesFrom time.Time
+}
+
+type lease struct {
+	token, note string
+	expires     time.Time
+}
+
+func (p Promises) clone() Promises {
+	return Promises{markers: maps.Clone(p.markers), leases: maps.Clone(p.leases)}
+}
+
+func noPromises() Promises {
+	return Promises{markers: make(map[string]marker), leases: make(map[string]lease)}
+}
+
+var _ quorum.Node = (*Node)(nil)
+
+// NewNode returns a node whose clock shows now.
+func NewNode(name string, now time.Time) *Node {
+	return &Node{name: name, now: now, runs: 1, memory: noPromises()}
+}
+
+// Advance moves the node's clock on, or back where d is below zero.
+func (n *Node) Advance(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now = n.now.Add(d)
+}
+
+// SetFaults makes the calls from here on suffer the faults; nil for none. An
+// Append-only kind such as OwnTaken does not suit a node.
+func (n *Node) SetFaults(f Faults) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults = f
+}
+
+// Land lets in all writes that are held back, in the order in which they were
+// sent, and returns how many that were.
+func (n *Node) Land() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.late.landAll()
+}
+
+// Promises returns what the node remembers now.
+func (n *Node) Promises() Promises {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.memory.clone()
+}
+
+// RestartEmpty starts the node again with another run id and no memory.
+func (n *Node) RestartEmpty() { n.RestartFrom(noPromises()) }
+
+// RestartFrom starts the node again with another run id and what it remembered
+// at some time before. Writes held back are lost with its connections.
+func (n *Node) RestartFrom(old Promises) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.runs++
+	n.memory = old.clone()
+	n.late = lateWrites{}
+}
+
+// Hang makes the node not answer: calls wait for Resume, or for the end of
+// their context, and then nothing was done.
+func (n *Node) Hang() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.hung == nil {
+		n.hung = make(chan struct{})
+	}
+}
+
+// Resume ends Hang.
+func (n *Node) Resume() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.hung != nil {
+		close(n.hung)
+		n.hung = nil
+	}
+}
+
+// lock takes mu once the node does not hang.
+func (n *Node) lock(ctx context.Context) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n.mu.Lock()
+		hung := n.hung
+		if hung == nil {
+			return nil
+		}
+		n.mu.Unlock()
+		select {
+		case <-hung:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// serve makes one call that may write.
+func serve[T any](ctx context.Context, n *Node, op Op, do func() (T, error)) (answer T, err error) {
+	if err := n.lock(ctx); err != nil {
+		return answer, err
+	}
+	defer n.mu.Unlock()
+	n.late.call()
+	return write(&n.late, n.faults.ask(Call{Op: op}), do)
+}
+
+// Name is quorum.Node's.
+func (n *Node) Name() string { return n.name }
+
+// runID must be called with mu held.
+func (n *Node) runID() string { return fmt.Sprintf("%s-run-%d", n.name, n.runs) }
+
+// Info is quorum.Node's.
+func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
+	return serve(ctx, n, OpInfo, func() (quorum.Info, error) {
+		return quorum.Info{RunID: n.runID(), Time: n.now}, nil
+	})
+}
+
+// Mark is quorum.Node's.
+func (n *Node) Mark(ctx context.Context, name, runID string) error {
+	_, err := serve(ctx, n, OpMark, func() (struct{}, error) {
+		switch runID {
+		case "":
+			n.votesFrom(name)
+		case n.runID():
+			n.memory.markers[name] = marker{runID: runID, votesFrom: n.now}
+		default:
+			return struct{}{}, fmt.Errorf("%s: %w", n.name, quorum.ErrOtherRun)
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// Forget is quorum.Node's.
+func (n *Node) Forget(ctx context.Context, name string) error {
+	_, err := serve(ctx, n, OpForget, func() (struct{}, error) {
+		delete(n.memory.markers, name)
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// votesFrom mends a marker that is missing or of another run. mu is held.
+func (n *Node) votesFrom(name string) time.Time {
+	m, found := n.memory.markers[name]
+	if !found || m.runID != n.runID() {
+		m = marker{runID: n.runID(), votesFrom: n.now.Add(quorum.MaxTTL)}
+		n.memory.markers[name] = m
+	}
+	return m.votesFrom
+}
+
+// Vote is quorum.Node's.
+func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
+		return quorum.Count{}, fmt.Errorf("%s: a lease of %v; it must be longer than nothing and at most %v", n.name, b.TTL, quorum.MaxTTL)
+	}
+	b.Asks = slices.Clone(b.Asks)
+	return serve(ctx, n, OpVote, func() (quorum.Count, error) { return n.vote(b), nil })
+}
+
+// vote must be called with mu held.
+func (n *Node) vote(b quorum.Ballot) quorum.Count {
+	count := quorum.Count{
+		Yes:     make([]bool, len(b.Asks)),
+		Holders: make([]quorum.Holding, len(b.Asks)),
+		Time:    n.now,
+	}
+	if from := n.votesFrom(b.Marker); n.now.Before(from) {
+		count.Abstained, count.VotesFrom = true, from
+	}
+	for i, ask := range b.Asks {
+		holder, held := n.holder(ask.Key)
+		mine := held && holder.Token == ask.Token
+		if count.Abstained || held && !mine || !held && ask.Renew {
+			count.Holders[i] = holder
+			continue
+		}
+		n.memory.leases[ask.Key] = lease{token: ask.Token, note: ask.Note, expires: n.now.Add(b.TTL)}
+		count.Yes[i] = true
+	}
+	return count
+}
+
+// holder forgets a lease that has run out. mu is held.
+func (n *Node) holder(key string) (quorum.Holding, bool) {
+	l, found := n.memory.leases[key]
+	if !found {
+		return quorum.Holding{}, false
+	}
+	if !n.now.Before(l.expires) {
+		delete(n.memory.leases, key)
+		return quorum.Holding{}, false
+	}
+	return quorum.Holding{Key: key, Token: l.token, Note: l.note, Left: l.expires.Sub(n.now)}, true
+}
+
+// Release is quorum.Node's.
+func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+	asks = slices.Clone(asks)
+	return serve(ctx, n, OpRelease, func() (freed int, err error) {
+		for _, ask := range asks {
+			if holder, held := n.holder(ask.Key); held && holder.Token == ask.Token {
+				delete(n.memory.leases, ask.Key)
+				freed++
+			}
+		}
+		return freed, nil
+	})
+}
+
+// List is quorum.Node's.
+func (n *Node) List(ctx context.Context, prefix string) ([]quorum.Holding, error) {
+	return serve(ctx, n, OpList, func() (found []quorum.Holding, err error) {
+		for _, key := range slices.Sorted(maps.Keys(n.memory.leases)) {
+			if h, held := n.holder(key); held && strings.HasPrefix(key, prefix) {
+				found = append(found, h)
+			}
+		}
+		return found, nil
+	})
+}

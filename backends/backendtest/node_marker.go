@@ -1,0 +1,134 @@
+package backendtest
+
+import (
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+func abstains(t nodeTest) {
+	t.mustMark("another sale's marker")
+	before := t.info().Time
+	first := t.wantAbstains(t.a, sale)
+	// A node may count in whole milliseconds.
+	if earliest := before.Add(quorum.MaxTTL).Truncate(time.Millisecond); first.VotesFrom.Before(earliest) {
+		t.Errorf("asked after %v it votes from %v, want not before %v", before, first.VotesFrom, earliest)
+	}
+	if again := t.wantAbstains(t.b, sale); !again.VotesFrom.Equal(first.VotesFrom) {
+		t.Errorf("asked again it votes from %v, want %v as before", again.VotesFrom, first.VotesFrom)
+	}
+	if found, err := t.a.List(t.Context(), "key of "); err != nil || len(found) != 0 {
+		t.Errorf("abstaining it promised %+v, %v", found, err)
+	}
+	t.pass(quorum.MaxTTL)
+	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+}
+
+func markVotes(t nodeTest) {
+	t.wantAbstains(t.b, sale)
+	t.mustMark(sale)
+	t.wantVote(t.b, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	// The marker of one sale says nothing about another's.
+	t.wantAbstains(t.a, "another sale's marker")
+
+	a, errA := t.a.Info(t.Context())
+	b, errB := t.b.Info(t.Context())
+	if errA != nil || errB != nil || a.RunID == "" || a.RunID != b.RunID {
+		t.Errorf("the handles see the runs %q and %q (%v, %v), want one", a.RunID, b.RunID, errA, errB)
+	}
+	if t.a.Name() == "" || t.a.Name() != t.b.Name() {
+		t.Errorf("the handles are named %q and %q, want one name", t.a.Name(), t.b.Name())
+	}
+}
+
+func markOtherRun(t nodeTest) {
+	t.mustMark("another sale's marker")
+	wrong := t.info().RunID + "x"
+	if err := t.b.Mark(t.Context(), sale, wrong); !isOtherRun(err) {
+		t.Fatalf("mark with another run id: %v, want ErrOtherRun", err)
+	}
+	t.wantAbstains(t.a, sale)
+	t.mustMark(sale)
+	if err := t.b.Mark(t.Context(), sale, wrong); !isOtherRun(err) {
+		t.Fatalf("mark with another run id: %v, want ErrOtherRun", err)
+	}
+	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+}
+
+func markMends(t nodeTest) {
+	t.mustMark(sale)
+	for range 2 {
+		for _, marker := range []string{sale, "absent"} {
+			if err := t.b.Mark(t.Context(), marker, ""); err != nil {
+				t.Fatalf("mark %q without a run id: %v", marker, err)
+			}
+		}
+	}
+	t.wantVote(t.a, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	t.wantAbstains(t.a, "absent")
+	t.pass(quorum.MaxTTL)
+	if err := t.b.Mark(t.Context(), "absent", ""); err != nil {
+		t.Fatal(err)
+	}
+	count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: "absent", TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "other key", Token: "one"}}})
+	if err != nil || count.Abstained || !count.Yes[0] {
+		t.Errorf("once the mended marker votes the count is %+v, %v; want a yes", count, err)
+	}
+}
+
+func forget(t nodeTest) {
+	t.mustMark(sale)
+	t.mustMark("kept")
+	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	for range 2 {
+		if err := t.b.Forget(t.Context(), sale); err != nil {
+			t.Fatalf("forget: %v", err)
+		}
+	}
+	if err := t.b.Forget(t.Context(), "never was"); err != nil {
+		t.Fatalf("forget what never was: %v", err)
+	}
+	t.wantHeld("key", "one", "", quorum.MaxTTL) // leases are not the marker's
+	t.wantAbstains(t.a, sale)
+	count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: "kept", TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "other key", Token: "one"}}})
+	if err != nil || count.Abstained || !count.Yes[0] {
+		t.Errorf("under a marker that was not forgotten the count is %+v, %v; want a yes", count, err)
+	}
+}
+
+func lostMemory(t nodeTest) {
+	t.mustMark(sale)
+	run := t.info().RunID
+	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+	t.hands.Lose()
+	t.wantAbstains(t.b, sale)
+	if now := t.info().RunID; now == run || now == "" {
+		t.Errorf("the run id was %q and is %q, want another", run, now)
+	}
+	if err := t.b.Mark(t.Context(), sale, run); !isOtherRun(err) {
+		t.Errorf("mark with the run id of before: %v, want ErrOtherRun", err)
+	}
+	if err := t.b.Mark(t.Context(), sale, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.wantAbstains(t.a, sale)
+	t.pass(quorum.MaxTTL)
+	t.wantVote(t.b, quorum.MinTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+}
+
+func foreignMarker(t nodeTest) {
+	t.mustMark(sale)
+	t.mustMark("mended by hand")
+	run := t.info().RunID
+	t.hands.Restart()
+	t.wantAbstains(t.a, sale)
+	if err := t.b.Mark(t.Context(), "mended by hand", run); !isOtherRun(err) {
+		t.Errorf("mark with the run id of before: %v, want ErrOtherRun", err)
+	}
+	if err := t.b.Mark(t.Context(), "mended by hand", ""); err != nil {
+		t.Fatal(err)
+	}
+	t.wantAbstains(t.b, "mended by hand")
+	t.mustMark(sale)
+	t.wantVote(t.b, quorum.MinTTL, quorum.Ask{Key: "key", Token: "one"}, true)
+}

@@ -1,0 +1,237 @@
+package backendtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"salectl/backends/ledger"
+)
+
+// Store is a set of logs in memory. Handles on it keep every promise of
+// ledger.Logs, apart from the faults that they are given.
+type Store struct {
+	// mu guards everything below.
+	mu       sync.Mutex
+	logs     map[string]*memoryLog
+	late     lateWrites
+	maxEntry int
+}
+
+// memoryLog is a log, and what it was. Versions are never changed, so the past
+// can be read.
+type memoryLog struct {
+	versions []version // the last is now
+}
+
+// version is a log after one change. A log that does not exist has no head.
+type version struct {
+	head    []byte
+	first   uint64 // slot of entries[0]
+	entries [][]byte
+}
+
+// next is the slot behind the head's.
+func (v version) next() uint64 { return v.first + uint64(len(v.entries)) }
+
+// keptVersions bounds how far back a stale read can see.
+const keptVersions = 16
+
+// NewStore returns an empty store. It refuses entries above 1 MiB.
+func NewStore() *Store {
+	return &Store{logs: make(map[string]*memoryLog), maxEntry: 1 << 20}
+}
+
+// SetMaxEntry changes the size, in bytes, above which entries are refused.
+func (s *Store) SetMaxEntry(bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.maxEntry = bytes
+}
+
+// Land lets in all writes that are held back, in the order in which they were
+// sent, and returns how many that were.
+func (s *Store) Land() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late.landAll()
+}
+
+// Held returns how many writes are held back.
+func (s *Store) Held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.late.held)
+}
+
+// Handle returns a handle of its own on the store, whose calls suffer the
+// faults; nil for none.
+func (s *Store) Handle(faults Faults) *Memory {
+	return &Memory{store: s, faults: faults}
+}
+
+// Memory is a handle on a Store.
+type Memory struct {
+	store  *Store
+	faults Faults // asked under the store's mu
+}
+
+var _ ledger.Logs = (*Memory)(nil)
+
+// begin counts a call and returns its fault. The store's mu is held.
+func (m *Memory) begin(c Call) Fault {
+	m.store.late.call()
+	fault := m.faults.ask(c)
+	if fault.Kind == Vanish {
+		m.store.log(c.Log).change(version{})
+	}
+	return fault
+}
+
+// Append is ledger.Logs's.
+func (m *Memory) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s := m.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fault := m.begin(Call{Op: OpAppend, Log: log, Slot: slot})
+	prev, head, entry = bytes.Clone(prev), bytes.Clone(head), bytes.Clone(entry)
+	_, err := write(&s.late, fault, func() (struct{}, error) {
+		return struct{}{}, s.append(log, slot, prev, head, entry)
+	})
+	if fault.Kind == OwnTaken && err == nil {
+		err = ledger.ErrTaken
+	}
+	return err
+}
+
+// append is the one step that decides. mu is held.
+func (s *Store) append(log string, slot uint64, prev, head, entry []byte) error {
+	if len(entry) > s.maxEntry {
+		return fmt.Errorf("%s, slot %d: %d bytes: %w", log, slot, len(entry), ledger.ErrTooLarge)
+	}
+	l := s.log(log)
+	now := l.at(0)
+	if !bytes.Equal(now.head, prev) || now.head != nil && slot != now.next() {
+		return ledger.ErrTaken
+	}
+	if now.head == nil {
+		l.change(version{head: head, first: slot, entries: [][]byte{entry}})
+		return nil
+	}
+	l.change(version{head: head, first: now.first, entries: append(now.entries, entry)})
+	return nil
+}
+
+// Read is ledger.Logs's. Head and entries are of one moment, and entries[i] is
+// slot from+i: where from has been deleted there are none.
+func (m *Memory) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	s := m.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fault := m.begin(Call{Op: OpRead, Log: log, Slot: from})
+	if fault.Kind == ErrorBefore {
+		return nil, nil, fmt.Errorf("%w: not read", ErrInjected)
+	}
+	v := s.peek(log, back(fault))
+	if from < v.first || from >= v.next() || max <= 0 {
+		return bytes.Clone(v.head), nil, nil
+	}
+	for _, e := range v.entries[from-v.first : min(from-v.first+uint64(max), uint64(len(v.entries)))] {
+		entries = append(entries, bytes.Clone(e))
+	}
+	return bytes.Clone(v.head), entries, nil
+}
+
+// Heads is ledger.Logs's.
+func (m *Memory) Heads(ctx context.Context, logs []string) ([][]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := m.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fault := m.begin(Call{Op: OpHeads})
+	if fault.Kind == ErrorBefore {
+		return nil, fmt.Errorf("%w: not read", ErrInjected)
+	}
+	heads := make([][]byte, len(logs))
+	for i, log := range logs {
+		heads[i] = bytes.Clone(s.peek(log, back(fault)).head)
+	}
+	return heads, nil
+}
+
+// Delete is ledger.Logs's.
+func (m *Memory) Delete(ctx context.Context, log string, upTo uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s := m.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fault := m.begin(Call{Op: OpDelete, Log: log, Slot: upTo})
+	_, err := write(&s.late, fault, func() (struct{}, error) {
+		s.delete(log, upTo)
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// delete removes the front of a log, or all of it. mu is held.
+func (s *Store) delete(log string, upTo uint64) {
+	l := s.log(log)
+	now := l.at(0)
+	switch {
+	case now.head == nil || upTo < now.first:
+	case upTo >= now.next()-1:
+		l.change(version{})
+	default:
+		l.change(version{head: now.head, first: upTo + 1, entries: now.entries[upTo+1-now.first:]})
+	}
+}
+
+// log returns a log to be changed. mu is held.
+func (s *Store) log(name string) *memoryLog {
+	l := s.logs[name]
+	if l == nil {
+		l = &memoryLog{versions: []version{{}}}
+		s.logs[name] = l
+	}
+	return l
+}
+
+// peek returns a log as it was some changes ago. mu is held.
+func (s *Store) peek(name string, back int) version {
+	if l := s.logs[name]; l != nil {
+		return l.at(back)
+	}
+	return version{}
+}
+
+// at returns the version some changes ago, or the oldest that is kept.
+func (l *memoryLog) at(back int) version {
+	return l.versions[max(0, len(l.versions)-1-back)]
+}
+
+func (l *memoryLog) change(v version) {
+	if len(l.versions) == keptVersions {
+		copy(l.versions, l.versions[1:])
+		l.versions = l.versions[:keptVersions-1]
+	}
+	l.versions = append(l.versions, v)
+}
+
+// back returns how many changes ago a read is answered.
+func back(fault Fault) int {
+	if fault.Kind == Stale {
+		return max(1, fault.N)
+	}
+	return 0
+}

@@ -1,0 +1,206 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// Measured with batches of 3 KB and 32 KB from five logs: pages of 8 KB write
+// small batches as fast as pages of 4 KB and large ones 15% faster; a
+// checkpoint every 4 MB holds a commit up for 4 ms, every 64 MB for 100 ms,
+// and neither changes the throughput. Reading through mmap is left off: a file
+// that somebody truncates would kill the process instead of giving an error.
+const (
+	pageSize        = 8 << 10
+	checkpointPages = 4 << 20 / pageSize
+	cacheKiB        = 8 << 10
+	walKeptBytes    = 16 << 20 // a log that grew under a long read is cut to this
+)
+
+// lockWait is how long anything waits for another process to let go.
+const lockWait = 10 * time.Second
+
+// database says what one kind of file must look like.
+type database struct {
+	path string
+	// appID and version stand in the file's header, so that a wrong file is
+	// told from a damaged one, and an old salectl stops at a newer file.
+	appID, version int64
+	tables         string
+	seed           func(*sqlite.Conn) error // fills the new tables; may be nil
+	synchronous    string                   // FULL or NORMAL
+
+	// What only tests set: open without the right to write, and the size at
+	// which the file counts as full.
+	readOnly bool
+	maxPages int
+}
+
+// session is a connection, and the file that it is connected to.
+type session struct {
+	*sqlite.Conn
+	file os.FileInfo
+}
+
+// current says whether the path still leads to the session's file. After
+// somebody removed or replaced the folder it must not be used: two processes
+// would sell the same stock from two files of one name.
+func (s *session) current(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && os.SameFile(info, s.file)
+}
+
+// open connects to the file. Where there is none, or one that its creator has
+// not finished, it is made if create is set and errAbsent returned if not.
+func (d *database) open(create bool) (*session, error) {
+	flags := sqlite.OpenReadWrite
+	switch {
+	case d.readOnly:
+		flags = sqlite.OpenReadOnly
+	case create:
+		if err := makeFolder(filepath.Dir(d.path)); err != nil {
+			return nil, err
+		}
+		flags |= sqlite.OpenCreate
+	}
+	if _, err := os.Stat(d.path); errors.Is(err, os.ErrNotExist) && !create {
+		return nil, errAbsent
+	}
+	conn, err := sqlite.OpenConn(d.path, flags)
+	if err != nil {
+		return nil, err
+	}
+	conn.SetBusyTimeout(lockWait)
+	file, err := os.Stat(d.path)
+	if err == nil {
+		err = d.accept(conn, create)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &session{Conn: conn, file: file}, nil
+}
+
+// accept checks whose file this is, before anything is changed in it, and
+// gives a new one its tables.
+func (d *database) accept(conn *sqlite.Conn, create bool) error {
+	empty, err := d.identify(conn)
+	if err != nil {
+		return err
+	}
+	if empty && !create {
+		return errAbsent
+	}
+	if empty {
+		if err := d.format(conn); err != nil {
+			return err
+		}
+	}
+	pragmas := []string{
+		"synchronous = " + d.synchronous,
+		fmt.Sprintf("wal_autocheckpoint = %d", checkpointPages),
+		fmt.Sprintf("journal_size_limit = %d", walKeptBytes),
+		fmt.Sprintf("cache_size = -%d", cacheKiB),
+	}
+	if d.synchronous == "FULL" {
+		// Without these, macOS leaves synced data in the drive's cache.
+		pragmas = append(pragmas, "fullfsync = on", "checkpoint_fullfsync = on")
+	}
+	if d.maxPages > 0 {
+		pragmas = append(pragmas, fmt.Sprintf("max_page_count = %d", d.maxPages))
+	}
+	for _, p := range pragmas {
+		if _, err := pragma(conn, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identify reads the header. empty: nobody has put anything into the file.
+func (d *database) identify(conn *sqlite.Conn) (empty bool, err error) {
+	var id, version, tables int64
+	err = sqlitex.ExecuteTransient(conn, `SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_application_id, pragma_user_version`,
+		&sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+			id, version, tables = s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2)
+			return nil
+		}})
+	switch {
+	case err != nil:
+		return false, err
+	case id == 0 && version == 0 && tables == 0:
+		return true, nil
+	case id != d.appID:
+		return false, ErrForeign
+	case version > d.version:
+		return false, fmt.Errorf("%w: its format is %d, this one knows %d", ErrNewer, version, d.version)
+	}
+	return false, nil
+}
+
+// format gives an empty file its journal mode and its tables. Killed anywhere
+// in it, the file stays empty and the next writer does it again.
+func (d *database) format(conn *sqlite.Conn) error {
+	if _, err := pragma(conn, fmt.Sprintf("page_size = %d", pageSize)); err != nil {
+		return err
+	}
+	mode, err := untilFree(func() (string, error) { return pragma(conn, "journal_mode = wal") })
+	if err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("this file system cannot share memory between processes (journal mode %s); use a local disk", mode)
+	}
+	if err := d.fill(conn); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(d.path))
+}
+
+func (d *database) fill(conn *sqlite.Conn) (err error) {
+	end, err := sqlitex.ImmediateTransaction(conn)
+	if err != nil {
+		return err
+	}
+	defer end(&err)
+	// Another process may have been faster since identify looked.
+	if empty, err := d.identify(conn); err != nil || !empty {
+		return err
+	}
+	script := fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d;", d.tables, d.appID, d.version)
+	if err := sqlitex.ExecuteScript(conn, script, nil); err != nil {
+		return err
+	}
+	if d.seed != nil {
+		return d.seed(conn)
+	}
+	return nil
+}
+
+// pragma runs one pragma and returns what it answers, if anything.
+func pragma(conn *sqlite.Conn, set string) (answer string, err error) {
+	err = sqlitex.ExecuteTransient(conn, "PRAGMA "+set, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		answer = s.ColumnText(0)
+		return nil
+	}})
+	return answer, err
+}
+
+// untilFree repeats what SQLite refuses at once, without its usual waiting,
+// while several processes make the file.
+func untilFree[T any](try func() (T, error)) (T, error) {
+	for begin := time.Now(); ; time.Sleep(pollEvery) {
+		v, err := try()
+		if err == nil || !isBusy(err) || time.Since(begin) > lockWait {
+			return v, err
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// How much one step of a Delete removes. Appends that queue meanwhile are made
+// in the same transaction as the next step, so they wait for no more than this.
+const (
+	deleteRows  = 256
+	deleteBytes = 1 << 20
+)
+
+// Delete is ledger.Logs's. A log that goes whole is gone in one transaction,
+// with all its slots; the room that they took is freed in further ones. If the
+// process dies between them, the next Delete of any log frees the rest. The
+// file itself does not shrink: later entries fill the room.
+func (l *Logs) Delete(ctx context.Context, log string, upTo uint64) error {
+	d := deletion{log: log, upTo: int64(min(upTo, math.MaxInt64))}
+	for !d.done {
+		err := l.writer.do(ctx, &change{step: d.step, ifAbsent: errAbsent})
+		if errors.Is(err, errAbsent) {
+			return nil // nothing to be removed, or removed with its file
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletion is one call of Delete on its way through several transactions. Only
+// the first looks the log up by its name: in a later one the name may be that
+// of a new log.
+type deletion struct {
+	log  string
+	upTo int64
+
+	begun bool
+	id    int64 // of the log whose front is removed; 0 where none is
+	done  bool
+}
+
+// step is one transaction's part. If that does not commit, Delete ends with
+// its error, and nobody looks at what is noted here.
+func (d *deletion) step(conn *sqlite.Conn) (answer, failed error) {
+	if !d.begun {
+		if failed := d.begin(conn); failed != nil {
+			return nil, failed
+		}
+		d.begun = true
+	}
+	if d.id != 0 {
+		more, err := removeEntries(conn, d.id, d.upTo)
+		if err != nil || more {
+			return nil, err
+		}
+		d.id = 0
+	}
+	more, err := sweep(conn)
+	d.done = err == nil && !more
+	return nil, err
+}
+
+// begin finds the log, and takes it away if none of it is to stay.
+func (d *deletion) begin(conn *sqlite.Conn) error {
+	found, err := findLog(conn, d.log)
+	if err != nil || found.id == 0 {
+		return err
+	}
+	if found.slot > d.upTo {
+		d.id = found.id
+		return nil
+	}
+	for _, query := range []string{"INSERT INTO garbage (log) VALUES (?)", "DELETE FROM logs WHERE id = ?"} {
+		if err := execute(conn, query, found.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep frees some of what deleted logs have left. more: there is more of it.
+func sweep(conn *sqlite.Conn) (more bool, err error) {
+	stmt, err := conn.Prepare("SELECT log FROM garbage LIMIT 1")
+	if err != nil {
+		return false, err
+	}
+	found, err := stmt.Step()
+	if err != nil || !found {
+		return false, err
+	}
+	id := stmt.ColumnInt64(0)
+	if err := stmt.Reset(); err != nil {
+		return false, err
+	}
+	if more, err := removeEntries(conn, id, math.MaxInt64); err != nil || more {
+		return more, err
+	}
+	return true, execute(conn, "DELETE FROM garbage WHERE log = ?", id)
+}
+
+// removeEntries removes the first entries of a log, up to a slot and as many
+// as one step may. more: some are left below that slot.
+func removeEntries(conn *sqlite.Conn, id, upTo int64) (more bool, err error) {
+	last, more, err := frontOf(conn, id, upTo)
+	if err != nil {
+		return false, err
+	}
+	return more, execute(conn, "DELETE FROM entries WHERE log = ? AND slot <= ?", id, last)
+}
+
+// frontOf returns the last slot that one step may remove; -1 for none.
+func frontOf(conn *sqlite.Conn, id, upTo int64) (last int64, more bool, err error) {
+	// length reads the entry's header, not its pages.
+	stmt, err := conn.Prepare("SELECT slot, length(entry) FROM entries WHERE log = ? AND slot <= ? ORDER BY slot")
+	if err != nil {
+		return 0, false, err
+	}
+	stmt.BindInt64(1, id)
+	stmt.BindInt64(2, upTo)
+	last = -1
+	for rows, bytes := 0, int64(0); ; rows++ {
+		found, err := stmt.Step()
+		if err != nil || !found {
+			return last, false, err
+		}
+		if rows == deleteRows || bytes >= deleteBytes {
+			return last, true, stmt.Reset()
+		}
+		last = stmt.ColumnInt64(0)
+		bytes += stmt.ColumnInt64(1)
+	}
+}

@@ -1,0 +1,241 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"zombiezen.com/go/sqlite"
+
+	"salectl/backends/ledger"
+)
+
+// maxEntry is the size from which an append is refused. A commit has at most
+// 1 MB; the rest is for its head and for whoever counts in other megabytes.
+const maxEntry = 1<<20 + 64<<10
+
+// The entries of all logs stand in the order in which they came, so that each
+// goes to the end of its table and no page in the middle is ever split. With
+// one table sorted by log and slot, appends were a third slower.
+// AUTOINCREMENT, so that no log ever gets the number of a deleted one whose
+// entries are still being removed.
+const ledgerTables = `
+CREATE TABLE logs (
+	id   INTEGER PRIMARY KEY AUTOINCREMENT,
+	name TEXT    NOT NULL UNIQUE,
+	slot INTEGER NOT NULL,            -- of the last entry
+	head BLOB    NOT NULL
+);
+CREATE TABLE entries (
+	n     INTEGER PRIMARY KEY,
+	log   INTEGER NOT NULL,
+	slot  INTEGER NOT NULL,
+	entry BLOB    NOT NULL
+);
+CREATE UNIQUE INDEX entries_by_slot ON entries (log, slot);
+CREATE TABLE garbage (log INTEGER PRIMARY KEY) -- deleted logs that may still have entries
+`
+
+// Logs is ledger.Logs on one SQLite file.
+type Logs struct {
+	readers *readers
+	writer  *writer
+}
+
+var _ ledger.Logs = (*Logs)(nil)
+
+// OpenLogs returns a handle on the logs in dir. It creates nothing; neither
+// does reading. Close it to give the files back.
+func OpenLogs(dir string) (*Logs, error) {
+	dir, err := folder(dir)
+	if err != nil {
+		return nil, err
+	}
+	return newLogs(ledgerDatabase(dir)), nil
+}
+
+func ledgerDatabase(dir string) *database {
+	return &database{
+		path:        filepath.Join(dir, ledgerFile),
+		appID:       0x73616c65, // "sale"
+		version:     1,
+		tables:      ledgerTables,
+		synchronous: "FULL", // in this mode every commit syncs the write-ahead log
+	}
+}
+
+func newLogs(db *database) *Logs {
+	return &Logs{readers: newReaders(db), writer: newWriter(db)}
+}
+
+// Close stores the appends that are under way, then lets go of the files.
+// Whatever is asked later gets ErrClosed.
+func (l *Logs) Close() error {
+	l.writer.close()
+	l.readers.close()
+	return nil
+}
+
+// Append is ledger.Logs's. It syncs to the disk before it returns nil. The
+// slices must not be changed after the call, not even when it has returned
+// with ctx: the append may still be under way.
+func (l *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
+	switch {
+	case len(head)+len(entry) > maxEntry:
+		return fmt.Errorf("%s, slot %d: %d bytes: %w, which takes %d", log, slot, len(head)+len(entry), ledger.ErrTooLarge, maxEntry)
+	case len(head) == 0:
+		return fmt.Errorf("%s, slot %d: an empty head would say that there is no log", log, slot)
+	case slot > math.MaxInt64:
+		return fmt.Errorf("%s: slot %d is beyond what the store can number", log, slot)
+	}
+	return l.writer.do(ctx, &change{
+		step: func(conn *sqlite.Conn) (answer, failed error) {
+			return appendEntry(conn, log, int64(slot), prev, head, entry)
+		},
+		size:     len(entry),
+		creates:  len(prev) == 0,
+		ifAbsent: ledger.ErrTaken,
+	})
+}
+
+// appendEntry is the one place that decides who gets a slot.
+func appendEntry(conn *sqlite.Conn, log string, slot int64, prev, head, entry []byte) (answer, failed error) {
+	found, err := findLog(conn, log)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(found.head, prev) || found.id != 0 && slot != found.slot+1 {
+		return ledger.ErrTaken, nil
+	}
+	id := found.id
+	if id == 0 {
+		id, err = insertLog(conn, log, slot, head)
+	} else {
+		err = moveHead(conn, id, slot, head)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stmt, err := conn.Prepare("INSERT INTO entries (log, slot, entry) VALUES (?, ?, ?)")
+	if err != nil {
+		return nil, err
+	}
+	stmt.BindInt64(1, id)
+	stmt.BindInt64(2, slot)
+	stmt.BindBytes(3, entry)
+	return nil, finish(stmt)
+}
+
+// logRow is a row of the table logs; all zero where there is no such log.
+type logRow struct {
+	id, slot int64
+	head     []byte
+}
+
+func findLog(conn *sqlite.Conn, name string) (row logRow, err error) {
+	stmt, err := conn.Prepare("SELECT id, slot, head FROM logs WHERE name = ?")
+	if err != nil {
+		return row, err
+	}
+	stmt.BindText(1, name)
+	found, err := stmt.Step()
+	if err != nil || !found {
+		return row, err
+	}
+	row = logRow{id: stmt.ColumnInt64(0), slot: stmt.ColumnInt64(1), head: columnBytes(stmt, 2)}
+	return row, stmt.Reset()
+}
+
+func insertLog(conn *sqlite.Conn, name string, slot int64, head []byte) (id int64, err error) {
+	stmt, err := conn.Prepare("INSERT INTO logs (name, slot, head) VALUES (?, ?, ?)")
+	if err != nil {
+		return 0, err
+	}
+	stmt.BindText(1, name)
+	stmt.BindInt64(2, slot)
+	stmt.BindBytes(3, head)
+	if err := finish(stmt); err != nil {
+		return 0, err
+	}
+	return conn.LastInsertRowID(), nil
+}
+
+func moveHead(conn *sqlite.Conn, id, slot int64, head []byte) error {
+	stmt, err := conn.Prepare("UPDATE logs SET slot = ?, head = ? WHERE id = ?")
+	if err != nil {
+		return err
+	}
+	stmt.BindInt64(1, slot)
+	stmt.BindBytes(2, head)
+	stmt.BindInt64(3, id)
+	return finish(stmt)
+}
+
+// Read is ledger.Logs's. Head and entries are of one moment, and entries[i] is
+// slot from+i: where from has been deleted there are none.
+func (l *Logs) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
+	err = l.readers.do(ctx, func(conn *sqlite.Conn) error {
+		found, err := findLog(conn, log)
+		if err != nil || found.id == 0 {
+			return err
+		}
+		head = found.head
+		entries, err = readEntries(conn, found.id, from, max)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return head, entries, nil
+}
+
+func readEntries(conn *sqlite.Conn, log int64, from uint64, max int) (entries [][]byte, err error) {
+	if from > math.MaxInt64 || max <= 0 {
+		return nil, nil
+	}
+	stmt, err := conn.Prepare("SELECT slot, entry FROM entries WHERE log = ? AND slot >= ? ORDER BY slot LIMIT ?")
+	if err != nil {
+		return nil, err
+	}
+	stmt.BindInt64(1, log)
+	stmt.BindInt64(2, int64(from))
+	stmt.BindInt64(3, int64(max))
+	for {
+		more, err := stmt.Step()
+		if err != nil || !more {
+			return entries, err
+		}
+		if stmt.ColumnInt64(0) != int64(from)+int64(len(entries)) {
+			return entries, stmt.Reset()
+		}
+		entries = append(entries, columnBytes(stmt, 1))
+	}
+}
+
+// columnBytes returns a copy of a blob, empty but never nil.
+func columnBytes(stmt *sqlite.Stmt, col int) []byte {
+	b := make([]byte, stmt.ColumnLen(col))
+	stmt.ColumnBytes(col, b)
+	return b
+}
+
+// Heads is ledger.Logs's. All heads are of one moment.
+func (l *Logs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
+	heads := make([][]byte, len(logs))
+	err := l.readers.do(ctx, func(conn *sqlite.Conn) error {
+		for i, name := range logs {
+			found, err := findLog(conn, name)
+			if err != nil {
+				return err
+			}
+			heads[i] = found.head
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return heads, nil
+}

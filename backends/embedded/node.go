@@ -1,0 +1,174 @@
+package embedded
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"salectl/backends/quorum"
+)
+
+// Times are microseconds since 1970, by the host's wall clock. A lease without
+// an end cannot be stored.
+const locksTables = `
+CREATE TABLE node (run_id TEXT NOT NULL);
+CREATE TABLE markers (
+	name       TEXT    PRIMARY KEY,
+	votes_from INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE leases (
+	key     TEXT    PRIMARY KEY,
+	token   TEXT    NOT NULL,
+	note    TEXT    NOT NULL,
+	expires INTEGER NOT NULL
+) WITHOUT ROWID
+`
+
+// Node is quorum.Node on one SQLite file: the only lock node of a sale whose
+// processes all run on this machine.
+//
+// Its run id is made with its file and never changes, so markers need not name
+// it: whoever removes the file removes them too. Commits are not synced to the
+// disk one by one. What a power cut takes back is the last few promises, but
+// it also ends every process to which they were made, and a marker that is
+// lost makes the node abstain.
+type Node struct {
+	readers *readers
+	writer  *writer
+	wall    func() time.Time
+	runID   string // of the node, if this handle is the first to write
+}
+
+var _ quorum.Node = (*Node)(nil)
+
+// OpenNode returns a handle on the lock node in dir. It creates nothing;
+// neither does reading. wall is the host's clock, time.Now outside of tests.
+// Close it to give the files back.
+func OpenNode(dir string, wall func() time.Time) (*Node, error) {
+	dir, err := folder(dir)
+	if err != nil {
+		return nil, err
+	}
+	return newNode(locksDatabase(dir), wall), nil
+}
+
+func locksDatabase(dir string) *database {
+	return &database{
+		path:        filepath.Join(dir, locksFile),
+		appID:       0x6c6f636b, // "lock"
+		version:     1,
+		tables:      locksTables,
+		synchronous: "NORMAL", // see Node
+	}
+}
+
+func newNode(db *database, wall func() time.Time) *Node {
+	runID := rand.Text()
+	db.seed = func(conn *sqlite.Conn) error {
+		return execute(conn, "INSERT INTO node (run_id) VALUES (?)", runID)
+	}
+	return &Node{readers: newReaders(db), writer: newWriter(db), wall: wall, runID: runID}
+}
+
+// Close answers the calls that are under way, then lets go of the files.
+// Leases stay until they run out. Whatever is asked later gets ErrClosed.
+func (n *Node) Close() error {
+	n.writer.close()
+	n.readers.close()
+	return nil
+}
+
+// Name is quorum.Node's. A sale has at most one embedded node.
+func (n *Node) Name() string { return "embedded" }
+
+// Info is quorum.Node's. A node that nobody has written to has the run id that
+// it will get if this handle writes first. If another does, a Mark with that
+// id is answered ErrOtherRun, as it is after any other loss of memory.
+func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
+	info := quorum.Info{RunID: n.runID}
+	err := n.readers.do(ctx, func(conn *sqlite.Conn) (err error) {
+		info.RunID, err = readRunID(conn)
+		return err
+	})
+	if err != nil {
+		return quorum.Info{}, err
+	}
+	info.Time = n.wall()
+	return info, nil
+}
+
+// Mark is quorum.Node's.
+func (n *Node) Mark(ctx context.Context, marker, runID string) error {
+	return n.writer.do(ctx, &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
+		now := n.now()
+		if runID == "" {
+			_, err := votesFrom(conn, marker, now)
+			return nil, err
+		}
+		mine, err := readRunID(conn)
+		if err != nil {
+			return nil, err
+		}
+		if mine != runID {
+			return fmt.Errorf("%s: %w", n.writer.db.path, quorum.ErrOtherRun), nil
+		}
+		return nil, setMarker(conn, marker, now)
+	}})
+}
+
+// Forget is quorum.Node's.
+func (n *Node) Forget(ctx context.Context, marker string) error {
+	return n.writer.do(ctx, &change{step: func(conn *sqlite.Conn) (answer, failed error) {
+		return nil, execute(conn, "DELETE FROM markers WHERE name = ?", marker)
+	}})
+}
+
+// Vote is quorum.Node's. A ttl beyond quorum.MaxTTL is refused: a node that
+// lost its memory would not abstain for long enough.
+func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
+		return quorum.Count{}, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.Name(), b.TTL, quorum.MaxTTL)
+	}
+	var count quorum.Count
+	err := n.writer.do(ctx, &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
+		// Read only now: the file's place for a writer may have been waited for.
+		count, failed = vote(conn, b, n.now())
+		return nil, failed
+	}})
+	if err != nil {
+		// count may still be written by a vote that ctx did not wait for.
+		return quorum.Count{}, err
+	}
+	return count, nil
+}
+
+// Release is quorum.Node's.
+func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+	var freed int
+	err := n.writer.do(ctx, &change{step: func(conn *sqlite.Conn) (answer, failed error) {
+		freed, failed = release(conn, asks, n.now())
+		return nil, failed
+	}})
+	if err != nil {
+		return 0, err
+	}
+	return freed, nil
+}
+
+// List is quorum.Node's.
+func (n *Node) List(ctx context.Context, prefix string) (found []quorum.Holding, err error) {
+	err = n.readers.do(ctx, func(conn *sqlite.Conn) (err error) {
+		found, err = list(conn, prefix, n.now())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+func (n *Node) now() int64 { return n.wall().UnixMicro() }

@@ -1,0 +1,115 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// maxReaders is how many reads of one handle run at a time; more wait.
+const maxReaders = 4
+
+// readers answers reads on connections of their own, which no writer blocks.
+type readers struct {
+	db *database
+	// places holds a token for each read under way.
+	places  chan struct{}
+	closing sync.Once
+
+	// mu guards these.
+	mu     sync.Mutex
+	idle   []*session
+	closed bool
+}
+
+func newReaders(db *database) *readers {
+	return &readers{db: db, places: make(chan struct{}, maxReaders)}
+}
+
+// do runs fn on one snapshot of the database. Without a database it returns
+// nil and does not run it: nothing is there to be read.
+func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
+	select {
+	case r.places <- struct{}{}:
+		defer func() { <-r.places }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s, err := r.get()
+	if errors.Is(err, errAbsent) {
+		return nil
+	}
+	if err == nil {
+		err = snapshot(ctx, s, fn)
+		r.put(s, err == nil)
+	}
+	if ctx.Err() != nil && err != nil {
+		return ctx.Err() // SQLite calls it an interrupt
+	}
+	return explain(r.db.path, err)
+}
+
+// snapshot runs fn inside a transaction, so that its queries see one state.
+func snapshot(ctx context.Context, s *session, fn func(*sqlite.Conn) error) (err error) {
+	s.SetInterrupt(ctx.Done())
+	defer s.SetInterrupt(nil)
+	if err := run(s.Conn, "BEGIN"); err != nil {
+		return err
+	}
+	if err := fn(s.Conn); err != nil {
+		return err // and the connection is not used again
+	}
+	return run(s.Conn, "COMMIT")
+}
+
+// get returns a connection to the file that is at the path now.
+func (r *readers) get() (*session, error) {
+	for {
+		r.mu.Lock()
+		if r.closed {
+			r.mu.Unlock()
+			return nil, ErrClosed
+		}
+		if len(r.idle) == 0 {
+			r.mu.Unlock()
+			return r.db.open(false)
+		}
+		s := r.idle[len(r.idle)-1]
+		r.idle = r.idle[:len(r.idle)-1]
+		r.mu.Unlock()
+		if s.current(r.db.path) {
+			return s, nil
+		}
+		s.Close()
+	}
+}
+
+func (r *readers) put(s *session, good bool) {
+	if !good {
+		s.Close()
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle = append(r.idle, s)
+}
+
+// close waits for the reads under way and refuses later ones.
+func (r *readers) close() {
+	r.closing.Do(func() {
+		r.mu.Lock()
+		r.closed = true
+		r.mu.Unlock()
+		for range maxReaders {
+			r.places <- struct{}{}
+		}
+		for _, s := range r.idle { // nobody is left who could touch it
+			s.Close()
+		}
+		for range maxReaders {
+			<-r.places
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package embedded
+
+import (
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"salectl/backends/quorum"
+)
+
+// vote answers a ballot at a time of the node.
+func vote(conn *sqlite.Conn, b quorum.Ballot, now int64) (quorum.Count, error) {
+	count := quorum.Count{
+		Yes:     make([]bool, len(b.Asks)),
+		Holders: make([]quorum.Holding, len(b.Asks)),
+		Time:    time.UnixMicro(now),
+	}
+	if err := tidy(conn, now); err != nil {
+		return quorum.Count{}, err
+	}
+	from, err := votesFrom(conn, b.Marker, now)
+	if err != nil {
+		return quorum.Count{}, err
+	}
+	if now < from {
+		count.Abstained, count.VotesFrom = true, time.UnixMicro(from)
+	}
+	for i, ask := range b.Asks {
+		holder, held, err := holderOf(conn, ask.Key, now)
+		if err != nil {
+			return quorum.Count{}, err
+		}
+		mine := held && holder.Token == ask.Token
+		if count.Abstained || held && !mine || !held && ask.Renew {
+			count.Holders[i] = holder
+			continue
+		}
+		err = execute(conn, "REPLACE INTO leases (key, token, note, expires) VALUES (?, ?, ?, ?)",
+			ask.Key, ask.Token, ask.Note, now+b.TTL.Microseconds())
+		if err != nil {
+			return quorum.Count{}, err
+		}
+		count.Yes[i] = true
+	}
+	return count, nil
+}
+
+// tidy removes what has run out. What would run for longer than any lease may
+// was promised before the wall clock was set back, and would keep its key out
+// of use for as long as that jump was: it gets the longest lease from now.
+func tidy(conn *sqlite.Conn, now int64) error {
+	if err := execute(conn, "DELETE FROM leases WHERE expires <= ?", now); err != nil {
+		return err
+	}
+	latest := now + quorum.MaxTTL.Microseconds()
+	if err := execute(conn, "UPDATE leases SET expires = ?1 WHERE expires > ?1", latest); err != nil {
+		return err
+	}
+	return execute(conn, "UPDATE markers SET votes_from = ?1 WHERE votes_from > ?1", latest)
+}
+
+// holderOf returns who has a key at a time of the node.
+func holderOf(conn *sqlite.Conn, key string, now int64) (h quorum.Holding, held bool, err error) {
+	stmt, err := conn.Prepare("SELECT key, token, note, expires FROM leases WHERE key = ? AND expires > ?")
+	if err != nil {
+		return h, false, err
+	}
+	stmt.BindText(1, key)
+	stmt.BindInt64(2, now)
+	held, err = stmt.Step()
+	if err != nil || !held {
+		return h, false, err
+	}
+	return holding(stmt, now), true, stmt.Reset()
+}
+
+// holding reads a row of key, token, note and expires.
+func holding(stmt *sqlite.Stmt, now int64) quorum.Holding {
+	return quorum.Holding{
+		Key:   stmt.ColumnText(0),
+		Token: stmt.ColumnText(1),
+		Note:  stmt.ColumnText(2),
+		Left:  time.Duration(stmt.ColumnInt64(3)-now) * time.Microsecond,
+	}
+}
+
+// release frees the leases that the asks' tokens still have.
+func release(conn *sqlite.Conn, asks []quorum.Ask, now int64) (freed int, err error) {
+	for _, ask := range asks {
+		err := execute(conn, "DELETE FROM leases WHERE key = ? AND token = ? AND expires > ?", ask.Key, ask.Token, now)
+		if err != nil {
+			return 0, err
+		}
+		freed += conn.Changes()
+	}
+	return freed, nil
+}
+
+// list returns the leases below a prefix. The keys are compared here, not by
+// LIKE or a range: a prefix may hold any bytes.
+func list(conn *sqlite.Conn, prefix string, now int64) (found []quorum.Holding, err error) {
+	stmt, err := conn.Prepare("SELECT key, token, note, expires FROM leases WHERE key >= ? AND expires > ? ORDER BY key")
+	if err != nil {
+		return nil, err
+	}
+	stmt.BindText(1, prefix)
+	stmt.BindInt64(2, now)
+	for {
+		more, err := stmt.Step()
+		if err != nil || !more {
+			return found, err
+		}
+		h := holding(stmt, now)
+		if !strings.HasPrefix(h.Key, prefix) {
+			return found, stmt.Reset() // keys in order: no later one has it
+		}
+		found = append(found, h)
+	}
+}
+
+// votesFrom returns the time from which the node votes under a marker. A
+// missing one is written in the abstaining form.
+func votesFrom(conn *sqlite.Conn, marker string, now int64) (int64, error) {
+	stmt, err := conn.Prepare("SELECT votes_from FROM markers WHERE name = ?")
+	if err != nil {
+		return 0, err
+	}
+	stmt.BindText(1, marker)
+	found, err := stmt.Step()
+	if err != nil {
+		return 0, err
+	}
+	if found {
+		from := stmt.ColumnInt64(0)
+		return from, stmt.Reset()
+	}
+	from := now + quorum.MaxTTL.Microseconds()
+	return from, setMarker(conn, marker, from)
+}
+
+func setMarker(conn *sqlite.Conn, marker string, from int64) error {
+	return execute(conn, "REPLACE INTO markers (name, votes_from) VALUES (?, ?)", marker, from)
+}
+
+func readRunID(conn *sqlite.Conn) (id string, err error) {
+	stmt, err := conn.Prepare("SELECT run_id FROM node")
+	if err != nil {
+		return "", err
+	}
+	if _, err := stmt.Step(); err != nil {
+		return "", err
+	}
+	id = stmt.ColumnText(0)
+	return id, stmt.Reset()
+}
+
+// execute runs a statement that returns no rows. An argument is a string or an
+// int64.
+func execute(conn *sqlite.Conn, query string, args ...any) error {
+	stmt, err := conn.Prepare(query)
+	if err != nil {
+		return err
+	}
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			stmt.BindText(i+1, v)
+		case int64:
+			stmt.BindInt64(i+1, v)
+		}
+	}
+	return finish(stmt)
+}
