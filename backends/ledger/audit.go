@@ -41,21 +41,26 @@ func (a *Audit) problem(format string, args ...any) {
 // NewAudit reads every log of a sale and accounts for each unit by itself,
 // without the reducer; then it compares with what the reducer says. It may run
 // beside a live sale: it reads on until no shard has received or acknowledged
-// what it has not yet seen sent or received. An error means that the ledger
-// could not be read; what is wrong with the ledger stands in the audit.
+// what it has not yet seen sent or received. An error means that the shards
+// could not be read, or the sale's own log not be trusted (ErrCorrupt); what is
+// wrong with the shards stands in the audit.
 func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 	sale := NewSale(spec.SaleLog(name))
-	if _, err := Load(ctx, logs, sale.log, sale); err != nil {
+	w, err := Load(ctx, logs, sale.log, sale)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if sale.Generation() == 0 {
+	case sale.Generation() == 0:
 		return nil, fmt.Errorf("sale %s: %w", name, ErrGone)
-	}
-	if sale.Destroyed() {
+	case sale.Destroyed():
 		return nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export alone: %w", name, ErrGone)
 	}
 	a := &Audit{Sale: name, UID: sale.UID(), Shards: sale.Shards(), Problems: []string{}}
-	books, err := readBooks(ctx, logs, sale, a)
+	if head, err := ParseHead(w.head); err != nil || head != sale.Head() {
+		a.problem("the sale's log: the head says %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
+	}
+	applied := sale.Applied()
+	books, err := readBooks(ctx, logs, sale)
 	if err != nil {
 		return nil, err
 	}
@@ -63,17 +68,31 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 	if _, err := Load(ctx, logs, sale.log, sale); err != nil {
 		return nil, err
 	}
+	if deleted(sale, a.UID, books) {
+		return nil, fmt.Errorf("sale %s is being deleted, its ledger is in the export alone: %w", name, ErrGone)
+	}
 	for _, b := range books {
-		a.compare(sale, b)
+		a.add(b)
+		a.compare(sale, b, applied)
+		a.transfers(books, b)
 	}
 	a.place(sale, books)
+	slices.Sort(a.Problems)
 	a.OK = len(a.Problems) == 0
 	return a, nil
 }
 
-// readBooks reads all shards up to a cut that is closed under In to Out and
-// Ack to In.
-func readBooks(ctx context.Context, logs Logs, sale *Sale, a *Audit) ([]*book, error) {
+// deleted says whether the shards' logs may have been deleted while they were
+// read, or before.
+func deleted(sale *Sale, uid string, books []*book) bool {
+	return sale.UID() != uid || sale.Destroyed() ||
+		sale.Sealed() != nil && slices.ContainsFunc(books, func(b *book) bool { return b.next == 0 })
+}
+
+// readBooks reads all shards up to a cut that is closed under In to Out and Ack
+// to In. It ends, since it reads on no further than to what came before the cut
+// that it began with.
+func readBooks(ctx context.Context, logs Logs, sale *Sale) ([]*book, error) {
 	books := make([]*book, sale.Shards())
 	for shard := range books {
 		books[shard] = newBook(spec.ShardLog(sale.UID(), shard, len(books)), shard)
@@ -85,42 +104,47 @@ func readBooks(ctx context.Context, logs Logs, sale *Sale, a *Audit) ([]*book, e
 		again = false
 		for shard, b := range books {
 			for peer, x := range b.peers {
-				if peer < 0 || peer >= len(books) {
-					a.problem("shard %d names a shard %d that does not exist", shard, peer)
+				if peer >= len(books) {
 					continue
 				}
 				there := books[peer].peer(shard)
-				if x.in <= there.out && x.acked <= there.in {
+				enough := func() bool { return len(x.received) <= len(there.sent) && x.acked <= len(there.received) }
+				if enough() {
 					continue
 				}
-				before := books[peer].state.Next()
-				if err := books[peer].read(ctx, logs); err != nil {
+				before := books[peer].next
+				if err := books[peer].readOn(ctx, logs, enough); err != nil {
 					return nil, err
 				}
-				if books[peer].state.Next() == before {
-					a.problem("shard %d has transfers of shard %d that are not in its log", shard, peer)
-					continue
-				}
-				again = true
+				again = again || books[peer].next != before
 			}
 		}
 	}
 	return books, nil
 }
 
+// add takes a shard's numbers in, as its commits add up.
+func (a *Audit) add(b *book) {
+	a.Slots += b.next
+	a.Users += int64(len(b.users))
+	a.OverLimit += int64(len(b.over))
+	a.Sold += b.sold.Count()
+	a.Held += b.heldUnits()
+	a.Available += b.free.Count()
+	a.Stock += b.dealt - b.removed.Count()
+}
+
 // compare holds one shard's book against its state, against the sale's log and
-// against the users' home shard.
-func (a *Audit) compare(sale *Sale, b *book) {
-	if b.damage != nil {
+// against the users' home shard. applied is the generation that every shard had
+// when the reading began.
+func (a *Audit) compare(sale *Sale, b *book, applied uint64) {
+	switch {
+	case b.damage != nil:
 		a.problem("shard %d: %v", b.shard, b.damage)
-		return
-	}
-	s := b.state
-	if s.Next() == 0 {
-		if sale.Applied() > 0 {
-			a.problem("shard %d has no log", b.shard)
-		}
-		return
+	case b.next == 0 && applied > 0:
+		a.problem("shard %d has no log", b.shard)
+	case uint64(len(b.generations)) < applied:
+		a.problem("shard %d has %d generations, %d were applied", b.shard, len(b.generations), applied)
 	}
 	for _, what := range b.faults {
 		a.problem("shard %d: %s", b.shard, what)
@@ -136,39 +160,61 @@ func (a *Audit) compare(sale *Sale, b *book) {
 			a.problem("user %q has claims on shard %d, the home shard is %d", user, b.shard, home)
 		}
 	}
+	for user, units := range b.over {
+		a.problem("shard %d: user %q had %d units, more than the limit", b.shard, user, units)
+	}
+	if b.refused != nil {
+		a.problem("shard %d: %v", b.shard, b.refused)
+		return
+	}
+	s := b.state
 	fold := [...]int64{s.Sold, s.Held, s.Available, s.InFlight, s.Limit}
 	book := [...]int64{b.sold.Count(), b.heldUnits(), b.free.Count(), b.inFlight(), b.dealt - b.removed.Count()}
 	if fold != book {
 		a.problem("shard %d folds to sold, held, available, in flight, limit %v, its commits add up to %v", b.shard, fold, book)
 	}
-	a.Slots += s.Next()
-	a.Users += int64(len(b.users))
-	a.OverLimit += int64(len(b.over))
-	for user, units := range b.over {
-		a.problem("shard %d: user %q had %d units, more than the limit", b.shard, user, units)
+	if end := sale.Sealed(); end != nil && (b.shard >= len(end.GetRoots()) || string(end.GetRoots()[b.shard]) != string(b.hash[:])) {
+		a.problem("shard %d does not end in the slot that the sale was sealed with", b.shard)
 	}
-	a.Sold, a.Held, a.Available = a.Sold+fold[0], a.Held+fold[1], a.Available+fold[2]
-	a.Stock += fold[4]
+}
+
+// transfers holds what a shard received against what the others sent.
+func (a *Audit) transfers(books []*book, b *book) {
+	for peer, x := range b.peers {
+		if peer >= len(books) {
+			a.problem("shard %d names a shard %d that does not exist", b.shard, peer)
+			continue
+		}
+		there := books[peer].peer(b.shard)
+		for i, units := range x.received {
+			switch {
+			case i >= len(there.sent):
+				a.problem("shard %d received transfer %d from shard %d, which never sent it", b.shard, i+1, peer)
+			case !slices.Equal(units, there.sent[i]):
+				a.problem("transfer %d from shard %d to %d: sent %v, received %v", i+1, peer, b.shard, there.sent[i], units)
+			}
+		}
+		if x.acked > len(there.received) {
+			a.problem("shard %d has an ack of transfer %d to shard %d, which never received it", b.shard, x.acked, peer)
+		}
+	}
 }
 
 // place checks that every unit dealt is in exactly one place of all shards.
 func (a *Audit) place(sale *Sale, books []*book) {
 	var dealt, seen Units
-	put := func(where string, units Units) {
-		for _, r := range units {
-			if seen.Add(r) == nil {
-				continue
-			}
-			for unit := r.First; unit < r.end(); unit++ {
-				if seen.Add(Range{unit, 1}) != nil {
-					a.Oversold++
-					a.problem("unit %d is in two places, one is %s", unit, where)
-				}
-			}
+	put := func(units Units, where string, shards ...any) {
+		fresh := units.minus(seen)
+		if twice := units.minus(fresh); len(twice) > 0 {
+			a.Oversold += twice.Count()
+			a.problem("units %v are in two places, one is %s", twice, fmt.Sprintf(where, shards...))
+		}
+		for _, r := range fresh {
+			_ = seen.Add(r) // none of them is there
 		}
 	}
 	for _, b := range books {
-		for g := range b.generations {
+		for g := range b.generations[:min(uint64(len(b.generations)), sale.Generation())] {
 			units, err := unitsOf(sale.ShardGeneration(uint64(g+1), b.shard).GetAdd())
 			for _, r := range units {
 				err = errors.Join(err, dealt.Add(r))
@@ -177,22 +223,31 @@ func (a *Audit) place(sale *Sale, books []*book) {
 				a.problem("generation %d deals units twice: %v", g+1, err)
 			}
 		}
-		put(fmt.Sprintf("available on shard %d", b.shard), b.free)
-		put(fmt.Sprintf("sold on shard %d", b.shard), b.sold)
-		put(fmt.Sprintf("removed on shard %d", b.shard), b.removed)
+		put(b.free, "available on shard %d", b.shard)
+		put(b.sold, "sold on shard %d", b.shard)
+		put(b.removed, "removed on shard %d", b.shard)
+		for _, r := range b.twice {
+			put(Units{r}, "on shard %d, where it came twice", b.shard)
+		}
 		for _, c := range b.held {
 			for _, unit := range c.GetUnits() {
-				put(fmt.Sprintf("held on shard %d", b.shard), Units{{unit, 1}})
+				put(Units{{unit, 1}}, "held on shard %d", b.shard)
 			}
 		}
 		for to, x := range b.peers {
-			if x.acked < x.out && to < len(books) && books[to].peer(b.shard).in < x.out {
-				a.InFlight += x.units.Count()
-				put(fmt.Sprintf("on the way from shard %d to %d", b.shard, to), x.units)
+			if to >= len(books) {
+				continue
+			}
+			for _, units := range x.sent[min(len(books[to].peer(b.shard).received), len(x.sent)):] {
+				a.InFlight += units.Count()
+				put(units, "on the way from shard %d to %d", b.shard, to)
 			}
 		}
 	}
-	if !slices.Equal(dealt, seen) {
-		a.problem("%d units were dealt, %d are found: %v against %v", dealt.Count(), seen.Count(), dealt, seen)
+	if lost := dealt.minus(seen); len(lost) > 0 {
+		a.problem("units %v were dealt and are nowhere", lost)
+	}
+	if made := seen.minus(dealt); len(made) > 0 {
+		a.problem("units %v are in the ledger and were never dealt", made)
 	}
 }

@@ -5,19 +5,20 @@ import (
 	"errors"
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
 // book is an account of one shard for an audit, kept from its commits alone and
 // by other means than the reducer: sets of units, entered and taken out. It
-// folds the commits too, so that the two can be compared.
+// folds the commits too, so that the two can be compared; it goes on where the
+// reducer refuses, so that what came of it is seen.
 type book struct {
-	shard  int
-	state  *State
-	damage error    // the log could not be folded to its end
-	faults []string // units entered twice or taken from where they were not
+	chain
+	shard   int
+	state   *State
+	damage  error    // the log could not be read to its end
+	refused error    // what the reducer did not take
+	faults  []string // what does not add up
 
 	generations []*pb.Generation
 	limit       int64            // per user, in force
@@ -29,56 +30,102 @@ type book struct {
 	free        Units
 	sold        Units
 	removed     Units
+	twice       []Range // came to where some of them were already
 	peers       map[int]*exchange
 }
+
+type request struct{ user, key string }
 
 type place struct {
 	slot  uint64
 	index uint32
 }
 
-// exchange is what was sent to and received from one other shard.
+// exchange is what was sent to and received from one other shard: the units of
+// each transfer, in order.
 type exchange struct {
-	out, acked, in uint64
-	units          Units // of transfer out
+	sent, received []Units
+	acked          int // of sent
 }
 
 func newBook(log string, shard int) *book {
 	return &book{
-		shard: shard, state: NewState(log),
+		chain: newChain(log), shard: shard, state: NewState(log),
 		users: make(map[string]int64), over: make(map[string]int64), requests: make(map[request]bool),
 		held: make(map[place]*pb.Claim), peers: make(map[int]*exchange),
 	}
 }
 
-// read books what the log has beyond what was read.
+// read books the log to its end.
 func (b *book) read(ctx context.Context, logs Logs) error {
+	w, err := Load(ctx, logs, b.log, b)
+	switch {
+	case errors.Is(err, ErrCorrupt):
+		b.damage = err
+		return nil
+	case err != nil || b.next == 0:
+		return err
+	}
+	// The Writer has checked that the head is that of the last slot.
+	head, err := ParseHead(w.head)
+	if err == nil && b.refused == nil && head != b.state.Head() {
+		b.faults = append(b.faults, fmt.Sprintf("the head says %+v, its slots add up to %+v", head.Totals, b.state.Totals))
+	}
+	return err
+}
+
+// readOn books further slots, no more than until enough says so. A live shard
+// read to its end would show new transfers each time, and no cut would close.
+func (b *book) readOn(ctx context.Context, logs Logs, enough func() bool) error {
 	if b.damage != nil {
 		return nil
 	}
-	_, err := Load(ctx, logs, b.state.log, b)
-	if errors.Is(err, ErrCorrupt) {
+	_, err := Load(ctx, logs, b.log, untilEnough{b, enough})
+	switch {
+	case errors.Is(err, errEnough):
+		return nil
+	case errors.Is(err, ErrCorrupt):
 		b.damage, err = err, nil
 	}
 	return err
 }
 
+// untilEnough is a book that takes no more slots once it has enough.
+type untilEnough struct {
+	*book
+	enough func() bool
+}
+
+var errEnough = errors.New("enough slots")
+
+func (b untilEnough) Fold(entry []byte) error {
+	if b.enough() {
+		return errEnough
+	}
+	return b.book.Fold(entry)
+}
+
 // Next returns the slot after the last one booked.
-func (b *book) Next() uint64 { return b.state.Next() }
+func (b *book) Next() uint64 { return b.next }
 
 // Root returns the hash of the last slot booked.
-func (b *book) Root() Hash { return b.state.Root() }
+func (b *book) Root() Hash { return b.hash }
 
-// Fold books a slot and folds it.
+// Fold books a slot, and folds it as long as the reducer agrees.
 func (b *book) Fold(entry []byte) error {
-	commit := new(pb.Commit)
-	if err := proto.Unmarshal(entry, commit); err != nil {
-		return b.state.corrupt("does not decode: %v", err)
+	commit, err := b.decode(entry)
+	if err != nil {
+		return err
 	}
 	for i, op := range commit.GetOps() {
-		b.enter(place{b.state.Next(), uint32(i)}, op)
+		b.enter(place{b.next, uint32(i)}, op)
 	}
-	return b.state.Fold(entry)
+	hash := sum(entry)
+	if b.refused == nil {
+		b.refused = b.state.Apply(commit, hash, len(entry))
+	}
+	b.advance(commit, hash)
+	return nil
 }
 
 func (b *book) enter(at place, op *pb.Op) {
@@ -91,24 +138,27 @@ func (b *book) enter(at place, op *pb.Op) {
 		b.generation(op.Generation)
 	case *pb.Op_Out:
 		x := b.peer(int(op.Out.GetTo()))
-		x.out, x.units = op.Out.GetK(), nil
-		for _, r := range op.Out.GetUnits() {
-			b.take(&b.free, Range{r.GetFirst(), r.GetCount()})
-			b.put(&x.units, Range{r.GetFirst(), r.GetCount()})
-		}
+		x.sent = append(x.sent, b.move(op.Out.GetUnits(), func(r Range) { b.take(&b.free, r) }))
 	case *pb.Op_In:
 		x := b.peer(int(op.In.GetFrom()))
-		if op.In.GetK() <= x.in {
-			return
+		if op.In.GetK() <= uint64(len(x.received)) {
+			return // said twice, counts once
 		}
-		x.in = op.In.GetK()
-		for _, r := range op.In.GetUnits() {
-			b.put(&b.free, Range{r.GetFirst(), r.GetCount()})
-		}
+		x.received = append(x.received, b.move(op.In.GetUnits(), func(r Range) { b.put(&b.free, r) }))
 	case *pb.Op_Ack:
 		x := b.peer(int(op.Ack.GetTo()))
-		x.acked = max(x.acked, op.Ack.GetK())
+		x.acked = max(x.acked, int(op.Ack.GetK()))
 	}
+}
+
+// move does to each range what a transfer does on this side, and returns the
+// units of the transfer.
+func (b *book) move(ranges []*pb.Range, do func(Range)) (units Units) {
+	for _, r := range ranges {
+		do(Range{r.GetFirst(), r.GetCount()})
+		b.put(&units, Range{r.GetFirst(), r.GetCount()})
+	}
+	return units
 }
 
 func (b *book) claim(at place, op *pb.Claim) {
@@ -171,14 +221,18 @@ func (b *book) generation(op *pb.Generation) {
 }
 
 func (b *book) put(to *Units, r Range) {
-	if err := to.Add(r); err != nil {
-		b.faults = append(b.faults, err.Error())
+	switch err := to.Add(r); {
+	case err == nil:
+	case !r.valid():
+		b.faults = append(b.faults, fmt.Sprintf("slot %d: %v", b.next, err))
+	default:
+		b.twice = append(b.twice, r)
 	}
 }
 
 func (b *book) take(from *Units, r Range) {
 	if err := from.Remove(r); err != nil {
-		b.faults = append(b.faults, fmt.Sprintf("taken: %v", err))
+		b.faults = append(b.faults, fmt.Sprintf("slot %d: %v", b.next, err))
 	}
 }
 
@@ -202,8 +256,8 @@ func (b *book) heldUnits() (n int64) {
 // not the other side has received it.
 func (b *book) inFlight() (n int64) {
 	for _, x := range b.peers {
-		if x.acked < x.out {
-			n += x.units.Count()
+		for _, units := range x.sent[min(x.acked, len(x.sent)):] {
+			n += units.Count()
 		}
 	}
 	return n

@@ -62,7 +62,7 @@ func (c *chain) advance(commit *pb.Commit, hash Hash) {
 // encode completes a commit that is to follow and returns its stored bytes.
 // Its time never falls behind the slot before it.
 func (c *chain) encode(commit *pb.Commit) ([]byte, Hash, error) {
-	commit.Prev = c.hash[:]
+	commit.Prev = bytes.Clone(c.hash[:])
 	commit.TimeUs = max(commit.GetTimeUs(), c.timeUs)
 	entry, err := proto.Marshal(commit)
 	if err != nil {

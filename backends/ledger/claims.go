@@ -2,22 +2,26 @@ package ledger
 
 import (
 	"hash/maphash"
+	"math"
+	"slices"
 	"sort"
+
+	pb "salectl/backends/ledger/ledgerpb"
 )
 
 // claims remembers every accepted claim of a shard: who has what, and what each
 // request was answered. It holds a million of them at under 300 bytes each and
 // without a pointer in a record, so that the garbage collector has nothing to
-// trace: texts lie in arenas, records in chunks, and both are named by index.
+// trace: texts, users and claims are named by index.
 //
-// Two maps lead in, from the hash of a user and from the hash of a request. A
-// hash that two of them share makes a chain in the records, and the texts
-// decide. The seed is drawn anew in each process, so nobody can choose
-// colliding names; nothing depends on its value.
+// Two tables lead in, from the hash of a user and from the hash of a request.
+// The hash is seeded anew in each process, so nobody can choose names that
+// collide; nothing depends on its value.
 type claims struct {
 	seed    maphash.Seed
-	byUser  map[uint64]uint32 // to the newest record of that hash, +1
-	byKey   map[uint64]uint32
+	mask    uint64 // of hashes; a test makes it small, so that they collide
+	byUser  table  // to users
+	byKey   table  // to records
 	users   chunked[userRecord]
 	records chunked[claimRecord]
 	text    arena
@@ -30,20 +34,18 @@ type claims struct {
 
 type userRecord struct {
 	name  text
-	same  uint32 // the next user of the same hash, +1
-	last  uint32 // the user's newest claim, +1
 	units int64  // held and sold
+	last  uint32 // the user's newest claim, +1
 }
 
 type claimRecord struct {
 	key   text
+	first int64 // lowest unit, the others follow; see scattered
 	user  uint32
 	prev  uint32 // the user's claim before this one, +1
-	same  uint32 // the next claim of the same hash, +1
 	slot  uint32
 	index uint32 // among the ops of the commit
 	count int32  // of units
-	first int64  // lowest unit, the others follow; see scattered
 	state ClaimState
 }
 
@@ -77,79 +79,91 @@ type Claim struct {
 func newClaims() claims {
 	return claims{
 		seed:      maphash.MakeSeed(),
-		byUser:    make(map[uint64]uint32),
-		byKey:     make(map[uint64]uint32),
+		mask:      math.MaxUint64,
 		scattered: make(map[uint32][]int64),
 		heldUntil: make(map[uint32]int64),
 	}
 }
 
-// findUser returns the index of a user, if there is one.
-func (c *claims) findUser(user string) (uint32, bool) {
-	for i := c.byUser[maphash.String(c.seed, user)]; i != 0; {
-		r := c.users.at(i - 1)
-		if c.text.equal(r.name, user) {
-			return i - 1, true
-		}
-		i = r.same
+func (c *claims) hash(s string) uint64 { return maphash.String(c.seed, s) & c.mask }
+
+// spot is where a request stands among the claims. It is good until the next
+// insert.
+type spot struct {
+	userHash, hash uint64
+	user, claim    uint32 // +1; 0: there is none
+}
+
+// look finds a user, and the claim that the user's request was given.
+func (c *claims) look(user, key string) spot {
+	at := spot{userHash: c.hash(user)}
+	at.hash = (at.userHash*0x9e3779b97f4a7c15 ^ c.hash(key)) & c.mask
+	if u, ok := c.findUser(at.userHash, user); ok {
+		at.user = u + 1
+		at.claim = c.findClaim(at.hash, u, key)
 	}
-	return 0, false
+	return at
 }
 
-// unitsOf returns how many units a user has, held and sold.
-func (c *claims) unitsOf(user string) int64 {
-	if i, ok := c.findUser(user); ok {
-		return c.users.at(i).units
-	}
-	return 0
+func (c *claims) findUser(hash uint64, user string) (uint32, bool) {
+	return c.byUser.find(hash, func(i uint32) bool { return c.text.equal(c.users.at(i).name, user) })
 }
 
-// find returns the index of the claim that a request was given, if it was.
-func (c *claims) find(user, key string) (uint32, bool) {
-	for i := c.byKey[c.identity(user, key)]; i != 0; {
-		r := c.records.at(i - 1)
-		if c.text.equal(r.key, key) && c.text.equal(c.users.at(r.user).name, user) {
-			return i - 1, true
-		}
-		i = r.same
-	}
-	return 0, false
-}
-
-func (c *claims) identity(user, key string) uint64 {
-	return maphash.String(c.seed, user)*0x9e3779b97f4a7c15 ^ maphash.String(c.seed, key)
-}
-
-// insert remembers a new claim. Its identity must be new.
-func (c *claims) insert(slot uint64, index int, user, key string, units []int64, heldUntilUs int64) {
-	u, ok := c.findUser(user)
+// findClaim returns the index of the claim under a user's key, +1; 0: none.
+func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
+	i, ok := c.byKey.find(hash, func(i uint32) bool {
+		r := c.records.at(i)
+		return r.user == user && c.text.equal(r.key, key)
+	})
 	if !ok {
-		h := maphash.String(c.seed, user)
-		u = c.users.add(userRecord{name: c.text.put(user), same: c.byUser[h]})
-		c.byUser[h] = u + 1
+		return 0
 	}
-	owner := c.users.at(u)
-	h := c.identity(user, key)
+	return i + 1
+}
+
+// unitsAt returns how many units a user has, held and sold.
+func (c *claims) unitsAt(at spot) int64 {
+	if at.user == 0 {
+		return 0
+	}
+	return c.users.at(at.user - 1).units
+}
+
+// insert remembers a new claim at the spot where there was none.
+func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
+	if at.user == 0 {
+		u := c.users.add(userRecord{name: c.text.put(op.GetUser())})
+		c.byUser.add(at.userHash, u)
+		at.user = u + 1
+	}
+	units := op.GetUnits()
+	owner := c.users.at(at.user - 1)
 	r := claimRecord{
-		key: c.text.put(key), user: u, prev: owner.last, same: c.byKey[h],
-		slot: uint32(slot), index: uint32(index), count: int32(len(units)), first: units[0],
+		key: c.text.put(string(op.GetKey())), first: units[0], user: at.user - 1, prev: owner.last,
+		slot: uint32(slot), index: uint32(index), count: int32(len(units)),
 	}
-	if heldUntilUs != 0 {
+	if op.GetHeldUntilUs() != 0 {
 		r.state = StateHeld
 	}
 	i := c.records.add(r)
-	c.byKey[h] = i + 1
+	c.byKey.add(at.hash, i)
 	owner.last = i + 1
 	owner.units += int64(len(units))
-	for j, unit := range units {
-		if unit != units[0]+int64(j) {
-			c.scattered[i] = append([]int64(nil), units...)
-			break
+	if !isRun(units) {
+		c.scattered[i] = slices.Clone(units)
+	}
+	if r.state == StateHeld {
+		c.heldUntil[i] = op.GetHeldUntilUs()
+	}
+}
+
+func isRun(units []int64) bool {
+	for i, unit := range units {
+		if unit != units[0]+int64(i) {
+			return false
 		}
 	}
-	if heldUntilUs != 0 {
-		c.heldUntil[i] = heldUntilUs
-	}
+	return true
 }
 
 // at returns a claim in full.
@@ -164,7 +178,7 @@ func (c *claims) at(i uint32) Claim {
 
 func (c *claims) units(i uint32) []int64 {
 	if units, ok := c.scattered[i]; ok {
-		return append([]int64(nil), units...)
+		return slices.Clone(units)
 	}
 	r := c.records.at(i)
 	units := make([]int64, r.count)
@@ -176,7 +190,7 @@ func (c *claims) units(i uint32) []int64 {
 
 // ofUser returns the claims of a user in the order of their acceptance.
 func (c *claims) ofUser(user string) []Claim {
-	u, ok := c.findUser(user)
+	u, ok := c.findUser(c.hash(user), user)
 	if !ok {
 		return nil
 	}
@@ -184,9 +198,7 @@ func (c *claims) ofUser(user string) []Claim {
 	for i := c.users.at(u).last; i != 0; i = c.records.at(i - 1).prev {
 		out = append(out, c.at(i-1))
 	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out)
 	return out
 }
 
@@ -202,66 +214,4 @@ func (c *claims) locate(slot uint64, index int) (uint32, bool) {
 	}
 	r := c.records.at(uint32(i))
 	return uint32(i), uint64(r.slot) == slot && int(r.index) == index
-}
-
-// text names bytes in an arena: place and length in one word.
-type text uint64
-
-// arena keeps short texts, at most 64 KiB each, in chunks of as much.
-type arena struct {
-	chunks [][]byte
-}
-
-const arenaChunk = 1 << 16
-
-func (a *arena) put(s string) text {
-	switch n := len(a.chunks); {
-	case n == 0:
-		a.chunks = append(a.chunks, nil) // grows as it fills: most shards stay small
-	case len(a.chunks[n-1])+len(s) > arenaChunk:
-		a.chunks = append(a.chunks, make([]byte, 0, arenaChunk))
-	}
-	last := len(a.chunks) - 1
-	at := len(a.chunks[last])
-	a.chunks[last] = append(a.chunks[last], s...)
-	return text(uint64(last)<<32 | uint64(at)<<16 | uint64(len(s)))
-}
-
-func (a *arena) bytes(t text) []byte {
-	at := int(t >> 16 & 0xffff)
-	return a.chunks[t>>32][at : at+int(t&0xffff)]
-}
-
-func (a *arena) get(t text) string { return string(a.bytes(t)) }
-
-func (a *arena) equal(t text, s string) bool { return string(a.bytes(t)) == s }
-
-// chunked is a list that copies nothing when it grows beyond its first chunk.
-// A pointer into it is good until the next add.
-type chunked[T any] struct {
-	chunks [][]T
-}
-
-const chunkLen = 1 << 10
-
-func (l *chunked[T]) len() int {
-	if len(l.chunks) == 0 {
-		return 0
-	}
-	return (len(l.chunks)-1)*chunkLen + len(l.chunks[len(l.chunks)-1])
-}
-
-func (l *chunked[T]) at(i uint32) *T { return &l.chunks[i/chunkLen][i%chunkLen] }
-
-func (l *chunked[T]) add(v T) uint32 {
-	n := l.len()
-	switch {
-	case n == 0:
-		l.chunks = append(l.chunks, nil) // grows as it fills: most shards stay small
-	case n%chunkLen == 0:
-		l.chunks = append(l.chunks, make([]T, 0, chunkLen))
-	}
-	last := len(l.chunks) - 1
-	l.chunks[last] = append(l.chunks[last], v)
-	return uint32(n)
 }

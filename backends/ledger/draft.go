@@ -2,27 +2,44 @@ package ledger
 
 import (
 	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/proto"
 
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
 // Draft is a commit in the making: ops decided against a state that does not
 // change meanwhile. What it grants exists only once the commit is appended.
+// After an error it is of no use before Reset.
 type Draft struct {
 	state     *State
 	commit    *pb.Commit
 	totals    Totals
 	available Units
-	users     map[string]int64 // units granted here, by user
-	requests  map[request]int  // ops here, by request
-	size      int              // about the bytes of the entry
-	slab      []claimOp
+	peers     map[int]*peer // those that ops here have changed
+	size      int           // about the bytes of the entry
+
+	// What was granted here, under the hashes that the state's claims have.
+	requests table // to ops
+	users    table // to grants
+	grants   []grant
+
+	// Memory for claims. Ops are used again after Reset. Units are not: whoever
+	// was granted them may have them still.
+	ops   []*claimOp
+	used  int // of ops
+	units []int64
 }
 
-type request struct{ user, key string }
+// grant is how many units a user gets here.
+type grant struct {
+	user  string
+	units int64
+}
 
 // claimOp is a Claim with the two shells that protobuf wants around it, so that
-// a batch of them is one allocation.
+// many of them are one allocation.
 type claimOp struct {
 	op    pb.Op
 	oneof pb.Op_Claim
@@ -36,65 +53,26 @@ const softEntry = MaxEntry - 64<<10
 // Draft begins a commit to follow the state, by a writer whose clock says
 // timeUs (microseconds since 1970).
 func (s *State) Draft(writer []byte, timeUs int64) *Draft {
-	return &Draft{
-		state:     s,
-		commit:    &pb.Commit{Writer: writer, Epoch: s.Epoch, TimeUs: max(timeUs, s.timeUs)},
-		totals:    s.Totals,
-		available: append(Units(nil), s.available...),
-		users:     make(map[string]int64),
-		requests:  make(map[request]int),
-		size:      64,
-	}
+	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(map[int]*peer)}
+	d.Reset(timeUs)
+	return d
 }
 
-// Verdict is what a draft says to a claim.
-type Verdict struct {
-	Kind VerdictKind
-	// Op is the claim's place among the commit's ops, for Granted and SameHere.
-	Op int
-	// Claim is the earlier one, for SameBefore.
-	Claim Claim
-	// Refusal says why, for NotNow.
-	Refusal Refusal
-}
-
-// VerdictKind is the kind of a Verdict.
-type VerdictKind int
-
-// The verdicts.
-const (
-	Granted    VerdictKind = iota
-	SameHere               // the same request was granted earlier in this draft
-	SameBefore             // the same request has a claim in the log
-	OtherAsk               // the key was used for another quantity
-	NotNow                 // see Refusal
-	OverLimit              // the user would pass the per-user limit
-	Short                  // the shard has too few units
-	Full                   // the commit is as large as it may be: try the next one
-)
-
-// Claim decides one request. held is the deadline of a hold in microseconds
-// since 1970, or 0 to sell at once.
+// Claim decides one request of the owner, which the draft's writer must be. The
+// user is UTF-8 text, the quantity at least 1, and the three of them fit into
+// the 64 KiB that a commit has to spare. held is the deadline of a hold in
+// microseconds since 1970, or 0 to sell at once.
 func (d *Draft) Claim(user, key string, quantity, heldUntilUs int64) Verdict {
-	s := d.state
-	if i, ok := s.claims.find(user, key); ok {
-		if int64(s.claims.records.at(i).count) != quantity {
-			return Verdict{Kind: OtherAsk}
-		}
-		return Verdict{Kind: SameBefore, Claim: s.claims.at(i)}
-	}
-	id := request{user, key}
-	if op, ok := d.requests[id]; ok {
+	at := d.state.claims.look(user, key)
+	if op, ok := d.requested(at, user, key); ok {
 		if int64(len(d.Units(op))) != quantity {
 			return Verdict{Kind: OtherAsk}
 		}
 		return Verdict{Kind: SameHere, Op: op}
 	}
-	if no := s.refusal(d.commit.TimeUs); no != Allowed {
-		return Verdict{Kind: NotNow, Refusal: no}
-	}
-	if s.claims.unitsOf(user)+d.users[user]+quantity > s.settings.GetPerUserLimit() {
-		return Verdict{Kind: OverLimit}
+	g, more := d.granted(at, user)
+	if v, ok := d.state.ask(at, quantity, more, d.commit.TimeUs); ok {
+		return v
 	}
 	if d.totals.Available < quantity {
 		return Verdict{Kind: Short}
@@ -104,24 +82,60 @@ func (d *Draft) Claim(user, key string, quantity, heldUntilUs int64) Verdict {
 		return Verdict{Kind: Full}
 	}
 	d.size += size
-	d.users[user] += quantity
+	if more == 0 {
+		g = uint32(len(d.grants))
+		d.grants = append(d.grants, grant{user: user})
+		d.users.add(at.userHash, g)
+	}
+	d.grants[g].units += quantity
 	d.totals.claim(quantity, heldUntilUs != 0)
+	d.requests.add(at.hash, uint32(len(d.commit.Ops)))
 	op := d.newClaim()
-	op.claim.User, op.claim.Key, op.claim.HeldUntilUs = user, []byte(key), heldUntilUs
-	op.claim.Units = d.available.takeLowest(make([]int64, 0, quantity), quantity)
-	d.requests[id] = len(d.commit.Ops)
-	d.commit.Ops = append(d.commit.Ops, &op.op)
+	op.claim.User, op.claim.Key, op.claim.HeldUntilUs = user, append(op.claim.Key[:0], key...), heldUntilUs
+	op.claim.Units = d.takeLowest(int(quantity))
+	d.add(&op.op)
 	return Verdict{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
-func (d *Draft) newClaim() *claimOp {
-	if len(d.slab) == 0 {
-		d.slab = make([]claimOp, 64)
+// requested returns the op here that has answered a request, if there is one.
+func (d *Draft) requested(at spot, user, key string) (int, bool) {
+	op, ok := d.requests.find(at.hash, func(op uint32) bool {
+		c := d.commit.Ops[op].GetClaim()
+		return c.GetUser() == user && string(c.GetKey()) == key
+	})
+	return int(op), ok
+}
+
+// granted returns how many units a user gets here, and which grant says so if
+// there are any.
+func (d *Draft) granted(at spot, user string) (g uint32, units int64) {
+	g, ok := d.users.find(at.userHash, func(g uint32) bool { return d.grants[g].user == user })
+	if !ok {
+		return 0, 0
 	}
-	op := &d.slab[0]
-	d.slab = d.slab[1:]
-	op.op.Op, op.oneof.Claim = &op.oneof, &op.claim
-	return op
+	return g, d.grants[g].units
+}
+
+func (d *Draft) newClaim() *claimOp {
+	if d.used == len(d.ops) {
+		slab := make([]claimOp, 64)
+		for i := range slab {
+			slab[i].op.Op, slab[i].oneof.Claim = &slab[i].oneof, &slab[i].claim
+			d.ops = append(d.ops, &slab[i])
+		}
+	}
+	d.used++
+	return d.ops[d.used-1]
+}
+
+// takeLowest takes that many of the lowest available units.
+func (d *Draft) takeLowest(n int) []int64 {
+	if cap(d.units)-len(d.units) < n {
+		d.units = make([]int64, 0, max(n, 256))
+	}
+	at := len(d.units)
+	d.units = d.available.takeLowest(d.units, int64(n))
+	return d.units[at:len(d.units):len(d.units)]
 }
 
 // Units returns the units of a claim granted here.
@@ -140,55 +154,101 @@ func (d *Draft) TimeUs() int64 { return d.commit.TimeUs }
 func (d *Draft) Own(address string) {
 	d.commit.Epoch = d.state.Epoch + 1
 	d.totals.Epoch, d.totals.Owner = d.commit.Epoch, address
-	d.add(&pb.Op{Op: &pb.Op_Own{Own: &pb.Own{Address: address}}})
+	d.addOther(&pb.Op{Op: &pb.Op_Own{Own: &pb.Own{Address: address}}})
 }
 
 // Out sends the n highest units to another shard, to which no transfer may be
-// open.
+// open; fewer, if they lie so scattered that naming them would fill a commit.
 func (d *Draft) Out(to int, n int64) Transfer {
-	units := d.available.takeHighest(n)
-	t := Transfer{To: to, K: d.state.peer(to).outK + 1, Units: units}
+	units := d.available.takeHighest(n, maxRanges)
+	p := d.peer(to)
+	p.outK, p.out = p.outK+1, units
 	d.totals.out(units.Count())
-	d.add(&pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: uint32(to), K: t.K, Units: units.toProto()}}})
-	return t
+	d.addOther(&pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: uint32(to), K: p.outK, Units: units.toProto()}}})
+	return Transfer{To: to, K: p.outK, Units: units}
 }
 
+// maxRanges bounds a transfer, so that one of them fits beside a full load of
+// claims.
+const maxRanges = 2000
+
 // In receives a transfer; one that was received before changes nothing. The
-// units can be claimed from the next commit on.
-func (d *Draft) In(from int, k uint64, units Units) {
-	if k <= d.state.Received(from) {
-		return
+// units can be claimed from here on.
+func (d *Draft) In(from int, k uint64, units Units) error {
+	p := d.peer(from)
+	if k <= p.inK {
+		return nil
 	}
+	for _, r := range units {
+		if err := d.available.Add(r); err != nil {
+			return fmt.Errorf("transfer %d from shard %d: %w", k, from, err)
+		}
+	}
+	p.inK = k
 	d.totals.in(units.Count())
-	d.add(&pb.Op{Op: &pb.Op_In{In: &pb.In{From: uint32(from), K: k, Units: units.toProto()}}})
+	d.addOther(&pb.Op{Op: &pb.Op_In{In: &pb.In{From: uint32(from), K: k, Units: units.toProto()}}})
+	return nil
 }
 
 // Ack ends a transfer that the other side has received.
 func (d *Draft) Ack(to int, k uint64) {
-	p := d.state.peer(to)
+	p := d.peer(to)
 	if k <= p.ackK {
 		return
 	}
 	d.totals.ack(p.out.Count())
-	d.add(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: uint32(to), K: k}}})
+	p.ackK, p.out = k, nil
+	d.addOther(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: uint32(to), K: k}}})
 }
 
-// Generation brings the shard to the next generation. It must be the commit's
-// first op, since what follows would have been decided under the old settings.
+// peer returns what the shard will have exchanged with another, to be changed.
+func (d *Draft) peer(shard int) *peer {
+	p := d.peers[shard]
+	if p == nil {
+		p = new(peer)
+		if was := d.state.peers[shard]; was != nil {
+			*p = *was
+		}
+		d.peers[shard] = p
+	}
+	return p
+}
+
+// Generation brings the shard to the next generation; one that it has changes
+// nothing. Claims get Full from here on: they are to be decided under the new
+// settings, in the next commit.
 func (d *Draft) Generation(op *pb.Generation) error {
-	add, err := unitsOf(op.GetAdd())
+	if op.GetNumber() <= d.totals.Generation {
+		return nil
+	}
+	if op.GetNumber() != d.totals.Generation+1 {
+		return fmt.Errorf("generation %d cannot follow %d", op.GetNumber(), d.totals.Generation)
+	}
+	add, err := added(op)
 	if err != nil {
 		return fmt.Errorf("generation %d: %w", op.GetNumber(), err)
 	}
+	for _, r := range add {
+		if err := d.available.Add(r); err != nil {
+			return fmt.Errorf("generation %d: %w", op.GetNumber(), err)
+		}
+	}
+	d.available.takeHighest(op.GetRemove(), math.MaxInt)
 	d.totals.generation(op, add.Count())
-	d.add(&pb.Op{Op: &pb.Op_Generation{Generation: op}})
+	d.addOther(&pb.Op{Op: &pb.Op_Generation{Generation: op}})
+	d.size = MaxEntry
 	return nil
 }
 
 // Seal ends the log.
 func (d *Draft) Seal() {
 	d.totals.seal()
-	d.add(&pb.Op{Op: &pb.Op_Seal{Seal: &pb.Seal{}}})
+	d.addOther(&pb.Op{Op: &pb.Op_Seal{Seal: &pb.Seal{}}})
+}
+
+func (d *Draft) addOther(op *pb.Op) {
+	d.size += proto.Size(op) + 8
+	d.add(op)
 }
 
 func (d *Draft) add(op *pb.Op) { d.commit.Ops = append(d.commit.Ops, op) }
@@ -203,21 +263,26 @@ type Entry struct {
 
 // Encode completes the commit.
 func (d *Draft) Encode() (*Entry, error) {
-	bytes, hash, err := d.state.encode(d.commit)
+	stored, hash, err := d.state.encode(d.commit)
 	if err != nil {
 		return nil, err
 	}
 	head := Head{Slot: d.state.next, Hash: hash, Totals: d.totals}
-	return &Entry{Commit: d.commit, Hash: hash, Bytes: bytes, Head: head.Encode()}, nil
+	return &Entry{Commit: d.commit, Hash: hash, Bytes: stored, Head: head.Encode()}, nil
 }
 
 // Reset makes the draft an empty one against the state as it is now, keeping
-// its memory. Nothing of the old commit may be in use any more.
+// its memory. Nothing of the old commit may be in use any more, but for the
+// units that it granted.
 func (d *Draft) Reset(timeUs int64) {
-	clear(d.users)
-	clear(d.requests)
-	ops := d.commit.Ops[:0]
-	d.commit = &pb.Commit{Writer: d.commit.Writer, Epoch: d.state.Epoch, TimeUs: max(timeUs, d.state.timeUs), Ops: ops}
-	d.totals, d.size = d.state.Totals, 64
+	d.commit = &pb.Commit{
+		Writer: d.commit.Writer, Epoch: d.state.Epoch, TimeUs: max(timeUs, d.state.timeUs), Ops: d.commit.Ops[:0],
+	}
+	d.totals, d.size, d.used = d.state.Totals, 64, 0
 	d.available = append(d.available[:0], d.state.available...)
+	d.requests.clear()
+	d.users.clear()
+	clear(d.grants)
+	d.grants = d.grants[:0]
+	clear(d.peers)
 }

@@ -2,13 +2,11 @@ package ledger
 
 import (
 	"bufio"
+	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
-	"reflect"
-	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -59,7 +57,7 @@ type ExportClaim struct {
 type ExportCommit struct {
 	Shard  int    `json:"shard"`
 	Slot   uint64 `json:"slot"`
-	Commit string `json:"commit"` // base64
+	Commit []byte `json:"commit"` // base64
 }
 
 // Header returns the first line of an export of the shards as they are folded.
@@ -82,8 +80,7 @@ func Header(sale string, uid string, shards []*State) ExportHeader {
 // read once more and must hash to the same roots.
 func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, to io.Writer) error {
 	w := bufio.NewWriterSize(to, 1<<16)
-	lines := json.NewEncoder(w)
-	lines.SetEscapeHTML(false)
+	lines := lineEncoder(w)
 	if err := lines.Encode(Header(sale, uid, shards)); err != nil {
 		return err
 	}
@@ -130,7 +127,7 @@ func exportCommits(ctx context.Context, logs Logs, shard int, s *State, lines *j
 			if err != nil {
 				return err
 			}
-			line := ExportCommit{Shard: shard, Slot: copied.next, Commit: base64.StdEncoding.EncodeToString(entry)}
+			line := ExportCommit{Shard: shard, Slot: copied.next, Commit: entry}
 			if err := lines.Encode(line); err != nil {
 				return err
 			}
@@ -143,12 +140,17 @@ func exportCommits(ctx context.Context, logs Logs, shard int, s *State, lines *j
 	return nil
 }
 
-// ReadExport reads an export back: it folds every commit into a shard and checks
-// the header and every claim's line against what the fold says.
+// ReadExport reads an export back: it folds every commit into a shard and holds
+// each line, byte for byte, against what the fold says. ErrCorrupt says that
+// something was altered, added or left out since the export was written.
 func ReadExport(from io.Reader) (ExportHeader, []*State, error) {
+	lines := bufio.NewReaderSize(from, 1<<16)
 	var header ExportHeader
-	lines := json.NewDecoder(from)
-	if err := lines.Decode(&header); err != nil {
+	first, err := lines.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(first, &header)
+	}
+	if err != nil {
 		return header, nil, fmt.Errorf("an export begins with a header: %w", err)
 	}
 	if header.Export != ExportVersion {
@@ -158,46 +160,75 @@ func ReadExport(from io.Reader) (ExportHeader, []*State, error) {
 	for i := range shards {
 		shards[i] = NewState(spec.ShardLog(header.UID, i, len(shards)))
 	}
-	var claims []ExportClaim
-	for lines.More() {
-		var line struct {
-			ExportClaim
-			Shard  int    `json:"shard"`
-			Slot   uint64 `json:"slot"`
-			Commit []byte `json:"commit"`
-		}
-		if err := lines.Decode(&line); err != nil {
-			return header, nil, fmt.Errorf("a line of the export: %w", err)
-		}
-		if line.Commit == nil {
-			claims = append(claims, line.ExportClaim)
-			continue
-		}
-		if line.Shard < 0 || line.Shard >= len(shards) || line.Slot != shards[line.Shard].Next() {
-			return header, nil, fmt.Errorf("the export has slot %d of shard %d out of order", line.Slot, line.Shard)
-		}
-		if err := shards[line.Shard].Fold(line.Commit); err != nil {
-			return header, nil, err
-		}
+	claims, err := readExportLines(lines, shards)
+	if err != nil {
+		return header, nil, err
 	}
-	return header, shards, checkExport(header, shards, claims)
+	if !bytes.Equal(first, exportLine(Header(header.Sale, header.UID, shards))) {
+		return header, nil, fmt.Errorf("the export's commits do not add up to its header: %w", ErrCorrupt)
+	}
+	return header, shards, checkClaims(header.Sale, shards, claims)
 }
 
-func checkExport(header ExportHeader, shards []*State, claims []ExportClaim) error {
-	if want := Header(header.Sale, header.UID, shards); !slices.Equal(want.Roots, header.Roots) || want.Counts != header.Counts {
-		return fmt.Errorf("the export's commits do not add up to its header: %w", ErrCorrupt)
-	}
-	for shard, s := range shards {
-		for i := range s.Claims() {
-			want := exportClaim(header.Sale, shard, s.Claim(i))
-			if len(claims) == 0 || !reflect.DeepEqual(want, claims[0]) {
-				return fmt.Errorf("claim %s has another line in the export than in its commit: %w", want.Claim, ErrCorrupt)
-			}
-			claims = claims[1:]
+// readExportLines folds the commits, and returns the lines of the claims, which
+// come first.
+func readExportLines(lines *bufio.Reader, shards []*State) (claims []byte, err error) {
+	shard := -1
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF && len(line) == 0 {
+			return claims, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the export ends in the middle of a line: %w", err)
+		}
+		if shard < 0 && bytes.HasPrefix(line, []byte(`{"claim":`)) {
+			claims = append(claims, line...)
+			continue
+		}
+		var c ExportCommit
+		if err := json.Unmarshal(line, &c); err != nil {
+			return nil, fmt.Errorf("a line of the export: %w", err)
+		}
+		if c.Shard < max(shard, 0) || c.Shard >= len(shards) || c.Slot != shards[c.Shard].Next() || !bytes.Equal(line, exportLine(c)) {
+			return nil, fmt.Errorf("the export has slot %d of shard %d out of order: %w", c.Slot, c.Shard, ErrCorrupt)
+		}
+		shard = c.Shard
+		if err := shards[shard].Fold(c.Commit); err != nil {
+			return nil, err
 		}
 	}
-	if len(claims) > 0 {
-		return fmt.Errorf("the export has a line for claim %s and no commit: %w", claims[0].Claim, ErrCorrupt)
+}
+
+// checkClaims holds the lines of the claims against the fold.
+func checkClaims(sale string, shards []*State, lines []byte) error {
+	for shard, s := range shards {
+		for i := range s.Claims() {
+			claim := exportClaim(sale, shard, s.Claim(i))
+			rest, same := bytes.CutPrefix(lines, exportLine(claim))
+			if !same {
+				return fmt.Errorf("claim %s has another line in the export than in its commit: %w", claim.Claim, ErrCorrupt)
+			}
+			lines = rest
+		}
+	}
+	if len(lines) > 0 {
+		return fmt.Errorf("the export has a line for a claim that is in no commit: %w", ErrCorrupt)
 	}
 	return nil
+}
+
+// exportLine is a line as Export writes it.
+func exportLine(v any) []byte {
+	var line bytes.Buffer
+	if err := lineEncoder(&line).Encode(v); err != nil {
+		panic(err) // plain fields cannot fail to encode
+	}
+	return line.Bytes()
+}
+
+func lineEncoder(to io.Writer) *json.Encoder {
+	lines := json.NewEncoder(to)
+	lines.SetEscapeHTML(false)
+	return lines
 }

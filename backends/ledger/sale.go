@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 
 	pb "salectl/backends/ledger/ledgerpb"
 )
@@ -70,8 +71,13 @@ func (s *Sale) applyOp(op *pb.Op) error {
 }
 
 func (s *Sale) planned(op *pb.Planned) error {
+	fresh := s.uid == "" || s.destroyed
 	switch {
-	case s.uid == "" || s.destroyed:
+	case len(op.GetShards()) == 0:
+		return fmt.Errorf("generation %d names no shards", op.GetGeneration())
+	case !fresh && len(op.GetShards()) != s.Shards():
+		return fmt.Errorf("generation %d names %d shards, the sale has %d", op.GetGeneration(), len(op.GetShards()), s.Shards())
+	case fresh:
 		if op.GetGeneration() != 1 || op.GetRun() <= s.run || op.GetUid() == s.uid {
 			return fmt.Errorf("a run begins with generation 1, a new uid and a number above %d", s.run)
 		}
@@ -161,15 +167,25 @@ func (s *Sale) ShardGeneration(generation uint64, shard int) *pb.Generation {
 }
 
 // Entry encodes a commit of ops to follow, by a writer whose clock says timeUs.
+// It fails on ops that the sale, as it is now, could not take.
 func (s *Sale) Entry(writer []byte, timeUs int64, ops ...*pb.Op) (*Entry, error) {
+	after := *s
+	after.generations, after.slots = slices.Clip(s.generations), slices.Clip(s.slots)
+	for _, op := range ops {
+		if err := after.applyOp(op); err != nil {
+			return nil, fmt.Errorf("log %s, slot %d: %w", s.log, s.next, err)
+		}
+	}
 	commit := &pb.Commit{Writer: writer, TimeUs: timeUs, Ops: ops}
-	bytes, hash, err := s.encode(commit)
+	stored, hash, err := s.encode(commit)
 	if err != nil {
 		return nil, err
 	}
-	head := Head{Slot: s.next, Hash: hash, Totals: Totals{Generation: s.Generation(), Phase: s.Phase()}}
-	for _, op := range ops {
-		head.Totals.sale(op, s)
-	}
-	return &Entry{Commit: commit, Hash: hash, Bytes: bytes, Head: head.Encode()}, nil
+	after.advance(commit, hash)
+	return &Entry{Commit: commit, Hash: hash, Bytes: stored, Head: after.Head().Encode()}, nil
+}
+
+// Head returns the head as it stands beside the last slot folded.
+func (s *Sale) Head() Head {
+	return Head{Slot: s.next - 1, Hash: s.hash, Totals: Totals{Generation: s.Generation(), Phase: s.Phase()}}
 }

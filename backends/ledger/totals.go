@@ -38,21 +38,3 @@ func (t *Totals) generation(op *pb.Generation, added int64) {
 }
 
 func (t *Totals) seal() { t.Phase = PhaseSealed }
-
-// sale is what an op of a sale's own log does to its head.
-func (t *Totals) sale(op *pb.Op, s *Sale) {
-	switch op := op.GetOp().(type) {
-	case *pb.Op_Planned:
-		t.Generation = op.Planned.GetGeneration()
-		t.Phase = PhaseName(op.Planned.GetSettings().GetPhase())
-		if t.Generation == 1 {
-			t.Phase = PhasePlanned
-		}
-	case *pb.Op_Applied:
-		t.Phase = PhaseName(s.Newest().GetSettings().GetPhase())
-	case *pb.Op_Sealed:
-		t.Phase = PhaseSealed
-	case *pb.Op_Destroyed:
-		t.Phase = PhaseDestroyed
-	}
-}

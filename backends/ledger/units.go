@@ -12,6 +12,8 @@ type Range struct{ First, Count int64 }
 
 func (r Range) end() int64 { return r.First + r.Count }
 
+func (r Range) valid() bool { return r.First >= 1 && r.Count >= 1 && r.end() > r.First }
+
 func (r Range) String() string {
 	if r.Count == 1 {
 		return fmt.Sprint(r.First)
@@ -34,7 +36,7 @@ func (u Units) Count() (n int64) {
 // Add puts a range into the set. It fails, and changes nothing, if the range is
 // malformed or one of its units is in the set already.
 func (u *Units) Add(r Range) error {
-	if r.First < 1 || r.Count < 1 || r.end() < r.First {
+	if !r.valid() {
 		return fmt.Errorf("units %d+%d are no range", r.First, r.Count)
 	}
 	i := u.after(r.First)
@@ -61,7 +63,7 @@ func (u *Units) Add(r Range) error {
 // all of its units are there.
 func (u *Units) Remove(r Range) error {
 	i := u.after(r.First) - 1
-	if r.Count < 1 || i < 0 || (*u)[i].end() < r.end() {
+	if !r.valid() || i < 0 || (*u)[i].end() < r.end() {
 		return fmt.Errorf("units %v are not here", r)
 	}
 	left := Range{(*u)[i].First, r.First - (*u)[i].First}
@@ -97,11 +99,11 @@ func (u *Units) takeLowest(dst []int64, n int64) []int64 {
 	return dst
 }
 
-// takeHighest removes the n highest units, or all if there are fewer, and
-// returns them in ascending order.
-func (u *Units) takeHighest(n int64) Units {
+// takeHighest removes the n highest units and returns them; fewer, if there are
+// no more or they lie in more than the most ranges allowed.
+func (u *Units) takeHighest(n int64, most int) Units {
 	var out Units
-	for n > 0 && len(*u) > 0 {
+	for n > 0 && len(*u) > 0 && len(out) < most {
 		r := &(*u)[len(*u)-1]
 		c := min(n, r.Count)
 		r.Count -= c
@@ -112,6 +114,25 @@ func (u *Units) takeHighest(n int64) Units {
 		}
 	}
 	slices.Reverse(out)
+	return out
+}
+
+// minus returns the units that are in u and not in v.
+func (u Units) minus(v Units) (out Units) {
+	for _, r := range u {
+		v = v[max(0, v.after(r.First)-1):]
+		for i := 0; i < len(v) && v[i].First < r.end(); i++ {
+			if n := v[i].First - r.First; n > 0 {
+				out = append(out, Range{r.First, n})
+			}
+			if next := v[i].end(); next > r.First {
+				r = Range{next, r.end() - next}
+			}
+		}
+		if r.Count > 0 {
+			out = append(out, r)
+		}
+	}
 	return out
 }
 

@@ -1,0 +1,126 @@
+package ledger
+
+// The memory that claims lie in: texts in an arena, records in chunks, and
+// tables that find both. None of it has a pointer in an element, so the garbage
+// collector has nothing to trace.
+
+// text names bytes in an arena: chunk, place and length in one word.
+type text uint64
+
+// arena keeps short texts, up to maxText bytes each.
+type arena struct {
+	chunks [][]byte
+}
+
+// Place and length each have 16 bits of a text, so a chunk ends where they do.
+const maxText = 1<<16 - 1
+
+func (a *arena) put(s string) text {
+	switch n := len(a.chunks); {
+	case n == 0:
+		a.chunks = append(a.chunks, nil) // grows as it fills: most shards stay small
+	case len(a.chunks[n-1])+len(s) > maxText:
+		a.chunks = append(a.chunks, make([]byte, 0, maxText))
+	}
+	last := len(a.chunks) - 1
+	at := len(a.chunks[last])
+	a.chunks[last] = append(a.chunks[last], s...)
+	return text(uint64(last)<<32 | uint64(at)<<16 | uint64(len(s)))
+}
+
+func (a *arena) bytes(t text) []byte {
+	at := int(t >> 16 & 0xffff)
+	return a.chunks[t>>32][at : at+int(t&0xffff)]
+}
+
+func (a *arena) get(t text) string { return string(a.bytes(t)) }
+
+func (a *arena) equal(t text, s string) bool { return string(a.bytes(t)) == s }
+
+// chunked is a list that copies nothing when it grows beyond its first chunk.
+// A pointer into it is good until the next add.
+type chunked[T any] struct {
+	chunks [][]T
+}
+
+const chunkLen = 1 << 10
+
+func (l *chunked[T]) len() int {
+	if len(l.chunks) == 0 {
+		return 0
+	}
+	return (len(l.chunks)-1)*chunkLen + len(l.chunks[len(l.chunks)-1])
+}
+
+func (l *chunked[T]) at(i uint32) *T { return &l.chunks[i/chunkLen][i%chunkLen] }
+
+func (l *chunked[T]) add(v T) uint32 {
+	n := l.len()
+	switch {
+	case n == 0:
+		l.chunks = append(l.chunks, nil) // grows as it fills: most shards stay small
+	case n%chunkLen == 0:
+		l.chunks = append(l.chunks, make([]T, 0, chunkLen))
+	}
+	last := len(l.chunks) - 1
+	l.chunks[last] = append(l.chunks[last], v)
+	return uint32(n)
+}
+
+// table finds indexes by the hash of what they stand for. It is open addressing
+// over words of half a hash and an index + 1: a miss, which is what a new claim
+// and a sold-out sale mostly see, costs one cache line where Go's map costs
+// several. Hashes may be alike; whoever asks tells by the thing itself.
+type table struct {
+	words []uint64 // a power of two of them; 0 is free
+	used  int
+}
+
+// find returns the index under a hash for which is returns true.
+func (t *table) find(hash uint64, is func(i uint32) bool) (uint32, bool) {
+	if t.used == 0 {
+		return 0, false
+	}
+	mask := uint32(len(t.words) - 1)
+	for p := uint32(hash) & mask; t.words[p] != 0; p = (p + 1) & mask {
+		w := t.words[p]
+		if uint32(w>>32) == uint32(hash) && is(uint32(w)-1) {
+			return uint32(w) - 1, true
+		}
+	}
+	return 0, false
+}
+
+// add puts an index under a hash.
+func (t *table) add(hash uint64, i uint32) {
+	if 4*(t.used+1) > 3*len(t.words) {
+		t.grow()
+	}
+	t.put(hash<<32 | uint64(i+1))
+	t.used++
+}
+
+func (t *table) put(word uint64) {
+	mask := uint32(len(t.words) - 1)
+	p := uint32(word>>32) & mask
+	for t.words[p] != 0 {
+		p = (p + 1) & mask
+	}
+	t.words[p] = word
+}
+
+func (t *table) grow() {
+	old := t.words
+	t.words = make([]uint64, max(16, 2*len(old)))
+	for _, w := range old {
+		if w != 0 {
+			t.put(w)
+		}
+	}
+}
+
+// clear empties the table and keeps its memory.
+func (t *table) clear() {
+	clear(t.words)
+	t.used = 0
+}

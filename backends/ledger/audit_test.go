@@ -1,0 +1,412 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+func mustAudit(t *testing.T, logs Logs) *Audit {
+	t.Helper()
+	a, err := NewAudit(t.Context(), logs, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestAuditOfGoodLedgers(t *testing.T) {
+	for name, test := range map[string]struct {
+		world func(*testing.T) *world
+		want  Audit
+	}{
+		"new": {
+			func(t *testing.T) *world { return newWorld(t) },
+			Audit{Stock: 30, Available: 30, Slots: 6},
+		},
+		"busy": {
+			func(t *testing.T) *world { return busyWorld(t) },
+			Audit{Stock: 30, Sold: 8, Held: 8, Available: 10, InFlight: 4, Users: 10, Slots: 20},
+		},
+		"sealed": {
+			func(t *testing.T) *world {
+				w := busyWorld(t)
+				w.end()
+				w.say(w.roots())
+				return w
+			},
+			Audit{Stock: 30, Sold: 14, Available: 16, Users: 10, Slots: 34},
+		},
+		"planned, on no shard yet": {
+			func(t *testing.T) *world {
+				w := &world{t: t, logs: &memory{logs: make(map[string]*stored)}, sale: NewSale(spec.SaleLog("test"))}
+				p := planned(1, pb.Phase_OPEN)
+				p.Shards = append(p.Shards, &pb.ShardChange{})
+				w.say(planOp(p))
+				return w
+			},
+			Audit{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := mustAudit(t, test.world(t).logs)
+			want := test.want
+			want.OK, want.Sale, want.UID, want.Shards, want.Problems = true, "test", testUID, worldShards, []string{}
+			if fmt.Sprintf("%+v", *got) != fmt.Sprintf("%+v", want) {
+				t.Errorf("audit\n%+v, want\n%+v", *got, want)
+			}
+		})
+	}
+}
+
+// damages is what may be wrong with a busy world's ledger, and how an audit
+// must name it.
+var damages = map[string]struct {
+	plant func(*world)
+	want  []string
+	count Audit // Oversold and OverLimit
+}{
+	"a unit sold twice": {
+		func(w *world) { w.plant(0, claim(w.buyer(0), "k", 1)) },
+		[]string{"units [1] are in two places", "shard 0: the ledger is damaged"}, Audit{Oversold: 1},
+	},
+	"a unit sold twice by one claim": {
+		func(w *world) { w.plant(0, claim(w.buyer(0), "k", 7, 7)) },
+		[]string{"units [7] are in two places"}, Audit{Oversold: 1},
+	},
+	"a held unit sold": {
+		func(w *world) { w.plant(0, claim(w.buyer(0), "k", 3)) },
+		[]string{"units [3] are in two places"}, Audit{Oversold: 1},
+	},
+	"a unit of another shard sold": {
+		func(w *world) { w.plant(0, claim(w.buyer(0), "k", 11, 12)) },
+		[]string{"units [11-12] are in two places", "units 11 are not here"}, Audit{Oversold: 2},
+	},
+	"a unit on its way sold": {
+		func(w *world) { w.plant(2, claim(w.buyer(2), "k", 30)) },
+		[]string{"units [30] are in two places"}, Audit{Oversold: 1},
+	},
+	"a unit that nobody dealt": {
+		func(w *world) { w.plant(0, claim(w.buyer(0), "k", 999)) },
+		[]string{"units [999] are in the ledger and were never dealt"}, Audit{},
+	},
+	"the limit passed": {
+		func(w *world) {
+			user := w.buyer(1)
+			w.plant(1, claim(user, "k", 15, 16), claim(user, "l", 17, 18))
+		},
+		[]string{" had 4 units, more than the limit"}, Audit{OverLimit: 1},
+	},
+	"the limit passed by holds": {
+		func(w *world) { w.plant(1, hold(w.buyer(1), "k", 9e15, 15, 16, 17, 18)) },
+		[]string{" had 4 units, more than the limit"}, Audit{OverLimit: 1},
+	},
+	"an owner that was shut out": {
+		func(w *world) {
+			d := w.shards[1].Draft([]byte("other"), 0)
+			d.Own("there:1")
+			w.commit(1, d)
+			w.plant(1, claim(w.buyer(1), "k", 15))
+		},
+		[]string{"a claim by somebody who is not the owner"}, Audit{},
+	},
+	"a slot lost": {
+		func(w *world) {
+			l := w.logs.logs[w.shards[1].log]
+			l.entries = append(l.entries[:3:3], l.entries[4:]...)
+		},
+		[]string{"shard 1: the ledger is damaged", "slot 3: does not follow the slot before it: a slot was lost or altered"}, Audit{},
+	},
+	"the last slot lost": {
+		func(w *world) {
+			l := w.logs.logs[w.shards[1].log]
+			l.entries = l.entries[:len(l.entries)-1]
+		},
+		[]string{"shard 1: the ledger is damaged", "a slot was lost"}, Audit{},
+	},
+	"a byte altered": {
+		func(w *world) {
+			l := w.logs.logs[w.shards[1].log]
+			l.entries[2] = bytes.Replace(l.entries[2], []byte("user"), []byte("lser"), 1)
+		},
+		[]string{"shard 1: the ledger is damaged", "slot 3: does not follow"}, Audit{},
+	},
+	"a byte altered in the last slot": {
+		func(w *world) {
+			l := w.logs.logs[w.shards[1].log]
+			last := len(l.entries) - 1
+			l.entries[last] = bytes.Replace(l.entries[last], []byte("user"), []byte("lser"), 1)
+		},
+		[]string{"shard 1: the ledger is damaged", "the head does not belong to slot"}, Audit{},
+	},
+	"a claim away from home": {
+		func(w *world) {
+			d := w.draft(0)
+			d.Claim(w.buyer(2), "k", 1, 0)
+			w.commit(0, d)
+		},
+		[]string{"has claims on shard 0, the home shard is 2"}, Audit{},
+	},
+	"another generation than planned": {
+		func(w *world) {
+			d := w.draft(2)
+			if err := d.Generation(&pb.Generation{Number: 3, Add: []*pb.Range{{First: 77, Count: 1}}, Settings: phase(pb.Phase_OPEN)}); err != nil {
+				w.t.Fatal(err)
+			}
+			w.commit(2, d)
+		},
+		[]string{"shard 2 took another generation 3 than was planned", "units [77] are in the ledger and were never dealt"}, Audit{},
+	},
+	"another limit than planned": {
+		func(w *world) {
+			p := planned(3, pb.Phase_OPEN)
+			p.Shards = append(p.Shards, &pb.ShardChange{})
+			w.say(planOp(p))
+			d := w.draft(2)
+			if err := d.Generation(&pb.Generation{Number: 3, Settings: openSettings(1000)}); err != nil {
+				w.t.Fatal(err)
+			}
+			w.commit(2, d)
+		},
+		[]string{"shard 2 took another generation 3 than was planned"}, Audit{},
+	},
+	"a generation applied that a shard has not": {
+		func(w *world) {
+			p := planned(3, pb.Phase_OPEN)
+			p.Shards = append(p.Shards, &pb.ShardChange{})
+			w.say(planOp(p))
+			w.say(applied(3))
+		},
+		[]string{"shard 0 has 2 generations, 3 were applied"}, Audit{},
+	},
+	"units dealt twice": {
+		func(w *world) {
+			w.next = 1
+			p := &pb.Planned{Generation: 3, Uid: testUID, Run: 1, Settings: phase(pb.Phase_OPEN)}
+			p.Shards = []*pb.ShardChange{{}, {Add: []*pb.Range{{First: 1, Count: 2}}}, {}}
+			w.say(planOp(p))
+			w.plant(1, &pb.Op{Op: &pb.Op_Generation{Generation: w.sale.ShardGeneration(3, 1)}})
+		},
+		[]string{"generation 3 deals units twice", "units [1-2] are in two places"}, Audit{Oversold: 2},
+	},
+	"a shard's log missing": {
+		func(w *world) { delete(w.logs.logs, w.shards[2].log) },
+		[]string{"shard 2 has no log"}, Audit{},
+	},
+	"a transfer that nobody sent": {
+		func(w *world) { w.plant(1, in(2, 1, Range{50, 2})) },
+		[]string{"shard 1 received transfer 1 from shard 2, which never sent it", "units [50-51] are in the ledger and were never dealt"}, Audit{},
+	},
+	"a transfer received in part": {
+		func(w *world) {
+			sent := w.shards[2].Open()[0].Units
+			w.plant(0, in(2, 1, Range{sent[0].First, 1}))
+		},
+		[]string{"transfer 1 from shard 2 to 0: sent ", " were dealt and are nowhere"}, Audit{},
+	},
+	"a transfer acknowledged that never came": {
+		func(w *world) { w.plant(2, ack(0, 1)) },
+		[]string{"shard 2 has an ack of transfer 1 to shard 0, which never received it"}, Audit{},
+	},
+	"a transfer to nowhere": {
+		func(w *world) { w.move(1, 7, 1, 1) },
+		[]string{"shard 1 names a shard 7 that does not exist", " were dealt and are nowhere"}, Audit{},
+	},
+	"a transfer of nonsense": {
+		func(w *world) { w.plant(1, out(2, 1, Range{1, 1 << 62})) },
+		[]string{"shard 1: slot"}, Audit{Oversold: 33},
+	},
+	"a head's numbers": {
+		func(w *world) {
+			h := w.shards[1].Head()
+			h.Sold++
+			w.logs.logs[w.shards[1].log].head = h.Encode()
+		},
+		[]string{"shard 1: the head says"}, Audit{},
+	},
+	"the sale's head": {
+		func(w *world) {
+			h := w.sale.Head()
+			h.Phase = PhaseClosed
+			w.logs.logs[w.sale.log].head = h.Encode()
+		},
+		[]string{"the sale's log: the head says"}, Audit{},
+	},
+	"another end than sealed": {
+		func(w *world) {
+			w.end()
+			op := w.roots()
+			op.GetSealed().Roots[1][0] ^= 1
+			w.say(op)
+		},
+		[]string{"shard 1 does not end in the slot that the sale was sealed with"}, Audit{},
+	},
+}
+
+func TestAuditFindsDamage(t *testing.T) {
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // a lost slot is waited for
+				w := busyWorld(t)
+				damage.plant(w)
+				a := mustAudit(t, w.logs)
+				problems := strings.Join(a.Problems, "\n")
+				for _, want := range damage.want {
+					if !strings.Contains(problems, want) {
+						t.Errorf("no word of %q in\n%s", want, problems)
+					}
+				}
+				if a.OK || a.Oversold != damage.count.Oversold || a.OverLimit != damage.count.OverLimit {
+					t.Errorf("ok %v, %d oversold, %d over the limit:\n%s", a.OK, a.Oversold, a.OverLimit, problems)
+				}
+			})
+		})
+	}
+}
+
+func TestAuditNamesNoMoreThanEnough(t *testing.T) {
+	w := newWorld(t)
+	for range 300 {
+		w.plant(0, claim(w.buyer(1), "k", 1))
+	}
+	if a := mustAudit(t, w.logs); len(a.Problems) != 100 || a.OK {
+		t.Errorf("%d problems", len(a.Problems))
+	}
+}
+
+// TestAuditOfLiveSale audits while claims, transfers and generations go on: at
+// each read something more has happened. Every cut must add up.
+func TestAuditOfLiveSale(t *testing.T) {
+	for seed := range uint64(50) {
+		w := newWorld(t)
+		w.plan(10_000, 0, phase(pb.Phase_OPEN))
+		random := rand.New(rand.NewPCG(seed, 1))
+		reads := 0
+		live := func() {
+			if reads++; reads > 100 {
+				t.Fatal("the audit runs after the sale for ever")
+			}
+			for range random.IntN(60) {
+				w.anything(random)
+			}
+		}
+		for range 50 {
+			w.anything(random)
+		}
+		w.logs.before = live
+		a := mustAudit(t, w.logs)
+		if !a.OK || a.Sold+a.Held+a.Available+a.InFlight != a.Stock {
+			t.Fatalf("seed %d: %+v", seed, a)
+		}
+		w.logs.before = nil
+		if a = mustAudit(t, w.logs); !a.OK {
+			t.Fatalf("seed %d, at rest: %+v", seed, a)
+		}
+	}
+}
+
+// anything lets one thing happen, most often a step of a transfer.
+func (w *world) anything(random *rand.Rand) {
+	from := random.IntN(worldShards)
+	to := (from + 1 + random.IntN(worldShards-1)) % worldShards
+	open, ok := w.shards[from].OpenTo(to)
+	switch n := random.IntN(20); {
+	case n == 0:
+		w.plan(int64(random.IntN(3)), int64(random.IntN(3)), phase(pb.Phase_OPEN))
+	case n < 3:
+		w.sell(1, from)
+	case !ok:
+		w.move(from, to, 1+random.Int64N(3), 1)
+	case w.shards[to].Received(from) < open.K:
+		d := w.draft(to)
+		if err := d.In(from, open.K, open.Units); err != nil {
+			w.t.Fatal(err)
+		}
+		w.commit(to, d)
+	default:
+		d := w.draft(from)
+		d.Ack(to, open.K)
+		w.commit(from, d)
+	}
+}
+
+func TestAuditCannotRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(*world) Logs
+		want    error
+	}{
+		"no sale": {
+			func(*world) Logs { return &memory{logs: make(map[string]*stored)} }, ErrGone,
+		},
+		"a destroyed sale": {
+			func(w *world) Logs {
+				w.say(sealed())
+				w.say(destroyed())
+				return w.logs
+			}, ErrGone,
+		},
+		"a sale being deleted": {
+			func(w *world) Logs {
+				w.end()
+				w.say(w.roots())
+				delete(w.logs.logs, w.shards[0].log)
+				return w.logs
+			}, ErrGone,
+		},
+		"a sale deleted meanwhile": {
+			func(w *world) Logs {
+				reads := 0
+				w.logs.before = func() {
+					if reads++; reads == 3 {
+						w.logs.before = nil
+						w.end()
+						w.say(w.roots())
+						for _, s := range w.shards {
+							delete(w.logs.logs, s.log)
+						}
+					}
+				}
+				return w.logs
+			}, ErrGone,
+		},
+		"a sale's log that is damaged": {
+			func(w *world) Logs {
+				w.logs.logs[w.sale.log].entries[0] = []byte("noise")
+				return w.logs
+			}, ErrCorrupt,
+		},
+		"a store that is down": {
+			func(w *world) Logs { return broken{w.logs, w.shards[1].log} }, errBroken,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, err := NewAudit(t.Context(), test.prepare(newWorld(t)), "test")
+				if !errors.Is(err, test.want) {
+					t.Errorf("%+v, %v", a, err)
+				}
+			})
+		})
+	}
+}
+
+// broken is Logs of which one log cannot be read.
+type broken struct {
+	*memory
+	log string
+}
+
+func (b broken) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	if log == b.log {
+		return nil, nil, errBroken
+	}
+	return b.memory.Read(ctx, log, from, max)
+}

@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// BenchmarkCommit is the whole of what a sequencer does for a claim, but for
+// the append: decide, encode, apply. A shard of 200,000 units sells out and
+// begins anew.
+func BenchmarkCommit(b *testing.B) {
+	const stock = 200_000
+	users, keys := names('u', stock), names('k', stock)
+	for _, batch := range []int{40, 400} {
+		b.Run(fmt.Sprint(batch), func(b *testing.B) {
+			b.ReportAllocs()
+			for done := 0; done < b.N; {
+				b.StopTimer()
+				s, _ := mustOpenShard(b, stock, 1)
+				d := s.Draft(testOwner, 1)
+				b.StartTimer()
+				for at := 0; at < stock && done < b.N; at += batch {
+					d.Reset(int64(at))
+					for i := at; i < at+batch; i++ {
+						if v := d.Claim(users[i], keys[i], 1, 0); v.Kind != Granted {
+							b.Fatal(v)
+						}
+					}
+					mustCommit(b, s, d)
+					done += batch
+				}
+			}
+		})
+	}
+}
+
+// storedClaims returns the entries of a shard that has sold out, 100 claims a
+// slot.
+func storedClaims(tb testing.TB, stock int) [][]byte {
+	users, keys := names('u', stock), names('k', stock)
+	s, first := mustOpenShard(tb, int64(stock), 1)
+	entries := [][]byte{first[0].Bytes, first[1].Bytes}
+	d := s.Draft(testOwner, 1)
+	for at := 0; at < stock; at += 100 {
+		d.Reset(int64(at))
+		for i := at; i < min(at+100, stock); i++ {
+			d.Claim(users[i], keys[i], 1, 0)
+		}
+		entries = append(entries, mustCommit(tb, s, d).Bytes)
+	}
+	return entries
+}
+
+// BenchmarkFold loads a shard of 15,625 claims, 100 a slot: one of the 64 that
+// a sale of 1,000,000 claims has.
+func BenchmarkFold(b *testing.B) {
+	const stock = 15_625
+	entries := storedClaims(b, stock)
+	b.ReportAllocs()
+	for b.Loop() {
+		s := NewState(testLog)
+		for _, e := range entries {
+			if err := s.Fold(e); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/stock, "ns/claim")
+}
+
+// BenchmarkLoad loads a sale of 1,000,000 claims, 100 a slot, in 64 shards, two
+// shards at a time, through Logs.
+func BenchmarkLoad(b *testing.B) {
+	const shards, stock = 64, 15_625
+	w := &world{t: b, logs: &memory{logs: make(map[string]*stored)}}
+	var head Head
+	for _, e := range storedClaims(b, stock) {
+		hash := sum(e)
+		head = Head{Slot: head.Slot + 1, Hash: hash}
+		if w.logs.logs[testLog] == nil {
+			w.logs.logs[testLog], head.Slot = new(stored), 0
+		}
+		l := w.logs.logs[testLog]
+		l.head, l.entries = head.Encode(), append(l.entries, e)
+	}
+	for b.Loop() {
+		states := make([]*State, shards)
+		var wait sync.WaitGroup
+		for half := range 2 {
+			wait.Go(func() {
+				for i := half; i < shards; i += 2 {
+					states[i] = NewState(testLog)
+					if _, err := Load(b.Context(), w.logs, testLog, states[i]); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		if n := states[shards-1].Claims(); n != stock {
+			b.Fatalf("%d claims", n)
+		}
+	}
+}
+
+// BenchmarkRecall answers from memory, as a shard that has sold out does for
+// every request.
+func BenchmarkRecall(b *testing.B) {
+	const stock = 200_000
+	s := NewState(testLog)
+	for _, e := range storedClaims(b, stock) {
+		if err := s.Fold(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	users, keys := names('u', stock), names('k', stock)
+	strangers := names('x', stock)
+	for name, ask := range map[string]func(i int){
+		"same":     func(i int) { s.Find(users[i], keys[i]) },
+		"limit":    func(i int) { s.Recall(users[i], "another", 1, 0) },
+		"stranger": func(i int) { s.Recall(strangers[i], keys[i], 1, 0) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				ask(i * 7919 % stock)
+			}
+		})
+	}
+}

@@ -1,0 +1,218 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// TestDraftFills grants claims until the commit is full: it must stay below
+// MaxEntry, with a transfer that is as scattered as it may be on top.
+func TestDraftFills(t *testing.T) {
+	const scattered = 3 * maxRanges
+	s, _ := mustOpenShard(t, 10_000_000, math.MaxInt64)
+	var units Units
+	for i := range int64(scattered) {
+		units = append(units, Range{math.MaxInt64/2 + 2*i, 1}) // the widest numbers
+	}
+	d := s.Draft(testOwner, 30)
+	if err := d.In(1, 1, units[:maxRanges]); err != nil {
+		t.Fatal(err)
+	}
+	full := 0
+	for i := 0; full == 0; i++ {
+		if v := d.Claim(fmt.Sprintf("%0255d", i), strings.Repeat("k", 255), 1000, math.MaxInt64); v.Kind == Full {
+			full = i
+		}
+	}
+	d.Out(2, scattered)
+	e := mustCommit(t, s, d)
+	if len(e.Bytes) > MaxEntry || len(e.Bytes) > d.size {
+		t.Errorf("the entry has %d bytes, %d were counted", len(e.Bytes), d.size)
+	}
+	if v := s.Draft(testOwner, 31).Claim("next", "k", 1, 0); full == 0 || v.Kind != Granted {
+		t.Errorf("the next commit says %v to a claim after %d", v.Kind, full)
+	}
+}
+
+func TestDraftOutIsBounded(t *testing.T) {
+	s, _ := mustOpenShard(t, 1, 1)
+	for i := range int64(maxRanges + 10) {
+		if err := s.available.Add(Range{10 + 2*i, 1}); err != nil {
+			t.Fatal(err)
+		}
+		s.Available, s.Limit = s.Available+1, s.Limit+1
+	}
+	d := s.Draft(testOwner, 30)
+	if sent := d.Out(1, math.MaxInt64); len(sent.Units) != maxRanges || d.Available() != 11 {
+		t.Errorf("%d ranges were sent, %d units are left", len(sent.Units), d.Available())
+	}
+	mustCommit(t, s, d)
+}
+
+// TestDraftReset checks that what a claim was granted outlives the draft's next
+// commits, while nothing else of the old commit comes back.
+func TestDraftReset(t *testing.T) {
+	s, _ := mustOpenShard(t, 1000, 3)
+	d := s.Draft(testOwner, 30)
+	var granted [][]int64
+	for commit := range 20 {
+		d.Reset(int64(30 + commit))
+		for i := range 7 {
+			v := d.Claim(fmt.Sprint("u", commit, "-", i), "k", 3, 0)
+			granted = append(granted, d.Units(v.Op))
+		}
+		if commit%3 == 2 {
+			continue // the store refused it
+		}
+		e := mustCommit(t, s, d)
+		if n := len(e.Commit.GetOps()); n != 7 {
+			t.Fatalf("commit %d has %d ops", commit, n)
+		}
+	}
+	for i := range s.Claims() {
+		c := s.Claim(i)
+		var commit, n int
+		if _, err := fmt.Sscanf(c.User, "u%d-%d", &commit, &n); err != nil {
+			t.Fatal(err)
+		}
+		if got := granted[7*commit+n]; !slices.Equal(got, c.Units) {
+			t.Errorf("%s was granted %v and has %v", c.User, got, c.Units)
+		}
+	}
+	_ = append(granted[0], -1) // must not reach the units of the next claim
+	if granted[1][0] < 0 {
+		t.Error("the units of two claims share memory")
+	}
+}
+
+func TestDraftVerdicts(t *testing.T) {
+	for name, test := range map[string]struct {
+		settings *pb.Settings
+		quantity int64
+		want     VerdictKind
+		why      Refusal
+	}{
+		"granted":        {openSettings(5), 4, Granted, Allowed},
+		"over the limit": {openSettings(5), 5, OverLimit, Allowed},
+		"beyond int64":   {openSettings(5), math.MaxInt64, OverLimit, Allowed},
+		"all that is":    {openSettings(math.MaxInt64), math.MaxInt64 - 1, Short, Allowed},
+		"beyond all":     {openSettings(math.MaxInt64), math.MaxInt64, OverLimit, Allowed},
+		"short":          {openSettings(50), 11, Short, Allowed},
+		"paused":         {phase(pb.Phase_PAUSED), 1, NotNow, RefusedPaused},
+		"closed":         {phase(pb.Phase_CLOSED), 1, NotNow, RefusedClosed},
+		"not open yet":   {&pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, OpensAtUs: 31}, 1, NotNow, RefusedNotYet},
+		"over":           {&pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, ClosesAtUs: 30}, 1, NotNow, RefusedClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := mustOpenShard(t, 10, 5)
+			d := s.Draft(testOwner, 20)
+			d.Claim("u", "first", 1, 0)
+			if err := d.Generation(&pb.Generation{Number: 2, Settings: test.settings}); err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, s, d)
+			v := s.Draft(testOwner, 30).Claim("u", "k", test.quantity, 0)
+			if v.Kind != test.want || v.Refusal != test.why {
+				t.Errorf("verdict %d, %q, want %d, %q", v.Kind, v.Refusal, test.want, test.why)
+			}
+			recalled, known := s.Recall("u", "k", test.quantity, 30)
+			if want := test.want != Granted && test.want != Short; known != want || known && recalled.Kind != v.Kind {
+				t.Errorf("recalled %d (%v), the draft says %d", recalled.Kind, known, v.Kind)
+			}
+			if s.Refusal(30) != test.why {
+				t.Errorf("the refusal is %q", s.Refusal(30))
+			}
+		})
+	}
+}
+
+// TestClockBehindTheLog asks by a clock that is behind the last commit: the next
+// commit's time is that of the log.
+func TestClockBehindTheLog(t *testing.T) {
+	s := NewState(testLog)
+	hours := &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, OpensAtUs: 50, ClosesAtUs: 60}
+	mustFold(t, s,
+		by(generation(1, 0, hours, Range{1, 10})).as("planner", 0),
+		by(own()).as(string(testOwner), 1).at(55))
+	if v, known := s.Recall("u", "k", 1, 40); known || s.Refusal(40) != Allowed {
+		t.Errorf("recalled %+v", v)
+	}
+	d := s.Draft(testOwner, 40)
+	if v := d.Claim("u", "k", 1, 0); v.Kind != Granted || d.TimeUs() != 55 {
+		t.Errorf("verdict %d at %d", v.Kind, d.TimeUs())
+	}
+	mustCommit(t, s, d)
+}
+
+// TestDraftLeavesState drafts one of everything while readers look at the
+// state. The race detector watches.
+func TestDraftLeavesState(t *testing.T) {
+	s, _ := mustOpenShard(t, 100, 5)
+	before := observe(s)
+	done := make(chan string)
+	go func() {
+		text := ""
+		for range 100 {
+			text = observe(s)
+		}
+		done <- text
+	}()
+	d := s.Draft(testOwner, 30)
+	d.Claim("u", "k", 2, 0)
+	d.Out(4, 3)
+	d.Ack(5, 1)
+	if err := d.In(6, 1, Units{{500, 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Generation(&pb.Generation{Number: 2, Remove: 5, Settings: openSettings(1)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	if during := <-done; during != before || observe(s) != before {
+		t.Errorf("the state was\n%s\nand is\n%s", before, observe(s))
+	}
+}
+
+// TestDraftAfterRemoval sends units in the commit that removes others: those
+// that are gone must not be sent.
+func TestDraftAfterRemoval(t *testing.T) {
+	s, _ := mustOpenShard(t, 10, 5)
+	d := s.Draft(testOwner, 30)
+	if err := d.Generation(&pb.Generation{Number: 2, Remove: 4, Settings: openSettings(5)}); err != nil {
+		t.Fatal(err)
+	}
+	if sent := d.Out(1, 3); !slices.Equal(sent.Units, Units{{4, 3}}) {
+		t.Errorf("sent %v", sent.Units)
+	}
+	mustCommit(t, s, d)
+}
+
+func TestDraftGenerationThatDoesNotFit(t *testing.T) {
+	for name, op := range map[string]*pb.Generation{
+		"a gap":            {Number: 3},
+		"units it has":     {Number: 2, Add: []*pb.Range{{First: 10, Count: 1}}},
+		"units twice":      {Number: 2, Add: []*pb.Range{{First: 11, Count: 2}, {First: 12, Count: 1}}},
+		"negative removal": {Number: 2, Remove: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := mustOpenShard(t, 10, 5)
+			if err := s.Draft(testOwner, 30).Generation(op); err == nil {
+				t.Error("it was drafted")
+			}
+		})
+	}
+	t.Run("one it has", func(t *testing.T) {
+		s, _ := mustOpenShard(t, 10, 5)
+		d := s.Draft(testOwner, 30)
+		if err := d.Generation(&pb.Generation{Number: 1, Add: []*pb.Range{{First: 1, Count: 10}}}); err != nil || d.Ops() != 0 {
+			t.Errorf("%d ops: %v", d.Ops(), err)
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// exported returns the export of a sealed world whose claims have all kinds of
+// states and keys.
+func exported(t *testing.T) (*world, []byte) {
+	t.Helper()
+	w := busyWorld(t)
+	d := w.draft(1)
+	d.Claim(w.buyer(1), "\xff\x00 no text", 1, 0)
+	d.Claim(w.buyer(1), "", 1, 0)
+	d.Claim(w.buyer(1), "<&>\u2028\"", 1, 0)
+	w.commit(1, d)
+	w.end()
+	return w, mustExport(t, w)
+}
+
+func mustExport(t *testing.T, w *world) []byte {
+	t.Helper()
+	var to bytes.Buffer
+	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, &to); err != nil {
+		t.Fatal(err)
+	}
+	return to.Bytes()
+}
+
+func TestExportRoundTrip(t *testing.T) {
+	w, file := exported(t)
+	header, shards, err := ReadExport(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if header.Sale != "test" || header.UID != testUID || header.Export != 1 || len(shards) != worldShards {
+		t.Errorf("header %+v", header)
+	}
+	for i, s := range shards {
+		if observe(s) != observe(w.shards[i]) || header.Roots[i] != s.Root() {
+			t.Errorf("shard %d comes back as\n%s", i, observe(s))
+		}
+	}
+	want := ExportCounts{Shards: 3, Slots: 35, Claims: 13, Sold: 17, Available: 13}
+	if header.Counts != want {
+		t.Errorf("counts %+v", header.Counts)
+	}
+}
+
+func TestExportIsTheSameAgain(t *testing.T) {
+	w, file := exported(t)
+	if !bytes.Equal(mustExport(t, w), file) {
+		t.Error("two exports of one fold differ")
+	}
+	for i, s := range w.shards {
+		w.shards[i] = NewState(s.log)
+		if _, err := Load(t.Context(), w.logs, s.log, w.shards[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(mustExport(t, w), file) {
+		t.Error("the export of another fold differs")
+	}
+}
+
+func TestExportForm(t *testing.T) {
+	w := newWorld(t)
+	d := w.draft(0)
+	d.Claim("user1", "key <1>", 2, 0)
+	d.Claim("user2", "\xff", 1, w.timeUs+1)
+	w.commit(0, d)
+	lines := strings.Split(string(mustExport(t, w)), "\n")
+	for i, want := range []string{
+		`{"export":1,"sale":"test","uid":"0123456789abcdef","roots":["` + w.shards[0].Root().String() + `",`,
+		`{"claim":"0-2-0","sale":"test","user":"user1","units":[1,2],"state":"sold","at":"1970-01-01T00:00:01.000007Z","key":"key <1>"}`,
+		`{"claim":"0-2-1","sale":"test","user":"user2","units":[3],"state":"held","at":"1970-01-01T00:00:01.000007Z","keyBase64":"/w=="}`,
+		`{"shard":0,"slot":0,"commit":"`,
+	} {
+		if !strings.HasPrefix(lines[i], want) {
+			t.Errorf("line %d is\n%s, want\n%s", i+1, lines[i], want)
+		}
+	}
+	if !strings.HasSuffix(lines[0], `"counts":{"shards":3,"slots":7,"claims":2,"sold":2,"held":1,"available":27,"inFlight":0}}`) {
+		t.Errorf("the header ends otherwise: %s", lines[0])
+	}
+}
+
+// TestExportTampered alters every line of an export in every way that a hand
+// might. None may pass.
+func TestExportTampered(t *testing.T) {
+	_, file := exported(t)
+	lines := strings.SplitAfter(string(file), "\n")
+	lines = lines[:len(lines)-1] // what is behind the last end of a line: nothing
+	if _, _, err := ReadExport(strings.NewReader(strings.Join(lines, ""))); err != nil {
+		t.Fatal(err)
+	}
+	tampered := func(what string, line int, lines []string) {
+		t.Helper()
+		if _, _, err := ReadExport(strings.NewReader(strings.Join(lines, ""))); err == nil {
+			t.Errorf("line %d %s, and nobody noticed:\n%s", line+1, what, lines[min(line, len(lines)-1)])
+		}
+	}
+	for i, line := range lines {
+		tampered("is gone", i, slices.Delete(slices.Clone(lines), i, i+1))
+		tampered("is there twice", i, slices.Insert(slices.Clone(lines), i, line))
+		if i > 0 {
+			swapped := slices.Clone(lines)
+			swapped[i-1], swapped[i] = line, lines[i-1]
+			tampered("is swapped with the one before", i, swapped)
+		}
+		for at := range len(line) {
+			if c := line[at]; c >= '0' && c <= '8' || c >= 'a' && c <= 'y' || c >= 'A' && c <= 'Y' {
+				altered := slices.Clone(lines)
+				altered[i] = line[:at] + string(c+1) + line[at+1:]
+				tampered(fmt.Sprintf("is altered at %d", at), i, altered)
+			}
+		}
+	}
+	tampered("is all there is", 0, lines[:1])
+	tampered("has no end", len(lines)-1, append(slices.Clone(lines[:len(lines)-1]), strings.TrimSuffix(lines[len(lines)-1], "\n")))
+	tampered("is cut", len(lines)-1, append(slices.Clone(lines[:len(lines)-1]), lines[len(lines)-1][:20]))
+}
+
+func TestReadExportOfSomethingElse(t *testing.T) {
+	for name, file := range map[string]string{
+		"nothing":         "",
+		"no JSON":         "hello",
+		"a later version": `{"export":2,"sale":"test","uid":"x","roots":[],"counts":{}}`,
+		"another JSON":    `{"apiVersion":"salectl/v1"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := ReadExport(strings.NewReader(file)); err == nil {
+				t.Error("it was read")
+			}
+		})
+	}
+}
+
+// TestExportOfLiveSale exports what was folded while the logs have gone on.
+func TestExportOfLiveSale(t *testing.T) {
+	w := busyWorld(t)
+	cut := slices.Clone(w.shards)
+	for i, s := range cut {
+		cut[i] = NewState(s.log)
+		if _, err := Load(t.Context(), w.logs, s.log, cut[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := mustExport(t, w)
+	w.sell(1, 1)
+	w.timesCommit(2, 2*readAtOnce)
+	var file bytes.Buffer
+	if err := Export(t.Context(), w.logs, "test", testUID, cut, &file); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(file.Bytes(), before) {
+		t.Error("the export is not that of the cut")
+	}
+	if _, shards, err := ReadExport(&file); err != nil || shards[2].Next() != cut[2].Next() {
+		t.Errorf("read back: %v", err)
+	}
+}
+
+func TestExportFails(t *testing.T) {
+	for name, test := range map[string]struct {
+		damage func(*world)
+		want   error
+	}{
+		"a slot altered since": {func(w *world) { w.logs.logs[w.shards[1].log].entries[2][3] ^= 1 }, ErrCorrupt},
+		"the last slot altered since": {func(w *world) {
+			l := w.logs.logs[w.shards[0].log]
+			last := len(l.entries) - 1
+			l.entries[last] = bytes.Replace(l.entries[last], []byte("user"), []byte("lser"), 1)
+		}, ErrCorrupt},
+		"slots lost since": {func(w *world) {
+			l := w.logs.logs[w.shards[1].log]
+			l.entries = l.entries[:3]
+		}, ErrGone},
+		"a log deleted since": {func(w *world) { delete(w.logs.logs, w.shards[1].log) }, ErrGone},
+		"another log": {func(w *world) {
+			w.logs.logs[w.shards[1].log] = w.logs.logs[w.shards[0].log]
+		}, ErrCorrupt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := busyWorld(t)
+			test.damage(w)
+			if err := Export(t.Context(), w.logs, "test", testUID, w.shards, io.Discard); !errors.Is(err, test.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	t.Run("a full disk", func(t *testing.T) {
+		w := busyWorld(t)
+		if err := Export(t.Context(), w.logs, "test", testUID, w.shards, fullDisk{}); !errors.Is(err, errBroken) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errBroken }

@@ -1,0 +1,373 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// history is a sale of a few shards that is written through drafts. Each shard
+// is folded twice: one state applies the commits, its twin folds the stored
+// bytes.
+type history struct {
+	shards, twins []*State
+	drafts        []*Draft
+	timeUs        int64
+	settings      *pb.Settings
+	nextUnit      int64
+	asked         []map[request]int64 // quantity of each request granted, by shard
+	had           []map[string]int64  // units of each user, by shard
+}
+
+const historyShards = 3
+
+func newHistory() *history {
+	h := &history{settings: openSettings(4), nextUnit: 1}
+	for i := range historyShards {
+		log := fmt.Sprintf("%02x/0123456789abcdef/%d", i*85, i)
+		h.shards, h.twins = append(h.shards, NewState(log)), append(h.twins, NewState(log))
+		h.asked, h.had = append(h.asked, map[request]int64{}), append(h.had, map[string]int64{})
+	}
+	return h
+}
+
+// draft begins a commit for a shard, in memory that was used before where there
+// is some.
+func (h *history) draft(shard int) *Draft {
+	if h.drafts == nil {
+		h.drafts = make([]*Draft, historyShards)
+	}
+	if h.drafts[shard] == nil || !h.shards[shard].IsOwner(h.drafts[shard].commit.Writer) {
+		h.drafts[shard] = h.shards[shard].Draft(fmt.Append(nil, "writer", h.shards[shard].Epoch), h.timeUs)
+	} else {
+		h.drafts[shard].Reset(h.timeUs)
+	}
+	return h.drafts[shard]
+}
+
+// commit stores what was drafted, and checks all that must hold of any commit.
+func (h *history) commit(t *rapid.T, shard int, d *Draft) {
+	s, twin := h.shards[shard], h.twins[shard]
+	e, err := d.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := slices.Clone(e.Bytes)
+	if err := s.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
+		t.Fatalf("what was drafted is refused: %v", err)
+	}
+	if head := s.Head().Encode(); string(head) != string(e.Head) {
+		t.Fatalf("the draft's head is\n%s, its state's\n%s", e.Head, head)
+	}
+	if size := d.size; len(stored) > size {
+		t.Fatalf("the entry has %d bytes, the draft counted %d", len(stored), size)
+	}
+	if err := twin.Fold(stored); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claims decides a few requests and compares each verdict with what it must be.
+func (h *history) claims(t *rapid.T) {
+	shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
+	s, d := h.shards[shard], h.draft(shard)
+	if !s.IsOwner(d.commit.Writer) {
+		d.Own("here:1")
+	}
+	here := map[request]bool{}
+	for range rapid.IntRange(0, 6).Draw(t, "requests") {
+		id := request{
+			rapid.StringOfN(rapid.RuneFrom([]rune("uvw")), 1, 2, -1).Draw(t, "user"),
+			rapid.StringOfN(rapid.RuneFrom([]rune("kl")), 0, 2, -1).Draw(t, "key"),
+		}
+		quantity := rapid.Int64Range(1, 3).Draw(t, "quantity")
+		until := rapid.SampledFrom([]int64{0, 0, h.timeUs + 5}).Draw(t, "until")
+		asked, granted := h.asked[shard][id]
+		want := Granted
+		switch {
+		case granted && asked != quantity:
+			want = OtherAsk
+		case here[id]:
+			want = SameHere
+		case granted:
+			want = SameBefore
+		case h.settings.GetPhase() != pb.Phase_OPEN:
+			want = NotNow
+		case h.had[shard][id.user]+quantity > h.settings.GetPerUserLimit():
+			want = OverLimit
+		case d.Available() < quantity:
+			want = Short
+		}
+		v := d.Claim(id.user, id.key, quantity, until)
+		if v.Kind != want {
+			t.Fatalf("verdict %d on %+v, want %d", v.Kind, id, want)
+		}
+		if units := d.available.Count(); units != d.Available() {
+			t.Fatalf("the draft has %d units and counts %d", units, d.Available())
+		}
+		if want == Granted {
+			h.asked[shard][id], here[id] = quantity, true
+			h.had[shard][id.user] += quantity
+		}
+	}
+	h.commit(t, shard, d)
+}
+
+// generation brings the next generation to all shards.
+func (h *history) generation(t *rapid.T) {
+	h.settings = &pb.Settings{
+		PerUserLimit: rapid.Int64Range(1, 6).Draw(t, "limit"),
+		Phase:        rapid.SampledFrom([]pb.Phase{pb.Phase_OPEN, pb.Phase_OPEN, pb.Phase_PAUSED}).Draw(t, "phase"),
+	}
+	for shard, s := range h.shards {
+		op := &pb.Generation{Number: s.Generation + 1, Settings: h.settings, Remove: rapid.Int64Range(0, 5).Draw(t, "remove")}
+		for range rapid.IntRange(0, 2).Draw(t, "ranges") {
+			n := rapid.Int64Range(1, 12).Draw(t, "units")
+			op.Add = append(op.Add, &pb.Range{First: h.nextUnit, Count: n})
+			h.nextUnit += n + rapid.Int64Range(0, 1).Draw(t, "gap")
+		}
+		d := h.draft(shard)
+		if err := d.Generation(op); err != nil {
+			t.Fatal(err)
+		}
+		if v := d.Claim("somebody", "new", 1, 0); v.Kind == Granted {
+			t.Fatal("a claim was granted behind a new generation")
+		}
+		h.commit(t, shard, d)
+	}
+}
+
+// transfer takes the transfer between two shards a step further, or begins one;
+// now and then it says a step again.
+func (h *history) transfer(t *rapid.T) {
+	from := rapid.IntRange(0, historyShards-1).Draw(t, "from")
+	to := (from + rapid.IntRange(1, historyShards-1).Draw(t, "to")) % historyShards
+	source, dest := h.shards[from], h.shards[to]
+	open, ok := source.OpenTo(to)
+	switch {
+	case !ok:
+		d := h.draft(from)
+		if !source.IsOwner(d.commit.Writer) {
+			d.Own("here:1")
+		}
+		if sent := d.Out(to, rapid.Int64Range(0, 9).Draw(t, "units")); sent.K != 1+source.peers[to].counted() {
+			t.Fatalf("transfer %d follows %d", sent.K, source.peers[to].counted())
+		}
+		h.commit(t, from, d)
+	case dest.Received(from) < open.K:
+		d := h.draft(to)
+		for range rapid.IntRange(1, 2).Draw(t, "times") {
+			if err := d.In(from, open.K, open.Units); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.commit(t, to, d)
+	default:
+		d := h.draft(from)
+		for range rapid.IntRange(1, 2).Draw(t, "times") {
+			d.Ack(to, open.K)
+		}
+		h.commit(t, from, d)
+	}
+}
+
+// counted returns how many transfers were sent to a peer that may not exist.
+func (p *peer) counted() uint64 {
+	if p == nil {
+		return 0
+	}
+	return p.outK
+}
+
+// settle ends a hold by hand: no draft does that yet.
+func (h *history) settle(t *rapid.T) {
+	shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
+	s := h.shards[shard]
+	if s.Claims() == 0 {
+		return
+	}
+	c := s.Claim(rapid.IntRange(0, s.Claims()-1).Draw(t, "claim"))
+	how := rapid.SampledFrom([]pb.Settle_How{pb.Settle_CONFIRM, pb.Settle_CANCEL}).Draw(t, "how")
+	if c.State == StateHeld && max(h.timeUs, s.timeUs) >= c.HeldUntilUs {
+		how = pb.Settle_EXPIRE
+	}
+	op := commit{writer: "planner", epoch: s.Epoch, timeUs: h.timeUs, ops: []*pb.Op{settle(c.Slot, uint32(c.Index), how)}}
+	stored, err := fold(s, op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.twins[shard].Fold(stored); err != nil {
+		t.Fatal(err)
+	}
+	if c.State == StateHeld && how != pb.Settle_CONFIRM {
+		h.had[shard][c.User] -= int64(len(c.Units))
+	}
+}
+
+// expire ends holds that are due by a draft, and sells a unit that came free.
+func (h *history) expire(t *rapid.T) {
+	shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
+	s, d := h.shards[shard], h.draft(shard)
+	ended := 0
+	for _, c := range s.Holds() {
+		due := c.HeldUntilUs <= d.TimeUs()
+		if d.Expire(c) != due || d.Expire(c) {
+			t.Fatalf("a hold until %d, at %d, due %v", c.HeldUntilUs, d.TimeUs(), due)
+		}
+		if due {
+			h.had[shard][c.User] -= int64(len(c.Units))
+			ended++
+		}
+	}
+	if s.IsOwner(d.commit.Writer) && h.settings.GetPhase() == pb.Phase_OPEN && d.Available() > 0 {
+		id := request{fmt.Sprint("new", h.timeUs, s.Claims()), "k"}
+		if v := d.Claim(id.user, id.key, 1, 0); v.Kind != Granted {
+			t.Fatalf("verdict %d with %d available", v.Kind, d.Available())
+		}
+		h.asked[shard][id], h.had[shard][id.user] = 1, 1
+	}
+	h.commit(t, shard, d)
+	if slices.ContainsFunc(s.Holds(), func(c Claim) bool { return c.HeldUntilUs <= d.TimeUs() }) {
+		t.Fatalf("of %d holds that were due, some are left", ended)
+	}
+}
+
+// waste drafts a little of everything and does not store it.
+func (h *history) waste(t *rapid.T) {
+	shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
+	peer := (shard + 1) % historyShards
+	d := h.draft(shard)
+	d.Claim("wasted", "k", 1, 0)
+	if open, ok := h.shards[peer].OpenTo(shard); ok && h.shards[shard].Received(peer) < open.K {
+		if err := d.In(peer, open.K, open.Units); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if open, ok := h.shards[shard].OpenTo(peer); ok {
+		d.Ack(peer, open.K)
+	} else {
+		d.Out(peer, 1)
+	}
+}
+
+// check holds the whole to its invariants.
+func (h *history) check(t *rapid.T) {
+	var all Units
+	var limit int64
+	put := func(units Units) {
+		for _, r := range units {
+			if err := all.Add(r); err != nil {
+				t.Fatalf("in two places: %v", err)
+			}
+		}
+	}
+	for i, s := range h.shards {
+		if err := recount(s); err != nil {
+			t.Fatalf("shard %d: %v", i, err)
+		}
+		if got, want := observe(h.twins[i]), observe(s); got != want {
+			t.Fatalf("shard %d, folded from its bytes, is\n%s\nnot\n%s", i, got, want)
+		}
+		limit += s.Limit
+		put(s.available)
+		for n := range s.Claims() {
+			if c := s.Claim(n); c.State == StateHeld || c.State == StateSold {
+				for _, unit := range c.Units {
+					put(Units{{unit, 1}})
+				}
+			}
+		}
+		for _, open := range s.Open() {
+			if h.shards[open.To].Received(i) < open.K {
+				put(open.Units)
+			}
+		}
+	}
+	if all.Count() != limit {
+		t.Fatalf("%d units are somewhere, the limits sum up to %d", all.Count(), limit)
+	}
+}
+
+// observe puts all that a state can be asked into a text.
+func observe(s *State) string {
+	text := fmt.Sprintf("%+v %v %d %d %v %v %v\n", s.Head(), s.Settings(), s.Bytes(), s.Shortfall(), s.Sealed(), s.Open(), s.available)
+	for i := range s.Claims() {
+		c := s.Claim(i)
+		found, ok := s.Find(c.User, c.Key)
+		text += fmt.Sprintf("%+v %v %v %d\n", c, found, ok, s.UserUnits(c.User))
+	}
+	for _, shard := range slices.Sorted(maps.Keys(s.peers)) {
+		text += fmt.Sprintf("%d: %d\n", shard, s.Received(shard))
+	}
+	return text
+}
+
+func TestHistories(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHistory()
+		h.generation(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"claims":     h.claims,
+			"transfer":   h.transfer,
+			"settle":     h.settle,
+			"expire":     h.expire,
+			"waste":      h.waste,
+			"generation": h.generation,
+			"time":       func(t *rapid.T) { h.timeUs += rapid.Int64Range(-2, 4).Draw(t, "passes") },
+			"owner": func(t *rapid.T) {
+				shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
+				d := h.shards[shard].Draft(fmt.Append(nil, "writer", h.shards[shard].Epoch+1), h.timeUs)
+				d.Own("there:1")
+				h.commit(t, shard, d)
+			},
+			"": h.check,
+		})
+		h.end(t)
+		h.check(t)
+	})
+}
+
+// end closes the sale, drives every hold and transfer to its end, and seals.
+func (h *history) end(t *rapid.T) {
+	h.settings = phase(pb.Phase_CLOSED)
+	for shard, s := range h.shards {
+		d := h.draft(shard)
+		if err := d.Generation(&pb.Generation{Number: s.Generation + 1, Settings: h.settings}); err != nil {
+			t.Fatal(err)
+		}
+		h.commit(t, shard, d)
+	}
+	for from, s := range h.shards {
+		for _, open := range s.Open() {
+			d := h.draft(open.To)
+			if err := d.In(from, open.K, open.Units); err != nil {
+				t.Fatal(err)
+			}
+			h.commit(t, open.To, d)
+			d = h.draft(from)
+			d.Ack(open.To, open.K)
+			h.commit(t, from, d)
+		}
+		for i := range s.Claims() {
+			if c := s.Claim(i); c.State == StateHeld {
+				stored, err := fold(s, by(settle(c.Slot, uint32(c.Index), pb.Settle_CANCEL)).as("planner", s.Epoch))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := h.twins[from].Fold(stored); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for shard := range h.shards {
+		d := h.draft(shard)
+		d.Seal()
+		h.commit(t, shard, d)
+	}
+}

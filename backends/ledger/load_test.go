@@ -1,0 +1,137 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// scripted is Logs whose reads answer from a list; then they go to memory.
+type scripted struct {
+	*memory
+	replies []Reply
+	reads   int
+}
+
+func (s *scripted) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	s.reads++
+	if len(s.replies) > 0 {
+		r := s.replies[0]
+		s.replies = s.replies[1:]
+		return r.Head, r.Entries, r.Err
+	}
+	return s.memory.Read(ctx, log, from, max)
+}
+
+func failing(times int) []Reply {
+	replies := make([]Reply, times)
+	for i := range replies {
+		replies[i].Err = errBroken
+	}
+	return replies
+}
+
+func TestLoad(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(*world, *scripted)
+		want   error
+		next   uint64
+	}{
+		"whole":            {func(*world, *scripted) {}, nil, 2},
+		"more than a read": {func(w *world, _ *scripted) { w.timesCommit(0, 3*readAtOnce) }, nil, 2 + 3*readAtOnce},
+		"absent":           {func(w *world, _ *scripted) { clear(w.logs.logs) }, nil, 0},
+		"some errors":      {func(_ *world, s *scripted) { s.replies = failing(readTries - 1) }, nil, 2},
+		"errors on the way": {func(w *world, s *scripted) {
+			l := w.logs.logs[w.shards[0].log]
+			s.replies = slices.Concat(failing(readTries-1), []Reply{{Head: l.head, Entries: l.entries[:1]}}, failing(readTries-1))
+		}, nil, 2},
+		"errors":            {func(_ *world, s *scripted) { s.replies = failing(readTries) }, errBroken, 0},
+		"a noise of a head": {func(w *world, _ *scripted) { w.logs.logs[w.shards[0].log].head = []byte("{") }, ErrCorrupt, 2},
+		"a lost last slot": {func(w *world, _ *scripted) {
+			l := w.logs.logs[w.shards[0].log]
+			l.entries = l.entries[:1]
+		}, ErrCorrupt, 1},
+		"a lost log": {func(w *world, _ *scripted) { w.logs.logs[w.shards[0].log].entries = nil }, ErrCorrupt, 0},
+		"a head from the past": {func(w *world, _ *scripted) {
+			head := w.logs.logs[w.shards[0].log].head
+			w.timesCommit(0, 1)
+			w.logs.logs[w.shards[0].log].head = head
+		}, ErrCorrupt, 3},
+		"gone in between": {func(w *world, s *scripted) {
+			l := w.logs.logs[w.shards[0].log]
+			s.replies = []Reply{{Head: l.head, Entries: l.entries[:1]}}
+			clear(w.logs.logs)
+		}, ErrGone, 1},
+		"slow to show": {func(w *world, s *scripted) {
+			for range readTries - 1 {
+				s.replies = append(s.replies, Reply{Head: w.logs.logs[w.shards[0].log].head})
+			}
+		}, nil, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // pauses take no time
+				w := newWorld(t)
+				logs := &scripted{memory: w.logs}
+				test.before(w, logs)
+				s := NewState(w.shards[0].log)
+				writer, err := Load(t.Context(), logs, s.log, s)
+				if !errors.Is(err, test.want) || (err == nil) != (writer != nil) || s.Next() != test.next {
+					t.Fatalf("next %d, %v", s.Next(), err)
+				}
+				if err == nil && (!writer.Idle() || writer.Log() != s.log) {
+					t.Error("the writer is not ready")
+				}
+			})
+		})
+	}
+}
+
+// timesCommit appends that many commits to a shard.
+func (w *world) timesCommit(shard, times int) {
+	for range times {
+		d := w.draft(shard)
+		d.Own("again:1")
+		w.commit(shard, d)
+	}
+}
+
+func TestLoadEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
+		defer cancel()
+		logs := &scripted{memory: w.logs, replies: failing(readTries)}
+		if _, err := Load(ctx, logs, w.shards[0].log, NewState(w.shards[0].log)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended with %v", err)
+		}
+		if logs.reads != 2 { // at once, after 10 ms, and not after 20 more
+			t.Errorf("%d reads", logs.reads)
+		}
+	})
+}
+
+// TestLoadedWriterAppends checks that what Load returns goes on where it ended.
+func TestLoadedWriterAppends(t *testing.T) {
+	w := newWorld(t)
+	s := NewState(w.shards[0].log)
+	writer, err := Load(t.Context(), w.logs, s.log, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := s.Draft(testOwner, 0)
+	d.Claim("u", "k", 1, 0)
+	e, err := d.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := clock.Now{}
+	do := writer.Append(now, e)
+	if do = writer.Done(now, do.Send.Do(t.Context(), w.logs)); do.Event != Committed {
+		t.Fatalf("%+v", do)
+	}
+}

@@ -1,0 +1,224 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// What each op does to a shard, and when it may not. Drafts ask the same
+// questions before they write an op.
+
+func (s *State) own(c *pb.Commit, op *pb.Own) error {
+	if c.GetEpoch() != s.Epoch+1 {
+		return fmt.Errorf("an owner takes epoch %d, not %d", s.Epoch+1, c.GetEpoch())
+	}
+	s.Epoch, s.Owner, s.owner = c.GetEpoch(), op.GetAddress(), string(c.GetWriter())
+	return nil
+}
+
+func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
+	n := int64(len(op.GetUnits()))
+	switch {
+	case !s.IsOwner(c.GetWriter()):
+		return fmt.Errorf("a claim by somebody who is not the owner")
+	case n == 0:
+		return fmt.Errorf("a claim for nothing")
+	case max(len(op.GetUser()), len(op.GetKey())) > maxText:
+		return fmt.Errorf("a user or key of more than %d bytes", maxText)
+	}
+	at := s.claims.look(op.GetUser(), string(op.GetKey()))
+	if at.claim != 0 {
+		return nil // the same request: it has its answer
+	}
+	if no := s.refusal(c.GetTimeUs()); no != Allowed {
+		return fmt.Errorf("a claim when the sale is %s", no)
+	}
+	if had := s.claims.unitsAt(at); n > s.settings.GetPerUserLimit()-had {
+		return fmt.Errorf("user %q has %d units and may not have %d more", op.GetUser(), had, n)
+	}
+	for j := 0; j < len(op.GetUnits()); { // by runs: a claim's units usually are one
+		k := j + 1
+		for k < len(op.GetUnits()) && op.GetUnits()[k] == op.GetUnits()[k-1]+1 {
+			k++
+		}
+		if err := s.available.Remove(Range{op.GetUnits()[j], int64(k - j)}); err != nil {
+			return err
+		}
+		j = k
+	}
+	s.claims.insert(at, s.next, i, op)
+	s.Totals.claim(n, op.GetHeldUntilUs() != 0)
+	return nil
+}
+
+func (s *State) settle(c *pb.Commit, op *pb.Settle) error {
+	i, ok := s.claims.locate(op.GetSlot(), int(op.GetIndex()))
+	if !ok {
+		return fmt.Errorf("no claim stands at slot %d, op %d", op.GetSlot(), op.GetIndex())
+	}
+	r := s.claims.records.at(i)
+	if r.state != StateHeld {
+		return nil // settled before; the first one counts
+	}
+	late := c.GetTimeUs() >= s.claims.heldUntil[i]
+	switch op.GetHow() {
+	case pb.Settle_CONFIRM:
+		if late {
+			return fmt.Errorf("a payment after the deadline")
+		}
+		r.state = StateSold
+	case pb.Settle_CANCEL:
+		r.state = StateCancelled
+	case pb.Settle_EXPIRE:
+		if !late {
+			return fmt.Errorf("a hold that expires before its deadline")
+		}
+		r.state = StateExpired
+	default:
+		return fmt.Errorf("a hold is confirmed, cancelled or expired")
+	}
+	s.Totals.settle(int64(r.count), r.state)
+	if r.state == StateSold {
+		return nil
+	}
+	s.claims.users.at(r.user).units -= int64(r.count)
+	for _, unit := range s.claims.units(i) {
+		if err := s.available.Add(Range{unit, 1}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *State) out(c *pb.Commit, op *pb.Out) error {
+	units, err := unitsOf(op.GetUnits())
+	if err != nil {
+		return err
+	}
+	p := s.peer(int(op.GetTo()))
+	switch {
+	case !s.IsOwner(c.GetWriter()):
+		return fmt.Errorf("a transfer by somebody who is not the owner")
+	case s.settings.GetPhase() == pb.Phase_CLOSED:
+		return fmt.Errorf("a transfer out of a closed shard")
+	case p.outK != p.ackK || op.GetK() != p.outK+1:
+		return fmt.Errorf("transfer %d to shard %d while %d of %d are acknowledged", op.GetK(), op.GetTo(), p.ackK, p.outK)
+	}
+	for _, r := range units {
+		if err := s.available.Remove(r); err != nil {
+			return err
+		}
+	}
+	p.outK, p.out = op.GetK(), units
+	s.Totals.out(units.Count())
+	return nil
+}
+
+func (s *State) in(op *pb.In) error {
+	p := s.peer(int(op.GetFrom()))
+	if op.GetK() <= p.inK {
+		return nil // it was received before
+	}
+	if op.GetK() != p.inK+1 {
+		return fmt.Errorf("transfer %d from shard %d after %d", op.GetK(), op.GetFrom(), p.inK)
+	}
+	units, err := unitsOf(op.GetUnits())
+	if err != nil {
+		return err
+	}
+	for _, r := range units {
+		if err := s.available.Add(r); err != nil {
+			return err
+		}
+	}
+	p.inK = op.GetK()
+	s.Totals.in(units.Count())
+	return nil
+}
+
+func (s *State) ack(op *pb.Ack) error {
+	p := s.peer(int(op.GetTo()))
+	if op.GetK() <= p.ackK {
+		return nil // it was acknowledged before
+	}
+	if op.GetK() != p.outK {
+		return fmt.Errorf("transfer %d to shard %d is acknowledged, %d were sent", op.GetK(), op.GetTo(), p.outK)
+	}
+	s.Totals.ack(p.out.Count())
+	p.ackK, p.out = op.GetK(), nil
+	return nil
+}
+
+func (s *State) generation(op *pb.Generation) error {
+	if op.GetNumber() <= s.Generation {
+		return nil // it was taken before
+	}
+	if op.GetNumber() != s.Generation+1 {
+		return fmt.Errorf("generation %d after %d", op.GetNumber(), s.Generation)
+	}
+	add, err := added(op)
+	if err != nil {
+		return err
+	}
+	for _, r := range add {
+		if err := s.available.Add(r); err != nil {
+			return err
+		}
+	}
+	s.Totals.generation(op, add.Count())
+	s.shortfall = op.GetRemove() - s.available.takeHighest(op.GetRemove(), math.MaxInt).Count()
+	s.settings = op.GetSettings()
+	return nil
+}
+
+// added returns the units that a generation adds, if it is well formed.
+func added(op *pb.Generation) (Units, error) {
+	if op.GetRemove() < 0 {
+		return nil, fmt.Errorf("a generation cannot remove %d units", op.GetRemove())
+	}
+	return unitsOf(op.GetAdd())
+}
+
+func (s *State) seal() error {
+	if s.settings.GetPhase() != pb.Phase_CLOSED || s.InFlight != 0 || s.Held != 0 {
+		return fmt.Errorf("a seal on a shard that is %s, with %d units in flight and %d held", s.Phase, s.InFlight, s.Held)
+	}
+	s.sealed = true
+	s.Totals.seal()
+	return nil
+}
+
+func (s *State) peer(shard int) *peer {
+	p := s.peers[shard]
+	if p == nil {
+		p = new(peer)
+		s.peers[shard] = p
+	}
+	return p
+}
+
+// Refusal is why a shard takes no claim at a time.
+type Refusal string
+
+// The refusals that depend on the sale alone.
+const (
+	Allowed       Refusal = ""
+	RefusedNotYet Refusal = "not open yet"
+	RefusedPaused Refusal = "paused"
+	RefusedClosed Refusal = "closed"
+)
+
+// refusal says whether claims are accepted in a commit of a time.
+func (s *State) refusal(timeUs int64) Refusal {
+	switch opens, closes := s.settings.GetOpensAtUs(), s.settings.GetClosesAtUs(); {
+	case s.sealed || s.settings.GetPhase() == pb.Phase_CLOSED || closes != 0 && timeUs >= closes:
+		return RefusedClosed
+	case s.settings.GetPhase() == pb.Phase_PAUSED:
+		return RefusedPaused
+	case opens != 0 && timeUs < opens:
+		return RefusedNotYet
+	}
+	return Allowed
+}

@@ -1,0 +1,169 @@
+package ledger
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+const testUID = "0123456789abcdef"
+
+// planned is one generation of two shards in run 1.
+func planned(generation uint64, p pb.Phase) *pb.Planned {
+	return &pb.Planned{
+		Generation: generation, Uid: testUID, Run: 1, Settings: phase(p),
+		Shards: []*pb.ShardChange{{}, {}},
+	}
+}
+
+func planOp(p *pb.Planned) *pb.Op { return &pb.Op{Op: &pb.Op_Planned{Planned: p}} }
+
+func plan(generation uint64, p pb.Phase) *pb.Op { return planOp(planned(generation, p)) }
+
+func applied(generation uint64) *pb.Op {
+	return &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: generation}}}
+}
+
+func sealed() *pb.Op { return &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{}}} }
+
+func destroyed() *pb.Op { return &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}} }
+
+func rerun(run int64, uid string) *pb.Op {
+	p := planned(1, pb.Phase_OPEN)
+	p.Run, p.Uid = run, uid
+	return planOp(p)
+}
+
+// mustSale returns a sale after commits of one op each, and fails if a head
+// written with one is not what its fold says.
+func mustSale(t *testing.T, ops ...*pb.Op) *Sale {
+	t.Helper()
+	s := NewSale("sale/test")
+	for i, op := range ops {
+		e, err := s.Entry([]byte("planner1"), int64(i), op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Fold(e.Bytes); err != nil {
+			t.Fatal(err)
+		}
+		if head := string(s.Head().Encode()); head != string(e.Head) {
+			t.Errorf("op %d: the head was written as\n%s, it is\n%s", i, e.Head, head)
+		}
+	}
+	return s
+}
+
+func TestSalePhases(t *testing.T) {
+	const open, paused, closed = pb.Phase_OPEN, pb.Phase_PAUSED, pb.Phase_CLOSED
+	for name, test := range map[string]struct {
+		ops        []*pb.Op
+		phase      string
+		generation uint64
+		live       bool
+	}{
+		"never begun":          {nil, "", 0, false},
+		"planned":              {[]*pb.Op{plan(1, open)}, PhasePlanned, 1, true},
+		"planned twice":        {[]*pb.Op{plan(1, open), plan(2, open)}, PhasePlanned, 2, true},
+		"applied":              {[]*pb.Op{plan(1, open), applied(1)}, PhaseOpen, 1, true},
+		"applied again":        {[]*pb.Op{plan(1, open), applied(1), applied(1)}, PhaseOpen, 1, true},
+		"applied out of order": {[]*pb.Op{plan(1, open), plan(2, paused), applied(2), applied(1)}, PhasePaused, 2, true},
+		"changed":              {[]*pb.Op{plan(1, open), applied(1), plan(2, open)}, PhaseOpen, 2, true},
+		"paused":               {[]*pb.Op{plan(1, open), applied(1), plan(2, paused)}, PhasePaused, 2, true},
+		"closed":               {[]*pb.Op{plan(1, open), applied(1), plan(2, closed), applied(2)}, PhaseClosed, 2, true},
+		"sealed":               {[]*pb.Op{plan(1, open), applied(1), sealed()}, PhaseSealed, 1, false},
+		"sealed when planned":  {[]*pb.Op{plan(1, open), sealed()}, PhaseSealed, 1, false},
+		"destroyed":            {[]*pb.Op{plan(1, open), sealed(), destroyed()}, PhaseDestroyed, 1, false},
+		"destroyed twice":      {[]*pb.Op{plan(1, open), sealed(), destroyed(), destroyed()}, PhaseDestroyed, 1, false},
+		"run again":            {[]*pb.Op{plan(1, open), applied(1), plan(2, open), sealed(), destroyed(), rerun(2, "b")}, PhasePlanned, 1, true},
+		"run again, applied":   {[]*pb.Op{plan(1, open), sealed(), destroyed(), rerun(5, "b"), applied(1)}, PhaseOpen, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustSale(t, test.ops...)
+			if s.Phase() != test.phase || s.Generation() != test.generation || s.Live() != test.live {
+				t.Errorf("phase %q, generation %d, live %v", s.Phase(), s.Generation(), s.Live())
+			}
+		})
+	}
+}
+
+func TestSaleRefuses(t *testing.T) {
+	const open = pb.Phase_OPEN
+	noShards, threeShards, otherUID := planned(1, open), planned(2, open), planned(2, open)
+	noShards.Shards, threeShards.Shards, otherUID.Uid = nil, make([]*pb.ShardChange, 3), "b"
+	threeShards.Shards = []*pb.ShardChange{{}, {}, {}}
+	for name, test := range map[string]struct {
+		before []*pb.Op
+		op     *pb.Op
+		want   string
+	}{
+		"no first generation":   {nil, plan(2, open), "a run begins with generation 1"},
+		"a generation of none":  {nil, planOp(noShards), "generation 1 names no shards"},
+		"another lockCount":     {[]*pb.Op{plan(1, open)}, planOp(threeShards), "generation 2 names 3 shards, the sale has 2"},
+		"another uid":           {[]*pb.Op{plan(1, open)}, planOp(otherUID), "generation 2 of run b after 1"},
+		"a generation again":    {[]*pb.Op{plan(1, open)}, plan(1, open), "generation 1 of run"},
+		"a generation skipped":  {[]*pb.Op{plan(1, open)}, plan(3, open), "generation 3 of run"},
+		"an apply of nothing":   {nil, applied(1), "generation 1 is applied, 0 were planned"},
+		"an apply too many":     {[]*pb.Op{plan(1, open)}, applied(2), "generation 2 is applied, 1 were planned"},
+		"an apply after all":    {[]*pb.Op{plan(1, open), sealed()}, applied(1), "1 is applied"},
+		"a plan after the seal": {[]*pb.Op{plan(1, open), sealed()}, plan(2, open), "generation 2 of a sealed sale"},
+		"a seal of nothing":     {nil, sealed(), "a seal on a sale"},
+		"a second seal":         {[]*pb.Op{plan(1, open), sealed()}, sealed(), "a seal on a sale that is sealed"},
+		"an early destruction":  {[]*pb.Op{plan(1, open)}, destroyed(), "destroyed before it was sealed"},
+		"the same run again":    {[]*pb.Op{plan(1, open), sealed(), destroyed()}, rerun(1, "b"), "a number above 1"},
+		"the same uid again":    {[]*pb.Op{plan(1, open), sealed(), destroyed()}, rerun(2, testUID), "a new uid"},
+		"a run of a live sale":  {[]*pb.Op{plan(1, open), sealed()}, rerun(2, "b"), "of a sealed sale"},
+		"a shard's op":          {[]*pb.Op{plan(1, open)}, seal(), "of a kind that no sale has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustSale(t, test.before...)
+			before := s.Head()
+			if _, err := s.Entry([]byte("planner1"), 9, test.op); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("an entry: got %v, want %q", err, test.want)
+			}
+			if s.Head() != before {
+				t.Fatal("the attempt changed the sale")
+			}
+			entry, _, err := s.encode(&pb.Commit{Ops: []*pb.Op{test.op}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Fold(entry); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("a fold: got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestSaleRemembers(t *testing.T) {
+	first, second := planned(1, pb.Phase_OPEN), planned(2, pb.Phase_PAUSED)
+	first.Shards[1].Add = []*pb.Range{{First: 6, Count: 5}}
+	second.Shards[1].Remove = 2
+	s := mustSale(t, planOp(first), applied(1), planOp(second))
+	if s.UID() != testUID || s.Run() != 1 || s.Shards() != 2 || s.Applied() != 1 || s.Next() != 3 {
+		t.Errorf("uid %s, run %d, %d shards, %d applied, next %d", s.UID(), s.Run(), s.Shards(), s.Applied(), s.Next())
+	}
+	if p, slot := s.Planned(2); slot != 2 || p.GetGeneration() != 2 || s.Newest() != p {
+		t.Errorf("generation 2 stands in slot %d", slot)
+	}
+	if g := s.ShardGeneration(1, 1); g.GetNumber() != 1 || g.GetAdd()[0].GetFirst() != 6 || g.GetSettings().GetPhase() != pb.Phase_OPEN {
+		t.Errorf("generation 1 is %v for shard 1", g)
+	}
+	if g := s.ShardGeneration(2, 1); g.GetRemove() != 2 || len(g.GetAdd()) != 0 {
+		t.Errorf("generation 2 is %v for shard 1", g)
+	}
+	if s = mustSale(t, planOp(first), planOp(second), applied(2), applied(1)); s.Applied() != 2 {
+		t.Errorf("%d is applied after 2 and 1", s.Applied())
+	}
+	end := &pb.Sealed{Claims: 7}
+	s = mustSale(t, planOp(first), planOp(second), &pb.Op{Op: &pb.Op_Sealed{Sealed: end}}, destroyed())
+	if s.Sealed().GetClaims() != 7 || !s.Destroyed() {
+		t.Errorf("sealed with %v", s.Sealed())
+	}
+	s = mustSale(t, planOp(first), planOp(second), sealed(), destroyed(), rerun(2, "b"))
+	if s.Sealed() != nil || s.Destroyed() || s.Applied() != 0 || s.UID() != "b" || s.Run() != 2 {
+		t.Error("a new run remembers the old one")
+	}
+}
