@@ -1,0 +1,32 @@
+# What a contributor and CI run. `make` alone lists the targets.
+
+STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Packages whose tests race goroutines or processes against each other: the
+# race detector pays there. The rest is single-threaded and runs without.
+RACED = ./backends/... ./executor/... ./cli/... ./planner/...
+
+.PHONY: help build test lint bench generate
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build ./salectl
+	go build -trimpath -o salectl .
+
+test: lint ## lint, then run every test; sets up what the tests need
+	go test ./spec/... .
+	go test -race -timeout 30m $(RACED)
+
+lint: ## formatting, go vet, staticcheck, a tidy go.mod
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+		if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
+	go mod tidy -diff
+	go vet ./...
+	$(STATICCHECK) ./...
+
+bench: ## the figures of the README, each beside its raw figure, in one run
+	go test -run '^$$' -bench . -benchmem -timeout 60m ./backends/ledger ./backends/embedded ./executor ./executor/httpd
+
+generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go v1.36.11)
+	go generate ./...
