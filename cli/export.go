@@ -22,7 +22,7 @@ func (p *program) exportCommand() *urfave.Command {
 		Name: "export", Category: groupLook, Usage: "write a sale's ledger to a file",
 		Description: "NDJSON: a header, a line a claim, a line a commit. The file is there in full or not at\n" +
 			"all; one that is there already with other content is never overwritten. Of a sale that\n" +
-			"is selling, it has what each shard's log had when it was read.",
+			"is selling, it has a consistent cut: every unit is in one place.",
 		Flags: []urfave.Flag{
 			fileFlag(),
 			valueFlag("out", "write to `FILE`, or - for standard output; there must be one sale only (default: SALE-UID.live.ndjson)"),
@@ -85,15 +85,8 @@ func foldAll(ctx context.Context, logs ledger.Logs, name string) (uid string, sh
 	case sale.Destroyed():
 		return "", nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
 	}
-	for i := range sale.Shards() {
-		log := spec.ShardLog(sale.UID(), i, sale.Shards())
-		shard := ledger.NewState(log)
-		if _, err := ledger.Load(ctx, logs, log, shard); err != nil {
-			return "", nil, err
-		}
-		shards = append(shards, shard)
-	}
-	return sale.UID(), shards, nil
+	shards, err = ledger.LoadShards(ctx, logs, sale)
+	return sale.UID(), shards, err
 }
 
 // exported is what export says; where the file itself is the answer, nothing.

@@ -51,7 +51,7 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 	case err != nil:
 		return nil, err
 	case sale.Generation() == 0:
-		return nil, fmt.Errorf("sale %s: %w", name, ErrGone)
+		return nil, fmt.Errorf("sale %s does not exist: %w", name, ErrGone)
 	case sale.Destroyed():
 		return nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export alone: %w", name, ErrGone)
 	}

@@ -313,6 +313,41 @@ func TestAuditOfLiveSale(t *testing.T) {
 	}
 }
 
+// TestLoadShardsOfLiveSale is TestAuditOfLiveSale for the reducer's states: no
+// unit of the cut is missing, or in two shards.
+func TestLoadShardsOfLiveSale(t *testing.T) {
+	for seed := range uint64(50) {
+		w := newWorld(t)
+		w.plan(10_000, 0, phase(pb.Phase_OPEN))
+		random := rand.New(rand.NewPCG(seed, 2))
+		for range 50 {
+			w.anything(random)
+		}
+		w.logs.before = func() {
+			for range random.IntN(60) {
+				w.anything(random)
+			}
+		}
+		shards, err := LoadShards(t.Context(), w.logs, w.sale)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var limit, units int64
+		for to, s := range shards {
+			limit += s.Limit
+			units += s.Available + s.Held + s.Sold
+			for from, sender := range shards {
+				if open, ok := sender.OpenTo(to); ok && s.Received(from) < open.K {
+					units += open.Units.Count()
+				}
+			}
+		}
+		if units != limit {
+			t.Fatalf("seed %d: %d units of %d", seed, units, limit)
+		}
+	}
+}
+
 // anything lets one thing happen, most often a step of a transfer.
 func (w *world) anything(random *rand.Rand) {
 	from := random.IntN(worldShards)

@@ -74,35 +74,16 @@ func (b *book) read(ctx context.Context, logs Logs) error {
 	return err
 }
 
-// readOn books further slots, no more than until enough says so. A live shard
-// read to its end would show new transfers each time, and no cut would close.
+// readOn books further slots, no more than until enough says so.
 func (b *book) readOn(ctx context.Context, logs Logs, enough func() bool) error {
 	if b.damage != nil {
 		return nil
 	}
-	_, err := Load(ctx, logs, b.log, untilEnough{b, enough})
-	switch {
-	case errors.Is(err, errEnough):
-		return nil
-	case errors.Is(err, ErrCorrupt):
+	err := loadUntil(ctx, logs, b.log, b, enough)
+	if errors.Is(err, ErrCorrupt) {
 		b.damage, err = err, nil
 	}
 	return err
-}
-
-// untilEnough is a book that takes no more slots once it has enough.
-type untilEnough struct {
-	*book
-	enough func() bool
-}
-
-var errEnough = errors.New("enough slots")
-
-func (b untilEnough) Fold(entry []byte) error {
-	if b.enough() {
-		return errEnough
-	}
-	return b.book.Fold(entry)
 }
 
 // Next returns the slot after the last one booked.

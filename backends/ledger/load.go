@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/spec"
 )
 
 // ErrGone says that a log does not exist (any more).
@@ -54,6 +55,31 @@ func Load(ctx context.Context, logs Logs, log string, fold Folder) (*Writer, err
 	}
 }
 
+// loadUntil reads a log on, no further than until enough says so. Live shards
+// read to their ends would show new transfers each time, and no cut of them
+// would ever close.
+func loadUntil(ctx context.Context, logs Logs, log string, fold Folder, enough func() bool) error {
+	_, err := Load(ctx, logs, log, untilEnough{fold, enough})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+type untilEnough struct {
+	Folder
+	enough func() bool
+}
+
+var errEnough = errors.New("enough slots")
+
+func (u untilEnough) Fold(entry []byte) error {
+	if u.enough() {
+		return errEnough
+	}
+	return u.Folder.Fold(entry)
+}
+
 // stuck says why a log cannot be read on.
 func stuck(log string, fold Folder, last Reply) error {
 	if last.Err != nil {
@@ -64,4 +90,44 @@ func stuck(log string, fold Folder, last Reply) error {
 		return err
 	}
 	return fmt.Errorf("%w: log %s: it ends before slot %d and its head is that of slot %d: a slot was lost", ErrCorrupt, log, fold.Next(), head.Slot)
+}
+
+// LoadShards folds every shard of a sale's present run, each as far as its log
+// goes. Beside a live sale it reads on until no shard has received, or seen
+// acknowledged, what its peer is not seen to have sent or received: then every
+// unit is in one place of what was read.
+func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
+	shards := make([]*State, sale.Shards())
+	for i := range shards {
+		shards[i] = NewState(spec.ShardLog(sale.UID(), i, len(shards)))
+		if _, err := Load(ctx, logs, shards[i].log, shards[i]); err != nil {
+			return nil, err
+		}
+	}
+	for again := true; again; {
+		again = false
+		for i, s := range shards {
+			for other, p := range s.peers {
+				if other >= len(shards) || shards[other].knows(i, p) {
+					continue
+				}
+				behind, before := shards[other], shards[other].next
+				enough := func() bool { return behind.knows(i, p) }
+				if err := loadUntil(ctx, logs, behind.log, behind, enough); err != nil {
+					return nil, err
+				}
+				again = again || behind.next != before
+			}
+		}
+	}
+	return shards, nil
+}
+
+// knows says whether the state has all that a peer has seen of it.
+func (s *State) knows(other int, seen *peer) bool {
+	mine := s.peers[other]
+	if mine == nil {
+		mine = new(peer)
+	}
+	return seen.inK <= mine.outK && seen.ackK <= mine.inK
 }
