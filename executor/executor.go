@@ -7,8 +7,9 @@
 // their shells: goroutines, timers, calls. A claim costs no lock node and, when
 // it is refused, no store.
 //
-// After: the sharded lock on Redis and HBase (sources, A), whose lock is held
-// here by one owner over many claims, and the serial queue of requests (E).
+// After 一种基于Redis和HBase的分锁方法 (a patent application of 2016), whose lock on
+// a shard is held here by one owner over many claims, and 管理分布式锁的方法和计算机
+// 可读存储介质 (2018), which orders requests into a serial queue.
 package executor
 
 import (
@@ -18,6 +19,7 @@ import (
 	mrand "math/rand/v2"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -142,6 +144,8 @@ func check(r Request) (Answer, bool) {
 	switch {
 	case len(r.User) == 0 || len(r.User) > MaxUser:
 		return bad("a user is named by 1 to %d bytes", MaxUser)
+	case !utf8.ValidString(r.User):
+		return bad("a user is named by UTF-8 text")
 	case len(r.Key) > MaxKey:
 		return bad("a key has at most %d bytes", MaxKey)
 	case r.Quantity < 1 || r.Quantity > MaxQuantity:

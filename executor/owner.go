@@ -32,8 +32,10 @@ type owner struct {
 	readAt   clock.Now     // when the last good read was sent: what it found was true then
 	nextRead time.Duration // monotonic
 
-	stage    stage
-	draining bool
+	stage     stage
+	draining  bool
+	silent    bool          // by the last that was heard, no majority of the lock nodes answers
+	restUntil time.Duration // monotonic: no tenure begins before; the reads of the log wake it
 
 	// Of the present tenure.
 	uid     string
@@ -87,11 +89,13 @@ type halt struct {
 	gentle  bool
 }
 
-// How often the sale's log is read while there is no tenure, and how often a
-// ttl while there is one.
+// How often the sale's log is read while there is no tenure, how often a ttl
+// while there is one, and how long a tenure that ended by itself is followed by
+// no other.
 const (
 	followEvery = 500 * time.Millisecond
 	readsPerTTL = 3
+	restAfter   = time.Second
 )
 
 // Why a tenure ends by itself.
@@ -148,10 +152,22 @@ func (o *owner) interval() time.Duration {
 
 // voted takes in a lock node's reply.
 func (o *owner) voted(now clock.Now, r quorum.Reply) {
-	if o.lease != nil {
-		o.leased(now, o.lease.Reply(now, r))
+	if lease := o.lease; lease != nil {
+		o.leased(now, lease.Reply(now, r))
+		o.silent = silent(lease.Nodes())
 		o.tell(now)
 	}
+}
+
+// silent says whether so many nodes fail that the others are no majority.
+func silent(nodes []quorum.NodeView) bool {
+	failing := 0
+	for _, n := range nodes {
+		if n.Err != nil {
+			failing++
+		}
+	}
+	return 2*failing >= len(nodes)
 }
 
 // tick tells the time.
@@ -164,12 +180,23 @@ func (o *owner) tick(now clock.Now) {
 	}
 }
 
-// ended says that a sequencer has ended by itself.
-func (o *owner) ended(now clock.Now, why error) { o.leave(now, halt{why: why, refusal: NoQuorum}) }
+// ended says that a sequencer has ended. Unless it was told to, what ended it may
+// last: a shard is sealed while its sale is still being exported. So the next
+// tenure waits a little.
+func (o *owner) ended(now clock.Now, why error) {
+	if o.stage == owning {
+		o.restUntil = now.Mono + restAfter
+	}
+	o.leave(now, halt{why: why, refusal: NoQuorum})
+}
 
-// halted says that all sequencers have ended: the leases can go.
+// halted says that all sequencers have ended: the leases can go. Where all ended
+// by themselves it may come before the first ended does.
 func (o *owner) halted(now clock.Now) {
-	o.started = false
+	if o.stage == owning {
+		o.restUntil = now.Mono + restAfter
+	}
+	o.stage, o.started = leaving, false
 	o.leased(now, o.lease.Release(now))
 }
 
@@ -278,7 +305,7 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 	switch {
 	case o.damage != nil:
 		return ownerEffects{}, o.damage
-	case o.stage == following && o.live() && !o.draining:
+	case o.stage == following && o.live() && !o.draining && now.Mono >= o.restUntil:
 		if err := o.begin(now); err != nil {
 			return ownerEffects{}, err
 		}
@@ -295,7 +322,10 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 	if out.read = o.do.Send; out.read != nil {
 		o.sentAt, o.do.Send = now, nil
 	}
-	out.wake = soonest(o.wake, o.do.Wake, o.nextRead)
+	out.wake = soonest(o.wake, o.do.Wake)
+	if o.reader.Idle() {
+		out.wake = soonest(out.wake, o.nextRead)
+	}
 	return out, nil
 }
 
@@ -312,6 +342,8 @@ func (o *owner) absent() *Answer {
 		return &Answer{Outcome: Closed}
 	case o.sale.Applied() == 0:
 		return &Answer{Outcome: NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
+	case o.silent:
+		return &Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes answers"}
 	}
 	return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "another process serves the sale, or this one is about to"}
 }

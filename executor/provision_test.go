@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -15,6 +17,10 @@ import (
 const testUID = "00112233aabbccdd"
 
 var planner = []byte("planner!")
+
+// plannedUs is the time of all that a test's planner writes: one that has
+// passed, and the same in each run.
+const plannedUs = 1_700_000_000_000_000
 
 // declared is a sale for tests: 3 s leases, embedded.
 func declared(name string, stock int64, shards int, perUser int64) spec.Sale {
@@ -27,11 +33,16 @@ func declared(name string, stock int64, shards int, perUser int64) spec.Sale {
 // provision does to logs what an apply of the sale would, with the shares given.
 func provision(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64) {
 	t.Helper()
+	provisionAs(t, logs, sale, shares, &pb.Settings{PerUserLimit: sale.PerUserLimit, Phase: pb.Phase_OPEN})
+}
+
+// provisionAs is provision with other settings than those of an open sale.
+func provisionAs(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64, settings *pb.Settings) {
+	t.Helper()
 	declaration, err := sale.JSON()
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := &pb.Settings{PerUserLimit: sale.PerUserLimit, Phase: pb.Phase_OPEN}
 	next := int64(1)
 	var changes []*pb.ShardChange
 	for _, share := range shares {
@@ -59,31 +70,39 @@ func plan(t testing.TB, logs ledger.Logs, name string, p *pb.Planned) {
 func appendSale(t testing.TB, logs ledger.Logs, name string, op *pb.Op) {
 	t.Helper()
 	sale := ledger.NewSale(spec.SaleLog(name))
-	w, err := ledger.Load(t.Context(), logs, spec.SaleLog(name), sale)
+	w, err := ledger.Load(context.Background(), logs, spec.SaleLog(name), sale)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := sale.Entry(planner, time.Now().UnixMicro(), op)
+	e, err := sale.Entry(planner, plannedUs, op)
 	if err != nil {
 		t.Fatal(err)
 	}
 	settle(t, logs, w, e)
 }
 
-// take brings a shard to the sale's newest generation, as a planner would.
+// take brings a shard to its next generation, as a planner would.
 func take(t testing.TB, logs ledger.Logs, name string, shard int) {
 	t.Helper()
-	sale := ledger.NewSale(spec.SaleLog(name))
-	if _, err := ledger.Load(t.Context(), logs, spec.SaleLog(name), sale); err != nil {
-		t.Fatal(err)
-	}
+	w, e := taking(t, logs, name, shard)
+	settle(t, logs, w, e)
+}
+
+// taking returns the commit that brings a shard to its next generation, nil if
+// it has the newest.
+func taking(t testing.TB, logs ledger.Logs, name string, shard int) (*ledger.Writer, *ledger.Entry) {
+	t.Helper()
+	sale := loadSale(t, logs, name)
 	log := spec.ShardLog(sale.UID(), shard, sale.Shards())
 	state := ledger.NewState(log)
-	w, err := ledger.Load(t.Context(), logs, log, state)
+	w, err := ledger.Load(context.Background(), logs, log, state)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := state.Draft(planner, time.Now().UnixMicro())
+	if state.Generation == sale.Generation() {
+		return w, nil
+	}
+	d := state.Draft(planner, plannedUs)
 	if err := d.Generation(sale.ShardGeneration(state.Generation+1, shard)); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +110,7 @@ func take(t testing.TB, logs ledger.Logs, name string, shard int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle(t, logs, w, e)
+	return w, e
 }
 
 // settle appends an entry on a store without faults.
@@ -155,4 +174,43 @@ func audited(t testing.TB, logs ledger.Logs, name string) *ledger.Audit {
 		t.Fatalf("audit: %+v", a)
 	}
 	return a
+}
+
+// replan appends the sale's next generation, which changes what change says of a
+// copy of the newest: its settings, and of each shard the units.
+func replan(t testing.TB, logs ledger.Logs, name string, change func(p *pb.Planned)) {
+	t.Helper()
+	newest := loadSale(t, logs, name).Newest()
+	p := proto.CloneOf(newest)
+	p.Generation++
+	for i := range p.Shards {
+		p.Shards[i] = &pb.ShardChange{}
+	}
+	change(p)
+	plan(t, logs, name, p)
+}
+
+// deal gives a shard that many new units in the generation being made.
+func deal(p *pb.Planned, shard int, units int64) {
+	p.Shards[shard].Add = append(p.Shards[shard].Add, &pb.Range{First: p.NextUnit, Count: units})
+	p.NextUnit += units
+}
+
+func loadSale(t testing.TB, logs ledger.Logs, name string) *ledger.Sale {
+	t.Helper()
+	sale := ledger.NewSale(spec.SaleLog(name))
+	if _, err := ledger.Load(context.Background(), logs, spec.SaleLog(name), sale); err != nil {
+		t.Fatal(err)
+	}
+	return sale
+}
+
+func loadShard(t testing.TB, logs ledger.Logs, shard, shards int) *ledger.State {
+	t.Helper()
+	log := spec.ShardLog(testUID, shard, shards)
+	state := ledger.NewState(log)
+	if _, err := ledger.Load(context.Background(), logs, log, state); err != nil {
+		t.Fatal(err)
+	}
+	return state
 }

@@ -27,6 +27,7 @@ type runner struct {
 	tenure *tenure
 	ended  chan error    // sequencers that have ended; has a place for each
 	halted chan struct{} // closed when all have
+	heavy  map[int]bool  // shards that were warned of
 }
 
 // Run serves the sale whenever this process owns it, until ctx ends: then it
@@ -51,8 +52,13 @@ func (e *Executor) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	defer r.stop(halt{why: errDraining, refusal: Draining})
-	return r.loop(ctx, calls, &running)
+	err := r.loop(ctx, calls, &running)
+	if err != nil { // nobody follows the sale any more
+		r.e.away.Store(&Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the sale's log cannot be followed"})
+		r.stop(halt{why: err, refusal: NoQuorum})
+		r.e.tenure.Store(nil)
+	}
+	return err
 }
 
 // loop feeds the owner until it is gone.
@@ -81,6 +87,7 @@ func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error
 			r.owner.voted(clock(), v)
 		case reply := <-r.replies:
 			r.owner.read(clock(), reply)
+			r.weigh()
 		case why := <-r.ended:
 			r.owner.ended(clock(), why)
 		case <-r.halted:
@@ -145,7 +152,7 @@ func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
 		t.shards[i] = newShard(newSequencer(i, log, r.me, cfg.Address, t.board), cfg, r.e.metrics.shard(i))
 		t.shards[i].post = func(m message) { t.shards[m.to].tell(func(q *sequencer) { q.hear(m) }) }
 	}
-	r.tenure, r.ended, r.halted = t, make(chan error, n), make(chan struct{})
+	r.tenure, r.ended, r.halted, r.heavy = t, make(chan error, n), make(chan struct{}), make(map[int]bool)
 	ended, halted := r.ended, r.halted
 	var all sync.WaitGroup
 	for _, s := range t.shards {
@@ -172,6 +179,24 @@ func (r *runner) end() {
 	r.e.tenure.Store(nil)
 	r.tenure, r.ended, r.halted = nil, nil, nil
 	r.e.metrics.terms.WithLabelValues("ended").Inc()
+}
+
+// largeLog is the size from which a shard's log is warned of. A log is kept
+// whole, in one row, and HBase refuses rows of 1 GiB.
+const largeLog = 256 << 20
+
+// weigh warns once a tenure of each log that has become large.
+func (r *runner) weigh() {
+	if r.tenure == nil {
+		return
+	}
+	for _, s := range r.tenure.shards {
+		if bytes := s.bytes(); bytes >= largeLog && !r.heavy[s.seq.shard] {
+			r.heavy[s.seq.shard] = true
+			r.e.cfg.Logger.Warn("a shard's log is large; destroy the sale and begin a new run in good time, with more locks",
+				"sale", r.e.cfg.Sale, "shard", s.seq.shard, "bytes", bytes, "limit", 1<<30)
+		}
+	}
 }
 
 func (r *runner) report(e quorum.Event) {

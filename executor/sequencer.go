@@ -29,6 +29,7 @@ type sequencer struct {
 	writer *ledger.Writer
 	draft  *ledger.Draft
 	sent   *ledger.Entry
+	sentAt clock.Now // when sent was first appended
 	do     ledger.Do // what the writer wants done next
 
 	mode    mode
@@ -154,15 +155,22 @@ func (q *sequencer) stop(why error, refusal Outcome) {
 		}
 	}
 	q.waiting, q.fresh = nil, 0
+	q.askedUntil, q.resendAt = 0, 0 // no tick has anything to do any more
 	if q.sent == nil {
 		q.mode = stopped
 	}
 }
 
-// stalled says whether an append has been in doubt for long.
-func (q *sequencer) stalled(now clock.Now) bool {
-	since, ok := q.writer.InDoubt()
-	return ok && now.Since(since) > stallAfter
+// stalled says whether it has not been known for long what became of an append,
+// or of the slot that somebody else took.
+func (q *sequencer) stalled(now clock.Now) bool { return q.pendingFor(now) > stallAfter }
+
+// pendingFor returns for how long the commit under way has been.
+func (q *sequencer) pendingFor(now clock.Now) time.Duration {
+	if q.sent == nil {
+		return 0
+	}
+	return now.Since(q.sentAt)
 }
 
 // step takes in what the writer has found out.
@@ -170,11 +178,10 @@ func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	q.do = do
 	switch do.Event {
 	case ledger.Nothing:
-		since, inDoubt := q.writer.InDoubt()
 		switch {
-		case inDoubt && now.Since(since) > giveUpAfter:
+		case q.pendingFor(now) > giveUpAfter:
 			q.abandon(errStalled, NoQuorum)
-		case inDoubt && q.mode == stopping && now.Since(since) > stallAfter:
+		case q.mode == stopping && q.stalled(now):
 			q.abandon(q.why, q.refusal) // nobody waits for us any more
 		}
 	case ledger.CaughtUp:
@@ -184,10 +191,15 @@ func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	case ledger.Taken:
 		q.taken()
 	case ledger.TooLarge:
+		if q.most == 1 {
+			q.sent = nil // it is not stored, and never will be
+			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), NoQuorum)
+			return
+		}
 		q.most = max(len(q.batch)/2, 1)
 		q.undecide()
 	case ledger.Gone, ledger.Again:
-		q.abandon(ledger.ErrGone, Closed)
+		q.abandon(ledger.ErrGone, NoQuorum) // whether the sale has ended, its own log says
 	case ledger.Damaged:
 		q.abandon(do.Err, NoQuorum)
 	}
@@ -230,8 +242,11 @@ func (q *sequencer) committed() {
 	}
 	q.most = 0
 	for _, t := range q.batch {
-		if t.answer.Accepted() && t.answer.Claim.Units == nil {
+		switch {
+		case t.answer.Accepted() && t.answer.Claim.Units == nil:
 			t.answer.Claim = q.granted(t, slot, e.Commit)
+		case t.answer.Outcome == LimitReached: // perhaps by what this commit granted
+			t.answer.Claims = claimsOf(q.shard, q.state, t.User)
 		}
 		q.answer(t, t.answer)
 	}
@@ -306,7 +321,7 @@ func (q *sequencer) next(now clock.Now) effects {
 	e := effects{send: q.do.Send, answered: q.answers, messages: q.outbox, wake: q.do.Wake}
 	q.do.Send, q.answers, q.outbox = nil, nil, nil
 	if e.wake == 0 {
-		e.wake = q.repeatAt
+		e.wake = soonest(q.askedUntil, q.resendAt)
 	}
 	return e
 }
@@ -352,7 +367,7 @@ func (q *sequencer) decide(now clock.Now) {
 		q.abandon(err, NoQuorum)
 		return
 	}
-	q.sent = e
+	q.sent, q.sentAt = e, now
 	q.do = q.writer.Append(now, e)
 }
 

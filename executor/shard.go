@@ -234,3 +234,10 @@ func (s *shard) status() ShardStatus {
 	}
 	return v
 }
+
+// bytes returns the size of the shard's log.
+func (s *shard) bytes() int64 {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.seq.state.Bytes()
+}

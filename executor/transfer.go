@@ -43,9 +43,12 @@ type transfers struct {
 	acks    []message // received elsewhere and not acknowledged here yet
 	moving  []message // to be told once the commit under way is in the log
 
-	asked    int           // the shard that was asked for units, -1: none
-	denied   map[int]bool  // shards that had none to spare, since units last came
-	repeatAt time.Duration // monotonic: when to say again what was not answered
+	asked  int          // the shard that was asked for units, -1: none
+	denied map[int]bool // shards that had none to spare, since units last came
+
+	// Monotonic; 0: not waiting. Traffic does not put them off.
+	askedUntil time.Duration // when to take silence for a no
+	resendAt   time.Duration // when to tell of transfers again
 }
 
 // repeatAfter is how long a message may stay unanswered.
@@ -63,7 +66,7 @@ func (q *sequencer) hear(m message) {
 	case none:
 		q.denied[m.from] = true
 		if q.asked == m.from {
-			q.asked = -1
+			q.asked, q.askedUntil = -1, 0
 			q.fresh = len(q.waiting)
 		}
 	case sent:
@@ -108,9 +111,11 @@ func (q *sequencer) movingAlready(kind messageKind, to int) bool {
 
 // give sends units to shards that asked: half of what is left, rounded up.
 func (q *sequencer) give() {
+	var later []int
 	for _, to := range q.wants {
 		if _, open := q.state.OpenTo(to); open {
-			continue // it is on its way, and told again by and by
+			later = append(later, to) // once the one on its way is acknowledged
+			continue
 		}
 		spare := q.draft.Available()
 		if spare == 0 || len(q.waiting) > 0 && to > q.shard || q.state.Phase == ledger.PhaseClosed {
@@ -120,7 +125,7 @@ func (q *sequencer) give() {
 		t := q.draft.Out(to, (spare+1)/2)
 		q.moving = append(q.moving, message{kind: sent, to: to, k: t.K, units: t.Units})
 	}
-	q.wants = nil
+	q.wants = later
 }
 
 // moved tells the other shards what the log has now.
@@ -130,7 +135,7 @@ func (q *sequencer) moved() {
 		if m.kind == received {
 			clear(q.denied)
 			if q.asked == m.to {
-				q.asked = -1
+				q.asked, q.askedUntil = -1, 0
 			}
 		}
 	}
@@ -140,19 +145,26 @@ func (q *sequencer) moved() {
 // seek asks for units when claims wait for some. When nobody has any, and this
 // commit changes nothing about that, the claims are refused.
 func (q *sequencer) seek(now clock.Now) {
-	q.repeatAt = 0
 	if len(q.waiting) > q.fresh && q.asked < 0 {
 		source, ok := q.board.richest(func(shard int) bool { return shard == q.shard || q.denied[shard] })
 		switch {
 		case ok:
-			q.asked = source
+			q.asked, q.askedUntil = source, now.Mono+repeatAfter
 			q.say(message{kind: want, to: source})
 		case q.draft.Ops() == 0:
 			q.refuseWaiting()
 		}
 	}
-	if q.asked >= 0 || len(q.state.Open()) > 0 {
-		q.repeatAt = now.Mono + repeatAfter
+	q.remind(now)
+}
+
+// remind sets when to tell again of transfers that are not acknowledged.
+func (q *sequencer) remind(now clock.Now) {
+	switch open := len(q.state.Open()) > 0; {
+	case !open:
+		q.resendAt = 0
+	case q.resendAt == 0:
+		q.resendAt = now.Mono + repeatAfter
 	}
 }
 
@@ -186,18 +198,18 @@ func (q *sequencer) noUnits() Answer {
 // repeat says again what may have been lost, and asks somebody else for units
 // if the one asked stays silent.
 func (q *sequencer) repeat(now clock.Now) {
-	if q.repeatAt == 0 || now.Mono < q.repeatAt || q.mode != serving {
+	if q.mode != serving {
 		return
 	}
-	q.repeatAt = 0
-	if q.asked >= 0 {
+	if q.askedUntil != 0 && now.Mono >= q.askedUntil {
 		q.denied[q.asked] = true
-		q.asked = -1
+		q.asked, q.askedUntil = -1, 0
 		q.fresh = len(q.waiting)
 	}
-	q.resend()
-	if len(q.state.Open()) > 0 {
-		q.repeatAt = now.Mono + repeatAfter
+	if q.resendAt != 0 && now.Mono >= q.resendAt {
+		q.resendAt = 0
+		q.resend()
+		q.remind(now)
 	}
 }
 

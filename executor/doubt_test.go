@@ -1,0 +1,253 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"salectl/backends/backendtest"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// TestRights lets nothing be appended without.
+func TestRights(t *testing.T) {
+	for name, lose := range map[string]func(w *world, h *host){
+		"withdrawn": func(w *world, h *host) { h.leased = false; h.permit() },
+		"lease over": func(w *world, h *host) {
+			h.leased = false
+			w.move(3 * time.Second)
+			for _, a := range h.actors {
+				a.step(func(q *sequencer) { q.rights.readAt = w.now })
+			}
+		},
+		"sale's log not read": func(w *world, h *host) {
+			h.leased = false
+			w.move(3 * time.Second)
+			for _, a := range h.actors {
+				a.step(func(q *sequencer) { q.rights.lease = leaseFrom(w.t, w.now) })
+			}
+		},
+		"suspended": func(w *world, h *host) { // the monotonic clock stood still
+			h.leased = false
+			w.now.Wall = w.now.Wall.Add(time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, 9, 0)
+			h := w.serving("first")
+			lose(w, h)
+			slots := w.slots(0) + w.slots(1)
+			x, y := h.ask(w.buyer(0, 0), "1", 1), h.ask(w.buyer(1, 0), "1", 1)
+			replan(t, w.logs, w.sale, func(p *pb.Planned) { deal(p, 0, 1) })
+			h.plans()
+			w.settle()
+			x.want(t, "no_quorum")
+			y.want(t, "no_quorum")
+			if got := w.slots(0) + w.slots(1); got != slots {
+				t.Errorf("%d slots were appended", got-slots)
+			}
+			h.leased = true
+			h.permit()
+			z := h.ask(w.buyer(0, 0), "1", 1)
+			w.settle()
+			z.want(t, "sold")
+		})
+	}
+	t.Run("never had", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		h := w.host("first", nil)
+		h.leased = false
+		h.permit()
+		x := h.ask("ann", "1", 1)
+		w.settle()
+		x.want(t, "no_quorum")
+		if n := w.slots(0); n != 1 {
+			t.Errorf("%d slots: it made itself owner", n)
+		}
+	})
+}
+
+func TestHalt(t *testing.T) {
+	gentle := halt{why: errDraining, refusal: Draining, gentle: true}
+	hard := halt{why: errNotLive, refusal: Closed}
+	// One request is being appended, one waits for units that never come, and
+	// two are queued.
+	begin := func(t *testing.T) (h *host, under, short, queued, another *asked) {
+		w := newWorld(t, 9, 3, 1)
+		h = w.serving("first")
+		w.mail = func(message) int { return 0 }
+		short = h.ask(w.buyer(0, 0), "1", 4)
+		w.settle()
+		under = h.ask(w.buyer(0, 1), "1", 1)
+		h.actors[0].step(nil)
+		queued, another = h.ask(w.buyer(0, 2), "1", 1), h.ask(w.buyer(0, 3), "1", 1)
+		return h, under, short, queued, another
+	}
+	t.Run("gently", func(t *testing.T) {
+		h, under, short, queued, another := begin(t)
+		h.halt(gentle)
+		h.w.pass(10 * time.Second)
+		under.want(t, "sold")
+		queued.want(t, "sold")
+		another.want(t, "sold")
+		short.want(t, "none_now")
+		late := h.ask("late", "1", 1)
+		late.actor.step(nil)
+		late.want(t, "draining")
+		if q := h.actors[0].q; q.mode != stopped || q.why != errDraining {
+			t.Errorf("mode %d, %v", q.mode, q.why)
+		}
+	})
+	t.Run("hard", func(t *testing.T) {
+		h, under, short, queued, another := begin(t)
+		h.halt(hard)
+		short.want(t, "closed")
+		h.w.move(2 * repeatAfter) // nobody is to be asked again
+		h.w.tick()
+		under.want(t, "")
+		h.w.settle()
+		under.want(t, "sold")
+		queued.want(t, "closed")
+		another.want(t, "closed")
+	})
+	t.Run("gently, then hard", func(t *testing.T) {
+		h, under, short, queued, _ := begin(t)
+		h.halt(gentle)
+		h.halt(halt{why: errDraining, refusal: Draining})
+		h.w.settle()
+		under.want(t, "sold")
+		short.want(t, "draining")
+		queued.want(t, "draining")
+	})
+	t.Run("gently without rights", func(t *testing.T) {
+		h, under, short, queued, _ := begin(t)
+		h.halt(gentle)
+		h.leased = false
+		h.permit()
+		h.w.settle()
+		under.want(t, "sold")
+		short.want(t, "no_quorum")
+		queued.want(t, "no_quorum")
+	})
+	t.Run("before it serves", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		h := w.host("first", nil)
+		x := h.ask("ann", "1", 1)
+		h.halt(gentle)
+		w.settle()
+		x.want(t, "draining")
+	})
+}
+
+// broken makes all calls of some methods fail while on is true.
+func broken(on *bool, methods ...backendtest.Op) backendtest.Faults {
+	return func(c backendtest.Call) backendtest.Fault {
+		for _, op := range methods {
+			if *on && c.Op == op {
+				return backendtest.Fault{Kind: backendtest.ErrorBefore}
+			}
+		}
+		return backendtest.Fault{}
+	}
+}
+
+func TestInDoubt(t *testing.T) {
+	var off bool
+	begin := func(t *testing.T, methods ...backendtest.Op) (*host, *asked) {
+		off = false
+		w := newWorld(t, 1, 9)
+		h := w.host("first", broken(&off, methods...))
+		w.settle()
+		x := h.ask("ann", "1", 1)
+		off = true
+		return h, x
+	}
+	both := []backendtest.Op{backendtest.OpAppend, backendtest.OpRead}
+	t.Run("resolved in time", func(t *testing.T) {
+		h, x := begin(t, both...)
+		h.w.pass(time.Second)
+		x.want(t, "")
+		if h.actors[0].q.stalled(h.w.now) {
+			t.Error("stalled after a second")
+		}
+		off = false
+		h.w.pass(2 * time.Second)
+		x.want(t, "sold")
+	})
+	t.Run("stalled, then resolved", func(t *testing.T) {
+		h, x := begin(t, both...)
+		h.w.pass(5 * time.Second)
+		x.want(t, "")
+		if !h.actors[0].q.stalled(h.w.now) {
+			t.Error("not stalled after 5 s")
+		}
+		off = false
+		h.w.pass(2 * time.Second)
+		x.want(t, "sold")
+		if h.actors[0].q.stalled(h.w.now) {
+			t.Error("stalled, and nothing is in doubt")
+		}
+	})
+	t.Run("given up", func(t *testing.T) {
+		h, x := begin(t, both...)
+		h.w.pass(giveUpAfter + 5*time.Second)
+		x.want(t, "unknown")
+		if q := h.actors[0].q; q.mode != stopped || q.why != errStalled {
+			t.Errorf("mode %d, %v", q.mode, q.why)
+		}
+	})
+	t.Run("while stopping", func(t *testing.T) {
+		h, x := begin(t, both...)
+		h.w.pass(time.Second)
+		h.halt(halt{why: errDraining, refusal: Draining})
+		late := h.ask("bob", "1", 1)
+		x.want(t, "")
+		h.w.pass(stallAfter + time.Second)
+		x.want(t, "unknown")
+		late.want(t, "draining")
+	})
+	t.Run("taken by whom, while stopping", func(t *testing.T) {
+		h, x := begin(t, backendtest.OpRead)
+		replan(t, h.w.logs, h.w.sale, func(p *pb.Planned) { deal(p, 0, 1) })
+		take(t, h.w.logs, h.w.sale, 0)
+		// The slot shows that another has it; what else it has cannot be read.
+		off = false
+		h.actors[0].step(nil)
+		h.actors[0].call()
+		stale := h.actors[0].under
+		reply := stale.Do(context.Background(), h.w.logs)
+		reply.Head = bytes.Replace(reply.Head, []byte(`"slot":2`), []byte(`"slot":3`), 1)
+		h.actors[0].under = nil
+		h.actors[0].step(func(q *sequencer) { q.done(h.w.now, reply) })
+		off = true
+		h.w.pass(3 * time.Second)
+		if !h.actors[0].q.stalled(h.w.now) {
+			t.Error("not stalled")
+		}
+		h.halt(halt{why: errDraining, refusal: Draining})
+		h.w.pass(10 * time.Second)
+		x.want(t, "unknown")
+	})
+	for name, fault := range map[string]backendtest.Fault{
+		"the reply was lost":  {Kind: backendtest.LostReply},
+		"taken by itself":     {Kind: backendtest.OwnTaken},
+		"comes in late":       {Kind: backendtest.Late, N: 3},
+		"comes in far later":  {Kind: backendtest.Late},
+		"is stored twice":     {Kind: backendtest.Twice, N: 2},
+		"failed before":       {Kind: backendtest.ErrorBefore},
+		"was served normally": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, 9)
+			h := w.host("first", backendtest.On(backendtest.OpAppend, backendtest.Script(backendtest.Fault{}, fault, fault)))
+			w.settle()
+			x := h.ask("ann", "1", 1)
+			w.pass(time.Second)
+			x.want(t, "sold")
+			y := h.ask("bob", "1", 1)
+			w.pass(time.Second)
+			y.want(t, "sold")
+		})
+	}
+}

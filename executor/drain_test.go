@@ -1,0 +1,163 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// TestGivingUp ends contexts of claims at each stage.
+func TestGivingUp(t *testing.T) {
+	s := newSite(t, 1, 50)
+	p := s.serve(func(c *Config) { c.Queue = 3 })
+	p.logs.appends.close()
+	ctx, cancel := context.WithCancel(t.Context())
+	appended := p.later(ctx, "ann", "1")
+	waitFor(t, func() bool { return p.logs.appends.held.Load() == 1 })
+	patient := p.later(t.Context(), "bob", "1")
+	waitFor(t, func() bool { return p.Status().Shards[0].Queue == 2 })
+	queued := p.later(ctx, "cid", "1")
+	waitFor(t, func() bool { return p.Status().Shards[0].Queue == 3 })
+	select {
+	case a := <-p.later(t.Context(), "dan", "1"):
+		if a.Outcome != Overloaded || a.RetryAfter == 0 {
+			t.Errorf("behind a full queue: %+v", a)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("behind a full queue it waits")
+	}
+	cancel()
+	if a := <-appended; a.Outcome != Unknown || a.RetryAfter == 0 {
+		t.Errorf("given up while it was appended: %+v", a)
+	}
+	if a := <-queued; a.Outcome != Overloaded {
+		t.Errorf("given up while it was queued: %+v", a)
+	}
+	p.logs.appends.open()
+	if a := <-patient; a.Outcome != Sold {
+		t.Errorf("the patient one: %+v", a)
+	}
+	if a := p.claim("ann", "1"); a.Outcome != Sold || !a.Replayed {
+		t.Errorf("asked again: %+v", a)
+	}
+	if a := p.claim("eve", "1"); a.Outcome != Sold {
+		t.Errorf("after the queue was full: %+v", a)
+	}
+	if claims, _ := p.User("cid"); len(claims) != 0 {
+		t.Errorf("what was given up in the queue was accepted: %v", claims)
+	}
+}
+
+// TestLateComers offers a request to a shard whose sequencer has just stopped.
+func TestLateComers(t *testing.T) {
+	e := New(Config{Sale: "late"})
+	q := newSequencer(0, "log", planner, "127.0.0.1:1", newBoard(1))
+	s := newShard(q, &e.cfg, e.metrics.shard(0))
+	q.stop(errDraining, Draining)
+	late := newTicket(Request{User: "ann", Key: "1", Quantity: 1}, 0)
+	if no := s.offer(late); no != "" {
+		t.Fatalf("an open door says %s", no)
+	}
+	s.close()
+	select {
+	case <-late.done:
+		if late.answer.Outcome != Draining {
+			t.Errorf("who came just in time is told %+v", late.answer)
+		}
+	default:
+		t.Error("who came just in time waits for ever")
+	}
+	if no := s.offer(newTicket(Request{User: "bob", Key: "1", Quantity: 1}, 0)); no != Standby {
+		t.Errorf("a closed door says %q", no)
+	}
+}
+
+// TestDrain ends a process that has requests in its hands: one that is being
+// appended, and some behind it.
+func TestDrain(t *testing.T) {
+	begin := func(t *testing.T, timeout time.Duration) (*process, []<-chan Answer) {
+		s := newSite(t, 1, 50)
+		p := s.serve(func(c *Config) { c.DrainTimeout = timeout })
+		p.logs.appends.close()
+		answers := []<-chan Answer{p.later(t.Context(), "ann", "1")}
+		waitFor(t, func() bool { return p.logs.appends.held.Load() == 1 })
+		for i := range 9 {
+			answers = append(answers, p.later(t.Context(), fmt.Sprint("buyer-", i), "1"))
+		}
+		waitFor(t, func() bool { return p.Status().Shards[0].Queue == 10 })
+		return p, answers
+	}
+	t.Run("in time", func(t *testing.T) {
+		before := goleak.IgnoreCurrent()
+		p, answers := begin(t, time.Minute)
+		ended := make(chan error, 1)
+		go func() { ended <- p.stop() }()
+		waitFor(t, func() bool { return p.Ready() == errDraining })
+		if a := p.claim("late", "1"); a.Outcome != Draining {
+			t.Errorf("a claim while it drains: %+v", a)
+		}
+		p.logs.appends.open()
+		for i, c := range answers {
+			if a := <-c; a.Outcome != Sold {
+				t.Errorf("request %d: %+v", i, a)
+			}
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		// The handles of the store have goroutines until the test ends.
+		goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("salectl/backends/embedded.(*writer).run"))
+		if a := p.claim("later", "1"); a.Outcome != Draining {
+			t.Errorf("a claim after Run has returned: %+v", a)
+		}
+	})
+	t.Run("out of time", func(t *testing.T) {
+		p, answers := begin(t, 10*time.Millisecond)
+		if err := p.stop(); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range answers {
+			want := Draining
+			if i == 0 {
+				want = Unknown
+			}
+			if a := <-c; a.Outcome != want {
+				t.Errorf("request %d: %+v, want %s", i, a, want)
+			}
+		}
+		p.logs.appends.open()
+	})
+}
+
+// TestDamagedSale ends Run with an error, and everybody who waits has an answer.
+func TestDamagedSale(t *testing.T) {
+	s := newSite(t, 1, 50)
+	logs, node := s.handles()
+	e := New(Config{Logs: logs, Nodes: []quorum.Node{node}, Sale: s.sale.Name, Address: "127.0.0.1:1"})
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(t.Context()) }()
+	waitFor(t, func() bool { return e.Ready() == nil })
+	log := spec.SaleLog(s.sale.Name)
+	head, entries, err := logs.Read(t.Context(), log, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := logs.Append(t.Context(), log, uint64(len(entries)), head, []byte(`{"slot":2}`), []byte("garbage")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("Run ends without an error")
+	}
+	if a := e.Claim(t.Context(), Request{User: "ann", Quantity: 1}); a.Outcome != NoQuorum {
+		t.Errorf("claims are told %+v", a)
+	}
+	if e.Ready() == nil {
+		t.Error("it is ready")
+	}
+}

@@ -1,0 +1,192 @@
+package executor
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// TestRaceForTheLastUnit is the bank's example: 100 tickets, 5 locks, and more
+// buyers than tickets, some of whom click twice.
+func TestRaceForTheLastUnit(t *testing.T) {
+	s := newSite(t, 1, 20, 20, 20, 20, 20)
+	p := s.serve(nil)
+	stop := p.watch()
+	const users = 5000
+	var outcomes sync.Map
+	var all sync.WaitGroup
+	record := func(user int, key string) {
+		a := p.buy(fmt.Sprint("buyer-", user), key)
+		outcomes.Store(fmt.Sprint(user, key), a)
+	}
+	for i := range users {
+		all.Go(func() { record(i, "one") })
+		if i%5 == 0 {
+			all.Go(func() { record(i, "two") })
+			all.Go(func() {
+				if a := p.buy(fmt.Sprint("buyer-", i), "one"); a.Outcome == LimitReached && len(a.Claims) != 1 {
+					t.Errorf("a double click: %+v", a)
+				}
+			})
+		}
+	}
+	all.Wait()
+	stop()
+	buyers := make(map[string]bool)
+	count := make(map[Outcome]int)
+	outcomes.Range(func(_, v any) bool {
+		a := v.(Answer)
+		count[a.Outcome]++
+		if a.Accepted() {
+			if buyers[a.Claim.User] {
+				t.Errorf("%s got two", a.Claim.User)
+			}
+			buyers[a.Claim.User] = true
+			if claims, no := p.User(a.Claim.User); no != "" || len(claims) != 1 || claims[0].ID != a.Claim.ID {
+				t.Errorf("%s has %v, %s; was told %v", a.Claim.User, claims, no, a.Claim)
+			}
+		}
+		return true
+	})
+	if len(buyers) != 100 || count[Sold] != 100 || count[Sold]+count[SoldOut]+count[LimitReached] != users*6/5 {
+		t.Errorf("%d buyers, outcomes %v", len(buyers), count)
+	}
+	if a := audited(t, s.logs, s.sale.Name); a.Sold != 100 || a.Users != 100 {
+		t.Errorf("audit: %+v", a)
+	}
+	st := p.Status()
+	sold := int64(0)
+	for _, shard := range st.Shards {
+		sold += shard.Sold
+	}
+	if sold != 100 || st.Phase != ledger.PhaseOpen || st.PerUser != 1 || st.UID != testUID {
+		t.Errorf("status: %+v", st)
+	}
+}
+
+// TestDoubleClick has one request come many times at once.
+func TestDoubleClick(t *testing.T) {
+	s := newSite(t, 5, 50)
+	p := s.serve(nil)
+	answers := make([]Answer, 50)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() { answers[i] = p.claim("ann", "key") })
+	}
+	all.Wait()
+	fresh := 0
+	for _, a := range answers {
+		if a.Outcome != Sold || a.Claim.ID != answers[0].Claim.ID || !slices.Equal(a.Claim.Units, answers[0].Claim.Units) {
+			t.Errorf("%+v is not %+v", a, answers[0])
+		}
+		if !a.Replayed {
+			fresh++
+		}
+	}
+	if fresh != 1 {
+		t.Errorf("%d of them are the first", fresh)
+	}
+	// Without a key each is a request of its own.
+	for i := range 4 {
+		if a := p.claim("ann", ""); a.Outcome != Sold || a.Replayed {
+			t.Errorf("request %d without a key: %+v", i, a)
+		}
+	}
+	if a := p.claim("ann", ""); a.Outcome != LimitReached || len(a.Claims) != 5 {
+		t.Errorf("one too many: %+v", a)
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	long := string(make([]byte, MaxUser+1))
+	s := newSite(t, 1, 5)
+	p := s.serve(nil)
+	for name, r := range map[string]Request{
+		"no user":       {Quantity: 1},
+		"a long user":   {User: long, Quantity: 1},
+		"user no text":  {User: "ann\xff", Quantity: 1},
+		"a long key":    {User: "ann", Key: long, Quantity: 1},
+		"nothing":       {User: "ann"},
+		"less":          {User: "ann", Quantity: -1},
+		"more than may": {User: "ann", Quantity: MaxQuantity + 1},
+	} {
+		if a := p.Claim(t.Context(), r); a.Outcome != BadRequest || a.Message == "" {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	if a := p.Claim(t.Context(), Request{User: "änn\x00", Key: "\xff\x00", Quantity: 1}); a.Outcome != Sold {
+		t.Errorf("an odd user and key: %+v", a)
+	}
+}
+
+// TestGenerationsWhileServing raises, pauses, resumes and closes a sale beside
+// the process that serves it.
+func TestGenerationsWhileServing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1000, 2, 2)
+	p := s.serve(nil)
+	for i := range 4 {
+		if a := p.buy("ann", fmt.Sprint(i)); a.Outcome != Sold {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if a := p.claim("ann", "late"); a.Outcome != SoldOut {
+		t.Fatalf("%+v", a)
+	}
+	taken := func(generation uint64) func() bool {
+		return func() bool {
+			for i := range 2 {
+				if loadShard(t, s.logs, i, 2).Generation < generation {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { deal(p, 0, 500); deal(p, 1, 500) })
+	waitFor(t, func() bool { return p.claim("ann", "late").Outcome == Sold })
+	waitFor(t, taken(2))
+	replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_PAUSED })
+	waitFor(t, taken(3))
+	if a := p.buy("bob", "1"); a.Outcome != Paused {
+		t.Errorf("paused: %+v", a)
+	}
+	replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_OPEN })
+	waitFor(t, func() bool { return p.claim("bob", "1").Outcome == Sold })
+
+	// Claims go on all the time; none that begins after every shard has the
+	// close may be accepted.
+	var closed atomic.Bool
+	var all sync.WaitGroup
+	for c := range 8 {
+		all.Go(func() {
+			for i := 0; ; i++ {
+				after := closed.Load()
+				a := p.claim(fmt.Sprint("caller-", c), fmt.Sprint(i))
+				switch {
+				case after && a.Outcome != Closed:
+					t.Errorf("closed: %+v", a)
+					return
+				case after:
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
+	waitFor(t, taken(5))
+	closed.Store(true)
+	claims := loadShard(t, s.logs, 0, 2).Claims() + loadShard(t, s.logs, 1, 2).Claims()
+	all.Wait()
+	if n := loadShard(t, s.logs, 0, 2).Claims() + loadShard(t, s.logs, 1, 2).Claims(); n != claims {
+		t.Errorf("%d claims were accepted after the close", n-claims)
+	}
+	audited(t, s.logs, s.sale.Name)
+}

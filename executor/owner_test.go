@@ -1,0 +1,329 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+func TestOwnerFollowsTheSale(t *testing.T) {
+	w := newOwnerWorld(t)
+	want := func(o Outcome) {
+		t.Helper()
+		w.pass(2 * followEvery)
+		w.wantStage(following)
+		if a := w.o.absent(); a.Outcome != o {
+			t.Fatalf("claims are told %+v, want %s", a, o)
+		}
+	}
+	if a := w.o.absent(); a.Outcome != Standby {
+		t.Errorf("before the first read claims are told %+v", a)
+	}
+	want(NoSuchSale)
+	sale := declared(w.sale, 10, 2, 1)
+	declaration, err := sale.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pb.Planned{
+		Generation: 1, Run: 1, Uid: testUID, Spec: declaration, NextUnit: 11,
+		Shards:   []*pb.ShardChange{{Add: []*pb.Range{{First: 1, Count: 5}}}, {Add: []*pb.Range{{First: 6, Count: 5}}}},
+		Settings: &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN},
+	}
+	plan(t, w.logs, w.sale, p)
+	want(NotOpen)
+	appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
+	w.pass(2 * followEvery)
+	w.wantStage(owning)
+	if w.starts != 1 || w.plans != 1 || !w.valid() || len(w.holders()) != 2 {
+		t.Fatalf("owning: %d starts, plans told %d times, leases %v", w.starts, w.plans, w.holders())
+	}
+	w.pass(time.Minute)
+	w.wantStage(owning)
+	if !w.valid() || len(w.holders()) != 2 || w.plans != 1 {
+		t.Fatalf("after a minute: valid %v, leases %v, plans told %d times", w.valid(), w.holders(), w.plans)
+	}
+
+	// A new generation is passed on within a third of a ttl, before newer rights.
+	replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
+	w.pass(quorum.DefaultTTL / readsPerTTL)
+	if got := w.o.plans(1); w.plans != 2 || len(got) != 2 || got[1].GetSettings().GetPhase() != pb.Phase_CLOSED {
+		t.Fatalf("told %d times, of %v", w.plans, got)
+	}
+
+	// The run ends, and another begins.
+	appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}})
+	w.pass(quorum.DefaultTTL / readsPerTTL)
+	w.wantStage(leaving)
+	if len(w.stops) != 1 || w.stops[0].refusal != Closed || w.stops[0].gentle || w.stops[0].why != errNotLive {
+		t.Fatalf("stopped with %+v", w.stops)
+	}
+	if len(w.holders()) != 2 {
+		t.Fatal("the leases were given back before the sequencers had ended")
+	}
+	w.o.halted(w.now)
+	want(Closed)
+	if len(w.holders()) != 0 {
+		t.Fatalf("leases left: %v", w.holders())
+	}
+	appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}})
+	want(NoSuchSale)
+	p.Run, p.Uid = 2, "ffeeddccbbaa0011"
+	info, err := w.node.Info(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.node.Mark(context.Background(), spec.Marker(p.Uid), info.RunID); err != nil {
+		t.Fatal(err)
+	}
+	plan(t, w.logs, w.sale, p)
+	want(NotOpen)
+	appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
+	w.pass(2 * followEvery)
+	w.wantStage(owning)
+	if w.o.uid != p.Uid || w.starts != 2 {
+		t.Fatalf("run 2: uid %s, %d starts", w.o.uid, w.starts)
+	}
+}
+
+// TestOwnerStandsBy waits for another process: for shard 0's lease before it
+// asks for any other.
+func TestOwnerStandsBy(t *testing.T) {
+	w := newOwnerWorld(t)
+	provision(t, w.logs, declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+	w.rival(0)
+	w.pass(quorum.DefaultTTL / 2)
+	w.wantStage(trying)
+	if got := w.holders(); len(got) != 1 {
+		t.Fatalf("leases %v: it took some of a sale that another serves", got)
+	}
+	if a := w.o.absent(); a.Outcome != Standby {
+		t.Errorf("claims are told %+v", a)
+	}
+	w.rival(2) // another that begins to serve
+	w.pass(quorum.DefaultTTL * 3 / 4)
+	w.wantStage(collecting)
+	if w.starts != 0 {
+		t.Fatal("it serves without a lease")
+	}
+	w.pass(quorum.DefaultTTL)
+	w.wantStage(owning)
+}
+
+func TestOwnerLosesItsLeases(t *testing.T) {
+	w := applied(t, 2)
+	w.wantStage(owning)
+	w.nodeOff = true
+	w.pass(quorum.DefaultTTL)
+	if w.valid() {
+		t.Error("it may append a ttl after the node went away")
+	}
+	w.wantStage(leaving)
+	if len(w.stops) != 1 || w.stops[0].refusal != NoQuorum || !errors.Is(w.stops[0].why, quorum.ErrLost) {
+		t.Fatalf("stopped with %+v", w.stops)
+	}
+	w.o.ended(w.now, quorum.ErrLost) // as all do that were told to
+	w.o.halted(w.now)
+	for range 10 {
+		w.pass(time.Second)
+		if a := w.o.absent(); a.Outcome != NoQuorum {
+			t.Errorf("while the node is away claims are told %+v", a)
+		}
+	}
+	w.wantStage(trying)
+	w.nodeOff = false
+	w.pass(time.Second) // at most three quarters of it until the next try
+	w.wantStage(owning)
+	if w.starts != 2 || !w.valid() {
+		t.Errorf("%d starts, valid %v", w.starts, w.valid())
+	}
+}
+
+// TestOwnerSequencerEnds has sequencers end by themselves. A tenure is over when
+// one has, and the next does not follow at once.
+func TestOwnerSequencerEnds(t *testing.T) {
+	why := errors.New("the disk is gone")
+	for name, end := range map[string]func(w *ownerWorld){
+		"one, then the others": func(w *ownerWorld) {
+			w.o.ended(w.now, why)
+			w.run()
+			w.wantStage(leaving)
+			if len(w.stops) != 1 || w.stops[0].why != why {
+				w.t.Fatalf("stopped with %+v", w.stops)
+			}
+			w.o.ended(w.now, errNotLive)
+			w.o.halted(w.now)
+		},
+		// Which of the two is heard of first is chance where all end together.
+		"all at once": func(w *ownerWorld) { w.o.halted(w.now) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := applied(t, 2)
+			end(w)
+			w.run()
+			w.pass(restAfter / 2)
+			w.wantStage(following)
+			w.pass(2 * restAfter)
+			w.wantStage(owning)
+			if w.starts != 2 {
+				t.Errorf("%d starts", w.starts)
+			}
+		})
+	}
+}
+
+// TestOwnerClock withdraws the rights of a process whose clock is off by more
+// than a ttl.
+func TestOwnerClock(t *testing.T) {
+	for name, c := range map[string]struct {
+		ahead time.Duration
+		valid bool
+	}{
+		"a little ahead":  {2 * time.Second, true},
+		"a little behind": {-2 * time.Second, true},
+		"far ahead":       {4 * time.Second, false},
+		"far behind":      {-4 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newOwnerWorld(t)
+			w.now.Wall = w.now.Wall.Add(c.ahead)
+			provision(t, w.logs, declared(w.sale, 10, 2, 1), spec.Shares(10, 2))
+			w.pass(10 * time.Second)
+			w.wantStage(owning)
+			if w.valid() != c.valid {
+				t.Errorf("may append: %v", w.valid())
+			}
+			// Somebody sets the clock right that is ahead; a jump forward would
+			// end the leases.
+			w.now.Wall = w.now.Wall.Add(-max(c.ahead, 0))
+			w.node.Advance(min(c.ahead, 0))
+			w.pass(quorum.DefaultTTL)
+			if !w.valid() {
+				t.Error("it may not append with a clock that is right again")
+			}
+		})
+	}
+}
+
+// TestOwnerLogUnreadable lets the rights end a ttl after the last good read of the
+// sale's log, so that a close always lands.
+func TestOwnerLogUnreadable(t *testing.T) {
+	w := applied(t, 2)
+	w.pass(quorum.DefaultTTL)
+	w.logsOff = true
+	w.pass(quorum.DefaultTTL / 2)
+	if !w.valid() {
+		t.Error("no rights half a ttl after the log was read")
+	}
+	w.pass(quorum.DefaultTTL/2 + time.Millisecond)
+	if w.valid() {
+		t.Error("rights a ttl after the log was read")
+	}
+	w.wantStage(owning)
+	w.logsOff = false
+	w.pass(2 * time.Second)
+	w.wantStage(owning)
+	if !w.valid() {
+		t.Error("no rights after the log was read again")
+	}
+}
+
+func TestOwnerLogIsNoLongerTheSame(t *testing.T) {
+	t.Run("gone", func(t *testing.T) {
+		w := applied(t, 2)
+		if err := w.logs.Delete(context.Background(), spec.SaleLog(w.sale), 1<<40); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(quorum.DefaultTTL / readsPerTTL)
+		w.wantStage(leaving)
+		w.o.halted(w.now)
+		w.pass(2 * time.Second)
+		w.wantStage(following)
+		if a := w.o.absent(); a.Outcome != NoSuchSale {
+			t.Errorf("claims are told %+v", a)
+		}
+	})
+	t.Run("damaged", func(t *testing.T) {
+		w := applied(t, 2)
+		head, entries, err := w.logs.Read(context.Background(), spec.SaleLog(w.sale), 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := []byte(`{"slot":2}`)
+		if err := w.logs.Append(context.Background(), spec.SaleLog(w.sale), uint64(len(entries)), head, next, entries[0]); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(quorum.DefaultTTL)
+		if !errors.Is(w.err, ledger.ErrCorrupt) {
+			t.Errorf("it goes on with %v", w.err)
+		}
+	})
+}
+
+// TestOwnerDrains ends from every stage, whether or not the lock node answers.
+func TestOwnerDrains(t *testing.T) {
+	for name, reach := range map[string]func(w *ownerWorld) stage{
+		"following": func(w *ownerWorld) stage { w.pass(time.Second); return following },
+		"trying": func(w *ownerWorld) stage {
+			provision(w.t, w.logs, declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+			w.rival(0)
+			w.pass(time.Second)
+			return trying
+		},
+		"collecting": func(w *ownerWorld) stage {
+			provision(w.t, w.logs, declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+			w.rival(1)
+			w.pass(time.Second)
+			return collecting
+		},
+		"owning": func(w *ownerWorld) stage {
+			provision(w.t, w.logs, declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+			w.pass(time.Second)
+			return owning
+		},
+		"leaving": func(w *ownerWorld) stage {
+			provision(w.t, w.logs, declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+			w.pass(time.Second)
+			w.o.ended(w.now, errOtherOwner)
+			w.run()
+			return leaving
+		},
+	} {
+		for _, off := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, node off: %v", name, off), func(t *testing.T) {
+				w := newOwnerWorld(t)
+				w.wantStage(reach(w))
+				w.nodeOff = off
+				w.o.drain(w.now)
+				w.run()
+				if w.o.started {
+					if w.o.gone() || len(w.stops) != 1 {
+						t.Fatalf("gone: %v, stopped with %+v", w.o.gone(), w.stops)
+					}
+					w.pass(time.Second)
+					w.o.halted(w.now)
+				}
+				w.pass(2 * quorum.DefaultTTL)
+				if !w.o.gone() {
+					t.Fatalf("not gone in stage %d", w.o.stage)
+				}
+				if !off && slices.ContainsFunc(w.holders(), func(s string) bool { return s[len(s)-7:] == "first:1" }) {
+					t.Errorf("leases left: %v", w.holders())
+				}
+				if a := w.o.absent(); a.Outcome != Draining {
+					t.Errorf("claims are told %+v", a)
+				}
+				w.pass(time.Minute)
+				w.wantStage(following)
+			})
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// ownerWorld is an owner on a store and a lock node in memory, with a clock that
+// moves by hand. Calls take no time; where the node or the store is off, they
+// fail.
+type ownerWorld struct {
+	t    testing.TB
+	sale string
+	logs ledger.Logs
+	node *backendtest.Node
+	now  clock.Now
+
+	nodeOff, logsOff bool
+
+	o      *owner
+	token  int
+	wake   time.Duration
+	starts int
+	stops  []halt
+	plans  int     // times that the generations were told
+	rights *rights // told last
+	err    error
+}
+
+func newOwnerWorld(t testing.TB) *ownerWorld {
+	w := &ownerWorld{
+		t: t, sale: "owned", logs: backendtest.NewStore().Handle(nil),
+		now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)},
+	}
+	w.node = backendtest.NewNode("node", w.now.Wall)
+	w.o = newOwner(ownerConfig{
+		sale: w.sale, address: "first:1", nodes: []string{"node"},
+		token:  func() string { w.token++; return fmt.Sprint("first-", w.token) },
+		jitter: func() float64 { return 0.5 },
+	})
+	mark(t, w.node)
+	return w
+}
+
+// applied is newOwnerWorld with an applied sale of that many shards, read.
+func applied(t testing.TB, shards int) *ownerWorld {
+	w := newOwnerWorld(t)
+	provision(t, w.logs, declared(w.sale, 10, shards, 1), spec.Shares(10, shards))
+	w.run()
+	return w
+}
+
+// run does what the owner wants done until time must pass.
+func (w *ownerWorld) run() {
+	w.t.Helper()
+	for range 1000 {
+		out, err := w.o.next(w.now)
+		if err != nil {
+			w.err = err
+			return
+		}
+		w.take(out)
+		if out.read == nil && len(out.calls) == 0 {
+			if w.wake != 0 && w.wake <= w.now.Mono {
+				w.t.Fatalf("it wants to be woken at %v, now is %v", w.wake, w.now.Mono)
+			}
+			return
+		}
+		if out.read != nil {
+			// While the store has not answered there is nothing to be woken for
+			// at once.
+			if out.wake != 0 && out.wake <= w.now.Mono {
+				w.t.Fatalf("reading, it wants to be woken at %v, now is %v", out.wake, w.now.Mono)
+			}
+			reply := ledger.Reply{Err: errors.New("the store is off")}
+			if !w.logsOff {
+				reply = out.read.Do(context.Background(), w.logs)
+			}
+			w.o.read(w.now, reply)
+		}
+		for _, c := range out.calls {
+			w.o.voted(w.now, w.vote(c))
+		}
+	}
+	w.t.Fatal("it goes on for ever")
+}
+
+func (w *ownerWorld) vote(c quorum.Call) quorum.Reply {
+	r := quorum.Reply{Node: c.Node, Seq: c.Seq}
+	switch {
+	case w.nodeOff:
+		r.Err = errors.New("the node is off")
+	case c.Vote != nil:
+		r.Count, r.Err = w.node.Vote(context.Background(), *c.Vote)
+	default:
+		_, r.Err = w.node.Release(context.Background(), c.Release)
+	}
+	return r
+}
+
+func (w *ownerWorld) take(out ownerEffects) {
+	w.wake = out.wake
+	if out.start {
+		w.starts++
+	}
+	if out.stop != nil {
+		w.stops = append(w.stops, *out.stop)
+	}
+	if out.plans {
+		w.plans++
+	}
+	if out.rights != nil {
+		w.rights = out.rights
+	}
+}
+
+// pass lets time pass, and the owner act in it.
+func (w *ownerWorld) pass(d time.Duration) {
+	w.t.Helper()
+	w.run()
+	for end := w.now.Mono + d; w.now.Mono < end && w.err == nil; {
+		next := end
+		if w.wake != 0 {
+			next = min(end, w.wake)
+		}
+		w.node.Advance(next - w.now.Mono)
+		w.now = clock.Now{Mono: next, Wall: w.now.Wall.Add(next - w.now.Mono)}
+		w.o.tick(w.now)
+		w.run()
+	}
+}
+
+func (w *ownerWorld) wantStage(want stage) {
+	w.t.Helper()
+	if w.err != nil || w.o.stage != want {
+		w.t.Fatalf("it is in stage %d, want %d (%v)", w.o.stage, want, w.err)
+	}
+}
+
+// valid says whether the process may append.
+func (w *ownerWorld) valid() bool { return w.rights != nil && w.rights.valid(w.now) }
+
+// holders returns who has which lease.
+func (w *ownerWorld) holders() (all []string) {
+	w.t.Helper()
+	list, err := w.node.List(context.Background(), spec.LeasePrefix(testUID))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, h := range list {
+		note, _ := quorum.ParseNote(h.Note)
+		all = append(all, h.Key+" "+note.Address)
+	}
+	return all
+}
+
+// rival is another process that takes the leases of some shards for a ttl.
+func (w *ownerWorld) rival(shards ...int) {
+	w.t.Helper()
+	b := quorum.Ballot{Marker: spec.Marker(testUID), TTL: quorum.DefaultTTL}
+	for _, shard := range shards {
+		b.Asks = append(b.Asks, quorum.Ask{Key: spec.LeaseKey(testUID, shard), Token: "rival", Note: quorum.Note{Address: "rival:1"}.String()})
+	}
+	count, err := w.node.Vote(context.Background(), b)
+	if err != nil || slices.Contains(count.Yes, false) {
+		w.t.Fatalf("the rival got %v, %v", count, err)
+	}
+}

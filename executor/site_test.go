@@ -1,0 +1,235 @@
+package executor
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/backends/embedded"
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// gate lets calls through, or makes them hang until it opens or their context
+// ends.
+type gate struct {
+	mu   sync.Mutex
+	shut chan struct{} // nil: open
+	held atomic.Int64  // calls that hang
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = make(chan struct{})
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.shut)
+	g.shut = nil
+}
+
+func (g *gate) pass(ctx context.Context) error {
+	g.mu.Lock()
+	shut := g.shut
+	g.mu.Unlock()
+	if shut == nil {
+		return ctx.Err()
+	}
+	g.held.Add(1)
+	defer g.held.Add(-1)
+	select {
+	case <-shut:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// gatedLogs are logs behind gates.
+type gatedLogs struct {
+	ledger.Logs
+	appends, reads gate
+}
+
+func (l *gatedLogs) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
+	if err := l.appends.pass(ctx); err != nil {
+		return err
+	}
+	return l.Logs.Append(ctx, log, slot, prev, head, entry)
+}
+
+func (l *gatedLogs) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	if err := l.reads.pass(ctx); err != nil {
+		return nil, nil, err
+	}
+	return l.Logs.Read(ctx, log, from, max)
+}
+
+// gatedNode is a lock node behind a gate.
+type gatedNode struct {
+	quorum.Node
+	gate
+}
+
+func (n *gatedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+	if err := n.pass(ctx); err != nil {
+		return quorum.Count{}, err
+	}
+	return n.Node.Vote(ctx, b)
+}
+
+func (n *gatedNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+	if err := n.pass(ctx); err != nil {
+		return 0, err
+	}
+	return n.Node.Release(ctx, asks)
+}
+
+// site is an applied sale in an embedded folder.
+type site struct {
+	t    testing.TB
+	dir  string
+	sale spec.Sale
+	logs ledger.Logs // a handle of its own
+}
+
+func newSite(t testing.TB, perUser int64, shares ...int64) *site {
+	t.Helper()
+	s := &site{t: t, dir: t.TempDir()}
+	stock := int64(0)
+	for _, n := range shares {
+		stock += n
+	}
+	s.sale = declared("site", stock, len(shares), perUser)
+	s.sale.LockTTL = quorum.MinTTL
+	logs, node := s.handles()
+	s.logs = logs
+	provision(t, logs, s.sale, shares)
+	mark(t, node)
+	return s
+}
+
+// handles opens handles of one more process.
+func (s *site) handles() (ledger.Logs, quorum.Node) {
+	return openEmbeddedAt(s.t, s.dir)
+}
+
+func openEmbeddedAt(t testing.TB, dir string) (ledger.Logs, quorum.Node) {
+	t.Helper()
+	logs, err := embedded.OpenLogs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := embedded.OpenNode(dir, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := logs.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return logs, node
+}
+
+// process is an executor that runs, with gates between it and its backends.
+type process struct {
+	*Executor
+	t    testing.TB
+	logs *gatedLogs
+	node *gatedNode
+	stop func() error // drains it and waits for its end; once is enough
+}
+
+func (s *site) process(change func(*Config)) *process {
+	s.t.Helper()
+	logs, node := s.handles()
+	p := &process{t: s.t, logs: &gatedLogs{Logs: logs}, node: &gatedNode{Node: node}}
+	cfg := Config{Logs: p.logs, Nodes: []quorum.Node{p.node}, Sale: s.sale.Name, Address: "127.0.0.1:1"}
+	if change != nil {
+		change(&cfg)
+	}
+	p.Executor = New(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	p.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	s.t.Cleanup(func() {
+		if err := p.stop(); err != nil {
+			s.t.Errorf("Run: %v", err)
+		}
+	})
+	return p
+}
+
+// serve is process, once it is ready.
+func (s *site) serve(change func(*Config)) *process {
+	s.t.Helper()
+	p := s.process(change)
+	waitFor(s.t, func() bool { return p.Ready() == nil })
+	return p
+}
+
+// later starts a claim and returns where its answer comes.
+func (p *process) later(ctx context.Context, user, key string) <-chan Answer {
+	c := make(chan Answer, 1)
+	go func() { c <- p.Claim(ctx, Request{User: user, Key: key, Quantity: 1}) }()
+	return c
+}
+
+// claim claims one unit. A test that goes wrong ends all the same.
+func (p *process) claim(user, key string) Answer {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return p.Claim(ctx, Request{User: user, Key: key, Quantity: 1})
+}
+
+// buy claims one unit, again and again while none is to be had just now.
+func (p *process) buy(user, key string) Answer {
+	for {
+		if a := p.claim(user, key); a.Outcome != NoneNow {
+			return a
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// watch reads all that may be read, until the function returned is called.
+func (p *process) watch() (stop func()) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(p.Collectors()...)
+	var done atomic.Bool
+	var all sync.WaitGroup
+	for _, look := range []func(){
+		func() { p.Status() },
+		func() { p.User("buyer-1") },
+		func() { _ = p.Ready() },
+		func() {
+			if _, err := registry.Gather(); err != nil {
+				p.t.Error(err)
+			}
+		},
+	} {
+		all.Go(func() {
+			for !done.Load() {
+				look()
+				time.Sleep(100 * time.Microsecond)
+			}
+		})
+	}
+	return func() { done.Store(true); all.Wait() }
+}

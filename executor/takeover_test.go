@@ -1,0 +1,150 @@
+package executor
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestStandby has a second process wait until the first goes down.
+func TestStandby(t *testing.T) {
+	s := newSite(t, 1, 5, 5)
+	first := s.serve(nil)
+	second := s.process(nil)
+	waitFor(t, func() bool { return second.claim("ann", "1").Message != "the sale's log has not been read yet" })
+	if a := second.claim("ann", "1"); a.Outcome != Standby || a.RetryAfter == 0 {
+		t.Errorf("the second process says %+v", a)
+	}
+	if second.Ready() == nil || second.Status().Phase != string(Standby) {
+		t.Errorf("the second process: ready %v, %+v", second.Ready(), second.Status())
+	}
+	if _, no := second.User("ann"); no != Standby {
+		t.Errorf("the second process tells a user's claims: %q", no)
+	}
+	was := first.claim("ann", "1")
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	down := time.Now()
+	waitFor(t, func() bool { return second.Ready() == nil })
+	t.Logf("taken over after %v", time.Since(down))
+	if a := second.claim("ann", "1"); a.Outcome != Sold || !a.Replayed || a.Claim.ID != was.Claim.ID {
+		t.Errorf("asked again it is %+v, was %+v", a, was)
+	}
+	if a := first.claim("bob", "1"); a.Outcome != Draining {
+		t.Errorf("the first process says %+v", a)
+	}
+}
+
+// TestDeath cuts the first process off from everything in the middle of a race.
+// The second takes over when the leases have run out, sells the rest, and has
+// all that the first accepted.
+func TestDeath(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, 200, 200)
+	first := s.serve(nil)
+	second := s.process(nil)
+	accepted := make(chan Answer, 400)
+	var all sync.WaitGroup
+	for i := range 400 {
+		all.Go(func() {
+			if i > 200 {
+				time.Sleep(time.Duration(i) * 10 * time.Microsecond)
+			}
+			if a := first.claim(fmt.Sprint("buyer-", i), "key"); a.Accepted() {
+				accepted <- a
+			}
+		})
+	}
+	all.Go(func() {
+		first.logs.appends.close()
+		first.logs.reads.close()
+		first.node.close()
+	})
+	cut := time.Now()
+	waitFor(t, func() bool { return second.Ready() == nil })
+	took := time.Since(cut)
+	t.Logf("taken over after %v", took)
+	if most := s.sale.LockTTL + 10*time.Second; took > most {
+		t.Errorf("taken over after %v, more than %v", took, most)
+	}
+	if a := first.claim("late", "1"); a.Outcome != NoQuorum && a.Outcome != Standby {
+		t.Errorf("the first process, cut off, says %+v", a)
+	}
+	for i := range 400 {
+		if a := second.buy(fmt.Sprint("buyer-", i), "key"); a.Outcome != Sold {
+			t.Errorf("buyer-%d: %+v", i, a)
+		}
+	}
+	// What hung is let go, and comes too late.
+	first.logs.appends.open()
+	first.logs.reads.open()
+	first.node.open()
+	all.Wait()
+	close(accepted)
+	for a := range accepted {
+		if b := second.claim(a.Claim.User, "key"); b.Claim.ID != a.Claim.ID {
+			t.Errorf("the first process accepted %+v, the second knows %+v", a, b)
+		}
+	}
+	if a := audited(t, s.logs, s.sale.Name); a.Sold != 400 {
+		t.Errorf("audit: %+v", a)
+	}
+}
+
+// TestNoQuorum makes the lock node hang: a ttl later nothing is accepted.
+func TestNoQuorum(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, 50)
+	p := s.serve(nil)
+	if a := p.claim("ann", "1"); a.Outcome != Sold {
+		t.Fatalf("%+v", a)
+	}
+	p.node.close()
+	time.Sleep(s.sale.LockTTL) // the promise is about time
+	if a := p.claim("bob", "1"); a.Outcome != NoQuorum {
+		t.Errorf("a ttl after the node hung: %+v", a)
+	}
+	if p.Ready() == nil {
+		t.Error("ready without a majority")
+	}
+	if a := p.claim("ann", "1"); a.Outcome != Sold && a.Outcome != NoQuorum {
+		t.Errorf("what was accepted, asked again: %+v", a)
+	}
+	if n := loadShard(t, s.logs, 0, 1).Claims(); n != 1 {
+		t.Errorf("%d claims in the ledger", n)
+	}
+	p.node.open()
+	waitFor(t, func() bool { return p.claim("bob", "1").Outcome == Sold })
+}
+
+// TestSaleLogUnreadable has a process that may have missed a close: it says from
+// memory what was accepted, and nothing else.
+func TestSaleLogUnreadable(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, 1)
+	p := s.serve(nil)
+	was := p.claim("ann", "1")
+	if a := p.claim("ann", "2"); a.Outcome != LimitReached || len(a.Claims) != 1 {
+		t.Errorf("a second ticket: %+v", a)
+	}
+	if a := p.claim("bob", "1"); a.Outcome != SoldOut {
+		t.Errorf("after the last ticket: %+v", a)
+	}
+	p.logs.reads.close()
+	waitFor(t, func() bool { return p.Ready() != nil })
+	for _, user := range []string{"ann", "bob"} {
+		if a := p.claim(user, "2"); a.Outcome != NoQuorum {
+			t.Errorf("%s is refused from a memory that may be old: %+v", user, a)
+		}
+	}
+	if a := p.claim("ann", "1"); a.Outcome != Sold || !a.Replayed || a.Claim.ID != was.Claim.ID {
+		t.Errorf("asked again: %+v, was %+v", a, was)
+	}
+	if _, no := p.User("ann"); no != NoQuorum {
+		t.Errorf("a user's claims are told from a memory that may be old: %q", no)
+	}
+	p.logs.reads.open()
+	waitFor(t, func() bool { return p.claim("bob", "2").Outcome == SoldOut })
+}
