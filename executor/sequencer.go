@@ -310,6 +310,13 @@ func (q *sequencer) answer(t *ticket, a Answer) {
 	q.answers = append(q.answers, t)
 }
 
+// takeAnswers returns the requests that are done with, which next would return.
+func (q *sequencer) takeAnswers() []*ticket {
+	answered := q.answers
+	q.answers = nil
+	return answered
+}
+
 // next says what to do after the events taken in.
 func (q *sequencer) next(now clock.Now) effects {
 	if q.sent == nil && q.do.Send == nil && q.writer.Idle() && (q.mode == takingOver || q.mode == serving) {
@@ -318,8 +325,8 @@ func (q *sequencer) next(now clock.Now) effects {
 			q.stop(q.closing.why, q.closing.refusal)
 		}
 	}
-	e := effects{send: q.do.Send, answered: q.answers, messages: q.outbox, wake: q.do.Wake}
-	q.do.Send, q.answers, q.outbox = nil, nil, nil
+	e := effects{send: q.do.Send, answered: q.takeAnswers(), messages: q.outbox, wake: q.do.Wake}
+	q.do.Send, q.outbox = nil, nil
 	if e.wake == 0 {
 		e.wake = soonest(q.askedUntil, q.resendAt)
 	}

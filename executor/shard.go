@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,9 +107,26 @@ func (s *shard) run(ctx context.Context) error {
 		case <-s.wake:
 		case r := <-s.replies:
 			s.change(func() { s.seq.done(s.clock(), r) })
+			s.gather()
 		case <-timer.C:
 			s.change(func() { s.seq.tick(s.clock()) })
 		}
+	}
+}
+
+// largeBatch is a commit whose own cost is nothing against that of its claims.
+const largeBatch = 64
+
+// gather hands back what a commit has answered, before the next is decided, and
+// after a small one lets those run who waited: they are about to ask again.
+// With 200 callers and 5 shards a commit then has 31 claims instead of 21, and
+// a sixth more are sold.
+func (s *shard) gather() {
+	answered := s.seq.takeAnswers()
+	s.handBack(answered)
+	if n := len(answered); n > 0 && n < largeBatch {
+		runtime.Gosched()
+		runtime.Gosched() // the first may have gone to others who were there before
 	}
 }
 
