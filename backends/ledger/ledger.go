@@ -7,7 +7,8 @@
 // saw (Logs.Append). No clock, lock or fencing token takes part in that. Who
 // may write is the business of package quorum, and only a matter of progress.
 //
-// Everything here but Load is free of I/O, goroutines and clocks.
+// States, drafts and writers are free of I/O, goroutines and clocks. What reads
+// whole logs (Load, LoadShards, NewAudit, Export) takes the Logs to read from.
 package ledger
 
 import (

@@ -19,7 +19,7 @@ import (
 )
 
 // serveReal applies a sale to a new embedded store and runs its executor.
-func serveReal(b *testing.B, stock int64) *executor.Executor {
+func serveReal(b *testing.B, name string, stock int64) *executor.Executor {
 	b.Helper()
 	dir := b.TempDir()
 	logs, err := embedded.OpenLogs(dir)
@@ -31,7 +31,7 @@ func serveReal(b *testing.B, stock int64) *executor.Executor {
 		b.Fatal(err)
 	}
 	sale := spec.Sale{
-		Name: "real", Run: 1, Stock: stock, LockCount: 5, PerUserLimit: stock,
+		Name: name, Run: 1, Stock: stock, LockCount: 5, PerUserLimit: stock,
 		LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{Dir: dir},
 	}
 	nodes := []quorum.Node{node}
@@ -63,40 +63,63 @@ func serveReal(b *testing.B, stock int64) *executor.Executor {
 	return e
 }
 
+// sellOut buys everything.
+func sellOut(b *testing.B, e *executor.Executor) {
+	b.Helper()
+	for i := 0; ; i++ {
+		switch a := e.Claim(b.Context(), executor.Request{User: fmt.Sprint("early-", i), Quantity: 1}); a.Outcome {
+		case executor.SoldOut:
+			return
+		case executor.Sold, executor.NoneNow:
+		default:
+			b.Fatalf("claim %d: %+v", i, a)
+		}
+	}
+}
+
 // BenchmarkServe is BenchmarkHTTP with nothing faked: claims end in commits on
 // the embedded store.
 func BenchmarkServe(b *testing.B) {
 	const round = 4000
 	for _, conns := range []int{200, 2000} {
 		b.Run(fmt.Sprintf("conns=%d", conns), func(b *testing.B) {
-			s := New(Config{Sales: []executor.Service{serveReal(b, 100_000_000)}})
-			echoAddr := start(b, func(ctx context.Context, l net.Listener) error {
-				bare := &http.Server{Handler: http.HandlerFunc(echo)}
-				go func() { <-ctx.Done(); bare.Close() }()
-				if err := bare.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			empty := serveReal(b, "empty", 5)
+			sellOut(b, empty)
+			s := New(Config{Sales: []executor.Service{serveReal(b, "full", 100_000_000), empty}})
+			bare := start(b, func(ctx context.Context, l net.Listener) error {
+				server := &http.Server{Handler: http.HandlerFunc(echo)}
+				go func() { <-ctx.Done(); server.Close() }()
+				if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 					return err
 				}
 				return nil
 			})
-			bare := newLoad(b, echoAddr, conns, claimRequest("/v1/sales/real/claims"), "201")
-			claims := newLoad(b, start(b, s.Serve), conns, claimRequest("/v1/sales/real/claims"), "201")
-			var echoed, claimed time.Duration
+			addr := start(b, s.Serve)
+			loads := []struct {
+				name string
+				load *load
+				took time.Duration
+			}{
+				{name: "echo", load: newLoad(b, bare, conns, claimRequest("/v1/sales/full/claims"), "201")},
+				{name: "claims", load: newLoad(b, addr, conns, claimRequest("/v1/sales/full/claims"), "201")},
+				{name: "sold_out", load: newLoad(b, addr, conns, claimRequest("/v1/sales/empty/claims"), "409")},
+			}
 			for b.Loop() {
-				for _, l := range []struct {
-					load *load
-					took *time.Duration
-				}{{bare, &echoed}, {claims, &claimed}} {
+				for i := range loads {
 					began := time.Now()
-					if err := l.load.run(round); err != nil {
+					if err := loads[i].load.run(round); err != nil {
 						b.Fatal(err)
 					}
-					*l.took += time.Since(began)
+					loads[i].took += time.Since(began)
 				}
 			}
 			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(b.N*round)/echoed.Seconds(), "echo/s")
-			b.ReportMetric(float64(b.N*round)/claimed.Seconds(), "claims/s")
-			b.ReportMetric(echoed.Seconds()/claimed.Seconds(), "claims:echo")
+			for _, l := range loads {
+				b.ReportMetric(float64(b.N*round)/l.took.Seconds(), l.name+"/s")
+				if l.name != "echo" {
+					b.ReportMetric(loads[0].took.Seconds()/l.took.Seconds(), l.name+":echo")
+				}
+			}
 		})
 	}
 }
