@@ -120,8 +120,10 @@ func (e *Executor) Claim(ctx context.Context, r Request) Answer {
 	return ticket.wait(ctx)
 }
 
-// recall answers from memory what needs no commit. While this process may not
-// append, its memory may be old: only what was accepted is certain then.
+// recall answers from memory what needs no commit. What was accepted is certain
+// however little of the log is read. All else is only known while this process
+// may append, and to a shard that has read its log to the end: the others may
+// have been told by generations that are not read yet to say otherwise.
 func (t *tenure) recall(now clock.Now, s *shard, r Request) (Answer, bool) {
 	a, ok := s.recall(now, r)
 	rights := t.rights.Load()
@@ -130,6 +132,8 @@ func (t *tenure) recall(now clock.Now, s *shard, r Request) (Answer, bool) {
 		return a, true
 	case rights == nil || !rights.valid(now):
 		return Answer{Outcome: NoQuorum, RetryAfter: time.Second}, true
+	case !s.serving.Load():
+		return Answer{}, false
 	case !ok && t.board.soldOut.Load():
 		return Answer{Outcome: SoldOut}, true
 	}
@@ -176,7 +180,11 @@ func (e *Executor) User(user string) ([]Claim, Outcome) {
 	if rights := t.rights.Load(); rights == nil || !rights.valid(e.cfg.Clock()) {
 		return nil, NoQuorum
 	}
-	return t.shards[spec.HomeShard(user, len(t.shards))].user(user), ""
+	s := t.shards[spec.HomeShard(user, len(t.shards))]
+	if !s.serving.Load() {
+		return nil, Standby // it may not have read all of its log yet
+	}
+	return s.user(user), ""
 }
 
 // Ready returns nil while this process can sell on every shard.

@@ -39,6 +39,10 @@ type sequencer struct {
 	rights  rights
 	pending []*pb.Generation // to be taken, in order
 
+	// While loading: the slot that the log is read to, and since when.
+	readTo uint64
+	readAt clock.Now
+
 	batch   []*ticket // decided in the commit under way
 	waiting []*ticket // undecided: those that wait for units, then new ones
 	fresh   int       // of waiting: how many at the end are to be looked at
@@ -84,6 +88,7 @@ var (
 	errOtherOwner = errors.New("another process owns the shard now")
 	errSealed     = errors.New("the shard is sealed")
 	errStalled    = errors.New("the outcome of an append stays unknown")
+	errUnreadable = errors.New("the shard's log cannot be read")
 )
 
 // How long an append may be in doubt: the shard takes no new claims after the
@@ -233,14 +238,12 @@ func (q *sequencer) taken() {
 }
 
 func (q *sequencer) committed() {
-	e := q.sent
-	q.sent = nil
-	slot := q.state.Next()
+	e, slot := q.sent, q.state.Next()
 	if err := q.state.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
 		q.abandon(err, NoQuorum) // what was decided is not what the reducer allows
 		return
 	}
-	q.most = 0
+	q.sent, q.most = nil, 0
 	for _, t := range q.batch {
 		switch {
 		case t.answer.Accepted() && t.answer.Claim.Units == nil:
@@ -319,8 +322,14 @@ func (q *sequencer) takeAnswers() []*ticket {
 
 // next says what to do after the events taken in.
 func (q *sequencer) next(now clock.Now) effects {
-	if q.sent == nil && q.do.Send == nil && q.writer.Idle() && (q.mode == takingOver || q.mode == serving) {
+	switch {
+	case q.mode == loading:
+		q.await(now)
+	case q.sent == nil && q.do.Send == nil && q.writer.Idle() && (q.mode == takingOver || q.mode == serving):
 		q.decide(now)
+		for q.mode == serving && q.sent == nil && q.fresh > 0 {
+			q.decide(now) // a commit's worth of requests was refused, and more wait
+		}
 		if q.closing != nil && q.sent == nil && len(q.waiting) == 0 {
 			q.stop(q.closing.why, q.closing.refusal)
 		}
@@ -331,6 +340,20 @@ func (q *sequencer) next(now clock.Now) effects {
 		e.wake = soonest(q.askedUntil, q.resendAt)
 	}
 	return e
+}
+
+// await turns requests away while the log is being read and this process may not
+// append anyway, and gives up a log that cannot be read on.
+func (q *sequencer) await(now clock.Now) {
+	if !q.rights.valid(now) {
+		q.turnAway()
+	}
+	switch slot := q.state.Next(); {
+	case slot != q.readTo || q.readAt == clock.Now{}:
+		q.readTo, q.readAt = slot, now
+	case now.Since(q.readAt) > giveUpAfter:
+		q.abandon(errUnreadable, NoQuorum)
+	}
 }
 
 // decide makes the next commit of what there is to do, and answers at once what

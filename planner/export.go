@@ -106,14 +106,13 @@ func checkExport(path string, digest []byte, job *exportJob) error {
 	return nil
 }
 
-// publish gives a file that is synced its name for good.
+// publish gives a file that is synced its name for good. One that is there with
+// the same bytes is replaced: nobody knows whether that is synced.
 func publish(partial, path string, digest []byte) error {
 	switch has, err := digestOf(path); {
-	case err == nil && bytes.Equal(has, digest):
-		return syncFolder(path)
-	case err == nil:
+	case err == nil && !bytes.Equal(has, digest):
 		return inTheWay(path)
-	case !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("exporting: %w", err)
 	}
 	if err := os.Rename(partial, path); err != nil {
