@@ -102,9 +102,10 @@ type Service interface {
 // Status is a sale as the process that serves it sees it.
 type Status struct {
 	Sale       string
+	Away       Outcome // why this process cannot tell; then only Sale is set. "": it can
 	UID        string
 	Generation uint64
-	Phase      string // planned, open, paused, closed, sealed; standby where another process owns
+	Phase      string // open, paused, closed
 	OpensAt    time.Time
 	ClosesAt   time.Time
 	PerUser    int64

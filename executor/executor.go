@@ -211,24 +211,25 @@ func (e *Executor) Ready() error {
 	return nil
 }
 
-// Status is what this process knows of the sale.
+// Status is what this process knows of the sale, once it has read all of it.
 func (e *Executor) Status() Status {
-	v := Status{Sale: e.cfg.Sale, Phase: string(Standby)}
 	t := e.tenure.Load()
 	if t == nil {
-		return v
+		return Status{Sale: e.cfg.Sale, Away: e.away.Load().Outcome}
 	}
-	v.UID = t.uid
+	v := Status{Sale: e.cfg.Sale, UID: t.uid}
 	for _, s := range t.shards {
+		if !s.serving.Load() {
+			return Status{Sale: e.cfg.Sale, Away: Standby}
+		}
 		v.Shards = append(v.Shards, s.status())
 	}
 	first := t.shards[0]
 	first.state.RLock()
 	defer first.state.RUnlock()
-	if set := first.seq.state.Settings(); set != nil {
-		v.Generation, v.Phase, v.PerUser = first.seq.state.Generation, first.seq.state.Phase, set.GetPerUserLimit()
-		v.OpensAt, v.ClosesAt = timeOf(set.GetOpensAtUs()), timeOf(set.GetClosesAtUs())
-	}
+	state := first.seq.state
+	v.Generation, v.Phase, v.PerUser = state.Generation, state.Phase, state.Settings().GetPerUserLimit()
+	v.OpensAt, v.ClosesAt = timeOf(state.Settings().GetOpensAtUs()), timeOf(state.Settings().GetClosesAtUs())
 	return v
 }
 

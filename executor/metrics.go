@@ -88,7 +88,12 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range []prometheus.Collector{m.append, m.queue, m.doubt, m.terms} {
 		c.Collect(to)
 	}
-	for _, s := range m.e.Status().Shards {
+	t := m.e.tenure.Load()
+	if t == nil {
+		return
+	}
+	for _, shard := range t.shards {
+		s := shard.status()
 		gauge := func(name string, v float64) {
 			to <- prometheus.MustNewConstMetric(m.gauges[name], prometheus.GaugeValue, v, strconv.Itoa(s.Shard))
 		}

@@ -23,6 +23,8 @@ type runner struct {
 	votes   chan quorum.Reply
 	replies chan ledger.Reply // has a place for the one read under way
 
+	standing int // refusals since leases were last held: the first is told of
+
 	// Of the present tenure; nil without one.
 	tenure *tenure
 	ended  chan error    // sequencers that have ended; has a place for each
@@ -205,8 +207,11 @@ func (r *runner) report(e quorum.Event) {
 	case quorum.Losing:
 		log.Warn("the leases are lost", "why", e.Cause)
 	case quorum.Refused:
-		log.Debug("standing by", "why", e.Cause)
+		if r.standing++; r.standing == 1 {
+			log.Info("standing by: another process owns the sale, or the lock nodes say no", "why", e.Cause)
+		}
 	case quorum.Won:
+		r.standing = 0
 		log.Debug("leases are held", "count", len(e.Keys))
 	}
 }

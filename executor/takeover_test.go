@@ -1,10 +1,15 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
 )
 
 // TestStandby has a second process wait until the first goes down.
@@ -16,7 +21,7 @@ func TestStandby(t *testing.T) {
 	if a := second.claim("ann", "1"); a.Outcome != Standby || a.RetryAfter == 0 {
 		t.Errorf("the second process says %+v", a)
 	}
-	if second.Ready() == nil || second.Status().Phase != string(Standby) {
+	if second.Ready() == nil || second.Status().Away != Standby {
 		t.Errorf("the second process: ready %v, %+v", second.Ready(), second.Status())
 	}
 	if _, no := second.User("ann"); no != Standby {
@@ -147,4 +152,55 @@ func TestSaleLogUnreadable(t *testing.T) {
 	}
 	p.logs.reads.open()
 	waitFor(t, func() bool { return p.claim("bob", "2").Outcome == SoldOut })
+}
+
+// cutLogs reads one log no further than to its first slots.
+type cutLogs struct {
+	ledger.Logs
+	log   string
+	slots uint64
+}
+
+func (l *cutLogs) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	if log != l.log {
+		return l.Logs.Read(ctx, log, from, max)
+	}
+	if from >= l.slots {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
+	return l.Logs.Read(ctx, log, from, int(l.slots-from))
+}
+
+// TestHalfReadShard is a new owner that has read a shard's log only to where
+// the limit was 1 and nobody had anything. It must say nothing definite.
+func TestHalfReadShard(t *testing.T) {
+	s := newSite(t, 1, 9)
+	first := s.serve(nil)
+	if a := first.claim("ann", "1"); a.Outcome != Sold {
+		t.Fatal(a)
+	}
+	replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.PerUserLimit = 3 })
+	take(t, s.logs, s.sale.Name, 0)
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	second := s.process(func(c *Config) {
+		c.Logs = &cutLogs{Logs: c.Logs, log: spec.ShardLog(testUID, 0, 1), slots: 2}
+	})
+	waitFor(t, func() bool {
+		tenure := second.tenure.Load()
+		return tenure != nil && tenure.shards[0].status().Slot == 1
+	})
+	if claims, outcome := second.User("ann"); outcome == "" {
+		t.Errorf("ann is told that she has %v", claims)
+	}
+	if st := second.Status(); st.Away == "" {
+		t.Errorf("the status of a shard half read: %+v", st)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if a := second.Claim(ctx, Request{User: "bob", Quantity: 2}); a.Outcome == LimitReached {
+		t.Errorf("bob may have 3 and has none: %+v", a)
+	}
 }

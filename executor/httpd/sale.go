@@ -56,6 +56,10 @@ type saleView struct {
 
 func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 	status := sale.Status()
+	if status.Away != "" {
+		writeOutcome(w, status.Away)
+		return
+	}
 	view := saleView{
 		Sale:         sale.name,
 		Phase:        status.Phase,

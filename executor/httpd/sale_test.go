@@ -29,6 +29,10 @@ func TestGetSale(t *testing.T) {
 	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, `"closesAt":"2026-11-11T12:00:00Z"`) {
 		t.Errorf("closesAt is not told: %s", got)
 	}
+	status = executor.Status{Sale: "movie", Away: executor.Standby}
+	if r := do(s, http.MethodGet, "/v1/sales/movie", "", nil); r.StatusCode != 503 {
+		t.Errorf("a standby tells of the sale: %d %s", r.StatusCode, text(t, r))
+	}
 }
 
 func TestGetUser(t *testing.T) {
