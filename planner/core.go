@@ -23,6 +23,7 @@ type core struct {
 	timers   []timer             // in order of time, then of asking
 	lastCall int
 	over     bool
+	changed  bool // see Result.Changed
 
 	patience time.Duration
 	worry    error // what the last call that failed came back with

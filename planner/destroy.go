@@ -3,6 +3,7 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"salectl/backends/ledger"
@@ -183,7 +184,10 @@ func (t *teardown) export(try int) {
 	job := &exportJob{sale: t.plan.Sale, uid: t.plan.UID, shards: t.states}
 	t.call(call{kind: callExport, export: job}, func(r reply) {
 		switch {
+		case errors.Is(r.err, ledger.ErrGone):
+			t.exportGone(try, r.err)
 		case r.err == nil:
+			t.changed = true
 			t.result.Export = r.path
 			t.doing(saleAddress(t.plan.Sale), "export", r.path)
 			t.noteSealed(r.digest)
@@ -192,6 +196,31 @@ func (t *teardown) export(try int) {
 		default:
 			t.after(firstPause<<try, func() { t.export(try + 1) })
 		}
+	})
+}
+
+// exportGone goes on after an export that found a log gone. Another destroy may
+// have exported before it and be deleting by now: the sale's log says so, and
+// then there is only that to do. While it does not, the read may have lagged.
+func (t *teardown) exportGone(try int, cause error) {
+	look := func() {
+		switch {
+		case t.sale.UID() != t.plan.UID:
+			t.stale("was destroyed meanwhile, and begun anew")
+		case !t.sale.Live():
+			t.erase()
+		case try == exportTries:
+			t.end(cause)
+		default:
+			t.after(firstPause<<try, func() { t.export(try + 1) })
+		}
+	}
+	t.log.read(func(e ledger.Event) {
+		if e == ledger.Gone {
+			t.reopenSale(look)
+			return
+		}
+		look()
 	})
 }
 
@@ -239,12 +268,21 @@ func (t *teardown) erase() {
 	t.result.ExportDigest = t.sale.Sealed().GetExportDigest()
 	t.result.Generation = t.sale.Generation()
 	t.sweep(func() {
-		slots := t.sale.Sealed().GetSlots()
-		t.each(t.allShards(), func(i int, done func()) {
-			log := spec.ShardLog(t.plan.UID, i, len(slots))
-			t.insist(call{kind: callDelete, log: log, upTo: max(slots[i], 1) - 1}, func(reply) { done() })
-		}, t.eraseLate)
+		t.insist(call{kind: callHeads, logs: shardLogs(t.sale)}, func(r reply) {
+			t.changed = t.changed || slices.ContainsFunc(r.heads, func(head []byte) bool { return head != nil })
+			t.eraseShards()
+		})
 	})
+}
+
+// eraseShards deletes to where the logs were sealed, whether they have a head or
+// not: that read may lag.
+func (t *teardown) eraseShards() {
+	slots := t.sale.Sealed().GetSlots()
+	t.each(t.allShards(), func(i int, done func()) {
+		log := spec.ShardLog(t.plan.UID, i, len(slots))
+		t.insist(call{kind: callDelete, log: log, upTo: max(slots[i], 1) - 1}, func(reply) { done() })
+	}, t.eraseLate)
 }
 
 // eraseLate removes what is there all the same: the first slot of a shard, by a
@@ -270,6 +308,7 @@ func (t *teardown) eraseLate() {
 			t.noteDestroyed()
 			return
 		}
+		t.changed = true
 		t.each(left, func(i int, done func()) {
 			t.insist(call{kind: callDelete, log: logs[i], upTo: last[i]}, func(reply) { done() })
 		}, func() { t.after(pollOwner, t.eraseLate) })
@@ -288,6 +327,7 @@ func (t *teardown) noteDestroyed() {
 			t.end(nil)
 			return
 		}
+		t.changed = true
 		t.insist(call{kind: callDelete, log: spec.SaleLog(t.plan.Sale), upTo: t.sale.Next() - 1}, func(reply) {
 			t.finished(saleAddress(t.plan.Sale), "")
 			t.end(nil)

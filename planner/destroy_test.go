@@ -231,6 +231,14 @@ func TestDestroyRemovesALateCreate(t *testing.T) {
 	if plan.Empty() || plan.Summary.Delete != 3 {
 		t.Fatalf("the plan does not see what came late: %+v", plan.Actions)
 	}
+	cfg := w.config()
+	cfg.Clock = clockOf(w)
+	for i, changed := range []bool{true, false} {
+		r, err := Destroy(t.Context(), cfg, plan, "")
+		if err != nil || r.Changed != changed {
+			t.Errorf("destroy %d of what came late: %+v, %v; want Changed %v", i+1, r, err, changed)
+		}
+	}
 	w.mustDestroy()
 	w.wantNothingLeft(uid)
 }

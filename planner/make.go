@@ -246,9 +246,13 @@ func exists(actual *Actual, does string) error {
 	case sale.UID() == "":
 		return &Refusal{Reason: fmt.Sprintf("sale %s does not exist", actual.Name), Remedy: "Run apply first."}
 	case !sale.Live():
+		first := "" // what is left to do before a new run
+		if !sale.Destroyed() {
+			first = "destroy it, "
+		}
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is %s: nothing %s any more", actual.Name, sale.Phase(), does),
-			Remedy: fmt.Sprintf("To sell under this name again, destroy it, write metadata.run: %d and run apply.", sale.Run()+1),
+			Remedy: fmt.Sprintf("To sell under this name again, %swrite metadata.run: %d and run apply.", first, sale.Run()+1),
 		}
 	}
 	return nil

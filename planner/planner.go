@@ -75,6 +75,13 @@ type Result struct {
 	Sale       string
 	UID        string
 	Generation uint64 // that every shard has
+	// Changed says whether this run itself changed anything: it appended to a
+	// log, exported, or deleted a log that was there. False after a plan that was
+	// carried out already. The lock nodes do not count: a node does not tell
+	// whether it had the marker that it is to write or to forget. Beside an error
+	// it is a lower bound, since a call without an answer may have changed
+	// something too.
+	Changed bool
 	// Shortfall is how many units should have been removed and could not, since
 	// they were claimed meanwhile.
 	Shortfall int64

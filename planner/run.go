@@ -32,6 +32,7 @@ func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	}
 	s := shell{cfg: cfg, work: w}
 	err = s.run(ctx, w.startApply)
+	w.result.Changed = w.changed
 	if err == nil && w.result.Shortfall > 0 {
 		err = fmt.Errorf("sale %s: %w: %d units were claimed before they could be taken back; make a new plan",
 			plan.Sale, ErrPartly, w.result.Shortfall)
@@ -66,13 +67,18 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 		if err != nil {
 			return nil, err
 		}
-		if err := checkExportPath(exportPath, plan.UID, actual.shardsSealed()); err != nil {
-			return nil, err
+		// The plan may be older than its own run: once that has sealed the sale
+		// nothing is exported any more, and the file there is no concern.
+		if ended := actual.Sale.UID() == plan.UID && !actual.Sale.Live(); !ended {
+			if err := checkExportPath(exportPath, plan.UID, actual.shardsSealed()); err != nil {
+				return nil, err
+			}
 		}
 	}
 	t := &teardown{work: w, rehearsal: rehearsal}
 	s := shell{cfg: cfg, work: w, export: exportPath}
 	err = s.run(ctx, t.start)
+	w.result.Changed = w.changed
 	return &w.result, err
 }
 

@@ -52,6 +52,7 @@ func (t *track) run(do ledger.Do) {
 	case do.Event == ledger.TooLarge:
 		t.core.end(fmt.Errorf("log %s: %w", t.w.Log(), ledger.ErrTooLarge))
 	case do.Event == ledger.Committed:
+		t.core.changed = true
 		if err := t.apply(t.sent); err != nil {
 			t.core.end(err)
 			return

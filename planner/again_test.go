@@ -1,0 +1,169 @@
+package planner
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// runDestroyUntil carries out a plan of destroy to its end, or to where it is
+// killed.
+func runDestroyUntil(w *world, plan *Plan, enough func(*process) bool) {
+	w.Helper()
+	p := w.begin(plan)
+	for !p.done && !enough(p) {
+		p.step(inOrder)
+	}
+	if p.err != nil {
+		w.Fatal(p.err)
+	}
+}
+
+// A saved plan says what the sale was when it was made. Whether its export is
+// still to come is asked of the sale as it is.
+func TestDestroyOfASavedPlanAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		enough  func(*process) bool
+		changed bool // by the run after
+	}{
+		"killed after the export": {func(p *process) bool {
+			return len(p.queue) > 0 && p.work.result.Export != ""
+		}, true},
+		"killed between deletes": {func(p *process) bool {
+			s := p.world.actual()
+			return s.Sale.Sealed() != nil && s.Shards[0].Head == nil
+		}, true},
+		"killed before the last note": {func(p *process) bool {
+			s := p.world.actual()
+			return s.Sale.Sealed() != nil && s.Shards[0].Head == nil && s.Shards[1].Head == nil && s.Shards[2].Head == nil
+		}, true},
+		"ended": {func(*process) bool { return false }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			sold(w)
+			plan := w.planDestroy()
+			runDestroyUntil(w, plan, test.enough)
+			cfg := w.config()
+			cfg.Clock = clockOf(w)
+			for _, changed := range []bool{test.changed, false} {
+				next := w.actual().Sale.Next()
+				r, err := Destroy(t.Context(), cfg, plan, filepath.Join(w.folder, "export.ndjson"))
+				if err != nil {
+					t.Fatalf("the saved plan again: %v", err)
+				}
+				if r.Changed != changed || len(r.ExportDigest) == 0 {
+					t.Errorf("the result is %+v, want Changed %v and a digest", r, changed)
+				}
+				if grown := w.actual().Sale.Next() > next; grown != changed {
+					t.Errorf("the sale's log grew: %v, want %v", grown, changed)
+				}
+			}
+			w.wantNothingLeft(plan.UID)
+			w.wantExport(15)
+		})
+	}
+}
+
+// A destroy that comes to its export when another has deleted the logs has
+// nothing left to do but what the other does.
+func TestDestroyWhoseExportComesTooLate(t *testing.T) {
+	for name, deletes := range map[string]int{"one log is deleted": 1, "all are": 1000} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			sold(w)
+			plan := w.planDestroy()
+			late := w.begin(plan)
+			for len(late.queue) == 0 || late.queue[0].kind != callExport {
+				late.step(inOrder)
+			}
+			seen := 0
+			runDestroyUntil(w, plan, func(p *process) bool {
+				if len(p.queue) > 0 && p.queue[0].kind == callDelete {
+					seen++
+				}
+				return seen > deletes
+			})
+			for !late.done {
+				late.step(inOrder)
+			}
+			if late.err != nil {
+				t.Fatalf("the second destroy: %v", late.err)
+			}
+			w.wantNothingLeft(plan.UID)
+			w.wantExport(15)
+		})
+	}
+}
+
+// While the sale's log says nothing of a seal, an export that finds no log is
+// tried again, and fails in the end.
+func TestExportOfALogThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	sold(w)
+	p := w.begin(w.planDestroy())
+	exports := 0
+	for !p.done {
+		if len(p.queue) > 0 && p.queue[0].kind == callExport {
+			exports++
+			k := p.next(0)
+			p.take(p.work.reply(w.now, reply{id: k.id, err: ledger.ErrGone}))
+			continue
+		}
+		p.step(inOrder)
+	}
+	if !errors.Is(p.err, ledger.ErrGone) || exports != exportTries {
+		t.Errorf("after %d exports: %v", exports, p.err)
+	}
+	if w.actual().Sale.Sealed() != nil {
+		t.Error("the sale is sealed without an export")
+	}
+}
+
+// A saved plan that is carried out twice changes something once.
+func TestApplySaysWhetherItChangedAnything(t *testing.T) {
+	w := newWorld(t)
+	cfg := w.config()
+	cfg.Clock = clockOf(w)
+	create := w.mustPlan(tickets(10))
+	wantChanged := func(plan *Plan, want ...bool) {
+		t.Helper()
+		for i, changed := range want {
+			r, err := Apply(t.Context(), cfg, plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Changed != changed {
+				t.Errorf("time %d: Changed is %v", i+1, r.Changed)
+			}
+		}
+	}
+	wantChanged(create, true, false)
+	wantChanged(w.mustPlan(tickets(10)), false) // an empty plan
+	pause, err := MakePhase(w.actual(), pb.Phase_PAUSED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantChanged(pause, true, false)
+}
+
+// Nobody is told to destroy what is destroyed.
+func TestPhaseOfASaleThatHasEnded(t *testing.T) {
+	w := newWorld(t)
+	sold(w)
+	wantRemedy := func(want string) {
+		t.Helper()
+		_, err := MakePhase(w.actual(), pb.Phase_PAUSED)
+		var refusal *Refusal
+		if !errors.As(err, &refusal) || refusal.Remedy != want {
+			t.Errorf("pause: %v, want %s", err, want)
+		}
+	}
+	runDestroyUntil(w, w.planDestroy(), func(*process) bool { return w.actual().Sale.Sealed() != nil })
+	wantRemedy("To sell under this name again, destroy it, write metadata.run: 2 and run apply.")
+	w.mustDestroy()
+	wantRemedy("To sell under this name again, write metadata.run: 2 and run apply.")
+}
