@@ -40,7 +40,7 @@ func (p *program) applyCommand() *urfave.Command {
 }
 
 func (p *program) apply(ctx context.Context, o applyOptions) error {
-	sales, err := p.load(o.source)
+	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sa
 func (p *program) progress(plan *planner.Plan) func(planner.Progress) {
 	done := map[string]string{
 		planner.Create: "created", planner.Update: "updated", planner.Delete: "deleted",
-		"seal": "sealed", "export": "exported",
+		"close": "closed", "wait": "waiting", "seal": "sealed", "export": "exported",
 	}
 	return func(is planner.Progress) {
 		word, ok := done[is.Action]
@@ -164,9 +164,13 @@ func (v *applyHuman) Unchanged(*planner.Plan) {}
 
 func (v *applyHuman) Applied(sale spec.Sale, plan *planner.Plan, r *planner.Result) {
 	p := (*program)(v)
+	defer p.warn(r.Warnings)
+	if !r.Changed { // a saved plan that was carried out before
+		fmt.Fprintf(v.out, "No changes: generation %d of %s is applied already.\n", r.Generation, sale.Name)
+		return
+	}
 	fmt.Fprintf(v.out, "%s generation %d of %s: %d created, %d updated, %d deleted.\n", p.colours(v.out).green("Applied"),
 		r.Generation, sale.Name, plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
-	p.warn(r.Warnings)
 }
 
 // warn writes what went wrong and does not matter for the result.
@@ -197,8 +201,12 @@ func (v *applyJSON) Unchanged(plan *planner.Plan) {
 }
 
 func (v *applyJSON) Applied(_ spec.Sale, plan *planner.Plan, r *planner.Result) {
+	summary := plan.Summary
+	if !r.Changed {
+		summary = planner.Summary{}
+	}
 	(*program)(v).emit(applied{
-		FormatVersion: formatVersion, Sale: r.Sale, UID: r.UID, Generation: r.Generation, Changed: true,
-		Summary: plan.Summary, Shortfall: r.Shortfall, Warnings: append([]string{}, r.Warnings...),
+		FormatVersion: formatVersion, Sale: r.Sale, UID: r.UID, Generation: r.Generation, Changed: r.Changed,
+		Summary: summary, Shortfall: r.Shortfall, Warnings: append([]string{}, r.Warnings...),
 	})
 }

@@ -33,7 +33,7 @@ func (p *program) audit(ctx context.Context, from source) error {
 	if from.json {
 		view = (*auditJSON)(p)
 	}
-	sales, err := p.load(from)
+	sales, err := p.load(ctx, from)
 	if err != nil {
 		return err
 	}

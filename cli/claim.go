@@ -35,9 +35,8 @@ func (p *program) claimCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "claim", Category: groupSale, Usage: "buy units from a server, as one user",
 		Description: "Asks again, with the same key, while the server is too busy, has no majority, or\n" +
-			"does not own the sale. Exit codes: 0 sold or held, 10 sold out or none now,\n" +
-			"11 limit reached, 12 not open, paused or closed, 3 not eligible, 4 bad request,\n" +
-			"7 no answer in time.",
+			"does not own the sale. Exit codes: 0 sold, 10 sold out or none now, 11 limit\n" +
+			"reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
 		Flags: []urfave.Flag{
 			valueFlag("server", "`URL` of a serving salectl, like http://127.0.0.1:8080"),
 			valueFlag("sale", "`NAME` of the sale"),
@@ -98,19 +97,13 @@ func (f *flags) server(name string) *url.URL {
 }
 
 func (p *program) claim(ctx context.Context, o claimOptions) error {
-	token := ""
-	if o.tokenFile != "" {
-		var err error
-		if token, err = httpd.ReadToken(o.tokenFile); err != nil {
-			return err
-		}
-	}
 	var view claimView = (*claimHuman)(p)
 	if o.json {
 		view = (*claimJSON)(p)
 	}
-	reply, err := newClaimer(o, token).run(ctx, func(why string) { p.say("%s; asking again.", why) })
+	reply, err := p.ask(ctx, o)
 	if err != nil {
+		view.NoAnswer(o, err)
 		return err
 	}
 	view.Answer(o, reply)
@@ -118,6 +111,18 @@ func (p *program) claim(ctx context.Context, o claimOptions) error {
 		return shown{&outcomeError{reply.Outcome, reply.Detail}}
 	}
 	return nil
+}
+
+// ask sends the claim until it has an answer.
+func (p *program) ask(ctx context.Context, o claimOptions) (*claimReply, error) {
+	token := ""
+	if o.tokenFile != "" {
+		var err error
+		if token, err = httpd.ReadToken(o.tokenFile); err != nil {
+			return nil, err
+		}
+	}
+	return newClaimer(o, token).run(ctx, func(why string) { p.say("%s; asking again.", why) })
 }
 
 // outcomeError is a claim that got no units.
@@ -131,6 +136,7 @@ func (e *outcomeError) Error() string { return string(e.outcome) + ": " + e.deta
 // claimView is all that claim says.
 type claimView interface {
 	Answer(claimOptions, *claimReply)
+	NoAnswer(claimOptions, error)
 }
 
 var (
@@ -160,6 +166,9 @@ func (v *claimHuman) Answer(o claimOptions, r *claimReply) {
 	}
 }
 
+// NoAnswer is silent: the error is reported.
+func (v *claimHuman) NoAnswer(claimOptions, error) {}
+
 // unitList writes "unit 7" or "units 7, 12".
 func unitList(units []int64) string {
 	var words []string
@@ -177,4 +186,19 @@ type claimJSON program
 func (v *claimJSON) Answer(o claimOptions, r *claimReply) {
 	r.FormatVersion, r.Sale, r.User, r.Key = formatVersion, o.sale, o.user, o.key
 	(*program)(v).emit(r)
+}
+
+func (v *claimJSON) NoAnswer(o claimOptions, err error) {
+	(*program)(v).emit(unanswered{formatVersion, o.sale, o.user, o.key, err.Error(), ExitCode(err)})
+}
+
+// unanswered is what claim --json prints where no server gave an outcome. With
+// the key in it the claim can be sent again.
+type unanswered struct {
+	FormatVersion int    `json:"formatVersion"`
+	Sale          string `json:"sale"`
+	User          string `json:"user"`
+	Key           string `json:"key"`
+	Error         string `json:"error"`
+	ExitCode      int    `json:"exitCode"`
 }

@@ -137,7 +137,12 @@ func TestClaimGivesUpAtOnce(t *testing.T) {
 			if len(s.keys) != 1 {
 				t.Errorf("it asked %d times", len(s.keys))
 			}
-			if c.out.Len() > 0 {
+			var got unanswered
+			if err := json.Unmarshal(c.out.Bytes(), &got); err != nil {
+				t.Fatalf("%v: %s", err, &c.out)
+			}
+			want := unanswered{1, "tickets", "ann", s.keys[0], got.Error, 1}
+			if got != want || !strings.Contains(got.Error, test.says) {
 				t.Errorf("it answers %s", &c.out)
 			}
 		})
@@ -151,6 +156,36 @@ func TestClaimWithNobodyThere(t *testing.T) {
 	code := c.run([]string{"salectl", "claim", "--server", server.URL, "--sale", "s", "--user", "u", "--timeout", "50ms"}, nil)
 	if code != 7 || !strings.Contains(c.err.String(), "timed out after 50ms: ") {
 		t.Errorf("exit code %d, and it says %s", code, &c.err)
+	}
+}
+
+// A claim that a signal cuts short has not timed out, and may have been accepted.
+func TestClaimInterrupted(t *testing.T) {
+	asked := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // or the server does not see that the client has gone
+		close(asked)
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	signals := make(chan os.Signal, 2)
+	go func() {
+		<-asked
+		signals <- os.Interrupt
+	}()
+	c := newCapture()
+	args := []string{"salectl", "claim", "--server", server.URL, "--sale", "tickets", "--user", "ann", "--key", "k1", "--json"}
+	if code := c.run(args, signals); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	want := "Interrupted.\nError: interrupted: it is unknown whether the claim was accepted\n" +
+		"  Ask again with --key k1 to learn what became of it.\n"
+	if got := c.err.String(); got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	var got unanswered
+	if err := json.Unmarshal(c.out.Bytes(), &got); err != nil || got.Key != "k1" || got.ExitCode != 130 {
+		t.Errorf("it answers %s (%v)", &c.out, err)
 	}
 }
 

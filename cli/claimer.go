@@ -103,10 +103,10 @@ func (c *claimer) run(ctx context.Context, retrying func(why string)) (*claimRep
 	for told := ""; ; {
 		reply, err := c.once(bounded)
 		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
 		case err == nil && outcomeCode(reply.Outcome) != exitTimeout:
 			return reply, nil
+		case ctx.Err() != nil:
+			return nil, c.cutOff(ctx)
 		case err != nil && !worthRetrying(err):
 			return nil, err
 		case bounded.Err() != nil && last != attempt{}:
@@ -127,11 +127,24 @@ func (c *claimer) run(ctx context.Context, retrying func(why string)) (*claimRep
 			continue
 		case <-bounded.Done():
 		}
+		if ctx.Err() != nil {
+			return nil, c.cutOff(ctx)
+		}
 		if last.reply != nil {
 			return last.reply, nil
 		}
 		return nil, fmt.Errorf("%w after %s: %w; if it may have been accepted, ask again with --key %s",
 			errTimeout, c.options.timeout, last.err, quoted(c.options.key))
+	}
+}
+
+// cutOff says that ctx ended, not our own time: the claim may yet be accepted.
+func (c *claimer) cutOff(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	return advised{
+		what:   fmt.Sprintf("%v: it is unknown whether the claim was accepted", cause),
+		remedy: fmt.Sprintf("Ask again with --key %s to learn what became of it.", quoted(c.options.key)),
+		err:    cause,
 	}
 }
 

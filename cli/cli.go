@@ -64,7 +64,9 @@ func (p *program) run(args []string, signals <-chan os.Signal) int {
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
 		p.say("Interrupted.")
-		err = fmt.Errorf("%w: %w", errInterrupted, err)
+		if !errors.Is(err, errInterrupted) {
+			err = fmt.Errorf("%w: %w", errInterrupted, err)
+		}
 	}
 	if err == nil && p.out.err != nil {
 		err = fmt.Errorf("the answer could not be written to standard output: %w", p.out.err)

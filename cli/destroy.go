@@ -41,7 +41,7 @@ func (p *program) destroyCommand() *urfave.Command {
 }
 
 func (p *program) destroy(ctx context.Context, o destroyOptions) error {
-	sales, err := p.load(o.source)
+	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (v *destroyJSON) Nothing(plan *planner.Plan) {
 
 func (v *destroyJSON) Destroyed(plan *planner.Plan, r *planner.Result) {
 	(*program)(v).emit(destroyed{
-		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: true,
+		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: r.Changed,
 		Export: r.Export, ExportSHA256: hex.EncodeToString(r.ExportDigest), Warnings: append([]string{}, r.Warnings...),
 	})
 }

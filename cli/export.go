@@ -39,7 +39,7 @@ func (p *program) exportCommand() *urfave.Command {
 }
 
 func (p *program) export(ctx context.Context, o exportOptions) error {
-	sales, err := p.load(o.source)
+	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 type phaseOptions struct {
 	source
 	phase pb.Phase
+	yes   bool // of close alone: what is for good is asked about
 }
 
 func (p *program) pauseCommand() *urfave.Command {
@@ -27,9 +28,11 @@ func (p *program) resumeCommand() *urfave.Command {
 }
 
 func (p *program) closeCommand() *urfave.Command {
-	return p.phaseCommand("close", pb.Phase_CLOSED, "stop taking claims for good",
-		"When it has returned no claim is accepted, ever. A closed sale can be read, exported and\n"+
-			"destroyed, but not opened again.")
+	c := p.phaseCommand("close", pb.Phase_CLOSED, "stop taking claims for good",
+		"Asks first. When it has returned no claim is accepted, ever. A closed sale can be read,\n"+
+			"exported and destroyed, but not opened again.")
+	c.Flags = []urfave.Flag{fileFlag(), yesFlag(), jsonFlag()}
+	return c
 }
 
 func (p *program) phaseCommand(name string, phase pb.Phase, usage, description string) *urfave.Command {
@@ -38,7 +41,7 @@ func (p *program) phaseCommand(name string, phase pb.Phase, usage, description s
 		Flags: []urfave.Flag{fileFlag(), jsonFlag()},
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
-			o := phaseOptions{source: parseSource(f), phase: phase}
+			o := phaseOptions{source: parseSource(f), phase: phase, yes: f.on("yes")}
 			if err := f.done(0); err != nil {
 				return err
 			}
@@ -48,7 +51,7 @@ func (p *program) phaseCommand(name string, phase pb.Phase, usage, description s
 }
 
 func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
-	sales, err := p.load(o.source)
+	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
 	}
@@ -57,6 +60,12 @@ func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 			plan, err := planner.MakePhase(actual, o.phase)
 			if err != nil {
 				return err
+			}
+			if o.phase == pb.Phase_CLOSED && !plan.Empty() {
+				question := fmt.Sprintf("Close %s for good?", sale.Name)
+				if err := p.confirm(ctx, question, o.yes, o.json); err != nil {
+					return err
+				}
 			}
 			return p.carryOut(ctx, cfg, sale, plan, p.phaseView(o))
 		})

@@ -47,7 +47,7 @@ func (p *program) planCommand() *urfave.Command {
 
 func (p *program) plan(ctx context.Context, o planOptions) error {
 	view := p.planView(o.json)
-	sales, err := p.load(o.source)
+	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (p *program) plan(ctx context.Context, o planOptions) error {
 		}
 		view.Plan(sale, plan)
 		if o.out != "" {
-			view.Saved(o.out)
+			view.Saved(plan, o.out)
 		}
 		if o.detailed && !plan.Empty() {
 			return shown{errChanges}

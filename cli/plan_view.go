@@ -13,7 +13,7 @@ import (
 // carry one out.
 type planView interface {
 	Plan(spec.Sale, *planner.Plan)
-	Saved(path string)
+	Saved(plan *planner.Plan, path string)
 }
 
 var (
@@ -123,7 +123,11 @@ func change(f planner.Field) string {
 	return f.Before + " -> " + f.After
 }
 
-func (v *planHuman) Saved(path string) {
+func (v *planHuman) Saved(plan *planner.Plan, path string) {
+	if plan.Empty() {
+		fmt.Fprintf(v.out, "Saved in %s.\n", path)
+		return
+	}
 	fmt.Fprintf(v.out, "\nSaved in %s. To carry it out:\n  salectl apply --plan %s\n", path, quoted(path))
 }
 
@@ -132,4 +136,4 @@ type planJSON program
 func (v *planJSON) Plan(_ spec.Sale, plan *planner.Plan) { (*program)(v).emit(plan) }
 
 // Saved is silent: whoever gave --out knows.
-func (v *planJSON) Saved(string) {}
+func (v *planJSON) Saved(*planner.Plan, string) {}

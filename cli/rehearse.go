@@ -63,7 +63,7 @@ func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
 	if o.json {
 		view = (*rehearseJSON)(p)
 	}
-	sales, err := p.load(o.source)
+	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,15 @@ type shown struct{ error }
 
 func (s shown) Unwrap() error { return s.error }
 
+// advised is an error in words for people, with what to do about it.
+type advised struct {
+	what, remedy string
+	err          error // which gives the exit code
+}
+
+func (a advised) Error() string { return a.what }
+func (a advised) Unwrap() error { return a.err }
+
 // report tells people on standard error what a command ended with, each failure
 // with its remedy.
 func (p *program) report(err error) {
@@ -69,6 +78,8 @@ func (p *program) report(err error) {
 // of which run speaks.
 func onlyInterrupted(err error) bool {
 	switch wrapped := err.(type) {
+	case advised:
+		return false
 	case interface{ Unwrap() []error }:
 		return !slices.ContainsFunc(wrapped.Unwrap(), func(e error) bool { return !onlyInterrupted(e) })
 	case interface{ Unwrap() error }:
@@ -105,6 +116,10 @@ func (p *program) fault(err error) {
 // explain splits an error into what is wrong and what to do about it.
 func explain(err error) (what, remedy string) {
 	what = err.Error()
+	var a advised
+	if errors.As(err, &a) {
+		return what, a.remedy
+	}
 	var refusal *planner.Refusal
 	if errors.As(err, &refusal) && refusal.Remedy != "" {
 		// Whatever wraps a refusal ends with it.

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"salectl/planner"
 )
@@ -74,22 +76,59 @@ func TestASignalInterrupts(t *testing.T) {
 	}
 }
 
-// Whoever does not want to wait for the good order sends a second signal.
-func TestASecondSignalEndsAtOnce(t *testing.T) {
+// A person who has typed -f - and thinks better of it is let go.
+func TestASignalEndsTheReadingOfStdin(t *testing.T) {
 	reader, writer, err := os.Pipe() // from which nothing ever comes
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reader.Close()
+	// A read that does not end would fail here, not hang.
+	end := time.AfterFunc(10*time.Second, func() { writer.Close() })
+	defer writer.Close()
 	c := newCapture()
 	c.in = reader
 	signals := make(chan os.Signal, 2)
 	signals <- os.Interrupt
-	signals <- os.Interrupt
 	if code := c.run([]string{"salectl", "validate", "-f", "-"}, signals); code != 130 {
 		t.Errorf("exit code %d, want 130", code)
 	}
-	writer.Close()
+	if !end.Stop() {
+		t.Error("the read went on after the signal")
+	}
+	if got := c.err.String(); got != "Interrupted.\n" {
+		t.Errorf("it says %q", got)
+	}
+}
+
+// Whoever does not want to wait for the good order sends a second signal.
+func TestASecondSignalEndsAtOnce(t *testing.T) {
+	reader, writer := io.Pipe() // which nobody reads
+	defer reader.Close()
+	c := newCapture()
+	c.program.out = &answer{w: writer}
+	signals := make(chan os.Signal, 2)
+	signals <- os.Interrupt
+	signals <- os.Interrupt
+	if code := c.run([]string{"salectl", "version"}, signals); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	if got := c.err.String(); got != "Interrupted twice: ended at once.\n" {
+		t.Errorf("it says %q", got)
+	}
+}
+
+// Every step of the planner has its word.
+func TestProgressWords(t *testing.T) {
+	for action, want := range map[string]string{
+		"close": "[1/2] shard/0 closed\n", "wait": "[1/2] shard/0 waiting\n", "seal": "[1/2] shard/0 sealed\n",
+	} {
+		c := newCapture()
+		c.progress(nil)(planner.Progress{Address: "shard/0", Action: action, Done: 1, Total: 2})
+		if got := c.err.String(); got != want {
+			t.Errorf("%s: it says %q, want %q", action, got, want)
+		}
+	}
 }
 
 // What was written down about a failure must not be told twice.

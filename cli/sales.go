@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
 
+	"salectl/backends/ledger"
 	"salectl/spec"
 )
 
@@ -21,10 +23,13 @@ func parseSource(f *flags) source { return source{files: f.files(), json: f.on("
 
 // load reads the sales. One that is wrong stops all: whoever applies a folder
 // means the whole folder, and the wrong one may be a copy that was not renamed.
-func (p *program) load(from source) ([]spec.Sale, error) {
-	sales, err := spec.Load(from.files, p.in)
-	if err == nil {
+func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
+	sales, err := spec.Load(from.files, &endingReader{ctx, p.in})
+	switch {
+	case err == nil:
 		return sales, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx) // a file that was cut short has no problems
 	}
 	problems := spec.Problems(err)
 	if from.json {
@@ -33,6 +38,34 @@ func (p *program) load(from source) ([]spec.Sale, error) {
 	p.report(err)
 	p.say("\n%s in the sale files.", count(len(problems), "problem"))
 	return nil, shown{err}
+}
+
+// endingReader is a reader whose reads end with ctx at the latest, also those of
+// a terminal. A read of r that is under way then is left behind, and ends with
+// the process.
+type endingReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (e *endingReader) Read(b []byte) (int, error) {
+	type result struct {
+		text []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	// A read that is left behind must not write to what the caller has back.
+	own := make([]byte, len(b))
+	go func() {
+		n, err := e.r.Read(own)
+		done <- result{own[:n], err}
+	}()
+	select {
+	case <-e.ctx.Done():
+		return 0, context.Cause(e.ctx)
+	case is := <-done:
+		return copy(b, is.text), is.err
+	}
 }
 
 // eachSale does one thing for every sale, in order. What fails for one is
@@ -58,6 +91,7 @@ func (p *program) failed(sale string, asJSON bool, err error) error {
 	if errors.As(err, new(shown)) {
 		return err
 	}
+	err = plainly(sale, err)
 	if asJSON {
 		what, remedy := explain(err)
 		p.emit(failureLine{formatVersion, sale, what, remedy, ExitCode(err)})
@@ -67,6 +101,21 @@ func (p *program) failed(sale string, asJSON bool, err error) error {
 	}
 	p.report(err)
 	return shown{err}
+}
+
+// plainly leaves of a sale that is not there (any more) the sentence that says
+// so: which log was missing helps nobody.
+func plainly(sale string, err error) error {
+	about := "sale " + sale + " "
+	what, found := strings.CutSuffix(err.Error(), ": "+ledger.ErrGone.Error())
+	if !found || !errors.Is(err, ledger.ErrGone) || !strings.HasPrefix(what, about) {
+		return err
+	}
+	remedy := ""
+	if what == about+"does not exist" {
+		remedy = "Run 'salectl apply' first."
+	}
+	return advised{what, remedy, err}
 }
 
 // failureLine stands in the place of a sale's answer where there is none.

@@ -83,7 +83,7 @@ func parseServe(c *urfave.Context) (serveOptions, error) {
 }
 
 func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
-	sales, err := p.load(o.source)
+	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 	if o.json {
 		view = (*statusJSON)(p)
 	}
-	sales, err := p.load(o.source)
+	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
 	}

@@ -106,6 +106,25 @@ func TestConfirmEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// What is for good asks; what can be taken back does not.
+func TestCloseAsks(t *testing.T) {
+	path := applySale(t, "tickets")
+	tty := openTerminal(t)
+	for i, step := range []struct {
+		command, typed string
+		code           int
+	}{{"pause", "", 0}, {"resume", "", 0}, {"close", "no\n", 3}, {"pause", "", 0}, {"close", "yes\n", 0}} {
+		p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
+		if _, err := tty.person.WriteString(step.typed); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.run([]string{"salectl", step.command, "-f", path}, nil); code != step.code {
+			t.Fatalf("step %d, %s: exit code %d, want %d", i, step.command, code, step.code)
+		}
+	}
+	tty.await("Close tickets for good? Only 'yes' goes on: ")
+}
+
 func TestConfirmNeedsBothEndsOfATerminal(t *testing.T) {
 	tty := openTerminal(t)
 	for name, p := range map[string]*program{

@@ -26,8 +26,8 @@ func (p *program) validateCommand() *urfave.Command {
 	}
 }
 
-func (p *program) validate(_ context.Context, from source) error {
-	sales, err := p.load(from)
+func (p *program) validate(ctx context.Context, from source) error {
+	sales, err := p.load(ctx, from)
 	if err != nil {
 		return err
 	}
