@@ -35,6 +35,16 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	}{"sold", "3-1234-56", "movie-tickets", in.User, []int64{in.Quantity}, benchTime})
 }
 
+// serveEcho serves echo until ctx ends.
+func serveEcho(ctx context.Context, l net.Listener) error {
+	bare := &http.Server{Handler: http.HandlerFunc(echo)}
+	go func() { <-ctx.Done(); bare.Close() }()
+	if err := bare.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
 var benchTime = time.Date(2026, 11, 11, 12, 0, 0, 123456789, time.UTC)
 
 // batched answers as an executor does: callers wait in a queue until one
@@ -107,14 +117,7 @@ func BenchmarkHTTP(b *testing.B) {
 		}},
 		queue,
 	}})
-	echoAddr := start(b, func(ctx context.Context, l net.Listener) error {
-		bare := &http.Server{Handler: http.HandlerFunc(echo)}
-		go func() { <-ctx.Done(); bare.Close() }()
-		if err := bare.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
+	echoAddr := start(b, serveEcho)
 	addr := start(b, s.Serve)
 
 	of := func(addr, sale, status string) *load {

@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"testing"
 	"time"
 
@@ -86,14 +84,7 @@ func BenchmarkServe(b *testing.B) {
 			empty := serveReal(b, "empty", 5)
 			sellOut(b, empty)
 			s := New(Config{Sales: []executor.Service{serveReal(b, "full", 100_000_000), empty}})
-			bare := start(b, func(ctx context.Context, l net.Listener) error {
-				server := &http.Server{Handler: http.HandlerFunc(echo)}
-				go func() { <-ctx.Done(); server.Close() }()
-				if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-					return err
-				}
-				return nil
-			})
+			bare := start(b, serveEcho)
 			addr := start(b, s.Serve)
 			loads := []struct {
 				name string

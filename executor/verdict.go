@@ -1,0 +1,59 @@
+package executor
+
+import (
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+)
+
+// answerOf puts a verdict that the ledger's state alone gives into an answer.
+func answerOf(shard int, s *ledger.State, user string, v ledger.Verdict, now clock.Now) Answer {
+	switch v.Kind {
+	case ledger.SameBefore:
+		return replay(shard, v.Claim)
+	case ledger.OtherAsk:
+		return Answer{Outcome: KeyReused, Message: "this key was used for another quantity"}
+	case ledger.OverLimit:
+		return Answer{Outcome: LimitReached, Claims: claimsOf(shard, s, user)}
+	case ledger.NotNow:
+		return notNow(s, v.Refusal, now)
+	}
+	panic("executor: no such verdict")
+}
+
+// replay answers a request that has its claim already.
+func replay(shard int, c ledger.Claim) Answer {
+	claim := claimOf(shard, c)
+	outcome := Sold
+	if c.State != ledger.StateSold {
+		outcome = Held
+	}
+	return Answer{Outcome: outcome, Claim: claim, Replayed: true}
+}
+
+func claimOf(shard int, c ledger.Claim) Claim {
+	return Claim{
+		ID: ClaimID{shard, c.Slot, c.Index}, User: c.User, Units: c.Units,
+		State: Outcome(c.State.String()), At: time.UnixMicro(c.TimeUs),
+	}
+}
+
+func claimsOf(shard int, s *ledger.State, user string) []Claim {
+	var claims []Claim
+	for _, c := range s.User(user) {
+		claims = append(claims, claimOf(shard, c))
+	}
+	return claims
+}
+
+func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) Answer {
+	switch why {
+	case ledger.RefusedPaused:
+		return Answer{Outcome: Paused, RetryAfter: time.Second}
+	case ledger.RefusedNotYet:
+		opens := time.UnixMicro(s.Settings().GetOpensAtUs())
+		return Answer{Outcome: NotOpen, RetryAfter: opens.Sub(now.Wall)}
+	}
+	return Answer{Outcome: Closed}
+}
