@@ -30,8 +30,9 @@ type Logs interface {
 	// was or will be stored, not even when ctx has ended.
 	Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error
 
-	// Read returns the head and up to max entries from a slot on, contiguous
-	// and in order. A nil head: the log does not exist (any more).
+	// Read returns the head and up to max entries from a slot on: entries[i] is
+	// slot from+i, and there are none where from was deleted. A nil head: the log
+	// does not exist (any more).
 	Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error)
 
 	// Heads returns the head of each log, in the order asked, nil where there

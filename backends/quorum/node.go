@@ -47,8 +47,7 @@ type Node interface {
 	// many had.
 	Release(ctx context.Context, asks []Ask) (int, error)
 
-	// List returns the leases whose keys begin with prefix, in order of keys,
-	// and the node's time.
+	// List returns the leases whose keys begin with prefix, in order of keys.
 	List(ctx context.Context, prefix string) ([]Holding, error)
 
 	// Forget removes the sale's marker. Forgetting what is not there is no error.
