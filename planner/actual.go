@@ -40,22 +40,7 @@ type NodeActual struct {
 	Info   quorum.Info   // whose run id is part of no status
 	Off    time.Duration // of our clock: ahead of the node's
 	Leases []quorum.Holding
-	Marker Marker
-}
-
-// Marker is what is known of a node's marker for the sale.
-type Marker struct {
-	Known     bool      // the node can tell
-	Good      bool      // it is there and bears the node's run id
-	VotesFrom time.Time // by the node's clock
-}
-
-// MarkerReader is a quorum.Node that can tell about a marker without writing
-// it. Of one that cannot, plans and statuses do not mention markers.
-type MarkerReader interface {
-	// ReadMarker says whether the marker is there and bears the node's own run
-	// id, and from when on the node votes.
-	ReadMarker(ctx context.Context, marker string) (good bool, votesFrom time.Time, err error)
+	Marker quorum.Marker // the sale's
 }
 
 // nodeTimeout is how long a node may take to answer.
@@ -179,12 +164,8 @@ func readNode(ctx context.Context, cfg Config, n quorum.Node, uid string) NodeAc
 	if a.Leases, err = n.List(ctx, spec.LeasePrefix(uid)); err != nil {
 		return NodeActual{Name: a.Name, Err: err}
 	}
-	if m, ok := n.(MarkerReader); ok {
-		good, from, err := m.ReadMarker(ctx, spec.Marker(uid))
-		if err != nil {
-			return NodeActual{Name: a.Name, Err: err}
-		}
-		a.Marker = Marker{Known: true, Good: good, VotesFrom: from}
+	if a.Marker, err = n.ReadMarker(ctx, spec.Marker(uid)); err != nil {
+		return NodeActual{Name: a.Name, Err: err}
 	}
 	return a
 }

@@ -285,7 +285,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 	if !sale.Destroyed() {
 		for _, n := range actual.Nodes {
 			p.add(Action{
-				Address: nodeAddress(n.Name), Action: Delete, Before: &Attributes{Marker: n.Marker.String()},
+				Address: nodeAddress(n.Name), Action: Delete, Before: &Attributes{Marker: n.marker()},
 				Reason: "leases and marker of the sale are removed",
 			})
 		}

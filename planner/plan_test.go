@@ -242,8 +242,8 @@ func TestMakeMendsMarkers(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	actual := w.actual()
-	actual.Nodes[0].Marker = Marker{Known: true, Good: true}
-	actual.Nodes[1].Marker = Marker{Known: true}
+	actual.Nodes[0].Marker = quorum.Marker{Good: true}
+	actual.Nodes[1].Marker = quorum.Marker{}
 	p, err := Make(tickets(10), actual)
 	if err != nil || brief(p) != "~node/node-1 marker missing>abstaining" {
 		t.Fatalf("%s, %v", brief(p), err)

@@ -191,7 +191,7 @@ func (p *Plan) markers(actual *Actual) {
 			if n.Err != nil {
 				a.Reason = fmt.Sprintf("it cannot be asked now: %v", n.Err)
 			}
-		case n.Err == nil && n.Marker.Known && !n.Marker.Good:
+		case n.Err == nil && !n.Marker.Good:
 			a.Action, a.Before, a.After = Update, &Attributes{Marker: "missing"}, &Attributes{Marker: "abstaining"}
 			a.Reason = "it lost its memory: it abstains until what it may have promised has run out"
 		default:
@@ -201,12 +201,13 @@ func (p *Plan) markers(actual *Actual) {
 	}
 }
 
-// String is the word for a marker, "" if nothing is known of it.
-func (m Marker) String() string {
+// marker is the word for how a node's marker stands, "" where the node could
+// not be asked.
+func (n NodeActual) marker() string {
 	switch {
-	case !m.Known:
+	case n.Err != nil:
 		return ""
-	case !m.Good:
+	case !n.Marker.Good:
 		return "missing"
 	}
 	return "good"

@@ -136,7 +136,7 @@ func newNodeStatus(n NodeActual) NodeStatus {
 		return NodeStatus{Name: n.Name, Error: n.Err.Error()}
 	}
 	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
-	if n.Marker.Known && n.Marker.Good && n.Marker.VotesFrom.After(n.Info.Time) {
+	if n.Marker.Good && n.Marker.VotesFrom.After(n.Info.Time) {
 		s.Abstaining, s.VotesFrom = true, n.Marker.VotesFrom.UTC().Format(time.RFC3339Nano)
 	}
 	return s

@@ -61,27 +61,29 @@ const (
 	OpVote
 	OpRelease
 	OpList
+	OpReadMarker
 	OpForget
 
 	ops
 )
 
-var opNames = [ops]string{"Append", "Read", "Heads", "Delete", "Info", "Mark", "Vote", "Release", "List", "Forget"}
+var opNames = [ops]string{"Append", "Read", "Heads", "Delete", "Info", "Mark", "Vote", "Release", "List", "ReadMarker", "Forget"}
 
 func (o Op) String() string { return opNames[o] }
 
 // suits says which faults make sense for which method.
 var suits = [ops][]Kind{
-	OpAppend:  {ErrorBefore, LostReply, OwnTaken, Late, Twice, Vanish},
-	OpRead:    {ErrorBefore, Stale, Vanish},
-	OpHeads:   {ErrorBefore, Stale},
-	OpDelete:  {ErrorBefore, LostReply, Late, Twice},
-	OpInfo:    {ErrorBefore},
-	OpMark:    {ErrorBefore, LostReply, Late, Twice},
-	OpVote:    {ErrorBefore, LostReply, Late, Twice},
-	OpRelease: {ErrorBefore, LostReply, Late, Twice},
-	OpList:    {ErrorBefore},
-	OpForget:  {ErrorBefore, LostReply, Late, Twice},
+	OpAppend:     {ErrorBefore, LostReply, OwnTaken, Late, Twice, Vanish},
+	OpRead:       {ErrorBefore, Stale, Vanish},
+	OpHeads:      {ErrorBefore, Stale},
+	OpDelete:     {ErrorBefore, LostReply, Late, Twice},
+	OpInfo:       {ErrorBefore},
+	OpMark:       {ErrorBefore, LostReply, Late, Twice},
+	OpVote:       {ErrorBefore, LostReply, Late, Twice},
+	OpRelease:    {ErrorBefore, LostReply, Late, Twice},
+	OpList:       {ErrorBefore},
+	OpReadMarker: {ErrorBefore},
+	OpForget:     {ErrorBefore, LostReply, Late, Twice},
 }
 
 func (o Op) takes(k Kind) bool {

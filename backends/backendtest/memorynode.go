@@ -180,6 +180,17 @@ func (n *Node) Mark(ctx context.Context, name, runID string) error {
 	return err
 }
 
+// ReadMarker is quorum.Node's.
+func (n *Node) ReadMarker(ctx context.Context, name string) (quorum.Marker, error) {
+	return serve(ctx, n, OpReadMarker, func() (quorum.Marker, error) {
+		m, found := n.memory.markers[name]
+		if !found || m.runID != n.runID() {
+			return quorum.Marker{}, nil
+		}
+		return quorum.Marker{Good: true, VotesFrom: m.votesFrom}, nil
+	})
+}
+
 // Forget is quorum.Node's.
 func (n *Node) Forget(ctx context.Context, name string) error {
 	_, err := serve(ctx, n, OpForget, func() (struct{}, error) {

@@ -54,6 +54,7 @@ func TestNode(t *testing.T, open func(*testing.T) (a, b quorum.Node, hands Hands
 		{promise: "MarkWithRunIDVotesAtOnce", check: markVotes},
 		{promise: "MarkWithOtherRunIDIsRefused", check: markOtherRun},
 		{promise: "MarkWithoutRunIDMends", check: markMends},
+		{promise: "ReadMarkerWritesNothing", check: readMarkerWritesNothing},
 		{promise: "Forget", check: forget},
 		{promise: "EndedContext", check: nodeEndedContext},
 		{promise: "LostMemory", check: lostMemory, needs: func(h Hands) bool { return h.Lose != nil }},
@@ -316,6 +317,7 @@ func nodeEndedContext(t nodeTest) {
 		})
 		within(t.T, "Release", func(ctx context.Context) { n.Release(ctx, []quorum.Ask{ask}) })
 		within(t.T, "List", func(ctx context.Context) { n.List(ctx, "") })
+		within(t.T, "ReadMarker", func(ctx context.Context) { n.ReadMarker(ctx, sale) })
 		within(t.T, "Forget", func(ctx context.Context) { n.Forget(ctx, "other") })
 	}
 	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "another", Token: "two"}, true)

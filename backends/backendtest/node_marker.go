@@ -76,6 +76,35 @@ func markMends(t nodeTest) {
 	}
 }
 
+func readMarkerWritesNothing(t nodeTest) {
+	for range 2 { // the first reading left no marker behind
+		t.wantMarker(sale, false, time.Time{})
+	}
+	t.mustMark(sale)
+	marked := t.info().Time
+	got, err := t.b.ReadMarker(t.Context(), sale)
+	if err != nil || !got.Good || got.VotesFrom.After(marked) {
+		t.Errorf("a marker of %v that votes at once reads as %+v, %v", marked, got, err)
+	}
+	count := t.wantAbstains(t.a, "mended")
+	t.wantMarker("mended", true, count.VotesFrom)
+	if err := t.a.Forget(t.Context(), "mended"); err != nil {
+		t.Fatal(err)
+	}
+	t.wantMarker("mended", false, time.Time{})
+}
+
+// wantMarker checks how a marker reads on both handles.
+func (t nodeTest) wantMarker(marker string, good bool, votesFrom time.Time) {
+	t.Helper()
+	for _, n := range []quorum.Node{t.a, t.b} {
+		got, err := n.ReadMarker(t.Context(), marker)
+		if err != nil || got.Good != good || !got.VotesFrom.Equal(votesFrom) {
+			t.Errorf("marker %q reads as %+v, %v; want good: %t, voting from %v", marker, got, err, good, votesFrom)
+		}
+	}
+}
+
 func forget(t nodeTest) {
 	t.mustMark(sale)
 	t.mustMark("kept")
@@ -121,6 +150,7 @@ func foreignMarker(t nodeTest) {
 	t.mustMark("mended by hand")
 	run := t.info().RunID
 	t.hands.Restart()
+	t.wantMarker(sale, false, time.Time{})
 	t.wantAbstains(t.a, sale)
 	if err := t.b.Mark(t.Context(), "mended by hand", run); !isOtherRun(err) {
 		t.Errorf("mark with the run id of before: %v, want ErrOtherRun", err)

@@ -120,6 +120,21 @@ func (n *Node) Mark(ctx context.Context, marker, runID string) error {
 	}})
 }
 
+// ReadMarker is quorum.Node's.
+func (n *Node) ReadMarker(ctx context.Context, marker string) (m quorum.Marker, err error) {
+	err = n.readers.do(ctx, func(conn *sqlite.Conn) error {
+		from, found, err := readMarker(conn, marker)
+		if err == nil && found {
+			m = quorum.Marker{Good: true, VotesFrom: time.UnixMicro(from)}
+		}
+		return err
+	})
+	if err != nil {
+		return quorum.Marker{}, err
+	}
+	return m, nil
+}
+
 // Forget is quorum.Node's.
 func (n *Node) Forget(ctx context.Context, marker string) error {
 	return n.writer.do(ctx, &change{step: func(conn *sqlite.Conn) (answer, failed error) {

@@ -122,21 +122,26 @@ func list(conn *sqlite.Conn, prefix string, now int64) (found []quorum.Holding, 
 // votesFrom returns the time from which the node votes under a marker. A
 // missing one is written in the abstaining form.
 func votesFrom(conn *sqlite.Conn, marker string, now int64) (int64, error) {
+	from, found, err := readMarker(conn, marker)
+	if err != nil || found {
+		return from, err
+	}
+	from = now + quorum.MaxTTL.Microseconds()
+	return from, setMarker(conn, marker, from)
+}
+
+func readMarker(conn *sqlite.Conn, marker string) (votesFrom int64, found bool, err error) {
 	stmt, err := conn.Prepare("SELECT votes_from FROM markers WHERE name = ?")
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	stmt.BindText(1, marker)
-	found, err := stmt.Step()
-	if err != nil {
-		return 0, err
+	found, err = stmt.Step()
+	if err != nil || !found {
+		return 0, false, err
 	}
-	if found {
-		from := stmt.ColumnInt64(0)
-		return from, stmt.Reset()
-	}
-	from := now + quorum.MaxTTL.Microseconds()
-	return from, setMarker(conn, marker, from)
+	votesFrom = stmt.ColumnInt64(0)
+	return votesFrom, true, stmt.Reset()
 }
 
 func setMarker(conn *sqlite.Conn, marker string, from int64) error {

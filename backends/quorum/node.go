@@ -50,6 +50,9 @@ type Node interface {
 	// List returns the leases whose keys begin with prefix, in order of keys.
 	List(ctx context.Context, prefix string) ([]Holding, error)
 
+	// ReadMarker says how the sale's marker stands. It writes nothing.
+	ReadMarker(ctx context.Context, marker string) (Marker, error)
+
 	// Forget removes the sale's marker. Forgetting what is not there is no error.
 	Forget(ctx context.Context, marker string) error
 }
@@ -65,6 +68,16 @@ const (
 type Info struct {
 	RunID string    // changes whenever the node may have lost its memory
 	Time  time.Time // by the node's own clock
+	// Unfit says why the node cannot be relied on as it is set up, in whole
+	// sentences with the remedy, such as an eviction policy that drops promises.
+	// Empty: nothing speaks against it.
+	Unfit string
+}
+
+// Marker is a sale's marker as its node has it.
+type Marker struct {
+	Good      bool      // it is there and bears the node's run id
+	VotesFrom time.Time // of a good one, by the node's clock: before that the node abstains
 }
 
 // Ask is one lease that somebody wants, keeps or gives back.

@@ -127,6 +127,10 @@ func (n *liveNode) List(ctx context.Context, _ string) ([]quorum.Holding, error)
 	return nil, n.enter(ctx)
 }
 
+func (n *liveNode) ReadMarker(ctx context.Context, _ string) (quorum.Marker, error) {
+	return quorum.Marker{}, n.enter(ctx)
+}
+
 func (n *liveNode) Forget(ctx context.Context, _ string) error { return n.enter(ctx) }
 
 var config = quorum.Config{Marker: "marker", TTL: ttl, Address: "here:1"}
