@@ -1,4 +1,0 @@
-package redis
-
-import _ "github.com/Shopify/toxiproxy/v2"
-import _ "github.com/Shopify/toxiproxy/v2/toxics"
