@@ -13,6 +13,7 @@ import (
 
 	"salectl/backends/backendtest"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
 	"salectl/spec"
 )
 
