@@ -4,17 +4,19 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Packages whose tests race goroutines or processes against each other: the
 # race detector pays there. The rest is single-threaded and runs without.
-RACED = ./backends/... ./executor/... ./cli/... ./planner/...
+RACED = ./backends/... ./executor/... ./cli/... ./planner/... ./services/...
 
-.PHONY: help build test lint bench generate
+.PHONY: help build test lint bench generate services services-down
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build ./salectl
 	go build -trimpath -o salectl .
 
-test: lint ## lint, then run every test; sets up what the tests need
+test: lint ## lint, then run every test; installs the servers that the tests start
+	@go run ./services/run install || { [ "$$CI" != true ] && \
+		echo "The tests that need what is missing will be skipped."; }
 	go test ./spec/... .
 	go test -race -timeout 30m $(RACED)
 
@@ -30,3 +32,9 @@ bench: ## the figures of the README, each beside its raw figure, in one run
 
 generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go v1.36.11)
 	go generate ./...
+
+services: ## start three redis-servers and an HBase for the examples
+	go run ./services/run up
+
+services-down: ## stop them; their data stays
+	go run ./services/run down

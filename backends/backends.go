@@ -6,21 +6,21 @@ package backends
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"salectl/backends/embedded"
+	"salectl/backends/hbase"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/backends/redis"
 	"salectl/spec"
 )
-
-// ErrUnsupported says that this version has no driver for what a sale declares.
-var ErrUnsupported = errors.New("sales on Redis and HBase are not served by this version")
 
 // Store is where a sale is kept. All of it may be used by several goroutines.
 type Store struct {
 	Name  string        // "embedded" or "hbase"
-	Logs  ledger.Logs   // the ledger
+	Logs  ledger.Logs   // the ledger; on HBase it is a ledger.Table too
 	Nodes []quorum.Node // who grants the leases, an odd number
 
 	close func() error
@@ -30,12 +30,13 @@ type Store struct {
 func (s *Store) Close() error { return s.close() }
 
 // Open connects a sale's backends. It creates nothing, and a server that is
-// away is no error before it is asked something. Close what it returns.
-func Open(sale spec.Sale) (*Store, error) {
-	if sale.Embedded == nil {
-		return nil, fmt.Errorf("%w: declare spec.embedded instead", ErrUnsupported)
+// away is no error before it is asked something. What drivers have to say
+// beside their errors goes to logger; nil: nowhere. Close what it returns.
+func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
+	if sale.Embedded != nil {
+		return openEmbedded(sale.Embedded.Dir)
 	}
-	return openEmbedded(sale.Embedded.Dir)
+	return openServers(*sale.Redis, *sale.HBase, logger)
 }
 
 func openEmbedded(dir string) (*Store, error) {
@@ -55,21 +56,49 @@ func openEmbedded(dir string) (*Store, error) {
 	}, nil
 }
 
-// Stores opens each place once, however many sales are kept there: sales that
-// share a file then share its syncs too. The zero Stores is ready for use, by
-// one goroutine.
-type Stores struct{ open map[string]*Store }
+func openServers(r spec.Redis, h spec.HBase, logger *slog.Logger) (*Store, error) {
+	nodes, err := redis.Nodes(r)
+	if err != nil {
+		return nil, err
+	}
+	closers := make([]func() error, len(nodes))
+	store := &Store{Name: "hbase", close: func() error {
+		var errs []error
+		for _, close := range closers {
+			errs = append(errs, close())
+		}
+		return errors.Join(errs...)
+	}}
+	for i, n := range nodes {
+		closers[i] = n.Close
+		store.Nodes = append(store.Nodes, n)
+	}
+	logs, err := hbase.Open(hbase.Options{
+		Zookeeper: h.Zookeeper, ZookeeperRoot: h.ZookeeperRoot, Table: h.Table, Logger: logger,
+	})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	store.Logs, closers = logs, append(closers, logs.Close)
+	return store, nil
+}
+
+// Stores opens each place once, however many sales are kept there: they then
+// share its connections, or the syncs of a file. Logger is that of Open. The
+// zero Stores is ready for use, by one goroutine.
+type Stores struct {
+	Logger *slog.Logger
+
+	open map[string]*Store
+}
 
 // Open is Open, unless a store of that place is there already.
 func (s *Stores) Open(sale spec.Sale) (*Store, error) {
-	place := ""
-	if sale.Embedded != nil {
-		place = sale.Embedded.Dir
-	}
+	place := place(sale)
 	if store, ok := s.open[place]; ok {
 		return store, nil
 	}
-	store, err := Open(sale)
+	store, err := Open(sale, s.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +107,14 @@ func (s *Stores) Open(sale spec.Sale) (*Store, error) {
 	}
 	s.open[place] = store
 	return store, nil
+}
+
+// place tells apart where sales are kept.
+func place(sale spec.Sale) string {
+	if sale.Embedded != nil {
+		return sale.Embedded.Dir
+	}
+	return fmt.Sprintf("%v %v", *sale.Redis, *sale.HBase)
 }
 
 // Close closes all stores. Nothing may use one of them any more.

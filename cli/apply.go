@@ -7,6 +7,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/backends"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -26,6 +27,7 @@ func (p *program) applyCommand() *urfave.Command {
 			fileFlag(),
 			valueFlag("plan", "carry out the plan saved in `FILE`"),
 			yesFlag(),
+			timeoutFlag(),
 			jsonFlag(),
 		},
 		Action: func(c *urfave.Context) error {
@@ -44,11 +46,13 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
 	if o.saved != "" {
 		return p.applySaved(ctx, o, sales)
 	}
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		return p.withActual(ctx, sale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, sale, planner.ReadActual, func(cfg planner.Config, actual *planner.Actual) error {
 			plan, err := planner.Make(sale, actual)
 			if err != nil {
 				return err
@@ -82,7 +86,7 @@ func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sa
 	}
 	cfg.Progress = p.progress(plan)
 	result, err := planner.Apply(ctx, cfg, plan)
-	if err != nil && (result == nil || result.Shortfall == 0) {
+	if err != nil && (result == nil || result.Generation == 0) {
 		return err
 	}
 	view.Applied(sale, plan, result)
@@ -126,7 +130,8 @@ func (p *program) applySaved(ctx context.Context, o applyOptions, sales []spec.S
 	for _, sale := range sales {
 		if sale.Name == plan.Sale {
 			return p.eachSale(ctx, o.source, []spec.Sale{sale}, func(sale spec.Sale) error {
-				return p.withActual(ctx, sale, func(cfg planner.Config, _ *planner.Actual) error {
+				return withStore(sale, func(store *backends.Store) error {
+					cfg := p.planning(store)
 					if plan.Kind == planner.KindDestroy {
 						return p.takeDown(ctx, cfg, plan, "", p.destroyView(o.json))
 					}
@@ -165,12 +170,15 @@ func (v *applyHuman) Unchanged(*planner.Plan) {}
 func (v *applyHuman) Applied(sale spec.Sale, plan *planner.Plan, r *planner.Result) {
 	p := (*program)(v)
 	defer p.warn(r.Warnings)
+	if !r.Changed && len(r.Unmarked) > 0 {
+		return // what it could not do is told
+	}
 	if !r.Changed { // a saved plan that was carried out before
 		fmt.Fprintf(v.out, "No changes: generation %d of %s is applied already.\n", r.Generation, sale.Name)
 		return
 	}
 	fmt.Fprintf(v.out, "%s generation %d of %s: %d created, %d updated, %d deleted.\n", p.colours(v.out).green("Applied"),
-		r.Generation, sale.Name, plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
+		r.Generation, sale.Name, r.Summary.Create, r.Summary.Update, r.Summary.Delete)
 }
 
 // warn writes what went wrong and does not matter for the result.
@@ -190,23 +198,26 @@ type applied struct {
 	Generation    uint64          `json:"generation"`
 	Changed       bool            `json:"changed"`
 	Summary       planner.Summary `json:"summary"`
-	Shortfall     int64           `json:"shortfall"` // units that could not be removed
+	Shortfall     int64           `json:"shortfall"`          // units that could not be removed
+	Unmarked      []string        `json:"unmarked,omitempty"` // lock nodes that could not be reached
 	Warnings      []string        `json:"warnings"`
 }
 
 func (v *applyJSON) Unchanged(plan *planner.Plan) {
 	(*program)(v).emit(applied{
-		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Generation: plan.Generation, Warnings: []string{},
+		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Generation: plan.Generation,
+		Warnings: append([]string{}, plan.Warnings...),
 	})
 }
 
 func (v *applyJSON) Applied(_ spec.Sale, plan *planner.Plan, r *planner.Result) {
-	summary := plan.Summary
+	summary := r.Summary
 	if !r.Changed {
 		summary = planner.Summary{}
 	}
 	(*program)(v).emit(applied{
 		FormatVersion: formatVersion, Sale: r.Sale, UID: r.UID, Generation: r.Generation, Changed: r.Changed,
-		Summary: summary, Shortfall: r.Shortfall, Warnings: append([]string{}, r.Warnings...),
+		Summary: summary, Shortfall: r.Shortfall, Unmarked: r.Unmarked,
+		Warnings: append(append([]string{}, plan.Warnings...), r.Warnings...),
 	})
 }

@@ -16,7 +16,7 @@ func (p *program) auditCommand() *urfave.Command {
 		Name: "audit", Category: groupLook, Usage: "prove that every unit is in one place",
 		Description: "Reads the whole ledger and accounts for each unit and each user, also while the sale\n" +
 			"is served. Exits with 3 if anything is wrong.",
-		Flags: []urfave.Flag{fileFlag(), jsonFlag()},
+		Flags: []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
 			from := parseSource(f)
@@ -37,11 +37,13 @@ func (p *program) audit(ctx context.Context, from source) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := from.bounded(ctx)
+	defer cancel()
 	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error {
 		return withStore(sale, func(store *backends.Store) error {
 			a, err := ledger.NewAudit(ctx, store.Logs, sale.Name)
 			if err != nil {
-				return err
+				return readError(ctx, err)
 			}
 			view.Audit(a)
 			if !a.OK {

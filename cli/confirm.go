@@ -30,7 +30,7 @@ func (p *program) confirm(ctx context.Context, question string, yes, asJSON bool
 	select {
 	case <-ctx.Done():
 		p.say("")
-		return ctx.Err()
+		return context.Cause(ctx)
 	case line := <-typed:
 		p.say("")
 		if line != "yes" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"salectl/backends"
@@ -37,6 +38,10 @@ const (
 // create notes the copy in the list, removes what killed rehearsals have left,
 // and applies the copy.
 func (c *copied) create(ctx context.Context) error {
+	cfg := c.planning(c.store)
+	if err := planner.EnsureTable(ctx, cfg); err != nil { // the list stands in it
+		return err
+	}
 	before, err := c.list.add(ctx, c.sale.Name, time.Now())
 	c.planned = true // even after an error: perhaps it is on the list
 	if err != nil {
@@ -50,7 +55,6 @@ func (c *copied) create(ctx context.Context) error {
 			return fmt.Errorf("removing an earlier rehearsal, %s: %w", run.Name, err)
 		}
 	}
-	cfg := c.planning(c.store)
 	actual, err := planner.ReadActual(ctx, cfg, c.sale.Name)
 	if err != nil {
 		return err
@@ -59,18 +63,22 @@ func (c *copied) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = planner.Apply(ctx, cfg, plan)
+	result, err := planner.Apply(ctx, cfg, plan)
+	if err != nil && result != nil && len(result.Unmarked) > 0 {
+		c.warn([]string{"the copy is sold without the lock nodes that are away: " + strings.Join(result.Unmarked, ", ")})
+		return nil
+	}
 	return err
 }
 
 // removeOrphan removes a rehearsal whose process has gone.
 func (c *copied) removeOrphan(ctx context.Context, name string) error {
 	cfg := c.planning(c.store)
-	actual, err := planner.ReadActual(ctx, cfg, name)
+	actual, err := planner.ReadSale(ctx, cfg, name)
 	if err != nil {
 		return err
 	}
-	if _, served := actual.Served(); served {
+	if !actual.Unserved() {
 		return nil
 	}
 	if _, err := planner.Purge(ctx, cfg, name); err != nil {

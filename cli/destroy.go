@@ -27,6 +27,7 @@ func (p *program) destroyCommand() *urfave.Command {
 			fileFlag(),
 			valueFlag("export", "write the ledger to `FILE`; there must be one sale only (default: SALE-UID.ndjson)"),
 			yesFlag(),
+			timeoutFlag(),
 			jsonFlag(),
 		},
 		Action: func(c *urfave.Context) error {
@@ -48,8 +49,10 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 	if o.export != "" && len(sales) > 1 {
 		return &usageError{"salectl destroy", fmt.Sprintf("--export names the file of one sale, and -f names %d", len(sales))}
 	}
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		return p.withActual(ctx, sale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
 			plan, err := planner.MakeDestroy(actual)
 			if err != nil {
 				return err
@@ -63,11 +66,15 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 	})
 }
 
-// takeDown carries out a plan of kind destroy.
+// takeDown carries out a plan of kind destroy. An empty one of a destroyed sale
+// may still have something to remove that no plan shows.
 func (p *program) takeDown(ctx context.Context, cfg planner.Config, plan *planner.Plan, export string, view destroyView) error {
 	if plan.Empty() {
-		view.Nothing(plan)
-		return nil
+		_, err := planner.Destroy(ctx, cfg, plan, export)
+		if err == nil {
+			view.Nothing(plan)
+		}
+		return err
 	}
 	cfg.Progress = p.progress(plan)
 	result, err := planner.Destroy(ctx, cfg, plan, export)
@@ -124,12 +131,13 @@ type destroyed struct {
 }
 
 func (v *destroyJSON) Nothing(plan *planner.Plan) {
-	(*program)(v).emit(destroyed{FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Warnings: []string{}})
+	(*program)(v).emit(destroyed{FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Warnings: append([]string{}, plan.Warnings...)})
 }
 
 func (v *destroyJSON) Destroyed(plan *planner.Plan, r *planner.Result) {
 	(*program)(v).emit(destroyed{
 		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: r.Changed,
-		Export: r.Export, ExportSHA256: hex.EncodeToString(r.ExportDigest), Warnings: append([]string{}, r.Warnings...),
+		Export: r.Export, ExportSHA256: hex.EncodeToString(r.ExportDigest),
+		Warnings: append(append([]string{}, plan.Warnings...), r.Warnings...),
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
 
-	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/rehearse"
@@ -30,7 +29,7 @@ func TestExitCode(t *testing.T) {
 		"an unknown error":         {errors.New("a wire was cut"), 1},
 		"a missing file":           {fs.ErrNotExist, 1},
 		"no such sale":             {ledger.ErrGone, 1},
-		"no such driver":           {backends.ErrUnsupported, 1},
+		"a store that fails":       {planner.ErrStore, 1},
 		"a server that says nope":  {claimed(executor.NoSuchSale), 1},
 		"an outcome of the future": {claimed("teleported"), 1},
 

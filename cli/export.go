@@ -26,10 +26,11 @@ func (p *program) exportCommand() *urfave.Command {
 		Flags: []urfave.Flag{
 			fileFlag(),
 			valueFlag("out", "write to `FILE`, or - for standard output; there must be one sale only (default: SALE-UID.live.ndjson)"),
+			timeoutFlag(),
 		},
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
-			o := exportOptions{source: source{files: f.files()}, out: f.text("out")}
+			o := exportOptions{source: parseSource(f), out: f.text("out")}
 			if err := f.done(0); err != nil {
 				return err
 			}
@@ -46,11 +47,13 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 	if o.out != "" && len(sales) > 1 {
 		return &usageError{"salectl export", fmt.Sprintf("--out names the file of one sale, and -f names %d", len(sales))}
 	}
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return withStore(sale, func(store *backends.Store) error {
 			uid, shards, err := foldAll(ctx, store.Logs, sale.Name)
 			if err != nil {
-				return err
+				return readError(ctx, err)
 			}
 			write := func(w io.Writer) error { return ledger.Export(ctx, store.Logs, sale.Name, uid, shards, w) }
 			if o.out == "-" {

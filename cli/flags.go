@@ -123,6 +123,10 @@ func yesFlag() urfave.Flag {
 	return &urfave.BoolFlag{Name: "yes", Usage: "do it without asking"}
 }
 
+func timeoutFlag() urfave.Flag {
+	return valueFlag("timeout", "give up after `DURATION` (default: when a server has not answered for a while)")
+}
+
 func valueFlag(name, usage string) urfave.Flag {
 	return &urfave.StringFlag{Name: name, Usage: usage}
 }

@@ -25,6 +25,8 @@ var layers = []struct {
 	{"backends/ledger/ledgerpb", 2, nil},
 	{"backends/quorum", 2, nil},
 	{"backends/embedded", 3, nil},
+	{"backends/hbase", 3, nil},
+	{"backends/redis", 3, nil},
 	{"backends/backendtest", 3, nil},
 	{"backends", 4, nil},
 	{"planner", 5, nil},
@@ -32,24 +34,29 @@ var layers = []struct {
 	{"executor/httpd", 6, nil},
 	{"executor/rehearse", 6, nil},
 	{"cli", 7, nil},
-	{"", 8, nil}, // main
+	{"", 8, nil},         // main
+	{"services", 9, nil}, // real servers, for tests and newcomers; the program knows nothing of them
+	{"services/run", 10, nil},
+	{"examples", 10, nil},
 }
 
 // choosers are the packages that planner and executor must not know: which
 // driver a sale has is none of their business.
-var choosers = []string{"backends", "backends/embedded"}
+var choosers = []string{"backends", "backends/embedded", "backends/hbase", "backends/redis"}
 
 // vendors are imported by their driver alone.
 var vendors = map[string]string{
 	"zombiezen.com/go/sqlite":    "backends/embedded",
 	"modernc.org":                "backends/embedded",
-	"github.com/urfave/cli":      "cli",
+	"github.com/redis/go-redis":  "backends/redis",
+	"github.com/tsuna/gohbase":   "backends/hbase",
+	"github.com/urfave/cli":      "cli services/run",
 	"github.com/schollz":         "cli",
 	"gopkg.in/yaml.v3":           "spec",
 	"github.com/invopop":         "spec",
 	"github.com/HdrHistogram":    "executor/rehearse",
 	"github.com/prometheus":      "executor executor/httpd cli",
-	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb planner",
+	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb backends/hbase planner",
 }
 
 // Imports point one way: spec <- backends <- planner, executor <- cli <- main.

@@ -31,14 +31,14 @@ func (p *program) closeCommand() *urfave.Command {
 	c := p.phaseCommand("close", pb.Phase_CLOSED, "stop taking claims for good",
 		"Asks first. When it has returned no claim is accepted, ever. A closed sale can be read,\n"+
 			"exported and destroyed, but not opened again.")
-	c.Flags = []urfave.Flag{fileFlag(), yesFlag(), jsonFlag()}
+	c.Flags = []urfave.Flag{fileFlag(), yesFlag(), timeoutFlag(), jsonFlag()}
 	return c
 }
 
 func (p *program) phaseCommand(name string, phase pb.Phase, usage, description string) *urfave.Command {
 	return &urfave.Command{
 		Name: name, Category: groupSale, Usage: usage, Description: description,
-		Flags: []urfave.Flag{fileFlag(), jsonFlag()},
+		Flags: []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
 			o := phaseOptions{source: parseSource(f), phase: phase, yes: f.on("yes")}
@@ -55,11 +55,16 @@ func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		return p.withActual(ctx, sale, func(cfg planner.Config, actual *planner.Actual) error {
+		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
 			plan, err := planner.MakePhase(actual, o.phase)
 			if err != nil {
 				return err
+			}
+			if !o.json {
+				p.warn(plan.Warnings) // there is no view of the plan to do it
 			}
 			if o.phase == pb.Phase_CLOSED && !plan.Empty() {
 				question := fmt.Sprintf("Close %s for good?", sale.Name)

@@ -29,6 +29,7 @@ func (p *program) planCommand() *urfave.Command {
 			valueFlag("out", "save the plan in `FILE`; there must be one sale only"),
 			onFlag("destroy", "show what destroy would remove"),
 			onFlag("detailed-exitcode", "exit with 2 if there are changes, 0 if there are none"),
+			timeoutFlag(),
 			jsonFlag(),
 		},
 		Action: func(c *urfave.Context) error {
@@ -54,6 +55,8 @@ func (p *program) plan(ctx context.Context, o planOptions) error {
 	if o.out != "" && len(sales) > 1 {
 		return &usageError{"salectl plan", fmt.Sprintf("--out saves the plan of one sale, and -f names %d", len(sales))}
 	}
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		plan, err := p.makePlan(ctx, sale, o.destroy)
 		if err != nil {
@@ -76,7 +79,11 @@ func (p *program) plan(ctx context.Context, o planOptions) error {
 }
 
 func (p *program) makePlan(ctx context.Context, sale spec.Sale, destroy bool) (plan *planner.Plan, err error) {
-	err = p.withActual(ctx, sale, func(_ planner.Config, actual *planner.Actual) error {
+	read := planner.ReadActual
+	if destroy {
+		read = planner.ReadSale
+	}
+	err = p.withActual(ctx, sale, read, func(_ planner.Config, actual *planner.Actual) error {
 		if destroy {
 			plan, err = planner.MakeDestroy(actual)
 		} else {

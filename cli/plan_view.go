@@ -36,6 +36,7 @@ func (v *planHuman) Plan(sale spec.Sale, plan *planner.Plan) {
 	p.gap()
 	if plan.Empty() {
 		fmt.Fprintln(v.out, nothingToDo(plan))
+		writeWarnings(v.out, c, plan.Warnings)
 		return
 	}
 	fmt.Fprintf(v.out, "%s%s\n\n", c.bold(plan.Sale), c.dim(whereAndWhen(sale, plan)))
@@ -49,8 +50,19 @@ func (v *planHuman) Plan(sale spec.Sale, plan *planner.Plan) {
 		}
 		writeAction(v.out, c, a, widest)
 	}
+	if len(plan.Warnings) > 0 {
+		fmt.Fprintln(v.out)
+		writeWarnings(v.out, c, plan.Warnings)
+	}
 	fmt.Fprintf(v.out, "\n%s %d to create, %d to update, %d to delete.\n",
 		c.bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
+}
+
+// writeWarnings writes what is part of an answer and not as it should be.
+func writeWarnings(w io.Writer, c palette, warnings []string) {
+	for _, text := range warnings {
+		fmt.Fprintf(w, "  %s %s\n", c.yellow("!"), text)
+	}
 }
 
 // nothingToDo says why a plan is empty.

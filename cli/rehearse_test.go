@@ -23,7 +23,7 @@ func TestRehearsalRemovesWhatAKilledOneLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := backends.Open(sales[0])
+	store, err := backends.Open(sales[0], nil)
 	if err != nil {
 		t.Fatal(err)
 	}

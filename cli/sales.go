@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -15,11 +16,22 @@ import (
 
 // source is which sales a command is about, and how it answers.
 type source struct {
-	files []string // as -f names them
-	json  bool
+	files   []string // as -f names them
+	json    bool
+	timeout time.Duration // 0: none but that of each step
 }
 
-func parseSource(f *flags) source { return source{files: f.files(), json: f.on("json")} }
+func parseSource(f *flags) source {
+	return source{files: f.files(), json: f.on("json"), timeout: f.duration("timeout", 0)}
+}
+
+// bounded is ctx with the command's time limit.
+func (from source) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if from.timeout == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, from.timeout, errTimeout)
+}
 
 // load reads the sales. One that is wrong stops all: whoever applies a folder
 // means the whole folder, and the wrong one may be a copy that was not renamed.
@@ -75,7 +87,7 @@ func (p *program) eachSale(ctx context.Context, from source, sales []spec.Sale, 
 	var failures *multierror.Error
 	for _, sale := range sales {
 		if ctx.Err() != nil {
-			return multierror.Append(failures, ctx.Err())
+			return multierror.Append(failures, context.Cause(ctx))
 		}
 		err := do(sale)
 		if err == nil {

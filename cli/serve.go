@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/backends"
 	"salectl/executor/httpd"
 	"salectl/spec"
 )
@@ -104,7 +105,8 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	}
 	defer admin.Close()
 
-	s := &server{log: p.serveLog(o), address: buyers.Addr().String(), token: token}
+	log := p.serveLog(o)
+	s := &server{log: log, address: buyers.Addr().String(), token: token, stores: backends.Stores{Logger: log}}
 	defer func() { err = errors.Join(err, s.stores.Close()) }()
 	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error { return s.add(ctx, p, sale) })
 	switch {

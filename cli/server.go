@@ -47,7 +47,7 @@ func (s *server) add(ctx context.Context, p *program, sale spec.Sale) error {
 	switch plan, err := planner.Make(sale, actual); {
 	case err != nil:
 		s.log.Warn("the file asks for what cannot be applied; serving what was applied", "sale", sale.Name, "why", err)
-	case !plan.Empty():
+	case len(plan.Payload) > 0: // what else there is to do is no difference
 		s.log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
 			"generation", actual.Sale.Generation(), "remedy", "salectl plan shows the difference")
 	}
@@ -66,7 +66,7 @@ func notApplied(sale spec.Sale, actual *planner.Actual) error {
 	case !actual.Sale.Live():
 		return &planner.Refusal{
 			Reason: fmt.Sprintf("sale %s is %s", sale.Name, phase),
-			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d and run apply.", actual.Sale.Run()+1),
+			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d and run 'salectl apply'.", actual.Sale.Run()+1),
 		}
 	}
 	return &planner.Refusal{Reason: fmt.Sprintf("sale %s is not applied in full", sale.Name), Remedy: "Run 'salectl apply' again."}

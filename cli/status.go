@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/executor/httpd"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -30,25 +30,30 @@ const (
 
 type statusOptions struct {
 	source
-	waitFor string // a phase, "" to wait for none
-	timeout time.Duration
+	waitFor   string // a phase, "" to wait for none
+	tokenFile string // for the process that serves the sale
 }
 
 func (p *program) statusCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "status", Category: groupLook, Usage: "show how sales stand, shard by shard",
-		Description: "Reads the heads of the shards and the lock nodes, also while a sale is served. With\n" +
-			"--wait-for it waits until every shard has come to that phase, and exits with 7 if\n" +
-			"the time runs out.",
+		Description: "Reads the heads of the shards and the lock nodes, also while a sale is served, and\n" +
+			"asks the process that serves it since when something is down. Servers that are away\n" +
+			"are part of the answer. With --wait-for it waits until every shard has come to that\n" +
+			"phase, and exits with 7 if the time runs out.",
 		Flags: []urfave.Flag{
 			fileFlag(),
 			valueFlag("wait-for", "wait for `PHASE`: "+strings.Join(phases, ", ")),
 			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultWait)),
+			valueFlag("token-file", "send the bearer token in `FILE` to the process that serves the sale"),
 			jsonFlag(),
 		},
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
-			o := statusOptions{source: parseSource(f), timeout: f.duration("timeout", defaultWait)}
+			o := statusOptions{source: parseSource(f), tokenFile: f.text("token-file")}
+			if o.timeout == 0 {
+				o.timeout = defaultWait
+			}
 			if c.IsSet("wait-for") {
 				o.waitFor = f.oneOf("wait-for", phases...)
 			}
@@ -69,7 +74,13 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 	if err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, errTimeout)
+	token := ""
+	if o.tokenFile != "" {
+		if token, err = httpd.ReadToken(o.tokenFile); err != nil {
+			return err
+		}
+	}
+	bounded, cancel := o.bounded(ctx)
 	defer cancel()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return withStore(sale, func(store *backends.Store) error {
@@ -79,6 +90,7 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 				err = shown{err}
 			}
 			if status != nil {
+				askServer(ctx, status, token)
 				view.Status(status)
 			}
 			return err
@@ -98,7 +110,7 @@ func awaitPhase(ctx context.Context, cfg planner.Config, name string, o statusOp
 			if o.waitFor == "" || phase == o.waitFor {
 				return status, nil
 			}
-		case ctx.Err() == nil && !(o.waitFor != "" && errors.Is(err, ledger.ErrGone)):
+		case ctx.Err() == nil && !(o.waitFor != "" && mayPass(err)):
 			return nil, err
 		case last != nil:
 			phase = last.Phase
@@ -111,101 +123,16 @@ func awaitPhase(ctx context.Context, cfg planner.Config, name string, o statusOp
 			if o.waitFor == "" {
 				return last, fmt.Errorf("%w after %s: reading sale %s: %w", errTimeout, o.timeout, name, err)
 			}
+			if errors.Is(err, planner.ErrStore) {
+				return last, fmt.Errorf("%w after %s: %w", errTimeout, o.timeout, err)
+			}
 			return last, fmt.Errorf("%w after %s: sale %s is %s, not %s", errTimeout, o.timeout, name, phase, o.waitFor)
 		case <-time.After(lookAgain):
 		}
 	}
 }
 
-// statusView is all that status says.
-type statusView interface{ Status(*planner.Status) }
-
-var (
-	_ statusView = (*statusHuman)(nil)
-	_ statusView = (*statusJSON)(nil)
-)
-
-type statusHuman program
-
-func (v *statusHuman) Status(s *planner.Status) {
-	p := (*program)(v)
-	c := p.colours(v.out)
-	p.gap()
-	fmt.Fprintf(v.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s.Phase), s.Generation, s.UID)
-	fmt.Fprintf(v.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s))
-	if s.Phase == ledger.PhaseDestroyed {
-		return
-	}
-	if s.Owner == "" {
-		fmt.Fprintln(v.out, "  nobody serves it")
-	} else {
-		fmt.Fprintf(v.out, "  served at %s\n", s.Owner)
-	}
-	if s.Applied < s.Generation {
-		fmt.Fprintf(v.out, "  generation %d is not on every shard yet\n", s.Generation)
-	}
-	fmt.Fprintln(v.out)
-	shards := newTable("shard", "owner", ">lease", ">slot", ">generation", ">limit", ">available", ">held", ">sold", "")
-	for _, shard := range s.Shards {
-		lease := "-"
-		if shard.LeaseLeftSeconds > 0 {
-			lease = fmt.Sprintf("%.1f s", shard.LeaseLeftSeconds)
-		}
-		owner := shard.Owner
-		if owner == "" {
-			owner = "-"
-		}
-		shards.row(shard.Shard, owner, lease, shard.Slot, shard.Generation,
-			grouped(shard.Limit), grouped(shard.Available), grouped(shard.Held), grouped(shard.Sold), shard.Error)
-	}
-	shards.write(v.out, "  ", c.dim)
-	fmt.Fprintln(v.out)
-	nodes := newTable("lock node", "state", ">leases", ">clock off")
-	for _, n := range s.Nodes {
-		state := "up"
-		switch {
-		case !n.Up:
-			state = "down: " + n.Error
-		case n.Abstaining:
-			state = "votes again at " + n.VotesFrom
-		}
-		nodes.row(n.Name, state, n.Leases, clockOff(n.ClockOffSeconds))
-	}
-	nodes.write(v.out, "  ", c.dim)
+// mayPass says whether a later look may see what this one did not.
+func mayPass(err error) bool {
+	return errors.Is(err, ledger.ErrGone) || errors.Is(err, planner.ErrStore)
 }
-
-// elsewhere says where the units are that are not sold.
-func elsewhere(s *planner.Status) string {
-	text := ""
-	for _, where := range []struct {
-		units int64
-		name  string
-	}{{s.Available, "available"}, {s.Held, "held"}, {s.InFlight, "on the way between shards"}} {
-		if where.units > 0 {
-			text += fmt.Sprintf(", %s %s", grouped(where.units), where.name)
-		}
-	}
-	return text
-}
-
-// clockOff leaves out what is no more than the time that asking takes.
-func clockOff(seconds float64) string {
-	if math.Abs(seconds) < 0.01 {
-		return "-"
-	}
-	return fmt.Sprintf("%+.2f s", seconds)
-}
-
-func phaseWord(c palette, phase string) string {
-	switch phase {
-	case ledger.PhaseOpen:
-		return c.green(phase)
-	case ledger.PhasePaused, ledger.PhasePlanned:
-		return c.yellow(phase)
-	}
-	return phase
-}
-
-type statusJSON program
-
-func (v *statusJSON) Status(s *planner.Status) { (*program)(v).emit(s) }

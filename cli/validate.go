@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -54,8 +55,18 @@ var (
 type validateHuman program
 
 func (v *validateHuman) Valid(s spec.Sale) {
+	p := (*program)(v)
 	fmt.Fprintf(v.out, "%s is valid: %s over %s, at most %s a user (%s)\n",
 		s.Name, count(s.Stock, "unit"), count(s.LockCount, "shard"), grouped(s.PerUserLimit), s.File)
+	writeWarnings(v.out, p.colours(v.out), warningsOf(s))
+}
+
+// warningsOf tells what is valid and probably not meant.
+func warningsOf(s spec.Sale) []string {
+	if s.ClosesAt.IsZero() || time.Now().Before(s.ClosesAt) {
+		return nil
+	}
+	return []string{fmt.Sprintf("closesAt %s has passed: no claim would be accepted", s.ClosesAt.UTC().Format(time.RFC3339))}
 }
 
 type validateJSON program
@@ -66,5 +77,7 @@ func (v *validateJSON) Valid(s spec.Sale) {
 		Sale          string `json:"sale"`
 		File          string `json:"file"`
 		Valid         bool   `json:"valid"`
-	}{formatVersion, s.Name, s.File, true})
+
+		Warnings []string `json:"warnings,omitempty"`
+	}{formatVersion, s.Name, s.File, true, warningsOf(s)})
 }

@@ -110,6 +110,7 @@ type Status struct {
 	ClosesAt   time.Time
 	PerUser    int64
 	Shards     []ShardStatus
+	Nodes      []NodeStatus
 }
 
 // ShardStatus is one shard as its owner has it.
@@ -123,8 +124,8 @@ type ShardStatus struct {
 	Held       int64
 	Sold       int64
 	InFlight   int64
-	Bytes      int64 // size of the log
-	Queue      int   // requests waiting
-	Owned      bool  // this process may append
-	Stalled    bool  // an append's outcome has not been known for longer than a call's deadline
+	Bytes      int64  // size of the log
+	Queue      int    // requests waiting
+	Owned      bool   // this process may append
+	Stall      *Stall // nil: it does not
 }

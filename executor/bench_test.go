@@ -169,13 +169,35 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
+// farLogs are logs on a server: each read takes 5 ms more and ends with the entry
+// that makes it a megabyte.
+type farLogs struct{ ledger.Logs }
+
+func (l farLogs) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	time.Sleep(5 * time.Millisecond)
+	head, entries, err := l.Logs.Read(ctx, log, from, max)
+	bytes := 0
+	for i, e := range entries {
+		if bytes += len(e); bytes >= 1<<20 {
+			return head, entries[:i+1], err
+		}
+	}
+	return head, entries, err
+}
+
 // BenchmarkLoad starts to serve a sale of a million claims, 100 a slot, on 64
-// shards.
+// shards and on 5, whose store is in this process or on a server.
 func BenchmarkLoad(b *testing.B) {
-	logs, node := openEmbedded(b)
-	sale := storeClaims(b, logs, million, 64)
-	mark(b, node)
-	b.ResetTimer()
+	for _, shards := range []int{64, 5} {
+		logs, node := openEmbedded(b)
+		sale := storeClaims(b, logs, million, shards)
+		mark(b, node)
+		b.Run(fmt.Sprintf("near/shards=%d", shards), func(b *testing.B) { load(b, logs, node, sale) })
+		b.Run(fmt.Sprintf("far/shards=%d", shards), func(b *testing.B) { load(b, farLogs{logs}, node, sale) })
+	}
+}
+
+func load(b *testing.B, logs ledger.Logs, node quorum.Node, sale spec.Sale) {
 	for range b.N {
 		e := New(Config{Logs: logs, Nodes: []quorum.Node{node}, Sale: sale.Name, Address: "127.0.0.1:1"})
 		ctx, cancel := context.WithCancel(context.Background())

@@ -3,6 +3,7 @@ package executor
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -193,7 +194,7 @@ func TestInDoubt(t *testing.T) {
 		h, x := begin(t, both...)
 		h.w.pass(giveUpAfter + 5*time.Second)
 		x.want(t, "unknown")
-		if q := h.actors[0].q; q.mode != stopped || q.why != errStalled {
+		if q := h.actors[0].q; q.mode != stopped || !errors.Is(q.why, errStalled) {
 			t.Errorf("mode %d, %v", q.mode, q.why)
 		}
 	})
@@ -249,5 +250,81 @@ func TestInDoubt(t *testing.T) {
 			w.pass(time.Second)
 			y.want(t, "sold")
 		})
+	}
+}
+
+// TestUnknownAskedAgain gives a shard up while the outcome of a claim is unknown.
+// Whoever owns the shard next gives the same request the same answer.
+func TestUnknownAskedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault backendtest.Fault
+		want  string
+	}{
+		"it was stored":            {backendtest.Fault{Kind: backendtest.LostReply}, "sold again"},
+		"it was not":               {backendtest.Fault{Kind: backendtest.ErrorBefore}, "sold"},
+		"it comes in when refused": {backendtest.Fault{Kind: backendtest.Late}, "sold"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, 9)
+			var off bool
+			faults := func(call backendtest.Call) backendtest.Fault {
+				switch {
+				case off && call.Op == backendtest.OpAppend:
+					return c.fault
+				case off && call.Op == backendtest.OpRead:
+					return backendtest.Fault{Kind: backendtest.ErrorBefore}
+				}
+				return backendtest.Fault{}
+			}
+			first := w.host("first", faults)
+			w.settle()
+			off = true
+			x := first.ask("ann", "1", 1)
+			w.pass(giveUpAfter + 5*time.Second)
+			x.want(t, "unknown")
+			if x.answer.RetryAfter == 0 {
+				t.Error("the buyer is not told when to ask again")
+			}
+			second := w.serving("second")
+			w.store.Land()
+			y := second.ask("ann", "1", 1)
+			w.settle()
+			y.want(t, c.want)
+			z := second.ask("ann", "1", 1)
+			w.settle()
+			z.want(t, "sold again")
+			if y.answer.Claim.ID != z.answer.Claim.ID {
+				t.Errorf("%v, then %v", y.answer.Claim, z.answer.Claim)
+			}
+		})
+	}
+}
+
+// TestStoppedAndContinued stops a process with an append on its way, for longer
+// than its lease. It goes on behind another's back and accepts nothing more.
+func TestStoppedAndContinued(t *testing.T) {
+	w := newWorld(t, 1, 9)
+	first := w.serving("first")
+	a := first.actors[0]
+	x := first.ask("ann", "1", 1)
+	a.step(nil) // sent, and not made
+	stuck := a.under
+	a.under = nil
+	first.leased = false
+	w.move(time.Minute)
+	second := w.host("second", nil)
+	w.settle()
+	y := second.ask("bob", "1", 1)
+	w.settle()
+	y.want(t, "sold")
+
+	late := first.ask("carl", "1", 1)
+	reply := stuck.Do(context.Background(), a.logs)
+	a.step(func(q *sequencer) { q.done(w.now, reply) })
+	w.settle()
+	x.want(t, "standby")
+	late.want(t, "standby")
+	if a.q.mode != stopped || a.q.why != errOtherOwner {
+		t.Errorf("mode %d, %v", a.q.mode, a.q.why)
 	}
 }

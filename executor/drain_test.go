@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ func TestLateComers(t *testing.T) {
 	q := newSequencer(0, "log", planner, "127.0.0.1:1", newBoard(1))
 	s := newShard(q, &e.cfg, e.metrics.shard(0))
 	q.stop(errDraining, Draining)
-	late := newTicket(Request{User: "ann", Key: "1", Quantity: 1}, 0)
+	late := newTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, 0)
 	if no := s.offer(late); no != "" {
 		t.Fatalf("an open door says %s", no)
 	}
@@ -73,7 +74,7 @@ func TestLateComers(t *testing.T) {
 	default:
 		t.Error("who came just in time waits for ever")
 	}
-	if no := s.offer(newTicket(Request{User: "bob", Key: "1", Quantity: 1}, 0)); no != Standby {
+	if no := s.offer(newTicket(new(sync.Pool), Request{User: "bob", Key: "1", Quantity: 1}, 0)); no != Standby {
 		t.Errorf("a closed door says %q", no)
 	}
 }

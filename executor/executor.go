@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -49,8 +50,10 @@ type Config struct {
 type Executor struct {
 	cfg     Config
 	metrics *metrics
+	tickets sync.Pool
 
 	tenure   atomic.Pointer[tenure] // nil: this process does not serve
+	health   atomic.Pointer[health]
 	away     atomic.Pointer[Answer] // what is said while it does not
 	draining atomic.Bool
 }
@@ -79,7 +82,9 @@ func New(cfg Config) *Executor {
 	}
 	e := &Executor{cfg: cfg}
 	e.metrics = newMetrics(e)
+	e.cfg.Nodes = e.metrics.observe(cfg.Nodes)
 	e.away.Store(&Answer{Outcome: Standby, RetryAfter: time.Second, Message: "starting"})
+	e.health.Store(&health{})
 	return e
 }
 
@@ -106,13 +111,13 @@ func (e *Executor) Claim(ctx context.Context, r Request) Answer {
 	switch {
 	case e.draining.Load():
 		return Answer{Outcome: Draining, RetryAfter: time.Second}
-	case s.stalled.Load():
+	case s.stall.Load() != nil:
 		return Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the ledger does not answer"}
 	}
 	if r.Key == "" {
 		r.Key = mintKey()
 	}
-	ticket := newTicket(r, now.Mono)
+	ticket := newTicket(&e.tickets, r, now.Mono)
 	if refused := s.offer(ticket); refused != "" {
 		ticket.free()
 		return Answer{Outcome: refused, RetryAfter: time.Second}
@@ -194,21 +199,47 @@ func (e *Executor) Ready() error {
 	case e.draining.Load():
 		return errDraining
 	case t == nil:
-		away := e.away.Load()
-		return fmt.Errorf("%s: %s", away.Outcome, away.Message)
+		return e.absent()
 	}
-	if rights := t.rights.Load(); rights == nil || !rights.valid(e.cfg.Clock()) {
-		return fmt.Errorf("%s: no majority of the lock nodes, or the sale's log cannot be read", NoQuorum)
+	now := e.cfg.Clock()
+	if rights := t.rights.Load(); rights == nil || !rights.valid(now) {
+		return fmt.Errorf("%s: %s", NoQuorum, e.health.Load().withoutRights(rights != nil && rights.lease.At(now)))
+	}
+	stalled := t.stalled()
+	if len(stalled) > 0 {
+		first := oldest(stalled)
+		return fmt.Errorf("stalled: shards %s of %d since %s: %s",
+			names(stalled), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
 	}
 	for _, s := range t.shards {
-		switch {
-		case s.stalled.Load():
-			return fmt.Errorf("shard %d: the outcome of an append is unknown", s.seq.shard)
-		case !s.serving.Load():
+		if !s.serving.Load() {
 			return fmt.Errorf("shard %d is being taken over", s.seq.shard)
 		}
 	}
 	return nil
+}
+
+// absent says why this process does not serve: more than buyers are told.
+func (e *Executor) absent() error {
+	away, h := e.away.Load(), e.health.Load()
+	switch {
+	case away.Outcome == NoQuorum:
+		return fmt.Errorf("%s: %s%s", away.Outcome, away.Message, h.troubles())
+	case h.unread != nil:
+		return fmt.Errorf("%s: %s; the sale's log cannot be read: %s", away.Outcome, away.Message, oneLine(h.unread))
+	}
+	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
+}
+
+// stalled returns the shards that stall.
+func (t *tenure) stalled() map[int]Stall {
+	all := make(map[int]Stall)
+	for i, s := range t.shards {
+		if stall := s.stall.Load(); stall != nil {
+			all[i] = *stall
+		}
+	}
+	return all
 }
 
 // Status is what this process knows of the sale, once it has read all of it.
@@ -217,7 +248,7 @@ func (e *Executor) Status() Status {
 	if t == nil {
 		return Status{Sale: e.cfg.Sale, Away: e.away.Load().Outcome}
 	}
-	v := Status{Sale: e.cfg.Sale, UID: t.uid}
+	v := Status{Sale: e.cfg.Sale, UID: t.uid, Nodes: e.health.Load().nodes}
 	for _, s := range t.shards {
 		if !s.serving.Load() {
 			return Status{Sale: e.cfg.Sale, Away: Standby}

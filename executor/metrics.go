@@ -1,10 +1,13 @@
 package executor
 
 import (
+	"context"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/backends/quorum"
 )
 
 // metrics are an executor's collectors. What a shard has at the moment is read
@@ -13,45 +16,57 @@ type metrics struct {
 	e      *Executor
 	append *prometheus.HistogramVec
 	queue  *prometheus.HistogramVec
-	doubt  *prometheus.CounterVec
+	vote   *prometheus.HistogramVec
+	ends   *prometheus.CounterVec
 	terms  *prometheus.CounterVec
 	gauges map[string]*prometheus.Desc
+
+	up, abstains, stalls *prometheus.Desc
 }
 
 // shardMetrics are those of one shard, with their labels looked up.
 type shardMetrics struct {
-	append, queue prometheus.Observer
-	doubt         prometheus.Counter
+	append, queue                     prometheus.Observer
+	committed, taken, unknown, resent prometheus.Counter
 }
 
 func newMetrics(e *Executor) *metrics {
 	sale := prometheus.Labels{"sale": e.cfg.Sale}
 	seconds := prometheus.ExponentialBuckets(50e-6, 2, 18) // 50 µs to 6.5 s
-	histogram := func(name, help string) *prometheus.HistogramVec {
+	histogram := func(name, help, label string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: name, Help: help, ConstLabels: sale, Buckets: seconds,
-		}, []string{"shard"})
+		}, []string{label})
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, sale)
 	}
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: sale}, []string{label})
 	}
 	m := &metrics{
 		e:      e,
-		append: histogram("salectl_append_seconds", "How long a shard's append took to return."),
-		queue:  histogram("salectl_queue_seconds", "From queue to answer, of the request of a batch that waited longest."),
-		doubt:  counter("salectl_appends_in_doubt_total", "Appends whose outcome had to be read back.", "shard"),
+		append: histogram("salectl_append_seconds", "How long a shard's append took to return.", "shard"),
+		queue:  histogram("salectl_queue_seconds", "From queue to answer, of the request of a batch that waited longest.", "shard"),
+		vote:   histogram("salectl_vote_seconds", "How long a lock node took to vote, or was waited for.", "node"),
+		ends: counter("salectl_appends_total",
+			"What became of appends: committed, taken by another, unknown until read back, resent.", "outcome"),
 		terms:  counter("salectl_tenures_total", "Times this process began or stopped to own the sale.", "event"),
 		gauges: make(map[string]*prometheus.Desc),
+
+		up:       gauge("salectl_node_up", "1 while the lock node answers.", "node"),
+		abstains: gauge("salectl_node_abstaining", "1 while the lock node does not vote because it lost its memory.", "node"),
+		stalls:   gauge("salectl_stalled_shards", "Shards for which the store does not answer, or not clearly."),
 	}
 	for name, help := range map[string]string{
 		"salectl_available_units": "Units for sale on the shard.",
 		"salectl_sold_units":      "Units sold on the shard.",
 		"salectl_queue_depth":     "Requests that wait on the shard.",
 		"salectl_owner":           "1 while this process may append to the shard.",
-		"salectl_stalled":         "1 while the outcome of the shard's append has been unknown for long.",
+		"salectl_stalled":         "1 while the store does not answer for the shard, or not clearly.",
 		"salectl_shard_bytes":     "Size of the shard's log.",
 	} {
-		m.gauges[name] = prometheus.NewDesc(name, help, []string{"shard"}, sale)
+		m.gauges[name] = gauge(name, help, "shard")
 	}
 	return m
 }
@@ -60,23 +75,55 @@ func (m *metrics) shard(shard int) *shardMetrics {
 	label := strconv.Itoa(shard)
 	return &shardMetrics{
 		append: m.append.WithLabelValues(label), queue: m.queue.WithLabelValues(label),
-		doubt: m.doubt.WithLabelValues(label),
+		committed: m.ends.WithLabelValues("committed"), taken: m.ends.WithLabelValues("taken"),
+		unknown: m.ends.WithLabelValues("unknown"), resent: m.ends.WithLabelValues("resent"),
 	}
 }
 
-func (m *shardMetrics) appended(d time.Duration, err error) {
-	m.append.Observe(d.Seconds())
-	if err != nil {
-		m.doubt.Inc()
+// tally adds what was counted, and lets counting begin anew.
+func (m *shardMetrics) tally(t *tally) {
+	if *t == (tally{}) {
+		return
 	}
+	m.committed.Add(float64(t.committed))
+	m.taken.Add(float64(t.taken))
+	m.unknown.Add(float64(t.unknown))
+	m.resent.Add(float64(t.resent))
+	*t = tally{}
+}
+
+// observe lets the votes of nodes be timed.
+func (m *metrics) observe(nodes []quorum.Node) []quorum.Node {
+	timed := make([]quorum.Node, len(nodes))
+	for i, n := range nodes {
+		timed[i] = timedNode{n, m.vote.WithLabelValues(n.Name())}
+	}
+	return timed
+}
+
+type timedNode struct {
+	quorum.Node
+	took prometheus.Observer
+}
+
+func (n timedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+	defer func(began time.Time) { n.took.Observe(time.Since(began).Seconds()) }(time.Now())
+	return n.Node.Vote(ctx, b)
 }
 
 func (m *shardMetrics) answered(oldest time.Duration) { m.queue.Observe(oldest.Seconds()) }
 
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.append, m.queue, m.vote, m.ends, m.terms}
+}
+
 // Describe and Collect make metrics a prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range []prometheus.Collector{m.append, m.queue, m.doubt, m.terms} {
+	for _, c := range m.collectors() {
 		c.Describe(to)
+	}
+	for _, d := range []*prometheus.Desc{m.up, m.abstains, m.stalls} {
+		to <- d
 	}
 	for _, d := range m.gauges {
 		to <- d
@@ -85,13 +132,19 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect sends the state of each shard along with the counters.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
-	for _, c := range []prometheus.Collector{m.append, m.queue, m.doubt, m.terms} {
+	for _, c := range m.collectors() {
 		c.Collect(to)
+	}
+	for _, n := range m.e.health.Load().nodes {
+		to <- prometheus.MustNewConstMetric(m.up, prometheus.GaugeValue, one(n.Up), n.Name)
+		to <- prometheus.MustNewConstMetric(m.abstains, prometheus.GaugeValue, one(!n.VotesFrom.IsZero()), n.Name)
 	}
 	t := m.e.tenure.Load()
 	if t == nil {
+		to <- prometheus.MustNewConstMetric(m.stalls, prometheus.GaugeValue, 0)
 		return
 	}
+	to <- prometheus.MustNewConstMetric(m.stalls, prometheus.GaugeValue, float64(len(t.stalled())))
 	for _, shard := range t.shards {
 		s := shard.status()
 		gauge := func(name string, v float64) {
@@ -101,7 +154,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		gauge("salectl_sold_units", float64(s.Sold))
 		gauge("salectl_queue_depth", float64(s.Queue))
 		gauge("salectl_owner", one(s.Owned))
-		gauge("salectl_stalled", one(s.Stalled))
+		gauge("salectl_stalled", one(s.Stall != nil))
 		gauge("salectl_shard_bytes", float64(s.Bytes))
 	}
 }

@@ -34,17 +34,21 @@ type owner struct {
 
 	stage     stage
 	draining  bool
-	silent    bool          // by the last that was heard, no majority of the lock nodes answers
+	readErr   error // of the last read, nil if it was good
+	watch     nodeWatch
+	clockOff  time.Duration // of this host, where it is too much
+	silent    bool          // by the last that was heard, no majority of the lock nodes votes
 	restUntil time.Duration // monotonic: no tenure begins before; the reads of the log wake it
+	partUntil time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
 
 	// Of the present tenure.
 	uid     string
 	ttl     time.Duration
-	keys    []string // the leases to be had, shard 0's first
-	lease   *quorum.Machine
-	wake    time.Duration // of the lease
-	started bool          // sequencers run
-	told    uint64        // the newest generation that they were told of
+	keys    []string        // the leases to be had, shard 0's first
+	lease   *quorum.Machine // kept after the tenure, until the nodes know that it is over
+	wake    time.Duration   // of the lease
+	started bool            // sequencers run
+	told    uint64          // the newest generation that they were told of
 
 	out ownerEffects
 }
@@ -66,7 +70,7 @@ const (
 	trying                  // for shard 0's lease, as a standby
 	collecting              // the other shards' leases
 	owning                  // sequencers run
-	leaving                 // sequencers are being stopped, leases given back
+	leaving                 // sequencers are being stopped
 )
 
 // ownerEffects are what an owner wants done.
@@ -105,7 +109,7 @@ var (
 )
 
 func newOwner(cfg ownerConfig) *owner {
-	o := &owner{cfg: cfg}
+	o := &owner{cfg: cfg, watch: newNodeWatch(cfg.nodes)}
 	o.forget()
 	return o
 }
@@ -125,7 +129,10 @@ func (o *owner) live() bool {
 }
 
 // read takes in the reply to the read under way.
-func (o *owner) read(now clock.Now, r ledger.Reply) { o.followed(now, o.reader.Done(now, r)) }
+func (o *owner) read(now clock.Now, r ledger.Reply) {
+	o.readErr = r.Err
+	o.followed(now, o.reader.Done(now, r))
+}
 
 // followed takes in what the reader found out.
 func (o *owner) followed(now clock.Now, do ledger.Do) {
@@ -144,7 +151,7 @@ func (o *owner) followed(now clock.Now, do ledger.Do) {
 }
 
 func (o *owner) interval() time.Duration {
-	if o.lease == nil {
+	if o.stage == following {
 		return followEvery
 	}
 	return o.ttl / readsPerTTL
@@ -154,20 +161,22 @@ func (o *owner) interval() time.Duration {
 func (o *owner) voted(now clock.Now, r quorum.Reply) {
 	if lease := o.lease; lease != nil {
 		o.leased(now, lease.Reply(now, r))
+		o.watch.heard(now, r.Node, lease.Nodes()[r.Node])
 		o.silent = silent(lease.Nodes())
 		o.tell(now)
 	}
 }
 
-// silent says whether so many nodes fail that the others are no majority.
+// silent says whether so many nodes fail or abstain that the others are no
+// majority.
 func silent(nodes []quorum.NodeView) bool {
-	failing := 0
+	silent := 0
 	for _, n := range nodes {
-		if n.Err != nil {
-			failing++
+		if n.Err != nil || !n.VotesFrom.IsZero() {
+			silent++
 		}
 	}
-	return 2*failing >= len(nodes)
+	return 2*silent >= len(nodes)
 }
 
 // tick tells the time.
@@ -196,7 +205,15 @@ func (o *owner) halted(now clock.Now) {
 	if o.stage == owning {
 		o.restUntil = now.Mono + restAfter
 	}
-	o.stage, o.started = leaving, false
+	o.part(now)
+}
+
+// part gives the leases back and is done with the tenure. The next does not wait
+// until all nodes know: one that is away is told for longer than a ttl, and the
+// others might be a majority again meanwhile.
+func (o *owner) part(now clock.Now) {
+	o.stage, o.started, o.clockOff = following, false, 0
+	o.partUntil = now.Mono + 3*quorum.CallTimeout(o.ttl)
 	o.leased(now, o.lease.Release(now))
 }
 
@@ -206,12 +223,18 @@ func (o *owner) drain(now clock.Now) {
 	o.leave(now, halt{why: errDraining, refusal: Draining, gentle: true})
 }
 
-// gone says whether a drain is complete.
-func (o *owner) gone() bool { return o.draining && o.stage == following }
+// gone says whether a drain is complete: no lease is held, and the nodes know or
+// had time to hear it twice. One that does not forgets the leases by itself.
+func (o *owner) gone(now clock.Now) bool {
+	return o.draining && o.stage == following && (o.lease == nil || now.Mono >= o.partUntil)
+}
 
 // leased takes in what the lease's machine wants done and has found out.
 func (o *owner) leased(now clock.Now, e quorum.Effects) {
 	o.out.calls = append(o.out.calls, e.Calls...)
+	for _, c := range e.Calls {
+		o.watch.asked(now, c.Node)
+	}
 	o.wake = e.Wake
 	for _, event := range e.Events {
 		o.out.events = append(o.out.events, event)
@@ -221,8 +244,8 @@ func (o *owner) leased(now clock.Now, e quorum.Effects) {
 		case quorum.Losing:
 			o.leave(now, halt{why: event.Cause, refusal: NoQuorum})
 		case quorum.Freed:
-			if o.stage == leaving && !o.started {
-				o.stage, o.lease = following, nil
+			if o.stage == following {
+				o.lease, o.wake = nil, 0
 			}
 		}
 	}
@@ -249,8 +272,9 @@ func (o *owner) tell(now clock.Now) {
 		return
 	}
 	r := rights{lease: o.lease.Validity(), readAt: o.readAt, ttl: o.ttl}
+	o.clockOff = 0
 	if off, ok := o.lease.ClockOff(now); ok && off.Abs() > o.ttl {
-		r = rights{}
+		o.clockOff, r = off, rights{}
 	}
 	o.out.rights = &r
 }
@@ -262,27 +286,33 @@ func (o *owner) leave(now clock.Now, h halt) {
 	case o.started:
 		o.stage, o.out.stop = leaving, &h
 	default:
-		o.stage = leaving
-		o.leased(now, o.lease.Release(now))
+		o.part(now)
 	}
 }
 
-// begin begins a tenure, by trying for shard 0's lease.
+// begin begins a tenure, by trying for shard 0's lease. A machine that still has
+// releases to send goes on if it serves the new tenure as well; otherwise they
+// come first.
 func (o *owner) begin(now clock.Now) error {
 	declared, err := spec.FromJSON(o.sale.Newest().GetSpec())
 	if err != nil {
 		return fmt.Errorf("generation %d of sale %s: %w", o.sale.Generation(), o.cfg.sale, err)
 	}
+	if o.lease != nil && (o.uid != o.sale.UID() || o.ttl != declared.LockTTL) {
+		return nil
+	}
 	o.uid, o.ttl, o.keys = o.sale.UID(), declared.LockTTL, nil
 	for shard := range o.sale.Shards() {
 		o.keys = append(o.keys, spec.LeaseKey(o.uid, shard))
 	}
-	o.lease, err = quorum.NewMachine(quorum.Config{
-		Nodes: o.cfg.nodes, Marker: spec.Marker(o.uid), TTL: o.ttl, Address: o.cfg.address,
-		Token: o.cfg.token, Jitter: o.cfg.jitter,
-	})
-	if err != nil {
-		return err
+	if o.lease == nil {
+		o.lease, err = quorum.NewMachine(quorum.Config{
+			Nodes: o.cfg.nodes, Marker: spec.Marker(o.uid), TTL: o.ttl, Address: o.cfg.address,
+			Token: o.cfg.token, Jitter: o.cfg.jitter,
+		})
+		if err != nil {
+			return err
+		}
 	}
 	o.stage = trying
 	o.leased(now, o.lease.Acquire(now, o.keys[0]))
@@ -323,10 +353,18 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 		o.sentAt, o.do.Send = now, nil
 	}
 	out.wake = soonest(o.wake, o.do.Wake)
+	if o.draining && o.stage == following && !o.gone(now) {
+		out.wake = soonest(out.wake, o.partUntil)
+	}
 	if o.reader.Idle() {
 		out.wake = soonest(out.wake, o.nextRead)
 	}
 	return out, nil
+}
+
+// health is what the process rests on.
+func (o *owner) health() *health {
+	return &health{nodes: o.watch.status(), unread: o.readErr, clockOff: o.clockOff}
 }
 
 // absent is what claims are told while this process does not serve.
@@ -343,7 +381,7 @@ func (o *owner) absent() *Answer {
 	case o.sale.Applied() == 0:
 		return &Answer{Outcome: NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
 	case o.silent:
-		return &Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes answers"}
+		return &Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
 	}
 	return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "another process serves the sale, or this one is about to"}
 }

@@ -305,14 +305,14 @@ func TestOwnerDrains(t *testing.T) {
 				w.o.drain(w.now)
 				w.run()
 				if w.o.started {
-					if w.o.gone() || len(w.stops) != 1 {
-						t.Fatalf("gone: %v, stopped with %+v", w.o.gone(), w.stops)
+					if w.o.gone(w.now) || len(w.stops) != 1 {
+						t.Fatalf("gone: %v, stopped with %+v", w.o.gone(w.now), w.stops)
 					}
 					w.pass(time.Second)
 					w.o.halted(w.now)
 				}
 				w.pass(2 * quorum.DefaultTTL)
-				if !w.o.gone() {
+				if !w.o.gone(w.now) {
 					t.Fatalf("not gone in stage %d", w.o.stage)
 				}
 				if !off && slices.ContainsFunc(w.holders(), func(s string) bool { return s[len(s)-7:] == "first:1" }) {

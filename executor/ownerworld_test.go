@@ -15,17 +15,21 @@ import (
 	"salectl/spec"
 )
 
-// ownerWorld is an owner on a store and a lock node in memory, with a clock that
-// moves by hand. Calls take no time; where the node or the store is off, they
-// fail.
+// ownerWorld is an owner on a store and lock nodes in memory, with a clock that
+// moves by hand. Calls take no time; where all nodes or the store are off, they
+// fail. Calls to a node that hangs fail when nobody waits for them any more.
 type ownerWorld struct {
-	t    testing.TB
-	sale string
-	logs ledger.Logs
-	node *backendtest.Node
-	now  clock.Now
+	t     testing.TB
+	sale  string
+	ttl   time.Duration
+	logs  ledger.Logs
+	nodes []*backendtest.Node
+	node  *backendtest.Node // the first
+	now   clock.Now
 
 	nodeOff, logsOff bool
+	hangs, refuses   map[int]bool
+	timeouts         []timeout
 
 	o      *owner
 	token  int
@@ -37,27 +41,49 @@ type ownerWorld struct {
 	err    error
 }
 
-func newOwnerWorld(t testing.TB) *ownerWorld {
+// timeout is a call that will fail.
+type timeout struct {
+	at    time.Duration
+	reply quorum.Reply
+}
+
+func newOwnerWorld(t testing.TB) *ownerWorld { return newOwnerWorldOn(t, 1, quorum.DefaultTTL) }
+
+// newOwnerWorldOn has that many lock nodes, and a sale that names a ttl.
+func newOwnerWorldOn(t testing.TB, nodes int, ttl time.Duration) *ownerWorld {
 	w := &ownerWorld{
-		t: t, sale: "owned", logs: backendtest.NewStore().Handle(nil),
-		now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)},
+		t: t, sale: "owned", ttl: ttl, logs: backendtest.NewStore().Handle(nil),
+		now:   clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)},
+		hangs: map[int]bool{}, refuses: map[int]bool{},
 	}
-	w.node = backendtest.NewNode("node", w.now.Wall)
+	var names []string
+	for i := range nodes {
+		names = append(names, fmt.Sprint("node", i))
+		w.nodes = append(w.nodes, backendtest.NewNode(names[i], w.now.Wall))
+		mark(t, w.nodes[i])
+	}
+	w.node = w.nodes[0]
 	w.o = newOwner(ownerConfig{
-		sale: w.sale, address: "first:1", nodes: []string{"node"},
+		sale: w.sale, address: "first:1", nodes: names,
 		token:  func() string { w.token++; return fmt.Sprint("first-", w.token) },
 		jitter: func() float64 { return 0.5 },
 	})
-	mark(t, w.node)
 	return w
 }
 
 // applied is newOwnerWorld with an applied sale of that many shards, read.
 func applied(t testing.TB, shards int) *ownerWorld {
 	w := newOwnerWorld(t)
-	provision(t, w.logs, declared(w.sale, 10, shards, 1), spec.Shares(10, shards))
-	w.run()
+	w.apply(shards)
 	return w
+}
+
+func (w *ownerWorld) apply(shards int) {
+	w.t.Helper()
+	sale := declared(w.sale, 10, shards, 1)
+	sale.LockTTL = w.ttl
+	provision(w.t, w.logs, sale, spec.Shares(10, shards))
+	w.run()
 }
 
 // run does what the owner wants done until time must pass.
@@ -89,6 +115,10 @@ func (w *ownerWorld) run() {
 			w.o.read(w.now, reply)
 		}
 		for _, c := range out.calls {
+			if w.hangs[c.Node] {
+				w.timeouts = append(w.timeouts, timeout{w.now.Mono + c.Timeout, quorum.Reply{Node: c.Node, Seq: c.Seq, Err: context.DeadlineExceeded}})
+				continue
+			}
 			w.o.voted(w.now, w.vote(c))
 		}
 	}
@@ -98,12 +128,12 @@ func (w *ownerWorld) run() {
 func (w *ownerWorld) vote(c quorum.Call) quorum.Reply {
 	r := quorum.Reply{Node: c.Node, Seq: c.Seq}
 	switch {
-	case w.nodeOff:
+	case w.nodeOff || w.refuses[c.Node]:
 		r.Err = errors.New("the node is off")
 	case c.Vote != nil:
-		r.Count, r.Err = w.node.Vote(context.Background(), *c.Vote)
+		r.Count, r.Err = w.nodes[c.Node].Vote(context.Background(), *c.Vote)
 	default:
-		_, r.Err = w.node.Release(context.Background(), c.Release)
+		_, r.Err = w.nodes[c.Node].Release(context.Background(), c.Release)
 	}
 	return r
 }
@@ -133,11 +163,44 @@ func (w *ownerWorld) pass(d time.Duration) {
 		if w.wake != 0 {
 			next = min(end, w.wake)
 		}
-		w.node.Advance(next - w.now.Mono)
+		for _, late := range w.timeouts {
+			next = min(next, late.at)
+		}
+		for _, n := range w.nodes {
+			n.Advance(next - w.now.Mono)
+		}
 		w.now = clock.Now{Mono: next, Wall: w.now.Wall.Add(next - w.now.Mono)}
+		w.timeOut()
 		w.o.tick(w.now)
 		w.run()
 	}
+}
+
+// timeOut fails the calls that nobody waits for any more.
+func (w *ownerWorld) timeOut() {
+	late := w.timeouts
+	w.timeouts = nil
+	for _, c := range late {
+		if c.at > w.now.Mono {
+			w.timeouts = append(w.timeouts, c)
+		} else {
+			w.o.voted(w.now, c.reply)
+		}
+	}
+}
+
+// passUntil lets time pass until ok, but not for longer than a span, and returns
+// how long that was.
+func (w *ownerWorld) passUntil(ok func() bool, atMost time.Duration) (time.Duration, bool) {
+	w.t.Helper()
+	begin := w.now.Mono
+	for w.now.Mono < begin+atMost {
+		w.pass(10 * time.Millisecond)
+		if ok() {
+			return w.now.Mono - begin, true
+		}
+	}
+	return w.now.Mono - begin, false
 }
 
 func (w *ownerWorld) wantStage(want stage) {

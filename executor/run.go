@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	mrand "math/rand/v2"
 	"sync"
@@ -30,6 +31,7 @@ type runner struct {
 	ended  chan error    // sequencers that have ended; has a place for each
 	halted chan struct{} // closed when all have
 	heavy  map[int]bool  // shards that were warned of
+	stalls stallWatch
 }
 
 // Run serves the sale whenever this process owns it, until ctx ends: then it
@@ -46,7 +48,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	})
 	// A node has at most one call under way: delivering never blocks.
 	r.votes = make(chan quorum.Reply, len(e.cfg.Nodes))
-	r.callers = quorum.NewCallers(e.cfg.Nodes, quorum.CallTimeout(quorum.DefaultTTL), func(v quorum.Reply) { r.votes <- v })
+	r.callers = quorum.NewCallers(e.cfg.Nodes, func(v quorum.Reply) { r.votes <- v })
 	defer r.callers.Close()
 
 	// The store's calls outlive ctx, until the drain is over.
@@ -65,8 +67,9 @@ func (e *Executor) Run(ctx context.Context) error {
 
 // loop feeds the owner until it is gone.
 func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error {
-	timer := time.NewTimer(time.Hour)
+	timer, look := time.NewTimer(time.Hour), time.NewTicker(lookEvery)
 	defer timer.Stop()
+	defer look.Stop()
 	clock, stopping := r.e.cfg.Clock, ctx.Done()
 	var late <-chan time.Time
 	for {
@@ -76,7 +79,8 @@ func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error
 		}
 		r.perform(calls, out, running)
 		r.e.away.Store(r.owner.absent())
-		if r.owner.gone() {
+		r.e.health.Store(r.owner.health())
+		if r.owner.gone(clock()) {
 			return nil
 		}
 		wait := time.Hour
@@ -97,6 +101,8 @@ func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error
 			r.owner.halted(clock())
 		case <-timer.C:
 			r.owner.tick(clock())
+		case <-look.C:
+			r.look()
 		case <-stopping:
 			stopping, late = nil, time.After(r.e.cfg.DrainTimeout)
 			r.e.draining.Store(true)
@@ -139,7 +145,11 @@ func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.
 		}
 	}
 	if out.stop != nil {
-		r.e.cfg.Logger.Info("stopping to serve", "sale", r.e.cfg.Sale, "why", out.stop.why)
+		why := out.stop.why
+		if lost := (*quorum.Failure)(nil); errors.As(why, &lost) {
+			why = lost.Kind // all that is to say of it was just reported
+		}
+		r.e.cfg.Logger.Info("stopping to serve", "sale", r.e.cfg.Sale, "why", why)
 		r.stop(*out.stop)
 	}
 }
@@ -149,12 +159,15 @@ func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.
 func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
 	cfg, n := &r.e.cfg, r.owner.sale.Shards()
 	t := &tenure{uid: r.owner.uid, shards: make([]*shard, n), board: newBoard(n)}
+	turns := make(chan struct{}, loadAtOnce)
 	for i := range t.shards {
 		log := spec.ShardLog(t.uid, i, n)
 		t.shards[i] = newShard(newSequencer(i, log, r.me, cfg.Address, t.board), cfg, r.e.metrics.shard(i))
+		t.shards[i].turns = turns
 		t.shards[i].post = func(m message) { t.shards[m.to].tell(func(q *sequencer) { q.hear(m) }) }
 	}
-	r.tenure, r.ended, r.halted, r.heavy = t, make(chan error, n), make(chan struct{}), make(map[int]bool)
+	r.tenure, r.ended, r.halted = t, make(chan error, n), make(chan struct{})
+	r.heavy, r.stalls = make(map[int]bool), stallWatch{}
 	ended, halted := r.ended, r.halted
 	var all sync.WaitGroup
 	for _, s := range t.shards {
@@ -183,6 +196,19 @@ func (r *runner) end() {
 	r.e.metrics.terms.WithLabelValues("ended").Inc()
 }
 
+// loadAtOnce bounds how many shards' logs are read at a time when a tenure
+// begins: few enough for the store and for our memory.
+const loadAtOnce = 64
+
+// look tells the log what has changed.
+func (r *runner) look() {
+	now, log := r.e.cfg.Clock(), r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
+	r.owner.watch.tell(now, log)
+	if r.tenure != nil {
+		r.stalls.tell(now, r.tenure.stalled(), log)
+	}
+}
+
 // largeLog is the size from which a shard's log is warned of. A log is kept
 // whole, in one row, and HBase refuses rows of 1 GiB.
 const largeLog = 256 << 20
@@ -207,8 +233,15 @@ func (r *runner) report(e quorum.Event) {
 	case quorum.Losing:
 		log.Warn("the leases are lost", "why", e.Cause)
 	case quorum.Refused:
-		if r.standing++; r.standing == 1 {
-			log.Info("standing by: another process owns the sale, or the lock nodes say no", "why", e.Cause)
+		r.standing++
+		holder, taken := e.Cause.Holder()
+		note, _ := quorum.ParseNote(holder.Note)
+		switch {
+		case r.standing > 1:
+		case taken && note.Address != r.e.cfg.Address:
+			log.Info("standing by: another process owns the sale", "owner", note.Address)
+		default:
+			log.Info("standing by: the lock nodes give no lease", "why", e.Cause)
 		}
 	case quorum.Won:
 		r.standing = 0

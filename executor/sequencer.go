@@ -30,7 +30,11 @@ type sequencer struct {
 	draft  *ledger.Draft
 	sent   *ledger.Entry
 	sentAt clock.Now // when sent was first appended
+	sends  int       // how often it was
 	do     ledger.Do // what the writer wants done next
+
+	trouble error // what the store said last, nil if all was well
+	tally   tally
 
 	mode    mode
 	closing *halt   // to stop when nothing waits any more
@@ -62,6 +66,13 @@ const (
 	stopping // nothing new is decided; a commit may be under way
 	stopped
 )
+
+// tally counts what became of appends, since it was last taken.
+type tally struct {
+	committed, taken uint64 // what they came to
+	unknown          uint64 // calls that left the outcome open
+	resent           uint64 // repetitions
+}
 
 // rights are why this process may append: it has the leases of the sale's
 // shards, and it has read the sale's log not longer than a ttl ago, so that
@@ -136,7 +147,16 @@ func (q *sequencer) tick(now clock.Now) {
 }
 
 // done takes in the reply to the request under way.
-func (q *sequencer) done(now clock.Now, r ledger.Reply) { q.step(now, q.writer.Done(now, r)) }
+func (q *sequencer) done(now clock.Now, r ledger.Reply) {
+	appending := q.writer.Appending()
+	if r.Err != nil && !errors.Is(r.Err, ledger.ErrTaken) {
+		q.trouble = r.Err
+	}
+	if appending && r.Err != nil && !errors.Is(r.Err, ledger.ErrTooLarge) {
+		q.tally.unknown++
+	}
+	q.step(now, q.writer.Done(now, r))
+}
 
 // halt ends the sequencer once the commit under way is known; if gently, once
 // nothing waits for a decision either.
@@ -166,9 +186,27 @@ func (q *sequencer) stop(why error, refusal Outcome) {
 	}
 }
 
+// stall says since when the shard cannot go on, and why: it is not known what
+// became of an append, or its log cannot be read on. Nil: it can.
+func (q *sequencer) stall(now clock.Now) *Stall {
+	since := q.sentAt
+	switch {
+	case q.stalled(now):
+	case q.mode == loading && q.trouble != nil && q.readAt != clock.Now{} && now.Since(q.readAt) >= stallAfter:
+		since = q.readAt
+	default:
+		return nil
+	}
+	s := &Stall{Since: since.Wall, Error: "the outcome of an append is not known"}
+	if q.trouble != nil {
+		s.Error = oneLine(q.trouble)
+	}
+	return s
+}
+
 // stalled says whether it has not been known for long what became of an append,
 // or of the slot that somebody else took.
-func (q *sequencer) stalled(now clock.Now) bool { return q.pendingFor(now) > stallAfter }
+func (q *sequencer) stalled(now clock.Now) bool { return q.pendingFor(now) >= stallAfter }
 
 // pendingFor returns for how long the commit under way has been.
 func (q *sequencer) pendingFor(now clock.Now) time.Duration {
@@ -185,7 +223,7 @@ func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	case ledger.Nothing:
 		switch {
 		case q.pendingFor(now) > giveUpAfter:
-			q.abandon(errStalled, NoQuorum)
+			q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errStalled, q.lastTrouble()), NoQuorum)
 		case q.mode == stopping && q.stalled(now):
 			q.abandon(q.why, q.refusal) // nobody waits for us any more
 		}
@@ -210,7 +248,16 @@ func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	}
 }
 
+// lastTrouble is what the store said last.
+func (q *sequencer) lastTrouble() error {
+	if q.trouble == nil {
+		return errors.New("the store's answers do not fit together")
+	}
+	return q.trouble
+}
+
 func (q *sequencer) caughtUp() {
+	q.trouble = nil
 	switch {
 	case q.state.Next() == 0:
 		// Only the planner creates logs. A live sale's that is not there is gone.
@@ -225,7 +272,8 @@ func (q *sequencer) caughtUp() {
 // taken means that somebody else has written: a planner, whose commit changes
 // what can be decided, or a new owner, for whom this process steps back.
 func (q *sequencer) taken() {
-	q.sent = nil
+	q.sent, q.trouble = nil, nil
+	q.tally.taken++
 	switch {
 	case q.state.Sealed():
 		q.abandon(errSealed, Closed)
@@ -243,7 +291,8 @@ func (q *sequencer) committed() {
 		q.abandon(err, NoQuorum) // what was decided is not what the reducer allows
 		return
 	}
-	q.sent, q.most = nil, 0
+	q.sent, q.most, q.trouble = nil, 0, nil
+	q.tally.committed++
 	for _, t := range q.batch {
 		switch {
 		case t.answer.Accepted() && t.answer.Claim.Units == nil:
@@ -334,6 +383,11 @@ func (q *sequencer) next(now clock.Now) effects {
 			q.stop(q.closing.why, q.closing.refusal)
 		}
 	}
+	if r := q.do.Send; r != nil && r.Kind == ledger.AppendRequest {
+		if q.sends++; q.sends > 1 {
+			q.tally.resent++
+		}
+	}
 	e := effects{send: q.do.Send, answered: q.takeAnswers(), messages: q.outbox, wake: q.do.Wake}
 	q.do.Send, q.outbox = nil, nil
 	if e.wake == 0 {
@@ -352,7 +406,7 @@ func (q *sequencer) await(now clock.Now) {
 	case slot != q.readTo || q.readAt == clock.Now{}:
 		q.readTo, q.readAt = slot, now
 	case now.Since(q.readAt) > giveUpAfter:
-		q.abandon(errUnreadable, NoQuorum)
+		q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errUnreadable, q.lastTrouble()), NoQuorum)
 	}
 }
 
@@ -397,7 +451,7 @@ func (q *sequencer) decide(now clock.Now) {
 		q.abandon(err, NoQuorum)
 		return
 	}
-	q.sent, q.sentAt = e, now
+	q.sent, q.sentAt, q.sends = e, now, 0
 	q.do = q.writer.Append(now, e)
 }
 

@@ -24,6 +24,7 @@ type shard struct {
 	logs  ledger.Logs
 	clock clock.Clock
 	post  func(message) // to another shard
+	turns chan struct{} // has a place for each shard that may be loaded at a time
 	stats *shardMetrics
 	bound int // requests that may wait
 
@@ -41,7 +42,7 @@ type shard struct {
 	wake    chan struct{}     // holds one signal: there is mail
 	replies chan ledger.Reply // has a place for the one call under way
 	serving atomic.Bool
-	stalled atomic.Bool
+	stall   atomic.Pointer[Stall] // nil: it does not stall
 }
 
 func newShard(seq *sequencer, cfg *Config, stats *shardMetrics) *shard {
@@ -173,7 +174,8 @@ func (s *shard) close() {
 // perform does what the sequencer wants done.
 func (s *shard) perform(ctx context.Context, e effects, timer *time.Timer, calls *sync.WaitGroup) {
 	if e.send != nil {
-		calls.Go(func() { s.call(ctx, e.send) })
+		loads := s.seq.mode == loading
+		calls.Go(func() { s.call(ctx, e.send, loads) })
 	}
 	s.handBack(e.answered)
 	for _, m := range e.messages {
@@ -181,7 +183,8 @@ func (s *shard) perform(ctx context.Context, e effects, timer *time.Timer, calls
 	}
 	now := s.clock()
 	s.serving.Store(s.seq.mode == serving)
-	s.stalled.Store(s.seq.stalled(now))
+	s.stall.Store(s.seq.stall(now))
+	s.stats.tally(&s.seq.tally)
 	wait := time.Hour
 	if e.wake != 0 {
 		wait = max(e.wake-now.Mono, 0)
@@ -189,13 +192,19 @@ func (s *shard) perform(ctx context.Context, e effects, timer *time.Timer, calls
 	timer.Reset(wait)
 }
 
-func (s *shard) call(ctx context.Context, r *ledger.Request) {
+// call makes a call of the store. One that loads the log takes its turn first:
+// its time counts from then.
+func (s *shard) call(ctx context.Context, r *ledger.Request, loads bool) {
+	if loads {
+		s.turns <- struct{}{}
+		defer func() { <-s.turns }()
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	began := s.clock().Mono
 	reply := r.Do(ctx, s.logs)
 	if r.Kind == ledger.AppendRequest {
-		s.stats.appended(s.clock().Mono-began, reply.Err)
+		s.stats.append.Observe((s.clock().Mono - began).Seconds())
 	}
 	s.replies <- reply
 }
@@ -245,7 +254,7 @@ func (s *shard) status() ShardStatus {
 	v := ShardStatus{
 		Shard: s.seq.shard, Epoch: st.Epoch, Generation: st.Generation, Limit: st.Limit,
 		Available: st.Available, Held: st.Held, Sold: st.Sold, InFlight: st.InFlight,
-		Bytes: st.Bytes(), Queue: s.waiting(), Owned: s.serving.Load(), Stalled: s.stalled.Load(),
+		Bytes: st.Bytes(), Queue: s.waiting(), Owned: s.serving.Load(), Stall: s.stall.Load(),
 	}
 	if st.Next() > 0 {
 		v.Slot = st.Next() - 1

@@ -20,6 +20,7 @@ type ticket struct {
 
 	state atomic.Int32
 	done  chan struct{} // holds one signal
+	pool  *sync.Pool    // where it goes when it is free
 }
 
 // The states of a ticket.
@@ -38,10 +39,13 @@ func (t *ticket) putBack() { t.state.Store(ticketWaiting) }
 // withdraw gives the request up; false: it is being decided.
 func (t *ticket) withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, ticketWithdrawn) }
 
-var tickets = sync.Pool{New: func() any { return &ticket{done: make(chan struct{}, 1)} }}
-
-func newTicket(r Request, now time.Duration) *ticket {
-	t := tickets.Get().(*ticket)
+// newTicket takes a ticket from a pool, or makes one that goes there when it is
+// free.
+func newTicket(pool *sync.Pool, r Request, now time.Duration) *ticket {
+	t, ok := pool.Get().(*ticket)
+	if !ok {
+		t = &ticket{done: make(chan struct{}, 1), pool: pool}
+	}
 	t.Request, t.queuedAt, t.op = r, now, 0
 	t.answer = Answer{}
 	t.state.Store(ticketWaiting)
@@ -49,7 +53,7 @@ func newTicket(r Request, now time.Duration) *ticket {
 }
 
 // free gives back a ticket that nobody else refers to.
-func (t *ticket) free() { tickets.Put(t) }
+func (t *ticket) free() { t.pool.Put(t) }
 
 // wait returns the answer, or gives up when ctx ends: if the request can still
 // be withdrawn it surely was not accepted.

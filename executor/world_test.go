@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type world struct {
 	hosts   []*host
 	asked   []*asked
 	tickets map[*ticket]*asked
+	pool    sync.Pool
 	commits map[ClaimID]*pb.Commit // read so far, by shard and slot
 
 	// mail says how many copies of a message arrive; nil: one.
@@ -178,7 +180,7 @@ func (h *host) halt(why halt) {
 func (h *host) ask(user, key string, quantity int64) *asked {
 	a := h.actors[spec.HomeShard(user, h.w.shards)]
 	x := &asked{Request: Request{User: user, Key: key, Quantity: quantity}, actor: a}
-	x.ticket = newTicket(x.Request, h.w.now.Mono)
+	x.ticket = newTicket(&h.w.pool, x.Request, h.w.now.Mono)
 	h.w.asked = append(h.w.asked, x)
 	h.w.tickets[x.ticket] = x
 	a.queue = append(a.queue, x.ticket)

@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,7 +18,10 @@ import (
 // Actual is a sale as its backends have it. Reading it changes nothing.
 type Actual struct {
 	Name string
+	At   time.Time    // when it was read, by this host's wall clock
 	Sale *ledger.Sale // its log, folded
+	// Table is what the logs are kept in, nil where they need no table.
+	Table *TableActual
 	// Shards are those of the present run, none if there never was one. Of a
 	// destroyed run only those are of interest that have a head all the same.
 	Shards []ShardActual
@@ -53,32 +57,73 @@ const (
 	missingPause = 50 * time.Millisecond
 )
 
-// ReadActual reads a sale. The sale's own log must be readable; a shard or node
-// that is not is no error, its Err says why.
+// readTimeout is how long the reading of a sale's own log and heads may take.
+const readTimeout = 30 * time.Second
+
+// ReadActual reads a sale, with all that Make asks of it. The sale's own log
+// must be readable (else ErrStore); a shard, a node or a table that cannot be
+// read is no error, its Err says why.
 func ReadActual(ctx context.Context, cfg Config, name string) (*Actual, error) {
+	var table *TableActual
+	var asked sync.WaitGroup
+	asked.Go(func() { table = readTable(ctx, cfg) })
+	a, err := ReadSale(ctx, cfg, name)
+	asked.Wait()
+	switch {
+	case err != nil && table.unfit():
+		// Perhaps nothing can be read for the same reason: this says more.
+		return nil, fmt.Errorf("sale %s: %w", name, table.refusal())
+	case err != nil:
+		return nil, err
+	}
+	a.Table = table
+	return a, nil
+}
+
+// ReadSale is ReadActual without a look at the table, for whoever makes no table
+// and cannot wait for its servers.
+func ReadSale(ctx context.Context, cfg Config, name string) (*Actual, error) {
 	uid := make([]byte, 8)
 	if _, err := io.ReadFull(cfg.Rand, uid); err != nil {
 		return nil, fmt.Errorf("drawing a uid: %w", err)
 	}
-	a := &Actual{Name: name, NewUID: hex.EncodeToString(uid)}
-	for try := 1; ; try++ {
-		log := spec.SaleLog(name)
-		a.Sale = ledger.NewSale(log)
-		if _, err := ledger.Load(ctx, cfg.Logs, log, a.Sale); err != nil {
-			return nil, fmt.Errorf("sale %s: %w", name, err)
-		}
-		a.Shards = readShards(ctx, cfg.Logs, a.Sale)
-		if a.missing() == "" || try == missingTries {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("sale %s: %w", name, ctx.Err())
-		case <-time.After(missingPause):
-		}
+	a := &Actual{Name: name, At: cfg.Clock().Wall, NewUID: hex.EncodeToString(uid), Table: namedTable(cfg)}
+	if err := a.readLogs(ctx, cfg); err != nil {
+		return nil, fmt.Errorf("sale %s: %w", name, err)
 	}
 	a.Nodes = readNodes(ctx, cfg, a.Sale)
 	return a, nil
+}
+
+// readLogs reads the sale's log and the heads of its shards.
+func (a *Actual) readLogs(ctx context.Context, cfg Config) error {
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for try := 1; ; try++ {
+		log := spec.SaleLog(a.Name)
+		a.Sale = ledger.NewSale(log)
+		if _, err := ledger.Load(bounded, cfg.Logs, log, a.Sale); err != nil {
+			return storeError(ctx, err)
+		}
+		a.Shards = readShards(bounded, cfg.Logs, a.Sale)
+		if a.missing() == "" || try == missingTries {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(missingPause):
+		}
+	}
+}
+
+// storeError marks an error of reading as one of the store. A log that is there
+// and wrong, or a caller who does not want to wait, is no fault of the store.
+func storeError(ctx context.Context, err error) error {
+	if errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrGone) || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrStore, err)
 }
 
 // missing names a shard that has no log and must have one, "" if there is none.
@@ -103,25 +148,40 @@ func shardLogs(sale *ledger.Sale) []string {
 	return logs
 }
 
-// readShards reads all heads at once and, if that fails, one by one, so that one
-// that cannot be read hides no other.
+// readShards reads all heads in one call and, if that fails, in a call each, so
+// that one that cannot be read hides no other.
 func readShards(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) []ShardActual {
 	names := shardLogs(sale)
 	shards := make([]ShardActual, len(names))
 	if len(names) == 0 {
 		return shards
 	}
-	heads, err := logs.Heads(ctx, names)
-	for i, name := range names {
-		if err == nil {
-			shards[i] = newShardActual(heads[i], nil)
-		} else if one, err := logs.Heads(ctx, []string{name}); err != nil {
-			shards[i].Err = err
-		} else {
-			shards[i] = newShardActual(one[0], nil)
+	heads, err := headsOf(ctx, logs, names)
+	if err == nil {
+		for i, head := range heads {
+			shards[i] = newShardActual(head, nil)
 		}
+		return shards
 	}
+	// At once, for each of them may take all the time that a call has.
+	var asked sync.WaitGroup
+	for i, name := range names {
+		asked.Go(func() {
+			if one, err := headsOf(ctx, logs, []string{name}); err != nil {
+				shards[i].Err = err
+			} else {
+				shards[i] = newShardActual(one[0], nil)
+			}
+		})
+	}
+	asked.Wait()
 	return shards
+}
+
+func headsOf(ctx context.Context, logs ledger.Logs, names []string) ([][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return logs.Heads(ctx, names)
 }
 
 func newShardActual(stored []byte, err error) ShardActual {
@@ -209,6 +269,19 @@ func (a *Actual) leaseOf(shard int) (lease, bool) {
 func (a *Actual) Served() (address string, ok bool) {
 	l, ok := a.leaseOf(0)
 	return l.address, ok
+}
+
+// Unserved says whether it is certain that nobody serves the sale: too few nodes
+// are silent to hide a majority.
+func (a *Actual) Unserved() bool {
+	silent := 0
+	for _, n := range a.Nodes {
+		if n.Err != nil {
+			silent++
+		}
+	}
+	_, served := a.Served()
+	return !served && silent <= len(a.Nodes)/2
 }
 
 // shardsSealed says whether every shard's log has ended, so that an export of

@@ -163,7 +163,7 @@ func TestPhaseOfASaleThatHasEnded(t *testing.T) {
 		}
 	}
 	runDestroyUntil(w, w.planDestroy(), func(*process) bool { return w.actual().Sale.Sealed() != nil })
-	wantRemedy("To sell under this name again, destroy it, write metadata.run: 2 and run apply.")
+	wantRemedy("To sell under this name again, destroy it, write metadata.run: 2 and run 'salectl apply'.")
 	w.mustDestroy()
-	wantRemedy("To sell under this name again, write metadata.run: 2 and run apply.")
+	wantRemedy("To sell under this name again, write metadata.run: 2 and run 'salectl apply'.")
 }

@@ -2,12 +2,15 @@ package planner
 
 import pb "salectl/backends/ledger/ledgerpb"
 
-// startApply is the first event of an apply: ask the nodes who they are, append
-// what is planned to the sale's log, bring every shard to it, mark the nodes,
-// say that it is done.
+// startApply is the first event of an apply: ask the nodes who they are, make the
+// table, append what is planned to the sale's log, bring every shard to it, mark
+// the nodes, say that it is done.
 func (w *work) startApply() {
-	w.askNodes(func() {
+	enter := func() {
 		w.enter(w.applyPlanned, func() { w.stale("was destroyed since the plan was made") })
+	}
+	w.askNodes(func() {
+		w.checkNodes(func() { w.provideTable(enter) })
 	})
 }
 
@@ -27,11 +30,16 @@ func (w *work) applyPlanned() {
 	})
 }
 
-// noteApplied says in the sale's log that every shard has a generation.
+// noteApplied says in the sale's log that every shard has a generation. A destroy
+// that another has overtaken goes on, and finds that out where it reads a shard.
 func (w *work) noteApplied(goal uint64, then func()) {
 	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal}}}
 	w.note(func() bool {
-		if w.sale.UID() != w.plan.UID || !w.sale.Live() {
+		ours, live := w.sale.UID() == w.plan.UID, w.sale.Live()
+		if ours && !live && w.overtaken != nil {
+			return true
+		}
+		if !ours || !live {
 			w.stale("was destroyed meanwhile")
 		}
 		return w.sale.Applied() >= goal

@@ -52,7 +52,8 @@ func TestApplyKilledAtEveryCall(t *testing.T) {
 		before func(*world)
 		want   spec.Sale
 	}{
-		"create": {func(*world) {}, tickets(10)},
+		"create":                {func(*world) {}, tickets(10)},
+		"create with its table": {func(w *world) { w.table = &fakeTable{} }, tickets(10)},
 		"more units": {func(w *world) {
 			w.mustApply(tickets(10))
 			w.owner(1).claim(3)

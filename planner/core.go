@@ -54,7 +54,7 @@ type call struct {
 	upTo    uint64          // callDelete
 
 	node   int    // all below
-	marker string // callMark, callForget
+	marker string // callReadMarker, callMark, callForget
 	runID  string // callMark
 	prefix string // callList
 	asks   []quorum.Ask
@@ -68,7 +68,10 @@ const (
 	callLog callKind = iota + 1
 	callHeads
 	callDelete
+	callCheckTable
+	callCreateTable
 	callInfo
+	callReadMarker
 	callMark
 	callList
 	callRelease
@@ -77,7 +80,18 @@ const (
 )
 
 func (k callKind) String() string {
-	return [...]string{"", "log", "heads", "delete", "info", "mark", "list", "release", "forget", "export"}[k]
+	return [...]string{
+		"", "log", "heads", "delete", "check table", "create table",
+		"info", "read marker", "mark", "list", "release", "forget", "export",
+	}[k]
+}
+
+// subject is what a call on the ledger's store is about.
+func (k call) subject() string {
+	if k.kind == callDelete {
+		return "log " + k.log
+	}
+	return "the heads of the shards"
 }
 
 // exportJob is the one effect that is a file: write it, read it back, and fold
@@ -93,6 +107,7 @@ type reply struct {
 	log      ledger.Reply
 	heads    [][]byte
 	info     quorum.Info
+	marker   quorum.Marker
 	holdings []quorum.Holding
 	path     string // of the exported file
 	digest   []byte // of its bytes
@@ -129,10 +144,20 @@ func (c *core) step(now clock.Now, event func()) effects {
 // reply takes in the reply to a call.
 func (c *core) reply(now clock.Now, r reply) effects {
 	return c.step(now, func() {
-		then := c.waiting[r.id]
+		then, waiting := c.waiting[r.id]
+		if !waiting {
+			return // see leave
+		}
 		delete(c.waiting, r.id)
 		then(r)
 	})
+}
+
+// leave drops all that is waited for, so that something else can be begun. Calls
+// under way are made, and nobody hears of them.
+func (c *core) leave() {
+	clear(c.waiting)
+	c.timers = nil
 }
 
 // tick lets what was waited for happen.
@@ -180,8 +205,8 @@ func (c *core) at(mono time.Duration, then func()) {
 // after goes on when a while has passed.
 func (c *core) after(d time.Duration, then func()) { c.at(c.now.Mono+d, then) }
 
-// insist repeats a call that may be repeated until it succeeds, for as long as
-// patience lasts.
+// insist repeats a call on the ledger's store that may be repeated until it
+// succeeds, for as long as patience lasts.
 func (c *core) insist(k call, then func(reply)) {
 	began, pause := c.now.Mono, firstPause
 	var again func(r reply)
@@ -190,7 +215,7 @@ func (c *core) insist(k call, then func(reply)) {
 		case r.err == nil:
 			then(r)
 		case c.now.Mono-began > c.patience:
-			c.end(fmt.Errorf("gave up after %v: %w", c.patience, r.err))
+			c.end(fmt.Errorf("%w, tried for %v: %s: %w", ErrStore, c.patience, k.subject(), r.err))
 		default:
 			c.after(pause, func() { c.call(k, again) })
 			pause = min(2*pause, lastPause)

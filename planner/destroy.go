@@ -21,6 +21,7 @@ type teardown struct {
 }
 
 func (t *teardown) start() {
+	t.overtaken = t.erase // another destroy has exported, and deletes by now
 	t.askNodes(func() { t.enter(t.close, t.erase) })
 }
 

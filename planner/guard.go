@@ -31,7 +31,7 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is open, its lock nodes cannot go from %s to %s: two processes could each have a majority",
 				actual.Name, strings.Join(nodesOf(old), ", "), strings.Join(nodesOf(desired), ", ")),
-			Remedy: "Run pause, then apply, start the server anew, then resume.",
+			Remedy: "Run 'salectl pause', then 'salectl apply', start the server anew, then run 'salectl resume'.",
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ func Make(desired spec.Sale, actual *Actual) (*Plan, error) {
 	case sale.Sealed() != nil:
 		return nil, &Refusal{
 			Reason: fmt.Sprintf("sale %s is sealed and exported, and not yet deleted", actual.Name),
-			Remedy: fmt.Sprintf("Run destroy again; then write metadata.run: %d to sell under this name again.", sale.Run()+1),
+			Remedy: fmt.Sprintf("Run 'salectl destroy' again; then write metadata.run: %d to sell under this name again.", sale.Run()+1),
 		}
 	case desired.Run > sale.Run():
 		return nil, &Refusal{
@@ -66,6 +66,9 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if actual.Sale.Destroyed() {
 		reason = fmt.Sprintf("run %d is destroyed, this is a new one", actual.Sale.Run())
 	}
+	if err := p.environment(actual, true); err != nil {
+		return nil, err
+	}
 	p.add(Action{
 		Address: saleAddress(p.Sale), Action: Create, Reason: reason,
 		After: saleAttributes(desired, desired.Stock, ledger.PhaseOpen, 1),
@@ -79,7 +82,26 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		})
 	}
 	p.markers(actual)
+	p.warnings(actual, endOf(planned.GetSettings()))
 	return p, p.carry(planned)
+}
+
+// environment refuses to change a sale whose table or lock nodes are not set up
+// as they must be, and plans the making of the table.
+func (p *Plan) environment(actual *Actual, fresh bool) error {
+	var unfit []string
+	for _, n := range actual.Nodes {
+		if n.Err == nil && n.Info.Unfit != "" {
+			unfit = append(unfit, n.Name+": "+n.Info.Unfit)
+		}
+	}
+	if len(unfit) > 0 {
+		return unfitNodes(unfit)
+	}
+	if err := p.table(actual.Table, fresh); err != nil {
+		return fmt.Errorf("sale %s: %w", p.Sale, err)
+	}
+	return nil
 }
 
 // deal takes the next n unit numbers.
@@ -116,16 +138,21 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	p := newPlan(KindApply, actual)
+	if err := p.environment(actual, false); err != nil {
+		return nil, err
+	}
+	settings := settingsOf(desired, newest.GetSettings().GetPhase())
 	if !changed && delta == 0 {
 		p.remaining(actual, shards)
 		p.markers(actual)
+		p.warnings(actual, endOf(settings))
 		return p, p.complete()
 	}
 	declaration, err := desired.JSON()
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
-	planned := follow(sale, settingsOf(desired, newest.GetSettings().GetPhase()))
+	planned := follow(sale, settings)
 	planned.Spec = declaration
 	if err := shards.distribute(planned, delta, actual.Name); err != nil {
 		return nil, err
@@ -141,6 +168,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	})
 	p.shards(actual, shards, planned)
 	p.markers(actual)
+	p.warnings(actual, endOf(settings))
 	return p, p.carry(planned)
 }
 
@@ -200,7 +228,7 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	if sale.Applied() == 0 {
 		return nil, &Refusal{
 			Reason: fmt.Sprintf("sale %s is planned and not on every shard yet", actual.Name),
-			Remedy: "Run apply first.",
+			Remedy: "Run 'salectl apply' first.",
 		}
 	}
 	shards, err := actual.project()
@@ -210,8 +238,10 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	newest := sale.Newest()
 	now := newest.GetSettings().GetPhase()
 	p := newPlan(KindPhase, actual)
+	settings := withPhase(newest.GetSettings(), phase)
 	if now == phase {
 		p.remaining(actual, shards)
+		p.warnings(actual, endOf(settings))
 		return p, p.complete()
 	}
 	if now == pb.Phase_CLOSED {
@@ -224,13 +254,14 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
-	planned := follow(sale, withPhase(newest.GetSettings(), phase))
+	planned := follow(sale, settings)
 	p.add(Action{
 		Address: saleAddress(p.Sale), Action: Update, Reason: "asked for",
 		Before: saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),
 		After:  saleAttributes(old, old.Stock, ledger.PhaseName(phase), planned.GetGeneration()),
 	})
 	p.shards(actual, shards, planned)
+	p.warnings(actual, endOf(settings))
 	return p, p.carry(planned)
 }
 
@@ -244,7 +275,7 @@ func withPhase(s *pb.Settings, phase pb.Phase) *pb.Settings {
 func exists(actual *Actual, does string) error {
 	switch sale := actual.Sale; {
 	case sale.UID() == "":
-		return &Refusal{Reason: fmt.Sprintf("sale %s does not exist", actual.Name), Remedy: "Run apply first."}
+		return &Refusal{Reason: fmt.Sprintf("sale %s does not exist", actual.Name), Remedy: "Run 'salectl apply' first."}
 	case !sale.Live():
 		first := "" // what is left to do before a new run
 		if !sale.Destroyed() {
@@ -252,60 +283,8 @@ func exists(actual *Actual, does string) error {
 		}
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is %s: nothing %s any more", actual.Name, sale.Phase(), does),
-			Remedy: fmt.Sprintf("To sell under this name again, %swrite metadata.run: %d and run apply.", first, sale.Run()+1),
+			Remedy: fmt.Sprintf("To sell under this name again, %swrite metadata.run: %d and run 'salectl apply'.", first, sale.Run()+1),
 		}
 	}
 	return nil
-}
-
-// MakeDestroy plans the end of a sale: close, export, delete. Of a sale that is
-// sealed already, only what is left is deleted. It is empty if nothing is.
-func MakeDestroy(actual *Actual) (*Plan, error) {
-	sale := actual.Sale
-	p := newPlan(KindDestroy, actual)
-	if sale.UID() == "" {
-		return p, p.complete()
-	}
-	old, err := declared(sale.Newest())
-	if err != nil {
-		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
-	}
-	if name := actual.missing(); name != "" {
-		return nil, fmt.Errorf("sale %s: %w", actual.Name, noLog(name))
-	}
-	for i, s := range actual.Shards {
-		if s.Head == nil && s.Err == nil && !sale.Live() {
-			continue // deleted already
-		}
-		p.add(Action{
-			Address: shardAddress(i), Action: Delete, Before: shardAttributes(s.Head),
-			Reason: deleteReason(sale, "its log is sealed, exported and deleted"),
-		})
-	}
-	if !sale.Destroyed() {
-		for _, n := range actual.Nodes {
-			p.add(Action{
-				Address: nodeAddress(n.Name), Action: Delete, Before: &Attributes{Marker: n.marker()},
-				Reason: "leases and marker of the sale are removed",
-			})
-		}
-		p.add(Action{
-			Address: saleAddress(p.Sale), Action: Delete, Reason: deleteReason(sale, "asked for; its own log is kept"),
-			Before: saleAttributes(old, old.Stock, sale.Phase(), sale.Generation()),
-		})
-	}
-	if !sale.Live() || sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED {
-		return p, p.complete()
-	}
-	return p, p.carry(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
-}
-
-func deleteReason(sale *ledger.Sale, live string) string {
-	switch {
-	case sale.Destroyed():
-		return "the sale is destroyed; a write that came late has left this behind"
-	case sale.Sealed() != nil:
-		return "the sale is exported, and an earlier destroy did not end"
-	}
-	return live
 }

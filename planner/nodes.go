@@ -1,9 +1,9 @@
 package planner
 
 import (
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"salectl/backends/clock"
@@ -49,6 +49,54 @@ func (w *work) askNodes(then func()) {
 		then)
 }
 
+// checkNodes ends an apply whose nodes are not set up as they must be. One that
+// begins a sale waits for a majority of them before it writes anything: the sale
+// could not be sold without, and the clock not be checked.
+func (w *work) checkNodes(then func()) {
+	giveUp, pause := w.now.Mono+min(w.patience, nodePatience), firstPause
+	told := false
+	var look func()
+	look = func() {
+		var unfit, silent []string
+		for _, n := range w.nodes {
+			switch {
+			case n.err != nil:
+				silent = append(silent, n.name+": "+nodeShort(n.name, n.err))
+			case n.info.Unfit != "":
+				unfit = append(unfit, n.name+": "+n.info.Unfit)
+			}
+		}
+		all, why := len(w.nodes), strings.Join(silent, "; ")
+		switch begins := w.intent.GetGeneration() == 1; {
+		case w.plan.Kind != KindApply:
+			then()
+		case len(unfit) > 0:
+			w.end(unfitNodes(unfit))
+		case !begins || 2*len(silent) < all || all == 0:
+			then()
+		case w.now.Mono > giveUp:
+			w.end(fmt.Errorf("%w: %d of %d lock nodes answer, and a new sale needs %d: %s",
+				ErrTimeout, all-len(silent), all, all/2+1, why))
+		default:
+			if !told {
+				w.doing(saleAddress(w.plan.Sale), "wait", "for a majority of the lock nodes: "+why)
+			}
+			told = true
+			w.after(pause, func() { w.askNodes(look) })
+			pause = min(2*pause, lastPause)
+		}
+	}
+	look()
+}
+
+// nodePatience bounds the wait for a majority of the nodes.
+const nodePatience = 10 * time.Second
+
+// unfitNodes refuses a change, each node with its own words.
+func unfitNodes(words []string) *Refusal {
+	return &Refusal{Reason: "lock nodes are not set up as they must be", Remedy: strings.Join(words, "\n")}
+}
+
 // checkClock refuses to write by a clock that is more than a ttl off the median
 // of the nodes': deadlines would end early or late for everybody. Where no node
 // answers there is nothing to compare with, and work on the sale goes on: a
@@ -62,7 +110,7 @@ func (w *work) checkClock() error {
 	}
 	if len(off) == 0 {
 		if len(w.nodes) > 0 {
-			w.warn("no lock node answers, so this host's clock could not be checked: %v", w.nodes[0].err)
+			w.warn("no lock node answers, so this host's clock could not be checked: %s", nodeShort(w.nodes[0].name, w.nodes[0].err))
 		}
 		return nil
 	}
@@ -101,64 +149,12 @@ func (w *work) findOwner(then func(alive bool)) {
 		func() { then(most > 0 && most+silent > len(w.nodes)/2 || silent > len(w.nodes)/2) })
 }
 
-// mark writes the sale's markers. Before the sale is on every shard for the
-// first time a majority must have one; later each node mends itself, so one
-// round is enough, and a change of phase does not wait for that.
-func (w *work) mark(then func()) {
-	first := w.sale.Applied() == 0
-	if !first && w.plan.Kind == KindPhase {
-		then()
-		return
-	}
-	w.markRound(first, w.now.Mono+w.patience, firstPause, then)
-}
-
-func (w *work) markRound(first bool, giveUp, pause time.Duration, then func()) {
-	good, restarted := 0, false
-	var last error
-	answered := func(i int, r reply) {
-		switch {
-		case r.err == nil:
-			good++
-			w.finished(nodeAddress(w.nodes[i].name), "")
-			return
-		case errors.Is(r.err, quorum.ErrOtherRun):
-			// It may have lost its memory since it was asked: it must abstain.
-			w.nodes[i].restarted, restarted = true, true
-		}
-		last = r.err
-	}
-	w.allNodes(w.newMark, answered, func() {
-		n := len(w.nodes)
-		switch {
-		case good == n:
-			then()
-		case !restarted && (good > n/2 || !first):
-			w.warn("%d of %d lock nodes could not be marked, they will mend themselves: %v", n-good, n, last)
-			then()
-		case w.now.Mono > giveUp:
-			w.end(fmt.Errorf("only %d of %d lock nodes could be marked: %w", good, n, last))
-		default:
-			w.after(pause, func() { w.markRound(first, giveUp, min(2*pause, lastPause), then) })
-		}
-	})
-}
-
-// newMark is a marker that votes at once where that is known to be safe, and
-// otherwise one that abstains unless a good one is there.
-func (w *work) newMark(i int) call {
-	k := call{kind: callMark, marker: spec.Marker(w.plan.UID)}
-	if n := w.nodes[i]; w.fresh && n.err == nil && !n.restarted {
-		k.runID = n.info.RunID
-	}
-	return k
-}
-
 // sweep removes what the nodes still have of the sale: whatever leases are left
 // and the marker. Whoever serves the sale reads within a ttl that it is sealed
 // and gives its leases back; a renewal that came after the marker is gone would
 // leave a new one. A node that cannot be reached is left alone after a while: a
 // lease there runs out, and a marker of a sale that is no more is never asked.
+// The next destroy sweeps again.
 func (w *work) sweep(then func()) {
 	left := len(w.nodes)
 	if left == 0 {
@@ -180,7 +176,8 @@ const sweepTries = 4
 func (w *work) sweepNode(i, try int, freeBy time.Duration, then func()) {
 	failed := func(err error) {
 		if try == sweepTries {
-			w.warn("lock node %s still has the sale's marker: %v", w.nodes[i].name, err)
+			w.warn("lock node %s was not swept: %s. Leases there run out within %v, its marker is never asked for again;"+
+				" destroy, run again when the node is up, removes it", w.nodes[i].name, nodeShort(w.nodes[i].name, err), w.ttl())
 			then()
 			return
 		}

@@ -37,6 +37,9 @@ type Plan struct {
 	After      ledger.Hash `json:"after"`      // the root of the sale's log before that slot
 	Actions    []Action    `json:"actions"`
 	Summary    Summary     `json:"summary"`
+	// Warnings are clauses about what is no change and matters: a server that is
+	// down, an end that has passed.
+	Warnings []string `json:"warnings"`
 	// Payload is the Planned that is to be appended, without what only the one
 	// who carries it out knows. Empty: nothing is, what is planned already is to
 	// be completed.
@@ -56,8 +59,8 @@ const (
 	KindDestroy Kind = "destroy"
 )
 
-// Action is one change of one resource. Addresses are sale/<name>, shard/<i>
-// and node/<name>.
+// Action is one change of one resource. Addresses are table/<name>, sale/<name>,
+// shard/<i> and node/<name>.
 type Action struct {
 	Address string      `json:"address"`
 	Action  string      `json:"action"` // create, update, delete
@@ -74,7 +77,8 @@ const (
 )
 
 // Attributes are a resource before or after an action. A sale, a shard and a
-// node have different ones; those that do not apply are left out.
+// node have different ones, a table has none; those that do not apply are left
+// out.
 type Attributes struct {
 	Run          int64  `json:"run,omitempty"`
 	Phase        string `json:"phase,omitempty"`
@@ -85,12 +89,19 @@ type Attributes struct {
 	ClosesAt     string `json:"closesAt,omitempty"` // RFC 3339, UTC
 	LockTTLMs    int64  `json:"lockTtlMs,omitempty"`
 	Backend      string `json:"backend,omitempty"`
+	// Of a sale on servers: where they are, and how the lock nodes let us in.
+	Zookeeper     []string `json:"zookeeper,omitempty"`
+	ZookeeperRoot string   `json:"zookeeperRoot,omitempty"`
+	LockNodes     []string `json:"lockNodes,omitempty"`
+	UsernameEnv   string   `json:"usernameEnv,omitempty"`
+	PasswordEnv   string   `json:"passwordEnv,omitempty"`
+	TLS           bool     `json:"tls,omitempty"`
 
 	Generation uint64 `json:"generation,omitempty"`
 	Limit      *int64 `json:"limit,omitempty"` // units of the shard, sold or not
 	Units      string `json:"units,omitempty"` // new unit numbers
 
-	Marker string `json:"marker,omitempty"` // of a lock node: good, missing, abstaining
+	Marker string `json:"marker,omitempty"` // of a lock node: good, missing, abstaining, unknown
 }
 
 // Field is one attribute as text.
@@ -121,7 +132,10 @@ func (a *Attributes) list() []Field {
 		}
 		return strconv.FormatInt(n, 10)
 	}
-	limit, ttl := "", ""
+	limit, ttl, tls := "", "", ""
+	if a.TLS {
+		tls = "true"
+	}
 	if a.Limit != nil {
 		limit = strconv.FormatInt(*a.Limit, 10)
 	}
@@ -134,6 +148,9 @@ func (a *Attributes) list() []Field {
 		{Name: "perUserLimit", After: number(a.PerUserLimit)},
 		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
 		{Name: "lock.ttl", After: ttl}, {Name: "backend", After: a.Backend},
+		{Name: "zookeeper", After: strings.Join(a.Zookeeper, ", ")}, {Name: "zookeeperRoot", After: a.ZookeeperRoot},
+		{Name: "lock nodes", After: strings.Join(a.LockNodes, ", ")},
+		{Name: "usernameEnv", After: a.UsernameEnv}, {Name: "passwordEnv", After: a.PasswordEnv}, {Name: "tls", After: tls},
 		{Name: "generation", After: number(int64(a.Generation))},
 		{Name: "limit", After: limit}, {Name: "units", After: a.Units}, {Name: "marker", After: a.Marker},
 	}
@@ -157,13 +174,17 @@ func (p *Plan) add(a Action) {
 	// A reason may quote an error; what is no text would not survive JSON.
 	a.Reason = strings.ToValidUTF8(a.Reason, "?")
 	p.Actions = append(p.Actions, a)
-	switch a.Action {
+	p.Summary.count(a.Action)
+}
+
+func (s *Summary) count(action string) {
+	switch action {
 	case Create:
-		p.Summary.Create++
+		s.Create++
 	case Update:
-		p.Summary.Update++
+		s.Update++
 	case Delete:
-		p.Summary.Delete++
+		s.Delete++
 	}
 }
 
@@ -173,7 +194,7 @@ func newPlan(kind Kind, actual *Actual) *Plan {
 	return &Plan{
 		FormatVersion: PlanVersion, Kind: kind, Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
 		Phase: sale.Phase(), Generation: sale.Generation(), Slot: sale.Next(), After: sale.Root(),
-		Actions: []Action{},
+		Actions: []Action{}, Warnings: []string{},
 	}
 }
 

@@ -91,7 +91,7 @@ func TestMake(t *testing.T) {
 		},
 		"other lock nodes, open": {
 			func(w *world) { w.mustApply(with(tickets(10), onServers("sales", "a:1", "b:1", "c:1"))) },
-			with(tickets(10), onServers("sales", "a:1", "b:1", "d:1")), "Run pause", ErrRefused,
+			with(tickets(10), onServers("sales", "a:1", "b:1", "d:1")), "Run 'salectl pause'", ErrRefused,
 		},
 		"other lock nodes, paused": {
 			func(w *world) {
@@ -124,7 +124,7 @@ func TestMake(t *testing.T) {
 				for p := w.begin(w.planDestroy()); w.actual().Sale.Sealed() == nil; {
 					p.step(inOrder)
 				}
-			}, run(tickets(10), 2), "Run destroy again", ErrRefused,
+			}, run(tickets(10), 2), "Run 'salectl destroy' again", ErrRefused,
 		},
 		"closed, and more units": {
 			func(w *world) { w.mustApply(tickets(10)); w.mustPhase(pb.Phase_CLOSED) }, tickets(11), "closed", ErrRefused,
@@ -194,8 +194,8 @@ func TestMakePhase(t *testing.T) {
 	}{
 		"pause":               {func(w *world) { w.mustApply(tickets(10)) }, pb.Phase_PAUSED, "~sale/tickets phase open>paused", nil},
 		"resume of an open":   {func(w *world) { w.mustApply(tickets(10)) }, pb.Phase_OPEN, "", nil},
-		"of no sale":          {func(*world) {}, pb.Phase_PAUSED, "Run apply first", ErrRefused},
-		"of a planned sale":   {func(w *world) { w.runUntil(w.mustPlan(tickets(6)), 2) }, pb.Phase_PAUSED, "Run apply first", ErrRefused},
+		"of no sale":          {func(*world) {}, pb.Phase_PAUSED, "Run 'salectl apply' first", ErrRefused},
+		"of a planned sale":   {func(w *world) { w.runUntil(w.mustPlan(tickets(6)), 2) }, pb.Phase_PAUSED, "Run 'salectl apply' first", ErrRefused},
 		"of a destroyed sale": {func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, pb.Phase_CLOSED, "destroyed", ErrRefused},
 		"resume of a closed":  {func(w *world) { w.mustApply(tickets(10)); w.mustPhase(pb.Phase_CLOSED) }, pb.Phase_OPEN, "for good", ErrRefused},
 		"pause that did not end": {

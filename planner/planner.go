@@ -42,8 +42,8 @@ type Config struct {
 	Progress func(Progress)
 	// Logger gets what went wrong and was tried again. Nil: nobody wants to know.
 	Logger *slog.Logger
-	// Patience is how long one log may fail every call before the planner gives
-	// up on it; 0 is 10 s.
+	// Patience is how long one log, or a majority of the nodes, may fail every
+	// call before the planner gives up on it; 0 is 10 s.
 	Patience time.Duration
 }
 
@@ -75,16 +75,20 @@ type Result struct {
 	Sale       string
 	UID        string
 	Generation uint64 // that every shard has
-	// Changed says whether this run itself changed anything: it appended to a
-	// log, exported, or deleted a log that was there. False after a plan that was
-	// carried out already. The lock nodes do not count: a node does not tell
-	// whether it had the marker that it is to write or to forget. Beside an error
-	// it is a lower bound, since a call without an answer may have changed
-	// something too.
+	// Changed says whether this run itself changed anything: it made a table,
+	// appended to a log, mended a marker, exported, or deleted a log that was
+	// there. False after a plan that was carried out already. What destroy makes a
+	// node forget does not count: the node does not tell whether it was there.
+	// Beside an error it is a lower bound, since a call without an answer may have
+	// changed something too.
 	Changed bool
+	// Summary counts the plan's actions that are done.
+	Summary Summary
 	// Shortfall is how many units should have been removed and could not, since
 	// they were claimed meanwhile.
 	Shortfall int64
+	// Unmarked are the lock nodes that could not be reached for their markers.
+	Unmarked []string
 	// Export is the path of the file that Destroy wrote, or found written.
 	Export string
 	// ExportDigest is the SHA-256 of the exported file, as the sale's log has it.
@@ -105,6 +109,9 @@ var (
 	ErrPartly = errors.New("partly applied, run it again")
 	// ErrTimeout says that the time ran out before anything was changed.
 	ErrTimeout = errors.New("timeout, nothing was changed")
+	// ErrStore says that where the ledger is kept, calls fail or do not return.
+	// It comes beside another error that says what that means for the change.
+	ErrStore = errors.New("the ledger's store fails")
 	// ErrBadPlan says that a file is no plan that this program can read.
 	ErrBadPlan = errors.New("not a plan that can be carried out")
 )

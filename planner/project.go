@@ -180,37 +180,30 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned) {
 }
 
 // markers plans the lock nodes: new markers before the first generation is on
-// every shard, afterwards only the mending of those known to be bad.
+// every shard, afterwards only the mending of those that are bad. A node that
+// cannot be asked may be one to which the first apply could not get through, so
+// it has to be seen to.
 func (p *Plan) markers(actual *Actual) {
 	first := !actual.Sale.Live() || actual.Sale.Applied() == 0
 	for _, n := range actual.Nodes {
 		a := Action{Address: nodeAddress(n.Name)}
 		switch {
 		case first:
-			a.Action, a.After, a.Reason = Create, &Attributes{Marker: "good"}, "it votes on the sale's leases"
+			a.Action, a.After, a.Reason = Create, &Attributes{Marker: markerGood}, "it votes on the sale's leases"
 			if n.Err != nil {
-				a.Reason = fmt.Sprintf("it cannot be asked now: %v", n.Err)
+				a.Reason = "it cannot be reached now"
 			}
-		case n.Err == nil && !n.Marker.Good:
-			a.Action, a.Before, a.After = Update, &Attributes{Marker: "missing"}, &Attributes{Marker: "abstaining"}
-			a.Reason = "it lost its memory: it abstains until what it may have promised has run out"
+		case n.Err != nil:
+			a.Action, a.Before, a.After = Update, &Attributes{Marker: markerUnknown}, &Attributes{Marker: markerGood}
+			a.Reason = "it cannot be reached now"
+		case n.marker() == markerMissing:
+			a.Action, a.Before, a.After = Update, &Attributes{Marker: markerMissing}, &Attributes{Marker: markerAbstaining}
+			a.Reason = "it is new, or lost its memory: it abstains until what it may have promised has run out"
 		default:
 			continue
 		}
 		p.add(a)
 	}
-}
-
-// marker is the word for how a node's marker stands, "" where the node could
-// not be asked.
-func (n NodeActual) marker() string {
-	switch {
-	case n.Err != nil:
-		return ""
-	case !n.Marker.Good:
-		return "missing"
-	}
-	return "good"
 }
 
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
@@ -219,11 +212,11 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTLMs: s.LockTTL.Milliseconds(),
 		Backend: "embedded", Generation: generation,
 	}
-	if s.HBase != nil {
-		a.Backend = place(s)
+	if h := s.HBase; h != nil {
+		a.Backend, a.Zookeeper, a.ZookeeperRoot = "HBase table "+h.Table, h.Zookeeper, h.ZookeeperRoot
 	}
-	if s.Redis != nil {
-		a.Backend += ", lock nodes " + strings.Join(s.Redis.Nodes, ", ")
+	if r := s.Redis; r != nil {
+		a.LockNodes, a.UsernameEnv, a.PasswordEnv, a.TLS = r.Nodes, r.UsernameEnv, r.PasswordEnv, r.TLS
 	}
 	return a
 }

@@ -17,7 +17,9 @@ import (
 //
 // The result is set, as far as it goes, even beside an error. A removal that
 // fell short is ErrPartly with Result.Shortfall: it is as far as this plan goes,
-// and takes a new one.
+// and takes a new one. Lock nodes without a marker are ErrPartly with
+// Result.Unmarked; the sale is sold without their votes. Result.Generation is
+// set only where nothing else is left to do.
 func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	if plan.Kind == KindDestroy {
 		return nil, fmt.Errorf("%w: it is a plan of destroy", ErrBadPlan)
@@ -33,9 +35,8 @@ func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	s := shell{cfg: cfg, work: w}
 	err = s.run(ctx, w.startApply)
 	w.result.Changed = w.changed
-	if err == nil && w.result.Shortfall > 0 {
-		err = fmt.Errorf("sale %s: %w: %d units were claimed before they could be taken back; make a new plan",
-			plan.Sale, ErrPartly, w.result.Shortfall)
+	if left := w.left(); err == nil && left != "" {
+		err = fmt.Errorf("sale %s: %w: %s", plan.Sale, ErrPartly, left)
 	}
 	return &w.result, err
 }
@@ -44,6 +45,10 @@ func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 // exportPath, "" being DefaultExport; a file that is there already must be the
 // same export. Nothing is deleted before the export was read back from the disk
 // and the sale's log has its digest.
+//
+// An empty plan of a destroyed sale is carried out too, which changes no log: a
+// lock node that was away has a marker that it may not know for its own any
+// more, so that no plan shows it.
 func Destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) (*Result, error) {
 	if plan.Kind != KindDestroy {
 		return nil, fmt.Errorf("%w: it is not a plan of destroy", ErrBadPlan)
@@ -59,11 +64,11 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 	if err != nil {
 		return nil, err
 	}
-	if plan.Empty() && !rehearsal {
+	if plan.Empty() && !rehearsal && plan.Phase != ledger.PhaseDestroyed {
 		return &w.result, nil
 	}
 	if live := plan.Phase != ledger.PhaseSealed && plan.Phase != ledger.PhaseDestroyed; live && !rehearsal {
-		actual, err := ReadActual(ctx, cfg, plan.Sale)
+		actual, err := ReadSale(ctx, cfg, plan.Sale)
 		if err != nil {
 			return nil, err
 		}
@@ -91,10 +96,10 @@ const RehearsalPrefix = "rehearsal-"
 func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
 	if !strings.HasPrefix(name, RehearsalPrefix) {
 		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s is no rehearsal, and is not removed without an export", name), Remedy: "Use destroy.",
+			Reason: fmt.Sprintf("sale %s is no rehearsal, and is not removed without an export", name), Remedy: "Use 'salectl destroy'.",
 		}
 	}
-	actual, err := ReadActual(ctx, cfg, name)
+	actual, err := ReadSale(ctx, cfg, name)
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +113,22 @@ func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
 	return destroy(ctx, cfg, plan, "", true)
 }
 
-// callTimeout bounds one call. Of an append that takes longer the outcome is
-// unknown, and asked for.
-const callTimeout = 5 * time.Second
+// callTimeout bounds one call on the ledger's store. Of an append that takes
+// longer the outcome is unknown, and asked for. A table takes longer to make.
+const (
+	callTimeout  = 5 * time.Second
+	tableTimeout = time.Minute
+)
+
+func (k callKind) timeout() time.Duration {
+	switch {
+	case k >= callInfo:
+		return nodeTimeout
+	case k == callCreateTable:
+		return tableTimeout
+	}
+	return callTimeout
+}
 
 // shell runs a machine for real.
 type shell struct {
@@ -170,11 +188,7 @@ func (s *shell) do(ctx context.Context, k call) reply {
 	if k.kind == callExport {
 		return s.doExport(ctx, k)
 	}
-	timeout := callTimeout
-	if k.kind >= callInfo {
-		timeout = nodeTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, k.kind.timeout())
 	defer cancel()
 	r := perform(ctx, s.cfg, k)
 	if err := r.failure(); err != nil {
@@ -193,8 +207,14 @@ func perform(ctx context.Context, cfg Config, k call) reply {
 		r.heads, r.err = cfg.Logs.Heads(ctx, k.logs)
 	case callDelete:
 		r.err = cfg.Logs.Delete(ctx, k.log, k.upTo)
+	case callCheckTable:
+		r.err = cfg.Logs.(ledger.Table).CheckTable(ctx)
+	case callCreateTable:
+		r.err = cfg.Logs.(ledger.Table).CreateTable(ctx)
 	case callInfo:
 		r.info, r.err = cfg.Nodes[k.node].Info(ctx)
+	case callReadMarker:
+		r.marker, r.err = cfg.Nodes[k.node].ReadMarker(ctx, k.marker)
 	case callMark:
 		r.err = cfg.Nodes[k.node].Mark(ctx, k.marker, k.runID)
 	case callList:

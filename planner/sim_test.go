@@ -29,6 +29,8 @@ type world struct {
 
 	faults backendtest.Faults // of every planner's handle
 	late   []func()           // calls that a killed planner had sent
+	table  *fakeTable         // of the logs; nil: they need none
+	unfit  map[string]string  // what nodes say of themselves, by name
 	folder string             // of exports
 }
 
@@ -54,13 +56,34 @@ func (w *world) config() Config {
 	writer := make([]byte, 8)
 	w.Read(writer)
 	cfg := Config{
-		Logs: w.store.Handle(w.faults), Clock: func() clock.Now { return w.now },
+		Logs: w.logs(w.faults), Clock: func() clock.Now { return w.now },
 		Writer: writer, Rand: w, Who: "tester@host",
 	}
 	for _, n := range w.nodes {
-		cfg.Nodes = append(cfg.Nodes, n)
+		cfg.Nodes = append(cfg.Nodes, unfitNode{n, w})
 	}
 	return cfg
+}
+
+func (w *world) logs(faults backendtest.Faults) ledger.Logs {
+	if w.table != nil {
+		return tabled{w.store.Handle(faults), w.table}
+	}
+	return w.store.Handle(faults)
+}
+
+// unfitNode is a node that may be badly set up.
+type unfitNode struct {
+	*backendtest.Node
+	w *world
+}
+
+func (n unfitNode) Info(ctx context.Context) (quorum.Info, error) {
+	info, err := n.Node.Info(ctx)
+	if err == nil {
+		info.Unfit = n.w.unfit[n.Name()]
+	}
+	return info, err
 }
 
 // pass lets time go by.
@@ -95,7 +118,7 @@ func tickets(stock int64) spec.Sale {
 func (w *world) actual() *Actual {
 	w.Helper()
 	cfg := w.config()
-	cfg.Logs = w.store.Handle(nil)
+	cfg.Logs = w.logs(nil)
 	a, err := ReadActual(context.Background(), cfg, "tickets")
 	if err != nil {
 		w.Fatalf("reading the sale: %v", err)

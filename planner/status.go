@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"salectl/backends/ledger"
@@ -28,9 +29,34 @@ type Status struct {
 	Held      int64         `json:"held"`
 	Available int64         `json:"available"`
 	InFlight  int64         `json:"inFlight"`
-	Owner     string        `json:"owner"` // where claims are answered now, "" if nowhere
+	OpensAt   string        `json:"opensAt,omitempty"`  // RFC 3339, UTC
+	ClosesAt  string        `json:"closesAt,omitempty"` // RFC 3339, UTC
+	Owner     string        `json:"owner"`              // where claims are answered now, "" if nowhere or unknown
 	Shards    []ShardStatus `json:"shards"`
 	Nodes     []NodeStatus  `json:"nodes"`
+	// Voting is how many lock nodes vote on the sale's leases now, Majority how
+	// many must for a process to sell. Both are 0 when there is nothing to sell.
+	Voting   int `json:"voting"`
+	Majority int `json:"majority"`
+	// Warnings are clauses about what keeps the sale from selling, or may.
+	Warnings []string `json:"warnings"`
+	// Server is the process that was asked for its own view; nil: none was.
+	// Planner leaves it to its caller to ask.
+	Server *ServerStatus `json:"server,omitempty"`
+}
+
+// ServerStatus is what came of asking the process that serves a sale, or did so
+// last.
+type ServerStatus struct {
+	Address string `json:"address"`
+	Error   string `json:"error,omitempty"` // why it told nothing
+}
+
+// Seen is one server as the process that serves the sale sees it.
+type Seen struct {
+	Up    bool   `json:"up"`
+	Since string `json:"since,omitempty"` // RFC 3339, UTC
+	Error string `json:"error,omitempty"`
 }
 
 // ShardStatus is one shard.
@@ -48,6 +74,8 @@ type ShardStatus struct {
 	Held             int64   `json:"held"`
 	Sold             int64   `json:"sold"`
 	Error            string  `json:"error,omitempty"` // why the rest is empty
+	// Stalled is set if the serving process cannot append; see Status.Server.
+	Stalled *Seen `json:"stalled,omitempty"`
 }
 
 // NodeStatus is one lock node.
@@ -61,13 +89,20 @@ type NodeStatus struct {
 	// VotesFrom, RFC 3339.
 	Abstaining bool   `json:"abstaining,omitempty"`
 	VotesFrom  string `json:"votesFrom,omitempty"`
-	Error      string `json:"error,omitempty"`
+	// Unmarked says that the node does not know the sale, or not any more: it
+	// begins to abstain as soon as it is asked for a lease.
+	Unmarked bool   `json:"unmarked,omitempty"`
+	Unfit    string `json:"unfit,omitempty"` // why it cannot be relied on
+	Error    string `json:"error,omitempty"`
+	// Server is how the serving process sees it; see Status.Server.
+	Server *Seen `json:"server,omitempty"`
 }
 
 // ReadStatus reads how a sale stands. A shard or node that cannot be read is in
-// the status with its error. A sale that never was is ledger.ErrGone.
+// the status with its error; a sale's own log that cannot be is ErrStore. A sale
+// that never was is ledger.ErrGone.
 func ReadStatus(ctx context.Context, cfg Config, name string) (*Status, error) {
-	actual, err := ReadActual(ctx, cfg, name)
+	actual, err := ReadSale(ctx, cfg, name)
 	if err != nil {
 		return nil, err
 	}
@@ -83,10 +118,10 @@ func NewStatus(actual *Actual) (*Status, error) {
 	s := &Status{
 		FormatVersion: StatusVersion, Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
 		Generation: sale.Generation(), Applied: sale.Applied(), Phase: phaseNow(actual),
-		Shards: []ShardStatus{}, Nodes: []NodeStatus{},
+		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{},
 	}
 	for _, n := range actual.Nodes {
-		s.Nodes = append(s.Nodes, newNodeStatus(n))
+		s.Nodes = append(s.Nodes, newNodeStatus(n, sale.Live()))
 	}
 	if sale.Destroyed() {
 		s.Sold = sale.Sealed().GetUnitsSold()
@@ -95,6 +130,8 @@ func NewStatus(actual *Actual) (*Status, error) {
 		}
 		return s, nil
 	}
+	settings := sale.Newest().GetSettings()
+	s.OpensAt, s.ClosesAt = microText(settings.GetOpensAtUs()), microText(settings.GetClosesAtUs())
 	s.Owner, _ = actual.Served()
 	for i := range actual.Shards {
 		shard := newShardStatus(actual, i)
@@ -107,7 +144,46 @@ func NewStatus(actual *Actual) (*Status, error) {
 	// A transfer that was received and not acknowledged yet is in both shards'
 	// heads, so what is on its way is what is nowhere else.
 	s.InFlight = max(0, s.Stock-s.Sold-s.Held-s.Available)
+	if sale.Live() {
+		votes := actual.Votes()
+		s.Voting, s.Majority = votes.Voting, votes.Majority()
+		s.warnings(actual)
+	}
 	return s, nil
+}
+
+// Votes says what the lock nodes come to.
+func (s *Status) Votes() Votes { return Votes{Nodes: len(s.Nodes), Voting: s.Voting} }
+
+// warnings tells what keeps a live sale from selling.
+func (s *Status) warnings(actual *Actual) {
+	var lost []string
+	for i, shard := range actual.Shards {
+		if shard.Err != nil || shard.Head == nil {
+			lost = append(lost, fmt.Sprint(i))
+		}
+	}
+	if len(lost) > 0 && actual.Sale.Applied() > 0 {
+		s.Warnings = append(s.Warnings, fmt.Sprintf(
+			"%d of %d shards cannot be read (%s): their users cannot buy, and the sums leave them out",
+			len(lost), len(actual.Shards), strings.Join(lost, ", ")))
+	}
+	if s.Voting < len(s.Nodes) {
+		s.Warnings = append(s.Warnings, s.Votes().String())
+	}
+	if s.Owner == "" && !actual.Unserved() {
+		s.Warnings = append(s.Warnings, "whether a process serves it is unknown: too few lock nodes answer")
+	}
+	if end := endOf(actual.Sale.Newest().GetSettings()); hasPassed(end, actual.At) {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("closesAt %s has passed: no claim is accepted", microText(end)))
+	}
+}
+
+func microText(us int64) string {
+	if us == 0 {
+		return ""
+	}
+	return timeText(time.UnixMicro(us))
 }
 
 func newShardStatus(actual *Actual, i int) ShardStatus {
@@ -118,7 +194,7 @@ func newShardStatus(actual *Actual, i int) ShardStatus {
 	h := actual.Shards[i].Head
 	switch {
 	case actual.Shards[i].Err != nil:
-		s.Error = actual.Shards[i].Err.Error()
+		s.Error = inShort(actual.Shards[i].Err)
 		return s
 	case h == nil:
 		s.Error = "it has no log"
@@ -131,13 +207,16 @@ func newShardStatus(actual *Actual, i int) ShardStatus {
 	return s
 }
 
-func newNodeStatus(n NodeActual) NodeStatus {
+func newNodeStatus(n NodeActual, live bool) NodeStatus {
 	if n.Err != nil {
-		return NodeStatus{Name: n.Name, Error: n.Err.Error()}
+		return NodeStatus{Name: n.Name, Error: nodeShort(n.Name, n.Err)}
 	}
-	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases)}
-	if n.Marker.Good && n.Marker.VotesFrom.After(n.Info.Time) {
-		s.Abstaining, s.VotesFrom = true, n.Marker.VotesFrom.UTC().Format(time.RFC3339Nano)
+	s := NodeStatus{Name: n.Name, Up: true, ClockOffSeconds: n.Off.Seconds(), Leases: len(n.Leases), Unfit: n.Info.Unfit}
+	switch n.marker() {
+	case markerAbstaining:
+		s.Abstaining, s.VotesFrom = true, timeText(n.Marker.VotesFrom)
+	case markerMissing:
+		s.Unmarked = live
 	}
 	return s
 }

@@ -1,8 +1,10 @@
 package planner
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	"salectl/backends/backendtest"
@@ -78,20 +80,38 @@ func TestStatusOfWhatCanBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	down(w.nodes[1])
-	heads := 0
-	w.faults = backendtest.On(backendtest.OpHeads, func(backendtest.Call) backendtest.Fault {
-		if heads++; heads == 1 || heads == 3 { // all at once, then shard 1
-			return backendtest.Fault{Kind: backendtest.ErrorBefore}
-		}
-		return backendtest.Fault{}
-	})
-	s := w.status()
+	cfg := w.config()
+	cfg.Logs = oneLost{cfg.Logs, shardLogs(w.actual().Sale)[1]}
+	s, err := ReadStatus(t.Context(), cfg, "tickets")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if s.Nodes[1].Up || s.Nodes[1].Error == "" || !s.Nodes[0].Up {
 		t.Errorf("nodes: %+v", s.Nodes)
 	}
 	if s.Shards[1].Error == "" || s.Shards[0].Available != 4 || s.Shards[2].Available != 3 || s.Stock != 7 {
 		t.Errorf("shards: %+v", s.Shards)
 	}
+	want := []string{
+		"1 of 3 shards cannot be read (1): their users cannot buy, and the sums leave them out",
+		"2 of 3 lock nodes vote: no other may fail",
+	}
+	if !slices.Equal(s.Warnings, want) {
+		t.Errorf("warnings: %q", s.Warnings)
+	}
+}
+
+// oneLost are logs of which one cannot be read.
+type oneLost struct {
+	ledger.Logs
+	lost string
+}
+
+func (l oneLost) Heads(ctx context.Context, logs []string) ([][]byte, error) {
+	if slices.Contains(logs, l.lost) {
+		return nil, backendtest.ErrInjected
+	}
+	return l.Logs.Heads(ctx, logs)
 }
 
 // A change of phase holds when every shard has it.

@@ -68,7 +68,7 @@ func (t *track) run(do ledger.Do) {
 			}
 		})
 	case t.core.now.Mono-t.began > maxLag:
-		t.core.end(fmt.Errorf("log %s could not be read to its end for %v, its store answers from the past", t.w.Log(), maxLag))
+		t.core.end(fmt.Errorf("%w: log %s could not be read to its end for %v, it answers from the past", ErrStore, t.w.Log(), maxLag))
 	default:
 		t.core.at(do.Wake, func() { t.run(t.w.Tick(t.core.now)) })
 	}
@@ -84,7 +84,7 @@ func (t *track) bears(kind ledger.RequestKind, err error) bool {
 	case t.failing[kind] == 0:
 		t.failing[kind] = now
 	case now-t.failing[kind] > t.core.patience:
-		t.core.end(fmt.Errorf("log %s, gave up after %v: %w", t.w.Log(), t.core.patience, err))
+		t.core.end(fmt.Errorf("%w, tried for %v: log %s: %w", ErrStore, t.core.patience, t.w.Log(), err))
 		return false
 	}
 	return true

@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,6 +17,7 @@ type work struct {
 	intent *pb.Planned // to be appended; nil: nothing is
 	writer []byte
 	nodes  []workNode
+	table  string // that the logs are kept in, "" if they need none
 	result Result
 
 	// The sale's log. Only one thing at a time is done with it.
@@ -26,8 +25,12 @@ type work struct {
 	log  *track
 	lags int // reads that ended before the slot that the plan was made at
 
-	// sent says that the sale's log may have what is planned, known that it has.
-	sent, known bool
+	// touched says that the table may have been made, sent that the sale's log may
+	// have what is planned, known that it has.
+	touched, sent, known bool
+	// quiet says that the plan was carried out before: what is found done is no
+	// progress.
+	quiet bool
 	// fresh says that this process appended the plan, after it had read the
 	// nodes' run ids, to a sale that was on no shard: so no lease can have been
 	// promised before those ids were read. Nothing but an append proves that,
@@ -43,6 +46,9 @@ type work struct {
 
 	rechecks   []func() // that wait for the sale's log to be read again
 	rechecking bool
+	// overtaken goes on where another has sealed the run meanwhile. Nil: then the
+	// plan is stale.
+	overtaken func()
 
 	actions map[string]string // of the plan, by address
 	done    int
@@ -55,7 +61,8 @@ type workNode struct {
 	off  time.Duration // our clock is ahead by
 	err  error
 
-	restarted bool // since it was asked
+	restarted bool  // since it was asked
+	unmarked  error // why it has no marker from us
 }
 
 func newWork(cfg Config, plan *Plan) (*work, error) {
@@ -72,6 +79,9 @@ func newWork(cfg Config, plan *Plan) (*work, error) {
 		actions: make(map[string]string),
 	}
 	w.openSale()
+	if t := namedTable(cfg); t != nil {
+		w.table = t.Name
+	}
 	for _, n := range cfg.Nodes {
 		w.nodes = append(w.nodes, workNode{name: n.Name()})
 	}
@@ -119,6 +129,10 @@ func (w *work) finished(address, note string) {
 	}
 	delete(w.actions, address)
 	w.done++
+	w.result.Summary.count(action)
+	if w.quiet && !w.changed {
+		return
+	}
 	w.progress(Progress{Address: address, Action: action, Done: w.done, Total: len(w.plan.Actions), Note: note})
 }
 
@@ -220,9 +234,10 @@ func (w *work) follow(then, ended func()) {
 			return
 		}
 		w.known, w.seenAt = true, w.now.Mono
+		w.quiet = w.intent != nil && w.plan.Kind != KindDestroy && w.sale.Applied() >= w.plan.Generation
 		then()
 	case isEnded:
-		w.known = true
+		w.known, w.quiet = true, w.sale.Destroyed()
 		ended()
 	case isBehind:
 		if w.lags++; w.lags <= lagTries {
@@ -291,74 +306,4 @@ func (w *work) note(have func() bool, op *pb.Op, then func()) {
 			w.reopenSale(func() { w.note(have, op, then) })
 		}
 	})
-}
-
-// recheck reads the sale's log again and goes on while it still names the plan's
-// run, unsealed. Calls that come while it is being read share the next reading.
-func (w *work) recheck(then func()) {
-	w.rechecks = append(w.rechecks, then)
-	if !w.rechecking {
-		w.recheckNow()
-	}
-}
-
-func (w *work) recheckNow() {
-	w.rechecking = true
-	asked := w.rechecks
-	w.rechecks = nil
-	goOn := func() {
-		w.rechecking = false
-		if w.sale.UID() != w.plan.UID || !w.sale.Live() {
-			w.stale("was destroyed meanwhile")
-			return
-		}
-		if len(w.rechecks) > 0 {
-			w.recheckNow()
-		}
-		for _, then := range asked {
-			if !w.over {
-				then()
-			}
-		}
-	}
-	w.log.read(func(e ledger.Event) {
-		if e == ledger.Gone {
-			w.reopenSale(goOn)
-			return
-		}
-		goOn()
-	})
-}
-
-// stop ends the machine because its time is up, or somebody interrupted it.
-func (w *work) stop(cause error) {
-	kind := ErrPartly
-	if !w.sent && !w.known {
-		kind = errInterrupted
-		if errors.Is(cause, context.DeadlineExceeded) {
-			kind = ErrTimeout
-		}
-	}
-	if w.worry != nil {
-		cause = fmt.Errorf("%w; the last error was: %v", cause, w.worry)
-	}
-	w.end(fmt.Errorf("%w: %w", kind, cause))
-}
-
-var errInterrupted = errors.New("nothing was changed")
-
-// verdict is how the end of the machine reaches the caller: whatever goes wrong
-// after the plan is in the sale's log leaves it carried out in part.
-func (w *work) verdict(err error) error {
-	if err == nil {
-		return nil
-	}
-	decided := false
-	for _, own := range []error{ErrStale, ErrRefused, ErrPartly, ErrTimeout, errInterrupted, ledger.ErrCorrupt} {
-		decided = decided || errors.Is(err, own)
-	}
-	if w.known && !decided {
-		err = fmt.Errorf("%w: %w", ErrPartly, err)
-	}
-	return fmt.Errorf("sale %s: %w", w.plan.Sale, err)
 }

@@ -119,6 +119,10 @@ func forget(t nodeTest) {
 	}
 	t.wantHeld("key", "one", "", quorum.MaxTTL) // leases are not the marker's
 	t.wantAbstains(t.a, sale)
+	count := t.vote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one"}, quorum.Ask{Key: "free", Token: "one"})
+	if count.Yes[0] || count.Yes[1] || count.Holders[0].Token != "one" || count.Holders[1] != (quorum.Holding{}) {
+		t.Errorf("abstaining, of a lease that somebody has and a free one it says %+v; want two no, and the holder of the first", count)
+	}
 	count, err := t.a.Vote(t.Context(), quorum.Ballot{Marker: "kept", TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "other key", Token: "one"}}})
 	if err != nil || count.Abstained || !count.Yes[0] {
 		t.Errorf("under a marker that was not forgotten the count is %+v, %v; want a yes", count, err)

@@ -1,4 +1,127 @@
-// Package hbase keeps logs in an HBase table.
+// Package hbase keeps logs in a table of HBase: one row a log, one cell a slot,
+// and one for the head. An append is a check-and-put on the head, which HBase
+// does atomically, so that two writers never both get a slot.
+//
+// It needs nothing but a table with one family that keeps one version of each
+// cell for ever; CreateTable makes it and CheckTable says what is wrong with
+// one that is there.
+//
+// Every call is sent once and bounded by its context, whatever state the
+// servers are in. Calls that change nothing when repeated are repeated where
+// that may help; an append never is. Its outcome may be unknown, and it may be
+// stored long after its error: only the log's slot tells, as package ledger
+// knows.
 package hbase
 
-import _ "github.com/tsuna/gohbase"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+
+	"salectl/backends/ledger"
+	"salectl/spec"
+)
+
+// Options says which table, and how to get there.
+type Options struct {
+	Zookeeper     []string // the quorum's hosts, host:port each; any that answers will do
+	ZookeeperRoot string   // HBase's parent znode; empty: spec.DefaultZookeeperRoot
+	Table         string   // with its namespace and a colon, unless that is the default one
+
+	// Logger gets a warning for each connection that a server lost, and at
+	// debug level what gohbase says. nil: nothing is logged.
+	Logger *slog.Logger
+
+	// Dial connects to region servers and the master, for whoever must go
+	// through a proxy. nil: a plain net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Logs is ledger.Logs, and ledger.Table, on one table.
+type Logs struct {
+	table   string
+	place   string // for people: the table and where it is
+	servers *servers
+	regions *regions
+
+	// maxEntry is the size from which an append is refused.
+	maxEntry int
+
+	end context.CancelFunc
+	// mu guards closed, and the step of busy from 0 to 1.
+	mu     sync.Mutex
+	closed bool
+	busy   sync.WaitGroup // calls and the goroutines that they started
+}
+
+var (
+	_ ledger.Logs  = (*Logs)(nil)
+	_ ledger.Table = (*Logs)(nil)
+)
+
+// Open returns a handle on the logs of a table. It connects to nothing, so it
+// does not fail when servers are away, and creates nothing. Close it to give
+// its connections back.
+func Open(o Options) (*Logs, error) {
+	switch {
+	case len(o.Zookeeper) == 0:
+		return nil, errors.New("no ZooKeeper host is given by which to find HBase")
+	case o.Table == "":
+		return nil, errors.New("no HBase table is given")
+	}
+	if o.ZookeeperRoot == "" {
+		o.ZookeeperRoot = spec.DefaultZookeeperRoot
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Dial == nil {
+		o.Dial = new(net.Dialer).DialContext
+	}
+	l := &Logs{
+		table:    o.Table,
+		place:    fmt.Sprintf("HBase table %s (ZooKeeper %s)", o.Table, strings.Join(o.Zookeeper, ",")),
+		maxEntry: maxEntry,
+	}
+	l.servers = &servers{
+		dial: o.Dial, logger: o.Logger, inner: demoted(o.Logger), start: l.busy.Go,
+		open: make(map[endpoint]*server), conns: make(map[*conn]struct{}),
+	}
+	l.servers.life, l.end = context.WithCancel(context.Background())
+	l.regions = &regions{table: []byte(o.Table), servers: l.servers, zookeeper: &zookeeper{
+		hosts: o.Zookeeper, root: o.ZookeeperRoot, servers: l.servers, logger: l.servers.inner,
+	}}
+	return l, nil
+}
+
+// Close closes all connections and waits until nothing is under way any more.
+// Calls that are under way fail; appends among them may be stored all the same.
+func (l *Logs) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.end()
+	l.servers.close()
+	l.busy.Wait()
+	return nil
+}
+
+// begin is called by every call of the handle; end it with busy.Done.
+func (l *Logs) begin() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return fmt.Errorf("%s: %w", l.place, errClosed)
+	}
+	l.busy.Add(1)
+	return nil
+}
+
+// failed says of what table an error is, and whose.
+func (l *Logs) failed(what string, err error) error {
+	return fmt.Errorf("%s: %s: %w", what, l.place, err)
+}

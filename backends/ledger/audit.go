@@ -94,11 +94,12 @@ func deleted(sale *Sale, uid string, books []*book) bool {
 // that it began with.
 func readBooks(ctx context.Context, logs Logs, sale *Sale) ([]*book, error) {
 	books := make([]*book, sale.Shards())
-	for shard := range books {
+	err := eachShard(ctx, len(books), func(ctx context.Context, shard int) error {
 		books[shard] = newBook(spec.ShardLog(sale.UID(), shard, len(books)), shard)
-		if err := books[shard].read(ctx, logs); err != nil {
-			return nil, err
-		}
+		return books[shard].read(ctx, logs)
+	})
+	if err != nil {
+		return nil, err
 	}
 	for again := true; again; {
 		again = false

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"salectl/backends/clock"
 	"salectl/spec"
 )
@@ -16,6 +18,21 @@ var ErrGone = errors.New("no such log")
 // readTries is how many reads in a row may bring nothing before Load gives up.
 // The pauses between them add up to more than a second.
 const readTries = 8
+
+// loadAtOnce bounds how many shards are read at a time: enough for stores that
+// are far away, and few enough for their memory and ours.
+const loadAtOnce = 16
+
+// eachShard calls read for every shard, for several at a time, and returns the
+// first error. Then the others' context has ended.
+func eachShard(ctx context.Context, shards int, read func(ctx context.Context, shard int) error) error {
+	reading, ctx := errgroup.WithContext(ctx)
+	reading.SetLimit(loadAtOnce)
+	for shard := range shards {
+		reading.Go(func() error { return read(ctx, shard) })
+	}
+	return reading.Wait()
+}
 
 // Load reads a log to its end into fold and returns the writer that has done
 // so, ready to append. An absent log is no error: Next of fold is 0 then, and
@@ -98,11 +115,13 @@ func stuck(log string, fold Folder, last Reply) error {
 // unit is in one place of what was read.
 func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
 	shards := make([]*State, sale.Shards())
-	for i := range shards {
+	err := eachShard(ctx, len(shards), func(ctx context.Context, i int) error {
 		shards[i] = NewState(spec.ShardLog(sale.UID(), i, len(shards)))
-		if _, err := Load(ctx, logs, shards[i].log, shards[i]); err != nil {
-			return nil, err
-		}
+		_, err := Load(ctx, logs, shards[i].log, shards[i])
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	for again := true; again; {
 		again = false

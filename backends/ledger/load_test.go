@@ -135,3 +135,36 @@ func TestLoadedWriterAppends(t *testing.T) {
 		t.Fatalf("%+v", do)
 	}
 }
+
+// TestLoadPages reads small entries a page at a time, however many that are.
+func TestLoadPages(t *testing.T) {
+	w := newWorld(t)
+	w.timesCommit(0, 20*readAtOnce)
+	logs := &scripted{memory: w.logs}
+	if _, err := Load(t.Context(), logs, w.shards[0].log, NewState(w.shards[0].log)); err != nil || logs.reads != 2 {
+		t.Errorf("%v, %d reads", err, logs.reads)
+	}
+}
+
+// slow is Logs whose reads take a second.
+type slow struct{ *memory }
+
+func (s slow) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	time.Sleep(time.Second)
+	return s.memory.Read(ctx, log, from, max)
+}
+
+// TestLoadShardsTogether reads shards side by side, for an audit as well.
+func TestLoadShardsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		began := time.Now()
+		if _, err := LoadShards(t.Context(), slow{w.logs}, w.sale); err != nil || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		began = time.Now()
+		if _, err := NewAudit(t.Context(), slow{w.logs}, "test"); err != nil || time.Since(began) > 3*time.Second {
+			t.Errorf("audit: %v after %v", err, time.Since(began))
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	pb "salectl/backends/ledger/ledgerpb"
@@ -12,8 +13,9 @@ import (
 
 // memory is Logs without faults, whose insides a test may damage.
 type memory struct {
-	logs   map[string]*stored
-	before func() // called before each Read
+	reading sync.Mutex // shards are read several at a time
+	logs    map[string]*stored
+	before  func() // called before each Read
 }
 
 type stored struct {
@@ -35,6 +37,8 @@ func (m *memory) Append(_ context.Context, log string, slot uint64, prev, head, 
 }
 
 func (m *memory) Read(_ context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	m.reading.Lock()
+	defer m.reading.Unlock()
 	if m.before != nil {
 		m.before()
 	}

@@ -70,6 +70,7 @@ type Writer struct {
 	head  []byte // as stored with the last slot folded; nil: no log yet
 	sent  *Entry // appended, its outcome not known yet
 	taken bool   // catching up because the slot was somebody else's
+	page  int    // entries to read at once, 0: not known yet
 
 	under RequestKind   // the request under way, 0: none
 	next  RequestKind   // what to do at wake
@@ -101,12 +102,20 @@ type Do struct {
 	Err   error // for Damaged
 }
 
-// How long a Writer waits before it tries again, and how much it reads at once:
-// entries of up to MaxEntry each.
+// How long a Writer waits before it tries again: what it waits for is the return
+// of a store that has failed, which should be noticed at once.
 const (
 	firstRetry = 10 * time.Millisecond
-	lastRetry  = time.Second
+	lastRetry  = 500 * time.Millisecond
+)
+
+// How much a Writer reads at once: some entries first, of up to MaxEntry each,
+// and then as many of the size seen as make a page. Where every slot has but one
+// claim, reading 64 at a time would be all waiting.
+const (
 	readAtOnce = 64
+	readMost   = 4096
+	readPage   = 1 << 20 // bytes
 )
 
 // NewWriter returns the writer of a log that folds into fold, of which nothing
@@ -118,6 +127,9 @@ func (w *Writer) Log() string { return w.log }
 
 // Idle says whether nothing is under way, so that the next step may be begun.
 func (w *Writer) Idle() bool { return w.under == 0 && w.wake == 0 && w.sent == nil }
+
+// Appending says whether an append is under way, rather than a read.
+func (w *Writer) Appending() bool { return w.under == AppendRequest }
 
 // InDoubt returns when the entry was first sent whose outcome is unknown now.
 func (w *Writer) InDoubt() (since clock.Now, ok bool) { return w.since, w.sent != nil && w.tries > 0 }
@@ -215,10 +227,15 @@ func (w *Writer) caughtUp(now clock.Now, r Reply) Do {
 		}
 		return Do{Event: Gone}
 	}
+	bytes := 0
 	for _, entry := range r.Entries {
 		if err := w.fold.Fold(entry); err != nil {
 			return Do{Event: Damaged, Err: err}
 		}
+		bytes += len(entry)
+	}
+	if bytes > 0 {
+		w.page = min(max(readPage*len(r.Entries)/bytes, 1), readMost)
 	}
 	head, err := ParseHead(r.Head)
 	switch last := w.fold.Next() - 1; {
@@ -251,7 +268,11 @@ func (w *Writer) send() Do {
 
 func (w *Writer) read() Do {
 	w.under = ReadRequest
-	return Do{Send: &Request{Kind: ReadRequest, Log: w.log, Slot: w.fold.Next(), Max: readAtOnce}}
+	most := w.page
+	if most == 0 {
+		most = readAtOnce
+	}
+	return Do{Send: &Request{Kind: ReadRequest, Log: w.log, Slot: w.fold.Next(), Max: most}}
 }
 
 // pause waits, twice as long each time without news, and then does next.

@@ -38,6 +38,7 @@ type Call struct {
 	Seq     uint64
 	Vote    *Ballot // nil: a release
 	Release []Ask
+	Timeout time.Duration // how long to wait for the answer
 }
 
 // Reply answers the call of the same node and number. Every call gets one, and

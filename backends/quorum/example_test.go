@@ -63,7 +63,7 @@ func ExampleMachine() {
 		return
 	}
 	replies := make(chan quorum.Reply, len(nodes))
-	callers := quorum.NewCallers(nodes, quorum.CallTimeout(quorum.DefaultTTL), func(r quorum.Reply) { replies <- r })
+	callers := quorum.NewCallers(nodes, func(r quorum.Reply) { replies <- r })
 	defer callers.Close()
 	now, timer, over := clock.System(), time.NewTimer(time.Hour), false
 	var step func(quorum.Effects)

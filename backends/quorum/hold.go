@@ -64,7 +64,7 @@ func Hold(ctx context.Context, nodes []Node, cfg Config, keys ...string) (*Lease
 	var end context.CancelCauseFunc
 	l.ctx, end = context.WithCancelCause(ctx)
 	k := &keeper{lease: l, m: m, keys: keys, end: end, won: make(chan struct{}), replies: make(chan Reply, len(nodes))}
-	k.callers = NewCallers(nodes, CallTimeout(cfg.TTL), func(r Reply) { k.replies <- r })
+	k.callers = NewCallers(nodes, func(r Reply) { k.replies <- r })
 	go k.run()
 	select {
 	case <-k.won:
@@ -137,7 +137,7 @@ func (k *keeper) run() {
 			k.end(ErrReleased)
 		case <-ended:
 			// However it ended. What is lost already is not released twice.
-			ended, over = nil, time.After(3*k.callers.timeout)
+			ended, over = nil, time.After(3*CallTimeout(k.m.cfg.TTL))
 			e = k.m.Release(l.clock())
 		case <-over:
 			l.unfreed = k.unfreed()

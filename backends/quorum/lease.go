@@ -72,6 +72,7 @@ type Machine struct {
 	renewAt  time.Duration // when held keys are renewed
 
 	nodes []node
+	spent spent
 	seq   uint64 // of the last call
 	out   Effects
 }
@@ -288,11 +289,15 @@ func (m *Machine) dropWanted() {
 	m.wanted, m.token = nil, ""
 }
 
+// longestPause bounds the pauses between rounds that fail, however long the ttl:
+// a key that has fallen free, or a majority that is there again, is noticed well
+// within a second.
+const longestPause = 360 * time.Millisecond
+
 // pause is how long to wait after a round that failed, and some before it. It
-// grows, so that nodes which are gone cost little, but stays well below a ttl,
-// so that a key that falls free is soon taken.
+// grows, so that nodes which are gone cost little.
 func (m *Machine) pause(before int) time.Duration {
-	base := m.cfg.TTL / 64 << min(before, 3)
+	base := min(m.cfg.TTL/64<<min(before, 3), longestPause*2/3)
 	return base/2 + time.Duration(m.cfg.Jitter()*float64(base))
 }
 

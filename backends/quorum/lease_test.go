@@ -478,6 +478,25 @@ func TestMachine(t *testing.T) {
 				t.Errorf("wake %v, calls %v", h.wake, h.calls)
 			}
 		},
+		"a ballot that comes in behind its release is taken back": func(t *testing.T) {
+			h := newHand(t, 3, false)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.fail(1)
+			h.fail(2)
+			h.frees(0, "a/t1")
+			h.frees(1, "a/t1")
+			h.frees(2, "a/t1")
+			h.sleep()
+			c := h.take(1)
+			h.do(h.m.Reply(h.now, quorum.Reply{Node: 1, Seq: c.Seq, Count: quorum.Count{
+				Yes: []bool{false}, Holders: []quorum.Holding{{Key: "a", Token: "t1", Left: time.Second}}, Time: h.now.Wall,
+			}}))
+			h.frees(1, "a/t1")
+			h.votes(0, "y")
+			h.votes(2, "y")
+			h.told(quorum.Refused, quorum.Won)
+		},
 		"refused again and again, ever more slowly, never at once": func(t *testing.T) {
 			h := newHand(t, 1, false)
 			h.acquire("a")
@@ -486,8 +505,8 @@ func TestMachine(t *testing.T) {
 				h.votes(0, "o")
 				pauses = append(pauses, h.sleep())
 			}
-			base := ttl / 64
-			if want := []time.Duration{base, 2 * base, 4 * base, 8 * base, 8 * base, 8 * base}; !slices.Equal(pauses, want) {
+			base, most := ttl/64, 240*ms
+			if want := []time.Duration{base, 2 * base, 4 * base, most, most, most}; !slices.Equal(pauses, want) {
 				t.Errorf("pauses %v, want %v", pauses, want)
 			}
 		},

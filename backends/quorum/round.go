@@ -116,7 +116,7 @@ func (m *Machine) send(i int, c *call, out Call) {
 	m.seq++
 	c.seq, c.sent = m.seq, m.last
 	m.nodes[i].call = c
-	out.Node, out.Seq = i, m.seq
+	out.Node, out.Seq, out.Timeout = i, m.seq, CallTimeout(m.cfg.TTL)
 	m.out.Calls = append(m.out.Calls, out)
 }
 
@@ -171,6 +171,7 @@ func (m *Machine) count(i int, c *call, got Count) {
 			st.answer, st.holder = Abstained, nil
 		default:
 			st.answer, st.holder = No, &got.Holders[j]
+			m.reclaim(n, got.Holders[j])
 		}
 	}
 }
@@ -267,6 +268,7 @@ func (m *Machine) weakest() int {
 
 // drop owes the release of a key to every node that may have it.
 func (m *Machine) drop(l *lease) {
+	m.spent.add(l.token)
 	for i, st := range l.at {
 		if n := &m.nodes[i]; st.mayHave() {
 			n.owed = append(n.owed, Ask{Key: l.key, Token: l.token})

@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // Callers carries the calls of one machine to real nodes. Each node has a
@@ -12,19 +11,17 @@ import (
 type Callers struct {
 	nodes   []Node
 	queues  []chan Call // one for each node
-	timeout time.Duration
 	deliver func(Reply)
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// NewCallers starts the goroutines; Close ends them. timeout is for one call;
-// CallTimeout says how long is right. deliver gets one reply for each call,
-// from the node's goroutine: several may come at once. Close waits for deliver
-// to return, so it must not wait for whoever calls Close.
-func NewCallers(nodes []Node, timeout time.Duration, deliver func(Reply)) *Callers {
+// NewCallers starts the goroutines; Close ends them. deliver gets one reply for
+// each call, from the node's goroutine: several may come at once. Close waits
+// for deliver to return, so it must not wait for whoever calls Close.
+func NewCallers(nodes []Node, deliver func(Reply)) *Callers {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Callers{nodes: nodes, timeout: timeout, deliver: deliver, cancel: cancel}
+	c := &Callers{nodes: nodes, deliver: deliver, cancel: cancel}
 	for _, n := range nodes {
 		// A machine has one call at a time under way for a node, and its next
 		// may come from within deliver: one place is enough for Do never to block.
@@ -75,7 +72,7 @@ func (c *Callers) run(ctx context.Context, n Node, queue <-chan Call) {
 
 // ask makes one call.
 func (c *Callers) ask(ctx context.Context, n Node, call Call) Reply {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
 	r := Reply{Node: call.Node, Seq: call.Seq}
 	if call.Vote != nil {

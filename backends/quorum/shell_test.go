@@ -316,9 +316,9 @@ func TestShell(t *testing.T) {
 			if _, err := quorum.Hold(ctx, asNodes(nodes), config, "a"); err == nil {
 				t.Error("held without a node")
 			}
-			// A ballot and the release behind it, each eighth of a ttl, or a
-			// repetition of the release each sixteenth.
-			if calls := nodes[0].calls; calls > 100*(16+16) || calls < 100 {
+			// A ballot and the release behind it each 240 ms, and repetitions of
+			// the release each sixteenth of a ttl.
+			if calls := nodes[0].calls; calls > 100*(2*13+16) || calls < 100 {
 				t.Errorf("%d calls in 100 ttl", calls)
 			}
 		},
@@ -340,21 +340,24 @@ func TestCallers(t *testing.T) {
 		nodes := newLiveNodes("n0", "n1")
 		nodes[1].trouble(true, nil)
 		replies := make(chan quorum.Reply, 10)
-		c := quorum.NewCallers(asNodes(nodes), time.Second, func(r quorum.Reply) { replies <- r })
+		c := quorum.NewCallers(asNodes(nodes), func(r quorum.Reply) { replies <- r })
 		ballot := &quorum.Ballot{Marker: "marker", TTL: ttl, Asks: []quorum.Ask{{Key: "a", Token: "t"}}}
 		began := time.Now()
-		c.Do([]quorum.Call{{Node: 1, Seq: 1, Vote: ballot}, {Node: 0, Seq: 2, Vote: ballot}})
+		c.Do([]quorum.Call{
+			{Node: 1, Seq: 1, Vote: ballot, Timeout: time.Second},
+			{Node: 0, Seq: 2, Vote: ballot, Timeout: time.Second},
+		})
 		if r := <-replies; r.Seq != 2 || r.Node != 0 || r.Err != nil || !r.Count.Yes[0] || time.Since(began) > 0 {
 			t.Errorf("%+v after %v", r, time.Since(began))
 		}
-		c.Do([]quorum.Call{{Node: 0, Seq: 3, Release: ballot.Asks}})
+		c.Do([]quorum.Call{{Node: 0, Seq: 3, Release: ballot.Asks, Timeout: time.Second}})
 		if r := <-replies; r.Seq != 3 || r.Err != nil || nodes[0].keys() != 0 {
 			t.Errorf("%+v", r)
 		}
 		if r := <-replies; r.Seq != 1 || !errors.Is(r.Err, context.DeadlineExceeded) || time.Since(began) != time.Second+lag {
 			t.Errorf("%+v after %v", r, time.Since(began))
 		}
-		c.Do([]quorum.Call{{Node: 1, Seq: 4, Vote: ballot}})
+		c.Do([]quorum.Call{{Node: 1, Seq: 4, Vote: ballot, Timeout: time.Second}})
 		synctest.Wait()
 		c.Close() // does not wait for the call to time out
 		if took := time.Since(began); took != time.Second+2*lag || len(replies) != 0 || nodes[1].busy != 0 {

@@ -45,7 +45,8 @@ type host struct {
 	w      *world
 	rate   float64
 	saved  *simNode
-	down   bool
+	down   bool // what is sent is lost
+	shut   bool // what is sent gets an error at once
 	frozen bool
 	stuck  []func() // arrived while frozen
 }
@@ -193,6 +194,11 @@ func (w *world) arrive(p *proc, c quorum.Call) {
 		return
 	}
 	r := quorum.Reply{Node: c.Node, Seq: c.Seq}
+	if h.shut {
+		r.Err = errRefused
+		p.answered(r)
+		return
+	}
 	if c.Vote != nil {
 		r.Count = h.vote(h.time(), *c.Vote)
 		w.logf("%s votes %v on %s#%d, abstained %v", h, r.Count.Yes, p.name, c.Seq, r.Count.Abstained)
@@ -333,7 +339,10 @@ func (p *proc) answered(r quorum.Reply) {
 	})
 }
 
-var errTimeout = errors.New("no answer in time")
+var (
+	errTimeout = errors.New("no answer in time")
+	errRefused = errors.New("connection refused")
+)
 
 func (p *proc) apply(e quorum.Effects) {
 	for _, c := range e.Calls {

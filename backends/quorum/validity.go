@@ -27,9 +27,10 @@ func timesOf(ttl time.Duration) times {
 	}
 }
 
-// CallTimeout is how long a shell should wait for one node. It is small against
-// the ttl: within one try, a node that hung in the call before is asked still.
-func CallTimeout(ttl time.Duration) time.Duration { return ttl / 6 }
+// CallTimeout is how long one node is waited for. It is small against the ttl:
+// within one try, a node that hung in the call before is asked still. However
+// long the ttl, a node that comes back is noticed within a second.
+func CallTimeout(ttl time.Duration) time.Duration { return min(ttl/6, time.Second) }
 
 // Validity is how long a set of keys is ours, as of one instant. It may be
 // copied to other goroutines and asked there. The zero Validity is over.

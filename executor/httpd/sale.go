@@ -52,6 +52,26 @@ type saleView struct {
 	ClosesAt     *time.Time `json:"closesAt,omitempty"`
 	Generation   uint64     `json:"generation"`
 	ServerTime   time.Time  `json:"serverTime"`
+
+	Nodes  []nodeView  `json:"nodes"`
+	Shards []shardView `json:"shards"` // those that stall
+}
+
+// nodeView is a lock node as the server sees it.
+type nodeView struct {
+	Name  string    `json:"name"`
+	Up    bool      `json:"up"`
+	Since time.Time `json:"since"` // when that began
+	Error string    `json:"error,omitempty"`
+	// VotesFrom is set while the node abstains, because it lost its memory.
+	VotesFrom *time.Time `json:"votesFrom,omitempty"`
+}
+
+// shardView is a shard that takes no claims for the moment.
+type shardView struct {
+	Shard int       `json:"shard"`
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
 }
 
 func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
@@ -68,6 +88,11 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		ClosesAt:     utc(status.ClosesAt),
 		Generation:   status.Generation,
 		ServerTime:   s.now().Wall.UTC(),
+		Nodes:        make([]nodeView, 0, len(status.Nodes)),
+		Shards:       []shardView{},
+	}
+	for _, n := range status.Nodes {
+		view.Nodes = append(view.Nodes, nodeView{n.Name, n.Up, moment(n.Since), n.Error, utc(n.VotesFrom)})
 	}
 	for _, shard := range status.Shards {
 		view.Stock += shard.Limit
@@ -75,6 +100,9 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		view.Held += shard.Held
 		view.Sold += shard.Sold
 		view.InFlight += shard.InFlight
+		if stall := shard.Stall; stall != nil {
+			view.Shards = append(view.Shards, shardView{shard.Shard, moment(stall.Since), stall.Error})
+		}
 	}
 	writeJSON(w, http.StatusOK, view)
 }
@@ -117,6 +145,9 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	w.Write(body)
 }
+
+// moment is a time as people read it: nobody asks for more than milliseconds.
+func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func utc(t time.Time) *time.Time {
 	if t.IsZero() {

@@ -15,12 +15,21 @@ func TestGetSale(t *testing.T) {
 		Sale: "movie", Generation: 4, Phase: "open", PerUser: 2, OpensAt: noon.Add(-time.Hour),
 		Shards: []executor.ShardStatus{
 			{Limit: 20, Available: 11, Held: 1, Sold: 5, InFlight: 3},
-			{Shard: 1, Limit: 20, Available: 20},
+			{Shard: 1, Limit: 20, Available: 20, Stall: &executor.Stall{Since: noon.Add(-time.Second), Error: "too slow"}},
+		},
+		Nodes: []executor.NodeStatus{
+			{Name: "a:1", Up: true, Since: noon.Add(-time.Hour)},
+			{Name: "b:1", Since: noon.Add(-time.Minute), Error: "connection refused"},
+			{Name: "c:1", Up: true, Since: noon, VotesFrom: noon.Add(10 * time.Second)},
 		},
 	}
 	s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}}})
 	const want = `{"sale":"movie","phase":"open","stock":40,"available":31,"held":1,"sold":5,"inFlight":3,"perUserLimit":2,` +
-		`"opensAt":"2026-11-11T11:00:00Z","generation":4,"serverTime":"2026-11-11T12:00:00Z"}`
+		`"opensAt":"2026-11-11T11:00:00Z","generation":4,"serverTime":"2026-11-11T12:00:00Z",` +
+		`"nodes":[{"name":"a:1","up":true,"since":"2026-11-11T11:00:00Z"},` +
+		`{"name":"b:1","up":false,"since":"2026-11-11T11:59:00Z","error":"connection refused"},` +
+		`{"name":"c:1","up":true,"since":"2026-11-11T12:00:00Z","votesFrom":"2026-11-11T12:00:10Z"}],` +
+		`"shards":[{"shard":1,"since":"2026-11-11T11:59:59Z","error":"too slow"}]}`
 	r := do(s, http.MethodGet, "/v1/sales/movie", "", nil)
 	if got := text(t, r); r.StatusCode != 200 || got != want {
 		t.Errorf("%d %s\nwant 200 %s", r.StatusCode, got, want)

@@ -1,0 +1,172 @@
+package hbase
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+	"github.com/tsuna/gohbase/region"
+	"github.com/tsuna/gohbase/zk"
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/ledger"
+)
+
+// lookupPatience is for one question to hbase:meta, ZooKeeper's part included.
+const lookupPatience = 2 * time.Second
+
+// place is a region and the address of the server that has it, as far as known.
+type place struct {
+	hrpc.RegionInfo
+	addr string
+}
+
+func (p *place) holds(row []byte) bool {
+	return bytes.Compare(p.StartKey(), row) <= 0 && (len(p.StopKey()) == 0 || bytes.Compare(row, p.StopKey()) < 0)
+}
+
+// regions knows where the regions of one table are. A place is kept until a
+// call to it fails; nothing is looked up before somebody asks.
+type regions struct {
+	table     []byte
+	servers   *servers
+	zookeeper *zookeeper
+	asking    flights[string, *place] // by row
+
+	// mu guards what is below.
+	mu    sync.Mutex
+	known []*place // sorted by start key; none overlap
+	meta  *place   // nil: not known
+}
+
+// find returns the place of a row; ledger.ErrNoTable if there is no table.
+func (r *regions) find(ctx context.Context, row []byte) (*place, error) {
+	r.mu.Lock()
+	p := r.cached(row)
+	r.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	p, err := r.asking.do(ctx, string(row), r.servers.start, func() (*place, error) { return r.lookup(row) })
+	if err != nil && err == ctx.Err() {
+		return nil, fmt.Errorf("asking hbase:meta for the region: %w", err)
+	}
+	return p, err
+}
+
+// cached returns the known place of a row, or nil. mu is held.
+func (r *regions) cached(row []byte) *place {
+	i, ok := slices.BinarySearchFunc(r.known, row, func(p *place, row []byte) int { return bytes.Compare(p.StartKey(), row) })
+	if !ok {
+		i--
+	}
+	if i < 0 || !r.known[i].holds(row) {
+		return nil
+	}
+	return r.known[i]
+}
+
+// keep remembers a place and forgets those that it overlaps: what regions were
+// before they were split or merged.
+func (r *regions) keep(p *place) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known = slices.DeleteFunc(r.known, func(q *place) bool {
+		return q.holds(p.StartKey()) || p.holds(q.StartKey())
+	})
+	r.known = append(r.known, p)
+	slices.SortFunc(r.known, func(p, q *place) int { return bytes.Compare(p.StartKey(), q.StartKey()) })
+}
+
+// forget makes the next call look the place up.
+func (r *regions) forget(p *place) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.meta == p {
+		r.meta = nil
+	}
+	r.known = slices.DeleteFunc(r.known, func(q *place) bool { return q == p })
+}
+
+// lookup asks hbase:meta for the region that holds a row: the last one that
+// begins at or before it.
+func (r *regions) lookup(row []byte) (*place, error) {
+	ctx, cancel := context.WithTimeout(r.servers.life, lookupPatience)
+	defer cancel()
+	// Meta's keys are table,start,number. A colon is the byte after the digits.
+	from := slices.Concat(r.table, []byte(","), row, []byte(",:"))
+	scan, err := hrpc.NewScanRange(ctx, metaTable, from, r.table,
+		hrpc.Families(map[string][]string{"info": nil}), hrpc.Reversed(), hrpc.NumberOfRows(1), hrpc.CloseScanner())
+	if err != nil {
+		return nil, err
+	}
+	answer, err := r.askMeta(ctx, scan)
+	if err != nil {
+		return nil, err
+	}
+	if len(scan.Response.Results) == 0 {
+		if answer.(*pb.ScanResponse).GetHeartbeatMessage() {
+			return nil, errors.New("hbase:meta took too long to look")
+		}
+		return nil, ledger.ErrNoTable
+	}
+	found, addr, err := region.ParseRegionInfo(hrpc.ResultV2ToResult(scan.Response.Results[0]))
+	if err != nil {
+		return nil, fmt.Errorf("the region is not assigned to a server now: %s", firstLine(err))
+	}
+	p := &place{found, addr}
+	if !p.holds(row) {
+		return nil, fmt.Errorf("hbase:meta has no region for the row; the one before it is %s", found.Name())
+	}
+	r.keep(p)
+	return p, nil
+}
+
+var metaTable = []byte("hbase:meta")
+
+// askMeta asks the server that has hbase:meta.
+func (r *regions) askMeta(ctx context.Context, call hrpc.Call) (proto.Message, error) {
+	r.mu.Lock()
+	meta := r.meta
+	r.mu.Unlock()
+	if meta == nil {
+		addr, err := r.zookeeper.find(ctx, zk.Meta)
+		if err != nil {
+			return nil, err
+		}
+		meta = &place{region.NewInfo(0, []byte("hbase"), []byte("meta"), []byte("hbase:meta,,1"), nil, nil), addr}
+		r.mu.Lock()
+		r.meta = meta
+		r.mu.Unlock()
+	}
+	return r.askAt(ctx, meta, call)
+}
+
+// askAt sends a call to the server of a place, once, and forgets the place if
+// that may be the wrong one. A server that is slow may be frozen, and its
+// regions on their way to others.
+func (r *regions) askAt(ctx context.Context, p *place, call hrpc.Call) (proto.Message, error) {
+	srv, err := r.servers.get(ctx, endpoint{p.addr, region.RegionClient})
+	if err == nil {
+		call.SetRegion(p.RegionInfo)
+		var answer proto.Message
+		if answer, err = r.servers.ask(ctx, srv, call); err == nil {
+			return answer, nil
+		}
+	}
+	r.judge(p, err)
+	return nil, err
+}
+
+// judge forgets a place after an error that speaks against it.
+func (r *regions) judge(p *place, err error) {
+	if isFault(err, moved, lost) || errors.Is(err, context.DeadlineExceeded) {
+		r.forget(p)
+	}
+}

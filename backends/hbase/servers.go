@@ -1,0 +1,196 @@
+package hbase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/region"
+	"google.golang.org/protobuf/proto"
+)
+
+// How long servers may take. A caller's deadline for a whole call is usually
+// two seconds; a server that is silent for longer than serverPatience loses its
+// connection, with all calls that wait for it.
+const (
+	dialPatience   = 2 * time.Second
+	serverPatience = 3 * time.Second
+)
+
+// user is the name that HBase sees in its logs and, where it has access rules,
+// in those.
+const user = "salectl"
+
+var errClosed = errors.New("the logs are closed")
+
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// servers keeps one connection to each server that is talked to. Of gohbase it
+// uses the connection's protocol only. Its client above that repeats calls
+// whose outcome is unknown, waits up to half a minute between attempts to
+// reconnect, cannot be closed while it looks for a server that is away, and
+// offers no way to change this. Here a call is sent once or fails, and the next
+// call begins with a look at where its region is now.
+type servers struct {
+	dial   dialer
+	logger *slog.Logger // ours
+	inner  *slog.Logger // gohbase's
+	life   context.Context
+	start  func(func())
+
+	dialing flights[endpoint, *server]
+
+	// mu guards open and conns.
+	mu    sync.Mutex
+	open  map[endpoint]*server
+	conns map[*conn]struct{} // all there are, those of ZooKeeper too; nil when closed
+}
+
+// endpoint is one service of one process.
+type endpoint struct {
+	addr    string
+	service region.ClientType
+}
+
+// server is a connection to one. It is not mended when it breaks.
+type server struct {
+	endpoint
+	client hrpc.RegionClient
+	gone   bool // guarded by mu of servers
+}
+
+// get returns a connection to a server.
+func (s *servers) get(ctx context.Context, to endpoint) (*server, error) {
+	s.mu.Lock()
+	srv := s.open[to]
+	s.mu.Unlock()
+	if srv != nil {
+		return srv, nil
+	}
+	srv, err := s.dialing.do(ctx, to, s.start, func() (*server, error) { return s.connect(to) })
+	if err != nil && err == ctx.Err() {
+		return nil, fmt.Errorf("connecting to server %s: %w", to.addr, err)
+	}
+	return srv, err
+}
+
+// connect makes a connection and keeps it in open.
+func (s *servers) connect(to endpoint) (*server, error) {
+	s.mu.Lock()
+	srv := s.open[to]
+	s.mu.Unlock()
+	if srv != nil { // it was made after the caller had looked
+		return srv, nil
+	}
+	ctx, cancel := context.WithTimeout(s.life, dialPatience)
+	defer cancel()
+	srv = &server{endpoint: to}
+	var why error
+	srv.client = region.NewClient(to.addr, to.service, &region.RegionClientOptions{
+		QueueSize:     1, // with more it would hold calls back for 20 ms to batch them
+		EffectiveUser: user,
+		Logger:        s.inner,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := s.wrap(ctx, s.dial, network, addr, serverPatience, 1, func(lost error) { s.drop(srv, lost) })
+			why = err
+			return c, err
+		},
+	})
+	if err := srv.client.Dial(ctx); err != nil {
+		if why == nil {
+			why = err
+		}
+		return nil, &fault{kind: lost, server: to.addr, what: firstLine(why)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.conns == nil: // close has closed it
+		return nil, errClosed
+	case srv.gone:
+		return nil, &fault{kind: lost, server: to.addr, what: "it closed the connection at once"}
+	}
+	s.open[to] = srv
+	return srv, nil
+}
+
+// wrap dials and keeps the connection in conns until it is closed.
+func (s *servers) wrap(ctx context.Context, dial dialer, network, addr string, patience time.Duration, silent int, closed func(lost error)) (net.Conn, error) {
+	raw, err := dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	var c *conn
+	c = newConn(raw, patience, silent, func(lost error) {
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+		closed(lost)
+	})
+	s.mu.Lock()
+	open := s.conns != nil
+	if open {
+		s.conns[c] = struct{}{}
+	}
+	s.mu.Unlock()
+	if !open {
+		raw.Close()
+		return nil, errClosed
+	}
+	return c, nil
+}
+
+// drop forgets a server whose connection is closed.
+func (s *servers) drop(srv *server, lost error) {
+	if lost != nil && s.life.Err() == nil {
+		s.logger.Warn("lost the connection to a server of HBase", "server", srv.addr, "error", lost)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	srv.gone = true
+	if s.open[srv.endpoint] == srv {
+		delete(s.open, srv.endpoint)
+	}
+}
+
+// close closes all connections and lets no new ones come.
+func (s *servers) close() {
+	s.mu.Lock()
+	open, conns := s.open, s.conns
+	s.open, s.conns = nil, nil
+	s.mu.Unlock()
+	for _, srv := range open {
+		srv.client.Close()
+	}
+	for c := range conns {
+		c.Close()
+	}
+}
+
+// ask sends a call, once, and waits for the answer, no longer than ctx. The
+// call must have been made with ctx.
+func (s *servers) ask(ctx context.Context, srv *server, call hrpc.Call) (proto.Message, error) {
+	// QueueRPC does not return while the server takes no bytes.
+	s.start(func() { srv.client.QueueRPC(call) })
+	return s.await(ctx, srv, call)
+}
+
+// await waits for the answer to a call that was sent.
+func (s *servers) await(ctx context.Context, srv *server, call hrpc.Call) (proto.Message, error) {
+	select {
+	case answer := <-call.ResultChan():
+		if answer.Error != nil {
+			return nil, faultOf(srv.addr, answer.Error)
+		}
+		return answer.Msg, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for server %s: %w", srv.addr, ctx.Err())
+	case <-s.life.Done():
+		return nil, errClosed
+	}
+}

@@ -1,0 +1,168 @@
+package hbase
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tsuna/gohbase/pb"
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/ledger"
+)
+
+// mustAskMaster does what we never do: it makes tables that do not fit.
+func mustAskMaster(t *testing.T, logs *Logs, name string, request, response proto.Message) {
+	t.Helper()
+	if err := logs.begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer logs.busy.Done()
+	if err := logs.askMaster(within(t, time.Minute), name, request, response); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMissingTable(t *testing.T) {
+	logs, other := mustOpen(t, table("later")), mustOpen(t, table("later"))
+	calls := callsOf(logs)
+	for _, name := range []string{"Read", "Heads", "Delete"} {
+		if err := calls[name](within(t, time.Minute)); err != nil {
+			t.Errorf("%s without a table: %v", name, err)
+		}
+	}
+	if err := calls["Append"](within(t, time.Minute)); !errors.Is(err, ledger.ErrNoTable) || !strings.Contains(err.Error(), "salectl apply") {
+		t.Errorf("Append without a table: %v", err)
+	}
+	if err := logs.CheckTable(within(t, time.Minute)); !errors.Is(err, ledger.ErrNoTable) || errors.Is(err, ledger.ErrTableUnfit) {
+		t.Errorf("CheckTable without a table: %v", err)
+	}
+
+	// Both make it; one of them has to find that it is there already.
+	var both sync.WaitGroup
+	for _, l := range []*Logs{logs, other} {
+		both.Go(func() {
+			if err := l.CreateTable(within(t, time.Minute)); err != nil {
+				t.Error(err)
+			}
+			if err := l.CheckTable(within(t, time.Minute)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	if err := logs.CreateTable(within(t, time.Minute)); err != nil {
+		t.Errorf("create it again: %v", err)
+	}
+	if n := len(logs.regions.known); n != regionCount {
+		t.Errorf("it has %d regions, want %d", n, regionCount)
+	}
+	if err := calls["Append"](within(t, time.Minute)); err != nil {
+		t.Errorf("Append to a table made since: %v", err)
+	}
+	dropTable(t, other)
+	// Its regions are known still, to the handle.
+	for _, name := range []string{"Read", "Heads", "Delete"} {
+		if err := calls[name](within(t, time.Minute)); err != nil {
+			t.Errorf("%s after the table was dropped: %v", name, err)
+		}
+	}
+}
+
+func TestUnfitTables(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*pb.TableSchema)
+		want   string
+	}{
+		"versions": {set("VERSIONS", "3"), "alter 'versions', {NAME => 's', VERSIONS => 1}"},
+		"ttl":      {set("TTL", "86400"), "alter 'ttl', {NAME => 's', TTL => 'FOREVER'}"},
+		"family":   {func(s *pb.TableSchema) { s.ColumnFamilies[0].Name = []byte("other") }, "no family s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			logs := mustOpen(t, table(name))
+			s := schema(name)
+			test.change(s)
+			mustAskMaster(t, logs, "CreateTable", &pb.CreateTableRequest{TableSchema: s}, new(pb.CreateTableResponse))
+			// To create it is no error: it is there. What it is like is another
+			// question.
+			if err := logs.CreateTable(within(t, time.Minute)); err != nil && name != "family" {
+				t.Error(err)
+			}
+			err := logs.CheckTable(within(t, time.Minute))
+			if !errors.Is(err, ledger.ErrTableUnfit) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want it unfit and %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestDisabledTable(t *testing.T) {
+	logs := mustOpen(t, table("off"))
+	if err := logs.CreateTable(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	disableTable(t, logs)
+	err := logs.CheckTable(within(t, time.Minute))
+	if !errors.Is(err, ledger.ErrTableUnfit) || !strings.Contains(err.Error(), "enable 'off'") {
+		t.Errorf("%v, want it unfit", err)
+	}
+	err = callsOf(logs)["Append"](within(t, time.Minute))
+	if err == nil || errors.Is(err, ledger.ErrTaken) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Append to it: %v", err)
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	logs := mustOpen(t, table("shop:sales"))
+	if err := logs.CreateTable(within(t, time.Minute)); err == nil || !strings.Contains(err.Error(), "create_namespace 'shop'") {
+		t.Errorf("without its namespace: %v", err)
+	}
+	if err := logs.CheckTable(within(t, time.Minute)); !errors.Is(err, ledger.ErrNoTable) {
+		t.Errorf("without its namespace: %v", err)
+	}
+	mustAskMaster(t, logs, "CreateNamespace", &pb.CreateNamespaceRequest{
+		NamespaceDescriptor: &pb.NamespaceDescriptor{Name: []byte("shop")},
+	}, new(pb.CreateNamespaceResponse))
+	if err := logs.CreateTable(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if err := logs.CheckTable(within(t, time.Minute)); err != nil {
+		t.Error(err)
+	}
+	log := newPrefix() + "log"
+	fill(t, logs, log, 2, 10)
+	if _, entries, err := logs.Read(within(t, time.Minute), log, 0, 10); len(entries) != 2 || err != nil {
+		t.Errorf("read %d entries, %v", len(entries), err)
+	}
+	if _, entries, err := mustOpen(t).Read(within(t, time.Minute), log, 0, 10); entries != nil || err != nil {
+		t.Errorf("the table of the same name in the default namespace has %d of them, %v", len(entries), err)
+	}
+}
+
+func disableTable(t *testing.T, logs *Logs) {
+	t.Helper()
+	begun := new(pb.DisableTableResponse)
+	mustAskMaster(t, logs, "DisableTable", &pb.DisableTableRequest{TableName: tableName(logs.table)}, begun)
+	mustFinish(t, logs, begun.GetProcId())
+}
+
+func dropTable(t *testing.T, logs *Logs) {
+	t.Helper()
+	disableTable(t, logs)
+	begun := new(pb.DeleteTableResponse)
+	mustAskMaster(t, logs, "DeleteTable", &pb.DeleteTableRequest{TableName: tableName(logs.table)}, begun)
+	mustFinish(t, logs, begun.GetProcId())
+}
+
+func mustFinish(t *testing.T, logs *Logs, procedure uint64) {
+	t.Helper()
+	if err := logs.begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer logs.busy.Done()
+	if err := logs.finish(within(t, time.Minute), procedure); err != nil {
+		t.Fatal(err)
+	}
+}

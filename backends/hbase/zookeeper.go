@@ -1,0 +1,89 @@
+package hbase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/tsuna/gohbase/zk"
+)
+
+// zookeeperPatience is for one host: to answer, and as the session's length.
+const zookeeperPatience = 2 * time.Second
+
+// zookeeper finds the two servers that ZooKeeper knows: the one that has
+// hbase:meta, and the master. It connects for each question, since questions
+// are rare.
+type zookeeper struct {
+	hosts   []string
+	root    string
+	servers *servers
+	logger  *slog.Logger
+	asking  flights[zk.ResourceName, string]
+}
+
+// find returns the address of a server.
+func (z *zookeeper) find(ctx context.Context, what zk.ResourceName) (string, error) {
+	addr, err := z.asking.do(ctx, what, z.servers.start, func() (string, error) { return z.ask(what) })
+	if err != nil && err == ctx.Err() {
+		return "", fmt.Errorf("waiting for ZooKeeper: %w", err)
+	}
+	return addr, err
+}
+
+// ask asks all hosts and takes the first answer. The library can be given the
+// whole quorum, but stays with the first host that accepts its connection, be
+// that one frozen, and tries none when a single name cannot be resolved.
+func (z *zookeeper) ask(what zk.ResourceName) (string, error) {
+	type answer struct {
+		addr string
+		err  error
+	}
+	answers := make(chan answer, len(z.hosts))
+	for _, host := range z.hosts {
+		z.servers.start(func() {
+			addr, err := z.askHost(host, what)
+			answers <- answer{addr, err}
+		})
+	}
+	var errs []string
+	for range z.hosts {
+		select {
+		case a := <-answers:
+			if a.err == nil {
+				return a.addr, nil
+			}
+			errs = append(errs, a.err.Error())
+		case <-z.servers.life.Done():
+			return "", errClosed
+		}
+	}
+	return "", errors.New(strings.Join(errs, "; "))
+}
+
+// askHost asks one host. What stands in ZooKeeper may be anything: the library
+// panics where it is too short.
+func (z *zookeeper) askHost(host string, what zk.ResourceName) (addr string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("ZooKeeper %s has something under %s that is not HBase's: %v", host, what, p)
+		}
+	}()
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return z.servers.wrap(ctx, new(net.Dialer).DialContext, network, addr, zookeeperPatience, 0, func(error) {})
+	}
+	addr, err = zk.NewClient(host, zookeeperPatience, dial, z.logger).LocateResource(what.Prepend(z.root))
+	switch {
+	case err == nil:
+		return addr, nil
+	case strings.Contains(err.Error(), "node does not exist") && what == zk.Master:
+		return "", fmt.Errorf("ZooKeeper %s knows no HBase master under %s: none is running, or the root is another", host, z.root)
+	case strings.Contains(err.Error(), "node does not exist"):
+		return "", fmt.Errorf("ZooKeeper %s knows no HBase under %s: it has not started yet, or the root is another", host, z.root)
+	}
+	return "", fmt.Errorf("ZooKeeper %s: %w", host, err)
+}

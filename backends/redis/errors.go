@@ -1,0 +1,122 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"salectl/backends/quorum"
+)
+
+// What can be wrong with a node. The messages around them name its address.
+// They do not say whether the node did what was asked.
+var (
+	ErrAway      = errors.New("nothing answers at this address; start the server, or correct spec.redis.nodes")
+	ErrSilent    = errors.New("it did not answer in time; it may be stopped, overloaded or cut off")
+	ErrHungUp    = errors.New("the connection broke off; if it always does, see whether spec.redis.tls is what the server wants")
+	ErrTLS       = errors.New("there is no TLS with it; check spec.redis.tls, and that this machine trusts the server's certificate (SSL_CERT_FILE names further authorities)")
+	ErrLogin     = errors.New("it does not let us in; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name")
+	ErrForbidden = errors.New("its user lacks a right; by ACL SETUSER, give it " + Rights)
+	ErrProtected = errors.New("it takes connections from its own host only; give it a password, or turn off its protected-mode")
+	ErrCrowded   = errors.New("it has no connection free; raise its maxclients, or look for clients that leave theirs open")
+	ErrLoading   = errors.New("it is still loading its data from disk; it answers when it has")
+	ErrReplica   = errors.New("it is a replica and cannot be written; name a server of its own in spec.redis.nodes")
+	ErrCluster   = errors.New("it belongs to a Redis Cluster; name standalone servers in spec.redis.nodes")
+	ErrBusy      = errors.New("a script of another client has kept it busy for long; end that with SCRIPT KILL")
+	ErrFull      = errors.New("it has used up its maxmemory; raise that, or give the locks a server of their own")
+	ErrUnsaved   = errors.New("it takes no writes because it could not save its data; see its log, or turn off its snapshots (CONFIG SET save \"\")")
+	ErrForeign   = errors.New("another program keeps something else under a key of ours; give the locks a server of their own")
+	ErrUnset     = errors.New("an environment variable is not set")
+	ErrClosed    = errors.New("the handle is closed")
+)
+
+// replies are the beginnings of what a server says, and what that means. Inside
+// of scripts, Redis 7.0 words a lack of rights otherwise than 7.2.
+var replies = []struct {
+	prefix string
+	means  error
+}{
+	{"WRONGPASS", ErrLogin},
+	{"NOAUTH", ErrLogin},
+	{"ERR AUTH", ErrLogin}, // "called without any password configured"
+	{"ERR Client sent AUTH", ErrLogin},
+	{"NOPERM", ErrForbidden},
+	{"ERR The user executing the script can't", ErrForbidden},
+	{"DENIED", ErrProtected},
+	{"ERR max number of clients", ErrCrowded},
+	{"LOADING", ErrLoading},
+	{"READONLY", ErrReplica},
+	{"MASTERDOWN", ErrReplica},
+	{"MOVED", ErrCluster},
+	{"CROSSSLOT", ErrCluster},
+	{"CLUSTERDOWN", ErrCluster},
+	{"BUSY", ErrBusy},
+	{"OOM", ErrFull},
+	{"MISCONF", ErrUnsaved},
+	{"WRONGTYPE", ErrForeign},
+}
+
+// explain turns what go-redis, the network or the server says into one of the
+// errors above and its words. What it does not know keeps its own words.
+func (n *Node) explain(err error) error {
+	switch known := cause(err); {
+	case err == nil:
+		return nil
+	case err == ErrClosed, err == errAnswer, err == quorum.ErrOtherRun:
+		return fmt.Errorf("lock node %s: %w", n.address, err)
+	case errors.Is(err, context.Canceled) && n.life.Err() != nil:
+		return fmt.Errorf("lock node %s: %w", n.address, ErrClosed)
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("lock node %s: %w", n.address, context.Canceled)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("lock node %s: %w (%w)", n.address, ErrSilent, context.DeadlineExceeded)
+	case known != nil:
+		return fmt.Errorf("lock node %s: %w (%s)", n.address, known, n.words(err))
+	default:
+		return fmt.Errorf("lock node %s: %s", n.address, n.words(err))
+	}
+}
+
+// words is what an error says, without what was sent: a server or proxy that
+// does not know AUTH may repeat its arguments.
+func (n *Node) words(err error) string {
+	words, _, _ := strings.Cut(err.Error(), ", with args beginning with")
+	if n.secret != "" && strings.Contains(words, n.secret) {
+		return "its words have the password in them"
+	}
+	return words
+}
+
+// cause returns which of the errors above it is, nil if none.
+func cause(err error) error {
+	var reply goredis.Error
+	if errors.As(err, &reply) {
+		for _, r := range replies {
+			if strings.HasPrefix(reply.Error(), r.prefix) {
+				return r.means
+			}
+		}
+		return nil
+	}
+	var wait net.Error
+	var name *net.DNSError
+	switch {
+	case errors.Is(err, goredis.ErrClosed), errors.Is(err, net.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, ErrTLS):
+		return ErrTLS
+	case errors.Is(err, goredis.ErrPoolTimeout), errors.As(err, &wait) && wait.Timeout():
+		return ErrSilent
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.As(err, &name):
+		return ErrAway
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return ErrHungUp
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package redis
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"salectl/backends/quorum"
+	"salectl/services"
+)
+
+// Close must leave no goroutine; every test closes what it opens.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// long is how long the tests wait for what must happen at some time. Only a
+// broken node uses it up.
+const long = 30 * time.Second
+
+// mustStart starts a server that the test's end stops.
+func mustStart(t testing.TB, o services.RedisOptions) *services.Redis {
+	t.Helper()
+	o.Dir = t.TempDir()
+	server, err := services.StartRedis(t.Context(), o)
+	services.Require(t, err)
+	t.Cleanup(server.Stop)
+	return server
+}
+
+// mustRestart kills a server and starts it again, from what is on its disk.
+func mustRestart(t testing.TB, server *services.Redis) {
+	t.Helper()
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustOpen opens a handle that the test's end closes.
+func mustOpen(t testing.TB, o Options) *Node {
+	t.Helper()
+	node, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, node)
+	return node
+}
+
+func closeLater(t testing.TB, c io.Closer) {
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// mustServe starts a plain server and opens a handle on it.
+func mustServe(t testing.TB, args ...string) (*Node, *services.Redis) {
+	t.Helper()
+	server := mustStart(t, services.RedisOptions{Args: args})
+	return mustOpen(t, Options{Address: server.Addr()}), server
+}
+
+// client is the hands of an operator, or of another program, on a server.
+func client(t testing.TB, server *services.Redis) *goredis.Client {
+	c := goredis.NewClient(&goredis.Options{Addr: server.Addr(), Protocol: 2})
+	closeLater(t, c)
+	return c
+}
+
+// do makes a server do something as redis-cli would.
+func do(t testing.TB, server *services.Redis, args ...any) any {
+	t.Helper()
+	value, err := client(t, server).Do(t.Context(), args...).Result()
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return value
+}
+
+// pttl returns how long a key has, in milliseconds; -1 for ever, -2 if it is
+// not there.
+func pttl(t testing.TB, server *services.Redis, key string) int64 {
+	t.Helper()
+	return do(t, server, "PTTL", key).(int64)
+}
+
+const marker = "salectl:test:marker"
+
+func mustMark(t testing.TB, n quorum.Node) quorum.Info {
+	t.Helper()
+	info, err := n.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Mark(t.Context(), marker, info.RunID); err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// vote asks for keys under one token, for the longest ttl.
+func vote(ctx context.Context, n quorum.Node, token string, keys ...string) (quorum.Count, error) {
+	b := quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL}
+	for _, key := range keys {
+		b.Asks = append(b.Asks, quorum.Ask{Key: key, Token: token, Note: "note of " + token})
+	}
+	return n.Vote(ctx, b)
+}
+
+func mustVote(t testing.TB, n quorum.Node, token string, keys ...string) quorum.Count {
+	t.Helper()
+	count, err := vote(t.Context(), n, token, keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return count
+}
+
+// eventually repeats a check until it passes.
+func eventually(t testing.TB, what string, check func() bool) {
+	t.Helper()
+	for begin := time.Now(); !check(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begin) > long {
+			t.Fatalf("after %v still not: %s", long, what)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+var _ quorum.Node = (*Node)(nil)
+
+// markerKept is how long a marker that a vote wrote stays after the last vote
+// under it.
+const markerKept = time.Hour
+
+// Name is quorum.Node's: the server's address.
+func (n *Node) Name() string { return n.address }
+
+// Info is quorum.Node's.
+func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
+	return ask(ctx, n, func(ctx context.Context) (quorum.Info, error) {
+		a, err := n.run(ctx, infoScript, nil)
+		if err != nil {
+			return quorum.Info{}, err
+		}
+		info := quorum.Info{RunID: a.text(), Time: a.time()}
+		mode, role, master, policy := a.text(), a.text(), a.text(), a.text()
+		info.Unfit = unfit(mode, role, master, policy)
+		return info, a.end()
+	})
+}
+
+// unfit says what speaks against a server as a lock node.
+func unfit(mode, role, master, policy string) string {
+	var reasons []string
+	if mode == "cluster" {
+		reasons = append(reasons, "It belongs to a Redis Cluster, where one script cannot write all leases: name a standalone server instead.")
+	}
+	if role == "slave" {
+		reasons = append(reasons, fmt.Sprintf("It is a replica of %s, and cannot be written: name a server of its own instead.", master))
+	}
+	if policy != "" && policy != "noeviction" {
+		reasons = append(reasons, fmt.Sprintf("Its maxmemory-policy is %s, so that it may drop leases before they run out: set it to noeviction, by CONFIG SET and in redis.conf.", policy))
+	}
+	return strings.Join(reasons, " ")
+}
+
+// Mark is quorum.Node's.
+func (n *Node) Mark(ctx context.Context, marker, runID string) error {
+	_, err := ask(ctx, n, func(ctx context.Context) (int, error) {
+		done, err := n.count(ctx, markScript, []string{marker}, runID, milliseconds(quorum.MaxTTL))
+		if err == nil && done == 0 {
+			err = quorum.ErrOtherRun
+		}
+		return done, err
+	})
+	return err
+}
+
+// ReadMarker is quorum.Node's.
+func (n *Node) ReadMarker(ctx context.Context, marker string) (quorum.Marker, error) {
+	return ask(ctx, n, func(ctx context.Context) (quorum.Marker, error) {
+		a, err := n.run(ctx, readMarkerScript, []string{marker})
+		if err != nil || len(a.items) == 0 {
+			return quorum.Marker{}, err
+		}
+		return quorum.Marker{Good: true, VotesFrom: a.time()}, a.end()
+	})
+}
+
+// Forget is quorum.Node's.
+func (n *Node) Forget(ctx context.Context, marker string) error {
+	_, err := ask(ctx, n, func(ctx context.Context) (int64, error) {
+		return n.client.Del(ctx, marker).Result()
+	})
+	return err
+}
+
+// Vote is quorum.Node's. A ttl beyond quorum.MaxTTL is refused: a node that
+// lost its memory would not abstain for long enough.
+func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
+		return quorum.Count{}, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.address, b.TTL, quorum.MaxTTL)
+	}
+	keys := []string{b.Marker}
+	args := []any{milliseconds(b.TTL), milliseconds(quorum.MaxTTL), milliseconds(markerKept)}
+	for _, a := range b.Asks {
+		if a.Token == "" || strings.Contains(a.Token, " ") {
+			return quorum.Count{}, fmt.Errorf("lock node %s: %q is no token: it is empty or has a space in it", n.address, a.Token)
+		}
+		renew := "0"
+		if a.Renew {
+			renew = "1"
+		}
+		keys = append(keys, a.Key)
+		args = append(args, a.Token, a.Note, renew)
+	}
+	return ask(ctx, n, func(ctx context.Context) (quorum.Count, error) {
+		a, err := n.run(ctx, voteScript, keys, args...)
+		if err != nil {
+			return quorum.Count{}, err
+		}
+		return countOf(a, keys[1:])
+	})
+}
+
+// countOf reads the answer to a ballot for some keys.
+func countOf(a answer, keys []string) (quorum.Count, error) {
+	count := quorum.Count{
+		Yes:     make([]bool, len(keys)),
+		Holders: make([]quorum.Holding, len(keys)),
+		Time:    a.time(),
+	}
+	if from := a.time(); from.UnixMicro() != 0 {
+		count.Abstained, count.VotesFrom = true, from
+	}
+	for i, key := range keys {
+		switch said := next[any](&a).(type) {
+		case int64:
+			count.Yes[i] = said == 1
+		case []any:
+			lease := answer{items: said}
+			h := &count.Holders[i]
+			h.Key = key
+			h.Token, h.Note, h.Left = lease.held()
+			a.bad = a.bad || lease.end() != nil
+		default:
+			a.bad = true
+		}
+	}
+	return count, a.end()
+}
+
+// Release is quorum.Node's.
+func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+	var keys []string
+	var tokens []any
+	for _, a := range asks {
+		keys = append(keys, a.Key)
+		tokens = append(tokens, a.Token)
+	}
+	return ask(ctx, n, func(ctx context.Context) (int, error) {
+		return n.count(ctx, releaseScript, keys, tokens...)
+	})
+}
+
+// page is how many keys List looks at in one step of the server, which answers
+// nobody else meanwhile.
+const page = 1000
+
+// List is quorum.Node's. It looks at all keys of the server, a page at a time.
+// Whatever else is a string and has the prefix counts as a lease, and what has
+// no end has quorum.MaxTTL left: the next vote for it sees to that.
+func (n *Node) List(ctx context.Context, prefix string) ([]quorum.Holding, error) {
+	pattern := literal.Replace(prefix) + "*"
+	return ask(ctx, n, func(ctx context.Context) ([]quorum.Holding, error) {
+		found := map[string]quorum.Holding{}
+		for cursor := "0"; ; {
+			a, err := n.run(ctx, listScript, nil, cursor, pattern, page, milliseconds(quorum.MaxTTL))
+			if err != nil {
+				return nil, err
+			}
+			if cursor, err = readPage(a, found); err != nil {
+				return nil, err
+			}
+			if cursor == "0" {
+				return slices.SortedFunc(maps.Values(found), func(a, b quorum.Holding) int { return cmp.Compare(a.Key, b.Key) }), nil
+			}
+		}
+	})
+}
+
+// literal takes the meaning from what has one in a pattern of Redis.
+var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// readPage adds the leases of one page to those found, and returns the cursor
+// of the next.
+func readPage(a answer, found map[string]quorum.Holding) (cursor string, err error) {
+	cursor = a.text()
+	for len(a.items) > 0 {
+		lease := answer{items: next[[]any](&a)}
+		h := quorum.Holding{Key: lease.text()}
+		h.Token, h.Note, h.Left = lease.held()
+		found[h.Key] = h
+		err = errors.Join(err, lease.end())
+	}
+	return cursor, errors.Join(err, a.end())
+}
+
+// milliseconds rounds up: a promise lasts at least as long as was asked for.
+func milliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}

@@ -1,0 +1,194 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+// A client that died between SETNX and EXPIRE must not keep its key for ever,
+// nor one that was promised before the clock was set back for as long as that.
+func TestLeaseWithoutEnd(t *testing.T) {
+	t.Parallel()
+	n, server := mustServe(t)
+	mustMark(t, n)
+	do(t, server, "SET", "salectl:endless", "crashed 10.0.0.7 1")
+	do(t, server, "SET", "salectl:far", "crashed", "PX", time.Hour.Milliseconds())
+	for _, key := range []string{"salectl:endless", "salectl:far"} {
+		count := mustVote(t, n, "token", key)
+		h := count.Holders[0]
+		if count.Yes[0] || h.Token != "crashed" || h.Left <= 0 || h.Left > quorum.MaxTTL {
+			t.Errorf("%s: the count is %+v; want a no, held by token crashed for at most %v", key, count, quorum.MaxTTL)
+		}
+		if left := pttl(t, server, key); left <= 0 || left > quorum.MaxTTL.Milliseconds() {
+			t.Errorf("%s has %d ms left; want to the longest ttl at most", key, left)
+		}
+	}
+	if h := mustVote(t, n, "token", "salectl:endless").Holders[0]; h.Note != "10.0.0.7 1" {
+		t.Errorf("the note is %q, want what stands after the token", h.Note)
+	}
+	do(t, server, "SET", "salectl:endless", "crashed")
+	renewed, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "salectl:endless", Token: "crashed", Renew: true}}})
+	if left := pttl(t, server, "salectl:endless"); err != nil || !renewed.Yes[0] || left <= 0 || left > quorum.MinTTL.Milliseconds() {
+		t.Errorf("renewed by its own token: %+v, %v, %d ms left; want a yes for the ttl asked", renewed, err, left)
+	}
+}
+
+// A marker that a vote wrote goes an hour after its last use; one that apply
+// wrote stays, for a sale that opens in a week.
+func TestMarkerEnds(t *testing.T) {
+	t.Parallel()
+	n, server := mustServe(t)
+	run := mustMark(t, n).RunID
+	voteUnder := func(t *testing.T, marker string) {
+		b := quorum.Ballot{Marker: marker, TTL: quorum.MinTTL}
+		if _, err := n.Vote(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark := func(t *testing.T, marker, run string) {
+		if err := n.Mark(t.Context(), marker, run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		do   func(t *testing.T, marker string)
+		ends bool
+	}{
+		"vote": {voteUnder, true},
+		"vote on one that is about to go": {func(t *testing.T, marker string) {
+			voteUnder(t, marker)
+			do(t, server, "PEXPIRE", marker, 10_000)
+			voteUnder(t, marker)
+		}, true},
+		"mark":                          {func(t *testing.T, marker string) { mark(t, marker, run) }, false},
+		"mark without run id":           {func(t *testing.T, marker string) { mark(t, marker, "") }, false},
+		"mark on one that a vote wrote": {func(t *testing.T, marker string) { voteUnder(t, marker); mark(t, marker, run) }, false},
+		"mend of one that a vote wrote": {func(t *testing.T, marker string) { voteUnder(t, marker); mark(t, marker, "") }, false},
+		"vote on a marked one":          {func(t *testing.T, marker string) { mark(t, marker, run); voteUnder(t, marker) }, false},
+		"vote on one marked in a run ago": {func(t *testing.T, marker string) {
+			do(t, server, "HSET", marker, "run_id", "ab12")
+			voteUnder(t, marker)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.do(t, name)
+			left := pttl(t, server, name)
+			if hour := time.Hour.Milliseconds(); test.ends && (left <= hour-60_000 || left > hour) {
+				t.Errorf("the marker has %d ms left, want an hour", left)
+			} else if !test.ends && left != -1 {
+				t.Errorf("the marker has %d ms left, want no end", left)
+			}
+		})
+	}
+}
+
+// A clock that was set back must not silence a node for as long as the jump.
+func TestMarkerFromTheFuture(t *testing.T) {
+	t.Parallel()
+	n, server := mustServe(t)
+	info := mustMark(t, n)
+	do(t, server, "HSET", marker, "votes_from", info.Time.Add(time.Hour).UnixMicro())
+	count := mustVote(t, n, "one", "salectl:key")
+	if !count.Abstained || !count.VotesFrom.Equal(count.Time.Add(quorum.MaxTTL)) {
+		t.Errorf("the count is %+v; want it to abstain for %v", count, quorum.MaxTTL)
+	}
+}
+
+// FLUSHALL leaves the run id as it is, but not the marker.
+func TestFlushedAbstains(t *testing.T) {
+	t.Parallel()
+	n, server := mustServe(t)
+	mustMark(t, n)
+	if !mustVote(t, n, "one", "salectl:key").Yes[0] {
+		t.Fatal("a free key was not granted")
+	}
+	do(t, server, "FLUSHALL")
+	first := mustVote(t, n, "two", "salectl:key")
+	if !first.Abstained || first.VotesFrom.Before(first.Time.Add(quorum.MaxTTL)) {
+		t.Fatalf("flushed, the count is %+v; want it to abstain for %v", first, quorum.MaxTTL)
+	}
+	eventually(t, "the node votes", func() bool {
+		count := mustVote(t, n, "two", "salectl:key")
+		if count.Yes[0] != !count.Time.Before(first.VotesFrom) || count.Abstained == count.Yes[0] {
+			t.Fatalf("the count is %+v; want a yes from %v, an abstention before", count, first.VotesFrom)
+		}
+		return count.Yes[0]
+	})
+}
+
+// A replica that takes over has the leases that reached it and its master's
+// marker: it may have missed others.
+func TestFailoverAbstains(t *testing.T) {
+	t.Parallel()
+	master, masterServer := mustServe(t)
+	replica, replicaServer := mustServe(t)
+	mustMark(t, master)
+	if !mustVote(t, master, "one", "salectl:key").Yes[0] {
+		t.Fatal("a free key was not granted")
+	}
+	host, port := hostPort(t, masterServer)
+	do(t, replicaServer, "REPLICAOF", host, port)
+	eventually(t, "the replica has the lease", func() bool { return pttl(t, replicaServer, "salectl:key") > 0 })
+	if _, err := vote(t.Context(), replica, "two", "salectl:other"); !errors.Is(err, ErrReplica) {
+		t.Errorf("a vote of a replica: %v, want ErrReplica", err)
+	}
+	if got, err := replica.ReadMarker(t.Context(), marker); err != nil || got.Good {
+		t.Errorf("the master's marker reads as %+v, %v on its replica; want not good", got, err)
+	}
+	do(t, replicaServer, "REPLICAOF", "NO", "ONE")
+	count := mustVote(t, replica, "two", "salectl:other", "salectl:key")
+	if !count.Abstained || count.Yes[0] || count.Holders[1].Token != "one" {
+		t.Errorf("after the failover the count is %+v; want it to abstain, and the lease that it has", count)
+	}
+}
+
+func TestListOfManyKeys(t *testing.T) {
+	t.Parallel()
+	n, server := mustServe(t)
+	mustMark(t, n)
+	var want []string
+	for i := range 2 * page {
+		want = append(want, fmt.Sprintf("salectl:uid:shard:%d", i))
+	}
+	if count := mustVote(t, n, "one", want...); slices.Contains(count.Yes, false) {
+		t.Fatal("a vote for a free key is no")
+	}
+	slices.Sort(want)
+	// Beside them, what has the prefix but is no lease, and what a pattern
+	// would take for it.
+	do(t, server, "RPUSH", "salectl:uid:shard:list", "not a lease")
+	do(t, server, "SET", "salectl:uid:shardX", "not below the prefix")
+	do(t, server, "SET", "salectl:*:shard:0", "one")
+	do(t, server, "SET", "endless", "one note")
+
+	found, err := n.List(t.Context(), "salectl:uid:shard:")
+	var got []string
+	for _, h := range found {
+		got = append(got, h.Key)
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("list finds %d keys, %v; want %d in order", len(got), err, len(want))
+	}
+	if found, err = n.List(t.Context(), "salectl:*:"); err != nil || len(found) != 1 {
+		t.Errorf("list of a prefix with a star in it: %+v, %v; want the one key", found, err)
+	}
+	if found, err = n.List(t.Context(), "endless"); err != nil || len(found) != 1 || found[0].Left != quorum.MaxTTL {
+		t.Errorf("list of a lease without end: %+v, %v; want %v left", found, err, quorum.MaxTTL)
+	}
+}
+
+func TestBadTokens(t *testing.T) {
+	t.Parallel()
+	n, _ := mustServe(t)
+	mustMark(t, n)
+	for _, token := range []string{"", "two words", " "} {
+		if count, err := vote(t.Context(), n, token, "salectl:key"); err == nil {
+			t.Errorf("the token %q was taken: %+v", token, count)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/quorum"
+	"salectl/services"
+)
+
+// fleet is lock nodes on servers of their own, and handles on them.
+type fleet struct {
+	*testing.T
+	servers []*services.Redis
+	nodes   []quorum.Node
+}
+
+const leaseKey = "salectl:test:shard:0"
+
+// newFleet starts nodes that vote at once.
+func newFleet(t *testing.T, size int) *fleet {
+	f := &fleet{T: t}
+	for range size {
+		n, server := mustServe(t)
+		mustMark(t, n)
+		f.servers, f.nodes = append(f.servers, server), append(f.nodes, n)
+	}
+	return f
+}
+
+func (f *fleet) hold(ttl time.Duration) *quorum.Lease {
+	f.Helper()
+	l, err := quorum.Hold(f.Context(), f.nodes, quorum.Config{Marker: marker, TTL: ttl, Address: "127.0.0.1:8080"}, leaseKey)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { <-l.Done() })
+	return l
+}
+
+// beat returns the number in the note that a node has with the lease, which
+// grows with each renewal; 0 if it does not have the lease.
+func (f *fleet) beat(node int) uint64 {
+	f.Helper()
+	found, err := f.nodes[node].List(f.Context(), leaseKey)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if len(found) == 0 {
+		return 0
+	}
+	note, ok := quorum.ParseNote(found[0].Note)
+	if !ok {
+		f.Fatalf("node %d has the note %q", node, found[0].Note)
+	}
+	return note.Beats
+}
+
+// awaitRenewal returns when a node has seen two renewals from now on.
+func (f *fleet) awaitRenewal(node int) {
+	f.Helper()
+	before := f.beat(node)
+	eventually(f, "the lease is renewed", func() bool { return f.beat(node) > before+1 })
+}
+
+// wantFree checks that a node has no lease.
+func (f *fleet) wantFree(node int) {
+	f.Helper()
+	if left := pttl(f, f.servers[node], leaseKey); left != -2 {
+		f.Errorf("after the release, node %d has the lease for another %d ms", node, left)
+	}
+}
+
+func (f *fleet) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// With two of five gone a lease is kept; with three it is lost, in time.
+func TestLeaseLivesByAMajority(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 5)
+	const ttl = quorum.MaxTTL // its tenth, which a loss comes early by, is long for a scheduler
+	l := f.hold(ttl)
+	f.must(errors.Join(f.servers[0].Kill(), f.servers[1].Kill()))
+	f.awaitRenewal(2)
+	if !l.Valid() {
+		t.Fatalf("with two of five nodes gone the lease is not valid: %v", context.Cause(l.Context()))
+	}
+
+	f.must(f.servers[2].Pause())
+	paused := time.Now() // no majority has promised anything since
+	select {
+	case <-l.Context().Done():
+	case <-time.After(ttl + long):
+		t.Fatal("with three of five nodes gone the lease goes on")
+	}
+	if took := time.Since(paused); took >= ttl {
+		t.Errorf("the lease was lost %v after the third node was stopped, when others may have it; its ttl is %v", took, ttl)
+	}
+	if err := context.Cause(l.Context()); !errors.Is(err, quorum.ErrLost) || !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), f.servers[2].Addr()) {
+		t.Errorf("the lease ended by %v; want ErrLost, and what each node said", err)
+	}
+	if l.Valid() {
+		t.Error("a lost lease is valid")
+	}
+	<-l.Done()
+	f.wantFree(3)
+	f.wantFree(4)
+
+	// It can be had again as soon as the third is back.
+	f.must(f.servers[2].Continue())
+	again := f.hold(ttl)
+	if err := again.Release(t.Context()); !errors.Is(err, ErrAway) {
+		t.Errorf("release with two nodes gone: %v, want ErrAway of both", err)
+	}
+}
+
+// A node that was restarted empty joins a lease again when all that it may have
+// promised before has run out, and not earlier.
+func TestRestartedNodeJoinsLate(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 5)
+	l := f.hold(quorum.MinTTL)
+	mustRestart(t, f.servers[0])
+	var m quorum.Marker
+	eventually(t, "the node has a marker again", func() (good bool) {
+		var err error
+		m, err = f.nodes[0].ReadMarker(t.Context(), marker)
+		f.must(err)
+		return m.Good
+	})
+	eventually(t, "the node has the lease again", func() bool {
+		has := f.beat(0) > 0
+		info, err := f.nodes[0].Info(t.Context())
+		f.must(err)
+		if has && info.Time.Before(m.VotesFrom) {
+			t.Fatalf("at %v the node has the lease; it was to vote from %v", info.Time, m.VotesFrom)
+		}
+		return has
+	})
+	if !l.Valid() {
+		t.Errorf("the lease did not outlive one restart: %v", context.Cause(l.Context()))
+	}
+	f.must(l.Release(t.Context()))
+}
+
+// A release reaches all nodes, one that was away for a while included.
+func TestReleaseReachesAllNodes(t *testing.T) {
+	t.Parallel()
+	t.Run("back before the release", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(t, 5)
+		l := f.hold(quorum.DefaultTTL)
+		f.must(f.servers[0].Pause())
+		f.awaitRenewal(1)
+		f.must(f.servers[0].Continue())
+		// What it was sent while it stood still comes first.
+		f.awaitRenewal(1)
+		eventually(t, "the node has the lease again", func() bool { return f.beat(0) > 0 })
+		f.awaitRenewal(0)
+		f.must(l.Release(t.Context()))
+		for node := range f.nodes {
+			f.wantFree(node)
+		}
+	})
+	t.Run("away during the release", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(t, 5)
+		l := f.hold(quorum.DefaultTTL)
+		f.must(f.servers[0].Pause())
+		if err := l.Release(t.Context()); !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), f.servers[0].Addr()) {
+			t.Errorf("release with a hung node: %v; want ErrSilent of that node", err)
+		}
+		for node := 1; node < len(f.nodes); node++ {
+			f.wantFree(node)
+		}
+		f.must(f.servers[0].Continue())
+		eventually(t, "the node is free", func() bool { return pttl(t, f.servers[0], leaseKey) == -2 })
+	})
+}

@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// troubled is a sale of which much is away.
+func troubled(owner string) *planner.Status {
+	return &planner.Status{
+		Sale: "tickets", UID: "0123456789abcdef", Generation: 2, Applied: 2, Phase: "open",
+		Stock: 60, Sold: 20, Available: 40, OpensAt: "2026-11-11T12:00:00Z", Owner: owner,
+		Shards: []planner.ShardStatus{
+			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Generation: 2, Limit: 30, Available: 20, Sold: 10},
+			{Shard: 1, Error: "region server rs1:16020 does not answer"},
+			{Shard: 2, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 9, Generation: 2, Limit: 30, Available: 20, Sold: 10},
+		},
+		Nodes: []planner.NodeStatus{
+			{Name: "a:1", Up: true, Leases: 3, ClockOffSeconds: 1.25},
+			{Name: "b:1", Error: "connection refused"},
+			{Name: "c:1", Up: true, Abstaining: true, VotesFrom: "2026-11-11T12:00:10.123Z"},
+		},
+		Voting: 1, Majority: 2,
+		Warnings: []string{"1 of 3 shards cannot be read (1): their users cannot buy, and the sums leave them out"},
+	}
+}
+
+// answering is a server that says one thing about every sale.
+func answering(t *testing.T, status int, body string) (address string) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/v1/sales/tickets":
+			t.Errorf("asked for %s", r.URL.Path)
+		case r.Header.Get("Authorization") != "Bearer secret":
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
+const toldAnswer = `{"sale":"tickets","phase":"open",
+	"nodes":[{"name":"a:1","up":true,"since":"2026-11-11T11:00:00Z"},{"name":"b:1","up":false,"since":"2026-11-11T11:58:03.5Z","error":"refused"},
+		{"name":"z:1","up":false}],
+	"shards":[{"shard":2,"since":"2026-11-11T11:59:00Z","error":"no answer"},{"shard":9}]}`
+
+func TestStatusView(t *testing.T) {
+	address := answering(t, http.StatusOK, toldAnswer)
+	s := troubled(address)
+	askServer(t.Context(), s, "secret")
+	c := newCapture()
+	(*statusHuman)(c.program).Status(s)
+	want := strings.ReplaceAll(`tickets: open, generation 2, run 0123456789abcdef
+  20 of 60 units sold, 40 available
+  opens at 2026-11-11T12:00:00Z
+  served at SERVER
+  ! 1 of 3 shards cannot be read (1): their users cannot buy, and the sums leave them out
+
+  shard  owner   lease  slot  generation  limit  available  held  sold
+      0  SERVER  2.5 s     7           2     30         20     0    10
+      1  -           -     -           -      -          -     -     -  region server rs1:16020 does not answer
+      2  SERVER  2.5 s     9           2     30         20     0    10  stalls since 2026-11-11T11:59:00Z: no answer
+
+  lock node  leases  clock off  state
+  a:1             3    +1.25 s  up
+  b:1             -          -  down since 2026-11-11T11:58:03Z: connection refused
+  c:1             0          -  abstains until 2026-11-11T12:00:10Z: it was restarted or lost its memory
+`, "SERVER", address)
+	if got := squeeze(c.out.String()); got != squeeze(want) {
+		t.Errorf("it says\n%s\nwant\n%s", got, squeeze(want))
+	}
+	var asJSON planner.Status
+	c = newCapture()
+	(*statusJSON)(c.program).Status(s)
+	if err := json.Unmarshal(c.out.Bytes(), &asJSON); err != nil || asJSON.Nodes[1].Server.Since != "2026-11-11T11:58:03.5Z" ||
+		asJSON.Shards[2].Stalled.Error != "no answer" || asJSON.Server.Address != address || asJSON.Majority != 2 {
+		t.Errorf("%v: %s", err, &c.out)
+	}
+}
+
+// squeeze makes columns of any width alike: how wide they are depends on a port.
+func squeeze(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Whatever the server says or does not, there is a status.
+func TestServerThatTellsNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		status      int
+		body, token string
+		want        string
+	}{
+		"no token":       {200, toldAnswer, "", "it wants a bearer token: name its file with --token-file"},
+		"a standby":      {503, `{"outcome":"standby","detail":"Another server has the sale at the moment."}`, "secret", "standby: Another server has the sale at the moment."},
+		"no JSON":        {200, "hello", "secret", "it answers 200 OK, which is not what salectl serve would say"},
+		"another sale":   {200, `{"sale":"other"}`, "secret", "it answers 200 OK, which is not what salectl serve would say"},
+		"somewhere else": {302, `{}`, "secret", "it answers 302 Found, which is not what salectl serve would say"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := troubled(answering(t, test.status, test.body))
+			askServer(t.Context(), s, test.token)
+			if s.Server.Error != test.want || s.Nodes[1].Server != nil {
+				t.Errorf("server: %+v", s.Server)
+			}
+			if got := served(s); !strings.HasSuffix(got, "which does not tell how it goes: "+test.want) {
+				t.Errorf("it says %q", got)
+			}
+			if got := nodeState(s.Nodes[1]); got != "down now: connection refused" {
+				t.Errorf("the node is %q", got)
+			}
+		})
+	}
+	lost := troubled(answering(t, http.StatusServiceUnavailable,
+		`{"outcome":"no_quorum","detail":"Too few nodes.","nodes":[{"name":"b:1","up":false,"since":"2026-11-11T11:58:00Z"}]}`))
+	askServer(t.Context(), lost, "secret")
+	if lost.Server.Error != "no_quorum: Too few nodes." || lost.Nodes[1].Server == nil || lost.Nodes[1].Server.Since != "2026-11-11T11:58:00Z" {
+		t.Errorf("not in charge, and tells of the nodes: %+v, %+v", lost.Server, lost.Nodes[1].Server)
+	}
+	gone := troubled("127.0.0.1:1")
+	askServer(t.Context(), gone, "")
+	if gone.Server.Error != "connection refused" {
+		t.Errorf("nobody there: %+v", gone.Server)
+	}
+}
+
+// Where no majority names the owner, the last one is asked.
+func TestWhoServes(t *testing.T) {
+	answers, silent := &planner.ServerStatus{Address: "h:1"}, &planner.ServerStatus{Address: "h:1", Error: "connection refused"}
+	for name, test := range map[string]struct {
+		owner  string
+		server *planner.ServerStatus
+		down   int
+		want   string
+	}{
+		"an owner":                          {"h:1", answers, 0, "served at h:1"},
+		"an owner that is silent":           {"h:1", silent, 0, "served at h:1, which does not tell how it goes: connection refused"},
+		"nobody":                            {"", nil, 0, "nobody serves it"},
+		"the last one has gone":             {"", silent, 1, "nobody serves it"},
+		"the last one answers":              {"", answers, 2, "no majority of the lock nodes names a server; h:1 answers"},
+		"a warning says that we don't know": {"", silent, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := troubled(test.owner)
+			s.Server = test.server
+			for i := range s.Nodes {
+				s.Nodes[i].Up = i >= test.down
+			}
+			if got := served(s); got != test.want {
+				t.Errorf("it says %q, want %q", got, test.want)
+			}
+		})
+	}
+	s := troubled("")
+	s.Shards[2].Owner = "last:1"
+	if got := serverOf(s); got != "last:1" {
+		t.Errorf("asked is %q", got)
+	}
+}
+
+func TestNodeStates(t *testing.T) {
+	const at = "2026-11-11T12:00:00.5Z"
+	for want, n := range map[string]planner.NodeStatus{
+		"up":                  {Up: true},
+		"down now: no answer": {Error: "no answer"},
+		"down since 2026-11-11T12:00:00Z: no answer": {Error: "no answer", Server: &planner.Seen{Since: at}},
+		"down from here: no answer; the server reaches it": {
+			Error: "no answer", Server: &planner.Seen{Up: true, Since: at}},
+		"up from here; the server does not reach it since 2026-11-11T12:00:00Z: refused": {
+			Up: true, Server: &planner.Seen{Since: at, Error: "refused"}},
+		"up, and not as it must be: It evicts.":                                    {Up: true, Unfit: "It evicts."},
+		"up, and does not know the sale: it will abstain before it votes":          {Up: true, Unmarked: true},
+		"abstains until 2026-11-11T12:00:00Z: it was restarted or lost its memory": {Up: true, Abstaining: true, VotesFrom: at},
+	} {
+		if got := nodeState(n); got != want {
+			t.Errorf("%+v: %q, want %q", n, got, want)
+		}
+	}
+}
+
+// A plan of a sale on servers says where it is, and what is away.
+func TestPlanView(t *testing.T) {
+	plan := &planner.Plan{
+		Kind: planner.KindApply, Sale: "tickets", Generation: 1,
+		Actions: []planner.Action{
+			{Address: "table/sales", Action: planner.Create, After: &planner.Attributes{}, Reason: "it does not exist"},
+			{Address: "sale/tickets", Action: planner.Create, Reason: "it does not exist", After: &planner.Attributes{
+				Run: 1, Stock: 10, Backend: "HBase table sales", Zookeeper: []string{"z:2181"}, ZookeeperRoot: "/hbase",
+				LockNodes: []string{"a:1", "b:1", "c:1"}, PasswordEnv: "REDIS_PASSWORD", TLS: true}},
+			{Address: "node/a:1", Action: planner.Create, After: &planner.Attributes{Marker: "good"}, Reason: "it votes on the sale's leases"},
+		},
+		Summary:  planner.Summary{Create: 3},
+		Warnings: []string{"lock node b:1 cannot be reached: connection refused"},
+	}
+	c := newCapture()
+	c.planView(false).Plan(spec.Sale{File: "sale.yaml:1"}, plan)
+	want := `tickets (sale.yaml:1)
+
+  + table/sales  # it does not exist
+  + sale/tickets
+      run            1
+      stock          10
+      backend        HBase table sales
+      zookeeper      z:2181
+      zookeeperRoot  /hbase
+      lock nodes     a:1, b:1, c:1
+      passwordEnv    REDIS_PASSWORD
+      tls            true
+  + node/a:1      marker good  # it votes on the sale's leases
+
+  ! lock node b:1 cannot be reached: connection refused
+
+Plan: 3 to create, 0 to update, 0 to delete.
+`
+	if got := c.out.String(); got != want {
+		t.Errorf("it says\n%s\nwant\n%s", got, want)
+	}
+	c = newCapture()
+	c.planView(false).Plan(spec.Sale{}, &planner.Plan{Kind: planner.KindApply, Sale: "tickets", Phase: "open", Generation: 1, Warnings: plan.Warnings})
+	if want := "No changes. tickets is as its file declares it: generation 1, open.\n  ! lock node b:1 cannot be reached: connection refused\n"; c.out.String() != want {
+		t.Errorf("it says\n%s", &c.out)
+	}
+}
+
+// An apply that could not reach a lock node has an answer, and an error.
+func TestApplyViewOfWhatIsLeft(t *testing.T) {
+	result := &planner.Result{Sale: "tickets", Generation: 1, Changed: true, Summary: planner.Summary{Create: 6}, Unmarked: []string{"b:1"}}
+	plan := &planner.Plan{Sale: "tickets", Summary: planner.Summary{Create: 7}, Warnings: []string{"lock node b:1 cannot be reached"}}
+	c := newCapture()
+	c.applyView(true).Applied(spec.Sale{Name: "tickets"}, plan, result)
+	want := `{"formatVersion":1,"sale":"tickets","uid":"","generation":1,"changed":true,"summary":{"create":6,"update":0,"delete":0},` +
+		`"shortfall":0,"unmarked":["b:1"],"warnings":["lock node b:1 cannot be reached"]}` + "\n"
+	if got := c.out.String(); got != want {
+		t.Errorf("it says %s", got)
+	}
+	result.Changed = false
+	c = newCapture()
+	c.applyView(false).Applied(spec.Sale{Name: "tickets"}, plan, result)
+	if got := c.out.String(); got != "" {
+		t.Errorf("it says %q, where nothing was done and not all is", got)
+	}
+}
+
+// An error of the ledger's store names where that is.
+func TestStoreErrorsNameThePlace(t *testing.T) {
+	sale := spec.Sale{Name: "tickets", HBase: &spec.HBase{Table: "sales", Zookeeper: []string{"z1:2181", "z2:2181"}}}
+	cause := fmt.Errorf("sale tickets: %w: no answer", planner.ErrStore)
+	what, remedy := explain(withPlace(sale, cause))
+	if what != cause.Error() || !strings.Contains(remedy, "HBase table sales") || !strings.Contains(remedy, "z1:2181, z2:2181") {
+		t.Errorf("%q, %q", what, remedy)
+	}
+	if _, remedy := explain(withPlace(spec.Sale{Name: "tickets"}, cause)); remedy != "" {
+		t.Errorf("files have no servers: %q", remedy)
+	}
+}
+
+// The token is read before anybody is asked.
+func TestStatusTokenFile(t *testing.T) {
+	path := applySale(t, "tickets")
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := newCapture()
+	if code := c.run([]string{"salectl", "status", "-f", path, "--token-file", token}, nil); code != 1 || c.out.Len() > 0 {
+		t.Errorf("exit code %d\n%s%s", code, &c.out, &c.err)
+	}
+}

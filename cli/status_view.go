@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/planner"
+)
+
+// statusView is all that status says.
+type statusView interface{ Status(*planner.Status) }
+
+var (
+	_ statusView = (*statusHuman)(nil)
+	_ statusView = (*statusJSON)(nil)
+)
+
+type statusHuman program
+
+func (v *statusHuman) Status(s *planner.Status) {
+	p := (*program)(v)
+	c := p.colours(v.out)
+	p.gap()
+	fmt.Fprintf(v.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s.Phase), s.Generation, s.UID)
+	fmt.Fprintf(v.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s))
+	if s.Phase == ledger.PhaseDestroyed {
+		return
+	}
+	for _, line := range []string{times(s), served(s), votes(s)} {
+		if line != "" {
+			fmt.Fprintf(v.out, "  %s\n", line)
+		}
+	}
+	if s.Applied < s.Generation {
+		fmt.Fprintf(v.out, "  generation %d is not on every shard yet\n", s.Generation)
+	}
+	writeWarnings(v.out, c, s.Warnings)
+	fmt.Fprintln(v.out)
+	v.shards(s, c)
+	fmt.Fprintln(v.out)
+	v.nodes(s, c)
+}
+
+func (v *statusHuman) shards(s *planner.Status, c palette) {
+	shards := newTable("shard", "owner", ">lease", ">slot", ">generation", ">limit", ">available", ">held", ">sold", "")
+	for _, shard := range s.Shards {
+		lease := "-"
+		if shard.LeaseLeftSeconds > 0 {
+			lease = fmt.Sprintf("%.1f s", shard.LeaseLeftSeconds)
+		}
+		owner := shard.Owner
+		if owner == "" {
+			owner = "-"
+		}
+		if shard.Error != "" {
+			shards.row(shard.Shard, owner, lease, "-", "-", "-", "-", "-", "-", shard.Error)
+			continue
+		}
+		state := ""
+		if shard.Stalled != nil {
+			state = "stalls" + since(shard.Stalled) + because(shard.Stalled.Error)
+		}
+		shards.row(shard.Shard, owner, lease, shard.Slot, shard.Generation,
+			grouped(shard.Limit), grouped(shard.Available), grouped(shard.Held), grouped(shard.Sold), state)
+	}
+	shards.write(v.out, "  ", c.dim)
+}
+
+func (v *statusHuman) nodes(s *planner.Status, c palette) {
+	nodes := newTable("lock node", ">leases", ">clock off", "state")
+	for _, n := range s.Nodes {
+		if !n.Up {
+			nodes.row(n.Name, "-", "-", nodeState(n))
+			continue
+		}
+		nodes.row(n.Name, n.Leases, clockOff(n.ClockOffSeconds), nodeState(n))
+	}
+	nodes.write(v.out, "  ", c.dim)
+}
+
+// nodeState is how a lock node stands, as this process sees it and as the one
+// that serves the sale does.
+func nodeState(n planner.NodeStatus) string {
+	switch seen := n.Server; {
+	case !n.Up && seen == nil:
+		return "down now" + because(n.Error)
+	case !n.Up && seen.Up:
+		return "down from here" + because(n.Error) + "; the server reaches it"
+	case !n.Up:
+		return "down" + since(seen) + because(n.Error)
+	case n.Unfit != "":
+		return "up, and not as it must be" + because(n.Unfit)
+	case n.Abstaining:
+		return "abstains until " + clockText(n.VotesFrom) + ": it was restarted or lost its memory"
+	case seen != nil && !seen.Up:
+		return "up from here; the server does not reach it" + since(seen) + because(seen.Error)
+	case n.Unmarked:
+		return "up, and does not know the sale: it will abstain before it votes"
+	}
+	return "up"
+}
+
+func since(seen *planner.Seen) string {
+	if seen.Since == "" {
+		return " now"
+	}
+	return " since " + clockText(seen.Since)
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// clockText is a time to the second.
+func clockText(rfc3339 string) string {
+	t, err := time.Parse(time.RFC3339, rfc3339)
+	if err != nil {
+		return rfc3339
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// times says when the sale opens and closes by itself.
+func times(s *planner.Status) string {
+	var words []string
+	if s.OpensAt != "" {
+		words = append(words, "opens at "+s.OpensAt)
+	}
+	if s.ClosesAt != "" {
+		words = append(words, "closes at "+s.ClosesAt)
+	}
+	return strings.Join(words, ", ")
+}
+
+// served says who sells. Where too few lock nodes answer to tell, a warning does.
+func served(s *planner.Status) string {
+	up := 0
+	for _, n := range s.Nodes {
+		if n.Up {
+			up++
+		}
+	}
+	answers := s.Server != nil && s.Server.Error == ""
+	switch {
+	case s.Owner != "" && s.Server != nil && !answers:
+		return fmt.Sprintf("served at %s, which does not tell how it goes: %s", s.Owner, s.Server.Error)
+	case s.Owner != "":
+		return "served at " + s.Owner
+	case answers:
+		return fmt.Sprintf("no majority of the lock nodes names a server; %s answers", s.Server.Address)
+	case 2*up < len(s.Nodes):
+		return ""
+	}
+	return "nobody serves it"
+}
+
+// votes is silent where there is one node and it votes; where some do not, a
+// warning speaks.
+func votes(s *planner.Status) string {
+	if s.Majority == 0 || s.Voting < len(s.Nodes) || len(s.Nodes) == 1 {
+		return ""
+	}
+	return s.Votes().String()
+}
+
+// elsewhere says where the units are that are not sold.
+func elsewhere(s *planner.Status) string {
+	text := ""
+	for _, where := range []struct {
+		units int64
+		name  string
+	}{{s.Available, "available"}, {s.Held, "held"}, {s.InFlight, "on the way between shards"}} {
+		if where.units > 0 {
+			text += fmt.Sprintf(", %s %s", grouped(where.units), where.name)
+		}
+	}
+	return text
+}
+
+// clockOff leaves out what is no more than the time that asking takes.
+func clockOff(seconds float64) string {
+	if math.Abs(seconds) < 0.01 {
+		return "-"
+	}
+	return fmt.Sprintf("%+.2f s", seconds)
+}
+
+func phaseWord(c palette, phase string) string {
+	switch phase {
+	case ledger.PhaseOpen:
+		return c.green(phase)
+	case ledger.PhasePaused, ledger.PhasePlanned:
+		return c.yellow(phase)
+	}
+	return phase
+}
+
+type statusJSON program
+
+func (v *statusJSON) Status(s *planner.Status) { (*program)(v).emit(s) }

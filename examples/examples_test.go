@@ -1,0 +1,56 @@
+package examples
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"salectl/cli"
+)
+
+// The scripts run the examples as their readers do, with salectl as a process,
+// on real servers that they stop, kill and start again.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"salectl": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)) },
+		"buyers":  buyers,
+	})
+}
+
+func TestExamples(t *testing.T) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("EXAMPLES", here)
+			for _, n := range []string{"", "2"} {
+				listen := freePort(t)
+				e.Setenv("LISTEN"+n, listen)
+				e.Setenv("CLAIMS"+n, "http://"+listen+"/v1/sales/movie-tickets/claims")
+				e.Setenv("ADMIN"+n, freePort(t))
+			}
+			e.Values[serversKey{}] = &servers{t: t}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"cluster": scriptCluster, "server": scriptServer, "serve": scriptServe, "ready": scriptReady,
+			"outcome": scriptOutcome, "keys": scriptKeys, "rows": scriptRows, "sold": scriptSold,
+			"signal": scriptSignal, "code": scriptCode,
+		},
+	})
+}
+
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,287 @@
+package examples
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/tsuna/gohbase"
+	"github.com/tsuna/gohbase/hrpc"
+
+	"salectl/services"
+)
+
+// patience is how long a script waits for what must happen at some time.
+const patience = 2 * time.Minute
+
+// servers are what one script runs on: lock nodes of its own, and an HBase that
+// it shares with those that do not break it.
+type servers struct {
+	t     *testing.T
+	redis []*services.Redis
+	hbase *services.HBase
+	table string
+	serve map[string]*exec.Cmd
+}
+
+type serversKey struct{}
+
+func serversOf(ts *testscript.TestScript) *servers { return ts.Value(serversKey{}).(*servers) }
+
+// shared is the HBase of all scripts that break nothing.
+var shared = sync.OnceValues(func() (*services.HBase, error) {
+	dir, err := os.MkdirTemp("", "salectl-hbase-")
+	if err != nil {
+		return nil, err
+	}
+	return services.StartHBase(context.Background(), services.HBaseOptions{Dir: dir})
+})
+
+// scriptCluster is "cluster N [own]": N Redis and an HBase, of the script's own
+// if it says so, and sale.yaml, the cluster's example, which names them.
+func scriptCluster(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: cluster N [own]")
+	}
+	s := serversOf(ts)
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var nodes []string
+	for i := range n {
+		node, err := services.StartRedis(context.Background(), services.RedisOptions{Dir: filepath.Join(s.t.TempDir(), fmt.Sprint(i))})
+		services.Require(s.t, err)
+		ts.Defer(func() { node.Stop() })
+		s.redis = append(s.redis, node)
+		nodes = append(nodes, strconv.Quote(node.Addr()))
+		ts.Setenv(fmt.Sprint("REDIS", i+1), node.Addr())
+	}
+	if len(args) > 1 {
+		s.hbase, err = services.StartHBase(context.Background(), services.HBaseOptions{Dir: s.t.TempDir()})
+		services.Require(s.t, err)
+		ts.Defer(func() { s.hbase.Stop() })
+	} else {
+		s.hbase, err = shared()
+		services.Require(s.t, err)
+	}
+	s.table = "sales_" + strings.ReplaceAll(filepath.Base(ts.Getenv("WORK")), "-", "_")
+	example, err := os.ReadFile(filepath.Join(ts.Getenv("EXAMPLES"), "movie-tickets-cluster", "sale.yaml"))
+	ts.Check(err)
+	text := string(example)
+	for _, change := range []struct{ from, to string }{
+		{`["127.0.0.1:16379", "127.0.0.1:16380", "127.0.0.1:16381"]`, "[" + strings.Join(nodes, ", ") + "]"},
+		{`"127.0.0.1:12181"`, strconv.Quote(s.hbase.Zookeeper())},
+		{"table: sales", "table: " + s.table},
+	} {
+		if !strings.Contains(text, change.from) {
+			ts.Fatalf("the example does not say %s any more", change.from)
+		}
+		text = strings.Replace(text, change.from, change.to, 1)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("sale.yaml"), []byte(text), 0o600))
+}
+
+// scriptServer is "server kill|pause|continue|start redis-N|hbase".
+func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: server kill|pause|continue|start redis-N|hbase")
+	}
+	s := serversOf(ts)
+	var server interface {
+		Kill() error
+		Pause() error
+		Continue() error
+		Start(context.Context) error
+	} = s.hbase
+	if n, ok := strings.CutPrefix(args[1], "redis-"); ok {
+		i, err := strconv.Atoi(n)
+		ts.Check(err)
+		server = s.redis[i-1]
+	}
+	switch args[0] {
+	case "kill":
+		ts.Check(server.Kill())
+	case "pause":
+		ts.Check(server.Pause())
+	case "continue":
+		ts.Check(server.Continue())
+	case "start":
+		ts.Check(server.Start(context.Background()))
+	default:
+		ts.Fatalf("no such action: %s", args[0])
+	}
+}
+
+// scriptServe is "serve NAME LISTEN ADMIN": a process that serves sale.yaml.
+// What it says is in the file NAME.log.
+func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: serve NAME LISTEN ADMIN")
+	}
+	s := serversOf(ts)
+	program, err := exec.LookPath("salectl")
+	ts.Check(err)
+	log, err := os.Create(ts.MkAbs(args[0] + ".log"))
+	ts.Check(err)
+	cmd := exec.Command(program, "serve", "--listen", args[1], "--admin", args[2])
+	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), log, log
+	ts.Check(cmd.Start())
+	if s.serve == nil {
+		s.serve = map[string]*exec.Cmd{}
+	}
+	s.serve[args[0]] = cmd
+	ts.Defer(func() {
+		cmd.Process.Signal(syscall.SIGCONT)
+		cmd.Process.Kill()
+		cmd.Wait()
+		log.Close()
+	})
+}
+
+// scriptSignal is "signal NAME KILL|TERM|STOP|CONT": to a process of "serve".
+// It waits for the end of one that it ends.
+func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
+	signals := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+	if neg || len(args) != 2 || signals[args[1]] == 0 {
+		ts.Fatalf("usage: signal NAME KILL|TERM|STOP|CONT")
+	}
+	cmd := serversOf(ts).serve[args[0]]
+	ts.Check(cmd.Process.Signal(signals[args[1]]))
+	switch args[1] {
+	case "KILL":
+		cmd.Wait()
+	case "TERM":
+		ts.Check(cmd.Wait())
+	}
+}
+
+// eventually tries until it works.
+func eventually(ts *testscript.TestScript, try func() error) {
+	deadline := time.Now().Add(patience)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("after %v: %v", patience, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// scriptReady is "[!] ready ADMIN": waits until the process is ready, or is not.
+func scriptReady(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] ready ADMIN")
+	}
+	eventually(ts, func() error {
+		response, err := http.Get("http://" + args[0] + "/readyz")
+		if err != nil {
+			return err
+		}
+		response.Body.Close()
+		if ready := response.StatusCode == http.StatusOK; ready == neg {
+			return fmt.Errorf("%s: %s", args[0], response.Status)
+		}
+		return nil
+	})
+}
+
+// scriptOutcome is "outcome CLAIMS,CLAIMS USER OUTCOME...": the user claims a unit again
+// and again with one key, until the outcome is one of those.
+func scriptOutcome(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: outcome CLAIMS USER OUTCOME...")
+	}
+	c := crowd{urls: strings.Split(args[0], ","), client: http.Client{Timeout: 15 * time.Second}}
+	eventually(ts, func() error {
+		if _, outcome, err := c.ask(args[1]); err != nil || !slices.Contains(args[2:], outcome) {
+			return fmt.Errorf("%s at %s: %q, %v; want %q", args[1], args[0], outcome, err, args[2:])
+		}
+		return nil
+	})
+}
+
+// scriptKeys is "keys N": so many keys are on all Redis together.
+func scriptKeys(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keys N")
+	}
+	var keys []string
+	for _, node := range serversOf(ts).redis {
+		client := redis.NewClient(&redis.Options{Addr: node.Addr()})
+		found, err := client.Keys(context.Background(), "*").Result()
+		ts.Check(errors.Join(err, client.Close()))
+		keys = append(keys, found...)
+	}
+	if fmt.Sprint(len(keys)) != args[0] {
+		ts.Fatalf("the Redis have the keys %q, want %s", keys, args[0])
+	}
+}
+
+// scriptRows is "rows ROW...": those rows are in the sale's table and no others.
+func scriptRows(ts *testscript.TestScript, neg bool, args []string) {
+	s := serversOf(ts)
+	client := gohbase.NewClient(s.hbase.Zookeeper())
+	defer client.Close()
+	scan, err := hrpc.NewScanStr(context.Background(), s.table)
+	ts.Check(err)
+	var rows []string
+	for scanner := client.Scan(scan); ; {
+		row, err := scanner.Next()
+		if err != nil {
+			break // at the end
+		}
+		rows = append(rows, string(row.Cells[0].Row))
+	}
+	if !slices.Equal(rows, args) {
+		ts.Fatalf("the table has the rows %q, want %q", rows, args)
+	}
+}
+
+// scriptSold is "sold N EXPORT TOLD...": the export has N claims, among them all
+// that the buyers were told of.
+func scriptSold(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: sold N EXPORT TOLD...")
+	}
+	var told []string
+	for _, file := range args[2:] {
+		told = append(told, ts.MkAbs(file))
+	}
+	n, err := compare(ts.MkAbs(args[1]), told...)
+	ts.Check(err)
+	if fmt.Sprint(n) != args[0] {
+		ts.Fatalf("%s has %d claims, want %s", args[1], n, args[0])
+	}
+}
+
+// scriptCode is "code N program args...": the program must exit with N.
+func scriptCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N program [args...]")
+	}
+	got, err := 0, ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if fmt.Sprint(got) != args[0] {
+		ts.Fatalf("%v: exit code %d, want %s", args[1:], got, args[0])
+	}
+}

@@ -1,0 +1,251 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// cluster is an applied sale on five lock nodes and a store in memory, in a
+// bubble where time passes only while everybody waits.
+type cluster struct {
+	t     *testing.T
+	sale  spec.Sale
+	store *backendtest.Store
+	logs  ledger.Logs // a handle without faults
+	nodes []*backendtest.Node
+	ended chan struct{}
+}
+
+// inCluster runs a test in a bubble. The clocks of the nodes go on by
+// themselves, in steps that are small beside whatever is promised.
+func inCluster(t *testing.T, ttl time.Duration, shares []int64, test func(c *cluster)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{t: t, store: backendtest.NewStore(), ended: make(chan struct{})}
+		c.logs = c.store.Handle(nil)
+		stock := int64(0)
+		for _, n := range shares {
+			stock += n
+		}
+		c.sale = declared("cluster", stock, len(shares), 1)
+		c.sale.LockTTL = ttl
+		provision(t, c.logs, c.sale, shares)
+		for i := range 5 {
+			c.nodes = append(c.nodes, backendtest.NewNode(fmt.Sprint("node", i), time.Now()))
+			mark(t, c.nodes[i])
+		}
+		var clocks sync.WaitGroup
+		clocks.Go(func() {
+			const step = 5 * time.Millisecond
+			for tick := time.NewTicker(step); ; {
+				select {
+				case <-tick.C:
+					for _, n := range c.nodes {
+						n.Advance(step)
+					}
+				case <-c.ended:
+					tick.Stop()
+					return
+				}
+			}
+		})
+		test(c)
+		close(c.ended)
+		clocks.Wait()
+	})
+}
+
+// member is one process of a cluster.
+type member struct {
+	*Executor
+	c     *cluster
+	store *gatedStore
+	nodes []*gatedNode
+	log   *lines
+	stop  func()
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// count returns how many lines have a text in them.
+func (l *lines) count(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.b.String()) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// gatedStore is a handle on a store behind a gate for all calls, and one for
+// those of a single log.
+type gatedStore struct {
+	ledger.Logs
+	all, one gate
+	log      string // of one
+}
+
+func (s *gatedStore) pass(ctx context.Context, log string) error {
+	if log == s.log {
+		if err := s.one.pass(ctx); err != nil {
+			return err
+		}
+	}
+	return s.all.pass(ctx)
+}
+
+func (s *gatedStore) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
+	if err := s.pass(ctx, log); err != nil {
+		return err
+	}
+	return s.Logs.Append(ctx, log, slot, prev, head, entry)
+}
+
+func (s *gatedStore) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	if err := s.pass(ctx, log); err != nil {
+		return nil, nil, err
+	}
+	return s.Logs.Read(ctx, log, from, max)
+}
+
+// start starts a process whose calls of the store suffer the faults.
+func (c *cluster) start(name string, faults backendtest.Faults) *member {
+	m := &member{c: c, store: &gatedStore{Logs: c.store.Handle(faults)}, log: &lines{}}
+	var nodes []quorum.Node
+	for _, n := range c.nodes {
+		m.nodes = append(m.nodes, &gatedNode{Node: n})
+		nodes = append(nodes, m.nodes[len(m.nodes)-1])
+	}
+	m.Executor = New(Config{
+		Logs: m.store, Nodes: nodes, Sale: c.sale.Name, Address: name + ":1",
+		Logger: slog.New(slog.NewTextHandler(m.log, nil)),
+	})
+	ctx, cancel := context.WithCancel(c.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	m.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			c.t.Errorf("Run: %v", err)
+		}
+	})
+	return m
+}
+
+// serve is start, once it is ready.
+func (c *cluster) serve(name string, faults backendtest.Faults) *member {
+	c.t.Helper()
+	m := c.start(name, faults)
+	m.within(10*time.Second, "ready", func() bool { return m.Ready() == nil })
+	return m
+}
+
+// within fails the test unless something happens in time, and returns when.
+func (m *member) within(d time.Duration, what string, ok func() bool) time.Duration {
+	m.c.t.Helper()
+	begin := time.Now()
+	for !ok() {
+		if time.Since(begin) > d {
+			m.c.t.Fatalf("after %v it is not %s (ready: %v)\n%s", time.Since(begin), what, m.Ready(), m.log)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return time.Since(begin)
+}
+
+// cut takes the process away from everything: to all others it is dead.
+func (m *member) cut() {
+	m.store.all.close()
+	for _, n := range m.nodes {
+		n.close()
+	}
+}
+
+func (m *member) heal() {
+	m.store.all.open()
+	for _, n := range m.nodes {
+		n.open()
+	}
+}
+
+// claim claims one unit, and waits as long as a buyer does over HTTP.
+func (m *member) claim(user string) Answer {
+	ctx, cancel := context.WithTimeout(m.c.t.Context(), 5*time.Second)
+	defer cancel()
+	return m.Claim(ctx, Request{User: user, Key: "key", Quantity: 1})
+}
+
+// later is claim, whose answer comes when it does.
+func (m *member) later(user string) <-chan Answer {
+	a := make(chan Answer, 1)
+	go func() { a <- m.claim(user) }()
+	return a
+}
+
+// sells fails the test unless each of some buyers gets a unit.
+func (m *member) sells(users ...string) {
+	m.c.t.Helper()
+	for _, user := range users {
+		if a := m.claim(user); a.Outcome != Sold {
+			m.c.t.Fatalf("%s gets %+v\n%s", user, a, m.log)
+		}
+	}
+}
+
+// metric returns the value of a gauge or counter, by name and the value of its
+// label, "" for none.
+func (m *member) metric(name, label string) float64 {
+	m.c.t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		m.c.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, one := range f.GetMetric() {
+			labels := ""
+			for _, l := range one.GetLabel() {
+				if l.GetName() != "sale" {
+					labels += l.GetValue()
+				}
+			}
+			if f.GetName() == name && labels == label {
+				return one.GetGauge().GetValue() + one.GetCounter().GetValue() + float64(one.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	m.c.t.Fatalf("no metric %s of %q", name, label)
+	return 0
+}

@@ -1,0 +1,275 @@
+package executor
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// homes returns the first buyers whose home is a shard.
+func (c *cluster) homes(shard, n int) (users []string) {
+	for i := 0; len(users) < n; i++ {
+		if user := fmt.Sprint("buyer-", i); spec.HomeShard(user, c.sale.LockCount) == shard {
+			users = append(users, user)
+		}
+	}
+	return users
+}
+
+// TestLockNodesFail takes lock nodes away from a process that serves: two of five
+// are not noticed by buyers, a third ends the sale within a ttl, and its return
+// brings the sale back by itself.
+func TestLockNodesFail(t *testing.T) {
+	for _, ttl := range []time.Duration{quorum.MinTTL, quorum.DefaultTTL, quorum.MaxTTL} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			inCluster(t, ttl, []int64{500, 500}, func(c *cluster) {
+				m := c.serve("first", nil)
+				defer m.stop()
+				users := c.homes(0, 500)
+				next := func() (user string) { user, users = users[0], users[1:]; return user }
+				c.nodes[1].Hang()
+				c.nodes[3].Hang()
+				for range 100 {
+					m.sells(next())
+					time.Sleep(ttl / 30)
+				}
+				if m.log.count("does not answer") != 2 || m.log.count("stopping") != 0 || m.metric("salectl_node_up", "node3") != 0 {
+					t.Errorf("after two of five died:\n%s", m.log)
+				}
+				c.nodes[4].Hang()
+				gone := m.within(ttl, "without quorum", func() bool { return m.claim("late").Outcome == NoQuorum })
+				for range 100 {
+					if a := m.claim(next()); a.Outcome != NoQuorum {
+						t.Fatalf("without a majority a claim gets %+v", a)
+					}
+					time.Sleep(ttl / 30)
+				}
+				if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "no_quorum: ") || !strings.Contains(why, "node1 is down since 2") {
+					t.Errorf("ready: %s", why)
+				}
+				c.nodes[4].Resume()
+				back := m.within(ttl+time.Second, "back", func() bool { return m.Ready() == nil })
+				m.sells(next())
+				t.Logf("ended after %v, back after %v", gone, back)
+				nodes := m.Status().Nodes
+				if len(nodes) != 5 || nodes[1].Up || nodes[1].Error == "" || !nodes[4].Up || nodes[4].Since.Before(nodes[1].Since) {
+					t.Errorf("status: %+v", nodes)
+				}
+				c.nodes[1].Resume()
+				m.within(ttl+time.Second, "told", func() bool { return m.log.count("answers again") == 2 })
+				c.nodes[3].Resume()
+				audited(t, c.logs, c.sale.Name)
+			})
+		})
+	}
+}
+
+// TestLockNodesForget restarts three of five nodes empty. They abstain until
+// whatever they have promised is over, and the sale waits for that long.
+func TestLockNodesForget(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50}, func(c *cluster) {
+		m := c.serve("first", nil)
+		defer m.stop()
+		m.sells("ann")
+		for _, n := range c.nodes[:3] {
+			n.RestartEmpty()
+		}
+		m.within(quorum.DefaultTTL, "without quorum", func() bool { return m.claim("bob").Outcome == NoQuorum })
+		began := time.Now()
+		m.within(time.Second, "told", func() bool { return m.log.count("has lost its memory") == 3 })
+		if m.metric("salectl_node_abstaining", "node0") != 1 || m.metric("salectl_node_up", "node0") != 1 {
+			t.Error("the metrics do not know that node0 abstains")
+		}
+		if why := fmt.Sprint(m.Ready()); !strings.Contains(why, "node0 lost its memory and votes again at 2") {
+			t.Errorf("ready: %s", why)
+		}
+		for m.Ready() != nil && time.Since(began) < 20*time.Second {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(began); took < quorum.MaxTTL-quorum.DefaultTTL/3 || took > quorum.MaxTTL+2*time.Second {
+			t.Errorf("back after %v", took)
+		}
+		m.sells("bob")
+	})
+}
+
+// TestStandbyTakesOver has the owner die, and another drain.
+func TestStandbyTakesOver(t *testing.T) {
+	for _, ttl := range []time.Duration{quorum.MinTTL, quorum.DefaultTTL, quorum.MaxTTL} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			inCluster(t, ttl, []int64{50, 50}, func(c *cluster) {
+				first := c.serve("first", nil)
+				second := c.start("second", nil)
+				first.sells("ann")
+				time.Sleep(2 * ttl)
+				if why := fmt.Sprint(second.Ready()); !strings.HasPrefix(why, "standby: ") {
+					t.Errorf("the standby's reason: %s", why)
+				}
+				first.cut()
+				took := second.within(ttl+time.Second, "serving", func() bool { return second.Ready() == nil })
+				t.Logf("took over after %v", took)
+				if a := second.claim("ann"); a.Outcome != Sold || !a.Replayed {
+					t.Errorf("ann, asked again: %+v", a)
+				}
+				second.sells("bob")
+
+				// The first comes back: it accepts nothing, and stands by.
+				if a := first.claim("carl"); a.Accepted() {
+					t.Errorf("cut off, the first process says %+v", a)
+				}
+				first.heal()
+				first.within(ttl+time.Second, "a standby", func() bool { return strings.HasPrefix(fmt.Sprint(first.Ready()), "standby: ") })
+				if a := first.claim("carl"); a.Outcome != Standby {
+					t.Errorf("the first process says %+v", a)
+				}
+				second.stop()
+				took = first.within(time.Second, "serving", func() bool { return first.Ready() == nil })
+				t.Logf("took over from a drain after %v", took)
+				first.sells("carl")
+				first.stop()
+				if a := audited(t, c.logs, c.sale.Name); a.Sold != 3 {
+					t.Errorf("audit: %+v", a)
+				}
+			})
+		})
+	}
+}
+
+// TestStoreHangs stops the store for 20 s. Claims wait or are refused, nothing is
+// decided, the leases stay, and it goes on by itself.
+func TestStoreHangs(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
+		first, second := c.serve("first", nil), c.start("second", nil)
+		defer first.stop()
+		defer second.stop()
+		first.sells("ann")
+		first.store.all.close()
+		began := time.Now()
+		waiting := first.later("bob")
+		time.Sleep(time.Second)
+		queued := first.later("bea")
+		if a := <-waiting; a.Outcome != Unknown || a.RetryAfter == 0 {
+			t.Errorf("a claim under way: %+v", a)
+		}
+		if a := <-queued; a.Accepted() {
+			t.Errorf("a claim behind it: %+v", a)
+		}
+		for time.Since(began) < 20*time.Second {
+			if a := first.claim("carl"); a.Outcome != NoQuorum || a.RetryAfter == 0 {
+				t.Fatalf("after %v: %+v", time.Since(began), a)
+			}
+			if a := second.claim("carl"); a.Outcome != Standby {
+				t.Fatalf("the standby after %v: %+v", time.Since(began), a)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if why := fmt.Sprint(first.Ready()); !strings.Contains(why, "the sale's log cannot be read: ") {
+			t.Errorf("ready: %s", why)
+		}
+		first.store.all.open()
+		took := first.within(2*time.Second, "selling", func() bool { return first.claim("carl").Outcome == Sold })
+		t.Logf("goes on after %v", took)
+		first.within(2*time.Second, "ready", func() bool { return first.Ready() == nil })
+		if a := first.claim("bob"); a.Outcome != Sold || !a.Replayed {
+			t.Errorf("what was in doubt, asked again: %+v", a)
+		}
+		first.within(2*time.Second, "told", func() bool { return first.log.count("shards go on") == 1 })
+		if first.log.count("this process owns") != 1 || first.log.count("shards stall") != 1 {
+			t.Errorf("its log:\n%s", first.log)
+		}
+	})
+}
+
+// TestOneShardHangs has the store not answer for one log: the others sell.
+func TestOneShardHangs(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50, 50, 50}, func(c *cluster) {
+		m := c.serve("first", nil)
+		defer m.stop()
+		m.store.log = spec.ShardLog(testUID, 1, 3)
+		m.store.one.close()
+		theirs, others := c.homes(1, 8), append(c.homes(0, 20), c.homes(2, 20)...)
+		inDoubt := m.later(theirs[0])
+		time.Sleep(time.Second)
+		patient := m.later(theirs[1]) // waits behind it
+		for range 20 {
+			m.sells(others[0])
+			others = others[1:]
+			time.Sleep(150 * time.Millisecond)
+		}
+		if a := m.claim(theirs[2]); a.Outcome != NoQuorum {
+			t.Errorf("a new claim on a shard that stalls: %+v", a)
+		}
+		st := m.Status()
+		if len(st.Shards) != 3 || st.Shards[0].Stall != nil || st.Shards[1].Stall == nil || !strings.Contains(st.Shards[1].Stall.Error, "deadline") {
+			t.Errorf("status: %+v", st.Shards)
+		}
+		if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "stalled: shards 1 of 3 since 2") {
+			t.Errorf("ready: %s", why)
+		}
+		if m.metric("salectl_stalled_shards", "") != 1 || m.metric("salectl_appends_total", "unknown") == 0 || m.metric("salectl_vote_seconds", "node0") == 0 {
+			t.Error("the metrics do not know of the stall")
+		}
+		m.store.one.open()
+		if a := <-inDoubt; a.Outcome != Sold {
+			t.Errorf("the claim in doubt: %+v", a)
+		}
+		if a := <-patient; a.Outcome != Sold {
+			t.Errorf("a claim that had waited: %+v", a)
+		}
+		m.within(2*time.Second, "ready", func() bool { return m.Ready() == nil })
+		m.sells(theirs[2])
+		m.within(2*time.Second, "told", func() bool { return m.log.count("shards go on") == 1 })
+		if n := m.metric("salectl_stalled_shards", ""); n != 0 {
+			t.Errorf("%v shards stall", n)
+		}
+	})
+}
+
+// TestStoreAwayForLong ends the tenure after a minute, not before, and begins
+// others until the store is there again. A claim whose outcome was not known gets
+// the same answer from whoever serves then.
+func TestStoreAwayForLong(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
+		first := c.serve("first", nil)
+		second := c.start("second", nil)
+		defer first.stop()
+		defer second.stop()
+		waiting := first.later("ann")
+		<-waiting
+		first.store.all.close()
+		second.store.all.close()
+		waiting = first.later("bob")
+		if a := <-waiting; a.Outcome != Unknown || a.RetryAfter == 0 {
+			t.Errorf("in doubt: %+v", a)
+		}
+		time.Sleep(50 * time.Second)
+		if n := first.log.count("stopping"); n != 0 {
+			t.Fatalf("given up within a minute:\n%s", first.log)
+		}
+		time.Sleep(70 * time.Second)
+		if first.log.count("stopping") == 0 {
+			t.Fatalf("not given up after two minutes:\n%s", first.log)
+		}
+		first.store.all.open()
+		second.store.all.open()
+		serving := func() *member {
+			for _, m := range []*member{first, second} {
+				if m.Ready() == nil {
+					return m
+				}
+			}
+			return nil
+		}
+		first.within(10*time.Second, "served again", func() bool { return serving() != nil })
+		m := serving()
+		was := m.claim("bob")
+		if again := m.claim("bob"); was.Outcome != Sold || again.Claim.ID != was.Claim.ID {
+			t.Errorf("asked again: %+v, then %+v", was, again)
+		}
+		m.sells("carl")
+	})
+}

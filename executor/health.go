@@ -1,0 +1,138 @@
+package executor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+)
+
+// NodeStatus is a lock node as this process, which asks it all the time, sees it.
+type NodeStatus struct {
+	Name  string
+	Up    bool      // it answered when it was last asked
+	Since time.Time // when that began, or when this process first asked it
+	Error string    // why it is not up, in one line
+	// VotesFrom is set while the node abstains, because it lost its memory: when
+	// it votes again, by its own clock.
+	VotesFrom time.Time
+}
+
+// String says what is wrong with the node, "" if nothing is.
+func (n NodeStatus) String() string {
+	switch {
+	case !n.Up:
+		return fmt.Sprintf("%s is down since %s: %s", n.Name, n.Since.UTC().Format(time.RFC3339), n.Error)
+	case !n.VotesFrom.IsZero():
+		return fmt.Sprintf("%s lost its memory and votes again at %s", n.Name, n.VotesFrom.UTC().Format(time.RFC3339))
+	}
+	return ""
+}
+
+// Stall is why a shard takes no claims for the moment.
+type Stall struct {
+	Since time.Time // when its append was sent, or its log last read on
+	Error string    // what the store said last, in one line
+}
+
+// health is what this process rests on, as it stands.
+type health struct {
+	nodes    []NodeStatus
+	unread   error         // why the sale's log could not be read; nil: it was
+	clockOff time.Duration // of this host, where it is too much
+}
+
+// withoutRights says why a process that serves may not append now.
+func (h *health) withoutRights(leased bool) string {
+	switch {
+	case h.clockOff != 0:
+		return fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks", h.clockOff.Round(time.Millisecond))
+	case leased && h.unread != nil:
+		return "the sale's log cannot be read: " + oneLine(h.unread)
+	case leased:
+		return "the sale's log has not been read for too long"
+	}
+	return "no majority of the lock nodes votes" + h.troubles()
+}
+
+// troubles names the nodes that do not vote, behind a colon.
+func (h *health) troubles() string {
+	var all []string
+	for _, n := range h.nodes {
+		if s := n.String(); s != "" {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(all, "; ")
+}
+
+// oneLine is an error's text as it fits into a line of a log or a table.
+func oneLine(err error) string {
+	const most = 200
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// nodeWatch follows how the lock nodes are, from one answer to the next.
+type nodeWatch []watched
+
+type watched struct {
+	NodeStatus
+	failures int       // in a row
+	downAt   time.Time // when it was last seen to go down
+
+	// What the log was told.
+	toldDown  bool
+	toldAt    time.Duration // of the last time it was down
+	toldVotes time.Time     // the VotesFrom of the last time it abstained
+}
+
+func newNodeWatch(names []string) nodeWatch {
+	w := make(nodeWatch, len(names))
+	for i, name := range names {
+		w[i].NodeStatus = NodeStatus{Name: name, Error: "it has not answered yet"}
+	}
+	return w
+}
+
+// asked says that a node is asked. Only the first time counts.
+func (w nodeWatch) asked(now clock.Now, node int) {
+	if n := &w[node]; n.Since.IsZero() {
+		n.Since, n.downAt = now.Wall, now.Wall
+	}
+}
+
+// heard takes in what came of asking a node.
+func (w nodeWatch) heard(now clock.Now, node int, v quorum.NodeView) {
+	n := &w[node]
+	n.VotesFrom = v.VotesFrom
+	switch {
+	case v.Err == nil && n.Up:
+	case v.Err == nil:
+		n.Up, n.Since, n.Error, n.failures = true, now.Wall, "", 0
+	default:
+		if n.Up {
+			n.Up, n.Since, n.downAt = false, now.Wall, now.Wall
+		}
+		// The name stands beside it wherever it is shown.
+		n.Error, n.VotesFrom = strings.TrimPrefix(oneLine(v.Err), "lock node "+n.Name+": "), time.Time{}
+		n.failures++
+	}
+}
+
+// status returns a copy of what is known.
+func (w nodeWatch) status() []NodeStatus {
+	all := make([]NodeStatus, len(w))
+	for i := range w {
+		all[i] = w[i].NodeStatus
+	}
+	return all
+}

@@ -1,0 +1,108 @@
+package executor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+// TestOwnerWithoutAMajority takes away two of five lock nodes, which nobody may
+// notice, then a third. The process may not append any more within a ttl, and
+// says that there is no quorum. When the third is back it owns the sale again
+// within a ttl and a second; if the third has lost its memory, after it votes
+// again.
+func TestOwnerWithoutAMajority(t *testing.T) {
+	for _, ttl := range []time.Duration{quorum.MinTTL, quorum.DefaultTTL, quorum.MaxTTL} {
+		for name, away := range map[string]func(*ownerWorld) map[int]bool{
+			"hang":   func(w *ownerWorld) map[int]bool { return w.hangs },
+			"refuse": func(w *ownerWorld) map[int]bool { return w.refuses },
+		} {
+			for _, empty := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v, %s, empty %v", ttl, name, empty), func(t *testing.T) {
+					w := newOwnerWorldOn(t, 5, ttl)
+					w.apply(3)
+					w.pass(time.Second)
+					w.wantStage(owning)
+					off := away(w)
+					off[0], off[3] = true, true
+					w.pass(3 * ttl)
+					if w.starts != 1 || len(w.stops) != 0 || !w.valid() {
+						t.Fatalf("two dead nodes of five were noticed: %d starts, stopped with %+v", w.starts, w.stops)
+					}
+					off[4] = true
+					gone, ok := w.passUntil(func() bool { return !w.valid() && len(w.stops) == 1 }, ttl)
+					if !ok {
+						t.Fatal("it may append a ttl after the majority had gone")
+					}
+					w.o.halted(w.now)
+					for range 20 {
+						w.pass(ttl / 7)
+						if a := w.o.absent(); a.Outcome != NoQuorum {
+							t.Fatalf("without a majority claims are told %+v", a)
+						}
+					}
+					least, most := time.Duration(0), ttl+time.Second
+					if empty {
+						w.nodes[4].RestartEmpty()
+						least, most = quorum.MaxTTL, quorum.MaxTTL+2*time.Second
+					}
+					off[4] = false
+					returned := w.now.Mono
+					back, ok := w.passUntil(func() bool {
+						// Until the third was asked for its vote, it may have one.
+						if a := w.o.absent(); empty && w.now.Mono > returned+2*time.Second && w.now.Mono < returned+quorum.MaxTTL && a.Outcome != NoQuorum {
+							t.Fatalf("before there is a majority claims are told %+v", a)
+						}
+						return w.starts == 2
+					}, most)
+					if !ok || back < least || !w.valid() {
+						t.Fatalf("serves again: %v, after %v", ok, back)
+					}
+					t.Logf("stopped after %v, back after %v", gone, back)
+				})
+			}
+		}
+	}
+}
+
+// TestOwnerReturnsAtOnce has the third node come back right after the leases were
+// lost, when the releases of the two that stay away are still tried.
+func TestOwnerReturnsAtOnce(t *testing.T) {
+	w := newOwnerWorldOn(t, 5, quorum.MaxTTL)
+	w.apply(3)
+	w.pass(time.Second)
+	w.hangs[0], w.hangs[3], w.hangs[4] = true, true, true
+	if _, ok := w.passUntil(func() bool { return len(w.stops) == 1 }, w.ttl); !ok {
+		t.Fatal("the leases were not lost")
+	}
+	w.hangs[4] = false
+	w.o.halted(w.now)
+	took, ok := w.passUntil(func() bool { return w.starts == 2 }, 3*time.Second)
+	if !ok {
+		t.Fatalf("not back after %v", took)
+	}
+	t.Logf("back after %v", took)
+}
+
+// TestOwnerDrainsBesideDeadNodes does not wait for nodes that are away.
+func TestOwnerDrainsBesideDeadNodes(t *testing.T) {
+	w := newOwnerWorldOn(t, 5, quorum.MaxTTL)
+	w.apply(3)
+	w.pass(time.Second)
+	w.hangs[0], w.hangs[3] = true, true
+	w.o.drain(w.now)
+	w.run()
+	w.o.halted(w.now)
+	took, ok := w.passUntil(func() bool { return w.o.gone(w.now) }, 4*time.Second)
+	if !ok {
+		t.Fatalf("not gone after %v", took)
+	}
+	for _, i := range []int{1, 2, 4} {
+		w.node = w.nodes[i]
+		if left := w.holders(); len(left) != 0 {
+			t.Errorf("node %d still has %v", i, left)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package executor
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// lookEvery is how often the log is told what has changed for the worse or the
+// better. It may take as long until a line is there.
+const lookEvery = time.Second
+
+// quietFor is how long after a line about a trouble the next one of its kind may
+// follow: what comes and goes all the time would fill the log.
+const quietFor = 10 * time.Second
+
+func mayTell(now clock.Now, last time.Duration) bool { return last == 0 || now.Mono >= last+quietFor }
+
+// downAfter is how many answers of a node have to fail until it is told of: one
+// that is slow once is nothing to wake somebody for.
+const downAfter = 2
+
+// tell writes a line for each node that has gone down, is up again, or has lost
+// its memory.
+func (w nodeWatch) tell(now clock.Now, log *slog.Logger) {
+	for i := range w {
+		n := &w[i]
+		switch {
+		case n.Up && n.toldDown:
+			n.toldDown = false
+			log.Info("a lock node answers again", "node", n.Name, "away", n.Since.Sub(n.downAt).Round(time.Millisecond))
+		case !n.Up && !n.toldDown && n.failures >= downAfter && mayTell(now, n.toldAt):
+			n.toldDown, n.toldAt = true, now.Mono
+			log.Warn("a lock node does not answer", "node", n.Name, "since", n.Since.UTC(), "why", n.Error)
+		}
+		if n.VotesFrom.After(n.toldVotes) {
+			n.toldVotes = n.VotesFrom
+			log.Warn("a lock node has lost its memory and abstains", "node", n.Name, "until", n.VotesFrom.UTC())
+		}
+	}
+}
+
+// stallWatch follows which shards stall. All that stall at a look are told of in
+// one line: a store that fails takes many of them with it.
+type stallWatch struct {
+	told   map[int]Stall
+	toldAt time.Duration
+}
+
+// tell compares the shards that stall now with those told of.
+func (w *stallWatch) tell(now clock.Now, stalled map[int]Stall, log *slog.Logger) {
+	if ended := minus(w.told, stalled); len(ended) > 0 {
+		w.told = minus(w.told, ended)
+		log.Info("shards go on", "shards", names(ended), "after", now.Wall.Sub(oldest(ended).Since).Round(time.Millisecond))
+	}
+	began := minus(stalled, w.told)
+	if len(began) == 0 || !mayTell(now, w.toldAt) {
+		return
+	}
+	w.told, w.toldAt = maps.Clone(stalled), now.Mono
+	first := oldest(began)
+	log.Warn("shards stall: the store does not answer for them, or not clearly",
+		"shards", names(began), "since", first.Since.UTC(), "why", first.Error)
+}
+
+// minus returns what is in a and not in b.
+func minus(a, b map[int]Stall) map[int]Stall {
+	rest := make(map[int]Stall)
+	for shard, s := range a {
+		if _, both := b[shard]; !both {
+			rest[shard] = s
+		}
+	}
+	return rest
+}
+
+// oldest returns the stall that began first.
+func oldest(all map[int]Stall) (first Stall) {
+	for _, s := range all {
+		if first.Since.IsZero() || s.Since.Before(first.Since) {
+			first = s
+		}
+	}
+	return first
+}
+
+// names lists shards as "0-3,7".
+func names(shards map[int]Stall) string {
+	var all []string
+	for first, n := 0, 0; n < len(shards); first++ {
+		if _, in := shards[first]; !in {
+			continue
+		}
+		last := first
+		for _, in := shards[last+1]; in; _, in = shards[last+1] {
+			last++
+		}
+		if n += last - first + 1; last > first {
+			all = append(all, fmt.Sprintf("%d-%d", first, last))
+		} else {
+			all = append(all, fmt.Sprint(first))
+		}
+		first = last
+	}
+	return strings.Join(all, ",")
+}

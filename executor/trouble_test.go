@@ -1,0 +1,175 @@
+package executor
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+)
+
+// watching is a log and a clock that moves by hand.
+type watching struct {
+	t   *testing.T
+	now clock.Now
+	out strings.Builder
+	log *slog.Logger
+}
+
+func newWatching(t *testing.T) *watching {
+	w := &watching{t: t, now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
+	w.log = slog.New(slog.NewTextHandler(&w.out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	return w
+}
+
+func (w *watching) pass(d time.Duration) {
+	w.now.Mono += d
+	w.now.Wall = w.now.Wall.Add(d)
+}
+
+// told fails the test unless these lines were written since the last time.
+func (w *watching) told(want ...string) {
+	w.t.Helper()
+	got := strings.TrimSuffix(w.out.String(), "\n")
+	w.out.Reset()
+	if got != strings.Join(want, "\n") {
+		w.t.Errorf("the log has\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+var errRefused = errors.New("lock node a:1: nothing answers:\n connection refused")
+
+func TestNodeWatch(t *testing.T) {
+	for name, test := range map[string]func(w *watching, n nodeWatch, heard func(error)){
+		"up from the beginning": func(w *watching, n nodeWatch, heard func(error)) {
+			heard(nil)
+			w.pass(time.Hour)
+			heard(nil)
+			w.told()
+			if s := n.status()[0]; !s.Up || s.Error != "" || w.now.Wall.Sub(s.Since) != time.Hour || s.String() != "" {
+				w.t.Errorf("%+v", s)
+			}
+		},
+		"never up": func(w *watching, n nodeWatch, heard func(error)) {
+			if s := n.status()[0]; s.Up || s.Error == "" {
+				w.t.Errorf("%+v", s)
+			}
+			n.asked(w.now, 0)
+			w.pass(time.Second)
+			heard(errRefused)
+			n.asked(w.now, 0)
+			heard(errRefused)
+			w.told(`msg="a lock node does not answer" node=a:1 since=2027-01-15T08:00:00.000Z why="nothing answers: connection refused"`)
+		},
+		"slow once": func(w *watching, n nodeWatch, heard func(error)) {
+			heard(nil)
+			heard(errRefused)
+			if s := n.status()[0]; s.Up || s.String() != "a:1 is down since 2027-01-15T08:00:00Z: nothing answers: connection refused" {
+				w.t.Errorf("%+v", s)
+			}
+			heard(nil)
+			w.told()
+		},
+		"down and up": func(w *watching, n nodeWatch, heard func(error)) {
+			heard(nil)
+			w.pass(time.Minute)
+			heard(errRefused)
+			w.pass(time.Second)
+			heard(errRefused)
+			heard(errRefused)
+			w.told(`msg="a lock node does not answer" node=a:1 since=2027-01-15T08:01:00.000Z why="nothing answers: connection refused"`)
+			w.pass(time.Minute)
+			heard(nil)
+			w.told(`msg="a lock node answers again" node=a:1 away=1m1s`)
+		},
+		"up and down all the time": func(w *watching, n nodeWatch, heard func(error)) {
+			for range 100 {
+				heard(errRefused)
+				heard(errRefused)
+				w.pass(100 * time.Millisecond)
+				heard(nil)
+				w.pass(100 * time.Millisecond)
+			}
+			if lines := strings.Count(w.out.String(), "\n"); lines > 4 {
+				w.t.Errorf("%d lines in 20 s", lines)
+			}
+		},
+		"abstains": func(w *watching, n nodeWatch, heard func(error)) {
+			heard(nil)
+			for range 3 {
+				n.heard(w.now, 0, quorum.NodeView{VotesFrom: time.Unix(1_800_000_010, 0)})
+				n.tell(w.now, w.log)
+			}
+			w.told(`msg="a lock node has lost its memory and abstains" node=a:1 until=2027-01-15T08:00:10.000Z`)
+			if s := n.status()[0]; !s.Up || s.String() != "a:1 lost its memory and votes again at 2027-01-15T08:00:10Z" {
+				w.t.Errorf("%+v", s)
+			}
+			heard(nil)
+			if s := n.status()[0]; !s.VotesFrom.IsZero() {
+				w.t.Errorf("%+v", s)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatching(t)
+			n := newNodeWatch([]string{"a:1"})
+			test(w, n, func(err error) {
+				n.asked(w.now, 0)
+				n.heard(w.now, 0, quorum.NodeView{Err: err})
+				n.tell(w.now, w.log)
+			})
+		})
+	}
+}
+
+func TestStallWatch(t *testing.T) {
+	w := newWatching(t)
+	var s stallWatch
+	since := w.now.Wall
+	stalled := map[int]Stall{}
+	stall := func(shards ...int) {
+		for _, shard := range shards {
+			stalled[shard] = Stall{Since: since.Add(time.Duration(shard) * time.Millisecond), Error: "no answer"}
+		}
+	}
+	tell := func() {
+		w.pass(time.Second)
+		s.tell(w.now, stalled, w.log)
+	}
+	const line = `msg="shards stall: the store does not answer for them, or not clearly" `
+	tell()
+	w.told()
+	stall(7, 1, 2, 3)
+	tell()
+	tell()
+	w.told(line + `shards=1-3,7 since=2027-01-15T08:00:00.001Z why="no answer"`)
+	stall(8, 9)
+	tell()
+	w.told()
+	w.pass(quietFor)
+	tell()
+	w.told(line + `shards=8-9 since=2027-01-15T08:00:00.008Z why="no answer"`)
+	delete(stalled, 2)
+	tell()
+	w.told(`msg="shards go on" shards=2 after=15.998s`)
+	clear(stalled)
+	tell()
+	w.told(`msg="shards go on" shards=1,3,7-9 after=16.999s`)
+	for range 100 {
+		stall(1)
+		tell()
+		clear(stalled)
+		tell()
+	}
+	if lines := strings.Count(w.out.String(), "\n"); lines > 40 {
+		t.Errorf("%d lines in 200 s", lines)
+	}
+}

@@ -1,0 +1,75 @@
+package planner
+
+import (
+	"fmt"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// MakeDestroy plans the end of a sale: close, export, delete. Of a sale that is
+// sealed already, only what is left is deleted. It is empty if nothing is.
+func MakeDestroy(actual *Actual) (*Plan, error) {
+	sale := actual.Sale
+	p := newPlan(KindDestroy, actual)
+	if sale.UID() == "" {
+		return p, p.complete()
+	}
+	old, err := declared(sale.Newest())
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
+	}
+	if name := actual.missing(); name != "" {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, noLog(name))
+	}
+	p.deletions(actual)
+	if !sale.Destroyed() {
+		kept := "asked for; its own log is kept"
+		if actual.Table != nil {
+			kept += ", and so is the table " + actual.Table.Name + ", where other sales may be"
+		}
+		p.add(Action{
+			Address: saleAddress(p.Sale), Action: Delete, Reason: deleteReason(sale, kept),
+			Before: saleAttributes(old, old.Stock, sale.Phase(), sale.Generation()),
+		})
+	}
+	p.warnings(actual, 0)
+	if !sale.Live() || sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED {
+		return p, p.complete()
+	}
+	return p, p.carry(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
+}
+
+// deletions plans the end of shards and of what lock nodes have. Of a destroyed
+// sale that is only what has come late.
+func (p *Plan) deletions(actual *Actual) {
+	sale := actual.Sale
+	for i, s := range actual.Shards {
+		if s.Head == nil && s.Err == nil && !sale.Live() {
+			continue // deleted already
+		}
+		p.add(Action{
+			Address: shardAddress(i), Action: Delete, Before: shardAttributes(s.Head),
+			Reason: deleteReason(sale, "its log is sealed, exported and deleted"),
+		})
+	}
+	for _, n := range actual.Nodes {
+		if has := n.Marker.Good || len(n.Leases) > 0; sale.Destroyed() && !has {
+			continue
+		}
+		p.add(Action{
+			Address: nodeAddress(n.Name), Action: Delete, Before: &Attributes{Marker: n.marker()},
+			Reason: "leases and marker of the sale are removed",
+		})
+	}
+}
+
+func deleteReason(sale *ledger.Sale, live string) string {
+	switch {
+	case sale.Destroyed():
+		return "the sale is destroyed; a write that came late has left this behind"
+	case sale.Sealed() != nil:
+		return "the sale is exported, and an earlier destroy did not end"
+	}
+	return live
+}

@@ -1,0 +1,418 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// apply carries out a plan for real, with the clock of the world.
+func (w *world) apply(plan *Plan) (*Result, error) {
+	w.Helper()
+	cfg := w.config()
+	cfg.Clock, cfg.Patience = clockOf(w), 200*time.Millisecond
+	return Apply(w.Context(), cfg, plan)
+}
+
+func up(n *backendtest.Node) { n.SetFaults(nil) }
+
+// A node that is away leaves the first apply undone in part; the next one with
+// the node there completes it, and until then the plan is not empty.
+func TestApplyWithoutANode(t *testing.T) {
+	w := newWorld(t)
+	down(w.nodes[1])
+	plan := w.mustPlan(tickets(10))
+	if !slices.Contains(plan.Warnings, "lock node node-1 cannot be reached: injected fault: not done") {
+		t.Errorf("warnings: %q", plan.Warnings)
+	}
+	result, err := w.apply(plan)
+	if !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "lock node node-1 could not be marked: injected fault") {
+		t.Fatalf("apply: %v", err)
+	}
+	if fmt.Sprint(result.Unmarked) != "[node-1]" || result.Generation != 1 || result.Summary.Create != 6 {
+		t.Errorf("result: %+v", result)
+	}
+	if s := w.actual().Sale; s.Applied() != 1 {
+		t.Error("a majority is enough to sell, and the sale is not applied")
+	}
+	for range 2 { // as long as it takes
+		again := w.mustPlan(tickets(10))
+		if brief(again) != "~node/node-1 marker unknown>good" || !slices.Contains(again.Warnings, "2 of 3 lock nodes vote: no other may fail") {
+			t.Errorf("meanwhile: %s, %q", brief(again), again.Warnings)
+		}
+		if result, err := w.apply(again); !errors.Is(err, ErrPartly) || result.Changed {
+			t.Errorf("meanwhile: %+v, %v", result, err)
+		}
+	}
+	up(w.nodes[1])
+	mending := w.mustPlan(tickets(10))
+	if brief(mending) != "~node/node-1 marker missing>abstaining" {
+		t.Errorf("the plan to complete it: %s", brief(mending))
+	}
+	if result, err := w.apply(mending); err != nil || !result.Changed || result.Unmarked != nil {
+		t.Fatalf("completing: %+v, %v", result, err)
+	}
+	rest := w.mustPlan(tickets(10))
+	if !rest.Empty() || len(rest.Warnings) != 2 || !strings.Contains(rest.Warnings[0], "lock node node-1 abstains until 2026-") {
+		t.Errorf("afterwards: %s, %q", brief(rest), rest.Warnings)
+	}
+	w.pass(10 * time.Second)
+	if rest := w.mustPlan(tickets(10)); !rest.Empty() || len(rest.Warnings) != 0 {
+		t.Errorf("when it votes again: %s, %q", brief(rest), rest.Warnings)
+	}
+}
+
+// Without a majority there is no new sale, and nothing is written. What is live
+// is changed all the same.
+func TestApplyWithoutAMajority(t *testing.T) {
+	w := newWorld(t)
+	down(w.nodes[0])
+	down(w.nodes[2])
+	plan := w.mustPlan(tickets(10))
+	if last := plan.Warnings[len(plan.Warnings)-1]; last != "1 of 3 lock nodes answer, and a new sale needs 2" {
+		t.Errorf("warnings: %q", plan.Warnings)
+	}
+	_, err := w.apply(plan)
+	if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "node-0: injected fault") {
+		t.Errorf("apply: %v", err)
+	}
+	if next := w.actual().Sale.Next(); next != 0 {
+		t.Errorf("%d slots were written", next)
+	}
+	up(w.nodes[0])
+	up(w.nodes[2])
+	w.mustApply(tickets(10))
+	down(w.nodes[0])
+	down(w.nodes[2])
+	more := w.mustPlan(tickets(13))
+	if last := more.Warnings[len(more.Warnings)-1]; last != "only 1 of 3 lock nodes votes: no process can sell before 2 do" {
+		t.Errorf("warnings: %q", more.Warnings)
+	}
+	if result, err := w.apply(more); !errors.Is(err, ErrPartly) || len(result.Unmarked) != 2 {
+		t.Errorf("apply: %+v, %v", result, err)
+	}
+	w.wantStock(13)
+	w.mustPhase(pb.Phase_PAUSED) // which no node is needed for
+}
+
+// A majority that comes while apply waits is in time.
+func TestApplyWaitsForAMajority(t *testing.T) {
+	w := newWorld(t)
+	plan := w.mustPlan(tickets(10))
+	down(w.nodes[0])
+	down(w.nodes[2])
+	p := w.begin(plan)
+	for began := w.now.Mono; !p.done; p.step(inOrder) {
+		if w.now.Mono-began > time.Second {
+			up(w.nodes[0])
+		}
+	}
+	if p.err != nil || p.log[0].Action != "wait" || p.log[1].Action != Create {
+		t.Fatalf("apply: %v, %+v", p.err, p.log)
+	}
+	if fmt.Sprint(p.work.result.Unmarked) != "[node-2]" {
+		t.Errorf("unmarked: %v", p.work.result.Unmarked)
+	}
+	if got := w.status().Voting; got != 2 {
+		t.Errorf("%d nodes vote at once, want 2", got)
+	}
+}
+
+// A node that says that it forgets is refused by what builds on it, and is no
+// obstacle for what ends the sale.
+func TestUnfitNodes(t *testing.T) {
+	const why = "It evicts keys. Set maxmemory-policy noeviction."
+	w := newWorld(t)
+	saved := w.mustPlan(tickets(10))
+	w.unfit = map[string]string{"node-0": why, "node-2": why}
+	want := &Refusal{Reason: "lock nodes are not set up as they must be", Remedy: "node-0: " + why + "\nnode-2: " + why}
+	refused := func(err error) {
+		t.Helper()
+		var got *Refusal
+		if !errors.As(err, &got) || *got != *want {
+			t.Errorf("error %v, want %v", err, want)
+		}
+	}
+	_, err := Make(tickets(10), w.actual())
+	refused(err)
+	_, err = w.apply(saved)
+	refused(err)
+	if next := w.actual().Sale.Next(); next != 0 {
+		t.Errorf("%d slots were written", next)
+	}
+	w.unfit = nil
+	w.mustApply(tickets(10))
+	w.unfit = map[string]string{"node-0": why, "node-2": why}
+	for _, desired := range []int64{10, 11} {
+		_, err := Make(tickets(desired), w.actual())
+		refused(err)
+	}
+	if s := w.status(); s.Nodes[0].Unfit != why || s.Voting != 3 {
+		t.Errorf("status: %+v", s.Nodes)
+	}
+	w.mustPhase(pb.Phase_PAUSED)
+	plan := w.planDestroy()
+	if len(plan.Warnings) != 2 || !strings.HasSuffix(plan.Warnings[1], "node-2 is not set up as it must be: "+why) {
+		t.Errorf("warnings: %q", plan.Warnings)
+	}
+	w.mustDestroy()
+}
+
+// A node that lost its memory does not vote until it cannot break a promise, and
+// one that begins to abstain by itself needs no apply.
+func TestNodesThatAbstain(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.nodes[1].RestartEmpty()
+	if s := w.status(); !s.Nodes[1].Unmarked || s.Nodes[1].Abstaining || s.Voting != 2 || s.Majority != 2 {
+		t.Errorf("restarted: %+v", s)
+	}
+	if got := brief(w.mustPlan(tickets(10))); got != "~node/node-1 marker missing>abstaining" {
+		t.Errorf("the plan is %s", got)
+	}
+	w.mustApply(tickets(10))
+	s := w.status()
+	if n := s.Nodes[1]; !n.Abstaining || n.VotesFrom != "2026-11-11T12:00:10Z" || n.Unmarked || s.Voting != 2 {
+		t.Errorf("mended: %+v", n)
+	}
+	if fmt.Sprint(s.Warnings) != "[2 of 3 lock nodes vote: no other may fail]" {
+		t.Errorf("warnings: %q", s.Warnings)
+	}
+	w.pass(10 * time.Second)
+	if s := w.status(); s.Nodes[1].Abstaining || s.Voting != 3 || len(s.Warnings) != 0 {
+		t.Errorf("later: %+v", s)
+	}
+}
+
+func TestNodeErrorsInShort(t *testing.T) {
+	long := strings.Repeat("long ", 100)
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"as it is":         {errors.New("no\nroute  to host"), "no route to host"},
+		"with its name":    {errors.New("lock node a:1: nothing answers; start it (dial tcp: refused)"), "nothing answers; start it"},
+		"of another":       {errors.New("lock node b:1: away"), "lock node b:1: away"},
+		"out of time":      {fmt.Errorf("asking: %w", context.DeadlineExceeded), "no answer in time"},
+		"refused":          {fmt.Errorf("dial tcp a:1: %w", syscall.ECONNREFUSED), "connection refused"},
+		"too long to read": {errors.New(long), long[:shortLine-1] + "…"},
+	} {
+		if got := nodeShort("a:1", test.err); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestVotes(t *testing.T) {
+	for votes, want := range map[Votes]string{
+		{1, 1}: "the only lock node votes",
+		{1, 0}: "the only lock node does not vote: no process can sell before it does",
+		{3, 3}: "3 of 3 lock nodes vote: one may fail",
+		{3, 2}: "2 of 3 lock nodes vote: no other may fail",
+		{3, 1}: "only 1 of 3 lock nodes votes: no process can sell before 2 do",
+		{3, 0}: "none of 3 lock nodes votes: no process can sell before 2 do",
+		{5, 5}: "5 of 5 lock nodes vote: 2 may fail",
+		{5, 4}: "4 of 5 lock nodes vote: 1 more may fail",
+		{5, 2}: "only 2 of 5 lock nodes vote: no process can sell before 3 do",
+	} {
+		if got := votes.String(); got != want {
+			t.Errorf("%+v: %q, want %q", votes, got, want)
+		}
+	}
+}
+
+// A node that hangs costs the time that a node has, and no more.
+func TestStatusWithANodeThatHangs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.nodes[2].Hang()
+	defer w.nodes[2].Resume()
+	s := w.status()
+	if n := s.Nodes[2]; n.Up || n.Error != "no answer in time" || !s.Nodes[0].Up || s.Stock != 10 {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+// Whether a sale is served cannot be known from a minority.
+func TestStatusFromAMinority(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.serve()
+	down(w.nodes[0])
+	if s := w.status(); s.Owner != "127.0.0.1:1" {
+		t.Errorf("two of three are enough: %+v", s)
+	}
+	down(w.nodes[1])
+	s := w.status()
+	want := []string{
+		"only 1 of 3 lock nodes votes: no process can sell before 2 do",
+		"whether a process serves it is unknown: too few lock nodes answer",
+	}
+	if s.Owner != "" || !slices.Equal(s.Warnings, want) {
+		t.Errorf("owner %q, warnings %q", s.Owner, s.Warnings)
+	}
+}
+
+// An end that has passed is no change, and whoever plans should know.
+func TestClosesAtHasPassed(t *testing.T) {
+	w := newWorld(t)
+	over := tickets(10)
+	over.ClosesAt = epoch.Add(time.Minute)
+	w.mustApply(over)
+	if p := w.mustPlan(over); len(p.Warnings) != 0 {
+		t.Errorf("before: %q", p.Warnings)
+	}
+	w.pass(time.Minute)
+	const want = "closesAt 2026-11-11T12:01:00Z has passed: no claim is accepted"
+	if p := w.mustPlan(over); !p.Empty() || fmt.Sprint(p.Warnings) != "["+want+"]" {
+		t.Errorf("after: %s, %q", brief(p), p.Warnings)
+	}
+	if s := w.status(); s.ClosesAt != "2026-11-11T12:01:00Z" || s.OpensAt != "" || fmt.Sprint(s.Warnings) != "["+want+"]" {
+		t.Errorf("status: %+v", s)
+	}
+	if p := w.mustPlan(tickets(10)); len(p.Warnings) != 0 {
+		t.Errorf("a plan that takes the end away: %q", p.Warnings)
+	}
+	w.mustPhase(pb.Phase_CLOSED)
+	if p := w.mustPlan(over); len(p.Warnings) != 0 {
+		t.Errorf("closed by hand: %q", p.Warnings)
+	}
+}
+
+// What a node could not be made to forget is forgotten by a destroy later, even
+// where no plan can show it.
+func TestDestroyAgainSweepsNodes(t *testing.T) {
+	for name, test := range map[string]struct {
+		away func(*backendtest.Node)
+		plan string
+	}{
+		"it still knows its marker": {func(*backendtest.Node) {}, "-node/node-1 marker good>"},
+		"it is another by now":      {func(n *backendtest.Node) { n.RestartFrom(n.Promises()) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			sold(w)
+			down(w.nodes[1])
+			p := w.begin(w.planDestroy())
+			for !p.done {
+				p.step(inOrder)
+			}
+			if p.err != nil || len(p.work.result.Warnings) != 1 || !strings.HasPrefix(p.work.result.Warnings[0], "lock node node-1 was not swept") {
+				t.Fatalf("destroy: %v, %q", p.err, p.work.result.Warnings)
+			}
+			up(w.nodes[1])
+			test.away(w.nodes[1])
+			again := w.planDestroy()
+			if brief(again) != test.plan {
+				t.Errorf("the plan is %q", brief(again))
+			}
+			forgets := 0
+			w.nodes[1].SetFaults(backendtest.On(backendtest.OpForget, func(backendtest.Call) backendtest.Fault {
+				forgets++
+				return backendtest.Fault{}
+			}))
+			cfg := w.config()
+			cfg.Clock = clockOf(w)
+			if result, err := Destroy(t.Context(), cfg, again, ""); err != nil || result.Changed || forgets != 1 {
+				t.Errorf("again: %+v, %v; %d markers were forgotten", result, err, forgets)
+			}
+		})
+	}
+}
+
+// Wherever a destroy stands when another comes past it and deletes, it ends well:
+// there is only that left to do.
+func TestDestroyOvertakenAtEveryCall(t *testing.T) {
+	for name, killed := range map[string]func(*process) bool{
+		"by one that ends":               func(*process) bool { return false },
+		"by one that dies at its delete": func(p *process) bool { return p.work.sale.Sealed() != nil && p.work.lastCall%3 == 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for calls := 1; ; calls++ {
+				w := newWorld(t)
+				sold(w)
+				plan := w.planDestroy()
+				slow := w.begin(plan)
+				for range calls {
+					if !slow.done {
+						slow.step(inOrder)
+					}
+				}
+				if slow.done {
+					break
+				}
+				runDestroyUntil(w, plan, killed)
+				sweeps, choose := 0, seeded(uint64(calls))
+				for !slow.done {
+					forgets := func(k call) bool { return k.kind == callForget }
+					if i := slices.IndexFunc(slow.queue, forgets); i >= 0 {
+						sweeps++
+						slow.take(slow.work.reply(w.now, slow.perform(slow.next(i))))
+						continue
+					}
+					slow.step(choose)
+				}
+				if sweeps > len(w.nodes) {
+					t.Errorf("overtaken at call %d: nodes were swept %d times", calls, sweeps)
+				}
+				if slow.err != nil {
+					t.Fatalf("overtaken at call %d: %v", calls, slow.err)
+				}
+				w.wantNothingLeft(plan.UID)
+				w.wantExport(15)
+			}
+		})
+	}
+}
+
+// An old plan that is found carried out makes no progress.
+func TestNoProgressOfWhatWasDone(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	plan := w.mustPlan(tickets(13))
+	for i, want := range []int{len(plan.Actions), 0} {
+		p := w.begin(plan)
+		for !p.done {
+			p.step(inOrder)
+		}
+		if p.err != nil || len(p.log) != want {
+			t.Errorf("time %d: %v, %+v", i+1, p.err, p.log)
+		}
+	}
+}
+
+// Of a store that fails, the error says so, and which log it was.
+func TestStoreErrors(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	plan := w.mustPlan(tickets(20))
+	w.faults = func(c backendtest.Call) backendtest.Fault {
+		if c.Op == backendtest.OpRead && strings.HasPrefix(c.Log, "sale/") {
+			return backendtest.Fault{Kind: backendtest.ErrorBefore}
+		}
+		return backendtest.Fault{}
+	}
+	if _, err := ReadSale(t.Context(), w.config(), "tickets"); !errors.Is(err, ErrStore) || errors.Is(err, ledger.ErrCorrupt) {
+		t.Errorf("reading: %v", err)
+	}
+	w.faults = backendtest.On(backendtest.OpHeads, always(backendtest.ErrorBefore))
+	if err := w.run(plan); !errors.Is(err, ErrStore) || !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "the heads of the shards") {
+		t.Errorf("apply: %v", err)
+	}
+	w = newWorld(t)
+	w.table = &fakeTable{}
+	w.faults = backendtest.On(backendtest.OpAppend, always(backendtest.ErrorBefore))
+	if err := w.run(w.mustPlan(tickets(10))); !errors.Is(err, ErrStore) || !errors.Is(err, ErrPartly) {
+		t.Errorf("apply that has made the table and no more: %v", err)
+	}
+}

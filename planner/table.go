@@ -1,0 +1,147 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"salectl/backends/ledger"
+)
+
+// TableActual is the table that the logs are kept in.
+type TableActual struct {
+	Name string
+	// Err is what ledger.Table.CheckTable said; nil if the table is fit, or was
+	// not asked for (ReadSale).
+	Err error
+}
+
+// namedTable is the table that logs are kept in, unasked; nil where there is
+// none.
+func namedTable(cfg Config) *TableActual {
+	if t, ok := cfg.Logs.(ledger.Table); ok {
+		return &TableActual{Name: t.Table()}
+	}
+	return nil
+}
+
+func readTable(ctx context.Context, cfg Config) *TableActual {
+	a := namedTable(cfg)
+	if a != nil {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		a.Err = cfg.Logs.(ledger.Table).CheckTable(ctx)
+	}
+	return a
+}
+
+func (t *TableActual) unfit() bool { return t != nil && errors.Is(t.Err, ledger.ErrTableUnfit) }
+
+// refusal is what a change says of a table that is unfit.
+func (t *TableActual) refusal() *Refusal { return unfitTable(t.Name, t.Err) }
+
+func unfitTable(name string, err error) *Refusal {
+	// The driver's words end with the remedy. Where they are parted only matters
+	// for how they are shown.
+	reason, remedy, _ := strings.Cut(err.Error(), ". ")
+	return &Refusal{Reason: fmt.Sprintf("table %s: %s", name, strings.TrimSuffix(reason, ".")), Remedy: remedy}
+}
+
+func tableAddress(name string) string { return "table/" + name }
+
+// table plans the making of the table, which only a new run asks for: a live one
+// has its logs in it. fresh says that the run is new.
+func (p *Plan) table(t *TableActual, fresh bool) error {
+	switch {
+	case t == nil || t.Err == nil:
+	case t.unfit():
+		return t.refusal()
+	case !fresh:
+		p.warn("table %s cannot be checked: %s; the sale goes on", t.Name, inShort(t.Err))
+	case errors.Is(t.Err, ledger.ErrNoTable):
+		p.add(Action{Address: tableAddress(t.Name), Action: Create, After: &Attributes{}, Reason: "it does not exist"})
+	default:
+		return fmt.Errorf("%w: table %s cannot be checked, as a new sale asks for: %w", ErrStore, t.Name, t.Err)
+	}
+	return nil
+}
+
+// provideTable sees to it that the table is there and fit before anything is
+// written to it. A plan to make it may be older than the table: that is fine,
+// as long as the table is. Of a live sale the table must be there, and that it
+// cannot be asked is no reason to stop.
+func (w *work) provideTable(then func()) {
+	if w.table == "" || w.plan.Kind != KindApply {
+		then()
+		return
+	}
+	giveUp, pause, made := w.now.Mono+w.patience, firstPause, false
+	address := tableAddress(w.table)
+	var look func()
+	again := func(err error) {
+		if w.now.Mono > giveUp {
+			w.end(fmt.Errorf("%w, tried for %v: table %s: %w", ErrStore, w.patience, w.table, err))
+			return
+		}
+		w.after(pause, look)
+		pause = min(2*pause, lastPause)
+	}
+	create := func() {
+		w.touched = true
+		w.call(call{kind: callCreateTable}, func(r reply) {
+			if made = made || r.err == nil; r.err != nil {
+				again(r.err)
+				return
+			}
+			w.changed = true
+			look() // somebody else may have made it, and otherwise
+		})
+	}
+	look = func() {
+		w.call(call{kind: callCheckTable}, func(r reply) {
+			planned := w.actions[address] == Create
+			switch {
+			case r.err == nil:
+				note := ""
+				if !made {
+					note = "it was there already"
+				}
+				w.finished(address, note)
+				then()
+			case errors.Is(r.err, ledger.ErrTableUnfit):
+				w.end(unfitTable(w.table, r.err))
+			case errors.Is(r.err, ledger.ErrNoTable) && planned && !made:
+				create()
+			case errors.Is(r.err, ledger.ErrNoTable) && !planned:
+				w.stale("has lost its table %s", w.table)
+			case w.plan.Phase != "":
+				w.warn("table %s could not be checked: %s", w.table, inShort(r.err))
+				then()
+			default:
+				again(r.err)
+			}
+		})
+	}
+	look()
+}
+
+// EnsureTable makes the table that the logs are kept in, where there is none, for
+// whoever has logs of its own to write before a sale.
+func EnsureTable(ctx context.Context, cfg Config) error {
+	switch t := readTable(ctx, cfg); {
+	case t == nil || t.Err == nil:
+		return nil
+	case t.unfit():
+		return t.refusal()
+	case !errors.Is(t.Err, ledger.ErrNoTable):
+		return fmt.Errorf("%w: table %s cannot be checked: %w", ErrStore, t.Name, t.Err)
+	default:
+		ctx, cancel := context.WithTimeout(ctx, tableTimeout)
+		defer cancel()
+		if err := cfg.Logs.(ledger.Table).CreateTable(ctx); err != nil {
+			return fmt.Errorf("%w: table %s cannot be made: %w", ErrStore, t.Name, err)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,169 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
+	"salectl/spec"
+)
+
+// fakeTable is a table as a server would keep it.
+type fakeTable struct {
+	exists  bool
+	check   error // what CheckTable says of a table that exists
+	created int
+}
+
+// tabled are logs in a table.
+type tabled struct {
+	ledger.Logs
+	table *fakeTable
+}
+
+var _ ledger.Table = tabled{}
+
+func (l tabled) Table() string { return "sales" }
+
+func (l tabled) CheckTable(context.Context) error {
+	if !l.table.exists && l.table.check == nil {
+		return ledger.ErrNoTable
+	}
+	return l.table.check
+}
+
+func (l tabled) CreateTable(context.Context) error {
+	if !l.table.exists {
+		l.table.created++
+	}
+	l.table.exists = true
+	return nil
+}
+
+func (l tabled) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
+	if !l.table.exists {
+		return fmt.Errorf("log %s: %w", log, ledger.ErrNoTable)
+	}
+	return l.Logs.Append(ctx, log, slot, prev, head, entry)
+}
+
+var (
+	errManyVersions = fmt.Errorf("%w: family s keeps 3 versions. Drop it, or name another table.", ledger.ErrTableUnfit)
+	errMasterAway   = errors.New("the master does not answer")
+)
+
+func TestTable(t *testing.T) {
+	for name, test := range map[string]struct {
+		before   func(*world) // what the plan sees
+		between  func(*fakeTable)
+		plan     string // how it begins
+		planErr  error
+		apply    error
+		created  int
+		warnings int
+	}{
+		"missing":           {before: func(*world) {}, plan: "+table/sales; +sale/tickets", created: 1},
+		"there":             {before: func(w *world) { w.table.exists = true }, plan: "+sale/tickets"},
+		"made meanwhile":    {before: func(*world) {}, between: func(f *fakeTable) { f.exists = true }, plan: "+table/sales"},
+		"unfit":             {before: func(w *world) { w.table.exists, w.table.check = true, errManyVersions }, planErr: ErrRefused},
+		"away":              {before: func(w *world) { w.table.check = errMasterAway }, planErr: ErrStore},
+		"made unfit":        {before: func(*world) {}, between: func(f *fakeTable) { f.exists, f.check = true, errManyVersions }, plan: "+table/sales", apply: ErrRefused},
+		"away at the apply": {before: func(*world) {}, between: func(f *fakeTable) { f.check = errMasterAway }, plan: "+table/sales", apply: ErrStore},
+		"dropped":           {before: func(w *world) { w.table.exists = true }, between: func(f *fakeTable) { f.exists = false }, plan: "+sale", apply: ErrStale},
+		"live, away":        {before: func(w *world) { w.mustApply(tickets(9)); w.table.check = errMasterAway }, plan: "~sale", created: 1, warnings: 1},
+		"live, unfit":       {before: func(w *world) { w.mustApply(tickets(9)); w.table.check = errManyVersions }, planErr: ErrRefused},
+		"of an older sale":  {before: func(w *world) { w.mustApply(tickets(9)) }, plan: "~sale", created: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.table = &fakeTable{}
+			test.before(w)
+			plan, err := Make(tickets(10), w.actual())
+			if !errors.Is(err, test.planErr) {
+				t.Fatalf("planning: %v, want %v", err, test.planErr)
+			}
+			if err != nil {
+				return
+			}
+			if !strings.HasPrefix(brief(plan), test.plan) || len(plan.Warnings) != test.warnings {
+				t.Errorf("the plan is %s, warnings %q", brief(plan), plan.Warnings)
+			}
+			if test.between != nil {
+				test.between(w.table)
+			}
+			next := w.actual().Sale.Next()
+			if err := w.run(plan); !errors.Is(err, test.apply) {
+				t.Fatalf("apply: %v, want %v", err, test.apply)
+			}
+			if grown := w.actual().Sale.Next() > next; grown != (test.apply == nil) {
+				t.Errorf("the sale's log grew: %t", grown)
+			}
+			if w.table.created != test.created {
+				t.Errorf("%d tables were made, want %d", w.table.created, test.created)
+			}
+		})
+	}
+}
+
+// The driver's words are the refusal's, parted for the view.
+func TestUnfitTableSaysWhatToDo(t *testing.T) {
+	w := newWorld(t)
+	w.table = &fakeTable{exists: true, check: errManyVersions}
+	_, err := Make(tickets(10), w.actual())
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || refusal.Remedy != "Drop it, or name another table." ||
+		!strings.HasSuffix(refusal.Reason, "family s keeps 3 versions") {
+		t.Errorf("%#v", refusal)
+	}
+	w.faults = func(c backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} }
+	if _, err := ReadActual(t.Context(), w.config(), "tickets"); !errors.As(err, &refusal) {
+		t.Errorf("where nothing can be read either: %v", err)
+	}
+}
+
+// A table that others made meanwhile is told as such.
+func TestTableProgress(t *testing.T) {
+	for name, test := range map[string]struct {
+		made bool
+		note string
+	}{"made by us": {false, ""}, "by others": {true, "it was there already"}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.table = &fakeTable{}
+			p := w.begin(w.mustPlan(tickets(10)))
+			w.table.exists = test.made
+			for !p.done {
+				p.step(inOrder)
+			}
+			if p.err != nil || p.log[0].Address != "table/sales" || p.log[0].Note != test.note {
+				t.Errorf("%v, progress: %+v", p.err, p.log)
+			}
+		})
+	}
+}
+
+// The table outlives its sales, and destroy says so.
+func TestDestroyKeepsTheTable(t *testing.T) {
+	w := newWorld(t)
+	w.table = &fakeTable{}
+	w.mustApply(tickets(10))
+	w.table.check = errMasterAway // nobody asks
+	plan := w.planDestroy()
+	last := plan.Actions[len(plan.Actions)-1]
+	if last.Address != "sale/tickets" || !strings.Contains(last.Reason, "the table sales") {
+		t.Errorf("%+v", last)
+	}
+	w.mustDestroy()
+	if !w.table.exists {
+		t.Error("the table is gone")
+	}
+	w.table.check = nil
+	w.mustApply(run(tickets(10), 2))
+	if head, _, err := w.store.Handle(nil).Read(t.Context(), spec.SaleLog("tickets"), 0, 1); head == nil || err != nil {
+		t.Errorf("the sale's log: %s, %v", head, err)
+	}
+}

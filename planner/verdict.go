@@ -1,0 +1,58 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"salectl/backends/ledger"
+)
+
+// stop ends the machine because its time is up, or somebody interrupted it.
+func (w *work) stop(cause error) {
+	kind := ErrPartly
+	if !w.touched && !w.sent && !w.known {
+		kind = errInterrupted
+		if errors.Is(cause, context.DeadlineExceeded) {
+			kind = ErrTimeout
+		}
+	}
+	if w.worry != nil {
+		cause = fmt.Errorf("%w; the last error was: %v", cause, w.worry)
+	}
+	w.end(fmt.Errorf("%w: %w", kind, cause))
+}
+
+var errInterrupted = errors.New("nothing was changed")
+
+// verdict is how the end of the machine reaches the caller: whatever goes wrong
+// after the table was made or the plan is in the sale's log leaves it carried out
+// in part.
+func (w *work) verdict(err error) error {
+	if err == nil {
+		return nil
+	}
+	decided := false
+	for _, own := range []error{ErrStale, ErrRefused, ErrPartly, ErrTimeout, errInterrupted, ledger.ErrCorrupt} {
+		decided = decided || errors.Is(err, own)
+	}
+	if (w.touched || w.known) && !decided {
+		err = fmt.Errorf("%w: %w", ErrPartly, err)
+	}
+	return fmt.Errorf("sale %s: %w", w.plan.Sale, err)
+}
+
+// left says what an apply that came to its end has left undone.
+func (w *work) left() string {
+	var all []string
+	if n := w.result.Shortfall; n > 0 {
+		all = append(all, fmt.Sprintf("%d units were claimed before they could be taken back; make a new plan", n))
+	}
+	for _, n := range w.nodes {
+		if n.unmarked != nil {
+			all = append(all, fmt.Sprintf("lock node %s could not be marked: %s", n.name, nodeShort(n.name, n.unmarked)))
+		}
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,72 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+func (p *Plan) warn(format string, args ...any) {
+	p.Warnings = append(p.Warnings, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
+}
+
+// warnings tells what is no change and matters all the same. It comes before the
+// plan is complete. closesAtUs is of the plan's settings, in microseconds since
+// 1970; 0: there is no end.
+func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
+	p.shardWarnings(actual)
+	p.nodeWarnings(actual)
+	if hasPassed(closesAtUs, actual.At) {
+		p.warn("closesAt %s has passed: no claim is accepted", microText(closesAtUs))
+	}
+}
+
+func hasPassed(us int64, now time.Time) bool { return us != 0 && us <= now.UnixMicro() }
+
+func (p *Plan) shardWarnings(actual *Actual) {
+	for i, s := range actual.Shards {
+		if s.Err != nil {
+			p.warn("%s cannot be read: %s", shardAddress(i), inShort(s.Err))
+		}
+	}
+}
+
+// nodeWarnings tells of nodes that do not vote, and what is left of the
+// majority. A new sale has no votes yet, but needs answers.
+func (p *Plan) nodeWarnings(actual *Actual) {
+	answering := 0
+	for _, n := range actual.Nodes {
+		if n.Err == nil {
+			answering++
+		}
+		switch stands := n.marker(); {
+		case stands == markerUnknown:
+			p.warn("lock node %s cannot be reached: %s", n.Name, nodeShort(n.Name, n.Err))
+		case n.Info.Unfit != "":
+			p.warn("lock node %s is not set up as it must be: %s", n.Name, n.Info.Unfit)
+		case p.Kind == KindDestroy:
+		case stands == markerAbstaining:
+			p.warn("lock node %s abstains until %s: it was restarted, or lost its memory", n.Name, n.Marker.VotesFrom.UTC().Format(time.RFC3339))
+		}
+	}
+	votes := actual.Votes()
+	switch begun := actual.Sale.Live() && actual.Sale.Applied() > 0; {
+	case p.Kind == KindDestroy:
+	case begun && votes.Voting < votes.Nodes:
+		p.warn("%s", votes)
+	case !begun && answering < votes.Majority():
+		p.warn("%d of %d lock nodes answer, and a new sale needs %d", answering, votes.Nodes, votes.Majority())
+	case !begun && answering < votes.Nodes:
+		p.warn("the sale can be sold without the lock nodes that are away; apply, run again when they are up, completes it")
+	}
+}
+
+// endOf is when settings end the claims by themselves, 0 if they do not.
+func endOf(s *pb.Settings) int64 {
+	if s.GetPhase() == pb.Phase_CLOSED {
+		return 0 // they have ended
+	}
+	return s.GetClosesAtUs()
+}

@@ -1,0 +1,43 @@
+package services
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+)
+
+// What a server is asked, and how the answer of one that is well begins.
+const (
+	redisQuestion, redisAnswer         = "PING\r\n", "+PONG"
+	zookeeperQuestion, zookeeperAnswer = "srvr", "Zookeeper version"
+)
+
+// ask sends a question and returns the first line of the answer, or "" if there
+// is none within a second. A nil config means no TLS.
+func ask(ctx context.Context, address string, config *tls.Config, question string) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	dial := (&net.Dialer{}).DialContext
+	if config != nil {
+		dial = (&tls.Dialer{Config: config}).DialContext
+	}
+	conn, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return ""
+	}
+	if _, err := conn.Write([]byte(question)); err != nil {
+		return ""
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return ""
+	}
+	return line
+}

@@ -1,0 +1,120 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// CacheDir is the folder for what is fetched once and for the data of the
+// command's servers: $SALECTL_CACHE, or .cache/salectl in the home folder.
+func CacheDir() string {
+	if dir := os.Getenv("SALECTL_CACHE"); dir != "" {
+		return dir
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = os.TempDir() // a user without a home has no better place
+	}
+	return filepath.Join(home, ".cache", "salectl")
+}
+
+// tool is a program that the servers need and how to get it.
+type tool struct {
+	name   string
+	debian []string // packages of Debian or Ubuntu that have it; the first is asked for first
+	brew   string   // Homebrew's formula
+	find   func() (path string, err error)
+}
+
+var (
+	redisServer = tool{"redis-server", []string{"redis-server"}, "redis",
+		func() (string, error) { return exec.LookPath("redis-server") }}
+	maven = tool{"mvn", []string{"maven"}, "maven",
+		func() (string, error) { return exec.LookPath("mvn") }}
+	java = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
+)
+
+// path returns the tool's path, or an ErrMissing with the remedy.
+func (t tool) path() (string, error) {
+	path, err := t.find()
+	if err == nil {
+		return path, nil
+	}
+	if unsupported := supported(); unsupported != nil {
+		return "", unsupported
+	}
+	return "", fmt.Errorf("%s is %w (%v): run 'go run ./services/run install', or on Debian and Ubuntu 'apt-get install %s', on macOS 'brew install %s'",
+		t.name, ErrMissing, err, t.debian[0], t.brew)
+}
+
+// findHBase returns the Java program if that and the jars are there.
+func findHBase() (program string, err error) {
+	if program, err = java.path(); err != nil {
+		return "", err
+	}
+	if !haveJars() {
+		return "", fmt.Errorf("the jars of HBase are %w in %s: run 'go run ./services/run install', which fetches 117 MB from Maven Central with mvn",
+			ErrMissing, jarFolder())
+	}
+	return program, nil
+}
+
+// HBase 2.6 wants Java 17 or older; the launcher's options want 17 or newer.
+// What HBase needs of the security manager is gone from 24 on.
+const oldestJava, newestJava = 17, 23
+
+// findJava returns the first Java of a fitting version: that of JAVA_HOME, that
+// of PATH, or one that is installed beside them. Homebrew and Debian both put a
+// second version where PATH does not lead.
+func findJava() (string, error) {
+	var candidates []string
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		candidates = append(candidates, filepath.Join(home, "bin", "java"))
+	}
+	if path, err := exec.LookPath("java"); err == nil {
+		candidates = append(candidates, path)
+	}
+	for _, pattern := range []string{"/usr/lib/jvm/*/bin/java", "/opt/homebrew/opt/openjdk@*/bin/java", "/usr/local/opt/openjdk@*/bin/java"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return "", err
+		}
+		candidates = append(candidates, found...)
+	}
+	why := errors.New("there is no java in JAVA_HOME or PATH")
+	for _, path := range candidates {
+		version, err := javaVersion(path)
+		switch {
+		case err != nil:
+			why = err
+		case version < oldestJava || version > newestJava:
+			why = fmt.Errorf("%s is version %d, and HBase runs on %d to %d", path, version, oldestJava, newestJava)
+		default:
+			return path, nil
+		}
+	}
+	return "", why
+}
+
+// javaVersion returns the major version of a Java program. Up to 8 it calls
+// itself 1.8, and so on; such a one is 1 here, too old either way.
+func javaVersion(path string) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	output, err := exec.CommandContext(ctx, path, "-version").CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("%s -version: %w", path, err)
+	}
+	match := regexp.MustCompile(`version "(\d+)`).FindSubmatch(output)
+	if match == nil {
+		return 0, fmt.Errorf("%s -version names no version: %q", path, output)
+	}
+	return strconv.Atoi(string(match[1]))
+}

@@ -1,0 +1,64 @@
+package services
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+const loopback = "127.0.0.1"
+
+// Ports are drawn from below the range that the kernel hands out for outgoing
+// connections, so that none of those can sit on a server's port while the
+// server is down, and at random, so that processes that start servers at the
+// same time rarely draw the same one.
+const firstPort, lastPort = 20000, 32000
+
+// freePorts returns n different ports on which nobody listens.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	taken := make(map[int]bool)
+	for range 1000 {
+		if len(ports) == n {
+			return ports, nil
+		}
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		if _, err := portOr(port); err == nil && !taken[port] {
+			taken[port] = true
+			ports = append(ports, port)
+		}
+	}
+	return nil, fmt.Errorf("there are no %d free ports on %s between %d and %d", n, loopback, firstPort, lastPort)
+}
+
+// portOr returns the port that is asked for if nobody listens there, or a free
+// one for 0.
+func portOr(port int) (int, error) {
+	if port == 0 {
+		ports, err := freePorts(1)
+		if err != nil {
+			return 0, err
+		}
+		return ports[0], nil
+	}
+	listener, err := net.Listen("tcp", address(port))
+	if err != nil {
+		return 0, fmt.Errorf("another program has the port: %w", err)
+	}
+	return port, listener.Close()
+}
+
+// retryLostPort starts a server anew, which means on another port, when it lost
+// the port that was chosen for it. A fixed port has no other.
+func retryLostPort(fixed bool, start func() error) error {
+	for tries := 3; ; tries-- {
+		err := start()
+		if fixed || tries == 1 || !errors.Is(err, errPortLost) {
+			return err
+		}
+	}
+}
+
+func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }

@@ -1,0 +1,37 @@
+//go:build linux || darwin
+
+package services
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+const (
+	sigPause    = syscall.SIGSTOP
+	sigContinue = syscall.SIGCONT
+)
+
+// supported says whether this system can run the servers.
+func supported() error { return nil }
+
+// lockFile locks a file until the last process that has it open through f ends
+// or closes it. It returns errLocked if it does not wait and another has it.
+func lockFile(f *os.File, how lockHow) error {
+	flags := map[lockHow]int{
+		lockAndWait: syscall.LOCK_EX,
+		lockOrFail:  syscall.LOCK_EX | syscall.LOCK_NB,
+		lookOrFail:  syscall.LOCK_SH | syscall.LOCK_NB,
+	}[how]
+	for {
+		err := syscall.Flock(int(f.Fd()), flags)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return errLocked
+		default:
+			return err
+		}
+	}
+}

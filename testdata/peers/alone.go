@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"salectl/spec"
+)
+
+// alone is how one caller fares.
+type alone struct {
+	claim, put time.Duration // the medians
+	commands   float64       // that a claim cost the Redis nodes, beyond what they got in as much time without claims
+}
+
+// alone has one caller claim, and after each claim put a commit of the same size
+// by a bare CheckAndPut. Both sides have as many rows, with as many slots, so
+// that they grow alike.
+func (b *bench) alone(ctx context.Context) (a alone, err error) {
+	_, err = b.selling(ctx, plenty, shards, func(e *serving) error {
+		claim := e.claimer(user)
+		slots, bytes := e.written()
+		for i := range int64(200) { // to see how large a commit of one claim is
+			if _, err := claim(ctx, i); err != nil {
+				return err
+			}
+		}
+		slotsNow, bytesNow := e.written()
+		rows := b.newBare(int((bytesNow - bytes) / (slotsNow - slots)))
+		a, err = b.beside(ctx, claim, rows)
+		return err
+	})
+	return a, err
+}
+
+// beside takes turns between claims and bare writes.
+func (b *bench) beside(ctx context.Context, claim claimer, rows *bare) (alone, error) {
+	before, err := b.commands(ctx)
+	if err != nil {
+		return alone{}, err
+	}
+	var claims, puts []time.Duration
+	begin := time.Now()
+	for i := int64(1000); time.Since(begin) < b.each; i++ {
+		began := time.Now()
+		if _, err := claim(ctx, i); err != nil {
+			return alone{}, err
+		}
+		claimed := time.Now()
+		if err := rows.put(ctx, spec.HomeShard(user(i), shards)); err != nil {
+			return alone{}, err
+		}
+		claims, puts = append(claims, claimed.Sub(began)), append(puts, time.Since(claimed))
+	}
+	busy, err := b.commands(ctx)
+	if err != nil {
+		return alone{}, err
+	}
+	time.Sleep(time.Since(begin))
+	idle, err := b.commands(ctx)
+	if err != nil {
+		return alone{}, err
+	}
+	beyond := (busy - before) - (idle - busy)
+	return alone{median(claims), median(puts), float64(max(beyond, 0)) / float64(len(claims))}, nil
+}
+
+// commands counts what the Redis nodes were ever told, scripts' own commands
+// included, but not the questions of who counts.
+func (b *bench) commands(ctx context.Context) (int64, error) {
+	var all int64
+	for _, node := range b.redis {
+		text, err := node.Info(ctx, "commandstats").Result()
+		if err != nil {
+			return 0, err
+		}
+		for line := range strings.Lines(text) { // cmdstat_set:calls=12,usec=34,…
+			name, stats, ok := strings.Cut(line, ":calls=")
+			if !ok || name == "cmdstat_info" {
+				continue
+			}
+			calls, _, _ := strings.Cut(stats, ",")
+			n, err := strconv.ParseInt(calls, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("the statistics of Redis: %q: %w", line, err)
+			}
+			all += n
+		}
+	}
+	return all, nil
+}

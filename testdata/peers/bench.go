@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"time"
+
+	"salectl/executor"
+)
+
+// shards is the number of locks of every sale here but the large one.
+const shards = 5
+
+// plenty is a stock that no measurement sells out.
+const plenty = 1 << 40
+
+// bench makes the measurements.
+type bench struct {
+	*site
+	each     time.Duration // one measurement
+	profiles string        // a folder for CPU profiles; "": none
+	large    string        // the sale with a million claims; "": not stored yet
+}
+
+// round measures everything once. What is compared with each other is measured
+// one after the other.
+func (b *bench) round(ctx context.Context, f *figures) error {
+	sold := make(map[int]float64)
+	for _, callers := range []int{200, 2000} {
+		c, err := b.claims(ctx, callers)
+		if err != nil {
+			return err
+		}
+		raw, err := b.rawAppends(ctx, c.entry)
+		if err != nil {
+			return err
+		}
+		sold[callers] = c.rate
+		f.raw[callers].add(c.rate, raw*c.batch)
+		f.batch[callers].add(c.batch, 0)
+	}
+	best, commands := 0.0, 0.0
+	for _, callers := range naiveCallers {
+		c, each, err := b.naiveClaims(ctx, callers)
+		if err != nil {
+			return err
+		}
+		f.naive[callers].add(c.rate, 0)
+		if c.rate > best {
+			best, commands = c.rate, each
+		}
+	}
+	for callers, rate := range sold {
+		f.peer[callers].add(rate, best)
+	}
+	a, err := b.alone(ctx)
+	if err != nil {
+		return err
+	}
+	f.alone.add(a.claim.Seconds()*1e3, a.put.Seconds()*1e3)
+	f.commands.add(a.commands, commands)
+	l, err := b.load(ctx)
+	if err != nil {
+		return err
+	}
+	f.load.add(l.serve.Seconds(), l.read.Seconds())
+	return nil
+}
+
+// claims is what an executor sells to a crowd.
+type claims struct {
+	crowd
+	batch float64 // claims in a commit, on average
+	entry int     // bytes of a commit, on average
+}
+
+func (b *bench) claims(ctx context.Context, callers int) (c claims, err error) {
+	sale, err := b.selling(ctx, plenty, shards, func(e *serving) error {
+		slotsBefore, bytesBefore := e.written()
+		err := b.profiled(fmt.Sprintf("claims-%d.pprof", callers), func() (err error) {
+			c.crowd, err = call(ctx, callers, b.each, math.MaxInt64, e.claimer(user))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		slots, bytes := e.written()
+		slots, bytes = slots-slotsBefore, bytes-bytesBefore
+		c.batch, c.entry = float64(c.sold)/float64(slots), int(bytes/slots)
+		return nil
+	})
+	if err != nil {
+		return c, err
+	}
+	return c, b.audit(ctx, sale, c.sold)
+}
+
+// profiled does something, under the eye of the profiler if profiles are wanted.
+func (b *bench) profiled(name string, do func() error) error {
+	if b.profiles == "" {
+		return do()
+	}
+	f, err := os.Create(filepath.Join(b.profiles, name))
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	err = do()
+	pprof.StopCPUProfile()
+	return errors.Join(err, f.Close())
+}
+
+// claimer claims one unit each for the users that name gives. A user who has a
+// unit already, or comes after the last, is refused; any other answer is an
+// error.
+func (s *serving) claimer(name func(i int64) string) claimer {
+	return func(_ context.Context, i int64) (bool, error) {
+		// Real clients each have a context of their own. This crowd's is one, at
+		// whose lock all of them would meet, before and after each wait.
+		a := s.Claim(context.Background(), executor.Request{User: name(i), Key: key(i), Quantity: 1})
+		switch a.Outcome {
+		case executor.Sold:
+			return true, nil
+		case executor.LimitReached, executor.SoldOut, executor.NoneNow:
+			return false, nil
+		}
+		return false, fmt.Errorf("a claim on %s was answered %s %s", s.Sale(), a.Outcome, a.Message)
+	}
+}
+
+// naiveCallers are the crowds of which the naive protocol's best counts.
+var naiveCallers = []int{5, 20, 200}
+
+// naiveClaims is what the naive protocol sells to a crowd, and how many Redis
+// commands each sold claim cost.
+func (b *bench) naiveClaims(ctx context.Context, callers int) (crowd, float64, error) {
+	n := newNaive(b.hbase, b.redis, b.declared.HBase.Table, b.fresh("naive"), shards, plenty)
+	before, err := b.commands(ctx)
+	if err != nil {
+		return crowd{}, 0, err
+	}
+	c, err := call(ctx, callers, b.each, math.MaxInt64, func(ctx context.Context, i int64) (bool, error) {
+		return n.claim(ctx, user(i))
+	})
+	if err != nil {
+		return c, 0, err
+	}
+	after, err := b.commands(ctx)
+	if err != nil {
+		return c, 0, err
+	}
+	return c, float64(after-before) / float64(c.sold), n.check(ctx, c.sold)
+}
+
+// soldOut has 2,000 users ask twice each for 1,000 units, and counts what each
+// of the two protocols has sold by then.
+func (b *bench) soldOut(ctx context.Context, f *figures) error {
+	const stock, asks = 1000, 4000
+	twice := func(i int64) string { return user(i / 2) }
+	var ours crowd
+	sale, err := b.selling(ctx, stock, shards, func(e *serving) (err error) {
+		ours, err = call(ctx, 200, time.Minute, asks, e.claimer(twice))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.audit(ctx, sale, ours.sold); err != nil {
+		return err
+	}
+	n := newNaive(b.hbase, b.redis, b.declared.HBase.Table, b.fresh("naive"), shards, stock/shards)
+	theirs, err := call(ctx, 20, time.Minute, asks, func(ctx context.Context, i int64) (bool, error) {
+		return n.claim(ctx, twice(i))
+	})
+	if err != nil {
+		return err
+	}
+	f.soldOut.add(float64(ours.sold), float64(theirs.sold))
+	return n.check(ctx, theirs.sold)
+}

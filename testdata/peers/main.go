@@ -1,0 +1,69 @@
+// Command peers measures salectl beside the protocol that it grew out of, on the
+// same three Redis and the same HBase, and prints a table.
+//
+// Every figure that depends on the machine stands beside another that was
+// measured a moment before or after it, in each of several rounds; what is
+// compared is the median of the rounds' ratios. It ends with an error if any
+// sale, salectl's or the other's, sold what it did not have.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"time"
+)
+
+// errWrong says that a sale's books are not in order.
+var errWrong = errors.New("the count is wrong")
+
+func main() {
+	rounds := flag.Int("rounds", 3, "how often to measure each figure, after a round that warms the servers up")
+	each := flag.Duration("each", 3*time.Second, "how long one measurement takes")
+	profiles := flag.String("profiles", "", "a folder for a CPU profile of each measurement of salectl's claims; the last round's stay")
+	flag.Parse()
+	if flag.NArg() > 0 || *rounds < 1 || *each <= 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *rounds, *each, *profiles); err != nil {
+		stop()
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, rounds int, each time.Duration, profiles string) error {
+	site, err := openSite(ctx)
+	if err != nil {
+		return err
+	}
+	defer site.close()
+	b := &bench{site: site, each: each, profiles: profiles}
+	measured := newFigures()
+	for round := range rounds + 1 {
+		say("round %d of %d", round, rounds)
+		if err := b.round(ctx, measured); err != nil {
+			return err
+		}
+		if round == 0 { // a fresh Java process is several times slower than a warm one
+			measured = newFigures()
+		}
+	}
+	if err := b.soldOut(ctx, measured); err != nil {
+		return err
+	}
+	fmt.Printf("%d processors for servers and clients, %d rounds, %v each: medians, and of ratios the range\n\n",
+		runtime.NumCPU(), rounds, each)
+	measured.print(os.Stdout)
+	return nil
+}
+
+// say tells whoever waits how far it is.
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
