@@ -1,6 +1,10 @@
 package planner
 
-import pb "salectl/backends/ledger/ledgerpb"
+import (
+	"slices"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
 
 // startApply is the first event of an apply: ask the nodes who they are, make the
 // table, append what is planned to the sale's log, bring every shard to it, mark
@@ -19,8 +23,8 @@ func (w *work) applyPlanned() {
 	// shards: what stands in the log was accepted.
 	goal := w.sale.Generation()
 	w.drive(goal, func() {
-		w.mark(func() {
-			w.noteApplied(goal, func() {
+		w.mark(func(unmarked []string) {
+			w.noteApplied(goal, unmarked, func() {
 				w.result.Generation = goal
 				w.result.Shortfall = w.shortfall(goal)
 				w.finished(saleAddress(w.plan.Sale), "")
@@ -30,10 +34,11 @@ func (w *work) applyPlanned() {
 	})
 }
 
-// noteApplied says in the sale's log that every shard has a generation. A destroy
+// noteApplied says in the sale's log that every shard has a generation, and
+// which lock nodes have no marker yet. A destroy
 // that another has overtaken goes on, and finds that out where it reads a shard.
-func (w *work) noteApplied(goal uint64, then func()) {
-	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal}}}
+func (w *work) noteApplied(goal uint64, unmarked []string, then func()) {
+	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}
 	w.note(func() bool {
 		ours, live := w.sale.UID() == w.plan.UID, w.sale.Live()
 		if ours && !live && w.overtaken != nil {
@@ -42,7 +47,7 @@ func (w *work) noteApplied(goal uint64, then func()) {
 		if !ours || !live {
 			w.stale("was destroyed meanwhile")
 		}
-		return w.sale.Applied() >= goal
+		return w.sale.Applied() > goal || w.sale.Applied() == goal && slices.Equal(w.sale.Unmarked(), unmarked)
 	}, op, then)
 }
 

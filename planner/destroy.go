@@ -37,7 +37,7 @@ func (t *teardown) close() {
 			t.drain()
 			return
 		}
-		t.noteApplied(goal, func() {
+		t.noteApplied(goal, t.sale.Unmarked(), func() {
 			t.findOwner(func(alive bool) {
 				t.alive = alive
 				t.drain()

@@ -161,15 +161,16 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if shards.unreadable() != nil {
 		have = old.Stock
 	}
-	p.add(Action{
-		Address: saleAddress(p.Sale), Action: Update, Reason: updateReason(changed, sale),
-		Before: saleAttributes(old, have, p.Phase, newest.GetGeneration()),
-		After:  saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration()),
-	})
+	p.updateSale(updateReason(changed, sale), saleAttributes(old, have, p.Phase, newest.GetGeneration()),
+		saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration()))
 	p.shards(actual, shards, planned)
 	p.markers(actual)
 	p.warnings(actual, endOf(settings))
 	return p, p.carry(planned)
+}
+
+func (p *Plan) updateSale(reason string, before, after *Attributes) {
+	p.add(Action{Address: saleAddress(p.Sale), Action: Update, Reason: reason, Before: before, After: after})
 }
 
 func updateReason(changed bool, sale *ledger.Sale) string {
@@ -255,11 +256,8 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
 	planned := follow(sale, settings)
-	p.add(Action{
-		Address: saleAddress(p.Sale), Action: Update, Reason: "asked for",
-		Before: saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),
-		After:  saleAttributes(old, old.Stock, ledger.PhaseName(phase), planned.GetGeneration()),
-	})
+	p.updateSale("asked for", saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),
+		saleAttributes(old, old.Stock, ledger.PhaseName(phase), planned.GetGeneration()))
 	p.shards(actual, shards, planned)
 	p.warnings(actual, endOf(settings))
 	return p, p.carry(planned)

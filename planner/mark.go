@@ -3,23 +3,28 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
 
 // mark writes the sale's markers. Before the sale is on every shard for the
 // first time a majority must have one; later each node mends itself, so one
-// round is enough, and a change of phase does not wait for that. Which nodes
-// have none in the end stands in the result.
-func (w *work) mark(then func()) {
+// round is enough, and a change of phase does not wait for that. then gets the
+// nodes that never had one.
+func (w *work) mark(then func(unmarked []string)) {
 	first := w.sale.Applied() == 0
 	if !first && w.plan.Kind == KindPhase {
-		then()
+		then(w.sale.Unmarked())
 		return
 	}
-	w.markRound(first, w.now.Mono+w.patience, firstPause, then)
+	w.markRound(first, w.now.Mono+w.patience, firstPause, func() {
+		w.noteUnmarked()
+		then(w.result.Unmarked)
+	})
 }
 
 func (w *work) markRound(first bool, giveUp, pause time.Duration, then func()) {
@@ -39,7 +44,6 @@ func (w *work) markRound(first bool, giveUp, pause time.Duration, then func()) {
 	done := func() {
 		switch n := len(w.nodes); {
 		case good == n, !restarted && (good > n/2 || !first):
-			w.noteUnmarked()
 			then()
 		case w.now.Mono > giveUp:
 			w.end(fmt.Errorf("%d of %d lock nodes have a marker, and a new sale needs %d: %s", good, n, n/2+1, w.left()))
@@ -60,12 +64,32 @@ func (w *work) markRound(first bool, giveUp, pause time.Duration, then func()) {
 	}
 }
 
+// noteUnmarked puts into the result the nodes that have no marker now and never
+// had one. Of the others only a warning is due: those mend themselves when they
+// are back.
 func (w *work) noteUnmarked() {
-	for _, n := range w.nodes {
-		if n.unmarked != nil {
+	for i, n := range w.nodes {
+		switch {
+		case n.unmarked == nil:
+		case wasMarked(w.sale, n.name):
+			w.warn("lock node %s cannot be reached: %s", n.name, nodeShort(n.name, n.unmarked))
+			w.nodes[i].unmarked = nil
+		default:
 			w.result.Unmarked = append(w.result.Unmarked, n.name)
 		}
 	}
+}
+
+// wasMarked says whether a node has had the sale's marker, as far as the sale's
+// log tells: it belonged to the sale when a generation was applied, and was not
+// left out then.
+func wasMarked(sale *ledger.Sale, node string) bool {
+	if sale.Applied() == 0 || slices.Contains(sale.Unmarked(), node) {
+		return false
+	}
+	p, _ := sale.Planned(sale.Applied())
+	old, err := declared(p)
+	return err == nil && (old.Redis == nil || slices.Contains(old.Redis.Nodes, node))
 }
 
 // markNode writes a marker that votes at once where that is known to be safe.

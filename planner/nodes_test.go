@@ -71,6 +71,42 @@ func TestApplyWithoutANode(t *testing.T) {
 	}
 }
 
+// A node that had its marker and is away later mends itself: nothing is to be
+// done, then or after, and nobody's pipeline fails for it.
+func TestANodeThatWasMarkedIsAway(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	down(w.nodes[1])
+	if plan := w.mustPlan(tickets(10)); !plan.Empty() || len(plan.Warnings) != 2 {
+		t.Errorf("the plan: %s, %q", brief(plan), plan.Warnings)
+	}
+	result, err := w.apply(w.mustPlan(tickets(13)))
+	if err != nil || result.Unmarked != nil || len(result.Warnings) != 1 {
+		t.Errorf("apply: %+v, %v", result, err)
+	}
+	if plan := w.mustPlan(tickets(13)); !plan.Empty() {
+		t.Errorf("afterwards: %s", brief(plan))
+	}
+}
+
+// What is left to mark stays known through changes that mark nobody.
+func TestUnmarkedIsCarriedOver(t *testing.T) {
+	w := newWorld(t)
+	down(w.nodes[1])
+	if _, err := w.apply(w.mustPlan(tickets(10))); !errors.Is(err, ErrPartly) {
+		t.Fatalf("apply: %v", err)
+	}
+	w.mustPhase(pb.Phase_PAUSED)
+	if plan := w.mustPlan(tickets(10)); brief(plan) != "~node/node-1 marker unknown>good" {
+		t.Errorf("the plan: %s", brief(plan))
+	}
+	up(w.nodes[1])
+	w.mustApply(tickets(10))
+	if left := w.actual().Sale.Unmarked(); len(left) != 0 {
+		t.Errorf("still unmarked: %q", left)
+	}
+}
+
 // Without a majority there is no new sale, and nothing is written. What is live
 // is changed all the same.
 func TestApplyWithoutAMajority(t *testing.T) {
@@ -97,7 +133,7 @@ func TestApplyWithoutAMajority(t *testing.T) {
 	if last := more.Warnings[len(more.Warnings)-1]; last != "only 1 of 3 lock nodes votes: no process can sell before 2 do" {
 		t.Errorf("warnings: %q", more.Warnings)
 	}
-	if result, err := w.apply(more); !errors.Is(err, ErrPartly) || len(result.Unmarked) != 2 {
+	if result, err := w.apply(more); err != nil || len(result.Unmarked) != 0 || len(result.Warnings) != 2 {
 		t.Errorf("apply: %+v, %v", result, err)
 	}
 	w.wantStock(13)

@@ -181,8 +181,7 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned) {
 
 // markers plans the lock nodes: new markers before the first generation is on
 // every shard, afterwards only the mending of those that are bad. A node that
-// cannot be asked may be one to which the first apply could not get through, so
-// it has to be seen to.
+// cannot be asked is seen to if no apply could get through to it yet.
 func (p *Plan) markers(actual *Actual) {
 	first := !actual.Sale.Live() || actual.Sale.Applied() == 0
 	for _, n := range actual.Nodes {
@@ -193,6 +192,8 @@ func (p *Plan) markers(actual *Actual) {
 			if n.Err != nil {
 				a.Reason = "it cannot be reached now"
 			}
+		case n.Err != nil && wasMarked(actual.Sale, n.Name):
+			continue
 		case n.Err != nil:
 			a.Action, a.Before, a.After = Update, &Attributes{Marker: markerUnknown}, &Attributes{Marker: markerGood}
 			a.Reason = "it cannot be reached now"

@@ -52,7 +52,7 @@ func (l tabled) Append(ctx context.Context, log string, slot uint64, prev, head,
 }
 
 var (
-	errManyVersions = fmt.Errorf("%w: family s keeps 3 versions. Drop it, or name another table.", ledger.ErrTableUnfit)
+	errManyVersions = fmt.Errorf("%w: family s keeps 3 versions. Drop it, or name another table", ledger.ErrTableUnfit)
 	errMasterAway   = errors.New("the master does not answer")
 )
 
@@ -115,7 +115,7 @@ func TestUnfitTableSaysWhatToDo(t *testing.T) {
 	w.table = &fakeTable{exists: true, check: errManyVersions}
 	_, err := Make(tickets(10), w.actual())
 	var refusal *Refusal
-	if !errors.As(err, &refusal) || refusal.Remedy != "Drop it, or name another table." ||
+	if !errors.As(err, &refusal) || refusal.Remedy != "Drop it, or name another table" ||
 		!strings.HasSuffix(refusal.Reason, "family s keeps 3 versions") {
 		t.Errorf("%#v", refusal)
 	}

@@ -17,6 +17,7 @@ type Sale struct {
 	generations []*pb.Planned
 	slots       []uint64 // where each generation stands
 	applied     uint64   // the newest generation that every shard has
+	unmarked    []string // when that was noted
 	sealed      *pb.Sealed
 	destroyed   bool
 }
@@ -52,7 +53,9 @@ func (s *Sale) applyOp(op *pb.Op) error {
 		if g := op.Applied.GetGeneration(); g > s.Generation() || s.sealed != nil {
 			return fmt.Errorf("generation %d is applied, %d were planned", g, s.Generation())
 		}
-		s.applied = max(s.applied, op.Applied.GetGeneration())
+		if op.Applied.GetGeneration() >= s.applied {
+			s.applied, s.unmarked = op.Applied.GetGeneration(), op.Applied.GetUnmarked()
+		}
 		return nil
 	case *pb.Op_Sealed:
 		if s.sealed != nil || s.Generation() == 0 {
@@ -82,7 +85,7 @@ func (s *Sale) planned(op *pb.Planned) error {
 			return fmt.Errorf("a run begins with generation 1, a new uid and a number above %d", s.run)
 		}
 		s.run, s.uid, s.generations, s.slots = op.GetRun(), op.GetUid(), nil, nil
-		s.applied, s.sealed, s.destroyed = 0, nil, false
+		s.applied, s.unmarked, s.sealed, s.destroyed = 0, nil, nil, false
 	case s.sealed != nil:
 		return fmt.Errorf("generation %d of a sealed sale", op.GetGeneration())
 	case op.GetUid() != s.uid || op.GetGeneration() != s.Generation()+1:
@@ -123,6 +126,10 @@ func (s *Sale) Newest() *pb.Planned {
 
 // Applied returns the newest generation that is known to be on every shard.
 func (s *Sale) Applied() uint64 { return s.applied }
+
+// Unmarked returns the lock nodes that had no marker of the sale yet when that
+// generation was applied, since they could not be reached.
+func (s *Sale) Unmarked() []string { return s.unmarked }
 
 // Sealed returns how the sale ended, nil while it has not.
 func (s *Sale) Sealed() *pb.Sealed { return s.sealed }

@@ -1201,6 +1201,7 @@ func (x *ShardChange) GetRemove() int64 {
 type Applied struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Unmarked      []string               `protobuf:"bytes,2,rep,name=unmarked,proto3" json:"unmarked,omitempty"` // lock nodes that could not be reached yet for their first marker
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,6 +1241,13 @@ func (x *Applied) GetGeneration() uint64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *Applied) GetUnmarked() []string {
+	if x != nil {
+		return x.Unmarked
+	}
+	return nil
 }
 
 // Sealed says that every shard is sealed and the ledger exported. From here on
@@ -1444,11 +1452,12 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x03run\x18\t \x01(\x03R\x03run\"Q\n" +
 	"\vShardChange\x12*\n" +
 	"\x03add\x18\x01 \x03(\v2\x18.salectl.ledger.v1.RangeR\x03add\x12\x16\n" +
-	"\x06remove\x18\x02 \x01(\x03R\x06remove\")\n" +
+	"\x06remove\x18\x02 \x01(\x03R\x06remove\"E\n" +
 	"\aApplied\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
-	"generation\"\x90\x01\n" +
+	"generation\x12\x1a\n" +
+	"\bunmarked\x18\x02 \x03(\tR\bunmarked\"\x90\x01\n" +
 	"\x06Sealed\x12\x14\n" +
 	"\x05roots\x18\x01 \x03(\fR\x05roots\x12\x14\n" +
 	"\x05slots\x18\x02 \x03(\x04R\x05slots\x12\x16\n" +
