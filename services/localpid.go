@@ -27,7 +27,7 @@ func (l *Local) start(ctx context.Context, m member) error {
 	defer file.Close() // from here on the lock is the server's alone
 	s, err := l.server(m)
 	if err != nil {
-		return err
+		return fmt.Errorf("start %s: %w", m.name, err)
 	}
 	s.keep = file
 	r, err := s.launch()

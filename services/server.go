@@ -204,7 +204,7 @@ func (s *server) launch() (*run, error) {
 func (s *server) await(ctx context.Context, r *run) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("it was not ready within %v", s.limit))
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if s.ready(ctx, s.logOf(r)) && !r.over() {
@@ -212,7 +212,7 @@ func (s *server) await(ctx context.Context, r *run) error {
 		}
 		select {
 		case <-r.ended:
-			return s.startError(r, fmt.Errorf("it ended at once (%v)", r.err))
+			return s.startError(r, fmt.Errorf("it ended (%v)", r.err))
 		case <-ctx.Done():
 			return s.startError(r, context.Cause(ctx))
 		case <-tick.C:

@@ -105,6 +105,10 @@ func up(c *cli.Context, l *services.Local) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	var dir string // as the next command must be told
+	if c.IsSet("dir") {
+		dir = fmt.Sprintf(" --dir %q", c.String("dir"))
+	}
 	fmt.Fprintf(c.App.Writer, `
 In a sale's file:
   redis:
@@ -114,9 +118,9 @@ In a sale's file:
     table: sales
 
 Data and logs: %s
-To stop: go run ./services/run down        (down --purge also deletes the data)
-To play: go run ./services/run kill redis-1, pause hbase, continue hbase, start redis-1, status
-`, nodes(servers), servers[len(servers)-1].Address, l.Dir())
+To stop:       go run ./services/run down%[4]s        (with --purge it also deletes the data)
+To see faults: go run ./services/run kill%[4]s redis-1, then start%[4]s redis-1; pause%[4]s hbase, then continue%[4]s hbase
+`, nodes(servers), servers[len(servers)-1].Address, l.Dir(), dir)
 	return nil
 }
 
