@@ -4,7 +4,7 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Packages whose tests race goroutines or processes against each other: the
 # race detector pays there. The rest is single-threaded and runs without.
-RACED = ./backends/... ./executor/... ./cli/... ./planner/... ./services/...
+RACED = ./backends/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/...
 
 .PHONY: help build test lint bench generate services services-down
 
@@ -26,9 +26,12 @@ lint: ## formatting, go vet, staticcheck, a tidy go.mod
 	go mod tidy -diff
 	go vet ./...
 	$(STATICCHECK) ./...
+	cd testdata/peers && go mod tidy -diff && go vet ./...
 
 bench: ## the figures of the README, each beside its raw figure, in one run
-	go test -run '^$$' -bench . -benchmem -timeout 60m ./backends/ledger ./backends/embedded ./executor ./executor/httpd
+	go test -run '^$$' -bench . -benchmem -timeout 60m \
+		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/httpd
+	cd testdata/peers && go run .
 
 generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go v1.36.11)
 	go generate ./...
