@@ -18,9 +18,10 @@ import (
 	"salectl/spec"
 )
 
-// naive is a sale by the protocol of the patent application, to the letter: each
-// claim takes its shard's lock on a majority of the Redis nodes, reads the
-// shard's row, checks it, writes it, and gives the lock back.
+// naive is a sale by the protocol of 一种基于Redis和HBase的分锁方法 (a patent
+// application of 2016): each claim takes its shard's lock on a majority of the
+// Redis nodes, reads the shard's row, checks it, writes it, and gives the lock
+// back. Payment and rules are left out.
 //
 // Where the text leaves room, this takes what is fastest: it reads the two cells
 // that the check needs and not the whole row, and tries for a lock that is taken
