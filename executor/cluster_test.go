@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,8 @@ type cluster struct {
 	store *backendtest.Store
 	logs  ledger.Logs // a handle without faults
 	nodes []*backendtest.Node
+	queue int    // Config.Queue of its processes
+	log   string // that their gatedStore.one is about
 	ended chan struct{}
 }
 
@@ -114,6 +117,8 @@ type gatedStore struct {
 	ledger.Logs
 	all, one gate
 	log      string // of one
+
+	reads, mostReads atomic.Int64 // under way, and how many there were at once
 }
 
 func (s *gatedStore) pass(ctx context.Context, log string) error {
@@ -133,6 +138,11 @@ func (s *gatedStore) Append(ctx context.Context, log string, slot uint64, prev, 
 }
 
 func (s *gatedStore) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	defer s.reads.Add(-1)
+	if n := s.reads.Add(1); n > s.mostReads.Load() {
+		s.mostReads.Store(n)
+	}
+	time.Sleep(time.Millisecond)
 	if err := s.pass(ctx, log); err != nil {
 		return nil, nil, err
 	}
@@ -141,14 +151,14 @@ func (s *gatedStore) Read(ctx context.Context, log string, from uint64, max int)
 
 // start starts a process whose calls of the store suffer the faults.
 func (c *cluster) start(name string, faults backendtest.Faults) *member {
-	m := &member{c: c, store: &gatedStore{Logs: c.store.Handle(faults)}, log: &lines{}}
+	m := &member{c: c, store: &gatedStore{Logs: c.store.Handle(faults), log: c.log}, log: &lines{}}
 	var nodes []quorum.Node
 	for _, n := range c.nodes {
 		m.nodes = append(m.nodes, &gatedNode{Node: n})
 		nodes = append(nodes, m.nodes[len(m.nodes)-1])
 	}
 	m.Executor = New(Config{
-		Logs: m.store, Nodes: nodes, Sale: c.sale.Name, Address: name + ":1",
+		Logs: m.store, Nodes: nodes, Sale: c.sale.Name, Address: name + ":1", Queue: c.queue,
 		Logger: slog.New(slog.NewTextHandler(m.log, nil)),
 	})
 	ctx, cancel := context.WithCancel(c.t.Context())

@@ -328,3 +328,41 @@ func TestStoppedAndContinued(t *testing.T) {
 		t.Errorf("mode %d, %v", a.q.mode, a.q.why)
 	}
 }
+
+// TestTally counts what becomes of appends.
+func TestTally(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault backendtest.Fault
+		want  tally
+	}{
+		"at once":            {backendtest.Fault{}, tally{committed: 1}},
+		"the reply was lost": {backendtest.Fault{Kind: backendtest.LostReply}, tally{committed: 1, unknown: 1}},
+		"failed before":      {backendtest.Fault{Kind: backendtest.ErrorBefore}, tally{committed: 1, unknown: 1, resent: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, 9)
+			h := w.host("first", backendtest.On(backendtest.OpAppend, backendtest.Script(backendtest.Fault{}, c.fault)))
+			w.settle()
+			q := h.actors[0].q
+			q.tally = tally{}
+			h.ask("ann", "1", 1)
+			w.pass(time.Second)
+			if q.tally != c.want {
+				t.Errorf("%+v, want %+v", q.tally, c.want)
+			}
+		})
+	}
+	t.Run("taken", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		h := w.serving("first")
+		q := h.actors[0].q
+		q.tally = tally{}
+		replan(t, w.logs, w.sale, func(p *pb.Planned) { deal(p, 0, 1) })
+		take(t, w.logs, w.sale, 0)
+		h.ask("ann", "1", 1)
+		w.settle()
+		if want := (tally{committed: 1, taken: 1, unknown: 1}); q.tally != want {
+			t.Errorf("%+v, want %+v", q.tally, want)
+		}
+	})
+}

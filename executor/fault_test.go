@@ -2,8 +2,10 @@ package executor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"salectl/backends/quorum"
@@ -187,9 +189,9 @@ func TestStoreHangs(t *testing.T) {
 // TestOneShardHangs has the store not answer for one log: the others sell.
 func TestOneShardHangs(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{50, 50, 50}, func(c *cluster) {
+		c.log = spec.ShardLog(testUID, 1, 3)
 		m := c.serve("first", nil)
 		defer m.stop()
-		m.store.log = spec.ShardLog(testUID, 1, 3)
 		m.store.one.close()
 		theirs, others := c.homes(1, 8), append(c.homes(0, 20), c.homes(2, 20)...)
 		inDoubt := m.later(theirs[0])
@@ -225,6 +227,45 @@ func TestOneShardHangs(t *testing.T) {
 		m.within(2*time.Second, "told", func() bool { return m.log.count("shards go on") == 1 })
 		if n := m.metric("salectl_stalled_shards", ""); n != 0 {
 			t.Errorf("%v shards stall", n)
+		}
+	})
+}
+
+// TestQueueOfAStall lets no more wait for a shard that stalls than may.
+func TestQueueOfAStall(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{500}, func(c *cluster) {
+		c.queue = 50
+		c.log = spec.ShardLog(testUID, 0, 1)
+		m := c.serve("first", nil)
+		defer m.stop()
+		m.store.one.close()
+		users := c.homes(0, 300)
+		answers := []<-chan Answer{m.later(users[0])}
+		synctest.Wait()
+		for _, user := range users[1:200] {
+			answers = append(answers, m.later(user))
+		}
+		synctest.Wait()
+		if n := m.metric("salectl_queue_depth", "0"); n != 50 {
+			t.Errorf("%v wait", n)
+		}
+		time.Sleep(stallAfter + time.Second)
+		for _, user := range users[200:] {
+			if a := m.claim(user); a.Outcome != NoQuorum {
+				t.Fatalf("while the shard stalls: %+v", a)
+			}
+		}
+		m.store.one.open()
+		count := make(map[Outcome]int)
+		for _, answer := range answers {
+			a := <-answer
+			count[a.Outcome]++
+			if a.Outcome == Overloaded && a.RetryAfter == 0 {
+				t.Error("who is turned away is not told when to come back")
+			}
+		}
+		if count[Sold] != 50 || count[Overloaded] != 150 {
+			t.Errorf("outcomes %v", count)
 		}
 	})
 }
@@ -271,5 +312,41 @@ func TestStoreAwayForLong(t *testing.T) {
 			t.Errorf("asked again: %+v, then %+v", was, again)
 		}
 		m.sells("carl")
+	})
+}
+
+// TestTakeoverStalls has a log that cannot be read when a tenure begins: the other
+// shards sell, and who claims on this one does not wait in vain.
+func TestTakeoverStalls(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
+		c.log = spec.ShardLog(testUID, 1, 2)
+		m := c.start("first", nil)
+		defer m.stop()
+		m.store.one.close()
+		others, theirs := c.homes(0, 1), c.homes(1, 1)
+		m.within(10*time.Second, "selling", func() bool { return m.claim(others[0]).Outcome == Sold })
+		time.Sleep(2 * stallAfter)
+		if a := m.claim(theirs[0]); a.Outcome != NoQuorum {
+			t.Errorf("a claim on the shard: %+v", a)
+		}
+		if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "stalled: shards 1 of 2 since 2") {
+			t.Errorf("ready: %s", why)
+		}
+		m.store.one.open()
+		m.within(2*time.Second, "ready", func() bool { return m.Ready() == nil })
+		m.sells(theirs...)
+	})
+}
+
+// TestTakeoverReadsSomeAtATime begins to serve many shards without reading all of
+// their logs at once.
+func TestTakeoverReadsSomeAtATime(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, slices.Repeat([]int64{1}, 3*loadAtOnce), func(c *cluster) {
+		m := c.serve("first", nil)
+		defer m.stop()
+		// The sale's log is read meanwhile.
+		if n := m.store.mostReads.Load(); n < loadAtOnce || n > loadAtOnce+1 {
+			t.Errorf("%d reads at once", n)
+		}
 	})
 }

@@ -31,17 +31,47 @@ func (n NodeStatus) String() string {
 	return ""
 }
 
-// Stall is why a shard takes no claims for the moment.
-type Stall struct {
-	Since time.Time // when its append was sent, or its log last read on
-	Error string    // what the store said last, in one line
-}
-
 // health is what this process rests on, as it stands.
 type health struct {
 	nodes    []NodeStatus
 	unread   error         // why the sale's log could not be read; nil: it was
 	clockOff time.Duration // of this host, where it is too much
+}
+
+// health is what the process rests on.
+func (o *owner) health() *health {
+	return &health{nodes: o.watch.status(), unread: o.readErr, clockOff: o.clockOff}
+}
+
+// absent is what claims are told while this process does not serve.
+func (o *owner) absent() *Answer {
+	switch {
+	case o.draining:
+		return &Answer{Outcome: Draining, RetryAfter: time.Second}
+	case o.readAt == clock.Now{}:
+		return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
+	case o.sale.Generation() == 0 || o.sale.Destroyed():
+		return &Answer{Outcome: NoSuchSale, Message: "the sale is not applied"}
+	case o.sale.Sealed() != nil:
+		return &Answer{Outcome: Closed}
+	case o.sale.Applied() == 0:
+		return &Answer{Outcome: NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
+	case o.silent:
+		return &Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
+	}
+	return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "another process serves the sale, or this one is about to"}
+}
+
+// silent says whether so many nodes fail or abstain that the others are no
+// majority.
+func silent(nodes []quorum.NodeView) bool {
+	silent := 0
+	for _, n := range nodes {
+		if n.Err != nil || !n.VotesFrom.IsZero() {
+			silent++
+		}
+	}
+	return 2*silent >= len(nodes)
 }
 
 // withoutRights says why a process that serves may not append now.

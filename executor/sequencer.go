@@ -67,13 +67,6 @@ const (
 	stopped
 )
 
-// tally counts what became of appends, since it was last taken.
-type tally struct {
-	committed, taken uint64 // what they came to
-	unknown          uint64 // calls that left the outcome open
-	resent           uint64 // repetitions
-}
-
 // rights are why this process may append: it has the leases of the sale's
 // shards, and it has read the sale's log not longer than a ttl ago, so that
 // whatever was planned before is on its way to the shards. Nothing that these
@@ -100,13 +93,6 @@ var (
 	errSealed     = errors.New("the shard is sealed")
 	errStalled    = errors.New("the outcome of an append stays unknown")
 	errUnreadable = errors.New("the shard's log cannot be read")
-)
-
-// How long an append may be in doubt: the shard takes no new claims after the
-// first, and is given up after the second.
-const (
-	stallAfter  = 2 * time.Second
-	giveUpAfter = 60 * time.Second
 )
 
 func newSequencer(shard int, log string, me []byte, address string, b *board) *sequencer {
@@ -186,36 +172,6 @@ func (q *sequencer) stop(why error, refusal Outcome) {
 	}
 }
 
-// stall says since when the shard cannot go on, and why: it is not known what
-// became of an append, or its log cannot be read on. Nil: it can.
-func (q *sequencer) stall(now clock.Now) *Stall {
-	since := q.sentAt
-	switch {
-	case q.stalled(now):
-	case q.mode == loading && q.trouble != nil && q.readAt != clock.Now{} && now.Since(q.readAt) >= stallAfter:
-		since = q.readAt
-	default:
-		return nil
-	}
-	s := &Stall{Since: since.Wall, Error: "the outcome of an append is not known"}
-	if q.trouble != nil {
-		s.Error = oneLine(q.trouble)
-	}
-	return s
-}
-
-// stalled says whether it has not been known for long what became of an append,
-// or of the slot that somebody else took.
-func (q *sequencer) stalled(now clock.Now) bool { return q.pendingFor(now) >= stallAfter }
-
-// pendingFor returns for how long the commit under way has been.
-func (q *sequencer) pendingFor(now clock.Now) time.Duration {
-	if q.sent == nil {
-		return 0
-	}
-	return now.Since(q.sentAt)
-}
-
 // step takes in what the writer has found out.
 func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	q.do = do
@@ -246,14 +202,6 @@ func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	case ledger.Damaged:
 		q.abandon(do.Err, NoQuorum)
 	}
-}
-
-// lastTrouble is what the store said last.
-func (q *sequencer) lastTrouble() error {
-	if q.trouble == nil {
-		return errors.New("the store's answers do not fit together")
-	}
-	return q.trouble
 }
 
 func (q *sequencer) caughtUp() {

@@ -28,9 +28,12 @@ func timesOf(ttl time.Duration) times {
 }
 
 // CallTimeout is how long one node is waited for. It is small against the ttl:
-// within one try, a node that hung in the call before is asked still. However
-// long the ttl, a node that comes back is noticed within a second.
-func CallTimeout(ttl time.Duration) time.Duration { return min(ttl/6, time.Second) }
+// within one try, a node that hung in the call before is asked still. But half a
+// second it always has, for a disk or a scheduler that is slow once, and never
+// more than one, so that a node that comes back is soon noticed.
+func CallTimeout(ttl time.Duration) time.Duration {
+	return min(max(ttl/6, 500*time.Millisecond), time.Second)
+}
 
 // Validity is how long a set of keys is ours, as of one instant. It may be
 // copied to other goroutines and asked there. The zero Validity is over.

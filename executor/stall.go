@@ -1,0 +1,66 @@
+package executor
+
+import (
+	"errors"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// Stall is why a shard takes no claims for the moment.
+type Stall struct {
+	Since time.Time // when its append was sent, or its log last read on
+	Error string    // what the store said last, in one line
+}
+
+// How long an append may be in doubt: the shard takes no new claims after the
+// first, and is given up after the second.
+const (
+	stallAfter  = 2 * time.Second
+	giveUpAfter = 60 * time.Second
+)
+
+// stall says since when the shard cannot go on, and why: it is not known what
+// became of an append, or its log cannot be read on. Nil: it can.
+func (q *sequencer) stall(now clock.Now) *Stall {
+	since := q.sentAt
+	switch {
+	case q.stalled(now):
+	case q.mode == loading && q.trouble != nil && q.readAt != clock.Now{} && now.Since(q.readAt) >= stallAfter:
+		since = q.readAt
+	default:
+		return nil
+	}
+	s := &Stall{Since: since.Wall, Error: "the outcome of an append is not known"}
+	if q.trouble != nil {
+		s.Error = oneLine(q.trouble)
+	}
+	return s
+}
+
+// stalled says whether it has not been known for long what became of an append,
+// or of the slot that somebody else took.
+func (q *sequencer) stalled(now clock.Now) bool { return q.pendingFor(now) >= stallAfter }
+
+// pendingFor returns for how long the commit under way has been.
+func (q *sequencer) pendingFor(now clock.Now) time.Duration {
+	if q.sent == nil {
+		return 0
+	}
+	return now.Since(q.sentAt)
+}
+
+// lastTrouble is what the store said last.
+func (q *sequencer) lastTrouble() error {
+	if q.trouble == nil {
+		return errors.New("the store's answers do not fit together")
+	}
+	return q.trouble
+}
+
+// tally counts what became of appends, since it was last taken.
+type tally struct {
+	committed, taken uint64 // what they came to
+	unknown          uint64 // calls that left the outcome open
+	resent           uint64 // repetitions
+}
