@@ -90,7 +90,7 @@ func warm(b *testing.B, logs *Logs) {
 }
 
 // fillLog stores slots quickly, without the protocol.
-func fillLog(b *testing.B, logs *Logs, log string, slots, size int) {
+func fillLog(b testing.TB, logs *Logs, log string, slots, size int) {
 	b.Helper()
 	atOnce := max(1, min(slots, 500_000/size))
 	for from := 0; from < slots; from += atOnce {

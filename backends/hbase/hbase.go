@@ -21,6 +21,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"salectl/backends/ledger"
 	"salectl/spec"
@@ -32,8 +33,9 @@ type Options struct {
 	ZookeeperRoot string   // HBase's parent znode; empty: spec.DefaultZookeeperRoot
 	Table         string   // with its namespace and a colon, unless that is the default one
 
-	// Logger gets a warning for each connection that a server lost, and at
-	// debug level what gohbase says. nil: nothing is logged.
+	// Logger gets a warning when a server loses a connection with calls in it,
+	// now and then while that goes on, and at debug level what gohbase says.
+	// nil: nothing is logged.
 	Logger *slog.Logger
 
 	// Dial connects to region servers and the master, for whoever must go
@@ -43,13 +45,11 @@ type Options struct {
 
 // Logs is ledger.Logs, and ledger.Table, on one table.
 type Logs struct {
-	table   string
-	place   string // for people: the table and where it is
-	servers *servers
-	regions *regions
-
-	// maxEntry is the size from which an append is refused.
-	maxEntry int
+	table    string
+	where    string // the table and its ZooKeeper, for errors
+	maxEntry int    // the size, of entry and head, from which an append is refused
+	servers  *servers
+	regions  *regions
 
 	end context.CancelFunc
 	// mu guards closed, and the step of busy from 0 to 1.
@@ -84,12 +84,12 @@ func Open(o Options) (*Logs, error) {
 	}
 	l := &Logs{
 		table:    o.Table,
-		place:    fmt.Sprintf("HBase table %s (ZooKeeper %s)", o.Table, strings.Join(o.Zookeeper, ",")),
+		where:    fmt.Sprintf("HBase table %s (ZooKeeper %s)", o.Table, strings.Join(o.Zookeeper, ",")),
 		maxEntry: maxEntry,
 	}
 	l.servers = &servers{
 		dial: o.Dial, logger: o.Logger, inner: demoted(o.Logger), start: l.busy.Go,
-		open: make(map[endpoint]*server), conns: make(map[*conn]struct{}),
+		open: make(map[endpoint]*server), conns: make(map[*conn]struct{}), warned: make(map[string]time.Time),
 	}
 	l.servers.life, l.end = context.WithCancel(context.Background())
 	l.regions = &regions{table: []byte(o.Table), servers: l.servers, zookeeper: &zookeeper{
@@ -115,13 +115,13 @@ func (l *Logs) begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return fmt.Errorf("%s: %w", l.place, errClosed)
+		return fmt.Errorf("%s: %w", l.where, errClosed)
 	}
 	l.busy.Add(1)
 	return nil
 }
 
-// failed says of what table an error is, and whose.
+// failed says what an error stopped, and where.
 func (l *Logs) failed(what string, err error) error {
-	return fmt.Errorf("%s: %s: %w", what, l.place, err)
+	return fmt.Errorf("%s: %s: %w", what, l.where, err)
 }

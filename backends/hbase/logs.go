@@ -14,39 +14,34 @@ import (
 	"salectl/backends/ledger"
 )
 
-// The cells of a row. The timestamp of a slot's cell, and of the head that was
-// stored with it, is the slot's number plus one, so that a delete up to a slot
-// is one marker with a timestamp.
+// The cells of a row: one for the head, and one for each slot, named so that
+// they sort in order and before the head's.
 const (
-	family    = "s"
-	headCell  = "h"
-	maxSlot   = 1<<62 - 1 // HBase takes the largest timestamp for "now"
-	maxEntry  = 1<<20 + 64<<10
-	tooLarge  = "exceeds limit of" // in the server's exception
-	exception = "DoNotRetryIOException"
+	family   = "s"
+	headCell = "h"
 )
 
 func slotName(slot uint64) string { return fmt.Sprintf("e%016x", slot) }
 
+// maxSlot is the last slot that has a timestamp of its own. (The largest number
+// is what HBase takes for "now".)
+const maxSlot = 1<<62 - 1
+
+// timestamp is that of a slot's cell, and of the head stored with it. It has no
+// clock in it, and one delete marker with a timestamp deletes up to a slot.
 func timestamp(slot uint64) func(hrpc.Call) error {
 	return hrpc.TimestampUint64(min(slot, maxSlot) + 1)
 }
+
+// maxEntry is the size from which an append is refused. A commit has at most
+// 1 MB; the rest is for its head and for whoever counts in other megabytes.
+// HBase itself takes 10 MB, but its memory does not take many of them.
+const maxEntry = 1<<20 + 64<<10
 
 // Append is ledger.Logs's. It sends the entry at most once. The slices must not
 // be changed after the call, not even when it has returned with ctx: they may
 // still be on their way.
 func (l *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
-	switch what := fmt.Sprintf("append to %s, slot %d", log, slot); {
-	case len(head)+len(entry) > l.maxEntry:
-		return fmt.Errorf("%s: %d bytes: %w, which takes %d", what, len(head)+len(entry), ledger.ErrTooLarge, l.maxEntry)
-	case len(head) == 0:
-		return fmt.Errorf("%s: an empty head would say that there is no log", what)
-	case slot > maxSlot:
-		return fmt.Errorf("%s: that is beyond what HBase can number", what)
-	case prev != nil && len(prev) == 0:
-		// No head is empty, and HBase takes an empty value for "absent".
-		return ledger.ErrTaken
-	}
 	if err := l.begin(); err != nil {
 		return err
 	}
@@ -62,6 +57,17 @@ func (l *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, 
 }
 
 func (l *Logs) checkAndPut(ctx context.Context, log string, slot uint64, prev, head, entry []byte) (stored bool, err error) {
+	switch size := len(head) + len(entry); {
+	case size > l.maxEntry:
+		return false, fmt.Errorf("%d bytes: %w, which takes %d", size, ledger.ErrTooLarge, l.maxEntry)
+	case slot > maxSlot:
+		return false, errors.New("HBase cannot number that slot")
+	case len(head) == 0:
+		return false, errors.New("an empty head would say that there is no log")
+	case prev != nil && len(prev) == 0:
+		// No head is empty, so none is this one; HBase would look for none.
+		return false, nil
+	}
 	put, err := hrpc.NewPut(ctx, l.regions.table, []byte(log), map[string]map[string][]byte{
 		family: {slotName(slot): entry, headCell: head},
 	}, timestamp(slot))
@@ -74,7 +80,7 @@ func (l *Logs) checkAndPut(ctx context.Context, log string, slot uint64, prev, h
 	}
 	answer, err := l.once(ctx, call)
 	switch {
-	case isException(err, exception) && strings.Contains(err.Error(), tooLarge):
+	case isException(err, "DoNotRetryIOException") && strings.Contains(err.Error(), "exceeds limit of"):
 		return false, fmt.Errorf("%w: %w", ledger.ErrTooLarge, err)
 	case errors.Is(err, ledger.ErrNoTable):
 		return false, fmt.Errorf("%w; run salectl apply", err)

@@ -3,6 +3,7 @@ package hbase
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,6 +39,37 @@ func fill(t *testing.T, logs *Logs, log string, slots, size int) {
 			t.Fatal(err)
 		}
 		prev = head(slot)
+	}
+}
+
+// framed is a connection that complains of a request in several writes: another
+// could come between them, and answers are counted by writes.
+type framed struct {
+	net.Conn
+	t       *testing.T
+	greeted bool
+}
+
+func (f *framed) Write(b []byte) (int, error) {
+	if !f.greeted {
+		f.greeted = true
+	} else if len(b) < 4 || int(binary.BigEndian.Uint32(b)) != len(b)-4 {
+		f.t.Errorf("a write of %d bytes is not one request: %.60q", len(b), b)
+	}
+	return f.Conn.Write(b)
+}
+
+func TestEveryRequestIsOneWrite(t *testing.T) {
+	logs := mustOpen(t, func(o *Options) {
+		o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return &framed{Conn: c, t: t}, err
+		}
+	})
+	for name, call := range callsOf(logs) {
+		if err := call(within(t, time.Minute)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -106,8 +106,9 @@ func (l *Logs) getHead(ctx context.Context, row []byte) (*hrpc.Get, error) {
 }
 
 func headOf(answer proto.Message) []byte {
-	for _, cell := range answer.(*pb.GetResponse).GetResult().GetCell() {
-		return bytes.Clone(cell.GetValue())
+	cells := answer.(*pb.GetResponse).GetResult().GetCell()
+	if len(cells) == 0 {
+		return nil
 	}
-	return nil
+	return bytes.Clone(cells[0].GetValue())
 }

@@ -54,7 +54,7 @@ func (r *regions) find(ctx context.Context, row []byte) (*place, error) {
 		return p, nil
 	}
 	p, err := r.asking.do(ctx, string(row), r.servers.start, func() (*place, error) { return r.lookup(row) })
-	if err != nil && err == ctx.Err() {
+	if err != nil && errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("asking hbase:meta for the region: %w", err)
 	}
 	return p, err
@@ -118,7 +118,7 @@ func (r *regions) lookup(row []byte) (*place, error) {
 	}
 	found, addr, err := region.ParseRegionInfo(hrpc.ResultV2ToResult(scan.Response.Results[0]))
 	if err != nil {
-		return nil, fmt.Errorf("the region is not assigned to a server now: %s", firstLine(err))
+		return nil, &fault{kind: busy, server: "of hbase:meta", what: "the region has no server now: " + firstLine(err)}
 	}
 	p := &place{found, addr}
 	if !p.holds(row) {

@@ -99,4 +99,3 @@ func TestSplitsSpread(t *testing.T) {
 		}
 	}
 }
-

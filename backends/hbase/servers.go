@@ -22,6 +22,10 @@ const (
 	serverPatience = 3 * time.Second
 )
 
+// warnEvery is how often it is worth a line that a server, which may stay frozen
+// for long, has lost its connection.
+const warnEvery = time.Minute
+
 // user is the name that HBase sees in its logs and, where it has access rules,
 // in those.
 const user = "salectl"
@@ -45,10 +49,11 @@ type servers struct {
 
 	dialing flights[endpoint, *server]
 
-	// mu guards open and conns.
-	mu    sync.Mutex
-	open  map[endpoint]*server
-	conns map[*conn]struct{} // all there are, those of ZooKeeper too; nil when closed
+	// mu guards what is below.
+	mu     sync.Mutex
+	open   map[endpoint]*server
+	conns  map[*conn]struct{}   // all there are, those of ZooKeeper too; nil when closed
+	warned map[string]time.Time // when last of a server
 }
 
 // endpoint is one service of one process.
@@ -73,7 +78,7 @@ func (s *servers) get(ctx context.Context, to endpoint) (*server, error) {
 		return srv, nil
 	}
 	srv, err := s.dialing.do(ctx, to, s.start, func() (*server, error) { return s.connect(to) })
-	if err != nil && err == ctx.Err() {
+	if err != nil && errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("connecting to server %s: %w", to.addr, err)
 	}
 	return srv, err
@@ -147,14 +152,18 @@ func (s *servers) wrap(ctx context.Context, dial dialer, network, addr string, p
 
 // drop forgets a server whose connection is closed.
 func (s *servers) drop(srv *server, lost error) {
-	if lost != nil && s.life.Err() == nil {
-		s.logger.Warn("lost the connection to a server of HBase", "server", srv.addr, "error", lost)
-	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	srv.gone = true
 	if s.open[srv.endpoint] == srv {
 		delete(s.open, srv.endpoint)
+	}
+	warn := lost != nil && s.conns != nil && time.Since(s.warned[srv.addr]) > warnEvery
+	if warn {
+		s.warned[srv.addr] = time.Now()
+	}
+	s.mu.Unlock()
+	if warn {
+		s.logger.Warn("lost the connection to a server of HBase", "server", srv.addr, "error", lost)
 	}
 }
 

@@ -35,9 +35,9 @@ func (l *Logs) CheckTable(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ledger.ErrNoTable):
-		return fmt.Errorf("%s: %w; run salectl apply", l.place, ledger.ErrNoTable)
+		return fmt.Errorf("%s: %w; run salectl apply", l.where, ledger.ErrNoTable)
 	case errors.Is(err, ledger.ErrTableUnfit):
-		return fmt.Errorf("%s: %w", l.place, err)
+		return fmt.Errorf("%s: %w", l.where, err)
 	}
 	return l.failed("check the table", err)
 }
@@ -54,11 +54,11 @@ func (l *Logs) check(ctx context.Context) error {
 		return ledger.ErrNoTable
 	}
 	wrong, mend := misfits(l.table, found.GetTableSchema()[0])
-	on, err := l.enabled(ctx)
+	state, err := l.state(ctx)
 	if err != nil {
 		return err
 	}
-	if !on {
+	if state == pb.Table_DISABLED || state == pb.Table_DISABLING {
 		wrong, mend = append(wrong, "it is disabled"), append(mend, fmt.Sprintf("enable '%s'", l.table))
 	}
 	if len(wrong) > 0 {
@@ -77,17 +77,22 @@ func (l *Logs) CreateTable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, createPatience, fmt.Errorf("it was not ready within %v", createPatience))
 	defer cancel()
 	err := l.create(ctx)
-	if err == nil || isException(err, "TableExistsException") {
+	if isException(err, "TableExistsException") {
+		err = l.awaitEnabled(ctx)
+	}
+	if err == nil {
 		err = l.awaitRegions(ctx)
 	}
 	switch {
+	case errors.Is(err, errDisabled):
+		return nil // it is there; CheckTable tells the rest
 	case isException(err, "NamespaceNotFoundException"):
 		namespace, _, _ := strings.Cut(l.table, ":")
-		return fmt.Errorf("create %s: its namespace does not exist; in the HBase shell: create_namespace '%s'", l.place, namespace)
+		return fmt.Errorf("create %s: its namespace does not exist. In the HBase shell: create_namespace '%s'", l.where, namespace)
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("create %s: %w: %w", l.place, context.Cause(ctx), err)
+		return fmt.Errorf("create %s: %w: %w", l.where, context.Cause(ctx), err)
 	case err != nil:
-		return fmt.Errorf("create %s: %w", l.place, err)
+		return fmt.Errorf("create %s: %w", l.where, err)
 	}
 	return nil
 }
@@ -123,34 +128,62 @@ func (l *Logs) finish(ctx context.Context, procedure uint64) error {
 	}
 }
 
-// awaitRegions waits until the table is enabled and a read in each of its
-// regions is answered.
-func (l *Logs) awaitRegions(ctx context.Context) error {
-	for row := []byte(nil); ; {
-		p, err := l.regions.find(ctx, row)
-		if err == nil {
-			var get *hrpc.Get
-			if get, err = l.getHead(ctx, append(bytes.Clone(p.StartKey()), 0)); err == nil {
-				_, err = l.regions.askAt(ctx, p, get)
-			}
-		}
-		switch {
-		case err == nil && len(p.StopKey()) == 0:
-			return nil
-		case err == nil:
-			row = p.StopKey()
-			continue
-		case ctx.Err() != nil:
+var errDisabled = errors.New("the table is disabled")
+
+// awaitEnabled waits until whoever creates the table has enabled it. One that
+// was disabled stays so: that is an error.
+func (l *Logs) awaitEnabled(ctx context.Context) error {
+	for {
+		switch state, err := l.state(ctx); {
+		case err != nil:
 			return err
+		case state == pb.Table_ENABLED:
+			return nil
+		case state == pb.Table_DISABLED, state == pb.Table_DISABLING:
+			return errDisabled
 		}
-		if pause(ctx, 50*time.Millisecond) != nil {
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
 }
 
-// enabled asks hbase:meta for the table's state.
-func (l *Logs) enabled(ctx context.Context) (bool, error) {
+// awaitRegions waits until each region of the table answers.
+func (l *Logs) awaitRegions(ctx context.Context) error {
+	for row := []byte(nil); ; {
+		stop, err := l.probe(ctx, row)
+		switch {
+		case err == nil && len(stop) == 0:
+			return nil
+		case err == nil:
+			row = stop
+		case pause(ctx, 50*time.Millisecond) != nil:
+			return err
+		}
+	}
+}
+
+// probe reads in the region that begins with row, and returns where it ends. A
+// refusal is an answer: a table may be there that has no family of ours.
+func (l *Logs) probe(ctx context.Context, row []byte) (stop []byte, err error) {
+	p, err := l.regions.find(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	// A key must not be empty, as that of the first region is.
+	get, err := l.getHead(ctx, append(bytes.Clone(row), 0))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := l.regions.askAt(ctx, p, get); err != nil && !isFault(err, refused) {
+		return nil, err
+	}
+	return p.StopKey(), nil
+}
+
+// state asks hbase:meta whether the table is enabled. One that is not there
+// passes for one that is on its way.
+func (l *Logs) state(ctx context.Context) (pb.Table_State, error) {
 	var answer proto.Message
 	err := l.again(ctx, func() error {
 		get, err := hrpc.NewGet(ctx, metaTable, l.regions.table, hrpc.Families(map[string][]string{"table": {"state"}}))
@@ -160,16 +193,17 @@ func (l *Logs) enabled(ctx context.Context) (bool, error) {
 		return err
 	})
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	for _, cell := range answer.(*pb.GetResponse).GetResult().GetCell() {
-		state := new(pb.Table)
-		if err := proto.Unmarshal(cell.GetValue(), state); err != nil {
-			return false, fmt.Errorf("hbase:meta has an odd table state: %w", err)
-		}
-		return state.GetState() == pb.Table_ENABLED, nil
+	cells := answer.(*pb.GetResponse).GetResult().GetCell()
+	if len(cells) == 0 {
+		return pb.Table_ENABLING, nil
 	}
-	return false, nil
+	found := new(pb.Table)
+	if err := proto.Unmarshal(cells[0].GetValue(), found); err != nil {
+		return 0, fmt.Errorf("hbase:meta has an odd state of the table: %w", err)
+	}
+	return found.GetState(), nil
 }
 
 // askMaster asks the active master, again while it says that it is starting.

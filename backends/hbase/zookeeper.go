@@ -29,7 +29,7 @@ type zookeeper struct {
 // find returns the address of a server.
 func (z *zookeeper) find(ctx context.Context, what zk.ResourceName) (string, error) {
 	addr, err := z.asking.do(ctx, what, z.servers.start, func() (string, error) { return z.ask(what) })
-	if err != nil && err == ctx.Err() {
+	if err != nil && errors.Is(err, ctx.Err()) {
 		return "", fmt.Errorf("waiting for ZooKeeper: %w", err)
 	}
 	return addr, err
