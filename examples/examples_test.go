@@ -14,10 +14,19 @@ import (
 // The scripts run the examples as their readers do, with salectl as a process,
 // on real servers that they stop, kill and start again.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(tidy{m}, map[string]func(){
 		"salectl": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)) },
 		"buyers":  buyers,
 	})
+}
+
+// tidy stops the server that scripts share when all have run.
+type tidy struct{ *testing.M }
+
+func (m tidy) Run() int {
+	code := m.M.Run()
+	stopShared()
+	return code
 }
 
 func TestExamples(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -41,14 +42,18 @@ type serversKey struct{}
 
 func serversOf(ts *testscript.TestScript) *servers { return ts.Value(serversKey{}).(*servers) }
 
-// shared is the HBase of all scripts that break nothing.
-var shared = sync.OnceValues(func() (*services.HBase, error) {
-	dir, err := os.MkdirTemp("", "salectl-hbase-")
-	if err != nil {
-		return nil, err
-	}
-	return services.StartHBase(context.Background(), services.HBaseOptions{Dir: dir})
-})
+// shared is the HBase of all scripts that break nothing, from the first of them
+// to the end of the tests.
+var (
+	shared = sync.OnceValues(func() (h *services.HBase, err error) {
+		h, err = services.StartHBase(context.Background(), services.HBaseOptions{})
+		if err == nil {
+			stopShared = h.Stop
+		}
+		return h, err
+	})
+	stopShared = func() {}
+)
 
 // scriptCluster is "cluster N [own]": N Redis and an HBase, of the script's own
 // if it says so, and sale.yaml, the cluster's example, which names them.
@@ -242,9 +247,10 @@ func scriptRows(ts *testscript.TestScript, neg bool, args []string) {
 	var rows []string
 	for scanner := client.Scan(scan); ; {
 		row, err := scanner.Next()
-		if err != nil {
-			break // at the end
+		if err == io.EOF {
+			break
 		}
+		ts.Check(err)
 		rows = append(rows, string(row.Cells[0].Row))
 	}
 	if !slices.Equal(rows, args) {

@@ -35,8 +35,8 @@ func (w *work) applyPlanned() {
 }
 
 // noteApplied says in the sale's log that every shard has a generation, and
-// which lock nodes have no marker yet. A destroy
-// that another has overtaken goes on, and finds that out where it reads a shard.
+// which lock nodes have no marker yet. A destroy that another has overtaken goes
+// on, and finds that out where it reads a shard.
 func (w *work) noteApplied(goal uint64, unmarked []string, then func()) {
 	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}
 	w.note(func() bool {

@@ -89,13 +89,11 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 // environment refuses to change a sale whose table or lock nodes are not set up
 // as they must be, and plans the making of the table.
 func (p *Plan) environment(actual *Actual, fresh bool) error {
-	var unfit []string
+	var asked []workNode
 	for _, n := range actual.Nodes {
-		if n.Err == nil && n.Info.Unfit != "" {
-			unfit = append(unfit, n.Name+": "+n.Info.Unfit)
-		}
+		asked = append(asked, workNode{name: n.Name, info: n.Info, err: n.Err})
 	}
-	if len(unfit) > 0 {
+	if unfit := unfitOf(asked); len(unfit) > 0 {
 		return unfitNodes(unfit)
 	}
 	if err := p.table(actual.Table, fresh); err != nil {

@@ -97,18 +97,19 @@ func wasMarked(sale *ledger.Sale, node string) bool {
 // abstaining form.
 func (w *work) markNode(i int, then func(error)) {
 	k := call{kind: callMark, node: i, marker: spec.Marker(w.plan.UID)}
-	if n := w.nodes[i]; w.fresh && n.err == nil && !n.restarted {
+	if n := w.nodes[i]; w.fresh && w.sale.Applied() == 0 && n.err == nil && !n.restarted {
 		k.runID = n.info.RunID
 		w.call(k, func(r reply) { then(r.err) })
 		return
 	}
 	w.call(call{kind: callReadMarker, node: i, marker: k.marker}, func(r reply) {
-		if r.err != nil || r.marker.Good {
+		if r.err != nil {
 			then(r.err)
 			return
 		}
-		w.call(k, func(r reply) {
-			w.changed = w.changed || r.err == nil
+		bad := !r.marker.Good
+		w.call(k, func(r reply) { // of a good one it makes sure that it stays
+			w.changed = w.changed || bad && r.err == nil
 			then(r.err)
 		})
 	})

@@ -49,6 +49,26 @@ func (w *work) askNodes(then func()) {
 		then)
 }
 
+// unfitOf returns, for each node that cannot be relied on, its name and why. Two
+// names of one server are as bad as one server less: it votes twice, and fails
+// twice.
+func unfitOf(nodes []workNode) (unfit []string) {
+	names := make(map[string]string) // by run id
+	for _, n := range nodes {
+		if n.err != nil {
+			continue
+		}
+		switch twin, twice := names[n.info.RunID]; {
+		case n.info.Unfit != "":
+			unfit = append(unfit, n.name+": "+n.info.Unfit)
+		case twice:
+			unfit = append(unfit, n.name+": it is the same server as "+twin+". Name each server once.")
+		}
+		names[n.info.RunID] = n.name
+	}
+	return unfit
+}
+
 // checkNodes ends an apply whose nodes are not set up as they must be. One that
 // begins a sale waits for a majority of them before it writes anything: the sale
 // could not be sold without, and the clock not be checked.
@@ -57,15 +77,13 @@ func (w *work) checkNodes(then func()) {
 	told := false
 	var look func()
 	look = func() {
-		var unfit, silent []string
+		var silent []string
 		for _, n := range w.nodes {
-			switch {
-			case n.err != nil:
+			if n.err != nil {
 				silent = append(silent, n.name+": "+nodeShort(n.name, n.err))
-			case n.info.Unfit != "":
-				unfit = append(unfit, n.name+": "+n.info.Unfit)
 			}
 		}
+		unfit := unfitOf(w.nodes)
 		all, why := len(w.nodes), strings.Join(silent, "; ")
 		switch begins := w.intent.GetGeneration() == 1; {
 		case w.plan.Kind != KindApply:

@@ -241,6 +241,7 @@ func TestNodeErrorsInShort(t *testing.T) {
 		"out of time":      {fmt.Errorf("asking: %w", context.DeadlineExceeded), "no answer in time"},
 		"refused":          {fmt.Errorf("dial tcp a:1: %w", syscall.ECONNREFUSED), "connection refused"},
 		"too long to read": {errors.New(long), long[:shortLine-1] + "…"},
+		"a long remedy":    {errors.New("lock node a:1: " + long[:shortLine-1] + " (the server's words)"), long[:shortLine-1]},
 	} {
 		if got := nodeShort("a:1", test.err); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -450,5 +451,15 @@ func TestStoreErrors(t *testing.T) {
 	w.faults = backendtest.On(backendtest.OpAppend, always(backendtest.ErrorBefore))
 	if err := w.run(w.mustPlan(tickets(10))); !errors.Is(err, ErrStore) || !errors.Is(err, ErrPartly) {
 		t.Errorf("apply that has made the table and no more: %v", err)
+	}
+}
+
+// Two names of one server make a majority that is none.
+func TestOneServerUnderTwoNames(t *testing.T) {
+	w := newWorld(t)
+	w.nodes[2] = w.nodes[1]
+	_, err := Make(tickets(10), w.actual())
+	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || !strings.Contains(refusal.Remedy, "it is the same server as node-1. Name each server once.") {
+		t.Errorf("plan: %v", err)
 	}
 }

@@ -77,27 +77,40 @@ func (n NodeActual) marker() string {
 }
 
 // nodeShort is what a node answered instead, beside its name: without the name,
-// and without what a driver adds in brackets for those who look deeper.
+// and without what a driver adds in brackets for those who look deeper. Only then
+// is it cut: a driver's words end with the remedy.
 func nodeShort(name string, err error) string {
-	line := strings.TrimPrefix(inShort(err), "lock node "+name+": ")
-	if short, _, found := strings.Cut(line, " ("); found {
-		return short
+	if word, ok := inAWord(err); ok {
+		return word
 	}
-	return line
+	words, _, _ := strings.Cut(err.Error(), " (")
+	return oneLine(strings.TrimPrefix(words, "lock node "+name+": "))
+}
+
+// inShort is an error in one short line.
+func inShort(err error) string {
+	if word, ok := inAWord(err); ok {
+		return word
+	}
+	return oneLine(err.Error())
+}
+
+// inAWord is an error that needs no other words.
+func inAWord(err error) (string, bool) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time", true
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused", true
+	}
+	return "", false
 }
 
 // shortLine is how many characters of an error stand in a list or table.
 const shortLine = 160
 
-// inShort is an error in one short line.
-func inShort(err error) string {
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused"
-	}
-	line := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "?")), " "))
+func oneLine(text string) string {
+	line := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " "))
 	if len(line) > shortLine {
 		line = append(line[:shortLine-1], '…')
 	}

@@ -1,7 +1,7 @@
 -- Says who the server is, what time it has and how it is set up.
 --
--- Returns its run id, the time, its mode, its role, its master if it is a
--- replica, and its eviction policy, each "" if it does not tell.
+-- Returns its run id, the time, its mode, its role, its master (":" if it has
+-- none), and its eviction policy. What it does not tell is "".
 
 local function field(section, name)
   return string.match('\n' .. redis.call('INFO', section), '\n' .. name .. ':([^\r\n]*)') or ''

@@ -62,8 +62,8 @@ func TestRights(t *testing.T) {
 			do(t, server, "SCRIPT", "FLUSH")
 			do(t, server, "FLUSHALL")
 			n := user("without"+strconv.Itoa(i), append(rights[:i:i], rights[i+1:]...)...)
-			if err := everyCall(t.Context(), n); !errors.Is(err, ErrForbidden) || !strings.Contains(err.Error(), missing) {
-				t.Errorf("%v; want ErrForbidden, and to be told of %s", err, missing)
+			if err := everyCall(t.Context(), n); !errors.Is(err, ErrForbidden) {
+				t.Errorf("%v; want ErrForbidden", err)
 			}
 		})
 	}

@@ -2,9 +2,10 @@
 //
 // A lease is a string with an expiry, its holder's token and note with a space
 // between them. A marker is a hash of the server's run id and of the time, in
-// microseconds since 1970 by the server's clock, from which it votes. Every
-// call is one Lua script, so it happens whole or not at all, and reads the
-// run id and the time in the same step.
+// microseconds since 1970 by the server's clock, from which it votes. A call
+// is one Lua script: nothing comes between what it reads and what it writes, run
+// id and time included. Only Forget is a plain DEL, and List a script for each
+// page.
 //
 // A marker that a vote wrote expires an hour after the last vote under it. One
 // that Mark wrote, on behalf of an apply, stays until Forget: its sale may open
