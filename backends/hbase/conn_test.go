@@ -75,7 +75,7 @@ func TestConnEndsThoughRequestsKeepComing(t *testing.T) {
 		tr.hear()
 		var sending sync.WaitGroup
 		sending.Go(func() {
-			for {
+			for range 100 {
 				if _, err := tr.Write([]byte("request")); err != nil {
 					return
 				}
