@@ -118,7 +118,7 @@ func (l *Local) signal(m member, sig syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	return process.Signal(sig)
+	return signal(process, sig)
 }
 
 // gone waits for a server's end.

@@ -139,8 +139,20 @@ func (r *run) over() bool {
 
 // signal tells the process; one that has just ended has nothing to be told.
 func (r *run) signal(sig syscall.Signal) error {
-	if err := r.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := signal(r.process, sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
+	}
+	return nil
+}
+
+// signal sends a signal to a process and, after a pause, waits until it stands
+// still.
+func signal(p *os.Process, sig syscall.Signal) error {
+	if err := p.Signal(sig); err != nil || sig != sigPause {
+		return err
+	}
+	for deadline := time.Now().Add(5 * time.Second); !still(p.Pid) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
 	}
 	return nil
 }
