@@ -83,16 +83,24 @@ func ReadActual(ctx context.Context, cfg Config, name string) (*Actual, error) {
 // ReadSale is ReadActual without a look at the table, for whoever makes no table
 // and cannot wait for its servers.
 func ReadSale(ctx context.Context, cfg Config, name string) (*Actual, error) {
-	uid := make([]byte, 8)
-	if _, err := io.ReadFull(cfg.Rand, uid); err != nil {
-		return nil, fmt.Errorf("drawing a uid: %w", err)
+	uid, err := newUID(cfg.Rand)
+	if err != nil {
+		return nil, err
 	}
-	a := &Actual{Name: name, At: cfg.Clock().Wall, NewUID: hex.EncodeToString(uid), Table: namedTable(cfg)}
+	a := &Actual{Name: name, At: cfg.Clock().Wall, NewUID: uid, Table: namedTable(cfg)}
 	if err := a.readLogs(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("sale %s: %w", name, err)
 	}
 	a.Nodes = readNodes(ctx, cfg, a.Sale)
 	return a, nil
+}
+
+func newUID(rand io.Reader) (string, error) {
+	uid := make([]byte, 8)
+	if _, err := io.ReadFull(rand, uid); err != nil {
+		return "", fmt.Errorf("drawing a uid: %w", err)
+	}
+	return hex.EncodeToString(uid), nil
 }
 
 // readLogs reads the sale's log and the heads of its shards.

@@ -3,8 +3,24 @@ package planner
 import (
 	"slices"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
+
+// first is the event that begins the plan, nil if it is carried out already: an
+// empty plan is, except that of a destroyed sale, whose lock nodes are swept.
+func (w *work) first(rehearsal bool) func() {
+	switch p := w.plan; {
+	case p.Kind != KindDestroy && p.Empty():
+		w.result.Generation = p.Generation
+		return nil
+	case p.Kind != KindDestroy:
+		return w.startApply
+	case p.Empty() && !rehearsal && p.Phase != ledger.PhaseDestroyed:
+		return nil
+	}
+	return (&teardown{work: w, rehearsal: rehearsal}).start
+}
 
 // startApply is the first event of an apply: ask the nodes who they are, make the
 // table, append what is planned to the sale's log, bring every shard to it, mark

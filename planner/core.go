@@ -7,6 +7,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 )
 
@@ -49,6 +50,7 @@ type call struct {
 	kind callKind
 
 	request *ledger.Request // callLog
+	commit  *pb.Commit      // that the request appends, nil if it reads
 	logs    []string        // callHeads
 	log     string          // callDelete
 	upTo    uint64          // callDelete
@@ -110,6 +112,7 @@ type reply struct {
 	marker   quorum.Marker
 	holdings []quorum.Holding
 	path     string // of the exported file
+	exported []byte // instead of a path: its bytes
 	digest   []byte // of its bytes
 	err      error
 }

@@ -88,6 +88,11 @@ func (w *world) wantExport(sold int64) []*ledger.State {
 // received and not acknowledged.
 func sold(w *world) {
 	w.mustApply(tickets(30))
+	sell(w)
+}
+
+// sell makes the claims and transfers of sold.
+func sell(w *world) {
 	o0, o1, o2 := w.owner(0), w.owner(1), w.owner(2)
 	o0.claim(3)
 	o2.claim(1)

@@ -66,9 +66,9 @@ func writeExport(ctx context.Context, logs ledger.Logs, path string, job *export
 	}
 	defer os.Remove(partial.Name()) // after the rename there is nothing to remove
 	defer partial.Close()
-	digest := sha256.New()
-	if err := ledger.Export(ctx, logs, job.sale, job.uid, job.shards, io.MultiWriter(partial, digest)); err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
+	sum, err := job.write(ctx, logs, partial)
+	if err != nil {
+		return nil, err
 	}
 	if err := partial.Chmod(0o644); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
@@ -76,7 +76,6 @@ func writeExport(ctx context.Context, logs ledger.Logs, path string, job *export
 	if err := errors.Join(partial.Sync(), partial.Close()); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
-	sum := digest.Sum(nil)
 	if err := checkExport(partial.Name(), sum, job); err != nil {
 		return nil, err
 	}
@@ -90,18 +89,32 @@ func checkExport(path string, digest []byte, job *exportJob) error {
 		return fmt.Errorf("reading the export back: %w", err)
 	}
 	defer f.Close()
+	return job.check(f, path, digest)
+}
+
+// write writes the export, and returns its SHA-256.
+func (job *exportJob) write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]byte, error) {
+	digest := sha256.New()
+	if err := ledger.Export(ctx, logs, job.sale, job.uid, job.shards, io.MultiWriter(to, digest)); err != nil {
+		return nil, fmt.Errorf("exporting: %w", err)
+	}
+	return digest.Sum(nil), nil
+}
+
+// check reads an export back from a place, and folds it to the same roots.
+func (job *exportJob) check(from io.Reader, place string, digest []byte) error {
 	read := sha256.New()
-	header, shards, err := ledger.ReadExport(io.TeeReader(f, read))
+	header, shards, err := ledger.ReadExport(io.TeeReader(from, read))
 	if err != nil {
 		return fmt.Errorf("reading the export back: %w", err)
 	}
-	if _, err := io.Copy(read, f); err != nil { // what follows the last line
+	if _, err := io.Copy(read, from); err != nil { // what follows the last line
 		return fmt.Errorf("reading the export back: %w", err)
 	}
 	want := ledger.Header(job.sale, job.uid, job.shards)
 	got := ledger.Header(header.Sale, header.UID, shards)
 	if !slices.Equal(got.Roots, want.Roots) || got.Counts != want.Counts || !bytes.Equal(read.Sum(nil), digest) {
-		return fmt.Errorf("the export was read back from %s and is not what was written: check the disk", path)
+		return fmt.Errorf("the export was read back from %s and is not what was written: check the disk", place)
 	}
 	return nil
 }

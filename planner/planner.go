@@ -12,7 +12,8 @@
 //     its digest stands in the sale's log.
 //
 // It keeps no state of its own. Apply and Destroy are step machines (core.go)
-// without I/O, clocks and goroutines; run.go is the shell around them.
+// without I/O, clocks and goroutines; run.go is the shell around them, and
+// stepped.go the one for simulations.
 package planner
 
 import (
@@ -59,6 +60,26 @@ func (c Config) logger() *slog.Logger {
 		return c.Logger
 	}
 	return slog.New(slog.DiscardHandler)
+}
+
+// terms are what a plan is carried out on, besides its backends.
+type terms struct {
+	writer   []byte
+	who      string
+	patience time.Duration
+	nodes    []string // by name
+	table    string   // that the logs are kept in, "" if they need none
+}
+
+func (c Config) terms() terms {
+	t := terms{writer: c.Writer, who: c.Who, patience: c.patience()}
+	if named := namedTable(c); named != nil {
+		t.table = named.Name
+	}
+	for _, n := range c.Nodes {
+		t.nodes = append(t.nodes, n.Name())
+	}
+	return t
 }
 
 // Progress says that something is done.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/quorum"
 )
 
 // Apply carries out a plan of Make or MakePhase. It ends when every shard has
@@ -24,21 +25,16 @@ func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	if plan.Kind == KindDestroy {
 		return nil, fmt.Errorf("%w: it is a plan of destroy", ErrBadPlan)
 	}
-	w, err := newWork(cfg, plan)
+	w, err := newWork(cfg.terms(), plan)
 	if err != nil {
 		return nil, err
 	}
-	if plan.Empty() {
-		w.result.Generation = plan.Generation
+	first := w.first(false)
+	if first == nil {
 		return &w.result, nil
 	}
 	s := shell{cfg: cfg, work: w}
-	err = s.run(ctx, w.startApply)
-	w.result.Changed = w.changed
-	if left := w.left(); err == nil && left != "" {
-		err = fmt.Errorf("sale %s: %w: %s", plan.Sale, ErrPartly, left)
-	}
-	return &w.result, err
+	return &w.result, w.outcome(s.run(ctx, first))
 }
 
 // Destroy carries out a plan of MakeDestroy. The ledger is exported to a file at
@@ -60,11 +56,12 @@ func Destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) (*R
 }
 
 func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, rehearsal bool) (*Result, error) {
-	w, err := newWork(cfg, plan)
+	w, err := newWork(cfg.terms(), plan)
 	if err != nil {
 		return nil, err
 	}
-	if plan.Empty() && !rehearsal && plan.Phase != ledger.PhaseDestroyed {
+	first := w.first(rehearsal)
+	if first == nil {
 		return &w.result, nil
 	}
 	if live := plan.Phase != ledger.PhaseSealed && plan.Phase != ledger.PhaseDestroyed; live && !rehearsal {
@@ -80,11 +77,8 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 			}
 		}
 	}
-	t := &teardown{work: w, rehearsal: rehearsal}
 	s := shell{cfg: cfg, work: w, export: exportPath}
-	err = s.run(ctx, t.start)
-	w.result.Changed = w.changed
-	return &w.result, err
+	return &w.result, w.outcome(s.run(ctx, first))
 }
 
 // RehearsalPrefix is what the names of rehearsals begin with. Purge takes no
@@ -120,9 +114,12 @@ const (
 	tableTimeout = time.Minute
 )
 
+// onNode says whether a call is one to a lock node.
+func (k callKind) onNode() bool { return k >= callInfo && k != callExport }
+
 func (k callKind) timeout() time.Duration {
 	switch {
-	case k >= callInfo:
+	case k.onNode():
 		return nodeTimeout
 	case k == callCreateTable:
 		return tableTimeout
@@ -156,7 +153,7 @@ func (s *shell) run(ctx context.Context, first func()) error {
 			}
 		}
 		if out.done {
-			return s.work.verdict(out.err)
+			return out.err
 		}
 		for _, k := range out.calls {
 			running.Go(func() {
@@ -190,7 +187,11 @@ func (s *shell) do(ctx context.Context, k call) reply {
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.kind.timeout())
 	defer cancel()
-	r := perform(ctx, s.cfg, k)
+	var node quorum.Node
+	if k.kind.onNode() {
+		node = s.cfg.Nodes[k.node]
+	}
+	r := perform(ctx, s.cfg.Logs, node, k)
 	if err := r.failure(); err != nil {
 		s.cfg.logger().DebugContext(ctx, "a call failed", "sale", s.work.plan.Sale, "call", k.kind.String(), "error", err)
 	}
@@ -198,31 +199,31 @@ func (s *shell) do(ctx context.Context, k call) reply {
 }
 
 // perform makes any call but an export.
-func perform(ctx context.Context, cfg Config, k call) reply {
+func perform(ctx context.Context, logs ledger.Logs, node quorum.Node, k call) reply {
 	r := reply{id: k.id}
 	switch k.kind {
 	case callLog:
-		r.log = k.request.Do(ctx, cfg.Logs)
+		r.log = k.request.Do(ctx, logs)
 	case callHeads:
-		r.heads, r.err = cfg.Logs.Heads(ctx, k.logs)
+		r.heads, r.err = logs.Heads(ctx, k.logs)
 	case callDelete:
-		r.err = cfg.Logs.Delete(ctx, k.log, k.upTo)
+		r.err = logs.Delete(ctx, k.log, k.upTo)
 	case callCheckTable:
-		r.err = cfg.Logs.(ledger.Table).CheckTable(ctx)
+		r.err = logs.(ledger.Table).CheckTable(ctx)
 	case callCreateTable:
-		r.err = cfg.Logs.(ledger.Table).CreateTable(ctx)
+		r.err = logs.(ledger.Table).CreateTable(ctx)
 	case callInfo:
-		r.info, r.err = cfg.Nodes[k.node].Info(ctx)
+		r.info, r.err = node.Info(ctx)
 	case callReadMarker:
-		r.marker, r.err = cfg.Nodes[k.node].ReadMarker(ctx, k.marker)
+		r.marker, r.err = node.ReadMarker(ctx, k.marker)
 	case callMark:
-		r.err = cfg.Nodes[k.node].Mark(ctx, k.marker, k.runID)
+		r.err = node.Mark(ctx, k.marker, k.runID)
 	case callList:
-		r.holdings, r.err = cfg.Nodes[k.node].List(ctx, k.prefix)
+		r.holdings, r.err = node.List(ctx, k.prefix)
 	case callRelease:
-		_, r.err = cfg.Nodes[k.node].Release(ctx, k.asks)
+		_, r.err = node.Release(ctx, k.asks)
 	case callForget:
-		r.err = cfg.Nodes[k.node].Forget(ctx, k.marker)
+		r.err = node.Forget(ctx, k.marker)
 	}
 	return r
 }

@@ -152,17 +152,13 @@ type process struct {
 func (w *world) begin(p *Plan) *process {
 	w.Helper()
 	cfg := w.config()
-	work, err := newWork(cfg, p)
+	work, err := newWork(cfg.terms(), p)
 	if err != nil {
 		w.Fatal(err)
 	}
 	proc := &process{world: w, cfg: cfg, work: work}
 	proc.shell = &shell{cfg: cfg, work: work, export: filepath.Join(w.folder, "export.ndjson")}
-	first := work.startApply
-	if p.Kind == KindDestroy {
-		first = (&teardown{work: work}).start
-	}
-	proc.take(work.step(w.now, first))
+	proc.take(work.step(w.now, work.first(false)))
 	return proc
 }
 
@@ -173,10 +169,7 @@ func (p *process) take(out effects) {
 }
 
 func (p *process) perform(k call) reply {
-	if k.kind == callExport {
-		return p.shell.doExport(context.Background(), k)
-	}
-	return perform(context.Background(), p.cfg, k)
+	return p.shell.do(context.Background(), k)
 }
 
 // next takes the i-th of the calls to be made.

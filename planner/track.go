@@ -62,7 +62,11 @@ func (t *track) run(do ledger.Do) {
 		t.then(do.Event)
 	case do.Send != nil:
 		kind := do.Send.Kind
-		t.core.call(call{kind: callLog, request: do.Send}, func(r reply) {
+		k := call{kind: callLog, request: do.Send}
+		if kind == ledger.AppendRequest {
+			k.commit = t.sent.Commit
+		}
+		t.core.call(k, func(r reply) {
 			if t.bears(kind, r.log.Err) {
 				t.run(t.w.Done(t.core.now, r.log))
 			}

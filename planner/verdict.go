@@ -43,6 +43,19 @@ func (w *work) verdict(err error) error {
 	return fmt.Errorf("sale %s: %w", w.plan.Sale, err)
 }
 
+// outcome completes the result, and returns the error for the caller: where the
+// machine ended with err, or with something left undone.
+func (w *work) outcome(err error) error {
+	w.result.Changed = w.changed
+	if err != nil {
+		return w.verdict(err)
+	}
+	if left := w.left(); left != "" {
+		return fmt.Errorf("sale %s: %w: %s", w.plan.Sale, ErrPartly, left)
+	}
+	return nil
+}
+
 // left says what an apply that came to its end has left undone.
 func (w *work) left() string {
 	var all []string

@@ -65,25 +65,22 @@ type workNode struct {
 	unmarked  error // why it has no marker from us
 }
 
-func newWork(cfg Config, plan *Plan) (*work, error) {
+func newWork(t terms, plan *Plan) (*work, error) {
 	planned, err := plan.planned()
 	if err != nil {
 		return nil, err
 	}
 	if planned != nil {
-		planned.PlanDigest, planned.Who = plan.Digest[:], cfg.Who
+		planned.PlanDigest, planned.Who = plan.Digest[:], t.who
 	}
 	w := &work{
-		core: newCore(cfg.patience()), plan: plan, intent: planned, writer: cfg.Writer,
+		core: newCore(t.patience), plan: plan, intent: planned, writer: t.writer, table: t.table,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}
 	w.openSale()
-	if t := namedTable(cfg); t != nil {
-		w.table = t.Name
-	}
-	for _, n := range cfg.Nodes {
-		w.nodes = append(w.nodes, workNode{name: n.Name()})
+	for _, name := range t.nodes {
+		w.nodes = append(w.nodes, workNode{name: name})
 	}
 	for _, a := range plan.Actions {
 		w.actions[a.Address] = a.Action
@@ -92,30 +89,35 @@ func newWork(cfg Config, plan *Plan) (*work, error) {
 }
 
 // openSale begins the sale's log anew, with nothing known of it.
-func (w *work) openSale() {
+func (w *work) openSale() { w.sale = w.openLog() }
+
+// openLog begins to read the sale's log anew, into a sale that is returned.
+func (w *work) openLog() *ledger.Sale {
 	log := spec.SaleLog(w.plan.Sale)
 	sale := ledger.NewSale(log)
-	w.sale = sale
 	w.log = &track{core: &w.core, w: ledger.NewWriter(log, sale), apply: func(e *ledger.Entry) error {
 		return sale.Apply(e.Commit, e.Hash)
 	}}
+	return sale
 }
 
 // reopenSale reads the sale's log from its begin, because a read said that it is
 // gone. A read may lag far enough for that, so it is believed only when it says
-// so again and again.
+// so again and again. Until it is read, what was known of the sale stays: shards
+// are being worked on by it.
 func (w *work) reopenSale(then func()) {
 	if w.lags++; w.lags > lagTries {
 		w.stale("is gone, with its log")
 		return
 	}
-	w.openSale()
+	sale := w.openLog()
 	w.after(lagPause, func() {
 		w.log.read(func(e ledger.Event) {
-			if e == ledger.Gone || w.sale.Next() == 0 {
+			if e == ledger.Gone || sale.Next() == 0 {
 				w.reopenSale(then)
 				return
 			}
+			w.sale = sale
 			then()
 		})
 	})

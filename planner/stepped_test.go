@@ -1,0 +1,379 @@
+package planner
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// command is a Stepped in the world, and the calls that wait to be made.
+type command struct {
+	*Stepped
+	world *world
+	queue []Call
+	wake  time.Duration
+	done  bool
+	err   error
+	trace []string
+}
+
+func (w *world) command(job Job) *command {
+	writer := make([]byte, 8)
+	w.Read(writer)
+	c := &command{world: w}
+	cfg := SteppedConfig{Writer: writer, Rand: w, Who: "tester@host"}
+	for _, n := range w.nodes {
+		cfg.Nodes = append(cfg.Nodes, n.Name())
+	}
+	c.Stepped = NewStepped(cfg, job)
+	c.look()
+	return c
+}
+
+func (c *command) look() {
+	var calls []Call
+	calls, c.wake, c.done, c.err = c.Next(c.world.now)
+	c.queue = append(c.queue, calls...)
+}
+
+// make makes a call where it belongs.
+func (c *command) make(k Call) any {
+	if k.Node == Store {
+		return k.Make(context.Background(), c.world.logs(c.world.faults), nil)
+	}
+	return k.Make(context.Background(), nil, c.world.nodes[k.Node])
+}
+
+func (c *command) next(i int) Call {
+	k := c.queue[i]
+	c.queue = slices.Delete(c.queue, i, i+1)
+	c.trace = append(c.trace, fmt.Sprint(k.Node, " ", k.What))
+	return k
+}
+
+// step lets one thing happen. reply says what comes of a call: its reply, or why
+// there is none.
+func (c *command) step(choose func(n int) int, reply func(Call) (any, error)) {
+	c.world.Helper()
+	switch {
+	case len(c.queue) > 0:
+		k := c.next(choose(len(c.queue)))
+		r, err := reply(k)
+		k.Took(c.world.now, r, err)
+	case c.wake > 0:
+		c.world.pass(max(0, c.wake-c.world.now.Mono))
+		c.Tick(c.world.now)
+	default:
+		c.world.Fatal("the command waits for nothing and has not ended")
+	}
+	c.look()
+}
+
+func (c *command) served(k Call) (any, error) { return c.make(k), nil }
+
+// finish steps to the end, and returns how that came out.
+func (c *command) finish() error {
+	c.world.Helper()
+	for steps := 0; !c.done; steps++ {
+		if steps > 100000 {
+			c.world.Fatal("no end")
+		}
+		c.step(inOrder, c.served)
+	}
+	return c.err
+}
+
+// sink is where a destroy exports to. It takes one content only, as a file does.
+type sink struct{ content []byte }
+
+func (s *sink) job() DestroyJob {
+	return DestroyJob{Sale: "tickets", Export: func(b []byte) error {
+		if s.content != nil && !bytes.Equal(s.content, b) {
+			return errors.New("another export than before")
+		}
+		s.content = bytes.Clone(b)
+		return nil
+	}}
+}
+
+// wantExported checks the export of a sale that is destroyed.
+func (w *world) wantExported(s *sink, sold int64) {
+	w.Helper()
+	header, _, err := ledger.ReadExport(bytes.NewReader(s.content))
+	digest := sha256.Sum256(s.content)
+	sealed := w.actual().Sale.Sealed()
+	if err != nil || header.Counts.Sold != sold || !bytes.Equal(sealed.GetExportDigest(), digest[:]) {
+		w.Fatalf("the export has %+v, %v, want %d units sold; its digest is %x, the log has %x",
+			header.Counts, err, sold, digest, sealed.GetExportDigest())
+	}
+}
+
+// life is the whole life of a sale by commands, and returns all calls made.
+func life(t *testing.T) (trace []string) {
+	w, exported := newWorld(t), new(sink)
+	do := func(job Job) {
+		t.Helper()
+		c := w.command(job)
+		if err := c.finish(); err != nil {
+			t.Fatalf("%T: %v", job, err)
+		}
+		if r := c.Result(); !r.Changed || r.Generation != w.actual().Sale.Generation() {
+			t.Errorf("%T: %+v", job, r)
+		}
+		trace = append(trace, c.trace...)
+		again := w.command(job)
+		if err := again.finish(); err != nil || again.Result().Changed {
+			t.Errorf("%T again: %+v, %v", job, again.Result(), err)
+		}
+	}
+	do(ApplyJob{tickets(30)})
+	w.wantStock(30)
+	sell(w)
+	for _, phase := range []pb.Phase{pb.Phase_PAUSED, pb.Phase_OPEN} {
+		do(PhaseJob{"tickets", phase})
+		if got := w.actual().Sale.Phase(); got != ledger.PhaseName(phase) {
+			t.Errorf("the sale is %s, want %v", got, phase)
+		}
+	}
+	do(ApplyJob{tickets(45)})
+	w.wantStock(45)
+	if err := w.owner(2).claimHeld(1, w.now.Wall.Add(20*time.Second).UnixMicro()); err != nil {
+		t.Fatal(err)
+	}
+	uid := w.actual().Sale.UID()
+	do(exported.job())
+	w.wantNothingLeft(uid)
+	w.wantExported(exported, 15)
+	return trace
+}
+
+func TestSteppedLife(t *testing.T) {
+	first := life(t)
+	if second := life(t); !slices.Equal(first, second) {
+		t.Errorf("the same commands made other calls:\n%v\n%v", first, second)
+	}
+	met := make(map[string]bool)
+	for _, call := range first {
+		_, what, _ := strings.Cut(call, " ")
+		met[what] = true
+	}
+	for _, name := range CallNames() {
+		if !met[name] {
+			t.Errorf("no call was %q", name)
+		}
+		delete(met, name)
+	}
+	if len(met) > 0 {
+		t.Errorf("calls that CallNames does not have: %v", met)
+	}
+}
+
+// A command that is killed at any call, whatever becomes of that call, is
+// completed by another one.
+func TestSteppedKilledAtEveryCall(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(*world)
+		job    func(*sink) Job
+		check  func(*world, *sink)
+	}{
+		"create": {func(*world) {}, func(*sink) Job { return ApplyJob{tickets(10)} },
+			func(w *world, _ *sink) { w.wantStock(10) }},
+		"raise": {sold, func(*sink) Job { return ApplyJob{tickets(45)} },
+			func(w *world, _ *sink) { w.wantStock(45) }},
+		"pause": {sold, func(*sink) Job { return PhaseJob{"tickets", pb.Phase_PAUSED} },
+			func(w *world, _ *sink) { w.wantStock(30) }},
+		"destroy": {sold, func(s *sink) Job { return s.job() },
+			func(w *world, s *sink) { w.wantExported(s, 15) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, how := range []fate{served, dropped, delayed} {
+				for kill := 1; ; kill++ {
+					w, exported := newWorld(t), new(sink)
+					test.before(w)
+					killed := w.killCommand(test.job(exported), kill, how)
+					for _, late := range []bool{false, true} {
+						if late {
+							w.land()
+						}
+						if err := w.command(test.job(exported)).finish(); err != nil {
+							t.Fatalf("kill at call %d, %v: %v", kill, how, err)
+						}
+					}
+					test.check(w, exported)
+					if !killed {
+						break
+					}
+				}
+			}
+		})
+	}
+}
+
+// killCommand runs a command up to its kill-th call; false if it ended before.
+func (w *world) killCommand(job Job, kill int, how fate) bool {
+	w.Helper()
+	c := w.command(job)
+	for !c.done {
+		if len(c.queue) > 0 && len(c.trace) == kill-1 {
+			k := c.next(0)
+			switch how {
+			case served:
+				c.make(k)
+			case delayed:
+				w.late = append(w.late, func() { c.make(k) })
+			}
+			return true
+		}
+		c.step(inOrder, c.served)
+	}
+	if c.err != nil {
+		w.Fatalf("before call %d: %v", kill, c.err)
+	}
+	return false
+}
+
+var errReset = errors.New("connection reset")
+
+func isOneOf(err error, known ...error) bool {
+	return slices.ContainsFunc(known, func(k error) bool { return errors.Is(err, k) })
+}
+
+// Calls are lost before and after they are made, come twice and late, and two
+// commands run at once.
+func TestSteppedOverABadNetwork(t *testing.T) {
+	for seed := range uint64(150) {
+		w, exported := newWorld(t), new(sink)
+		sold(w)
+		random := rand.New(rand.NewPCG(seed, 2))
+		reply := func(c *command) func(Call) (any, error) {
+			return func(k Call) (any, error) {
+				switch random.IntN(12) {
+				case 0:
+					return nil, context.DeadlineExceeded
+				case 1:
+					w.late = append(w.late, func() { c.make(k) })
+					return nil, context.DeadlineExceeded
+				case 2:
+					c.make(k)
+					return nil, errReset
+				case 3:
+					c.make(k)
+				case 4:
+					w.land()
+				}
+				return c.make(k), nil
+			}
+		}
+		jobs := []Job{ApplyJob{tickets(40)}, PhaseJob{"tickets", pb.Phase_PAUSED}, exported.job()}
+		running := []*command{w.command(jobs[seed%3]), w.command(jobs[seed%2+1])}
+		for len(running) > 0 {
+			i := random.IntN(len(running))
+			c := running[i]
+			if c.step(random.IntN, reply(c)); !c.done {
+				continue
+			}
+			running = slices.Delete(running, i, i+1)
+			if c.err != nil && !isOneOf(c.err, ErrStale, ErrRefused, ErrPartly, context.DeadlineExceeded, errReset) {
+				t.Fatalf("seed %d: %T: %v", seed, c.job, c.err)
+			}
+		}
+		w.land()
+		if err := w.command(exported.job()).finish(); err != nil {
+			t.Fatalf("seed %d: destroy: %v", seed, err)
+		}
+		w.wantExported(exported, 15)
+	}
+}
+
+func TestSteppedErrors(t *testing.T) {
+	other := tickets(30)
+	other.LockCount = 5
+	for name, test := range map[string]struct {
+		job  Job
+		from string // the call from which on reply is asked
+		then func(*command)
+		want []error
+	}{
+		"refused":                    {ApplyJob{other}, "", (*command).toTheEnd, []error{ErrRefused}},
+		"a phase of no sale":         {PhaseJob{"else", pb.Phase_PAUSED}, "", (*command).toTheEnd, []error{ErrRefused}},
+		"the sale is not readable":   {ApplyJob{tickets(9)}, nameReadSale, (*command).unanswered, []error{ErrStore, context.DeadlineExceeded}},
+		"the store is gone on":       {ApplyJob{tickets(45)}, nameGeneration, (*command).unanswered, []error{ErrPartly, ErrStore}},
+		"another was faster":         {ApplyJob{tickets(45)}, namePlanned, (*command).overtaken, []error{ErrStale}},
+		"interrupted in the reading": {ApplyJob{tickets(45)}, nameReadLeases, (*command).stopped, []error{context.Canceled}},
+		"interrupted half-way":       {ApplyJob{tickets(45)}, nameGeneration, (*command).stopped, []error{ErrPartly, context.Canceled}},
+		"no export":                  {DestroyJob{"tickets", func([]byte) error { return errNoRoom }}, "", (*command).toTheEnd, []error{ErrPartly, errNoRoom}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			sold(w)
+			c := w.command(test.job)
+			for !c.done && (len(c.queue) == 0 || c.queue[0].What != test.from) {
+				c.step(inOrder, c.served)
+			}
+			test.then(c)
+			for _, want := range test.want {
+				if !c.done || !errors.Is(c.err, want) {
+					t.Errorf("got %v, done %v; want %v", c.err, c.done, want)
+				}
+			}
+			if calls, wake, done, err := c.Next(w.now); len(calls) > 0 || wake != 0 || !done || err != c.err {
+				t.Errorf("after the end: %d calls, wake %v, done %v, %v", len(calls), wake, done, err)
+			}
+			if w.actual().Sale.Sealed() != nil {
+				t.Error("the sale was sealed")
+			}
+		})
+	}
+}
+
+var errNoRoom = errors.New("no room for the export")
+
+func (c *command) toTheEnd() { c.finish() }
+
+func (c *command) unanswered() {
+	for !c.done {
+		c.step(inOrder, func(Call) (any, error) { return nil, context.DeadlineExceeded })
+	}
+}
+
+func (c *command) overtaken() {
+	c.world.mustPhase(pb.Phase_PAUSED)
+	c.finish()
+}
+
+// stopped is interrupted just after a reply, with calls not made yet and others
+// under way.
+func (c *command) stopped() {
+	k := c.next(0)
+	r, err := c.served(k)
+	k.Took(c.world.now, r, err)
+	c.Stop(c.world.now, context.Canceled)
+	late := c.queue
+	c.queue = nil
+	if c.look(); len(c.queue) > 0 {
+		c.world.Errorf("%d calls are to be made after the end", len(c.queue))
+	}
+	for _, k := range late {
+		r, err := c.served(k)
+		k.Took(c.world.now, r, err) // nobody hears of it
+	}
+}
+
+func TestSteppedStoppedBeforeItBegan(t *testing.T) {
+	w := newWorld(t)
+	s := NewStepped(SteppedConfig{Rand: w}, ApplyJob{tickets(9)})
+	s.Stop(w.now, context.Canceled)
+	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d calls, done %v, %v", len(calls), done, err)
+	}
+}
