@@ -80,9 +80,10 @@ func (m *metrics) shard(shard int) *shardMetrics {
 	}
 }
 
-// tally adds what was counted, and lets counting begin anew.
+// tally adds what was counted, and lets counting begin anew. Nobody counts where
+// there are no metrics.
 func (m *shardMetrics) tally(t *tally) {
-	if *t == (tally{}) {
+	if m == nil || *t == (tally{}) {
 		return
 	}
 	m.committed.Add(float64(t.committed))
@@ -111,7 +112,12 @@ func (n timedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, err
 	return n.Node.Vote(ctx, b)
 }
 
-func (m *shardMetrics) answered(oldest time.Duration) { m.queue.Observe(oldest.Seconds()) }
+// answered notes how long the request of a batch waited that waited longest.
+func (m *shardMetrics) answered(oldest time.Duration) {
+	if m != nil {
+		m.queue.Observe(oldest.Seconds())
+	}
+}
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.append, m.queue, m.vote, m.ends, m.terms}

@@ -108,6 +108,14 @@ var (
 	errDraining = errors.New("the process is going down")
 )
 
+// tooLate ends a drain that has not come to its end in time.
+var tooLate = halt{why: errDraining, refusal: Draining}
+
+// unserved is why a process gives up a sale: what next of its owner said.
+func unserved(sale string, why error) error {
+	return fmt.Errorf("sale %s cannot be served: %w", sale, why)
+}
+
 func newOwner(cfg ownerConfig) *owner {
 	o := &owner{cfg: cfg, watch: newNodeWatch(cfg.nodes)}
 	o.forget()
@@ -278,6 +286,16 @@ func (o *owner) leave(now clock.Now, h halt) {
 	}
 }
 
+// parting is what buyers are told whose request was not decided when the run
+// ended: that it is closed, if the log says so. A log that is gone says nothing:
+// the read may have lagged.
+func (o *owner) parting() Outcome {
+	if o.sale.UID() == o.uid {
+		return Closed
+	}
+	return Standby
+}
+
 // begin begins a tenure, by trying for shard 0's lease. A machine that still has
 // releases to send goes on if it serves the new tenure as well; otherwise they
 // come first.
@@ -328,7 +346,7 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 			return ownerEffects{}, err
 		}
 	case o.stage != following && !o.live():
-		o.leave(now, halt{why: errNotLive, refusal: Closed})
+		o.leave(now, halt{why: errNotLive, refusal: o.parting()})
 	case o.stage == owning && o.sale.Generation() > o.told:
 		o.told, o.out.plans = o.sale.Generation(), true
 	}

@@ -126,16 +126,10 @@ func (w *ownerWorld) run() {
 }
 
 func (w *ownerWorld) vote(c quorum.Call) quorum.Reply {
-	r := quorum.Reply{Node: c.Node, Seq: c.Seq}
-	switch {
-	case w.nodeOff || w.refuses[c.Node]:
-		r.Err = errors.New("the node is off")
-	case c.Vote != nil:
-		r.Count, r.Err = w.nodes[c.Node].Vote(context.Background(), *c.Vote)
-	default:
-		_, r.Err = w.nodes[c.Node].Release(context.Background(), c.Release)
+	if w.nodeOff || w.refuses[c.Node] {
+		return quorum.Reply{Node: c.Node, Seq: c.Seq, Err: errors.New("the node is off")}
 	}
-	return r
+	return c.Do(context.Background(), w.nodes[c.Node])
 }
 
 func (w *ownerWorld) take(out ownerEffects) {

@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	mrand "math/rand/v2"
 	"sync"
 	"time"
 
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
-	"salectl/spec"
 )
 
 // runner is the shell of an owner: the event loop of Run and what belongs to it
@@ -58,9 +56,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	defer cancel()
 	err := r.loop(ctx, calls, &running)
 	if err != nil { // nobody follows the sale any more
-		r.e.away.Store(&Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the sale's log cannot be followed"})
-		r.stop(halt{why: err, refusal: NoQuorum})
-		r.e.tenure.Store(nil)
+		r.e.lose(r.tenure, err)
 	}
 	return err
 }
@@ -75,11 +71,10 @@ func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error
 	for {
 		out, err := r.owner.next(clock())
 		if err != nil {
-			return fmt.Errorf("sale %s cannot be served: %w", r.e.cfg.Sale, err)
+			return unserved(r.e.cfg.Sale, err)
 		}
 		r.perform(calls, out, running)
-		r.e.away.Store(r.owner.absent())
-		r.e.health.Store(r.owner.health())
+		r.e.show(r.owner)
 		if r.owner.gone(clock()) {
 			return nil
 		}
@@ -108,7 +103,7 @@ func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error
 			r.e.draining.Store(true)
 			r.owner.drain(clock())
 		case <-late:
-			r.stop(halt{why: errDraining, refusal: Draining})
+			r.tenure.stop(tooLate)
 		}
 	}
 }
@@ -130,19 +125,7 @@ func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.
 		r.start(calls, running)
 	}
 	if t := r.tenure; t != nil {
-		if out.plans {
-			t.board.generation(r.owner.sale.Generation())
-			for i, s := range t.shards {
-				plans := r.owner.plans(i)
-				s.tell(func(q *sequencer) { q.generations(plans) })
-			}
-		}
-		if out.rights != nil {
-			t.rights.Store(out.rights)
-			for _, s := range t.shards {
-				s.tell(func(q *sequencer) { q.permitted(*out.rights) })
-			}
-		}
+		t.told(r.owner, out)
 	}
 	if out.stop != nil {
 		why := out.stop.why
@@ -150,22 +133,19 @@ func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.
 			why = lost.Kind // all that is to say of it was just reported
 		}
 		r.e.cfg.Logger.Info("stopping to serve", "sale", r.e.cfg.Sale, "why", why)
-		r.stop(*out.stop)
+		r.tenure.stop(*out.stop)
 	}
 }
 
-// start begins to serve: a sequencer for each shard, which reads its log and
-// appends Own.
+// start begins to serve: a goroutine for each shard.
 func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
-	cfg, n := &r.e.cfg, r.owner.sale.Shards()
-	t := &tenure{uid: r.owner.uid, shards: make([]*shard, n), board: newBoard(n)}
-	turns := make(chan struct{}, loadAtOnce)
-	for i := range t.shards {
-		log := spec.ShardLog(t.uid, i, n)
-		t.shards[i] = newShard(newSequencer(i, log, r.me, cfg.Address, t.board), cfg, r.e.metrics.shard(i))
-		t.shards[i].turns = turns
-		t.shards[i].post = func(m message) { t.shards[m.to].tell(func(q *sequencer) { q.hear(m) }) }
-	}
+	cfg, turns := &r.e.cfg, make(chan struct{}, loadAtOnce)
+	t := newTenure(r.owner, r.me, func(q *sequencer) *shard {
+		s := newShard(q, cfg, r.e.metrics.shard(q.shard))
+		s.turns = turns
+		return s
+	})
+	n := len(t.shards)
 	r.tenure, r.ended, r.halted = t, make(chan error, n), make(chan struct{})
 	r.heavy, r.stalls = make(map[int]bool), stallWatch{}
 	ended, halted := r.ended, r.halted
@@ -179,26 +159,12 @@ func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
 	cfg.Logger.Info("this process owns the sale", "sale", cfg.Sale, "uid", t.uid, "shards", n)
 }
 
-// stop ends the sequencers of the tenure, if there are any.
-func (r *runner) stop(h halt) {
-	if r.tenure == nil {
-		return
-	}
-	for _, s := range r.tenure.shards {
-		s.tell(func(q *sequencer) { q.halt(h) })
-	}
-}
-
 // end forgets the tenure after its sequencers have ended.
 func (r *runner) end() {
 	r.e.tenure.Store(nil)
 	r.tenure, r.ended, r.halted = nil, nil, nil
 	r.e.metrics.terms.WithLabelValues("ended").Inc()
 }
-
-// loadAtOnce bounds how many shards' logs are read at a time when a tenure
-// begins: few enough for the store and for our memory.
-const loadAtOnce = 64
 
 // look tells the log what has changed.
 func (r *runner) look() {

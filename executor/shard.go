@@ -98,8 +98,7 @@ func (s *shard) run(ctx context.Context) error {
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	for {
-		s.collect()
-		s.perform(ctx, s.seq.next(s.clock()), timer, &calls)
+		s.perform(ctx, s.next(), timer, &calls)
 		if s.seq.mode == stopped {
 			s.close()
 			return s.seq.why
@@ -107,10 +106,9 @@ func (s *shard) run(ctx context.Context) error {
 		select {
 		case <-s.wake:
 		case r := <-s.replies:
-			s.change(func() { s.seq.done(s.clock(), r) })
-			s.gather()
+			s.gather(s.done(r))
 		case <-timer.C:
-			s.change(func() { s.seq.tick(s.clock()) })
+			s.tick()
 		}
 	}
 }
@@ -118,17 +116,32 @@ func (s *shard) run(ctx context.Context) error {
 // largeBatch is a commit whose own cost is nothing against that of its claims.
 const largeBatch = 64
 
-// gather hands back what a commit has answered, before the next is decided, and
-// after a small one lets those run who waited: they are about to ask again.
-// With 200 callers and 5 shards a commit then has 31 claims instead of 21, and
-// a sixth more are sold.
-func (s *shard) gather() {
-	answered := s.seq.takeAnswers()
-	s.handBack(answered)
-	if n := len(answered); n > 0 && n < largeBatch {
+// gather lets those run whom a small commit has answered: they are about to ask
+// again. With 200 callers and 5 shards a commit then has 31 claims instead of
+// 21, and a sixth more are sold.
+func (s *shard) gather(answered int) {
+	if answered > 0 && answered < largeBatch {
 		runtime.Gosched()
 		runtime.Gosched() // the first may have gone to others who were there before
 	}
+}
+
+// done takes in the reply to the call under way. It hands back what that has
+// answered, before the next commit is decided, and returns how many those were.
+func (s *shard) done(r ledger.Reply) int {
+	s.change(func() { s.seq.done(s.clock(), r) })
+	answered := s.seq.takeAnswers()
+	s.handBack(answered)
+	return len(answered)
+}
+
+// tick tells the sequencer the time.
+func (s *shard) tick() { s.change(func() { s.seq.tick(s.clock()) }) }
+
+// next takes the mail in and returns what the sequencer then wants done.
+func (s *shard) next() effects {
+	s.collect()
+	return s.seq.next(s.clock())
 }
 
 // change lets an event change the ledger's state.
@@ -177,6 +190,16 @@ func (s *shard) perform(ctx context.Context, e effects, timer *time.Timer, calls
 		loads := s.seq.mode == loading
 		calls.Go(func() { s.call(ctx, e.send, loads) })
 	}
+	now := s.carry(e)
+	wait := time.Hour
+	if e.wake != 0 {
+		wait = max(e.wake-now.Mono, 0)
+	}
+	timer.Reset(wait)
+}
+
+// carry delivers what the sequencer has to say, and shows how it stands.
+func (s *shard) carry(e effects) clock.Now {
 	s.handBack(e.answered)
 	for _, m := range e.messages {
 		s.post(m)
@@ -185,11 +208,7 @@ func (s *shard) perform(ctx context.Context, e effects, timer *time.Timer, calls
 	s.serving.Store(s.seq.mode == serving)
 	s.stall.Store(s.seq.stall(now))
 	s.stats.tally(&s.seq.tally)
-	wait := time.Hour
-	if e.wake != 0 {
-		wait = max(e.wake-now.Mono, 0)
-	}
-	timer.Reset(wait)
+	return now
 }
 
 // call makes a call of the store. One that loads the log takes its turn first:
@@ -219,7 +238,7 @@ func (s *shard) handBack(ts []*ticket) {
 	s.mu.Unlock()
 	for _, t := range ts {
 		oldest = min(oldest, t.queuedAt)
-		t.done <- struct{}{}
+		t.tell()
 	}
 	s.stats.answered(s.clock().Mono - oldest)
 }

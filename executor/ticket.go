@@ -20,6 +20,7 @@ type ticket struct {
 
 	state atomic.Int32
 	done  chan struct{} // holds one signal
+	told  func()        // called in place of the signal, if set
 	pool  *sync.Pool    // where it goes when it is free
 }
 
@@ -52,11 +53,19 @@ func newTicket(pool *sync.Pool, r Request, now time.Duration) *ticket {
 	return t
 }
 
+// tell says that the answer is there.
+func (t *ticket) tell() {
+	if t.told != nil {
+		t.told()
+		return
+	}
+	t.done <- struct{}{}
+}
+
 // free gives back a ticket that nobody else refers to.
 func (t *ticket) free() { t.pool.Put(t) }
 
-// wait returns the answer, or gives up when ctx ends: if the request can still
-// be withdrawn it surely was not accepted.
+// wait returns the answer, or gives up when ctx ends.
 func (t *ticket) wait(ctx context.Context) Answer {
 	if ctx.Done() == nil { // the usual case within a process, and cheaper
 		<-t.done
@@ -66,7 +75,13 @@ func (t *ticket) wait(ctx context.Context) Answer {
 	case <-t.done:
 		return t.finish()
 	case <-ctx.Done():
+		return t.giveUp()
 	}
+}
+
+// giveUp is the answer for somebody who waits no longer: if the request can
+// still be withdrawn it surely was not accepted.
+func (t *ticket) giveUp() Answer {
 	if t.withdraw() {
 		return Answer{Outcome: Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide"}
 	}

@@ -1,6 +1,9 @@
 package quorum
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Effects is what an input asks its shell to do.
 type Effects struct {
@@ -39,6 +42,17 @@ type Call struct {
 	Vote    *Ballot // nil: a release
 	Release []Ask
 	Timeout time.Duration // how long to wait for the answer
+}
+
+// Do makes the call.
+func (c Call) Do(ctx context.Context, n Node) Reply {
+	r := Reply{Node: c.Node, Seq: c.Seq}
+	if c.Vote != nil {
+		r.Count, r.Err = n.Vote(ctx, *c.Vote)
+	} else {
+		_, r.Err = n.Release(ctx, c.Release)
+	}
+	return r
 }
 
 // Reply answers the call of the same node and number. Every call gets one, and

@@ -74,11 +74,5 @@ func (c *Callers) run(ctx context.Context, n Node, queue <-chan Call) {
 func (c *Callers) ask(ctx context.Context, n Node, call Call) Reply {
 	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
-	r := Reply{Node: call.Node, Seq: call.Seq}
-	if call.Vote != nil {
-		r.Count, r.Err = n.Vote(ctx, *call.Vote)
-	} else {
-		_, r.Err = n.Release(ctx, call.Release)
-	}
-	return r
+	return call.Do(ctx, n)
 }

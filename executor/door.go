@@ -1,0 +1,180 @@
+package executor
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"salectl/backends/clock"
+	"salectl/spec"
+)
+
+// door is what buyers, and whoever asks how things are, meet of a process. It
+// answers what needs no commit and queues the rest; a shell keeps it up to date
+// and carries the answers back. All methods are safe for concurrent use.
+type door struct {
+	sale    string
+	mint    func() string // makes the key of a request that has none
+	tickets sync.Pool
+
+	tenure   atomic.Pointer[tenure] // nil: this process does not serve
+	health   atomic.Pointer[health]
+	away     atomic.Pointer[Answer] // what is said while it does not
+	draining atomic.Bool
+}
+
+// open lets requests come in, before anything is known of the sale.
+func (d *door) open(sale string, mint func() string) {
+	d.sale, d.mint = sale, mint
+	d.away.Store(&Answer{Outcome: Standby, RetryAfter: time.Second, Message: "starting"})
+	d.health.Store(&health{})
+}
+
+// show takes over what the owner has to say to all who ask.
+func (d *door) show(o *owner) {
+	d.away.Store(o.absent())
+	d.health.Store(o.health())
+}
+
+// lose ends the tenure, if there is one, because nobody can follow the sale any
+// more.
+func (d *door) lose(t *tenure, why error) {
+	d.away.Store(&Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the sale's log cannot be followed"})
+	t.stop(halt{why: why, refusal: NoQuorum})
+	d.tenure.Store(nil)
+}
+
+// admit answers a request at once, or returns the ticket under which it waits
+// for its answer.
+func (d *door) admit(now clock.Now, r Request) (Answer, *ticket) {
+	if a, bad := check(r); bad {
+		return a, nil
+	}
+	t := d.tenure.Load()
+	if t == nil {
+		return *d.away.Load(), nil
+	}
+	s := t.shards[spec.HomeShard(r.User, len(t.shards))]
+	if a, ok := t.recall(now, s, r); ok {
+		return a, nil
+	}
+	switch {
+	case d.draining.Load():
+		return Answer{Outcome: Draining, RetryAfter: time.Second}, nil
+	case s.stall.Load() != nil:
+		return Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the ledger does not answer"}, nil
+	}
+	if r.Key == "" {
+		r.Key = d.mint()
+	}
+	ticket := newTicket(&d.tickets, r, now.Mono)
+	if refused := s.offer(ticket); refused != "" {
+		ticket.free()
+		return Answer{Outcome: refused, RetryAfter: time.Second}, nil
+	}
+	return Answer{}, ticket
+}
+
+// check refuses what no sale can answer.
+func check(r Request) (Answer, bool) {
+	bad := func(format string, args ...any) (Answer, bool) {
+		return Answer{Outcome: BadRequest, Message: fmt.Sprintf(format, args...)}, true
+	}
+	switch {
+	case len(r.User) == 0 || len(r.User) > MaxUser:
+		return bad("a user is named by 1 to %d bytes", MaxUser)
+	case !utf8.ValidString(r.User):
+		return bad("a user is named by UTF-8 text")
+	case len(r.Key) > MaxKey:
+		return bad("a key has at most %d bytes", MaxKey)
+	case r.Quantity < 1 || r.Quantity > MaxQuantity:
+		return bad("a quantity is 1 to %d", MaxQuantity)
+	}
+	return Answer{}, false
+}
+
+// claims returns a user's claims.
+func (d *door) claims(now clock.Now, user string) ([]Claim, Outcome) {
+	t := d.tenure.Load()
+	if t == nil {
+		return nil, d.away.Load().Outcome
+	}
+	if rights := t.rights.Load(); rights == nil || !rights.valid(now) {
+		return nil, NoQuorum
+	}
+	s := t.shards[spec.HomeShard(user, len(t.shards))]
+	if !s.serving.Load() {
+		return nil, Standby // it may not have read all of its log yet
+	}
+	return s.user(user), ""
+}
+
+// ready returns nil while this process can sell on every shard.
+func (d *door) ready(now clock.Now) error {
+	t := d.tenure.Load()
+	switch {
+	case d.draining.Load():
+		return errDraining
+	case t == nil:
+		return d.absent()
+	}
+	if rights := t.rights.Load(); rights == nil || !rights.valid(now) {
+		return fmt.Errorf("%s: %s", NoQuorum, d.health.Load().withoutRights(rights != nil && rights.lease.At(now)))
+	}
+	stalled := t.stalled()
+	if len(stalled) > 0 {
+		first := oldest(stalled)
+		return fmt.Errorf("stalled: shards %s of %d since %s: %s",
+			names(stalled), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
+	}
+	for _, s := range t.shards {
+		if !s.serving.Load() {
+			return fmt.Errorf("shard %d is being taken over", s.seq.shard)
+		}
+	}
+	return nil
+}
+
+// absent says why this process does not serve: more than buyers are told.
+func (d *door) absent() error {
+	away, h := d.away.Load(), d.health.Load()
+	switch {
+	case away.Outcome == NoQuorum:
+		return fmt.Errorf("%s: %s%s", away.Outcome, away.Message, h.troubles())
+	case h.unread != nil:
+		return fmt.Errorf("%s: %s; the sale's log cannot be read: %s", away.Outcome, away.Message, oneLine(h.unread))
+	}
+	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
+}
+
+// status is what this process knows of the sale, once it has read all of it.
+func (d *door) status() Status {
+	t := d.tenure.Load()
+	if t == nil {
+		return Status{Sale: d.sale, Away: d.away.Load().Outcome}
+	}
+	v := Status{Sale: d.sale, UID: t.uid, Nodes: d.health.Load().nodes}
+	for _, s := range t.shards {
+		if !s.serving.Load() {
+			return Status{Sale: d.sale, Away: Standby}
+		}
+		v.Shards = append(v.Shards, s.status())
+	}
+	first := t.shards[0]
+	first.state.RLock()
+	defer first.state.RUnlock()
+	state := first.seq.state
+	v.Generation, v.Phase, v.PerUser = state.Generation, state.Phase, state.Settings().GetPerUserLimit()
+	v.OpensAt, v.ClosesAt = timeOf(state.Settings().GetOpensAtUs()), timeOf(state.Settings().GetClosesAtUs())
+	return v
+}
+
+// timeOf reads a stored time, of which 0 is none.
+func timeOf(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us)
+}

@@ -1,0 +1,296 @@
+package executor
+
+import (
+	"context"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+)
+
+// Stepped is a second shell over what Executor runs: the same door, owner,
+// shards and sequencers, without a goroutine, channel, timer or clock. Whoever
+// has it makes its calls and tells it the time, so that one event loop can run
+// many processes and a seed can repeat all that they do.
+//
+// An input is a call of Claim, Tick, Drain or of a Call's Took. After one or
+// more of them Next says what to do. A process that is killed is one that is
+// forgotten; one that is suspended gets no input while its clocks go on.
+type Stepped struct {
+	door
+	cfg   SteppedConfig
+	owner *owner
+	now   clock.Now // of the input or Next being served
+
+	news   bool          // the owner has had an event since it was last asked
+	wake   time.Duration // of the owner
+	late   time.Duration // monotonic: when a drain is cut short; 0: there is none
+	gone   bool
+	failed error
+
+	// Of the present tenure; nil without one. It outlives that of the door where
+	// the owner has failed.
+	term   *tenure
+	shards []*steppedShard
+	ended  int // shards that have, and the owner was told
+
+	loading int    // calls under way that load logs
+	queued  []Call // that wait for a turn to load
+
+	calls   []Call        // to be returned by Next
+	answers []*steppedAsk // answered, to be told by Next
+}
+
+// SteppedConfig is what a stepped executor is made of. All but Queue is required.
+type SteppedConfig struct {
+	Sale    string         // the name
+	Address string         // as Config has it
+	Nodes   []string       // the lock nodes' names
+	Queue   int            // as Config has it; 0: the same default
+	Me      []byte         // 8 bytes, new at each start of a process: as commits name it
+	Token   func() string  // makes the tokens of leases, each new
+	Key     func() string  // makes the keys of requests that have none, each new
+	Jitter  func() float64 // from 0 to below 1
+}
+
+// Call is one call of a lock node or of the store that is to be made.
+type Call struct {
+	Node int    // index into the lock nodes, or Store
+	What string // names the step, for traces and failpoints
+	// Timeout is how long to wait for the reply. When it has passed, Took is due
+	// with context.DeadlineExceeded; the call may still land.
+	Timeout time.Duration
+	// Make makes the call at the far end and returns its reply. It touches nothing
+	// of the process: it may be called late, twice, or not at all.
+	Make func(ctx context.Context, logs ledger.Logs, node quorum.Node) any
+	// Took takes in the reply, or the error in place of one. It is due once for
+	// each call.
+	Took func(now clock.Now, reply any, err error)
+}
+
+// Store is the Node of a Call that the store of the logs is to serve.
+const Store = -1
+
+// NewStepped returns an executor that begins to serve with Next.
+func NewStepped(cfg SteppedConfig) *Stepped {
+	if cfg.Queue == 0 {
+		cfg.Queue = defaultQueue
+	}
+	p := &Stepped{cfg: cfg, news: true}
+	p.open(cfg.Sale, cfg.Key)
+	p.owner = newOwner(ownerConfig{
+		sale: cfg.Sale, address: cfg.Address, nodes: cfg.Nodes, token: cfg.Token, jitter: cfg.Jitter,
+	})
+	return p
+}
+
+// steppedAsk is a request that waits for its answer.
+type steppedAsk struct {
+	ticket   *ticket
+	answered func(Answer)
+	there    bool // the answer is
+	over     bool // and whoever asked has it, or waits no longer
+}
+
+// Claim asks for units. answered is called once: before Claim returns if the
+// answer is known, within a later Next, or by withdraw. That is the end of the
+// context of Executor.Claim: who asked waits no longer and gets Overloaded, if
+// the claim surely is not accepted, or Unknown. It does nothing after an answer.
+func (p *Stepped) Claim(now clock.Now, r Request, answered func(Answer)) (withdraw func()) {
+	p.now = now
+	a, t := p.admit(now, r)
+	if t == nil {
+		answered(a)
+		return func() {}
+	}
+	x := &steppedAsk{ticket: t, answered: answered}
+	t.told = func() {
+		x.there = true
+		p.answers = append(p.answers, x)
+	}
+	return x.tell
+}
+
+// tell tells whoever asked the answer, or that there is none, if it was not told
+// anything yet.
+func (x *steppedAsk) tell() {
+	if x.over {
+		return
+	}
+	x.over = true
+	if x.there {
+		x.answered(x.ticket.finish())
+	} else {
+		x.answered(x.ticket.giveUp())
+	}
+}
+
+// User is Executor's.
+func (p *Stepped) User(now clock.Now, user string) ([]Claim, Outcome) { return p.claims(now, user) }
+
+// Ready is Executor's.
+func (p *Stepped) Ready(now clock.Now) error { return p.ready(now) }
+
+// Status is Executor's.
+func (p *Stepped) Status() Status { return p.status() }
+
+// Err is what Run of an Executor would have returned: nil, unless the sale's log
+// cannot be followed.
+func (p *Stepped) Err() error { return p.failed }
+
+// Tick tells the time. It is due when the wake of the last Next has come; coming
+// late or for nothing does no harm.
+func (p *Stepped) Tick(now clock.Now) {
+	p.now = now
+	if due(p.wake, now) {
+		p.owner.tick(now)
+		p.news = true
+	}
+	if due(p.late, now) {
+		p.late = 0
+		p.term.stop(tooLate)
+	}
+	for _, s := range p.shards {
+		if due(s.wakeAt, now) {
+			s.tick()
+			s.news = true
+		}
+	}
+}
+
+func due(wake time.Duration, now clock.Now) bool { return wake != 0 && wake <= now.Mono }
+
+// Drain is the end of the context of Run: the process answers what it has
+// accepted, gives back its leases and is gone.
+func (p *Stepped) Drain(now clock.Now) {
+	if p.draining.Load() || p.failed != nil {
+		return
+	}
+	p.now, p.late, p.news = now, now.Mono+defaultDrain, true
+	p.draining.Store(true)
+	p.owner.drain(now)
+}
+
+// Next lets the owner and all sequencers act until none has anything to do, and
+// returns the calls that they want made and the monotonic time at which Tick is
+// due, 0 if it is not. gone says that Run would have returned: there will be
+// nothing more to do, and replies to calls under way are not waited for.
+func (p *Stepped) Next(now clock.Now) (calls []Call, wake time.Duration, gone bool) {
+	p.now = now
+	for p.lead() || p.serve() || p.end() || p.tell() {
+	}
+	calls, p.calls = p.calls, nil
+	return calls, p.soonest(), p.gone
+}
+
+// soonest returns when Tick is due.
+func (p *Stepped) soonest() time.Duration {
+	if p.gone {
+		return 0
+	}
+	wake := soonest(p.wake, p.late)
+	for _, s := range p.shards {
+		if s.wakeAt != 0 && (wake == 0 || s.wakeAt < wake) {
+			wake = s.wakeAt
+		}
+	}
+	return wake
+}
+
+// lead asks the owner what to do, if there is news for it.
+func (p *Stepped) lead() bool {
+	if !p.news || p.gone || p.failed != nil {
+		return false
+	}
+	p.news = false
+	out, err := p.owner.next(p.now)
+	if err != nil {
+		p.failed, p.wake, p.late = unserved(p.cfg.Sale, err), 0, 0
+		p.lose(p.term, p.failed)
+		p.gone = p.term == nil
+		return true
+	}
+	p.perform(out)
+	p.show(p.owner)
+	p.wake, p.gone = out.wake, p.owner.gone(p.now)
+	return true
+}
+
+// perform does what the owner wants done.
+func (p *Stepped) perform(out ownerEffects) {
+	if out.read != nil {
+		p.calls = append(p.calls, storeCall("read sale", out.read, func(now clock.Now, r ledger.Reply) {
+			p.now, p.news = now, true
+			p.owner.read(now, r)
+		}))
+	}
+	for _, c := range out.calls {
+		p.calls = append(p.calls, p.nodeCall(c))
+	}
+	if out.start {
+		p.start()
+	}
+	if p.term != nil {
+		p.term.told(p.owner, out)
+	}
+	if out.stop != nil {
+		p.term.stop(*out.stop)
+	}
+}
+
+// start begins a tenure.
+func (p *Stepped) start() {
+	cfg := &Config{Clock: func() clock.Now { return p.now }, Queue: p.cfg.Queue}
+	p.shards = nil
+	p.term = newTenure(p.owner, p.cfg.Me, func(q *sequencer) *shard {
+		s := &steppedShard{shard: newShard(q, cfg, nil), p: p, news: true}
+		p.shards = append(p.shards, s)
+		return s.shard
+	})
+	p.ended = 0
+	p.tenure.Store(p.term)
+}
+
+// serve lets the sequencers act for which there is news.
+func (p *Stepped) serve() (acted bool) {
+	for _, s := range p.shards {
+		acted = s.act() || acted
+	}
+	return acted
+}
+
+// end tells the owner of the sequencers that have ended, the calls of which have
+// returned; when all have, the tenure is over.
+func (p *Stepped) end() bool {
+	for _, s := range p.shards {
+		if s.stopped && !s.calling && !s.ended {
+			s.ended = true
+			p.ended++
+			if p.failed == nil {
+				p.news = true
+				p.owner.ended(p.now, s.seq.why)
+			}
+			return true
+		}
+	}
+	if p.term == nil || p.ended < len(p.shards) {
+		return false
+	}
+	p.tenure.Store(nil)
+	p.term, p.shards, p.news = nil, nil, true
+	if p.gone = p.failed != nil; !p.gone {
+		p.owner.halted(p.now)
+	}
+	return true
+}
+
+// tell tells those who asked what has been answered.
+func (p *Stepped) tell() bool {
+	answers := p.answers
+	p.answers = nil
+	for _, x := range answers {
+		x.tell()
+	}
+	return len(answers) > 0
+}

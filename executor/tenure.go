@@ -1,0 +1,91 @@
+package executor
+
+import (
+	"sync/atomic"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/spec"
+)
+
+// tenure is one time of serving: the shards, from Own to the last answer.
+type tenure struct {
+	uid    string
+	shards []*shard
+	board  *board
+	rights atomic.Pointer[rights]
+}
+
+// newTenure returns the tenure that the owner has begun: a sequencer for each
+// shard, which reads its log and appends Own. open makes its shell.
+func newTenure(o *owner, me []byte, open func(*sequencer) *shard) *tenure {
+	n := o.sale.Shards()
+	t := &tenure{uid: o.uid, shards: make([]*shard, n), board: newBoard(n)}
+	for i := range t.shards {
+		t.shards[i] = open(newSequencer(i, spec.ShardLog(t.uid, i, n), me, o.cfg.address, t.board))
+		t.shards[i].post = func(m message) { t.shards[m.to].tell(func(q *sequencer) { q.hear(m) }) }
+	}
+	return t
+}
+
+// loadAtOnce bounds how many shards' logs are read at a time when a tenure
+// begins: few enough for the store and for our memory.
+const loadAtOnce = 64
+
+// told passes on what the owner has to say to the sequencers.
+func (t *tenure) told(o *owner, out ownerEffects) {
+	if out.plans {
+		t.board.generation(o.sale.Generation())
+		for i, s := range t.shards {
+			plans := o.plans(i)
+			s.tell(func(q *sequencer) { q.generations(plans) })
+		}
+	}
+	if out.rights != nil {
+		t.rights.Store(out.rights)
+		for _, s := range t.shards {
+			s.tell(func(q *sequencer) { q.permitted(*out.rights) })
+		}
+	}
+}
+
+// stop ends the sequencers of the tenure, if there is one.
+func (t *tenure) stop(h halt) {
+	if t == nil {
+		return
+	}
+	for _, s := range t.shards {
+		s.tell(func(q *sequencer) { q.halt(h) })
+	}
+}
+
+// recall answers from memory what needs no commit. What was accepted is certain
+// however little of the log is read. All else is only known while this process
+// may append, and to a shard that has read its log to the end: the others may
+// have been told by generations that are not read yet to say otherwise.
+func (t *tenure) recall(now clock.Now, s *shard, r Request) (Answer, bool) {
+	a, ok := s.recall(now, r)
+	rights := t.rights.Load()
+	switch {
+	case ok && (a.Accepted() || a.Outcome == KeyReused):
+		return a, true
+	case rights == nil || !rights.valid(now):
+		return Answer{Outcome: NoQuorum, RetryAfter: time.Second}, true
+	case !s.serving.Load():
+		return Answer{}, false
+	case !ok && t.board.soldOut.Load():
+		return Answer{Outcome: SoldOut}, true
+	}
+	return a, ok
+}
+
+// stalled returns the shards that stall.
+func (t *tenure) stalled() map[int]Stall {
+	all := make(map[int]Stall)
+	for i, s := range t.shards {
+		if stall := s.stall.Load(); stall != nil {
+			all[i] = *stall
+		}
+	}
+	return all
+}
