@@ -6,7 +6,7 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # race detector pays there. The rest is single-threaded and runs without.
 RACED = ./backends/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/...
 
-.PHONY: help build test lint bench generate services services-down
+.PHONY: help build test lint soak mutants bench generate services services-down
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,7 +17,7 @@ build: ## build ./salectl
 test: lint ## lint, then run every test; installs the servers that the tests start
 	@go run ./services/run install || { [ "$$CI" != true ] && \
 		echo "The tests that need what is missing will be skipped."; }
-	go test ./spec/... .
+	go test ./spec/... ./sim/... .
 	go test -race -timeout 30m $(RACED)
 
 lint: ## formatting, go vet, staticcheck, a tidy go.mod
@@ -27,6 +27,15 @@ lint: ## formatting, go vet, staticcheck, a tidy go.mod
 	go vet ./...
 	$(STATICCHECK) ./...
 	cd testdata/peers && go mod tidy -diff && go vet ./...
+
+SEEDS ?= 50000
+FROM ?= 0
+
+soak: ## run SEEDS simulated sales from seed FROM on, or from a fresh one
+	go run ./sim/soak -seeds $(SEEDS) -from $(FROM)
+
+mutants: ## plant each bug of testdata/mutants in a copy of the tree, and look for a seed that finds it
+	go run ./sim/mutants
 
 bench: ## the figures of the README, each beside its raw figure, in one run
 	go test -run '^$$' -bench . -benchmem -timeout 60m \

@@ -34,7 +34,11 @@ var layers = []struct {
 	{"executor/httpd", 6, nil},
 	{"executor/rehearse", 6, nil},
 	{"cli", 7, nil},
-	{"", 8, nil},         // main
+	{"", 8, nil}, // main
+	{"sim/check", 7, nil},
+	{"sim", 8, nil}, // whole sales on virtual time; the program knows nothing of it
+	{"sim/soak", 9, nil},
+	{"sim/mutants", 9, nil},
 	{"services", 9, nil}, // real servers, for tests and newcomers; the program knows nothing of them
 	{"services/run", 10, nil},
 	{"examples", 10, nil},
@@ -56,7 +60,8 @@ var vendors = map[string]string{
 	"github.com/invopop":         "spec",
 	"github.com/HdrHistogram":    "executor/rehearse",
 	"github.com/prometheus":      "executor executor/httpd cli",
-	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb backends/hbase planner",
+	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb backends/hbase planner sim/check",
+	"github.com/anishathalye":    "sim/check",
 }
 
 // Imports point one way: spec <- backends <- planner, executor <- cli <- main.
@@ -93,6 +98,21 @@ func TestPlannerAndExecutorAreStrangers(t *testing.T) {
 			switch {
 			case under(name, "planner") && under(inside(dep), "executor") && ours(dep),
 				under(name, "executor") && under(inside(dep), "planner") && ours(dep):
+				t.Errorf("%s depends on %s", pkg.ImportPath, dep)
+			}
+		}
+	}
+}
+
+// What judges a simulated sale shares no code with what it judges: of ours it
+// knows the stored form of the logs alone.
+func TestCheckersShareNoCode(t *testing.T) {
+	for _, pkg := range packages(t) {
+		if inside(pkg.ImportPath) != "sim/check" {
+			continue
+		}
+		for _, dep := range pkg.Deps {
+			if ours(dep) && inside(dep) != "backends/ledger/ledgerpb" {
 				t.Errorf("%s depends on %s", pkg.ImportPath, dep)
 			}
 		}

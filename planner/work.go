@@ -113,7 +113,7 @@ func (w *work) reopenSale(then func()) {
 	sale := w.openLog()
 	w.after(lagPause, func() {
 		w.log.read(func(e ledger.Event) {
-			if e == ledger.Gone || sale.Next() == 0 {
+			if e == ledger.Gone || sale.Next() == 0 || sale.Next() < w.sale.Next() {
 				w.reopenSale(then)
 				return
 			}

@@ -1,0 +1,164 @@
+package check
+
+import "slices"
+
+// named returns the claims of that id, one for each run that has one.
+func (e *evidence) named(id string) []*claim {
+	if e.byID == nil {
+		e.byID = make(map[string][]*claim, len(e.claims))
+		for _, c := range e.claims {
+			e.byID[c.id()] = append(e.byID[c.id()], c)
+		}
+	}
+	return e.byID[id]
+}
+
+// told returns the claim of the ledger that a client was told of, nil if there
+// is none such, or it was not stored before.
+func (e *evidence) told(c Claim, user string, before uint64) *claim {
+	for _, have := range e.named(c.ID) {
+		if have.at.Seq < before && have.user == user && c.User == user && slices.Equal(have.units, c.Units) {
+			return have
+		}
+	}
+	return nil
+}
+
+// granted returns the claim that an operation was given, nil if none is known.
+func (e *evidence) granted(o *operation) *claim {
+	if o.returned == nil || !accepted(o.returned.Answer.Outcome) {
+		return nil
+	}
+	c := e.told(o.returned.Answer.Claim, o.invoked.User, o.returned.Seq)
+	if c != nil && (o.invoked.Key != "" && c.key != o.invoked.Key || int64(len(c.units)) != o.invoked.Quantity) {
+		return nil
+	}
+	return c
+}
+
+// answers holds every claim that a client was told of against the ledger.
+func answers(e *evidence, bad fault) {
+	for i, o := range e.all(ClaimInvoked) {
+		if o.returned == nil {
+			continue
+		}
+		a := &o.returned.Answer
+		if !accepted(a.Outcome) {
+			e.listed(i, o, a, bad)
+			continue
+		}
+		switch c := e.granted(o); {
+		case c == nil:
+			bad("operation %d: user %q, key %q, %d units were accepted as %+v; the ledger had no such claim then",
+				i, o.invoked.User, o.invoked.Key, o.invoked.Quantity, a.Claim)
+		case c.deadline == 0 && a.Outcome != "sold":
+			bad("operation %d was answered %q; %v was sold at once", i, a.Outcome, c)
+		}
+	}
+	for i, o := range e.all(ReadInvoked) {
+		if o.returned != nil {
+			e.listed(i, o, &o.returned.Answer, bad)
+		}
+	}
+}
+
+func (e *evidence) listed(i int, o *operation, a *Answer, bad fault) {
+	for _, c := range a.Claims {
+		if e.told(c, o.invoked.User, o.returned.Seq) == nil {
+			bad("operation %d: user %q was told of %+v; the ledger had no such claim then", i, o.invoked.User, c)
+		}
+	}
+}
+
+// firsts reports a claim that was granted as new more than once.
+func firsts(e *evidence, bad fault) {
+	first := make(map[*claim]int)
+	for i, o := range e.all(ClaimInvoked) {
+		c := e.granted(o)
+		if c == nil {
+			continue
+		}
+		if o.returned.Answer.Replayed {
+			if o.invoked.Key == "" {
+				bad("operation %d has no key and was answered as the repetition of another: %v", i, c)
+			}
+			continue
+		}
+		if other, ok := first[c]; ok {
+			bad("operations %d and %d were both answered as the first to get %v", other, i, c)
+		}
+		first[c] = i
+		if c.at.Seq < o.invoked.Seq {
+			bad("operation %d was answered as the first to get %v, which was stored before it was invoked", i, c)
+		}
+	}
+}
+
+// requests looks for claims that nobody asked for, or that everybody who did was
+// told to be refused.
+func requests(e *evidence, bad fault) {
+	type keyless struct {
+		user     string
+		quantity int64
+	}
+	asked := make(map[request][]*operation)
+	inDoubt := make(map[keyless][]*operation)
+	granted := make(map[*claim]bool)
+	for _, o := range e.all(ClaimInvoked) {
+		if c := e.granted(o); c != nil {
+			granted[c] = true
+		}
+		switch {
+		case o.answered():
+		case o.invoked.Key != "":
+			id := request{o.invoked.User, o.invoked.Key}
+			asked[id] = append(asked[id], o)
+		default:
+			id := keyless{o.invoked.User, o.invoked.Quantity}
+			inDoubt[id] = append(inDoubt[id], o)
+		}
+	}
+	used := make(map[keyless]int)
+	for _, c := range e.claims {
+		fits := func(o *operation) bool {
+			return o.invoked.Seq < c.at.Seq && o.invoked.Quantity == int64(len(c.units))
+		}
+		if granted[c] || c.again || slices.ContainsFunc(asked[request{c.user, c.key}], fits) {
+			continue
+		}
+		// Nobody knows the key of a keyless request, but each is one claim at most.
+		id := keyless{c.user, int64(len(c.units))}
+		if n := used[id]; n < len(inDoubt[id]) && fits(inDoubt[id][n]) {
+			used[id]++
+			continue
+		}
+		bad("%v, %d units: no request for it was sent before, or all were told that they were refused", c, len(c.units))
+	}
+}
+
+// closes reports claims that were stored after a close, or after a pause and
+// before the next resume.
+func closes(e *evidence, bad fault) {
+	for i, o := range e.all(CommandInvoked) {
+		what := o.invoked.Command
+		if what != "close" && what != "pause" || o.returned == nil || o.returned.Err != "" {
+			continue
+		}
+		r := e.runOf(o)
+		if r == nil {
+			continue
+		}
+		until := uint64(forever)
+		for _, p := range r.planned {
+			if what == "pause" && p.at.Seq > o.invoked.Seq && p.GetSettings().GetPhase() == phaseOpen {
+				until = p.at.Seq
+				break
+			}
+		}
+		for _, c := range e.claims {
+			if c.at.log.run == r && c.at.Seq > o.returned.Seq && c.at.Seq < until {
+				bad("%v was stored after %s (operation %d) returned", c, what, i)
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package check
+
+import "fmt"
+
+// Problem is something that must never be.
+type Problem struct {
+	Checker string // its name in the table below
+	Text    string // what and where: log, slot and op, or the operation by its number
+}
+
+func (p Problem) String() string { return p.Checker + ": " + p.Text }
+
+// most is how many problems of one checker are told: what is broken once tends
+// to be broken in every later slot.
+const most = 5
+
+// checkers are all there are, in the order in which they judge. The first two
+// make of the stored bytes what the others look at.
+var checkers = []struct {
+	name  string
+	judge func(*evidence, fault)
+}{
+	{"decode", decode},       // every stored slot is a commit of a log of a planned run
+	{"units", recount},       // every unit is in one place at each slot
+	{"slots", slots},         // each log's slots are 0, 1, 2, …
+	{"chain", chain},         // each slot names the hash of the one before, and no earlier time
+	{"heads", heads},         // each head is what its slots add up to
+	{"epochs", epochs},       // epochs grow by Own alone, and only the owner sells or sends
+	{"plans", plans},         // runs and generations are planned in order, and units dealt once
+	{"generations", takes},   // each shard takes each generation once, as planned
+	{"phases", phases},       // no claim, transfer or seal when the settings forbid it
+	{"limits", limits},       // nobody passes the limit of the generation in force
+	{"identities", identity}, // no request has two claims, and each is on its user's home shard
+	{"ending", ending},       // Sealed tells the truth, and comes before the first delete
+	{"remains", remains},     // after Destroyed nothing is left but the sale's log
+	{"exports", exports},     // an export is the ledger
+	{"operations", paired},   // each operation is invoked once and returns at most once
+	{"answers", answers},     // every accepted answer has its slot, stored before
+	{"first", firsts},        // one answer of a request at most is not a repetition
+	{"requests", requests},   // every claim was asked for
+	{"close", closes},        // no claim is stored after close or pause returned
+	{"refusals", refusals},   // what was refused had a reason
+	{"linear", linear},       // claims and reads of each user are linearizable
+	{"progress", progress},   // in the end all is sold and nobody waits
+}
+
+// fault reports a problem.
+type fault func(format string, args ...any)
+
+// Check judges a history. It returns no problems if all is well.
+func Check(h *History) []Problem {
+	var problems []Problem
+	e := &evidence{h: h}
+	for _, c := range checkers {
+		told := 0
+		c.judge(e, func(format string, args ...any) {
+			if told++; told <= most {
+				problems = append(problems, Problem{c.name, fmt.Sprintf(format, args...)})
+			}
+		})
+	}
+	return problems
+}
+
+// Names returns the names of all checkers.
+func Names() []string {
+	names := make([]string, len(checkers))
+	for i, c := range checkers {
+		names[i] = c.name
+	}
+	return names
+}

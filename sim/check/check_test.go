@@ -1,0 +1,394 @@
+package check
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+func (r reader) Read(_ context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	var entries [][]byte
+	for _, e := range r.w.h.Logs[log] {
+		if e.Slot >= from && len(entries) < max {
+			entries = append(entries, e.Bytes)
+		}
+	}
+	return []byte("head"), entries, nil
+}
+
+func TestGoodHistoriesPass(t *testing.T) {
+	for name, w := range map[string]*world{"open": open(t), "ended": ended(t), "empty": {h: &History{Sale: "tickets"}}} {
+		for _, p := range Check(w.h) {
+			t.Errorf("%s: %v", name, p)
+		}
+	}
+}
+
+// rewrite changes the commits of a log, and has them hash and decode again.
+func (w *world) rewrite(log string, change func(slot int, c *pb.Commit)) {
+	w.t.Helper()
+	prev := sha256.Sum256([]byte(log))
+	for i := range w.h.Logs[log] {
+		e := &w.h.Logs[log][i]
+		c := new(pb.Commit)
+		if err := proto.Unmarshal(e.Bytes, c); err != nil {
+			w.t.Fatal(err)
+		}
+		change(i, c)
+		c.Prev = prev[:]
+		stored, err := proto.Marshal(c)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		e.Bytes, e.Head = stored, nil
+		prev = sha256.Sum256(stored)
+	}
+}
+
+// change changes the first op for which found says yes, in the sale's log or the
+// shards'.
+func (w *world) change(found func(*pb.Op) bool, change func(c *pb.Commit, op *pb.Op)) {
+	w.t.Helper()
+	done := false
+	for _, log := range []string{"sale/tickets", w.log(0), w.log(1)} {
+		w.rewrite(log, func(_ int, c *pb.Commit) {
+			for _, op := range c.GetOps() {
+				if !done && found(op) {
+					done = true
+					change(c, op)
+				}
+			}
+		})
+	}
+	if !done {
+		w.t.Fatal("there is no such op")
+	}
+}
+
+func claimOp(key string) func(*pb.Op) bool {
+	return func(op *pb.Op) bool { return string(op.GetClaim().GetKey()) == key }
+}
+
+// plant appends a commit to a shard, as no ledger would.
+func (w *world) plant(shard int, c *pb.Commit, ops ...*pb.Op) {
+	w.t.Helper()
+	entries := w.h.Logs[w.log(shard)]
+	prev := sha256.Sum256(entries[len(entries)-1].Bytes)
+	c.Prev, c.Ops = prev[:], ops
+	c.TimeUs = w.at.Microseconds()
+	if c.Writer == nil {
+		c.Writer, c.Epoch = writer, 1
+	}
+	stored, err := proto.Marshal(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.h.Stored(w.pass(), w.log(shard), uint64(len(entries)), stored, nil)
+}
+
+func claimOf(user, key string, units ...int64) *pb.Op {
+	return &pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{User: user, Key: []byte(key), Units: units}}}
+}
+
+// event returns the first event for which found says yes.
+func (w *world) event(found func(*Event) bool) *Event {
+	w.t.Helper()
+	for i := range w.h.Events {
+		if found(&w.h.Events[i]) {
+			return &w.h.Events[i]
+		}
+	}
+	w.t.Fatal("there is no such event")
+	return nil
+}
+
+// answered returns the first answer with an outcome.
+func (w *world) answered(outcome string) *Event {
+	return w.event(func(e *Event) bool { return e.Kind == ClaimReturned && e.Answer.Outcome == outcome })
+}
+
+// Each fault is planted into a history that is good otherwise; want are the
+// checkers that report it.
+func TestPlantedFaults(t *testing.T) {
+	faults := map[string]struct {
+		from func(testing.TB) *world
+		do   func(w *world)
+		want string
+	}{
+		"a slot that is no commit": {open, func(w *world) {
+			w.h.Stored(w.pass(), w.log(0), uint64(len(w.h.Logs[w.log(0)])), []byte{0xff}, nil)
+		}, "decode chain epochs"},
+		"a log of nobody": {open, func(w *world) { w.h.Stored(w.pass(), "00/ffff/0", 0, nil, nil) }, "decode"},
+		"a unit sold twice": {newWorld, func(w *world) {
+			a, b := w.user(0), w.user(0)
+			w.buy(a, "k", 1)
+			w.invoke(b, "k", 1)
+			w.plant(0, new(pb.Commit), claimOf(b, "k", 1))
+		}, "units"},
+		"a unit of another shard": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.invoke(a, "k", 1)
+			w.plant(0, new(pb.Commit), claimOf(a, "k", 4))
+		}, "units"},
+		"an In applied twice": {open, func(w *world) {
+			w.plant(1, new(pb.Commit), &pb.Op{Op: &pb.Op_In{In: &pb.In{From: 0, K: 2, Units: []*pb.Range{{First: 3, Count: 1}}}}})
+		}, "units"},
+		"an Ack before the In": {open, func(w *world) {
+			w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: 1, K: 2}}})
+		}, "units"},
+		"more units received than sent": {open, func(w *world) {
+			w.change(func(op *pb.Op) bool { return op.GetIn() != nil }, func(_ *pb.Commit, op *pb.Op) { op.GetIn().Units[0].Count++ })
+		}, "units"},
+		"a late confirmation": {ended, func(w *world) {
+			w.change(func(op *pb.Op) bool { return op.GetSettle().GetHow() == pb.Settle_EXPIRE }, func(_ *pb.Commit, op *pb.Op) {
+				op.GetSettle().How = pb.Settle_CONFIRM
+			})
+		}, "units ending exports"},
+		"a slot left out": {open, func(w *world) {
+			w.h.Logs[w.log(1)] = slices.Delete(w.h.Logs[w.log(1)], 2, 3)
+		}, "slots chain heads answers refusals progress"},
+		"an altered slot": {open, func(w *world) {
+			w.h.Logs[w.log(1)][2].Bytes = append(slices.Clone(w.h.Logs[w.log(1)][2].Bytes), 0x18, 0x01)
+		}, "chain heads"},
+		"another log's slot 0": {open, func(w *world) {
+			w.h.Logs["sale/tickets"][0].Bytes = w.h.Logs[w.log(0)][0].Bytes
+		}, "chain plans generations"},
+		"time that goes back": {open, func(w *world) {
+			w.rewrite(w.log(0), func(slot int, c *pb.Commit) { c.TimeUs = int64(1000 - slot) })
+		}, "chain"},
+		"a head of other numbers": {open, func(w *world) {
+			e := &w.h.Logs[w.log(0)][2]
+			e.Head = []byte(strings.Replace(string(e.Head), `"sold":1`, `"sold":2`, 1))
+		}, "heads"},
+		"an old epoch": {open, func(w *world) {
+			w.rewrite(w.log(0), func(slot int, c *pb.Commit) { c.Epoch = min(c.Epoch, uint64(max(0, 3-slot))) })
+		}, "epochs"},
+		"a claim by another writer": {open, func(w *world) {
+			w.change(claimOp("a1"), func(c *pb.Commit, _ *pb.Op) { c.Writer = []byte("owner-02") })
+		}, "epochs"},
+		"a watermark reused": {open, func(w *world) {
+			w.change(func(op *pb.Op) bool { return op.GetPlanned().GetGeneration() == 4 }, func(_ *pb.Commit, op *pb.Op) {
+				op.GetPlanned().Shards[0].Add[0].First = 1
+			})
+		}, "plans generations"},
+		"a watermark taken back": {open, func(w *world) {
+			w.change(func(op *pb.Op) bool { return op.GetPlanned().GetGeneration() == 5 }, func(_ *pb.Commit, op *pb.Op) {
+				op.GetPlanned().NextUnit = 1
+			})
+		}, "plans"},
+		"applied too early": {open, func(w *world) {
+			w.change(func(op *pb.Op) bool { return op.GetApplied().GetGeneration() == 1 }, func(_ *pb.Commit, op *pb.Op) {
+				op.GetApplied().Generation = 2
+			})
+		}, "plans"},
+		"a generation taken twice": {open, func(w *world) {
+			w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Generation{Generation: &pb.Generation{Number: 5, Remove: 1}}})
+		}, "generations"},
+		"a generation otherwise than planned": {open, func(w *world) {
+			w.change(func(op *pb.Op) bool { return op.GetGeneration().GetNumber() == 5 }, func(_ *pb.Commit, op *pb.Op) {
+				op.GetGeneration().Remove = 0
+			})
+		}, "generations refusals progress"},
+		"a claim while paused": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.invoke(a, "k", 1)
+			w.plant(0, new(pb.Commit), claimOf(a, "k", 1))
+		}, "phases"},
+		"a commit after the seal": {newWorld, func(w *world) {
+			w.plan(0, 0, pb.Phase_CLOSED)
+			w.append(0, func(d *ledger.Draft) { d.Seal() })
+			w.plant(0, &pb.Commit{Writer: writer, Epoch: 2}, &pb.Op{Op: &pb.Op_Own{Own: new(pb.Own)}})
+		}, "phases"},
+		"a seal with an open Out": {ended, func(w *world) {
+			w.change(func(op *pb.Op) bool { return op.GetSeal() != nil }, func(c *pb.Commit, _ *pb.Op) {
+				out := &pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: 1, K: 1, Units: []*pb.Range{{First: 3, Count: 1}}}}}
+				c.Ops = append([]*pb.Op{out}, c.Ops...)
+			})
+		}, "phases ending exports"},
+		"a user beyond the limit": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.invoke(a, "k", 3)
+			w.plant(0, new(pb.Commit), claimOf(a, "k", 1, 2, 3))
+		}, "limits"},
+		"an identity twice": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.buy(a, "k", 1)
+			w.plant(0, new(pb.Commit), claimOf(a, "k", 2))
+		}, "identities"},
+		"a user away from home": {newWorld, func(w *world) {
+			a := w.user(1)
+			w.invoke(a, "k", 1)
+			w.plant(0, new(pb.Commit), claimOf(a, "k", 1))
+		}, "identities"},
+		"sealed with another root": {ended, func(w *world) {
+			w.change(func(op *pb.Op) bool { return op.GetSealed() != nil }, func(_ *pb.Commit, op *pb.Op) {
+				op.GetSealed().Roots[0] = []byte("root")
+			})
+		}, "ending"},
+		"sealed with another count": {ended, func(w *world) {
+			w.change(func(op *pb.Op) bool { return op.GetSealed() != nil }, func(_ *pb.Commit, op *pb.Op) { op.GetSealed().Claims++ })
+		}, "ending"},
+		"sealed without the export":   {ended, func(w *world) { w.h.Exports = nil }, "ending"},
+		"deleted before it is sealed": {open, func(w *world) { w.h.Deleted(w.pass(), w.log(0), 99) }, "ending"},
+		"the sale's log deleted":      {ended, func(w *world) { w.h.Deleted(w.pass(), "sale/tickets", 0) }, "ending"},
+		"destroyed with a log left":   {ended, func(w *world) { w.h.Deletes = w.h.Deletes[:1] }, "remains"},
+		"a key left":                  {ended, func(w *world) { w.h.Final.Keys = []string{"salectl:x:marker"} }, "remains"},
+		"a late create left by the next destroy": {ended, func(w *world) {
+			first := w.h.Logs[w.log(0)][0]
+			w.h.Stored(w.pass(), w.log(0), 0, first.Bytes, first.Head)
+			w.command("destroy", func() {})
+		}, "remains"},
+		"an append to a log that is gone": {ended, func(w *world) {
+			w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Own{Own: new(pb.Own)}})
+		}, "slots"},
+		"an export with another line": {ended, func(w *world) {
+			x := &w.h.Exports[0]
+			x.Bytes = []byte(strings.Replace(string(x.Bytes), `"state":"sold"`, `"state":"held"`, 1))
+		}, "ending exports"},
+		"an answer twice": {open, func(w *world) { w.answer(w.answered("sold").Op, Answer{Outcome: "sold_out"}) }, "operations"},
+		"accepted and not in the ledger": {open, func(w *world) {
+			w.answered("sold").Answer.Claim.ID = "0-99-0"
+		}, "answers"},
+		"accepted with other units": {open, func(w *world) {
+			w.answered("sold").Answer.Claim.Units = []int64{2}
+		}, "answers"},
+		"answered before the append": {newWorld, func(w *world) {
+			a := w.user(0)
+			op := w.invoke(a, "k", 1)
+			w.answer(op, Answer{Outcome: "sold", Claim: Claim{ID: "0-2-0", User: a, Units: []int64{1}}})
+			w.store(a, "k", 1)
+		}, "answers requests"},
+		"told of a claim that is not there": {open, func(w *world) {
+			w.answered("limit_reached").Answer.Claims[0].Units = []int64{9}
+		}, "answers"},
+		"two first answers": {open, func(w *world) {
+			w.event(func(e *Event) bool { return e.Answer.Replayed }).Answer.Replayed = false
+		}, "first"},
+		"a repetition of a keyless request": {open, func(w *world) {
+			w.event(func(e *Event) bool { return e.Answer.Outcome == "sold" && len(e.Answer.Claim.Units) == 2 }).Answer.Replayed = true
+		}, "first"},
+		"a claim that nobody asked for": {newWorld, func(w *world) { w.store(w.user(0), "k", 1) }, "requests"},
+		"a claim that was refused": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.refuse(a, "k", 1, "overloaded")
+			w.store(a, "k", 1)
+		}, "requests"},
+		"two claims of one keyless request": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.answer(w.invoke(a, "", 1), Answer{Outcome: "unknown"})
+			w.store(a, "minted", 1)
+			w.store(a, "minted again", 1)
+		}, "requests"},
+		"a claim after close returned": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.command("close", func() {})
+			w.buy(a, "k", 1)
+		}, "close"},
+		"a claim after pause returned": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.command("pause", func() {})
+			w.buy(a, "k", 1)
+		}, "close"},
+		"sold out while there are units": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "sold_out") }, "refusals"},
+		"sold out after new units came": {open, func(w *world) {
+			w.plan(1, 0, pb.Phase_OPEN)
+			w.refuse(w.user(0), "k", 1, "sold_out")
+			w.buy(w.user(0), "k", 1)
+			w.buy(w.user(1), "k", 1)
+		}, "refusals"},
+		"none now while there are units": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "none_now") }, "refusals"},
+		"the limit of a user who has nothing": {newWorld, func(w *world) {
+			w.refuse(w.user(0), "k", 2, "limit_reached")
+		}, "refusals"},
+		"paused while open":          {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "paused") }, "refusals"},
+		"closed while open":          {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "closed") }, "refusals"},
+		"a key reused that is new":   {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "key_reused") }, "refusals"},
+		"a bad request that is good": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "bad_request") }, "refusals"},
+		"an outcome unheard of":      {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "perhaps") }, "refusals"},
+		"a read that has forgotten": {open, func(w *world) {
+			w.event(func(e *Event) bool { return e.Kind == ReadReturned }).Answer.Claims = nil
+		}, "linear"},
+		"a refusal of what was accepted before": {open, func(w *world) {
+			w.event(func(e *Event) bool { return e.Answer.Replayed }).Answer = Answer{Outcome: "none_now"}
+		}, "refusals linear"},
+		"two reads of which the later knows less": {newWorld, func(w *world) {
+			a := w.user(0)
+			op := w.invoke(a, "k", 1)
+			w.store(a, "k", 1)
+			w.read(a)
+			w.read(a)
+			w.h.Events[len(w.h.Events)-1].Answer.Claims = nil
+			w.answer(op, Answer{Outcome: "unknown"})
+		}, "linear"},
+		"somebody who waits for ever": {open, func(w *world) { w.h.Final.Vanished = nil }, "progress"},
+		"units unsold":                {newWorld, func(w *world) { w.h.Final = Final{Rested: true, Demanded: true} }, "progress"},
+		"an Ack lost": {open, func(w *world) {
+			w.h.Logs[w.log(0)] = slices.DeleteFunc(w.h.Logs[w.log(0)], func(e Entry) bool {
+				c := new(pb.Commit)
+				return proto.Unmarshal(e.Bytes, c) == nil && len(c.GetOps()) > 0 && c.GetOps()[0].GetAck() != nil
+			})
+			for i := range w.h.Logs[w.log(0)] {
+				w.h.Logs[w.log(0)][i].Slot = uint64(i)
+			}
+			w.rewrite(w.log(0), func(int, *pb.Commit) {})
+		}, "progress"},
+	}
+	reported := make(map[string]bool)
+	for name, f := range faults {
+		t.Run(name, func(t *testing.T) {
+			w := f.from(t)
+			f.do(w)
+			problems := Check(w.h)
+			var got []string
+			for _, p := range problems {
+				reported[p.Checker] = true
+				if !slices.Contains(got, p.Checker) {
+					got = append(got, p.Checker)
+				}
+			}
+			if want := strings.Fields(f.want); !slices.Equal(got, want) {
+				t.Errorf("reported by %q, want %q", got, want)
+				for _, p := range problems {
+					t.Log(p)
+				}
+			}
+		})
+	}
+	for _, name := range Names() {
+		if !reported[name] {
+			t.Errorf("no fault here is reported by the checker %s", name)
+		}
+	}
+}
+
+// A soak checks 150 histories a second beside all else that it does.
+func BenchmarkCheck(b *testing.B) {
+	w := newWorld(b)
+	w.plan(300, 0, pb.Phase_OPEN)
+	for range 100 {
+		a := w.user(w.users % shards)
+		w.buy(a, "k", 1)
+		w.read(a)
+		w.answer(w.invoke(a, "k", 1), Answer{Outcome: "sold", Claim: w.claims(a)[0], Replayed: true})
+		w.buy(a, "l", 1)
+	}
+	for range 40 {
+		w.move(0, 1, 1)
+	}
+	if p := Check(w.h); len(p) > 0 {
+		b.Fatal(p)
+	}
+	b.ReportMetric(float64(len(w.h.Events)/2), "operations")
+	b.ReportMetric(float64(len(w.h.Logs[w.log(0)])+len(w.h.Logs[w.log(1)])), "slots")
+	for b.Loop() {
+		Check(w.h)
+	}
+}

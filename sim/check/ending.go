@@ -1,0 +1,133 @@
+package check
+
+import (
+	"bytes"
+	"crypto/sha256"
+)
+
+// ending judges Sealed and Destroyed, and that no log was deleted before.
+func ending(e *evidence, bad fault) {
+	sealed := false
+	for _, s := range e.sale.slots {
+		for _, op := range s.commit.GetOps() {
+			switch {
+			case op.GetPlanned() != nil:
+				sealed = false // of a new run; another of this run is reported as a plan
+			case op.GetDestroyed() != nil && !sealed:
+				bad("%v says destroyed before it is sealed", s)
+			case op.GetSealed() != nil && sealed:
+				bad("%v seals the run again", s)
+			case op.GetSealed() != nil:
+				sealed = true
+			}
+		}
+	}
+	for _, r := range e.runs {
+		if r.sealed != nil {
+			r.judgeSealed(e, bad)
+		}
+	}
+	for _, d := range e.h.Deletes {
+		switch l := e.log(d.Log); {
+		case l == nil:
+			bad("log %s was deleted, which is no shard's", d.Log)
+		case l.run.sealedAt == nil || l.run.sealedAt.Seq > d.Seq:
+			bad("log %s was deleted at %v before the run was sealed", d.Log, d.At)
+		}
+	}
+}
+
+// log returns a shard's log by its name, nil if there is none.
+func (e *evidence) log(name string) *log {
+	for _, l := range e.logs {
+		if l.name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// judgeSealed compares Sealed with the shards.
+func (r *run) judgeSealed(e *evidence, bad fault) {
+	at, told := r.sealedAt, r.sealed
+	if len(told.GetRoots()) != len(r.shards) || len(told.GetSlots()) != len(r.shards) {
+		bad("%v names %d roots and %d numbers of slots for %d shards", at, len(told.GetRoots()), len(told.GetSlots()), len(r.shards))
+		return
+	}
+	units := int64(0)
+	for i, l := range r.shards {
+		last := l.at(at.Seq)
+		if last == nil || !last.after.sealed {
+			bad("%v was stored before shard %d was sealed", at, i)
+			continue
+		}
+		units += last.after.sold
+		if !bytes.Equal(told.GetRoots()[i], last.hash[:]) || told.GetSlots()[i] != last.n+1 {
+			bad("%v has the root %x after %d slots of shard %d; it is %x after %d", at, told.GetRoots()[i], told.GetSlots()[i], i, last.hash, last.n+1)
+		}
+	}
+	claims := int64(0)
+	for _, c := range e.claims {
+		if c.at.log.run == r && !c.again {
+			claims++
+		}
+	}
+	if told.GetClaims() != claims || told.GetUnitsSold() != units {
+		bad("%v counts %d claims and %d units sold, there are %d and %d", at, told.GetClaims(), told.GetUnitsSold(), claims, units)
+	}
+	for _, x := range e.h.Exports {
+		if sum := sha256.Sum256(x.Bytes); x.Seq < at.Seq && bytes.Equal(sum[:], told.GetExportDigest()) {
+			return
+		}
+	}
+	bad("%v names the export %x, which was not written before", at, told.GetExportDigest())
+}
+
+// remains looks for what a run that was destroyed left behind.
+func remains(e *evidence, bad fault) {
+	over := len(e.runs) > 0
+	for _, r := range e.runs {
+		if r.destroyed == nil {
+			over = false
+			continue
+		}
+		for _, l := range r.shards {
+			if n := len(l.slots); n > 0 && !e.deleted(l.slots[n-1], r.destroyed.Seq) {
+				bad("%v says destroyed while %s is still there", r.destroyed, l.name)
+			}
+			for _, s := range l.late {
+				// The next destroy that comes to its end has to remove it.
+				if again := e.destroyedAfter(r, s.Seq); again != nil && !e.deleted(s, again.returned.Seq) {
+					bad("%v, which came late, was left there by operation %d", s, again.invoked.Op)
+				}
+			}
+		}
+	}
+	for _, o := range e.all(CommandInvoked) {
+		over = over && o.returned != nil // else a planner that died may have left markers
+	}
+	if over && len(e.h.Final.Keys) > 0 {
+		bad("every run is destroyed, and the lock nodes still have %q", e.h.Final.Keys)
+	}
+}
+
+// deleted says whether a slot was deleted by a time.
+func (e *evidence) deleted(s *slot, by uint64) bool {
+	for _, d := range e.h.Deletes {
+		if d.Log == s.log.name && d.Seq > s.Seq && d.Seq < by && d.UpTo >= s.n {
+			return true
+		}
+	}
+	return false
+}
+
+// destroyedAfter returns a destroy of the run that began after a time and
+// succeeded.
+func (e *evidence) destroyedAfter(r *run, seq uint64) *operation {
+	for _, o := range e.all(CommandInvoked) {
+		if o.invoked.Command == "destroy" && o.invoked.Seq > seq && o.returned != nil && o.returned.Err == "" && e.runOf(o) == r {
+			return o
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package check
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+)
+
+// The lines of an export.
+type (
+	exportHeader struct {
+		Export int      `json:"export"`
+		Sale   string   `json:"sale"`
+		UID    string   `json:"uid"`
+		Roots  []string `json:"roots"`
+		Counts counts   `json:"counts"`
+	}
+	counts struct {
+		Shards    int    `json:"shards"`
+		Slots     uint64 `json:"slots"`
+		Claims    int64  `json:"claims"`
+		Sold      int64  `json:"sold"`
+		Held      int64  `json:"held"`
+		Available int64  `json:"available"`
+		InFlight  int64  `json:"inFlight"`
+	}
+	claimLine struct {
+		Claim     string  `json:"claim"`
+		Sale      string  `json:"sale"`
+		User      string  `json:"user"`
+		Units     []int64 `json:"units"`
+		State     string  `json:"state"`
+		At        string  `json:"at"`
+		Key       string  `json:"key,omitempty"`
+		KeyBase64 []byte  `json:"keyBase64,omitempty"`
+	}
+	commitLine struct {
+		Shard  int    `json:"shard"`
+		Slot   uint64 `json:"slot"`
+		Commit []byte `json:"commit"`
+	}
+)
+
+// exports compares every export with what the ledger's would be.
+func exports(e *evidence, bad fault) {
+	for i, x := range e.h.Exports {
+		first, _, _ := bytes.Cut(x.Bytes, []byte("\n"))
+		var header exportHeader
+		if err := json.Unmarshal(first, &header); err != nil {
+			bad("export %d has no header: %v", i, err)
+			continue
+		}
+		var of *run
+		for _, r := range e.runs {
+			if r.uid == header.UID {
+				of = r
+			}
+		}
+		if of == nil {
+			bad("export %d is of run %q, which there is not", i, header.UID)
+			continue
+		}
+		want := e.export(of)
+		if bytes.Equal(x.Bytes, want) {
+			continue
+		}
+		line := 1
+		for got, want := range zip(x.Bytes, want) {
+			if !bytes.Equal(got, want) {
+				bad("line %d of export %d is %q, the ledger has %q", line, i, got, want)
+				break
+			}
+			line++
+		}
+	}
+}
+
+// zip yields the lines of two texts side by side.
+func zip(a, b []byte) func(yield func(a, b []byte) bool) {
+	return func(yield func(a, b []byte) bool) {
+		for len(a)+len(b) > 0 {
+			var x, y []byte
+			x, a, _ = bytes.Cut(a, []byte("\n"))
+			y, b, _ = bytes.Cut(b, []byte("\n"))
+			if !yield(x, y) {
+				return
+			}
+		}
+	}
+}
+
+// export writes what the export of a run must be.
+func (e *evidence) export(r *run) []byte {
+	header := exportHeader{Export: 1, Sale: e.h.Sale, UID: r.uid, Counts: counts{Shards: len(r.shards)}}
+	var claims, commits bytes.Buffer
+	lines := json.NewEncoder(&commits)
+	for i, l := range r.shards {
+		for _, s := range l.slots {
+			lines.Encode(commitLine{i, s.n, s.bytes})
+		}
+		var last slot
+		if n := len(l.slots); n > 0 {
+			last = *l.slots[n-1]
+		}
+		header.Roots = append(header.Roots, hex.EncodeToString(last.hash[:]))
+		header.Counts.Slots += uint64(len(l.slots))
+		header.Counts.Sold += last.after.sold
+		header.Counts.Held += last.after.held
+		header.Counts.Available += last.after.available
+		header.Counts.InFlight += last.after.inFlight
+	}
+	lines = json.NewEncoder(&claims)
+	lines.SetEscapeHTML(false)
+	for _, l := range r.shards {
+		for _, c := range e.claims {
+			if c.at.log != l || c.again {
+				continue
+			}
+			line := claimLine{
+				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: c.units, State: c.state,
+				At: time.UnixMicro(c.at.commit.GetTimeUs()).UTC().Format(time.RFC3339Nano),
+			}
+			if utf8.ValidString(c.key) {
+				line.Key = c.key
+			} else {
+				line.KeyBase64 = []byte(c.key)
+			}
+			lines.Encode(line)
+			header.Counts.Claims++
+		}
+	}
+	first, _ := json.Marshal(header)
+	return bytes.Join([][]byte{first, append(claims.Bytes(), commits.Bytes()...)}, []byte("\n"))
+}

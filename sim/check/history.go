@@ -1,0 +1,162 @@
+// Package check judges what happened in a simulated sale: the slots that were
+// stored, what the clients asked and were told, and what the operators did. It
+// recomputes everything from the stored bytes and shares no code with the
+// ledger, the executor or the planner, so that a fault in theirs is not
+// repeated here. Only the wire format (package ledgerpb) is common.
+package check
+
+import "time"
+
+// History is all that a run leaves to be judged. Whoever runs the world fills
+// it through its methods, which give every entry its place in the one order of
+// the world. It is not safe for concurrent use.
+type History struct {
+	Sale string // metadata.name
+
+	Events  []Event            // what clients and operators asked and were told, in order
+	Logs    map[string][]Entry // by name: every slot that was ever stored, in order, also of logs deleted since
+	Deletes []Delete           // every deletion that took effect, in order
+	Exports []Export           // every export that was completely written, in order
+	Final   Final
+
+	seq uint64
+	ops int
+}
+
+// Place is when something happened.
+type Place struct {
+	Seq uint64        // order in the world, from 1; no two things share one
+	At  time.Duration // virtual time, the world's own and no process's; may repeat
+}
+
+// Entry is a slot that became durable, whether or not its writer heard of it.
+type Entry struct {
+	Place
+	Slot  uint64
+	Bytes []byte // as stored; nobody may change them
+	Head  []byte // of the log, as it was stored with the slot; nil: not to be judged
+}
+
+// Delete removed the slots of a log up to UpTo, and its head.
+type Delete struct {
+	Place
+	Log  string
+	UpTo uint64
+}
+
+// Export is a file that destroy wrote.
+type Export struct {
+	Place
+	Bytes []byte
+}
+
+// Kind is what an event tells.
+type Kind uint8
+
+// The kinds of events. Each operation is invoked once and returns at most once.
+// A claim or read reaches at most one process, and at most once, as HTTP has it:
+// a client that asks again, or elsewhere, begins another operation.
+const (
+	ClaimInvoked Kind = iota + 1
+	ClaimReturned
+	ReadInvoked // of a user's claims
+	ReadReturned
+	CommandInvoked // of an operator
+	CommandReturned
+)
+
+// Event is one end of an operation.
+type Event struct {
+	Place
+	Kind Kind
+	Op   int // the operation, as History.Op numbered it; both ends carry it
+
+	// Of ClaimInvoked and ReadInvoked.
+	Process  int // the executor that was asked
+	User     string
+	Key      string // "": a keyless request; the executor mints a key
+	Quantity int64
+
+	// Of CommandInvoked: apply, pause, resume, close or destroy.
+	Command string
+
+	// Of ClaimReturned and ReadReturned. A read has no outcome if it was answered.
+	Answer Answer
+
+	// Of CommandReturned: "" is success. A command whose process was killed never
+	// returns.
+	Err string
+}
+
+// Answer is what a client was told.
+type Answer struct {
+	Outcome  string // as the HTTP API has it: sold, sold_out, …; Lost
+	Claim    Claim  // of sold and held
+	Replayed bool   // it is the answer to an earlier request of the same key
+	Claims   []Claim
+}
+
+// Lost is the outcome of an operation whose reply did not come before the client
+// gave up: whether it was carried out is unknown.
+const Lost = "lost"
+
+// Claim is a claim as a client was told of it.
+type Claim struct {
+	ID    string // <shard>-<slot>-<index>
+	User  string
+	Units []int64
+	State string // sold or held
+}
+
+// Final is how the world stands at its end.
+type Final struct {
+	// Rested says that the faults stopped, that at least one executor and a
+	// majority of the lock nodes then ran undisturbed, and that nothing was under
+	// way any more. Without it nothing is asked of progress.
+	Rested bool
+	// Demanded says that clients then went on to ask, each user anew and one unit
+	// at a time, until a claim was refused for good.
+	Demanded bool
+	// Vanished are the operations whose client or process is gone, so that they
+	// need not return.
+	Vanished map[int]bool
+	// Keys are what is left on the lock nodes and does not expire by itself, in
+	// any order.
+	Keys []string
+}
+
+// Op returns a number for a new operation, from 0.
+func (h *History) Op() int {
+	h.ops++
+	return h.ops - 1
+}
+
+// Tell adds an event at a virtual time.
+func (h *History) Tell(at time.Duration, e Event) {
+	e.Place = h.place(at)
+	h.Events = append(h.Events, e)
+}
+
+// Stored adds a slot that became durable, with the head that came with it. The
+// bytes are kept, not copied.
+func (h *History) Stored(at time.Duration, log string, slot uint64, bytes, head []byte) {
+	if h.Logs == nil {
+		h.Logs = make(map[string][]Entry)
+	}
+	h.Logs[log] = append(h.Logs[log], Entry{h.place(at), slot, bytes, head})
+}
+
+// Deleted adds a deletion that removed something.
+func (h *History) Deleted(at time.Duration, log string, upTo uint64) {
+	h.Deletes = append(h.Deletes, Delete{h.place(at), log, upTo})
+}
+
+// Exported adds an export that was completely written.
+func (h *History) Exported(at time.Duration, bytes []byte) {
+	h.Exports = append(h.Exports, Export{h.place(at), bytes})
+}
+
+func (h *History) place(at time.Duration) Place {
+	h.seq++
+	return Place{h.seq, at}
+}

@@ -1,0 +1,171 @@
+package check
+
+import (
+	"math"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// step is an operation on one user's claims of one run, of which the state is
+// how many of them there are, in the order of the ledger.
+type step struct {
+	write  bool // the claim lo comes to be
+	lo, hi int  // else: how many there are while it is looked
+}
+
+var claimsOfUser = porcupine.Model{
+	Init: func() any { return 0 },
+	Step: func(state, input, _ any) (bool, any) {
+		n, in := state.(int), input.(step)
+		if in.write {
+			return n == in.lo, n + 1
+		}
+		return n >= in.lo && n <= in.hi, n
+	},
+}
+
+// linear checks that the claims and reads of each user could have happened one
+// after another, each at one moment while it ran. A claim happens after it was
+// stored, and before anybody is told of it.
+func linear(e *evidence, bad fault) {
+	users := make(map[subject]*account)
+	var order []subject
+	for _, c := range e.claims {
+		if c.again {
+			continue
+		}
+		id := subject{c.at.log.run, c.user}
+		if users[id] == nil {
+			users[id] = new(account)
+			order = append(order, id)
+		}
+		users[id].claims = append(users[id].claims, c)
+	}
+	for i, o := range e.all(ClaimInvoked) {
+		e.observe(users, i, o, bad)
+	}
+	for i, o := range e.all(ReadInvoked) {
+		e.observe(users, i, o, bad)
+	}
+	var parts [][]porcupine.Operation
+	var whose []subject
+	for _, id := range order {
+		if a := users[id]; len(a.looks) > 0 { // else nobody has seen in which order they came
+			parts, whose = append(parts, a.history()), append(whose, id)
+		}
+	}
+	together := claimsOfUser
+	together.Partition = func([]porcupine.Operation) [][]porcupine.Operation { return parts }
+	if porcupine.CheckOperations(together, nil) {
+		return
+	}
+	for i, id := range whose {
+		if !porcupine.CheckOperations(claimsOfUser, parts[i]) {
+			bad("the %d claims of user %q in run %s and what was seen of them (operations %v) fit into no order",
+				len(users[id].claims), id.user, id.run.uid, users[id].ops)
+		}
+	}
+}
+
+type subject struct {
+	run  *run
+	user string
+}
+
+// account is what there is to know of one user in one run.
+type account struct {
+	claims  []*claim // in the order of the log, which is that of the store
+	answers map[*claim]int64
+	looks   []porcupine.Operation
+	ops     []int // whose looks these are
+}
+
+// history returns the claims and what was seen of them.
+func (a *account) history() []porcupine.Operation {
+	all := a.looks
+	for n, c := range a.claims {
+		stored := int64(c.at.Seq)
+		all = append(all, porcupine.Operation{
+			ClientId: n, Input: step{write: true, lo: n}, Call: stored, Return: max(a.told(c), stored),
+		})
+	}
+	return all
+}
+
+// told returns when somebody was first told of a claim.
+func (a *account) told(c *claim) int64 {
+	if at, ok := a.answers[c]; ok {
+		return at
+	}
+	return math.MaxInt64
+}
+
+// observe adds what an operation's answer says of its user's claims.
+func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad fault) {
+	if !o.answered() {
+		return
+	}
+	if c := e.granted(o); c != nil {
+		a := users[subject{c.at.log.run, c.user}]
+		if a == nil {
+			return
+		}
+		if a.answers == nil {
+			a.answers = make(map[*claim]int64)
+		}
+		if at, ok := a.answers[c]; !ok || at > int64(o.returned.Seq) {
+			a.answers[c] = int64(o.returned.Seq)
+		}
+		if o.returned.Answer.Replayed {
+			a.look(i, o, a.index(c)+1, len(a.claims))
+		}
+		return
+	}
+	r := e.runOf(o)
+	a := users[subject{r, o.invoked.User}]
+	switch said := o.returned.Answer.Outcome; {
+	case r == nil || a == nil: // there is nothing to be seen
+	case o.invoked.Kind == ReadInvoked && said == "", said == "limit_reached":
+		list := o.returned.Answer.Claims
+		for n, c := range list {
+			if n >= len(a.claims) || a.claims[n].id() != c.ID {
+				bad("operation %d: user %q was told of %d claims, of which the %d. is not the user's", i, o.invoked.User, len(list), n+1)
+				return
+			}
+		}
+		a.look(i, o, len(list), len(list))
+	case said == "sold_out", said == "none_now", said == "paused", said == "closed" && !e.sealedBy(o, r):
+		for n, c := range a.claims {
+			if o.invoked.Key != "" && c.key == o.invoked.Key {
+				a.look(i, o, 0, n) // the same request that was accepted gets the same answer
+			}
+		}
+	}
+}
+
+// sealedBy says whether a shard of the run was sealed when the operation
+// returned: then its claims are answered no more.
+func (e *evidence) sealedBy(o *operation, r *run) bool {
+	for _, l := range r.shards {
+		if s := l.at(o.returned.Seq); s != nil && s.after.sealed {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *account) index(c *claim) int {
+	for n := range a.claims {
+		if a.claims[n] == c {
+			return n
+		}
+	}
+	return -1
+}
+
+func (a *account) look(i int, o *operation, lo, hi int) {
+	a.ops = append(a.ops, i)
+	a.looks = append(a.looks, porcupine.Operation{
+		ClientId: i, Input: step{lo: lo, hi: hi}, Call: int64(o.invoked.Seq), Return: int64(o.returned.Seq),
+	})
+}

@@ -1,0 +1,80 @@
+package check
+
+import (
+	"fmt"
+	"strconv"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// moment is what a shard's slots have come to.
+type moment struct {
+	generation uint64
+	settings   *pb.Settings
+	epoch      uint64
+	owner      string // address
+	writer     string // the owner's id
+	limit      int64  // units added minus removed
+	available  int64
+	held       int64
+	sold       int64
+	inFlight   int64 // sent and not acknowledged
+	sealed     bool
+}
+
+// claim is one Claim op, and what became of it.
+type claim struct {
+	at       *slot
+	index    int
+	user     string
+	key      string
+	units    []int64
+	deadline int64        // 0: never held
+	state    string       // sold, held, cancelled, expired
+	settings *pb.Settings // in force
+	had      int64        // units of the user before
+	again    bool         // the request had a claim before
+}
+
+func (c *claim) id() string {
+	return strconv.Itoa(c.at.log.shard) + "-" + strconv.FormatUint(c.at.n, 10) + "-" + strconv.Itoa(c.index)
+}
+
+func (c *claim) String() string {
+	return fmt.Sprintf("claim %s of user %q, key %q (%v)", c.id(), c.user, c.key, c.at)
+}
+
+// place is where a unit is.
+type place struct {
+	kind  placeKind
+	shard int    // where it is, or came from
+	to    int    // of units in flight
+	k     uint64 // of units in flight: the transfer
+}
+
+type placeKind uint8
+
+const (
+	nowhere placeKind = iota
+	free
+	flying
+	held
+	sold
+	removed
+)
+
+func (p place) String() string {
+	switch p.kind {
+	case nowhere:
+		return "not dealt"
+	case free:
+		return fmt.Sprintf("available in shard %d", p.shard)
+	case flying:
+		return fmt.Sprintf("on its way from shard %d to %d (%d)", p.shard, p.to, p.k)
+	case held:
+		return fmt.Sprintf("held in shard %d", p.shard)
+	case sold:
+		return fmt.Sprintf("sold in shard %d", p.shard)
+	}
+	return fmt.Sprintf("removed from shard %d", p.shard)
+}

@@ -1,0 +1,118 @@
+package check
+
+import pb "salectl/backends/ledger/ledgerpb"
+
+// plans judges the sale's own log.
+func plans(e *evidence, bad fault) {
+	number, uids := int64(0), make(map[string]bool)
+	for i, r := range e.runs {
+		if i > 0 && e.runs[i-1].destroyed == nil {
+			bad("run %s began before run %s was destroyed", r.uid, e.runs[i-1].uid)
+		}
+		if uids[r.uid] || r.number <= number {
+			bad("run %d has the number or the uid %s of an earlier one", r.number, r.uid)
+		}
+		uids[r.uid], number = true, r.number
+		next, closed := int64(1), false
+		for g, p := range r.planned {
+			if p.GetGeneration() != uint64(g)+1 || p.GetRun() != r.number || len(p.GetShards()) != len(r.shards) {
+				bad("%v plans generation %d with %d shards as the %d. of run %s", p.at, p.GetGeneration(), len(p.GetShards()), g+1, r.uid)
+			}
+			if r.sealedAt != nil && p.at.Seq >= r.sealedAt.Seq {
+				bad("%v plans generation %d of a sealed run", p.at, p.GetGeneration())
+			}
+			if now := p.GetSettings().GetPhase(); closed && now != phaseClosed {
+				bad("%v opens a closed sale", p.at)
+			} else {
+				closed = now == phaseClosed
+			}
+			next = p.deal(next, bad)
+		}
+	}
+	applied(e, bad)
+}
+
+// deal judges the units that a generation adds, all of which lie between the
+// watermark before it and its own, which it returns.
+func (p planned) deal(next int64, bad fault) int64 {
+	dealt := make(map[int64]bool)
+	for shard, change := range p.GetShards() {
+		for _, add := range change.GetAdd() {
+			for unit := add.GetFirst(); unit < add.GetFirst()+add.GetCount(); unit++ {
+				if unit < next || unit >= p.GetNextUnit() || dealt[unit] {
+					bad("%v deals unit %d to shard %d; the watermark goes from %d to %d", p.at, unit, shard, next, p.GetNextUnit())
+				}
+				dealt[unit] = true
+			}
+		}
+	}
+	if p.GetNextUnit() < next {
+		bad("%v takes the watermark back from %d to %d", p.at, next, p.GetNextUnit())
+	}
+	return max(next, p.GetNextUnit())
+}
+
+// applied holds each Applied against the shards.
+func applied(e *evidence, bad fault) {
+	run := -1
+	for _, s := range e.sale.slots {
+		for _, op := range s.commit.GetOps() {
+			if p := op.GetPlanned(); p != nil && (run < 0 || e.runs[run].uid != p.GetUid()) {
+				run++
+			}
+			a := op.GetApplied()
+			if a == nil || run < 0 {
+				continue
+			}
+			for _, l := range e.runs[run].shards {
+				if has := l.generationAt(s.Seq); has < a.GetGeneration() {
+					bad("%v says that generation %d is on every shard, %s is at %d", s, a.GetGeneration(), l.name, has)
+				}
+			}
+		}
+	}
+}
+
+// takes compares the generations that each shard took with those planned.
+func takes(e *evidence, bad fault) {
+	for _, l := range e.logs {
+		next := uint64(1)
+		for _, s := range l.slots {
+			for i, op := range s.commit.GetOps() {
+				g := op.GetGeneration()
+				if next == 1 && g == nil {
+					bad("%v, op %d comes before the first generation", s, i)
+				}
+				if g == nil {
+					continue
+				}
+				if g.GetNumber() != next || g.GetNumber() > uint64(len(l.run.planned)) {
+					bad("%v takes generation %d of %d planned, the next is %d", s, g.GetNumber(), len(l.run.planned), next)
+					continue
+				}
+				next++
+				if p := l.run.planned[g.GetNumber()-1]; p.at.Seq > s.Seq || !asPlanned(g, p.Planned, l.shard) {
+					bad("%v takes generation %d otherwise than planned, or before (%v)", s, g.GetNumber(), p.at)
+				}
+			}
+		}
+	}
+}
+
+func asPlanned(g *pb.Generation, p *pb.Planned, shard int) bool {
+	if shard >= len(p.GetShards()) {
+		return false
+	}
+	change, a, b := p.GetShards()[shard], g.GetSettings(), p.GetSettings()
+	if len(g.GetAdd()) != len(change.GetAdd()) || g.GetRemove() != change.GetRemove() ||
+		a.GetPerUserLimit() != b.GetPerUserLimit() || a.GetPhase() != b.GetPhase() ||
+		a.GetOpensAtUs() != b.GetOpensAtUs() || a.GetClosesAtUs() != b.GetClosesAtUs() {
+		return false
+	}
+	for i, r := range g.GetAdd() {
+		if w := change.GetAdd()[i]; r.GetFirst() != w.GetFirst() || r.GetCount() != w.GetCount() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,116 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+const (
+	phaseOpen   = pb.Phase_OPEN
+	phasePaused = pb.Phase_PAUSED
+	phaseClosed = pb.Phase_CLOSED
+)
+
+// grace is how long an owner may go on refusing by the settings of a generation
+// that is not the shard's newest any more. It does not know of its own append of
+// the next one before the reply; of a planner's it hears when it has read the
+// sale's log, and stops when it has not read that for a ttl, by its own clock.
+const grace = 10 * time.Second
+
+// refusals judges every claim that was refused: whatever it says must have been
+// so at some time between the request and the answer. What a process says of
+// itself (standby, overloaded, no_quorum, draining) and what it may say from an
+// old read of the sale's log (no_such_sale, not_open) is not judged.
+func refusals(e *evidence, bad fault) {
+	for i, o := range e.all(ClaimInvoked) {
+		if !o.answered() || accepted(o.returned.Answer.Outcome) {
+			continue
+		}
+		q := o.invoked
+		switch said := o.returned.Answer.Outcome; said {
+		case "standby", "overloaded", "no_quorum", "draining", "no_such_sale", "not_open":
+		case "bad_request":
+			if n := len(q.User); n > 0 && n <= 255 && len(q.Key) <= 255 && q.Quantity >= 1 && q.Quantity <= 1000 {
+				bad("operation %d was a bad request: user %q, key %q, %d units", i, q.User, q.Key, q.Quantity)
+			}
+		case "key_reused":
+			other := func(c *claim) bool {
+				return c.user == q.User && c.key == q.Key && int64(len(c.units)) != q.Quantity && c.at.Seq < o.returned.Seq
+			}
+			if q.Key == "" || !slices.ContainsFunc(e.claims, other) {
+				bad("operation %d: user %q has no claim of other than %d units under key %q", i, q.User, q.Quantity, q.Key)
+			}
+		case "sold_out", "none_now", "limit_reached", "paused", "closed":
+			if r := e.runOf(o); r != nil && !e.holds(r, o, said) {
+				bad("operation %d (user %q, %d units) was answered %q, which was at no time true between its begin at %v and its end at %v",
+					i, q.User, q.Quantity, said, q.At, o.returned.At)
+			}
+		default:
+			bad("operation %d was answered %q, which is no outcome", i, said)
+		}
+	}
+}
+
+// holds says whether a refusal was true at some time while the operation ran.
+func (e *evidence) holds(r *run, o *operation, said string) bool {
+	if said == "sold_out" {
+		return slices.ContainsFunc(r.soldOut, func(s span) bool {
+			return s.from < o.returned.Seq && (s.to > o.invoked.Seq || s.foreign && s.toAt+grace > o.invoked.At)
+		})
+	}
+	if len(r.shards) == 0 {
+		return true
+	}
+	home := r.shards[xxhash.Sum64String(o.invoked.User)%uint64(len(r.shards))]
+	var units int64
+	if said == "limit_reached" {
+		for _, c := range e.claims {
+			if c.user == o.invoked.User && c.at.log == home && c.at.Seq < o.returned.Seq && !c.again {
+				units += int64(len(c.units))
+			}
+		}
+	}
+	during := home.during(o.invoked.Place, o.returned.Seq)
+	return len(during) == 0 || slices.ContainsFunc(during, func(s *slot) bool {
+		m := &s.after
+		switch said {
+		case "none_now":
+			return m.available < o.invoked.Quantity
+		case "limit_reached":
+			return units+o.invoked.Quantity > m.settings.GetPerUserLimit()
+		case "paused":
+			return m.settings.GetPhase() == phasePaused
+		}
+		return m.sealed || m.settings.GetPhase() == phaseClosed || m.settings.GetClosesAtUs() != 0
+	})
+}
+
+// during returns the slots after which the log stood at some time in a span, as
+// its owner may have seen it: the last one before, back to the generation before
+// if that changed a short while ago, and all that were stored within.
+func (l *log) during(from Place, to uint64) []*slot {
+	i, _ := slices.BinarySearchFunc(l.slots, from.Seq, func(s *slot, seq uint64) int {
+		if s.Seq < seq {
+			return -1
+		}
+		return 1
+	})
+	first := max(i-1, 0)
+	for j := first; j > 0 && l.slots[j].At+grace > from.At; j-- {
+		if l.slots[j].after.generation > l.slots[j].before {
+			first = j - 1
+		}
+	}
+	for ; i < len(l.slots) && l.slots[i].Seq < to; i++ {
+	}
+	return l.slots[first:i]
+}
+
+// foreign says whether a slot brings a generation that the owner did not append.
+func (s *slot) foreign() bool {
+	return s.after.generation > s.before && string(s.commit.GetWriter()) != s.after.writer
+}

@@ -1,0 +1,307 @@
+package check
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+const (
+	testUID = "0123456789abcdef"
+	shards  = 2
+)
+
+var (
+	writer  = []byte("owner-01")
+	planner = []byte("planner1")
+)
+
+// world writes a history as a sale without faults leaves it.
+type world struct {
+	t      testing.TB
+	h      *History
+	at     time.Duration
+	sale   *ledger.Sale
+	shards []*ledger.State
+	next   int64 // unit
+	users  int
+}
+
+// newWorld returns the history of a sale of 6 units, 3 on each of two shards,
+// at most 2 a user, with an owner.
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, h: &History{Sale: "tickets"}, sale: ledger.NewSale(spec.SaleLog("tickets")), next: 1}
+	for i := range shards {
+		w.shards = append(w.shards, ledger.NewState(spec.ShardLog(testUID, i, shards)))
+	}
+	w.plan(3, 0, pb.Phase_OPEN)
+	for i := range shards {
+		w.append(i, func(d *ledger.Draft) { d.Own("127.0.0.1:7080") })
+	}
+	return w
+}
+
+func (w *world) pass() time.Duration {
+	w.at += time.Millisecond
+	return w.at
+}
+
+// say appends to the sale's log.
+func (w *world) say(op *pb.Op) {
+	w.t.Helper()
+	e, err := w.sale.Entry(planner, w.at.Microseconds(), op)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.h.Stored(w.pass(), spec.SaleLog("tickets"), w.sale.Next(), e.Bytes, e.Head)
+	if err := w.sale.Apply(e.Commit, e.Hash); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// append stores a commit of a shard.
+func (w *world) append(shard int, fill func(*ledger.Draft)) {
+	w.t.Helper()
+	s := w.shards[shard]
+	d := s.Draft(writer, w.at.Microseconds())
+	fill(d)
+	e, err := d.Encode()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.h.Stored(w.pass(), w.log(shard), s.Next(), e.Bytes, e.Head)
+	if err := s.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) log(shard int) string { return spec.ShardLog(testUID, shard, shards) }
+
+// plan has a generation planned, taken and applied.
+func (w *world) plan(add, remove int64, phase pb.Phase) {
+	w.t.Helper()
+	p := &pb.Planned{
+		Generation: w.sale.Generation() + 1, Uid: testUID, Run: 1,
+		Settings: &pb.Settings{PerUserLimit: 2, Phase: phase},
+	}
+	for range shards {
+		change := &pb.ShardChange{Remove: remove}
+		if add > 0 {
+			change.Add = []*pb.Range{{First: w.next, Count: add}}
+		}
+		w.next += add
+		p.Shards = append(p.Shards, change)
+	}
+	p.NextUnit = w.next
+	w.say(&pb.Op{Op: &pb.Op_Planned{Planned: p}})
+	for i := range shards {
+		w.append(i, func(d *ledger.Draft) {
+			if err := d.Generation(w.sale.ShardGeneration(p.Generation, i)); err != nil {
+				w.t.Fatal(err)
+			}
+		})
+	}
+	w.say(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: p.Generation}}})
+}
+
+// command is an operator's, around what it does.
+func (w *world) command(name string, do func()) {
+	op := w.h.Op()
+	w.h.Tell(w.pass(), Event{Kind: CommandInvoked, Op: op, Command: name})
+	do()
+	w.h.Tell(w.pass(), Event{Kind: CommandReturned, Op: op})
+}
+
+// user returns a new user of a shard.
+func (w *world) user(shard int) string {
+	for {
+		w.users++
+		if name := fmt.Sprint("user-", w.users); spec.HomeShard(name, shards) == shard {
+			return name
+		}
+	}
+}
+
+// invoke begins a claim.
+func (w *world) invoke(user, key string, quantity int64) int {
+	op := w.h.Op()
+	w.h.Tell(w.pass(), Event{Kind: ClaimInvoked, Op: op, User: user, Key: key, Quantity: quantity})
+	return op
+}
+
+func (w *world) answer(op int, a Answer) {
+	w.h.Tell(w.pass(), Event{Kind: ClaimReturned, Op: op, Answer: a})
+}
+
+// store appends a claim, under a key that is minted if there is none.
+func (w *world) store(user, key string, quantity int64) Claim {
+	w.t.Helper()
+	shard := spec.HomeShard(user, shards)
+	if key == "" {
+		key = "minted-for-" + user
+	}
+	w.append(shard, func(d *ledger.Draft) {
+		if v := d.Claim(user, key, quantity, 0); v.Kind != ledger.Granted {
+			w.t.Fatalf("verdict %d on %s", v.Kind, user)
+		}
+	})
+	all := w.claims(user)
+	return all[len(all)-1]
+}
+
+// claims are what a user has.
+func (w *world) claims(user string) []Claim {
+	shard := spec.HomeShard(user, shards)
+	var all []Claim
+	for _, c := range w.shards[shard].User(user) {
+		id := fmt.Sprintf("%d-%d-%d", shard, c.Slot, c.Index)
+		all = append(all, Claim{ID: id, User: user, Units: c.Units, State: c.State.String()})
+	}
+	return all
+}
+
+// buy is a claim that is accepted.
+func (w *world) buy(user, key string, quantity int64) {
+	w.t.Helper()
+	op := w.invoke(user, key, quantity)
+	w.answer(op, Answer{Outcome: "sold", Claim: w.store(user, key, quantity)})
+}
+
+func (w *world) refuse(user, key string, quantity int64, outcome string) {
+	op := w.invoke(user, key, quantity)
+	a := Answer{Outcome: outcome}
+	if outcome == "limit_reached" {
+		a.Claims = w.claims(user)
+	}
+	w.answer(op, a)
+}
+
+func (w *world) read(user string) {
+	op := w.h.Op()
+	w.h.Tell(w.pass(), Event{Kind: ReadInvoked, Op: op, User: user})
+	w.h.Tell(w.pass(), Event{Kind: ReadReturned, Op: op, Answer: Answer{Claims: w.claims(user)}})
+}
+
+// move takes a transfer all its way.
+func (w *world) move(from, to int, n int64) {
+	var sent ledger.Transfer
+	w.append(from, func(d *ledger.Draft) { sent = d.Out(to, n) })
+	w.append(to, func(d *ledger.Draft) {
+		if err := d.In(from, sent.K, sent.Units); err != nil {
+			w.t.Fatal(err)
+		}
+	})
+	w.append(from, func(d *ledger.Draft) { d.Ack(to, sent.K) })
+}
+
+// open is a sale in which most things happened, all is sold, and it is still
+// open. Its first buyers are users 0 of each shard.
+func open(t testing.TB) *world {
+	w := newWorld(t)
+	a, b := w.user(0), w.user(1)
+	w.refuse(a, "bad", 0, "bad_request")
+	w.buy(a, "a1", 1) // of 0: 2 left
+	w.read(a)
+	w.answer(w.invoke(a, "a1", 1), Answer{Outcome: "sold", Claim: w.claims(a)[0], Replayed: true})
+	w.refuse(a, "a1", 2, "key_reused")
+	w.refuse(a, "a2", 2, "limit_reached")
+	w.buy(b, "", 2) // of 1: 1 left
+	w.refuse(w.user(1), "x", 2, "none_now")
+
+	lost := w.invoke(w.user(0), "lost", 1) // of 0: 1 left
+	w.store(fmt.Sprint("user-", w.users), "lost", 1)
+	w.h.Final.Vanished = map[int]bool{lost: true}
+
+	w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+	w.refuse(w.user(0), "x", 1, "paused")
+	w.command("resume", func() { w.plan(0, 0, pb.Phase_OPEN) })
+	w.move(0, 1, 1) // of 1: 2 left
+	w.buy(w.user(1), "y", 1)
+	w.command("apply", func() { w.plan(1, 0, pb.Phase_OPEN) }) // of 0: 1, of 1: 2
+	w.command("apply", func() { w.plan(0, 1, pb.Phase_OPEN) }) // of 0: 0, of 1: 1
+	w.buy(w.user(1), "z", 1)
+	w.read(a)
+	w.refuse(w.user(0), "w", 1, "sold_out")
+	w.h.Final.Rested, w.h.Final.Demanded = true, true
+	return w
+}
+
+// ended is a sale that was destroyed.
+func ended(t testing.TB) *world {
+	w := newWorld(t)
+	w.buy(w.user(0), "a<b", 1)
+	w.buy(w.user(1), "\xff", 2)
+	w.hold(w.user(0), "paid", 1, pb.Settle_CONFIRM)
+	w.hold(w.user(1), "expired", 1, pb.Settle_EXPIRE)
+	w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+	w.refuse(w.user(0), "late", 1, "closed")
+	w.command("destroy", w.destroy)
+	w.refuse(w.user(0), "later", 1, "no_such_sale")
+	w.h.Final.Rested = true
+	return w
+}
+
+// hold is a claim that is held and then ended.
+func (w *world) hold(user, key string, quantity int64, how pb.Settle_How) {
+	shard := spec.HomeShard(user, shards)
+	op := w.invoke(user, key, quantity)
+	w.append(shard, func(d *ledger.Draft) { d.Claim(user, key, quantity, w.at.Microseconds()+10_000) })
+	c := w.claims(user)[0]
+	w.answer(op, Answer{Outcome: "held", Claim: c})
+	s := w.shards[shard]
+	commit := &pb.Commit{Writer: writer, Epoch: s.Epoch, TimeUs: w.at.Microseconds(), Ops: []*pb.Op{{Op: &pb.Op_Settle{
+		Settle: &pb.Settle{Slot: s.Next() - 1, How: how},
+	}}}}
+	if how == pb.Settle_EXPIRE {
+		commit.TimeUs += 20_000
+	}
+	root := s.Root()
+	commit.Prev = root[:]
+	stored, err := proto.Marshal(commit)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := s.Apply(commit, sha256.Sum256(stored), len(stored)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.h.Stored(w.pass(), w.log(shard), s.Next()-1, stored, s.Head().Encode())
+}
+
+// reader is Logs that only an export reads.
+type reader struct {
+	ledger.Logs
+	w *world
+}
+
+func (w *world) destroy() {
+	w.t.Helper()
+	for i := range shards {
+		w.append(i, func(d *ledger.Draft) { d.Seal() })
+	}
+	var file bytes.Buffer
+	if err := ledger.Export(w.t.Context(), reader{w: w}, "tickets", testUID, w.shards, &file); err != nil {
+		w.t.Fatal(err)
+	}
+	w.h.Exported(w.pass(), file.Bytes())
+	digest := sha256.Sum256(file.Bytes())
+	end := &pb.Sealed{ExportDigest: digest[:]}
+	for _, s := range w.shards {
+		root := s.Root()
+		end.Roots, end.Slots = append(end.Roots, root[:]), append(end.Slots, s.Next())
+		end.Claims += int64(s.Claims())
+		end.UnitsSold += s.Sold
+	}
+	w.say(&pb.Op{Op: &pb.Op_Sealed{Sealed: end}})
+	for i, s := range w.shards {
+		w.h.Deleted(w.pass(), w.log(i), s.Next()-1)
+	}
+	w.say(&pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}})
+}

@@ -1,0 +1,254 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"salectl/executor"
+	"salectl/sim/check"
+)
+
+// client is somebody who buys. While there are faults it asks now and then, in
+// every way that a client can; afterwards it buys what is left, unit by unit.
+type client struct {
+	w *world
+	n int
+	random
+	made int  // requests minted
+	last want // that it asked for, to be asked for again
+}
+
+// want is one thing that a client wants. It may ask for it several times.
+type want struct {
+	user     string
+	key      string
+	quantity int64
+	tries    int
+}
+
+func (w *world) newClient(n int) *client {
+	return &client{w: w, n: n, random: w.Options.random(forClients, n)}
+}
+
+// Users are fewer than twice the clients, so that several act for one and limits
+// are met.
+func (c *client) user() string { return fmt.Sprintf("user-%d", c.IntN(2*c.w.Clients)) }
+
+// live asks again and again until the faults stop.
+func (c *client) live() {
+	if c.w.calm {
+		c.finish()
+		return
+	}
+	c.w.after(c.spread(20*time.Millisecond, 2*c.w.thinking), func() {
+		if c.w.calm || c.w.asked >= c.w.Ops {
+			c.finish()
+			return
+		}
+		c.act(c.live)
+	})
+}
+
+// act does one thing, and goes on.
+func (c *client) act(then func()) {
+	x := want{user: c.user(), quantity: 1 + c.Int64N(c.w.scenario.perUser), tries: 1 + c.IntN(6)}
+	c.made++
+	key := fmt.Sprintf("key-%d-%d", c.n, c.made)
+	switch draw := c.IntN(100); {
+	case draw < 22: // without a key: asking again is another request
+		x.tries = 1
+	case draw < 60:
+		x.key = key
+	case draw < 68 && c.last.key != "": // the same again, perhaps elsewhere
+		x = c.last
+		x.tries = 2
+	case draw < 72 && c.last.key != "": // a key for something else
+		x = c.last
+		x.quantity++
+	case draw < 80: // twice at once
+		x.key = key
+		c.ask(x, func(executor.Answer, bool) {})
+	case draw < 86:
+		x.key = key
+		c.vanish(x)
+		then()
+		return
+	default:
+		c.read(x.user, then)
+		return
+	}
+	c.last = x
+	c.insist(x, then)
+}
+
+// insist asks until it is answered for good or has tried often enough.
+func (c *client) insist(x want, then func()) {
+	x.tries--
+	c.ask(x, func(a executor.Answer, heard bool) {
+		if x.tries <= 0 || heard && forGood(a.Outcome) {
+			then()
+			return
+		}
+		c.w.after(a.RetryAfter/2+c.between(0, 500*time.Millisecond), func() { c.insist(x, then) })
+	})
+}
+
+// forGood says whether asking again is of no use.
+func forGood(o executor.Outcome) bool {
+	switch o {
+	case executor.Sold, executor.Held, executor.SoldOut, executor.LimitReached, executor.Closed,
+		executor.KeyReused, executor.BadRequest, executor.NoSuchSale, executor.NotEligible:
+		return true
+	}
+	return false
+}
+
+// patience is how long a client waits for an answer.
+func (c *client) patience() time.Duration {
+	if c.w.calm {
+		return 20 * time.Second
+	}
+	return c.spread(300*time.Millisecond, 10*time.Second)
+}
+
+// ask sends a request to one of the executors. It hears the answer, or that
+// there is none.
+func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
+	e := c.w.executors[c.IntN(len(c.w.executors))]
+	op := c.w.tell(check.Event{
+		Kind: check.ClaimInvoked, Process: e.n, User: x.user, Key: x.key, Quantity: x.quantity,
+	})
+	over := false
+	done := func(a executor.Answer, heard bool) {
+		if over {
+			return
+		}
+		over = true
+		if heard {
+			c.w.told(op, check.ClaimReturned, answerOf(a))
+			c.w.hit("claim " + string(a.Outcome))
+		} else {
+			c.w.hit("claim without answer")
+			c.w.vanished[op] = true
+		}
+		then(a, heard)
+	}
+	calm := c.w.calm
+	c.w.net.send(message{from: atClients, to: e.host, what: "claim"}, func() {
+		e.claim(executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
+			c.w.net.send(message{from: e.host, to: atClients, what: "answer"}, func() { done(a, heard) })
+		})
+	})
+	c.w.after(c.patience(), func() {
+		if !over && calm { // nothing excuses it
+			over = true
+			then(executor.Answer{}, false)
+			return
+		}
+		done(executor.Answer{}, false)
+	})
+}
+
+// vanish sends a request and goes away: the executor notices soon, or late.
+func (c *client) vanish(x want) {
+	e := c.w.executors[c.IntN(len(c.w.executors))]
+	op := c.w.tell(check.Event{
+		Kind: check.ClaimInvoked, Process: e.n, User: x.user, Key: x.key, Quantity: x.quantity,
+	})
+	c.w.vanished[op] = true
+	c.w.hit("client vanished")
+	noticed := c.spread(100*time.Microsecond, time.Second)
+	c.w.net.send(message{from: atClients, to: e.host, what: "claim"}, func() {
+		withdraw := e.claim(executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
+			if heard { // by nobody, but the process has said so
+				delete(c.w.vanished, op)
+				c.w.told(op, check.ClaimReturned, answerOf(a))
+			}
+		})
+		c.w.after(noticed, withdraw)
+	})
+}
+
+// read asks for a user's claims.
+func (c *client) read(user string, then func()) {
+	e := c.w.executors[c.IntN(len(c.w.executors))]
+	op := c.w.tell(check.Event{Kind: check.ReadInvoked, Process: e.n, User: user})
+	over := false
+	done := func(a check.Answer, heard bool) {
+		if over {
+			return
+		}
+		over = true
+		if heard {
+			c.w.told(op, check.ReadReturned, a)
+			c.w.hit("read " + a.Outcome)
+		} else {
+			c.w.vanished[op] = true
+		}
+		then()
+	}
+	c.w.net.send(message{from: atClients, to: e.host, what: "read"}, func() {
+		e.read(user, func(a check.Answer, heard bool) {
+			c.w.net.send(message{from: e.host, to: atClients, what: "claims"}, func() { done(a, heard) })
+		})
+	})
+	c.w.after(c.patience(), func() { done(check.Answer{}, false) })
+}
+
+// finish buys for one user after another, until all is sold or it is closed.
+func (c *client) finish() { c.w.onceSettled(c.finishNow) }
+
+func (c *client) finishNow() {
+	if c.w.asked < c.w.Ops {
+		c.act(c.finishNow) // the run is to have its operations
+		return
+	}
+	c.made++
+	x := want{user: fmt.Sprintf("late-%d-%d", c.n, c.made), key: "key", quantity: 1}
+	c.buy(x, func(o executor.Outcome) {
+		// One that was read long ago may be said not to exist.
+		if o == executor.SoldOut || o == executor.Closed || o == executor.NoSuchSale && c.w.operators.ending {
+			c.w.rest()
+			return
+		}
+		c.finishNow()
+	})
+}
+
+// buy asks until there is an answer for good.
+func (c *client) buy(x want, then func(executor.Outcome)) {
+	c.ask(x, func(a executor.Answer, heard bool) {
+		if heard && forGood(a.Outcome) {
+			then(a.Outcome)
+			return
+		}
+		c.w.after(max(a.RetryAfter/4, 20*time.Millisecond)+c.between(0, 100*time.Millisecond), func() {
+			if c.w.over {
+				return
+			}
+			c.buy(x, then)
+		})
+	})
+}
+
+// answerOf is an answer as the history has it.
+func answerOf(a executor.Answer) check.Answer {
+	return check.Answer{
+		Outcome: string(a.Outcome), Claim: claimOf(a.Claim), Replayed: a.Replayed, Claims: claimsOf(a.Claims),
+	}
+}
+
+func claimOf(c executor.Claim) check.Claim {
+	if c.State == "" {
+		return check.Claim{}
+	}
+	return check.Claim{ID: c.ID.String(), User: c.User, Units: c.Units, State: string(c.State)}
+}
+
+func claimsOf(all []executor.Claim) []check.Claim {
+	var claims []check.Claim
+	for _, c := range all {
+		claims = append(claims, claimOf(c))
+	}
+	return claims
+}

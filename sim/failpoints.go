@@ -1,0 +1,46 @@
+package sim
+
+import "fmt"
+
+// steps are the calls that executors and planners make, by the names that they
+// give them.
+var steps = []string{
+	"append own", "append claims", "append out", "append in", "append ack", "append generation", "append mixed",
+	"read sale", "read shard", "read back", "vote", "renew", "release",
+	// A planner's.
+	"read heads", "info", "read marker", "read leases", "planned", "create shard", "mark", "mend marker",
+	"applied", "find owner", "generation", "close", "seal", "export", "sealed", "delete",
+	"drive in", "drive out", "sweep list", "sweep leases", "sweep marker", "destroyed",
+}
+
+// happenings are what else a soak should meet.
+var happenings = []string{
+	"append stored", "append refused", "log deleted", "export written", "client vanished",
+	"node came back empty", "node came back with old memory", "node came back with its memory",
+	"fault: lost", "fault: late", "fault: late behind a partition", "fault: twice", "fault: crash",
+	"fault: stale read", "fault: own append told taken",
+	"claim sold", "claim sold_out", "claim limit_reached", "claim key_reused", "claim none_now", "claim paused",
+	"claim closed", "claim standby", "claim no_quorum", "claim unknown", "claim overloaded", "claim draining",
+	"claim not_open", "claim no_such_sale", "claim without answer",
+}
+
+// Failpoints returns the names of all that a soak should meet, so that a table
+// shows what it never did.
+func Failpoints() []string {
+	names := append([]string(nil), happenings...)
+	for _, d := range disasters {
+		names = append(names, "fault: "+d.what)
+	}
+	for _, step := range steps {
+		for how := range ways {
+			names = append(names, fmt.Sprintf("%s:%v", step, how))
+		}
+		for _, where := range crashPlaces {
+			names = append(names, "crash "+where+" "+step)
+		}
+	}
+	for _, kind := range []string{apply, pause, resume, closes, destroy} {
+		names = append(names, "done: "+kind, "killed: "+kind)
+	}
+	return names
+}

@@ -1,0 +1,135 @@
+// Command mutants asks whether the simulation would notice. Each file of
+// testdata/mutants plants one small bug in the code that ships; it is applied
+// to a copy of the tree, and a soak of that copy looks for a seed that fails.
+//
+//	go run ./sim/mutants              every bug, and a table at the end
+//	go run ./sim/mutants in-twice     the ones named
+//	go run ./sim/mutants -check       only whether every patch applies and builds
+//
+// A bug that no seed finds is a hole in the faults or in the checkers.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what a command line says.
+type options struct {
+	check bool          // only apply and build
+	seeds uint64        // to try for each bug
+	from  uint64        // the first of them
+	limit time.Duration // for the soak of one bug
+	names []string      // of the bugs; none: all
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	flags.BoolVar(&o.check, "check", false, "only check that every patch applies and builds")
+	flags.Uint64Var(&o.seeds, "seeds", 1000, "how many seeds to try for each bug")
+	flags.Uint64Var(&o.from, "from", 1, "the first seed")
+	flags.DurationVar(&o.limit, "limit", 5*time.Minute, "how long to look for one bug")
+	err := flags.Parse(args)
+	o.names = flags.Args()
+	return o, err
+}
+
+// run does what the command line says. It fails if a patch does not apply or
+// build, or if a bug is not found.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	root, err := repository(ctx)
+	if err != nil {
+		return err
+	}
+	mutants, err := load(filepath.Join(root, "testdata", "mutants"), o.names)
+	if err != nil {
+		return err
+	}
+	t, err := copyTree(ctx, root)
+	if err != nil {
+		return err
+	}
+	defer t.remove()
+	if o.check {
+		return checkAll(ctx, t, mutants, out)
+	}
+	return findAll(ctx, t, mutants, o, out)
+}
+
+// checkAll applies and builds each mutant. It goes on after one that fails.
+func checkAll(ctx context.Context, t *tree, mutants []mutant, out io.Writer) error {
+	bad := 0
+	for _, m := range mutants {
+		if err := t.with(ctx, m, func() error { return t.build(ctx, m.packages()...) }); err != nil {
+			bad++
+			fmt.Fprintf(out, "%s: %v\n", m.name, err)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d planted bugs do not apply or build: the code has changed under them, so write them anew", bad, len(mutants))
+	}
+	fmt.Fprintf(out, "%d planted bugs apply and build\n", len(mutants))
+	return nil
+}
+
+// findAll soaks each mutant and writes the table.
+func findAll(ctx context.Context, t *tree, mutants []mutant, o options, out io.Writer) error {
+	// What fails by itself would find every bug.
+	healthy, err := t.soak(ctx, o.seeds, o)
+	switch {
+	case err != nil:
+		return fmt.Errorf("without a planted bug: %w", err)
+	case healthy.found:
+		return fmt.Errorf("seed %d fails without a planted bug: %s", healthy.seed, healthy.problem)
+	}
+	var rows []row
+	missed := 0
+	for _, m := range mutants {
+		r := row{mutant: m}
+		err := t.with(ctx, m, func() (err error) {
+			r.finding, err = t.soak(ctx, o.seeds, o)
+			return err
+		})
+		if ctx.Err() != nil {
+			break // what was found so far is worth a table
+		}
+		if r.err = err; err != nil || !r.found {
+			missed++
+		}
+		rows = append(rows, r)
+		fmt.Fprintln(out, r.line())
+	}
+	writeTable(out, rows)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case missed > 0:
+		return fmt.Errorf("%d of %d planted bugs were not found within %d seeds", missed, len(rows), o.seeds)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"salectl/backends/clock"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/planner"
+	"salectl/sim/check"
+	"salectl/spec"
+)
+
+// command is what an operator wants done. It is run again until it succeeds or
+// its operator has had enough, by a new process each time.
+type command struct {
+	kind  string
+	stock int64 // apply
+	runs  int   // that it may have
+}
+
+// The commands.
+const (
+	apply   = "apply"
+	pause   = "pause"
+	resume  = "resume"
+	closes  = "close"
+	destroy = "destroy"
+)
+
+// operators give commands, one of them several times, and some at once.
+type operators struct {
+	w *world
+	random
+	started int
+	running int    // processes
+	idle    func() // goes on when none runs; nil: nobody waits
+
+	most            int64 // that was ever declared
+	closing, ending bool  // a close or destroy has begun
+}
+
+// sale is the file at this moment.
+func (o *operators) sale(stock int64) spec.Sale {
+	s := &o.w.scenario
+	return spec.Sale{
+		Name: saleName, Run: 1, Stock: stock, LockCount: s.shards, PerUserLimit: s.perUser,
+		LockTTL: s.ttl, Embedded: &spec.Embedded{},
+	}
+}
+
+const saleName = "tickets"
+
+func (o *operators) job(c command) planner.Job {
+	phase := func(p pb.Phase) planner.Job { return planner.PhaseJob{Sale: saleName, Phase: p} }
+	switch c.kind {
+	case apply:
+		o.most = max(o.most, c.stock)
+		return planner.ApplyJob{Sale: o.sale(c.stock)}
+	case pause:
+		return phase(pb.Phase_PAUSED)
+	case resume:
+		return phase(pb.Phase_OPEN)
+	case closes:
+		o.closing = true
+		return phase(pb.Phase_CLOSED)
+	}
+	o.closing, o.ending = true, true
+	return planner.DestroyJob{Sale: saleName, Export: func(b []byte) error {
+		o.w.note("operators", "export", fmt.Sprint(len(b), " bytes"), b)
+		o.w.hit("export written")
+		o.w.history.Exported(o.w.now, b)
+		return nil
+	}}
+}
+
+// run carries a command out, and goes on when it has succeeded or was given up.
+func (o *operators) run(c command, then func()) {
+	o.started++
+	n := o.started
+	op := o.w.tell(check.Event{Kind: check.CommandInvoked, Command: c.kind})
+	p := &process{w: o.w, name: fmt.Sprintf("%s-%d", c.kind, n), host: atOperators}
+	o.w.commands = append(o.w.commands, p)
+	calm := o.w.calm
+	again := func(pause time.Duration) {
+		if c.runs--; c.runs <= 0 || o.w.over {
+			then()
+			return
+		}
+		o.w.after(pause, func() {
+			if calm == o.w.calm { // else what was begun is settled otherwise
+				o.run(c, then)
+			}
+		})
+	}
+	o.running++
+	p.died = func(back time.Duration) {
+		defer o.stopped()
+		o.w.vanished[op] = true
+		o.w.hit("killed: " + c.kind)
+		again(back)
+	}
+	cfg := planner.SteppedConfig{
+		Nodes: o.w.nodeNames, Writer: fmt.Appendf(nil, "op%06d", n), Rand: o.random, Who: "operator@world",
+	}
+	m := &commandMachine{s: planner.NewStepped(cfg, o.job(c))}
+	p.ended = func() {
+		defer o.stopped()
+		o.returned(p.name, op, m.err)
+		switch {
+		case m.err == nil:
+			o.w.hit("done: " + c.kind)
+			then()
+		case errors.Is(m.err, planner.ErrRefused): // to run it again is of no use
+			then()
+		default:
+			again(o.spread(100*time.Millisecond, 4*time.Second))
+		}
+	}
+	p.start(m, o.w.scenario.clock(o.random, o.w.now))
+}
+
+// stopped counts down the processes that run.
+func (o *operators) stopped() {
+	if o.running--; o.running == 0 && o.idle != nil {
+		idle := o.idle
+		o.idle = nil
+		idle()
+	}
+}
+
+// whenIdle goes on when no command runs.
+func (o *operators) whenIdle(then func()) {
+	if o.running == 0 {
+		then()
+		return
+	}
+	o.idle = then
+}
+
+// returned takes down what a command came to.
+func (o *operators) returned(name string, op int, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	o.w.note(name, "returns", text, nil)
+	o.w.history.Tell(o.w.now, check.Event{Kind: check.CommandReturned, Op: op, Err: text})
+}
+
+// commandMachine is a planner as a process.
+type commandMachine struct {
+	s   *planner.Stepped
+	err error
+}
+
+func (m *commandMachine) tick(now clock.Now) { m.s.Tick(now) }
+
+func (m *commandMachine) next(now clock.Now) (calls []call, wake time.Duration, gone bool) {
+	made, wake, done, err := m.s.Next(now)
+	for _, c := range made {
+		calls = append(calls, call(c))
+	}
+	m.err = err
+	return calls, wake, done
+}
+
+// insist runs a command until it succeeds.
+func (o *operators) insist(c command, then func()) {
+	c.runs = 1000
+	o.run(c, then)
+}
+
+// settle brings the sale, when the faults have stopped, to where all that was
+// begun is done: destroyed or closed if that was begun, else open.
+func (o *operators) settle(then func()) {
+	switch {
+	case o.ending:
+		o.insist(command{kind: destroy}, then)
+	case o.closing:
+		o.insist(command{kind: apply, stock: o.most}, func() {
+			o.insist(command{kind: closes}, then)
+		})
+	default:
+		o.insist(command{kind: apply, stock: o.most}, func() {
+			o.insist(command{kind: resume}, then)
+		})
+	}
+}
+
+// destroyEarly destroys the sale amid the faults, in some worlds while nobody
+// serves it.
+func (o *operators) destroyEarly() {
+	if o.w.calm {
+		return
+	}
+	if o.chance(0.5) && o.w.fault("world", "all executors killed") {
+		o.w.killAll(o.random)
+	}
+	o.insist(command{kind: destroy}, func() {})
+}
+
+// seize destroys the sale, in some worlds, at the moment when units are on their
+// way between two shards and nobody is left to receive them: the command has to
+// end the transfer itself.
+func (o *operators) seize() {
+	if !o.w.scenario.seized || o.w.calm || o.ending || !o.chance(0.5) || !o.w.fault("world", "killed amid a transfer") {
+		return
+	}
+	o.w.killAll(o.random)
+	o.insist(command{kind: destroy}, func() {})
+}
+
+// schedule draws the commands of a run. The first makes the sale.
+func (o *operators) schedule() {
+	s := &o.w.scenario
+	o.insist(command{kind: apply, stock: s.stock}, func() {})
+	if o.chance(0.2) { // amid the faults
+		o.w.at(o.between(o.w.Until/2, o.w.Until), o.destroyEarly)
+	}
+	for range 2 + o.IntN(5) {
+		at := o.between(time.Second, o.w.Until)
+		c := command{kind: apply, stock: max(int64(s.shards), s.stock+o.Int64N(s.stock+1)-s.stock/2), runs: 1 + o.IntN(4)}
+		switch draw := o.IntN(100); {
+		case draw < 20:
+			c.kind = pause
+		case draw < 50:
+			c.kind = resume
+		case draw < 55 && at > o.w.Until/2:
+			c.kind = closes
+		}
+		o.w.at(at, func() {
+			if !o.w.calm {
+				o.run(c, func() {})
+			}
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
+)
+
+func TestLoopIsInOrderOfTimeThenOfAsking(t *testing.T) {
+	var l loop
+	var got []int
+	for i, at := range []time.Duration{3, 1, 2, 1, 3, 0} {
+		l.at(at, func() { got = append(got, i) })
+	}
+	for l.step(2) {
+	}
+	if want := []int{5, 1, 3, 2}; !slices.Equal(got, want) || l.now != 2 {
+		t.Errorf("until 2: %v at %v, want %v", got, l.now, want)
+	}
+	l.at(1, func() { got = append(got, 6) }) // has passed: now
+	for l.step(time.Hour) {
+	}
+	if want := []int{5, 1, 3, 2, 6, 0, 4}; !slices.Equal(got, want) {
+		t.Errorf("in all %v, want %v", got, want)
+	}
+}
+
+func TestClockComesToWhatItWasAskedFor(t *testing.T) {
+	for _, rate := range []float64{0.996, 0.9999, 1, 1.0003, 1.004} {
+		c := newClock(17*time.Second, time.Second, rate)
+		for mono := 2 * time.Second; mono < time.Hour; mono = mono*7/3 + 1 {
+			at := c.when(mono)
+			if got := c.now(at).Mono; got < mono || got > mono+10 {
+				t.Errorf("rate %v: at the time for %v it shows %v", rate, mono, got)
+			}
+		}
+	}
+}
+
+func TestSuspendStopsOnlyOneClock(t *testing.T) {
+	c := newClock(0, 0, 1)
+	before := c.now(time.Minute)
+	c.suspend(10 * time.Second)
+	after := c.now(time.Minute + 10*time.Second)
+	if after.Mono != before.Mono || after.Wall.Sub(before.Wall) != 10*time.Second {
+		t.Errorf("from %v to %v", before, after)
+	}
+}
+
+// Without faults the store keeps every promise of a ledger's store.
+func TestStoreKeepsItsPromises(t *testing.T) {
+	backendtest.TestLogs(t, func(t *testing.T) (a, b ledger.Logs) {
+		w := newWorld(Options{Seed: 1, Faults: -1}.orDefault())
+		return w.store, w.store
+	})
+}
+
+func TestLeastFindsTheEdge(t *testing.T) {
+	for name, edge := range map[string]int{"all": 100, "none": 0, "one": 1, "some": 37} {
+		t.Run(name, func(t *testing.T) {
+			if got := least(100, 0, func(n int) bool { return n >= edge }); got != edge {
+				t.Errorf("%d, want %d", got, edge)
+			}
+		})
+	}
+}

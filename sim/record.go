@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"slices"
+
+	"salectl/sim/check"
+)
+
+// crashPoint is a place in a process's life where it can be killed.
+type crashPoint struct{ where, what string }
+
+// The places, around each call.
+const (
+	beforeSending = "before sending"
+	afterSending  = "after sending"
+	beforeTaking  = "before taking in"
+)
+
+// rare are the steps that few worlds come to.
+var rare = []string{"append mixed", "close", "seal", "drive in", "drive out", "export", "sealed", "delete", "sweep marker", "destroyed"}
+
+var crashPlaces = []string{beforeSending, afterSending, beforeTaking}
+
+// note takes down one event in the trace.
+func (w *world) note(who, what, more string, data []byte) { w.trace.note(w.now, who, what, more, data) }
+
+// hit counts something that a soak should meet.
+func (w *world) hit(what string) { w.hits[what]++ }
+
+// reached counts how far a call came.
+func (w *world) reached(what string, how reached) {
+	counts := w.called[what]
+	if counts == nil {
+		counts = new([ways]int)
+		w.called[what] = counts
+	}
+	counts[how]++
+}
+
+// fault asks for leave to do harm: not after the calm, nor more often than the
+// options allow.
+func (w *world) fault(who, what string) bool {
+	if w.calm || w.befallen >= w.Faults {
+		return false
+	}
+	w.befallen++
+	w.hits["fault: "+what]++
+	w.note(who, "fault", what, nil)
+	return true
+}
+
+// crashes decides whether a process is killed at this point.
+func (w *world) crashes(p *process, where, what string) bool {
+	likely := w.scenario.crashes
+	if p.host == atOperators {
+		likely *= 6 // it lives shorter
+	}
+	if slices.Contains(rare, what) {
+		likely *= 4
+	}
+	if !w.random.crashes.chance(likely) || !w.fault(p.name, "crash") {
+		return false
+	}
+	w.crashed[crashPoint{where, what}]++
+	w.note(p.name, "crashes", where+" "+what, nil)
+	p.kill(w.comeback(w.random.crashes))
+	return true
+}
+
+// tell writes the begin of an operation into the history.
+func (w *world) tell(e check.Event) (op int) {
+	e.Op = w.history.Op()
+	if e.Kind != check.CommandInvoked {
+		w.asked++
+	}
+	w.history.Tell(w.now, e)
+	return e.Op
+}
+
+// told writes the end of an operation into the history.
+func (w *world) told(op int, kind check.Kind, a check.Answer) {
+	w.history.Tell(w.now, check.Event{Kind: kind, Op: op, Answer: a})
+}

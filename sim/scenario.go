@@ -1,0 +1,151 @@
+package sim
+
+import "time"
+
+// scenario is what a world is like, all drawn from its seed.
+type scenario struct {
+	shards, nodes, servers int
+	stock, perUser         int64
+	ttl                    time.Duration
+	drift                  float64 // rates of clocks are within 1 ± drift
+	offset                 time.Duration
+	crashes                float64 // at each effect of a process
+	destroyed              bool    // at the end, if it is not before
+	seized                 bool    // destroyed amid a transfer, if there is one
+	queue                  int     // requests that may wait on a shard
+}
+
+func draw(r random) scenario {
+	s := scenario{
+		shards: 1 + r.IntN(5), nodes: pick(r, 3, 3, 5), servers: 2 + r.IntN(2),
+		perUser: 1 + r.Int64N(3), ttl: pick(r, 2*time.Second, 3*time.Second),
+		drift:   pick(r, 0, 0.002, 0.004),
+		offset:  pick(r, 0, 200*time.Millisecond, time.Second),
+		crashes: pick(r, 0, 0.002, 0.005), destroyed: r.chance(0.5), queue: pick(r, 1, 40, 40),
+		seized: r.chance(0.15),
+	}
+	s.stock = int64(s.shards) + r.Int64N(pick(r, int64(20), 80, 160))
+	return s
+}
+
+// clock is one of a host that starts now.
+func (s *scenario) clock(r random, now time.Duration) hostClock {
+	offset := time.Duration((2*r.Float64() - 1) * float64(s.offset))
+	return newClock(now, offset, s.rate(r))
+}
+
+func (s *scenario) rate(r random) float64 { return 1 + (2*r.Float64()-1)*s.drift }
+
+// faults are the kinds of what is done to a world, beside what the network and
+// the store do to single messages.
+var disasters = []struct {
+	what string
+	do   func(w *world, r random)
+}{
+	{"executor killed", func(w *world, r random) { w.server(r).kill(w.comeback(r)) }},
+	{"executor paused", func(w *world, r random) {
+		w.server(r).pause(r.spread(50*time.Millisecond, 4*w.scenario.ttl), false)
+	}},
+	{"executor suspended", func(w *world, r random) {
+		w.server(r).pause(r.spread(50*time.Millisecond, 4*w.scenario.ttl), true)
+	}},
+	{"executor drained", func(w *world, r random) { w.server(r).drain() }},
+	{"clock jumps", func(w *world, r random) {
+		d := r.spread(10*time.Millisecond, 20*time.Second)
+		if r.chance(0.5) {
+			d = -d
+		}
+		w.server(r).shift(d, w.scenario.rate(r))
+	}},
+	{"command killed", func(w *world, r random) {
+		if n := len(w.commands); n > 0 {
+			w.commands[n-1].kill(r.spread(100*time.Millisecond, 10*time.Second))
+		}
+	}},
+	{"command paused", func(w *world, r random) {
+		if n := len(w.commands); n > 0 {
+			w.commands[n-1].pause(r.spread(50*time.Millisecond, 20*time.Second), false)
+		}
+	}},
+	{"node crashes", func(w *world, r random) {
+		w.nodes[r.IntN(len(w.nodes))].crash(r.spread(10*time.Millisecond, 10*time.Second), r.IntN(comebacks))
+	}},
+	{"node saves", func(w *world, r random) { w.nodes[r.IntN(len(w.nodes))].save() }},
+	{"node's clock jumps", func(w *world, r random) {
+		d := r.spread(10*time.Millisecond, 3*time.Second)
+		w.nodes[r.IntN(len(w.nodes))].clock.jump(d)
+	}},
+	{"store down", func(w *world, r random) {
+		w.store.down = true
+		w.after(r.spread(10*time.Millisecond, 3*time.Second), func() { w.store.down = false })
+	}},
+	{"store frozen", func(w *world, r random) {
+		w.store.frozen = true
+		w.after(r.spread(10*time.Millisecond, 3*time.Second), func() { w.store.frozen = false })
+	}},
+	{"partition", func(w *world, r random) { w.net.partition(r) }},
+	{"one-way partition", func(w *world, r random) { w.net.oneWay(r) }},
+	{"storm", func(w *world, r random) {
+		w.net.loss = r.Float64() / 3
+		w.after(r.spread(100*time.Millisecond, 5*time.Second), func() { w.net.loss = 0 })
+	}},
+	{"slow network", func(w *world, r random) {
+		w.net.slow = r.spread(5*time.Millisecond, time.Second)
+		w.after(r.spread(100*time.Millisecond, 5*time.Second), func() { w.net.slow = 0 })
+	}},
+}
+
+// schedule draws what befalls the world and when.
+func (w *world) schedule() {
+	r := w.random.schedule
+	for range 20 + r.IntN(12) {
+		f := disasters[r.IntN(len(disasters))]
+		at := r.between(0, w.Until)
+		w.at(at, func() {
+			if w.fault("world", f.what) {
+				f.do(w, w.random.faults)
+			}
+		})
+	}
+}
+
+func (w *world) server(r random) *server { return w.executors[r.IntN(len(w.executors))] }
+
+// killAll kills all executors, for longer than usual.
+func (w *world) killAll(r random) {
+	for _, e := range w.executors {
+		e.kill(r.spread(time.Second, 20*time.Second))
+	}
+}
+
+func (w *world) comeback(r random) time.Duration { return r.spread(10*time.Millisecond, 5*time.Second) }
+
+// partition cuts some hosts off from all others.
+func (n *network) partition(r random) {
+	side := make([]bool, len(n.cut))
+	for i := range side {
+		side[i] = r.chance(0.3)
+	}
+	n.w.after(n.change(func(from, to int) bool { return side[from] != side[to] }, r), n.heal)
+}
+
+// oneWay cuts one direction between some pairs of hosts.
+func (n *network) oneWay(r random) {
+	n.w.after(n.change(func(from, to int) bool { return r.chance(0.2) }, r), n.heal)
+}
+
+func (n *network) change(cut func(from, to int) bool, r random) time.Duration {
+	for from := range n.cut {
+		for to := range n.cut[from] {
+			n.cut[from][to] = n.cut[from][to] || from != to && cut(from, to)
+		}
+	}
+	return r.spread(100*time.Millisecond, 12*time.Second)
+}
+
+// heal ends all partitions.
+func (n *network) heal() {
+	for _, row := range n.cut {
+		clear(row)
+	}
+}
