@@ -36,7 +36,13 @@ func TestTraceIsTheSameWorld(t *testing.T) {
 }
 
 // The same worlds each time: what passed once passes again.
-func TestFixedWorlds(t *testing.T) { run(t, 1, 200) }
+func TestFixedWorlds(t *testing.T) {
+	n := uint64(2100)
+	if testing.Short() {
+		n = 200
+	}
+	run(t, 1, n)
+}
 
 // Worlds that found a bug, for as long as a seed means what it meant then.
 func TestWorldsThatFailed(t *testing.T) {
@@ -49,13 +55,7 @@ func TestWorldsThatFailed(t *testing.T) {
 }
 
 // Other worlds each time.
-func TestFreshWorlds(t *testing.T) {
-	n := uint64(2000)
-	if testing.Short() {
-		n = 100
-	}
-	run(t, uint64(time.Now().UnixMilli()), n)
-}
+func TestFreshWorlds(t *testing.T) { run(t, uint64(time.Now().UnixMilli()), 100) }
 
 func run(t *testing.T, from, seeds uint64) {
 	t.Helper()
