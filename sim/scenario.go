@@ -36,7 +36,7 @@ func (s *scenario) clock(r random, now time.Duration) hostClock {
 
 func (s *scenario) rate(r random) float64 { return 1 + (2*r.Float64()-1)*s.drift }
 
-// faults are the kinds of what is done to a world, beside what the network and
+// disasters are the kinds of what is done to a world, beside what the network and
 // the store do to single messages.
 var disasters = []struct {
 	what string

@@ -79,7 +79,7 @@ const javaException = "HBase Java exception "
 // firstLine is what err says, without a Java stack trace, packages, and the
 // names of gohbase's types.
 func firstLine(err error) string {
-	if err == region.ErrClientClosed { //nolint:errorlint // it is never wrapped
+	if err == region.ErrClientClosed { // it is never wrapped
 		return "the connection was lost"
 	}
 	text := err.Error()
