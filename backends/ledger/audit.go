@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -104,7 +105,8 @@ func readBooks(ctx context.Context, logs Logs, sale *Sale) ([]*book, error) {
 	for again := true; again; {
 		again = false
 		for shard, b := range books {
-			for peer, x := range b.peers {
+			for _, peer := range slices.Sorted(maps.Keys(b.peers)) {
+				x := b.peers[peer]
 				if peer >= len(books) {
 					continue
 				}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -126,7 +128,8 @@ func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
 	for again := true; again; {
 		again = false
 		for i, s := range shards {
-			for other, p := range s.peers {
+			for _, other := range slices.Sorted(maps.Keys(s.peers)) {
+				p := s.peers[other]
 				if other >= len(shards) || shards[other].knows(i, p) {
 					continue
 				}

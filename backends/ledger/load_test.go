@@ -168,3 +168,43 @@ func TestLoadShardsTogether(t *testing.T) {
 		}
 	})
 }
+
+// lagging is Logs in which the first read of some logs is answered from the
+// past. It notes which logs are read on, in order.
+type lagging struct {
+	*memory
+	past   map[string]*stored
+	readOn []string
+}
+
+func (l *lagging) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	if from > 0 {
+		l.readOn = append(l.readOn, log)
+	} else if p := l.past[log]; p != nil {
+		return p.head, p.entries, nil
+	}
+	return l.memory.Read(ctx, log, from, max)
+}
+
+// TestLoadShardsReadsOnInOrder finds two shards behind a third, which has
+// received from both, and reads them on in the order of their numbers.
+func TestLoadShardsReadsOnInOrder(t *testing.T) {
+	w := newWorld(t)
+	past := make(map[string]*stored)
+	var want []string
+	for _, s := range w.shards[1:] {
+		past[s.log] = new(*w.logs.logs[s.log])
+		want = append(want, s.log)
+	}
+	w.move(1, 0, 1, 2)
+	w.move(2, 0, 1, 2)
+	for range 20 { // an order left to chance would be right each time once in a million
+		logs := &lagging{memory: w.logs, past: past}
+		if _, err := LoadShards(t.Context(), logs, w.sale); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(logs.readOn, want) {
+			t.Fatalf("read on were %v, want %v", logs.readOn, want)
+		}
+	}
+}
