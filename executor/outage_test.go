@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/backendtest"
 	"salectl/backends/quorum"
 )
 
@@ -104,5 +105,27 @@ func TestOwnerDrainsBesideDeadNodes(t *testing.T) {
 		if left := w.holders(); len(left) != 0 {
 			t.Errorf("node %d still has %v", i, left)
 		}
+	}
+}
+
+// TestOwnerReadsThePast has one read of the sale's log answered from before there
+// was any. The tenure ends, since the sale may be gone, but nobody may be told
+// that it is closed: the next read finds it as live as ever.
+func TestOwnerReadsThePast(t *testing.T) {
+	w := applied(t, 2)
+	w.wantStage(owning)
+	present := w.logs
+	w.logs = backendtest.NewStore().Handle(nil)
+	w.pass(followEvery)
+	w.logs = present
+	w.wantStage(leaving)
+	if len(w.stops) != 1 || w.stops[0].refusal != Standby || w.stops[0].why != errNotLive {
+		t.Fatalf("stopped with %+v, want one stop that refuses with %s", w.stops, Standby)
+	}
+	w.o.halted(w.now)
+	w.pass(quorum.DefaultTTL)
+	w.wantStage(owning)
+	if w.starts != 2 || !w.valid() {
+		t.Errorf("%d starts, valid %v", w.starts, w.valid())
 	}
 }
