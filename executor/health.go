@@ -50,6 +50,8 @@ func (o *owner) absent() *Answer {
 		return &Answer{Outcome: Draining, RetryAfter: time.Second}
 	case o.readAt == clock.Now{}:
 		return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
+	case o.sale.Next() < o.seen: // a buyer does not ask again who was told that the sale has ended
+		return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "the sale's log was read further before: the store answers from the past"}
 	case o.sale.Generation() == 0 || o.sale.Destroyed():
 		return &Answer{Outcome: NoSuchSale, Message: "the sale is not applied"}
 	case o.sale.Sealed() != nil:
@@ -63,15 +65,18 @@ func (o *owner) absent() *Answer {
 }
 
 // silent says whether so many nodes fail or abstain that the others are no
-// majority.
-func silent(nodes []quorum.NodeView) bool {
-	silent := 0
+// majority. While too few were heard to tell, it is as it was before.
+func silent(nodes []quorum.NodeView, before bool) bool {
+	silent, voting := 0, 0
 	for _, n := range nodes {
-		if n.Err != nil || !n.VotesFrom.IsZero() {
+		switch {
+		case n.Err != nil || !n.VotesFrom.IsZero():
 			silent++
+		case n.Answers > 0:
+			voting++
 		}
 	}
-	return 2*silent >= len(nodes)
+	return 2*silent >= len(nodes) || before && 2*voting <= len(nodes)
 }
 
 // withoutRights says why a process that serves may not append now.

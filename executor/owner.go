@@ -34,7 +34,8 @@ type owner struct {
 
 	stage     stage
 	draining  bool
-	readErr   error // of the last read, nil if it was good
+	readErr   error  // of the last read, nil if it was good
+	seen      uint64 // slots of the sale's log that were read once: it is not deleted
 	watch     nodeWatch
 	clockOff  time.Duration // of this host, where it is too much
 	silent    bool          // by the last that was heard, no majority of the lock nodes votes
@@ -148,6 +149,7 @@ func (o *owner) followed(now clock.Now, do ledger.Do) {
 	switch do.Event {
 	case ledger.CaughtUp:
 		o.readAt = o.sentAt
+		o.seen = max(o.seen, o.sale.Next())
 		o.nextRead = now.Mono + o.interval()
 		o.tell(now)
 	case ledger.Gone:
@@ -170,7 +172,7 @@ func (o *owner) voted(now clock.Now, r quorum.Reply) {
 	if lease := o.lease; lease != nil {
 		o.leased(now, lease.Reply(now, r))
 		o.watch.heard(now, r.Node, lease.Nodes()[r.Node])
-		o.silent = silent(lease.Nodes())
+		o.silent = silent(lease.Nodes(), o.silent)
 		o.tell(now)
 	}
 }
@@ -239,6 +241,7 @@ func (o *owner) leased(now clock.Now, e quorum.Effects) {
 			o.won(now)
 		case quorum.Losing:
 			o.leave(now, halt{why: event.Cause, refusal: NoQuorum})
+			o.tell(now) // beside the releases, which go out at once
 		case quorum.Freed:
 			if o.stage == following {
 				o.lease, o.wake = nil, 0

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
@@ -147,6 +148,89 @@ func TestOwnerLosesItsLeases(t *testing.T) {
 	}
 }
 
+// TestOwnerTellsOfALoss withdraws the rights as soon as time alone has the leases
+// lost: they are given back at once, and another process may have them before
+// this one would have stopped to count on them.
+func TestOwnerTellsOfALoss(t *testing.T) {
+	for name, before := range map[string]func(w *ownerWorld){
+		"owning":   func(*ownerWorld) {},
+		"leaving":  func(w *ownerWorld) { w.o.ended(w.now, errOtherOwner) },
+		"draining": func(w *ownerWorld) { w.o.drain(w.now) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newOwnerWorldOn(t, 3, quorum.DefaultTTL)
+			w.apply(2)
+			w.wantStage(owning)
+			w.hangs[0], w.hangs[1], w.hangs[2] = true, true, true // an answer would have it tell again
+			before(w)
+			lost := func() bool { return w.o.lease.State() == quorum.Lost }
+			if _, ok := w.passUntil(lost, quorum.DefaultTTL); !ok {
+				t.Fatal("the leases are not lost a ttl after all nodes hang")
+			}
+			w.wantStage(leaving)
+			if w.valid() {
+				t.Error("it may append with leases that were given back")
+			}
+		})
+	}
+}
+
+// TestOwnerStopsSlowly has the sequencers end so late that nothing is owed to the
+// lock nodes any more: the next tenure is tried for anew, with nodes that were not
+// heard yet. That one of them fails at once is no news.
+func TestOwnerStopsSlowly(t *testing.T) {
+	w := newOwnerWorldOn(t, 3, quorum.DefaultTTL)
+	w.apply(2)
+	w.wantStage(owning)
+	w.refuses[0], w.hangs[1], w.hangs[2] = true, true, true
+	w.pass(4 * quorum.DefaultTTL)
+	w.wantStage(leaving)
+	w.o.halted(w.now)
+	for range 20 {
+		w.pass(quorum.DefaultTTL / 20)
+		w.wantStage(trying)
+		if a := w.o.absent(); a.Outcome != NoQuorum {
+			t.Fatalf("claims are told %+v", a)
+		}
+	}
+	w.refuses[0], w.hangs[1] = false, false
+	if _, ok := w.passUntil(func() bool { return w.starts == 2 && !w.o.silent }, quorum.DefaultTTL); !ok {
+		t.Error("it does not own the sale a ttl after two of three nodes are back")
+	}
+}
+
+// TestOwnerIsToldOfThePast has a read of a live sale's log answered from before
+// there was any, and the next from when the run before was destroyed. No buyer may
+// hear of it, who would not ask again.
+func TestOwnerIsToldOfThePast(t *testing.T) {
+	w := applied(t, 2)
+	for _, op := range []*pb.Op{
+		{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}},
+		{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}},
+	} {
+		appendSale(t, w.logs, w.sale, op)
+	}
+	w.pass(quorum.DefaultTTL / readsPerTTL)
+	w.o.halted(w.now)
+	want := func(lag int, o Outcome) {
+		t.Helper()
+		w.logs = w.store.Handle(backendtest.On(backendtest.OpRead, backendtest.Script(backendtest.Fault{Kind: backendtest.Stale, N: lag})))
+		if lag == 0 {
+			w.logs = w.store.Handle(nil)
+		}
+		w.pass(followEvery)
+		if a := w.o.absent(); a.Outcome != o {
+			t.Fatalf("with a read from %d slots ago claims are told %+v, want %s", lag, a, o)
+		}
+	}
+	want(0, NoSuchSale)
+	replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Generation, p.Run, p.Uid = 1, 2, "ffeeddccbbaa0011" })
+	want(0, NotOpen)
+	want(5, Standby)
+	want(1, Standby)
+	want(0, NotOpen)
+}
+
 // TestOwnerSequencerEnds has sequencers end by themselves. A tenure is over when
 // one has, and the next does not follow at once.
 func TestOwnerSequencerEnds(t *testing.T) {
@@ -247,7 +331,7 @@ func TestOwnerLogIsNoLongerTheSame(t *testing.T) {
 		w.o.halted(w.now)
 		w.pass(2 * time.Second)
 		w.wantStage(following)
-		if a := w.o.absent(); a.Outcome != NoSuchSale {
+		if a := w.o.absent(); a.Outcome != Standby { // for all that it knows the read lags
 			t.Errorf("claims are told %+v", a)
 		}
 	})

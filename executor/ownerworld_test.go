@@ -22,6 +22,7 @@ type ownerWorld struct {
 	t     testing.TB
 	sale  string
 	ttl   time.Duration
+	store *backendtest.Store
 	logs  ledger.Logs
 	nodes []*backendtest.Node
 	node  *backendtest.Node // the first
@@ -52,10 +53,11 @@ func newOwnerWorld(t testing.TB) *ownerWorld { return newOwnerWorldOn(t, 1, quor
 // newOwnerWorldOn has that many lock nodes, and a sale that names a ttl.
 func newOwnerWorldOn(t testing.TB, nodes int, ttl time.Duration) *ownerWorld {
 	w := &ownerWorld{
-		t: t, sale: "owned", ttl: ttl, logs: backendtest.NewStore().Handle(nil),
+		t: t, sale: "owned", ttl: ttl, store: backendtest.NewStore(),
 		now:   clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)},
 		hangs: map[int]bool{}, refuses: map[int]bool{},
 	}
+	w.logs = w.store.Handle(nil)
 	var names []string
 	for i := range nodes {
 		names = append(names, fmt.Sprint("node", i))

@@ -135,6 +135,21 @@ func (p *Stepped) Ready(now clock.Now) error { return p.ready(now) }
 // Status is Executor's.
 func (p *Stepped) Status() Status { return p.status() }
 
+// Leases says of which run this process has the leases, and until when they are
+// its own by its monotonic clock; until is 0 if it has none. A suspend, or a jump
+// of the wall clock, may end them earlier.
+func (p *Stepped) Leases(now clock.Now) (uid string, until time.Duration) {
+	t := p.tenure.Load()
+	if t == nil {
+		return "", 0
+	}
+	r := t.rights.Load()
+	if r == nil || !r.lease.At(now) {
+		return "", 0
+	}
+	return t.uid, r.lease.Until()
+}
+
 // Err is what Run of an Executor would have returned: nil, unless the sale's log
 // cannot be followed.
 func (p *Stepped) Err() error { return p.failed }
