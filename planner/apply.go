@@ -8,10 +8,11 @@ import (
 )
 
 // first is the event that begins the plan, nil if it is carried out already: an
-// empty plan is, except that of a destroyed sale, whose lock nodes are swept.
+// empty plan is, except that of a destroyed sale, whose lock nodes are swept, and
+// that of a sale which is in its phase already, which is made sure of.
 func (w *work) first(rehearsal bool) func() {
 	switch p := w.plan; {
-	case p.Kind != KindDestroy && p.Empty():
+	case p.Kind == KindApply && p.Empty():
 		w.result.Generation = p.Generation
 		return nil
 	case p.Kind != KindDestroy:
@@ -40,7 +41,11 @@ func (w *work) applyPlanned() {
 	goal := w.sale.Generation()
 	w.drive(goal, func() {
 		w.mark(func(unmarked []string) {
+			changed := w.changed
 			w.noteApplied(goal, unmarked, func() {
+				if w.plan.Empty() { // the note says nothing new
+					w.changed = changed
+				}
 				w.result.Generation = goal
 				w.result.Shortfall = w.shortfall(goal)
 				w.finished(saleAddress(w.plan.Sale), "")
@@ -53,6 +58,10 @@ func (w *work) applyPlanned() {
 // noteApplied says in the sale's log that every shard has a generation, and
 // which lock nodes have no marker yet. A destroy that another has overtaken goes
 // on, and finds that out where it reads a shard.
+//
+// A change of phase that has planned nothing says so in any case. That the sale is
+// in its phase already it was only told by a read, which may have lagged behind
+// the next change; but where the note can be stored, no change came before it.
 func (w *work) noteApplied(goal uint64, unmarked []string, then func()) {
 	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}
 	w.note(func() bool {
@@ -62,6 +71,12 @@ func (w *work) noteApplied(goal uint64, unmarked []string, then func()) {
 		}
 		if !ours || !live {
 			w.stale("was destroyed meanwhile")
+		}
+		if w.plan.Kind == KindPhase && w.intent == nil {
+			if w.sale.Generation() > goal {
+				w.stale("has changed since the plan was made")
+			}
+			return false
 		}
 		return w.sale.Applied() > goal || w.sale.Applied() == goal && slices.Equal(w.sale.Unmarked(), unmarked)
 	}, op, then)

@@ -1,10 +1,12 @@
 package planner
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"salectl/backends/backendtest"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
@@ -45,5 +47,88 @@ func TestApplyReadsThePast(t *testing.T) {
 				t.Errorf("the sale's log was read from slots %v, want %v and more", from, test.from)
 			}
 		})
+	}
+}
+
+// stale has the first reads of the sale's log answered from so many slots ago.
+func (w *world) stale(slots ...int) {
+	lags := make([]backendtest.Fault, len(slots))
+	for i, n := range slots {
+		if n > 0 {
+			lags[i] = backendtest.Fault{Kind: backendtest.Stale, N: n}
+		}
+	}
+	reads := backendtest.Script(lags...)
+	w.faults = backendtest.On(backendtest.OpRead, func(c backendtest.Call) backendtest.Fault {
+		if c.Log != spec.SaleLog("tickets") {
+			return backendtest.Fault{}
+		}
+		return reads(c)
+	})
+}
+
+// A pause that finds the sale paused may have read what was so before the last
+// resume. It must not say that the sale is paused.
+func TestPauseReadsThePast(t *testing.T) {
+	for name, lags := range map[string][]int{
+		"applied":                      {2, 2},
+		"planned and not applied":      {3, 3},
+		"applied, by the last read":    {3, 3, 2},
+		"applied, by the first read":   {2},
+		"planned, by the first read":   {3},
+		"applied again, by the others": {3, 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mustApply(tickets(10))
+			w.mustPhase(pb.Phase_PAUSED)
+			w.mustPhase(pb.Phase_OPEN)
+			w.stale(lags...)
+			if err := w.command(PhaseJob{Sale: "tickets", Phase: pb.Phase_PAUSED}).finish(); !errors.Is(err, ErrStale) {
+				t.Errorf("a pause of an open sale: %v, want %v", err, ErrStale)
+			}
+			w.stale()
+			w.mustPhase(pb.Phase_PAUSED)
+		})
+	}
+}
+
+// A resume comes in beside a pause that finds the sale paused already, before each
+// of its calls. The pause succeeds where its note stands before the resume, and
+// only there.
+func TestPauseOfAPausedSaleBesideAResume(t *testing.T) {
+	succeeded, pausedAfter, stale := 0, 0, 0
+	for calls := 0; ; calls++ {
+		w := newWorld(t)
+		w.mustApply(tickets(10))
+		w.mustPhase(pb.Phase_PAUSED)
+		before := w.actual().Sale.Next()
+		c := w.command(PhaseJob{Sale: "tickets", Phase: pb.Phase_PAUSED})
+		for len(c.trace) < calls && !c.done {
+			c.step(inOrder, c.served)
+		}
+		ended := c.done
+		noted := w.actual().Sale.Next() > before
+		if got := w.actual().Sale.Next(); got > before+1 {
+			t.Fatalf("a pause of a paused sale has stored %d slots", got-before)
+		}
+		w.mustPhase(pb.Phase_OPEN)
+		planned := w.actual().Sale.Generation()
+		switch err := c.finish(); {
+		case err == nil && !noted && w.actual().Sale.Generation() > planned: // it read of the resume in time
+			pausedAfter++
+		case err == nil && noted:
+			succeeded++
+		case errors.Is(err, ErrStale) && !noted:
+			stale++
+		default:
+			t.Errorf("resumed after %d calls, where the note is stored: %v: %v", calls, noted, err)
+		}
+		if ended {
+			break
+		}
+	}
+	if succeeded == 0 || pausedAfter == 0 || stale == 0 {
+		t.Errorf("it succeeded %d times, paused after the resume %d times and was stale %d times", succeeded, pausedAfter, stale)
 	}
 }

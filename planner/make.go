@@ -218,7 +218,7 @@ func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
 
 // MakePhase plans a pause (PAUSED), resume (OPEN) or close (CLOSED), for good,
 // of a sale that was applied. Where the sale is in that phase already and every
-// shard has it, the plan is empty.
+// shard has it, the plan is empty; Apply makes sure that it still is so.
 func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	sale := actual.Sale
 	if err := exists(actual, "changes its phase"); err != nil {

@@ -12,9 +12,11 @@ import (
 )
 
 // Apply carries out a plan of Make or MakePhase. It ends when every shard has
-// what is planned, and the sale's log says so. An empty plan is carried out
-// already. Until ctx ends it keeps trying, within Config.Patience; what it has
-// begun by then is completed by the same plan again, or by the next one.
+// what is planned, and the sale's log says so. An empty plan of Make is carried
+// out already; one of MakePhase is made sure of by a note in the sale's log, since
+// what the plan was made of may have lagged. Until ctx ends it keeps trying, within
+// Config.Patience; what it has begun by then is completed by the same plan again,
+// or by the next one.
 //
 // The result is set, as far as it goes, even beside an error. A removal that
 // fell short is ErrPartly with Result.Shortfall: it is as far as this plan goes,

@@ -199,7 +199,7 @@ func inOrder(int) int { return 0 }
 // run carries out a plan to its end.
 func (w *world) run(plan *Plan) error {
 	w.Helper()
-	if plan.Empty() {
+	if plan.Empty() && plan.Kind != KindPhase {
 		return nil
 	}
 	p := w.begin(plan)
