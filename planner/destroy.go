@@ -62,19 +62,33 @@ func (t *teardown) drain() {
 	})
 }
 
-// readAll reads every shard's log to its end.
+// readAll reads every shard's log, at least to its close.
 func (t *teardown) readAll(then func()) {
 	t.each(t.allShards(), t.readShard, then)
 }
 
+// readShard reads a shard's log again until it shows the close. Every transfer
+// out of a shard comes before that, so one whose read lags is not yet known to
+// have none: sealed by it, units would be lost on their way.
 func (t *teardown) readShard(i int, done func()) {
-	t.shard(i).read(func(e ledger.Event) {
-		if e == ledger.Gone || t.states[i].Next() == 0 {
-			t.lost(i, func() { t.readShard(i, done) })
-			return
-		}
-		done()
-	})
+	began := t.now.Mono
+	var look func()
+	look = func() {
+		t.shard(i).read(func(e ledger.Event) {
+			switch s := t.states[i]; {
+			case e == ledger.Gone || s.Next() == 0:
+				t.lost(i, look)
+			case s.Phase == ledger.PhaseClosed || s.Sealed():
+				done()
+			case t.now.Mono-began > maxLag:
+				t.end(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers from the past",
+					ErrStore, t.shard(i).w.Log(), maxLag))
+			default:
+				t.after(lagPause, look)
+			}
+		})
+	}
+	look()
 }
 
 // unsettled says whether there are transfers or holds, and when the next hold ends by
@@ -149,27 +163,38 @@ func (t *teardown) receive(to int, draft *ledger.Draft) error {
 }
 
 // seal ends every shard's log. All are closed and drained, so nothing can be
-// sent to a sealed shard any more.
+// sent to a sealed shard any more. Where somebody else was faster, all is looked
+// at again.
 func (t *teardown) seal() {
-	t.each(t.allShards(), t.sealShard, func() { t.export(1) })
+	t.each(t.allShards(), t.sealShard, func() {
+		if slices.ContainsFunc(t.states, func(s *ledger.State) bool { return !s.Sealed() }) {
+			t.drain()
+			return
+		}
+		t.export(1)
+	})
 }
 
 func (t *teardown) sealShard(i int, done func()) {
 	s := t.states[i]
-	if s.Sealed() {
-		t.doing(shardAddress(i), "seal", "")
+	look := func() {
+		if s.Sealed() {
+			t.doing(shardAddress(i), "seal", "")
+		}
 		done()
+	}
+	if s.Sealed() {
+		look()
 		return
 	}
 	draft := s.Draft(t.writer, t.now.Wall.UnixMicro())
 	draft.Seal()
-	again := func() { t.sealShard(i, done) }
 	t.appendDraft(i, draft, func(e ledger.Event) {
 		if e == ledger.Gone {
-			t.lost(i, func() { t.readShard(i, again) })
+			t.lost(i, done)
 			return
 		}
-		again() // it is sealed, or somebody else has appended: look
+		look()
 	})
 }
 
