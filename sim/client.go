@@ -6,6 +6,7 @@ import (
 
 	"salectl/executor"
 	"salectl/sim/check"
+	"salectl/spec"
 )
 
 // client is somebody who buys. While there are faults it asks now and then, in
@@ -30,9 +31,19 @@ func (w *world) newClient(n int) *client {
 	return &client{w: w, n: n, random: w.Options.random(forClients, n)}
 }
 
-// Users are fewer than twice the clients, so that several act for one and limits
-// are met.
-func (c *client) user() string { return fmt.Sprintf("user-%d", c.IntN(2*c.w.Clients)) }
+// user draws a user. They are few, so that several clients act for one and limits
+// are met. In some worlds most are at home on the last shard, which then lives on
+// what the others have.
+func (c *client) user() string {
+	s := &c.w.scenario
+	crowd := c.chance(s.crowd)
+	for {
+		name := fmt.Sprintf("user-%d", c.IntN(s.users))
+		if !crowd || spec.HomeShard(name, s.shards) == s.shards-1 || c.chance(0.05) {
+			return name
+		}
+	}
+}
 
 // live asks again and again until the faults stop.
 func (c *client) live() {
@@ -127,6 +138,9 @@ func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
 		if heard {
 			c.w.told(op, check.ClaimReturned, answerOf(a))
 			c.w.hit("claim " + string(a.Outcome))
+			if a.Outcome == executor.SoldOut {
+				c.w.operators.soldOut()
+			}
 		} else {
 			c.w.hit("claim without answer")
 			c.w.vanished[op] = true
@@ -135,7 +149,10 @@ func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
 	}
 	calm := c.w.calm
 	c.w.net.send(message{from: atClients, to: e.host, what: "claim"}, func() {
+		life := e.life
+		c.w.unanswered[op] = func() bool { return e.life == life || e.drained[life] }
 		e.claim(executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
+			delete(c.w.unanswered, op)
 			c.w.net.send(message{from: e.host, to: atClients, what: "answer"}, func() { done(a, heard) })
 		})
 	})
@@ -167,6 +184,21 @@ func (c *client) vanish(x want) {
 		})
 		c.w.after(noticed, withdraw)
 	})
+}
+
+// rush is a crowd of new users who all want units of one shard within a moment.
+func (w *world) rush(r random) {
+	shard := r.IntN(w.scenario.shards)
+	for came := 0; came < 30; w.rushed++ {
+		user := fmt.Sprintf("rush-%d", w.rushed)
+		if spec.HomeShard(user, w.scenario.shards) != shard {
+			continue
+		}
+		came++
+		c := w.clients[came%len(w.clients)]
+		x := want{user: user, key: "key", quantity: w.scenario.perUser, tries: 3}
+		w.after(r.between(0, 1500*time.Millisecond), func() { c.insist(x, func() {}) })
+	}
 }
 
 // read asks for a user's claims.
@@ -207,7 +239,7 @@ func (c *client) finishNow() {
 	x := want{user: fmt.Sprintf("late-%d-%d", c.n, c.made), key: "key", quantity: 1}
 	c.buy(x, func(o executor.Outcome) {
 		// One that was read long ago may be said not to exist.
-		if o == executor.SoldOut || o == executor.Closed || o == executor.NoSuchSale && c.w.operators.ending {
+		if o == executor.SoldOut || o == executor.Closed && c.w.operators.closing || o == executor.NoSuchSale && c.w.operators.ending {
 			c.w.rest()
 			return
 		}

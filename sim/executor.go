@@ -1,10 +1,13 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/sim/check"
 )
@@ -14,14 +17,27 @@ type server struct {
 	process
 	n int
 	random
-	s *executor.Stepped // of the present run
+	s       *executor.Stepped // of the present run
+	drained map[int]bool      // the runs, by life, that ended by themselves, when all was answered
+
+	// Of the present run: its name, and what befell the host's clocks.
+	run                string
+	suspended, setBack bool
+
+	nodeClocks []hostClock // of the lock nodes, as last seen
 }
 
 func (w *world) newServer(n int) *server {
-	e := &server{n: n, random: w.Options.random(forTokens, n)}
+	e := &server{n: n, random: w.Options.random(forTokens, n), drained: make(map[int]bool)}
 	e.process = process{w: w, name: fmt.Sprintf("executor-%d", n), host: firstNode + host(len(w.nodes)+n)}
 	e.died = func(back time.Duration) { w.after(back, e.begin) }
-	e.ended = func() { w.after(w.comeback(e.random), e.begin) }
+	e.ended = func() {
+		e.drained[e.life] = true
+		w.after(w.comeback(e.random), e.begin)
+	}
+	for _, n := range w.nodes {
+		e.nodeClocks = append(e.nodeClocks, n.clock)
+	}
 	return e
 }
 
@@ -38,21 +54,36 @@ func (e *server) begin() {
 		Key:    func() string { return e.letters(16) },
 		Jitter: e.Float64,
 	})
-	e.start(&serverMachine{e.s}, e.w.scenario.clock(e.random, e.w.now))
+	e.run, e.suspended, e.setBack = fmt.Sprintf("%s, run %d", e.name, e.life+1), false, false
+	e.start(&serverMachine{e}, e.w.scenario.clock(e.random, e.w.now))
 }
 
 // serverMachine is an executor as a process.
-type serverMachine struct{ s *executor.Stepped }
+type serverMachine struct{ *server }
 
 func (m *serverMachine) tick(now clock.Now) { m.s.Tick(now) }
 
 func (m *serverMachine) next(now clock.Now) (calls []call, wake time.Duration, gone bool) {
 	made, wake, gone := m.s.Next(now)
 	for _, c := range made {
+		if c.What == "release" {
+			c.Make = m.telling(m.run, c.Make)
+		}
 		calls = append(calls, call(c))
 	}
+	m.holds(m.s.Leases(now))
 	return calls, wake, gone
 }
+
+// telling takes down that a release landed.
+func (e *server) telling(run string, release makeCall) makeCall {
+	return func(ctx context.Context, logs ledger.Logs, node quorum.Node) any {
+		e.w.history.Freed(e.w.now, run)
+		return release(ctx, logs, node)
+	}
+}
+
+type makeCall = func(context.Context, ledger.Logs, quorum.Node) any
 
 // claim takes a request in. Nobody is there: answered hears that at once.
 func (e *server) claim(r executor.Request, answered func(a executor.Answer, heard bool)) (withdraw func()) {
@@ -95,4 +126,16 @@ func (e *server) drain() {
 	if e.alive {
 		e.event("SIGTERM", e.s.Drain)
 	}
+}
+
+// pause is process's; the server keeps in mind what it does to its clocks.
+func (e *server) pause(d time.Duration, suspended bool) {
+	e.suspended = e.suspended || suspended
+	e.process.pause(d, suspended)
+}
+
+// shift is process's.
+func (e *server) shift(jump time.Duration, rate float64) {
+	e.setBack = e.setBack || jump < 0
+	e.process.shift(jump, rate)
 }

@@ -18,7 +18,8 @@ var happenings = []string{
 	"append stored", "append refused", "log deleted", "export written", "client vanished",
 	"node came back empty", "node came back with old memory", "node came back with its memory",
 	"fault: lost", "fault: late", "fault: late behind a partition", "fault: twice", "fault: crash",
-	"fault: stale read", "fault: own append told taken",
+	"fault: stale read", "fault: own append told taken", "fault: held up", "fault: all executors killed",
+	"second run begun", "raised when sold out",
 	"claim sold", "claim sold_out", "claim limit_reached", "claim key_reused", "claim none_now", "claim paused",
 	"claim closed", "claim standby", "claim no_quorum", "claim unknown", "claim overloaded", "claim draining",
 	"claim not_open", "claim no_such_sale", "claim without answer",
@@ -30,6 +31,9 @@ func Failpoints() []string {
 	names := append([]string(nil), happenings...)
 	for _, d := range disasters {
 		names = append(names, "fault: "+d.what)
+	}
+	for _, a := range ambushes {
+		names = append(names, "fault: "+a.what)
 	}
 	for _, step := range steps {
 		for how := range ways {

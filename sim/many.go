@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"fmt"
 	"iter"
-	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -32,32 +30,4 @@ func Many(from, seeds uint64, atOnce int, o Options) iter.Seq[*Result] {
 			}
 		}
 	}
-}
-
-// Replay is the command that runs the world again.
-func (r *Result) Replay() string {
-	line := fmt.Sprintf("go run ./sim/soak -seed %d", r.Options.Seed)
-	plain := Options{}.orDefault()
-	if o := r.Options; o.Clients != plain.Clients {
-		line += fmt.Sprintf(" -clients %d", o.Clients)
-	}
-	if o := r.Options; o.Ops != plain.Ops {
-		line += fmt.Sprintf(" -ops %d", o.Ops)
-	}
-	if o := r.Options; o.Faults != plain.Faults {
-		line += fmt.Sprintf(" -faults %d", o.Faults)
-	}
-	if o := r.Options; o.Until != plain.Until {
-		line += fmt.Sprintf(" -until %v", o.Until)
-	}
-	return line
-}
-
-// FirstProblem is the first line of what is wrong.
-func (r *Result) FirstProblem() string {
-	if r.Err == nil {
-		return ""
-	}
-	first, _, _ := strings.Cut(r.Err.Error(), "\n")
-	return first
 }

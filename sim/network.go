@@ -2,6 +2,8 @@ package sim
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"salectl/backends/clock"
@@ -42,7 +44,14 @@ const (
 	usualLate  = 0.004 // it arrives when its sender has long given up
 	usualTwice = 0.004
 	usualSlow  = 0.03
+	usualHeld  = 0.05 // of tender steps: long enough for others to come in between
 )
+
+// tenderSteps are few in a world, and others wait for each to be done.
+var tenderSteps = []string{
+	"append out", "append in", "append ack", "append generation", "append own",
+	"generation", "close", "seal", "drive in", "drive out", "planned", "applied", "sealed", "delete",
+}
 
 // longest is how late a message may arrive.
 const longest = 150 * time.Second
@@ -52,12 +61,14 @@ type message struct {
 	from, to host
 	what     string
 	twice    bool // it may arrive twice
+	tender   bool // it belongs to a step at which much may go wrong
+	slow     time.Duration
 }
 
 // send lets a message arrive: once, late, twice or never.
 func (n *network) send(m message, arrive func()) {
 	r := n.w.random.network
-	after := r.between(100*time.Microsecond, 1500*time.Microsecond)
+	after := r.between(100*time.Microsecond, 1500*time.Microsecond) + m.slow
 	fate := r.Float64()
 	switch {
 	case n.cut[m.from][m.to]:
@@ -88,10 +99,13 @@ func (n *network) send(m message, arrive func()) {
 	case fate < n.loss+usualLoss+usualLate+usualTwice+usualSlow:
 		after = r.spread(2*time.Millisecond, 400*time.Millisecond)
 	}
+	if m.tender && r.chance(usualHeld) && n.w.fault("network", "held up") {
+		after += r.spread(20*time.Millisecond, 5*time.Second)
+	}
 	if n.slow > 0 && !n.w.calm {
 		after += r.between(0, n.slow)
 	}
-	if m.from == atOperators && m.to == atStore {
+	if m.from == atOperators {
 		n.w.latest = max(n.w.latest, n.w.now+after)
 	}
 	n.w.after(after, arrive)
@@ -142,18 +156,21 @@ func (w *world) call(p *process, c call) {
 			c.Took(now, reply, err)
 		})
 	}
-	w.net.send(message{p.host, to, c.What, true}, func() {
+	tender := slices.Contains(tenderSteps, c.What)
+	request := message{from: p.host, to: to, what: c.What, twice: true, tender: tender}
+	if slow := w.store.slow; slow > 0 && !w.calm && strings.HasPrefix(c.What, "append ") {
+		request.slow = w.random.network.between(0, slow)
+	}
+	w.net.send(request, func() {
 		if w.isDown(to) {
-			w.net.send(message{to, p.host, "refused", false}, func() { finish(lost, nil, errDown) })
+			w.net.send(message{from: to, to: p.host, what: "refused"}, func() { finish(lost, nil, errDown) })
 			return
 		}
 		w.reached(c.What, landed)
 		w.note(p.name, c.What, "lands", nil)
 		reply := w.serve(c)
-		if c.What == "append out" || c.What == "append in" {
-			w.operators.seize()
-		}
-		w.net.send(message{to, p.host, "reply", false}, func() { finish(answered, reply, nil) })
+		w.landed(p, c.What)
+		w.net.send(message{from: to, to: p.host, what: "reply", tender: tender}, func() { finish(answered, reply, nil) })
 	})
 	w.at(p.clock.when(p.clock.now(w.now).Mono+c.Timeout), func() {
 		finish(lost, nil, context.DeadlineExceeded)
@@ -167,7 +184,7 @@ func (w *world) serve(c call) any {
 	}
 	n := w.nodes[c.Node]
 	n.serve()
-	return c.Make(context.Background(), w.store, n.Node)
+	return c.Make(context.Background(), w.store, n)
 }
 
 func (w *world) hostOf(node int) host {
@@ -177,9 +194,11 @@ func (w *world) hostOf(node int) host {
 	return firstNode + host(node)
 }
 
+func (w *world) isNode(h host) bool { return h >= firstNode && int(h-firstNode) < len(w.nodes) }
+
 func (w *world) isDown(h host) bool {
 	if h == atStore {
 		return w.store.down
 	}
-	return h >= firstNode && int(h-firstNode) < len(w.nodes) && w.nodes[h-firstNode].down
+	return w.isNode(h) && w.nodes[h-firstNode].down
 }

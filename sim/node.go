@@ -1,10 +1,13 @@
 package sim
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"salectl/backends/backendtest"
+	"salectl/backends/quorum"
 )
 
 // node is one lock server: a node in memory with a clock of its own.
@@ -15,10 +18,14 @@ type node struct {
 	set   time.Time            // what the node's clock was last set to
 	saved backendtest.Promises // what was last written to its disk
 	down  bool
+
+	// The markers that stay until they are forgotten: one that only a vote has
+	// written ends by itself.
+	lasting, lastingSaved map[string]bool
 }
 
 func newNode(w *world, i int, clock hostClock) *node {
-	n := &node{w: w, clock: clock, set: clock.now(0).Wall}
+	n := &node{w: w, clock: clock, set: clock.now(0).Wall, lasting: make(map[string]bool)}
 	n.Node = backendtest.NewNode(fmt.Sprintf("node-%d", i), n.set)
 	n.save()
 	return n
@@ -32,7 +39,27 @@ func (n *node) serve() {
 }
 
 // save writes what the node remembers to its disk.
-func (n *node) save() { n.saved = n.Promises() }
+func (n *node) save() { n.saved, n.lastingSaved = n.Promises(), maps.Clone(n.lasting) }
+
+// Mark is quorum.Node's.
+func (n *node) Mark(ctx context.Context, marker, runID string) error {
+	err := n.Node.Mark(ctx, marker, runID)
+	if err == nil {
+		n.lasting[marker] = true
+	}
+	return err
+}
+
+// Forget is quorum.Node's.
+func (n *node) Forget(ctx context.Context, marker string) error {
+	delete(n.lasting, marker)
+	return n.Node.Forget(ctx, marker)
+}
+
+var _ quorum.Node = (*node)(nil)
+
+// keeps says whether the node has a marker that nothing but a command removes.
+func (n *node) keeps(marker string) bool { return n.lasting[marker] }
 
 // The ways in which a node comes back.
 const (
@@ -57,8 +84,10 @@ func (n *node) crash(away time.Duration, how int) {
 		switch how {
 		case comesBackEmpty:
 			n.RestartEmpty()
+			clear(n.lasting)
 		case comesBackOld:
 			n.RestartFrom(n.saved)
+			n.lasting = maps.Clone(n.lastingSaved)
 		case comesBackWhole:
 			n.RestartFrom(n.Promises())
 		}

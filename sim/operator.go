@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"salectl/backends/clock"
@@ -33,19 +34,28 @@ const (
 type operators struct {
 	w *world
 	random
+	number  int64 // of the sale's run, from 1
 	started int
 	running int    // processes
 	idle    func() // goes on when none runs; nil: nobody waits
 
 	most            int64 // that was ever declared
 	closing, ending bool  // a close or destroy has begun
+	enders          int   // processes that close or destroy
+	raisedAt        time.Duration
+
+	known     time.Duration // from then on no executor answers from the run before
+	destroyed string        // uid of the run that was destroyed last; "": none was
+	// The last thing done is a destroy that came after all else, and found all nodes
+	// up.
+	swept bool
 }
 
 // sale is the file at this moment.
 func (o *operators) sale(stock int64) spec.Sale {
 	s := &o.w.scenario
 	return spec.Sale{
-		Name: saleName, Run: 1, Stock: stock, LockCount: s.shards, PerUserLimit: s.perUser,
+		Name: saleName, Run: o.number, Stock: stock, LockCount: s.shards, PerUserLimit: s.perUser,
 		LockTTL: s.ttl, Embedded: &spec.Embedded{},
 	}
 }
@@ -94,9 +104,11 @@ func (o *operators) run(c command, then func()) {
 			}
 		})
 	}
-	o.running++
+	last := o.w.calm && o.running == 0 && o.w.now > o.w.latest && !slices.ContainsFunc(o.w.nodes, func(n *node) bool { return n.down })
+	o.swept = false
+	o.began(c, 1)
 	p.died = func(back time.Duration) {
-		defer o.stopped()
+		defer o.stopped(c)
 		o.w.vanished[op] = true
 		o.w.hit("killed: " + c.kind)
 		again(back)
@@ -106,11 +118,14 @@ func (o *operators) run(c command, then func()) {
 	}
 	m := &commandMachine{s: planner.NewStepped(cfg, o.job(c))}
 	p.ended = func() {
-		defer o.stopped()
+		defer o.stopped(c)
 		o.returned(p.name, op, m.err)
 		switch {
 		case m.err == nil:
 			o.w.hit("done: " + c.kind)
+			if c.kind == destroy {
+				o.destroyed, o.swept = m.s.Plan().UID, last
+			}
 			then()
 		case errors.Is(m.err, planner.ErrRefused): // to run it again is of no use
 			then()
@@ -121,9 +136,17 @@ func (o *operators) run(c command, then func()) {
 	p.start(m, o.w.scenario.clock(o.random, o.w.now))
 }
 
-// stopped counts down the processes that run.
-func (o *operators) stopped() {
-	if o.running--; o.running == 0 && o.idle != nil {
+// began counts the processes that run.
+func (o *operators) began(c command, n int) {
+	o.running += n
+	if c.kind == closes || c.kind == destroy {
+		o.enders += n
+	}
+}
+
+// stopped counts them down.
+func (o *operators) stopped(c command) {
+	if o.began(c, -1); o.running == 0 && o.idle != nil {
 		idle := o.idle
 		o.idle = nil
 		idle()
@@ -192,24 +215,46 @@ func (o *operators) settle(then func()) {
 // destroyEarly destroys the sale amid the faults, in some worlds while nobody
 // serves it.
 func (o *operators) destroyEarly() {
-	if o.w.calm {
+	if o.w.calm || o.ending {
 		return
 	}
 	if o.chance(0.5) && o.w.fault("world", "all executors killed") {
 		o.w.killAll(o.random)
 	}
-	o.insist(command{kind: destroy}, func() {})
+	o.destroyNow()
 }
 
-// seize destroys the sale, in some worlds, at the moment when units are on their
-// way between two shards and nobody is left to receive them: the command has to
-// end the transfer itself.
-func (o *operators) seize() {
-	if !o.w.scenario.seized || o.w.calm || o.ending || !o.chance(0.5) || !o.w.fault("world", "killed amid a transfer") {
+// destroyNow destroys the sale unless somebody does. In some worlds another run
+// of it follows.
+func (o *operators) destroyNow() {
+	if !o.ending {
+		o.insist(command{kind: destroy}, func() { o.beginAgain(func() {}) })
+	}
+}
+
+// beginAgain makes the sale's second run if there is to be one, and nobody else
+// closes or destroys: that would be the end of it at once.
+func (o *operators) beginAgain(then func()) (begun bool) {
+	if !o.w.scenario.again || o.number > 1 || o.enders > 1 || o.destroyed == "" {
+		return false
+	}
+	o.number++
+	o.known = o.w.now + 10*time.Second
+	o.closing, o.ending, o.most = false, false, 0
+	o.w.hit("second run begun")
+	o.insist(command{kind: apply, stock: o.w.scenario.stock}, then)
+	return true
+}
+
+// soldOut makes more units, in some worlds, when a buyer has been told that there
+// are none left.
+func (o *operators) soldOut() {
+	if !o.w.scenario.raised || o.w.calm || o.closing || o.w.now < o.raisedAt+2*time.Second {
 		return
 	}
-	o.w.killAll(o.random)
-	o.insist(command{kind: destroy}, func() {})
+	o.raisedAt = o.w.now
+	o.w.hit("raised when sold out")
+	o.run(command{kind: apply, stock: o.most + 1 + o.Int64N(int64(o.w.scenario.shards)), runs: 3}, func() {})
 }
 
 // schedule draws the commands of a run. The first makes the sale.

@@ -19,6 +19,10 @@ type process struct {
 	life   int // counts the runs: what an earlier one waited for is not for this one
 	paused bool
 	inbox  []func() // what came in during the pause
+
+	asleep bool          // it is paused with its host
+	set    time.Duration // virtual: when its wall clock was last set
+	awake  time.Duration // virtual: when its host last awoke
 	wake   time.Duration
 	wakes  int // counts changes of wake: only the last is heeded
 
@@ -37,7 +41,8 @@ type machine interface {
 // start begins a run.
 func (p *process) start(m machine, clock hostClock) {
 	p.life++
-	p.alive, p.paused, p.inbox = true, false, nil
+	p.alive, p.paused, p.asleep, p.inbox = true, false, false, nil
+	p.set, p.awake = -apart, -apart
 	p.m, p.clock, p.wake = m, clock, 0
 	p.w.note(p.name, "starts", "", nil)
 	p.settle()
@@ -140,7 +145,8 @@ func (p *process) pause(d time.Duration, suspended bool) {
 	if !p.alive || p.paused {
 		return
 	}
-	p.paused = true
+	suspended = suspended && p.w.now > p.set+apart
+	p.paused, p.asleep = true, suspended
 	p.w.note(p.name, "pauses", d.String(), nil)
 	life := p.life
 	p.w.after(d, func() {
@@ -149,6 +155,7 @@ func (p *process) pause(d time.Duration, suspended bool) {
 		}
 		if suspended {
 			p.clock.suspend(d)
+			p.asleep, p.awake = false, p.w.now
 			p.sleep()
 		}
 		p.resume()
@@ -166,9 +173,17 @@ func (p *process) resume() {
 	}
 }
 
+// apart is how far a sleep of the host and a jump of its wall clock are apart:
+// together they leave no clock that tells how long it slept, and then a lease
+// promises nothing.
+const apart = 10 * time.Second
+
 // shift moves the wall clock or changes the rate of the process's host.
 func (p *process) shift(jump time.Duration, rate float64) {
-	p.clock.jump(jump)
+	if !p.asleep && p.w.now > p.awake+apart {
+		p.clock.jump(jump)
+		p.set = p.w.now
+	}
 	p.clock.drift(p.w.now, rate)
 	p.sleep()
 }

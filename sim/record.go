@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"slices"
+	"time"
 
 	"salectl/sim/check"
 )
@@ -16,8 +16,14 @@ const (
 	beforeTaking  = "before taking in"
 )
 
-// rare are the steps that few worlds come to.
-var rare = []string{"append mixed", "close", "seal", "drive in", "drive out", "export", "sealed", "delete", "sweep marker", "destroyed"}
+// rare are the steps that few worlds come to, and how many times likelier a crash
+// is there.
+var rare = map[string]float64{
+	"append mixed": 40, "append out": 3, "append in": 3, "append ack": 3,
+	"drive in": 30, "drive out": 30,
+	"close": 4, "seal": 4, "export": 4, "delete": 4, "sweep leases": 8, "sweep marker": 4,
+	"sealed": 8, "destroyed": 8,
+}
 
 var crashPlaces = []string{beforeSending, afterSending, beforeTaking}
 
@@ -55,8 +61,8 @@ func (w *world) crashes(p *process, where, what string) bool {
 	if p.host == atOperators {
 		likely *= 6 // it lives shorter
 	}
-	if slices.Contains(rare, what) {
-		likely *= 4
+	if times, ok := rare[what]; ok {
+		likely *= times
 	}
 	if !w.random.crashes.chance(likely) || !w.fault(p.name, "crash") {
 		return false
@@ -80,4 +86,29 @@ func (w *world) tell(e check.Event) (op int) {
 // told writes the end of an operation into the history.
 func (w *world) told(op int, kind check.Kind, a check.Answer) {
 	w.history.Tell(w.now, check.Event{Kind: kind, Op: op, Answer: a})
+}
+
+// holds takes down which leases a server has, and until when by its monotonic
+// clock. Of one whose clocks cannot know nothing is taken down.
+func (e *server) holds(uid string, until time.Duration) {
+	if e.nodeClockSet() {
+		e.w.history.Doubted(e.w.now, e.w.now+e.w.scenario.ttl)
+	}
+	switch {
+	case until == 0 || e.suspended && e.setBack:
+	case e.suspended: // it has them now: its clock does not say for how long
+		e.w.history.Holds(e.w.now, e.run, uid, e.w.now+1)
+	default:
+		e.w.history.Holds(e.w.now, e.run, uid, e.clock.when(until))
+	}
+}
+
+// nodeClockSet says whether the clock of a lock node was set since it was last
+// asked.
+func (e *server) nodeClockSet() (set bool) {
+	for i, n := range e.w.nodes {
+		set = set || e.nodeClocks[i] != n.clock
+		e.nodeClocks[i] = n.clock
+	}
+	return set
 }

@@ -11,19 +11,24 @@ type scenario struct {
 	offset                 time.Duration
 	crashes                float64 // at each effect of a process
 	destroyed              bool    // at the end, if it is not before
-	seized                 bool    // destroyed amid a transfer, if there is one
+	again                  bool    // a second run follows one that was destroyed
+	raised                 bool    // there is more whenever a buyer was told that all is sold
 	queue                  int     // requests that may wait on a shard
+	users                  int     // that clients act for
+	crowd                  float64 // of the requests, how many come from users of one shard
+	ambushes               []int   // kinds
 }
 
-func draw(r random) scenario {
+func draw(r random, clients int) scenario {
 	s := scenario{
 		shards: 1 + r.IntN(5), nodes: pick(r, 3, 3, 5), servers: 2 + r.IntN(2),
 		perUser: 1 + r.Int64N(3), ttl: pick(r, 2*time.Second, 3*time.Second),
 		drift:   pick(r, 0, 0.002, 0.004),
 		offset:  pick(r, 0, 200*time.Millisecond, time.Second),
 		crashes: pick(r, 0, 0.002, 0.005), destroyed: r.chance(0.5), queue: pick(r, 1, 40, 40),
-		seized: r.chance(0.15),
+		again: r.chance(0.3), raised: r.chance(0.4), crowd: pick(r, 0, 0.8), ambushes: lurk(r),
 	}
+	s.users = clients * pick(r, 2, 2, 8)
 	s.stock = int64(s.shards) + r.Int64N(pick(r, int64(20), 80, 160))
 	return s
 }
@@ -80,8 +85,10 @@ var disasters = []struct {
 		w.after(r.spread(10*time.Millisecond, 3*time.Second), func() { w.store.down = false })
 	}},
 	{"store frozen", func(w *world, r random) {
-		w.store.frozen = true
-		w.after(r.spread(10*time.Millisecond, 3*time.Second), func() { w.store.frozen = false })
+		w.store.freeze(r.spread(10*time.Millisecond, 3*time.Second))
+	}},
+	{"store slow", func(w *world, r random) {
+		w.store.slowDown(r.spread(5*time.Millisecond, time.Second), r.spread(100*time.Millisecond, 5*time.Second))
 	}},
 	{"partition", func(w *world, r random) { w.net.partition(r) }},
 	{"one-way partition", func(w *world, r random) { w.net.oneWay(r) }},
@@ -90,8 +97,7 @@ var disasters = []struct {
 		w.after(r.spread(100*time.Millisecond, 5*time.Second), func() { w.net.loss = 0 })
 	}},
 	{"slow network", func(w *world, r random) {
-		w.net.slow = r.spread(5*time.Millisecond, time.Second)
-		w.after(r.spread(100*time.Millisecond, 5*time.Second), func() { w.net.slow = 0 })
+		w.net.slowDown(r.spread(5*time.Millisecond, time.Second), r.spread(100*time.Millisecond, 5*time.Second))
 	}},
 }
 
@@ -113,8 +119,9 @@ func (w *world) server(r random) *server { return w.executors[r.IntN(len(w.execu
 
 // killAll kills all executors, for longer than usual.
 func (w *world) killAll(r random) {
+	away := r.spread(2*time.Second, 30*time.Second)
 	for _, e := range w.executors {
-		e.kill(r.spread(time.Second, 20*time.Second))
+		e.kill(away + w.comeback(r))
 	}
 }
 
@@ -132,6 +139,29 @@ func (n *network) partition(r random) {
 // oneWay cuts one direction between some pairs of hosts.
 func (n *network) oneWay(r random) {
 	n.w.after(n.change(func(from, to int) bool { return r.chance(0.2) }, r), n.heal)
+}
+
+// cutOff cuts a host off from the store, and from the lock nodes if alone, for a
+// while.
+func (n *network) cutOff(h host, alone bool, d time.Duration) {
+	n.w.after(d, n.heal)
+	for to := range n.cut {
+		if node := host(to); node == atStore || alone && n.w.isNode(node) {
+			n.cut[h][to], n.cut[to][h] = true, true
+		}
+	}
+}
+
+// deafen lets a host hear nothing of the store for a while. What it says arrives.
+func (n *network) deafen(h host, d time.Duration) {
+	n.w.after(d, n.heal)
+	n.cut[atStore][h] = true
+}
+
+// slowDown makes messages slower by up to most, for a while.
+func (n *network) slowDown(most, d time.Duration) {
+	n.slow = most
+	n.w.after(d, func() { n.slow = 0 })
 }
 
 func (n *network) change(cut func(from, to int) bool, r random) time.Duration {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"time"
 
 	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
@@ -16,6 +17,7 @@ type store struct {
 	logs   *backendtest.Memory
 	frozen bool // reads are answered from the past
 	down   bool
+	slow   time.Duration     // at most, that owners' appends take longer
 	fault  backendtest.Fault // of the next call
 }
 
@@ -51,6 +53,19 @@ func (s *store) Append(ctx context.Context, log string, slot uint64, prev, head,
 		return ledger.ErrTaken
 	}
 	return nil
+}
+
+// slowDown makes owners' appends slower by up to most, for a while: the shards'
+// logs are elsewhere than the sale's.
+func (s *store) slowDown(most, d time.Duration) {
+	s.slow = most
+	s.w.after(d, func() { s.slow = 0 })
+}
+
+// freeze answers reads from the past for a while.
+func (s *store) freeze(d time.Duration) {
+	s.frozen = true
+	s.w.after(d, func() { s.frozen = false })
 }
 
 // How often an append that won is told that it did not, and how often a read

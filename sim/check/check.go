@@ -28,6 +28,7 @@ var checkers = []struct {
 	{"epochs", epochs},       // epochs grow by Own alone, and only the owner sells or sends
 	{"plans", plans},         // runs and generations are planned in order, and units dealt once
 	{"generations", takes},   // each shard takes each generation once, as planned
+	{"leases", leases},       // one process at a time has the leases
 	{"phases", phases},       // no claim, transfer or seal when the settings forbid it
 	{"limits", limits},       // nobody passes the limit of the generation in force
 	{"identities", identity}, // no request has two claims, and each is on its user's home shard

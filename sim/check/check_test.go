@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -28,6 +29,99 @@ func TestGoodHistoriesPass(t *testing.T) {
 		for _, p := range Check(w.h) {
 			t.Errorf("%s: %v", name, p)
 		}
+	}
+}
+
+// What looks like a fault and is none.
+func TestTolerated(t *testing.T) {
+	for name, test := range map[string]struct {
+		from func(testing.TB) *world
+		do   func(w *world)
+	}{
+		"a claim after a pause that a resume overlaps": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			resume := w.begin("resume")
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_OPEN) })
+			w.buy(w.user(0), "k", 1)
+			w.end(resume)
+		}},
+		"a claim after a pause that a killed resume overlaps": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			w.begin("resume")
+			w.command("pause", func() { w.declare(0, 0, pb.Phase_OPEN) })
+			w.complete()
+			w.buy(w.user(0), "k", 1)
+		}},
+		"a claim under an apply after a pause that a resume overlaps": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			resume := w.begin("resume")
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_OPEN) })
+			w.end(resume)
+			w.command("apply", func() { w.plan(1, 0, pb.Phase_OPEN) })
+			w.buy(w.user(0), "k", 1)
+		}},
+		"a claim that looks like one of the run before": {newWorld, func(w *world) {
+			user, old := twice(w)
+			w.buy(user, "l", 1)
+			w.read(user)
+			if now := w.claims(user)[0]; now.ID != old.ID || !slices.Equal(now.Units, old.Units) {
+				w.t.Fatalf("it is %+v, that of the run before was %+v", now, old)
+			}
+		}},
+		"sold out just when new units came": {open, func(w *world) {
+			w.planBy(1, pb.Phase_OPEN)
+			w.refuse(w.user(1), "k", 1, "sold_out")
+			w.buy(w.user(0), "k", 1)
+			w.buy(w.user(1), "k", 1)
+		}},
+		"paused just after the resume": {newWorld, func(w *world) {
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.refuse(w.user(0), "k", 1, "paused")
+		}},
+		"paused just after a planner's resume": {newWorld, func(w *world) {
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.planBy(0, pb.Phase_OPEN)
+			w.refuse(w.user(0), "k", 1, "paused")
+		}},
+		"leases one after another": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 2)
+			w.holds("executor-1, run 1", testUID, 2, 5)
+			w.holds("executor-0, run 1", testUID, 5, 6)
+		}},
+		"leases that were given back": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 3)
+			w.h.Freed(1*time.Second, "executor-0, run 1")
+			w.holds("executor-1, run 1", testUID, 1, 5)
+		}},
+		"leases in doubt": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 3)
+			w.h.Doubted(1*time.Second, 4*time.Second)
+			w.holds("executor-1, run 1", testUID, 2, 5)
+		}},
+		"leases of two runs": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 3)
+			w.holds("executor-1, run 1", "fedcba9876543210", 2, 5)
+		}},
+		"leases that destroy took away": {ended, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 1, 4)
+			w.holds("executor-1, run 1", testUID, 2, 5)
+		}},
+		"a late create":                        {grown, func(w *world) { w.late(0, 1, func(*pb.Commit) {}) }},
+		"a late create and the next append":    {grown, func(w *world) { w.late(0, 2, func(*pb.Commit) {}) }},
+		"late appends that were stored before": {ended, func(w *world) { w.late(0, 5, func(*pb.Commit) {}) }},
+		"a late create that a destroy found": {grown, func(w *world) {
+			w.late(0, 2, func(*pb.Commit) {})
+			w.command("destroy", func() { w.h.Deleted(w.pass(), w.log(0), 1) })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := test.from(t)
+			test.do(w)
+			for _, p := range Check(w.h) {
+				t.Error(p)
+			}
+		})
 	}
 }
 
@@ -159,7 +253,7 @@ func TestPlantedFaults(t *testing.T) {
 		}, "chain heads"},
 		"another log's slot 0": {open, func(w *world) {
 			w.h.Logs["sale/tickets"][0].Bytes = w.h.Logs[w.log(0)][0].Bytes
-		}, "chain plans generations"},
+		}, "chain heads plans generations"},
 		"time that goes back": {open, func(w *world) {
 			w.rewrite(w.log(0), func(slot int, c *pb.Commit) { c.TimeUs = int64(1000 - slot) })
 		}, "chain"},
@@ -196,6 +290,30 @@ func TestPlantedFaults(t *testing.T) {
 				op.GetGeneration().Remove = 0
 			})
 		}, "generations refusals progress"},
+		"two processes with the leases": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 3)
+			w.holds("executor-1, run 1", testUID, 2, 4)
+		}, "leases"},
+		"two runs of an executor with the leases": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 3)
+			w.holds("executor-0, run 2", testUID, 2, 4)
+		}, "leases"},
+		"leases that outlast the doubt": {newWorld, func(w *world) {
+			w.h.Doubted(1*time.Second, 3*time.Second)
+			w.holds("executor-0, run 1", testUID, 0, 4)
+			w.holds("executor-1, run 1", testUID, 2, 5)
+		}, "leases"},
+		"leases that were renewed, beside another's": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 2)
+			w.holds("executor-0, run 1", testUID, 1, 6)
+			w.holds("executor-1, run 1", testUID, 3, 4)
+		}, "leases"},
+		"a process that has the leases when it gave them back": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 3)
+			w.h.Freed(1*time.Second, "executor-0, run 1")
+			w.holds("executor-0, run 1", testUID, 2, 4)
+			w.holds("executor-1, run 1", testUID, 3, 5)
+		}, "leases"},
 		"a claim while paused": {newWorld, func(w *world) {
 			a := w.user(0)
 			w.plan(0, 0, pb.Phase_PAUSED)
@@ -249,10 +367,61 @@ func TestPlantedFaults(t *testing.T) {
 		"an append to a log that is gone": {ended, func(w *world) {
 			w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Own{Own: new(pb.Own)}})
 		}, "slots"},
+		"a late append by another than the late create's": {grown, func(w *world) {
+			w.late(0, 2, func(c *pb.Commit) { c.Writer = []byte("planner2") })
+		}, "slots"},
+		"a late append of another kind": {grown, func(w *world) {
+			w.late(0, 2, func(c *pb.Commit) { c.Ops = []*pb.Op{{Op: &pb.Op_Own{Own: new(pb.Own)}}} })
+		}, "slots"},
+		"a late append on another create": {grown, func(w *world) {
+			w.late(0, 2, func(c *pb.Commit) { c.Prev = make([]byte, 32) })
+		}, "slots"},
+		"late appends of which one was never stored": {ended, func(w *world) {
+			w.late(0, 4, func(c *pb.Commit) { c.TimeUs++ })
+		}, "slots"},
+		"late appends with one left out": {ended, func(w *world) {
+			log := w.log(0)
+			w.late(0, 4, func(*pb.Commit) {})
+			n := len(w.h.Logs[log])
+			w.h.Logs[log] = slices.Delete(w.h.Logs[log], n-2, n-1)
+		}, "slots"},
+		"a late append without the create": {ended, func(w *world) {
+			second := w.h.Logs[w.log(0)][1]
+			w.h.Stored(w.pass(), w.log(0), 1, second.Bytes, second.Head)
+		}, "slots"},
+		"a late append that was stored twice": {ended, func(w *world) {
+			second := w.h.Logs[w.log(0)][1]
+			w.late(0, 2, func(*pb.Commit) {})
+			w.h.Stored(w.pass(), w.log(0), 1, second.Bytes, second.Head)
+		}, "slots"},
+		"a late append in a slot of its own": {grown, func(w *world) {
+			w.late(0, 2, func(c *pb.Commit) { c.GetOps()[0].GetGeneration().Number = 3 })
+			entries := w.h.Logs[w.log(0)]
+			entries[len(entries)-1].Slot = 2
+		}, "slots"},
+		"a late append on a create that is gone again": {grown, func(w *world) {
+			w.late(0, 1, func(*pb.Commit) {})
+			w.h.Deleted(w.pass(), w.log(0), 0)
+			second := w.h.Logs[w.log(0)][1]
+			w.h.Stored(w.pass(), w.log(0), 1, second.Bytes, nil)
+		}, "slots"},
+		"a late append left by the next destroy": {grown, func(w *world) {
+			w.late(0, 2, func(*pb.Commit) {})
+			w.h.Deleted(w.pass(), w.log(0), 0)
+			w.command("destroy", func() {})
+		}, "remains"},
+		"a sale's head of another phase": {newWorld, func(w *world) {
+			e := &w.h.Logs["sale/tickets"][1]
+			e.Head = []byte(strings.Replace(string(e.Head), `"phase":"open"`, `"phase":"planned"`, 1))
+		}, "heads"},
 		"an export with another line": {ended, func(w *world) {
 			x := &w.h.Exports[0]
 			x.Bytes = []byte(strings.Replace(string(x.Bytes), `"state":"sold"`, `"state":"held"`, 1))
 		}, "ending exports"},
+		"a claim of the run before under another key": {newWorld, func(w *world) {
+			user, old := twice(w)
+			w.answer(w.invoke(user, "l", 1), Answer{Outcome: "sold", Claim: old})
+		}, "answers"},
 		"an answer twice": {open, func(w *world) { w.answer(w.answered("sold").Op, Answer{Outcome: "sold_out"}) }, "operations"},
 		"accepted and not in the ledger": {open, func(w *world) {
 			w.answered("sold").Answer.Claim.ID = "0-99-0"
@@ -297,12 +466,90 @@ func TestPlantedFaults(t *testing.T) {
 			w.command("pause", func() {})
 			w.buy(a, "k", 1)
 		}, "close"},
+		"a claim after a pause that found what a resume under way had ended": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			resume := w.begin("resume")
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.command("pause", func() {})
+			w.buy(w.user(0), "k", 1)
+			w.end(resume)
+		}, "close"},
+		"a claim after a pause that found what a killed resume had ended": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			w.begin("resume")
+			w.declare(0, 0, pb.Phase_OPEN)
+			w.command("pause", func() {})
+			w.complete()
+			w.buy(w.user(0), "k", 1)
+		}, "close"},
+		"a claim after a pause that began when the resume was over": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			w.command("resume", func() { w.plan(0, 0, pb.Phase_OPEN) })
+			w.command("pause", func() {})
+			w.buy(w.user(0), "k", 1)
+		}, "close"},
+		"a claim after a pause that began when a killed resume was completed": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			w.begin("resume")
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.command("pause", func() {})
+			w.buy(w.user(0), "k", 1)
+		}, "close"},
+		"a claim after a pause that was planned after an overlapping resume": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			resume := w.begin("resume")
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.command("pause", func() { w.declare(0, 0, pb.Phase_PAUSED) })
+			w.buy(w.user(0), "k", 1)
+			w.end(resume)
+		}, "close"},
+		"a claim after a pause that only an apply overlaps": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			apply := w.begin("apply")
+			w.command("resume", func() { w.plan(0, 0, pb.Phase_OPEN) })
+			w.command("pause", func() {})
+			w.buy(w.user(0), "k", 1)
+			w.end(apply)
+		}, "close"},
+		"a claim after a close that a resume overlaps": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			resume := w.begin("resume")
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.command("close", func() {})
+			w.buy(w.user(0), "k", 1)
+			w.end(resume)
+		}, "close"},
+		"a claim after a pause and before the next resume, under what was before": {newWorld, func(w *world) {
+			w.command("pause", func() { w.declare(0, 0, pb.Phase_PAUSED) })
+			resume := w.begin("resume")
+			w.declare(0, 0, pb.Phase_OPEN)
+			w.buy(w.user(0), "k", 1)
+			w.end(resume)
+		}, "close"},
 		"sold out while there are units": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "sold_out") }, "refusals"},
 		"sold out after new units came": {open, func(w *world) {
 			w.plan(1, 0, pb.Phase_OPEN)
 			w.refuse(w.user(0), "k", 1, "sold_out")
 			w.buy(w.user(0), "k", 1)
 			w.buy(w.user(1), "k", 1)
+		}, "refusals"},
+		"sold out when the owner knew of new units": {open, func(w *world) {
+			w.planBy(1, pb.Phase_OPEN)
+			w.buy(w.user(0), "k", 1)
+			w.refuse(w.user(1), "k", 1, "sold_out")
+			w.buy(w.user(1), "k", 1)
+		}, "refusals"},
+		"paused when the owner knew of the resume": {newWorld, func(w *world) {
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.buy(w.user(0), "k", 1)
+			w.refuse(w.user(0), "k", 1, "paused")
+		}, "refusals"},
+		"paused long after the resume": {newWorld, func(w *world) {
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.at += grace
+			w.refuse(w.user(0), "k", 1, "paused")
 		}, "refusals"},
 		"none now while there are units": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "none_now") }, "refusals"},
 		"the limit of a user who has nothing": {newWorld, func(w *world) {

@@ -125,7 +125,7 @@ func (e *evidence) deleted(s *slot, by uint64) bool {
 // succeeded.
 func (e *evidence) destroyedAfter(r *run, seq uint64) *operation {
 	for _, o := range e.all(CommandInvoked) {
-		if o.invoked.Command == "destroy" && o.invoked.Seq > seq && o.returned != nil && o.returned.Err == "" && e.runOf(o) == r {
+		if o.invoked.Command == "destroy" && o.invoked.Seq > seq && o.succeeded() && e.runOf(o) == r {
 			return o
 		}
 	}

@@ -56,6 +56,7 @@ type run struct {
 	shards    []*log
 	planned   []planned
 	applied   *slot // the first Applied
+	completed []completed
 	sealed    *pb.Sealed
 	sealedAt  *slot
 	destroyed *slot
@@ -72,11 +73,16 @@ type planned struct {
 	at *slot
 }
 
+// completed is one Applied: every shard has the generation.
+type completed struct {
+	generation uint64
+	at         *slot
+}
+
 // span is a time in which all was sold.
 type span struct {
 	from, to uint64
-	toAt     time.Duration
-	foreign  bool // a planner's generation ended it
+	endedBy  *slot // nil: it goes on
 }
 
 const forever = ^uint64(0)
@@ -179,6 +185,7 @@ func (r *run) note(s *slot, op *pb.Op) {
 		if r.applied == nil {
 			r.applied = s
 		}
+		r.completed = append(r.completed, completed{op.Applied.GetGeneration(), s})
 	case *pb.Op_Sealed:
 		r.sealed, r.sealedAt = op.Sealed, s
 	case *pb.Op_Destroyed:

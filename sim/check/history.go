@@ -17,10 +17,13 @@ type History struct {
 	Logs    map[string][]Entry // by name: every slot that was ever stored, in order, also of logs deleted since
 	Deletes []Delete           // every deletion that took effect, in order
 	Exports []Export           // every export that was completely written, in order
+	Leases  []Lease            // who had the leases when, in order of their begin
+	Doubts  []Doubt            // when nothing is promised of leases, in order of their begin
 	Final   Final
 
-	seq uint64
-	ops int
+	seq  uint64
+	ops  int
+	last map[string]int // by process: the index of its last lease
 }
 
 // Place is when something happened.
@@ -49,6 +52,19 @@ type Export struct {
 	Place
 	Bytes []byte
 }
+
+// Lease is a time in which a process had the leases of a run, as it reckons
+// itself, until they run out or it gives them back. Whether it used them, or was
+// paused or killed meanwhile, does not matter: nobody else may have them.
+type Lease struct {
+	Process  string // one run of an executor
+	UID      string // of the run of the sale
+	From, To time.Duration
+}
+
+// Doubt is a time in which two processes may have the leases, since the clock of
+// a lock node was set: it may let go of what it promised before its time.
+type Doubt struct{ From, To time.Duration }
 
 // Kind is what an event tells.
 type Kind uint8
@@ -155,6 +171,30 @@ func (h *History) Deleted(at time.Duration, log string, upTo uint64) {
 func (h *History) Exported(at time.Duration, bytes []byte) {
 	h.Exports = append(h.Exports, Export{h.place(at), bytes})
 }
+
+// Holds says that a process has the leases of a run, until some time at least.
+func (h *History) Holds(at time.Duration, process, uid string, until time.Duration) {
+	if h.last == nil {
+		h.last = make(map[string]int)
+	}
+	if i, ok := h.last[process]; ok && h.Leases[i].UID == uid && h.Leases[i].To >= at {
+		h.Leases[i].To = max(h.Leases[i].To, until)
+		return
+	}
+	h.last[process] = len(h.Leases)
+	h.Leases = append(h.Leases, Lease{process, uid, at, until})
+}
+
+// Freed says that a lock node heard from a process that it gives leases back.
+func (h *History) Freed(at time.Duration, process string) {
+	if i, ok := h.last[process]; ok {
+		h.Leases[i].To = min(h.Leases[i].To, at)
+	}
+}
+
+// Doubted says that the clock of a lock node was set, and when at the latest all
+// that it promised before has run out.
+func (h *History) Doubted(at, until time.Duration) { h.Doubts = append(h.Doubts, Doubt{at, until}) }
 
 func (h *History) place(at time.Duration) Place {
 	h.seq++

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"crypto/sha256"
 
 	"github.com/cespare/xxhash/v2"
@@ -18,15 +19,40 @@ func slots(e *evidence, bad fault) {
 				bad("%v was stored as the %d. of its log", s, i+1)
 			}
 		}
-		for _, s := range l.late {
-			// A create that was delayed past the delete may still come in. It is the
-			// first generation and nothing else; nobody may go on from it.
-			ops := s.commit.GetOps()
-			if s.n != 0 || len(ops) != 1 || ops[0].GetGeneration().GetNumber() != 1 {
+		for i, s := range l.late {
+			if !s.delayedCreate() && (i == 0 || !e.follows(l.late[i-1], s)) {
 				bad("%v was stored after the log was deleted, and is no delayed create", s)
 			}
 		}
 	}
+}
+
+// delayedCreate says whether a slot that came after the delete is a create that
+// was on its way: the first generation and nothing else.
+func (s *slot) delayedCreate() bool { return s.n == 0 && s.generation() == 1 }
+
+// follows says whether a slot that came after the delete was on its way too, and
+// found the last one that did: a delayed create, or what follows one in this way.
+// It is what stood in that slot before the delete; or the next generation, by the
+// planner whose slot it found.
+func (e *evidence) follows(last, s *slot) bool {
+	before := s.log.slots
+	switch {
+	case s.n != last.n+1 || !bytes.Equal(s.commit.GetPrev(), last.hash[:]) || e.deleted(last, s.Seq):
+		return false
+	case s.n < uint64(len(before)) && bytes.Equal(s.bytes, before[s.n].bytes):
+		return true
+	}
+	return s.generation() == s.n+1 && bytes.Equal(s.commit.GetWriter(), last.commit.GetWriter())
+}
+
+// generation is the number of the generation that is all that a slot brings, 0
+// if it brings none or more.
+func (s *slot) generation() uint64 {
+	if ops := s.commit.GetOps(); len(ops) == 1 {
+		return ops[0].GetGeneration().GetNumber()
+	}
+	return 0
 }
 
 func chain(e *evidence, bad fault) {

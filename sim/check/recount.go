@@ -76,7 +76,7 @@ func (r *run) noteSoldOut(s *slot) {
 		r.soldOut = append(r.soldOut, span{from: s.Seq, to: forever})
 	case !out && was:
 		last := &r.soldOut[len(r.soldOut)-1]
-		last.to, last.toAt, last.foreign = s.Seq, s.At, s.foreign()
+		last.to, last.endedBy = s.Seq, s
 	}
 }
 

@@ -16,10 +16,14 @@ const (
 )
 
 // grace is how long an owner may go on refusing by the settings of a generation
-// that is not the shard's newest any more. It does not know of its own append of
-// the next one before the reply; of a planner's it hears when it has read the
-// sale's log, and stops when it has not read that for a ttl, by its own clock.
-const grace = 10 * time.Second
+// that is not the shard's newest any more, as long as it has appended nothing
+// since: what it appends shows that it knows all that was stored before. Of a
+// planner's generation it hears when it reads the sale's log. Without having read
+// that for a ttl it says nothing; but a read may lag, and while it does not know
+// what became of an append, it answers by what it knew before. Neither has a
+// bound in what salectl promises, so this is what the simulation does at most:
+// 3 s of ttl, 3 s in which reads are answered from the past, and 2 s for a call.
+const grace = 8 * time.Second
 
 // refusals judges every claim that was refused: whatever it says must have been
 // so at some time between the request and the answer. What a process says of
@@ -59,7 +63,7 @@ func refusals(e *evidence, bad fault) {
 func (e *evidence) holds(r *run, o *operation, said string) bool {
 	if said == "sold_out" {
 		return slices.ContainsFunc(r.soldOut, func(s span) bool {
-			return s.from < o.returned.Seq && (s.to > o.invoked.Seq || s.foreign && s.toAt+grace > o.invoked.At)
+			return s.from < o.returned.Seq && (s.to > o.invoked.Seq || s.endedBy.unknown(o.invoked.Place))
 		})
 	}
 	if len(r.shards) == 0 {
@@ -91,7 +95,8 @@ func (e *evidence) holds(r *run, o *operation, said string) bool {
 
 // during returns the slots after which the log stood at some time in a span, as
 // its owner may have seen it: the last one before, back to the generation before
-// if that changed a short while ago, and all that were stored within.
+// if that changed a short while ago and the owner has not shown that it knows,
+// and all that were stored within.
 func (l *log) during(from Place, to uint64) []*slot {
 	i, _ := slices.BinarySearchFunc(l.slots, from.Seq, func(s *slot, seq uint64) int {
 		if s.Seq < seq {
@@ -104,13 +109,24 @@ func (l *log) during(from Place, to uint64) []*slot {
 		if l.slots[j].after.generation > l.slots[j].before {
 			first = j - 1
 		}
+		if l.slots[j].byOwner() {
+			break // it knew all before this one
+		}
 	}
 	for ; i < len(l.slots) && l.slots[i].Seq < to; i++ {
 	}
 	return l.slots[first:i]
 }
 
-// foreign says whether a slot brings a generation that the owner did not append.
-func (s *slot) foreign() bool {
-	return s.after.generation > s.before && string(s.commit.GetWriter()) != s.after.writer
+// byOwner says whether the shard's owner appended a slot.
+func (s *slot) byOwner() bool { return string(s.commit.GetWriter()) == s.after.writer }
+
+// unknown says whether a slot brought a generation that the owner, who did not
+// append it, may not have known at a time.
+func (s *slot) unknown(at Place) bool {
+	if s.after.generation == s.before || s.byOwner() || s.At+grace <= at.At {
+		return false
+	}
+	later := s.log.slots[slices.Index(s.log.slots, s)+1:]
+	return !slices.ContainsFunc(later, func(s *slot) bool { return s.Seq < at.Seq && s.byOwner() })
 }

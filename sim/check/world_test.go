@@ -30,23 +30,43 @@ type world struct {
 	h      *History
 	at     time.Duration
 	sale   *ledger.Sale
+	uid    string // of the run
+	run    int64
 	shards []*ledger.State
-	next   int64 // unit
+	writer []byte // of the next commits
+	next   int64  // unit
 	users  int
 }
 
 // newWorld returns the history of a sale of 6 units, 3 on each of two shards,
 // at most 2 a user, with an owner.
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, h: &History{Sale: "tickets"}, sale: ledger.NewSale(spec.SaleLog("tickets")), next: 1}
+	w := emptyWorld(t)
+	w.serve()
+	return w
+}
+
+func emptyWorld(t testing.TB) *world {
+	w := &world{t: t, h: &History{Sale: "tickets"}, sale: ledger.NewSale(spec.SaleLog("tickets")), writer: writer}
+	w.begins(testUID)
+	return w
+}
+
+// begins goes on with a new run, of which nothing is stored yet.
+func (w *world) begins(uid string) {
+	w.uid, w.run, w.next, w.shards = uid, w.run+1, 1, nil
 	for i := range shards {
-		w.shards = append(w.shards, ledger.NewState(spec.ShardLog(testUID, i, shards)))
+		w.shards = append(w.shards, ledger.NewState(w.log(i)))
 	}
+}
+
+// serve makes the sale of the run, and its owner.
+func (w *world) serve() {
+	w.t.Helper()
 	w.plan(3, 0, pb.Phase_OPEN)
 	for i := range shards {
 		w.append(i, func(d *ledger.Draft) { d.Own("127.0.0.1:7080") })
 	}
-	return w
 }
 
 func (w *world) pass() time.Duration {
@@ -71,7 +91,7 @@ func (w *world) say(op *pb.Op) {
 func (w *world) append(shard int, fill func(*ledger.Draft)) {
 	w.t.Helper()
 	s := w.shards[shard]
-	d := s.Draft(writer, w.at.Microseconds())
+	d := s.Draft(w.writer, w.at.Microseconds())
 	fill(d)
 	e, err := d.Encode()
 	if err != nil {
@@ -83,13 +103,24 @@ func (w *world) append(shard int, fill func(*ledger.Draft)) {
 	}
 }
 
-func (w *world) log(shard int) string { return spec.ShardLog(testUID, shard, shards) }
+func (w *world) log(shard int) string { return spec.ShardLog(w.uid, shard, shards) }
 
 // plan has a generation planned, taken and applied.
 func (w *world) plan(add, remove int64, phase pb.Phase) {
 	w.t.Helper()
+	w.declare(add, remove, phase)
+	w.complete()
+}
+
+// declare has a generation planned.
+func (w *world) declare(add, remove int64, phase pb.Phase) {
+	w.t.Helper()
+	generation := uint64(1)
+	if w.sale.UID() == w.uid {
+		generation = w.sale.Generation() + 1
+	}
 	p := &pb.Planned{
-		Generation: w.sale.Generation() + 1, Uid: testUID, Run: 1,
+		Generation: generation, Uid: w.uid, Run: w.run,
 		Settings: &pb.Settings{PerUserLimit: 2, Phase: phase},
 	}
 	for range shards {
@@ -102,22 +133,96 @@ func (w *world) plan(add, remove int64, phase pb.Phase) {
 	}
 	p.NextUnit = w.next
 	w.say(&pb.Op{Op: &pb.Op_Planned{Planned: p}})
+}
+
+// complete has the generation that was declared last taken and applied.
+func (w *world) complete() {
+	w.t.Helper()
+	newest := w.sale.Generation()
 	for i := range shards {
 		w.append(i, func(d *ledger.Draft) {
-			if err := d.Generation(w.sale.ShardGeneration(p.Generation, i)); err != nil {
+			if err := d.Generation(w.sale.ShardGeneration(newest, i)); err != nil {
 				w.t.Fatal(err)
 			}
 		})
 	}
-	w.say(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: p.Generation}}})
+	w.say(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: newest}}})
+}
+
+// planBy has the planner itself append a generation to the shards.
+func (w *world) planBy(add int64, phase pb.Phase) {
+	w.writer = planner
+	w.plan(add, 0, phase)
+	w.writer = writer
 }
 
 // command is an operator's, around what it does.
 func (w *world) command(name string, do func()) {
+	op := w.begin(name)
+	do()
+	w.end(op)
+}
+
+// begin begins a command. It was killed if it does not come to its end.
+func (w *world) begin(name string) int {
 	op := w.h.Op()
 	w.h.Tell(w.pass(), Event{Kind: CommandInvoked, Op: op, Command: name})
-	do()
-	w.h.Tell(w.pass(), Event{Kind: CommandReturned, Op: op})
+	return op
+}
+
+func (w *world) end(op int) { w.h.Tell(w.pass(), Event{Kind: CommandReturned, Op: op}) }
+
+// holds gives leases to a process, at a time and until another, both in seconds.
+func (w *world) holds(process, uid string, from, to time.Duration) {
+	w.h.Holds(from*time.Second, process, uid, to*time.Second)
+}
+
+// late stores slots once more that a log had, from the first on, after it was
+// deleted, but for what change makes of the last.
+func (w *world) late(shard, slots int, change func(c *pb.Commit)) {
+	w.t.Helper()
+	for i, e := range w.h.Logs[w.log(shard)][:slots] {
+		stored := e.Bytes
+		if i == slots-1 {
+			c := new(pb.Commit)
+			if err := proto.Unmarshal(stored, c); err != nil {
+				w.t.Fatal(err)
+			}
+			change(c)
+			var err error
+			if stored, err = proto.Marshal(c); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		w.h.Stored(w.pass(), w.log(shard), uint64(i), stored, nil)
+	}
+}
+
+// grown is a sale with a second generation before it had an owner, which was
+// destroyed.
+func grown(t testing.TB) *world {
+	w := emptyWorld(t)
+	w.plan(3, 0, pb.Phase_OPEN)
+	w.plan(0, 0, pb.Phase_OPEN)
+	w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+	w.command("destroy", w.destroy)
+	return w
+}
+
+// twice is a sale that was destroyed and begun anew. A user of shard 0, who is
+// returned, had a claim in the first run, which is returned too; the second run has
+// sold nothing.
+func twice(w *world) (user string, old Claim) {
+	w.t.Helper()
+	user = w.user(0)
+	w.buy(user, "k", 1)
+	old = w.claims(user)[0]
+	w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+	w.command("destroy", w.destroy)
+	w.at += 2 * linger
+	w.begins("fedcba9876543210")
+	w.serve()
+	return user, old
 }
 
 // user returns a new user of a shard.
@@ -287,7 +392,7 @@ func (w *world) destroy() {
 		w.append(i, func(d *ledger.Draft) { d.Seal() })
 	}
 	var file bytes.Buffer
-	if err := ledger.Export(w.t.Context(), reader{w: w}, "tickets", testUID, w.shards, &file); err != nil {
+	if err := ledger.Export(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, &file); err != nil {
 		w.t.Fatal(err)
 	}
 	w.h.Exported(w.pass(), file.Bytes())

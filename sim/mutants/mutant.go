@@ -13,25 +13,32 @@ import (
 
 // mutant is one planted bug: a patch whose first line says what it is.
 type mutant struct {
-	name    string // of the file, without .patch
+	name    string // of the file, from the folder of all on, without .patch
 	file    string
-	title   string   // the first line
 	touched []string // files, from the root of the tree
+	test    []string // arguments of the go test that finds it; none: a soak does
 }
 
 // plus names a file that a patch changes.
 var plus = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
 
+// locks is the folder, in that of all, of the bugs that a test is to find.
+const locks = "locks"
+
 // load reads the mutants of a folder, in order of their names: those asked for,
 // or all.
 func load(dir string, names []string) ([]mutant, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.patch"))
-	if err != nil {
-		return nil, err
+	var files []string
+	for _, pattern := range []string{"*.patch", filepath.Join(locks, "*.patch")} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
 	}
 	var all []mutant
 	for _, file := range files {
-		m, err := read(file)
+		m, err := read(dir, file)
 		if err != nil {
 			return nil, err
 		}
@@ -50,16 +57,32 @@ func load(dir string, names []string) ([]mutant, error) {
 	return all, nil
 }
 
-var errNoTitle = errors.New("a patch begins with a sentence that says what is planted")
+var (
+	errNoTitle = errors.New("a patch begins with a sentence that says what is planted")
+	errNoTest  = errors.New("its head names no test that finds it, such as: Test: ./backends/quorum -run '^TestName$'")
+)
 
-func read(file string) (mutant, error) {
+// testLine names, in the head of a patch, the test that finds the bug.
+var testLine = regexp.MustCompile(`(?m)^Test: (\./\S+) -run '?([^' \n]+)'?$`)
+
+func read(dir, file string) (mutant, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return mutant{}, err
 	}
-	m := mutant{name: strings.TrimSuffix(filepath.Base(file), ".patch"), file: file}
-	m.title, _, _ = strings.Cut(string(text), "\n")
-	if m.title == "" || strings.HasPrefix(m.title, "diff ") || strings.HasPrefix(m.title, "---") {
+	name, err := filepath.Rel(dir, file)
+	if err != nil {
+		return mutant{}, err
+	}
+	m := mutant{name: strings.TrimSuffix(filepath.ToSlash(name), ".patch"), file: file}
+	head, _, _ := strings.Cut(string(text), "\n--- ")
+	if found := testLine.FindStringSubmatch(head); found != nil {
+		m.test = []string{"-run", found[2], found[1]}
+	} else if strings.HasPrefix(m.name, locks+"/") {
+		return mutant{}, fmt.Errorf("%s: %w", file, errNoTest)
+	}
+	title, _, _ := strings.Cut(string(text), "\n")
+	if title == "" || strings.HasPrefix(title, "diff ") || strings.HasPrefix(title, "---") {
 		return mutant{}, fmt.Errorf("%s: %w", file, errNoTitle)
 	}
 	for _, found := range plus.FindAllStringSubmatch(string(text), -1) {

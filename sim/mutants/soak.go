@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// finding is what a soak came to.
+// finding is what a soak or a test came to.
 type finding struct {
 	found   bool
+	test    string // that found it; "": a world did
 	seed    uint64 // of the first world that failed
 	problem string // what is wrong there
-	worlds  uint64 // about how many were run, or were to be
 	took    time.Duration
 }
 
@@ -47,7 +47,7 @@ func (t *tree) soak(ctx context.Context, seeds uint64, o options) (finding, erro
 	if err := cmd.Start(); err != nil {
 		return finding{}, err
 	}
-	f := follow(lines, o.from, seeds)
+	f := follow(lines)
 	if f.found {
 		cancel() // one is enough
 	}
@@ -66,8 +66,7 @@ func (t *tree) soak(ctx context.Context, seeds uint64, o options) (finding, erro
 var failure = regexp.MustCompile(`^FAILED .*-seed (\d+)[^:]*: (.*)`)
 
 // follow reads what a soak says until a world has failed, or to the end.
-func follow(from io.Reader, first, seeds uint64) finding {
-	f := finding{worlds: seeds}
+func follow(from io.Reader) (f finding) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 1<<20)
 	lines.Split(splitLines)
@@ -79,7 +78,6 @@ func follow(from io.Reader, first, seeds uint64) finding {
 				continue
 			}
 			f.found, f.seed, f.problem = true, seed, m[2]
-			f.worlds = seed - first + 1
 			return f
 		}
 	}
@@ -97,12 +95,16 @@ func splitLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return 0, nil, nil
 }
 
-// checker is who found it: the soak says so before the problem.
-func (f finding) checker() string {
+// by is who found it: a test, or a checker, which the soak names before the
+// problem.
+func (f finding) by() string {
+	if f.test != "" {
+		return f.test
+	}
 	if name, _, ok := strings.Cut(f.problem, ": "); ok && !strings.Contains(name, " ") {
 		return name
 	}
-	return "ending" // the world itself: it did not come to rest
+	return "rest" // the world did not come to it
 }
 
 // tail keeps the begin of what a program says when it breaks down.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 )
 
@@ -22,16 +23,19 @@ func (r row) outcome() string {
 		return "NO: " + first
 	case !r.found:
 		return "NO"
+	case r.finding.test != "":
+		return "-"
 	}
-	return fmt.Sprintf("seed %d", r.seed)
+	return fmt.Sprint(r.seed)
 }
 
-// line tells of one mutant as soon as it is done.
+// line tells of one mutant as soon as it is done: with what fails first, for
+// which the table has no room.
 func (r row) line() string {
-	return fmt.Sprintf("%-28s %-12s %6d seeds %7s  %s", r.name, r.outcome(), r.worlds, r.took.Round(100*time.Millisecond), short(r.problem))
+	return fmt.Sprintf("%-32s %-10s %7v  %s", r.name, r.outcome(), r.took.Round(100*time.Millisecond), short(r.problem))
 }
 
-// short cuts a line that would run off the table.
+// short cuts a line that would run off the screen.
 func short(text string) string {
 	const most = 120
 	if line := []rune(text); len(line) > most {
@@ -40,16 +44,17 @@ func short(text string) string {
 	return text
 }
 
-// writeTable writes the findings as Markdown.
+// writeTable writes the findings as Markdown that can also be read as it is.
 func writeTable(out io.Writer, rows []row) {
-	fmt.Fprintln(out, "\n| planted bug | found by | after seeds | time | checker | what fails first |\n|---|---|---:|---:|---|---|")
+	table := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	defer table.Flush()
+	fmt.Fprint(table, "\n| planted bug\t| seed\t| found by\t| time\t|\n|---\t|---:\t|---\t|---:\t|\n")
 	for _, r := range rows {
-		checker, problem := "", ""
+		by := ""
 		if r.found {
-			checker, problem = r.checker(), r.problem
+			by = r.by()
 		}
-		fmt.Fprintf(out, "| `%s`: %s | %s | %d | %s | %s | %s |\n", r.name, cell(strings.TrimSuffix(r.title, ".")),
-			cell(r.outcome()), r.worlds, r.took.Round(100*time.Millisecond), checker, cell(short(problem)))
+		fmt.Fprintf(table, "| %s\t| %s\t| %s\t| %v\t|\n", r.name, cell(r.outcome()), by, r.took.Round(100*time.Millisecond))
 	}
 }
 

@@ -105,13 +105,13 @@ func (t *tree) goTool(ctx context.Context, args ...string) (string, error) {
 	return output(cmd)
 }
 
-// output runs a command and returns what it wrote; an error has what it
-// complained of.
+// output runs a command and returns what it wrote, also when it fails; the error
+// has what it complained of.
 func output(cmd *exec.Cmd) (string, error) {
 	var out, complaint strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args[:2], " "), err, strings.TrimSpace(complaint.String()))
+		return out.String(), fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args[:2], " "), err, strings.TrimSpace(complaint.String()))
 	}
 	return out.String(), nil
 }

@@ -1,0 +1,62 @@
+package check
+
+import "time"
+
+// leases looks for two processes that had the leases of a run at one time.
+//
+// A process counts its leases from when it asked for them, and for a hundredth
+// of the ttl and 2 ms less than the ttl; a node counts the ttl from when it
+// voted. So while the rates of the clocks differ by no more than a hundredth,
+// the leases of the first have run out by its own reckoning when a majority of
+// the nodes may promise them to a second, whatever is lost, late, paused, killed
+// or restarted: a node that came back without its memory abstains for longer
+// than any ttl. What ends that promise is not judged:
+//
+//   - The clock of a node was set, so that it lets go of leases early. This is
+//     over when all that it promised before has run out, a ttl later at most.
+//   - A process whose host was suspended, which the monotonic clock does not
+//     show, and whose wall clock was set back, which hides that there too, does
+//     not know how long ago it asked. Whoever fills the history leaves it out.
+//   - The run is sealed: destroy takes the leases from whoever has them.
+//
+// A jump of a process's wall clock alone is judged: ahead, it ends the leases
+// early; back, the monotonic clock tells.
+func leases(e *evidence, bad fault) {
+	over := make(map[string]time.Duration)
+	for _, r := range e.runs {
+		if r.sealedAt != nil {
+			over[r.uid] = r.sealedAt.At
+		}
+	}
+	var last []*Lease // of each process and run: its earlier ones have ended before
+	for i := range e.h.Leases {
+		b := &e.h.Leases[i]
+		end, sealed := over[b.UID]
+		own := -1
+		for n, a := range last {
+			switch to := min(a.To, b.To); {
+			case a.Process == b.Process && a.UID == b.UID:
+				own = n
+			case a.UID != b.UID || a.Process == b.Process || b.From >= to || sealed && b.From >= end || e.h.doubted(b.From, to):
+			default:
+				bad("%s (from %v to %v) and %s (from %v to %v) both had the leases of run %s",
+					a.Process, a.From, a.To, b.Process, b.From, b.To, b.UID)
+			}
+		}
+		if own < 0 {
+			last = append(last, b)
+		} else {
+			last[own] = b
+		}
+	}
+}
+
+// doubted says whether nothing is promised of all of a span.
+func (h *History) doubted(from, to time.Duration) bool {
+	for _, d := range h.Doubts {
+		if d.From <= from && from < d.To {
+			from = d.To
+		}
+	}
+	return from >= to
+}

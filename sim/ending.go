@@ -1,0 +1,116 @@
+package sim
+
+import "time"
+
+// calmDown ends the faults: all hosts can be reached, all processes go on, and
+// all clocks show about the same.
+func (w *world) calmDown() {
+	w.note("world", "calm", "", nil)
+	w.calm = true
+	w.net.heal()
+	w.net.loss = 0
+	w.store.down, w.store.frozen = false, false
+	for i, n := range w.nodes {
+		n.serve()
+		n.clock = w.scenario.clock(w.Options.random(forScenario, 10+i), w.now)
+	}
+	for _, e := range w.executors {
+		if e.alive {
+			e.clock.jump(epoch.Add(w.now).Sub(e.now().Wall))
+			e.shift(0, 1)
+		}
+	}
+	w.operators.whenIdle(w.settle)
+}
+
+// settle has the operators do what they had begun, and then lets the clients go
+// on.
+func (w *world) settle() {
+	w.operators.settle(func() { w.at(w.operators.known, w.goOn) })
+}
+
+// goOn lets the clients buy what is left.
+func (w *world) goOn() {
+	w.settled = true
+	waiting := w.waiting
+	w.waiting = nil
+	for _, then := range waiting {
+		then()
+	}
+	w.after(resettle, w.unsettle)
+}
+
+// resettle is how often it is looked whether a command of one who was killed has
+// come in late, such as a pause.
+const resettle = 15 * time.Second
+
+func (w *world) unsettle() {
+	if !w.over && w.resting < len(w.clients) {
+		w.settle()
+	}
+}
+
+// onceSettled goes on when the faults have stopped and the operators have done
+// what they had begun.
+func (w *world) onceSettled(then func()) {
+	if w.settled {
+		then()
+		return
+	}
+	w.waiting = append(w.waiting, then)
+}
+
+// rest says that a client was refused for good. With the last of them the world
+// goes down: in some the sale is destroyed first. If a command of one who was
+// killed may still come in, it comes in after that, or all is done once more
+// after it.
+func (w *world) rest() {
+	w.resting++
+	if w.resting < len(w.clients) {
+		return
+	}
+	w.demanded = w.now > w.latest
+	switch {
+	case w.scenario.destroyed && !w.operators.ending:
+		w.operators.insist(command{kind: destroy}, w.end)
+	case w.demanded && w.operators.ending:
+		w.end()
+	case w.demanded:
+		w.goDown()
+	default:
+		w.at(w.latest+time.Millisecond, w.onceMore)
+	}
+}
+
+func (w *world) onceMore() {
+	w.resting, w.settled = 0, false
+	for _, c := range w.clients {
+		c.finish()
+	}
+	w.operators.whenIdle(w.settle)
+}
+
+// end ends a world whose sale is destroyed: with another run of it, or with one
+// more destroy, when nothing of the commands is under way any more, that has to
+// remove what came late.
+func (w *world) end() {
+	switch {
+	case w.operators.beginAgain(w.onceMore):
+	case w.operators.swept:
+		w.goDown()
+	default:
+		w.at(w.latest+time.Millisecond, func() {
+			w.operators.whenIdle(func() { w.operators.insist(command{kind: destroy}, w.end) })
+		})
+	}
+}
+
+// goDown drains all executors. What is under way then has until the end of the
+// world to land.
+func (w *world) goDown() {
+	w.note("world", "goes down", "", nil)
+	w.over = true
+	for _, e := range w.executors {
+		e.drain()
+	}
+}

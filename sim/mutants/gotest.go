@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// find looks for a mutant that is applied: by its test, or else by a soak.
+func (t *tree) find(ctx context.Context, m mutant, o options) (finding, error) {
+	if m.test == nil {
+		return t.soak(ctx, o.seeds, o)
+	}
+	// What does not build would fail like a test that finds something.
+	if err := t.check(ctx, m); err != nil {
+		return finding{}, err
+	}
+	began := time.Now()
+	said, err := t.test(ctx, m, o)
+	f := finding{test: m.test[1], took: time.Since(began)}
+	if f.found = err != nil && strings.Contains(said, "--- FAIL: "); f.found {
+		f.problem = failedTest(said)
+		return f, nil
+	}
+	return f, err
+}
+
+// errNoSuchTest says that a patch names a test that there is not.
+var errNoSuchTest = errors.New("no test has the name that the patch says")
+
+// test runs the test that is to find a mutant.
+func (t *tree) test(ctx context.Context, m mutant, o options) (said string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, errors.New("the test did not end in time"))
+	defer cancel()
+	said, err = t.goTool(ctx, append([]string{"test", "-count=1"}, m.test...)...)
+	switch {
+	case ctx.Err() != nil:
+		return said, context.Cause(ctx)
+	case err == nil && strings.Contains(said, "[no tests to run]"):
+		return said, fmt.Errorf("%w: go test %s", errNoSuchTest, strings.Join(m.test, " "))
+	}
+	return said, err
+}
+
+// failedTest is the first thing that a test complained of.
+func failedTest(said string) string {
+	_, said, _ = strings.Cut(said, "--- FAIL: ")
+	for line := range strings.Lines(said) {
+		if line = strings.TrimSpace(line); strings.Contains(line, ".go:") {
+			return line
+		}
+	}
+	return ""
+}
+
+// check builds what a mutant touches, and the test that is to find it.
+func (t *tree) check(ctx context.Context, m mutant) error {
+	if err := t.build(ctx, m.packages()...); err != nil || m.test == nil {
+		return err
+	}
+	_, err := t.goTool(ctx, "vet", m.test[2])
+	return err
+}
+
+// healthy fails if a soak or a test fails with no bug planted.
+func (t *tree) healthy(ctx context.Context, mutants []mutant, o options) error {
+	for _, m := range mutants {
+		if m.test != nil {
+			if _, err := t.test(ctx, m, o); err != nil {
+				return err
+			}
+		}
+	}
+	if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.test == nil }) {
+		return nil
+	}
+	f, err := t.soak(ctx, o.seeds, o)
+	if err == nil && f.found {
+		err = fmt.Errorf("seed %d fails: %s", f.seed, f.problem)
+	}
+	return err
+}
