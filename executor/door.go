@@ -17,7 +17,7 @@ import (
 type door struct {
 	sale    string
 	mint    func() string // makes the key of a request that has none
-	tickets sync.Pool
+	tickets *sync.Pool    // apart: the runtime knows every pool for a while, and what it is part of
 
 	tenure   atomic.Pointer[tenure] // nil: this process does not serve
 	health   atomic.Pointer[health]
@@ -30,6 +30,7 @@ func (d *door) open(sale string, mint func() string) {
 	d.sale, d.mint = sale, mint
 	d.away.Store(&Answer{Outcome: Standby, RetryAfter: time.Second, Message: "starting"})
 	d.health.Store(&health{})
+	d.tickets = new(sync.Pool)
 }
 
 // show takes over what the owner has to say to all who ask.
@@ -69,7 +70,7 @@ func (d *door) admit(now clock.Now, r Request) (Answer, *ticket) {
 	if r.Key == "" {
 		r.Key = d.mint()
 	}
-	ticket := newTicket(&d.tickets, r, now.Mono)
+	ticket := newTicket(d.tickets, r, now.Mono)
 	if refused := s.offer(ticket); refused != "" {
 		ticket.free()
 		return Answer{Outcome: refused, RetryAfter: time.Second}, nil

@@ -63,7 +63,10 @@ func (t *ticket) tell() {
 }
 
 // free gives back a ticket that nobody else refers to.
-func (t *ticket) free() { t.pool.Put(t) }
+func (t *ticket) free() {
+	t.Request, t.told = Request{}, nil
+	t.pool.Put(t)
+}
 
 // wait returns the answer, or gives up when ctx ends.
 func (t *ticket) wait(ctx context.Context) Answer {
