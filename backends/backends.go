@@ -33,54 +33,65 @@ func (s *Store) Close() error { return s.close() }
 // away is no error before it is asked something. What drivers have to say
 // beside their errors goes to logger; nil: nowhere. Close what it returns.
 func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
+	store := &Store{Name: "hbase"}
 	if sale.Embedded != nil {
-		return openEmbedded(sale.Embedded.Dir)
+		store.Name = "embedded"
 	}
-	return openServers(*sale.Redis, *sale.HBase, logger)
-}
-
-func openEmbedded(dir string) (*Store, error) {
-	logs, err := embedded.OpenLogs(dir)
+	nodes, closeNodes, err := OpenNodes(sale)
 	if err != nil {
 		return nil, err
 	}
-	node, err := embedded.OpenNode(dir, time.Now)
+	logs, closeLogs, err := openLogs(sale, logger)
 	if err != nil {
-		return nil, errors.Join(err, logs.Close())
+		return nil, errors.Join(err, closeNodes())
 	}
-	return &Store{
-		Name:  "embedded",
-		Logs:  logs,
-		Nodes: []quorum.Node{node},
-		close: func() error { return errors.Join(logs.Close(), node.Close()) },
+	store.Nodes, store.Logs = nodes, logs
+	store.close = func() error { return errors.Join(closeLogs(), closeNodes()) }
+	return store, nil
+}
+
+// OpenNodes connects a sale's lock nodes alone, for whoever needs no ledger, with
+// what holds of Open. Call close when no node is used any more.
+func OpenNodes(sale spec.Sale) (nodes []quorum.Node, close func() error, err error) {
+	if sale.Embedded != nil {
+		node, err := embedded.OpenNode(sale.Embedded.Dir, time.Now)
+		if err != nil {
+			return nil, nil, err
+		}
+		return []quorum.Node{node}, node.Close, nil
+	}
+	servers, err := redis.Nodes(*sale.Redis)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range servers {
+		nodes = append(nodes, n)
+	}
+	return nodes, func() error {
+		var errs []error
+		for _, n := range servers {
+			errs = append(errs, n.Close())
+		}
+		return errors.Join(errs...)
 	}, nil
 }
 
-func openServers(r spec.Redis, h spec.HBase, logger *slog.Logger) (*Store, error) {
-	nodes, err := redis.Nodes(r)
-	if err != nil {
-		return nil, err
-	}
-	closers := make([]func() error, len(nodes))
-	store := &Store{Name: "hbase", close: func() error {
-		var errs []error
-		for _, close := range closers {
-			errs = append(errs, close())
+// openLogs connects a sale's ledger alone.
+func openLogs(sale spec.Sale, logger *slog.Logger) (logs ledger.Logs, close func() error, err error) {
+	if sale.Embedded != nil {
+		logs, err := embedded.OpenLogs(sale.Embedded.Dir)
+		if err != nil {
+			return nil, nil, err
 		}
-		return errors.Join(errs...)
-	}}
-	for i, n := range nodes {
-		closers[i] = n.Close
-		store.Nodes = append(store.Nodes, n)
+		return logs, logs.Close, nil
 	}
-	logs, err := hbase.Open(hbase.Options{
-		Zookeeper: h.Zookeeper, ZookeeperRoot: h.ZookeeperRoot, Table: h.Table, Logger: logger,
+	table, err := hbase.Open(hbase.Options{
+		Zookeeper: sale.HBase.Zookeeper, ZookeeperRoot: sale.HBase.ZookeeperRoot, Table: sale.HBase.Table, Logger: logger,
 	})
 	if err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, nil, err
 	}
-	store.Logs, closers = logs, append(closers, logs.Close)
-	return store, nil
+	return table, table.Close, nil
 }
 
 // Stores opens each place once, however many sales are kept there: they then

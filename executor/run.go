@@ -44,9 +44,8 @@ func (e *Executor) Run(ctx context.Context) error {
 		sale: e.cfg.Sale, address: e.cfg.Address, nodes: quorum.Names(e.cfg.Nodes),
 		token: quorum.RandomToken, jitter: mrand.Float64,
 	})
-	// A node has at most one call under way: delivering never blocks.
 	r.votes = make(chan quorum.Reply, len(e.cfg.Nodes))
-	r.callers = quorum.NewCallers(e.cfg.Nodes, func(v quorum.Reply) { r.votes <- v })
+	r.callers = quorum.NewCallers(e.cfg.Nodes)
 	defer r.callers.Close()
 
 	// The store's calls outlive ctx, until the drain is over.
@@ -60,6 +59,10 @@ func (e *Executor) Run(ctx context.Context) error {
 	}
 	return err
 }
+
+// voted takes a reply from its node's goroutine. A node has at most one call
+// under way: this never blocks.
+func (r *runner) voted(v quorum.Reply) { r.votes <- v }
 
 // loop feeds the owner until it is gone.
 func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error {
@@ -117,7 +120,6 @@ func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.
 			r.replies <- out.read.Do(ctx, r.e.cfg.Logs)
 		})
 	}
-	r.callers.Do(out.calls)
 	for _, event := range out.events {
 		r.report(event)
 	}
@@ -127,6 +129,8 @@ func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.
 	if t := r.tenure; t != nil {
 		t.told(r.owner, out)
 	}
+	// Rights that are over are told before the leases are given back.
+	r.callers.Do(out.calls, r.voted)
 	if out.stop != nil {
 		why := out.stop.why
 		if lost := (*quorum.Failure)(nil); errors.As(why, &lost) {

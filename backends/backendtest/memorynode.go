@@ -26,6 +26,15 @@ type Node struct {
 	now    time.Time
 	runs   int // the run id is made of it
 	memory Promises
+
+	waiting  map[string]map[string]time.Time // by key and waiter: since when it waits
+	watchers []*watcher
+}
+
+// watcher is a call of Watch.
+type watcher struct {
+	key, waiter string
+	freed       chan struct{}
 }
 
 // Promises is what a node remembers. Each value is a copy of its own.
@@ -100,6 +109,11 @@ func (n *Node) RestartFrom(old Promises) {
 	n.runs++
 	n.memory = old.clone()
 	n.late = lateWrites{}
+	n.waiting = nil
+	for _, w := range n.watchers {
+		close(w.freed) // its connection is gone
+	}
+	n.watchers = nil
 }
 
 // Hang makes the node not answer: calls wait for Resume, or for the end of
@@ -234,10 +248,14 @@ func (n *Node) vote(b quorum.Ballot) quorum.Count {
 		mine := held && holder.Token == ask.Token
 		if count.Abstained || held && !mine || !held && ask.Renew {
 			count.Holders[i] = holder
+			if held && !count.Abstained && ask.Waiter != "" {
+				n.enlist(ask)
+			}
 			continue
 		}
 		n.memory.leases[ask.Key] = lease{token: ask.Token, note: ask.Note, expires: n.now.Add(b.TTL)}
 		count.Yes[i] = true
+		delete(n.waiting[ask.Key], ask.Waiter)
 	}
 	return count
 }
@@ -260,9 +278,12 @@ func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 	asks = slices.Clone(asks)
 	return serve(ctx, n, OpRelease, func() (freed int, err error) {
 		for _, ask := range asks {
-			if holder, held := n.holder(ask.Key); held && holder.Token == ask.Token {
+			delete(n.waiting[ask.Key], ask.Waiter)
+			holder, held := n.holder(ask.Key)
+			if held && holder.Token == ask.Token && (ask.Note == "" || holder.Note == ask.Note) {
 				delete(n.memory.leases, ask.Key)
 				freed++
+				n.wake(ask.Key)
 			}
 		}
 		return freed, nil

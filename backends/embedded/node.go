@@ -186,4 +186,7 @@ func (n *Node) List(ctx context.Context, prefix string) (found []quorum.Holding,
 	return found, nil
 }
 
+// Watch is quorum.Node's: processes that share a file do not tell each other.
+func (n *Node) Watch(context.Context, string, string, func()) error { return quorum.ErrCannotWatch }
+
 func (n *Node) now() int64 { return n.wall().UnixMicro() }

@@ -88,7 +88,8 @@ func holding(stmt *sqlite.Stmt, now int64) quorum.Holding {
 // release frees the leases that the asks' tokens still have.
 func release(conn *sqlite.Conn, asks []quorum.Ask, now int64) (freed int, err error) {
 	for _, ask := range asks {
-		err := execute(conn, "DELETE FROM leases WHERE key = ? AND token = ? AND expires > ?", ask.Key, ask.Token, now)
+		err := execute(conn, "DELETE FROM leases WHERE key = ?1 AND token = ?2 AND (?3 = '' OR note = ?3) AND expires > ?4",
+			ask.Key, ask.Token, ask.Note, now)
 		if err != nil {
 			return 0, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"salectl/backends/clock"
@@ -51,6 +52,57 @@ func ExampleHold_once() {
 	// held by 10.0.0.7:8080
 }
 
+// Goroutines that want the same key wait in one line, and so do processes.
+func ExampleLocks() {
+	ctx := context.Background()
+	nodes := asNodes(newLiveNodes("a:6379", "b:6379", "c:6379"))
+	locks, err := quorum.NewLocks(nodes, quorum.Config{Marker: "marker", Address: "10.0.0.7:8080"}, quorum.Fifo)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	balance := 0
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			lease, err := locks.Acquire(ctx, "balance", quorum.Wait{AtMost: time.Minute})
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			defer lease.Release(ctx)
+			balance++
+		})
+	}
+	all.Wait()
+	fmt.Println("balance:", balance)
+	// Output:
+	// balance: 100
+}
+
+// Who does not wait for long learns why it was in vain.
+func ExampleLocks_Acquire() {
+	ctx := context.Background()
+	nodes := asNodes(newLiveNodes("a:6379", "b:6379", "c:6379"))
+	locks, err := quorum.NewLocks(nodes, quorum.Config{Marker: "marker", Address: "10.0.0.7:8080"}, quorum.Fifo)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	lease, err := locks.Acquire(ctx, "balance", quorum.Wait{AtMost: quorum.Forever})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+	_, err = locks.Acquire(ctx, "balance", quorum.Wait{AtMost: 10 * time.Millisecond})
+	fmt.Println(err)
+	// Output:
+	// the lease was refused: balance: it was not had within 10ms; another in this process has it
+}
+
 // A program with an event loop of its own steps the machine itself.
 func ExampleMachine() {
 	nodes := asNodes(newLiveNodes("a:6379", "b:6379", "c:6379"))
@@ -63,12 +115,12 @@ func ExampleMachine() {
 		return
 	}
 	replies := make(chan quorum.Reply, len(nodes))
-	callers := quorum.NewCallers(nodes, func(r quorum.Reply) { replies <- r })
+	callers := quorum.NewCallers(nodes)
 	defer callers.Close()
 	now, timer, over := clock.System(), time.NewTimer(time.Hour), false
 	var step func(quorum.Effects)
 	step = func(e quorum.Effects) {
-		callers.Do(e.Calls)
+		callers.Do(e.Calls, func(r quorum.Reply) { replies <- r })
 		if e.Wake > 0 {
 			timer.Reset(e.Wake - now().Mono)
 		}

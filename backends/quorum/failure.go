@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,7 +13,23 @@ var (
 	ErrRefused  = errors.New("the lease was refused")
 	ErrLost     = errors.New("the lease was lost")
 	ErrReleased = errors.New("the lease was given back")
+	ErrClosed   = errors.New("the locks are closed")
 )
+
+// ErrorKind is a word for what an error of a node comes down to, for metrics:
+// what a driver's errors call their Kind, else timeout, canceled or other.
+func ErrorKind(err error) string {
+	var known interface{ Kind() string }
+	switch {
+	case errors.As(err, &known):
+		return known.Kind()
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	}
+	return "other"
+}
 
 // Answer is what a node makes of a key.
 type Answer int
@@ -69,10 +86,13 @@ type Failure struct {
 	Kind  error  // ErrRefused or ErrLost
 	Why   string
 	Votes int    // what a majority takes
-	Said  []Said // an element for each node
+	Said  []Said // an element for each node; none if it was not for them to say
 }
 
 func (f *Failure) Error() string {
+	if len(f.Said) == 0 {
+		return fmt.Sprintf("%v: %s: %s", f.Kind, f.Key, f.Why)
+	}
 	said := make([]string, len(f.Said))
 	for i, s := range f.Said {
 		said[i] = s.String()
@@ -121,7 +141,7 @@ func (m *Machine) failure(l *lease, kind error, why string) *Failure {
 		switch {
 		case asking && st.answer == Yes:
 			s.Answer = Silent // about extending what it had granted
-		case !asking && n.seen.err != nil && (st.answer == Silent || st.answer == Yes):
+		case !asking && n.seen.err != nil && (st.answer == NotAsked || st.answer == Silent || st.answer == Yes):
 			s.Answer, s.Err = Failed, n.seen.err
 		case st.answer == No:
 			s.Holder = *st.holder

@@ -67,6 +67,11 @@ type Machine struct {
 	round    round
 	beats    uint64        // rounds begun, for the notes
 	refusals int           // tries refused in a row
+	began    time.Duration // when the keys were first asked for that are wanted
+	waitFrom time.Duration // since when it counts as waiting
+	watched  bool          // nodes tell when a key is freed
+	woken    bool          // a key was freed during the try under way: if that is refused, it goes on
+	took     time.Duration // of the last try that won, from ballots to majority
 	stale    int           // rounds in a row that did not renew every held key
 	retryAt  time.Duration // when wants are tried again, if no try is under way
 	renewAt  time.Duration // when held keys are renewed
@@ -74,7 +79,10 @@ type Machine struct {
 	nodes []node
 	spent spent
 	seq   uint64 // of the last call
+	stats Stats
 	out   Effects
+
+	sighted map[string][]sighting // of wanted keys: what each node says of who has them
 }
 
 // NewMachine returns a machine that holds nothing.
@@ -83,7 +91,11 @@ func NewMachine(cfg Config) (*Machine, error) {
 		return nil, err
 	}
 	cfg.Nodes = slices.Clone(cfg.Nodes)
-	return &Machine{cfg: cfg, tm: timesOf(cfg.TTL), nodes: make([]node, len(cfg.Nodes))}, nil
+	cfg.Faulty = cfg.Faulty.withDefaults(cfg.TTL)
+	if cfg.Prompt == nil {
+		cfg.Prompt = NewPrompt(len(cfg.Nodes))
+	}
+	return &Machine{cfg: cfg, tm: timesOf(cfg.TTL), nodes: make([]node, len(cfg.Nodes)), round: round{wide: true}}, nil
 }
 
 // Acquire asks for keys, all or none of them. Keys that are held stay held
@@ -94,8 +106,10 @@ func (m *Machine) Acquire(now clock.Now, keys ...string) Effects {
 	fresh, missing := m.want(keys)
 	switch {
 	case fresh > 0:
+		m.began = m.aged
 		if m.state == Released || m.state == Lost {
-			m.state, m.token, m.parting, m.refusals = Acquiring, "", false, 0
+			m.state, m.token, m.parting, m.refusals, m.woken = Acquiring, "", false, 0, false
+			m.waitFrom = m.aged
 		}
 		m.dropWanted()
 		m.try()
@@ -151,6 +165,25 @@ func (m *Machine) Reply(now clock.Now, r Reply) Effects {
 	return m.effects()
 }
 
+// Waiting says for how long whoever wants the keys counts as having waited. The
+// nodes tell those who counts most first. From Acquire on it grows by itself.
+func (m *Machine) Waiting(waited time.Duration) { m.waitFrom = m.aged - waited }
+
+// Woken says that a node has freed a key while Config.Waiter was first on its
+// list, or that it tells such news from now on.
+func (m *Machine) Woken(now clock.Now) Effects {
+	m.observe(now)
+	m.watched = true
+	switch {
+	case len(m.wants) == 0:
+	case len(m.wanted) > 0:
+		m.woken = true
+	default:
+		m.retryAt = m.aged
+	}
+	return m.effects()
+}
+
 // Tick lets time pass. It does no harm early or without need.
 func (m *Machine) Tick(now clock.Now) Effects {
 	m.observe(now)
@@ -163,6 +196,9 @@ func (m *Machine) Release(now clock.Now) Effects {
 	m.observe(now)
 	m.dropAll()
 	m.state, m.parting = Released, true
+	for i := range m.nodes {
+		m.nodes[i].deaf = 0
+	}
 	return m.effects()
 }
 
@@ -175,6 +211,9 @@ func (m *Machine) observe(now clock.Now) {
 	m.last = now
 	if m.state == Held && m.aged >= m.since+m.tm.usable {
 		m.lose(m.held[m.oldest()], "it could not be renewed in time")
+	}
+	if !m.round.wide && m.aged >= m.round.sent+m.cfg.Hedge {
+		m.widen()
 	}
 	if len(m.wanted) > 0 && m.aged >= m.round.sent+m.tm.try {
 		m.refuse(m.wanted[m.weakest()], "too few nodes answered in time")
@@ -215,6 +254,9 @@ func (m *Machine) wake() time.Duration {
 		due(m.since + m.tm.usable)
 		due(m.renewAt)
 	}
+	if !m.round.wide {
+		due(m.round.sent + m.cfg.Hedge)
+	}
 	if len(m.wanted) > 0 {
 		due(m.round.sent + m.tm.try)
 	} else if len(m.wants) > 0 {
@@ -233,28 +275,52 @@ func (m *Machine) wake() time.Duration {
 
 // win makes the wanted keys held: each has its majority.
 func (m *Machine) win() {
+	m.took = m.aged - m.round.sent
+	m.stats.Won++
+	m.stats.Acquiring += m.aged - m.began
+	m.stats.Waited += m.round.sent - m.began
+	m.sighted = nil
 	if m.state != Held {
 		m.since = m.round.sent
 	}
 	for _, l := range m.wanted {
 		l.held, l.won, l.since = true, m.round.id, m.round.sent
 	}
+	for i := range m.nodes {
+		// Who grants a key takes whoever has it now off its list.
+		granted := func(l *lease) bool { return l.at[i].answer == Yes }
+		if m.nodes[i].listed && !slices.ContainsFunc(m.wanted, func(l *lease) bool { return !granted(l) }) {
+			m.nodes[i].listed = false
+		}
+	}
+	m.unlist()
 	m.emit(Event{Kind: Won, Keys: m.wants})
 	m.held = append(m.held, m.wanted...)
-	m.state, m.wants, m.wanted, m.refusals = Held, nil, nil, 0
+	m.state, m.wants, m.wanted, m.refusals, m.woken = Held, nil, nil, 0, false
 }
 
 // refuse ends the try under way, because of the key of l, and takes back what
 // any node may have granted in it.
 func (m *Machine) refuse(l *lease, why string) {
+	if m.woken {
+		// The holder gives the key back node by node. What has been granted so far
+		// stays: to return it would pass the key to others here, and to us there.
+		m.woken = false
+		m.refusals++
+		m.begin()
+		return
+	}
 	e := Event{Kind: Refused, Keys: m.wants, Cause: m.failure(l, ErrRefused, why), Again: !m.cfg.Once}
 	m.emit(e)
+	m.stats.Refused++
+	m.see(l)
 	m.dropWanted()
 	if e.Again {
 		m.retryAt = m.aged + m.pause(m.refusals)
 		m.refusals++
 		return
 	}
+	m.unlist()
 	m.wants = nil
 	if m.state == Acquiring {
 		m.state, m.parting = Released, true
@@ -263,6 +329,7 @@ func (m *Machine) refuse(l *lease, why string) {
 
 // lose ends everything, because of the key of l.
 func (m *Machine) lose(l *lease, why string) {
+	m.stats.Lost++
 	m.emit(Event{Kind: Losing, Keys: m.Keys(), Cause: m.failure(l, ErrLost, why)})
 	m.dropAll()
 	m.state, m.parting = Lost, true
@@ -275,7 +342,9 @@ func (m *Machine) dropAll() {
 	}
 	m.held = nil
 	m.dropWanted()
-	m.wants = nil
+	m.round.wide = true
+	m.unlist()
+	m.wants, m.sighted = nil, nil
 }
 
 // dropWanted ends a try without a word about it. Its token is spent.

@@ -32,15 +32,21 @@ type hand struct {
 }
 
 func newHand(t *testing.T, nodes int, once bool) *hand {
+	return newHandOf(t, nodes, func(cfg *quorum.Config) { cfg.Once = once })
+}
+
+// newHandOf is newHand for another Config.
+func newHandOf(t *testing.T, nodes int, edit func(*quorum.Config)) *hand {
 	h := &hand{t: t, jitter: 0.5, calls: map[int]quorum.Call{}, now: clock.Now{Mono: time.Hour, Wall: epoch}}
 	cfg := quorum.Config{
-		Marker: "marker", TTL: ttl, Address: "10.0.0.7:8080", Once: once,
+		Marker: "marker", TTL: ttl, Address: "10.0.0.7:8080",
 		Token:  func() string { h.tokens++; return fmt.Sprintf("t%d", h.tokens) },
 		Jitter: func() float64 { return h.jitter },
 	}
 	for i := range nodes {
 		cfg.Nodes = append(cfg.Nodes, fmt.Sprintf("n%d", i))
 	}
+	edit(&cfg)
 	m, err := quorum.NewMachine(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +58,9 @@ func newHand(t *testing.T, nodes int, once bool) *hand {
 func (h *hand) do(e quorum.Effects) {
 	h.t.Helper()
 	for _, c := range e.Calls {
+		if c.Vote != nil && c.Vote.TTL != ttl {
+			h.t.Fatalf("node %d is asked for %v", c.Node, c.Vote.TTL)
+		}
 		if _, busy := h.calls[c.Node]; busy {
 			h.t.Fatalf("a second call for node %d: %+v", c.Node, c)
 		}
@@ -104,7 +113,7 @@ func (h *hand) votes(node int, votes string) quorum.Reply {
 	for i, v := range votes {
 		var other quorum.Holding
 		if v == 'o' {
-			other = quorum.Holding{Key: c.Vote.Asks[i].Key, Token: "other", Note: "10.0.0.9:80 4", Left: time.Second}
+			other = quorum.Holding{Key: c.Vote.Asks[i].Key, Token: "other", Note: "10.0.0.9:80 4 3000", Left: time.Second}
 		}
 		r.Count.Yes = append(r.Count.Yes, v == 'y')
 		r.Count.Holders = append(r.Count.Holders, other)
@@ -126,6 +135,12 @@ func (h *hand) abstain(node int) {
 func (h *hand) fail(node int) {
 	h.t.Helper()
 	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: h.take(node).Seq, Err: errTimeout}))
+}
+
+// unsent says that a call has not left the process.
+func (h *hand) unsent(node int) {
+	h.t.Helper()
+	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: h.take(node).Seq, Err: quorum.ErrUnsent}))
 }
 
 // frees answers a release and checks what it was for.
@@ -592,6 +607,29 @@ func TestMachine(t *testing.T) {
 			h.release()
 			h.frees(2, "a/t1", "b/t1")
 		},
+		"a node that was not reached has nothing to release": func(t *testing.T) {
+			h := newHand(t, 3, true)
+			h.acquire("a")
+			h.unsent(0)
+			h.votes(1, "o")
+			wantText(t, h.told(quorum.Refused)[0].Cause, "n0 failed: the lock node was not reached")
+			h.votes(2, "o")
+			h.frees(2, "a/t1")
+			h.told(quorum.Freed)
+		},
+		"unless it was asked before, and may do that yet": func(t *testing.T) {
+			h := newHand(t, 3, false)
+			h.acquire("a")
+			h.fail(0)
+			h.do(h.m.Woken(h.now)) // so that the try goes on
+			h.votes(1, "o")
+			h.votes(2, "o")
+			h.unsent(0)
+			h.votes(1, "o")
+			h.votes(2, "o")
+			h.told(quorum.Refused)
+			h.frees(0, "a/t1")
+		},
 		"an answer that comes twice counts once": func(t *testing.T) {
 			h := newHand(t, 3, false)
 			h.acquire("a")
@@ -688,15 +726,15 @@ func TestClockOff(t *testing.T) {
 
 func TestNote(t *testing.T) {
 	for text, want := range map[string]quorum.Note{
-		"10.0.0.7:8080 12":       {Address: "10.0.0.7:8080", Beats: 12},
-		" 0":                     {},
-		"h 18446744073709551615": {Address: "h", Beats: 1<<64 - 1},
+		"10.0.0.7:8080 12 3000":    {Address: "10.0.0.7:8080", Beats: 12, TTL: 3 * time.Second},
+		" 0 0":                     {},
+		"h 18446744073709551615 1": {Address: "h", Beats: 1<<64 - 1, TTL: time.Millisecond},
 	} {
 		if n, ok := quorum.ParseNote(text); !ok || n != want || n.String() != text {
 			t.Errorf("%q is %+v, %v", text, n, ok)
 		}
 	}
-	for _, text := range []string{"", "host", "host ", "host x", "host -1", "host 1 2", "host 1 "} {
+	for _, text := range []string{"", "host", "host ", "host x", "host -1", "host 1", "host 1 ", "host 1 x", "host 1 -1", "host 1 2 3"} {
 		if n, ok := quorum.ParseNote(text); ok {
 			t.Errorf("%q is taken as %+v", text, n)
 		}

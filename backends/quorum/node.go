@@ -19,8 +19,9 @@ import (
 )
 
 // Node is one lock server. All methods are safe for concurrent use and return
-// soon after ctx ends. An error means that nobody knows whether the node did
-// what was asked; asking again is always safe.
+// soon after ctx ends, or by its deadline. An error other than ErrUnsent means
+// that nobody knows whether the node did what was asked; asking again is always
+// safe.
 //
 // A node keeps a marker for each sale: the node's own run id, and the node time
 // from which it votes. A node whose marker is missing or bears another run id
@@ -43,9 +44,19 @@ type Node interface {
 	// Vote asks for every lease of a ballot in one step.
 	Vote(ctx context.Context, b Ballot) (Count, error)
 
-	// Release frees each lease that still has the ask's token, and returns how
-	// many had.
+	// Release frees each lease that still has the ask's token and, where the ask
+	// has a note, still has that note: exactly what was seen. It returns how many
+	// had. It takes the ask's waiter off the key's list; of each lease freed it
+	// takes off the first as well, tells that one's Watch, and may refuse the key
+	// to others for a moment.
 	Release(ctx context.Context, asks []Ask) (int, error)
+
+	// Watch calls freed when it has begun to watch, and then whenever Release
+	// frees the key and the waiter was first on its list. It returns when ctx or
+	// the connection ends; a node that has no way to tell returns ErrCannotWatch.
+	// What happens in between two calls of Watch, or runs out by itself, is not
+	// told: poll as well.
+	Watch(ctx context.Context, key, waiter string, freed func()) error
 
 	// List returns the leases whose keys begin with prefix, in order of keys.
 	List(ctx context.Context, prefix string) ([]Holding, error)
@@ -86,6 +97,13 @@ type Ask struct {
 	Token string // random, without spaces: whoever has the same token is the same holder
 	Note  string // for readers: where the holder answers, how often it has renewed
 	Renew bool   // extend if the node still has it under this token; never take it anew
+
+	// Waiter puts the asker on the key's list if another has the key, ahead of all
+	// who have waited less. It stays for some seconds after the last ask, or
+	// until the key is granted to it or Release names it next or takes it off.
+	// "": nobody waits. Waited may count in more than time.
+	Waiter string
+	Waited time.Duration
 }
 
 // Ballot is what one Vote asks of a node.
@@ -108,6 +126,7 @@ type Count struct {
 	Abstained bool
 	VotesFrom time.Time
 	Time      time.Time // the node's clock when it voted
+	Repaired  int       // keys that had no end, or too far an end, and were given one
 }
 
 // Holding is one lease as one node has it.
@@ -118,5 +137,9 @@ type Holding struct {
 	Left  time.Duration // until the node forgets it
 }
 
-// ErrOtherRun says that a node is not the one whose run id the caller had read.
-var ErrOtherRun = errors.New("the lock node has restarted since it was asked")
+// What calls of a Node may come to.
+var (
+	ErrOtherRun    = errors.New("the lock node has restarted since it was asked") // it is not the one whose run id the caller had read
+	ErrUnsent      = errors.New("the lock node was not reached")                  // so that it did nothing, unlike after any other error
+	ErrCannotWatch = errors.New("the lock node cannot tell when a key is freed")
+)

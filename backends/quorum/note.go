@@ -3,25 +3,36 @@ package quorum
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Note is what a holder writes beside its token, for others to read: the
-// address where it answers, a space, and a decimal number that grows with each
-// ballot. A reader that sees the same number again and again by its own clock
-// sees a holder that does not renew.
+// address where it answers, a decimal number that grows with each ballot, and
+// the ttl in milliseconds, with spaces between. A reader that sees the same
+// number again and again by its own clock sees a holder that does not renew.
 type Note struct {
-	Address string
+	Address string // without spaces
 	Beats   uint64
+	TTL     time.Duration // whole milliseconds
 }
 
-func (n Note) String() string { return n.Address + " " + strconv.FormatUint(n.Beats, 10) }
+func (n Note) String() string {
+	return n.Address + " " + strconv.FormatUint(n.Beats, 10) + " " + strconv.FormatInt(n.TTL.Milliseconds(), 10)
+}
 
 // ParseNote reads a note; false if it has another form.
 func ParseNote(s string) (Note, bool) {
-	address, beats, found := strings.Cut(s, " ")
-	n, err := strconv.ParseUint(beats, 10, 64)
-	if !found || err != nil {
+	parts := strings.Split(s, " ")
+	if len(parts) != 3 {
 		return Note{}, false
 	}
-	return Note{Address: address, Beats: n}, true
+	beats, err := strconv.ParseUint(parts[1], 10, 64)
+	if err != nil {
+		return Note{}, false
+	}
+	ttl, err := strconv.ParseInt(parts[2], 10, 32)
+	if err != nil || ttl < 0 {
+		return Note{}, false
+	}
+	return Note{Address: parts[0], Beats: beats, TTL: time.Duration(ttl) * time.Millisecond}, true
 }

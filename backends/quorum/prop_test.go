@@ -40,6 +40,9 @@ var lossless = []string{"freeze", "down", "stop", "suspend", "jump", "cut to", "
 // all of them do, in the moment in which a holder is stopped.
 var lossy = append([]string{"restart empty", "restart old", "flush", "ambush empty", "ambush old"}, lossless...)
 
+// lasting are those by which keys outlive their ttl.
+var lasting = append([]string{"halt", "endless", "endless", "crash", "crash"}, lossless...)
+
 func drawScenario(t *rapid.T, troubles []string) scenario {
 	s := scenario{
 		Seed:      rapid.Uint64().Draw(t, "seed"),
@@ -101,7 +104,7 @@ func (s scenario) play() *world {
 	}
 	for _, h := range w.nodes {
 		for _, key := range []string{"k0", "k1", "k2"} {
-			if k, ok := h.has(h.time(), key); ok && len(w.faults) == 0 {
+			if k, ok := h.has(h.time(), key); ok && len(w.faults) == 0 && !w.endless {
 				w.faultf("%s still has %s for %s", h, key, k.token)
 			}
 		}
@@ -152,6 +155,15 @@ func (w *world) befall(in incident) {
 		w.forget = true
 		clear(h.keys)
 		clear(h.markers)
+	case "halt":
+		h.halt(in.Length)
+	case "endless":
+		w.endless = true
+		for _, h := range w.nodes {
+			h.endless()
+		}
+	case "crash":
+		p.crash()
 	case "stop":
 		p.stop(in.Length, false)
 	case "suspend":
@@ -170,10 +182,14 @@ func (w *world) befall(in incident) {
 		p.cutFrom[in.Node] = true
 		w.after(in.Length, func() { p.cutFrom[in.Node] = false })
 	case "release":
-		p.release()
-		p.again()
+		if p.line == nil {
+			p.release()
+			p.again()
+		}
 	case "acquire":
-		p.acquire(p.keys...)
+		if p.line == nil {
+			p.acquire(p.keys...)
+		}
 	}
 }
 
@@ -221,7 +237,7 @@ func TestAcquiresWithoutAMinority(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%d nodes, dead %05b", n, dead), func(t *testing.T) {
-				w := newWorld(1, 3*time.Second, ones64(n), ones64(1))
+				w := newWorld(2, 3*time.Second, ones64(n), ones64(1))
 				for i, h := range w.nodes {
 					h.down = dead>>i&1 == 1
 				}

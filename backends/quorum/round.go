@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 type round struct {
 	id   uint64
 	sent time.Duration // when the first ballot was handed out
+	wide bool          // all nodes are asked, not only those of narrow
 }
 
 // lease is one key as the machine knows it.
@@ -41,10 +43,13 @@ type node struct {
 	call     *call  // under way; nil: free
 	asked    uint64 // the last round it got a ballot of
 	answered uint64 // the last round it has answered, if only by an error
+	first    bool   // it is among those whom the last try asked first
+	listed   bool   // it may have this machine on the lists of wanted keys
 
 	// owed is what it must release before it is asked for anything more. It is
 	// tried from owedAt on, until the node must have forgotten by itself.
 	owed      []Ask
+	deaf      int // how often in a row it has failed to release
 	owedAt    time.Duration
 	owedUntil time.Duration
 
@@ -69,6 +74,7 @@ func (m *Machine) try() {
 	if m.token == "" {
 		m.token = m.cfg.Token()
 	}
+	m.stats.Tries++
 	standings := make([]standing, len(m.wants)*len(m.nodes))
 	leases := make([]lease, len(m.wants))
 	m.wanted = make([]*lease, len(m.wants))
@@ -78,14 +84,18 @@ func (m *Machine) try() {
 		m.wanted[i] = &leases[i]
 	}
 	m.begin()
+	m.narrow()
 }
 
 // begin opens a round. Nodes get its ballots in serve.
 func (m *Machine) begin() {
-	m.round = round{id: m.round.id + 1, sent: m.aged}
+	m.round = round{id: m.round.id + 1, sent: m.aged, wide: true}
 	m.beats++
 	m.renewAt = m.aged + m.tm.renew
 	for _, l := range m.held {
+		l.yes = 0
+	}
+	for _, l := range m.wanted {
 		l.yes = 0
 	}
 }
@@ -104,7 +114,7 @@ func (m *Machine) serve(i int) {
 	case len(n.owed) > 0 && m.aged >= n.owedAt:
 		owed := n.owed[:len(n.owed):len(n.owed)]
 		m.send(i, &call{frees: len(owed)}, Call{Release: owed})
-	case n.asked != m.round.id && len(m.held)+len(m.wanted) > 0:
+	case n.asked != m.round.id && (m.round.wide || n.first) && len(m.held)+len(m.wanted) > 0:
 		n.asked = m.round.id
 		c := m.ballot(i)
 		m.send(i, c, Call{Vote: &Ballot{Marker: m.cfg.Marker, TTL: m.cfg.TTL, Asks: c.asks}})
@@ -130,12 +140,18 @@ func (m *Machine) send(i int, c *call, out Call) {
 func (m *Machine) ballot(i int) *call {
 	size := len(m.held) + len(m.wanted)
 	c := &call{round: m.round.id, asks: make([]Ask, 0, size), leases: make([]*lease, 0, size)}
-	note := Note{Address: m.cfg.Address, Beats: m.beats}.String()
+	note := Note{Address: m.cfg.Address, Beats: m.beats, TTL: m.cfg.TTL}.String()
 	add := func(l *lease, renew bool) {
 		if !renew && l.at[i].answer != Yes {
 			l.at[i].answer = Silent
 		}
-		c.asks = append(c.asks, Ask{Key: l.key, Token: l.token, Note: note, Renew: renew})
+		ask := Ask{Key: l.key, Token: l.token, Note: note, Renew: renew}
+		if !l.held && (m.refusals > 0 || m.watched) && m.cfg.Waiter != "" {
+			// Not at the first try: most are granted then.
+			ask.Waiter, ask.Waited = m.cfg.Waiter, max(0, m.aged-m.waitFrom)
+			m.nodes[i].listed = true
+		}
+		c.asks = append(c.asks, ask)
 		c.leases = append(c.leases, l)
 	}
 	for _, l := range m.held {
@@ -154,22 +170,35 @@ func (m *Machine) count(i int, c *call, got Count) {
 	n := &m.nodes[i]
 	n.answered = max(n.answered, c.round)
 	if n.seen.err != nil {
+		m.round.wide = true
+		m.stats.Failed += uint64(len(c.leases))
+		unsent := errors.Is(n.seen.err, ErrUnsent)
 		for j, l := range c.leases {
-			l.at[i].stray = l.at[i].stray || !c.asks[j].Renew
+			st := &l.at[i]
+			st.stray = st.stray || !c.asks[j].Renew && !unsent
+			if unsent && st.answer == Silent {
+				st.answer = NotAsked
+			}
 		}
 		return
 	}
+	m.stats.Repaired += uint64(got.Repaired)
 	for j, l := range c.leases {
 		st := &l.at[i]
 		switch {
 		case got.Yes[j]:
+			m.stats.Yes++
 			st.answer, st.holder = Yes, nil
 			if c.round == m.round.id && (c.asks[j].Renew || !l.held) {
 				l.yes++
 			}
 		case got.Abstained:
+			m.round.wide = true
+			m.stats.Abstained++
 			st.answer, st.holder = Abstained, nil
 		default:
+			m.round.wide = true
+			m.stats.No++
 			st.answer, st.holder = No, &got.Holders[j]
 			m.reclaim(n, got.Holders[j])
 		}
@@ -215,7 +244,7 @@ func (m *Machine) renewed(pending int) {
 	if len(m.held) == 0 {
 		return
 	}
-	all := true
+	all, before := true, m.stale == 0 && m.held[m.oldest()].won == m.round.id
 	for _, l := range m.held {
 		if l.yes >= m.majority() && l.won != m.round.id {
 			l.won, l.since = m.round.id, m.round.sent
@@ -225,6 +254,9 @@ func (m *Machine) renewed(pending int) {
 	m.since = m.held[m.oldest()].since
 	switch {
 	case all:
+		if !before {
+			m.stats.Renewals++
+		}
 		m.stale = 0
 	case pending == 0:
 		m.renewAt = min(m.renewAt, m.aged+m.pause(m.stale))
@@ -277,12 +309,41 @@ func (m *Machine) drop(l *lease) {
 	}
 }
 
+// unlist owes every node that may list this machine to take it off the lists of
+// the keys that are wanted.
+func (m *Machine) unlist() {
+	for i := range m.nodes {
+		n := &m.nodes[i]
+		if !n.listed {
+			continue
+		}
+		n.listed = false
+		for _, key := range m.wants {
+			n.owed = append(n.owed, Ask{Key: key, Token: m.cfg.Waiter, Waiter: m.cfg.Waiter})
+		}
+		n.owedAt, n.owedUntil = m.aged, m.aged+m.tm.try+m.cfg.TTL
+	}
+}
+
+// mostFree says whether a majority of the nodes owes no release.
+func (m *Machine) mostFree() bool {
+	free := 0
+	for i := range m.nodes {
+		if len(m.nodes[i].owed) == 0 {
+			free++
+		}
+	}
+	return free >= m.majority()
+}
+
 // freed takes the answer to a release.
 func (m *Machine) freed(n *node, c *call) {
 	if n.seen.err != nil {
+		n.deaf++
 		n.owedAt = m.aged + m.cfg.TTL/16
 		return
 	}
+	n.deaf = 0
 	n.owed = n.owed[c.frees:] // what has come to be owed since stays
 }
 

@@ -3,6 +3,7 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,10 +24,20 @@ type liveNode struct {
 	// mu guards what follows; calls come from several shells.
 	mu    sync.Mutex
 	node  *simNode
-	hangs bool  // calls do nothing until their context ends, and a little longer
-	err   error // calls fail with it
+	slow  time.Duration // for how long answers of ballots are under way
+	hangs bool          // calls do nothing until their context ends, and a little longer
+	err   error         // calls fail with it
 	calls int
 	busy  int // calls that have not returned
+
+	watches []*liveWatch
+	mute    bool // nobody is told that a key was freed
+}
+
+// liveWatch is a call of Watch.
+type liveWatch struct {
+	key, waiter string
+	freed       chan struct{}
 }
 
 func newLiveNodes(names ...string) []*liveNode {
@@ -34,6 +45,7 @@ func newLiveNodes(names ...string) []*liveNode {
 	for _, name := range names {
 		n := &liveNode{start: time.Now(), node: newSimNode(name)}
 		n.node.mark("marker")
+		n.node.woken = n.wake
 		nodes = append(nodes, n)
 	}
 	return nodes
@@ -82,7 +94,7 @@ func (n *liveNode) keys() int {
 	defer n.mu.Unlock()
 	count := 0
 	for key := range n.node.keys {
-		if _, ok := n.node.has(time.Since(n.start), key); ok {
+		if k, ok := n.node.has(time.Since(n.start), key); ok && k.token != "" {
 			count++
 		}
 	}
@@ -110,8 +122,12 @@ func (n *liveNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, err
 		return quorum.Count{}, err
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.node.vote(time.Since(n.start), b), nil
+	count, slow := n.node.vote(time.Since(n.start), b), n.slow
+	n.mu.Unlock()
+	if slow > 0 {
+		time.Sleep(slow)
+	}
+	return count, nil
 }
 
 func (n *liveNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
@@ -133,6 +149,46 @@ func (n *liveNode) ReadMarker(ctx context.Context, _ string) (quorum.Marker, err
 
 func (n *liveNode) Forget(ctx context.Context, _ string) error { return n.enter(ctx) }
 
+func (n *liveNode) Watch(ctx context.Context, key, waiter string, freed func()) error {
+	w := &liveWatch{key, waiter, make(chan struct{}, 1)}
+	n.mu.Lock()
+	n.watches = append(n.watches, w)
+	n.mu.Unlock()
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.watches = slices.DeleteFunc(n.watches, func(other *liveWatch) bool { return other == w })
+	}()
+	freed()
+	for {
+		select {
+		case <-w.freed:
+			freed()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// wake tells who is next that a key was freed. mu is held.
+func (n *liveNode) wake(key, next string) {
+	for _, w := range n.watches {
+		if w.key == key && w.waiter == next && !n.mute {
+			select {
+			case w.freed <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// waiting returns how many wait for a key, and how many watch any.
+func (n *liveNode) waiting(key string) (listed, watching int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.node.waiting[key]), len(n.watches)
+}
+
 var config = quorum.Config{Marker: "marker", TTL: ttl, Address: "here:1"}
 
 // mustHold acquires a lease or fails the test.
@@ -143,6 +199,14 @@ func mustHold(t *testing.T, nodes []*liveNode, keys ...string) *quorum.Lease {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// mustFree releases a lease on nodes of which none is in trouble.
+func mustFree(t *testing.T, l *quorum.Lease) {
+	t.Helper()
+	if err := errors.Join(l.Release(t.Context()), l.Freed(t.Context())); err != nil {
+		t.Error(err)
+	}
 }
 
 func wantKeys(t *testing.T, nodes []*liveNode, want int) {
@@ -168,7 +232,7 @@ func TestShell(t *testing.T) {
 				}
 				wantKeys(t, nodes, 2)
 			}
-			if err := l.Release(t.Context()); err != nil {
+			if err := errors.Join(l.Release(t.Context()), l.Freed(t.Context())); err != nil {
 				t.Error(err)
 			}
 			if l.Valid() || !errors.Is(context.Cause(l.Context()), quorum.ErrReleased) {
@@ -191,11 +255,12 @@ func TestShell(t *testing.T) {
 			if took := time.Since(began); took < 10*time.Second || took > 10*time.Second+ttl/4 {
 				t.Errorf("had it after %v", took)
 			}
-			second.Release(t.Context())
+			mustFree(t, second)
 		},
 		"refused once": func(t *testing.T) {
 			nodes := newLiveNodes("n0", "n1", "n2")
 			first := mustHold(t, nodes, "a")
+			time.Sleep(time.Second) // until all nodes know it
 			once := config
 			once.Once = true
 			began := time.Now()
@@ -205,7 +270,7 @@ func TestShell(t *testing.T) {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			wantKeys(t, nodes, 1) // b was given back
-			first.Release(t.Context())
+			mustFree(t, first)
 		},
 		"a context that ends while waiting leaves nothing behind": func(t *testing.T) {
 			nodes := newLiveNodes("n0", "n1", "n2")
@@ -220,7 +285,7 @@ func TestShell(t *testing.T) {
 				t.Error(err)
 			}
 			wantKeys(t, nodes, 1)
-			first.Release(t.Context())
+			mustFree(t, first)
 		},
 		"a context that ends gives the keys back": func(t *testing.T) {
 			nodes := newLiveNodes("n0", "n1", "n2")
@@ -276,7 +341,7 @@ func TestShell(t *testing.T) {
 			nodes[1].trouble(true, nil)
 			began := time.Now()
 			l := mustHold(t, nodes, "a")
-			if took := time.Since(began); took > 0 {
+			if took := time.Since(began); took > 2*time.Millisecond {
 				t.Errorf("took %v", took)
 			}
 			time.Sleep(10 * ttl)
@@ -284,7 +349,10 @@ func TestShell(t *testing.T) {
 				t.Fatal(context.Cause(l.Context()))
 			}
 			began = time.Now()
-			err := l.Release(t.Context())
+			if err := l.Release(t.Context()); err != nil || time.Since(began) > 0 {
+				t.Errorf("released by a majority: %v after %v", err, time.Since(began))
+			}
+			err := l.Freed(t.Context())
 			if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "n1 has not confirmed") || took > ttl/2+lag {
 				t.Errorf("%v after %v", err, took)
 			}
@@ -335,12 +403,26 @@ func TestShell(t *testing.T) {
 	}
 }
 
+// delivering are callers whose replies all go to one place.
+type delivering struct {
+	*quorum.Callers
+	replies chan quorum.Reply
+}
+
+func callersOf(nodes []quorum.Node, replies chan quorum.Reply) delivering {
+	return delivering{quorum.NewCallers(nodes), replies}
+}
+
+func (d delivering) Do(calls []quorum.Call) {
+	d.Callers.Do(calls, func(r quorum.Reply) { d.replies <- r })
+}
+
 func TestCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := newLiveNodes("n0", "n1")
 		nodes[1].trouble(true, nil)
 		replies := make(chan quorum.Reply, 10)
-		c := quorum.NewCallers(asNodes(nodes), func(r quorum.Reply) { replies <- r })
+		c := callersOf(asNodes(nodes), replies)
 		ballot := &quorum.Ballot{Marker: "marker", TTL: ttl, Asks: []quorum.Ask{{Key: "a", Token: "t"}}}
 		began := time.Now()
 		c.Do([]quorum.Call{

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"time"
 
 	"salectl/backends/clock"
@@ -16,17 +16,20 @@ import (
 // world runs machines, lock nodes and a network between them in one event loop
 // by one true clock that only it knows. A seed reproduces a run exactly.
 type world struct {
-	now    time.Duration // true time
-	queue  eventQueue
-	seq    int
-	steps  int
-	rnd    *rand.Rand
-	ttl    time.Duration
-	net    network
-	nodes  []*host
-	procs  []*proc
-	forget bool // some node loses its memory in this run
-	calm   bool // nobody acquires anything more by itself
+	now     time.Duration // true time
+	queue   eventQueue
+	seq     int
+	steps   int
+	rnd     *rand.Rand
+	ttl     time.Duration
+	net     network
+	nodes   []*host
+	procs   []*proc
+	hedge   time.Duration // of every second seed
+	endless bool          // some node has had keys without an end
+	broken  int           // keys of faulty holders that nodes removed
+	forget  bool          // some node loses its memory in this run
+	calm    bool          // nobody acquires anything more by itself
 
 	trace  hasher
 	lines  []string // the last of the trace, for people
@@ -37,18 +40,6 @@ type world struct {
 type network struct {
 	lost, twice, late int
 	latest            time.Duration // how late
-}
-
-// host is a node with its clock and its troubles.
-type host struct {
-	*simNode
-	w      *world
-	rate   float64
-	saved  *simNode
-	down   bool // what is sent is lost
-	shut   bool // what is sent gets an error at once
-	frozen bool
-	stuck  []func() // arrived while frozen
 }
 
 type event struct {
@@ -81,12 +72,14 @@ func (h *hasher) add(s string) {
 }
 
 func newWorld(seed uint64, ttl time.Duration, nodeRates, procRates []float64) *world {
-	w := &world{rnd: rand.New(rand.NewPCG(seed, 0)), ttl: ttl}
+	w := &world{rnd: rand.New(rand.NewPCG(seed, 0)), ttl: ttl, hedge: time.Duration(seed%2) * 2 * time.Millisecond}
 	var names []string
 	for i, rate := range nodeRates {
 		n := newSimNode(fmt.Sprintf("n%d", i))
 		n.mark("marker")
-		w.nodes = append(w.nodes, &host{simNode: n, w: w, rate: rate})
+		h := &host{simNode: n, w: w, rate: rate, watchers: map[*proc]bool{}}
+		n.woken = h.tell
+		w.nodes = append(w.nodes, h)
 		names = append(names, n.name)
 	}
 	for i, rate := range procRates {
@@ -130,6 +123,9 @@ func (w *world) run(until time.Duration) {
 func (w *world) check() {
 	owner := map[string]*proc{}
 	for _, p := range w.procs {
+		if p.line != nil {
+			p.line.check()
+		}
 		if !p.m.Valid(p.clock()) {
 			continue
 		}
@@ -154,9 +150,6 @@ func (w *world) votes(key, token string) (n int) {
 	}
 	return n
 }
-
-// time is what the node's clock has counted.
-func (h *host) time() time.Duration { return time.Duration(float64(h.w.now) * h.rate) }
 
 // delay draws how long a message takes, and whether it gets there at all.
 func (w *world) delay() (time.Duration, bool) {
@@ -210,56 +203,24 @@ func (w *world) arrive(p *proc, c quorum.Call) {
 	}
 }
 
-// release frees keys, and looks that nobody rests on what is freed.
-func (w *world) release(h *host, p *proc, c quorum.Call) {
-	for _, a := range c.Release {
-		if !strings.HasPrefix(a.Token, p.name+".") {
-			w.faultf("%s releases %s of token %s", p.name, a.Key, a.Token)
-		}
-		k, ok := h.has(h.time(), a.Key)
-		if ok && k.token == a.Token && p.m.Holds(a.Key) && p.tokens[a.Key] == a.Token {
-			w.faultf("%s releases %s, which it holds, on %s", p.name, a.Key, h)
-		}
-	}
-	w.logf("%s frees %d for %s#%d", h, h.release(h.time(), c.Release), p.name, c.Seq)
-}
-
-func (w *world) freeze(i int, length time.Duration) {
-	h := w.nodes[i]
-	if h.frozen {
-		return
-	}
-	h.frozen = true
-	w.logf("%s freezes for %v", h, length)
-	w.after(length, func() { w.thaw(i) })
-}
-
-// thaw lets a node do at once all that has come, in no particular order, as a
-// server does that finds several connections readable.
-func (w *world) thaw(i int) {
-	h := w.nodes[i]
-	stuck := h.stuck
-	h.frozen, h.stuck = false, nil
-	w.rnd.Shuffle(len(stuck), func(i, j int) { stuck[i], stuck[j] = stuck[j], stuck[i] })
-	for _, do := range stuck {
-		do()
-	}
-}
-
 // proc is a process: a machine with clocks of its own, a shell that gives up on
 // calls, and somebody who uses it.
 type proc struct {
 	w    *world
 	name string
 	m    *quorum.Machine
+	line *crowd // nil: the machine is used without a line
 	rate float64
 	jump time.Duration // of the wall clock
+
+	watches bool // it is told whom the nodes name as next
 
 	// The monotonic clock was mono at true time since, and stands still while
 	// suspended.
 	mono, since time.Duration
 	suspended   bool
 
+	dead    bool     // has crashed, and another has taken its place
 	stopped bool     // gets no input: suspended or SIGSTOP
 	backlog []func() // inputs for when it goes on
 
@@ -283,7 +244,7 @@ func newProc(w *world, name string, rate float64, nodes []string) *proc {
 	}
 	var err error
 	p.m, err = quorum.NewMachine(quorum.Config{
-		Nodes: nodes, Marker: "marker", TTL: w.ttl, Address: name,
+		Nodes: nodes, Marker: "marker", TTL: w.ttl, Address: name, Waiter: name + ".waiter", Hedge: w.hedge,
 		Token:  func() string { p.issued++; return fmt.Sprintf("%s.%d", name, p.issued) },
 		Jitter: w.rnd.Float64,
 	})
@@ -305,6 +266,9 @@ func (p *proc) clock() clock.Now {
 
 // input steps the machine now, or when the process goes on.
 func (p *proc) input(what string, step func(clock.Now) quorum.Effects) {
+	if p.dead {
+		return
+	}
 	if p.stopped {
 		p.backlog = append(p.backlog, func() { p.input(what, step) })
 		return
@@ -322,7 +286,42 @@ func (p *proc) release() {
 	p.input("releases", p.m.Release)
 }
 
-func (p *proc) tick() { p.input("ticks", p.m.Tick) }
+func (p *proc) tick() {
+	p.input("ticks", func(now clock.Now) quorum.Effects {
+		if p.line != nil {
+			return p.line.did(p.line.Tick(now))
+		}
+		return p.m.Tick(now)
+	})
+}
+
+func (p *proc) woken(now clock.Now) quorum.Effects {
+	if p.line != nil {
+		return p.line.did(p.line.Woken(now))
+	}
+	return p.m.Woken(now)
+}
+
+// waiter is what nodes list the process as.
+func (p *proc) waiter() string { return p.name + ".waiter" }
+
+func (p *proc) reply(now clock.Now, r quorum.Reply) quorum.Effects {
+	if p.line != nil {
+		return p.line.did(p.line.Reply(now, r))
+	}
+	return p.m.Reply(now, r)
+}
+
+// watch begins to listen to the nodes.
+func (p *proc) watch() {
+	if p.watches {
+		return
+	}
+	p.watches = true
+	for _, h := range p.w.nodes {
+		p.w.after(time.Millisecond, func() { h.watchedBy(p) })
+	}
+}
 
 // answered takes an answer, if the shell still waits for it.
 func (p *proc) answered(r quorum.Reply) {
@@ -331,8 +330,8 @@ func (p *proc) answered(r quorum.Reply) {
 	}
 	delete(p.pending, r.Node)
 	p.input(fmt.Sprintf("hears %d#%d %v", r.Node, r.Seq, r.Err), func(now clock.Now) quorum.Effects {
-		e := p.m.Reply(now, r)
-		if again := p.m.Reply(now, r); len(again.Calls)+len(again.Events) > 0 {
+		e := p.reply(now, r)
+		if again := p.reply(now, r); len(again.Calls)+len(again.Events) > 0 {
 			p.w.faultf("%s takes a reply twice", p.name)
 		}
 		return e
@@ -341,7 +340,7 @@ func (p *proc) answered(r quorum.Reply) {
 
 var (
 	errTimeout = errors.New("no answer in time")
-	errRefused = errors.New("connection refused")
+	errRefused = fmt.Errorf("connection refused: %w", quorum.ErrUnsent)
 )
 
 func (p *proc) apply(e quorum.Effects) {
@@ -351,6 +350,9 @@ func (p *proc) apply(e quorum.Effects) {
 	for _, ev := range e.Events {
 		p.w.logf("%s is told %v %v: %v", p.name, ev.Kind, ev.Keys, ev.Cause)
 		p.events = append(p.events, ev)
+		if ev.Kind == quorum.Refused && ev.Again {
+			p.watch()
+		}
 		p.react(ev)
 	}
 	p.timer++
@@ -376,7 +378,8 @@ func (p *proc) call(c quorum.Call) {
 		p.w.faultf("%s has two calls under way for one node", p.name)
 	}
 	if s := p.m.State(); c.Vote != nil {
-		if s == quorum.Released || s == quorum.Lost {
+		// A line may give up in the step in which its machine asks again.
+		if (s == quorum.Released || s == quorum.Lost) && p.line == nil {
 			p.w.faultf("%s asks for keys and is %s", p.name, s)
 		}
 		for _, a := range c.Vote.Asks {
@@ -437,6 +440,27 @@ func (p *proc) stop(length time.Duration, suspend bool) {
 	p.stopped = true
 	p.w.logf("%s stops for %v, suspend %v", p.name, length, suspend)
 	p.w.after(length, p.resume)
+}
+
+// crash ends a process without a word and starts it again, with no memory.
+func (p *proc) crash() {
+	p.dead = true
+	var names []string
+	for _, h := range p.w.nodes {
+		names = append(names, h.name)
+	}
+	q := newProc(p.w, p.name, p.rate, names)
+	q.issued, q.cutTo, q.cutFrom = p.issued, p.cutTo, p.cutFrom
+	q.keys, q.hold, q.think = p.keys, p.hold, p.think
+	p.w.procs[slices.Index(p.w.procs, p)] = q
+	p.w.logf("%s crashes", p.name)
+	if p.line != nil {
+		c := crowdIn(q, p.line.ageing, len(p.line.served))
+		c.hold, c.think, c.steadfast = p.line.hold, p.line.think, p.line.steadfast
+		c.populate()
+		return
+	}
+	q.again()
 }
 
 func (p *proc) resume() {

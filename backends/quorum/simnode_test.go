@@ -15,6 +15,9 @@ type simNode struct {
 	run     int
 	markers map[string]simMarker
 	keys    map[string]simKey
+
+	waiting map[string]map[string]time.Duration // by key and waiter: since when
+	woken   func(key, next string)              // whom a freed key is told; nil: nobody
 }
 
 type simMarker struct {
@@ -22,9 +25,18 @@ type simMarker struct {
 	from time.Duration // votes from here on
 }
 
+// simKey is a lease. One without a token keeps a key that was freed for the
+// waiter who is next, whose name is in the note.
 type simKey struct {
 	token, note string
 	until       time.Duration
+}
+
+// keptForNext is how long that is.
+const keptForNext = 25 * time.Millisecond
+
+func (k simKey) isFor(a quorum.Ask) bool {
+	return k.token == a.Token || k.token == "" && k.note == a.Waiter
 }
 
 func newSimNode(name string) *simNode {
@@ -60,10 +72,12 @@ func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.Count {
 	for i, a := range b.Asks {
 		k, taken := n.has(now, a.Key)
 		switch {
-		case taken && k.token == a.Token, !taken && !a.Renew:
+		case taken && k.isFor(a), !taken && !a.Renew:
 			n.keys[a.Key] = simKey{a.Token, a.Note, now + b.TTL}
 			c.Yes[i] = true
+			delete(n.waiting[a.Key], a.Waiter)
 		case taken:
+			n.enlist(now, a)
 			c.Holders[i] = quorum.Holding{Key: a.Key, Token: k.token, Note: k.note, Left: k.until - now}
 		}
 	}
@@ -72,12 +86,49 @@ func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.Count {
 
 func (n *simNode) release(now time.Duration, asks []quorum.Ask) (freed int) {
 	for _, a := range asks {
-		if k, ok := n.has(now, a.Key); ok && k.token == a.Token {
+		delete(n.waiting[a.Key], a.Waiter)
+		k, ok := n.has(now, a.Key)
+		if ok && k.isFor(a) && (a.Note == "" || k.note == a.Note) {
+			if k.token != "" {
+				freed++
+			}
 			delete(n.keys, a.Key)
-			freed++
+			n.wake(now, a.Key)
 		}
 	}
 	return freed
+}
+
+// enlist puts who asks on the list of those who wait.
+func (n *simNode) enlist(now time.Duration, a quorum.Ask) {
+	if a.Waiter == "" {
+		return
+	}
+	if n.waiting == nil {
+		n.waiting = map[string]map[string]time.Duration{}
+	}
+	if n.waiting[a.Key] == nil {
+		n.waiting[a.Key] = map[string]time.Duration{}
+	}
+	n.waiting[a.Key][a.Waiter] = now - a.Waited
+}
+
+// wake takes who is next off the list of a key, keeps the key for it, and tells.
+func (n *simNode) wake(now time.Duration, key string) {
+	next := ""
+	for waiter, since := range n.waiting[key] {
+		if first := n.waiting[key][next]; next == "" || since < first || since == first && waiter < next {
+			next = waiter
+		}
+	}
+	if next == "" {
+		return
+	}
+	delete(n.waiting[key], next)
+	n.keys[key] = simKey{note: next, until: now + keptForNext}
+	if n.woken != nil {
+		n.woken(key, next)
+	}
 }
 
 // save copies what the node remembers; restart gives it another run and what
@@ -88,6 +139,7 @@ func (n *simNode) save() *simNode {
 
 func (n *simNode) restart(from *simNode) {
 	n.run++
+	n.waiting = nil
 	n.markers, n.keys = map[string]simMarker{}, map[string]simKey{}
 	if from != nil {
 		n.markers, n.keys = maps.Clone(from.markers), maps.Clone(from.keys)

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 type seen struct {
 	err       error // of its last answer; nil: it is well
 	errors    uint64
+	kinds     map[string]uint64
 	answers   uint64
 	votesFrom time.Time // while it abstains
 
@@ -23,12 +25,14 @@ type seen struct {
 
 // NodeView is a node as a machine sees it, for status and metrics.
 type NodeView struct {
-	Name      string
-	Has       int       // held keys that the node has promised to us, as far as is known
-	Owes      int       // keys that it was not yet seen to release
-	Err       error     // of its last answer; nil if it is well or was never asked
-	Answers   uint64    // calls it has answered
-	Errors    uint64    // calls that failed or had no answer in time
+	Name    string
+	Has     int    // held keys that the node has promised to us, as far as is known
+	Owes    int    // keys that it was not yet seen to release
+	Err     error  // of its last answer; nil if it is well or was never asked
+	Answers uint64 // calls it has answered
+	Errors  uint64 // calls that failed or had no answer in time
+	// Kinds counts the errors by their ErrorKind.
+	Kinds     map[string]uint64
 	VotesFrom time.Time // set while it abstains: when it votes again, by its own clock
 }
 
@@ -55,6 +59,12 @@ func (m *Machine) Settled() bool {
 	return !slices.ContainsFunc(m.nodes, func(n node) bool { return n.call != nil || len(n.owed) > 0 })
 }
 
+// parted says whether each node has confirmed all releases, or failed to when it
+// was asked twice.
+func (m *Machine) parted() bool {
+	return !slices.ContainsFunc(m.nodes, func(n node) bool { return n.deaf < 2 && (n.call != nil || len(n.owed) > 0) })
+}
+
 // Nodes returns a view of each node, in the order of Config.Nodes.
 func (m *Machine) Nodes() []NodeView {
 	views := make([]NodeView, len(m.nodes))
@@ -62,7 +72,7 @@ func (m *Machine) Nodes() []NodeView {
 		n := &m.nodes[i]
 		views[i] = NodeView{
 			Name: m.cfg.Nodes[i], Owes: len(n.owed), Err: n.seen.err,
-			Answers: n.seen.answers, Errors: n.seen.errors, VotesFrom: n.seen.votesFrom,
+			Answers: n.seen.answers, Errors: n.seen.errors, Kinds: maps.Clone(n.seen.kinds), VotesFrom: n.seen.votesFrom,
 		}
 		for _, l := range m.held {
 			if l.at[i].answer == Yes {
@@ -104,9 +114,16 @@ func (m *Machine) learn(n *node, c *call, r Reply) {
 	s.err = err
 	if err != nil {
 		s.errors++
+		if s.kinds == nil {
+			s.kinds = make(map[string]uint64)
+		}
+		s.kinds[ErrorKind(err)]++
 		return
 	}
 	s.answers++
+	if m.last.Mono-c.sent.Mono < m.cfg.Hedge {
+		m.cfg.Prompt.late[r.Node].Store(false)
+	}
 	if c.frees > 0 {
 		return
 	}

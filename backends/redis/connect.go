@@ -66,7 +66,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	conn, err := d.connect(ctx, network, address)
 	if err != nil {
 		// At connect go-redis unwraps an error once and drops what was around it.
-		return &noConn{err: fmt.Errorf("%w", err)}, nil
+		return &noConn{err: fmt.Errorf("%w", unsent{err})}, nil
 	}
 	return conn, nil
 }

@@ -17,24 +17,32 @@ import (
 // What can be wrong with a node. The messages around them name its address.
 // They do not say whether the node did what was asked.
 var (
-	ErrAway      = errors.New("nothing answers at this address; start the server, or correct spec.redis.nodes")
-	ErrSilent    = errors.New("it did not answer in time; it may be stopped, overloaded or cut off")
-	ErrHungUp    = errors.New("the connection broke off; if it always does, see whether spec.redis.tls is what the server wants")
-	ErrTLS       = errors.New("there is no TLS with it; check spec.redis.tls, and that this machine trusts the server's certificate (SSL_CERT_FILE names further authorities)")
-	ErrLogin     = errors.New("it does not let us in; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name")
-	ErrForbidden = errors.New("its user lacks a right; by ACL SETUSER, give it " + Rights)
-	ErrProtected = errors.New("it takes connections from its own host only; give it a password, or turn off its protected-mode")
-	ErrCrowded   = errors.New("it has no connection free; raise its maxclients, or look for clients that leave theirs open")
-	ErrLoading   = errors.New("it is still loading its data from disk; it answers when it has")
-	ErrReplica   = errors.New("it is a replica and cannot be written; name a server of its own in spec.redis.nodes")
-	ErrCluster   = errors.New("it belongs to a Redis Cluster; name standalone servers in spec.redis.nodes")
-	ErrBusy      = errors.New("a script of another client has kept it busy for long; end that with SCRIPT KILL")
-	ErrFull      = errors.New("it has used up its maxmemory; raise that, or give the locks a server of their own")
-	ErrUnsaved   = errors.New("it takes no writes because it could not save its data; see its log, or turn off its snapshots (CONFIG SET save \"\")")
-	ErrForeign   = errors.New("another program keeps something else under a key of ours; give the locks a server of their own")
-	ErrUnset     = errors.New("an environment variable is not set")
-	ErrClosed    = errors.New("the handle is closed")
+	ErrAway      error = trouble{"away", "nothing answers at this address; start the server, or correct spec.redis.nodes"}
+	ErrSilent    error = trouble{"timeout", "it did not answer in time; it may be stopped, overloaded or cut off"}
+	ErrHungUp    error = trouble{"hung_up", "the connection broke off; if it always does, see whether spec.redis.tls is what the server wants"}
+	ErrTLS       error = trouble{"tls", "there is no TLS with it; check spec.redis.tls, and that this machine trusts the server's certificate (SSL_CERT_FILE names further authorities)"}
+	ErrLogin     error = trouble{"login", "it does not let us in; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name"}
+	ErrForbidden error = trouble{"forbidden", "its user lacks a right; by ACL SETUSER, give it " + Rights}
+	ErrProtected error = trouble{"protected", "it takes connections from its own host only; give it a password, or turn off its protected-mode"}
+	ErrCrowded   error = trouble{"crowded", "it has no connection free; raise its maxclients, or look for clients that leave theirs open"}
+	ErrLoading   error = trouble{"loading", "it is still loading its data from disk; it answers when it has"}
+	ErrReplica   error = trouble{"replica", "it is a replica and cannot be written; name a server of its own in spec.redis.nodes"}
+	ErrCluster   error = trouble{"cluster", "it belongs to a Redis Cluster; name standalone servers in spec.redis.nodes"}
+	ErrBusy      error = trouble{"busy", "a script of another client has kept it busy for long; end that with SCRIPT KILL"}
+	ErrFull      error = trouble{"full", "it has used up its maxmemory; raise that, or give the locks a server of their own"}
+	ErrUnsaved   error = trouble{"unsaved", "it takes no writes because it could not save its data; see its log, or turn off its snapshots (CONFIG SET save \"\")"}
+	ErrForeign   error = trouble{"foreign", "another program keeps something else under a key of ours; give the locks a server of their own"}
+	ErrUnset     error = trouble{"unset", "an environment variable is not set"}
+	ErrClosed    error = trouble{"closed", "the handle is closed"}
 )
+
+// trouble is an error of a kind that metrics can name.
+type trouble struct{ kind, text string }
+
+func (t trouble) Error() string { return t.text }
+
+// Kind is a word for quorum.ErrorKind.
+func (t trouble) Kind() string { return t.kind }
 
 // replies are the beginnings of what a server says, and what that means. Inside
 // of scripts, Redis 7.0 words a lack of rights otherwise than 7.2.
@@ -44,7 +52,8 @@ var replies = []struct {
 }{
 	{"WRONGPASS", ErrLogin},
 	{"NOAUTH", ErrLogin},
-	{"ERR AUTH", ErrLogin}, // "called without any password configured"
+	{"ERR Protocol error: unauthenticated", ErrLogin}, // of a command with more than ten words
+	{"ERR AUTH", ErrLogin},                            // "called without any password configured"
 	{"ERR Client sent AUTH", ErrLogin},
 	{"NOPERM", ErrForbidden},
 	{"ERR The user executing the script can't", ErrForbidden},
@@ -65,6 +74,20 @@ var replies = []struct {
 // explain turns what go-redis, the network or the server says into one of the
 // errors above and its words. What it does not know keeps its own words.
 func (n *Node) explain(err error) error {
+	if errors.Is(err, quorum.ErrUnsent) {
+		return unsent{n.tell(err)}
+	}
+	return n.tell(err)
+}
+
+// unsent is an error of a call that did not leave this process.
+type unsent struct{ error }
+
+func (u unsent) Unwrap() error { return u.error }
+
+func (unsent) Is(target error) bool { return target == quorum.ErrUnsent }
+
+func (n *Node) tell(err error) error {
 	switch known := cause(err); {
 	case err == nil:
 		return nil

@@ -58,13 +58,14 @@ func TestExplain(t *testing.T) {
 func TestStrangeAnswers(t *testing.T) {
 	for name, items := range map[string][]any{
 		"empty":            {},
-		"short":            {int64(1), int64(0)},
-		"long":             {int64(1), int64(0), int64(1), int64(1)},
-		"a text for times": {"1", int64(0), int64(1)},
-		"a text for a key": {int64(1), int64(0), "yes"},
-		"a short lease":    {int64(1), int64(0), []any{"token note"}},
-		"a long lease":     {int64(1), int64(0), []any{"token note", int64(1), int64(1)}},
-		"nothing":          {int64(1), int64(0), nil},
+		"short":            {int64(1), int64(0), int64(0)},
+		"long":             {int64(1), int64(0), int64(0), int64(1), int64(1)},
+		"a text for times": {"1", int64(0), int64(0), int64(1)},
+		"a text for many":  {int64(1), int64(0), "none", int64(1)},
+		"a text for a key": {int64(1), int64(0), int64(0), "yes"},
+		"a short lease":    {int64(1), int64(0), int64(0), []any{"token note"}},
+		"a long lease":     {int64(1), int64(0), int64(0), []any{"token note", int64(1), int64(1)}},
+		"nothing":          {int64(1), int64(0), int64(0), nil},
 	} {
 		if count, err := countOf(answer{items: items}, []string{"key"}); !errors.Is(err, errAnswer) {
 			t.Errorf("%s: %+v, %v; want an error", name, count, err)

@@ -25,22 +25,33 @@ const soon = patience - time.Second
 func mustProxy(t *testing.T) (*Node, *toxiproxy.Proxy, *services.Redis) {
 	t.Helper()
 	server := mustStart(t, services.RedisOptions{})
+	proxy := mustProxyTo(t, server)
+	return mustOpen(t, Options{Address: proxy.Listen}), proxy, server
+}
+
+func mustProxyTo(t *testing.T, server *services.Redis) *toxiproxy.Proxy {
+	t.Helper()
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	proxy := toxiproxy.NewProxy(api, t.Name(), "127.0.0.1:0", server.Addr())
 	if err := proxy.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Stop)
-	return mustOpen(t, Options{Address: proxy.Listen}), proxy, server
+	return proxy
 }
 
 // poison makes what flows in a direction suffer.
 func poison(t *testing.T, p *toxiproxy.Proxy, kind, direction, attributes string) {
 	t.Helper()
-	toxic := fmt.Sprintf(`{"type":%q,"stream":%q,"attributes":{%s}}`, kind, direction, attributes)
-	if _, err := p.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+	if err := addToxic(p, kind, direction, attributes); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func addToxic(p *toxiproxy.Proxy, kind, direction, attributes string) error {
+	toxic := fmt.Sprintf(`{"type":%q,"stream":%q,"attributes":{%s}}`, kind, direction, attributes)
+	_, err := p.Toxics.AddToxicJson(strings.NewReader(toxic))
+	return err
 }
 
 // scriptsRun returns how many times a server was asked to run a script.
@@ -174,8 +185,8 @@ func within(t *testing.T, what string, ctx context.Context, call func(context.Co
 	}
 }
 
+// It counts goroutines, so that no other test may run beside it.
 func TestHungServer(t *testing.T) {
-	t.Parallel()
 	n, server := mustServe(t)
 	mustMark(t, n)
 	if err := server.Pause(); err != nil {
@@ -210,7 +221,7 @@ func TestHungServer(t *testing.T) {
 			within(t, name, ctx, call, context.Canceled)
 		}
 	}
-	// Other tests run beside this one: only a goroutine a call would be too many.
+	// Only a goroutine a call would be too many.
 	if after := runtime.NumGoroutine(); after > before+5*connections {
 		t.Errorf("%d calls of a hung server left %d goroutines", 20*len(calls), after-before)
 	}

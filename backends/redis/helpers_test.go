@@ -2,7 +2,9 @@ package redis
 
 import (
 	"context"
+	"flag"
 	"io"
+	"os"
 	"testing"
 	"time"
 
@@ -14,7 +16,17 @@ import (
 )
 
 // Close must leave no goroutine; every test closes what it opens.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if nodes := os.Getenv(contenderNodes); nodes != "" {
+		os.Exit(contend(nodes))
+	}
+	// Most of these tests wait for servers and for leases to run out, so that
+	// more can be under way than there are processors; -parallel says otherwise.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // long is how long the tests wait for what must happen at some time. Only a
 // broken node uses it up.
@@ -121,6 +133,13 @@ func mustVote(t testing.TB, n quorum.Node, token string, keys ...string) quorum.
 		t.Fatal(err)
 	}
 	return count
+}
+
+func mustRelease(t testing.TB, n quorum.Node, token, key string) {
+	t.Helper()
+	if freed, err := n.Release(t.Context(), []quorum.Ask{{Key: key, Token: token}}); err != nil || freed != 1 {
+		t.Fatalf("release: %d, %v; want 1", freed, err)
+	}
 }
 
 // eventually repeats a check until it passes.

@@ -13,7 +13,7 @@ local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3], 'TY
 local answer = {page[1]}
 for _, key in ipairs(page[2]) do
   local value = redis.call('GET', key)
-  if value then
+  if value and token_of(value) ~= '' then
     local left = redis.call('PTTL', key)
     if left < 0 or left > longest then
       left = longest

@@ -29,7 +29,7 @@ func everyCall(ctx context.Context, n quorum.Node) error {
 	}
 	_, err4 := n.List(ctx, "salectl:")
 	_, err5 := n.ReadMarker(ctx, marker)
-	freed, err6 := n.Release(ctx, []quorum.Ask{{Key: "salectl:key", Token: "one"}})
+	freed, err6 := n.Release(ctx, []quorum.Ask{{Key: "salectl:key", Token: "one", Waiter: "waiter"}})
 	if err6 == nil && freed != 1 {
 		err6 = errors.New("the key was not released")
 	}
@@ -39,7 +39,43 @@ func everyCall(ctx context.Context, n quorum.Node) error {
 	return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9)
 }
 
-// Rights must be enough, and each of them needed.
+// waitingCalls waits for a key as those do who are not granted it, and returns
+// whom Watch named when it was freed. An operator's word follows, in case that
+// Watch names nobody.
+func waitingCalls(t *testing.T, n *Node, server *services.Redis) (told string, err error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	mustMark(t, n)
+	mustVote(t, n, "one", "salectl:key")
+	ask := func(key string) error {
+		b := quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: key, Token: "two", Waiter: "waiter"}}}
+		_, err := n.Vote(ctx, b)
+		return err
+	}
+	err1 := ask("salectl:key")
+	err2 := ask("salectl:free")
+	named, ended := make(chan string, 8), make(chan error, 2)
+	for _, waiter := range []string{"waiter", "nobody"} {
+		go func() { ended <- n.Watch(ctx, "salectl:key", waiter, func() { named <- waiter }) }()
+		select {
+		case err := <-ended:
+			return "", errors.Join(err1, err2, err)
+		case <-named:
+		}
+	}
+	if freed, err := n.Release(ctx, []quorum.Ask{{Key: "salectl:key", Token: "one"}}); freed != 1 {
+		t.Errorf("release: %d, %v; want 1, whatever it may not do about those who wait", freed, err)
+	}
+	do(t, server, "PUBLISH", "salectl:key:nobody", "")
+	told = <-named
+	cancel()
+	<-ended
+	<-ended
+	return told, errors.Join(err1, err2)
+}
+
+// Rights must be enough, and each of them needed. Those for waiting are needed
+// by who waits, and nobody else.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	server := mustStart(t, services.RedisOptions{})
@@ -54,16 +90,35 @@ func TestRights(t *testing.T) {
 	}
 	// The server forgets the scripts, so that +eval is needed.
 	do(t, server, "SCRIPT", "FLUSH")
-	if err := everyCall(t.Context(), user("salectl", rights...)); err != nil {
+	all := user("salectl", rights...)
+	if err := everyCall(t.Context(), all); err != nil {
 		t.Errorf("with all rights: %v", err)
 	}
+	do(t, server, "FLUSHALL")
+	if told, err := waitingCalls(t, all, server); told != "waiter" || err != nil {
+		t.Errorf("with all rights, watch names %q, %v; want who waits", told, err)
+	}
+	waiting := map[string]error{"&salectl:*": ErrForbidden, "+zadd": ErrForbidden, "+zrem": ErrForbidden,
+		"+subscribe": ErrForbidden, "+zpopmin": nil, "+publish": nil}
 	for i, missing := range rights {
 		t.Run("without "+missing, func(t *testing.T) {
 			do(t, server, "SCRIPT", "FLUSH")
 			do(t, server, "FLUSHALL")
 			n := user("without"+strconv.Itoa(i), append(rights[:i:i], rights[i+1:]...)...)
-			if err := everyCall(t.Context(), n); !errors.Is(err, ErrForbidden) {
-				t.Errorf("%v; want ErrForbidden", err)
+			err := everyCall(t.Context(), n)
+			want, waits := waiting[missing]
+			if !waits {
+				if !errors.Is(err, ErrForbidden) {
+					t.Errorf("%v; want ErrForbidden", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Errorf("where nobody waits: %v", err)
+			}
+			do(t, server, "FLUSHALL")
+			if told, err := waitingCalls(t, n, server); !errors.Is(err, want) || want == nil && told == "waiter" {
+				t.Errorf("where somebody waits, watch names %q, %v; want %v, or else nobody named", told, err, want)
 			}
 		})
 	}

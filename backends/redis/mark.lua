@@ -16,4 +16,5 @@ else
 end
 -- A vote may have written it, with an end.
 redis.call('PERSIST', marker)
+redis.call('HDEL', marker, 'kept_until')
 return 1

@@ -19,6 +19,10 @@ var _ quorum.Node = (*Node)(nil)
 // under it.
 const markerKept = time.Hour
 
+// keptForNext is how long a key that was freed is kept for who is next: as long
+// as it may take to hear of it and to ask. Who is gone costs the others no more.
+const keptForNext = 25 * time.Millisecond
+
 // Name is quorum.Node's: the server's address.
 func (n *Node) Name() string { return n.address }
 
@@ -99,7 +103,7 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) 
 			renew = "1"
 		}
 		keys = append(keys, a.Key)
-		args = append(args, a.Token, a.Note, renew)
+		args = append(args, a.Token, a.Note, renew, a.Waiter, a.Waited.Microseconds())
 	}
 	return ask(ctx, n, func(ctx context.Context) (quorum.Count, error) {
 		a, err := n.run(ctx, voteScript, keys, args...)
@@ -120,6 +124,7 @@ func countOf(a answer, keys []string) (quorum.Count, error) {
 	if from := a.time(); from.UnixMicro() != 0 {
 		count.Abstained, count.VotesFrom = true, from
 	}
+	count.Repaired = int(next[int64](&a))
 	for i, key := range keys {
 		switch said := next[any](&a).(type) {
 		case int64:
@@ -140,13 +145,13 @@ func countOf(a answer, keys []string) (quorum.Count, error) {
 // Release is quorum.Node's.
 func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 	var keys []string
-	var tokens []any
+	args := []any{milliseconds(keptForNext)}
 	for _, a := range asks {
 		keys = append(keys, a.Key)
-		tokens = append(tokens, a.Token)
+		args = append(args, a.Token, a.Note, a.Waiter)
 	}
 	return ask(ctx, n, func(ctx context.Context) (int, error) {
-		return n.count(ctx, releaseScript, keys, tokens...)
+		return n.count(ctx, releaseScript, keys, args...)
 	})
 }
 

@@ -17,35 +17,52 @@ local function run_id()
 end
 
 -- A lease is a string, token and note with a space between. A marker is a hash,
--- so that listing leases can leave it out by its type.
+-- so that listing leases can leave it out by its type; those who wait for a key
+-- are a sorted set beside it, for the same reason.
 local function token_of(value)
   return string.match(value, '^[^ ]*')
 end
 
--- The time from which the node votes under a marker; nil if it has none of
--- this run.
+local function waiting_for(key)
+  return key .. ':waiting'
+end
+
+-- A key that was freed is kept for who is next for a moment, by a lease that has
+-- no token.
+local function kept_for(waiter)
+  return ' ' .. waiter
+end
+
+-- What the marker says of this run: the time from which the node votes, and
+-- until when it is kept (nil: until Forget). Nothing if it has none of this run.
 local function read_marker(marker, run)
-  local fields = redis.call('HMGET', marker, 'run_id', 'votes_from')
+  local fields = redis.call('HMGET', marker, 'run_id', 'votes_from', 'kept_until')
   if fields[1] == run then
-    return tonumber(fields[2])
+    return tonumber(fields[2]), tonumber(fields[3] or nil)
   end
 end
 
 -- %.0f writes a whole number of any size without an exponent.
-local function write_marker(marker, run, votes_from)
-  redis.call('HSET', marker, 'run_id', run, 'votes_from', string.format('%.0f', votes_from))
+local function micros(time)
+  return string.format('%.0f', time)
 end
 
--- The same time, after mending: what the node promised before it lost its
--- memory has run out silence later. A marker that says later than that was
--- written before the clock was set back, and is cut to it.
+local function write_marker(marker, run, votes_from)
+  redis.call('HSET', marker, 'run_id', run, 'votes_from', micros(votes_from))
+end
+
+-- The same, after mending: what the node promised before it lost its memory has
+-- run out silence later. A marker that says later than that was written before
+-- the clock was set back, and is cut to it. new: the key was not there.
 local function mended_marker(marker, time, silence)
   local run = run_id()
-  local votes_from = read_marker(marker, run)
+  local votes_from, kept_until = read_marker(marker, run)
+  local new = false
   local latest = time + silence * 1000
   if not votes_from or votes_from > latest then
+    new = not votes_from and redis.call('EXISTS', marker) == 0
     votes_from = latest
     write_marker(marker, run, votes_from)
   end
-  return votes_from
+  return votes_from, kept_until, new
 end

@@ -21,15 +21,20 @@ func TestLeaseWithoutEnd(t *testing.T) {
 	for _, key := range []string{"salectl:endless", "salectl:far"} {
 		count := mustVote(t, n, "token", key)
 		h := count.Holders[0]
-		if count.Yes[0] || h.Token != "crashed" || h.Left <= 0 || h.Left > quorum.MaxTTL {
-			t.Errorf("%s: the count is %+v; want a no, held by token crashed for at most %v", key, count, quorum.MaxTTL)
+		if count.Yes[0] || h.Token != "crashed" || h.Left <= 0 || h.Left > quorum.MaxTTL || count.Repaired != 1 {
+			t.Errorf("%s: the count is %+v; want a no, held by token crashed for at most %v, and one repaired", key, count, quorum.MaxTTL)
 		}
 		if left := pttl(t, server, key); left <= 0 || left > quorum.MaxTTL.Milliseconds() {
 			t.Errorf("%s has %d ms left; want to the longest ttl at most", key, left)
 		}
 	}
-	if h := mustVote(t, n, "token", "salectl:endless").Holders[0]; h.Note != "10.0.0.7 1" {
-		t.Errorf("the note is %q, want what stands after the token", h.Note)
+	if count := mustVote(t, n, "token", "salectl:endless", "salectl:far"); count.Holders[0].Note != "10.0.0.7 1" || count.Repaired != 0 {
+		t.Errorf("asked again, the count is %+v; want what stands after the token for a note, and nothing to repair", count)
+	}
+	do(t, server, "PERSIST", "salectl:endless")
+	do(t, server, "PERSIST", "salectl:far")
+	if count := mustVote(t, n, "token", "salectl:endless", "salectl:far", "salectl:free"); count.Repaired != 2 || !count.Yes[2] {
+		t.Errorf("the count is %+v, want two repaired and the third granted", count)
 	}
 	do(t, server, "SET", "salectl:endless", "crashed")
 	renewed, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "salectl:endless", Token: "crashed", Renew: true}}})
@@ -38,8 +43,9 @@ func TestLeaseWithoutEnd(t *testing.T) {
 	}
 }
 
-// A marker that a vote wrote goes an hour after its last use; one that apply
-// wrote stays, for a sale that opens in a week.
+// A marker that a vote wrote goes an hour after it was used, or half an hour: to
+// extend it costs something, so that not every vote does. One that apply wrote
+// stays, for a sale that opens in a week.
 func TestMarkerEnds(t *testing.T) {
 	t.Parallel()
 	n, server := mustServe(t)
@@ -55,32 +61,53 @@ func TestMarkerEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// age makes a marker that a vote wrote older, until it has no more than left.
+	age := func(t *testing.T, marker string, left time.Duration) {
+		info, err := n.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(t, server, "HSET", marker, "kept_until", info.Time.Add(left).UnixMicro())
+		do(t, server, "PEXPIRE", marker, left.Milliseconds())
+	}
 	for name, test := range map[string]struct {
 		do   func(t *testing.T, marker string)
-		ends bool
+		want time.Duration // 0: for ever
 	}{
-		"vote": {voteUnder, true},
+		"vote": {voteUnder, time.Hour},
 		"vote on one that is about to go": {func(t *testing.T, marker string) {
 			voteUnder(t, marker)
-			do(t, server, "PEXPIRE", marker, 10_000)
+			age(t, marker, 29*time.Minute)
 			voteUnder(t, marker)
-		}, true},
-		"mark":                          {func(t *testing.T, marker string) { mark(t, marker, run) }, false},
-		"mark without run id":           {func(t *testing.T, marker string) { mark(t, marker, "") }, false},
-		"mark on one that a vote wrote": {func(t *testing.T, marker string) { voteUnder(t, marker); mark(t, marker, run) }, false},
-		"mend of one that a vote wrote": {func(t *testing.T, marker string) { voteUnder(t, marker); mark(t, marker, "") }, false},
-		"vote on a marked one":          {func(t *testing.T, marker string) { mark(t, marker, run); voteUnder(t, marker) }, false},
+		}, time.Hour},
+		"vote on one that stays for long": {func(t *testing.T, marker string) {
+			voteUnder(t, marker)
+			age(t, marker, 40*time.Minute)
+			voteUnder(t, marker)
+		}, 40 * time.Minute},
+		"mark":                          {func(t *testing.T, marker string) { mark(t, marker, run) }, 0},
+		"mark without run id":           {func(t *testing.T, marker string) { mark(t, marker, "") }, 0},
+		"mark on one that a vote wrote": {func(t *testing.T, marker string) { voteUnder(t, marker); mark(t, marker, run) }, 0},
+		"mend of one that a vote wrote": {func(t *testing.T, marker string) { voteUnder(t, marker); mark(t, marker, "") }, 0},
+		"vote on a marked one":          {func(t *testing.T, marker string) { mark(t, marker, run); voteUnder(t, marker) }, 0},
+		"vote on one marked after a vote": {func(t *testing.T, marker string) {
+			voteUnder(t, marker)
+			age(t, marker, time.Minute)
+			mark(t, marker, run)
+			voteUnder(t, marker)
+		}, 0},
 		"vote on one marked in a run ago": {func(t *testing.T, marker string) {
+			mark(t, marker, run)
 			do(t, server, "HSET", marker, "run_id", "ab12")
 			voteUnder(t, marker)
-		}, false},
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.do(t, name)
 			left := pttl(t, server, name)
-			if hour := time.Hour.Milliseconds(); test.ends && (left <= hour-60_000 || left > hour) {
-				t.Errorf("the marker has %d ms left, want an hour", left)
-			} else if !test.ends && left != -1 {
+			if want := test.want.Milliseconds(); want > 0 && (left <= want-60_000 || left > want) {
+				t.Errorf("the marker has %d ms left, want %d", left, want)
+			} else if want == 0 && left != -1 {
 				t.Errorf("the marker has %d ms left, want no end", left)
 			}
 		})
@@ -144,6 +171,34 @@ func TestFailoverAbstains(t *testing.T) {
 	count := mustVote(t, replica, "two", "salectl:other", "salectl:key")
 	if !count.Abstained || count.Yes[0] || count.Holders[1].Token != "one" {
 		t.Errorf("after the failover the count is %+v; want it to abstain, and the lease that it has", count)
+	}
+}
+
+// Who waits is forgotten some seconds after the last of them has asked.
+func TestWaitersAreForgotten(t *testing.T) {
+	t.Parallel()
+	n, server := mustServe(t)
+	mustMark(t, n)
+	mustVote(t, n, "one", "salectl:key")
+	ask := quorum.Ask{Key: "salectl:key", Token: "two", Waiter: "waiter", Waited: time.Hour}
+	if _, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Asks: []quorum.Ask{ask}}); err != nil {
+		t.Fatal(err)
+	}
+	if left := pttl(t, server, "salectl:key:waiting"); left <= 0 || left > quorum.MaxTTL.Milliseconds() {
+		t.Errorf("the list of those who wait has %d ms left, want at most the longest ttl", left)
+	}
+}
+
+// Watch must not seem to watch when its connection is gone.
+func TestWatchEndsWithItsServer(t *testing.T) {
+	t.Parallel()
+	n, server := mustServe(t)
+	begun, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() { ended <- n.Watch(t.Context(), "salectl:key", "waiter", func() { begun <- struct{}{} }) }()
+	<-begun
+	mustRestart(t, server)
+	if err := <-ended; !errors.Is(err, ErrHungUp) {
+		t.Errorf("the server has restarted, and watch ends with %v; want ErrHungUp", err)
 	}
 }
 

@@ -31,6 +31,14 @@ func newFleet(t *testing.T, size int) *fleet {
 	return f
 }
 
+// addresses returns where the servers are.
+func (f *fleet) addresses() (all []string) {
+	for _, server := range f.servers {
+		all = append(all, server.Addr())
+	}
+	return all
+}
+
 func (f *fleet) hold(ttl time.Duration) *quorum.Lease {
 	f.Helper()
 	l, err := quorum.Hold(f.Context(), f.nodes, quorum.Config{Marker: marker, TTL: ttl, Address: "127.0.0.1:8080"}, leaseKey)
@@ -116,8 +124,9 @@ func TestLeaseLivesByAMajority(t *testing.T) {
 	// It can be had again as soon as the third is back.
 	f.must(f.servers[2].Continue())
 	again := f.hold(ttl)
-	if err := again.Release(t.Context()); !errors.Is(err, ErrAway) {
-		t.Errorf("release with two nodes gone: %v, want ErrAway of both", err)
+	f.must(again.Release(t.Context()))
+	if err := again.Freed(t.Context()); err != nil {
+		t.Errorf("released with two nodes gone that were never reached: %v", err)
 	}
 }
 
@@ -164,7 +173,7 @@ func TestReleaseReachesAllNodes(t *testing.T) {
 		f.awaitRenewal(1)
 		eventually(t, "the node has the lease again", func() bool { return f.beat(0) > 0 })
 		f.awaitRenewal(0)
-		f.must(l.Release(t.Context()))
+		f.must(errors.Join(l.Release(t.Context()), l.Freed(t.Context())))
 		for node := range f.nodes {
 			f.wantFree(node)
 		}
@@ -174,8 +183,9 @@ func TestReleaseReachesAllNodes(t *testing.T) {
 		f := newFleet(t, 5)
 		l := f.hold(quorum.DefaultTTL)
 		f.must(f.servers[0].Pause())
-		if err := l.Release(t.Context()); !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), f.servers[0].Addr()) {
-			t.Errorf("release with a hung node: %v; want ErrSilent of that node", err)
+		f.must(l.Release(t.Context()))
+		if err := l.Freed(t.Context()); !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), f.servers[0].Addr()) {
+			t.Errorf("released with a hung node: %v; want ErrSilent of that node", err)
 		}
 		for node := 1; node < len(f.nodes); node++ {
 			f.wantFree(node)

@@ -5,4 +5,4 @@
 -- Returns the time from which the node votes under it, or an empty list if the
 -- node has none of this run.
 
-return {read_marker(KEYS[1], run_id())}
+return {(read_marker(KEYS[1], run_id()))}

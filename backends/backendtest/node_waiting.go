@@ -1,0 +1,205 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+// Somebody who looks at a lease and wants it gone must not free what it has
+// become since.
+func releaseComparesNotes(t nodeTest) {
+	t.mustMark(sale)
+	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one", Note: "here 1 3000"}, true)
+	wantFreed := func(token, note string, want int) {
+		t.Helper()
+		asks := []quorum.Ask{{Key: "key", Token: token, Note: note}}
+		if n, err := t.b.Release(t.Context(), asks); err != nil || n != want {
+			t.Errorf("release of token %q, note %q: %d, %v; want %d", token, note, n, err, want)
+		}
+	}
+	wantFreed("two", "here 1 3000", 0)
+	for _, other := range []string{"here 2 3000", "here 1", "here 1 3000 ", "%", "*"} {
+		wantFreed("one", other, 0)
+	}
+	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "one", Note: "here 2 3000", Renew: true}, true)
+	wantFreed("one", "here 1 3000", 0)
+	t.wantHeld("key", "one", "here 2 3000", quorum.MaxTTL)
+	wantFreed("one", "here 2 3000", 1)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+}
+
+// watching is a call of Watch for each of some waiters, and whom they have named.
+type watching struct {
+	end   context.CancelFunc
+	ended chan error
+
+	mu    sync.Mutex
+	named []string
+}
+
+// watch begins to watch a key for some waiters; nil if the node cannot.
+func (t nodeTest) watch(n quorum.Node, key string, waiters ...string) *watching {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	w := &watching{end: end, ended: make(chan error, len(waiters))}
+	for _, waiter := range waiters {
+		begun := make(chan struct{}, 1)
+		first := true
+		go func() {
+			w.ended <- n.Watch(ctx, key, waiter, func() {
+				if first {
+					first = false
+					begun <- struct{}{}
+					return
+				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.named = append(w.named, waiter)
+			})
+		}()
+		select {
+		case <-begun:
+		case err := <-w.ended:
+			end()
+			if !errors.Is(err, quorum.ErrCannotWatch) {
+				t.Fatalf("watch: %v", err)
+			}
+			return nil
+		}
+	}
+	t.Cleanup(func() { w.wantEnd(t.T, len(waiters)) })
+	return w
+}
+
+// wantEnd ends the calls and waits for that.
+func (w *watching) wantEnd(t *testing.T, calls int) {
+	t.Helper()
+	w.end()
+	for range calls {
+		select {
+		case err := <-w.ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("watch ended with %v, want that of its context", err)
+			}
+		case <-time.After(patience):
+			t.Errorf("watch went on for %v after the end of its context", patience)
+		}
+	}
+}
+
+func (w *watching) names() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.named)
+}
+
+// wantNamed waits until a last name has come, and checks those before it.
+func (w *watching) wantNamed(t nodeTest, want ...string) {
+	t.Helper()
+	for begin := time.Now(); len(w.names()) < len(want); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > patience {
+			t.Fatalf("watch has named %q, want %q", w.names(), want)
+		}
+	}
+	if got := w.names(); !slices.Equal(got, want) {
+		t.Errorf("watch has named %q, want %q", got, want)
+	}
+}
+
+// take makes a token the holder of the key, and give frees it.
+func (t nodeTest) take(token string) {
+	t.Helper()
+	eventually(t.T, func() error {
+		count := t.vote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: token})
+		if !count.Yes[0] && count.Holders[0].Token == "" {
+			return errors.New("the node keeps the key for who is next")
+		}
+		return nil
+	})
+	t.wantVote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: token}, true)
+}
+
+func (t nodeTest) give(token string) {
+	t.Helper()
+	if n, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: token}}); err != nil || n != 1 {
+		t.Fatalf("release: %d, %v; want 1", n, err)
+	}
+}
+
+// await asks for the key while another has it.
+func (t nodeTest) await(waiter string, waited time.Duration) {
+	t.Helper()
+	ask := quorum.Ask{Key: "key", Token: "of-one-who-waits", Waiter: waiter, Waited: waited}
+	t.wantVote(t.b, quorum.MaxTTL, ask, false)
+}
+
+func watchNames(t nodeTest) {
+	t.mustMark(sale)
+	order := []string{"longest", "long", "some", "short"}
+	w := t.watch(t.a, "key", append(order, "last")...)
+	if w == nil {
+		return
+	}
+	other := t.watch(t.b, "key", order...)
+	elsewhere := t.watch(t.b, "another key", order...)
+	t.take("one")
+	t.await("some", time.Second)
+	t.await("longest", time.Hour)
+	t.await("short", 0)
+	t.await("long", time.Minute)
+	t.await("short", time.Millisecond) // asks again, and is on the list once
+	if found, err := t.a.List(t.Context(), "key"); err != nil || len(found) != 1 {
+		t.Errorf("list finds %+v, %v; want the lease, and not those who wait", found, err)
+	}
+	for i := range order {
+		t.give("one")
+		w.wantNamed(t, order[:i+1]...)
+		other.wantNamed(t, order[:i+1]...)
+		t.take("one") // who was named does not come
+	}
+	t.give("one") // nobody is left to be named
+	t.take("one")
+	t.await("last", 0)
+	t.give("one")
+	w.wantNamed(t, append(order, "last")...)
+	if got := elsewhere.names(); len(got) > 0 {
+		t.Errorf("who watches another key was told %q", got)
+	}
+}
+
+func waitersLeave(t nodeTest) {
+	t.mustMark(sale)
+	w := t.watch(t.a, "key", "gives up", "is named", "is granted it", "last")
+	if w == nil {
+		return
+	}
+	t.take("one")
+	t.await("gives up", 3*time.Second)
+	t.await("is named", 2*time.Second)
+	t.await("is granted it", time.Second)
+	leave := quorum.Ask{Key: "key", Token: "of-one-who-waits", Waiter: "gives up"}
+	if n, err := t.b.Release(t.Context(), []quorum.Ask{leave}); err != nil || n != 0 {
+		t.Errorf("release by one who waits: %d, %v; want 0", n, err)
+	}
+	t.give("one") // "is named" leaves the list
+	w.wantNamed(t, "is named")
+	granted := quorum.Ask{Key: "key", Token: "two", Waiter: "is granted it", Waited: time.Second}
+	eventually(t.T, func() error {
+		if count := t.vote(t.a, quorum.MaxTTL, granted); !count.Yes[0] {
+			return fmt.Errorf("the node keeps the key for who was named: %+v", count)
+		}
+		return nil
+	})
+	t.give("two") // nobody is on the list
+	t.take("one")
+	t.await("last", 0)
+	t.give("one")
+	w.wantNamed(t, "is named", "last")
+}

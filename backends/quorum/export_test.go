@@ -1,0 +1,54 @@
+package quorum
+
+import (
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// Line lets tests outside of the package step a line.
+type Line struct{ line *line }
+
+// Ticket is a ticket of a Line.
+type Ticket = ticket
+
+// LineEffects is what an input asks the shell of a Line to do.
+type LineEffects struct {
+	Calls             []Call
+	Turned            []*Ticket
+	Wake              time.Duration
+	Watch, Free, Idle bool
+}
+
+func NewLine(m *Machine, order Order, keys ...string) *Line {
+	return &Line{&line{m: m, order: order, keys: keys}}
+}
+
+// NewTicket returns a ticket that gives up at an instant of the monotonic clock,
+// never if that is 0.
+func NewTicket(priority int, once bool, until time.Duration) *Ticket {
+	return &ticket{priority: priority, once: once, until: until}
+}
+
+func (t *ticket) State() string {
+	return [...]string{"waits", "holds", "refused", "lost", "over"}[t.state]
+}
+
+func (t *ticket) Err() error { return t.err }
+
+func outside(e lineEffects) LineEffects {
+	return LineEffects{e.calls, e.turned, e.wake, e.watch, e.free, e.idle}
+}
+
+func (l *Line) Join(now clock.Now, t *Ticket) LineEffects  { return outside(l.line.join(now, t)) }
+func (l *Line) Leave(now clock.Now, t *Ticket) LineEffects { return outside(l.line.leave(now, t)) }
+func (l *Line) Reply(now clock.Now, r Reply) LineEffects   { return outside(l.line.reply(now, r)) }
+func (l *Line) Tick(now clock.Now) LineEffects             { return outside(l.line.tick(now)) }
+func (l *Line) Woken(now clock.Now) LineEffects            { return outside(l.line.woken(now)) }
+
+// Keepers returns how many keys are being cared for.
+func (k *Locks) Keepers() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.keepers)
+}

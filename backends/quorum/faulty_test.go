@@ -1,0 +1,164 @@
+package quorum_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"salectl/backends/quorum"
+)
+
+// says answers a ballot for one key with who has it.
+func (h *hand) says(node int, token, note string) {
+	h.t.Helper()
+	c := h.take(node)
+	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Count: quorum.Count{
+		Yes: []bool{false}, Time: h.now.Wall,
+		Holders: []quorum.Holding{{Key: "a", Token: token, Note: note, Left: time.Second}},
+	}}))
+}
+
+// sighted is what the nodes of a refused try say: an element for each, "" for
+// no answer, and what happens before.
+type sighted struct {
+	pass  time.Duration
+	jump  time.Duration // of the wall clock, beside
+	notes [3]string
+}
+
+func TestFaulty(t *testing.T) {
+	const one, two = "h:1 7 3000", "h:1 8 3000"
+	all := [3]string{one, one, one}
+	for name, test := range map[string]struct {
+		tries []sighted
+		want  string // the nodes that are to remove it after the last try, and never before
+	}{
+		"seen often and long enough":          {[]sighted{{0, 0, all}, {ms * 1000, 0, all}, {ms * 1000, 0, all}, {ms * 1000, 0, all}}, "0 1"},
+		"often, but not for long enough":      {[]sighted{{0, 0, all}, {ms * 999, 0, all}, {ms * 1000, 0, all}, {ms * 1000, 0, all}}, ""},
+		"long enough, but not often":          {[]sighted{{0, 0, all}, {ms * 2000, 0, all}, {ms * 2000, 0, all}}, ""},
+		"sightings close together count once": {[]sighted{{0, 0, all}, {ms * 400, 0, all}, {ms * 400, 0, all}, {ms * 3000, 0, all}, {ms * 999, 0, all}}, ""},
+		"a heartbeat between on all": {[]sighted{{0, 0, all}, {ms * 1000, 0, all}, {ms * 1000, 0, all},
+			{ms * 1000, 0, [3]string{two, two, two}}, {ms * 1000, 0, [3]string{two, two, two}}}, ""},
+		"a heartbeat between on one of those that answer": {[]sighted{{0, 0, all}, {ms * 1000, 0, all}, {ms * 1000, 0, all},
+			{ms * 1000, 0, [3]string{one, two, two}}}, ""},
+		"a node frees it between": {[]sighted{{0, 0, all}, {ms * 1000, 0, all}, {ms * 1000, 0, [3]string{"free", one, one}},
+			{ms * 1000, 0, all}}, ""},
+		"nodes that answer too late for the try": {[]sighted{{0, 0, [3]string{one, one, ""}}, {ms * 1000, 0, [3]string{"", one, one}},
+			{ms * 1000, 0, [3]string{one, "", one}}, {ms * 1000, 0, all}, {ms * 1000, 0, [3]string{"", one, one}}, {ms * 1000, 0, [3]string{"", one, one}}}, "1 2"},
+		"a wall clock that jumps ahead ages nobody": {[]sighted{{0, 0, all}, {ms * 300, time.Hour, all}, {ms * 300, time.Hour, all},
+			{ms * 300, time.Hour, all}, {ms * 300, time.Hour, all}}, ""},
+		"the ttl is the holder's own": {[]sighted{{0, 0, [3]string{"h:1 7 9000", "h:1 7 9000", ""}}, {ms * 2900, 0, [3]string{"h:1 7 9000", "h:1 7 9000", ""}},
+			{ms * 2900, 0, [3]string{"h:1 7 9000", "h:1 7 9000", ""}}, {ms * 2900, 0, [3]string{"h:1 7 9000", "h:1 7 9000", ""}}}, ""},
+		"a note of another form has the longest ttl": {[]sighted{{0, 0, [3]string{"x", "x", ""}}, {ms * 3000, 0, [3]string{"x", "x", ""}},
+			{ms * 3000, 0, [3]string{"x", "x", ""}}, {ms * 3999, 0, [3]string{"x", "x", ""}}}, ""},
+		"and is removed after that": {[]sighted{{0, 0, [3]string{"x", "x", ""}}, {ms * 3000, 0, [3]string{"x", "x", ""}},
+			{ms * 3000, 0, [3]string{"x", "x", ""}}, {ms * 4000, 0, [3]string{"x", "x", ""}}}, "0 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHandOf(t, 3, func(cfg *quorum.Config) { cfg.Faulty = quorum.Faulty{Interval: time.Second, Threshold: 3} })
+			for i, try := range test.tries {
+				h.now.Wall = h.now.Wall.Add(try.jump)
+				h.pass(try.pass)
+				if i == 0 {
+					h.acquire("a")
+				} else {
+					h.do(h.m.Tick(h.now))
+				}
+				got := h.refusedBy(try.notes)
+				want := ""
+				if i == len(test.tries)-1 {
+					want = test.want
+				}
+				if got != want {
+					t.Fatalf("after try %d nodes %q remove it, want %q", i, got, want)
+				}
+				if forced := h.m.Stats().Forced; forced > 0 != (want != "") {
+					t.Errorf("counts %d forced releases", forced)
+				}
+			}
+		})
+	}
+}
+
+// refusedBy has nodes answer a try, lets the machine do what it owes, and says
+// which nodes were asked to remove another holder: exactly what they have said.
+func (h *hand) refusedBy(notes [3]string) (removes string) {
+	h.t.Helper()
+	for node, note := range notes {
+		switch note {
+		case "":
+		case "free":
+			h.votes(node, "n")
+		default:
+			h.says(node, "other", note)
+		}
+	}
+	for len(h.calls) > 0 {
+		for node := range 3 {
+			c, busy := h.calls[node]
+			switch {
+			case busy && c.Vote != nil:
+				h.fail(node)
+			case busy:
+				for _, a := range c.Release {
+					if a.Token != "other" {
+						continue
+					}
+					removes += fmt.Sprintf(" %d", node)
+					if a.Note != notes[node] {
+						h.t.Errorf("node %d is to remove %q, and has said %q", node, a.Note, notes[node])
+					}
+				}
+				h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: h.take(node).Seq}))
+			}
+		}
+	}
+	if removes != "" {
+		removes = removes[1:]
+	}
+	return removes
+}
+
+// Where keys do not run out, because clocks of nodes stand still or keys have
+// lost their ends, those who wait remove what nobody keeps alive, and still there
+// are no two believers.
+func TestFaultyHoldersAreBrokenSafely(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { drawScenario(t, lasting).play().report(t) })
+}
+
+// A key that does not run out is removed once its holder is stopped, and not
+// while it lives.
+func TestFaultyHolderIsBroken(t *testing.T) {
+	for name, last := range map[string]func(*host){
+		"without an end":                (*host).endless,
+		"the node's clock stands still": func(h *host) { h.halt(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(10) {
+				w := newWorld(seed, 3*time.Second, ones64(3), ones64(2))
+				first, second := w.procs[0], w.procs[1]
+				first.acquire("k0")
+				w.run(time.Second)
+				for _, h := range w.nodes {
+					last(h)
+				}
+				second.acquire("k0")
+				w.run(time.Minute)
+				if !first.m.Holds("k0") || w.broken > 0 {
+					t.Fatalf("seed %d: a holder that lives was robbed", seed)
+				}
+				for _, h := range w.nodes {
+					h.endless()
+				}
+				first.stop(time.Hour, false)
+				took, ok := w.until(func() bool { return second.m.Holds("k0") }, 2*w.ttl)
+				if !ok || took < w.ttl/2 || w.broken == 0 || second.m.Stats().Forced != 1 {
+					t.Errorf("seed %d: held %v after %v, on %d nodes broken, %d forced", seed, ok, took, w.broken, second.m.Stats().Forced)
+				}
+				w.report(t)
+			}
+		})
+	}
+}

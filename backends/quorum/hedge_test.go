@@ -1,0 +1,132 @@
+package quorum_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"salectl/backends/quorum"
+)
+
+// newHedger is a hand whose machine asks a majority first.
+func newHedger(t *testing.T, nodes int) *hand {
+	return newHandOf(t, nodes, func(cfg *quorum.Config) { cfg.Hedge, cfg.Waiter = 2*ms, "w" })
+}
+
+// asks says which nodes have a call under way.
+func (h *hand) asks(want ...int) {
+	h.t.Helper()
+	if got := slices.Sorted(maps.Keys(h.calls)); !slices.Equal(got, want) {
+		h.t.Fatalf("nodes %v are asked, want %v", got, want)
+	}
+}
+
+func TestHedge(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"a lock that is held for a moment is known to a majority": func(t *testing.T) {
+			h := newHedger(t, 5)
+			h.acquire("a")
+			h.asks(0, 1, 2)
+			for node := range 3 {
+				h.votes(node, "y")
+			}
+			h.is(quorum.Held)
+			h.pass(ms)
+			h.release()
+			h.asks(0, 1, 2)
+			for node := range 3 {
+				h.frees(node, "a/t1")
+			}
+			h.told(quorum.Won, quorum.Freed)
+		},
+		"and to all when it is held for longer": func(t *testing.T) {
+			h := newHedger(t, 3)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.votes(1, "y")
+			end := h.m.ValidUntil()
+			if d := h.sleep(); d != 2*ms {
+				t.Errorf("after %v", d)
+			}
+			h.asks(2)
+			h.votes(2, "y")
+			h.until(end)
+			h.sleep()
+			h.asked(2, "a/t1!")
+		},
+		"who is late has the others asked, and comes last from then on": func(t *testing.T) {
+			h := newHedger(t, 3)
+			h.acquire("a")
+			h.votes(1, "y")
+			h.sleep()
+			h.asks(0, 2)
+			h.votes(2, "y")
+			h.is(quorum.Held)
+			h.release()
+			h.frees(1, "a/t1")
+			h.frees(2, "a/t1")
+			h.fail(0)
+			h.frees(0, "a/t1")
+			h.told(quorum.Won, quorum.Freed)
+			h.acquire("a")
+			h.asks(0, 1) // it has answered since
+			h.votes(1, "y")
+			h.sleep()
+			h.votes(2, "y")
+			h.release()
+			h.frees(1, "a/t2")
+			h.frees(2, "a/t2")
+			h.acquire("a") // while it has not
+			h.asks(0, 1, 2)
+			h.votes(1, "y")
+			h.votes(2, "y")
+			h.is(quorum.Held)
+		},
+		"a no has the others asked at once": func(t *testing.T) {
+			h := newHedger(t, 3)
+			h.acquire("a")
+			h.votes(0, "o")
+			h.asks(1, 2)
+			h.votes(1, "y")
+			h.votes(2, "y")
+			h.is(quorum.Held)
+		},
+		"so does an abstention": func(t *testing.T) {
+			h := newHedger(t, 3)
+			h.acquire("a")
+			h.abstain(0)
+			h.asks(1, 2)
+		},
+		"so does an error": func(t *testing.T) {
+			h := newHedger(t, 3)
+			h.acquire("a")
+			h.fail(0)
+			h.asks(1, 2)
+			h.votes(1, "y")
+			h.votes(2, "y")
+			h.is(quorum.Held)
+		},
+		"who was refused asks all": func(t *testing.T) {
+			h := newHedger(t, 3)
+			h.acquire("a")
+			h.votes(0, "o")
+			h.votes(1, "o")
+			h.votes(2, "o")
+			h.frees(2, "a/t1")
+			h.sleep()
+			h.asks(0, 1, 2)
+		},
+		"more keys beside those that are held are asked of all": func(t *testing.T) {
+			h := newHedger(t, 3)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.votes(1, "y")
+			h.acquire("b")
+			h.asks(0, 1, 2)
+			h.asked(0, "a/t1!", "b/t1")
+			h.asked(2, "a/t1", "b/t1")
+		},
+	} {
+		t.Run(name, test)
+	}
+}

@@ -1,0 +1,202 @@
+package quorum_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+// newWaiter is a hand whose machine the nodes list as w.
+func newWaiter(t *testing.T, nodes int) *hand {
+	return newHandOf(t, nodes, func(cfg *quorum.Config) { cfg.Waiter = "w" })
+}
+
+// lists says what a node is asked to note of who waits.
+func (h *hand) lists(node int, waiter string, waited time.Duration) {
+	h.t.Helper()
+	for _, a := range h.calls[node].Vote.Asks {
+		if a.Waiter != waiter || a.Waited != waited {
+			h.t.Errorf("node %d is to list %q with %v, want %q with %v", node, a.Waiter, a.Waited, waiter, waited)
+		}
+	}
+}
+
+func (h *hand) woken() { h.t.Helper(); h.do(h.m.Woken(h.now)) }
+
+func TestWaiting(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"nodes list who waits from the second try on": func(t *testing.T) {
+			h := newWaiter(t, 1)
+			h.acquire("a", "b")
+			h.lists(0, "", 0)
+			h.votes(0, "oo")
+			first := h.sleep()
+			h.lists(0, "w", first)
+			h.votes(0, "oo")
+			second := h.sleep()
+			h.lists(0, "w", first+second)
+		},
+		"what waits in a line counts as its head has waited": func(t *testing.T) {
+			h := newWaiter(t, 1)
+			h.acquire("a")
+			h.votes(0, "o")
+			h.m.Waiting(time.Minute)
+			d := h.sleep()
+			h.lists(0, "w", time.Minute+d)
+		},
+		"what does not count as having waited at all is not listed ahead of its time": func(t *testing.T) {
+			h := newWaiter(t, 1)
+			h.acquire("a")
+			h.votes(0, "o")
+			h.m.Waiting(-time.Minute)
+			h.sleep()
+			h.lists(0, "w", 0)
+		},
+		"without a name nobody is listed": func(t *testing.T) {
+			h := newHand(t, 1, false)
+			h.acquire("a")
+			h.votes(0, "o")
+			h.sleep()
+			h.lists(0, "", 0)
+			h.release()
+			h.votes(0, "o")
+			h.frees(0, "a/t2")
+			h.told(quorum.Refused, quorum.Freed)
+		},
+		"who is woken asks at once": func(t *testing.T) {
+			h := newWaiter(t, 1)
+			h.acquire("a")
+			h.votes(0, "o")
+			h.woken()
+			h.asked(0, "a/t2")
+			h.votes(0, "y")
+			h.is(quorum.Held)
+		},
+		"who is woken while it asks, asks once more at once": func(t *testing.T) {
+			h := newWaiter(t, 1)
+			h.acquire("a")
+			h.woken()
+			h.woken() // of three nodes that free a key each tells it
+			h.votes(0, "o")
+			h.asked(0, "a/t1")
+			h.told()
+			h.votes(0, "o")
+			h.told(quorum.Refused)
+			if len(h.calls) > 0 || h.wake <= h.now.Mono+1 {
+				t.Errorf("asks %v, wakes %v later", h.calls, h.wake-h.now.Mono)
+			}
+		},
+		"who is woken and wants nothing does nothing": func(t *testing.T) {
+			h := newWaiter(t, 1)
+			h.woken()
+			h.is(quorum.Released)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.woken()
+			h.is(quorum.Held)
+			if len(h.calls) > 0 {
+				t.Errorf("asks %v", h.calls)
+			}
+		},
+		"to be woken does not outlast the wait": func(t *testing.T) {
+			h := newWaiter(t, 1)
+			h.acquire("a")
+			h.woken()
+			h.votes(0, "y")
+			h.release()
+			h.frees(0, "a/t1")
+			h.acquire("a")
+			h.votes(0, "o")
+			if len(h.calls) > 0 {
+				t.Errorf("asks %v", h.calls)
+			}
+		},
+		"who gives up leaves the lists": func(t *testing.T) {
+			h := newWaiter(t, 3)
+			h.acquire("a", "b")
+			h.votes(0, "oo")
+			h.votes(1, "oo")
+			h.sleep()
+			h.votes(0, "oo")
+			h.release()
+			h.frees(0, "a/w", "b/w")
+			h.votes(1, "oo") // is asked by the second try
+			h.frees(1, "a/t2", "b/t2", "a/w", "b/w")
+			h.votes(2, "oo") // is asked by the first, which lists nobody
+			h.told(quorum.Refused)
+			h.frees(2, "a/t1", "b/t1")
+			h.told(quorum.Freed)
+		},
+		"who wins leaves the lists that it is still on": func(t *testing.T) {
+			h := newWaiter(t, 3)
+			h.acquire("a")
+			h.votes(0, "o")
+			h.votes(1, "o")
+			h.votes(2, "o")
+			h.frees(2, "a/t1")
+			h.sleep()
+			h.votes(0, "o")
+			h.votes(1, "y")
+			h.votes(2, "y")
+			h.is(quorum.Held)
+			h.unlisted(0, "a")
+			if len(h.calls) > 0 {
+				t.Errorf("nodes that have granted it are asked %v", h.calls)
+			}
+		},
+	} {
+		t.Run(name, test)
+	}
+}
+
+// unlisted answers a release that takes the machine off lists and does nothing
+// else.
+func (h *hand) unlisted(node int, keys ...string) {
+	h.t.Helper()
+	var want []quorum.Ask
+	for _, key := range keys {
+		want = append(want, quorum.Ask{Key: key, Token: "w", Waiter: "w"})
+	}
+	c := h.take(node)
+	if !slices.Equal(c.Release, want) {
+		h.t.Errorf("node %d is asked %+v, want %+v", node, c.Release, want)
+	}
+	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq}))
+}
+
+func TestStats(t *testing.T) {
+	h := newHand(t, 3, false)
+	h.acquire("a", "b")
+	h.votes(0, "oo")
+	h.votes(1, "yo")
+	h.fail(2)
+	h.frees(1, "a/t1")
+	h.frees(2, "a/t1", "b/t1")
+	waited := h.sleep()
+	h.pass(10 * ms)
+	h.votes(0, "yy")
+	h.votes(1, "yy")
+	h.abstain(2)
+	for range 2 {
+		h.sleep()
+		c := h.calls[0]
+		h.do(h.m.Reply(h.now, quorum.Reply{Node: 0, Seq: h.take(0).Seq, Count: quorum.Count{
+			Yes: []bool{true, true}, Holders: make([]quorum.Holding, len(c.Vote.Asks)), Repaired: 1,
+		}}))
+		h.votes(1, "yy")
+		h.votes(2, "yy")
+	}
+	h.sleep()
+	h.votes(0, "nn")
+	h.votes(1, "nn")
+	want := quorum.Stats{
+		Tries: 2, Won: 1, Refused: 1, Renewals: 2, Lost: 1, Repaired: 2,
+		Yes: 1 + 4 + 12, No: 3 + 4, Abstained: 2, Failed: 2,
+		Acquiring: waited + 10*ms, Waited: waited,
+	}
+	if got := h.m.Stats(); got != want {
+		t.Errorf("counted\n%+v, want\n%+v", got, want)
+	}
+}

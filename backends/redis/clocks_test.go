@@ -1,0 +1,111 @@
+package redis
+
+import (
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+// clocks are the files that say how far each server's clock is off.
+type clocks []string
+
+// buildClock compiles what gives a server a clock that can be set: nothing in
+// Redis does, and libfaketime does not go with its jemalloc.
+func buildClock(t *testing.T) (library string) {
+	t.Helper()
+	compiler, err := exec.LookPath("cc")
+	if err != nil || runtime.GOOS != "linux" {
+		t.Skip("to set a server's clock takes Linux and a C compiler")
+	}
+	library = filepath.Join(t.TempDir(), "clock.so")
+	build := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-O1", "-o", library, filepath.Join("testdata", "clock.c"))
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return library
+}
+
+// newClockRivals starts rivals whose servers' clocks can be set. Servers take
+// the environment of this process, so that no other test may run beside it.
+func newClockRivals(t *testing.T, library string) (*rivals, clocks) {
+	t.Helper()
+	r := &rivals{fleet: &fleet{T: t}, won: make(chan *quorum.Lease, 1)}
+	var c clocks
+	defer os.Unsetenv("LD_PRELOAD")
+	defer os.Unsetenv("CLOCK_OFF")
+	for node := range 3 {
+		c = append(c, filepath.Join(t.TempDir(), "off"))
+		r.must(c.set(node, 0))
+		r.must(os.Setenv("CLOCK_OFF", c[node]))
+		r.must(os.Setenv("LD_PRELOAD", library))
+		r.add()
+		r.must(os.Unsetenv("LD_PRELOAD"))
+	}
+	return r, c
+}
+
+// set puts a server's clock before or behind this host's.
+func (c clocks) set(node int, off time.Duration) error {
+	file, err := os.OpenFile(c[node], os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return binary.Write(file, binary.NativeEndian, off.Microseconds())
+}
+
+// wantClock checks that a node's clock is off by about so much.
+func (r *rivals) wantClock(node int, off time.Duration) {
+	r.Helper()
+	info, err := r.nodes[node].Info(r.Context())
+	r.must(err)
+	if got := time.Until(info.Time); (got - off).Abs() > time.Minute {
+		r.Fatalf("the clock of node %d is off by %v, want %v", node, got, off)
+	}
+}
+
+// A clock that is set must not give the lease to two, as long as it is not those
+// of a majority that jump ahead: what these have promised runs out at once, and
+// no lock on Redis can know. A sale does not rely on it (package quorum).
+func TestClockIsSet(t *testing.T) {
+	tests := []struct {
+		name   string
+		off    time.Duration
+		sets   int // of three nodes
+		rivals *rivals
+		clocks clocks
+	}{
+		{name: "one ahead", off: time.Hour, sets: 1},
+		{name: "one back", off: -time.Hour, sets: 1},
+		{name: "all back", off: -time.Hour, sets: 3},
+	}
+	library := buildClock(t)
+	for i := range tests {
+		tests[i].rivals, tests[i].clocks = newClockRivals(t, library)
+	}
+	t.Parallel()
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := test.rivals
+			r.T = t
+			r.begin()
+			for node := range test.sets {
+				r.must(test.clocks.set(node, test.off))
+				r.wantClock(node, test.off)
+			}
+			if test.sets < 2 {
+				r.wantKept(2)
+			} else {
+				r.wantLost() // who was set back cannot know what it has promised
+			}
+			r.wantSecond(2)
+		})
+	}
+}

@@ -1,0 +1,194 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"salectl/backends/quorum"
+	"salectl/services"
+)
+
+// A node is up, down (killed) or hanging (stopped, with its connections open).
+const states = "udh"
+
+// pattern says in what state each node is, by a letter for each.
+type pattern string
+
+func (p pattern) key() string { return "salectl:test:pattern:" + string(p) }
+
+// had says whether a lease can be had, which is all that it may depend on.
+func (p pattern) had() bool { return strings.Count(string(p), "u") > len(p)/2 }
+
+// patterns returns all of them for some nodes, 3^size.
+func patterns(size int) []pattern {
+	all := []pattern{""}
+	for range size {
+		var longer []pattern
+		for _, p := range all {
+			for _, s := range states {
+				longer = append(longer, p+pattern(s))
+			}
+		}
+		all = longer
+	}
+	return all
+}
+
+// patternTTL makes a call's timeout as long as it gets.
+const patternTTL = quorum.MaxTTL
+
+// stage is servers in each state for each place in a pattern. All patterns use
+// them at once, each for a key of its own and by connections of its own, which
+// were made when all servers were up.
+type stage struct {
+	*testing.T
+	servers map[byte][]*services.Redis // by state, then by place
+	nodes   map[pattern][2][]quorum.Node
+	leases  map[pattern]*quorum.Lease
+	mu      sync.Mutex // guards leases
+}
+
+func newStage(t *testing.T, size int) *stage {
+	s := &stage{T: t, servers: map[byte][]*services.Redis{}, nodes: map[pattern][2][]quorum.Node{}, leases: map[pattern]*quorum.Lease{}}
+	for _, state := range []byte(states) {
+		for range size {
+			n, server := mustServe(t)
+			mustMark(t, n)
+			s.servers[state] = append(s.servers[state], server)
+		}
+	}
+	for _, p := range patterns(size) {
+		var both [2][]quorum.Node
+		for i := range both {
+			for place := range size {
+				n := mustOpen(t, Options{Address: s.servers[p[place]][place].Addr()})
+				if _, err := n.Info(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				both[i] = append(both[i], n)
+			}
+		}
+		s.nodes[p] = both
+	}
+	for place := range size {
+		if err := errors.Join(s.servers['d'][place].Kill(), s.servers['h'][place].Pause()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// hold asks once, as the first or the second contender, and says how long it
+// took to be answered.
+func (s *stage) hold(p pattern, contender int) (*quorum.Lease, time.Duration, error) {
+	cfg := quorum.Config{Marker: marker, TTL: patternTTL, Address: fmt.Sprint("contender:", contender), Once: true}
+	begin := time.Now()
+	l, err := quorum.Hold(s.Context(), s.nodes[p][contender], cfg, p.key())
+	return l, time.Since(begin), err
+}
+
+// together calls do for each pattern, some of them at a time.
+func together(some int, all []pattern, do func(pattern)) {
+	var running sync.WaitGroup
+	room := make(chan struct{}, some)
+	for _, p := range all {
+		room <- struct{}{}
+		running.Go(func() { do(p); <-room })
+	}
+	running.Wait()
+}
+
+// A refused try is told once the nodes within reach have given back what they
+// granted, and the others were given up: that takes the timeout of the ballot,
+// and of the calls that a release may take.
+const toRefuse = 4
+
+// wantRefused checks that a try was refused, and in time.
+func (s *stage) wantRefused(p pattern, l *quorum.Lease, took time.Duration, err error) *quorum.Failure {
+	if l != nil {
+		s.Errorf("%s: had; want ErrRefused", p)
+		return nil
+	}
+	if !errors.Is(err, quorum.ErrRefused) {
+		s.Errorf("%s: %v; want ErrRefused", p, err)
+	}
+	if most := toRefuse*quorum.CallTimeout(patternTTL) + time.Second; took > most {
+		s.Errorf("%s: refused after %v, want within %v", p, took, most)
+	}
+	var f *quorum.Failure
+	errors.As(err, &f)
+	return f
+}
+
+// Whether a lease is had depends on nothing but whether a majority of the nodes
+// is up, and a node that hangs delays nobody who has one.
+func TestEveryPattern(t *testing.T) {
+	for _, size := range []int{3, 5} {
+		t.Run(fmt.Sprint(size, " nodes"), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, size)
+			all := patterns(size)
+			had := slices.DeleteFunc(slices.Clone(all), func(p pattern) bool { return !p.had() })
+
+			together(4, had, func(p pattern) {
+				l, took, err := s.hold(p, 0)
+				if err != nil {
+					t.Errorf("%s: %v", p, err)
+					return
+				}
+				if took >= quorum.CallTimeout(patternTTL) {
+					t.Errorf("%s: had after %v, as if a node that hangs was waited for", p, took)
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.leases[p] = l
+			})
+			together(64, all, func(p pattern) {
+				if !p.had() {
+					l, took, err := s.hold(p, 0)
+					s.wantRefused(p, l, took, err)
+					return
+				}
+				l, took, err := s.hold(p, 1)
+				if f := s.wantRefused(p, l, took, err); f != nil {
+					if h, found := f.Holder(); !found || !strings.HasPrefix(h.Note, "contender:0 ") {
+						t.Errorf("%s: refused because of %+v, want the first contender", p, h)
+					}
+				}
+			})
+			s.giveBack()
+		})
+	}
+}
+
+// giveBack releases all leases, and checks that no node keeps anything, those
+// that were stopped included when they go on.
+func (s *stage) giveBack() {
+	for p, l := range s.leases {
+		if !l.Valid() {
+			s.Errorf("%s: the lease was lost: %v", p, context.Cause(l.Context()))
+		}
+		go l.Release(s.Context())
+	}
+	for _, l := range s.leases {
+		<-l.Done()
+	}
+	for place, server := range s.servers['h'] {
+		if err := server.Continue(); err != nil {
+			s.Fatal(err)
+		}
+		for _, server := range []*services.Redis{server, s.servers['u'][place]} {
+			n := mustOpen(s, Options{Address: server.Addr()})
+			eventually(s, "the node has no lease", func() bool {
+				found, err := n.List(s.Context(), "salectl:")
+				return err == nil && len(found) == 0
+			})
+		}
+	}
+}

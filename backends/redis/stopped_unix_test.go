@@ -1,0 +1,57 @@
+//go:build unix
+
+package redis
+
+import (
+	"syscall"
+	"testing"
+
+	"salectl/backends/quorum"
+)
+
+// A process that stands still for longer than its lease lasts knows when it
+// goes on, before it does anything else, that the lease is over. What it then
+// gives back is not what another has by now.
+func TestStoppedHolder(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	c, err := startContender(t, f.addresses(), "1h")
+	f.must(err)
+	eventually(t, "the process has the lease", func() bool { return c.mustAsk(t, "valid?") == 1 })
+
+	f.must(c.process.Signal(syscall.SIGSTOP))
+	l := f.hold(quorum.DefaultTTL)
+	// The first thing that it reads when it goes on: neither a timer nor a node
+	// can have told it before.
+	f.must(c.write("valid?"))
+	f.must(c.process.Signal(syscall.SIGCONT))
+	switch lease, err := c.read(); {
+	case err != nil:
+		t.Fatal(err)
+	case lease != 0:
+		t.Errorf("lease %d of a process that was stopped is valid to it, and another has it", lease)
+	}
+	c.mustAsk(t, "release")
+	f.awaitRenewal(0)
+	if c.mustAsk(t, "valid?") != 0 || !l.Valid() {
+		t.Error("the process that was stopped has taken the lease from another")
+	}
+	f.must(l.Release(t.Context()))
+	eventually(t, "the process has the lease again", func() bool { return c.mustAsk(t, "valid?") == 2 })
+}
+
+// A process that was killed keeps nobody out for longer than a ttl.
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	c, err := startContender(t, f.addresses(), "1h")
+	f.must(err)
+	eventually(t, "the process has the lease", func() bool { return c.mustAsk(t, "valid?") == 1 })
+	c.kill()
+	for node, server := range f.servers {
+		if left := pttl(t, server, leaseKey); left <= 0 || left > contenderTTL.Milliseconds() {
+			t.Errorf("node %d has the lease for another %d ms; its ttl is %v", node, left, contenderTTL)
+		}
+	}
+	f.must(f.hold(quorum.DefaultTTL).Release(t.Context()))
+}
