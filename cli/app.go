@@ -27,7 +27,7 @@ func (p *program) newApp() *urfave.App {
 		Commands: []*urfave.Command{
 			p.validateCommand(), p.planCommand(), p.applyCommand(), p.serveCommand(), p.claimCommand(),
 			p.pauseCommand(), p.resumeCommand(), p.closeCommand(), p.destroyCommand(),
-			p.statusCommand(), p.auditCommand(), p.exportCommand(), p.rehearseCommand(),
+			p.statusCommand(), p.auditCommand(), p.exportCommand(), p.rehearseCommand(), p.lockCommand(),
 			p.schemaCommand(), p.completionCommand(), p.versionCommand(), p.helpCommand(),
 		},
 		Reader:                    p.in,
@@ -42,7 +42,7 @@ func (p *program) newApp() *urfave.App {
 	app.Action = func(c *urfave.Context) error {
 		switch {
 		case c.Args().Present():
-			return unknownCommand(c, c.Args().First())
+			return unknownCommand(c, app.Commands, c.Args().First())
 		case c.Bool("version"):
 			return p.version(versionOptions{})
 		}
@@ -50,13 +50,20 @@ func (p *program) newApp() *urfave.App {
 		return &usageError{command: app.Name, what: "no command was given"}
 	}
 	app.CustomAppHelpTemplate = verbatim(overview(app))
-	for _, c := range app.Commands {
+	tame(app.Commands, app.Name)
+	return app
+}
+
+// tame gives commands, and those below them, our help and usage errors. within
+// is what is typed before them.
+func tame(commands []*urfave.Command, within string) {
+	for _, c := range commands {
 		c.Flags = append(c.Flags, helpFlag())
 		c.HideHelp = true
 		c.OnUsageError = flagFault
-		c.CustomHelpTemplate = verbatim(manual(c, app.Name))
+		c.CustomHelpTemplate = verbatim(manual(c, within))
+		tame(c.Subcommands, within+" "+c.Name)
 	}
-	return app
 }
 
 func helpFlag() urfave.Flag {

@@ -27,6 +27,9 @@ type program struct {
 	out *answer
 	err io.Writer
 	env func(string) (string, bool)
+
+	ignored []os.Signal // what whoever started the program wants ignored
+	letGo   func()      // signals end the program no more; nil: they never did
 }
 
 // Main runs the command line args, the program's name first, and returns the
@@ -35,12 +38,20 @@ type program struct {
 //
 // The first SIGINT or SIGTERM asks the command to end in good order. At the
 // second Main returns at once, with goroutines still under way: call it once,
-// as the last thing of a process.
+// as the last thing of a process. (lock run has a command to pass them on to:
+// lock_signals.go.)
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
 	signals := make(chan os.Signal, 2)
+	var ignored []os.Signal
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} { // Go tells of these two alone
+		if signal.Ignored(s) {
+			ignored = append(ignored, s)
+		}
+	}
+	letGo := func() { signal.Stop(signals) }
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	p := &program{in: stdin, out: &answer{w: stdout}, err: stderr, env: env}
+	defer letGo()
+	p := &program{in: stdin, out: &answer{w: stdout}, err: stderr, env: env, ignored: ignored, letGo: letGo}
 	return p.run(args, signals)
 }
 

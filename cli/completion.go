@@ -54,17 +54,20 @@ func argumentWords(app *urfave.App, command *urfave.Command) string {
 	case "completion":
 		return "bash zsh fish"
 	case "help":
-		return commandNames(app)
+		return commandWords(app.Commands)
 	}
 	return ""
 }
 
-func commandNames(app *urfave.App) string {
-	var names []string
-	for _, c := range app.Commands {
+func commandNames(commands []*urfave.Command) (names []string) {
+	for _, c := range commands {
 		names = append(names, c.Name)
 	}
-	return strings.Join(names, " ")
+	return names
+}
+
+func commandWords(commands []*urfave.Command) string {
+	return strings.Join(commandNames(commands), " ")
 }
 
 func flagNames(c *urfave.Command) string {
@@ -86,8 +89,13 @@ _%[1]s() {
 		COMPREPLY=($(compgen -W %[2]q -- "$cur"))
 		return
 	fi
+	# Behind -- stands another command line.
+	if [[ " ${COMP_WORDS[*]:0:COMP_CWORD} " == *" -- "* ]]; then
+		COMPREPLY=($(compgen -c -f -- "$cur"))
+		return
+	fi
 	case $prev in
-`, app.Name, commandNames(app))
+`, app.Name, commandWords(app.Commands))
 	for _, name := range sortedKeys(wordValues) {
 		fmt.Fprintf(w, "\t--%s) COMPREPLY=($(compgen -W %q -- \"$cur\")); return ;;\n", name, wordValues[name])
 	}
@@ -97,7 +105,16 @@ _%[1]s() {
 	}
 	fmt.Fprintf(w, "\t%s) compopt -o default; return ;;\n\tesac\n\tcase ${COMP_WORDS[1]} in\n", strings.Join(paths, "|"))
 	for _, c := range app.Commands {
-		fmt.Fprintf(w, "\t%s) words=%q ;;\n", c.Name, strings.TrimSpace(argumentWords(app, c)+" "+flagNames(c)))
+		if len(c.Subcommands) == 0 {
+			fmt.Fprintf(w, "\t%s) words=%q ;;\n", c.Name, strings.TrimSpace(argumentWords(app, c)+" "+flagNames(c)))
+			continue
+		}
+		fmt.Fprintf(w, "\t%s)\n\t\twords=%q\n\t\tif [[ $COMP_CWORD -gt 2 ]]; then\n\t\t\tcase ${COMP_WORDS[2]} in\n",
+			c.Name, commandWords(c.Subcommands)+" "+flagNames(c))
+		for _, sub := range c.Subcommands {
+			fmt.Fprintf(w, "\t\t\t%s) words=%q ;;\n", sub.Name, flagNames(sub))
+		}
+		fmt.Fprint(w, "\t\t\tesac\n\t\tfi ;;\n")
 	}
 	fmt.Fprintf(w, "\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -F _%[1]s %[1]s\n", app.Name)
 }
@@ -106,26 +123,39 @@ func zshCompletion(w io.Writer, app *urfave.App) {
 	fmt.Fprintf(w, `#compdef %[1]s
 _%[1]s() {
 	local -a commands
-	if (( CURRENT == 2 )); then
-		commands=(
+	local command
 `, app.Name)
-	for _, c := range app.Commands {
-		fmt.Fprintf(w, "\t\t\t%s\n", single(c.Name+":"+c.Usage))
+	zshCommands(w, "\t", app, app.Commands)
+	fmt.Fprintf(w, "}\ncompdef _%[1]s %[1]s\n", app.Name)
+}
+
+// zshCommands completes the name of a command, or what stands behind it.
+func zshCommands(w io.Writer, indent string, app *urfave.App, commands []*urfave.Command) {
+	fmt.Fprintf(w, "%[1]sif (( CURRENT == 2 )); then\n%[1]s\tcommands=(\n", indent)
+	for _, c := range commands {
+		fmt.Fprintf(w, "%s\t\t%s\n", indent, single(c.Name+":"+c.Usage))
 	}
-	fmt.Fprint(w, "\t\t)\n\t\t_describe command commands\n\t\treturn\n\tfi\n\tlocal command=$words[2]\n\t(( CURRENT-- ))\n\tshift words\n\tcase $command in\n")
-	for _, c := range app.Commands {
-		fmt.Fprintf(w, "\t%s) _arguments", c.Name)
+	fmt.Fprintf(w, "%[1]s\t)\n%[1]s\t_describe command commands\n%[1]s\treturn\n%[1]sfi\n"+
+		"%[1]scommand=$words[2]\n%[1]s(( CURRENT-- ))\n%[1]sshift words\n%[1]scase $command in\n", indent)
+	for _, c := range commands {
+		if len(c.Subcommands) > 0 {
+			fmt.Fprintf(w, "%s%s)\n", indent, c.Name)
+			zshCommands(w, indent+"\t", app, c.Subcommands)
+			fmt.Fprintf(w, "%s\t;;\n", indent)
+			continue
+		}
+		fmt.Fprintf(w, "%s%s) _arguments", indent, c.Name)
 		for _, f := range c.Flags {
 			for _, arg := range zshArguments(f) {
-				fmt.Fprintf(w, " \\\n\t\t%s", single(arg))
+				fmt.Fprintf(w, " \\\n%s\t%s", indent, single(arg))
 			}
 		}
 		if words := argumentWords(app, c); words != "" {
-			fmt.Fprintf(w, " \\\n\t\t%s", single("1:word:("+words+")"))
+			fmt.Fprintf(w, " \\\n%s\t%s", indent, single("1:word:("+words+")"))
 		}
 		fmt.Fprint(w, " ;;\n")
 	}
-	fmt.Fprintf(w, "\tesac\n}\ncompdef _%[1]s %[1]s\n", app.Name)
+	fmt.Fprintf(w, "%sesac\n", indent)
 }
 
 // zshArguments describes a flag in the language of _arguments.
@@ -158,31 +188,45 @@ func fishCompletion(w io.Writer, app *urfave.App) {
 		fmt.Fprintf(w, "complete -c %s -n __fish_use_subcommand -a %s -d %s\n", app.Name, c.Name, fishWord(c.Usage))
 	}
 	for _, c := range app.Commands {
-		in := fmt.Sprintf("complete -c %s -n '__fish_seen_subcommand_from %s'", app.Name, c.Name)
-		for _, f := range c.Flags {
-			doc := f.(urfave.DocGenerationFlag)
-			_, text := flagLine(doc)
-			line := in
-			for _, n := range f.Names() {
-				if len(n) == 1 {
-					line += " -s " + n
-				} else {
-					line += " -l " + n
-				}
-			}
-			switch name := f.Names()[0]; {
-			case wordValues[name] != "":
-				line += " -x -a " + fishWord(wordValues[name])
-			case fileValues[name]:
-				line += " -r -F"
-			case doc.TakesValue():
-				line += " -x"
-			}
-			fmt.Fprintf(w, "%s -d %s\n", line, fishWord(text))
+		seen := "__fish_seen_subcommand_from " + c.Name
+		words := commandWords(c.Subcommands)
+		for _, sub := range c.Subcommands {
+			fmt.Fprintf(w, "complete -c %s -n '%s; and not __fish_seen_subcommand_from %s' -a %s -d %s\n",
+				app.Name, seen, words, sub.Name, fishWord(sub.Usage))
+			fishFlags(w, app, sub, seen+"; and __fish_seen_subcommand_from "+sub.Name)
 		}
-		if words := argumentWords(app, c); words != "" {
-			fmt.Fprintf(w, "%s -a %s\n", in, fishWord(words))
+		if words == "" {
+			fishFlags(w, app, c, seen)
 		}
+	}
+}
+
+// fishFlags completes the flags and arguments of a command.
+func fishFlags(w io.Writer, app *urfave.App, c *urfave.Command, when string) {
+	in := fmt.Sprintf("complete -c %s -n '%s'", app.Name, when)
+	for _, f := range c.Flags {
+		doc := f.(urfave.DocGenerationFlag)
+		_, text := flagLine(doc)
+		line := in
+		for _, n := range f.Names() {
+			if len(n) == 1 {
+				line += " -s " + n
+			} else {
+				line += " -l " + n
+			}
+		}
+		switch name := f.Names()[0]; {
+		case wordValues[name] != "":
+			line += " -x -a " + fishWord(wordValues[name])
+		case fileValues[name]:
+			line += " -r -F"
+		case doc.TakesValue():
+			line += " -x"
+		}
+		fmt.Fprintf(w, "%s -d %s\n", line, fishWord(text))
+	}
+	if words := argumentWords(app, c); words != "" {
+		fmt.Fprintf(w, "%s -a %s\n", in, fishWord(words))
 	}
 }
 

@@ -22,13 +22,16 @@ const (
 	exitChanges     = 2   // the plan has changes; only with --detailed-exitcode
 	exitRefused     = 3   // a guard said no, or an invariant is broken
 	exitUsage       = 4   // a bad spec or command line
-	exitStale       = 5   // the plan was made for an earlier state
+	exitStale       = 5   // the plan was made for an earlier state; or a lock was not had, or lost
 	exitPartly      = 6   // begun and not finished: run it again
 	exitTimeout     = 7   // not within the time given; or a claim that met a server too busy or not in charge
 	exitSoldOut     = 10  // sold out, or none free now
 	exitLimit       = 11  // the user has what one user may have
 	exitNotOpen     = 12  // not open yet, paused, or closed
-	exitInterrupted = 130 // by SIGINT or SIGTERM
+	exitNotRunnable = 126 // lock run: the command is there and cannot be run
+	exitNotFound    = 127 // lock run: there is no such command
+	exitInterrupted = 130 // by a signal
+	exitSignal      = 128 // lock run: and the number of the signal that ended the command
 )
 
 // worst has every code but 0, the one that needs a person most first. It
@@ -50,7 +53,16 @@ var (
 	errTimeout     = errors.New("timed out")
 )
 
-// codes maps errors to exit codes, with those of outcomeError and spec.Problem.
+// codedError has an exit code of its own, such as that of a command that was run.
+type codedError struct {
+	code int
+	error
+}
+
+func (e *codedError) Unwrap() error { return e.error }
+
+// codes maps errors to exit codes, with those of codedError, outcomeError and
+// spec.Problem.
 var codes = []struct {
 	is   error
 	code int
@@ -118,6 +130,8 @@ func ownCode(err error) (code int, ok bool) {
 	switch e := err.(type) {
 	case *spec.Problem:
 		return exitUsage, true
+	case *codedError:
+		return e.code, true
 	case *outcomeError:
 		return outcomeCode(e.outcome), true
 	case urfave.ExitCoder:

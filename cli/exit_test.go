@@ -12,6 +12,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends/ledger"
+	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/executor/rehearse"
 	"salectl/planner"
@@ -70,6 +71,12 @@ func TestExitCode(t *testing.T) {
 		"closed":        {claimed(executor.Closed), 12},
 
 		"interrupted": {errInterrupted, 130},
+
+		"a lock that was not had":        {&codedError{99, quorum.ErrRefused}, 99},
+		"a command that failed":          {shown{&codedError{42, errors.New("exit status 42")}}, 42},
+		"a command that cannot be run":   {notRun("x", fs.ErrPermission), 126},
+		"a command that is not there":    {notRun("x", fs.ErrNotExist), 127},
+		"a command beside its own cause": {fmt.Errorf("a: %w", &codedError{42, planner.ErrStale}), 42},
 
 		"wrapped":                    {fmt.Errorf("a: %w", fmt.Errorf("b: %w", planner.ErrStale)), 5},
 		"wrapped and shown":          {fmt.Errorf("a: %w", shown{fmt.Errorf("b: %w", planner.ErrPartly)}), 6},

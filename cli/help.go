@@ -24,16 +24,29 @@ func overview(app *urfave.App) string {
 	return b.String()
 }
 
-// manual is the help of one command.
-func manual(c *urfave.Command, app string) string {
+// manual is the help of one command. within is what is typed before its name.
+func manual(c *urfave.Command, within string) string {
 	var b strings.Builder
-	usage := app + " " + c.Name
-	if c.ArgsUsage != "" {
+	usage := within + " " + c.Name
+	switch {
+	case len(c.Subcommands) > 0:
+		usage += " COMMAND [flags]"
+	case strings.HasPrefix(c.ArgsUsage, "[flags]"):
 		usage += " " + c.ArgsUsage
+	case c.ArgsUsage != "":
+		usage += " " + c.ArgsUsage + " [flags]"
+	default:
+		usage += " [flags]"
 	}
-	fmt.Fprintf(&b, "%s %s - %s\n\nUsage:\n  %s [flags]\n", app, c.Name, c.Usage, usage)
+	fmt.Fprintf(&b, "%s %s - %s\n\nUsage:\n  %s\n", within, c.Name, c.Usage, usage)
 	if c.Description != "" {
 		fmt.Fprintf(&b, "\n%s\n", c.Description)
+	}
+	if len(c.Subcommands) > 0 {
+		fmt.Fprintf(&b, "\nCommands:\n")
+		for _, sub := range c.Subcommands {
+			fmt.Fprintf(&b, "  %-11s %s\n", sub.Name, sub.Usage)
+		}
 	}
 	fmt.Fprintf(&b, "\nFlags:\n")
 	var left, right []string

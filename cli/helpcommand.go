@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	urfave "github.com/urfave/cli/v2"
 )
@@ -9,24 +10,22 @@ import (
 // helpCommand replaces urfave's own, which ends with 3 for an unknown topic.
 func (p *program) helpCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "help", Category: groupProgram, Usage: "print a command's flags", ArgsUsage: "[COMMAND]",
+		Name: "help", Category: groupProgram, Usage: "print a command's flags", ArgsUsage: "[COMMAND...]",
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
-			if err := f.done(1); err != nil {
+			if err := f.done(2); err != nil {
 				return err
 			}
-			topic := c.Args().First()
-			if topic == "" {
-				fmt.Fprint(p.out, overview(c.App))
-				return nil
-			}
-			for _, command := range c.App.Commands {
-				if command.Name == topic {
-					fmt.Fprint(p.out, manual(command, c.App.Name))
-					return nil
+			text, commands, within := overview(c.App), c.App.Commands, c.App.Name
+			for _, topic := range c.Args().Slice() {
+				at := slices.IndexFunc(commands, func(c *urfave.Command) bool { return c.Name == topic })
+				if at < 0 {
+					return unknownCommand(c, commands, topic)
 				}
+				text, commands, within = manual(commands[at], within), commands[at].Subcommands, within+" "+topic
 			}
-			return unknownCommand(c, topic)
+			fmt.Fprint(p.out, text)
+			return nil
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -27,7 +28,22 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"salectl": func() { os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)) },
+		"listen":  listener,
 	})
+}
+
+// listener is "listen", a command to run under a lock. It tells which signals it
+// gets and ends at SIGTERM, unless it is called with "stubborn".
+func listener() {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	fmt.Println("pid", os.Getpid())
+	for s := range signals {
+		fmt.Println("got", s)
+		if s == syscall.SIGTERM && len(os.Args) < 2 {
+			os.Exit(0)
+		}
+	}
 }
 
 func TestScripts(t *testing.T) {

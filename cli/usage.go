@@ -83,17 +83,17 @@ func hasFlag(command *urfave.Command, name string) bool {
 	return false
 }
 
-// unknownCommand speaks about a word that should have been a command.
-func unknownCommand(c *urfave.Context, word string) error {
-	var names []string
-	for _, command := range c.App.Commands {
-		names = append(names, command.Name)
-	}
+// unknownCommand speaks about a word that should have been one of the commands.
+func unknownCommand(c *urfave.Context, commands []*urfave.Command, word string) error {
 	what := fmt.Sprintf("there is no command %q", word)
-	if near := nearest(word, names); near != "" {
+	if near := nearest(word, commandNames(commands)); near != "" {
 		what += fmt.Sprintf("; did you mean %s?", near)
 	}
-	return &usageError{command: c.App.Name, what: what}
+	within := c.App.Name
+	if len(c.Command.Subcommands) > 0 && c.Command.Name != c.App.Name {
+		within = c.Command.HelpName
+	}
+	return &usageError{command: within, what: what}
 }
 
 // atMost refuses more than n arguments. urfave ends its flags at the first

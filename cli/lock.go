@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+func (p *program) lockCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "lock", Category: groupLook, Usage: "look at locks, break one, or run a command under one",
+		Description: "The locks are those on the lock nodes that sale files name: the leases of shards, as\n" +
+			"SALE/SHARD, and named locks, which belong to no sale and need no apply and no HBase.",
+		Subcommands: []*urfave.Command{p.lockListCommand(), p.lockBreakCommand(), p.lockRunCommand()},
+		Action: func(c *urfave.Context) error {
+			if c.Args().Present() {
+				return unknownCommand(c, c.Command.Subcommands, c.Args().First())
+			}
+			return misused(c, "say what to do with locks: %s", strings.Join(commandNames(c.Command.Subcommands), ", "))
+		},
+	}
+}
+
+// lockID is a lock as people name it: NAME, or SALE/SHARD for a shard's lease.
+type lockID struct {
+	name  string // of a named lock; "" for a lease
+	sale  string // of a lease
+	shard int    // of a lease
+}
+
+func (id lockID) String() string {
+	if id.name != "" {
+		return id.name
+	}
+	return fmt.Sprintf("%s/%d", id.sale, id.shard)
+}
+
+// lockName is what a named lock may be called.
+var lockName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+// lockName reads the name of a named lock.
+func (f *flags) lockName(text string) string {
+	if !lockName.MatchString(text) {
+		f.refuse("a lock's name is made of letters, digits and . _ -, at most 128 of them, not %q", text)
+	}
+	return text
+}
+
+// lockID reads the name of any lock.
+func (f *flags) lockID(text string) lockID {
+	sale, number, lease := strings.Cut(text, "/")
+	if !lease {
+		return lockID{name: f.lockName(text)}
+	}
+	shard, err := strconv.Atoi(number)
+	if err != nil || shard < 0 || number != strconv.Itoa(shard) || sale == "" {
+		f.refuse("the lease of a shard is named SALE/SHARD, as in tickets/0, not %q", text)
+	}
+	return lockID{sale: sale, shard: shard}
+}
+
+// withNodes opens the lock nodes that all the sales share, for as long as use
+// takes.
+func withNodes(command string, sales []spec.Sale, use func([]quorum.Node) error) error {
+	for _, sale := range sales[1:] {
+		if lockPlace(sale) != lockPlace(sales[0]) {
+			return &usageError{command, fmt.Sprintf("-f names several sets of lock nodes, as those of %s and of %s: name one sale's file", sales[0].Name, sale.Name)}
+		}
+	}
+	nodes, closeNodes, err := backends.OpenNodes(sales[0])
+	if err != nil {
+		return err
+	}
+	defer closeNodes() // what it could not close it cannot use any more either
+	return use(nodes)
+}
+
+// lockPlace tells sets of lock nodes apart.
+func lockPlace(sale spec.Sale) string {
+	if sale.Embedded != nil {
+		return sale.Embedded.Dir
+	}
+	nodes := slices.Sorted(slices.Values(sale.Redis.Nodes))
+	return strings.Join(nodes, " ")
+}
+
+// lockAddress is how the holders of locks are told apart: user@host:pid.
+func lockAddress() string {
+	return strings.ReplaceAll(fmt.Sprintf("%s:%d", who(), os.Getpid()), " ", "_")
+}
+
+// holderName names who has a lock.
+func holderName(h quorum.Holding) string {
+	if note, ok := quorum.ParseNote(h.Note); ok && note.Address != "" {
+		return note.Address
+	}
+	return "unknown"
+}
+
+// nodeWords is what is wrong with a lock node in one clause, without its name
+// before it and what its driver heard behind it.
+func nodeWords(name string, err error) string {
+	words, _, _ := strings.Cut(err.Error(), " (")
+	return strings.TrimPrefix(words, "lock node "+name+": ")
+}

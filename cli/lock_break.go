@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+type lockBreakOptions struct {
+	source
+	yes bool
+	id  lockID
+}
+
+func (p *program) lockBreakCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "break", Usage: "take a lock from its holder", ArgsUsage: "[flags] NAME",
+		Description: "NAME is that of a named lock, or SALE/SHARD for the lease of a shard. Asks first, then\n" +
+			"removes from each lock node exactly the value that was shown: what a holder who lives\n" +
+			"has renewed meanwhile stays, and so does what another has got. A holder who lives learns\n" +
+			"that it has lost the lock: 'lock run' ends its command, serve stops selling.\n" +
+			"Exits with 1 if nobody holds the lock, 5 if it was held anew or renewed meanwhile, 6 if\n" +
+			"lock nodes were out of reach on which it may still be held.",
+		Flags: []urfave.Flag{fileFlag(), yesFlag(), jsonFlag()},
+		Action: func(c *urfave.Context) error {
+			f := &flags{c: c}
+			o := lockBreakOptions{source: source{files: f.files(), json: f.on("json")}, yes: f.on("yes")}
+			if c.Args().Present() {
+				o.id = f.lockID(c.Args().First())
+			} else {
+				f.refuse("name the lock to break; 'salectl lock list' shows those that are held")
+			}
+			if err := f.done(1); err != nil {
+				return err
+			}
+			return p.lockBreak(c.Context, o)
+		},
+	}
+}
+
+func (p *program) lockBreak(ctx context.Context, o lockBreakOptions) error {
+	sales, err := p.load(ctx, o.source)
+	if err != nil {
+		return err
+	}
+	uid := ""
+	if o.id.name == "" {
+		at := slices.IndexFunc(sales, func(s spec.Sale) bool { return s.Name == o.id.sale })
+		if at < 0 {
+			return &usageError{"salectl lock break", fmt.Sprintf("no sale named %s is in the files", o.id.sale)}
+		}
+		sales = sales[at : at+1]
+		if uid, err = readUID(ctx, sales[0]); err != nil {
+			return withPlace(sales[0], fmt.Errorf("which lease is that of %s: %w", o.id, readError(ctx, err)))
+		}
+		if uid == "" {
+			return fmt.Errorf("%s: %w: %s was never applied", o.id, errNotHeld, o.id.sale)
+		}
+	}
+	return withNodes("salectl lock break", sales, func(nodes []quorum.Node) error {
+		return p.breakLock(ctx, o, o.id.key(uid), nodes)
+	})
+}
+
+// key is the lock's key on the nodes. uid is that of the sale of a lease.
+func (id lockID) key(uid string) string {
+	if id.name != "" {
+		return spec.NamedLock(id.name)
+	}
+	return spec.LeaseKey(uid, id.shard)
+}
+
+// breakLock shows who has a key, asks, and removes exactly that.
+func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string, nodes []quorum.Node) error {
+	only := func(found string) (lockID, bool) { return o.id, found == key }
+	read := readLocks(ctx, nodes, key)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	seen := heldLocks(read, only)
+	quiet := silent(read)
+	if len(seen) == 0 {
+		if len(quiet) > 0 {
+			return fmt.Errorf("%s: %w on the lock nodes that answer; %s", o.id, errNotHeld, strings.Join(quiet, "; "))
+		}
+		return fmt.Errorf("%s: %w", o.id, errNotHeld)
+	}
+	for _, lock := range seen {
+		p.say("%s", seenText(lock, len(nodes)))
+	}
+	p.warn(quiet)
+	if err := p.confirm(ctx, fmt.Sprintf("Break %s?", o.id), o.yes, o.json); err != nil {
+		return err
+	}
+	r := breakResult{id: o.id, nodes: len(nodes), seen: seen}
+	r.remove(ctx, nodes)
+	after := readLocks(ctx, nodes, key)
+	r.compare(after, heldLocks(after, only))
+	var view lockBreakView = (*lockBreakHuman)(p)
+	if o.json {
+		view = (*lockBreakJSON)(p)
+	}
+	view.Broken(r)
+	return r.error()
+}
+
+// seenText says who has a lock, as it was read.
+func seenText(lock heldLock, nodes int) string {
+	text := fmt.Sprintf("%s: %s has it on %s", lock.id, lock.holder, whereText(lock.on, nodes, count(nodes, "lock node")))
+	if age, ok := lock.beat(); ok {
+		text += fmt.Sprintf(", renewed %s ago", secondsText(age))
+	}
+	return text
+}
+
+// breakResult is what came of breaking a lock.
+type breakResult struct {
+	id      lockID
+	nodes   int             // how many there are
+	removed []brokenOnNode  // what was taken away
+	changed []changedOnNode // had another value when it was to be removed
+	failed  []failedOnNode  // what is there is unknown
+	seen    []heldLock      // who had the lock before, and
+	held    []heldLock      // afterwards
+}
+
+type brokenOnNode struct {
+	Node   string `json:"node"`
+	Holder string `json:"holder"`
+}
+
+type changedOnNode struct {
+	Node string `json:"node"`
+	Now  string `json:"now"` // a clause
+}
+
+type failedOnNode struct {
+	Node  string `json:"node"`
+	Error string `json:"error"`
+}
+
+// remove frees on each node exactly what was seen there.
+func (r *breakResult) remove(ctx context.Context, nodes []quorum.Node) {
+	var mu sync.Mutex // guards the result's lists
+	var asked sync.WaitGroup
+	for _, n := range nodes {
+		for _, lock := range r.seen {
+			i := slices.IndexFunc(lock.on, func(on lockOnNode) bool { return on.node == n.Name() })
+			if i < 0 {
+				continue
+			}
+			h := lock.on[i].holding
+			asked.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+				defer cancel()
+				freed, err := n.Release(ctx, []quorum.Ask{{Key: h.Key, Token: h.Token, Note: h.Note}})
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err != nil:
+					r.failed = append(r.failed, failedOnNode{n.Name(), nodeWords(n.Name(), err)})
+				case freed == 0:
+					r.changed = append(r.changed, changedOnNode{Node: n.Name()})
+				default:
+					r.removed = append(r.removed, brokenOnNode{n.Name(), lock.holder})
+				}
+			})
+		}
+	}
+	asked.Wait()
+	slices.SortFunc(r.removed, func(a, b brokenOnNode) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortFunc(r.changed, func(a, b changedOnNode) int { return strings.Compare(a.Node, b.Node) })
+}
+
+// compare tells what has changed, by what the nodes have after the removal, and
+// which of them are silent.
+func (r *breakResult) compare(read []nodeLocks, held []heldLock) {
+	r.held = held
+	for i, was := range r.changed {
+		r.changed[i].Now = nowText(holdingOn(r.seen, was.Node), holdingOn(r.held, was.Node))
+	}
+	for _, n := range read {
+		known := slices.ContainsFunc(r.failed, func(f failedOnNode) bool { return f.Node == n.name })
+		if n.err != nil && !known {
+			r.failed = append(r.failed, failedOnNode{n.name, nodeWords(n.name, n.err)})
+		}
+	}
+	slices.SortFunc(r.failed, func(a, b failedOnNode) int { return strings.Compare(a.Node, b.Node) })
+}
+
+func holdingOn(locks []heldLock, node string) quorum.Holding {
+	for _, lock := range locks {
+		for _, on := range lock.on {
+			if on.node == node {
+				return on.holding
+			}
+		}
+	}
+	return quorum.Holding{}
+}
+
+// nowText says what became of a value that was not there any more.
+func nowText(was, is quorum.Holding) string {
+	switch {
+	case is.Token == "":
+		return "it was given back, or ran out"
+	case is.Token == was.Token:
+		return holderName(is) + " has renewed it, so it lives"
+	}
+	return holderName(is) + " has got it"
+}
+
+// error is why those who were seen to have the lock may have it still.
+func (r *breakResult) error() error {
+	most := r.nodes/2 + 1
+	for _, lock := range r.seen {
+		still := 0
+		for _, now := range r.held {
+			if now.token() == lock.token() {
+				still = len(now.on)
+			}
+		}
+		switch {
+		case still+len(r.failed) < most:
+		case still > 0:
+			return &codedError{exitStale, fmt.Errorf("%s is not broken: %s still has it on %d of %s", r.id, lock.holder, still, count(r.nodes, "lock node"))}
+		default:
+			return &codedError{exitPartly, fmt.Errorf("%s may still be held: too few lock nodes answered; run it again when they do", r.id)}
+		}
+	}
+	if len(r.removed) == 0 {
+		return &codedError{exitStale, fmt.Errorf("%s is not as it was shown any more; see 'salectl lock list'", r.id)}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+// prepare finds the program of a command, before anybody waits for a lock. Its
+// streams are ours, untouched, and it is in our process group, so that it may
+// use the terminal.
+func (p *program) prepare(command []string) (*exec.Cmd, error) {
+	cmd := exec.Command(command[0], command[1:]...)
+	if errors.Is(cmd.Err, exec.ErrDot) {
+		cmd.Err = nil // whoever has . in PATH means it, as shells see it
+	}
+	if cmd.Err != nil {
+		return nil, notRun(command[0], cmd.Err)
+	}
+	if _, err := exec.LookPath(cmd.Path); err != nil && !errors.Is(err, exec.ErrDot) {
+		return nil, notRun(command[0], err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.in, p.out.w, p.err
+	cmd.SysProcAttr = tied()
+	return cmd, nil
+}
+
+// notRun is why a command was not run, with the exit code that shells have for
+// it.
+func notRun(name string, err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return &codedError{exitNotFound, fmt.Errorf("there is no command %q", name)}
+	}
+	var inner *exec.Error
+	if errors.As(err, &inner) {
+		err = inner.Err
+	}
+	return &codedError{exitNotRunnable, fmt.Errorf("the command %q cannot be run: %w", name, err)}
+}
+
+// start starts a command. The channel gets how it ended.
+//
+// The goroutine keeps an OS thread of its own: Linux ends the command when the
+// thread that started it ends (tied), and Go ends threads as it likes. A thread
+// that waits for the command ends before it only with the whole process.
+func start(cmd *exec.Cmd) (ended <-chan error, err error) {
+	started, over := make(chan error), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			over <- cmd.Wait()
+		}
+	}()
+	return over, <-started
+}
+
+// guard runs a command while a lease lasts.
+type guard struct {
+	lease *quorum.Lease
+	name  string // of the lock
+	// grace is how long the command has to end by itself when the lease is lost.
+	// It must be over before others can have the lock, which is a tenth of the
+	// ttl after the end of the lease's context if it just ran out.
+	grace   time.Duration
+	signals <-chan os.Signal
+	ended   <-chan struct{} // the program is to end; a signal that came before it was taken
+}
+
+// run returns when the command has ended: nil for success, an error with the
+// command's exit code, or that the lock was lost.
+func (g guard) run(cmd *exec.Cmd) error {
+	if !g.lease.Valid() {
+		return g.lost("before the command began")
+	}
+	over, err := start(cmd)
+	if err != nil {
+		return notRun(cmd.Args[0], err)
+	}
+	lost, ended := g.lease.Context().Done(), g.ended
+	var kill <-chan time.Time
+	for {
+		select {
+		case err := <-over:
+			if !g.lease.Valid() {
+				return g.lost("while the command ran")
+			}
+			return exitOf(cmd, err)
+		case s := <-g.signals:
+			if ends(s) && !byKeyboard(s) {
+				send(cmd, s)
+			}
+		case <-ended:
+			ended = nil
+			send(cmd, syscall.SIGTERM)
+		case <-lost:
+			lost = nil
+			send(cmd, syscall.SIGTERM)
+			kill = time.After(g.grace)
+		case <-kill:
+			send(cmd, os.Kill)
+		}
+	}
+}
+
+// send tells the command. One that has just ended has nothing to be told.
+func send(cmd *exec.Cmd, s os.Signal) { _ = cmd.Process.Signal(s) }
+
+func (g guard) lost(when string) error {
+	why := context.Cause(g.lease.Context())
+	if why == nil {
+		why = errors.New("this process stood still for too long")
+	}
+	return &codedError{exitStale, fmt.Errorf("the lock %s was lost %s: %w", g.name, when, why)}
+}
+
+// exitOf is how a command ended, as an error that needs no words: the command
+// has had its own.
+func exitOf(cmd *exec.Cmd, err error) error {
+	if err == nil {
+		return nil
+	}
+	state := cmd.ProcessState
+	if state == nil {
+		return err
+	}
+	code := state.ExitCode()
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		code = exitSignal + int(status.Signal())
+	}
+	// Not err itself: it has an exit code of its own, as urfave's errors have.
+	return shown{&codedError{code, errors.New(state.String())}}
+}

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package cli
+
+// inForeground is about terminals that have process groups.
+func inForeground() bool { return true }

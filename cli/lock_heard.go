@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+// heard listens to what the lock nodes answer while somebody waits for a lock or
+// holds it, and tells people what they should know of it: each node that fails
+// once, not at every try, and once that it takes a while because nodes abstain.
+type heard struct {
+	nodes []quorum.Node // to be used instead of the bare ones
+	say   func(string)
+
+	// mu guards what follows: the nodes answer all at once.
+	mu      sync.Mutex
+	last    []lastWord
+	delayed bool // it was told that nodes abstain
+}
+
+// lastWord is what a node said last.
+type lastWord struct {
+	err       error
+	told      bool // of its failing
+	holder    quorum.Holding
+	votesFrom time.Time // zero unless it abstains
+}
+
+func newHeard(nodes []quorum.Node, say func(string)) *heard {
+	h := &heard{say: say, last: make([]lastWord, len(nodes))}
+	for i, n := range nodes {
+		h.nodes = append(h.nodes, &heardNode{Node: n, heard: h, at: i})
+	}
+	return h
+}
+
+// heardNode is a lock node with somebody who listens.
+type heardNode struct {
+	quorum.Node
+	heard *heard
+	at    int
+
+	// marked is touched by Vote alone, of which a lease makes one at a time.
+	marked bool
+}
+
+// Vote is quorum.Node's. A node that abstains has just been given a marker which
+// goes when it is out of use; Mark makes it stay, or every first lock of a day
+// would wait again.
+func (n *heardNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+	count, err := n.Node.Vote(ctx, b)
+	if err == nil && count.Abstained && !n.marked {
+		n.marked = n.Node.Mark(ctx, b.Marker, "") == nil
+	}
+	n.heard.vote(n.at, count, err)
+	return count, err
+}
+
+// Release is quorum.Node's.
+func (n *heardNode) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+	freed, err := n.Node.Release(ctx, asks)
+	n.heard.mu.Lock()
+	defer n.heard.mu.Unlock()
+	n.heard.failed(n.at, err)
+	return freed, err
+}
+
+func (h *heard) vote(at int, count quorum.Count, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	last := &h.last[at]
+	last.err, last.holder, last.votesFrom = err, quorum.Holding{}, time.Time{}
+	switch {
+	case err != nil:
+		h.failed(at, err)
+	case count.Abstained:
+		last.votesFrom = count.VotesFrom
+	case !count.Yes[0]:
+		last.holder = count.Holders[0]
+	}
+	h.delay()
+}
+
+// failed tells that a node fails, if nobody was told yet.
+func (h *heard) failed(at int, err error) {
+	if err == nil || h.last[at].told || errors.Is(err, context.Canceled) {
+		return
+	}
+	h.last[at].told = true
+	name := h.nodes[at].Name()
+	h.say(fmt.Sprintf("lock node %s: %s", name, nodeWords(name, err)))
+}
+
+// delay tells that there is no majority without nodes that abstain.
+func (h *heard) delay() {
+	out, abstain := 0, 0
+	for _, last := range h.last {
+		if !last.votesFrom.IsZero() {
+			abstain++
+		}
+		if !last.votesFrom.IsZero() || last.err != nil {
+			out++
+		}
+	}
+	if h.delayed || abstain == 0 || 2*out < len(h.last) {
+		return
+	}
+	h.delayed = true
+	h.say(fmt.Sprintf("lock nodes that are new to named locks, or lost their memory, vote after %s: there is no majority before", quorum.MaxTTL))
+}
+
+// refusal says why the lock was not had, after the last try.
+func (h *heard) refusal(o lockRunOptions) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	within := ""
+	if o.wait > 0 {
+		within = fmt.Sprintf(" within %s", o.wait)
+	}
+	what := fmt.Sprintf("the lock %s was not had%s", o.name, within)
+	var said []string
+	holders := map[string]int{}
+	most := ""
+	for i, last := range h.last {
+		name := h.nodes[i].Name()
+		switch {
+		case last.err != nil:
+			said = append(said, fmt.Sprintf("lock node %s: %s", name, nodeWords(name, last.err)))
+		case !last.votesFrom.IsZero():
+			said = append(said, fmt.Sprintf("lock node %s abstains until %s", name, last.votesFrom.UTC().Format(time.RFC3339)))
+		case last.holder.Token != "":
+			who := holderName(last.holder)
+			holders[who]++
+			if holders[who] > holders[most] {
+				most = who
+			}
+		}
+	}
+	if most != "" {
+		said = append([]string{fmt.Sprintf("%s has it on %d of %s", most, holders[most], count(len(h.last), "lock node"))}, said...)
+	}
+	if len(said) == 0 {
+		return fmt.Errorf("%s: too few lock nodes granted it", what)
+	}
+	return fmt.Errorf("%s: %s", what, strings.Join(said, "; "))
+}

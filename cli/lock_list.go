@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+func (p *program) lockListCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "list", Usage: "show who holds which lock, on which lock nodes",
+		Description: "Lists the named locks on the lock nodes of each sale, and the leases of its shards as\n" +
+			"SALE/SHARD. It writes nothing. Servers that are away are part of the answer: without\n" +
+			"the ledger it is unknown which leases are the sale's, and they are only counted.",
+		Flags: []urfave.Flag{fileFlag(), jsonFlag()},
+		Action: func(c *urfave.Context) error {
+			f := &flags{c: c}
+			from := source{files: f.files(), json: f.on("json")}
+			if err := f.done(0); err != nil {
+				return err
+			}
+			return p.lockList(c.Context, from)
+		},
+	}
+}
+
+func (p *program) lockList(ctx context.Context, from source) error {
+	var view lockListView = (*lockListHuman)(p)
+	if from.json {
+		view = (*lockListJSON)(p)
+	}
+	sales, err := p.load(ctx, from)
+	if err != nil {
+		return err
+	}
+	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error {
+		uid, away := readUID(ctx, sale)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return withNodes("salectl lock list", []spec.Sale{sale}, func(nodes []quorum.Node) error {
+			read := readLocks(ctx, nodes, spec.KeyPrefix)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			view.Locks(newLockList(sale.Name, uid, away, read))
+			return nil
+		})
+	})
+}
+
+// lockList is what lock list says of one sale.
+type lockList struct {
+	sale     string
+	uid      string // "" if the sale was never applied, or that is unknown
+	locks    []heldLock
+	unnamed  []unnamedLeases
+	nodes    []nodeLocks
+	warnings []string // clauses
+}
+
+// unnamedLeases are leases of shards, of which it is unknown whose they are.
+type unnamedLeases struct {
+	UID    string `json:"uid"`
+	Shards int    `json:"shards"`
+}
+
+// newLockList puts together what the nodes said. away is why the uid is unknown.
+func newLockList(sale, uid string, away error, read []nodeLocks) lockList {
+	l := lockList{sale: sale, uid: uid, locks: heldLocks(read, namesOf(sale, uid)), nodes: read}
+	quiet := silent(read)
+	l.warnings = append(l.warnings, quiet...)
+	if most := len(read)/2 + 1; len(read)-len(quiet) < most {
+		l.warnings = append(l.warnings, fmt.Sprintf("%d of %s answered: there may be locks that this list does not have, or takes for free",
+			len(read)-len(quiet), count(len(read), "lock node")))
+	}
+	switch {
+	case away != nil:
+		l.unnamed = unnamed(read)
+		what := "it is unknown which leases of shards are its own"
+		if len(l.unnamed) == 0 {
+			what = "no lock node that answered has leases of shards"
+		}
+		l.warnings = append(l.warnings, fmt.Sprintf("the ledger of %s cannot be read (%s): %s", sale, ledgerWords(away), what))
+	case uid == "":
+		l.warnings = append(l.warnings, fmt.Sprintf("%s was never applied, so its shards have no leases", sale))
+	}
+	return l
+}
+
+// ledgerWords is why the ledger cannot be read.
+func ledgerWords(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	return err.Error()
+}
+
+// unnamed counts the shards that have leases, for each uid.
+func unnamed(read []nodeLocks) []unnamedLeases {
+	shards := map[string]map[int]bool{}
+	for _, n := range read {
+		for _, h := range n.holdings {
+			if uid, shard, ok := spec.ParseLeaseKey(h.Key); ok {
+				if shards[uid] == nil {
+					shards[uid] = map[int]bool{}
+				}
+				shards[uid][shard] = true
+			}
+		}
+	}
+	var all []unnamedLeases
+	for _, uid := range sortedKeys(shards) {
+		all = append(all, unnamedLeases{uid, len(shards[uid])})
+	}
+	return all
+}

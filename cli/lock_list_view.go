@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// lockListView is all that lock list says.
+type lockListView interface{ Locks(lockList) }
+
+var (
+	_ lockListView = (*lockListHuman)(nil)
+	_ lockListView = (*lockListJSON)(nil)
+)
+
+type lockListHuman program
+
+func (v *lockListHuman) Locks(l lockList) {
+	p := (*program)(v)
+	c := p.colours(v.out)
+	p.gap()
+	fmt.Fprintf(v.out, "%s: %s\n", c.bold(l.sale), count(len(l.locks), "lock"))
+	writeWarnings(v.out, c, l.warnings)
+	for _, u := range l.unnamed {
+		fmt.Fprintf(v.out, "  leases of %s are there under the uid %s\n", count(u.Shards, "shard"), u.UID)
+	}
+	if len(l.locks) > 0 {
+		fmt.Fprintln(v.out)
+		locks := newTable("lock", "holder", "nodes", ">left", ">heartbeat", "")
+		for _, lock := range l.locks {
+			left, state := secondsText(lock.left), ""
+			if lock.left == 0 {
+				left, state = "-", "not held: too few lock nodes have it"
+			}
+			beat := "-"
+			if age, ok := lock.beat(); ok {
+				beat = secondsText(age) + " ago"
+			}
+			locks.row(lock.id, lock.holder, whereText(lock.on, len(l.nodes), fmt.Sprint(len(l.nodes))), left, beat, state)
+		}
+		locks.write(v.out, "  ", c.dim)
+	}
+	fmt.Fprintln(v.out)
+	nodes := newTable("lock node", ">keys", "state")
+	for _, n := range l.nodes {
+		nodes.row(n.name, len(n.holdings), lockNodeState(n))
+	}
+	nodes.write(v.out, "  ", c.dim)
+}
+
+// whereText says which of the nodes have a lock. all is their number in words.
+func whereText(on []lockOnNode, nodes int, all string) string {
+	text := fmt.Sprintf("%d of %s", len(on), all)
+	if len(on) == nodes {
+		return text
+	}
+	names := make([]string, len(on))
+	for i := range on {
+		names[i] = on[i].node
+	}
+	return text + ": " + strings.Join(names, ", ")
+}
+
+func lockNodeState(n nodeLocks) string {
+	switch {
+	case n.err != nil:
+		return "down now"
+	case !n.votesFrom.IsZero():
+		return "up; abstains from named locks until " + n.votesFrom.UTC().Format(time.RFC3339)
+	}
+	return "up"
+}
+
+func secondsText(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+type lockListJSON program
+
+// lockListLine is the JSON of lock list.
+type lockListLine struct {
+	FormatVersion int             `json:"formatVersion"`
+	Sale          string          `json:"sale"`
+	UID           string          `json:"uid,omitempty"`
+	Locks         []lockLine      `json:"locks"`
+	Unnamed       []unnamedLeases `json:"unnamed"`
+	Nodes         []lockNodeLine  `json:"nodes"`
+	Warnings      []string        `json:"warnings"`
+}
+
+// lockLine is what one holder has of one lock.
+type lockLine struct {
+	Name   string `json:"name"`
+	Holder string `json:"holder"`
+	Held   bool   `json:"held"` // a majority of the nodes has it
+	// LeftSeconds is until no majority has it any more.
+	LeftSeconds float64 `json:"leftSeconds"`
+	// HeartbeatAgeSeconds is nil if the holder does not tell.
+	HeartbeatAgeSeconds *float64       `json:"heartbeatAgeSeconds"`
+	Nodes               []lockLeftLine `json:"nodes"` // those that have it
+}
+
+type lockLeftLine struct {
+	Name        string  `json:"name"`
+	LeftSeconds float64 `json:"leftSeconds"`
+}
+
+type lockNodeLine struct {
+	Name      string `json:"name"`
+	Up        bool   `json:"up"`
+	Error     string `json:"error,omitempty"`
+	VotesFrom string `json:"votesFrom,omitempty"` // it abstains from named locks until then; RFC 3339, UTC
+}
+
+func (v *lockListJSON) Locks(l lockList) {
+	line := lockListLine{
+		FormatVersion: formatVersion, Sale: l.sale, UID: l.uid, Locks: []lockLine{},
+		Unnamed: append([]unnamedLeases{}, l.unnamed...), Warnings: append([]string{}, l.warnings...),
+	}
+	for _, lock := range l.locks {
+		line.Locks = append(line.Locks, newLockLine(lock))
+	}
+	for _, n := range l.nodes {
+		one := lockNodeLine{Name: n.name, Up: n.err == nil, VotesFrom: sinceText(n.votesFrom)}
+		if n.err != nil {
+			one.Error = nodeWords(n.name, n.err)
+		}
+		line.Nodes = append(line.Nodes, one)
+	}
+	(*program)(v).emit(line)
+}
+
+func newLockLine(lock heldLock) lockLine {
+	line := lockLine{Name: lock.id.String(), Holder: lock.holder, Held: lock.left > 0, LeftSeconds: lock.left.Seconds()}
+	if age, ok := lock.beat(); ok {
+		seconds := age.Seconds()
+		line.HeartbeatAgeSeconds = &seconds
+	}
+	for _, on := range lock.on {
+		line.Nodes = append(line.Nodes, lockLeftLine{on.node, on.holding.Left.Seconds()})
+	}
+	return line
+}

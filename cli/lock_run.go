@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// asLongAsItTakes is the wait of a lock run without --wait.
+const asLongAsItTakes time.Duration = -1
+
+type lockRunOptions struct {
+	source
+	ttl, wait time.Duration
+	conflict  int // the exit code if the lock is not had
+	name      string
+	command   []string
+}
+
+func (p *program) lockRunCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "run", Usage: "run a command while holding a lock", ArgsUsage: "[flags] NAME -- COMMAND [ARGUMENT...]",
+		Description: "Waits until nobody else has the named lock, runs the command, gives the lock back, and\n" +
+			"exits with the command's exit code, or 128 and the number of the signal that ended it.\n" +
+			"The lock is held by a majority of the lock nodes of the sale in the file; the sale\n" +
+			"itself need not be applied, and HBase is not asked.\n" +
+			"If the lock is lost, because too many nodes fail, somebody breaks it, or this process\n" +
+			"stood still (Ctrl-Z too), the command gets SIGTERM at once and SIGKILL a twelfth of the\n" +
+			"ttl later, and the exit code is 5. What the command has started itself is not ended: in\n" +
+			"a shell, exec the last command.\n" +
+			"Signals are passed on to the command. Nodes that never had named locks, or lost their\n" +
+			"memory, vote after 10 s.",
+		Flags: []urfave.Flag{
+			fileFlag(),
+			valueFlag("ttl", fmt.Sprintf("hold the lock for `DURATION` at a time: others get it that long after this process dies; %s to %s (default: %s)",
+				quorum.MinTTL, quorum.MaxTTL, quorum.DefaultTTL)),
+			valueFlag("wait", "wait for the lock at most `DURATION`; 0 asks once (default: as long as it takes)"),
+			valueFlag("conflict-exit-code", fmt.Sprintf("exit with `CODE` if the lock is not had (default: %d)", exitStale)),
+		},
+		Action: func(c *urfave.Context) error {
+			o, err := parseLockRun(c)
+			if err != nil {
+				return err
+			}
+			return p.lockRun(c.Context, o)
+		},
+	}
+}
+
+func parseLockRun(c *urfave.Context) (lockRunOptions, error) {
+	f := &flags{c: c}
+	o := lockRunOptions{source: source{files: f.files()}, ttl: f.duration("ttl", quorum.DefaultTTL), wait: asLongAsItTakes}
+	if o.ttl < quorum.MinTTL || o.ttl > quorum.MaxTTL {
+		f.refuse("--ttl must be from %s to %s, not %s", quorum.MinTTL, quorum.MaxTTL, o.ttl)
+	}
+	if c.IsSet("wait") {
+		wait, err := time.ParseDuration(c.String("wait"))
+		if err != nil || wait < 0 {
+			f.refuse("--wait must be a duration like 10s or 2m, or 0 to ask once, not %q", c.String("wait"))
+		}
+		o.wait = wait
+	}
+	o.conflict = int(f.number("conflict-exit-code", 0, 255, exitStale))
+	if slices.Contains(o.files, "-") {
+		f.refuse("-f - would read the standard input, which is the command's")
+	}
+	args := c.Args().Slice()
+	switch {
+	case len(args) > 0 && args[0] != "" && args[0][0] == '-', len(args) > 1 && args[1] != "--" && len(args[1]) > 1 && args[1][0] == '-':
+		f.refuse("all flags stand before NAME, and -- behind it")
+	case len(args) < 2 || args[1] != "--" || len(args) == 2:
+		f.refuse("name the lock and, behind --, the command: %s NAME -- COMMAND", c.Command.HelpName)
+	default:
+		o.name, o.command = f.lockName(args[0]), args[2:]
+	}
+	return o, f.errs.ErrorOrNil()
+}
+
+func (p *program) lockRun(ctx context.Context, o lockRunOptions) error {
+	sales, err := p.load(ctx, o.source)
+	if err != nil {
+		return err
+	}
+	command, err := p.prepare(o.command)
+	if err != nil {
+		return err
+	}
+	signals := p.takeSignals()
+	return withNodes("salectl lock run", sales, func(nodes []quorum.Node) error {
+		heard := newHeard(nodes, func(text string) { p.say("salectl: %s", text) })
+		// A lease lasts as long as its context, and ctx may end while the command
+		// runs, which then has to end first.
+		holding, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+		defer giveUp(nil)
+		lease, err := heard.hold(holding, giveUp, o, waiting{signals, ctx})
+		if errors.Is(err, errInterrupted) {
+			p.say("Interrupted.")
+		}
+		if err != nil {
+			return err
+		}
+		err = guard{lease: lease, name: o.name, grace: o.ttl / 12, signals: signals, ended: ctx.Done()}.run(command)
+		giveBack(lease)
+		return err
+	})
+}
+
+// giveBack frees a lock on every node within reach. Of the others heard tells.
+func giveBack(lease *quorum.Lease) {
+	// Both end by themselves, when the slowest node has had its time.
+	_ = lease.Release(context.Background())
+	_ = lease.Freed(context.Background())
+}
+
+// waiting is what may end a wait for a lock early.
+type waiting struct {
+	signals <-chan os.Signal
+	program context.Context
+}
+
+// hold waits for the lock as the command line says. The lease lasts until it is
+// given up or lost.
+func (h *heard) hold(holding context.Context, giveUp context.CancelCauseFunc, o lockRunOptions, w waiting) (*quorum.Lease, error) {
+	type result struct {
+		lease *quorum.Lease
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		cfg := quorum.Config{Marker: spec.NamedLockMarker, TTL: o.ttl, Address: lockAddress(), Once: o.wait == 0}
+		lease, err := quorum.Hold(holding, h.nodes, cfg, spec.NamedLock(o.name))
+		done <- result{lease, err}
+	}()
+	var late <-chan time.Time
+	if o.wait > 0 {
+		timer := time.NewTimer(o.wait)
+		defer timer.Stop()
+		late = timer.C
+	}
+	interrupted := w.program.Done()
+	for {
+		select {
+		case got := <-done:
+			switch {
+			case got.err == nil && holding.Err() == nil:
+				return got.lease, nil
+			case got.err == nil: // had, and given up at the same time
+				giveBack(got.lease)
+				got.err = context.Cause(holding)
+			}
+			if errors.Is(got.err, errLate) || errors.Is(got.err, quorum.ErrRefused) {
+				return nil, &codedError{o.conflict, h.refusal(o)}
+			}
+			return nil, got.err
+		case <-late:
+			giveUp(errLate)
+		case <-interrupted:
+			interrupted = nil
+			giveUp(context.Cause(w.program))
+		case s := <-w.signals:
+			if ends(s) {
+				giveUp(errInterrupted)
+			}
+		}
+	}
+}
+
+// errLate says that the lock was not had in the time given.
+var errLate = errors.New("not had in time")
