@@ -57,6 +57,20 @@ func TestLockNodesFail(t *testing.T) {
 				back := m.within(ttl+time.Second, "back", func() bool { return m.Ready() == nil })
 				m.sells(next())
 				t.Logf("ended after %v, back after %v", gone, back)
+				for name, want := range map[[2]string]func(float64) bool{
+					{"salectl_leases_lost_total", ""}:             func(n float64) bool { return n == 1 },
+					{"salectl_lock_tries_total", "won"}:           func(n float64) bool { return n >= 2 },
+					{"salectl_lock_votes_total", "yes"}:           func(n float64) bool { return n >= 6 },
+					{"salectl_lock_votes_total", "failed"}:        func(n float64) bool { return n >= 3 },
+					{"salectl_lock_renewals_total", ""}:           func(n float64) bool { return n >= 5 },
+					{"salectl_lock_errors_total", "timeoutnode3"}: func(n float64) bool { return n >= 3 },
+					{"salectl_lock_acquire_seconds_total", ""}:    func(n float64) bool { return n > 0 },
+					{"salectl_lock_forced_releases_total", ""}:    func(n float64) bool { return n == 0 },
+				} {
+					if n := m.metric(name[0], name[1]); !want(n) {
+						t.Errorf("%s %s is %v", name[0], name[1], n)
+					}
+				}
 				nodes := m.Status().Nodes
 				if len(nodes) != 5 || nodes[1].Up || nodes[1].Error == "" || !nodes[4].Up || nodes[4].Since.Before(nodes[1].Since) {
 					t.Errorf("status: %+v", nodes)

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -36,11 +37,17 @@ type health struct {
 	nodes    []NodeStatus
 	unread   error         // why the sale's log could not be read; nil: it was
 	clockOff time.Duration // of this host, where it is too much
+	locks    quorum.Stats
+	errors   []map[string]uint64 // of each lock node, by kind
 }
 
 // health is what the process rests on.
 func (o *owner) health() *health {
-	return &health{nodes: o.watch.status(), unread: o.readErr, clockOff: o.clockOff}
+	h := &health{nodes: o.watch.status(), unread: o.readErr, clockOff: o.clockOff, locks: o.locks, errors: o.watch.errors()}
+	if o.lease != nil {
+		h.locks = h.locks.Plus(o.lease.Stats())
+	}
+	return h
 }
 
 // absent is what claims are told while this process does not serve.
@@ -123,6 +130,8 @@ type watched struct {
 	NodeStatus
 	failures int       // in a row
 	downAt   time.Time // when it was last seen to go down
+	// errors counts its errors by kind. It is replaced, never changed.
+	errors map[string]uint64
 
 	// What the log was told.
 	toldDown  bool
@@ -160,7 +169,21 @@ func (w nodeWatch) heard(now clock.Now, node int, v quorum.NodeView) {
 		// The name stands beside it wherever it is shown.
 		n.Error, n.VotesFrom = strings.TrimPrefix(oneLine(v.Err), "lock node "+n.Name+": "), time.Time{}
 		n.failures++
+		n.errors = maps.Clone(n.errors)
+		if n.errors == nil {
+			n.errors = make(map[string]uint64)
+		}
+		n.errors[quorum.ErrorKind(v.Err)]++
 	}
+}
+
+// errors returns how often each node has failed, by kind.
+func (w nodeWatch) errors() []map[string]uint64 {
+	all := make([]map[string]uint64, len(w))
+	for i := range w {
+		all[i] = w[i].errors
+	}
+	return all
 }
 
 // status returns a copy of what is known.

@@ -22,6 +22,7 @@ type metrics struct {
 	gauges map[string]*prometheus.Desc
 
 	up, abstains, stalls *prometheus.Desc
+	locks                *lockMetrics
 }
 
 // shardMetrics are those of one shard, with their labels looked up.
@@ -53,6 +54,7 @@ func newMetrics(e *Executor) *metrics {
 			"What became of appends: committed, taken by another, unknown until read back, resent.", "outcome"),
 		terms:  counter("salectl_tenures_total", "Times this process began or stopped to own the sale.", "event"),
 		gauges: make(map[string]*prometheus.Desc),
+		locks:  newLockMetrics(sale),
 
 		up:       gauge("salectl_node_up", "1 while the lock node answers.", "node"),
 		abstains: gauge("salectl_node_abstaining", "1 while the lock node does not vote because it lost its memory.", "node"),
@@ -134,6 +136,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range m.gauges {
 		to <- d
 	}
+	m.locks.describe(to)
 }
 
 // Collect sends the state of each shard along with the counters.
@@ -141,7 +144,9 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(to)
 	}
-	for _, n := range m.e.health.Load().nodes {
+	health := m.e.health.Load()
+	m.locks.collect(health, to)
+	for _, n := range health.nodes {
 		to <- prometheus.MustNewConstMetric(m.up, prometheus.GaugeValue, one(n.Up), n.Name)
 		to <- prometheus.MustNewConstMetric(m.abstains, prometheus.GaugeValue, one(!n.VotesFrom.IsZero()), n.Name)
 	}

@@ -46,6 +46,7 @@ type owner struct {
 	uid     string
 	ttl     time.Duration
 	keys    []string        // the leases to be had, shard 0's first
+	locks   quorum.Stats    // of machines before lease
 	lease   *quorum.Machine // kept after the tenure, until the nodes know that it is over
 	wake    time.Duration   // of the lease
 	started bool            // sequencers run
@@ -244,6 +245,7 @@ func (o *owner) leased(now clock.Now, e quorum.Effects) {
 			o.tell(now) // beside the releases, which go out at once
 		case quorum.Freed:
 			if o.stage == following {
+				o.locks = o.locks.Plus(o.lease.Stats())
 				o.lease, o.wake = nil, 0
 			}
 		}

@@ -21,3 +21,13 @@ type Stats struct {
 
 // Stats returns the counts.
 func (m *Machine) Stats() Stats { return m.stats }
+
+// Plus returns the counts of two machines together.
+func (s Stats) Plus(t Stats) Stats {
+	return Stats{
+		Tries: s.Tries + t.Tries, Won: s.Won + t.Won, Refused: s.Refused + t.Refused,
+		Renewals: s.Renewals + t.Renewals, Lost: s.Lost + t.Lost, Forced: s.Forced + t.Forced, Repaired: s.Repaired + t.Repaired,
+		Yes: s.Yes + t.Yes, No: s.No + t.No, Abstained: s.Abstained + t.Abstained, Failed: s.Failed + t.Failed,
+		Acquiring: s.Acquiring + t.Acquiring, Waited: s.Waited + t.Waited,
+	}
+}

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 type seen struct {
 	err       error // of its last answer; nil: it is well
 	errors    uint64
-	kinds     map[string]uint64
 	answers   uint64
 	votesFrom time.Time // while it abstains
 
@@ -25,14 +23,12 @@ type seen struct {
 
 // NodeView is a node as a machine sees it, for status and metrics.
 type NodeView struct {
-	Name    string
-	Has     int    // held keys that the node has promised to us, as far as is known
-	Owes    int    // keys that it was not yet seen to release
-	Err     error  // of its last answer; nil if it is well or was never asked
-	Answers uint64 // calls it has answered
-	Errors  uint64 // calls that failed or had no answer in time
-	// Kinds counts the errors by their ErrorKind.
-	Kinds     map[string]uint64
+	Name      string
+	Has       int       // held keys that the node has promised to us, as far as is known
+	Owes      int       // keys that it was not yet seen to release
+	Err       error     // of its last answer; nil if it is well or was never asked
+	Answers   uint64    // calls it has answered
+	Errors    uint64    // calls that failed or had no answer in time
 	VotesFrom time.Time // set while it abstains: when it votes again, by its own clock
 }
 
@@ -72,7 +68,7 @@ func (m *Machine) Nodes() []NodeView {
 		n := &m.nodes[i]
 		views[i] = NodeView{
 			Name: m.cfg.Nodes[i], Owes: len(n.owed), Err: n.seen.err,
-			Answers: n.seen.answers, Errors: n.seen.errors, Kinds: maps.Clone(n.seen.kinds), VotesFrom: n.seen.votesFrom,
+			Answers: n.seen.answers, Errors: n.seen.errors, VotesFrom: n.seen.votesFrom,
 		}
 		for _, l := range m.held {
 			if l.at[i].answer == Yes {
@@ -114,10 +110,6 @@ func (m *Machine) learn(n *node, c *call, r Reply) {
 	s.err = err
 	if err != nil {
 		s.errors++
-		if s.kinds == nil {
-			s.kinds = make(map[string]uint64)
-		}
-		s.kinds[ErrorKind(err)]++
 		return
 	}
 	s.answers++

@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"salectl/spec"
+	"salectl/testdata/peers/internal/commandstats"
+	"salectl/testdata/peers/internal/table"
 )
 
 // alone is how one caller fares.
@@ -65,30 +64,12 @@ func (b *bench) beside(ctx context.Context, claim claimer, rows *bare) (alone, e
 		return alone{}, err
 	}
 	beyond := (busy - before) - (idle - busy)
-	return alone{median(claims), median(puts), float64(max(beyond, 0)) / float64(len(claims))}, nil
+	return alone{table.Median(claims), table.Median(puts), float64(max(beyond, 0)) / float64(len(claims))}, nil
 }
 
 // commands counts what the Redis nodes were ever told, scripts' own commands
 // included, but not the questions of who counts.
 func (b *bench) commands(ctx context.Context) (int64, error) {
-	var all int64
-	for _, node := range b.redis {
-		text, err := node.Info(ctx, "commandstats").Result()
-		if err != nil {
-			return 0, err
-		}
-		for line := range strings.Lines(text) { // cmdstat_set:calls=12,usec=34,…
-			name, stats, ok := strings.Cut(line, ":calls=")
-			if !ok || name == "cmdstat_info" {
-				continue
-			}
-			calls, _, _ := strings.Cut(stats, ",")
-			n, err := strconv.ParseInt(calls, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("the statistics of Redis: %q: %w", line, err)
-			}
-			all += n
-		}
-	}
-	return all, nil
+	counts, err := commandstats.Of(ctx, b.redis)
+	return counts.All(), err
 }

@@ -41,8 +41,8 @@ func (b *bench) round(ctx context.Context, f *figures) error {
 			return err
 		}
 		sold[callers] = c.rate
-		f.raw[callers].add(c.rate, raw*c.batch)
-		f.batch[callers].add(c.batch, 0)
+		f.raw[callers].Add(c.rate, raw*c.batch)
+		f.batch[callers].Add(c.batch, 0)
 	}
 	best, commands := 0.0, 0.0
 	for _, callers := range naiveCallers {
@@ -50,25 +50,25 @@ func (b *bench) round(ctx context.Context, f *figures) error {
 		if err != nil {
 			return err
 		}
-		f.naive[callers].add(c.rate, 0)
+		f.naive[callers].Add(c.rate, 0)
 		if c.rate > best {
 			best, commands = c.rate, each
 		}
 	}
 	for callers, rate := range sold {
-		f.peer[callers].add(rate, best)
+		f.peer[callers].Add(rate, best)
 	}
 	a, err := b.alone(ctx)
 	if err != nil {
 		return err
 	}
-	f.alone.add(a.claim.Seconds()*1e3, a.put.Seconds()*1e3)
-	f.commands.add(a.commands, commands)
+	f.alone.Add(a.claim.Seconds()*1e3, a.put.Seconds()*1e3)
+	f.commands.Add(a.commands, commands)
 	l, err := b.load(ctx)
 	if err != nil {
 		return err
 	}
-	f.load.add(l.serve.Seconds(), l.read.Seconds())
+	f.load.Add(l.serve.Seconds(), l.read.Seconds())
 	return nil
 }
 
@@ -182,6 +182,6 @@ func (b *bench) soldOut(ctx context.Context, f *figures) error {
 	if err != nil {
 		return err
 	}
-	f.soldOut.add(float64(ours.sold), float64(theirs.sold))
+	f.soldOut.Add(float64(ours.sold), float64(theirs.sold))
 	return n.check(ctx, theirs.sold)
 }

@@ -61,7 +61,7 @@ func run(ctx context.Context, rounds int, each time.Duration, profiles string) e
 	}
 	fmt.Printf("%d processors for servers and clients, %d rounds, %v each: medians, and of ratios the range\n\n",
 		runtime.NumCPU(), rounds, each)
-	measured.print(os.Stdout)
+	measured.Print(os.Stdout)
 	return nil
 }
 
