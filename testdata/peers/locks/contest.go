@@ -35,6 +35,11 @@ func (b *bench) contended(ctx context.Context, f *figures) error {
 		if who == processes {
 			f.perHand.Add(ours.commands/float64(ours.changes), theirs.commands/float64(theirs.changes))
 		}
+		held, err := b.contendOurs(ctx, who, contenders, b.contest, time.Millisecond)
+		if err != nil {
+			return err
+		}
+		f.longestHeld[who].Add(milliseconds(held.longest), milliseconds(held.mean()))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ type figures struct {
 	stopped, stoppedRedsync *table.Figure
 
 	handed, longest         map[string]*table.Figure // by who contends
+	longestHeld             map[string]*table.Figure
 	longestRedsync, perHand *table.Figure
 
 	renewal          *table.Figure
@@ -32,6 +33,7 @@ func newFigures() *figures {
 	f := &figures{
 		redsync: map[int]*table.Figure{}, ping: map[int]*table.Figure{}, oneName: map[int]*table.Figure{},
 		plain: map[int]*table.Figure{}, failFast: map[int]*table.Figure{}, handed: map[string]*table.Figure{}, longest: map[string]*table.Figure{},
+		longestHeld: map[string]*table.Figure{},
 	}
 	for _, n := range []int{3, 5} {
 		name := fmt.Sprintf("µs to lock and unlock, %d nodes, p50", n)
@@ -48,6 +50,8 @@ func newFigures() *figures {
 		f.handed[who] = f.Line(table.Figure{Name: "hand-overs/s, " + who, Form: "%.0f", Beside: "redsync",
 			Wanted: "ratio ≥ 5", Met: table.AtLeast(5)})
 		f.longest[who] = f.Line(table.Figure{Name: "ms of the longest wait, " + who, Form: "%.1f", Beside: "the mean",
+			Wanted: "ratio ≤ 3", Met: table.AtMost(3)})
+		f.longestHeld[who] = f.Line(table.Figure{Name: "the same, each holds for 1 ms", Form: "%.1f", Beside: "the mean",
 			Wanted: "ratio ≤ 3", Met: table.AtMost(3)})
 	}
 	f.longestRedsync = f.Line(table.Figure{Name: "the same of redsync", Form: "%.1f", Beside: "the mean"})
