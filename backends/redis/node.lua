@@ -1,5 +1,6 @@
--- What the other scripts have in common; it is put before each of them.
--- Times are microseconds since 1970 by the server's clock, which a Lua number
+-- What scripts have in common that know the time or the marker; it is put before
+-- each of them. A marker is a hash, so that listing leases can leave it out by its
+-- type. Times are microseconds since 1970 by the server's clock, which a Lua number
 -- holds exactly; spans that are given to Redis are milliseconds.
 
 -- The clock; Redis itself judges what has run out by the start of the script.
@@ -16,30 +17,11 @@ local function run_id()
   return string.match(info, '^%x+', before + 1)
 end
 
--- A lease is a string, token and note with a space between. A marker is a hash,
--- so that listing leases can leave it out by its type; those who wait for a key
--- are a sorted set beside it, for the same reason.
-local function token_of(value)
-  return string.match(value, '^[^ ]*')
-end
-
-local function waiting_for(key)
-  return key .. ':waiting'
-end
-
--- A key that was freed is kept for who is next for a moment, by a lease that has
--- no token.
-local function kept_for(waiter)
-  return ' ' .. waiter
-end
-
--- What the marker says of this run: the time from which the node votes, and
--- until when it is kept (nil: until Forget). Nothing if it has none of this run.
+-- What the marker says: the time from which the node votes (nil: it is of another
+-- run, or there is none), and until when it is kept (nil: until Forget).
 local function read_marker(marker, run)
   local fields = redis.call('HMGET', marker, 'run_id', 'votes_from', 'kept_until')
-  if fields[1] == run then
-    return tonumber(fields[2]), tonumber(fields[3] or nil)
-  end
+  return fields[1] == run and tonumber(fields[2]) or nil, fields[3] and tonumber(fields[3])
 end
 
 -- %.0f writes a whole number of any size without an exponent.
@@ -60,7 +42,7 @@ local function mended_marker(marker, time, silence)
   local new = false
   local latest = time + silence * 1000
   if not votes_from or votes_from > latest then
-    new = not votes_from and redis.call('EXISTS', marker) == 0
+    new = not votes_from and not kept_until and redis.call('EXISTS', marker) == 0
     votes_from = latest
     write_marker(marker, run, votes_from)
   end

@@ -85,6 +85,12 @@ func TestMarkerEnds(t *testing.T) {
 			age(t, marker, 40*time.Minute)
 			voteUnder(t, marker)
 		}, 40 * time.Minute},
+		"vote on one that a vote of a run ago wrote": {func(t *testing.T, marker string) {
+			voteUnder(t, marker)
+			age(t, marker, time.Minute)
+			do(t, server, "HSET", marker, "run_id", "another")
+			voteUnder(t, marker)
+		}, time.Hour},
 		"mark":                          {func(t *testing.T, marker string) { mark(t, marker, run) }, 0},
 		"mark without run id":           {func(t *testing.T, marker string) { mark(t, marker, "") }, 0},
 		"mark on one that a vote wrote": {func(t *testing.T, marker string) { voteUnder(t, marker); mark(t, marker, run) }, 0},

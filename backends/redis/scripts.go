@@ -12,7 +12,9 @@ import (
 
 var (
 	//go:embed node.lua
-	common string
+	nodeSource string
+	//go:embed lease.lua
+	leaseSource string
 	//go:embed info.lua
 	infoSource string
 	//go:embed mark.lua
@@ -28,12 +30,12 @@ var (
 )
 
 var (
-	infoScript       = goredis.NewScript(common + infoSource)
-	markScript       = goredis.NewScript(common + markSource)
-	readMarkerScript = goredis.NewScript(common + readMarkerSource)
-	voteScript       = goredis.NewScript(common + voteSource)
-	releaseScript    = goredis.NewScript(common + releaseSource)
-	listScript       = goredis.NewScript(common + listSource)
+	infoScript       = goredis.NewScript(nodeSource + infoSource)
+	markScript       = goredis.NewScript(nodeSource + markSource)
+	readMarkerScript = goredis.NewScript(nodeSource + readMarkerSource)
+	voteScript       = goredis.NewScript(nodeSource + leaseSource + voteSource)
+	releaseScript    = goredis.NewScript(leaseSource + releaseSource)
+	listScript       = goredis.NewScript(leaseSource + listSource)
 )
 
 // run runs a script that answers with a list. A server that does not have the
