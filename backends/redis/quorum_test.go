@@ -125,8 +125,10 @@ func TestLeaseLivesByAMajority(t *testing.T) {
 	f.must(f.servers[2].Continue())
 	again := f.hold(ttl)
 	f.must(again.Release(t.Context()))
-	if err := again.Freed(t.Context()); err != nil {
-		t.Errorf("released with two nodes gone that were never reached: %v", err)
+	// Nodes that were not reached have nothing to free. But a call may have begun
+	// on a connection from before, and then it is not known.
+	if err := again.Freed(t.Context()); err != nil && !errors.Is(err, ErrAway) {
+		t.Errorf("released with two nodes gone: %v, want at most ErrAway", err)
 	}
 }
 
