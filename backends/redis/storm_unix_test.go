@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,6 +42,8 @@ type storm struct {
 	witness *witness
 	ways    [][]*toxiproxy.Proxy // of the contenders in this process
 	others  []*other
+
+	holder atomic.Int32 // which contender in this process has the lease; -1: none
 
 	mu     sync.Mutex // guards what follows
 	busy   map[target]bool
@@ -125,6 +128,7 @@ func TestStorm(t *testing.T) {
 
 func newStorm(t *testing.T, size int) *storm {
 	s := &storm{fleet: &fleet{T: t}, witness: newWitness(size, stormTTL), busy: map[target]bool{}, struck: map[string]int{}}
+	s.holder.Store(-1)
 	s.ctx, s.end = context.WithCancel(t.Context())
 	t.Cleanup(s.end)
 	for range size {
@@ -185,8 +189,9 @@ func (s *storm) contend(contender int, random *rand.Rand) {
 			return
 		}
 		won := time.Now()
+		s.holder.Store(int32(contender))
 		// Mostly short, and sometimes far beyond what one renewal is good for.
-		holds := time.Duration(math.Pow(random.Float64(), 2) * float64(3*stormTTL))
+		holds := time.Duration(math.Pow(random.Float64(), 2) * float64(6*stormTTL))
 		for over := won.Add(holds); time.Now().Before(over); time.Sleep(time.Millisecond) {
 			begin := time.Now()
 			if !l.Valid() {
@@ -197,6 +202,7 @@ func (s *storm) contend(contender int, random *rand.Rand) {
 				s.Errorf("contender %d: %v", contender, err)
 			}
 		}
+		s.holder.CompareAndSwap(int32(contender), -1)
 		l.Release(s.ctx)
 		<-l.Done()
 	}
@@ -271,8 +277,8 @@ var storms = map[string]stormFault{
 		func(s *storm, i int) error { return s.command(i, "FLUSHALL") }, nil},
 	"without end": {aNode, 0, 5, 1,
 		func(s *storm, i int) error { return s.command(i, "PERSIST", leaseKey) }, nil},
-	"deaf":       {aWay, 2 * stormTTL, 5, 2, toxic("timeout", "upstream", `"timeout":0`), heal},
-	"dumb":       {aWay, 2 * stormTTL, 5, 2, toxic("timeout", "downstream", `"timeout":0`), heal},
+	"deaf":       {aWay, 3 * stormTTL, 5, 3, toxic("timeout", "upstream", `"timeout":0`), heal},
+	"dumb":       {aWay, 3 * stormTTL, 5, 3, toxic("timeout", "downstream", `"timeout":0`), heal},
 	"broken off": {aWay, time.Second, 5, 1, toxic("reset_peer", "downstream", `"timeout":0`), heal},
 	"delayed":    {aWay, 4 * time.Second, 5, 1, toxic("latency", "downstream", `"latency":300,"jitter":290`), heal},
 	"stands still": {aProcess, 2 * stormTTL, 1, 3,
@@ -303,7 +309,8 @@ func heal(s *storm, i int) error {
 }
 
 // aim takes some targets of a kind that nothing befalls at the moment. Those of
-// a way are one contender's.
+// a way are one contender's: mostly all of the one that has the lease, which then
+// has to know by itself when that is over.
 func (s *storm) aim(random *rand.Rand, f stormFault) (targets []target) {
 	from, among := 0, len(s.servers)
 	switch f.kind {
@@ -313,8 +320,8 @@ func (s *storm) aim(random *rand.Rand, f stormFault) (targets []target) {
 		among = len(s.others)
 	}
 	some := 1 + random.IntN(f.many)
-	if f.kind == aWay && random.IntN(2) == 0 {
-		some = among // the contender is cut off
+	if holder := int(s.holder.Load()); f.kind == aWay && holder >= 0 && random.IntN(4) > 0 {
+		from, some = len(s.servers)*holder, among
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
