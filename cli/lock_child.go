@@ -121,6 +121,10 @@ func (g guard) lost(when string) error {
 	if why == nil {
 		why = errors.New("this process stood still for too long")
 	}
+	var failure *quorum.Failure
+	if errors.As(why, &failure) {
+		why = errors.New(failure.Reason())
+	}
 	return &codedError{exitStale, fmt.Errorf("the lock %s was lost %s: %w", g.name, when, why)}
 }
 

@@ -89,16 +89,19 @@ type Failure struct {
 	Said  []Said // an element for each node; none if it was not for them to say
 }
 
-func (f *Failure) Error() string {
+func (f *Failure) Error() string { return fmt.Sprintf("%v: %s: %s", f.Kind, f.Key, f.Reason()) }
+
+// Reason is the error without its kind and key, for those who name the key
+// otherwise.
+func (f *Failure) Reason() string {
 	if len(f.Said) == 0 {
-		return fmt.Sprintf("%v: %s: %s", f.Kind, f.Key, f.Why)
+		return f.Why
 	}
 	said := make([]string, len(f.Said))
 	for i, s := range f.Said {
 		said[i] = s.String()
 	}
-	return fmt.Sprintf("%v: %s: %s (%d of %d nodes must have it): %s",
-		f.Kind, f.Key, f.Why, f.Votes, len(f.Said), strings.Join(said, "; "))
+	return fmt.Sprintf("%s (%d of %d nodes must have it): %s", f.Why, f.Votes, len(f.Said), strings.Join(said, "; "))
 }
 
 // Unwrap returns the kind and the errors of the nodes.
