@@ -41,9 +41,9 @@ func (w *work) applyPlanned() {
 	goal := w.sale.Generation()
 	w.drive(goal, func() {
 		w.mark(func(unmarked []string) {
-			changed := w.changed
+			changed, said := w.changed, w.sale.Applied() >= goal
 			w.noteApplied(goal, unmarked, func() {
-				if w.plan.Empty() { // the note says nothing new
+				if said && w.plan.Kind == KindPhase { // the note says nothing new
 					w.changed = changed
 				}
 				w.result.Generation = goal
@@ -59,9 +59,10 @@ func (w *work) applyPlanned() {
 // which lock nodes have no marker yet. A destroy that another has overtaken goes
 // on, and finds that out where it reads a shard.
 //
-// A change of phase that has planned nothing says so in any case. That the sale is
-// in its phase already it was only told by a read, which may have lagged behind
-// the next change; but where the note can be stored, no change came before it.
+// A change of phase that has not stored its plan itself says so in any case: it
+// had nothing to plan, or another had planned the same. That the sale is in its
+// phase already it was only told by a read, which may have lagged behind the next
+// change; but where the note can be stored, no change came before it.
 func (w *work) noteApplied(goal uint64, unmarked []string, then func()) {
 	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}
 	w.note(func() bool {
@@ -72,8 +73,8 @@ func (w *work) noteApplied(goal uint64, unmarked []string, then func()) {
 		if !ours || !live {
 			w.stale("was destroyed meanwhile")
 		}
-		if w.plan.Kind == KindPhase && w.intent == nil {
-			if w.sale.Generation() > goal {
+		if w.plan.Kind == KindPhase && !w.ours {
+			if w.sale.Generation() > w.plan.Generation {
 				w.stale("has changed since the plan was made")
 			}
 			return false

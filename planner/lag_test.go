@@ -77,6 +77,9 @@ func TestPauseReadsThePast(t *testing.T) {
 		"applied, by the first read":   {2},
 		"planned, by the first read":   {3},
 		"applied again, by the others": {3, 2, 1},
+		"planned just like this pause": {4, 3},
+		"and that by two reads":        {4, 3, 3},
+		"and applied":                  {4, 4, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

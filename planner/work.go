@@ -28,6 +28,8 @@ type work struct {
 	// touched says that the table may have been made, sent that the sale's log may
 	// have what is planned, known that it has.
 	touched, sent, known bool
+	// ours says that this process has stored what is planned.
+	ours bool
 	// quiet says that the plan was carried out before: what is found done is no
 	// progress.
 	quiet bool
@@ -267,7 +269,7 @@ func (w *work) appendPlanned(then, ended func()) {
 	outcome = func(e ledger.Event) {
 		switch e {
 		case ledger.Committed:
-			w.known, w.fresh, w.seenAt = true, w.sale.Applied() == 0, w.now.Mono
+			w.known, w.ours, w.fresh, w.seenAt = true, true, w.sale.Applied() == 0, w.now.Mono
 			then()
 		case ledger.Taken:
 			// Perhaps by this very plan, carried out by somebody else.
