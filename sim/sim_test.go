@@ -49,6 +49,7 @@ func TestWorldsThatFailed(t *testing.T) {
 	for name, seed := range map[string]uint64{
 		"buyers told closed when a read of the sale's log lagged":          29,
 		"a planner forgot the generations when such a read came amid work": 46,
+		"a pause took another's old plan for its own":                      715177,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}
