@@ -244,7 +244,7 @@ func (o *owner) leased(now clock.Now, e quorum.Effects) {
 			o.leave(now, halt{why: event.Cause, refusal: NoQuorum})
 			o.tell(now) // beside the releases, which go out at once
 		case quorum.Freed:
-			if o.stage == following {
+			if o.stage == following && o.lease != nil { // else a release within this step has told it already
 				o.locks = o.locks.Plus(o.lease.Stats())
 				o.lease, o.wake = nil, 0
 			}

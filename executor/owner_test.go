@@ -411,3 +411,17 @@ func TestOwnerDrains(t *testing.T) {
 		}
 	}
 }
+
+// The node forgets shard 0's lease while another shard's is still somebody
+// else's: all is lost, and given back, within one step.
+func TestOwnerLosesWhatItCollects(t *testing.T) {
+	w := newOwnerWorld(t)
+	w.rival(1)
+	w.apply(2)
+	w.wantStage(collecting)
+	w.node.RestartEmpty()
+	w.pass(2 * time.Second)
+	w.wantStage(trying)
+	w.pass(quorum.MaxTTL)
+	w.wantStage(owning)
+}
