@@ -23,14 +23,16 @@ func (m *Machine) narrow() {
 	}
 	m.round.wide = false
 	missing := m.majority()
-	for _, others := range []bool{false, true} {
-		for i := range m.nodes {
-			n := &m.nodes[i]
-			last := n.call != nil || m.cfg.Prompt.late[i].Load()
-			if last != others {
-				continue
-			}
-			n.first = missing > 0
+	for i := range m.nodes {
+		n := &m.nodes[i]
+		n.first = missing > 0 && n.call == nil && !m.cfg.Prompt.late[i].Load()
+		if n.first {
+			missing--
+		}
+	}
+	for i := range m.nodes {
+		if n := &m.nodes[i]; missing > 0 && !n.first {
+			n.first = true
 			missing--
 		}
 	}

@@ -62,6 +62,7 @@ func (k *Locks) Acquire(ctx context.Context, key string, w Wait) (*Lease, error)
 	}
 	l := newLease(ctx, &ticket{once: w.AtMost <= 0, priority: w.Priority}, patience)
 	if err := k.enter(key, l); err != nil {
+		l.end(err)
 		return nil, err
 	}
 	if err := l.wait(); err != nil {

@@ -1,8 +1,10 @@
 package redis
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -205,6 +207,36 @@ func TestWatchEndsWithItsServer(t *testing.T) {
 	mustRestart(t, server)
 	if err := <-ended; !errors.Is(err, ErrHungUp) {
 		t.Errorf("the server has restarted, and watch ends with %v; want ErrHungUp", err)
+	}
+}
+
+// A server that takes connections and says nothing must not keep who has given up
+// watching.
+func TestWatchEndsWhileItConnects(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	n := mustOpen(t, Options{Address: silent.Addr().String()})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- n.Watch(ctx, "salectl:key", "waiter", func() {}) }()
+	conn, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("watch ended with %v, want that of its context", err)
+		}
+	case <-time.After(patience / 2):
+		t.Errorf("watch still connects %v after the end of its context", patience/2)
 	}
 }
 

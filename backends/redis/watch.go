@@ -32,14 +32,19 @@ type listener struct {
 
 // Watch is quorum.Node's.
 func (n *Node) Watch(ctx context.Context, key, waiter string, freed func()) error {
-	if !n.enter() {
+	l := &listener{freed: freed, ended: make(chan error, 1)}
+	over := make(chan struct{})
+	defer close(over)
+	// Connecting does not heed the end of a context.
+	begun := n.begin(func() {
+		channel := key + ":" + waiter
+		n.listen(ctx, channel, l)
+		<-over
+		n.unlisten(channel, l)
+	})
+	if !begun {
 		return n.explain(ErrClosed)
 	}
-	defer n.calls.Done()
-	l := &listener{freed: freed, ended: make(chan error, 1)}
-	channel := key + ":" + waiter
-	n.listen(ctx, channel, l)
-	defer n.unlisten(channel, l)
 	select {
 	case <-ctx.Done():
 		return n.explain(ctx.Err())
