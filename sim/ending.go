@@ -15,12 +15,22 @@ func (w *world) calmDown() {
 		n.clock = w.scenario.clock(w.Options.random(forScenario, 10+i), w.now)
 	}
 	for _, e := range w.executors {
-		if e.alive {
-			e.clock.jump(epoch.Add(w.now).Sub(e.now().Wall))
-			e.shift(0, 1)
-		}
+		w.setClock(e)
 	}
 	w.operators.whenIdle(w.settle)
+}
+
+// setClock has an executor's clocks show the time, and run as fast as it. That
+// waits until its host has been awake for long enough.
+func (w *world) setClock(e *server) {
+	switch {
+	case !e.alive:
+	case e.asleep || w.now <= e.awake+apart:
+		w.after(apart, func() { w.setClock(e) })
+	default:
+		e.clock.jump(epoch.Add(w.now).Sub(e.now().Wall))
+		e.shift(0, 1)
+	}
 }
 
 // settle has the operators do what they had begun, and then lets the clients go
