@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"context"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,8 +56,40 @@ func TestSuspendStopsOnlyOneClock(t *testing.T) {
 func TestStoreKeepsItsPromises(t *testing.T) {
 	backendtest.TestLogs(t, func(t *testing.T) (a, b ledger.Logs) {
 		w := newWorld(Options{Seed: 1, Faults: -1}.orDefault())
-		return w.store, w.store
+		one := &oneAtATime{logs: w.store}
+		return one, one
 	})
+}
+
+// oneAtATime is a store that a world, which is one goroutine, is the only one to
+// call at a time.
+type oneAtATime struct {
+	mu   sync.Mutex
+	logs ledger.Logs
+}
+
+func (o *oneAtATime) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.logs.Append(ctx, log, slot, prev, head, entry)
+}
+
+func (o *oneAtATime) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.logs.Read(ctx, log, from, max)
+}
+
+func (o *oneAtATime) Heads(ctx context.Context, logs []string) ([][]byte, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.logs.Heads(ctx, logs)
+}
+
+func (o *oneAtATime) Delete(ctx context.Context, log string, upTo uint64) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.logs.Delete(ctx, log, upTo)
 }
 
 func TestLeastFindsTheEdge(t *testing.T) {
