@@ -101,6 +101,9 @@ func TestRights(t *testing.T) {
 	waiting := map[string]error{"&salectl:*": ErrForbidden, "+zadd": ErrForbidden, "+zrem": ErrForbidden,
 		"+subscribe": ErrForbidden, "+zpopmin": nil, "+publish": nil}
 	for i, missing := range rights {
+		if missing == "+unsubscribe" {
+			continue // TestWatchersOfAUserWithRights needs it
+		}
 		t.Run("without "+missing, func(t *testing.T) {
 			do(t, server, "SCRIPT", "FLUSH")
 			do(t, server, "FLUSHALL")
@@ -319,5 +322,46 @@ func TestClosed(t *testing.T) {
 	}
 	if _, err := n.Info(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("info after close: %v, want ErrClosed", err)
+	}
+}
+
+// One who stops watching takes nothing from the others, whom the server tells
+// over the same connection.
+func TestWatchersOfAUserWithRights(t *testing.T) {
+	t.Parallel()
+	server := mustStart(t, services.RedisOptions{})
+	args := []any{"ACL", "SETUSER", "salectl", "on", ">secret"}
+	for _, r := range strings.Fields(Rights) {
+		args = append(args, r)
+	}
+	do(t, server, args...)
+	n := mustOpen(t, Options{Address: server.Addr(), Username: "salectl", Password: "secret"})
+	told := make(chan string, 8)
+	watch := func(waiter string) (stop context.CancelFunc, ended <-chan error) {
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- n.Watch(ctx, "salectl:key", waiter, func() { told <- waiter }) }()
+		if got := <-told; got != waiter {
+			t.Errorf("%s is told when %s begins to watch", got, waiter)
+		}
+		return stop, over
+	}
+	stays, ended := watch("stays")
+	defer stays()
+	leaves, left := watch("leaves")
+	leaves()
+	<-left
+	// What the server says to the end of the one comes before its word to the other.
+	eventually(t, "nobody listens for the one who has left", func() bool {
+		return do(t, server, "PUBLISH", "salectl:key:leaves", "").(int64) == 0
+	})
+	do(t, server, "PUBLISH", "salectl:key:stays", "")
+	select {
+	case got := <-told:
+		if got != "stays" {
+			t.Errorf("%s is told", got)
+		}
+	case err := <-ended:
+		t.Errorf("the other's watch ends with %v", err)
 	}
 }

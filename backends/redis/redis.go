@@ -19,7 +19,7 @@
 //
 //	ACL SETUSER salectl on >secret ~salectl:* &salectl:* +eval +evalsha +info
 //	  +time +get +set +del +exists +pttl +pexpire +persist +hmget +hset +hdel
-//	  +scan +zadd +zrem +zpopmin +publish +subscribe
+//	  +scan +zadd +zrem +zpopmin +publish +subscribe +unsubscribe
 package redis
 
 import (
@@ -41,7 +41,7 @@ import (
 // Rights is what the user of a server with an ACL needs, as ACL SETUSER takes
 // it.
 const Rights = "~salectl:* &salectl:* +eval +evalsha +info +time +get +set +del +exists +pttl +pexpire +persist +hmget +hset +hdel +scan" +
-	" +zadd +zrem +zpopmin +publish +subscribe"
+	" +zadd +zrem +zpopmin +publish +subscribe +unsubscribe"
 
 // Options say which server a Node is.
 type Options struct {
@@ -167,8 +167,8 @@ func (n *Node) Close() error {
 // go-redis heeds a deadline while it waits for an answer, but not the end of a
 // context. So a call that may take long is made by another goroutine. One that is
 // left behind ends at its deadline, or when patience is over, and has its
-// connection until then. A call whose deadline is near is made here, which takes
-// a quarter less time, and returns by then.
+// connection until then. A call whose deadline is near is made here, which is
+// faster, and returns by then.
 func ask[T any](ctx context.Context, n *Node, call func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
