@@ -82,9 +82,7 @@ func (m *Machine) breakFaulty(key string, seen []sighting) {
 	}
 	for i, s := range seen {
 		if m.faulty(s) {
-			n := &m.nodes[i]
-			n.owed = append(n.owed, Ask{Key: key, Token: s.token, Note: s.note})
-			n.owedAt, n.owedUntil = m.aged, m.aged+m.tm.try+m.cfg.TTL
+			m.owe(&m.nodes[i], Ask{Key: key, Token: s.token, Note: s.note})
 			seen[i] = sighting{}
 		}
 	}

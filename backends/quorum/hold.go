@@ -41,8 +41,8 @@ func newLease(ctx context.Context, t *ticket, patience time.Duration) *Lease {
 }
 
 // Hold acquires all keys and returns when they are held. The zero values of
-// some fields of cfg have defaults: TTL is DefaultTTL, tokens, jitter and waiter
-// are random. Nodes are those of the first argument.
+// some fields of cfg have defaults: TTL is DefaultTTL, Hedge is 2 ms, tokens, jitter
+// and waiter are random. Nodes are those of the first argument.
 //
 // The lease lasts until it is lost or released, or until ctx ends, before
 // Hold returns or after; then the keys are given back. An error wraps

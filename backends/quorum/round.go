@@ -303,10 +303,15 @@ func (m *Machine) drop(l *lease) {
 	m.spent.add(l.token)
 	for i, st := range l.at {
 		if n := &m.nodes[i]; st.mayHave() {
-			n.owed = append(n.owed, Ask{Key: l.key, Token: l.token})
-			n.owedAt, n.owedUntil = m.aged, m.aged+m.tm.try+m.cfg.TTL
+			m.owe(n, Ask{Key: l.key, Token: l.token})
 		}
 	}
+}
+
+// owe has a node release something before it is asked for anything more.
+func (m *Machine) owe(n *node, ask Ask) {
+	n.owed = append(n.owed, ask)
+	n.owedAt, n.owedUntil = m.aged, m.aged+m.tm.try+m.cfg.TTL
 }
 
 // unlist owes every node that may list this machine to take it off the lists of
@@ -319,9 +324,8 @@ func (m *Machine) unlist() {
 		}
 		n.listed = false
 		for _, key := range m.wants {
-			n.owed = append(n.owed, Ask{Key: key, Token: m.cfg.Waiter, Waiter: m.cfg.Waiter})
+			m.owe(n, Ask{Key: key, Token: m.cfg.Waiter, Waiter: m.cfg.Waiter})
 		}
-		n.owedAt, n.owedUntil = m.aged, m.aged+m.tm.try+m.cfg.TTL
 	}
 }
 

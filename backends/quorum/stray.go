@@ -13,8 +13,7 @@ func (m *Machine) reclaim(n *node, h Holding) {
 		slices.ContainsFunc(m.held, current) || slices.ContainsFunc(m.wanted, current) {
 		return
 	}
-	n.owed = append(n.owed, ask)
-	n.owedAt, n.owedUntil = m.aged, m.aged+m.tm.try+m.cfg.TTL
+	m.owe(n, ask)
 }
 
 // spent remembers the tokens under which nothing is wanted any more, the newest
