@@ -1,6 +1,6 @@
 // Package backends chooses the drivers of a sale's backends. It is the one
 // place that knows them all; whoever comes through here sees only ledger.Logs
-// and quorum.Nodes.
+// and quorum.Nodes, and lists.Nodes for the Redis engine.
 package backends
 
 import (
@@ -12,6 +12,7 @@ import (
 	"salectl/backends/embedded"
 	"salectl/backends/hbase"
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/backends/redis"
 	"salectl/spec"
@@ -19,9 +20,13 @@ import (
 
 // Store is where a sale is kept. All of it may be used by several goroutines.
 type Store struct {
-	Name  string        // "embedded" or "hbase"
+	Name  string        // of where the ledger is, "embedded" or "hbase"
 	Logs  ledger.Logs   // the ledger; on HBase it is a ledger.Table too
-	Nodes []quorum.Node // who grants the leases, an odd number
+	Nodes []quorum.Node // who grants the leases
+	// Lists are the nodes that keep the lists of a sale whose engine is redis, in
+	// the order of its redis.nodes: spec.ListNode says which has a shard's list.
+	// Nil for engine ledger. They are the servers of Nodes.
+	Lists []lists.Node
 
 	close func() error
 }
@@ -37,7 +42,9 @@ func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
 	if sale.Embedded != nil {
 		store.Name = "embedded"
 	}
-	nodes, closeNodes, err := OpenNodes(sale)
+	var closeNodes func() error
+	var err error
+	store.Nodes, store.Lists, closeNodes, err = openNodes(sale)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +52,7 @@ func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeNodes())
 	}
-	store.Nodes, store.Logs = nodes, logs
+	store.Logs = logs
 	store.close = func() error { return errors.Join(closeLogs(), closeNodes()) }
 	return store, nil
 }
@@ -53,21 +60,32 @@ func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
 // OpenNodes connects a sale's lock nodes alone, for whoever needs no ledger, with
 // what holds of Open. Call close when no node is used any more.
 func OpenNodes(sale spec.Sale) (nodes []quorum.Node, close func() error, err error) {
-	if sale.Embedded != nil {
+	nodes, _, close, err = openNodes(sale)
+	return nodes, close, err
+}
+
+// openNodes connects a sale's lock nodes and, for engine redis, the same servers
+// as those that keep its lists: then they are Redis even where the ledger is
+// embedded.
+func openNodes(sale spec.Sale) (nodes []quorum.Node, keepers []lists.Node, close func() error, err error) {
+	if sale.Redis == nil {
 		node, err := embedded.OpenNode(sale.Embedded.Dir, time.Now)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
-		return []quorum.Node{node}, node.Close, nil
+		return []quorum.Node{node}, nil, node.Close, nil
 	}
 	servers, err := redis.Nodes(*sale.Redis)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, n := range servers {
 		nodes = append(nodes, n)
+		if sale.Engine == spec.EngineRedis {
+			keepers = append(keepers, n.Lists())
+		}
 	}
-	return nodes, func() error {
+	return nodes, keepers, func() error {
 		var errs []error
 		for _, n := range servers {
 			errs = append(errs, n.Close())
@@ -122,10 +140,13 @@ func (s *Stores) Open(sale spec.Sale) (*Store, error) {
 
 // place tells apart where sales are kept.
 func place(sale spec.Sale) string {
-	if sale.Embedded != nil {
+	switch {
+	case sale.Redis == nil:
 		return sale.Embedded.Dir
+	case sale.Embedded != nil:
+		return fmt.Sprintf("%v %v", *sale.Redis, sale.Embedded.Dir)
 	}
-	return fmt.Sprintf("%v %v", *sale.Redis, *sale.HBase)
+	return fmt.Sprintf("%v %v %v", *sale.Redis, *sale.HBase, sale.Engine)
 }
 
 // Close closes all stores. Nothing may use one of them any more.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"salectl/backends/ledger"
 )
 
 // Outcome is what became of a claim. The same words stand in the HTTP API, in
@@ -54,15 +56,21 @@ type Claim struct {
 	At    time.Time
 }
 
-// ClaimID names a claim by its place in the ledger. Its text form is
-// <shard>-<slot>-<index>.
+// ClaimID names a claim by its place in the ledger, or, where a node gave it from
+// a list before it had one, by its unit. Its text form is that of ledger.Claim.
 type ClaimID struct {
 	Shard int
 	Slot  uint64
-	Index int // among the ops of the commit
+	Index int   // among the ops of the commit
+	Unit  int64 // 0, or the unit of a grab; then Slot and Index are not set
 }
 
-func (id ClaimID) String() string { return fmt.Sprintf("%d-%d-%d", id.Shard, id.Slot, id.Index) }
+func (id ClaimID) String() string {
+	if id.Unit != 0 {
+		return ledger.GrabID(id.Shard, id.Unit)
+	}
+	return fmt.Sprintf("%d-%d-%d", id.Shard, id.Slot, id.Index)
+}
 
 // Answer is what a claim gets.
 type Answer struct {

@@ -64,14 +64,14 @@ func (d *door) admit(now clock.Now, r Request) (Answer, *ticket) {
 	switch {
 	case d.draining.Load():
 		return Answer{Outcome: Draining, RetryAfter: time.Second}, nil
-	case s.stall.Load() != nil:
+	case s.stall.Load() != nil && t.ack != spec.AckRedis: // which waits for no ledger, up to a bound
 		return Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the ledger does not answer"}, nil
 	}
 	if r.Key == "" {
 		r.Key = d.mint()
 	}
 	ticket := newTicket(d.tickets, r, now.Mono)
-	if refused := s.offer(ticket); refused != "" {
+	if refused := s.offer(now, ticket); refused != "" {
 		ticket.free()
 		return Answer{Outcome: refused, RetryAfter: time.Second}, nil
 	}
@@ -110,6 +110,15 @@ func (d *door) claims(now clock.Now, user string) ([]Claim, Outcome) {
 		return nil, Standby // it may not have read all of its log yet
 	}
 	return s.user(user), ""
+}
+
+// amounts returns what the sale's units are worth, nil if it does not say.
+func (d *door) amounts() *spec.Packets {
+	t := d.tenure.Load()
+	if t == nil || t.packets == nil {
+		return nil
+	}
+	return t.packets()
 }
 
 // ready returns nil while this process can sell on every shard.

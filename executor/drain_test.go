@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -62,7 +63,7 @@ func TestLateComers(t *testing.T) {
 	s := newShard(q, &e.cfg, e.metrics.shard(0))
 	q.stop(errDraining, Draining)
 	late := newTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, 0)
-	if no := s.offer(late); no != "" {
+	if no := s.offer(clock.System()(), late); no != "" {
 		t.Fatalf("an open door says %s", no)
 	}
 	s.close()
@@ -74,7 +75,7 @@ func TestLateComers(t *testing.T) {
 	default:
 		t.Error("who came just in time waits for ever")
 	}
-	if no := s.offer(newTicket(new(sync.Pool), Request{User: "bob", Key: "1", Quantity: 1}, 0)); no != Standby {
+	if no := s.offer(clock.System()(), newTicket(new(sync.Pool), Request{User: "bob", Key: "1", Quantity: 1}, 0)); no != Standby {
 		t.Errorf("a closed door says %q", no)
 	}
 }

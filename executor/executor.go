@@ -23,15 +23,18 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/spec"
 )
 
 // Config is what an executor is made of. Logs, Nodes and Sale are required.
 type Config struct {
 	Logs    ledger.Logs
 	Nodes   []quorum.Node
-	Sale    string // the name
-	Address string // where this process answers claims, for others to read; without spaces
+	Lists   []lists.Node // by node of the sale's file, for engine redis; none for engine ledger
+	Sale    string       // the name
+	Address string       // where this process answers claims, for others to read; without spaces
 	Clock   clock.Clock
 	Logger  *slog.Logger
 	// Queue bounds the requests that wait on one shard. What comes beyond is
@@ -92,7 +95,14 @@ func (e *Executor) Claim(ctx context.Context, r Request) Answer {
 }
 
 // User returns a user's claims.
-func (e *Executor) User(user string) ([]Claim, Outcome) { return e.claims(e.cfg.Clock(), user) }
+func (e *Executor) User(user string) ([]Claim, Outcome) {
+	e.drainedFor(user)
+	return e.claims(e.cfg.Clock(), user)
+}
+
+// Packets returns what the sale's units are worth, nil if they are no packets, or
+// this process does not serve.
+func (e *Executor) Packets() *spec.Packets { return e.amounts() }
 
 // Ready returns nil while this process can sell on every shard.
 func (e *Executor) Ready() error { return e.ready(e.cfg.Clock()) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"salectl/backends/clock"
@@ -43,14 +44,15 @@ type owner struct {
 	partUntil time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
 
 	// Of the present tenure.
-	uid     string
-	ttl     time.Duration
-	keys    []string        // the leases to be had, shard 0's first
-	locks   quorum.Stats    // of machines before lease
-	lease   *quorum.Machine // kept after the tenure, until the nodes know that it is over
-	wake    time.Duration   // of the lease
-	started bool            // sequencers run
-	told    uint64          // the newest generation that they were told of
+	uid      string
+	declared spec.Sale
+	ttl      time.Duration
+	keys     []string        // the leases to be had, shard 0's first
+	locks    quorum.Stats    // of machines before lease
+	lease    *quorum.Machine // kept after the tenure, until the nodes know that it is over
+	wake     time.Duration   // of the lease
+	started  bool            // sequencers run
+	told     uint64          // the newest generation that they were told of
 
 	out ownerEffects
 }
@@ -60,6 +62,7 @@ type ownerConfig struct {
 	sale    string
 	address string
 	nodes   []string
+	lists   []string // the nodes that keep lists, none where owners decide
 	token   func() string
 	jitter  func() float64
 }
@@ -312,7 +315,10 @@ func (o *owner) begin(now clock.Now) error {
 	if o.lease != nil && (o.uid != o.sale.UID() || o.ttl != declared.LockTTL) {
 		return nil
 	}
-	o.uid, o.ttl, o.keys = o.sale.UID(), declared.LockTTL, nil
+	if err := o.servable(declared); err != nil {
+		return err
+	}
+	o.uid, o.declared, o.ttl, o.keys = o.sale.UID(), declared, declared.LockTTL, nil
 	for shard := range o.sale.Shards() {
 		o.keys = append(o.keys, spec.LeaseKey(o.uid, shard))
 	}
@@ -327,6 +333,21 @@ func (o *owner) begin(now clock.Now) error {
 	}
 	o.stage = trying
 	o.leased(now, o.lease.Acquire(now, o.keys[0]))
+	return nil
+}
+
+// servable says whether this process was given what the sale is declared to be
+// served with. Its lists lie where the ledger says: elsewhere there are others, or
+// none.
+func (o *owner) servable(declared spec.Sale) error {
+	var nodes []string
+	if declared.Engine == spec.EngineRedis {
+		nodes = declared.Redis.Nodes
+	}
+	if !slices.Equal(nodes, o.cfg.lists) {
+		return fmt.Errorf("it was applied with engine %s and lists on [%s], and this process was told of lists on [%s]; see that the file says what was applied",
+			declared.Engine, strings.Join(nodes, " "), strings.Join(o.cfg.lists, " "))
+	}
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (e *Executor) Run(ctx context.Context) error {
 		return err
 	}
 	r.owner = newOwner(ownerConfig{
-		sale: e.cfg.Sale, address: e.cfg.Address, nodes: quorum.Names(e.cfg.Nodes),
+		sale: e.cfg.Sale, address: e.cfg.Address, nodes: quorum.Names(e.cfg.Nodes), lists: listNames(e.cfg.Lists),
 		token: quorum.RandomToken, jitter: mrand.Float64,
 	})
 	r.votes = make(chan quorum.Reply, len(e.cfg.Nodes))
@@ -144,11 +144,22 @@ func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.
 // start begins to serve: a goroutine for each shard.
 func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
 	cfg, turns := &r.e.cfg, make(chan struct{}, loadAtOnce)
-	t := newTenure(r.owner, r.me, func(q *sequencer) *shard {
+	t := newTenure(cfg.Clock(), r.owner, r.me, cfg.Queue, func(q *sequencer) *shard {
 		s := newShard(q, cfg, r.e.metrics.shard(q.shard))
 		s.turns = turns
 		return s
 	})
+	for _, s := range t.shards {
+		if s.grabs != nil {
+			s.kept = cfg.Lists[s.node]
+		}
+	}
+	var grabbing sync.WaitGroup
+	for i, g := range t.grabs {
+		for range grabCalls {
+			grabbing.Go(func() { g.run(calls, cfg.Lists[i], cfg.Clock) })
+		}
+	}
 	n := len(t.shards)
 	r.tenure, r.ended, r.halted = t, make(chan error, n), make(chan struct{})
 	r.heavy, r.stalls = make(map[int]bool), stallWatch{}
@@ -157,7 +168,14 @@ func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
 	for _, s := range t.shards {
 		all.Go(func() { ended <- s.run(calls) })
 	}
-	running.Go(func() { all.Wait(); close(halted) })
+	running.Go(func() {
+		all.Wait()
+		for _, g := range t.grabs {
+			g.close()
+		}
+		grabbing.Wait()
+		close(halted)
+	})
 	r.e.tenure.Store(t)
 	r.e.metrics.terms.WithLabelValues("begun").Inc()
 	cfg.Logger.Info("this process owns the sale", "sale", cfg.Sale, "uid", t.uid, "shards", n)

@@ -8,6 +8,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -54,6 +55,7 @@ type sequencer struct {
 	most    int       // claims a commit, after one was too large
 
 	transfers
+	listed
 }
 
 // mode is how far a sequencer's life has come.
@@ -82,8 +84,11 @@ func (r rights) valid(now clock.Now) bool { return r.lease.At(now) && now.Since(
 // effects are what a sequencer wants done.
 type effects struct {
 	send     *ledger.Request
+	list     *lists.Call // of the node that has the shard's list
 	answered []*ticket
 	messages []message
+	again    []*ticket     // to ask the node for once more
+	drained  int           // grabs that came into the ledger
 	wake     time.Duration // call tick at this monotonic time; 0: no need
 }
 
@@ -186,16 +191,16 @@ func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	case ledger.CaughtUp:
 		q.caughtUp()
 	case ledger.Committed:
-		q.committed()
+		q.committed(now)
 	case ledger.Taken:
-		q.taken()
+		q.taken(now)
 	case ledger.TooLarge:
 		if q.most == 1 {
 			q.sent = nil // it is not stored, and never will be
 			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), NoQuorum)
 			return
 		}
-		q.most = max(len(q.batch)/2, 1)
+		q.most = max(q.decidedClaims()/2, 1)
 		q.undecide()
 	case ledger.Gone, ledger.Again:
 		q.abandon(ledger.ErrGone, NoQuorum) // whether the sale has ended, its own log says
@@ -219,7 +224,7 @@ func (q *sequencer) caughtUp() {
 
 // taken means that somebody else has written: a planner, whose commit changes
 // what can be decided, or a new owner, for whom this process steps back.
-func (q *sequencer) taken() {
+func (q *sequencer) taken(now clock.Now) {
 	q.sent, q.trouble = nil, nil
 	q.tally.taken++
 	switch {
@@ -230,10 +235,11 @@ func (q *sequencer) taken() {
 	default:
 		q.undecide()
 		q.board.post(q.shard, q.state.Totals)
+		q.looked(now)
 	}
 }
 
-func (q *sequencer) committed() {
+func (q *sequencer) committed(now clock.Now) {
 	e, slot := q.sent, q.state.Next()
 	if err := q.state.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
 		q.abandon(err, NoQuorum) // what was decided is not what the reducer allows
@@ -253,6 +259,7 @@ func (q *sequencer) committed() {
 	q.batch = q.batch[:0]
 	q.fresh = len(q.waiting) // units may have come, or be gone for good
 	q.board.post(q.shard, q.state.Totals)
+	q.drainedTo(now)
 	q.moved()
 	switch {
 	case q.mode == takingOver && q.state.IsOwner(q.me):
@@ -265,7 +272,7 @@ func (q *sequencer) committed() {
 
 func (q *sequencer) granted(t *ticket, slot uint64, c *pb.Commit) Claim {
 	return Claim{
-		ID:   ClaimID{q.shard, slot, t.op},
+		ID:   ClaimID{Shard: q.shard, Slot: slot, Index: t.op},
 		User: t.User, Units: c.GetOps()[t.op].GetClaim().GetUnits(), State: t.answer.Outcome,
 		At: time.UnixMicro(c.GetTimeUs()),
 	}
@@ -324,10 +331,10 @@ func (q *sequencer) next(now clock.Now) effects {
 		q.await(now)
 	case q.sent == nil && q.do.Send == nil && q.writer.Idle() && (q.mode == takingOver || q.mode == serving):
 		q.decide(now)
-		for q.mode == serving && q.sent == nil && q.fresh > 0 {
+		for q.mode == serving && q.sent == nil && (q.fresh > 0 || q.due(now)) {
 			q.decide(now) // a commit's worth of requests was refused, and more wait
 		}
-		if q.closing != nil && q.sent == nil && len(q.waiting) == 0 {
+		if q.closing != nil && q.sent == nil && len(q.waiting) == 0 && q.settled() {
 			q.stop(q.closing.why, q.closing.refusal)
 		}
 	}
@@ -341,6 +348,7 @@ func (q *sequencer) next(now clock.Now) effects {
 	if e.wake == 0 {
 		e.wake = soonest(q.askedUntil, q.resendAt)
 	}
+	q.nextOfList(now, &e)
 	return e
 }
 
@@ -371,15 +379,18 @@ func (q *sequencer) decide(now clock.Now) {
 	} else {
 		q.draft.Reset(timeUs)
 	}
+	q.aim(now)
 	switch g := q.nextGeneration(); {
 	case q.mode == takingOver:
 		q.draft.Own(q.address)
-	case g != nil:
+	case g != nil && q.quiet():
 		// Alone in its commit: what follows is decided under its settings.
 		if err := q.draft.Generation(g); err != nil {
 			q.abandon(err, NoQuorum)
 			return
 		}
+	case q.list != nil:
+		q.decideGrabs(now)
 	default:
 		q.receive()
 		q.decideClaims(now)
@@ -390,6 +401,7 @@ func (q *sequencer) decide(now clock.Now) {
 		return // what was to be appended does not fit the log
 	}
 	if q.draft.Ops() == 0 {
+		q.drainedTo(now)
 		q.answers = append(q.answers, q.batch...)
 		q.batch = q.batch[:0]
 		return

@@ -9,6 +9,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 )
 
 // callTimeout is how long one call of the store may take. An append that takes
@@ -28,6 +29,11 @@ type shard struct {
 	stats *shardMetrics
 	bound int // requests that may wait
 
+	// Where the shard's units lie in a list: the way to the node that has it.
+	grabs *grabber // nil: they do not
+	node  int
+	kept  lists.Node
+
 	// state guards the ledger's state of seq, which only events change. Claims
 	// are looked up under it while the next commit is decided and appended.
 	state sync.RWMutex
@@ -41,6 +47,7 @@ type shard struct {
 
 	wake    chan struct{}     // holds one signal: there is mail
 	replies chan ledger.Reply // has a place for the one call under way
+	listed  chan lists.Reply  // the same, of the list's node
 	serving atomic.Bool
 	stall   atomic.Pointer[Stall] // nil: it does not stall
 }
@@ -49,11 +56,15 @@ func newShard(seq *sequencer, cfg *Config, stats *shardMetrics) *shard {
 	return &shard{
 		seq: seq, logs: cfg.Logs, clock: cfg.Clock, bound: cfg.Queue, stats: stats,
 		wake: make(chan struct{}, 1), replies: make(chan ledger.Reply, 1),
+		listed: make(chan lists.Reply, 1),
 	}
 }
 
 // offer queues a ticket, or says why not.
-func (s *shard) offer(t *ticket) Outcome {
+func (s *shard) offer(now clock.Now, t *ticket) Outcome {
+	if s.grabs != nil {
+		return s.grabs.offer(now, s.seq.shard, t)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -68,12 +79,19 @@ func (s *shard) offer(t *ticket) Outcome {
 	return ""
 }
 
-// tell queues an event for the sequencer.
-func (s *shard) tell(event func(*sequencer)) {
+// tell queues an event for the sequencer, which does not hear it if it has ended.
+func (s *shard) tell(event func(*sequencer)) { s.hears(event) }
+
+// hears is tell, and says whether the sequencer will hear of it.
+func (s *shard) hears(event func(*sequencer)) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
 	s.events = append(s.events, event)
-	s.mu.Unlock()
 	s.rouse()
+	return true
 }
 
 func (s *shard) rouse() {
@@ -85,9 +103,13 @@ func (s *shard) rouse() {
 
 // waiting returns how many requests wait.
 func (s *shard) waiting() int {
+	n := 0
+	if s.grabs != nil {
+		n = s.grabs.waiting(s.seq.shard)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.queue) + s.inside
+	return n + len(s.queue) + s.inside
 }
 
 // run is the event loop. It returns why the sequencer has stopped, after the
@@ -107,6 +129,8 @@ func (s *shard) run(ctx context.Context) error {
 		case <-s.wake:
 		case r := <-s.replies:
 			s.gather(s.done(r))
+		case r := <-s.listed:
+			s.listReplied(r)
 		case <-timer.C:
 			s.tick()
 		}
@@ -134,6 +158,9 @@ func (s *shard) done(r ledger.Reply) int {
 	s.handBack(answered)
 	return len(answered)
 }
+
+// listReplied takes in the reply to the list's call under way.
+func (s *shard) listReplied(r lists.Reply) { s.change(func() { s.seq.listReplied(s.clock(), r) }) }
 
 // tick tells the sequencer the time.
 func (s *shard) tick() { s.change(func() { s.seq.tick(s.clock()) }) }
@@ -180,6 +207,9 @@ func (s *shard) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	if s.grabs != nil {
+		s.grabs.shutDown(s.seq.shard, s.seq.refusal)
+	}
 	s.collect()
 	s.handBack(s.seq.next(s.clock()).answered)
 }
@@ -189,6 +219,13 @@ func (s *shard) perform(ctx context.Context, e effects, timer *time.Timer, calls
 	if e.send != nil {
 		loads := s.seq.mode == loading
 		calls.Go(func() { s.call(ctx, e.send, loads) })
+	}
+	if e.list != nil {
+		calls.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, callTimeout)
+			defer cancel()
+			s.listed <- e.list.Do(ctx, s.kept)
+		})
 	}
 	now := s.carry(e)
 	wait := time.Hour
@@ -205,10 +242,32 @@ func (s *shard) carry(e effects) clock.Now {
 		s.post(m)
 	}
 	now := s.clock()
+	if s.grabs != nil {
+		s.carryList(now, e)
+	}
 	s.serving.Store(s.seq.mode == serving)
 	s.stall.Store(s.seq.stall(now))
 	s.stats.tally(&s.seq.tally)
 	return now
+}
+
+// carryList tells the grabber how the list is, and whom to ask for again.
+func (s *shard) carryList(now clock.Now, e effects) {
+	q := s.seq
+	fill := uint64(0)
+	if q.open() {
+		fill = q.list.On()
+	}
+	s.grabs.turn(now, q.shard, fill)
+	if e.drained > 0 {
+		s.grabs.drained(q.shard, e.drained)
+	}
+	if len(e.again) > 0 {
+		s.grabs.again(q.shard, e.again)
+	}
+	if q.mode == serving && !q.open() {
+		s.grabs.turnAway(q.shard, q.refusalNow(now))
+	}
 }
 
 // call makes a call of the store. One that loads the log takes its turn first:

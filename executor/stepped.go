@@ -6,6 +6,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -35,18 +36,21 @@ type Stepped struct {
 	shards []*steppedShard
 	ended  int // shards that have, and the owner was told
 
-	loading int    // calls under way that load logs
-	queued  []Call // that wait for a turn to load
+	grabAt  time.Duration // when a node is to be asked for units again
+	loading int           // calls under way that load logs
+	queued  []Call        // that wait for a turn to load
 
 	calls   []Call        // to be returned by Next
 	answers []*steppedAsk // answered, to be told by Next
 }
 
-// SteppedConfig is what a stepped executor is made of. All but Queue is required.
+// SteppedConfig is what a stepped executor is made of. All but Queue is required,
+// and Lists for engine redis only.
 type SteppedConfig struct {
 	Sale    string         // the name
 	Address string         // as Config has it
 	Nodes   []string       // the lock nodes' names
+	Lists   []string       // those of the nodes that keep lists
 	Queue   int            // as Config has it; 0: the same default
 	Me      []byte         // 8 bytes, new at each start of a process: as commits name it
 	Token   func() string  // makes the tokens of leases, each new
@@ -56,14 +60,15 @@ type SteppedConfig struct {
 
 // Call is one call of a lock node or of the store that is to be made.
 type Call struct {
-	Node int    // index into the lock nodes, or Store
+	Node int    // index into the lock nodes, or into those of lists, or Store
+	List bool   // it is one of those of lists
 	What string // names the step, for traces and failpoints
 	// Timeout is how long to wait for the reply. When it has passed, Took is due
 	// with context.DeadlineExceeded; the call may still land.
 	Timeout time.Duration
 	// Make makes the call at the far end and returns its reply. It touches nothing
 	// of the process: it may be called late, twice, or not at all.
-	Make func(ctx context.Context, logs ledger.Logs, node quorum.Node) any
+	Make func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any
 	// Took takes in the reply, or the error in place of one. It is due once for
 	// each call.
 	Took func(now clock.Now, reply any, err error)
@@ -80,7 +85,7 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	p := &Stepped{cfg: cfg, news: true}
 	p.open(cfg.Sale, cfg.Key)
 	p.owner = newOwner(ownerConfig{
-		sale: cfg.Sale, address: cfg.Address, nodes: cfg.Nodes, token: cfg.Token, jitter: cfg.Jitter,
+		sale: cfg.Sale, address: cfg.Address, nodes: cfg.Nodes, lists: cfg.Lists, token: cfg.Token, jitter: cfg.Jitter,
 	})
 	return p
 }
@@ -172,6 +177,9 @@ func (p *Stepped) Tick(now clock.Now) {
 			s.news = true
 		}
 	}
+	if due(p.grabAt, now) {
+		p.grabAt = 0
+	}
 }
 
 func due(wake time.Duration, now clock.Now) bool { return wake != 0 && wake <= now.Mono }
@@ -193,7 +201,7 @@ func (p *Stepped) Drain(now clock.Now) {
 // nothing more to do, and replies to calls under way are not waited for.
 func (p *Stepped) Next(now clock.Now) (calls []Call, wake time.Duration, gone bool) {
 	p.now = now
-	for p.lead() || p.serve() || p.end() || p.tell() {
+	for p.lead() || p.serve() || p.grab() || p.end() || p.tell() {
 	}
 	calls, p.calls = p.calls, nil
 	return calls, p.soonest(), p.gone
@@ -204,7 +212,7 @@ func (p *Stepped) soonest() time.Duration {
 	if p.gone {
 		return 0
 	}
-	wake := soonest(p.wake, p.late)
+	wake := soonest(p.wake, p.late, p.grabAt)
 	for _, s := range p.shards {
 		if s.wakeAt != 0 && (wake == 0 || s.wakeAt < wake) {
 			wake = s.wakeAt
@@ -258,7 +266,8 @@ func (p *Stepped) perform(out ownerEffects) {
 func (p *Stepped) start() {
 	cfg := &Config{Clock: func() clock.Now { return p.now }, Queue: p.cfg.Queue}
 	p.shards = nil
-	p.term = newTenure(p.owner, p.cfg.Me, func(q *sequencer) *shard {
+	p.grabAt = 0
+	p.term = newTenure(p.now, p.owner, p.cfg.Me, p.cfg.Queue, func(q *sequencer) *shard {
 		s := &steppedShard{shard: newShard(q, cfg, nil), p: p, news: true}
 		p.shards = append(p.shards, s)
 		return s.shard
@@ -275,11 +284,53 @@ func (p *Stepped) serve() (acted bool) {
 	return acted
 }
 
+// grab lets those nodes be asked for units for which requests wait.
+func (p *Stepped) grab() (acted bool) {
+	if p.term == nil || p.grabAt > p.now.Mono {
+		return false
+	}
+	p.grabAt = 0
+	for node, g := range p.term.grabs {
+		c := new(grabCall)
+		ask, wake := g.next(p.now, c)
+		p.grabAt = soonest(p.grabAt, wake)
+		if ask {
+			p.calls = append(p.calls, p.grabCall(node, g, c))
+			acted = true
+		}
+	}
+	return acted
+}
+
+// grabCall is a call of a grabber as a Call.
+func (p *Stepped) grabCall(node int, g *grabber, c *grabCall) Call {
+	return Call{
+		Node: node, List: true, What: "grab", Timeout: grabTimeout,
+		Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any {
+			given, err := list.Grab(ctx, c.batches)
+			return grabReply{given, err}
+		},
+		Took: func(now clock.Now, reply any, err error) {
+			answer := grabReply{err: err}
+			if err == nil {
+				answer = reply.(grabReply)
+			}
+			p.now, p.grabAt = now, 0
+			g.done(now, c, answer.given, answer.err)
+		},
+	}
+}
+
+type grabReply struct {
+	given []lists.Given
+	err   error
+}
+
 // end tells the owner of the sequencers that have ended, the calls of which have
 // returned; when all have, the tenure is over.
 func (p *Stepped) end() bool {
 	for _, s := range p.shards {
-		if s.stopped && !s.calling && !s.ended {
+		if s.stopped && !s.calling && !s.listing && !s.ended {
 			s.ended = true
 			p.ended++
 			if p.failed == nil {

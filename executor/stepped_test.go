@@ -103,7 +103,7 @@ func TestSteppedWithdraw(t *testing.T) {
 	ann()
 	bob()
 	ann()
-	calls[0].Took(s.now(), calls[0].Make(t.Context(), w.logs, nil), nil)
+	calls[0].Took(s.now(), calls[0].Make(t.Context(), w.logs, nil, nil), nil)
 	s.step()
 	claim("ann")
 	w.pass(time.Second)
@@ -199,7 +199,7 @@ func TestSteppedDamagedSale(t *testing.T) {
 	if s.gone || len(told) != 0 {
 		t.Errorf("it is gone (%t) and has told %v while an append is under way", s.gone, told)
 	}
-	calls[0].Took(s.now(), calls[0].Make(t.Context(), w.logs, nil), nil)
+	calls[0].Took(s.now(), calls[0].Make(t.Context(), w.logs, nil, nil), nil)
 	s.step()
 	if !s.gone || len(told) != 1 || told[0].Outcome != Sold {
 		t.Errorf("it is gone (%t) and has told %v", s.gone, told)

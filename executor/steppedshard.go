@@ -7,6 +7,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -17,6 +18,7 @@ type steppedShard struct {
 	news    bool          // it has had an event since it was last asked
 	wakeAt  time.Duration // of its sequencer
 	calling bool          // a call is under way, or waits for its turn
+	listing bool          // one of the list's node is
 	stopped bool
 	ended   bool // and the owner knows
 }
@@ -36,6 +38,9 @@ func (s *steppedShard) act() bool {
 	s.wakeAt = e.wake
 	if e.send != nil {
 		s.send(e.send)
+	}
+	if e.list != nil {
+		s.ask(e.list)
 	}
 	s.carry(e)
 	if s.seq.mode == stopped {
@@ -58,6 +63,26 @@ func (s *steppedShard) send(r *ledger.Request) {
 		s.took(now, reply)
 	}))
 	s.p.takeTurns()
+}
+
+// ask has a call made of the node that has the shard's list.
+func (s *steppedShard) ask(c *lists.Call) {
+	s.listing = true
+	s.p.calls = append(s.p.calls, Call{
+		Node: s.node, List: true, What: "list " + c.Kind.String(), Timeout: callTimeout,
+		Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any { return c.Do(ctx, list) },
+		Took: func(now clock.Now, reply any, err error) {
+			answer := lists.Reply{Err: err}
+			if err == nil {
+				answer = reply.(lists.Reply)
+			}
+			s.p.now, s.listing = now, false
+			if !s.stopped {
+				s.news = true
+				s.listReplied(answer)
+			}
+		},
+	})
 }
 
 // takeTurns lets those calls be made that load logs and whose turn has come.
@@ -121,6 +146,8 @@ func opOf(op *pb.Op) string {
 		return "generation"
 	case *pb.Op_Seal:
 		return "seal"
+	case *pb.Op_Rebuild:
+		return "rebuild"
 	}
 	return "other"
 }
@@ -130,7 +157,7 @@ func opOf(op *pb.Op) string {
 func storeCall(what string, r *ledger.Request, took func(clock.Now, ledger.Reply)) Call {
 	return Call{
 		Node: Store, What: what, Timeout: callTimeout,
-		Make: func(ctx context.Context, logs ledger.Logs, _ quorum.Node) any { return r.Do(ctx, logs) },
+		Make: func(ctx context.Context, logs ledger.Logs, _ quorum.Node, _ lists.Node) any { return r.Do(ctx, logs) },
 		Took: func(now clock.Now, reply any, err error) {
 			answer := ledger.Reply{Err: err}
 			if err == nil {
@@ -145,7 +172,7 @@ func storeCall(what string, r *ledger.Request, took func(clock.Now, ledger.Reply
 func (p *Stepped) nodeCall(c quorum.Call) Call {
 	return Call{
 		Node: c.Node, What: ballotOf(c), Timeout: c.Timeout,
-		Make: func(ctx context.Context, _ ledger.Logs, node quorum.Node) any { return c.Do(ctx, node) },
+		Make: func(ctx context.Context, _ ledger.Logs, node quorum.Node, _ lists.Node) any { return c.Do(ctx, node) },
 		Took: func(now clock.Now, reply any, err error) {
 			answer := quorum.Reply{Node: c.Node, Seq: c.Seq, Err: err}
 			if err == nil {

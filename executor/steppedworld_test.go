@@ -203,7 +203,7 @@ func (s *steppedProcess) call(c Call) {
 		if c.Node != Store {
 			node = w.nodes[c.Node]
 		}
-		reply := c.Make(context.Background(), w.logs, node)
+		reply := c.Make(context.Background(), w.logs, node, nil)
 		w.landed[c.What]++
 		if w.random.Float64() < w.loss {
 			return

@@ -1,29 +1,56 @@
 package executor
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/backends/lists"
 	"salectl/spec"
 )
 
 // tenure is one time of serving: the shards, from Own to the last answer.
 type tenure struct {
-	uid    string
-	shards []*shard
-	board  *board
-	rights atomic.Pointer[rights]
+	uid     string
+	shards  []*shard
+	board   *board
+	rights  atomic.Pointer[rights]
+	ack     spec.Ack
+	packets func() *spec.Packets // nil: units have no amounts
+	grabs   []*grabber           // by node; none where owners decide
 }
 
 // newTenure returns the tenure that the owner has begun: a sequencer for each
-// shard, which reads its log and appends Own. open makes its shell.
-func newTenure(o *owner, me []byte, open func(*sequencer) *shard) *tenure {
+// shard, which reads its log and appends Own. open makes its shell. queue bounds
+// the requests that may wait on one shard.
+func newTenure(now clock.Now, o *owner, me []byte, queue int, open func(*sequencer) *shard) *tenure {
 	n := o.sale.Shards()
-	t := &tenure{uid: o.uid, shards: make([]*shard, n), board: newBoard(n)}
+	t := &tenure{uid: o.uid, shards: make([]*shard, n), board: newBoard(n), ack: o.declared.Ack}
+	if r := o.declared.RedPacket; r != nil {
+		first, _ := o.sale.Planned(1)
+		seed := [32]byte(first.GetSeed())
+		t.packets = sync.OnceValue(func() *spec.Packets { return r.Deal(o.declared.Stock, seed) })
+	}
+	if o.declared.Engine == spec.EngineRedis {
+		behind := new(atomic.Int64)
+		for range o.cfg.lists {
+			t.grabs = append(t.grabs, newGrabber(t.ack, queue, behind, o.declared.Backlog))
+		}
+	}
 	for i := range t.shards {
-		t.shards[i] = open(newSequencer(i, spec.ShardLog(t.uid, i, n), me, o.cfg.address, t.board))
-		t.shards[i].post = func(m message) { t.shards[m.to].tell(func(q *sequencer) { q.hear(m) }) }
+		q := newSequencer(i, spec.ShardLog(t.uid, i, n), me, o.cfg.address, t.board)
+		s := open(q)
+		t.shards[i] = s
+		s.post = func(m message) { t.shards[m.to].tell(func(q *sequencer) { q.hear(m) }) }
+		if len(t.grabs) > 0 {
+			l := lists.List{UID: t.uid, Shard: i}
+			s.node = spec.ListNode(i, len(t.grabs))
+			s.grabs = t.grabs[s.node]
+			s.grabs.keep(s, l, now)
+			q.listed = newListed(l)
+			q.busy = func() bool { return s.grabs.waiting(i) > 0 }
+		}
 	}
 	return t
 }

@@ -16,7 +16,8 @@ type ticket struct {
 	// answer and op belong to the sequencer until done is signalled, and to the
 	// waiter from then on.
 	answer Answer
-	op     int // of the claim granted, in the commit under way
+	op     int  // of the claim granted, in the commit under way
+	asked  bool // a node was asked for it, and may have given it something
 
 	state atomic.Int32
 	done  chan struct{} // holds one signal
@@ -47,7 +48,7 @@ func newTicket(pool *sync.Pool, r Request, now time.Duration) *ticket {
 	if !ok {
 		t = &ticket{done: make(chan struct{}, 1), pool: pool}
 	}
-	t.Request, t.queuedAt, t.op = r, now, 0
+	t.Request, t.queuedAt, t.op, t.asked = r, now, 0, false
 	t.answer = Answer{}
 	t.state.Store(ticketWaiting)
 	return t

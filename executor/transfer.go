@@ -22,7 +22,7 @@ type message struct {
 	kind     messageKind
 	from, to int
 	k        uint64       // for sent and received
-	units    ledger.Units // for sent
+	units    ledger.Units // for sent, and for received before it is told
 }
 
 type messageKind int
@@ -94,7 +94,7 @@ func (q *sequencer) receive() {
 				q.abandon(err, NoQuorum)
 				return
 			}
-			q.moving = append(q.moving, message{kind: received, to: m.from, k: m.k})
+			q.moving = append(q.moving, message{kind: received, to: m.from, k: m.k, units: m.units})
 		}
 	}
 	for _, m := range q.acks {
@@ -133,6 +133,10 @@ func (q *sequencer) moved() {
 	for _, m := range q.moving {
 		q.say(m)
 		if m.kind == received {
+			if q.list != nil {
+				q.list.Receive(m.units)
+				q.came = true
+			}
 			clear(q.denied)
 			if q.asked == m.to {
 				q.asked, q.askedUntil = -1, 0

@@ -33,8 +33,12 @@ func replay(shard int, c ledger.Claim) Answer {
 }
 
 func claimOf(shard int, c ledger.Claim) Claim {
+	id := ClaimID{Shard: shard, Slot: c.Slot, Index: c.Index}
+	if c.Grabbed {
+		id = ClaimID{Shard: shard, Unit: c.Units[0]}
+	}
 	return Claim{
-		ID: ClaimID{shard, c.Slot, c.Index}, User: c.User, Units: c.Units,
+		ID: id, User: c.User, Units: c.Units,
 		State: Outcome(c.State.String()), At: time.UnixMicro(c.TimeUs),
 	}
 }

@@ -106,7 +106,7 @@ func (w *world) check() {
 		home := spec.HomeShard(x.User, w.shards)
 		c, found := shards[home].Find(x.User, x.Key)
 		switch {
-		case x.answer.Accepted() && (!found || !slices.Equal(c.Units, x.answer.Claim.Units) || x.answer.Claim.ID != ClaimID{home, c.Slot, c.Index}):
+		case x.answer.Accepted() && (!found || !slices.Equal(c.Units, x.answer.Claim.Units) || x.answer.Claim.ID != (ClaimID{Shard: home, Slot: c.Slot, Index: c.Index})):
 			w.t.Errorf("%v was accepted as %v, the ledger has %v", x.Request, x.answer.Claim, c)
 		case found && !maybe[identity{x.User, x.Key}]:
 			w.t.Errorf("%v was answered %q (withdrawn: %v), the ledger has it at %d-%d", x.Request, x.answer.Outcome, x.withdrawn, home, c.Slot)

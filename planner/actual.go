@@ -26,9 +26,16 @@ type Actual struct {
 	// destroyed run only those are of interest that have a head all the same.
 	Shards []ShardActual
 	Nodes  []NodeActual
+	// ListNodes are the nodes that keep lists, as Config.Lists has them. Lists are
+	// those of the shards, by shard, where the engine of the present run is redis.
+	ListNodes []ListNodeActual
+	Lists     []ListActual
 	// NewUID is what a run is called that begins now: drawn with each reading,
 	// so that making a plan stays a pure function.
 	NewUID string
+	// NewSeed is likewise what the red packets of a run that begins now follow
+	// from; none where there are no nodes for lists.
+	NewSeed []byte
 }
 
 // ShardActual is one shard as its head has it.
@@ -87,11 +94,18 @@ func ReadSale(ctx context.Context, cfg Config, name string) (*Actual, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Actual{Name: name, At: cfg.Clock().Wall, NewUID: uid, Table: namedTable(cfg)}
+	seed, err := newSeed(cfg.Rand, len(cfg.Lists))
+	if err != nil {
+		return nil, err
+	}
+	a := &Actual{Name: name, At: cfg.Clock().Wall, NewUID: uid, NewSeed: seed, Table: namedTable(cfg)}
 	if err := a.readLogs(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("sale %s: %w", name, err)
 	}
+	var asked sync.WaitGroup
+	asked.Go(func() { a.readLists(ctx, cfg) })
 	a.Nodes = readNodes(ctx, cfg, a.Sale)
+	asked.Wait()
 	return a, nil
 }
 
@@ -101,6 +115,18 @@ func newUID(rand io.Reader) (string, error) {
 		return "", fmt.Errorf("drawing a uid: %w", err)
 	}
 	return hex.EncodeToString(uid), nil
+}
+
+// newSeed draws the seed of a red packet, where a sale may have one.
+func newSeed(rand io.Reader, lists int) ([]byte, error) {
+	if lists == 0 {
+		return nil, nil
+	}
+	seed := make([]byte, 32)
+	if _, err := io.ReadFull(rand, seed); err != nil {
+		return nil, fmt.Errorf("drawing the seed of red packets: %w", err)
+	}
+	return seed, nil
 }
 
 // readLogs reads the sale's log and the heads of its shards.

@@ -25,7 +25,7 @@ func (w *work) first(rehearsal bool) func() {
 
 // startApply is the first event of an apply: ask the nodes who they are, make the
 // table, append what is planned to the sale's log, bring every shard to it, mark
-// the nodes, say that it is done.
+// the nodes, fill the lists, say that it is done.
 func (w *work) startApply() {
 	enter := func() {
 		w.enter(w.applyPlanned, func() { w.stale("was destroyed since the plan was made") })
@@ -41,17 +41,22 @@ func (w *work) applyPlanned() {
 	goal := w.sale.Generation()
 	w.drive(goal, func() {
 		w.mark(func(unmarked []string) {
-			changed, said := w.changed, w.sale.Applied() >= goal
-			w.noteApplied(goal, unmarked, func() {
-				if said && w.plan.Kind == KindPhase { // the note says nothing new
-					w.changed = changed
-				}
-				w.result.Generation = goal
-				w.result.Shortfall = w.shortfall(goal)
-				w.finished(saleAddress(w.plan.Sale), "")
-				w.end(nil)
-			})
+			w.fillLists(goal, func() { w.conclude(goal, unmarked) })
 		})
+	})
+}
+
+// conclude ends an apply that has done its part.
+func (w *work) conclude(goal uint64, unmarked []string) {
+	changed, said := w.changed, w.sale.Applied() >= goal
+	w.noteApplied(goal, unmarked, func() {
+		if said && w.plan.Kind == KindPhase { // the note says nothing new
+			w.changed = changed
+		}
+		w.result.Generation = goal
+		w.result.Shortfall = w.shortfall(goal)
+		w.finished(saleAddress(w.plan.Sale), "")
+		w.end(nil)
 	})
 }
 

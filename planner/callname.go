@@ -6,6 +6,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/spec"
 )
 
@@ -37,7 +38,20 @@ const (
 	nameSweepList   = "sweep list"
 	nameSweepLeases = "sweep leases"
 	nameSweepMarker = "sweep marker"
-	nameOther       = "other"
+
+	// On the shards' lists, and what is appended for their sake.
+	nameSettings   = "read settings"
+	nameInspect    = "inspect list"
+	nameRebuild    = "rebuild" // a new fill
+	nameDrain      = "drain"   // what a stream held, into the log
+	nameListRun    = "ask list's run"
+	nameStopList   = "stop list"
+	nameReadStream = "read stream"
+	nameFillList   = "fill list"
+	nameStartList  = "start list"
+	nameForgetList = "forget list"
+
+	nameOther = "other"
 )
 
 var callNames = []string{
@@ -47,8 +61,15 @@ var callNames = []string{
 	nameSweepList, nameSweepLeases, nameSweepMarker,
 }
 
-// CallNames returns every name that the calls of a Stepped have.
-func CallNames() []string { return slices.Clone(callNames) }
+var listCallNames = []string{
+	nameSettings, nameInspect, nameRebuild, nameDrain, nameListRun, nameStopList, nameReadStream, nameFillList, nameStartList,
+	nameForgetList,
+}
+
+// CallNames returns every name that the calls of a Stepped have, for a sale of
+// engine ledger; ListCallNames those that one of engine redis has besides.
+func CallNames() []string     { return slices.Clone(callNames) }
+func ListCallNames() []string { return slices.Clone(listCallNames) }
 
 // name says what a call does, while the sale is being read or after.
 func (k call) name(reading bool) string {
@@ -74,8 +95,32 @@ func (k call) name(reading bool) string {
 		return nameSweepLeases
 	case callForget:
 		return nameSweepMarker
+	case callStep:
+		return k.stepName()
+	case callInspect:
+		return nameInspect
+	case callForgetList:
+		return nameForgetList
+	case callSettings:
+		return nameSettings
 	case callExport:
 		return nameExport
+	}
+	return nameOther
+}
+
+func (k call) stepName() string {
+	switch k.step.Kind {
+	case lists.RunIDCall:
+		return nameListRun
+	case lists.StopCall:
+		return nameStopList
+	case lists.ReadCall:
+		return nameReadStream
+	case lists.PutCall:
+		return nameFillList
+	case lists.StartCall:
+		return nameStartList
 	}
 	return nameOther
 }
@@ -118,6 +163,10 @@ func appendName(op *pb.Op, slot uint64) string {
 		return nameExpire
 	case *pb.Op_Seal:
 		return nameSeal
+	case *pb.Op_Rebuild:
+		return nameRebuild
+	case *pb.Op_Claim:
+		return nameDrain
 	}
 	return nameOther
 }

@@ -8,6 +8,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -55,11 +56,14 @@ type call struct {
 	log     string          // callDelete
 	upTo    uint64          // callDelete
 
-	node   int    // all below
+	node   int    // all below: of the lock nodes, or of those that keep lists
 	marker string // callReadMarker, callMark, callForget
 	runID  string // callMark
 	prefix string // callList
 	asks   []quorum.Ask
+
+	step *lists.Call // callStep
+	list lists.List  // callInspect, callForgetList
 
 	export *exportJob // callExport
 }
@@ -78,13 +82,18 @@ const (
 	callList
 	callRelease
 	callForget
+	callStep // of a lists.Machine
+	callInspect
+	callForgetList
+	callSettings
 	callExport
 )
 
 func (k callKind) String() string {
 	return [...]string{
 		"", "log", "heads", "delete", "check table", "create table",
-		"info", "read marker", "mark", "list", "release", "forget", "export",
+		"info", "read marker", "mark", "list", "release", "forget",
+		"step", "inspect", "forget list", "settings", "export",
 	}[k]
 }
 
@@ -111,6 +120,9 @@ type reply struct {
 	info     quorum.Info
 	marker   quorum.Marker
 	holdings []quorum.Holding
+	step     lists.Reply
+	state    lists.State
+	settings lists.Settings
 	path     string // of the exported file
 	exported []byte // instead of a path: its bytes
 	digest   []byte // of its bytes

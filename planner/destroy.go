@@ -253,7 +253,12 @@ func (t *teardown) exportGone(try int, cause error) {
 // noteSealed says in the sale's log what was sealed and exported. From here on
 // the run's logs may be deleted.
 func (t *teardown) noteSealed(digest []byte) {
-	sealed := &pb.Sealed{ExportDigest: digest}
+	left, err := refund(t.sale, t.states)
+	if err != nil {
+		t.end(err)
+		return
+	}
+	sealed := &pb.Sealed{ExportDigest: digest, Refund: left}
 	for _, s := range t.states {
 		root := s.Root()
 		sealed.Roots = append(sealed.Roots, root[:])
@@ -293,10 +298,13 @@ func (w *work) allShards() []int {
 func (t *teardown) erase() {
 	t.result.ExportDigest = t.sale.Sealed().GetExportDigest()
 	t.result.Generation = t.sale.Generation()
+	t.result.Refund = RefundOf(t.sale)
 	t.sweep(func() {
-		t.insist(call{kind: callHeads, logs: shardLogs(t.sale)}, func(r reply) {
-			t.changed = t.changed || slices.ContainsFunc(r.heads, func(head []byte) bool { return head != nil })
-			t.eraseShards()
+		t.forgetLists(func() {
+			t.insist(call{kind: callHeads, logs: shardLogs(t.sale)}, func(r reply) {
+				t.changed = t.changed || slices.ContainsFunc(r.heads, func(head []byte) bool { return head != nil })
+				t.eraseShards()
+			})
 		})
 	})
 }

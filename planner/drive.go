@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/spec"
 )
 
@@ -12,7 +14,8 @@ import (
 // that too and sooner, since nobody else can get an append in beside a busy
 // owner: it gets a ttl. Where there is none, or the ttl has passed, the shard's
 // log is read to its end and the generations that it lacks are appended, in
-// order; the reducer ignores one that it has.
+// order; the reducer ignores one that it has. A list that gives is stopped and
+// drained before.
 type drive struct {
 	*work
 	goal  uint64
@@ -29,6 +32,11 @@ func (w *work) drive(goal uint64, then func()) {
 	w.states = make([]*ledger.State, len(w.shards))
 	w.heads = make([]*ledger.Head, len(w.shards))
 	w.losses = make([]int, len(w.shards))
+	w.machines = make([]*lists.Machine, len(w.shards))
+	if err := w.checkLists(goal); err != nil {
+		w.end(err)
+		return
+	}
 	d := &drive{work: w, goal: goal, ready: make([]bool, len(w.shards)), then: then}
 	if w.sale.Applied() == 0 {
 		d.look() // nobody serves it yet
@@ -94,6 +102,9 @@ func (d *drive) finish(i int) {
 		return
 	}
 	d.finished(shardAddress(i), "")
+	if p, _ := d.sale.Planned(d.goal); p.GetSettings().GetPhase() != pb.Phase_OPEN {
+		d.finished(listAddress(i), "") // it is off: a shard that is open gets its list later
+	}
 }
 
 // shard returns the track of a shard's log, of which nothing may be known yet.
@@ -123,13 +134,19 @@ func (d *drive) append(i int, done func()) {
 		case state.Generation >= d.goal:
 			head := state.Head()
 			d.heads[i] = &head
-			if d.plan.Kind != KindDestroy {
+			if d.plan.Kind != KindDestroy && d.machines[i] == nil {
 				d.shards[i], d.states[i] = nil, nil // a log may be large, and nobody asks for it again
 			}
 			d.finish(i)
 			done()
 		case state.Next() > 0:
-			d.next(i, event)
+			d.stopList(i, func() {
+				if d.states[i].Generation >= d.goal { // somebody else has appended it
+					event(ledger.CaughtUp)
+					return
+				}
+				d.next(i, event)
+			})
 		case d.sale.Applied() > 0:
 			d.lost(i, read)
 		default:

@@ -16,6 +16,9 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 		return &Refusal{Reason: fmt.Sprintf("sale %s is live, ", actual.Name) + fmt.Sprintf(format, args...), Remedy: startOver}
 	}
 	phase := actual.Sale.Newest().GetSettings().GetPhase()
+	if err := fixedLists(desired, old, actual, refuse); err != nil {
+		return err
+	}
 	switch {
 	case desired.LockCount != actual.Sale.Shards():
 		return refuse("its lockCount cannot go from %d to %d: it decides where each user's claims are",

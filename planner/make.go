@@ -62,6 +62,9 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		Generation: 1, Uid: actual.NewUID, Run: desired.Run, Spec: declaration,
 		Settings: settingsOf(desired, pb.Phase_OPEN), NextUnit: 1,
 	}
+	if desired.RedPacket != nil {
+		planned.Seed = actual.NewSeed
+	}
 	reason := "it does not exist"
 	if actual.Sale.Destroyed() {
 		reason = fmt.Sprintf("run %d is destroyed, this is a new one", actual.Sale.Run())
@@ -81,7 +84,11 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 			After: &Attributes{Limit: &units, Units: unitsText(added)},
 		})
 	}
+	if desired.Engine == spec.EngineRedis {
+		p.newLists(desired, actual)
+	}
 	p.markers(actual)
+	p.settingsWarnings(actual, desired.Ack)
 	p.warnings(actual, endOf(planned.GetSettings()))
 	return p, p.carry(planned)
 }
@@ -140,8 +147,10 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	settings := settingsOf(desired, newest.GetSettings().GetPhase())
+	p.settingsWarnings(actual, desired.Ack)
 	if !changed && delta == 0 {
 		p.remaining(actual, shards)
+		p.lists(actual, settings.GetPhase())
 		p.markers(actual)
 		p.warnings(actual, endOf(settings))
 		return p, p.complete()
@@ -162,6 +171,8 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	p.updateSale(updateReason(changed, sale), saleAttributes(old, have, p.Phase, newest.GetGeneration()),
 		saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration()))
 	p.shards(actual, shards, planned)
+	p.lists(actual, settings.GetPhase())
+	p.leftLists(desired, old, sale.UID())
 	p.markers(actual)
 	p.warnings(actual, endOf(settings))
 	return p, p.carry(planned)
@@ -234,12 +245,16 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := actual.sameLists(); err != nil {
+		return nil, err
+	}
 	newest := sale.Newest()
 	now := newest.GetSettings().GetPhase()
 	p := newPlan(KindPhase, actual)
 	settings := withPhase(newest.GetSettings(), phase)
 	if now == phase {
 		p.remaining(actual, shards)
+		p.lists(actual, phase)
 		p.warnings(actual, endOf(settings))
 		return p, p.complete()
 	}
@@ -257,6 +272,7 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	p.updateSale("asked for", saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),
 		saleAttributes(old, old.Stock, ledger.PhaseName(phase), planned.GetGeneration()))
 	p.shards(actual, shards, planned)
+	p.lists(actual, phase)
 	p.warnings(actual, endOf(settings))
 	return p, p.carry(planned)
 }

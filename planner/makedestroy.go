@@ -22,7 +22,13 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 	if name := actual.missing(); name != "" {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, noLog(name))
 	}
+	if sale.Live() {
+		if err := actual.sameLists(); err != nil {
+			return nil, err
+		}
+	}
 	p.deletions(actual)
+	p.forgottenLists(actual)
 	if !sale.Destroyed() {
 		kept := "asked for; its own log is kept"
 		if actual.Table != nil {

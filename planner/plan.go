@@ -60,7 +60,7 @@ const (
 )
 
 // Action is one change of one resource. Addresses are table/<name>, sale/<name>,
-// shard/<i> and node/<name>.
+// shard/<i>, list/<i> of a shard, and node/<name>.
 type Action struct {
 	Address string      `json:"address"`
 	Action  string      `json:"action"` // create, update, delete
@@ -102,6 +102,14 @@ type Attributes struct {
 	Units      string `json:"units,omitempty"` // new unit numbers
 
 	Marker string `json:"marker,omitempty"` // of a lock node: good, missing, abstaining, unknown
+
+	// Of a sale whose engine is redis.
+	Engine    string `json:"engine,omitempty"`
+	Ack       string `json:"ack,omitempty"`
+	Backlog   int64  `json:"backlog,omitempty"`
+	RedPacket string `json:"redPacket,omitempty"` // total, currency, split and least amount
+	List      string `json:"list,omitempty"`      // of a shard: on, off, unknown
+	Node      string `json:"node,omitempty"`      // that has the list
 }
 
 // Field is one attribute as text.
@@ -153,6 +161,8 @@ func (a *Attributes) list() []Field {
 		{Name: "usernameEnv", After: a.UsernameEnv}, {Name: "passwordEnv", After: a.PasswordEnv}, {Name: "tls", After: tls},
 		{Name: "generation", After: number(int64(a.Generation))},
 		{Name: "limit", After: limit}, {Name: "units", After: a.Units}, {Name: "marker", After: a.Marker},
+		{Name: "engine", After: a.Engine}, {Name: "ack", After: a.Ack}, {Name: "backlog", After: number(a.Backlog)},
+		{Name: "redPacket", After: a.RedPacket}, {Name: "list", After: a.List}, {Name: "node", After: a.Node},
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -31,10 +32,14 @@ import (
 type Config struct {
 	Logs  ledger.Logs
 	Nodes []quorum.Node
+	// Lists are the nodes that keep the lists of a sale whose engine is redis, in
+	// the order in which its file names them; none for engine ledger.
+	Lists []lists.Node
 	Clock clock.Clock
 	// Writer is 8 random bytes, drawn anew for each run of the program.
 	Writer []byte
-	// Rand is where the uid of a new sale is drawn from.
+	// Rand is where the uid of a new sale is drawn from, and the seed of its red
+	// packets. It must be one that nobody can foresee.
 	Rand io.Reader
 	// Who says in the sale's log who planned, as user@host.
 	Who string
@@ -68,6 +73,7 @@ type terms struct {
 	who      string
 	patience time.Duration
 	nodes    []string // by name
+	lists    []string // likewise, those that keep lists
 	table    string   // that the logs are kept in, "" if they need none
 }
 
@@ -78,6 +84,9 @@ func (c Config) terms() terms {
 	}
 	for _, n := range c.Nodes {
 		t.nodes = append(t.nodes, n.Name())
+	}
+	for _, n := range c.Lists {
+		t.lists = append(t.lists, n.Name())
 	}
 	return t
 }
@@ -110,6 +119,9 @@ type Result struct {
 	Shortfall int64
 	// Unmarked are the lock nodes that could not be reached for their markers.
 	Unmarked []string
+	// Refund is what nobody took of a red packet that was destroyed. Nil: the sale
+	// had none, or is not sealed yet.
+	Refund *Refund
 	// Export is the path of the file that Destroy wrote, or found written.
 	Export string
 	// ExportDigest is the SHA-256 of the exported file, as the sale's log has it.

@@ -8,7 +8,7 @@ import (
 )
 
 // reading is ReadActual as a step machine: the sale's log, the heads of its
-// shards, then all nodes at once. It reads no table.
+// shards, then all nodes at once, and those that keep lists. It reads no table.
 type reading struct {
 	core
 	cfg    SteppedConfig
@@ -28,7 +28,12 @@ func (r *reading) start() {
 		r.end(err)
 		return
 	}
-	r.actual.At, r.actual.NewUID = r.now.Wall, uid
+	seed, err := newSeed(r.cfg.Rand, len(r.cfg.Lists))
+	if err != nil {
+		r.end(err)
+		return
+	}
+	r.actual.At, r.actual.NewUID, r.actual.NewSeed = r.now.Wall, uid, seed
 	r.logs(1)
 }
 
@@ -85,12 +90,12 @@ func (r *reading) shards(then func()) {
 	})
 }
 
-// nodes asks all nodes, and ends the reading.
+// nodes asks all nodes, and after them those that keep lists.
 func (r *reading) nodes() {
 	left := len(r.cfg.Nodes)
 	done := func() {
 		if left == 0 {
-			r.end(nil)
+			r.lists()
 		}
 	}
 	for i, name := range r.cfg.Nodes {

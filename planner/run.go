@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -116,12 +117,14 @@ const (
 	tableTimeout = time.Minute
 )
 
-// onNode says whether a call is one to a lock node.
-func (k callKind) onNode() bool { return k >= callInfo && k != callExport }
+// onNode says whether a call is one to a lock node, onList whether to a node that
+// keeps lists.
+func (k callKind) onNode() bool { return k >= callInfo && k <= callForget }
+func (k callKind) onList() bool { return k >= callStep && k <= callSettings }
 
 func (k callKind) timeout() time.Duration {
 	switch {
-	case k.onNode():
+	case k.onNode() || k.onList():
 		return nodeTimeout
 	case k == callCreateTable:
 		return tableTimeout
@@ -190,10 +193,14 @@ func (s *shell) do(ctx context.Context, k call) reply {
 	ctx, cancel := context.WithTimeout(ctx, k.kind.timeout())
 	defer cancel()
 	var node quorum.Node
-	if k.kind.onNode() {
+	var list lists.Node
+	switch {
+	case k.kind.onNode():
 		node = s.cfg.Nodes[k.node]
+	case k.kind.onList():
+		list = s.cfg.Lists[k.node]
 	}
-	r := perform(ctx, s.cfg.Logs, node, k)
+	r := perform(ctx, s.cfg.Logs, node, list, k)
 	if err := r.failure(); err != nil {
 		s.cfg.logger().DebugContext(ctx, "a call failed", "sale", s.work.plan.Sale, "call", k.kind.String(), "error", err)
 	}
@@ -201,7 +208,7 @@ func (s *shell) do(ctx context.Context, k call) reply {
 }
 
 // perform makes any call but an export.
-func perform(ctx context.Context, logs ledger.Logs, node quorum.Node, k call) reply {
+func perform(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node, k call) reply {
 	r := reply{id: k.id}
 	switch k.kind {
 	case callLog:
@@ -226,6 +233,15 @@ func perform(ctx context.Context, logs ledger.Logs, node quorum.Node, k call) re
 		_, r.err = node.Release(ctx, k.asks)
 	case callForget:
 		r.err = node.Forget(ctx, k.marker)
+	case callStep:
+		r.step = k.step.Do(ctx, list)
+		r.err = r.step.Err
+	case callInspect:
+		r.state, r.err = list.Inspect(ctx, k.list)
+	case callForgetList:
+		r.err = list.Forget(ctx, k.list)
+	case callSettings:
+		r.settings, r.err = list.Settings(ctx)
 	}
 	return r
 }

@@ -29,6 +29,7 @@ type Status struct {
 	Held      int64         `json:"held"`
 	Available int64         `json:"available"`
 	InFlight  int64         `json:"inFlight"`
+	Refund    *Refund       `json:"refund,omitempty"` // of a red packet that is destroyed
 	OpensAt   string        `json:"opensAt,omitempty"`  // RFC 3339, UTC
 	ClosesAt  string        `json:"closesAt,omitempty"` // RFC 3339, UTC
 	Owner     string        `json:"owner"`              // where claims are answered now, "" if nowhere or unknown
@@ -74,8 +75,22 @@ type ShardStatus struct {
 	Held             int64   `json:"held"`
 	Sold             int64   `json:"sold"`
 	Error            string  `json:"error,omitempty"` // why the rest is empty
+	// List is how the shard's list stands, nil where the engine is no redis.
+	List *ListStatus `json:"list,omitempty"`
 	// Stalled is set if the serving process cannot append; see Status.Server.
 	Stalled *Seen `json:"stalled,omitempty"`
+}
+
+// ListStatus is the list of one shard.
+type ListStatus struct {
+	Node  string `json:"node"`
+	State string `json:"state"` // on, off, unknown
+	Left  int64  `json:"left"`  // units still to be given
+	// Entries are those of the stream: batches given that the ledger may lack.
+	Entries int64  `json:"entries"`
+	Fill    uint64 `json:"fill"`  // under which it gives, or last gave; the shard's log counts them
+	Token   uint64 `json:"token"` // the last fill that somebody began there
+	Error   string `json:"error,omitempty"`
 }
 
 // NodeStatus is one lock node.
@@ -128,6 +143,7 @@ func NewStatus(actual *Actual) (*Status, error) {
 		if last, err := declared(sale.Newest()); err == nil {
 			s.Stock = last.Stock
 		}
+		s.Refund = RefundOf(sale)
 		return s, nil
 	}
 	settings := sale.Newest().GetSettings()
@@ -135,6 +151,9 @@ func NewStatus(actual *Actual) (*Status, error) {
 	s.Owner, _ = actual.Served()
 	for i := range actual.Shards {
 		shard := newShardStatus(actual, i)
+		if i < len(actual.Lists) {
+			shard.List = newListStatus(actual, i)
+		}
 		s.Shards = append(s.Shards, shard)
 		s.Stock += shard.Limit
 		s.Sold += shard.Sold
@@ -171,12 +190,34 @@ func (s *Status) warnings(actual *Actual) {
 	if s.Voting < len(s.Nodes) {
 		s.Warnings = append(s.Warnings, s.Votes().String())
 	}
+	s.listWarnings(actual)
 	if s.Owner == "" && !actual.Unserved() {
 		s.Warnings = append(s.Warnings, "whether a process serves it is unknown: too few lock nodes answer")
 	}
 	if end := endOf(actual.Sale.Newest().GetSettings()); hasPassed(end, actual.At) {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("closesAt %s has passed: no claim is accepted", microText(end)))
 	}
+}
+
+// listWarnings tells which shards of an open sale give nothing, since their lists
+// are off.
+func (s *Status) listWarnings(actual *Actual) {
+	var off []string
+	for i := range actual.Lists {
+		head := actual.Shards[i].Head
+		if head != nil && head.Phase == ledger.PhaseOpen && actual.listStands(i) != listOn {
+			off = append(off, fmt.Sprint(i))
+		}
+	}
+	if len(off) == 0 || actual.Sale.Applied() == 0 {
+		return
+	}
+	then := "apply fills them from the ledger"
+	if s.Owner != "" {
+		then = "the process that serves the sale fills them from the ledger as soon as their nodes answer"
+	}
+	s.Warnings = append(s.Warnings, fmt.Sprintf("%d of %d lists are off or cannot be asked for (%s): their users get nothing; %s",
+		len(off), len(actual.Lists), strings.Join(off, ", "), then))
 }
 
 func microText(us int64) string {
@@ -204,6 +245,17 @@ func newShardStatus(actual *Actual, i int) ShardStatus {
 	}
 	s.Slot, s.Epoch, s.Generation, s.Phase = h.Slot, h.Epoch, h.Generation, h.Phase
 	s.Limit, s.Available, s.Held, s.Sold = h.Limit, h.Available, h.Held, h.Sold
+	return s
+}
+
+func newListStatus(actual *Actual, i int) *ListStatus {
+	l := actual.Lists[i]
+	s := &ListStatus{Node: l.Node, State: actual.listStands(i)}
+	if l.Err != nil {
+		s.Error = nodeShort(l.Node, l.Err)
+		return s
+	}
+	s.Left, s.Entries, s.Fill, s.Token = l.State.Units, l.State.Entries, l.State.Fill, l.State.Token
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -39,6 +40,7 @@ type Stepped struct {
 // SteppedConfig is Config for a Stepped.
 type SteppedConfig struct {
 	Nodes    []string // the lock nodes' names, by Call.Node
+	Lists    []string // those of the nodes that keep lists, likewise; as Config.Lists
 	Writer   []byte   // 8 bytes that no other process has
 	Rand     io.Reader
 	Who      string
@@ -86,13 +88,15 @@ func (j DestroyJob) export(b []byte) error { return j.Export(b) }
 // Call is one piece of I/O that a Stepped wants made.
 type Call struct {
 	Node int    // index into the lock nodes, or Store
-	What string // one of CallNames
+	List bool   // Node is an index into the nodes that keep lists
+	What string // one of CallNames, or of ListCallNames
 	// Timeout is when the caller gives up. Then Took gets
 	// context.DeadlineExceeded, and the call may come in all the same.
 	Timeout time.Duration
-	// Make makes the call where Node is, and returns the reply. Only one of logs
-	// and node is used. It may be made never, later, or several times.
-	Make func(ctx context.Context, logs ledger.Logs, node quorum.Node) any
+	// Make makes the call where Node is, and returns the reply. Only one of logs,
+	// node and list is used. It may be made never, later, or several times; a call
+	// with List is sent at most once by real nodes' drivers.
+	Make func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any
 	// Took takes the reply in, or, if there is none, why. It is called once.
 	Took func(now clock.Now, reply any, err error)
 }
@@ -108,7 +112,7 @@ func NewStepped(cfg SteppedConfig, job Job) *Stepped {
 
 func (c SteppedConfig) terms() terms {
 	patience := Config{Patience: c.Patience}.patience()
-	return terms{writer: c.Writer, who: c.Who, patience: patience, nodes: c.Nodes}
+	return terms{writer: c.Writer, who: c.Who, patience: patience, nodes: c.Nodes, lists: c.Lists}
 }
 
 // Next returns what is to be done after any input: the calls to make now, and
@@ -207,15 +211,15 @@ func (s *Stepped) end(err error) {
 
 func (s *Stepped) newCall(k call) Call {
 	c := Call{Node: Store, What: k.name(s.work == nil), Timeout: k.kind.timeout()}
-	if k.kind.onNode() {
-		c.Node = k.node
+	if k.kind.onNode() || k.kind.onList() {
+		c.Node, c.List = k.node, k.kind.onList()
 	}
-	c.Make = func(ctx context.Context, logs ledger.Logs, node quorum.Node) any {
-		return perform(ctx, logs, node, k)
+	c.Make = func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any {
+		return perform(ctx, logs, node, list, k)
 	}
 	if k.kind == callExport {
 		c.Timeout = readTimeout // it reads all logs
-		c.Make = func(ctx context.Context, logs ledger.Logs, _ quorum.Node) any {
+		c.Make = func(ctx context.Context, logs ledger.Logs, _ quorum.Node, _ lists.Node) any {
 			return exportBytes(ctx, logs, k)
 		}
 	}

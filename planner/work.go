@@ -6,6 +6,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -17,7 +18,8 @@ type work struct {
 	intent *pb.Planned // to be appended; nil: nothing is
 	writer []byte
 	nodes  []workNode
-	table  string // that the logs are kept in, "" if they need none
+	lists  []string // the nodes that keep lists, by name
+	table  string   // that the logs are kept in, "" if they need none
 	result Result
 
 	// The sale's log. Only one thing at a time is done with it.
@@ -45,6 +47,8 @@ type work struct {
 	states []*ledger.State
 	losses []int          // how often a shard's log was said to be gone
 	heads  []*ledger.Head // the newest known
+	// machines are those of lists that this process has begun to rebuild.
+	machines []*lists.Machine
 
 	rechecks   []func() // that wait for the sale's log to be read again
 	rechecking bool
@@ -76,7 +80,7 @@ func newWork(t terms, plan *Plan) (*work, error) {
 		planned.PlanDigest, planned.Who = plan.Digest[:], t.who
 	}
 	w := &work{
-		core: newCore(t.patience), plan: plan, intent: planned, writer: t.writer, table: t.table,
+		core: newCore(t.patience), plan: plan, intent: planned, writer: t.writer, table: t.table, lists: t.lists,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}

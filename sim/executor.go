@@ -7,6 +7,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/sim/check"
@@ -77,13 +78,13 @@ func (m *serverMachine) next(now clock.Now) (calls []call, wake time.Duration, g
 
 // telling takes down that a release landed.
 func (e *server) telling(run string, release makeCall) makeCall {
-	return func(ctx context.Context, logs ledger.Logs, node quorum.Node) any {
+	return func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any {
 		e.w.history.Freed(e.w.now, run)
-		return release(ctx, logs, node)
+		return release(ctx, logs, node, list)
 	}
 }
 
-type makeCall = func(context.Context, ledger.Logs, quorum.Node) any
+type makeCall = func(context.Context, ledger.Logs, quorum.Node, lists.Node) any
 
 // claim takes a request in. Nobody is there: answered hears that at once.
 func (e *server) claim(r executor.Request, answered func(a executor.Answer, heard bool)) (withdraw func()) {

@@ -8,6 +8,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -115,9 +116,10 @@ func (n *network) send(m message, arrive func()) {
 // planner call a Call.
 type call struct {
 	Node    int
+	List    bool
 	What    string
 	Timeout time.Duration
-	Make    func(ctx context.Context, logs ledger.Logs, node quorum.Node) any
+	Make    func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any
 	Took    func(now clock.Now, reply any, err error)
 }
 
@@ -180,11 +182,11 @@ func (w *world) call(p *process, c call) {
 // serve makes a call at its far end.
 func (w *world) serve(c call) any {
 	if c.Node < 0 {
-		return c.Make(context.Background(), w.store, nil)
+		return c.Make(context.Background(), w.store, nil, nil)
 	}
 	n := w.nodes[c.Node]
 	n.serve()
-	return c.Make(context.Background(), w.store, n)
+	return c.Make(context.Background(), w.store, n, nil)
 }
 
 func (w *world) hostOf(node int) host {

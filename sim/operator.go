@@ -183,7 +183,8 @@ func (m *commandMachine) tick(now clock.Now) { m.s.Tick(now) }
 func (m *commandMachine) next(now clock.Now) (calls []call, wake time.Duration, gone bool) {
 	made, wake, done, err := m.s.Next(now)
 	for _, c := range made {
-		calls = append(calls, call(c))
+		calls = append(calls, call{Node: c.Node, What: c.What, Timeout: c.Timeout, Took: c.Took,
+			Make: func(ctx context.Context, logs ledger.Logs, node quorum.Node) any { return c.Make(ctx, logs, node, nil) }})
 	}
 	m.err = err
 	return calls, wake, done

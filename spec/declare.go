@@ -125,7 +125,8 @@ func (d *decoder) spec(v value, s *Sale) {
 	if v, ok := d.value(o, "lock"); ok {
 		d.lock(v, s)
 	}
-	d.stores(o, s)
+	engineOK := d.engine(o, s)
+	d.stores(o, s, engineOK)
 }
 
 func (d *decoder) times(o object, s *Sale) {

@@ -29,10 +29,25 @@ type specPart struct {
 	PerUserLimit int64         `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
 	OpensAt      string        `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins, with seconds and zone. Without it: as soon as the sale is applied."`
 	ClosesAt     string        `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends, with seconds and zone; after opensAt. Without it: when somebody closes the sale."`
+	Engine       string        `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them."`
+	Ack          string        `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
+	Backlog      int64         `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Beyond it, claims are refused as overloaded."`
+	Units        *unitsPart    `yaml:"units,omitempty" jsonschema_description:"With engine redis: what a unit is. Without it: a number."`
 	Lock         *lockPart     `yaml:"lock,omitempty" jsonschema_description:"How shards are locked."`
-	Redis        *redisPart    `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks. Goes with hbase."`
+	Redis        *redisPart    `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
 	HBase        *hbasePart    `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
-	Embedded     *embeddedPart `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server; instead of redis and hbase."`
+	Embedded     *embeddedPart `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
+}
+
+type unitsPart struct {
+	RedPacket *redPacketPart `yaml:"redPacket" jsonschema_description:"Units are packets of money; the stock is their number."`
+}
+
+type redPacketPart struct {
+	Total    string `yaml:"total" jsonschema:"example=100.00" jsonschema_description:"Money in all packets together, an exact decimal in quotes."`
+	Currency string `yaml:"currency" jsonschema:"example=CNY" jsonschema_description:"Code of ISO 4217. It says how many decimals there are."`
+	Split    string `yaml:"split,omitempty" jsonschema_description:"random: by luck, up to twice the mean of what is left. even: as equal as it goes. fixed: all equal, so that the total must divide by the stock."`
+	Min      string `yaml:"min,omitempty" jsonschema:"example=0.01" jsonschema_description:"Least amount of a packet, an exact decimal in quotes. Without it: the smallest there is."`
 }
 
 type lockPart struct {
@@ -40,7 +55,7 @@ type lockPart struct {
 }
 
 type redisPart struct {
-	Nodes       []string `yaml:"nodes" jsonschema_description:"Independent Redis nodes, host:port each; an odd number, so that a majority is clear."`
+	Nodes       []string `yaml:"nodes" jsonschema_description:"Independent Redis nodes, host:port each. An odd number, so that a majority is clear; with engine redis any number, since each shard's list is on one of them."`
 	UsernameEnv string   `yaml:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Name of the environment variable that holds the user name. Goes with passwordEnv."`
 	PasswordEnv string   `yaml:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Name of the environment variable that holds the password; never the password."`
 	TLS         bool     `yaml:"tls,omitempty" jsonschema_description:"Whether to connect with TLS."`

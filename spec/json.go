@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -24,6 +25,24 @@ type stored struct {
 	Redis        *storedRedis    `json:"redis,omitempty"`
 	HBase        *storedHBase    `json:"hbase,omitempty"`
 	Embedded     *storedEmbedded `json:"embedded,omitempty"`
+	Engine       Engine          `json:"engine,omitempty"` // absent: ledger, and none of the next three
+	Ack          Ack             `json:"ack,omitempty"`
+	Backlog      int64           `json:"backlog,omitempty"`
+	Units        *storedUnits    `json:"units,omitempty"`
+}
+
+type storedUnits struct {
+	RedPacket *storedRedPacket `json:"redPacket"`
+}
+
+// storedRedPacket has its amounts as Format writes them, with all decimals of
+// the currency. So their number says the scale, and a later program that knows
+// the currency better deals no other amounts.
+type storedRedPacket struct {
+	Total    string `json:"total"`
+	Currency string `json:"currency"`
+	Split    Split  `json:"split"`
+	Min      string `json:"min"`
 }
 
 type storedRedis struct {
@@ -67,6 +86,12 @@ func (s Sale) JSON() ([]byte, error) {
 	if s.Embedded != nil {
 		out.Embedded = &storedEmbedded{}
 	}
+	if s.Engine == EngineRedis {
+		out.Engine, out.Ack, out.Backlog = s.Engine, s.Ack, s.Backlog
+		if r := s.RedPacket; r != nil {
+			out.Units = &storedUnits{&storedRedPacket{r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min)}}
+		}
+	}
 	return json.Marshal(out)
 }
 
@@ -104,10 +129,32 @@ func FromJSON(data []byte) (Sale, error) {
 	if in.Embedded != nil {
 		s.Embedded = &Embedded{}
 	}
+	s.Engine, s.Ack, s.Backlog = in.Engine, in.Ack, in.Backlog
+	if s.Engine == "" {
+		s.Engine, s.Ack = EngineLedger, AckLedger
+	}
+	if in.Units != nil && in.Units.RedPacket != nil {
+		if s.RedPacket = in.Units.RedPacket.read(); s.RedPacket == nil {
+			return Sale{}, errors.New("stored declaration: the amounts of its red packet cannot be read")
+		}
+	}
 	if err := s.sane(); err != nil {
 		return Sale{}, fmt.Errorf("stored declaration: %w", err)
 	}
 	return s, nil
+}
+
+// read returns the red packet; nil if its amounts are none.
+func (s storedRedPacket) read() *RedPacket {
+	_, decimals, _ := strings.Cut(s.Total, ".")
+	r := &RedPacket{Currency: s.Currency, Scale: len(decimals), Split: s.Split}
+	var totalOK, minOK bool
+	r.Total, totalOK = minorUnits(s.Total, r.Scale)
+	r.Min, minOK = minorUnits(s.Min, r.Scale)
+	if !totalOK || !minOK || r.Format(r.Total) != s.Total || r.Format(r.Min) != s.Min {
+		return nil
+	}
+	return r
 }
 
 // sane holds a declaration to what the rest of the program takes for granted.
@@ -124,6 +171,26 @@ func (s Sale) sane() error {
 		return errors.New("lockCount is above stock")
 	case s.LockTTL <= 0 || s.LockTTL%time.Millisecond != 0:
 		return fmt.Errorf("the lock's ttl of %v is no positive number of milliseconds", s.LockTTL)
+	}
+	return s.saneEngine()
+}
+
+// saneEngine is the part of sane that says how units are given out. A Sale made
+// by hand may leave the engine out, and then gets that of old.
+func (s Sale) saneEngine() error {
+	switch {
+	case s.Engine == "" || s.Engine == EngineLedger:
+		if s.Ack != "" && s.Ack != AckLedger || s.Backlog != 0 || s.RedPacket != nil {
+			return errors.New("ack, backlog and units stand without engine redis")
+		}
+	case s.Engine != EngineRedis:
+		return fmt.Errorf("the engine %q is not known to this program: use a newer one", s.Engine)
+	case s.Ack != AckLedger && s.Ack != AckRedis:
+		return fmt.Errorf("the ack %q is not known to this program: use a newer one", s.Ack)
+	case s.Backlog < 1:
+		return errors.New("backlog must be at least 1")
+	case s.RedPacket != nil:
+		return s.RedPacket.sane(s.Stock)
 	}
 	return nil
 }

@@ -17,7 +17,17 @@ func anySale(t *rapid.T) Sale {
 		Stock:        rapid.Int64Min(1).Draw(t, "stock"),
 		PerUserLimit: rapid.Int64Min(1).Draw(t, "limit"),
 		LockTTL:      time.Duration(rapid.Int64Range(2000, 10000).Draw(t, "ttl")) * time.Millisecond,
-		File:         "sale.yaml:1",
+		Engine:       EngineLedger, Ack: AckLedger,
+		File: "sale.yaml:1",
+	}
+	redis := rapid.Bool().Draw(t, "redis")
+	if redis {
+		s.Engine, s.Ack = EngineRedis, rapid.SampledFrom([]Ack{AckLedger, AckRedis}).Draw(t, "ack")
+		s.Stock = rapid.Int64Range(1, MaxRedisStock).Draw(t, "packets")
+		s.Backlog = rapid.Int64Range(1, MaxBacklog).Draw(t, "backlog")
+		if rapid.Bool().Draw(t, "red packet") {
+			s.RedPacket = anyRedPacket(t, s.Stock)
+		}
 	}
 	s.LockCount = int(rapid.Int64Range(1, min(s.Stock, MaxLockCount)).Draw(t, "locks"))
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
@@ -31,12 +41,17 @@ func anySale(t *rapid.T) Sale {
 	}
 	if rapid.Bool().Draw(t, "embedded") {
 		s.Embedded = &Embedded{Dir: rapid.String().Draw(t, "dir")}
-		return s
+		if !redis {
+			return s
+		}
 	}
 	addresses := rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,9}:[1-9][0-9]{0,3}`), 1, 5)
 	env := rapid.OneOf(rapid.Just(""), rapid.StringMatching(envForm))
 	s.Redis = &Redis{Nodes: addresses.Draw(t, "nodes"), UsernameEnv: env.Draw(t, "user"), PasswordEnv: env.Draw(t, "password"),
 		TLS: rapid.Bool().Draw(t, "tls")}
+	if s.Embedded != nil {
+		return s
+	}
 	s.HBase = &HBase{Zookeeper: addresses.Draw(t, "zk"), ZookeeperRoot: rapid.StringMatching(znodeForm).Draw(t, "root"),
 		Table: rapid.StringMatching(tableForm).Draw(t, "table")}
 	return s
@@ -94,6 +109,24 @@ func TestJSONIsCanonical(t *testing.T) {
 				`"redis":{"nodes":["r:1"],"usernameEnv":"U","passwordEnv":"P","tls":true},` +
 				`"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"sales"}}`,
 		},
+		"embedded, said in full": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineLedger, Ack: AckLedger, Embedded: &Embedded{}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{}}`,
+		},
+		"lists": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineRedis, Ack: AckLedger, Backlog: 100_000,
+				Redis: &Redis{Nodes: []string{"r:1"}}, Embedded: &Embedded{}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,` +
+				`"redis":{"nodes":["r:1"],"tls":false},"embedded":{},"engine":"redis","ack":"ledger","backlog":100000}`,
+		},
+		"red packets": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineRedis, Ack: AckRedis, Backlog: 5,
+				RedPacket: &RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 1, Split: SplitRandom},
+				Redis:     &Redis{Nodes: []string{"r:1"}}, Embedded: &Embedded{}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,` +
+				`"redis":{"nodes":["r:1"],"tls":false},"embedded":{},"engine":"redis","ack":"redis","backlog":5,` +
+				`"units":{"redPacket":{"total":"100.00","currency":"CNY","split":"random","min":"0.01"}}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := c.sale.JSON(); err != nil || string(got) != c.want {
@@ -106,12 +139,17 @@ func TestJSONIsCanonical(t *testing.T) {
 func TestFromJSON(t *testing.T) {
 	const stored = `{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{}}`
 	change := func(old, new string) string { return strings.Replace(stored, old, new, 1) }
+	const lists = `"embedded":{},"engine":"redis","ack":"redis","backlog":5,` +
+		`"units":{"redPacket":{"total":"0.90","currency":"CNY","split":"fixed","min":"0.10"}}`
+	changeLists := func(old, new string) string {
+		return change(`"embedded":{}`, strings.Replace(lists, old, new, 1))
+	}
 	for name, c := range map[string]struct {
 		data string
 		ok   bool
 	}{
 		"as stored":             {stored, true},
-		"fields of later":       {change(`{}`, `{"dir":"x","fsync":false},"engine":"redis"`), true},
+		"fields of later":       {change(`{}`, `{"dir":"x","fsync":false},"color":"red"`), true},
 		"more locks than now":   {change(`9,"lockCount":1`, `9999,"lockCount":5000`), true},
 		"nothing":               {"", false},
 		"null":                  {"null", false},
@@ -128,6 +166,26 @@ func TestFromJSON(t *testing.T) {
 		"endless ttl":           {change("3000", "9223372036854775807"), false},
 		"fraction":              {change(`"stock":9`, `"stock":9.5`), false},
 		"text":                  {change(`"stock":9`, `"stock":"9"`), false},
+		"lists":                 {changeLists("", ""), true},
+		"a longer backlog":      {changeLists(`"backlog":5`, `"backlog":50000000`), true},
+		"plain units":           {changeLists(`,"units"`, `,"later"`), true},
+		"another engine":        {changeLists(`"engine":"redis"`, `"engine":"warp"`), false},
+		"no engine":             {changeLists(`"engine":"redis",`, ``), false},
+		"no ack":                {changeLists(`"ack":"redis",`, ``), false},
+		"another ack":           {changeLists(`"ack":"redis"`, `"ack":"both"`), false},
+		"no backlog":            {changeLists(`"backlog":5,`, ``), false},
+		"another split":         {changeLists(`fixed`, `weighted`), false},
+		"no currency":           {changeLists(`CNY`, ``), false},
+		"no total":              {changeLists(`"total":"0.90",`, ``), false},
+		"a numeric total":       {changeLists(`"0.90"`, `0.90`), false},
+		"a signed total":        {changeLists(`"0.90"`, `"+0.90"`), false},
+		"a negative total":      {changeLists(`"0.90"`, `"-0.90"`), false},
+		"an endless total":      {changeLists(`"0.90"`, `"92233720368547758.08"`), false},
+		"a total too small":     {changeLists(`"0.90"`, `"0.81"`), false},
+		"a total with a rest":   {changeLists(`"0.90"`, `"0.91"`), false},
+		"min of another scale":  {changeLists(`"0.10"`, `"0.1"`), false},
+		"min below zero":        {changeLists(`"0.10"`, `"-0.10"`), false},
+		"no min":                {changeLists(`,"min":"0.10"`, ``), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := FromJSON([]byte(c.data))
@@ -141,5 +199,13 @@ func TestFromJSON(t *testing.T) {
 	}
 	if _, err := (Sale{}).JSON(); err == nil {
 		t.Error("an empty sale can be stored")
+	}
+	s, err := FromJSON([]byte(stored))
+	if err != nil || s.Engine != EngineLedger || s.Ack != AckLedger {
+		t.Errorf("one from before engines: got %+v, %v", s, err)
+	}
+	s.RedPacket = &RedPacket{Currency: "CNY", Scale: 2, Total: 9, Min: 1, Split: SplitEven}
+	if data, err := s.JSON(); err == nil {
+		t.Errorf("red packets of engine ledger are stored, as %s", data)
 	}
 }

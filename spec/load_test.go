@@ -66,6 +66,7 @@ func TestLoadReadsAllFields(t *testing.T) {
 		OpensAt:  time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC),
 		ClosesAt: time.Date(2026, 11, 11, 13, 0, 0, 500e6, time.UTC),
 		LockTTL:  2500 * time.Millisecond,
+		Engine:   EngineLedger, Ack: AckLedger,
 		Redis: &Redis{
 			Nodes:       []string{"127.0.0.1:6379", "redis-2.example:6379", "[2001:db8::1]:6379"},
 			UsernameEnv: "REDIS_USERNAME", PasswordEnv: "REDIS_PASSWORD", TLS: true,
@@ -84,7 +85,7 @@ func TestLoadFillsDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Sale{Name: "tickets", Run: 1, Stock: 10, LockCount: 2, PerUserLimit: 1, LockTTL: 3 * time.Second,
-		Embedded: &Embedded{Dir: ".salectl"}, File: "<stdin>:1"}
+		Engine: EngineLedger, Ack: AckLedger, Embedded: &Embedded{Dir: ".salectl"}, File: "<stdin>:1"}
 	if !reflect.DeepEqual(embedded[0], want) {
 		t.Errorf("got  %+v\nwant %+v", embedded[0], want)
 	}
@@ -96,6 +97,37 @@ func TestLoadFillsDefaults(t *testing.T) {
 	wantHBase := &HBase{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "sales"}
 	if got := servers[0]; !reflect.DeepEqual(got.HBase, wantHBase) || got.Redis.TLS || got.Embedded != nil {
 		t.Errorf("got %+v %+v", got.HBase, got.Redis)
+	}
+}
+
+func TestLoadRedPackets(t *testing.T) {
+	path := filepath.Join(goodSpecs, "red-packet.yaml")
+	got, err := Load([]string{path}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	common := func(name string, line string) Sale {
+		return Sale{Name: name, Run: 1, LockCount: 2, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineRedis, File: path + ":" + line}
+	}
+	all := common("all", "2")
+	all.Stock, all.LockCount, all.Ack, all.Backlog = 100, 4, AckRedis, 5000
+	all.RedPacket = &RedPacket{Currency: "KWD", Scale: 3, Total: 100_000, Min: 10, Split: SplitEven}
+	all.Redis, all.HBase = &Redis{Nodes: []string{"a:6379", "b:6379"}}, &HBase{Zookeeper: []string{"z:2181"}, ZookeeperRoot: "/hbase", Table: "sales"}
+	defaults := common("defaults", "24")
+	defaults.Stock, defaults.Ack, defaults.Backlog = 3, AckLedger, DefaultBacklog
+	defaults.RedPacket = &RedPacket{Currency: "CNY", Scale: 2, Total: 3, Min: 1, Split: SplitRandom}
+	defaults.Redis, defaults.Embedded = &Redis{Nodes: []string{"a:6379"}}, &Embedded{Dir: goodSpecs + "/.salectl"}
+	yen := common("yen", "39")
+	yen.Stock, yen.Ack, yen.Backlog = MaxRedisStock, AckLedger, MaxBacklog
+	yen.RedPacket = &RedPacket{Currency: "JPY", Total: MaxTotal, Min: 1, Split: SplitFixed}
+	yen.Redis, yen.Embedded = defaults.Redis, defaults.Embedded
+	plain := common("plain", "53")
+	plain.Stock, plain.Ack, plain.Backlog = 2, AckLedger, 1
+	plain.Redis, plain.Embedded = defaults.Redis, defaults.Embedded
+	for i, want := range []Sale{all, defaults, yen, plain} {
+		if !reflect.DeepEqual(got[i], want) {
+			t.Errorf("got  %+v %+v\nwant %+v %+v", got[i], got[i].RedPacket, want, want.RedPacket)
+		}
 	}
 }
 

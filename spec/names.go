@@ -27,6 +27,23 @@ func LeasePrefix(uid string) string { return "salectl:" + uid + ":shard:" }
 // Marker is the key of a run's marker on a lock node.
 func Marker(uid string) string { return "salectl:" + uid + ":marker" }
 
+// ListKey is the key of a shard's unclaimed units on its node, a list of unit
+// numbers. This and the next three are keys of the Redis engine.
+func ListKey(uid string, shard int) string { return engineKey(uid, "list", shard) }
+
+// TakenKey is the key of who was given what by a shard, a hash by user.
+func TakenKey(uid string, shard int) string { return engineKey(uid, "taken", shard) }
+
+// StreamKey is the key of a shard's grants that the ledger may lack, a stream.
+func StreamKey(uid string, shard int) string { return engineKey(uid, "stream", shard) }
+
+// FillKey is the key of the marker of a shard's lists, a hash.
+func FillKey(uid string, shard int) string { return engineKey(uid, "fill", shard) }
+
+func engineKey(uid, what string, shard int) string {
+	return KeyPrefix + uid + ":" + what + ":" + strconv.Itoa(shard)
+}
+
 // NamedLock is the key of a named lock on a lock node.
 func NamedLock(name string) string { return NamedLockPrefix + name }
 

@@ -17,6 +17,10 @@ func TestNames(t *testing.T) {
 		{LeaseKey("u1", 12), "salectl:u1:shard:12"},
 		{LeasePrefix("u1"), "salectl:u1:shard:"},
 		{Marker("u1"), "salectl:u1:marker"},
+		{ListKey("u1", 0), "salectl:u1:list:0"},
+		{TakenKey("u1", 7), "salectl:u1:taken:7"},
+		{StreamKey("u1", 12), "salectl:u1:stream:12"},
+		{FillKey("u1", 1023), "salectl:u1:fill:1023"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %s, want %s", c.got, c.want)

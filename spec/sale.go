@@ -1,6 +1,7 @@
 // Package spec is what a user writes: the sale document, its defaults, and its
 // validation. It also holds what follows from a declaration by arithmetic alone
-// (shares.go) and the one place where keys and row keys are built (names.go).
+// (shares.go, packets.go) and the one place where keys and row keys are built
+// (names.go).
 //
 // A document that Load accepts is a valid Sale; one that it refuses comes with
 // all that is wrong with it, each Problem with its place and a remedy.
@@ -23,7 +24,15 @@ type Sale struct {
 	ClosesAt     time.Time     // UTC, after OpensAt; zero: until closed by hand
 	LockTTL      time.Duration // MinLockTTL to MaxLockTTL in whole milliseconds
 
-	// Where the sale lives: either Embedded, or Redis and HBase.
+	// How units are given out. With EngineLedger, Ack is AckLedger, Backlog is
+	// 0 and RedPacket is nil.
+	Engine    Engine
+	Ack       Ack
+	Backlog   int64      // most claims that Redis has granted and the ledger lacks; 1 to MaxBacklog
+	RedPacket *RedPacket // nil: a unit is a number and no more
+
+	// Where the sale lives. With EngineLedger: either Embedded, or Redis and
+	// HBase. With EngineRedis: Redis, and one of Embedded and HBase.
 	Embedded *Embedded
 	Redis    *Redis
 	HBase    *HBase
@@ -40,9 +49,9 @@ type Embedded struct {
 	Dir string
 }
 
-// Redis names the lock nodes.
+// Redis names the nodes of the locks and, with EngineRedis, of the lists.
 type Redis struct {
-	Nodes       []string // host:port, an odd number, lower case, none twice
+	Nodes       []string // host:port, lower case, none twice; an odd number with EngineLedger
 	UsernameEnv string   // names of environment variables, never the secrets
 	PasswordEnv string
 	TLS         bool
@@ -60,6 +69,13 @@ const (
 	MaxLockCount = 1024
 	MaxFileSize  = 1 << 20
 
+	MaxBacklog    = 10_000_000
+	MaxRedisStock = 10_000_000 // with EngineRedis: its units stand in Redis's memory
+
+	// MaxTotal is the most that a red packet may hold, in minor units. Ninety
+	// such totals may be added up in an int64.
+	MaxTotal = 100_000_000_000_000_000
+
 	MinLockTTL = 2 * time.Second
 	MaxLockTTL = 10 * time.Second
 )
@@ -69,6 +85,7 @@ const (
 	DefaultRun           = 1
 	DefaultPerUserLimit  = 1
 	DefaultLockTTL       = 3 * time.Second
+	DefaultBacklog       = 100_000
 	DefaultEmbeddedDir   = ".salectl"
 	DefaultZookeeperRoot = "/hbase"
 )

@@ -54,17 +54,49 @@ func (specPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	bound(s, "perUserLimit", math.MaxInt64, DefaultPerUserLimit)
 	property(s, "opensAt").Pattern = timeForm
 	property(s, "closesAt").Pattern = timeForm
-	has := func(name string) *jsonschema.Schema { return &jsonschema.Schema{Required: []string{name}} }
+	choices(s, "engine", EngineLedger, EngineRedis)
+	choices(s, "ack", AckLedger, AckRedis)
+	bound(s, "backlog", MaxBacklog, DefaultBacklog)
 	s.OneOf = []*jsonschema.Schema{
-		{
-			Title: "in local files", Required: []string{"embedded"},
-			Not: &jsonschema.Schema{AnyOf: []*jsonschema.Schema{has("redis"), has("hbase")}},
-		},
-		{
-			Title: "on servers", Required: []string{"redis", "hbase"},
-			Not: has("embedded"),
-		},
+		home("in local files", EngineLedger, []string{"embedded"}, []string{"redis", "hbase"}),
+		home("on servers", EngineLedger, []string{"redis", "hbase"}, []string{"embedded"}),
+		home("on lists of Redis, with the ledger in local files", EngineRedis, []string{"engine", "redis", "embedded"}, []string{"hbase"}),
+		home("on lists of Redis, with the ledger on servers", EngineRedis, []string{"engine", "redis", "hbase"}, []string{"embedded"}),
 	}
+}
+
+// home is one of the ways to give out units and keep a sale: which keys it
+// needs, which it forbids, and which values its engine takes.
+func home(title string, engine Engine, needs, forbids []string) *jsonschema.Schema {
+	s := &jsonschema.Schema{Title: title, Required: needs, Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{}}
+	s.Properties.Set("engine", &jsonschema.Schema{Const: engine})
+	switch engine {
+	case EngineLedger:
+		forbids = append(forbids, redisKeys...)
+	case EngineRedis:
+		s.Properties.Set("stock", &jsonschema.Schema{Maximum: json.Number(strconv.Itoa(MaxRedisStock))})
+		s.Properties.Set("perUserLimit", &jsonschema.Schema{Const: DefaultPerUserLimit})
+	}
+	for _, name := range forbids {
+		s.Not.AnyOf = append(s.Not.AnyOf, &jsonschema.Schema{Required: []string{name}})
+	}
+	return s
+}
+
+// choices are the words that a key takes; the first is its default.
+func choices[Word ~string](s *jsonschema.Schema, name string, words ...Word) {
+	p := property(s, name)
+	p.Default = words[0]
+	for _, word := range words {
+		p.Enum = append(p.Enum, word)
+	}
+}
+
+func (redPacketPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	property(s, "total").Pattern = amountForm
+	property(s, "min").Pattern = amountForm
+	property(s, "currency").Pattern = "^[A-Z]{3}$"
+	choices(s, "split", SplitRandom, SplitEven, SplitFixed)
 }
 
 func (lockPart) JSONSchemaExtend(s *jsonschema.Schema) {

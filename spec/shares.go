@@ -20,3 +20,7 @@ func Shares(stock int64, lockCount int) []int64 {
 func HomeShard(user string, lockCount int) int {
 	return int(xxhash.Sum64String(user) % uint64(lockCount))
 }
+
+// ListNode is the index of the Redis node that has a shard's list, in the order
+// in which the declaration names the nodes.
+func ListNode(shard, nodes int) int { return shard % nodes }

@@ -62,3 +62,15 @@ func TestHomeShard(t *testing.T) {
 		}
 	}
 }
+
+// A list that is looked for on another node is an empty list.
+func TestListNode(t *testing.T) {
+	for shard, want := range []int{0, 1, 2, 0, 1, 2, 0} {
+		if got := ListNode(shard, 3); got != want {
+			t.Errorf("shard %d of three nodes: got %d, want %d", shard, got, want)
+		}
+	}
+	if got := ListNode(1023, 1); got != 0 {
+		t.Errorf("the only node is 0, not %d", got)
+	}
+}

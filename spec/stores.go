@@ -4,17 +4,25 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"gopkg.in/yaml.v3"
 )
 
 // stores takes the parts that say where the sale lives: embedded, or redis and
-// hbase.
-func (d *decoder) stores(o object, s *Sale) {
-	d.oneHome(o)
+// hbase; with the Redis engine redis, and embedded or hbase. If the engine could
+// not be made out, nobody can say which parts go together.
+func (d *decoder) stores(o object, s *Sale, engineOK bool) {
+	switch {
+	case engineOK && s.Engine == EngineRedis:
+		d.listsAndLedger(o)
+	case engineOK:
+		d.oneHome(o)
+	}
 	if v, ok := d.value(o, "embedded"); ok {
 		s.Embedded = d.embedded(v)
 	}
 	if v, ok := d.value(o, "redis"); ok {
-		s.Redis = d.redis(v)
+		s.Redis = d.redis(v, engineOK && s.Engine == EngineLedger)
 	}
 	if v, ok := d.value(o, "hbase"); ok {
 		s.HBase = d.hbase(v)
@@ -37,12 +45,12 @@ func (d *decoder) oneHome(o object) {
 		return
 	}
 	// The conflict is in the key that came later, as a reader would say.
-	const remedy = "Keep embedded for local files, or redis and hbase for servers."
+	const remedy = "Keep embedded for local files, or redis and hbase for servers; embedded goes with redis only if engine: redis stands there."
 	var before []string
 	for _, name := range []string{"redis", "hbase"} {
 		switch other := o.keys[name]; {
 		case other == nil:
-		case other.Line > embedded.Line || other.Line == embedded.Line && other.Column > embedded.Column:
+		case after(other, embedded):
 			d.refuse(other, remedy, "%s cannot stand beside embedded, which is on line %d", join(o.path, name), embedded.Line)
 		default:
 			before = append(before, name)
@@ -51,6 +59,33 @@ func (d *decoder) oneHome(o object) {
 	if len(before) > 0 {
 		d.refuse(embedded, remedy, "%s cannot stand beside %s", join(o.path, "embedded"), and(before))
 	}
+}
+
+// listsAndLedger reports a sale of the Redis engine that has no lists, or not
+// one ledger.
+func (d *decoder) listsAndLedger(o object) {
+	engine, embedded, hbase := join(o.path, "engine"), o.keys["embedded"], o.keys["hbase"]
+	if o.keys["redis"] == nil {
+		d.refuse(o.values["engine"], `Add redis: {nodes: ["127.0.0.1:6379"]} for the lists and locks, or remove engine.`,
+			"%s is redis, and %s has no redis", engine, o.path)
+	}
+	switch {
+	case embedded == nil && hbase == nil:
+		d.refuse(o.values["engine"], "Add embedded: {} to keep the ledger in local files, or hbase.",
+			"%s is redis, and %s does not say where the ledger is kept", engine, o.path)
+	case embedded != nil && hbase != nil:
+		first, second, name := embedded, hbase, "hbase"
+		if after(embedded, hbase) {
+			first, second, name = hbase, embedded, "embedded"
+		}
+		d.refuse(second, "Keep one of them, for the ledger.",
+			"%s cannot stand beside %s, which is on line %d", join(o.path, name), first.Value, first.Line)
+	}
+}
+
+// after reports whether a stands behind b in the document.
+func after(a, b *yaml.Node) bool {
+	return a.Line > b.Line || a.Line == b.Line && a.Column > b.Column
 }
 
 func (d *decoder) embedded(v value) *Embedded {
@@ -69,7 +104,9 @@ func (d *decoder) embedded(v value) *Embedded {
 	return &Embedded{Dir: d.src.resolve(dir)}
 }
 
-func (d *decoder) redis(v value) *Redis {
+// redis takes the nodes. odd: their number must be, since nothing but a majority
+// of them is wanted.
+func (d *decoder) redis(v value, odd bool) *Redis {
 	o, ok := d.object(v, reflect.TypeFor[redisPart]())
 	if !ok {
 		return nil
@@ -77,7 +114,7 @@ func (d *decoder) redis(v value) *Redis {
 	r := &Redis{UsernameEnv: d.env(o, "usernameEnv"), PasswordEnv: d.env(o, "passwordEnv")}
 	if v, ok := d.value(o, "nodes"); ok {
 		r.Nodes = d.addresses(v, "127.0.0.1:6379")
-		if n := len(v.node.Content); n%2 == 0 && n > 0 {
+		if n := len(v.node.Content); odd && n%2 == 0 && n > 0 {
 			d.refuse(v.at, fmt.Sprintf("Name %d or %d: of an even number, no more may fail than of one less.", n-1, n+1),
 				"%s has %d nodes, an even number", v.path, n)
 		}

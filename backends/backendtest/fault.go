@@ -50,7 +50,7 @@ type Fault struct {
 // Op names a method, so that faults can choose by it.
 type Op int
 
-// The methods of ledger.Logs, then those of quorum.Node.
+// The methods of ledger.Logs, then those of quorum.Node and of lists.Node.
 const (
 	OpAppend Op = iota
 	OpRead
@@ -63,11 +63,23 @@ const (
 	OpList
 	OpReadMarker
 	OpForget
+	OpRunID
+	OpGrab
+	OpStop
+	OpReadStream
+	OpPut
+	OpStart
+	OpTake
+	OpAdd
+	OpInspect
+	OpForgetList
+	OpSettings
 
 	ops
 )
 
-var opNames = [ops]string{"Append", "Read", "Heads", "Delete", "Info", "Mark", "Vote", "Release", "List", "ReadMarker", "Forget"}
+var opNames = [ops]string{"Append", "Read", "Heads", "Delete", "Info", "Mark", "Vote", "Release", "List", "ReadMarker", "Forget",
+	"RunID", "Grab", "Stop", "ReadStream", "Put", "Start", "Take", "Add", "Inspect", "ForgetList", "Settings"}
 
 func (o Op) String() string { return opNames[o] }
 
@@ -84,6 +96,19 @@ var suits = [ops][]Kind{
 	OpList:       {ErrorBefore},
 	OpReadMarker: {ErrorBefore},
 	OpForget:     {ErrorBefore, LostReply, Late, Twice},
+
+	// Nothing is sent to a list twice.
+	OpRunID:      {ErrorBefore},
+	OpGrab:       {ErrorBefore, LostReply, Late},
+	OpStop:       {ErrorBefore, LostReply, Late},
+	OpReadStream: {ErrorBefore, LostReply, Late},
+	OpPut:        {ErrorBefore, LostReply, Late},
+	OpStart:      {ErrorBefore, LostReply, Late},
+	OpTake:       {ErrorBefore, LostReply, Late},
+	OpAdd:        {ErrorBefore, LostReply, Late},
+	OpInspect:    {ErrorBefore},
+	OpForgetList: {ErrorBefore, LostReply, Late},
+	OpSettings:   {ErrorBefore},
 }
 
 func (o Op) takes(k Kind) bool {

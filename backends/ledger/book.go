@@ -26,6 +26,7 @@ type book struct {
 	users       map[string]int64 // units, held and sold
 	over        map[string]int64 // units of users when they were beyond the limit
 	requests    map[request]bool
+	fill        uint64 // of the shard's list, 0: it has none
 	held        map[place]*pb.Claim
 	free        Units
 	sold        Units
@@ -115,6 +116,8 @@ func (b *book) enter(at place, op *pb.Op) {
 		b.claim(at, op.Claim)
 	case *pb.Op_Settle:
 		b.settle(op.Settle)
+	case *pb.Op_Rebuild:
+		b.fill = op.Rebuild.GetFill()
 	case *pb.Op_Generation:
 		b.generation(op.Generation)
 	case *pb.Op_Out:
@@ -148,6 +151,9 @@ func (b *book) claim(at place, op *pb.Claim) {
 		return // said twice, counts once
 	}
 	b.requests[id] = true
+	if op.GetFill() != b.fill {
+		b.faults = append(b.faults, fmt.Sprintf("slot %d: a claim of fill %d at fill %d", b.next, op.GetFill(), b.fill))
+	}
 	b.users[op.GetUser()] += int64(len(op.GetUnits()))
 	if units := b.users[op.GetUser()]; units > b.limit {
 		b.over[op.GetUser()] = units

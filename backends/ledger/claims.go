@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -26,6 +27,7 @@ type claims struct {
 	records chunked[claimRecord]
 	text    arena
 	times   []int64 // of each slot, in microseconds since 1970
+	granted []int64 // of each record: the time of a grab, by its node's clock; none where owners decide
 
 	// The few claims whose units are not one run, and those that are held.
 	scattered map[uint32][]int64
@@ -72,9 +74,22 @@ type Claim struct {
 	Key         string
 	Units       []int64
 	State       ClaimState
-	TimeUs      int64 // of its commit
+	TimeUs      int64 // of its commit, or of the grab by its node's clock
 	HeldUntilUs int64 // 0: never held
+	Grabbed     bool  // from a list on a node
 }
+
+// ID is the claim's name in the ledger: <shard>-<slot>-<index>, or
+// <shard>-u<unit> for a grab, which has its name before it has its slot.
+func (c Claim) ID(shard int) string {
+	if c.Grabbed {
+		return GrabID(shard, c.Units[0])
+	}
+	return fmt.Sprintf("%d-%d-%d", shard, c.Slot, c.Index)
+}
+
+// GrabID is the name of the claim that a unit was given in by a node.
+func GrabID(shard int, unit int64) string { return fmt.Sprintf("%d-u%d", shard, unit) }
 
 func newClaims() claims {
 	return claims{
@@ -146,6 +161,9 @@ func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
 		r.state = StateHeld
 	}
 	i := c.records.add(r)
+	if op.GetFill() != 0 {
+		c.granted = append(c.granted, op.GetGrantedUs()) // before the first fill there is no claim
+	}
 	c.byKey.add(at.hash, i)
 	owner.last = i + 1
 	owner.units += int64(len(units))
@@ -169,11 +187,15 @@ func isRun(units []int64) bool {
 // at returns a claim in full.
 func (c *claims) at(i uint32) Claim {
 	r := c.records.at(i)
-	return Claim{
+	claim := Claim{
 		Slot: uint64(r.slot), Index: int(r.index),
 		User: c.text.get(c.users.at(r.user).name), Key: c.text.get(r.key),
 		Units: c.units(i), State: r.state, TimeUs: c.times[r.slot], HeldUntilUs: c.heldUntil[i],
 	}
+	if int(i) < len(c.granted) {
+		claim.Grabbed, claim.TimeUs = true, c.granted[i]
+	}
+	return claim
 }
 
 func (c *claims) units(i uint32) []int64 {

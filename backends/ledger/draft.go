@@ -81,20 +81,70 @@ func (d *Draft) Claim(user, key string, quantity, heldUntilUs int64) Verdict {
 	if d.size+size > softEntry {
 		return Verdict{Kind: Full}
 	}
+	op := d.grant(at, g, more, size, user, key, quantity)
+	d.totals.claim(quantity, heldUntilUs != 0)
+	op.claim.HeldUntilUs, op.claim.Fill, op.claim.GrantedUs = heldUntilUs, 0, 0
+	op.claim.Units = d.takeLowest(int(quantity))
+	d.add(&op.op)
+	return Verdict{Kind: Granted, Op: len(d.commit.Ops) - 1}
+}
+
+// Grab is one unit that a node gave to a user from a shard's list.
+type Grab struct {
+	User, Key string
+	Unit      int64
+	GrantedUs int64 // by the node's clock
+}
+
+// Grab takes in a grab, under the fill that the shard is at: Granted, SameHere or
+// SameBefore if the log has it already, Full, or Void if the log cannot take it,
+// because it has given the unit to somebody else or something else to the user.
+func (d *Draft) Grab(g Grab) Verdict {
+	at := d.state.claims.look(g.User, g.Key)
+	if op, ok := d.requested(at, g.User, g.Key); ok {
+		return same(Verdict{Kind: SameHere, Op: op}, d.Units(op), g.Unit)
+	}
+	i, more := d.granted(at, g.User)
+	if v, ok := d.state.ask(at, 1, more, g.GrantedUs); ok {
+		return same(v, v.Claim.Units, g.Unit)
+	}
+	size := len(g.User) + len(g.Key) + 52
+	if d.size+size > softEntry {
+		return Verdict{Kind: Full}
+	}
+	if d.available.Remove(Range{g.Unit, 1}) != nil {
+		return Verdict{Kind: Void}
+	}
+	op := d.grant(at, i, more, size, g.User, g.Key, 1)
+	d.totals.claim(1, false)
+	op.claim.HeldUntilUs, op.claim.Fill, op.claim.GrantedUs = 0, d.totals.Fill, g.GrantedUs
+	op.claim.Units = append(d.room(1), g.Unit)
+	d.add(&op.op)
+	return Verdict{Kind: Granted, Op: len(d.commit.Ops) - 1}
+}
+
+// same is a verdict that the log has a grab already, if it has it with its unit.
+func same(v Verdict, units []int64, unit int64) Verdict {
+	if (v.Kind == SameHere || v.Kind == SameBefore) && len(units) == 1 && units[0] == unit {
+		return v
+	}
+	return Verdict{Kind: Void}
+}
+
+// grant counts a claim of n units that is to be added, and returns its op with
+// nothing but user and key.
+func (d *Draft) grant(at spot, g uint32, more int64, size int, user, key string, n int64) *claimOp {
 	d.size += size
 	if more == 0 {
 		g = uint32(len(d.grants))
 		d.grants = append(d.grants, grant{user: user})
 		d.users.add(at.userHash, g)
 	}
-	d.grants[g].units += quantity
-	d.totals.claim(quantity, heldUntilUs != 0)
+	d.grants[g].units += n
 	d.requests.add(at.hash, uint32(len(d.commit.Ops)))
 	op := d.newClaim()
-	op.claim.User, op.claim.Key, op.claim.HeldUntilUs = user, append(op.claim.Key[:0], key...), heldUntilUs
-	op.claim.Units = d.takeLowest(int(quantity))
-	d.add(&op.op)
-	return Verdict{Kind: Granted, Op: len(d.commit.Ops) - 1}
+	op.claim.User, op.claim.Key = user, append(op.claim.Key[:0], key...)
+	return op
 }
 
 // requested returns the op here that has answered a request, if there is one.
@@ -129,13 +179,16 @@ func (d *Draft) newClaim() *claimOp {
 }
 
 // takeLowest takes that many of the lowest available units.
-func (d *Draft) takeLowest(n int) []int64 {
-	if cap(d.units)-len(d.units) < n {
-		d.units = make([]int64, 0, max(n, 256))
-	}
+func (d *Draft) takeLowest(n int) []int64 { return d.available.takeLowest(d.room(n), int64(n)) }
+
+// room returns an empty slice with room for n units.
+func (d *Draft) room(n int) []int64 {
 	at := len(d.units)
-	d.units = d.available.takeLowest(d.units, int64(n))
-	return d.units[at:len(d.units):len(d.units)]
+	if cap(d.units)-at < n {
+		d.units, at = make([]int64, 0, max(n, 256)), 0
+	}
+	d.units = d.units[:at+n]
+	return d.units[at : at : at+n]
 }
 
 // Units returns the units of a claim granted here.
@@ -160,12 +213,34 @@ func (d *Draft) Own(address string) {
 // Out sends the n highest units to another shard, to which no transfer may be
 // open; fewer, if they lie so scattered that naming them would fill a commit.
 func (d *Draft) Out(to int, n int64) Transfer {
-	units := d.available.takeHighest(n, maxRanges)
+	return d.out(to, d.available.takeHighest(n, maxRanges))
+}
+
+// OutTaken is Out of units that were taken from the shard's list. It fails if one
+// of them is not available: then the list is not what the log says.
+func (d *Draft) OutTaken(to int, units Units) (Transfer, error) {
+	for _, r := range units {
+		if err := d.available.Remove(r); err != nil {
+			return Transfer{}, fmt.Errorf("a transfer to shard %d: %w", to, err)
+		}
+	}
+	return d.out(to, units), nil
+}
+
+func (d *Draft) out(to int, units Units) Transfer {
 	p := d.peer(to)
 	p.outK, p.out = p.outK+1, units
 	d.totals.out(units.Count())
 	d.addOther(&pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: uint32(to), K: p.outK, Units: units.toProto()}}})
 	return Transfer{To: to, K: p.outK, Units: units}
+}
+
+// Rebuild begins a new fill of the shard's list, alone in its commit, and returns
+// its number.
+func (d *Draft) Rebuild() uint64 {
+	d.totals.Fill++
+	d.addOther(&pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: d.totals.Fill}}})
+	return d.totals.Fill
 }
 
 // maxRanges bounds a transfer, so that one of them fits beside a full load of

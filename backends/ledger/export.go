@@ -43,7 +43,7 @@ type ExportCounts struct {
 // ExportClaim is the line of a claim. A key that is no UTF-8 text is written as
 // base64 in keyBase64 instead.
 type ExportClaim struct {
-	Claim     string  `json:"claim"` // <shard>-<slot>-<index>
+	Claim     string  `json:"claim"` // as Claim.ID has it
 	Sale      string  `json:"sale"`
 	User      string  `json:"user"`
 	Units     []int64 `json:"units"`
@@ -101,7 +101,7 @@ func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, t
 
 func exportClaim(sale string, shard int, c Claim) ExportClaim {
 	line := ExportClaim{
-		Claim: fmt.Sprintf("%d-%d-%d", shard, c.Slot, c.Index), Sale: sale, User: c.User, Units: c.Units,
+		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units,
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
 	}
 	if utf8.ValidString(c.Key) {

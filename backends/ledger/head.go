@@ -48,6 +48,8 @@ type Totals struct {
 	Held       int64  `json:"held"`
 	Sold       int64  `json:"sold"`
 	InFlight   int64  `json:"inFlight"` // sent to other shards and not acknowledged yet
+	// Fill is that of the shard's list on its node, 0 for a shard that has none.
+	Fill uint64 `json:"fill,omitempty"`
 }
 
 // Encode returns the head's stored form: one line of JSON.

@@ -20,9 +20,14 @@ func (s *State) own(c *pb.Commit, op *pb.Own) error {
 
 func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	n := int64(len(op.GetUnits()))
+	grab := op.GetFill() != 0
 	switch {
-	case !s.IsOwner(c.GetWriter()):
+	case op.GetFill() != s.Totals.Fill:
+		return fmt.Errorf("a claim of fill %d, the shard is at %d", op.GetFill(), s.Totals.Fill)
+	case !grab && !s.IsOwner(c.GetWriter()):
 		return fmt.Errorf("a claim by somebody who is not the owner")
+	case grab && op.GetHeldUntilUs() != 0:
+		return fmt.Errorf("a grab that is held")
 	case n == 0:
 		return fmt.Errorf("a claim for nothing")
 	case max(len(op.GetUser()), len(op.GetKey())) > maxText:
@@ -32,7 +37,11 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if at.claim != 0 {
 		return nil // the same request: it has its answer
 	}
-	if no := s.refusal(c.GetTimeUs()); no != Allowed {
+	timeUs := c.GetTimeUs()
+	if grab {
+		timeUs = op.GetGrantedUs()
+	}
+	if no := s.refusal(timeUs); no != Allowed {
 		return fmt.Errorf("a claim when the sale is %s", no)
 	}
 	if had := s.claims.unitsAt(at); n > s.settings.GetPerUserLimit()-had {
@@ -50,6 +59,21 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	}
 	s.claims.insert(at, s.next, i, op)
 	s.Totals.claim(n, op.GetHeldUntilUs() != 0)
+	return nil
+}
+
+// rebuild shuts out the grabs of all fills before. Whoever drains a node may
+// write it: a node's list is not the owner's.
+func (s *State) rebuild(op *pb.Rebuild) error {
+	switch {
+	case op.GetFill() != s.Totals.Fill+1:
+		return fmt.Errorf("fill %d after %d", op.GetFill(), s.Totals.Fill)
+	case s.settings.GetPhase() == pb.Phase_CLOSED:
+		return fmt.Errorf("a rebuild of the list of a closed shard")
+	case s.Totals.Fill == 0 && s.Claims() > 0:
+		return fmt.Errorf("a first list of a shard that has sold without one")
+	}
+	s.Totals.Fill = op.GetFill()
 	return nil
 }
 

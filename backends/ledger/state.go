@@ -123,6 +123,8 @@ func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
 		return s.generation(op.Generation)
 	case *pb.Op_Seal:
 		return s.seal()
+	case *pb.Op_Rebuild:
+		return s.rebuild(op.Rebuild)
 	}
 	return fmt.Errorf("it is of a kind that no shard has (written by a newer version?)")
 }
@@ -155,6 +157,9 @@ func (s *State) Settings() *pb.Settings { return s.settings }
 
 // IsOwner says whether a writer is the shard's owner.
 func (s *State) IsOwner(writer []byte) bool { return s.Epoch > 0 && s.owner == string(writer) }
+
+// AvailableUnits returns the units that nobody has.
+func (s *State) AvailableUnits() Units { return slices.Clone(s.available) }
 
 // Claims returns how many claims were accepted.
 func (s *State) Claims() int { return s.claims.records.len() }

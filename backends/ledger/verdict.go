@@ -24,6 +24,7 @@ const (
 	OverLimit              // the user would pass the per-user limit
 	Short                  // the shard has too few units
 	Full                   // the commit is as large as it may be: try the next one
+	Void                   // a grab that the log contradicts
 )
 
 // Recall answers a request from the state alone, where that decides it: the same

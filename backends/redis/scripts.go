@@ -27,6 +27,25 @@ var (
 	releaseSource string
 	//go:embed list.lua
 	listSource string
+
+	//go:embed lists.lua
+	listsSource string
+	//go:embed grab.lua
+	grabSource string
+	//go:embed stop.lua
+	stopSource string
+	//go:embed put.lua
+	putSource string
+	//go:embed start.lua
+	startSource string
+	//go:embed take.lua
+	takeSource string
+	//go:embed add.lua
+	addSource string
+	//go:embed read.lua
+	readSource string
+	//go:embed inspect.lua
+	inspectSource string
 )
 
 var (
@@ -36,6 +55,15 @@ var (
 	voteScript       = goredis.NewScript(nodeSource + leaseSource + voteSource)
 	releaseScript    = goredis.NewScript(leaseSource + releaseSource)
 	listScript       = goredis.NewScript(leaseSource + listSource)
+
+	grabScript    = goredis.NewScript(nodeSource + listsSource + grabSource)
+	stopScript    = goredis.NewScript(nodeSource + listsSource + stopSource)
+	putScript     = goredis.NewScript(nodeSource + listsSource + putSource)
+	startScript   = goredis.NewScript(nodeSource + listsSource + startSource)
+	takeScript    = goredis.NewScript(nodeSource + listsSource + takeSource)
+	addScript     = goredis.NewScript(nodeSource + listsSource + addSource)
+	readScript    = goredis.NewScript(nodeSource + listsSource + readSource)
+	inspectScript = goredis.NewScript(nodeSource + listsSource + inspectSource)
 )
 
 // run runs a script that answers with a list. A server that does not have the

@@ -127,7 +127,7 @@ func (x Settle_How) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Settle_How.Descriptor instead.
 func (Settle_How) EnumDescriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{5, 0}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{6, 0}
 }
 
 // Commit is one batch of ops, stored in one slot, all or none.
@@ -219,6 +219,7 @@ type Op struct {
 	//	*Op_Ack
 	//	*Op_Generation
 	//	*Op_Seal
+	//	*Op_Rebuild
 	//	*Op_Planned
 	//	*Op_Applied
 	//	*Op_Sealed
@@ -337,6 +338,15 @@ func (x *Op) GetSeal() *Seal {
 	return nil
 }
 
+func (x *Op) GetRebuild() *Rebuild {
+	if x != nil {
+		if x, ok := x.Op.(*Op_Rebuild); ok {
+			return x.Rebuild
+		}
+	}
+	return nil
+}
+
 func (x *Op) GetPlanned() *Planned {
 	if x != nil {
 		if x, ok := x.Op.(*Op_Planned); ok {
@@ -410,6 +420,10 @@ type Op_Seal struct {
 	Seal *Seal `protobuf:"bytes,8,opt,name=seal,proto3,oneof"`
 }
 
+type Op_Rebuild struct {
+	Rebuild *Rebuild `protobuf:"bytes,9,opt,name=rebuild,proto3,oneof"`
+}
+
 type Op_Planned struct {
 	// In a sale's own log.
 	Planned *Planned `protobuf:"bytes,16,opt,name=planned,proto3,oneof"`
@@ -442,6 +456,8 @@ func (*Op_Ack) isOp_Op() {}
 func (*Op_Generation) isOp_Op() {}
 
 func (*Op_Seal) isOp_Op() {}
+
+func (*Op_Rebuild) isOp_Op() {}
 
 func (*Op_Planned) isOp_Op() {}
 
@@ -554,11 +570,15 @@ func (x *Own) GetAddress() string {
 // Claim gives units to a user. Its identity is (user, key); the quantity asked
 // is the number of units, since a claim gets all it asks for or nothing.
 type Claim struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	Key           []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	Units         []int64                `protobuf:"varint,3,rep,packed,name=units,proto3" json:"units,omitempty"`                           // packed
-	HeldUntilUs   int64                  `protobuf:"varint,4,opt,name=held_until_us,json=heldUntilUs,proto3" json:"held_until_us,omitempty"` // 0: sold at once; else held until paid or this time
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	User        string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Key         []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Units       []int64                `protobuf:"varint,3,rep,packed,name=units,proto3" json:"units,omitempty"`                           // packed
+	HeldUntilUs int64                  `protobuf:"varint,4,opt,name=held_until_us,json=heldUntilUs,proto3" json:"held_until_us,omitempty"` // 0: sold at once; else held until paid or this time
+	// Of a grab: the units were taken from a list on a node, and whoever drains
+	// that node appends the claim. Both are 0 where the owner has decided it.
+	Fill          uint64 `protobuf:"varint,5,opt,name=fill,proto3" json:"fill,omitempty"`                            // that the claim is appended under, the shard's
+	GrantedUs     int64  `protobuf:"varint,6,opt,name=granted_us,json=grantedUs,proto3" json:"granted_us,omitempty"` // when, by the node's clock
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -621,6 +641,66 @@ func (x *Claim) GetHeldUntilUs() int64 {
 	return 0
 }
 
+func (x *Claim) GetFill() uint64 {
+	if x != nil {
+		return x.Fill
+	}
+	return 0
+}
+
+func (x *Claim) GetGrantedUs() int64 {
+	if x != nil {
+		return x.GrantedUs
+	}
+	return 0
+}
+
+// Rebuild begins a new fill of the shard's list on its node. From here on grabs
+// of any other are refused.
+type Rebuild struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fill          uint64                 `protobuf:"varint,1,opt,name=fill,proto3" json:"fill,omitempty"` // one more than the last, from 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rebuild) Reset() {
+	*x = Rebuild{}
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rebuild) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rebuild) ProtoMessage() {}
+
+func (x *Rebuild) ProtoReflect() protoreflect.Message {
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rebuild.ProtoReflect.Descriptor instead.
+func (*Rebuild) Descriptor() ([]byte, []int) {
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Rebuild) GetFill() uint64 {
+	if x != nil {
+		return x.Fill
+	}
+	return 0
+}
+
 // Settle ends a hold, once: terminal states never change.
 type Settle struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -633,7 +713,7 @@ type Settle struct {
 
 func (x *Settle) Reset() {
 	*x = Settle{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[5]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +725,7 @@ func (x *Settle) String() string {
 func (*Settle) ProtoMessage() {}
 
 func (x *Settle) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[5]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +738,7 @@ func (x *Settle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settle.ProtoReflect.Descriptor instead.
 func (*Settle) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{5}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Settle) GetSlot() uint64 {
@@ -695,7 +775,7 @@ type Out struct {
 
 func (x *Out) Reset() {
 	*x = Out{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[6]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +787,7 @@ func (x *Out) String() string {
 func (*Out) ProtoMessage() {}
 
 func (x *Out) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[6]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +800,7 @@ func (x *Out) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Out.ProtoReflect.Descriptor instead.
 func (*Out) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{6}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Out) GetTo() uint32 {
@@ -756,7 +836,7 @@ type In struct {
 
 func (x *In) Reset() {
 	*x = In{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[7]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +848,7 @@ func (x *In) String() string {
 func (*In) ProtoMessage() {}
 
 func (x *In) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[7]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +861,7 @@ func (x *In) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use In.ProtoReflect.Descriptor instead.
 func (*In) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{7}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *In) GetFrom() uint32 {
@@ -816,7 +896,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[8]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +908,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[8]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +921,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{8}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Ack) GetTo() uint32 {
@@ -871,7 +951,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[9]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +963,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[9]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +976,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{9}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Settings) GetPerUserLimit() int64 {
@@ -942,7 +1022,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[10]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1034,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[10]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1047,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{10}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -1007,7 +1087,7 @@ type Seal struct {
 
 func (x *Seal) Reset() {
 	*x = Seal{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1099,7 @@ func (x *Seal) String() string {
 func (*Seal) ProtoMessage() {}
 
 func (x *Seal) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1112,7 @@ func (x *Seal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seal.ProtoReflect.Descriptor instead.
 func (*Seal) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{11}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 // Planned is one accepted version of the sale's declaration.
@@ -1047,13 +1127,14 @@ type Planned struct {
 	PlanDigest    []byte                 `protobuf:"bytes,7,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"` // SHA-256 of the plan that this carries out
 	Who           string                 `protobuf:"bytes,8,opt,name=who,proto3" json:"who,omitempty"`                                 // user@host, for people
 	Run           int64                  `protobuf:"varint,9,opt,name=run,proto3" json:"run,omitempty"`                                // metadata.run of the declaration
+	Seed          []byte                 `protobuf:"bytes,10,opt,name=seed,proto3" json:"seed,omitempty"`                              // 32 bytes from which the amounts of a red packet follow
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Planned) Reset() {
 	*x = Planned{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1146,7 @@ func (x *Planned) String() string {
 func (*Planned) ProtoMessage() {}
 
 func (x *Planned) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1159,7 @@ func (x *Planned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Planned.ProtoReflect.Descriptor instead.
 func (*Planned) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{12}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Planned) GetGeneration() uint64 {
@@ -1144,6 +1225,13 @@ func (x *Planned) GetRun() int64 {
 	return 0
 }
 
+func (x *Planned) GetSeed() []byte {
+	if x != nil {
+		return x.Seed
+	}
+	return nil
+}
+
 // ShardChange is what one generation does to one shard's units.
 type ShardChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1155,7 +1243,7 @@ type ShardChange struct {
 
 func (x *ShardChange) Reset() {
 	*x = ShardChange{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1255,7 @@ func (x *ShardChange) String() string {
 func (*ShardChange) ProtoMessage() {}
 
 func (x *ShardChange) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1268,7 @@ func (x *ShardChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardChange.ProtoReflect.Descriptor instead.
 func (*ShardChange) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{13}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ShardChange) GetAdd() []*Range {
@@ -1208,7 +1296,7 @@ type Applied struct {
 
 func (x *Applied) Reset() {
 	*x = Applied{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1308,7 @@ func (x *Applied) String() string {
 func (*Applied) ProtoMessage() {}
 
 func (x *Applied) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1321,7 @@ func (x *Applied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Applied.ProtoReflect.Descriptor instead.
 func (*Applied) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{14}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Applied) GetGeneration() uint64 {
@@ -1259,13 +1347,14 @@ type Sealed struct {
 	Claims        int64                  `protobuf:"varint,3,opt,name=claims,proto3" json:"claims,omitempty"`
 	UnitsSold     int64                  `protobuf:"varint,4,opt,name=units_sold,json=unitsSold,proto3" json:"units_sold,omitempty"`
 	ExportDigest  []byte                 `protobuf:"bytes,5,opt,name=export_digest,json=exportDigest,proto3" json:"export_digest,omitempty"` // SHA-256 of the exported file
+	Refund        int64                  `protobuf:"varint,6,opt,name=refund,proto3" json:"refund,omitempty"`                                // of a red packet: the sum of the amounts that nobody took, in minor units
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sealed) Reset() {
 	*x = Sealed{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1366,7 @@ func (x *Sealed) String() string {
 func (*Sealed) ProtoMessage() {}
 
 func (x *Sealed) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1379,7 @@ func (x *Sealed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sealed.ProtoReflect.Descriptor instead.
 func (*Sealed) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{15}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Sealed) GetRoots() [][]byte {
@@ -1328,6 +1417,13 @@ func (x *Sealed) GetExportDigest() []byte {
 	return nil
 }
 
+func (x *Sealed) GetRefund() int64 {
+	if x != nil {
+		return x.Refund
+	}
+	return 0
+}
+
 // Destroyed says that nothing of this run is left but this log.
 type Destroyed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1337,7 +1433,7 @@ type Destroyed struct {
 
 func (x *Destroyed) Reset() {
 	*x = Destroyed{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1445,7 @@ func (x *Destroyed) String() string {
 func (*Destroyed) ProtoMessage() {}
 
 func (x *Destroyed) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1458,7 @@ func (x *Destroyed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Destroyed.ProtoReflect.Descriptor instead.
 func (*Destroyed) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{16}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{17}
 }
 
 var File_backends_ledger_ledgerpb_ledger_proto protoreflect.FileDescriptor
@@ -1375,7 +1471,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x17\n" +
 	"\atime_us\x18\x03 \x01(\x03R\x06timeUs\x12\x12\n" +
 	"\x04prev\x18\x04 \x01(\fR\x04prev\x12'\n" +
-	"\x03ops\x18\x05 \x03(\v2\x15.salectl.ledger.v1.OpR\x03ops\"\xf1\x04\n" +
+	"\x03ops\x18\x05 \x03(\v2\x15.salectl.ledger.v1.OpR\x03ops\"\xa9\x05\n" +
 	"\x02Op\x12*\n" +
 	"\x03own\x18\x01 \x01(\v2\x16.salectl.ledger.v1.OwnH\x00R\x03own\x120\n" +
 	"\x05claim\x18\x02 \x01(\v2\x18.salectl.ledger.v1.ClaimH\x00R\x05claim\x123\n" +
@@ -1387,6 +1483,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"generation\x18\a \x01(\v2\x1d.salectl.ledger.v1.GenerationH\x00R\n" +
 	"generation\x12-\n" +
 	"\x04seal\x18\b \x01(\v2\x17.salectl.ledger.v1.SealH\x00R\x04seal\x126\n" +
+	"\arebuild\x18\t \x01(\v2\x1a.salectl.ledger.v1.RebuildH\x00R\arebuild\x126\n" +
 	"\aplanned\x18\x10 \x01(\v2\x1a.salectl.ledger.v1.PlannedH\x00R\aplanned\x126\n" +
 	"\aapplied\x18\x11 \x01(\v2\x1a.salectl.ledger.v1.AppliedH\x00R\aapplied\x123\n" +
 	"\x06sealed\x18\x12 \x01(\v2\x19.salectl.ledger.v1.SealedH\x00R\x06sealed\x12<\n" +
@@ -1396,12 +1493,17 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\"\x1f\n" +
 	"\x03Own\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\"g\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x9a\x01\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
 	"\x05units\x18\x03 \x03(\x03R\x05units\x12\"\n" +
-	"\rheld_until_us\x18\x04 \x01(\x03R\vheldUntilUs\"\xa4\x01\n" +
+	"\rheld_until_us\x18\x04 \x01(\x03R\vheldUntilUs\x12\x12\n" +
+	"\x04fill\x18\x05 \x01(\x04R\x04fill\x12\x1d\n" +
+	"\n" +
+	"granted_us\x18\x06 \x01(\x03R\tgrantedUs\"\x1d\n" +
+	"\aRebuild\x12\x12\n" +
+	"\x04fill\x18\x01 \x01(\x04R\x04fill\"\xa4\x01\n" +
 	"\x06Settle\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\x04R\x04slot\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12/\n" +
@@ -1436,7 +1538,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x03add\x18\x02 \x03(\v2\x18.salectl.ledger.v1.RangeR\x03add\x12\x16\n" +
 	"\x06remove\x18\x03 \x01(\x03R\x06remove\x127\n" +
 	"\bsettings\x18\x04 \x01(\v2\x1b.salectl.ledger.v1.SettingsR\bsettings\"\x06\n" +
-	"\x04Seal\"\xa2\x02\n" +
+	"\x04Seal\"\xb6\x02\n" +
 	"\aPlanned\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -1449,7 +1551,9 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\vplan_digest\x18\a \x01(\fR\n" +
 	"planDigest\x12\x10\n" +
 	"\x03who\x18\b \x01(\tR\x03who\x12\x10\n" +
-	"\x03run\x18\t \x01(\x03R\x03run\"Q\n" +
+	"\x03run\x18\t \x01(\x03R\x03run\x12\x12\n" +
+	"\x04seed\x18\n" +
+	" \x01(\fR\x04seed\"Q\n" +
 	"\vShardChange\x12*\n" +
 	"\x03add\x18\x01 \x03(\v2\x18.salectl.ledger.v1.RangeR\x03add\x12\x16\n" +
 	"\x06remove\x18\x02 \x01(\x03R\x06remove\"E\n" +
@@ -1457,14 +1561,15 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
 	"generation\x12\x1a\n" +
-	"\bunmarked\x18\x02 \x03(\tR\bunmarked\"\x90\x01\n" +
+	"\bunmarked\x18\x02 \x03(\tR\bunmarked\"\xa8\x01\n" +
 	"\x06Sealed\x12\x14\n" +
 	"\x05roots\x18\x01 \x03(\fR\x05roots\x12\x14\n" +
 	"\x05slots\x18\x02 \x03(\x04R\x05slots\x12\x16\n" +
 	"\x06claims\x18\x03 \x01(\x03R\x06claims\x12\x1d\n" +
 	"\n" +
 	"units_sold\x18\x04 \x01(\x03R\tunitsSold\x12#\n" +
-	"\rexport_digest\x18\x05 \x01(\fR\fexportDigest\"\v\n" +
+	"\rexport_digest\x18\x05 \x01(\fR\fexportDigest\x12\x16\n" +
+	"\x06refund\x18\x06 \x01(\x03R\x06refund\"\v\n" +
 	"\tDestroyed*@\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\b\n" +
@@ -1487,7 +1592,7 @@ func file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP() []byte {
 }
 
 var file_backends_ledger_ledgerpb_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_backends_ledger_ledgerpb_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_backends_ledger_ledgerpb_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_backends_ledger_ledgerpb_ledger_proto_goTypes = []any{
 	(Phase)(0),          // 0: salectl.ledger.v1.Phase
 	(Settle_How)(0),     // 1: salectl.ledger.v1.Settle.How
@@ -1496,47 +1601,49 @@ var file_backends_ledger_ledgerpb_ledger_proto_goTypes = []any{
 	(*Range)(nil),       // 4: salectl.ledger.v1.Range
 	(*Own)(nil),         // 5: salectl.ledger.v1.Own
 	(*Claim)(nil),       // 6: salectl.ledger.v1.Claim
-	(*Settle)(nil),      // 7: salectl.ledger.v1.Settle
-	(*Out)(nil),         // 8: salectl.ledger.v1.Out
-	(*In)(nil),          // 9: salectl.ledger.v1.In
-	(*Ack)(nil),         // 10: salectl.ledger.v1.Ack
-	(*Settings)(nil),    // 11: salectl.ledger.v1.Settings
-	(*Generation)(nil),  // 12: salectl.ledger.v1.Generation
-	(*Seal)(nil),        // 13: salectl.ledger.v1.Seal
-	(*Planned)(nil),     // 14: salectl.ledger.v1.Planned
-	(*ShardChange)(nil), // 15: salectl.ledger.v1.ShardChange
-	(*Applied)(nil),     // 16: salectl.ledger.v1.Applied
-	(*Sealed)(nil),      // 17: salectl.ledger.v1.Sealed
-	(*Destroyed)(nil),   // 18: salectl.ledger.v1.Destroyed
+	(*Rebuild)(nil),     // 7: salectl.ledger.v1.Rebuild
+	(*Settle)(nil),      // 8: salectl.ledger.v1.Settle
+	(*Out)(nil),         // 9: salectl.ledger.v1.Out
+	(*In)(nil),          // 10: salectl.ledger.v1.In
+	(*Ack)(nil),         // 11: salectl.ledger.v1.Ack
+	(*Settings)(nil),    // 12: salectl.ledger.v1.Settings
+	(*Generation)(nil),  // 13: salectl.ledger.v1.Generation
+	(*Seal)(nil),        // 14: salectl.ledger.v1.Seal
+	(*Planned)(nil),     // 15: salectl.ledger.v1.Planned
+	(*ShardChange)(nil), // 16: salectl.ledger.v1.ShardChange
+	(*Applied)(nil),     // 17: salectl.ledger.v1.Applied
+	(*Sealed)(nil),      // 18: salectl.ledger.v1.Sealed
+	(*Destroyed)(nil),   // 19: salectl.ledger.v1.Destroyed
 }
 var file_backends_ledger_ledgerpb_ledger_proto_depIdxs = []int32{
 	3,  // 0: salectl.ledger.v1.Commit.ops:type_name -> salectl.ledger.v1.Op
 	5,  // 1: salectl.ledger.v1.Op.own:type_name -> salectl.ledger.v1.Own
 	6,  // 2: salectl.ledger.v1.Op.claim:type_name -> salectl.ledger.v1.Claim
-	7,  // 3: salectl.ledger.v1.Op.settle:type_name -> salectl.ledger.v1.Settle
-	8,  // 4: salectl.ledger.v1.Op.out:type_name -> salectl.ledger.v1.Out
-	9,  // 5: salectl.ledger.v1.Op.in:type_name -> salectl.ledger.v1.In
-	10, // 6: salectl.ledger.v1.Op.ack:type_name -> salectl.ledger.v1.Ack
-	12, // 7: salectl.ledger.v1.Op.generation:type_name -> salectl.ledger.v1.Generation
-	13, // 8: salectl.ledger.v1.Op.seal:type_name -> salectl.ledger.v1.Seal
-	14, // 9: salectl.ledger.v1.Op.planned:type_name -> salectl.ledger.v1.Planned
-	16, // 10: salectl.ledger.v1.Op.applied:type_name -> salectl.ledger.v1.Applied
-	17, // 11: salectl.ledger.v1.Op.sealed:type_name -> salectl.ledger.v1.Sealed
-	18, // 12: salectl.ledger.v1.Op.destroyed:type_name -> salectl.ledger.v1.Destroyed
-	1,  // 13: salectl.ledger.v1.Settle.how:type_name -> salectl.ledger.v1.Settle.How
-	4,  // 14: salectl.ledger.v1.Out.units:type_name -> salectl.ledger.v1.Range
-	4,  // 15: salectl.ledger.v1.In.units:type_name -> salectl.ledger.v1.Range
-	0,  // 16: salectl.ledger.v1.Settings.phase:type_name -> salectl.ledger.v1.Phase
-	4,  // 17: salectl.ledger.v1.Generation.add:type_name -> salectl.ledger.v1.Range
-	11, // 18: salectl.ledger.v1.Generation.settings:type_name -> salectl.ledger.v1.Settings
-	15, // 19: salectl.ledger.v1.Planned.shards:type_name -> salectl.ledger.v1.ShardChange
-	11, // 20: salectl.ledger.v1.Planned.settings:type_name -> salectl.ledger.v1.Settings
-	4,  // 21: salectl.ledger.v1.ShardChange.add:type_name -> salectl.ledger.v1.Range
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	8,  // 3: salectl.ledger.v1.Op.settle:type_name -> salectl.ledger.v1.Settle
+	9,  // 4: salectl.ledger.v1.Op.out:type_name -> salectl.ledger.v1.Out
+	10, // 5: salectl.ledger.v1.Op.in:type_name -> salectl.ledger.v1.In
+	11, // 6: salectl.ledger.v1.Op.ack:type_name -> salectl.ledger.v1.Ack
+	13, // 7: salectl.ledger.v1.Op.generation:type_name -> salectl.ledger.v1.Generation
+	14, // 8: salectl.ledger.v1.Op.seal:type_name -> salectl.ledger.v1.Seal
+	7,  // 9: salectl.ledger.v1.Op.rebuild:type_name -> salectl.ledger.v1.Rebuild
+	15, // 10: salectl.ledger.v1.Op.planned:type_name -> salectl.ledger.v1.Planned
+	17, // 11: salectl.ledger.v1.Op.applied:type_name -> salectl.ledger.v1.Applied
+	18, // 12: salectl.ledger.v1.Op.sealed:type_name -> salectl.ledger.v1.Sealed
+	19, // 13: salectl.ledger.v1.Op.destroyed:type_name -> salectl.ledger.v1.Destroyed
+	1,  // 14: salectl.ledger.v1.Settle.how:type_name -> salectl.ledger.v1.Settle.How
+	4,  // 15: salectl.ledger.v1.Out.units:type_name -> salectl.ledger.v1.Range
+	4,  // 16: salectl.ledger.v1.In.units:type_name -> salectl.ledger.v1.Range
+	0,  // 17: salectl.ledger.v1.Settings.phase:type_name -> salectl.ledger.v1.Phase
+	4,  // 18: salectl.ledger.v1.Generation.add:type_name -> salectl.ledger.v1.Range
+	12, // 19: salectl.ledger.v1.Generation.settings:type_name -> salectl.ledger.v1.Settings
+	16, // 20: salectl.ledger.v1.Planned.shards:type_name -> salectl.ledger.v1.ShardChange
+	12, // 21: salectl.ledger.v1.Planned.settings:type_name -> salectl.ledger.v1.Settings
+	4,  // 22: salectl.ledger.v1.ShardChange.add:type_name -> salectl.ledger.v1.Range
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_backends_ledger_ledgerpb_ledger_proto_init() }
@@ -1553,6 +1660,7 @@ func file_backends_ledger_ledgerpb_ledger_proto_init() {
 		(*Op_Ack)(nil),
 		(*Op_Generation)(nil),
 		(*Op_Seal)(nil),
+		(*Op_Rebuild)(nil),
 		(*Op_Planned)(nil),
 		(*Op_Applied)(nil),
 		(*Op_Sealed)(nil),
@@ -1564,7 +1672,7 @@ func file_backends_ledger_ledgerpb_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_backends_ledger_ledgerpb_ledger_proto_rawDesc), len(file_backends_ledger_ledgerpb_ledger_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

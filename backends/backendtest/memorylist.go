@@ -1,0 +1,243 @@
+package backendtest
+
+import (
+	"fmt"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
+)
+
+// memoryList is one list of a node. What follows must be called with the node's
+// mu held; each is one step, like the script of the same name.
+type memoryList struct {
+	units   []int64
+	taken   map[string]ledger.Grab
+	entries []memoryEntry
+	last    place // of the stream, whatever was deleted since
+
+	fill, gave, token uint64 // fill: 0 while it is off
+	runID             string // of the token
+	opens, closes     time.Time
+}
+
+type memoryEntry struct {
+	at place
+	lists.Entry
+}
+
+// place is one of a stream.
+type place struct{ ms, seq uint64 }
+
+func (p place) String() string { return fmt.Sprintf("%d-%d", p.ms, p.seq) }
+
+// upTo says whether p is q or before it.
+func (p place) upTo(q place) bool { return p.ms < q.ms || p.ms == q.ms && p.seq <= q.seq }
+
+// placeOf reads a place, "" being before all others.
+func placeOf(id string) (p place, err error) {
+	if id == "" {
+		return place{}, nil
+	}
+	if _, err := fmt.Sscanf(id, "%d-%d", &p.ms, &p.seq); err != nil {
+		return place{}, fmt.Errorf("%q is no place of a stream", id)
+	}
+	return p, nil
+}
+
+// list returns a list, an empty one if the node has none of that name.
+func (n *Lists) list(l lists.List) *memoryList {
+	if found := n.memory[l]; found != nil {
+		return found
+	}
+	return &memoryList{}
+}
+
+func (n *Lists) gives(l *memoryList, fill uint64) bool {
+	return l.fill != 0 && l.fill == fill && l.runID == n.runID()
+}
+
+func (n *Lists) grab(b lists.Batch) lists.Given {
+	l, now := n.list(b.List), n.now().Truncate(time.Microsecond)
+	given := lists.Given{At: now.UnixMicro()}
+	switch {
+	case !n.gives(l, b.Fill):
+		given.Why = lists.ErrFill
+	case now.Before(l.opens):
+		given.Why = lists.ErrNotOpen
+	case !l.closes.IsZero() && !now.Before(l.closes):
+		given.Why = lists.ErrClosed
+	default:
+		given.Units = l.give(b, given.At)
+	}
+	return given
+}
+
+func (l *memoryList) give(b lists.Batch, at int64) (units []lists.Unit) {
+	var grabs []ledger.Grab
+	for i, user := range b.Users {
+		g, found := l.taken[user]
+		switch {
+		case found:
+			units = append(units, lists.Unit{Number: g.Unit, Before: true, Key: g.Key, At: g.GrantedUs})
+		case len(l.units) > 0:
+			g = ledger.Grab{User: user, Key: b.Keys[i], Unit: l.units[0], GrantedUs: at}
+			l.units = l.units[1:]
+			grabs = append(grabs, g)
+			units = append(units, lists.Unit{Number: g.Unit})
+		default:
+			units = append(units, lists.Unit{})
+		}
+	}
+	if len(grabs) > 0 {
+		for _, g := range grabs {
+			l.taken[g.User] = g
+		}
+		if ms := uint64(at / 1000); ms > l.last.ms {
+			l.last = place{ms: ms}
+		} else {
+			l.last.seq++
+		}
+		l.entries = append(l.entries, memoryEntry{l.last, lists.Entry{ID: l.last.String(), Fill: b.Fill, Grabs: grabs}})
+	}
+	return units
+}
+
+func (n *Lists) stop(name lists.List, fill uint64, runID string) error {
+	l := n.list(name)
+	if runID != n.runID() {
+		return lists.ErrOtherRun
+	}
+	if l.token >= fill {
+		return lists.ErrToken
+	}
+	l.fill, l.token, l.runID = 0, fill, runID
+	n.memory[name] = l
+	return nil
+}
+
+// mayFill says why whoever has a token and a run id may not fill a list.
+func (n *Lists) mayFill(l *memoryList, fill uint64, runID string) error {
+	switch {
+	case runID != n.runID():
+		return lists.ErrOtherRun
+	case l.token != fill || l.fill != 0 || l.token == 0:
+		return lists.ErrToken
+	case l.runID != runID:
+		return lists.ErrOtherRun
+	}
+	return nil
+}
+
+func (n *Lists) put(name lists.List, fill uint64, runID string, p lists.Part) error {
+	l := n.list(name)
+	if err := n.mayFill(l, fill, runID); err != nil {
+		return err
+	}
+	units, users := int64(len(l.units)), int64(len(l.taken))
+	if p.First {
+		units, users = 0, 0
+	}
+	if units != p.Units || users != p.Users {
+		return lists.ErrLength
+	}
+	if p.First {
+		l.units, l.taken = nil, make(map[string]ledger.Grab)
+	}
+	l.push(p.Add)
+	for _, g := range p.Taken {
+		l.taken[g.User] = g
+	}
+	return nil
+}
+
+func (l *memoryList) push(units ledger.Units) {
+	for _, r := range units {
+		for i := range r.Count {
+			l.units = append(l.units, r.First+i)
+		}
+	}
+}
+
+func (n *Lists) start(name lists.List, fill uint64, runID string, s lists.Start) error {
+	l := n.list(name)
+	drained, err := placeOf(s.Drained)
+	if err == nil {
+		err = n.mayFill(l, fill, runID)
+	}
+	if err != nil {
+		return err
+	}
+	if int64(len(l.units)) != s.Units || int64(len(l.taken)) != s.Users {
+		return lists.ErrLength
+	}
+	l.forgetUpTo(drained)
+	l.fill, l.gave, l.opens, l.closes = fill, fill, s.OpensAt, s.ClosesAt
+	if l.taken == nil {
+		l.taken = make(map[string]ledger.Grab)
+	}
+	return nil
+}
+
+func (l *memoryList) forgetUpTo(p place) {
+	for len(l.entries) > 0 && l.entries[0].at.upTo(p) {
+		l.entries = l.entries[1:]
+	}
+}
+
+func (n *Lists) read(name lists.List, fill uint64, after, drained string, max int) (entries []lists.Entry, err error) {
+	l := n.list(name)
+	from, err := placeOf(after)
+	if err != nil {
+		return nil, err
+	}
+	until, err := placeOf(drained)
+	if err != nil {
+		return nil, err
+	}
+	if n.gives(l, fill) {
+		l.forgetUpTo(until)
+	}
+	for _, e := range l.entries {
+		if max <= 0 {
+			break
+		}
+		if !e.at.upTo(from) {
+			entries = append(entries, e.Entry)
+			max -= len(e.Grabs)
+		}
+	}
+	return entries, nil
+}
+
+func (n *Lists) take(name lists.List, fill uint64, count int) (units ledger.Units, err error) {
+	l := n.list(name)
+	if !n.gives(l, fill) {
+		return nil, lists.ErrFill
+	}
+	keep := max(0, len(l.units)-count)
+	for _, unit := range l.units[keep:] {
+		if err := units.Add(ledger.Range{First: unit, Count: 1}); err != nil {
+			return nil, err
+		}
+	}
+	l.units = l.units[:keep]
+	return units, nil
+}
+
+func (n *Lists) add(name lists.List, fill uint64, units ledger.Units) error {
+	l := n.list(name)
+	if !n.gives(l, fill) {
+		return lists.ErrFill
+	}
+	l.push(units)
+	return nil
+}
+
+func (n *Lists) inspect(name lists.List) lists.State {
+	l := n.list(name)
+	return lists.State{
+		Exists: n.memory[name] != nil, On: n.gives(l, l.fill), Fill: l.gave, Token: l.token,
+		Units: int64(len(l.units)), Users: int64(len(l.taken)), Entries: int64(len(l.entries)),
+	}
+}

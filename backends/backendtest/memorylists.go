@@ -1,0 +1,221 @@
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
+)
+
+// Lists is lists.Node in memory. It keeps every promise of that, apart from the
+// faults that it is given. The same calls in the same order get the same answers:
+// it starts no goroutine, and asks nothing but the clock it was made with. Everybody
+// uses the same *Lists: it is the server, not a handle.
+type Lists struct {
+	name string
+	now  func() time.Time
+
+	// mu guards everything below.
+	mu       sync.Mutex
+	faults   Faults
+	late     lateWrites
+	runs     int // the run id is made of it
+	settings lists.Settings
+	memory   map[lists.List]*memoryList
+}
+
+// ListsSnapshot is what a node has of all its lists at some time.
+type ListsSnapshot struct{ memory map[lists.List]*memoryList }
+
+var _ lists.Node = (*Lists)(nil)
+
+// NewLists returns a node without lists, whose clock now is. It says that it
+// keeps everything, and syncs it before it answers.
+func NewLists(name string, now func() time.Time) *Lists {
+	return &Lists{
+		name: name, now: now, runs: 1, memory: make(map[lists.List]*memoryList),
+		settings: lists.Settings{AOF: true, Fsync: "always", Eviction: "noeviction"},
+	}
+}
+
+// SetFaults makes the calls from here on suffer the faults; nil for none.
+func (n *Lists) SetFaults(f Faults) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults = f
+}
+
+// SetSettings makes the node say that it keeps things so. It goes on as before.
+func (n *Lists) SetSettings(s lists.Settings) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.settings = s
+}
+
+// Land lets in all writes that are held back, in the order in which they were
+// sent, and returns how many that were.
+func (n *Lists) Land() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.late.landAll()
+}
+
+// Snapshot returns what the node has now.
+func (n *Lists) Snapshot() ListsSnapshot {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return ListsSnapshot{cloneLists(n.memory)}
+}
+
+// Restart starts the node again with another run id and all that it has.
+func (n *Lists) Restart() { n.RestartFrom(n.Snapshot()) }
+
+// RestartEmpty starts the node again with another run id and without lists.
+func (n *Lists) RestartEmpty() { n.RestartFrom(ListsSnapshot{}) }
+
+// RestartFrom starts the node again with another run id and what it had at some
+// time before. Writes held back are lost with its connections.
+func (n *Lists) RestartFrom(old ListsSnapshot) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.runs++
+	n.memory = cloneLists(old.memory)
+	n.late = lateWrites{}
+}
+
+// Flush takes all lists from the node while it runs.
+func (n *Lists) Flush() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.memory)
+}
+
+func cloneLists(memory map[lists.List]*memoryList) map[lists.List]*memoryList {
+	clone := make(map[lists.List]*memoryList, len(memory))
+	for name, l := range memory {
+		c := *l
+		c.units, c.taken, c.entries = slices.Clone(l.units), maps.Clone(l.taken), slices.Clone(l.entries)
+		clone[name] = &c
+	}
+	return clone
+}
+
+// serveLists makes one call.
+func serveLists[T any](ctx context.Context, n *Lists, op Op, do func() (T, error)) (answer T, err error) {
+	if err := ctx.Err(); err != nil {
+		return answer, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.late.call()
+	if answer, err = write(&n.late, n.faults.ask(Call{Op: op}), do); err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", n.name, err)
+	}
+	return answer, nil
+}
+
+// change makes one call that answers with nothing but an error.
+func (n *Lists) change(ctx context.Context, op Op, do func() error) error {
+	_, err := serveLists(ctx, n, op, func() (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
+// runID must be called with mu held.
+func (n *Lists) runID() string { return fmt.Sprintf("%s-run-%d", n.name, n.runs) }
+
+// Name is lists.Node's.
+func (n *Lists) Name() string { return n.name }
+
+// RunID is lists.Node's.
+func (n *Lists) RunID(ctx context.Context) (string, error) {
+	return serveLists(ctx, n, OpRunID, func() (string, error) { return n.runID(), nil })
+}
+
+// Settings is lists.Node's.
+func (n *Lists) Settings(ctx context.Context) (lists.Settings, error) {
+	return serveLists(ctx, n, OpSettings, func() (lists.Settings, error) { return n.settings, nil })
+}
+
+// most is how many users a call may name.
+const most = 1000
+
+// Grab is lists.Node's. It refuses more than a thousand users, a batch that names
+// a user twice or nobody, and one whose keys are not as many as its users.
+func (n *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given, error) {
+	users := 0
+	batches = slices.Clone(batches)
+	for i := range batches {
+		b := &batches[i]
+		b.Users, b.Keys = slices.Clone(b.Users), slices.Clone(b.Keys)
+		named := make(map[string]bool)
+		for _, user := range b.Users {
+			named[user] = true
+		}
+		if users += len(b.Users); users > most || len(b.Users) == 0 || len(b.Keys) != len(b.Users) || len(named) != len(b.Users) {
+			return nil, fmt.Errorf("%s: a batch of %d users, %d of them different, and %d keys, and %d users in all so far",
+				n.name, len(b.Users), len(named), len(b.Keys), users)
+		}
+	}
+	return serveLists(ctx, n, OpGrab, func() (all []lists.Given, err error) {
+		for _, b := range batches {
+			all = append(all, n.grab(b))
+		}
+		return all, nil
+	})
+}
+
+// Stop is lists.Node's.
+func (n *Lists) Stop(ctx context.Context, l lists.List, fill uint64, runID string) error {
+	return n.change(ctx, OpStop, func() error { return n.stop(l, fill, runID) })
+}
+
+// Read is lists.Node's.
+func (n *Lists) Read(ctx context.Context, l lists.List, fill uint64, after, drained string, max int) ([]lists.Entry, error) {
+	return serveLists(ctx, n, OpReadStream, func() ([]lists.Entry, error) {
+		return n.read(l, fill, after, drained, max)
+	})
+}
+
+// Put is lists.Node's.
+func (n *Lists) Put(ctx context.Context, l lists.List, fill uint64, runID string, p lists.Part) error {
+	p.Add, p.Taken = slices.Clone(p.Add), slices.Clone(p.Taken)
+	return n.change(ctx, OpPut, func() error { return n.put(l, fill, runID, p) })
+}
+
+// Start is lists.Node's.
+func (n *Lists) Start(ctx context.Context, l lists.List, fill uint64, runID string, s lists.Start) error {
+	return n.change(ctx, OpStart, func() error { return n.start(l, fill, runID, s) })
+}
+
+// Take is lists.Node's. It refuses to take less than one.
+func (n *Lists) Take(ctx context.Context, l lists.List, fill uint64, count int) (ledger.Units, error) {
+	if count <= 0 {
+		return nil, fmt.Errorf("%s: take %d units; take at least one", n.name, count)
+	}
+	return serveLists(ctx, n, OpTake, func() (ledger.Units, error) { return n.take(l, fill, count) })
+}
+
+// Add is lists.Node's.
+func (n *Lists) Add(ctx context.Context, l lists.List, fill uint64, units ledger.Units) error {
+	units = slices.Clone(units)
+	return n.change(ctx, OpAdd, func() error { return n.add(l, fill, units) })
+}
+
+// Inspect is lists.Node's.
+func (n *Lists) Inspect(ctx context.Context, l lists.List) (lists.State, error) {
+	return serveLists(ctx, n, OpInspect, func() (lists.State, error) { return n.inspect(l), nil })
+}
+
+// Forget is lists.Node's.
+func (n *Lists) Forget(ctx context.Context, l lists.List) error {
+	return n.change(ctx, OpForgetList, func() error {
+		delete(n.memory, l)
+		return nil
+	})
+}

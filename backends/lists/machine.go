@@ -1,0 +1,443 @@
+package lists
+
+import (
+	"errors"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+)
+
+// Machine keeps one shard's list in line with the shard's log, as a step machine
+// that makes no call and appends nothing itself. Whoever has it appends to the
+// log with Draft and Committed, makes the calls that Next returns and hands their
+// replies to Done. There is at most one call under way.
+//
+// To rebuild a list it (1) reads the server's run id and begins a fill in the
+// log, which from then on refuses grabs of another; (2) takes the fill's token on
+// the node, which turns the list off; (3) reads the stream that survived and
+// appends its grabs under the new fill; (4) folds, which the log's state has
+// done; (5) fills the list and turns it on, which deletes the stream, as long as
+// token and run id still hold. A model found a way to lose or to double a packet
+// for each of these that is left out, or done in another order.
+//
+// While the list is on, it drains: it reads the stream on, has the grabs
+// appended, and then has the entries deleted. A list that is to be turned off,
+// because a generation changes the shard, is rebuilt up to (3) and left so.
+type Machine struct {
+	list  List
+	stage stage
+	want  Want
+	run   string
+	fill  uint64
+
+	under *Call
+	stale bool          // the reply to it is not for what the machine does now
+	wake  time.Duration // monotonic: nothing is done before; 0: at once
+	pause time.Duration // before the next try, after one that failed
+	poll  time.Duration // monotonic: when the stream is looked at without news
+
+	// The stream.
+	after   string    // it is read up to here
+	more    bool      // there may be entries after that
+	grabs   []drained // read, and not known to be in the log
+	offered int       // of grabs: how many the draft has looked at
+	refused int       // of these: how many the log cannot take
+	fenced  bool      // the draft is of Rebuild
+	done    string    // everything up to here is in the log
+	trimmed string    // and was deleted up to here
+
+	// While filling: the slot that was folded, and how far the fill has come.
+	folded uint64
+	units  ledger.Units // of the fold, that are not in the list yet
+	put    Part         // under way, or the last
+	claims int          // of the fold, that are in the list
+
+	take  int            // how many units to take for another shard
+	taken ledger.Units   // and which were; the log does not know yet
+	empty bool           // there were none to be taken, and none came since
+	adds  []ledger.Units // that the log has received and the list has not
+
+	trouble error
+	voids   int
+	fills   int
+}
+
+// drained is a grab that was read, with the place of its entry.
+type drained struct {
+	ledger.Grab
+	entry string
+	last  bool // of the entry
+}
+
+// Want says what a list is to come to.
+type Want int
+
+// What a list is to come to.
+const (
+	On      Want = iota // it gives
+	Stopped             // it gives nothing, and all that it has given is in the log
+)
+
+type stage int
+
+const (
+	asking   stage = iota // who the server is
+	fencing               // Rebuild is to be appended
+	stopping              // the token is to be taken
+	reading               // the stream that survived is read and appended
+	stopped               // all is in the log
+	filling
+	starting
+	on
+)
+
+// How long a machine waits after a failure, how often it looks at a stream that
+// it has no news of, and how much it handles at a time.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+	pollEvery  = 500 * time.Millisecond
+	readAtOnce = 4000 // grabs
+	readAhead  = 8000
+	putAtOnce  = 1000 // units or users
+)
+
+// errFenced says that somebody else rebuilds the list.
+var errFenced = errors.New("another process has begun to rebuild the list")
+
+// NewMachine returns the machine of a list of which nothing is known.
+func NewMachine(l List) *Machine { return &Machine{list: l} }
+
+// Aim says what the list is to come to.
+func (m *Machine) Aim(now clock.Now, w Want) {
+	m.want = w
+	if w == Stopped && m.stage > stopped {
+		m.begin()
+	}
+	if w == On && m.stage == stopped {
+		m.refill()
+	}
+}
+
+// On returns the fill under which the list gives; 0: it does not.
+func (m *Machine) On() uint64 {
+	if m.stage == on {
+		return m.fill
+	}
+	return 0
+}
+
+// Stopped says whether the list gives nothing, and all that it ever gave and that
+// its node still knows is in the log as it is folded. Whoever appends next to
+// that very state may change the shard's units or phase.
+func (m *Machine) Stopped(s *ledger.State) bool { return m.stage == stopped && s.Fill == m.fill }
+
+// Trouble returns what keeps the machine from going on, nil if nothing does.
+func (m *Machine) Trouble() error { return m.trouble }
+
+// Voids returns how many grabs the log could not take.
+func (m *Machine) Voids() int { return m.voids }
+
+// Fills returns how often the list was turned on.
+func (m *Machine) Fills() int { return m.fills }
+
+// Behind returns how many grabs were read and are not known to be in the log.
+func (m *Machine) Behind() int { return len(m.grabs) }
+
+// Stir says that the list has given something, or may have.
+func (m *Machine) Stir() { m.more = true }
+
+// Lost says that the node refused a grab: the list is not what it was.
+func (m *Machine) Lost(now clock.Now, fill uint64) {
+	if m.stage == on && m.fill == fill {
+		m.fail(now, ErrFill)
+	}
+}
+
+// begin begins a rebuild.
+func (m *Machine) begin() {
+	m.stage, m.run, m.fill = asking, "", 0
+	m.after, m.more, m.grabs, m.offered, m.done, m.trimmed = "", false, nil, 0, "", ""
+	m.units, m.put, m.claims = nil, Part{}, 0
+	m.take, m.taken, m.empty, m.adds = 0, nil, false, nil
+	m.fenced, m.stale = false, m.under != nil
+}
+
+// fail begins a rebuild in a while.
+func (m *Machine) fail(now clock.Now, why error) {
+	m.begin()
+	m.trouble = why
+	m.hold(now)
+}
+
+func (m *Machine) hold(now clock.Now) {
+	m.pause = min(max(2*m.pause, firstPause), lastPause)
+	m.wake = now.Mono + m.pause
+}
+
+// Look takes in that the log may have changed, by whomever.
+func (m *Machine) Look(now clock.Now, s *ledger.State) {
+	switch {
+	case m.stage >= stopping && s.Fill != m.fill:
+		m.fail(now, errFenced)
+		m.wake = now.Mono + lastPause // let the other one finish
+	case (m.stage == filling || m.stage == starting) && m.folded != 0 && s.Next() != m.folded:
+		m.stale = m.under != nil
+		m.refill()
+	}
+}
+
+// Due says whether there is something to append.
+func (m *Machine) Due() bool { return m.stage == fencing || len(m.grabs) > 0 }
+
+// Draft puts what is to be appended next into a draft, no more than most grabs
+// (0: as many as fit), and says whether that is a Rebuild, which must stay alone.
+func (m *Machine) Draft(d *ledger.Draft, most int) (rebuild bool) {
+	m.offered, m.refused, m.fenced = 0, 0, false
+	if m.stage == fencing {
+		d.Rebuild()
+		m.fenced = true
+		return true
+	}
+	for _, g := range m.grabs {
+		if most > 0 && m.offered == most {
+			break
+		}
+		v := d.Grab(g.Grab)
+		if v.Kind == ledger.Full {
+			break
+		}
+		m.offered++
+		if v.Kind == ledger.Void {
+			m.refused++
+		}
+	}
+	return false
+}
+
+// Committed takes in that the last draft is in the log, or had nothing to append,
+// and returns its grabs: what the log has of them it has for good.
+func (m *Machine) Committed(now clock.Now, s *ledger.State) []ledger.Grab {
+	if m.fenced {
+		m.fenced, m.fill, m.stage = false, s.Fill, stopping
+		return nil
+	}
+	var in []ledger.Grab
+	for _, g := range m.grabs[:m.offered] {
+		in = append(in, g.Grab)
+		if g.last {
+			m.done = g.entry
+		}
+	}
+	m.voids += m.refused
+	m.grabs, m.offered, m.refused = m.grabs[m.offered:], 0, 0
+	m.settle()
+	return in
+}
+
+// settle goes on where the stream that survived is in the log.
+func (m *Machine) settle() {
+	if m.stage == reading && !m.more && len(m.grabs) == 0 && m.under == nil {
+		m.stage, m.trouble, m.pause = stopped, nil, 0
+		if m.want == On {
+			m.refill()
+		}
+	}
+}
+
+// refill begins to fill the list, from the first part.
+func (m *Machine) refill() {
+	m.stage, m.folded, m.units, m.put, m.claims = filling, 0, nil, Part{}, 0
+}
+
+// Take asks for up to n units to be taken out of the list, for another shard:
+// Taken then returns them, or Empty says that there are none.
+func (m *Machine) Take(n int) {
+	if m.stage == on && len(m.taken) == 0 {
+		m.take = n
+	}
+}
+
+// Taken returns the units that were taken, until Gave or GiveBack.
+func (m *Machine) Taken() ledger.Units { return m.taken }
+
+// Empty says whether the last Take found nothing, and nothing came since.
+func (m *Machine) Empty() bool { return m.empty }
+
+// Gave says that the units taken are in the log, on their way to another shard.
+func (m *Machine) Gave() { m.taken = nil }
+
+// GiveBack puts the units taken into the list again.
+func (m *Machine) GiveBack() {
+	if len(m.taken) > 0 {
+		m.Receive(m.taken)
+		m.taken = nil
+	}
+}
+
+// Receive puts units that the log has received into the list. One that is not on
+// is filled from the log, which has them.
+func (m *Machine) Receive(units ledger.Units) {
+	if m.stage == on {
+		m.adds, m.empty = append(m.adds, units), false
+	}
+}
+
+// Receiving says whether units received are not in the list yet.
+func (m *Machine) Receiving() bool { return len(m.adds) > 0 }
+
+// Next returns the call that is to be made now, nil if none is, and the monotonic
+// time at which to ask again, 0 if an event must come first.
+func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
+	if m.under != nil {
+		return nil, 0
+	}
+	if m.wake > now.Mono {
+		return nil, m.wake
+	}
+	m.wake = 0
+	m.settle()
+	c := &Call{List: m.list, Fill: m.fill, RunID: m.run}
+	switch m.stage {
+	case asking:
+		c.Kind = RunIDCall
+	case stopping:
+		c.Kind = StopCall
+	case reading:
+		if !m.more || len(m.grabs) > readAhead {
+			return nil, 0
+		}
+		c.Kind, c.Fill, c.After, c.Max = ReadCall, 0, m.after, readAtOnce
+		m.more = false
+	case filling:
+		if m.nextPart(s); m.stage == starting {
+			return m.Next(now, s)
+		}
+		c.Kind, c.Part = PutCall, m.put
+	case starting:
+		c.Kind, c.Start = StartCall, Start{
+			Units: m.put.Units, Users: m.put.Users, Drained: m.after,
+			OpensAt: timeOf(s.Settings().GetOpensAtUs()), ClosesAt: timeOf(s.Settings().GetClosesAtUs()),
+		}
+	case on:
+		if !m.whileOn(now, c) {
+			return nil, m.poll
+		}
+	default:
+		return nil, 0
+	}
+	m.under = c
+	return c, 0
+}
+
+// timeOf reads a stored time, of which 0 is none.
+func timeOf(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us)
+}
+
+// nextPart sets the part of the fold that is to be put next. When all is there
+// it goes on to starting, with the lengths that the list must have.
+func (m *Machine) nextPart(s *ledger.State) {
+	m.put.First = m.folded == 0
+	if m.put.First {
+		m.folded, m.units = s.Next(), s.AvailableUnits()
+	}
+	m.put.Add = firstOf(&m.units, putAtOnce)
+	for m.put.Add == nil && m.claims < s.Claims() && len(m.put.Taken) < putAtOnce {
+		c := s.Claim(m.claims)
+		m.put.Taken = append(m.put.Taken, ledger.Grab{User: c.User, Key: c.Key, Unit: c.Units[0], GrantedUs: c.TimeUs})
+		m.claims++
+	}
+	if !m.put.First && m.put.Add == nil && m.put.Taken == nil {
+		m.stage = starting
+	}
+}
+
+// firstOf takes the n lowest units out of a set.
+func firstOf(u *ledger.Units, n int64) (first ledger.Units) {
+	for n > 0 && len(*u) > 0 {
+		r := (*u)[0]
+		r.Count = min(r.Count, n)
+		_ = u.Remove(r) // it is there
+		first = append(first, r)
+		n -= r.Count
+	}
+	return first
+}
+
+// whileOn sets what a list that gives needs next, and says whether it needs
+// anything.
+func (m *Machine) whileOn(now clock.Now, c *Call) bool {
+	switch {
+	case len(m.adds) > 0:
+		c.Kind, c.Units = AddCall, m.adds[0]
+	case m.take > 0:
+		c.Kind, c.Max = TakeCall, m.take
+	case m.more && len(m.grabs) <= readAhead, m.done != m.trimmed && len(m.grabs) == 0, now.Mono >= m.poll:
+		c.Kind, c.After, c.Drained, c.Max = ReadCall, m.after, m.done, readAtOnce
+		m.poll, m.more = now.Mono+pollEvery, false
+	default:
+		return false
+	}
+	return true
+}
+
+// Done takes in the reply to the call under way.
+func (m *Machine) Done(now clock.Now, r Reply) {
+	c, stale := m.under, m.stale
+	m.under, m.stale = nil, false
+	switch {
+	case stale: // of a rebuild, or a list, that was given up meanwhile
+		return
+	case r.Err == nil:
+		m.trouble, m.pause = nil, 0
+	case c.Kind == ReadCall && !errors.Is(r.Err, ErrFill):
+		m.trouble, m.more = r.Err, true // it may be read again
+		m.hold(now)
+		return
+	default:
+		// Whether it was done is not known, or it cannot be any more.
+		m.fail(now, r.Err)
+		return
+	}
+	switch c.Kind {
+	case RunIDCall:
+		m.run, m.stage = r.RunID, fencing
+	case StopCall:
+		m.stage, m.more = reading, true
+	case ReadCall:
+		m.read(now, c, r.Entries)
+	case PutCall:
+		m.put.Units += m.put.Add.Count()
+		m.put.Users += int64(len(m.put.Taken))
+		m.put.First, m.put.Add, m.put.Taken = false, nil, nil
+	case StartCall:
+		m.stage, m.poll = on, now.Mono+pollEvery
+		m.done, m.trimmed = m.after, m.after
+		m.fills++
+	case TakeCall:
+		m.take, m.taken, m.empty = 0, r.Units, len(r.Units) == 0
+	case AddCall:
+		m.adds, m.empty = m.adds[1:], false
+	}
+}
+
+// read takes in entries of the stream.
+func (m *Machine) read(now clock.Now, c *Call, entries []Entry) {
+	m.trimmed = c.Drained
+	for _, e := range entries {
+		if m.stage == on && e.Fill != m.fill {
+			m.fail(now, ErrFill) // whose grabs are to be appended under a new one
+			return
+		}
+		for i, g := range e.Grabs {
+			m.grabs = append(m.grabs, drained{Grab: g, entry: e.ID, last: i == len(e.Grabs)-1})
+		}
+		m.after, m.more = e.ID, true
+	}
+	m.settle()
+}

@@ -1,0 +1,12 @@
+-- Puts units at the end of a list that is on.
+--
+-- KEYS  the four of the list
+-- ARGV  the fill; first and count of each range of units
+--
+-- Returns DONE or OTHER_FILL.
+
+local refused = gives(KEYS[4], ARGV[1])
+if refused == DONE then
+  push(KEYS[1], ARGV, 2, #ARGV)
+end
+return refused

@@ -1,0 +1,68 @@
+-- Gives a unit to each user who has none yet.
+--
+-- KEYS  the four of each batch's list
+-- ARGV  for each batch, as MessagePack: its fill, a list of users, a list of the
+--       key of each
+--
+-- Returns a list for each batch: DONE or why it is given nothing; the time; the
+-- units that are given now, with spaces between, to the users who have none in
+-- their order, of whom the last get nothing if there are too few; then the number
+-- and the grant of each user who has one from before, the first user being 1.
+
+local time, run = now(), run_id()
+local at = string.format(' %.0f ', time)
+
+local function why_not(marker, fill)
+  local m = redis.call('HMGET', marker, 'fill', 'run_id', 'opens', 'closes')
+  if m[1] ~= fill or m[2] ~= run then
+    return OTHER_FILL
+  end
+  local opens, closes = tonumber(m[3]), tonumber(m[4])
+  if time < opens then
+    return NOT_OPEN
+  end
+  return closes ~= 0 and time >= closes and CLOSED or DONE
+end
+
+local function give(list, taken, stream, fill, users, keys)
+  local answer, known = {DONE, time, ''}, 3
+  local had = redis.call('HMGET', taken, unpack(users))
+  local new, count = {}, 0
+  for i = 1, #users do
+    if had[i] then
+      answer[known + 1], answer[known + 2] = i, had[i]
+      known = known + 2
+    else
+      count = count + 1
+      new[count] = i
+    end
+  end
+  -- What is taken off the list last is read first, so that a list that is none
+  -- ends this with nothing done.
+  local units = count > 0 and redis.call('LRANGE', list, 0, count - 1) or {}
+  if #units > 0 then
+    local grants = {}
+    for n = 1, #units do
+      local i = new[n]
+      grants[2 * n - 1], grants[2 * n] = users[i], units[n] .. at .. keys[i]
+    end
+    redis.call('XADD', stream, '*', 'f', fill, unpack(grants))
+    redis.call('HSET', taken, unpack(grants))
+    redis.call('LTRIM', list, #units, -1)
+    answer[3] = table.concat(units, ' ')
+  end
+  return answer
+end
+
+local answers = {}
+for batch = 1, #ARGV do
+  local key = 4 * batch
+  local fill, users, keys = cmsgpack.unpack(ARGV[batch])
+  local why = why_not(KEYS[key], fill)
+  if why == DONE then
+    answers[batch] = give(KEYS[key - 3], KEYS[key - 2], KEYS[key - 1], fill, users, keys)
+  else
+    answers[batch] = {why, time}
+  end
+end
+return answers

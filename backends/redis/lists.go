@@ -1,0 +1,190 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
+	"salectl/spec"
+)
+
+// Lists is lists.Node on a Node's server, over the Node's connections. It is the
+// Node's until that is closed.
+type Lists struct{ node *Node }
+
+var _ lists.Node = (*Lists)(nil)
+
+// Lists returns what the server has of the Redis engine.
+func (n *Node) Lists() *Lists { return &Lists{n} }
+
+// Name is lists.Node's: the server's address.
+func (l *Lists) Name() string { return l.node.address }
+
+// RunID is lists.Node's.
+func (l *Lists) RunID(ctx context.Context) (string, error) {
+	info, err := l.node.Info(ctx)
+	return info.RunID, err
+}
+
+// refusals are what the scripts of the lists answer, by their numbers.
+var refusals = []error{nil, lists.ErrFill, lists.ErrToken, lists.ErrOtherRun, lists.ErrLength, lists.ErrNotOpen, lists.ErrClosed}
+
+// refusal is what a script's answer means.
+func refusal(number int64) error {
+	if number < 0 || number >= int64(len(refusals)) {
+		return errAnswer
+	}
+	return refusals[number]
+}
+
+// refused says whether an error is one that a node's own words are.
+func refused(err error) bool {
+	for _, r := range refusals[1:] {
+		if errors.Is(err, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// change runs a script that changes a list, or says why not.
+func (l *Lists) change(ctx context.Context, script *goredis.Script, list lists.List, args ...any) error {
+	_, err := ask(ctx, l.node, func(ctx context.Context) (int, error) {
+		number, err := l.node.count(ctx, script, keysOf(list), args...)
+		if err == nil {
+			err = refusal(int64(number))
+		}
+		return number, err
+	})
+	return err
+}
+
+// keysOf are the keys of a list, in the order in which the scripts know them.
+func keysOf(l lists.List) []string { return appendKeys(nil, l) }
+
+func appendKeys(keys []string, l lists.List) []string {
+	return append(keys, spec.ListKey(l.UID, l.Shard), spec.TakenKey(l.UID, l.Shard),
+		spec.StreamKey(l.UID, l.Shard), spec.FillKey(l.UID, l.Shard))
+}
+
+// Stop is lists.Node's.
+func (l *Lists) Stop(ctx context.Context, list lists.List, fill uint64, runID string) error {
+	return l.change(ctx, stopScript, list, fill, runID)
+}
+
+// Put is lists.Node's. A part is one step of the server, which answers nobody else
+// meanwhile: ten thousand units or users take it some milliseconds.
+func (l *Lists) Put(ctx context.Context, list lists.List, fill uint64, runID string, p lists.Part) error {
+	first := "0"
+	if p.First {
+		first = "1"
+	}
+	args := []any{fill, runID, first, p.Units, p.Users, len(p.Add)}
+	args = appendRanges(args, p.Add)
+	for _, g := range p.Taken {
+		args = append(args, g.User, grant(g.Unit, g.GrantedUs, g.Key))
+	}
+	return l.change(ctx, putScript, list, args...)
+}
+
+// Start is lists.Node's.
+func (l *Lists) Start(ctx context.Context, list lists.List, fill uint64, runID string, s lists.Start) error {
+	return l.change(ctx, startScript, list, fill, runID, s.Units, s.Users, micros(s.OpensAt), micros(s.ClosesAt), s.Drained)
+}
+
+// micros are microseconds since 1970, 0 for no time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// Add is lists.Node's.
+func (l *Lists) Add(ctx context.Context, list lists.List, fill uint64, units ledger.Units) error {
+	return l.change(ctx, addScript, list, appendRanges([]any{fill}, units)...)
+}
+
+func appendRanges(args []any, units ledger.Units) []any {
+	for _, r := range units {
+		args = append(args, r.First, r.Count)
+	}
+	return args
+}
+
+// Take is lists.Node's.
+func (l *Lists) Take(ctx context.Context, list lists.List, fill uint64, n int) (ledger.Units, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("lock node %s: take %d units; take at least one", l.Name(), n)
+	}
+	return ask(ctx, l.node, func(ctx context.Context) (units ledger.Units, err error) {
+		a, err := l.node.run(ctx, takeScript, keysOf(list), fill, n)
+		if err != nil {
+			return nil, err
+		}
+		if err := refusal(next[int64](&a)); err != nil {
+			return nil, err
+		}
+		for len(a.items) > 0 {
+			if err := units.Add(ledger.Range{First: next[int64](&a), Count: 1}); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrForeign, err)
+			}
+		}
+		return units, a.end()
+	})
+}
+
+// Inspect is lists.Node's.
+func (l *Lists) Inspect(ctx context.Context, list lists.List) (lists.State, error) {
+	return ask(ctx, l.node, func(ctx context.Context) (lists.State, error) {
+		a, err := l.node.run(ctx, inspectScript, keysOf(list))
+		if err != nil {
+			return lists.State{}, err
+		}
+		return lists.State{
+			Exists: next[int64](&a) == 1, On: next[int64](&a) == 1,
+			Fill: a.fill(), Token: a.fill(),
+			Units: next[int64](&a), Users: next[int64](&a), Entries: next[int64](&a),
+		}, a.end()
+	})
+}
+
+// fill takes the number of a fill, "" for none.
+func (a *answer) fill() uint64 {
+	text := a.text()
+	if text == "" {
+		return 0
+	}
+	number, err := strconv.ParseUint(text, 10, 64)
+	a.bad = a.bad || err != nil
+	return number
+}
+
+// Forget is lists.Node's.
+func (l *Lists) Forget(ctx context.Context, list lists.List) error {
+	_, err := ask(ctx, l.node, func(ctx context.Context) (int64, error) {
+		return l.node.client.Unlink(ctx, keysOf(list)...).Result()
+	})
+	return err
+}
+
+// grant is how a server keeps what a user was given.
+func grant(unit, at int64, key string) string {
+	return strconv.FormatInt(unit, 10) + " " + strconv.FormatInt(at, 10) + " " + key
+}
+
+// parseGrant is grant backwards; false for what is none.
+func parseGrant(text string) (unit, at int64, key string, ok bool) {
+	number, rest, _ := strings.Cut(text, " ")
+	when, key, found := strings.Cut(rest, " ")
+	unit, err1 := strconv.ParseInt(number, 10, 64)
+	at, err2 := strconv.ParseInt(when, 10, 64)
+	return unit, at, key, found && err1 == nil && err2 == nil
+}

@@ -1,0 +1,135 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"salectl/backends/lists"
+)
+
+// MaxUsers is how many users a call of Grab may name, in all its batches: the
+// server gives to them in one step, and answers nobody else meanwhile.
+const MaxUsers = 1000
+
+// Grab is lists.Node's. It refuses more than MaxUsers, a batch that names a user
+// twice or nobody, and one whose keys are not as many as its users.
+func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given, error) {
+	if err := checkBatches(batches); err != nil {
+		return nil, fmt.Errorf("lock node %s: %w", l.Name(), err)
+	}
+	var keys []string
+	var args []any
+	var users []int // of each batch: the caller has its own back when ctx ends
+	for _, b := range batches {
+		keys = appendKeys(keys, b.List)
+		args = append(args, packed(b))
+		users = append(users, len(b.Users))
+	}
+	return ask(ctx, l.node, func(ctx context.Context) ([]lists.Given, error) {
+		a, err := l.node.run(ctx, grabScript, keys, args...)
+		if err != nil {
+			return nil, err
+		}
+		given := make([]lists.Given, len(users))
+		for i := range given {
+			if given[i], err = givenOf(answer{items: next[[]any](&a)}, users[i]); err != nil {
+				return nil, err
+			}
+		}
+		return given, a.end()
+	})
+}
+
+func checkBatches(batches []lists.Batch) error {
+	users := 0
+	for _, b := range batches {
+		users += len(b.Users)
+		if len(b.Users) == 0 || len(b.Users) != len(b.Keys) {
+			return fmt.Errorf("a batch of %d users and %d keys; name at least one user, and a key for each", len(b.Users), len(b.Keys))
+		}
+		named := make(map[string]struct{}, len(b.Users))
+		for _, user := range b.Users {
+			named[user] = struct{}{}
+		}
+		if len(named) != len(b.Users) {
+			return fmt.Errorf("a batch for shard %d of %s names a user twice", b.List.Shard, b.List.UID)
+		}
+	}
+	if users > MaxUsers {
+		return fmt.Errorf("%d users in one call; name at most %d", users, MaxUsers)
+	}
+	return nil
+}
+
+// packed is a batch as the script takes it, in MessagePack. One argument a batch
+// costs the server and go-redis less than two a user.
+func packed(b lists.Batch) []byte {
+	size := 64
+	for i, user := range b.Users {
+		size += len(user) + len(b.Keys[i]) + 10
+	}
+	p := packText(make([]byte, 0, size), strconv.FormatUint(b.Fill, 10))
+	return packTexts(packTexts(p, b.Users), b.Keys)
+}
+
+func packTexts(p []byte, texts []string) []byte {
+	p = binary.BigEndian.AppendUint32(append(p, 0xdd), uint32(len(texts)))
+	for _, text := range texts {
+		p = packText(p, text)
+	}
+	return p
+}
+
+func packText(p []byte, text string) []byte {
+	p = binary.BigEndian.AppendUint32(append(p, 0xdb), uint32(len(text)))
+	return append(p, text...)
+}
+
+// givenOf reads the answer to a batch of some users.
+func givenOf(a answer, users int) (lists.Given, error) {
+	given := lists.Given{Why: refusal(next[int64](&a)), At: next[int64](&a)}
+	if given.Why != nil {
+		if given.Why == errAnswer {
+			a.bad = true
+		}
+		return given, a.end()
+	}
+	units := a.text()
+	given.Units = make([]lists.Unit, users)
+	for len(a.items) > 0 {
+		number, text := next[int64](&a), a.text()
+		if a.bad || number < 1 || number > int64(users) {
+			return given, errAnswer
+		}
+		u, ok := &given.Units[number-1], false
+		if u.Number, u.At, u.Key, ok = parseGrant(text); !ok {
+			return given, fmt.Errorf("%w: %q is not what a user was given", ErrForeign, text)
+		}
+		u.Before = true
+	}
+	if a.bad || !dealUnits(given.Units, units) {
+		return given, errAnswer
+	}
+	return given, nil
+}
+
+// dealUnits gives units, with spaces between, to those who have none yet; false
+// if there are too many, or what is no unit.
+func dealUnits(to []lists.Unit, units string) bool {
+	for units != "" {
+		var unit string
+		unit, units, _ = strings.Cut(units, " ")
+		number, err := strconv.ParseInt(unit, 10, 64)
+		for len(to) > 0 && to[0].Before {
+			to = to[1:]
+		}
+		if err != nil || len(to) == 0 {
+			return false
+		}
+		to[0].Number, to = number, to[1:]
+	}
+	return true
+}

@@ -1,0 +1,31 @@
+-- Adds a part to a list that is being filled.
+--
+-- KEYS  the four of the list
+-- ARGV  the token, the run id, "1" for the first part or "0", how many units and
+--       users there must be before, how many ranges of units follow; first and
+--       count of each; then user and grant of each who was given a unit
+--
+-- Returns DONE, OTHER_TOKEN, OTHER_RUN or OTHER_LENGTH.
+
+local list, taken, marker = KEYS[1], KEYS[2], KEYS[4]
+local units, users = redis.call('LLEN', list), redis.call('HLEN', taken)
+local refused = may_fill(marker, ARGV[1], ARGV[2])
+if refused ~= DONE then
+  return refused
+end
+local first = ARGV[3] == '1'
+if first then
+  units, users = 0, 0
+end
+if units ~= tonumber(ARGV[4]) or users ~= tonumber(ARGV[5]) then
+  return OTHER_LENGTH
+end
+if first then
+  redis.call('UNLINK', list, taken)
+end
+local last = 6 + 2 * ARGV[6]
+push(list, ARGV, 7, last)
+for i = last + 1, #ARGV, MOST do
+  redis.call('HSET', taken, unpack(ARGV, i, math.min(i + MOST - 1, #ARGV)))
+end
+return DONE

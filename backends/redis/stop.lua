@@ -1,0 +1,18 @@
+-- Takes the token of a fill and turns the list off.
+--
+-- KEYS  the four of the list
+-- ARGV  the fill, the run id
+--
+-- Returns DONE, OTHER_RUN or OTHER_TOKEN.
+
+local marker, fill, run = KEYS[4], ARGV[1], ARGV[2]
+local token = redis.call('HGET', marker, 'token')
+if run ~= run_id() then
+  return OTHER_RUN
+elseif token and tonumber(token) >= tonumber(fill) then
+  return OTHER_TOKEN
+end
+-- A server without memory takes this first, and then the other.
+redis.call('HDEL', marker, 'fill')
+redis.call('HSET', marker, 'token', fill, 'run_id', run)
+return DONE

@@ -1,0 +1,270 @@
+package executor
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
+)
+
+// listed is the part of a sequencer whose units lie in a list on a node. Users
+// are given theirs there, by way of a grabber; the sequencer drains the list into
+// the log, gives units to other shards and takes them, and rebuilds the list.
+type listed struct {
+	list *lists.Machine // nil: the shard has none
+	busy func() bool    // requests of the shard wait for the node
+
+	owed     []*ticket           // given something since the log was last looked at
+	owedUnit map[int64][]*ticket // by the unit that the log does not have yet
+	drafted  bool                // the list's grabs, or its rebuild, are in the draft
+	offered  int                 // how many grabs those are
+	gave     bool                // and units that were taken from the list
+	came     bool                // units came, for those who wait for some
+	offSince clock.Now           // since when the list gives nothing; zero: it does
+	inLedger int                 // grabs that came into the ledger, to be told
+}
+
+func newListed(l lists.List) listed {
+	return listed{list: lists.NewMachine(l), owedUnit: make(map[int64][]*ticket)}
+}
+
+// open says whether the list is to be kept. The list of a shard that is paused or
+// closed is off, and all that it gave is in the log: no generation comes into it
+// before.
+func (q *sequencer) open() bool {
+	return q.list != nil && q.mode == serving && q.state.Phase == ledger.PhaseOpen
+}
+
+// aim begins a draft: it says what the list is to come to, which is off where a
+// generation is to change the shard.
+func (q *sequencer) aim(now clock.Now) {
+	q.drafted, q.offered, q.gave = false, 0, false
+	switch {
+	case !q.open():
+	case q.nextGeneration() != nil:
+		q.list.Aim(now, lists.Stopped)
+	default:
+		q.list.Aim(now, lists.On)
+	}
+}
+
+// quiet says whether a generation may be appended to the log as it is.
+func (q *sequencer) quiet() bool { return !q.open() || q.list.Stopped(q.state) }
+
+// due says whether the list has something to append.
+func (q *sequencer) due(now clock.Now) bool { return q.open() && q.rights.valid(now) && q.list.Due() }
+
+// settled says whether nobody waits for the node or for what it gave.
+func (q *sequencer) settled() bool {
+	return q.list == nil || len(q.owed) == 0 && len(q.owedUnit) == 0 && !q.busy()
+}
+
+// decidedClaims returns how many claims the commit under way has.
+func (q *sequencer) decidedClaims() int { return len(q.batch) + q.offered }
+
+// given takes in requests that the node gave something, to be answered when the
+// log has it too. Without any, there is only something to drain.
+func (q *sequencer) given(ts []*ticket) {
+	q.owed = append(q.owed, ts...)
+	q.list.Stir()
+}
+
+// listReplied takes in the reply to the list's call under way.
+func (q *sequencer) listReplied(now clock.Now, r lists.Reply) { q.list.Done(now, r) }
+
+// decideGrabs puts into the draft what the list has to append, and what goes to
+// other shards and comes from them.
+func (q *sequencer) decideGrabs(now clock.Now) {
+	q.settleOwed()
+	if q.open() {
+		q.drafted = true
+		if q.list.Draft(q.draft, q.most) {
+			return
+		}
+		q.offered = q.draft.Ops()
+	}
+	if !q.open() || q.list.On() != 0 {
+		q.receive() // else the list is about to be filled from the log as it is
+		q.giveTaken()
+	}
+	if !q.open() {
+		q.refuseAll(now)
+		return
+	}
+	q.weigh()
+	q.seek(now)
+}
+
+// refuseAll answers those who wait for units of a shard that is not open.
+func (q *sequencer) refuseAll(now clock.Now) {
+	for _, t := range q.waiting {
+		if t.take() {
+			q.answer(t, q.refusalNow(now))
+		}
+	}
+	q.waiting, q.fresh = nil, 0
+}
+
+// refusalNow is what is said while the shard is not open.
+func (q *sequencer) refusalNow(now clock.Now) Answer {
+	return notNow(q.state, q.state.Refusal(now.Wall.UnixMicro()), now)
+}
+
+// settleOwed answers those whose unit the log has by now.
+func (q *sequencer) settleOwed() {
+	for _, t := range q.owed {
+		unit := unitOf(t.answer)
+		if c, ok := q.state.Find(t.User, t.Key); ok && c.Units[0] == unit || t.answer.Outcome == LimitReached && q.state.UserUnits(t.User) > 0 {
+			q.answer(t, t.answer)
+			continue
+		}
+		q.owedUnit[unit] = append(q.owedUnit[unit], t)
+	}
+	q.owed = q.owed[:0]
+}
+
+// unitOf is the unit that an answer tells of.
+func unitOf(a Answer) int64 {
+	if a.Outcome == LimitReached {
+		return a.Claims[0].Units[0]
+	}
+	return a.Claim.Units[0]
+}
+
+// drainedTo takes in that the draft is in the log, or had nothing to append.
+func (q *sequencer) drainedTo(now clock.Now) {
+	if q.list == nil {
+		return
+	}
+	if q.drafted {
+		q.drafted = false
+		for _, g := range q.list.Committed(now, q.state) {
+			q.inLedger++
+			ts := q.owedUnit[g.Unit]
+			delete(q.owedUnit, g.Unit)
+			for _, t := range ts {
+				q.answer(t, q.kept(t))
+			}
+		}
+	}
+	if q.gave {
+		q.gave = false
+		q.list.Gave()
+	}
+	q.looked(now)
+}
+
+// kept is the answer to a request whose grab was to be appended: what the node
+// said, if the log says so too.
+func (q *sequencer) kept(t *ticket) Answer {
+	if claims := q.state.User(t.User); len(claims) > 0 && claims[0].Units[0] == unitOf(t.answer) {
+		return t.answer
+	}
+	return Answer{Outcome: Unknown, RetryAfter: time.Second}
+}
+
+// looked lets the list take in that the log has changed.
+func (q *sequencer) looked(now clock.Now) {
+	if q.list != nil {
+		q.list.Look(now, q.state)
+	}
+}
+
+// giveTaken sends units to shards that asked. They are taken out of the list
+// first: half of what it may have.
+func (q *sequencer) giveTaken() {
+	if !q.open() {
+		q.give()
+		return
+	}
+	units, later := q.list.Taken(), []int(nil)
+	for _, to := range q.wants {
+		_, going := q.state.OpenTo(to)
+		switch spare := q.draft.Available(); {
+		case going:
+			later = append(later, to) // once the one on its way is acknowledged
+		case len(units) > 0:
+			t, err := q.draft.OutTaken(to, units)
+			if err != nil {
+				q.abandon(err, NoQuorum)
+				return
+			}
+			q.moving = append(q.moving, message{kind: sent, to: to, k: t.K, units: t.Units})
+			units, q.gave = nil, true
+		case spare == 0, q.list.Empty(), len(q.waiting) > 0 && to > q.shard, q.nextGeneration() != nil:
+			q.say(message{kind: none, to: to})
+		default:
+			q.list.Take(int((spare + 1) / 2))
+			later = append(later, to)
+		}
+	}
+	if q.wants = later; len(units) > 0 {
+		q.list.GiveBack() // nobody wants them any more
+	}
+}
+
+// weigh refuses those who wait for units where no shard has any.
+func (q *sequencer) weigh() {
+	keep := q.waiting[:0]
+	for i, t := range q.waiting {
+		if i >= len(q.waiting)-q.fresh && !q.board.within(t.Quantity) {
+			if t.take() {
+				q.answer(t, q.noUnits())
+			}
+			continue
+		}
+		keep = append(keep, t)
+	}
+	clear(q.waiting[len(keep):])
+	q.waiting, q.fresh = keep, 0
+}
+
+// nextOfList adds to what is to be done what the list wants done.
+func (q *sequencer) nextOfList(now clock.Now, e *effects) {
+	if q.list == nil {
+		return
+	}
+	if q.mode == stopped {
+		q.giveUpOwed()
+		e.answered = append(e.answered, q.takeAnswers()...)
+		return
+	}
+	if q.open() && q.rights.valid(now) {
+		var wake time.Duration
+		e.list, wake = q.list.Next(now, q.state)
+		e.wake = soonest(e.wake, wake)
+	}
+	switch on := q.list.On() != 0; {
+	case on, !q.open():
+		q.offSince = clock.Now{}
+	case q.offSince == clock.Now{}:
+		q.offSince = now
+	}
+	if q.came && q.list.On() != 0 && !q.list.Receiving() {
+		q.came = false
+		e.again, q.waiting, q.fresh = q.waiting, nil, 0
+	}
+	e.drained, q.inLedger = q.inLedger, 0
+}
+
+// listOff returns for how long the list has given nothing that should.
+func (q *sequencer) listOff(now clock.Now) time.Duration {
+	if !q.open() || q.offSince == (clock.Now{}) {
+		return 0
+	}
+	return now.Since(q.offSince)
+}
+
+// giveUpOwed answers those of whom this process will not know what the log says.
+func (q *sequencer) giveUpOwed() {
+	q.settleOwed()
+	for _, unit := range slices.Sorted(maps.Keys(q.owedUnit)) {
+		for _, t := range q.owedUnit[unit] {
+			q.answer(t, Answer{Outcome: Unknown, RetryAfter: time.Second})
+		}
+	}
+	clear(q.owedUnit)
+}

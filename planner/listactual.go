@@ -1,0 +1,122 @@
+package planner
+
+import (
+	"context"
+	"sync"
+
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
+	"salectl/spec"
+)
+
+// ListNodeActual is a node that keeps lists.
+type ListNodeActual struct {
+	Name     string
+	Err      error // why it could not be asked
+	Settings lists.Settings
+}
+
+// ListActual is the list of one shard, as its node has it.
+type ListActual struct {
+	Node  string
+	Err   error // why it could not be looked at
+	State lists.State
+}
+
+// listsOf is how many lists the present run of a sale has, looked at on nodes of
+// these names; 0 if its engine is another, or no node is named.
+func listsOf(sale *ledger.Sale, nodes int) int {
+	if sale.UID() == "" || nodes == 0 || engineOf(sale.Newest()) != spec.EngineRedis {
+		return 0
+	}
+	return sale.Shards()
+}
+
+// readLists asks all nodes that keep lists at once, each for one list after the
+// other. One that has not answered is not asked for the rest.
+func (a *Actual) readLists(ctx context.Context, cfg Config) {
+	a.ListNodes = make([]ListNodeActual, len(cfg.Lists))
+	a.Lists = make([]ListActual, listsOf(a.Sale, len(cfg.Lists)))
+	var asked sync.WaitGroup
+	for i, n := range cfg.Lists {
+		asked.Go(func() {
+			at := &a.ListNodes[i]
+			at.Name = n.Name()
+			at.Settings, at.Err = settingsOfNode(ctx, n)
+			for shard := i; shard < len(a.Lists); shard += len(cfg.Lists) {
+				a.Lists[shard] = a.readList(ctx, n, shard, at.Err)
+				if at.Err == nil {
+					at.Err = a.Lists[shard].Err
+				}
+			}
+		})
+	}
+	asked.Wait()
+}
+
+func settingsOfNode(ctx context.Context, n lists.Node) (lists.Settings, error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	return n.Settings(ctx)
+}
+
+func (a *Actual) readList(ctx context.Context, n lists.Node, shard int, away error) ListActual {
+	l := ListActual{Node: n.Name(), Err: away}
+	if away == nil {
+		ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+		defer cancel()
+		l.State, l.Err = n.Inspect(ctx, lists.List{UID: a.Sale.UID(), Shard: shard})
+	}
+	return l
+}
+
+// lists is readLists as a step machine, and ends the reading.
+func (r *reading) lists() {
+	a := r.actual
+	a.ListNodes = make([]ListNodeActual, len(r.cfg.Lists))
+	a.Lists = make([]ListActual, listsOf(a.Sale, len(r.cfg.Lists)))
+	left := len(r.cfg.Lists)
+	if left == 0 {
+		r.end(nil)
+		return
+	}
+	for i, name := range r.cfg.Lists {
+		at := &a.ListNodes[i]
+		at.Name = name
+		r.call(call{kind: callSettings, node: i}, func(got reply) {
+			at.Settings, at.Err = got.settings, got.err
+			r.list(i, i, func() {
+				if left--; left == 0 {
+					r.end(nil)
+				}
+			})
+		})
+	}
+}
+
+// list looks at one list of a node, and then at the rest of them.
+func (r *reading) list(node, shard int, done func()) {
+	a := r.actual
+	if shard >= len(a.Lists) {
+		done()
+		return
+	}
+	at, l := &a.ListNodes[node], &a.Lists[shard]
+	l.Node, l.Err = at.Name, at.Err
+	next := func() { r.list(node, shard+len(r.cfg.Lists), done) }
+	if l.Err != nil {
+		next()
+		return
+	}
+	k := call{kind: callInspect, node: node, list: lists.List{UID: a.Sale.UID(), Shard: shard}}
+	r.call(k, func(got reply) {
+		l.State, l.Err, at.Err = got.state, got.err, got.err
+		next()
+	})
+}
+
+// listOn says whether a shard's list gives: under the fill that its log is at.
+func (a *Actual) listOn(shard int) bool {
+	l, head := a.Lists[shard], a.Shards[shard].Head
+	return l.Err == nil && head != nil && l.State.On && l.State.Fill == head.Fill
+}

@@ -1,0 +1,200 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
+	"salectl/spec"
+)
+
+// listing brings the list of one shard to what is wanted, by a lists.Machine: it
+// appends to the shard's log what the machine drafts, and makes its calls. Where
+// somebody else rebuilds the list at the same time, one of the two waits for the
+// other: the fill that the log counts last is the one that goes on.
+type listing struct {
+	*work
+	shard  int
+	m      *lists.Machine
+	want   lists.Want
+	enough func(*ledger.State) bool // the log says that the list need not come to that any more
+	then   func()
+
+	begun uint64      // the fill that this process has begun last
+	seen  lists.State // when the list was last looked at
+
+	// A try is what lies between two failures.
+	calls, most int           // that were answered well: in this try, in the best so far
+	failing     time.Duration // since when no try came further, monotonic; 0: none has failed
+}
+
+// bring reads a shard's log and brings its list to what is wanted. It goes on
+// when that is so, or enough says that it need not be.
+func (w *work) bring(i int, want lists.Want, enough func(*ledger.State) bool, then func()) {
+	if w.machines[i] == nil {
+		w.machines[i] = lists.NewMachine(w.list(i))
+	}
+	l := &listing{work: w, shard: i, m: w.machines[i], want: want, enough: enough}
+	l.then = func() {
+		if voids := l.m.Voids(); voids > 0 {
+			w.warn("%s: node %s had recorded %d claims that the ledger cannot take: it has given those units to others, or those users others",
+				listAddress(i), w.listNode(i), voids)
+		}
+		then()
+	}
+	l.m.Aim(w.now, want)
+	l.read(l.step)
+}
+
+// list names a shard's list.
+func (w *work) list(i int) lists.List { return lists.List{UID: w.plan.UID, Shard: i} }
+
+// listNode is the name of the node that has a shard's list.
+func (w *work) listNode(i int) string { return w.lists[spec.ListNode(i, len(w.lists))] }
+
+// inspect looks at a shard's list.
+func (w *work) inspect(i int, then func(reply)) {
+	w.call(call{kind: callInspect, node: spec.ListNode(i, len(w.lists)), list: w.list(i)}, then)
+}
+
+// read reads the shard's log to its end.
+func (l *listing) read(then func()) {
+	l.work.shard(l.shard).read(func(e ledger.Event) {
+		if e == ledger.Gone || l.states[l.shard].Next() == 0 {
+			l.gone()
+			return
+		}
+		l.m.Look(l.now, l.states[l.shard])
+		then()
+	})
+}
+
+// gone begins anew with a log that a read said is not there.
+func (l *listing) gone() {
+	l.lost(l.shard, func() {
+		l.m = lists.NewMachine(l.list(l.shard))
+		l.machines[l.shard] = l.m
+		l.m.Aim(l.now, l.want)
+		l.read(l.step)
+	})
+}
+
+// step does the next thing.
+func (l *listing) step() {
+	s := l.states[l.shard]
+	switch {
+	case l.arrived(s):
+		l.then()
+	case l.enough(s):
+		l.machines[l.shard] = nil // it may have been stopped half-way
+		l.then()
+	case l.m.Due():
+		l.append()
+	default:
+		c, wake := l.m.Next(l.now, s)
+		if c == nil {
+			l.at(max(wake, l.now.Mono), func() { l.read(l.lookAgain) })
+			return
+		}
+		k := call{kind: callStep, node: spec.ListNode(l.shard, len(l.lists)), step: c}
+		l.call(k, func(r reply) { l.answered(c, r) })
+	}
+}
+
+// arrived says whether the list is as it is wanted.
+func (l *listing) arrived(s *ledger.State) bool {
+	if l.want == lists.On {
+		return l.m.On() != 0 && l.m.On() == s.Fill
+	}
+	return l.m.Stopped(s)
+}
+
+// append appends what the machine wants in the log.
+func (l *listing) append() {
+	s := l.states[l.shard]
+	fill := s.Fill
+	draft := s.Draft(l.writer, l.now.Wall.UnixMicro())
+	rebuilds := l.m.Draft(draft, 0)
+	if draft.Ops() == 0 { // the log has all of it
+		l.m.Committed(l.now, s)
+		l.step()
+		return
+	}
+	l.appendDraft(l.shard, draft, func(e ledger.Event) {
+		s := l.states[l.shard]
+		switch {
+		case e == ledger.Gone:
+			l.gone()
+		case e == ledger.Committed:
+			if l.m.Committed(l.now, s); rebuilds {
+				l.begun = s.Fill
+			}
+			l.step()
+		case rebuilds && s.Fill != fill:
+			l.lookAgain() // somebody else was faster
+		default:
+			l.m.Look(l.now, s)
+			l.step()
+		}
+	})
+}
+
+// lookAgain goes on after a failure, or when somebody else rebuilds the list. That
+// one is left to do it, for as long as the list changes.
+func (l *listing) lookAgain() {
+	s := l.states[l.shard]
+	if l.enough(s) || s.Fill == l.begun {
+		l.step()
+		return
+	}
+	l.inspect(l.shard, func(r reply) {
+		switch {
+		case r.err != nil:
+			l.step()
+		case l.want == lists.On && r.state.On && r.state.Fill == s.Fill:
+			l.machines[l.shard] = nil
+			l.then()
+		case r.state.On || r.state == l.seen:
+			l.step()
+		default:
+			l.seen = r.state
+			l.after(pollOwner, func() { l.read(l.lookAgain) })
+		}
+	})
+}
+
+// answered takes in the reply to one of the machine's calls. It gives up when no
+// try has come further than those before for as long as patience lasts.
+func (l *listing) answered(c *lists.Call, r reply) {
+	r.step.Err = r.err
+	l.m.Done(l.now, r.step)
+	now := max(l.now.Mono, 1)
+	switch {
+	case r.err == nil:
+		if l.calls++; l.calls > l.most {
+			l.most, l.failing = l.calls, 0
+		}
+	case l.failing == 0:
+		l.calls, l.failing = 0, now
+	case now-l.failing > l.patience:
+		l.end(l.stuck(c, r.err))
+		return
+	default:
+		l.calls = 0
+	}
+	l.step()
+}
+
+// stuck is why a list does not come to what is wanted.
+func (l *listing) stuck(c *lists.Call, err error) error {
+	node := l.listNode(l.shard)
+	remedy := "See to it that the server answers and can be written"
+	if errors.Is(err, lists.ErrToken) || errors.Is(err, lists.ErrLength) {
+		remedy = "Another process rebuilds it; let that end"
+	}
+	return fmt.Errorf("%s on node %s cannot be %s, tried for %v (%s): %s. %s",
+		listAddress(l.shard), node, map[lists.Want]string{lists.On: "filled", lists.Stopped: "stopped and drained"}[l.want],
+		l.patience, c.Kind, nodeShort(node, err), remedy)
+}

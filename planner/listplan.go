@@ -1,0 +1,242 @@
+package planner
+
+import (
+	"fmt"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
+	"salectl/spec"
+)
+
+// How a list stands, as plans and statuses name it.
+const (
+	listOn      = "on"
+	listOff     = "off"
+	listUnknown = "unknown" // its node could not be asked
+)
+
+func (a *Actual) listStands(shard int) string {
+	switch {
+	case a.Lists[shard].Err != nil || a.Shards[shard].Err != nil:
+		return listUnknown
+	case a.listOn(shard):
+		return listOn
+	}
+	return listOff
+}
+
+// newLists plans the first lists of a run.
+func (p *Plan) newLists(desired spec.Sale, actual *Actual) {
+	for i := range desired.LockCount {
+		p.createList(actual, i, desired.Redis.Nodes[spec.ListNode(i, len(desired.Redis.Nodes))])
+	}
+}
+
+func (p *Plan) createList(actual *Actual, shard int, node string) {
+	reason := "the shard's units are put there"
+	for _, n := range actual.ListNodes {
+		if n.Name == node && n.Err != nil {
+			reason = "its node cannot be reached now"
+		}
+	}
+	p.add(Action{Address: listAddress(shard), Action: Create, Reason: reason, After: &Attributes{List: listOn, Node: node}})
+}
+
+// lists plans the lists whose state is not that of the phase to come. Where a
+// process serves the sale, or may, a list that is off in an open sale is the
+// business of that process: it is a warning.
+func (p *Plan) lists(actual *Actual, to pb.Phase) {
+	sale := actual.Sale
+	now := sale.Newest().GetSettings().GetPhase()
+	want := listOff
+	if to == pb.Phase_OPEN {
+		want = listOn
+	}
+	for i, l := range actual.Lists {
+		stands := actual.listStands(i)
+		a := Action{
+			Address: listAddress(i), Action: Update,
+			Before: &Attributes{List: stands, Node: l.Node}, After: &Attributes{List: want, Node: l.Node},
+		}
+		switch begun := sale.Applied() > 0; {
+		case stands == want:
+			continue
+		case want == listOn && !begun:
+			p.createList(actual, i, l.Node)
+			continue
+		case want == listOn && now == to && !actual.Unserved():
+			p.warn("%s is %s: whoever serves the sale fills it from the ledger", listAddress(i), listWhy(stands, l))
+			continue
+		case want == listOn && now == to:
+			a.Reason = "it is " + listWhy(stands, l) + "; it is filled from the ledger"
+		case want == listOn:
+			a.Reason = "it is filled from the ledger"
+		case now == to || !begun:
+			continue // an apply that did not end stops it with its shard
+		default:
+			a.Reason = "it is stopped, and what it has given comes into the ledger"
+		}
+		p.add(a)
+	}
+}
+
+// listWhy says how a list stands that does not give.
+func listWhy(stands string, l ListActual) string {
+	switch {
+	case stands == listUnknown && l.Err != nil:
+		return fmt.Sprintf("not to be asked for (node %s: %s)", l.Node, nodeShort(l.Node, l.Err))
+	case stands == listUnknown:
+		return "not to be judged, since its shard cannot be read"
+	case !l.State.Exists:
+		return "missing on node " + l.Node
+	}
+	return "off on node " + l.Node
+}
+
+// forgottenLists plans the end of lists. Of a destroyed sale that is only what
+// was left behind.
+func (p *Plan) forgottenLists(actual *Actual) {
+	for i, l := range actual.Lists {
+		if actual.Sale.Destroyed() && !l.State.Exists {
+			continue
+		}
+		stands := listOff
+		if l.Err != nil {
+			stands = listUnknown
+		} else if actual.listOn(i) {
+			stands = listOn
+		}
+		p.add(Action{
+			Address: listAddress(i), Action: Delete, Before: &Attributes{List: stands, Node: l.Node},
+			Reason: deleteReason(actual.Sale, "it is stopped, drained into the ledger and deleted"),
+		})
+	}
+}
+
+// sameLists refuses nodes that are not those of a live sale's lists, for what may
+// have to stop them.
+func (a *Actual) sameLists() error {
+	old, err := declared(a.Sale.Newest())
+	if err != nil || old.Engine != spec.EngineRedis {
+		return err
+	}
+	var names []string
+	for _, n := range a.ListNodes {
+		names = append(names, n.Name)
+	}
+	return sameLists(a.Name, old, names)
+}
+
+// settingsWarnings tells where what a node has said may not be kept.
+func (p *Plan) settingsWarnings(actual *Actual, ack spec.Ack) {
+	if ack != spec.AckRedis {
+		return // what the ledger has is kept, whatever becomes of a node
+	}
+	const remedy = "set appendonly yes and appendfsync always, or write ack: ledger"
+	for _, n := range actual.ListNodes {
+		switch s := n.Settings; {
+		case n.Err != nil:
+			p.warn("whether node %s keeps what it has granted could not be checked: %s", n.Name, nodeShort(n.Name, n.Err))
+		case s.AOF && s.Fsync == "always":
+		case s.AOF && s.Fsync == "":
+			p.warn("whether node %s syncs each grant could not be checked, it does not tell its settings (CONFIG GET): %s", n.Name, remedy)
+		case s.AOF && s.Fsync == "no":
+			p.warn("ack: redis: node %s leaves it to its host when grants come to the disk, and may lose some thirty seconds of them when that dies: %s",
+				n.Name, remedy)
+		case s.AOF:
+			p.warn("ack: redis: node %s may lose up to a second of grabs when it dies: %s", n.Name, remedy)
+		case s.Snapshots:
+			p.warn("ack: redis: node %s only saves snapshots, and loses every grant since the last one when it dies: %s", n.Name, remedy)
+		default:
+			p.warn("ack: redis: node %s keeps nothing on a disk%s, and loses every grant that the ledger does not have when it dies: %s",
+				n.Name, unlessSaved(s), remedy)
+		}
+	}
+}
+
+// unlessSaved is added where a node does not tell whether it saves snapshots.
+func unlessSaved(s lists.Settings) string {
+	if s.Fsync == "" {
+		return " but perhaps snapshots, which it does not tell"
+	}
+	return ""
+}
+
+// fixedLists refuses changes of a live sale's engine, and of what its lists and
+// packets follow from.
+func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...any) error) error {
+	const pauseFirst = "Run 'salectl pause' with the file as it was, then 'salectl apply', start the server anew, then run 'salectl resume'."
+	switch {
+	case engineName(desired) != engineName(old):
+		return refuse("its engine cannot go from %s to %s", engineName(old), engineName(desired))
+	case old.Engine != spec.EngineRedis:
+		return nil
+	case packetText(desired) != packetText(old):
+		return refuse("its units cannot go from %s to %s: the amounts are dealt", packetText(old), packetText(desired))
+	case desired.RedPacket != nil && desired.Stock != old.Stock:
+		return &Refusal{
+			Reason: fmt.Sprintf("sale %s is live, its stock cannot go from %d to %d: the amounts of its red packet are dealt",
+				actual.Name, old.Stock, desired.Stock),
+			Remedy: fmt.Sprintf("Destroy it and write metadata.run: %d.", old.Run+1),
+		}
+	case desired.Ack != old.Ack && !actual.pausedEverywhere():
+		return &Refusal{
+			Reason: fmt.Sprintf("sale %s is open, its ack cannot go from %s to %s: a process that serves it answers by what it began with",
+				actual.Name, old.Ack, desired.Ack),
+			Remedy: pauseFirst,
+		}
+	case desired.Redis != nil && sameLists("", old, desired.Redis.Nodes) != nil && !actual.pausedEverywhere():
+		return &Refusal{
+			Reason: fmt.Sprintf("sale %s is open, its nodes cannot be others or in another order: each shard's list is on one of them, with what it has given",
+				actual.Name),
+			Remedy: pauseFirst,
+		}
+	}
+	return nil
+}
+
+// pausedEverywhere says whether every shard is known to be paused: then no list
+// gives, and all that one ever gave is in the log.
+func (a *Actual) pausedEverywhere() bool {
+	for _, s := range a.Shards {
+		if s.Head == nil || s.Head.Phase != ledger.PhasePaused {
+			return false
+		}
+	}
+	return a.Sale.Newest().GetSettings().GetPhase() == pb.Phase_PAUSED
+}
+
+func engineName(s spec.Sale) spec.Engine {
+	if s.Engine == "" {
+		return spec.EngineLedger
+	}
+	return s.Engine
+}
+
+// packetText is a red packet as people write it.
+func packetText(s spec.Sale) string {
+	r := s.RedPacket
+	if r == nil {
+		return "numbers"
+	}
+	return fmt.Sprintf("%s %s, split %s, min %s", r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min))
+}
+
+// leftLists tells of nodes that a change leaves behind with what they have of the
+// sale's lists.
+func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
+	if old.Engine != spec.EngineRedis || old.Redis == nil || desired.Redis == nil {
+		return
+	}
+	stay := make(map[string]bool)
+	for _, n := range desired.Redis.Nodes {
+		stay[n] = true
+	}
+	for _, n := range old.Redis.Nodes {
+		if !stay[n] {
+			p.warn("node %s does not belong to the sale any more, and keeps what it has of it: delete its keys %s%s:* by hand",
+				n, spec.KeyPrefix, uid)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package spec
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/currency"
+)
+
+// RedPacket says that the units of a sale are packets of money, one packet a
+// unit. Its amounts are in minor units of the currency: 100 is 1.00 of one that
+// has two decimals.
+type RedPacket struct {
+	Currency string // ISO 4217, three capitals
+	Scale    int    // decimals of the currency
+	Total    int64  // of all packets together, 1 to MaxTotal; at least Min times the stock
+	Min      int64  // of one packet, from 1
+	Split    Split  // SplitFixed only if the total divides by the stock
+}
+
+// Split is how the total is dealt to the packets; Deal says it in full.
+type Split string
+
+// The splits.
+const (
+	SplitRandom Split = "random" // as luck has it, with the same mean for each packet
+	SplitEven   Split = "even"   // as equal as it goes
+	SplitFixed  Split = "fixed"  // all equal
+)
+
+// Format writes minor units as people do: 37 is 0.37 of a currency that has
+// two decimals. It is exact.
+func (r RedPacket) Format(minor int64) string { return formatAmount(minor, r.Scale) }
+
+func formatAmount(minor int64, scale int) string {
+	sign, digits := "", strconv.FormatInt(minor, 10)
+	if minor < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	if scale == 0 {
+		return sign + digits
+	}
+	if missing := scale + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	point := len(digits) - scale
+	return sign + digits[:point] + "." + digits[point:]
+}
+
+// amountForm is the only way to write an amount.
+const amountForm = `^(0|[1-9][0-9]*)([.][0-9]+)?$`
+
+var amountRE = regexp.MustCompile(amountForm)
+
+// otherAmounts are the ways not to, the first that fits counts.
+var otherAmounts = []struct {
+	form  *regexp.Regexp
+	fault fault
+}{
+	{regexp.MustCompile(`^-`),
+		fault{"is negative", "Write an amount above zero."}},
+	{regexp.MustCompile(`^\+`),
+		fault{"has a plus sign", "Write it without the sign."}},
+	{regexp.MustCompile(`^0[xXoObB]`),
+		fault{"is no decimal number", "Write plain decimal digits."}},
+	{regexp.MustCompile(`^[0-9.,_]+[eE][-+]?[0-9]+$`),
+		fault{"has an exponent", `Write the amount out, such as "1000.00" for 1e3.`}},
+	{regexp.MustCompile(`^[0-9][0-9._]*_[0-9._]*$`),
+		fault{"has an underscore", "Write the digits without it."}},
+	{regexp.MustCompile(`^[0-9][0-9.,]*,[0-9.,]*$`),
+		fault{"has a comma", "Write a point before the decimals, and nothing between the thousands."}},
+	{regexp.MustCompile(`^0[0-9]+([.][0-9]*)?$`),
+		fault{"begins with a needless zero", "Write it without that zero."}},
+	{regexp.MustCompile(`^[.][0-9]+$`),
+		fault{"begins with a point", "Write a zero before the point."}},
+	{regexp.MustCompile(`^[0-9]+[.]$`),
+		fault{"ends with a point", "Write decimals behind the point, or leave it out."}},
+}
+
+// checkAmount holds text to the form of an amount.
+func checkAmount(text string) *fault {
+	if amountRE.MatchString(text) {
+		return nil
+	}
+	for _, other := range otherAmounts {
+		if other.form.MatchString(text) {
+			return &other.fault
+		}
+	}
+	return &fault{"is no amount", `Write digits and a point before the decimals, such as "100.00"; the currency has a key of its own.`}
+}
+
+// minorUnits reads text that checkAmount has passed. It returns false if that
+// has more decimals than scale, or more minor units than an int64.
+func minorUnits(text string, scale int) (int64, bool) {
+	whole, decimals, _ := strings.Cut(text, ".")
+	if len(decimals) > scale {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", scale-len(decimals)), 10, 64)
+	return n, err == nil
+}
+
+// readAmount reads an amount of a currency, in minor units.
+func readAmount(text, currency string, scale int) (int64, *fault) {
+	if f := checkAmount(text); f != nil {
+		return 0, f
+	}
+	if _, decimals, _ := strings.Cut(text, "."); len(decimals) > scale {
+		remedy := fmt.Sprintf("Write at most %d decimals.", scale)
+		if scale == 0 {
+			remedy = "Write it without point and decimals."
+		}
+		return 0, &fault{fmt.Sprintf("has %d decimals, and %s has %d", len(decimals), currency, scale), remedy}
+	}
+	switch n, ok := minorUnits(text, scale); {
+	case !ok || n > MaxTotal:
+		return 0, &fault{fmt.Sprintf("is above %s, the most there is here", formatAmount(MaxTotal, scale)), "Write a smaller amount."}
+	case n == 0:
+		return 0, &fault{"is zero", "Write an amount above zero."}
+	default:
+		return n, nil
+	}
+}
+
+// readCurrency returns the decimals of a currency.
+func readCurrency(text string) (scale int, f *fault) {
+	const write = "Write a code of ISO 4217 in capitals, such as CNY or EUR."
+	unit, err := currency.ParseISO(text)
+	switch {
+	case err != nil:
+		return 0, &fault{"is no currency", write}
+	case unit == currency.XXX:
+		return 0, &fault{"is the code for no currency", write}
+	case unit.String() != text:
+		return 0, &fault{"is not in capitals", fmt.Sprintf("Write %s.", unit)}
+	}
+	scale, _ = currency.Standard.Rounding(unit)
+	return scale, nil
+}
+
+// redPacket takes a red packet of a sale with a stock, or with 0 for one that
+// is not known.
+func (d *decoder) redPacket(v value, stock int64) *RedPacket {
+	o, ok := d.object(v, reflect.TypeFor[redPacketPart]())
+	if !ok {
+		return nil
+	}
+	r := &RedPacket{Min: 1}
+	if v, ok := d.value(o, "currency"); ok {
+		if text, ok := d.text(v, "CNY"); ok {
+			scale, f := readCurrency(text)
+			if f != nil {
+				d.fault(v, f)
+			} else {
+				r.Currency, r.Scale = text, scale
+			}
+		}
+	}
+	split, splitOK := choice(d, o, "split", SplitRandom, SplitEven, SplitFixed)
+	r.Split = split
+	total, totalOK := d.amount(o, "total", r)
+	r.Total = total
+	minOK := true
+	if o.keys["min"] != nil {
+		r.Min, minOK = d.amount(o, "min", r)
+	}
+	if stock > 0 && splitOK && totalOK && minOK {
+		d.dealable(o, r, stock)
+	}
+	return r
+}
+
+// amount takes an amount of r's currency. If that is not known, nothing is
+// said of the number of decimals, and it returns false.
+func (d *decoder) amount(o object, key string, r *RedPacket) (int64, bool) {
+	v, ok := d.value(o, key)
+	if !ok || !d.scalar(v, "an amount in quotes", fmt.Sprintf("Write an amount in quotes, such as %s: \"100.00\".", key)) {
+		return 0, false
+	}
+	text := v.node.Value
+	f := checkAmount(text)
+	var minor int64
+	if f == nil && r.Currency != "" {
+		minor, f = readAmount(text, r.Currency, r.Scale)
+	}
+	if f == nil && v.node.Style == 0 {
+		// Many a reader makes a binary fraction of it: 0.10 has none that is exact.
+		f = &fault{"is a number to YAML, which may round it", fmt.Sprintf("Quote it: %s: %q.", key, text)}
+	}
+	if f != nil {
+		d.fault(v, f)
+	}
+	return minor, f == nil && r.Currency != ""
+}
+
+// dealable reports a total that cannot be dealt to that many packets as split
+// and min want it.
+func (d *decoder) dealable(o object, r *RedPacket, packets int64) {
+	at, path := o.values["total"], join(o.path, "total")
+	// The quotient is rounded down, and min is whole: nothing can overflow.
+	switch each, rest := r.Total/packets, r.Total%packets; {
+	case each < r.Min:
+		lower := "lower min or the stock"
+		if r.Min == 1 {
+			lower = "lower the stock"
+		}
+		remedy := strings.ToUpper(lower[:1]) + lower[1:] + "."
+		if r.Min <= MaxTotal/packets {
+			remedy = fmt.Sprintf("Write at least %q, or %s.", r.Format(r.Min*packets), lower)
+		}
+		d.refuse(at, remedy, "%s is %s, too little for %d packets of at least %s", path, r.Format(r.Total), packets, r.Format(r.Min))
+	case r.Split == SplitFixed && rest > 0:
+		below, above := r.Total-rest, r.Total-rest+packets
+		totals := fmt.Sprintf("%q", r.Format(below))
+		if above <= MaxTotal {
+			totals += fmt.Sprintf(" or %q", r.Format(above))
+		}
+		d.refuse(at, fmt.Sprintf("Write %s, or split: even.", totals),
+			"%s is %s, which %d packets cannot share equally", path, r.Format(r.Total), packets)
+	}
+}
+
+// sane holds a red packet to what Deal takes for granted.
+func (r RedPacket) sane(packets int64) error {
+	switch {
+	case r.Currency == "" || r.Scale < 0:
+		return fmt.Errorf("the red packet has no currency, or %d decimals", r.Scale)
+	case r.Min < 1 || r.Total/packets < r.Min:
+		return fmt.Errorf("a total of %d minor units is too little for %d packets of at least %d", r.Total, packets, r.Min)
+	case r.Split == SplitFixed && r.Total%packets > 0:
+		return fmt.Errorf("a total of %d minor units cannot be shared equally by %d packets", r.Total, packets)
+	case r.Split != SplitRandom && r.Split != SplitEven && r.Split != SplitFixed:
+		return fmt.Errorf("the red packet's split %q is not known to this program: use a newer one", r.Split)
+	}
+	return nil
+}
