@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/spec"
 )
 
 // Outcome is what became of a claim. The same words stand in the HTTP API, in
@@ -101,6 +102,9 @@ type Service interface {
 	// User returns a user's claims, in the order of acceptance; an Outcome other
 	// than "" says why they cannot be told now.
 	User(user string) ([]Claim, Outcome)
+	// Packets is what the sale's units are worth, nil if they are no packets of
+	// money, or this process cannot tell.
+	Packets() *spec.Packets
 	// Status is what this process knows of the sale.
 	Status() Status
 	// Ready returns nil while this process can sell on every shard.

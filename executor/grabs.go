@@ -44,6 +44,7 @@ type grabbed struct {
 	asking int   // requests in calls under way
 	behind int64 // of grabber.behind
 	given  int64 // grabs in all
+	told   bool  // the sequencer knows that there is something to drain
 	shut   Outcome
 }
 
@@ -101,6 +102,9 @@ func (g *grabber) again(shard int, ts []*ticket) {
 	defer g.mu.Unlock()
 	gs := g.by[shard]
 	gs.queue = append(gs.queue, ts...)
+	if gs.shut != "" {
+		g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
+	}
 	g.rouse()
 }
 
@@ -119,6 +123,15 @@ func (g *grabber) waiting(shard int) int {
 	return len(gs.queue) + gs.asking
 }
 
+// busy says whether requests of a shard wait for the node, or the ledger does not
+// have all that it gave.
+func (g *grabber) busy(shard int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gs := g.by[shard]
+	return len(gs.queue)+gs.asking > 0 || gs.behind > 0
+}
+
 // turn says under which fill a list gives, 0 if it does not.
 func (g *grabber) turn(now clock.Now, shard int, fill uint64) {
 	g.mu.Lock()
@@ -130,7 +143,7 @@ func (g *grabber) turn(now clock.Now, shard int, fill uint64) {
 		gs.fill, gs.off = 0, now
 	default: // it is filled from the ledger, which has all that was given before
 		g.behind.Add(-gs.behind)
-		gs.fill, gs.behind, gs.again = fill, 0, 0
+		gs.fill, gs.behind, gs.again, gs.told = fill, 0, 0, false
 		g.rouse()
 	}
 	if gs.fill == 0 && now.Since(gs.off) >= stallAfter {
@@ -178,6 +191,7 @@ func (g *grabber) drained(shard, n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gs := g.by[shard]
+	gs.told = false
 	less := min(int64(n), gs.behind) // what another process was given is not counted here
 	gs.behind -= less
 	g.behind.Add(-less)
@@ -271,6 +285,7 @@ func (c *grabCall) add(gs *grabbed, most int) int {
 type news struct {
 	shard *shard
 	fill  uint64
+	news  bool // there is something to hear
 	lost  bool
 	owed  []*ticket // given something, to be answered when the ledger has it
 	short []*ticket // given nothing, for the list is empty
@@ -291,7 +306,7 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 			gs.again = now.Mono + grabPause
 			answered = append(answered, gs.keepAsking(now, c.tickets[i])...)
 		case errors.Is(given[i].Why, lists.ErrFill):
-			n.lost = true
+			n.lost, n.news = true, true
 			if gs.fill == n.fill {
 				gs.fill, gs.off = 0, now
 			}
@@ -308,6 +323,8 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 				gs.behind += fresh
 				g.behind.Add(fresh)
 			}
+			n.news = len(n.owed) > 0 || len(n.short) > 0 || fresh > 0 && !gs.told
+			gs.told = gs.told || n.news
 		}
 		if gs.shut != "" {
 			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
@@ -321,7 +338,9 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 		t.tell()
 	}
 	for i := range all {
-		all[i].pass(now)
+		if all[i].news {
+			all[i].pass(now)
+		}
 	}
 }
 
@@ -366,7 +385,7 @@ func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, 
 		default:
 			t.answer = Answer{Outcome: LimitReached, Claims: []Claim{grabClaim(gs, t.User, u.Number, u.At)}}
 		}
-		if g.ack == spec.AckRedis {
+		if t.fill = n.fill; g.ack == spec.AckRedis {
 			*answered = append(*answered, t)
 		} else {
 			n.owed = append(n.owed, t)
@@ -396,7 +415,7 @@ func (n *news) pass(now clock.Now) {
 		if n.lost {
 			q.list.Lost(now, n.fill)
 		}
-		q.given(n.owed)
+		q.given(now, n.owed, len(n.short) > 0)
 		q.claims(n.short)
 	})
 	if heard {

@@ -15,7 +15,7 @@ import (
 // the log, gives units to other shards and takes them, and rebuilds the list.
 type listed struct {
 	list *lists.Machine // nil: the shard has none
-	busy func() bool    // requests of the shard wait for the node
+	busy func() bool    // requests wait for the node, or its grabs for the ledger
 
 	owed     []*ticket           // given something since the log was last looked at
 	owedUnit map[int64][]*ticket // by the unit that the log does not have yet
@@ -23,6 +23,8 @@ type listed struct {
 	offered  int                 // how many grabs those are
 	gave     bool                // and units that were taken from the list
 	came     bool                // units came, for those who wait for some
+	late     bool                // some of owed are of an earlier fill than that
+	fill     uint64              // under which the list gave when it was last looked at
 	offSince clock.Now           // since when the list gives nothing; zero: it does
 	inLedger int                 // grabs that came into the ledger, to be told
 }
@@ -57,7 +59,8 @@ func (q *sequencer) quiet() bool { return !q.open() || q.list.Stopped(q.state) }
 // due says whether the list has something to append.
 func (q *sequencer) due(now clock.Now) bool { return q.open() && q.rights.valid(now) && q.list.Due() }
 
-// settled says whether nobody waits for the node or for what it gave.
+// settled says whether nobody waits for the node or for what it gave, and the log
+// has all that.
 func (q *sequencer) settled() bool {
 	return q.list == nil || len(q.owed) == 0 && len(q.owedUnit) == 0 && !q.busy()
 }
@@ -65,11 +68,20 @@ func (q *sequencer) settled() bool {
 // decidedClaims returns how many claims the commit under way has.
 func (q *sequencer) decidedClaims() int { return len(q.batch) + q.offered }
 
-// given takes in requests that the node gave something, to be answered when the
-// log has it too. Without any, there is only something to drain.
-func (q *sequencer) given(ts []*ticket) {
-	q.owed = append(q.owed, ts...)
-	q.list.Stir()
+// drainLater is when what was answered already is drained: the more gathers, the
+// less it costs.
+const drainLater = 50 * time.Millisecond
+
+// given takes in that the node gave units: to requests that are to be answered
+// when the log has them too, and to others that have their answer.
+func (q *sequencer) given(now clock.Now, owed []*ticket, empty bool) {
+	q.owed = append(q.owed, owed...)
+	q.late = q.late || len(owed) > 0 && owed[0].fill != q.fill
+	within := drainLater
+	if len(owed) > 0 || empty { // who finds nothing wants to know whether all is sold
+		within = 0
+	}
+	q.list.Stir(now, within)
 }
 
 // listReplied takes in the reply to the list's call under way.
@@ -237,11 +249,16 @@ func (q *sequencer) nextOfList(now clock.Now, e *effects) {
 		e.list, wake = q.list.Next(now, q.state)
 		e.wake = soonest(e.wake, wake)
 	}
-	switch on := q.list.On() != 0; {
-	case on, !q.open():
-		q.offSince = clock.Now{}
-	case q.offSince == clock.Now{}:
+	switch fill := q.list.On(); {
+	case fill == 0 && q.open() && q.offSince == clock.Now{}:
 		q.offSince = now
+	case fill != 0 || !q.open():
+		q.offSince = clock.Now{}
+	}
+	if fill := q.list.On(); fill != 0 && (fill != q.fill || q.late) {
+		q.fill, q.late = fill, false
+		q.sweepOwed()
+		e.answered = append(e.answered, q.takeAnswers()...)
 	}
 	if q.came && q.list.On() != 0 && !q.list.Receiving() {
 		q.came = false
@@ -256,6 +273,28 @@ func (q *sequencer) listOff(now clock.Now) time.Duration {
 		return 0
 	}
 	return now.Since(q.offSince)
+}
+
+// sweepOwed answers those whose grabs were of an earlier fill than that under which
+// the list gives: what survived of them is in the log.
+func (q *sequencer) sweepOwed() {
+	q.settleOwed()
+	for _, unit := range slices.Sorted(maps.Keys(q.owedUnit)) {
+		q.owedUnit[unit] = slices.DeleteFunc(q.owedUnit[unit], func(t *ticket) bool {
+			if t.fill == q.fill {
+				return false
+			}
+			a := q.kept(t)
+			if a.Outcome == Unknown { // it surely is not, and will not be
+				a = Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the node has lost it; ask again"}
+			}
+			q.answer(t, a)
+			return true
+		})
+		if len(q.owedUnit[unit]) == 0 {
+			delete(q.owedUnit, unit)
+		}
+	}
 }
 
 // giveUpOwed answers those of whom this process will not know what the log says.

@@ -153,6 +153,9 @@ func (q *sequencer) done(now clock.Now, r ledger.Reply) {
 // nothing waits for a decision either.
 func (q *sequencer) halt(h halt) {
 	if h.gentle && q.mode == serving {
+		if q.list != nil {
+			q.list.Hurry()
+		}
 		q.closing = &h
 		return
 	}

@@ -49,7 +49,7 @@ func newTenure(now clock.Now, o *owner, me []byte, queue int, open func(*sequenc
 			s.grabs = t.grabs[s.node]
 			s.grabs.keep(s, l, now)
 			q.listed = newListed(l)
-			q.busy = func() bool { return s.grabs.waiting(i) > 0 }
+			q.busy = func() bool { return s.grabs.busy(i) }
 		}
 	}
 	return t

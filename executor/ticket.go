@@ -16,8 +16,9 @@ type ticket struct {
 	// answer and op belong to the sequencer until done is signalled, and to the
 	// waiter from then on.
 	answer Answer
-	op     int  // of the claim granted, in the commit under way
-	asked  bool // a node was asked for it, and may have given it something
+	op     int    // of the claim granted, in the commit under way
+	asked  bool   // a node was asked for it, and may have given it something
+	fill   uint64 // of the list that gave it something
 
 	state atomic.Int32
 	done  chan struct{} // holds one signal

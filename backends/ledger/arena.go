@@ -121,6 +121,8 @@ func (t *table) grow() {
 
 // clear empties the table and keeps its memory.
 func (t *table) clear() {
-	clear(t.words)
-	t.used = 0
+	if t.used > 0 {
+		clear(t.words)
+		t.used = 0
+	}
 }

@@ -30,6 +30,9 @@ type Audit struct {
 	Oversold  int64    `json:"oversold"`  // units that are in two places
 	OverLimit int64    `json:"overLimit"` // users who had more than the limit
 	Problems  []string `json:"problems"`
+
+	// Packets is what the units come to, nil if they are no packets of money.
+	Packets *PacketsAudit `json:"packets,omitempty"`
 }
 
 func (a *Audit) problem(format string, args ...any) {
@@ -78,6 +81,7 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 		a.transfers(books, b)
 	}
 	a.place(sale, books)
+	a.packets(sale, books)
 	slices.Sort(a.Problems)
 	a.OK = len(a.Problems) == 0
 	return a, nil

@@ -27,6 +27,9 @@ type ExportHeader struct {
 	UID    string       `json:"uid"`
 	Roots  []Hash       `json:"roots"` // of each shard: the hash of its last slot
 	Counts ExportCounts `json:"counts"`
+
+	// Packets is what the units came to, nil if they are no packets of money.
+	Packets *ExportPackets `json:"packets,omitempty"`
 }
 
 // ExportCounts are the sums over all shards.
@@ -43,14 +46,15 @@ type ExportCounts struct {
 // ExportClaim is the line of a claim. A key that is no UTF-8 text is written as
 // base64 in keyBase64 instead.
 type ExportClaim struct {
-	Claim     string  `json:"claim"` // as Claim.ID has it
-	Sale      string  `json:"sale"`
-	User      string  `json:"user"`
-	Units     []int64 `json:"units"`
-	State     string  `json:"state"` // sold, held, cancelled, expired
-	At        string  `json:"at"`    // RFC 3339, UTC
-	Key       string  `json:"key,omitempty"`
-	KeyBase64 []byte  `json:"keyBase64,omitempty"`
+	Claim     string   `json:"claim"` // as Claim.ID has it
+	Sale      string   `json:"sale"`
+	User      string   `json:"user"`
+	Units     []int64  `json:"units"`
+	Amounts   []string `json:"amounts,omitempty"` // of a red packet: what each unit is worth
+	State     string   `json:"state"`             // sold, held, cancelled, expired
+	At        string   `json:"at"`                // RFC 3339, UTC
+	Key       string   `json:"key,omitempty"`
+	KeyBase64 []byte   `json:"keyBase64,omitempty"`
 }
 
 // ExportCommit is the line of a commit: the bytes of a slot.
@@ -60,7 +64,8 @@ type ExportCommit struct {
 	Commit []byte `json:"commit"` // base64
 }
 
-// Header returns the first line of an export of the shards as they are folded.
+// Header returns the first line of an export of the shards as they are folded,
+// but for what the units are worth.
 func Header(sale string, uid string, shards []*State) ExportHeader {
 	h := ExportHeader{Export: ExportVersion, Sale: sale, UID: uid}
 	for _, s := range shards {
@@ -77,16 +82,23 @@ func Header(sale string, uid string, shards []*State) ExportHeader {
 }
 
 // Export writes an export of the shards as they are folded. The commits are
-// read once more and must hash to the same roots.
+// read once more and must hash to the same roots. What the units are worth is
+// read from the sale's own log, which must be of the same run (else ErrGone).
 func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, to io.Writer) error {
+	packets, err := loadPackets(ctx, logs, sale, uid)
+	if err != nil {
+		return err
+	}
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := lineEncoder(w)
-	if err := lines.Encode(Header(sale, uid, shards)); err != nil {
+	header := Header(sale, uid, shards)
+	header.Packets = packets.header(shards)
+	if err := lines.Encode(header); err != nil {
 		return err
 	}
 	for shard, s := range shards {
 		for i := range s.Claims() {
-			if err := lines.Encode(exportClaim(sale, shard, s.Claim(i))); err != nil {
+			if err := lines.Encode(exportClaim(sale, shard, s.Claim(i), packets)); err != nil {
 				return err
 			}
 		}
@@ -99,9 +111,9 @@ func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, t
 	return w.Flush()
 }
 
-func exportClaim(sale string, shard int, c Claim) ExportClaim {
+func exportClaim(sale string, shard int, c Claim, packets *exportedPackets) ExportClaim {
 	line := ExportClaim{
-		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units,
+		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units, Amounts: packets.amounts(c.Units),
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
 	}
 	if utf8.ValidString(c.Key) {
@@ -164,10 +176,16 @@ func ReadExport(from io.Reader) (ExportHeader, []*State, error) {
 	if err != nil {
 		return header, nil, err
 	}
-	if !bytes.Equal(first, exportLine(Header(header.Sale, header.UID, shards))) {
+	packets, err := header.Packets.read()
+	if err != nil {
+		return header, nil, err
+	}
+	again := Header(header.Sale, header.UID, shards)
+	again.Packets = packets.header(shards)
+	if !bytes.Equal(first, exportLine(again)) || !packets.all(again.Counts) {
 		return header, nil, fmt.Errorf("the export's commits do not add up to its header: %w", ErrCorrupt)
 	}
-	return header, shards, checkClaims(header.Sale, shards, claims)
+	return header, shards, checkClaims(header.Sale, shards, claims, packets)
 }
 
 // readExportLines folds the commits, and returns the lines of the claims, which
@@ -201,10 +219,10 @@ func readExportLines(lines *bufio.Reader, shards []*State) (claims []byte, err e
 }
 
 // checkClaims holds the lines of the claims against the fold.
-func checkClaims(sale string, shards []*State, lines []byte) error {
+func checkClaims(sale string, shards []*State, lines []byte, packets *exportedPackets) error {
 	for shard, s := range shards {
 		for i := range s.Claims() {
-			claim := exportClaim(sale, shard, s.Claim(i))
+			claim := exportClaim(sale, shard, s.Claim(i), packets)
 			rest, same := bytes.CutPrefix(lines, exportLine(claim))
 			if !same {
 				return fmt.Errorf("claim %s has another line in the export than in its commit: %w", claim.Claim, ErrCorrupt)

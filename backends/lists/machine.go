@@ -38,14 +38,16 @@ type Machine struct {
 	poll  time.Duration // monotonic: when the stream is looked at without news
 
 	// The stream.
-	after   string    // it is read up to here
-	more    bool      // there may be entries after that
-	grabs   []drained // read, and not known to be in the log
-	offered int       // of grabs: how many the draft has looked at
-	refused int       // of these: how many the log cannot take
-	fenced  bool      // the draft is of Rebuild
-	done    string    // everything up to here is in the log
-	trimmed string    // and was deleted up to here
+	after   string        // it is read up to here
+	more    bool          // there may be entries after that
+	readAt  time.Duration // monotonic: before then they are left to gather
+	gather  time.Duration // for so long
+	grabs   []drained     // read, and not known to be in the log
+	offered int           // of grabs: how many the draft has looked at
+	refused int           // of these: how many the log cannot take
+	fenced  bool          // the draft is of Rebuild
+	done    string        // everything up to here is in the log
+	trimmed string        // and was deleted up to here
 
 	// While filling: the slot that was folded, and how far the fill has come.
 	folded uint64
@@ -145,8 +147,17 @@ func (m *Machine) Fills() int { return m.fills }
 // Behind returns how many grabs were read and are not known to be in the log.
 func (m *Machine) Behind() int { return len(m.grabs) }
 
-// Stir says that the list has given something, or may have.
-func (m *Machine) Stir() { m.more = true }
+// Stir says that the list has given something, or may have, which is to be drained
+// no later than in a while.
+func (m *Machine) Stir(now clock.Now, within time.Duration) {
+	if by := now.Mono + within; !m.more || by < m.readAt {
+		m.more, m.readAt = true, by
+	}
+	m.gather = within
+}
+
+// Hurry has drained what the list has given as soon as can be.
+func (m *Machine) Hurry() { m.readAt, m.gather = 0, 0 }
 
 // Lost says that the node refused a grab: the list is not what it was.
 func (m *Machine) Lost(now clock.Now, fill uint64) {
@@ -322,13 +333,24 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 		}
 	case on:
 		if !m.whileOn(now, c) {
-			return nil, m.poll
+			return nil, m.again()
 		}
 	default:
 		return nil, 0
 	}
 	m.under = c
 	return c, 0
+}
+
+// again returns when a list that is on is to be looked at again.
+func (m *Machine) again() time.Duration {
+	switch {
+	case len(m.grabs) > 0:
+		return 0
+	case m.more:
+		return min(m.readAt, m.poll)
+	}
+	return m.poll
 }
 
 // timeOf reads a stored time, of which 0 is none.
@@ -377,7 +399,9 @@ func (m *Machine) whileOn(now clock.Now, c *Call) bool {
 		c.Kind, c.Units = AddCall, m.adds[0]
 	case m.take > 0:
 		c.Kind, c.Max = TakeCall, m.take
-	case m.more && len(m.grabs) <= readAhead, m.done != m.trimmed && len(m.grabs) == 0, now.Mono >= m.poll:
+	case len(m.grabs) > 0: // what gathers meanwhile goes together
+		return false
+	case m.more && now.Mono >= m.readAt, m.done != m.trimmed && !m.more, now.Mono >= m.poll:
 		c.Kind, c.After, c.Drained, c.Max = ReadCall, m.after, m.done, readAtOnce
 		m.poll, m.more = now.Mono+pollEvery, false
 	default:
@@ -393,8 +417,9 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 	switch {
 	case stale: // of a rebuild, or a list, that was given up meanwhile
 		return
-	case r.Err == nil:
+	case r.Err == nil && m.stage == on:
 		m.trouble, m.pause = nil, 0
+	case r.Err == nil: // the next step may fail as it did before
 	case c.Kind == ReadCall && !errors.Is(r.Err, ErrFill):
 		m.trouble, m.more = r.Err, true // it may be read again
 		m.hold(now)
@@ -417,6 +442,7 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 		m.put.First, m.put.Add, m.put.Taken = false, nil, nil
 	case StartCall:
 		m.stage, m.poll = on, now.Mono+pollEvery
+		m.trouble, m.pause = nil, 0
 		m.done, m.trimmed = m.after, m.after
 		m.fills++
 	case TakeCall:
@@ -429,6 +455,7 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 // read takes in entries of the stream.
 func (m *Machine) read(now clock.Now, c *Call, entries []Entry) {
 	m.trimmed = c.Drained
+	before := len(m.grabs)
 	for _, e := range entries {
 		if m.stage == on && e.Fill != m.fill {
 			m.fail(now, ErrFill) // whose grabs are to be appended under a new one
@@ -437,7 +464,10 @@ func (m *Machine) read(now clock.Now, c *Call, entries []Entry) {
 		for i, g := range e.Grabs {
 			m.grabs = append(m.grabs, drained{Grab: g, entry: e.ID, last: i == len(e.Grabs)-1})
 		}
-		m.after, m.more = e.ID, true
+		m.after, m.more, m.readAt = e.ID, true, now.Mono
+	}
+	if m.stage == on && len(m.grabs)-before < readAtOnce {
+		m.readAt += m.gather // there was no more, and there is again
 	}
 	m.settle()
 }

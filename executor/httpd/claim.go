@@ -55,7 +55,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) execu
 		s.refuse(w, sale, &a)
 		return a.Outcome
 	}
-	b.out = appendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim)
+	b.out = appendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim, sale.Packets())
 	w.Header()["Content-Type"] = typeJSON
 	if a.Replayed {
 		w.WriteHeader(http.StatusOK)
@@ -82,7 +82,7 @@ func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
 		p.detail = a.Message
 	}
 	if a.Outcome == executor.LimitReached {
-		p.claims = appendClaims(nil, sale.name, a.Claims)
+		p.claims = appendClaims(nil, sale.name, a.Claims, sale.Packets())
 	}
 	if v.timed {
 		p.tellTime(a.Outcome, sale, s.now())

@@ -158,7 +158,7 @@ func TestAnswers(t *testing.T) {
 func TestClaimIDs(t *testing.T) {
 	for _, id := range []executor.ClaimID{{}, {Shard: 1023, Slot: 1<<64 - 1, Index: 99999}} {
 		var got struct{ Claim string }
-		if err := json.Unmarshal(appendClaim(nil, executor.Sold, "movie", &executor.Claim{ID: id}), &got); err != nil {
+		if err := json.Unmarshal(appendClaim(nil, executor.Sold, "movie", &executor.Claim{ID: id}, nil), &got); err != nil {
 			t.Fatal(err)
 		}
 		if got.Claim != id.String() {

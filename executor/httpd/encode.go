@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"salectl/executor"
+	"salectl/spec"
 )
 
 // The answers to claims are put together by hand: that takes a tenth of what
@@ -13,14 +14,12 @@ import (
 // one path that a whole crowd takes at once. What is asked for seldom goes
 // through encoding/json.
 
-// appendClaim appends one accepted claim as its buyer sees it.
-func appendClaim(b []byte, outcome executor.Outcome, sale string, c *executor.Claim) []byte {
+// appendClaim appends one accepted claim as its buyer sees it. packets is what
+// the units are worth, nil if they are no packets.
+func appendClaim(b []byte, outcome executor.Outcome, sale string, c *executor.Claim, packets *spec.Packets) []byte {
 	b = appendString(append(b, `{"outcome":`...), string(outcome))
-	b = append(b, `,"claim":"`...)
-	b = strconv.AppendInt(b, int64(c.ID.Shard), 10)
-	b = strconv.AppendUint(append(b, '-'), c.ID.Slot, 10)
-	b = strconv.AppendInt(append(b, '-'), int64(c.ID.Index), 10)
-	b = appendString(append(b, `","sale":`...), sale)
+	b = append(appendID(append(b, `,"claim":"`...), c.ID), '"')
+	b = appendString(append(b, `,"sale":`...), sale)
 	b = appendString(append(b, `,"user":`...), c.User)
 	b = append(b, `,"units":[`...)
 	for i, unit := range c.Units {
@@ -29,18 +28,45 @@ func appendClaim(b []byte, outcome executor.Outcome, sale string, c *executor.Cl
 		}
 		b = strconv.AppendInt(b, unit, 10)
 	}
-	b = appendTime(append(b, `],"at":`...), c.At)
+	b = append(b, ']')
+	if packets != nil {
+		b = appendAmounts(b, c.Units, packets)
+	}
+	b = appendTime(append(b, `,"at":`...), c.At)
 	return append(b, '}')
 }
 
+// appendID appends the text form of a claim's name.
+func appendID(b []byte, id executor.ClaimID) []byte {
+	if id.Unit != 0 {
+		return append(b, id.String()...)
+	}
+	b = strconv.AppendInt(b, int64(id.Shard), 10)
+	b = strconv.AppendUint(append(b, '-'), id.Slot, 10)
+	return strconv.AppendInt(append(b, '-'), int64(id.Index), 10)
+}
+
+// appendAmounts appends what each of the units is worth, in their order, and in
+// which currency.
+func appendAmounts(b []byte, units []int64, packets *spec.Packets) []byte {
+	b = append(b, `,"amounts":[`...)
+	for i, unit := range units {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, '"'), packets.Text(unit)...), '"')
+	}
+	return appendString(append(b, `],"currency":`...), packets.Currency)
+}
+
 // appendClaims appends a JSON array, never null.
-func appendClaims(b []byte, sale string, claims []executor.Claim) []byte {
+func appendClaims(b []byte, sale string, claims []executor.Claim, packets *spec.Packets) []byte {
 	b = append(b, '[')
 	for i := range claims {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendClaim(b, claims[i].State, sale, &claims[i])
+		b = appendClaim(b, claims[i].State, sale, &claims[i], packets)
 	}
 	return append(b, ']')
 }

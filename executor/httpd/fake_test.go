@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"salectl/executor"
+	"salectl/spec"
 )
 
 // fake is a sale whose every answer a test chooses. A nil function answers with
@@ -14,6 +15,8 @@ type fake struct {
 	user   func(string) ([]executor.Claim, executor.Outcome)
 	status func() executor.Status
 	ready  func() error
+
+	packets *spec.Packets
 }
 
 var _ executor.Service = (*fake)(nil)
@@ -32,6 +35,8 @@ func (f *fake) Status() executor.Status {
 	}
 	return f.status()
 }
+
+func (f *fake) Packets() *spec.Packets { return f.packets }
 
 func (f *fake) Ready() error {
 	if f.ready == nil {

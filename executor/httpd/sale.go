@@ -9,6 +9,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/spec"
 )
 
 // sale is one sale as this server has it.
@@ -19,6 +20,8 @@ type sale struct {
 
 	// opens is the last opening time read; see opensAt.
 	opens atomic.Pointer[opening]
+	// money is what the packets come to; see packetsView.
+	money atomic.Pointer[money]
 }
 
 type opening struct {
@@ -38,6 +41,38 @@ func (s *sale) opensAt(now clock.Now) time.Time {
 	return o.at
 }
 
+// money is what packets hold together. To add them up takes a while, and they
+// never change.
+type money struct {
+	of *spec.Packets
+	packetsView
+}
+
+// packetsView is what the units of a red packet hold together, all of them,
+// whoever has them.
+type packetsView struct {
+	Currency string `json:"currency"`
+	Total    string `json:"total"` // an exact decimal
+}
+
+// packetsView returns what the sale's packets come to, nil if it has none.
+func (s *sale) packetsView() *packetsView {
+	packets := s.Packets()
+	if packets == nil {
+		return nil
+	}
+	if m := s.money.Load(); m != nil && m.of == packets {
+		return &m.packetsView
+	}
+	total := int64(0)
+	for unit := int64(1); packets.Amount(unit) > 0; unit++ { // none is worth nothing
+		total += packets.Amount(unit)
+	}
+	m := &money{packets, packetsView{packets.Currency, packets.Format(total)}}
+	s.money.Store(m)
+	return &m.packetsView
+}
+
 // saleView is the answer to GET /v1/sales/{sale}.
 type saleView struct {
 	Sale         string     `json:"sale"`
@@ -52,6 +87,8 @@ type saleView struct {
 	ClosesAt     *time.Time `json:"closesAt,omitempty"`
 	Generation   uint64     `json:"generation"`
 	ServerTime   time.Time  `json:"serverTime"`
+
+	Packets *packetsView `json:"packets,omitempty"` // of a red packet
 
 	Nodes  []nodeView  `json:"nodes"`
 	Shards []shardView `json:"shards"` // those that stall
@@ -88,6 +125,7 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		ClosesAt:     utc(status.ClosesAt),
 		Generation:   status.Generation,
 		ServerTime:   s.now().Wall.UTC(),
+		Packets:      sale.packetsView(),
 		Nodes:        make([]nodeView, 0, len(status.Nodes)),
 		Shards:       []shardView{},
 	}
@@ -129,7 +167,7 @@ func (s *Server) getUser(w http.ResponseWriter, sale *sale, segment string) {
 		writeOutcome(w, outcome)
 		return
 	}
-	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims)})
+	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims, sale.Packets())})
 }
 
 // writeJSON answers with v, whose encoding cannot fail. Views change from one

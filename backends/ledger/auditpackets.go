@@ -1,0 +1,173 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+
+	"salectl/spec"
+)
+
+// PacketsAudit is what an audit found of a red packet. Amounts are exact
+// decimals with all digits that the currency has.
+type PacketsAudit struct {
+	Currency string `json:"currency"`
+	Total    string `json:"total"`   // declared
+	Granted  string `json:"granted"` // in packets that somebody has
+	Left     string `json:"left"`    // in those that nobody has
+	Packets  int64  `json:"packets"`
+	Taken    int64  `json:"taken"` // of them
+}
+
+// redPacket is the red packet of a sale, and what its amounts follow from.
+type redPacket struct {
+	spec.RedPacket
+	count int64  // of packets: units 1 to count
+	seed  []byte // 32 bytes
+}
+
+// redPacketOf returns what the first generation of a run says; nil: its units
+// are no packets.
+func redPacketOf(sale *Sale) (*redPacket, error) {
+	first, _ := sale.Planned(1)
+	if len(first.GetSpec()) == 0 && len(first.GetSeed()) == 0 {
+		return nil, nil // it declares nothing
+	}
+	declared, err := spec.FromJSON(first.GetSpec())
+	if err != nil {
+		return nil, fmt.Errorf("generation 1: %w", err)
+	}
+	if declared.RedPacket == nil {
+		return nil, nil
+	}
+	return &redPacket{*declared.RedPacket, declared.Stock, first.GetSeed()}, nil
+}
+
+// deal deals the packets, unless what is said of them cannot be true: it may
+// come from a file that somebody has altered.
+func (r *redPacket) deal() (*spec.Packets, error) {
+	var seed [32]byte
+	switch {
+	case len(r.seed) != len(seed):
+		return nil, fmt.Errorf("the red packet's seed has %d bytes, not %d", len(r.seed), len(seed))
+	case r.count < 1 || r.count > spec.MaxRedisStock:
+		return nil, fmt.Errorf("a red packet of %d packets: there are 1 to %d", r.count, spec.MaxRedisStock)
+	case r.Min < 1 || r.Total/r.count < r.Min:
+		return nil, fmt.Errorf("a red packet of %s is too little for %d packets of at least %s",
+			r.Format(r.Total), r.count, r.Format(r.Min))
+	case r.Split != spec.SplitRandom && r.Split != spec.SplitEven && r.Split != spec.SplitFixed,
+		r.Split == spec.SplitFixed && r.Total%r.count > 0:
+		return nil, fmt.Errorf("a red packet of %s cannot be dealt to %d packets by the split %q", r.Format(r.Total), r.count, r.Split)
+	}
+	copy(seed[:], r.seed)
+	return r.Deal(r.count, seed), nil
+}
+
+// packets holds a red packet against its declaration, by adding up: all amounts
+// make the total, none is below the least, and what was granted and what is left
+// make the total too.
+func (a *Audit) packets(sale *Sale, books []*book) {
+	red, err := redPacketOf(sale)
+	switch {
+	case err != nil:
+		a.problem("what the sale declares cannot be read: %v", err)
+		return
+	case red == nil:
+		return
+	}
+	for g := uint64(2); g <= sale.Generation(); g++ {
+		a.samePacket(sale, red, g)
+	}
+	dealt, err := red.deal()
+	if err != nil {
+		a.problem("%v", err)
+		return
+	}
+	sum := int64(0)
+	for unit := int64(1); unit <= red.count; unit++ {
+		amount := dealt.Amount(unit)
+		if amount < red.Min {
+			a.problem("packet %d is %s, less than %s", unit, red.Format(amount), red.Format(red.Min))
+		}
+		sum += amount
+	}
+	if sum != red.Total {
+		a.problem("the packets come to %s, and %s was declared", red.Format(sum), red.Format(red.Total))
+	}
+	granted, left := grantedAndLeft(sale, books)
+	found := PacketsAudit{Currency: red.Currency, Total: red.Format(red.Total), Packets: red.count, Taken: granted.count}
+	found.Granted, found.Left = red.Format(granted.worth(dealt)), red.Format(left.worth(dealt))
+	a.Packets = &found
+	if got := granted.worth(dealt) + left.worth(dealt); got != red.Total || granted.count+left.count != red.count {
+		a.problem("%d packets of %s are granted and %d of %s are left, which is not %d of %s", granted.count, found.Granted,
+			left.count, found.Left, red.count, found.Total)
+	}
+	if end := sale.Sealed(); end != nil && end.GetRefund() != left.worth(dealt) {
+		a.problem("the sale was sealed with a refund of %s, and %s is left", red.Format(end.GetRefund()), found.Left)
+	}
+}
+
+// samePacket checks that a later generation leaves the red packet as it was
+// dealt.
+func (a *Audit) samePacket(sale *Sale, red *redPacket, generation uint64) {
+	p, _ := sale.Planned(generation)
+	now, err := spec.FromJSON(p.GetSpec())
+	switch {
+	case err != nil:
+		a.problem("what generation %d declares cannot be read: %v", generation, err)
+	case now.RedPacket == nil || *now.RedPacket != red.RedPacket || now.Stock != red.count:
+		a.problem("generation %d declares another red packet than was dealt", generation)
+	case len(p.GetSeed()) > 0 && !bytes.Equal(p.GetSeed(), red.seed):
+		a.problem("generation %d has a seed of its own", generation)
+	}
+}
+
+// pile is packets in several places, each counted as often as it is there.
+type pile struct {
+	places []Units
+	count  int64
+}
+
+func (h *pile) add(units Units) {
+	h.places = append(h.places, units)
+	h.count += units.Count()
+}
+
+// worth adds up what the packets have. A unit that was never dealt has nothing.
+func (h *pile) worth(dealt *spec.Packets) (sum int64) {
+	for _, units := range h.places {
+		for _, r := range units {
+			for unit := r.First; unit < r.end() && unit <= spec.MaxRedisStock; unit++ {
+				sum += dealt.Amount(unit)
+			}
+		}
+	}
+	return sum
+}
+
+// grantedAndLeft says where the units are, as the books have it. Those of a shard
+// that has taken no generation yet are left.
+func grantedAndLeft(sale *Sale, books []*book) (granted, left pile) {
+	for _, b := range books {
+		granted.add(b.sold)
+		for _, c := range b.held {
+			for _, unit := range c.GetUnits() {
+				granted.add(Units{{unit, 1}})
+			}
+		}
+		left.add(b.free)
+		for to, x := range b.peers {
+			if to < len(books) {
+				for _, units := range x.sent[min(len(books[to].peer(b.shard).received), len(x.sent)):] {
+					left.add(units)
+				}
+			}
+		}
+		if len(b.generations) == 0 {
+			units, err := unitsOf(sale.ShardGeneration(1, b.shard).GetAdd())
+			if err == nil { // else place says so
+				left.add(units)
+			}
+		}
+	}
+	return granted, left
+}

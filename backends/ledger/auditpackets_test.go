@@ -1,0 +1,244 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+var testSeed = bytes.Repeat([]byte{7}, 32)
+
+// packetsWorld is a red packet of 100.00 in 30 packets over three shards, of
+// which users have taken some by grabs, with one transfer received and one on its
+// way. change may alter what is declared.
+func packetsWorld(t testing.TB, change func(*pb.Planned, *spec.Sale)) *world {
+	t.Helper()
+	w := emptyWorld(t)
+	declared := spec.Sale{
+		Name: "test", Run: 1, Stock: 30, LockCount: worldShards, PerUserLimit: 1, LockTTL: spec.DefaultLockTTL,
+		Engine: spec.EngineRedis, Ack: spec.AckLedger, Backlog: 10,
+		RedPacket: &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom},
+	}
+	p := &pb.Planned{Generation: 1, Uid: testUID, Run: 1, Settings: openSettings(1), Seed: testSeed}
+	for range w.shards {
+		p.Shards = append(p.Shards, &pb.ShardChange{Add: []*pb.Range{{First: w.next, Count: 10}}})
+		w.next += 10
+	}
+	if change != nil {
+		change(p, &declared)
+	}
+	stored, err := declared.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Spec == nil {
+		p.Spec = stored
+	}
+	w.say(planOp(p))
+	for i := range w.shards {
+		d := w.draft(i)
+		if err := d.Generation(w.sale.ShardGeneration(1, i)); err != nil {
+			t.Fatal(err)
+		}
+		w.commit(i, d)
+	}
+	w.say(applied(1))
+	for i := range w.shards {
+		d := w.draft(i)
+		d.Own("here:1")
+		w.commit(i, d)
+	}
+	return w
+}
+
+// taken gives each shard's users so many packets.
+func (w *world) taken(each int) {
+	for i := range w.shards {
+		d := w.draft(i)
+		for range each {
+			if v := d.Claim(w.buyer(i), "key", 1, 0); v != Accepted {
+				w.t.Fatal(v)
+			}
+		}
+		w.commit(i, d)
+	}
+}
+
+func mustAudit(t testing.TB, w *world) *Audit {
+	t.Helper()
+	a, err := NewAudit(t.Context(), w.logs, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestAuditOfPackets(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.taken(3)
+	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(testSeed))
+	granted := int64(0)
+	for _, s := range w.shards {
+		for i := range s.Claims() {
+			granted += dealt.Sum(s.Claim(i).Units...)
+		}
+	}
+	want := PacketsAudit{
+		Currency: "CNY", Total: "100.00", Granted: dealt.Format(granted), Left: dealt.Format(10_000 - granted), Packets: 30, Taken: 9,
+	}
+	if a := mustAudit(t, w); !a.OK || a.Packets == nil || *a.Packets != want {
+		t.Errorf("%+v, %+v\nwant %+v", a, a.Packets, want)
+	}
+}
+
+// TestAuditOfBadPackets declares what cannot be, or what another deal says.
+func TestAuditOfBadPackets(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*pb.Planned, *spec.Sale)
+		later  func(*world)
+		want   string
+	}{
+		"no seed":     {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = nil }, want: "the red packet's seed has 0 bytes, not 32"},
+		"short seed":  {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = testSeed[:31] }, want: "the red packet's seed has 31 bytes, not 32"},
+		"long seed":   {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = append(slices.Clone(testSeed), 1) }, want: "the red packet's seed has 33 bytes, not 32"},
+		"no document": {change: func(p *pb.Planned, _ *spec.Sale) { p.Spec = []byte("{") }, want: "what the sale declares cannot be read"},
+		"a stock beyond all lists": {change: func(_ *pb.Planned, s *spec.Sale) { s.Stock = spec.MaxRedisStock + 1; s.RedPacket.Total = spec.MaxTotal },
+			want: "a red packet of 10000001 packets"},
+		"fewer units than packets": {change: func(_ *pb.Planned, s *spec.Sale) { s.Stock = 31 }, want: "are left, which is not 31 of 100.00"},
+		"more units than packets":  {change: func(_ *pb.Planned, s *spec.Sale) { s.Stock = 29 }, want: "are left, which is not 29 of 100.00"},
+		"another total later": {later: func(w *world) {
+			w.replan(func(p *pb.Planned, s *spec.Sale) { s.RedPacket.Total++ })
+		}, want: "generation 2 declares another red packet than was dealt"},
+		"another seed later": {later: func(w *world) {
+			w.replan(func(p *pb.Planned, s *spec.Sale) { p.Seed = bytes.Repeat([]byte{8}, 32) })
+		}, want: "generation 2 has a seed of its own"},
+		"another refund": {later: func(w *world) {
+			w.end()
+			sealed := w.sealed()
+			sealed.Refund = 1
+			w.say(&pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}})
+		}, want: "the sale was sealed with a refund of 0.01, and "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := packetsWorld(t, c.change)
+			w.taken(2)
+			if c.later != nil {
+				c.later(w)
+			}
+			a := mustAudit(t, w)
+			if a.OK || !slices.ContainsFunc(a.Problems, func(p string) bool { return strings.Contains(p, c.want) }) {
+				t.Errorf("ok %v, problems %q, want %q", a.OK, a.Problems, c.want)
+			}
+		})
+	}
+}
+
+// replan appends a second generation that changes no units.
+func (w *world) replan(change func(*pb.Planned, *spec.Sale)) {
+	first, _ := w.sale.Planned(1)
+	declared, err := spec.FromJSON(first.GetSpec())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p := &pb.Planned{Generation: 2, Uid: testUID, Run: 1, Settings: openSettings(1), Shards: make([]*pb.ShardChange, worldShards)}
+	for i := range p.Shards {
+		p.Shards[i] = &pb.ShardChange{}
+	}
+	change(p, &declared)
+	if p.Spec, err = declared.JSON(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.say(planOp(p))
+}
+
+// TestExportOfPackets checks that an export says what each claim is worth, and
+// can be checked without the sale's log.
+func TestExportOfPackets(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.taken(3)
+	w.end()
+	file := mustExport(t, w)
+	header, shards, err := ReadExport(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(testSeed))
+	granted, lines := int64(0), bytes.SplitAfter(file, []byte("\n"))[1:]
+	for i, s := range shards {
+		for n := range s.Claims() {
+			c := s.Claim(n)
+			granted += dealt.Amount(c.Units[0])
+			var line ExportClaim
+			if err := json.Unmarshal(lines[0], &line); err != nil || line.Claim != c.ID(i) || !slices.Equal(line.Amounts, []string{dealt.Text(c.Units[0])}) {
+				t.Errorf("claim %s: line %s, %v", c.ID(i), lines[0], err)
+			}
+			lines = lines[1:]
+		}
+	}
+	want := ExportPackets{
+		Currency: "CNY", Total: "100.00", Granted: dealt.Format(granted), Refund: dealt.Format(10_000 - granted),
+		Split: "random", Min: "0.05", Packets: 30, Seed: testSeed,
+	}
+	if got := header.Packets; got == nil || fmt.Sprint(*got) != fmt.Sprint(want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+// TestAlteredExportOfPackets alters what an export says of money.
+func TestAlteredExportOfPackets(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.taken(3)
+	w.end()
+	file := string(mustExport(t, w))
+	header, _, err := ReadExport(strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := `"seed":"` + "BwcHBwcH"
+	for _, c := range []struct{ name, from, to string }{
+		{"total", `"total":"100.00"`, `"total":"100.01"`},
+		{"a form", `"total":"100.00"`, `"total":"0100.00"`},
+		{"no number", `"total":"100.00"`, `"total":"1e2"`},
+		{"decimals", `"min":"0.05"`, `"min":"0.5"`},
+		{"min", `"min":"0.05"`, `"min":"0.04"`},
+		{"min above all", `"min":"0.05"`, `"min":"9.05"`},
+		{"none", `"packets":30`, `"packets":0`},
+		{"fewer", `"packets":30`, `"packets":29`},
+		{"more", `"packets":30`, `"packets":31`},
+		{"many", `"packets":30`, `"packets":9007199254740993`},
+		{"split", `"split":"random"`, `"split":"even"`},
+		{"a split of nobody", `"split":"random"`, `"split":"odd"`},
+		{"granted", `"granted":"` + header.Packets.Granted, `"granted":"99.00`},
+		{"refund", `"refund":"` + header.Packets.Refund, `"refund":"99.00`},
+		{"seed", seed, `"seed":"BwcHBwcI`},
+		{"a short seed", seed, `"seed":"BwcH`},
+		{"an amount", `"amounts":["`, `"amounts":["9`},
+		{"no amounts", `"amounts":`, `"sums":`},
+	} {
+		altered := strings.Replace(file, c.from, c.to, 1)
+		if altered == file {
+			t.Fatalf("%s: the export does not say %s", c.name, c.from)
+		}
+		if _, _, err := ReadExport(strings.NewReader(altered)); err == nil {
+			t.Errorf("%s was altered, and nobody noticed", c.name)
+		}
+	}
+}
+
+// TestExportOfAnotherRun exports what the sale's log does not name.
+func TestExportOfAnotherRun(t *testing.T) {
+	w := packetsWorld(t, nil)
+	if err := Export(t.Context(), w.logs, "test", "fedcba9876543210", w.shards, new(bytes.Buffer)); err == nil {
+		t.Error("it was exported")
+	}
+	w = packetsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Seed = testSeed[:5] })
+	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, new(bytes.Buffer)); err == nil {
+		t.Error("it was exported without a seed")
+	}
+}

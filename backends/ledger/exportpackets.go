@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"salectl/spec"
+)
+
+// ExportPackets is the part of the header that says what a red packet came to,
+// and all that its amounts follow from: who has spec.RedPacket.Deal can check
+// every line of the export by the export alone. Amounts are exact decimals with
+// all digits that the currency has.
+type ExportPackets struct {
+	Currency string     `json:"currency"` // ISO 4217
+	Total    string     `json:"total"`
+	Granted  string     `json:"granted"` // in packets that somebody has
+	Refund   string     `json:"refund"`  // the rest
+	Split    spec.Split `json:"split"`
+	Min      string     `json:"min"`     // of one packet
+	Packets  int64      `json:"packets"` // their number
+	Seed     []byte     `json:"seed"`    // base64, 32 bytes
+}
+
+// exportedPackets is a red packet as it was dealt; nil: units are no packets.
+type exportedPackets struct {
+	redPacket
+	dealt *spec.Packets
+}
+
+func newExportedPackets(red *redPacket) (*exportedPackets, error) {
+	if red == nil {
+		return nil, nil
+	}
+	dealt, err := red.deal()
+	if err != nil {
+		return nil, err
+	}
+	return &exportedPackets{*red, dealt}, nil
+}
+
+// loadPackets reads from the sale's own log what its units are worth.
+func loadPackets(ctx context.Context, logs Logs, name, uid string) (*exportedPackets, error) {
+	sale := NewSale(spec.SaleLog(name))
+	if _, err := Load(ctx, logs, sale.log, sale); err != nil {
+		return nil, fmt.Errorf("exporting: %w", err)
+	}
+	if sale.UID() != uid {
+		return nil, fmt.Errorf("exporting run %s of sale %s, whose log has run %q: %w", uid, name, sale.UID(), ErrGone)
+	}
+	red, err := redPacketOf(sale)
+	if err != nil {
+		return nil, fmt.Errorf("exporting: %w: %w", ErrCorrupt, err)
+	}
+	p, err := newExportedPackets(red)
+	if err != nil {
+		return nil, fmt.Errorf("exporting: %w: %w", ErrCorrupt, err)
+	}
+	return p, nil
+}
+
+// header is the part of the header, for shards as they are folded.
+func (p *exportedPackets) header(shards []*State) *ExportPackets {
+	if p == nil {
+		return nil
+	}
+	granted := int64(0)
+	for _, s := range shards {
+		for i := range s.Claims() {
+			if c := s.Claim(i); c.State == StateSold || c.State == StateHeld {
+				granted += p.dealt.Sum(c.Units...)
+			}
+		}
+	}
+	return &ExportPackets{
+		Currency: p.Currency, Total: p.Format(p.Total), Granted: p.Format(granted), Refund: p.Format(p.Total - granted),
+		Split: p.Split, Min: p.Format(p.Min), Packets: p.count, Seed: p.seed,
+	}
+}
+
+// amounts is what a claim's units are worth, in their order.
+func (p *exportedPackets) amounts(units []int64) (all []string) {
+	if p == nil {
+		return nil
+	}
+	for _, unit := range units {
+		all = append(all, p.dealt.Text(unit))
+	}
+	return all
+}
+
+// all says whether there are as many units as packets.
+func (p *exportedPackets) all(c ExportCounts) bool {
+	return p == nil || p.count == c.Sold+c.Held+c.Available+c.InFlight
+}
+
+// read is header backwards. What it is given may be anything.
+func (h *ExportPackets) read() (*exportedPackets, error) {
+	if h == nil {
+		return nil, nil
+	}
+	_, decimals, _ := strings.Cut(h.Total, ".")
+	red := redPacket{spec.RedPacket{Currency: h.Currency, Scale: len(decimals), Split: h.Split}, h.Packets, h.Seed}
+	for _, amount := range []struct {
+		text  string
+		minor *int64
+	}{{h.Total, &red.Total}, {h.Min, &red.Min}} {
+		n, err := strconv.ParseInt(strings.Replace(amount.text, ".", "", 1), 10, 64)
+		if err != nil || red.Format(n) != amount.text {
+			return nil, fmt.Errorf("the export's red packet has an amount of %q: %w", amount.text, ErrCorrupt)
+		}
+		*amount.minor = n
+	}
+	p, err := newExportedPackets(&red)
+	if err != nil {
+		return nil, fmt.Errorf("the export's header: %w: %w", err, ErrCorrupt)
+	}
+	return p, nil
+}
