@@ -42,56 +42,63 @@ func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
 	if sale.Embedded != nil {
 		store.Name = "embedded"
 	}
-	var closeNodes func() error
-	var err error
-	store.Nodes, store.Lists, closeNodes, err = openNodes(sale)
+	nodes, closeNodes, err := OpenNodes(sale)
 	if err != nil {
 		return nil, err
 	}
-	logs, closeLogs, err := openLogs(sale, logger)
+	kept, closeLists, err := openLists(sale)
 	if err != nil {
 		return nil, errors.Join(err, closeNodes())
 	}
-	store.Logs = logs
-	store.close = func() error { return errors.Join(closeLogs(), closeNodes()) }
+	logs, closeLogs, err := openLogs(sale, logger)
+	if err != nil {
+		return nil, errors.Join(err, closeLists(), closeNodes())
+	}
+	store.Nodes, store.Lists, store.Logs = nodes, kept, logs
+	store.close = func() error { return errors.Join(closeLogs(), closeLists(), closeNodes()) }
 	return store, nil
 }
 
 // OpenNodes connects a sale's lock nodes alone, for whoever needs no ledger, with
 // what holds of Open. Call close when no node is used any more.
 func OpenNodes(sale spec.Sale) (nodes []quorum.Node, close func() error, err error) {
-	nodes, _, close, err = openNodes(sale)
-	return nodes, close, err
-}
-
-// openNodes connects a sale's lock nodes and, for engine redis, the same servers
-// as those that keep its lists: then they are Redis even where the ledger is
-// embedded.
-func openNodes(sale spec.Sale) (nodes []quorum.Node, keepers []lists.Node, close func() error, err error) {
 	if sale.Redis == nil {
 		node, err := embedded.OpenNode(sale.Embedded.Dir, time.Now)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		return []quorum.Node{node}, nil, node.Close, nil
+		return []quorum.Node{node}, node.Close, nil
 	}
-	servers, err := redis.Nodes(*sale.Redis)
-	if err != nil {
-		return nil, nil, nil, err
-	}
+	servers, close, err := openServers(sale)
 	for _, n := range servers {
 		nodes = append(nodes, n)
-		if sale.Engine == spec.EngineRedis {
-			keepers = append(keepers, n.Lists())
-		}
 	}
-	return nodes, keepers, func() error {
+	return nodes, close, err
+}
+
+// openLists connects the nodes that keep a sale's lists, if it has any: by
+// connections of their own, so that no vote waits behind buyers.
+func openLists(sale spec.Sale) (nodes []lists.Node, close func() error, err error) {
+	if sale.Engine != spec.EngineRedis {
+		return nil, func() error { return nil }, nil
+	}
+	servers, close, err := openServers(sale)
+	for _, n := range servers {
+		nodes = append(nodes, n.Lists())
+	}
+	return nodes, close, err
+}
+
+// openServers connects a sale's Redis servers.
+func openServers(sale spec.Sale) (servers []*redis.Node, close func() error, err error) {
+	servers, err = redis.Nodes(*sale.Redis)
+	return servers, func() error {
 		var errs []error
 		for _, n := range servers {
 			errs = append(errs, n.Close())
 		}
 		return errors.Join(errs...)
-	}, nil
+	}, err
 }
 
 // openLogs connects a sale's ledger alone.

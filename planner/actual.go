@@ -305,17 +305,24 @@ func (a *Actual) Served() (address string, ok bool) {
 	return l.address, ok
 }
 
-// Unserved says whether it is certain that nobody serves the sale: too few nodes
-// are silent to hide a majority.
+// Unserved says whether it is certain that nobody serves the sale: those nodes
+// that are silent, and those that have promised the lease of shard 0 to one and
+// the same process, are no majority.
 func (a *Actual) Unserved() bool {
-	silent := 0
+	key, votes := spec.LeaseKey(a.Sale.UID(), 0), make(map[string]int)
+	silent, most := 0, 0
 	for _, n := range a.Nodes {
 		if n.Err != nil {
 			silent++
 		}
+		for _, h := range n.Leases {
+			if h.Key == key {
+				votes[h.Token]++
+				most = max(most, votes[h.Token])
+			}
+		}
 	}
-	_, served := a.Served()
-	return !served && silent <= len(a.Nodes)/2
+	return most+silent <= len(a.Nodes)/2
 }
 
 // shardsSealed says whether every shard's log has ended, so that an export of

@@ -33,7 +33,8 @@ func (w *work) drive(goal uint64, then func()) {
 	w.heads = make([]*ledger.Head, len(w.shards))
 	w.losses = make([]int, len(w.shards))
 	w.machines = make([]*lists.Machine, len(w.shards))
-	if err := w.checkLists(goal); err != nil {
+	p, _ := w.sale.Planned(goal)
+	if err := w.checkLists(p); err != nil {
 		w.end(err)
 		return
 	}

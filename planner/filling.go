@@ -26,10 +26,9 @@ func engineOf(p *pb.Planned) spec.Engine {
 // onLists says whether the sale's units are given out by lists.
 func (w *work) onLists() bool { return engineOf(w.sale.Newest()) == spec.EngineRedis }
 
-// checkLists refuses to touch lists on other nodes than a generation's: what the
-// lists there have given would be missed.
-func (w *work) checkLists(goal uint64) error {
-	p, _ := w.sale.Planned(goal)
+// checkLists refuses to bring shards to a generation whose lists are on other nodes
+// than this process knows: what they have given would be missed.
+func (w *work) checkLists(p *pb.Planned) error {
 	old, err := declared(p)
 	if err != nil || old.Engine != spec.EngineRedis {
 		return err
@@ -69,7 +68,7 @@ func (d *drive) stopList(i int, then func()) {
 
 // fillLists turns every list on, once each shard has a generation in which it may
 // give. Where a process serves the sale its owner does that, and sooner: it gets
-// a ttl.
+// a ttl. Nobody is disturbed who fills a list right now.
 func (w *work) fillLists(goal uint64, then func()) {
 	p, _ := w.sale.Planned(goal)
 	if !w.onLists() || p.GetSettings().GetPhase() != pb.Phase_OPEN {
@@ -95,13 +94,16 @@ func (w *work) fillLists(goal uint64, then func()) {
 
 func (w *work) fillList(i int, alive bool, began time.Duration, done func()) {
 	mayNot := func(s *ledger.State) bool { return s.Phase != ledger.PhaseOpen }
+	var seen lists.State
 	var look func()
 	look = func() {
 		w.inspect(i, func(r reply) {
-			switch head := w.heads[i]; {
+			head, changes := w.heads[i], r.err == nil && r.state != seen
+			switch {
 			case r.err == nil && r.state.On && r.state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
 				done()
-			case alive && w.now.Mono < began+w.ttl():
+			case alive && w.now.Mono < began+w.ttl(), changes && (!r.state.On || r.state.Fill > head.Fill):
+				seen = r.state
 				w.after(pollOwner, func() { w.readHead(i, look) })
 			default:
 				w.bring(i, lists.On, mayNot, done)
@@ -135,11 +137,13 @@ func (t *teardown) forgetLists(then func()) {
 		return
 	}
 	for node := range t.lists {
-		t.forgetFrom(node, 0, 1, func() {
-			if left--; left == 0 {
-				for i := range t.allShards() {
+		t.forgetFrom(node, 0, 1, func(all bool) {
+			for i := range t.allShards() {
+				if all && spec.ListNode(i, len(t.lists)) == node {
 					t.finished(listAddress(i), "")
 				}
+			}
+			if left--; left == 0 {
 				then()
 			}
 		})
@@ -148,9 +152,9 @@ func (t *teardown) forgetLists(then func()) {
 
 // forgetFrom removes the lists from a shard on, one after the other. Each node is
 // asked for all: an earlier declaration may have had the nodes in another order.
-func (t *teardown) forgetFrom(node, shard, try int, then func()) {
+func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
 	if shard == t.sale.Shards() {
-		then()
+		then(true)
 		return
 	}
 	t.call(call{kind: callForgetList, node: node, list: t.list(shard)}, func(r reply) {
@@ -160,7 +164,7 @@ func (t *teardown) forgetFrom(node, shard, try int, then func()) {
 		case try == sweepTries:
 			t.warn("node %s may still have lists of the sale: %s. They are never asked for again;"+
 				" destroy, run again when the node is up, removes them", t.lists[node], nodeShort(t.lists[node], r.err))
-			then()
+			then(false)
 		default:
 			t.after(firstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })
 		}

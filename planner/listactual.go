@@ -12,7 +12,7 @@ import (
 // ListNodeActual is a node that keeps lists.
 type ListNodeActual struct {
 	Name     string
-	Err      error // why it could not be asked
+	Err      error // why it did not tell its settings
 	Settings lists.Settings
 }
 
@@ -43,10 +43,11 @@ func (a *Actual) readLists(ctx context.Context, cfg Config) {
 			at := &a.ListNodes[i]
 			at.Name = n.Name()
 			at.Settings, at.Err = settingsOfNode(ctx, n)
-			for shard := i; shard < len(a.Lists); shard += len(cfg.Lists) {
-				a.Lists[shard] = a.readList(ctx, n, shard, at.Err)
-				if at.Err == nil {
-					at.Err = a.Lists[shard].Err
+			var away error
+			for shard := range a.Lists {
+				if spec.ListNode(shard, len(cfg.Lists)) == i {
+					a.Lists[shard] = a.readList(ctx, n, shard, away)
+					away = a.Lists[shard].Err
 				}
 			}
 		})
@@ -85,7 +86,7 @@ func (r *reading) lists() {
 		at.Name = name
 		r.call(call{kind: callSettings, node: i}, func(got reply) {
 			at.Settings, at.Err = got.settings, got.err
-			r.list(i, i, func() {
+			r.list(i, 0, nil, func() {
 				if left--; left == 0 {
 					r.end(nil)
 				}
@@ -94,25 +95,24 @@ func (r *reading) lists() {
 	}
 }
 
-// list looks at one list of a node, and then at the rest of them.
-func (r *reading) list(node, shard int, done func()) {
-	a := r.actual
-	if shard >= len(a.Lists) {
-		done()
-		return
+// list looks at a node's lists from a shard on. One that is away is not asked.
+func (r *reading) list(node, shard int, away error, done func()) {
+	for ; shard < len(r.actual.Lists); shard++ {
+		if spec.ListNode(shard, len(r.cfg.Lists)) != node {
+			continue
+		}
+		l := &r.actual.Lists[shard]
+		l.Node, l.Err = r.cfg.Lists[node], away
+		if away == nil {
+			k := call{kind: callInspect, node: node, list: lists.List{UID: r.actual.Sale.UID(), Shard: shard}}
+			r.call(k, func(got reply) {
+				l.State, l.Err = got.state, got.err
+				r.list(node, shard+1, got.err, done)
+			})
+			return
+		}
 	}
-	at, l := &a.ListNodes[node], &a.Lists[shard]
-	l.Node, l.Err = at.Name, at.Err
-	next := func() { r.list(node, shard+len(r.cfg.Lists), done) }
-	if l.Err != nil {
-		next()
-		return
-	}
-	k := call{kind: callInspect, node: node, list: lists.List{UID: a.Sale.UID(), Shard: shard}}
-	r.call(k, func(got reply) {
-		l.State, l.Err, at.Err = got.state, got.err, got.err
-		next()
-	})
+	done()
 }
 
 // listOn says whether a shard's list gives: under the fill that its log is at.

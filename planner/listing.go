@@ -22,8 +22,8 @@ type listing struct {
 	enough func(*ledger.State) bool // the log says that the list need not come to that any more
 	then   func()
 
-	begun uint64      // the fill that this process has begun last
-	seen  lists.State // when the list was last looked at
+	begun uint64       // the fill that this process has begun last
+	seen  *lists.State // when somebody else's rebuild was last looked at
 
 	// A try is what lies between two failures.
 	calls, most int           // that were answered well: in this try, in the best so far
@@ -37,8 +37,9 @@ func (w *work) bring(i int, want lists.Want, enough func(*ledger.State) bool, th
 		w.machines[i] = lists.NewMachine(w.list(i))
 	}
 	l := &listing{work: w, shard: i, m: w.machines[i], want: want, enough: enough}
+	before := l.m.Voids()
 	l.then = func() {
-		if voids := l.m.Voids(); voids > 0 {
+		if voids := l.m.Voids() - before; voids > 0 {
 			w.warn("%s: node %s had recorded %d claims that the ledger cannot take: it has given those units to others, or those users others",
 				listAddress(i), w.listNode(i), voids)
 		}
@@ -74,10 +75,8 @@ func (l *listing) read(then func()) {
 // gone begins anew with a log that a read said is not there.
 func (l *listing) gone() {
 	l.lost(l.shard, func() {
-		l.m = lists.NewMachine(l.list(l.shard))
-		l.machines[l.shard] = l.m
-		l.m.Aim(l.now, l.want)
-		l.read(l.step)
+		l.machines[l.shard] = nil
+		l.bring(l.shard, l.want, l.enough, l.then)
 	})
 }
 
@@ -156,10 +155,10 @@ func (l *listing) lookAgain() {
 		case l.want == lists.On && r.state.On && r.state.Fill == s.Fill:
 			l.machines[l.shard] = nil
 			l.then()
-		case r.state.On || r.state == l.seen:
+		case r.state.On || l.seen != nil && r.state == *l.seen:
 			l.step()
 		default:
-			l.seen = r.state
+			l.seen = &r.state
 			l.after(pollOwner, func() { l.read(l.lookAgain) })
 		}
 	})
@@ -189,12 +188,15 @@ func (l *listing) answered(c *lists.Call, r reply) {
 
 // stuck is why a list does not come to what is wanted.
 func (l *listing) stuck(c *lists.Call, err error) error {
-	node := l.listNode(l.shard)
-	remedy := "See to it that the server answers and can be written"
+	node, what := l.listNode(l.shard), "filled"
+	remedy := "If that server is gone for good, start an empty one at its address"
+	if l.want == lists.Stopped {
+		what = "stopped and drained"
+		remedy += "; what the list has given and the ledger does not have is lost then"
+	}
 	if errors.Is(err, lists.ErrToken) || errors.Is(err, lists.ErrLength) {
-		remedy = "Another process rebuilds it; let that end"
+		remedy = "Another process rebuilds it: let that end"
 	}
 	return fmt.Errorf("%s on node %s cannot be %s, tried for %v (%s): %s. %s",
-		listAddress(l.shard), node, map[lists.Want]string{lists.On: "filled", lists.Stopped: "stopped and drained"}[l.want],
-		l.patience, c.Kind, nodeShort(node, err), remedy)
+		listAddress(l.shard), node, what, l.patience, c.Kind, nodeShort(node, err), remedy)
 }

@@ -37,7 +37,7 @@ func (p *Plan) createList(actual *Actual, shard int, node string) {
 	reason := "the shard's units are put there"
 	for _, n := range actual.ListNodes {
 		if n.Name == node && n.Err != nil {
-			reason = "its node cannot be reached now"
+			reason = "the shard's units are put there; its node cannot be reached now"
 		}
 	}
 	p.add(Action{Address: listAddress(shard), Action: Create, Reason: reason, After: &Attributes{List: listOn, Node: node}})
@@ -60,8 +60,8 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 			Before: &Attributes{List: stands, Node: l.Node}, After: &Attributes{List: want, Node: l.Node},
 		}
 		switch begun := sale.Applied() > 0; {
-		case stands == want:
-			continue
+		case stands == want, now == to && actual.Shards[i].Err != nil:
+			continue // of a shard that cannot be read there is a warning
 		case want == listOn && !begun:
 			p.createList(actual, i, l.Node)
 			continue
@@ -84,10 +84,8 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 // listWhy says how a list stands that does not give.
 func listWhy(stands string, l ListActual) string {
 	switch {
-	case stands == listUnknown && l.Err != nil:
-		return fmt.Sprintf("not to be asked for (node %s: %s)", l.Node, nodeShort(l.Node, l.Err))
 	case stands == listUnknown:
-		return "not to be judged, since its shard cannot be read"
+		return fmt.Sprintf("not to be reached (node %s: %s)", l.Node, nodeShort(l.Node, l.Err))
 	case !l.State.Exists:
 		return "missing on node " + l.Node
 	}

@@ -28,7 +28,6 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		}
 	}
 	p.deletions(actual)
-	p.forgottenLists(actual)
 	if !sale.Destroyed() {
 		kept := "asked for; its own log is kept"
 		if actual.Table != nil {
@@ -46,7 +45,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 	return p, p.carry(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
 }
 
-// deletions plans the end of shards and of what lock nodes have. Of a destroyed
+// deletions plans the end of shards, and of what nodes have. Of a destroyed
 // sale that is only what has come late.
 func (p *Plan) deletions(actual *Actual) {
 	sale := actual.Sale
@@ -59,6 +58,7 @@ func (p *Plan) deletions(actual *Actual) {
 			Reason: deleteReason(sale, "its log is sealed, exported and deleted"),
 		})
 	}
+	p.forgottenLists(actual)
 	for _, n := range actual.Nodes {
 		if has := n.Marker.Good || len(n.Leases) > 0; sale.Destroyed() && !has {
 			continue

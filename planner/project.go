@@ -103,7 +103,9 @@ func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error)
 	return desired.Stock - sum(v.limits()), nil
 }
 
-// distribute plans which shards get new units, or give units back.
+// distribute plans which shards get new units, or give units back. What lists have
+// given and nobody has drained yet still counts as available here: a removal that
+// is allowed by it may fall short, which Result.Shortfall then says.
 func (v shardViews) distribute(planned *pb.Planned, delta int64, sale string) error {
 	switch {
 	case delta > maxUnit-planned.GetNextUnit():

@@ -24,8 +24,10 @@ type world struct {
 	testing.TB
 	store *backendtest.Store
 	nodes []*backendtest.Node
-	now   clock.Now
-	drawn uint64 // numbers drawn: uids and writers are counted, not random
+	// keepers are the nodes that keep lists; none where the engine is ledger.
+	keepers []*backendtest.Lists
+	now     clock.Now
+	drawn   uint64 // numbers drawn: uids and writers are counted, not random
 
 	faults backendtest.Faults // of every planner's handle
 	late   []func()           // calls that a killed planner had sent
@@ -61,6 +63,9 @@ func (w *world) config() Config {
 	}
 	for _, n := range w.nodes {
 		cfg.Nodes = append(cfg.Nodes, unfitNode{n, w})
+	}
+	for _, n := range w.keepers {
+		cfg.Lists = append(cfg.Lists, n)
 	}
 	return cfg
 }
@@ -103,6 +108,9 @@ func (w *world) land() {
 	w.late = nil
 	w.store.Land()
 	for _, n := range w.nodes {
+		n.Land()
+	}
+	for _, n := range w.keepers {
 		n.Land()
 	}
 }

@@ -29,7 +29,7 @@ type Status struct {
 	Held      int64         `json:"held"`
 	Available int64         `json:"available"`
 	InFlight  int64         `json:"inFlight"`
-	Refund    *Refund       `json:"refund,omitempty"` // of a red packet that is destroyed
+	Refund    *Refund       `json:"refund,omitempty"`   // of a red packet that is destroyed
 	OpensAt   string        `json:"opensAt,omitempty"`  // RFC 3339, UTC
 	ClosesAt  string        `json:"closesAt,omitempty"` // RFC 3339, UTC
 	Owner     string        `json:"owner"`              // where claims are answered now, "" if nowhere or unknown
@@ -202,6 +202,10 @@ func (s *Status) warnings(actual *Actual) {
 // listWarnings tells which shards of an open sale give nothing, since their lists
 // are off.
 func (s *Status) listWarnings(actual *Actual) {
+	if err := actual.sameLists(); err != nil {
+		s.Warnings = append(s.Warnings, err.Error())
+		return
+	}
 	var off []string
 	for i := range actual.Lists {
 		head := actual.Shards[i].Head

@@ -35,6 +35,9 @@ func (w *world) command(job Job) *command {
 	for _, n := range w.nodes {
 		cfg.Nodes = append(cfg.Nodes, n.Name())
 	}
+	for _, n := range w.keepers {
+		cfg.Lists = append(cfg.Lists, n.Name())
+	}
 	c.Stepped = NewStepped(cfg, job)
 	c.look()
 	return c
@@ -48,10 +51,14 @@ func (c *command) look() {
 
 // make makes a call where it belongs.
 func (c *command) make(k Call) any {
-	if k.Node == Store {
-		return k.Make(context.Background(), c.world.logs(c.world.faults), nil)
+	switch ctx := context.Background(); {
+	case k.Node == Store:
+		return k.Make(ctx, c.world.logs(c.world.faults), nil, nil)
+	case k.List:
+		return k.Make(ctx, nil, nil, c.world.keepers[k.Node])
+	default:
+		return k.Make(ctx, nil, c.world.nodes[k.Node], nil)
 	}
-	return k.Make(context.Background(), nil, c.world.nodes[k.Node])
 }
 
 func (c *command) next(i int) Call {

@@ -58,6 +58,8 @@ func (p *Plan) nodeWarnings(actual *Actual) {
 		p.warn("%s", votes)
 	case !begun && answering < votes.Majority():
 		p.warn("%d of %d lock nodes answer, and a new sale needs %d", answering, votes.Nodes, votes.Majority())
+	case !begun && answering < votes.Nodes && len(actual.ListNodes) > 0:
+		p.warn("each shard's list is on one node: apply ends only when all nodes have answered")
 	case !begun && answering < votes.Nodes:
 		p.warn("the sale can be sold without the lock nodes that are away; apply, run again when they are up, completes it")
 	}

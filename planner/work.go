@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -259,7 +260,7 @@ func (w *work) follow(then, ended func()) {
 }
 
 func (w *work) appendPlanned(then, ended func()) {
-	if err := w.checkClock(); err != nil {
+	if err := errors.Join(w.checkClock(), w.checkLists(w.intent)); err != nil {
 		w.end(err)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -26,6 +27,18 @@ func TestMemoryNode(t *testing.T) {
 			Advance: n.Advance,
 			Lose:    n.RestartEmpty,
 			Restart: func() { n.RestartFrom(n.Promises()) },
+		}
+	})
+}
+
+func TestMemoryLists(t *testing.T) {
+	TestLists(t, func(*testing.T) (a, b lists.Node, hands ListsHands) {
+		n := NewLists("memory", func() time.Time { return time.Unix(1_800_000_000, 0) })
+		var saved ListsSnapshot
+		return n, n, ListsHands{
+			Restart: n.Restart, RestartEmpty: n.RestartEmpty, Flush: n.Flush,
+			Save:         func() { saved = n.Snapshot() },
+			RestartSaved: func() { n.RestartFrom(saved) },
 		}
 	})
 }

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"salectl/backends/ledger"
@@ -18,7 +19,7 @@ type memoryList struct {
 
 	fill, gave, token uint64 // fill: 0 while it is off
 	runID             string // of the token
-	opens, closes     time.Time
+	opens, closes     int64  // microseconds since 1970, closes 0: never
 }
 
 type memoryEntry struct {
@@ -50,7 +51,7 @@ func (n *Lists) list(l lists.List) *memoryList {
 	if found := n.memory[l]; found != nil {
 		return found
 	}
-	return &memoryList{}
+	return &memoryList{taken: make(map[string]ledger.Grab)}
 }
 
 func (n *Lists) gives(l *memoryList, fill uint64) bool {
@@ -58,14 +59,13 @@ func (n *Lists) gives(l *memoryList, fill uint64) bool {
 }
 
 func (n *Lists) grab(b lists.Batch) lists.Given {
-	l, now := n.list(b.List), n.now().Truncate(time.Microsecond)
-	given := lists.Given{At: now.UnixMicro()}
+	l, given := n.list(b.List), lists.Given{At: n.now().UnixMicro()}
 	switch {
 	case !n.gives(l, b.Fill):
 		given.Why = lists.ErrFill
-	case now.Before(l.opens):
+	case given.At < l.opens:
 		given.Why = lists.ErrNotOpen
-	case !l.closes.IsZero() && !now.Before(l.closes):
+	case l.closes != 0 && given.At >= l.closes:
 		given.Why = lists.ErrClosed
 	default:
 		given.Units = l.give(b, given.At)
@@ -172,11 +172,16 @@ func (n *Lists) start(name lists.List, fill uint64, runID string, s lists.Start)
 		return lists.ErrLength
 	}
 	l.forgetUpTo(drained)
-	l.fill, l.gave, l.opens, l.closes = fill, fill, s.OpensAt, s.ClosesAt
-	if l.taken == nil {
-		l.taken = make(map[string]ledger.Grab)
-	}
+	l.fill, l.gave, l.opens, l.closes = fill, fill, micros(s.OpensAt), micros(s.ClosesAt)
 	return nil
+}
+
+// micros are microseconds since 1970, 0 for no time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
 }
 
 func (l *memoryList) forgetUpTo(p place) {
@@ -195,7 +200,10 @@ func (n *Lists) read(name lists.List, fill uint64, after, drained string, max in
 	if err != nil {
 		return nil, err
 	}
-	if n.gives(l, fill) {
+	if fill != 0 {
+		if !n.gives(l, fill) {
+			return nil, lists.ErrFill
+		}
 		l.forgetUpTo(until)
 	}
 	for _, e := range l.entries {
@@ -203,8 +211,9 @@ func (n *Lists) read(name lists.List, fill uint64, after, drained string, max in
 			break
 		}
 		if !e.at.upTo(from) {
-			entries = append(entries, e.Entry)
 			max -= len(e.Grabs)
+			e.Grabs = slices.Clone(e.Grabs)
+			entries = append(entries, e.Entry)
 		}
 	}
 	return entries, nil

@@ -14,12 +14,14 @@ import (
 
 var testSeed = bytes.Repeat([]byte{7}, 32)
 
-// packetsWorld is a red packet of 100.00 in 30 packets over three shards, of
-// which users have taken some by grabs, with one transfer received and one on its
-// way. change may alter what is declared.
+// packetsWorld is a red packet of 100.00 in 30 packets over three shards. change
+// may alter what is declared.
 func packetsWorld(t testing.TB, change func(*pb.Planned, *spec.Sale)) *world {
 	t.Helper()
-	w := emptyWorld(t)
+	w := &world{t: t, logs: &memory{logs: make(map[string]*stored)}, sale: NewSale(spec.SaleLog("test")), timeUs: 1_000_000, next: 1}
+	for i := range worldShards {
+		w.shards = append(w.shards, NewState(spec.ShardLog(testUID, i, worldShards)))
+	}
 	declared := spec.Sale{
 		Name: "test", Run: 1, Stock: 30, LockCount: worldShards, PerUserLimit: 1, LockTTL: spec.DefaultLockTTL,
 		Engine: spec.EngineRedis, Ack: spec.AckLedger, Backlog: 10,
@@ -41,20 +43,24 @@ func packetsWorld(t testing.TB, change func(*pb.Planned, *spec.Sale)) *world {
 		p.Spec = stored
 	}
 	w.say(planOp(p))
-	for i := range w.shards {
+	w.begin(w.shards)
+	w.say(applied(1))
+	return w
+}
+
+// begin brings some shards, from the first on, to the first generation.
+func (w *world) begin(shards []*State) {
+	w.t.Helper()
+	for i := range shards {
 		d := w.draft(i)
 		if err := d.Generation(w.sale.ShardGeneration(1, i)); err != nil {
-			t.Fatal(err)
+			w.t.Fatal(err)
 		}
 		w.commit(i, d)
-	}
-	w.say(applied(1))
-	for i := range w.shards {
-		d := w.draft(i)
+		d = w.draft(i)
 		d.Own("here:1")
 		w.commit(i, d)
 	}
-	return w
 }
 
 // taken gives each shard's users so many packets.
@@ -62,26 +68,19 @@ func (w *world) taken(each int) {
 	for i := range w.shards {
 		d := w.draft(i)
 		for range each {
-			if v := d.Claim(w.buyer(i), "key", 1, 0); v != Accepted {
-				w.t.Fatal(v)
+			if v := d.Claim(w.buyer(i), "key", 1, 0); v.Kind != Granted {
+				w.t.Fatalf("verdict %d", v.Kind)
 			}
 		}
 		w.commit(i, d)
 	}
 }
 
-func mustAudit(t testing.TB, w *world) *Audit {
-	t.Helper()
-	a, err := NewAudit(t.Context(), w.logs, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
 func TestAuditOfPackets(t *testing.T) {
 	w := packetsWorld(t, nil)
 	w.taken(3)
+	w.move(0, 1, 2, 2) // received, not acknowledged
+	w.move(2, 0, 3, 1) // on the way
 	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(testSeed))
 	granted := int64(0)
 	for _, s := range w.shards {
@@ -92,7 +91,24 @@ func TestAuditOfPackets(t *testing.T) {
 	want := PacketsAudit{
 		Currency: "CNY", Total: "100.00", Granted: dealt.Format(granted), Left: dealt.Format(10_000 - granted), Packets: 30, Taken: 9,
 	}
-	if a := mustAudit(t, w); !a.OK || a.Packets == nil || *a.Packets != want {
+	if a := mustAudit(t, w.logs); !a.OK || a.Packets == nil || *a.Packets != want {
+		t.Errorf("%+v, %+v\nwant %+v", a, a.Packets, want)
+	}
+}
+
+// TestAuditOfPacketsToCome looks while an apply has reached one of three shards:
+// what the others are to get is left.
+func TestAuditOfPacketsToCome(t *testing.T) {
+	w := packetsWorld(t, nil)
+	planned, _ := w.sale.Planned(1)
+	half := &world{t: t, logs: &memory{logs: make(map[string]*stored)}, sale: NewSale(spec.SaleLog("test")), timeUs: 1_000_000}
+	for i := range worldShards {
+		half.shards = append(half.shards, NewState(spec.ShardLog(testUID, i, worldShards)))
+	}
+	half.say(planOp(planned))
+	half.begin(half.shards[:1])
+	want := PacketsAudit{Currency: "CNY", Total: "100.00", Granted: "0.00", Left: "100.00", Packets: 30}
+	if a := mustAudit(t, half.logs); !a.OK || a.Packets == nil || *a.Packets != want {
 		t.Errorf("%+v, %+v\nwant %+v", a, a.Packets, want)
 	}
 }
@@ -119,10 +135,10 @@ func TestAuditOfBadPackets(t *testing.T) {
 			w.replan(func(p *pb.Planned, s *spec.Sale) { p.Seed = bytes.Repeat([]byte{8}, 32) })
 		}, want: "generation 2 has a seed of its own"},
 		"another refund": {later: func(w *world) {
-			w.end()
-			sealed := w.sealed()
-			sealed.Refund = 1
-			w.say(&pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}})
+			w.seal()
+			op := w.roots()
+			op.GetSealed().Refund = 1
+			w.say(op)
 		}, want: "the sale was sealed with a refund of 0.01, and "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,11 +147,24 @@ func TestAuditOfBadPackets(t *testing.T) {
 			if c.later != nil {
 				c.later(w)
 			}
-			a := mustAudit(t, w)
+			a := mustAudit(t, w.logs)
 			if a.OK || !slices.ContainsFunc(a.Problems, func(p string) bool { return strings.Contains(p, c.want) }) {
 				t.Errorf("ok %v, problems %q, want %q", a.OK, a.Problems, c.want)
 			}
 		})
+	}
+}
+
+// seal ends the shards of a sale in which nothing is open.
+func (w *world) seal() {
+	w.replan(func(p *pb.Planned, _ *spec.Sale) { p.Settings = phase(pb.Phase_CLOSED) })
+	for i := range w.shards {
+		d := w.draft(i)
+		if err := d.Generation(w.sale.ShardGeneration(2, i)); err != nil {
+			w.t.Fatal(err)
+		}
+		d.Seal()
+		w.commit(i, d)
 	}
 }
 
@@ -162,7 +191,7 @@ func (w *world) replan(change func(*pb.Planned, *spec.Sale)) {
 func TestExportOfPackets(t *testing.T) {
 	w := packetsWorld(t, nil)
 	w.taken(3)
-	w.end()
+	w.seal()
 	file := mustExport(t, w)
 	header, shards, err := ReadExport(bytes.NewReader(file))
 	if err != nil {
@@ -194,7 +223,7 @@ func TestExportOfPackets(t *testing.T) {
 func TestAlteredExportOfPackets(t *testing.T) {
 	w := packetsWorld(t, nil)
 	w.taken(3)
-	w.end()
+	w.seal()
 	file := string(mustExport(t, w))
 	header, _, err := ReadExport(strings.NewReader(file))
 	if err != nil {

@@ -138,14 +138,11 @@ func (m *Machine) Stopped(s *ledger.State) bool { return m.stage == stopped && s
 // Trouble returns what keeps the machine from going on, nil if nothing does.
 func (m *Machine) Trouble() error { return m.trouble }
 
-// Voids returns how many grabs the log could not take.
-func (m *Machine) Voids() int { return m.voids }
-
 // Fills returns how often the list was turned on.
 func (m *Machine) Fills() int { return m.fills }
 
-// Behind returns how many grabs were read and are not known to be in the log.
-func (m *Machine) Behind() int { return len(m.grabs) }
+// Voids returns how many grabs the log could not take.
+func (m *Machine) Voids() int { return m.voids }
 
 // Stir says that the list has given something, or may have, which is to be drained
 // no later than in a while.

@@ -22,16 +22,16 @@ var (
 	ErrHungUp    error = trouble{"hung_up", "the connection broke off; if it always does, see whether spec.redis.tls is what the server wants"}
 	ErrTLS       error = trouble{"tls", "there is no TLS with it; check spec.redis.tls, and that this machine trusts the server's certificate (SSL_CERT_FILE names further authorities)"}
 	ErrLogin     error = trouble{"login", "it does not let us in; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name"}
-	ErrForbidden error = trouble{"forbidden", "its user lacks a right; by ACL SETUSER, give it " + Rights}
+	ErrForbidden error = trouble{"forbidden", "its user lacks a right; by ACL SETUSER, give it " + Rights + "; for lists also " + ListRights}
 	ErrProtected error = trouble{"protected", "it takes connections from its own host only; give it a password, or turn off its protected-mode"}
 	ErrCrowded   error = trouble{"crowded", "it has no connection free; raise its maxclients, or look for clients that leave theirs open"}
 	ErrLoading   error = trouble{"loading", "it is still loading its data from disk; it answers when it has"}
 	ErrReplica   error = trouble{"replica", "it is a replica and cannot be written; name a server of its own in spec.redis.nodes"}
 	ErrCluster   error = trouble{"cluster", "it belongs to a Redis Cluster; name standalone servers in spec.redis.nodes"}
 	ErrBusy      error = trouble{"busy", "a script of another client has kept it busy for long; end that with SCRIPT KILL"}
-	ErrFull      error = trouble{"full", "it has used up its maxmemory; raise that, or give the locks a server of their own"}
+	ErrFull      error = trouble{"full", "it has used up its maxmemory; raise that, or give locks and lists a server of their own"}
 	ErrUnsaved   error = trouble{"unsaved", "it takes no writes because it could not save its data; see its log, or turn off its snapshots (CONFIG SET save \"\")"}
-	ErrForeign   error = trouble{"foreign", "another program keeps something else under a key of ours; give the locks a server of their own"}
+	ErrForeign   error = trouble{"foreign", "another program keeps something else under a key of ours; give locks and lists a server of their own"}
 	ErrUnset     error = trouble{"unset", "an environment variable is not set"}
 	ErrClosed    error = trouble{"closed", "the handle is closed"}
 )

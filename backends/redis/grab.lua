@@ -8,9 +8,15 @@
 -- units that are given now, with spaces between, to the users who have none in
 -- their order, of whom the last get nothing if there are too few; then the number
 -- and the grant of each user who has one from before, the first user being 1.
+--
+-- Writes an entry of the stream for each batch that is given something: how many
+-- units, the time, the units with spaces between, and a batch as above of those
+-- who were given them. That is mostly the very one that was asked for: an entry
+-- with a value for each user would cost this script little more, but whoever reads
+-- the stream as much again as the grab.
 
-local time, run = now(), run_id()
-local at = string.format(' %.0f ', time)
+local time, run = now(), this_run()
+local at = string.format('%.0f', time)
 
 local function why_not(marker, fill)
   local m = redis.call('HMGET', marker, 'fill', 'run_id', 'opens', 'closes')
@@ -24,7 +30,7 @@ local function why_not(marker, fill)
   return closes ~= 0 and time >= closes and CLOSED or DONE
 end
 
-local function give(list, taken, stream, fill, users, keys)
+local function give(list, taken, stream, batch, fill, users, keys)
   local answer, known = {DONE, time, ''}, 3
   local had = redis.call('HMGET', taken, unpack(users))
   local new, count = {}, 0
@@ -37,32 +43,35 @@ local function give(list, taken, stream, fill, users, keys)
       new[count] = i
     end
   end
-  -- What is taken off the list last is read first, so that a list that is none
-  -- ends this with nothing done.
+  -- They are taken off the list last: that cannot fail any more once XADD has not.
   local units = count > 0 and redis.call('LRANGE', list, 0, count - 1) or {}
   if #units > 0 then
-    local grants = {}
+    local grants, whose, which = {}, {}, {}
     for n = 1, #units do
       local i = new[n]
-      grants[2 * n - 1], grants[2 * n] = users[i], units[n] .. at .. keys[i]
+      whose[n], which[n] = users[i], keys[i]
+      grants[2 * n - 1], grants[2 * n] = users[i], units[n] .. ' ' .. at .. ' ' .. keys[i]
     end
-    redis.call('XADD', stream, '*', 'f', fill, unpack(grants))
+    if #units < #users then
+      batch = cmsgpack.pack(fill, whose, which)
+    end
+    answer[3] = table.concat(units, ' ')
+    redis.call('XADD', stream, '*', 'count', #units, 'at', at, 'units', answer[3], 'batch', batch)
     redis.call('HSET', taken, unpack(grants))
     redis.call('LTRIM', list, #units, -1)
-    answer[3] = table.concat(units, ' ')
   end
   return answer
 end
 
 local answers = {}
-for batch = 1, #ARGV do
-  local key = 4 * batch
-  local fill, users, keys = cmsgpack.unpack(ARGV[batch])
+for n, batch in ipairs(ARGV) do
+  local key = 4 * n
+  local fill, users, keys = cmsgpack.unpack(batch)
   local why = why_not(KEYS[key], fill)
   if why == DONE then
-    answers[batch] = give(KEYS[key - 3], KEYS[key - 2], KEYS[key - 1], fill, users, keys)
+    answers[n] = give(KEYS[key - 3], KEYS[key - 2], KEYS[key - 1], batch, fill, users, keys)
   else
-    answers[batch] = {why, time}
+    answers[n] = {why, time}
   end
 end
 return answers

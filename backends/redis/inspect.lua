@@ -7,5 +7,5 @@
 -- and entries there are.
 
 local m = redis.call('HMGET', KEYS[4], 'gave', 'token', 'fill', 'run_id')
-return {redis.call('EXISTS', unpack(KEYS)) > 0 and 1 or 0, m[3] and m[4] == run_id() and 1 or 0,
+return {redis.call('EXISTS', unpack(KEYS)) > 0 and 1 or 0, m[3] and m[4] == this_run() and 1 or 0,
   m[1] or '', m[2] or '', redis.call('LLEN', KEYS[1]), redis.call('HLEN', KEYS[2]), redis.call('XLEN', KEYS[3])}

@@ -29,8 +29,13 @@ func (l *Lists) Name() string { return l.node.address }
 
 // RunID is lists.Node's.
 func (l *Lists) RunID(ctx context.Context) (string, error) {
-	info, err := l.node.Info(ctx)
-	return info.RunID, err
+	return ask(ctx, l.node, func(ctx context.Context) (string, error) {
+		a, err := l.node.run(ctx, runScript, nil)
+		if err != nil {
+			return "", err
+		}
+		return a.text(), a.end()
+	})
 }
 
 // refusals are what the scripts of the lists answer, by their numbers.
@@ -44,7 +49,7 @@ func refusal(number int64) error {
 	return refusals[number]
 }
 
-// refused says whether an error is one that a node's own words are.
+// refused says whether an error is one of these.
 func refused(err error) bool {
 	for _, r := range refusals[1:] {
 		if errors.Is(err, r) {

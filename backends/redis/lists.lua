@@ -6,32 +6,42 @@
 --   fill    under which the list gives, only while it is on
 --   gave    the fill under which it gives or last gave
 --   token   the fill that has stopped it last
---   run_id  the server's when that token was taken
+--   run_id  the server's run when that token was taken: see this_run
 --   opens, closes  from when and until when it gives (us), 0 for at once and never
 --
--- A grant is "<unit> <us since 1970> <key>": the value of its user in the hash,
--- and beside the user in an entry of the stream.
+-- A grant, the value of its user in the hash, is "<unit> <us since 1970> <key>".
+-- Entries of the stream are as grab.lua writes them.
 --
--- A script that writes has asked each of its keys something before, so that one of
--- another type ends it with nothing done. Its first write is one that a server
--- without memory refuses, unless it must work there too: after that first write,
--- Redis refuses none.
+-- A script must do all or nothing, and what fails in its middle stays done. So it
+-- asks each of its keys something, or fails at its first write, before it changes
+-- any: a key of another type ends it there. And a server that has no memory left,
+-- or may not be written, refuses a first write only: that of a script that gives,
+-- or adds, is one that needs memory.
 
 local DONE, OTHER_FILL, OTHER_TOKEN, OTHER_RUN, OTHER_LENGTH, NOT_OPEN, CLOSED = 0, 1, 2, 3, 4, 5, 6
 
 -- How many values a call may have: Lua unpacks no more than some thousands.
 local MOST = 4000
 
+-- The server's run: its run id, and the id under which it replicates. A master that
+-- is made a replica and then a master again keeps the first, and may come back with
+-- less than it had; the second is new each time.
+local function this_run()
+  local info = redis.call('INFO', 'replication')
+  local _, before = string.find(info, '\nmaster_replid:', 1, true)
+  return run_id() .. '-' .. string.match(info, '^%x+', before + 1)
+end
+
 -- Why a list does not give under a fill, or DONE if it does.
 local function gives(marker, fill)
   local m = redis.call('HMGET', marker, 'fill', 'run_id')
-  return m[1] == fill and m[2] == run_id() and DONE or OTHER_FILL
+  return m[1] == fill and m[2] == this_run() and DONE or OTHER_FILL
 end
 
 -- Why whoever has a token and a run id may not fill a list, or DONE.
 local function may_fill(marker, token, run)
   local m = redis.call('HMGET', marker, 'token', 'run_id', 'fill')
-  if run ~= run_id() then
+  if run ~= this_run() then
     return OTHER_RUN
   elseif m[1] ~= token or m[3] then
     return OTHER_TOKEN

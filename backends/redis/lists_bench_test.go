@@ -14,32 +14,40 @@ import (
 	"salectl/services"
 )
 
-// BenchmarkGrab is how fast one server gives units out, to 256 users a call with
-// two calls under way.
+// benchList is a list of the usual length of a name.
+var benchList = lists.List{UID: "01jd9zq6n3bench", Shard: 7}
+
+// benchBatches are calls for so many users each, all different.
+func benchBatches(calls, users int) (all [][]lists.Batch) {
+	for i := range calls {
+		b := lists.Batch{List: benchList, Fill: 1}
+		for j := range users {
+			b.Users = append(b.Users, fmt.Sprintf("user-%09d", i*users+j))
+			b.Keys = append(b.Keys, fmt.Sprintf("8f14e45f%012d", j))
+		}
+		all = append(all, []lists.Batch{b})
+	}
+	return all
+}
+
+// BenchmarkGrab is how fast one server gives units out, with two calls under way.
 func BenchmarkGrab(b *testing.B) {
-	const users, underWay = 256, 2
+	const underWay = 2
 	for _, mode := range []struct {
-		name string
-		args []string
+		name  string
+		users int // of each call
+		args  []string
 	}{
-		{"keeps nothing", nil},
-		{"appendfsync everysec", []string{"--appendonly", "yes", "--appendfsync", "everysec"}},
-		{"appendfsync always", []string{"--appendonly", "yes", "--appendfsync", "always"}},
+		{"keeps nothing", 256, nil},
+		{"keeps nothing, 512 a call", 512, nil},
+		{"appendfsync everysec", 256, []string{"--appendonly", "yes", "--appendfsync", "everysec"}},
+		{"appendfsync always", 256, []string{"--appendonly", "yes", "--appendfsync", "always"}},
 	} {
 		b.Run(mode.name, func(b *testing.B) {
 			server := mustStart(b, services.RedisOptions{Args: mode.args})
 			l := mustOpen(b, Options{Address: server.Addr()}).Lists()
-			list := lists.List{UID: "01jd9zq6n3bench", Shard: 7}
-			mustFill(b, l, list, 1, int64(b.N*users))
-			calls := make([][]lists.Batch, b.N)
-			for i := range calls {
-				batch := lists.Batch{List: list, Fill: 1}
-				for j := range users {
-					batch.Users = append(batch.Users, fmt.Sprintf("user-%09d", i*users+j))
-					batch.Keys = append(batch.Keys, fmt.Sprintf("8f14e45f%012d", j))
-				}
-				calls[i] = []lists.Batch{batch}
-			}
+			mustFill(b, l, benchList, 1, int64(b.N*mode.users))
+			calls := benchBatches(b.N, mode.users)
 			do(b, server, "CONFIG", "RESETSTAT")
 			before := infoFloat(b, server, "cpu", serverCPU)
 			b.ReportAllocs()
@@ -50,7 +58,7 @@ func BenchmarkGrab(b *testing.B) {
 				lanes.Go(func() {
 					for i := at.Add(1) - 1; i < int64(b.N); i = at.Add(1) - 1 {
 						given, err := l.Grab(b.Context(), calls[i])
-						if err != nil || given[0].Units[users-1].Number == 0 {
+						if err != nil || given[0].Units[mode.users-1].Number == 0 {
 							b.Errorf("%+v, %v", given, err)
 							return
 						}
@@ -59,13 +67,46 @@ func BenchmarkGrab(b *testing.B) {
 			}
 			lanes.Wait()
 			b.StopTimer()
-			script, cpu := infoFloat(b, server, "commandstats", perScript), infoFloat(b, server, "cpu", serverCPU)-before
-			b.ReportMetric(float64(b.N*users)/b.Elapsed().Seconds(), "users/s")
-			b.ReportMetric(users/script*1e6, "users/s-of-script")
-			b.ReportMetric(script, "script-µs/op")
-			b.ReportMetric(cpu*1e9/float64(b.N*users), "server-ns/user")
+			reportGrabs(b, server, before, b.N*mode.users)
 		})
 	}
+}
+
+// BenchmarkDrain is how fast what was given is read and deleted. An op is a page.
+func BenchmarkDrain(b *testing.B) {
+	const calls, users, page = 4, 1000, 4000
+	server := mustStart(b, services.RedisOptions{})
+	l := mustOpen(b, Options{Address: server.Addr()}).Lists()
+	mustFill(b, l, benchList, 1, int64(b.N*calls*users))
+	for _, call := range benchBatches(b.N*calls, users) {
+		if _, err := l.Grab(b.Context(), call); err != nil {
+			b.Fatal(err)
+		}
+	}
+	do(b, server, "CONFIG", "RESETSTAT")
+	before := infoFloat(b, server, "cpu", serverCPU)
+	b.ReportAllocs()
+	b.ResetTimer()
+	after := ""
+	for range b.N {
+		entries, err := l.Read(b.Context(), benchList, 1, after, after, page)
+		if err != nil || len(entries) != calls {
+			b.Fatalf("%d entries, %v", len(entries), err)
+		}
+		after = entries[len(entries)-1].ID
+	}
+	b.StopTimer()
+	reportGrabs(b, server, before, b.N*page)
+}
+
+// reportGrabs reports how long a server has been kept by some grabs.
+func reportGrabs(b *testing.B, server *services.Redis, cpuBefore float64, grabs int) {
+	script := infoFloat(b, server, "commandstats", perScript)
+	cpu := infoFloat(b, server, "cpu", serverCPU) - cpuBefore
+	b.ReportMetric(float64(grabs)/b.Elapsed().Seconds(), "users/s")
+	b.ReportMetric(float64(grabs)/float64(b.N)/script*1e6, "users/s-of-script")
+	b.ReportMetric(script, "script-µs/op")
+	b.ReportMetric(cpu*1e9/float64(grabs), "server-ns/user")
 }
 
 var (
@@ -76,15 +117,16 @@ var (
 )
 
 // infoFloat is a number of a section of what a server says of itself.
-func infoFloat(b *testing.B, server *services.Redis, section string, field *regexp.Regexp) float64 {
-	info := do(b, server, "INFO", section).(string)
+func infoFloat(t testing.TB, server *services.Redis, section string, field *regexp.Regexp) float64 {
+	t.Helper()
+	info := do(t, server, "INFO", section).(string)
 	found := field.FindStringSubmatch(info)
 	if found == nil {
-		b.Fatalf("no %v in %s", field, info)
+		t.Fatalf("no %v in %s", field, info)
 	}
 	number, err := strconv.ParseFloat(found[1], 64)
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	return number
 }

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
@@ -62,30 +61,6 @@ func checkBatches(batches []lists.Batch) error {
 		return fmt.Errorf("%d users in one call; name at most %d", users, MaxUsers)
 	}
 	return nil
-}
-
-// packed is a batch as the script takes it, in MessagePack. One argument a batch
-// costs the server and go-redis less than two a user.
-func packed(b lists.Batch) []byte {
-	size := 64
-	for i, user := range b.Users {
-		size += len(user) + len(b.Keys[i]) + 10
-	}
-	p := packText(make([]byte, 0, size), strconv.FormatUint(b.Fill, 10))
-	return packTexts(packTexts(p, b.Users), b.Keys)
-}
-
-func packTexts(p []byte, texts []string) []byte {
-	p = binary.BigEndian.AppendUint32(append(p, 0xdd), uint32(len(texts)))
-	for _, text := range texts {
-		p = packText(p, text)
-	}
-	return p
-}
-
-func packText(p []byte, text string) []byte {
-	p = binary.BigEndian.AppendUint32(append(p, 0xdb), uint32(len(text)))
-	return append(p, text...)
 }
 
 // givenOf reads the answer to a batch of some users.

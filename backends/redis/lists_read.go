@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
@@ -14,6 +15,9 @@ func (l *Lists) Read(ctx context.Context, list lists.List, fill uint64, after, d
 	return ask(ctx, l.node, func(ctx context.Context) (entries []lists.Entry, err error) {
 		a, err := l.node.run(ctx, readScript, keysOf(list), fill, after, drained, max)
 		if err != nil {
+			return nil, err
+		}
+		if err := refusal(next[int64](&a)); err != nil {
 			return nil, err
 		}
 		for len(a.items) > 0 {
@@ -34,22 +38,36 @@ func entryOf(a answer) (lists.Entry, error) {
 	if err := a.end(); err != nil {
 		return e, err
 	}
-	foreign := fmt.Errorf("%w: entry %s of a stream is not one of grants", ErrForeign, e.ID)
-	f := answer{items: fields}
-	name, number := f.text(), f.text()
-	fill, err := strconv.ParseUint(number, 10, 64)
-	if f.bad || name != "f" || err != nil || len(f.items)%2 != 0 {
-		return e, foreign
+	if grabs, fill, ok := grabsOf(answer{items: fields}); ok {
+		e.Grabs, e.Fill = grabs, fill
+		return e, nil
 	}
-	e.Fill = fill
-	e.Grabs = make([]ledger.Grab, 0, len(f.items)/2)
-	for len(f.items) > 0 {
-		g := ledger.Grab{User: f.text()}
-		ok := false
-		if g.Unit, g.GrantedUs, g.Key, ok = parseGrant(f.text()); !ok || f.bad {
-			return e, foreign
+	return e, fmt.Errorf("%w: entry %s of a stream is not one of grants", ErrForeign, e.ID)
+}
+
+// grabsOf reads the fields of an entry; false for what is none of ours.
+func grabsOf(a answer) (grabs []ledger.Grab, fill uint64, ok bool) {
+	names := [4]string{}
+	values := [4]string{}
+	for i := range names {
+		names[i], values[i] = a.text(), a.text()
+	}
+	at, err := strconv.ParseInt(values[1], 10, 64)
+	fill, users, keys, ok := unpacked(values[3])
+	if a.end() != nil || names != [4]string{"count", "at", "units", "batch"} || err != nil || !ok {
+		return nil, 0, false
+	}
+	units := strings.Split(values[2], " ")
+	if len(units) != len(users) || values[0] != strconv.Itoa(len(users)) {
+		return nil, 0, false
+	}
+	grabs = make([]ledger.Grab, len(users))
+	for i, user := range users {
+		unit, err := strconv.ParseInt(units[i], 10, 64)
+		if err != nil {
+			return nil, 0, false
 		}
-		e.Grabs = append(e.Grabs, g)
+		grabs[i] = ledger.Grab{User: user, Key: keys[i], Unit: unit, GrantedUs: at}
 	}
-	return e, nil
+	return grabs, fill, true
 }

@@ -1,4 +1,5 @@
-// Package redis is a lock node on a standalone Redis server.
+// Package redis is a lock node on a standalone Redis server, and a node of the
+// Redis engine's lists.
 //
 // A lease is a string with an expiry, its holder's token and note with a space
 // between them. A marker is a hash of the server's run id and of the time, in
@@ -11,6 +12,12 @@
 // that Mark wrote, on behalf of an apply, stays until Forget: its sale may open
 // in a week.
 //
+// A list is four keys, which lists.lua tells of. It gives only in the run of the
+// server in which it was filled, so that what a server has of it after a restart
+// or a failover is given to nobody, and read to rebuild it. Keep lists on an
+// append-only file that is synced always, or lose with the server what the ledger
+// does not have yet; Settings says how it is.
+//
 // # What the server needs
 //
 // Redis 6 or newer (the tests run 7.0), standalone, not a replica, with
@@ -20,6 +27,11 @@
 //	ACL SETUSER salectl on >secret ~salectl:* &salectl:* +eval +evalsha +info
 //	  +time +get +set +del +exists +pttl +pexpire +persist +hmget +hset +hdel
 //	  +scan +zadd +zrem +zpopmin +publish +subscribe +unsubscribe
+//
+// Lists need Redis 6.2 or newer, and of their user ListRights as well:
+//
+//	ACL SETUSER salectl +lrange +ltrim +llen +rpush +hlen +xadd +xrange +xtrim
+//	  +xlen +unlink +config|get
 package redis
 
 import (
@@ -42,6 +54,10 @@ import (
 // it.
 const Rights = "~salectl:* &salectl:* +eval +evalsha +info +time +get +set +del +exists +pttl +pexpire +persist +hmget +hset +hdel +scan" +
 	" +zadd +zrem +zpopmin +publish +subscribe +unsubscribe"
+
+// ListRights is what it needs beside Rights where the server has lists. Without
+// +config|get, Settings does not know all.
+const ListRights = "+lrange +ltrim +llen +rpush +hlen +xadd +xrange +xtrim +xlen +unlink +config|get"
 
 // Options say which server a Node is.
 type Options struct {

@@ -32,6 +32,8 @@ var (
 	listsSource string
 	//go:embed grab.lua
 	grabSource string
+	//go:embed run.lua
+	runSource string
 	//go:embed stop.lua
 	stopSource string
 	//go:embed put.lua
@@ -57,6 +59,7 @@ var (
 	listScript       = goredis.NewScript(leaseSource + listSource)
 
 	grabScript    = goredis.NewScript(nodeSource + listsSource + grabSource)
+	runScript     = goredis.NewScript(nodeSource + listsSource + runSource)
 	stopScript    = goredis.NewScript(nodeSource + listsSource + stopSource)
 	putScript     = goredis.NewScript(nodeSource + listsSource + putSource)
 	startScript   = goredis.NewScript(nodeSource + listsSource + startSource)

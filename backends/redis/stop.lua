@@ -6,10 +6,10 @@
 -- Returns DONE, OTHER_RUN or OTHER_TOKEN.
 
 local marker, fill, run = KEYS[4], ARGV[1], ARGV[2]
-local token = redis.call('HGET', marker, 'token')
-if run ~= run_id() then
+local token = redis.call('HMGET', marker, 'token')[1]
+if run ~= this_run() then
   return OTHER_RUN
-elseif token and tonumber(token) >= tonumber(fill) then
+elseif tonumber(token or 0) >= tonumber(fill) then
   return OTHER_TOKEN
 end
 -- A server without memory takes this first, and then the other.

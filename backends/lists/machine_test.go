@@ -1,0 +1,368 @@
+package lists_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
+)
+
+// bench is one shard's log and its list on a node, and machines that keep the two
+// in line, without anything between.
+type bench struct {
+	testing.TB
+	node  *backendtest.Lists
+	list  lists.List
+	state *ledger.State
+	now   clock.Now
+	told  map[string]int64 // unit by user, of all grabs that were answered
+	trace []string         // calls made and kinds of commits
+	users int
+}
+
+func newBench(t testing.TB, units int64) *bench {
+	b := &bench{TB: t, list: lists.List{UID: "00112233aabbccdd", Shard: 0}, state: ledger.NewState("log"), told: map[string]int64{}}
+	b.now.Wall = time.UnixMicro(1_700_000_000_000_000)
+	b.node = backendtest.NewLists("redis:6379", func() time.Time { return b.now.Wall })
+	d := b.draft()
+	b.must(d.Generation(&pb.Generation{
+		Number: 1, Add: []*pb.Range{{First: 1, Count: units}}, Settings: &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN},
+	}))
+	b.append(d)
+	return b
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) draft() *ledger.Draft {
+	return b.state.Draft([]byte("12345678"), b.now.Wall.UnixMicro())
+}
+
+// append puts a draft into the log.
+func (b *bench) append(d *ledger.Draft) {
+	b.Helper()
+	e, err := d.Encode()
+	b.must(err)
+	b.must(b.state.Apply(e.Commit, e.Hash, len(e.Bytes)))
+}
+
+func (b *bench) pass(d time.Duration) { b.now.Mono, b.now.Wall = b.now.Mono+d, b.now.Wall.Add(d) }
+
+// step lets a machine do one thing: a commit, or a call that is served as fate
+// says. It says whether there was anything.
+func (b *bench) step(m *lists.Machine, fate func(*lists.Call) (serve bool, err error)) bool {
+	b.Helper()
+	if m.Due() {
+		d := b.draft()
+		rebuild := m.Draft(d, 0)
+		if d.Ops() > 0 {
+			b.append(d)
+			b.trace = append(b.trace, map[bool]string{true: "rebuild", false: "grabs"}[rebuild])
+		}
+		m.Committed(b.now, b.state)
+		return true
+	}
+	c, wake := m.Next(b.now, b.state)
+	if c == nil {
+		b.pass(max(wake-b.now.Mono, 0))
+		return false
+	}
+	b.trace = append(b.trace, c.Kind.String())
+	serve, err := fate(c)
+	var r lists.Reply
+	if serve {
+		r = c.Do(context.Background(), b.node)
+	}
+	if err != nil {
+		r = lists.Reply{Err: err}
+	}
+	m.Done(b.now, r)
+	return true
+}
+
+func well(*lists.Call) (bool, error) { return true, nil }
+
+// until lets a machine go on until ok.
+func (b *bench) until(m *lists.Machine, ok func() bool) {
+	b.Helper()
+	for range 10_000 {
+		if ok() {
+			return
+		}
+		b.step(m, well)
+	}
+	b.Fatalf("it does not come to that: %v, after %v", m.Trouble(), b.trace[max(0, len(b.trace)-20):])
+}
+
+func (b *bench) on(m *lists.Machine) {
+	b.Helper()
+	b.until(m, func() bool { return m.On() != 0 })
+}
+
+// grab has n new users ask the list, and remembers what they were told.
+func (b *bench) grab(fill uint64, n int) {
+	b.Helper()
+	batch := lists.Batch{List: b.list, Fill: fill}
+	for range n {
+		b.users++
+		batch.Users, batch.Keys = append(batch.Users, fmt.Sprint("user-", b.users)), append(batch.Keys, "key")
+	}
+	given, err := b.node.Grab(context.Background(), []lists.Batch{batch})
+	b.must(err)
+	for i, u := range given[0].Units {
+		if u.Number > 0 {
+			b.told[batch.Users[i]] = u.Number
+		}
+	}
+}
+
+// kept fails the test unless the log has all that was told, and the list the rest.
+func (b *bench) kept() {
+	b.Helper()
+	for user, unit := range b.told {
+		if c := b.state.User(user); len(c) != 1 || c[0].Units[0] != unit {
+			b.Errorf("%s was told unit %d, and the log has %v", user, unit, c)
+		}
+	}
+	if b.state.Sold != int64(len(b.told)) {
+		b.Errorf("the log has %d grabs, %d were told", b.state.Sold, len(b.told))
+	}
+	s, err := b.node.Inspect(context.Background(), b.list)
+	b.must(err)
+	if !s.On || s.Fill != b.state.Fill || s.Units != b.state.Available || s.Users != b.state.Sold || s.Entries != 0 {
+		b.Errorf("the list is %+v, the log %+v", s, b.state.Totals)
+	}
+}
+
+// settled lets a machine drain all that was given.
+func (b *bench) settled(m *lists.Machine) {
+	b.Helper()
+	m.Stir(b.now, 0)
+	b.until(m, func() bool {
+		s, err := b.node.Inspect(context.Background(), b.list)
+		b.must(err)
+		return m.On() != 0 && s.Entries == 0
+	})
+}
+
+// A list is filled in the order that the model of the protocol found safe, and
+// each step is there.
+func TestRebuild(t *testing.T) {
+	b := newBench(t, 5)
+	m := lists.NewMachine(b.list)
+	b.on(m)
+	b.grab(1, 2)
+	b.trace = nil
+	m = lists.NewMachine(b.list) // another process
+	b.on(m)
+	want := []string{"run id", "rebuild", "stop", "read", "grabs", "read", "put", "put", "start"}
+	if !slices.Equal(b.trace, want) {
+		t.Errorf("the steps were %v, want %v", b.trace, want)
+	}
+	b.kept()
+}
+
+// What was told is in the log, and the list has the rest, whatever becomes of any
+// one call, and of the machine after it.
+func TestRebuildFailsAnywhere(t *testing.T) {
+	broken := errors.New("broken off")
+	for name, fate := range map[string]func(*bench) (bool, error){
+		"lost":            func(*bench) (bool, error) { return false, broken },
+		"answer lost":     func(*bench) (bool, error) { return true, broken },
+		"restarts before": func(b *bench) (bool, error) { b.node.Restart(); return true, nil },
+	} {
+		for _, dies := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, dies %v", name, dies), func(t *testing.T) {
+				for at := 1; ; at++ {
+					b := newBench(t, 12)
+					m := lists.NewMachine(b.list)
+					b.on(m)
+					b.grab(m.On(), 4)
+					m = lists.NewMachine(b.list)
+					calls := 0
+					for range 100 {
+						b.step(m, func(*lists.Call) (bool, error) {
+							if calls++; calls == at {
+								return fate(b)
+							}
+							return true, nil
+						})
+						if calls >= at || m.On() != 0 {
+							break
+						}
+					}
+					if dies {
+						m = lists.NewMachine(b.list)
+					}
+					b.on(m)
+					b.grab(m.On(), 3)
+					b.settled(m)
+					b.kept()
+					if calls < at {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// A node that is emptied, or goes back to what it had, gives nothing until its
+// list is filled anew; what the log had by then is kept.
+func TestLost(t *testing.T) {
+	for name, lose := range map[string]func(*bench, backendtest.ListsSnapshot){
+		"flushed":       func(b *bench, _ backendtest.ListsSnapshot) { b.node.Flush() },
+		"empty":         func(b *bench, _ backendtest.ListsSnapshot) { b.node.RestartEmpty() },
+		"a snapshot":    func(b *bench, old backendtest.ListsSnapshot) { b.node.RestartFrom(old) },
+		"everything is": func(b *bench, _ backendtest.ListsSnapshot) { b.node.Restart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 20)
+			m := lists.NewMachine(b.list)
+			b.on(m)
+			b.grab(1, 3)
+			old := b.node.Snapshot()
+			b.grab(1, 3)
+			b.settled(m)
+			lose(b, old)
+			b.grab(1, 1) // is refused
+			m.Lost(b.now, 1)
+			b.until(m, func() bool { return m.On() == 2 })
+			b.grab(1, 1) // of the fill before: is refused
+			b.grab(2, 4)
+			b.settled(m)
+			b.kept()
+		})
+	}
+}
+
+// Nobody has to say that a list is lost: it is looked at without news as well.
+func TestLostWithoutNews(t *testing.T) {
+	b := newBench(t, 5)
+	m := lists.NewMachine(b.list)
+	b.on(m)
+	b.node.Flush()
+	b.until(m, func() bool { return m.On() == 2 })
+	b.kept()
+}
+
+// Of two who rebuild a list at once, the one that the log counts last goes on, and
+// the other waits for it.
+func TestTwoRebuilders(t *testing.T) {
+	for first := range 12 {
+		b := newBench(t, 9)
+		m := lists.NewMachine(b.list)
+		b.on(m)
+		b.grab(1, 4)
+		one, two := lists.NewMachine(b.list), lists.NewMachine(b.list)
+		for range first {
+			b.step(one, well)
+		}
+		for one.On() != b.state.Fill && two.On() != b.state.Fill {
+			before := b.now
+			one.Look(b.now, b.state)
+			b.step(one, well)
+			two.Look(b.now, b.state)
+			b.step(two, well)
+			b.now = before
+			b.pass(time.Millisecond) // a wait of one is not the time that a step of the other takes
+		}
+		b.grab(b.state.Fill, 3)
+		for _, m := range []*lists.Machine{one, two} {
+			m.Look(b.now, b.state)
+			if m.On() == b.state.Fill {
+				b.settled(m)
+			}
+		}
+		b.kept()
+	}
+}
+
+// A list that is stopped gives nothing, and the log has all that it gave; from
+// there it is turned on again without another fill.
+func TestStopped(t *testing.T) {
+	b := newBench(t, 9)
+	m := lists.NewMachine(b.list)
+	b.on(m)
+	b.grab(1, 4)
+	m.Aim(b.now, lists.Stopped)
+	b.until(m, func() bool { return m.Stopped(b.state) })
+	fill := b.state.Fill
+	b.grab(1, 2)
+	b.grab(fill, 2)
+	if b.state.Sold != 4 || len(b.told) != 4 {
+		t.Fatalf("sold %d, told %d", b.state.Sold, len(b.told))
+	}
+	d := b.draft()
+	b.must(d.Generation(&pb.Generation{
+		Number: 2, Add: []*pb.Range{{First: 100, Count: 2}}, Settings: &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN},
+	}))
+	b.append(d)
+	m.Look(b.now, b.state)
+	m.Aim(b.now, lists.On)
+	b.on(m)
+	if m.On() != fill {
+		t.Errorf("on under fill %d, stopped under %d", m.On(), fill)
+	}
+	b.grab(fill, 2)
+	b.settled(m)
+	b.kept()
+}
+
+// Units that are taken out for another shard come back if they are not given, and
+// also if nobody knows what became of the call that took them.
+func TestTaken(t *testing.T) {
+	b := newBench(t, 9)
+	m := lists.NewMachine(b.list)
+	b.on(m)
+	m.Take(4)
+	b.until(m, func() bool { return len(m.Taken()) > 0 })
+	if got := m.Taken(); got.Count() != 4 || got[0].First != 6 {
+		t.Errorf("took %v, want the last four", got)
+	}
+	m.GiveBack()
+	b.until(m, func() bool { return !m.Receiving() })
+	b.settled(m)
+	b.kept()
+
+	m.Take(4)
+	b.step(m, func(*lists.Call) (bool, error) { return true, errors.New("broken off") })
+	b.until(m, func() bool { return m.On() == 2 })
+	b.kept()
+
+	m.Take(20)
+	b.until(m, func() bool { return len(m.Taken()) > 0 })
+	m.Gave() // as if the log had it
+	m.Take(1)
+	b.until(m, m.Empty)
+}
+
+// A grab that the log cannot take is left out, and counted.
+func TestVoid(t *testing.T) {
+	b := newBench(t, 9)
+	m := lists.NewMachine(b.list)
+	b.on(m)
+	b.grab(1, 1)
+	d := b.draft()
+	if v := d.Grab(ledger.Grab{User: "somebody", Key: "key", Unit: b.told["user-1"], GrantedUs: b.now.Wall.UnixMicro()}); v.Kind != ledger.Granted {
+		t.Fatalf("verdict %d", v.Kind)
+	}
+	b.append(d)
+	b.settled(m)
+	if m.Voids() != 1 || len(b.state.User("user-1")) != 0 {
+		t.Errorf("%d void, the user has %v", m.Voids(), b.state.User("user-1"))
+	}
+}

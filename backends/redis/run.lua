@@ -1,0 +1,5 @@
+-- Says in which run the server is.
+--
+-- Returns {the run}.
+
+return {this_run()}

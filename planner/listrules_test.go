@@ -1,0 +1,177 @@
+package planner
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"salectl/backends/backendtest"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// What was granted and what is given back are all there was, to the cent, however
+// often destroy was killed.
+func TestRefund(t *testing.T) {
+	for kill := 1; ; kill++ {
+		w := newListWorld(t)
+		w.mustApply(packets(30))
+		seed := w.actual().Sale.Newest().GetSeed()
+		w.grabAll()
+		var taken int64
+		amounts := packets(30).RedPacket.Deal(30, [32]byte(seed))
+		for _, unit := range w.told {
+			taken += amounts.Amount(unit)
+		}
+		r := packets(30).RedPacket
+		want := Refund{Packets: 24, Amount: r.Format(3000 - taken), Currency: "CNY", Granted: 6, GrantedAmount: r.Format(taken), Total: "30.00"}
+		exported := new(sink)
+		killed := w.killCommand(exported.job(), kill, served)
+		c := w.command(exported.job())
+		if err := c.finish(); err != nil || c.Result().Refund == nil || *c.Result().Refund != want {
+			t.Fatalf("kill at call %d: %v, %+v, want %+v", kill, err, c.Result().Refund, want)
+		}
+		if s, err := NewStatus(w.actual()); err != nil || s.Refund == nil || *s.Refund != want {
+			t.Fatalf("the status has %+v, %v", s, err)
+		}
+		if !killed {
+			break
+		}
+	}
+}
+
+// Each sale's packets are dealt by a seed of its own, which its plan has.
+func TestSeed(t *testing.T) {
+	w := newListWorld(t)
+	seeds := make(map[string]bool)
+	for range 2 {
+		planned, err := w.mustPlan(packets(30)).planned()
+		if err != nil || len(planned.GetSeed()) != 32 {
+			t.Fatalf("the seed is %x, %v", planned.GetSeed(), err)
+		}
+		seeds[string(planned.GetSeed())] = true
+	}
+	if planned, err := w.mustPlan(numbers(30)).planned(); err != nil || planned.GetSeed() != nil || len(seeds) != 2 {
+		t.Errorf("%d seeds of two; numbers have %x, %v", len(seeds), planned.GetSeed(), err)
+	}
+}
+
+func TestListsRefusals(t *testing.T) {
+	other := func(change func(*spec.Sale)) spec.Sale {
+		s := packets(30)
+		red := *s.RedPacket
+		s.RedPacket = &red
+		change(&s)
+		return s
+	}
+	for name, test := range map[string]struct {
+		want           spec.Sale
+		reason, remedy string
+		paused         bool // then it is allowed
+	}{
+		"engine": {other(func(s *spec.Sale) { s.Engine, s.Ack, s.Backlog, s.RedPacket = "", "", 0, nil }), "engine cannot go from redis to ledger", "destroy", false},
+		"total":  {other(func(s *spec.Sale) { s.RedPacket.Total++ }), "30.00 CNY, split random, min 0.01 to 30.01 CNY", "destroy", false},
+		"split":  {other(func(s *spec.Sale) { s.RedPacket.Split = spec.SplitEven }), "split even", "destroy", false},
+		"units":  {other(func(s *spec.Sale) { s.RedPacket = nil }), "to numbers", "destroy", false},
+		"stock":  {other(func(s *spec.Sale) { s.Stock = 31 }), "stock cannot go from 30 to 31", "Destroy it and write metadata.run: 2.", false},
+		"ack":    {other(func(s *spec.Sale) { s.Ack = spec.AckRedis }), "ack cannot go from ledger to redis", "salectl pause", true},
+		"order": {other(func(s *spec.Sale) { s.Redis = &spec.Redis{Nodes: []string{"redis-1:6379", "redis-0:6379"}} }),
+			"in another order", "salectl pause", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListWorld(t)
+			w.mustApply(packets(30))
+			wantRefused := func() {
+				t.Helper()
+				var refusal *Refusal
+				if _, err := Make(test.want, w.actual()); !errors.As(err, &refusal) ||
+					!strings.Contains(refusal.Reason, test.reason) || !strings.Contains(refusal.Remedy, test.remedy) {
+					t.Errorf("got %v", err)
+				}
+			}
+			wantRefused()
+			w.mustPhase(pb.Phase_PAUSED)
+			if !test.paused {
+				wantRefused()
+				return
+			}
+			if name == "order" {
+				slices.Reverse(w.keepers)
+			}
+			w.mustApply(test.want)
+			w.mustPhase(pb.Phase_OPEN)
+			w.wantOn()
+			uid := w.actual().Sale.UID()
+			w.mustDestroy()
+			w.wantForgotten(uid) // on every node, whichever had it when
+		})
+	}
+}
+
+// A pause that is not on every shard yet has not stopped every list.
+func TestListsWhoseShardsAreNotAllPaused(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	pause, err := MakePhase(w.actual(), pb.Phase_PAUSED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.runUntil(pause, 1)
+	sale := numbers(30)
+	sale.Ack = spec.AckRedis
+	if _, err := Make(sale, w.actual()); !errors.Is(err, ErrRefused) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Nobody stops lists on other nodes than they are on: what they have given would
+// be missed.
+func TestListsOnTheWrongNodes(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	w.grabAll()
+	pause, err := MakePhase(w.actual(), pb.Phase_PAUSED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := w.keepers
+	w.keepers = []*backendtest.Lists{right[0]}
+	if err := w.run(pause); !errors.Is(err, ErrRefused) {
+		t.Errorf("a saved plan: %v", err)
+	}
+	if g := w.actual().Sale.Generation(); g != 1 {
+		t.Errorf("generation %d was planned on the wrong nodes", g)
+	}
+	w.keepers = right
+	if err := w.begin(pause).killAfterPlanned(); err != nil {
+		t.Fatal(err)
+	}
+	w.keepers = []*backendtest.Lists{right[0]}
+	if err := w.run(pause); !errors.Is(err, ErrRefused) {
+		t.Errorf("a saved plan that has begun: %v", err)
+	}
+	w.keepers = right
+	w.mustPhase(pb.Phase_OPEN)
+	w.keepers = []*backendtest.Lists{right[1], right[0]}
+	if _, err := MakePhase(w.actual(), pb.Phase_PAUSED); !errors.Is(err, ErrRefused) {
+		t.Errorf("pause: %v", err)
+	}
+	if _, err := MakeDestroy(w.actual()); !errors.Is(err, ErrRefused) {
+		t.Errorf("destroy: %v", err)
+	}
+	s, err := NewStatus(w.actual())
+	if err != nil || !slices.ContainsFunc(s.Warnings, func(text string) bool {
+		return strings.HasPrefix(text, "the lists of sale tickets are on redis-0:6379, redis-1:6379, and its file names redis-1:6379, redis-0:6379")
+	}) {
+		t.Errorf("status: %v, %q", err, s.Warnings)
+	}
+}
+
+// killAfterPlanned carries a plan out until the sale's log has it, and no further.
+func (p *process) killAfterPlanned() error {
+	for !p.work.known && !p.done {
+		p.step(inOrder)
+	}
+	return p.err
+}

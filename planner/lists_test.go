@@ -1,0 +1,448 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// listLife is the whole life of a sale on lists by commands, with claims that
+// nobody drains, and returns all calls made.
+func listLife(t *testing.T) (trace []string) {
+	w, exported := newListWorld(t), new(sink)
+	do := func(job Job, check func()) {
+		t.Helper()
+		c := w.command(job)
+		if err := c.finish(); err != nil {
+			t.Fatalf("%T: %v", job, err)
+		}
+		if got, planned := c.Result().Summary, c.Plan().Summary; got != planned {
+			t.Errorf("%T: %+v is done of %+v", job, got, planned)
+		}
+		trace = append(trace, c.trace...)
+		check()
+		again := w.command(job)
+		if err := again.finish(); err != nil || again.Result().Changed {
+			t.Errorf("%T again: %+v, %v", job, again.Result(), err)
+		}
+		check()
+	}
+	do(ApplyJob{numbers(30)}, w.wantOn)
+	w.grabAll()
+	do(PhaseJob{"tickets", pb.Phase_PAUSED}, w.wantOff)
+	do(PhaseJob{"tickets", pb.Phase_OPEN}, w.wantOn)
+	w.grabAll()
+	do(ApplyJob{numbers(45)}, w.wantOn)
+	w.grabAll()
+	do(ApplyJob{numbers(20)}, w.wantOn)
+	w.wantStock(20)
+	w.grabAll()
+	uid := w.actual().Sale.UID()
+	do(exported.job(), func() {})
+	w.wantNothingLeft(uid)
+	w.wantForgotten(uid)
+	w.wantExported(exported, 20)
+	if len(w.told) != 20 {
+		t.Errorf("%d users were told of a unit, of 20", len(w.told))
+	}
+	return trace
+}
+
+func TestListsLife(t *testing.T) {
+	first := listLife(t)
+	if second := listLife(t); !slices.Equal(first, second) {
+		t.Errorf("the same commands made other calls:\n%v\n%v", first, second)
+	}
+	for _, name := range ListCallNames() {
+		if !slices.ContainsFunc(first, func(call string) bool { return strings.HasSuffix(call, " "+name) }) {
+			t.Errorf("no call was %q", name)
+		}
+	}
+	for _, call := range first {
+		if _, name, _ := strings.Cut(call, " "); !slices.Contains(append(CallNames(), ListCallNames()...), name) {
+			t.Errorf("a call is %q, which no list of names has", name)
+		}
+	}
+}
+
+// A command on lists that is killed at any call, whatever becomes of that call,
+// is completed by another one; buyers go on all the time, and nothing that they
+// were told is lost.
+func TestListsKilledAtEveryCall(t *testing.T) {
+	given := func(w *listWorld) {
+		w.mustApply(numbers(30))
+		w.grabAll()
+	}
+	for name, test := range map[string]struct {
+		before func(*listWorld)
+		job    func(*sink) Job
+		check  func(*listWorld, *sink)
+	}{
+		"create": {func(*listWorld) {}, func(*sink) Job { return ApplyJob{numbers(30)} },
+			func(w *listWorld, _ *sink) { w.wantOn(); w.wantStock(30) }},
+		"raise": {given, func(*sink) Job { return ApplyJob{numbers(45)} },
+			func(w *listWorld, _ *sink) { w.wantOn(); w.wantStock(45) }},
+		"lower": {given, func(*sink) Job { return ApplyJob{numbers(25)} },
+			func(w *listWorld, _ *sink) { w.wantOn(); w.wantStock(25) }},
+		"pause": {given, func(*sink) Job { return PhaseJob{"tickets", pb.Phase_PAUSED} },
+			func(w *listWorld, _ *sink) { w.wantOff(); w.wantStock(30) }},
+		"resume": {func(w *listWorld) { given(w); w.mustPhase(pb.Phase_PAUSED) },
+			func(*sink) Job { return PhaseJob{"tickets", pb.Phase_OPEN} },
+			func(w *listWorld, _ *sink) { w.wantOn(); w.wantStock(30) }},
+		"destroy": {given, func(s *sink) Job { return s.job() },
+			func(w *listWorld, s *sink) {
+				w.wantExported(s, int64(len(w.told)))
+				w.wantForgotten(w.actual().Sale.UID())
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, how := range []fate{served, dropped, delayed} {
+				for kill := 1; ; kill++ {
+					w, exported := newListWorld(t), new(sink)
+					test.before(w)
+					killed := w.killCommand(test.job(exported), kill, how)
+					if kill%2 == 0 && w.actual().Sale.Live() {
+						w.grabAll()
+					}
+					for late := range 2 {
+						if late == 1 && how != delayed {
+							break
+						}
+						if late == 1 {
+							w.land()
+						}
+						if err := w.command(test.job(exported)).finish(); err != nil {
+							t.Fatalf("kill at call %d, %v: %v", kill, how, err)
+						}
+					}
+					test.check(w, exported)
+					if w.actual().Sale.Live() && kill%3 == 0 {
+						if err := w.command(PhaseJob{"tickets", pb.Phase_PAUSED}).finish(); err != nil {
+							t.Fatalf("kill at call %d, %v: pause: %v", kill, how, err)
+						}
+						w.wantOff()
+					}
+					if !killed {
+						break
+					}
+				}
+			}
+		})
+	}
+}
+
+// A node that restarts between any two calls keeps nobody from going on: one that
+// kept all loses nothing, and one that lost all gives no unit twice.
+func TestListsOnANodeThatRestarts(t *testing.T) {
+	for name, restart := range map[string]func(*backendtest.Lists){
+		"with all":     (*backendtest.Lists).Restart,
+		"with nothing": (*backendtest.Lists).RestartEmpty,
+		"flushed":      (*backendtest.Lists).Flush,
+	} {
+		for _, job := range []Job{ApplyJob{numbers(40)}, PhaseJob{"tickets", pb.Phase_PAUSED}} {
+			t.Run(fmt.Sprintf("%s, %T", name, job), func(t *testing.T) {
+				for at := 1; ; at++ {
+					w := newListWorld(t)
+					w.mustApply(numbers(30))
+					w.grabAll()
+					c := w.command(job)
+					for !c.done {
+						if len(c.queue) > 0 && len(c.trace) == at {
+							restart(w.keepers[at%2])
+						}
+						c.step(inOrder, c.served)
+					}
+					if c.err != nil {
+						t.Fatalf("restart at call %d: %v", at, c.err)
+					}
+					if name != "with all" { // what nobody drained is gone
+						clear(w.told)
+					}
+					if err := w.command(job).finish(); err != nil { // it may have restarted after its list was filled
+						t.Fatalf("restart at call %d: again: %v", at, err)
+					}
+					if _, apply := job.(ApplyJob); apply {
+						w.wantOn()
+						w.grabAll()
+						w.mustPhase(pb.Phase_PAUSED)
+					}
+					w.wantOff()
+					if len(c.trace) < at {
+						break
+					}
+				}
+			})
+		}
+	}
+}
+
+// Commands run at once, on nodes whose calls fail, come late or are not answered.
+// Units are given once, and what buyers were told is kept.
+func TestListsUnderCommandsAtOnce(t *testing.T) {
+	for seed := range uint64(200) {
+		w, exported := newListWorld(t), new(sink)
+		if seed%3 > 0 {
+			w.mustApply(numbers(30))
+		}
+		if seed%2 == 1 {
+			for i, n := range w.keepers {
+				n.SetFaults(backendtest.Random(seed+uint64(1000*i), backendtest.Rates{
+					backendtest.ErrorBefore: 0.1, backendtest.LostReply: 0.1, backendtest.Late: 0.1,
+				}))
+			}
+		}
+		if seed%4 > 1 {
+			w.faults = backendtest.Random(seed, backendtest.Rates{
+				backendtest.ErrorBefore: 0.05, backendtest.LostReply: 0.05, backendtest.OwnTaken: 0.05,
+				backendtest.Late: 0.05, backendtest.Twice: 0.05, backendtest.Stale: 0.1,
+			})
+		}
+		random := rand.New(rand.NewPCG(seed, 3))
+		jobs := []Job{ApplyJob{numbers(40)}, ApplyJob{numbers(40)}}
+		if seed%3 > 0 {
+			jobs[1] = []Job{PhaseJob{"tickets", pb.Phase_PAUSED}, ApplyJob{numbers(35)}, ApplyJob{numbers(40)}}[seed%9/3]
+		}
+		running := []*command{w.command(jobs[0]), w.command(jobs[1])}
+		for steps := 0; len(running) > 0; steps++ {
+			if steps > 20000 {
+				t.Fatalf("seed %d: no end", seed)
+			}
+			i := random.IntN(len(running))
+			c := running[i]
+			if c.step(random.IntN, c.served); c.done {
+				running = slices.Delete(running, i, i+1)
+				if c.err != nil && !isOneOf(c.err, ErrStale, ErrRefused, ErrPartly, ErrStore, backendtest.ErrInjected) {
+					t.Fatalf("seed %d: %T: %v", seed, c.job, c.err)
+				}
+			}
+			if random.IntN(20) == 0 && w.actual().Sale.Live() {
+				w.grab(random.IntN(3), 1)
+			}
+		}
+		for _, n := range w.keepers {
+			n.SetFaults(nil)
+		}
+		w.faults = nil
+		w.land()
+		for _, job := range []Job{PhaseJob{"tickets", pb.Phase_OPEN}, PhaseJob{"tickets", pb.Phase_PAUSED}} {
+			if err := w.command(job).finish(); err != nil {
+				t.Fatalf("seed %d: %T: %v", seed, job, err)
+			}
+		}
+		w.wantOff()
+		sold := w.audit().Sold // of some, nobody was told
+		if err := w.command(exported.job()).finish(); err != nil {
+			t.Fatalf("seed %d: destroy: %v", seed, err)
+		}
+		w.wantExported(exported, sold)
+	}
+}
+
+// A sale is not applied before every list is on; the error names the node.
+func TestListsOnANodeThatIsAway(t *testing.T) {
+	w := newListWorld(t)
+	away := func(is bool) {
+		w.keepers[1].SetFaults(nil)
+		if is {
+			w.keepers[1].SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} })
+		}
+	}
+	wantPartly := func(job Job) {
+		t.Helper()
+		err := w.command(job).finish()
+		if !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "list/1 on node redis-1:6379") {
+			t.Errorf("%T: %v", job, err)
+		}
+	}
+	away(true)
+	wantPartly(ApplyJob{numbers(30)})
+	if applied := w.actual().Sale.Applied(); applied != 0 {
+		t.Errorf("generation %d is applied", applied)
+	}
+	away(false)
+	w.mustApply(numbers(30))
+	w.wantOn()
+	w.grabAll()
+	away(true)
+	wantPartly(PhaseJob{"tickets", pb.Phase_PAUSED})
+	if s := w.actual().Shards[1].Head; s.Phase != ledger.PhaseOpen {
+		t.Errorf("shard 1 is %s, and what its list gave is not in its log", s.Phase)
+	}
+	away(false)
+	w.mustPhase(pb.Phase_PAUSED)
+	w.wantOff()
+	uid := w.actual().Sale.UID()
+	away(true)
+	c := w.command(new(sink).job())
+	if err := c.finish(); err != nil || len(c.Result().Warnings) != 1 || !strings.Contains(c.Result().Warnings[0], "redis-1:6379 may still have lists") {
+		t.Errorf("destroy: %v, %q", err, c.Result().Warnings)
+	}
+	away(false)
+	if p := w.planDestroy(); len(p.Actions) != 1 || p.Actions[0].Address != "list/1" {
+		t.Errorf("what is left: %+v", p.Actions)
+	}
+	w.mustDestroy()
+	w.wantForgotten(uid)
+}
+
+// Where a process serves the sale it gets a ttl to fill a list by itself.
+func TestListsBesideAnOwner(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	w.owner(0)
+	w.serve()
+	w.keepers[0].RestartEmpty()
+	if p := w.mustPlan(numbers(30)); !p.Empty() || len(p.Warnings) != 2 || !strings.HasPrefix(p.Warnings[0], "list/0 is missing on node redis-0:6379: whoever serves") {
+		t.Errorf("the plan has %+v, and warns of %q", p.Actions, p.Warnings)
+	}
+	began := w.now.Mono
+	w.mustPhase(pb.Phase_OPEN)
+	if took := w.now.Mono - began; took < 3*time.Second || took > 4*time.Second {
+		t.Errorf("it took %v, want the ttl of 3s", took)
+	}
+	w.wantOn()
+}
+
+// A stock that is lowered takes what is left when all that lists have given is in
+// the ledger: less than the plan could see.
+func TestListsFallShort(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	for shard := range 3 {
+		w.grab(shard, 9)
+	}
+	c := w.command(ApplyJob{numbers(10)})
+	if err := c.finish(); !errors.Is(err, ErrPartly) || c.Result().Shortfall != 17 {
+		t.Errorf("got %v, short of %d", err, c.Result().Shortfall)
+	}
+	w.wantTold(w.ledgers())
+	w.mustApply(numbers(27))
+	w.wantOn()
+}
+
+// A node that answers and cannot be written is given up like one that is away.
+func TestListsOnANodeThatIsFull(t *testing.T) {
+	w := newListWorld(t)
+	w.keepers[0].SetFaults(backendtest.On(backendtest.OpPut, always(backendtest.ErrorBefore)))
+	began := w.now.Mono
+	err := w.command(ApplyJob{numbers(30)}).finish()
+	if !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "on node redis-0:6379 cannot be filled, tried for 10s (put)") {
+		t.Errorf("got %v", err)
+	}
+	if took := w.now.Mono - began; took < 10*time.Second || took > 15*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// A node that comes back with what it had long ago tells of claims that the
+// ledger has given to others since. They are counted, not taken.
+func TestListsOnANodeFromThePast(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	w.grab(1, 2)
+	past := w.keepers[1].Snapshot()
+	w.keepers[1].RestartEmpty()
+	w.mustApply(numbers(30))
+	clear(w.told) // it lost them
+	w.grab(1, 2)
+	w.mustPhase(pb.Phase_PAUSED)
+	w.keepers[1].RestartFrom(past)
+	c := w.command(PhaseJob{"tickets", pb.Phase_OPEN})
+	if err := c.finish(); err != nil {
+		t.Fatal(err)
+	}
+	if warnings := c.Result().Warnings; len(warnings) != 1 ||
+		!strings.HasPrefix(warnings[0], "list/1: node redis-1:6379 had recorded 2 claims that the ledger cannot take") {
+		t.Errorf("warnings: %q", warnings)
+	}
+	w.wantOn()
+	w.wantTold(w.ledgers())
+}
+
+// together has two commands work at once: each makes its calls, and waits where it
+// must.
+func together(a, b *command) {
+	for !a.done || !b.done {
+		for _, c := range []*command{a, b} {
+			for calls := 0; !c.done && (calls == 0 || len(c.queue) > 0 && calls < 6); calls++ {
+				c.step(inOrder, c.served)
+			}
+		}
+	}
+}
+
+// Of two applies one fills a list, and the other lets it: once begun, it is not
+// begun anew; and where both begin, one of them goes on.
+func TestListsAreFilledByOne(t *testing.T) {
+	for begun := 0; begun < 100; begun += 3 {
+		w := newListWorld(t)
+		job := ApplyJob{numbers(60000)}
+		first, second := w.command(job), (*command)(nil)
+		puts := 0
+		for len(first.trace) < begun && !first.done {
+			first.step(inOrder, first.served)
+		}
+		for _, call := range first.trace {
+			if strings.HasSuffix(call, nameFillList) {
+				puts++
+			}
+		}
+		second = w.command(job)
+		together(first, second)
+		if first.err != nil || second.err != nil && !errors.Is(second.err, ErrStale) {
+			t.Fatalf("after %d calls: %v, %v", begun, first.err, second.err)
+		}
+		w.wantOn()
+		for i := range 3 {
+			if fill := w.state(i).Fill; fill > 2 || puts >= 3 && fill != 1 {
+				t.Errorf("after %d calls, %d of them puts: the list of shard %d was rebuilt %d times", begun, puts, i, fill)
+			}
+		}
+	}
+}
+
+// Two destroys at once: a list is not rebuilt when its shard is closed.
+func TestListsOfTwoDestroys(t *testing.T) {
+	for seed := range uint64(60) {
+		w, exported := newListWorld(t), new(sink)
+		w.mustApply(packets(30))
+		w.grabAll()
+		random := rand.New(rand.NewPCG(seed, 5))
+		a, b := w.command(exported.job()), w.command(exported.job())
+		for !a.done || !b.done {
+			if c := []*command{a, b}[random.IntN(2)]; !c.done {
+				c.step(random.IntN, c.served)
+			}
+		}
+		for _, err := range []error{a.err, b.err, w.command(exported.job()).finish()} {
+			if err != nil && !errors.Is(err, ErrStale) {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		w.wantExported(exported, 6)
+	}
+}
+
+// A list that still gives under a fill before the log's gives what the log does
+// not take any more: it is rebuilt.
+func TestListsOfAnOlderFill(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	w.grab(1, 2)
+	if err := w.owner(1).append(func(d *ledger.Draft) { d.Rebuild() }); err != nil {
+		t.Fatal(err)
+	}
+	w.grab(1, 2)
+	wantListed(t, w.mustPlan(numbers(30)), "update list/1 list off>on")
+	w.mustPhase(pb.Phase_OPEN)
+	w.wantOn()
+	w.wantTold(w.ledgers())
+}
