@@ -138,6 +138,9 @@ type ShardStatus struct {
 	InFlight   int64
 	Bytes      int64  // size of the log
 	Queue      int    // requests waiting
+	Listed     bool   // its units lie in a list on a node
+	ListOn     bool   // which gives them
+	Undrained  int64  // grabs that the list gave and the log does not have yet
 	Owned      bool   // this process may append
 	Stall      *Stall // nil: it does not
 }

@@ -61,10 +61,10 @@ func (d *door) admit(now clock.Now, r Request) (Answer, *ticket) {
 	if a, ok := t.recall(now, s, r); ok {
 		return a, nil
 	}
-	switch {
+	switch stall := s.stall.Load(); {
 	case d.draining.Load():
 		return Answer{Outcome: Draining, RetryAfter: time.Second}, nil
-	case s.stall.Load() != nil && t.ack != spec.AckRedis: // which waits for no ledger, up to a bound
+	case stall != nil && !stall.node && t.ack != spec.AckRedis: // which waits for no ledger, up to a bound
 		return Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the ledger does not answer"}, nil
 	}
 	if r.Key == "" {
@@ -142,6 +142,9 @@ func (d *door) ready(now clock.Now) error {
 	for _, s := range t.shards {
 		if !s.serving.Load() {
 			return fmt.Errorf("shard %d is being taken over", s.seq.shard)
+		}
+		if s.grabs != nil && !s.filled.Load() {
+			return fmt.Errorf("the list of shard %d is being filled", s.seq.shard)
 		}
 	}
 	return nil

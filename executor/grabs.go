@@ -3,9 +3,12 @@ package executor
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/backends/clock"
 	"salectl/backends/lists"
@@ -17,10 +20,9 @@ import (
 // step machine, but under a lock: whoever makes its calls gets them from next and
 // hands what came of them to done.
 type grabber struct {
-	ack    spec.Ack
-	bound  int           // requests that may wait on one shard
-	behind *atomic.Int64 // grabs of all shards that the ledger does not have yet
-	most   int64         // of behind
+	ack     spec.Ack
+	bound   int // requests that may wait on one shard
+	backlog *backlog
 
 	wake chan struct{} // holds one signal: there may be something to ask
 	over chan struct{} // closed by close
@@ -32,6 +34,16 @@ type grabber struct {
 	under  int // calls under way
 }
 
+// backlog is how far the ledger is behind, for all nodes of a sale.
+type backlog struct {
+	behind atomic.Int64 // grabs that the ledger does not have yet
+	asked  atomic.Int64 // requests in calls under way, each of which may be one more
+	most   int64        // of both
+}
+
+// room returns how many requests more a node may be asked.
+func (b *backlog) room() int64 { return max(b.most-b.behind.Load()-b.asked.Load(), 0) }
+
 // grabbed is what a grabber has of one shard.
 type grabbed struct {
 	shard *shard
@@ -41,10 +53,11 @@ type grabbed struct {
 	off    clock.Now     // since when it does not
 	again  time.Duration // monotonic: after an error it is not asked before
 	queue  []*ticket
-	asking int   // requests in calls under way
-	behind int64 // of grabber.behind
-	given  int64 // grabs in all
-	told   bool  // the sequencer knows that there is something to drain
+	asks   map[string]struct{} // the users of calls under way
+	behind int64               // of backlog.behind
+	given  int64               // grabs in all
+	told   bool                // the sequencer knows that there is something to drain
+	failed failure             // what the node does not do, though the list is on
 	shut   Outcome
 }
 
@@ -53,7 +66,6 @@ type grabCall struct {
 	batches []lists.Batch
 	shards  []*grabbed
 	tickets [][]*ticket
-	users   map[string]bool
 }
 
 const (
@@ -63,16 +75,16 @@ const (
 	grabPause   = 50 * time.Millisecond // after a call that failed
 )
 
-func newGrabber(ack spec.Ack, bound int, behind *atomic.Int64, most int64) *grabber {
+func newGrabber(ack spec.Ack, bound int, b *backlog) *grabber {
 	return &grabber{
-		ack: ack, bound: bound, behind: behind, most: most, by: make(map[int]*grabbed),
+		ack: ack, bound: bound, backlog: b, by: make(map[int]*grabbed),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 }
 
 // keep makes the grabber the one of a shard.
 func (g *grabber) keep(s *shard, l lists.List, now clock.Now) {
-	gs := &grabbed{shard: s, list: l, off: now}
+	gs := &grabbed{shard: s, list: l, off: now, asks: make(map[string]struct{})}
 	g.shards = append(g.shards, gs)
 	g.by[l.Shard] = gs
 }
@@ -87,7 +99,7 @@ func (g *grabber) offer(now clock.Now, shard int, t *ticket) Outcome {
 		return gs.shut
 	case gs.fill == 0 && now.Since(gs.off) >= stallAfter:
 		return NoQuorum
-	case len(gs.queue)+gs.asking >= g.bound, g.behind.Load() >= g.most:
+	case len(gs.queue)+len(gs.asks) >= g.bound, g.backlog.behind.Load() >= g.backlog.most:
 		return Overloaded
 	}
 	if gs.queue = append(gs.queue, t); len(gs.queue) == 1 {
@@ -120,7 +132,7 @@ func (g *grabber) waiting(shard int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gs := g.by[shard]
-	return len(gs.queue) + gs.asking
+	return len(gs.queue) + len(gs.asks)
 }
 
 // busy says whether requests of a shard wait for the node, or the ledger does not
@@ -129,7 +141,7 @@ func (g *grabber) busy(shard int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gs := g.by[shard]
-	return len(gs.queue)+gs.asking > 0 || gs.behind > 0
+	return len(gs.queue)+len(gs.asks) > 0 || gs.behind > 0
 }
 
 // turn says under which fill a list gives, 0 if it does not.
@@ -142,7 +154,7 @@ func (g *grabber) turn(now clock.Now, shard int, fill uint64) {
 	case fill == 0:
 		gs.fill, gs.off = 0, now
 	default: // it is filled from the ledger, which has all that was given before
-		g.behind.Add(-gs.behind)
+		g.backlog.behind.Add(-gs.behind)
 		gs.fill, gs.behind, gs.again, gs.told = fill, 0, 0, false
 		g.rouse()
 	}
@@ -182,7 +194,7 @@ func (g *grabber) shutDown(shard int, why Outcome) {
 	gs := g.by[shard]
 	gs.shut, gs.fill = why, 0
 	g.refuse(gs, Answer{Outcome: why, RetryAfter: time.Second})
-	g.behind.Add(-gs.behind)
+	g.backlog.behind.Add(-gs.behind)
 	gs.behind = 0
 }
 
@@ -192,9 +204,13 @@ func (g *grabber) drained(shard, n int) {
 	defer g.mu.Unlock()
 	gs := g.by[shard]
 	gs.told = false
-	less := min(int64(n), gs.behind) // what another process was given is not counted here
-	gs.behind -= less
-	g.behind.Add(-less)
+	less := int64(n)
+	if len(gs.asks) == 0 {
+		less = min(less, gs.behind) // replies that are lost were not counted
+	}
+	g.rouse()
+	gs.behind -= less // below 0 while a reply is on its way that the drainer has overtaken
+	g.backlog.behind.Add(-less)
 }
 
 // lag returns how many grabs of a shard there were, and how many of them the
@@ -206,6 +222,41 @@ func (g *grabber) lag(shard int) (given, behind int64) {
 	return gs.given, gs.behind
 }
 
+// state says whether a list gives, and how many of its grabs the ledger does not
+// have yet.
+func (g *grabber) state(shard int) (on bool, undrained int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gs := g.by[shard]
+	return gs.fill != 0, max(gs.behind, 0)
+}
+
+// failure is since when and why a node gives nothing from a list that is on, and
+// when it last said so.
+type failure struct {
+	since, last clock.Now
+	err         error // nil: it does
+}
+
+func (f *failure) note(now clock.Now, err error) {
+	if f.err == nil {
+		f.since = now
+	}
+	f.last, f.err = now, err
+}
+
+// stall says since when and why the node gives nothing from a shard's list, as long
+// as that is news: somebody must ask to find out that it does again.
+func (g *grabber) stall(now clock.Now, shard int) *Stall {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := g.by[shard].failed
+	if f.err == nil || now.Since(f.last) > 2*stallAfter {
+		return nil
+	}
+	return &Stall{Since: f.since.Wall, Error: oneLine(f.err), node: true}
+}
+
 // next puts what is to be asked into c. false: nothing is now, or before the
 // monotonic time returned, which is 0 where an event must come first.
 func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
@@ -215,7 +266,10 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 	if g.under >= grabCalls {
 		return false, 0
 	}
-	wake, left, n := time.Duration(0), grabsAtOnce, len(g.shards)
+	wake, left, n := time.Duration(0), int(min(grabsAtOnce, g.backlog.room())), len(g.shards)
+	if left == 0 {
+		return false, g.full(now)
+	}
 	for i := range n {
 		gs := g.shards[(g.from+i)%n]
 		switch {
@@ -233,6 +287,9 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 		g.from = (g.from + 1) % n
 	}
 	g.under++
+	for _, ts := range c.tickets {
+		g.backlog.asked.Add(int64(len(ts)))
+	}
 	for _, gs := range g.shards {
 		if gs.fill != 0 && len(gs.queue) > 0 {
 			g.rouse() // for whoever else makes calls
@@ -242,17 +299,33 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 	return true, 0
 }
 
-func (c *grabCall) reset() {
-	c.batches, c.shards, c.tickets = c.batches[:0], c.shards[:0], c.tickets[:0]
-	if c.users == nil {
-		c.users = make(map[string]bool)
+// full refuses those who wait while the ledger is as far behind as it may be, but
+// for those who may have been given something. It returns when to look again, 0 if
+// nobody waits.
+func (g *grabber) full(now clock.Now) time.Duration {
+	waits := false
+	for _, gs := range g.shards {
+		if g.backlog.behind.Load() >= g.backlog.most {
+			asked := slices.DeleteFunc(slices.Clone(gs.queue), func(t *ticket) bool { return !t.asked })
+			gs.queue = slices.DeleteFunc(gs.queue, func(t *ticket) bool { return t.asked })
+			g.refuse(gs, Answer{Outcome: Overloaded, RetryAfter: time.Second})
+			gs.queue = asked
+		}
+		waits = waits || len(gs.queue) > 0
 	}
+	if !waits {
+		return 0
+	}
+	return now.Mono + time.Millisecond
 }
 
-// add takes up to most requests from a shard's queue, none of the same user, and
-// returns how many.
+func (c *grabCall) reset() {
+	c.batches, c.shards, c.tickets = c.batches[:0], c.shards[:0], c.tickets[:0]
+}
+
+// add takes up to most requests from a shard's queue, none of a user for whom the
+// node is being asked, and returns how many.
 func (c *grabCall) add(gs *grabbed, most int) int {
-	clear(c.users)
 	b := lists.Batch{List: gs.list, Fill: gs.fill}
 	var tickets []*ticket
 	keep := gs.queue[:0]
@@ -261,21 +334,20 @@ func (c *grabCall) add(gs *grabbed, most int) int {
 			keep = append(keep, gs.queue[i:]...)
 			break
 		}
-		if c.users[t.User] {
+		if _, asks := gs.asks[t.User]; asks {
 			keep = append(keep, t) // its turn is when the other has its answer
 			continue
 		}
 		if !t.asked && !t.take() {
 			continue // nobody waits for it any more
 		}
-		c.users[t.User] = true
+		gs.asks[t.User] = struct{}{}
 		b.Users, b.Keys = append(b.Users, t.User), append(b.Keys, t.Key)
 		tickets = append(tickets, t)
 	}
 	clear(gs.queue[len(keep):])
 	gs.queue = keep
 	if len(tickets) > 0 {
-		gs.asking += len(tickets)
 		c.batches, c.shards, c.tickets = append(c.batches, b), append(c.shards, gs), append(c.tickets, tickets)
 	}
 	return len(tickets)
@@ -298,12 +370,16 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 	g.mu.Lock()
 	g.under--
 	for i, gs := range c.shards {
-		gs.asking -= len(c.tickets[i])
+		g.backlog.asked.Add(-int64(len(c.tickets[i])))
+		for _, t := range c.tickets[i] {
+			delete(gs.asks, t.User)
+		}
 		n := &all[i]
 		n.shard, n.fill = gs.shard, c.batches[i].Fill
 		switch {
 		case err != nil:
 			gs.again = now.Mono + grabPause
+			gs.failed.note(now, err)
 			answered = append(answered, gs.keepAsking(now, c.tickets[i])...)
 		case errors.Is(given[i].Why, lists.ErrFill):
 			n.lost, n.news = true, true
@@ -317,18 +393,19 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 			}
 			gs.queue = append(c.tickets[i], gs.queue...)
 		default:
+			gs.failed = failure{}
 			fresh := g.decide(gs, c.tickets[i], given[i], n, &answered)
 			if gs.fill == n.fill { // else the list was drained since, to be filled anew
 				gs.given += fresh
 				gs.behind += fresh
-				g.behind.Add(fresh)
+				g.backlog.behind.Add(fresh)
 			}
 			n.news = len(n.owed) > 0 || len(n.short) > 0 || fresh > 0 && !gs.told
 			gs.told = gs.told || n.news
 		}
 		if gs.shut != "" {
 			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
-			g.behind.Add(-gs.behind)
+			g.backlog.behind.Add(-gs.behind)
 			gs.behind = 0
 		}
 	}
@@ -437,7 +514,7 @@ func (n *news) pass(now clock.Now) {
 func (g *grabber) close() { close(g.over) }
 
 // run makes calls until close.
-func (g *grabber) run(ctx context.Context, node lists.Node, clock clock.Clock) {
+func (g *grabber) run(ctx context.Context, node lists.Node, clock clock.Clock, took prometheus.Observer) {
 	c := new(grabCall)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -445,9 +522,12 @@ func (g *grabber) run(ctx context.Context, node lists.Node, clock clock.Clock) {
 		ask, wake := g.next(clock(), c)
 		if ask {
 			ctx, cancel := context.WithTimeout(ctx, grabTimeout)
+			began := clock().Mono
 			given, err := node.Grab(ctx, c.batches)
 			cancel()
-			g.done(clock(), c, given, err)
+			now := clock()
+			took.Observe((now.Mono - began).Seconds())
+			g.done(now, c, given, err)
 			continue
 		}
 		wait := time.Hour

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/backends/redis"
@@ -21,9 +22,33 @@ type listSite struct {
 	servers []*services.Redis
 }
 
-// newListSite applies a sale of one unit a user, as far as a planner does without
-// filling the lists: whoever serves does.
+// newListSite starts servers and applies a sale on them.
 func newListSite(t testing.TB, ack spec.Ack, nodes int, args []string, shares ...int64) *listSite {
+	t.Helper()
+	var addresses []string
+	var servers []*services.Redis
+	for range nodes {
+		r := startRedis(t, args...)
+		servers, addresses = append(servers, r), append(addresses, r.Addr())
+	}
+	s := listSiteAt(t, ack, addresses, nil, shares...)
+	s.servers = servers
+	return s
+}
+
+// startRedis starts a server that the test's end stops.
+func startRedis(t testing.TB, args ...string) *services.Redis {
+	t.Helper()
+	r, err := services.StartRedis(t.Context(), services.RedisOptions{Dir: t.TempDir(), Args: args})
+	services.Require(t, err)
+	t.Cleanup(r.Stop)
+	return r
+}
+
+// listSiteAt applies a sale of one unit a user, whose lists are at addresses, as
+// far as a planner does without filling them: whoever serves does. change changes
+// the declaration; nil: it is as it is.
+func listSiteAt(t testing.TB, ack spec.Ack, addresses []string, change func(*spec.Sale, *pb.Settings), shares ...int64) *listSite {
 	t.Helper()
 	s := &listSite{site: &site{t: t, dir: t.TempDir()}}
 	stock := int64(0)
@@ -33,16 +58,13 @@ func newListSite(t testing.TB, ack spec.Ack, nodes int, args []string, shares ..
 	s.sale = declared("site", stock, len(shares), 1)
 	s.sale.LockTTL = quorum.MinTTL
 	s.sale.Engine, s.sale.Ack, s.sale.Backlog = spec.EngineRedis, ack, spec.DefaultBacklog
-	s.sale.Redis = &spec.Redis{}
-	for range nodes {
-		r, err := services.StartRedis(t.Context(), services.RedisOptions{Dir: t.TempDir(), Args: args})
-		services.Require(t, err)
-		t.Cleanup(r.Stop)
-		s.servers = append(s.servers, r)
-		s.sale.Redis.Nodes = append(s.sale.Redis.Nodes, r.Addr())
+	s.sale.Redis = &spec.Redis{Nodes: addresses}
+	settings := &pb.Settings{PerUserLimit: s.sale.PerUserLimit, Phase: pb.Phase_OPEN}
+	if change != nil {
+		change(&s.sale, settings)
 	}
 	s.logs, _ = s.handles()
-	provision(t, s.logs, s.sale, shares)
+	provisionAs(t, s.logs, s.sale, shares, settings)
 	locks, _ := s.connect()
 	for _, n := range locks {
 		mark(t, n)

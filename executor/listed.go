@@ -26,7 +26,9 @@ type listed struct {
 	late     bool                // some of owed are of an earlier fill than that
 	fill     uint64              // under which the list gave when it was last looked at
 	offSince clock.Now           // since when the list gives nothing; zero: it does
-	inLedger int                 // grabs that came into the ledger, to be told
+	fills    int                 // of the list, that were counted
+	voids    int
+	inLedger int // grabs that came into the ledger, to be told
 }
 
 func newListed(l lists.List) listed {
@@ -106,7 +108,7 @@ func (q *sequencer) decideGrabs(now clock.Now) {
 		q.refuseAll(now)
 		return
 	}
-	q.weigh()
+	q.weigh(now)
 	q.seek(now)
 }
 
@@ -218,17 +220,24 @@ func (q *sequencer) giveTaken() {
 	}
 }
 
-// weigh refuses those who wait for units where no shard has any.
-func (q *sequencer) weigh() {
+// weigh refuses those who wait for units where no shard has any, and those who ask
+// for more than the one that a list gives a user.
+func (q *sequencer) weigh(now clock.Now) {
 	keep := q.waiting[:0]
 	for i, t := range q.waiting {
-		if i >= len(q.waiting)-q.fresh && !q.board.within(t.Quantity) {
-			if t.take() {
-				q.answer(t, q.noUnits())
-			}
+		fresh := i >= len(q.waiting)-q.fresh
+		if !fresh || t.Quantity == 1 && q.board.within(1) {
+			keep = append(keep, t)
 			continue
 		}
-		keep = append(keep, t)
+		if !t.take() {
+			continue
+		}
+		if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro()); ok {
+			q.answer(t, answerOf(q.shard, q.state, t.User, v, now))
+		} else {
+			q.answer(t, q.noUnits())
+		}
 	}
 	clear(q.waiting[len(keep):])
 	q.waiting, q.fresh = keep, 0
@@ -265,6 +274,9 @@ func (q *sequencer) nextOfList(now clock.Now, e *effects) {
 		e.again, q.waiting, q.fresh = q.waiting, nil, 0
 	}
 	e.drained, q.inLedger = q.inLedger, 0
+	fills, voids := q.list.Fills(), q.list.Voids()
+	q.tally.fills, q.tally.voids = q.tally.fills+uint64(fills-q.fills), q.tally.voids+uint64(voids-q.voids)
+	q.fills, q.voids = fills, voids
 }
 
 // listOff returns for how long the list has given nothing that should.

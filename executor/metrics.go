@@ -17,6 +17,9 @@ type metrics struct {
 	append *prometheus.HistogramVec
 	queue  *prometheus.HistogramVec
 	vote   *prometheus.HistogramVec
+	grab   *prometheus.HistogramVec
+	fills  *prometheus.CounterVec
+	voids  *prometheus.CounterVec
 	ends   *prometheus.CounterVec
 	terms  *prometheus.CounterVec
 	gauges map[string]*prometheus.Desc
@@ -29,6 +32,7 @@ type metrics struct {
 type shardMetrics struct {
 	append, queue                     prometheus.Observer
 	committed, taken, unknown, resent prometheus.Counter
+	fills, voids                      prometheus.Counter
 }
 
 func newMetrics(e *Executor) *metrics {
@@ -50,6 +54,10 @@ func newMetrics(e *Executor) *metrics {
 		append: histogram("salectl_append_seconds", "How long a shard's append took to return.", "shard"),
 		queue:  histogram("salectl_queue_seconds", "From queue to answer, of the request of a batch that waited longest.", "shard"),
 		vote:   histogram("salectl_vote_seconds", "How long a lock node took to vote, or was waited for.", "node"),
+		grab:   histogram("salectl_grab_seconds", "How long a node took to give units from its lists, or was waited for.", "node"),
+		fills:  counter("salectl_list_fills_total", "Times a shard's list was filled from the ledger.", "shard"),
+		voids: counter("salectl_void_grabs_total",
+			"Grabs that the ledger could not take: a node had given what was somebody else's by then.", "shard"),
 		ends: counter("salectl_appends_total",
 			"What became of appends: committed, taken by another, unknown until read back, resent.", "outcome"),
 		terms:  counter("salectl_tenures_total", "Times this process began or stopped to own the sale.", "event"),
@@ -67,6 +75,8 @@ func newMetrics(e *Executor) *metrics {
 		"salectl_owner":           "1 while this process may append to the shard.",
 		"salectl_stalled":         "1 while the store does not answer for the shard, or not clearly.",
 		"salectl_shard_bytes":     "Size of the shard's log.",
+		"salectl_list_on":         "1 while the shard's list gives units.",
+		"salectl_undrained_grabs": "Grabs that the shard's list gave and its log does not have yet.",
 	} {
 		m.gauges[name] = gauge(name, help, "shard")
 	}
@@ -79,6 +89,7 @@ func (m *metrics) shard(shard int) *shardMetrics {
 		append: m.append.WithLabelValues(label), queue: m.queue.WithLabelValues(label),
 		committed: m.ends.WithLabelValues("committed"), taken: m.ends.WithLabelValues("taken"),
 		unknown: m.ends.WithLabelValues("unknown"), resent: m.ends.WithLabelValues("resent"),
+		fills: m.fills.WithLabelValues(label), voids: m.voids.WithLabelValues(label),
 	}
 }
 
@@ -92,6 +103,8 @@ func (m *shardMetrics) tally(t *tally) {
 	m.taken.Add(float64(t.taken))
 	m.unknown.Add(float64(t.unknown))
 	m.resent.Add(float64(t.resent))
+	m.fills.Add(float64(t.fills))
+	m.voids.Add(float64(t.voids))
 	*t = tally{}
 }
 
@@ -122,7 +135,7 @@ func (m *shardMetrics) answered(oldest time.Duration) {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.append, m.queue, m.vote, m.ends, m.terms}
+	return []prometheus.Collector{m.append, m.queue, m.vote, m.grab, m.fills, m.voids, m.ends, m.terms}
 }
 
 // Describe and Collect make metrics a prometheus.Collector.
@@ -167,6 +180,10 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		gauge("salectl_owner", one(s.Owned))
 		gauge("salectl_stalled", one(s.Stall != nil))
 		gauge("salectl_shard_bytes", float64(s.Bytes))
+		if s.Listed {
+			gauge("salectl_list_on", one(s.ListOn))
+			gauge("salectl_undrained_grabs", float64(s.Undrained))
+		}
 	}
 }
 

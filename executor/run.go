@@ -157,7 +157,7 @@ func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
 	var grabbing sync.WaitGroup
 	for i, g := range t.grabs {
 		for range grabCalls {
-			grabbing.Go(func() { g.run(calls, cfg.Lists[i], cfg.Clock) })
+			grabbing.Go(func() { g.run(calls, cfg.Lists[i], cfg.Clock, r.e.metrics.grab.WithLabelValues(cfg.Lists[i].Name())) })
 		}
 	}
 	n := len(t.shards)

@@ -49,6 +49,7 @@ type shard struct {
 	replies chan ledger.Reply // has a place for the one call under way
 	listed  chan lists.Reply  // the same, of the list's node
 	serving atomic.Bool
+	filled  atomic.Bool           // its list gives, if it should
 	stall   atomic.Pointer[Stall] // nil: it does not stall
 }
 
@@ -62,7 +63,7 @@ func newShard(seq *sequencer, cfg *Config, stats *shardMetrics) *shard {
 
 // offer queues a ticket, or says why not.
 func (s *shard) offer(now clock.Now, t *ticket) Outcome {
-	if s.grabs != nil {
+	if s.grabs != nil && t.Quantity == 1 {
 		return s.grabs.offer(now, s.seq.shard, t)
 	}
 	s.mu.Lock()
@@ -242,11 +243,15 @@ func (s *shard) carry(e effects) clock.Now {
 		s.post(m)
 	}
 	now := s.clock()
+	stall := s.seq.stall(now)
 	if s.grabs != nil {
 		s.carryList(now, e)
+		if stall == nil {
+			stall = s.grabs.stall(now, s.seq.shard)
+		}
 	}
 	s.serving.Store(s.seq.mode == serving)
-	s.stall.Store(s.seq.stall(now))
+	s.stall.Store(stall)
 	s.stats.tally(&s.seq.tally)
 	return now
 }
@@ -258,6 +263,7 @@ func (s *shard) carryList(now clock.Now, e effects) {
 	if q.open() {
 		fill = q.list.On()
 	}
+	s.filled.Store(fill != 0 || q.mode == serving && !q.open())
 	s.grabs.turn(now, q.shard, fill)
 	if e.drained > 0 {
 		s.grabs.drained(q.shard, e.drained)
@@ -336,6 +342,10 @@ func (s *shard) status() ShardStatus {
 	}
 	if st.Next() > 0 {
 		v.Slot = st.Next() - 1
+	}
+	if s.grabs != nil {
+		v.Listed = true
+		v.ListOn, v.Undrained = s.grabs.state(s.seq.shard)
 	}
 	return v
 }

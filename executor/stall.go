@@ -11,6 +11,8 @@ import (
 type Stall struct {
 	Since time.Time // when its append was sent, or its log last read on
 	Error string    // what the store said last, in one line
+
+	node bool // it is the list's node that fails, which is asked all the same
 }
 
 // How long an append may be in doubt: the shard takes no new claims after the
@@ -29,7 +31,7 @@ func (q *sequencer) stall(now clock.Now) *Stall {
 	case q.mode == loading && q.trouble != nil && q.readAt != clock.Now{} && now.Since(q.readAt) >= stallAfter:
 		since = q.readAt
 	case q.listOff(now) >= stallAfter:
-		s := &Stall{Since: q.offSince.Wall, Error: "its list is being rebuilt"}
+		s := &Stall{Since: q.offSince.Wall, Error: "its list is being rebuilt", node: true}
 		if err := q.list.Trouble(); err != nil {
 			s.Error = oneLine(err)
 		}
@@ -69,4 +71,5 @@ type tally struct {
 	committed, taken uint64 // what they came to
 	unknown          uint64 // calls that left the outcome open
 	resent           uint64 // repetitions
+	fills, voids     uint64 // of the list: times it was turned on, and grabs that the log could not take
 }

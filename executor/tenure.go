@@ -33,9 +33,9 @@ func newTenure(now clock.Now, o *owner, me []byte, queue int, open func(*sequenc
 		t.packets = sync.OnceValue(func() *spec.Packets { return r.Deal(o.declared.Stock, seed) })
 	}
 	if o.declared.Engine == spec.EngineRedis {
-		behind := new(atomic.Int64)
+		b := &backlog{most: o.declared.Backlog}
 		for range o.cfg.lists {
-			t.grabs = append(t.grabs, newGrabber(t.ack, queue, behind, o.declared.Backlog))
+			t.grabs = append(t.grabs, newGrabber(t.ack, queue, b))
 		}
 	}
 	for i := range t.shards {

@@ -260,6 +260,20 @@ func TestAlteredExportOfPackets(t *testing.T) {
 	}
 }
 
+// TestExportOfUntakenPackets alters the number of packets where no claim's amount
+// tells of it.
+func TestExportOfUntakenPackets(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.seal()
+	file := string(mustExport(t, w))
+	if _, _, err := ReadExport(strings.NewReader(file)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := ReadExport(strings.NewReader(strings.Replace(file, `"packets":30`, `"packets":31`, 1))); err == nil {
+		t.Error("nobody noticed")
+	}
+}
+
 // TestExportOfAnotherRun exports what the sale's log does not name.
 func TestExportOfAnotherRun(t *testing.T) {
 	w := packetsWorld(t, nil)

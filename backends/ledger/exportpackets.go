@@ -108,7 +108,7 @@ func (h *ExportPackets) read() (*exportedPackets, error) {
 		minor *int64
 	}{{h.Total, &red.Total}, {h.Min, &red.Min}} {
 		n, err := strconv.ParseInt(strings.Replace(amount.text, ".", "", 1), 10, 64)
-		if err != nil || red.Format(n) != amount.text {
+		if err != nil { // another form of the same number is found when the line is made again
 			return nil, fmt.Errorf("the export's red packet has an amount of %q: %w", amount.text, ErrCorrupt)
 		}
 		*amount.minor = n

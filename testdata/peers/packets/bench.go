@@ -16,6 +16,9 @@ const callers = 200
 // what it can do, since at its limit a wait is as long as one measures.
 const steady = 40_000
 
+// offered is the rate at which salectl is, a second.
+const offered = 100_000
+
 // bench makes the measurements. Each is on a Redis of its own.
 type bench struct {
 	packets int           // in a list that callers empty
@@ -36,6 +39,12 @@ func (b *bench) round(ctx context.Context, f *figures) error {
 		if err != nil {
 			return fmt.Errorf("pipelined, %s: %w", keeps.name, err)
 		}
+		ours, err := b.emptied(ctx, keeps, newOurs)
+		if err != nil {
+			return fmt.Errorf("salectl, %s: %w", keeps.name, err)
+		}
+		f.ours[keeps.name].Add(ours, one)
+		f.beside[keeps.name].Add(ours, many)
 		rates[keeps.name] = one
 		f.source[keeps.name].Add(one, rates[inMemory.name])
 		f.pipelined[keeps.name].Add(many, one)
@@ -49,6 +58,16 @@ func (b *bench) round(ctx context.Context, f *figures) error {
 		return fmt.Errorf("the source, %d grabs/s offered: %w", steady, err)
 	}
 	f.wait.Add(p99(source), p99(bare))
+	if bare, err = b.bare(ctx, offered); err != nil {
+		return err
+	}
+	for _, keeps := range []persistence{inMemory, synced} {
+		ours, err := b.offeredTo(ctx, keeps, newOurs, offered)
+		if err != nil {
+			return fmt.Errorf("salectl, %d grabs/s offered: %w", offered, err)
+		}
+		f.waits[keeps.name].Add(p99(ours), p99(bare))
+	}
 	return nil
 }
 
