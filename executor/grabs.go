@@ -1,14 +1,8 @@
 package executor
 
 import (
-	"context"
-	"errors"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/backends/clock"
 	"salectl/backends/lists"
@@ -33,16 +27,6 @@ type grabber struct {
 	from   int // of shards, where the next call begins
 	under  int // calls under way
 }
-
-// backlog is how far the ledger is behind, for all nodes of a sale.
-type backlog struct {
-	behind atomic.Int64 // grabs that the ledger does not have yet
-	asked  atomic.Int64 // requests in calls under way, each of which may be one more
-	most   int64        // of both
-}
-
-// room returns how many requests more a node may be asked.
-func (b *backlog) room() int64 { return max(b.most-b.behind.Load()-b.asked.Load(), 0) }
 
 // grabbed is what a grabber has of one shard.
 type grabbed struct {
@@ -231,32 +215,6 @@ func (g *grabber) state(shard int) (on bool, undrained int64) {
 	return gs.fill != 0, max(gs.behind, 0)
 }
 
-// failure is since when and why a node gives nothing from a list that is on, and
-// when it last said so.
-type failure struct {
-	since, last clock.Now
-	err         error // nil: it does
-}
-
-func (f *failure) note(now clock.Now, err error) {
-	if f.err == nil {
-		f.since = now
-	}
-	f.last, f.err = now, err
-}
-
-// stall says since when and why the node gives nothing from a shard's list, as long
-// as that is news: somebody must ask to find out that it does again.
-func (g *grabber) stall(now clock.Now, shard int) *Stall {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f := g.by[shard].failed
-	if f.err == nil || now.Since(f.last) > 2*stallAfter {
-		return nil
-	}
-	return &Stall{Since: f.since.Wall, Error: oneLine(f.err), node: true}
-}
-
 // next puts what is to be asked into c. false: nothing is now, or before the
 // monotonic time returned, which is 0 where an event must come first.
 func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
@@ -299,26 +257,6 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 	return true, 0
 }
 
-// full refuses those who wait while the ledger is as far behind as it may be, but
-// for those who may have been given something. It returns when to look again, 0 if
-// nobody waits.
-func (g *grabber) full(now clock.Now) time.Duration {
-	waits := false
-	for _, gs := range g.shards {
-		if g.backlog.behind.Load() >= g.backlog.most {
-			asked := slices.DeleteFunc(slices.Clone(gs.queue), func(t *ticket) bool { return !t.asked })
-			gs.queue = slices.DeleteFunc(gs.queue, func(t *ticket) bool { return t.asked })
-			g.refuse(gs, Answer{Outcome: Overloaded, RetryAfter: time.Second})
-			gs.queue = asked
-		}
-		waits = waits || len(gs.queue) > 0
-	}
-	if !waits {
-		return 0
-	}
-	return now.Mono + time.Millisecond
-}
-
 func (c *grabCall) reset() {
 	c.batches, c.shards, c.tickets = c.batches[:0], c.shards[:0], c.tickets[:0]
 }
@@ -351,225 +289,4 @@ func (c *grabCall) add(gs *grabbed, most int) int {
 		c.batches, c.shards, c.tickets = append(c.batches, b), append(c.shards, gs), append(c.tickets, tickets)
 	}
 	return len(tickets)
-}
-
-// news is what a sequencer is to hear of one batch.
-type news struct {
-	shard *shard
-	fill  uint64
-	news  bool // there is something to hear
-	lost  bool
-	owed  []*ticket // given something, to be answered when the ledger has it
-	short []*ticket // given nothing, for the list is empty
-}
-
-// done takes in what came of a call, and answers those who can be answered now.
-func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err error) {
-	all := make([]news, len(c.batches))
-	var answered []*ticket
-	g.mu.Lock()
-	g.under--
-	for i, gs := range c.shards {
-		g.backlog.asked.Add(-int64(len(c.tickets[i])))
-		for _, t := range c.tickets[i] {
-			delete(gs.asks, t.User)
-		}
-		n := &all[i]
-		n.shard, n.fill = gs.shard, c.batches[i].Fill
-		switch {
-		case err != nil:
-			gs.again = now.Mono + grabPause
-			gs.failed.note(now, err)
-			answered = append(answered, gs.keepAsking(now, c.tickets[i])...)
-		case errors.Is(given[i].Why, lists.ErrFill):
-			n.lost, n.news = true, true
-			if gs.fill == n.fill {
-				gs.fill, gs.off = 0, now
-			}
-			for _, t := range c.tickets[i] {
-				if !t.asked {
-					t.putBack()
-				}
-			}
-			gs.queue = append(c.tickets[i], gs.queue...)
-		default:
-			gs.failed = failure{}
-			fresh := g.decide(gs, c.tickets[i], given[i], n, &answered)
-			if gs.fill == n.fill { // else the list was drained since, to be filled anew
-				gs.given += fresh
-				gs.behind += fresh
-				g.backlog.behind.Add(fresh)
-			}
-			n.news = len(n.owed) > 0 || len(n.short) > 0 || fresh > 0 && !gs.told
-			gs.told = gs.told || n.news
-		}
-		if gs.shut != "" {
-			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
-			g.backlog.behind.Add(-gs.behind)
-			gs.behind = 0
-		}
-	}
-	g.rouse()
-	g.mu.Unlock()
-	for _, t := range answered {
-		t.tell()
-	}
-	for i := range all {
-		if all[i].news {
-			all[i].pass(now)
-		}
-	}
-}
-
-// keepAsking queues again those of whom it is not known what they were given: to
-// ask again is safe. It returns those who have waited for too long.
-func (gs *grabbed) keepAsking(now clock.Now, ts []*ticket) (given []*ticket) {
-	var again []*ticket
-	for _, t := range ts {
-		t.asked = true
-		if now.Mono-t.queuedAt < stallAfter {
-			again = append(again, t)
-			continue
-		}
-		t.answer = Answer{Outcome: Unknown, RetryAfter: time.Second}
-		given = append(given, t)
-	}
-	gs.queue = append(again, gs.queue...)
-	return given
-}
-
-// decide works out the answers to one batch. What the list gave now is recorded
-// in its stream; with ack redis that is enough to answer. It returns how many
-// units were given now.
-func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, answered *[]*ticket) (fresh int64) {
-	for i, t := range ts {
-		if given.Why != nil {
-			t.answer = offHours(given.Why)
-			*answered = append(*answered, t)
-			continue
-		}
-		switch u := given.Units[i]; {
-		case u.Number == 0:
-			t.asked = false // it surely has nothing
-			t.putBack()
-			n.short = append(n.short, t)
-			continue
-		case !u.Before:
-			fresh++
-			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
-		case u.Key == t.Key:
-			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: !t.asked}
-		default:
-			t.answer = Answer{Outcome: LimitReached, Claims: []Claim{grabClaim(gs, t.User, u.Number, u.At)}}
-		}
-		if t.fill = n.fill; g.ack == spec.AckRedis {
-			*answered = append(*answered, t)
-		} else {
-			n.owed = append(n.owed, t)
-		}
-	}
-	return fresh
-}
-
-// offHours is the answer where the node's clock says that it is not time.
-func offHours(why error) Answer {
-	if errors.Is(why, lists.ErrNotOpen) {
-		return Answer{Outcome: NotOpen, RetryAfter: time.Second}
-	}
-	return Answer{Outcome: Closed}
-}
-
-func grabClaim(gs *grabbed, user string, unit, atUs int64) Claim {
-	return Claim{
-		ID: ClaimID{Shard: gs.list.Shard, Unit: unit}, User: user, Units: []int64{unit}, State: Sold, At: time.UnixMicro(atUs),
-	}
-}
-
-// pass tells the sequencer. If that has ended, nobody here will know what the
-// ledger says.
-func (n *news) pass(now clock.Now) {
-	heard := n.shard.hears(func(q *sequencer) {
-		if n.lost {
-			q.list.Lost(now, n.fill)
-		}
-		q.given(now, n.owed, len(n.short) > 0)
-		q.claims(n.short)
-	})
-	if heard {
-		return
-	}
-	for _, t := range n.owed {
-		t.answer = Answer{Outcome: Unknown, RetryAfter: time.Second}
-		t.tell()
-	}
-	for _, t := range n.short {
-		if t.take() {
-			t.answer = Answer{Outcome: Standby, RetryAfter: time.Second}
-			t.tell()
-		}
-	}
-}
-
-// close ends whoever makes the calls, when theirs have returned.
-func (g *grabber) close() { close(g.over) }
-
-// run makes calls until close.
-func (g *grabber) run(ctx context.Context, node lists.Node, clock clock.Clock, took prometheus.Observer) {
-	c := new(grabCall)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		ask, wake := g.next(clock(), c)
-		if ask {
-			ctx, cancel := context.WithTimeout(ctx, grabTimeout)
-			began := clock().Mono
-			given, err := node.Grab(ctx, c.batches)
-			cancel()
-			now := clock()
-			took.Observe((now.Mono - began).Seconds())
-			g.done(now, c, given, err)
-			continue
-		}
-		wait := time.Hour
-		if wake != 0 {
-			wait = max(wake-clock().Mono, 0)
-		}
-		timer.Reset(wait)
-		select {
-		case <-g.wake:
-		case <-timer.C:
-		case <-g.over:
-			return
-		}
-	}
-}
-
-func listNames(nodes []lists.Node) []string {
-	var names []string
-	for _, n := range nodes {
-		names = append(names, n.Name())
-	}
-	return names
-}
-
-// How long somebody who asks what a user has is kept waiting for the ledger to
-// have what the node gave, and how often it is looked.
-const (
-	lookPatience = 500 * time.Millisecond
-	lookAgain    = 2 * time.Millisecond
-)
-
-// drainedFor waits until the ledger has what the user's list has given so far.
-func (e *Executor) drainedFor(user string) {
-	t := e.tenure.Load()
-	if t == nil || len(t.grabs) == 0 {
-		return
-	}
-	s := t.shards[spec.HomeShard(user, len(t.shards))]
-	before, _ := s.grabs.lag(s.seq.shard)
-	for end := time.Now().Add(lookPatience); time.Now().Before(end); time.Sleep(lookAgain) {
-		if given, behind := s.grabs.lag(s.seq.shard); given-behind >= before {
-			return
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/spec"
 )
 
 // maxBody is the most that the body of a claim may have. A claim takes less than
@@ -48,14 +49,15 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) execu
 		return executor.BadRequest
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.claimTimeout)
+	before := sale.Packets()
 	a := sale.Claim(ctx, request)
 	cancel()
 
 	if !a.Accepted() {
-		s.refuse(w, sale, &a)
+		s.refuse(w, sale, &a, before)
 		return a.Outcome
 	}
-	b.out = appendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim, sale.Packets())
+	b.out = appendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim, sale.packetsSince(before))
 	w.Header()["Content-Type"] = typeJSON
 	if a.Replayed {
 		w.WriteHeader(http.StatusOK)
@@ -69,8 +71,9 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) execu
 	return a.Outcome
 }
 
-// refuse writes an answer that is not an accepted claim.
-func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
+// refuse writes an answer that is not an accepted claim. before is what the sale
+// said of its packets when it was asked.
+func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer, before *spec.Packets) {
 	v := verdictOf(a.Outcome)
 	body, simple := prepared[a.Outcome]
 	if simple && !v.timed && a.Message == "" && a.Outcome != executor.LimitReached {
@@ -82,7 +85,7 @@ func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
 		p.detail = a.Message
 	}
 	if a.Outcome == executor.LimitReached {
-		p.claims = appendClaims(nil, sale.name, a.Claims, sale.Packets())
+		p.claims = appendClaims(nil, sale.name, a.Claims, sale.packetsSince(before))
 	}
 	if v.timed {
 		p.tellTime(a.Outcome, sale, s.now())

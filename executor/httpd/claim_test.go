@@ -156,7 +156,7 @@ func TestAnswers(t *testing.T) {
 
 // TestClaimIDs holds the written form of a claim's name against the executor's.
 func TestClaimIDs(t *testing.T) {
-	for _, id := range []executor.ClaimID{{}, {Shard: 1023, Slot: 1<<64 - 1, Index: 99999}} {
+	for _, id := range []executor.ClaimID{{}, {Shard: 1023, Slot: 1<<64 - 1, Index: 99999}, {Shard: 7, Unit: 123}} {
 		var got struct{ Claim string }
 		if err := json.Unmarshal(appendClaim(nil, executor.Sold, "movie", &executor.Claim{ID: id}, nil), &got); err != nil {
 			t.Fatal(err)

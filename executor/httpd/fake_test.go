@@ -17,6 +17,7 @@ type fake struct {
 	ready  func() error
 
 	packets *spec.Packets
+	after   func() *spec.Packets // once it has been asked for them
 }
 
 var _ executor.Service = (*fake)(nil)
@@ -36,7 +37,13 @@ func (f *fake) Status() executor.Status {
 	return f.status()
 }
 
-func (f *fake) Packets() *spec.Packets { return f.packets }
+func (f *fake) Packets() *spec.Packets {
+	was := f.packets
+	if f.after != nil {
+		f.packets = f.after()
+	}
+	return was
+}
 
 func (f *fake) Ready() error {
 	if f.ready == nil {

@@ -41,6 +41,34 @@ func (s *sale) opensAt(now clock.Now) time.Time {
 	return o.at
 }
 
+// packetsSince returns what the units of claims are worth that the sale told of
+// since it said before. Whoever answered may have lost the sale meanwhile, and
+// tells nothing any more; or another run has begun: no amount is better than that
+// of another.
+func (s *sale) packetsSince(before *spec.Packets) *spec.Packets {
+	switch after := s.Packets(); {
+	case before == nil:
+		return after
+	case after == nil, after == before, samePackets(before, after):
+		return before
+	}
+	return nil
+}
+
+func samePackets(a, b *spec.Packets) bool {
+	if a.Currency != b.Currency || a.Scale != b.Scale {
+		return false
+	}
+	for unit := int64(1); ; unit++ {
+		switch amount := a.Amount(unit); {
+		case amount != b.Amount(unit):
+			return false
+		case amount == 0:
+			return true
+		}
+	}
+}
+
 // money is what packets hold together. To add them up takes a while, and they
 // never change.
 type money struct {
@@ -89,6 +117,7 @@ type saleView struct {
 	ServerTime   time.Time  `json:"serverTime"`
 
 	Packets *packetsView `json:"packets,omitempty"` // of a red packet
+	Lists   *listsView   `json:"lists,omitempty"`   // where nodes have them
 
 	Nodes  []nodeView  `json:"nodes"`
 	Shards []shardView `json:"shards"` // those that stall
@@ -109,6 +138,30 @@ type shardView struct {
 	Shard int       `json:"shard"`
 	Since time.Time `json:"since"`
 	Error string    `json:"error"`
+}
+
+// listsView is how the lists stand that the units lie in.
+type listsView struct {
+	On        int   `json:"on"`        // that give units
+	Off       int   `json:"off"`       // that give none now
+	Undrained int64 `json:"undrained"` // claims that they gave and the ledger lacks
+}
+
+// with counts the list of one more shard, if it has one. No lists: nil.
+func (v *listsView) with(shard executor.ShardStatus) *listsView {
+	if !shard.Listed {
+		return v
+	}
+	if v == nil {
+		v = new(listsView)
+	}
+	if shard.ListOn {
+		v.On++
+	} else {
+		v.Off++
+	}
+	v.Undrained += shard.Undrained
+	return v
 }
 
 func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
@@ -133,6 +186,7 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		view.Nodes = append(view.Nodes, nodeView{n.Name, n.Up, moment(n.Since), n.Error, utc(n.VotesFrom)})
 	}
 	for _, shard := range status.Shards {
+		view.Lists = view.Lists.with(shard)
 		view.Stock += shard.Limit
 		view.Available += shard.Available
 		view.Held += shard.Held
@@ -162,12 +216,13 @@ func (s *Server) getUser(w http.ResponseWriter, sale *sale, segment string) {
 		writeBadRequest(w, f)
 		return
 	}
+	before := sale.Packets()
 	claims, outcome := sale.User(user)
 	if outcome != "" {
 		writeOutcome(w, outcome)
 		return
 	}
-	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims, sale.Packets())})
+	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims, sale.packetsSince(before))})
 }
 
 // writeJSON answers with v, whose encoding cannot fail. Views change from one

@@ -36,6 +36,10 @@ type reply struct {
 	User    string    `json:"user"`
 	Units   []int64   `json:"units"`
 	At      time.Time `json:"at"`
+
+	// Of a red packet.
+	Amounts  []string `json:"amounts"`
+	Currency string   `json:"currency"`
 }
 
 // newClient makes a client with a connection for each worker. It takes no proxy

@@ -24,6 +24,7 @@ type judge struct {
 	keys    map[string]*accepts // by key, which names its user too
 	units   map[string]int64    // by user, of distinct claims
 	soldOut *record             // one who was told so
+	money   int64               // that buyers were told of, in minor units
 }
 
 // accepts are the accepted answers of one key.
@@ -32,8 +33,9 @@ type accepts struct {
 	new   int     // how many of them were 201
 }
 
-// verdict of a rehearsal: what was sold, and every broken promise in words.
-func judged(c Config, records []record) (unitsSold int64, violations []string) {
+// judged is the verdict of a rehearsal: what was sold, and every broken promise
+// in words.
+func judged(c Config, records []record) (found *judge) {
 	j := &judge{
 		c:      c,
 		owners: map[int64]*record{}, claims: map[string]*record{},
@@ -55,7 +57,7 @@ func judged(c Config, records []record) (unitsSold int64, violations []string) {
 		}
 	}
 	j.wholeSale(records)
-	return int64(len(j.owners)), j.violations
+	return j
 }
 
 func (j *judge) violated(format string, args ...any) {
@@ -79,8 +81,9 @@ func (j *judge) accept(r *record) {
 		}
 	}
 	if f := key.first; f != r {
-		if f.Claim != r.Claim || !slices.Equal(f.Units, r.Units) || !f.At.Equal(r.At) {
-			j.violated("%s had two answers: claim %s with units %v, then claim %s with units %v", r.key, f.Claim, f.Units, r.Claim, r.Units)
+		if f.Claim != r.Claim || !slices.Equal(f.Units, r.Units) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
+			j.violated("%s had two answers: claim %s with units %v%s, then claim %s with units %v%s",
+				r.key, f.Claim, f.Units, worth(f), r.Claim, r.Units, worth(r))
 		} else {
 			return // the same answer again
 		}
@@ -97,6 +100,7 @@ func (j *judge) accept(r *record) {
 		}
 		j.owners[unit] = r
 	}
+	j.worth(r)
 	j.units[r.user] += r.quantity
 	if had := j.units[r.user]; had > j.c.PerUserLimit && had-r.quantity <= j.c.PerUserLimit {
 		j.violated("%s has %d units, the limit is %d", r.user, had, j.c.PerUserLimit)
@@ -124,6 +128,9 @@ func (j *judge) wholeSale(records []record) {
 	sold := int64(len(j.owners))
 	if sold > j.c.Stock {
 		j.violated("%d units were sold of a stock of %d", sold, j.c.Stock)
+	}
+	if p := j.c.RedPacket; p != nil && (j.money > p.Total || sold == j.c.Stock && j.money != p.Total) {
+		j.violated("the packets of %d units come to %s, and %d have %s", sold, p.Format(j.money), j.c.Stock, p.Format(p.Total))
 	}
 	if j.unresolved {
 		return

@@ -72,7 +72,7 @@ func TestJudgeIsFair(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, violations := judged(Config{Sale: "movie", PerUserLimit: 2, Stock: 3}, c.records)
+			violations := judged(Config{Sale: "movie", PerUserLimit: 2, Stock: 3}, c.records).violations
 			switch {
 			case c.want == "" && len(violations) > 0:
 				t.Errorf("unfair: %q", violations)

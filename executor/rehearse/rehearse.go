@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/spec"
 )
 
 // Config says who comes to which sale. URL, Sale, Users, PerUserLimit and Stock
@@ -44,6 +45,10 @@ type Config struct {
 	// them, and are judged by them.
 	PerUserLimit int64
 	Stock        int64
+
+	// RedPacket is what the units are worth, nil if they are no packets of
+	// money. Buyers are told their amounts, and add them up.
+	RedPacket *spec.RedPacket
 
 	// Timeout is how long a buyer waits for one answer before the request is
 	// sent again. Zero: DefaultTimeout.

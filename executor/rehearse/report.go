@@ -33,6 +33,7 @@ type Report struct {
 	// been accepted before (200) are `replayed`; the sum is Requests.
 	Outcomes  map[string]int `json:"outcomes"`
 	UnitsSold int64          `json:"unitsSold"` // that buyers were told of
+	Money     *Money         `json:"money,omitempty"`
 
 	DurationSeconds     float64 `json:"durationSeconds"`
 	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests with their final answer
@@ -44,6 +45,14 @@ type Report struct {
 	// Audit is what the ledger says, for whoever can read it to fill in. If it
 	// is a fmt.Stringer, WriteText shows it.
 	Audit any `json:"audit,omitempty"`
+}
+
+// Money is what buyers of a red packet were told that they have. Amounts are
+// exact decimals.
+type Money struct {
+	Currency string `json:"currency"`
+	Granted  string `json:"granted"` // to all of them together
+	Total    string `json:"total"`   // of all packets
 }
 
 // Latency is the time from sending a request to the end of its answer, in
@@ -94,8 +103,12 @@ func report(d *drive, workers []*worker, took time.Duration) *Report {
 		P999: milliseconds(latency.ValueAtPercentile(99.9)),
 		Max:  milliseconds(latency.Max()),
 	}
-	var violations []string
-	r.UnitsSold, violations = judged(d.Config, records)
+	found := judged(d.Config, records)
+	violations := found.violations
+	r.UnitsSold = int64(len(found.owners))
+	if p := d.RedPacket; p != nil {
+		r.Money = &Money{p.Currency, p.Format(found.money), p.Format(p.Total)}
+	}
 	if more := len(violations) - maxViolations; more > 0 {
 		violations = append(violations[:maxViolations], fmt.Sprintf("and %d more", more))
 	}

@@ -46,7 +46,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	l := r.LatencyMs
 	row("latency", "p50 %s, p99 %s, p99.9 %s, max %s", ms(l.P50), ms(l.P99), ms(l.P999), ms(l.Max))
 	if len(r.Violations) == 0 {
-		row("buyers saw", "%s units sold, none twice, nobody beyond the limit", thousands(r.UnitsSold))
+		money := ""
+		if m := r.Money; m != nil {
+			money = fmt.Sprintf(", %s of %s %s", m.Granted, m.Total, m.Currency)
+		}
+		row("buyers saw", "%s units sold, none twice, nobody beyond the limit%s", thousands(r.UnitsSold), money)
 	} else {
 		row("buyers saw", "BROKEN PROMISES")
 		for _, v := range r.Violations {

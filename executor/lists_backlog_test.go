@@ -1,0 +1,136 @@
+package executor
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// TestListsBacklog has the ledger stall. With ack redis the lists give on, until as
+// many grabs as the backlog allows are not in the ledger; then all others are
+// refused as overloaded. When the ledger is back, so is the sale.
+func TestListsBacklog(t *testing.T) {
+	t.Parallel()
+	const backlog = 50
+	s := listSiteAt(t, spec.AckRedis, []string{startRedis(t, always...).Addr(), startRedis(t, always...).Addr()},
+		func(sale *spec.Sale, _ *pb.Settings) { sale.Backlog = backlog }, spec.Shares(2000, 4)...)
+	p := s.serve()
+	p.awaitLists()
+	c := newCrowd(t, s, p.Claim)
+	if a := c.one("first", "key"); a.Outcome != Sold {
+		t.Fatalf("%+v", a)
+	}
+	c.await("drained", func() bool { return len(c.inLedger()) == 1 })
+	p.logs.appends.close()
+	for i := range backlog + 20 {
+		user, want := fmt.Sprint("eager-", i), Sold
+		if i >= backlog {
+			want = Overloaded
+		}
+		a := p.claim(user, "key")
+		if a.Outcome != want || a.Outcome == Overloaded && a.RetryAfter == 0 {
+			t.Errorf("while the ledger lacks %d grabs: %+v, want %s", i, a, want)
+		}
+		c.mu.Lock()
+		c.heard(user, a)
+		c.mu.Unlock()
+	}
+	if in := len(c.inLedger()); in != 1 {
+		t.Errorf("%d are in a ledger that stalls", in)
+	}
+	p.logs.appends.open()
+	c.race(40, func() {})
+}
+
+// TestListsStalledLedger has the ledger stall under ack ledger: nobody is told
+// anything that it does not have.
+func TestListsStalledLedger(t *testing.T) {
+	t.Parallel()
+	s := newListSite(t, spec.AckLedger, 2, nil, spec.Shares(900, 4)...)
+	p := s.serve()
+	c := newCrowd(t, s, p.Claim)
+	c.race(40, func() {
+		c.until(30)
+		p.logs.appends.close()
+		c.await("stalled", func() bool { return p.logs.appends.held.Load() == 4 })
+		c.kept()
+		told := c.sold()
+		c.await("refused", func() bool { return c.count(NoQuorum) > 200 })
+		if now := c.sold(); now > told+40 { // whose answers were on their way
+			t.Errorf("%d were told to have a unit, and then %d, while the ledger stalls", told, now)
+		}
+		c.kept()
+		p.logs.appends.open()
+	})
+}
+
+// TestListsDrain ends a process while the ledger hangs: with ack ledger, who waits
+// for it is told when it is back.
+func TestListsDrain(t *testing.T) {
+	eachAck(t, func(t *testing.T, ack spec.Ack) {
+		t.Parallel()
+		s := newListSite(t, ack, 2, always, spec.Shares(600, 3)...)
+		first := s.site.serve(func(c *Config) {
+			c.Nodes, c.Lists = s.connect()
+			c.DrainTimeout = time.Minute
+		})
+		c := newCrowd(t, s, first.Claim)
+		first.awaitLists()
+		first.logs.appends.close()
+		var all sync.WaitGroup
+		for i := range 60 {
+			all.Go(func() {
+				user := fmt.Sprint("waiting-", i)
+				a := first.claim(user, "key")
+				if a.Outcome != Sold {
+					t.Errorf("%s, whom a process that goes down has in its hands: %+v", user, a)
+				}
+				c.mu.Lock()
+				c.heard(user, a)
+				c.mu.Unlock()
+			})
+		}
+		waitFor(t, func() bool { return first.logs.appends.held.Load() == 3 && first.given() == 60 })
+		ended := make(chan error, 1)
+		go func() { ended <- first.stop() }()
+		waitFor(t, func() bool { return first.Ready() == errDraining })
+		if a := first.claim("late", "key"); a.Outcome != Draining {
+			t.Errorf("a claim while it drains: %+v", a)
+		}
+		if n := c.sold(); ack == spec.AckLedger && n != 0 {
+			t.Errorf("%d were told to have a unit by a process whose ledger hangs", n)
+		}
+		first.logs.appends.open()
+		all.Wait()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		c.kept() // with ack redis too: it drains before it leaves
+		second := s.serve()
+		c.claim = second.Claim
+		c.settle()
+	})
+}
+
+// awaitLists waits until all lists give.
+func (p *process) awaitLists() {
+	p.t.Helper()
+	waitFor(p.t, func() bool {
+		shards := p.Status().Shards
+		return len(shards) > 0 && !slices.ContainsFunc(shards, func(s ShardStatus) bool { return !s.ListOn })
+	})
+}
+
+// given returns how many grabs the process knows of.
+func (p *process) given() (all int64) {
+	for i, s := range p.tenure.Load().shards {
+		given, _ := s.grabs.lag(i)
+		all += given
+	}
+	return all
+}

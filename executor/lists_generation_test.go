@@ -1,0 +1,193 @@
+package executor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// changed waits until all shards have the newest generation.
+func (s *listSite) changed() {
+	s.t.Helper()
+	newest := loadSale(s.t, s.logs, s.sale.Name).Generation()
+	soon := time.Now().Add(time.Minute)
+	for shard := range s.sale.LockCount {
+		for loadShard(s.t, s.logs, shard, s.sale.LockCount).Generation != newest {
+			if time.Now().After(soon) {
+				s.t.Fatalf("after a minute shard %d does not have generation %d", shard, newest)
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+}
+
+// limit is how many units all shards have been given, less those removed.
+func (s *listSite) limit() (units int64) {
+	for shard := range s.sale.LockCount {
+		units += loadShard(s.t, s.logs, shard, s.sale.LockCount).Limit
+	}
+	return units
+}
+
+// phases checks that no log has a claim between a generation that pauses or closes
+// the sale and the next, and returns how many such generations it met.
+func (s *listSite) phases() (off int) {
+	s.t.Helper()
+	for shard := range s.sale.LockCount {
+		log := spec.ShardLog(testUID, shard, s.sale.LockCount)
+		phase := pb.Phase_OPEN
+		for slot := uint64(0); ; {
+			_, entries, err := s.logs.Read(s.t.Context(), log, slot, 1000)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if len(entries) == 0 {
+				break
+			}
+			for _, entry := range entries {
+				c := new(pb.Commit)
+				if err := proto.Unmarshal(entry, c); err != nil {
+					s.t.Fatal(err)
+				}
+				for _, op := range c.GetOps() {
+					if g := op.GetGeneration(); g != nil {
+						if phase = g.GetSettings().GetPhase(); phase != pb.Phase_OPEN {
+							off++
+						}
+					}
+					if op.GetClaim() != nil && phase != pb.Phase_OPEN {
+						s.t.Errorf("shard %d, slot %d: a claim while the sale is %v", shard, slot, phase)
+					}
+				}
+				slot++
+			}
+		}
+	}
+	return off
+}
+
+// TestListsGenerations changes the sale in the middle of a race: more units, fewer,
+// a pause, more while it is paused, and in the end it is closed before all is sold.
+func TestListsGenerations(t *testing.T) {
+	eachAck(t, func(t *testing.T, ack spec.Ack) {
+		t.Parallel()
+		s := newListSite(t, ack, 2, always, 1200, 0, 1200, 1200)
+		p := s.serve()
+		c := newCrowd(t, s, p.Claim)
+		stop := c.watchLedger()
+		defer stop()
+		c.begin(8000, 40)
+		phase := func(phase pb.Phase) {
+			replan(t, s.logs, "site", func(p *pb.Planned) { p.Settings.Phase = phase })
+			s.changed()
+		}
+
+		c.until(15)
+		replan(t, s.logs, "site", func(p *pb.Planned) { deal(p, 0, 300); deal(p, 1, 400) })
+		s.changed()
+		c.until(30)
+		replan(t, s.logs, "site", func(p *pb.Planned) { p.Shards[2].Remove = 100; p.Shards[3].Remove = 200 })
+		s.changed()
+		c.until(40)
+
+		phase(pb.Phase_PAUSED)
+		told := c.sold()
+		c.kept() // with ack redis too: all that was granted is in the ledger before the pause
+		for i := range 20 {
+			if a := p.claim(fmt.Sprint("paused-", i), "key"); a.Outcome != Paused || a.RetryAfter == 0 {
+				t.Errorf("while it is paused: %+v", a)
+			}
+		}
+		replan(t, s.logs, "site", func(p *pb.Planned) { deal(p, 1, 100); p.Shards[0].Remove = 50 })
+		s.changed()
+		if now := c.sold(); now > told+int64(40) { // answers that were on their way
+			t.Errorf("%d were told to have a unit before the pause, %d while it is paused", told, now)
+		}
+		phase(pb.Phase_OPEN)
+		c.until(60)
+
+		c.stock = s.limit()
+		phase(pb.Phase_CLOSED)
+		c.kept()
+		c.end()
+		stop()
+		if a := p.claim("closed", "key"); a.Outcome != Closed {
+			t.Errorf("after it is closed: %+v", a)
+		}
+		if n := s.phases(); n < 3*4 {
+			t.Errorf("the logs have %d generations that are not open", n)
+		}
+		c.askAgain()
+		c.kept()
+		a := audited(t, s.logs, "site")
+		if in := len(c.inLedger()); int64(in) != a.Sold || a.Sold+a.Available != c.stock || a.Stock != c.stock {
+			t.Errorf("audit: %+v, %d claims, stock %d", a, in, c.stock)
+		}
+		t.Logf("stock %d, sold %d", c.stock, a.Sold)
+	})
+}
+
+// TestListsRaised sells out, and sells what is added then to those who were told
+// that all is sold.
+func TestListsRaised(t *testing.T) {
+	eachAck(t, func(t *testing.T, ack spec.Ack) {
+		t.Parallel()
+		s := newListSite(t, ack, 2, nil, 50, 30, 0)
+		p := s.serve()
+		c := newCrowd(t, s, p.Claim)
+		c.begin(200, 20)
+		c.end()
+		if n := c.count(SoldOut); c.sold() != 80 || n == 0 {
+			t.Fatalf("%d sold, %d told that all is", c.sold(), n)
+		}
+		replan(t, s.logs, "site", func(p *pb.Planned) { deal(p, 2, 40) })
+		s.changed()
+		c.stock = 120
+		c.settle()
+	})
+}
+
+// TestListsHours is a sale with hours, by the clock of the node.
+func TestListsHours(t *testing.T) {
+	t.Parallel()
+	var opens, closes time.Time
+	s := listSiteAt(t, spec.AckLedger, []string{startRedis(t).Addr()}, func(_ *spec.Sale, settings *pb.Settings) {
+		opens = time.Now().Add(5 * time.Second)
+		closes = opens.Add(2 * time.Second)
+		settings.OpensAtUs, settings.ClosesAtUs = opens.UnixMicro(), closes.UnixMicro()
+	}, 100_000)
+	p := s.serve()
+	outcomes, n := make(map[Outcome]int), 0
+	for deadline := time.Now().Add(time.Minute); outcomes[Closed] < 3; time.Sleep(5 * time.Millisecond) {
+		n++
+		before := time.Now()
+		a := p.claim(fmt.Sprint("user-", n), "key")
+		after := time.Now()
+		outcomes[a.Outcome]++
+		switch {
+		case a.Outcome == NoQuorum, a.Outcome == Standby, a.Outcome == Unknown: // the machine is slow
+		case after.Before(opens) && a.Outcome != NotOpen,
+			!before.Before(opens) && after.Before(closes) && a.Outcome != Sold,
+			!before.Before(closes) && a.Outcome != Closed:
+			t.Errorf("asked from %v to %v after it opens: %+v", before.Sub(opens), after.Sub(opens), a)
+		}
+		if a.Outcome == Sold && (a.Claim.At.Before(opens) || !a.Claim.At.Before(closes)) {
+			t.Errorf("sold at %v after it opens", a.Claim.At.Sub(opens))
+		}
+		if after.After(deadline) {
+			t.Fatalf("outcomes %v", outcomes)
+		}
+	}
+	t.Logf("outcomes %v", outcomes)
+	if outcomes[NotOpen] == 0 {
+		t.Log("the machine was too slow to ask before it opened")
+	}
+	if a := audited(t, s.logs, "site"); a.Sold != int64(outcomes[Sold]) {
+		t.Errorf("audit: %+v, outcomes %v", a, outcomes)
+	}
+}

@@ -1,0 +1,116 @@
+package executor
+
+import (
+	"testing"
+
+	"salectl/services"
+	"salectl/spec"
+)
+
+// TestListsKilled kills one of three servers again and again in the middle of a
+// race, and starts it again from its append-only file. Nothing is lost.
+func TestListsKilled(t *testing.T) {
+	eachAck(t, func(t *testing.T, ack spec.Ack) {
+		s := newListSite(t, ack, 3, always, spec.Shares(3000, 6)...)
+		p := s.serve()
+		c := newCrowd(t, s, p.Claim)
+		c.race(60, func() {
+			for _, percent := range []int64{10, 20, 30, 40, 50} {
+				c.until(percent)
+				restart(t, s.servers[0])
+			}
+		})
+	})
+}
+
+// TestListsOnlyServerKilled kills the only server, which abstains from leases for a
+// while then.
+func TestListsOnlyServerKilled(t *testing.T) {
+	eachAck(t, func(t *testing.T, ack spec.Ack) {
+		t.Parallel()
+		s := newListSite(t, ack, 1, always, 400, 0, 500)
+		p := s.serve()
+		c := newCrowd(t, s, p.Claim)
+		c.race(40, func() {
+			c.until(40)
+			restart(t, s.servers[0])
+		})
+	})
+}
+
+// forgetting are ways in which a server comes to know less than it has said. Each
+// is prepared before the race, and struck in the middle by what it returns.
+var forgetting = map[string]struct {
+	args    []string
+	proxied bool
+	prepare func(t *testing.T, s *listSite, lead func(*services.Redis)) (early, strike func())
+}{
+	"old snapshot": {prepare: func(t *testing.T, s *listSite, _ func(*services.Redis)) (early, strike func()) {
+		return func() { tell(t, s.servers[0], "SAVE") }, func() { restart(t, s.servers[0]) }
+	}},
+	"empty": {prepare: func(t *testing.T, s *listSite, _ func(*services.Redis)) (early, strike func()) {
+		return func() {}, func() { restart(t, s.servers[0]) }
+	}},
+	"flushed": {prepare: func(t *testing.T, s *listSite, _ func(*services.Redis)) (early, strike func()) {
+		return func() {}, func() { tell(t, s.servers[0], "FLUSHALL") }
+	}},
+	"flushed twice": {prepare: func(t *testing.T, s *listSite, _ func(*services.Redis)) (early, strike func()) {
+		flush := func() { tell(t, s.servers[0], "FLUSHALL") }
+		return flush, flush
+	}},
+	"replaced": {proxied: true, prepare: func(t *testing.T, s *listSite, lead func(*services.Redis)) (early, strike func()) {
+		other := startRedis(t)
+		return func() {}, func() { lead(other) }
+	}},
+	"failed over to a lagging replica": {proxied: true, args: []string{"--repl-diskless-sync-delay", "0"},
+		prepare: func(t *testing.T, s *listSite, lead func(*services.Redis)) (early, strike func()) {
+			replica := startRedis(t)
+			return func() {
+					follow(t, replica, s.servers[0])
+					waitFor(t, func() bool { return tell(t, replica, "EXISTS", spec.FillKey(testUID, 0)) == int64(1) })
+					tell(t, replica, "REPLICAOF", "NO", "ONE") // it lags from here on
+				}, func() {
+					if err := s.servers[0].Kill(); err != nil {
+						t.Fatal(err)
+					}
+					lead(replica)
+				}
+		}},
+	"marker deleted": {prepare: func(t *testing.T, s *listSite, _ func(*services.Redis)) (early, strike func()) {
+		return func() {}, func() { tell(t, s.servers[0], "DEL", spec.FillKey(testUID, 0)) }
+	}},
+}
+
+// TestListsForgotten has one of three servers lose its memory, or fall back into the
+// past, in the middle of a race. With ack ledger all that was told is kept; with
+// ack redis the sale goes on, and no unit is in the ledger twice.
+func TestListsForgotten(t *testing.T) {
+	for name, fault := range forgetting {
+		t.Run(name, func(t *testing.T) {
+			eachAck(t, func(t *testing.T, ack spec.Ack) {
+				t.Parallel()
+				first := startRedis(t, fault.args...)
+				address, lead := first.Addr(), func(*services.Redis) {}
+				if fault.proxied {
+					address, lead = switchTo(t, first)
+				}
+				others := []*services.Redis{startRedis(t), startRedis(t)}
+				s := listSiteAt(t, ack, []string{address, others[0].Addr(), others[1].Addr()}, nil, spec.Shares(2400, 6)...)
+				s.servers = append([]*services.Redis{first}, others...)
+				early, strike := fault.prepare(t, s, lead)
+				p := s.serve()
+				c := newCrowd(t, s, p.Claim)
+				c.lossy = ack == spec.AckRedis
+				c.race(40, func() {
+					c.until(20)
+					early()
+					c.until(50)
+					strike()
+				})
+				if c.count(SoldOut) == 0 {
+					t.Error("nobody was told that all is sold")
+				}
+			})
+		})
+	}
+}

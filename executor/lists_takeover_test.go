@@ -1,0 +1,217 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
+	"salectl/spec"
+)
+
+// TestListsProcessKilled kills the process that serves with kill -9, again and
+// again, while it answers and while grabs of its lists are not in the ledger yet.
+// What it has told is kept by the next one.
+func TestListsProcessKilled(t *testing.T) {
+	eachAck(t, func(t *testing.T, ack spec.Ack) {
+		t.Parallel()
+		s := newListSite(t, ack, 3, always, spec.Shares(3000, 6)...)
+		c := newCrowd(t, s, nil)
+		for round := range 3 {
+			before := c.sold()
+			k := c.startChild(fmt.Sprint("child-", round, "-"), 4000, 30)
+			c.await("sold by a child", func() bool { return c.sold() > before+300 })
+			k.kill()
+			if ack == spec.AckLedger {
+				c.kept()
+			}
+		}
+		t.Logf("killed after %d, %d are in the ledger, outcomes %v", c.sold(), len(c.inLedger()), c.outcomes)
+		p := s.serve()
+		c.claim = p.Claim
+		c.settle()
+	})
+}
+
+// TestListsProcessEnded ends the process that serves as an operator does: it says
+// what became of all that it has in its hands. What it has not drained the next one
+// does.
+func TestListsProcessEnded(t *testing.T) {
+	eachAck(t, func(t *testing.T, ack spec.Ack) {
+		t.Parallel()
+		s := newListSite(t, ack, 2, always, spec.Shares(2000, 4)...)
+		c := newCrowd(t, s, nil)
+		for round := range 2 {
+			before := c.sold()
+			k := c.startChild(fmt.Sprint("child-", round, "-"), 4000, 30)
+			c.await("sold by a child", func() bool { return c.sold() > before+300 })
+			k.end(syscall.SIGTERM)
+			c.kept() // with ack redis too: it drains before it leaves
+		}
+		if n := c.count(Unknown); n > 0 {
+			t.Errorf("%d were told unknown by a process that had time", n)
+		}
+		p := s.serve()
+		c.claim = p.Claim
+		c.settle()
+	})
+}
+
+// TestListsProcessPaused stops the process that serves with SIGSTOP, with grabs in
+// flight, until another has taken over and sold. When it goes on, whatever it does
+// comes too late.
+func TestListsProcessPaused(t *testing.T) {
+	eachAck(t, func(t *testing.T, ack spec.Ack) {
+		t.Parallel()
+		s := newListSite(t, ack, 3, always, spec.Shares(3000, 6)...)
+		c := newCrowd(t, s, nil)
+		k := c.startChild("child-", 4000, 30)
+		c.until(10)
+		k.signal(syscall.SIGSTOP)
+		paused := c.sold()
+		p := s.serve()
+		c.claim = p.Claim
+		stop := c.watchLedger()
+		c.begin(2000, 30)
+		c.until(40)
+		k.signal(syscall.SIGCONT)
+		c.end()
+		stop()
+		k.kill()
+		t.Logf("paused after %d", paused)
+		c.settle()
+	})
+}
+
+// lateNode is a node that is reached late: what is asked of it while it is held
+// arrives when it is let go, long after whoever asked has given up.
+type lateNode struct {
+	lists.Node
+	mu   sync.Mutex
+	held bool
+	late []func()
+}
+
+func (n *lateNode) hold() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.held = true
+}
+
+// letGo lets arrive what was held, and returns how much that was.
+func (n *lateNode) letGo() int {
+	n.mu.Lock()
+	late := n.late
+	n.held, n.late = false, nil
+	n.mu.Unlock()
+	for _, call := range late {
+		call()
+	}
+	return len(late)
+}
+
+// lateCall makes a call, or keeps it until it is let go.
+func lateCall[T any](ctx context.Context, n *lateNode, call func(context.Context) (T, error)) (T, error) {
+	n.mu.Lock()
+	held := n.held
+	if held {
+		n.late = append(n.late, func() { _, _ = call(context.Background()) })
+	}
+	n.mu.Unlock()
+	if !held {
+		return call(ctx)
+	}
+	<-ctx.Done()
+	var none T
+	return none, ctx.Err()
+}
+
+func (n *lateNode) Grab(ctx context.Context, b []lists.Batch) ([]lists.Given, error) {
+	copied := append([]lists.Batch(nil), b...)
+	return lateCall(ctx, n, func(ctx context.Context) ([]lists.Given, error) { return n.Node.Grab(ctx, copied) })
+}
+
+func (n *lateNode) Stop(ctx context.Context, l lists.List, fill uint64, run string) error {
+	return late(ctx, n, func(ctx context.Context) error { return n.Node.Stop(ctx, l, fill, run) })
+}
+
+func (n *lateNode) Read(ctx context.Context, l lists.List, fill uint64, after, drained string, max int) ([]lists.Entry, error) {
+	return lateCall(ctx, n, func(ctx context.Context) ([]lists.Entry, error) {
+		return n.Node.Read(ctx, l, fill, after, drained, max)
+	})
+}
+
+func (n *lateNode) Put(ctx context.Context, l lists.List, fill uint64, run string, p lists.Part) error {
+	return late(ctx, n, func(ctx context.Context) error { return n.Node.Put(ctx, l, fill, run, p) })
+}
+
+func (n *lateNode) Start(ctx context.Context, l lists.List, fill uint64, run string, s lists.Start) error {
+	return late(ctx, n, func(ctx context.Context) error { return n.Node.Start(ctx, l, fill, run, s) })
+}
+
+func (n *lateNode) Take(ctx context.Context, l lists.List, fill uint64, k int) (ledger.Units, error) {
+	return lateCall(ctx, n, func(ctx context.Context) (ledger.Units, error) { return n.Node.Take(ctx, l, fill, k) })
+}
+
+func (n *lateNode) Add(ctx context.Context, l lists.List, fill uint64, u ledger.Units) error {
+	return late(ctx, n, func(ctx context.Context) error { return n.Node.Add(ctx, l, fill, u) })
+}
+
+func late(ctx context.Context, n *lateNode, call func(context.Context) error) error {
+	_, err := lateCall(ctx, n, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+	return err
+}
+
+// farProcess serves with nodes that can be held, and locks that can be cut off.
+func (s *listSite) farProcess() (p *process, held []*lateNode, locks []*gatedNode) {
+	s.t.Helper()
+	p = s.site.serve(func(c *Config) {
+		nodes, kept := s.connect()
+		c.Nodes = nil
+		for i, n := range nodes {
+			locks, held = append(locks, &gatedNode{Node: n}), append(held, &lateNode{Node: kept[i]})
+			c.Nodes, c.Lists = append(c.Nodes, locks[i]), append(c.Lists, held[i])
+		}
+	})
+	return p, held, locks
+}
+
+// TestListsLateCalls has all that a process asks of the nodes in the middle of a
+// race, and all that it appends, arrive only when another process has taken over:
+// nothing of it may be done then.
+func TestListsLateCalls(t *testing.T) {
+	eachAck(t, func(t *testing.T, ack spec.Ack) {
+		t.Parallel()
+		s := newListSite(t, ack, 2, always, 900, 0, 300, 800)
+		first, held, locks := s.farProcess()
+		second := s.serveLater()
+		c := newCrowd(t, s, anyOf(first, second))
+		c.race(40, func() {
+			c.until(20)
+			for _, n := range held {
+				n.hold()
+			}
+			first.logs.appends.close()
+			for _, n := range locks {
+				n.close()
+			}
+			waitFor(t, func() bool { return second.Ready() == nil })
+			c.until(60)
+			calls := 0
+			for _, n := range held {
+				calls += n.letGo()
+			}
+			first.logs.appends.open()
+			for _, n := range locks {
+				n.open()
+			}
+			if calls == 0 {
+				t.Error("no call was under way")
+			}
+			t.Logf("%d calls came late", calls)
+		})
+	})
+}

@@ -1,0 +1,42 @@
+package rehearse
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"salectl/spec"
+)
+
+// worth counts what a new claim of a red packet is worth.
+func (j *judge) worth(r *record) {
+	p := j.c.RedPacket
+	if p == nil {
+		return
+	}
+	if len(r.Amounts) != len(r.Units) || r.Currency != p.Currency {
+		j.violated("%s was told that claim %s with units %v is worth %q %s", r.key, r.Claim, r.Units, r.Amounts, r.Currency)
+		return
+	}
+	for i, text := range r.Amounts {
+		minor, ok := minorUnits(*p, text)
+		if !ok || minor < p.Min {
+			j.violated("%s was told that unit %d is worth %q, and the least is %s", r.key, r.Units[i], text, p.Format(p.Min))
+		}
+		j.money += minor
+	}
+}
+
+// minorUnits is Format backwards.
+func minorUnits(p spec.RedPacket, text string) (minor int64, ok bool) {
+	minor, err := strconv.ParseInt(strings.Replace(text, ".", "", 1), 10, 64)
+	return minor, err == nil && p.Format(minor) == text
+}
+
+// worth writes what buyers were told that a claim is worth, if they were.
+func worth(r *record) string {
+	if len(r.Amounts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" worth %s", r.Amounts)
+}
