@@ -16,6 +16,7 @@ type news struct {
 	shard *shard
 	fill  uint64
 	news  bool // there is something to hear
+	soon  bool // what the list gave is to be drained at once
 	lost  bool
 	owed  []*ticket // given something, to be answered when the ledger has it
 	short []*ticket // given nothing, for the list is empty
@@ -58,8 +59,10 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 				gs.behind += fresh
 				g.backlog.behind.Add(fresh)
 			}
-			n.news = len(n.owed) > 0 || len(n.short) > 0 || fresh > 0 && !gs.told
-			gs.told = gs.told || n.news
+			// Who finds nothing wants to know whether all is sold.
+			n.soon = !gs.hurried && (len(n.short) > 0 || g.backlog.large())
+			n.news = n.soon || len(n.owed) > 0 || len(n.short) > 0 || fresh > 0 && !gs.told
+			gs.told, gs.hurried = gs.told || n.news, gs.hurried || n.soon
 		}
 		if gs.shut != "" {
 			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
@@ -150,7 +153,7 @@ func (n *news) pass(now clock.Now) {
 		if n.lost {
 			q.list.Lost(now, n.fill)
 		}
-		q.given(now, n.owed, len(n.short) > 0)
+		q.given(now, n.owed, n.soon)
 		q.claims(n.short)
 	})
 	if heard {

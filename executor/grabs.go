@@ -33,16 +33,17 @@ type grabbed struct {
 	shard *shard
 	list  lists.List
 
-	fill   uint64        // under which the list gives; 0: it does not
-	off    clock.Now     // since when it does not
-	again  time.Duration // monotonic: after an error it is not asked before
-	queue  []*ticket
-	asks   map[string]struct{} // the users of calls under way
-	behind int64               // of backlog.behind
-	given  int64               // grabs in all
-	told   bool                // the sequencer knows that there is something to drain
-	failed failure             // what the node does not do, though the list is on
-	shut   Outcome
+	fill    uint64        // under which the list gives; 0: it does not
+	off     clock.Now     // since when it does not
+	again   time.Duration // monotonic: after an error it is not asked before
+	queue   []*ticket
+	asks    map[string]struct{} // the users of calls under way
+	behind  int64               // of backlog.behind
+	given   int64               // grabs in all
+	told    bool                // the sequencer knows that there is something to drain
+	hurried bool                // and that it is to do so at once
+	failed  failure             // what the node does not do, though the list is on
+	shut    Outcome
 }
 
 // grabCall is one call of a node, with the tickets of each of its batches.
@@ -139,7 +140,7 @@ func (g *grabber) turn(now clock.Now, shard int, fill uint64) {
 		gs.fill, gs.off = 0, now
 	default: // it is filled from the ledger, which has all that was given before
 		g.backlog.behind.Add(-gs.behind)
-		gs.fill, gs.behind, gs.again, gs.told = fill, 0, 0, false
+		gs.fill, gs.behind, gs.again, gs.told, gs.hurried = fill, 0, 0, false, false
 		g.rouse()
 	}
 	if gs.fill == 0 && now.Since(gs.off) >= stallAfter {
@@ -187,7 +188,7 @@ func (g *grabber) drained(shard, n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gs := g.by[shard]
-	gs.told = false
+	gs.told, gs.hurried = false, false
 	less := int64(n)
 	if len(gs.asks) == 0 {
 		less = min(less, gs.behind) // replies that are lost were not counted

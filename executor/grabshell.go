@@ -67,7 +67,10 @@ func (e *Executor) drainedFor(user string) {
 		return
 	}
 	s := t.shards[spec.HomeShard(user, len(t.shards))]
-	before, _ := s.grabs.lag(s.seq.shard)
+	before, behind := s.grabs.lag(s.seq.shard)
+	if behind > 0 {
+		s.tell(func(q *sequencer) { q.list.Hurry() })
+	}
 	for end := time.Now().Add(lookPatience); time.Now().Before(end); time.Sleep(lookAgain) {
 		if given, behind := s.grabs.lag(s.seq.shard); given-behind >= before {
 			return

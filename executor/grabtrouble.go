@@ -21,6 +21,9 @@ type backlog struct {
 // room returns how many requests more a node may be asked.
 func (b *backlog) room() int64 { return max(b.most-b.behind.Load()-b.asked.Load(), 0) }
 
+// large says whether the ledger is so far behind that it must not fall back further.
+func (b *backlog) large() bool { return b.behind.Load() > b.most/2 }
+
 // full refuses those who wait while the ledger is as far behind as it may be, but
 // for those who may have been given something. It returns when to look again, 0 if
 // nobody waits.

@@ -71,16 +71,17 @@ func (q *sequencer) settled() bool {
 func (q *sequencer) decidedClaims() int { return len(q.batch) + q.offered }
 
 // drainLater is when what was answered already is drained: the more gathers, the
-// less it costs.
-const drainLater = 50 * time.Millisecond
+// less it costs, and those who grab meanwhile have the processors.
+const drainLater = 250 * time.Millisecond
 
 // given takes in that the node gave units: to requests that are to be answered
-// when the log has them too, and to others that have their answer.
-func (q *sequencer) given(now clock.Now, owed []*ticket, empty bool) {
+// when the log has them too, and to others that have their answer. soon: it is to
+// be drained at once.
+func (q *sequencer) given(now clock.Now, owed []*ticket, soon bool) {
 	q.owed = append(q.owed, owed...)
 	q.late = q.late || len(owed) > 0 && owed[0].fill != q.fill
 	within := drainLater
-	if len(owed) > 0 || empty { // who finds nothing wants to know whether all is sold
+	if len(owed) > 0 || soon {
 		within = 0
 	}
 	q.list.Stir(now, within)

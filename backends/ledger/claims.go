@@ -22,7 +22,7 @@ type claims struct {
 	seed    maphash.Seed
 	mask    uint64 // of hashes; a test makes it small, so that they collide
 	byUser  table  // to users
-	byKey   table  // to records
+	byKey   table  // to records, where owners decide
 	users   chunked[userRecord]
 	records chunked[claimRecord]
 	text    arena
@@ -126,6 +126,9 @@ func (c *claims) findUser(hash uint64, user string) (uint32, bool) {
 
 // findClaim returns the index of the claim under a user's key, +1; 0: none.
 func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
+	if len(c.granted) > 0 {
+		return c.findGrab(user, key)
+	}
 	i, ok := c.byKey.find(hash, func(i uint32) bool {
 		r := c.records.at(i)
 		return r.user == user && c.text.equal(r.key, key)
@@ -134,6 +137,16 @@ func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 		return 0
 	}
 	return i + 1
+}
+
+// findGrab is findClaim where nodes give, at most one unit to a user: byKey would be
+// for nothing.
+func (c *claims) findGrab(user uint32, key string) uint32 {
+	i := c.users.at(user).last
+	for i != 0 && !c.text.equal(c.records.at(i-1).key, key) {
+		i = c.records.at(i - 1).prev
+	}
+	return i
 }
 
 // unitsAt returns how many units a user has, held and sold.
@@ -163,8 +176,9 @@ func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
 	i := c.records.add(r)
 	if op.GetFill() != 0 {
 		c.granted = append(c.granted, op.GetGrantedUs()) // before the first fill there is no claim
+	} else {
+		c.byKey.add(at.hash, i)
 	}
-	c.byKey.add(at.hash, i)
 	owner.last = i + 1
 	owner.units += int64(len(units))
 	if !isRun(units) {

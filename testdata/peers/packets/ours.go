@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"salectl/backends"
@@ -25,7 +24,6 @@ type ours struct {
 	store *backends.Store
 	dir   string
 	made  []packet
-	keys  atomic.Int64
 	*executor.Executor
 	stop func() error
 }
@@ -120,8 +118,7 @@ func (o *ours) grab(ctx context.Context, user string) (bool, error) {
 }
 
 func (o *ours) claim(ctx context.Context, user string) executor.Answer {
-	key := fmt.Sprintf("%016x", o.keys.Add(1))
-	return o.Claim(ctx, executor.Request{User: user, Key: key, Quantity: 1})
+	return o.Claim(ctx, executor.Request{User: user, Quantity: 1})
 }
 
 // taken reads the ledger, once all that was given is in it.
