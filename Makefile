@@ -40,7 +40,7 @@ mutants: ## plant each bug of testdata/mutants in a copy of the tree, and look f
 bench: ## the figures of the README, each beside its raw figure, in one run
 	go test -run '^$$' -bench . -benchmem -timeout 60m \
 		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/httpd
-	cd testdata/peers && go run . && go run ./locks
+	cd testdata/peers && go run . && go run ./locks && go run ./packets
 
 generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go v1.36.11)
 	go generate ./...

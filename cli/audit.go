@@ -74,6 +74,9 @@ func (v *auditHuman) Audit(a *ledger.Audit) {
 	}
 	fmt.Fprintf(v.out, "%s: %s\n", c.bold(a.Sale), verdict)
 	fmt.Fprintf(v.out, "  %s\n", accounted(a))
+	if a.Packets != nil {
+		fmt.Fprintf(v.out, "  %s\n", paid(a.Packets))
+	}
 	fmt.Fprintf(v.out, "  %s and %s read, run %s\n", count(a.Shards, "shard"), count(a.Slots, "slot"), a.UID)
 	for _, problem := range a.Problems {
 		fmt.Fprintf(v.out, "  %s %s\n", c.red("-"), problem)
@@ -95,6 +98,12 @@ func accounted(a *ledger.Audit) string {
 		s += "; each in one place, nobody beyond the limit"
 	}
 	return s
+}
+
+// paid says what became of a red packet's money.
+func paid(r *ledger.PacketsAudit) string {
+	return fmt.Sprintf("%s %s in %s: %s granted in %s, %s left",
+		r.Total, r.Currency, count(r.Packets, "packet"), r.Granted, grouped(r.Taken), r.Left)
 }
 
 type auditJSON program

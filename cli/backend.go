@@ -71,11 +71,11 @@ func (p *program) planning(store *backends.Store) planner.Config {
 	writer := make([]byte, 8)
 	rand.Read(writer)            // never fails
 	patience := time.Duration(0) // the planner's own: a disk that is full stays so
-	if store.Name != "embedded" {
+	if store.Name != "embedded" || len(store.Lists) > 0 {
 		patience = serverPatience
 	}
 	return planner.Config{
-		Logs: store.Logs, Nodes: store.Nodes, Patience: patience,
+		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Patience: patience,
 		Clock:  clock.System(),
 		Writer: writer,
 		Rand:   rand.Reader,

@@ -153,13 +153,13 @@ func (v *claimHuman) Answer(o claimOptions, r *claimReply) {
 		if r.Replayed {
 			again = " (asked again, the same answer)"
 		}
-		fmt.Fprintf(v.out, "%s: %s of %s to %s, claim %s%s\n",
-			c.green(string(r.Outcome)), unitList(r.Units), o.sale, o.user, r.Claim, again)
+		fmt.Fprintf(v.out, "%s: %s of %s to %s%s, claim %s%s\n",
+			c.green(string(r.Outcome)), unitList(r.Units), o.sale, o.user, worth(r.claimUnits), r.Claim, again)
 		return
 	}
 	fmt.Fprintf(v.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
 	for _, has := range r.Claims {
-		fmt.Fprintf(v.out, "  %s has %s, claim %s\n", o.user, unitList(has.Units), has.Claim)
+		fmt.Fprintf(v.out, "  %s has %s%s, claim %s\n", o.user, unitList(has.Units), worth(has), has.Claim)
 	}
 	if r.Outcome == executor.Unknown {
 		fmt.Fprintf(v.out, "  Ask again with --key %s to learn what became of it.\n", quoted(o.key))
@@ -179,6 +179,14 @@ func unitList(units []int64) string {
 		return "unit " + words[0]
 	}
 	return "units " + strings.Join(words, ", ")
+}
+
+// worth writes ", worth 1.23 CNY"; nothing of units that are no packets.
+func worth(c claimUnits) string {
+	if len(c.Amounts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", worth %s %s", strings.Join(c.Amounts, " and "), c.Currency)
 }
 
 type claimJSON program

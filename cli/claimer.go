@@ -26,10 +26,8 @@ type claimReply struct {
 	Key           string           `json:"key"`
 
 	// Of an accepted claim.
-	Claim    string  `json:"claim,omitempty"`
-	Units    []int64 `json:"units,omitempty"`
-	At       string  `json:"at,omitempty"`
-	Replayed bool    `json:"replayed,omitempty"` // it had been accepted before
+	claimUnits
+	Replayed bool `json:"replayed,omitempty"` // it had been accepted before
 
 	// Of a refused one.
 	Detail  string        `json:"detail,omitempty"`
@@ -38,10 +36,13 @@ type claimReply struct {
 	retry   time.Duration // what Retry-After says
 }
 
+// claimUnits is what one claim has.
 type claimUnits struct {
-	Claim string  `json:"claim"`
-	Units []int64 `json:"units"`
-	At    string  `json:"at"`
+	Claim    string   `json:"claim,omitempty"`
+	Units    []int64  `json:"units,omitempty"`
+	Amounts  []string `json:"amounts,omitempty"` // of a red packet: what each unit is worth
+	Currency string   `json:"currency,omitempty"`
+	At       string   `json:"at,omitempty"`
 }
 
 // claimer sends one claim until it has an answer. All tries have one key, so

@@ -111,23 +111,33 @@ func (v *destroyHuman) Nothing(*planner.Plan) {}
 func (v *destroyHuman) Destroyed(plan *planner.Plan, r *planner.Result) {
 	p := (*program)(v)
 	fmt.Fprintf(v.out, "%s %s.\n", p.colours(v.out).green("Destroyed"), plan.Sale)
+	if r.Refund != nil {
+		fmt.Fprintf(v.out, "  %s\n", refunded(r.Refund))
+	}
 	if r.Export != "" {
 		fmt.Fprintf(v.out, "  Its ledger is in %s\n  SHA-256 %s\n", r.Export, hex.EncodeToString(r.ExportDigest))
 	}
 	p.warn(r.Warnings)
 }
 
+// refunded says what nobody took of a red packet.
+func refunded(r *planner.Refund) string {
+	return fmt.Sprintf("Refund %s of %s %s: %s of %s not taken",
+		r.Amount, r.Total, r.Currency, grouped(r.Packets), count(r.Packets+r.Granted, "packet"))
+}
+
 type destroyJSON program
 
 // destroyed is the JSON of destroy.
 type destroyed struct {
-	FormatVersion int      `json:"formatVersion"`
-	Sale          string   `json:"sale"`
-	UID           string   `json:"uid"`
-	Changed       bool     `json:"changed"`
-	Export        string   `json:"export,omitempty"`
-	ExportSHA256  string   `json:"exportSha256,omitempty"`
-	Warnings      []string `json:"warnings"`
+	FormatVersion int             `json:"formatVersion"`
+	Sale          string          `json:"sale"`
+	UID           string          `json:"uid"`
+	Changed       bool            `json:"changed"`
+	Refund        *planner.Refund `json:"refund,omitempty"` // of a red packet
+	Export        string          `json:"export,omitempty"`
+	ExportSHA256  string          `json:"exportSha256,omitempty"`
+	Warnings      []string        `json:"warnings"`
 }
 
 func (v *destroyJSON) Nothing(plan *planner.Plan) {
@@ -136,7 +146,7 @@ func (v *destroyJSON) Nothing(plan *planner.Plan) {
 
 func (v *destroyJSON) Destroyed(plan *planner.Plan, r *planner.Result) {
 	(*program)(v).emit(destroyed{
-		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: r.Changed,
+		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: r.Changed, Refund: r.Refund,
 		Export: r.Export, ExportSHA256: hex.EncodeToString(r.ExportDigest),
 		Warnings: append(append([]string{}, plan.Warnings...), r.Warnings...),
 	})

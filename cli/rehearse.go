@@ -109,7 +109,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	err = c.serve(ctx, func(url string) error {
 		report, err = rehearse.Drive(ctx, rehearse.Config{
 			URL: url, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
-			PerUserLimit: sale.PerUserLimit, Stock: sale.Stock, Progress: p.bar(),
+			PerUserLimit: sale.PerUserLimit, Stock: sale.Stock, RedPacket: sale.RedPacket, Progress: p.bar(),
 		})
 		if err != nil {
 			if isTerminal(p.err) {

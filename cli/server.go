@@ -52,7 +52,7 @@ func (s *server) add(ctx context.Context, p *program, sale spec.Sale) error {
 			"generation", actual.Sale.Generation(), "remedy", "salectl plan shows the difference")
 	}
 	s.sales = append(s.sales, executor.New(executor.Config{
-		Logs: store.Logs, Nodes: store.Nodes, Sale: sale.Name, Address: s.address,
+		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.address,
 		Clock: clock.System(), Logger: s.log,
 	}))
 	return nil

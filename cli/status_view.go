@@ -26,6 +26,9 @@ func (v *statusHuman) Status(s *planner.Status) {
 	p.gap()
 	fmt.Fprintf(v.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s.Phase), s.Generation, s.UID)
 	fmt.Fprintf(v.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s))
+	if s.Refund != nil {
+		fmt.Fprintf(v.out, "  %s\n", refunded(s.Refund))
+	}
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
@@ -40,6 +43,7 @@ func (v *statusHuman) Status(s *planner.Status) {
 	writeWarnings(v.out, c, s.Warnings)
 	fmt.Fprintln(v.out)
 	v.shards(s, c)
+	v.lists(s, c)
 	fmt.Fprintln(v.out)
 	v.nodes(s, c)
 }
@@ -67,6 +71,29 @@ func (v *statusHuman) shards(s *planner.Status, c palette) {
 			grouped(shard.Limit), grouped(shard.Available), grouped(shard.Held), grouped(shard.Sold), state)
 	}
 	shards.write(v.out, "  ", c.dim)
+}
+
+// lists says how the lists of the shards stand, where there are any.
+func (v *statusHuman) lists(s *planner.Status, c palette) {
+	lists := newTable("list", "node", "state", ">left", ">to drain", ">fill", "")
+	for _, shard := range s.Shards {
+		l := shard.List
+		switch {
+		case l == nil:
+		case l.Error != "":
+			lists.row(shard.Shard, l.Node, l.State, "-", "-", "-", l.Error)
+		default:
+			note := ""
+			if l.Token > l.Fill && s.Phase == ledger.PhaseOpen {
+				note = fmt.Sprintf("fill %d is under way", l.Token)
+			}
+			lists.row(shard.Shard, l.Node, l.State, grouped(l.Left), grouped(l.Entries), l.Fill, note)
+		}
+	}
+	if len(lists.rows) > 0 {
+		fmt.Fprintln(v.out)
+		lists.write(v.out, "  ", c.dim)
+	}
 }
 
 func (v *statusHuman) nodes(s *planner.Status, c palette) {

@@ -26,6 +26,10 @@ type bought struct {
 	User   string `json:"user"`
 	Key    string `json:"key"`
 	Units  []int  `json:"units"`
+
+	// Of a red packet.
+	Amounts  []string `json:"amounts,omitempty"`
+	Currency string   `json:"currency,omitempty"`
 }
 
 // buyers is a program: a crowd that asks several servers for a unit each, and
@@ -173,8 +177,9 @@ func compare(export string, told ...string) (int, error) {
 				return err
 			}
 			c, found := exported[b.Claim]
-			if !found || c.User != b.User || !slices.Equal(c.Units, b.Units) {
-				faults = append(faults, fmt.Errorf("%s was told of claim %s with units %v, and the export has %+v", b.User, b.Claim, b.Units, c))
+			if !found || c.User != b.User || !slices.Equal(c.Units, b.Units) || !slices.Equal(c.Amounts, b.Amounts) {
+				faults = append(faults, fmt.Errorf("%s was told of claim %s with units %v worth %q, and the export has %+v",
+					b.User, b.Claim, b.Units, b.Amounts, c))
 			}
 			return nil
 		})

@@ -42,6 +42,7 @@ func TestExamples(t *testing.T) {
 				listen := freePort(t)
 				e.Setenv("LISTEN"+n, listen)
 				e.Setenv("CLAIMS"+n, "http://"+listen+"/v1/sales/movie-tickets/claims")
+				e.Setenv("PACKETS"+n, "http://"+listen+"/v1/sales/red-packet")
 				e.Setenv("ADMIN"+n, freePort(t))
 			}
 			e.Values[serversKey{}] = &servers{t: t}
@@ -51,6 +52,7 @@ func TestExamples(t *testing.T) {
 			"cluster": scriptCluster, "server": scriptServer, "serve": scriptServe, "ready": scriptReady,
 			"outcome": scriptOutcome, "keys": scriptKeys, "rows": scriptRows, "sold": scriptSold,
 			"signal": scriptSignal, "code": scriptCode,
+			"packets": scriptPackets, "flush": scriptFlush, "has": scriptHas, "money": scriptMoney,
 		},
 	})
 }

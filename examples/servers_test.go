@@ -61,19 +61,34 @@ func scriptCluster(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: cluster N [own]")
 	}
-	s := serversOf(ts)
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	var nodes []string
+	s := serversOf(ts)
+	s.startRedis(ts, n)
+	s.startHBase(ts, len(args) > 1)
+	s.example(ts, "movie-tickets-cluster", append(s.places(), change{threeNodes, s.nodes()})...)
+}
+
+// threeNodes are the Redis that examples name.
+const threeNodes = `["127.0.0.1:16379", "127.0.0.1:16380", "127.0.0.1:16381"]`
+
+// startRedis starts so many, each with the given arguments.
+func (s *servers) startRedis(ts *testscript.TestScript, n int, args ...string) {
 	for i := range n {
-		node, err := services.StartRedis(context.Background(), services.RedisOptions{Dir: filepath.Join(s.t.TempDir(), fmt.Sprint(i))})
+		node, err := services.StartRedis(context.Background(), services.RedisOptions{
+			Dir: filepath.Join(s.t.TempDir(), fmt.Sprint(i)), Args: args,
+		})
 		services.Require(s.t, err)
 		ts.Defer(func() { node.Stop() })
 		s.redis = append(s.redis, node)
-		nodes = append(nodes, strconv.Quote(node.Addr()))
 		ts.Setenv(fmt.Sprint("REDIS", i+1), node.Addr())
 	}
-	if len(args) > 1 {
+}
+
+// startHBase starts one for the script alone, or names the shared one.
+func (s *servers) startHBase(ts *testscript.TestScript, own bool) {
+	var err error
+	if own {
 		s.hbase, err = services.StartHBase(context.Background(), services.HBaseOptions{Dir: s.t.TempDir()})
 		services.Require(s.t, err)
 		ts.Defer(func() { s.hbase.Stop() })
@@ -82,18 +97,35 @@ func scriptCluster(ts *testscript.TestScript, neg bool, args []string) {
 		services.Require(s.t, err)
 	}
 	s.table = "sales_" + strings.ReplaceAll(filepath.Base(ts.Getenv("WORK")), "-", "_")
-	example, err := os.ReadFile(filepath.Join(ts.Getenv("EXAMPLES"), "movie-tickets-cluster", "sale.yaml"))
+}
+
+// change is what a script has otherwise than an example.
+type change struct{ from, to string }
+
+// nodes are the script's Redis as a file names them.
+func (s *servers) nodes() string {
+	var all []string
+	for _, node := range s.redis {
+		all = append(all, strconv.Quote(node.Addr()))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// places are where the script has its ledger, instead of where an example has it.
+func (s *servers) places() []change {
+	return []change{{`"127.0.0.1:12181"`, strconv.Quote(s.hbase.Zookeeper())}, {"table: sales", "table: " + s.table}}
+}
+
+// example writes sale.yaml, the example of that name with changes.
+func (s *servers) example(ts *testscript.TestScript, name string, changes ...change) {
+	example, err := os.ReadFile(filepath.Join(ts.Getenv("EXAMPLES"), name, "sale.yaml"))
 	ts.Check(err)
 	text := string(example)
-	for _, change := range []struct{ from, to string }{
-		{`["127.0.0.1:16379", "127.0.0.1:16380", "127.0.0.1:16381"]`, "[" + strings.Join(nodes, ", ") + "]"},
-		{`"127.0.0.1:12181"`, strconv.Quote(s.hbase.Zookeeper())},
-		{"table: sales", "table: " + s.table},
-	} {
-		if !strings.Contains(text, change.from) {
-			ts.Fatalf("the example does not say %s any more", change.from)
+	for _, c := range changes {
+		if !strings.Contains(text, c.from) {
+			ts.Fatalf("the example does not say %s any more", c.from)
 		}
-		text = strings.Replace(text, change.from, change.to, 1)
+		text = strings.Replace(text, c.from, c.to, 1)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("sale.yaml"), []byte(text), 0o600))
 }

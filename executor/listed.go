@@ -110,6 +110,10 @@ func (q *sequencer) decideGrabs(now clock.Now) {
 		return
 	}
 	q.weigh(now)
+	if q.came { // units are on their way into the list, for those who wait
+		q.remind(now)
+		return
+	}
 	q.seek(now)
 }
 

@@ -336,8 +336,8 @@ func (o *owner) begin(now clock.Now) error {
 	return nil
 }
 
-// servable says whether this process was given what the sale is declared to be
-// served with. Its lists lie where the ledger says: elsewhere there are others, or
+// servable says whether this process can serve what is declared, with what it was
+// given. The lists lie where the ledger says: elsewhere there are others, or
 // none.
 func (o *owner) servable(declared spec.Sale) error {
 	var nodes []string
@@ -347,6 +347,9 @@ func (o *owner) servable(declared spec.Sale) error {
 	if !slices.Equal(nodes, o.cfg.lists) {
 		return fmt.Errorf("it was applied with engine %s and lists on [%s], and this process was told of lists on [%s]; see that the file says what was applied",
 			declared.Engine, strings.Join(nodes, " "), strings.Join(o.cfg.lists, " "))
+	}
+	if first, _ := o.sale.Planned(1); declared.RedPacket != nil && len(first.GetSeed()) != len([32]byte{}) {
+		return fmt.Errorf("its log has a seed of %d bytes for its packets' amounts, not 32: %w", len(first.GetSeed()), ledger.ErrCorrupt)
 	}
 	return nil
 }

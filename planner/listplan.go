@@ -143,7 +143,7 @@ func (p *Plan) settingsWarnings(actual *Actual, ack spec.Ack) {
 			p.warn("ack: redis: node %s leaves it to its host when grants come to the disk, and may lose some thirty seconds of them when that dies: %s",
 				n.Name, remedy)
 		case s.AOF:
-			p.warn("ack: redis: node %s may lose up to a second of grabs when it dies: %s", n.Name, remedy)
+			p.warn("ack: redis: node %s may lose the grabs of the last second, or two, when it dies: %s", n.Name, remedy)
 		case s.Snapshots:
 			p.warn("ack: redis: node %s only saves snapshots, and loses every grant since the last one when it dies: %s", n.Name, remedy)
 		default:

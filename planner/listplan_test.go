@@ -103,7 +103,7 @@ func TestWarningsOfSettings(t *testing.T) {
 		want     string // "" for none
 	}{
 		"always":            {lists.Settings{AOF: true, Fsync: "always"}, ""},
-		"every second":      {lists.Settings{AOF: true, Fsync: "everysec", Snapshots: true}, "may lose up to a second of grabs when it dies" + remedy},
+		"every second":      {lists.Settings{AOF: true, Fsync: "everysec", Snapshots: true}, "may lose the grabs of the last second, or two, when it dies" + remedy},
 		"when the host may": {lists.Settings{AOF: true, Fsync: "no"}, "may lose some thirty seconds of them when that dies" + remedy},
 		"it does not tell":  {lists.Settings{AOF: true}, "whether node redis-0:6379 syncs each grant could not be checked"},
 		"snapshots":         {lists.Settings{Fsync: "everysec", Snapshots: true}, "only saves snapshots, and loses every grant since the last one when it dies" + remedy},

@@ -24,6 +24,9 @@ type bench struct {
 	packets int           // in a list that callers empty
 	offered time.Duration // for how long grabs are offered
 	dir     string        // for the servers' files
+
+	zookeeper string // of an HBase
+	tables    int    // that were made there
 }
 
 // round measures everything once. What is compared with each other is measured
@@ -68,6 +71,11 @@ func (b *bench) round(ctx context.Context, f *figures) error {
 		}
 		f.waits[keeps.name].Add(p99(ours), p99(bare))
 	}
+	grabbed, drained, err := b.drains(ctx)
+	if err != nil {
+		return fmt.Errorf("salectl with its ledger in HBase: %w", err)
+	}
+	f.drained.Add(drained, grabbed)
 	return nil
 }
 
@@ -86,6 +94,27 @@ func (b *bench) emptied(ctx context.Context, keeps persistence, open opener) (ra
 		return grabs, nil
 	})
 	return rate, err
+}
+
+// drains has callers empty a list of salectl's with the ledger in HBase, and returns
+// how many packets that were a second, and how many a second from its begin until
+// the ledger had all of them.
+func (b *bench) drains(ctx context.Context) (grabbed, drained float64, err error) {
+	b.tables++
+	open := onHBase(b.zookeeper, fmt.Sprintf("packets-%d", b.tables))
+	err = b.with(ctx, synced, open, b.packets, func(c contender) (int, error) {
+		begin := time.Now()
+		grabs, took, err := c.run(ctx, callers)
+		if err != nil {
+			return grabs, err
+		}
+		if err := c.(*ours).drained(ctx, grabs); err != nil {
+			return grabs, err
+		}
+		grabbed, drained = float64(grabs)/took.Seconds(), float64(grabs)/time.Since(begin).Seconds()
+		return grabs, nil
+	})
+	return grabbed, drained, err
 }
 
 // with prepares a new contender on a new Redis, does something with it that says

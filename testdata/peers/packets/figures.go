@@ -12,6 +12,7 @@ type figures struct {
 	ours, beside      map[string]*table.Figure // beside the source, and beside that pipelined
 	wait              *table.Figure
 	waits             map[string]*table.Figure
+	drained           *table.Figure
 
 	table.Table
 }
@@ -40,5 +41,8 @@ func newFigures() *figures {
 			Beside: "calls that do nothing",
 		})
 	}
+	f.drained = f.Line(table.Figure{
+		Name: fmt.Sprintf("grabs/s drained into HBase, %s", synced.name), Form: "%.0f", Beside: "the grabs, meanwhile and before",
+	})
 	return f
 }

@@ -16,6 +16,8 @@ import (
 	"os/signal"
 	"runtime"
 	"time"
+
+	"salectl/services"
 )
 
 // errWrong says that packets were not handed out as they should.
@@ -24,7 +26,7 @@ var errWrong = errors.New("packets are wrong")
 func main() {
 	b := &bench{}
 	rounds := flag.Int("rounds", 3, "how often to measure each figure")
-	flag.IntVar(&b.packets, "packets", 500_000, "how many packets callers empty a list of")
+	flag.IntVar(&b.packets, "packets", 300_000, "how many packets callers empty a list of")
 	flag.DurationVar(&b.offered, "offered", 5*time.Second, "for how long grabs are offered at a fixed rate")
 	flag.StringVar(&b.dir, "dir", "/var/tmp", "a folder for the servers' files, on a disk: in memory it costs nothing to sync them")
 	flag.Parse()
@@ -42,6 +44,13 @@ func main() {
 }
 
 func run(ctx context.Context, b *bench, rounds int) error {
+	say("starting an HBase")
+	server, err := services.StartHBase(ctx, services.HBaseOptions{})
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	b.zookeeper = server.Zookeeper()
 	measured := newFigures()
 	for round := range rounds {
 		say("round %d of %d", round+1, rounds)

@@ -37,12 +37,24 @@ func newOurs(address string, _ int) contender {
 	}}
 }
 
+// onHBase is newOurs with the ledger in an HBase.
+func onHBase(zookeeper, table string) opener {
+	return func(address string, callers int) contender {
+		o := newOurs(address, callers).(*ours)
+		o.sale.HBase = &spec.HBase{Zookeeper: []string{zookeeper}, ZookeeperRoot: spec.DefaultZookeeperRoot, Table: table}
+		return o
+	}
+}
+
 func (o *ours) prepare(ctx context.Context, packets []packet) (err error) {
 	if o.dir, err = os.MkdirTemp("", "packets-"); err != nil {
 		return err
 	}
 	o.made = packets
-	o.sale.Stock, o.sale.Embedded = int64(len(packets)), &spec.Embedded{Dir: o.dir}
+	o.sale.Stock = int64(len(packets))
+	if o.sale.HBase == nil {
+		o.sale.Embedded = &spec.Embedded{Dir: o.dir}
+	}
 	if o.store, err = backends.Open(o.sale, nil); err != nil {
 		return err
 	}
@@ -119,6 +131,22 @@ func (o *ours) grab(ctx context.Context, user string) (bool, error) {
 
 func (o *ours) claim(ctx context.Context, user string) executor.Answer {
 	return o.Claim(ctx, executor.Request{User: user, Quantity: 1})
+}
+
+// drained waits until the ledger has so many grabs.
+func (o *ours) drained(ctx context.Context, grabs int) error {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		sold := int64(0)
+		for _, s := range o.Status().Shards {
+			sold += s.Sold
+		}
+		switch {
+		case sold == int64(grabs):
+			return nil
+		case ctx.Err() != nil || time.Now().After(deadline):
+			return errors.Join(fmt.Errorf("the ledger has %d of %d grabs", sold, grabs), ctx.Err())
+		}
+	}
 }
 
 // taken reads the ledger, once all that was given is in it.

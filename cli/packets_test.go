@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"salectl/backends/ledger"
+	"salectl/planner"
+)
+
+// TestPacketsInClaims shows a buyer of a red packet what is in it.
+func TestPacketsInClaims(t *testing.T) {
+	const packet = `"claim":"1-u7","units":[7],"amounts":["1.23"],"currency":"CNY"`
+	sold := sellerAnswer{201, `{"outcome":"sold","sale":"tickets","user":"ann","at":"2026-11-11T12:00:00Z",` + packet + `}`}
+	limit := sellerAnswer{409, `{"outcome":"limit_reached","detail":"enough","claims":[{` + packet + `,"at":"2026-11-11T12:00:00Z"}]}`}
+	for _, c := range []struct {
+		answer      sellerAnswer
+		json, human string
+		code        int
+	}{
+		{sold, packet, "sold: unit 7 of tickets to ann, worth 1.23 CNY, claim 1-u7\n", 0},
+		{limit, `"claims":[{` + packet, "  ann has unit 7, worth 1.23 CNY, claim 1-u7\n", 11},
+	} {
+		got, code := claimFrom(t, &seller{answers: []sellerAnswer{c.answer}})
+		if code != c.code || !strings.Contains(got.out.String(), c.json) {
+			t.Errorf("exit code %d, %s\nwant %s", code, got.out.String(), c.json)
+		}
+		got, code = claimFrom(t, &seller{answers: []sellerAnswer{c.answer}}, "--json=false")
+		if code != c.code || !strings.Contains(got.out.String(), c.human) {
+			t.Errorf("exit code %d, %s\nwant %s", code, got.out.String(), c.human)
+		}
+	}
+}
+
+var someRefund = &planner.Refund{Packets: 1_001, Amount: "12.30", Currency: "CNY", Granted: 2_000, GrantedAmount: "87.70", Total: "100.00"}
+
+// TestRefundView says what destroy gives back, and status of a sale that has
+// ended.
+func TestRefundView(t *testing.T) {
+	plan, result := &planner.Plan{Sale: "luck"}, &planner.Result{Refund: someRefund}
+	const line = "  Refund 12.30 of 100.00 CNY: 1,001 of 3,001 packets not taken\n"
+	p := newCapture()
+	p.program.destroyView(false).Destroyed(plan, result)
+	if got := p.out.String(); got != "Destroyed luck.\n"+line {
+		t.Errorf("destroy says %q", got)
+	}
+	p = newCapture()
+	p.program.destroyView(true).Destroyed(plan, result)
+	const json = `"refund":{"packets":1001,"amount":"12.30","currency":"CNY","granted":2000,"grantedAmount":"87.70","total":"100.00"}`
+	if got := p.out.String(); !strings.Contains(got, json) {
+		t.Errorf("destroy --json says %s", got)
+	}
+	p = newCapture()
+	(*statusHuman)(p.program).Status(&planner.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund})
+	if got := p.out.String(); !strings.HasSuffix(got, line) {
+		t.Errorf("status says %q", got)
+	}
+}
+
+// TestListsInStatus shows the lists of the shards, and nothing of them where there
+// are none.
+func TestListsInStatus(t *testing.T) {
+	s := troubled("here:1")
+	p := newCapture()
+	(*statusHuman)(p.program).Status(s)
+	if got := p.out.String(); strings.Contains(got, "to drain") {
+		t.Errorf("a sale without lists: %s", got)
+	}
+	s.Shards[0].List = &planner.ListStatus{Node: "a:1", State: "on", Left: 12_345, Entries: 2, Fill: 3, Token: 3}
+	s.Shards[1].List = &planner.ListStatus{Node: "b:1", State: "unknown", Error: "connection refused"}
+	s.Shards[2].List = &planner.ListStatus{Node: "c:1", State: "off", Fill: 3, Token: 4}
+	p = newCapture()
+	(*statusHuman)(p.program).Status(s)
+	const want = `
+  list  node  state      left  to drain  fill
+  0     a:1   on       12,345         2     3
+  1     b:1   unknown       -         -     -  connection refused
+  2     c:1   off           0         0     3  fill 4 is under way
+`
+	if got := p.out.String(); !strings.Contains(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// TestPacketsInAudit says what became of the money.
+func TestPacketsInAudit(t *testing.T) {
+	a := &ledger.Audit{OK: true, Sale: "luck", Packets: &ledger.PacketsAudit{
+		Currency: "CNY", Total: "100.00", Granted: "99.50", Left: "0.50", Packets: 1_000, Taken: 990,
+	}}
+	p := newCapture()
+	(*auditHuman)(p.program).Audit(a)
+	if got := p.out.String(); !strings.Contains(got, "\n  100.00 CNY in 1,000 packets: 99.50 granted in 990, 0.50 left\n") {
+		t.Errorf("audit says %s", got)
+	}
+	p = newCapture()
+	(*auditJSON)(p.program).Audit(a)
+	const json = `"packets":{"currency":"CNY","total":"100.00","granted":"99.50","left":"0.50","packets":1000,"taken":990}`
+	if got := p.out.String(); !strings.Contains(got, json) {
+		t.Errorf("audit --json says %s", got)
+	}
+}
