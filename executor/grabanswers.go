@@ -15,8 +15,9 @@ import (
 type news struct {
 	shard *shard
 	fill  uint64
-	news  bool // there is something to hear
-	soon  bool // what the list gave is to be drained at once
+	begun time.Duration // monotonic: when the node was asked
+	news  bool          // there is something to hear
+	soon  bool          // what the list gave is to be drained at once
 	lost  bool
 	owed  []*ticket // given something, to be answered when the ledger has it
 	short []*ticket // given nothing, for the list is empty
@@ -34,7 +35,7 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 			delete(gs.asks, t.User)
 		}
 		n := &all[i]
-		n.shard, n.fill = gs.shard, c.batches[i].Fill
+		n.shard, n.fill, n.begun = gs.shard, c.batches[i].Fill, c.begun
 		switch {
 		case err != nil:
 			gs.again = now.Mono + grabPause
@@ -154,6 +155,9 @@ func (n *news) pass(now clock.Now) {
 			q.list.Lost(now, n.fill)
 		}
 		q.given(now, n.owed, n.soon)
+		if len(n.short) > 0 {
+			q.list.Dry(now, n.fill, n.begun)
+		}
 		q.claims(n.short)
 	})
 	if heard {

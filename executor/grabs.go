@@ -51,6 +51,7 @@ type grabCall struct {
 	batches []lists.Batch
 	shards  []*grabbed
 	tickets [][]*ticket
+	begun   time.Duration // monotonic
 }
 
 const (
@@ -222,6 +223,7 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.reset()
+	c.begun = now.Mono
 	if g.under >= grabCalls {
 		return false, 0
 	}

@@ -55,10 +55,14 @@ type Machine struct {
 	put    Part         // under way, or the last
 	claims int          // of the fold, that are in the list
 
-	take  int            // how many units to take for another shard
-	taken ledger.Units   // and which were; the log does not know yet
-	empty bool           // there were none to be taken, and none came since
-	adds  []ledger.Units // that the log has received and the list has not
+	take   int            // how many units to take for another shard
+	taken  ledger.Units   // and which were; the log does not know yet
+	moved  time.Duration  // monotonic: when units last went in or out
+	dry    bool           // the list was found empty since
+	checks bool           // the read under way was begun after that
+	gone   bool           // and found nothing: if the log has units, they are lost
+	empty  bool           // there were none to be taken, and none came since
+	adds   []ledger.Units // that the log has received and the list has not
 
 	trouble error
 	voids   int
@@ -104,6 +108,9 @@ const (
 	readAhead  = 8000
 	putAtOnce  = 1000 // units or users
 )
+
+// errMissing says that a list that gives has fewer units than the log.
+var errMissing = errors.New("units of the list are missing on the node")
 
 // errFenced says that somebody else rebuilds the list.
 var errFenced = errors.New("another process has begun to rebuild the list")
@@ -153,6 +160,16 @@ func (m *Machine) Stir(now clock.Now, within time.Duration) {
 	m.gather = within
 }
 
+// Dry says that a grab found the list empty that was begun at a monotonic time,
+// under a fill. If the log then has units that are nowhere else, the node has lost
+// them.
+func (m *Machine) Dry(now clock.Now, fill uint64, begun time.Duration) {
+	if m.stage == on && m.fill == fill && begun > m.moved && !m.Receiving() {
+		m.dry = true
+		m.Stir(now, 0)
+	}
+}
+
 // Hurry has drained what the list has given as soon as can be.
 func (m *Machine) Hurry() { m.readAt, m.gather = 0, 0 }
 
@@ -169,6 +186,7 @@ func (m *Machine) begin() {
 	m.after, m.more, m.grabs, m.offered, m.done, m.trimmed = "", false, nil, 0, "", ""
 	m.units, m.put, m.claims = nil, Part{}, 0
 	m.take, m.taken, m.empty, m.adds = 0, nil, false, nil
+	m.dry, m.gone = false, false
 	m.fenced, m.stale = false, m.under != nil
 }
 
@@ -329,6 +347,11 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 			OpensAt: timeOf(s.Settings().GetOpensAtUs()), ClosesAt: timeOf(s.Settings().GetClosesAtUs()),
 		}
 	case on:
+		if m.gone && len(m.taken) == 0 && !m.Receiving() && s.Available > 0 {
+			m.fail(now, errMissing)
+			return nil, m.wake
+		}
+		m.gone = false
 		if !m.whileOn(now, c) {
 			return nil, m.again()
 		}
@@ -400,7 +423,7 @@ func (m *Machine) whileOn(now clock.Now, c *Call) bool {
 		return false
 	case m.more && now.Mono >= m.readAt, m.done != m.trimmed && !m.more, now.Mono >= m.poll:
 		c.Kind, c.After, c.Drained, c.Max = ReadCall, m.after, m.done, readAtOnce
-		m.poll, m.more = now.Mono+pollEvery, false
+		m.poll, m.more, m.checks = now.Mono+pollEvery, false, m.dry
 	default:
 		return false
 	}
@@ -441,11 +464,14 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 		m.stage, m.poll = on, now.Mono+pollEvery
 		m.trouble, m.pause = nil, 0
 		m.done, m.trimmed = m.after, m.after
+		m.moved = now.Mono
 		m.fills++
 	case TakeCall:
 		m.take, m.taken, m.empty = 0, r.Units, len(r.Units) == 0
+		m.moved, m.dry = now.Mono, false
 	case AddCall:
 		m.adds, m.empty = m.adds[1:], false
+		m.moved, m.dry = now.Mono, false
 	}
 }
 
@@ -462,6 +488,9 @@ func (m *Machine) read(now clock.Now, c *Call, entries []Entry) {
 			m.grabs = append(m.grabs, drained{Grab: g, entry: e.ID, last: i == len(e.Grabs)-1})
 		}
 		m.after, m.more, m.readAt = e.ID, true, now.Mono
+	}
+	if m.stage == on && m.checks && m.dry && len(entries) == 0 && m.take == 0 {
+		m.dry, m.gone = false, true
 	}
 	if m.stage == on && len(m.grabs)-before < readAtOnce {
 		m.readAt += m.gather // there was no more, and there is again

@@ -366,3 +366,34 @@ func TestVoid(t *testing.T) {
 		t.Errorf("%d void, the user has %v", m.Voids(), b.state.User("user-1"))
 	}
 }
+
+// Units that a node has lost, and nothing else, are found out when somebody finds
+// the list empty; one that is empty because all is given is left as it is.
+func TestMissing(t *testing.T) {
+	b := newBench(t, 9)
+	m := lists.NewMachine(b.list)
+	b.on(m)
+	b.grab(1, 2)
+	b.settled(m)
+	lost, err := b.node.Take(context.Background(), b.list, 1, 9) // behind the machine's back
+	b.must(err)
+	b.pass(time.Millisecond)
+	b.grab(1, 1)
+	m.Dry(b.now, 1, b.now.Mono)
+	b.until(m, func() bool { return m.On() == 2 })
+	if lost.Count() != 7 {
+		t.Errorf("lost %v", lost)
+	}
+	b.kept()
+	b.grab(2, 8)
+	b.pass(time.Millisecond)
+	m.Dry(b.now, 2, b.now.Mono)
+	b.settled(m)
+	for range 20 {
+		b.step(m, well)
+	}
+	if m.On() != 2 {
+		t.Errorf("a list that is empty by right is filled anew, under fill %d", b.state.Fill)
+	}
+	b.kept()
+}

@@ -12,7 +12,13 @@ if run ~= this_run() then
 elseif tonumber(token or 0) >= tonumber(fill) then
   return OTHER_TOKEN
 end
+-- Of a list that is not there, nobody may ever come to start it: the sale may be
+-- destroyed. Its marker goes by itself then.
+local fresh = redis.call('EXISTS', marker) == 0
 -- A server without memory takes this first, and then the other.
 redis.call('HDEL', marker, 'fill')
 redis.call('HSET', marker, 'token', fill, 'run_id', run)
+if fresh then
+  redis.call('PEXPIRE', marker, 3600000)
+end
 return DONE
