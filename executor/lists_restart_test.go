@@ -3,6 +3,8 @@ package executor
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"salectl/services"
 	"salectl/spec"
 )
@@ -107,10 +109,32 @@ func TestListsForgotten(t *testing.T) {
 					c.until(50)
 					strike()
 				})
+				if n := p.voids(); n != 0 {
+					t.Errorf("%v grabs were given from a list that was not to be trusted", n)
+				}
 				if c.count(SoldOut) == 0 {
 					t.Error("nobody was told that all is sold")
 				}
 			})
 		})
 	}
+}
+
+// voids returns how many grabs the ledger could not take.
+func (p *process) voids() (all float64) {
+	p.t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(p.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "salectl_void_grabs_total" {
+			for _, m := range f.GetMetric() {
+				all += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return all
 }

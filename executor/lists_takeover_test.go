@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
@@ -72,7 +74,17 @@ func TestListsProcessPaused(t *testing.T) {
 		c.until(10)
 		k.signal(syscall.SIGSTOP)
 		paused := c.sold()
-		p := s.serve()
+		p := s.serveLater()
+		tried := time.Now()
+		c.await("taken over", func() bool {
+			if time.Since(tried) > 5*time.Second { // it was stopped in the middle of a write, with SQLite's lock
+				k.signal(syscall.SIGCONT)
+				time.Sleep(10 * time.Millisecond)
+				k.signal(syscall.SIGSTOP)
+				tried = time.Now()
+			}
+			return p.Ready() == nil
+		})
 		c.claim = p.Claim
 		stop := c.watchLedger()
 		c.begin(2000, 30)
@@ -93,6 +105,7 @@ type lateNode struct {
 	mu   sync.Mutex
 	held bool
 	late []func()
+	gave atomic.Int64 // batches that were given something, or were asked of a list that gives
 }
 
 func (n *lateNode) hold() {
@@ -131,7 +144,15 @@ func lateCall[T any](ctx context.Context, n *lateNode, call func(context.Context
 
 func (n *lateNode) Grab(ctx context.Context, b []lists.Batch) ([]lists.Given, error) {
 	copied := append([]lists.Batch(nil), b...)
-	return lateCall(ctx, n, func(ctx context.Context) ([]lists.Given, error) { return n.Node.Grab(ctx, copied) })
+	return lateCall(ctx, n, func(ctx context.Context) ([]lists.Given, error) {
+		given, err := n.Node.Grab(ctx, copied)
+		for _, g := range given {
+			if g.Why == nil {
+				n.gave.Add(1)
+			}
+		}
+		return given, err
+	})
 }
 
 func (n *lateNode) Stop(ctx context.Context, l lists.List, fill uint64, run string) error {
@@ -201,8 +222,12 @@ func TestListsLateCalls(t *testing.T) {
 			waitFor(t, func() bool { return second.Ready() == nil })
 			c.until(60)
 			calls := 0
-			for _, n := range held {
+			for i, n := range held {
+				before := n.gave.Load()
 				calls += n.letGo()
+				if now := n.gave.Load(); now != before {
+					t.Errorf("node %d gives to whoever has lost the sale: %d batches", i, now-before)
+				}
 			}
 			first.logs.appends.open()
 			for _, n := range locks {
