@@ -33,9 +33,6 @@ type Actual struct {
 	// NewUID is what a run is called that begins now: drawn with each reading,
 	// so that making a plan stays a pure function.
 	NewUID string
-	// NewSeed is likewise what the red packets of a run that begins now follow
-	// from; none where there are no nodes for lists.
-	NewSeed []byte
 }
 
 // ShardActual is one shard as its head has it.
@@ -94,11 +91,7 @@ func ReadSale(ctx context.Context, cfg Config, name string) (*Actual, error) {
 	if err != nil {
 		return nil, err
 	}
-	seed, err := newSeed(cfg.Rand, len(cfg.Lists))
-	if err != nil {
-		return nil, err
-	}
-	a := &Actual{Name: name, At: cfg.Clock().Wall, NewUID: uid, NewSeed: seed, Table: namedTable(cfg)}
+	a := &Actual{Name: name, At: cfg.Clock().Wall, NewUID: uid, Table: namedTable(cfg)}
 	if err := a.readLogs(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("sale %s: %w", name, err)
 	}
@@ -115,18 +108,6 @@ func newUID(rand io.Reader) (string, error) {
 		return "", fmt.Errorf("drawing a uid: %w", err)
 	}
 	return hex.EncodeToString(uid), nil
-}
-
-// newSeed draws the seed of a red packet, where a sale may have one.
-func newSeed(rand io.Reader, lists int) ([]byte, error) {
-	if lists == 0 {
-		return nil, nil
-	}
-	seed := make([]byte, 32)
-	if _, err := io.ReadFull(rand, seed); err != nil {
-		return nil, fmt.Errorf("drawing the seed of red packets: %w", err)
-	}
-	return seed, nil
 }
 
 // readLogs reads the sale's log and the heads of its shards.

@@ -41,19 +41,29 @@ func TestRefund(t *testing.T) {
 	}
 }
 
-// Each sale's packets are dealt by a seed of its own, which its plan has.
+// Each sale's packets are dealt by a seed of its own, which its log has and no plan.
 func TestSeed(t *testing.T) {
-	w := newListWorld(t)
 	seeds := make(map[string]bool)
-	for range 2 {
-		planned, err := w.mustPlan(packets(30)).planned()
-		if err != nil || len(planned.GetSeed()) != 32 {
-			t.Fatalf("the seed is %x, %v", planned.GetSeed(), err)
+	for i := range 2 {
+		w := newListWorld(t)
+		for range i { // another source of chance
+			_, _ = w.Read(make([]byte, 8))
 		}
-		seeds[string(planned.GetSeed())] = true
+		planned, err := w.mustPlan(packets(30)).planned()
+		if err != nil || planned.GetSeed() != nil {
+			t.Fatalf("a plan that may be saved has seed %x, %v", planned.GetSeed(), err)
+		}
+		w.mustApply(packets(30))
+		seed := w.actual().Sale.Newest().GetSeed()
+		if len(seed) != 32 {
+			t.Fatalf("the seed is %x", seed)
+		}
+		seeds[string(seed)] = true
 	}
-	if planned, err := w.mustPlan(numbers(30)).planned(); err != nil || planned.GetSeed() != nil || len(seeds) != 2 {
-		t.Errorf("%d seeds of two; numbers have %x, %v", len(seeds), planned.GetSeed(), err)
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	if seed := w.actual().Sale.Newest().GetSeed(); seed != nil || len(seeds) != 2 {
+		t.Errorf("%d seeds of two; numbers have %x", len(seeds), seed)
 	}
 }
 

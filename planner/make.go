@@ -62,9 +62,6 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		Generation: 1, Uid: actual.NewUID, Run: desired.Run, Spec: declaration,
 		Settings: settingsOf(desired, pb.Phase_OPEN), NextUnit: 1,
 	}
-	if desired.RedPacket != nil {
-		planned.Seed = actual.NewSeed
-	}
 	reason := "it does not exist"
 	if actual.Sale.Destroyed() {
 		reason = fmt.Sprintf("run %d is destroyed, this is a new one", actual.Sale.Run())

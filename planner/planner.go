@@ -72,13 +72,14 @@ type terms struct {
 	writer   []byte
 	who      string
 	patience time.Duration
+	rand     io.Reader
 	nodes    []string // by name
 	lists    []string // likewise, those that keep lists
 	table    string   // that the logs are kept in, "" if they need none
 }
 
 func (c Config) terms() terms {
-	t := terms{writer: c.Writer, who: c.Who, patience: c.patience()}
+	t := terms{writer: c.Writer, who: c.Who, patience: c.patience(), rand: c.Rand}
 	if named := namedTable(c); named != nil {
 		t.table = named.Name
 	}

@@ -28,12 +28,7 @@ func (r *reading) start() {
 		r.end(err)
 		return
 	}
-	seed, err := newSeed(r.cfg.Rand, len(r.cfg.Lists))
-	if err != nil {
-		r.end(err)
-		return
-	}
-	r.actual.At, r.actual.NewUID, r.actual.NewSeed = r.now.Wall, uid, seed
+	r.actual.At, r.actual.NewUID = r.now.Wall, uid
 	r.logs(1)
 }
 

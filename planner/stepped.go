@@ -112,7 +112,7 @@ func NewStepped(cfg SteppedConfig, job Job) *Stepped {
 
 func (c SteppedConfig) terms() terms {
 	patience := Config{Patience: c.Patience}.patience()
-	return terms{writer: c.Writer, who: c.Who, patience: patience, nodes: c.Nodes, lists: c.Lists}
+	return terms{writer: c.Writer, who: c.Who, patience: patience, rand: c.Rand, nodes: c.Nodes, lists: c.Lists}
 }
 
 // Next returns what is to be done after any input: the calls to make now, and

@@ -3,6 +3,7 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"salectl/backends/ledger"
@@ -79,6 +80,9 @@ func newWork(t terms, plan *Plan) (*work, error) {
 	}
 	if planned != nil {
 		planned.PlanDigest, planned.Who = plan.Digest[:], t.who
+		if err := drawSeed(planned, t.rand); err != nil {
+			return nil, err
+		}
 	}
 	w := &work{
 		core: newCore(t.patience), plan: plan, intent: planned, writer: t.writer, table: t.table, lists: t.lists,
@@ -93,6 +97,20 @@ func newWork(t terms, plan *Plan) (*work, error) {
 		w.actions[a.Address] = a.Action
 	}
 	return w, nil
+}
+
+// drawSeed draws what the amounts of a new red packet follow from. No plan has it:
+// whoever reads a saved one would know the amounts before the buyers do.
+func drawSeed(planned *pb.Planned, rand io.Reader) error {
+	sale, err := declared(planned)
+	if err != nil || sale.RedPacket == nil || planned.GetGeneration() != 1 {
+		return err
+	}
+	planned.Seed = make([]byte, 32)
+	if _, err := io.ReadFull(rand, planned.Seed); err != nil {
+		return fmt.Errorf("drawing the seed of red packets: %w", err)
+	}
+	return nil
 }
 
 // openSale begins the sale's log anew, with nothing known of it.
