@@ -87,7 +87,11 @@ func (v *statusHuman) lists(s *planner.Status, c palette) {
 			if l.Token > l.Fill && s.Phase == ledger.PhaseOpen {
 				note = fmt.Sprintf("fill %d is under way", l.Token)
 			}
-			lists.row(shard.Shard, l.Node, l.State, grouped(l.Left), grouped(l.Entries), l.Fill, note)
+			undrained := grouped(l.Entries)
+			if s.Phase != ledger.PhaseOpen {
+				undrained = "-" // the ledger has them all; the next fill deletes them
+			}
+			lists.row(shard.Shard, l.Node, l.State, grouped(l.Left), undrained, l.Fill, note)
 		}
 	}
 	if len(lists.rows) > 0 {
