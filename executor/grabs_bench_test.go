@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
@@ -22,14 +26,27 @@ func BenchmarkGrabs(b *testing.B) {
 			for _, callers := range []int{200, 2000} {
 				b.Run(fmt.Sprintf("ack=%s/%s/callers=%d", ack, mode.name, callers), func(b *testing.B) {
 					stock := int64(b.N) + int64(shards*callers)
-					s := newListSite(b, ack, 1, mode.args, spec.Shares(stock+stock/10, shards)...)
+					ahead := func(sale *spec.Sale, _ *pb.Settings) { sale.Backlog = spec.MaxBacklog }
+					s := listSiteAt(b, ack, []string{startRedis(b, mode.args...).Addr()}, ahead, spec.Shares(stock+stock/10, shards)...)
 					p := s.serve()
 					b.ResetTimer()
 					sell(b, p.Executor, callers, b.N)
 					b.StopTimer()
 					b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "grabs/s")
+					b.ReportMetric(float64(b.N)/float64(grabsMade(b, p)), "grabs/call")
 				})
 			}
 		}
 	}
+}
+
+// grabsMade returns how many calls of its one node a process has made to give
+// units.
+func grabsMade(b *testing.B, p *process) uint64 {
+	var made dto.Metric
+	calls := p.metrics.grab.WithLabelValues(p.cfg.Lists[0].Name()).(prometheus.Histogram)
+	if err := calls.Write(&made); err != nil {
+		b.Fatal(err)
+	}
+	return made.GetHistogram().GetSampleCount()
 }

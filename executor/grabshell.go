@@ -29,6 +29,7 @@ func (g *grabber) run(ctx context.Context, node lists.Node, clock clock.Clock, t
 			now := clock()
 			took.Observe((now.Mono - began).Seconds())
 			g.done(now, c, given, err)
+			letAskAgain()
 			continue
 		}
 		wait := time.Hour

@@ -146,9 +146,14 @@ const largeBatch = 64
 // 21, and a sixth more are sold.
 func (s *shard) gather(answered int) {
 	if answered > 0 && answered < largeBatch {
-		runtime.Gosched()
-		runtime.Gosched() // the first may have gone to others who were there before
+		letAskAgain()
 	}
+}
+
+// letAskAgain lets those run who have just been answered.
+func letAskAgain() {
+	runtime.Gosched()
+	runtime.Gosched() // the first may have gone to others who were there before
 }
 
 // done takes in the reply to the call under way. It hands back what that has
