@@ -107,6 +107,7 @@ func (q *sequencer) decideGrabs(now clock.Now) {
 	}
 	if !q.open() {
 		q.refuseAll(now)
+		q.remind(now)
 		return
 	}
 	q.weigh(now)

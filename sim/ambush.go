@@ -100,10 +100,14 @@ func (w *world) landed(p *process, step string) {
 // lurkers are the ambushes of a world by the steps that they wait for.
 func (s *scenario) lurkers() map[string][]*ambush {
 	all := make(map[string][]*ambush)
-	for _, i := range s.ambushes {
-		for _, step := range ambushes[i].steps {
-			all[step] = append(all[step], &ambushes[i])
+	wait := func(kinds []ambush, drawn []int) {
+		for _, i := range drawn {
+			for _, step := range kinds[i].steps {
+				all[step] = append(all[step], &kinds[i])
+			}
 		}
 	}
+	wait(ambushes, s.ambushes)
+	wait(listAmbushes, s.listAmbushes)
 	return all
 }

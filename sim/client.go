@@ -188,8 +188,11 @@ func (c *client) vanish(x want) {
 
 // rush is a crowd of new users who all want units of one shard within a moment.
 func (w *world) rush(r random) {
-	shard := r.IntN(w.scenario.shards)
-	for came := 0; came < 30; w.rushed++ {
+	shard, crowd := r.IntN(w.scenario.shards), 30
+	if w.scenario.lists != nil {
+		crowd = 60 // of whom each gets one
+	}
+	for came := 0; came < crowd; w.rushed++ {
 		user := fmt.Sprintf("rush-%d", w.rushed)
 		if spec.HomeShard(user, w.scenario.shards) != shard {
 			continue

@@ -109,7 +109,7 @@ func (w *world) end() {
 	case w.operators.swept:
 		w.goDown()
 	default:
-		w.at(w.latest+time.Millisecond, func() {
+		w.at(max(w.latest, w.latestList)+time.Millisecond, func() {
 			w.operators.whenIdle(func() { w.operators.insist(command{kind: destroy}, w.end) })
 		})
 	}
@@ -119,7 +119,7 @@ func (w *world) end() {
 // world to land.
 func (w *world) goDown() {
 	w.note("world", "goes down", "", nil)
-	w.over = true
+	w.over, w.down = true, w.history.Count()
 	for _, e := range w.executors {
 		e.drain()
 	}

@@ -1,6 +1,9 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // steps are the calls that executors and planners make, by the names that they
 // give them.
@@ -11,6 +14,10 @@ var steps = []string{
 	"read heads", "info", "read marker", "read leases", "planned", "create shard", "mark", "mend marker",
 	"applied", "find owner", "generation", "close", "seal", "export", "sealed", "delete",
 	"drive in", "drive out", "sweep list", "sweep leases", "sweep marker", "destroyed",
+	// Where lists on nodes give the units; an owner's, then a planner's.
+	"append rebuild", "grab", "list run id", "list stop", "list read", "list put", "list start", "list take", "list add",
+	"read settings", "inspect list", "rebuild", "drain", "ask list's run", "stop list", "read stream", "fill list", "start list",
+	"forget list",
 }
 
 // happenings are what else a soak should meet.
@@ -18,7 +25,7 @@ var happenings = []string{
 	"append stored", "append refused", "log deleted", "export written", "client vanished",
 	"node came back empty", "node came back with old memory", "node came back with its memory",
 	"fault: lost", "fault: late", "fault: late behind a partition", "fault: twice", "fault: crash",
-	"fault: stale read", "fault: own append told taken", "fault: held up", "fault: all executors killed",
+	"fault: stale read", "fault: own append told taken", "fault: held up", "fault: repeated", "fault: all executors killed",
 	"second run begun", "raised when sold out",
 	"claim sold", "claim sold_out", "claim limit_reached", "claim key_reused", "claim none_now", "claim paused",
 	"claim closed", "claim standby", "claim no_quorum", "claim unknown", "claim overloaded", "claim draining",
@@ -29,10 +36,10 @@ var happenings = []string{
 // shows what it never did.
 func Failpoints() []string {
 	names := append([]string(nil), happenings...)
-	for _, d := range disasters {
+	for _, d := range slices.Concat(disasters, listDisasters) {
 		names = append(names, "fault: "+d.what)
 	}
-	for _, a := range ambushes {
+	for _, a := range slices.Concat(ambushes, listAmbushes) {
 		names = append(names, "fault: "+a.what)
 	}
 	for _, step := range steps {

@@ -50,9 +50,15 @@ const (
 
 // tenderSteps are few in a world, and others wait for each to be done.
 var tenderSteps = []string{
-	"append out", "append in", "append ack", "append generation", "append own",
+	"append out", "append in", "append ack", "append generation", "append own", "append rebuild",
+	"list run id", "list stop", "list put", "list start", "list take", "list add",
+	"rebuild", "drain", "stop list", "read stream", "fill list", "start list", "forget list",
 	"generation", "close", "seal", "drive in", "drive out", "planned", "applied", "sealed", "delete",
 }
+
+// onceSteps are never sent twice by a driver, nor by the network that it uses: the
+// second would do something else than the first.
+var onceSteps = []string{"grab", "list take", "list add"}
 
 // longest is how late a message may arrive.
 const longest = 150 * time.Second
@@ -63,6 +69,7 @@ type message struct {
 	what     string
 	twice    bool // it may arrive twice
 	tender   bool // it belongs to a step at which much may go wrong
+	list     bool // it asks a node for something of a list
 	slow     time.Duration
 }
 
@@ -92,13 +99,16 @@ func (n *network) send(m message, arrive func()) {
 		if m.twice && n.w.fault("network", "twice") {
 			n.w.note("network", "doubles", m.what, nil)
 			again := r.spread(time.Millisecond, longest)
-			if m.from == atOperators {
-				n.w.latest = max(n.w.latest, n.w.now+again)
-			}
+			n.w.under(m, n.w.now+again)
 			n.w.after(again, arrive)
 		}
 	case fate < n.loss+usualLoss+usualLate+usualTwice+usualSlow:
 		after = r.spread(2*time.Millisecond, 400*time.Millisecond)
+	}
+	if m.list && m.twice && m.tender && r.chance(usualHeld) && n.w.fault("network", "repeated") {
+		again := after + r.spread(100*time.Microsecond, time.Second)
+		n.w.under(m, n.w.now+again)
+		n.w.after(again, arrive)
 	}
 	if m.tender && r.chance(usualHeld) && n.w.fault("network", "held up") {
 		after += r.spread(20*time.Millisecond, 5*time.Second)
@@ -106,10 +116,19 @@ func (n *network) send(m message, arrive func()) {
 	if n.slow > 0 && !n.w.calm {
 		after += r.between(0, n.slow)
 	}
-	if m.from == atOperators {
-		n.w.latest = max(n.w.latest, n.w.now+after)
-	}
+	n.w.under(m, n.w.now+after)
 	n.w.after(after, arrive)
+}
+
+// under takes down until when messages are under way that may leave something on a
+// node which only a destroy removes.
+func (w *world) under(m message, until time.Duration) {
+	if m.from == atOperators {
+		w.latest = max(w.latest, until)
+	}
+	if m.list {
+		w.latestList = max(w.latestList, until)
+	}
 }
 
 // call is one piece of I/O that a stepped process wants made: what executor and
@@ -159,7 +178,9 @@ func (w *world) call(p *process, c call) {
 		})
 	}
 	tender := slices.Contains(tenderSteps, c.What)
-	request := message{from: p.host, to: to, what: c.What, twice: true, tender: tender}
+	request := message{
+		from: p.host, to: to, what: c.What, twice: !slices.Contains(onceSteps, c.What), tender: tender, list: c.List,
+	}
 	if slow := w.store.slow; slow > 0 && !w.calm && strings.HasPrefix(c.What, "append ") {
 		request.slow = w.random.network.between(0, slow)
 	}
@@ -186,6 +207,9 @@ func (w *world) serve(c call) any {
 	}
 	n := w.nodes[c.Node]
 	n.serve()
+	if c.List {
+		return c.Make(context.Background(), nil, nil, n.lists)
+	}
 	return c.Make(context.Background(), w.store, n, nil)
 }
 

@@ -22,11 +22,16 @@ type node struct {
 	// The markers that stay until they are forgotten: one that only a vote has
 	// written ends by itself.
 	lasting, lastingSaved map[string]bool
+
+	lists *listNode // nil: it keeps none
 }
 
 func newNode(w *world, i int, clock hostClock) *node {
 	n := &node{w: w, clock: clock, set: clock.now(0).Wall, lasting: make(map[string]bool)}
 	n.Node = backendtest.NewNode(fmt.Sprintf("node-%d", i), n.set)
+	if w.scenario.lists != nil {
+		n.lists = newListNode(n, i)
+	}
 	n.save()
 	return n
 }
@@ -39,7 +44,12 @@ func (n *node) serve() {
 }
 
 // save writes what the node remembers to its disk.
-func (n *node) save() { n.saved, n.lastingSaved = n.Promises(), maps.Clone(n.lasting) }
+func (n *node) save() {
+	n.saved, n.lastingSaved = n.Promises(), maps.Clone(n.lasting)
+	if n.lists != nil {
+		n.lists.save()
+	}
+}
 
 // Mark is quorum.Node's.
 func (n *node) Mark(ctx context.Context, marker, runID string) error {
@@ -90,6 +100,9 @@ func (n *node) crash(away time.Duration, how int) {
 			n.lasting = maps.Clone(n.lastingSaved)
 		case comesBackWhole:
 			n.RestartFrom(n.Promises())
+		}
+		if n.lists != nil {
+			n.lists.restart(how)
 		}
 		n.w.note(n.Name(), "restarts", memory, nil)
 	})

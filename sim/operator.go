@@ -54,10 +54,14 @@ type operators struct {
 // sale is the file at this moment.
 func (o *operators) sale(stock int64) spec.Sale {
 	s := &o.w.scenario
-	return spec.Sale{
+	declared := spec.Sale{
 		Name: saleName, Run: o.number, Stock: stock, LockCount: s.shards, PerUserLimit: s.perUser,
 		LockTTL: s.ttl, Embedded: &spec.Embedded{},
 	}
+	if s.lists != nil {
+		s.lists.declare(&declared, o.w.listNames)
+	}
+	return declared
 }
 
 const saleName = "tickets"
@@ -66,6 +70,9 @@ func (o *operators) job(c command) planner.Job {
 	phase := func(p pb.Phase) planner.Job { return planner.PhaseJob{Sale: saleName, Phase: p} }
 	switch c.kind {
 	case apply:
+		if o.w.scenario.dealt() {
+			c.stock = o.w.scenario.stock
+		}
 		o.most = max(o.most, c.stock)
 		return planner.ApplyJob{Sale: o.sale(c.stock)}
 	case pause:
@@ -104,7 +111,7 @@ func (o *operators) run(c command, then func()) {
 			}
 		})
 	}
-	last := o.w.calm && o.running == 0 && o.w.now > o.w.latest && !slices.ContainsFunc(o.w.nodes, func(n *node) bool { return n.down })
+	last := o.w.calm && o.running == 0 && o.w.now > max(o.w.latest, o.w.latestList) && !slices.ContainsFunc(o.w.nodes, func(n *node) bool { return n.down })
 	o.swept = false
 	o.began(c, 1)
 	p.died = func(back time.Duration) {
@@ -114,7 +121,7 @@ func (o *operators) run(c command, then func()) {
 		again(back)
 	}
 	cfg := planner.SteppedConfig{
-		Nodes: o.w.nodeNames, Writer: fmt.Appendf(nil, "op%06d", n), Rand: o.random, Who: "operator@world",
+		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: fmt.Appendf(nil, "op%06d", n), Rand: o.random, Who: "operator@world",
 	}
 	m := &commandMachine{s: planner.NewStepped(cfg, o.job(c))}
 	p.ended = func() {
@@ -183,8 +190,7 @@ func (m *commandMachine) tick(now clock.Now) { m.s.Tick(now) }
 func (m *commandMachine) next(now clock.Now) (calls []call, wake time.Duration, gone bool) {
 	made, wake, done, err := m.s.Next(now)
 	for _, c := range made {
-		calls = append(calls, call{Node: c.Node, What: c.What, Timeout: c.Timeout, Took: c.Took,
-			Make: func(ctx context.Context, logs ledger.Logs, node quorum.Node) any { return c.Make(ctx, logs, node, nil) }})
+		calls = append(calls, call(c))
 	}
 	m.err = err
 	return calls, wake, done
@@ -250,7 +256,7 @@ func (o *operators) beginAgain(then func()) (begun bool) {
 // soldOut makes more units, in some worlds, when a buyer has been told that there
 // are none left.
 func (o *operators) soldOut() {
-	if !o.w.scenario.raised || o.w.calm || o.closing || o.w.now < o.raisedAt+2*time.Second {
+	if !o.w.scenario.raised || o.w.scenario.dealt() || o.w.calm || o.closing || o.w.now < o.raisedAt+2*time.Second {
 		return
 	}
 	o.raisedAt = o.w.now

@@ -21,6 +21,7 @@ const (
 	forOperators
 	forClients // and the client
 	forTokens  // and the process
+	forLists
 )
 
 // random is one stream.

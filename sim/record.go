@@ -23,6 +23,8 @@ var rare = map[string]float64{
 	"drive in": 30, "drive out": 30,
 	"close": 4, "seal": 4, "export": 4, "delete": 4, "sweep leases": 8, "sweep marker": 4,
 	"sealed": 8, "destroyed": 8,
+	"append rebuild": 10, "grab": 3, "list run id": 5, "list stop": 10, "list put": 10, "list start": 10, "list take": 20, "list add": 20,
+	"drain": 20, "forget list": 3,
 }
 
 var crashPlaces = []string{beforeSending, afterSending, beforeTaking}
@@ -58,7 +60,11 @@ func (w *world) fault(who, what string) bool {
 // crashes decides whether a process is killed at this point.
 func (w *world) crashes(p *process, where, what string) bool {
 	likely := w.scenario.crashes
-	if p.host == atOperators {
+	switch {
+	case p.host != atOperators:
+	case w.scenario.lists != nil:
+		likely *= 2 // it has more to do
+	default:
 		likely *= 6 // it lives shorter
 	}
 	if times, ok := rare[what]; ok {

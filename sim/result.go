@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"salectl/backends/lists"
 	"salectl/sim/check"
 	"salectl/spec"
 )
@@ -59,7 +60,7 @@ func (w *world) result() *Result {
 		}
 	}
 	w.history.Final = check.Final{
-		Rested: w.over && len(w.queue) == 0, Demanded: w.demanded, Vanished: w.vanished, Keys: w.left(),
+		Rested: w.over && len(w.queue) == 0, Demanded: w.demanded, Down: w.down, Vanished: w.vanished, Keys: w.left(),
 	}
 	r := &Result{
 		Options: w.Options, TraceHash: w.trace.sum(), Events: w.trace.events, Ops: w.asked, Faults: w.befallen,
@@ -93,6 +94,11 @@ func (w *world) left() (keys []string) {
 	for _, n := range w.nodes {
 		if marker := spec.Marker(w.operators.destroyed); n.keeps(marker) {
 			keys = append(keys, n.Name()+" "+marker)
+		}
+		for shard := range w.scenario.shards {
+			if n.lists != nil && n.lists.has(lists.List{UID: w.operators.destroyed, Shard: shard}) {
+				keys = append(keys, fmt.Sprintf("%s list %d", n.Name(), shard))
+			}
 		}
 	}
 	return keys

@@ -17,6 +17,8 @@ type scenario struct {
 	users                  int     // that clients act for
 	crowd                  float64 // of the requests, how many come from users of one shard
 	ambushes               []int   // kinds
+	lists                  *listed // nil: owners decide, and no node keeps lists
+	listAmbushes           []int   // kinds; none without lists
 }
 
 func draw(r random, clients int) scenario {
@@ -43,10 +45,7 @@ func (s *scenario) rate(r random) float64 { return 1 + (2*r.Float64()-1)*s.drift
 
 // disasters are the kinds of what is done to a world, beside what the network and
 // the store do to single messages.
-var disasters = []struct {
-	what string
-	do   func(w *world, r random)
-}{
+var disasters = []disaster{
 	{"executor killed", func(w *world, r random) { w.server(r).kill(w.comeback(r)) }},
 	{"executor paused", func(w *world, r random) {
 		w.server(r).pause(r.spread(50*time.Millisecond, 4*w.scenario.ttl), false)
@@ -101,12 +100,34 @@ var disasters = []struct {
 	}},
 }
 
+// disaster is a kind of what is done to a world.
+type disaster struct {
+	what string
+	do   func(w *world, r random)
+}
+
 // schedule draws what befalls the world and when.
 func (w *world) schedule() {
 	r := w.random.schedule
-	for range 20 + r.IntN(12) {
-		f := disasters[r.IntN(len(disasters))]
-		at := r.between(0, w.Until)
+	if w.scenario.lists == nil {
+		w.draw(20+r.IntN(12), disasters, 0)
+		return
+	}
+	// Such a sale begins when all nodes have their lists, and then one that starts
+	// again does not vote for ten seconds.
+	w.draw(6+r.IntN(12), disasters, w.Until/5)
+	w.draw(2+r.IntN(5), listDisasters, w.Until/8)
+	for range 4 + r.IntN(8) { // lists are there for crowds
+		w.at(r.between(w.Until/20, w.Until), func() { w.rush(w.random.faults) })
+	}
+}
+
+// draw draws n disasters of some kinds, from a time on.
+func (w *world) draw(n int, kinds []disaster, from time.Duration) {
+	r := w.random.schedule
+	for range n {
+		f := kinds[r.IntN(len(kinds))]
+		at := r.between(min(from, w.Until), w.Until)
 		w.at(at, func() {
 			if w.fault("world", f.what) {
 				f.do(w, w.random.faults)

@@ -29,6 +29,7 @@ type world struct {
 	store     *store
 	nodes     []*node
 	nodeNames []string
+	listNames []string // of the nodes that keep lists: all, or none
 	net       *network
 	executors []*server
 	commands  []*process
@@ -40,6 +41,7 @@ type world struct {
 	calm       bool                // the faults have stopped
 	settled    bool                // and the operators have done what they had begun
 	over       bool                // all that was wanted is done: the processes go down
+	down       uint64              // when that was, by the history's count
 	resting    int                 // clients that were refused for good
 	demanded   bool                // all were
 	asked      int                 // operations of clients
@@ -47,6 +49,7 @@ type world struct {
 	rushed     int                 // names of users who came in a rush, tried
 	thinking   time.Duration       // of a client between two things
 	latest     time.Duration       // when the last of the operators' messages lands
+	latestList time.Duration       // and of those about lists, by whomever
 	waiting    []func()            // until settled
 	vanished   map[int]bool        // operations of which nobody waits for the end
 	unanswered map[int]func() bool // claims that a process took in, and whether that has not been killed
@@ -87,13 +90,14 @@ func (w *world) survive() (err error) {
 func newWorld(o Options) *world {
 	w := &world{
 		Options: o, trace: newTracer(o.Trace), scenario: draw(o.random(forScenario, 0), o.Clients),
-		history:  &check.History{Sale: saleName},
+		history:  &check.History{Sale: saleName, Deal: deal},
 		vanished: make(map[int]bool), unanswered: make(map[int]func() bool), crashed: make(map[crashPoint]int),
 		called: make(map[string]*[ways]int), hits: make(map[string]int),
 	}
 	w.random.network, w.random.store = o.random(forNetwork, 0), o.random(forStore, 0)
 	w.random.schedule, w.random.faults = o.random(forSchedule, 0), o.random(forFaults, 0)
 	w.random.crashes = o.random(forCrashes, 0)
+	w.scenario.drawLists(o.random(forLists, 0), o.Clients)
 	w.thinking = 2 * o.Until * time.Duration(o.Clients) / time.Duration(max(1, o.Ops))
 	w.lurking = w.scenario.lurkers()
 	w.store = newStore(w)
@@ -101,6 +105,9 @@ func newWorld(o Options) *world {
 	for i := range w.scenario.nodes {
 		w.nodes = append(w.nodes, newNode(w, i, w.scenario.clock(nodeClocks, 0)))
 		w.nodeNames = append(w.nodeNames, w.nodes[i].Name())
+	}
+	if w.scenario.lists != nil {
+		w.listNames = w.nodeNames
 	}
 	w.net = newNetwork(w, int(firstNode)+w.scenario.nodes+w.scenario.servers)
 	for i := range w.scenario.servers {

@@ -13,9 +13,10 @@ func (e *evidence) named(id string) []*claim {
 	return e.byID[id]
 }
 
-// told says whether a claim is what a client was told of, and was stored before.
+// told says whether a claim is what a client was told of, and was stored before;
+// with ack redis it may be stored later.
 func (c *claim) told(told Claim, user string, before uint64) bool {
-	return c.at.Seq < before && c.user == user && told.User == user && slices.Equal(c.units, told.Units)
+	return (c.at.Seq < before || c.at.log.run.ackRedis) && c.user == user && told.User == user && slices.Equal(c.units, told.Units)
 }
 
 // granted returns the claim that an operation was given, nil if none is known. Two
@@ -46,6 +47,7 @@ func answers(e *evidence, bad fault) {
 			continue
 		}
 		switch c := e.granted(o); {
+		case c == nil && e.forgiven(a.Claim, o.invoked.User, o.returned.Seq):
 		case c == nil:
 			bad("operation %d: user %q, key %q, %d units were accepted as %+v; the ledger had no such claim then",
 				i, o.invoked.User, o.invoked.Key, o.invoked.Quantity, a.Claim)
@@ -62,7 +64,8 @@ func answers(e *evidence, bad fault) {
 
 func (e *evidence) listed(i int, o *operation, a *Answer, bad fault) {
 	for _, c := range a.Claims {
-		if !slices.ContainsFunc(e.named(c.ID), func(have *claim) bool { return have.told(c, o.invoked.User, o.returned.Seq) }) {
+		known := slices.ContainsFunc(e.named(c.ID), func(have *claim) bool { return have.told(c, o.invoked.User, o.returned.Seq) })
+		if !known && !e.forgiven(c, o.invoked.User, o.returned.Seq) {
 			bad("operation %d: user %q was told of %+v; the ledger had no such claim then", i, o.invoked.User, c)
 		}
 	}
@@ -81,6 +84,9 @@ func firsts(e *evidence, bad fault) {
 				bad("operation %d has no key and was answered as the repetition of another: %v", i, c)
 			}
 			continue
+		}
+		if e.forgot(c.at.log.run, c.user) {
+			continue // the node gave it again
 		}
 		if other, ok := first[c]; ok {
 			bad("operations %d and %d were both answered as the first to get %v", other, i, c)

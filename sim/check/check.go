@@ -36,6 +36,10 @@ var checkers = []struct {
 	{"remains", remains},     // after Destroyed nothing is left but the sale's log
 	{"exports", exports},     // an export is the ledger
 	{"operations", paired},   // each operation is invoked once and returns at most once
+	{"fills", fills},         // fills come in order, and claims under the fill in force
+	{"grants", grants},       // what a list gave is in the ledger, and the other way round
+	{"looks", looks},         // a list that gives has nothing that its log lacks
+	{"told", told},           // no unit of a list was told to two users, nor two to one
 	{"answers", answers},     // every accepted answer has its slot, stored before
 	{"first", firsts},        // one answer of a request at most is not a repetition
 	{"requests", requests},   // every claim was asked for

@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,13 +16,15 @@ import (
 )
 
 func (r reader) Read(_ context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	var head []byte
 	var entries [][]byte
 	for _, e := range r.w.h.Logs[log] {
+		head = e.Head
 		if e.Slot >= from && len(entries) < max {
 			entries = append(entries, e.Bytes)
 		}
 	}
-	return []byte("head"), entries, nil
+	return head, entries, nil
 }
 
 func TestGoodHistoriesPass(t *testing.T) {
@@ -208,14 +211,16 @@ func (w *world) answered(outcome string) *Event {
 	return w.event(func(e *Event) bool { return e.Kind == ClaimReturned && e.Answer.Outcome == outcome })
 }
 
+type planted struct {
+	from func(testing.TB) *world
+	do   func(w *world)
+	want string
+}
+
 // Each fault is planted into a history that is good otherwise; want are the
 // checkers that report it.
 func TestPlantedFaults(t *testing.T) {
-	faults := map[string]struct {
-		from func(testing.TB) *world
-		do   func(w *world)
-		want string
-	}{
+	faults := map[string]planted{
 		"a slot that is no commit": {open, func(w *world) {
 			w.h.Stored(w.pass(), w.log(0), uint64(len(w.h.Logs[w.log(0)])), []byte{0xff}, nil)
 		}, "decode chain epochs"},
@@ -588,6 +593,7 @@ func TestPlantedFaults(t *testing.T) {
 			w.rewrite(w.log(0), func(int, *pb.Commit) {})
 		}, "progress"},
 	}
+	maps.Copy(faults, listFaults)
 	reported := make(map[string]bool)
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {

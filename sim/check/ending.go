@@ -66,11 +66,19 @@ func (r *run) judgeSealed(e *evidence, bad fault) {
 			bad("%v has the root %x after %d slots of shard %d; it is %x after %d", at, told.GetRoots()[i], told.GetSlots()[i], i, last.hash, last.n+1)
 		}
 	}
-	claims := int64(0)
+	claims, worth := int64(0), int64(0)
 	for _, c := range e.claims {
 		if c.at.log.run == r && !c.again {
 			claims++
+			for _, unit := range c.units {
+				if r.packets != nil {
+					worth += r.packets.amount(unit)
+				}
+			}
 		}
+	}
+	if r.packets == nil && told.GetRefund() != 0 || r.packets != nil && told.GetRefund() != r.packets.Total-worth {
+		bad("%v has a refund of %d, packets of %d were taken", at, told.GetRefund(), worth)
 	}
 	if told.GetClaims() != claims || told.GetUnitsSold() != units {
 		bad("%v counts %d claims and %d units sold, there are %d and %d", at, told.GetClaims(), told.GetUnitsSold(), claims, units)

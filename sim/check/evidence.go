@@ -23,6 +23,9 @@ type evidence struct {
 	claims []*claim     // in the order stored
 	ops    []*operation // by number; nil where there is none
 	byID   map[string][]*claim
+
+	grants     []*grant // in the order given
+	grantsByID map[string][]*grant
 }
 
 // log is one log from its first slot to its end.
@@ -60,6 +63,7 @@ type run struct {
 	sealed    *pb.Sealed
 	sealedAt  *slot
 	destroyed *slot
+	declared
 
 	// From the recount.
 	unsold  int64  // units dealt and not removed, not sold
@@ -118,7 +122,7 @@ func decode(e *evidence, bad fault) {
 	}
 	e.sale = &log{name: "sale/" + e.h.Sale}
 	e.sale.read(e.h.Logs[e.sale.name], 0, bad)
-	named := e.readRuns()
+	named := e.readRuns(bad)
 	for _, name := range slices.Sorted(maps.Keys(e.h.Logs)) {
 		l := named[name]
 		switch {
@@ -154,7 +158,7 @@ func (l *log) read(entries []Entry, gone uint64, bad fault) {
 
 // readRuns finds the runs in the sale's log, and returns their shards' logs by
 // name.
-func (e *evidence) readRuns() map[string]*log {
+func (e *evidence) readRuns(bad fault) map[string]*log {
 	named := make(map[string]*log)
 	var r *run
 	for _, s := range e.sale.slots {
@@ -170,17 +174,19 @@ func (e *evidence) readRuns() map[string]*log {
 				e.logs = append(e.logs, r.shards...)
 			}
 			if r != nil {
-				r.note(s, op)
+				r.note(s, op, e.h.Deal, bad)
 			}
 		}
 	}
 	return named
 }
 
-func (r *run) note(s *slot, op *pb.Op) {
+func (r *run) note(s *slot, op *pb.Op, deal Deal, bad fault) {
 	switch op := op.GetOp().(type) {
 	case *pb.Op_Planned:
-		r.planned = append(r.planned, planned{op.Planned, s})
+		if r.planned = append(r.planned, planned{op.Planned, s}); len(r.planned) == 1 {
+			r.declare(deal, bad)
+		}
 	case *pb.Op_Applied:
 		if r.applied == nil {
 			r.applied = s

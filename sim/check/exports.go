@@ -16,6 +16,18 @@ type (
 		UID    string   `json:"uid"`
 		Roots  []string `json:"roots"`
 		Counts counts   `json:"counts"`
+
+		Packets *packetsPart `json:"packets,omitempty"`
+	}
+	packetsPart struct {
+		Currency string `json:"currency"`
+		Total    string `json:"total"`
+		Granted  string `json:"granted"`
+		Refund   string `json:"refund"`
+		Split    string `json:"split"`
+		Min      string `json:"min"`
+		Packets  int64  `json:"packets"`
+		Seed     []byte `json:"seed"`
 	}
 	counts struct {
 		Shards    int    `json:"shards"`
@@ -27,14 +39,15 @@ type (
 		InFlight  int64  `json:"inFlight"`
 	}
 	claimLine struct {
-		Claim     string  `json:"claim"`
-		Sale      string  `json:"sale"`
-		User      string  `json:"user"`
-		Units     []int64 `json:"units"`
-		State     string  `json:"state"`
-		At        string  `json:"at"`
-		Key       string  `json:"key,omitempty"`
-		KeyBase64 []byte  `json:"keyBase64,omitempty"`
+		Claim     string   `json:"claim"`
+		Sale      string   `json:"sale"`
+		User      string   `json:"user"`
+		Units     []int64  `json:"units"`
+		Amounts   []string `json:"amounts,omitempty"`
+		State     string   `json:"state"`
+		At        string   `json:"at"`
+		Key       string   `json:"key,omitempty"`
+		KeyBase64 []byte   `json:"keyBase64,omitempty"`
 	}
 	commitLine struct {
 		Shard  int    `json:"shard"`
@@ -111,6 +124,7 @@ func (e *evidence) export(r *run) []byte {
 		header.Counts.Available += last.after.available
 		header.Counts.InFlight += last.after.inFlight
 	}
+	granted := int64(0)
 	lines = json.NewEncoder(&claims)
 	lines.SetEscapeHTML(false)
 	for _, l := range r.shards {
@@ -120,7 +134,13 @@ func (e *evidence) export(r *run) []byte {
 			}
 			line := claimLine{
 				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: c.units, State: c.state,
-				At: time.UnixMicro(c.at.commit.GetTimeUs()).UTC().Format(time.RFC3339Nano),
+				At: time.UnixMicro(c.timeUs()).UTC().Format(time.RFC3339Nano),
+			}
+			for _, unit := range c.units {
+				if r.packets != nil {
+					line.Amounts = append(line.Amounts, r.packets.Format(r.packets.amount(unit)))
+					granted += r.packets.amount(unit)
+				}
 			}
 			if utf8.ValidString(c.key) {
 				line.Key = c.key
@@ -129,6 +149,12 @@ func (e *evidence) export(r *run) []byte {
 			}
 			lines.Encode(line)
 			header.Counts.Claims++
+		}
+	}
+	if p := r.packets; p != nil {
+		header.Packets = &packetsPart{
+			Currency: p.Currency, Total: p.Format(p.Total), Granted: p.Format(granted), Refund: p.Format(p.Total - granted),
+			Split: p.Split, Min: p.Format(p.Min), Packets: r.stock, Seed: r.planned[0].GetSeed(),
 		}
 	}
 	first, _ := json.Marshal(header)

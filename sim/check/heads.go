@@ -71,5 +71,8 @@ func appendHead(b []byte, s *slot, m *moment, phase string) []byte {
 		b = append(b, [...]string{`,"limit":`, `,"available":`, `,"held":`, `,"sold":`, `,"inFlight":`}[i]...)
 		b = strconv.AppendInt(b, n, 10)
 	}
+	if m.fill != 0 {
+		b = strconv.AppendUint(append(b, `,"fill":`...), m.fill, 10)
+	}
 	return append(b, '}')
 }

@@ -12,6 +12,7 @@ import "time"
 // the world. It is not safe for concurrent use.
 type History struct {
 	Sale string // metadata.name
+	Deal Deal   // nil: no unit is worth anything
 
 	Events  []Event            // what clients and operators asked and were told, in order
 	Logs    map[string][]Entry // by name: every slot that was ever stored, in order, also of logs deleted since
@@ -19,6 +20,9 @@ type History struct {
 	Exports []Export           // every export that was completely written, in order
 	Leases  []Lease            // who had the leases when, in order of their begin
 	Doubts  []Doubt            // when nothing is promised of leases, in order of their begin
+	Grants  []Grant            // every unit that a node gave from a list, in order
+	Losses  []Loss             // of what nodes had in lists, in order
+	Looks   []Look             // at lists that gave, in order
 	Final   Final
 
 	seq  uint64
@@ -65,6 +69,36 @@ type Lease struct {
 // Doubt is a time in which two processes may have the leases, since the clock of
 // a lock node was set: it may let go of what it promised before its time.
 type Doubt struct{ From, To time.Duration }
+
+// Grant is a unit that a node gave, from the list of a shard, to a user who by the
+// node's reckoning had none. Whether anybody heard of it does not matter.
+type Grant struct {
+	Place
+	Node      int
+	UID       string // of the run of the sale
+	Shard     int
+	User, Key string
+	Unit      int64
+	TimeUs    int64 // by the node's clock
+}
+
+// Loss is that a node lost what it was told about its lists since a time: it came
+// back with an older memory or none, or its lists were deleted while it ran.
+type Loss struct {
+	Place
+	Node  int
+	Since uint64 // by History.Count; 0: all
+}
+
+// Look is how a list stood that gave.
+type Look struct {
+	Place
+	Node  int
+	UID   string
+	Shard int
+	Fill  uint64
+	Units int64 // in the list
+}
 
 // Kind is what an event tells.
 type Kind uint8
@@ -118,7 +152,7 @@ const Lost = "lost"
 
 // Claim is a claim as a client was told of it.
 type Claim struct {
-	ID    string // <shard>-<slot>-<index>
+	ID    string // <shard>-<slot>-<index>, or <shard>-u<unit> if a list gave it
 	User  string
 	Units []int64
 	State string // sold or held
@@ -133,11 +167,14 @@ type Final struct {
 	// Demanded says that clients then went on to ask, each user anew and one unit
 	// at a time, until a claim was refused for good.
 	Demanded bool
+	// Down is when the processes were told to go down, by History.Count: nobody
+	// drains what a list gives after that.
+	Down uint64
 	// Vanished are the operations whose client or process is gone, so that they
 	// need not return.
 	Vanished map[int]bool
 	// Keys are what is left on the lock nodes and does not expire by itself, in
-	// any order.
+	// any order, and the lists that are left.
 	Keys []string
 }
 
@@ -195,6 +232,24 @@ func (h *History) Freed(at time.Duration, process string) {
 // Doubted says that the clock of a lock node was set, and when at the latest all
 // that it promised before has run out.
 func (h *History) Doubted(at, until time.Duration) { h.Doubts = append(h.Doubts, Doubt{at, until}) }
+
+// Granted adds a unit that a node gave.
+func (h *History) Granted(at time.Duration, node int, uid string, shard int, user, key string, unit, timeUs int64) {
+	h.Grants = append(h.Grants, Grant{h.place(at), node, uid, shard, user, key, unit, timeUs})
+}
+
+// Lost adds that a node lost what it was told since a time.
+func (h *History) Lost(at time.Duration, node int, since uint64) {
+	h.Losses = append(h.Losses, Loss{h.place(at), node, since})
+}
+
+// Looked adds how a list stood that gave.
+func (h *History) Looked(at time.Duration, node int, uid string, shard int, fill uint64, units int64) {
+	h.Looks = append(h.Looks, Look{h.place(at), node, uid, shard, fill, units})
+}
+
+// Count is how much has happened so far: the Seq of the newest Place.
+func (h *History) Count() uint64 { return h.seq }
 
 func (h *History) place(at time.Duration) Place {
 	h.seq++

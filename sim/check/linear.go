@@ -94,7 +94,7 @@ func (a *account) history() []porcupine.Operation {
 
 // told returns when somebody was first told of a claim.
 func (a *account) told(c *claim) int64 {
-	if at, ok := a.answers[c]; ok {
+	if at, ok := a.answers[c]; ok && !c.at.log.run.ackRedis { // else its node told of it
 		return at
 	}
 	return math.MaxInt64
@@ -116,7 +116,7 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 		if at, ok := a.answers[c]; !ok || at > int64(o.returned.Seq) {
 			a.answers[c] = int64(o.returned.Seq)
 		}
-		if o.returned.Answer.Replayed {
+		if o.returned.Answer.Replayed && c.at.Seq < o.returned.Seq { // else its node said so
 			a.look(i, o, a.index(c)+1, len(a.claims))
 		}
 		return
@@ -127,6 +127,9 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 	case r == nil || a == nil: // there is nothing to be seen
 	case o.invoked.Kind == ReadInvoked && said == "", said == "limit_reached":
 		list := o.returned.Answer.Claims
+		if r.ackRedis && said == "limit_reached" {
+			return // its node said so, whatever the ledger had by then
+		}
 		for n, c := range list {
 			if n >= len(a.claims) || a.claims[n].id() != c.ID {
 				bad("operation %d: user %q was told of %d claims, of which the %d. is not the user's", i, o.invoked.User, len(list), n+1)

@@ -87,7 +87,7 @@ func epochs(e *evidence, bad fault) {
 				case s.commit.GetEpoch() != epoch:
 					bad("%v, op %d was written under epoch %d, the shard is at %d", s, i, s.commit.GetEpoch(), epoch)
 					epoch = s.commit.GetEpoch()
-				case (op.GetClaim() != nil || op.GetOut() != nil) && (epoch == 0 || writer != owner):
+				case (op.GetClaim() != nil && op.GetClaim().GetFill() == 0 || op.GetOut() != nil) && (epoch == 0 || writer != owner):
 					bad("%v, op %d sells or sends units by writer %x, the owner is %x", s, i, writer, owner)
 				}
 			}
@@ -124,7 +124,7 @@ func (l *log) at(seq uint64) *slot {
 // seal.
 func phases(e *evidence, bad fault) {
 	for _, c := range e.claims {
-		now, open := c.at.commit.GetTimeUs(), c.settings
+		now, open := c.timeUs(), c.settings
 		if c.again {
 			continue
 		}

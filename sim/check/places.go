@@ -19,6 +19,7 @@ type moment struct {
 	held       int64
 	sold       int64
 	inFlight   int64 // sent and not acknowledged
+	fill       uint64
 	sealed     bool
 }
 
@@ -34,14 +35,28 @@ type claim struct {
 	settings *pb.Settings // in force
 	had      int64        // units of the user before
 	again    bool         // the request had a claim before
+
+	fill, under uint64 // that a list gave it under, and that the shard was at; 0: no list
+	grantedUs   int64  // by the clock of the list's node
 }
 
 func (c *claim) id() string {
+	if c.fill != 0 && len(c.units) > 0 {
+		return strconv.Itoa(c.at.log.shard) + "-u" + strconv.FormatInt(c.units[0], 10)
+	}
 	return strconv.Itoa(c.at.log.shard) + "-" + strconv.FormatUint(c.at.n, 10) + "-" + strconv.Itoa(c.index)
 }
 
 func (c *claim) String() string {
 	return fmt.Sprintf("claim %s of user %q, key %q (%v)", c.id(), c.user, c.key, c.at)
+}
+
+// timeUs is when the claim was accepted.
+func (c *claim) timeUs() int64 {
+	if c.fill != 0 {
+		return c.grantedUs
+	}
+	return c.at.commit.GetTimeUs()
 }
 
 // place is where a unit is.

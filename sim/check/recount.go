@@ -54,6 +54,7 @@ func recount(e *evidence, bad fault) {
 		r.unsold += (sh.limit - sh.sold) - (before.limit - before.sold)
 		r.noteSoldOut(s)
 	}
+	e.readGrants()
 }
 
 func newStock(r *run, bad fault) *stock {
@@ -100,6 +101,11 @@ func (st *stock) enter(s *slot, i int, op *pb.Op) *claim {
 		st.generation(s, op.Generation)
 	case *pb.Op_Seal:
 		sh.sealed = true
+	case *pb.Op_Rebuild:
+		if op.Rebuild.GetFill() != sh.fill+1 {
+			st.bad("%v, op %d begins fill %d after %d", s, i, op.Rebuild.GetFill(), sh.fill)
+		}
+		sh.fill = op.Rebuild.GetFill()
 	default:
 		st.bad("%v, op %d is of no kind that a shard has", s, i)
 	}
@@ -144,6 +150,7 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	c := &claim{
 		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), deadline: op.GetHeldUntilUs(),
 		state: "sold", settings: sh.settings, had: sh.users[id.user], again: sh.requests[id],
+		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(),
 	}
 	if c.again {
 		return c // it counts once; that it is there twice is for another to judge

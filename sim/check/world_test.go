@@ -36,6 +36,7 @@ type world struct {
 	writer []byte // of the next commits
 	next   int64  // unit
 	users  int
+	listed *spec.Sale // as it is declared; nil: owners decide, and nothing is declared
 }
 
 // newWorld returns the history of a sale of 6 units, 3 on each of two shards,
@@ -47,7 +48,7 @@ func newWorld(t testing.TB) *world {
 }
 
 func emptyWorld(t testing.TB) *world {
-	w := &world{t: t, h: &History{Sale: "tickets"}, sale: ledger.NewSale(spec.SaleLog("tickets")), writer: writer}
+	w := &world{t: t, h: &History{Sale: "tickets", Deal: dealt}, sale: ledger.NewSale(spec.SaleLog("tickets")), writer: writer}
 	w.begins(testUID)
 	return w
 }
@@ -122,6 +123,9 @@ func (w *world) declare(add, remove int64, phase pb.Phase) {
 	p := &pb.Planned{
 		Generation: generation, Uid: w.uid, Run: w.run,
 		Settings: &pb.Settings{PerUserLimit: 2, Phase: phase},
+	}
+	if w.listed != nil {
+		w.declareLists(p)
 	}
 	for range shards {
 		change := &pb.ShardChange{Remove: remove}
@@ -267,8 +271,7 @@ func (w *world) claims(user string) []Claim {
 	shard := spec.HomeShard(user, shards)
 	var all []Claim
 	for _, c := range w.shards[shard].User(user) {
-		id := fmt.Sprintf("%d-%d-%d", shard, c.Slot, c.Index)
-		all = append(all, Claim{ID: id, User: user, Units: c.Units, State: c.State.String()})
+		all = append(all, Claim{ID: c.ID(shard), User: user, Units: c.Units, State: c.State.String()})
 	}
 	return all
 }
@@ -404,6 +407,7 @@ func (w *world) destroy() {
 		end.Claims += int64(s.Claims())
 		end.UnitsSold += s.Sold
 	}
+	end.Refund = w.refund()
 	w.say(&pb.Op{Op: &pb.Op_Sealed{Sealed: end}})
 	for i, s := range w.shards {
 		w.h.Deleted(w.pass(), w.log(i), s.Next()-1)

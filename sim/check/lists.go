@@ -1,0 +1,298 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// declared is what a run's declaration says of how its units are given out. It is
+// that of the first generation; no later one may change it.
+type declared struct {
+	listed   bool // by lists on nodes
+	ackRedis bool // answers do not wait for the ledger
+	nodes    int  // that keep lists
+	stock    int64
+
+	packets *Packets // what the units are worth; nil: they are numbers
+}
+
+// Packets is what the units of a red packet are worth. Whoever takes down the
+// history has it dealt, and the checkers add it up: that it is dealt fairly is for
+// the tests of what deals it.
+type Packets struct {
+	Currency, Split string
+	Total, Min      int64 // in the smallest coins
+	Amounts         []int64
+	Format          func(coins int64) string
+}
+
+// Deal says what the units of a declaration are worth that has a red packet, by the
+// seed that its sale's log has.
+type Deal func(declaration, seed []byte) (*Packets, error)
+
+// amount is what a unit is worth.
+func (p *Packets) amount(unit int64) int64 {
+	if unit < 1 || unit > int64(len(p.Amounts)) {
+		return 0
+	}
+	return p.Amounts[unit-1]
+}
+
+// declare reads the declaration.
+func (r *run) declare(deal Deal, bad fault) {
+	first := r.planned[0]
+	var said struct {
+		Engine, Ack string
+		Stock       int64
+		Redis       struct{ Nodes []string }
+		Units       json.RawMessage
+	}
+	if len(first.GetSpec()) == 0 {
+		return // no planner has written it
+	}
+	if err := json.Unmarshal(first.GetSpec(), &said); err != nil {
+		bad("%v has a declaration that cannot be read: %v", first.at, err)
+		return
+	}
+	if r.listed = said.Engine == "redis"; !r.listed {
+		return
+	}
+	r.ackRedis, r.nodes, r.stock = said.Ack == "redis", len(said.Redis.Nodes), said.Stock
+	if said.Units == nil {
+		return
+	}
+	p, err := deal(first.GetSpec(), first.GetSeed())
+	if err != nil {
+		bad("%v has a red packet that cannot be dealt: %v", first.at, err)
+		return
+	}
+	r.packets = p
+	var sum int64
+	for i, amount := range p.Amounts {
+		sum += amount
+		if amount < p.Min {
+			bad("packet %d of run %s has less than %d", i+1, r.uid, p.Min)
+		}
+	}
+	if sum != p.Total || int64(len(p.Amounts)) != said.Stock {
+		bad("the %d packets of run %s come to %d of %d", len(p.Amounts), r.uid, sum, p.Total)
+	}
+}
+
+// grant is a unit that a node gave.
+type grant struct {
+	*Grant
+	run    *run
+	lost   bool   // the node lost it at some time after
+	stored *claim // that the ledger has of it; nil: none
+}
+
+func (g *grant) String() string {
+	return fmt.Sprintf("unit %d, given to user %q, key %q, from list %d of run %s at %v", g.Unit, g.User, g.Key, g.Shard, g.UID, g.At)
+}
+
+func (g *grant) id() string { return fmt.Sprintf("%d-u%d", g.Shard, g.Unit) }
+
+// readGrants brings what the nodes gave together with what they lost, and with
+// what the ledger has.
+func (e *evidence) readGrants() {
+	runs := make(map[string]*run)
+	for _, r := range e.runs {
+		runs[r.uid] = r
+	}
+	e.grants = make([]*grant, len(e.h.Grants))
+	for i := range e.h.Grants {
+		g := &grant{Grant: &e.h.Grants[i]}
+		g.run = runs[g.UID]
+		g.lost = slices.ContainsFunc(e.h.Losses, func(l Loss) bool { return l.Node == g.Node && l.Since < g.Seq && g.Seq < l.Seq })
+		for _, c := range e.named(g.id()) {
+			if c.at.log.run == g.run && c.user == g.User && c.key == g.Key {
+				g.stored = c
+			}
+		}
+		e.grants[i] = g
+		if e.grantsByID == nil {
+			e.grantsByID = make(map[string][]*grant)
+		}
+		e.grantsByID[g.id()] = append(e.grantsByID[g.id()], g)
+	}
+}
+
+// forgiven says whether what a client was told may be missing in the ledger: with
+// ack redis the node that had given it has lost it since, before or after the
+// client heard.
+func (e *evidence) forgiven(told Claim, user string, before uint64) bool {
+	return slices.ContainsFunc(e.grantsByID[told.ID], func(g *grant) bool {
+		return g.run != nil && g.run.ackRedis && g.lost && g.User == user && told.User == user && g.Seq < before &&
+			len(told.Units) == 1 && told.Units[0] == g.Unit
+	})
+}
+
+// forgot says whether a node lost something that it had given to a user.
+func (e *evidence) forgot(r *run, user string) bool {
+	return slices.ContainsFunc(e.grants, func(g *grant) bool { return g.run == r && r.ackRedis && g.User == user && g.lost })
+}
+
+// fills judges the slots of shards with lists: fills come in order and alone, and
+// each claim is one unit of a user who has no other, under the fill in force.
+func fills(e *evidence, bad fault) {
+	for _, l := range e.logs {
+		for _, s := range l.slots {
+			for i, op := range s.commit.GetOps() {
+				switch rebuild := op.GetRebuild(); {
+				case rebuild == nil:
+				case !l.run.listed:
+					bad("%v, op %d begins a fill of a shard without a list", s, i)
+				case len(s.commit.GetOps()) > 1:
+					bad("%v, op %d begins a fill beside other ops", s, i)
+				case s.after.settings.GetPhase() == phaseClosed:
+					bad("%v, op %d begins a fill of a closed shard", s, i)
+				}
+			}
+		}
+	}
+	users := make(map[subject]*claim)
+	for _, c := range e.claims {
+		id := subject{c.at.log.run, c.user}
+		switch had := users[id]; {
+		case c.again:
+			continue
+		case !c.at.log.run.listed:
+			if c.fill != 0 || c.grantedUs != 0 {
+				bad("%v is of fill %d, without a list", c, c.fill)
+			}
+			continue
+		case c.fill == 0 || c.fill != c.under:
+			bad("%v is of fill %d, the shard is at %d", c, c.fill, c.under)
+		case len(c.units) != 1 || c.deadline != 0:
+			bad("%v has %d units, a list gives one for good", c, len(c.units))
+		case had != nil:
+			bad("%v is of a user who has %v", c, had)
+		}
+		users[id] = c
+	}
+}
+
+// grants judges what the nodes gave. All of it is in the ledger in the end but for
+// what a node lost, and what the ledger has a node has given.
+func grants(e *evidence, bad fault) {
+	units, users := make(map[subject]*grant), make(map[subject]*grant)
+	for _, g := range e.grants {
+		switch {
+		case g.run == nil || !g.run.listed || g.Shard >= len(g.run.shards):
+			bad("%v: there is no such list", g)
+			continue
+		case g.Node != g.Shard%g.run.nodes:
+			bad("%v, which was on node %d", g, g.Node)
+		case g.lost:
+			continue
+		}
+		unit, user := subject{g.run, fmt.Sprint(g.Unit)}, subject{g.run, g.User}
+		if other := units[unit]; other != nil {
+			bad("%v; and %v", g, other)
+		}
+		if other := users[user]; other != nil {
+			bad("%v; and %v", g, other)
+		}
+		units[unit], users[user] = g, g
+		if g.stored == nil && e.h.Final.Rested && g.Seq <= e.h.Final.Down {
+			bad("%v, never came into the ledger", g)
+		}
+	}
+	for _, c := range e.claims {
+		given := func(g *grant) bool {
+			return g.stored == c && g.Seq < c.at.Seq && g.TimeUs == c.grantedUs && g.Shard == c.at.log.shard
+		}
+		if c.at.log.run.listed && !c.again && !slices.ContainsFunc(e.grantsByID[c.id()], given) {
+			bad("%v was given by no list", c)
+		}
+	}
+}
+
+// looks judges the lists that gave under the fill of their shard's log: what they
+// had to give was available, and on no other shard's node.
+func looks(e *evidence, bad fault) {
+	runs := make(map[string]*run)
+	for _, r := range e.runs {
+		runs[r.uid] = r
+	}
+	for _, k := range e.h.Looks {
+		r := runs[k.UID]
+		if r == nil || !r.listed || k.Shard >= len(r.shards) || k.Node != k.Shard%r.nodes {
+			bad("node %d has a list %d of run %s, which is not there", k.Node, k.Shard, k.UID)
+			continue
+		}
+		s := r.shards[k.Shard].at(k.Seq)
+		switch {
+		case s == nil || k.Fill > s.after.fill:
+			bad("list %d of run %s gives under fill %d at %v, which its log does not have", k.Shard, k.UID, k.Fill, k.At)
+		case k.Fill == s.after.fill && k.Units > s.after.available:
+			bad("list %d of run %s has %d units to give at %v, its log has %d", k.Shard, k.UID, k.Units, k.At, s.after.available)
+		case k.Fill == s.after.fill && s.after.settings.GetPhase() != phaseOpen:
+			bad("list %d of run %s gives at %v while its shard is %v", k.Shard, k.UID, k.At, s.after.settings.GetPhase())
+		}
+	}
+}
+
+// emptied says whether a shard's list had nothing to give at some time while an
+// operation ran, whatever the ledger, which is behind, had available.
+func (e *evidence) emptied(home *log, o *operation) bool {
+	return slices.ContainsFunc(e.h.Looks, func(k Look) bool {
+		return k.UID == home.run.uid && k.Shard == home.shard && k.Units == 0 && k.Seq > o.invoked.Seq && k.Seq < o.returned.Seq
+	})
+}
+
+// told judges what the clients were told of lists against each other: a unit has
+// one user and a user one unit. With ack ledger always; with ack redis but for
+// what a node lost.
+func told(e *evidence, bad fault) {
+	type known struct {
+		claim Claim
+		op    int
+		grant *grant
+	}
+	units, users := make(map[subject]known), make(map[subject]known)
+	tell := func(i int, o *operation, c Claim) {
+		g := e.grantOf(o, c)
+		switch {
+		case g == nil && len(e.grantsByID) > 0 && len(e.grantsByID[c.ID]) == 0:
+			bad("operation %d: user %q was told of %+v, which no node gave", i, o.invoked.User, c)
+			return
+		case g == nil || !g.run.listed, g.run.ackRedis && g.lost:
+			return
+		}
+		unit, user := subject{g.run, fmt.Sprint(c.Units)}, subject{g.run, c.User}
+		if k, ok := units[unit]; ok && k.claim.User != c.User {
+			bad("operations %d and %d: users %q and %q were both told of unit %d", k.op, i, k.claim.User, c.User, c.Units)
+		}
+		if k, ok := users[user]; ok && !slices.Equal(k.claim.Units, c.Units) {
+			bad("operations %d and %d: user %q was told of unit %d and of %d", k.op, i, c.User, k.claim.Units, c.Units)
+		}
+		units[unit], users[user] = known{c, i, g}, known{c, i, g}
+	}
+	for _, kind := range []Kind{ClaimInvoked, ReadInvoked} {
+		for i, o := range e.all(kind) {
+			if o.returned == nil {
+				continue
+			}
+			if accepted(o.returned.Answer.Outcome) {
+				tell(i, o, o.returned.Answer.Claim)
+			}
+			for _, c := range o.returned.Answer.Claims {
+				tell(i, o, c)
+			}
+		}
+	}
+}
+
+// grantOf returns the newest grant of which an operation was told, nil if there is
+// none.
+func (e *evidence) grantOf(o *operation, c Claim) *grant {
+	for _, g := range slices.Backward(e.grantsByID[c.ID]) {
+		if g.run != nil && g.User == o.invoked.User && c.User == g.User && slices.Equal(c.Units, []int64{g.Unit}) && g.Seq < o.returned.Seq {
+			return g
+		}
+	}
+	return nil
+}

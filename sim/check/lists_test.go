@@ -1,0 +1,297 @@
+package check
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// listed is newWorld with lists on two nodes, one unit a user, and a first fill of
+// each.
+func listed(ack spec.Ack, packet *spec.RedPacket) func(testing.TB) *world {
+	return func(t testing.TB) *world {
+		w := emptyWorld(t)
+		w.listed = &spec.Sale{
+			Name: "tickets", Run: 1, Stock: 6, LockCount: shards, PerUserLimit: 1, LockTTL: time.Second, Engine: spec.EngineRedis, Ack: ack, Backlog: 10,
+			RedPacket: packet, Embedded: new(spec.Embedded), Redis: &spec.Redis{Nodes: []string{"a:1", "b:1"}},
+		}
+		w.serve()
+		w.fill()
+		return w
+	}
+}
+
+var (
+	withAckLedger = listed(spec.AckLedger, nil)
+	withAckRedis  = listed(spec.AckRedis, nil)
+	withPackets   = listed(spec.AckLedger, &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 1000, Min: 5, Split: spec.SplitRandom})
+)
+
+func (w *world) declareLists(p *pb.Planned) {
+	declared, err := w.listed.JSON()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p.Spec, p.Settings.PerUserLimit = declared, 1
+	if w.listed.RedPacket != nil && p.Generation == 1 {
+		p.Seed = make([]byte, 32)
+	}
+}
+
+// refund is what is left of the red packet, if there is one.
+func (w *world) refund() int64 {
+	if w.listed == nil || w.listed.RedPacket == nil {
+		return 0
+	}
+	left, packets := w.listed.RedPacket.Total, w.listed.RedPacket.Deal(w.listed.Stock, [32]byte{})
+	for _, s := range w.shards {
+		for i := range s.Claims() {
+			left -= packets.Sum(s.Claim(i).Units...)
+		}
+	}
+	return left
+}
+
+// fill begins a fill of each list.
+func (w *world) fill() {
+	for i := range shards {
+		w.append(i, func(d *ledger.Draft) { d.Rebuild() })
+	}
+}
+
+// give has a node give a unit.
+func (w *world) give(user, key string, unit int64) ledger.Grab {
+	shard, g := spec.HomeShard(user, shards), ledger.Grab{User: user, Key: key, Unit: unit}
+	at := w.pass()
+	g.GrantedUs = at.Microseconds()
+	w.h.Granted(at, shard, w.uid, shard, user, key, unit, g.GrantedUs)
+	return g
+}
+
+// drain appends what a node gave, and returns it as its user is told.
+func (w *world) drain(g ledger.Grab) Claim {
+	w.t.Helper()
+	w.append(spec.HomeShard(g.User, shards), func(d *ledger.Draft) {
+		if v := d.Grab(g); v.Kind != ledger.Granted {
+			w.t.Fatalf("verdict %d on %+v", v.Kind, g)
+		}
+	})
+	return toldOf(g)
+}
+
+func toldOf(g ledger.Grab) Claim {
+	return Claim{ID: ledger.GrabID(spec.HomeShard(g.User, shards), g.Unit), User: g.User, Units: []int64{g.Unit}, State: "sold"}
+}
+
+// grab is a claim that is given by a node and accepted.
+func (w *world) grab(user, key string, unit int64) {
+	w.t.Helper()
+	op := w.invoke(user, key, 1)
+	w.answer(op, Answer{Outcome: "sold", Claim: w.drain(w.give(user, key, unit))})
+}
+
+// early is a claim that is answered before it is in the ledger.
+func (w *world) early(user, key string, unit int64) ledger.Grab {
+	op, g := w.invoke(user, key, 1), w.give(user, key, unit)
+	w.answer(op, Answer{Outcome: "sold", Claim: toldOf(g)})
+	return g
+}
+
+// rest says that the faults have stopped.
+func (w *world) rest() { w.h.Final.Rested, w.h.Final.Down = true, w.h.Count() }
+
+// given is a sale with lists in which most things happened.
+func given(w *world) *world {
+	a, b := w.user(0), w.user(1)
+	w.grab(a, "a", 1)
+	w.read(a)
+	w.answer(w.invoke(a, "a", 1), Answer{Outcome: "sold", Claim: w.claims(a)[0], Replayed: true})
+	w.refuse(a, "b", 1, "limit_reached")
+	w.fill()
+	w.h.Looked(w.pass(), 1, w.uid, 1, 2, 3)
+	w.grab(b, "", 4)
+	w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+	w.command("resume", func() { w.plan(0, 0, pb.Phase_OPEN) })
+	w.fill()
+	w.grab(w.user(0), "c", 2)
+	w.h.Looked(w.pass(), 0, w.uid, 0, 3, 0)
+	op := w.invoke(w.user(0), "d", 1)
+	w.h.Looked(w.pass(), 0, w.uid, 0, 3, 0) // one unit is on its way to another shard
+	w.answer(op, Answer{Outcome: "none_now"})
+	w.rest()
+	return w
+}
+
+func TestGoodListsPass(t *testing.T) {
+	for name, from := range map[string]func(testing.TB) *world{"ack ledger": withAckLedger, "ack redis": withAckRedis, "packets": withPackets} {
+		t.Run(name, func(t *testing.T) {
+			w := given(from(t))
+			w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+			w.command("destroy", w.destroy)
+			for _, p := range Check(w.h) {
+				t.Error(p)
+			}
+		})
+	}
+}
+
+// What ack redis allows, and ack ledger does not.
+func TestToleratedWithAckRedis(t *testing.T) {
+	for name, do := range map[string]func(w *world){
+		"an answer before the append": func(w *world) {
+			a := w.user(0)
+			g := w.early(a, "k", 1)
+			w.answer(w.invoke(a, "l", 1), Answer{Outcome: "limit_reached", Claims: []Claim{toldOf(g)}})
+			w.read(a)
+			w.drain(g)
+		},
+		"a unit that its node has lost, told to another": func(w *world) {
+			w.early(w.user(0), "k", 1)
+			w.h.Lost(w.pass(), 0, 0)
+			w.fill()
+			w.drain(w.early(w.user(0), "k", 1))
+		},
+		"another unit for whom the node has forgotten": func(w *world) {
+			a := w.user(0)
+			w.early(a, "k", 1)
+			w.h.Lost(w.pass(), 0, 0)
+			w.fill()
+			w.drain(w.early(a, "k", 2))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withAckRedis(t)
+			do(w)
+			w.rest()
+			for _, p := range Check(w.h) {
+				t.Error(p)
+			}
+			w = withAckLedger(t)
+			do(w)
+			w.rest()
+			if len(Check(w.h)) == 0 {
+				t.Error("with ack ledger it passes too")
+			}
+		})
+	}
+}
+
+// listFaults are planted into histories of sales with lists.
+var listFaults = map[string]planted{
+	"a fill left out": {withAckLedger, func(w *world) {
+		w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: 3}}})
+	}, "units"},
+	"a fill beside another op": {withAckLedger, func(w *world) {
+		w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: 2}}}, &pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: 1}}})
+	}, "fills"},
+	"a fill of a shard without a list": {newWorld, func(w *world) { w.fill() }, "fills"},
+	"a fill of a closed shard": {withAckLedger, func(w *world) {
+		w.plan(0, 0, pb.Phase_CLOSED)
+		w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: 2}}})
+	}, "fills"},
+	"a grab under a fill that is over": {withAckLedger, func(w *world) {
+		w.fill()
+		w.grab(w.user(0), "k", 1)
+		w.change(claimOp("k"), func(_ *pb.Commit, op *pb.Op) { op.GetClaim().Fill = 1 })
+	}, "fills"},
+	"a claim without a list": {withAckLedger, func(w *world) {
+		a := w.user(0)
+		w.invoke(a, "k", 1)
+		w.plant(0, new(pb.Commit), claimOf(a, "k", 1))
+	}, "fills grants"},
+	"two grabs of one user": {withAckLedger, func(w *world) {
+		a := w.user(0)
+		w.grab(a, "k", 1)
+		w.invoke(a, "l", 1)
+		g := w.give(a, "l", 2)
+		op := claimOf(a, "l", 2)
+		op.GetClaim().Fill, op.GetClaim().GrantedUs = 1, g.GrantedUs
+		w.plant(0, new(pb.Commit), op)
+	}, "limits fills grants"},
+	"a unit given twice": {withAckLedger, func(w *world) {
+		w.grab(w.user(0), "k", 1)
+		w.give(w.user(0), "k", 1)
+	}, "grants"},
+	"a unit that never came into the ledger": {withAckRedis, func(w *world) {
+		w.give(w.user(0), "k", 1)
+		w.rest()
+	}, "grants"},
+	"a unit told that never came into the ledger": {withAckRedis, func(w *world) {
+		w.early(w.user(0), "k", 1)
+		w.rest()
+	}, "grants answers"},
+	"a unit that the node had kept and the ledger lacks": {withAckRedis, func(w *world) {
+		w.early(w.user(0), "k", 1)
+		w.h.Lost(w.pass(), 0, w.h.Count())
+		w.h.Lost(w.pass(), 1, 0)
+		w.rest()
+	}, "grants answers"},
+	"a grab that no list gave": {withAckLedger, func(w *world) {
+		w.grab(w.user(0), "k", 1)
+		w.h.Grants = nil
+	}, "grants"},
+	"a grab of another time": {withAckLedger, func(w *world) {
+		w.grab(w.user(0), "k", 1)
+		w.h.Grants[0].TimeUs++
+	}, "grants"},
+	"a list on another node": {withAckLedger, func(w *world) {
+		w.grab(w.user(0), "k", 1)
+		w.h.Grants[0].Node = 1
+		w.h.Looked(w.pass(), 1, w.uid, 0, 1, 0)
+	}, "grants looks"},
+	"a list with too much":        {withAckLedger, func(w *world) { w.h.Looked(w.pass(), 0, w.uid, 0, 1, 4) }, "looks"},
+	"a list under a fill to come": {withAckLedger, func(w *world) { w.h.Looked(w.pass(), 0, w.uid, 0, 2, 0) }, "looks"},
+	"a list that gives while paused": {withAckLedger, func(w *world) {
+		w.plan(0, 0, pb.Phase_PAUSED)
+		w.h.Looked(w.pass(), 0, w.uid, 0, 1, 0)
+	}, "looks"},
+	"a unit told to two users": {withAckRedis, func(w *world) {
+		w.drain(w.early(w.user(0), "k", 1))
+		w.early(w.user(0), "k", 1)
+	}, "grants told answers"},
+	"two units told to one user": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		w.drain(w.early(a, "k", 1))
+		w.early(a, "l", 2)
+	}, "grants told answers"},
+	"a unit told that no node gave": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		w.grab(w.user(0), "k", 1)
+		w.answer(w.invoke(a, "k", 1), Answer{Outcome: "sold", Claim: toldOf(ledger.Grab{User: a, Unit: 2})})
+	}, "told answers"},
+	"an answer before the append": {withAckLedger, func(w *world) {
+		w.drain(w.early(w.user(0), "k", 1))
+	}, "answers requests"},
+	"none now though the list has some": {withAckLedger, func(w *world) {
+		op := w.invoke(w.user(0), "k", 1)
+		w.h.Looked(w.pass(), 0, w.uid, 0, 1, 1)
+		w.answer(op, Answer{Outcome: "none_now"})
+	}, "refusals"},
+	"another refund": {withPackets, func(w *world) {
+		given(w)
+		w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+		w.command("destroy", w.destroy)
+		w.change(func(op *pb.Op) bool { return op.GetSealed() != nil }, func(_ *pb.Commit, op *pb.Op) { op.GetSealed().Refund++ })
+	}, "ending"},
+	"packets without a seed": {withPackets, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetPlanned() != nil }, func(_ *pb.Commit, op *pb.Op) { op.GetPlanned().Seed = nil })
+	}, "decode"},
+}
+
+// dealt is Deal, by salectl's own means.
+func dealt(declaration, seed []byte) (*Packets, error) {
+	sale, err := spec.FromJSON(declaration)
+	if err != nil || sale.RedPacket == nil || len(seed) != 32 {
+		return nil, fmt.Errorf("no red packet, or a seed of %d bytes: %v", len(seed), err)
+	}
+	r, all := sale.RedPacket, sale.RedPacket.Deal(sale.Stock, [32]byte(seed))
+	p := &Packets{Currency: r.Currency, Split: string(r.Split), Total: r.Total, Min: r.Min, Format: r.Format}
+	for unit := range sale.Stock {
+		p.Amounts = append(p.Amounts, all.Amount(unit+1))
+	}
+	return p, nil
+}
