@@ -30,7 +30,7 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 	g.mu.Lock()
 	g.under--
 	for i, gs := range c.shards {
-		g.backlog.asked.Add(-int64(len(c.tickets[i])))
+		asked, came := int64(len(c.tickets[i])), int64(0)
 		for _, t := range c.tickets[i] {
 			delete(gs.asks, t.User)
 		}
@@ -53,18 +53,19 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 			}
 			gs.queue = append(c.tickets[i], gs.queue...)
 		default:
-			gs.failed = failure{}
+			gs.failed, gs.seen = failure{}, max(gs.seen, given[i].At)
 			fresh := g.decide(gs, c.tickets[i], given[i], n, &answered)
 			if gs.fill == n.fill { // else the list was drained since, to be filled anew
 				gs.given += fresh
 				gs.behind += fresh
-				g.backlog.behind.Add(fresh)
+				came = fresh
 			}
 			// Who finds nothing wants to know whether all is sold.
 			n.soon = !gs.hurried && (len(n.short) > 0 || g.backlog.large())
 			n.news = n.soon || len(n.owed) > 0 || len(n.short) > 0 || fresh > 0 && !gs.told
 			gs.told, gs.hurried = gs.told || n.news, gs.hurried || n.soon
 		}
+		g.backlog.answered(asked, came)
 		if gs.shut != "" {
 			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
 			g.backlog.behind.Add(-gs.behind)
@@ -120,7 +121,9 @@ func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, 
 			fresh++
 			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
 		case u.Key == t.Key:
-			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: !t.asked}
+			// Asked again because no answer came, it may be the one that it was given to.
+			replayed := !t.asked || u.At <= t.since
+			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: replayed}
 		default:
 			t.answer = Answer{Outcome: LimitReached, Claims: []Claim{grabClaim(gs, t.User, u.Number, u.At)}}
 		}

@@ -43,6 +43,7 @@ type grabbed struct {
 	told    bool                // the sequencer knows that there is something to drain
 	hurried bool                // and that it is to do so at once
 	failed  failure             // what the node does not do, though the list is on
+	seen    int64               // the latest time that the node is known to have had, in microseconds since 1970
 	shut    Outcome
 }
 
@@ -227,7 +228,7 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 	if g.under >= grabCalls {
 		return false, 0
 	}
-	wake, left, n := time.Duration(0), int(min(grabsAtOnce, g.backlog.room())), len(g.shards)
+	wake, left, n := time.Duration(0), int(g.backlog.reserve(grabsAtOnce)), len(g.shards)
 	if left == 0 {
 		return false, g.full(now)
 	}
@@ -241,6 +242,7 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 			left -= c.add(gs, left)
 		}
 	}
+	g.backlog.answered(int64(left), 0) // who did not come
 	if len(c.batches) == 0 {
 		return false, wake
 	}
@@ -248,9 +250,6 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 		g.from = (g.from + 1) % n
 	}
 	g.under++
-	for _, ts := range c.tickets {
-		g.backlog.asked.Add(int64(len(ts)))
-	}
 	for _, gs := range g.shards {
 		if gs.fill != 0 && len(gs.queue) > 0 {
 			g.rouse() // for whoever else makes calls
@@ -279,8 +278,11 @@ func (c *grabCall) add(gs *grabbed, most int) int {
 			keep = append(keep, t) // its turn is when the other has its answer
 			continue
 		}
-		if !t.asked && !t.take() {
-			continue // nobody waits for it any more
+		if !t.asked {
+			if !t.take() {
+				continue // nobody waits for it any more
+			}
+			t.since = gs.seen
 		}
 		gs.asks[t.User] = struct{}{}
 		b.Users, b.Keys = append(b.Users, t.User), append(b.Keys, t.Key)

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,13 +14,29 @@ import (
 
 // backlog is how far the ledger is behind, for all nodes of a sale.
 type backlog struct {
+	mu     sync.Mutex   // of what adds to either
 	behind atomic.Int64 // grabs that the ledger does not have yet
 	asked  atomic.Int64 // requests in calls under way, each of which may be one more
 	most   int64        // of both
 }
 
-// room returns how many requests more a node may be asked.
-func (b *backlog) room() int64 { return max(b.most-b.behind.Load()-b.asked.Load(), 0) }
+// reserve returns how many requests more a node may be asked, of n, and counts them.
+func (b *backlog) reserve(n int64) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n = max(min(n, b.most-b.behind.Load()-b.asked.Load()), 0)
+	b.asked.Add(n)
+	return n
+}
+
+// answered says what came of requests that were reserved: grabs that the ledger does
+// not have yet.
+func (b *backlog) answered(requests, fresh int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked.Add(-requests)
+	b.behind.Add(fresh)
+}
 
 // large says whether the ledger is so far behind that it must not fall back further.
 func (b *backlog) large() bool { return b.behind.Load() > b.most/2 }

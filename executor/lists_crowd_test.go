@@ -18,12 +18,13 @@ import (
 // servers or the processes. It remembers what each was told, and holds the sale to
 // it in the end.
 type crowd struct {
-	t     testing.TB
-	s     *listSite
-	claim func(context.Context, Request) Answer
-	pace  time.Duration // the longest that one waits before the next request
-	lossy bool          // the fault takes away what ack redis has promised
-	stock int64
+	t       testing.TB
+	s       *listSite
+	claim   func(context.Context, Request) Answer
+	pace    atomic.Int64 // a time.Duration: the longest that one waits before the next request
+	lossy   bool         // the fault takes away what ack redis has promised
+	stock   int64
+	patient bool // all callers are
 
 	all     sync.WaitGroup
 	stopped atomic.Bool
@@ -39,11 +40,13 @@ type crowd struct {
 
 // newCrowd is a crowd that asks one or more processes.
 func newCrowd(t testing.TB, s *listSite, claim func(context.Context, Request) Answer) *crowd {
-	return &crowd{
-		t: t, s: s, claim: claim, stock: s.sale.Stock, pace: 20 * time.Millisecond,
+	c := &crowd{
+		t: t, s: s, claim: claim, stock: s.sale.Stock,
 		has: make(map[string]Claim), whose: make(map[int64]string),
 		outcomes: make(map[Outcome]int), last: make(map[string]Answer),
 	}
+	c.pace.Store(int64(20 * time.Millisecond))
+	return c
 }
 
 // anyOf asks processes until one serves.
@@ -78,14 +81,14 @@ func (c *crowd) begin(users, callers int) {
 					return
 				}
 				patience := 30 * time.Second
-				if i%2 == 1 {
+				if i%2 == 1 && !c.patient {
 					patience = time.Duration(20+rand.IntN(300)) * time.Millisecond
 				}
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				a := c.claim(ctx, Request{User: user, Key: "key", Quantity: 1})
 				cancel()
 				c.give(user, a)
-				time.Sleep(rand.N(c.pace))
+				time.Sleep(time.Duration(rand.Int64N(c.pace.Load())))
 			}
 		})
 	}
@@ -337,7 +340,7 @@ func (c *crowd) watchLedger() (stop func()) {
 			select {
 			case <-over:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond):
 			}
 		}
 	}()

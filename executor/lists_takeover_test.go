@@ -20,12 +20,12 @@ import (
 func TestListsProcessKilled(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 3, always, spec.Shares(3000, 6)...)
+		s := newListSite(t, ack, 3, always, spec.Shares(1500, 6)...)
 		c := newCrowd(t, s, nil)
-		for round := range 3 {
+		for round := range 2 {
 			before := c.sold()
 			k := c.startChild(fmt.Sprint("child-", round, "-"), 4000, 30)
-			c.await("sold by a child", func() bool { return c.sold() > before+300 })
+			c.await("sold by a child", func() bool { return c.sold() > before+200 })
 			k.kill()
 			if ack == spec.AckLedger {
 				c.kept()
@@ -44,12 +44,12 @@ func TestListsProcessKilled(t *testing.T) {
 func TestListsProcessEnded(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 2, always, spec.Shares(2000, 4)...)
+		s := newListSite(t, ack, 2, always, spec.Shares(1500, 4)...)
 		c := newCrowd(t, s, nil)
 		for round := range 2 {
 			before := c.sold()
 			k := c.startChild(fmt.Sprint("child-", round, "-"), 4000, 30)
-			c.await("sold by a child", func() bool { return c.sold() > before+300 })
+			c.await("sold by a child", func() bool { return c.sold() > before+200 })
 			k.end(syscall.SIGTERM)
 			c.kept() // with ack redis too: it drains before it leaves
 		}
@@ -68,7 +68,7 @@ func TestListsProcessEnded(t *testing.T) {
 func TestListsProcessPaused(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 3, always, spec.Shares(3000, 6)...)
+		s := newListSite(t, ack, 3, always, spec.Shares(1500, 6)...)
 		c := newCrowd(t, s, nil)
 		k := c.startChild("child-", 4000, 30)
 		c.until(10)
@@ -87,7 +87,7 @@ func TestListsProcessPaused(t *testing.T) {
 		})
 		c.claim = p.Claim
 		stop := c.watchLedger()
-		c.begin(2000, 30)
+		c.begin(1000, 30)
 		c.until(40)
 		k.signal(syscall.SIGCONT)
 		c.end()
@@ -189,7 +189,7 @@ func late(ctx context.Context, n *lateNode, call func(context.Context) error) er
 // farProcess serves with nodes that can be held, and locks that can be cut off.
 func (s *listSite) farProcess() (p *process, held []*lateNode, locks []*gatedNode) {
 	s.t.Helper()
-	p = s.site.serve(func(c *Config) {
+	p = s.site.process(func(c *Config) {
 		nodes, kept := s.connect()
 		c.Nodes = nil
 		for i, n := range nodes {
@@ -206,8 +206,9 @@ func (s *listSite) farProcess() (p *process, held []*lateNode, locks []*gatedNod
 func TestListsLateCalls(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 2, always, 900, 0, 300, 800)
+		s := newListSite(t, ack, 2, always, 450, 0, 150, 400)
 		first, held, locks := s.farProcess()
+		waitFor(t, func() bool { return first.Ready() == nil })
 		second := s.serveLater()
 		c := newCrowd(t, s, anyOf(first, second))
 		c.race(40, func() {
@@ -239,4 +240,39 @@ func TestListsLateCalls(t *testing.T) {
 			t.Logf("%d calls came late", calls)
 		})
 	})
+}
+
+// TestListsReady holds all that a process which takes over asks of one of two nodes:
+// it is not ready before the lists there give too.
+func TestListsReady(t *testing.T) {
+	t.Parallel()
+	s := newListSite(t, spec.AckLedger, 2, nil, 5, 5, 5)
+	first := s.serve()
+	c := newCrowd(t, s, first.Claim)
+	if a := c.one("first", "key"); a.Outcome != Sold {
+		t.Fatalf("%+v", a)
+	}
+	second, held, _ := s.farProcess()
+	held[1].hold()
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	c.await("serving, with the lists of one node", func() bool {
+		if second.Ready() == nil {
+			t.Fatalf("ready, with %+v", second.Status().Shards)
+		}
+		shards := second.Status().Shards
+		return len(shards) == 3 && shards[0].ListOn && shards[2].ListOn
+	})
+	if held[1].letGo() == 0 {
+		t.Error("nothing was asked of the other node")
+	}
+	waitFor(t, func() bool { return second.Ready() == nil })
+	for _, shard := range second.Status().Shards {
+		if !shard.ListOn {
+			t.Errorf("ready, with %+v", shard)
+		}
+	}
+	c.claim = second.Claim
+	c.settle()
 }

@@ -18,6 +18,7 @@ type ticket struct {
 	answer Answer
 	op     int    // of the claim granted, in the commit under way
 	asked  bool   // a node was asked for it, and may have given it something
+	since  int64  // the node's last known time when it was asked first, in microseconds since 1970
 	fill   uint64 // of the list that gave it something
 
 	state atomic.Int32
