@@ -121,8 +121,9 @@ func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, 
 			fresh++
 			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
 		case u.Key == t.Key:
-			// Asked again because no answer came, it may be the one that it was given to.
-			replayed := !t.asked || u.At <= t.since
+			// Asked again because no answer came, it may be the one that it was given to,
+			// unless that was before, or it cannot be told.
+			replayed := !t.asked || u.At <= t.since || t.since == 0
 			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: replayed}
 		default:
 			t.answer = Answer{Outcome: LimitReached, Claims: []Claim{grabClaim(gs, t.User, u.Number, u.At)}}

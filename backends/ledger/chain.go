@@ -64,7 +64,7 @@ func (c *chain) advance(commit *pb.Commit, hash Hash) {
 func (c *chain) encode(commit *pb.Commit) ([]byte, Hash, error) {
 	commit.Prev = bytes.Clone(c.hash[:])
 	commit.TimeUs = max(commit.GetTimeUs(), c.timeUs)
-	entry, err := proto.Marshal(commit)
+	entry, err := appendCommit(make([]byte, 0, 128+64*len(commit.GetOps())), commit)
 	if err != nil {
 		return nil, Hash{}, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)
 	}

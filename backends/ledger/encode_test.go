@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// anyClaim draws a claim, of which fields may be empty that never are in a log.
+func anyClaim(t *rapid.T) *pb.Claim {
+	return &pb.Claim{
+		User: rapid.String().Draw(t, "user"), Key: rapid.SliceOf(rapid.Byte()).Draw(t, "key"),
+		Units:       rapid.SliceOf(rapid.Int64()).Draw(t, "units"),
+		HeldUntilUs: rapid.Int64().Draw(t, "held"), Fill: rapid.Uint64().Draw(t, "fill"), GrantedUs: rapid.Int64().Draw(t, "granted"),
+	}
+}
+
+// TestAppendCommit holds the bytes of commits against those that protobuf gives.
+func TestAppendCommit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &pb.Commit{
+			Writer: rapid.SliceOf(rapid.Byte()).Draw(t, "writer"), Epoch: rapid.Uint64().Draw(t, "epoch"),
+			TimeUs: rapid.Int64().Draw(t, "time"), Prev: rapid.SliceOf(rapid.Byte()).Draw(t, "prev"),
+		}
+		for range rapid.IntRange(0, 5).Draw(t, "ops") {
+			op := &pb.Op{Op: &pb.Op_Claim{Claim: anyClaim(t)}}
+			if rapid.Bool().Draw(t, "another") {
+				op = &pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: 3, K: rapid.Uint64().Draw(t, "k"), Units: []*pb.Range{{First: 7, Count: 9}}}}}
+			}
+			c.Ops = append(c.Ops, op)
+		}
+		want, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := appendCommit(nil, c)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%x, %v, want %x", got, err, want)
+		}
+	})
+}
+
+func TestAppendCommitRefuses(t *testing.T) {
+	c := &pb.Commit{Ops: []*pb.Op{{Op: &pb.Op_Claim{Claim: &pb.Claim{User: "\xff"}}}}}
+	if b, err := appendCommit(nil, c); err == nil {
+		t.Errorf("a user that is no text is stored as %x", b)
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	c := &pb.Commit{Writer: make([]byte, 8), Epoch: 3, TimeUs: 1_700_000_000_000_000, Prev: make([]byte, 32)}
+	for i := range 1000 {
+		c.Ops = append(c.Ops, &pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{
+			User: fmt.Sprintf("user-%011d", i), Key: fmt.Appendf(nil, "key-%012d", i), Units: []int64{int64(i + 1)},
+			Fill: 2, GrantedUs: 1_700_000_000_000_000,
+		}}})
+	}
+	for name, encode := range map[string]func() ([]byte, error){
+		"own":   func() ([]byte, error) { return appendCommit(make([]byte, 0, 64*1024), c) },
+		"proto": func() ([]byte, error) { return proto.Marshal(c) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := encode(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
