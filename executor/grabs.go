@@ -266,8 +266,9 @@ func (c *grabCall) reset() {
 // add takes up to most requests from a shard's queue, none of a user for whom the
 // node is being asked, and returns how many.
 func (c *grabCall) add(gs *grabbed, most int) int {
-	b := lists.Batch{List: gs.list, Fill: gs.fill}
-	var tickets []*ticket
+	n := min(most, len(gs.queue))
+	b := lists.Batch{List: gs.list, Fill: gs.fill, Users: make([]string, 0, n), Keys: make([]string, 0, n)}
+	tickets := make([]*ticket, 0, n)
 	keep := gs.queue[:0]
 	for i, t := range gs.queue {
 		if len(tickets) == most {
