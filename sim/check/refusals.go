@@ -118,13 +118,24 @@ func (l *log) during(from Place, to uint64) []*slot {
 		if l.slots[j].after.generation > l.slots[j].before {
 			first = j - 1
 		}
-		if l.slots[j].byOwner() {
+		if l.slots[j].byOwner() && !l.taken(j, from) {
 			break // it knew all before this one
 		}
 	}
 	for ; i < len(l.slots) && l.slots[i].Seq < to; i++ {
 	}
 	return l.slots[first:i]
+}
+
+// taken says whether the shard was taken over a short while before a time, at a slot
+// or before it: the owner before may not have heard of that, and still answer.
+func (l *log) taken(slot int, at Place) bool {
+	for k := slot; k > 0 && l.slots[k].At+grace > at.At; k-- {
+		if before := l.slots[k-1].after.writer; before != "" && before != l.slots[k].after.writer {
+			return true
+		}
+	}
+	return false
 }
 
 // byOwner says whether the shard's owner appended a slot.
