@@ -27,10 +27,8 @@ type tenure struct {
 func newTenure(now clock.Now, o *owner, me []byte, queue int, open func(*sequencer) *shard) *tenure {
 	n := o.sale.Shards()
 	t := &tenure{uid: o.uid, shards: make([]*shard, n), board: newBoard(n), ack: o.declared.Ack}
-	if r := o.declared.RedPacket; r != nil {
-		first, _ := o.sale.Planned(1)
-		seed := [32]byte(first.GetSeed())
-		t.packets = sync.OnceValue(func() *spec.Packets { return r.Deal(o.declared.Stock, seed) })
+	if o.red != nil {
+		t.packets = sync.OnceValue(o.red.Deal)
 	}
 	if o.declared.Engine == spec.EngineRedis {
 		b := &backlog{most: o.declared.Backlog}

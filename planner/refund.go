@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"salectl/backends/ledger"
-	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/spec"
 )
 
 // Refund is what a red packet came to that has ended. Amounts are exact decimals,
@@ -40,14 +38,11 @@ func RefundOf(sale *ledger.Sale) *Refund {
 // refund is the sum of the amounts that nobody took, in minor units; 0 for a sale
 // without a red packet. What was taken and what was not must be all there was.
 func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
-	old, err := declared(sale.Newest())
-	if err != nil || old.RedPacket == nil {
+	red, err := ledger.RedPacketOf(sale)
+	if red == nil || err != nil {
 		return 0, err
 	}
-	packets, err := packetsOf(sale, old)
-	if err != nil {
-		return 0, err
-	}
+	packets := red.Deal()
 	var left, taken int64
 	for _, s := range shards {
 		for _, r := range s.AvailableUnits() {
@@ -59,27 +54,9 @@ func refund(sale *ledger.Sale, shards []*ledger.State) (int64, error) {
 			taken += packets.Sum(s.Claim(i).Units...)
 		}
 	}
-	if left+taken != old.RedPacket.Total {
+	if left+taken != red.Total {
 		return 0, fmt.Errorf("%w: packets of %s were taken and %s are left, of %s", ledger.ErrCorrupt,
-			packets.Format(taken), packets.Format(left), packets.Format(old.RedPacket.Total))
+			packets.Format(taken), packets.Format(left), packets.Format(red.Total))
 	}
 	return left, nil
-}
-
-// packetsOf deals a sale's red packet, as it was dealt when its run began.
-func packetsOf(sale *ledger.Sale, old spec.Sale) (*spec.Packets, error) {
-	first, _ := sale.Planned(1)
-	seed, err := seedOf(first)
-	if err != nil {
-		return nil, err
-	}
-	return old.RedPacket.Deal(old.Stock, seed), nil
-}
-
-// seedOf is what the amounts of a run's red packet follow from.
-func seedOf(first *pb.Planned) (seed [32]byte, err error) {
-	if n := copy(seed[:], first.GetSeed()); n != len(seed) || n != len(first.GetSeed()) {
-		return seed, fmt.Errorf("%w: generation 1 has a seed of %d bytes", ledger.ErrCorrupt, len(first.GetSeed()))
-	}
-	return seed, nil
 }

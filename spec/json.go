@@ -149,9 +149,9 @@ func (s storedRedPacket) read() *RedPacket {
 	_, decimals, _ := strings.Cut(s.Total, ".")
 	r := &RedPacket{Currency: s.Currency, Scale: len(decimals), Split: s.Split}
 	var totalOK, minOK bool
-	r.Total, totalOK = minorUnits(s.Total, r.Scale)
-	r.Min, minOK = minorUnits(s.Min, r.Scale)
-	if !totalOK || !minOK || r.Format(r.Total) != s.Total || r.Format(r.Min) != s.Min {
+	r.Total, totalOK = r.Parse(s.Total)
+	r.Min, minOK = r.Parse(s.Min)
+	if !totalOK || !minOK {
 		return nil
 	}
 	return r
@@ -190,7 +190,7 @@ func (s Sale) saneEngine() error {
 	case s.Backlog < 1:
 		return errors.New("backlog must be at least 1")
 	case s.RedPacket != nil:
-		return s.RedPacket.sane(s.Stock)
+		return s.RedPacket.Check(s.Stock)
 	}
 	return nil
 }

@@ -35,6 +35,12 @@ const (
 // two decimals. It is exact.
 func (r RedPacket) Format(minor int64) string { return formatAmount(minor, r.Scale) }
 
+// Parse is Format backwards; false for what Format does not write.
+func (r RedPacket) Parse(text string) (minor int64, ok bool) {
+	minor, ok = minorUnits(text, r.Scale)
+	return minor, ok && r.Format(minor) == text
+}
+
 func formatAmount(minor int64, scale int) string {
 	sign, digits := "", strconv.FormatInt(minor, 10)
 	if minor < 0 {
@@ -94,7 +100,8 @@ func checkAmount(text string) *fault {
 }
 
 // minorUnits reads text that checkAmount has passed. It returns false if that
-// has more decimals than scale, or more minor units than an int64.
+// has more decimals than scale, or more minor units than an int64. Of other text
+// it may read a number too.
 func minorUnits(text string, scale int) (int64, bool) {
 	whole, decimals, _ := strings.Cut(text, ".")
 	if len(decimals) > scale {
@@ -224,8 +231,9 @@ func (d *decoder) dealable(o object, r *RedPacket, packets int64) {
 	}
 }
 
-// sane holds a red packet to what Deal takes for granted.
-func (r RedPacket) sane(packets int64) error {
+// Check holds a red packet to what Deal takes for granted, with packets of 1 or
+// more. What Load or FromJSON has read passes.
+func (r RedPacket) Check(packets int64) error {
 	switch {
 	case r.Currency == "" || r.Scale < 0:
 		return fmt.Errorf("the red packet has no currency, or %d decimals", r.Scale)

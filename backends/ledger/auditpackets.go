@@ -18,16 +18,28 @@ type PacketsAudit struct {
 	Taken    int64  `json:"taken"` // of them
 }
 
-// redPacket is the red packet of a sale, and what its amounts follow from.
-type redPacket struct {
+// RedPacket is the red packet of a run, and what its amounts follow from.
+type RedPacket struct {
 	spec.RedPacket
 	count int64  // of packets: units 1 to count
-	seed  []byte // 32 bytes
+	seed  []byte // 32 bytes, once it is checked
 }
 
-// redPacketOf returns what the first generation of a run says; nil: its units
-// are no packets.
-func redPacketOf(sale *Sale) (*redPacket, error) {
+// RedPacketOf returns the red packet of a sale's present run, nil if its units are
+// no packets. ErrCorrupt: none was ever declared as the sale's log has it.
+func RedPacketOf(sale *Sale) (*RedPacket, error) {
+	red, err := declaredPacket(sale)
+	if err == nil && red != nil {
+		err = red.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return red, nil
+}
+
+// declaredPacket returns what the first generation of a run says, unchecked.
+func declaredPacket(sale *Sale) (*RedPacket, error) {
 	first, _ := sale.Planned(1)
 	if len(first.GetSpec()) == 0 && len(first.GetSeed()) == 0 {
 		return nil, nil // it declares nothing
@@ -39,34 +51,29 @@ func redPacketOf(sale *Sale) (*redPacket, error) {
 	if declared.RedPacket == nil {
 		return nil, nil
 	}
-	return &redPacket{*declared.RedPacket, declared.Stock, first.GetSeed()}, nil
+	return &RedPacket{*declared.RedPacket, declared.Stock, first.GetSeed()}, nil
 }
 
-// deal deals the packets, unless what is said of them cannot be true: it may
-// come from a file that somebody has altered.
-func (r *redPacket) deal() (*spec.Packets, error) {
-	var seed [32]byte
-	switch {
-	case len(r.seed) != len(seed):
-		return nil, fmt.Errorf("the red packet's seed has %d bytes, not %d", len(r.seed), len(seed))
+// check says why the packets cannot be dealt: what is said of them may come from a
+// file that somebody has altered.
+func (r *RedPacket) check() error {
+	switch n := len([32]byte{}); {
+	case len(r.seed) != n:
+		return fmt.Errorf("the red packet's seed has %d bytes, not %d", len(r.seed), n)
 	case r.count < 1 || r.count > spec.MaxRedisStock:
-		return nil, fmt.Errorf("a red packet of %d packets: there are 1 to %d", r.count, spec.MaxRedisStock)
-	case r.Min < 1 || r.Total/r.count < r.Min:
-		return nil, fmt.Errorf("a red packet of %s is too little for %d packets of at least %s",
-			r.Format(r.Total), r.count, r.Format(r.Min))
-	case r.Split != spec.SplitRandom && r.Split != spec.SplitEven && r.Split != spec.SplitFixed,
-		r.Split == spec.SplitFixed && r.Total%r.count > 0:
-		return nil, fmt.Errorf("a red packet of %s cannot be dealt to %d packets by the split %q", r.Format(r.Total), r.count, r.Split)
+		return fmt.Errorf("a red packet of %d packets: there are 1 to %d", r.count, spec.MaxRedisStock)
 	}
-	copy(seed[:], r.seed)
-	return r.Deal(r.count, seed), nil
+	return r.Check(r.count)
 }
+
+// Deal deals the packets.
+func (r *RedPacket) Deal() *spec.Packets { return r.RedPacket.Deal(r.count, [32]byte(r.seed)) }
 
 // packets holds a red packet against its declaration, by adding up: all amounts
 // make the total, none is below the least, and what was granted and what is left
 // make the total too.
 func (a *Audit) packets(sale *Sale, books []*book) {
-	red, err := redPacketOf(sale)
+	red, err := declaredPacket(sale)
 	switch {
 	case err != nil:
 		a.problem("what the sale declares cannot be read: %v", err)
@@ -77,12 +84,11 @@ func (a *Audit) packets(sale *Sale, books []*book) {
 	for g := uint64(2); g <= sale.Generation(); g++ {
 		a.samePacket(sale, red, g)
 	}
-	dealt, err := red.deal()
-	if err != nil {
+	if err := red.check(); err != nil {
 		a.problem("%v", err)
 		return
 	}
-	sum := int64(0)
+	dealt, sum := red.Deal(), int64(0)
 	for unit := int64(1); unit <= red.count; unit++ {
 		amount := dealt.Amount(unit)
 		if amount < red.Min {
@@ -108,7 +114,7 @@ func (a *Audit) packets(sale *Sale, books []*book) {
 
 // samePacket checks that a later generation leaves the red packet as it was
 // dealt.
-func (a *Audit) samePacket(sale *Sale, red *redPacket, generation uint64) {
+func (a *Audit) samePacket(sale *Sale, red *RedPacket, generation uint64) {
 	p, _ := sale.Planned(generation)
 	now, err := spec.FromJSON(p.GetSpec())
 	switch {

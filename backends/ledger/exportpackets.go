@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"salectl/spec"
@@ -26,19 +25,8 @@ type ExportPackets struct {
 
 // exportedPackets is a red packet as it was dealt; nil: units are no packets.
 type exportedPackets struct {
-	redPacket
+	*RedPacket
 	dealt *spec.Packets
-}
-
-func newExportedPackets(red *redPacket) (*exportedPackets, error) {
-	if red == nil {
-		return nil, nil
-	}
-	dealt, err := red.deal()
-	if err != nil {
-		return nil, err
-	}
-	return &exportedPackets{*red, dealt}, nil
 }
 
 // loadPackets reads from the sale's own log what its units are worth.
@@ -50,15 +38,11 @@ func loadPackets(ctx context.Context, logs Logs, name, uid string) (*exportedPac
 	if sale.UID() != uid {
 		return nil, fmt.Errorf("exporting run %s of sale %s, whose log has run %q: %w", uid, name, sale.UID(), ErrGone)
 	}
-	red, err := redPacketOf(sale)
-	if err != nil {
-		return nil, fmt.Errorf("exporting: %w: %w", ErrCorrupt, err)
+	red, err := RedPacketOf(sale)
+	if red == nil || err != nil {
+		return nil, err
 	}
-	p, err := newExportedPackets(red)
-	if err != nil {
-		return nil, fmt.Errorf("exporting: %w: %w", ErrCorrupt, err)
-	}
-	return p, nil
+	return &exportedPackets{red, red.Deal()}, nil
 }
 
 // header is the part of the header, for shards as they are folded.
@@ -102,20 +86,18 @@ func (h *ExportPackets) read() (*exportedPackets, error) {
 		return nil, nil
 	}
 	_, decimals, _ := strings.Cut(h.Total, ".")
-	red := redPacket{spec.RedPacket{Currency: h.Currency, Scale: len(decimals), Split: h.Split}, h.Packets, h.Seed}
+	red := &RedPacket{spec.RedPacket{Currency: h.Currency, Scale: len(decimals), Split: h.Split}, h.Packets, h.Seed}
 	for _, amount := range []struct {
 		text  string
 		minor *int64
 	}{{h.Total, &red.Total}, {h.Min, &red.Min}} {
-		n, err := strconv.ParseInt(strings.Replace(amount.text, ".", "", 1), 10, 64)
-		if err != nil { // another form of the same number is found when the line is made again
+		var ok bool
+		if *amount.minor, ok = red.Parse(amount.text); !ok {
 			return nil, fmt.Errorf("the export's red packet has an amount of %q: %w", amount.text, ErrCorrupt)
 		}
-		*amount.minor = n
 	}
-	p, err := newExportedPackets(&red)
-	if err != nil {
+	if err := red.check(); err != nil {
 		return nil, fmt.Errorf("the export's header: %w: %w", err, ErrCorrupt)
 	}
-	return p, nil
+	return &exportedPackets{red, red.Deal()}, nil
 }

@@ -1,12 +1,6 @@
 package rehearse
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-
-	"salectl/spec"
-)
+import "fmt"
 
 // worth counts what a new claim of a red packet is worth.
 func (j *judge) worth(r *record) {
@@ -19,18 +13,12 @@ func (j *judge) worth(r *record) {
 		return
 	}
 	for i, text := range r.Amounts {
-		minor, ok := minorUnits(*p, text)
+		minor, ok := p.Parse(text)
 		if !ok || minor < p.Min {
 			j.violated("%s was told that unit %d is worth %q, and the least is %s", r.key, r.Units[i], text, p.Format(p.Min))
 		}
 		j.money += minor
 	}
-}
-
-// minorUnits is Format backwards.
-func minorUnits(p spec.RedPacket, text string) (minor int64, ok bool) {
-	minor, err := strconv.ParseInt(strings.Replace(text, ".", "", 1), 10, 64)
-	return minor, err == nil && p.Format(minor) == text
 }
 
 // worth writes what buyers were told that a claim is worth, if they were.
