@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -52,10 +53,13 @@ func TestSuspendStopsOnlyOneClock(t *testing.T) {
 	}
 }
 
-// Without faults the store keeps every promise of a ledger's store.
+// Without faults the store keeps every promise of a ledger's store, once it
+// compares more than heads and reads return as much as was asked for.
 func TestStoreKeepsItsPromises(t *testing.T) {
 	backendtest.TestLogs(t, func(t *testing.T) (a, b ledger.Logs) {
 		w := newWorld(Options{Seed: 1, Faults: -1}.orDefault())
+		w.store.memory.CompareHeadsOnly(false)
+		w.store.memory.SetPage(math.MaxInt)
 		one := &oneAtATime{logs: w.store}
 		return one, one
 	})

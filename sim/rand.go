@@ -22,6 +22,7 @@ const (
 	forClients // and the client
 	forTokens  // and the process
 	forLists
+	forPages
 )
 
 // random is one stream.

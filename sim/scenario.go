@@ -14,6 +14,7 @@ type scenario struct {
 	again                  bool    // a second run follows one that was destroyed
 	raised                 bool    // there is more whenever a buyer was told that all is sold
 	queue                  int     // requests that may wait on a shard
+	page                   int     // entries that a read of a log returns at most
 	users                  int     // that clients act for
 	crowd                  float64 // of the requests, how many come from users of one shard
 	ambushes               []int   // kinds
@@ -34,6 +35,10 @@ func draw(r random, clients int) scenario {
 	s.stock = int64(s.shards) + r.Int64N(pick(r, int64(20), 80, 160))
 	return s
 }
+
+// drawPage makes a read of a log return fewer entries than fit into one answer, so
+// that logs of a world's size have several pages, as long ones have in truth.
+func (s *scenario) drawPage(r random) { s.page = pick(r, 1, 2, 3, 5, 8, 20, 4096) }
 
 // clock is one of a host that starts now.
 func (s *scenario) clock(r random, now time.Duration) hostClock {

@@ -11,9 +11,12 @@ import (
 )
 
 // store is the one store of the logs: in memory, with every promise kept, and
-// all that is allowed besides. It writes down every slot that became durable.
+// all that is allowed besides. Of an append it holds the head's bytes alone against
+// what they are to be, as HBase does: that nobody relies on more is not for the
+// driver alone to see to. It writes down every slot that became durable.
 type store struct {
 	w      *world
+	memory *backendtest.Store
 	logs   *backendtest.Memory
 	frozen bool // reads are answered from the past
 	down   bool
@@ -26,8 +29,10 @@ var _ ledger.Logs = (*store)(nil)
 var errDown = errors.New("connection refused")
 
 func newStore(w *world) *store {
-	s := &store{w: w}
-	s.logs = backendtest.NewStore().Handle(func(backendtest.Call) backendtest.Fault {
+	s := &store{w: w, memory: backendtest.NewStore()}
+	s.memory.CompareHeadsOnly(true)
+	s.memory.SetPage(w.scenario.page)
+	s.logs = s.memory.Handle(func(backendtest.Call) backendtest.Fault {
 		fault := s.fault
 		s.fault = backendtest.Fault{}
 		return fault

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 
 	"salectl/backends/ledger"
@@ -13,10 +15,12 @@ import (
 // ledger.Logs, apart from the faults that they are given.
 type Store struct {
 	// mu guards everything below.
-	mu       sync.Mutex
-	logs     map[string]*memoryLog
-	late     lateWrites
-	maxEntry int
+	mu        sync.Mutex
+	logs      map[string]*memoryLog
+	late      lateWrites
+	maxEntry  int
+	headsOnly bool
+	page      int // entries that a read returns at most
 }
 
 // memoryLog is a log, and what it was. Versions are never changed, so the past
@@ -40,7 +44,23 @@ const keptVersions = 16
 
 // NewStore returns an empty store. It refuses entries above 1 MiB.
 func NewStore() *Store {
-	return &Store{logs: make(map[string]*memoryLog), maxEntry: 1 << 20}
+	return &Store{logs: make(map[string]*memoryLog), maxEntry: 1 << 20, page: math.MaxInt}
+}
+
+// CompareHeadsOnly has appends judged as HBase itself does, without the check of
+// its driver: with the right head an entry goes into whatever slot is named. So
+// whoever relies on that check is found out.
+func (s *Store) CompareHeadsOnly(only bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.headsOnly = only
+}
+
+// SetPage changes how many entries a read returns at most.
+func (s *Store) SetPage(entries int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.page = entries
 }
 
 // SetMaxEntry changes the size, in bytes, above which entries are refused.
@@ -98,7 +118,8 @@ func (m *Memory) Append(ctx context.Context, log string, slot uint64, prev, head
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fault := m.begin(Call{Op: OpAppend, Log: log, Slot: slot})
-	prev, head, entry = bytes.Clone(prev), bytes.Clone(head), bytes.Clone(entry)
+	prev, head = bytes.Clone(prev), bytes.Clone(head)
+	entry = append([]byte{}, entry...) // never nil: that is a slot without one
 	_, err := write(&s.late, fault, func() (struct{}, error) {
 		return struct{}{}, s.append(log, slot, prev, head, entry)
 	})
@@ -115,15 +136,28 @@ func (s *Store) append(log string, slot uint64, prev, head, entry []byte) error 
 	}
 	l := s.log(log)
 	now := l.at(0)
-	if !bytes.Equal(now.head, prev) || now.head != nil && slot != now.next() {
+	if !bytes.Equal(now.head, prev) || !s.headsOnly && slot != now.next() {
 		return ledger.ErrTaken
 	}
-	if now.head == nil {
-		l.change(version{head: head, first: slot, entries: [][]byte{entry}})
+	if slot < now.next() {
+		l.change(now.overwrite(slot, entry))
 		return nil
+	}
+	for now.next() < slot {
+		now.entries = append(now.entries, nil)
 	}
 	l.change(version{head: head, first: now.first, entries: append(now.entries, entry)})
 	return nil
+}
+
+// overwrite replaces an entry. The head stays: it has the timestamp of its slot,
+// and a cell of an earlier one does not hide it.
+func (v version) overwrite(slot uint64, entry []byte) version {
+	if slot >= v.first {
+		v.entries = slices.Clone(v.entries)
+		v.entries[slot-v.first] = entry
+	}
+	return v
 }
 
 // Read is ledger.Logs's. Head and entries are of one moment, and entries[i] is
@@ -143,7 +177,10 @@ func (m *Memory) Read(ctx context.Context, log string, from uint64, max int) (he
 	if from < v.first || from >= v.next() || max <= 0 {
 		return bytes.Clone(v.head), nil, nil
 	}
-	for _, e := range v.entries[from-v.first : min(from-v.first+uint64(max), uint64(len(v.entries)))] {
+	for _, e := range v.entries[from-v.first : min(from-v.first+uint64(min(max, s.page)), uint64(len(v.entries)))] {
+		if e == nil {
+			break // a slot that was left out
+		}
 		entries = append(entries, bytes.Clone(e))
 	}
 	return bytes.Clone(v.head), entries, nil

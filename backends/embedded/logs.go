@@ -106,7 +106,11 @@ func appendEntry(conn *sqlite.Conn, log string, slot int64, prev, head, entry []
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(found.head, prev) || found.id != 0 && slot != found.slot+1 {
+	next := int64(0)
+	if found.id != 0 {
+		next = found.slot + 1
+	}
+	if !bytes.Equal(found.head, prev) || slot != next {
 		return ledger.ErrTaken, nil
 	}
 	id := found.id

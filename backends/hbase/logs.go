@@ -46,6 +46,9 @@ func (l *Logs) Append(ctx context.Context, log string, slot uint64, prev, head, 
 		return err
 	}
 	defer l.busy.Done()
+	if !follows(slot, prev) {
+		return ledger.ErrTaken
+	}
 	stored, err := l.checkAndPut(ctx, log, slot, prev, head, entry)
 	switch {
 	case err != nil:
@@ -64,9 +67,9 @@ func (l *Logs) checkAndPut(ctx context.Context, log string, slot uint64, prev, h
 		return false, errors.New("HBase cannot number that slot")
 	case len(head) == 0:
 		return false, errors.New("an empty head would say that there is no log")
-	case prev != nil && len(prev) == 0:
-		// No head is empty, so none is this one; HBase would look for none.
-		return false, nil
+	}
+	if named, ok := ledger.HeadSlot(head); !ok || named != slot {
+		return false, fmt.Errorf("the head %.80q does not name the slot, by which the next append is judged", head)
 	}
 	put, err := hrpc.NewPut(ctx, l.regions.table, []byte(log), map[string]map[string][]byte{
 		family: {slotName(slot): entry, headCell: head},
@@ -92,6 +95,20 @@ func (l *Logs) checkAndPut(ctx context.Context, log string, slot uint64, prev, h
 		return false, errors.New("the answer does not say whether it was stored")
 	}
 	return response.GetProcessed(), nil
+}
+
+// follows says whether slot is the one behind that of prev. HBase checks one
+// condition alone, which is that the head still has the bytes of prev: with the
+// right head it would overwrite any slot. That this is asked here is enough. A
+// stored head names the slot that it was stored with, or Append had refused it,
+// so if HBase finds prev there, the log ends with the slot that prev names. An
+// empty prev, which HBase would take for none, names no slot.
+func follows(slot uint64, prev []byte) bool {
+	if prev == nil {
+		return slot == 0
+	}
+	last, ok := ledger.HeadSlot(prev)
+	return ok && slot == last+1
 }
 
 // Delete is ledger.Logs's. It writes one marker, however long the log is, and

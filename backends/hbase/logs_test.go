@@ -111,7 +111,9 @@ func TestAppendRefusesWhatCannotBe(t *testing.T) {
 	}{
 		"an empty prev, which HBase takes for none": {0, []byte{}, head(0), []byte("x"), ledger.ErrTaken},
 		"an empty head":              {0, nil, nil, []byte("x"), nil},
-		"a slot without a timestamp": {math.MaxInt64 - 1, nil, head(0), []byte("x"), nil},
+		"the head of another slot":   {0, nil, head(1), []byte("x"), nil},
+		"a head without a slot":      {0, nil, []byte("{}"), []byte("x"), nil},
+		"a slot without a timestamp": {math.MaxInt64 - 1, head(math.MaxInt64 - 2), head(math.MaxInt64 - 1), []byte("x"), nil},
 		"20 MB":                      {0, nil, head(0), make([]byte, 20<<20), ledger.ErrTooLarge},
 		"a large head":               {0, nil, make([]byte, 2<<20), nil, ledger.ErrTooLarge},
 	} {
@@ -146,12 +148,13 @@ func TestServerRefusesLargeEntries(t *testing.T) {
 
 func TestSlotsAtTheEndOfNumbers(t *testing.T) {
 	logs, log := mustOpen(t), newPrefix()+"log"
-	if err := logs.Append(within(t, time.Minute), log, maxSlot, nil, head(0), []byte("last")); err != nil {
-		t.Fatal(err)
+	stored, err := logs.checkAndPut(within(t, time.Minute), log, maxSlot, nil, head(maxSlot), []byte("last"))
+	if err != nil || !stored {
+		t.Fatal(stored, err)
 	}
 	for from, want := range map[uint64]int{maxSlot - 1: 0, maxSlot: 1, maxSlot + 1: 0, math.MaxUint64: 0} {
 		h, entries, err := logs.Read(within(t, time.Minute), log, from, math.MaxInt)
-		if err != nil || !bytes.Equal(h, head(0)) || len(entries) != want {
+		if err != nil || !bytes.Equal(h, head(maxSlot)) || len(entries) != want {
 			t.Errorf("read from %d: %q, %d entries, %v; want %d", from, h, len(entries), err, want)
 		}
 	}

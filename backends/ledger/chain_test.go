@@ -94,6 +94,16 @@ func TestHead(t *testing.T) {
 	if string(stored) != form {
 		t.Errorf("stored as\n%s\nnot\n%s", stored, form)
 	}
+	for _, head := range []string{string(stored), `{"slot":7}`, `{"slot":7,"and":`} {
+		if slot, ok := HeadSlot([]byte(head)); slot != 7 || !ok {
+			t.Errorf("%s names slot %d, %v", head, slot, ok)
+		}
+	}
+	for _, head := range []string{"", "{}", `{"slot":`, `{"slot":7`, `{"slot":,`, `{"slot":-1}`, `{"slot":x}`, `{"slot":18446744073709551616}`, `{"epoch":7}`} {
+		if slot, ok := HeadSlot([]byte(head)); ok {
+			t.Errorf("%q names slot %d", head, slot)
+		}
+	}
 	for name, bad := range map[string]string{
 		"nothing":      "",
 		"no JSON":      "slot 7",

@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 )
 
 // Hash is the SHA-256 of a slot's stored bytes.
@@ -68,6 +70,19 @@ func ParseHead(b []byte) (Head, error) {
 		return Head{}, fmt.Errorf("a log's head is no JSON of ours: %w", err)
 	}
 	return h, nil
+}
+
+// HeadSlot returns the slot that a head names in its stored form, of which it is
+// the first field: a store that compares heads and cannot also compare slots
+// need not read the rest.
+func HeadSlot(head []byte) (slot uint64, ok bool) {
+	digits, ok := bytes.CutPrefix(head, []byte(`{"slot":`))
+	end := bytes.IndexAny(digits, ",}")
+	if !ok || end < 0 {
+		return 0, false
+	}
+	slot, err := strconv.ParseUint(string(digits[:end]), 10, 64)
+	return slot, err == nil
 }
 
 func sum(entry []byte) Hash { return sha256.Sum256(entry) }

@@ -24,10 +24,12 @@ import (
 // be told from a single try.
 type Logs interface {
 	// Append stores entry in slot and replaces the head, if the head still is
-	// prev (nil: no log yet). ErrTaken: it was not, perhaps because this very
-	// entry is there already: read back. ErrTooLarge: refused for its size, not
-	// stored and never will be. Any other error: nobody knows yet whether it
-	// was or will be stored, not even when ctx has ended.
+	// prev (nil: no log yet) and slot is the one behind prev's (0 if there is no
+	// log yet). Every head names its slot, as HeadSlot reads it. ErrTaken: it was
+	// not, perhaps because this very entry is there already: read back.
+	// ErrTooLarge: refused for its size, not stored and never will be. Any other
+	// error: nobody knows yet whether it was or will be stored, not even when ctx
+	// has ended.
 	Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error
 
 	// Read returns the head and up to max entries from a slot on: entries[i] is
@@ -45,7 +47,8 @@ type Logs interface {
 }
 
 // ErrTaken says that the head of the log was not the one that an append
-// expected. It does not say whose entry is in the slot.
+// expected, or that the slot was not the one behind it. It does not say whose
+// entry is in the slot.
 var ErrTaken = errors.New("the slot is taken")
 
 // ErrTooLarge says that a store refused an entry for its size, for good.
