@@ -1,0 +1,387 @@
+package check
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// ledgerFaults are planted into histories of sales of which the owners decide.
+var ledgerFaults = map[string]planted{
+	"a slot that is no commit": {open, func(w *world) {
+		w.h.Stored(w.pass(), w.log(0), uint64(len(w.h.Logs[w.log(0)])), []byte{0xff}, nil)
+	}, "decode chain epochs"},
+	"a log of nobody": {open, func(w *world) { w.h.Stored(w.pass(), "00/ffff/0", 0, nil, nil) }, "decode"},
+	"a unit sold twice": {newWorld, func(w *world) {
+		a, b := w.user(0), w.user(0)
+		w.buy(a, "k", 1)
+		w.invoke(b, "k", 1)
+		w.plant(0, new(pb.Commit), claimOf(b, "k", 1))
+	}, "units"},
+	"a unit of another shard": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.invoke(a, "k", 1)
+		w.plant(0, new(pb.Commit), claimOf(a, "k", 4))
+	}, "units"},
+	"an In applied twice": {open, func(w *world) {
+		w.plant(1, new(pb.Commit), &pb.Op{Op: &pb.Op_In{In: &pb.In{From: 0, K: 2, Units: []*pb.Range{{First: 3, Count: 1}}}}})
+	}, "units"},
+	"an Ack before the In": {open, func(w *world) {
+		w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: 1, K: 2}}})
+	}, "units"},
+	"more units received than sent": {open, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetIn() != nil }, func(_ *pb.Commit, op *pb.Op) { op.GetIn().Units[0].Count++ })
+	}, "units"},
+	"a late confirmation": {ended, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetSettle().GetHow() == pb.Settle_EXPIRE }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetSettle().How = pb.Settle_CONFIRM
+		})
+	}, "units ending exports"},
+	"a slot left out": {open, func(w *world) {
+		w.h.Logs[w.log(1)] = slices.Delete(w.h.Logs[w.log(1)], 2, 3)
+	}, "slots chain heads answers refusals progress"},
+	"an altered slot": {open, func(w *world) {
+		w.h.Logs[w.log(1)][2].Bytes = append(slices.Clone(w.h.Logs[w.log(1)][2].Bytes), 0x18, 0x01)
+	}, "chain heads"},
+	"another log's slot 0": {open, func(w *world) {
+		w.h.Logs["sale/tickets"][0].Bytes = w.h.Logs[w.log(0)][0].Bytes
+	}, "chain heads plans generations"},
+	"time that goes back": {open, func(w *world) {
+		w.rewrite(w.log(0), func(slot int, c *pb.Commit) { c.TimeUs = int64(1000 - slot) })
+	}, "chain"},
+	"a head of other numbers": {open, func(w *world) {
+		e := &w.h.Logs[w.log(0)][2]
+		e.Head = []byte(strings.Replace(string(e.Head), `"sold":1`, `"sold":2`, 1))
+	}, "heads"},
+	"an old epoch": {open, func(w *world) {
+		w.rewrite(w.log(0), func(slot int, c *pb.Commit) { c.Epoch = min(c.Epoch, uint64(max(0, 3-slot))) })
+	}, "epochs"},
+	"a claim by another writer": {open, func(w *world) {
+		w.change(claimOp("a1"), func(c *pb.Commit, _ *pb.Op) { c.Writer = []byte("owner-02") })
+	}, "epochs"},
+	"a watermark reused": {open, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetPlanned().GetGeneration() == 4 }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetPlanned().Shards[0].Add[0].First = 1
+		})
+	}, "plans generations"},
+	"a watermark taken back": {open, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetPlanned().GetGeneration() == 5 }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetPlanned().NextUnit = 1
+		})
+	}, "plans"},
+	"applied too early": {open, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetApplied().GetGeneration() == 1 }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetApplied().Generation = 2
+		})
+	}, "plans"},
+	"a generation taken twice": {open, func(w *world) {
+		w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Generation{Generation: &pb.Generation{Number: 5, Remove: 1}}})
+	}, "generations"},
+	"a generation otherwise than planned": {open, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetGeneration().GetNumber() == 5 }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetGeneration().Remove = 0
+		})
+	}, "generations refusals progress"},
+	"two processes with the leases": {newWorld, func(w *world) {
+		w.holds("executor-0, run 1", testUID, 0, 3)
+		w.holds("executor-1, run 1", testUID, 2, 4)
+	}, "leases"},
+	"two runs of an executor with the leases": {newWorld, func(w *world) {
+		w.holds("executor-0, run 1", testUID, 0, 3)
+		w.holds("executor-0, run 2", testUID, 2, 4)
+	}, "leases"},
+	"leases that outlast the doubt": {newWorld, func(w *world) {
+		w.h.Doubted(1*time.Second, 3*time.Second)
+		w.holds("executor-0, run 1", testUID, 0, 4)
+		w.holds("executor-1, run 1", testUID, 2, 5)
+	}, "leases"},
+	"leases that were renewed, beside another's": {newWorld, func(w *world) {
+		w.holds("executor-0, run 1", testUID, 0, 2)
+		w.holds("executor-0, run 1", testUID, 1, 6)
+		w.holds("executor-1, run 1", testUID, 3, 4)
+	}, "leases"},
+	"a process that has the leases when it gave them back": {newWorld, func(w *world) {
+		w.holds("executor-0, run 1", testUID, 0, 3)
+		w.h.Freed(1*time.Second, "executor-0, run 1")
+		w.holds("executor-0, run 1", testUID, 2, 4)
+		w.holds("executor-1, run 1", testUID, 3, 5)
+	}, "leases"},
+	"a claim while paused": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.plan(0, 0, pb.Phase_PAUSED)
+		w.invoke(a, "k", 1)
+		w.plant(0, new(pb.Commit), claimOf(a, "k", 1))
+	}, "phases"},
+	"a commit after the seal": {newWorld, func(w *world) {
+		w.plan(0, 0, pb.Phase_CLOSED)
+		w.append(0, func(d *ledger.Draft) { d.Seal() })
+		w.plant(0, &pb.Commit{Writer: writer, Epoch: 2}, &pb.Op{Op: &pb.Op_Own{Own: new(pb.Own)}})
+	}, "phases"},
+	"a seal with an open Out": {ended, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetSeal() != nil }, func(c *pb.Commit, _ *pb.Op) {
+			out := &pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: 1, K: 1, Units: []*pb.Range{{First: 3, Count: 1}}}}}
+			c.Ops = append([]*pb.Op{out}, c.Ops...)
+		})
+	}, "phases ending exports"},
+	"a user beyond the limit": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.invoke(a, "k", 3)
+		w.plant(0, new(pb.Commit), claimOf(a, "k", 1, 2, 3))
+	}, "limits"},
+	"an identity twice": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 1)
+		w.plant(0, new(pb.Commit), claimOf(a, "k", 2))
+	}, "identities"},
+	"a user away from home": {newWorld, func(w *world) {
+		a := w.user(1)
+		w.invoke(a, "k", 1)
+		w.plant(0, new(pb.Commit), claimOf(a, "k", 1))
+	}, "identities"},
+	"sealed with another root": {ended, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetSealed() != nil }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetSealed().Roots[0] = []byte("root")
+		})
+	}, "ending"},
+	"sealed with another count": {ended, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetSealed() != nil }, func(_ *pb.Commit, op *pb.Op) { op.GetSealed().Claims++ })
+	}, "ending"},
+	"sealed without the export":   {ended, func(w *world) { w.h.Exports = nil }, "ending"},
+	"deleted before it is sealed": {open, func(w *world) { w.h.Deleted(w.pass(), w.log(0), 99) }, "ending"},
+	"the sale's log deleted":      {ended, func(w *world) { w.h.Deleted(w.pass(), "sale/tickets", 0) }, "ending"},
+	"destroyed with a log left":   {ended, func(w *world) { w.h.Deletes = w.h.Deletes[:1] }, "remains"},
+	"a key left":                  {ended, func(w *world) { w.h.Final.Keys = []string{"salectl:x:marker"} }, "remains"},
+	"a late create left by the next destroy": {ended, func(w *world) {
+		first := w.h.Logs[w.log(0)][0]
+		w.h.Stored(w.pass(), w.log(0), 0, first.Bytes, first.Head)
+		w.command("destroy", func() {})
+	}, "remains"},
+	"an append to a log that is gone": {ended, func(w *world) {
+		w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Own{Own: new(pb.Own)}})
+	}, "slots"},
+	"a late append by another than the late create's": {grown, func(w *world) {
+		w.late(0, 2, func(c *pb.Commit) { c.Writer = []byte("planner2") })
+	}, "slots"},
+	"a late append of another kind": {grown, func(w *world) {
+		w.late(0, 2, func(c *pb.Commit) { c.Ops = []*pb.Op{{Op: &pb.Op_Own{Own: new(pb.Own)}}} })
+	}, "slots"},
+	"a late append on another create": {grown, func(w *world) {
+		w.late(0, 2, func(c *pb.Commit) { c.Prev = make([]byte, 32) })
+	}, "slots"},
+	"late appends of which one was never stored": {ended, func(w *world) {
+		w.late(0, 4, func(c *pb.Commit) { c.TimeUs++ })
+	}, "slots"},
+	"late appends with one left out": {ended, func(w *world) {
+		log := w.log(0)
+		w.late(0, 4, func(*pb.Commit) {})
+		n := len(w.h.Logs[log])
+		w.h.Logs[log] = slices.Delete(w.h.Logs[log], n-2, n-1)
+	}, "slots"},
+	"a late append without the create": {ended, func(w *world) {
+		second := w.h.Logs[w.log(0)][1]
+		w.h.Stored(w.pass(), w.log(0), 1, second.Bytes, second.Head)
+	}, "slots"},
+	"a late append that was stored twice": {ended, func(w *world) {
+		second := w.h.Logs[w.log(0)][1]
+		w.late(0, 2, func(*pb.Commit) {})
+		w.h.Stored(w.pass(), w.log(0), 1, second.Bytes, second.Head)
+	}, "slots"},
+	"a late append in a slot of its own": {grown, func(w *world) {
+		w.late(0, 2, func(c *pb.Commit) { c.GetOps()[0].GetGeneration().Number = 3 })
+		entries := w.h.Logs[w.log(0)]
+		entries[len(entries)-1].Slot = 2
+	}, "slots"},
+	"a late append on a create that is gone again": {grown, func(w *world) {
+		w.late(0, 1, func(*pb.Commit) {})
+		w.h.Deleted(w.pass(), w.log(0), 0)
+		second := w.h.Logs[w.log(0)][1]
+		w.h.Stored(w.pass(), w.log(0), 1, second.Bytes, nil)
+	}, "slots"},
+	"a late append left by the next destroy": {grown, func(w *world) {
+		w.late(0, 2, func(*pb.Commit) {})
+		w.h.Deleted(w.pass(), w.log(0), 0)
+		w.command("destroy", func() {})
+	}, "remains"},
+	"a sale's head of another phase": {newWorld, func(w *world) {
+		e := &w.h.Logs["sale/tickets"][1]
+		e.Head = []byte(strings.Replace(string(e.Head), `"phase":"open"`, `"phase":"planned"`, 1))
+	}, "heads"},
+	"an export with another line": {ended, func(w *world) {
+		x := &w.h.Exports[0]
+		x.Bytes = []byte(strings.Replace(string(x.Bytes), `"state":"sold"`, `"state":"held"`, 1))
+	}, "ending exports"},
+	"a claim of the run before under another key": {newWorld, func(w *world) {
+		user, old := twice(w)
+		w.answer(w.invoke(user, "l", 1), Answer{Outcome: "sold", Claim: old})
+	}, "answers"},
+	"an answer twice": {open, func(w *world) { w.answer(w.answered("sold").Op, Answer{Outcome: "sold_out"}) }, "operations"},
+	"accepted and not in the ledger": {open, func(w *world) {
+		w.answered("sold").Answer.Claim.ID = "0-99-0"
+	}, "answers"},
+	"accepted with other units": {open, func(w *world) {
+		w.answered("sold").Answer.Claim.Units = []int64{2}
+	}, "answers"},
+	"answered before the append": {newWorld, func(w *world) {
+		a := w.user(0)
+		op := w.invoke(a, "k", 1)
+		w.answer(op, Answer{Outcome: "sold", Claim: Claim{ID: "0-2-0", User: a, Units: []int64{1}}})
+		w.store(a, "k", 1)
+	}, "answers requests"},
+	"told of a claim that is not there": {open, func(w *world) {
+		w.answered("limit_reached").Answer.Claims[0].Units = []int64{9}
+	}, "answers"},
+	"two first answers": {open, func(w *world) {
+		w.event(func(e *Event) bool { return e.Answer.Replayed }).Answer.Replayed = false
+	}, "first"},
+	"a repetition of a keyless request": {open, func(w *world) {
+		w.event(func(e *Event) bool { return e.Answer.Outcome == "sold" && len(e.Answer.Claim.Units) == 2 }).Answer.Replayed = true
+	}, "first"},
+	"a claim that nobody asked for": {newWorld, func(w *world) { w.store(w.user(0), "k", 1) }, "requests"},
+	"a claim that was refused": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.refuse(a, "k", 1, "overloaded")
+		w.store(a, "k", 1)
+	}, "requests"},
+	"two claims of one keyless request": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.answer(w.invoke(a, "", 1), Answer{Outcome: "unknown"})
+		w.store(a, "minted", 1)
+		w.store(a, "minted again", 1)
+	}, "requests"},
+	"a claim after close returned": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.command("close", func() {})
+		w.buy(a, "k", 1)
+	}, "close"},
+	"a claim after pause returned": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.command("pause", func() {})
+		w.buy(a, "k", 1)
+	}, "close"},
+	"a claim after a pause that found what a resume under way had ended": {newWorld, func(w *world) {
+		w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+		resume := w.begin("resume")
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.command("pause", func() {})
+		w.buy(w.user(0), "k", 1)
+		w.end(resume)
+	}, "close"},
+	"a claim after a pause that found what a killed resume had ended": {newWorld, func(w *world) {
+		w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+		w.begin("resume")
+		w.declare(0, 0, pb.Phase_OPEN)
+		w.command("pause", func() {})
+		w.complete()
+		w.buy(w.user(0), "k", 1)
+	}, "close"},
+	"a claim after a pause that began when the resume was over": {newWorld, func(w *world) {
+		w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+		w.command("resume", func() { w.plan(0, 0, pb.Phase_OPEN) })
+		w.command("pause", func() {})
+		w.buy(w.user(0), "k", 1)
+	}, "close"},
+	"a claim after a pause that began when a killed resume was completed": {newWorld, func(w *world) {
+		w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+		w.begin("resume")
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.command("pause", func() {})
+		w.buy(w.user(0), "k", 1)
+	}, "close"},
+	"a claim after a pause that was planned after an overlapping resume": {newWorld, func(w *world) {
+		w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+		resume := w.begin("resume")
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.command("pause", func() { w.declare(0, 0, pb.Phase_PAUSED) })
+		w.buy(w.user(0), "k", 1)
+		w.end(resume)
+	}, "close"},
+	"a claim after a pause that only an apply overlaps": {newWorld, func(w *world) {
+		w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+		apply := w.begin("apply")
+		w.command("resume", func() { w.plan(0, 0, pb.Phase_OPEN) })
+		w.command("pause", func() {})
+		w.buy(w.user(0), "k", 1)
+		w.end(apply)
+	}, "close"},
+	"a claim after a close that a resume overlaps": {newWorld, func(w *world) {
+		w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+		resume := w.begin("resume")
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.command("close", func() {})
+		w.buy(w.user(0), "k", 1)
+		w.end(resume)
+	}, "close"},
+	"a claim after a pause and before the next resume, under what was before": {newWorld, func(w *world) {
+		w.command("pause", func() { w.declare(0, 0, pb.Phase_PAUSED) })
+		resume := w.begin("resume")
+		w.declare(0, 0, pb.Phase_OPEN)
+		w.buy(w.user(0), "k", 1)
+		w.end(resume)
+	}, "close"},
+	"sold out while there are units": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "sold_out") }, "refusals"},
+	"sold out after new units came": {open, func(w *world) {
+		w.plan(1, 0, pb.Phase_OPEN)
+		w.refuse(w.user(0), "k", 1, "sold_out")
+		w.buy(w.user(0), "k", 1)
+		w.buy(w.user(1), "k", 1)
+	}, "refusals"},
+	"sold out when the owner knew of new units": {open, func(w *world) {
+		w.planBy(1, pb.Phase_OPEN)
+		w.buy(w.user(0), "k", 1)
+		w.refuse(w.user(1), "k", 1, "sold_out")
+		w.buy(w.user(1), "k", 1)
+	}, "refusals"},
+	"paused when the owner knew of the resume": {newWorld, func(w *world) {
+		w.plan(0, 0, pb.Phase_PAUSED)
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.buy(w.user(0), "k", 1)
+		w.refuse(w.user(0), "k", 1, "paused")
+	}, "refusals"},
+	"paused long after the resume": {newWorld, func(w *world) {
+		w.plan(0, 0, pb.Phase_PAUSED)
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.at += grace
+		w.refuse(w.user(0), "k", 1, "paused")
+	}, "refusals"},
+	"none now while there are units": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "none_now") }, "refusals"},
+	"the limit of a user who has nothing": {newWorld, func(w *world) {
+		w.refuse(w.user(0), "k", 2, "limit_reached")
+	}, "refusals"},
+	"paused while open":          {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "paused") }, "refusals"},
+	"closed while open":          {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "closed") }, "refusals"},
+	"a key reused that is new":   {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "key_reused") }, "refusals"},
+	"a bad request that is good": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "bad_request") }, "refusals"},
+	"an outcome unheard of":      {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "perhaps") }, "refusals"},
+	"a read that has forgotten": {open, func(w *world) {
+		w.event(func(e *Event) bool { return e.Kind == ReadReturned }).Answer.Claims = nil
+	}, "linear"},
+	"a refusal of what was accepted before": {open, func(w *world) {
+		w.event(func(e *Event) bool { return e.Answer.Replayed }).Answer = Answer{Outcome: "none_now"}
+	}, "refusals linear"},
+	"two reads of which the later knows less": {newWorld, func(w *world) {
+		a := w.user(0)
+		op := w.invoke(a, "k", 1)
+		w.store(a, "k", 1)
+		w.read(a)
+		w.read(a)
+		w.h.Events[len(w.h.Events)-1].Answer.Claims = nil
+		w.answer(op, Answer{Outcome: "unknown"})
+	}, "linear"},
+	"somebody who waits for ever": {open, func(w *world) { w.h.Final.Vanished = nil }, "progress"},
+	"units unsold":                {newWorld, func(w *world) { w.h.Final = Final{Rested: true, Demanded: true} }, "progress"},
+	"an Ack lost": {open, func(w *world) {
+		w.h.Logs[w.log(0)] = slices.DeleteFunc(w.h.Logs[w.log(0)], func(e Entry) bool {
+			c := new(pb.Commit)
+			return proto.Unmarshal(e.Bytes, c) == nil && len(c.GetOps()) > 0 && c.GetOps()[0].GetAck() != nil
+		})
+		for i := range w.h.Logs[w.log(0)] {
+			w.h.Logs[w.log(0)][i].Slot = uint64(i)
+		}
+		w.rewrite(w.log(0), func(int, *pb.Commit) {})
+	}, "progress"},
+}
