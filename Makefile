@@ -34,8 +34,9 @@ FROM ?= 0
 soak: ## run SEEDS simulated sales from seed FROM on, or from a fresh one
 	go run ./sim/soak -seeds $(SEEDS) -from $(FROM)
 
-mutants: ## plant each bug of testdata/mutants in a copy of the tree, and look for a seed that finds it
+mutants: ## look for a seed that finds each bug of testdata/mutants, and for what finds 100 random mutants
 	go run ./sim/mutants
+	go run ./sim/mutate -sample 100
 
 bench: ## the figures of the README, each beside its raw figure, in one run
 	go test -run '^$$' -bench . -benchmem -timeout 60m \

@@ -40,6 +40,8 @@ var layers = []struct {
 	{"sim", 8, nil}, // whole sales on virtual time; the program knows nothing of it
 	{"sim/soak", 9, nil},
 	{"sim/mutants", 9, nil},
+	{"sim/mutate/mutation", 0, nil}, // in copies of all others, while they are tried
+	{"sim/mutate", 9, nil},
 	{"services", 9, nil}, // real servers, for tests and newcomers; the program knows nothing of them
 	{"services/run", 10, nil},
 	{"examples", 10, nil},

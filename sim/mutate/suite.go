@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"salectl/sim/mutate/mutation"
+)
+
+// suite is a program with all mutants in it, and what its parts come by.
+type suite struct {
+	program string
+	dir     string // that it runs in
+	parts   []part // the quickest first
+}
+
+// part is a test, or a soak.
+type part struct {
+	name   string
+	args   []string
+	cpu    time.Duration // that it takes while no mutant is on
+	comeBy map[int]bool  // the mutants
+}
+
+// slow is how long tests may take that are run before all others.
+const slow = 200 * time.Millisecond
+
+// try runs the parts that come by a mutant: the quick ones first, since most
+// mutants are found by many.
+func (s *suite) try(ctx context.Context, r *result, how outcome) error {
+	var quick, others []part
+	for _, p := range s.parts {
+		if !p.comeBy[r.id] {
+			continue
+		}
+		if r.outcome = max(r.outcome, survives); p.cpu < slow {
+			quick = append(quick, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	for _, some := range [][]part{quick, others} {
+		if len(some) == 0 {
+			continue
+		}
+		var cpu time.Duration
+		var names []string
+		for _, p := range some {
+			cpu += p.cpu
+			names = append(names, p.name)
+		}
+		args := some[0].args
+		if how == byTest {
+			args = testArgs(names...)
+		}
+		said, err := s.run(ctx, 2*time.Second+5*cpu, args, fmt.Sprintf("%s=%d", mutation.Active, r.id))
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, errTime):
+			r.outcome = timedOut
+			return nil
+		case err != nil:
+			r.outcome, r.by = how, complaint(said)
+			return nil
+		}
+	}
+	return nil
+}
+
+// complaints are what a test, a world or a panic says first.
+var complaints = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^.*FAILED .*?-seed (.*)|^(panic: .*|fatal error: .*)`)
+
+func complaint(said string) string {
+	found := complaints.FindStringSubmatch(said)
+	if found == nil {
+		return "exit"
+	}
+	return oneLine(strings.Join(found[1:], ""))
+}
+
+func testArgs(names ...string) []string {
+	return []string{"-test.short", "-test.failfast", "-test.run", "^(" + strings.Join(names, "|") + ")$"}
+}
+
+// errTime says that a program used up the processor time that it was given, or
+// stood still.
+var errTime = errors.New("it did not end in time")
+
+// errFailed says that a program was stopped after its first complaint: the other
+// worlds of a soak need not be run.
+var errFailed = errors.New("a world failed")
+
+// listener keeps the begin of what a program says.
+type listener struct {
+	said   []byte
+	failed func()
+}
+
+func (l *listener) Write(b []byte) (int, error) {
+	if room := 20000 - len(l.said); room > 0 {
+		l.said = append(l.said, b[:min(room, len(b))]...)
+	}
+	if bytes.Contains(b, []byte("FAILED ")) {
+		l.failed()
+	}
+	return len(b), nil
+}
+
+// patience is how long a program may run that uses no processor.
+const patience = 2 * time.Minute
+
+// run runs the program for as much processor time as it is given: a bound that
+// other programs on the machine do not move.
+func (s *suite) run(ctx context.Context, cpu time.Duration, args []string, env ...string) (said string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience+cpu, errTime)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	out := &listener{failed: func() { stop(errFailed) }}
+	// 8 GB are for one that fills the memory in an endless loop.
+	limits := fmt.Sprintf(`ulimit -t %d && ulimit -v 8000000 && exec "$0" "$@"`, int(cpu.Seconds())+1)
+	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", limits, s.program}, args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, out, out
+	// Without a path no test finds a server, and those that need one are skipped.
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "PATH=") || strings.HasPrefix(v, "CI=")
+	}), append(env, "PATH=/nonexistent")...)
+	cmd.WaitDelay = time.Second
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return string(out.said), context.Cause(ctx)
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && (status.Signal() == syscall.SIGXCPU || status.Signal() == syscall.SIGKILL) {
+			return string(out.said), errTime
+		}
+	}
+	return string(out.said), err
+}
+
+// record runs a part while no mutant is on, and notes what it comes by.
+func (s *suite) record(ctx context.Context, temp, name string, args []string) error {
+	file := filepath.Join(temp, "reached")
+	began := childTime()
+	said, err := s.run(ctx, 10*time.Minute, args, mutation.Reached+"="+file)
+	if err != nil {
+		return fmt.Errorf("while no mutant is on, %s fails: %w\n%s", name, err, said)
+	}
+	p := part{name: name, args: args, cpu: childTime() - began, comeBy: map[int]bool{}}
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it comes by none
+	} else if err != nil {
+		return err
+	}
+	for ; len(b) >= 4; b = b[4:] {
+		p.comeBy[int(binary.LittleEndian.Uint32(b))] = true
+	}
+	s.parts = append(s.parts, p)
+	return os.Remove(file)
+}
+
+// childTime is the processor time that programs have used which have ended.
+func childTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
