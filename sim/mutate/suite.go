@@ -23,7 +23,9 @@ import (
 type suite struct {
 	program string
 	dir     string // that it runs in
-	parts   []part // the quickest first
+	parts   []part // the tests, in the order of the source
+	last    string // the part that found a mutant last
+	quick   bool   // the slow ones are not run
 }
 
 // part is a test, or a soak.
@@ -34,24 +36,29 @@ type part struct {
 	comeBy map[int]bool  // the mutants
 }
 
-// slow is how long tests may take that are run before all others.
+// slow is how much processor time quick tests may take.
 const slow = 200 * time.Millisecond
 
-// try runs the parts that come by a mutant: the quick ones first, since most
-// mutants are found by many.
+// try runs the parts that come by a mutant: what found the last one first, since
+// neighbours tend to be found alike, then the quick ones.
 func (s *suite) try(ctx context.Context, r *result, how outcome) error {
-	var quick, others []part
+	var last, quick, others []part
 	for _, p := range s.parts {
-		if !p.comeBy[r.id] {
+		switch {
+		case !p.comeBy[r.id]:
+			continue
+		case p.name == s.last:
+			last = append(last, p)
+		case p.cpu < slow:
+			quick = append(quick, p)
+		case !s.quick:
+			others = append(others, p)
+		default:
 			continue
 		}
-		if r.outcome = max(r.outcome, survives); p.cpu < slow {
-			quick = append(quick, p)
-		} else {
-			others = append(others, p)
-		}
+		r.outcome = max(r.outcome, survives)
 	}
-	for _, some := range [][]part{quick, others} {
+	for _, some := range [][]part{last, quick, others} {
 		if len(some) == 0 {
 			continue
 		}
@@ -74,6 +81,7 @@ func (s *suite) try(ctx context.Context, r *result, how outcome) error {
 			return nil
 		case err != nil:
 			r.outcome, r.by = how, complaint(said)
+			s.last, _, _ = strings.Cut(r.by, "/")
 			return nil
 		}
 	}

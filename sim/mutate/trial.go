@@ -78,7 +78,7 @@ func (t *trial) try(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	if err := tests.try(ctx, r, byTest); err != nil || r.outcome > survives || t.seeds == 0 {
+	if err := tests.try(ctx, r, byTest); err != nil || r.outcome > survives || t.seeds == 0 || t.quick {
 		return err
 	}
 	worlds, err := t.soak(ctx)
@@ -94,7 +94,7 @@ func (t *trial) tests(ctx context.Context, folder string) (*suite, error) {
 		return s, nil
 	}
 	// A test that fails may leave a file where it runs: not in the repository.
-	s := &suite{program: filepath.Join(t.temp, strings.ReplaceAll(folder, "/", "_")+".test"), dir: t.temp}
+	s := &suite{program: filepath.Join(t.temp, strings.ReplaceAll(folder, "/", "_")+".test"), dir: t.temp, quick: t.quick}
 	if _, err := goTool(ctx, t.root, "test", "-c", "-vet=off", "-overlay", t.overlay, "-o", s.program, "./"+folder); err != nil {
 		return nil, err
 	}
