@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -127,15 +128,11 @@ func (l *listener) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// patience is how long a program may run that uses no processor.
-const patience = 2 * time.Minute
-
 // run runs the program for as much processor time as it is given: a bound that
 // other programs on the machine do not move.
 func (s *suite) run(ctx context.Context, cpu time.Duration, args []string, env ...string) (said string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience+cpu, errTime)
-	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	out := &listener{failed: func() { stop(errFailed) }}
 	// 8 GB are for one that fills the memory in an endless loop.
 	limits := fmt.Sprintf(`ulimit -t %d && ulimit -v 8000000 && exec "$0" "$@"`, int(cpu.Seconds())+1)
@@ -146,7 +143,17 @@ func (s *suite) run(ctx context.Context, cpu time.Duration, args []string, env .
 		return strings.HasPrefix(v, "PATH=") || strings.HasPrefix(v, "CI=")
 	}), append(env, "PATH=/nonexistent")...)
 	cmd.WaitDelay = time.Second
-	err = cmd.Run()
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	standstill := time.AfterFunc(patience, func() { stop(errTime) })
+	defer standstill.Stop()
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { prolong(standstill, cmd.Process.Pid, ended) })
+	err = cmd.Wait()
+	close(ended)
+	watch.Wait()
 	if ctx.Err() != nil {
 		return string(out.said), context.Cause(ctx)
 	}
@@ -157,6 +164,32 @@ func (s *suite) run(ctx context.Context, cpu time.Duration, args []string, env .
 		}
 	}
 	return string(out.said), err
+}
+
+// patience is how long a program may use no processor time: tests wait for what
+// they are about to happen, but not that long.
+const patience = 15 * time.Second
+
+// prolong puts off the end of a program's patience as long as it is at work.
+// Where the system does not say so, nothing stands still for that long.
+func prolong(standstill *time.Timer, pid int, ended <-chan struct{}) {
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for last := ""; ; {
+		select {
+		case <-ended:
+			return
+		case <-every.C:
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, fields, _ := strings.Cut(string(text), ") ")
+		if used := strings.Fields(fields); err != nil || len(used) < 13 {
+			standstill.Reset(10 * time.Minute)
+		} else if now := used[11] + " " + used[12]; now != last { // in user code, and in the system
+			last = now
+			standstill.Reset(patience)
+		}
+	}
 }
 
 // record runs a part while no mutant is on, and notes what it comes by.

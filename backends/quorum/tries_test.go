@@ -1,0 +1,169 @@
+package quorum_test
+
+import (
+	"testing"
+	"time"
+
+	"salectl/backends/quorum"
+)
+
+// How tries for keys follow each other, and what is told and counted of them.
+func TestTries(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"nothing falls due while nothing is wanted": func(t *testing.T) {
+			h := newHand(t, 3, false)
+			h.do(h.m.Tick(h.now))
+			if h.wake != 0 {
+				t.Errorf("wake %v", h.wake)
+			}
+			h.acquire()
+			h.told()
+		},
+		"a key that is named twice is asked for once": func(t *testing.T) {
+			h := newHand(t, 1, false)
+			h.acquire("a", "b", "a")
+			h.asked(0, "a/t1", "b/t1")
+		},
+		"keys that are asked for anew wait for no pause": func(t *testing.T) {
+			h := newHand(t, 1, false)
+			h.acquire("a")
+			h.votes(0, "o")
+			h.asks()
+			h.acquire("b")
+			h.asked(0, "a/t2", "b/t2")
+		},
+		"the names of the nodes are those of the beginning": func(t *testing.T) {
+			names := []string{"n0"}
+			h := newHandOf(t, 0, func(cfg *quorum.Config) { cfg.Nodes, cfg.Once = names, true })
+			names[0] = "another"
+			h.acquire("a")
+			h.votes(0, "o")
+			wantText(t, h.told(quorum.Refused, quorum.Freed)[0].Cause, "n0 has promised it")
+		},
+		"machines that share a prompt learn from each other who is late": func(t *testing.T) {
+			prompt := quorum.NewPrompt(3)
+			with := func(cfg *quorum.Config) { cfg.Hedge, cfg.Prompt = 2*ms, prompt }
+			one, other := newHandOf(t, 3, with), newHandOf(t, 3, with)
+			one.acquire("a")
+			one.votes(1, "y")
+			one.sleep()
+			other.acquire("b")
+			other.asks(1, 2)
+		},
+		"a renewal that takes long makes no node late": func(t *testing.T) {
+			prompt := quorum.NewPrompt(3)
+			with := func(cfg *quorum.Config) { cfg.Hedge, cfg.Prompt = 2*ms, prompt }
+			one, other := newHandOf(t, 3, with), newHandOf(t, 3, with)
+			one.acquire("a")
+			one.votes(0, "y")
+			one.votes(1, "y")
+			one.sleep() // the third is asked, too
+			one.votes(2, "y")
+			one.sleep()
+			one.asked(0, "a/t1!")
+			one.pass(5 * ms)
+			one.do(one.m.Tick(one.now))
+			other.acquire("b")
+			other.asks(0, 1)
+		},
+		"time comes first, whatever the input": func(t *testing.T) {
+			for name, input := range map[string]func(*hand) quorum.Effects{
+				"Woken":   func(h *hand) quorum.Effects { return h.m.Woken(h.now) },
+				"Tick":    func(h *hand) quorum.Effects { return h.m.Tick(h.now) },
+				"Release": func(h *hand) quorum.Effects { return h.m.Release(h.now) },
+				"Acquire": func(h *hand) quorum.Effects { return h.m.Acquire(h.now, "c") },
+			} {
+				h := holding(t, "yy")
+				h.pass(ttl)
+				h.do(input(h))
+				if len(h.events) == 0 || h.events[0].Kind != quorum.Losing {
+					t.Errorf("%s told %+v", name, h.events)
+				}
+			}
+		},
+		"what is released late is owed from then on": func(t *testing.T) {
+			h := holding(t, "oo")
+			h.pass(ttl / 2)
+			h.release()
+			h.frees(0, "a/t1", "b/t1")
+			began := h.now.Mono
+			for !h.m.Settled() {
+				h.fail(1)
+				h.sleep()
+			}
+			if took := h.now.Mono - began; took < ttl {
+				t.Errorf("forgotten after %v", took)
+			}
+		},
+		"who asks again after a while has waited since then only": func(t *testing.T) {
+			h := newWaiter(t, 1)
+			h.acquire("z")
+			h.votes(0, "y")
+			h.release()
+			h.frees(0, "z/t1")
+			h.pass(time.Hour)
+			h.acquire("a")
+			h.votes(0, "o")
+			d := h.sleep()
+			h.lists(0, "w", d)
+		},
+		"whose nodes tell of freed keys is on their lists from the first try on": func(t *testing.T) {
+			h := newWaiter(t, 1)
+			h.woken()
+			h.acquire("a")
+			h.lists(0, "w", 0)
+			h.votes(0, "y")
+			h.release()
+			h.frees(0, "a/t1")
+			h.pass(time.Second)
+			h.acquire("a")
+			h.lists(0, "w", 0)
+		},
+		"counts": func(t *testing.T) {
+			h := newHand(t, 3, false)
+			h.pass(time.Minute)
+			h.acquire("a")
+			h.pass(10 * ms)
+			h.votes(0, "o")
+			h.votes(1, "o")
+			h.votes(2, "y")
+			h.frees(2, "a/t1")
+			pause := h.sleep()
+			h.pass(20 * ms)
+			h.abstain(0)
+			h.votes(1, "y")
+			h.votes(2, "y")
+			want := quorum.Stats{Tries: 2, Won: 1, Refused: 1, Yes: 2, No: 2, Abstained: 1,
+				Waited: 10*ms + pause, Acquiring: 30*ms + pause}
+			want.Yes++ // of the try that was refused, after all
+			if got := h.m.Stats(); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			h.sleep()
+			h.fail(0)
+			for node := 1; node < 3; node++ {
+				c := h.take(node)
+				h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Count: quorum.Count{
+					Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: h.now.Wall, Repaired: node}}))
+			}
+			want.Renewals, want.Failed, want.Repaired, want.Yes = 1, 1, 3, want.Yes+2
+			if got := h.m.Stats(); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			h.pass(ttl)
+			h.do(h.m.Tick(h.now))
+			want.Lost = 1
+			if got := h.m.Stats(); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			twice := want.Plus(want)
+			if twice.Waited != 2*want.Waited || twice.Acquiring != 2*want.Acquiring || twice.Yes != 2*want.Yes || twice.Tries != 4 ||
+				twice.Won != 2 || twice.Refused != 2 || twice.Renewals != 2 || twice.Lost != 2 || twice.Repaired != 6 ||
+				twice.No != 4 || twice.Abstained != 2 || twice.Failed != 2 {
+				t.Errorf("twice %+v is %+v", want, twice)
+			}
+		},
+	} {
+		t.Run(name, test)
+	}
+}
