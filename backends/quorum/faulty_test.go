@@ -2,6 +2,7 @@ package quorum_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,16 @@ func TestFaulty(t *testing.T) {
 			{ms * 1000, 0, [3]string{one, two, two}}}, ""},
 		"a node frees it between": {[]sighted{{0, 0, all}, {ms * 1000, 0, all}, {ms * 1000, 0, [3]string{"free", one, one}},
 			{ms * 1000, 0, all}}, ""},
+		"and it stays freed for a while": {[]sighted{{0, 0, all}, {ms * 1000, 0, all}, {ms * 1000, 0, [3]string{"free", one, one}},
+			{ms * 1000, 0, all}, {ms * 1000, 0, all}}, ""},
+		"a node that is not reached between": {[]sighted{{0, 0, all}, {ms * 1000, 0, [3]string{one, "unsent", one}}, {ms * 1000, 0, all}, {ms * 1000, 0, all},
+			{ms * 1000, 0, all}, {ms * 1000, 0, all}}, "0 1"},
+		"another token with the same note": {[]sighted{{0, 0, all}, {ms * 1000, 0, all}, {ms * 1000, 0, [3]string{"next|" + one, "next|" + one, one}},
+			{ms * 1000, 0, [3]string{"next|" + one, "next|" + one, one}}}, ""},
+		"sightings are counted from the last one that counted": {[]sighted{{0, 0, all}, {ms * 400, 0, all}, {ms * 400, 0, all}, {ms * 3000, 0, all},
+			{ms * 999, 0, all}, {ms * 400, 0, all}, {ms * 400, 0, all}}, ""},
+		"a note without a ttl has the longest": {[]sighted{{0, 0, [3]string{"h:1 7 0", "h:1 7 0", ""}}, {ms * 3000, 0, [3]string{"h:1 7 0", "h:1 7 0", ""}},
+			{ms * 3000, 0, [3]string{"h:1 7 0", "h:1 7 0", ""}}, {ms * 3999, 0, [3]string{"h:1 7 0", "h:1 7 0", ""}}}, ""},
 		"nodes that answer too late for the try": {[]sighted{{0, 0, [3]string{one, one, ""}}, {ms * 1000, 0, [3]string{"", one, one}},
 			{ms * 1000, 0, [3]string{one, "", one}}, {ms * 1000, 0, all}, {ms * 1000, 0, [3]string{"", one, one}}, {ms * 1000, 0, [3]string{"", one, one}}}, "1 2"},
 		"a wall clock that jumps ahead ages nobody": {[]sighted{{0, 0, all}, {ms * 300, time.Hour, all}, {ms * 300, time.Hour, all},
@@ -57,7 +68,7 @@ func TestFaulty(t *testing.T) {
 			{ms * 3000, 0, [3]string{"x", "x", ""}}, {ms * 4000, 0, [3]string{"x", "x", ""}}}, "0 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHandOf(t, 3, func(cfg *quorum.Config) { cfg.Faulty = quorum.Faulty{Interval: time.Second, Threshold: 3} })
+			h := newHand(t, 3, false) // an interval of a second, a threshold of three
 			for i, try := range test.tries {
 				h.now.Wall = h.now.Wall.Add(try.jump)
 				h.pass(try.pass)
@@ -74,11 +85,32 @@ func TestFaulty(t *testing.T) {
 				if got != want {
 					t.Fatalf("after try %d nodes %q remove it, want %q", i, got, want)
 				}
-				if forced := h.m.Stats().Forced; forced > 0 != (want != "") {
+				if forced := h.m.Stats().Forced; forced != uint64(min(len(want), 1)) {
 					t.Errorf("counts %d forced releases", forced)
 				}
 			}
 		})
+	}
+}
+
+// The interval and the threshold are those of the Config, and what is removed
+// once has to be seen anew.
+func TestFaultySettings(t *testing.T) {
+	const note = "h:1 7 3000"
+	h := newHandOf(t, 3, func(cfg *quorum.Config) { cfg.Faulty = quorum.Faulty{Interval: 3500 * ms, Threshold: 1} })
+	h.acquire("a")
+	for i, try := range []struct {
+		pass time.Duration
+		want string
+	}{{0, ""}, {3000 * ms, ""}, {500 * ms, "0 1"}, {500 * ms, ""}, {3000 * ms, ""}, {500 * ms, "0 1"}} {
+		h.pass(try.pass)
+		h.do(h.m.Tick(h.now))
+		if got := h.refusedBy([3]string{note, note, note}); got != try.want {
+			t.Errorf("after try %d nodes %q remove it, want %q", i, got, try.want)
+		}
+	}
+	if forced := h.m.Stats().Forced; forced != 2 {
+		t.Errorf("counts %d forced releases", forced)
 	}
 }
 
@@ -91,8 +123,14 @@ func (h *hand) refusedBy(notes [3]string) (removes string) {
 		case "":
 		case "free":
 			h.votes(node, "n")
+		case "unsent":
+			h.unsent(node)
 		default:
-			h.says(node, "other", note)
+			token, said, ok := strings.Cut(note, "|")
+			if !ok {
+				token, said = "other", note
+			}
+			h.says(node, token, said)
 		}
 	}
 	for len(h.calls) > 0 {

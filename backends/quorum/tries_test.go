@@ -119,6 +119,214 @@ func TestTries(t *testing.T) {
 			h.acquire("a")
 			h.lists(0, "w", 0)
 		},
+		"a try that was refused though a key was freed counts for the pause": func(t *testing.T) {
+			h := newHand(t, 1, false)
+			h.acquire("a")
+			h.woken()
+			h.votes(0, "o")
+			h.votes(0, "o")
+			h.told(quorum.Refused)
+			if d := h.sleep(); d != ttl/32 {
+				t.Errorf("asks again after %v", d)
+			}
+		},
+		"who is to try only once is taken off the lists when refused": func(t *testing.T) {
+			h := newHandOf(t, 1, func(cfg *quorum.Config) { cfg.Waiter, cfg.Once = "w", true })
+			h.woken()
+			h.acquire("a")
+			h.lists(0, "w", 0)
+			h.votes(0, "o")
+			h.frees(0, "a/w")
+			h.told(quorum.Refused, quorum.Freed)
+		},
+		"who is to try only once keeps what it has when more is refused": func(t *testing.T) {
+			h := newHand(t, 1, true)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.acquire("b")
+			h.votes(0, "yo")
+			h.told(quorum.Won, quorum.Refused)
+			h.is(quorum.Held)
+			h.pass(ttl / 2)
+			h.do(h.m.Tick(h.now))
+			h.asked(0, "a/t1!")
+		},
+		"a node that did not answer before the release kept nobody waiting": func(t *testing.T) {
+			h := newHedger(t, 3)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.release()
+			h.frees(0, "a/t1")
+			h.pass(5 * ms)
+			h.do(h.m.Tick(h.now))
+			if h.wake != 0 {
+				t.Errorf("wake %v, and nothing is due", h.wake)
+			}
+			h.votes(1, "y")
+			h.frees(1, "a/t1")
+			h.acquire("a")
+			h.asks(0, 1)
+		},
+		"an answer that comes twice is none to the next call": func(t *testing.T) {
+			h := newHand(t, 1, false)
+			h.acquire("a")
+			r := h.votes(0, "y")
+			h.sleep()
+			h.asked(0, "a/t1!")
+			old := h.m.ValidUntil()
+			h.do(h.m.Reply(h.now, r))
+			h.until(old)
+			h.votes(0, "y")
+			h.until(old + ttl/3)
+		},
+		"who was granted a key before it was freed elsewhere is on no list there": func(t *testing.T) {
+			h := newWaiter(t, 3)
+			h.acquire("a")
+			h.woken()
+			h.votes(0, "y")
+			h.votes(1, "o")
+			h.votes(2, "o") // once more
+			h.lists(0, "w", 0)
+			h.votes(1, "y")
+			h.votes(2, "y")
+			h.is(quorum.Held)
+			h.votes(0, "y")
+			h.asks()
+		},
+		"nobody waits for what is held": func(t *testing.T) {
+			h := newWaiter(t, 1)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.acquire("b")
+			h.votes(0, "yo")
+			h.sleep()
+			h.asked(0, "a/t1!", "b/t2")
+			if asks := h.calls[0].Vote.Asks; asks[0].Waiter != "" || asks[1].Waiter != "w" {
+				t.Errorf("asks %+v", asks)
+			}
+		},
+		"a renewal that failed takes nothing, and leaves nothing to release": func(t *testing.T) {
+			h := holding(t, "oo")
+			h.sleep()
+			h.votes(2, "oo")
+			h.fail(0)
+			h.fail(1)
+			h.sleep()
+			h.asked(2, "a/t1!", "b/t1!")
+			h.fail(2)
+			h.release()
+			h.votes(0, "yy")
+			h.votes(1, "yy")
+			h.asks(0, 1)
+		},
+		"a node that the renewal did not reach has the key still": func(t *testing.T) {
+			h := holding(t, "yy")
+			h.sleep()
+			h.unsent(0)
+			if has := h.m.Nodes()[0].Has; has != 2 {
+				t.Errorf("has %d keys", has)
+			}
+			h.release()
+			h.frees(0, "a/t1", "b/t1")
+		},
+		"a round renews all keys or is repeated soon, and ever later": func(t *testing.T) {
+			h := newHand(t, 5, false)
+			h.acquire("a", "b")
+			for node := range 5 {
+				h.votes(node, "yy")
+			}
+			end := h.m.ValidUntil()
+			round := func(votes string, want time.Duration) {
+				t.Helper()
+				for node, v := range votes {
+					switch v {
+					case 'f':
+						h.fail(node)
+					case 'b': // a is not renewed
+						h.votes(node, "ny")
+					case 'a':
+						h.votes(node, "yn")
+					default:
+						h.votes(node, "yy")
+					}
+				}
+				if d := h.sleep(); d != want {
+					t.Errorf("after %s the next round comes after %v, want %v", votes, d, want)
+				}
+			}
+			if d := h.sleep(); d != ttl/3 {
+				t.Fatalf("renews after %v", d)
+			}
+			round("bbyyf", ttl/64)
+			h.until(end)
+			round("yyfff", ttl/32)
+			sent := h.now.Mono
+			round("yyyff", ttl/3)
+			h.until(sent + ttl - drift)
+			round("aayyf", ttl/64)
+			h.until(sent + ttl - drift)
+			if got := h.m.Stats().Renewals; got != 1 {
+				t.Errorf("counts %d renewals", got)
+			}
+		},
+		"the key that is told is the one with the fewest votes, the first of equals": func(t *testing.T) {
+			for votes, want := range map[string]string{"oo": "a", "oy": "a", "yo": "b"} {
+				h := newHand(t, 1, false)
+				h.acquire("a", "b")
+				h.votes(0, votes)
+				if got := h.told(quorum.Refused)[0].Cause.Key; got != want {
+					t.Errorf("%s was refused %s, want %s", votes, got, want)
+				}
+			}
+		},
+		"only nodes that list a waiter take it off, and once": func(t *testing.T) {
+			h := newWaiter(t, 3)
+			h.acquire("a")
+			h.votes(1, "o")
+			h.votes(2, "o")
+			h.sleep() // node 0 has not answered yet
+			h.votes(1, "o")
+			h.votes(2, "o")
+			h.release()
+			h.votes(0, "o")
+			h.frees(0, "a/t1")
+			h.frees(1, "a/w")
+			h.frees(2, "a/w")
+			h.told(quorum.Refused, quorum.Refused, quorum.Freed)
+			h.acquire("b")
+			h.votes(0, "y")
+			h.votes(1, "y")
+			h.votes(2, "y")
+			h.release()
+			for node := range 3 {
+				h.frees(node, "b/t3")
+			}
+		},
+		"an answer with too few votes or holders is an error": func(t *testing.T) {
+			for want, count := range map[string]quorum.Count{
+				"1 votes and 2 holders for 2 asks": {Yes: []bool{true}, Holders: make([]quorum.Holding, 2)},
+				"2 votes and 1 holders for 2 asks": {Yes: []bool{true, false}, Holders: make([]quorum.Holding, 1)},
+				"2 votes and 3 holders for 2 asks": {Yes: []bool{true, false}, Holders: make([]quorum.Holding, 3)},
+			} {
+				h := newHand(t, 1, true)
+				h.acquire("a", "b")
+				h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Count: count}))
+				wantText(t, h.told(quorum.Refused)[0].Cause, want)
+			}
+		},
+		"keys are valid to the last nanosecond, and no longer": func(t *testing.T) {
+			h := newHand(t, 1, false)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.pass(ttl - drift - 1)
+			if !h.m.Valid(h.now) {
+				t.Error("over too soon")
+			}
+			h.pass(1)
+			if h.m.Valid(h.now) {
+				t.Error("over too late")
+			}
+		},
 		"counts": func(t *testing.T) {
 			h := newHand(t, 3, false)
 			h.pass(time.Minute)
