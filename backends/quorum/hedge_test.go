@@ -91,6 +91,61 @@ func TestHedge(t *testing.T) {
 			h.votes(2, "y")
 			h.is(quorum.Held)
 		},
+		"a node that still has a release to answer is not among the first": func(t *testing.T) {
+			h := newHedger(t, 3)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.votes(1, "y")
+			h.release()
+			h.frees(1, "a/t1")
+			h.acquire("a")
+			h.asks(0, 1, 2)
+			h.frees(0, "a/t1")
+			h.asks(1, 2)
+		},
+		"who is told of freed keys asks all": func(t *testing.T) {
+			h := newHedger(t, 3)
+			h.woken()
+			h.acquire("a")
+			h.asks(0, 1, 2)
+		},
+		"where most are late, the first of those are asked, and no more than a majority": func(t *testing.T) {
+			h := newHedger(t, 3)
+			slowly := func(nodes ...int) { // so that they stay late
+				h.pass(2 * ms)
+				for _, node := range nodes {
+					h.votes(node, "y")
+				}
+				h.release()
+				h.pass(2 * ms)
+				for node, c := range h.calls {
+					h.take(node)
+					h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq}))
+				}
+			}
+			h.acquire("a")
+			h.asks(0, 1)
+			h.sleep()
+			slowly(0, 1, 2)
+			h.acquire("a")
+			h.asks(0, 2)
+			h.votes(0, "y")
+			h.sleep()
+			slowly(2, 1)
+			h.acquire("a")
+			h.asks(0, 1)
+		},
+		"who has answered is not late because another is": func(t *testing.T) {
+			prompt := quorum.NewPrompt(5)
+			with := func(cfg *quorum.Config) { cfg.Hedge, cfg.Prompt = 2*ms, prompt }
+			one, other := newHandOf(t, 5, with), newHandOf(t, 5, with)
+			one.acquire("a")
+			one.votes(0, "y")
+			one.votes(1, "y")
+			one.sleep()
+			other.acquire("b")
+			other.asks(0, 1, 3)
+		},
 		"so does an abstention": func(t *testing.T) {
 			h := newHedger(t, 3)
 			h.acquire("a")

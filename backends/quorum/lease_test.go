@@ -724,6 +724,21 @@ func TestClockOff(t *testing.T) {
 	}
 }
 
+// The median of an even number of clocks is between the middle two, in whatever
+// order they are, and whoever has not answered.
+func TestClockOffOfFour(t *testing.T) {
+	h := newHand(t, 5, false)
+	h.acquire("a")
+	for i, off := range []time.Duration{5 * time.Second, -time.Hour, 3 * time.Second, time.Hour} {
+		c := h.take(i + 1)
+		h.do(h.m.Reply(h.now, quorum.Reply{Node: i + 1, Seq: c.Seq, Count: quorum.Count{
+			Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: h.now.Wall.Add(off)}}))
+	}
+	if off, ok := h.m.ClockOff(h.now); off != -4*time.Second || !ok {
+		t.Errorf("off by %v, %v", off, ok)
+	}
+}
+
 func TestNote(t *testing.T) {
 	for text, want := range map[string]quorum.Note{
 		"10.0.0.7:8080 12 3000":    {Address: "10.0.0.7:8080", Beats: 12, TTL: 3 * time.Second},
@@ -734,7 +749,7 @@ func TestNote(t *testing.T) {
 			t.Errorf("%q is %+v, %v", text, n, ok)
 		}
 	}
-	for _, text := range []string{"", "host", "host ", "host x", "host -1", "host 1", "host 1 ", "host 1 x", "host 1 -1", "host 1 2 3"} {
+	for _, text := range []string{"", "host", "host ", "host x", "host -1", "host 1", "host 1 ", "host 1 x", "host 1 -1", "host 1 99999999999", "host 1 2 3"} {
 		if n, ok := quorum.ParseNote(text); ok {
 			t.Errorf("%q is taken as %+v", text, n)
 		}

@@ -233,6 +233,27 @@ func TestLine(t *testing.T) {
 				}
 			}
 		},
+		"a node that failed to release twice is not waited for": func(t *testing.T) {
+			b := newBench(t, 3, quorum.Fifo)
+			l := b.lines[0]
+			one := l.enter(0, 0)
+			l.deaf = true
+			l.leave(one)
+			l.answer(0, nil)
+			l.answer(0, nil)
+			l.answer(0, errTimeout)
+			if l.idle {
+				t.Error("idle after the first failure")
+			}
+			b.pass(ttl / 16)
+			if l.idle || len(l.calls) != 1 {
+				t.Fatalf("idle %v, calls %v", l.idle, l.calls)
+			}
+			l.answer(0, errTimeout)
+			if !l.idle {
+				t.Error("not idle after the second")
+			}
+		},
 		"nodes that never answer are waited for no longer than their calls": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]

@@ -219,6 +219,46 @@ func TestTries(t *testing.T) {
 			h.votes(1, "yy")
 			h.asks(0, 1)
 		},
+		"nothing is freed before each node has answered, and released": func(t *testing.T) {
+			h := holding(t, "oo")
+			h.sleep()
+			h.votes(2, "oo")
+			h.fail(0)
+			h.fail(1)
+			h.sleep()
+			h.asked(2, "a/t1!", "b/t1!")
+			h.release()
+			for node := range 2 {
+				h.votes(node, "yy")
+				h.fail(node)
+				h.pass(ttl / 16)
+				h.do(h.m.Tick(h.now))
+				h.frees(node, "a/t1", "b/t1")
+			}
+			h.told()
+			h.fail(2)
+			h.told(quorum.Freed)
+		},
+		"what a release answers says nothing of a node's clock": func(t *testing.T) {
+			h := newHand(t, 1, false)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.release()
+			h.frees(0, "a/t1")
+			if off, ok := h.m.ClockOff(h.now); !ok || off != 0 {
+				t.Errorf("the clock is off by %v, %v", off, ok)
+			}
+		},
+		"who votes abstains no more": func(t *testing.T) {
+			h := newHand(t, 1, false)
+			h.acquire("a")
+			h.abstain(0)
+			h.sleep()
+			h.votes(0, "y")
+			if got := h.m.Nodes()[0].VotesFrom; !got.IsZero() {
+				t.Errorf("votes from %v", got)
+			}
+		},
 		"a node that the renewal did not reach has the key still": func(t *testing.T) {
 			h := holding(t, "yy")
 			h.sleep()
