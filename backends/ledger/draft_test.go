@@ -216,3 +216,68 @@ func TestDraftGenerationThatDoesNotFit(t *testing.T) {
 		}
 	})
 }
+
+// A request that comes twice within a commit is one request, by user and key.
+func TestDraftTwice(t *testing.T) {
+	s, _ := mustOpenShard(t, 10, 2)
+	d := s.Draft(testOwner, 20)
+	d.Claim("other", "k", 1, 0)
+	first := d.Claim("u", "k", 1, 0)
+	for name, test := range map[string]struct {
+		user, key string
+		quantity  int64
+		want      VerdictKind
+	}{
+		"again":              {"u", "k", 1, SameHere},
+		"another quantity":   {"u", "k", 2, OtherAsk},
+		"past the limit":     {"u", "l", 2, OverLimit},
+		"another user's key": {"v", "k", 3, OverLimit},
+	} {
+		v := d.Claim(test.user, test.key, test.quantity, 0)
+		if v.Kind != test.want || v.Kind == SameHere && v.Op != first.Op {
+			t.Errorf("%s: got %d of op %d, want %d", name, v.Kind, v.Op, test.want)
+		}
+	}
+	if v := d.Claim("u", "l", 1, 0); v.Kind != Granted {
+		t.Errorf("another request gets %d", v.Kind)
+	}
+	if v := d.Claim("v", "k", 1, 0); v.Kind != Granted {
+		t.Errorf("another user gets %d", v.Kind)
+	}
+	if v := d.Claim("u", "m", 1, 0); v.Kind != OverLimit {
+		t.Errorf("a third unit gets %d", v.Kind)
+	}
+	mustCommit(t, s, d)
+}
+
+// A commit that cannot be stored is not.
+func TestDraftOfNoText(t *testing.T) {
+	s, _ := mustOpenShard(t, 10, 2)
+	d := s.Draft(testOwner, 20)
+	d.Claim("\xff", "k", 1, 0)
+	if e, err := d.Encode(); err == nil {
+		t.Errorf("encoded as %q", e.Bytes)
+	}
+}
+
+func TestDraftInThatDoesNotFit(t *testing.T) {
+	s, _ := mustOpenShard(t, 10, 2)
+	if err := s.Draft(testOwner, 20).In(3, 1, Units{{20, 1}, {10, 1}}); err == nil || !strings.Contains(err.Error(), "transfer 1 from shard 3: units 10") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A table that is emptied again and again stays as large as it was.
+func TestTableCleared(t *testing.T) {
+	var all table
+	for i := range uint32(1000) {
+		all.add(uint64(i), i)
+		all.clear()
+		if _, ok := all.find(uint64(i), func(uint32) bool { return true }); ok {
+			t.Fatal("something is left")
+		}
+	}
+	if len(all.words) > 16 {
+		t.Errorf("it has %d words", len(all.words))
+	}
+}
