@@ -99,7 +99,7 @@ func TestHead(t *testing.T) {
 			t.Errorf("%s names slot %d, %v", head, slot, ok)
 		}
 	}
-	for _, head := range []string{"", "{}", `{"slot":`, `{"slot":7`, `{"slot":,`, `{"slot":-1}`, `{"slot":x}`, `{"slot":18446744073709551616}`, `{"epoch":7}`} {
+	for _, head := range []string{"", "{}", `{"slot":`, `{"slot":7`, `{"slot":,`, `{"slot":-1}`, `{"slot":x}`, `{"slot":18446744073709551616}`, `{"epoch":7}`, "7,", "7}"} {
 		if slot, ok := HeadSlot([]byte(head)); ok {
 			t.Errorf("%q names slot %d", head, slot)
 		}

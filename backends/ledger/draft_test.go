@@ -258,6 +258,43 @@ func TestDraftOfNoText(t *testing.T) {
 	if e, err := d.Encode(); err == nil {
 		t.Errorf("encoded as %q", e.Bytes)
 	}
+	d.Reset(20)
+	d.Own("\xff")
+	if e, err := d.Encode(); err == nil {
+		t.Errorf("encoded as %q", e.Bytes)
+	}
+}
+
+// A transfer that is acknowledged twice is acknowledged once.
+func TestDraftAcksOnce(t *testing.T) {
+	s, _ := mustOpenShard(t, 10, 2)
+	d := s.Draft(testOwner, 20)
+	d.Out(3, 4)
+	mustCommit(t, s, d)
+	d = s.Draft(testOwner, 20)
+	d.Ack(3, 1)
+	d.Ack(3, 1)
+	if d.Ops() != 1 || d.totals.InFlight != 0 {
+		t.Errorf("%d ops, %d in flight", d.Ops(), d.totals.InFlight)
+	}
+	mustCommit(t, s, d)
+	d = s.Draft(testOwner, 20)
+	if d.Ack(3, 1); d.Ops() != 0 {
+		t.Errorf("%d ops", d.Ops())
+	}
+}
+
+// A draft that is used for ever keeps no more than one commit needs.
+func TestDraftForgets(t *testing.T) {
+	s, _ := mustOpenShard(t, 10, 2)
+	d := s.Draft(testOwner, 20)
+	for range 1000 {
+		d.Reset(20)
+		d.Claim("u", "k", 1, 0)
+	}
+	if len(d.grants) != 1 || len(d.ops) > 64 || len(d.users.words) > 16 || len(d.requests.words) > 16 {
+		t.Errorf("%d grants, %d ops, tables of %d and %d", len(d.grants), len(d.ops), len(d.users.words), len(d.requests.words))
+	}
 }
 
 func TestDraftInThatDoesNotFit(t *testing.T) {

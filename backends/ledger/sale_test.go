@@ -157,6 +157,19 @@ func TestSaleRemembers(t *testing.T) {
 	if s = mustSale(t, planOp(first), planOp(second), applied(2), applied(1)); s.Applied() != 2 {
 		t.Errorf("%d is applied after 2 and 1", s.Applied())
 	}
+	unmarked := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1, Unmarked: []string{"n1"}}}}
+	if s = mustSale(t, planOp(first), unmarked); len(s.Unmarked()) != 1 {
+		t.Errorf("unmarked are %v", s.Unmarked())
+	}
+	if s = mustSale(t, planOp(first), unmarked, applied(1)); len(s.Unmarked()) != 0 {
+		t.Errorf("unmarked are %v after all were marked", s.Unmarked())
+	}
+	if s = NewSale("sale/test"); s.Newest() != nil || s.Shards() != 0 {
+		t.Errorf("a sale that never began has %v", s.Newest())
+	}
+	if e, err := s.Entry([]byte("planner1"), 0, rerun(1, "\xff")); err == nil {
+		t.Errorf("encoded as %q", e.Bytes)
+	}
 	end := &pb.Sealed{Claims: 7}
 	s = mustSale(t, planOp(first), planOp(second), &pb.Op{Op: &pb.Op_Sealed{Sealed: end}}, destroyed())
 	if s.Sealed().GetClaims() != 7 || !s.Destroyed() {

@@ -32,7 +32,12 @@ func TestStateTakes(t *testing.T) {
 		want    string
 		check   func(*State) bool
 	}{
-		"a claim":                   {[]commit{by(claim("u", "k", 1, 2))}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight", nil},
+		"a claim":                 {[]commit{by(claim("u", "k", 1, 2))}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight", nil},
+		"a claim, the last first": {[]commit{by(claim("u", "k", 3, 2)), by(claim("v", "l", 4))}, "limit 10: 7 available, 0 held, 3 sold, 0 in flight", nil},
+		"the longest user and key": {[]commit{by(claim(strings.Repeat("u", maxText), strings.Repeat("k", maxText), 1))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", func(s *State) bool {
+			_, ok := s.Find(strings.Repeat("u", maxText), strings.Repeat("k", maxText))
+			return ok
+		}},
 		"a claim of any units":      {[]commit{by(claim("u", "k", 9, 2, 5))}, "limit 10: 7 available, 0 held, 3 sold, 0 in flight", nil},
 		"claims up to the limit":    {[]commit{by(claim("u", "k", 1), claim("u", "l", 2)), by(claim("u", "m", 3))}, "limit 10: 7 available, 0 held, 3 sold, 0 in flight", nil},
 		"the last unit":             {[]commit{by(claim("u", "k", 1, 2, 3), claim("v", "k", 4, 5, 6), claim("w", "k", 7, 8, 9), claim("x", "k", 10))}, "limit 10: 0 available, 0 held, 10 sold, 0 in flight", nil},
@@ -51,8 +56,9 @@ func TestStateTakes(t *testing.T) {
 		"a unit after its hold":     {[]commit{by(hold("u", "k", 99, 1)), by(settle(2, 0, pb.Settle_CANCEL), claim("v", "k", 1))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", func(s *State) bool { return s.Claim(0).Units[0] == 1 && s.Claim(1).Units[0] == 1 }},
 		"a settle when closed":      {[]commit{by(hold("u", "k", 99, 1)), closed, by(settle(2, 0, pb.Settle_CONFIRM)).as("planner", 1)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", nil},
 		"a transfer out":            {[]commit{by(out(3, 1, Range{8, 3}))}, "limit 10: 7 available, 0 held, 0 sold, 3 in flight", func(s *State) bool { o, ok := s.OpenTo(3); return ok && o.K == 1 && len(s.Open()) == 1 }},
-		"a transfer and its ack":    {[]commit{by(out(3, 1, Range{8, 3})), by(ack(3, 1)), by(ack(3, 1))}, "limit 10: 7 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { return len(s.Open()) == 0 }},
+		"a transfer and its ack":    {[]commit{by(out(3, 1, Range{8, 3})), by(ack(3, 1)), by(ack(3, 1))}, "limit 10: 7 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { _, open := s.OpenTo(3); return !open && len(s.Open()) == 0 }},
 		"the next transfer":         {[]commit{by(out(3, 1, Range{10, 1})), by(ack(3, 1), out(3, 2, Range{9, 1}))}, "limit 10: 8 available, 0 held, 0 sold, 1 in flight", nil},
+		"an old ack again":          {[]commit{by(out(3, 1, Range{10, 1})), by(ack(3, 1), out(3, 2, Range{9, 1})), by(ack(3, 1))}, "limit 10: 8 available, 0 held, 0 sold, 1 in flight", nil},
 		"transfers to two":          {[]commit{by(out(3, 1, Range{10, 1}), out(4, 1, Range{9, 1}))}, "limit 10: 8 available, 0 held, 0 sold, 2 in flight", nil},
 		"a transfer in":             {[]commit{by(in(3, 1, Range{50, 2}))}, "limit 10: 12 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { return s.Received(3) == 1 && s.Received(4) == 0 }},
 		"a transfer in, twice":      {[]commit{by(in(3, 1, Range{50, 2})), by(claim("u", "k", 50)), by(in(3, 1, Range{50, 2}))}, "limit 10: 11 available, 0 held, 1 sold, 0 in flight", nil},
@@ -95,59 +101,61 @@ func TestStateRefuses(t *testing.T) {
 		commit commit
 		want   string
 	}{
-		"a unit twice":               {[]commit{by(claim("u", "k", 1))}, by(claim("v", "k", 1)), "units 1 are not here"},
-		"a unit twice in one commit": {nil, by(claim("u", "k", 1), claim("v", "k", 1)), "units 1 are not here"},
-		"a unit twice in one claim":  {nil, by(claim("u", "k", 1, 1)), "units 1 are not here"},
-		"a unit never dealt":         {nil, by(claim("u", "k", 11)), "units 11 are not here"},
-		"a unit that was removed":    {[]commit{by(generation(2, 1, phase(pb.Phase_OPEN)))}, by(claim("u", "k", 10)), "units 10 are not here"},
-		"a unit that is held":        {[]commit{by(hold("u", "k", 99, 1))}, by(claim("v", "k", 1)), "units 1 are not here"},
-		"a unit that was sent":       {[]commit{by(out(3, 1, Range{10, 1}))}, by(claim("u", "k", 10)), "units 10 are not here"},
-		"a unit that came when sent": {nil, by(in(3, 1, Range{10, 1})), "units 10 are here already"},
-		"a generation's unit again":  {nil, by(generation(2, 0, phase(pb.Phase_OPEN), Range{10, 2})), "units 10-11 are here already"},
-		"a claim for nothing":        {nil, by(claim("u", "k")), "a claim for nothing"},
-		"the limit in one claim":     {nil, by(claim("u", "k", 1, 2, 3, 4)), `user "u" has 0 units and may not have 4 more`},
-		"the limit in one commit":    {nil, by(claim("u", "k", 1, 2), claim("u", "l", 3, 4)), `user "u" has 2 units and may not have 2 more`},
-		"the limit later":            {[]commit{by(claim("u", "k", 1, 2, 3))}, by(claim("u", "l", 4)), `user "u" has 3 units and may not have 1 more`},
-		"the limit with a hold":      {[]commit{by(hold("u", "k", 99, 1, 2, 3))}, by(claim("u", "l", 4)), `user "u" has 3 units and may not have 1 more`},
-		"a limit that was lowered":   {[]commit{by(claim("u", "k", 1, 2)), by(generation(2, 0, openSettings(1)))}, by(claim("u", "l", 4)), `user "u" has 2 units and may not have 1 more`},
-		"a user beyond measure":      {nil, by(claim(strings.Repeat("u", maxText+1), "k", 1)), "more than 65535 bytes"},
-		"a claim by a stranger":      {nil, by(claim("u", "k", 1)).as("b", 1), "not the owner"},
-		"a claim by the last owner":  {[]commit{by(own()).as("b", 2)}, by(claim("u", "k", 1)), "written under epoch 1, the shard is at 2"},
-		"a false claim of ownership": {[]commit{by(own()).as("b", 2)}, by(claim("u", "k", 1)).as("a", 2), "not the owner"},
-		"a claim before its owner":   {nil, by(claim("u", "k", 1), own()).as("b", 2), "written under epoch 2, the shard is at 1"},
-		"an owner of the same epoch": {nil, by(own()).as("b", 1), "an owner takes epoch 2, not 1"},
-		"an owner of a later epoch":  {nil, by(own()).as("b", 3), "an owner takes epoch 2, not 3"},
-		"a planner of an old epoch":  {[]commit{by(own()).as("b", 2)}, by(generation(2, 0, phase(pb.Phase_OPEN))).as("planner", 1), "written under epoch 1"},
-		"a claim when paused":        {[]commit{by(generation(2, 0, phase(pb.Phase_PAUSED)))}, by(claim("u", "k", 1)), "the sale is paused"},
-		"a claim when closed":        {[]commit{closed}, by(claim("u", "k", 1)), "the sale is closed"},
-		"a claim behind its close":   {nil, by(generation(2, 0, phase(pb.Phase_CLOSED)), claim("u", "k", 1)), "the sale is closed"},
-		"a claim before it opens":    {[]commit{hours}, by(claim("u", "k", 1)).at(49), "the sale is not open yet"},
-		"a claim as it closes":       {[]commit{hours}, by(claim("u", "k", 1)).at(60), "the sale is closed"},
-		"a generation skipped":       {nil, by(generation(3, 0, phase(pb.Phase_OPEN))), "generation 3 after 1"},
-		"a negative removal":         {nil, by(generation(2, -1, phase(pb.Phase_OPEN))), "cannot remove -1 units"},
-		"a generation's unit twice":  {nil, by(generation(2, 0, phase(pb.Phase_OPEN), Range{11, 2}, Range{12, 1})), "units 12 are here already"},
-		"a transfer by a stranger":   {nil, by(out(3, 1, Range{10, 1})).as("b", 1), "not the owner"},
-		"a transfer when closed":     {[]commit{closed}, by(out(3, 1, Range{10, 1})), "a transfer out of a closed shard"},
-		"a transfer beside another":  {[]commit{by(out(3, 1, Range{10, 1}))}, by(out(3, 2, Range{9, 1})), "transfer 2 to shard 3 while 0 of 1 are acknowledged"},
-		"a transfer again":           {[]commit{by(out(3, 1, Range{10, 1})), by(ack(3, 1))}, by(out(3, 1, Range{9, 1})), "transfer 1 to shard 3 while 1 of 1"},
-		"a transfer skipped":         {nil, by(out(3, 2, Range{10, 1})), "transfer 2 to shard 3 while 0 of 0"},
-		"a transfer of sold units":   {[]commit{by(claim("u", "k", 9))}, by(out(3, 1, Range{8, 3})), "units 8-10 are not here"},
-		"a transfer in, skipped":     {nil, by(in(3, 2, Range{50, 1})), "transfer 2 from shard 3 after 0"},
-		"an ack of nothing":          {nil, by(ack(3, 1)), "transfer 1 to shard 3 is acknowledged, 0 were sent"},
-		"a payment at the deadline":  {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 0, pb.Settle_CONFIRM)).at(99), "a payment after the deadline"},
-		"an expiry too early":        {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 0, pb.Settle_EXPIRE)).at(98), "expires before its deadline"},
-		"a settle of no kind":        {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 0, 0)), "confirmed, cancelled or expired"},
-		"a settle of no claim":       {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 1, pb.Settle_CANCEL)), "no claim stands at slot 2, op 1"},
-		"a settle of another slot":   {[]commit{by(in(3, 1, Range{50, 1})), by(hold("u", "k", 99, 1))}, by(settle(2, 0, pb.Settle_CANCEL)), "no claim stands at slot 2, op 0"},
-		"a seal while open":          {nil, by(seal()), "a seal on a shard that is open"},
-		"a seal during a transfer":   {[]commit{by(out(3, 1, Range{10, 1})), closed}, by(seal()), "with 1 units in flight and 0 held"},
-		"a seal during a hold":       {[]commit{by(hold("u", "k", 99, 1)), closed}, by(seal()), "with 0 units in flight and 1 held"},
-		"nothing after the seal":     {[]commit{closed, by(seal())}, by(), "a commit after the seal"},
-		"an owner after the seal":    {[]commit{closed, by(seal())}, by(own()).as("b", 2), "a commit after the seal"},
-		"a transfer in after a seal": {[]commit{closed, by(seal())}, by(in(3, 1, Range{50, 1})), "a commit after the seal"},
-		"an op behind the seal":      {[]commit{closed}, by(seal(), in(3, 1, Range{50, 1})), "it comes after the seal"},
-		"an op of a sale's log":      {nil, by(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{}}}), "of a kind that no shard has"},
-		"an op from the future":      {nil, by(&pb.Op{}), "of a kind that no shard has"},
+		"a unit twice":                   {[]commit{by(claim("u", "k", 1))}, by(claim("v", "k", 1)), "units 1 are not here"},
+		"a unit twice in one commit":     {nil, by(claim("u", "k", 1), claim("v", "k", 1)), "units 1 are not here"},
+		"a unit twice in one claim":      {nil, by(claim("u", "k", 1, 1)), "units 1 are not here"},
+		"a unit never dealt":             {nil, by(claim("u", "k", 11)), "units 11 are not here"},
+		"a unit that was removed":        {[]commit{by(generation(2, 1, phase(pb.Phase_OPEN)))}, by(claim("u", "k", 10)), "units 10 are not here"},
+		"a unit that is held":            {[]commit{by(hold("u", "k", 99, 1))}, by(claim("v", "k", 1)), "units 1 are not here"},
+		"a unit that was sent":           {[]commit{by(out(3, 1, Range{10, 1}))}, by(claim("u", "k", 10)), "units 10 are not here"},
+		"a unit that came when sent":     {nil, by(in(3, 1, Range{10, 1})), "units 10 are here already"},
+		"a generation's unit again":      {nil, by(generation(2, 0, phase(pb.Phase_OPEN), Range{10, 2})), "units 10-11 are here already"},
+		"a claim for nothing":            {nil, by(claim("u", "k")), "a claim for nothing"},
+		"the limit in one claim":         {nil, by(claim("u", "k", 1, 2, 3, 4)), `user "u" has 0 units and may not have 4 more`},
+		"the limit in one commit":        {nil, by(claim("u", "k", 1, 2), claim("u", "l", 3, 4)), `user "u" has 2 units and may not have 2 more`},
+		"the limit later":                {[]commit{by(claim("u", "k", 1, 2, 3))}, by(claim("u", "l", 4)), `user "u" has 3 units and may not have 1 more`},
+		"the limit with a hold":          {[]commit{by(hold("u", "k", 99, 1, 2, 3))}, by(claim("u", "l", 4)), `user "u" has 3 units and may not have 1 more`},
+		"a limit that was lowered":       {[]commit{by(claim("u", "k", 1, 2)), by(generation(2, 0, openSettings(1)))}, by(claim("u", "l", 4)), `user "u" has 2 units and may not have 1 more`},
+		"a user beyond measure":          {nil, by(claim(strings.Repeat("u", maxText+1), "k", 1)), "more than 65535 bytes"},
+		"a claim by a stranger":          {nil, by(claim("u", "k", 1)).as("b", 1), "not the owner"},
+		"a claim by the last owner":      {[]commit{by(own()).as("b", 2)}, by(claim("u", "k", 1)), "written under epoch 1, the shard is at 2"},
+		"a false claim of ownership":     {[]commit{by(own()).as("b", 2)}, by(claim("u", "k", 1)).as("a", 2), "not the owner"},
+		"a claim before its owner":       {nil, by(claim("u", "k", 1), own()).as("b", 2), "written under epoch 2, the shard is at 1"},
+		"an owner of the same epoch":     {nil, by(own()).as("b", 1), "an owner takes epoch 2, not 1"},
+		"an owner of a later epoch":      {nil, by(own()).as("b", 3), "an owner takes epoch 2, not 3"},
+		"a planner of an old epoch":      {[]commit{by(own()).as("b", 2)}, by(generation(2, 0, phase(pb.Phase_OPEN))).as("planner", 1), "written under epoch 1"},
+		"a claim when paused":            {[]commit{by(generation(2, 0, phase(pb.Phase_PAUSED)))}, by(claim("u", "k", 1)), "the sale is paused"},
+		"a claim when closed":            {[]commit{closed}, by(claim("u", "k", 1)), "the sale is closed"},
+		"a claim behind its close":       {nil, by(generation(2, 0, phase(pb.Phase_CLOSED)), claim("u", "k", 1)), "the sale is closed"},
+		"a claim before it opens":        {[]commit{hours}, by(claim("u", "k", 1)).at(49), "the sale is not open yet"},
+		"a claim as it closes":           {[]commit{hours}, by(claim("u", "k", 1)).at(60), "the sale is closed"},
+		"a generation skipped":           {nil, by(generation(3, 0, phase(pb.Phase_OPEN))), "generation 3 after 1"},
+		"a negative removal":             {nil, by(generation(2, -1, phase(pb.Phase_OPEN))), "cannot remove -1 units"},
+		"a generation's unit twice":      {nil, by(generation(2, 0, phase(pb.Phase_OPEN), Range{11, 2}, Range{12, 1})), "units 12 are here already"},
+		"a transfer by a stranger":       {nil, by(out(3, 1, Range{10, 1})).as("b", 1), "not the owner"},
+		"a transfer when closed":         {[]commit{closed}, by(out(3, 1, Range{10, 1})), "a transfer out of a closed shard"},
+		"a transfer beside another":      {[]commit{by(out(3, 1, Range{10, 1}))}, by(out(3, 2, Range{9, 1})), "transfer 2 to shard 3 while 0 of 1 are acknowledged"},
+		"a transfer again":               {[]commit{by(out(3, 1, Range{10, 1})), by(ack(3, 1))}, by(out(3, 1, Range{9, 1})), "transfer 1 to shard 3 while 1 of 1"},
+		"a transfer skipped":             {nil, by(out(3, 2, Range{10, 1})), "transfer 2 to shard 3 while 0 of 0"},
+		"a transfer of sold units":       {[]commit{by(claim("u", "k", 9))}, by(out(3, 1, Range{8, 3})), "units 8-10 are not here"},
+		"a transfer in, skipped":         {nil, by(in(3, 2, Range{50, 1})), "transfer 2 from shard 3 after 0"},
+		"a transfer of a unit twice":     {nil, by(out(3, 1, Range{10, 1}, Range{10, 1})), "units 10 are here already"},
+		"a transfer in, of a unit twice": {nil, by(in(3, 1, Range{50, 1}, Range{50, 1})), "units 50 are here already"},
+		"an ack of nothing":              {nil, by(ack(3, 1)), "transfer 1 to shard 3 is acknowledged, 0 were sent"},
+		"a payment at the deadline":      {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 0, pb.Settle_CONFIRM)).at(99), "a payment after the deadline"},
+		"an expiry too early":            {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 0, pb.Settle_EXPIRE)).at(98), "expires before its deadline"},
+		"a settle of no kind":            {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 0, 0)), "confirmed, cancelled or expired"},
+		"a settle of no claim":           {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 1, pb.Settle_CANCEL)), "no claim stands at slot 2, op 1"},
+		"a settle of another slot":       {[]commit{by(in(3, 1, Range{50, 1})), by(hold("u", "k", 99, 1))}, by(settle(2, 0, pb.Settle_CANCEL)), "no claim stands at slot 2, op 0"},
+		"a seal while open":              {nil, by(seal()), "a seal on a shard that is open"},
+		"a seal during a transfer":       {[]commit{by(out(3, 1, Range{10, 1})), closed}, by(seal()), "with 1 units in flight and 0 held"},
+		"a seal during a hold":           {[]commit{by(hold("u", "k", 99, 1)), closed}, by(seal()), "with 0 units in flight and 1 held"},
+		"nothing after the seal":         {[]commit{closed, by(seal())}, by(), "a commit after the seal"},
+		"an owner after the seal":        {[]commit{closed, by(seal())}, by(own()).as("b", 2), "a commit after the seal"},
+		"a transfer in after a seal":     {[]commit{closed, by(seal())}, by(in(3, 1, Range{50, 1})), "a commit after the seal"},
+		"an op behind the seal":          {[]commit{closed}, by(seal(), in(3, 1, Range{50, 1})), "it comes after the seal"},
+		"an op of a sale's log":          {nil, by(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{}}}), "of a kind that no shard has"},
+		"an op from the future":          {nil, by(&pb.Op{}), "of a kind that no shard has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := begun(t)
@@ -219,4 +227,60 @@ func recount(s *State) error {
 		errs = append(errs, fmt.Errorf("available, held, sold, in flight are %v, counted %v", got, want))
 	}
 	return errors.Join(errs...)
+}
+
+// A state knows the size of its log, and users who have nothing.
+func TestStateMeasures(t *testing.T) {
+	s, entries := mustOpenShard(t, 10, 5)
+	size := 0
+	for _, e := range entries {
+		size += len(e.Bytes)
+	}
+	if s.Bytes() != int64(size) {
+		t.Errorf("%d bytes, the entries have %d", s.Bytes(), size)
+	}
+	mustFold(t, s, by(claim("u", "k", 1)).as(string(testOwner), 1))
+	if s.UserUnits("u") != 1 || s.UserUnits("v") != 0 {
+		t.Errorf("u has %d units, v has %d", s.UserUnits("u"), s.UserUnits("v"))
+	}
+	if _, ok := s.Find("v", "k"); ok {
+		t.Error("found a claim of v")
+	}
+}
+
+// Holds are told in the order in which they were accepted, and end when they are
+// due, once.
+func TestHoldsEnd(t *testing.T) {
+	s := begun(t)
+	if holds := s.Holds(); len(holds) != 0 {
+		t.Errorf("holds %+v", holds)
+	}
+	mustFold(t, s, by(hold("u", "k", 61, 1, 3)), by(hold("v", "k", 60, 4), claim("w", "k", 5), hold("x", "k", 50, 6)), by(settle(3, 2, pb.Settle_CANCEL)))
+	holds := s.Holds()
+	if len(holds) != 2 || holds[0].User != "u" || holds[1].User != "v" {
+		t.Fatalf("holds %+v", holds)
+	}
+	d := s.Draft([]byte("a"), 60)
+	left := d.Available()
+	if d.Expire(holds[0]) {
+		t.Error("ended a hold that is not due")
+	}
+	sold, _ := s.Find("w", "k")
+	cancelled, _ := s.Find("x", "k")
+	if d.Expire(sold) || d.Expire(cancelled) {
+		t.Error("ended what is not held")
+	}
+	if !d.Expire(holds[1]) || d.Expire(holds[1]) {
+		t.Error("did not end the hold that is due, once")
+	}
+	if d.Available() != left+1 || d.Ops() != 1 {
+		t.Errorf("%d units are available, were %d, %d ops", d.Available(), left, d.Ops())
+	}
+	e := mustCommit(t, s, d)
+	if head, err := ParseHead(e.Head); err != nil || head != s.Head() {
+		t.Errorf("the head is %+v, %v, the state's %+v", head, err, s.Head())
+	}
+	if holds := s.Holds(); len(holds) != 1 || s.Held != 2 {
+		t.Errorf("holds %+v, %d held", holds, s.Held)
+	}
 }

@@ -258,6 +258,10 @@ func TestWriterCreates(t *testing.T) {
 			t.Fatalf("after giving up: %+v", do)
 		}
 		w.CatchUp() // it was stored all the same
+		if do := w.Done(clock.Now{}, Reply{Err: errBroken}); do.Wake != firstRetry {
+			t.Fatalf("the first pause of the new read is %v", do.Wake)
+		}
+		w.Tick(clock.Now{Mono: firstRetry})
 		if do := w.Done(clock.Now{}, Reply{Head: first.Head, Entries: [][]byte{first.Bytes}}); do.Event != CaughtUp || s.Next() != 1 {
 			t.Fatalf("read: %+v", do)
 		}
@@ -311,4 +315,30 @@ func TestWriterReads(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWriterTells follows what a writer says of itself: whether something is
+// under way, whether that is an append, and whether its outcome is in doubt.
+func TestWriterTells(t *testing.T) {
+	b := newTrial(t)
+	b.now.Mono = time.Minute
+	is := func(what string, idle, appending, doubt bool) {
+		t.Helper()
+		if _, in := b.w.InDoubt(); b.w.Idle() != idle || b.w.Appending() != appending || in != doubt {
+			t.Errorf("%s: idle %v, appending %v, in doubt %v", what, b.w.Idle(), b.w.Appending(), in)
+		}
+	}
+	is("at first", true, false, false)
+	b.w.CatchUp()
+	is("while it reads", false, false, false)
+	first := b.w.Done(b.now, Reply{Err: errBroken})
+	is("after a read that failed", false, false, false)
+	b.wait(t, first)
+	b.w.Done(b.now, Reply{Head: b.before.Head})
+	b.w.Append(b.now, b.mine)
+	is("while it appends", false, true, false)
+	b.w.Done(b.now, Reply{Err: errBroken})
+	is("while nobody knows", false, false, true)
+	b.w.Done(b.now, Reply{Head: b.mine.Head, Entries: [][]byte{b.mine.Bytes}})
+	is("when it is stored", true, false, false)
 }
