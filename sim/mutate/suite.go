@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -41,9 +42,10 @@ type part struct {
 const slow = 200 * time.Millisecond
 
 // try runs the parts that come by a mutant: what found the last one first, since
-// neighbours tend to be found alike, then the quick ones.
+// neighbours tend to be found alike, then the quick ones, then one after another.
 func (s *suite) try(ctx context.Context, r *result, how outcome) error {
-	var last, quick, others []part
+	var last, quick []part
+	var others [][]part
 	for _, p := range s.parts {
 		switch {
 		case !p.comeBy[r.id]:
@@ -53,13 +55,14 @@ func (s *suite) try(ctx context.Context, r *result, how outcome) error {
 		case p.cpu < slow:
 			quick = append(quick, p)
 		case !s.quick:
-			others = append(others, p)
+			others = append(others, []part{p})
 		default:
 			continue
 		}
 		r.outcome = max(r.outcome, survives)
 	}
-	for _, some := range [][]part{last, quick, others} {
+	slices.SortFunc(others, func(a, b []part) int { return cmp.Compare(a[0].cpu, b[0].cpu) })
+	for _, some := range append([][]part{last, quick}, others...) {
 		if len(some) == 0 {
 			continue
 		}
