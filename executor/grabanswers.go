@@ -6,6 +6,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/lists"
+	"salectl/backends/quorum"
 	"salectl/spec"
 )
 
@@ -30,23 +31,30 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 	g.mu.Lock()
 	g.under--
 	for i, gs := range c.shards {
-		asked, came := int64(len(c.tickets[i])), int64(0)
-		for _, t := range c.tickets[i] {
-			delete(gs.asks, t.User)
-		}
+		lacked := gs.lacks()
 		n := &all[i]
 		n.shard, n.fill, n.begun = gs.shard, c.batches[i].Fill, c.begun
+		counted := gs.counts == n.fill // else the list was drained since, to be filled anew
 		switch {
 		case err != nil:
 			gs.again = now.Mono + grabPause
 			gs.failed.note(now, err)
-			answered = append(answered, gs.keepAsking(now, c.tickets[i])...)
+			sent := !errors.Is(err, quorum.ErrUnsent)
+			for _, t := range c.tickets[i] {
+				if sent && counted {
+					gs.mayHaveGiven(t.User)
+				} else {
+					gs.gaveNothing(t.User)
+				}
+			}
+			answered = append(answered, gs.keepAsking(now, c.tickets[i], sent)...)
 		case errors.Is(given[i].Why, lists.ErrFill):
 			n.lost, n.news = true, true
 			if gs.fill == n.fill {
 				gs.fill, gs.off = 0, now
 			}
 			for _, t := range c.tickets[i] {
+				gs.gaveNothing(t.User)
 				if !t.asked {
 					t.putBack()
 				}
@@ -54,22 +62,21 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 			gs.queue = append(c.tickets[i], gs.queue...)
 		default:
 			gs.failed, gs.seen = failure{}, max(gs.seen, given[i].At)
+			gs.count(c.tickets[i], given[i], counted)
 			fresh := g.decide(gs, c.tickets[i], given[i], n, &answered)
-			if gs.fill == n.fill { // else the list was drained since, to be filled anew
+			if counted {
 				gs.given += fresh
-				gs.behind += fresh
-				came = fresh
 			}
 			// Who finds nothing wants to know whether all is sold.
 			n.soon = !gs.hurried && (len(n.short) > 0 || g.backlog.large())
 			n.news = n.soon || len(n.owed) > 0 || len(n.short) > 0 || fresh > 0 && !gs.told
 			gs.told, gs.hurried = gs.told || n.news, gs.hurried || n.soon
 		}
-		g.backlog.answered(asked, came)
+		g.backlog.answered(c.reserved[i], gs.lacks()-lacked)
 		if gs.shut != "" {
 			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
-			g.backlog.behind.Add(-gs.behind)
-			gs.behind = 0
+			g.backlog.behind.Add(-gs.lacks())
+			gs.anew()
 		}
 	}
 	g.rouse()
@@ -84,22 +91,52 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 	}
 }
 
-// keepAsking queues again those of whom it is not known what they were given: to
-// ask again is safe. It returns those who have waited for too long.
-func (gs *grabbed) keepAsking(now clock.Now, ts []*ticket) (given []*ticket) {
+// count takes in what a batch was given, for what the ledger lacks.
+func (gs *grabbed) count(ts []*ticket, given lists.Given, counted bool) {
+	for i, t := range ts {
+		if counted && given.Why == nil && given.Units[i].Number != 0 {
+			gs.gave(t.User, !given.Units[i].Before)
+		} else {
+			gs.gaveNothing(t.User)
+		}
+	}
+}
+
+// keepAsking queues again those for whom a call was not answered: to ask again is
+// safe. sent: they may have been given something. It returns those who have waited
+// for too long, and have their answer, also of those who were not asked for yet.
+func (gs *grabbed) keepAsking(now clock.Now, ts []*ticket, sent bool) (over []*ticket) {
 	var again []*ticket
 	for _, t := range ts {
-		t.asked = true
-		if now.Mono-t.queuedAt < stallAfter {
-			again = append(again, t)
+		t.asked = t.asked || sent
+		if now.Mono-t.queuedAt >= stallAfter {
+			t.answer = nodeSilent
+			if t.asked {
+				t.answer = Answer{Outcome: Unknown, RetryAfter: time.Second}
+			}
+			over = append(over, t)
 			continue
 		}
-		t.answer = Answer{Outcome: Unknown, RetryAfter: time.Second}
-		given = append(given, t)
+		if !t.asked {
+			t.putBack()
+		}
+		again = append(again, t)
 	}
-	gs.queue = append(again, gs.queue...)
-	return given
+	for _, t := range gs.queue {
+		switch {
+		case t.asked, now.Mono-t.queuedAt < stallAfter:
+			again = append(again, t)
+		case t.take():
+			t.answer = nodeSilent
+			over = append(over, t)
+		}
+	}
+	gs.queue = again
+	return over
 }
+
+// nodeSilent is the answer to whom a node that does not answer surely gave nothing.
+var nodeSilent = Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the node that has its units does not answer"}
 
 // decide works out the answers to one batch. What the list gave now is recorded
 // in its stream; with ack redis that is enough to answer. It returns how many

@@ -37,22 +37,29 @@ type grabbed struct {
 	off     clock.Now     // since when it does not
 	again   time.Duration // monotonic: after an error it is not asked before
 	queue   []*ticket
-	asks    map[string]struct{} // the users of calls under way
-	behind  int64               // of backlog.behind
-	given   int64               // grabs in all
-	told    bool                // the sequencer knows that there is something to drain
-	hurried bool                // and that it is to do so at once
-	failed  failure             // what the node does not do, though the list is on
-	seen    int64               // the latest time that the node is known to have had, in microseconds since 1970
+	given   int64   // grabs in all
+	told    bool    // the sequencer knows that there is something to drain
+	hurried bool    // and that it is to do so at once
+	failed  failure // what the node does not do, though the list is on
+	seen    int64   // the latest time that the node is known to have had, in microseconds since 1970
 	shut    Outcome
+
+	// What the ledger lacks; see set.
+	counts uint64 // the fill of which that is: the present, or the last one
+	users  map[string]standing
+	asking int   // for whom calls are under way
+	behind int64 // of backlog.behind: who were given something
+	unsure int64 // and who may have been
+	known  bool  // the ledger has what was given before this tenure, or that is not waited for
 }
 
 // grabCall is one call of a node, with the tickets of each of its batches.
 type grabCall struct {
-	batches []lists.Batch
-	shards  []*grabbed
-	tickets [][]*ticket
-	begun   time.Duration // monotonic
+	batches  []lists.Batch
+	shards   []*grabbed
+	tickets  [][]*ticket
+	reserved []int64       // of the backlog
+	begun    time.Duration // monotonic
 }
 
 const (
@@ -71,7 +78,10 @@ func newGrabber(ack spec.Ack, bound int, b *backlog) *grabber {
 
 // keep makes the grabber the one of a shard.
 func (g *grabber) keep(s *shard, l lists.List, now clock.Now) {
-	gs := &grabbed{shard: s, list: l, off: now, asks: make(map[string]struct{})}
+	gs := &grabbed{shard: s, list: l, off: now, users: make(map[string]standing)}
+	if g.ack == spec.AckRedis {
+		g.backlog.before++
+	}
 	g.shards = append(g.shards, gs)
 	g.by[l.Shard] = gs
 }
@@ -86,7 +96,7 @@ func (g *grabber) offer(now clock.Now, shard int, t *ticket) Outcome {
 		return gs.shut
 	case gs.fill == 0 && now.Since(gs.off) >= stallAfter:
 		return NoQuorum
-	case len(gs.queue)+len(gs.asks) >= g.bound, g.backlog.behind.Load() >= g.backlog.most:
+	case len(gs.queue)+gs.asking >= g.bound, g.backlog.full():
 		return Overloaded
 	}
 	if gs.queue = append(gs.queue, t); len(gs.queue) == 1 {
@@ -119,7 +129,7 @@ func (g *grabber) waiting(shard int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gs := g.by[shard]
-	return len(gs.queue) + len(gs.asks)
+	return len(gs.queue) + gs.asking
 }
 
 // busy says whether requests of a shard wait for the node, or the ledger does not
@@ -128,7 +138,7 @@ func (g *grabber) busy(shard int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gs := g.by[shard]
-	return len(gs.queue)+len(gs.asks) > 0 || gs.behind > 0
+	return len(gs.queue)+gs.asking > 0 || gs.behind > 0
 }
 
 // turn says under which fill a list gives, 0 if it does not.
@@ -141,12 +151,24 @@ func (g *grabber) turn(now clock.Now, shard int, fill uint64) {
 	case fill == 0:
 		gs.fill, gs.off = 0, now
 	default: // it is filled from the ledger, which has all that was given before
-		g.backlog.behind.Add(-gs.behind)
-		gs.fill, gs.behind, gs.again, gs.told, gs.hurried = fill, 0, 0, false, false
+		g.backlog.behind.Add(-gs.lacks())
+		gs.anew()
+		gs.fill, gs.counts, gs.again, gs.told, gs.hurried = fill, fill, 0, false, false
 		g.rouse()
 	}
 	if gs.fill == 0 && now.Since(gs.off) >= stallAfter {
-		g.refuse(gs, Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the node that has its units does not answer"})
+		g.refuse(gs, nodeSilent)
+	}
+}
+
+// knows says that the ledger has what a list gave before this tenure, or that the
+// shard is one that is not waited for.
+func (g *grabber) knows(shard int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gs := g.by[shard]; !gs.known && g.ack == spec.AckRedis {
+		gs.known = true
+		g.backlog.known()
 	}
 }
 
@@ -181,23 +203,22 @@ func (g *grabber) shutDown(shard int, why Outcome) {
 	gs := g.by[shard]
 	gs.shut, gs.fill = why, 0
 	g.refuse(gs, Answer{Outcome: why, RetryAfter: time.Second})
-	g.backlog.behind.Add(-gs.behind)
-	gs.behind = 0
+	g.backlog.behind.Add(-gs.lacks())
+	gs.anew()
 }
 
-// drained says that the ledger has n grabs of a shard more.
-func (g *grabber) drained(shard, n int) {
+// drained says of which users of a shard the ledger has the grabs.
+func (g *grabber) drained(shard int, users []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gs := g.by[shard]
 	gs.told, gs.hurried = false, false
-	less := int64(n)
-	if len(gs.asks) == 0 {
-		less = min(less, gs.behind) // replies that are lost were not counted
+	lacked := gs.lacks()
+	for _, user := range users {
+		gs.hasIn(user)
 	}
+	g.backlog.behind.Add(gs.lacks() - lacked)
 	g.rouse()
-	gs.behind -= less // below 0 while a reply is on its way that the drainer has overtaken
-	g.backlog.behind.Add(-less)
 }
 
 // lag returns how many grabs of a shard there were, and how many of them the
@@ -215,7 +236,7 @@ func (g *grabber) state(shard int) (on bool, undrained int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gs := g.by[shard]
-	return gs.fill != 0, max(gs.behind, 0)
+	return gs.fill != 0, gs.behind
 }
 
 // next puts what is to be asked into c. false: nothing is now, or before the
@@ -228,22 +249,25 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 	if g.under >= grabCalls {
 		return false, 0
 	}
-	wake, left, n := time.Duration(0), int(g.backlog.reserve(grabsAtOnce)), len(g.shards)
-	if left == 0 {
-		return false, g.full(now)
-	}
+	wake, n := g.freeStuck(now), len(g.shards)
+	left, room := int(g.backlog.reserve(grabsAtOnce)), grabsAtOnce
+	full := left == 0
 	for i := range n {
 		gs := g.shards[(g.from+i)%n]
 		switch {
 		case gs.fill == 0 || len(gs.queue) == 0:
 		case gs.again > now.Mono:
 			wake = soonest(wake, gs.again)
-		case left > 0:
-			left -= c.add(gs, left)
+		case room > 0:
+			asked, fresh := c.add(gs, room, left)
+			room, left = room-asked, left-fresh
 		}
 	}
 	g.backlog.answered(int64(left), 0) // who did not come
 	if len(c.batches) == 0 {
+		if full {
+			wake = soonest(wake, g.full(now))
+		}
 		return false, wake
 	}
 	if n > 1 {
@@ -260,23 +284,40 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 }
 
 func (c *grabCall) reset() {
-	c.batches, c.shards, c.tickets = c.batches[:0], c.shards[:0], c.tickets[:0]
+	c.batches, c.shards, c.tickets, c.reserved = c.batches[:0], c.shards[:0], c.tickets[:0], c.reserved[:0]
+}
+
+// probe returns how many requests a shard's node may be asked for the first time:
+// where the last call was not answered one, once all have their answer who may have
+// been given something. A node that is silent for long is then asked for few of
+// whom nobody knows what they have.
+func (gs *grabbed) probe() int {
+	switch {
+	case gs.failed.err == nil:
+		return grabsAtOnce
+	case gs.asksAgain():
+		return 0
+	}
+	return 1
 }
 
 // add takes up to most requests from a shard's queue, none of a user for whom the
-// node is being asked, and returns how many.
-func (c *grabCall) add(gs *grabbed, most int) int {
-	n := min(most, len(gs.queue))
-	b := lists.Batch{List: gs.list, Fill: gs.fill, Users: make([]string, 0, n), Keys: make([]string, 0, n)}
-	tickets := make([]*ticket, 0, n)
+// node is being asked, and up to left of users who may be given a unit that is not
+// counted yet. It returns how many requests, and of them how many of such users.
+func (c *grabCall) add(gs *grabbed, most, left int) (n, fresh int) {
+	first := gs.probe()
+	size := min(most, len(gs.queue))
+	b := lists.Batch{List: gs.list, Fill: gs.fill, Users: make([]string, 0, size), Keys: make([]string, 0, size)}
+	tickets := make([]*ticket, 0, size)
 	keep := gs.queue[:0]
 	for i, t := range gs.queue {
 		if len(tickets) == most {
 			keep = append(keep, gs.queue[i:]...)
 			break
 		}
-		if _, asks := gs.asks[t.User]; asks {
-			keep = append(keep, t) // its turn is when the other has its answer
+		s := gs.users[t.User]
+		if s&asking != 0 || s.may() && fresh == left || !t.asked && first == 0 {
+			keep = append(keep, t) // its turn comes
 			continue
 		}
 		if !t.asked {
@@ -284,8 +325,12 @@ func (c *grabCall) add(gs *grabbed, most int) int {
 				continue // nobody waits for it any more
 			}
 			t.since = gs.seen
+			first--
 		}
-		gs.asks[t.User] = struct{}{}
+		if s.may() {
+			fresh++
+		}
+		gs.set(t.User, s|asking)
 		b.Users, b.Keys = append(b.Users, t.User), append(b.Keys, t.Key)
 		tickets = append(tickets, t)
 	}
@@ -293,6 +338,7 @@ func (c *grabCall) add(gs *grabbed, most int) int {
 	gs.queue = keep
 	if len(tickets) > 0 {
 		c.batches, c.shards, c.tickets = append(c.batches, b), append(c.shards, gs), append(c.tickets, tickets)
+		c.reserved = append(c.reserved, int64(fresh))
 	}
-	return len(tickets)
+	return len(tickets), fresh
 }

@@ -2,8 +2,6 @@ package executor
 
 import (
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"salectl/backends/clock"
@@ -12,42 +10,16 @@ import (
 // What keeps requests from nodes that keep lists: a ledger that is far behind, and
 // a node that gives nothing though its list is on.
 
-// backlog is how far the ledger is behind, for all nodes of a sale.
-type backlog struct {
-	mu     sync.Mutex   // of what adds to either
-	behind atomic.Int64 // grabs that the ledger does not have yet
-	asked  atomic.Int64 // requests in calls under way, each of which may be one more
-	most   int64        // of both
-}
-
-// reserve returns how many requests more a node may be asked, of n, and counts them.
-func (b *backlog) reserve(n int64) int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n = max(min(n, b.most-b.behind.Load()-b.asked.Load()), 0)
-	b.asked.Add(n)
-	return n
-}
-
-// answered says what came of requests that were reserved: grabs that the ledger does
-// not have yet.
-func (b *backlog) answered(requests, fresh int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.asked.Add(-requests)
-	b.behind.Add(fresh)
-}
-
-// large says whether the ledger is so far behind that it must not fall back further.
-func (b *backlog) large() bool { return b.behind.Load() > b.most/2 }
-
 // full refuses those who wait while the ledger is as far behind as it may be, but
 // for those who may have been given something. It returns when to look again, 0 if
 // nobody waits.
 func (g *grabber) full(now clock.Now) time.Duration {
-	waits := false
+	waits, again := false, time.Millisecond
+	if g.backlog.waits() {
+		again = 10 * time.Millisecond
+	}
 	for _, gs := range g.shards {
-		if g.backlog.behind.Load() >= g.backlog.most {
+		if g.backlog.full() {
 			asked := slices.DeleteFunc(slices.Clone(gs.queue), func(t *ticket) bool { return !t.asked })
 			gs.queue = slices.DeleteFunc(gs.queue, func(t *ticket) bool { return t.asked })
 			g.refuse(gs, Answer{Outcome: Overloaded, RetryAfter: time.Second})
@@ -58,7 +30,7 @@ func (g *grabber) full(now clock.Now) time.Duration {
 	if !waits {
 		return 0
 	}
-	return now.Mono + time.Millisecond
+	return now.Mono + again
 }
 
 // failure is since when and why a node gives nothing from a list that is on, and

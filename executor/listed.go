@@ -28,7 +28,7 @@ type listed struct {
 	offSince clock.Now           // since when the list gives nothing; zero: it does
 	fills    int                 // of the list, that were counted
 	voids    int
-	inLedger int // grabs that came into the ledger, to be told
+	inLedger []string // users whose grabs came into the ledger, to be told
 }
 
 func newListed(l lists.List) listed {
@@ -162,7 +162,7 @@ func (q *sequencer) drainedTo(now clock.Now) {
 	if q.drafted {
 		q.drafted = false
 		for _, g := range q.list.Committed(now, q.state) {
-			q.inLedger++
+			q.inLedger = append(q.inLedger, g.User)
 			ts := q.owedUnit[g.Unit]
 			delete(q.owedUnit, g.Unit)
 			for _, t := range ts {
@@ -279,7 +279,7 @@ func (q *sequencer) nextOfList(now clock.Now, e *effects) {
 		q.came = false
 		e.again, q.waiting, q.fresh = q.waiting, nil, 0
 	}
-	e.drained, q.inLedger = q.inLedger, 0
+	e.drained, q.inLedger = q.inLedger, nil
 	fills, voids := q.list.Fills(), q.list.Voids()
 	q.tally.fills, q.tally.voids = q.tally.fills+uint64(fills-q.fills), q.tally.voids+uint64(voids-q.voids)
 	q.fills, q.voids = fills, voids

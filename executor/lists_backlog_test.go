@@ -9,6 +9,7 @@ import (
 	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/spec"
 )
 
@@ -149,4 +150,68 @@ func (p *process) given() (all int64) {
 		all += given
 	}
 	return all
+}
+
+// TestListsBacklogLost has a server lose what it gave, again and again, each time as
+// much as the ledger may lack, within one tenure. What is lost is not counted any
+// more: the sale goes on each time, and to its end.
+func TestListsBacklogLost(t *testing.T) {
+	t.Parallel()
+	const backlog, callers = 10, 60
+	server := startRedis(t)
+	s := listSiteAt(t, spec.AckRedis, []string{server.Addr()},
+		func(sale *spec.Sale, _ *pb.Settings) { sale.Backlog = backlog }, spec.Shares(300, 2)...)
+	p := s.serve()
+	c := newCrowd(t, s, p.Claim)
+	c.lossy = true
+	_, kept := s.connect()
+	p.awaitLists()
+	tenure := p.tenure.Load()
+	for round := range 4 {
+		had := len(c.inLedger())
+		p.logs.appends.close()
+		var all sync.WaitGroup
+		// An append of each shard is held: what comes then is on the server alone.
+		first := int64(0)
+		for shard := range 2 {
+			user := fmt.Sprint("first-", round)
+			for spec.HomeShard(user, 2) != shard {
+				user += "'"
+			}
+			if a := c.one(user, "key"); a.Outcome != Sold {
+				t.Fatalf("round %d: %+v", round, a)
+			}
+			first++
+		}
+		waitFor(t, func() bool { return p.logs.appends.held.Load() == 2 })
+		var gave, slow atomic.Int64
+		for i := range callers {
+			all.Go(func() {
+				switch p.claim(fmt.Sprint("lost-", round, "-", i), "key").Outcome {
+				case Sold:
+					gave.Add(1)
+				case Unknown, NoQuorum, Standby:
+					slow.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := first + gave.Load(); n > backlog || n < backlog && slow.Load() == 0 {
+			t.Errorf("round %d: %d were told to have a unit where the ledger may lack %d", round, n, backlog)
+		}
+		for shard := range 2 {
+			if err := kept[0].Forget(t.Context(), lists.List{UID: testUID, Shard: shard}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.logs.appends.open()
+		waitFor(t, func() bool { return p.Ready() == nil && tenure.grabs[0].backlog.behind.Load() == 0 })
+		if in := len(c.inLedger()); in >= had+backlog {
+			t.Errorf("round %d: all that was given is in the ledger, though the server forgot it", round)
+		}
+	}
+	if p.tenure.Load() != tenure {
+		t.Error("another tenure has begun")
+	}
+	c.race(20, func() {})
 }

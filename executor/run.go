@@ -176,6 +176,9 @@ func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
 		grabbing.Wait()
 		close(halted)
 	})
+	if t.packets != nil {
+		running.Go(func() { t.packets() }) // ten millions take half a second, which no request is to wait for
+	}
 	r.e.tenure.Store(t)
 	r.e.metrics.terms.WithLabelValues("begun").Inc()
 	cfg.Logger.Info("this process owns the sale", "sale", cfg.Sale, "uid", t.uid, "shards", n)

@@ -88,7 +88,7 @@ type effects struct {
 	answered []*ticket
 	messages []message
 	again    []*ticket     // to ask the node for once more
-	drained  int           // grabs that came into the ledger
+	drained  []string      // users whose grabs came into the ledger
 	wake     time.Duration // call tick at this monotonic time; 0: no need
 }
 

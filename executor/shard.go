@@ -250,7 +250,7 @@ func (s *shard) carry(e effects) clock.Now {
 	now := s.clock()
 	stall := s.seq.stall(now)
 	if s.grabs != nil {
-		s.carryList(now, e)
+		s.carryList(now, e, stall != nil)
 		if stall == nil {
 			stall = s.grabs.stall(now, s.seq.shard)
 		}
@@ -262,15 +262,18 @@ func (s *shard) carry(e effects) clock.Now {
 }
 
 // carryList tells the grabber how the list is, and whom to ask for again.
-func (s *shard) carryList(now clock.Now, e effects) {
+func (s *shard) carryList(now clock.Now, e effects, stalls bool) {
 	q := s.seq
 	fill := uint64(0)
 	if q.open() {
 		fill = q.list.On()
 	}
 	s.filled.Store(fill != 0 || q.mode == serving && !q.open())
+	if stalls || q.list.Drained() || q.mode >= serving && !q.open() {
+		s.grabs.knows(q.shard)
+	}
 	s.grabs.turn(now, q.shard, fill)
-	if e.drained > 0 {
+	if len(e.drained) > 0 {
 		s.grabs.drained(q.shard, e.drained)
 	}
 	if len(e.again) > 0 {

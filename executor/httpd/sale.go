@@ -20,8 +20,6 @@ type sale struct {
 
 	// opens is the last opening time read; see opensAt.
 	opens atomic.Pointer[opening]
-	// money is what the packets come to; see packetsView.
-	money atomic.Pointer[money]
 }
 
 type opening struct {
@@ -49,31 +47,10 @@ func (s *sale) packetsSince(before *spec.Packets) *spec.Packets {
 	switch after := s.Packets(); {
 	case before == nil:
 		return after
-	case after == nil, after == before, samePackets(before, after):
+	case after == nil, after.Same(before):
 		return before
 	}
 	return nil
-}
-
-func samePackets(a, b *spec.Packets) bool {
-	if a.Currency != b.Currency || a.Scale != b.Scale {
-		return false
-	}
-	for unit := int64(1); ; unit++ {
-		switch amount := a.Amount(unit); {
-		case amount != b.Amount(unit):
-			return false
-		case amount == 0:
-			return true
-		}
-	}
-}
-
-// money is what packets hold together. To add them up takes a while, and they
-// never change.
-type money struct {
-	of *spec.Packets
-	packetsView
 }
 
 // packetsView is what the units of a red packet hold together, all of them,
@@ -89,16 +66,7 @@ func (s *sale) packetsView() *packetsView {
 	if packets == nil {
 		return nil
 	}
-	if m := s.money.Load(); m != nil && m.of == packets {
-		return &m.packetsView
-	}
-	total := int64(0)
-	for unit := int64(1); packets.Amount(unit) > 0; unit++ { // none is worth nothing
-		total += packets.Amount(unit)
-	}
-	m := &money{packets, packetsView{packets.Currency, packets.Format(total)}}
-	s.money.Store(m)
-	return &m.packetsView
+	return &packetsView{packets.Currency, packets.Format(packets.Total())}
 }
 
 // saleView is the answer to GET /v1/sales/{sale}.

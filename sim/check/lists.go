@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // declared is what a run's declaration says of how its units are given out. It is
@@ -12,6 +13,7 @@ type declared struct {
 	listed   bool // by lists on nodes
 	ackRedis bool // answers do not wait for the ledger
 	nodes    int  // that keep lists
+	backlog  int  // how many claims the ledger may lack that were given
 	stock    int64
 
 	packets *Packets // what the units are worth; nil: they are numbers
@@ -45,6 +47,7 @@ func (r *run) declare(deal Deal, bad fault) {
 	var said struct {
 		Engine, Ack string
 		Stock       int64
+		Backlog     int
 		Redis       struct{ Nodes []string }
 		Units       json.RawMessage
 	}
@@ -58,7 +61,7 @@ func (r *run) declare(deal Deal, bad fault) {
 	if r.listed = said.Engine == "redis"; !r.listed {
 		return
 	}
-	r.ackRedis, r.nodes, r.stock = said.Ack == "redis", len(said.Redis.Nodes), said.Stock
+	r.ackRedis, r.nodes, r.stock, r.backlog = said.Ack == "redis", len(said.Redis.Nodes), said.Stock, said.Backlog
 	if said.Units == nil {
 		return
 	}
@@ -86,6 +89,7 @@ type grant struct {
 	run    *run
 	lost   bool   // the node lost it at some time after
 	stored *claim // that the ledger has of it; nil: none
+	ended  uint64 // when the ledger had it, or its node had lost it
 }
 
 func (g *grant) String() string {
@@ -111,6 +115,7 @@ func (e *evidence) readGrants() {
 				g.stored = c
 			}
 		}
+		g.ended = g.end(e.h)
 		e.grants[i] = g
 		if e.grantsByID == nil {
 			e.grantsByID = make(map[string][]*grant)
@@ -208,6 +213,71 @@ func grants(e *evidence, bad fault) {
 			bad("%v was given by no list", c)
 		}
 	}
+}
+
+// ahead judges how far the nodes were ahead of the ledger with ack redis: what they
+// had given, had not lost, and the ledger lacked was never more than the backlog.
+func ahead(e *evidence, bad fault) {
+	for _, r := range e.runs {
+		if !r.ackRedis {
+			continue
+		}
+		var lacked []*grant // in the order given
+		for _, g := range e.grants {
+			if g.run != r {
+				continue
+			}
+			lacked = slices.DeleteFunc(lacked, func(old *grant) bool { return old.ended < g.Seq })
+			lacked = append(lacked, g)
+			n := len(lacked)
+			for i := 0; n > r.backlog && i < len(lacked); i++ {
+				if lacked[i].givenUp(e.h, g) {
+					n--
+				}
+			}
+			if n > r.backlog {
+				bad("%v, is one of %d that the ledger lacks; it may lack %d", g, n, r.backlog)
+				break
+			}
+		}
+	}
+}
+
+// unheard is how long whoever takes a sale over waits for a shard that stalls, by a
+// clock that may be fast.
+const unheard = 1900 * time.Millisecond
+
+// givenUp says whether a grant was not waited for any more when another was given: it
+// is of a time before the tenure of the other, and its shard was not taken over within
+// a while.
+func (g *grant) givenUp(h *History, other *grant) bool {
+	var begun time.Duration // the tenure
+	for _, l := range h.Leases {
+		if l.UID == g.UID && l.From <= other.At {
+			begun = max(begun, l.From)
+		}
+	}
+	if g.Shard == other.Shard || other.At < begun+unheard {
+		return false
+	}
+	fenced := slices.IndexFunc(g.run.shards[g.Shard].slots, func(s *slot) bool {
+		return s.At > begun && s.Seq < g.Seq && s.commit.GetOps()[0].GetRebuild() != nil
+	})
+	return fenced < 0
+}
+
+// end is when the ledger had a grant, or its node had lost it.
+func (g *grant) end(h *History) uint64 {
+	end := forever
+	if g.stored != nil {
+		end = g.stored.at.Seq
+	}
+	for _, l := range h.Losses {
+		if l.Node == g.Node && l.Since < g.Seq && g.Seq < l.Seq {
+			end = min(end, l.Seq)
+		}
+	}
+	return end
 }
 
 // looks judges the lists that gave under the fill of their shard's log: what they
