@@ -132,7 +132,9 @@ func (l *Lease) Done() <-chan struct{} { return l.done }
 // Release gives the keys back and waits until others can have them, which takes
 // a majority of the nodes, or until ctx ends: the release then goes on without
 // its caller. An error names nodes that did not confirm; they forget the keys
-// within a ttl. Releasing twice, or what is lost, is no error.
+// within a ttl. Releasing twice, or what is lost, is no error. Before the nodes
+// are closed wait for Freed as well, or those that are slower than most keep the
+// keys for a ttl.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	l.end(ErrReleased)

@@ -49,15 +49,15 @@ func (b *bench) contended(ctx context.Context, f *figures) error {
 func (b *bench) contendOurs(ctx context.Context, who string, n int, lasts, holds time.Duration) (*contest, error) {
 	var each []locker
 	for len(each) < n {
-		lock, closeLocks, err := b.ours(fewest)
+		own, err := b.ours(fewest)
 		if err != nil {
 			return nil, err
 		}
-		defer closeLocks()
+		defer own.close()
 		if who == processes {
-			each = append(each, lock)
+			each = append(each, own.lock)
 		} else {
-			each = slices.Repeat([]locker{lock}, n)
+			each = slices.Repeat([]locker{own.lock}, n)
 		}
 	}
 	return b.contend(ctx, each, lasts, holds)

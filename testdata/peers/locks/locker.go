@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -18,27 +20,63 @@ import (
 // gives it back.
 type locker func(ctx context.Context, name string) (unlock func() error, err error)
 
-// ours returns a locker of salectl's over the first n servers, on connections of
-// its own. It serves any number of goroutines in the order in which they came.
-func (s *site) ours(n int) (_ locker, closeLocks func(), err error) {
+// ours is locks of salectl's on connections of their own.
+type ours struct {
+	locks      *quorum.Locks
+	closeNodes func()
+
+	freeing sync.WaitGroup // of leases that were released and that not all nodes have confirmed yet
+	unfreed atomic.Bool    // a node had its time to confirm a release, and did not
+}
+
+// ours opens locks of salectl's over the first n servers. They serve any number of
+// goroutines in the order in which they came.
+func (s *site) ours(n int) (*ours, error) {
 	nodes, closeNodes, err := s.nodes(n)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	locks, err := quorum.NewLocks(nodes, config, quorum.Fifo)
 	if err != nil {
 		closeNodes()
-		return nil, nil, err
+		return nil, err
 	}
-	lock := func(ctx context.Context, name string) (func() error, error) {
-		l, err := locks.Acquire(ctx, spec.NamedLock(name), quorum.Wait{AtMost: quorum.Forever})
-		if err != nil {
-			return nil, err
-		}
-		return func() error { return l.Release(context.Background()) }, nil
-	}
-	return lock, func() { locks.Close(); closeNodes() }, nil
+	return &ours{locks: locks, closeNodes: closeNodes}, nil
 }
+
+// lock is a locker.
+func (o *ours) lock(ctx context.Context, name string) (unlock func() error, err error) {
+	l, err := o.locks.Acquire(ctx, spec.NamedLock(name), quorum.Wait{AtMost: quorum.Forever})
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		err := l.Release(context.Background())
+		o.freeing.Go(func() {
+			if l.Freed(context.Background()) != nil {
+				o.unfreed.Store(true)
+			}
+		})
+		return err
+	}, nil
+}
+
+// freed waits until the nodes have confirmed all releases, or had their time to.
+// It returns how long they may keep a key from then on: not at all if all have
+// confirmed.
+func (o *ours) freed() time.Duration {
+	o.freeing.Wait()
+	if o.unfreed.Load() {
+		return forgotten
+	}
+	return 0
+}
+
+// forgotten is when a server has surely let run out what it was not told to
+// forget.
+const forgotten = 2 * quorum.DefaultTTL
+
+func (o *ours) close() { o.locks.Close(); o.closeNodes() }
 
 // config is that of all leases here.
 var config = quorum.Config{Marker: spec.NamedLockMarker, Address: "127.0.0.1:1"}

@@ -131,12 +131,15 @@ func (s *site) counts(ctx context.Context, n int) (commandstats.Counts, error) {
 	return commandstats.Of(ctx, s.clients[:n])
 }
 
-// gone fails unless no server has anything under a name any more: what was
-// measured did unlock. The slowest node may be a little behind, but not by so
-// much that the ttl can have done it.
-func (s *site) gone(ctx context.Context, name string) error {
+// gone fails unless no server has anything under a name any more, or will have
+// soon: what was measured did unlock. A release that a node has confirmed has
+// happened there, and one that it has not may yet do so within a ttl. The servers
+// are not to be asked before the slowest of them was heard of: an unlock returns
+// when most have confirmed it.
+func (s *site) gone(ctx context.Context, name string, within time.Duration) error {
+	deadline := time.Now().Add(within)
 	for _, c := range s.clients {
-		for deadline := time.Now().Add(quorum.DefaultTTL / 3); ; time.Sleep(10 * time.Millisecond) {
+		for ; ; time.Sleep(10 * time.Millisecond) {
 			keys, err := c.Keys(ctx, "*"+name+"*").Result()
 			switch {
 			case err != nil:

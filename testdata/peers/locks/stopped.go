@@ -14,12 +14,12 @@ const stops = 5
 // oneStopped measures what it costs that one of five servers hangs. It is one of
 // those that salectl asks first, as long as it does not know.
 func (b *bench) oneStopped(ctx context.Context, f *figures) error {
-	lock, closeLocks, err := b.ours(servers)
+	own, err := b.ours(servers)
 	if err != nil {
 		return err
 	}
-	defer closeLocks()
-	ours, theirs := b.freshly(lock, "ours"), b.freshly(redsyncs(b.clients), "theirs")
+	defer own.close()
+	ours, theirs := b.freshly(own.lock, "ours"), b.freshly(redsyncs(b.clients), "theirs")
 	for range warmUp {
 		if _, err := ours.turn(ctx); err != nil {
 			return err
@@ -48,7 +48,9 @@ func (b *bench) oneStopped(ctx context.Context, f *figures) error {
 	p99 := func(took []time.Duration) float64 { return milliseconds(table.Quantile(took, 0.99)) }
 	f.stopped.Add(p99(less.ours), p99(all.ours))
 	f.stoppedRedsync.Add(p99(less.theirs), p99(all.theirs))
-	return b.gone(ctx, ours.name)
+	// The server that was stopped may act on an old ballot when it goes on.
+	own.freed()
+	return b.gone(ctx, ours.name, forgotten)
 }
 
 // slice takes turns for a part of the time of a measurement.
