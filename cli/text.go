@@ -5,24 +5,15 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"salectl/spec"
 )
 
 // count writes "1 problem", "2 problems", "12,345 problems".
-func count[N int | int64 | uint64](n N, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return grouped(n) + " " + noun + "s"
-}
+func count[N int | int64 | uint64](n N, noun string) string { return spec.Count(n, noun) }
 
 // grouped writes a number with a comma every three digits.
-func grouped[N int | int64 | uint64](n N) string {
-	digits := fmt.Sprint(n)
-	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
+func grouped[N int | int64 | uint64](n N) string { return spec.Grouped(n) }
 
 // table is rows of cells under a head. Numbers stand to the right.
 type table struct {

@@ -1,8 +1,11 @@
 package executor
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"salectl/backends/ledger"
 )
@@ -18,10 +21,15 @@ type board struct {
 	newest uint64 // generation that the sale's log has
 	shards []ledger.Totals
 	known  []bool
+	short  []bool  // claims wait there for units
+	asked  []int64 // units that others have asked a shard for, and have not been answered
 }
 
 func newBoard(shards int) *board {
-	return &board{shards: make([]ledger.Totals, shards), known: make([]bool, shards)}
+	return &board{
+		shards: make([]ledger.Totals, shards), known: make([]bool, shards),
+		short: make([]bool, shards), asked: make([]int64, shards),
+	}
 }
 
 // post sets a shard's totals.
@@ -57,18 +65,60 @@ func (b *board) settle() {
 	b.soldOut.Store(sold == limit)
 }
 
-// richest returns the shard with the most available units, without those that
-// skip names; the lowest of equals. ok is false if none has any.
-func (b *board) richest(skip func(shard int) bool) (shard int, ok bool) {
+// need says whether claims wait on a shard for units.
+func (b *board) need(shard int, units bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	most := int64(0)
+	b.short[shard] = units
+}
+
+// request is what a shard asks another for.
+type request struct {
+	shard int
+	units int64
+	until time.Duration // monotonic: when to take silence for a no
+}
+
+// ask returns whom a shard is to ask for units that it lacks, and each for how
+// many: few shards, those with the most first, and without those that skip names.
+// What others have asked a shard for counts as gone, until they say that they
+// were answered: or all who are short would run to the same shard. One that is
+// short itself comes last, and only for a lower-numbered one: it gives to no
+// other.
+func (b *board) ask(to int, units int64, skip func(shard int) bool) []request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []request
 	for i, t := range b.shards {
-		if b.known[i] && t.Available > most && !skip(i) {
-			shard, most, ok = i, t.Available, true
+		spare := t.Available - b.asked[i]
+		if b.known[i] && spare > 0 && i != to && !(b.short[i] && i < to) && !skip(i) {
+			found = append(found, request{shard: i, units: spare})
 		}
 	}
-	return shard, ok
+	slices.SortStableFunc(found, func(x, y request) int {
+		if b.short[x.shard] != b.short[y.shard] {
+			if b.short[y.shard] {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(y.units, x.units)
+	})
+	n := 0
+	for ; n < len(found) && units > 0; n++ {
+		r := &found[n]
+		r.units = min(r.units, units)
+		units -= r.units
+		b.asked[r.shard] += r.units
+	}
+	return found[:n]
+}
+
+// answered says that a request was answered, or is given up.
+func (b *board) answered(r request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked[r.shard] -= r.units
 }
 
 // within says whether n units are somewhere for sale: available, or on the way

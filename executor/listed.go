@@ -194,18 +194,19 @@ func (q *sequencer) looked(now clock.Now) {
 }
 
 // giveTaken sends units to shards that asked. They are taken out of the list
-// first: half of what it may have.
+// first.
 func (q *sequencer) giveTaken() {
 	if !q.open() {
 		q.give()
 		return
 	}
-	units, later := q.list.Taken(), []int(nil)
-	for _, to := range q.wants {
+	units, later := q.list.Taken(), []message(nil)
+	for _, w := range q.wants {
+		to := w.from
 		_, going := q.state.OpenTo(to)
 		switch spare := q.draft.Available(); {
 		case going:
-			later = append(later, to) // once the one on its way is acknowledged
+			later = append(later, w) // once the one on its way is acknowledged
 		case len(units) > 0:
 			t, err := q.draft.OutTaken(to, units)
 			if err != nil {
@@ -217,8 +218,8 @@ func (q *sequencer) giveTaken() {
 		case spare == 0, q.list.Empty(), len(q.waiting) > 0 && to > q.shard, q.nextGeneration() != nil:
 			q.say(message{kind: none, to: to})
 		default:
-			q.list.Take(int((spare + 1) / 2))
-			later = append(later, to)
+			q.list.Take(int(share(spare, w.n)))
+			later = append(later, w)
 		}
 	}
 	if q.wants = later; len(units) > 0 {

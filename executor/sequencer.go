@@ -174,7 +174,7 @@ func (q *sequencer) stop(why error, refusal Outcome) {
 		}
 	}
 	q.waiting, q.fresh = nil, 0
-	q.askedUntil, q.resendAt = 0, 0 // no tick has anything to do any more
+	q.asked, q.resendAt = nil, 0 // no tick has anything to do any more
 	if q.sent == nil {
 		q.mode = stopped
 	}
@@ -349,7 +349,7 @@ func (q *sequencer) next(now clock.Now) effects {
 	e := effects{send: q.do.Send, answered: q.takeAnswers(), messages: q.outbox, wake: q.do.Wake}
 	q.do.Send, q.outbox = nil, nil
 	if e.wake == 0 {
-		e.wake = soonest(q.askedUntil, q.resendAt)
+		e.wake = q.repeatAt()
 	}
 	q.nextOfList(now, &e)
 	return e

@@ -114,13 +114,15 @@ func (s *steppedShard) step(r *ledger.Request) string {
 	return "read shard"
 }
 
-// opsOf names the kind of a commit's ops, "mixed" if there are several kinds.
+// opsOf names the kind of a commit's ops, "mixed" if there are several kinds. Units
+// that come in are granted in the same commit to claims that wait for them.
 func opsOf(c *pb.Commit) string {
 	name := ""
 	for _, op := range c.GetOps() {
-		switch this := opOf(op); name {
-		case "", this:
+		switch this := opOf(op); {
+		case name == "", name == this:
 			name = this
+		case name == "in" && this == "claims":
 		default:
 			return "mixed"
 		}

@@ -62,6 +62,12 @@ var steppedBegan = time.Unix(1_800_000_000, 0)
 // newSteppedWorld has an applied sale of the shares given, one unit a user.
 func newSteppedWorld(t testing.TB, seed uint64, shares ...int64) *steppedWorld {
 	t.Helper()
+	return newSteppedWorldOf(t, seed, 1, shares...)
+}
+
+// newSteppedWorldOf has an applied sale of the shares given, at most perUser a user.
+func newSteppedWorldOf(t testing.TB, seed uint64, perUser int64, shares ...int64) *steppedWorld {
+	t.Helper()
 	w := &steppedWorld{
 		t: t, random: rand.New(rand.NewPCG(seed, 5)), store: backendtest.NewStore(),
 		shards: len(shares), trace: sha256.New(), landed: make(map[string]int),
@@ -75,7 +81,7 @@ func newSteppedWorld(t testing.TB, seed uint64, shares ...int64) *steppedWorld {
 	for _, n := range shares {
 		stock += n
 	}
-	provision(t, w.logs, declared("stepped", stock, len(shares), 1), shares)
+	provision(t, w.logs, declared("stepped", stock, len(shares), perUser), shares)
 	for i := range 3 {
 		w.names = append(w.names, fmt.Sprint("node", i))
 		w.nodes = append(w.nodes, backendtest.NewNode(w.names[i], steppedBegan))

@@ -43,6 +43,9 @@ func (t *ticket) putBack() { t.state.Store(ticketWaiting) }
 // withdraw gives the request up; false: it is being decided.
 func (t *ticket) withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, ticketWithdrawn) }
 
+// withdrawn says whether it was given up.
+func (t *ticket) withdrawn() bool { return t.state.Load() == ticketWithdrawn }
+
 // newTicket takes a ticket from a pool, or makes one that goes there when it is
 // free.
 func newTicket(pool *sync.Pool, r Request, now time.Duration) *ticket {

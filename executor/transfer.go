@@ -9,10 +9,16 @@ import (
 )
 
 // A transfer moves units from a shard that has some to one that is short: the
-// source appends Out, the destination In, the source Ack. Who is short asks the
-// richest shard for some (want). The source sends half of what it can spare, or
-// says that it has none; a shard that is short itself gives only to a
-// lower-numbered one, or two of them would swap for ever.
+// source appends Out, the destination In, the source Ack. Who is short plans for
+// all that its claims lack, and asks as few shards for that as have it, each for
+// its part (want). The source sends that much, and at least half of what it can
+// spare, for those who come next; or it says that it has none. A shard that is
+// short itself gives only to a lower-numbered one, or two of them would swap for
+// ever.
+//
+// However much moves at a time, it comes to an end: units go from shards that are
+// not short to such that are, and among these to lower numbers. They go nowhere
+// else until a claim that waits is granted or refused.
 //
 // A sent transfer is never taken back. If a message is lost, or a process dies
 // between Out and In, the source sends the same transfer again.
@@ -21,6 +27,7 @@ import (
 type message struct {
 	kind     messageKind
 	from, to int
+	n        int64        // for want: how many units from lacks
 	k        uint64       // for sent and received
 	units    ledger.Units // for sent, and for received before it is told
 }
@@ -38,35 +45,36 @@ const (
 type transfers struct {
 	outbox []message
 
-	wants   []int     // shards that asked for units, in order
+	wants   []message // of shards that asked for units, in order
 	arrived []message // sent to this shard and not in its log yet
 	acks    []message // received elsewhere and not acknowledged here yet
 	moving  []message // to be told once the commit under way is in the log
 
-	asked  int          // the shard that was asked for units, -1: none
+	short  bool         // the board says that claims wait here for units
+	asked  []request    // for units, and not answered
 	denied map[int]bool // shards that had none to spare, since units last came
 
-	// Monotonic; 0: not waiting. Traffic does not put them off.
-	askedUntil time.Duration // when to take silence for a no
-	resendAt   time.Duration // when to tell of transfers again
+	// Monotonic; 0: not waiting. Traffic does not put it off, nor requests' end.
+	resendAt time.Duration // when to tell of transfers again
 }
 
 // repeatAfter is how long a message may stay unanswered.
 const repeatAfter = 500 * time.Millisecond
 
-func newTransfers() transfers { return transfers{asked: -1, denied: make(map[int]bool)} }
+func newTransfers() transfers { return transfers{denied: make(map[int]bool)} }
 
 // hear takes in a message from another shard.
 func (q *sequencer) hear(m message) {
 	switch m.kind {
 	case want:
-		if !slices.Contains(q.wants, m.from) {
-			q.wants = append(q.wants, m.from)
+		if i := slices.IndexFunc(q.wants, func(w message) bool { return w.from == m.from }); i >= 0 {
+			q.wants[i] = m
+		} else {
+			q.wants = append(q.wants, m)
 		}
 	case none:
 		q.denied[m.from] = true
-		if q.asked == m.from {
-			q.asked, q.askedUntil = -1, 0
+		if q.answeredBy(m.from) {
 			q.fresh = len(q.waiting)
 		}
 	case sent:
@@ -80,13 +88,25 @@ func (q *sequencer) hear(m message) {
 	}
 }
 
+// answeredBy says that a shard has answered what it was asked; false: it was not
+// asked anything.
+func (q *sequencer) answeredBy(shard int) bool {
+	i := slices.IndexFunc(q.asked, func(r request) bool { return r.shard == shard })
+	if i < 0 {
+		return false
+	}
+	q.board.answered(q.asked[i])
+	q.asked = slices.Delete(q.asked, i, i+1)
+	return true
+}
+
 func (q *sequencer) say(m message) {
 	m.from = q.shard
 	q.outbox = append(q.outbox, m)
 }
 
-// receive puts what came from other shards into the draft. Whatever does not
-// fit the log comes again.
+// receive puts what came from other shards into the draft, for all who wait.
+// Whatever does not fit the log comes again.
 func (q *sequencer) receive() {
 	for _, m := range q.arrived {
 		if m.k == q.state.Received(m.from)+1 && !q.movingAlready(received, m.from) {
@@ -95,6 +115,7 @@ func (q *sequencer) receive() {
 				return
 			}
 			q.moving = append(q.moving, message{kind: received, to: m.from, k: m.k, units: m.units})
+			q.fresh = len(q.waiting)
 		}
 	}
 	for _, m := range q.acks {
@@ -109,12 +130,13 @@ func (q *sequencer) movingAlready(kind messageKind, to int) bool {
 	return slices.ContainsFunc(q.moving, func(m message) bool { return m.kind == kind && m.to == to })
 }
 
-// give sends units to shards that asked: half of what is left, rounded up.
+// give sends units to shards that asked.
 func (q *sequencer) give() {
-	var later []int
-	for _, to := range q.wants {
+	var later []message
+	for _, w := range q.wants {
+		to := w.from
 		if _, open := q.state.OpenTo(to); open {
-			later = append(later, to) // once the one on its way is acknowledged
+			later = append(later, w) // once the one on its way is acknowledged
 			continue
 		}
 		spare := q.draft.Available()
@@ -122,11 +144,15 @@ func (q *sequencer) give() {
 			q.say(message{kind: none, to: to})
 			continue
 		}
-		t := q.draft.Out(to, (spare+1)/2)
+		t := q.draft.Out(to, share(spare, w.n))
 		q.moving = append(q.moving, message{kind: sent, to: to, k: t.K, units: t.Units})
 	}
 	q.wants = later
 }
+
+// share is how many of the units that a shard can spare it gives to one that lacks
+// n: that many, or half of them, rounded up, if that is more.
+func share(spare, n int64) int64 { return max((spare+1)/2, min(spare, n)) }
 
 // moved tells the other shards what the log has now.
 func (q *sequencer) moved() {
@@ -138,9 +164,7 @@ func (q *sequencer) moved() {
 				q.came = true
 			}
 			clear(q.denied)
-			if q.asked == m.to {
-				q.asked, q.askedUntil = -1, 0
-			}
+			q.answeredBy(m.to)
 		}
 	}
 	q.moving = nil
@@ -149,17 +173,42 @@ func (q *sequencer) moved() {
 // seek asks for units when claims wait for some. When nobody has any, and this
 // commit changes nothing about that, the claims are refused.
 func (q *sequencer) seek(now clock.Now) {
-	if len(q.waiting) > q.fresh && q.asked < 0 {
-		source, ok := q.board.richest(func(shard int) bool { return shard == q.shard || q.denied[shard] })
-		switch {
-		case ok:
-			q.asked, q.askedUntil = source, now.Mono+repeatAfter
-			q.say(message{kind: want, to: source})
-		case q.draft.Ops() == 0:
-			q.refuseWaiting()
+	if missing := q.missing(); missing > 0 {
+		for _, r := range q.board.ask(q.shard, missing, func(shard int) bool { return q.denied[shard] || q.asks(shard) }) {
+			r.until = now.Mono + repeatAfter
+			q.asked = append(q.asked, r)
+			q.say(message{kind: want, to: r.shard, n: r.units})
 		}
 	}
+	if len(q.waiting) > q.fresh && len(q.asked) == 0 && q.draft.Ops() == 0 {
+		q.refuseWaiting()
+	}
+	if short := len(q.waiting) > 0; short != q.short {
+		q.short = short
+		q.board.need(q.shard, short)
+	}
 	q.remind(now)
+}
+
+// missing returns how many units the claims that wait for some lack, without those
+// that others were asked for.
+func (q *sequencer) missing() (n int64) {
+	for _, t := range q.waiting[:len(q.waiting)-q.fresh] {
+		if !t.withdrawn() {
+			n += t.Quantity
+		}
+	}
+	for _, r := range q.asked {
+		n -= r.units
+	}
+	if q.list == nil { // else who waits found the list empty, whatever the log says
+		n -= q.draft.Available()
+	}
+	return n
+}
+
+func (q *sequencer) asks(shard int) bool {
+	return slices.ContainsFunc(q.asked, func(r request) bool { return r.shard == shard })
 }
 
 // remind sets when to tell again of transfers that are not acknowledged.
@@ -205,16 +254,27 @@ func (q *sequencer) repeat(now clock.Now) {
 	if q.mode != serving {
 		return
 	}
-	if q.askedUntil != 0 && now.Mono >= q.askedUntil {
-		q.denied[q.asked] = true
-		q.asked, q.askedUntil = -1, 0
-		q.fresh = len(q.waiting)
+	for _, r := range slices.Clone(q.asked) {
+		if now.Mono >= r.until {
+			q.denied[r.shard] = true
+			q.answeredBy(r.shard)
+			q.fresh = len(q.waiting)
+		}
 	}
 	if q.resendAt != 0 && now.Mono >= q.resendAt {
 		q.resendAt = 0
 		q.resend()
 		q.remind(now)
 	}
+}
+
+// repeatAt is when repeat has something to say, 0 if it has not.
+func (q *sequencer) repeatAt() time.Duration {
+	at := q.resendAt
+	for _, r := range q.asked {
+		at = soonest(at, r.until)
+	}
+	return at
 }
 
 // resend tells the destinations of all transfers that are not acknowledged.

@@ -292,7 +292,7 @@ func TestCrashInTransfer(t *testing.T) {
 			for !crashes(t, n, made) {
 				n++
 			}
-			if n < 6 {
+			if n < 4 {
 				t.Errorf("only %d points to die at: nothing was transferred", n)
 			}
 		})

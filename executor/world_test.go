@@ -358,7 +358,7 @@ func (w *world) tick() (any bool) {
 		any = true
 		a.step(func(q *sequencer) { q.tick(w.now) })
 		if a.wake != 0 && a.wake <= w.now.Mono {
-			w.t.Fatalf("%v wants to be woken again at once: wake=%v now=%v mode=%d asked=%d until=%v resend=%v do=%+v sent=%v idle=%v", a, a.wake, w.now.Mono, a.q.mode, a.q.asked, a.q.askedUntil, a.q.resendAt, a.q.do, a.q.sent != nil, a.q.writer.Idle())
+			w.t.Fatalf("%v wants to be woken again at once: wake=%v now=%v mode=%d asked=%v resend=%v do=%+v sent=%v idle=%v", a, a.wake, w.now.Mono, a.q.mode, a.q.asked, a.q.resendAt, a.q.do, a.q.sent != nil, a.q.writer.Idle())
 		}
 	}
 	return any

@@ -40,8 +40,8 @@ func (w *work) bring(i int, want lists.Want, enough func(*ledger.State) bool, th
 	before := l.m.Voids()
 	l.then = func() {
 		if voids := l.m.Voids() - before; voids > 0 {
-			w.warn("%s: node %s had recorded %d claims that the ledger cannot take: it has given those units to others, or those users others",
-				listAddress(i), w.listNode(i), voids)
+			w.warn("%s: node %s had recorded %s that the ledger cannot take: it has given the units to others, or the users other units",
+				listAddress(i), w.listNode(i), spec.Count(voids, "claim"))
 		}
 		then()
 	}

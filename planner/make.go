@@ -85,6 +85,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		p.newLists(desired, actual)
 	}
 	p.markers(actual)
+	p.spreadWarning(desired)
 	p.settingsWarnings(actual, desired.Ack)
 	p.warnings(actual, endOf(planned.GetSettings()))
 	return p, p.carry(planned)
@@ -156,6 +157,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
+	p.spreadWarning(desired)
 	planned := follow(sale, settings)
 	planned.Spec = declaration
 	if err := shards.distribute(planned, delta, actual.Name); err != nil {

@@ -380,3 +380,27 @@ func TestStockChanges(t *testing.T) {
 		}
 	})
 }
+
+// A stock that is spread too thin is told of before it is applied, and only there
+// where it can be helped.
+func TestSpreadWarning(t *testing.T) {
+	for name, test := range map[string]struct {
+		stock, perUser int64
+		lockCount      int
+		want           string
+	}{
+		"enough":         {4 * 2 * 20, 2, 20, ""},
+		"one too few":    {4*2*20 - 1, 2, 20, "lockCount 20 leaves 7 units a shard, and a user may have 2: many claims will wait for units of other shards; with a lockCount of at most 19 few will"},
+		"one unit each":  {1024, 1, 1024, "lockCount 1024 leaves 1 unit a shard, and a user may have 1: many claims will wait for units of other shards; with a lockCount of at most 256 few will"},
+		"hardly any":     {20, 20, 20, "with a lockCount of at most 16 few will"},
+		"but few shards": {16, 20, 16, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			desired := with(tickets(test.stock), func(s *spec.Sale) { s.LockCount, s.PerUserLimit = test.lockCount, test.perUser })
+			p := newWorld(t).mustPlan(desired)
+			if test.want == "" && len(p.Warnings) > 0 || test.want != "" && (len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], test.want)) {
+				t.Errorf("it warns of %q, want %q", p.Warnings, test.want)
+			}
+		})
+	}
+}

@@ -118,7 +118,7 @@ func (v shardViews) distribute(planned *pb.Planned, delta int64, sale string) er
 		if free := sum(v.available()); free < -delta {
 			lowest := max(sum(v.limits())-free, int64(len(v)))
 			return &Refusal{
-				Reason: fmt.Sprintf("sale %s has only %d units that are still available, and %d would have to go", sale, free, -delta),
+				Reason: fmt.Sprintf("of sale %s only %s can still be taken back, and %d would have to go", sale, spec.Count(free, "unit"), -delta),
 				Remedy: fmt.Sprintf("The lowest stock allowed now is %d.", lowest),
 			}
 		}
@@ -162,7 +162,7 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned) {
 			added = append(added, c.GetAdd()...)
 			limit += countUnits(c.GetAdd()) - c.GetRemove()
 			if c.GetRemove() > 0 {
-				reasons = append(reasons, fmt.Sprintf("%d units are taken back", c.GetRemove()))
+				reasons = append(reasons, "takes back "+spec.Count(c.GetRemove(), "unit"))
 			} else if len(c.GetAdd()) > 0 {
 				reasons = append(reasons, "new units")
 			}

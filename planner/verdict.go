@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"salectl/backends/ledger"
+	"salectl/spec"
 )
 
 // stop ends the machine because its time is up, or somebody interrupted it.
@@ -60,7 +61,7 @@ func (w *work) outcome(err error) error {
 func (w *work) left() string {
 	var all []string
 	if n := w.result.Shortfall; n > 0 {
-		all = append(all, fmt.Sprintf("%d units were claimed before they could be taken back; make a new plan", n))
+		all = append(all, fmt.Sprintf("%s could not be taken back: claims were faster; make a new plan", spec.Count(n, "unit")))
 	}
 	for _, n := range w.nodes {
 		if n.unmarked != nil {

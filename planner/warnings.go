@@ -6,6 +6,7 @@ import (
 	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
 )
 
 func (p *Plan) warn(format string, args ...any) {
@@ -24,6 +25,26 @@ func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 }
 
 func hasPassed(us int64, now time.Time) bool { return us != 0 && us <= now.UnixMicro() }
+
+// limitsPerShard is how many times perUserLimit a shard should have in units. A claim
+// that finds too few at home takes a transfer of three commits for each shard that it
+// needs units of. Selling out costs 0.9 slots a claim with many units a shard, 1.2
+// with 4 times the limit, 2 with the limit, 3.9 with a quarter of it; and with 5
+// units on each of 1,024 shards, 8 slots a claim of 20. Up to fewShards shards it is
+// of no matter: there is not much to ask for and nobody to ask.
+const (
+	limitsPerShard = 4
+	fewShards      = 16
+)
+
+// spreadWarning tells of a stock that is spread over too many shards.
+func (p *Plan) spreadWarning(desired spec.Sale) {
+	enough := limitsPerShard * desired.PerUserLimit
+	if lockCount := int64(desired.LockCount); lockCount > fewShards && desired.Stock < enough*lockCount {
+		p.warn("lockCount %d leaves %s a shard, and a user may have %d: many claims will wait for units of other shards; with a lockCount of at most %d few will",
+			lockCount, spec.Count(desired.Stock/lockCount, "unit"), desired.PerUserLimit, max(desired.Stock/enough, fewShards))
+	}
+}
 
 func (p *Plan) shardWarnings(actual *Actual) {
 	for i, s := range actual.Shards {

@@ -151,7 +151,7 @@ func (a *Audit) compare(sale *Sale, b *book, applied uint64) {
 	case b.next == 0 && applied > 0:
 		a.problem("shard %d has no log", b.shard)
 	case uint64(len(b.generations)) < applied:
-		a.problem("shard %d has %d generations, %d were applied", b.shard, len(b.generations), applied)
+		a.problem("shard %d has %s, %d were applied", b.shard, spec.Count(len(b.generations), "generation"), applied)
 	}
 	for _, what := range b.faults {
 		a.problem("shard %d: %s", b.shard, what)
@@ -168,7 +168,7 @@ func (a *Audit) compare(sale *Sale, b *book, applied uint64) {
 		}
 	}
 	for user, units := range b.over {
-		a.problem("shard %d: user %q had %d units, more than the limit", b.shard, user, units)
+		a.problem("shard %d: user %q had %s, more than the limit", b.shard, user, spec.Count(units, "unit"))
 	}
 	if b.refused != nil {
 		a.problem("shard %d: %v", b.shard, b.refused)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
 )
 
 // What each op does to a shard, and when it may not. Drafts ask the same
@@ -45,7 +46,7 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 		return fmt.Errorf("a claim when the sale is %s", no)
 	}
 	if had := s.claims.unitsAt(at); n > s.settings.GetPerUserLimit()-had {
-		return fmt.Errorf("user %q has %d units and may not have %d more", op.GetUser(), had, n)
+		return fmt.Errorf("user %q has %s and may not have %d more", op.GetUser(), spec.Count(had, "unit"), n)
 	}
 	for j := 0; j < len(op.GetUnits()); { // by runs: a claim's units usually are one
 		k := j + 1
@@ -207,7 +208,7 @@ func added(op *pb.Generation) (Units, error) {
 
 func (s *State) seal() error {
 	if s.settings.GetPhase() != pb.Phase_CLOSED || s.InFlight != 0 || s.Held != 0 {
-		return fmt.Errorf("a seal on a shard that is %s, with %d units in flight and %d held", s.Phase, s.InFlight, s.Held)
+		return fmt.Errorf("a seal on a shard that is %s, with %s in flight and %d held", s.Phase, spec.Count(s.InFlight, "unit"), s.Held)
 	}
 	s.sealed = true
 	s.Totals.seal()

@@ -148,7 +148,7 @@ func TestStateRefuses(t *testing.T) {
 		"a settle of no claim":           {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 1, pb.Settle_CANCEL)), "no claim stands at slot 2, op 1"},
 		"a settle of another slot":       {[]commit{by(in(3, 1, Range{50, 1})), by(hold("u", "k", 99, 1))}, by(settle(2, 0, pb.Settle_CANCEL)), "no claim stands at slot 2, op 0"},
 		"a seal while open":              {nil, by(seal()), "a seal on a shard that is open"},
-		"a seal during a transfer":       {[]commit{by(out(3, 1, Range{10, 1})), closed}, by(seal()), "with 1 units in flight and 0 held"},
+		"a seal during a transfer":       {[]commit{by(out(3, 1, Range{10, 1})), closed}, by(seal()), "with 1 unit in flight and 0 held"},
 		"a seal during a hold":           {[]commit{by(hold("u", "k", 99, 1)), closed}, by(seal()), "with 0 units in flight and 1 held"},
 		"nothing after the seal":         {[]commit{closed, by(seal())}, by(), "a commit after the seal"},
 		"an owner after the seal":        {[]commit{closed, by(seal())}, by(own()).as("b", 2), "a commit after the seal"},

@@ -91,7 +91,7 @@ func TestBrokenShops(t *testing.T) {
 		"sells more than there is": {&shop{before: func(s *shop, _ http.ResponseWriter, _ ask) bool {
 			s.stock = 101
 			return false
-		}}, "101 units were sold of a stock of 100"},
+		}}, "101 units sold of a stock of 100"},
 		"forgets the limit": {&shop{before: func(s *shop, _ http.ResponseWriter, _ ask) bool {
 			clear(s.units)
 			return false

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"salectl/executor"
+	"salectl/spec"
 )
 
 // judge holds all answers of a rehearsal against what every buyer was promised.
@@ -66,8 +67,8 @@ func (j *judge) violated(format string, args ...any) {
 
 func (j *judge) accept(r *record) {
 	if r.Claim == "" || r.User != r.user || r.Sale != j.c.Sale || int64(len(r.Units)) != r.quantity {
-		j.violated("%s asked for %d units and was answered %d with claim %q of user %q in sale %q and %d units",
-			r.key, r.quantity, r.status, r.Claim, r.User, r.Sale, len(r.Units))
+		j.violated("%s asked for %s and was answered %d with claim %q of user %q in sale %q and %s",
+			r.key, spec.Count(r.quantity, "unit"), r.status, r.Claim, r.User, r.Sale, spec.Count(len(r.Units), "unit"))
 		return
 	}
 	key := j.keys[r.key]
@@ -103,7 +104,7 @@ func (j *judge) accept(r *record) {
 	j.worth(r)
 	j.units[r.user] += r.quantity
 	if had := j.units[r.user]; had > j.c.PerUserLimit && had-r.quantity <= j.c.PerUserLimit {
-		j.violated("%s has %d units, the limit is %d", r.user, had, j.c.PerUserLimit)
+		j.violated("%s has %s, the limit is %d", r.user, spec.Count(had, "unit"), j.c.PerUserLimit)
 	}
 }
 
@@ -127,7 +128,7 @@ func (j *judge) refuse(r *record) {
 func (j *judge) wholeSale(records []record) {
 	sold := int64(len(j.owners))
 	if sold > j.c.Stock {
-		j.violated("%d units were sold of a stock of %d", sold, j.c.Stock)
+		j.violated("%s sold of a stock of %d", spec.Count(sold, "unit"), j.c.Stock)
 	}
 	if p := j.c.RedPacket; p != nil && (j.money > p.Total || sold == j.c.Stock && j.money != p.Total) {
 		j.violated("the packets of %d units come to %s, and %d have %s", sold, p.Format(j.money), j.c.Stock, p.Format(p.Total))
@@ -141,7 +142,7 @@ func (j *judge) wholeSale(records []record) {
 	for i := range records {
 		r := &records[i]
 		if had := j.units[r.user]; r.Outcome == string(executor.LimitReached) && had+r.quantity <= j.c.PerUserLimit {
-			j.violated("%s was told that the limit is reached, but has %d units, wanted %d, and may have %d", r.key, had, r.quantity, j.c.PerUserLimit)
+			j.violated("%s was told that the limit is reached, but has %s, wanted %d, and may have %d", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
 		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 
 	"salectl/executor"
+	"salectl/spec"
 )
 
 // reading is the order in which people want to see outcomes; others follow by
@@ -30,7 +30,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "\n\n")
 
 	for _, name := range slices.SortedFunc(maps.Keys(r.Outcomes), byReading) {
-		fmt.Fprintf(&b, "  %-14s %9s\n", name, thousands(int64(r.Outcomes[name])))
+		fmt.Fprintf(&b, "  %-14s %9s\n", name, spec.Grouped(int64(r.Outcomes[name])))
 	}
 
 	rows := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
@@ -38,11 +38,11 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(rows, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintln(rows)
-	row("requests", "%s from %s buyers", thousands(int64(r.Requests)), thousands(int64(r.Users)))
+	row("requests", "%s from %s", spec.Grouped(int64(r.Requests)), spec.Count(r.Users, "buyer"))
 	if r.Retries > 0 {
-		row("sent again", "%s", thousands(int64(r.Retries)))
+		row("sent again", "%s", spec.Grouped(int64(r.Retries)))
 	}
-	row("throughput", "%s/s over %.2f s", thousands(int64(r.ThroughputPerSecond)), r.DurationSeconds)
+	row("throughput", "%s/s over %.2f s", spec.Grouped(int64(r.ThroughputPerSecond)), r.DurationSeconds)
 	l := r.LatencyMs
 	row("latency", "p50 %s, p99 %s, p99.9 %s, max %s", ms(l.P50), ms(l.P99), ms(l.P999), ms(l.Max))
 	if len(r.Violations) == 0 {
@@ -50,7 +50,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		if m := r.Money; m != nil {
 			money = fmt.Sprintf(", %s of %s %s", m.Granted, m.Total, m.Currency)
 		}
-		row("buyers saw", "%s units sold, none twice, nobody beyond the limit%s", thousands(r.UnitsSold), money)
+		row("buyers saw", "%s sold, none twice, nobody beyond the limit%s", spec.Count(r.UnitsSold, "unit"), money)
 	} else {
 		row("buyers saw", "BROKEN PROMISES")
 		for _, v := range r.Violations {
@@ -80,13 +80,4 @@ func ms(f float64) string {
 		return fmt.Sprintf("%.2f ms", f)
 	}
 	return fmt.Sprintf("%.0f ms", f)
-}
-
-// thousands writes 1234567 as 1,234,567.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
