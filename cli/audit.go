@@ -39,6 +39,7 @@ func (p *program) audit(ctx context.Context, from source) error {
 	}
 	ctx, cancel := from.bounded(ctx)
 	defer cancel()
+	defer sparing()()
 	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error {
 		return withStore(sale, func(store *backends.Store) error {
 			a, err := ledger.NewAudit(ctx, store.Logs, sale.Name)

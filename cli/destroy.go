@@ -51,6 +51,7 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
+	defer sparing()()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
 			plan, err := planner.MakeDestroy(actual)

@@ -49,6 +49,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
+	defer sparing()()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return withStore(sale, func(store *backends.Store) error {
 			uid, shards, err := foldAll(ctx, store.Logs, sale.Name)

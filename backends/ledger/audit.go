@@ -100,7 +100,7 @@ func deleted(sale *Sale, uid string, books []*book) bool {
 func readBooks(ctx context.Context, logs Logs, sale *Sale) ([]*book, error) {
 	books := make([]*book, sale.Shards())
 	err := eachShard(ctx, len(books), func(ctx context.Context, shard int) error {
-		books[shard] = newBook(spec.ShardLog(sale.UID(), shard, len(books)), shard)
+		books[shard] = newBook(spec.ShardLog(sale.UID(), shard, len(books)), shard, len(books))
 		return books[shard].read(ctx, logs)
 	})
 	if err != nil {
@@ -162,10 +162,8 @@ func (a *Audit) compare(sale *Sale, b *book, applied uint64) {
 			a.problem("shard %d took another generation %d than was planned", b.shard, g)
 		}
 	}
-	for user := range b.users {
-		if home := spec.HomeShard(user, a.Shards); home != b.shard {
-			a.problem("user %q has claims on shard %d, the home shard is %d", user, b.shard, home)
-		}
+	for user, home := range b.away {
+		a.problem("user %q has claims on shard %d, the home shard is %d", user, b.shard, home)
 	}
 	for user, units := range b.over {
 		a.problem("shard %d: user %q had %s, more than the limit", b.shard, user, spec.Count(units, "unit"))

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
 )
 
 // book is an account of one shard for an audit, kept from its commits alone and
@@ -15,18 +17,20 @@ import (
 type book struct {
 	chain
 	shard   int
+	shards  int // of the sale
 	state   *State
 	damage  error    // the log could not be read to its end
 	refused error    // what the reducer did not take
 	faults  []string // what does not add up
 
 	generations []*pb.Generation
-	limit       int64            // per user, in force
-	dealt       int64            // units added
-	users       map[string]int64 // units, held and sold
-	over        map[string]int64 // units of users when they were beyond the limit
-	requests    map[request]bool
-	fill        uint64 // of the shard's list, 0: it has none
+	limit       int64 // per user, in force
+	dealt       int64 // units added
+	users       map[name]account
+	over        map[string]int64  // units of users when they were beyond the limit
+	requests    map[name]struct{} // but for each user's first
+	away        map[string]int    // users who have claims here, to the shard that is their home
+	fill        uint64            // of the shard's list, 0: it has none
 	held        map[place]*pb.Claim
 	free        Units
 	sold        Units
@@ -35,7 +39,31 @@ type book struct {
 	peers       map[int]*exchange
 }
 
-type request struct{ user, key string }
+// name stands for a user, or for a user and a key: there are millions, and their texts
+// would take more memory than the reducer does. Two of them have the same name by
+// chance once in 10²⁵ sales of this size, and nobody can make it so: the seeds are
+// the process's own.
+type name [2]uint64
+
+var nameSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func nameOf(texts ...string) (n name) {
+	for i, seed := range nameSeeds {
+		var h maphash.Hash
+		h.SetSeed(seed)
+		for _, text := range texts {
+			maphash.WriteComparable(&h, text)
+		}
+		n[i] = h.Sum64()
+	}
+	return n
+}
+
+// account is what a user has.
+type account struct {
+	units int64  // held and sold
+	first uint64 // the user's first request: most have no other
+}
 
 type place struct {
 	slot  uint64
@@ -49,10 +77,10 @@ type exchange struct {
 	acked          int // of sent
 }
 
-func newBook(log string, shard int) *book {
+func newBook(log string, shard, shards int) *book {
 	return &book{
-		chain: newChain(log), shard: shard, state: NewState(log),
-		users: make(map[string]int64), over: make(map[string]int64), requests: make(map[request]bool),
+		chain: newChain(log), shard: shard, shards: shards, state: NewState(log),
+		users: make(map[name]account), over: make(map[string]int64), requests: make(map[name]struct{}), away: make(map[string]int),
 		held: make(map[place]*pb.Claim), peers: make(map[int]*exchange),
 	}
 }
@@ -146,17 +174,29 @@ func (b *book) move(ranges []*pb.Range, do func(Range)) (units Units) {
 }
 
 func (b *book) claim(at place, op *pb.Claim) {
-	id := request{op.GetUser(), string(op.GetKey())}
-	if b.requests[id] {
+	user := nameOf(op.GetUser())
+	has, known := b.users[user]
+	switch id := nameOf(op.GetUser(), string(op.GetKey())); {
+	case !known:
+		has.first = id[0]
+	case has.first == id[0]:
 		return // said twice, counts once
+	default:
+		if _, again := b.requests[id]; again {
+			return
+		}
+		b.requests[id] = struct{}{}
 	}
-	b.requests[id] = true
+	if home := spec.HomeShard(op.GetUser(), b.shards); home != b.shard {
+		b.away[op.GetUser()] = home
+	}
 	if op.GetFill() != b.fill {
 		b.faults = append(b.faults, fmt.Sprintf("slot %d: a claim of fill %d at fill %d", b.next, op.GetFill(), b.fill))
 	}
-	b.users[op.GetUser()] += int64(len(op.GetUnits()))
-	if units := b.users[op.GetUser()]; units > b.limit {
-		b.over[op.GetUser()] = units
+	has.units += int64(len(op.GetUnits()))
+	b.users[user] = has
+	if has.units > b.limit {
+		b.over[op.GetUser()] = has.units
 	}
 	for _, unit := range op.GetUnits() {
 		b.take(&b.free, Range{unit, 1})
@@ -179,7 +219,10 @@ func (b *book) settle(op *pb.Settle) {
 	to := &b.sold
 	if op.GetHow() != pb.Settle_CONFIRM {
 		to = &b.free
-		b.users[claim.GetUser()] -= int64(len(claim.GetUnits()))
+		user := nameOf(claim.GetUser())
+		has := b.users[user]
+		has.units -= int64(len(claim.GetUnits()))
+		b.users[user] = has
 	}
 	for _, unit := range claim.GetUnits() {
 		b.put(to, Range{unit, 1})

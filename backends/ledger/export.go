@@ -9,8 +9,6 @@ import (
 	"io"
 	"time"
 	"unicode/utf8"
-
-	"salectl/spec"
 )
 
 // An export is NDJSON: a header, a line a claim, then a line a commit, both by
@@ -148,90 +146,6 @@ func exportCommits(ctx context.Context, logs Logs, shard int, s *State, lines *j
 	}
 	if copied.hash != s.hash {
 		return copied.corrupt("the log is not what was folded from it before")
-	}
-	return nil
-}
-
-// ReadExport reads an export back: it folds every commit into a shard and holds
-// each line, byte for byte, against what the fold says. ErrCorrupt says that
-// something was altered, added or left out since the export was written.
-func ReadExport(from io.Reader) (ExportHeader, []*State, error) {
-	lines := bufio.NewReaderSize(from, 1<<16)
-	var header ExportHeader
-	first, err := lines.ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(first, &header)
-	}
-	if err != nil {
-		return header, nil, fmt.Errorf("an export begins with a header: %w", err)
-	}
-	if header.Export != ExportVersion {
-		return header, nil, fmt.Errorf("an export of version %d cannot be read, only version %d", header.Export, ExportVersion)
-	}
-	shards := make([]*State, len(header.Roots))
-	for i := range shards {
-		shards[i] = NewState(spec.ShardLog(header.UID, i, len(shards)))
-	}
-	claims, err := readExportLines(lines, shards)
-	if err != nil {
-		return header, nil, err
-	}
-	packets, err := header.Packets.read()
-	if err != nil {
-		return header, nil, err
-	}
-	again := Header(header.Sale, header.UID, shards)
-	again.Packets = packets.header(shards)
-	if !bytes.Equal(first, exportLine(again)) || !packets.all(again.Counts) {
-		return header, nil, fmt.Errorf("the export's commits do not add up to its header: %w", ErrCorrupt)
-	}
-	return header, shards, checkClaims(header.Sale, shards, claims, packets)
-}
-
-// readExportLines folds the commits, and returns the lines of the claims, which
-// come first.
-func readExportLines(lines *bufio.Reader, shards []*State) (claims []byte, err error) {
-	shard := -1
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF && len(line) == 0 {
-			return claims, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("the export ends in the middle of a line: %w", err)
-		}
-		if shard < 0 && bytes.HasPrefix(line, []byte(`{"claim":`)) {
-			claims = append(claims, line...)
-			continue
-		}
-		var c ExportCommit
-		if err := json.Unmarshal(line, &c); err != nil {
-			return nil, fmt.Errorf("a line of the export: %w", err)
-		}
-		if c.Shard < max(shard, 0) || c.Shard >= len(shards) || c.Slot != shards[c.Shard].Next() || !bytes.Equal(line, exportLine(c)) {
-			return nil, fmt.Errorf("the export has slot %d of shard %d out of order: %w", c.Slot, c.Shard, ErrCorrupt)
-		}
-		shard = c.Shard
-		if err := shards[shard].Fold(c.Commit); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// checkClaims holds the lines of the claims against the fold.
-func checkClaims(sale string, shards []*State, lines []byte, packets *exportedPackets) error {
-	for shard, s := range shards {
-		for i := range s.Claims() {
-			claim := exportClaim(sale, shard, s.Claim(i), packets)
-			rest, same := bytes.CutPrefix(lines, exportLine(claim))
-			if !same {
-				return fmt.Errorf("claim %s has another line in the export than in its commit: %w", claim.Claim, ErrCorrupt)
-			}
-			lines = rest
-		}
-	}
-	if len(lines) > 0 {
-		return fmt.Errorf("the export has a line for a claim that is in no commit: %w", ErrCorrupt)
 	}
 	return nil
 }

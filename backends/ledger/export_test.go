@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // exported returns the export of a sealed world whose claims have all kinds of
@@ -94,7 +95,7 @@ func TestExportForm(t *testing.T) {
 // TestExportTampered alters every line of an export in every way that a hand
 // might. None may pass.
 func TestExportTampered(t *testing.T) {
-	_, file := exported(t)
+	w, file := exported(t)
 	lines := strings.SplitAfter(string(file), "\n")
 	lines = lines[:len(lines)-1] // what is behind the last end of a line: nothing
 	if _, _, err := ReadExport(strings.NewReader(strings.Join(lines, ""))); err != nil {
@@ -102,8 +103,12 @@ func TestExportTampered(t *testing.T) {
 	}
 	tampered := func(what string, line int, lines []string) {
 		t.Helper()
-		if _, _, err := ReadExport(strings.NewReader(strings.Join(lines, ""))); err == nil {
+		altered := strings.Join(lines, "")
+		if _, _, err := ReadExport(strings.NewReader(altered)); err == nil {
 			t.Errorf("line %d %s, and nobody noticed:\n%s", line+1, what, lines[min(line, len(lines)-1)])
+		}
+		if err := CheckExport(strings.NewReader(altered), "test", testUID, w.shards); err == nil {
+			t.Errorf("line %d %s, and it passes for the ledger's:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 		}
 	}
 	for i, line := range lines {
@@ -125,6 +130,35 @@ func TestExportTampered(t *testing.T) {
 	tampered("is all there is", 0, lines[:1])
 	tampered("has no end", len(lines)-1, append(slices.Clone(lines[:len(lines)-1]), strings.TrimSuffix(lines[len(lines)-1], "\n")))
 	tampered("is cut", len(lines)-1, append(slices.Clone(lines[:len(lines)-1]), lines[len(lines)-1][:20]))
+}
+
+// An export that is right in itself is still not that of other shards.
+func TestCheckExportOfAnother(t *testing.T) {
+	w, file := exported(t)
+	for name, other := range map[string]func() (sale, uid string, shards []*State){
+		"sale":     func() (string, string, []*State) { return "tset", testUID, w.shards },
+		"run":      func() (string, string, []*State) { return "test", "fedcba9876543210", w.shards },
+		"an older": func() (string, string, []*State) { return "test", testUID, busyWorld(t).shards },
+	} {
+		sale, uid, shards := other()
+		if err := CheckExport(bytes.NewReader(file), sale, uid, shards); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A disk that fails while the export is read back is not an export that ends.
+func TestCheckExportOfBadDisk(t *testing.T) {
+	w, file := exported(t)
+	for at, c := range file {
+		if c != '\n' && at%100 != 0 {
+			continue
+		}
+		from := io.MultiReader(bytes.NewReader(file[:at+1]), iotest.ErrReader(errBroken))
+		if err := CheckExport(from, "test", testUID, w.shards); !errors.Is(err, errBroken) {
+			t.Errorf("after %d bytes: %v", at+1, err)
+		}
+	}
 }
 
 func TestReadExportOfSomethingElse(t *testing.T) {
@@ -162,7 +196,7 @@ func TestExportOfLiveSale(t *testing.T) {
 	if !bytes.Equal(file.Bytes(), before) {
 		t.Error("the export is not that of the cut")
 	}
-	if _, shards, err := ReadExport(&file); err != nil || shards[2].Next() != cut[2].Next() {
+	if _, shards, err := ReadExport(bytes.NewReader(file.Bytes())); err != nil || shards[2].Next() != cut[2].Next() {
 		t.Errorf("read back: %v", err)
 	}
 }

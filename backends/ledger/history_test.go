@@ -24,6 +24,8 @@ type history struct {
 	had           []map[string]int64  // units of each user, by shard
 }
 
+type request struct{ user, key string }
+
 const historyShards = 3
 
 func newHistory() *history {

@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"salectl/spec"
+)
+
+// CheckExport reads an export of shards as they are folded back, and holds it
+// against them byte for byte: the header, a line for each claim, and commits that
+// hash to the shards' roots, so that they are those that were folded. ErrCorrupt
+// says that something was altered, added or left out since the export was written.
+//
+// It keeps no more than a line in memory: who has folded a large sale has no room
+// for another fold.
+func CheckExport(from io.Reader, sale, uid string, shards []*State) error {
+	r := exportReader{lines: bufio.NewReaderSize(from, 1<<16)}
+	header, packets, err := r.header()
+	if err != nil {
+		return err
+	}
+	want := Header(sale, uid, shards)
+	want.Packets = packets.header(shards)
+	if !bytes.Equal(r.line, exportLine(want)) || !packets.all(want.Counts) {
+		return fmt.Errorf("the export's header is not that of the ledger: %w", ErrCorrupt)
+	}
+	if err := r.claims(header.Sale, shards, packets); err != nil {
+		return err
+	}
+	chains := make([]chain, len(shards))
+	for i := range chains {
+		chains[i] = newChain(shards[i].log)
+	}
+	err = r.commits(len(shards), func(c ExportCommit) error {
+		at := &chains[c.Shard]
+		commit, err := at.decode(c.Commit)
+		if err == nil {
+			at.advance(commit, sum(c.Commit))
+		}
+		return err
+	}, func(shard int) uint64 { return chains[shard].next })
+	for i, s := range shards {
+		if err == nil && (chains[i].next != s.next || chains[i].hash != s.hash) {
+			err = fmt.Errorf("the export has other commits of shard %d than were folded: %w", i, ErrCorrupt)
+		}
+	}
+	return err
+}
+
+// ReadExport folds the commits of an export, for whoever has nothing else of the
+// sale, and holds the export against the fold as CheckExport does.
+func ReadExport(from io.ReadSeeker) (ExportHeader, []*State, error) {
+	r := exportReader{lines: bufio.NewReaderSize(from, 1<<16)}
+	header, _, err := r.header()
+	if err != nil {
+		return header, nil, err
+	}
+	shards := make([]*State, len(header.Roots))
+	for i := range shards {
+		shards[i] = NewState(spec.ShardLog(header.UID, i, len(shards)))
+	}
+	for err = r.next(); err == nil && isClaim(r.line); err = r.next() {
+	}
+	if err == nil {
+		err = r.commits(len(shards), func(c ExportCommit) error { return shards[c.Shard].Fold(c.Commit) },
+			func(shard int) uint64 { return shards[shard].next })
+	}
+	if err == nil {
+		_, err = from.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return header, nil, err
+	}
+	return header, shards, CheckExport(from, header.Sale, header.UID, shards)
+}
+
+// exportReader reads an export line by line.
+type exportReader struct {
+	lines *bufio.Reader
+	line  []byte // the last one read; none at the end
+}
+
+// next reads the next line, none at the end.
+func (r *exportReader) next() (err error) {
+	r.line, err = r.lines.ReadBytes('\n')
+	switch {
+	case err == io.EOF && len(r.line) == 0:
+		return nil
+	case err == io.EOF:
+		return fmt.Errorf("the export ends in the middle of a line: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// header reads the first line, and what it says of the units' worth.
+func (r *exportReader) header() (header ExportHeader, packets *exportedPackets, err error) {
+	if err = r.next(); err == nil {
+		err = json.Unmarshal(r.line, &header)
+	}
+	if err != nil {
+		return header, nil, fmt.Errorf("an export begins with a header: %w", err)
+	}
+	if header.Export != ExportVersion {
+		return header, nil, fmt.Errorf("an export of version %d cannot be read, only version %d", header.Export, ExportVersion)
+	}
+	packets, err = header.Packets.read()
+	return header, packets, err
+}
+
+func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`)) }
+
+// claims reads the lines of the claims, which are to be those of the shards, and
+// the line after them.
+func (r *exportReader) claims(sale string, shards []*State, packets *exportedPackets) error {
+	err := r.next()
+	for shard, s := range shards {
+		for i := range s.Claims() {
+			claim := exportClaim(sale, shard, s.Claim(i), packets)
+			if err != nil {
+				return err
+			}
+			if !bytes.Equal(r.line, exportLine(claim)) {
+				return fmt.Errorf("claim %s has another line in the export than in its commit: %w", claim.Claim, ErrCorrupt)
+			}
+			err = r.next()
+		}
+	}
+	if err == nil && isClaim(r.line) {
+		err = fmt.Errorf("the export has a line for a claim that is in no commit: %w", ErrCorrupt)
+	}
+	return err
+}
+
+// commits reads the lines of the commits to the end, from the last line read on.
+// next says which slot of a shard take is to be given.
+func (r *exportReader) commits(shards int, take func(ExportCommit) error, next func(shard int) uint64) error {
+	shard, err := 0, error(nil)
+	for ; err == nil && len(r.line) > 0; err = r.next() {
+		var c ExportCommit
+		if err := json.Unmarshal(r.line, &c); err != nil {
+			return fmt.Errorf("a line of the export: %w", err)
+		}
+		if c.Shard < shard || c.Shard >= shards || c.Slot != next(c.Shard) || !bytes.Equal(r.line, exportLine(c)) {
+			return fmt.Errorf("the export has slot %d of shard %d out of order: %w", c.Slot, c.Shard, ErrCorrupt)
+		}
+		shard = c.Shard
+		if err := take(c); err != nil {
+			return err
+		}
+	}
+	return err
+}
