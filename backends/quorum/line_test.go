@@ -233,6 +233,97 @@ func TestLine(t *testing.T) {
 				}
 			}
 		},
+		"who leaves after the time is up has lost it": func(t *testing.T) {
+			b := newBench(t, 3, quorum.Fifo)
+			l := b.lines[0]
+			one, two := l.enter(0, 0), l.enter(0, 0)
+			b.move(ttl)
+			l.leave(one)
+			b.are(t, "lost holds", one, two)
+			l.leave(two)
+			b.clean(t)
+		},
+		"a loss with nobody in line asks for nothing": func(t *testing.T) {
+			b := newBench(t, 3, quorum.Fifo)
+			l := b.lines[0]
+			one := l.enter(0, 0)
+			b.move(ttl)
+			l.deaf = true
+			l.did(l.Tick(b.now))
+			b.are(t, "lost", one)
+			for _, c := range l.calls {
+				if c.Vote != nil {
+					t.Errorf("node %d is asked for it", c.Node)
+				}
+			}
+		},
+		"others are let in for as long as a try takes them": func(t *testing.T) {
+			b := newBench(t, 3, quorum.Fifo)
+			l := b.lines[0]
+			l.deaf = true
+			one := l.enter(0, 0)
+			b.pass(10 * ms)
+			l.deaf = false
+			b.settle()
+			b.are(t, "holds", one)
+			two := l.enter(0, 0)
+			b.pass(300 * ms)
+			l.leave(one)
+			for range 22 {
+				b.are(t, "waits", two)
+				l.did(l.Tick(b.now)) // early: it does no harm
+				b.settle()
+				b.pass(ms)
+			}
+			b.are(t, "holds", two)
+		},
+		"who does not wait is refused where others ask": func(t *testing.T) {
+			b := newBench(t, 3, quorum.Fifo)
+			l := b.lines[0]
+			l.deaf = true
+			one, refused := l.enter(0, 0), l.once()
+			b.are(t, "waits refused", one, refused)
+			wantWhy(t, refused, "it was not had at once; others in this process wait for it")
+		},
+		"a wait that ends after we had it names no older holder": func(t *testing.T) {
+			b := newBench(t, 3, quorum.Fifo, quorum.Fifo)
+			other := b.lines[0].enter(0, 0)
+			mine := b.lines[1].enter(0, 0)
+			b.pass(time.Second)
+			b.lines[0].leave(other)
+			b.are(t, "holds", mine)
+			impatient := b.lines[1].enter(0, time.Second+ms)
+			b.pass(time.Second)
+			b.lines[1].leave(mine)
+			b.pass(ms) // while others are let in
+			wantWhy(t, impatient, "it was not had within 1.001s; others in this process wait for it")
+		},
+		"nodes list a line as its head counts": func(t *testing.T) {
+			b := newBench(t, 3, quorum.Fifo, quorum.Priority(10*time.Second))
+			holder := b.lines[0].enter(0, 0)
+			l := b.lines[1]
+			l.enter(2, 0)
+			l.deaf = true
+			for len(l.calls) == 0 {
+				b.pass(ms)
+			}
+			if waited := l.calls[0].Vote.Asks[0].Waited; waited < 20*time.Second || waited > 21*time.Second {
+				t.Errorf("waited %v", waited)
+			}
+			b.are(t, "holds", holder)
+		},
+		"what somebody wants is not free": func(t *testing.T) {
+			b := newBench(t, 3, quorum.Fifo)
+			l := b.lines[0]
+			one := l.enter(0, 0)
+			if l.free || l.idle {
+				t.Errorf("free %v, idle %v", l.free, l.idle)
+			}
+			l.leave(one)
+			if !l.free || !l.idle || l.wake != 0 {
+				t.Errorf("free %v, idle %v, wake %v", l.free, l.idle, l.wake)
+			}
+		},
 		"a node that failed to release twice is not waited for": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
