@@ -1,0 +1,335 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+)
+
+// cored steps a core by hand.
+type cored struct {
+	core
+	t    *testing.T
+	mono time.Duration
+	said []string
+}
+
+func newCored(t *testing.T) *cored {
+	return &cored{core: newCore(10 * time.Second), t: t, mono: time.Hour}
+}
+
+func (c *cored) time() clock.Now { return clock.Now{Mono: c.mono, Wall: epoch.Add(c.mono)} }
+
+func (c *cored) say(what string) func()           { return func() { c.said = append(c.said, what) } }
+func (c *cored) do(event func()) effects          { return c.step(c.time(), event) }
+func (c *cored) pass(d time.Duration) effects     { c.mono += d; return c.tick(c.time()) }
+func (c *cored) answer(id int, err error) effects { return c.reply(c.time(), reply{id: id, err: err}) }
+
+// heard compares what was said since it was last asked.
+func (c *cored) heard(want string) {
+	c.t.Helper()
+	if got := strings.Join(c.said, " "); got != want {
+		c.t.Fatalf("heard %q, want %q", got, want)
+	}
+	c.said = nil
+}
+
+func TestCoreTimers(t *testing.T) {
+	c := newCored(t)
+	e := c.do(func() {
+		c.after(2*time.Second, c.say("two"))
+		c.after(time.Second, c.say("one"))
+		c.after(time.Second, c.say("one-again"))
+		c.after(3*time.Second, func() { c.say("three")(); c.after(0, c.say("at-once")) })
+		c.after(4*time.Second, c.say("four"))
+	})
+	if e.wake != c.mono+time.Second {
+		t.Errorf("wake after %v", e.wake-c.mono)
+	}
+	c.pass(time.Second - 1)
+	c.heard("")
+	if e := c.pass(1); e.wake != c.mono+time.Second {
+		t.Errorf("wake after %v", e.wake-c.mono)
+	}
+	c.heard("one one-again")
+	c.pass(2 * time.Second)
+	c.heard("two three at-once")
+	if e := c.pass(time.Second); e.wake != 0 {
+		t.Errorf("wake at %v, and nothing is due", e.wake)
+	}
+	c.heard("four")
+}
+
+func TestCoreReplies(t *testing.T) {
+	c := newCored(t)
+	var ids []int
+	for _, what := range []string{"a", "b", "c"} {
+		e := c.do(func() { c.call(call{kind: callHeads}, func(reply) { c.say(what)() }) })
+		if len(e.calls) != 1 || slices.Contains(ids, e.calls[0].id) {
+			t.Fatalf("calls %+v", e.calls)
+		}
+		ids = append(ids, e.calls[0].id)
+	}
+	c.answer(ids[1], nil)
+	c.answer(ids[1], nil) // twice
+	c.answer(99, nil)     // of nothing
+	c.heard("b")
+	if e := c.answer(ids[0], errors.New("broken")); len(e.calls) != 0 || e.done {
+		t.Errorf("effects %+v", e)
+	}
+	if c.worry == nil || c.worry.Error() != "broken" {
+		t.Errorf("worry %v", c.worry)
+	}
+	c.heard("a")
+	c.do(func() { c.after(time.Second, c.say("late")); c.leave() })
+	c.answer(ids[2], nil)
+	c.pass(time.Minute)
+	c.heard("")
+}
+
+// The error of a log's call counts as any other.
+func TestCoreWorries(t *testing.T) {
+	c := newCored(t)
+	e := c.do(func() { c.call(call{kind: callLog}, func(reply) {}) })
+	c.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Err: errors.New("no disk")}})
+	if c.worry == nil || c.worry.Error() != "no disk" {
+		t.Errorf("worry %v", c.worry)
+	}
+	e = c.do(func() { c.call(call{kind: callLog}, func(reply) {}) })
+	if c.answer(e.calls[0].id, nil); c.worry == nil {
+		t.Error("a call that succeeds takes the worry away") // it may be the other one that fails still
+	}
+}
+
+func TestCoreEnds(t *testing.T) {
+	c := newCored(t)
+	first, second := errors.New("first"), errors.New("second")
+	e := c.do(func() {
+		c.call(call{kind: callHeads}, func(reply) { c.say("reply")() })
+		c.after(time.Second, func() { c.end(first); c.end(second) })
+		c.after(time.Second, c.say("behind"))
+	})
+	id := e.calls[0].id
+	e = c.pass(time.Second)
+	if !e.done || e.err != first || len(e.calls) != 0 || e.wake != 0 {
+		t.Errorf("effects %+v", e)
+	}
+	c.answer(id, nil)
+	c.pass(time.Minute)
+	c.do(c.say("event"))
+	c.heard("")
+	e = newCored(t).do(func() {})
+	if e.done {
+		t.Error("done at once")
+	}
+	c = newCored(t)
+	if e = c.do(func() { c.call(call{kind: callHeads}, nil); c.end(nil) }); !e.done || e.err != nil || len(e.calls) != 0 {
+		t.Errorf("effects %+v", e)
+	}
+}
+
+func TestCoreInsists(t *testing.T) {
+	broken := errors.New("broken")
+	for name, k := range map[string]call{
+		"the heads of the shards": {kind: callHeads},
+		"log sale/x":              {kind: callDelete, log: "sale/x"},
+	} {
+		c := newCored(t)
+		began := c.mono
+		e := c.do(func() { c.insist(k, func(reply) { c.say("done")() }) })
+		var pauses []time.Duration
+		for !e.done {
+			if len(e.calls) != 1 || e.calls[0].kind != k.kind {
+				t.Fatalf("calls %+v", e.calls)
+			}
+			if e = c.answer(e.calls[0].id, broken); e.done {
+				break
+			}
+			pauses = append(pauses, e.wake-c.mono)
+			e = c.pass(e.wake - c.mono)
+		}
+		const ms = time.Millisecond
+		if want := []time.Duration{20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, time.Second, time.Second}; !slices.Equal(pauses[:8], want) {
+			t.Errorf("pauses %v, want %v", pauses, want)
+		}
+		if took := c.mono - began; took <= 10*time.Second || took > 12*time.Second {
+			t.Errorf("gave up after %v", took)
+		}
+		if !errors.Is(e.err, ErrStore) || !errors.Is(e.err, broken) || !strings.Contains(e.err.Error(), "tried for 10s: "+name) {
+			t.Errorf("ended with %v", e.err)
+		}
+		c.heard("")
+	}
+	c := newCored(t)
+	e := c.do(func() { c.insist(call{kind: callHeads}, func(reply) { c.say("done")() }) })
+	c.mono += 10 * time.Second // as long as patience lasts, and no longer
+	if e = c.answer(e.calls[0].id, broken); e.done {
+		t.Fatal("gave up too soon")
+	}
+	e = c.pass(20 * time.Millisecond)
+	c.answer(e.calls[0].id, nil)
+	c.heard("done")
+}
+
+// A window of a list is worked on at a time, and the last that is done ends it.
+func TestCoreEach(t *testing.T) {
+	list := make([]int, 2*window+10)
+	for i := range list {
+		list[i] = i
+	}
+	t.Run("one by one", func(t *testing.T) {
+		c := newCored(t)
+		var open []func()
+		started := 0
+		c.do(func() {
+			c.each(list, func(i int, done func()) {
+				if i != started {
+					t.Fatalf("%d comes after %d", i, started-1)
+				}
+				started++
+				open = append(open, done)
+			}, c.say("all"))
+		})
+		for len(open) > 0 {
+			if started < len(list) && len(open) != window {
+				t.Fatalf("%d are worked on, %d were begun", len(open), started)
+			}
+			c.heard("")
+			last := open[len(open)-1]
+			open = open[:len(open)-1]
+			c.do(last)
+		}
+		c.heard("all")
+		if started != len(list) {
+			t.Errorf("%d were begun", started)
+		}
+	})
+	t.Run("at once", func(t *testing.T) {
+		c := newCored(t)
+		n := 0
+		c.do(func() { c.each(list, func(_ int, done func()) { n++; done() }, c.say("all")) })
+		if c.heard("all"); n != len(list) {
+			t.Errorf("%d were done", n)
+		}
+	})
+	t.Run("nothing", func(t *testing.T) {
+		c := newCored(t)
+		c.do(func() { c.each(nil, func(int, func()) { t.Error("begun") }, c.say("all")) })
+		c.heard("all")
+	})
+	t.Run("to the end of the machine", func(t *testing.T) {
+		for _, last := range []int{3, len(list) - 1} {
+			c := newCored(t)
+			n := 0
+			c.do(func() {
+				c.each(list, func(i int, done func()) {
+					if n++; i == last {
+						c.end(nil)
+					}
+					done()
+				}, c.say("all"))
+			})
+			if c.heard(""); n != last+1 {
+				t.Errorf("%d were begun, the machine ended in the %dth", n, last+1)
+			}
+		}
+	})
+}
+
+func TestCallKinds(t *testing.T) {
+	seen := map[string]bool{}
+	for k := callLog; k <= callExport; k++ {
+		if name := k.String(); name == "" || seen[name] {
+			t.Errorf("kind %d is called %q", k, name)
+		} else {
+			seen[name] = true
+		}
+	}
+}
+
+// What an interrupted plan says depends on whether it may have changed something.
+func TestStopped(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(*work)
+		cause  error
+		want   []error
+		not    []error
+		says   string
+	}{
+		"at first":              {func(*work) {}, context.Canceled, []error{errInterrupted, context.Canceled}, []error{ErrPartly, ErrTimeout}, "nothing was changed"},
+		"at first, out of time": {func(*work) {}, context.DeadlineExceeded, []error{ErrTimeout, context.DeadlineExceeded}, []error{ErrPartly}, ""},
+		"the table is made":     {func(w *work) { w.touched = true }, context.DeadlineExceeded, []error{ErrPartly}, []error{ErrTimeout}, ""},
+		"the plan is sent":      {func(w *work) { w.sent = true }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
+		"the plan is stored":    {func(w *work) { w.known = true }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
+		"after an error":        {func(w *work) { w.worry = errors.New("no disk") }, context.Canceled, []error{errInterrupted}, nil, "the last error was: no disk"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &work{core: newCore(time.Second), plan: &Plan{Sale: "s"}}
+			test.before(w)
+			e := w.step(clock.Now{}, func() { w.stop(test.cause) })
+			err := w.outcome(e.err)
+			for _, want := range test.want {
+				if !errors.Is(err, want) {
+					t.Errorf("%v is not %v", err, want)
+				}
+			}
+			for _, not := range test.not {
+				if errors.Is(err, not) {
+					t.Errorf("%v is %v", err, not)
+				}
+			}
+			if !strings.Contains(fmt.Sprint(err), test.says) || !strings.HasPrefix(fmt.Sprint(err), "sale s: ") {
+				t.Errorf("says %q", err)
+			}
+		})
+	}
+}
+
+// An error after the first change leaves the plan carried out in part, unless it
+// says more than that.
+func TestVerdicts(t *testing.T) {
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		touched, known bool
+		err            error
+		partly         bool
+	}{
+		"before any change":   {false, false, broken, false},
+		"after the table":     {true, false, broken, true},
+		"after the plan":      {false, true, broken, true},
+		"stale":               {true, true, ErrStale, false},
+		"refused":             {true, true, ErrRefused, false},
+		"damaged":             {true, true, ledger.ErrCorrupt, false},
+		"out of time":         {true, true, ErrTimeout, false},
+		"by the store, known": {false, true, ErrStore, true},
+	} {
+		w := &work{plan: &Plan{Sale: "s"}, touched: test.touched, known: test.known}
+		if err := w.outcome(test.err); !errors.Is(err, test.err) || errors.Is(err, ErrPartly) != test.partly {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w := &work{plan: &Plan{Sale: "s"}, nodes: []workNode{{name: "n0"}, {name: "n1", unmarked: quorum.ErrOtherRun}}}
+	w.changed = true
+	if err := w.outcome(nil); !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "lock node n1 could not be marked") || strings.Contains(err.Error(), "n0") {
+		t.Errorf("an unmarked node: %v", err)
+	}
+	if !w.result.Changed {
+		t.Error("nothing is said to be changed")
+	}
+	w.result.Shortfall = 3
+	if err := w.outcome(nil); !strings.Contains(err.Error(), "3 units were claimed before they could be taken back") || !strings.Contains(err.Error(), "; lock node n1") {
+		t.Errorf("a shortfall: %v", err)
+	}
+	w = &work{plan: &Plan{Sale: "s"}, nodes: []workNode{{name: "n0"}}}
+	if err := w.outcome(nil); err != nil || w.result.Changed {
+		t.Errorf("all done: %v, changed %v", err, w.result.Changed)
+	}
+}
