@@ -325,7 +325,7 @@ func TestVerdicts(t *testing.T) {
 		t.Error("nothing is said to be changed")
 	}
 	w.result.Shortfall = 3
-	if err := w.outcome(nil); !strings.Contains(err.Error(), "3 units were claimed before they could be taken back") || !strings.Contains(err.Error(), "; lock node n1") {
+	if err := w.outcome(nil); !strings.Contains(err.Error(), ": 3 units ") || !strings.Contains(err.Error(), "; lock node n1") {
 		t.Errorf("a shortfall: %v", err)
 	}
 	w = &work{plan: &Plan{Sale: "s"}, nodes: []workNode{{name: "n0"}}}
