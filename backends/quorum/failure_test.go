@@ -153,6 +153,18 @@ func TestFailureOfTheMachine(t *testing.T) {
 			h.fail(2)
 			h.votes(0, "o")
 		}, []said{no, {Answer: silent}, no}},
+		"a node that said no, and is asked again": {func(h *hand) {
+			h.acquire("a")
+			h.votes(0, "y")
+			h.votes(1, "y")
+			h.votes(2, "o")
+			h.sleep()
+			h.votes(2, "o")
+			h.fail(0)
+			h.fail(1)
+			h.sleep()
+			h.votes(0, "o")
+		}, []said{no, {Answer: silent}, no}},
 		"a node that abstained once and has voted since": {func(h *hand) {
 			h.acquire("a")
 			h.abstain(0)

@@ -779,7 +779,9 @@ func TestNewMachineRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := quorum.NewMachine(good); err != nil {
-		t.Error(err)
+	for _, good.TTL = range []time.Duration{ttl, quorum.MinTTL, quorum.MaxTTL} {
+		if _, err := quorum.NewMachine(good); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -260,6 +260,8 @@ func TestLine(t *testing.T) {
 		"others are let in for as long as a try takes them": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo)
 			l := b.lines[0]
+			l.did(l.Tick(b.now))
+			b.move(time.Minute)
 			l.deaf = true
 			one := l.enter(0, 0)
 			b.pass(10 * ms)

@@ -11,7 +11,7 @@ import (
 func TestTries(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"nothing falls due while nothing is wanted": func(t *testing.T) {
-			h := newHand(t, 3, false)
+			h := newHedger(t, 3)
 			h.do(h.m.Tick(h.now))
 			if h.wake != 0 {
 				t.Errorf("wake %v", h.wake)
@@ -163,7 +163,11 @@ func TestTries(t *testing.T) {
 				t.Errorf("wake %v, and nothing is due", h.wake)
 			}
 			h.votes(1, "y")
+			h.pass(5 * ms)
 			h.frees(1, "a/t1")
+			h.told(quorum.Freed)
+			h.do(h.m.Tick(h.now))
+			h.told() // once
 			h.acquire("a")
 			h.asks(0, 1)
 		},
@@ -369,6 +373,7 @@ func TestTries(t *testing.T) {
 		},
 		"counts": func(t *testing.T) {
 			h := newHand(t, 3, false)
+			h.do(h.m.Tick(h.now))
 			h.pass(time.Minute)
 			h.acquire("a")
 			h.pass(10 * ms)
