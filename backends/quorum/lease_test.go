@@ -749,7 +749,7 @@ func TestNote(t *testing.T) {
 			t.Errorf("%q is %+v, %v", text, n, ok)
 		}
 	}
-	for _, text := range []string{"", "host", "host ", "host x", "host -1", "host 1", "host 1 ", "host 1 x", "host 1 -1", "host 1 99999999999", "host 1 2 3"} {
+	for _, text := range []string{"", "host", "host ", "host x", "host -1", "host 1", "host 1 ", "host 1 x", "host 1 -1", "host x 3000", "host -1 3000", "host 1 99999999999", "host 1 2 3"} {
 		if n, ok := quorum.ParseNote(text); ok {
 			t.Errorf("%q is taken as %+v", text, n)
 		}

@@ -1,7 +1,6 @@
 package quorum_test
 
 import (
-	"fmt"
 	"testing"
 
 	"salectl/backends/quorum"
@@ -85,11 +84,14 @@ func TestStrays(t *testing.T) {
 			h.holds(0, "t1") // forgotten by now
 			h.frees(0, "a/t514")
 			h.sleep()
-			h.holds(0, "t4")
-			h.frees(0, "b/t4", "a/t515")
+			h.holds(0, "t2") // and so is the next
+			h.frees(0, "a/t515")
 			h.sleep()
-			h.holds(0, fmt.Sprint("t", 515))
-			h.frees(0, "b/t515", "a/t516")
+			h.holds(0, "t5")
+			h.frees(0, "b/t5", "a/t516")
+			h.sleep()
+			h.holds(0, "t516")
+			h.frees(0, "b/t516", "a/t517")
 		},
 	} {
 		t.Run(name, test)

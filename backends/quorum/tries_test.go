@@ -243,6 +243,17 @@ func TestTries(t *testing.T) {
 			h.fail(2)
 			h.told(quorum.Freed)
 		},
+		"nothing is freed while a node owes a release, though none is under way": func(t *testing.T) {
+			h := newHand(t, 1, false)
+			h.acquire("a")
+			h.votes(0, "y")
+			h.release()
+			h.fail(0)
+			h.told(quorum.Won)
+			h.sleep()
+			h.frees(0, "a/t1")
+			h.told(quorum.Freed)
+		},
 		"what a release answers says nothing of a node's clock": func(t *testing.T) {
 			h := newHand(t, 1, false)
 			h.acquire("a")
@@ -409,9 +420,10 @@ func TestTries(t *testing.T) {
 			if got := h.m.Stats(); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
+			want.Forced = 5
 			twice := want.Plus(want)
 			if twice.Waited != 2*want.Waited || twice.Acquiring != 2*want.Acquiring || twice.Yes != 2*want.Yes || twice.Tries != 4 ||
-				twice.Won != 2 || twice.Refused != 2 || twice.Renewals != 2 || twice.Lost != 2 || twice.Repaired != 6 ||
+				twice.Won != 2 || twice.Refused != 2 || twice.Renewals != 2 || twice.Lost != 2 || twice.Repaired != 6 || twice.Forced != 10 ||
 				twice.No != 4 || twice.Abstained != 2 || twice.Failed != 2 {
 				t.Errorf("twice %+v is %+v", want, twice)
 			}
