@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,50 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				return w
 			},
 			Audit{Stock: 30, Sold: 14, Available: 16, Users: 10, Slots: 34},
+		},
+		"said twice": {
+			func(t *testing.T) *world {
+				w := newWorld(t)
+				d := w.draft(1)
+				user := w.buyer(1)
+				for _, key := range []string{"k", "l"} {
+					d.Claim(user, key, 1, 0)
+				}
+				w.commit(1, d)
+				w.move(1, 2, 2, 2)
+				first, sent := w.sale.ShardGeneration(1, 1), w.shards[1].Open()[0]
+				w.follow(1, claim(user, "k", 11), claim(user, "l", 5), &pb.Op{Op: &pb.Op_Generation{Generation: first}})
+				w.follow(2, in(1, 1, sent.Units...))
+				return w
+			},
+			Audit{Stock: 30, Sold: 2, Available: 28, Users: 1, Slots: 11},
+		},
+		"more removed than there is": {
+			func(t *testing.T) *world {
+				w := newWorld(t)
+				w.sell(3, 1)
+				w.plan(0, 9, phase(pb.Phase_OPEN))
+				return w
+			},
+			Audit{Stock: 8, Sold: 3, Held: 3, Available: 2, Users: 2, Slots: 10},
+		},
+		"a user who was given units back": {
+			func(t *testing.T) *world {
+				w := newWorld(t)
+				user := w.buyer(1)
+				for _, until := range []int64{9e15, 0} {
+					d := w.draft(1)
+					if v := d.Claim(user, fmt.Sprint(until), 3, until); v.Kind != Granted {
+						t.Fatalf("verdict %d", v.Kind)
+					}
+					w.commit(1, d)
+					if until != 0 {
+						w.settle(1, settle(w.shards[1].next-1, 0, pb.Settle_CANCEL))
+					}
+				}
+				return w
+			},
+			Audit{Stock: 30, Sold: 3, Available: 27, Users: 1, Slots: 9},
 		},
 		"planned, on no shard yet": {
 			func(t *testing.T) *world {
@@ -220,6 +265,29 @@ var damages = map[string]struct {
 		func(w *world) { w.move(1, 7, 1, 1) },
 		[]string{"shard 1 names a shard 7 that does not exist", " were dealt and are nowhere"}, Audit{},
 	},
+	"a transfer to the first that does not exist": {
+		func(w *world) { w.move(1, worldShards, 1, 1) },
+		[]string{"shard 1 names a shard 3 that does not exist", " were dealt and are nowhere"}, Audit{},
+	},
+	"a transfer of no range": {
+		func(w *world) { w.plant(1, out(2, 1, Range{1, 0})) },
+		[]string{": units 1+0 are no range"}, Audit{},
+	},
+	"a settle of no claim": {
+		func(w *world) { w.plant(1, settle(1, 7, pb.Settle_CANCEL)) },
+		[]string{"no claim stands at slot 1, op 7"}, Audit{},
+	},
+	"a claim of another fill": {
+		func(w *world) { w.plant(1, grabbed(w.buyer(1), "k", 1, w.timeUs, 15)) },
+		[]string{": a claim of fill 1 at fill 0", "a claim of fill 1, the shard is at 0"}, Audit{},
+	},
+	"what comes after damage": {
+		func(w *world) {
+			w.plant(1, claim(w.buyer(1), "k", 1))
+			w.plant(1, claim(w.buyer(1), "k", 15))
+		},
+		[]string{"units 1 are not here"}, Audit{Oversold: 1},
+	},
 	"a transfer of nonsense": {
 		func(w *world) { w.plant(1, out(2, 1, Range{1, 1 << 62})) },
 		[]string{"shard 1: slot"}, Audit{Oversold: 33},
@@ -249,6 +317,64 @@ var damages = map[string]struct {
 		},
 		[]string{"shard 1 does not end in the slot that the sale was sealed with"}, Audit{},
 	},
+}
+
+// follow stores a commit that the state takes, past any draft.
+func (w *world) follow(shard int, ops ...*pb.Op) {
+	w.t.Helper()
+	s := w.shards[shard]
+	c := commit{string(testOwner), s.Epoch, w.timeUs, ops}.proto()
+	entry, hash, err := s.encode(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	slot := s.next
+	if err := s.Apply(c, hash, len(entry)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.store(s.log, slot, &Entry{Bytes: entry, Head: s.Head().Encode()})
+}
+
+// What the reducer counts otherwise than the book is told, though nothing else is
+// wrong.
+func TestAuditFindsTheReducer(t *testing.T) {
+	w := newWorld(t)
+	for name, miscount := range map[string]func(*State){
+		"sold":      func(s *State) { s.Sold++ },
+		"held":      func(s *State) { s.Held++ },
+		"available": func(s *State) { s.Available++ },
+		"in flight": func(s *State) { s.InFlight++ },
+		"limit":     func(s *State) { s.Limit++ },
+	} {
+		books, err := readBooks(t.Context(), w.logs, w.sale)
+		if err != nil {
+			t.Fatal(err)
+		}
+		miscount(books[1].state)
+		a := new(Audit)
+		for _, b := range books {
+			a.compare(w.sale, b, 1)
+		}
+		if len(a.Problems) != 1 || !strings.Contains(a.Problems[0], "shard 1 folds to") {
+			t.Errorf("%s: problems %q", name, a.Problems)
+		}
+	}
+}
+
+// A seal that names fewer shards than there are is no seal of theirs. The
+// problems come in order.
+func TestAuditOfShortSeal(t *testing.T) {
+	w := newWorld(t)
+	w.end()
+	op := w.roots()
+	op.GetSealed().Roots = op.GetSealed().Roots[:1]
+	w.say(op)
+	a := mustAudit(t, w.logs)
+	if want := []string{
+		"shard 1 does not end in the slot that the sale was sealed with", "shard 2 does not end in the slot that the sale was sealed with",
+	}; !slices.Equal(a.Problems, want) {
+		t.Errorf("problems %q", a.Problems)
+	}
 }
 
 func TestAuditFindsDamage(t *testing.T) {
@@ -412,6 +538,36 @@ func TestAuditCannotRead(t *testing.T) {
 				return w.logs
 			}, ErrGone,
 		},
+		"a sale destroyed meanwhile": {
+			func(w *world) Logs {
+				w.meanwhile(func() {
+					w.say(sealed())
+					w.say(destroyed())
+				})
+				return w.logs
+			}, ErrGone,
+		},
+		"a sale begun anew meanwhile": {
+			func(w *world) Logs {
+				w.meanwhile(func() {
+					w.say(sealed())
+					w.say(destroyed())
+					p := planned(1, pb.Phase_OPEN)
+					p.Run, p.Uid = 2, "another"
+					w.say(planOp(p))
+				})
+				return w.logs
+			}, ErrGone,
+		},
+		"a sale's log that cannot be read again": {
+			func(w *world) Logs {
+				w.meanwhile(func() {
+					w.logs.logs[w.sale.log].entries[0] = []byte("noise")
+					w.logs.logs[w.sale.log].head = []byte("noise")
+				})
+				return w.logs
+			}, ErrCorrupt,
+		},
 		"a sale's log that is damaged": {
 			func(w *world) Logs {
 				w.logs.logs[w.sale.log].entries[0] = []byte("noise")
@@ -430,6 +586,17 @@ func TestAuditCannotRead(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// meanwhile does something once, when an audit has begun to read the shards.
+func (w *world) meanwhile(do func()) {
+	reads := 0
+	w.logs.before = func() {
+		if reads++; reads == 3 {
+			w.logs.before = nil
+			do()
+		}
 	}
 }
 

@@ -120,10 +120,25 @@ func TestAuditOfBadPackets(t *testing.T) {
 		later  func(*world)
 		want   string
 	}{
-		"no seed":     {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = nil }, want: "the red packet's seed has 0 bytes, not 32"},
-		"short seed":  {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = testSeed[:31] }, want: "the red packet's seed has 31 bytes, not 32"},
-		"long seed":   {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = append(slices.Clone(testSeed), 1) }, want: "the red packet's seed has 33 bytes, not 32"},
-		"no document": {change: func(p *pb.Planned, _ *spec.Sale) { p.Spec = []byte("{") }, want: "what the sale declares cannot be read"},
+		"no seed":      {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = nil }, want: "the red packet's seed has 0 bytes, not 32"},
+		"short seed":   {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = testSeed[:31] }, want: "the red packet's seed has 31 bytes, not 32"},
+		"long seed":    {change: func(p *pb.Planned, _ *spec.Sale) { p.Seed = append(slices.Clone(testSeed), 1) }, want: "the red packet's seed has 33 bytes, not 32"},
+		"no document":  {change: func(p *pb.Planned, _ *spec.Sale) { p.Spec = []byte("{") }, want: "what the sale declares cannot be read"},
+		"a seed alone": {change: func(p *pb.Planned, _ *spec.Sale) { p.Spec = []byte{} }, want: "what the sale declares cannot be read"},
+		"a unit instead of a packet": {change: func(p *pb.Planned, _ *spec.Sale) {
+			p.Shards[2].Add = []*pb.Range{{First: 21, Count: 9}, {First: 31, Count: 1}}
+		}, want: "are left, which is not 30 of 100.00"},
+		"no red packet later": {later: func(w *world) {
+			w.replan(func(p *pb.Planned, s *spec.Sale) { s.RedPacket = nil })
+		}, want: "generation 2 declares another red packet than was dealt"},
+		"another stock later": {later: func(w *world) {
+			w.replan(func(p *pb.Planned, s *spec.Sale) { s.Stock++ })
+		}, want: "generation 2 declares another red packet than was dealt"},
+		"no document later": {later: func(w *world) {
+			p := planned(2, pb.Phase_OPEN)
+			p.Shards, p.Spec = append(p.Shards, &pb.ShardChange{}), []byte("{")
+			w.say(planOp(p))
+		}, want: "what generation 2 declares cannot be read"},
 		"a stock beyond all lists": {change: func(_ *pb.Planned, s *spec.Sale) { s.Stock = spec.MaxRedisStock + 1; s.RedPacket.Total = spec.MaxTotal },
 			want: "a red packet of 10000001 packets"},
 		"fewer units than packets": {change: func(_ *pb.Planned, s *spec.Sale) { s.Stock = 31 }, want: "are left, which is not 31 of 100.00"},
@@ -152,6 +167,49 @@ func TestAuditOfBadPackets(t *testing.T) {
 				t.Errorf("ok %v, problems %q, want %q", a.OK, a.Problems, c.want)
 			}
 		})
+	}
+}
+
+// TestAuditOfEqualPackets has all packets be as small as may be, some of them
+// held, and a later generation that repeats the seed; the sale ends with the right
+// refund.
+func TestAuditOfEqualPackets(t *testing.T) {
+	w := packetsWorld(t, func(_ *pb.Planned, s *spec.Sale) { s.RedPacket.Total = 30 * s.RedPacket.Min })
+	w.taken(2)
+	d := w.draft(1)
+	d.Claim(w.buyer(1), "key", 1, 9e15)
+	w.commit(1, d)
+	w.replan(func(p *pb.Planned, _ *spec.Sale) { p.Seed = testSeed })
+	want := PacketsAudit{Currency: "CNY", Total: "1.50", Granted: "0.35", Left: "1.15", Packets: 30, Taken: 7}
+	if a := mustAudit(t, w.logs); !a.OK || a.Packets == nil || *a.Packets != want {
+		t.Errorf("%+v, %+v\nwant %+v", a, a.Packets, want)
+	}
+	w = packetsWorld(t, func(_ *pb.Planned, s *spec.Sale) { s.RedPacket.Total = 30 * s.RedPacket.Min })
+	w.taken(2)
+	w.seal()
+	op := w.roots()
+	op.GetSealed().Refund = 24 * 5
+	w.say(op)
+	if a := mustAudit(t, w.logs); !a.OK || a.Packets.Left != "1.20" {
+		t.Errorf("%+v, %+v", a, a.Packets)
+	}
+}
+
+// One packet is a red packet, and so are as many as a list may have; a sale of
+// units is none.
+func TestRedPacketOf(t *testing.T) {
+	for count, good := range map[int64]bool{0: false, 1: true, spec.MaxRedisStock: true, spec.MaxRedisStock + 1: false} {
+		red := &RedPacket{spec.RedPacket{Currency: "CNY", Scale: 2, Total: 5 * max(count, 1), Min: 5, Split: spec.SplitRandom}, count, testSeed}
+		if err := red.check(); (err == nil) != good {
+			t.Errorf("%d packets: %v", count, err)
+		}
+	}
+	w := packetsWorld(t, func(_ *pb.Planned, s *spec.Sale) { s.RedPacket = nil })
+	if red, err := RedPacketOf(w.sale); red != nil || err != nil {
+		t.Errorf("%+v, %v", red, err)
+	}
+	if a := mustAudit(t, w.logs); !a.OK || a.Packets != nil {
+		t.Errorf("%+v", a)
 	}
 }
 
