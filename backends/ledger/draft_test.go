@@ -219,7 +219,14 @@ func TestDraftGenerationThatDoesNotFit(t *testing.T) {
 
 // A request that comes twice within a commit is one request, by user and key.
 func TestDraftTwice(t *testing.T) {
+	for _, mask := range []uint64{math.MaxUint64, 0} { // hashes may be alike
+		testDraftTwice(t, mask)
+	}
+}
+
+func testDraftTwice(t *testing.T, mask uint64) {
 	s, _ := mustOpenShard(t, 10, 2)
+	s.claims.mask = mask
 	d := s.Draft(testOwner, 20)
 	d.Claim("other", "k", 1, 0)
 	first := d.Claim("u", "k", 1, 0)
@@ -299,6 +306,12 @@ func TestDraftForgets(t *testing.T) {
 
 func TestDraftInThatDoesNotFit(t *testing.T) {
 	s, _ := mustOpenShard(t, 10, 2)
+	d := s.Draft(testOwner, 20)
+	for range 2 { // once
+		if err := d.In(3, 1, Units{{30, 1}}); err != nil || d.Ops() != 1 || d.Available() != 11 {
+			t.Errorf("%d ops, %d units, %v", d.Ops(), d.Available(), err)
+		}
+	}
 	if err := s.Draft(testOwner, 20).In(3, 1, Units{{20, 1}, {10, 1}}); err == nil || !strings.Contains(err.Error(), "transfer 1 from shard 3: units 10") {
 		t.Errorf("got %v", err)
 	}

@@ -115,6 +115,22 @@ func TestLoadEndsWithContext(t *testing.T) {
 	})
 }
 
+// TestLoadPauses checks how long a log is waited for that cannot be read.
+func TestLoadPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		logs := &scripted{memory: w.logs, replies: failing(4)}
+		time.Sleep(time.Hour)
+		began := time.Now()
+		if _, err := Load(t.Context(), logs, w.shards[0].log, NewState(w.shards[0].log)); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 150*time.Millisecond { // 10, 20, 40 and 80
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
 // TestLoadedWriterAppends checks that what Load returns goes on where it ended.
 func TestLoadedWriterAppends(t *testing.T) {
 	w := newWorld(t)
