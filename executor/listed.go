@@ -31,8 +31,8 @@ type listed struct {
 	inLedger []string // users whose grabs came into the ledger, to be told
 }
 
-func newListed(l lists.List) listed {
-	return listed{list: lists.NewMachine(l), owedUnit: make(map[int64][]*ticket)}
+func newListed(l lists.List, sizes lists.Sizes) listed {
+	return listed{list: lists.NewMachine(l, sizes), owedUnit: make(map[int64][]*ticket)}
 }
 
 // open says whether the list is to be kept. The list of a shard that is paused or

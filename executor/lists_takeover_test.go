@@ -276,3 +276,44 @@ func TestListsReady(t *testing.T) {
 	c.claim = second.Claim
 	c.settle()
 }
+
+// TestListsPages takes over a list whose stream has more than one page of grabs that
+// the ledger lacks, and whose users make more than one part: all that was told is
+// kept, and stays with whom it was told.
+func TestListsPages(t *testing.T) {
+	t.Parallel()
+	const told, callers = 5500, 100
+	s := newListSite(t, spec.AckRedis, 1, always, told+500)
+	first := s.site.serve(func(c *Config) {
+		c.Nodes, c.Lists = s.connect()
+		c.DrainTimeout = time.Millisecond
+	})
+	first.awaitLists()
+	c := newCrowd(t, s, first.Claim)
+	first.logs.appends.close()
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for i := next.Add(1); i <= told; i = next.Add(1) {
+				user := fmt.Sprint("told-", i)
+				a := c.one(user, "key")
+				c.mu.Lock()
+				c.heard(user, a)
+				c.mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if in := len(c.inLedger()); c.sold() != told || in > 500 {
+		t.Fatalf("%d were told of %d, and %d are in the ledger already", c.sold(), told, in)
+	}
+	restart(t, s.servers[0])
+	c.claim = s.serve().Claim
+	c.await("in the ledger", func() bool { return len(c.inLedger()) >= told })
+	c.kept()
+	c.settle()
+}

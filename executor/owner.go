@@ -10,6 +10,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -64,6 +65,7 @@ type ownerConfig struct {
 	address string
 	nodes   []string
 	lists   []string // the nodes that keep lists, none where owners decide
+	sizes   lists.Sizes
 	token   func() string
 	jitter  func() float64
 }

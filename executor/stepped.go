@@ -44,7 +44,7 @@ type Stepped struct {
 	answers []*steppedAsk // answered, to be told by Next
 }
 
-// SteppedConfig is what a stepped executor is made of. All but Queue is required,
+// SteppedConfig is what a stepped executor is made of. All but Queue and Sizes is required,
 // and Lists for engine redis only.
 type SteppedConfig struct {
 	Sale    string         // the name
@@ -56,6 +56,7 @@ type SteppedConfig struct {
 	Token   func() string  // makes the tokens of leases, each new
 	Key     func() string  // makes the keys of requests that have none, each new
 	Jitter  func() float64 // from 0 to below 1
+	Sizes   lists.Sizes    // of the calls about lists; 0: the usual ones
 }
 
 // Call is one call of a lock node or of the store that is to be made.
@@ -85,7 +86,7 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	p := &Stepped{cfg: cfg, news: true}
 	p.open(cfg.Sale, cfg.Key)
 	p.owner = newOwner(ownerConfig{
-		sale: cfg.Sale, address: cfg.Address, nodes: cfg.Nodes, lists: cfg.Lists, token: cfg.Token, jitter: cfg.Jitter,
+		sale: cfg.Sale, address: cfg.Address, nodes: cfg.Nodes, lists: cfg.Lists, sizes: cfg.Sizes, token: cfg.Token, jitter: cfg.Jitter,
 	})
 	return p
 }

@@ -46,7 +46,7 @@ func newTenure(now clock.Now, o *owner, me []byte, queue int, open func(*sequenc
 			s.node = spec.ListNode(i, len(t.grabs))
 			s.grabs = t.grabs[s.node]
 			s.grabs.keep(s, l, now)
-			q.listed = newListed(l)
+			q.listed = newListed(l, o.cfg.sizes)
 			q.busy = func() bool { return s.grabs.busy(i) }
 		}
 	}

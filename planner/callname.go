@@ -111,6 +111,8 @@ func (k call) name(reading bool) string {
 
 func (k call) stepName() string {
 	switch k.step.Kind {
+	case lists.InspectCall:
+		return nameInspect
 	case lists.RunIDCall:
 		return nameListRun
 	case lists.StopCall:

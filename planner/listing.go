@@ -34,7 +34,7 @@ type listing struct {
 // when that is so, or enough says that it need not be.
 func (w *work) bring(i int, want lists.Want, enough func(*ledger.State) bool, then func()) {
 	if w.machines[i] == nil {
-		w.machines[i] = lists.NewMachine(w.list(i))
+		w.machines[i] = lists.NewMachine(w.list(i), w.sizes)
 	}
 	l := &listing{work: w, shard: i, m: w.machines[i], want: want, enough: enough}
 	before := l.m.Voids()

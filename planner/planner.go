@@ -75,7 +75,8 @@ type terms struct {
 	rand     io.Reader
 	nodes    []string // by name
 	lists    []string // likewise, those that keep lists
-	table    string   // that the logs are kept in, "" if they need none
+	sizes    lists.Sizes
+	table    string // that the logs are kept in, "" if they need none
 }
 
 func (c Config) terms() terms {

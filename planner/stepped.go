@@ -46,6 +46,7 @@ type SteppedConfig struct {
 	Who      string
 	Patience time.Duration  // 0 is 10 s
 	Progress func(Progress) // may be nil
+	Sizes    lists.Sizes    // of the calls about lists; 0: the usual ones
 }
 
 // Job is what a Stepped is to do: an ApplyJob, PhaseJob or DestroyJob.
@@ -112,7 +113,7 @@ func NewStepped(cfg SteppedConfig, job Job) *Stepped {
 
 func (c SteppedConfig) terms() terms {
 	patience := Config{Patience: c.Patience}.patience()
-	return terms{writer: c.Writer, who: c.Who, patience: patience, rand: c.Rand, nodes: c.Nodes, lists: c.Lists}
+	return terms{writer: c.Writer, who: c.Who, patience: patience, rand: c.Rand, nodes: c.Nodes, lists: c.Lists, sizes: c.Sizes}
 }
 
 // Next returns what is to be done after any input: the calls to make now, and

@@ -21,7 +21,8 @@ type work struct {
 	writer []byte
 	nodes  []workNode
 	lists  []string // the nodes that keep lists, by name
-	table  string   // that the logs are kept in, "" if they need none
+	sizes  lists.Sizes
+	table  string // that the logs are kept in, "" if they need none
 	result Result
 
 	// The sale's log. Only one thing at a time is done with it.
@@ -85,7 +86,7 @@ func newWork(t terms, plan *Plan) (*work, error) {
 		}
 	}
 	w := &work{
-		core: newCore(t.patience), plan: plan, intent: planned, writer: t.writer, table: t.table, lists: t.lists,
+		core: newCore(t.patience), plan: plan, intent: planned, writer: t.writer, table: t.table, lists: t.lists, sizes: t.sizes,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}

@@ -54,6 +54,7 @@ func (e *server) begin() {
 		Token:  func() string { return e.letters(16) },
 		Key:    func() string { return e.letters(16) },
 		Jitter: e.Float64,
+		Sizes:  e.w.scenario.sizes,
 	})
 	e.run, e.suspended, e.setBack = fmt.Sprintf("%s, run %d", e.name, e.life+1), false, false
 	e.start(&serverMachine{e}, e.w.scenario.clock(e.random, e.w.now))

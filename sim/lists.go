@@ -40,6 +40,14 @@ func (s *scenario) drawLists(r random, clients int) {
 	}
 }
 
+// drawSizes makes the calls about lists small in half of the worlds that have some,
+// so that all that is done in parts is done in several.
+func (s *scenario) drawSizes(r random) {
+	if s.lists != nil && r.chance(0.5) {
+		s.sizes = lists.Sizes{Read: pick(r, 1, 3, 10), Put: pick(r, 3, 10, 30), Move: pick(r, 1, 3, 10)}
+	}
+}
+
 // newPacket draws a red packet that can be dealt to a stock.
 func newPacket(r random, stock int64) *spec.RedPacket {
 	p := &spec.RedPacket{Currency: "CNY", Scale: 2, Min: 1 + r.Int64N(3), Split: pick(r, spec.SplitRandom, spec.SplitEven, spec.SplitFixed)}

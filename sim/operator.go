@@ -122,6 +122,7 @@ func (o *operators) run(c command, then func()) {
 	}
 	cfg := planner.SteppedConfig{
 		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: fmt.Appendf(nil, "op%06d", n), Rand: o.random, Who: "operator@world",
+		Sizes: o.w.scenario.sizes,
 	}
 	m := &commandMachine{s: planner.NewStepped(cfg, o.job(c))}
 	p.ended = func() {

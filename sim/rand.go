@@ -23,6 +23,7 @@ const (
 	forTokens  // and the process
 	forLists
 	forPages
+	forSizes
 )
 
 // random is one stream.

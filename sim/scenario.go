@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"salectl/backends/lists"
+)
 
 // scenario is what a world is like, all drawn from its seed.
 type scenario struct {
@@ -20,6 +24,7 @@ type scenario struct {
 	ambushes               []int   // kinds
 	lists                  *listed // nil: owners decide, and no node keeps lists
 	listAmbushes           []int   // kinds; none without lists
+	sizes                  lists.Sizes
 }
 
 func draw(r random, clients int) scenario {

@@ -98,6 +98,7 @@ func newWorld(o Options) *world {
 	w.random.schedule, w.random.faults = o.random(forSchedule, 0), o.random(forFaults, 0)
 	w.random.crashes = o.random(forCrashes, 0)
 	w.scenario.drawLists(o.random(forLists, 0), o.Clients)
+	w.scenario.drawSizes(o.random(forSizes, 0))
 	w.scenario.drawPage(o.random(forPages, 0))
 	w.thinking = 2 * o.Until * time.Duration(o.Clients) / time.Duration(max(1, o.Ops))
 	w.lurking = w.scenario.lurkers()

@@ -77,6 +77,48 @@ func firstPartDeletes(t listsTest) {
 	t.wantGiven(t.a, shard, 2, []string{"two"}, 30)
 }
 
+// wantWhole checks whether the users of the list are those of whom it was turned on
+// with, and those that it gave to since.
+func (t listsTest) wantWhole(when string, whole bool) {
+	t.Helper()
+	if s := t.state(shard); s.Whole != whole {
+		t.Errorf("%s the list is %+v; want its users whole: %v", when, s, whole)
+	}
+}
+
+// keepsUsers fills a list anew that keeps its users, or does not.
+func keepsUsers(t listsTest) {
+	t.wantWhole("before it is there", false)
+	t.fill(shard, 1, ledger.Range{First: 1, Count: 9})
+	t.wantWhole("filled", true)
+	t.wantGiven(t.a, shard, 1, []string{"one", "two"}, 1, 2)
+	run := t.stop(shard, 2)
+	t.wantWhole("stopped", true)
+	keep := lists.Part{First: true, Keep: true, Users: 2, Add: ledger.Units{{First: 20, Count: 2}}}
+	for _, users := range []int64{0, 1, 3} {
+		p := keep
+		p.Users = users
+		t.want(fmt.Sprintf("first part that keeps %d users of 2", users), t.a.Put(t.Context(), shard, 2, run, p), lists.ErrLength)
+	}
+	t.must("first part", t.a.Put(t.Context(), shard, 2, run, keep))
+	t.wantState(shard, lists.State{Exists: true, Fill: 1, Token: 2, Units: 2, Users: 2, Entries: 1})
+	t.wantWhole("with other units", true)
+	t.must("start", t.b.Start(t.Context(), shard, 2, run, lists.Start{Units: 2, Users: 2}))
+	t.wantGiven(t.a, shard, 2, []string{"three"}, 20)
+	if u := t.grab(t.a, shard, 2, "two").Units[0]; u.Number != 2 || !u.Before {
+		t.Errorf("who was kept has %+v; want unit 2", u)
+	}
+	t.stop(shard, 3)
+	t.must("first part", t.a.Put(t.Context(), shard, 3, run, lists.Part{First: true, Taken: []ledger.Grab{{User: "one", Key: "key", Unit: 1, GrantedUs: 1}}}))
+	t.wantWhole("with other users", false)
+	t.must("second part", t.a.Put(t.Context(), shard, 3, run, lists.Part{Users: 1, Taken: []ledger.Grab{{User: "two", Key: "key", Unit: 2, GrantedUs: 1}}}))
+	t.wantWhole("with more users", false)
+	t.must("start", t.b.Start(t.Context(), shard, 3, run, lists.Start{Users: 2}))
+	t.wantWhole("turned on", true)
+	t.must("forget", t.a.Forget(t.Context(), shard))
+	t.wantWhole("forgotten", false)
+}
+
 func needTheToken(t listsTest) {
 	try := func(what string, fill uint64, run string, want error) {
 		t.Helper()

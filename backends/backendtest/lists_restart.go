@@ -17,8 +17,8 @@ func (t listsTest) wantDead(fill uint64, oldRun string) {
 		t.Fatalf("after a restart the node still has run id %s", run)
 	}
 	before := t.state(shard)
-	if before.On {
-		t.Fatalf("after a restart the list is %+v; want it off", before)
+	if before.On || before.Whole {
+		t.Fatalf("after a restart the list is %+v; want it off, and its users not known to be whole", before)
 	}
 	t.wantWhy(shard, fill, lists.ErrFill)
 	_, err := t.a.Take(t.Context(), shard, fill, 1)

@@ -19,6 +19,7 @@ type memoryList struct {
 
 	fill, gave, token uint64 // fill: 0 while it is off
 	runID             string // of the token
+	whole             string // the run when it was turned on, until its users are deleted
 	opens, closes     int64  // microseconds since 1970, closes 0: never
 }
 
@@ -136,13 +137,19 @@ func (n *Lists) put(name lists.List, fill uint64, runID string, p lists.Part) er
 	}
 	units, users := int64(len(l.units)), int64(len(l.taken))
 	if p.First {
-		units, users = 0, 0
+		units = 0
+	}
+	if p.First && !p.Keep {
+		users = 0
 	}
 	if units != p.Units || users != p.Users {
 		return lists.ErrLength
 	}
 	if p.First {
-		l.units, l.taken = nil, make(map[string]ledger.Grab)
+		l.units = nil
+	}
+	if p.First && !p.Keep {
+		l.taken, l.whole = make(map[string]ledger.Grab), ""
 	}
 	l.push(p.Add)
 	for _, g := range p.Taken {
@@ -173,6 +180,7 @@ func (n *Lists) start(name lists.List, fill uint64, runID string, s lists.Start)
 	}
 	l.forgetUpTo(drained)
 	l.fill, l.gave, l.opens, l.closes = fill, fill, micros(s.OpensAt), micros(s.ClosesAt)
+	l.whole = runID
 	return nil
 }
 
@@ -248,5 +256,6 @@ func (n *Lists) inspect(name lists.List) lists.State {
 	return lists.State{
 		Exists: n.memory[name] != nil, On: n.gives(l, l.fill), Fill: l.gave, Token: l.token,
 		Units: int64(len(l.units)), Users: int64(len(l.taken)), Entries: int64(len(l.entries)),
+		Whole: l.whole == n.runID(),
 	}
 }

@@ -32,10 +32,11 @@ const (
 	StartCall
 	TakeCall
 	AddCall
+	InspectCall
 )
 
 func (k CallKind) String() string {
-	return [...]string{"", "run id", "stop", "read", "put", "start", "take", "add"}[k]
+	return [...]string{"", "run id", "stop", "read", "put", "start", "take", "add", "inspect"}[k]
 }
 
 // Reply is what came of a Call.
@@ -43,6 +44,7 @@ type Reply struct {
 	RunID   string
 	Entries []Entry
 	Units   ledger.Units // that were taken
+	State   State
 	Err     error
 }
 
@@ -63,6 +65,8 @@ func (c *Call) Do(ctx context.Context, node Node) (r Reply) {
 		r.Units, r.Err = node.Take(ctx, c.List, c.Fill, c.Max)
 	case AddCall:
 		r.Err = node.Add(ctx, c.List, c.Fill, c.Units)
+	case InspectCall:
+		r.State, r.Err = node.Inspect(ctx, c.List)
 	}
 	return r
 }

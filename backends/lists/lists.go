@@ -141,8 +141,9 @@ type Entry struct {
 
 // Part is a part of a list that is being filled.
 type Part struct {
-	// First says that this is the first part: what was there is deleted before.
-	First bool
+	// First says that this is the first part: what was there is deleted before. Keep
+	// then leaves the users.
+	First, Keep bool
 	// Units and Users are how many of each the list must have before this part.
 	Units, Users int64
 	// Add are units to be given, the lowest first.
@@ -167,6 +168,10 @@ type State struct {
 	Units   int64  // left to be given
 	Users   int64  // who have been given one
 	Entries int64  // of the stream
+
+	// Whole says that in the server's present run the list was turned on, and that
+	// since then nobody was added to its users but by grabs, and none was deleted.
+	Whole bool
 }
 
 // Settings are how a server keeps what it is told.

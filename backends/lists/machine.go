@@ -1,7 +1,9 @@
 package lists
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"salectl/backends/clock"
@@ -17,8 +19,8 @@ import (
 // log, which from then on refuses grabs of another; (2) takes the fill's token on
 // the node, which turns the list off; (3) reads the stream that survived and
 // appends its grabs under the new fill; (4) folds, which the log's state has
-// done; (5) fills the list and turns it on, which deletes the stream, as long as
-// token and run id still hold. A model found a way to lose or to double a packet
+// done; (5) fills the list, with what it does not have still, and turns it on, which
+// deletes the stream, as long as token and run id still hold. A model found a way to lose or to double a packet
 // for each of these that is left out, or done in another order.
 //
 // While the list is on, it drains: it reads the stream on, has the grabs
@@ -26,6 +28,7 @@ import (
 // because a generation changes the shard, is rebuilt up to (3) and left so.
 type Machine struct {
 	list  List
+	sizes Sizes
 	stage stage
 	want  Want
 	run   string
@@ -49,7 +52,13 @@ type Machine struct {
 	done    string        // everything up to here is in the log
 	trimmed string        // and was deleted up to here
 
-	// While filling: the slot that was folded, and how far the fill has come.
+	// While filling: what the list has still, the slot that was folded, and how far
+	// the fill has come.
+	left   State
+	slot   uint64 // that the log is at if only this rebuild has changed it
+	adds   bool   // the draft appends grabs
+	mixed  bool   // something else has changed it
+	void   bool   // of the grabs that survived the log could not take some
 	folded uint64
 	units  ledger.Units // of the fold, that are not in the list yet
 	put    Part         // under way, or the last
@@ -62,7 +71,7 @@ type Machine struct {
 	checks bool           // the read under way was begun after that
 	gone   bool           // and found nothing: if the log has units, they are lost
 	empty  bool           // there were none to be taken, and none came since
-	adds   []ledger.Units // that the log has received and the list has not
+	puts   []ledger.Units // that the log has received and the list has not
 
 	trouble error
 	voids   int
@@ -93,21 +102,34 @@ const (
 	stopping              // the token is to be taken
 	reading               // the stream that survived is read and appended
 	stopped               // all is in the log
+	looking               // what the list has still is asked
 	filling
 	starting
 	on
 )
 
-// How long a machine waits after a failure, how often it looks at a stream that
-// it has no news of, and how much it handles at a time.
+// How long a machine waits after a failure, and how often it looks at a stream that
+// it has no news of.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = time.Second
 	pollEvery  = 500 * time.Millisecond
-	readAtOnce = 4000 // grabs
-	readAhead  = 8000
-	putAtOnce  = 1000 // units or users
 )
+
+// Sizes are how much of a list is handled in one call: a node answers nobody else
+// meanwhile.
+type Sizes struct {
+	Read int // grabs of the stream
+	Put  int // units or users while a list is filled
+	Move int // units from one list to another
+}
+
+// usual are the sizes where none are given: each keeps a node for some milliseconds.
+var usual = Sizes{Read: 4000, Put: 1000, Move: 5000}
+
+// movesAtOnce is how many calls take what one transfer gives to another shard, at
+// most: whoever waits for the units waits for all of them.
+const movesAtOnce = 20
 
 // errMissing says that a list that gives has fewer units than the log.
 var errMissing = errors.New("units of the list are missing on the node")
@@ -115,8 +137,12 @@ var errMissing = errors.New("units of the list are missing on the node")
 // errFenced says that somebody else rebuilds the list.
 var errFenced = errors.New("another process has begun to rebuild the list")
 
-// NewMachine returns the machine of a list of which nothing is known.
-func NewMachine(l List) *Machine { return &Machine{list: l} }
+// NewMachine returns the machine of a list of which nothing is known. Sizes that are
+// 0 are the usual ones.
+func NewMachine(l List, sizes Sizes) *Machine {
+	sizes.Read, sizes.Put, sizes.Move = cmp.Or(sizes.Read, usual.Read), cmp.Or(sizes.Put, usual.Put), cmp.Or(sizes.Move, usual.Move)
+	return &Machine{list: l, sizes: sizes}
+}
 
 // Aim says what the list is to come to.
 func (m *Machine) Aim(now clock.Now, w Want) {
@@ -189,7 +215,7 @@ func (m *Machine) begin() {
 	m.stage, m.run, m.fill = asking, "", 0
 	m.after, m.more, m.grabs, m.offered, m.done, m.trimmed = "", false, nil, 0, "", ""
 	m.units, m.put, m.claims = nil, Part{}, 0
-	m.take, m.taken, m.empty, m.adds = 0, nil, false, nil
+	m.take, m.taken, m.empty, m.puts = 0, nil, false, nil
 	m.dry, m.gone = false, false
 	m.fenced, m.stale = false, m.under != nil
 }
@@ -224,7 +250,7 @@ func (m *Machine) Due() bool { return m.stage == fencing || len(m.grabs) > 0 }
 // Draft puts what is to be appended next into a draft, no more than most grabs
 // (0: as many as fit), and says whether that is a Rebuild, which must stay alone.
 func (m *Machine) Draft(d *ledger.Draft, most int) (rebuild bool) {
-	m.offered, m.refused, m.fenced = 0, 0, false
+	m.offered, m.refused, m.fenced, m.adds = 0, 0, false, false
 	if m.stage == fencing {
 		d.Rebuild()
 		m.fenced = true
@@ -243,6 +269,7 @@ func (m *Machine) Draft(d *ledger.Draft, most int) (rebuild bool) {
 			m.refused++
 		}
 	}
+	m.adds = d.Ops() > 0
 	return false
 }
 
@@ -251,8 +278,13 @@ func (m *Machine) Draft(d *ledger.Draft, most int) (rebuild bool) {
 func (m *Machine) Committed(now clock.Now, s *ledger.State) []ledger.Grab {
 	if m.fenced {
 		m.fenced, m.fill, m.stage = false, s.Fill, stopping
+		m.slot, m.mixed, m.void = s.Next(), false, false
 		return nil
 	}
+	if m.adds {
+		m.slot++
+	}
+	m.mixed = m.mixed || s.Next() != m.slot
 	var in []ledger.Grab
 	for _, g := range m.grabs[:m.offered] {
 		in = append(in, g.Grab)
@@ -260,7 +292,7 @@ func (m *Machine) Committed(now clock.Now, s *ledger.State) []ledger.Grab {
 			m.done = g.entry
 		}
 	}
-	m.voids += m.refused
+	m.voids, m.void = m.voids+m.refused, m.void || m.refused > 0
 	m.grabs, m.offered, m.refused = m.grabs[m.offered:], 0, 0
 	m.settle()
 	return in
@@ -276,21 +308,28 @@ func (m *Machine) settle() {
 	}
 }
 
-// refill begins to fill the list, from the first part.
+// refill begins to fill the list.
 func (m *Machine) refill() {
-	m.stage, m.folded, m.units, m.put, m.claims = filling, 0, nil, Part{}, 0
+	m.stage, m.left, m.folded, m.units, m.put, m.claims = looking, State{}, 0, nil, Part{}, 0
 }
 
-// Take asks for up to n units to be taken out of the list, for another shard:
-// Taken then returns them, or Empty says that there are none.
+// Take asks for up to n units to be taken out of the list, for another shard, as many
+// as some calls take: Taken then returns them, or Empty says that there are none.
+// Until they are given the log has them as available: if this process ends, or one of
+// the calls fails, whoever comes next fills the list with them again.
 func (m *Machine) Take(n int) {
-	if m.stage == on && len(m.taken) == 0 {
-		m.take = n
+	if m.stage == on && m.take == 0 && len(m.taken) == 0 {
+		m.take = min(n, movesAtOnce*m.sizes.Move)
 	}
 }
 
-// Taken returns the units that were taken, until Gave or GiveBack.
-func (m *Machine) Taken() ledger.Units { return m.taken }
+// Taken returns the units that were taken, when all are, until Gave or GiveBack.
+func (m *Machine) Taken() ledger.Units {
+	if m.take > 0 {
+		return nil
+	}
+	return m.taken
+}
 
 // Empty says whether the last Take found nothing, and nothing came since.
 func (m *Machine) Empty() bool { return m.empty }
@@ -310,12 +349,12 @@ func (m *Machine) GiveBack() {
 // is filled from the log, which has them.
 func (m *Machine) Receive(units ledger.Units) {
 	if m.stage == on {
-		m.adds, m.empty = append(m.adds, units), false
+		m.puts, m.empty = append(m.puts, slices.Clone(units)), false
 	}
 }
 
 // Receiving says whether units received are not in the list yet.
-func (m *Machine) Receiving() bool { return len(m.adds) > 0 }
+func (m *Machine) Receiving() bool { return len(m.puts) > 0 }
 
 // Next returns the call that is to be made now, nil if none is, and the monotonic
 // time at which to ask again, 0 if an event must come first.
@@ -335,11 +374,13 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 	case stopping:
 		c.Kind = StopCall
 	case reading:
-		if !m.more || len(m.grabs) > readAhead {
+		if !m.more || len(m.grabs) > 2*m.sizes.Read {
 			return nil, 0
 		}
-		c.Kind, c.Fill, c.After, c.Max = ReadCall, 0, m.after, readAtOnce
+		c.Kind, c.Fill, c.After, c.Max = ReadCall, 0, m.after, m.sizes.Read
 		m.more = false
+	case looking:
+		c.Kind = InspectCall
 	case filling:
 		if m.nextPart(s); m.stage == starting {
 			return m.Next(now, s)
@@ -388,12 +429,14 @@ func timeOf(us int64) time.Time {
 // nextPart sets the part of the fold that is to be put next. When all is there
 // it goes on to starting, with the lengths that the list must have.
 func (m *Machine) nextPart(s *ledger.State) {
-	m.put.First = m.folded == 0
-	if m.put.First {
-		m.folded, m.units = s.Next(), s.AvailableUnits()
+	if m.folded == 0 {
+		m.fold(s)
+		if m.stage == starting {
+			return
+		}
 	}
-	m.put.Add = firstOf(&m.units, putAtOnce)
-	for m.put.Add == nil && m.claims < s.Claims() && len(m.put.Taken) < putAtOnce {
+	m.put.Add = firstOf(&m.units, int64(m.sizes.Put))
+	for m.put.Add == nil && m.claims < s.Claims() && len(m.put.Taken) < m.sizes.Put {
 		c := s.Claim(m.claims)
 		m.put.Taken = append(m.put.Taken, ledger.Grab{User: c.User, Key: c.Key, Unit: c.Units[0], GrantedUs: c.TimeUs})
 		m.claims++
@@ -401,6 +444,32 @@ func (m *Machine) nextPart(s *ledger.State) {
 	if !m.put.First && m.put.Add == nil && m.put.Taken == nil {
 		m.stage = starting
 	}
+}
+
+// fold looks at what the list is to have, and what of that it has still.
+//
+// Since a list was turned on, in the same run of its server, each user that it gave
+// to stands in its stream, and so in the log now, which has no other users than
+// those: as many users as claims are the same users. (A grab that the log could not
+// take, or a user that somebody else has deleted, makes the numbers differ.) Its
+// units are some of those that the log has available, as long as it was on: whatever
+// leaves the log's units has left the list before. So if it gave until this rebuild
+// took its token, and the log has taken nothing but grabs since, as many units are
+// the same units. A list that rested in between may differ in both directions: the
+// shard may have sent units to others, and received some.
+func (m *Machine) fold(s *ledger.State) {
+	m.folded = s.Next()
+	users := m.left.Whole && !m.void && m.left.Users == int64(s.Claims())
+	if users {
+		m.claims, m.put.Users = s.Claims(), m.left.Users
+	}
+	if users && m.left.Fill == m.fill-1 && m.left.Units == s.Available && !m.mixed && m.slot == m.folded {
+		m.put.Units = m.left.Units
+		m.stage = starting
+		return
+	}
+	m.units = s.AvailableUnits()
+	m.put.First, m.put.Keep = true, users
 }
 
 // firstOf takes the n lowest units out of a set.
@@ -419,14 +488,15 @@ func firstOf(u *ledger.Units, n int64) (first ledger.Units) {
 // anything.
 func (m *Machine) whileOn(now clock.Now, c *Call) bool {
 	switch {
-	case len(m.adds) > 0:
-		c.Kind, c.Units = AddCall, m.adds[0]
+	case len(m.puts) > 0:
+		rest := slices.Clone(m.puts[0])
+		c.Kind, c.Units = AddCall, firstOf(&rest, int64(m.sizes.Move))
 	case m.take > 0:
-		c.Kind, c.Max = TakeCall, m.take
+		c.Kind, c.Max = TakeCall, min(m.take, m.sizes.Move)
 	case len(m.grabs) > 0: // what gathers meanwhile goes together
 		return false
 	case m.more && now.Mono >= m.readAt, m.done != m.trimmed && !m.more, now.Mono >= m.poll:
-		c.Kind, c.After, c.Drained, c.Max = ReadCall, m.after, m.done, readAtOnce
+		c.Kind, c.After, c.Drained, c.Max = ReadCall, m.after, m.done, m.sizes.Read
 		m.poll, m.more, m.checks = now.Mono+pollEvery, false, m.dry
 	default:
 		return false
@@ -460,10 +530,12 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 		m.stage, m.more = reading, true
 	case ReadCall:
 		m.read(now, c, r.Entries)
+	case InspectCall:
+		m.stage, m.left = filling, r.State
 	case PutCall:
 		m.put.Units += m.put.Add.Count()
 		m.put.Users += int64(len(m.put.Taken))
-		m.put.First, m.put.Add, m.put.Taken = false, nil, nil
+		m.put.First, m.put.Keep, m.put.Add, m.put.Taken = false, false, nil, nil
 	case StartCall:
 		m.stage, m.poll = on, now.Mono+pollEvery
 		m.trouble, m.pause = nil, 0
@@ -471,12 +543,28 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 		m.moved = now.Mono
 		m.fills++
 	case TakeCall:
-		m.take, m.taken, m.empty = 0, r.Units, len(r.Units) == 0
-		m.moved, m.dry = now.Mono, false
+		m.took(now, r.Units)
 	case AddCall:
-		m.adds, m.empty = m.adds[1:], false
-		m.moved, m.dry = now.Mono, false
+		if firstOf(&m.puts[0], int64(m.sizes.Move)); len(m.puts[0]) == 0 {
+			m.puts = m.puts[1:]
+		}
+		m.empty, m.moved, m.dry = false, now.Mono, false
 	}
+}
+
+// took takes in units that a call has taken.
+func (m *Machine) took(now clock.Now, units ledger.Units) {
+	for _, r := range units {
+		if err := m.taken.Add(r); err != nil {
+			m.fail(now, err)
+			return
+		}
+	}
+	if m.take -= int(units.Count()); len(units) == 0 {
+		m.take = 0
+	}
+	m.take, m.empty = max(m.take, 0), m.take <= 0 && len(m.taken) == 0
+	m.moved, m.dry = now.Mono, false
 }
 
 // read takes in entries of the stream.
@@ -496,7 +584,7 @@ func (m *Machine) read(now clock.Now, c *Call, entries []Entry) {
 	if m.stage == on && m.checks && m.dry && len(entries) == 0 && m.take == 0 {
 		m.dry, m.gone = false, true
 	}
-	if m.stage == on && len(m.grabs)-before < readAtOnce {
+	if m.stage == on && len(m.grabs)-before < m.sizes.Read {
 		m.readAt += m.gather // there was no more, and there is again
 	}
 	m.settle()

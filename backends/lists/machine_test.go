@@ -47,6 +47,13 @@ func (b *bench) must(err error) {
 	}
 }
 
+// own makes the writer of drafts the shard's owner, who alone takes part in transfers.
+func (b *bench) own() {
+	d := b.draft()
+	d.Own("127.0.0.1:7080")
+	b.append(d)
+}
+
 func (b *bench) draft() *ledger.Draft {
 	return b.state.Draft([]byte("12345678"), b.now.Wall.UnixMicro())
 }
@@ -162,13 +169,14 @@ func (b *bench) settled(m *lists.Machine) {
 // each step is there.
 func TestRebuild(t *testing.T) {
 	b := newBench(t, 5)
-	m := lists.NewMachine(b.list)
+	m := lists.NewMachine(b.list, lists.Sizes{})
 	b.on(m)
 	b.grab(1, 2)
+	b.node.Restart()
 	b.trace = nil
-	m = lists.NewMachine(b.list) // another process
+	m = lists.NewMachine(b.list, lists.Sizes{}) // another process
 	b.on(m)
-	want := []string{"run id", "rebuild", "stop", "read", "grabs", "read", "put", "put", "start"}
+	want := []string{"run id", "rebuild", "stop", "read", "grabs", "read", "inspect", "put", "put", "start"}
 	if !slices.Equal(b.trace, want) {
 		t.Errorf("the steps were %v, want %v", b.trace, want)
 	}
@@ -188,10 +196,10 @@ func TestRebuildFailsAnywhere(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, dies %v", name, dies), func(t *testing.T) {
 				for at := 1; ; at++ {
 					b := newBench(t, 12)
-					m := lists.NewMachine(b.list)
+					m := lists.NewMachine(b.list, lists.Sizes{})
 					b.on(m)
 					b.grab(m.On(), 4)
-					m = lists.NewMachine(b.list)
+					m = lists.NewMachine(b.list, lists.Sizes{})
 					calls := 0
 					for range 100 {
 						b.step(m, func(*lists.Call) (bool, error) {
@@ -205,7 +213,7 @@ func TestRebuildFailsAnywhere(t *testing.T) {
 						}
 					}
 					if dies {
-						m = lists.NewMachine(b.list)
+						m = lists.NewMachine(b.list, lists.Sizes{})
 					}
 					b.on(m)
 					b.grab(m.On(), 3)
@@ -231,7 +239,7 @@ func TestLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, 20)
-			m := lists.NewMachine(b.list)
+			m := lists.NewMachine(b.list, lists.Sizes{})
 			b.on(m)
 			b.grab(1, 3)
 			old := b.node.Snapshot()
@@ -252,7 +260,7 @@ func TestLost(t *testing.T) {
 // Nobody has to say that a list is lost: it is looked at without news as well.
 func TestLostWithoutNews(t *testing.T) {
 	b := newBench(t, 5)
-	m := lists.NewMachine(b.list)
+	m := lists.NewMachine(b.list, lists.Sizes{})
 	b.on(m)
 	b.node.Flush()
 	b.until(m, func() bool { return m.On() == 2 })
@@ -264,10 +272,10 @@ func TestLostWithoutNews(t *testing.T) {
 func TestTwoRebuilders(t *testing.T) {
 	for first := range 12 {
 		b := newBench(t, 9)
-		m := lists.NewMachine(b.list)
+		m := lists.NewMachine(b.list, lists.Sizes{})
 		b.on(m)
 		b.grab(1, 4)
-		one, two := lists.NewMachine(b.list), lists.NewMachine(b.list)
+		one, two := lists.NewMachine(b.list, lists.Sizes{}), lists.NewMachine(b.list, lists.Sizes{})
 		for range first {
 			b.step(one, well)
 		}
@@ -295,7 +303,7 @@ func TestTwoRebuilders(t *testing.T) {
 // there it is turned on again without another fill.
 func TestStopped(t *testing.T) {
 	b := newBench(t, 9)
-	m := lists.NewMachine(b.list)
+	m := lists.NewMachine(b.list, lists.Sizes{})
 	b.on(m)
 	b.grab(1, 4)
 	m.Aim(b.now, lists.Stopped)
@@ -326,7 +334,7 @@ func TestStopped(t *testing.T) {
 // also if nobody knows what became of the call that took them.
 func TestTaken(t *testing.T) {
 	b := newBench(t, 9)
-	m := lists.NewMachine(b.list)
+	m := lists.NewMachine(b.list, lists.Sizes{})
 	b.on(m)
 	m.Take(4)
 	b.until(m, func() bool { return len(m.Taken()) > 0 })
@@ -353,7 +361,7 @@ func TestTaken(t *testing.T) {
 // A grab that the log cannot take is left out, and counted.
 func TestVoid(t *testing.T) {
 	b := newBench(t, 9)
-	m := lists.NewMachine(b.list)
+	m := lists.NewMachine(b.list, lists.Sizes{})
 	b.on(m)
 	b.grab(1, 1)
 	d := b.draft()
@@ -371,7 +379,7 @@ func TestVoid(t *testing.T) {
 // the list empty; one that is empty because all is given is left as it is.
 func TestMissing(t *testing.T) {
 	b := newBench(t, 9)
-	m := lists.NewMachine(b.list)
+	m := lists.NewMachine(b.list, lists.Sizes{})
 	b.on(m)
 	b.grab(1, 2)
 	b.settled(m)
@@ -394,6 +402,157 @@ func TestMissing(t *testing.T) {
 	}
 	if m.On() != 2 {
 		t.Errorf("a list that is empty by right is filled anew, under fill %d", b.state.Fill)
+	}
+	b.kept()
+}
+
+// What a list has still is not written again, as far as it is known to be what the
+// log says.
+func TestRebuildByDifference(t *testing.T) {
+	const units, users, all = "units", "users", "users and units"
+	ctx := context.Background()
+	for name, test := range map[string]struct {
+		befalls func(*bench)
+		written string
+	}{
+		"nothing": {func(b *bench) {}, ""},
+		"a take that the log does not have": {func(b *bench) {
+			_, err := b.node.Take(ctx, b.list, 1, 3)
+			b.must(err)
+		}, units},
+		"an add that did not come": {func(b *bench) {
+			d := b.draft()
+			b.must(d.In(1, 1, ledger.Units{{First: 100, Count: 2}}))
+			b.append(d)
+		}, units},
+		"units changed for others while it rested": {func(b *bench) {
+			m := lists.NewMachine(b.list, lists.Sizes{})
+			m.Aim(b.now, lists.Stopped)
+			b.until(m, func() bool { return m.Stopped(b.state) })
+			d := b.draft()
+			b.must(d.In(1, 1, ledger.Units{{First: 100, Count: 2}}))
+			d.Out(1, 2)
+			b.append(d)
+		}, units},
+		"another rebuild that did not end": {func(b *bench) {
+			m := lists.NewMachine(b.list, lists.Sizes{Put: 3})
+			b.node.Restart()
+			for range 9 {
+				b.step(m, well)
+			}
+		}, all},
+		"a restart":            {func(b *bench) { b.node.Restart() }, all},
+		"a restart and a fill": {func(b *bench) { b.node.Restart(); b.on(lists.NewMachine(b.list, lists.Sizes{})) }, ""},
+		"a flush":              {func(b *bench) { b.node.Flush(); clear(b.told) }, all},
+		"a grab that the log cannot take": {func(b *bench) {
+			d := b.draft()
+			d.Grab(ledger.Grab{User: "somebody", Key: "key", Unit: b.told["user-1"], GrantedUs: b.now.Wall.UnixMicro()})
+			b.append(d)
+			delete(b.told, "user-1")
+			b.told["somebody"] = b.state.User("somebody")[0].Units[0]
+		}, all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 9)
+			b.own()
+			b.on(lists.NewMachine(b.list, lists.Sizes{}))
+			b.grab(1, 4)
+			test.befalls(b)
+			m := lists.NewMachine(b.list, lists.Sizes{})
+			got := ""
+			for m.On() == 0 {
+				b.step(m, func(c *lists.Call) (bool, error) {
+					switch {
+					case c.Kind != lists.PutCall || !c.Part.First:
+					case c.Part.Keep:
+						got = units
+					default:
+						got = all
+					}
+					return true, nil
+				})
+			}
+			if got != test.written {
+				t.Errorf("written again: %q; want %q", got, test.written)
+			}
+			b.settled(m)
+			b.kept()
+		})
+	}
+}
+
+// What goes from one list to another goes in parts, and is whole wherever the process
+// dies between them.
+func TestMovesInParts(t *testing.T) {
+	small := lists.Sizes{Move: 2}
+	for dies := range 6 {
+		b := newBench(t, 90)
+		b.own()
+		m := lists.NewMachine(b.list, small)
+		b.on(m)
+		b.trace = nil
+		m.Take(7)
+		for range dies {
+			b.step(m, well)
+			m.Take(7) // is said again while it goes on
+			if taken := m.Taken(); taken != nil && taken.Count() != 7 {
+				t.Fatalf("%v are taken of 7", taken)
+			}
+		}
+		if dies < 5 {
+			m = lists.NewMachine(b.list, small)
+			b.on(m)
+			b.settled(m)
+			b.kept()
+			continue
+		}
+		if want := []string{"take", "take", "take", "take"}; !slices.Equal(b.trace[:4], want) {
+			t.Errorf("the steps were %v, want %v", b.trace, want)
+		}
+		d := b.draft()
+		if _, err := d.OutTaken(1, m.Taken()); err != nil {
+			t.Fatal(err)
+		}
+		b.append(d)
+		m.Gave()
+		d = b.draft()
+		b.must(d.In(1, 1, ledger.Units{{First: 200, Count: 3}, {First: 300, Count: 2}}))
+		b.append(d)
+		b.trace = nil
+		m.Receive(ledger.Units{{First: 200, Count: 3}, {First: 300, Count: 2}})
+		b.until(m, func() bool { return !m.Receiving() })
+		if want := []string{"add", "add", "add"}; !slices.Equal(b.trace[:3], want) {
+			t.Errorf("the steps were %v, want %v", b.trace, want)
+		}
+		b.settled(m)
+		b.kept()
+		m.Take(80)
+		b.until(m, func() bool { return m.Taken() != nil })
+		if n := m.Taken().Count(); n != 40 {
+			t.Errorf("%d are taken at once of 80, want what 20 calls take", n)
+		}
+	}
+}
+
+// What survived in a stream is read page by page, and put in parts.
+func TestPages(t *testing.T) {
+	b := newBench(t, 90)
+	m := lists.NewMachine(b.list, lists.Sizes{})
+	b.on(m)
+	for range 13 {
+		b.grab(1, 3)
+	}
+	b.node.Restart()
+	b.trace = nil
+	m = lists.NewMachine(b.list, lists.Sizes{Read: 5, Put: 10})
+	b.on(m)
+	reads, puts := 0, 0
+	for _, step := range b.trace {
+		reads += map[string]int{"read": 1}[step]
+		puts += map[string]int{"put": 1}[step]
+	}
+	if reads < 7 || puts != 6+4 {
+		t.Errorf("%d reads and %d puts: %v", reads, puts, b.trace)
 	}
 	b.kept()
 }

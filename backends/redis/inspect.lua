@@ -3,9 +3,10 @@
 -- KEYS  the four of the list
 --
 -- Returns 1 if there is any of it or 0, 1 if it is on or 0, the fill under which
--- it gives or last gave and the token ("" for none), and how many units, users
--- and entries there are.
+-- it gives or last gave and the token ("" for none), how many units, users and
+-- entries there are, and 1 if its users are whole or 0.
 
-local m = redis.call('HMGET', KEYS[4], 'gave', 'token', 'fill', 'run_id')
+local m = redis.call('HMGET', KEYS[4], 'gave', 'token', 'fill', 'run_id', 'whole')
 return {redis.call('EXISTS', unpack(KEYS)) > 0 and 1 or 0, m[3] and m[4] == this_run() and 1 or 0,
-  m[1] or '', m[2] or '', redis.call('LLEN', KEYS[1]), redis.call('HLEN', KEYS[2]), redis.call('XLEN', KEYS[3])}
+  m[1] or '', m[2] or '', redis.call('LLEN', KEYS[1]), redis.call('HLEN', KEYS[2]), redis.call('XLEN', KEYS[3]),
+  m[5] == this_run() and 1 or 0}

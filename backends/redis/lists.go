@@ -88,7 +88,10 @@ func (l *Lists) Stop(ctx context.Context, list lists.List, fill uint64, runID st
 // meanwhile: ten thousand units or users take it some milliseconds.
 func (l *Lists) Put(ctx context.Context, list lists.List, fill uint64, runID string, p lists.Part) error {
 	first := "0"
-	if p.First {
+	switch {
+	case p.First && p.Keep:
+		first = "2"
+	case p.First:
 		first = "1"
 	}
 	args := []any{fill, runID, first, p.Units, p.Users, len(p.Add)}
@@ -157,6 +160,7 @@ func (l *Lists) Inspect(ctx context.Context, list lists.List) (lists.State, erro
 			Exists: next[int64](&a) == 1, On: next[int64](&a) == 1,
 			Fill: a.fill(), Token: a.fill(),
 			Units: next[int64](&a), Users: next[int64](&a), Entries: next[int64](&a),
+			Whole: next[int64](&a) == 1,
 		}, a.end()
 	})
 }

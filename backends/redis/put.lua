@@ -1,8 +1,8 @@
 -- Adds a part to a list that is being filled.
 --
 -- KEYS  the four of the list
--- ARGV  the token, the run id, "1" for the first part or "0", how many units and
---       users there must be before, how many ranges of units follow; first and
+-- ARGV  the token, the run id, "1" for the first part, "2" for the first that keeps
+--       the users, or "0", how many units and users there must be before, how many ranges of units follow; first and
 --       count of each; then user and grant of each who was given a unit
 --
 -- Returns DONE, OTHER_TOKEN, OTHER_RUN or OTHER_LENGTH.
@@ -13,14 +13,17 @@ local refused = may_fill(marker, ARGV[1], ARGV[2])
 if refused ~= DONE then
   return refused
 end
-local first = ARGV[3] == '1'
+local first, keep = ARGV[3] ~= '0', ARGV[3] == '2'
 if first then
-  units, users = 0, 0
+  units, users = 0, keep and users or 0
 end
 if units ~= tonumber(ARGV[4]) or users ~= tonumber(ARGV[5]) then
   return OTHER_LENGTH
 end
-if first then
+if keep then
+  redis.call('UNLINK', list)
+elseif first then
+  redis.call('HDEL', marker, 'whole')
   redis.call('UNLINK', list, taken)
 end
 local last = 6 + 2 * ARGV[6]

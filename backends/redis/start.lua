@@ -23,5 +23,6 @@ if ARGV[7] ~= '' then
   forget_up_to(stream, ARGV[7])
 end
 redis.call('PERSIST', marker)
-redis.call('HSET', marker, 'fill', fill, 'gave', fill, 'opens', ARGV[5], 'closes', ARGV[6])
+redis.call('HSET', marker, 'fill', fill, 'gave', fill, 'opens', ARGV[5], 'closes', ARGV[6],
+  'whole', ARGV[2])
 return DONE

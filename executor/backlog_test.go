@@ -1,0 +1,188 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/lists"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// counted is a grabber of two shards, without a node.
+type counted struct {
+	*testing.T
+	g    *grabber
+	now  clock.Now
+	unit int64
+}
+
+func newCounted(t *testing.T, most int64) *counted {
+	c := &counted{T: t, g: newGrabber(spec.AckRedis, 100, &backlog{most: most}), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
+	for i := range 2 {
+		q := newSequencer(i, fmt.Sprint("log-", i), []byte("12345678"), "a:1", newBoard(2))
+		q.listed = newListed(lists.List{UID: testUID, Shard: i}, lists.Sizes{})
+		c.g.keep(newShard(q, &Config{Clock: func() clock.Now { return c.now }}, nil), lists.List{UID: testUID, Shard: i}, c.now)
+		c.g.turn(c.now, i, 1)
+	}
+	return c
+}
+
+func (c *counted) offer(users ...string) {
+	for _, user := range users {
+		if o := c.g.offer(c.now, 0, newTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, c.now.Mono)); o != "" {
+			c.Errorf("%s: %s", user, o)
+		}
+	}
+}
+
+// asks makes the next call of the node, which must be for these users.
+func (c *counted) asks(users ...string) *grabCall {
+	c.Helper()
+	c.now.Mono += grabPause
+	call := new(grabCall)
+	c.g.next(c.now, call)
+	var asked []string
+	for _, b := range call.batches {
+		asked = append(asked, b.Users...)
+	}
+	if !slices.Equal(asked, users) {
+		c.Fatalf("%q are asked for, want %q", asked, users)
+	}
+	return call
+}
+
+// gives answers a call: each has a unit, perhaps from before.
+func (c *counted) gives(call *grabCall, before bool) {
+	given := lists.Given{At: 1}
+	for _, key := range call.batches[0].Keys {
+		c.unit++
+		u := lists.Unit{Number: c.unit}
+		if before {
+			u.Before, u.Key, u.At = true, key, 1
+		}
+		given.Units = append(given.Units, u)
+	}
+	c.g.done(c.now, call, []lists.Given{given}, nil)
+}
+
+func (c *counted) lacks(want int64) {
+	c.Helper()
+	if got := c.g.backlog.behind.Load(); got != want {
+		c.Errorf("the ledger lacks %d, want %d", got, want)
+	}
+	if c.g.backlog.asked != 0 {
+		c.Errorf("%d are reserved for calls that are over", c.g.backlog.asked)
+	}
+}
+
+func TestBacklogCounts(t *testing.T) {
+	lost := errors.New("the reply is lost")
+	open := func(t *testing.T) *counted {
+		c := newCounted(t, 3)
+		c.offer("a", "b", "c", "d")
+		c.asks() // what the tenure before has given is not known
+		c.g.knows(0)
+		c.asks()
+		c.g.knows(1)
+		c.g.knows(1)
+		return c
+	}
+	t.Run("given", func(t *testing.T) {
+		c := open(t)
+		c.gives(c.asks("a", "b", "c"), false)
+		c.lacks(3)
+		c.asks()
+		c.g.drained(0, []string{"b"})
+		c.lacks(2)
+	})
+	t.Run("a reply that is lost", func(t *testing.T) {
+		c := open(t)
+		c.g.done(c.now, c.asks("a", "b", "c"), nil, lost)
+		c.lacks(3)
+		c.g.drained(0, []string{"a"})
+		c.lacks(2)
+		c.gives(c.asks("a", "b", "c"), true)
+		c.lacks(2)
+		c.g.drained(0, []string{"b", "c"})
+		c.lacks(0)
+	})
+	t.Run("a call that was not sent", func(t *testing.T) {
+		c := open(t)
+		c.g.done(c.now, c.asks("a", "b", "c"), nil, quorum.ErrUnsent)
+		c.lacks(0)
+		c.g.done(c.now, c.asks("a"), nil, quorum.ErrUnsent) // one tells whether the node answers
+		c.lacks(0)
+	})
+	t.Run("a node that is silent", func(t *testing.T) {
+		c := open(t)
+		c.g.backlog.most = 4
+		c.offer("e", "f")
+		c.g.done(c.now, c.asks("a", "b", "c", "d"), nil, lost)
+		c.now.Mono += stallAfter
+		c.g.done(c.now, c.asks("a", "b", "c", "d"), nil, lost) // who waits has waited for too long
+		c.lacks(4)
+		if n := c.g.waiting(0); n != 0 {
+			t.Errorf("%d wait still", n)
+		}
+		c.g.turn(c.now, 0, 2)
+		c.lacks(0)
+		c.offer("g", "h")
+		c.g.done(c.now, c.asks("g"), nil, lost)
+		c.asks("g") // no other before it has its answer
+	})
+	t.Run("a drainer that overtakes the reply", func(t *testing.T) {
+		c := open(t)
+		call := c.asks("a", "b", "c")
+		c.g.drained(0, []string{"a", "c"})
+		c.gives(call, false)
+		c.lacks(1)
+		call = c.asks("d")
+		c.g.drained(0, []string{"d"})
+		c.g.done(c.now, call, nil, lost)
+		c.lacks(1)
+	})
+	t.Run("a list that is off", func(t *testing.T) {
+		c := open(t)
+		call := c.asks("a", "b", "c")
+		c.g.turn(c.now, 0, 0)
+		c.gives(call, false)
+		c.lacks(3)
+		c.g.turn(c.now, 0, 2)
+		c.lacks(0)
+	})
+	t.Run("a list that was filled anew", func(t *testing.T) {
+		c := open(t)
+		call := c.asks("a", "b", "c")
+		c.g.turn(c.now, 0, 2)
+		c.gives(call, false)
+		c.lacks(0)
+		c.gives(c.asks("d"), false)
+		c.lacks(1)
+	})
+	t.Run("a shard that has ended", func(t *testing.T) {
+		c := open(t)
+		call := c.asks("a", "b", "c")
+		c.g.shutDown(0, Standby)
+		c.gives(call, false)
+		c.lacks(0)
+	})
+	t.Run("users for whom nobody asks any more", func(t *testing.T) {
+		c := open(t)
+		c.g.done(c.now, c.asks("a", "b", "c"), nil, lost)
+		call := c.asks("a", "b", "c")
+		c.g.done(c.now, call, []lists.Given{{At: 1, Units: make([]lists.Unit, 3)}}, nil) // the list is empty: a late call may find some yet
+		c.lacks(3)
+		shard := c.g.shards[0].shard
+		shard.events = nil
+		c.asks()
+		if len(shard.events) != 1 {
+			t.Error("their list is not filled anew")
+		}
+	})
+}
