@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -59,20 +60,7 @@ func (d *decoder) hide(n *yaml.Node) {
 
 // finish returns the problems in reading order, secrets starred out.
 func (d *decoder) finish() []*Problem {
-	lines := map[int][]rune{}
-	for _, m := range d.masks {
-		if lines[m.line] == nil {
-			lines[m.line] = []rune(d.src.line(m.line))
-		}
-		line := lines[m.line]
-		for i := m.column - 1; i < min(m.column-1+m.length, len(line)); i++ {
-			line[i] = '*'
-		}
-	}
-	masked := map[int]string{}
-	for n, line := range lines {
-		masked[n] = string(line)
-	}
+	masked := d.masked()
 	for _, p := range d.problems {
 		if line, ok := masked[p.Line]; ok {
 			p.Source = line
@@ -85,6 +73,30 @@ func (d *decoder) finish() []*Problem {
 		return a.Column - b.Column
 	})
 	return d.problems
+}
+
+// masked returns the lines that have secrets in them, starred out, by number. Of a
+// line as long as the file, with a secret at every few characters that each may
+// reach to its end, it looks at each character once.
+func (d *decoder) masked() map[int]string {
+	slices.SortFunc(d.masks, func(a, b mask) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
+	})
+	masked := map[int]string{}
+	for len(d.masks) > 0 {
+		number, done := d.masks[0].line, 0
+		line := []rune(d.src.line(number))
+		for len(d.masks) > 0 && d.masks[0].line == number {
+			m := d.masks[0]
+			end := min(m.column-1+m.length, len(line))
+			for i := max(done, m.column-1); i < end; i++ {
+				line[i] = '*'
+			}
+			d.masks, done = d.masks[1:], max(done, end)
+		}
+		masked[number] = string(line)
+	}
+	return masked
 }
 
 // object takes n as a mapping that t describes, and reports unknown keys and

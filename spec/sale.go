@@ -69,6 +69,10 @@ const (
 	MaxLockCount = 1024
 	MaxFileSize  = 1 << 20
 
+	// MaxServers is how many servers one list may name. Each lock node is asked
+	// for every lease, and who names more has named something else.
+	MaxServers = 99
+
 	MaxBacklog    = 10_000_000
 	MaxRedisStock = 10_000_000 // with EngineRedis: its units stand in Redis's memory
 

@@ -125,6 +125,6 @@ func (embeddedPart) JSONSchemaExtend(s *jsonschema.Schema) {
 }
 
 func addressList(s *jsonschema.Schema) {
-	one := uint64(1)
-	s.MinItems, s.UniqueItems, s.Items.Pattern = &one, true, addressForm
+	one, most := uint64(1), uint64(MaxServers)
+	s.MinItems, s.MaxItems, s.UniqueItems, s.Items.Pattern = &one, &most, true, addressForm
 }

@@ -114,7 +114,7 @@ func (d *decoder) redis(v value, odd bool) *Redis {
 	r := &Redis{UsernameEnv: d.env(o, "usernameEnv"), PasswordEnv: d.env(o, "passwordEnv")}
 	if v, ok := d.value(o, "nodes"); ok {
 		r.Nodes = d.addresses(v, "127.0.0.1:6379")
-		if n := len(v.node.Content); odd && n%2 == 0 && n > 0 {
+		if n := len(v.node.Content); odd && n%2 == 0 && n > 0 && n <= MaxServers {
 			d.refuse(v.at, fmt.Sprintf("Name %d or %d: of an even number, no more may fail than of one less.", n-1, n+1),
 				"%s has %d nodes, an even number", v.path, n)
 		}
@@ -158,6 +158,13 @@ func (d *decoder) addresses(v value, example string) []string {
 	if ok && len(items) == 0 {
 		d.refuse(v.at, fmt.Sprintf("Write %s: [%q].", v.key, example), "%s is an empty list", v.path)
 	}
+	if len(items) > MaxServers {
+		d.refuse(v.at, fmt.Sprintf("Name at most %d, each once: three or five will do.", MaxServers), "%s has %d servers", v.path, len(items))
+		for _, item := range items {
+			d.hideLogin(item)
+		}
+		return nil
+	}
 	var all []string
 	first := map[string]value{}
 	for _, item := range items {
@@ -167,9 +174,7 @@ func (d *decoder) addresses(v value, example string) []string {
 		}
 		address, f := readAddress(item.node.Value)
 		if f != nil {
-			if strings.Contains(item.node.Value, "@") {
-				d.hide(item.node) // a password may stand before it
-			}
+			d.hideLogin(item)
 			d.fault(item, f)
 			continue
 		}
@@ -182,6 +187,13 @@ func (d *decoder) addresses(v value, example string) []string {
 		all = append(all, address)
 	}
 	return all
+}
+
+// hideLogin hides an address that a password may stand in.
+func (d *decoder) hideLogin(v value) {
+	if strings.Contains(v.node.Value, "@") {
+		d.hide(v.node)
+	}
 }
 
 // env takes the name of an environment variable. What is none may be a secret,
