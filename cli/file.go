@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"salectl/planner"
 )
 
 // saveFile writes a file so that it is there in full or not at all, whatever
@@ -16,31 +18,31 @@ import (
 // file of that name is replaced if replace says so; otherwise one with the same
 // content counts as written, and any other is refused.
 func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer) error) (err error) {
-	dir := filepath.Dir(path)
-	temp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	temp, err := planner.CreatePartial(path)
 	if err != nil {
 		return err
 	}
+	defer temp.Close()
 	// After the move this removes nothing.
 	defer os.Remove(temp.Name())
-	defer temp.Close()
 
 	content := sha256.New()
 	if err := write(io.MultiWriter(temp, content)); err != nil {
 		return err
 	}
-	if err := errors.Join(temp.Chmod(mode), temp.Sync(), temp.Close()); err != nil {
+	if err := errors.Join(temp.Chmod(mode), temp.Sync()); err != nil {
 		return err
 	}
-	if replace {
-		err = os.Rename(temp.Name(), path)
-	} else {
-		err = place(temp.Name(), path, content.Sum(nil))
-	}
+	err = planner.MovePartial(temp, func() error {
+		if replace {
+			return os.Rename(temp.Name(), path)
+		}
+		return place(temp.Name(), path, content.Sum(nil))
+	})
 	if err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return syncDir(filepath.Dir(path))
 }
 
 // place gives the new file its name unless that is taken. A link, unlike a

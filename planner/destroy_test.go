@@ -440,11 +440,11 @@ func TestExportIsReadBack(t *testing.T) {
 	}
 	job := p.queue[0].export
 	path := filepath.Join(w.folder, "export.ndjson")
-	digest, err := writeExport(t.Context(), p.cfg.Logs, path, job)
+	digest, err := exporter{(*os.File).Sync}.write(t.Context(), p.cfg.Logs, path, job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := writeExport(t.Context(), p.cfg.Logs, path, job); err != nil || !bytes.Equal(again, digest) {
+	if again, err := (exporter{(*os.File).Sync}).write(t.Context(), p.cfg.Logs, path, job); err != nil || !bytes.Equal(again, digest) {
 		t.Errorf("exported again: %x, %v; want %x", again, err, digest)
 	}
 	good, err := os.ReadFile(path)
@@ -462,6 +462,12 @@ func TestExportIsReadBack(t *testing.T) {
 		if err := checkExport(path, digest, job); err == nil {
 			t.Errorf("%s: it was taken for good", name)
 		}
+	}
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkExport(path, bytes.Repeat([]byte{1}, len(digest)), job); err == nil {
+		t.Error("it was taken for what was written, whose digest is another")
 	}
 }
 

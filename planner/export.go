@@ -52,19 +52,21 @@ func inTheWay(path string) error {
 	}
 }
 
-// writeExport writes the export, reads it back, and gives it its name. It
-// returns the SHA-256 of the file. A file of that name with the same bytes
-// counts as written.
-//
-// The file is written under a name of its own first: two that export at once
-// must not write into one file, which one of them then renames.
-func writeExport(ctx context.Context, logs ledger.Logs, path string, job *exportJob) ([]byte, error) {
-	partial, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial")
+// exporter writes exports to files. Nothing of a sale is deleted before its export
+// is on the disk.
+type exporter struct {
+	sync func(*os.File) error // os.File's, but in tests of it
+}
+
+// write writes the export, reads it back, and gives it its name. It returns the
+// SHA-256 of the file. A file of that name with the same bytes counts as written.
+func (e exporter) write(ctx context.Context, logs ledger.Logs, path string, job *exportJob) ([]byte, error) {
+	partial, err := CreatePartial(path)
 	if err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
-	defer os.Remove(partial.Name()) // after the rename there is nothing to remove
 	defer partial.Close()
+	defer os.Remove(partial.Name()) // after the rename there is nothing to remove
 	sum, err := job.write(ctx, logs, partial)
 	if err != nil {
 		return nil, err
@@ -72,13 +74,13 @@ func writeExport(ctx context.Context, logs ledger.Logs, path string, job *export
 	if err := partial.Chmod(0o644); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
-	if err := errors.Join(partial.Sync(), partial.Close()); err != nil {
+	if err := e.sync(partial); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
 	if err := checkExport(partial.Name(), sum, job); err != nil {
 		return nil, err
 	}
-	return sum, publish(partial.Name(), path, sum)
+	return sum, MovePartial(partial, func() error { return e.publish(partial.Name(), path, sum) })
 }
 
 // checkExport folds the file as it is on the disk.
@@ -116,7 +118,7 @@ func (job *exportJob) check(from io.Reader, place string, digest []byte) error {
 
 // publish gives a file that is synced its name for good. One that is there with
 // the same bytes is replaced: nobody knows whether that is synced.
-func publish(partial, path string, digest []byte) error {
+func (e exporter) publish(partial, path string, digest []byte) error {
 	switch has, err := digestOf(path); {
 	case err == nil && !bytes.Equal(has, digest):
 		return inTheWay(path)
@@ -126,7 +128,7 @@ func publish(partial, path string, digest []byte) error {
 	if err := os.Rename(partial, path); err != nil {
 		return fmt.Errorf("exporting: %w", err)
 	}
-	return syncFolder(path)
+	return e.syncFolder(path)
 }
 
 func digestOf(path string) ([]byte, error) {
@@ -141,10 +143,10 @@ func digestOf(path string) ([]byte, error) {
 }
 
 // syncFolder makes the name durable.
-func syncFolder(path string) error {
+func (e exporter) syncFolder(path string) error {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("exporting: %w", err)
 	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return errors.Join(e.sync(folder), folder.Close())
 }

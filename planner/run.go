@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -79,6 +80,9 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 				return nil, err
 			}
 		}
+	}
+	if !rehearsal {
+		RemovePartials(exportPath) // there may be nothing to export any more
 	}
 	s := shell{cfg: cfg, work: w, export: exportPath}
 	return &w.result, w.outcome(s.run(ctx, first))
@@ -248,6 +252,6 @@ func perform(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists
 
 func (s *shell) doExport(ctx context.Context, k call) reply {
 	r := reply{id: k.id, path: s.export}
-	r.digest, r.err = writeExport(ctx, s.cfg.Logs, s.export, k.export)
+	r.digest, r.err = exporter{(*os.File).Sync}.write(ctx, s.cfg.Logs, s.export, k.export)
 	return r
 }

@@ -1,0 +1,82 @@
+package planner
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A partial is a file in which another is written that is to be there in full or not
+// at all: under a name of its own beside it, renamed in the end. Two who write the
+// same file must not write into one partial, which one of them then renames.
+//
+// Who writes a partial has its lock as long as the file is open, until it has its
+// final name. So a partial that nobody has the lock of was left by a process that
+// died, and the next one removes it: it may be as large as the ledger.
+
+// MovePartial calls move, which gives a partial its final name. The partial stays
+// locked meanwhile.
+func MovePartial(f *os.File, move func() error) error {
+	if err := closeToMove(f); err != nil {
+		return err
+	}
+	return move()
+}
+
+// CreatePartial returns a new partial of a path, and removes those that processes
+// which died have left. It is to be closed after MovePartial.
+func CreatePartial(path string) (*os.File, error) {
+	RemovePartials(path)
+	for {
+		f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial")
+		if err != nil {
+			return nil, err
+		}
+		if err := lockFile(f, true); err != nil {
+			return f, nil // no locks on this file system: nobody removes it
+		}
+		// Before it had the lock, it may have been taken for one that was left.
+		if sameFile(f, f.Name()) {
+			return f, nil
+		}
+		f.Close()
+	}
+}
+
+// RemovePartials removes the partials of a path that processes which died have left.
+// What it cannot remove stays: it takes room and is in nobody's way.
+func RemovePartials(path string) {
+	dir := filepath.Dir(path)
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !isPartial(e.Name(), filepath.Base(path)) {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		if lockFile(f, false) == nil && sameFile(f, name) {
+			_ = os.Remove(name)
+		}
+		f.Close()
+	}
+}
+
+// isPartial says whether a name is one that CreatePartial makes for a file.
+func isPartial(name, of string) bool {
+	number, ok := strings.CutPrefix(name, of+".")
+	if ok {
+		number, ok = strings.CutSuffix(number, ".partial")
+	}
+	return ok && number != "" && strings.Trim(number, "0123456789") == ""
+}
+
+// sameFile says whether a name still is that of an open file.
+func sameFile(f *os.File, name string) bool {
+	open, err := f.Stat()
+	named, err2 := os.Lstat(name)
+	return errors.Join(err, err2) == nil && os.SameFile(open, named)
+}

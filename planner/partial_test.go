@@ -1,0 +1,135 @@
+package planner
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// names lists a folder.
+func names(t *testing.T, folder string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// A process that dies leaves its partial without a lock. The next one removes that,
+// and nothing else: not that of another that lives, nor what only looks like one.
+func TestPartials(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "export[1].ndjson")
+	living, err := CreatePartial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer living.Close()
+	dead, err := CreatePartial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close() // as the end of its process does
+	others := []string{
+		"export[1].ndjson", "export[1].ndjson.partial", "export[1].ndjson..partial", "export[1].ndjson.7x.partial",
+		"export1.ndjson.77.partial", "other-export[1].ndjson.77.partial", "export[1].ndjson.77",
+	}
+	for _, name := range others {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(path+".78.partial", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mine, err := CreatePartial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Close()
+	RemovePartials(path)
+	want := append(slices.Clone(others), "export[1].ndjson.78.partial", filepath.Base(living.Name()), filepath.Base(mine.Name()))
+	slices.Sort(want)
+	if got := names(t, folder); !slices.Equal(got, want) {
+		t.Errorf("there are\n%q, want\n%q", got, want)
+	}
+}
+
+// A partial is its writer's until it has its final name, which nobody removes.
+func TestPartialsWhileMoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "export.ndjson")
+	f, err := CreatePartial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	err = MovePartial(f, func() error {
+		RemovePartials(path) // another begins at this moment
+		return os.Rename(f.Name(), path)
+	})
+	RemovePartials(path)
+	if _, gone := os.Stat(path); err != nil || gone != nil {
+		t.Errorf("%v, %v", err, gone)
+	}
+}
+
+// disk is a disk that takes down when something is synced, and fails now and then.
+type disk struct {
+	t      *testing.T
+	path   string
+	fails  int // which of the syncs; 0: none
+	synced []string
+}
+
+var errDisk = errors.New("the disk is broken")
+
+func (d *disk) sync(f *os.File) error {
+	d.synced = append(d.synced, filepath.Base(f.Name()))
+	if len(d.synced) == d.fails {
+		return errDisk
+	}
+	_, err := os.Stat(d.path)
+	if final := len(d.synced) > 1; final != (err == nil) {
+		d.t.Errorf("sync %d: the export has its name: %v", len(d.synced), err == nil)
+	}
+	if len(d.synced) == 1 {
+		// All of it must be there by now, and to be synced.
+		text, err := os.ReadFile(f.Name())
+		if err != nil || !bytes.HasSuffix(text, []byte("\n")) || !bytes.Contains(text, []byte(`{"shard":2,`)) {
+			d.t.Errorf("synced before it is written: %d bytes, %v", len(text), err)
+		}
+	}
+	return f.Sync()
+}
+
+// What follows an export deletes the ledger. So the export has to be on the disk, and
+// its name too.
+func TestExportIsSynced(t *testing.T) {
+	w := newWorld(t)
+	sold(w)
+	p := w.begin(w.planDestroy())
+	for len(p.queue) == 0 || p.queue[0].kind != callExport {
+		p.step(inOrder)
+	}
+	for fails, want := range map[int]error{0: nil, 1: errDisk, 2: errDisk} {
+		d := &disk{t: t, path: filepath.Join(t.TempDir(), "export.ndjson"), fails: fails}
+		_, err := exporter{d.sync}.write(t.Context(), p.cfg.Logs, d.path, p.queue[0].export)
+		if !errors.Is(err, want) || fails == 0 && err != nil {
+			t.Errorf("sync %d fails: %v", fails, err)
+		}
+		if fails == 1 && len(names(t, filepath.Dir(d.path))) > 0 {
+			t.Error("an export that is not on the disk has its name")
+		}
+		if fails != 1 && (len(d.synced) != 2 || !strings.HasSuffix(d.synced[0], ".partial") || d.synced[1] != filepath.Base(filepath.Dir(d.path))) {
+			t.Errorf("synced were %q", d.synced)
+		}
+	}
+}
