@@ -23,7 +23,7 @@ type counted struct {
 }
 
 func newCounted(t *testing.T, most int64) *counted {
-	c := &counted{T: t, g: newGrabber(spec.AckRedis, 100, &backlog{most: most}), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
+	c := &counted{T: t, g: newGrabber(spec.AckRedis, 100, &backlog{most: most}, func(clock.Now) bool { return true }), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
 	for i := range 2 {
 		q := newSequencer(i, fmt.Sprint("log-", i), []byte("12345678"), "a:1", newBoard(2))
 		q.listed = newListed(lists.List{UID: testUID, Shard: i}, lists.Sizes{})

@@ -67,10 +67,12 @@ func (d *door) admit(now clock.Now, r Request) (Answer, *ticket) {
 	case stall != nil && !stall.node && t.ack != spec.AckRedis: // which waits for no ledger, up to a bound
 		return Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the ledger does not answer"}, nil
 	}
-	if r.Key == "" {
+	minted := r.Key == ""
+	if minted {
 		r.Key = d.mint()
 	}
 	ticket := newTicket(d.tickets, r, now.Mono)
+	ticket.minted = minted
 	if refused := s.offer(now, ticket); refused != "" {
 		ticket.free()
 		return Answer{Outcome: refused, RetryAfter: time.Second}, nil

@@ -61,7 +61,7 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 			}
 			gs.queue = append(c.tickets[i], gs.queue...)
 		default:
-			gs.failed, gs.seen = failure{}, max(gs.seen, given[i].At)
+			gs.failed = failure{}
 			gs.count(c.tickets[i], given[i], counted)
 			fresh := g.decide(gs, c.tickets[i], given[i], n, &answered)
 			if counted {
@@ -144,7 +144,7 @@ var nodeSilent = Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "th
 func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, answered *[]*ticket) (fresh int64) {
 	for i, t := range ts {
 		if given.Why != nil {
-			t.answer = offHours(given.Why)
+			t.answer = offHours(given)
 			*answered = append(*answered, t)
 			continue
 		}
@@ -158,10 +158,9 @@ func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, 
 			fresh++
 			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
 		case u.Key == t.Key:
-			// Asked again because no answer came, it may be the one that it was given to,
-			// unless that was before, or it cannot be told.
-			replayed := !t.asked || u.At <= t.since || t.since == 0
-			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: replayed}
+			// A key that was minted here is of this request alone, which was asked for again
+			// because no answer came. Of any other it cannot be told who came first.
+			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: !t.minted}
 		default:
 			t.answer = Answer{Outcome: LimitReached, Claims: []Claim{grabClaim(gs, t.User, u.Number, u.At)}}
 		}
@@ -174,10 +173,10 @@ func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, 
 	return fresh
 }
 
-// offHours is the answer where the node's clock says that it is not time.
-func offHours(why error) Answer {
-	if errors.Is(why, lists.ErrNotOpen) {
-		return Answer{Outcome: NotOpen, RetryAfter: time.Second}
+// offHours is the answer where it is not time.
+func offHours(given lists.Given) Answer {
+	if errors.Is(given.Why, lists.ErrNotOpen) {
+		return Answer{Outcome: NotOpen, RetryAfter: time.Duration(given.OpensAt-given.At) * time.Microsecond}
 	}
 	return Answer{Outcome: Closed}
 }

@@ -17,6 +17,7 @@ type grabber struct {
 	ack     spec.Ack
 	bound   int // requests that may wait on one shard
 	backlog *backlog
+	may     func(clock.Now) bool // whether this process has the right to give
 
 	wake chan struct{} // holds one signal: there may be something to ask
 	over chan struct{} // closed by close
@@ -41,7 +42,6 @@ type grabbed struct {
 	told    bool    // the sequencer knows that there is something to drain
 	hurried bool    // and that it is to do so at once
 	failed  failure // what the node does not do, though the list is on
-	seen    int64   // the latest time that the node is known to have had, in microseconds since 1970
 	shut    Outcome
 
 	// What the ledger lacks; see set.
@@ -69,9 +69,9 @@ const (
 	grabPause   = 50 * time.Millisecond // after a call that failed
 )
 
-func newGrabber(ack spec.Ack, bound int, b *backlog) *grabber {
+func newGrabber(ack spec.Ack, bound int, b *backlog, may func(clock.Now) bool) *grabber {
 	return &grabber{
-		ack: ack, bound: bound, backlog: b, by: make(map[int]*grabbed),
+		ack: ack, bound: bound, backlog: b, may: may, by: make(map[int]*grabbed),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 }
@@ -246,7 +246,13 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 	defer g.mu.Unlock()
 	c.reset()
 	c.begun = now.Mono
-	if g.under >= grabCalls {
+	switch {
+	case g.under >= grabCalls:
+		return false, 0
+	case !g.may(now): // its clock may be the reason
+		for _, gs := range g.shards {
+			g.refuse(gs, Answer{Outcome: NoQuorum, RetryAfter: time.Second})
+		}
 		return false, 0
 	}
 	wake, n := g.freeStuck(now), len(g.shards)
@@ -259,7 +265,7 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 		case gs.again > now.Mono:
 			wake = soonest(wake, gs.again)
 		case room > 0:
-			asked, fresh := c.add(gs, room, left)
+			asked, fresh := c.add(now, gs, room, left)
 			room, left = room-asked, left-fresh
 		}
 	}
@@ -304,10 +310,12 @@ func (gs *grabbed) probe() int {
 // add takes up to most requests from a shard's queue, none of a user for whom the
 // node is being asked, and up to left of users who may be given a unit that is not
 // counted yet. It returns how many requests, and of them how many of such users.
-func (c *grabCall) add(gs *grabbed, most, left int) (n, fresh int) {
+func (c *grabCall) add(now clock.Now, gs *grabbed, most, left int) (n, fresh int) {
 	first := gs.probe()
 	size := min(most, len(gs.queue))
-	b := lists.Batch{List: gs.list, Fill: gs.fill, Users: make([]string, 0, size), Keys: make([]string, 0, size)}
+	b := lists.Batch{
+		List: gs.list, Fill: gs.fill, At: now.Wall.UnixMicro(), Users: make([]string, 0, size), Keys: make([]string, 0, size),
+	}
 	tickets := make([]*ticket, 0, size)
 	keep := gs.queue[:0]
 	for i, t := range gs.queue {
@@ -324,7 +332,6 @@ func (c *grabCall) add(gs *grabbed, most, left int) (n, fresh int) {
 			if !t.take() {
 				continue // nobody waits for it any more
 			}
-			t.since = gs.seen
 			first--
 		}
 		if s.may() {

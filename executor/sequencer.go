@@ -79,7 +79,12 @@ type rights struct {
 	ttl    time.Duration
 }
 
-func (r rights) valid(now clock.Now) bool { return r.lease.At(now) && now.Since(r.readAt) < r.ttl }
+func (r rights) valid(now clock.Now) bool {
+	// A wall clock that was set back since is not believed before it has been held
+	// against the lock nodes' clocks again. One that was set forth has ended the lease.
+	back := now.Mono - r.readAt.Mono - now.Wall.Sub(r.readAt.Wall)
+	return r.lease.At(now) && now.Since(r.readAt) < r.ttl && back <= r.ttl
+}
 
 // effects are what a sequencer wants done.
 type effects struct {

@@ -36,9 +36,10 @@ type Stepped struct {
 	shards []*steppedShard
 	ended  int // shards that have, and the owner was told
 
-	grabAt  time.Duration // when a node is to be asked for units again
-	loading int           // calls under way that load logs
-	queued  []Call        // that wait for a turn to load
+	grabAt   time.Duration // when a node is to be asked for units again
+	grabbing int           // calls of nodes for units that are under way
+	loading  int           // calls under way that load logs
+	queued   []Call        // that wait for a turn to load
 
 	calls   []Call        // to be returned by Next
 	answers []*steppedAsk // answered, to be told by Next
@@ -296,6 +297,7 @@ func (p *Stepped) grab() (acted bool) {
 		ask, wake := g.next(p.now, c)
 		p.grabAt = soonest(p.grabAt, wake)
 		if ask {
+			p.grabbing++
 			p.calls = append(p.calls, p.grabCall(node, g, c))
 			acted = true
 		}
@@ -317,6 +319,7 @@ func (p *Stepped) grabCall(node int, g *grabber, c *grabCall) Call {
 				answer = reply.(grabReply)
 			}
 			p.now, p.grabAt = now, 0
+			p.grabbing--
 			g.done(now, c, answer.given, answer.err)
 		},
 	}
@@ -328,7 +331,7 @@ type grabReply struct {
 }
 
 // end tells the owner of the sequencers that have ended, the calls of which have
-// returned; when all have, the tenure is over.
+// returned; when all have, and those of the grabbers, the tenure is over.
 func (p *Stepped) end() bool {
 	for _, s := range p.shards {
 		if s.stopped && !s.calling && !s.listing && !s.ended {
@@ -341,7 +344,7 @@ func (p *Stepped) end() bool {
 			return true
 		}
 	}
-	if p.term == nil || p.ended < len(p.shards) {
+	if p.term == nil || p.ended < len(p.shards) || p.grabbing > 0 {
 		return false
 	}
 	p.tenure.Store(nil)

@@ -33,7 +33,7 @@ func newTenure(now clock.Now, o *owner, me []byte, queue int, open func(*sequenc
 	if o.declared.Engine == spec.EngineRedis {
 		b := &backlog{most: o.declared.Backlog}
 		for range o.cfg.lists {
-			t.grabs = append(t.grabs, newGrabber(t.ack, queue, b))
+			t.grabs = append(t.grabs, newGrabber(t.ack, queue, b, t.may))
 		}
 	}
 	for i := range t.shards {
@@ -56,6 +56,12 @@ func newTenure(now clock.Now, o *owner, me []byte, queue int, open func(*sequenc
 // loadAtOnce bounds how many shards' logs are read at a time when a tenure
 // begins: few enough for the store and for our memory.
 const loadAtOnce = 64
+
+// may says whether this process may append, and give.
+func (t *tenure) may(now clock.Now) bool {
+	r := t.rights.Load()
+	return r != nil && r.valid(now)
+}
 
 // told passes on what the owner has to say to the sequencers.
 func (t *tenure) told(o *owner, out ownerEffects) {

@@ -18,7 +18,7 @@ type ticket struct {
 	answer Answer
 	op     int    // of the claim granted, in the commit under way
 	asked  bool   // a node was asked for it, and may have given it something
-	since  int64  // the node's last known time when it was asked first, in microseconds since 1970
+	minted bool   // its key is of this process, and nobody else has it
 	fill   uint64 // of the list that gave it something
 
 	state atomic.Int32
@@ -53,7 +53,7 @@ func newTicket(pool *sync.Pool, r Request, now time.Duration) *ticket {
 	if !ok {
 		t = &ticket{done: make(chan struct{}, 1), pool: pool}
 	}
-	t.Request, t.queuedAt, t.op, t.asked = r, now, 0, false
+	t.Request, t.queuedAt, t.op, t.asked, t.minted = r, now, 0, false, false
 	t.answer = Answer{}
 	t.state.Store(ticketWaiting)
 	return t

@@ -96,7 +96,7 @@ func (w *redisWorld) buy(ctx context.Context, uid string, shard int) {
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
-		b := lists.Batch{List: l, Fill: state.Fill}
+		b := lists.Batch{List: l, Fill: state.Fill, At: time.Now().UnixMicro()}
 		w.mu.Lock()
 		for len(b.Users) < 3 {
 			w.n++

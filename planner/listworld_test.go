@@ -65,7 +65,7 @@ func (w *listWorld) grab(shard, users int) (given int) {
 	if len(actual.Shards) == 0 || actual.Shards[shard].Head == nil {
 		return 0
 	}
-	b := lists.Batch{List: lists.List{UID: actual.Sale.UID(), Shard: shard}, Fill: actual.Shards[shard].Head.Fill}
+	b := lists.Batch{List: lists.List{UID: actual.Sale.UID(), Shard: shard}, Fill: actual.Shards[shard].Head.Fill, At: w.now.Wall.UnixMicro()}
 	for len(b.Users) < users {
 		w.users++
 		if user := fmt.Sprint("user-", w.users); spec.HomeShard(user, 3) == shard {

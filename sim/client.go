@@ -242,7 +242,7 @@ func (c *client) finishNow() {
 	x := want{user: fmt.Sprintf("late-%d-%d", c.n, c.made), key: "key", quantity: 1}
 	c.buy(x, func(o executor.Outcome) {
 		// One that was read long ago may be said not to exist.
-		if o == executor.SoldOut || o == executor.Closed && c.w.operators.closing || o == executor.NoSuchSale && c.w.operators.ending {
+		if o == executor.SoldOut || o == executor.Closed && (c.w.operators.closing || c.w.operators.over()) || o == executor.NoSuchSale && c.w.operators.ending {
 			c.w.rest()
 			return
 		}
@@ -270,6 +270,7 @@ func (c *client) buy(x want, then func(executor.Outcome)) {
 func answerOf(a executor.Answer) check.Answer {
 	return check.Answer{
 		Outcome: string(a.Outcome), Claim: claimOf(a.Claim), Replayed: a.Replayed, Claims: claimsOf(a.Claims),
+		RetryAfter: a.RetryAfter, Away: a.Message != "",
 	}
 }
 

@@ -14,6 +14,7 @@ func (w *world) calmDown() {
 		n.serve()
 		n.clock = w.scenario.clock(w.Options.random(forScenario, 10+i), w.now)
 	}
+	w.skewed()
 	for _, e := range w.executors {
 		w.setClock(e)
 	}

@@ -168,7 +168,7 @@ var listDisasters = []disaster{
 	{"node starts again", func(w *world, r random) {
 		w.anyNode(r).crash(r.spread(time.Millisecond, 100*time.Millisecond), comesBackWhole)
 	}},
-	{"node's clock set back", func(w *world, r random) { w.anyNode(r).clock.jump(-r.spread(10*time.Millisecond, 3*time.Second)) }},
+	{"node's clock set back", func(w *world, r random) { w.anyNode(r).setClock(-r.spread(10*time.Millisecond, 3*time.Second)) }},
 	{"node cut off", func(w *world, r random) {
 		n := r.IntN(len(w.nodes))
 		w.net.isolate(firstNode+host(n), r.spread(100*time.Millisecond, 8*time.Second))

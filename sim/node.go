@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"salectl/backends/backendtest"
@@ -41,6 +42,22 @@ func (n *node) serve() {
 	wall := n.clock.now(n.w.now).Wall
 	n.Advance(wall.Sub(n.set))
 	n.set = wall
+}
+
+// setClock sets the node's clock forth or back.
+func (n *node) setClock(d time.Duration) {
+	n.clock.jump(d)
+	n.w.skewed()
+}
+
+// skewed takes down how far the nodes' clocks are off.
+func (w *world) skewed() {
+	var off []time.Duration
+	for _, n := range w.nodes {
+		off = append(off, n.clock.now(w.now).Wall.Sub(epoch.Add(w.now)).Abs())
+	}
+	slices.Sort(off)
+	w.history.Skewed(w.now, off[len(off)/2])
 }
 
 // save writes what the node remembers to its disk.

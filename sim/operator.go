@@ -41,6 +41,7 @@ type operators struct {
 
 	most            int64 // that was ever declared
 	closing, ending bool  // a close or destroy has begun
+	hours           hours // that the file has
 	enders          int   // processes that close or destroy
 	raisedAt        time.Duration
 
@@ -58,6 +59,7 @@ func (o *operators) sale(stock int64) spec.Sale {
 		Name: saleName, Run: o.number, Stock: stock, LockCount: s.shards, PerUserLimit: s.perUser,
 		LockTTL: s.ttl, Embedded: &spec.Embedded{},
 	}
+	o.hours.declare(&declared)
 	if s.lists != nil {
 		s.lists.declare(&declared, o.w.listNames)
 	}
@@ -249,6 +251,9 @@ func (o *operators) beginAgain(then func()) (begun bool) {
 	o.number++
 	o.known = o.w.now + 10*time.Second
 	o.closing, o.ending, o.most = false, false, 0
+	if o.w.calm {
+		o.hours = hours{} // those of the run before are over
+	}
 	o.w.hit("second run begun")
 	o.insist(command{kind: apply, stock: o.w.scenario.stock}, then)
 	return true

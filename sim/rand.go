@@ -24,6 +24,8 @@ const (
 	forLists
 	forPages
 	forSizes
+	forHours
+	forClocks
 )
 
 // random is one stream.

@@ -25,6 +25,8 @@ type scenario struct {
 	lists                  *listed // nil: owners decide, and no node keeps lists
 	listAmbushes           []int   // kinds; none without lists
 	sizes                  lists.Sizes
+
+	timetable *timetable // nil: the sale is open whenever it is not closed
 }
 
 func draw(r random, clients int) scenario {
@@ -87,7 +89,7 @@ var disasters = []disaster{
 	{"node saves", func(w *world, r random) { w.nodes[r.IntN(len(w.nodes))].save() }},
 	{"node's clock jumps", func(w *world, r random) {
 		d := r.spread(10*time.Millisecond, 3*time.Second)
-		w.nodes[r.IntN(len(w.nodes))].clock.jump(d)
+		w.nodes[r.IntN(len(w.nodes))].setClock(d)
 	}},
 	{"store down", func(w *world, r random) {
 		w.store.down = true

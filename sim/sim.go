@@ -100,6 +100,8 @@ func newWorld(o Options) *world {
 	w.scenario.drawLists(o.random(forLists, 0), o.Clients)
 	w.scenario.drawSizes(o.random(forSizes, 0))
 	w.scenario.drawPage(o.random(forPages, 0))
+	w.scenario.drawHours(o.random(forHours, 0), o.Until)
+	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.thinking = 2 * o.Until * time.Duration(o.Clients) / time.Duration(max(1, o.Ops))
 	w.lurking = w.scenario.lurkers()
 	w.store = newStore(w)
@@ -108,6 +110,7 @@ func newWorld(o Options) *world {
 		w.nodes = append(w.nodes, newNode(w, i, w.scenario.clock(nodeClocks, 0)))
 		w.nodeNames = append(w.nodeNames, w.nodes[i].Name())
 	}
+	w.skewed()
 	if w.scenario.lists != nil {
 		w.listNames = w.nodeNames
 	}
@@ -130,8 +133,10 @@ func (w *world) live() {
 	for _, e := range w.executors {
 		e.begin()
 	}
+	w.operators.scheduleHours()
 	w.operators.schedule()
 	w.schedule()
+	w.scheduleClocks()
 	for _, c := range w.clients {
 		w.at(c.between(0, 2*time.Second), c.live)
 	}

@@ -130,9 +130,13 @@ func (t listsTest) fillUntil(l lists.List, fill uint64, opens, closes time.Time,
 		Units: ledger.Units(units).Count(), OpensAt: opens, ClosesAt: closes}))
 }
 
+// someTime is when units are given, in microseconds since 1970: what the clocks of
+// nodes show does not matter.
+const someTime = 1_500_000_000_000_000
+
 // batch asks for a unit for each user, under a key of the user's.
 func batch(l lists.List, fill uint64, users ...string) lists.Batch {
-	b := lists.Batch{List: l, Fill: fill, Users: users}
+	b := lists.Batch{List: l, Fill: fill, At: someTime, Users: users}
 	for _, user := range users {
 		b.Keys = append(b.Keys, "key of "+user)
 	}
@@ -162,16 +166,17 @@ func (t listsTest) wantGiven(n lists.Node, l lists.List, fill uint64, users []st
 }
 
 // wantWhy grabs and checks why nothing is given.
-func (t listsTest) wantWhy(l lists.List, fill uint64, want error) {
+func (t listsTest) wantWhy(l lists.List, fill uint64, want error) lists.Given {
 	t.Helper()
 	before := t.state(l)
 	given, err := t.a.Grab(t.Context(), []lists.Batch{batch(l, fill, "asks in vain")})
-	if err != nil || len(given) != 1 || given[0].Why != want || given[0].At == 0 || given[0].Units != nil {
+	if err != nil || len(given) != 1 || given[0].Why != want || given[0].At != someTime || given[0].Units != nil {
 		t.Fatalf("grab under fill %d: %+v, %v; want nothing but the time and %v", fill, given, err, want)
 	}
 	if after := t.state(l); after != before {
 		t.Fatalf("what was given nothing has made %+v of %+v", after, before)
 	}
+	return given[0]
 }
 
 func (t listsTest) state(l lists.List) lists.State {

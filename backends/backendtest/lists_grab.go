@@ -16,8 +16,8 @@ func givesInOrder(t listsTest) {
 	first := t.wantGiven(t.a, shard, 1, []string{"z", "a"}, 1, 2)
 	t.wantGiven(t.b, shard, 1, []string{"m", "b", "c"}, 3, 7, 8)
 	last := t.wantGiven(t.a, shard, 1, []string{"d"}, 9)
-	if year := time.UnixMicro(first.At).Year(); year < 2020 || year > 2200 || last.At < first.At {
-		t.Errorf("units are given at %d us and later at %d us", first.At, last.At)
+	if first.At != someTime || last.At != someTime {
+		t.Errorf("units are given at %d us and at %d us, want the caller's %d", first.At, last.At, int64(someTime))
 	}
 	t.wantState(shard, lists.State{Exists: true, On: true, Fill: 1, Token: 1, Units: 1, Users: 6, Entries: 3})
 }
@@ -26,7 +26,7 @@ func sameUserSameAnswer(t listsTest) {
 	t.fill(shard, 6, ledger.Range{First: 1, Count: 9})
 	first := t.wantGiven(t.a, shard, 6, []string{"one", "two"}, 1, 2)
 	for _, n := range []lists.Node{t.a, t.b} {
-		given, err := n.Grab(t.Context(), []lists.Batch{{List: shard, Fill: 6, Users: []string{"two", "one"}, Keys: []string{"another", "key of one"}}})
+		given, err := n.Grab(t.Context(), []lists.Batch{{List: shard, Fill: 6, At: someTime, Users: []string{"two", "one"}, Keys: []string{"another", "key of one"}}})
 		t.must("grab", err)
 		want := []lists.Unit{
 			{Number: 2, Before: true, Key: "key of two", At: first.At},
@@ -125,7 +125,7 @@ func underItsFill(t listsTest) {
 
 func opensAndCloses(t listsTest) {
 	t.fill(shard, 1, ledger.Range{First: 1, Count: 9})
-	now := time.UnixMicro(t.grab(t.a, shard, 1, "one").At)
+	now := time.UnixMicro(someTime)
 	past, future := now.Add(-time.Hour), now.Add(time.Hour)
 	for i, test := range []struct {
 		opens, closes time.Time
@@ -134,13 +134,18 @@ func opensAndCloses(t listsTest) {
 		{past, future, nil}, {past, time.Time{}, nil}, {time.Time{}, future, nil},
 		{future, time.Time{}, lists.ErrNotOpen}, {future, future.Add(time.Hour), lists.ErrNotOpen},
 		{past, past.Add(time.Minute), lists.ErrClosed}, {time.Time{}, past, lists.ErrClosed},
+		{now, now.Add(time.Microsecond), nil}, {now.Add(time.Microsecond), time.Time{}, lists.ErrNotOpen},
+		{past, now, lists.ErrClosed},
 	} {
 		fill := uint64(i + 2)
 		t.fillUntil(shard, fill, test.opens, test.closes, ledger.Range{First: 1, Count: 9})
 		if test.want == nil {
 			t.wantGiven(t.b, shard, fill, []string{"one"}, 1)
 		} else {
-			t.wantWhy(shard, fill, test.want)
+			given := t.wantWhy(shard, fill, test.want)
+			if opens := test.opens.UnixMicro(); test.want == lists.ErrNotOpen && given.OpensAt != opens {
+				t.Errorf("who is told to wait is told until %d, want %d", given.OpensAt, opens)
+			}
 			t.wantWhy(shard, 1, lists.ErrFill)
 		}
 	}
@@ -151,9 +156,10 @@ func badBatches(t listsTest) {
 	good := batch(shard, 1, "good")
 	for name, bad := range map[string]lists.Batch{
 		"a user twice": batch(shard, 1, "one", "two", "one"),
-		"too few keys": {List: shard, Fill: 1, Users: []string{"one", "two"}, Keys: []string{"one"}},
-		"too many":     {List: shard, Fill: 1, Users: []string{"one"}, Keys: []string{"one", "two"}},
-		"nobody":       {List: shard, Fill: 1},
+		"too few keys": {List: shard, Fill: 1, At: someTime, Users: []string{"one", "two"}, Keys: []string{"one"}},
+		"too many":     {List: shard, Fill: 1, At: someTime, Users: []string{"one"}, Keys: []string{"one", "two"}},
+		"nobody":       {List: shard, Fill: 1, At: someTime},
+		"no time":      {List: shard, Fill: 1, Users: []string{"one"}, Keys: []string{"one"}},
 		"too large":    batch(shard, 1, names("user", 1000)...),
 	} {
 		if given, err := t.a.Grab(t.Context(), []lists.Batch{good, bad}); err == nil {
@@ -169,7 +175,7 @@ func anyName(t listsTest) {
 	strange := []string{"f", "fill", "", " ", "two words", "0", "-1", "1 2 3", "a\x00b", "\xff\xfe", "käse", `"'\`, "*", "$",
 		"%s%d", "{x}", "\r\n", strings.Repeat("long", 5000)}
 	t.fill(shard, 1, ledger.Range{First: 1, Count: 100})
-	b := lists.Batch{List: shard, Fill: 1, Users: strange, Keys: slices.Clone(strange)}
+	b := lists.Batch{List: shard, Fill: 1, At: someTime, Users: strange, Keys: slices.Clone(strange)}
 	slices.Reverse(b.Keys)
 	given, err := t.a.Grab(t.Context(), []lists.Batch{b})
 	t.must("grab", err)

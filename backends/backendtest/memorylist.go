@@ -60,21 +60,22 @@ func (n *Lists) gives(l *memoryList, fill uint64) bool {
 }
 
 func (n *Lists) grab(b lists.Batch) lists.Given {
-	l, given := n.list(b.List), lists.Given{At: n.now().UnixMicro()}
+	l, given := n.list(b.List), lists.Given{At: b.At}
 	switch {
 	case !n.gives(l, b.Fill):
 		given.Why = lists.ErrFill
 	case given.At < l.opens:
-		given.Why = lists.ErrNotOpen
+		given.Why, given.OpensAt = lists.ErrNotOpen, l.opens
 	case l.closes != 0 && given.At >= l.closes:
 		given.Why = lists.ErrClosed
 	default:
-		given.Units = l.give(b, given.At)
+		given.Units = l.give(b, uint64(n.now().UnixMilli()))
 	}
 	return given
 }
 
-func (l *memoryList) give(b lists.Batch, at int64) (units []lists.Unit) {
+// give gives at a time of the node, which the place of what it records is made of.
+func (l *memoryList) give(b lists.Batch, ms uint64) (units []lists.Unit) {
 	var grabs []ledger.Grab
 	for i, user := range b.Users {
 		g, found := l.taken[user]
@@ -82,7 +83,7 @@ func (l *memoryList) give(b lists.Batch, at int64) (units []lists.Unit) {
 		case found:
 			units = append(units, lists.Unit{Number: g.Unit, Before: true, Key: g.Key, At: g.GrantedUs})
 		case len(l.units) > 0:
-			g = ledger.Grab{User: user, Key: b.Keys[i], Unit: l.units[0], GrantedUs: at}
+			g = ledger.Grab{User: user, Key: b.Keys[i], Unit: l.units[0], GrantedUs: b.At}
 			l.units = l.units[1:]
 			grabs = append(grabs, g)
 			units = append(units, lists.Unit{Number: g.Unit})
@@ -94,7 +95,7 @@ func (l *memoryList) give(b lists.Batch, at int64) (units []lists.Unit) {
 		for _, g := range grabs {
 			l.taken[g.User] = g
 		}
-		if ms := uint64(at / 1000); ms > l.last.ms {
+		if ms > l.last.ms {
 			l.last = place{ms: ms}
 		} else {
 			l.last.seq++

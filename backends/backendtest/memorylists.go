@@ -145,8 +145,9 @@ func (n *Lists) Settings(ctx context.Context) (lists.Settings, error) {
 // most is how many users a call may name.
 const most = 1000
 
-// Grab is lists.Node's. It refuses more than a thousand users, a batch that names
-// a user twice or nobody, and one whose keys are not as many as its users.
+// Grab is lists.Node's. It refuses more than a thousand users, a batch without a
+// time, that names a user twice or nobody, and one whose keys are not as many as its
+// users.
 func (n *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given, error) {
 	users := 0
 	batches = slices.Clone(batches)
@@ -157,9 +158,9 @@ func (n *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 		for _, user := range b.Users {
 			named[user] = true
 		}
-		if users += len(b.Users); users > most || len(b.Users) == 0 || len(b.Keys) != len(b.Users) || len(named) != len(b.Users) {
-			return nil, fmt.Errorf("%s: a batch of %d users, %d of them different, and %d keys, and %d users in all so far",
-				n.name, len(b.Users), len(named), len(b.Keys), users)
+		if users += len(b.Users); users > most || b.At <= 0 || len(b.Users) == 0 || len(b.Keys) != len(b.Users) || len(named) != len(b.Users) {
+			return nil, fmt.Errorf("%s: a batch of %d users, %d of them different, and %d keys, at %d us, and %d users in all so far",
+				n.name, len(b.Users), len(named), len(b.Keys), b.At, users)
 		}
 	}
 	return serveLists(ctx, n, OpGrab, func() (all []lists.Given, err error) {

@@ -214,11 +214,13 @@ func (n *Node) Forget(ctx context.Context, name string) error {
 	return err
 }
 
-// votesFrom mends a marker that is missing or of another run. mu is held.
+// votesFrom mends a marker that is missing, of another run, or from before the clock
+// was set back. mu is held.
 func (n *Node) votesFrom(name string) time.Time {
 	m, found := n.memory.markers[name]
-	if !found || m.runID != n.runID() {
-		m = marker{runID: n.runID(), votesFrom: n.now.Add(quorum.MaxTTL)}
+	latest := n.now.Add(quorum.MaxTTL)
+	if !found || m.runID != n.runID() || m.votesFrom.After(latest) {
+		m = marker{runID: n.runID(), votesFrom: latest}
 		n.memory.markers[name] = m
 	}
 	return m.votesFrom
@@ -260,7 +262,8 @@ func (n *Node) vote(b quorum.Ballot) quorum.Count {
 	return count
 }
 
-// holder forgets a lease that has run out. mu is held.
+// holder forgets a lease that has run out, and cuts one that was promised before the
+// clock was set back to the longest there is. mu is held.
 func (n *Node) holder(key string) (quorum.Holding, bool) {
 	l, found := n.memory.leases[key]
 	if !found {
@@ -269,6 +272,10 @@ func (n *Node) holder(key string) (quorum.Holding, bool) {
 	if !n.now.Before(l.expires) {
 		delete(n.memory.leases, key)
 		return quorum.Holding{}, false
+	}
+	if latest := n.now.Add(quorum.MaxTTL); l.expires.After(latest) {
+		l.expires = latest
+		n.memory.leases[key] = l
 	}
 	return quorum.Holding{Key: key, Token: l.token, Note: l.note, Left: l.expires.Sub(n.now)}, true
 }

@@ -65,7 +65,7 @@ type Node interface {
 	Put(ctx context.Context, l List, fill uint64, runID string, p Part) error
 
 	// Start turns the list on, under the token and the run id: from here on it
-	// gives, from opens until closes. It deletes the entries of the stream up to and
+	// gives, from opens until closes by the time of each batch. It deletes the entries of the stream up to and
 	// including the place drained ("" for none). ErrToken, ErrOtherRun, ErrLength
 	// as Put has them.
 	Start(ctx context.Context, l List, fill uint64, runID string, s Start) error
@@ -100,6 +100,10 @@ var (
 type Batch struct {
 	List List
 	Fill uint64
+	// At is when the caller gives, in microseconds since 1970, by a clock that can be
+	// believed: the list's hours are held against it, and it is the time of what is
+	// given. A node's own clock decides nothing: it may be the one that is wrong.
+	At int64
 	// Users and Keys are one request each: who asks, and what tells the request
 	// from others of the same user.
 	Users, Keys []string
@@ -109,8 +113,11 @@ type Batch struct {
 type Given struct {
 	// Why is why the list gave nothing at all: ErrFill, ErrNotOpen or ErrClosed; nil: it did.
 	Why error
-	// At is the node's time, in microseconds since 1970.
+	// At is the batch's.
 	At int64
+	// OpensAt is when the list begins to give, in microseconds since 1970. It is set
+	// beside ErrNotOpen.
+	OpensAt int64
 	// Units has one for each user: what the user has now.
 	Units []Unit
 }

@@ -122,7 +122,7 @@ func (b *bench) on(m *lists.Machine) {
 // grab has n new users ask the list, and remembers what they were told.
 func (b *bench) grab(fill uint64, n int) {
 	b.Helper()
-	batch := lists.Batch{List: b.list, Fill: fill}
+	batch := lists.Batch{List: b.list, Fill: fill, At: 1}
 	for range n {
 		b.users++
 		batch.Users, batch.Keys = append(batch.Users, fmt.Sprint("user-", b.users)), append(batch.Keys, "key")

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -110,5 +112,60 @@ func TestClockIsSet(t *testing.T) {
 			}
 			r.wantSecond(2)
 		})
+	}
+}
+
+// TestHoursByTheCaller has lists on a server whose clock is an hour off: from when and
+// until when they give, and when they gave, is by the time that the caller names.
+func TestHoursByTheCaller(t *testing.T) {
+	library := buildClock(t)
+	file := clocks{filepath.Join(t.TempDir(), "off")}
+	for _, off := range []time.Duration{time.Hour, -time.Hour} {
+		if err := file.set(0, off); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("CLOCK_OFF", file[0])
+		t.Setenv("LD_PRELOAD", library)
+		n, _ := mustServe(t)
+		os.Unsetenv("LD_PRELOAD")
+		if info, err := n.Info(t.Context()); err != nil || (time.Until(info.Time)-off).Abs() > time.Minute {
+			t.Fatalf("the server has %v, %v; want it to be off by %v", info.Time, err, off)
+		}
+		l, now := n.Lists(), time.Now().Truncate(time.Microsecond)
+		opens, closes := now.Add(-time.Minute), now.Add(time.Minute)
+		run, err := l.RunID(t.Context())
+		if err == nil {
+			err = l.Stop(t.Context(), theList, 1, run)
+		}
+		if err == nil {
+			err = l.Put(t.Context(), theList, 1, run, lists.Part{First: true, Add: ledger.Units{{First: 1, Count: 9}}})
+		}
+		if err == nil {
+			err = l.Start(t.Context(), theList, 1, run, lists.Start{Units: 9, OpensAt: opens, ClosesAt: closes})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			at   time.Time
+			want error
+		}{
+			{now, nil}, {opens.Add(-time.Second), lists.ErrNotOpen}, {closes, lists.ErrClosed}, {opens, nil},
+		} {
+			b := lists.Batch{List: theList, Fill: 1, At: test.at.UnixMicro(), Users: []string{test.at.String()}, Keys: []string{"key"}}
+			given, err := l.Grab(t.Context(), []lists.Batch{b})
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case given[0].Why != test.want || given[0].At != b.At:
+				t.Errorf("off by %v, asked %v after it opens: %+v, want %v", off, test.at.Sub(opens), given[0], test.want)
+			case given[0].Why == lists.ErrNotOpen && given[0].OpensAt != opens.UnixMicro():
+				t.Errorf("it opens at %d, want %d", given[0].OpensAt, opens.UnixMicro())
+			}
+		}
+		entries, err := l.Read(t.Context(), theList, 0, "", "", 9)
+		if err != nil || len(entries) != 2 || entries[0].Grabs[0].GrantedUs != now.UnixMicro() {
+			t.Errorf("off by %v, the stream has %+v, %v", off, entries, err)
+		}
 	}
 }

@@ -1,13 +1,17 @@
 -- Gives a unit to each user who has none yet.
 --
 -- KEYS  the four of each batch's list
--- ARGV  for each batch, as MessagePack: its fill, a list of users, a list of the
---       key of each
+-- ARGV  for each batch its time (us since 1970), by the clock of the caller; and as
+--       MessagePack its fill, a list of users, a list of the key of each
 --
--- Returns a list for each batch: DONE or why it is given nothing; the time; the
--- units that are given now, with spaces between, to the users who have none in
--- their order, of whom the last get nothing if there are too few; then the number
--- and the grant of each user who has one from before, the first user being 1.
+-- The clock of this server decides nothing: it may be wrong, and a list elsewhere of
+-- the same sale would give when this one does not.
+--
+-- Returns a list for each batch: DONE or why it is given nothing; the time; beside
+-- NOT_OPEN, when the list opens; beside DONE, the units that are given now, with
+-- spaces between, to the users who have none in their order, of whom the last get
+-- nothing if there are too few; then the number and the grant of each user who has
+-- one from before, the first user being 1.
 --
 -- Writes an entry of the stream for each batch that is given something: how many
 -- units, the time, the units with spaces between, and a batch as above of those
@@ -15,23 +19,23 @@
 -- with a value for each user would cost this script little more, but whoever reads
 -- the stream as much again as the grab.
 
-local time, run = now(), this_run()
-local at = string.format('%.0f', time)
+local run = this_run()
 
-local function why_not(marker, fill)
+-- Why a list gives nothing at a time, or DONE, and when it opens.
+local function why_not(marker, fill, time)
   local m = redis.call('HMGET', marker, 'fill', 'run_id', 'opens', 'closes')
   if m[1] ~= fill or m[2] ~= run then
     return OTHER_FILL
   end
   local opens, closes = tonumber(m[3]), tonumber(m[4])
   if time < opens then
-    return NOT_OPEN
+    return NOT_OPEN, opens
   end
   return closes ~= 0 and time >= closes and CLOSED or DONE
 end
 
-local function give(list, taken, stream, batch, fill, users, keys)
-  local answer, known = {DONE, time, ''}, 3
+local function give(list, taken, stream, at, batch, fill, users, keys)
+  local answer, known = {DONE, tonumber(at), ''}, 3
   local had = redis.call('HMGET', taken, unpack(users))
   local new, count = {}, 0
   for i = 1, #users do
@@ -64,14 +68,14 @@ local function give(list, taken, stream, batch, fill, users, keys)
 end
 
 local answers = {}
-for n, batch in ipairs(ARGV) do
-  local key = 4 * n
+for n = 1, #ARGV / 2 do
+  local key, at, batch = 4 * n, ARGV[2 * n - 1], ARGV[2 * n]
   local fill, users, keys = cmsgpack.unpack(batch)
-  local why = why_not(KEYS[key], fill)
+  local why, opens = why_not(KEYS[key], fill, tonumber(at))
   if why == DONE then
-    answers[n] = give(KEYS[key - 3], KEYS[key - 2], KEYS[key - 1], batch, fill, users, keys)
+    answers[n] = give(KEYS[key - 3], KEYS[key - 2], KEYS[key - 1], at, batch, fill, users, keys)
   else
-    answers[n] = {why, time}
+    answers[n] = {why, tonumber(at), opens}
   end
 end
 return answers

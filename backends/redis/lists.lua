@@ -8,7 +8,8 @@
 --   token   the fill that has stopped it last
 --   run_id  the server's run when that token was taken: see this_run
 --   whole   the server's run when it was turned on, until its users are deleted
---   opens, closes  from when and until when it gives (us), 0 for at once and never
+--   opens, closes  from when and until when it gives (us), by the time that a grab
+--                  names, 0 for at once and never
 --
 -- A grant, the value of its user in the hash, is "<unit> <us since 1970> <key>".
 -- Entries of the stream are as grab.lua writes them.

@@ -20,7 +20,7 @@ var benchList = lists.List{UID: "01jd9zq6n3bench", Shard: 7}
 // benchBatches are calls for so many users each, all different.
 func benchBatches(calls, users int) (all [][]lists.Batch) {
 	for i := range calls {
-		b := lists.Batch{List: benchList, Fill: 1}
+		b := lists.Batch{List: benchList, Fill: 1, At: 1}
 		for j := range users {
 			b.Users = append(b.Users, fmt.Sprintf("user-%09d", i*users+j))
 			b.Keys = append(b.Keys, fmt.Sprintf("8f14e45f%012d", j))

@@ -60,7 +60,7 @@ func TestGrabLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	batches := []lists.Batch{{List: theList, Fill: 2, Users: []string{"three"}, Keys: []string{"key"}}}
+	batches := []lists.Batch{{List: theList, Fill: 2, At: 1, Users: []string{"three"}, Keys: []string{"key"}}}
 	ended := make(chan error)
 	go func() {
 		_, err := l.Grab(ctx, batches)

@@ -13,8 +13,8 @@ import (
 // server gives to them in one step, and answers nobody else meanwhile.
 const MaxUsers = 1000
 
-// Grab is lists.Node's. It refuses more than MaxUsers, a batch that names a user
-// twice or nobody, and one whose keys are not as many as its users.
+// Grab is lists.Node's. It refuses more than MaxUsers, a batch without a time, that
+// names a user twice or nobody, and one whose keys are not as many as its users.
 func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given, error) {
 	if err := checkBatches(batches); err != nil {
 		return nil, fmt.Errorf("lock node %s: %w", l.Name(), err)
@@ -24,7 +24,7 @@ func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 	var users []int // of each batch: the caller has its own back when ctx ends
 	for _, b := range batches {
 		keys = appendKeys(keys, b.List)
-		args = append(args, packed(b))
+		args = append(args, b.At, packed(b))
 		users = append(users, len(b.Users))
 	}
 	return ask(ctx, l.node, func(ctx context.Context) ([]lists.Given, error) {
@@ -49,6 +49,9 @@ func checkBatches(batches []lists.Batch) error {
 		if len(b.Users) == 0 || len(b.Users) != len(b.Keys) {
 			return fmt.Errorf("a batch of %d users and %d keys; name at least one user, and a key for each", len(b.Users), len(b.Keys))
 		}
+		if b.At <= 0 {
+			return fmt.Errorf("a batch for shard %d of %s at %d us; name the time at which it is given", b.List.Shard, b.List.UID, b.At)
+		}
 		named := make(map[string]struct{}, len(b.Users))
 		for _, user := range b.Users {
 			named[user] = struct{}{}
@@ -69,6 +72,9 @@ func givenOf(a answer, users int) (lists.Given, error) {
 	if given.Why != nil {
 		if given.Why == errAnswer {
 			a.bad = true
+		}
+		if given.Why == lists.ErrNotOpen {
+			given.OpensAt = next[int64](&a)
 		}
 		return given, a.end()
 	}

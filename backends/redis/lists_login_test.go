@@ -20,7 +20,7 @@ func everyListCall(t *testing.T, l *Lists, uid string) error {
 	err3 := l.Put(ctx, list, 1, run, lists.Part{First: true, Add: ledger.Units{{First: 1, Count: 9}},
 		Taken: []ledger.Grab{{User: "one", Key: "key", Unit: 20}}})
 	err4 := l.Start(ctx, list, 1, run, lists.Start{Units: 9, Users: 1, Drained: "1-1"})
-	given, err5 := l.Grab(ctx, []lists.Batch{{List: list, Fill: 1, Users: []string{"two"}, Keys: []string{"key"}}})
+	given, err5 := l.Grab(ctx, []lists.Batch{{List: list, Fill: 1, At: 1, Users: []string{"two"}, Keys: []string{"key"}}})
 	if err5 == nil && given[0].Why != nil {
 		err5 = given[0].Why
 	}
@@ -106,7 +106,7 @@ func TestStartTriesWhatGrabNeeds(t *testing.T) {
 			continue
 		}
 		before := dump(t, server)
-		_, err = few.Grab(t.Context(), []lists.Batch{{List: theList, Fill: fill, Users: []string{"one"}, Keys: []string{"key"}}})
+		_, err = few.Grab(t.Context(), []lists.Batch{{List: theList, Fill: fill, At: 1, Users: []string{"one"}, Keys: []string{"key"}}})
 		if !errors.Is(err, ErrForbidden) || len(before[2])+len(dump(t, server)[2]) != 0 {
 			t.Errorf("%s: grab: %v, want ErrForbidden and nothing done", missing, err)
 		}

@@ -32,7 +32,7 @@ func mustServeLists(t *testing.T, args ...string) (*Lists, *services.Redis) {
 }
 
 func grab(t testing.TB, l *Lists, users ...string) ([]lists.Unit, error) {
-	b := lists.Batch{List: theList, Fill: 2, Users: users, Keys: users}
+	b := lists.Batch{List: theList, Fill: 2, At: 1, Users: users, Keys: users}
 	given, err := l.Grab(t.Context(), []lists.Batch{b})
 	if err != nil {
 		return nil, err

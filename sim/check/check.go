@@ -30,6 +30,8 @@ var checkers = []struct {
 	{"generations", takes},   // each shard takes each generation once, as planned
 	{"leases", leases},       // one process at a time has the leases
 	{"phases", phases},       // no claim, transfer or seal when the settings forbid it
+	{"settings", settings},   // each generation has the settings that it declares
+	{"hours", hours},         // by a right clock, claims are sold in their hours, and refused outside of them
 	{"limits", limits},       // nobody passes the limit of the generation in force
 	{"identities", identity}, // no request has two claims, and each is on its user's home shard
 	{"ending", ending},       // Sealed tells the truth, and comes before the first delete

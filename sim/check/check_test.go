@@ -108,8 +108,11 @@ func TestTolerated(t *testing.T) {
 			w.holds("executor-0, run 1", testUID, 1, 4)
 			w.holds("executor-1, run 1", testUID, 2, 5)
 		}},
-		"a late create":                        {grown, func(w *world) { w.late(0, 1, func(*pb.Commit) {}) }},
-		"a late create and the next append":    {grown, func(w *world) { w.late(0, 2, func(*pb.Commit) {}) }},
+		"a late create":                     {grown, func(w *world) { w.late(0, 1, func(*pb.Commit) {}) }},
+		"a late create and the next append": {grown, func(w *world) { w.late(0, 2, func(*pb.Commit) {}) }},
+		"a late create and the next append, by another planner": {grown, func(w *world) {
+			w.late(0, 2, func(c *pb.Commit) { c.Writer = []byte("planner2") })
+		}},
 		"late appends that were stored before": {ended, func(w *world) { w.late(0, 5, func(*pb.Commit) {}) }},
 		"a late create that a destroy found": {grown, func(w *world) {
 			w.late(0, 2, func(*pb.Commit) {})

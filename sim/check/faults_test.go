@@ -164,9 +164,6 @@ var ledgerFaults = map[string]planted{
 	"an append to a log that is gone": {ended, func(w *world) {
 		w.plant(0, new(pb.Commit), &pb.Op{Op: &pb.Op_Own{Own: new(pb.Own)}})
 	}, "slots"},
-	"a late append by another than the late create's": {grown, func(w *world) {
-		w.late(0, 2, func(c *pb.Commit) { c.Writer = []byte("planner2") })
-	}, "slots"},
 	"a late append of another kind": {grown, func(w *world) {
 		w.late(0, 2, func(c *pb.Commit) { c.Ops = []*pb.Op{{Op: &pb.Op_Own{Own: new(pb.Own)}}} })
 	}, "slots"},

@@ -25,6 +25,10 @@ type History struct {
 	Looks   []Look             // at lists that gave, in order
 	Final   Final
 
+	Begin time.Time     // what a right clock showed when the world began; zero: nothing is asked of hours
+	Slack time.Duration // how far the clock of a process that decides may be off the lock nodes'
+	Skews []Skew        // how far these were off, in order
+
 	seq  uint64
 	ops  int
 	last map[string]int // by process: the index of its last lease
@@ -100,6 +104,10 @@ type Look struct {
 	Units int64 // in the list
 }
 
+// Skew is how far the clocks of the lock nodes are off from a time on: as much as the
+// best majority of them at most.
+type Skew struct{ At, Off time.Duration }
+
 // Kind is what an event tells.
 type Kind uint8
 
@@ -144,6 +152,11 @@ type Answer struct {
 	Claim    Claim  // of sold and held
 	Replayed bool   // it is the answer to an earlier request of the same key
 	Claims   []Claim
+	// RetryAfter is when asking again may help; 0: it will not, or at once.
+	RetryAfter time.Duration
+	// Away says that the process spoke as one that does not serve, by what it had read
+	// of the sale's log.
+	Away bool
 }
 
 // Lost is the outcome of an operation whose reply did not come before the client
@@ -232,6 +245,9 @@ func (h *History) Freed(at time.Duration, process string) {
 // Doubted says that the clock of a lock node was set, and when at the latest all
 // that it promised before has run out.
 func (h *History) Doubted(at, until time.Duration) { h.Doubts = append(h.Doubts, Doubt{at, until}) }
+
+// Skewed adds how far the lock nodes' clocks are off from now on.
+func (h *History) Skewed(at, off time.Duration) { h.Skews = append(h.Skews, Skew{at, off}) }
 
 // Granted adds a unit that a node gave.
 func (h *History) Granted(at time.Duration, node int, uid string, shard int, user, key string, unit, timeUs int64) {

@@ -105,8 +105,7 @@ func asPlanned(g *pb.Generation, p *pb.Planned, shard int) bool {
 	}
 	change, a, b := p.GetShards()[shard], g.GetSettings(), p.GetSettings()
 	if len(g.GetAdd()) != len(change.GetAdd()) || g.GetRemove() != change.GetRemove() ||
-		a.GetPerUserLimit() != b.GetPerUserLimit() || a.GetPhase() != b.GetPhase() ||
-		a.GetOpensAtUs() != b.GetOpensAtUs() || a.GetClosesAtUs() != b.GetClosesAtUs() {
+		!sameSettings(a, b) {
 		return false
 	}
 	for i, r := range g.GetAdd() {

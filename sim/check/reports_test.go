@@ -226,6 +226,7 @@ func sealedEarly(w *world) {
 func plantedFaults() map[string]planted {
 	faults := maps.Clone(ledgerFaults)
 	maps.Copy(faults, listFaults)
+	maps.Copy(faults, hourFaults)
 	maps.Copy(faults, reportFaults)
 	return faults
 }

@@ -37,6 +37,9 @@ type world struct {
 	next   int64  // unit
 	users  int
 	listed *spec.Sale // as it is declared; nil: owners decide, and nothing is declared
+
+	off           time.Duration // that writers' clocks are ahead
+	opens, closes time.Duration // of the next generations, since 1970; 0: none
 }
 
 // newWorld returns the history of a sale of 6 units, 3 on each of two shards,
@@ -48,7 +51,7 @@ func newWorld(t testing.TB) *world {
 }
 
 func emptyWorld(t testing.TB) *world {
-	w := &world{t: t, h: &History{Sale: "tickets", Deal: dealt}, sale: ledger.NewSale(spec.SaleLog("tickets")), writer: writer}
+	w := &world{t: t, h: &History{Sale: "tickets", Deal: dealt, Begin: time.UnixMicro(0)}, sale: ledger.NewSale(spec.SaleLog("tickets")), writer: writer}
 	w.begins(testUID)
 	return w
 }
@@ -92,7 +95,7 @@ func (w *world) say(op *pb.Op) {
 func (w *world) append(shard int, fill func(*ledger.Draft)) {
 	w.t.Helper()
 	s := w.shards[shard]
-	d := s.Draft(w.writer, w.at.Microseconds())
+	d := s.Draft(w.writer, (w.at + w.off).Microseconds())
 	fill(d)
 	e, err := d.Encode()
 	if err != nil {
@@ -122,7 +125,9 @@ func (w *world) declare(add, remove int64, phase pb.Phase) {
 	}
 	p := &pb.Planned{
 		Generation: generation, Uid: w.uid, Run: w.run,
-		Settings: &pb.Settings{PerUserLimit: 2, Phase: phase},
+		Settings: &pb.Settings{
+			PerUserLimit: 2, Phase: phase, OpensAtUs: w.opens.Microseconds(), ClosesAtUs: w.closes.Microseconds(),
+		},
 	}
 	if w.listed != nil {
 		w.declareLists(p)

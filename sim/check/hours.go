@@ -1,0 +1,152 @@
+package check
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// hours judges claims, and what was said of the time of day, by what a right clock
+// showed: no claim is accepted outside of opensAt and closesAt, and nobody is told
+// that a sale is not open yet, or closed, well inside of them. What a process may be
+// off is the tolerance.
+func hours(e *evidence, bad fault) {
+	if e.h.Begin.IsZero() {
+		return
+	}
+	asked := e.firstAsked()
+	for _, c := range e.claims {
+		opens, closes := e.h.virtual(c.settings.GetOpensAtUs()), e.h.virtual(c.settings.GetClosesAtUs())
+		if c.again {
+			continue
+		}
+		if off := e.h.tolerance(c.at.At, c.at.At); opens != 0 && c.at.At+off < opens {
+			bad("%v was stored at %v, %v before its sale opened", c, c.at.At, opens-c.at.At)
+		}
+		first, known := asked[request{c.user, c.key}]
+		if off := e.h.tolerance(first, c.at.At); known && closes != 0 && first-off >= closes {
+			bad("%v was first asked for at %v, %v after its sale had closed", c, first, first-closes)
+		}
+	}
+	for i, o := range e.all(ClaimInvoked) {
+		if o.answered() {
+			e.refusedByHours(i, o, bad)
+		}
+	}
+}
+
+// firstAsked returns when the request of each claim came first. Nobody knows the key
+// of one without.
+func (e *evidence) firstAsked() map[request]time.Duration {
+	asked := make(map[request]time.Duration)
+	for _, o := range e.all(ClaimInvoked) {
+		id := request{o.invoked.User, o.invoked.Key}
+		if o.invoked.Key == "" {
+			c := e.granted(o)
+			if c == nil || o.returned.Answer.Replayed {
+				continue
+			}
+			id.key = c.key
+		}
+		if at, ok := asked[id]; !ok || o.invoked.At < at {
+			asked[id] = o.invoked.At
+		}
+	}
+	return asked
+}
+
+// refusedByHours judges an answer that speaks of the time of day.
+func (e *evidence) refusedByHours(i int, o *operation, bad fault) {
+	said := o.returned.Answer.Outcome
+	r := e.runOf(o)
+	if said != "not_open" && said != "closed" || o.returned.Answer.Away || r == nil || len(r.shards) == 0 {
+		return
+	}
+	off := e.h.tolerance(o.invoked.At, o.returned.At)
+	timed := said == "not_open" // else another checker judges it
+	during := r.shards[xxhash.Sum64String(o.invoked.User)%uint64(len(r.shards))].during(o.invoked.Place, o.returned.Seq)
+	for _, s := range during {
+		m := &s.after
+		timed = timed || m.settings.GetClosesAtUs() != 0
+		opens, closes := e.h.virtual(m.settings.GetOpensAtUs()), e.h.virtual(m.settings.GetClosesAtUs())
+		switch {
+		case said == "closed" && (m.sealed || m.settings.GetPhase() == phaseClosed),
+			said == "closed" && closes != 0 && o.returned.At+off >= closes:
+			return
+		case said == "not_open" && opens != 0 && o.invoked.At-off < opens:
+			wait, end := o.returned.Answer.RetryAfter, off+o.returned.At-o.invoked.At
+			if (o.invoked.At + wait - opens).Abs() <= end {
+				return
+			}
+		}
+	}
+	if timed && len(during) > 0 {
+		bad("operation %d (user %q) was answered %q, to come again in %v, between %v and %v: its shard's hours were %v",
+			i, o.invoked.User, said, o.returned.Answer.RetryAfter, o.invoked.At, o.returned.At, during[len(during)-1].after.settings)
+	}
+}
+
+// virtual is the virtual time of a stored one, 0 for none.
+func (h *History) virtual(us int64) time.Duration {
+	if us == 0 {
+		return 0
+	}
+	return time.UnixMicro(us).Sub(h.Begin)
+}
+
+// drifts is what clocks that were set right run apart in the life of a world.
+const drifts = 2 * time.Second
+
+// tolerance is how far the clock of a process that decides may be off between two
+// times: Slack from the lock nodes', as much again where its clock was set since it
+// heard of them, and what those were off.
+func (h *History) tolerance(from, to time.Duration) time.Duration {
+	from -= 2 * h.Slack
+	worst := time.Duration(0)
+	for i, s := range h.Skews {
+		last := i+1 == len(h.Skews)
+		if s.At <= to && (last || h.Skews[i+1].At >= from) {
+			worst = max(worst, s.Off)
+		}
+	}
+	return 2*h.Slack + drifts + worst
+}
+
+// settings holds those of each generation against its declaration.
+func settings(e *evidence, bad fault) {
+	for _, r := range e.runs {
+		for i, p := range r.planned {
+			if len(p.GetSpec()) == 0 {
+				continue // no planner has written it
+			}
+			var said struct {
+				PerUserLimit      int64
+				OpensAt, ClosesAt time.Time
+			}
+			if err := json.Unmarshal(p.GetSpec(), &said); err != nil {
+				if i > 0 { // else it is reported where the run is read
+					bad("%v has a declaration that cannot be read: %v", p.at, err)
+				}
+				continue
+			}
+			want := &pb.Settings{PerUserLimit: said.PerUserLimit, Phase: p.GetSettings().GetPhase()}
+			if !said.OpensAt.IsZero() {
+				want.OpensAtUs = said.OpensAt.UnixMicro()
+			}
+			if !said.ClosesAt.IsZero() {
+				want.ClosesAtUs = said.ClosesAt.UnixMicro()
+			}
+			if !sameSettings(p.GetSettings(), want) {
+				bad("%v plans generation %d with the settings %v; it declares %v", p.at, p.GetGeneration(), p.GetSettings(), want)
+			}
+		}
+	}
+}
+
+func sameSettings(a, b *pb.Settings) bool {
+	return a.GetPerUserLimit() == b.GetPerUserLimit() && a.GetPhase() == b.GetPhase() &&
+		a.GetOpensAtUs() == b.GetOpensAtUs() && a.GetClosesAtUs() == b.GetClosesAtUs()
+}
