@@ -1,0 +1,286 @@
+package planner
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+const workUID = "0011223344556677"
+
+// said is a sale's log after commits of one op each.
+func said(t *testing.T, ops ...*pb.Op) *ledger.Sale {
+	t.Helper()
+	sale := ledger.NewSale("sale/x")
+	for _, op := range ops {
+		e, err := sale.Entry([]byte("planner1"), 1, op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sale.Apply(e.Commit, e.Hash); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sale
+}
+
+func plannedOp(uid string, generation uint64, digest byte) *pb.Op {
+	return &pb.Op{Op: &pb.Op_Planned{Planned: &pb.Planned{
+		Generation: generation, Uid: uid, Run: 1, Settings: &pb.Settings{Phase: pb.Phase_OPEN, PerUserLimit: 1},
+		Shards: []*pb.ShardChange{{}}, PlanDigest: bytes.Repeat([]byte{digest}, 32),
+	}}}
+}
+
+func appliedOp(generation uint64) *pb.Op {
+	return &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: generation}}}
+}
+
+func sealedOp() *pb.Op { return &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{}}} }
+
+// How the sale's log stands to a plan decides whether it is carried out, completed
+// or stale.
+func TestStanding(t *testing.T) {
+	digest := ledger.Hash(bytes.Repeat([]byte{7}, 32))
+	first, second := plannedOp(workUID, 1, 1), plannedOp(workUID, 2, 7)
+	one := said(t, first, appliedOp(1))
+	intent := new(pb.Planned)
+	for name, test := range map[string]struct {
+		plan   Plan
+		intent *pb.Planned
+		ops    []*pb.Op
+		want   standing
+	}{
+		"of a new sale":               {Plan{After: said(t).Root()}, intent, nil, isDue},
+		"the slot is free":            {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1)}, isDue},
+		"the log is another":          {Plan{UID: workUID, Slot: 2, After: ledger.Hash{1}, Digest: digest}, intent, []*pb.Op{first, appliedOp(1)}, isOther},
+		"the log lags":                {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first}, isBehind},
+		"the slot has the plan":       {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second}, isPlanned},
+		"the slot has it, and more":   {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second, appliedOp(2)}, isPlanned},
+		"the slot has another plan":   {Plan{UID: workUID, Slot: 2, After: one.Root(), Digest: ledger.Hash{9}}, intent, []*pb.Op{first, appliedOp(1), second}, isOther},
+		"another slot has the plan":   {Plan{UID: workUID, Slot: 1, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), second}, isOther},
+		"the run is sealed":           {Plan{UID: workUID, Slot: 2, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), sealedOp()}, isEnded},
+		"another run is sealed":       {Plan{UID: "another", Slot: 2, Digest: digest}, intent, []*pb.Op{first, appliedOp(1), sealedOp()}, isOther},
+		"nothing to append":           {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1)}, isPlanned},
+		"nothing, a later generation": {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1), second}, isOther},
+		"nothing, another run":        {Plan{UID: "another", Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1)}, isOther},
+		"nothing, the run is sealed":  {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1), sealedOp()}, isEnded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &work{plan: &test.plan, intent: test.intent, sale: said(t, test.ops...)}
+			if got := w.standing(); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// A seed is drawn for the first generation of a red packet, and for nothing else.
+func TestDrawSeed(t *testing.T) {
+	red := spec.Sale{
+		Name: "x", Run: 1, Stock: 3, LockCount: 1, PerUserLimit: 1, LockTTL: spec.DefaultLockTTL,
+		Engine: spec.EngineRedis, Ack: spec.AckLedger, Backlog: 1,
+		RedPacket: &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 300, Min: 1, Split: spec.SplitRandom},
+	}
+	units := red
+	units.RedPacket = nil
+	for name, test := range map[string]struct {
+		sale       spec.Sale
+		generation uint64
+		from       string
+		seed       string
+		fails      bool
+	}{
+		"red packets":        {red, 1, "0123456789abcdef0123456789abcdefmore", "0123456789abcdef0123456789abcdef", false},
+		"red packets, later": {red, 2, "0123456789abcdef0123456789abcdef", "", false},
+		"units":              {units, 1, "0123456789abcdef0123456789abcdef", "", false},
+		"too little chance":  {red, 1, "0123", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := test.sale.JSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &pb.Planned{Generation: test.generation, Spec: text}
+			err = drawSeed(p, bytes.NewReader([]byte(test.from)))
+			if (err != nil) != test.fails || err == nil && string(p.Seed) != test.seed {
+				t.Errorf("seed %q, %v", p.Seed, err)
+			}
+		})
+	}
+	if err := drawSeed(&pb.Planned{Generation: 1, Spec: []byte("{")}, bytes.NewReader(nil)); err == nil {
+		t.Error("drawn for what cannot be read")
+	}
+}
+
+// The ttl that is waited for is the longest of what is planned and of the newest
+// generations, since an owner may not have read the last of them.
+func TestLongestTTL(t *testing.T) {
+	document := func(ttl time.Duration) []byte {
+		s := spec.Sale{Name: "x", Run: 1, Stock: 3, LockCount: 1, PerUserLimit: 1, LockTTL: ttl}
+		text, err := s.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	op := func(generation uint64, ttl time.Duration) *pb.Op {
+		op := plannedOp(workUID, generation, 1)
+		op.GetPlanned().Spec = document(ttl)
+		return op
+	}
+	const s = time.Second
+	for name, test := range map[string]struct {
+		intent *pb.Planned
+		ops    []*pb.Op
+		want   time.Duration
+	}{
+		"nothing":                 {nil, nil, quorum.DefaultTTL},
+		"what is planned":         {&pb.Planned{Spec: document(4 * s)}, []*pb.Op{op(1, 2*s)}, 4 * s},
+		"the newest":              {nil, []*pb.Op{op(1, 2*s), op(2, 5*s)}, 5 * s},
+		"the one before":          {nil, []*pb.Op{op(1, 5*s), op(2, 2*s)}, 5 * s},
+		"not the one before that": {&pb.Planned{Spec: document(3 * s)}, []*pb.Op{op(1, 9*s), op(2, 2*s), op(3, 2*s)}, 3 * s},
+	} {
+		w := &work{intent: test.intent, sale: said(t, test.ops...)}
+		if got := w.ttl(); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// What a plan names is told as done once, and not at all where it was found done.
+func TestFinished(t *testing.T) {
+	begin := func(quiet, changed bool) *work {
+		w := &work{core: newCore(time.Second), plan: &Plan{Actions: make([]Action, 2)}, quiet: quiet,
+			actions: map[string]string{"shard/0": Create, "shard/1": Delete}}
+		w.changed = changed
+		return w
+	}
+	for name, test := range map[string]struct {
+		quiet, changed bool
+		told           int
+	}{
+		"at work": {false, true, 2}, "nothing changed yet": {false, false, 2},
+		"found done": {true, false, 0}, "found done in part": {true, true, 2},
+	} {
+		w := begin(test.quiet, test.changed)
+		e := w.step(clock.Now{}, func() {
+			for _, address := range []string{"shard/0", "shard/0", "shard/7", "shard/1"} {
+				w.finished(address, "")
+			}
+		})
+		if len(e.progress) != test.told {
+			t.Errorf("%s: told %+v", name, e.progress)
+		}
+		for i, p := range e.progress {
+			if p.Done != i+1 || p.Total != 2 || p.Action != []string{Create, Delete}[i] {
+				t.Errorf("%s: told %+v", name, p)
+			}
+		}
+		if got := w.result.Summary; got != (Summary{Create: 1, Delete: 1}) || w.done != 2 {
+			t.Errorf("%s: %d done, %+v", name, w.done, got)
+		}
+	}
+}
+
+// Rechecks that come while the sale's log is read share the next reading, and a
+// run that has ended is stale, or overtaken.
+func TestRecheck(t *testing.T) {
+	begin := func(t *testing.T) (*work, *cored) {
+		c := newCored(t)
+		w := &work{core: c.core, plan: &Plan{Sale: "x", UID: workUID}}
+		w.openSale()
+		return w, c
+	}
+	entries := func(t *testing.T, ops ...*pb.Op) ledger.Reply {
+		t.Helper()
+		sale := ledger.NewSale(spec.SaleLog("x"))
+		var r ledger.Reply
+		for _, op := range ops {
+			e, err := sale.Entry([]byte("planner1"), 1, op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := sale.Apply(e.Commit, e.Hash); err != nil {
+				t.Fatal(err)
+			}
+			r.Head, r.Entries = e.Head, append(r.Entries, e.Bytes)
+		}
+		return r
+	}
+	first := plannedOp(workUID, 1, 1)
+	t.Run("shared", func(t *testing.T) {
+		w, c := begin(t)
+		e := w.step(c.time(), func() { w.recheck(c.say("one")) })
+		if len(e.calls) != 1 {
+			t.Fatalf("calls %+v", e.calls)
+		}
+		id := e.calls[0].id
+		if e = w.step(c.time(), func() { w.recheck(c.say("two")); w.recheck(c.say("three")) }); len(e.calls) != 0 {
+			t.Fatalf("calls %+v", e.calls)
+		}
+		live := entries(t, first)
+		e = w.reply(c.time(), reply{id: id, log: live})
+		c.heard("one")
+		if len(e.calls) != 1 {
+			t.Fatalf("calls %+v", e.calls)
+		}
+		e = w.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
+		c.heard("two three")
+		if len(e.calls) != 0 {
+			t.Fatalf("calls %+v", e.calls)
+		}
+		e = w.step(c.time(), func() { w.recheck(c.say("four")) })
+		w.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
+		c.heard("four")
+	})
+	t.Run("the first that ends the machine is the last", func(t *testing.T) {
+		w, c := begin(t)
+		e := w.step(c.time(), func() {
+			w.recheck(func() { c.say("one")(); w.recheck(func() { c.say("end")(); w.end(nil) }) })
+		})
+		live := entries(t, first)
+		e = w.reply(c.time(), reply{id: e.calls[0].id, log: live})
+		c.heard("one")
+		w.step(c.time(), func() { w.recheck(c.say("never")) })
+		e = w.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
+		if c.heard("end"); !e.done {
+			t.Error("goes on")
+		}
+	})
+	for name, ops := range map[string][]*pb.Op{
+		"sealed":      {first, sealedOp()},
+		"another run": {plannedOp("another", 1, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c := begin(t)
+			e := w.step(c.time(), func() { w.recheck(c.say("goes-on")) })
+			e = w.reply(c.time(), reply{id: e.calls[0].id, log: entries(t, ops...)})
+			if c.heard(""); !e.done || !errors.Is(e.err, ErrStale) {
+				t.Errorf("effects %+v", e)
+			}
+		})
+		t.Run(name+", where another may overtake", func(t *testing.T) {
+			w, c := begin(t)
+			w.overtaken = c.say("overtaken")
+			e := w.step(c.time(), func() { w.recheck(c.say("goes-on")); w.after(time.Second, c.say("late")) })
+			id := e.calls[0].id
+			w.step(c.time(), func() { w.recheck(c.say("goes-on-too")) })
+			e = w.reply(c.time(), reply{id: id, log: entries(t, ops...)})
+			if want := map[string]string{"sealed": "overtaken", "another run": ""}[name]; e.done != (want == "") {
+				t.Errorf("effects %+v", e)
+			} else {
+				c.heard(want)
+			}
+			c.mono += time.Minute
+			w.tick(c.time())
+			c.heard("")
+		})
+	}
+}
