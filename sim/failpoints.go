@@ -40,7 +40,7 @@ func Failpoints() []string {
 	for _, d := range slices.Concat(disasters, listDisasters) {
 		names = append(names, "fault: "+d.what)
 	}
-	for _, a := range slices.Concat(ambushes, listAmbushes) {
+	for _, a := range slices.Concat(ambushes, listAmbushes, doubts) {
 		names = append(names, "fault: "+a.what)
 	}
 	for _, step := range steps {

@@ -198,38 +198,38 @@ func (n *network) isolate(h host, d time.Duration) {
 // listAmbushes are ambushes in worlds with lists.
 var listAmbushes = []ambush{
 	// A fill meets another run of the server, or a list that is older than its token.
-	{"node starts again amid a fill", []string{"append rebuild", "rebuild", "list stop", "stop list", "list put", "fill list"}, 0.04,
+	{"node starts again amid a fill", landed, []string{"append rebuild", "rebuild", "list stop", "stop list", "list put", "fill list"}, 0.04,
 		func(w *world, r random, _ *process) {
 			n := w.anyNode(r)
 			n.save()
 			n.crash(r.spread(time.Millisecond, 300*time.Millisecond), r.IntN(comebacks))
 		}},
 	// What was given is in the stream alone, or not even there.
-	{"node starts again amid grabs", []string{"grab", "list read"}, 0.02, func(w *world, r random, _ *process) {
+	{"node starts again amid grabs", landed, []string{"grab", "list read"}, 0.02, func(w *world, r random, _ *process) {
 		w.anyNode(r).crash(r.spread(time.Millisecond, time.Second), r.IntN(comebacks))
 	}},
-	{"node fails over amid a drain", []string{"list read", "append claims", "drain"}, 0.05, func(w *world, r random, _ *process) {
+	{"node fails over amid a drain", landed, []string{"list read", "append claims", "drain"}, 0.05, func(w *world, r random, _ *process) {
 		w.anyNode(r).failOver(r.spread(time.Millisecond, 200*time.Millisecond))
 	}},
 	// The replica has what the node had before many came.
-	{"node fails over amid a rush", []string{"list start", "start list"}, 0.2, func(w *world, r random, _ *process) {
+	{"node fails over amid a rush", landed, []string{"list start", "start list"}, 0.2, func(w *world, r random, _ *process) {
 		w.rush(r)
 		w.anyNode(r).failOver(r.spread(100*time.Millisecond, 3*time.Second))
 	}},
 	// Whoever rebuilds a list is late, and finds that somebody else does.
-	{"process paused amid a fill", []string{"list stop", "list put", "list read", "stop list", "fill list", "read stream"}, 0.05,
+	{"process paused amid a fill", landed, []string{"list stop", "list put", "list read", "stop list", "fill list", "read stream"}, 0.05,
 		func(w *world, r random, p *process) { p.pause(r.spread(w.scenario.ttl/2, 4*w.scenario.ttl), false) }},
 	// The list is to be turned off while its owner turns it on.
-	{"closed or paused amid a fill", []string{"append rebuild", "list stop", "list put"}, 0.15, func(w *world, r random, _ *process) {
+	{"closed or paused amid a fill", landed, []string{"append rebuild", "list stop", "list put"}, 0.15, func(w *world, r random, _ *process) {
 		w.operators.run(command{kind: pick(r, pause, pause, pause, closes), runs: 3}, func() {})
 		w.rush(r)
 	}},
-	{"destroyed amid a fill", []string{"list stop", "list put", "list start", "fill list"}, 0.02, func(w *world, r random, _ *process) {
+	{"destroyed amid a fill", landed, []string{"list stop", "list put", "list start", "fill list"}, 0.02, func(w *world, r random, _ *process) {
 		w.operators.destroyNow()
 		w.rush(r)
 	}},
 	// Two planners beside an owner, or beside none.
-	{"a second command amid a stop", []string{"stop list", "read stream", "rebuild"}, 0.08, func(w *world, r random, _ *process) {
+	{"a second command amid a stop", landed, []string{"stop list", "read stream", "rebuild"}, 0.08, func(w *world, r random, _ *process) {
 		if w.operators.ending {
 			w.operators.run(command{kind: destroy, runs: 5}, func() {})
 			return
@@ -237,14 +237,14 @@ var listAmbushes = []ambush{
 		w.operators.run(command{kind: pick(r, pause, resume), runs: 3}, func() {})
 	}},
 	// Units are in no list, and in the log as if they were.
-	{"killed amid a take", []string{"list take", "append out", "append in"}, 0.7, func(w *world, r random, p *process) {
+	{"killed amid a take", landed, []string{"list take", "append out", "append in"}, 0.7, func(w *world, r random, p *process) {
 		p.kill(w.comeback(r))
 	}},
-	{"node starts again amid a take", []string{"list take", "list add"}, 0.5, func(w *world, r random, _ *process) {
+	{"node starts again amid a take", landed, []string{"list take", "list add"}, 0.5, func(w *world, r random, _ *process) {
 		w.anyNode(r).crash(r.spread(time.Millisecond, 500*time.Millisecond), r.IntN(comebacks))
 	}},
-	{"lists flushed amid grabs", []string{"grab"}, 0.02, func(w *world, r random, _ *process) { w.anyNode(r).lists.flush() }},
-	{"a rush amid a fill", []string{"list start", "start list"}, 0.3, func(w *world, r random, _ *process) { w.rush(r) }},
+	{"lists flushed amid grabs", landed, []string{"grab"}, 0.02, func(w *world, r random, _ *process) { w.anyNode(r).lists.flush() }},
+	{"a rush amid a fill", landed, []string{"list start", "start list"}, 0.3, func(w *world, r random, _ *process) { w.rush(r) }},
 }
 
 // deal is check.Deal.

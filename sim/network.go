@@ -29,10 +29,12 @@ type network struct {
 	cut  [][]bool // from, to: nothing gets through
 	loss float64  // beyond the usual: a storm
 	slow time.Duration
+	kept []time.Duration // by host: until when it gets nothing from lock nodes
+	late []time.Duration // by host: until when nothing that it appends arrives
 }
 
 func newNetwork(w *world, hosts int) *network {
-	n := &network{w: w, cut: make([][]bool, hosts)}
+	n := &network{w: w, cut: make([][]bool, hosts), kept: make([]time.Duration, hosts), late: make([]time.Duration, hosts)}
 	for i := range n.cut {
 		n.cut[i] = make([]bool, hosts)
 	}
@@ -116,6 +118,9 @@ func (n *network) send(m message, arrive func()) {
 	if n.slow > 0 && !n.w.calm {
 		after += r.between(0, n.slow)
 	}
+	if n.w.isNode(m.from) && n.kept[m.to] > n.w.now+after {
+		after = n.kept[m.to] - n.w.now
+	}
 	n.w.under(m, n.w.now+after)
 	n.w.after(after, arrive)
 }
@@ -184,7 +189,12 @@ func (w *world) call(p *process, c call) {
 	if slow := w.store.slow; slow > 0 && !w.calm && strings.HasPrefix(c.What, "append ") {
 		request.slow = w.random.network.between(0, slow)
 	}
-	w.net.send(request, func() {
+	w.heldUp = 0
+	if until := w.net.late[p.host]; until > w.now && strings.HasPrefix(c.What, "append ") {
+		w.heldUp = until - w.now
+	}
+	w.doubt(p, c.What, wasSent)
+	arrive := func() {
 		if w.isDown(to) {
 			w.net.send(message{from: to, to: p.host, what: "refused"}, func() { finish(lost, nil, errDown) })
 			return
@@ -193,8 +203,13 @@ func (w *world) call(p *process, c call) {
 		w.note(p.name, c.What, "lands", nil)
 		reply := w.serve(c)
 		w.landed(p, c.What)
+		w.doubt(p, c.What, landed)
 		w.net.send(message{from: to, to: p.host, what: "reply", tender: tender}, func() { finish(answered, reply, nil) })
-	})
+	}
+	if w.heldUp != never {
+		request.slow += w.heldUp
+		w.net.send(request, arrive)
+	}
 	w.at(p.clock.when(p.clock.now(w.now).Mono+c.Timeout), func() {
 		finish(lost, nil, context.DeadlineExceeded)
 	})

@@ -72,9 +72,6 @@ func (o *operators) job(c command) planner.Job {
 	phase := func(p pb.Phase) planner.Job { return planner.PhaseJob{Sale: saleName, Phase: p} }
 	switch c.kind {
 	case apply:
-		if o.w.scenario.dealt() {
-			c.stock = o.w.scenario.stock
-		}
 		o.most = max(o.most, c.stock)
 		return planner.ApplyJob{Sale: o.sale(c.stock)}
 	case pause:
@@ -98,7 +95,11 @@ func (o *operators) job(c command) planner.Job {
 func (o *operators) run(c command, then func()) {
 	o.started++
 	n := o.started
-	op := o.w.tell(check.Event{Kind: check.CommandInvoked, Command: c.kind})
+	if o.w.scenario.dealt() {
+		c.stock = o.w.scenario.stock
+	}
+	writer := fmt.Appendf(nil, "op%06d", n)
+	op := o.w.tell(check.Event{Kind: check.CommandInvoked, Command: c.kind, Stock: c.stock, Writer: string(writer)})
 	p := &process{w: o.w, name: fmt.Sprintf("%s-%d", c.kind, n), host: atOperators}
 	o.w.commands = append(o.w.commands, p)
 	calm := o.w.calm
@@ -123,7 +124,7 @@ func (o *operators) run(c command, then func()) {
 		again(back)
 	}
 	cfg := planner.SteppedConfig{
-		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: fmt.Appendf(nil, "op%06d", n), Rand: o.random, Who: "operator@world",
+		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: writer, Rand: o.random, Who: "operator@world",
 		Sizes: o.w.scenario.sizes,
 	}
 	m := &commandMachine{s: planner.NewStepped(cfg, o.job(c))}

@@ -26,6 +26,7 @@ const (
 	forSizes
 	forHours
 	forClocks
+	forDoubts
 )
 
 // random is one stream.

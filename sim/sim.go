@@ -34,9 +34,10 @@ type world struct {
 	executors []*server
 	commands  []*process
 	lurking   map[string][]*ambush // ambushes by the steps that they wait for
+	doubtful  map[string][]*ambush // and doubts
 	operators *operators
 	clients   []*client
-	random    struct{ network, store, schedule, faults, crashes random }
+	random    struct{ network, store, schedule, faults, crashes, doubts random }
 
 	calm       bool                // the faults have stopped
 	settled    bool                // and the operators have done what they had begun
@@ -49,6 +50,7 @@ type world struct {
 	rushed     int                 // names of users who came in a rush, tried
 	thinking   time.Duration       // of a client between two things
 	latest     time.Duration       // when the last of the operators' messages lands
+	heldUp     time.Duration       // of the message that is about to be sent
 	latestList time.Duration       // and of those about lists, by whomever
 	waiting    []func()            // until settled
 	vanished   map[int]bool        // operations of which nobody waits for the end
@@ -102,6 +104,7 @@ func newWorld(o Options) *world {
 	w.scenario.drawPage(o.random(forPages, 0))
 	w.scenario.drawHours(o.random(forHours, 0), o.Until)
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
+	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.thinking = 2 * o.Until * time.Duration(o.Clients) / time.Duration(max(1, o.Ops))
 	w.lurking = w.scenario.lurkers()
 	w.store = newStore(w)

@@ -68,6 +68,7 @@ type Writer struct {
 	fold Folder
 
 	head  []byte // as stored with the last slot folded; nil: no log yet
+	ahead uint64 // the slot behind head's
 	sent  *Entry // appended, its outcome not known yet
 	taken bool   // catching up because the slot was somebody else's
 	page  int    // entries to read at once, 0: not known yet
@@ -214,7 +215,7 @@ func (w *Writer) resolve(now clock.Now, r Reply) Do {
 }
 
 func (w *Writer) committed() Do {
-	w.head, w.sent, w.tries = w.sent.Head, nil, 0
+	w.head, w.ahead, w.sent, w.tries = w.sent.Head, w.fold.Next()+1, nil, 0 // the caller folds it now
 	return Do{Event: Committed}
 }
 
@@ -227,15 +228,18 @@ func (w *Writer) caughtUp(now clock.Now, r Reply) Do {
 		}
 		return Do{Event: Gone}
 	}
-	bytes := 0
+	if len(r.Entries) == 0 && w.head != nil && w.ahead == w.fold.Next() && bytes.Equal(r.Head, w.head) {
+		return w.atEnd(r.Head) // there is no news, as most often; to parse it anew would cost most of the read
+	}
+	size := 0
 	for _, entry := range r.Entries {
 		if err := w.fold.Fold(entry); err != nil {
 			return Do{Event: Damaged, Err: err}
 		}
-		bytes += len(entry)
+		size += len(entry)
 	}
-	if bytes > 0 {
-		w.page = min(max(readPage*len(r.Entries)/bytes, 1), readMost)
+	if size > 0 {
+		w.page = min(max(readPage*len(r.Entries)/size, 1), readMost)
 	}
 	head, err := ParseHead(r.Head)
 	switch last := w.fold.Next() - 1; {
@@ -243,10 +247,8 @@ func (w *Writer) caughtUp(now clock.Now, r Reply) Do {
 		return Do{Event: Damaged, Err: fmt.Errorf("%w: log %s: %w", ErrCorrupt, w.log, err)}
 	case w.fold.Next() > 0 && head.Slot == last && head.Hash != w.fold.Root():
 		return Do{Event: Damaged, Err: fmt.Errorf("%w: log %s: the head does not belong to slot %d", ErrCorrupt, w.log, last)}
-	case w.fold.Next() > 0 && head.Slot == last && w.taken:
-		return w.end(r.Head, Taken)
 	case w.fold.Next() > 0 && head.Slot == last:
-		return w.end(r.Head, CaughtUp)
+		return w.atEnd(r.Head)
 	case len(r.Entries) > 0:
 		w.tries = 0
 		return w.read()
@@ -254,8 +256,15 @@ func (w *Writer) caughtUp(now clock.Now, r Reply) Do {
 	return w.pause(now, ReadRequest)
 }
 
+func (w *Writer) atEnd(head []byte) Do {
+	if w.taken {
+		return w.end(head, Taken)
+	}
+	return w.end(head, CaughtUp)
+}
+
 func (w *Writer) end(head []byte, e Event) Do {
-	w.head, w.taken, w.tries = head, false, 0
+	w.head, w.ahead, w.taken, w.tries = head, w.fold.Next(), false, 0
 	return Do{Event: e}
 }
 

@@ -47,6 +47,7 @@ var checkers = []struct {
 	{"first", firsts},        // one answer of a request at most is not a repetition
 	{"requests", requests},   // every claim was asked for
 	{"close", closes},        // no claim is stored after close or pause returned
+	{"commands", commands},   // what a command returned was done
 	{"refusals", refusals},   // what was refused had a reason
 	{"linear", linear},       // claims and reads of each user are linearizable
 	{"progress", progress},   // in the end all is sold and nobody waits

@@ -85,6 +85,23 @@ func TestTolerated(t *testing.T) {
 			w.planBy(0, pb.Phase_OPEN)
 			w.refuse(w.user(0), "k", 1, "paused")
 		}},
+		"an apply of what was declared a moment ago": {withAckLedger, func(w *world) {
+			w.raise(7)
+			w.as("apply", 6, func() {})
+		}},
+		"an apply to a closed sale": {withAckLedger, func(w *world) {
+			w.plan(0, 0, pb.Phase_CLOSED)
+			w.at += grace
+			w.as("apply", 7, func() {})
+		}},
+		"an apply that failed": {withAckLedger, func(w *world) {
+			w.as("apply", 7, func() {})
+			w.h.Events[len(w.h.Events)-1].Err = "stale"
+		}},
+		"a destroy": {newWorld, func(w *world) {
+			w.as("destroy", 0, func() { w.declare(0, 0, pb.Phase_CLOSED) })
+		}},
+		"another's plan": {newWorld, func(w *world) { w.command("pause", func() { w.declare(0, 0, pb.Phase_PAUSED) }) }},
 		"leases one after another": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 2)
 			w.holds("executor-1, run 1", testUID, 2, 5)

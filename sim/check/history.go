@@ -135,8 +135,10 @@ type Event struct {
 	Key      string // "": a keyless request; the executor mints a key
 	Quantity int64
 
-	// Of CommandInvoked: apply, pause, resume, close or destroy.
-	Command string
+	// Of CommandInvoked.
+	Command string // apply, pause, resume, close or destroy
+	Stock   int64  // that an apply declares
+	Writer  string // as commits name the process
 
 	// Of ClaimReturned and ReadReturned. A read has no outcome if it was answered.
 	Answer Answer

@@ -128,7 +128,7 @@ func settings(e *evidence, bad fault) {
 			}
 			if err := json.Unmarshal(p.GetSpec(), &said); err != nil {
 				if i > 0 { // else it is reported where the run is read
-					bad("%v has a declaration that cannot be read: %v", p.at, err)
+					bad("%v has a declaration whose settings cannot be read: %v", p.at, err)
 				}
 				continue
 			}

@@ -195,10 +195,10 @@ func grants(e *evidence, bad fault) {
 		}
 		unit, user := subject{g.run, fmt.Sprint(g.Unit)}, subject{g.run, g.User}
 		if other := units[unit]; other != nil {
-			bad("%v; and %v", g, other)
+			bad("%v; the same unit: %v", g, other)
 		}
 		if other := users[user]; other != nil {
-			bad("%v; and %v", g, other)
+			bad("%v; the same user: %v", g, other)
 		}
 		units[unit], users[user] = g, g
 		if g.stored == nil && e.h.Final.Rested && g.Seq <= e.h.Final.Down {

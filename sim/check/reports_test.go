@@ -48,6 +48,21 @@ func (w *world) asks(op *pb.Op) {
 	w.plantOp(op)
 }
 
+// as is a command of the planner.
+func (w *world) as(name string, stock int64, do func()) {
+	op := w.begin(name)
+	e := &w.h.Events[len(w.h.Events)-1]
+	e.Stock, e.Writer = stock, string(planner)
+	do()
+	w.end(op)
+}
+
+// raise declares another stock.
+func (w *world) raise(stock int64) {
+	w.listed.Stock = stock
+	w.plan(0, 0, pb.Phase_OPEN)
+}
+
 // dealtOtherwise is dealt with other amounts.
 func dealtOtherwise(change func(amounts []int64)) Deal {
 	return func(declaration, seed []byte) (*Packets, error) {
@@ -158,6 +173,27 @@ var reportFaults = map[string]planted{
 		w.read(a)
 		slices.Reverse(w.h.Events[len(w.h.Events)-1].Answer.Claims)
 	}, "linear"},
+
+	// commands
+	"a pause whose plan is not applied": {newWorld, func(w *world) {
+		w.as("pause", 0, func() { w.declare(0, 0, pb.Phase_PAUSED) })
+	}, "commands"},
+	"a pause whose plan is applied later": {newWorld, func(w *world) {
+		w.as("pause", 0, func() { w.declare(0, 0, pb.Phase_PAUSED) })
+		w.complete()
+	}, "commands"},
+	"an apply of what was never declared": {withAckLedger, func(w *world) {
+		w.as("apply", 7, func() { w.plan(0, 0, pb.Phase_OPEN) })
+	}, "commands"},
+	"an apply of what was declared long ago": {withAckLedger, func(w *world) {
+		w.raise(7)
+		w.at += grace
+		w.as("apply", 6, func() {})
+	}, "commands"},
+	"an apply of what is declared later": {withAckLedger, func(w *world) {
+		w.as("apply", 7, func() {})
+		w.raise(7)
+	}, "commands"},
 
 	// progress
 	"a generation not taken": {newWorld, func(w *world) { w.declare(0, 0, pb.Phase_OPEN); w.h.Final.Rested = true }, "progress"},

@@ -8,25 +8,20 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// site is a place in this package where something is reported.
-type site struct {
-	file        string
-	first, last int // lines
-	format      string
-}
-
-func (s site) String() string { return fmt.Sprintf("%s:%d: %s", s.file, s.first, s.format) }
-
-// reports returns all places where this package reports something.
-func reports(t *testing.T) (all []site) {
-	files, err := filepath.Glob("*.go")
+// reports returns where this package reports something, by the format of what it
+// says.
+func reports(t *testing.T) map[string]string {
+	_, here, _, _ := runtime.Caller(0) // the test may run elsewhere
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(here), "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := make(map[string]string)
 	set := token.NewFileSet()
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
@@ -48,31 +43,38 @@ func reports(t *testing.T) (all []site) {
 			case *ast.SelectorExpr:
 				name = f.Sel.Name
 			}
-			if name == "bad" {
-				format, _ := call.Args[0].(*ast.BasicLit)
-				all = append(all, site{file, set.Position(call.Pos()).Line, set.Position(call.End()).Line, format.Value})
+			if name != "bad" {
+				return true
 			}
+			at := fmt.Sprintf("%s:%d", filepath.Base(file), set.Position(call.Pos()).Line)
+			literal, ok := call.Args[0].(*ast.BasicLit)
+			if !ok {
+				t.Errorf("%s: what is reported has no fixed format", at)
+				return true
+			}
+			format, err := strconv.Unquote(literal.Value)
+			if err != nil || all[format] != "" {
+				t.Errorf("%s says %q like %s, %v", at, format, all[format], err)
+			}
+			all[format] = at
 			return true
 		})
 	}
 	return all
 }
 
-// judge returns, by checker, the lines from which a history's problems are
-// reported.
-func judge(h *History) map[string][]string {
-	lines := make(map[string][]string)
+// said returns, by checker, the formats of what is reported of a history.
+func said(h *History) map[string][]string {
+	formats := make(map[string][]string)
 	e := &evidence{h: h}
 	for _, c := range checkers {
-		c.judge(e, func(string, ...any) {
-			_, file, line, _ := runtime.Caller(1)
-			at := fmt.Sprintf("%s:%d", filepath.Base(file), line)
-			if !slices.Contains(lines[c.name], at) {
-				lines[c.name] = append(lines[c.name], at)
+		c.judge(e, func(format string, _ ...any) {
+			if !slices.Contains(formats[c.name], format) {
+				formats[c.name] = append(formats[c.name], format)
 			}
 		})
 	}
-	return lines
+	return formats
 }
 
 // Every report has a planted fault of which its checker says nothing else: if the
@@ -82,20 +84,16 @@ func TestEveryReportIsNeeded(t *testing.T) {
 	for _, f := range plantedFaults() {
 		w := f.from(t)
 		f.do(w)
-		for _, lines := range judge(w.h) {
-			if len(lines) == 1 {
-				needed[lines[0]] = true
+		for _, formats := range said(w.h) {
+			if len(formats) == 1 {
+				needed[formats[0]] = true
 			}
 		}
 	}
 	all := reports(t)
-	for _, s := range all {
-		found := false
-		for line := s.first; line <= s.last; line++ {
-			found = found || needed[fmt.Sprintf("%s:%d", s.file, line)]
-		}
-		if !found {
-			t.Errorf("no planted fault needs %v", s)
+	for format, at := range all {
+		if !needed[format] {
+			t.Errorf("%s: no planted fault needs the report %q", at, format)
 		}
 	}
 	if len(all) < 99 {

@@ -1,0 +1,54 @@
+package check
+
+import "encoding/json"
+
+// commands judges what operators were told to be done. A change that a command has
+// planned itself is on every shard when it returns; and when an apply returns, its
+// stock is what was declared at some time while it ran, or a short while before:
+// what it read may lag.
+func commands(e *evidence, bad fault) {
+	for i, o := range e.all(CommandInvoked) {
+		if !o.succeeded() {
+			continue
+		}
+		declared, live := false, false
+		for _, r := range e.runs {
+			for g, p := range r.planned {
+				if p.at.Seq > o.returned.Seq {
+					break
+				}
+				ours := string(p.at.commit.GetWriter()) == o.invoked.Writer
+				if ours && o.invoked.Command != "destroy" && !r.has(p.GetGeneration(), o.returned.Seq) {
+					bad("operation %d: %s returned and %v, which it had planned, was not applied", i, o.invoked.Command, p.at)
+				}
+				if g+1 < len(r.planned) && r.planned[g+1].at.At+grace < o.invoked.At {
+					continue // it was over
+				}
+				live = live || p.GetSettings().GetPhase() != phaseClosed
+				declared = declared || p.stock() == o.invoked.Stock
+			}
+		}
+		if o.invoked.Command == "apply" && live && !declared {
+			bad("operation %d: apply returned, and a stock of %d was not declared then", i, o.invoked.Stock)
+		}
+	}
+}
+
+// has says whether a generation was on every shard by a time, as Applied says.
+func (r *run) has(generation, by uint64) bool {
+	for _, c := range r.completed {
+		if c.generation >= generation && c.at.Seq < by {
+			return true
+		}
+	}
+	return false
+}
+
+// stock is what a generation's declaration says, 0 if there is none.
+func (p planned) stock() int64 {
+	var said struct{ Stock int64 }
+	if json.Unmarshal(p.GetSpec(), &said) != nil {
+		return 0 // that it can be read is judged elsewhere
+	}
+	return said.Stock
+}
