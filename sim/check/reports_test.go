@@ -264,5 +264,6 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, listFaults)
 	maps.Copy(faults, hourFaults)
 	maps.Copy(faults, reportFaults)
+	maps.Copy(faults, edgeFaults)
 	return faults
 }
