@@ -101,6 +101,68 @@ var edgeFaults = map[string]planted{
 		w.buy(a, "k", 2)
 		w.plantOp(claimOf(a, "k", 3))
 	}, "identities"},
+	"a unit below all": {newWorld, func(w *world) { w.asks(claimOf(w.user(0), "k", -1)) }, "units"},
+	"no units sent, and another's": {newWorld, func(w *world) {
+		w.plantOp(outOp(1, &pb.Range{First: 1}, &pb.Range{First: 4, Count: 1}))
+	}, "units"},
+	"an unreceived transfer acknowledged": {newWorld, func(w *world) {
+		w.append(0, func(d *ledger.Draft) { d.Out(1, 1) })
+		w.plantOp(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: 1, K: 1}}})
+	}, "units"},
+	"a transfer received from no shard": {newWorld, func(w *world) {
+		w.plantOp(&pb.Op{Op: &pb.Op_In{In: &pb.In{From: shards, K: 1, Units: []*pb.Range{{First: 1, Count: 1}}}}})
+	}, "units"},
+	"a claim of a unit that was removed": {newWorld, func(w *world) {
+		w.plan(0, 3, pb.Phase_OPEN)
+		w.asks(claimOf(w.user(0), "k", 3))
+	}, "units"},
+	"a claim of a unit that is held": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.invoke(a, "k", 1)
+		w.append(0, func(d *ledger.Draft) { d.Claim(a, "k", 1, w.at.Microseconds()+10_000_000) })
+		w.asks(claimOf(w.user(0), "l", 1))
+	}, "units"},
+	"an expiry before its deadline": {ended, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetSettle().GetHow() == pb.Settle_CONFIRM }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetSettle().How = pb.Settle_EXPIRE
+		})
+	}, "units ending exports"},
+	"a unit dealt twice by a plan": {newWorld, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetPlanned() != nil }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetPlanned().Shards[1].Add[0].First = 1
+		})
+	}, "plans generations"},
+	"a unit dealt beyond the watermark": {newWorld, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetPlanned() != nil }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetPlanned().NextUnit--
+		})
+	}, "plans"},
+	"a plan of another run's number": {newWorld, func(w *world) {
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.change(func(op *pb.Op) bool { return op.GetPlanned().GetGeneration() == 2 }, func(_ *pb.Commit, op *pb.Op) { op.GetPlanned().Run = 2 })
+	}, "plans"},
+	"a plan of fewer shards": {newWorld, func(w *world) {
+		w.declare(0, 0, pb.Phase_OPEN)
+		w.change(func(op *pb.Op) bool { return op.GetPlanned().GetGeneration() == 2 }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetPlanned().Shards = op.GetPlanned().Shards[:1]
+		})
+	}, "plans"},
+	"a generation with other units": {newWorld, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetPlanned() != nil }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetPlanned().Shards[1].Add[0].Count = 2
+		})
+	}, "generations"},
+	"a generation with more units": {newWorld, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetPlanned() != nil }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetPlanned().Shards[1].Add = nil
+		})
+	}, "generations"},
+	"a generation taken before it is planned": {newWorld, func(w *world) {
+		w.declare(0, 0, pb.Phase_OPEN)
+		w.complete()
+		planned := w.h.Logs["sale/tickets"]
+		planned[2].Seq = w.h.Count()
+	}, "generations"},
 	"a claim after a close, under a plan that came amid it": {newWorld, func(w *world) {
 		w.command("close", func() { w.plan(0, 0, pb.Phase_OPEN) })
 		w.buy(w.user(0), "k", 1)
@@ -128,6 +190,11 @@ func TestToleratedEdges(t *testing.T) {
 		from func(testing.TB) *world
 		do   func(w *world)
 	}{
+		"a transfer received twice and acknowledged twice": {newWorld, func(w *world) {
+			w.move(0, 1, 1)
+			w.plant(1, new(pb.Commit), &pb.Op{Op: &pb.Op_In{In: &pb.In{From: 0, K: 1, Units: []*pb.Range{{First: 3, Count: 1}}}}})
+			w.plantOp(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: 1, K: 1}}})
+		}},
 		"a claim as the sale opens": {newWorld, func(w *world) {
 			w.buy(w.user(0), "k", 1)
 			w.setHours(w.claimed(), w.claimed()+1)
