@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -96,6 +97,18 @@ func (f *flags) server(name string) *url.URL {
 	return u
 }
 
+// again is the command that asks for the same claim, with its key.
+func (o claimOptions) again() string {
+	command := fmt.Sprintf("salectl claim --server %s --sale %s --user %s", quoted(o.server.String()), quoted(o.sale), quoted(o.user))
+	if o.quantity != 1 {
+		command += fmt.Sprintf(" --quantity %d", o.quantity)
+	}
+	if o.tokenFile != "" {
+		command += " --token-file " + quoted(o.tokenFile)
+	}
+	return command + " --key " + quoted(o.key)
+}
+
 func (p *program) claim(ctx context.Context, o claimOptions) error {
 	var view claimView = (*claimHuman)(p)
 	if o.json {
@@ -161,8 +174,8 @@ func (v *claimHuman) Answer(o claimOptions, r *claimReply) {
 	for _, has := range r.Claims {
 		fmt.Fprintf(v.out, "  %s has %s%s, claim %s\n", o.user, unitList(has.Units), worth(has), has.Claim)
 	}
-	if r.Outcome == executor.Unknown {
-		fmt.Fprintf(v.out, "  Ask again with --key %s to learn what became of it.\n", quoted(o.key))
+	if r.MayBeAccepted {
+		fmt.Fprintf(v.out, "  It is unknown whether the claim was accepted. Learn what became of it: %s\n", o.again())
 	}
 }
 
@@ -197,7 +210,8 @@ func (v *claimJSON) Answer(o claimOptions, r *claimReply) {
 }
 
 func (v *claimJSON) NoAnswer(o claimOptions, err error) {
-	(*program)(v).emit(unanswered{formatVersion, o.sale, o.user, o.key, err.Error(), ExitCode(err)})
+	maybe := errors.As(err, new(inDoubt))
+	(*program)(v).emit(unanswered{formatVersion, o.sale, o.user, o.key, maybe, err.Error(), ExitCode(err)})
 }
 
 // unanswered is what claim --json prints where no server gave an outcome. With
@@ -207,6 +221,7 @@ type unanswered struct {
 	Sale          string `json:"sale"`
 	User          string `json:"user"`
 	Key           string `json:"key"`
+	MayBeAccepted bool   `json:"mayBeAccepted,omitempty"`
 	Error         string `json:"error"`
 	ExitCode      int    `json:"exitCode"`
 }

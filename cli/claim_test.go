@@ -117,6 +117,63 @@ func TestClaimAsksAgainWithTheSameKey(t *testing.T) {
 	}
 }
 
+// While a try may have been accepted the key is kept and told, whatever else the
+// servers say that do not know.
+func TestClaimInDoubt(t *testing.T) {
+	lost, unknown := sellerAnswer{}, refused(503, "unknown")
+	for name, test := range map[string]struct {
+		answers []sellerAnswer
+		code    int
+		doubt   bool
+	}{
+		"unknown, then no quorum":      {[]sellerAnswer{unknown, refused(503, "no_quorum")}, 7, true},
+		"no answer, then standby":      {[]sellerAnswer{lost, refused(503, "standby")}, 7, true},
+		"unknown, then overloaded":     {[]sellerAnswer{unknown, refused(429, "overloaded")}, 7, true},
+		"unknown, then draining":       {[]sellerAnswer{unknown, refused(503, "draining")}, 7, true},
+		"unknown, then closed":         {[]sellerAnswer{unknown, refused(403, "closed")}, 12, true},
+		"unknown, then no such sale":   {[]sellerAnswer{unknown, refused(404, "no_such_sale")}, 1, true},
+		"unknown, then another server": {[]sellerAnswer{unknown, {404, "<html>"}}, 1, true},
+		"no answer":                    {[]sellerAnswer{lost}, 7, true},
+		"a proxy gave up":              {[]sellerAnswer{{504, "<html>"}}, 7, true},
+		"unknown, then sold out":       {[]sellerAnswer{unknown, refused(409, "sold_out")}, 10, false},
+		"unknown, then the limit":      {[]sellerAnswer{unknown, refused(409, "limit_reached")}, 11, false},
+		"unknown, then sold":           {[]sellerAnswer{unknown, soldOne}, 0, false},
+		"no quorum":                    {[]sellerAnswer{refused(503, "no_quorum")}, 7, false},
+		"another server":               {[]sellerAnswer{{404, "<html>"}}, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeout := "1m"
+			if test.code == 7 { // else the last answer ends it
+				timeout = "1500ms"
+			}
+			run := func(extra ...string) (*capture, string) {
+				server := httptest.NewServer(&seller{answers: append([]sellerAnswer(nil), test.answers...)})
+				defer server.Close()
+				c := newCapture()
+				args := []string{"salectl", "claim", "--server", server.URL, "--sale", "tickets", "--user", "ann lee",
+					"--quantity", "2", "--key", "k1", "--timeout", timeout}
+				if code := c.run(append(args, extra...), nil); code != test.code {
+					t.Errorf("exit code %d, want %d\n%s", code, test.code, &c.err)
+				}
+				return c, "salectl claim --server " + server.URL + " --sale tickets --user 'ann lee' --quantity 2 --key k1\n"
+			}
+			c, again := run()
+			if said := c.out.String() + c.err.String(); strings.Contains(said, again) != test.doubt || strings.Contains(said, "unknown whether") != test.doubt {
+				t.Errorf("in doubt: %v, and it says\n%s", test.doubt, said)
+			}
+			c, _ = run("--json")
+			var got struct {
+				Key           string `json:"key"`
+				MayBeAccepted bool   `json:"mayBeAccepted"`
+			}
+			if err := json.Unmarshal(c.out.Bytes(), &got); err != nil || got.Key != "k1" || got.MayBeAccepted != test.doubt {
+				t.Errorf("in doubt: %v, and it answers %s (%v)", test.doubt, &c.out, err)
+			}
+		})
+	}
+}
+
 // What will not get better is not asked again.
 func TestClaimGivesUpAtOnce(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -141,7 +198,7 @@ func TestClaimGivesUpAtOnce(t *testing.T) {
 			if err := json.Unmarshal(c.out.Bytes(), &got); err != nil {
 				t.Fatalf("%v: %s", err, &c.out)
 			}
-			want := unanswered{1, "tickets", "ann", s.keys[0], got.Error, 1}
+			want := unanswered{1, "tickets", "ann", s.keys[0], false, got.Error, 1}
 			if got != want || !strings.Contains(got.Error, test.says) {
 				t.Errorf("it answers %s", &c.out)
 			}
@@ -179,7 +236,7 @@ func TestClaimInterrupted(t *testing.T) {
 		t.Errorf("exit code %d, want 130", code)
 	}
 	want := "Interrupted.\nError: interrupted: it is unknown whether the claim was accepted\n" +
-		"  Ask again with --key k1 to learn what became of it.\n"
+		"  Learn what became of it: salectl claim --server " + server.URL + " --sale tickets --user ann --key k1\n"
 	if got := c.err.String(); got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}

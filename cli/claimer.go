@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"salectl/executor"
@@ -24,6 +26,9 @@ type claimReply struct {
 	Sale          string           `json:"sale"`
 	User          string           `json:"user"`
 	Key           string           `json:"key"`
+	// MayBeAccepted says that an earlier try with the key may have been accepted, and
+	// that this answer does not tell.
+	MayBeAccepted bool `json:"mayBeAccepted,omitempty"`
 
 	// Of an accepted claim.
 	claimUnits
@@ -53,6 +58,8 @@ type claimer struct {
 	url     string
 	body    []byte
 	client  http.Client
+
+	inDoubt bool // a try may have been accepted, and no answer since has said whether
 }
 
 // tryTimeout is for one try. A server answers sooner, if only with unknown; what
@@ -98,6 +105,26 @@ const firstWait = 200 * time.Millisecond
 // when the time is up. retrying is told why, once for each reason in a row.
 func (c *claimer) run(ctx context.Context, retrying func(why string)) (*claimReply, error) {
 	defer c.client.CloseIdleConnections()
+	reply, err := c.insist(ctx, retrying)
+	switch {
+	case err == nil:
+		reply.MayBeAccepted = c.inDoubt
+	case c.inDoubt:
+		err = advised{
+			what: err.Error() + ": it is unknown whether the claim was accepted", err: inDoubt{err},
+			remedy: "Learn what became of it: " + c.options.again(),
+		}
+	}
+	return reply, err
+}
+
+// inDoubt is why there is no answer though the claim may have been accepted.
+type inDoubt struct{ error }
+
+func (e inDoubt) Unwrap() error { return e.error }
+
+// insist is run, without a word on tries before the last.
+func (c *claimer) insist(ctx context.Context, retrying func(why string)) (*claimReply, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, c.options.timeout, errTimeout)
 	defer cancel()
 	var last attempt
@@ -107,7 +134,7 @@ func (c *claimer) run(ctx context.Context, retrying func(why string)) (*claimRep
 		case err == nil && outcomeCode(reply.Outcome) != exitTimeout:
 			return reply, nil
 		case ctx.Err() != nil:
-			return nil, c.cutOff(ctx)
+			return nil, context.Cause(ctx)
 		case err != nil && !worthRetrying(err):
 			return nil, err
 		case bounded.Err() != nil && last != attempt{}:
@@ -129,24 +156,41 @@ func (c *claimer) run(ctx context.Context, retrying func(why string)) (*claimRep
 		case <-bounded.Done():
 		}
 		if ctx.Err() != nil {
-			return nil, c.cutOff(ctx)
+			return nil, context.Cause(ctx)
 		}
 		if last.reply != nil {
 			return last.reply, nil
 		}
-		return nil, fmt.Errorf("%w after %s: %w; if it may have been accepted, ask again with --key %s",
-			errTimeout, c.options.timeout, last.err, quoted(c.options.key))
+		return nil, fmt.Errorf("%w after %s: %w", errTimeout, c.options.timeout, last.err)
 	}
 }
 
-// cutOff says that ctx ended, not our own time: the claim may yet be accepted.
-func (c *claimer) cutOff(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	return advised{
-		what:   fmt.Sprintf("%v: it is unknown whether the claim was accepted", cause),
-		remedy: fmt.Sprintf("Ask again with --key %s to learn what became of it.", quoted(c.options.key)),
-		err:    cause,
+// once makes one try, and takes down whether it may have been accepted.
+func (c *claimer) once(ctx context.Context) (*claimReply, error) {
+	var sent atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }}
+	reply, err := c.try(httptrace.WithClientTrace(ctx, trace))
+	switch {
+	case err == nil && reply.Outcome == executor.Unknown:
+		c.inDoubt = true
+	case err == nil && decides(reply.Outcome):
+		c.inDoubt = false
+	case err != nil && sent.Load() && !errors.Is(err, errForeign):
+		c.inDoubt = true
 	}
+	return reply, err
+}
+
+// decides says whether an outcome comes from the ledger, in which the server has
+// looked for the key: so it is also the answer to all tries before. A sale that is
+// closed or gone may have taken the claim before it was.
+func decides(o executor.Outcome) bool {
+	switch o {
+	case executor.Sold, executor.Held, executor.SoldOut, executor.NoneNow, executor.LimitReached,
+		executor.NotOpen, executor.Paused, executor.NotEligible, executor.KeyReused:
+		return true
+	}
+	return false
 }
 
 // worthRetrying says whether a later try may fare better: not if the name of
@@ -159,7 +203,7 @@ func worthRetrying(err error) bool {
 // errForeign says that what answered is not salectl, or does not let us in.
 var errForeign = errors.New("unexpected answer")
 
-func (c *claimer) once(ctx context.Context) (*claimReply, error) {
+func (c *claimer) try(ctx context.Context) (*claimReply, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(c.body))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errForeign, err)

@@ -27,11 +27,15 @@ const (
 	BadRequest   Outcome = "bad_request"
 	KeyReused    Outcome = "key_reused" // the key was used for another quantity
 	NoSuchSale   Outcome = "no_such_sale"
-	Overloaded   Outcome = "overloaded" // refused before anything was written
-	NoQuorum     Outcome = "no_quorum"  // this process lost the right to write
-	Unknown      Outcome = "unknown"    // perhaps accepted: ask again with the same key
-	Standby      Outcome = "standby"    // another process serves the sale
-	Draining     Outcome = "draining"   // this process is going down
+	Unknown      Outcome = "unknown" // perhaps accepted: ask again with the same key
+
+	// These say of one request that it is not accepted. Of an earlier one with the
+	// same key they say so much only where this process has decided it: of what other
+	// processes were asked it knows nothing.
+	Overloaded Outcome = "overloaded" // refused before anything was written
+	NoQuorum   Outcome = "no_quorum"  // this process lost the right to write
+	Standby    Outcome = "standby"    // another process serves the sale
+	Draining   Outcome = "draining"   // this process is going down
 )
 
 // Request is one claim as it reaches the executor.
@@ -92,6 +96,18 @@ type Answer struct {
 // Accepted says whether the claim has units.
 func (a Answer) Accepted() bool { return a.Outcome == Sold || a.Outcome == Held }
 
+// denies says whether whoever gets the answer takes it that the claim is not
+// accepted, and would be wrong if an earlier request of the same key still can be.
+// SoldOut is not among them: with a claim under way there is a unit left, or one
+// that is not sold yet.
+func (a Answer) denies() bool {
+	switch a.Outcome {
+	case Sold, Held, SoldOut, KeyReused, BadRequest, Unknown:
+		return false
+	}
+	return true
+}
+
 // Service is a sale as its buyers see it. Executor is one.
 type Service interface {
 	// Sale is the name.
@@ -99,6 +115,10 @@ type Service interface {
 	// Claim answers one request. It returns when the answer is durable, or
 	// when ctx has ended: then with Unknown if the claim may yet be accepted.
 	Claim(ctx context.Context, r Request) Answer
+	// Decline answers a request that is not to be let in, with why; but with
+	// Unknown, or with the claim, if an earlier request of the same user and key may
+	// yet be accepted, or was.
+	Decline(r Request, why Outcome) Answer
 	// User returns a user's claims, in the order of acceptance; an Outcome other
 	// than "" says why they cannot be told now.
 	User(user string) ([]Claim, Outcome)

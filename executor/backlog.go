@@ -92,6 +92,10 @@ func (gs *grabbed) set(user string, to standing) {
 	}
 }
 
+// mayHave says whether a user was given something, or may have been, that the
+// ledger lacks.
+func (gs *grabbed) mayHave(user string) bool { return !gs.users[user].may() }
+
 // lacks is how many grabs the ledger lacks, or may lack.
 func (gs *grabbed) lacks() int64 { return gs.behind + gs.unsure }
 

@@ -20,9 +20,11 @@ type door struct {
 	tickets *sync.Pool    // apart: the runtime knows every pool for a while, and what it is part of
 
 	tenure   atomic.Pointer[tenure] // nil: this process does not serve
+	left     atomic.Pointer[tenure] // that was lost and has not come to its end; nil: none
 	health   atomic.Pointer[health]
 	away     atomic.Pointer[Answer] // what is said while it does not
 	draining atomic.Bool
+	doubts   doubts
 }
 
 // open lets requests come in, before anything is known of the sale.
@@ -44,6 +46,7 @@ func (d *door) show(o *owner) {
 func (d *door) lose(t *tenure, why error) {
 	d.away.Store(&Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the sale's log cannot be followed"})
 	t.stop(halt{why: why, refusal: NoQuorum})
+	d.left.Store(t)
 	d.tenure.Store(nil)
 }
 
@@ -55,29 +58,55 @@ func (d *door) admit(now clock.Now, r Request) (Answer, *ticket) {
 	}
 	t := d.tenure.Load()
 	if t == nil {
-		return *d.away.Load(), nil
+		return d.refuse(r, *d.away.Load()), nil
 	}
 	s := t.shards[spec.HomeShard(r.User, len(t.shards))]
 	if a, ok := t.recall(now, s, r); ok {
-		return a, nil
+		return s.refuse(r, a), nil
 	}
 	switch stall := s.stall.Load(); {
 	case d.draining.Load():
-		return Answer{Outcome: Draining, RetryAfter: time.Second}, nil
+		return s.refuse(r, Answer{Outcome: Draining, RetryAfter: time.Second}), nil
 	case stall != nil && !stall.node && t.ack != spec.AckRedis: // which waits for no ledger, up to a bound
-		return Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the ledger does not answer"}, nil
+		return s.refuse(r, Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil
 	}
-	minted := r.Key == ""
-	if minted {
-		r.Key = d.mint()
+	as := r
+	if r.Key == "" {
+		as.Key = d.mint()
 	}
-	ticket := newTicket(d.tickets, r, now.Mono)
-	ticket.minted = minted
+	ticket := newTicket(d.tickets, as, now.Mono)
+	if ticket.minted = r.Key == ""; !ticket.minted {
+		ticket.home = s
+	}
 	if refused := s.offer(now, ticket); refused != "" {
 		ticket.free()
-		return Answer{Outcome: refused, RetryAfter: time.Second}, nil
+		return s.refuse(r, Answer{Outcome: refused, RetryAfter: time.Second}), nil
 	}
 	return Answer{}, ticket
+}
+
+// notLooked says of a stalled shard what its buyers may know.
+const notLooked = "the ledger does not answer; this request was not looked at"
+
+// Decline is Service's.
+func (d *door) Decline(r Request, why Outcome) Answer {
+	return d.refuse(r, Answer{Outcome: why, RetryAfter: time.Second})
+}
+
+// refuse returns the answer to a request that is refused without a look at it, as
+// shard.refuse does, also while this process does not serve.
+func (d *door) refuse(r Request, a Answer) Answer {
+	t := d.tenure.Load()
+	if t == nil {
+		t = d.left.Load()
+	}
+	if t != nil {
+		return t.shards[spec.HomeShard(r.User, len(t.shards))].refuse(r, a)
+	}
+	if r.Key != "" && a.denies() && d.doubts.has(r.User, r.Key) {
+		return undecided
+	}
+	return a
 }
 
 // check refuses what no sale can answer.

@@ -31,7 +31,7 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 	g.mu.Lock()
 	g.under--
 	for i, gs := range c.shards {
-		lacked := gs.lacks()
+		lacked, from := gs.lacks(), len(answered)
 		n := &all[i]
 		n.shard, n.fill, n.begun = gs.shard, c.batches[i].Fill, c.begun
 		counted := gs.counts == n.fill // else the list was drained since, to be filled anew
@@ -73,6 +73,7 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 			gs.told, gs.hurried = gs.told || n.news, gs.hurried || n.soon
 		}
 		g.backlog.answered(c.reserved[i], gs.lacks()-lacked)
+		gs.shard.conclude(answered[from:], gs.mayHave)
 		if gs.shut != "" {
 			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
 			g.backlog.behind.Add(-gs.lacks())
@@ -108,11 +109,13 @@ func (gs *grabbed) count(ts []*ticket, given lists.Given, counted bool) {
 func (gs *grabbed) keepAsking(now clock.Now, ts []*ticket, sent bool) (over []*ticket) {
 	var again []*ticket
 	for _, t := range ts {
-		t.asked = t.asked || sent
+		if t.asked = t.asked || sent; sent {
+			gs.shard.doubt(t) // the call may yet land
+		}
 		if now.Mono-t.queuedAt >= stallAfter {
 			t.answer = nodeSilent
 			if t.asked {
-				t.answer = Answer{Outcome: Unknown, RetryAfter: time.Second}
+				t.answer = undecided
 			}
 			over = append(over, t)
 			continue
@@ -148,12 +151,17 @@ func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, 
 			*answered = append(*answered, t)
 			continue
 		}
-		switch u := given.Units[i]; {
-		case u.Number == 0:
-			t.asked = false // it surely has nothing
+		u := given.Units[i]
+		if u.Number == 0 {
+			t.asked = false // it has nothing; a call that was not answered may still give it something
 			t.putBack()
 			n.short = append(n.short, t)
 			continue
+		}
+		if t.home != nil {
+			gs.shard.doubts.drop(gs.list.Shard, t.User, t.Key)
+		}
+		switch {
 		case !u.Before:
 			fresh++
 			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
@@ -203,14 +211,19 @@ func (n *news) pass(now clock.Now) {
 	if heard {
 		return
 	}
+	var answered []*ticket
 	for _, t := range n.owed {
-		t.answer = Answer{Outcome: Unknown, RetryAfter: time.Second}
-		t.tell()
+		t.answer = undecided
+		answered = append(answered, t)
 	}
 	for _, t := range n.short {
 		if t.take() {
 			t.answer = Answer{Outcome: Standby, RetryAfter: time.Second}
-			t.tell()
+			answered = append(answered, t)
 		}
+	}
+	n.shard.conclude(answered, n.shard.mayHave)
+	for _, t := range answered {
+		t.tell()
 	}
 }

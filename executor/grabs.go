@@ -124,6 +124,14 @@ func (g *grabber) rouse() {
 	}
 }
 
+// mayHave says whether a user was given something by a shard's list, or may have
+// been, that the ledger lacks.
+func (g *grabber) mayHave(shard int, user string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.by[shard].mayHave(user)
+}
+
 // waiting returns how many requests of a shard wait for the node.
 func (g *grabber) waiting(shard int) int {
 	g.mu.Lock()
@@ -185,15 +193,21 @@ func (g *grabber) refuse(gs *grabbed, a Answer) {
 	for _, t := range gs.queue {
 		switch {
 		case t.asked:
-			t.answer = Answer{Outcome: Unknown, RetryAfter: time.Second}
+			t.answer = undecided
 		case t.take():
 			t.answer = a
 		default:
 			continue // nobody waits for it any more
 		}
-		t.tell()
+		gs.tell(t)
 	}
 	gs.queue = nil
+}
+
+// tell tells a request its answer.
+func (gs *grabbed) tell(t *ticket) {
+	gs.shard.conclude([]*ticket{t}, gs.mayHave)
+	t.tell()
 }
 
 // shutDown refuses all requests of a shard from here on.

@@ -62,7 +62,7 @@ func (o *owner) absent() *Answer {
 	case o.sale.Generation() == 0 || o.sale.Destroyed():
 		return &Answer{Outcome: NoSuchSale, Message: "the sale is not applied"}
 	case o.sale.Sealed() != nil:
-		return &Answer{Outcome: Closed}
+		return &Answer{Outcome: Closed, Message: "the sale has ended; what became of every claim stands in its export"}
 	case o.sale.Applied() == 0:
 		return &Answer{Outcome: NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
 	case o.silent:

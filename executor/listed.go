@@ -183,7 +183,7 @@ func (q *sequencer) kept(t *ticket) Answer {
 	if claims := q.state.User(t.User); len(claims) > 0 && claims[0].Units[0] == unitOf(t.answer) {
 		return t.answer
 	}
-	return Answer{Outcome: Unknown, RetryAfter: time.Second}
+	return undecided
 }
 
 // looked lets the list take in that the log has changed.
@@ -321,7 +321,7 @@ func (q *sequencer) giveUpOwed() {
 	q.settleOwed()
 	for _, unit := range slices.Sorted(maps.Keys(q.owedUnit)) {
 		for _, t := range q.owedUnit[unit] {
-			q.answer(t, Answer{Outcome: Unknown, RetryAfter: time.Second})
+			q.answer(t, undecided)
 		}
 	}
 	clear(q.owedUnit)

@@ -144,7 +144,7 @@ func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.
 // start begins to serve: a goroutine for each shard.
 func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
 	cfg, turns := &r.e.cfg, make(chan struct{}, loadAtOnce)
-	t := newTenure(cfg.Clock(), r.owner, r.me, cfg.Queue, func(q *sequencer) *shard {
+	t := newTenure(cfg.Clock(), r.owner, r.me, cfg.Queue, &r.e.doubts, func(q *sequencer) *shard {
 		s := newShard(q, cfg, r.e.metrics.shard(q.shard))
 		s.turns = turns
 		return s

@@ -290,7 +290,7 @@ func (q *sequencer) granted(t *ticket, slot uint64, c *pb.Commit) Claim {
 func (q *sequencer) abandon(why error, refusal Outcome) {
 	for _, t := range q.batch {
 		if q.sent != nil {
-			q.answer(t, Answer{Outcome: Unknown, RetryAfter: time.Second})
+			q.answer(t, undecided)
 		} else {
 			q.answer(t, Answer{Outcome: refusal, RetryAfter: time.Second})
 		}

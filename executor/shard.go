@@ -38,6 +38,12 @@ type shard struct {
 	// are looked up under it while the next commit is decided and appended.
 	state sync.RWMutex
 
+	// underway and doubts are the requests of which it is not known what becomes of
+	// them: let in and not answered, and answered with Unknown.
+	underway underway
+	doubts   *doubts
+	uid      string // of the run
+
 	// mu guards the mail and is held for no longer than it takes to copy it.
 	mu     sync.Mutex
 	queue  []*ticket
@@ -49,6 +55,8 @@ type shard struct {
 	replies chan ledger.Reply // has a place for the one call under way
 	listed  chan lists.Reply  // the same, of the list's node
 	serving atomic.Bool
+	certain uint64                // the fill that has settled the doubts; 1 without lists. Only run touches it
+	drained atomic.Bool           // the list is off, and the log has all that it gave
 	filled  atomic.Bool           // its list gives, if it should
 	stall   atomic.Pointer[Stall] // nil: it does not stall
 }
@@ -57,12 +65,24 @@ func newShard(seq *sequencer, cfg *Config, stats *shardMetrics) *shard {
 	return &shard{
 		seq: seq, logs: cfg.Logs, clock: cfg.Clock, bound: cfg.Queue, stats: stats,
 		wake: make(chan struct{}, 1), replies: make(chan ledger.Reply, 1),
-		listed: make(chan lists.Reply, 1),
+		listed: make(chan lists.Reply, 1), doubts: new(doubts),
 	}
 }
 
 // offer queues a ticket, or says why not.
 func (s *shard) offer(now clock.Now, t *ticket) Outcome {
+	if t.home == nil {
+		return s.queueUp(now, t)
+	}
+	s.underway.enter(t)
+	refused := s.queueUp(now, t)
+	if refused != "" {
+		s.underway.leave(t)
+	}
+	return refused
+}
+
+func (s *shard) queueUp(now clock.Now, t *ticket) Outcome {
 	if s.grabs != nil && t.Quantity == 1 {
 		return s.grabs.offer(now, s.seq.shard, t)
 	}
@@ -249,6 +269,7 @@ func (s *shard) carry(e effects) clock.Now {
 	}
 	now := s.clock()
 	stall := s.seq.stall(now)
+	s.settleDoubts() // before anybody is asked under a new fill
 	if s.grabs != nil {
 		s.carryList(now, e, stall != nil)
 		if stall == nil {
@@ -309,11 +330,97 @@ func (s *shard) handBack(ts []*ticket) {
 	s.mu.Lock()
 	s.inside -= min(len(ts), s.inside)
 	s.mu.Unlock()
+	s.conclude(ts, s.mayHave)
 	for _, t := range ts {
 		oldest = min(oldest, t.queuedAt)
 		t.tell()
 	}
 	s.stats.answered(s.clock().Mono - oldest)
+}
+
+// conclude takes requests that are about to be told their answers out of those
+// under way. What they are told must not deny a claim that an earlier request of
+// the same key may yet get, or may have got. mayHave says whether a user may have
+// been given something by a list that the log lacks.
+func (s *shard) conclude(ts []*ticket, mayHave func(user string) bool) {
+	var refused []*ticket
+	s.underway.mu.Lock()
+	for _, t := range ts {
+		if t.home == nil {
+			continue
+		}
+		s.underway.remove(t)
+		switch {
+		case t.answer.Outcome == Unknown:
+			s.doubt(t)
+		case t.answer.denies():
+			refused = append(refused, t)
+		}
+	}
+	for _, t := range refused {
+		if s.underway.hasBefore(t.User, t.Key, t.hash, t.number) {
+			t.answer = undecided
+		}
+	}
+	s.underway.mu.Unlock()
+	for _, t := range refused {
+		if s.doubts.has(t.User, t.Key) || t.answer.Outcome != LimitReached && mayHave(t.User) {
+			t.answer = undecided
+		}
+	}
+}
+
+// mayHave says whether the shard's list gave a user something, or may have, that the
+// log lacks.
+func (s *shard) mayHave(user string) bool {
+	return s.grabs != nil && s.grabs.mayHave(s.seq.shard, user)
+}
+
+// doubt remembers that a request may have been accepted, or may be yet. Where the
+// log has all that a list gave it would say so.
+func (s *shard) doubt(t *ticket) {
+	if t.home != nil && !s.drained.Load() {
+		s.doubts.add(s.uid, s.seq.shard, t.User, t.Key)
+	}
+}
+
+// refuse returns the answer to a request that is refused without a look at it:
+// a, unless the claim was accepted, or may yet be, under an earlier request of the
+// same key.
+func (s *shard) refuse(r Request, a Answer) Answer {
+	if r.Key == "" || !a.denies() {
+		return a
+	}
+	inDoubt := s.underway.has(r.User, r.Key) || s.doubts.has(r.User, r.Key) ||
+		a.Outcome != LimitReached && s.mayHave(r.User)
+	// An earlier one may just have been answered.
+	if again, ok := s.recall(s.clock(), r); ok && again.Accepted() {
+		return again
+	}
+	if inDoubt {
+		return undecided
+	}
+	return a
+}
+
+// settleDoubts forgets what was in doubt before this process took the shard over,
+// or before its list was filled anew: the log has it, or never will.
+func (s *shard) settleDoubts() {
+	q, since := s.seq, uint64(0)
+	drained := q.list != nil && q.mode == serving && !q.open()
+	s.drained.Store(drained)
+	switch {
+	case drained:
+		s.doubts.settle(s.uid, q.shard)
+	case q.list != nil && q.open():
+		since = q.list.On()
+	case q.mode == serving:
+		since = 1
+	}
+	if since != 0 && since != s.certain {
+		s.certain = since
+		s.doubts.settle(s.uid, q.shard)
+	}
 }
 
 // recall answers a request from memory, if what is in the ledger decides it.

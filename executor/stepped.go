@@ -269,7 +269,7 @@ func (p *Stepped) start() {
 	cfg := &Config{Clock: func() clock.Now { return p.now }, Queue: p.cfg.Queue}
 	p.shards = nil
 	p.grabAt = 0
-	p.term = newTenure(p.now, p.owner, p.cfg.Me, p.cfg.Queue, func(q *sequencer) *shard {
+	p.term = newTenure(p.now, p.owner, p.cfg.Me, p.cfg.Queue, &p.doubts, func(q *sequencer) *shard {
 		s := &steppedShard{shard: newShard(q, cfg, nil), p: p, news: true}
 		p.shards = append(p.shards, s)
 		return s.shard
@@ -348,6 +348,7 @@ func (p *Stepped) end() bool {
 		return false
 	}
 	p.tenure.Store(nil)
+	p.left.Store(nil)
 	p.term, p.shards, p.news = nil, nil, true
 	if p.gone = p.failed != nil; !p.gone {
 		p.owner.halted(p.now)

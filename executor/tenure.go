@@ -23,8 +23,8 @@ type tenure struct {
 
 // newTenure returns the tenure that the owner has begun: a sequencer for each
 // shard, which reads its log and appends Own. open makes its shell. queue bounds
-// the requests that may wait on one shard.
-func newTenure(now clock.Now, o *owner, me []byte, queue int, open func(*sequencer) *shard) *tenure {
+// the requests that may wait on one shard. d are the doubts of the process.
+func newTenure(now clock.Now, o *owner, me []byte, queue int, d *doubts, open func(*sequencer) *shard) *tenure {
 	n := o.sale.Shards()
 	t := &tenure{uid: o.uid, shards: make([]*shard, n), board: newBoard(n), ack: o.declared.Ack}
 	if o.red != nil {
@@ -39,7 +39,7 @@ func newTenure(now clock.Now, o *owner, me []byte, queue int, open func(*sequenc
 	for i := range t.shards {
 		q := newSequencer(i, spec.ShardLog(t.uid, i, n), me, o.cfg.address, t.board)
 		s := open(q)
-		t.shards[i] = s
+		t.shards[i], s.uid, s.doubts = s, t.uid, d
 		s.post = func(m message) { t.shards[m.to].tell(func(q *sequencer) { q.hear(m) }) }
 		if len(t.grabs) > 0 {
 			l := lists.List{UID: t.uid, Shard: i}

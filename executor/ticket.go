@@ -21,6 +21,13 @@ type ticket struct {
 	minted bool   // its key is of this process, and nobody else has it
 	fill   uint64 // of the list that gave it something
 
+	// Of a request that came with a key, while it is among its shard's underway,
+	// which guards older.
+	home   *shard // nil: it came without a key, and nobody can ask for it again
+	hash   uint64
+	number uint64 // in the order of entering
+	older  *ticket
+
 	state atomic.Int32
 	done  chan struct{} // holds one signal
 	told  func()        // called in place of the signal, if set
@@ -70,7 +77,7 @@ func (t *ticket) tell() {
 
 // free gives back a ticket that nobody else refers to.
 func (t *ticket) free() {
-	t.Request, t.told = Request{}, nil
+	t.Request, t.told, t.home = Request{}, nil, nil
 	t.pool.Put(t)
 }
 
@@ -92,15 +99,23 @@ func (t *ticket) wait(ctx context.Context) Answer {
 // still be withdrawn it surely was not accepted.
 func (t *ticket) giveUp() Answer {
 	if t.withdraw() {
-		return Answer{Outcome: Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide"}
+		a := Answer{Outcome: Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
+		if t.home == nil {
+			return a
+		}
+		t.home.underway.leave(t)
+		return t.home.refuse(t.Request, a)
 	}
 	select {
 	case <-t.done:
 		return t.finish()
 	default:
-		return Answer{Outcome: Unknown, RetryAfter: time.Second}
+		return undecided
 	}
 }
+
+// undecided is said while nobody knows what becomes of a claim.
+var undecided = Answer{Outcome: Unknown, RetryAfter: time.Second}
 
 func (t *ticket) finish() Answer {
 	a := t.answer

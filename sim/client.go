@@ -151,7 +151,8 @@ func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
 	c.w.net.send(message{from: atClients, to: e.host, what: "claim"}, func() {
 		life := e.life
 		c.w.unanswered[op] = func() bool { return e.life == life || e.drained[life] }
-		e.claim(executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
+		c.w.nag(e, x)
+		e.claim(op, executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
 			delete(c.w.unanswered, op)
 			c.w.net.send(message{from: e.host, to: atClients, what: "answer"}, func() { done(a, heard) })
 		})
@@ -176,7 +177,8 @@ func (c *client) vanish(x want) {
 	c.w.hit("client vanished")
 	noticed := c.spread(100*time.Microsecond, time.Second)
 	c.w.net.send(message{from: atClients, to: e.host, what: "claim"}, func() {
-		withdraw := e.claim(executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
+		c.w.nag(e, x)
+		withdraw := e.claim(op, executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
 			if heard { // by nobody, but the process has said so
 				delete(c.w.vanished, op)
 				c.w.told(op, check.ClaimReturned, answerOf(a))
@@ -184,6 +186,35 @@ func (c *client) vanish(x want) {
 		})
 		c.w.after(noticed, withdraw)
 	})
+}
+
+// nag lets somebody ask a process for the same again, and again, whether or not it
+// has answered: a page that is reloaded, a client with a short patience. Neither
+// the network nor the count of operations knows of it.
+func (w *world) nag(e *server, x want) {
+	r := w.random.nags
+	if w.calm || !w.scenario.nags || x.key == "" || !r.chance(0.5) {
+		return
+	}
+	for range 1 + r.IntN(4) {
+		w.after(r.spread(20*time.Millisecond, 10*time.Second), func() {
+			if w.calm || !e.alive {
+				return
+			}
+			op := w.history.Op()
+			w.history.Tell(w.now, check.Event{
+				Kind: check.ClaimInvoked, Op: op, Process: e.n, User: x.user, Key: x.key, Quantity: x.quantity,
+			})
+			w.vanished[op] = true
+			e.claim(op, executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
+				if heard {
+					delete(w.vanished, op)
+					w.told(op, check.ClaimReturned, answerOf(a))
+					w.hit("asked again at once: " + string(a.Outcome))
+				}
+			})
+		})
+	}
 }
 
 // rush is a crowd of new users who all want units of one shard within a moment.

@@ -87,8 +87,9 @@ func (e *server) telling(run string, release makeCall) makeCall {
 
 type makeCall = func(context.Context, ledger.Logs, quorum.Node, lists.Node) any
 
-// claim takes a request in. Nobody is there: answered hears that at once.
-func (e *server) claim(r executor.Request, answered func(a executor.Answer, heard bool)) (withdraw func()) {
+// claim takes the request of an operation in. Nobody is there: answered hears that
+// at once.
+func (e *server) claim(op int, r executor.Request, answered func(a executor.Answer, heard bool)) (withdraw func()) {
 	if !e.alive {
 		answered(executor.Answer{}, false)
 		return func() {}
@@ -97,7 +98,9 @@ func (e *server) claim(r executor.Request, answered func(a executor.Answer, hear
 	back := func() {}
 	e.eventOr("claim", func(now clock.Now) {
 		e.w.note(e.name, "is asked", r.User+" "+r.Key, nil)
+		ended := e.w.history.Visited(e.w.now, op, e.run)
 		back = s.Claim(now, r, func(a executor.Answer) {
+			ended(string(a.Outcome))
 			if e.life == life {
 				e.w.note(e.name, "answers", r.User+" "+r.Key+" "+string(a.Outcome), nil)
 				answered(a, true)

@@ -27,6 +27,7 @@ const (
 	forHours
 	forClocks
 	forDoubts
+	forNags
 )
 
 // random is one stream.

@@ -21,6 +21,7 @@ type scenario struct {
 	page                   int     // entries that a read of a log returns at most
 	users                  int     // that clients act for
 	crowd                  float64 // of the requests, how many come from users of one shard
+	nags                   bool    // clients ask the same process for the same again, without waiting
 	ambushes               []int   // kinds
 	lists                  *listed // nil: owners decide, and no node keeps lists
 	listAmbushes           []int   // kinds; none without lists

@@ -37,7 +37,7 @@ type world struct {
 	doubtful  map[string][]*ambush // and doubts
 	operators *operators
 	clients   []*client
-	random    struct{ network, store, schedule, faults, crashes, doubts random }
+	random    struct{ network, store, schedule, faults, crashes, doubts, nags random }
 
 	calm       bool                // the faults have stopped
 	settled    bool                // and the operators have done what they had begun
@@ -105,6 +105,8 @@ func newWorld(o Options) *world {
 	w.scenario.drawHours(o.random(forHours, 0), o.Until)
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
+	w.random.nags = o.random(forNags, 0)
+	w.scenario.nags = w.random.nags.chance(0.4)
 	w.thinking = 2 * o.Until * time.Duration(o.Clients) / time.Duration(max(1, o.Ops))
 	w.lurking = w.scenario.lurkers()
 	w.store = newStore(w)

@@ -36,10 +36,6 @@ func (s *Server) postClaim(w http.ResponseWriter, r *http.Request, name string) 
 
 // claim answers one claim and returns its label in metrics.
 func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) executor.Outcome {
-	if s.draining.Load() {
-		writeOutcome(w, executor.Draining)
-		return executor.Draining
-	}
 	b := pool.Get().(*buffers)
 	defer pool.Put(b)
 
@@ -50,7 +46,12 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) execu
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.claimTimeout)
 	before := sale.Packets()
-	a := sale.Claim(ctx, request)
+	var a executor.Answer
+	if s.draining.Load() {
+		a = sale.Decline(request, executor.Draining)
+	} else {
+		a = sale.Claim(ctx, request)
+	}
 	cancel()
 
 	if !a.Accepted() {
@@ -134,17 +135,19 @@ func readClaim(r *http.Request, buf *[maxBody + 1]byte) (executor.Request, *faul
 	return executor.Request{User: user, Key: key, Quantity: quantity}, nil
 }
 
-// checkContentType wants JSON, or nothing said. It guards a server on a
-// developer's machine: any web page may make a browser post a form or plain
-// text there, but for JSON the browser asks the server first, which refuses.
+// checkContentType wants JSON, said once. That keeps web pages of other sites out:
+// a browser lets them post a form, plain text or bytes without a type anywhere, but
+// before it sends JSON it asks the server, which refuses.
 func checkContentType(values []string) *fault {
-	if len(values) == 0 || values[0] == typeJSON[0] {
-		return nil
+	if len(values) == 1 {
+		if values[0] == typeJSON[0] {
+			return nil
+		}
+		if media, _, err := mime.ParseMediaType(values[0]); err == nil && media == typeJSON[0] {
+			return nil
+		}
 	}
-	if media, _, err := mime.ParseMediaType(values[0]); err == nil && media == typeJSON[0] {
-		return nil
-	}
-	return &fault{http.StatusUnsupportedMediaType, "Content-Type: must be application/json"}
+	return &fault{http.StatusUnsupportedMediaType, "Content-Type: must be application/json, given once"}
 }
 
 var tooLarge = &fault{http.StatusRequestEntityTooLarge, "the body is too large; a claim's has at most 4 KiB"}

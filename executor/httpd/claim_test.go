@@ -33,6 +33,9 @@ func post(t *testing.T, s *Server, path, body string, header http.Header) *http.
 
 func do(h http.Handler, method, path, body string, header http.Header) *http.Response {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	maps.Copy(r.Header, header)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -179,6 +182,10 @@ var badRequests = map[string]struct {
 	"4097 bytes":        {`{"user":"u"` + strings.Repeat(" ", 4097-11), nil, 413, "too large"},
 	"form":              {`{"user":"u"}`, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, 415, "application/json"},
 	"plain text":        {`{"user":"u"}`, http.Header{"Content-Type": {"text/plain"}}, 415, "application/json"},
+	"no type":           {`{"user":"u"}`, http.Header{"Content-Type": nil}, 415, "application/json"},
+	"JSON, then text":   {`{"user":"u"}`, http.Header{"Content-Type": {"application/json", "text/plain"}}, 415, "given once"},
+	"JSON twice":        {`{"user":"u"}`, http.Header{"Content-Type": {"application/json", "application/json"}}, 415, "given once"},
+	"two in one":        {`{"user":"u"}`, http.Header{"Content-Type": {"application/json, text/plain"}}, 415, "application/json"},
 	"nonsense type":     {`{"user":"u"}`, http.Header{"Content-Type": {"application/json;;"}}, 415, "application/json"},
 	"empty key":         {`{"user":"u"}`, http.Header{"Idempotency-Key": {""}}, 400, "Idempotency-Key: empty"},
 	"two keys":          {`{"user":"u"}`, http.Header{"Idempotency-Key": {"a", "a"}}, 400, "Idempotency-Key: given 2 times"},
@@ -220,6 +227,7 @@ func TestChunkedBody(t *testing.T) {
 		`{"user":"u"` + strings.Repeat(" ", maxBody): 413,
 	} {
 		r := httptest.NewRequest(http.MethodPost, claimsPath, struct{ io.Reader }{strings.NewReader(body)})
+		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
 		if w.Code != want {
@@ -233,7 +241,6 @@ func TestContentTypesAccepted(t *testing.T) {
 		return soldTo(r.User)
 	}}}})
 	for _, header := range []http.Header{
-		nil,
 		{"Content-Type": {"application/json"}},
 		{"Content-Type": {"Application/JSON; charset=utf-8"}},
 	} {

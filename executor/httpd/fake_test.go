@@ -10,11 +10,12 @@ import (
 // fake is a sale whose every answer a test chooses. A nil function answers with
 // nothing.
 type fake struct {
-	name   string
-	claim  func(context.Context, executor.Request) executor.Answer
-	user   func(string) ([]executor.Claim, executor.Outcome)
-	status func() executor.Status
-	ready  func() error
+	name    string
+	claim   func(context.Context, executor.Request) executor.Answer
+	decline func(executor.Request, executor.Outcome) executor.Answer
+	user    func(string) ([]executor.Claim, executor.Outcome)
+	status  func() executor.Status
+	ready   func() error
 
 	packets *spec.Packets
 	after   func() *spec.Packets // once it has been asked for them
@@ -26,6 +27,13 @@ func (f *fake) Sale() string { return f.name }
 
 func (f *fake) Claim(ctx context.Context, r executor.Request) executor.Answer {
 	return f.claim(ctx, r)
+}
+
+func (f *fake) Decline(r executor.Request, why executor.Outcome) executor.Answer {
+	if f.decline == nil {
+		return executor.Answer{Outcome: why}
+	}
+	return f.decline(r, why)
 }
 
 func (f *fake) User(user string) ([]executor.Claim, executor.Outcome) { return f.user(user) }

@@ -20,6 +20,10 @@ type verdict struct {
 	timed bool
 }
 
+// askAgain is said where an earlier request of the same key may have reached
+// another server, or this one before it was started again.
+const askAgain = " An earlier one with the same Idempotency-Key may have been accepted elsewhere: ask again with that key."
+
 // verdictOf maps every outcome to its HTTP status, and is the only place that
 // does. The status of an accepted claim is that of its first answer; a replayed
 // one is 200.
@@ -48,7 +52,7 @@ func verdictOf(o executor.Outcome) verdict {
 		// A closed sale seldom comes back; whoever obeys the header should
 		// not ask every second until the end of time.
 		return verdict{status: http.StatusForbidden, title: "Closed", retry: time.Minute, timed: true,
-			detail: "The sale is closed."}
+			detail: "The sale is closed; this request was not accepted."}
 	case executor.NotEligible:
 		return verdict{status: http.StatusForbidden, title: "Not eligible",
 			detail: "A rule of the sale refuses this claim."}
@@ -65,19 +69,19 @@ func verdictOf(o executor.Outcome) verdict {
 
 	case executor.Overloaded:
 		return verdict{status: http.StatusTooManyRequests, title: "Overloaded", retry: time.Second,
-			detail: "Too many claims are waiting; this one was not looked at."}
+			detail: "Too many requests are waiting; this one was not looked at." + askAgain}
 	case executor.NoQuorum:
 		return verdict{status: http.StatusServiceUnavailable, title: "No quorum", retry: time.Second,
-			detail: "This server has lost the right to sell for the moment; the claim was not accepted."}
+			detail: "This server has lost the right to sell for the moment; it did not accept this request." + askAgain}
 	case executor.Unknown:
 		return verdict{status: http.StatusServiceUnavailable, title: "Unknown", retry: time.Second,
 			detail: "Nobody knows yet whether the claim was accepted: ask again with the same Idempotency-Key."}
 	case executor.Standby:
 		return verdict{status: http.StatusServiceUnavailable, title: "Standby", retry: time.Second,
-			detail: "Another server has the sale at the moment."}
+			detail: "Another server has the sale at the moment; this request was not looked at." + askAgain}
 	case executor.Draining:
 		return verdict{status: http.StatusServiceUnavailable, title: "Going down", retry: time.Second,
-			detail: "This server is going down; the claim was not looked at."}
+			detail: "This server is going down; this request was not looked at." + askAgain}
 	}
 	return verdict{status: http.StatusInternalServerError, title: "Internal error",
 		detail: "The server has no words for this outcome; it is a fault of the server."}

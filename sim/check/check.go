@@ -49,6 +49,7 @@ var checkers = []struct {
 	{"close", closes},        // no claim is stored after close or pause returned
 	{"commands", commands},   // what a command returned was done
 	{"refusals", refusals},   // what was refused had a reason
+	{"denials", denials},     // no claim under way is denied by whoever has it under way
 	{"linear", linear},       // claims and reads of each user are linearizable
 	{"progress", progress},   // in the end all is sold and nobody waits
 }

@@ -102,6 +102,18 @@ func TestTolerated(t *testing.T) {
 			w.as("destroy", 0, func() { w.declare(0, 0, pb.Phase_CLOSED) })
 		}},
 		"another's plan": {newWorld, func(w *world) { w.command("pause", func() { w.declare(0, 0, pb.Phase_PAUSED) }) }},
+		"a key denied by a process that knows nothing of it": {newWorld, func(w *world) {
+			w.denied("executor-0, run 1", "executor-1, run 1", "", "standby", false)
+		}},
+		"a key denied that was denied before, and sold when asked again": {newWorld, func(w *world) {
+			w.denied("executor-0, run 1", "executor-0, run 1", "overloaded", "overloaded", true)
+		}},
+		"a key denied, and perhaps sold when asked again": {newWorld, func(w *world) {
+			w.denied("executor-0, run 1", "executor-0, run 1", "unknown", "no_quorum", true)
+		}},
+		"a key of which unknown is said": {newWorld, func(w *world) {
+			w.denied("executor-0, run 1", "executor-0, run 1", "", "unknown", false)
+		}},
 		"leases one after another": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 2)
 			w.holds("executor-1, run 1", testUID, 2, 5)

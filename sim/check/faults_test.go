@@ -232,6 +232,12 @@ var ledgerFaults = map[string]planted{
 	"told of a claim that is not there": {open, func(w *world) {
 		w.answered("limit_reached").Answer.Claims[0].Units = []int64{9}
 	}, "answers"},
+	"a key denied that is under way": {newWorld, func(w *world) {
+		w.denied("executor-0, run 1", "executor-0, run 1", "", "no_quorum", false)
+	}, "denials"},
+	"a key denied that was answered with unknown": {newWorld, func(w *world) {
+		w.denied("executor-0, run 1", "executor-0, run 1", "unknown", "draining", false)
+	}, "denials"},
 	"two first answers": {open, func(w *world) {
 		w.event(func(e *Event) bool { return e.Answer.Replayed }).Answer.Replayed = false
 	}, "first"},

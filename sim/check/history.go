@@ -23,6 +23,7 @@ type History struct {
 	Grants  []Grant            // every unit that a node gave from a list, in order
 	Losses  []Loss             // of what nodes had in lists, in order
 	Looks   []Look             // at lists that gave, in order
+	Visits  []Visit            // every claim that a process took in, in order
 	Final   Final
 
 	Begin time.Time     // what a right clock showed when the world began; zero: nothing is asked of hours
@@ -107,6 +108,16 @@ type Look struct {
 // Skew is how far the clocks of the lock nodes are off from a time on: as much as the
 // best majority of them at most.
 type Skew struct{ At, Off time.Duration }
+
+// Visit is a claim as a process took it in and answered it, whether or not anybody
+// heard the answer.
+type Visit struct {
+	Op      int
+	Process string // one run of an executor
+	Place          // when it was taken in
+	Ended   uint64 // Seq of its answer; 0: there was none
+	Outcome string // of the answer
+}
 
 // Kind is what an event tells.
 type Kind uint8
@@ -264,6 +275,17 @@ func (h *History) Lost(at time.Duration, node int, since uint64) {
 // Looked adds how a list stood that gave.
 func (h *History) Looked(at time.Duration, node int, uid string, shard int, fill uint64, units int64) {
 	h.Looks = append(h.Looks, Look{h.place(at), node, uid, shard, fill, units})
+}
+
+// Visited adds a claim that a process took in, and returns what to call when it
+// answers.
+func (h *History) Visited(at time.Duration, op int, process string) (ended func(outcome string)) {
+	n := len(h.Visits)
+	h.Visits = append(h.Visits, Visit{Op: op, Process: process, Place: h.place(at)})
+	return func(outcome string) {
+		h.seq++
+		h.Visits[n].Ended, h.Visits[n].Outcome = h.seq, outcome
+	}
 }
 
 // Count is how much has happened so far: the Seq of the newest Place.

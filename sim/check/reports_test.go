@@ -63,6 +63,32 @@ func (w *world) raise(stock int64) {
 	w.plan(0, 0, pb.Phase_OPEN)
 }
 
+// denied has one process asked for a key, and then another, which denies it; the
+// claim is sold afterwards, to a third request if there is one. first is what the
+// first is answered before that, "" if it still waits.
+func (w *world) denied(one, another, first, denial string, again bool) {
+	user := w.user(0)
+	waits := w.invoke(user, "k", 1)
+	answered := w.h.Visited(w.pass(), waits, one)
+	if first != "" {
+		answered(first)
+		w.answer(waits, Answer{Outcome: first})
+	}
+	op := w.invoke(user, "k", 1)
+	w.h.Visited(w.pass(), op, another)(denial)
+	w.answer(op, Answer{Outcome: denial})
+	if again {
+		third := w.invoke(user, "k", 1)
+		w.h.Visited(w.pass(), third, one)("unknown")
+		w.answer(third, Answer{Outcome: "unknown"})
+	}
+	sold := Answer{Outcome: "sold", Claim: w.store(user, "k", 1)}
+	if first == "" {
+		answered("sold")
+		w.answer(waits, sold)
+	}
+}
+
 // dealtOtherwise is dealt with other amounts.
 func dealtOtherwise(change func(amounts []int64)) Deal {
 	return func(declaration, seed []byte) (*Packets, error) {

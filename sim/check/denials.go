@@ -1,0 +1,47 @@
+package check
+
+// denials judges what was said of a key while a process had a claim under it under
+// way: that it is not accepted must be true of every request of the key that the
+// same process took in before, and has not answered or answered with unknown. Only
+// what was sold afterwards, and by no later request, shows that it was not.
+func denials(e *evidence, bad fault) {
+	type key struct{ user, key string }
+	visits := make(map[key][]*Visit)
+	for i := range e.h.Visits {
+		v := &e.h.Visits[i]
+		if q := e.ops[v.Op].invoked; q.Key != "" {
+			visits[key{q.User, q.Key}] = append(visits[key{q.User, q.Key}], v)
+		}
+	}
+	for _, c := range e.claims {
+		if c.again {
+			continue
+		}
+		all := visits[key{c.user, c.key}]
+		for n, v := range all {
+			if v.Ended == 0 || v.Ended > c.at.Seq || !denies(v.Outcome) {
+				continue
+			}
+			if n+1 < len(all) && all[n+1].Seq < c.at.Seq {
+				continue // perhaps that one was sold
+			}
+			for _, earlier := range all[:n] {
+				if earlier.Process == v.Process && (earlier.Ended == 0 || earlier.Ended > v.Ended || earlier.Outcome == "unknown") {
+					bad("%s answered operation %d (user %q, key %q) with %q, and operation %d of that key, which it had under way, was sold as %v",
+						v.Process, v.Op, c.user, c.key, v.Outcome, earlier.Op, c)
+					break
+				}
+			}
+		}
+	}
+}
+
+// denies says whether an outcome lets its reader believe that the claim is not
+// accepted.
+func denies(outcome string) bool {
+	switch outcome {
+	case "sold", "held", "unknown", "bad_request", "key_reused":
+		return false
+	}
+	return true
+}
