@@ -38,7 +38,8 @@ var (
 		func() (string, error) { return exec.LookPath("redis-server") }}
 	maven = tool{"mvn", []string{"maven"}, "maven",
 		func() (string, error) { return exec.LookPath("mvn") }}
-	java = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
+	chromium = tool{"Chromium", []string{"chromium", "chromium-browser"}, "--cask chromium", findChromium}
+	java     = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
 )
 
 // path returns the tool's path, or an ErrMissing with the remedy.
@@ -52,6 +53,25 @@ func (t tool) path() (string, error) {
 	}
 	return "", fmt.Errorf("%s is %w (%v): run 'go run ./services/run install', or on Debian and Ubuntu 'apt-get install %s', on macOS 'brew install %s'",
 		t.name, ErrMissing, err, t.debian[0], t.brew)
+}
+
+// Chromium returns the path of a Chromium browser, for tests of what a web page may
+// do to a server.
+func Chromium() (string, error) { return chromium.path() }
+
+// findChromium returns the first browser of that family.
+func findChromium() (string, error) {
+	var why error
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium"} {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			return path, nil
+		}
+		if why == nil {
+			why = err
+		}
+	}
+	return "", why
 }
 
 // findHBase returns the Java program if that and the jars are there.

@@ -29,6 +29,15 @@ func Install(ctx context.Context, progress io.Writer) error {
 	return errors.Join(errs...)
 }
 
+// InstallBrowser sees to it that there is a Chromium, which only tests need, as
+// Install does for the servers.
+func InstallBrowser(ctx context.Context, progress io.Writer) error {
+	if err := supported(); err != nil {
+		return err
+	}
+	return newAptGet(ctx, progress).provide(ctx, chromium)
+}
+
 // aptGet installs packages.
 type aptGet struct {
 	command  []string // empty where it may not be used

@@ -32,10 +32,11 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 		find func() error
 		want string
 	}{
-		"redis": {func() error { _, err := StartRedis(t.Context(), RedisOptions{}); return err }, "apt-get install redis-server"},
-		"java":  {func() error { _, err := noJava.path(); return err }, "apt-get install openjdk-17-jre-headless"},
-		"mvn":   {func() error { _, err := maven.path(); return err }, "brew install maven"},
-		"jars":  {func() error { return fetchJars(t.Context(), io.Discard) }, "mvn is not installed"},
+		"redis":   {func() error { _, err := StartRedis(t.Context(), RedisOptions{}); return err }, "apt-get install redis-server"},
+		"java":    {func() error { _, err := noJava.path(); return err }, "apt-get install openjdk-17-jre-headless"},
+		"mvn":     {func() error { _, err := maven.path(); return err }, "brew install maven"},
+		"browser": {func() error { _, err := Chromium(); return err }, "apt-get install chromium"},
+		"jars":    {func() error { return fetchJars(t.Context(), io.Discard) }, "mvn is not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PATH", "")

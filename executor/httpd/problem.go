@@ -116,6 +116,10 @@ func writeMethodNotAllowed(w http.ResponseWriter, allowed string) {
 		detail: "This path takes " + allowed + "."}}).write(w)
 }
 
+func writeForbidden(w http.ResponseWriter, detail string) {
+	(&problem{verdict: verdict{status: http.StatusForbidden, title: "Forbidden", detail: detail}}).write(w)
+}
+
 func writeUnauthorized(w http.ResponseWriter) {
 	w.Header().Set("WWW-Authenticate", "Bearer")
 	(&problem{verdict: verdict{status: http.StatusUnauthorized, title: "Unauthorized",

@@ -46,6 +46,11 @@ type serving struct {
 
 func serve(t *testing.T, s *Server) *serving {
 	t.Helper()
+	return serveWith(t, s, s.Serve)
+}
+
+func serveWith(t *testing.T, s *Server, run func(context.Context, net.Listener) error) *serving {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +63,7 @@ func serve(t *testing.T, s *Server) *serving {
 	}
 	go func() {
 		defer close(v.done)
-		v.err = s.Serve(ctx, &watched{l, v.closed})
+		v.err = run(ctx, &watched{l, v.closed})
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -64,7 +64,7 @@ func newApp(out io.Writer) *cli.App {
 			command("up", "", "start what does not run; install what is missing", up),
 			command("down", "", "stop all", down, purge),
 			command("status", "", "tell what runs", status),
-			command("install", "", "only install what is missing", install),
+			command("install", "", "only install what is missing, with the browser that tests need", install),
 			command("kill", "NAME", "end a server with SIGKILL", each("killed", (*services.Local).Kill)),
 			command("pause", "NAME", "freeze a server with SIGSTOP", each("paused", (*services.Local).Pause)),
 			command("continue", "NAME", "let a paused server run again", each("runs again", (*services.Local).Continue)),
@@ -74,10 +74,11 @@ func newApp(out io.Writer) *cli.App {
 }
 
 func install(c *cli.Context, _ *services.Local) error {
-	if err := services.Install(c.Context, c.App.Writer); err != nil {
+	err := errors.Join(services.Install(c.Context, c.App.Writer), services.InstallBrowser(c.Context, c.App.Writer))
+	if err != nil {
 		return err
 	}
-	fmt.Fprintln(c.App.Writer, "redis-server, Java and HBase are here.")
+	fmt.Fprintln(c.App.Writer, "redis-server, Java, HBase and Chromium are here.")
 	return nil
 }
 

@@ -1,0 +1,133 @@
+package httpd
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/executor"
+	"salectl/services"
+)
+
+// browse starts a real browser, for which every name ends at this machine, and
+// returns what runs a script in a page: its result is that of the promise which
+// the script is.
+func browse(t *testing.T) func(page, script string) string {
+	t.Helper()
+	path, err := services.Chromium()
+	services.Require(t, err)
+	browser, end := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(
+		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("no-sandbox", true), // not every container lets it make one, and it visits nobody else
+		chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"),
+	))
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(browser); err != nil { // waits until it is gone
+			t.Error(err)
+		}
+		end()
+	})
+	if err := chromedp.Do(browser); err != nil { // the browser lives as long as the first context
+		t.Fatal(err)
+	}
+	return func(page, script string) string {
+		t.Helper()
+		patient, cancel := context.WithTimeout(browser, 2*time.Minute)
+		defer cancel()
+		if err := chromedp.Do(patient, chromedp.Navigate(page)); err != nil {
+			t.Fatalf("go to %s: %v", page, err)
+		}
+		script = fmt.Sprintf(`(async () => { try { return String(await (%s)) } catch (e) { return "threw " + e } })()`, script)
+		result, err := chromedp.Run(patient, chromedp.Evaluate[string](script, chromedp.EvalAwaitPromise))
+		if err != nil {
+			t.Fatalf("%s in %s: %v", script, page, err)
+		}
+		return result
+	}
+}
+
+// TestWebPages lets web pages try to claim on a server that listens on loopback,
+// and to read what it knows: as a page of another site, and as one whose name has
+// been made to mean this machine after it was loaded (DNS rebinding).
+func TestWebPages(t *testing.T) {
+	run := browse(t)
+	var mu sync.Mutex
+	claimed := make(map[string]bool)
+	movie := &fake{name: "movie",
+		claim: func(_ context.Context, r executor.Request) executor.Answer {
+			mu.Lock()
+			defer mu.Unlock()
+			claimed[r.User] = true
+			return soldTo(r.User)
+		},
+		user: func(string) ([]executor.Claim, executor.Outcome) { return []executor.Claim{firstClaim}, "" },
+	}
+	has := func(user string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return claimed[user]
+	}
+	registry := prometheus.NewRegistry()
+	s := New(Config{Sales: []executor.Service{movie}, Metrics: registry})
+	registry.MustRegister(s.Collectors()...)
+	buyers := serve(t, s)
+	admin := serveWith(t, s, s.ServeAdmin)
+	port := buyers.url[strings.LastIndex(buyers.url, ":"):]
+	adminPort := admin.url[strings.LastIndex(admin.url, ":"):]
+
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<title>win a prize</title>")
+	}))
+	defer evil.Close()
+	_, evilPort, _ := net.SplitHostPort(evil.Listener.Addr().String())
+
+	bytes := `new TextEncoder().encode('{"user":"%s"}')`
+	for user, script := range map[string]string{
+		"bytes":  `fetch("` + buyers.url + claimsPath + `", {method: "POST", mode: "no-cors", body: ` + bytes + `})`,
+		"text":   `fetch("` + buyers.url + claimsPath + `", {method: "POST", mode: "no-cors", body: '{"user":"%s"}'})`,
+		"json":   `fetch("` + buyers.url + claimsPath + `", {method: "POST", headers: {"Content-Type": "application/json"}, body: '{"user":"%s"}'})`,
+		"beacon": `navigator.sendBeacon("` + buyers.url + claimsPath + `", ` + bytes + `)`,
+		"local":  `fetch("http://localhost` + port + claimsPath + `", {method: "POST", mode: "no-cors", body: ` + bytes + `})`,
+	} {
+		for _, site := range []string{"http://evil.example:" + evilPort, evil.URL} {
+			t.Run(user+" from "+strings.Split(site, ":")[1][2:], func(t *testing.T) {
+				got := run(site, fmt.Sprintf(script, user))
+				if user == "beacon" { // it does not wait for an answer
+					run(site, `fetch("`+buyers.url+`/v1/sales/movie", {mode: "no-cors"})`)
+				}
+				t.Logf("the page sees %s", got)
+				if has(user) {
+					t.Error("a page of another site has claimed")
+				}
+			})
+		}
+	}
+	for name, c := range map[string]struct{ page, script string }{
+		"claims": {"http://evil.example" + port, `fetch("` + claimsPath + `", {method: "POST", headers: {"Content-Type": "application/json"}, body: '{"user":"rebound"}'}).then(r => r.status)`},
+		"reads":  {"http://evil.example" + port, `fetch("/v1/sales/movie/users/u").then(r => r.status)`},
+		"health": {"http://evil.example" + adminPort, `fetch("/metrics").then(r => r.status)`},
+	} {
+		t.Run("rebound name "+name, func(t *testing.T) {
+			if got := run(c.page, c.script); got != "403" || has("rebound") {
+				t.Errorf("it gets %s", got)
+			}
+		})
+	}
+	// What a person does on their own machine still works.
+	if got := run("http://localhost"+port+"/v1/sales/movie", `fetch("`+claimsPath+`", {method: "POST", headers: {"Content-Type": "application/json"}, body: '{"user":"me"}'}).then(r => r.status)`); got != "201" || !has("me") {
+		t.Errorf("a page of the server itself gets %s", got)
+	}
+	if got := run("http://127.0.0.1"+adminPort+"/healthz", `document.body.innerText.trim()`); got != "ok" {
+		t.Errorf("a person who looks at /healthz sees %q", got)
+	}
+}
