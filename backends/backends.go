@@ -34,6 +34,22 @@ type Store struct {
 // Close gives connections and files back. What is under way is stored first.
 func (s *Store) Close() error { return s.close() }
 
+// Files returns how many files and connections the backends of a sale may have open
+// at a time, at most.
+func Files(sale spec.Sale) int {
+	n := 32 // a connection of each server of HBase that is asked, and of ZooKeeper
+	if sale.Embedded != nil {
+		n = 8 // two databases, each with its log and its index of that
+	}
+	if sale.Redis != nil {
+		n += redis.Connections * len(sale.Redis.Nodes)
+		if sale.Engine == spec.EngineRedis {
+			n += redis.Connections * len(sale.Redis.Nodes)
+		}
+	}
+	return n
+}
+
 // Open connects a sale's backends. It creates nothing, and a server that is
 // away is no error before it is asked something. What drivers have to say
 // beside their errors goes to logger; nil: nowhere. Close what it returns.

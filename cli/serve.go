@@ -29,6 +29,7 @@ type serveOptions struct {
 	admin     string
 	tokenFile string
 	insecure  bool
+	buyers    int    // connections at a time; 0: as many as can be
 	logFormat string // text, json
 	logLevel  slog.Level
 }
@@ -46,6 +47,8 @@ func (p *program) serveCommand() *urfave.Command {
 			valueFlag("admin", "answer /healthz, /readyz and /metrics at `ADDRESS` (default: "+defaultAdmin+")"),
 			valueFlag("token-file", "ask buyers for the bearer token in `FILE`"),
 			onFlag("insecure", "let other machines in without a token"),
+			valueFlag("connections", fmt.Sprintf("keep at most `N` connections of buyers; one more closes the one that has been idle for longest "+
+				"(default: as many as may be open files, less what the rest needs, at most %d)", httpd.MostConnections)),
 			valueFlag("log-format", "log as `FORMAT`: text or json (default: text)"),
 			valueFlag("log-level", "log from `LEVEL` on: debug, info, warn or error (default: info)"),
 		},
@@ -63,7 +66,7 @@ func parseServe(c *urfave.Context) (serveOptions, error) {
 	f := &flags{c: c}
 	o := serveOptions{
 		source: source{files: f.files()}, listen: defaultListen, admin: defaultAdmin,
-		tokenFile: f.text("token-file"), insecure: f.on("insecure"),
+		tokenFile: f.text("token-file"), insecure: f.on("insecure"), buyers: int(f.number("connections", 1, 1<<20, 0)),
 		logFormat: f.oneOf("log-format", "text", "json"),
 	}
 	level := f.oneOf("log-level", "info", "debug", "warn", "error")
@@ -83,6 +86,16 @@ func parseServe(c *urfave.Context) (serveOptions, error) {
 	return o, f.done(0)
 }
 
+// hosts are the names in the addresses that serve was told to listen at.
+func (o serveOptions) hosts() (names []string) {
+	for _, address := range []string{o.listen, o.admin} {
+		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
+			names = append(names, host)
+		}
+	}
+	return names
+}
+
 func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	sales, err := p.load(ctx, o.source)
 	if err != nil {
@@ -93,6 +106,10 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 		if token, err = httpd.ReadToken(o.tokenFile); err != nil {
 			return err
 		}
+	}
+	most, err := connections(o.buyers, sales)
+	if err != nil {
+		return err
 	}
 	buyers, err := listen("listen", o.listen)
 	if err != nil {
@@ -106,7 +123,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	defer admin.Close()
 
 	log := p.serveLog(o)
-	s := &server{log: log, address: buyers.Addr().String(), token: token, stores: backends.Stores{Logger: log}}
+	s := &server{log: log, address: buyers.Addr().String(), hosts: o.hosts(), most: most, token: token, stores: backends.Stores{Logger: log}}
 	defer func() { err = errors.Join(err, s.stores.Close()) }()
 	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error { return s.add(ctx, p, sale) })
 	switch {

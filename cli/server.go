@@ -22,7 +22,9 @@ import (
 // server is what serve runs: an executor for each sale behind one HTTP server.
 type server struct {
 	log     *slog.Logger
-	address string // of buyers, as other processes read it
+	address string   // of buyers, as other processes read it
+	hosts   []string // names in the addresses that it was told to listen at
+	most    int      // connections of buyers at a time
 	token   string
 	stores  backends.Stores
 	sales   []*executor.Executor
@@ -83,7 +85,7 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 		services = append(services, e)
 		registry.MustRegister(e.Collectors()...)
 	}
-	h := httpd.New(httpd.Config{Sales: services, Token: s.token, Log: s.log, Metrics: registry})
+	h := httpd.New(httpd.Config{Sales: services, Token: s.token, Hosts: s.hosts, Connections: s.most, Log: s.log, Metrics: registry})
 	registry.MustRegister(h.Collectors()...)
 
 	serving, stop := context.WithCancel(ctx)

@@ -17,7 +17,7 @@ func TestBlackHole(t *testing.T) {
 	hole := newBlackHole(t)
 	n := mustOpen(t, Options{Address: hole.Addr().String()})
 	info := func(ctx context.Context) error { _, err := n.Info(ctx); return err }
-	for range 2 * connections {
+	for range 2 * Connections {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		within(t, "info", ctx, info, ErrSilent)
 		cancel()

@@ -17,9 +17,9 @@ const (
 	// earlier deadline: to connect, to send, or to be answered.
 	patience = 3 * time.Second
 
-	// connections is how many a node has at most. A process asks a node one
+	// Connections is how many a node has at most. A process asks a node one
 	// thing at a time for each lease and each command.
-	connections = 8
+	Connections = 8
 )
 
 // clientOptions keeps what is said at connect to HELLO, with the login in it:
@@ -44,7 +44,7 @@ func clientOptions(o Options, d *dialer) *goredis.Options {
 		PoolTimeout:           patience,
 		ContextTimeoutEnabled: true,
 
-		PoolSize:         connections,
+		PoolSize:         Connections,
 		PipelinePoolSize: -1,
 	}
 }

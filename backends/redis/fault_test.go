@@ -143,7 +143,7 @@ func TestServerAway(t *testing.T) {
 	n, proxy, _ := mustProxy(t)
 	mustMark(t, n)
 	proxy.Stop()
-	for range 5 * connections {
+	for range 5 * Connections {
 		if _, err := n.Info(t.Context()); !errors.Is(err, ErrAway) && !errors.Is(err, ErrHungUp) {
 			t.Fatalf("info: %v, want ErrAway", err)
 		}
@@ -222,7 +222,7 @@ func TestHungServer(t *testing.T) {
 		}
 	}
 	// Only a goroutine a call would be too many.
-	if after := runtime.NumGoroutine(); after > before+5*connections {
+	if after := runtime.NumGoroutine(); after > before+5*Connections {
 		t.Errorf("%d calls of a hung server left %d goroutines", 20*len(calls), after-before)
 	}
 	if err := server.Continue(); err != nil {

@@ -34,6 +34,14 @@ type Config struct {
 	// one is asked for it. ReadToken reads it from a file.
 	Token string
 
+	// Hosts are names under which loopback listeners are reached, beside the usual
+	// ones: see withHosts.
+	Hosts []string
+
+	// Connections bounds those of buyers that are open at a time. Zero:
+	// MostConnections. ServeAdmin has AdminConnections of its own.
+	Connections int
+
 	// ClaimTimeout is how long a claim may take before its buyer is told
 	// `unknown`. Zero: DefaultClaimTimeout.
 	ClaimTimeout time.Duration
@@ -57,10 +65,19 @@ type Config struct {
 // DefaultClaimTimeout is how long a claim may take where Config does not say.
 const DefaultClaimTimeout = 5 * time.Second
 
+// How many connections may be open at a time: the buyers', where Config does not
+// say, and those of the admin address.
+const (
+	MostConnections  = 20_000
+	AdminConnections = 16
+)
+
 // Server answers HTTP requests for one or several sales.
 type Server struct {
 	sales        map[string]*sale
+	hosts        []string
 	token        []byte // SHA-256 of Config.Token; nil: none
+	connections  int
 	claimTimeout time.Duration
 	drainTimeout time.Duration
 	now          clock.Clock
@@ -76,12 +93,17 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		sales:        make(map[string]*sale, len(c.Sales)),
+		hosts:        c.Hosts,
+		connections:  c.Connections,
 		claimTimeout: c.ClaimTimeout,
 		drainTimeout: c.DrainTimeout,
 		now:          c.Clock,
 		log:          c.Log,
 		gatherer:     c.Metrics,
 		metrics:      newMetrics(),
+	}
+	if s.connections <= 0 {
+		s.connections = MostConnections
 	}
 	if s.claimTimeout <= 0 {
 		s.claimTimeout = DefaultClaimTimeout
@@ -117,8 +139,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeNoSuchPath(w)
 		return
 	}
-	if !s.authorized(r) {
+	switch {
+	case !s.authorized(r):
 		writeUnauthorized(w)
+		return
+	case ofOtherSite(r):
+		writeForbidden(w, "Web pages of other sites may not do this.")
 		return
 	}
 	name, rest, deeper := strings.Cut(rest, "/")

@@ -24,17 +24,22 @@ const (
 // requests under way are answered. It returns nil when they are, and an error
 // when DrainTimeout has cut some off. It closes l in any case.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	return s.serve(ctx, l, s, func() { s.draining.Store(true) })
+	var h http.Handler = s
+	if s.token == nil { // no page knows the token
+		h = withHosts(l.Addr(), s.hosts, s)
+	}
+	return s.serve(ctx, newConnections(l, s.connections), h, func() { s.draining.Store(true) })
 }
 
 // ServeAdmin answers operators on l until ctx ends. Let it end after Serve has
 // returned, so that readyz can tell that the server drains.
 func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
-	return s.serve(ctx, l, s.Admin(), func() {})
+	return s.serve(ctx, newConnections(l, AdminConnections), withHosts(l.Addr(), s.hosts, s.Admin()), func() {})
 }
 
-func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, ending func()) error {
+func (s *Server) serve(ctx context.Context, l *connections, h http.Handler, ending func()) error {
 	server := s.httpServer(h)
+	server.ConnState = l.turned
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 
