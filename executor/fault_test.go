@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,6 +110,35 @@ func TestLockNodesForget(t *testing.T) {
 		if took := time.Since(began); took < quorum.MaxTTL-quorum.DefaultTTL/3 || took > quorum.MaxTTL+2*time.Second {
 			t.Errorf("back after %v", took)
 		}
+		m.sells("bob")
+	})
+}
+
+// TestLockNodesCannotVote lets the lock nodes answer every release, and no vote: their
+// disks are full. That is what readiness says, and not that another process serves.
+func TestLockNodesCannotVote(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50}, func(c *cluster) {
+		m := c.serve("first", nil)
+		defer m.stop()
+		m.sells("ann")
+		full := errors.New("locks.db: the disk is full")
+		for _, n := range m.nodes[:3] {
+			n.fails.Store(&full)
+		}
+		m.within(2*quorum.DefaultTTL, "without quorum", func() bool { return m.claim("bob").Outcome == NoQuorum })
+		for range 100 {
+			if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "no_quorum: ") || !strings.Contains(why, "the disk is full") {
+				t.Fatalf("ready: %s", why)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if m.log.count("answers again") > 0 {
+			t.Errorf("who answers no vote answers again:\n%s", m.log)
+		}
+		for _, n := range m.nodes {
+			n.fails.Store(nil)
+		}
+		m.within(2*quorum.DefaultTTL, "ready", func() bool { return m.Ready() == nil })
 		m.sells("bob")
 	})
 }

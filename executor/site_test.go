@@ -77,11 +77,15 @@ func (l *gatedLogs) Read(ctx context.Context, log string, from uint64, max int) 
 type gatedNode struct {
 	quorum.Node
 	gate
+	fails atomic.Pointer[error] // of votes; nil: none does
 }
 
 func (n *gatedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
 	if err := n.pass(ctx); err != nil {
 		return quorum.Count{}, err
+	}
+	if err := n.fails.Load(); err != nil {
+		return quorum.Count{}, *err
 	}
 	return n.Node.Vote(ctx, b)
 }

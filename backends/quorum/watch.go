@@ -10,6 +10,7 @@ import (
 // seen is what a node's answers told about the node itself.
 type seen struct {
 	err       error // of its last answer; nil: it is well
+	trouble   error // the last err since it voted: to have nothing to release it takes no disk
 	errors    uint64
 	answers   uint64
 	votesFrom time.Time // while it abstains
@@ -26,7 +27,7 @@ type NodeView struct {
 	Name      string
 	Has       int       // held keys that the node has promised to us, as far as is known
 	Owes      int       // keys that it was not yet seen to release
-	Err       error     // of its last answer; nil if it is well or was never asked
+	Err       error     // of the last call that failed; nil if none has, or it has voted since
 	Answers   uint64    // calls it has answered
 	Errors    uint64    // calls that failed or had no answer in time
 	VotesFrom time.Time // set while it abstains: when it votes again, by its own clock
@@ -67,7 +68,7 @@ func (m *Machine) Nodes() []NodeView {
 	for i := range m.nodes {
 		n := &m.nodes[i]
 		views[i] = NodeView{
-			Name: m.cfg.Nodes[i], Owes: len(n.owed), Err: n.seen.err,
+			Name: m.cfg.Nodes[i], Owes: len(n.owed), Err: n.seen.trouble,
 			Answers: n.seen.answers, Errors: n.seen.errors, VotesFrom: n.seen.votesFrom,
 		}
 		for _, l := range m.held {
@@ -109,6 +110,7 @@ func (m *Machine) learn(n *node, c *call, r Reply) {
 	s := &n.seen
 	s.err = err
 	if err != nil {
+		s.trouble = err
 		s.errors++
 		return
 	}
@@ -119,7 +121,7 @@ func (m *Machine) learn(n *node, c *call, r Reply) {
 	if c.frees > 0 {
 		return
 	}
-	s.votesFrom = time.Time{}
+	s.trouble, s.votesFrom = nil, time.Time{}
 	if r.Count.Abstained {
 		s.votesFrom = r.Count.VotesFrom
 	}
