@@ -30,6 +30,7 @@ type program struct {
 
 	ignored []os.Signal // what whoever started the program wants ignored
 	letGo   func()      // signals end the program no more; nil: they never did
+	heard   echo        // of the signals
 }
 
 // Main runs the command line args, the program's name first, and returns the
@@ -37,7 +38,7 @@ type program struct {
 // os.LookupEnv does.
 //
 // The first SIGINT or SIGTERM asks the command to end in good order. At the
-// second Main returns at once, with goroutines still under way: call it once,
+// second, which is more than an echo of the first, Main returns at once, with goroutines still under way: call it once,
 // as the last thing of a process. (lock run has a command to pass them on to:
 // lock_signals.go.)
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
@@ -64,13 +65,19 @@ func (p *program) run(args []string, signals <-chan os.Signal) int {
 	var err error
 	select {
 	case err = <-done:
-	case <-signals:
+	case s := <-signals:
+		p.heard.repeats(s)
 		cancel(errInterrupted)
-		select {
-		case err = <-done:
-		case <-signals:
-			p.say("Interrupted twice: ended at once.")
-			return exitInterrupted
+		for over := false; !over; {
+			select {
+			case err = <-done:
+				over = true
+			case s := <-signals:
+				if !p.heard.repeats(s) {
+					p.say("Interrupted twice: ended at once.")
+					return exitInterrupted
+				}
+			}
 		}
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {

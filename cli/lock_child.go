@@ -89,6 +89,7 @@ func (g guard) run(cmd *exec.Cmd) error {
 	}
 	lost, ended := g.lease.Context().Done(), g.ended
 	var kill <-chan time.Time
+	var heard echo
 	for {
 		select {
 		case err := <-over:
@@ -97,11 +98,12 @@ func (g guard) run(cmd *exec.Cmd) error {
 			}
 			return exitOf(cmd, err)
 		case s := <-g.signals:
-			if ends(s) && !byKeyboard(s) {
+			if ends(s) && !byKeyboard(s) && !heard.repeats(s) {
 				send(cmd, s)
 			}
 		case <-ended:
 			ended = nil
+			heard.repeats(syscall.SIGTERM)
 			send(cmd, syscall.SIGTERM)
 		case <-lost:
 			lost = nil

@@ -101,20 +101,46 @@ func TestASignalEndsTheReadingOfStdin(t *testing.T) {
 	}
 }
 
-// Whoever does not want to wait for the good order sends a second signal.
+// Whoever does not want to wait for the good order sends a second signal. One that
+// comes with the first is an echo of it: timeout(1) sends two.
 func TestASecondSignalEndsAtOnce(t *testing.T) {
-	reader, writer := io.Pipe() // which nobody reads
-	defer reader.Close()
-	c := newCapture()
-	c.program.out = &answer{w: writer}
-	signals := make(chan os.Signal, 2)
-	signals <- os.Interrupt
-	signals <- os.Interrupt
-	if code := c.run([]string{"salectl", "version"}, signals); code != 130 {
-		t.Errorf("exit code %d, want 130", code)
-	}
-	if got := c.err.String(); got != "Interrupted twice: ended at once.\n" {
-		t.Errorf("it says %q", got)
+	for name, c := range map[string]struct {
+		after   time.Duration
+		signals []os.Signal
+		twice   bool
+	}{
+		"a second one":                   {time.Second, []os.Signal{os.Interrupt, os.Interrupt}, true},
+		"an echo":                        {time.Millisecond, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, false},
+		"an echo, and a third":           {200 * time.Millisecond, []os.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGTERM}, true},
+		"another one at the same time":   {0, []os.Signal{os.Interrupt, syscall.SIGTERM}, true},
+		"many echoes at the same time":   {0, []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt}, false},
+		"a second one, and echoes of it": {time.Second, []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader, writer := io.Pipe() // which nobody reads before all signals are taken
+			p := newCapture()
+			p.program.out = &answer{w: writer}
+			now := time.Now()
+			signals := make(chan os.Signal) // without a buffer: what was sent was taken
+			p.heard.now = func() time.Time { now = now.Add(c.after); return now }
+			code := make(chan int, 1)
+			go func() { code <- p.run([]string{"salectl", "version"}, signals) }()
+			for _, s := range c.signals {
+				select {
+				case signals <- s:
+				case got := <-code: // it needed no more
+					code <- got
+				}
+			}
+			if !c.twice {
+				go io.Copy(io.Discard, reader)
+			}
+			got := <-code
+			reader.Close()
+			if said := p.err.String(); (said == "Interrupted twice: ended at once.\n") != c.twice || c.twice != (got == 130) {
+				t.Errorf("exit code %d, and it says %q", got, said)
+			}
+		})
 	}
 }
 
