@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	mrand "math/rand/v2"
 	"sync"
 	"time"
@@ -25,11 +26,12 @@ type runner struct {
 	standing int // refusals since leases were last held: the first is told of
 
 	// Of the present tenure; nil without one.
-	tenure *tenure
-	ended  chan error    // sequencers that have ended; has a place for each
-	halted chan struct{} // closed when all have
-	heavy  map[int]bool  // shards that were warned of
-	stalls stallWatch
+	tenure  *tenure
+	ended   chan error            // sequencers that have ended; has a place for each
+	halted  chan struct{}         // closed when all have
+	heavy   map[int]bool          // shards that were warned of
+	setBack map[int]time.Duration // by shard: what was told of its log's time
+	stalls  stallWatch
 }
 
 // Run serves the sale whenever this process owns it, until ctx ends: then it
@@ -162,7 +164,7 @@ func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
 	}
 	n := len(t.shards)
 	r.tenure, r.ended, r.halted = t, make(chan error, n), make(chan struct{})
-	r.heavy, r.stalls = make(map[int]bool), stallWatch{}
+	r.heavy, r.stalls, r.setBack = make(map[int]bool), stallWatch{}, make(map[int]time.Duration)
 	ended, halted := r.ended, r.halted
 	var all sync.WaitGroup
 	for _, s := range t.shards {
@@ -197,6 +199,21 @@ func (r *runner) look() {
 	r.owner.watch.tell(now, log)
 	if r.tenure != nil {
 		r.stalls.tell(now, r.tenure.stalled(), log)
+		r.tellSetBack(log)
+	}
+}
+
+// tellSetBack names the shards whose logs' time was ahead, once each.
+func (r *runner) tellSetBack(log *slog.Logger) {
+	for _, s := range r.tenure.shards {
+		by := time.Duration(s.setBack.Load())
+		if by == 0 || r.setBack[s.seq.shard] == by {
+			continue
+		}
+		r.setBack[s.seq.shard] = by
+		log.Warn("the time of a shard's log was ahead of this host's clock and was set back: a clock was wrong when it was written",
+			"shard", s.seq.shard, "by", by.Round(time.Millisecond),
+			"remedy", "see that this host's clock is right; the times of claims of before stay as they were written")
 	}
 }
 

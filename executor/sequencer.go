@@ -44,6 +44,8 @@ type sequencer struct {
 	rights  rights
 	pending []*pb.Generation // to be taken, in order
 
+	setBack time.Duration // by how much the log's time was last, 0: it never was
+
 	// While loading: the slot that the log is read to, and since when.
 	readTo uint64
 	readAt clock.Now
@@ -388,8 +390,12 @@ func (q *sequencer) decide(now clock.Now) {
 		q.draft.Reset(timeUs)
 	}
 	q.aim(now)
+	by, ahead := q.state.Ahead(timeUs)
+	if ahead {
+		q.setBack = by
+	}
 	switch g := q.nextGeneration(); {
-	case q.mode == takingOver:
+	case q.mode == takingOver || ahead: // to own the shard anew sets its log's time back
 		q.draft.Own(q.address)
 	case g != nil && q.quiet():
 		// Alone in its commit: what follows is decided under its settings.

@@ -59,6 +59,7 @@ type shard struct {
 	drained atomic.Bool           // the list is off, and the log has all that it gave
 	filled  atomic.Bool           // its list gives, if it should
 	stall   atomic.Pointer[Stall] // nil: it does not stall
+	setBack atomic.Int64          // see sequencer
 }
 
 func newShard(seq *sequencer, cfg *Config, stats *shardMetrics) *shard {
@@ -276,6 +277,7 @@ func (s *shard) carry(e effects) clock.Now {
 			stall = s.grabs.stall(now, s.seq.shard)
 		}
 	}
+	s.setBack.Store(int64(s.seq.setBack))
 	s.serving.Store(s.seq.mode == serving)
 	s.stall.Store(stall)
 	s.stats.tally(&s.seq.tally)

@@ -181,7 +181,7 @@ func (d *drive) createAgain(i int, read func(), event func(ledger.Event)) {
 // next appends the generation that a shard is to take next.
 func (d *drive) next(i int, event func(ledger.Event)) {
 	state := d.states[i]
-	draft := state.Draft(d.writer, d.now.Wall.UnixMicro())
+	draft := state.Draft(d.writer, d.timeUs())
 	if err := draft.Generation(d.sale.ShardGeneration(state.Generation+1, i)); err != nil {
 		d.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
 		return

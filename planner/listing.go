@@ -114,7 +114,7 @@ func (l *listing) arrived(s *ledger.State) bool {
 func (l *listing) append() {
 	s := l.states[l.shard]
 	fill := s.Fill
-	draft := s.Draft(l.writer, l.now.Wall.UnixMicro())
+	draft := s.Draft(l.writer, l.timeUs())
 	rebuilds := l.m.Draft(draft, 0)
 	if draft.Ops() == 0 { // the log has all of it
 		l.m.Committed(l.now, s)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"google.golang.org/protobuf/proto"
+
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -136,6 +138,10 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err := fixed(desired, old, actual, changed); err != nil {
 		return nil, err
 	}
+	// What is in force counts, not what was declared: they differ where a fault has
+	// made a generation otherwise than it says.
+	inForce := newest.GetSettings()
+	drifted := inForce.GetPhase() != pb.Phase_CLOSED && !proto.Equal(inForce, settingsOf(old, inForce.GetPhase()))
 	delta, err := shards.delta(desired, old, actual)
 	if err != nil {
 		return nil, err
@@ -146,7 +152,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	}
 	settings := settingsOf(desired, newest.GetSettings().GetPhase())
 	p.settingsWarnings(actual, desired.Ack)
-	if !changed && delta == 0 {
+	if !changed && !drifted && delta == 0 {
 		p.remaining(actual, shards)
 		p.lists(actual, settings.GetPhase())
 		p.markers(actual)
@@ -167,7 +173,10 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if shards.unreadable() != nil {
 		have = old.Stock
 	}
-	p.updateSale(updateReason(changed, sale), saleAttributes(old, have, p.Phase, newest.GetGeneration()),
+	before := saleAttributes(old, have, p.Phase, newest.GetGeneration())
+	before.PerUserLimit = inForce.GetPerUserLimit()
+	before.OpensAt, before.ClosesAt = microText(inForce.GetOpensAtUs()), microText(inForce.GetClosesAtUs())
+	p.updateSale(updateReason(changed, drifted, sale), before,
 		saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration()))
 	p.shards(actual, shards, planned)
 	p.lists(actual, settings.GetPhase())
@@ -181,8 +190,10 @@ func (p *Plan) updateSale(reason string, before, after *Attributes) {
 	p.add(Action{Address: saleAddress(p.Sale), Action: Update, Reason: reason, Before: before, After: after})
 }
 
-func updateReason(changed bool, sale *ledger.Sale) string {
+func updateReason(changed, drifted bool, sale *ledger.Sale) string {
 	switch {
+	case drifted:
+		return "the settings in force are not those that were declared"
 	case !changed:
 		return "the shards do not have as many units as declared: an earlier removal fell short"
 	case sale.Applied() < sale.Generation():

@@ -128,7 +128,9 @@ func (w *work) checkClock() error {
 	}
 	if len(off) == 0 {
 		if len(w.nodes) > 0 {
-			w.warn("no lock node answers, so this host's clock could not be checked: %s", nodeShort(w.nodes[0].name, w.nodes[0].err))
+			w.warn("no lock node answers, so this host's clock could not be checked: what is appended has the time of the log that it goes to (%s)",
+				nodeShort(w.nodes[0].name, w.nodes[0].err))
+			w.unclocked = true
 		}
 		return nil
 	}

@@ -35,6 +35,8 @@ type work struct {
 	touched, sent, known bool
 	// ours says that this process has stored what is planned.
 	ours bool
+	// unclocked says that this host's clock could not be held against any other.
+	unclocked bool
 	// quiet says that the plan was carried out before: what is found done is no
 	// progress.
 	quiet bool
@@ -177,6 +179,15 @@ func (w *work) stale(format string, args ...any) {
 	w.end(fmt.Errorf("%w: the sale %s; make a new plan", ErrStale, fmt.Sprintf(format, args...)))
 }
 
+// timeUs is what this host's clock says, or 0 where nobody can tell whether that is
+// right: then a log keeps the time that it has.
+func (w *work) timeUs() int64 {
+	if w.unclocked {
+		return 0
+	}
+	return w.now.Wall.UnixMicro()
+}
+
 // ttl is the longest that an owner, or this plan, goes by: that of the newest
 // declarations.
 func (w *work) ttl() time.Duration {
@@ -283,7 +294,7 @@ func (w *work) appendPlanned(then, ended func()) {
 		w.end(err)
 		return
 	}
-	entry, err := w.sale.Entry(w.writer, w.now.Wall.UnixMicro(), &pb.Op{Op: &pb.Op_Planned{Planned: w.intent}})
+	entry, err := w.sale.Entry(w.writer, w.timeUs(), &pb.Op{Op: &pb.Op_Planned{Planned: w.intent}})
 	if err != nil {
 		w.end(err)
 		return
@@ -319,7 +330,7 @@ func (w *work) note(have func() bool, op *pb.Op, then func()) {
 		then()
 		return
 	}
-	entry, err := w.sale.Entry(w.writer, w.now.Wall.UnixMicro(), op)
+	entry, err := w.sale.Entry(w.writer, w.timeUs(), op)
 	if err != nil {
 		w.end(err)
 		return

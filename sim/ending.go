@@ -6,7 +6,7 @@ import "time"
 // all clocks show about the same.
 func (w *world) calmDown() {
 	w.note("world", "calm", "", nil)
-	w.calm = true
+	w.calm, w.ahead = true, 0
 	w.net.heal()
 	w.net.loss = 0
 	w.store.down, w.store.frozen = false, false

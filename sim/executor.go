@@ -57,7 +57,7 @@ func (e *server) begin() {
 		Sizes:  e.w.scenario.sizes,
 	})
 	e.run, e.suspended, e.setBack = fmt.Sprintf("%s, run %d", e.name, e.life+1), false, false
-	e.start(&serverMachine{e}, e.w.scenario.clock(e.random, e.w.now))
+	e.start(&serverMachine{e}, e.w.clock(e.random))
 }
 
 // serverMachine is an executor as a process.

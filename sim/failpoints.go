@@ -36,7 +36,7 @@ var happenings = []string{
 // shows what it never did.
 func Failpoints() []string {
 	names := append([]string(nil), happenings...)
-	names = append(names, "fault: "+nodeHourOff)
+	names = append(names, "fault: "+nodeHourOff, "fault: "+hostsAhead)
 	for _, d := range slices.Concat(disasters, listDisasters) {
 		names = append(names, "fault: "+d.what)
 	}

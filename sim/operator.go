@@ -144,7 +144,7 @@ func (o *operators) run(c command, then func()) {
 			again(o.spread(100*time.Millisecond, 4*time.Second))
 		}
 	}
-	p.start(m, o.w.scenario.clock(o.random, o.w.now))
+	p.start(m, o.w.clock(o.random))
 }
 
 // began counts the processes that run.

@@ -39,6 +39,7 @@ type world struct {
 	clients   []*client
 	random    struct{ network, store, schedule, faults, crashes, doubts, nags random }
 
+	ahead      time.Duration       // that the clocks of new processes are
 	calm       bool                // the faults have stopped
 	settled    bool                // and the operators have done what they had begun
 	over       bool                // all that was wanted is done: the processes go down

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -46,10 +48,36 @@ func (c *chain) decode(entry []byte) (*pb.Commit, error) {
 }
 
 func (c *chain) follows(commit *pb.Commit) error {
-	if commit.GetTimeUs() < c.timeUs {
+	if commit.GetTimeUs() < c.timeUs && !owns(commit) {
 		return c.corrupt("its time lies before the slot before it")
 	}
 	return nil
+}
+
+// owns says whether a commit makes its writer the owner. Such a one may set the
+// log's time back.
+func owns(commit *pb.Commit) bool {
+	return slices.ContainsFunc(commit.GetOps(), func(op *pb.Op) bool { return op.GetOwn() != nil })
+}
+
+// MaxAhead is how far the time of a log may be ahead of the clock of its next writer
+// before it is set back: twice the longest ttl, since the clocks of two writers that
+// may append are each no more than a ttl off those of the lock nodes.
+const MaxAhead = 20 * time.Second
+
+// ahead says whether the log's time was dragged along by a clock that was wrong.
+// Microseconds of 0 are no clock.
+func (c *chain) ahead(timeUs int64) bool {
+	return timeUs != 0 && c.timeUs-timeUs > MaxAhead.Microseconds()
+}
+
+// at is the time by which a writer decides whose clock says timeUs: never before the
+// slot before, unless that is to be set back.
+func (c *chain) at(timeUs int64) int64 {
+	if c.ahead(timeUs) {
+		return timeUs
+	}
+	return max(timeUs, c.timeUs)
 }
 
 // advance moves on past an entry that was decoded or encoded here.
@@ -60,10 +88,12 @@ func (c *chain) advance(commit *pb.Commit, hash Hash) {
 }
 
 // encode completes a commit that is to follow and returns its stored bytes.
-// Its time never falls behind the slot before it.
+// Its time never falls behind the slot before it, unless it makes an owner.
 func (c *chain) encode(commit *pb.Commit) ([]byte, Hash, error) {
 	commit.Prev = bytes.Clone(c.hash[:])
-	commit.TimeUs = max(commit.GetTimeUs(), c.timeUs)
+	if !owns(commit) {
+		commit.TimeUs = max(commit.GetTimeUs(), c.timeUs)
+	}
 	entry, err := appendCommit(make([]byte, 0, 128+64*len(commit.GetOps())), commit)
 	if err != nil {
 		return nil, Hash{}, fmt.Errorf("encoding a commit of log %s: %w", c.log, err)

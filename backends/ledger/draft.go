@@ -15,6 +15,7 @@ import (
 type Draft struct {
 	state     *State
 	commit    *pb.Commit
+	clockUs   int64 // what the writer's clock says
 	totals    Totals
 	available Units
 	peers     map[int]*peer // those that ops here have changed
@@ -51,7 +52,7 @@ type claimOp struct {
 const softEntry = MaxEntry - 64<<10
 
 // Draft begins a commit to follow the state, by a writer whose clock says
-// timeUs (microseconds since 1970).
+// timeUs (microseconds since 1970). 0 is no clock: the commit has the log's time.
 func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(map[int]*peer)}
 	d.Reset(timeUs)
@@ -203,8 +204,13 @@ func (d *Draft) Ops() int { return len(d.commit.Ops) }
 // TimeUs returns the commit's time.
 func (d *Draft) TimeUs() int64 { return d.commit.TimeUs }
 
-// Own makes the writer the owner, under the next epoch.
+// Own makes the writer the owner, under the next epoch. Where the log's time is ahead
+// of the writer's clock by more than MaxAhead, it is set back to that: claims are held
+// against the hours of the sale by a clock that can be believed now, not by what an
+// earlier one that was wrong has left behind. Whoever draws this up must believe its
+// clock.
 func (d *Draft) Own(address string) {
+	d.commit.TimeUs = d.state.at(d.clockUs)
 	d.commit.Epoch = d.state.Epoch + 1
 	d.totals.Epoch, d.totals.Owner = d.commit.Epoch, address
 	d.addOther(&pb.Op{Op: &pb.Op_Own{Own: &pb.Own{Address: address}}})
@@ -353,6 +359,7 @@ func (d *Draft) Reset(timeUs int64) {
 	d.commit = &pb.Commit{
 		Writer: d.commit.Writer, Epoch: d.state.Epoch, TimeUs: max(timeUs, d.state.timeUs), Ops: d.commit.Ops[:0],
 	}
+	d.clockUs = timeUs
 	d.totals, d.size, d.used = d.state.Totals, 64, 0
 	d.available = append(d.available[:0], d.state.available...)
 	d.requests.clear()

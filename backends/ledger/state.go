@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
 )
@@ -131,7 +132,13 @@ func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
 
 // Refusal says whether claims are accepted in the next commit of a writer whose
 // clock says timeUs.
-func (s *State) Refusal(timeUs int64) Refusal { return s.refusal(max(timeUs, s.timeUs)) }
+func (s *State) Refusal(timeUs int64) Refusal { return s.refusal(s.at(timeUs)) }
+
+// Ahead returns by how much the log's time is ahead of the clock of a writer, if that
+// is more than it may be: Draft.Own then sets it back.
+func (s *State) Ahead(timeUs int64) (by time.Duration, ok bool) {
+	return time.Duration(s.timeUs-timeUs) * time.Microsecond, s.ahead(timeUs)
+}
 
 // Next returns the slot after the last one folded.
 func (s *State) Next() uint64 { return s.next }

@@ -31,7 +31,7 @@ const (
 // request has its answer already, or the time or the limit forbids a new claim.
 // timeUs is the clock of whoever would write the next commit.
 func (s *State) Recall(user, key string, quantity, timeUs int64) (Verdict, bool) {
-	return s.ask(s.claims.look(user, key), quantity, 0, max(timeUs, s.timeUs))
+	return s.ask(s.claims.look(user, key), quantity, 0, s.at(timeUs))
 }
 
 // ask is Recall for a commit of a known time, when the user is about to get

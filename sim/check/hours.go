@@ -23,11 +23,18 @@ func hours(e *evidence, bad fault) {
 		if c.again {
 			continue
 		}
-		if off := e.h.tolerance(c.at.At, c.at.At); opens != 0 && c.at.At+off < opens {
+		first, known := asked[request{c.user, c.key}]
+		if !known {
+			first = c.at.At
+		}
+		off := e.h.tolerance(first, c.at.At)
+		if opens != 0 && c.at.At+off < opens {
 			bad("%v was stored at %v, %v before its sale opened", c, c.at.At, opens-c.at.At)
 		}
-		first, known := asked[request{c.user, c.key}]
-		if off := e.h.tolerance(first, c.at.At); known && closes != 0 && first-off >= closes {
+		if said := e.h.virtual(c.timeUs()); known && said > c.at.At+off {
+			bad("%v was stored at %v with the time of %v", c, c.at.At, said)
+		}
+		if known && closes != 0 && first-off >= closes {
 			bad("%v was first asked for at %v, %v after its sale had closed", c, first, first-closes)
 		}
 	}
@@ -97,22 +104,29 @@ func (h *History) virtual(us int64) time.Duration {
 	return time.UnixMicro(us).Sub(h.Begin)
 }
 
+// dragged is by how much the time of a log may stay ahead when the clocks that wrote it
+// were set back: what more there is is set back.
+const dragged = 20 * time.Second
+
 // drifts is what clocks that were set right run apart in the life of a world.
 const drifts = 2 * time.Second
 
 // tolerance is how far the clock of a process that decides may be off between two
 // times: Slack from the lock nodes', as much again where its clock was set since it
-// heard of them, and what those were off.
+// heard of them, what those were off, and what a log was dragged along by before.
 func (h *History) tolerance(from, to time.Duration) time.Duration {
 	from -= 2 * h.Slack
-	worst := time.Duration(0)
+	worst, before := time.Duration(0), time.Duration(0)
 	for i, s := range h.Skews {
 		last := i+1 == len(h.Skews)
 		if s.At <= to && (last || h.Skews[i+1].At >= from) {
 			worst = max(worst, s.Off)
 		}
+		if s.At <= to {
+			before = max(before, s.Off)
+		}
 	}
-	return 2*h.Slack + drifts + worst
+	return 2*h.Slack + drifts + worst + min(before, dragged)
 }
 
 // settings holds those of each generation against its declaration.

@@ -56,6 +56,15 @@ var hourFaults = map[string]planted{
 		w.off = time.Minute
 		w.buy(w.user(0), "k", 1)
 	}, "hours"},
+	"sold before it opens, and so stamped": {withHours(time.Minute, 0), func(w *world) {
+		user := w.user(0)
+		w.invoke(user, "k", 1)
+		w.plant(0, new(pb.Commit), claimOf(user, "k", 1))
+	}, "phases hours"},
+	"stamped by a clock that is ahead": {newWorld, func(w *world) {
+		w.off = time.Minute
+		w.buy(w.user(0), "k", 1)
+	}, "hours"},
 	"asked for after it closed": {withHours(0, time.Minute), func(w *world) {
 		w.at, w.off = 2*time.Minute, -2*time.Minute
 		w.buy(w.user(0), "k", 1)

@@ -135,7 +135,7 @@ type Commit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Writer        []byte                 `protobuf:"bytes,1,opt,name=writer,proto3" json:"writer,omitempty"`                // 8 random bytes, drawn anew at each start of a process
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`                 // of the owner that the writer followed; only Own raises it
-	TimeUs        int64                  `protobuf:"varint,3,opt,name=time_us,json=timeUs,proto3" json:"time_us,omitempty"` // microseconds since 1970 UTC, never below the previous slot's
+	TimeUs        int64                  `protobuf:"varint,3,opt,name=time_us,json=timeUs,proto3" json:"time_us,omitempty"` // microseconds since 1970 UTC; below the previous slot's only beside an Own
 	Prev          []byte                 `protobuf:"bytes,4,opt,name=prev,proto3" json:"prev,omitempty"`                    // SHA-256 of the previous slot's bytes; in slot 0 of the log's name
 	Ops           []*Op                  `protobuf:"bytes,5,rep,name=ops,proto3" json:"ops,omitempty"`                      // applied in order
 	unknownFields protoimpl.UnknownFields
