@@ -284,3 +284,69 @@ func TestRecheck(t *testing.T) {
 		})
 	}
 }
+
+// A shortfall is told of an apply that came to its end on every shard, and of no
+// closed sale.
+func TestWhatFellShort(t *testing.T) {
+	document := func(stock int64) []byte {
+		text, err := spec.Sale{Name: "x", Run: 1, Stock: stock, LockCount: 2, PerUserLimit: 1, LockTTL: spec.DefaultLockTTL}.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for name, test := range map[string]struct {
+		kind   Kind
+		phase  pb.Phase
+		spec   []byte
+		limits [2]int64
+		second uint64 // generation of the second shard
+		want   int64
+	}{
+		"none":                       {KindApply, pb.Phase_OPEN, document(7), [2]int64{3, 4}, 1, 0},
+		"some":                       {KindApply, pb.Phase_OPEN, document(5), [2]int64{3, 4}, 1, 2},
+		"paused":                     {KindApply, pb.Phase_PAUSED, document(5), [2]int64{3, 4}, 1, 2},
+		"fewer than declared":        {KindApply, pb.Phase_OPEN, document(9), [2]int64{3, 4}, 1, 0},
+		"closed":                     {KindApply, pb.Phase_CLOSED, document(5), [2]int64{3, 4}, 1, 0},
+		"a change of phase":          {KindPhase, pb.Phase_OPEN, document(5), [2]int64{3, 4}, 1, 0},
+		"a shard has gone on":        {KindApply, pb.Phase_OPEN, document(5), [2]int64{3, 4}, 2, 0},
+		"a document of no one's own": {KindApply, pb.Phase_OPEN, []byte("{"), [2]int64{3, 4}, 1, 0},
+	} {
+		op := plannedOp(workUID, 1, 1)
+		op.GetPlanned().Spec, op.GetPlanned().Settings.Phase = test.spec, test.phase
+		op.GetPlanned().Shards = []*pb.ShardChange{{}, {}}
+		w := &work{plan: &Plan{Kind: test.kind}, sale: said(t, op)}
+		for i, limit := range test.limits {
+			w.heads = append(w.heads, &ledger.Head{Totals: ledger.Totals{Generation: []uint64{1, test.second}[i], Limit: limit}})
+		}
+		if got := w.shortfall(1); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+// What there is to do first: nothing, where a plan is carried out already.
+func TestFirst(t *testing.T) {
+	change := []Action{{Address: "shard/0", Action: Create}}
+	for name, test := range map[string]struct {
+		plan      Plan
+		rehearsal bool
+		nothing   bool
+	}{
+		"an apply":                          {Plan{Kind: KindApply, Actions: change}, false, false},
+		"an apply of nothing":               {Plan{Kind: KindApply, Generation: 3}, false, true},
+		"a phase, of nothing":               {Plan{Kind: KindPhase}, false, false},
+		"a destroy":                         {Plan{Kind: KindDestroy, Actions: change}, false, false},
+		"a destroy of nothing":              {Plan{Kind: KindDestroy}, false, true},
+		"of nothing, after a rehearsal":     {Plan{Kind: KindDestroy}, true, false},
+		"of nothing, of what was destroyed": {Plan{Kind: KindDestroy, Phase: ledger.PhaseDestroyed}, false, false},
+	} {
+		w := &work{plan: &test.plan}
+		if got := w.first(test.rehearsal); (got == nil) != test.nothing {
+			t.Errorf("%s: there is something to do: %v", name, got != nil)
+		}
+		if test.plan.Kind == KindApply && test.nothing && w.result.Generation != 3 {
+			t.Errorf("%s: generation %d", name, w.result.Generation)
+		}
+	}
+}

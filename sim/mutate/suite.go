@@ -137,8 +137,9 @@ func (s *suite) run(ctx context.Context, cpu time.Duration, args []string, env .
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	out := &listener{failed: func() { stop(errFailed) }}
-	// 8 GB are for one that fills the memory in an endless loop.
-	limits := fmt.Sprintf(`ulimit -t %d && ulimit -v 8000000 && exec "$0" "$@"`, int(cpu.Seconds())+1)
+	// 8 GB are for one that fills the memory in an endless loop. Not every system
+	// can bound that.
+	limits := fmt.Sprintf(`ulimit -v 8000000 2>/dev/null; ulimit -t %d && exec "$0" "$@"`, int(cpu.Seconds())+1)
 	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", limits, s.program}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, out, out
 	// Without a path no test finds a server, and those that need one are skipped.
