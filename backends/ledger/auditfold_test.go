@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"salectl/spec"
 )
@@ -39,4 +41,23 @@ func TestAuditComparesWithTheFold(t *testing.T) {
 			t.Errorf("%s: %q", name, a.Problems)
 		}
 	}
+}
+
+// A log that is damaged behind what was read first is in the audit too, and is no
+// failure to read.
+func TestAuditReadsOnIntoDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a slot that does not fit is waited for
+		w := busyWorld(t)
+		b := newBook(w.shards[1].log, 1, worldShards)
+		if err := b.read(t.Context(), w.logs); err != nil || b.damage != nil {
+			t.Fatal(err, b.damage)
+		}
+		w.sell(1, 1)
+		l := w.logs.logs[b.log]
+		l.entries[len(l.entries)-1] = []byte("noise")
+		err := b.readOn(t.Context(), w.logs, func() bool { return false })
+		if err != nil || !errors.Is(b.damage, ErrCorrupt) {
+			t.Errorf("%v, the damage is %v", err, b.damage)
+		}
+	})
 }
