@@ -22,6 +22,10 @@ func boardOf(available ...int64) *board {
 
 func TestBoardSoldOut(t *testing.T) {
 	b := newBoard(2)
+	b.post(0, ledger.Totals{})
+	if b.soldOut.Load() {
+		t.Error("sold out by a shard that nobody knows")
+	}
 	b.post(0, ledger.Totals{Generation: 1, Limit: 3, Sold: 3})
 	b.generation(1)
 	if b.soldOut.Load() {
@@ -104,6 +108,9 @@ func TestBoardAsk(t *testing.T) {
 		b.need(2, true)
 		b.need(4, true)
 		want(t, ask(b, 1, 100), [2]int64{3, 2}, [2]int64{2, 9}, [2]int64{4, 5})
+		b = boardOf(0, 2, 9)
+		b.need(2, true)
+		want(t, ask(b, 0, 100), [2]int64{1, 2}, [2]int64{2, 9})
 		b = boardOf(3, 0, 9)
 		b.need(0, true)
 		b.need(0, false)
