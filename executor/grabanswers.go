@@ -158,7 +158,7 @@ func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, 
 			n.short = append(n.short, t)
 			continue
 		}
-		if t.home != nil {
+		if t.home != nil && (g.ack == spec.AckLedger || u.Before && u.Key != t.Key) { // else the log lacks it
 			gs.shard.doubts.drop(gs.list.Shard, t.User, t.Key)
 		}
 		switch {

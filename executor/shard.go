@@ -368,6 +368,7 @@ func (s *shard) conclude(ts []*ticket, mayHave func(user string) bool) {
 	for _, t := range refused {
 		if s.doubts.has(t.User, t.Key) || t.answer.Outcome != LimitReached && mayHave(t.User) {
 			t.answer = undecided
+			s.toldUnknown(t.User, t.Key)
 		}
 	}
 }
@@ -400,9 +401,19 @@ func (s *shard) refuse(r Request, a Answer) Answer {
 		return again
 	}
 	if inDoubt {
+		s.toldUnknown(r.User, r.Key)
 		return undecided
 	}
 	return a
+}
+
+// toldUnknown keeps a request in doubt that has heard so while its user may have
+// something of the list which the log lacks: what is known of that ends with the
+// tenure.
+func (s *shard) toldUnknown(user, key string) {
+	if s.grabs != nil && !s.drained.Load() {
+		s.doubts.add(s.uid, s.seq.shard, user, key)
+	}
 }
 
 // settleDoubts forgets what was in doubt before this process took the shard over,

@@ -110,6 +110,9 @@ func (t *ticket) giveUp() Answer {
 	case <-t.done:
 		return t.finish()
 	default:
+		if t.home != nil {
+			t.home.toldUnknown(t.User, t.Key)
+		}
 		return undecided
 	}
 }
