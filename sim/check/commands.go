@@ -11,7 +11,7 @@ func commands(e *evidence, bad fault) {
 		if !o.succeeded() {
 			continue
 		}
-		declared, live := false, false
+		declared, live := false, true
 		for _, r := range e.runs {
 			for g, p := range r.planned {
 				if p.at.Seq > o.returned.Seq {
@@ -21,10 +21,12 @@ func commands(e *evidence, bad fault) {
 				if ours && o.invoked.Command != "destroy" && !r.has(p.GetGeneration(), o.returned.Seq) {
 					bad("operation %d: %s returned and %v, which it had planned, was not applied", i, o.invoked.Command, p.at)
 				}
-				if g+1 < len(r.planned) && r.planned[g+1].at.At+grace < o.invoked.At {
-					continue // it was over
+				if p.at.Seq < o.invoked.Seq {
+					live = p.GetSettings().GetPhase() != phaseClosed // where it is not, apply leaves the stock alone
 				}
-				live = live || p.GetSettings().GetPhase() != phaseClosed
+				if g+1 < len(r.planned) && e.longOver(r.planned[g+1].at, o.invoked.Place) {
+					continue
+				}
 				declared = declared || p.stock() == o.invoked.Stock
 			}
 		}
@@ -32,6 +34,17 @@ func commands(e *evidence, bad fault) {
 			bad("operation %d: apply returned, and a stock of %d was not declared then", i, o.invoked.Stock)
 		}
 	}
+}
+
+// lag is how many changes of a log a read may be behind in the simulation, however
+// long ago they were.
+const lag = 4
+
+// longOver says whether what a slot of the sale's log has ended was over for so long
+// that no read at a time shows it.
+func (e *evidence) longOver(ended *slot, at Place) bool {
+	last := e.sale.at(at.Seq)
+	return last != nil && last.n >= ended.n+lag && ended.At+grace < at.At
 }
 
 // has says whether a generation was on every shard by a time, as Applied says.

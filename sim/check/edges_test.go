@@ -195,6 +195,12 @@ func TestToleratedEdges(t *testing.T) {
 			w.plant(1, new(pb.Commit), &pb.Op{Op: &pb.Op_In{In: &pb.In{From: 0, K: 1, Units: []*pb.Range{{First: 3, Count: 1}}}}})
 			w.plantOp(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: 1, K: 1}}})
 		}},
+		"an apply of what was declared long ago and few changes before": {withAckLedger, func(w *world) {
+			w.raise(7)
+			w.raise(8)
+			w.at += grace
+			w.as("apply", 6, func() {})
+		}},
 		"a claim as the sale opens": {newWorld, func(w *world) {
 			w.buy(w.user(0), "k", 1)
 			w.setHours(w.claimed(), w.claimed()+1)

@@ -213,6 +213,8 @@ var reportFaults = map[string]planted{
 	}, "commands"},
 	"an apply of what was declared long ago": {withAckLedger, func(w *world) {
 		w.raise(7)
+		w.raise(8)
+		w.raise(9)
 		w.at += grace
 		w.as("apply", 6, func() {})
 	}, "commands"},
