@@ -63,6 +63,15 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 			},
 			Audit{Stock: 30, Sold: 2, Available: 28, Users: 1, Slots: 11},
 		},
+		"with lists": {
+			func(t *testing.T) *world {
+				w := newWorld(t)
+				w.follow(1, rebuild(1))
+				w.follow(1, grabbed(w.buyer(1), "k", 1, w.timeUs, 15))
+				return w
+			},
+			Audit{Stock: 30, Sold: 1, Available: 29, Users: 1, Slots: 8},
+		},
 		"more removed than there is": {
 			func(t *testing.T) *world {
 				w := newWorld(t)
@@ -361,6 +370,51 @@ func TestAuditFindsTheReducer(t *testing.T) {
 	}
 }
 
+// One transfer that is wrong hides no other, in whatever order they are looked at.
+func TestAuditFindsAllTransfers(t *testing.T) {
+	w := newWorld(t)
+	w.move(1, 7, 1, 1)
+	w.plant(1, in(2, 1, Range{50, 1}))
+	for range 20 {
+		problems := strings.Join(mustAudit(t, w.logs).Problems, "\n")
+		for _, want := range []string{"names a shard 7", "received transfer 1 from shard 2, which never sent it"} {
+			if !strings.Contains(problems, want) {
+				t.Fatalf("no word of %q in\n%s", want, problems)
+			}
+		}
+	}
+}
+
+// A sale that is destroyed is said to be, and a log that breaks off in the middle
+// is not taken for a short one.
+func TestAuditSaysWhatItCannotRead(t *testing.T) {
+	w := newWorld(t)
+	w.timesCommit(1, 2*readAtOnce)
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := NewAudit(t.Context(), brokenOff{w.logs, w.shards[1].log}, "test"); !errors.Is(err, errBroken) {
+			t.Errorf("got %v", err)
+		}
+	})
+	w.say(sealed())
+	w.say(destroyed())
+	if _, err := NewAudit(t.Context(), w.logs, "test"); err == nil || !strings.Contains(err.Error(), "is destroyed") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// brokenOff is Logs of which one log can be read from its begin only.
+type brokenOff struct {
+	*memory
+	log string
+}
+
+func (b brokenOff) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	if log == b.log && from > 0 {
+		return nil, nil, errBroken
+	}
+	return b.memory.Read(ctx, log, from, max)
+}
+
 // A seal that names fewer shards than there are is no seal of theirs. The
 // problems come in order.
 func TestAuditOfShortSeal(t *testing.T) {
@@ -389,6 +443,9 @@ func TestAuditFindsDamage(t *testing.T) {
 					if !strings.Contains(problems, want) {
 						t.Errorf("no word of %q in\n%s", want, problems)
 					}
+				}
+				if !slices.IsSorted(a.Problems) {
+					t.Errorf("not in order:\n%s", problems)
 				}
 				if a.OK || a.Oversold != damage.count.Oversold || a.OverLimit != damage.count.OverLimit {
 					t.Errorf("ok %v, %d oversold, %d over the limit:\n%s", a.OK, a.Oversold, a.OverLimit, problems)

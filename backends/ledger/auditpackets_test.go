@@ -195,6 +195,18 @@ func TestAuditOfEqualPackets(t *testing.T) {
 	}
 }
 
+// Packets on their way to a shard that does not exist are nowhere.
+func TestAuditOfPacketsToNowhere(t *testing.T) {
+	for _, to := range []int{worldShards, 7} {
+		w := packetsWorld(t, nil)
+		w.move(1, to, 1, 1)
+		problems := strings.Join(mustAudit(t, w.logs).Problems, "\n")
+		if !strings.Contains(problems, "does not exist") || !strings.Contains(problems, "29 of ") {
+			t.Errorf("to shard %d: %s", to, problems)
+		}
+	}
+}
+
 // One packet is a red packet, and so are as many as a list may have; a sale of
 // units is none.
 func TestRedPacketOf(t *testing.T) {
