@@ -366,7 +366,7 @@ func (s *shard) conclude(ts []*ticket, mayHave func(user string) bool) {
 	}
 	s.underway.mu.Unlock()
 	for _, t := range refused {
-		if s.doubts.has(t.User, t.Key) || t.answer.Outcome != LimitReached && mayHave(t.User) {
+		if !s.decides(t.answer) && (s.doubts.has(t.User, t.Key) || mayHave(t.User)) {
 			t.answer = undecided
 			s.toldUnknown(t.User, t.Key)
 		}
@@ -394,8 +394,8 @@ func (s *shard) refuse(r Request, a Answer) Answer {
 	if r.Key == "" || !a.denies() {
 		return a
 	}
-	inDoubt := s.underway.has(r.User, r.Key) || s.doubts.has(r.User, r.Key) ||
-		a.Outcome != LimitReached && s.mayHave(r.User)
+	inDoubt := s.underway.has(r.User, r.Key) ||
+		!s.decides(a) && (s.doubts.has(r.User, r.Key) || s.mayHave(r.User))
 	// An earlier one may just have been answered.
 	if again, ok := s.recall(s.clock(), r); ok && again.Accepted() {
 		return again
@@ -406,6 +406,11 @@ func (s *shard) refuse(r Request, a Answer) Answer {
 	}
 	return a
 }
+
+// decides says whether an answer also is the answer to whatever is in doubt of its
+// user: whoever has what a user may have, by the log or the list that this process
+// serves, gets nothing by any other request.
+func (s *shard) decides(a Answer) bool { return a.Outcome == LimitReached && s.serving.Load() }
 
 // toldUnknown keeps a request in doubt that has heard so while its user may have
 // something of the list which the log lacks: what is known of that ends with the

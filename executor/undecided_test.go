@@ -244,6 +244,26 @@ func TestUnderway(t *testing.T) {
 	}
 }
 
+// TestLimitReachedDecides tells a user at the limit so, though another request of
+// theirs was in doubt: it would otherwise stay so until the shard is taken over.
+func TestLimitReachedDecides(t *testing.T) {
+	c := newCounted(t, 10)
+	s := c.g.shards[0].shard
+	s.uid = testUID
+	s.doubts.add(testUID, 0, "ann", "second")
+	limit := Answer{Outcome: LimitReached}
+	if a := s.refuse(Request{User: "ann", Key: "second", Quantity: 1}, limit); a.Outcome != Unknown {
+		t.Errorf("while the shard's log is being read: %q", a.Outcome)
+	}
+	s.serving.Store(true)
+	if a := s.refuse(Request{User: "ann", Key: "second", Quantity: 1}, limit); a.Outcome != LimitReached {
+		t.Errorf("while the shard is served: %q", a.Outcome)
+	}
+	if a := s.refuse(Request{User: "ann", Key: "second", Quantity: 1}, Answer{Outcome: NoQuorum}); a.Outcome != Unknown {
+		t.Errorf("an answer about the server alone: %q", a.Outcome)
+	}
+}
+
 // TestDoubts bounds what is remembered: beyond that everything on the shard is in
 // doubt, until it is settled.
 func TestDoubts(t *testing.T) {
