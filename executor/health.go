@@ -133,8 +133,13 @@ type watched struct {
 	// errors counts its errors by kind. It is replaced, never changed.
 	errors map[string]uint64
 
+	// wrong is how far its clock is ahead of the median of the nodes', where
+	// that is known.
+	wrong time.Duration
+
 	// What the log was told.
 	toldDown  bool
+	toldWrong bool
 	toldAt    time.Duration // of the last time it was down
 	toldVotes time.Time     // the VotesFrom of the last time it abstained
 }
@@ -174,6 +179,14 @@ func (w nodeWatch) heard(now clock.Now, node int, v quorum.NodeView) {
 			n.errors = make(map[string]uint64)
 		}
 		n.errors[quorum.ErrorKind(v.Err)]++
+	}
+}
+
+// clock takes in what time a node has told.
+func (w nodeWatch) clock(now clock.Now, node int, lease *quorum.Machine) {
+	median, known := lease.ClockOff(now)
+	if off, told := lease.NodeClockOff(now, node); known && told {
+		w[node].wrong = median - off
 	}
 }
 

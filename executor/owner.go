@@ -179,6 +179,7 @@ func (o *owner) voted(now clock.Now, r quorum.Reply) {
 	if lease := o.lease; lease != nil {
 		o.leased(now, lease.Reply(now, r))
 		o.watch.heard(now, r.Node, lease.Nodes()[r.Node])
+		o.watch.clock(now, r.Node, lease)
 		o.silent = silent(lease.Nodes(), o.silent)
 		o.tell(now)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/backends/quorum"
 )
 
 // lookEvery is how often the log is told what has changed for the worse or the
@@ -25,7 +26,7 @@ func mayTell(now clock.Now, last time.Duration) bool { return last == 0 || now.M
 const downAfter = 2
 
 // tell writes a line for each node that has gone down, is up again, or has lost
-// its memory.
+// its memory, or whose clock is wrong, or right again.
 func (w nodeWatch) tell(now clock.Now, log *slog.Logger) {
 	for i := range w {
 		n := &w[i]
@@ -41,6 +42,14 @@ func (w nodeWatch) tell(now clock.Now, log *slog.Logger) {
 			n.toldVotes = n.VotesFrom
 			log.Warn("a lock node has lost its memory and abstains", "node", n.Name, "until", n.VotesFrom.UTC())
 		}
+		switch wrong := n.wrong.Abs() > quorum.MaxTTL; {
+		case wrong && !n.toldWrong:
+			log.Warn("the clock of a lock node is wrong: set it right; hours are judged by this process's clock",
+				"node", n.Name, "ahead", n.wrong.Round(time.Millisecond))
+		case !wrong && n.toldWrong:
+			log.Info("the clock of a lock node is right again", "node", n.Name)
+		}
+		n.toldWrong = n.wrong.Abs() > quorum.MaxTTL
 	}
 }
 

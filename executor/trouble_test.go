@@ -58,6 +58,19 @@ func TestNodeWatch(t *testing.T) {
 				w.t.Errorf("%+v", s)
 			}
 		},
+		"a wrong clock": func(w *watching, n nodeWatch, heard func(error)) {
+			heard(nil)
+			n[0].wrong = 10 * time.Second
+			n.tell(w.now, w.log)
+			w.told()
+			n[0].wrong = -time.Hour
+			n.tell(w.now, w.log)
+			n.tell(w.now, w.log)
+			w.told(`msg="the clock of a lock node is wrong: set it right; hours are judged by this process's clock" node=a:1 ahead=-1h0m0s`)
+			n[0].wrong = time.Second
+			n.tell(w.now, w.log)
+			w.told(`msg="the clock of a lock node is right again" node=a:1`)
+		},
 		"never up": func(w *watching, n nodeWatch, heard func(error)) {
 			if s := n.status()[0]; s.Up || s.Error == "" {
 				w.t.Errorf("%+v", s)

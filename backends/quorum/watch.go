@@ -87,11 +87,9 @@ func (m *Machine) Nodes() []NodeView {
 func (m *Machine) ClockOff(now clock.Now) (time.Duration, bool) {
 	var off []time.Duration
 	for i := range m.nodes {
-		s := &m.nodes[i].seen
-		if s.clock.IsZero() || m.aged+max(0, now.Since(m.last))-s.aged > m.cfg.TTL {
-			continue
+		if d, ok := m.NodeClockOff(now, i); ok {
+			off = append(off, d)
 		}
-		off = append(off, now.Wall.Sub(s.clock.Add(now.Mono-s.at)))
 	}
 	if len(off) < m.majority() {
 		return 0, false
@@ -99,6 +97,16 @@ func (m *Machine) ClockOff(now clock.Now) (time.Duration, bool) {
 	slices.Sort(off)
 	low, high := off[(len(off)-1)/2], off[len(off)/2]
 	return low + (high-low)/2, true
+}
+
+// NodeClockOff returns how far this process's wall clock is ahead of one node's;
+// false if the node did not tell its time within the last ttl.
+func (m *Machine) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
+	s := &m.nodes[node].seen
+	if s.clock.IsZero() || m.aged+max(0, now.Since(m.last))-s.aged > m.cfg.TTL {
+		return 0, false
+	}
+	return now.Wall.Sub(s.clock.Add(now.Mono - s.at)), true
 }
 
 // learn notes what the answer to a call tells about a node.
