@@ -409,8 +409,11 @@ func (s *shard) refuse(r Request, a Answer) Answer {
 
 // decides says whether an answer also is the answer to whatever is in doubt of its
 // user: whoever has what a user may have, by the log or the list that this process
-// serves, gets nothing by any other request.
-func (s *shard) decides(a Answer) bool { return a.Outcome == LimitReached && s.serving.Load() }
+// serves, gets nothing by any other request. That a request asks for more than
+// anybody may have says nothing of the others.
+func (s *shard) decides(a Answer) bool {
+	return a.Outcome == LimitReached && len(a.Claims) > 0 && s.serving.Load()
+}
 
 // toldUnknown keeps a request in doubt that has heard so while its user may have
 // something of the list which the log lacks: what is known of that ends with the

@@ -251,13 +251,16 @@ func TestLimitReachedDecides(t *testing.T) {
 	s := c.g.shards[0].shard
 	s.uid = testUID
 	s.doubts.add(testUID, 0, "ann", "second")
-	limit := Answer{Outcome: LimitReached}
+	limit := Answer{Outcome: LimitReached, Claims: []Claim{{User: "ann", Units: []int64{1}}}}
 	if a := s.refuse(Request{User: "ann", Key: "second", Quantity: 1}, limit); a.Outcome != Unknown {
 		t.Errorf("while the shard's log is being read: %q", a.Outcome)
 	}
 	s.serving.Store(true)
 	if a := s.refuse(Request{User: "ann", Key: "second", Quantity: 1}, limit); a.Outcome != LimitReached {
 		t.Errorf("while the shard is served: %q", a.Outcome)
+	}
+	if a := s.refuse(Request{User: "ann", Key: "second", Quantity: 2}, Answer{Outcome: LimitReached}); a.Outcome != Unknown {
+		t.Errorf("more than anybody may have: %q", a.Outcome)
 	}
 	if a := s.refuse(Request{User: "ann", Key: "second", Quantity: 1}, Answer{Outcome: NoQuorum}); a.Outcome != Unknown {
 		t.Errorf("an answer about the server alone: %q", a.Outcome)
