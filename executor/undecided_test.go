@@ -154,10 +154,8 @@ func TestUndecided(t *testing.T) {
 		inCluster(t, quorum.DefaultTTL, []int64{50}, func(c *cluster) {
 			m := begin(c)
 			defer m.stop()
-			s := m.tenure.Load().shards[0]
-			s.state.Lock()
-			s.seq.state.Settings().ClosesAtUs = time.Now().UnixMicro() + 1 // before the append is known
-			s.state.Unlock()
+			closes := time.Now().UnixMicro() + 1 // before the append is known
+			m.tenure.Load().shards[0].tell(func(q *sequencer) { q.state.Settings().ClosesAtUs = closes })
 			time.Sleep(time.Millisecond)
 			hears(m, Closed)
 			m.store.all.open()
