@@ -98,7 +98,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 func (p *Plan) environment(actual *Actual, fresh bool) error {
 	var asked []workNode
 	for _, n := range actual.Nodes {
-		asked = append(asked, workNode{name: n.Name, info: n.Info, err: n.Err, off: n.Off})
+		asked = append(asked, workNode{name: n.Name, info: n.Info, err: n.Err})
 	}
 	if unfit := unfitOf(asked); len(unfit) > 0 {
 		return unfitNodes(unfit)

@@ -54,15 +54,11 @@ func (w *work) askNodes(then func()) {
 // twice.
 func unfitOf(nodes []workNode) (unfit []string) {
 	names := make(map[string]string) // by run id
-	median := medianClock(nodes)
 	for _, n := range nodes {
 		if n.err != nil {
 			continue
 		}
-		wrong := median - n.off
 		switch twin, twice := names[n.info.RunID]; {
-		case wrong.Abs() > quorum.MaxTTL:
-			unfit = append(unfit, fmt.Sprintf("%s: its clock is %s the median of the nodes' and this host's clocks. Set it right.", n.name, aheadText(wrong)))
 		case n.info.Unfit != "":
 			unfit = append(unfit, n.name+": "+n.info.Unfit)
 		case twice:
@@ -71,31 +67,6 @@ func unfitOf(nodes []workNode) (unfit []string) {
 		names[n.info.RunID] = n.name
 	}
 	return unfit
-}
-
-// medianClock returns how far this host's clock is ahead of the median of all
-// clocks that are known, of which this host's is one.
-func medianClock(nodes []workNode) time.Duration {
-	off := []time.Duration{0}
-	for _, n := range nodes {
-		if n.err == nil {
-			off = append(off, n.off)
-		}
-	}
-	if len(off) == 2 {
-		return off[1] // nobody can say which of two is wrong: checkClock refuses this host's
-	}
-	slices.Sort(off)
-	low, high := off[(len(off)-1)/2], off[len(off)/2]
-	return low + (high-low)/2
-}
-
-// aheadText says by how much a clock is ahead of or behind others.
-func aheadText(by time.Duration) string {
-	if by < 0 {
-		return fmt.Sprintf("%v behind", (-by).Round(time.Millisecond))
-	}
-	return fmt.Sprintf("%v ahead of", by.Round(time.Millisecond))
 }
 
 // checkNodes ends an apply whose nodes are not set up as they must be. One that

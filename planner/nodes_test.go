@@ -71,28 +71,6 @@ func TestApplyWithoutANode(t *testing.T) {
 	}
 }
 
-// A node whose clock is an hour off is refused by plan, and by an apply whose plan was
-// made before.
-func TestANodesClockIsWrong(t *testing.T) {
-	for off, words := range map[time.Duration]string{time.Hour: "1h0m0s ahead of", -time.Hour: "1h0m0s behind"} {
-		w := newWorld(t)
-		before := w.mustPlan(tickets(10))
-		w.nodes[1].Advance(off)
-		want := "node-1: its clock is " + words + " the median of the nodes' and this host's clocks. Set it right."
-		var refused *Refusal
-		if _, err := Make(tickets(10), w.actual()); !errors.As(err, &refused) || refused.Remedy != want {
-			t.Errorf("plan: %v, want %s", err, want)
-		}
-		if _, err := w.apply(before); !errors.As(err, &refused) || refused.Remedy != want {
-			t.Errorf("apply: %v, want %s", err, want)
-		}
-		w.nodes[1].Advance(-off)
-		if _, err := w.apply(before); err != nil {
-			t.Errorf("apply with the clock set right: %v", err)
-		}
-	}
-}
-
 // A node that had its marker and is away later mends itself: nothing is to be
 // done, then or after, and nobody's pipeline fails for it.
 func TestANodeThatWasMarkedIsAway(t *testing.T) {
