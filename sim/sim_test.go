@@ -37,7 +37,7 @@ func TestTraceIsTheSameWorld(t *testing.T) {
 
 // The same worlds each time: what passed once passes again.
 func TestFixedWorlds(t *testing.T) {
-	n := uint64(1200)
+	n := uint64(1500)
 	if testing.Short() {
 		n = 200
 	}
@@ -57,11 +57,7 @@ func TestWorldsThatFailed(t *testing.T) {
 
 // Other worlds each time.
 func TestFreshWorlds(t *testing.T) {
-	n := uint64(1000)
-	if testing.Short() {
-		n = 100
-	}
-	run(t, uint64(time.Now().UnixMilli()), n)
+	run(t, uint64(time.Now().UnixMilli()), 100)
 }
 
 func run(t *testing.T, from, seeds uint64) {
