@@ -22,6 +22,10 @@ type doubts struct {
 // identity is what one request has in common with those that ask for the same again.
 type identity struct{ user, key string }
 
+// anyKey stands for all requests of a user. A request that has no key of its own gets
+// one that nobody else has, so that none is known by this one.
+const anyKey = ""
+
 // mostDoubts bounds what is remembered of one shard: with that many, everything on
 // it is in doubt. They come at the rate at which a node is asked that does not
 // answer, about a thousand a second.
@@ -57,8 +61,13 @@ func (d *doubts) has(user, key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, all := range d.shards {
-		if _, known := all[identity{user, key}]; known || len(all) == mostDoubts {
+		if len(all) == mostDoubts {
 			return true
+		}
+		for _, key := range [...]string{key, anyKey} {
+			if _, known := all[identity{user, key}]; known {
+				return true
+			}
 		}
 	}
 	return false

@@ -76,8 +76,7 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 		gs.shard.conclude(answered[from:], gs.mayHave)
 		if gs.shut != "" {
 			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
-			g.backlog.behind.Add(-gs.lacks())
-			gs.anew()
+			g.abandon(gs)
 		}
 	}
 	g.rouse()
@@ -95,7 +94,7 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 // count takes in what a batch was given, for what the ledger lacks.
 func (gs *grabbed) count(ts []*ticket, given lists.Given, counted bool) {
 	for i, t := range ts {
-		if counted && given.Why == nil && given.Units[i].Number != 0 {
+		if counted && given.Units[i].Number != 0 {
 			gs.gave(t.User, !given.Units[i].Before)
 		} else {
 			gs.gaveNothing(t.User)
@@ -146,12 +145,12 @@ var nodeSilent = Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "th
 // units were given now.
 func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, answered *[]*ticket) (fresh int64) {
 	for i, t := range ts {
-		if given.Why != nil {
+		u := given.Units[i]
+		if u.Number == 0 && given.Why != nil {
 			t.answer = offHours(given)
 			*answered = append(*answered, t)
 			continue
 		}
-		u := given.Units[i]
 		if u.Number == 0 {
 			t.asked = false // it has nothing; a call that was not answered may still give it something
 			t.putBack()
@@ -169,6 +168,10 @@ func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, 
 			// A key that was minted here is of this request alone, which was asked for again
 			// because no answer came. Of any other it cannot be told who came first.
 			t.answer = Answer{Outcome: Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: !t.minted}
+		case given.Why != nil:
+			t.answer = offHours(given)
+			*answered = append(*answered, t)
+			continue
 		default:
 			t.answer = Answer{Outcome: LimitReached, Claims: []Claim{grabClaim(gs, t.User, u.Number, u.At)}}
 		}

@@ -180,11 +180,19 @@ func (g *grabber) knows(shard int) {
 	}
 }
 
-// turnAway answers all who wait on a shard.
-func (g *grabber) turnAway(shard int, a Answer) {
+// handBack hands back all who wait on a shard and have no answer: the ledger has all
+// that its list gave.
+func (g *grabber) handBack(shard int) (waited []*ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.refuse(g.by[shard], a)
+	gs := g.by[shard]
+	for _, t := range gs.queue {
+		if t.asked || t.take() {
+			waited = append(waited, t)
+		}
+	}
+	gs.queue = nil
+	return waited
 }
 
 // refuse answers all who wait on a shard. Who was asked for before, without an
@@ -217,6 +225,17 @@ func (g *grabber) shutDown(shard int, why Outcome) {
 	gs := g.by[shard]
 	gs.shut, gs.fill = why, 0
 	g.refuse(gs, Answer{Outcome: why, RetryAfter: time.Second})
+	g.abandon(gs)
+}
+
+// abandon ends the count of what the ledger lacks: nobody here will know what becomes
+// of it. Whoever was given something, or may have been, stays in doubt.
+func (g *grabber) abandon(gs *grabbed) {
+	for user, s := range gs.users {
+		if !s.may() {
+			gs.shard.keepInDoubt(user, anyKey)
+		}
+	}
 	g.backlog.behind.Add(-gs.lacks())
 	gs.anew()
 }

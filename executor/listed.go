@@ -122,15 +122,19 @@ func (q *sequencer) decideGrabs(now clock.Now) {
 func (q *sequencer) refuseAll(now clock.Now) {
 	for _, t := range q.waiting {
 		if t.take() {
-			q.answer(t, q.refusalNow(now))
+			q.answer(t, q.withoutUnits(t, now))
 		}
 	}
 	q.waiting, q.fresh = nil, 0
 }
 
-// refusalNow is what is said while the shard is not open.
-func (q *sequencer) refusalNow(now clock.Now) Answer {
-	return notNow(q.state, q.state.Refusal(now.Wall.UnixMicro()), now)
+// withoutUnits is what a request is told for which there are no units: what its user
+// has got meanwhile, why there are none now, or that there are none.
+func (q *sequencer) withoutUnits(t *ticket, now clock.Now) Answer {
+	if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro()); ok {
+		return answerOf(q.shard, q.state, t.User, v, now)
+	}
+	return q.noUnits()
 }
 
 // settleOwed answers those whose unit the log has by now.
@@ -240,11 +244,7 @@ func (q *sequencer) weigh(now clock.Now) {
 		if !t.take() {
 			continue
 		}
-		if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro()); ok {
-			q.answer(t, answerOf(q.shard, q.state, t.User, v, now))
-		} else {
-			q.answer(t, q.noUnits())
-		}
+		q.answer(t, q.withoutUnits(t, now))
 	}
 	clear(q.waiting[len(keep):])
 	q.waiting, q.fresh = keep, 0

@@ -303,7 +303,20 @@ func (s *shard) carryList(now clock.Now, e effects, stalls bool) {
 		s.grabs.again(q.shard, e.again)
 	}
 	if q.mode == serving && !q.open() {
-		s.grabs.turnAway(q.shard, q.refusalNow(now))
+		s.answerWaiting(now)
+	}
+}
+
+// answerWaiting answers those who wait for a list that gives nothing any more: what they
+// have by the log, or why they get nothing.
+func (s *shard) answerWaiting(now clock.Now) {
+	waited := s.grabs.handBack(s.seq.shard)
+	for _, t := range waited {
+		t.answer = s.seq.withoutUnits(t, now)
+	}
+	s.conclude(waited, s.mayHave)
+	for _, t := range waited {
+		t.tell()
 	}
 }
 
@@ -368,7 +381,7 @@ func (s *shard) conclude(ts []*ticket, mayHave func(user string) bool) {
 	for _, t := range refused {
 		if !s.decides(t.answer) && (s.doubts.has(t.User, t.Key) || mayHave(t.User)) {
 			t.answer = undecided
-			s.toldUnknown(t.User, t.Key)
+			s.keepInDoubt(t.User, t.Key)
 		}
 	}
 }
@@ -401,7 +414,7 @@ func (s *shard) refuse(r Request, a Answer) Answer {
 		return again
 	}
 	if inDoubt {
-		s.toldUnknown(r.User, r.Key)
+		s.keepInDoubt(r.User, r.Key)
 		return undecided
 	}
 	return a
@@ -415,10 +428,10 @@ func (s *shard) decides(a Answer) bool {
 	return a.Outcome == LimitReached && len(a.Claims) > 0 && s.serving.Load()
 }
 
-// toldUnknown keeps a request in doubt that has heard so while its user may have
-// something of the list which the log lacks: what is known of that ends with the
-// tenure.
-func (s *shard) toldUnknown(user, key string) {
+// keepInDoubt keeps a request in doubt, or with anyKey all of a user's, whose user may
+// have something of the list which the log lacks: what else is known of that ends with
+// the tenure.
+func (s *shard) keepInDoubt(user, key string) {
 	if s.grabs != nil && !s.drained.Load() {
 		s.doubts.add(s.uid, s.seq.shard, user, key)
 	}

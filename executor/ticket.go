@@ -111,7 +111,7 @@ func (t *ticket) giveUp() Answer {
 		return t.finish()
 	default:
 		if t.home != nil {
-			t.home.toldUnknown(t.User, t.Key)
+			t.home.keepInDoubt(t.User, t.Key)
 		}
 		return undecided
 	}

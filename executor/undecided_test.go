@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -265,6 +267,71 @@ func TestLimitReachedDecides(t *testing.T) {
 	}
 }
 
+// TestGivenInDoubtAfterTheTenure has a process lose a shard while the ledger lacks what
+// its list gave. Whoever heard sold must not hear that nothing was accepted.
+func TestGivenInDoubtAfterTheTenure(t *testing.T) {
+	refused := Answer{Outcome: NoQuorum}
+	for name, lose := range map[string]func(c *counted, ask func(users ...string) *grabCall){
+		"after the answer": func(c *counted, ask func(users ...string) *grabCall) {
+			c.gives(ask("ann"), false)
+			c.g.shutDown(0, Standby)
+		},
+		"before the answer": func(c *counted, ask func(users ...string) *grabCall) {
+			call := ask("ann")
+			c.g.shutDown(0, Standby)
+			c.gives(call, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCounted(t, 10)
+			c.g.knows(0)
+			c.g.knows(1)
+			s := c.g.shards[0].shard
+			s.uid, s.grabs = testUID, c.g
+			lose(c, func(users ...string) *grabCall {
+				c.offer(users...)
+				return c.asks(users...)
+			})
+			for user, want := range map[string]Outcome{"ann": Unknown, "bob": NoQuorum} {
+				if a := s.refuse(Request{User: user, Key: "key", Quantity: 1}, refused); a.Outcome != want {
+					t.Errorf("%s hears %q, want %q", user, a.Outcome, want)
+				}
+			}
+			s.doubts.settle(testUID, 0)
+			if a := s.refuse(Request{User: "ann", Key: "key", Quantity: 1}, refused); a.Outcome != NoQuorum {
+				t.Errorf("ann hears %q when the shard was read", a.Outcome)
+			}
+		})
+	}
+}
+
+// TestClosedListTellsWhatItGave has somebody ask again whose answer was lost, when
+// the list has closed.
+func TestClosedListTellsWhatItGave(t *testing.T) {
+	c := newCounted(t, 10)
+	c.g.knows(0)
+	c.g.knows(1)
+	tickets := make(map[string]*ticket)
+	for _, user := range []string{"has", "has under another key", "has nothing"} {
+		tickets[user] = newTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, c.now.Mono)
+		if o := c.g.offer(c.now, 0, tickets[user]); o != "" {
+			t.Fatal(o)
+		}
+	}
+	call := c.asks("has", "has under another key", "has nothing")
+	c.g.done(c.now, call, []lists.Given{{Why: lists.ErrClosed, At: 9, Units: []lists.Unit{
+		{Number: 1, Before: true, Key: "key", At: 5}, {Number: 2, Before: true, Key: "first", At: 5}, {},
+	}}}, nil)
+	for user, want := range map[string]Outcome{"has": Sold, "has under another key": Closed, "has nothing": Closed} {
+		if got := tickets[user].answer; got.Outcome != want {
+			t.Errorf("who %s hears %+v, want %s", user, got, want)
+		}
+	}
+	if got := tickets["has"].answer; !got.Replayed || got.Claim.ID != (ClaimID{Unit: 1}) || got.Claim.At != time.UnixMicro(5) {
+		t.Errorf("who has a unit hears %+v", got)
+	}
+}
+
 // TestDoubts bounds what is remembered: beyond that everything on the shard is in
 // doubt, until it is settled.
 func TestDoubts(t *testing.T) {
@@ -274,7 +341,14 @@ func TestDoubts(t *testing.T) {
 	if !d.has("ann", "a") || d.has("ann", "b") || !d.has("bob", "a") {
 		t.Error("it does not know what it was told")
 	}
+	d.add("run-1", 1, "cat", anyKey)
+	if !d.has("cat", "a") || !d.has("cat", "b") || d.has("dan", "a") {
+		t.Error("all of cat's is in doubt, and nothing of dan's")
+	}
 	d.settle("run-1", 1)
+	if d.has("cat", "a") {
+		t.Error("cat's was settled")
+	}
 	if d.has("ann", "a") || !d.has("bob", "a") {
 		t.Error("shard 1 was settled, not shard 2")
 	}

@@ -50,6 +50,9 @@ func TestWorldsThatFailed(t *testing.T) {
 		"buyers told closed when a read of the sale's log lagged":          29,
 		"a planner forgot the generations when such a read came amid work": 46,
 		"a pause took another's old plan for its own":                      715177,
+		"who was given a unit by a list was told that it had closed":       1795349792936,
+		"who had been sold a unit was told closed when asking again":       1795349788886,
+		"who had been sold a unit was told paused when asking again":       1795349794302,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}

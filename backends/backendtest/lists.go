@@ -3,6 +3,7 @@ package backendtest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -119,15 +120,17 @@ func (t listsTest) stop(l lists.List, fill uint64) (run string) {
 // fill makes a list of units that gives under a fill, from now on and for ever.
 func (t listsTest) fill(l lists.List, fill uint64, units ...ledger.Range) {
 	t.Helper()
-	t.fillUntil(l, fill, time.Time{}, time.Time{}, units...)
+	t.fillUntil(l, fill, time.Time{}, time.Time{}, lists.Part{Add: units})
 }
 
-func (t listsTest) fillUntil(l lists.List, fill uint64, opens, closes time.Time, units ...ledger.Range) {
+// fillUntil makes a list of one part that gives from one time until another.
+func (t listsTest) fillUntil(l lists.List, fill uint64, opens, closes time.Time, p lists.Part) {
 	t.Helper()
+	p.First = true
 	run := t.stop(l, fill)
-	t.must("put", t.a.Put(t.Context(), l, fill, run, lists.Part{First: true, Add: units}))
+	t.must("put", t.a.Put(t.Context(), l, fill, run, p))
 	t.must("start", t.a.Start(t.Context(), l, fill, run, lists.Start{
-		Units: ledger.Units(units).Count(), OpensAt: opens, ClosesAt: closes}))
+		Units: p.Add.Count(), Users: int64(len(p.Taken)), OpensAt: opens, ClosesAt: closes}))
 }
 
 // someTime is when units are given, in microseconds since 1970: what the clocks of
@@ -170,7 +173,11 @@ func (t listsTest) wantWhy(l lists.List, fill uint64, want error) lists.Given {
 	t.Helper()
 	before := t.state(l)
 	given, err := t.a.Grab(t.Context(), []lists.Batch{batch(l, fill, "asks in vain")})
-	if err != nil || len(given) != 1 || given[0].Why != want || given[0].At != someTime || given[0].Units != nil {
+	units := []lists.Unit{{}}
+	if want == lists.ErrFill {
+		units = nil
+	}
+	if err != nil || len(given) != 1 || given[0].Why != want || given[0].At != someTime || !slices.Equal(given[0].Units, units) {
 		t.Fatalf("grab under fill %d: %+v, %v; want nothing but the time and %v", fill, given, err, want)
 	}
 	if after := t.state(l); after != before {

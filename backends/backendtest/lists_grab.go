@@ -123,8 +123,14 @@ func underItsFill(t listsTest) {
 	t.wantGiven(t.b, shard, 2, []string{"one"}, 1)
 }
 
+// opensAndCloses gives at its hours alone, and tells whoever has a unit so at any time.
 func opensAndCloses(t listsTest) {
 	t.fill(shard, 1, ledger.Range{First: 1, Count: 9})
+	part := lists.Part{
+		Add:   ledger.Units{{First: 1, Count: 9}},
+		Taken: []ledger.Grab{{User: "had", Key: "k", Unit: 10, GrantedUs: 7}},
+	}
+	had := lists.Unit{Number: 10, Before: true, Key: "k", At: 7}
 	now := time.UnixMicro(someTime)
 	past, future := now.Add(-time.Hour), now.Add(time.Hour)
 	for i, test := range []struct {
@@ -138,7 +144,7 @@ func opensAndCloses(t listsTest) {
 		{past, now, lists.ErrClosed},
 	} {
 		fill := uint64(i + 2)
-		t.fillUntil(shard, fill, test.opens, test.closes, ledger.Range{First: 1, Count: 9})
+		t.fillUntil(shard, fill, test.opens, test.closes, part)
 		if test.want == nil {
 			t.wantGiven(t.b, shard, fill, []string{"one"}, 1)
 		} else {
@@ -147,6 +153,15 @@ func opensAndCloses(t listsTest) {
 				t.Errorf("who is told to wait is told until %d, want %d", given.OpensAt, opens)
 			}
 			t.wantWhy(shard, 1, lists.ErrFill)
+		}
+		given, err := t.b.Grab(t.Context(), []lists.Batch{batch(shard, fill, "late", "had")})
+		t.must("grab", err)
+		late := lists.Unit{}
+		if test.want == nil {
+			late.Number = 2
+		}
+		if !slices.Equal(given[0].Units, []lists.Unit{late, had}) {
+			t.Errorf("opens %v, closes %v: %+v; want %+v and %+v", test.opens, test.closes, given[0].Units, late, had)
 		}
 	}
 }

@@ -64,25 +64,26 @@ func (n *Lists) grab(b lists.Batch) lists.Given {
 	switch {
 	case !n.gives(l, b.Fill):
 		given.Why = lists.ErrFill
+		return given
 	case given.At < l.opens:
 		given.Why, given.OpensAt = lists.ErrNotOpen, l.opens
 	case l.closes != 0 && given.At >= l.closes:
 		given.Why = lists.ErrClosed
-	default:
-		given.Units = l.give(b, uint64(n.now().UnixMilli()))
 	}
+	given.Units = l.give(b, given.Why == nil, uint64(n.now().UnixMilli()))
 	return given
 }
 
-// give gives at a time of the node, which the place of what it records is made of.
-func (l *memoryList) give(b lists.Batch, ms uint64) (units []lists.Unit) {
+// give says what the users have, and gives to those who have nothing if it is open.
+// ms is the node's time, of which the place of what it records is made.
+func (l *memoryList) give(b lists.Batch, open bool, ms uint64) (units []lists.Unit) {
 	var grabs []ledger.Grab
 	for i, user := range b.Users {
 		g, found := l.taken[user]
 		switch {
 		case found:
 			units = append(units, lists.Unit{Number: g.Unit, Before: true, Key: g.Key, At: g.GrantedUs})
-		case len(l.units) > 0:
+		case open && len(l.units) > 0:
 			g = ledger.Grab{User: user, Key: b.Keys[i], Unit: l.units[0], GrantedUs: b.At}
 			l.units = l.units[1:]
 			grabs = append(grabs, g)

@@ -111,14 +111,15 @@ type Batch struct {
 
 // Given is what a Batch was given.
 type Given struct {
-	// Why is why the list gave nothing at all: ErrFill, ErrNotOpen or ErrClosed; nil: it did.
+	// Why is why the list gives nothing now: ErrFill, ErrNotOpen or ErrClosed; nil: it gives.
 	Why error
 	// At is the batch's.
 	At int64
 	// OpensAt is when the list begins to give, in microseconds since 1970. It is set
 	// beside ErrNotOpen.
 	OpensAt int64
-	// Units has one for each user: what the user has now.
+	// Units has one for each user: what the user has now, also from when the list was
+	// open. It is nil beside ErrFill.
 	Units []Unit
 }
 

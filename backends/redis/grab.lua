@@ -1,4 +1,4 @@
--- Gives a unit to each user who has none yet.
+-- Gives a unit to each user who has none yet, if it is time.
 --
 -- KEYS  the four of each batch's list
 -- ARGV  for each batch its time (us since 1970), by the clock of the caller; and as
@@ -7,11 +7,13 @@
 -- The clock of this server decides nothing: it may be wrong, and a list elsewhere of
 -- the same sale would give when this one does not.
 --
--- Returns a list for each batch: DONE or why it is given nothing; the time; beside
--- NOT_OPEN, when the list opens; beside DONE, the units that are given now, with
--- spaces between, to the users who have none in their order, of whom the last get
--- nothing if there are too few; then the number and the grant of each user who has
--- one from before, the first user being 1.
+-- Returns a list for each batch: DONE or why nothing is given; the time; beside
+-- DONE, the units that are given now, with spaces between, to the users who have
+-- none in their order, of whom the last get nothing if there are too few; beside
+-- NOT_OPEN, when the list opens; then, unless the list is off or of another fill,
+-- the number and the grant of each user who has one from before, the first user
+-- being 1. Whoever has one is to hear so at any time: a request that was answered
+-- once is not denied because the list has closed since.
 --
 -- Writes an entry of the stream for each batch that is given something: how many
 -- units, the time, the units with spaces between, and a batch as above of those
@@ -34,8 +36,8 @@ local function why_not(marker, fill, time)
   return closes ~= 0 and time >= closes and CLOSED or DONE
 end
 
-local function give(list, taken, stream, at, batch, fill, users, keys)
-  local answer, known = {DONE, tonumber(at), ''}, 3
+local function give(why, opens, list, taken, stream, at, batch, fill, users, keys)
+  local answer, known = {why, tonumber(at), opens or ''}, 3
   local had = redis.call('HMGET', taken, unpack(users))
   local new, count = {}, 0
   for i = 1, #users do
@@ -48,7 +50,7 @@ local function give(list, taken, stream, at, batch, fill, users, keys)
     end
   end
   -- They are taken off the list last: that cannot fail any more once XADD has not.
-  local units = count > 0 and redis.call('LRANGE', list, 0, count - 1) or {}
+  local units = why == DONE and count > 0 and redis.call('LRANGE', list, 0, count - 1) or {}
   if #units > 0 then
     local grants, whose, which = {}, {}, {}
     for n = 1, #units do
@@ -72,10 +74,10 @@ for n = 1, #ARGV / 2 do
   local key, at, batch = 4 * n, ARGV[2 * n - 1], ARGV[2 * n]
   local fill, users, keys = cmsgpack.unpack(batch)
   local why, opens = why_not(KEYS[key], fill, tonumber(at))
-  if why == DONE then
-    answers[n] = give(KEYS[key - 3], KEYS[key - 2], KEYS[key - 1], at, batch, fill, users, keys)
+  if why == OTHER_FILL then
+    answers[n] = {why, tonumber(at)}
   else
-    answers[n] = {why, tonumber(at), opens}
+    answers[n] = give(why, opens, KEYS[key - 3], KEYS[key - 2], KEYS[key - 1], at, batch, fill, users, keys)
   end
 end
 return answers

@@ -69,16 +69,17 @@ func checkBatches(batches []lists.Batch) error {
 // givenOf reads the answer to a batch of some users.
 func givenOf(a answer, users int) (lists.Given, error) {
 	given := lists.Given{Why: refusal(next[int64](&a)), At: next[int64](&a)}
-	if given.Why != nil {
-		if given.Why == errAnswer {
-			a.bad = true
-		}
-		if given.Why == lists.ErrNotOpen {
-			given.OpensAt = next[int64](&a)
-		}
+	units := ""
+	switch given.Why {
+	case nil, lists.ErrClosed:
+		units = a.text()
+	case lists.ErrNotOpen:
+		given.OpensAt = next[int64](&a)
+	case errAnswer:
+		return given, errAnswer
+	default:
 		return given, a.end()
 	}
-	units := a.text()
 	given.Units = make([]lists.Unit, users)
 	for len(a.items) > 0 {
 		number, text := next[int64](&a), a.text()

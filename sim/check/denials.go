@@ -1,9 +1,16 @@
 package check
 
+import (
+	"slices"
+	"strings"
+)
+
 // denials judges what was said of a key while a process had a claim under it under
 // way: that it is not accepted must be true of every request of the key that the
 // same process took in before, and has not answered or answered with unknown. Only
-// what was sold afterwards, and by no later request, shows that it was not.
+// what was sold afterwards, by that process and by no later request, shows that it
+// was not. Who sold what a list gave is not told: there, no other process may have
+// the key under way.
 func denials(e *evidence, bad fault) {
 	type key struct{ user, key string }
 	visits := make(map[key][]*Visit)
@@ -18,11 +25,19 @@ func denials(e *evidence, bad fault) {
 			continue
 		}
 		all := visits[key{c.user, c.key}]
+		elsewhere := func(v *Visit) bool {
+			if c.fill == 0 {
+				return !strings.HasPrefix(v.Process, c.at.after.owner+",")
+			}
+			return slices.ContainsFunc(all, func(o *Visit) bool {
+				return o.Process != v.Process && o.Seq < c.at.Seq && !denies(o.Outcome)
+			})
+		}
 		for n, v := range all {
 			if v.Ended == 0 || v.Ended > c.at.Seq || !denies(v.Outcome) {
 				continue
 			}
-			if n+1 < len(all) && all[n+1].Seq < c.at.Seq {
+			if n+1 < len(all) && all[n+1].Seq < c.at.Seq || elsewhere(v) {
 				continue // perhaps that one was sold
 			}
 			for _, earlier := range all[:n] {

@@ -23,8 +23,8 @@ const (
 // what became of an append, it answers by what it knew before. Neither has a
 // bound in what salectl promises, so this is what the simulation does at most:
 // 3 s of ttl, 3 s in which reads are answered from the past, and 2 s for a call
-// that is lost, twice.
-const grace = 10 * time.Second
+// that is lost, three times.
+const grace = 12 * time.Second
 
 // refusals judges every claim that was refused: whatever it says must have been
 // so at some time between the request and the answer. What a process says of
@@ -63,7 +63,7 @@ func refusals(e *evidence, bad fault) {
 // holds says whether a refusal was true at some time while the operation ran.
 func (e *evidence) holds(r *run, o *operation, said string) bool {
 	if said == "sold_out" {
-		return slices.ContainsFunc(r.soldOut, func(s span) bool {
+		return r.soldOutToOwner(o) || slices.ContainsFunc(r.soldOut, func(s span) bool {
 			return s.from < o.returned.Seq && (s.to > o.invoked.Seq || s.endedBy.unknown(o.invoked.Place))
 		})
 	}
@@ -100,6 +100,26 @@ func (e *evidence) holds(r *run, o *operation, said string) bool {
 		}
 		return m.sealed || m.settings.GetPhase() == phaseClosed || m.settings.GetClosesAtUs() != 0
 	})
+}
+
+// soldOutToOwner says whether all was sold for an owner who did not know of the
+// generations that planners had just appended when an operation ended.
+func (r *run) soldOutToOwner(o *operation) bool {
+	var unsold int64
+	generations := make(map[uint64]bool)
+	for _, l := range r.shards {
+		last := len(l.slots) - 1
+		for last >= 0 && (l.slots[last].Seq > o.returned.Seq || l.slots[last].unknown(o.returned.Place)) {
+			last--
+		}
+		if last < 0 {
+			return false
+		}
+		known := l.slots[last].after
+		unsold += known.limit - known.sold
+		generations[known.generation] = true
+	}
+	return unsold == 0 && len(generations) == 1
 }
 
 // during returns the slots after which the log stood at some time in a span, as

@@ -69,7 +69,7 @@ func (w *world) serve() {
 	w.t.Helper()
 	w.plan(3, 0, pb.Phase_OPEN)
 	for i := range shards {
-		w.append(i, func(d *ledger.Draft) { d.Own("127.0.0.1:7080") })
+		w.append(i, func(d *ledger.Draft) { d.Own("executor-0") })
 	}
 }
 
