@@ -4,10 +4,10 @@
 package backends
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"salectl/backends/embedded"
 	"salectl/backends/hbase"
@@ -33,6 +33,29 @@ type Store struct {
 
 // Close gives connections and files back. What is under way is stored first.
 func (s *Store) Close() error { return s.close() }
+
+// clockKeeper is a lock node whose time is that of this host, as long as that can be
+// believed.
+type clockKeeper interface {
+	TrustClock(ctx context.Context) error
+}
+
+// TrustClock has the lock nodes that have no clock of their own believe this host's
+// from now on, whatever it showed before. It returns an error where none is such a
+// node.
+func (s *Store) TrustClock(ctx context.Context) error {
+	var errs []error
+	found := false
+	for _, n := range s.Nodes {
+		if k, ok := n.(clockKeeper); ok {
+			found, errs = true, append(errs, k.TrustClock(ctx))
+		}
+	}
+	if !found {
+		return errors.New("the lock nodes have clocks of their own: set the clock right that is wrong")
+	}
+	return errors.Join(errs...)
+}
 
 // Files returns how many files and connections the backends of a sale may have open
 // at a time, at most.
@@ -79,7 +102,7 @@ func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
 // what holds of Open. Call close when no node is used any more.
 func OpenNodes(sale spec.Sale) (nodes []quorum.Node, close func() error, err error) {
 	if sale.Redis == nil {
-		node, err := embedded.OpenNode(sale.Embedded.Dir, time.Now)
+		node, err := embedded.OpenNode(sale.Embedded.Dir, embedded.ThisHost())
 		if err != nil {
 			return nil, nil, err
 		}

@@ -16,6 +16,7 @@ type applyOptions struct {
 	source
 	saved string // the file of a saved plan, "" for a new one
 	yes   bool
+	trust bool // this host's clock, whatever it showed before
 }
 
 func (p *program) applyCommand() *urfave.Command {
@@ -27,12 +28,13 @@ func (p *program) applyCommand() *urfave.Command {
 			fileFlag(),
 			valueFlag("plan", "carry out the plan saved in `FILE`"),
 			yesFlag(),
+			onFlag("trust-clock", "believe this host's clock, which was set and is right now (embedded sales)"),
 			timeoutFlag(),
 			jsonFlag(),
 		},
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
-			o := applyOptions{source: parseSource(f), saved: f.text("plan"), yes: f.on("yes")}
+			o := applyOptions{source: parseSource(f), saved: f.text("plan"), yes: f.on("yes"), trust: f.on("trust-clock")}
 			if err := f.done(0); err != nil {
 				return err
 			}
@@ -48,6 +50,14 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
+	if o.trust {
+		err := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+			return withStore(sale, func(store *backends.Store) error { return store.TrustClock(ctx) })
+		})
+		if err != nil {
+			return err
+		}
+	}
 	if o.saved != "" {
 		return p.applySaved(ctx, o, sales)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -46,6 +47,7 @@ func (p *program) audit(ctx context.Context, from source) error {
 			if err != nil {
 				return readError(ctx, err)
 			}
+			a.Warn(time.Now())
 			view.Audit(a)
 			if !a.OK {
 				return shown{errAudit}
@@ -82,6 +84,7 @@ func (v *auditHuman) Audit(a *ledger.Audit) {
 	for _, problem := range a.Problems {
 		fmt.Fprintf(v.out, "  %s %s\n", c.red("-"), problem)
 	}
+	writeWarnings(v.out, c, a.Warnings)
 }
 
 // accounted says where the units of a sale are.

@@ -132,7 +132,7 @@ func openEmbeddedAt(t testing.TB, dir string) (ledger.Logs, quorum.Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := embedded.OpenNode(dir, time.Now)
+	node, err := embedded.OpenNode(dir, embedded.ThisHost())
 	if err != nil {
 		t.Fatal(err)
 	}

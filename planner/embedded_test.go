@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +22,7 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer logs.Close()
-	node, err := embedded.OpenNode(dir, time.Now)
+	node, err := embedded.OpenNode(dir, embedded.ThisHost())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,5 +72,88 @@ func TestLifeOnTheEmbeddedBackend(t *testing.T) {
 	}
 	if a := read(); !a.Sale.Destroyed() || a.Shards[99].Head != nil {
 		t.Errorf("after destroy the sale is %s", a.Sale.Phase())
+	}
+}
+
+// TestClockThatWasSet sets the clock of the one host that a sale is on: it is said by
+// whatever looks, and nothing is appended by it before somebody trusts it.
+func TestClockThatWasSet(t *testing.T) {
+	for name, test := range map[string]struct {
+		by   time.Duration
+		want string
+	}{
+		"forward": {61 * time.Minute, "this host's clock was set forward by 1h1m0s, and no time server keeps it right"},
+		"back":    {-61 * time.Minute, "this host's clock was set back by 1h1m0s, and no time server keeps it right"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			logs, err := embedded.OpenLogs(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer logs.Close()
+			off := time.Duration(0)
+			host := embedded.ThisHost()
+			if host.Booted == nil {
+				t.Skip("there is no clock here that cannot be set")
+			}
+			host.Kept = nil
+			host.Wall = func() time.Time { return time.Now().Add(off) }
+			node, err := embedded.OpenNode(dir, host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer node.Close()
+			system := clock.System()
+			cfg := Config{
+				Logs: logs, Nodes: []quorum.Node{node}, Writer: []byte("planner1"), Rand: newWorld(t), Who: "tester@host",
+				Clock: func() clock.Now {
+					now := system()
+					now.Wall = now.Wall.Add(off)
+					return now
+				},
+			}
+			desired := tickets(10)
+			plan := func() *Plan {
+				t.Helper()
+				actual, err := ReadActual(t.Context(), cfg, desired.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := Make(desired, actual)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return p
+			}
+			if _, err := Apply(t.Context(), cfg, plan()); err != nil {
+				t.Fatal(err)
+			}
+			off, desired.Stock = test.by, 20
+			warned := strings.Join(plan().Warnings, "\n")
+			status, err := ReadStatus(t.Context(), cfg, desired.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, got := range map[string]string{"plan": warned, "status": strings.Join(status.Warnings, "\n")} {
+				if !strings.Contains(got, test.want+": no claim is accepted. Set it right; if") {
+					t.Errorf("%s warns of %q, want %q", what, got, test.want)
+				}
+				if ahead := strings.Contains(got, "by up to 1h1m0s this host's clock is behind what was appended last to the sale's log, shard/0, shard/1, "); ahead != (test.by < 0) {
+					t.Errorf("%s tells of logs ahead: %q", what, got)
+				}
+			}
+			_, err = Apply(t.Context(), cfg, plan())
+			refused := new(Refusal)
+			if !errors.As(err, &refused) || refused.Reason != test.want || !strings.Contains(refused.Remedy, "apply --trust-clock") {
+				t.Errorf("apply: %v, want %q", err, test.want)
+			}
+			if err := node.TrustClock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Apply(t.Context(), cfg, plan()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -137,15 +137,32 @@ func (w *work) checkClock() error {
 	slices.Sort(off)
 	low, high := off[(len(off)-1)/2], off[len(off)/2]
 	median := low + (high-low)/2
-	if ttl := w.ttl(); median.Abs() > ttl {
-		return &Refusal{
-			Reason: fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks, and %v is allowed",
-				median.Round(time.Millisecond), ttl),
-			Remedy: "Set the clocks right, then run it again.",
+	ttl := w.ttl()
+	if median.Abs() <= ttl {
+		return nil
+	}
+	for _, n := range w.nodes {
+		if n.err == nil && n.info.Carried {
+			return &Refusal{Reason: clockWasSet(n.off), Remedy: trustRemedy}
 		}
 	}
-	return nil
+	return &Refusal{
+		Reason: fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks, and %v is allowed",
+			median.Round(time.Millisecond), ttl),
+		Remedy: "Set the clocks right, then run it again.",
+	}
 }
+
+// clockWasSet says that a node without a clock of its own does not believe this host's.
+func clockWasSet(by time.Duration) string {
+	way := "forward"
+	if by < 0 {
+		way = "back"
+	}
+	return fmt.Sprintf("this host's clock was set %s by %v, and no time server keeps it right", way, by.Abs().Round(time.Second))
+}
+
+const trustRemedy = "Set it right; if it is right now and was wrong before, run apply --trust-clock."
 
 // findOwner learns whether a process serves the sale: whether a majority of the
 // nodes has the lease of shard 0, or may have, where some do not answer.

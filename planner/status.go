@@ -187,6 +187,14 @@ func (s *Status) warnings(actual *Actual) {
 			"%d of %d shards cannot be read (%s): their users cannot buy, and the sums leave them out",
 			len(lost), len(actual.Shards), strings.Join(lost, ", ")))
 	}
+	for _, n := range actual.Nodes {
+		if n.Err == nil && n.Info.Carried {
+			s.Warnings = append(s.Warnings, clockWasSet(n.Off)+": no claim is accepted. "+trustRemedy)
+		}
+	}
+	if ahead := actual.ahead(); ahead != "" {
+		s.Warnings = append(s.Warnings, ahead)
+	}
 	if s.Voting < len(s.Nodes) {
 		s.Warnings = append(s.Warnings, s.Votes().String())
 	}

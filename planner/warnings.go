@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -18,6 +19,9 @@ func (p *Plan) warn(format string, args ...any) {
 // 1970; 0: there is no end.
 func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 	p.shardWarnings(actual)
+	if ahead := actual.ahead(); ahead != "" {
+		p.warn("%s", ahead)
+	}
 	p.nodeWarnings(actual)
 	if hasPassed(closesAtUs, actual.At) {
 		p.warn("closesAt %s has passed: no claim is accepted", microText(closesAtUs))
@@ -25,6 +29,34 @@ func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 }
 
 func hasPassed(us int64, now time.Time) bool { return us != 0 && us <= now.UnixMicro() }
+
+// ahead says which logs' time is ahead of this host's clock, "" if none's is.
+func (a *Actual) ahead() string {
+	var logs []string
+	most := time.Duration(0)
+	note := func(name string, head ledger.Head) {
+		if by, wrong := head.Ahead(a.At); wrong {
+			logs, most = append(logs, name), max(most, by)
+		}
+	}
+	if a.Sale.Generation() > 0 {
+		note("the sale's log", a.Sale.Head())
+	}
+	for i, s := range a.Shards {
+		if s.Head != nil {
+			note(shardAddress(i), *s.Head)
+		}
+	}
+	if len(logs) == 0 {
+		return ""
+	}
+	const enough = 3
+	if more := len(logs) - enough; more > 0 {
+		logs = append(logs[:enough], fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("by up to %v this host's clock is behind what was appended last to %s: a clock was wrong then, or this one is",
+		most.Round(time.Second), strings.Join(logs, ", "))
+}
 
 // limitsPerShard is how many times perUserLimit a shard should have in units. A claim
 // that finds too few at home takes a transfer of three commits for each shard that it
@@ -65,6 +97,8 @@ func (p *Plan) nodeWarnings(actual *Actual) {
 		switch stands := n.marker(); {
 		case stands == markerUnknown:
 			p.warn("lock node %s cannot be reached: %s", n.Name, nodeShort(n.Name, n.Err))
+		case n.Info.Carried:
+			p.warn("%s: no claim is accepted. %s", clockWasSet(n.Off), trustRemedy)
 		case n.Info.Unfit != "":
 			p.warn("lock node %s is not set up as it must be: %s", n.Name, n.Info.Unfit)
 		case p.Kind == KindDestroy:

@@ -33,6 +33,7 @@ type database struct {
 	// told from a damaged one, and an old salectl stops at a newer file.
 	appID, version int64
 	tables         string
+	upgrades       []string                 // how the tables of version 1 become those of version 2, and so on
 	seed           func(*sqlite.Conn) error // fills the new tables; may be nil
 	synchronous    string                   // FULL or NORMAL
 
@@ -91,17 +92,20 @@ func (d *database) open(create bool) (*session, error) {
 // accept checks whose file this is, before anything is changed in it, and
 // gives a new one its tables.
 func (d *database) accept(conn *sqlite.Conn, create bool) error {
-	empty, err := d.identify(conn)
+	empty, version, err := d.identify(conn)
 	if err != nil {
 		return err
 	}
-	if empty && !create {
+	switch {
+	case empty && !create:
 		return errAbsent
+	case empty:
+		err = d.format(conn)
+	case version < d.version:
+		err = d.upgrade(conn)
 	}
-	if empty {
-		if err := d.format(conn); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	pragmas := []string{
 		"synchronous = " + d.synchronous,
@@ -125,8 +129,8 @@ func (d *database) accept(conn *sqlite.Conn, create bool) error {
 }
 
 // identify reads the header. empty: nobody has put anything into the file.
-func (d *database) identify(conn *sqlite.Conn) (empty bool, err error) {
-	var id, version, tables int64
+func (d *database) identify(conn *sqlite.Conn) (empty bool, version int64, err error) {
+	var id, tables int64
 	err = sqlitex.ExecuteTransient(conn, `SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
 		FROM pragma_application_id, pragma_user_version`,
 		&sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
@@ -135,15 +139,15 @@ func (d *database) identify(conn *sqlite.Conn) (empty bool, err error) {
 		}})
 	switch {
 	case err != nil:
-		return false, err
+		return false, 0, err
 	case id == 0 && version == 0 && tables == 0:
-		return true, nil
+		return true, 0, nil
 	case id != d.appID:
-		return false, ErrForeign
+		return false, 0, ErrForeign
 	case version > d.version:
-		return false, fmt.Errorf("%w: its format is %d, this one knows %d", ErrNewer, version, d.version)
+		return false, 0, fmt.Errorf("%w: its format is %d, this one knows %d", ErrNewer, version, d.version)
 	}
-	return false, nil
+	return false, version, nil
 }
 
 // format gives an empty file its journal mode and its tables. Killed anywhere
@@ -172,7 +176,7 @@ func (d *database) fill(conn *sqlite.Conn) (err error) {
 	}
 	defer end(&err)
 	// Another process may have been faster since identify looked.
-	if empty, err := d.identify(conn); err != nil || !empty {
+	if empty, _, err := d.identify(conn); err != nil || !empty {
 		return err
 	}
 	script := fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d;", d.tables, d.appID, d.version)
@@ -183,6 +187,23 @@ func (d *database) fill(conn *sqlite.Conn) (err error) {
 		return d.seed(conn)
 	}
 	return nil
+}
+
+// upgrade gives a file of an earlier version the tables of this one. A process of
+// that version which has the file open goes on with it.
+func (d *database) upgrade(conn *sqlite.Conn) (err error) {
+	end, err := sqlitex.ImmediateTransaction(conn)
+	if err != nil {
+		return err
+	}
+	defer end(&err)
+	// Another process may have been faster since identify looked.
+	_, version, err := d.identify(conn)
+	for ; err == nil && version < d.version; version++ {
+		script := fmt.Sprintf("%s; PRAGMA user_version = %d;", d.upgrades[version-1], version+1)
+		err = sqlitex.ExecuteScript(conn, script, nil)
+	}
+	return err
 }
 
 // pragma runs one pragma and returns what it answers, if anything.

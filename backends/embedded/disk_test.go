@@ -154,7 +154,7 @@ func TestReadOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		ledger, locks := ledgerDatabase(folder), newNode(locksDatabase(folder), time.Now)
+		ledger, locks := ledgerDatabase(folder), newNode(locksDatabase(folder), ThisHost())
 		if mounted {
 			remount(t, dir, false)
 			fresh := mustOpenLogs(t, filepath.Join(dir, "another", "sale"))

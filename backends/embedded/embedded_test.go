@@ -108,7 +108,7 @@ func TestDurabilityIsSwitchedOn(t *testing.T) {
 		synchronous string
 	}{
 		{ledgerDatabase(dir), "2"}, // FULL
-		{newNode(locksDatabase(dir), time.Now).writer.db, "1"},
+		{newNode(locksDatabase(dir), ThisHost()).writer.db, "1"},
 	} {
 		s, err := test.db.open(true)
 		if err != nil {

@@ -106,7 +106,7 @@ func TestFolderThatIsAFile(t *testing.T) {
 		if _, err := OpenLogs(dir); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("OpenLogs(%s): %v, want an error that names the file", dir, err)
 		}
-		if _, err := OpenNode(dir, time.Now); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := OpenNode(dir, ThisHost()); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("OpenNode(%s): %v, want an error that names the file", dir, err)
 		}
 	}

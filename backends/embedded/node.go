@@ -12,7 +12,7 @@ import (
 	"salectl/backends/quorum"
 )
 
-// Times are microseconds since 1970, by the host's wall clock. A lease without
+// Times are microseconds since 1970, by the node's time. A lease without
 // an end cannot be stored.
 const locksTables = `
 CREATE TABLE node (run_id TEXT NOT NULL);
@@ -39,39 +39,40 @@ CREATE TABLE leases (
 type Node struct {
 	readers *readers
 	writer  *writer
-	wall    func() time.Time
+	host    Host
 	runID   string // of the node, if this handle is the first to write
 }
 
 var _ quorum.Node = (*Node)(nil)
 
 // OpenNode returns a handle on the lock node in dir. It creates nothing;
-// neither does reading. wall is the host's clock, time.Now outside of tests.
-// Close it to give the files back.
-func OpenNode(dir string, wall func() time.Time) (*Node, error) {
+// neither does reading. host is ThisHost outside of tests. Close it to give the files
+// back.
+func OpenNode(dir string, host Host) (*Node, error) {
 	dir, err := folder(dir)
 	if err != nil {
 		return nil, err
 	}
-	return newNode(locksDatabase(dir), wall), nil
+	return newNode(locksDatabase(dir), host), nil
 }
 
 func locksDatabase(dir string) *database {
 	return &database{
 		path:        filepath.Join(dir, locksFile),
 		appID:       0x6c6f636b, // "lock"
-		version:     1,
-		tables:      locksTables,
+		version:     2,
+		tables:      locksTables + ";" + clockTable,
+		upgrades:    []string{clockTable},
 		synchronous: "NORMAL", // see Node
 	}
 }
 
-func newNode(db *database, wall func() time.Time) *Node {
+func newNode(db *database, host Host) *Node {
 	runID := rand.Text()
 	db.seed = func(conn *sqlite.Conn) error {
 		return execute(conn, "INSERT INTO node (run_id) VALUES (?)", runID)
 	}
-	return &Node{readers: newReaders(db), writer: newWriter(db), wall: wall, runID: runID}
+	return &Node{readers: newReaders(db), writer: newWriter(db), host: host, runID: runID}
 }
 
 // Close answers the calls that are under way, then lets go of the files.
@@ -89,22 +90,28 @@ func (n *Node) Name() string { return "embedded" }
 // it will get if this handle writes first. If another does, a Mark with that
 // id is answered ErrOtherRun, as it is after any other loss of memory.
 func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
-	info := quorum.Info{RunID: n.runID}
+	info := quorum.Info{RunID: n.runID, Time: n.host.Wall()}
 	err := n.readers.do(ctx, func(conn *sqlite.Conn) (err error) {
-		info.RunID, err = readRunID(conn)
+		if info.RunID, err = readRunID(conn); err != nil {
+			return err
+		}
+		now, believed, err := n.host.time(conn)
+		info.Time, info.Carried = time.UnixMicro(now.wall), !believed
 		return err
 	})
 	if err != nil {
 		return quorum.Info{}, err
 	}
-	info.Time = n.wall()
 	return info, nil
 }
 
 // Mark is quorum.Node's.
 func (n *Node) Mark(ctx context.Context, marker, runID string) error {
 	return n.writer.do(ctx, &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
-		now := n.now()
+		now, err := n.host.keepTime(conn)
+		if err != nil {
+			return nil, err
+		}
 		if runID == "" {
 			_, err := votesFrom(conn, marker, now)
 			return nil, err
@@ -151,7 +158,10 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) 
 	var count quorum.Count
 	err := n.writer.do(ctx, &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
 		// Read only now: the file's place for a writer may have been waited for.
-		count, failed = vote(conn, b, n.now())
+		now, failed := n.host.keepTime(conn)
+		if failed == nil {
+			count, failed = vote(conn, b, now)
+		}
 		return nil, failed
 	}})
 	if err != nil {
@@ -165,7 +175,10 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) 
 func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 	var freed int
 	err := n.writer.do(ctx, &change{step: func(conn *sqlite.Conn) (answer, failed error) {
-		freed, failed = release(conn, asks, n.now())
+		now, failed := n.host.keepTime(conn)
+		if failed == nil {
+			freed, failed = release(conn, asks, now)
+		}
 		return nil, failed
 	}})
 	if err != nil {
@@ -177,7 +190,10 @@ func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 // List is quorum.Node's.
 func (n *Node) List(ctx context.Context, prefix string) (found []quorum.Holding, err error) {
 	err = n.readers.do(ctx, func(conn *sqlite.Conn) (err error) {
-		found, err = list(conn, prefix, n.now())
+		now, _, err := n.host.time(conn)
+		if err == nil {
+			found, err = list(conn, prefix, now.wall)
+		}
 		return err
 	})
 	if err != nil {
@@ -188,5 +204,3 @@ func (n *Node) List(ctx context.Context, prefix string) (found []quorum.Holding,
 
 // Watch is quorum.Node's: processes that share a file do not tell each other.
 func (n *Node) Watch(context.Context, string, string, func()) error { return quorum.ErrCannotWatch }
-
-func (n *Node) now() int64 { return n.wall().UnixMicro() }

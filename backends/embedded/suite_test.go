@@ -25,7 +25,7 @@ func mustOpenLogs(t testing.TB, dir string) *Logs {
 
 func mustOpenNode(t testing.TB, dir string, wall func() time.Time) *Node {
 	t.Helper()
-	node, err := OpenNode(dir, wall)
+	node, err := OpenNode(dir, Host{Wall: wall})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -30,9 +31,25 @@ type Audit struct {
 	Oversold  int64    `json:"oversold"`  // units that are in two places
 	OverLimit int64    `json:"overLimit"` // users who had more than the limit
 	Problems  []string `json:"problems"`
+	// Warnings are what does not speak against the sale and matters all the same: see
+	// Audit.Warn.
+	Warnings []string `json:"warnings"`
 
 	// Packets is what the units come to, nil if they are no packets of money.
 	Packets *PacketsAudit `json:"packets,omitempty"`
+
+	heads map[string]Head // of the logs that were read
+}
+
+// Warn adds a warning for each log whose time is ahead of a clock: somebody has
+// appended to it by a clock that was wrong, and hours may have been judged by it.
+func (a *Audit) Warn(now time.Time) {
+	for _, log := range slices.Sorted(maps.Keys(a.heads)) {
+		if by, wrong := a.heads[log].Ahead(now); wrong {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("the time of log %s is %v ahead of this host's clock: a clock was wrong when it was appended to, or this one is",
+				log, by.Round(time.Second)))
+		}
+	}
 }
 
 func (a *Audit) problem(format string, args ...any) {
@@ -59,8 +76,11 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 	case sale.Destroyed():
 		return nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export alone: %w", name, ErrGone)
 	}
-	a := &Audit{Sale: name, UID: sale.UID(), Shards: sale.Shards(), Problems: []string{}}
-	if head, err := ParseHead(w.head); err != nil || head != sale.Head() {
+	a := &Audit{
+		Sale: name, UID: sale.UID(), Shards: sale.Shards(), Problems: []string{}, Warnings: []string{},
+		heads: map[string]Head{sale.log: sale.Head()},
+	}
+	if head, err := ParseHead(w.head); err != nil || !head.tells(sale.Head()) {
 		a.problem("the sale's log: the head says %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
 	}
 	applied := sale.Applied()
@@ -79,6 +99,7 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 		a.add(b)
 		a.compare(sale, b, applied)
 		a.transfers(books, b)
+		a.heads[b.state.log] = b.state.Head()
 	}
 	a.place(sale, books)
 	a.packets(sale, books)

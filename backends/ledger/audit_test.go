@@ -113,7 +113,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := mustAudit(t, test.world(t).logs)
 			want := test.want
-			want.OK, want.Sale, want.UID, want.Shards, want.Problems = true, "test", testUID, worldShards, []string{}
+			want.OK, want.Sale, want.UID, want.Shards, want.Problems, want.heads = true, "test", testUID, worldShards, []string{}, got.heads
 			if fmt.Sprintf("%+v", *got) != fmt.Sprintf("%+v", want) {
 				t.Errorf("audit\n%+v, want\n%+v", *got, want)
 			}

@@ -348,7 +348,7 @@ func (d *Draft) Encode() (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	head := Head{Slot: d.state.next, Hash: hash, Totals: d.totals}
+	head := Head{Slot: d.state.next, Hash: hash, TimeUs: d.commit.GetTimeUs(), Totals: d.totals}
 	return &Entry{Commit: d.commit, Hash: hash, Bytes: stored, Head: head.Encode()}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 )
 
 // Hash is the SHA-256 of a slot's stored bytes.
@@ -35,7 +36,26 @@ func (h *Hash) UnmarshalText(text []byte) error {
 type Head struct {
 	Slot uint64 `json:"slot"` // of the last entry
 	Hash Hash   `json:"hash"` // of the last entry
+	// TimeUs is when the last entry was appended, by its writer's clock, in
+	// microseconds since 1970. It is 0 in heads that were stored before there was
+	// such a number.
+	TimeUs int64 `json:"timeUs,omitempty"`
 	Totals
+}
+
+// tells says whether a stored head tells what the entries add up to.
+func (h Head) tells(sum Head) bool {
+	if h.TimeUs == 0 {
+		sum.TimeUs = 0
+	}
+	return h == sum
+}
+
+// Ahead returns how far the log's time is ahead of a clock, and whether that is more
+// than clocks may differ: somebody has appended to it whose clock was wrong.
+func (h Head) Ahead(now time.Time) (by time.Duration, wrong bool) {
+	by = time.UnixMicro(h.TimeUs).Sub(now)
+	return by, by > MaxAhead
 }
 
 // Totals are the numbers of a log after its last entry. A sale's own log uses

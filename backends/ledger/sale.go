@@ -194,5 +194,5 @@ func (s *Sale) Entry(writer []byte, timeUs int64, ops ...*pb.Op) (*Entry, error)
 
 // Head returns the head as it stands beside the last slot folded.
 func (s *Sale) Head() Head {
-	return Head{Slot: s.next - 1, Hash: s.hash, Totals: Totals{Generation: s.Generation(), Phase: s.Phase()}}
+	return Head{Slot: s.next - 1, Hash: s.hash, TimeUs: s.timeUs, Totals: Totals{Generation: s.Generation(), Phase: s.Phase()}}
 }

@@ -147,7 +147,9 @@ func (s *State) Next() uint64 { return s.next }
 func (s *State) Root() Hash { return s.hash }
 
 // Head returns the head as it stands beside the last slot folded.
-func (s *State) Head() Head { return Head{Slot: s.next - 1, Hash: s.hash, Totals: s.Totals} }
+func (s *State) Head() Head {
+	return Head{Slot: s.next - 1, Hash: s.hash, TimeUs: s.timeUs, Totals: s.Totals}
+}
 
 // Bytes returns the size of the entries folded.
 func (s *State) Bytes() int64 { return s.bytes }

@@ -153,7 +153,7 @@ func (w *world) plant(shard int, ops ...*pb.Op) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	head := Head{Slot: s.next, Hash: hash, Totals: s.Totals}
+	head := Head{Slot: s.next, Hash: hash, TimeUs: s.timeUs, Totals: s.Totals}
 	w.store(s.log, s.next, &Entry{Bytes: entry, Head: head.Encode()})
 	s.advance(c, hash)
 }

@@ -79,6 +79,9 @@ const (
 type Info struct {
 	RunID string    // changes whenever the node may have lost its memory
 	Time  time.Time // by the node's own clock
+	// Carried says that Time is not what the clock of the node's host shows: that was
+	// set while no time server keeps it right, and is not believed.
+	Carried bool
 	// Unfit says why the node cannot be relied on as it is set up, in whole
 	// sentences with the remedy, such as an eviction policy that drops promises.
 	// Empty: nothing speaks against it.

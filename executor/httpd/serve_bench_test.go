@@ -24,7 +24,7 @@ func serveReal(b *testing.B, name string, stock int64) *executor.Executor {
 	if err != nil {
 		b.Fatal(err)
 	}
-	node, err := embedded.OpenNode(dir, time.Now)
+	node, err := embedded.OpenNode(dir, embedded.ThisHost())
 	if err != nil {
 		b.Fatal(err)
 	}

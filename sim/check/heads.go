@@ -62,7 +62,11 @@ func appendHead(b []byte, s *slot, m *moment, phase string) []byte {
 	b = strconv.AppendUint(b, s.n, 10)
 	b = append(b, `,"hash":"`...)
 	b = hex.AppendEncode(b, s.hash[:])
-	b = append(b, `","generation":`...)
+	b = append(b, '"')
+	if us := s.commit.GetTimeUs(); us != 0 {
+		b = strconv.AppendInt(append(b, `,"timeUs":`...), us, 10)
+	}
+	b = append(b, `,"generation":`...)
 	b = strconv.AppendUint(b, m.generation, 10)
 	b = append(b, `,"epoch":`...)
 	b = strconv.AppendUint(b, m.epoch, 10)
