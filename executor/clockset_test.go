@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +22,8 @@ func TestClockThatWasSet(t *testing.T) {
 		t.Skip("there is no clock here that cannot be set")
 	}
 	var off atomic.Int64
+	said := new(lines)
+	says := func(text string) func() bool { return func() bool { return strings.Contains(said.String(), text) } }
 	wrong := func(now time.Time) time.Time { return now.Add(time.Duration(off.Load())) }
 	host.Kept = nil
 	host.Wall = func() time.Time { return wrong(time.Now()) }
@@ -33,7 +36,7 @@ func TestClockThatWasSet(t *testing.T) {
 		t.Cleanup(func() { node.Close() })
 		return s.process(func(c *Config) {
 			right := clock.System()
-			c.Nodes = []quorum.Node{node}
+			c.Nodes, c.Logger = []quorum.Node{node}, slog.New(slog.NewTextHandler(said, nil))
 			c.Clock = func() clock.Now {
 				now := right()
 				now.Wall = wrong(now.Wall)
@@ -51,8 +54,10 @@ func TestClockThatWasSet(t *testing.T) {
 	waitFor(t, func() bool { return sells(p) })
 	off.Store(int64(61 * time.Minute))
 	waitFor(t, func() bool { return refuses(p) })
+	waitFor(t, says(`level=WARN msg="this host's clock is off the lock nodes': no claim is accepted until it is right" sale=site ahead=1h1m0s`))
 	off.Store(0)
 	waitFor(t, func() bool { return sells(p) })
+	waitFor(t, says(`level=INFO msg="this host's clock agrees with the lock nodes' again"`))
 	off.Store(int64(-61 * time.Minute))
 	waitFor(t, func() bool { return refuses(p) })
 	if err := p.stop(); err != nil {

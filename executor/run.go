@@ -27,9 +27,10 @@ type runner struct {
 
 	// Of the present tenure; nil without one.
 	tenure  *tenure
-	ended   chan error            // sequencers that have ended; has a place for each
-	halted  chan struct{}         // closed when all have
-	heavy   map[int]bool          // shards that were warned of
+	ended   chan error    // sequencers that have ended; has a place for each
+	halted  chan struct{} // closed when all have
+	heavy   map[int]bool  // shards that were warned of
+	clock   clockWatch
 	setBack map[int]time.Duration // by shard: what was told of its log's time
 	stalls  stallWatch
 }
@@ -197,6 +198,7 @@ func (r *runner) end() {
 func (r *runner) look() {
 	now, log := r.e.cfg.Clock(), r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
 	r.owner.watch.tell(now, log)
+	r.clock.tell(r.owner.clockOff, log)
 	if r.tenure != nil {
 		r.stalls.tell(now, r.tenure.stalled(), log)
 		r.tellSetBack(log)

@@ -53,6 +53,23 @@ func (w nodeWatch) tell(now clock.Now, log *slog.Logger) {
 	}
 }
 
+// clockWatch follows whether this host's clock can be believed.
+type clockWatch struct{ told bool }
+
+// tell writes a line when the clock is found to be wrong, and when it is right again.
+// off is how far it is ahead of the median of the lock nodes', 0 if by no more than it
+// may be.
+func (w *clockWatch) tell(off time.Duration, log *slog.Logger) {
+	switch {
+	case off != 0 && !w.told:
+		log.Warn("this host's clock is off the lock nodes': no claim is accepted until it is right",
+			"ahead", off.Round(time.Millisecond), "remedy", "set it right; salectl status tells what else can be done")
+	case off == 0 && w.told:
+		log.Info("this host's clock agrees with the lock nodes' again")
+	}
+	w.told = off != 0
+}
+
 // stallWatch follows which shards stall. All that stall at a look are told of in
 // one line: a store that fails takes many of them with it.
 type stallWatch struct {
