@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -437,10 +438,18 @@ func TestWrongClock(t *testing.T) {
 			for i, n := range w.nodes {
 				n.Advance(test.off[i])
 			}
-			err := w.run(w.mustPlan(tickets(10)))
+			plan := w.mustPlan(tickets(10))
+			err := w.run(plan)
 			if !test.wrong {
 				if err != nil {
 					t.Fatal(err)
+				}
+				for i, off := range test.off {
+					warning := fmt.Sprintf("lock node node-%d: its clock is ", i)
+					warned := slices.ContainsFunc(plan.Warnings, func(text string) bool { return strings.HasPrefix(text, warning) })
+					if far := off.Abs() == time.Hour; warned != far {
+						t.Errorf("node %d is %v off, and the plan warns of %q", i, off, plan.Warnings)
+					}
 				}
 				return
 			}

@@ -2,9 +2,11 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"salectl/backends/backendtest"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -94,6 +96,32 @@ func TestPlanOfOtherNodes(t *testing.T) {
 	if s, err := all[1].Inspect(context.Background(), lists.List{UID: uid, Shard: 1}); s.On || err != nil {
 		t.Errorf("the node that has left has %+v, %v", s, err)
 	}
+}
+
+// TestListNodesWrongClock has one of three nodes an hour ahead: of a sale whose units
+// lie there it is refused, by plan, by an apply whose plan is older, and for as long as
+// it is so.
+func TestListNodesWrongClock(t *testing.T) {
+	w := newListWorld(t)
+	const want = "node-1: its clock is 1h0m0s ahead of the median of the nodes' clocks. Set it right."
+	refused := func(what string, err error) {
+		t.Helper()
+		if r := new(Refusal); !errors.As(err, &r) || r.Remedy != want {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+	before := w.mustPlan(numbers(30))
+	w.nodes[1].Advance(time.Hour)
+	_, err := Make(numbers(30), w.actual())
+	refused("plan", err)
+	refused("apply", w.run(before))
+	w.nodes[1].Advance(-time.Hour)
+	w.mustApply(numbers(30))
+	w.nodes[1].Advance(time.Hour)
+	_, err = Make(numbers(40), w.actual())
+	refused("a change", err)
+	w.mustPhase(pb.Phase_PAUSED) // a sale can be paused and closed all the same
+	w.mustPhase(pb.Phase_CLOSED)
 }
 
 func TestWarningsOfSettings(t *testing.T) {

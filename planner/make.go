@@ -96,11 +96,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 // environment refuses to change a sale whose table or lock nodes are not set up
 // as they must be, and plans the making of the table.
 func (p *Plan) environment(actual *Actual, fresh bool) error {
-	var asked []workNode
-	for _, n := range actual.Nodes {
-		asked = append(asked, workNode{name: n.Name, info: n.Info, err: n.Err})
-	}
-	if unfit := unfitOf(asked); len(unfit) > 0 {
+	if unfit := unfitOf(actual.asked(), len(actual.ListNodes) > 0); len(unfit) > 0 {
 		return unfitNodes(unfit)
 	}
 	if err := p.table(actual.Table, fresh); err != nil {

@@ -51,22 +51,60 @@ func (w *work) askNodes(then func()) {
 
 // unfitOf returns, for each node that cannot be relied on, its name and why. Two
 // names of one server are as bad as one server less: it votes twice, and fails
-// twice.
-func unfitOf(nodes []workNode) (unfit []string) {
+// twice. Of nodes that keep lists each clock has to be right, too: their shards' units are
+// on no other node. Of those that only vote the median counts, in checkClock.
+func unfitOf(nodes []workNode, keepLists bool) (unfit []string) {
 	names := make(map[string]string) // by run id
+	median, _ := medianOff(nodes)
 	for _, n := range nodes {
 		if n.err != nil {
 			continue
 		}
+		wrong := median - n.off // our clock is ahead of the median by median, of the node by n.off
 		switch twin, twice := names[n.info.RunID]; {
 		case n.info.Unfit != "":
 			unfit = append(unfit, n.name+": "+n.info.Unfit)
 		case twice:
 			unfit = append(unfit, n.name+": it is the same server as "+twin+". Name each server once.")
+		case keepLists && wrong.Abs() > quorum.MaxTTL:
+			unfit = append(unfit, fmt.Sprintf("%s: its clock is %s the median of the nodes' clocks. Set it right.", n.name, aheadOrBehind(wrong)))
 		}
 		names[n.info.RunID] = n.name
 	}
 	return unfit
+}
+
+// asked returns the nodes as a machine has them that has asked them.
+func (a *Actual) asked() (nodes []workNode) {
+	for _, n := range a.Nodes {
+		nodes = append(nodes, workNode{name: n.Name, info: n.Info, err: n.Err, off: n.Off})
+	}
+	return nodes
+}
+
+// aheadOrBehind says how far a clock is from another.
+func aheadOrBehind(by time.Duration) string {
+	if by < 0 {
+		return fmt.Sprintf("%v behind", -by.Round(time.Second))
+	}
+	return fmt.Sprintf("%v ahead of", by.Round(time.Second))
+}
+
+// medianOff returns how far our clock is ahead of the median of the nodes' clocks.
+// false: no node answers.
+func medianOff(nodes []workNode) (time.Duration, bool) {
+	var off []time.Duration
+	for _, n := range nodes {
+		if n.err == nil {
+			off = append(off, n.off)
+		}
+	}
+	if len(off) == 0 {
+		return 0, false
+	}
+	slices.Sort(off)
+	low, high := off[(len(off)-1)/2], off[len(off)/2]
+	return low + (high-low)/2, true
 }
 
 // checkNodes ends an apply whose nodes are not set up as they must be. One that
@@ -83,7 +121,7 @@ func (w *work) checkNodes(then func()) {
 				silent = append(silent, n.name+": "+nodeShort(n.name, n.err))
 			}
 		}
-		unfit := unfitOf(w.nodes)
+		unfit := unfitOf(w.nodes, len(w.lists) > 0)
 		all, why := len(w.nodes), strings.Join(silent, "; ")
 		switch begins := w.intent.GetGeneration() == 1; {
 		case w.plan.Kind != KindApply:
@@ -120,13 +158,8 @@ func unfitNodes(words []string) *Refusal {
 // answers there is nothing to compare with, and work on the sale goes on: a
 // planner must be able to close it.
 func (w *work) checkClock() error {
-	var off []time.Duration
-	for _, n := range w.nodes {
-		if n.err == nil {
-			off = append(off, n.off)
-		}
-	}
-	if len(off) == 0 {
+	median, known := medianOff(w.nodes)
+	if !known {
 		if len(w.nodes) > 0 {
 			w.warn("no lock node answers, so this host's clock could not be checked: what is appended has the time of the log that it goes to (%s)",
 				nodeShort(w.nodes[0].name, w.nodes[0].err))
@@ -134,9 +167,6 @@ func (w *work) checkClock() error {
 		}
 		return nil
 	}
-	slices.Sort(off)
-	low, high := off[(len(off)-1)/2], off[len(off)/2]
-	median := low + (high-low)/2
 	ttl := w.ttl()
 	if median.Abs() <= ttl {
 		return nil

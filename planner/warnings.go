@@ -7,6 +7,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
 	"salectl/spec"
 )
 
@@ -90,9 +91,13 @@ func (p *Plan) shardWarnings(actual *Actual) {
 // majority. A new sale has no votes yet, but needs answers.
 func (p *Plan) nodeWarnings(actual *Actual) {
 	answering := 0
+	median, _ := medianOff(actual.asked())
 	for _, n := range actual.Nodes {
 		if n.Err == nil {
 			answering++
+			if by := median - n.Off; by.Abs() > quorum.MaxTTL && p.Kind != KindDestroy {
+				p.warn("lock node %s: its clock is %s the median of the nodes' clocks: set it right", n.Name, aheadOrBehind(by))
+			}
 		}
 		switch stands := n.marker(); {
 		case stands == markerUnknown:
