@@ -49,6 +49,12 @@ func TestPlanOfLists(t *testing.T) {
 	if len(p.Actions) != 1 || p.Actions[0].Reason != "it is off on node redis-1:6379; it is filled from the ledger" {
 		t.Errorf("the plan is %+v", p.Actions)
 	}
+	wantListed(t, w.mustPlan(numbers(40)), "update list/1 list off>on")
+	again, err := MakePhase(w.actual(), pb.Phase_OPEN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantListed(t, again, "update list/1 list off>on")
 	w.mustApply(numbers(30))
 	w.wantOn()
 

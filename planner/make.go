@@ -2,6 +2,7 @@ package planner
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 
@@ -127,7 +128,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed, err := differ(desired, old)
+	declaration, changed, err := differ(desired, old)
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
@@ -155,21 +156,13 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 		p.warnings(actual, endOf(settings))
 		return p, p.complete()
 	}
-	declaration, err := desired.JSON()
-	if err != nil {
-		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
-	}
 	p.spreadWarning(desired)
 	planned := follow(sale, settings)
 	planned.Spec = declaration
 	if err := shards.distribute(planned, delta, actual.Name); err != nil {
 		return nil, err
 	}
-	have := desired.Stock - delta
-	if shards.unreadable() != nil {
-		have = old.Stock
-	}
-	before := saleAttributes(old, have, p.Phase, newest.GetGeneration())
+	before := saleAttributes(old, desired.Stock-delta, p.Phase, newest.GetGeneration())
 	before.PerUserLimit = inForce.GetPerUserLimit()
 	before.OpensAt, before.ClosesAt = microText(inForce.GetOpensAtUs()), microText(inForce.GetClosesAtUs())
 	p.updateSale(updateReason(changed, drifted, sale), before,
@@ -212,14 +205,12 @@ func follow(sale *ledger.Sale, settings *pb.Settings) *pb.Planned {
 	return next
 }
 
-// differ says whether two declarations differ in what a plan compares.
-func differ(desired, old spec.Sale) (bool, error) {
-	a, err := desired.JSON()
-	if err != nil {
-		return false, err
-	}
-	b, err := old.JSON()
-	return !bytes.Equal(a, b), err
+// differ returns a declaration as the sale's log keeps it, and whether it differs
+// from an earlier one.
+func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error) {
+	declaration, err = desired.JSON()
+	before, err2 := old.JSON()
+	return declaration, !bytes.Equal(declaration, before), errors.Join(err, err2)
 }
 
 func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
@@ -251,10 +242,14 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	newest := sale.Newest()
+	old, err := declared(newest)
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
+	}
 	if err := actual.sameLists(); err != nil {
 		return nil, err
 	}
-	newest := sale.Newest()
 	now := newest.GetSettings().GetPhase()
 	p := newPlan(KindPhase, actual)
 	settings := withPhase(newest.GetSettings(), phase)
@@ -269,10 +264,6 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 			Reason: fmt.Sprintf("sale %s is closed, which is for good", actual.Name),
 			Remedy: fmt.Sprintf("Destroy it and write metadata.run: %d to sell under this name again.", sale.Run()+1),
 		}
-	}
-	old, err := declared(newest)
-	if err != nil {
-		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
 	planned := follow(sale, settings)
 	p.updateSale("asked for", saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),

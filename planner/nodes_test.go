@@ -80,6 +80,11 @@ func TestANodeThatWasMarkedIsAway(t *testing.T) {
 	if plan := w.mustPlan(tickets(10)); !plan.Empty() || len(plan.Warnings) != 2 {
 		t.Errorf("the plan: %s, %q", brief(plan), plan.Warnings)
 	}
+	for _, phase := range []pb.Phase{pb.Phase_OPEN, pb.Phase_PAUSED} {
+		if plan, err := MakePhase(w.actual(), phase); err != nil || len(plan.Warnings) != 2 {
+			t.Errorf("the plan to %v: %v, %v", phase, plan, err)
+		}
+	}
 	result, err := w.apply(w.mustPlan(tickets(13)))
 	if err != nil || result.Unmarked != nil || len(result.Warnings) != 1 {
 		t.Errorf("apply: %+v, %v", result, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/spec"
@@ -124,7 +126,7 @@ func TestMake(t *testing.T) {
 				for p := w.begin(w.planDestroy()); w.actual().Sale.Sealed() == nil; {
 					p.step(inOrder)
 				}
-			}, run(tickets(10), 2), "Run 'salectl destroy' again", ErrRefused,
+			}, run(tickets(10), 2), "Run 'salectl destroy' again; then write metadata.run: 2 to sell", ErrRefused,
 		},
 		"closed, and more units": {
 			func(w *world) { w.mustApply(tickets(10)); w.mustPhase(pb.Phase_CLOSED) }, tickets(11), "closed", ErrRefused,
@@ -146,7 +148,25 @@ func TestMake(t *testing.T) {
 			"~sale/tickets stock 6>9; ~shard/0 limit 2>3 units >7; ~shard/1 limit 2>3 units >8; +shard/2 limit >3 units >5-6, 9" + nodes, nil,
 		},
 		"more units than can be numbered": {
-			func(w *world) { w.mustApply(tickets(10)) }, tickets(maxUnit), "At most", ErrRefused,
+			func(w *world) { w.mustApply(tickets(10)) }, tickets(maxUnit + 1),
+			"would number its units up to 2305843009213693952, beyond what can be counted with. At most 2305843009213693951 units", ErrRefused,
+		},
+		"a new sale of more": {
+			func(*world) {}, tickets(maxUnit + 1),
+			"would number its units up to 2305843009213693952, beyond what can be counted with. At most 2305843009213693951 units", ErrRefused,
+		},
+		"as many as can be": {
+			func(w *world) { w.mustApply(tickets(10)) }, tickets(maxUnit),
+			"~sale/tickets stock 10>2305843009213693951; ~shard/0 limit 4>768614336404564651 units >11-768614336404564657; " +
+				"~shard/1 limit 3>768614336404564650 units >768614336404564658-1537228672809129304; " +
+				"~shard/2 limit 3>768614336404564650 units >1537228672809129305-2305843009213693951", nil,
+		},
+		"a new sale of as many": {
+			func(*world) {}, tickets(maxUnit),
+			"+sale/tickets phase >open stock >2305843009213693951 perUserLimit >2 lock.ttl >3s; " +
+				"+shard/0 limit >768614336404564651 units >1-768614336404564651; " +
+				"+shard/1 limit >768614336404564650 units >768614336404564652-1537228672809129301; " +
+				"+shard/2 limit >768614336404564650 units >1537228672809129302-2305843009213693951" + nodes, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,6 +189,183 @@ func TestMake(t *testing.T) {
 				t.Errorf("empty is %t, with %d actions", p.Empty(), len(p.Actions))
 			}
 		})
+	}
+}
+
+// What each action is for is told with it.
+func TestReasons(t *testing.T) {
+	half := func(w *world) { w.mustApply(tickets(10)); w.runUntil(w.mustPlan(tickets(13)), 1) }
+	for name, test := range map[string]struct {
+		before func(*world)
+		plan   func(*world) *Plan
+		want   map[string]string // by address
+	}{
+		"new": {func(w *world) { down(w.nodes[1]) }, applies(tickets(10)), map[string]string{
+			"sale/tickets": "it does not exist", "shard/2": "the sale is new",
+			"node/node-0": "it votes on the sale's leases", "node/node-1": "it cannot be reached now",
+		}},
+		"the next run": {func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, applies(run(tickets(10), 2)), map[string]string{
+			"sale/tickets": "run 1 is destroyed, this is a new one",
+		}},
+		"more": {func(w *world) { w.mustApply(tickets(10)) }, applies(tickets(12)), map[string]string{
+			"sale/tickets": "the declaration has changed", "shard/1": "new units",
+		}},
+		"less": {func(w *world) { w.mustApply(tickets(10)) }, applies(tickets(8)), map[string]string{
+			"sale/tickets": "the declaration has changed", "shard/0": "takes back 1 unit",
+		}},
+		"more, while there is less to come": {
+			func(w *world) { w.mustApply(tickets(10)); w.runUntil(w.mustPlan(tickets(7)), 1) }, applies(tickets(12)), map[string]string{
+				"sale/tickets": "the declaration has changed; generation 2 is completed first",
+				"shard/0":      "new units", "shard/1": "generation 2 pending, new units",
+			},
+		},
+		"what did not end": {half, applies(tickets(13)), map[string]string{
+			"sale/tickets": "generation 2 pending: an earlier apply did not end", "shard/1": "generation 2 pending",
+		}},
+		"a pause": {func(w *world) { w.mustApply(tickets(10)) }, pauses, map[string]string{"sale/tickets": "asked for"}},
+		"destroy": {func(w *world) { w.mustApply(tickets(10)) }, (*world).planDestroy, map[string]string{
+			"sale/tickets": "asked for; its own log is kept", "shard/0": "its log is sealed, exported and deleted",
+			"node/node-0": "leases and marker of the sale are removed",
+		}},
+		"destroy of what is sealed": {func(w *world) { w.mustApply(tickets(10)); w.seal() }, (*world).planDestroy, map[string]string{
+			"sale/tickets": "the sale is exported, and an earlier destroy did not end",
+			"shard/0":      "the sale is exported, and an earlier destroy did not end",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			test.before(w)
+			got := make(map[string]string)
+			for _, a := range test.plan(w).Actions {
+				if test.want[a.Address] != "" {
+					got[a.Address] = a.Reason
+				}
+			}
+			if !maps.Equal(got, test.want) {
+				t.Errorf("the reasons are %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func applies(s spec.Sale) func(*world) *Plan {
+	return func(w *world) *Plan { w.Helper(); return w.mustPlan(s) }
+}
+
+func pauses(w *world) *Plan {
+	w.Helper()
+	p, err := MakePhase(w.actual(), pb.Phase_PAUSED)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return p
+}
+
+// seal carries a destroy out until the sale is sealed, and deletes nothing.
+func (w *world) seal() {
+	w.Helper()
+	runDestroyUntil(w, w.planDestroy(), func(p *process) bool { return p.work.sale.Sealed() != nil })
+}
+
+// What a plan is for, and what it appends: a close is appended once.
+func TestMakeDestroy(t *testing.T) {
+	nodes := "; -node/node-0 marker good>; -node/node-1 marker good>; -node/node-2 marker good>"
+	sale := "; -sale/tickets phase open> stock 10> perUserLimit 2> lock.ttl 3s>"
+	for name, test := range map[string]struct {
+		before func(*world)
+		change func(*Actual)
+		want   string
+		closes bool
+	}{
+		"open": {
+			func(w *world) { w.mustApply(tickets(10)) }, nil,
+			"-shard/0 limit 4>; -shard/1 limit 3>; -shard/2 limit 3>" + nodes + sale, true,
+		},
+		"closed": {
+			func(w *world) { w.mustApply(tickets(10)); w.mustPhase(pb.Phase_CLOSED) }, nil,
+			"-shard/0 limit 4>; -shard/1 limit 3>; -shard/2 limit 3>" + nodes + strings.Replace(sale, "open", "closed", 1), false,
+		},
+		"being made": {
+			func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 1) }, nil,
+			"-shard/0 limit 4>; -shard/1; -shard/2" + strings.ReplaceAll(nodes, "good", "missing") + strings.Replace(sale, "open", "planned", 1), true,
+		},
+		"a shard and a node are away": {
+			func(w *world) { w.mustApply(tickets(10)) },
+			func(a *Actual) {
+				a.Shards[1] = ShardActual{Err: backendtest.ErrInjected}
+				a.Nodes[1] = NodeActual{Name: "node-1", Err: backendtest.ErrInjected}
+			},
+			"-shard/0 limit 4>; -shard/1; -shard/2 limit 3>" + strings.Replace(nodes, "1 marker good", "1 marker unknown", 1) + sale, true,
+		},
+		"sealed, and deleted in part": {
+			func(w *world) { w.mustApply(tickets(10)); w.seal() },
+			func(a *Actual) { a.Shards[0], a.Shards[1] = ShardActual{}, ShardActual{Err: backendtest.ErrInjected} },
+			"-shard/1; -shard/2 limit 3>" + nodes + strings.Replace(sale, "open", "sealed", 1), false,
+		},
+		"destroyed": {func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, nil, "", false},
+		"destroyed, and a lease is left": {
+			func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() },
+			func(a *Actual) {
+				a.Shards[0].Err = backendtest.ErrInjected
+				a.Nodes[1].Leases = []quorum.Holding{{Key: "lease"}}
+			},
+			"-shard/0; -node/node-1 marker missing>", false,
+		},
+		"no sale": {func(*world) {}, nil, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			test.before(w)
+			actual := w.actual()
+			if test.change != nil {
+				test.change(actual)
+			}
+			p, err := MakeDestroy(actual)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := brief(p); got != test.want {
+				t.Errorf("the plan is\n%s, want\n%s", got, test.want)
+			}
+			planned, err := p.planned()
+			if err != nil || planned.GetSettings().GetPhase() == pb.Phase_CLOSED != test.closes {
+				t.Errorf("it appends %v, %v", planned, err)
+			}
+		})
+	}
+}
+
+// A declaration that this program cannot read, perhaps of a newer one, is no reason
+// to refuse anything, and no plan is made of it.
+func TestUnreadableDeclarations(t *testing.T) {
+	actual := &Actual{Name: "tickets", Sale: said(t, plannedOp(workUID, 1, 1), appliedOp(1)), Shards: make([]ShardActual, 1)}
+	actual.Shards[0].Head = &ledger.Head{Totals: ledger.Totals{Generation: 1}}
+	for name, plan := range map[string]func() (*Plan, error){
+		"apply":   func() (*Plan, error) { return Make(with(tickets(1), func(s *spec.Sale) { s.LockCount = 1 }), actual) },
+		"pause":   func() (*Plan, error) { return MakePhase(actual, pb.Phase_PAUSED) },
+		"destroy": func() (*Plan, error) { return MakeDestroy(actual) },
+	} {
+		if _, err := plan(); err == nil || errors.Is(err, ErrRefused) || !strings.HasPrefix(err.Error(), "sale tickets: generation 1: stored declaration") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	nonsense := with(tickets(10), func(s *spec.Sale) { s.LockTTL = 0 })
+	w := newWorld(t)
+	for _, when := range []string{"a new sale", "a live one"} {
+		if _, err := Make(nonsense, w.actual()); err == nil || errors.Is(err, ErrRefused) || !strings.HasPrefix(err.Error(), "sale tickets: the lock's ttl") {
+			t.Errorf("%s: %v", when, err)
+		}
+		w.mustApply(tickets(10))
+	}
+}
+
+// A plan of a new run shows nothing of the run before.
+func TestPhaseOfANewRun(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.mustDestroy()
+	if p := w.mustPlan(run(tickets(10), 2)); p.Phase != "" || p.UID == "" || p.UID == w.actual().Sale.UID() || p.Generation != 1 {
+		t.Errorf("the plan is %+v", p)
 	}
 }
 
@@ -197,7 +394,12 @@ func TestMakePhase(t *testing.T) {
 		"of no sale":          {func(*world) {}, pb.Phase_PAUSED, "Run 'salectl apply' first", ErrRefused},
 		"of a planned sale":   {func(w *world) { w.runUntil(w.mustPlan(tickets(6)), 2) }, pb.Phase_PAUSED, "Run 'salectl apply' first", ErrRefused},
 		"of a destroyed sale": {func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, pb.Phase_CLOSED, "destroyed", ErrRefused},
-		"resume of a closed":  {func(w *world) { w.mustApply(tickets(10)); w.mustPhase(pb.Phase_CLOSED) }, pb.Phase_OPEN, "for good", ErrRefused},
+		"resume of a closed": {func(w *world) { w.mustApply(tickets(10)); w.mustPhase(pb.Phase_CLOSED) }, pb.Phase_OPEN,
+			"for good. Destroy it and write metadata.run: 2", ErrRefused},
+		"pause where an apply did not end": {
+			func(w *world) { w.mustApply(tickets(10)); w.runUntil(w.mustPlan(tickets(13)), 1) }, pb.Phase_PAUSED,
+			"~sale/tickets phase open>paused; ~shard/1 limit 3>4 units >12; ~shard/2 limit 3>4 units >13", nil,
+		},
 		"pause that did not end": {
 			func(w *world) {
 				w.mustApply(tickets(10))
@@ -397,9 +599,13 @@ func TestSpreadWarning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			desired := with(tickets(test.stock), func(s *spec.Sale) { s.LockCount, s.PerUserLimit = test.lockCount, test.perUser })
-			p := newWorld(t).mustPlan(desired)
-			if test.want == "" && len(p.Warnings) > 0 || test.want != "" && (len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], test.want)) {
-				t.Errorf("it warns of %q, want %q", p.Warnings, test.want)
+			w := newWorld(t)
+			for _, when := range []string{"new", "changed"} {
+				p := w.mustPlan(desired)
+				if test.want == "" && len(p.Warnings) > 0 || test.want != "" && (len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], test.want)) {
+					t.Errorf("%s: it warns of %q, want %q", when, p.Warnings, test.want)
+				}
+				w.mustApply(with(desired, func(s *spec.Sale) { s.LockTTL += time.Second }))
 			}
 		})
 	}

@@ -107,9 +107,9 @@ func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error)
 // given and nobody has drained yet still counts as available here: a removal that
 // is allowed by it may fall short, which Result.Shortfall then says.
 func (v shardViews) distribute(planned *pb.Planned, delta int64, sale string) error {
-	switch {
-	case delta > maxUnit-planned.GetNextUnit():
-		return tooManyUnits(sale, planned.GetNextUnit()+min(delta, maxUnit))
+	switch last := planned.GetNextUnit() - 1; {
+	case delta > maxUnit-last:
+		return tooManyUnits(sale, last+min(delta, maxUnit))
 	case delta > 0:
 		for i, n := range raise(v.limits(), delta) {
 			planned.Shards[i].Add = deal(planned, n)
@@ -133,10 +133,7 @@ func (v shardViews) distribute(planned *pb.Planned, delta int64, sale string) er
 func (p *Plan) remaining(actual *Actual, shards shardViews) {
 	sale := actual.Sale
 	if sale.Applied() < sale.Generation() {
-		old, err := declared(sale.Newest())
-		if err != nil {
-			old = spec.Sale{}
-		}
+		old, _ := declared(sale.Newest()) // whoever plans has read it
 		attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
 		p.add(Action{
 			Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes,

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -12,30 +11,58 @@ import (
 // The settings in force are what a plan compares with, not what was declared with
 // them: a sale that has lost its end is given it again.
 func TestSettingsInForce(t *testing.T) {
-	w := newWorld(t)
-	sale := with(tickets(10), func(s *spec.Sale) { s.ClosesAt = w.now.Wall.Add(time.Hour).UTC() })
-	w.mustApply(sale)
+	for name, test := range map[string]struct {
+		drift func(*pb.Settings)
+		want  string
+	}{
+		"no end":         {func(s *pb.Settings) { s.ClosesAtUs = 0 }, "~sale/tickets closesAt >2026-11-11T13:00:00Z"},
+		"another begin":  {func(s *pb.Settings) { s.OpensAtUs = epoch.UnixMicro() }, "~sale/tickets opensAt 2026-11-11T12:00:00Z>"},
+		"another limit":  {func(s *pb.Settings) { s.PerUserLimit = 9 }, "~sale/tickets perUserLimit 9>2"},
+		"as was decided": {func(*pb.Settings) {}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			sale := with(tickets(10), func(s *spec.Sale) { s.ClosesAt = epoch.Add(time.Hour) })
+			w.mustApply(sale)
+			w.drift(test.drift)
+			plan := w.mustPlan(sale)
+			if got := brief(plan); got != test.want {
+				t.Fatalf("the plan is %q, want %q", got, test.want)
+			}
+			const reason = "the settings in force are not those that were declared"
+			if !plan.Empty() && plan.Actions[0].Reason != reason {
+				t.Errorf("the reason is %q", plan.Actions[0].Reason)
+			}
+			if err := w.run(plan); err != nil {
+				t.Fatal(err)
+			}
+			s := w.actual().Sale.Newest().GetSettings()
+			if s.GetClosesAtUs() != sale.ClosesAt.UnixMicro() || s.GetOpensAtUs() != 0 || s.GetPerUserLimit() != 2 {
+				t.Errorf("the settings are %v", s)
+			}
+			if plan := w.mustPlan(sale); !plan.Empty() {
+				t.Errorf("then the plan is %q", brief(plan))
+			}
+			w.drift(test.drift)
+			w.mustPhase(pb.Phase_CLOSED)
+			if plan := w.mustPlan(sale); !plan.Empty() {
+				t.Errorf("when the sale is closed, the plan is %q", brief(plan))
+			}
+		})
+	}
+}
+
+// drift brings the sale to a generation whose settings are not those it declares.
+func (w *world) drift(change func(*pb.Settings)) {
+	w.Helper()
 	actual := w.actual()
 	settings := withPhase(actual.Sale.Newest().GetSettings(), pb.Phase_OPEN)
-	settings.ClosesAtUs = 0
+	change(settings)
 	p := newPlan(KindPhase, actual)
 	if err := p.carry(follow(actual.Sale, settings)); err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	if err := w.run(p); err != nil {
-		t.Fatal(err)
-	}
-	plan := w.mustPlan(sale)
-	if got := brief(plan); plan.Empty() || !strings.Contains(got, "~sale/tickets closesAt >") {
-		t.Fatalf("the plan is %q", got)
-	}
-	if err := w.run(plan); err != nil {
-		t.Fatal(err)
-	}
-	if end := w.actual().Sale.Newest().GetSettings().GetClosesAtUs(); end != sale.ClosesAt.UnixMicro() {
-		t.Errorf("it closes at %d, want %d", end, sale.ClosesAt.UnixMicro())
-	}
-	if plan := w.mustPlan(sale); !plan.Empty() {
-		t.Errorf("then the plan is %q", brief(plan))
+		w.Fatal(err)
 	}
 }

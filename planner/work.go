@@ -141,7 +141,7 @@ func (w *work) reopenSale(then func()) {
 	sale := w.openLog()
 	w.after(lagPause, func() {
 		w.log.read(func(e ledger.Event) {
-			if e == ledger.Gone || sale.Next() == 0 || sale.Next() < w.sale.Next() {
+			if e == ledger.Gone || sale.Next() < w.sale.Next() {
 				w.reopenSale(then)
 				return
 			}
@@ -308,7 +308,6 @@ func (w *work) appendPlanned(then, ended func()) {
 			then()
 		case ledger.Taken:
 			// Perhaps by this very plan, carried out by somebody else.
-			w.sent = false
 			w.follow(then, ended)
 		case ledger.Again:
 			// A sale's own log is not deleted, so this can bring nothing back.
