@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -148,6 +150,114 @@ func TestApplySaysWhetherItChangedAnything(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantChanged(pause, true, false)
+}
+
+// Whoever is interrupted in completing what another began has something to complete.
+func TestInterruptedInCompletingAnother(t *testing.T) {
+	for name, begin := range map[string]func(*world) *Plan{
+		"an apply": func(w *world) *Plan {
+			plan := w.mustPlan(tickets(10))
+			w.runUntil(plan, 1)
+			return plan
+		},
+		"a destroy": func(w *world) *Plan {
+			sold(w)
+			w.seal()
+			return w.planDestroy()
+		},
+	} {
+		w := newWorld(t)
+		p := w.begin(begin(w))
+		for len(p.queue) == 0 || p.queue[0].kind != callHeads {
+			p.step(inOrder)
+		}
+		p.take(p.work.step(w.now, func() { p.work.stop(context.Canceled) }))
+		if !p.done || !errors.Is(p.err, ErrPartly) || !errors.Is(p.err, context.Canceled) {
+			t.Errorf("%s: done %v, %v", name, p.done, p.err)
+		}
+	}
+}
+
+// What a plan names and another has done meanwhile is told as done.
+func TestProgressOfWhatAnotherHasMended(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.nodes[1].RestartEmpty()
+	plan := w.mustPlan(tickets(10))
+	for _, changed := range []bool{true, false} {
+		p := w.begin(plan)
+		for !p.done {
+			p.step(inOrder)
+		}
+		if p.err != nil || p.work.changed != changed || len(p.log) != 1 || p.log[0].Address != "node/node-1" {
+			t.Errorf("%v, changed %v, told %+v", p.err, p.work.changed, p.log)
+		}
+	}
+}
+
+// A change of phase that is stored holds, whatever is stored after it.
+func TestPauseBeforeAResume(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	p := w.begin(pauses(w))
+	for w.actual().Sale.Generation() == 1 {
+		p.step(inOrder)
+	}
+	w.mustPhase(pb.Phase_OPEN)
+	for !p.done {
+		p.step(inOrder)
+	}
+	if p.err != nil {
+		t.Error(p.err)
+	}
+}
+
+// Another destroys the sale and begins it anew before any step of a command. What
+// belongs to the new run stays as it is.
+func TestBegunAnewAtEveryStep(t *testing.T) {
+	for name, plan := range map[string]func(*world) *Plan{
+		"apply": func(w *world) *Plan { return w.mustPlan(tickets(10)) },
+		"more":  func(w *world) *Plan { w.mustApply(tickets(10)); return w.mustPlan(tickets(20)) },
+		"pause": func(w *world) *Plan { w.mustApply(tickets(10)); return pauses(w) },
+		"destroy": func(w *world) *Plan {
+			w.mustApply(tickets(10))
+			w.owner(0).append(func(d *ledger.Draft) { d.Out(1, 2) })
+			return w.planDestroy()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for steps := 0; ; steps++ {
+				w := newWorld(t)
+				p := w.begin(plan(w))
+				for range steps {
+					if !p.done {
+						p.step(inOrder)
+					}
+				}
+				ended := p.done
+				if s := w.actual().Sale; s.UID() != "" && !s.Destroyed() {
+					w.mustDestroy()
+				}
+				if err := os.RemoveAll(filepath.Join(w.folder, "export.ndjson")); err != nil {
+					t.Fatal(err)
+				}
+				w.mustApply(run(tickets(12), 2))
+				next := w.actual().Sale.Next()
+				for !p.done {
+					p.step(inOrder)
+				}
+				if !ended && !errors.Is(p.err, ErrStale) || ended && p.err != nil {
+					t.Fatalf("after %d steps: %v", steps, p.err)
+				}
+				if w.wantStock(12); w.actual().Sale.Next() != next {
+					t.Fatalf("after %d steps: something was appended to the new run", steps)
+				}
+				if ended {
+					break
+				}
+			}
+		})
+	}
 }
 
 // Nobody is told to destroy what is destroyed.

@@ -277,7 +277,7 @@ func (t *teardown) isSealed(mine *pb.Sealed) func() bool {
 		switch {
 		case t.sale.UID() != t.plan.UID:
 			t.stale("was destroyed meanwhile, and begun anew")
-		case has != nil && len(has.GetExportDigest()) > 0 && string(has.GetExportDigest()) != string(mine.GetExportDigest()):
+		case len(has.GetExportDigest()) > 0 && string(has.GetExportDigest()) != string(mine.GetExportDigest()):
 			t.end(fmt.Errorf("%w: the sale was sealed with another export than this one", ledger.ErrCorrupt))
 		}
 		return has != nil

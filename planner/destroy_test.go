@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -312,6 +314,65 @@ func TestSealedIsNotExportedAgain(t *testing.T) {
 	w.mustDestroy()
 	if _, err := os.Stat(filepath.Join(w.folder, "export.ndjson")); !os.IsNotExist(err) {
 		t.Errorf("there is an export again: %v", err)
+	}
+}
+
+// Whoever finds the sale sealed with another export than it has made does not delete
+// what was exported; with the same one, or with none, since it was a rehearsal, it
+// goes on.
+func TestSealedByAnother(t *testing.T) {
+	for name, test := range map[string]struct {
+		digest func(mine []byte) []byte
+		want   error
+	}{
+		"the same export": {func(mine []byte) []byte { return mine }, nil},
+		"another export":  {func([]byte) []byte { return bytes.Repeat([]byte{1}, 32) }, ledger.ErrCorrupt},
+		"no export":       {func([]byte) []byte { return nil }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			sold(w)
+			p := w.begin(w.planDestroy())
+			seals := func() *pb.Sealed {
+				if len(p.queue) == 0 || len(p.queue[0].commit.GetOps()) == 0 {
+					return nil
+				}
+				return p.queue[0].commit.GetOps()[0].GetSealed()
+			}
+			for seals() == nil {
+				p.step(inOrder)
+			}
+			other := proto.CloneOf(seals())
+			other.ExportDigest = test.digest(other.GetExportDigest())
+			w.note(&pb.Op{Op: &pb.Op_Sealed{Sealed: other}})
+			for !p.done {
+				p.step(inOrder)
+			}
+			if !errors.Is(p.err, test.want) {
+				t.Fatalf("destroy: %v, want %v", p.err, test.want)
+			}
+			deleted := w.actual().Shards[0].Head == nil
+			if deleted != (test.want == nil) || test.want != nil && p.work.result.ExportDigest != nil {
+				t.Errorf("shard 0 is deleted: %v; the result is %+v", deleted, p.work.result)
+			}
+		})
+	}
+}
+
+// note appends to the sale's log what another process might.
+func (w *world) note(op *pb.Op) {
+	w.Helper()
+	sale, logs := ledger.NewSale(spec.SaleLog("tickets")), w.store.Handle(nil)
+	writer, err := ledger.Load(context.Background(), logs, spec.SaleLog("tickets"), sale)
+	if err != nil {
+		w.Fatal(err)
+	}
+	e, err := sale.Entry([]byte("another1"), w.now.Wall.UnixMicro(), op)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if r := writer.Append(w.now, e).Send.Do(context.Background(), logs); r.Err != nil {
+		w.Fatal(r.Err)
 	}
 }
 

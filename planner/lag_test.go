@@ -3,6 +3,7 @@ package planner
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"salectl/backends/backendtest"
@@ -45,6 +46,37 @@ func TestApplyReadsThePast(t *testing.T) {
 			w.wantStock(20)
 			if n := min(len(from), len(test.from)); !slices.Equal(from[:n], test.from) {
 				t.Errorf("the sale's log was read from slots %v, want %v and more", from, test.from)
+			}
+		})
+	}
+}
+
+// A sale's log that is said to be gone, or to be shorter than the plan knows, may be
+// a read that lags. It is believed when it is said again and again.
+func TestSaleLogThatIsGone(t *testing.T) {
+	for says, begun := range map[string]bool{
+		"the sale is at slot 0 of its log, the plan was made at 2": false,
+		"the sale is gone, with its log":                           true,
+	} {
+		t.Run(says, func(t *testing.T) {
+			w := newWorld(t)
+			w.mustApply(tickets(10))
+			p := w.begin(w.mustPlan(tickets(20)))
+			for begun && w.actual().Sale.Generation() == 1 {
+				p.step(inOrder)
+			}
+			if err := w.store.Handle(nil).Delete(t.Context(), spec.SaleLog("tickets"), 100); err != nil {
+				t.Fatal(err)
+			}
+			began := w.now.Mono
+			for !p.done {
+				p.step(inOrder)
+			}
+			if !errors.Is(p.err, ErrStale) || !strings.Contains(p.err.Error(), says) {
+				t.Errorf("it ended with %v", p.err)
+			}
+			if took := w.now.Mono - began; took != lagTries*lagPause {
+				t.Errorf("it took %v, want %v", took, lagTries*lagPause)
 			}
 		})
 	}
