@@ -242,7 +242,7 @@ func (c *core) insist(k call, then func(reply)) {
 // each does something for every number of a list, a window of them at a time,
 // and goes on when all are done.
 func (c *core) each(list []int, do func(i int, done func()), then func()) {
-	next, busy, pumping, finished := 0, 0, false, false
+	next, busy, pumping := 0, 0, false
 	var pump func()
 	pump = func() {
 		if pumping {
@@ -255,8 +255,7 @@ func (c *core) each(list []int, do func(i int, done func()), then func()) {
 			do(i, func() { busy--; pump() })
 		}
 		pumping = false
-		if next == len(list) && busy == 0 && !finished && !c.over {
-			finished = true
+		if busy == 0 && !c.over {
 			then()
 		}
 	}

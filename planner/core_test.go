@@ -199,7 +199,7 @@ func TestCoreEach(t *testing.T) {
 			}, c.say("all"))
 		})
 		for len(open) > 0 {
-			if started < len(list) && len(open) != window {
+			if len(open) > window || started < len(list) && len(open) != window {
 				t.Fatalf("%d are worked on, %d were begun", len(open), started)
 			}
 			c.heard("")

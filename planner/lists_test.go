@@ -56,6 +56,38 @@ func listLife(t *testing.T) (trace []string) {
 	return trace
 }
 
+// A list is told as done when it gives what it should: an open sale's after all
+// shards, one that is stopped with its shard.
+func TestListsToldOf(t *testing.T) {
+	w := newListWorld(t)
+	told := func(plan *Plan) string {
+		t.Helper()
+		p := w.begin(plan)
+		for !p.done {
+			p.step(inOrder)
+		}
+		if p.err != nil {
+			t.Fatal(p.err)
+		}
+		var addresses []string
+		for _, step := range p.log {
+			addresses = append(addresses, step.Address)
+		}
+		return strings.Join(addresses, " ")
+	}
+	for _, test := range []struct {
+		plan func(*world) *Plan
+		want string
+	}{
+		{applies(numbers(30)), "shard/0 shard/1 shard/2 node/node-0 node/node-1 node/node-2 list/0 list/1 list/2 sale/tickets"},
+		{pauses, "list/0 list/1 list/2 sale/tickets"},
+	} {
+		if got := told(test.plan(w.world)); got != test.want {
+			t.Errorf("told of %s, want %s", got, test.want)
+		}
+	}
+}
+
 func TestListsLife(t *testing.T) {
 	first := listLife(t)
 	if second := listLife(t); !slices.Equal(first, second) {

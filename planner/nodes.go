@@ -213,7 +213,7 @@ func (w *work) findOwner(then func(alive bool)) {
 				}
 			}
 		},
-		func() { then(most > 0 && most+silent > len(w.nodes)/2 || silent > len(w.nodes)/2) })
+		func() { then(most+silent > len(w.nodes)/2) })
 }
 
 // sweep removes what the nodes still have of the sale: whatever leases are left
