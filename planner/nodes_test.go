@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"salectl/backends/backendtest"
+	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+	"salectl/spec"
 )
 
 // apply carries out a plan for real, with the clock of the world.
@@ -145,6 +148,342 @@ func TestApplyWithoutAMajority(t *testing.T) {
 	w.mustPhase(pb.Phase_PAUSED) // which no node is needed for
 }
 
+// Half of the nodes are no majority: not to begin a sale, and not to have its marker.
+func TestHalfOfTheNodes(t *testing.T) {
+	w := newWorld(t)
+	w.nodes = w.nodes[:2]
+	plan := w.mustPlan(tickets(10))
+	down(w.nodes[1])
+	if err := w.run(plan); !errors.Is(err, ErrTimeout) ||
+		!strings.Contains(err.Error(), "1 of 2 lock nodes answer, and a new sale needs 2: node-1: injected fault") {
+		t.Errorf("when apply begins: %v", err)
+	}
+	up(w.nodes[1])
+	p := w.begin(plan)
+	for !p.work.known {
+		p.step(inOrder)
+	}
+	down(w.nodes[1])
+	for !p.done {
+		p.step(inOrder)
+	}
+	const want = "1 of 2 lock nodes have a marker, and a new sale needs 2: lock node node-1 could not be marked: injected fault"
+	if !errors.Is(p.err, ErrPartly) || !strings.Contains(p.err.Error(), want) {
+		t.Errorf("when markers are written: %v", p.err)
+	}
+	up(w.nodes[1])
+	w.mustApply(tickets(10))
+}
+
+// What does not answer is asked again after pauses that grow, as long as patience
+// lasts, and no longer.
+func TestPatienceWithNodes(t *testing.T) {
+	const patience = 60 * time.Millisecond // which ends with the second pause
+	want := []time.Duration{0, 20 * time.Millisecond, 60 * time.Millisecond, 140 * time.Millisecond}
+	for name, test := range map[string]struct {
+		op   backendtest.Op
+		want error
+	}{
+		"before anything is written": {backendtest.OpInfo, ErrTimeout},
+		"when markers are written":   {backendtest.OpMark, ErrPartly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			plan := w.mustPlan(tickets(10))
+			var asked []time.Duration
+			for i, n := range w.nodes[:2] {
+				n.SetFaults(backendtest.On(test.op, func(backendtest.Call) backendtest.Fault {
+					if i == 0 {
+						asked = append(asked, w.now.Mono)
+					}
+					return backendtest.Fault{Kind: backendtest.ErrorBefore}
+				}))
+			}
+			if err := w.runWith(plan, patience); !errors.Is(err, test.want) {
+				t.Errorf("apply: %v, want %v", err, test.want)
+			}
+			if !slices.Equal(asked, want) {
+				t.Errorf("asked after %v, want %v", asked, want)
+			}
+		})
+	}
+}
+
+// runWith carries out a plan with less patience.
+func (w *world) runWith(plan *Plan, patience time.Duration) error {
+	w.Helper()
+	p := w.begin(plan)
+	p.work.patience = patience
+	for !p.done {
+		p.step(inOrder)
+	}
+	return p.err
+}
+
+// A majority of the nodes may come back while their markers are written.
+func TestMarkersInTheEnd(t *testing.T) {
+	w := newWorld(t)
+	p := w.begin(w.mustPlan(tickets(10)))
+	for !p.work.known {
+		p.step(inOrder)
+	}
+	down(w.nodes[0])
+	down(w.nodes[2])
+	for began := w.now.Mono; !p.done; p.step(inOrder) {
+		if w.now.Mono-began > time.Second {
+			up(w.nodes[2])
+		}
+	}
+	if p.err != nil || fmt.Sprint(p.work.result.Unmarked) != "[node-0]" {
+		t.Errorf("apply: %v, unmarked %v", p.err, p.work.result.Unmarked)
+	}
+}
+
+// A marker that could not be written is no change.
+func TestMarkerThatIsNotMended(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.nodes[1].RestartEmpty()
+	plan := w.mustPlan(tickets(10))
+	w.nodes[1].SetFaults(backendtest.On(backendtest.OpMark, always(backendtest.ErrorBefore)))
+	if result, err := w.apply(plan); err != nil || result.Changed || len(result.Warnings) != 1 {
+		t.Errorf("apply: %+v, %v", result, err)
+	}
+	up(w.nodes[1])
+	if result, err := w.apply(plan); err != nil || !result.Changed {
+		t.Errorf("apply: %+v, %v", result, err)
+	}
+}
+
+// A node is known to have had its marker if it belonged to the sale when that was
+// applied, and was not left out.
+func TestWasMarked(t *testing.T) {
+	declared := func(change func(*spec.Sale)) *pb.Op {
+		op := plannedOp(workUID, 1, 1)
+		text, err := with(tickets(10), change).JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		op.GetPlanned().Spec = text
+		return op
+	}
+	embedded, servers := declared(func(*spec.Sale) {}), declared(onServers("sales", "a", "b", "c"))
+	unreadable := plannedOp(workUID, 1, 1)
+	leftOut := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1, Unmarked: []string{"a"}}}}
+	for name, test := range map[string]struct {
+		ops  []*pb.Op
+		want bool
+	}{
+		"not applied":            {[]*pb.Op{servers}, false},
+		"applied":                {[]*pb.Op{servers, appliedOp(1)}, true},
+		"left out":               {[]*pb.Op{servers, leftOut}, false},
+		"of files":               {[]*pb.Op{embedded, appliedOp(1)}, true},
+		"of others":              {[]*pb.Op{declared(onServers("sales", "b", "c", "d")), appliedOp(1)}, false},
+		"of nobody knows which":  {[]*pb.Op{unreadable, appliedOp(1)}, false},
+		"of files, and left out": {[]*pb.Op{embedded, leftOut}, false},
+	} {
+		if got := wasMarked(said(t, test.ops...), "a"); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A clock is ahead by what it shows more than the node's, which is read half-way
+// through the call.
+func TestClockOff(t *testing.T) {
+	sent := clock.Now{Mono: 10 * time.Second}
+	got := clock.Now{Mono: 12 * time.Second, Wall: epoch}
+	for off, at := range map[time.Duration]time.Time{
+		0: epoch.Add(-time.Second), 2 * time.Second: epoch.Add(-3 * time.Second), -time.Second: epoch,
+	} {
+		if got := clockOff(sent, got, quorum.Info{Time: at}); got != off {
+			t.Errorf("the clock is ahead by %v, want %v", got, off)
+		}
+	}
+}
+
+// Whether a process serves a sale is asked of all nodes: those that are silent may
+// have promised it what others have.
+func TestFindOwner(t *testing.T) {
+	for name, test := range map[string]struct {
+		promised, silent []int // nodes
+		want             bool
+	}{
+		"nobody":                     {nil, nil, false},
+		"all":                        {[]int{0, 1, 2}, nil, true},
+		"a majority":                 {[]int{0, 2}, nil, true},
+		"one":                        {[]int{1}, nil, false},
+		"one, and one is silent":     {[]int{1}, []int{2}, true},
+		"one is silent":              {nil, []int{2}, false},
+		"two are silent":             {nil, []int{0, 2}, true},
+		"one, and that is silent":    {[]int{1}, []int{1}, false},
+		"two, and one that has none": {[]int{0, 1}, []int{2}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mustApply(tickets(10))
+			uid := w.actual().Sale.UID()
+			for i, n := range w.nodes {
+				key := spec.LeaseKey(uid, 1) // that of another shard does not count
+				if slices.Contains(test.promised, i) {
+					key = spec.LeaseKey(uid, 0)
+				}
+				b := quorum.Ballot{Marker: spec.Marker(uid), TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: key, Token: "owner"}}}
+				if c, err := n.Vote(t.Context(), b); err != nil || !c.Yes[0] {
+					t.Fatalf("no lease: %+v, %v", c, err)
+				}
+				if slices.Contains(test.silent, i) {
+					down(n)
+				}
+			}
+			p := w.begin(w.mustPlan(tickets(20)))
+			var got, heard bool
+			p.queue = nil
+			p.take(p.work.step(w.now, func() {
+				p.work.leave()
+				p.work.findOwner(func(alive bool) { got, heard = alive, true })
+			}))
+			for !heard {
+				p.step(inOrder)
+			}
+			if got != test.want {
+				t.Errorf("served: %v", got)
+			}
+		})
+	}
+}
+
+// A planner may be without any node, as one that only reads a log is.
+func TestWithoutAnyNode(t *testing.T) {
+	w := newWorld(t)
+	w.nodes = nil
+	p := w.begin(w.mustPlan(tickets(10)))
+	for !p.done {
+		p.step(inOrder)
+	}
+	if p.err != nil || len(p.work.result.Warnings) > 0 {
+		t.Errorf("apply: %v, %q", p.err, p.work.result.Warnings)
+	}
+	w.mustApply(tickets(12))
+	if err := w.command(PhaseJob{"tickets", pb.Phase_PAUSED}).finish(); err != nil {
+		t.Error(err)
+	}
+	w.mustDestroy()
+}
+
+// Where no node answers, this host's clock may be wrong: what is appended has the
+// time of its log.
+func TestTimeWithoutNodes(t *testing.T) {
+	for name, test := range map[string]struct {
+		silent int
+		want   time.Time
+	}{
+		"one answers":  {2, epoch.Add(time.Hour)},
+		"none answers": {3, epoch},
+	} {
+		w := newWorld(t)
+		w.mustApply(tickets(10))
+		w.pass(time.Hour)
+		for _, n := range w.nodes[:test.silent] {
+			down(n)
+		}
+		p := w.begin(pauses(w))
+		commits := 0
+		for !p.done {
+			for _, k := range p.queue {
+				if k.commit != nil {
+					if commits++; k.commit.GetTimeUs() != test.want.UnixMicro() {
+						t.Errorf("%s: log %s gets the time %v", name, k.request.Log, time.UnixMicro(k.commit.GetTimeUs()).UTC())
+					}
+				}
+			}
+			p.step(inOrder)
+		}
+		if p.err != nil || commits < 5 {
+			t.Errorf("%s: %v, after %d commits", name, p.err, commits)
+		}
+		if warned := len(p.work.result.Warnings) > 0; warned != (test.silent == 3) {
+			t.Errorf("%s: warnings %q", name, p.work.result.Warnings)
+		}
+	}
+}
+
+// Whoever serves a sale that is destroyed has a ttl to give its leases back; then
+// they are taken from it, so that no renewal comes after the marker is gone.
+func TestDestroyLetsLeasesGo(t *testing.T) {
+	for name, test := range map[string]struct {
+		gives, want time.Duration
+	}{
+		"the server gives them back": {time.Second, time.Second},
+		"it is gone":                 {time.Hour, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mustApply(tickets(10))
+			w.serve()
+			uid := w.actual().Sale.UID()
+			p := w.begin(w.planDestroy())
+			for w.actual().Sale.Sealed() == nil {
+				p.step(inOrder)
+			}
+			sealed := w.now.Mono
+			for !p.done {
+				if w.now.Mono-sealed >= test.gives {
+					for _, n := range w.nodes {
+						if _, err := n.Release(t.Context(), []quorum.Ask{{Key: spec.LeaseKey(uid, 0), Token: "owner"}}); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				p.step(inOrder)
+			}
+			if took := w.now.Mono - sealed; p.err != nil || took != test.want {
+				t.Errorf("%v; it took %v from the seal on, want %v", p.err, took, test.want)
+			}
+			w.wantNothingLeft(uid)
+		})
+	}
+}
+
+// A node that does not answer when it is swept is asked again a few times, and then
+// left alone.
+func TestSweepTries(t *testing.T) {
+	for name, op := range map[string]backendtest.Op{"list": backendtest.OpList, "release": backendtest.OpRelease, "forget": backendtest.OpForget} {
+		for fails := 1; fails <= sweepTries; fails++ {
+			w := newWorld(t)
+			w.mustApply(tickets(10))
+			p := w.begin(w.planDestroy())
+			for w.actual().Sale.Sealed() == nil {
+				p.step(inOrder)
+			}
+			var asked []time.Duration
+			began := w.now.Mono
+			w.nodes[1].SetFaults(backendtest.On(op, func(backendtest.Call) backendtest.Fault {
+				if asked = append(asked, w.now.Mono-began); len(asked) <= fails {
+					return backendtest.Fault{Kind: backendtest.ErrorBefore}
+				}
+				return backendtest.Fault{}
+			}))
+			for !p.done {
+				p.step(inOrder)
+			}
+			const ms = time.Millisecond
+			want := []time.Duration{0, 40 * ms, 120 * ms, 280 * ms}
+			if want = want[:min(fails+1, sweepTries)]; !slices.Equal(asked, want) {
+				t.Errorf("%s: asked after %v, want %v", name, asked, want)
+			}
+			wantLeft := "[]"
+			if fails == sweepTries {
+				wantLeft = "[lock node node-1 was not swept: injected fault: not done. Leases there run out within 3s, its marker is never asked for again;" +
+					" destroy, run again when the node is up, removes it]"
+			}
+			if got := fmt.Sprint(p.work.result.Warnings); p.err != nil || got != wantLeft {
+				t.Errorf("%s: %v, warnings %s, want %s", name, p.err, got, wantLeft)
+			}
+		}
+	}
+}
+
 // A majority that comes while apply waits is in time.
 func TestApplyWaitsForAMajority(t *testing.T) {
 	w := newWorld(t)
@@ -190,6 +529,13 @@ func TestUnfitNodes(t *testing.T) {
 	if next := w.actual().Sale.Next(); next != 0 {
 		t.Errorf("%d slots were written", next)
 	}
+	w.unfit = map[string]string{"node-2": why}
+	down(w.nodes[0]) // which says nothing of the others
+	want.Remedy = "node-2: " + why
+	_, err = Make(tickets(10), w.actual())
+	refused(err)
+	want.Remedy = "node-0: " + why + "\nnode-2: " + why
+	up(w.nodes[0])
 	w.unfit = nil
 	w.mustApply(tickets(10))
 	w.unfit = map[string]string{"node-0": why, "node-2": why}
