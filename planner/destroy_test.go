@@ -235,7 +235,7 @@ func TestDestroyRemovesALateCreate(t *testing.T) {
 		}
 	}
 	plan := w.planDestroy()
-	if plan.Empty() || plan.Summary.Delete != 3 {
+	if plan.Empty() || plan.Summary.Delete != 3 || plan.Actions[0].Reason != "the sale is destroyed; a write that came late has left this behind" {
 		t.Fatalf("the plan does not see what came late: %+v", plan.Actions)
 	}
 	cfg := w.config()

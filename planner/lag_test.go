@@ -51,6 +51,26 @@ func TestApplyReadsThePast(t *testing.T) {
 	}
 }
 
+// What is read in the end, after a read that said that the log is gone, counts: that
+// another has destroyed the sale since.
+func TestApplyReadsThePastOfADestroyedSale(t *testing.T) {
+	w := newWorld(t)
+	w.stale(0, 100)
+	plan := w.mustPlan(tickets(10))
+	p := w.begin(plan)
+	for !p.work.known {
+		p.step(inOrder)
+	}
+	w.mustDestroy()
+	for !p.done {
+		p.step(inOrder)
+	}
+	if !errors.Is(p.err, ErrStale) || !strings.Contains(p.err.Error(), "was destroyed meanwhile") {
+		t.Errorf("it ended with %v", p.err)
+	}
+	w.wantNothingLeft(plan.UID)
+}
+
 // A sale's log that is said to be gone, or to be shorter than the plan knows, may be
 // a read that lags. It is believed when it is said again and again.
 func TestSaleLogThatIsGone(t *testing.T) {

@@ -176,6 +176,12 @@ func TestListsOnTheWrongNodes(t *testing.T) {
 	}) {
 		t.Errorf("status: %v, %q", err, s.Warnings)
 	}
+	w.keepers = right
+	w.seal()
+	w.keepers = []*backendtest.Lists{right[1], right[0]}
+	if _, err := MakeDestroy(w.actual()); err != nil {
+		t.Errorf("destroy, of what is sealed: %v", err)
+	}
 }
 
 // killAfterPlanned carries a plan out until the sale's log has it, and no further.

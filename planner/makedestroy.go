@@ -39,7 +39,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		})
 	}
 	p.warnings(actual, 0)
-	if !sale.Live() || sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED {
+	if sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED { // as each is that is sealed
 		return p, p.complete()
 	}
 	return p, p.carry(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))

@@ -16,13 +16,13 @@ func TestSettingsInForce(t *testing.T) {
 		want  string
 	}{
 		"no end":         {func(s *pb.Settings) { s.ClosesAtUs = 0 }, "~sale/tickets closesAt >2026-11-11T13:00:00Z"},
-		"another begin":  {func(s *pb.Settings) { s.OpensAtUs = epoch.UnixMicro() }, "~sale/tickets opensAt 2026-11-11T12:00:00Z>"},
+		"another begin":  {func(s *pb.Settings) { s.OpensAtUs += 1e6 }, "~sale/tickets opensAt 2026-11-11T12:00:01Z>2026-11-11T12:00:00Z"},
 		"another limit":  {func(s *pb.Settings) { s.PerUserLimit = 9 }, "~sale/tickets perUserLimit 9>2"},
 		"as was decided": {func(*pb.Settings) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			sale := with(tickets(10), func(s *spec.Sale) { s.ClosesAt = epoch.Add(time.Hour) })
+			sale := with(tickets(10), func(s *spec.Sale) { s.OpensAt, s.ClosesAt = epoch, epoch.Add(time.Hour) })
 			w.mustApply(sale)
 			w.drift(test.drift)
 			plan := w.mustPlan(sale)
@@ -37,7 +37,7 @@ func TestSettingsInForce(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := w.actual().Sale.Newest().GetSettings()
-			if s.GetClosesAtUs() != sale.ClosesAt.UnixMicro() || s.GetOpensAtUs() != 0 || s.GetPerUserLimit() != 2 {
+			if s.GetClosesAtUs() != sale.ClosesAt.UnixMicro() || s.GetOpensAtUs() != sale.OpensAt.UnixMicro() || s.GetPerUserLimit() != 2 {
 				t.Errorf("the settings are %v", s)
 			}
 			if plan := w.mustPlan(sale); !plan.Empty() {

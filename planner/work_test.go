@@ -3,6 +3,7 @@ package planner
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +117,24 @@ func TestDrawSeed(t *testing.T) {
 	}
 	if err := drawSeed(&pb.Planned{Generation: 1, Spec: []byte("{")}, bytes.NewReader(nil)); err == nil {
 		t.Error("drawn for what cannot be read")
+	}
+}
+
+// A plan that cannot be read, or for which too little chance is left, is carried out
+// in nothing.
+func TestPlansThatCannotBegin(t *testing.T) {
+	w := newListWorld(t)
+	cfg := w.config()
+	if _, err := Apply(t.Context(), cfg, &Plan{Kind: KindApply, Payload: []byte("noise")}); !errors.Is(err, ErrBadPlan) {
+		t.Errorf("noise: %v", err)
+	}
+	plan := w.mustPlan(packets(30))
+	cfg.Rand = strings.NewReader("few")
+	if _, err := Apply(t.Context(), cfg, plan); err == nil || !strings.Contains(err.Error(), "drawing the seed of red packets") {
+		t.Errorf("without chance: %v", err)
+	}
+	if next := w.actual().Sale.Next(); next != 0 {
+		t.Errorf("%d slots were written", next)
 	}
 }
 
