@@ -260,11 +260,7 @@ func TestMarkerThatIsNotMended(t *testing.T) {
 func TestWasMarked(t *testing.T) {
 	declared := func(change func(*spec.Sale)) *pb.Op {
 		op := plannedOp(workUID, 1, 1)
-		text, err := with(tickets(10), change).JSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		op.GetPlanned().Spec = text
+		op.GetPlanned().Spec = specOf(t, with(tickets(10), change))
 		return op
 	}
 	embedded, servers := declared(func(*spec.Sale) {}), declared(onServers("sales", "a", "b", "c"))
@@ -767,14 +763,16 @@ func TestDestroyOvertakenAtEveryCall(t *testing.T) {
 func TestNoProgressOfWhatWasDone(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
-	plan := w.mustPlan(tickets(13))
-	for i, want := range []int{len(plan.Actions), 0} {
-		p := w.begin(plan)
-		for !p.done {
-			p.step(inOrder)
-		}
-		if p.err != nil || len(p.log) != want {
-			t.Errorf("time %d: %v, %+v", i+1, p.err, p.log)
+	for _, make := range []func(*world) *Plan{applies(tickets(13)), (*world).planDestroy} {
+		plan := make(w)
+		for i := range 2 {
+			p := w.begin(plan)
+			for !p.done {
+				p.step(inOrder)
+			}
+			if p.err != nil || len(p.log) > 0 != (i == 0) {
+				t.Errorf("%s, time %d: %v, %+v", plan.Kind, i+1, p.err, p.log)
+			}
 		}
 	}
 }

@@ -273,7 +273,7 @@ func (w *work) follow(then, ended func()) {
 			return
 		}
 		w.known, w.seenAt = true, w.now.Mono
-		w.quiet = w.intent != nil && w.plan.Kind != KindDestroy && w.sale.Applied() >= w.plan.Generation
+		w.quiet = w.intent != nil && w.sale.Applied() >= w.plan.Generation
 		then()
 	case isEnded:
 		w.known, w.quiet = true, w.sale.Destroyed()

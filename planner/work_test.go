@@ -104,12 +104,8 @@ func TestDrawSeed(t *testing.T) {
 		"too little chance":  {red, 1, "0123", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := test.sale.JSON()
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := &pb.Planned{Generation: test.generation, Spec: text}
-			err = drawSeed(p, bytes.NewReader([]byte(test.from)))
+			p := &pb.Planned{Generation: test.generation, Spec: specOf(t, test.sale)}
+			err := drawSeed(p, bytes.NewReader([]byte(test.from)))
 			if (err != nil) != test.fails || err == nil && string(p.Seed) != test.seed {
 				t.Errorf("seed %q, %v", p.Seed, err)
 			}
@@ -133,21 +129,33 @@ func TestPlansThatCannotBegin(t *testing.T) {
 	if _, err := Apply(t.Context(), cfg, plan); err == nil || !strings.Contains(err.Error(), "drawing the seed of red packets") {
 		t.Errorf("without chance: %v", err)
 	}
+	plan = newPlan(KindApply, w.actual())
+	if err := plan.carry(&pb.Planned{Generation: 7, Uid: workUID, Run: 1, Spec: specOf(t, numbers(30)), Shards: []*pb.ShardChange{{}}}); err != nil {
+		t.Fatal(err)
+	}
+	plan.add(Action{Address: "sale/tickets", Action: Create})
+	if err := w.run(plan); err == nil || !strings.Contains(err.Error(), "a run begins with generation 1") {
+		t.Errorf("the seventh generation first: %v", err)
+	}
 	if next := w.actual().Sale.Next(); next != 0 {
 		t.Errorf("%d slots were written", next)
 	}
+}
+
+func specOf(t *testing.T, s spec.Sale) []byte {
+	t.Helper()
+	text, err := s.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // The ttl that is waited for is the longest of what is planned and of the newest
 // generations, since an owner may not have read the last of them.
 func TestLongestTTL(t *testing.T) {
 	document := func(ttl time.Duration) []byte {
-		s := spec.Sale{Name: "x", Run: 1, Stock: 3, LockCount: 1, PerUserLimit: 1, LockTTL: ttl}
-		text, err := s.JSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		return specOf(t, spec.Sale{Name: "x", Run: 1, Stock: 3, LockCount: 1, PerUserLimit: 1, LockTTL: ttl})
 	}
 	op := func(generation uint64, ttl time.Duration) *pb.Op {
 		op := plannedOp(workUID, generation, 1)
@@ -308,11 +316,7 @@ func TestRecheck(t *testing.T) {
 // closed sale.
 func TestWhatFellShort(t *testing.T) {
 	document := func(stock int64) []byte {
-		text, err := spec.Sale{Name: "x", Run: 1, Stock: stock, LockCount: 2, PerUserLimit: 1, LockTTL: spec.DefaultLockTTL}.JSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		return specOf(t, spec.Sale{Name: "x", Run: 1, Stock: stock, LockCount: 2, PerUserLimit: 1, LockTTL: spec.DefaultLockTTL})
 	}
 	for name, test := range map[string]struct {
 		kind   Kind
