@@ -218,9 +218,11 @@ func TestSavedPlanAppliedAgain(t *testing.T) {
 func TestApplyWaitsForTheOwner(t *testing.T) {
 	for name, test := range map[string]struct {
 		owned, served, silent bool
+		begun                 bool          // another has stored the plan
 		takes                 time.Duration // the owner takes the generation then; 0: never
 		atLeast, atMost       time.Duration
 	}{
+		"another has begun it":     {owned: true, served: true, begun: true, atLeast: 3 * time.Second, atMost: 3 * time.Second},
 		"nobody ever owned it":     {served: true, atMost: 0},
 		"the owner is dead":        {owned: true, atMost: 0},
 		"the owner takes it":       {owned: true, served: true, takes: time.Second, atLeast: time.Second, atMost: 1200 * time.Millisecond},
@@ -229,6 +231,7 @@ func TestApplyWaitsForTheOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			w.pass(time.Hour)
 			w.mustApply(tickets(10))
 			var o *owner
 			if test.owned {
@@ -242,7 +245,13 @@ func TestApplyWaitsForTheOwner(t *testing.T) {
 					n.SetFaults(backendtest.On(backendtest.OpList, always(backendtest.ErrorBefore)))
 				}
 			}
-			p := w.begin(w.mustPlan(tickets(20)))
+			plan := w.mustPlan(tickets(20))
+			if test.begun {
+				if err := w.begin(plan).killAfterPlanned(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := w.begin(plan)
 			began := w.now.Mono
 			for !p.done {
 				if test.takes > 0 && o.state.Generation == 1 && w.now.Mono-began >= test.takes {
@@ -607,6 +616,20 @@ func TestWrongClock(t *testing.T) {
 				t.Errorf("%d slots were written", next)
 			}
 		})
+	}
+	w := newWorld(t)
+	plan := w.mustPlan(tickets(10))
+	if err := w.begin(plan).killAfterPlanned(); err != nil {
+		t.Fatal(err)
+	}
+	w.now.Wall = w.now.Wall.Add(time.Hour)
+	if err := w.run(plan); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "clock is 1h0m0s off the median") {
+		t.Errorf("completing what another began: %v", err)
+	}
+	for i, s := range w.actual().Shards {
+		if s.Head != nil {
+			t.Errorf("shard %d was created", i)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -74,15 +75,22 @@ func TestApplyReadsThePastOfADestroyedSale(t *testing.T) {
 // A sale's log that is said to be gone, or to be shorter than the plan knows, may be
 // a read that lags. It is believed when it is said again and again.
 func TestSaleLogThatIsGone(t *testing.T) {
-	for says, begun := range map[string]bool{
-		"the sale is at slot 0 of its log, the plan was made at 2": false,
-		"the sale is gone, with its log":                           true,
+	appends := func(p *process) bool {
+		return len(p.queue) > 0 && p.queue[0].kind == callLog && p.queue[0].request.Kind == ledger.AppendRequest
+	}
+	for name, test := range map[string]struct {
+		from func(*process) bool
+		says string
+	}{
+		"from the first":  {func(*process) bool { return true }, "the sale is at slot 0 of its log, the plan was made at 2"},
+		"before the plan": {appends, "the sale is gone, with its log"},
+		"after the plan":  {func(p *process) bool { return p.work.known }, "the sale is gone, with its log"},
 	} {
-		t.Run(says, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.mustApply(tickets(10))
 			p := w.begin(w.mustPlan(tickets(20)))
-			for begun && w.actual().Sale.Generation() == 1 {
+			for !test.from(p) {
 				p.step(inOrder)
 			}
 			if err := w.store.Handle(nil).Delete(t.Context(), spec.SaleLog("tickets"), 100); err != nil {
@@ -92,13 +100,53 @@ func TestSaleLogThatIsGone(t *testing.T) {
 			for !p.done {
 				p.step(inOrder)
 			}
-			if !errors.Is(p.err, ErrStale) || !strings.Contains(p.err.Error(), says) {
+			if !errors.Is(p.err, ErrStale) || !strings.Contains(p.err.Error(), test.says) {
 				t.Errorf("it ended with %v", p.err)
 			}
 			if took := w.now.Mono - began; took != lagTries*lagPause {
 				t.Errorf("it took %v, want %v", took, lagTries*lagPause)
 			}
 		})
+	}
+}
+
+// Nothing is stored twice in the sale's log where replies are lost and the reads
+// after them say that the log is gone, or that it has not come as far.
+func TestSaleLogThatSeemsGone(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	lost := false
+	w.faults = func(c backendtest.Call) backendtest.Fault {
+		switch {
+		case c.Log != spec.SaleLog("tickets"):
+		case c.Op == backendtest.OpAppend:
+			lost = true
+			return backendtest.Fault{Kind: backendtest.LostReply}
+		case c.Op == backendtest.OpRead && lost:
+			lost = false
+			return past(100)
+		}
+		return backendtest.Fault{}
+	}
+	slots := func(plan *Plan, want uint64) {
+		t.Helper()
+		from := w.actual().Sale.Next()
+		if err := w.run(plan); err != nil {
+			t.Error(err)
+		}
+		if got := w.actual().Sale.Next() - from; got != want {
+			t.Errorf("%s has stored %d slots, want %d", plan.Kind, got, want)
+		}
+	}
+	slots(w.mustPlan(tickets(20)), 2)
+	slots(w.planDestroy(), 4)
+	w.wantExport(0)
+	w = newWorld(t)
+	w.mustApply(tickets(10))
+	plan := w.mustPlan(tickets(20))
+	w.stale(1, 100)
+	if err := w.run(plan); err != nil {
+		t.Errorf("a log that lags, and then is gone: %v", err)
 	}
 }
 

@@ -198,9 +198,8 @@ func (w *work) ttl() time.Duration {
 	}
 	var ttl time.Duration
 	for _, p := range newest {
-		if s, err := spec.FromJSON(p.GetSpec()); err == nil {
-			ttl = max(ttl, s.LockTTL)
-		}
+		s, _ := spec.FromJSON(p.GetSpec()) // one that cannot be read has no ttl
+		ttl = max(ttl, s.LockTTL)
 	}
 	if ttl == 0 {
 		return quorum.DefaultTTL
@@ -229,9 +228,7 @@ func (w *work) standing() standing {
 		return isEnded
 	case w.intent == nil && s.UID() == p.UID && s.Generation() == p.Generation:
 		return isPlanned
-	case w.intent == nil:
-		return isOther
-	case s.Next() == p.Slot && s.Root() == p.After:
+	case s.Root() == p.After:
 		return isDue
 	}
 	for g := uint64(1); g <= s.Generation(); g++ {
