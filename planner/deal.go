@@ -43,9 +43,6 @@ func below(limits []int64, level, enough int64) (sum int64) {
 // of them. Units may have come by transfer, so a limit may fall below 0. The sum
 // of available must be at least wanted.
 func lower(limits, available []int64, wanted int64) []int64 {
-	if wanted == 0 {
-		return make([]int64, len(limits))
-	}
 	gives := func(i int, level int64) int64 { return min(available[i], max(0, limits[i]-level)) }
 	bottom := limits[0] - available[0]
 	for i, limit := range limits {

@@ -72,7 +72,7 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 			a.Reason = "it is " + listWhy(stands, l) + "; it is filled from the ledger"
 		case want == listOn:
 			a.Reason = "it is filled from the ledger"
-		case now == to || !begun:
+		case now == to:
 			continue // an apply that did not end stops it with its shard
 		default:
 			a.Reason = "it is stopped, and what it has given comes into the ledger"

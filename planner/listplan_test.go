@@ -79,6 +79,115 @@ func TestPlanOfLists(t *testing.T) {
 	wantListed(t, resume, "update list/0 list off>on", "update list/1 list off>on", "update list/2 list off>on")
 }
 
+// What is to be done with a list, and why, follows from how it stands and from the
+// phase to come.
+func TestReasonsOfLists(t *testing.T) {
+	applied := func(w *listWorld) { w.mustApply(numbers(30)) }
+	paused := func(w *listWorld) { applied(w); w.mustPhase(pb.Phase_PAUSED) }
+	apply, destroy := applies(numbers(30)), (*world).planDestroy
+	resume := func(w *world) *Plan {
+		p, err := MakePhase(w.actual(), pb.Phase_OPEN)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	away := func(n *backendtest.Lists) { n.SetFaults(always(backendtest.ErrorBefore)) }
+	const created = "create list/1: the shard's units are put there"
+	for name, test := range map[string]struct {
+		before func(*listWorld)
+		befall func(*listWorld)
+		plan   func(*world) *Plan
+		want   string // of the list of shard 1, "" for nothing
+		warns  string
+	}{
+		"new":            {func(*listWorld) {}, func(*listWorld) {}, apply, created, ""},
+		"new, away":      {func(*listWorld) {}, func(w *listWorld) { away(w.keepers[1]) }, apply, created + "; its node cannot be reached now", ""},
+		"new, one other": {func(*listWorld) {}, func(w *listWorld) { away(w.keepers[0]) }, apply, created, ""},
+		"being made":     {func(w *listWorld) { w.runUntil(w.mustPlan(numbers(30)), 2) }, func(*listWorld) {}, apply, created, ""},
+		"on":             {applied, func(*listWorld) {}, apply, "", ""},
+		"off":            {applied, func(w *listWorld) { w.keepers[1].Restart() }, apply, "update list/1: it is off on node redis-1:6379; it is filled from the ledger", ""},
+		"gone":           {applied, func(w *listWorld) { w.keepers[1].RestartEmpty() }, apply, "update list/1: it is missing on node redis-1:6379; it is filled from the ledger", ""},
+		"away": {applied, func(w *listWorld) { away(w.keepers[1]) }, apply,
+			"update list/1: it is not to be reached (node redis-1:6379: redis-1:6379: injected fault: not done); it is filled from the ledger", ""},
+		"off, and served": {applied, func(w *listWorld) { w.serve(); w.keepers[1].Restart() }, apply, "",
+			"list/1 is off on node redis-1:6379: whoever serves the sale fills it from the ledger"},
+		"a pause":             {applied, func(*listWorld) {}, pauses, "update list/1: it is stopped, and what it has given comes into the ledger", ""},
+		"a pause, and served": {applied, func(w *listWorld) { w.serve() }, pauses, "update list/1: it is stopped, and what it has given comes into the ledger", ""},
+		"a pause, off":        {applied, func(w *listWorld) { w.keepers[1].Restart() }, pauses, "", ""},
+		"paused":              {paused, func(*listWorld) {}, apply, "", ""},
+		"paused, away":        {paused, func(w *listWorld) { away(w.keepers[1]) }, apply, "", ""},
+		"a resume":            {paused, func(*listWorld) {}, resume, "update list/1: it is filled from the ledger", ""},
+		"a resume, served":    {paused, func(w *listWorld) { w.serve() }, resume, "update list/1: it is filled from the ledger", ""},
+		"destroy":             {applied, func(*listWorld) {}, destroy, "delete list/1: it is stopped, drained into the ledger and deleted", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListWorld(t)
+			test.before(w)
+			test.befall(w)
+			p := test.plan(w.world)
+			got := ""
+			for _, a := range p.Actions {
+				if a.Address == "list/1" {
+					got = a.Action + " list/1: " + a.Reason
+				}
+			}
+			if got != test.want {
+				t.Errorf("the plan is to %q, want %q", got, test.want)
+			}
+			if test.warns != "" && !slices.Contains(p.Warnings, test.warns) {
+				t.Errorf("it warns of %q, want %q", p.Warnings, test.warns)
+			}
+		})
+	}
+	w := newListWorld(t)
+	applied(w)
+	actual := w.actual()
+	actual.Shards[0] = ShardActual{Err: backendtest.ErrInjected}
+	if p, err := Make(numbers(30), actual); err != nil || !p.Empty() {
+		t.Errorf("of a shard that cannot be read: %+v, %v", p, err)
+	}
+	pause, err := MakePhase(actual, pb.Phase_PAUSED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantListed(t, pause, "update list/0 list unknown>off", "update list/1 list on>off", "update list/2 list on>off")
+	away(w.keepers[1])
+	wantListed(t, w.planDestroy(), "delete list/0 list on> node redis-0:6379>",
+		"delete list/1 list unknown> node redis-1:6379>", "delete list/2 list on> node redis-0:6379>")
+}
+
+// What a status warns of where lists are off depends on who is to fill them.
+func TestStatusOfListsThatAreOff(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(*listWorld)
+		want   string
+	}{
+		"on":         {func(w *listWorld) { w.mustApply(numbers(30)) }, ""},
+		"being made": {func(w *listWorld) { w.runUntil(w.mustPlan(numbers(30)), 3) }, ""},
+		"paused":     {func(w *listWorld) { w.mustApply(numbers(30)); w.mustPhase(pb.Phase_PAUSED) }, ""},
+		"off": {func(w *listWorld) { w.mustApply(numbers(30)); w.keepers[1].Restart() },
+			"1 of 3 lists are off or cannot be asked for (1): their users get nothing; apply fills them from the ledger"},
+		"off, and served": {func(w *listWorld) { w.mustApply(numbers(30)); w.serve(); w.keepers[0].RestartEmpty() },
+			"2 of 3 lists are off or cannot be asked for (0, 2): their users get nothing; " +
+				"the process that serves the sale fills them from the ledger as soon as their nodes answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListWorld(t)
+			test.before(w)
+			got := ""
+			for _, warning := range w.status().Warnings {
+				if strings.Contains(warning, "lists") {
+					got = warning
+				}
+			}
+			if got != test.want {
+				t.Errorf("it warns of %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 // A node that leaves a sale while it is paused keeps what it has, and the plan
 // says so.
 func TestPlanOfOtherNodes(t *testing.T) {

@@ -582,17 +582,73 @@ func TestNodeErrorsInShort(t *testing.T) {
 		err  error
 		want string
 	}{
-		"as it is":         {errors.New("no\nroute  to host"), "no route to host"},
-		"with its name":    {errors.New("lock node a:1: nothing answers; start it (dial tcp: refused)"), "nothing answers; start it"},
-		"of another":       {errors.New("lock node b:1: away"), "lock node b:1: away"},
-		"out of time":      {fmt.Errorf("asking: %w", context.DeadlineExceeded), "no answer in time"},
-		"refused":          {fmt.Errorf("dial tcp a:1: %w", syscall.ECONNREFUSED), "connection refused"},
-		"too long to read": {errors.New(long), long[:shortLine-1] + "…"},
-		"a long remedy":    {errors.New("lock node a:1: " + long[:shortLine-1] + " (the server's words)"), long[:shortLine-1]},
+		"as it is":          {errors.New("no\nroute  to host"), "no route to host"},
+		"with its name":     {errors.New("lock node a:1: nothing answers; start it (dial tcp: refused)"), "nothing answers; start it"},
+		"of another":        {errors.New("lock node b:1: away"), "lock node b:1: away"},
+		"out of time":       {fmt.Errorf("asking: %w", context.DeadlineExceeded), "no answer in time"},
+		"refused":           {fmt.Errorf("dial tcp a:1: %w", syscall.ECONNREFUSED), "connection refused"},
+		"just short enough": {errors.New(strings.Repeat("x", shortLine)), strings.Repeat("x", shortLine)},
+		"too long to read":  {errors.New(long), long[:shortLine-1] + "…"},
+		"a long remedy":     {errors.New("lock node a:1: " + long[:shortLine-1] + " (the server's words)"), long[:shortLine-1]},
 	} {
 		if got := nodeShort("a:1", test.err); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
+	}
+}
+
+// What a plan warns of where nodes are away depends on how far the sale has come.
+func TestNodeWarnings(t *testing.T) {
+	applied := func(w *world) { w.mustApply(tickets(10)) }
+	halfWay := func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 1) }
+	apply, destroy := applies(tickets(10)), (*world).planDestroy
+	const without = "the sale can be sold without the lock nodes that are away; apply, run again when they are up, completes it"
+	for name, test := range map[string]struct {
+		before func(*world)
+		away   int
+		plan   func(*world) *Plan
+		want   []string // besides one for each that is away
+	}{
+		"new":                     {func(*world) {}, 0, apply, nil},
+		"new, one is away":        {func(*world) {}, 1, apply, []string{without}},
+		"new, two are":            {func(*world) {}, 2, apply, []string{"1 of 3 lock nodes answer, and a new sale needs 2"}},
+		"being made":              {halfWay, 1, apply, []string{without}},
+		"live":                    {applied, 0, apply, nil},
+		"live, one is away":       {applied, 1, apply, []string{"2 of 3 lock nodes vote: no other may fail"}},
+		"live, two are":           {applied, 2, apply, []string{"only 1 of 3 lock nodes votes: no process can sell before 2 do"}},
+		"destroy":                 {applied, 2, destroy, nil},
+		"destroy while made":      {halfWay, 2, destroy, nil},
+		"the next run, one away":  {func(w *world) { applied(w); w.mustDestroy() }, 1, applies(run(tickets(10), 2)), []string{without}},
+		"the next run, all there": {func(w *world) { applied(w); w.mustDestroy() }, 0, applies(run(tickets(10), 2)), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			test.before(w)
+			var want []string
+			for _, n := range w.nodes[:test.away] {
+				down(n)
+				want = append(want, "lock node "+n.Name()+" cannot be reached: injected fault: not done")
+			}
+			if got := test.plan(w).Warnings; !slices.Equal(got, append(want, test.want...)) {
+				t.Errorf("it warns of %q, want %q", got, append(want, test.want...))
+			}
+		})
+	}
+	w := newListWorld(t)
+	down(w.nodes[0])
+	if got := w.mustPlan(numbers(30)).Warnings; len(got) != 2 || got[1] != "each shard's list is on one node: apply ends only when all nodes have answered" {
+		t.Errorf("with lists it warns of %q", got)
+	}
+	x := newWorld(t)
+	x.mustApply(tickets(10))
+	x.nodes[1].RestartEmpty()
+	x.mustApply(tickets(10))
+	const abstains = "lock node node-1 abstains until 2026-11-11T12:00:10Z: it was restarted, or lost its memory"
+	if got := x.mustPlan(tickets(10)).Warnings; len(got) != 2 || got[0] != abstains {
+		t.Errorf("of a node that abstains: %q", got)
+	}
+	if got := x.planDestroy().Warnings; len(got) != 0 {
+		t.Errorf("of a node that abstains, at the end: %q", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +69,15 @@ func TestMake(t *testing.T) {
 		},
 		"less than is possible": {
 			func(w *world) { w.mustApply(tickets(12)); w.owner(0).claim(4); w.owner(1).claim(3) }, tickets(6),
-			"The lowest stock allowed now is 7.", ErrRefused,
+			"of sale tickets only 5 units can still be taken back, and 6 would have to go. The lowest stock allowed now is 7.", ErrRefused,
+		},
+		"as little as is possible": {
+			func(w *world) { w.mustApply(tickets(12)); w.owner(0).claim(4); w.owner(1).claim(3) }, tickets(7),
+			"~sale/tickets stock 12>7; ~shard/1 limit 4>3; ~shard/2 limit 4>0", nil,
+		},
+		"a removal that did not end, and a new change": {
+			func(w *world) { w.mustApply(tickets(10)); w.runUntil(w.mustPlan(tickets(7)), 1) }, tickets(12),
+			"~sale/tickets stock 7>12; ~shard/0 limit 3>4 units >11; ~shard/1 limit 3>4 units >12-13; ~shard/2 limit 3>4 units >14-15", nil,
 		},
 		"settings": {
 			func(w *world) { w.mustApply(tickets(10)) },
@@ -222,6 +231,17 @@ func TestReasons(t *testing.T) {
 		"what did not end": {half, applies(tickets(13)), map[string]string{
 			"sale/tickets": "generation 2 pending: an earlier apply did not end", "shard/1": "generation 2 pending",
 		}},
+		"a node that forgot, or never knew": {
+			func(w *world) {
+				w.mustApply(tickets(10))
+				w.note(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1, Unmarked: []string{"node-0"}}}})
+				down(w.nodes[0])
+				w.nodes[1].RestartEmpty()
+			}, applies(tickets(10)), map[string]string{
+				"node/node-0": "it cannot be reached now",
+				"node/node-1": "it is new, or lost its memory: it abstains until what it may have promised has run out",
+			},
+		},
 		"a pause": {func(w *world) { w.mustApply(tickets(10)) }, pauses, map[string]string{"sale/tickets": "asked for"}},
 		"destroy": {func(w *world) { w.mustApply(tickets(10)) }, (*world).planDestroy, map[string]string{
 			"sale/tickets": "asked for; its own log is kept", "shard/0": "its log is sealed, exported and deleted",
@@ -359,6 +379,35 @@ func TestUnreadableDeclarations(t *testing.T) {
 	}
 }
 
+// What a plan says of a sale is all that its file says.
+func TestAttributesOfASale(t *testing.T) {
+	sale := packets(30)
+	onServers("sales", "a:1", "b:1", "c:1")(&sale)
+	sale.Redis.UsernameEnv, sale.Redis.PasswordEnv, sale.Redis.TLS = "USER", "PASSWORD", true
+	sale.OpensAt, sale.ClosesAt, sale.LockTTL = epoch, epoch.Add(1500*time.Millisecond).In(time.FixedZone("there", 3600)), 2500*time.Millisecond
+	want := []Field{
+		{"run", "", "1"}, {"phase", "", "open"}, {"stock", "", "30"}, {"lockCount", "", "3"}, {"perUserLimit", "", "1"},
+		{"opensAt", "", "2026-11-11T12:00:00Z"}, {"closesAt", "", "2026-11-11T12:00:01.5Z"}, {"lock.ttl", "", "2.5s"},
+		{"backend", "", "HBase table sales"}, {"zookeeper", "", "z:2181"}, {"zookeeperRoot", "", "/hbase"}, {"lock nodes", "", "a:1, b:1, c:1"},
+		{"usernameEnv", "", "USER"}, {"passwordEnv", "", "PASSWORD"}, {"tls", "", "true"}, {"generation", "", "1"},
+		{"engine", "", "redis"}, {"ack", "", "ledger"}, {"backlog", "", "100"}, {"redPacket", "", "30.00 CNY, split random, min 0.01"},
+	}
+	create := newWorld(t).mustPlan(sale).Actions[0]
+	if got := create.Fields(); !slices.Equal(got, want) {
+		t.Errorf("the fields are\n%q, want\n%q", got, want)
+	}
+	want = []Field{
+		{"run", "", "1"}, {"phase", "", "open"}, {"stock", "", "10"}, {"lockCount", "", "3"}, {"perUserLimit", "", "2"},
+		{"lock.ttl", "", "3s"}, {"backend", "", "embedded"}, {"generation", "", "1"},
+	}
+	if got := newWorld(t).mustPlan(tickets(10)).Actions[0].Fields(); !slices.Equal(got, want) {
+		t.Errorf("the fields are\n%q, want\n%q", got, want)
+	}
+	if got := (Action{Before: &Attributes{Stock: 3}}).Fields(); !slices.Equal(got, []Field{{"stock", "3", ""}}) {
+		t.Errorf("of what is deleted the fields are %q", got)
+	}
+}
+
 // A plan of a new run shows nothing of the run before.
 func TestPhaseOfANewRun(t *testing.T) {
 	w := newWorld(t)
@@ -429,7 +478,7 @@ func TestMakeWithAnUnreadableShard(t *testing.T) {
 	w.mustApply(tickets(10))
 	actual := w.actual()
 	actual.Shards[1] = ShardActual{Err: backendtest.ErrInjected}
-	if p, err := Make(tickets(10), actual); err != nil || !p.Empty() {
+	if p, err := Make(tickets(10), actual); err != nil || !p.Empty() || fmt.Sprint(p.Warnings) != "[shard/1 cannot be read: injected fault]" {
 		t.Errorf("nothing changes: %v, %v", p, err)
 	}
 	p, err := Make(with(tickets(10), func(s *spec.Sale) { s.PerUserLimit = 9 }), actual)

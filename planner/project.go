@@ -114,7 +114,7 @@ func (v shardViews) distribute(planned *pb.Planned, delta int64, sale string) er
 		for i, n := range raise(v.limits(), delta) {
 			planned.Shards[i].Add = deal(planned, n)
 		}
-	case delta < 0:
+	default:
 		if free := sum(v.available()); free < -delta {
 			lowest := max(sum(v.limits())-free, int64(len(v)))
 			return &Refusal{

@@ -140,9 +140,8 @@ func NewStatus(actual *Actual) (*Status, error) {
 	}
 	if sale.Destroyed() {
 		s.Sold = sale.Sealed().GetUnitsSold()
-		if last, err := declared(sale.Newest()); err == nil {
-			s.Stock = last.Stock
-		}
+		last, _ := declared(sale.Newest()) // one that cannot be read has no stock
+		s.Stock = last.Stock
 		s.Refund = RefundOf(sale)
 		return s, nil
 	}

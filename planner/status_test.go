@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
@@ -41,6 +42,71 @@ func TestStatus(t *testing.T) {
 	w.mustDestroy()
 	if s := w.status(); s.Phase != ledger.PhaseDestroyed || s.Sold != 15 || s.Stock != 30 || len(s.Shards) != 0 {
 		t.Errorf("status after destroy: %+v", s)
+	}
+}
+
+// Of a shard the status has what its head has, and whose lease it is.
+func TestStatusOfAShard(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(30))
+	o := w.owner(0)
+	o.claim(3)
+	if err := o.claimHeld(2, w.now.Wall.Add(time.Minute).UnixMicro()); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.append(func(d *ledger.Draft) { d.Own("127.0.0.1:9") }); err != nil {
+		t.Fatal(err)
+	}
+	o.append(func(d *ledger.Draft) { d.Out(1, 1) })
+	want := ShardStatus{
+		Shard: 0, Owner: "127.0.0.1:9", Slot: 6, Epoch: 2, Generation: 1, Phase: ledger.PhaseOpen, Limit: 10, Available: 4, Held: 2, Sold: 3,
+	}
+	s := w.status()
+	if s.Shards[0] != want {
+		t.Errorf("the shard is %+v, want %+v", s.Shards[0], want)
+	}
+	if s.Stock != 30 || s.Sold != 3 || s.Held != 2 || s.Available != 24 || s.InFlight != 1 {
+		t.Errorf("the sale is %+v", s)
+	}
+	w.serve()
+	want.Owner, want.LeaseLeftSeconds = "127.0.0.1:1", 10
+	if s := w.status(); s.Shards[0] != want {
+		t.Errorf("the shard is %+v, want %+v", s.Shards[0], want)
+	}
+}
+
+// A shard without a log is no loss before a sale is on every shard, and a phase that
+// a shard may not have come to does not hold yet.
+func TestStatusOfShardsWithoutAHead(t *testing.T) {
+	w := newWorld(t)
+	w.runUntil(w.mustPlan(tickets(10)), 1)
+	if s := w.status(); s.Shards[1].Error != "it has no log" || len(s.Warnings) != 1 || s.Warnings[0] != "none of 3 lock nodes votes: no process can sell before 2 do" {
+		t.Errorf("being made: %+v", s)
+	}
+	w.mustApply(tickets(10))
+	w.runUntil(pauses(w), 2)
+	actual := w.actual()
+	for name, shard := range map[string]ShardActual{"has no log": {}, "cannot be read": {Err: backendtest.ErrInjected}} {
+		actual.Shards[2] = shard
+		s, err := NewStatus(actual)
+		if err != nil || s.Phase != ledger.PhaseOpen || len(s.Warnings) == 0 ||
+			s.Warnings[0] != "1 of 3 shards cannot be read (2): their users cannot buy, and the sums leave them out" {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+// A sale that is sealed needs no votes, and warns of nothing.
+func TestStatusOfASealedSale(t *testing.T) {
+	w := newWorld(t)
+	sold(w)
+	w.seal()
+	w.nodes[0].RestartEmpty()
+	actual := w.actual()
+	actual.Shards[0] = ShardActual{}
+	s, err := NewStatus(actual)
+	if err != nil || s.Phase != ledger.PhaseSealed || s.Voting != 0 || s.Majority != 0 || len(s.Warnings) != 0 || s.Nodes[0].Unmarked {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
