@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
@@ -35,6 +37,70 @@ func TestSteppedReading(t *testing.T) {
 				t.Errorf("read %+v, want %+v", got, want)
 			}
 		})
+	}
+}
+
+// The same of lists, and of nodes that keep them and are away.
+func TestSteppedReadingOfLists(t *testing.T) {
+	for name, before := range map[string]func(*listWorld){
+		"no sale":              func(*listWorld) {},
+		"applied":              func(w *listWorld) { w.mustApply(numbers(30)); w.grabAll() },
+		"of units":             func(w *listWorld) { w.mustApply(tickets(30)) },
+		"paused":               func(w *listWorld) { w.mustApply(numbers(30)); w.mustPhase(pb.Phase_PAUSED) },
+		"destroyed":            func(w *listWorld) { w.mustApply(numbers(30)); w.mustDestroy() },
+		"a node forgot all":    func(w *listWorld) { w.mustApply(numbers(30)); w.keepers[0].RestartEmpty() },
+		"a node is away":       func(w *listWorld) { w.mustApply(numbers(30)); w.keepers[0].SetFaults(always(backendtest.ErrorBefore)) },
+		"it tells no settings": func(w *listWorld) { w.keepers[1].SetFaults(always(backendtest.ErrorBefore)) },
+		"without any node":     func(w *listWorld) { w.mustApply(numbers(30)); w.keepers = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListWorld(t)
+			before(w)
+			drawn := w.drawn
+			want := w.actual()
+			w.drawn = drawn
+			asked := 0
+			for _, k := range w.keepers {
+				if name == "a node is away" {
+					k.SetFaults(backendtest.On(backendtest.OpInspect, func(backendtest.Call) backendtest.Fault {
+						if k != w.keepers[0] {
+							return backendtest.Fault{}
+						}
+						asked++
+						return backendtest.Fault{Kind: backendtest.ErrorBefore}
+					}))
+				}
+			}
+			if name == "a node is away" { // it has told its settings, and was asked for one list only
+				want.ListNodes[0] = ListNodeActual{Name: want.ListNodes[0].Name, Settings: want.ListNodes[1].Settings}
+			}
+			c := w.command(ApplyJob{spec.Sale{Name: "tickets"}})
+			for c.work == nil && !c.done {
+				c.step(inOrder, c.served)
+			}
+			if got := c.reading.actual; !reflect.DeepEqual(got, want) {
+				t.Errorf("read %+v, want %+v", got, want)
+			}
+			if name == "a node is away" && asked != 1 {
+				t.Errorf("a node that is away was asked for %d lists", asked)
+			}
+		})
+	}
+}
+
+// A sale's log that is gone after a part of it was read is no sale that never was.
+func TestSteppedReadingOfALogThatGoes(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.store.SetPage(1)
+	w.stale(0, 100)
+	c := w.command(ApplyJob{tickets(10)})
+	if err := c.finish(); !errors.Is(err, ledger.ErrGone) {
+		t.Errorf("it is %v", err)
+	}
+	s := NewStepped(SteppedConfig{Rand: strings.NewReader("few")}, ApplyJob{tickets(10)})
+	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || err == nil || !strings.Contains(err.Error(), "drawing a uid") {
+		t.Errorf("without chance: %d calls, %v", len(calls), err)
 	}
 }
 

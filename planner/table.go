@@ -90,7 +90,7 @@ func (w *work) provideTable(then func()) {
 	create := func() {
 		w.touched = true
 		w.call(call{kind: callCreateTable}, func(r reply) {
-			if made = made || r.err == nil; r.err != nil {
+			if made = r.err == nil; !made {
 				again(r.err)
 				return
 			}

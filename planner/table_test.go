@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
@@ -17,6 +20,8 @@ type fakeTable struct {
 	exists  bool
 	check   error // what CheckTable says of a table that exists
 	created int
+
+	checks, creates func() error // that calls fail with, nil for none
 }
 
 // tabled are logs in a table.
@@ -30,6 +35,11 @@ var _ ledger.Table = tabled{}
 func (l tabled) Table() string { return "sales" }
 
 func (l tabled) CheckTable(context.Context) error {
+	if l.table.checks != nil {
+		if err := l.table.checks(); err != nil {
+			return err
+		}
+	}
 	if !l.table.exists && l.table.check == nil {
 		return ledger.ErrNoTable
 	}
@@ -37,6 +47,11 @@ func (l tabled) CheckTable(context.Context) error {
 }
 
 func (l tabled) CreateTable(context.Context) error {
+	if l.table.creates != nil {
+		if err := l.table.creates(); err != nil {
+			return err
+		}
+	}
 	if !l.table.exists {
 		l.table.created++
 	}
@@ -143,6 +158,116 @@ func TestTableProgress(t *testing.T) {
 				t.Errorf("%v, progress: %+v", p.err, p.log)
 			}
 		})
+	}
+}
+
+// A table that cannot be checked or made is tried again after pauses that grow, as
+// long as patience lasts, and no longer.
+func TestPatienceWithATable(t *testing.T) {
+	const ms = time.Millisecond
+	for name, test := range map[string]struct {
+		fails         func(*fakeTable, func() error)
+		times         int
+		want          []time.Duration
+		err           error
+		says          string
+		partly, makes bool
+	}{
+		"never checked":     {func(f *fakeTable, e func() error) { f.checks = e }, 100, []time.Duration{0, 20 * ms, 60 * ms, 140 * ms}, ErrStore, "tried for 60ms: table sales: the master", false, false},
+		"checked in time":   {func(f *fakeTable, e func() error) { f.checks = e }, 3, []time.Duration{0, 20 * ms, 60 * ms, 140 * ms, 140 * ms}, nil, "", false, true}, // and once it is made
+		"never made":        {func(f *fakeTable, e func() error) { f.creates = e }, 100, []time.Duration{0, 20 * ms, 60 * ms, 140 * ms}, ErrStore, "tried for 60ms: table sales: the master", true, false},
+		"made in time":      {func(f *fakeTable, e func() error) { f.creates = e }, 1, []time.Duration{0, 20 * ms}, nil, "", false, true},
+		"made, reply lost":  {func(f *fakeTable, e func() error) { f.creates = func() error { f.exists = true; return e() } }, 1, []time.Duration{0}, nil, "", false, true},
+		"made, and lagging": {func(f *fakeTable, e func() error) { f.creates = func() error { f.checks = lags(); e(); return nil } }, 1, []time.Duration{0}, nil, "", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.table = &fakeTable{}
+			plan := w.mustPlan(tickets(10))
+			var asked []time.Duration
+			test.fails(w.table, func() error {
+				if asked = append(asked, w.now.Mono); len(asked) <= test.times {
+					return errMasterAway
+				}
+				return nil
+			})
+			err := w.runWith(plan, 60*ms)
+			if !errors.Is(err, test.err) || errors.Is(err, ErrPartly) != test.partly || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("apply: %v, want %v", err, test.err)
+			}
+			if !slices.Equal(asked, test.want) {
+				t.Errorf("asked after %v, want %v", asked, test.want)
+			}
+			if w.table.exists != test.makes {
+				t.Errorf("the table is there: %v", w.table.exists)
+			}
+		})
+	}
+}
+
+// lags says once that there is no table.
+func lags() func() error {
+	said := false
+	return func() error {
+		if said {
+			return nil
+		}
+		said = true
+		return ledger.ErrNoTable
+	}
+}
+
+// A table that was made is a change, also where nothing else was done.
+func TestTableThatIsMadeIsAChange(t *testing.T) {
+	w := newWorld(t)
+	w.table = &fakeTable{}
+	w.faults = backendtest.On(backendtest.OpRead, always(backendtest.ErrorBefore))
+	plan, err := Make(tickets(10), &Actual{Name: "tickets", Sale: ledger.NewSale(spec.SaleLog("tickets")), NewUID: workUID,
+		Table: &TableActual{Name: "sales", Err: ledger.ErrNoTable}, Nodes: w.actual().Nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.begin(plan)
+	for !p.done {
+		p.step(inOrder)
+	}
+	if !errors.Is(p.err, ErrStore) || !errors.Is(p.err, ErrPartly) || !p.work.changed {
+		t.Errorf("apply: %v, changed %v", p.err, p.work.changed)
+	}
+}
+
+// No table is looked at for what makes none.
+func TestPhaseBesideAnUnfitTable(t *testing.T) {
+	w := newWorld(t)
+	w.table = &fakeTable{}
+	w.mustApply(tickets(10))
+	w.table.check = errManyVersions
+	w.mustPhase(pb.Phase_PAUSED)
+}
+
+func TestEnsureTable(t *testing.T) {
+	for name, test := range map[string]struct {
+		table   *fakeTable
+		want    error
+		says    string
+		created int
+	}{
+		"none is needed":    {nil, nil, "", 0},
+		"it is there":       {&fakeTable{exists: true}, nil, "", 0},
+		"it is missing":     {&fakeTable{}, nil, "", 1},
+		"it is unfit":       {&fakeTable{exists: true, check: errManyVersions}, ErrRefused, "family s keeps 3 versions", 0},
+		"it is away":        {&fakeTable{check: errMasterAway}, ErrStore, "table sales cannot be checked", 0},
+		"it cannot be made": {&fakeTable{creates: func() error { return errMasterAway }}, ErrStore, "table sales cannot be made", 0},
+	} {
+		w := newWorld(t)
+		w.table = test.table
+		err := EnsureTable(t.Context(), w.config())
+		if !errors.Is(err, test.want) || !strings.Contains(fmt.Sprint(err), test.says) {
+			t.Errorf("%s: %v, want %v", name, err, test.want)
+		}
+		if test.table != nil && test.table.created != test.created {
+			t.Errorf("%s: %d were made", name, test.table.created)
+		}
 	}
 }
 

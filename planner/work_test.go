@@ -3,6 +3,7 @@ package planner
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,25 @@ func TestStanding(t *testing.T) {
 				t.Errorf("got %d, want %d", got, test.want)
 			}
 		})
+	}
+}
+
+// What is not configured is as people expect it.
+func TestConfigByDefault(t *testing.T) {
+	if got := (Config{}).patience(); got != 10*time.Second {
+		t.Errorf("patience lasts %v", got)
+	}
+	if got := (Config{Patience: time.Second}).patience(); got != time.Second {
+		t.Errorf("a patience of 1s lasts %v", got)
+	}
+	mine := slog.New(slog.DiscardHandler)
+	if (Config{Logger: mine}).logger() != mine || (Config{}).logger() == nil {
+		t.Error("what goes wrong is not told to the logger")
+	}
+	for want, r := range map[string]Refusal{"no": {Reason: "no"}, "no. Ask again.": {Reason: "no", Remedy: "Ask again."}} {
+		if got := r.Error(); got != want {
+			t.Errorf("a refusal says %q, want %q", got, want)
+		}
 	}
 }
 
