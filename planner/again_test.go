@@ -204,11 +204,58 @@ func TestPauseBeforeAResume(t *testing.T) {
 		p.step(inOrder)
 	}
 	w.mustPhase(pb.Phase_OPEN)
+	next := w.actual().Sale.Next()
 	for !p.done {
 		p.step(inOrder)
 	}
-	if p.err != nil {
-		t.Error(p.err)
+	if p.err != nil || w.actual().Sale.Next() != next {
+		t.Errorf("%v; the sale's log grew by %d slots", p.err, w.actual().Sale.Next()-next)
+	}
+}
+
+// What another has left to say of a change of phase is a change too.
+func TestPauseThatWasNotNoted(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	plan := pauses(w)
+	w.runUntil(plan, 3)
+	for _, changed := range []bool{true, false} {
+		c := w.command(PhaseJob{"tickets", pb.Phase_PAUSED})
+		if err := c.finish(); err != nil || c.Result().Changed != changed {
+			t.Errorf("%v, %+v, want Changed %v", err, c.Result(), changed)
+		}
+	}
+}
+
+// Another destroys the sale before any step of a command that changes it.
+func TestDestroyedAtEveryStep(t *testing.T) {
+	for name, plan := range map[string]func(*world) *Plan{
+		"create": applies(tickets(10)),
+		"more":   func(w *world) *Plan { w.mustApply(tickets(10)); return w.mustPlan(tickets(20)) },
+		"pause":  func(w *world) *Plan { w.mustApply(tickets(10)); return pauses(w) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for steps := 0; ; steps++ {
+				w := newWorld(t)
+				p := w.begin(plan(w))
+				for range steps {
+					if !p.done {
+						p.step(inOrder)
+					}
+				}
+				ended, exists := p.done, w.actual().Sale.UID() != ""
+				w.mustDestroy()
+				for !p.done {
+					p.step(inOrder)
+				}
+				if want := exists && !ended; errors.Is(p.err, ErrStale) != want || !want && p.err != nil {
+					t.Fatalf("after %d steps: %v", steps, p.err)
+				}
+				if ended {
+					break
+				}
+			}
+		})
 	}
 }
 

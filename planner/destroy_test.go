@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,14 @@ func (w *world) wantExport(sold int64) []*ledger.State {
 	if header.Counts.Sold != sold || sealed.GetUnitsSold() != sold || !bytes.Equal(sealed.GetExportDigest(), digest) {
 		w.Errorf("%d units are in the export and %d in the log, want %d; the digest in the log is %x, of the file %x",
 			header.Counts.Sold, sealed.GetUnitsSold(), sold, sealed.GetExportDigest(), digest)
+	}
+	if sealed.GetClaims() != header.Counts.Claims || len(sealed.GetRoots()) != 3 || len(sealed.GetSlots()) != 3 {
+		w.Errorf("the seal is %v, and the export has %+v", sealed, header.Counts)
+	}
+	for i, s := range shards {
+		if root := s.Root(); sealed.GetSlots()[i] != s.Next() || !bytes.Equal(sealed.GetRoots()[i], root[:]) {
+			w.Errorf("the seal of shard %d is at slot %d, its log at %d", i, sealed.GetSlots()[i], s.Next())
+		}
 	}
 	left, err := filepath.Glob(filepath.Join(w.folder, "*.partial"))
 	if len(left) > 0 || err != nil {
@@ -373,6 +382,154 @@ func (w *world) note(op *pb.Op) {
 	}
 	if r := writer.Append(w.now, e).Send.Do(context.Background(), logs); r.Err != nil {
 		w.Fatal(r.Err)
+	}
+}
+
+// An owner that is alive gets a ttl to end what is on its way; where there is none,
+// the planner does it at once.
+func TestDestroyWaitsForTheOwner(t *testing.T) {
+	for name, test := range map[string]struct {
+		served bool
+		ends   time.Duration // the owner ends the transfer then; 0: never
+		want   time.Duration // until the sale is sealed
+	}{
+		"the owner is dead":   {false, 0, 0},
+		"the owner does not":  {true, 0, 3 * time.Second},
+		"the owner ends them": {true, time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.pass(time.Hour)
+			w.mustApply(tickets(30))
+			var out ledger.Transfer
+			sender, receiver := w.owner(0), w.owner(1)
+			if err := sender.append(func(d *ledger.Draft) { out = d.Out(1, 4) }); err != nil {
+				t.Fatal(err)
+			}
+			if test.served {
+				w.serve()
+			}
+			p := w.begin(w.planDestroy())
+			for w.actual().Sale.Generation() == 1 {
+				p.step(inOrder)
+			}
+			sale, began := w.actual().Sale, w.now.Mono
+			for i, o := range []*owner{sender, receiver} {
+				if err := o.append(func(d *ledger.Draft) { d.Generation(sale.ShardGeneration(2, i)) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for w.actual().Sale.Sealed() == nil {
+				if test.ends > 0 && receiver != nil && w.now.Mono-began >= test.ends {
+					if err := receiver.append(func(d *ledger.Draft) { d.In(0, out.K, out.Units) }); err != nil {
+						t.Fatal(err)
+					}
+					if err := sender.append(func(d *ledger.Draft) { d.Ack(1, out.K) }); err != nil {
+						t.Fatal(err)
+					}
+					receiver = nil
+				}
+				p.step(inOrder)
+			}
+			if took := w.now.Mono - began; took != test.want {
+				t.Errorf("it took %v, want %v", took, test.want)
+			}
+		})
+	}
+}
+
+// One shard may have units on their way to several.
+func TestDestroyOfSeveralTransfers(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(30))
+	o := w.owner(0)
+	for to := range 2 {
+		if err := o.append(func(d *ledger.Draft) { d.Out(to+1, 3) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.mustDestroy()
+	for i, s := range w.wantExport(0) {
+		if s.InFlight != 0 || s.Available != []int64{4, 13, 13}[i] {
+			t.Errorf("shard %d has %d units, and %d are on their way", i, s.Available, s.InFlight)
+		}
+	}
+}
+
+// Of several holds the one that ends first is waited for and told of.
+func TestDestroyTellsOfTheFirstHold(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(30))
+	for shard, ends := range []time.Duration{20 * time.Second, 5 * time.Second, 9 * time.Second} {
+		if err := w.owner(shard).claimHeld(1, w.now.Wall.Add(ends).UnixMicro()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := w.begin(w.planDestroy())
+	for !p.done {
+		p.step(inOrder)
+	}
+	var waits []string
+	for _, step := range p.log {
+		if step.Action == "wait" {
+			waits = append(waits, step.Note)
+		}
+	}
+	if p.err != nil || len(waits) == 0 || waits[0] != "for holds that end in 5s at the earliest" {
+		t.Errorf("%v, told %q", p.err, waits)
+	}
+	for i, s := range w.wantExport(0) {
+		if c := s.Claim(0); c.State != ledger.StateExpired {
+			t.Errorf("the hold of shard %d is %v", i, c.State)
+		}
+	}
+}
+
+// An export that fails is tried again a few times, unless that is of no use.
+func TestExportTries(t *testing.T) {
+	const ms = time.Millisecond
+	all := []time.Duration{0, 40 * ms, 120 * ms, 280 * ms}
+	for name, test := range map[string]struct {
+		err   error
+		fails int
+		want  []time.Duration
+	}{
+		"twice":          {errDisk, 2, all[:3]},
+		"always":         {errDisk, 100, all},
+		"refused":        {&Refusal{Reason: "a file is in the way"}, 100, all[:1]},
+		"of what is bad": {ledger.ErrCorrupt, 100, all[:1]},
+		"gone":           {ledger.ErrGone, 100, all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			sold(w)
+			p := w.begin(w.planDestroy())
+			var asked []time.Duration
+			var began time.Duration
+			for !p.done {
+				if len(p.queue) == 0 || p.queue[0].kind != callExport {
+					p.step(inOrder)
+					continue
+				}
+				if asked == nil {
+					began = w.now.Mono
+				}
+				if asked = append(asked, w.now.Mono-began); len(asked) > test.fails {
+					p.step(inOrder)
+					continue
+				}
+				p.take(p.work.reply(w.now, reply{id: p.next(0).id, err: test.err}))
+			}
+			if !slices.Equal(asked, test.want) {
+				t.Errorf("asked after %v, want %v", asked, test.want)
+			}
+			if test.fails > exportTries && !errors.Is(p.err, test.err) || test.fails <= exportTries && p.err != nil {
+				t.Errorf("destroy: %v", p.err)
+			}
+			if sealed := w.actual().Sale.Sealed() != nil; sealed != (p.err == nil) {
+				t.Errorf("sealed: %v", sealed)
+			}
+		})
 	}
 }
 

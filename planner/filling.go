@@ -16,10 +16,7 @@ func listAddress(i int) string { return fmt.Sprintf("list/%d", i) }
 
 // engineOf says what gives out the units of a generation.
 func engineOf(p *pb.Planned) spec.Engine {
-	old, err := declared(p)
-	if err != nil {
-		return ""
-	}
+	old, _ := declared(p) // one that cannot be read names none
 	return old.Engine
 }
 

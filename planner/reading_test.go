@@ -3,6 +3,7 @@ package planner
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,11 +17,20 @@ import (
 // What a Stepped reads is what ReadActual reads.
 func TestSteppedReading(t *testing.T) {
 	for name, before := range map[string]func(*world){
-		"no sale":       func(*world) {},
-		"sold":          func(w *world) { sold(w); w.serve() },
-		"being made":    func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 1) },
-		"destroyed":     func(w *world) { sold(w); w.mustDestroy() },
-		"a node is new": func(w *world) { sold(w); w.nodes[1].RestartEmpty() },
+		"no sale":        func(*world) {},
+		"sold":           func(w *world) { sold(w); w.serve() },
+		"being made":     func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 1) },
+		"destroyed":      func(w *world) { sold(w); w.mustDestroy() },
+		"a node is new":  func(w *world) { sold(w); w.nodes[1].RestartEmpty() },
+		"a node is away": func(w *world) { sold(w); down(w.nodes[1]) },
+		"its leases cannot be read": func(w *world) {
+			sold(w)
+			w.nodes[1].SetFaults(backendtest.On(backendtest.OpList, always(backendtest.ErrorBefore)))
+		},
+		"nor its marker": func(w *world) {
+			sold(w)
+			w.nodes[1].SetFaults(backendtest.On(backendtest.OpReadMarker, always(backendtest.ErrorBefore)))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -36,7 +46,36 @@ func TestSteppedReading(t *testing.T) {
 			if got := c.reading.actual; !reflect.DeepEqual(got, want) {
 				t.Errorf("read %+v, want %+v", got, want)
 			}
+			if i := slices.IndexFunc(want.Nodes, func(n NodeActual) bool { return n.Err != nil }); i >= 0 {
+				if n := want.Nodes[i]; !reflect.DeepEqual(n, NodeActual{Name: "node-1", Err: n.Err}) {
+					t.Errorf("of a node that is away it has read %+v", n)
+				}
+			}
 		})
+	}
+}
+
+// Heads that lag are read again.
+func TestReadingThatLags(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	first := true
+	w.faults = backendtest.On(backendtest.OpHeads, func(backendtest.Call) backendtest.Fault {
+		if !first {
+			return backendtest.Fault{}
+		}
+		first = false
+		return past(100)
+	})
+	a, err := ReadSale(t.Context(), w.config(), "tickets")
+	if err != nil || a.missing() != "" || first {
+		t.Errorf("%s has no log, %v", a.missing(), err)
+	}
+	w.faults = nil
+	cfg := w.config()
+	cfg.Rand = strings.NewReader("few")
+	if _, err := ReadSale(t.Context(), cfg, "tickets"); err == nil || !strings.Contains(err.Error(), "drawing a uid") {
+		t.Errorf("without chance: %v", err)
 	}
 }
 

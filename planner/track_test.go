@@ -181,6 +181,36 @@ func TestTrack(t *testing.T) {
 			k.replies(ledger.Reply{Err: errNoDisk})
 			k.ended(ErrStore, "no space left")
 		},
+		"one that says something else in the end": func(k *tracked) {
+			for _, err := range []error{ledger.ErrTooLarge, ledger.ErrTaken} {
+				k := newTracked(k.t)
+				k.read()
+				k.replies(ledger.Reply{})
+				k.append()
+				k.replies(ledger.Reply{Err: errNoDisk})
+				k.replies(ledger.Reply{}) // it is not there
+				k.mono += 11 * time.Second
+				k.e = k.do(func() { k.track.resend(k.then) })
+				k.replies(ledger.Reply{Err: err})
+				if err == ledger.ErrTooLarge {
+					k.ended(err, "log sale/x")
+				} else if k.e.done || k.e.calls[0].request.Kind != ledger.ReadRequest {
+					k.t.Errorf("%v: effects %+v", err, k.e)
+				}
+			}
+		},
+		"as long as a log may lag, and no longer": func(k *tracked) {
+			k.read()
+			k.replies(ledger.Reply{Head: k.entry.Head})
+			k.waits()
+			k.mono = time.Hour + maxLag
+			if k.replies(ledger.Reply{Head: k.entry.Head}); k.e.done {
+				k.t.Fatalf("gave up: %v", k.e.err)
+			}
+			k.waits()
+			k.replies(ledger.Reply{Head: k.entry.Head})
+			k.ended(ErrStore, "for 1m0s")
+		},
 		"a store that answers from the past": func(k *tracked) {
 			began := k.mono
 			for k.read(); !k.e.done; k.waits() {
