@@ -375,6 +375,40 @@ func TestListsOnANodeThatIsFull(t *testing.T) {
 	}
 }
 
+// A node that fails again and again is not given up as long as each try comes further
+// than those before.
+func TestListsThatComeFurther(t *testing.T) {
+	for name, test := range map[string]struct {
+		further int // calls that are answered more, from one try to the next
+		want    error
+	}{
+		"further each time": {1, nil},
+		"as far each time":  {0, ErrPartly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListWorld(t)
+			p := w.begin(w.mustPlan(numbers(90)))
+			p.work.sizes, p.work.patience = lists.Sizes{Read: 10, Put: 1, Move: 10}, 100*time.Millisecond
+			calls, most := 0, 5
+			w.keepers[1].SetFaults(func(c backendtest.Call) backendtest.Fault {
+				if calls++; c.Op == backendtest.OpInspect || calls <= most {
+					return backendtest.Fault{}
+				}
+				calls, most = 0, most+test.further
+				return backendtest.Fault{Kind: backendtest.ErrorBefore}
+			})
+			began := w.now.Mono
+			for !p.done {
+				p.step(inOrder)
+			}
+			took := w.now.Mono - began
+			if !errors.Is(p.err, test.want) || took <= 100*time.Millisecond || test.want != nil && took > 150*time.Millisecond {
+				t.Errorf("after %v: %v, want %v", took, p.err, test.want)
+			}
+		})
+	}
+}
+
 // What keeps a list from coming to what is wanted is told with a remedy.
 func TestStuckLists(t *testing.T) {
 	broken := errors.New("broken")
