@@ -375,6 +375,131 @@ func TestListsOnANodeThatIsFull(t *testing.T) {
 	}
 }
 
+// How long a list is looked at before it is filled follows from how it stands: one
+// that somebody else may be filling is looked at twice.
+func TestListsAreLookedAt(t *testing.T) {
+	for name, test := range map[string]struct {
+		befall func(*listWorld)
+		want   time.Duration
+		fill   uint64 // that the list gives under in the end
+	}{
+		"on":      {func(*listWorld) {}, 0, 1},
+		"off":     {func(w *listWorld) { w.keepers[1].Restart() }, pollOwner, 2},
+		"missing": {func(w *listWorld) { w.keepers[1].RestartEmpty() }, 0, 2},
+		"on, under an older fill": {func(w *listWorld) {
+			if err := w.owner(1).append(func(d *ledger.Draft) { d.Rebuild() }); err != nil {
+				t.Fatal(err)
+			}
+		}, 0, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListWorld(t)
+			w.mustApply(numbers(30))
+			test.befall(w)
+			began := w.now.Mono
+			w.mustPhase(pb.Phase_OPEN)
+			if took := w.now.Mono - began; took != test.want {
+				t.Errorf("it took %v, want %v", took, test.want)
+			}
+			if w.wantOn(); w.state(1).Fill != test.fill {
+				t.Errorf("the list is %+v, want fill %d", w.state(1), test.fill)
+			}
+		})
+	}
+}
+
+// A list that another has filled since the heads were read is not filled anew, and
+// one that another has stopped is not turned on.
+func TestListsThatAnotherHasBrought(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile pb.Phase
+		heads     []backendtest.Fault // of the readings of heads after that
+		err       error
+		fill      uint64
+		on        bool
+	}{
+		"filled":                    {pb.Phase_OPEN, nil, nil, 2, true},
+		"filled, and the head lags": {pb.Phase_OPEN, []backendtest.Fault{past(100)}, nil, 3, true},
+		"stopped":                   {pb.Phase_PAUSED, nil, ErrStale, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListWorld(t)
+			w.mustApply(numbers(30))
+			w.keepers[1].Restart()
+			resume, err := MakePhase(w.actual(), pb.Phase_OPEN)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var heads []backendtest.Fault
+			w.faults = backendtest.On(backendtest.OpHeads, func(backendtest.Call) backendtest.Fault {
+				if len(heads) == 0 {
+					return backendtest.Fault{}
+				}
+				next := heads[0]
+				heads = heads[1:]
+				return next
+			})
+			p := w.begin(resume)
+			for len(p.queue) == 0 || p.queue[0].kind != callInspect {
+				p.step(inOrder)
+			}
+			w.mustPhase(test.meanwhile)
+			heads = test.heads
+			for !p.done {
+				p.step(inOrder)
+			}
+			if !errors.Is(p.err, test.err) || len(heads) > 0 {
+				t.Errorf("it ended with %v, want %v", p.err, test.err)
+			}
+			if s := w.state(1); s.On != test.on || test.on && s.Fill != test.fill {
+				t.Errorf("the list is %+v", s)
+			}
+		})
+	}
+}
+
+// Heads that make no sense end a command also where it waits for another to fill a
+// list.
+func TestListsOfADamagedShard(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	w.keepers[1].Restart()
+	p := w.begin(func() *Plan {
+		resume, err := MakePhase(w.actual(), pb.Phase_OPEN)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resume
+	}())
+	for read := 0; !p.done; {
+		if len(p.queue) == 0 || p.queue[0].kind != callHeads {
+			p.step(inOrder)
+			continue
+		}
+		k := p.next(0)
+		r := p.perform(k)
+		if read++; read > 1 {
+			r.heads[0] = []byte("noise")
+		}
+		p.take(p.work.reply(w.now, r))
+	}
+	if !errors.Is(p.err, ledger.ErrCorrupt) || !strings.Contains(p.err.Error(), "shard/1: ") {
+		t.Errorf("it ended with %v", p.err)
+	}
+}
+
+// A list that was never filled needs not be stopped: it is filled once.
+func TestListsAreFilledOnce(t *testing.T) {
+	w := newListWorld(t)
+	w.runUntil(w.mustPlan(numbers(30)), 2)
+	w.mustApply(numbers(40))
+	for i := range 3 {
+		if s := w.state(i); !s.On || s.Fill != 1 {
+			t.Errorf("the list of shard %d is %+v", i, s)
+		}
+	}
+}
+
 // A node that fails again and again is not given up as long as each try comes further
 // than those before.
 func TestListsThatComeFurther(t *testing.T) {
