@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -38,6 +39,35 @@ func TestRefund(t *testing.T) {
 		if !killed {
 			break
 		}
+	}
+}
+
+// Nothing is given back of a sale that goes on, and nothing at all where the packets
+// do not add up.
+func TestRefundOfWhatIsNotOver(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(packets(30))
+	w.grabAll()
+	w.mustPhase(pb.Phase_PAUSED)
+	sale, shards := w.actual().Sale, w.ledgers()
+	if r := RefundOf(sale); r != nil {
+		t.Errorf("of a live sale: %+v", r)
+	}
+	left, err := refund(sale, shards)
+	if err != nil || left <= 0 || left >= 3000 {
+		t.Errorf("%d are left, %v", left, err)
+	}
+	if _, err := refund(sale, shards[:2]); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), " are left, of 30.00") {
+		t.Errorf("where a shard is missing: %v", err)
+	}
+	w = newListWorld(t)
+	w.mustApply(numbers(30))
+	if left, err := refund(w.actual().Sale, w.ledgers()); left != 0 || err != nil {
+		t.Errorf("of numbers: %d, %v", left, err)
+	}
+	w.seal()
+	if r := RefundOf(w.actual().Sale); r != nil {
+		t.Errorf("of numbers: %+v", r)
 	}
 }
 

@@ -605,26 +605,37 @@ func TestListsWithoutTheirNodes(t *testing.T) {
 // A node that comes back with what it had long ago tells of claims that the
 // ledger has given to others since. They are counted, not taken.
 func TestListsOnANodeFromThePast(t *testing.T) {
-	w := newListWorld(t)
-	w.mustApply(numbers(30))
-	w.grab(1, 2)
-	past := w.keepers[1].Snapshot()
-	w.keepers[1].RestartEmpty()
-	w.mustApply(numbers(30))
-	clear(w.told) // it lost them
-	w.grab(1, 2)
-	w.mustPhase(pb.Phase_PAUSED)
-	w.keepers[1].RestartFrom(past)
-	c := w.command(PhaseJob{"tickets", pb.Phase_OPEN})
-	if err := c.finish(); err != nil {
-		t.Fatal(err)
+	for name, test := range map[string]struct {
+		before pb.Phase
+		job    Job
+	}{
+		"resumed": {pb.Phase_PAUSED, PhaseJob{"tickets", pb.Phase_OPEN}},
+		"raised":  {pb.Phase_OPEN, ApplyJob{numbers(40)}}, // where the list is stopped and filled
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListWorld(t)
+			w.mustApply(numbers(30))
+			w.grab(1, 2)
+			past := w.keepers[1].Snapshot()
+			w.keepers[1].RestartEmpty()
+			w.mustApply(numbers(30))
+			clear(w.told) // it lost them
+			w.grab(1, 2)
+			w.mustPhase(pb.Phase_PAUSED)
+			w.mustPhase(test.before)
+			w.keepers[1].RestartFrom(past)
+			c := w.command(test.job)
+			if err := c.finish(); err != nil {
+				t.Fatal(err)
+			}
+			if warnings := c.Result().Warnings; len(warnings) != 1 ||
+				!strings.HasPrefix(warnings[0], "list/1: node redis-1:6379 had recorded 2 claims that the ledger cannot take") {
+				t.Errorf("warnings: %q", warnings)
+			}
+			w.wantOn()
+			w.wantTold(w.ledgers())
+		})
 	}
-	if warnings := c.Result().Warnings; len(warnings) != 1 ||
-		!strings.HasPrefix(warnings[0], "list/1: node redis-1:6379 had recorded 2 claims that the ledger cannot take") {
-		t.Errorf("warnings: %q", warnings)
-	}
-	w.wantOn()
-	w.wantTold(w.ledgers())
 }
 
 // together has two commands work at once: each makes its calls, and waits where it
