@@ -583,7 +583,7 @@ func TestWrongClock(t *testing.T) {
 		"two nodes say otherwise":  {[]time.Duration{time.Hour, time.Hour, 0}, true},
 		"slow":                     {[]time.Duration{-4 * time.Second, -4 * time.Second, -4 * time.Second}, true},
 		"within a ttl":             {[]time.Duration{2 * time.Second, 2 * time.Second, 2 * time.Second}, false},
-		"the median is in between": {[]time.Duration{-time.Hour, time.Second, time.Hour}, false},
+		"the median is in between": {[]time.Duration{time.Second, time.Hour, -time.Hour}, false},
 		"by a ttl":                 {[]time.Duration{3 * time.Second, 3 * time.Second, 3 * time.Second}, false},
 		"by a ttl, of two":         {[]time.Duration{2 * time.Second, 3500 * time.Millisecond}, false},
 		"between two":              {[]time.Duration{2 * time.Second, 6 * time.Second}, true},

@@ -127,9 +127,8 @@ func (l *listing) append() {
 		case e == ledger.Gone:
 			l.gone()
 		case e == ledger.Committed:
-			if l.m.Committed(l.now, s); rebuilds {
-				l.begun = s.Fill
-			}
+			l.m.Committed(l.now, s)
+			l.begun = s.Fill // nobody else has begun one since, or the slot would be taken
 			l.step()
 		case rebuilds && s.Fill != fill:
 			l.lookAgain() // somebody else was faster

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -184,7 +185,7 @@ func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...a
 				actual.Name, old.Ack, desired.Ack),
 			Remedy: pauseFirst,
 		}
-	case desired.Redis != nil && sameLists("", old, desired.Redis.Nodes) != nil && !actual.pausedEverywhere():
+	case sameLists("", old, desired.Redis.Nodes) != nil && !actual.pausedEverywhere():
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is open, its nodes cannot be others or in another order: each shard's list is on one of them, with what it has given",
 				actual.Name),
@@ -224,15 +225,12 @@ func packetText(s spec.Sale) string {
 // leftLists tells of nodes that a change leaves behind with what they have of the
 // sale's lists.
 func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
-	if old.Engine != spec.EngineRedis || old.Redis == nil || desired.Redis == nil {
+	if old.Engine != spec.EngineRedis {
 		return
 	}
-	stay := make(map[string]bool)
-	for _, n := range desired.Redis.Nodes {
-		stay[n] = true
-	}
-	for _, n := range old.Redis.Nodes {
-		if !stay[n] {
+	stay := nodesOf(desired)
+	for _, n := range nodesOf(old) {
+		if !slices.Contains(stay, n) {
 			p.warn("node %s does not belong to the sale any more, and keeps what it has of it: delete its keys %s%s:* by hand",
 				n, spec.KeyPrefix, uid)
 		}

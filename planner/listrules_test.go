@@ -163,6 +163,12 @@ func TestListsWhoseShardsAreNotAllPaused(t *testing.T) {
 	if _, err := Make(sale, w.actual()); !errors.Is(err, ErrRefused) {
 		t.Errorf("got %v", err)
 	}
+	w.mustPhase(pb.Phase_PAUSED)
+	actual := w.actual()
+	actual.Shards[1] = ShardActual{Err: backendtest.ErrInjected}
+	if _, err := Make(sale, actual); !errors.Is(err, ErrRefused) {
+		t.Errorf("where a shard cannot be read: %v", err)
+	}
 }
 
 // Nobody stops lists on other nodes than they are on: what they have given would

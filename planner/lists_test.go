@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/spec"
 )
 
 // listLife is the whole life of a sale on lists by commands, with claims that
@@ -498,6 +500,186 @@ func TestListsAreFilledOnce(t *testing.T) {
 			t.Errorf("the list of shard %d is %+v", i, s)
 		}
 	}
+	w.mustApply(numbers(50)) // for which it is stopped, and filled, under one fill
+	for i := range 3 {
+		if s := w.state(i); !s.On || s.Fill != 2 {
+			t.Errorf("the list of shard %d is %+v", i, s)
+		}
+	}
+}
+
+// lister is a process that is about to begin the rebuilding of the list of shard 1.
+func (w *listWorld) lister(phase pb.Phase) *process {
+	w.Helper()
+	plan, err := MakePhase(w.actual(), phase)
+	if err != nil {
+		w.Fatal(err)
+	}
+	p := w.begin(plan)
+	for !p.rebuilds() {
+		p.step(inOrder)
+	}
+	return p
+}
+
+func (p *process) rebuilds() bool {
+	if len(p.queue) == 0 || p.queue[0].kind != callLog {
+		return false
+	}
+	ops := p.queue[0].commit.GetOps()
+	return len(ops) == 1 && ops[0].GetRebuild() != nil && strings.HasSuffix(p.queue[0].request.Log, "/1")
+}
+
+// Of two who rebuild a list at once, who comes second to the log lets the first, as
+// long as that goes on.
+func TestListsOfTwoWhoRebuild(t *testing.T) {
+	for name, test := range map[string]struct {
+		phase pb.Phase
+		first func(*listWorld, *process) // another process that was about to do it too
+		took  time.Duration
+		fill  uint64 // of the log in the end
+	}{
+		"the first has filled it": {pb.Phase_OPEN, func(w *listWorld, p *process) {
+			for !p.done {
+				p.step(inOrder)
+			}
+		}, 0, 2},
+		"the first has died": {pb.Phase_OPEN, func(w *listWorld, p *process) { p.step(inOrder) }, pollOwner, 3},
+		"the first has died, and the node does not answer": {pb.Phase_OPEN, func(w *listWorld, p *process) {
+			p.step(inOrder)
+			asked := 0
+			w.keepers[1].SetFaults(backendtest.On(backendtest.OpInspect, func(backendtest.Call) backendtest.Fault {
+				if asked++; asked > 1 {
+					return backendtest.Fault{}
+				}
+				return backendtest.Fault{Kind: backendtest.ErrorBefore}
+			}))
+		}, 0, 3},
+		"the first has died after half of it": {pb.Phase_OPEN, func(w *listWorld, p *process) {
+			for range 3 {
+				p.step(inOrder)
+			}
+		}, pollOwner, 3},
+		"the first has filled what is to be stopped": {pb.Phase_PAUSED, func(w *listWorld, p *process) {
+			for !w.state(1).On {
+				p.step(inOrder)
+			}
+		}, 0, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListWorld(t)
+			w.mustApply(numbers(30))
+			w.grabAll()
+			w.keepers[1].Restart()
+			first := w.lister(pb.Phase_OPEN)
+			second := w.lister(test.phase)
+			test.first(w, first)
+			began := w.now.Mono
+			for !second.done {
+				second.step(inOrder)
+			}
+			if took := w.now.Mono - began; second.err != nil || took != test.took {
+				t.Errorf("it ended after %v with %v, want %v", took, second.err, test.took)
+			}
+			if got := w.ledgers()[1].Fill; got != test.fill {
+				t.Errorf("the log is at fill %d, want %d", got, test.fill)
+			}
+			if test.phase == pb.Phase_OPEN {
+				w.wantOn()
+			} else {
+				w.wantOff()
+			}
+		})
+	}
+}
+
+// A shard whose log goes while its list is rebuilt is a loss, and is not rebuilt from
+// nothing; a read that only lags is made again.
+func TestListsOfAShardThatGoes(t *testing.T) {
+	shardReads := func(p *process) bool {
+		return len(p.queue) > 0 && p.queue[0].kind == callLog && strings.HasSuffix(p.queue[0].request.Log, "/1")
+	}
+	for name, until := range map[string]func(*process) bool{
+		"before it is read": shardReads,
+		"before the append": (*process).rebuilds,
+	} {
+		for _, goes := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, %v", name, goes), func(t *testing.T) {
+				w := newListWorld(t)
+				w.mustApply(numbers(30))
+				w.grabAll()
+				w.keepers[1].Restart()
+				plan, err := MakePhase(w.actual(), pb.Phase_OPEN)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lag := false
+				log := spec.ShardLog(plan.UID, 1, 3)
+				w.faults = func(c backendtest.Call) backendtest.Fault {
+					switch {
+					case c.Log != log || !lag:
+					case c.Op == backendtest.OpAppend:
+						return backendtest.Fault{Kind: backendtest.ErrorBefore}
+					case c.Op == backendtest.OpRead:
+						lag = false
+						return past(100)
+					}
+					return backendtest.Fault{}
+				}
+				p := w.begin(plan)
+				for !until(p) {
+					p.step(inOrder)
+				}
+				if lag = !goes; goes {
+					if err := w.store.Handle(nil).Delete(t.Context(), log, 100); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for !p.done {
+					p.step(inOrder)
+				}
+				if goes && !errors.Is(p.err, ledger.ErrCorrupt) || !goes && p.err != nil {
+					t.Fatalf("it ended with %v", p.err)
+				}
+				if !goes {
+					w.wantOn()
+				}
+			})
+		}
+	}
+}
+
+// A call on a list that is not answered, made or not, is not taken for done.
+func TestListsWithoutAnAnswer(t *testing.T) {
+	for _, name := range []string{nameListRun, nameStopList, nameReadStream, nameFillList, nameStartList} {
+		for _, made := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, %v", name, made), func(t *testing.T) {
+				w := newListWorld(t)
+				w.mustApply(numbers(30))
+				w.grabAll()
+				w.keepers[1].Restart()
+				lost := 0
+				c := w.command(PhaseJob{"tickets", pb.Phase_OPEN})
+				for !c.done {
+					c.step(inOrder, func(k Call) (any, error) {
+						if k.What != name || lost > 0 {
+							return c.make(k), nil
+						}
+						if lost++; made {
+							c.make(k)
+						}
+						return nil, context.DeadlineExceeded
+					})
+				}
+				if c.err != nil || lost == 0 {
+					t.Errorf("%d calls were not answered: %v", lost, c.err)
+				}
+				w.wantOn()
+				w.mustPhase(pb.Phase_PAUSED)
+				w.wantOff()
+			})
+		}
+	}
 }
 
 // A node that fails again and again is not given up as long as each try comes further
@@ -513,7 +695,7 @@ func TestListsThatComeFurther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newListWorld(t)
 			p := w.begin(w.mustPlan(numbers(90)))
-			p.work.sizes, p.work.patience = lists.Sizes{Read: 10, Put: 1, Move: 10}, 100*time.Millisecond
+			p.work.sizes, p.work.patience = lists.Sizes{Read: 10, Put: 1, Move: 10}, 60*time.Millisecond
 			calls, most := 0, 5
 			w.keepers[1].SetFaults(func(c backendtest.Call) backendtest.Fault {
 				if calls++; c.Op == backendtest.OpInspect || calls <= most {
@@ -527,7 +709,7 @@ func TestListsThatComeFurther(t *testing.T) {
 				p.step(inOrder)
 			}
 			took := w.now.Mono - began
-			if !errors.Is(p.err, test.want) || took <= 100*time.Millisecond || test.want != nil && took > 150*time.Millisecond {
+			if !errors.Is(p.err, test.want) || took <= 60*time.Millisecond || test.want != nil && took != 100*time.Millisecond {
 				t.Errorf("after %v: %v, want %v", took, p.err, test.want)
 			}
 		})

@@ -290,7 +290,11 @@ func TestRecheck(t *testing.T) {
 	t.Run("the first that ends the machine is the last", func(t *testing.T) {
 		w, c := begin(t)
 		e := w.step(c.time(), func() {
-			w.recheck(func() { c.say("one")(); w.recheck(func() { c.say("end")(); w.end(nil) }) })
+			w.recheck(func() {
+				c.say("one")()
+				w.recheck(func() { c.say("end")(); w.end(nil) })
+				w.recheck(c.say("behind"))
+			})
 		})
 		live := entries(t, first)
 		e = w.reply(c.time(), reply{id: e.calls[0].id, log: live})
@@ -328,6 +332,14 @@ func TestRecheck(t *testing.T) {
 			c.mono += time.Minute
 			w.tick(c.time())
 			c.heard("")
+			if name == "sealed" { // what has overtaken may ask anew
+				e = w.step(c.time(), func() { w.overtaken = c.say("overtaken-again"); w.recheck(c.say("goes-on")) })
+				w.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: entries(t, ops...).Head}})
+				c.heard("overtaken-again")
+				w.openSale()
+				e = w.step(c.time(), func() { w.recheck(c.say("live")) })
+				w.reply(c.time(), reply{id: e.calls[0].id, log: entries(t, first)})
+			}
 		})
 	}
 }
