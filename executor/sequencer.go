@@ -138,9 +138,7 @@ func (q *sequencer) generations(all []*pb.Generation) { q.pending = all }
 
 // tick tells the time.
 func (q *sequencer) tick(now clock.Now) {
-	if !q.writer.Idle() {
-		q.step(now, q.writer.Tick(now))
-	}
+	q.step(now, q.writer.Tick(now))
 	q.repeat(now)
 }
 
@@ -227,7 +225,7 @@ func (q *sequencer) caughtUp() {
 		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), NoQuorum)
 	case q.state.Sealed():
 		q.abandon(errSealed, Closed)
-	case q.mode == loading:
+	default:
 		q.mode = takingOver
 	}
 }
@@ -272,7 +270,7 @@ func (q *sequencer) committed(now clock.Now) {
 	q.drainedTo(now)
 	q.moved()
 	switch {
-	case q.mode == takingOver && q.state.IsOwner(q.me):
+	case q.mode == takingOver: // and that was Own
 		q.mode = serving
 		q.resend()
 	case q.mode == stopping:
@@ -315,7 +313,6 @@ func (q *sequencer) undecide() {
 		return
 	}
 	for _, t := range batch {
-		t.answer = Answer{}
 		t.putBack()
 	}
 	q.waiting = append(batch, q.waiting...)
@@ -339,9 +336,9 @@ func (q *sequencer) next(now clock.Now) effects {
 	switch {
 	case q.mode == loading:
 		q.await(now)
-	case q.sent == nil && q.do.Send == nil && q.writer.Idle() && (q.mode == takingOver || q.mode == serving):
+	case q.sent == nil && (q.mode == takingOver || q.mode == serving):
 		q.decide(now)
-		for q.mode == serving && q.sent == nil && (q.fresh > 0 || q.due(now)) {
+		for q.sent == nil && (q.fresh > 0 || q.due(now)) {
 			q.decide(now) // a commit's worth of requests was refused, and more wait
 		}
 		if q.closing != nil && q.sent == nil && len(q.waiting) == 0 && q.settled() {

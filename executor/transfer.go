@@ -74,9 +74,8 @@ func (q *sequencer) hear(m message) {
 		}
 	case none:
 		q.denied[m.from] = true
-		if q.answeredBy(m.from) {
-			q.fresh = len(q.waiting)
-		}
+		q.answeredBy(m.from)
+		q.fresh = len(q.waiting)
 	case sent:
 		if m.k <= q.state.Received(m.from) {
 			q.say(message{kind: received, to: m.from, k: m.k})
@@ -88,16 +87,12 @@ func (q *sequencer) hear(m message) {
 	}
 }
 
-// answeredBy says that a shard has answered what it was asked; false: it was not
-// asked anything.
-func (q *sequencer) answeredBy(shard int) bool {
-	i := slices.IndexFunc(q.asked, func(r request) bool { return r.shard == shard })
-	if i < 0 {
-		return false
+// answeredBy says that a shard has answered what it was asked, if it was.
+func (q *sequencer) answeredBy(shard int) {
+	if i := slices.IndexFunc(q.asked, func(r request) bool { return r.shard == shard }); i >= 0 {
+		q.board.answered(q.asked[i])
+		q.asked = slices.Delete(q.asked, i, i+1)
 	}
-	q.board.answered(q.asked[i])
-	q.asked = slices.Delete(q.asked, i, i+1)
-	return true
 }
 
 func (q *sequencer) say(m message) {
@@ -109,7 +104,7 @@ func (q *sequencer) say(m message) {
 // Whatever does not fit the log comes again.
 func (q *sequencer) receive() {
 	for _, m := range q.arrived {
-		if m.k == q.state.Received(m.from)+1 && !q.movingAlready(received, m.from) {
+		if m.k == q.state.Received(m.from)+1 && !q.receiving(m.from) {
 			if err := q.draft.In(m.from, m.k, m.units); err != nil {
 				q.abandon(err, NoQuorum)
 				return
@@ -126,8 +121,9 @@ func (q *sequencer) receive() {
 	q.arrived, q.acks = nil, nil
 }
 
-func (q *sequencer) movingAlready(kind messageKind, to int) bool {
-	return slices.ContainsFunc(q.moving, func(m message) bool { return m.kind == kind && m.to == to })
+// receiving says whether the draft has units from a shard. It has none yet for others.
+func (q *sequencer) receiving(from int) bool {
+	return slices.ContainsFunc(q.moving, func(m message) bool { return m.to == from })
 }
 
 // give sends units to shards that asked.
@@ -180,7 +176,7 @@ func (q *sequencer) seek(now clock.Now) {
 			q.say(message{kind: want, to: r.shard, n: r.units})
 		}
 	}
-	if len(q.waiting) > q.fresh && len(q.asked) == 0 && q.draft.Ops() == 0 {
+	if len(q.asked) == 0 && q.draft.Ops() == 0 {
 		q.refuseWaiting()
 	}
 	if short := len(q.waiting) > 0; short != q.short {
@@ -251,9 +247,6 @@ func (q *sequencer) noUnits() Answer {
 // repeat says again what may have been lost, and asks somebody else for units
 // if the one asked stays silent.
 func (q *sequencer) repeat(now clock.Now) {
-	if q.mode != serving {
-		return
-	}
 	for _, r := range slices.Clone(q.asked) {
 		if now.Mono >= r.until {
 			q.denied[r.shard] = true
@@ -262,9 +255,8 @@ func (q *sequencer) repeat(now clock.Now) {
 		}
 	}
 	if q.resendAt != 0 && now.Mono >= q.resendAt {
-		q.resendAt = 0
+		q.resendAt = 0 // until the next decision, which sets it again
 		q.resend()
-		q.remind(now)
 	}
 }
 
