@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
 )
 
 // TestRights lets nothing be appended without.
@@ -33,6 +35,10 @@ func TestRights(t *testing.T) {
 			h.leased = false
 			w.now.Wall = w.now.Wall.Add(time.Minute)
 		},
+		"clock set back": func(w *world, h *host) { // by more than is believed
+			h.leased = false
+			w.now.Wall = w.now.Wall.Add(-quorum.DefaultTTL - time.Microsecond)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, 9, 0)
@@ -55,6 +61,39 @@ func TestRights(t *testing.T) {
 			z.want(t, "sold")
 		})
 	}
+	t.Run("clock set back by a ttl", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		h := w.serving("first")
+		h.leased = false
+		w.now.Wall = w.now.Wall.Add(-quorum.DefaultTTL)
+		x := h.ask("ann", "1", 1)
+		w.settle()
+		x.want(t, "sold")
+	})
+	t.Run("withdrawn, and so is a request", func(t *testing.T) {
+		w := newWorld(t, 9, 0, 9)
+		h := w.serving("first")
+		w.mail = func(message) int { return 0 }
+		x := h.ask(w.buyer(0, 0), "1", 1)
+		w.settle()
+		x.withdraw() // who is short is not asked for again: nobody may answer it
+		h.leased = false
+		h.permit()
+		w.settle()
+		x.want(t, "")
+	})
+	t.Run("while the log is read", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		h := w.host("first", nil)
+		h.leased = false
+		h.permit()
+		x := h.ask("ann", "1", 1)
+		h.actors[0].step(nil)
+		if h.actors[0].q.mode != loading {
+			t.Fatal("the log is read")
+		}
+		x.want(t, "no_quorum")
+	})
 	t.Run("never had", func(t *testing.T) {
 		w := newWorld(t, 1, 9)
 		h := w.host("first", nil)
@@ -98,6 +137,71 @@ func TestHalt(t *testing.T) {
 		late.want(t, "draining")
 		if q := h.actors[0].q; q.mode != stopped || q.why != errDraining {
 			t.Errorf("mode %d, %v", q.mode, q.why)
+		}
+	})
+	t.Run("gently, with nobody short", func(t *testing.T) {
+		w := newWorld(t, 9, 9)
+		h := w.serving("first")
+		under := h.ask("ann", "1", 1)
+		h.actors[0].step(nil)
+		queued := h.ask("bob", "1", 1)
+		h.halt(gentle)
+		w.settle()
+		under.want(t, "sold")
+		queued.want(t, "sold")
+		if q := h.actors[0].q; q.mode != stopped {
+			t.Errorf("mode %d", q.mode)
+		}
+	})
+	t.Run("gently, while units are on their way", func(t *testing.T) {
+		w := newWorld(t, 9, 0, 3)
+		h := w.serving("first")
+		x := h.ask(w.buyer(0, 0), "1", 2)
+		h.actors[0].step(nil)
+		h.actors[0].step(func(q *sequencer) { q.halt(gentle) })
+		x.want(t, "")
+		w.settle()
+		x.want(t, "sold")
+	})
+	t.Run("hard, twice", func(t *testing.T) { // the first counts
+		w := newWorld(t, 9, 9)
+		h := w.serving("first")
+		x := h.ask("ann", "1", 1)
+		h.actors[0].step(nil)
+		h.halt(hard)
+		h.halt(halt{why: errDraining, refusal: Draining})
+		replan(t, w.logs, w.sale, func(p *pb.Planned) { deal(p, 0, 1) })
+		take(t, w.logs, w.sale, 0)
+		w.settle()
+		x.want(t, "closed")
+		if q := h.actors[0].q; q.mode != stopped || q.why != errNotLive {
+			t.Errorf("mode %d, %v", q.mode, q.why)
+		}
+	})
+	t.Run("hard, when a request was withdrawn", func(t *testing.T) {
+		w := newWorld(t, 9, 0, 9)
+		h := w.serving("first")
+		w.mail = func(message) int { return 0 }
+		x := h.ask(w.buyer(0, 0), "1", 1)
+		w.settle()
+		x.withdraw()
+		h.halt(hard)
+		w.settle()
+		x.want(t, "")
+	})
+	t.Run("hard, with a generation to be taken", func(t *testing.T) {
+		w := newWorld(t, 9, 9)
+		h := w.serving("first")
+		slots := w.slots(0)
+		replan(t, w.logs, w.sale, func(p *pb.Planned) { deal(p, 0, 1) })
+		sale := loadSale(t, w.logs, w.sale)
+		h.actors[0].step(func(q *sequencer) {
+			q.generations([]*pb.Generation{sale.ShardGeneration(1, 0), sale.ShardGeneration(2, 0)})
+			q.halt(hard)
+		})
+		w.settle()
+		if w.slots(0) != slots {
+			t.Error("who has stopped appends")
 		}
 	})
 	t.Run("hard", func(t *testing.T) {
@@ -352,6 +456,34 @@ func TestTally(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a read that fails", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		h := w.host("first", func(c backendtest.Call) backendtest.Fault { return backendtest.Fault{} })
+		w.settle()
+		a := h.actors[0]
+		a.q.tally = tally{}
+		x := h.ask("ann", "1", 1)
+		a.step(nil)
+		a.under = nil
+		a.step(func(q *sequencer) { q.done(w.now, ledger.Reply{Err: errors.New("the reply is lost")}) })
+		w.pass(time.Second)
+		x.want(t, "sold")
+		if want := (tally{committed: 1, unknown: 1, resent: 1}); a.q.tally != want {
+			t.Errorf("%+v, want %+v", a.q.tally, want)
+		}
+	})
+	t.Run("too large", func(t *testing.T) { // which is surely not stored
+		w := newWorld(t, 1, 9)
+		h := w.serving("first")
+		q := h.actors[0].q
+		q.tally = tally{}
+		w.store.SetMaxEntry(60)
+		h.ask("ann", "1", 1)
+		w.settle()
+		if q.tally != (tally{}) {
+			t.Errorf("%+v", q.tally)
+		}
+	})
 	t.Run("taken", func(t *testing.T) {
 		w := newWorld(t, 1, 9)
 		h := w.serving("first")
@@ -365,4 +497,146 @@ func TestTally(t *testing.T) {
 			t.Errorf("%+v, want %+v", q.tally, want)
 		}
 	})
+}
+
+// TestStallSays holds what is said of an append that is in doubt, and of a log that
+// cannot be read, against what the store said last.
+func TestStallSays(t *testing.T) {
+	lost, away := errors.New("the reply is lost"), errors.New("the store is away")
+	// reply answers the call under way, and returns what is said two seconds later.
+	reply := func(a *actor, r ledger.Reply) string {
+		a.h.w.t.Helper()
+		if a.under == nil {
+			a.h.w.t.Fatal("no call is under way")
+		}
+		a.under = nil
+		w := a.h.w
+		a.step(func(q *sequencer) { q.done(w.now, r) })
+		if a.under == nil { // it pauses
+			w.move(a.wake - w.now.Mono)
+			a.step(func(q *sequencer) { q.tick(w.now) })
+		}
+		w.move(stallAfter)
+		if s := a.q.stall(w.now); s != nil {
+			return s.Error
+		}
+		return ""
+	}
+	want := func(t *testing.T, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+	begin := func(t *testing.T) (*world, *actor) {
+		w := newWorld(t, 1, 9)
+		h := w.serving("first")
+		h.ask("ann", "1", 1)
+		h.actors[0].step(nil)
+		return w, h.actors[0]
+	}
+	unknown := "the outcome of an append is not known"
+	t.Run("the last error", func(t *testing.T) {
+		w, a := begin(t)
+		w.move(stallAfter)
+		want(t, a.q.stall(w.now).Error, unknown)
+		want(t, reply(a, ledger.Reply{Err: lost}), lost.Error())
+		want(t, reply(a, ledger.Reply{Err: away}), away.Error())
+		want(t, reply(a, a.under.Do(context.Background(), a.logs)), away.Error()) // not stored; it is sent again
+		w.settle()
+	})
+	t.Run("a slot that somebody took", func(t *testing.T) {
+		w, a := begin(t)
+		replan(t, w.logs, w.sale, func(p *pb.Planned) { deal(p, 0, 1) })
+		take(t, w.logs, w.sale, 0)
+		want(t, reply(a, a.under.Do(context.Background(), a.logs)), unknown)
+		w.settle()
+	})
+	t.Run("a log that cannot be read", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		h := w.host("first", nil)
+		a := h.actors[0]
+		w.move(stallAfter)
+		if a.q.stall(w.now) != nil {
+			t.Error("it stalls before the store has failed")
+		}
+		want(t, reply(a, ledger.Reply{Err: away}), away.Error())
+		a.call()
+		w.move(stallAfter)
+		want(t, a.q.stall(w.now).Error, unknown) // of Own
+		w.settle()
+	})
+}
+
+// TestGivesUpALogThatCannotBeRead ends a sequencer that has read nothing for a minute,
+// and none that reads on.
+func TestGivesUpALogThatCannotBeRead(t *testing.T) {
+	away := ledger.Reply{Err: errors.New("the store is away")}
+	// fail fails all calls until a moment.
+	fail := func(a *actor, until time.Duration) {
+		w := a.h.w
+		for a.q.mode != stopped && w.now.Mono < until {
+			if a.under != nil {
+				a.under = nil
+				a.step(func(q *sequencer) { q.done(w.now, away) })
+			}
+			w.move(min(max(a.wake-w.now.Mono, time.Millisecond), until-w.now.Mono))
+			a.step(func(q *sequencer) { q.tick(w.now) })
+		}
+	}
+	w := newWorld(t, 1, 9)
+	a := w.host("first", nil).actors[0]
+	x := a.h.ask("ann", "1", 1)
+	began := w.now.Mono
+	fail(a, began+giveUpAfter)
+	if a.q.mode != loading {
+		t.Fatalf("mode %d, %v", a.q.mode, a.q.why)
+	}
+	fail(a, began+giveUpAfter+time.Second)
+	if a.q.mode != stopped || !errors.Is(a.q.why, errUnreadable) || !errors.Is(a.q.why, away.Err) {
+		t.Errorf("mode %d, %v", a.q.mode, a.q.why)
+	}
+	x.want(t, "no_quorum")
+
+	// With a part read in between it goes on.
+	b := w.host("second", nil).actors[0]
+	began = w.now.Mono
+	fail(b, began+giveUpAfter/2)
+	if b.under == nil {
+		w.move(b.wake - w.now.Mono)
+		b.step(func(q *sequencer) { q.tick(w.now) })
+	}
+	part := b.under.Do(context.Background(), b.logs)
+	b.under = nil
+	part.Head = bytes.Replace(part.Head, []byte(`"slot":0`), []byte(`"slot":9`), 1)
+	b.step(func(q *sequencer) { q.done(w.now, part) })
+	fail(b, began+giveUpAfter+time.Second)
+	if b.q.mode != loading || b.q.state.Next() != 1 {
+		t.Errorf("mode %d after slot %d, %v", b.q.mode, b.q.state.Next(), b.q.why)
+	}
+}
+
+// TestClockSetRight has an owner's clock be set back by an hour that was ahead: it owns
+// the shard anew, which sets the log's time back, and says by how much.
+func TestClockSetRight(t *testing.T) {
+	w := newWorld(t, 1, 9)
+	h := w.serving("first")
+	q := h.actors[0].q
+	x := h.ask("ann", "1", 1)
+	w.settle()
+	x.want(t, "sold")
+	if q.setBack != 0 {
+		t.Errorf("set back by %v", q.setBack)
+	}
+	w.now.Wall = w.now.Wall.Add(-time.Hour)
+	h.permit()
+	y := h.ask("bob", "1", 1)
+	w.settle()
+	y.want(t, "sold")
+	if s := loadShard(t, w.logs, 0, 1); s.Epoch != 2 || q.setBack != time.Hour {
+		t.Errorf("set back by %v, the shard is at %+v", q.setBack, s.Totals)
+	}
+	if at := y.answer.Claim.At; !at.Equal(w.now.Wall) {
+		t.Errorf("sold at %v, now is %v", at, w.now.Wall)
+	}
 }

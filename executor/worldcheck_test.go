@@ -26,6 +26,9 @@ func (w *world) answered(a *actor, t *ticket) {
 	}
 	x.answered, x.answer = true, t.answer
 	w.tell("%v answers %v: %s %v", a, x.Request, x.answer.Outcome, x.answer.Claim)
+	if x.answer.Outcome != LimitReached && len(x.answer.Claims) > 0 {
+		w.t.Fatalf("%v answers %v with claims: %v", a, x.Request, x.answer)
+	}
 	if !x.answer.Accepted() {
 		return
 	}
