@@ -31,6 +31,36 @@ func TestTooLarge(t *testing.T) {
 			t.Errorf("40 claims of which some fit a commit are %v to %v", first, last)
 		}
 	})
+	t.Run("to single claims", func(t *testing.T) {
+		w := newWorld(t, 1, 50, 50)
+		h := w.serving("first")
+		w.mail = func(m message) int { t.Errorf("with units enough a shard says %+v", m); return 1 }
+		w.store.SetMaxEntry(90) // two claims have more
+		var all []*asked
+		for i := range 4 {
+			all = append(all, h.ask(w.buyer(0, i), "key", 1))
+		}
+		w.settle()
+		for i, x := range all {
+			x.want(t, "sold")
+			if i > 0 && all[i-1].answer.Claim.ID.Slot >= x.answer.Claim.ID.Slot {
+				t.Errorf("claims %v and %v", all[i-1].answer.Claim.ID, x.answer.Claim.ID)
+			}
+		}
+	})
+	t.Run("when all of a commit's claims are refused then", func(t *testing.T) {
+		closes := time.Unix(1_800_000_000, 0).Add(time.Second)
+		w := newWorldAs(t, &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, ClosesAtUs: closes.UnixMicro()}, 50)
+		h := w.serving("first")
+		w.store.SetMaxEntry(90)
+		x, y, z := h.ask("ann", "1", 1), h.ask("bob", "1", 1), h.ask("cid", "1", 1)
+		h.actors[0].step(nil)
+		w.move(time.Second) // the append takes until the sale has closed
+		w.settle()
+		x.want(t, "closed")
+		y.want(t, "closed")
+		z.want(t, "closed")
+	})
 	t.Run("gives up on a single claim", func(t *testing.T) {
 		w := newWorld(t, 1, 50)
 		h := w.serving("first")
@@ -127,6 +157,34 @@ func TestSlotTaken(t *testing.T) {
 		w.settle()
 		y.want(t, "sold")
 	})
+	t.Run("by the old owner, while taking over", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		_, x := ask(w)
+		second := w.host("second", nil)
+		a := second.actors[0]
+		a.call()
+		if a.q.mode != takingOver {
+			t.Fatalf("mode %d", a.q.mode)
+		}
+		w.hosts[0].actors[0].call()
+		x.want(t, "sold")
+		w.settle()
+		y := second.ask("bob", "1", 1)
+		w.settle()
+		y.want(t, "sold")
+	})
+	t.Run("by the end of the sale", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		h, x := ask(w)
+		replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
+		take(t, w.logs, w.sale, 0)
+		w.seal(0)
+		w.settle()
+		x.want(t, "closed")
+		if q := h.actors[0].q; q.mode != stopped || q.why != errSealed {
+			t.Errorf("mode %d, %v", q.mode, q.why)
+		}
+	})
 	t.Run("by a new owner while stopping", func(t *testing.T) {
 		w := newWorld(t, 1, 9)
 		h, x := ask(w)
@@ -148,6 +206,24 @@ func TestSlotTaken(t *testing.T) {
 		w.settle()
 		x.want(t, "closed")
 	})
+}
+
+// seal ends a shard's log, as a destroy does.
+func (w *world) seal(shard int) {
+	w.t.Helper()
+	log := spec.ShardLog(testUID, shard, w.shards)
+	state := ledger.NewState(log)
+	writer, err := ledger.Load(context.Background(), w.logs, log, state)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	d := state.Draft(planner, plannedUs)
+	d.Seal()
+	e, err := d.Encode()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	settle(w.t, w.logs, writer, e)
 }
 
 // TestLogUnusable is about logs that are not there, or not what they were.
@@ -191,19 +267,7 @@ func TestLogUnusable(t *testing.T) {
 	t.Run("sealed", func(t *testing.T) {
 		w := newWorldAs(t, &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_CLOSED}, 9)
 		h := w.serving("first")
-		log := spec.ShardLog(testUID, 0, 1)
-		state := ledger.NewState(log)
-		writer, err := ledger.Load(context.Background(), w.logs, log, state)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := state.Draft(planner, plannedUs)
-		d.Seal()
-		e, err := d.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		settle(t, w.logs, writer, e)
+		w.seal(0)
 		x := w.host("second", nil).ask("ann", "1", 1)
 		w.settle()
 		x.want(t, "closed")

@@ -96,6 +96,15 @@ func TestRemembered(t *testing.T) {
 			t.Error("answers from memory were appended")
 		}
 	}
+	// In one commit with somebody who gets a unit.
+	h = w.hosts[1]
+	other, same := h.ask("bob", "1", 1), h.ask("ann", "1", 2)
+	w.settle()
+	other.want(t, "sold")
+	same.want(t, "sold again")
+	if same.answer.Claim.ID != first.answer.Claim.ID {
+		t.Errorf("beside another it is claim %v, was %v", same.answer.Claim.ID, first.answer.Claim.ID)
+	}
 }
 
 func TestClaimsAtTheirTime(t *testing.T) {
@@ -144,6 +153,14 @@ func TestNoUnitsLeft(t *testing.T) {
 		late := h.ask(w.buyer(0, 1), "1", 1)
 		w.settle()
 		late.want(t, "sold_out")
+	})
+	t.Run("the last unit and one more, in one commit", func(t *testing.T) {
+		w := newWorld(t, 1, 1)
+		h := w.serving("first")
+		x, y := h.ask("ann", "1", 1), h.ask("bob", "1", 1)
+		w.settle()
+		x.want(t, "sold")
+		y.want(t, "sold_out") // and not none_now: it is answered when the commit is there
 	})
 	t.Run("one left and two wanted", func(t *testing.T) {
 		w := newWorld(t, 2, 1, 1)
@@ -216,6 +233,34 @@ func TestPendingGenerationsComeFirst(t *testing.T) {
 		late := h.ask("bob", "1", 1)
 		w.settle()
 		late.want(t, "sold_out")
+	})
+	t.Run("units for who waits for another shard's", func(t *testing.T) {
+		w := newWorld(t, 9, 0, 9)
+		w.mail = func(message) int { return 0 }
+		h := w.serving("first")
+		x := h.ask(w.buyer(0, 0), "1", 1)
+		w.settle()
+		x.want(t, "")
+		replan(t, w.logs, w.sale, func(p *pb.Planned) { deal(p, 0, 1) })
+		h.plans()
+		w.settle()
+		x.want(t, "sold")
+	})
+	t.Run("one that does not fit the log", func(t *testing.T) {
+		w := newWorld(t, 9, 5)
+		w.ruins = true
+		h := w.serving("first")
+		slots := w.slots(0)
+		a := h.actors[0]
+		x := h.ask("ann", "1", 1)
+		a.step(func(q *sequencer) {
+			q.generations(append(q.pending, &pb.Generation{Number: 2, Add: []*pb.Range{{First: 5, Count: 2}}}))
+		})
+		w.settle()
+		x.want(t, "no_quorum")
+		if a.q.mode != stopped || a.q.why == nil || w.slots(0) != slots {
+			t.Errorf("mode %d, %v, %d slots", a.q.mode, a.q.why, w.slots(0))
+		}
 	})
 	t.Run("two of them, the second a pause", func(t *testing.T) {
 		w := newWorld(t, 1, 5)

@@ -2,9 +2,11 @@ package executor
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -59,6 +61,9 @@ func TestTransfers(t *testing.T) {
 			var all []*asked
 			for _, a := range c.asks {
 				all = append(all, h.ask(w.buyer(a[0], a[1]), "key", int64(a[2])))
+			}
+			if name == "more than there is" {
+				w.mail = func(m message) int { t.Errorf("for a claim that all shards cannot meet: %+v", m); return 1 }
 			}
 			// No time passes: nobody waits for a message to be repeated.
 			w.settle()
@@ -172,6 +177,8 @@ func TestMessages(t *testing.T) {
 		for until := w.now.Mono + within; ; x = h.ask(x.User, "1", 7) {
 			w.pass(100 * time.Millisecond)
 			if x.answer.Accepted() {
+				w.pass(2 * repeatAfter)
+				h.wantRest()
 				return
 			}
 			if w.now.Mono > until {
@@ -187,6 +194,9 @@ func TestMessages(t *testing.T) {
 		w, h, _ := begin(t)
 		w.mail = func(message) int { messages++; return 1 }
 		finish(t, w, h, 0)
+		if messages != 6 { // asked, sent and received by two shards each
+			t.Errorf("%d messages", messages)
+		}
 	})
 	for i := range messages {
 		t.Run(fmt.Sprint("lost/", i), func(t *testing.T) {
@@ -205,6 +215,29 @@ func TestMessages(t *testing.T) {
 		w, h, _ := begin(t)
 		w.mail = func(message) int { return 2 }
 		finish(t, w, h, 0)
+	})
+	t.Run("told again while it is being received", func(t *testing.T) {
+		w, h, _ := begin(t)
+		var units message
+		w.mail = func(m message) int {
+			if m.kind == sent && m.from == 1 {
+				units = m
+			}
+			return 1
+		}
+		to := h.actors[0]
+		x := h.ask(w.buyer(0, 0), "1", 4)
+		for to.q.state.Received(1) == 0 {
+			if len(to.inbox) == 0 && to.under != nil && to.under.Kind == ledger.AppendRequest && units.k != 0 {
+				to.step(func(q *sequencer) { q.hear(units) })
+			}
+			for _, a := range h.actors {
+				a.turn()
+			}
+		}
+		w.settle()
+		x.want(t, "sold")
+		h.wantRest()
 	})
 	t.Run("old ones again", func(t *testing.T) {
 		w, h, _ := begin(t)
@@ -296,5 +329,240 @@ func TestCrashInTransfer(t *testing.T) {
 				t.Errorf("only %d points to die at: nothing was transferred", n)
 			}
 		})
+	}
+}
+
+// wantRest fails the test unless all transfers are over and nobody has anything more
+// to do.
+func (h *host) wantRest() {
+	h.w.t.Helper()
+	for i, a := range h.actors {
+		s := loadShard(h.w.t, h.w.logs, i, h.w.shards)
+		if s.InFlight != 0 || len(s.Open()) != 0 {
+			h.w.t.Errorf("shard %d has transfers on their way: %+v", i, s.Open())
+		}
+		if n := len(a.q.arrived) + len(a.q.acks) + len(a.q.wants) + len(a.q.moving); n != 0 || a.wake != 0 {
+			h.w.t.Errorf("shard %d keeps %d messages, and wants to be woken at %v", i, n, a.wake)
+		}
+		if h.board.short[i] || h.board.asked[i] != 0 {
+			h.w.t.Errorf("by the board claims wait on shard %d: %v, and it owes others %d units", i, h.board.short[i], h.board.asked[i])
+		}
+	}
+}
+
+// say tells a shard what another says.
+func (h *host) say(all ...message) {
+	for _, m := range all {
+		h.actors[m.to].step(func(q *sequencer) { q.hear(m) })
+	}
+}
+
+// says keeps all messages back from now on, and notes them.
+func (w *world) says() *[]message {
+	said := new([]message)
+	w.mail = func(m message) int { *said = append(*said, m); return 0 }
+	return said
+}
+
+// wantSaid fails the test unless these messages were said, whatever units are in them.
+func wantSaid(t *testing.T, said *[]message, want ...message) {
+	t.Helper()
+	if !slices.EqualFunc(*said, want, func(a, b message) bool {
+		return a.kind == b.kind && a.from == b.from && a.to == b.to && a.n == b.n && a.k == b.k
+	}) {
+		t.Errorf("said %+v, want %+v", *said, want)
+	}
+	*said = nil
+}
+
+// TestShare gives what is lacked, or half of what there is.
+func TestShare(t *testing.T) {
+	for _, c := range []struct{ spare, lacked, want int64 }{
+		{10, 1, 5}, {9, 1, 5}, {1, 1, 1}, {10, 8, 8}, {10, 10, 10}, {10, 100, 10},
+	} {
+		if got := share(c.spare, c.lacked); got != c.want {
+			t.Errorf("of %d, %d for who lacks %d, want %d", c.spare, got, c.lacked, c.want)
+		}
+	}
+}
+
+// TestGives holds what a shard gives that is asked for units, and when.
+func TestGives(t *testing.T) {
+	ask := func(from int, n int64) message { return message{kind: want, from: from, to: 0, n: n} }
+	t.Run("as many as were asked for last", func(t *testing.T) {
+		w := newWorld(t, 9, 10, 0)
+		h := w.serving("first")
+		h.actors[0].step(func(q *sequencer) { q.hear(ask(1, 1)); q.hear(ask(1, 8)) })
+		w.settle()
+		if s := loadShard(t, w.logs, 0, 2); s.Available != 2 {
+			t.Errorf("%d are left of 10", s.Available)
+		}
+	})
+	t.Run("to nobody of whom it has not heard that the last came", func(t *testing.T) {
+		w := newWorld(t, 9, 10, 0, 0)
+		h := w.serving("first")
+		said := w.says()
+		h.say(ask(1, 4))
+		w.settle()
+		first := (*said)[0]
+		wantSaid(t, said, message{kind: sent, to: 1, k: 1})
+		h.actors[0].step(func(q *sequencer) { q.hear(ask(1, 2)); q.hear(ask(2, 1)) })
+		w.settle()
+		wantSaid(t, said, message{kind: sent, to: 2, k: 1})
+		h.say(message{kind: received, from: 1, to: 0, k: 7}) // of another transfer
+		w.settle()
+		wantSaid(t, said)
+		h.say(first)
+		w.settle()
+		wantSaid(t, said, message{kind: received, from: 1, to: 0, k: 1})
+		h.say(message{kind: received, from: 1, to: 0, k: 1})
+		w.settle()
+		wantSaid(t, said, message{kind: sent, to: 1, k: 2})
+		w.mail = nil
+		w.pass(2 * repeatAfter)
+		h.wantRest()
+	})
+	t.Run("none, and each hears it", func(t *testing.T) {
+		w := newWorld(t, 9, 0, 2, 2)
+		h := w.serving("first")
+		said := w.says()
+		slots := w.slots(0)
+		h.actors[0].step(func(q *sequencer) { q.hear(ask(1, 1)); q.hear(ask(2, 1)) })
+		w.settle()
+		wantSaid(t, said, message{kind: none, to: 1}, message{kind: none, to: 2})
+		if w.slots(0) != slots {
+			t.Error("it appends something")
+		}
+	})
+	t.Run("and tells of it again", func(t *testing.T) {
+		w := newWorld(t, 9, 10, 0)
+		h := w.serving("first")
+		said := w.says()
+		h.say(ask(1, 4))
+		w.settle()
+		first := message{kind: sent, to: 1, k: 1}
+		wantSaid(t, said, first)
+		for range 3 {
+			w.move(repeatAfter - time.Millisecond)
+			h.actors[0].step(func(q *sequencer) { q.tick(w.now) })
+			wantSaid(t, said)
+			w.pass(time.Millisecond)
+			wantSaid(t, said, first)
+		}
+		h.halt(halt{why: errDraining, refusal: Draining})
+		w.serving("second") // tells of it at once
+		wantSaid(t, said, first)
+	})
+}
+
+// TestSeeks holds whom a shard asks that is short, and for how many.
+func TestSeeks(t *testing.T) {
+	asks := func(from, to int, n int64) message { return message{kind: want, from: from, to: to, n: n} }
+	t.Run("for what it lacks", func(t *testing.T) {
+		w := newWorld(t, 9, 2, 9, 8)
+		h := w.serving("first")
+		said := w.says()
+		h.ask(w.buyer(0, 0), "1", 5)
+		w.settle()
+		wantSaid(t, said, asks(0, 1, 3))
+		h.ask(w.buyer(0, 1), "1", 3)
+		w.settle()
+		wantSaid(t, said, asks(0, 2, 3))
+	})
+	t.Run("somebody else, where one is silent", func(t *testing.T) {
+		w := newWorld(t, 9, 0, 9, 8)
+		h := w.serving("first")
+		said := w.says()
+		x := h.ask(w.buyer(0, 0), "1", 5)
+		w.settle()
+		wantSaid(t, said, asks(0, 1, 5))
+		w.pass(repeatAfter - time.Millisecond)
+		wantSaid(t, said)
+		h.actors[0].step(func(q *sequencer) { q.tick(w.now) })
+		wantSaid(t, said)
+		w.pass(time.Millisecond)
+		wantSaid(t, said, asks(0, 2, 5))
+		w.pass(repeatAfter)
+		x.want(t, "none_now")
+		h.wantRest()
+	})
+	t.Run("who had none, when units have come", func(t *testing.T) {
+		w := newWorld(t, 9, 0, 9, 4)
+		h := w.serving("first")
+		said := w.says()
+		h.ask(w.buyer(0, 0), "1", 9)
+		w.settle()
+		wantSaid(t, said, asks(0, 1, 9))
+		h.say(message{kind: none, from: 1, to: 0})
+		w.settle()
+		wantSaid(t, said, asks(0, 2, 4))
+		w.mail = func(m message) int { *said = append(*said, m); return 1 }
+		h.say(asks(0, 2, 4))
+		w.settle()
+		if !slices.ContainsFunc(*said, func(m message) bool { return m.kind == want && m.to == 1 }) {
+			t.Errorf("said %+v", *said)
+		}
+	})
+	t.Run("nobody who is short and has a lower number", func(t *testing.T) {
+		w := newWorld(t, 9, 3, 3)
+		h := w.serving("first")
+		said := w.says()
+		x := h.ask(w.buyer(0, 0), "1", 5)
+		w.settle()
+		wantSaid(t, said, asks(0, 1, 2))
+		y := h.ask(w.buyer(1, 0), "1", 5)
+		w.settle()
+		y.want(t, "none_now")
+		wantSaid(t, said)
+		w.pass(repeatAfter)
+		x.want(t, "none_now")
+		h.wantRest()
+	})
+	for name, hears := range map[string]func(w *world, h *host){
+		"is denied":     func(w *world, h *host) { h.say(message{kind: none, from: 1, to: 0}) },
+		"has no answer": func(w *world, h *host) { w.pass(repeatAfter) },
+	} {
+		t.Run("nobody for who cannot be served any more and "+name, func(t *testing.T) {
+			w := newWorld(t, 9, 0, 4, 4, 1)
+			h := w.serving("first")
+			said := w.says()
+			x := h.ask(w.buyer(0, 0), "1", 7)
+			w.settle()
+			wantSaid(t, said, asks(0, 1, 4), asks(0, 2, 3))
+			h.ask(w.buyer(2, 0), "1", 4)
+			w.settle()
+			x.want(t, "")
+			hears(w, h)
+			w.settle()
+			x.want(t, "none_now")
+			wantSaid(t, said)
+		})
+	}
+	t.Run("nobody for who has gone", func(t *testing.T) {
+		w := newWorld(t, 9, 0, 9, 9)
+		h := w.serving("first")
+		said := w.says()
+		x := h.ask(w.buyer(0, 0), "1", 1)
+		w.settle()
+		wantSaid(t, said, asks(0, 1, 1))
+		x.withdraw()
+		w.pass(2 * repeatAfter)
+		wantSaid(t, said)
+		h.wantRest()
+	})
+}
+
+// TestTransferThatDoesNotFit ends a sequencer that is sent units which it has.
+func TestTransferThatDoesNotFit(t *testing.T) {
+	w := newWorld(t, 9, 4, 0)
+	h := w.serving("first")
+	slots := w.slots(0)
+	x := h.ask(w.buyer(0, 0), "1", 1)
+	h.actors[0].step(nil)
+	h.say(message{kind: sent, from: 1, to: 0, k: 1, units: ledger.Units{{First: 4, Count: 1}}})
+	w.settle()
+	x.want(t, "sold")
+	if q := h.actors[0].q; q.mode != stopped || q.why == nil || w.slots(0) != slots+1 {
+		t.Errorf("mode %d, %v, %d slots more", q.mode, q.why, w.slots(0)-slots)
 	}
 }
