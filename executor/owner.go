@@ -135,7 +135,6 @@ func (o *owner) forget() {
 	log := spec.SaleLog(o.cfg.sale)
 	o.sale = ledger.NewSale(log)
 	o.reader = ledger.NewWriter(log, o.sale)
-	o.do = ledger.Do{}
 }
 
 // live says whether there is a run to be served, and it is the tenure's if there
@@ -187,9 +186,7 @@ func (o *owner) voted(now clock.Now, r quorum.Reply) {
 
 // tick tells the time.
 func (o *owner) tick(now clock.Now) {
-	if !o.reader.Idle() {
-		o.followed(now, o.reader.Tick(now))
-	}
+	o.followed(now, o.reader.Tick(now))
 	if o.lease != nil {
 		o.leased(now, o.lease.Tick(now))
 	}
@@ -383,7 +380,7 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 	case o.stage == owning && o.sale.Generation() > o.told:
 		o.told, o.out.plans = o.sale.Generation(), true
 	}
-	if o.reader.Idle() && o.do.Send == nil && now.Mono >= o.nextRead {
+	if o.reader.Idle() && now.Mono >= o.nextRead {
 		o.do = o.reader.CatchUp()
 	}
 	out := o.out

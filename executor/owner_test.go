@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,6 +134,8 @@ func TestOwnerLosesItsLeases(t *testing.T) {
 	}
 	w.o.ended(w.now, quorum.ErrLost) // as all do that were told to
 	w.o.halted(w.now)
+	w.run()
+	w.wantStage(trying) // it does not rest, as after one that ended by itself
 	for range 10 {
 		w.pass(time.Second)
 		if a := w.o.absent(); a.Outcome != NoQuorum {
@@ -275,6 +278,7 @@ func TestOwnerClock(t *testing.T) {
 		"a little behind": {-2 * time.Second, true},
 		"far ahead":       {4 * time.Second, false},
 		"far behind":      {-4 * time.Second, false},
+		"a ttl ahead":     {quorum.DefaultTTL, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newOwnerWorld(t)
@@ -285,6 +289,9 @@ func TestOwnerClock(t *testing.T) {
 			if w.valid() != c.valid {
 				t.Errorf("may append: %v", w.valid())
 			}
+			if why := w.o.health().withoutRights(true); strings.HasPrefix(why, "this host's clock is "+c.ahead.String()+" off") == c.valid {
+				t.Errorf("it says %q", why)
+			}
 			// Somebody sets the clock right that is ahead; a jump forward would
 			// end the leases.
 			w.now.Wall = w.now.Wall.Add(-max(c.ahead, 0))
@@ -292,6 +299,9 @@ func TestOwnerClock(t *testing.T) {
 			w.pass(quorum.DefaultTTL)
 			if !w.valid() {
 				t.Error("it may not append with a clock that is right again")
+			}
+			if off := w.o.health().clockOff; off != 0 {
+				t.Errorf("by what it says its clock is %v off still", off)
 			}
 		})
 	}
@@ -387,13 +397,25 @@ func TestOwnerDrains(t *testing.T) {
 				w.wantStage(reach(w))
 				w.nodeOff = off
 				w.o.drain(w.now)
+				began := w.now.Mono
 				w.run()
 				if w.o.started {
 					if w.o.gone(w.now) || len(w.stops) != 1 {
 						t.Fatalf("gone: %v, stopped with %+v", w.o.gone(w.now), w.stops)
 					}
 					w.pass(time.Second)
+					began = w.now.Mono
 					w.o.halted(w.now)
+				}
+				if off && w.o.lease != nil { // the node has time to hear of the release twice
+					w.pass(3*quorum.CallTimeout(quorum.DefaultTTL) - (w.now.Mono - began) - time.Millisecond)
+					if w.o.gone(w.now) {
+						t.Error("gone before the node had time to hear of it")
+					}
+					w.pass(time.Millisecond)
+					if !w.o.gone(w.now) {
+						t.Error("not gone when the node has had its time")
+					}
 				}
 				w.pass(2 * quorum.DefaultTTL)
 				if !w.o.gone(w.now) {
@@ -424,4 +446,169 @@ func TestOwnerLosesWhatItCollects(t *testing.T) {
 	w.wantStage(trying)
 	w.pass(quorum.MaxTTL)
 	w.wantStage(owning)
+}
+
+// TestOwnerAnotherRun has a run end and another begin between two reads of the log.
+func TestOwnerAnotherRun(t *testing.T) {
+	for name, node := range map[string]bool{"at once": false, "with a node away": true} {
+		t.Run(name, func(t *testing.T) {
+			w := applied(t, 2)
+			info, err := w.node.Info(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			const other = "ffeeddccbbaa0011"
+			if err := w.node.Mark(t.Context(), spec.Marker(other), info.RunID); err != nil {
+				t.Fatal(err)
+			}
+			for _, op := range []*pb.Op{
+				{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}},
+				{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}},
+			} {
+				appendSale(t, w.logs, w.sale, op)
+			}
+			replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Generation, p.Run, p.Uid = 1, 2, other })
+			appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
+			w.pass(quorum.DefaultTTL / readsPerTTL)
+			w.wantStage(leaving)
+			if len(w.stops) != 1 || w.stops[0].refusal != Standby || w.stops[0].why != errNotLive {
+				t.Fatalf("stopped with %+v", w.stops)
+			}
+			w.nodeOff = node
+			w.o.halted(w.now)
+			w.pass(time.Second)
+			if node {
+				w.wantStage(following) // the leases of the run before go back first
+				w.nodeOff = false
+				w.pass(2 * quorum.DefaultTTL)
+			}
+			w.wantStage(owning)
+			if w.o.uid != other || w.starts != 2 || !w.valid() {
+				t.Errorf("uid %s, %d starts, valid: %v", w.o.uid, w.starts, w.valid())
+			}
+			if got := w.holders(); len(got) != 0 {
+				t.Errorf("leases of the run before are left: %v", got)
+			}
+		})
+	}
+}
+
+// TestOwnerReads holds how often the sale's log is read, and from when on what it says
+// counts.
+func TestOwnerReads(t *testing.T) {
+	w := newOwnerWorldOn(t, 1, quorum.MaxTTL)
+	w.run()
+	w.reads = 0
+	w.pass(10 * followEvery)
+	if w.reads != 10 {
+		t.Errorf("%d reads in ten times %v", w.reads, followEvery)
+	}
+	w.apply(2)
+	w.pass(followEvery)
+	w.wantStage(owning)
+	w.reads = 0
+	w.pass(10 * quorum.MaxTTL)
+	if w.reads != 10*readsPerTTL {
+		t.Errorf("%d reads in ten ttls", w.reads)
+	}
+
+	// One that takes a while: what it found was true when it was sent, and is told when
+	// it is there, whether or not a node answers then.
+	w.pass(w.o.nextRead - w.now.Mono - 1)
+	w.move(1)
+	w.o.tick(w.now)
+	out, err := w.o.next(w.now)
+	if out.read == nil || err != nil {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	sent := w.now
+	w.move(300 * time.Millisecond)
+	if out, err := w.o.next(w.now); out.read != nil || err != nil {
+		t.Fatalf("it reads again: %+v, %v", out, err)
+	}
+	w.move(300 * time.Millisecond)
+	w.o.read(w.now, out.read.Do(t.Context(), w.logs))
+	out, err = w.o.next(w.now)
+	if err != nil || out.rights == nil || out.rights.readAt != sent {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// TestOwnerCannotServe ends an owner whose sale is declared as nobody can serve it.
+func TestOwnerCannotServe(t *testing.T) {
+	for name, c := range map[string]struct {
+		plan func(p *pb.Planned)
+		cfg  func(c *ownerConfig)
+		want string
+	}{
+		"a declaration that cannot be read": {func(p *pb.Planned) { p.Spec = []byte("{") }, nil, "generation 1 of sale owned: "},
+		"lists that it was not told of": {
+			nil, func(c *ownerConfig) { c.lists = []string{"a:1", "b:2"} },
+			"it was applied with engine ledger and lists on [], and this process was told of lists on [a:1 b:2]; see that the file says what was applied",
+		},
+		"no lock nodes": {nil, func(c *ownerConfig) { c.nodes = nil }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newOwnerWorld(t)
+			declaration, err := declared(w.sale, 2, 1, 1).JSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &pb.Planned{
+				Generation: 1, Run: 1, Uid: testUID, Spec: declaration, NextUnit: 3,
+				Shards: []*pb.ShardChange{{Add: []*pb.Range{{First: 1, Count: 2}}}}, Settings: &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN},
+			}
+			if c.plan != nil {
+				c.plan(p)
+			}
+			if c.cfg != nil {
+				c.cfg(&w.o.cfg)
+			}
+			plan(t, w.logs, w.sale, p)
+			appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
+			w.run()
+			if w.err == nil || !strings.HasPrefix(w.err.Error(), c.want) || w.o.stage != following {
+				t.Errorf("%v, in stage %d", w.err, w.o.stage)
+			}
+		})
+	}
+}
+
+// TestOwnerLateReply has a node answer when no lease is wanted any more.
+func TestOwnerLateReply(t *testing.T) {
+	w := newOwnerWorld(t)
+	w.pass(time.Second)
+	w.o.voted(w.now, quorum.Reply{Err: errors.New("too late")})
+	w.pass(time.Second)
+	w.wantStage(following)
+}
+
+// TestOwnerHealth shows since when nodes are as they are, whose clock is wrong, and
+// what locks have cost in all tenures.
+func TestOwnerHealth(t *testing.T) {
+	w := newOwnerWorldOn(t, 3, quorum.DefaultTTL)
+	w.hangs[2] = true
+	began := w.now.Wall
+	w.nodes[1].Advance(time.Minute)
+	w.apply(2)
+	w.pass(quorum.DefaultTTL)
+	w.wantStage(owning)
+	nodes := w.o.health().nodes
+	if !nodes[0].Up || nodes[2].Up || nodes[2].Since.IsZero() || nodes[2].Since.Sub(began) > time.Second {
+		t.Errorf("%+v, began at %v", nodes, began)
+	}
+	if off := w.o.watch[1].wrong - w.o.watch[0].wrong; off != time.Minute {
+		t.Errorf("by what it knows two nodes' clocks are %v apart", off)
+	}
+	votes := func() uint64 { s := w.o.health().locks; return s.Won }
+	before := votes()
+	w.o.ended(w.now, errOtherOwner)
+	w.run()
+	w.o.halted(w.now)
+	w.hangs[2] = false
+	w.pass(3 * quorum.DefaultTTL)
+	w.wantStage(owning)
+	if after := votes(); before == 0 || after != 2*before {
+		t.Errorf("won %d times, and after the next tenure %d", before, after)
+	}
 }

@@ -37,6 +37,7 @@ type ownerWorld struct {
 	wake   time.Duration
 	starts int
 	stops  []halt
+	reads  int     // of the sale's log
 	plans  int     // times that the generations were told
 	rights *rights // told last
 	err    error
@@ -110,6 +111,7 @@ func (w *ownerWorld) run() {
 			if out.wake != 0 && out.wake <= w.now.Mono {
 				w.t.Fatalf("reading, it wants to be woken at %v, now is %v", out.wake, w.now.Mono)
 			}
+			w.reads++
 			reply := ledger.Reply{Err: errors.New("the store is off")}
 			if !w.logsOff {
 				reply = out.read.Do(context.Background(), w.logs)
@@ -162,14 +164,19 @@ func (w *ownerWorld) pass(d time.Duration) {
 		for _, late := range w.timeouts {
 			next = min(next, late.at)
 		}
-		for _, n := range w.nodes {
-			n.Advance(next - w.now.Mono)
-		}
-		w.now = clock.Now{Mono: next, Wall: w.now.Wall.Add(next - w.now.Mono)}
+		w.move(next - w.now.Mono)
 		w.timeOut()
 		w.o.tick(w.now)
 		w.run()
 	}
+}
+
+// move moves the clocks.
+func (w *ownerWorld) move(d time.Duration) {
+	for _, n := range w.nodes {
+		n.Advance(d)
+	}
+	w.now = clock.Now{Mono: w.now.Mono + d, Wall: w.now.Wall.Add(d)}
 }
 
 // timeOut fails the calls that nobody waits for any more.
