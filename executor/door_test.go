@@ -1,8 +1,15 @@
 package executor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+	"salectl/spec"
 )
 
 // The longest user and key and the largest quantity are answered, and nothing
@@ -26,5 +33,256 @@ func TestCheckAtTheBounds(t *testing.T) {
 		if bad != (test.bad != "") || a.Message != test.bad || bad && a.Outcome != BadRequest {
 			t.Errorf("%s: %v, %+v", name, bad, a)
 		}
+	}
+}
+
+// TestDoor holds what a process tells those who ask, from its start to its end.
+func TestDoor(t *testing.T) {
+	opens := time.Unix(1_700_000_000, 0)
+	w := newListedWorldAs(t, "", func(s *spec.Sale, settings *pb.Settings) {
+		s.PerUserLimit, settings.PerUserLimit = 2, 2
+		settings.OpensAtUs = opens.UnixMicro()
+	}, 5, 5)
+	users := w.buyers(0, 9)
+	ready := func(p *listedProcess, want string) {
+		t.Helper()
+		if got := fmt.Sprint(p.p.Ready(w.now)); !strings.HasPrefix(got, want) {
+			t.Errorf("ready: %s, want %s", got, want)
+		}
+	}
+	claims := func(p *listedProcess, user string, n int, want Outcome) {
+		t.Helper()
+		if got, o := p.p.User(w.now, user); len(got) != n || o != want {
+			t.Errorf("%s has %v, %q; want %d claims, %q", user, got, o, n, want)
+		}
+	}
+	p := w.process("next") // a standby
+	if a := p.queue(users[0], "1", 1).want(t, Standby); a.Message != "starting" || a.RetryAfter != time.Second {
+		t.Errorf("%+v", a)
+	}
+	ready(p, "standby: starting")
+	claims(p, users[0], 0, Standby)
+	if s := p.p.Status(); s.Away != Standby || s.Sale != "listed" || s.Shards != nil {
+		t.Errorf("%+v", s)
+	}
+	p.dead = true
+
+	p = w.first
+	ready(p, "<nil>")
+	sold := p.ask(users[0], "1").want(t, Sold)
+	claims(p, users[0], 1, "")
+	claims(p, users[1], 0, "")
+	if p.p.amounts() != nil {
+		t.Error("units that are no packets have amounts")
+	}
+	s := p.p.Status()
+	if s.UID != testUID || s.Generation != 1 || s.Phase != ledger.PhaseOpen || s.PerUser != 2 || len(s.Shards) != 2 ||
+		!s.OpensAt.Equal(opens) || !s.ClosesAt.IsZero() || s.Shards[0].Sold != 1 || s.Shards[0].Listed {
+		t.Errorf("%+v", s)
+	}
+	p.askFor(users[0], "1", 2).want(t, KeyReused)
+	p.askFor(users[0], "2", 2).want(t, LimitReached)
+	p.ask(users[0], "").want(t, Sold)
+	p.ask(users[0], "").want(t, LimitReached)
+
+	// The store does not answer for one shard.
+	p.keeps("append claims", "read back")
+	stuck := p.ask(users[1], "1")
+	w.pass(stallAfter - 100*time.Millisecond)
+	p.ask(users[2], "1").want(t, "")
+	w.pass(time.Second)
+	if a := p.ask(users[3], "1").want(t, NoQuorum); a.Message != notLooked {
+		t.Errorf("%+v", a)
+	}
+	p.ask(users[1], "1").want(t, Unknown)
+	p.ask(users[0], "1").want(t, Sold)
+	p.ask(w.buyers(1, 1)[0], "1").want(t, "")
+	ready(p, "stalled: shards 0 of 2 since 20")
+	stuck.want(t, "")
+	p.lets()
+	w.pass(time.Second)
+	stuck.want(t, Sold)
+	ready(p, "<nil>")
+
+	// The lock node does not answer, and then the sale's log cannot be read.
+	p.keeps("vote", "renew", "release")
+	w.pass(quorum.DefaultTTL)
+	ready(p, "no_quorum: no majority of the lock nodes votes: ")
+	claims(p, users[0], 0, NoQuorum)
+	p.ask(users[4], "1").want(t, NoQuorum)
+	p.lets()
+	w.pass(quorum.DefaultTTL)
+	ready(p, "<nil>")
+	p.keeps("read sale")
+	w.pass(quorum.DefaultTTL + time.Second)
+	ready(p, "no_quorum: the sale's log ")
+	claims(p, users[0], 0, NoQuorum)
+	p.ask(users[4], "1").want(t, NoQuorum)
+	if a := p.ask(users[0], "1").want(t, Sold); !a.Replayed || a.Claim.ID != sold.Claim.ID {
+		t.Errorf("%+v", a) // what was accepted is certain
+	}
+	p.askFor(users[0], "1", 2).want(t, KeyReused)
+	p.lets()
+	w.pass(quorum.DefaultTTL)
+	ready(p, "<nil>")
+
+	// Another takes over, and has not appended Own yet.
+	p.dead = true
+	p = w.process("second")
+	p.keeps("append own")
+	w.pass(20 * time.Second)
+	ready(p, "shard 0 is being taken over")
+	claims(p, users[0], 0, Standby)
+	if s := p.p.Status(); s.Away != Standby || s.Shards != nil {
+		t.Errorf("%+v", s)
+	}
+	if a := p.ask(users[0], "1").want(t, Sold); !a.Replayed {
+		t.Errorf("%+v", a)
+	}
+	p.askFor(users[0], "1", 2).want(t, KeyReused)
+	limit := p.ask(users[0], "2")
+	limit.want(t, "") // a generation that it has not read may say otherwise
+	p.lets()
+	limit.want(t, LimitReached)
+
+	// All is sold, and the process goes down.
+	for _, user := range append(users[4:], w.buyers(1, 3)...) {
+		p.askFor(user, "1", 2)
+	}
+	for _, user := range w.buyers(1, 9)[3:] {
+		p.ask(user, "1")
+	}
+	x := p.queue("late", "1", 1) // nothing is queued for it
+	x.want(t, SoldOut)
+	p.askFor(users[0], "3", 1).want(t, LimitReached)
+	p.p.Drain(w.now)
+	ready(p, errDraining.Error())
+	p.queue("later", "1", 1).want(t, SoldOut)
+	p.run()
+	p.queue("later", "1", 1).want(t, Draining)
+}
+
+// TestDoorBounds refuses what comes beyond the queue's bound.
+func TestDoorBounds(t *testing.T) {
+	for _, ack := range []spec.Ack{"", spec.AckLedger} {
+		t.Run(string(ack), func(t *testing.T) {
+			w := newListedWorld(t, ack, 1)
+			w.queue = 3
+			w.first.dead = true
+			p := w.process("second")
+			w.pass(20 * time.Second)
+			p.keeps("append claims", "grab")
+			var asked []*listedAsk
+			for i := range 6 {
+				asked = append(asked, p.ask(fmt.Sprint("user-", i), "1"))
+			}
+			refused := 0
+			for _, x := range asked {
+				if len(x.answers) > 0 {
+					refused++
+					if a := x.want(t, Overloaded); a.RetryAfter != time.Second {
+						t.Errorf("%+v", a)
+					}
+				}
+			}
+			if refused != 3 {
+				t.Errorf("%d were refused", refused)
+			}
+			asked[2].withdraw()
+			asked[2].want(t, Overloaded)
+			p.lets()
+			w.pass(time.Second)
+			asked[0].want(t, Sold)
+			if n := len(asked[1].answers); n != 1 {
+				t.Errorf("answered %d times", n)
+			}
+		})
+	}
+}
+
+// TestDoorDamaged has a process find that it cannot follow the sale: before it serves,
+// and while a claim is under way.
+func TestDoorDamaged(t *testing.T) {
+	damage := func(w *listedWorld) {
+		log := spec.SaleLog("listed")
+		head, entries, err := w.logs.Read(t.Context(), log, 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.logs.Append(t.Context(), log, uint64(len(entries)), head, []byte("no head"), []byte("no entry")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("before it serves", func(t *testing.T) {
+		w := newListedWorld(t, "", 5)
+		damage(w)
+		w.first.dead = true
+		p := w.process("second")
+		p.run()
+		if !p.gone || p.p.Err() == nil {
+			t.Errorf("gone: %v, %v", p.gone, p.p.Err())
+		}
+		if a := p.queue("ann", "1", 1).want(t, NoQuorum); a.Message != "the sale's log cannot be followed" || a.RetryAfter != time.Second {
+			t.Errorf("%+v", a)
+		}
+	})
+	t.Run("while a claim is under way", func(t *testing.T) {
+		w := newListedWorld(t, "", 5)
+		p := w.first
+		p.keeps("append claims")
+		x := p.ask("ann", "1")
+		damage(w)
+		w.pass(quorum.DefaultTTL / readsPerTTL)
+		if p.gone || p.p.Err() == nil {
+			t.Fatalf("gone: %v, %v", p.gone, p.p.Err())
+		}
+		p.queue("ann", "1", 1).want(t, Unknown)
+		p.queue("ann", "2", 1).want(t, NoQuorum)
+		p.queue("ann", "", 1).want(t, NoQuorum)
+		p.queue("bob", "1", 1).want(t, NoQuorum)
+		x.want(t, "")
+		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "no_quorum: the sale's log cannot be followed") {
+			t.Errorf("ready: %v", err)
+		}
+		p.lets()
+		x.want(t, Sold)
+		if !p.gone {
+			t.Error("it is not gone when the claim has its answer")
+		}
+	})
+}
+
+// TestDoorInDoubt has a process give a shard up whose claim it does not know the
+// outcome of. While it serves nothing it denies nobody that claim.
+func TestDoorInDoubt(t *testing.T) {
+	w := newListedWorld(t, "", 5)
+	p := w.first
+	p.keep = func(c Call) bool { return c.What == "append claims" || c.What == "read back" }
+	x := p.ask("ann", "1")
+	for len(x.answers) == 0 {
+		w.pass(100 * time.Millisecond)
+	}
+	x.want(t, Unknown)
+	p.ask("ann", "1").want(t, Unknown)
+	if p.p.tenure.Load() != nil {
+		t.Fatal("it serves")
+	}
+	p.ask("ann", "2").want(t, Standby)
+	p.ask("ann", "").want(t, Standby)
+	p.ask("bob", "1").want(t, Standby)
+	if a := p.p.Decline(Request{User: "ann", Key: "1", Quantity: 1}, Draining); a.Outcome != Unknown {
+		t.Errorf("declined: %+v", a)
+	}
+	if a := p.p.Decline(Request{User: "bob", Key: "1", Quantity: 1}, SoldOut); a.Outcome != SoldOut || a.RetryAfter != time.Second {
+		t.Errorf("declined: %+v", a)
+	}
+	if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "standby: ") {
+		t.Errorf("ready: %v", err)
+	}
+	p.lets()
+	w.pass(5 * time.Second)
+	p.ask("ann", "1").want(t, Sold)
+	if n := p.p.doubts.n.Load(); n != 0 {
+		t.Errorf("%d requests are in doubt", n)
 	}
 }

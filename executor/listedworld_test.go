@@ -18,9 +18,9 @@ import (
 	"salectl/spec"
 )
 
-// listedWorld is processes that serve a sale whose units lie in lists, on a store and
-// nodes in memory, with a clock that moves by hand. Calls take no time, unless a test
-// keeps them.
+// listedWorld is processes that serve a sale, whose units may lie in lists, on a store
+// and nodes in memory, with a clock that moves by hand. Calls take no time, unless a
+// test keeps them.
 type listedWorld struct {
 	t      testing.TB
 	store  *backendtest.Store
@@ -29,6 +29,7 @@ type listedWorld struct {
 	nodes  []*backendtest.Lists
 	shards int
 	ack    spec.Ack
+	queue  int // as SteppedConfig has it
 	now    clock.Now
 	first  *listedProcess
 	all    []*listedProcess
@@ -62,7 +63,7 @@ type listedAsk struct {
 }
 
 // newListedWorld has an applied sale with the shares given, each shard's list on a
-// node of its own, and a process that serves it.
+// node of its own, and a process that serves it. Without an ack there are no lists.
 func newListedWorld(t testing.TB, ack spec.Ack, shares ...int64) *listedWorld {
 	return newListedWorldAs(t, ack, nil, shares...)
 }
@@ -75,16 +76,30 @@ func newListedWorldAs(t testing.TB, ack spec.Ack, change func(*spec.Sale, *pb.Se
 		t: t, store: backendtest.NewStore(), shards: len(shares), ack: ack,
 		now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)},
 	}
+	w.provision(change, shares)
+	w.first = w.process("first")
+	w.first.run()
+	return w
+}
+
+// provision applies the sale.
+func (w *listedWorld) provision(change func(*spec.Sale, *pb.Settings), shares []int64) {
+	w.t.Helper()
 	w.logs = w.store.Handle(nil)
 	w.lock = backendtest.NewNode("lock", w.now.Wall)
-	mark(t, w.lock)
+	mark(w.t, w.lock)
 	stock := int64(0)
 	for _, n := range shares {
 		stock += n
 	}
 	sale := declared("listed", stock, len(shares), 1)
-	sale.Engine, sale.Ack, sale.Backlog, sale.Redis = spec.EngineRedis, ack, spec.DefaultBacklog, &spec.Redis{}
+	if w.ack != "" {
+		sale.Engine, sale.Ack, sale.Backlog, sale.Redis = spec.EngineRedis, w.ack, spec.DefaultBacklog, &spec.Redis{}
+	}
 	for i := range shares {
+		if w.ack == "" {
+			break
+		}
 		name := fmt.Sprint("node", i)
 		w.nodes = append(w.nodes, backendtest.NewLists(name, func() time.Time { return w.now.Wall }))
 		sale.Redis.Nodes = append(sale.Redis.Nodes, name)
@@ -93,10 +108,7 @@ func newListedWorldAs(t testing.TB, ack spec.Ack, change func(*spec.Sale, *pb.Se
 	if change != nil {
 		change(&sale, settings)
 	}
-	provisionAs(t, w.logs, sale, shares, settings)
-	w.first = w.process("first")
-	w.first.run()
-	return w
+	provisionAs(w.t, w.logs, sale, shares, settings)
 }
 
 // process starts one.
@@ -110,7 +122,7 @@ func (w *listedWorld) process(name string) *listedProcess {
 	}
 	p := &listedProcess{w: w, p: NewStepped(SteppedConfig{
 		Sale: "listed", Address: name + ":1", Nodes: []string{"lock"}, Lists: nodes, Me: fmt.Appendf(nil, "%-8.8s", name),
-		Token: mint("token"), Key: mint("key"), Jitter: func() float64 { return 0.5 },
+		Token: mint("token"), Key: mint("key"), Jitter: func() float64 { return 0.5 }, Queue: w.queue,
 	})}
 	w.all = append(w.all, p)
 	return p
