@@ -257,15 +257,13 @@ func (o *owner) leased(now clock.Now, e quorum.Effects) {
 }
 
 func (o *owner) won(now clock.Now) {
-	switch {
-	case o.stage == trying && len(o.keys) > 1:
+	switch o.stage {
+	case trying:
 		o.stage = collecting
-		o.leased(now, o.lease.Acquire(now, o.keys[1:]...))
-	case o.stage == trying, o.stage == collecting && len(o.lease.Keys()) == len(o.keys):
+		o.leased(now, o.lease.Acquire(now, o.keys[1:]...)) // which wins at once where there are none
+	case collecting:
 		o.stage, o.started = owning, true
-		o.out.start, o.out.plans = true, true
-		o.told = o.sale.Generation()
-		o.tell(now)
+		o.out.start, o.told = true, 0 // next tells the generations, and whoever took the vote in the rights
 	}
 }
 
@@ -278,7 +276,7 @@ func (o *owner) tell(now clock.Now) {
 	}
 	r := rights{lease: o.lease.Validity(), readAt: o.readAt, ttl: o.ttl}
 	o.clockOff = 0
-	if off, ok := o.lease.ClockOff(now); ok && off.Abs() > o.ttl {
+	if off, _ := o.lease.ClockOff(now); off.Abs() > o.ttl { // 0: too few nodes have told the time
 		o.clockOff, r = off, rights{}
 	}
 	o.out.rights = &r

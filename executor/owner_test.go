@@ -146,8 +146,8 @@ func TestOwnerLosesItsLeases(t *testing.T) {
 	w.nodeOff = false
 	w.pass(time.Second) // at most three quarters of it until the next try
 	w.wantStage(owning)
-	if w.starts != 2 || !w.valid() {
-		t.Errorf("%d starts, valid %v", w.starts, w.valid())
+	if w.starts != 2 || w.plans != 2 || !w.valid() {
+		t.Errorf("%d starts, plans told %d times, valid %v", w.starts, w.plans, w.valid())
 	}
 }
 
@@ -546,6 +546,15 @@ func TestOwnerCannotServe(t *testing.T) {
 			nil, func(c *ownerConfig) { c.lists = []string{"a:1", "b:2"} },
 			"it was applied with engine ledger and lists on [], and this process was told of lists on [a:1 b:2]; see that the file says what was applied",
 		},
+		"a red packet without a seed": {
+			func(p *pb.Planned) {
+				sale := declared("owned", 2, 1, 1)
+				sale.Engine, sale.Ack, sale.Backlog, sale.Redis, sale.Embedded = spec.EngineRedis, spec.AckLedger, 5, &spec.Redis{Nodes: []string{"a:1"}}, nil
+				sale.HBase = &spec.HBase{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "t"}
+				sale.RedPacket = &spec.RedPacket{Currency: "CNY", Total: 100, Min: 1, Split: spec.SplitRandom}
+				p.Spec, _ = sale.JSON()
+			}, func(c *ownerConfig) { c.lists = []string{"a:1"} }, ledger.ErrCorrupt.Error() + ": the red packet's seed has 0 bytes",
+		},
 		"no lock nodes": {nil, func(c *ownerConfig) { c.nodes = nil }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -600,6 +609,9 @@ func TestOwnerHealth(t *testing.T) {
 	if off := w.o.watch[1].wrong - w.o.watch[0].wrong; off != time.Minute {
 		t.Errorf("by what it knows two nodes' clocks are %v apart", off)
 	}
+	if !slices.ContainsFunc(w.events, func(e quorum.Event) bool { return e.Kind == quorum.Won && len(e.Keys) == 1 }) {
+		t.Errorf("it tells of %+v", w.events)
+	}
 	votes := func() uint64 { s := w.o.health().locks; return s.Won }
 	before := votes()
 	w.o.ended(w.now, errOtherOwner)
@@ -610,5 +622,26 @@ func TestOwnerHealth(t *testing.T) {
 	w.wantStage(owning)
 	if after := votes(); before == 0 || after != 2*before {
 		t.Errorf("won %d times, and after the next tenure %d", before, after)
+	}
+}
+
+// TestOwnerAnotherTTL has a generation change the ttl while the leases of the last
+// tenure are still to be given back: they go first, since they were had by the old one.
+func TestOwnerAnotherTTL(t *testing.T) {
+	w := applied(t, 2)
+	w.nodeOff = true
+	w.o.ended(w.now, errOtherOwner)
+	w.run()
+	w.o.halted(w.now)
+	changed := declared(w.sale, 10, 2, 1)
+	changed.LockTTL = quorum.MaxTTL
+	replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Spec, _ = changed.JSON() })
+	w.pass(2 * restAfter)
+	w.wantStage(following)
+	w.nodeOff = false
+	w.pass(quorum.DefaultTTL + time.Second)
+	w.wantStage(owning)
+	if w.o.ttl != quorum.MaxTTL || !w.valid() {
+		t.Errorf("a ttl of %v, valid: %v", w.o.ttl, w.valid())
 	}
 }

@@ -37,7 +37,8 @@ type ownerWorld struct {
 	wake   time.Duration
 	starts int
 	stops  []halt
-	reads  int     // of the sale's log
+	reads  int // of the sale's log
+	events []quorum.Event
 	plans  int     // times that the generations were told
 	rights *rights // told last
 	err    error
@@ -138,6 +139,7 @@ func (w *ownerWorld) vote(c quorum.Call) quorum.Reply {
 
 func (w *ownerWorld) take(out ownerEffects) {
 	w.wake = out.wake
+	w.events = append(w.events, out.events...)
 	if out.start {
 		w.starts++
 	}
