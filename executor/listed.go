@@ -219,7 +219,7 @@ func (q *sequencer) giveTaken() {
 			}
 			q.moving = append(q.moving, message{kind: sent, to: to, k: t.K, units: t.Units})
 			units, q.gave = nil, true
-		case spare == 0, q.list.Empty(), len(q.waiting) > 0 && to > q.shard, q.nextGeneration() != nil:
+		case spare == 0, q.list.Empty(), len(q.waiting) > 0 && to > q.shard:
 			q.say(message{kind: none, to: to})
 		default:
 			q.list.Take(int(share(spare, w.n)))

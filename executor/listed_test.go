@@ -1,11 +1,14 @@
 package executor
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -305,5 +308,283 @@ func TestListedDrain(t *testing.T) {
 				t.Errorf("gone: %v, the log has it: %v", p.gone, w.has("ann"))
 			}
 		})
+	}
+}
+
+// TestListedUnitsMissing has units vanish from a list that the log has: who finds the
+// list empty has it filled anew.
+func TestListedUnitsMissing(t *testing.T) {
+	w := newListedWorld(t, spec.AckRedis, 9)
+	p := w.first
+	p.ask("ann", "1").want(t, Sold)
+	w.pass(time.Second)
+	if _, err := w.nodes[0].Take(t.Context(), lists.List{UID: testUID}, w.list(0).Fill, 100); err != nil {
+		t.Fatal(err)
+	}
+	x := p.ask("bob", "1")
+	w.pass(time.Second)
+	if len(x.answers) == 1 && x.answers[0].Outcome == NoneNow {
+		x = p.ask("bob", "1")
+	}
+	x.want(t, Sold)
+	w.pass(drainLater)
+	if s, l := w.shard(0), w.list(0); s.Sold != 2 || l.Units != 7 || s.Fill != 2 {
+		t.Errorf("the shard is at %+v, the list at %+v", s.Totals, l)
+	}
+}
+
+// TestListedLostReply has the reply to a grab get lost that landed: asked again, the
+// node gives the same unit, and the request is in doubt no longer than that lasts.
+func TestListedLostReply(t *testing.T) {
+	for ack, doubts := range map[spec.Ack]int64{spec.AckLedger: 0, spec.AckRedis: 1} {
+		t.Run(string(ack), func(t *testing.T) {
+			w := newListedWorld(t, ack, 9)
+			p := w.first
+			p.keeps("grab")
+			x := p.ask("ann", "1")
+			k := p.the("grab")
+			p.make(k)
+			p.reply(k, nil, context.DeadlineExceeded)
+			p.run()
+			if a := p.p.Decline(Request{User: "ann", Key: "1", Quantity: 1}, Draining); a.Outcome != Unknown || p.p.doubts.n.Load() != 1 {
+				t.Errorf("%+v, %d in doubt", a, p.p.doubts.n.Load())
+			}
+			p.keep = nil
+			w.pass(grabPause)
+			a := x.want(t, Sold)
+			if !a.Replayed || w.list(0).Users != 1 { // of the same key another may have come first
+				t.Errorf("%+v, the list is at %+v", a, w.list(0))
+			}
+			w.pass(time.Second)
+			if n := p.p.doubts.n.Load(); n != doubts { // with ack redis until the list is filled anew
+				t.Errorf("%d are in doubt", n)
+			}
+			w.nodes[0].Restart()
+			p.ask("bob", "1")
+			w.pass(time.Second)
+			if n := p.p.doubts.n.Load(); n != 0 {
+				t.Errorf("%d are in doubt of a list that was filled anew", n)
+			}
+		})
+	}
+}
+
+// TestListedTwoKeys has a user ask with a second key: the first is told, with the unit.
+func TestListedTwoKeys(t *testing.T) {
+	for _, ack := range []spec.Ack{spec.AckLedger, spec.AckRedis} {
+		t.Run(string(ack), func(t *testing.T) {
+			w := newListedWorld(t, ack, 9)
+			p := w.first
+			p.keeps("append")
+			first := p.ask("ann", "1")
+			second := p.ask("ann", "2") // the node knows, the log does not
+			if ack == spec.AckLedger {
+				second.want(t, "")
+			}
+			p.lets()
+			unit := first.want(t, Sold).Claim.Units[0]
+			if a := second.want(t, LimitReached); len(a.Claims) != 1 || a.Claims[0].Units[0] != unit || a.Claims[0].ID != (ClaimID{Unit: unit}) {
+				t.Errorf("%+v", a)
+			}
+			w.pass(time.Second)
+			if a := p.ask("ann", "3").want(t, LimitReached); len(a.Claims) != 1 || a.Claims[0].Units[0] != unit {
+				t.Errorf("%+v", a)
+			}
+			p.askFor("bob", "1", 2).want(t, LimitReached)
+		})
+	}
+}
+
+// TestListedEndsWhileOwed ends a process hard that owes answers, and has requests at
+// its nodes. All are answered, and nobody is told that a claim failed which did not.
+func TestListedEndsWhileOwed(t *testing.T) {
+	for _, ack := range []spec.Ack{spec.AckLedger, spec.AckRedis} {
+		t.Run(string(ack), func(t *testing.T) {
+			w := newListedWorld(t, ack, 2, 0)
+			p := w.first
+			users := w.buyers(0, 9)
+			p.keeps("append")
+			owed := p.ask(users[0], "1")
+			w.pass(drainLater) // it is being appended
+			p.the("append claims")
+			behind := p.ask(users[1], "1")
+			p.keeps("append", "grab")
+			short := p.ask(users[2], "1")
+			p.p.owner.ended(w.now, errOtherOwner)
+			p.p.news = true
+			p.run()
+			late := p.ask(users[3], "1")
+			p.let(p.the("grab")) // the list is empty, and who is short comes to a sequencer that stops
+			p.run()
+			if ack == spec.AckLedger {
+				owed.want(t, "")
+			}
+			p.lets()
+			owed.want(t, Sold)
+			if ack == spec.AckLedger {
+				behind.want(t, Unknown)
+			} else {
+				behind.want(t, Sold)
+			}
+			w.pass(time.Second)
+			for _, x := range []*listedAsk{short, late} {
+				if len(x.answers) != 1 || x.answers[0].Accepted() {
+					t.Errorf("%s was told %+v", x.user, x.answers)
+				}
+			}
+			w.pass(10 * time.Second) // it serves again
+			if a := p.ask(users[1], "1").want(t, Sold); !a.Replayed {
+				t.Errorf("%+v", a)
+			}
+			if w.shard(0).Sold != 2 {
+				t.Errorf("the shard is at %+v", w.shard(0).Totals)
+			}
+		})
+	}
+}
+
+// TestListedStall has a shard's list be off for long: it stalls and says why, and who
+// waits is told; the others sell on.
+func TestListedStall(t *testing.T) {
+	w := newListedWorld(t, spec.AckLedger, 9, 9)
+	p := w.first
+	mine, others := w.buyers(0, 9), w.buyers(1, 9)
+	w.nodes[0].Restart()
+	p.keep = func(c Call) bool { return c.List && c.Node == 0 && strings.HasPrefix(c.What, "list") }
+	x := p.ask(mine[0], "1") // finds out
+	w.pass(stallAfter - 10*time.Millisecond)
+	x.want(t, "")
+	if err := p.p.Ready(w.now); err == nil || err.Error() != "the list of shard 0 is being filled" {
+		t.Errorf("ready: %v", err)
+	}
+	w.pass(10 * time.Millisecond)
+	s := p.p.Status().Shards[0]
+	if s.Stall == nil || s.Stall.Error != lists.ErrFill.Error() || s.ListOn || !s.Stall.Since.Equal(w.now.Wall.Add(-stallAfter)) {
+		t.Errorf("%+v, stall %+v", s, s.Stall)
+	}
+	w.pass(time.Second)
+	if a := x.want(t, NoQuorum); a.Message != nodeSilent.Message {
+		t.Errorf("%+v", a)
+	}
+	p.ask(mine[1], "1").want(t, NoQuorum)
+	p.ask(others[0], "1").want(t, Sold)
+	p.reply(p.the("list run id"), lists.Reply{Err: errors.New("the node is off")}, nil)
+	p.run()
+	if s := p.p.Status().Shards[0].Stall; s == nil || s.Error != "the node is off" {
+		t.Errorf("stall %+v", s)
+	}
+	p.lets()
+	w.pass(2 * time.Second)
+	if err := p.p.Ready(w.now); err != nil {
+		t.Error(err)
+	}
+	p.ask(mine[1], "1").want(t, Sold)
+	if s := w.shard(0); s.Fill != 2 {
+		t.Errorf("the list was filled %d times", s.Fill)
+	}
+}
+
+// TestListedGives moves units to a shard that asks, as many as it lacks or half of what
+// there is, out of the list first; and none where that cannot be.
+func TestListedGives(t *testing.T) {
+	ask := func(p *listedProcess, from, to int, n int64) {
+		p.p.shards[to].tell(func(q *sequencer) { q.hear(message{kind: want, from: from, to: to, n: n}) })
+		p.run()
+	}
+	units := func(t *testing.T, w *listedWorld, want ...int64) {
+		t.Helper()
+		for i, n := range want {
+			if s, l := w.shard(i), w.list(i); s.Available != n || l.Units != n || s.InFlight != 0 {
+				t.Errorf("shard %d is at %+v, its list at %+v; want %d units", i, s.Totals, l, n)
+			}
+		}
+	}
+	t.Run("half", func(t *testing.T) {
+		w := newListedWorld(t, spec.AckLedger, 10, 1)
+		ask(w.first, 1, 0, 1)
+		units(t, w, 5, 6)
+	})
+	t.Run("what is lacked", func(t *testing.T) {
+		w := newListedWorld(t, spec.AckLedger, 10, 1)
+		ask(w.first, 1, 0, 8)
+		units(t, w, 2, 9)
+	})
+	t.Run("several that ask, one after the other", func(t *testing.T) {
+		w := newListedWorld(t, spec.AckLedger, 16, 1, 1)
+		p := w.first
+		p.p.shards[0].tell(func(q *sequencer) {
+			q.hear(message{kind: want, from: 1, to: 0, n: 1})
+			q.hear(message{kind: want, from: 2, to: 0, n: 1})
+		})
+		p.run()
+		units(t, w, 4, 9, 5)
+	})
+	t.Run("again, when the last has come", func(t *testing.T) {
+		w := newListedWorld(t, spec.AckLedger, 16, 1)
+		p := w.first
+		p.keeps("append in")
+		ask(p, 1, 0, 1)
+		ask(p, 1, 0, 1)
+		if s := w.shard(0); s.InFlight != 8 || s.Available != 8 {
+			t.Errorf("the shard is at %+v", s.Totals)
+		}
+		p.lets()
+		units(t, w, 4, 13)
+	})
+	t.Run("nobody, when nobody asks any more", func(t *testing.T) {
+		w := newListedWorld(t, spec.AckLedger, 10, 1)
+		p := w.first
+		p.keeps("list take")
+		ask(p, 1, 0, 1)
+		p.p.shards[0].tell(func(q *sequencer) { q.wants = nil }) // as after a transfer in between
+		p.lets()
+		w.pass(time.Second)
+		units(t, w, 10, 1)
+	})
+	t.Run("out of the log, when the shard is paused", func(t *testing.T) {
+		w := newListedWorld(t, spec.AckLedger, 10, 1)
+		p := w.first
+		p.keeps("list stop", "list run id")
+		w.plan(pb.Phase_PAUSED)
+		w.pass(quorumRead)
+		ask(p, 1, 0, 1)
+		p.lets()
+		w.pass(time.Second)
+		if a, b := w.shard(0), w.shard(1); a.Available != 5 || b.Available != 6 || a.Generation != 2 {
+			t.Errorf("the shards are at %+v and %+v", a.Totals, b.Totals)
+		}
+	})
+	t.Run("nothing, where the list is empty", func(t *testing.T) {
+		w := newListedWorld(t, spec.AckLedger, 1, 9)
+		p := w.first
+		p.keeps("append claims")
+		x := p.ask(w.buyers(0, 1)[0], "1") // its unit is in the log still
+		before := p.count("list take")
+		ask(p, 1, 0, 1)
+		w.pass(100 * time.Millisecond)
+		p.lets()
+		x.want(t, Sold)
+		w.pass(time.Second)
+		if n := p.count("list take") - before; n > 1 {
+			t.Errorf("it looks %d times", n)
+		}
+		units(t, w, 0, 9)
+	})
+}
+
+// TestListedShortWhileUndrained has somebody find a list empty whose last unit the log
+// lacks: others are asked at once for one.
+func TestListedShortWhileUndrained(t *testing.T) {
+	w := newListedWorld(t, spec.AckRedis, 1, 9)
+	p := w.first
+	users := w.buyers(0, 2)
+	p.ask(users[0], "1").want(t, Sold)
+	x := p.ask(users[1], "1")
+	x.want(t, Sold)
+	if n := p.count("append out"); n != 1 {
+		t.Errorf("%d transfers", n)
+	}
+	if a, b := w.list(0), w.list(1); a.Units+b.Units != 8 {
+		t.Errorf("the lists have %d and %d units", a.Units, b.Units)
 	}
 }

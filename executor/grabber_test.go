@@ -1,0 +1,469 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/lists"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// newCountedAs is newCounted with another ack, and a bound that many requests do not
+// come to. The ledger has what was given before.
+func newCountedAs(t *testing.T, ack spec.Ack, most int64) *counted {
+	c := newCounted(t, most)
+	c.g.ack, c.g.bound = ack, 10_000
+	if c.g.backlog.before = 0; ack == spec.AckRedis {
+		c.g.backlog.before = 2
+	}
+	c.g.knows(0)
+	c.g.knows(1)
+	return c
+}
+
+// wait has a user's request wait on a shard.
+func (c *counted) wait(shard int, user string) *ticket {
+	c.Helper()
+	x := newTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, c.now.Mono)
+	if o := c.g.offer(c.now, shard, x); o != "" {
+		c.Fatalf("%s: %s", user, o)
+	}
+	return x
+}
+
+// next returns the next call of the node, nil if there is none, and when to look again.
+func (c *counted) next() (*grabCall, time.Duration) {
+	call := new(grabCall)
+	ask, wake := c.g.next(c.now, call)
+	if !ask {
+		return nil, wake
+	}
+	return call, wake
+}
+
+// nothing answers a call: the list is empty.
+func (c *counted) nothing(call *grabCall) {
+	c.g.done(c.now, call, []lists.Given{{At: 1, Units: make([]lists.Unit, len(call.batches[0].Users))}}, nil)
+}
+
+// told fails the test unless a ticket has that answer, "" for none.
+func (c *counted) told(x *ticket, want Outcome) Answer {
+	c.Helper()
+	switch {
+	case want == "" && len(x.done) == 0:
+	case want == "" || len(x.done) != 1 || x.answer.Outcome != want:
+		c.Errorf("%s was told %d times, %+v, want %q", x.User, len(x.done), x.answer, want)
+	}
+	return x.answer
+}
+
+// TestGrabberWakes wakes whoever makes the calls when there may be something to ask.
+func TestGrabberWakes(t *testing.T) {
+	woken := func(c *counted) bool {
+		select {
+		case <-c.g.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	want := func(c *counted, what string, want bool) {
+		c.Helper()
+		if got := woken(c); got != want {
+			c.Errorf("%s: woken %v", what, got)
+		}
+	}
+	c := newCountedAs(t, spec.AckRedis, 100)
+	woken(c)
+	a := c.wait(0, "a")
+	want(c, "somebody comes", true)
+	c.wait(0, "b")
+	want(c, "another comes", false) // it is known that somebody waits
+	call, _ := c.next()
+	want(c, "all are asked for", false)
+	c.gives(call, false)
+	want(c, "a call is over", true)
+	c.told(a, Sold)
+	c.g.drained(0, []string{"a"})
+	want(c, "the ledger has more", true)
+	c.g.turn(c.now, 0, 1)
+	want(c, "the list gives as before", false)
+	c.g.turn(c.now, 0, 2)
+	want(c, "the list gives again", true)
+	c.g.again(0, []*ticket{newTicket(new(sync.Pool), Request{User: "d", Key: "key", Quantity: 1}, c.now.Mono)})
+	want(c, "units have come", true)
+	for i := range grabsAtOnce {
+		c.wait(0, fmt.Sprint("many-", i))
+	}
+	woken(c)
+	c.g.backlog.most = 10_000
+	if call, _ := c.next(); len(call.batches[0].Users) != grabsAtOnce {
+		t.Errorf("%d are asked for", len(call.batches[0].Users))
+	}
+	want(c, "more wait than go into a call", true)
+}
+
+// TestGrabCalls holds who goes together into a call, and when there is one.
+func TestGrabCalls(t *testing.T) {
+	sizes := func(call *grabCall) (all [][2]int) {
+		if call == nil {
+			return nil
+		}
+		for i, b := range call.batches {
+			all = append(all, [2]int{b.List.Shard, len(b.Users)})
+			if len(b.Users) != len(b.Keys) || len(b.Users) != len(call.tickets[i]) || b.Fill != 1 || b.At != call.shards[i].shard.clock().Wall.UnixMicro() {
+				t.Errorf("%+v", b)
+			}
+		}
+		return all
+	}
+	want := func(t *testing.T, got, want [][2]int) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("asks shards for %v, want %v", got, want)
+		}
+	}
+	crowd := func(c *counted, shard, n int) {
+		for i := range n {
+			c.wait(shard, fmt.Sprint("user-", shard, "-", i))
+		}
+	}
+	t.Run("as many as go in, and each shard first in its turn", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		crowd(c, 0, 400)
+		crowd(c, 1, 700)
+		first, _ := c.next()
+		want(t, sizes(first), [][2]int{{0, 400}, {1, grabsAtOnce - 400}})
+		second, _ := c.next()
+		want(t, sizes(second), [][2]int{{1, grabsAtOnce}})
+		if third, wake := c.next(); third != nil || wake != 0 {
+			t.Errorf("with two calls under way it asks %v, or at %v", sizes(third), wake)
+		}
+		if n := c.g.waiting(1); n != 700 {
+			t.Errorf("%d wait on shard 1", n)
+		}
+		c.g.done(c.now, first, []lists.Given{{Why: lists.ErrFill}, {Why: lists.ErrFill}}, nil)
+		if third, _ := c.next(); third != nil {
+			t.Errorf("of lists that are off it asks %v", sizes(third))
+		}
+	})
+	t.Run("nobody twice at a time, and who has gone not at all", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		c.wait(0, "a")
+		c.wait(0, "b").withdraw()
+		c.wait(0, "a")
+		c.wait(0, "c")
+		first, _ := c.next()
+		if got := first.batches[0].Users; !slices.Equal(got, []string{"a", "c"}) {
+			t.Errorf("it asks for %q", got)
+		}
+		if second, _ := c.next(); second != nil {
+			t.Errorf("it asks for %q", second.batches[0].Users)
+		}
+		c.gives(first, false)
+		second, _ := c.next()
+		if got := second.batches[0].Users; !slices.Equal(got, []string{"a"}) {
+			t.Errorf("it asks for %q", got)
+		}
+	})
+	t.Run("after a pause, where one failed", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		c.wait(0, "a")
+		call, _ := c.next()
+		c.g.done(c.now, call, nil, quorum.ErrUnsent)
+		again := c.now.Mono + grabPause
+		c.now.Mono = again - 1
+		if call, wake := c.next(); call != nil || wake != again {
+			t.Errorf("it asks %v, or at %v", sizes(call), wake)
+		}
+		c.now.Mono = again
+		if call, _ := c.next(); call == nil {
+			t.Error("it does not ask when the pause is over")
+		}
+	})
+	t.Run("nobody without rights", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		x, y, z := c.wait(0, "a"), c.wait(1, "b"), c.wait(0, "c")
+		y.asked, c.g.may = true, func(clock.Now) bool { return false }
+		z.withdraw()
+		if call, wake := c.next(); call != nil || wake != 0 {
+			t.Errorf("it asks %v, or at %v", sizes(call), wake)
+		}
+		if a := c.told(x, NoQuorum); a.RetryAfter != time.Second {
+			t.Errorf("%+v", a)
+		}
+		c.told(y, Unknown) // who was asked for before may have something
+		c.told(z, "")
+		if n := c.g.waiting(0) + c.g.waiting(1); n != 0 {
+			t.Errorf("%d wait still", n)
+		}
+	})
+}
+
+// TestGrabberRefuses says at once why nothing can be had.
+func TestGrabberRefuses(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 2)
+	offer := func(want Outcome) {
+		t.Helper()
+		if got := c.g.offer(c.now, 0, newTicket(new(sync.Pool), Request{User: fmt.Sprint(c.unit), Key: "key", Quantity: 1}, c.now.Mono)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		c.unit++
+	}
+	offer("")
+	c.g.turn(c.now, 0, 0)
+	waits := c.wait(0, "waits")
+	c.now.Mono += stallAfter - 1
+	offer("")
+	c.g.turn(c.now, 0, 0)
+	c.told(waits, "")
+	c.now.Mono++
+	offer(NoQuorum)
+	c.g.turn(c.now, 0, 0)
+	if a := c.told(waits, NoQuorum); a.Message != nodeSilent.Message {
+		t.Errorf("%+v", a)
+	}
+	c.g.turn(c.now, 0, 2)
+	c.g.bound = 2
+	offer("")
+	call, _ := c.next()
+	offer("")
+	offer(Overloaded) // one is asked for, and one waits
+	c.gives(call, false)
+	c.g.bound = 3
+	offer("")
+	call, _ = c.next()
+	c.gives(call, false)
+	offer(Overloaded) // the ledger lacks as many as it may
+	c.g.shutDown(0, Draining)
+	offer(Draining)
+	x := newTicket(new(sync.Pool), Request{User: "x", Key: "key", Quantity: 1}, c.now.Mono)
+	c.g.again(0, []*ticket{x})
+	if a := c.told(x, Draining); a.RetryAfter != time.Second {
+		t.Errorf("%+v", a)
+	}
+	if on, behind := c.g.state(0); on || behind != 0 {
+		t.Errorf("on %v, behind %d", on, behind)
+	}
+}
+
+// TestGrabberTells has a sequencer hear what there is to drain: once, until the ledger
+// has some of it, and again where that is to be soon.
+func TestGrabberTells(t *testing.T) {
+	heard := func(c *counted, want int) {
+		c.Helper()
+		s := c.g.shards[0].shard
+		if got := len(s.events); got != want {
+			c.Errorf("%d events, want %d", got, want)
+		}
+		for _, event := range s.events {
+			event(s.seq)
+		}
+		s.events = nil
+	}
+	call := func(c *counted, user string) *grabCall {
+		c.wait(0, user)
+		call, _ := c.next()
+		return call
+	}
+	t.Run("ack redis", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckRedis, 8)
+		c.gives(call(c, "a"), false)
+		heard(c, 1)
+		c.gives(call(c, "b"), false)
+		heard(c, 0)
+		if given, behind := c.g.lag(0); given != 2 || behind != 2 {
+			t.Errorf("%d given, %d behind", given, behind)
+		}
+		c.g.drained(0, []string{"a"})
+		c.gives(call(c, "c"), false)
+		heard(c, 1)
+		c.gives(call(c, "c"), true) // has it already
+		heard(c, 0)
+		c.gives(call(c, "d"), false)
+		c.gives(call(c, "e"), false)
+		heard(c, 0)
+		c.gives(call(c, "f"), false)
+		heard(c, 0)
+		c.gives(call(c, "g"), false) // the backlog was more than half full
+		heard(c, 1)
+		c.gives(call(c, "h"), false)
+		heard(c, 0)
+		if !c.g.busy(0) || c.g.busy(1) {
+			t.Errorf("busy: %v, %v", c.g.busy(0), c.g.busy(1))
+		}
+	})
+	t.Run("ack ledger", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 8)
+		for _, user := range []string{"a", "b"} {
+			c.gives(call(c, user), false)
+			heard(c, 1) // somebody waits for the ledger each time
+		}
+		if n := len(c.g.shards[0].shard.seq.owed); n != 2 {
+			t.Errorf("%d are owed their answers", n)
+		}
+	})
+	t.Run("an empty list", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckRedis, 8)
+		x := c.wait(0, "a")
+		first, _ := c.next()
+		c.nothing(first)
+		heard(c, 1)
+		if q := c.g.shards[0].shard.seq; len(q.waiting) != 1 || x.asked {
+			t.Errorf("%d wait, asked: %v", len(q.waiting), x.asked)
+		}
+		c.nothing(call(c, "b"))
+		heard(c, 1) // each waits for units
+		if c.g.busy(0) {
+			t.Error("busy")
+		}
+	})
+	t.Run("a list that is lost", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckRedis, 8)
+		x := c.wait(0, "a")
+		first, _ := c.next()
+		c.g.done(c.now, first, []lists.Given{{Why: lists.ErrFill}}, nil)
+		heard(c, 1)
+		if on, _ := c.g.state(0); on || c.g.waiting(0) != 1 || !x.withdraw() {
+			t.Errorf("on: %v, %d wait", on, c.g.waiting(0))
+		}
+		// A reply from before does not turn off what gives again.
+		c.wait(0, "b")
+		c.g.turn(c.now, 0, 2)
+		late, _ := c.next()
+		c.g.turn(c.now, 0, 3)
+		c.g.done(c.now, late, []lists.Given{{Why: lists.ErrFill}}, nil)
+		if on, _ := c.g.state(0); !on {
+			t.Error("it is off")
+		}
+	})
+	t.Run("a sequencer that has ended", func(t *testing.T) {
+		for ack, want := range map[spec.Ack][2]Outcome{spec.AckLedger: {Unknown, Standby}, spec.AckRedis: {Sold, Standby}} {
+			c := newCountedAs(t, ack, 8)
+			c.g.shards[0].shard.closed = true
+			x, y, z := c.wait(0, "a"), c.wait(0, "b"), c.wait(0, "c")
+			both, _ := c.next()
+			z.putBack() // it is withdrawn as soon as it may be
+			c.g.done(c.now, both, []lists.Given{{At: 1, Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
+			c.told(x, want[0])
+			if a := c.told(y, want[1]); a.RetryAfter != time.Second {
+				t.Errorf("%+v", a)
+			}
+		}
+	})
+}
+
+// TestGrabberHours tells those who come too early when to come, and those who come too
+// late that it is closed.
+func TestGrabberHours(t *testing.T) {
+	for why, want := range map[error]Answer{
+		lists.ErrNotOpen: {Outcome: NotOpen, RetryAfter: 5 * time.Second},
+		lists.ErrClosed:  {Outcome: Closed},
+	} {
+		c := newCountedAs(t, spec.AckRedis, 8)
+		x := c.wait(0, "a")
+		call, _ := c.next()
+		c.g.done(c.now, call, []lists.Given{{Why: why, At: 1_000_000, OpensAt: 6_000_000, Units: make([]lists.Unit, 1)}}, nil)
+		if a := c.told(x, want.Outcome); a.RetryAfter != want.RetryAfter {
+			t.Errorf("%+v, want %+v", a, want)
+		}
+		c.lacks(0)
+	}
+}
+
+// TestGrabberSilence has a node not answer: who waits for long is told so, and that
+// nobody knows where the node may have given something.
+func TestGrabberSilence(t *testing.T) {
+	lost := errors.New("the reply is lost")
+	c := newCountedAs(t, spec.AckLedger, 100)
+	begun := c.now
+	asked := c.wait(0, "asked")
+	call, _ := c.next()
+	early, gone := c.wait(0, "early"), c.wait(0, "gone")
+	gone.withdraw()
+	c.now.Mono++
+	later := c.wait(0, "later")
+	c.now.Mono = begun.Mono + stallAfter - 1
+	c.g.done(c.now, call, nil, lost)
+	c.told(asked, "")
+	c.now.Mono += grabPause
+	if s := c.g.stall(c.now, 0); s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.node {
+		t.Errorf("stall %+v", s)
+	}
+	call, _ = c.next()
+	if got := call.batches[0].Users; !slices.Equal(got, []string{"asked"}) {
+		t.Errorf("while it is silent it is asked for %q", got)
+	}
+	c.now.Mono = begun.Mono + stallAfter + grabPause
+	later.queuedAt = c.now.Mono - stallAfter + 1
+	c.g.done(c.now, call, nil, lost)
+	c.told(asked, Unknown)
+	if a := c.told(early, NoQuorum); a.Message != nodeSilent.Message {
+		t.Errorf("%+v", a)
+	}
+	c.told(gone, "")
+	c.told(later, "")
+	c.now.Mono += grabPause
+	call, _ = c.next()
+	c.g.done(c.now, call, nil, quorum.ErrUnsent) // nothing can have been given
+	c.told(later, NoQuorum)
+	last := c.now
+	c.now.Mono = last.Mono + 2*stallAfter
+	if c.g.stall(c.now, 0) == nil {
+		t.Error("the failure is no news any more")
+	}
+	c.now.Mono++
+	if c.g.stall(c.now, 0) != nil {
+		t.Error("the failure is news still")
+	}
+	x := c.wait(0, "x")
+	call, _ = c.next()
+	c.gives(call, false)
+	if c.g.stall(c.now, 0) != nil {
+		t.Error("it stalls though the node answers")
+	}
+	c.told(x, "")
+}
+
+// TestGrabberFull refuses those who wait while the ledger lacks as much as it may, but
+// for those who may have something, and looks again after a while.
+func TestGrabberFull(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 2)
+	x, y := c.wait(0, "a"), c.wait(0, "b")
+	first, _ := c.next()
+	z, other := c.wait(0, "c"), c.wait(1, "d")
+	if call, wake := c.next(); call != nil || wake != c.now.Mono+time.Millisecond {
+		t.Errorf("it asks again, or at %v", wake) // all that the ledger may lack is asked for
+	}
+	c.told(z, "")
+	z.asked = true
+	c.gives(first, false)
+	c.told(x, Sold)
+	c.told(y, Sold)
+	if call, wake := c.next(); call != nil || wake != c.now.Mono+time.Millisecond {
+		t.Errorf("it asks again, or at %v", wake)
+	}
+	c.told(z, "")
+	if a := c.told(other, Overloaded); a.RetryAfter != time.Second {
+		t.Errorf("%+v", a)
+	}
+	z.asked = false
+	if call, wake := c.next(); call != nil || wake != 0 {
+		t.Errorf("with nobody it asks again, or at %v", wake)
+	}
+	c.told(z, Overloaded)
+
+	// What was given before is not known yet.
+	c = newCountedAs(t, spec.AckRedis, 2)
+	c.g.backlog.before = 1
+	c.wait(0, "a")
+	if call, wake := c.next(); call != nil || wake != c.now.Mono+10*time.Millisecond {
+		t.Errorf("it asks, or at %v", wake)
+	}
+}
