@@ -41,23 +41,20 @@ type Machine struct {
 	poll  time.Duration // monotonic: when the stream is looked at without news
 
 	// The stream.
-	after   string        // it is read up to here
+	after   string        // it is read up to here; if grabs is empty, the log has all of that
 	more    bool          // there may be entries after that
 	readAt  time.Duration // monotonic: before then they are left to gather
 	gather  time.Duration // for so long
-	grabs   []drained     // read, and not known to be in the log
+	grabs   []ledger.Grab // read, and not known to be in the log
 	offered int           // of grabs: how many the draft has looked at
 	refused int           // of these: how many the log cannot take
 	fenced  bool          // the draft is of Rebuild
-	done    string        // everything up to here is in the log
-	trimmed string        // and was deleted up to here
 
 	// While filling: what the list has still, the slot that was folded, and how far
 	// the fill has come.
 	left   State
 	slot   uint64 // that the log is at if only this rebuild has changed it
 	adds   bool   // the draft appends grabs
-	mixed  bool   // something else has changed it
 	void   bool   // of the grabs that survived the log could not take some
 	folded uint64
 	units  ledger.Units // of the fold, that are not in the list yet
@@ -76,13 +73,6 @@ type Machine struct {
 	trouble error
 	voids   int
 	fills   int
-}
-
-// drained is a grab that was read, with the place of its entry.
-type drained struct {
-	ledger.Grab
-	entry string
-	last  bool // of the entry
 }
 
 // Want says what a list is to come to.
@@ -184,17 +174,18 @@ func (m *Machine) Voids() int { return m.voids }
 // Stir says that the list has given something, or may have, which is to be drained
 // no later than in a while.
 func (m *Machine) Stir(now clock.Now, within time.Duration) {
-	if by := now.Mono + within; !m.more || by < m.readAt {
-		m.more, m.readAt = true, by
+	by := now.Mono + within
+	if m.more {
+		by = min(by, m.readAt)
 	}
-	m.gather = within
+	m.more, m.readAt, m.gather = true, by, within
 }
 
 // Dry says that a grab found the list empty that was begun at a monotonic time,
 // under a fill. If the log then has units that are nowhere else, the node has lost
 // them.
 func (m *Machine) Dry(now clock.Now, fill uint64, begun time.Duration) {
-	if m.stage == on && m.fill == fill && begun > m.moved && !m.Receiving() {
+	if m.stage == on && m.fill == fill && begun > m.moved {
 		m.dry = true
 		m.Stir(now, 0)
 	}
@@ -213,11 +204,9 @@ func (m *Machine) Lost(now clock.Now, fill uint64) {
 // begin begins a rebuild.
 func (m *Machine) begin() {
 	m.stage, m.run, m.fill = asking, "", 0
-	m.after, m.more, m.grabs, m.offered, m.done, m.trimmed = "", false, nil, 0, "", ""
-	m.units, m.put, m.claims = nil, Part{}, 0
+	m.after, m.grabs, m.offered, m.refused = "", nil, 0, 0
 	m.take, m.taken, m.empty, m.puts = 0, nil, false, nil
-	m.dry, m.gone = false, false
-	m.fenced, m.stale = false, m.under != nil
+	m.dry, m.gone, m.stale = false, false, m.under != nil
 }
 
 // fail begins a rebuild in a while.
@@ -250,17 +239,17 @@ func (m *Machine) Due() bool { return m.stage == fencing || len(m.grabs) > 0 }
 // Draft puts what is to be appended next into a draft, no more than most grabs
 // (0: as many as fit), and says whether that is a Rebuild, which must stay alone.
 func (m *Machine) Draft(d *ledger.Draft, most int) (rebuild bool) {
-	m.offered, m.refused, m.fenced, m.adds = 0, 0, false, false
-	if m.stage == fencing {
+	m.offered, m.refused, m.fenced = 0, 0, m.stage == fencing
+	if m.fenced {
 		d.Rebuild()
-		m.fenced = true
 		return true
 	}
-	for _, g := range m.grabs {
-		if most > 0 && m.offered == most {
-			break
-		}
-		v := d.Grab(g.Grab)
+	grabs := m.grabs
+	if most > 0 {
+		grabs = grabs[:min(most, len(grabs))]
+	}
+	for _, g := range grabs {
+		v := d.Grab(g)
 		if v.Kind == ledger.Full {
 			break
 		}
@@ -277,23 +266,15 @@ func (m *Machine) Draft(d *ledger.Draft, most int) (rebuild bool) {
 // and returns its grabs: what the log has of them it has for good.
 func (m *Machine) Committed(now clock.Now, s *ledger.State) []ledger.Grab {
 	if m.fenced {
-		m.fenced, m.fill, m.stage = false, s.Fill, stopping
-		m.slot, m.mixed, m.void = s.Next(), false, false
+		m.fill, m.stage, m.slot, m.void = s.Fill, stopping, s.Next(), false
 		return nil
 	}
 	if m.adds {
 		m.slot++
 	}
-	m.mixed = m.mixed || s.Next() != m.slot
-	var in []ledger.Grab
-	for _, g := range m.grabs[:m.offered] {
-		in = append(in, g.Grab)
-		if g.last {
-			m.done = g.entry
-		}
-	}
+	in := m.grabs[:m.offered:m.offered]
+	m.grabs = m.grabs[m.offered:]
 	m.voids, m.void = m.voids+m.refused, m.void || m.refused > 0
-	m.grabs, m.offered, m.refused = m.grabs[m.offered:], 0, 0
 	m.settle()
 	return in
 }
@@ -301,9 +282,11 @@ func (m *Machine) Committed(now clock.Now, s *ledger.State) []ledger.Grab {
 // settle goes on where the stream that survived is in the log.
 func (m *Machine) settle() {
 	if m.stage == reading && !m.more && len(m.grabs) == 0 && m.under == nil {
-		m.stage, m.trouble, m.pause = stopped, nil, 0
+		m.stage = stopped
 		if m.want == On {
-			m.refill()
+			m.refill() // which may fail as it did before
+		} else {
+			m.trouble, m.pause = nil, 0
 		}
 	}
 }
@@ -365,8 +348,6 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 	if m.wake > now.Mono {
 		return nil, m.wake
 	}
-	m.wake = 0
-	m.settle()
 	c := &Call{List: m.list, Fill: m.fill, RunID: m.run}
 	switch m.stage {
 	case asking:
@@ -431,9 +412,6 @@ func timeOf(us int64) time.Time {
 func (m *Machine) nextPart(s *ledger.State) {
 	if m.folded == 0 {
 		m.fold(s)
-		if m.stage == starting {
-			return
-		}
 	}
 	m.put.Add = firstOf(&m.units, int64(m.sizes.Put))
 	for m.put.Add == nil && m.claims < s.Claims() && len(m.put.Taken) < m.sizes.Put {
@@ -463,9 +441,8 @@ func (m *Machine) fold(s *ledger.State) {
 	if users {
 		m.claims, m.put.Users = s.Claims(), m.left.Users
 	}
-	if users && m.left.Fill == m.fill-1 && m.left.Units == s.Available && !m.mixed && m.slot == m.folded {
+	if users && m.left.Fill == m.fill-1 && m.left.Units == s.Available && m.slot == m.folded {
 		m.put.Units = m.left.Units
-		m.stage = starting
 		return
 	}
 	m.units = s.AvailableUnits()
@@ -495,8 +472,8 @@ func (m *Machine) whileOn(now clock.Now, c *Call) bool {
 		c.Kind, c.Max = TakeCall, min(m.take, m.sizes.Move)
 	case len(m.grabs) > 0: // what gathers meanwhile goes together
 		return false
-	case m.more && now.Mono >= m.readAt, m.done != m.trimmed && !m.more, now.Mono >= m.poll:
-		c.Kind, c.After, c.Drained, c.Max = ReadCall, m.after, m.done, m.sizes.Read
+	case m.more && now.Mono >= m.readAt, now.Mono >= m.poll:
+		c.Kind, c.After, c.Drained, c.Max = ReadCall, m.after, m.after, m.sizes.Read
 		m.poll, m.more, m.checks = now.Mono+pollEvery, false, m.dry
 	default:
 		return false
@@ -529,17 +506,14 @@ func (m *Machine) Done(now clock.Now, r Reply) {
 	case StopCall:
 		m.stage, m.more = reading, true
 	case ReadCall:
-		m.read(now, c, r.Entries)
+		m.read(now, r.Entries)
 	case InspectCall:
 		m.stage, m.left = filling, r.State
 	case PutCall:
-		m.put.Units += m.put.Add.Count()
-		m.put.Users += int64(len(m.put.Taken))
-		m.put.First, m.put.Keep, m.put.Add, m.put.Taken = false, false, nil, nil
+		m.put = Part{Units: m.put.Units + m.put.Add.Count(), Users: m.put.Users + int64(len(m.put.Taken))}
 	case StartCall:
 		m.stage, m.poll = on, now.Mono+pollEvery
 		m.trouble, m.pause = nil, 0
-		m.done, m.trimmed = m.after, m.after
 		m.moved = now.Mono
 		m.fills++
 	case TakeCall:
@@ -563,28 +537,24 @@ func (m *Machine) took(now clock.Now, units ledger.Units) {
 	if m.take -= int(units.Count()); len(units) == 0 {
 		m.take = 0
 	}
-	m.take, m.empty = max(m.take, 0), m.take <= 0 && len(m.taken) == 0
+	m.take, m.empty = max(m.take, 0), len(m.taken) == 0
 	m.moved, m.dry = now.Mono, false
 }
 
 // read takes in entries of the stream.
-func (m *Machine) read(now clock.Now, c *Call, entries []Entry) {
-	m.trimmed = c.Drained
-	before := len(m.grabs)
+func (m *Machine) read(now clock.Now, entries []Entry) {
 	for _, e := range entries {
 		if m.stage == on && e.Fill != m.fill {
 			m.fail(now, ErrFill) // whose grabs are to be appended under a new one
 			return
 		}
-		for i, g := range e.Grabs {
-			m.grabs = append(m.grabs, drained{Grab: g, entry: e.ID, last: i == len(e.Grabs)-1})
-		}
+		m.grabs = append(m.grabs, e.Grabs...)
 		m.after, m.more, m.readAt = e.ID, true, now.Mono
 	}
-	if m.stage == on && m.checks && m.dry && len(entries) == 0 && m.take == 0 {
-		m.dry, m.gone = false, true
+	if m.stage == on && m.checks && len(entries) == 0 {
+		m.gone = true
 	}
-	if m.stage == on && len(m.grabs)-before < m.sizes.Read {
+	if len(m.grabs) < m.sizes.Read {
 		m.readAt += m.gather // there was no more, and there is again
 	}
 	m.settle()

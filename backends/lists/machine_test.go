@@ -30,7 +30,7 @@ type bench struct {
 
 func newBench(t testing.TB, units int64) *bench {
 	b := &bench{TB: t, list: lists.List{UID: "00112233aabbccdd", Shard: 0}, state: ledger.NewState("log"), told: map[string]int64{}}
-	b.now.Wall = time.UnixMicro(1_700_000_000_000_000)
+	b.now = clock.Now{Wall: time.UnixMicro(1_700_000_000_000_000), Mono: time.Minute}
 	b.node = backendtest.NewLists("redis:6379", func() time.Time { return b.now.Wall })
 	d := b.draft()
 	b.must(d.Generation(&pb.Generation{
@@ -101,6 +101,60 @@ func (b *bench) step(m *lists.Machine, fate func(*lists.Call) (serve bool, err e
 }
 
 func well(*lists.Call) (bool, error) { return true, nil }
+
+// next returns the call that a machine wants made now, which must be of a kind.
+func (b *bench) next(m *lists.Machine, kind lists.CallKind) *lists.Call {
+	b.Helper()
+	c, wake := m.Next(b.now, b.state)
+	if c == nil || c.Kind != kind {
+		b.Fatalf("it wants %+v, or to be asked again at %v (now %v); want %v", c, wake, b.now.Mono, kind)
+	}
+	return c
+}
+
+// serve has the node serve a call of a machine.
+func (b *bench) serve(m *lists.Machine, c *lists.Call) {
+	m.Done(b.now, c.Do(context.Background(), b.node))
+}
+
+// calls has a machine make calls of these kinds, one after the other.
+func (b *bench) calls(m *lists.Machine, kinds ...lists.CallKind) {
+	b.Helper()
+	for _, kind := range kinds {
+		b.serve(m, b.next(m, kind))
+	}
+}
+
+// idles fails the test unless a machine wants no call made before some time has
+// passed; 0: before an event has come.
+func (b *bench) idles(m *lists.Machine, want time.Duration) {
+	b.Helper()
+	c, wake := m.Next(b.now, b.state)
+	if wake != 0 {
+		wake -= b.now.Mono
+	}
+	if c != nil || wake != want {
+		b.Fatalf("it wants %+v, or to be asked again in %v; want nothing for %v", c, wake, want)
+	}
+}
+
+// commit appends what a machine wants appended, at most so many grabs (0: all), and
+// returns the users whose grabs are in the log by that.
+func (b *bench) commit(m *lists.Machine, most int) (users []string) {
+	b.Helper()
+	d := b.draft()
+	m.Draft(d, most)
+	if d.Ops() > 0 {
+		b.append(d)
+	}
+	for _, g := range m.Committed(b.now, b.state) {
+		users = append(users, g.User)
+	}
+	return users
+}
+
+// another returns a machine of the same list, as another process has it.
+func (b *bench) another() *lists.Machine { return lists.NewMachine(b.list, lists.Sizes{}) }
 
 // until lets a machine go on until ok.
 func (b *bench) until(m *lists.Machine, ok func() bool) {
@@ -308,6 +362,11 @@ func TestStopped(t *testing.T) {
 	b.grab(1, 4)
 	m.Aim(b.now, lists.Stopped)
 	b.until(m, func() bool { return m.Stopped(b.state) })
+	m.Aim(b.now, lists.Stopped)
+	if !m.Stopped(b.state) || !m.Drained() {
+		t.Errorf("as it is to be, it is stopped %v, drained %v", m.Stopped(b.state), m.Drained())
+	}
+	b.idles(m, 0)
 	fill := b.state.Fill
 	b.grab(1, 2)
 	b.grab(fill, 2)
@@ -325,9 +384,35 @@ func TestStopped(t *testing.T) {
 	if m.On() != fill {
 		t.Errorf("on under fill %d, stopped under %d", m.On(), fill)
 	}
+	m.Aim(b.now, lists.On)
+	if m.On() != fill {
+		t.Error("it was on as it is to be, and is off")
+	}
 	b.grab(fill, 2)
 	b.settled(m)
 	b.kept()
+}
+
+// To say again what a list is to come to does not have it begun again.
+func TestAimAgain(t *testing.T) {
+	b := newBench(t, 9)
+	m := b.another()
+	for _, kind := range []lists.CallKind{lists.RunIDCall, lists.StopCall, lists.ReadCall} {
+		m.Aim(b.now, lists.Stopped)
+		if m.Due() {
+			b.commit(m, 0)
+		}
+		b.calls(m, kind)
+	}
+	if !m.Stopped(b.state) {
+		t.Error("it is not stopped")
+	}
+	d := b.draft()
+	d.Rebuild() // by somebody else
+	b.append(d)
+	if m.Stopped(b.state) {
+		t.Error("it is stopped under a fill that is not the last")
+	}
 }
 
 // Units that are taken out for another shard come back if they are not given, and
@@ -441,6 +526,19 @@ func TestRebuildByDifference(t *testing.T) {
 				b.step(m, well)
 			}
 		}, all},
+		"a drainer that died before it deleted what the log has": {func(b *bench) {
+			d := b.draft()
+			for user, unit := range b.told {
+				d.Grab(ledger.Grab{User: user, Key: "key", Unit: unit, GrantedUs: 1})
+			}
+			b.append(d)
+		}, ""},
+		"a claim that the list did not give": {func(b *bench) {
+			d := b.draft()
+			d.Grab(ledger.Grab{User: "somebody", Key: "key", Unit: 9, GrantedUs: 1})
+			b.append(d)
+			b.told["somebody"] = 9
+		}, all},
 		"a restart":            {func(b *bench) { b.node.Restart() }, all},
 		"a restart and a fill": {func(b *bench) { b.node.Restart(); b.on(lists.NewMachine(b.list, lists.Sizes{})) }, ""},
 		"a flush":              {func(b *bench) { b.node.Flush(); clear(b.told) }, all},
@@ -545,7 +643,14 @@ func TestPages(t *testing.T) {
 	b.node.Restart()
 	b.trace = nil
 	m = lists.NewMachine(b.list, lists.Sizes{Read: 5, Put: 10})
-	b.on(m)
+	for m.On() == 0 {
+		b.step(m, func(c *lists.Call) (bool, error) {
+			if n := c.Part.Add.Count() + int64(len(c.Part.Taken)); n > 10 {
+				t.Errorf("a part has %d units and users", n)
+			}
+			return true, nil
+		})
+	}
 	reads, puts := 0, 0
 	for _, step := range b.trace {
 		reads += map[string]int{"read": 1}[step]
