@@ -132,12 +132,11 @@ func readBooks(ctx context.Context, logs Logs, sale *Sale) ([]*book, error) {
 		for shard, b := range books {
 			for _, peer := range slices.Sorted(maps.Keys(b.peers)) {
 				x := b.peers[peer]
-				if peer >= len(books) {
-					continue
+				enough := func() bool {
+					there := books[peer].peer(shard)
+					return len(x.received) <= len(there.sent) && x.acked <= len(there.received)
 				}
-				there := books[peer].peer(shard)
-				enough := func() bool { return len(x.received) <= len(there.sent) && x.acked <= len(there.received) }
-				if enough() {
+				if peer >= len(books) || enough() {
 					continue
 				}
 				before := books[peer].next

@@ -282,6 +282,10 @@ var damages = map[string]struct {
 		func(w *world) { w.plant(1, out(2, 1, Range{1, 0})) },
 		[]string{": units 1+0 are no range"}, Audit{},
 	},
+	"a transfer received of no range": {
+		func(w *world) { w.plant(1, in(2, 1, Range{1, 0})) },
+		[]string{"shard 1: slot 7: units 1+0 are no range\nshard 1: slot 7"}, Audit{},
+	},
 	"a settle of no claim": {
 		func(w *world) { w.plant(1, settle(1, 7, pb.Settle_CANCEL)) },
 		[]string{"no claim stands at slot 1, op 7"}, Audit{},
@@ -374,9 +378,14 @@ func TestAuditFindsTheReducer(t *testing.T) {
 func TestAuditFindsAllTransfers(t *testing.T) {
 	w := newWorld(t)
 	w.move(1, 7, 1, 1)
+	w.move(1, 0, 1, 1)
 	w.plant(1, in(2, 1, Range{50, 1}))
 	for range 20 {
-		problems := strings.Join(mustAudit(t, w.logs).Problems, "\n")
+		a := mustAudit(t, w.logs)
+		if a.InFlight != 1 {
+			t.Fatalf("%d units on the way to a shard that exists, want 1", a.InFlight)
+		}
+		problems := strings.Join(a.Problems, "\n")
 		for _, want := range []string{"names a shard 7", "received transfer 1 from shard 2, which never sent it"} {
 			if !strings.Contains(problems, want) {
 				t.Fatalf("no word of %q in\n%s", want, problems)
@@ -452,6 +461,38 @@ func TestAuditFindsDamage(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What comes after a slot that the reducer refused is still held against the rules, and
+// is not blamed on the head or on the slots behind it.
+func TestAuditAfterARefusal(t *testing.T) {
+	w := newWorld(t)
+	d, user := w.draft(0), w.buyer(0)
+	d.Claim(user, "k", 3, 0)
+	w.commit(0, d)
+	w.plant(0, claim(user, "another", 4))
+	w.plant(0, claim(w.buyer(0), "k", 5))
+	a := mustAudit(t, w.logs)
+	if want := []string{
+		", slot 3: op 0: user ", fmt.Sprintf("shard 0: user %q had 4 units, more than the limit", user),
+	}; len(a.Problems) != 2 || !strings.Contains(a.Problems[0], want[0]) || a.Problems[1] != want[1] || a.Sold != 5 || a.Users != 2 {
+		t.Errorf("%d sold to %d users, problems %q", a.Sold, a.Users, a.Problems)
+	}
+}
+
+// A hold that is settled twice is settled once.
+func TestAuditOfSettledTwice(t *testing.T) {
+	for _, how := range []pb.Settle_How{pb.Settle_CONFIRM, pb.Settle_CANCEL} {
+		w := newWorld(t)
+		w.sell(2, 0)
+		c := w.shards[0].Claim(1)
+		for range 2 {
+			w.settle(0, settle(c.Slot, uint32(c.Index), how))
+		}
+		if a := mustAudit(t, w.logs); !a.OK || a.Users != 2 || a.Held != 0 {
+			t.Errorf("%v: %+v", how, a)
+		}
 	}
 }
 

@@ -59,5 +59,9 @@ func TestAuditReadsOnIntoDamage(t *testing.T) {
 		if err != nil || !errors.Is(b.damage, ErrCorrupt) {
 			t.Errorf("%v, the damage is %v", err, b.damage)
 		}
+		w.logs.before = func() { t.Error("a log that is damaged is read again") }
+		if err := b.readOn(t.Context(), w.logs, func() bool { return false }); err != nil {
+			t.Error(err)
+		}
 	})
 }

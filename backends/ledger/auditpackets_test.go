@@ -289,6 +289,37 @@ func TestExportOfPackets(t *testing.T) {
 	}
 }
 
+// What is held for somebody is granted, and what was given back is not; it counts for
+// one packet wherever it is.
+func TestExportOfHeldPackets(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.move(2, 0, 3, 1) // on the way
+	d := w.draft(1)
+	for range 3 {
+		d.Claim(w.buyer(1), "key", 1, w.timeUs+1_000_000)
+	}
+	w.commit(1, d)
+	c := w.shards[1].Claim(0)
+	w.settle(1, settle(c.Slot, uint32(c.Index), pb.Settle_CANCEL))
+	w.taken(2)
+	header, shards, err := ReadExport(bytes.NewReader(mustExport(t, w)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(testSeed))
+	granted, had := int64(0), 0
+	for _, s := range shards {
+		for i := range s.Claims() {
+			if c := s.Claim(i); c.State != StateCancelled {
+				granted, had = granted+dealt.Amount(c.Units[0]), had+1
+			}
+		}
+	}
+	if header.Packets.Granted != dealt.Format(granted) || had != 8 {
+		t.Errorf("granted %s, want %s in %d packets", header.Packets.Granted, dealt.Format(granted), had)
+	}
+}
+
 // TestAlteredExportOfPackets alters what an export says of money.
 func TestAlteredExportOfPackets(t *testing.T) {
 	w := packetsWorld(t, nil)
@@ -326,6 +357,8 @@ func TestAlteredExportOfPackets(t *testing.T) {
 		}
 		if _, _, err := ReadExport(strings.NewReader(altered)); err == nil {
 			t.Errorf("%s was altered, and nobody noticed", c.name)
+		} else if c.name == "a form" && !strings.Contains(err.Error(), `an amount of "0100.00"`) {
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }

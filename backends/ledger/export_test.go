@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 )
 
 // exported returns the export of a sealed world whose claims have all kinds of
@@ -161,18 +162,97 @@ func TestCheckExportOfBadDisk(t *testing.T) {
 	}
 }
 
+// A disk that fails once fails the reading, wherever it does: what was folded until then
+// is not the export. So does one that cannot begin anew.
+func TestReadExportOfBadDisk(t *testing.T) {
+	_, file := exported(t)
+	for at, c := range file {
+		if c != '\n' && at%100 != 0 {
+			continue
+		}
+		from := &failsOnce{Reader: bytes.NewReader(file), first: io.MultiReader(bytes.NewReader(file[:at]), iotest.ErrReader(errBroken))}
+		if _, _, err := ReadExport(from); !errors.Is(err, errBroken) {
+			t.Errorf("after %d bytes: %v", at, err)
+		}
+	}
+	if _, _, err := ReadExport(noSeeker{bytes.NewReader(file)}); !errors.Is(err, errBroken) {
+		t.Errorf("that cannot seek: %v", err)
+	}
+}
+
+// failsOnce is a file of which something else is read until it is sought in.
+type failsOnce struct {
+	*bytes.Reader
+	first io.Reader
+}
+
+func (f *failsOnce) Read(p []byte) (int, error) {
+	if f.first != nil {
+		return f.first.Read(p)
+	}
+	return f.Reader.Read(p)
+}
+
+func (f *failsOnce) Seek(offset int64, whence int) (int64, error) {
+	f.first = nil
+	return f.Reader.Seek(offset, whence)
+}
+
+type noSeeker struct{ io.Reader }
+
+func (noSeeker) Seek(int64, int) (int64, error) { return 0, errBroken }
+
+// What was altered is told of, so that somebody may find it.
+func TestExportTellsWhatIsWrong(t *testing.T) {
+	w, file := exported(t)
+	lines := strings.SplitAfter(string(file), "\n")
+	claims := w.shards[0].Claims() + w.shards[1].Claims() + w.shards[2].Claims()
+	last := lines[claims] // of the claims
+	insert := func(line string) string { return strings.Join(slices.Insert(slices.Clone(lines), claims+1, line), "") }
+	for want, altered := range map[string]string{
+		"a claim that is in no commit":         insert(last),
+		"a line of the export: ":               insert("noise\n"),
+		"the export has slot 0 of shard 0 out": insert("{}\n"),
+		"in the middle of a line":              strings.TrimSuffix(string(file), "\n"),
+	} {
+		err := CheckExport(strings.NewReader(altered), "test", testUID, w.shards)
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ErrCorrupt) == errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+	// A disk that fails in the middle of a line says nothing of the line.
+	from := io.MultiReader(strings.NewReader(insert(last)[:len(strings.Join(lines[:claims+1], ""))+20]), iotest.ErrReader(errBroken))
+	if err := CheckExport(from, "test", testUID, w.shards); !errors.Is(err, errBroken) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestReadExportOfSomethingElse(t *testing.T) {
-	for name, file := range map[string]string{
-		"nothing":         "",
-		"no JSON":         "hello",
-		"a later version": `{"export":2,"sale":"test","uid":"x","roots":[],"counts":{}}`,
-		"another JSON":    `{"apiVersion":"salectl/v1"}`,
+	for name, test := range map[string]struct{ file, want string }{
+		"nothing":         {"", "begins with a header"},
+		"no JSON":         {"hello", "in the middle of a line"},
+		"no JSON, a line": {"hello\n", "begins with a header"},
+		"a later version": {`{"export":2,"sale":"test","uid":"x","roots":[],"counts":{}}` + "\n{}\n", "an export of version 2"},
+		"another JSON":    {`{"apiVersion":"salectl/v1"}` + "\n", "an export of version 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := ReadExport(strings.NewReader(file)); err == nil {
-				t.Error("it was read")
+			if _, _, err := ReadExport(strings.NewReader(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// The header counts what is held and on the way, too.
+func TestExportHeaderOfLiveSale(t *testing.T) {
+	w := busyWorld(t)
+	want := ExportCounts{Shards: 3, Slots: w.shards[0].Next() + w.shards[1].Next() + w.shards[2].Next(), Claims: 10, Sold: 8, Held: 8}
+	for _, s := range w.shards {
+		want.Available += s.Available
+		want.InFlight += s.InFlight
+	}
+	if got := Header("test", testUID, w.shards).Counts; got != want || got.InFlight != 5 {
+		t.Errorf("counts %+v, want %+v", got, want)
 	}
 }
 
@@ -227,6 +307,19 @@ func TestExportFails(t *testing.T) {
 			if err := Export(t.Context(), w.logs, "test", testUID, w.shards, io.Discard); !errors.Is(err, test.want) {
 				t.Errorf("got %v", err)
 			}
+		})
+	}
+	for what, log := range map[string]func(*world) string{
+		"a shard's log": func(w *world) string { return w.shards[1].log },
+		"the sale's":    func(w *world) string { return w.sale.log },
+	} {
+		t.Run(what+" cannot be read", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := busyWorld(t)
+				if err := Export(t.Context(), broken{w.logs, log(w)}, "test", testUID, w.shards, io.Discard); !errors.Is(err, errBroken) {
+					t.Errorf("got %v", err)
+				}
+			})
 		})
 	}
 	t.Run("a full disk", func(t *testing.T) {

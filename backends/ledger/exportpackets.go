@@ -39,7 +39,7 @@ func loadPackets(ctx context.Context, logs Logs, name, uid string) (*exportedPac
 		return nil, fmt.Errorf("exporting run %s of sale %s, whose log has run %q: %w", uid, name, sale.UID(), ErrGone)
 	}
 	red, err := RedPacketOf(sale)
-	if red == nil || err != nil {
+	if red == nil {
 		return nil, err
 	}
 	return &exportedPackets{red, red.Deal()}, nil

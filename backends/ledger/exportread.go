@@ -38,10 +38,11 @@ func CheckExport(from io.Reader, sale, uid string, shards []*State) error {
 	err = r.commits(len(shards), func(c ExportCommit) error {
 		at := &chains[c.Shard]
 		commit, err := at.decode(c.Commit)
-		if err == nil {
-			at.advance(commit, sum(c.Commit))
+		if err != nil {
+			return err
 		}
-		return err
+		at.advance(commit, sum(c.Commit))
+		return nil
 	}, func(shard int) uint64 { return chains[shard].next })
 	for i, s := range shards {
 		if err == nil && (chains[i].next != s.next || chains[i].hash != s.hash) {
@@ -129,10 +130,10 @@ func (r *exportReader) claims(sale string, shards []*State, packets *exportedPac
 			err = r.next()
 		}
 	}
-	if err == nil && isClaim(r.line) {
-		err = fmt.Errorf("the export has a line for a claim that is in no commit: %w", ErrCorrupt)
+	if err != nil || !isClaim(r.line) {
+		return err
 	}
-	return err
+	return fmt.Errorf("the export has a line for a claim that is in no commit: %w", ErrCorrupt)
 }
 
 // commits reads the lines of the commits to the end, from the last line read on.
@@ -142,7 +143,7 @@ func (r *exportReader) commits(shards int, take func(ExportCommit) error, next f
 	for ; err == nil && len(r.line) > 0; err = r.next() {
 		var c ExportCommit
 		if err := json.Unmarshal(r.line, &c); err != nil {
-			return fmt.Errorf("a line of the export: %w", err)
+			return fmt.Errorf("a line of the export: %w: %w", err, ErrCorrupt)
 		}
 		if c.Shard < shard || c.Shard >= shards || c.Slot != next(c.Shard) || !bytes.Equal(r.line, exportLine(c)) {
 			return fmt.Errorf("the export has slot %d of shard %d out of order: %w", c.Slot, c.Shard, ErrCorrupt)

@@ -104,10 +104,7 @@ func stuck(log string, fold Folder, last Reply) error {
 	if last.Err != nil {
 		return fmt.Errorf("reading log %s: %w", log, last.Err)
 	}
-	head, err := ParseHead(last.Head)
-	if err != nil {
-		return err
-	}
+	head, _ := ParseHead(last.Head) // the Writer has read it
 	return fmt.Errorf("%w: log %s: it ends before slot %d and its head is that of slot %d: a slot was lost", ErrCorrupt, log, fold.Next(), head.Slot)
 }
 

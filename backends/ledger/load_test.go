@@ -202,6 +202,130 @@ func (l *lagging) Read(ctx context.Context, log string, from uint64, max int) ([
 	return l.memory.Read(ctx, log, from, max)
 }
 
+// cuts are sales some of whose shards are first read as they were before others
+// received something from them.
+var cuts = map[string]struct {
+	befalls func(w *world, past func(shards ...int))
+	readOn  []int    // the shards, in order
+	next    []uint64 // how far each is read
+}{
+	"nothing": {func(w *world, past func(...int)) { w.move(0, 1, 1, 3) }, nil, []uint64{4, 3, 2}},
+	"a shard that has sent": {func(w *world, past func(...int)) {
+		past(0)
+		w.move(0, 1, 1, 2)
+	}, []int{0}, []uint64{3, 3, 2}},
+	"a shard that has received": {func(w *world, past func(...int)) {
+		past(1)
+		w.move(0, 1, 1, 3)
+	}, []int{1}, []uint64{4, 3, 2}},
+	"one beside another, which shows all": {func(w *world, past func(...int)) {
+		past(1)
+		w.move(0, 2, 1, 2)
+		w.move(1, 2, 1, 2)
+	}, []int{1}, []uint64{3, 3, 4}},
+	"one that shows another to be behind, beside a transfer that nobody sent": {func(w *world, past func(...int)) {
+		d := w.draft(2)
+		if err := d.In(1, 1, Units{{1000, 1}}); err != nil {
+			w.t.Fatal(err)
+		}
+		w.commit(2, d)
+		past(0, 2)
+		w.move(2, 0, 1, 2)
+		w.move(0, 1, 1, 2)
+	}, []int{0, 1, 2, 1, 1}, []uint64{4, 3, 4}},
+	"a transfer from a shard that there is not": {func(w *world, past func(...int)) {
+		d := w.draft(2)
+		if err := d.In(worldShards, 1, Units{{1000, 1}}); err != nil {
+			w.t.Fatal(err)
+		}
+		w.commit(2, d)
+	}, nil, []uint64{2, 2, 3}},
+}
+
+// What a shard has received, another has sent: a sale that goes on is read to where
+// that is so, and no further. The audit does it for its books, which know no states.
+func TestReadsOnToACut(t *testing.T) {
+	for name, test := range cuts {
+		cut := func() (*world, *lagging) {
+			w := newWorld(t)
+			logs := &lagging{memory: w.logs, past: make(map[string]*stored)}
+			first := make(map[string]*stored)
+			test.befalls(w, func(shards ...int) {
+				for _, i := range shards {
+					first[w.shards[i].log] = new(*w.logs.logs[w.shards[i].log])
+				}
+			})
+			for i, s := range w.shards {
+				if past := first[s.log]; past != nil {
+					logs.past[s.log] = past
+					w.sell(1, i) // which nobody has to know of
+				}
+			}
+			return w, logs
+		}
+		check := func(what string, w *world, logs *lagging, next func(int) uint64) {
+			t.Helper()
+			var want []string
+			for _, i := range test.readOn {
+				want = append(want, w.shards[i].log)
+			}
+			if !slices.Equal(logs.readOn, want) {
+				t.Errorf("%s, %s: read on were %v, want %v", name, what, logs.readOn, want)
+			}
+			for i, want := range test.next {
+				if next(i) != want {
+					t.Errorf("%s, %s: shard %d is read to slot %d, want %d", name, what, i, next(i), want)
+				}
+			}
+		}
+		w, logs := cut()
+		states, err := LoadShards(t.Context(), logs, w.sale)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		check("folded", w, logs, func(i int) uint64 { return states[i].Next() })
+		w, logs = cut()
+		books, err := readBooks(t.Context(), logs, w.sale)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		check("booked", w, logs, func(i int) uint64 { return books[i].Next() })
+	}
+}
+
+// A store that fails while the shards are read, or read on, is no end of their logs.
+func TestCutsOfABrokenStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		past := map[string]*stored{w.shards[0].log: new(*w.logs.logs[w.shards[0].log])}
+		w.move(0, 1, 1, 2)
+		for name, logs := range map[string]Logs{
+			"never read": broken{w.logs, w.shards[0].log},
+			"read once":  brokenLater{&lagging{memory: w.logs, past: past}, w.shards[0].log},
+		} {
+			if _, err := LoadShards(t.Context(), logs, w.sale); !errors.Is(err, errBroken) {
+				t.Errorf("%s: folded: %v", name, err)
+			}
+			if _, err := readBooks(t.Context(), logs, w.sale); !errors.Is(err, errBroken) {
+				t.Errorf("%s: booked: %v", name, err)
+			}
+		}
+	})
+}
+
+// brokenLater is lagging Logs of which one log cannot be read on.
+type brokenLater struct {
+	*lagging
+	log string
+}
+
+func (b brokenLater) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	if log == b.log && from > 0 {
+		return nil, nil, errBroken
+	}
+	return b.lagging.Read(ctx, log, from, max)
+}
+
 // TestLoadShardsReadsOnInOrder finds two shards behind a third, which has
 // received from both, and reads them on in the order of their numbers.
 func TestLoadShardsReadsOnInOrder(t *testing.T) {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"slices"
+	"sort"
 
 	pb "salectl/backends/ledger/ledgerpb"
 )
@@ -141,19 +142,7 @@ func (u Units) after(unit int64) int {
 	if len(u) == 0 || unit < u[0].First {
 		return 0
 	}
-	i, found := slices.BinarySearchFunc(u, unit, func(r Range, unit int64) int {
-		switch {
-		case r.First < unit:
-			return -1
-		case r.First > unit:
-			return 1
-		}
-		return 0
-	})
-	if found {
-		i++
-	}
-	return i
+	return sort.Search(len(u), func(i int) bool { return u[i].First > unit })
 }
 
 func (u Units) toProto() []*pb.Range {

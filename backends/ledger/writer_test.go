@@ -3,7 +3,10 @@ package ledger
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -296,6 +299,8 @@ func TestWriterReads(t *testing.T) {
 		"deleted meanwhile":     {[]Reply{{Head: heads[2], Entries: entries[:1]}, {}}, Gone},
 		"a head of other bytes": {[]Reply{{Head: wrong.Encode(), Entries: entries}}, Damaged},
 		"a head of noise":       {[]Reply{{Head: []byte("noise"), Entries: entries}}, Damaged},
+		"an empty head":         {[]Reply{{Head: []byte{}}}, Damaged},
+		"a head of no slot":     {[]Reply{{Head: Head{Slot: math.MaxUint64}.Encode()}, {}}, CaughtUp},
 		"a slot lost":           {[]Reply{{Head: heads[2], Entries: slices.Concat(entries[:1], entries[2:])}}, Damaged},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -314,6 +319,52 @@ func TestWriterReads(t *testing.T) {
 				t.Errorf("in the end: %+v", do)
 			}
 		})
+	}
+}
+
+// A writer that has read a log is not at its end where a head is of later slots, which
+// the read does not show yet.
+func TestWriterReadsOn(t *testing.T) {
+	b := newTrial(t)
+	b.w.CatchUp()
+	do := b.w.Done(b.now, Reply{Head: b.theirs.Head})
+	b.wantRead(t, b.wait(t, do), 2)
+	if do := b.w.Done(b.now, Reply{Head: b.theirs.Head, Entries: [][]byte{b.theirs.Bytes}}); do.Event != CaughtUp || b.s.Next() != 3 {
+		t.Errorf("read on: %+v", do)
+	}
+}
+
+// Each slot that is read is news, after which the pauses begin anew.
+func TestWriterPausesAfterNews(t *testing.T) {
+	other, stored := mustOpenShard(t, 10, 5)
+	b := &trial{w: NewWriter(testLog, NewState(testLog)), s: other}
+	do := b.w.CatchUp()
+	for _, entry := range [][]byte{nil, nil, stored[0].Bytes, nil} {
+		if entry != nil {
+			b.wantRead(t, b.w.Done(b.now, Reply{Head: stored[1].Head, Entries: [][]byte{entry}}), 1)
+		}
+		do = b.w.Done(b.now, Reply{Err: errBroken})
+		if entry != nil && do.Wake-b.now.Mono != firstRetry {
+			t.Errorf("the first pause after news is %v", do.Wake-b.now.Mono)
+		}
+		b.wait(t, do)
+	}
+}
+
+// Of large entries no more are read at once than make a page.
+func TestWriterReadsPages(t *testing.T) {
+	s, stored := mustOpenShard(t, 10, 5)
+	d := s.Draft(testOwner, 30)
+	for i := range 5 {
+		d.Claim(fmt.Sprint("u", i), strings.Repeat("k", 50_000), 1, 0)
+	}
+	large := mustCommit(t, s, d)
+	next := mustCommit(t, s, s.Draft(testOwner, 31))
+	w := NewWriter(testLog, NewState(testLog))
+	w.CatchUp()
+	w.Done(clock.Now{}, Reply{Head: next.Head, Entries: [][]byte{stored[0].Bytes, stored[1].Bytes}})
+	if do := w.Done(clock.Now{}, Reply{Head: next.Head, Entries: [][]byte{large.Bytes}}); do.Send.Max != 4 {
+		t.Errorf("%d entries of 250 kB are read at once, want 4", do.Send.Max)
 	}
 }
 
