@@ -46,7 +46,7 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.BoolVar(&o.check, "check", false, "only check that every patch applies and builds")
-	flags.Uint64Var(&o.seeds, "seeds", 1000, "how many seeds to try for each bug")
+	flags.Uint64Var(&o.seeds, "seeds", 3000, "how many seeds to try for each bug")
 	flags.Uint64Var(&o.from, "from", 1, "the first seed")
 	flags.DurationVar(&o.limit, "limit", 5*time.Minute, "how long to soak for one bug, or to test")
 	err := flags.Parse(args)
