@@ -1,11 +1,20 @@
 package cli
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/services"
+	"salectl/spec"
 )
 
 // TestPacketsInClaims shows a buyer of a red packet what is in it.
@@ -97,5 +106,65 @@ func TestPacketsInAudit(t *testing.T) {
 	const json = `"packets":{"currency":"CNY","total":"100.00","granted":"99.50","left":"0.50","packets":1000,"taken":990}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("audit --json says %s", got)
+	}
+}
+
+// TestPacketSeedIsSecret applies one declaration twice, word for word, on one Redis. The
+// seed of the amounts is drawn anew for each, and nothing that is shown has it before
+// the sale has ended.
+func TestPacketSeedIsSecret(t *testing.T) {
+	redis, err := services.StartRedis(t.Context(), services.RedisOptions{Dir: t.TempDir()})
+	services.Require(t, err)
+	defer redis.Stop()
+	text := fmt.Sprintf(`apiVersion: salectl/v1
+kind: Sale
+metadata: {name: luck}
+spec:
+  engine: redis
+  stock: 20
+  lockCount: 2
+  units: {redPacket: {total: "20.00", currency: CNY, split: random, min: "0.10"}}
+  redis: {nodes: [%q]}
+  embedded: {}
+`, redis.Addr())
+	seeds := make(map[string]bool)
+	for range 2 {
+		path := filepath.Join(t.TempDir(), "sale.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := newCapture()
+		for _, command := range [][]string{{"plan"}, {"apply", "--yes"}, {"plan", "--json"}, {"status", "--json"}, {"audit", "--json"}} {
+			if code := c.run(append([]string{"salectl", command[0], "-f", path}, command[1:]...), nil); code != 0 {
+				t.Fatalf("%s: exit code %d\n%s", command, code, &c.err)
+			}
+		}
+		sales, err := spec.Load([]string{path}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := backends.Open(sales[0], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sale := ledger.NewSale(spec.SaleLog("luck"))
+		_, err = ledger.Load(t.Context(), store.Logs, spec.SaleLog("luck"), sale)
+		if err := errors.Join(err, store.Close()); err != nil {
+			t.Fatal(err)
+		}
+		seed := sale.Newest().GetSeed()
+		if len(seed) != 32 {
+			t.Fatalf("the seed has %d bytes", len(seed))
+		}
+		seeds[string(seed)] = true
+		said := c.out.String() + c.err.String()
+		for _, form := range []string{string(seed), hex.EncodeToString(seed), base64.StdEncoding.EncodeToString(seed)} {
+			if strings.Contains(said, form) {
+				t.Errorf("the seed is in what the commands said:\n%s", said)
+			}
+		}
+	}
+	if len(seeds) != 2 {
+		t.Error("two sales have the same seed")
 	}
 }

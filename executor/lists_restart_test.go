@@ -128,7 +128,11 @@ func TestListsForgotten(t *testing.T) {
 }
 
 // voids returns how many grabs the ledger could not take.
-func (p *process) voids() (all float64) {
+func (p *process) voids() float64 { return p.told("salectl_void_grabs_total") }
+
+// told returns what a metric comes to over all shards or nodes: of a histogram how
+// many were observed.
+func (p *process) told(name string) (all float64) {
 	p.t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(p.Collectors()...)
@@ -137,9 +141,9 @@ func (p *process) voids() (all float64) {
 		p.t.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() == "salectl_void_grabs_total" {
+		if f.GetName() == name {
 			for _, m := range f.GetMetric() {
-				all += m.GetCounter().GetValue()
+				all += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}

@@ -76,3 +76,35 @@ func TestMetricsTellTheTruth(t *testing.T) {
 		}
 	})
 }
+
+// TestMetricsOfLists tells how many lists give, what the ledger lacks of them while it
+// stalls, how often they were filled, and that the nodes were asked.
+func TestMetricsOfLists(t *testing.T) {
+	t.Parallel()
+	s := newListSite(t, spec.AckRedis, 2, nil, 30, 30)
+	p := s.serve()
+	p.awaitLists()
+	told := func(when string, want map[string]float64) {
+		t.Helper()
+		for name, n := range want {
+			waitFor(t, func() bool { return p.told(name) == n })
+			if got := p.told(name); got != n {
+				t.Errorf("%s %s is %v, want %v", when, name, got, n)
+			}
+		}
+	}
+	told("at first", map[string]float64{
+		"salectl_list_on": 2, "salectl_list_fills_total": 2, "salectl_undrained_grabs": 0, "salectl_grab_seconds": 0, "salectl_sold_units": 0,
+	})
+	p.logs.appends.close()
+	for i := range 7 {
+		if a := p.claim(fmt.Sprint("user-", i), "key"); a.Outcome != Sold {
+			t.Fatalf("user-%d: %+v", i, a)
+		}
+	}
+	told("while the ledger stalls", map[string]float64{"salectl_undrained_grabs": 7, "salectl_grab_seconds": 7, "salectl_sold_units": 0})
+	p.logs.appends.open()
+	told("when it is back", map[string]float64{
+		"salectl_undrained_grabs": 0, "salectl_sold_units": 7, "salectl_list_on": 2, "salectl_list_fills_total": 2, "salectl_void_grabs_total": 0,
+	})
+}
