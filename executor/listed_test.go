@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
@@ -171,6 +172,7 @@ func TestListedPause(t *testing.T) {
 				t.Errorf("the shard is at %+v, the list on: %v", s.Totals, w.list(0).On)
 			}
 			p.ask(users[2], "1").want(t, Paused)
+			w.pass(2 * stallAfter)
 			if err := p.p.Ready(w.now); err != nil {
 				t.Errorf("a paused sale: %v", err)
 			}
@@ -586,5 +588,112 @@ func TestListedShortWhileUndrained(t *testing.T) {
 	}
 	if a, b := w.list(0), w.list(1); a.Units+b.Units != 8 {
 		t.Errorf("the lists have %d and %d units", a.Units, b.Units)
+	}
+}
+
+// TestListedVoid has a list give a unit that the log does not have to give. It counts
+// such grabs, and the user hears that nobody knows.
+func TestListedVoid(t *testing.T) {
+	w := newListedWorld(t, spec.AckLedger, 5)
+	p := w.first
+	q := p.p.shards[0].seq
+	if q.tally.fills != 1 || q.tally.voids != 0 {
+		t.Errorf("%+v", q.tally)
+	}
+	list, fill := lists.List{UID: testUID}, w.list(0).Fill
+	if _, err := w.nodes[0].Take(t.Context(), list, fill, 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.nodes[0].Add(t.Context(), list, fill, ledger.Units{{First: 97, Count: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	p.ask("ann", "1").want(t, Sold)
+	for i, user := range []string{"bob", "cid", "dan"} {
+		p.ask(user, "1").want(t, Unknown)
+		if q.tally.voids != uint64(i+1) || w.has(user) {
+			t.Errorf("%+v, the log has %s: %v", q.tally, user, w.has(user))
+		}
+	}
+	w.nodes[0].Restart()
+	p.ask("eve", "1")
+	w.pass(2 * time.Second)
+	if q.tally.fills != 2 {
+		t.Errorf("%+v", q.tally)
+	}
+}
+
+// TestListedWithdrawn answers nobody who has gone: who waits for units of a shard that
+// is paused, and who found a list empty for good.
+func TestListedWithdrawn(t *testing.T) {
+	t.Run("paused", func(t *testing.T) {
+		w := newListedWorld(t, spec.AckLedger, 0, 9)
+		p := w.first
+		users := w.buyers(0, 3)
+		w.pass(p.p.owner.nextRead - w.now.Mono - 100*time.Millisecond)
+		w.plan(pb.Phase_PAUSED)
+		p.keeps("list take")
+		x, y := p.ask(users[0], "1"), p.ask(users[1], "1")
+		x.want(t, "")
+		x.withdraw()
+		x.want(t, Overloaded)
+		w.pass(100 * time.Millisecond)
+		p.lets()
+		w.pass(2 * time.Second)
+		y.want(t, Paused)
+		if len(x.answers) != 1 {
+			t.Errorf("%+v", x.answers)
+		}
+	})
+	t.Run("sold out", func(t *testing.T) {
+		w := newListedWorld(t, spec.AckLedger, 1)
+		p := w.first
+		p.keeps("append", "grab")
+		first := p.ask("ann", "1")
+		x, y := p.queue("bob", "1", 1), p.queue("cid", "1", 1)
+		p.run()
+		ann, others := p.kept[0], p.kept[1]
+		p.let(ann)
+		p.run()
+		p.let(p.the("append claims"))
+		p.let(others)
+		x.withdraw()
+		p.lets()
+		first.want(t, Sold)
+		x.want(t, Overloaded)
+		y.want(t, SoldOut)
+	})
+}
+
+// TestListedTooMany has somebody ask for more than the one unit that a list gives a
+// user, of a process that has not read all of the log yet.
+func TestListedTooMany(t *testing.T) {
+	w := newListedWorld(t, spec.AckLedger, 9)
+	w.first.dead = true
+	p := w.process("second")
+	p.keeps("append own")
+	w.pass(20 * time.Second)
+	x := p.askFor("bob", "1", 2)
+	x.want(t, "")
+	p.lets()
+	w.pass(time.Second)
+	x.want(t, LimitReached)
+}
+
+// TestListedSoon drains a list at once when somebody finds it empty, who wants to know
+// whether all is sold.
+func TestListedSoon(t *testing.T) {
+	w := newListedWorld(t, spec.AckRedis, 1)
+	p := w.first
+	p.ask("ann", "1").want(t, Sold)
+	if s := p.p.Status().Shards[0]; s.Undrained != 1 || !s.ListOn {
+		t.Errorf("%+v", s)
+	}
+	late := p.ask("bob", "1")
+	if !w.has("ann") || len(late.answers) != 1 {
+		t.Errorf("drained: %v, the other was told %+v", w.has("ann"), late.answers)
+	}
+	p.ask("cid", "1").want(t, SoldOut)
+	if s := p.p.Status().Shards[0]; s.Undrained != 0 || s.Sold != 1 {
+		t.Errorf("%+v", s)
 	}
 }
