@@ -140,6 +140,21 @@ func TestUnfitTableSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// What is wrong with a sale's log is no fault of its table, nor of the store.
+func TestReadingADamagedSale(t *testing.T) {
+	for name, table := range map[string]*fakeTable{"no table": nil, "a table that is fit": {exists: true}} {
+		w := newWorld(t)
+		w.table = table
+		noise := []byte("noise")
+		if err := w.store.Handle(nil).Append(t.Context(), spec.SaleLog("tickets"), 0, nil, noise, noise); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadActual(t.Context(), w.config(), "tickets"); !errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ErrStore) || errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A table that others made meanwhile is told as such.
 func TestTableProgress(t *testing.T) {
 	for name, test := range map[string]struct {
