@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/spec"
@@ -36,6 +37,25 @@ func nodesOfLeases(t *testing.T, key func(uid string) string, leases ...string) 
 		a.Nodes = append(a.Nodes, n)
 	}
 	return a
+}
+
+// A sale all of whose shards have a log is read once, as is one that has none yet.
+func TestReadOnce(t *testing.T) {
+	w := newWorld(t)
+	reads := 0
+	w.faults = func(c backendtest.Call) backendtest.Fault {
+		if c.Op == backendtest.OpRead && c.Log == spec.SaleLog("tickets") {
+			reads++
+		}
+		return backendtest.Fault{}
+	}
+	for _, when := range []string{"no sale", "applied"} {
+		reads = 0
+		if _, err := ReadSale(t.Context(), w.config(), "tickets"); err != nil || reads != 1 {
+			t.Fatalf("%s: read %d times, %v", when, reads, err)
+		}
+		w.mustApply(tickets(10))
+	}
 }
 
 func TestLeaseOf(t *testing.T) {
