@@ -42,17 +42,19 @@ func nodesOfLeases(t *testing.T, key func(uid string) string, leases ...string) 
 // A sale all of whose shards have a log is read once, as is one that has none yet.
 func TestReadOnce(t *testing.T) {
 	w := newWorld(t)
-	reads := 0
+	reads, heads := 0, 0
 	w.faults = func(c backendtest.Call) backendtest.Fault {
 		if c.Op == backendtest.OpRead && c.Log == spec.SaleLog("tickets") {
 			reads++
+		} else if c.Op == backendtest.OpHeads {
+			heads++
 		}
 		return backendtest.Fault{}
 	}
 	for _, when := range []string{"no sale", "applied"} {
-		reads = 0
-		if _, err := ReadSale(t.Context(), w.config(), "tickets"); err != nil || reads != 1 {
-			t.Fatalf("%s: read %d times, %v", when, reads, err)
+		reads, heads = 0, 0
+		if _, err := ReadSale(t.Context(), w.config(), "tickets"); err != nil || reads != 1 || heads > 1 {
+			t.Fatalf("%s: read %d times, and the heads %d times, %v", when, reads, heads, err)
 		}
 		w.mustApply(tickets(10))
 	}

@@ -155,7 +155,7 @@ func TestStatusOfWhatCanBeRead(t *testing.T) {
 	if s.Nodes[1].Up || s.Nodes[1].Error == "" || !s.Nodes[0].Up {
 		t.Errorf("nodes: %+v", s.Nodes)
 	}
-	if s.Shards[1].Error == "" || s.Shards[0].Available != 4 || s.Shards[2].Available != 3 || s.Stock != 7 {
+	if s.Shards[1].Error != "injected fault" || s.Shards[0].Available != 4 || s.Shards[2].Available != 3 || s.Stock != 7 {
 		t.Errorf("shards: %+v", s.Shards)
 	}
 	want := []string{
