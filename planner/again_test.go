@@ -195,6 +195,25 @@ func TestProgressOfWhatAnotherHasMended(t *testing.T) {
 	}
 }
 
+// That a node has its marker after all is noted, which is a change.
+func TestNoteOfAMarkerIsAChange(t *testing.T) {
+	w := newWorld(t)
+	plan := w.mustPlan(tickets(10))
+	if err := w.run(plan); err != nil {
+		t.Fatal(err)
+	}
+	w.note(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1, Unmarked: []string{"node-0"}}}})
+	for _, changed := range []bool{true, false} {
+		p := w.begin(plan)
+		for !p.done {
+			p.step(inOrder)
+		}
+		if left := w.actual().Sale.Unmarked(); p.err != nil || p.work.changed != changed || len(left) > 0 {
+			t.Errorf("%v, changed %v, without a marker %q", p.err, p.work.changed, left)
+		}
+	}
+}
+
 // A change of phase that is stored holds, whatever is stored after it.
 func TestPauseBeforeAResume(t *testing.T) {
 	w := newWorld(t)
