@@ -709,7 +709,7 @@ func TestListsThatComeFurther(t *testing.T) {
 				p.step(inOrder)
 			}
 			took := w.now.Mono - began
-			if !errors.Is(p.err, test.want) || took <= 60*time.Millisecond || test.want != nil && took != 100*time.Millisecond {
+			if !errors.Is(p.err, test.want) || took <= 60*time.Millisecond || test.want != nil && took != 140*time.Millisecond {
 				t.Errorf("after %v: %v, want %v", took, p.err, test.want)
 			}
 		})
