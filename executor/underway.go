@@ -3,6 +3,7 @@ package executor
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 )
 
 // underway has the requests of a shard that came with a key and have no answer
@@ -15,7 +16,8 @@ type underway struct {
 	mu      sync.Mutex
 	buckets []*ticket // each the newest of a chain by ticket.older; a power of two of them
 	n       int
-	entered uint64 // tickets in all
+	some    atomic.Bool // n is not 0; written under mu
+	entered uint64      // tickets in all
 }
 
 // leastBuckets is how many there are at first.
@@ -36,7 +38,9 @@ func (u *underway) enter(t *ticket) {
 	if u.n == len(u.buckets) {
 		u.grow()
 	}
-	u.n++
+	if u.n++; u.n == 1 {
+		u.some.Store(true)
+	}
 	u.entered++
 	t.number = u.entered
 	first := u.at(t.hash)
@@ -70,7 +74,9 @@ func (u *underway) remove(t *ticket) {
 		at = &(*at).older
 	}
 	*at, t.older = t.older, nil
-	u.n--
+	if u.n--; u.n == 0 {
+		u.some.Store(false)
+	}
 }
 
 // has says whether a request of that user and key is under way.

@@ -249,11 +249,12 @@ const unheard = 1900 * time.Millisecond
 
 // givenUp says whether a grant was not waited for any more when another was given: it
 // is of a time before the tenure of the other, and its shard was not taken over within
-// a while.
+// a while. A tenure goes on where a lease follows another of its process, which has
+// taken nothing over since.
 func (g *grant) givenUp(h *History, other *grant) bool {
 	var begun time.Duration // the tenure
 	for _, l := range h.Leases {
-		if l.UID == g.UID && l.From <= other.At {
+		if l.UID == g.UID && l.From <= other.At && !(l.follows(h) && !g.run.shards[other.Shard].ownedWithin(l.From, other.Seq)) {
 			begun = max(begun, l.From)
 		}
 	}
@@ -264,6 +265,19 @@ func (g *grant) givenUp(h *History, other *grant) bool {
 		return s.At > begun && s.Seq < g.Seq && s.commit.GetOps()[0].GetRebuild() != nil
 	})
 	return fenced < 0
+}
+
+// follows says whether a process had leases until just before.
+func (l Lease) follows(h *History) bool {
+	const moment = 10 * time.Millisecond // a renewal that came a little late
+	return slices.ContainsFunc(h.Leases, func(before Lease) bool {
+		return before.Process == l.Process && before.UID == l.UID && before.From < l.From && l.From-before.To < moment
+	})
+}
+
+// ownedWithin says whether a shard was taken over after a time and before a place.
+func (l *log) ownedWithin(from time.Duration, to uint64) bool {
+	return slices.ContainsFunc(l.slots, func(s *slot) bool { return s.At >= from && s.Seq < to && s.owns() })
 }
 
 // end is when the ledger had a grant, or its node had lost it.
