@@ -109,9 +109,7 @@ func requests(e *evidence, bad fault) {
 	inDoubt := make(map[keyless][]*operation)
 	granted := make(map[*claim]bool)
 	for _, o := range e.all(ClaimInvoked) {
-		if c := e.granted(o); c != nil {
-			granted[c] = true
-		}
+		granted[e.granted(o)] = true
 		switch {
 		case o.answered():
 		case o.invoked.Key != "":

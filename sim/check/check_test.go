@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -74,6 +75,92 @@ func TestTolerated(t *testing.T) {
 			w.refuse(w.user(1), "k", 1, "sold_out")
 			w.buy(w.user(0), "k", 1)
 			w.buy(w.user(1), "k", 1)
+		}},
+		"sold out while new units came": {open, func(w *world) {
+			w.append(0, func(d *ledger.Draft) { d.Own("executor-0") })
+			op := w.invoke(w.user(0), "k", 1)
+			w.plan(1, 0, pb.Phase_OPEN)
+			w.answer(op, Answer{Outcome: "sold_out"})
+			w.buy(w.user(0), "k", 1)
+			w.buy(w.user(1), "k", 1)
+		}},
+		"sold out while the owner heard of new units": {open, func(w *world) {
+			w.planBy(1, pb.Phase_OPEN)
+			op := w.invoke(w.user(1), "k", 1)
+			w.buy(w.user(0), "k", 1)
+			w.answer(op, Answer{Outcome: "sold_out"})
+			w.buy(w.user(1), "k", 1)
+		}},
+		"sold out just when new units and another generation came": {open, func(w *world) {
+			w.planBy(1, pb.Phase_OPEN)
+			w.planBy(0, pb.Phase_OPEN)
+			w.refuse(w.user(1), "k", 1, "sold_out")
+			w.buy(w.user(0), "k", 1)
+			w.buy(w.user(1), "k", 1)
+		}},
+		"sold out of what the owner knew of, new units on another shard": {almostSoldOut, func(w *world) {
+			w.planOn(0)
+			w.at += grace - 6*time.Millisecond
+			w.buy(w.user(1), "k", 1)
+			w.refuse(w.user(1), "k", 1, "sold_out")
+		}},
+		"sold out of what the owner knew of, by a claim that another drained": {withAckLedger, func(w *world) {
+			for unit := range int64(5) {
+				w.grab(w.user(int(unit/3)), "k", 1+unit)
+			}
+			w.planOn(0)
+			w.writer = planner
+			w.grab(w.user(1), "k", 6)
+			w.refuse(w.user(1), "k", 1, "sold_out")
+		}},
+		"none now before the shard has its units": {emptyWorld, func(w *world) {
+			w.declare(3, 0, pb.Phase_OPEN)
+			w.refuse(w.user(0), "k", 1, "none_now")
+			w.complete()
+		}},
+		"paused for a moment while it was asked": {newWorld, func(w *world) {
+			op := w.invoke(w.user(0), "k", 1)
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.answer(op, Answer{Outcome: "paused"})
+		}},
+		"paused not yet long after the resume": {newWorld, func(w *world) {
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.at += grace - 4*time.Millisecond
+			w.refuse(w.user(0), "k", 1, "paused")
+		}},
+		"paused just after a planner's resume and another generation": {newWorld, func(w *world) {
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.planBy(0, pb.Phase_OPEN)
+			w.planBy(0, pb.Phase_OPEN)
+			w.refuse(w.user(0), "k", 1, "paused")
+		}},
+		"paused by the owner before, after a resume and a claim of the next one": {newWorld, func(w *world) {
+			w.succeed(0)
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.at += grace - 13*time.Millisecond
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.buy(w.user(0), "k", 1)
+			w.refuse(w.user(0), "k", 1, "paused")
+		}},
+		"paused at the turn of two runs": {newWorld, func(w *world) {
+			w.close()
+			w.at += 2 * linger
+			op := w.invoke(w.user(0), "k", 1)
+			w.begins("fedcba9876543210")
+			w.serve()
+			w.answer(op, Answer{Outcome: "paused"})
+		}},
+		"paused by who lingers in the run before": {newWorld, func(w *world) {
+			w.at = w.follow() + linger - 2*time.Millisecond
+			w.refuse(w.user(0), "k", 1, "paused")
+		}},
+		"bad requests": {newWorld, func(w *world) {
+			w.refuse("", "k", 1, "bad_request")
+			w.refuse(strings.Repeat("u", 256), "k", 1, "bad_request")
+			w.refuse(w.user(0), strings.Repeat("k", 256), 1, "bad_request")
+			w.refuse(w.user(0), "k", 1001, "bad_request")
 		}},
 		"paused just after the resume": {newWorld, func(w *world) {
 			w.plan(0, 0, pb.Phase_PAUSED)

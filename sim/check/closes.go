@@ -9,9 +9,6 @@ func closes(e *evidence, bad fault) {
 			continue
 		}
 		r := e.runOf(o)
-		if r == nil {
-			continue
-		}
 		for _, c := range e.claims {
 			if c.at.log.run == r && c.at.Seq > o.returned.Seq && (what == "close" || !r.reopened(o, c)) {
 				bad("%v was stored after %s (operation %d) returned", c, what, i)

@@ -16,9 +16,8 @@ func denials(e *evidence, bad fault) {
 	visits := make(map[key][]*Visit)
 	for i := range e.h.Visits {
 		v := &e.h.Visits[i]
-		if q := e.ops[v.Op].invoked; q.Key != "" {
-			visits[key{q.User, q.Key}] = append(visits[key{q.User, q.Key}], v)
-		}
+		id := key{e.ops[v.Op].invoked.User, e.ops[v.Op].invoked.Key}
+		visits[id] = append(visits[id], v)
 	}
 	for _, c := range e.claims {
 		if c.again {
@@ -40,12 +39,12 @@ func denials(e *evidence, bad fault) {
 			if n+1 < len(all) && all[n+1].Seq < c.at.Seq || elsewhere(v) {
 				continue // perhaps that one was sold
 			}
-			for _, earlier := range all[:n] {
-				if earlier.Process == v.Process && (earlier.Ended == 0 || earlier.Ended > v.Ended || earlier.Outcome == "unknown") {
-					bad("%s answered operation %d (user %q, key %q) with %q, and operation %d of that key, which it had under way, was sold as %v",
-						v.Process, v.Op, c.user, c.key, v.Outcome, earlier.Op, c)
-					break
-				}
+			earlier := slices.IndexFunc(all[:n], func(o *Visit) bool {
+				return o.Process == v.Process && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == "unknown")
+			})
+			if earlier >= 0 {
+				bad("%s answered operation %d (user %q, key %q) with %q, and operation %d of that key, which it had under way, was sold as %v",
+					v.Process, v.Op, c.user, c.key, v.Outcome, all[earlier].Op, c)
 			}
 		}
 	}

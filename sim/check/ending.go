@@ -7,7 +7,7 @@ import (
 
 // ending judges Sealed and Destroyed, and that no log was deleted before.
 func ending(e *evidence, bad fault) {
-	sealed := false
+	var sealed bool
 	for _, s := range e.sale.slots {
 		for _, op := range s.commit.GetOps() {
 			switch {
@@ -62,8 +62,9 @@ func (r *run) judgeSealed(e *evidence, bad fault) {
 			continue
 		}
 		units += last.after.sold
-		if !bytes.Equal(told.GetRoots()[i], last.hash[:]) || told.GetSlots()[i] != last.n+1 {
-			bad("%v has the root %x after %d slots of shard %d; it is %x after %d", at, told.GetRoots()[i], told.GetSlots()[i], i, last.hash, last.n+1)
+		slots := last.n + 1
+		if !bytes.Equal(told.GetRoots()[i], last.hash[:]) || told.GetSlots()[i] != slots {
+			bad("%v has the root %x after %d slots of shard %d; it is %x after %d", at, told.GetRoots()[i], told.GetSlots()[i], i, last.hash, slots)
 		}
 	}
 	claims, worth := int64(0), int64(0)

@@ -58,7 +58,7 @@ type run struct {
 	number    int64
 	shards    []*log
 	planned   []planned
-	applied   *slot // the first Applied
+	applied   *slot // the last Applied
 	completed []completed
 	sealed    *pb.Sealed
 	sealedAt  *slot
@@ -95,14 +95,6 @@ const forever = ^uint64(0)
 type operation struct {
 	invoked, returned *Event // returned is nil if it never did
 	again             bool   // an end came twice, or without the other
-}
-
-// until is when it returned at the latest.
-func (o *operation) until() uint64 {
-	if o.returned == nil {
-		return forever
-	}
-	return o.returned.Seq
 }
 
 // answered says whether the client heard an answer, and so knows the outcome.
@@ -188,9 +180,7 @@ func (r *run) note(s *slot, op *pb.Op, deal Deal, bad fault) {
 			r.declare(deal, bad)
 		}
 	case *pb.Op_Applied:
-		if r.applied == nil {
-			r.applied = s
-		}
+		r.applied = s
 		r.completed = append(r.completed, completed{op.Applied.GetGeneration(), s})
 	case *pb.Op_Sealed:
 		r.sealed, r.sealedAt = op.Sealed, s
@@ -217,9 +207,9 @@ func (e *evidence) pair() {
 		}
 		o := e.ops[ev.Op]
 		switch invoked := ev.Kind == ClaimInvoked || ev.Kind == ReadInvoked || ev.Kind == CommandInvoked; {
-		case invoked && o.invoked == nil && o.returned == nil:
+		case invoked && o.invoked == nil:
 			o.invoked = ev
-		case !invoked && o.invoked != nil && o.returned == nil && ev.Kind == o.invoked.Kind+1:
+		case o.invoked != nil && o.returned == nil && ev.Kind == o.invoked.Kind+1:
 			o.returned = ev
 		default:
 			o.again = true
@@ -241,13 +231,13 @@ func (e *evidence) all(kind Kind) func(yield func(int, *operation) bool) {
 // linger is how long after the end of a run a process may still answer from it.
 const linger = 30 * time.Second
 
-// runOf returns the run that an operation was about, nil if that cannot be told:
+// runOf returns the run that an operation was about that has returned, nil if that cannot be told:
 // it came at the turn of two.
 func (e *evidence) runOf(o *operation) *run {
 	for i := len(e.runs) - 1; i >= 0; i-- {
 		r := e.runs[i]
 		switch first := r.planned[0].at; {
-		case first.Seq > o.until():
+		case first.Seq > o.returned.Seq:
 		case i == 0:
 			return r
 		case first.Seq > o.invoked.Seq, e.runs[i-1].sealedAt == nil, o.invoked.At < e.runs[i-1].sealedAt.At+linger:
@@ -262,7 +252,7 @@ func (e *evidence) runOf(o *operation) *run {
 // paired reports what is no operation.
 func paired(e *evidence, bad fault) {
 	for i, o := range e.ops {
-		if o != nil && (o.again || o.invoked == nil) {
+		if o != nil && o.again {
 			bad("operation %d was invoked or returned twice, or returned unasked", i)
 		}
 	}

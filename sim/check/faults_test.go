@@ -351,6 +351,165 @@ var ledgerFaults = map[string]planted{
 		w.at += grace
 		w.refuse(w.user(0), "k", 1, "paused")
 	}, "refusals"},
+	"sold out before there is an owner": {emptyWorld, func(w *world) {
+		w.plan(3, 0, pb.Phase_OPEN)
+		w.refuse(w.user(0), "k", 1, "sold_out")
+	}, "refusals"},
+	"sold out of all but a shard that has not begun": {emptyWorld, func(w *world) {
+		w.declare(3, 0, pb.Phase_OPEN)
+		w.take(0)
+		w.append(0, func(d *ledger.Draft) { d.Own("executor-0") })
+		w.buy(w.user(0), "k", 2)
+		w.buy(w.user(0), "k", 1)
+		w.refuse(w.user(0), "k", 1, "sold_out")
+	}, "refusals"},
+	"sold out of what the owner knew of, long after new units came": {almostSoldOut, func(w *world) {
+		w.planOn(0)
+		w.at += grace - 5*time.Millisecond
+		w.buy(w.user(1), "k", 1)
+		w.refuse(w.user(1), "k", 1, "sold_out")
+	}, "refusals"},
+	"sold out when the owner knew of new units on another shard": {almostSoldOut, func(w *world) {
+		w.planOn(0)
+		w.append(0, func(d *ledger.Draft) { d.Own("executor-0") })
+		w.buy(w.user(1), "k", 1)
+		w.refuse(w.user(1), "k", 1, "sold_out")
+	}, "refusals"},
+	"sold out after new units came, and something else before": {open, func(w *world) {
+		w.append(0, func(d *ledger.Draft) { d.Own("executor-0") })
+		w.plan(1, 0, pb.Phase_OPEN)
+		w.refuse(w.user(0), "k", 1, "sold_out")
+		w.buy(w.user(0), "k", 1)
+		w.buy(w.user(1), "k", 1)
+	}, "refusals"},
+	"paused before there is an owner": {emptyWorld, func(w *world) {
+		w.plan(3, 0, pb.Phase_OPEN)
+		w.refuse(w.user(0), "k", 1, "paused")
+	}, "refusals"},
+	"paused just so long after the resume": {newWorld, func(w *world) {
+		w.plan(0, 0, pb.Phase_PAUSED)
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.at += grace - 3*time.Millisecond
+		w.refuse(w.user(0), "k", 1, "paused")
+	}, "refusals"},
+	"paused when an owner of long ago knew of the resume": {newWorld, func(w *world) {
+		w.succeed(0)
+		w.at += grace
+		w.plan(0, 0, pb.Phase_PAUSED)
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.refuse(w.user(0), "k", 1, "paused")
+		w.buy(w.user(0), "k", 1)
+		w.refuse(w.user(0), "k", 1, "paused")
+	}, "refusals"},
+	"paused just so long after a takeover": {newWorld, func(w *world) {
+		w.succeed(0)
+		w.plan(0, 0, pb.Phase_PAUSED)
+		w.at += grace - 12*time.Millisecond
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.buy(w.user(0), "k", 1)
+		w.refuse(w.user(0), "k", 1, "paused")
+	}, "refusals"},
+	"paused in a run of which no shard is known": {newWorld, func(w *world) {
+		w.refuse(w.user(0), "k", 1, "paused")
+		w.change(func(op *pb.Op) bool { return op.GetPlanned() != nil }, func(_ *pb.Commit, op *pb.Op) { op.GetPlanned().Shards = nil })
+	}, "decode"},
+	"paused in the run before the last": {newWorld, func(w *world) {
+		w.refuse(w.user(0), "k", 1, "paused")
+		twice(w)
+	}, "refusals"},
+	"paused in the last run": {newWorld, func(w *world) {
+		twice(w)
+		w.refuse(w.user(0), "k", 1, "paused")
+	}, "refusals"},
+	"paused in a run just so long after the last": {newWorld, func(w *world) {
+		w.at = w.follow() + linger - time.Millisecond
+		w.refuse(w.user(0), "k", 1, "paused")
+	}, "refusals"},
+	"paused in a run begun before the last was sealed": {newWorld, func(w *world) {
+		twice(w)
+		w.refuse(w.user(0), "k", 1, "paused")
+		w.change(isSealed, func(_ *pb.Commit, op *pb.Op) { op.Op = &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}} })
+	}, "ending"},
+	"none now though units have come from another shard": {newWorld, func(w *world) {
+		w.buy(w.user(0), "k", 2)
+		w.buy(w.user(0), "k", 1)
+		w.move(1, 0, 1)
+		w.refuse(w.user(0), "k", 1, "none_now")
+	}, "refusals"},
+	"none now for as many as there are": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 3, "none_now") }, "refusals"},
+	"paused though only the list has none": {withAckLedger, func(w *world) {
+		op := w.invoke(w.user(0), "k", 1)
+		w.h.Looked(w.pass(), 0, w.uid, 0, 1, 0)
+		w.answer(op, Answer{Outcome: "paused"})
+	}, "refusals"},
+	"the limit of a user for another's units": {newWorld, func(w *world) {
+		w.buy(w.user(0), "k", 2)
+		w.refuse(w.user(0), "k", 1, "limit_reached")
+	}, "refusals"},
+	"the limit of a user who has something later": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.refuse(a, "k", 1, "limit_reached")
+		w.buy(a, "k", 2)
+	}, "refusals"},
+	"the limit of a user for units of the run before": {newWorld, func(w *world) {
+		user, _ := twice(w)
+		w.refuse(user, "l", 2, "limit_reached")
+	}, "refusals"},
+	"the limit of a user for a claim that is there twice": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 1)
+		w.plantOp(claimOf(a, "k", 2))
+		w.refuse(a, "l", 1, "limit_reached")
+	}, "identities refusals"},
+	"the limit of a user for what a node gave another": {withAckRedis, func(w *world) {
+		w.early(w.user(0), "k", 1)
+		w.refuse(w.user(0), "k", 1, "limit_reached")
+	}, "answers refusals"},
+	"the limit of a user for what a node gives later": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		w.refuse(a, "k", 1, "limit_reached")
+		w.drain(w.early(a, "k", 1))
+	}, "refusals"},
+	"the limit of a user for what a node gave and did not tell": {withAckLedger, func(w *world) {
+		a := w.user(0)
+		w.give(a, "k", 1)
+		w.refuse(a, "l", 1, "limit_reached")
+	}, "refusals"},
+	"the limit of a user for what a node gave in the run before": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		w.drain(w.early(a, "k", 1))
+		w.rest()
+		w.another()
+		w.fill()
+		w.refuse(a, "l", 1, "limit_reached")
+	}, "refusals"},
+	"a key reused that is used otherwise later": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.refuse(a, "k", 1, "key_reused")
+		w.buy(a, "k", 2)
+	}, "refusals"},
+	"a key reused with what it was used for": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 1)
+		w.refuse(a, "k", 1, "key_reused")
+	}, "refusals"},
+	"a key reused, of another user": {newWorld, func(w *world) {
+		w.buy(w.user(0), "k", 2)
+		w.refuse(w.user(0), "k", 1, "key_reused")
+	}, "refusals"},
+	"a key reused, another of the user's": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "l", 2)
+		w.refuse(a, "k", 1, "key_reused")
+	}, "refusals"},
+	"a key reused by a keyless request": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.asks(claimOf(a, "", 1))
+		w.refuse(a, "", 2, "key_reused")
+	}, "refusals"},
+	"a bad request that is just good": {newWorld, func(w *world) {
+		w.refuse(strings.Repeat("u", 255), strings.Repeat("k", 255), 1000, "bad_request")
+	}, "refusals"},
 	"none now while there are units": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "none_now") }, "refusals"},
 	"the limit of a user who has nothing": {newWorld, func(w *world) {
 		w.refuse(w.user(0), "k", 2, "limit_reached")

@@ -30,12 +30,12 @@ func heads(e *evidence, bad fault) {
 	// Of the numbers the sale's own log uses the generation alone, which is the
 	// newest planned. Its phase is "planned" up to the run's first Applied.
 	var newest *pb.Planned
-	phase, applied := "", false
+	var phase string
+	var applied bool
 	for _, s := range e.sale.slots {
 		for _, op := range s.commit.GetOps() {
 			switch {
 			case op.GetPlanned() != nil:
-				applied = applied && newest.GetUid() == op.GetPlanned().GetUid()
 				newest, phase = op.GetPlanned(), "planned"
 			case op.GetApplied() != nil:
 				applied = applied || phase == "planned"

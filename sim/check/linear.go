@@ -2,6 +2,7 @@ package check
 
 import (
 	"math"
+	"slices"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -107,9 +108,6 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 	}
 	if c := e.granted(o); c != nil {
 		a := users[subject{c.at.log.run, c.user}]
-		if a == nil {
-			return
-		}
 		if a.answers == nil {
 			a.answers = make(map[*claim]int64)
 		}
@@ -117,14 +115,14 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 			a.answers[c] = int64(o.returned.Seq)
 		}
 		if o.returned.Answer.Replayed && c.at.Seq < o.returned.Seq { // else its node said so
-			a.look(i, o, a.index(c)+1, len(a.claims))
+			a.look(i, o, slices.Index(a.claims, c)+1, len(a.claims))
 		}
 		return
 	}
 	r := e.runOf(o)
 	a := users[subject{r, o.invoked.User}]
 	switch said := o.returned.Answer.Outcome; {
-	case r == nil || a == nil: // there is nothing to be seen
+	case a == nil: // there is nothing to be seen
 	case o.invoked.Kind == ReadInvoked && said == "", said == "limit_reached":
 		list := o.returned.Answer.Claims
 		if r.ackRedis && said == "limit_reached" {
@@ -139,7 +137,7 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 		a.look(i, o, len(list), len(list))
 	case said == "sold_out", said == "none_now", said == "paused", said == "closed" && !e.sealedBy(o, r):
 		for n, c := range a.claims {
-			if o.invoked.Key != "" && c.key == o.invoked.Key {
+			if c.key == o.invoked.Key {
 				a.look(i, o, 0, n) // the same request that was accepted gets the same answer
 			}
 		}
@@ -150,20 +148,11 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 // returned: then its claims are answered no more.
 func (e *evidence) sealedBy(o *operation, r *run) bool {
 	for _, l := range r.shards {
-		if s := l.at(o.returned.Seq); s != nil && s.after.sealed {
+		if slices.ContainsFunc(l.slots, func(s *slot) bool { return s.after.sealed && s.Seq < o.returned.Seq }) {
 			return true
 		}
 	}
 	return false
-}
-
-func (a *account) index(c *claim) int {
-	for n := range a.claims {
-		if a.claims[n] == c {
-			return n
-		}
-	}
-	return -1
 }
 
 func (a *account) look(i int, o *operation, lo, hi int) {

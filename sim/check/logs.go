@@ -22,7 +22,7 @@ func slots(e *evidence, bad fault) {
 	for _, l := range e.allLogs() {
 		for i, s := range l.slots {
 			if s.n != uint64(i) {
-				bad("%v was stored as the %d. of its log", s, i+1)
+				bad("%v was stored after %d others of its log", s, i)
 			}
 		}
 		for i, s := range l.late {

@@ -71,19 +71,6 @@ func (e *evidence) holds(r *run, o *operation, said string) bool {
 		return true
 	}
 	home := r.shards[xxhash.Sum64String(o.invoked.User)%uint64(len(r.shards))]
-	var units int64
-	if said == "limit_reached" {
-		for _, c := range e.claims {
-			if c.user == o.invoked.User && c.at.log == home && c.at.Seq < o.returned.Seq && !c.again {
-				units += int64(len(c.units))
-			}
-		}
-		for _, g := range e.grants {
-			if r.ackRedis && g.run == r && g.User == o.invoked.User && g.Seq < o.returned.Seq {
-				units++ // its node said so
-			}
-		}
-	}
 	if said == "none_now" && e.emptied(home, o) {
 		return true
 	}
@@ -94,19 +81,34 @@ func (e *evidence) holds(r *run, o *operation, said string) bool {
 		case "none_now":
 			return m.available < o.invoked.Quantity
 		case "limit_reached":
-			return units+o.invoked.Quantity > m.settings.GetPerUserLimit()
+			return e.has(home, o)+o.invoked.Quantity > m.settings.GetPerUserLimit()
 		case "paused":
 			return m.settings.GetPhase() == phasePaused
 		}
-		return m.sealed || m.settings.GetPhase() == phaseClosed || m.settings.GetClosesAtUs() != 0
+		return m.settings.GetPhase() == phaseClosed || m.settings.GetClosesAtUs() != 0
 	})
+}
+
+// has returns how many units an operation's user had on a shard when it ended.
+func (e *evidence) has(home *log, o *operation) (units int64) {
+	for _, c := range e.claims {
+		if c.user == o.invoked.User && c.at.log == home && c.at.Seq < o.returned.Seq && !c.again {
+			units += int64(len(c.units))
+		}
+	}
+	for _, g := range e.grants {
+		if r := home.run; r.ackRedis && g.run == r && g.User == o.invoked.User && g.Seq < o.returned.Seq {
+			units++ // its node said so
+		}
+	}
+	return units
 }
 
 // soldOutToOwner says whether all was sold for an owner who did not know of the
 // generations that planners had just appended when an operation ended.
 func (r *run) soldOutToOwner(o *operation) bool {
 	var unsold int64
-	generations := make(map[uint64]bool)
+	generations := make(map[uint64]struct{})
 	for _, l := range r.shards {
 		last := len(l.slots) - 1
 		for last >= 0 && (l.slots[last].Seq > o.returned.Seq || l.slots[last].unknown(o.returned.Place)) {
@@ -117,7 +119,7 @@ func (r *run) soldOutToOwner(o *operation) bool {
 		}
 		known := l.slots[last].after
 		unsold += known.limit - known.sold
-		generations[known.generation] = true
+		generations[known.generation] = struct{}{}
 	}
 	return unsold == 0 && len(generations) == 1
 }

@@ -149,13 +149,34 @@ func (w *world) complete() {
 	w.t.Helper()
 	newest := w.sale.Generation()
 	for i := range shards {
-		w.append(i, func(d *ledger.Draft) {
-			if err := d.Generation(w.sale.ShardGeneration(newest, i)); err != nil {
-				w.t.Fatal(err)
-			}
-		})
+		w.take(i)
 	}
 	w.say(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: newest}}})
+}
+
+// take has a shard take the generation that was declared last.
+func (w *world) take(shard int) {
+	w.t.Helper()
+	w.append(shard, func(d *ledger.Draft) {
+		if err := d.Generation(w.sale.ShardGeneration(w.sale.Generation(), shard)); err != nil {
+			w.t.Fatal(err)
+		}
+	})
+}
+
+// planOn has the planner plan one more unit for each shard, and append that to one
+// shard only.
+func (w *world) planOn(shard int) {
+	w.declare(1, 0, pb.Phase_OPEN)
+	w.writer = planner
+	w.take(shard)
+	w.writer = writer
+}
+
+// succeed has another owner take over a shard.
+func (w *world) succeed(shard int) {
+	w.writer = []byte("owner-02")
+	w.append(shard, func(d *ledger.Draft) { d.Own("executor-1") })
 }
 
 // planBy has the planner itself append a generation to the shards.
@@ -218,6 +239,40 @@ func grown(t testing.TB) *world {
 	return w
 }
 
+// almostSoldOut is a sale of which one unit of shard 1 is left.
+func almostSoldOut(t testing.TB) *world {
+	w := newWorld(t)
+	w.buy(w.user(0), "k", 2)
+	w.buy(w.user(0), "k", 1)
+	w.buy(w.user(1), "k", 2)
+	return w
+}
+
+// close ends the run.
+func (w *world) close() {
+	w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+	w.command("destroy", w.destroy)
+}
+
+// another ends the run and begins another, long after.
+func (w *world) another() {
+	w.close()
+	w.at += 2 * linger
+	w.begins("fedcba9876543210")
+	w.serve()
+}
+
+// follow ends the run and begins another at once. It returns when the first was
+// sealed.
+func (w *world) follow() time.Duration {
+	w.close()
+	sale := w.h.Logs["sale/tickets"]
+	sealed := sale[len(sale)-2].At
+	w.begins("fedcba9876543210")
+	w.serve()
+	return sealed
+}
+
 // twice is a sale that was destroyed and begun anew. A user of shard 0, who is
 // returned, had a claim in the first run, which is returned too; the second run has
 // sold nothing.
@@ -226,11 +281,7 @@ func twice(w *world) (user string, old Claim) {
 	user = w.user(0)
 	w.buy(user, "k", 1)
 	old = w.claims(user)[0]
-	w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
-	w.command("destroy", w.destroy)
-	w.at += 2 * linger
-	w.begins("fedcba9876543210")
-	w.serve()
+	w.another()
 	return user, old
 }
 
