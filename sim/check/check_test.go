@@ -201,6 +201,84 @@ func TestTolerated(t *testing.T) {
 		"a key of which unknown is said": {newWorld, func(w *world) {
 			w.denied("executor-0, run 1", "executor-0, run 1", "", "unknown", false)
 		}},
+		"a key denied that another process had under way and sold": {newWorld, func(w *world) {
+			user := w.user(0)
+			w.visit(user, "executor-0, run 1")
+			w.visit(user, "executor-1, run 1")("unknown")
+			w.visit(user, "executor-1, run 1")("standby")
+			w.store(user, "k", 1)
+		}},
+		"a key of a list denied that another process had under way": {withAckLedger, func(w *world) {
+			user := w.user(0)
+			w.visit(user, "executor-1, run 1")("unknown")
+			w.visit(user, "executor-0, run 1")("unknown")
+			w.visit(user, "executor-0, run 1")("no_quorum")
+			w.drain(w.give(user, "k", 1))
+		}},
+		"a key of a list denied that a process which was killed had under way": {withAckLedger, func(w *world) {
+			user := w.user(0)
+			w.visit(user, "executor-1, run 1")
+			w.visit(user, "executor-0, run 1")("unknown")
+			w.visit(user, "executor-0, run 1")("no_quorum")
+			w.drain(w.give(user, "k", 1))
+		}},
+		"a key denied twice that the run of the process before had under way": {newWorld, func(w *world) {
+			user := w.user(0)
+			w.visit(user, "executor-0, run 1")
+			w.visit(user, "executor-0, run 2")("standby")
+			w.visit(user, "executor-0, run 2")("standby")
+			w.store(user, "k", 1)
+		}},
+		"a key denied when it is sold": {newWorld, func(w *world) {
+			user := w.user(0)
+			w.visit(user, "executor-0, run 1")
+			denied := w.visit(user, "executor-0, run 1")
+			w.store(user, "k", 1)
+			denied("no_quorum")
+		}},
+		"a key under way twice, and never answered": {newWorld, func(w *world) {
+			user := w.user(0)
+			w.visit(user, "executor-0, run 1")("unknown")
+			w.visit(user, "executor-0, run 1")
+			w.store(user, "k", 1)
+		}},
+		"a request that nobody answered": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.invoke(a, "", 1)
+			w.store(a, "", 1)
+			w.answer(w.invoke(w.user(0), "k", 1), Answer{Outcome: Lost})
+			w.h.Tell(w.pass(), Event{Kind: ReadInvoked, Op: w.h.Op(), User: a})
+		}},
+		"a read that was refused": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.buy(a, "k", 1)
+			w.readAs(a, Answer{Outcome: "no_quorum"})
+		}},
+		"a read that lacks a claim of which nobody was told": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.answer(w.invoke(a, "k", 1), Answer{Outcome: "unknown"})
+			w.store(a, "k", 1)
+			w.readAs(a, Answer{})
+		}},
+		"a read of two claims": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.buy(a, "k", 1)
+			w.buy(a, "l", 1)
+			w.read(a)
+		}},
+		"paused for another key than was accepted": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.buy(a, "k", 1)
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.refuse(a, "l", 1, "paused")
+		}},
+		"closed for what was accepted before, when a shard is sealed": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.buy(a, "k", 1)
+			w.plan(0, 0, pb.Phase_CLOSED)
+			w.append(1, func(d *ledger.Draft) { d.Seal() })
+			w.refuse(a, "k", 1, "closed")
+		}},
 		"leases one after another": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 2)
 			w.holds("executor-1, run 1", testUID, 2, 5)

@@ -29,7 +29,7 @@ func denials(e *evidence, bad fault) {
 				return !strings.HasPrefix(v.Process, c.at.after.owner+",")
 			}
 			return slices.ContainsFunc(all, func(o *Visit) bool {
-				return o.Process != v.Process && o.Seq < c.at.Seq && !denies(o.Outcome)
+				return o.Process != v.Process && o.Seq < c.at.Seq && (o.Ended == 0 || !denies(o.Outcome))
 			})
 		}
 		for n, v := range all {

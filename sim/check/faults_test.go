@@ -223,6 +223,58 @@ var ledgerFaults = map[string]planted{
 	"accepted with other units": {open, func(w *world) {
 		w.answered("sold").Answer.Claim.Units = []int64{2}
 	}, "answers"},
+	"accepted for another user": {open, func(w *world) { w.answered("sold").Answer.Claim.User = "another" }, "answers"},
+	"accepted with fewer units than were asked for": {newWorld, func(w *world) {
+		a := w.user(0)
+		op := w.invoke(a, "k", 2)
+		w.answer(op, Answer{Outcome: "sold", Claim: w.store(a, "k", 1)})
+	}, "answers requests"},
+	"accepted and not in the ledger, after a request that nobody answered": {newWorld, func(w *world) {
+		w.invoke(w.user(0), "k", 1)
+		w.buy(w.user(0), "k", 1)
+		w.answered("sold").Answer.Claim.Units = []int64{2}
+	}, "answers requests"},
+	"refused as it was sold": {newWorld, func(w *world) {
+		w.buy(w.user(0), "k", 1)
+		w.answered("sold").Answer.Outcome = "overloaded"
+	}, "requests"},
+	"a read of other units": {open, func(w *world) {
+		w.event(func(e *Event) bool { return e.Kind == ReadReturned }).Answer.Claims[0].Units = []int64{2}
+	}, "answers"},
+	"two who are first, after what a node forgot": {withAckRedis, func(w *world) {
+		a, b := w.user(0), w.user(0)
+		w.early(a, "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+		w.fill()
+		w.drain(w.early(a, "k", 1))
+		g := w.early(b, "l", 2)
+		w.answer(w.invoke(b, "l", 1), Answer{Outcome: "sold", Claim: toldOf(g)})
+		w.drain(g)
+	}, "first"},
+	"a claim that nobody asked for, after one that was": {newWorld, func(w *world) {
+		w.buy(w.user(0), "k", 1)
+		w.store(w.user(0), "k", 1)
+	}, "requests"},
+	"a claim under another key than it was asked for": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.invoke(a, "k", 1)
+		w.store(a, "l", 1)
+	}, "requests"},
+	"a claim of fewer units than were asked for": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.invoke(a, "k", 2)
+		w.store(a, "k", 1)
+	}, "requests"},
+	"a claim that is asked for later": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.store(a, "k", 1)
+		w.invoke(a, "k", 1)
+	}, "requests"},
+	"a claim that is asked for later, without a key": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.store(a, "", 1)
+		w.invoke(a, "", 1)
+	}, "requests"},
 	"answered before the append": {newWorld, func(w *world) {
 		a := w.user(0)
 		op := w.invoke(a, "k", 1)
@@ -237,6 +289,56 @@ var ledgerFaults = map[string]planted{
 	}, "denials"},
 	"a key denied that was answered with unknown": {newWorld, func(w *world) {
 		w.denied("executor-0, run 1", "executor-0, run 1", "unknown", "draining", false)
+	}, "denials"},
+	"a key denied that is under way for ever": {newWorld, func(w *world) {
+		user := w.user(0)
+		w.visit(user, "executor-0, run 1")
+		w.visit(user, "executor-0, run 1")("no_quorum")
+		w.store(user, "k", 1)
+	}, "denials"},
+	"a key denied twice that is under way": {newWorld, func(w *world) {
+		user := w.user(0)
+		w.visit(user, "executor-0, run 1")
+		w.visit(user, "executor-0, run 1")("no_quorum")
+		w.visit(user, "executor-0, run 1")("draining")
+		w.store(user, "k", 1)
+	}, "denials"},
+	"a key denied that is under way, and asked for again when it is sold": {newWorld, func(w *world) {
+		user := w.user(0)
+		w.visit(user, "executor-0, run 1")
+		w.visit(user, "executor-0, run 1")("no_quorum")
+		w.store(user, "k", 1)
+		w.visit(user, "executor-0, run 1")
+	}, "denials"},
+	"a key denied that is under way here and elsewhere": {newWorld, func(w *world) {
+		user := w.user(0)
+		w.visit(user, "executor-1, run 1")("unknown")
+		w.visit(user, "executor-0, run 1")
+		w.visit(user, "executor-0, run 1")("no_quorum")
+		w.store(user, "k", 1)
+	}, "denials"},
+	"a key denied that is under way, after an identity twice": {newWorld, func(w *world) {
+		a, user := w.user(0), w.user(1)
+		w.buy(a, "l", 1)
+		w.plantOp(claimOf(a, "l", 3))
+		w.visit(user, "executor-0, run 1")
+		w.visit(user, "executor-0, run 1")("no_quorum")
+		w.store(user, "k", 1)
+	}, "identities denials"},
+	"an identity twice, the key denied in between": {newWorld, func(w *world) {
+		user := w.user(0)
+		w.visit(user, "executor-0, run 1")
+		w.store(user, "k", 1)
+		w.visit(user, "executor-0, run 1")("no_quorum")
+		w.plantOp(claimOf(user, "k", 2))
+	}, "identities"},
+	"a key of a list denied that is under way with that process alone": {withAckLedger, func(w *world) {
+		user := w.user(0)
+		w.visit(user, "executor-2, run 1")("standby")
+		w.visit(user, "executor-1, run 1")
+		w.visit(user, "executor-1, run 1")("no_quorum")
+		w.drain(w.give(user, "k", 1))
+		w.visit(user, "executor-2, run 1")("unknown")
 	}, "denials"},
 	"two first answers": {open, func(w *world) {
 		w.event(func(e *Event) bool { return e.Answer.Replayed }).Answer.Replayed = false
@@ -533,6 +635,72 @@ var ledgerFaults = map[string]planted{
 		w.read(a)
 		w.h.Events[len(w.h.Events)-1].Answer.Claims = nil
 		w.answer(op, Answer{Outcome: "unknown"})
+	}, "linear"},
+	"a read that misses a claim, after another that is there twice": {newWorld, func(w *world) {
+		a, b := w.user(1), w.user(0)
+		w.buy(b, "k", 1)
+		w.plantOp(claimOf(b, "k", 2))
+		w.buy(a, "k", 1)
+		w.readAs(a, Answer{})
+	}, "identities linear"},
+	"a read of what is there twice": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 1)
+		w.plantOp(claimOf(a, "k", 3))
+		w.asks(claimOf(a, "l", 2))
+		w.readAs(a, Answer{Claims: append(w.claims(a), Claim{ID: "0-4-0", User: a, Units: []int64{2}})})
+	}, "identities"},
+	"a read that has forgotten what was told before its repetition": {newWorld, func(w *world) {
+		a := w.user(0)
+		late, op := w.invoke(a, "k", 1), w.invoke(a, "k", 1)
+		sold := Answer{Outcome: "sold", Claim: w.store(a, "k", 1)}
+		w.answer(op, sold)
+		w.readAs(a, Answer{})
+		sold.Replayed = true
+		w.answer(late, sold)
+	}, "linear"},
+	"a read of a list that has forgotten what was repeated": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		sold := Answer{Outcome: "sold", Claim: w.drain(w.early(a, "k", 1)), Replayed: true}
+		w.answer(w.invoke(a, "k", 1), sold)
+		w.readAs(a, Answer{})
+	}, "linear"},
+	"a read of a list that has forgotten what was read": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		w.drain(w.early(a, "k", 1))
+		w.read(a)
+		w.readAs(a, Answer{})
+	}, "linear"},
+	"a user at the limit who is told of no claims": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 2)
+		w.answer(w.invoke(a, "l", 1), Answer{Outcome: "limit_reached"})
+	}, "linear"},
+	"a read of a claim too many": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 1)
+		w.readAs(a, Answer{Claims: append(w.claims(a), Claim{ID: "0-99-0", User: a, Units: []int64{2}})})
+	}, "answers linear"},
+	"a claim that is answered with nothing": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 1)
+		w.refuse(a, "l", 1, "")
+	}, "refusals"},
+	"sold out for what was accepted before": {open, func(w *world) {
+		w.event(func(e *Event) bool { return e.Answer.Replayed }).Answer = Answer{Outcome: "sold_out"}
+	}, "refusals linear"},
+	"paused for what was accepted before": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 1)
+		w.plan(0, 0, pb.Phase_PAUSED)
+		w.refuse(a, "k", 1, "paused")
+	}, "linear"},
+	"closed for what was accepted before, and sealed later": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 1)
+		w.plan(0, 0, pb.Phase_CLOSED)
+		w.refuse(a, "k", 1, "closed")
+		w.append(0, func(d *ledger.Draft) { d.Seal() })
 	}, "linear"},
 	"somebody who waits for ever": {open, func(w *world) { w.h.Final.Vanished = nil }, "progress"},
 	"units unsold":                {newWorld, func(w *world) { w.h.Final = Final{Rested: true, Demanded: true} }, "progress"},

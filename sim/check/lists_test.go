@@ -167,6 +167,31 @@ func TestToleratedWithAckRedis(t *testing.T) {
 			w.read(a)
 			w.drain(g)
 		},
+		"an answer and its repetition before the append": func(w *world) {
+			a := w.user(0)
+			g := w.early(a, "k", 1)
+			w.answer(w.invoke(a, "k", 1), Answer{Outcome: "sold", Claim: toldOf(g), Replayed: true})
+			w.drain(g)
+		},
+		"a read that lags behind the append of what a node told": func(w *world) {
+			a := w.user(0)
+			op := w.invoke(a, "k", 1)
+			w.answer(op, Answer{Outcome: "sold", Claim: w.drain(w.give(a, "k", 1))})
+			w.readAs(a, Answer{})
+		},
+		"a unit that its node has lost, in a list of what the user has": func(w *world) {
+			a := w.user(0)
+			g := w.early(a, "k", 1)
+			w.answer(w.invoke(a, "l", 1), Answer{Outcome: "limit_reached", Claims: []Claim{toldOf(g)}})
+			w.h.Lost(w.pass(), 0, 0)
+		},
+		"the same unit for whom the node has forgotten": func(w *world) {
+			a := w.user(0)
+			w.early(a, "k", 1)
+			w.h.Lost(w.pass(), 0, 0)
+			w.fill()
+			w.drain(w.early(a, "k", 1))
+		},
 		"a unit that its node has lost, told to another": func(w *world) {
 			w.early(w.user(0), "k", 1)
 			w.h.Lost(w.pass(), 0, 0)

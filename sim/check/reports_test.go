@@ -2,8 +2,10 @@ package check
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"maps"
 	"slices"
+	"testing"
 
 	"google.golang.org/protobuf/proto"
 
@@ -294,4 +296,20 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, reportFaults)
 	maps.Copy(faults, edgeFaults)
 	return faults
+}
+
+// Of several users the one is named whose claims fit into no order, with what was
+// seen of them.
+func TestUserOutOfOrderIsNamed(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.user(0), w.user(1)
+	w.buy(a, "k", 1)
+	w.buy(b, "k", 1)
+	w.read(a)
+	w.readAs(b, Answer{})
+	problems := Check(w.h)
+	want := fmt.Sprintf("linear: the 1 claims of user %q in run %s and what was seen of them (operations [3]) fit into no order", b, testUID)
+	if len(problems) != 1 || problems[0].String() != want {
+		t.Errorf("reported are %q, want %q", problems, want)
+	}
 }

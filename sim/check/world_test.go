@@ -348,10 +348,19 @@ func (w *world) refuse(user, key string, quantity int64, outcome string) {
 	w.answer(op, a)
 }
 
-func (w *world) read(user string) {
+func (w *world) read(user string) { w.readAs(user, Answer{Claims: w.claims(user)}) }
+
+// readAs is a read that is answered in some way.
+func (w *world) readAs(user string, a Answer) {
 	op := w.h.Op()
 	w.h.Tell(w.pass(), Event{Kind: ReadInvoked, Op: op, User: user})
-	w.h.Tell(w.pass(), Event{Kind: ReadReturned, Op: op, Answer: Answer{Claims: w.claims(user)}})
+	w.h.Tell(w.pass(), Event{Kind: ReadReturned, Op: op, Answer: a})
+}
+
+// visit has a process asked for the key k, and returns what to call when it answers.
+// The client hears nothing of it.
+func (w *world) visit(user, process string) func(outcome string) {
+	return w.h.Visited(w.pass(), w.invoke(user, "k", 1), process)
 }
 
 // move takes a transfer all its way.
