@@ -1,7 +1,10 @@
 package check
 
 import (
+	"bytes"
+	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -147,6 +150,97 @@ var edgeFaults = map[string]planted{
 			op.GetPlanned().Shards = op.GetPlanned().Shards[:1]
 		})
 	}, "plans"},
+	"a plan of fewer shards, which all take": {newWorld, func(w *world) {
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.change(func(op *pb.Op) bool { return op.GetPlanned().GetGeneration() == 2 }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetPlanned().Shards = op.GetPlanned().Shards[:1]
+		})
+	}, "plans generations"},
+	"a plan of no shards": {newWorld, func(w *world) {
+		w.change(func(op *pb.Op) bool { return op.GetPlanned() != nil }, func(_ *pb.Commit, op *pb.Op) { op.GetPlanned().Shards = nil })
+		w.wait("closed", 0)
+	}, "decode"},
+	"a run with the uid of one before the last": {emptyWorld, func(w *world) {
+		gone := &pb.Op{Op: &pb.Op_Destroyed{Destroyed: new(pb.Destroyed)}}
+		w.declare(3, 0, pb.Phase_OPEN)
+		w.plantInSale(gone)
+		w.begins("fedcba9876543210")
+		w.planned(1, pb.Phase_OPEN)
+		w.plantInSale(gone)
+		w.begins(testUID)
+		w.planned(1, pb.Phase_OPEN)
+	}, "plans ending"},
+	"a generation planned as the run is sealed": {ended, func(w *world) {
+		w.change(isSealed, func(c *pb.Commit, _ *pb.Op) {
+			c.Ops = append([]*pb.Op{{Op: &pb.Op_Planned{Planned: &pb.Planned{
+				Generation: 3, Uid: w.uid, Run: w.run, Settings: &pb.Settings{PerUserLimit: 2, Phase: pb.Phase_CLOSED},
+				Shards: make([]*pb.ShardChange, shards), NextUnit: w.next,
+			}}}}, c.Ops...)
+		})
+	}, "plans"},
+	"applied too early, as it was in the run before": {newWorld, func(w *world) {
+		twice(w)
+		w.plantInSale(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 2}}})
+	}, "plans"},
+	"a generation to come, behind another op": {newWorld, func(w *world) {
+		w.plant(0, new(pb.Commit), noOp(), &pb.Op{Op: &pb.Op_Generation{Generation: &pb.Generation{Number: 9}}})
+	}, "generations"},
+	"a generation with another phase": {newWorld, func(w *world) {
+		w.plan(0, 0, pb.Phase_PAUSED)
+		w.change(func(op *pb.Op) bool { return op.GetGeneration().GetNumber() == 2 }, func(_ *pb.Commit, op *pb.Op) {
+			op.GetGeneration().Settings.Phase = pb.Phase_OPEN
+		})
+	}, "generations"},
+	"leases before the seal, beside another's": {ended, func(w *world) {
+		w.h.Holds(1*time.Millisecond, "executor-0, run 1", testUID, time.Second)
+		w.h.Holds(2*time.Millisecond, "executor-1, run 1", testUID, time.Second)
+	}, "leases"},
+	"leases that are in doubt only later": {newWorld, func(w *world) {
+		w.holds("executor-0, run 1", testUID, 0, 5)
+		w.h.Doubted(3*time.Second, 9*time.Second)
+		w.holds("executor-1, run 1", testUID, 2, 6)
+	}, "leases"},
+	"an export without its last newline": {ended, func(w *world) {
+		x := &w.h.Exports[0]
+		x.Bytes = bytes.TrimSuffix(x.Bytes, []byte("\n"))
+	}, "ending exports"},
+	"an export without its last line": {ended, func(w *world) {
+		x := &w.h.Exports[0]
+		x.Bytes = x.Bytes[:bytes.LastIndexByte(x.Bytes[:len(x.Bytes)-1], '\n')+1]
+	}, "ending exports"},
+	"an export with a line too many": {ended, func(w *world) {
+		x := &w.h.Exports[0]
+		x.Bytes = append(slices.Clone(x.Bytes), "{}\n"...)
+	}, "ending exports"},
+	"an export of a run without a slot": {emptyWorld, func(w *world) {
+		w.declare(3, 0, pb.Phase_OPEN)
+		w.h.Exported(w.pass(), []byte(`{"uid":"`+testUID+`"}`))
+	}, "exports"},
+	"an answer to no question": {open, func(w *world) { w.answer(w.h.Op(), Answer{Outcome: "sold"}) }, "operations"},
+	"applied while a shard has nothing": {newWorld, func(w *world) {
+		delete(w.h.Logs, w.log(1))
+		w.h.Final.Rested = true
+	}, "plans progress"},
+	"an apply before all else of what was not declared then": {declaredListed, func(w *world) {
+		w.as("apply", 9, func() {
+			w.open()
+			w.raise(7)
+		})
+	}, "commands"},
+	"an apply of what another declares later": {withAckLedger, func(w *world) {
+		w.as("apply", 7, func() {})
+		w.h.Events[len(w.h.Events)-2].Writer = "planner2"
+		w.raise(7)
+	}, "commands"},
+	"an apply of what was declared long ago and just so many changes before": {withAckLedger, func(w *world) {
+		w.raise(7)
+		w.raise(8)
+		w.listed.Stock = 9
+		w.declare(0, 0, pb.Phase_OPEN)
+		w.at += grace
+		w.as("apply", 6, func() {})
+		w.h.Events[len(w.h.Events)-2].Writer = "planner2"
+	}, "commands"},
 	"a generation with other units": {newWorld, func(w *world) {
 		w.change(func(op *pb.Op) bool { return op.GetPlanned() != nil }, func(_ *pb.Commit, op *pb.Op) {
 			op.GetPlanned().Shards[1].Add[0].Count = 2
@@ -201,6 +295,67 @@ func TestToleratedEdges(t *testing.T) {
 			w.at += grace
 			w.as("apply", 6, func() {})
 		}},
+		"an apply of what was declared a moment ago and many changes before": {withAckLedger, func(w *world) {
+			w.raise(7)
+			w.raise(8)
+			w.raise(9)
+			w.as("apply", 6, func() {})
+		}},
+		"an apply of what was declared many changes before, as long ago as a read may show": {withAckLedger, func(w *world) {
+			ended := w.at + time.Millisecond
+			w.raise(7)
+			w.raise(8)
+			w.raise(9)
+			w.at = ended + grace - time.Millisecond
+			w.as("apply", 6, func() {})
+		}},
+		"an apply of what is declared after many changes": {withAckLedger, func(w *world) {
+			w.raise(7)
+			w.raise(8)
+			w.raise(9)
+			w.at += grace
+			w.as("apply", 9, func() {})
+		}},
+		"leases of one process, with another run's between": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 4)
+			w.holds("executor-0, run 1", "fedcba9876543210", 1, 2)
+			w.holds("executor-0, run 1", testUID, 2, 5)
+		}},
+		"leases as destroy took them away": {ended, func(w *world) {
+			sale := w.h.Logs["sale/tickets"]
+			sealed := sale[len(sale)-2].At
+			w.h.Holds(0, "executor-0, run 1", testUID, time.Hour)
+			w.h.Holds(sealed, "executor-1, run 1", testUID, time.Hour)
+		}},
+		"leases in doubt from their begin on, long after an earlier doubt": {newWorld, func(w *world) {
+			w.h.Doubted(0, 1*time.Second)
+			w.holds("executor-0, run 1", testUID, 0, 3)
+			w.h.Doubted(2*time.Second, 4*time.Second)
+			w.holds("executor-1, run 1", testUID, 2, 5)
+		}},
+		"leases in doubt, then and earlier": {newWorld, func(w *world) {
+			w.h.Doubted(0, 1*time.Second)
+			w.holds("executor-0, run 1", testUID, 0, 4)
+			w.h.Doubted(2*time.Second, 5*time.Second)
+			w.holds("executor-1, run 1", testUID, 3, 5)
+		}},
+		"a number of no operation": {newWorld, func(w *world) {
+			w.h.Op()
+			w.read(w.user(0))
+			w.h.Final.Rested = true
+		}},
+		"nothing, at rest": {emptyWorld, func(w *world) { w.h.Final.Rested = true }},
+		"planned by one who is killed": {emptyWorld, func(w *world) {
+			w.declare(3, 0, pb.Phase_OPEN)
+			w.h.Final.Rested = true
+		}},
+		"units unsold while paused": {newWorld, func(w *world) {
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.h.Final = Final{Rested: true, Demanded: true}
+		}},
+		"units unsold before it opens":  {withHours(day, 0), func(w *world) { w.h.Final = Final{Rested: true, Demanded: true} }},
+		"units unsold after it closed":  {withHours(0, time.Second), func(w *world) { w.h.Final = Final{Rested: true, Demanded: true} }},
+		"units unsold without a demand": {newWorld, func(w *world) { w.h.Final.Rested = true }},
 		"a claim as the sale opens": {newWorld, func(w *world) {
 			w.buy(w.user(0), "k", 1)
 			w.setHours(w.claimed(), w.claimed()+1)

@@ -28,14 +28,14 @@ func hours(e *evidence, bad fault) {
 			first = c.at.At
 		}
 		off := e.h.tolerance(first, c.at.At)
-		if opens != 0 && c.at.At+off < opens {
-			bad("%v was stored at %v, %v before its sale opened", c, c.at.At, opens-c.at.At)
+		if c.at.At+off < opens {
+			bad("%v was stored at %v, its sale opened at %v", c, c.at.At, opens)
 		}
 		if said := e.h.virtual(c.timeUs()); known && said > c.at.At+off {
 			bad("%v was stored at %v with the time of %v", c, c.at.At, said)
 		}
 		if known && closes != 0 && first-off >= closes {
-			bad("%v was first asked for at %v, %v after its sale had closed", c, first, first-closes)
+			bad("%v was first asked for at %v, its sale had closed at %v", c, first, closes)
 		}
 	}
 	for i, o := range e.all(ClaimInvoked) {
@@ -53,12 +53,12 @@ func (e *evidence) firstAsked() map[request]time.Duration {
 		id := request{o.invoked.User, o.invoked.Key}
 		if o.invoked.Key == "" {
 			c := e.granted(o)
-			if c == nil || o.returned.Answer.Replayed {
+			if c == nil {
 				continue
 			}
 			id.key = c.key
 		}
-		if at, ok := asked[id]; !ok || o.invoked.At < at {
+		if _, ok := asked[id]; !ok {
 			asked[id] = o.invoked.At
 		}
 	}
@@ -80,7 +80,7 @@ func (e *evidence) refusedByHours(i int, o *operation, bad fault) {
 		timed = timed || m.settings.GetClosesAtUs() != 0
 		opens, closes := e.h.virtual(m.settings.GetOpensAtUs()), e.h.virtual(m.settings.GetClosesAtUs())
 		switch {
-		case said == "closed" && (m.sealed || m.settings.GetPhase() == phaseClosed),
+		case said == "closed" && m.settings.GetPhase() == phaseClosed,
 			said == "closed" && closes != 0 && o.returned.At+off >= closes:
 			return
 		case said == "not_open" && opens != 0 && o.invoked.At-off < opens:

@@ -28,34 +28,24 @@ func leases(e *evidence, bad fault) {
 			over[r.uid] = r.sealedAt.At
 		}
 	}
-	var last []*Lease // of each process and run: its earlier ones have ended before
-	for i := range e.h.Leases {
-		b := &e.h.Leases[i]
+	for i, b := range e.h.Leases {
 		end, sealed := over[b.UID]
-		own := -1
-		for n, a := range last {
-			switch to := min(a.To, b.To); {
-			case a.Process == b.Process && a.UID == b.UID:
-				own = n
-			case a.UID != b.UID || a.Process == b.Process || b.From >= to || sealed && b.From >= end || e.h.doubted(b.From, to):
+		for _, a := range e.h.Leases[:i] {
+			switch {
+			case a.UID != b.UID || a.Process == b.Process || sealed && b.From >= end || e.h.doubted(b.From, min(a.To, b.To)):
 			default:
 				bad("%s (from %v to %v) and %s (from %v to %v) both had the leases of run %s",
 					a.Process, a.From, a.To, b.Process, b.From, b.To, b.UID)
 			}
 		}
-		if own < 0 {
-			last = append(last, b)
-		} else {
-			last[own] = b
-		}
 	}
 }
 
-// doubted says whether nothing is promised of all of a span.
+// doubted says whether nothing is promised of all of a span, which may be empty.
 func (h *History) doubted(from, to time.Duration) bool {
 	for _, d := range h.Doubts {
-		if d.From <= from && from < d.To {
-			from = d.To
+		if d.From <= from {
+			from = max(from, d.To)
 		}
 	}
 	return from >= to

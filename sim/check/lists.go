@@ -58,10 +58,8 @@ func (r *run) declare(deal Deal, bad fault) {
 		bad("%v has a declaration that cannot be read: %v", first.at, err)
 		return
 	}
-	if r.listed = said.Engine == "redis"; !r.listed {
-		return
-	}
-	r.ackRedis, r.nodes, r.stock, r.backlog = said.Ack == "redis", len(said.Redis.Nodes), said.Stock, said.Backlog
+	r.listed, r.ackRedis = said.Engine == "redis", said.Ack == "redis"
+	r.nodes, r.stock, r.backlog = len(said.Redis.Nodes), said.Stock, said.Backlog
 	if said.Units == nil {
 		return
 	}
@@ -72,10 +70,10 @@ func (r *run) declare(deal Deal, bad fault) {
 	}
 	r.packets = p
 	var sum int64
-	for i, amount := range p.Amounts {
+	for _, amount := range p.Amounts {
 		sum += amount
 		if amount < p.Min {
-			bad("packet %d of run %s has less than %d", i+1, r.uid, p.Min)
+			bad("run %s has a packet of %d, which is less than %d", r.uid, amount, p.Min)
 		}
 	}
 	if sum != p.Total || int64(len(p.Amounts)) != said.Stock {
@@ -86,7 +84,7 @@ func (r *run) declare(deal Deal, bad fault) {
 // grant is a unit that a node gave.
 type grant struct {
 	*Grant
-	run    *run
+	run    *run   // nil: there is none
 	lost   bool   // the node lost it at some time after
 	stored *claim // that the ledger has of it; nil: none
 	ended  uint64 // when the ledger had it, or its node had lost it
@@ -106,22 +104,26 @@ func (e *evidence) readGrants() {
 		runs[r.uid] = r
 	}
 	e.grants = make([]*grant, len(e.h.Grants))
+	e.grantsByID = make(map[string][]*grant)
 	for i := range e.h.Grants {
 		g := &grant{Grant: &e.h.Grants[i]}
 		g.run = runs[g.UID]
-		g.lost = slices.ContainsFunc(e.h.Losses, func(l Loss) bool { return l.Node == g.Node && l.Since < g.Seq && g.Seq < l.Seq })
 		for _, c := range e.named(g.id()) {
 			if c.at.log.run == g.run && c.user == g.User && c.key == g.Key {
 				g.stored = c
 			}
 		}
-		g.ended = g.end(e.h)
+		g.end(e.h)
 		e.grants[i] = g
-		if e.grantsByID == nil {
-			e.grantsByID = make(map[string][]*grant)
+		if g.run != nil {
+			e.grantsByID[g.id()] = append(e.grantsByID[g.id()], g)
 		}
-		e.grantsByID[g.id()] = append(e.grantsByID[g.id()], g)
 	}
+}
+
+// told says whether a grant is what a user was told of, and was given before.
+func (g *grant) told(told Claim, user string, before uint64) bool {
+	return g.User == user && told.User == user && slices.Equal(told.Units, []int64{g.Unit}) && g.Seq < before
 }
 
 // forgiven says whether what a client was told may be missing in the ledger: with
@@ -129,8 +131,7 @@ func (e *evidence) readGrants() {
 // client heard.
 func (e *evidence) forgiven(told Claim, user string, before uint64) bool {
 	return slices.ContainsFunc(e.grantsByID[told.ID], func(g *grant) bool {
-		return g.run != nil && g.run.ackRedis && g.lost && g.User == user && told.User == user && g.Seq < before &&
-			len(told.Units) == 1 && told.Units[0] == g.Unit
+		return g.run.ackRedis && g.lost && g.told(told, user, before)
 	})
 }
 
@@ -207,7 +208,7 @@ func grants(e *evidence, bad fault) {
 	}
 	for _, c := range e.claims {
 		given := func(g *grant) bool {
-			return g.stored == c && g.Seq < c.at.Seq && g.TimeUs == c.grantedUs && g.Shard == c.at.log.shard
+			return g.stored == c && g.Seq < c.at.Seq && g.TimeUs == c.grantedUs
 		}
 		if c.at.log.run.listed && !c.again && !slices.ContainsFunc(e.grantsByID[c.id()], given) {
 			bad("%v was given by no list", c)
@@ -237,7 +238,6 @@ func ahead(e *evidence, bad fault) {
 			}
 			if n > r.backlog {
 				bad("%v, is one of %d that the ledger lacks; it may lack %d", g, n, r.backlog)
-				break
 			}
 		}
 	}
@@ -261,10 +261,9 @@ func (g *grant) givenUp(h *History, other *grant) bool {
 	if g.Shard == other.Shard || other.At < begun+unheard {
 		return false
 	}
-	fenced := slices.IndexFunc(g.run.shards[g.Shard].slots, func(s *slot) bool {
+	return !slices.ContainsFunc(g.run.shards[g.Shard].slots, func(s *slot) bool {
 		return s.At > begun && s.Seq < g.Seq && s.commit.GetOps()[0].GetRebuild() != nil
 	})
-	return fenced < 0
 }
 
 // follows says whether a process had leases until just before.
@@ -280,18 +279,17 @@ func (l *log) ownedWithin(from time.Duration, to uint64) bool {
 	return slices.ContainsFunc(l.slots, func(s *slot) bool { return s.At >= from && s.Seq < to && s.owns() })
 }
 
-// end is when the ledger had a grant, or its node had lost it.
-func (g *grant) end(h *History) uint64 {
-	end := forever
+// end finds out when the ledger had a grant, or its node had lost it.
+func (g *grant) end(h *History) {
+	g.ended = forever
 	if g.stored != nil {
-		end = g.stored.at.Seq
+		g.ended = g.stored.at.Seq
 	}
 	for _, l := range h.Losses {
 		if l.Node == g.Node && l.Since < g.Seq && g.Seq < l.Seq {
-			end = min(end, l.Seq)
+			g.lost, g.ended = true, min(g.ended, l.Seq)
 		}
 	}
-	return end
 }
 
 // looks judges the lists that gave under the fill of their shard's log: what they
@@ -302,20 +300,23 @@ func looks(e *evidence, bad fault) {
 		runs[r.uid] = r
 	}
 	for _, k := range e.h.Looks {
-		r := runs[k.UID]
-		if r == nil || !r.listed || k.Shard >= len(r.shards) || k.Node != k.Shard%r.nodes {
+		if r := runs[k.UID]; r == nil || !r.listed || k.Shard >= len(r.shards) || k.Node != k.Shard%r.nodes {
 			bad("node %d has a list %d of run %s, which is not there", k.Node, k.Shard, k.UID)
-			continue
+		} else {
+			k.compare(r.shards[k.Shard].at(k.Seq), bad)
 		}
-		s := r.shards[k.Shard].at(k.Seq)
-		switch {
-		case s == nil || k.Fill > s.after.fill:
-			bad("list %d of run %s gives under fill %d at %v, which its log does not have", k.Shard, k.UID, k.Fill, k.At)
-		case k.Fill == s.after.fill && k.Units > s.after.available:
-			bad("list %d of run %s has %d units to give at %v, its log has %d", k.Shard, k.UID, k.Units, k.At, s.after.available)
-		case k.Fill == s.after.fill && s.after.settings.GetPhase() != phaseOpen:
-			bad("list %d of run %s gives at %v while its shard is %v", k.Shard, k.UID, k.At, s.after.settings.GetPhase())
-		}
+	}
+}
+
+// compare holds a list against the last slot of its log, nil if it has none.
+func (k *Look) compare(s *slot, bad fault) {
+	switch {
+	case s == nil || k.Fill > s.after.fill:
+		bad("list %d of run %s gives under fill %d at %v, which its log does not have", k.Shard, k.UID, k.Fill, k.At)
+	case k.Fill == s.after.fill && k.Units > s.after.available:
+		bad("list %d of run %s has %d units to give at %v, its log has %d", k.Shard, k.UID, k.Units, k.At, s.after.available)
+	case k.Fill == s.after.fill && s.after.settings.GetPhase() != phaseOpen:
+		bad("list %d of run %s gives at %v while its shard is %v", k.Shard, k.UID, k.At, s.after.settings.GetPhase())
 	}
 }
 
@@ -340,10 +341,10 @@ func told(e *evidence, bad fault) {
 	tell := func(i int, o *operation, c Claim) {
 		g := e.grantOf(o, c)
 		switch {
-		case g == nil && len(e.grantsByID) > 0 && len(e.grantsByID[c.ID]) == 0:
+		case len(e.grantsByID) > 0 && len(e.grantsByID[c.ID]) == 0:
 			bad("operation %d: user %q was told of %+v, which no node gave", i, o.invoked.User, c)
 			return
-		case g == nil || !g.run.listed, g.run.ackRedis && g.lost:
+		case g == nil, g.run.ackRedis && g.lost:
 			return
 		}
 		unit, user := subject{g.run, fmt.Sprint(c.Units)}, subject{g.run, c.User}
@@ -374,7 +375,7 @@ func told(e *evidence, bad fault) {
 // none.
 func (e *evidence) grantOf(o *operation, c Claim) *grant {
 	for _, g := range slices.Backward(e.grantsByID[c.ID]) {
-		if g.run != nil && g.User == o.invoked.User && c.User == g.User && slices.Equal(c.Units, []int64{g.Unit}) && g.Seq < o.returned.Seq {
+		if g.told(c, o.invoked.User, o.returned.Seq) {
 			return g
 		}
 	}

@@ -49,6 +49,54 @@ var (
 	withPackets = listed(spec.AckLedger, &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 1000, Min: 5, Split: spec.SplitRandom})
 )
 
+// declaredListed is a sale with lists that is declared, and of which nothing is stored.
+func declaredListed(t testing.TB) *world {
+	w := emptyWorld(t)
+	w.declareListed(spec.AckLedger, nil)
+	return w
+}
+
+// anotherRun has the sale destroyed and begun anew, with lists.
+func (w *world) anotherRun(ack spec.Ack, backlog int64) {
+	w.t.Helper()
+	w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+	w.command("destroy", w.destroy)
+	w.at += 2 * linger
+	w.begins("fedcba9876543210")
+	w.declareListed(ack, nil).Backlog = backlog
+	w.open()
+}
+
+// plantGrab appends a claim as if it were of a list, under its first fill.
+func (w *world) plantGrab(user, key string, unit, grantedUs int64) {
+	w.t.Helper()
+	op := claimOf(user, key, unit)
+	op.GetClaim().Fill, op.GetClaim().GrantedUs = 1, grantedUs
+	w.plantOp(op)
+}
+
+// firstTwice is a request that is sent twice at once; both are told to be the first.
+func (w *world) firstTwice(user, key string, unit int64) {
+	w.t.Helper()
+	one, two := w.invoke(user, key, 1), w.invoke(user, key, 1)
+	c := w.drain(w.give(user, key, unit))
+	w.answer(one, Answer{Outcome: "sold", Claim: c})
+	w.answer(two, Answer{Outcome: "sold", Claim: c})
+}
+
+// emptyWhile is a claim to shard 0 that is refused for now, around what happens
+// before, meanwhile and after.
+func (w *world) emptyWhile(before, meanwhile, after func()) {
+	user := w.user(0)
+	before()
+	op := w.invoke(user, "k", 1)
+	meanwhile()
+	w.answer(op, Answer{Outcome: "none_now"})
+	after()
+}
+
+func nothing() {}
+
 func (w *world) declareLists(p *pb.Planned) {
 	declared, err := w.listed.JSON()
 	if err != nil {
@@ -131,7 +179,7 @@ func given(w *world) *world {
 	w.refuse(a, "b", 1, "limit_reached")
 	w.fill()
 	w.h.Looked(w.pass(), 1, w.uid, 1, 2, 3)
-	w.grab(b, "", 4)
+	w.grab(b, "", 6)
 	w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
 	w.command("resume", func() { w.plan(0, 0, pb.Phase_OPEN) })
 	w.fill()
@@ -198,6 +246,13 @@ func TestToleratedWithAckRedis(t *testing.T) {
 			w.fill()
 			w.drain(w.early(w.user(0), "k", 1))
 		},
+		"told twice to be the first, as the node has forgotten": func(w *world) {
+			a := w.user(0)
+			w.early(a, "k", 1)
+			w.h.Lost(w.pass(), 0, 0)
+			w.fill()
+			w.drain(w.early(a, "k", 1))
+		},
 		"another unit for whom the node has forgotten": func(w *world) {
 			a := w.user(0)
 			w.early(a, "k", 1)
@@ -223,18 +278,123 @@ func TestToleratedWithAckRedis(t *testing.T) {
 	}
 }
 
-// What a shard gave that could not be taken over in time is not counted by whoever
-// took over the others.
+// What the ledger may lack. Of it is what a shard gave that could not be taken over in
+// time: it is not counted by whoever took over the others.
 func TestToleratedAhead(t *testing.T) {
-	w := withSmallBacklog(t)
-	first := w.early(w.user(0), "k", 2)
-	w.h.Holds(w.pass(), "executor-0, run 1", testUID, 9*time.Second)
-	w.at += 3 * time.Second
-	w.drain(w.early(w.user(1), "k", 4))
-	w.drain(first)
-	w.rest()
-	for _, p := range Check(w.h) {
-		t.Error(p)
+	// tenure begins one in which the unit of the first shard is not waited for.
+	tenure := func(w *world) { w.h.Holds(w.pass(), "executor-0, run 1", testUID, 9*time.Second) }
+	for name, do := range map[string]func(w *world){
+		"a shard that could not be taken over": func(w *world) {
+			first := w.early(w.user(0), "k", 2)
+			tenure(w)
+			w.at += 3 * time.Second
+			w.drain(w.early(w.user(1), "k", 4))
+			w.drain(first)
+		},
+		"as soon as it is not waited for": func(w *world) {
+			first := w.early(w.user(0), "k", 2)
+			tenure(w)
+			w.at += unheard - 2*time.Millisecond // of the invocation and the grant
+			w.drain(w.early(w.user(1), "k", 4))
+			w.drain(first)
+		},
+		"before the next tenure": func(w *world) {
+			first := w.early(w.user(0), "k", 2)
+			tenure(w)
+			w.at += 3 * time.Second
+			w.drain(w.early(w.user(1), "k", 4))
+			w.drain(first)
+			w.h.Holds(20*time.Second, "executor-1, run 1", testUID, 29*time.Second)
+		},
+		"just after another run's leases": func(w *world) {
+			first := w.early(w.user(0), "k", 2)
+			tenure(w)
+			w.at += 3 * time.Second
+			w.h.Holds(w.pass(), "executor-1, run 1", "fedcba9876543210", 9*time.Second)
+			w.drain(w.early(w.user(1), "k", 4))
+			w.drain(first)
+		},
+		"a shard that was taken over in the end": func(w *world) {
+			first := w.early(w.user(0), "k", 2)
+			tenure(w)
+			w.at += 3 * time.Second
+			w.drain(w.early(w.user(1), "k", 4))
+			w.drain(first)
+			w.fill()
+		},
+		"a shard that was taken over as the tenure began": func(w *world) {
+			w.append(0, func(d *ledger.Draft) { d.Rebuild() })
+			w.h.Holds(w.at, "executor-0, run 1", testUID, 9*time.Second)
+			first := w.early(w.user(0), "k", 2)
+			w.at += 3 * time.Second
+			w.drain(w.early(w.user(1), "k", 4))
+			w.drain(first)
+		},
+		"a shard that only went on": func(w *world) {
+			tenure(w)
+			w.drain(w.early(w.user(0), "k", 1))
+			first := w.early(w.user(0), "k", 2)
+			w.at += 3 * time.Second
+			w.drain(w.early(w.user(1), "k", 4))
+			w.drain(first)
+		},
+		"units one after another": func(w *world) {
+			w.drain(w.early(w.user(0), "k", 1))
+			w.drain(w.early(w.user(0), "k", 2))
+		},
+		"a unit that its node has lost": func(w *world) {
+			w.early(w.user(0), "k", 2)
+			w.h.Lost(w.pass(), 0, 0)
+			w.drain(w.early(w.user(1), "k", 4))
+		},
+		"two units, in a later run that allows it": func(w *world) {
+			w.anotherRun(spec.AckRedis, 2)
+			first := w.early(w.user(0), "k", 2)
+			w.drain(w.early(w.user(1), "k", 4))
+			w.drain(first)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withSmallBacklog(t)
+			do(w)
+			w.rest()
+			for _, p := range Check(w.h) {
+				t.Error(p)
+			}
+		})
+	}
+}
+
+// What lists may do that looks like a fault.
+func TestToleratedLists(t *testing.T) {
+	for name, test := range map[string]struct {
+		from func(testing.TB) *world
+		do   func(w *world)
+	}{
+		"a packet of just the least": {withPackets, func(w *world) {
+			w.h.Deal = dealtOtherwise(func(a []int64) { a[0], a[1] = 5, a[1]+a[0]-5 })
+		}},
+		"a unit given when nobody drains any more": {withAckRedis, func(w *world) {
+			w.rest()
+			w.give(w.user(0), "k", 1)
+		}},
+		"a unit that is not in the ledger yet": {withAckRedis, func(w *world) {
+			w.give(w.user(0), "k", 1)
+			w.h.Final.Down = w.h.Count()
+		}},
+		"a list of a fill that is over": {withAckLedger, func(w *world) {
+			w.fill()
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.h.Looked(w.pass(), 0, w.uid, 0, 1, 9)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := test.from(t)
+			test.do(w)
+			for _, p := range Check(w.h) {
+				t.Error(p)
+			}
+		})
 	}
 }
 
@@ -291,6 +451,183 @@ var listFaults = map[string]planted{
 		w.drain(w.early(w.user(1), "k", 4))
 		w.drain(first)
 	}, "ahead"},
+	"more than the ledger may lack, as the tenure begins": {withSmallBacklog, func(w *world) {
+		first := w.early(w.user(0), "k", 2)
+		w.at += 3 * time.Second
+		w.h.Holds(w.at+2*time.Millisecond, "executor-0, run 1", testUID, 9*time.Second)
+		w.drain(w.early(w.user(1), "k", 4))
+		w.drain(first)
+	}, "ahead"},
+	"more than the ledger may lack, of one shard": {withSmallBacklog, func(w *world) {
+		first := w.early(w.user(0), "k", 2)
+		w.h.Holds(w.pass(), "executor-0, run 1", testUID, 9*time.Second)
+		w.at += 3 * time.Second
+		w.drain(w.early(w.user(0), "k", 1))
+		w.drain(first)
+	}, "ahead"},
+	"more than the ledger may lack, while another node lost its lists": {withSmallBacklog, func(w *world) {
+		first := w.early(w.user(0), "k", 2)
+		w.h.Lost(w.pass(), 1, 0)
+		w.drain(w.early(w.user(1), "k", 4))
+		w.drain(first)
+	}, "ahead"},
+	"more than the ledger may lack, after a loss": {withSmallBacklog, func(w *world) {
+		w.h.Lost(w.pass(), 0, 0)
+		first := w.early(w.user(0), "k", 2)
+		w.drain(w.early(w.user(1), "k", 4))
+		w.drain(first)
+	}, "ahead"},
+	"more than the ledger may lack, in a later run": {withAckLedger, func(w *world) {
+		w.grab(w.user(0), "k", 1)
+		w.anotherRun(spec.AckRedis, 1)
+		first := w.early(w.user(0), "k", 2)
+		w.drain(w.early(w.user(1), "k", 4))
+		w.drain(first)
+	}, "ahead"},
+	"a claim without a list before the first fill": {declaredListed, func(w *world) {
+		w.serve()
+		w.asks(claimOf(w.user(0), "k", 1))
+	}, "fills grants"},
+	"a request twice, the second time as no list gave it": {withAckLedger, func(w *world) {
+		a := w.user(0)
+		w.grab(a, "k", 1)
+		w.plantGrab(a, "k", 2, time.Hour.Microseconds())
+	}, "identities"},
+	"a unit given to one and stored for another": {withAckLedger, func(w *world) {
+		a, b := w.user(0), w.user(0)
+		w.invoke(b, "k", 1)
+		w.plantGrab(b, "k", 1, w.give(a, "k", 1).GrantedUs)
+	}, "grants"},
+	"a unit given under one key and stored under another": {withAckLedger, func(w *world) {
+		a := w.user(0)
+		w.invoke(a, "l", 1)
+		w.plantGrab(a, "l", 1, w.give(a, "k", 1).GrantedUs)
+	}, "grants"},
+	"a unit stored before it was given": {withAckLedger, func(w *world) {
+		a := w.user(0)
+		w.invoke(a, "k", 1)
+		w.plantGrab(a, "k", 1, (w.at + 4*time.Millisecond).Microseconds())
+		w.pass()
+		w.pass()
+		w.give(a, "k", 1)
+	}, "grants"},
+	"a unit that never came into the ledger, as one did of the run before": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		w.grab(a, "k", 1)
+		w.anotherRun(spec.AckRedis, 10)
+		w.give(a, "k", 1)
+		w.rest()
+	}, "grants"},
+	"a unit given after a loss that never came into the ledger": {withAckRedis, func(w *world) {
+		w.h.Lost(w.pass(), 0, 0)
+		w.give(w.user(0), "k", 1)
+		w.rest()
+	}, "grants"},
+	"a unit that the node had kept as its newest and the ledger lacks": {withAckRedis, func(w *world) {
+		w.give(w.user(0), "k", 1)
+		w.h.Lost(w.pass(), 0, w.h.Count())
+		w.rest()
+	}, "grants"},
+	"a lost unit told with ack ledger": {withAckLedger, func(w *world) {
+		w.early(w.user(0), "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+	}, "answers"},
+	"a lost unit told to another": {withAckRedis, func(w *world) {
+		b := w.user(0)
+		w.give(w.user(0), "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+		w.answer(w.invoke(b, "k", 1), Answer{Outcome: "sold", Claim: toldOf(ledger.Grab{User: b, Unit: 1})})
+	}, "answers"},
+	"a lost unit told as another's": {withAckRedis, func(w *world) {
+		g := w.give(w.user(0), "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+		told := toldOf(g)
+		told.User = w.user(0)
+		w.answer(w.invoke(g.User, "k", 1), Answer{Outcome: "sold", Claim: told})
+	}, "answers"},
+	"a lost unit told to another as its user's": {withAckRedis, func(w *world) {
+		g := w.give(w.user(0), "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+		w.answer(w.invoke(w.user(0), "k", 1), Answer{Outcome: "sold", Claim: toldOf(g)})
+	}, "answers"},
+	"a lost unit told as another unit": {withAckRedis, func(w *world) {
+		g := w.give(w.user(0), "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+		told := toldOf(g)
+		told.Units = []int64{2}
+		w.answer(w.invoke(g.User, "k", 1), Answer{Outcome: "sold", Claim: told})
+	}, "answers"},
+	"a lost unit told before it was given": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		w.answer(w.invoke(a, "k", 1), Answer{Outcome: "sold", Claim: toldOf(ledger.Grab{User: a, Unit: 1})})
+		w.give(a, "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+	}, "answers"},
+	"a lost unit told of a run that is not there": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		w.h.Granted(w.pass(), 0, "fedcba9876543210", 0, a, "k", 1, 0)
+		w.grab(w.user(0), "k", 2)
+		w.h.Lost(w.pass(), 0, 0)
+		w.answer(w.invoke(a, "k", 1), Answer{Outcome: "sold", Claim: toldOf(ledger.Grab{User: a, Unit: 1})})
+	}, "grants told answers"},
+	"two who are first, and nothing is lost": {withAckRedis, func(w *world) { w.firstTwice(w.user(0), "k", 1) }, "first"},
+	"two who are first, and another's unit is lost": {withAckRedis, func(w *world) {
+		w.give(w.user(0), "k", 2)
+		w.h.Lost(w.pass(), 0, 0)
+		w.firstTwice(w.user(0), "k", 1)
+	}, "first"},
+	"two who are first with ack ledger, and the unit is lost": {withAckLedger, func(w *world) {
+		w.firstTwice(w.user(0), "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+	}, "first"},
+	"two who are first, and their unit of the run before is lost": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		w.grab(a, "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+		w.anotherRun(spec.AckRedis, 10)
+		w.firstTwice(a, "k", 2)
+	}, "first"},
+	"a list of no run":     {withAckLedger, func(w *world) { w.h.Looked(w.pass(), 0, "fedcba9876543210", 0, 1, 0) }, "looks"},
+	"a list of no shard":   {withAckLedger, func(w *world) { w.h.Looked(w.pass(), 0, w.uid, shards, 1, 0) }, "looks"},
+	"a list where is none": {newWorld, func(w *world) { w.h.Looked(w.pass(), 0, w.uid, 0, 0, 0) }, "looks"},
+	"a list before its log": {declaredListed, func(w *world) {
+		w.h.Looked(w.pass(), 0, w.uid, 0, 0, 0)
+		w.open()
+	}, "looks"},
+	"none now though another shard's list is empty": {withAckLedger, func(w *world) {
+		w.emptyWhile(nothing, func() { w.h.Looked(w.pass(), 1, w.uid, 1, 1, 0) }, nothing)
+	}, "refusals"},
+	"none now though the list was empty before": {withAckLedger, func(w *world) {
+		w.emptyWhile(func() { w.h.Looked(w.pass(), 0, w.uid, 0, 1, 0) }, nothing, nothing)
+	}, "refusals"},
+	"none now though the list is empty only later": {withAckLedger, func(w *world) {
+		w.emptyWhile(nothing, nothing, func() { w.h.Looked(w.pass(), 0, w.uid, 0, 1, 0) })
+	}, "refusals"},
+	"none now though the list of the run before is empty": {withAckLedger, func(w *world) {
+		w.fill()
+		w.anotherRun(spec.AckLedger, 10)
+		w.emptyWhile(nothing, func() { w.h.Looked(w.pass(), 0, testUID, 0, 1, 0) }, nothing)
+	}, "refusals"},
+	"a unit told to two users with ack ledger, and its node has lost it": {withAckLedger, func(w *world) {
+		w.invoke(w.user(1), "never answered", 1)
+		w.grab(w.user(0), "k", 1)
+		w.h.Lost(w.pass(), 0, 0)
+		w.early(w.user(0), "k", 1)
+	}, "told answers"},
+	"another unit told by a read": {withAckRedis, func(w *world) {
+		a := w.user(0)
+		w.grab(a, "k", 1)
+		told := append(w.claims(a), toldOf(w.give(a, "l", 2)))
+		w.read(a)
+		w.h.Events[len(w.h.Events)-1].Answer.Claims = told
+	}, "grants told answers linear"},
+	"packets of units that there are not": {withPackets, func(w *world) {
+		given(w)
+		w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+		w.command("destroy", w.destroy)
+		w.change(claimOp("a"), func(_ *pb.Commit, op *pb.Op) { op.GetClaim().Units[0] = 0 })
+		w.change(claimOp("c"), func(_ *pb.Commit, op *pb.Op) { op.GetClaim().Units[0] = 7 })
+	}, "units ending exports grants answers requests linear"},
 	"a unit given twice": {withAckLedger, func(w *world) {
 		w.grab(w.user(0), "k", 1)
 		w.give(w.user(0), "k", 1)

@@ -16,7 +16,7 @@ func plans(e *evidence, bad fault) {
 		next, closed := int64(1), false
 		for g, p := range r.planned {
 			if p.GetGeneration() != uint64(g)+1 || p.GetRun() != r.number || len(p.GetShards()) != len(r.shards) {
-				bad("%v plans generation %d with %d shards as the %d. of run %s", p.at, p.GetGeneration(), len(p.GetShards()), g+1, r.uid)
+				bad("%v plans generation %d of run %s with %d shards, after %d generations", p.at, p.GetGeneration(), r.uid, len(p.GetShards()), g)
 			}
 			if r.sealedAt != nil && p.at.Seq >= r.sealedAt.Seq {
 				bad("%v plans generation %d of a sealed run", p.at, p.GetGeneration())
@@ -60,13 +60,11 @@ func applied(e *evidence, bad fault) {
 			if p := op.GetPlanned(); p != nil && (run < 0 || e.runs[run].uid != p.GetUid()) {
 				run++
 			}
-			a := op.GetApplied()
-			if a == nil || run < 0 {
-				continue
-			}
-			for _, l := range e.runs[run].shards {
-				if has := l.generationAt(s.Seq); has < a.GetGeneration() {
-					bad("%v says that generation %d is on every shard, %s is at %d", s, a.GetGeneration(), l.name, has)
+			if a := op.GetApplied(); a != nil && run >= 0 {
+				for _, l := range e.runs[run].shards {
+					if has := l.generationAt(s.Seq); has < a.GetGeneration() {
+						bad("%v says that generation %d is on every shard, %s is at %d", s, a.GetGeneration(), l.name, has)
+					}
 				}
 			}
 		}
@@ -79,20 +77,17 @@ func takes(e *evidence, bad fault) {
 		next := uint64(1)
 		for _, s := range l.slots {
 			for i, op := range s.commit.GetOps() {
-				g := op.GetGeneration()
-				if next == 1 && g == nil {
+				switch g := op.GetGeneration(); {
+				case g == nil && next == 1:
 					bad("%v, op %d comes before the first generation", s, i)
-				}
-				if g == nil {
-					continue
-				}
-				if g.GetNumber() != next || g.GetNumber() > uint64(len(l.run.planned)) {
+				case g == nil:
+				case g.GetNumber() != next || next > uint64(len(l.run.planned)):
 					bad("%v takes generation %d of %d planned, the next is %d", s, g.GetNumber(), len(l.run.planned), next)
-					continue
-				}
-				next++
-				if p := l.run.planned[g.GetNumber()-1]; p.at.Seq > s.Seq || !asPlanned(g, p.Planned, l.shard) {
-					bad("%v takes generation %d otherwise than planned, or before (%v)", s, g.GetNumber(), p.at)
+				default:
+					if p := l.run.planned[next-1]; p.at.Seq > s.Seq || !asPlanned(g, p.Planned, l.shard) {
+						bad("%v takes generation %d otherwise than planned, or before (%v)", s, next, p.at)
+					}
+					next++
 				}
 			}
 		}
