@@ -289,6 +289,26 @@ func TestTolerated(t *testing.T) {
 			w.h.Freed(1*time.Second, "executor-0, run 1")
 			w.holds("executor-1, run 1", testUID, 1, 5)
 		}},
+		"leases that were given back, by a process that never had any": {newWorld, func(w *world) {
+			w.h.Freed(1*time.Second, "executor-0, run 1")
+		}},
+		"leases that were given back, while another has those of another run": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 3)
+			w.holds("executor-1, run 1", "fedcba9876543210", 0, 3)
+			w.h.Freed(1*time.Second, "executor-0, run 1")
+			w.holds("executor-2, run 1", testUID, 2, 5)
+		}},
+		"leases that were renewed and given back": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 4)
+			w.holds("executor-0, run 1", testUID, 1, 6)
+			w.h.Freed(2*time.Second, "executor-0, run 1")
+			w.holds("executor-1, run 1", testUID, 3, 5)
+		}},
+		"leases of the next run, of a process that had those of the last": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 3)
+			w.holds("executor-0, run 1", "fedcba9876543210", 1, 6)
+			w.holds("executor-1, run 1", testUID, 4, 5)
+		}},
 		"leases in doubt": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 3)
 			w.h.Doubted(1*time.Second, 4*time.Second)
@@ -302,7 +322,75 @@ func TestTolerated(t *testing.T) {
 			w.holds("executor-0, run 1", testUID, 1, 4)
 			w.holds("executor-1, run 1", testUID, 2, 5)
 		}},
-		"a late create":                     {grown, func(w *world) { w.late(0, 1, func(*pb.Commit) {}) }},
+		"a late create": {grown, func(w *world) { w.late(0, 1, func(*pb.Commit) {}) }},
+		"a late create of a run before the last": {newWorld, func(w *world) {
+			first := w.log(0)
+			create := w.h.Logs[first][0]
+			w.another()
+			w.h.Stored(w.pass(), first, 0, create.Bytes, nil)
+			w.close()
+		}},
+		"a late create, and a destroy that was killed": {grown, func(w *world) {
+			w.late(0, 1, func(*pb.Commit) {})
+			w.begin("destroy")
+		}},
+		"a late create, and another command": {grown, func(w *world) {
+			w.late(0, 1, func(*pb.Commit) {})
+			w.command("apply", func() {})
+		}},
+		"keys left by a plan that came to nothing": {emptyWorld, func(w *world) { w.h.Final.Keys = []string{"salectl:x:marker"} }},
+		"keys left by a sale that goes on": {newWorld, func(w *world) {
+			w.command("pause", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			w.h.Final.Keys = []string{"salectl:x:marker"}
+		}},
+		"keys left by a destroy that was killed": {ended, func(w *world) {
+			w.h.Final.Vanished = map[int]bool{w.begin("destroy"): true}
+			w.h.Final.Keys = []string{"salectl:x:marker"}
+		}},
+		"two runs that were destroyed": {newWorld, func(w *world) {
+			twice(w)
+			w.close()
+			w.h.Final.Rested = true
+		}},
+		"a pause that overlaps the making of the sale": {emptyWorld, func(w *world) {
+			pause := w.begin("pause")
+			w.serve()
+			w.end(pause)
+			w.buy(w.user(0), "k", 1)
+		}},
+		"a number that no operation has": {newWorld, func(w *world) {
+			w.h.Op()
+			w.buy(w.user(0), "k", 1)
+		}},
+		"an owner whose clock is behind": {newWorld, func(w *world) {
+			w.h.Begin, w.off = time.Time{}, time.Hour
+			w.buy(w.user(0), "k", 1)
+			w.plant(0, &pb.Commit{Writer: writer, Epoch: 2}, &pb.Op{Op: &pb.Op_Own{Own: new(pb.Own)}})
+		}},
+		"units that were held and have expired, sold again": {newWorld, func(w *world) {
+			a := w.user(0)
+			w.hold(a, "k", 2, pb.Settle_EXPIRE)
+			w.off = time.Second
+			w.buy(a, "l", 2)
+			w.buy(w.user(0), "k", 1)
+		}},
+		"an expiry just at the deadline":    {newWorld, func(w *world) { w.settle(w.held(0), pb.Settle_EXPIRE) }},
+		"a cancellation after the deadline": {newWorld, func(w *world) { w.settle(w.held(time.Second), pb.Settle_CANCEL) }},
+		"a claim cancelled, and then expired": {newWorld, func(w *world) {
+			slot := w.held(time.Second)
+			w.settle(slot, pb.Settle_CANCEL)
+			w.settle(slot, pb.Settle_EXPIRE)
+		}},
+		"a claim confirmed, and then expired": {newWorld, func(w *world) {
+			slot := w.held(-time.Millisecond)
+			w.settle(slot, pb.Settle_CONFIRM)
+			w.at += time.Second
+			w.settle(slot, pb.Settle_EXPIRE)
+		}},
+		"two transfers one after another": {newWorld, func(w *world) {
+			w.move(0, 1, 1)
+			w.move(0, 1, 1)
+		}},
 		"a late create and the next append": {grown, func(w *world) { w.late(0, 2, func(*pb.Commit) {}) }},
 		"a late create and the next append, by another planner": {grown, func(w *world) {
 			w.late(0, 2, func(c *pb.Commit) { c.Writer = []byte("planner2") })

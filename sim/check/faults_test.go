@@ -1,6 +1,7 @@
 package check
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,21 @@ var ledgerFaults = map[string]planted{
 	"more units received than sent": {open, func(w *world) {
 		w.change(func(op *pb.Op) bool { return op.GetIn() != nil }, func(_ *pb.Commit, op *pb.Op) { op.GetIn().Units[0].Count++ })
 	}, "units"},
+	"a generation taken again that adds units": {newWorld, func(w *world) {
+		w.plantOp(&pb.Op{Op: &pb.Op_Generation{Generation: &pb.Generation{Number: 1, Add: []*pb.Range{{First: 1, Count: 3}}}}})
+	}, "generations"},
+	"units removed of which another shard has sold one": {newWorld, func(w *world) {
+		w.plan(0, 3, pb.Phase_OPEN)
+		w.change(func(op *pb.Op) bool { return op.GetGeneration().GetNumber() == 2 }, func(c *pb.Commit, _ *pb.Op) {
+			c.Ops = append([]*pb.Op{{Op: &pb.Op_In{In: &pb.In{From: 1, K: 1, Units: []*pb.Range{{First: 4, Count: 1}}}}}}, c.Ops...)
+		})
+	}, "units"},
+	"an acknowledgement of no shard": {newWorld, func(w *world) {
+		w.plantOp(&pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: shards, K: 1}}})
+	}, "units"},
+	"a confirmation just at the deadline": {newWorld, func(w *world) {
+		w.settle(w.held(0), pb.Settle_CONFIRM)
+	}, "units"},
 	"a late confirmation": {ended, func(w *world) {
 		w.change(func(op *pb.Op) bool { return op.GetSettle().GetHow() == pb.Settle_EXPIRE }, func(_ *pb.Commit, op *pb.Op) {
 			op.GetSettle().How = pb.Settle_CONFIRM
@@ -51,6 +67,11 @@ var ledgerFaults = map[string]planted{
 	"another log's slot 0": {open, func(w *world) {
 		w.h.Logs["sale/tickets"][0].Bytes = w.h.Logs[w.log(0)][0].Bytes
 	}, "chain heads plans generations"},
+	"a claim of an earlier time than the one before": {newWorld, func(w *world) {
+		w.h.Begin, w.off = time.Time{}, time.Hour
+		w.buy(w.user(0), "k", 1)
+		w.asks(claimOf(w.user(0), "k", 2))
+	}, "chain"},
 	"time that goes back": {open, func(w *world) {
 		w.rewrite(w.log(0), func(slot int, c *pb.Commit) { c.TimeUs = int64(1000 - slot) })
 	}, "chain"},
@@ -73,6 +94,10 @@ var ledgerFaults = map[string]planted{
 		w.change(func(op *pb.Op) bool { return op.GetPlanned().GetGeneration() == 5 }, func(_ *pb.Commit, op *pb.Op) {
 			op.GetPlanned().NextUnit = 1
 		})
+	}, "plans"},
+	"applied before a shard has begun": {emptyWorld, func(w *world) {
+		w.declare(3, 0, pb.Phase_OPEN)
+		w.say(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
 	}, "plans"},
 	"applied too early": {open, func(w *world) {
 		w.change(func(op *pb.Op) bool { return op.GetApplied().GetGeneration() == 1 }, func(_ *pb.Commit, op *pb.Op) {
@@ -98,6 +123,11 @@ var ledgerFaults = map[string]planted{
 	"leases that outlast the doubt": {newWorld, func(w *world) {
 		w.h.Doubted(1*time.Second, 3*time.Second)
 		w.holds("executor-0, run 1", testUID, 0, 4)
+		w.holds("executor-1, run 1", testUID, 2, 5)
+	}, "leases"},
+	"leases beside another's, when a third gave back what it never had": {newWorld, func(w *world) {
+		w.holds("executor-0, run 1", testUID, 0, 4)
+		w.h.Freed(1*time.Second, "executor-2, run 1")
 		w.holds("executor-1, run 1", testUID, 2, 5)
 	}, "leases"},
 	"leases that were renewed, beside another's": {newWorld, func(w *world) {
@@ -151,6 +181,42 @@ var ledgerFaults = map[string]planted{
 	"sealed with another count": {ended, func(w *world) {
 		w.change(func(op *pb.Op) bool { return op.GetSealed() != nil }, func(_ *pb.Commit, op *pb.Op) { op.GetSealed().Claims++ })
 	}, "ending"},
+	"sealed with another number of units": {ended, func(w *world) {
+		w.change(isSealed, func(_ *pb.Commit, op *pb.Op) { op.GetSealed().UnitsSold++ })
+	}, "ending"},
+	"sealed with a refund and no packets": {ended, func(w *world) {
+		w.change(isSealed, func(_ *pb.Commit, op *pb.Op) { op.GetSealed().Refund++ })
+	}, "ending"},
+	"sealed with a claim that is there twice counted twice": {ended, func(w *world) {
+		w.change(claimOp("a<b"), func(c *pb.Commit, op *pb.Op) { c.Ops = append(c.Ops, claimOf(op.GetClaim().GetUser(), "a<b", 9)) })
+		w.change(isSealed, func(_ *pb.Commit, op *pb.Op) {
+			op.GetSealed().Claims++
+			for i := range shards {
+				entries := w.h.Logs[w.log(i)]
+				root := sha256.Sum256(entries[len(entries)-1].Bytes)
+				op.GetSealed().Roots[i] = root[:]
+			}
+		})
+	}, "identities ending exports"},
+	"sealed before the export was written": {ended, func(w *world) { w.h.Exports[0].Seq = w.h.Count() + 1 }, "ending"},
+	"sealed and destroyed before a shard has begun": {emptyWorld, func(w *world) {
+		w.declare(3, 0, pb.Phase_OPEN)
+		w.plantInSale(&pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: make([][]byte, shards), Slots: make([]uint64, shards)}}})
+		w.plantInSale(&pb.Op{Op: &pb.Op_Destroyed{Destroyed: new(pb.Destroyed)}})
+	}, "ending"},
+	"a second run destroyed before it is sealed": {newWorld, func(w *world) {
+		twice(w)
+		w.plantInSale(&pb.Op{Op: &pb.Op_Destroyed{Destroyed: new(pb.Destroyed)}})
+	}, "ending remains"},
+	"deleted just before it is sealed": {ended, func(w *world) { w.h.Deletes[0].Seq = w.h.Exports[0].Seq }, "ending"},
+	"destroyed with a log left, after a run that was not destroyed": {newWorld, func(w *world) {
+		twice(w)
+		w.close()
+		w.change(func(op *pb.Op) bool { return op.GetDestroyed() != nil }, func(_ *pb.Commit, op *pb.Op) {
+			op.Op = &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}
+		})
+		w.h.Deletes = w.h.Deletes[:len(w.h.Deletes)-1]
+	}, "plans remains"},
 	"sealed without the export":   {ended, func(w *world) { w.h.Exports = nil }, "ending"},
 	"deleted before it is sealed": {open, func(w *world) { w.h.Deleted(w.pass(), w.log(0), 99) }, "ending"},
 	"the sale's log deleted":      {ended, func(w *world) { w.h.Deleted(w.pass(), "sale/tickets", 0) }, "ending"},
@@ -188,6 +254,17 @@ var ledgerFaults = map[string]planted{
 		w.late(0, 2, func(*pb.Commit) {})
 		w.h.Stored(w.pass(), w.log(0), 1, second.Bytes, second.Head)
 	}, "slots"},
+	"a late append beyond all that the log had": {grown, func(w *world) {
+		n := len(w.h.Logs[w.log(0)])
+		w.late(0, n, func(*pb.Commit) {})
+		entries := w.h.Logs[w.log(0)]
+		last := sha256.Sum256(entries[len(entries)-1].Bytes)
+		stored, err := proto.Marshal(&pb.Commit{Writer: planner, Prev: last[:], Ops: []*pb.Op{noOp()}})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.h.Stored(w.pass(), w.log(0), uint64(n), stored, nil)
+	}, "slots"},
 	"a late append in a slot of its own": {grown, func(w *world) {
 		w.late(0, 2, func(c *pb.Commit) { c.GetOps()[0].GetGeneration().Number = 3 })
 		entries := w.h.Logs[w.log(0)]
@@ -217,6 +294,13 @@ var ledgerFaults = map[string]planted{
 		w.answer(w.invoke(user, "l", 1), Answer{Outcome: "sold", Claim: old})
 	}, "answers"},
 	"an answer twice": {open, func(w *world) { w.answer(w.answered("sold").Op, Answer{Outcome: "sold_out"}) }, "operations"},
+	"a request twice": {open, func(w *world) {
+		w.h.Tell(w.pass(), Event{Kind: ClaimInvoked, Op: w.answered("sold").Op, User: w.user(0), Key: "k", Quantity: 1})
+	}, "operations"},
+	"an answer to nobody": {open, func(w *world) { w.answer(w.h.Op(), Answer{Outcome: "sold_out"}) }, "operations"},
+	"a claim that is answered as a read is": {newWorld, func(w *world) {
+		w.h.Tell(w.pass(), Event{Kind: ReadReturned, Op: w.invoke(w.user(0), "k", 1), Answer: Answer{Outcome: "paused"}})
+	}, "operations"},
 	"accepted and not in the ledger": {open, func(w *world) {
 		w.answered("sold").Answer.Claim.ID = "0-99-0"
 	}, "answers"},
@@ -234,6 +318,11 @@ var ledgerFaults = map[string]planted{
 		w.buy(w.user(0), "k", 1)
 		w.answered("sold").Answer.Claim.Units = []int64{2}
 	}, "answers requests"},
+	"sold at once and answered as held, by a node that has lost it": {withAckRedis, func(w *world) {
+		w.drain(w.early(w.user(0), "k", 1))
+		w.h.Lost(w.pass(), 0, 0)
+		w.answered("sold").Answer.Outcome = "held"
+	}, "answers"},
 	"refused as it was sold": {newWorld, func(w *world) {
 		w.buy(w.user(0), "k", 1)
 		w.answered("sold").Answer.Outcome = "overloaded"
@@ -427,6 +516,15 @@ var ledgerFaults = map[string]planted{
 		w.declare(0, 0, pb.Phase_OPEN)
 		w.buy(w.user(0), "k", 1)
 		w.end(resume)
+	}, "close"},
+	"a claim after a close that paused, and a resume": {newWorld, func(w *world) {
+		w.command("close", func() { w.plan(0, 0, pb.Phase_PAUSED) })
+		w.command("resume", func() { w.plan(0, 0, pb.Phase_OPEN) })
+		w.buy(w.user(0), "k", 1)
+	}, "close"},
+	"a claim after a pause, under an open plan that came amid it": {newWorld, func(w *world) {
+		w.command("pause", func() { w.plan(0, 0, pb.Phase_OPEN) })
+		w.buy(w.user(0), "k", 1)
 	}, "close"},
 	"sold out while there are units": {newWorld, func(w *world) { w.refuse(w.user(0), "k", 1, "sold_out") }, "refusals"},
 	"sold out after new units came": {open, func(w *world) {

@@ -130,7 +130,7 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 		}
 		for n, c := range list {
 			if n >= len(a.claims) || a.claims[n].id() != c.ID {
-				bad("operation %d: user %q was told of %d claims, of which the %d. is not the user's", i, o.invoked.User, len(list), n+1)
+				bad("operation %d: user %q was told of %d claims, of which %s is not the user's, or not in its place", i, o.invoked.User, len(list), c.ID)
 				return
 			}
 		}

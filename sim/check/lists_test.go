@@ -416,6 +416,17 @@ var listFaults = map[string]planted{
 		w.grab(w.user(0), "k", 1)
 		w.change(claimOp("k"), func(_ *pb.Commit, op *pb.Op) { op.GetClaim().Fill = 1 })
 	}, "fills"},
+	"a claim of nothing by a list": {withAckLedger, func(w *world) {
+		op := w.givenOp(1)
+		op.GetClaim().Units = nil
+		w.asks(op)
+	}, "fills grants"},
+	"hours that are not declared, of a unit that was drained after them": {withAckLedger, func(w *world) {
+		op, g := w.invoke(w.user(0), "k", 1), w.give("user-1", "k", 1)
+		w.at += time.Second
+		w.answer(op, Answer{Outcome: "sold", Claim: w.drain(g)})
+		w.setHours(0, g.GrantedUs+1)
+	}, "settings"},
 	"a claim without a list": {withAckLedger, func(w *world) {
 		a := w.user(0)
 		w.invoke(a, "k", 1)

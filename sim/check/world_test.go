@@ -448,6 +448,22 @@ func (w *world) hold(user, key string, quantity int64, how pb.Settle_How) {
 	w.h.Stored(w.pass(), w.log(shard), s.Next()-1, stored, s.Head().Encode())
 }
 
+// held has a claim of shard 0 held, and returns its slot. The deadline is as long ago
+// as past says when the next commit is planted.
+func (w *world) held(past time.Duration) (slot uint64) {
+	user := w.user(0)
+	w.invoke(user, "k", 1)
+	until := w.at + time.Minute
+	w.append(0, func(d *ledger.Draft) { d.Claim(user, "k", 1, until.Microseconds()) })
+	w.at = until + past
+	return w.shards[0].Next() - 1
+}
+
+// settle plants the end of a claim of shard 0.
+func (w *world) settle(slot uint64, how pb.Settle_How) {
+	w.plantOp(&pb.Op{Op: &pb.Op_Settle{Settle: &pb.Settle{Slot: slot, How: how}}})
+}
+
 // reader is Logs that only an export reads.
 type reader struct {
 	ledger.Logs
