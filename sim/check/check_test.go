@@ -392,6 +392,9 @@ func TestTolerated(t *testing.T) {
 			w.move(0, 1, 1)
 		}},
 		"a late create and the next append": {grown, func(w *world) { w.late(0, 2, func(*pb.Commit) {}) }},
+		"a late create, and a planner that fills its list": {grown, func(w *world) {
+			w.late(0, 2, func(c *pb.Commit) { c.Ops = []*pb.Op{{Op: &pb.Op_Rebuild{Rebuild: &pb.Rebuild{Fill: 1}}}} })
+		}},
 		"a late create and the next append, by another planner": {grown, func(w *world) {
 			w.late(0, 2, func(c *pb.Commit) { c.Writer = []byte("planner2") })
 		}},

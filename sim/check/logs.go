@@ -39,8 +39,9 @@ func (s *slot) delayedCreate() bool { return s.n == 0 && s.generation() == 1 }
 
 // follows says whether a slot that came after the delete was on its way too, and
 // found the last one that did: a delayed create, or what follows one in this way.
-// It is what stood in that slot before the delete; or the next generation, by a
-// planner that read what it found and had not heard of the destroy.
+// It is what stood in that slot before the delete; or the next generation, or the
+// beginning of a fill of its list, by a planner that read what it found and had not
+// heard of the destroy.
 func (e *evidence) follows(last, s *slot) bool {
 	before := s.log.slots
 	switch {
@@ -49,7 +50,8 @@ func (e *evidence) follows(last, s *slot) bool {
 	case s.n < uint64(len(before)) && bytes.Equal(s.bytes, before[s.n].bytes):
 		return true
 	}
-	return s.generation() == s.n+1
+	ops := s.commit.GetOps()
+	return s.generation() == s.n+1 || len(ops) == 1 && ops[0].GetRebuild() != nil
 }
 
 // generation is the number of the generation that is all that a slot brings, 0
