@@ -61,11 +61,7 @@ func (d *door) admit(now clock.Now, r Request) (Answer, *ticket) {
 		return d.refuse(r, *d.away.Load()), nil
 	}
 	s := t.shards[spec.HomeShard(r.User, len(t.shards))]
-	certain := !s.underway.some.Load() && d.doubts.n.Load() == 0 // memory, asked after that, knows all
 	if a, ok := t.recall(now, s, r); ok {
-		if certain && a.Outcome == SoldOut { // which the most of all requests are told
-			return a, nil
-		}
 		return s.refuse(r, a), nil
 	}
 	switch stall := s.stall.Load(); {

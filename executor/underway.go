@@ -3,7 +3,6 @@ package executor
 import (
 	"hash/maphash"
 	"sync"
-	"sync/atomic"
 )
 
 // underway has the requests of a shard that came with a key and have no answer
@@ -16,8 +15,7 @@ type underway struct {
 	mu      sync.Mutex
 	buckets []*ticket // each the newest of a chain by ticket.older; a power of two of them
 	n       int
-	some    atomic.Bool // n is not 0; written under mu
-	entered uint64      // tickets in all
+	entered uint64 // tickets in all
 }
 
 // leastBuckets is how many there are at first.
@@ -38,9 +36,7 @@ func (u *underway) enter(t *ticket) {
 	if u.n == len(u.buckets) {
 		u.grow()
 	}
-	if u.n++; u.n == 1 {
-		u.some.Store(true)
-	}
+	u.n++
 	u.entered++
 	t.number = u.entered
 	first := u.at(t.hash)
@@ -74,9 +70,7 @@ func (u *underway) remove(t *ticket) {
 		at = &(*at).older
 	}
 	*at, t.older = t.older, nil
-	if u.n--; u.n == 0 {
-		u.some.Store(false)
-	}
+	u.n--
 }
 
 // has says whether a request of that user and key is under way.
