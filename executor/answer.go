@@ -98,11 +98,10 @@ func (a Answer) Accepted() bool { return a.Outcome == Sold || a.Outcome == Held 
 
 // denies says whether whoever gets the answer takes it that the claim is not
 // accepted, and would be wrong if an earlier request of the same key still can be.
-// SoldOut is not among them: with a claim under way there is a unit left, or one
-// that is not sold yet.
+// SoldOut is among them: more units may come before that one is decided.
 func (a Answer) denies() bool {
 	switch a.Outcome {
-	case Sold, Held, SoldOut, KeyReused, BadRequest, Unknown:
+	case Sold, Held, KeyReused, BadRequest, Unknown:
 		return false
 	}
 	return true

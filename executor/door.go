@@ -61,8 +61,8 @@ func (d *door) admit(now clock.Now, r Request) (Answer, *ticket) {
 		return d.refuse(r, *d.away.Load()), nil
 	}
 	s := t.shards[spec.HomeShard(r.User, len(t.shards))]
-	if a, ok := t.recall(now, s, r); ok {
-		return s.refuse(r, a), nil
+	if a, ok := t.answer(now, s, r); ok {
+		return a, nil
 	}
 	switch stall := s.stall.Load(); {
 	case d.draining.Load():

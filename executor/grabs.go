@@ -99,6 +99,7 @@ func (g *grabber) offer(now clock.Now, shard int, t *ticket) Outcome {
 	case len(gs.queue)+gs.asking >= g.bound, g.backlog.full():
 		return Overloaded
 	}
+	t.enter()
 	if gs.queue = append(gs.queue, t); len(gs.queue) == 1 {
 		g.rouse()
 	}

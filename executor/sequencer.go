@@ -472,6 +472,9 @@ func (q *sequencer) decideClaims(now clock.Now) {
 	}
 	clear(q.waiting[keep:])
 	q.waiting = q.waiting[:keep]
+	if q.board.soldOut.Load() {
+		q.refuseWaiting() // all of them: nobody hears sold_out while an earlier request of theirs waits
+	}
 }
 
 type decision int

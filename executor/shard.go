@@ -72,18 +72,6 @@ func newShard(seq *sequencer, cfg *Config, stats *shardMetrics) *shard {
 
 // offer queues a ticket, or says why not.
 func (s *shard) offer(now clock.Now, t *ticket) Outcome {
-	if t.home == nil {
-		return s.queueUp(now, t)
-	}
-	s.underway.enter(t)
-	refused := s.queueUp(now, t)
-	if refused != "" {
-		s.underway.leave(t)
-	}
-	return refused
-}
-
-func (s *shard) queueUp(now clock.Now, t *ticket) Outcome {
 	if s.grabs != nil && t.Quantity == 1 {
 		return s.grabs.offer(now, s.seq.shard, t)
 	}
@@ -95,6 +83,7 @@ func (s *shard) queueUp(now clock.Now, t *ticket) Outcome {
 	case len(s.queue)+s.inside >= s.bound:
 		return Overloaded
 	}
+	t.enter()
 	if s.queue = append(s.queue, t); len(s.queue) == 1 {
 		s.rouse()
 	}
@@ -422,10 +411,10 @@ func (s *shard) refuse(r Request, a Answer) Answer {
 
 // decides says whether an answer also is the answer to whatever is in doubt of its
 // user: whoever has what a user may have, by the log or the list that this process
-// serves, gets nothing by any other request. That a request asks for more than
-// anybody may have says nothing of the others.
+// serves, gets nothing by any other request, nor does anybody where all is sold. That a
+// request asks for more than anybody may have says nothing of the others.
 func (s *shard) decides(a Answer) bool {
-	return a.Outcome == LimitReached && len(a.Claims) > 0 && s.serving.Load()
+	return a.Outcome == SoldOut || a.Outcome == LimitReached && len(a.Claims) > 0 && s.serving.Load()
 }
 
 // keepInDoubt keeps a request in doubt, or with anyKey all of a user's, whose user may

@@ -104,7 +104,7 @@ func TestStandings(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	for outcome, test := range map[Outcome]struct{ accepted, denies bool }{
-		Sold: {true, false}, Held: {true, false}, SoldOut: {false, false}, KeyReused: {false, false}, BadRequest: {false, false},
+		Sold: {true, false}, Held: {true, false}, SoldOut: {false, true}, KeyReused: {false, false}, BadRequest: {false, false},
 		Unknown: {false, false}, NoneNow: {false, true}, LimitReached: {false, true}, Closed: {false, true}, NoQuorum: {false, true},
 	} {
 		a := Answer{Outcome: outcome}

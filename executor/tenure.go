@@ -110,6 +110,27 @@ func (t *tenure) recall(now clock.Now, s *shard, r Request) (Answer, bool) {
 	return a, ok
 }
 
+// answer answers a request from memory, if that knows the answer.
+func (t *tenure) answer(now clock.Now, s *shard, r Request) (Answer, bool) {
+	idle := s.underway.n.Load() == 0 // read first: memory then knows what became of all requests
+	a, known := t.recall(now, s, r)
+	switch {
+	case !known:
+		return Answer{}, false
+	case a.Outcome != SoldOut:
+		return s.refuse(r, a), true
+	case idle:
+		return a, true // as most requests are told
+	case s.underway.has(r.User, r.Key):
+		return Answer{}, false // more units may come for the one under way: it is answered after that
+	}
+	// An earlier one may just have been answered.
+	if again, ok := s.recall(now, r); ok && again.Accepted() {
+		return again, true
+	}
+	return a, true
+}
+
 // stalled returns the shards that stall.
 func (t *tenure) stalled() map[int]Stall {
 	all := make(map[int]Stall)

@@ -66,6 +66,14 @@ func newTicket(pool *sync.Pool, r Request, now time.Duration) *ticket {
 	return t
 }
 
+// enter puts the ticket among those under way. Whoever queues it does so under the
+// queue's lock: those of one key are answered in the order in which they have entered.
+func (t *ticket) enter() {
+	if t.home != nil {
+		t.home.underway.enter(t)
+	}
+}
+
 // tell says that the answer is there.
 func (t *ticket) tell() {
 	if t.told != nil {

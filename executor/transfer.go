@@ -230,11 +230,11 @@ func (q *sequencer) refuseWaiting() {
 
 // shortOf decides on a claim that needs more units than the shard has.
 func (q *sequencer) shortOf(t *ticket) decision {
-	if !q.board.within(t.Quantity) {
-		t.answer = q.noUnits()
-		return decided
+	if q.board.within(t.Quantity) || q.board.soldOut.Load() { // of which decideClaims tells all at once
+		return short
 	}
-	return short
+	t.answer = q.noUnits()
+	return decided
 }
 
 func (q *sequencer) noUnits() Answer {

@@ -50,7 +50,7 @@ func TestUndecided(t *testing.T) {
 		if a := m.claim("bob"); !a.Replayed {
 			m.c.t.Errorf("bob hears %+v", a)
 		}
-		m.sells("carl")
+		m.within(10*time.Second, "selling to others", func() bool { return m.claim("carl").Outcome == Sold })
 		audited(m.c.t, m.c.logs, m.c.sale.Name)
 	}
 	t.Run("stalled, without rights, given up, standby", func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestUndecided(t *testing.T) {
 			if a := <-heard; a.Outcome != Overloaded {
 				t.Errorf("given up while nothing else waits: %+v", a)
 			}
-			if n := m.tenure.Load().shards[0].underway.n; n != 1 {
+			if n := m.tenure.Load().shards[0].underway.n.Load(); n != 1 {
 				t.Errorf("%d requests are under way, want bob's", n)
 			}
 			sold(m)
@@ -150,6 +150,22 @@ func TestUndecided(t *testing.T) {
 			m.store.all.open()
 			m.stop()
 			hears(m, Draining)
+		})
+	})
+	t.Run("sold out meanwhile", func(t *testing.T) {
+		inCluster(t, quorum.DefaultTTL, []int64{50}, func(c *cluster) {
+			m := begin(c)
+			defer m.stop()
+			all := &m.tenure.Load().board.soldOut
+			all.Store(true) // and more units come before bob's claim is decided
+			if a := m.claim("carl"); a.Outcome != SoldOut {
+				t.Errorf("carl hears %+v", a)
+			}
+			if a := m.claim("bob"); a.Outcome != Unknown {
+				t.Errorf("while a claim of that key is under way, bob hears %+v", a)
+			}
+			all.Store(false)
+			sold(m)
 		})
 	})
 	t.Run("closed meanwhile", func(t *testing.T) {
@@ -238,8 +254,8 @@ func TestUnderway(t *testing.T) {
 		if got := u.has(user, "key"); got != (count(user) > 0) {
 			t.Fatalf("%s is under way: %v, with %d requests", user, got, count(user))
 		}
-		if u.has(user, "another") || u.n != len(in) {
-			t.Fatalf("another key is under way, or %d of %d are", u.n, len(in))
+		if u.has(user, "another") || int(u.n.Load()) != len(in) {
+			t.Fatalf("another key is under way, or %d of %d are", u.n.Load(), len(in))
 		}
 	}
 }

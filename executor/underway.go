@@ -3,6 +3,7 @@ package executor
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 )
 
 // underway has the requests of a shard that came with a key and have no answer
@@ -13,9 +14,9 @@ import (
 // costs a claim no allocation. All methods are safe for concurrent use.
 type underway struct {
 	mu      sync.Mutex
-	buckets []*ticket // each the newest of a chain by ticket.older; a power of two of them
-	n       int
-	entered uint64 // tickets in all
+	buckets []*ticket    // each the newest of a chain by ticket.older; a power of two of them
+	n       atomic.Int64 // of tickets; written under mu
+	entered uint64       // tickets in all
 }
 
 // leastBuckets is how many there are at first.
@@ -33,10 +34,10 @@ func (u *underway) at(hash uint64) **ticket { return &u.buckets[hash&uint64(len(
 func (u *underway) enter(t *ticket) {
 	t.hash = hashOf(t.User, t.Key)
 	u.mu.Lock()
-	if u.n == len(u.buckets) {
+	if int(u.n.Load()) == len(u.buckets) {
 		u.grow()
 	}
-	u.n++
+	u.n.Add(1)
 	u.entered++
 	t.number = u.entered
 	first := u.at(t.hash)
@@ -70,11 +71,14 @@ func (u *underway) remove(t *ticket) {
 		at = &(*at).older
 	}
 	*at, t.older = t.older, nil
-	u.n--
+	u.n.Add(-1)
 }
 
 // has says whether a request of that user and key is under way.
 func (u *underway) has(user, key string) bool {
+	if u.n.Load() == 0 {
+		return false
+	}
 	hash := hashOf(user, key)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -83,7 +87,7 @@ func (u *underway) has(user, key string) bool {
 
 // hasBefore says the same of those that entered before the one of that number.
 func (u *underway) hasBefore(user, key string, hash, number uint64) bool {
-	if u.n == 0 {
+	if u.n.Load() == 0 {
 		return false
 	}
 	for t := *u.at(hash); t != nil; t = t.older {

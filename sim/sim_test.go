@@ -53,6 +53,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"who was given a unit by a list was told that it had closed":       1795349792936,
 		"who had been sold a unit was told closed when asking again":       1795349788886,
 		"who had been sold a unit was told paused when asking again":       1795349794302,
+		"who waited was told sold_out when asking again, and sold a unit":  3004547,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}
