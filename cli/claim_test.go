@@ -181,7 +181,7 @@ func TestClaimGivesUpAtOnce(t *testing.T) {
 		says   string
 	}{
 		"not salectl":  {sellerAnswer{404, "<html>"}, "which is not what salectl serve would say"},
-		"no token":     {sellerAnswer{401, `{"status":401}`}, "--token-file"},
+		"no token":     {sellerAnswer{401, `{"status":401}`}, "the bearer token is missing"},
 		"a redirect":   {sellerAnswer{301, ""}, "301"},
 		"a wrong body": {sellerAnswer{200, `{"hello":"world"}`}, "not what salectl"},
 	} {

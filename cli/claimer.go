@@ -229,7 +229,7 @@ func (c *claimer) try(ctx context.Context) (*claimReply, error) {
 // read makes a reply of what came back.
 func (c *claimer) read(response *http.Response, body []byte) (*claimReply, error) {
 	if response.StatusCode == http.StatusUnauthorized {
-		return nil, fmt.Errorf("%w: %s wants a bearer token, and not another one: name its file with --token-file", errForeign, c.options.server)
+		return nil, fmt.Errorf("%w: %s refuses the request: %s", errForeign, c.options.server, unauthorized(c.token))
 	}
 	reply := new(claimReply)
 	if err := json.Unmarshal(body, reply); err != nil || reply.Outcome == "" {

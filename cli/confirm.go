@@ -19,7 +19,7 @@ func (p *program) confirm(ctx context.Context, question string, yes, asJSON bool
 	case !isTerminal(p.in) || !isTerminal(p.err):
 		return fmt.Errorf("%w: there is no terminal to ask on; say --yes to go on", errUnconfirmed)
 	}
-	fmt.Fprintf(p.err, "\n%s Only 'yes' goes on: ", p.colours(p.err).bold(question))
+	fmt.Fprintf(p.err, "\n%s Only 'yes' is accepted: ", p.colours(p.err).bold(question))
 	typed := make(chan string, 1)
 	// A read of a terminal cannot be called off. When ctx ends first, the read
 	// is left behind, and ends with the process.

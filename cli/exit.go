@@ -22,7 +22,7 @@ const (
 	exitChanges     = 2   // the plan has changes; only with --detailed-exitcode
 	exitRefused     = 3   // a guard said no, or an invariant is broken
 	exitUsage       = 4   // a bad spec or command line
-	exitStale       = 5   // the plan was made for an earlier state; or a lock was not had, or lost
+	exitStale       = 5   // the plan was made for an earlier state; or a lock could not be acquired, or was lost
 	exitPartly      = 6   // begun and not finished: run it again
 	exitTimeout     = 7   // not within the time given; or a claim that met a server too busy or not in charge
 	exitSoldOut     = 10  // sold out, or none free now

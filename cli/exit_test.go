@@ -72,7 +72,7 @@ func TestExitCode(t *testing.T) {
 
 		"interrupted": {errInterrupted, 130},
 
-		"a lock that was not had":        {&codedError{99, quorum.ErrRefused}, 99},
+		"a lock that was refused":        {&codedError{99, quorum.ErrRefused}, 99},
 		"a command that failed":          {shown{&codedError{42, errors.New("exit status 42")}}, 42},
 		"a command that cannot be run":   {notRun("x", fs.ErrPermission), 126},
 		"a command that is not there":    {notRun("x", fs.ErrNotExist), 127},

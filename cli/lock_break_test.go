@@ -105,7 +105,7 @@ func TestLockBreakRemovesOnlyWhatWasShown(t *testing.T) {
 			code := make(chan int)
 			go func() { code <- p.run([]string{"salectl", "lock", "break", "-f", w.dir + "/sale.yaml", "a"}, nil) }()
 			tty.await("a: somebody has it on 3 of 3 lock nodes, renewed")
-			tty.await("Break a? Only 'yes' goes on: ")
+			tty.await("Break a? Only 'yes' is accepted: ")
 			test.meanwhile(w)
 			tty.person.WriteString("yes\n")
 			got := <-code

@@ -118,7 +118,7 @@ func (h *heard) delay() {
 	h.say(fmt.Sprintf("lock nodes that are new to named locks, or lost their memory, vote after %s: there is no majority before", quorum.MaxTTL))
 }
 
-// refusal says why the lock was not had, after the last try.
+// refusal says why the lock could not be acquired, after the last try.
 func (h *heard) refusal(o lockRunOptions) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,7 +126,7 @@ func (h *heard) refusal(o lockRunOptions) error {
 	if o.wait > 0 {
 		within = fmt.Sprintf(" within %s", o.wait)
 	}
-	what := fmt.Sprintf("the lock %s was not had%s", o.name, within)
+	what := fmt.Sprintf("could not acquire the lock %s%s", o.name, within)
 	var said []string
 	holders := map[string]int{}
 	most := ""
@@ -146,7 +146,7 @@ func (h *heard) refusal(o lockRunOptions) error {
 		}
 	}
 	if most != "" {
-		said = append([]string{fmt.Sprintf("%s has it on %d of %s", most, holders[most], count(len(h.last), "lock node"))}, said...)
+		said = append([]string{fmt.Sprintf("held by %s on %d of %s", most, holders[most], count(len(h.last), "lock node"))}, said...)
 	}
 	if len(said) == 0 {
 		return fmt.Errorf("%s: too few lock nodes granted it", what)

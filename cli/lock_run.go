@@ -20,7 +20,7 @@ const asLongAsItTakes time.Duration = -1
 type lockRunOptions struct {
 	source
 	ttl, wait time.Duration
-	conflict  int // the exit code if the lock is not had
+	conflict  int // the exit code if the lock could not be acquired
 	name      string
 	command   []string
 }
@@ -43,7 +43,7 @@ func (p *program) lockRunCommand() *urfave.Command {
 			valueFlag("ttl", fmt.Sprintf("hold the lock for `DURATION` at a time: others get it that long after this process dies; %s to %s (default: %s)",
 				quorum.MinTTL, quorum.MaxTTL, quorum.DefaultTTL)),
 			valueFlag("wait", "wait for the lock at most `DURATION`; 0 asks once (default: as long as it takes)"),
-			valueFlag("conflict-exit-code", fmt.Sprintf("exit with `CODE` if the lock is not had (default: %d)", exitStale)),
+			valueFlag("conflict-exit-code", fmt.Sprintf("exit with `CODE` if the lock could not be acquired (default: %d)", exitStale)),
 		},
 		Action: func(c *urfave.Context) error {
 			o, err := parseLockRun(c)
@@ -173,5 +173,5 @@ func (h *heard) hold(holding context.Context, giveUp context.CancelCauseFunc, o 
 	}
 }
 
-// errLate says that the lock was not had in the time given.
-var errLate = errors.New("not had in time")
+// errLate says that the lock could not be acquired in the time given.
+var errLate = errors.New("not acquired in time")

@@ -65,10 +65,10 @@ func TestLockRunOneAfterAnother(t *testing.T) {
 	first, _ := w.hold("a", "--", "listen")
 	refused := w.open("lock", "run", "--wait", "0", "a", "--", "touch", "never")
 	refused.ends(5)
-	refused.says(fmt.Sprintf(":%d has it on ", first.Process.Pid))
+	refused.says(fmt.Sprintf("could not acquire the lock a: held by %s on ", holderOf(first)))
 	late := w.open("lock", "run", "--wait", "300ms", "--conflict-exit-code", "99", "a", "--", "touch", "never")
 	late.ends(99)
-	late.says(fmt.Sprintf("was not had within 300ms: %s has it on ", holderOf(first)))
+	late.says(fmt.Sprintf("could not acquire the lock a within 300ms: held by %s on ", holderOf(first)))
 	if _, err := os.Stat(w.dir + "/never"); err == nil {
 		t.Error("a command ran without the lock")
 	}

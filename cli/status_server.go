@@ -118,18 +118,26 @@ func readServer(ctx context.Context, address, sale, token string) (answer told, 
 	if err != nil {
 		return answer, err
 	}
-	return readTold(response, body, sale)
+	return readTold(response, body, sale, token)
 }
 
-func readTold(response *http.Response, body []byte, sale string) (answer told, err error) {
+func readTold(response *http.Response, body []byte, sale, token string) (answer told, err error) {
 	err = json.Unmarshal(body, &answer)
 	switch {
 	case response.StatusCode == http.StatusUnauthorized:
-		return told{}, errors.New("it wants a bearer token: name its file with --token-file")
+		return told{}, errors.New(unauthorized(token))
 	case err == nil && answer.Outcome != "":
 		return answer, fmt.Errorf("%s: %s", answer.Outcome, answer.Detail)
 	case err != nil || response.StatusCode != http.StatusOK || answer.Sale != sale:
 		return told{}, fmt.Errorf("it answers %s, which is not what salectl serve would say", response.Status)
 	}
 	return answer, nil
+}
+
+// unauthorized says what is wrong with the token that a server has refused.
+func unauthorized(token string) string {
+	if token == "" {
+		return "the bearer token is missing: name its file with --token-file"
+	}
+	return "the bearer token is wrong: check the file that --token-file names"
 }

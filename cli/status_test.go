@@ -106,7 +106,8 @@ func TestServerThatTellsNothing(t *testing.T) {
 		body, token string
 		want        string
 	}{
-		"no token":       {200, toldAnswer, "", "it wants a bearer token: name its file with --token-file"},
+		"no token":       {200, toldAnswer, "", "the bearer token is missing: name its file with --token-file"},
+		"a wrong token":  {200, toldAnswer, "guess", "the bearer token is wrong: check the file that --token-file names"},
 		"a standby":      {503, `{"outcome":"standby","detail":"Another server has the sale at the moment."}`, "secret", "standby: Another server has the sale at the moment."},
 		"no JSON":        {200, "hello", "secret", "it answers 200 OK, which is not what salectl serve would say"},
 		"another sale":   {200, `{"sale":"other"}`, "secret", "it answers 200 OK, which is not what salectl serve would say"},

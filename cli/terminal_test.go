@@ -82,7 +82,7 @@ func TestConfirmAsksAPerson(t *testing.T) {
 			p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
 			done := make(chan error, 1)
 			go func() { done <- p.confirm(t.Context(), "Apply this?", false, false) }()
-			tty.await("Only 'yes' goes on: ")
+			tty.await("Only 'yes' is accepted: ")
 			if _, err := tty.person.WriteString(typed); err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ func TestConfirmEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.confirm(ctx, "Apply this?", false, false) }()
-	tty.await("goes on")
+	tty.await("is accepted")
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -122,7 +122,7 @@ func TestCloseAsks(t *testing.T) {
 			t.Fatalf("step %d, %s: exit code %d, want %d", i, step.command, code, step.code)
 		}
 	}
-	tty.await("Close tickets for good? Only 'yes' goes on: ")
+	tty.await("Close tickets for good? Only 'yes' is accepted: ")
 }
 
 func TestConfirmNeedsBothEndsOfATerminal(t *testing.T) {

@@ -18,7 +18,7 @@ type EventKind int
 // What happens to keys.
 const (
 	Won     EventKind = iota + 1 // Keys are held now
-	Refused                      // Keys were not had; Cause says why, Again whether more tries follow
+	Refused                      // Keys could not be acquired; Cause says why, Again whether more tries follow
 	Losing                       // Keys, all that were held, are lost, and none is wanted any more; Cause says why
 	Freed                        // after Release, a loss, or the last refusal: no node has anything of ours
 )

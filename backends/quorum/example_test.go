@@ -100,7 +100,7 @@ func ExampleLocks_Acquire() {
 	_, err = locks.Acquire(ctx, "balance", quorum.Wait{AtMost: 10 * time.Millisecond})
 	fmt.Println(err)
 	// Output:
-	// the lease was refused: balance: it was not had within 10ms; another in this process has it
+	// the lease was refused: balance: it could not be acquired within 10ms; another goroutine of this process holds it
 }
 
 // A program with an event loop of its own steps the machine itself.

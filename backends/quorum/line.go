@@ -92,7 +92,7 @@ func (l *line) join(now clock.Now, t *ticket) lineEffects {
 	l.waiting = slices.Insert(l.waiting, at, t)
 	switch {
 	case t.once && busy:
-		l.refuse(t, "it was not had at once")
+		l.refuse(t, "it could not be acquired at once")
 	case !busy:
 		l.partAt = 0
 		l.follow(now, l.m.Acquire(now, l.keys...))
@@ -152,12 +152,12 @@ func (l *line) refuse(t *ticket, why string) {
 	f := &Failure{Key: l.keys[0], Kind: ErrRefused, Votes: l.m.majority()}
 	switch {
 	case l.holder != nil:
-		why += "; another in this process has it"
+		why += "; another goroutine of this process holds it"
 	case l.cause != nil:
 		*f = *l.cause
 		why += "; " + f.Why
 	default:
-		why += "; others in this process wait for it"
+		why += "; other goroutines of this process wait for it"
 	}
 	f.Why = why
 	l.turnTo(t, ticketRefused, f)
@@ -180,7 +180,7 @@ func (l *line) tick(now clock.Now) lineEffects {
 	l.follow(now, l.m.Tick(now))
 	for _, t := range slices.Clone(l.waiting) {
 		if t.until != 0 && now.Mono >= t.until {
-			l.refuse(t, fmt.Sprintf("it was not had within %v", t.until-t.since))
+			l.refuse(t, fmt.Sprintf("it could not be acquired within %v", t.until-t.since))
 		}
 	}
 	if l.resumeAt != 0 && now.Mono >= l.resumeAt {

@@ -50,7 +50,7 @@ func TestLine(t *testing.T) {
 			asked := l.asked
 			refused := l.once()
 			b.are(t, "holds refused", holder, refused)
-			wantWhy(t, refused, "it was not had at once; another in this process has it")
+			wantWhy(t, refused, "it could not be acquired at once; another goroutine of this process holds it")
 			if l.asked != asked {
 				t.Error("the nodes were asked")
 			}
@@ -80,7 +80,7 @@ func TestLine(t *testing.T) {
 			b.are(t, "waits waits", one, two)
 			b.pass(1)
 			b.are(t, "refused waits", one, two)
-			wantWhy(t, one, "it was not had within 1s; too few nodes granted it", "n1 has promised it to p0.waiter")
+			wantWhy(t, one, "it could not be acquired within 1s; too few nodes granted it", "n1 has promised it to p0.waiter")
 			b.pass(2 * time.Second)
 			b.are(t, "refused", two)
 			if !b.lines[1].idle {
@@ -98,7 +98,7 @@ func TestLine(t *testing.T) {
 			b.lines[0].leave(other)
 			b.are(t, "over holds waits", other, mine, impatient)
 			b.pass(time.Second)
-			wantWhy(t, impatient, "it was not had within 2s; another in this process has it")
+			wantWhy(t, impatient, "it could not be acquired within 2s; another goroutine of this process holds it")
 			var f *quorum.Failure
 			if errors.As(impatient.Err(), &f) {
 				if h, ok := f.Holder(); ok {
@@ -285,7 +285,7 @@ func TestLine(t *testing.T) {
 			l.deaf = true
 			one, refused := l.enter(0, 0), l.once()
 			b.are(t, "waits refused", one, refused)
-			wantWhy(t, refused, "it was not had at once; others in this process wait for it")
+			wantWhy(t, refused, "it could not be acquired at once; other goroutines of this process wait for it")
 		},
 		"a wait that ends after we had it names no older holder": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo, quorum.Fifo)
@@ -298,7 +298,7 @@ func TestLine(t *testing.T) {
 			b.pass(time.Second)
 			b.lines[1].leave(mine)
 			b.pass(ms) // while others are let in
-			wantWhy(t, impatient, "it was not had within 1.001s; others in this process wait for it")
+			wantWhy(t, impatient, "it could not be acquired within 1.001s; other goroutines of this process wait for it")
 		},
 		"nodes list a line as its head counts": func(t *testing.T) {
 			b := newBench(t, 3, quorum.Fifo, quorum.Priority(10*time.Second))

@@ -50,7 +50,7 @@ type Wait struct {
 const Forever = time.Duration(math.MaxInt64)
 
 // Acquire returns when the key is held, or with an error that wraps ErrRefused
-// when it was not had in time, or the cause of the end of ctx. The lease lasts
+// when it could not be acquired in time, or the cause of the end of ctx. The lease lasts
 // until it is lost or released, or until ctx ends.
 func (k *Locks) Acquire(ctx context.Context, key string, w Wait) (*Lease, error) {
 	if ctx.Err() != nil {
