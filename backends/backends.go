@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"time"
 
 	"salectl/backends/embedded"
 	"salectl/backends/hbase"
@@ -20,19 +22,35 @@ import (
 
 // Store is where a sale is kept. All of it may be used by several goroutines.
 type Store struct {
-	Name  string        // of where the ledger is, "embedded" or "hbase"
-	Logs  ledger.Logs   // the ledger; on HBase it is a ledger.Table too
-	Nodes []quorum.Node // who grants the leases
+	Name string // of the kind of store that the ledger is in, as documents call it
+	// Remedy tells an operator what to do where the ledger fails, in sentences;
+	// "": there is nothing to be said beyond the error.
+	Remedy string
+	// Patience is how long the store may fail every call before a planner gives up
+	// on it; 0: as long as planner.Config has it.
+	Patience time.Duration
+	Logs     ledger.Logs   // the ledger; on HBase it is a ledger.Table too
+	Nodes    []quorum.Node // who grants the leases
 	// Lists are the nodes that keep the lists of a sale whose engine is redis, in
 	// the order of its redis.nodes: spec.ListNode says which has a shard's list.
 	// Nil for engine ledger. They are the servers of Nodes.
 	Lists []lists.Node
 
-	close func() error
+	// Closer gives connections and files back; nil: there are none.
+	Closer func() error
 }
 
+// serverPatience is how long a server may be away: another one takes over from a
+// region server that has died within 20 s.
+const serverPatience = 30 * time.Second
+
 // Close gives connections and files back. What is under way is stored first.
-func (s *Store) Close() error { return s.close() }
+func (s *Store) Close() error {
+	if s.Closer == nil {
+		return nil
+	}
+	return s.Closer()
+}
 
 // clockKeeper is a lock node whose time is that of this host, as long as that can be
 // believed.
@@ -77,9 +95,9 @@ func Files(sale spec.Sale) int {
 // away is no error before it is asked something. What drivers have to say
 // beside their errors goes to logger; nil: nowhere. Close what it returns.
 func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
-	store := &Store{Name: "hbase"}
-	if sale.Embedded != nil {
-		store.Name = "embedded"
+	store, err := describe(sale)
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", sale.Name, err)
 	}
 	nodes, closeNodes, err := OpenNodes(sale)
 	if err != nil {
@@ -94,14 +112,45 @@ func Open(sale spec.Sale, logger *slog.Logger) (*Store, error) {
 		return nil, errors.Join(err, closeLists(), closeNodes())
 	}
 	store.Nodes, store.Lists, store.Logs = nodes, kept, logs
-	store.close = func() error { return errors.Join(closeLogs(), closeLists(), closeNodes()) }
+	store.Closer = func() error { return errors.Join(closeLogs(), closeLists(), closeNodes()) }
 	return store, nil
+}
+
+// describe is a store that is not opened yet. The error is for homes that this
+// program has no drivers for.
+func describe(sale spec.Sale) (*Store, error) {
+	home, err := sale.Ledger()
+	if err != nil {
+		return nil, err
+	}
+	store := &Store{Name: home.Kind}
+	switch {
+	case sale.Homes != nil:
+		return nil, noDriver(home)
+	case sale.HBase != nil:
+		store.Patience = serverPatience
+		store.Remedy = fmt.Sprintf("The ledger is in %s, which is found through ZooKeeper at %s. See that its servers are up, then run it again.",
+			home.Place, strings.Join(sale.HBase.Zookeeper, ", "))
+	case sale.Engine == spec.EngineRedis:
+		store.Patience = serverPatience // for the lists; a disk that is full stays so
+	}
+	return store, nil
+}
+
+func noDriver(home spec.Home) error {
+	return fmt.Errorf("this program has no driver for %s (%s)", home.Place, home.Kind)
 }
 
 // OpenNodes connects a sale's lock nodes alone, for whoever needs no ledger, with
 // what holds of Open. Call close when no node is used any more.
 func OpenNodes(sale spec.Sale) (nodes []quorum.Node, close func() error, err error) {
-	if sale.Redis == nil {
+	home, err := sale.Locks()
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("sale %s: %w", sale.Name, err)
+	case sale.Homes != nil:
+		return nil, nil, noDriver(home)
+	case sale.Redis == nil:
 		node, err := embedded.OpenNode(sale.Embedded.Dir, embedded.ThisHost())
 		if err != nil {
 			return nil, nil, err
@@ -163,36 +212,43 @@ func openLogs(sale spec.Sale, logger *slog.Logger) (logs ledger.Logs, close func
 // zero Stores is ready for use, by one goroutine.
 type Stores struct {
 	Logger *slog.Logger
+	// Opener opens a store that is not open yet; nil: Open.
+	Opener func(spec.Sale, *slog.Logger) (*Store, error)
 
 	open map[string]*Store
 }
 
 // Open is Open, unless a store of that place is there already.
 func (s *Stores) Open(sale spec.Sale) (*Store, error) {
-	place := place(sale)
-	if store, ok := s.open[place]; ok {
+	key, err := storeKey(sale)
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", sale.Name, err)
+	}
+	if store, ok := s.open[key]; ok {
 		return store, nil
 	}
-	store, err := Open(sale, s.Logger)
+	open := s.Opener
+	if open == nil {
+		open = Open
+	}
+	store, err := open(sale, s.Logger)
 	if err != nil {
 		return nil, err
 	}
 	if s.open == nil {
 		s.open = map[string]*Store{}
 	}
-	s.open[place] = store
+	s.open[key] = store
 	return store, nil
 }
 
-// place tells apart where sales are kept.
-func place(sale spec.Sale) string {
-	switch {
-	case sale.Redis == nil:
-		return sale.Embedded.Dir
-	case sale.Embedded != nil:
-		return fmt.Sprintf("%v %v", *sale.Redis, sale.Embedded.Dir)
-	}
-	return fmt.Sprintf("%v %v %v", *sale.Redis, *sale.HBase, sale.Engine)
+// storeKey tells stores apart: by their homes, by how their servers let us in,
+// and by whether there are lists.
+func storeKey(sale spec.Sale) (string, error) {
+	ledger, err := sale.Ledger()
+	locks, err2 := sale.Locks()
+	return fmt.Sprintf("%q %q %q %q %+v %v", ledger.Kind, ledger.Local, locks.Kind, locks.Local, sale.Settings(), sale.ListNodes()),
+		errors.Join(err, err2)
 }
 
 // Close closes all stores. Nothing may use one of them any more.

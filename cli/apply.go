@@ -52,7 +52,7 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 	defer cancel()
 	if o.trust {
 		err := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-			return withStore(sale, func(store *backends.Store) error { return store.TrustClock(ctx) })
+			return p.withStore(sale, func(store *backends.Store) error { return store.TrustClock(ctx) })
 		})
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func (p *program) applySaved(ctx context.Context, o applyOptions, sales []spec.S
 	for _, sale := range sales {
 		if sale.Name == plan.Sale {
 			return p.eachSale(ctx, o.source, []spec.Sale{sale}, func(sale spec.Sale) error {
-				return withStore(sale, func(store *backends.Store) error {
+				return p.withStore(sale, func(store *backends.Store) error {
 					cfg := p.planning(store)
 					if plan.Kind == planner.KindDestroy {
 						return p.takeDown(ctx, cfg, plan, "", p.destroyView(o.json))

@@ -42,7 +42,7 @@ func (p *program) audit(ctx context.Context, from source) error {
 	defer cancel()
 	defer sparing()()
 	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error {
-		return withStore(sale, func(store *backends.Store) error {
+		return p.withStore(sale, func(store *backends.Store) error {
 			a, err := ledger.NewAudit(ctx, store.Logs, sale.Name)
 			if err != nil {
 				return readError(ctx, err)

@@ -5,11 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/user"
-	"strings"
-	"time"
 
 	"salectl/backends"
 	"salectl/backends/clock"
@@ -18,24 +17,33 @@ import (
 	"salectl/spec"
 )
 
+// drivers are the ways to read documents and to open stores. Those that are nil
+// are the program's own.
+type drivers struct {
+	read func(paths []string, stdin io.Reader) ([]spec.Sale, error) // nil: spec.Load
+	open func(spec.Sale, *slog.Logger) (*backends.Store, error)     // nil: backends.Open
+}
+
 // withStore opens where a sale is kept, for as long as use takes.
-func withStore(sale spec.Sale, use func(*backends.Store) error) (err error) {
-	store, err := backends.Open(sale, nil)
+func (d drivers) withStore(sale spec.Sale, use func(*backends.Store) error) (err error) {
+	open := d.open
+	if open == nil {
+		open = backends.Open
+	}
+	store, err := open(sale, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return withPlace(sale, use(store))
+	return withRemedy(store, use(store))
 }
 
-// withPlace adds to an error of the ledger's store where that is.
-func withPlace(sale spec.Sale, err error) error {
-	if sale.HBase == nil || !errors.Is(err, planner.ErrStore) || errors.As(err, new(shown)) {
+// withRemedy adds to an error of the ledger's store what to do about it.
+func withRemedy(store *backends.Store, err error) error {
+	if store.Remedy == "" || !errors.Is(err, planner.ErrStore) || errors.As(err, new(shown)) {
 		return err
 	}
-	remedy := fmt.Sprintf("The ledger is in the HBase table %s, which is found through ZooKeeper at %s. See that its servers are up, then run it again.",
-		sale.HBase.Table, strings.Join(sale.HBase.Zookeeper, ", "))
-	return advised{err.Error(), remedy, err}
+	return advised{err.Error(), store.Remedy, err}
 }
 
 // readError marks an error of reading whole logs, which planner takes no part
@@ -52,7 +60,7 @@ type reader func(context.Context, planner.Config, string) (*planner.Actual, erro
 
 // withActual is withStore for commands that begin with what there is.
 func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, use func(planner.Config, *planner.Actual) error) error {
-	return withStore(sale, func(store *backends.Store) error {
+	return p.withStore(sale, func(store *backends.Store) error {
 		cfg := p.planning(store)
 		actual, err := read(ctx, cfg, sale.Name)
 		if err != nil {
@@ -62,20 +70,12 @@ func (p *program) withActual(ctx context.Context, sale spec.Sale, read reader, u
 	})
 }
 
-// serverPatience is how long a server may be away: another one takes over from a
-// region server that has died within 20 s.
-const serverPatience = 30 * time.Second
-
 // planning is what the planner works with in this run of the program.
 func (p *program) planning(store *backends.Store) planner.Config {
 	writer := make([]byte, 8)
-	rand.Read(writer)            // never fails
-	patience := time.Duration(0) // the planner's own: a disk that is full stays so
-	if store.Name != "embedded" || len(store.Lists) > 0 {
-		patience = serverPatience
-	}
+	rand.Read(writer) // never fails
 	return planner.Config{
-		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Patience: patience,
+		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Patience: store.Patience,
 		Clock:  clock.System(),
 		Writer: writer,
 		Rand:   rand.Reader,

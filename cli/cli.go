@@ -27,6 +27,7 @@ type program struct {
 	out *answer
 	err io.Writer
 	env func(string) (string, bool)
+	drivers
 
 	ignored []os.Signal // what whoever started the program wants ignored
 	letGo   func()      // signals end the program no more; nil: they never did

@@ -51,7 +51,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 	defer cancel()
 	defer sparing()()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		return withStore(sale, func(store *backends.Store) error {
+		return p.withStore(sale, func(store *backends.Store) error {
 			uid, shards, err := foldAll(ctx, store.Logs, sale.Name)
 			if err != nil {
 				return readError(ctx, err)

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +70,27 @@ var vendors = map[string]string{
 	"github.com/prometheus":      "executor executor/httpd cli",
 	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb backends/hbase planner sim/check",
 	"github.com/anishathalye":    "sim/check",
+}
+
+// Which kind of store a sale has is the business of spec and of the drivers: who
+// needs to know something of it asks spec.Home or backends.Store.
+func TestNobodyAsksWhichStoreItIs(t *testing.T) {
+	asks := regexp.MustCompile(`\.(Embedded|HBase|Redis)\b`)
+	for _, folder := range []string{"../planner", "../cli"} {
+		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", folder, len(files), err)
+		}
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at := asks.FindIndex(text); at != nil && !strings.HasSuffix(path, "_test.go") {
+				t.Errorf("%s:%d asks which kind of store a sale has: %s", path, 1+bytes.Count(text[:at[0]], []byte("\n")), text[at[0]:at[1]])
+			}
+		}
+	}
 }
 
 // Imports point one way: spec <- backends <- planner, executor <- cli <- main.

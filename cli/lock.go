@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -72,7 +71,7 @@ func (f *flags) lockID(text string) lockID {
 // takes.
 func withNodes(command string, sales []spec.Sale, use func([]quorum.Node) error) error {
 	for _, sale := range sales[1:] {
-		if lockPlace(sale) != lockPlace(sales[0]) {
+		if !sameLocks(sale, sales[0]) {
 			return &usageError{command, fmt.Sprintf("-f names several sets of lock nodes, as those of %s and of %s: name one sale's file", sales[0].Name, sale.Name)}
 		}
 	}
@@ -84,13 +83,11 @@ func withNodes(command string, sales []spec.Sale, use func([]quorum.Node) error)
 	return use(nodes)
 }
 
-// lockPlace tells sets of lock nodes apart.
-func lockPlace(sale spec.Sale) string {
-	if sale.Embedded != nil {
-		return sale.Embedded.Dir
-	}
-	nodes := slices.Sorted(slices.Values(sale.Redis.Nodes))
-	return strings.Join(nodes, " ")
+// sameLocks says whether two sales have the same set of lock nodes.
+func sameLocks(a, b spec.Sale) bool {
+	one, err := a.Locks()
+	other, err2 := b.Locks()
+	return err == nil && err2 == nil && one.Kind == other.Kind && one.Local == other.Local
 }
 
 // lockAddress is how the holders of locks are told apart: user@host:pid.

@@ -9,6 +9,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/backends"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -57,8 +58,14 @@ func (p *program) lockBreak(ctx context.Context, o lockBreakOptions) error {
 			return &usageError{"salectl lock break", fmt.Sprintf("no sale named %s is in the files", o.id.sale)}
 		}
 		sales = sales[at : at+1]
-		if uid, err = readUID(ctx, sales[0]); err != nil {
-			return withPlace(sales[0], fmt.Errorf("which lease is that of %s: %w", o.id, readError(ctx, err)))
+		err := p.withStore(sales[0], func(store *backends.Store) (err error) {
+			if uid, err = readUID(ctx, store, sales[0].Name); err != nil {
+				return fmt.Errorf("which lease is that of %s: %w", o.id, readError(ctx, err))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		if uid == "" {
 			return fmt.Errorf("%s: %w: %s was never applied", o.id, errNotHeld, o.id.sale)

@@ -7,6 +7,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/backends"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -39,7 +40,11 @@ func (p *program) lockList(ctx context.Context, from source) error {
 		return err
 	}
 	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error {
-		uid, away := readUID(ctx, sale)
+		var uid string
+		away := p.withStore(sale, func(store *backends.Store) (err error) {
+			uid, err = readUID(ctx, store, sale.Name)
+			return err
+		})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

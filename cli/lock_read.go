@@ -26,17 +26,12 @@ const (
 
 // readUID reads under which uid the leases of a sale are: "" for one that was
 // never applied.
-func readUID(ctx context.Context, sale spec.Sale) (uid string, err error) {
+func readUID(ctx context.Context, store *backends.Store, sale string) (uid string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
-	err = withStore(sale, func(store *backends.Store) error {
-		name := spec.SaleLog(sale.Name)
-		log := ledger.NewSale(name)
-		_, err := ledger.Load(ctx, store.Logs, name, log)
-		uid = log.UID()
-		return err
-	})
-	return uid, err
+	log := ledger.NewSale(spec.SaleLog(sale))
+	_, err = ledger.Load(ctx, store.Logs, spec.SaleLog(sale), log)
+	return log.UID(), err
 }
 
 // nodeLocks is what one lock node has.

@@ -68,7 +68,7 @@ func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
 		return err
 	}
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		return withStore(sale, func(store *backends.Store) error {
+		return p.withStore(sale, func(store *backends.Store) error {
 			report, audit, err := p.stage(ctx, o, sale, store)
 			if err != nil {
 				return err

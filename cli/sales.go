@@ -36,7 +36,11 @@ func (from source) bounded(ctx context.Context) (context.Context, context.Cancel
 // load reads the sales. One that is wrong stops all: whoever applies a folder
 // means the whole folder, and the wrong one may be a copy that was not renamed.
 func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
-	sales, err := spec.Load(from.files, &endingReader{ctx, p.in})
+	read := p.read
+	if read == nil {
+		read = spec.Load
+	}
+	sales, err := read(from.files, &endingReader{ctx, p.in})
 	switch {
 	case err == nil:
 		return sales, nil

@@ -83,7 +83,7 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 	bounded, cancel := o.bounded(ctx)
 	defer cancel()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		return withStore(sale, func(store *backends.Store) error {
+		return p.withStore(sale, func(store *backends.Store) error {
 			status, err := awaitPhase(bounded, p.planning(store), sale.Name, o)
 			if errors.Is(err, errTimeout) && status != nil {
 				p.report(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"salectl/backends"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -201,8 +202,8 @@ func TestPlanView(t *testing.T) {
 		Actions: []planner.Action{
 			{Address: "table/sales", Action: planner.Create, After: &planner.Attributes{}, Reason: "it does not exist"},
 			{Address: "sale/tickets", Action: planner.Create, Reason: "it does not exist", After: &planner.Attributes{
-				Run: 1, Stock: 10, Backend: "HBase table sales", Zookeeper: []string{"z:2181"}, ZookeeperRoot: "/hbase",
-				LockNodes: []string{"a:1", "b:1", "c:1"}, PasswordEnv: "REDIS_PASSWORD", TLS: true}},
+				Run: 1, Stock: 10, Settings: spec.Settings{Backend: "HBase table sales", Zookeeper: []string{"z:2181"}, ZookeeperRoot: "/hbase",
+					LockNodes: []string{"a:1", "b:1", "c:1"}, PasswordEnv: "REDIS_PASSWORD", TLS: true}}},
 			{Address: "node/a:1", Action: planner.Create, After: &planner.Attributes{Marker: "good"}, Reason: "it votes on the sale's leases"},
 		},
 		Summary:  planner.Summary{Create: 3},
@@ -259,13 +260,20 @@ func TestApplyViewOfWhatIsLeft(t *testing.T) {
 
 // An error of the ledger's store names where that is.
 func TestStoreErrorsNameThePlace(t *testing.T) {
-	sale := spec.Sale{Name: "tickets", HBase: &spec.HBase{Table: "sales", Zookeeper: []string{"z1:2181", "z2:2181"}}}
+	store, err := backends.Open(spec.Sale{
+		Name: "tickets", Redis: &spec.Redis{Nodes: []string{"127.0.0.1:1"}},
+		HBase: &spec.HBase{Table: "sales", ZookeeperRoot: "/hbase", Zookeeper: []string{"z1:2181", "z2:2181"}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
 	cause := fmt.Errorf("sale tickets: %w: no answer", planner.ErrStore)
-	what, remedy := explain(withPlace(sale, cause))
+	what, remedy := explain(withRemedy(store, cause))
 	if what != cause.Error() || !strings.Contains(remedy, "HBase table sales") || !strings.Contains(remedy, "z1:2181, z2:2181") {
 		t.Errorf("%q, %q", what, remedy)
 	}
-	if _, remedy := explain(withPlace(spec.Sale{Name: "tickets"}, cause)); remedy != "" {
+	if _, remedy := explain(withRemedy(new(backends.Store), cause)); remedy != "" {
 		t.Errorf("files have no servers: %q", remedy)
 	}
 }

@@ -36,7 +36,7 @@ func (w *work) checkLists(p *pb.Planned) error {
 // sameLists refuses nodes that are not the declared ones, in their order: a
 // shard's place among the lists follows from it.
 func sameLists(sale string, old spec.Sale, names []string) error {
-	if old.Redis == nil || slices.Equal(old.Redis.Nodes, names) {
+	if declared := old.ListNodes(); len(declared) > 0 && slices.Equal(declared, names) {
 		return nil
 	}
 	given := "none"
@@ -44,7 +44,7 @@ func sameLists(sale string, old spec.Sale, names []string) error {
 		given = strings.Join(names, ", ")
 	}
 	return &Refusal{
-		Reason: fmt.Sprintf("the lists of sale %s are on %s, and its file names %s", sale, strings.Join(old.Redis.Nodes, ", "), given),
+		Reason: fmt.Sprintf("the lists of sale %s are on %s, and its file names %s", sale, strings.Join(old.ListNodes(), ", "), given),
 		Remedy: "Write redis.nodes as they are declared, in that order. To change them, run 'salectl pause' with the old ones, then 'salectl apply' with the new.",
 	}
 }

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,10 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 		return &Refusal{Reason: fmt.Sprintf("sale %s is live, ", actual.Name) + fmt.Sprintf(format, args...), Remedy: startOver}
 	}
 	phase := actual.Sale.Newest().GetSettings().GetPhase()
+	from, to, err := homes(old, desired)
+	if err != nil {
+		return &Refusal{Reason: fmt.Sprintf("sale %s is live, and whether it would move cannot be told: %v", actual.Name, err)}
+	}
 	if err := fixedLists(desired, old, actual, refuse); err != nil {
 		return err
 	}
@@ -23,37 +28,43 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 	case desired.LockCount != actual.Sale.Shards():
 		return refuse("its lockCount cannot go from %d to %d: it decides where each user's claims are",
 			actual.Sale.Shards(), desired.LockCount)
-	case place(desired) != place(old):
-		return refuse("it cannot move from %s to %s", place(old), place(desired))
+	case from.Ledger.Kind != to.Ledger.Kind || from.Ledger.Place != to.Ledger.Place:
+		return refuse("it cannot move from %s to %s", from.Ledger.Place, to.Ledger.Place)
 	case changed && phase == pb.Phase_CLOSED:
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is closed, which is for good: no change of its declaration would matter", actual.Name),
 			Remedy: startOver,
 		}
-	case !slices.Equal(nodesOf(desired), nodesOf(old)) && phase != pb.Phase_PAUSED:
+	case !sameNodes(from.Locks, to.Locks) && phase != pb.Phase_PAUSED:
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is open, its lock nodes cannot go from %s to %s: two processes could each have a majority",
-				actual.Name, strings.Join(nodesOf(old), ", "), strings.Join(nodesOf(desired), ", ")),
+				actual.Name, nodeNames(from.Locks), nodeNames(to.Locks)),
 			Remedy: "Run 'salectl pause', then 'salectl apply', start the server anew, then run 'salectl resume'.",
 		}
 	}
 	return nil
 }
 
-// place names where a sale's logs are.
-func place(s spec.Sale) string {
-	if s.HBase != nil {
-		return "the HBase table " + s.HBase.Table
-	}
-	return "embedded files"
+// homes returns where a sale is kept by an old declaration and by a new one. What
+// one of them does not tell cannot be compared.
+func homes(old, desired spec.Sale) (from, to spec.Homes, err error) {
+	var errs [4]error
+	from.Ledger, errs[0] = old.Ledger()
+	from.Locks, errs[1] = old.Locks()
+	to.Ledger, errs[2] = desired.Ledger()
+	to.Locks, errs[3] = desired.Locks()
+	return from, to, cmp.Or(errs[:]...)
 }
 
-// nodesOf returns the lock nodes in an order that does not matter.
-func nodesOf(s spec.Sale) []string {
-	if s.Redis == nil {
-		return nil
-	}
-	return slices.Sorted(slices.Values(s.Redis.Nodes))
+// sameNodes says whether two declarations name the same lock nodes. Their order
+// does not matter.
+func sameNodes(a, b spec.Home) bool {
+	return a.Kind == b.Kind && slices.Equal(slices.Sorted(slices.Values(a.Nodes)), slices.Sorted(slices.Values(b.Nodes)))
+}
+
+// nodeNames lists lock nodes for people.
+func nodeNames(locks spec.Home) string {
+	return strings.Join(slices.Sorted(slices.Values(locks.Nodes)), ", ")
 }
 
 func tooManyUnits(sale string, last int64) error {

@@ -29,8 +29,9 @@ func (a *Actual) listStands(shard int) string {
 
 // newLists plans the first lists of a run.
 func (p *Plan) newLists(desired spec.Sale, actual *Actual) {
+	nodes := desired.ListNodes()
 	for i := range desired.LockCount {
-		p.createList(actual, i, desired.Redis.Nodes[spec.ListNode(i, len(desired.Redis.Nodes))])
+		p.createList(actual, i, nodes[spec.ListNode(i, len(nodes))])
 	}
 }
 
@@ -185,7 +186,7 @@ func fixedLists(desired, old spec.Sale, actual *Actual, refuse func(string, ...a
 				actual.Name, old.Ack, desired.Ack),
 			Remedy: pauseFirst,
 		}
-	case sameLists("", old, desired.Redis.Nodes) != nil && !actual.pausedEverywhere():
+	case sameLists("", old, desired.ListNodes()) != nil && !actual.pausedEverywhere():
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s is open, its nodes cannot be others or in another order: each shard's list is on one of them, with what it has given",
 				actual.Name),
@@ -228,9 +229,8 @@ func (p *Plan) leftLists(desired, old spec.Sale, uid string) {
 	if old.Engine != spec.EngineRedis {
 		return
 	}
-	stay := nodesOf(desired)
-	for _, n := range nodesOf(old) {
-		if !slices.Contains(stay, n) {
+	for _, n := range slices.Sorted(slices.Values(old.ListNodes())) {
+		if !slices.Contains(desired.ListNodes(), n) {
 			p.warn("node %s does not belong to the sale any more, and keeps what it has of it: delete its keys %s%s:* by hand",
 				n, spec.KeyPrefix, uid)
 		}

@@ -55,6 +55,9 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if desired.Stock > maxUnit {
 		return nil, tooManyUnits(actual.Name, desired.Stock)
 	}
+	if _, _, err := homes(desired, desired); err != nil {
+		return nil, &Refusal{Reason: fmt.Sprintf("sale %s: %v", actual.Name, err)}
+	}
 	declaration, err := desired.JSON()
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)

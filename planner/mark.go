@@ -89,7 +89,11 @@ func wasMarked(sale *ledger.Sale, node string) bool {
 	}
 	p, _ := sale.Planned(sale.Applied())
 	old, err := declared(p)
-	return err == nil && (old.Redis == nil || slices.Contains(old.Redis.Nodes, node))
+	if err != nil {
+		return false
+	}
+	locks, err := old.Locks()
+	return err == nil && slices.Contains(locks.Nodes, node)
 }
 
 // markNode writes a marker that votes at once where that is known to be safe.

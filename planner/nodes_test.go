@@ -263,17 +263,20 @@ func TestWasMarked(t *testing.T) {
 		op.GetPlanned().Spec = specOf(t, with(tickets(10), change))
 		return op
 	}
-	embedded, servers := declared(func(*spec.Sale) {}), declared(onServers("sales", "a", "b", "c"))
+	embedded := declared(func(s *spec.Sale) { s.Homes, s.Embedded = nil, &spec.Embedded{} })
+	nowhere := declared(func(s *spec.Sale) { s.Homes = nil })
+	servers := declared(onServers("sales", "a", "b", "c"))
 	unreadable := plannedOp(workUID, 1, 1)
 	leftOut := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1, Unmarked: []string{"a"}}}}
 	for name, test := range map[string]struct {
 		ops  []*pb.Op
 		want bool
 	}{
+		"of an unknown kind":     {[]*pb.Op{nowhere, appliedOp(1)}, false},
 		"not applied":            {[]*pb.Op{servers}, false},
 		"applied":                {[]*pb.Op{servers, appliedOp(1)}, true},
 		"left out":               {[]*pb.Op{servers, leftOut}, false},
-		"of files":               {[]*pb.Op{embedded, appliedOp(1)}, true},
+		"of files":               {[]*pb.Op{embedded, appliedOp(1)}, false},
 		"of others":              {[]*pb.Op{declared(onServers("sales", "b", "c", "d")), appliedOp(1)}, false},
 		"of nobody knows which":  {[]*pb.Op{unreadable, appliedOp(1)}, false},
 		"of files, and left out": {[]*pb.Op{embedded, leftOut}, false},
@@ -281,6 +284,9 @@ func TestWasMarked(t *testing.T) {
 		if got := wasMarked(said(t, test.ops...), "a"); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+	if !wasMarked(said(t, embedded, appliedOp(1)), spec.EmbeddedNode) {
+		t.Error("the one node of files was not marked")
 	}
 }
 

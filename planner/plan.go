@@ -88,14 +88,8 @@ type Attributes struct {
 	OpensAt      string `json:"opensAt,omitempty"`  // RFC 3339, UTC
 	ClosesAt     string `json:"closesAt,omitempty"` // RFC 3339, UTC
 	LockTTLMs    int64  `json:"lockTtlMs,omitempty"`
-	Backend      string `json:"backend,omitempty"`
-	// Of a sale on servers: where they are, and how the lock nodes let us in.
-	Zookeeper     []string `json:"zookeeper,omitempty"`
-	ZookeeperRoot string   `json:"zookeeperRoot,omitempty"`
-	LockNodes     []string `json:"lockNodes,omitempty"`
-	UsernameEnv   string   `json:"usernameEnv,omitempty"`
-	PasswordEnv   string   `json:"passwordEnv,omitempty"`
-	TLS           bool     `json:"tls,omitempty"`
+	// Where the sale is kept, and how its servers let us in.
+	spec.Settings
 
 	Generation uint64 `json:"generation,omitempty"`
 	Limit      *int64 `json:"limit,omitempty"` // units of the shard, sold or not
@@ -140,30 +134,27 @@ func (a *Attributes) list() []Field {
 		}
 		return strconv.FormatInt(n, 10)
 	}
-	limit, ttl, tls := "", "", ""
-	if a.TLS {
-		tls = "true"
-	}
+	limit, ttl := "", ""
 	if a.Limit != nil {
 		limit = strconv.FormatInt(*a.Limit, 10)
 	}
 	if a.LockTTLMs != 0 {
 		ttl = strconv.FormatFloat(float64(a.LockTTLMs)/1000, 'f', -1, 64) + "s"
 	}
-	return []Field{
+	fields := []Field{
 		{Name: "run", After: number(a.Run)}, {Name: "phase", After: a.Phase},
 		{Name: "stock", After: number(a.Stock)}, {Name: "lockCount", After: number(int64(a.LockCount))},
 		{Name: "perUserLimit", After: number(a.PerUserLimit)},
 		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
-		{Name: "lock.ttl", After: ttl}, {Name: "backend", After: a.Backend},
-		{Name: "zookeeper", After: strings.Join(a.Zookeeper, ", ")}, {Name: "zookeeperRoot", After: a.ZookeeperRoot},
-		{Name: "lock nodes", After: strings.Join(a.LockNodes, ", ")},
-		{Name: "usernameEnv", After: a.UsernameEnv}, {Name: "passwordEnv", After: a.PasswordEnv}, {Name: "tls", After: tls},
+		{Name: "lock.ttl", After: ttl},
+	}
+	a.Settings.Each(func(name, value string) { fields = append(fields, Field{Name: name, After: value}) })
+	return append(fields, []Field{
 		{Name: "generation", After: number(int64(a.Generation))},
 		{Name: "limit", After: limit}, {Name: "units", After: a.Units}, {Name: "marker", After: a.Marker},
 		{Name: "engine", After: a.Engine}, {Name: "ack", After: a.Ack}, {Name: "backlog", After: number(a.Backlog)},
 		{Name: "redPacket", After: a.RedPacket}, {Name: "list", After: a.List}, {Name: "node", After: a.Node},
-	}
+	}...)
 }
 
 // Summary counts the actions.

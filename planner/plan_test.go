@@ -93,7 +93,29 @@ func TestMake(t *testing.T) {
 		},
 		"another backend": {
 			func(w *world) { w.mustApply(tickets(10)) }, with(tickets(10), onServers("sales", "a:1", "b:1", "c:1")),
-			"cannot move from embedded files to the HBase table sales", ErrRefused,
+			"cannot move from memory to the HBase table sales", ErrRefused,
+		},
+		"a home that nobody knows": {
+			func(w *world) { w.mustApply(tickets(10)) }, with(tickets(10), func(s *spec.Sale) { s.Homes = nil }),
+			"whether it would move cannot be told: its declaration does not say where its ledger is kept", ErrRefused,
+		},
+		"a new sale with locks of which nothing is known": {
+			func(*world) {}, with(tickets(10), func(s *spec.Sale) { s.Homes = &spec.Homes{Ledger: s.Homes.Ledger} }),
+			"does not say where its locks are kept", ErrRefused,
+		},
+		"lock nodes of another kind, open": {
+			func(w *world) { w.mustApply(tickets(10)) },
+			with(tickets(10), func(s *spec.Sale) {
+				s.Homes = &spec.Homes{Ledger: s.Homes.Ledger, Locks: spec.Home{Kind: "etcd", Place: "memory", Nodes: s.Homes.Locks.Nodes}}
+			}),
+			"two processes could each have a majority", ErrRefused,
+		},
+		"other lock nodes of an unknown kind, open": {
+			func(w *world) { w.mustApply(tickets(10)) },
+			with(tickets(10), func(s *spec.Sale) {
+				s.Homes = &spec.Homes{Ledger: s.Homes.Ledger, Locks: spec.Home{Kind: "memory", Place: "memory", Nodes: []string{"node-0"}}}
+			}),
+			"cannot go from node-0, node-1, node-2 to node-0", ErrRefused,
 		},
 		"another table": {
 			func(w *world) { w.mustApply(with(tickets(10), onServers("sales", "a:1", "b:1", "c:1"))) },
@@ -398,7 +420,7 @@ func TestAttributesOfASale(t *testing.T) {
 	}
 	want = []Field{
 		{"run", "", "1"}, {"phase", "", "open"}, {"stock", "", "10"}, {"lockCount", "", "3"}, {"perUserLimit", "", "2"},
-		{"lock.ttl", "", "3s"}, {"backend", "", "embedded"}, {"generation", "", "1"},
+		{"lock.ttl", "", "3s"}, {"backend", "", "memory"}, {"generation", "", "1"},
 	}
 	if got := newWorld(t).mustPlan(tickets(10)).Actions[0].Fields(); !slices.Equal(got, want) {
 		t.Errorf("the fields are\n%q, want\n%q", got, want)
@@ -425,7 +447,7 @@ func with(s spec.Sale, change func(*spec.Sale)) spec.Sale {
 
 func onServers(table string, nodes ...string) func(*spec.Sale) {
 	return func(s *spec.Sale) {
-		s.Embedded = nil
+		s.Homes = nil
 		s.Redis = &spec.Redis{Nodes: nodes}
 		s.HBase = &spec.HBase{Zookeeper: []string{"z:2181"}, ZookeeperRoot: "/hbase", Table: table}
 	}

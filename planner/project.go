@@ -210,19 +210,13 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 	a := &Attributes{
 		Run: s.Run, Phase: phase, Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit,
 		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTLMs: s.LockTTL.Milliseconds(),
-		Backend: "embedded", Generation: generation,
-	}
-	if h := s.HBase; h != nil {
-		a.Backend, a.Zookeeper, a.ZookeeperRoot = "HBase table "+h.Table, h.Zookeeper, h.ZookeeperRoot
+		Settings: s.Settings(), Generation: generation,
 	}
 	if s.Engine == spec.EngineRedis {
 		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog
 		if s.RedPacket != nil {
 			a.RedPacket = packetText(s)
 		}
-	}
-	if r := s.Redis; r != nil {
-		a.LockNodes, a.UsernameEnv, a.PasswordEnv, a.TLS = r.Nodes, r.UsernameEnv, r.PasswordEnv, r.TLS
 	}
 	return a
 }

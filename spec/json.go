@@ -29,6 +29,7 @@ type stored struct {
 	Ack          Ack             `json:"ack,omitempty"`
 	Backlog      int64           `json:"backlog,omitempty"`
 	Units        *storedUnits    `json:"units,omitempty"`
+	Homes        *Homes          `json:"homes,omitempty"`
 }
 
 type storedUnits struct {
@@ -76,6 +77,7 @@ func (s Sale) JSON() ([]byte, error) {
 		Stock: s.Stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit,
 		OpensAt: utc(s.OpensAt), ClosesAt: utc(s.ClosesAt),
 		LockTTLMs: s.LockTTL.Milliseconds(),
+		Homes:     s.Homes,
 	}
 	if r := s.Redis; r != nil {
 		out.Redis = &storedRedis{r.Nodes, r.UsernameEnv, r.PasswordEnv, r.TLS}
@@ -113,6 +115,7 @@ func FromJSON(data []byte) (Sale, error) {
 		Name: in.Name, Run: in.Run,
 		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit,
 		LockTTL: time.Duration(in.LockTTLMs) * time.Millisecond,
+		Homes:   in.Homes,
 	}
 	if in.OpensAt != nil {
 		s.OpensAt = in.OpensAt.UTC()

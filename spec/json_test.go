@@ -45,6 +45,14 @@ func anySale(t *rapid.T) Sale {
 			return s
 		}
 	}
+	if !redis && rapid.Bool().Draw(t, "homes") {
+		home := func(name string) Home {
+			return Home{Kind: "memory", Place: rapid.String().Draw(t, name), Settings: Settings{Backend: rapid.String().Draw(t, "backend")}}
+		}
+		s.Homes = &Homes{Ledger: home("ledger"), Locks: home("locks")}
+		s.Homes.Locks.Nodes = rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "nodes")
+		return s
+	}
 	addresses := rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,9}:[1-9][0-9]{0,3}`), 1, 5)
 	env := rapid.OneOf(rapid.Just(""), rapid.StringMatching(envForm))
 	s.Redis = &Redis{Nodes: addresses.Draw(t, "nodes"), UsernameEnv: env.Draw(t, "user"), PasswordEnv: env.Draw(t, "password"),

@@ -32,10 +32,14 @@ type Sale struct {
 	RedPacket *RedPacket // nil: a unit is a number and no more
 
 	// Where the sale lives. With EngineLedger: either Embedded, or Redis and
-	// HBase. With EngineRedis: Redis, and one of Embedded and HBase.
+	// HBase. With EngineRedis: Redis, and one of Embedded and HBase. Ask Ledger,
+	// Locks and ListNodes: only drivers need the kind.
 	Embedded *Embedded
 	Redis    *Redis
 	HBase    *HBase
+	// Homes says it instead where ledger and locks are of kinds that no document
+	// can name; Redis then names the nodes of the lists alone.
+	Homes *Homes
 
 	// File names where the document stands, as file:line. It is no part of
 	// the declaration.

@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"salectl/backends/quorum"
+	"salectl/spec"
 )
 
 // Times are microseconds since 1970, by the node's time. A lease without
@@ -84,7 +85,7 @@ func (n *Node) Close() error {
 }
 
 // Name is quorum.Node's. A sale has at most one embedded node.
-func (n *Node) Name() string { return "embedded" }
+func (n *Node) Name() string { return spec.EmbeddedNode }
 
 // Info is quorum.Node's. A node that nobody has written to has the run id that
 // it will get if this handle writes first. If another does, a Mark with that
