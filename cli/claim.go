@@ -12,7 +12,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"salectl/executor"
+	"salectl/api"
 	"salectl/executor/httpd"
 )
 
@@ -42,7 +42,7 @@ func (p *program) claimCommand() *urfave.Command {
 			valueFlag("server", "`URL` of a serving salectl, like http://127.0.0.1:8080"),
 			valueFlag("sale", "`NAME` of the sale"),
 			valueFlag("user", "`ID` of the user who buys"),
-			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or nothing, at most %d (default: 1)", executor.MaxQuantity)),
+			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or nothing, at most %d (default: 1)", api.MaxQuantity)),
 			valueFlag("key", "`KEY` that makes this request the same one when it is sent again (default: a new one)"),
 			valueFlag("token-file", "send the bearer token in `FILE`"),
 			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultClaimTimeout)),
@@ -64,7 +64,7 @@ func parseClaim(c *urfave.Context) (claimOptions, error) {
 		server:    f.server("server"),
 		sale:      f.need("sale"),
 		user:      f.need("user"),
-		quantity:  f.number("quantity", 1, executor.MaxQuantity, 1),
+		quantity:  f.number("quantity", 1, api.MaxQuantity, 1),
 		key:       f.text("key"),
 		tokenFile: f.text("token-file"),
 		timeout:   f.duration("timeout", defaultClaimTimeout),
@@ -74,8 +74,8 @@ func parseClaim(c *urfave.Context) (claimOptions, error) {
 		// JSON cannot carry it, and would name another user.
 		f.refuse("--user is not UTF-8")
 	}
-	if strings.ContainsFunc(o.key, func(r rune) bool { return r <= ' ' || r > '~' }) || len(o.key) > executor.MaxKey {
-		f.refuse("--key must be at most %d visible ASCII characters", executor.MaxKey)
+	if strings.ContainsFunc(o.key, func(r rune) bool { return r <= ' ' || r > '~' }) || len(o.key) > api.MaxKey {
+		f.refuse("--key must be at most %d visible ASCII characters", api.MaxKey)
 	}
 	if o.key == "" {
 		o.key = rand.Text()
@@ -120,7 +120,7 @@ func (p *program) claim(ctx context.Context, o claimOptions) error {
 		return err
 	}
 	view.Answer(o, reply)
-	if outcomeCode(reply.Outcome) != exitOK {
+	if reply.Outcome.Row().Exit != exitOK {
 		return shown{&outcomeError{reply.Outcome, reply.Detail}}
 	}
 	return nil
@@ -140,7 +140,7 @@ func (p *program) ask(ctx context.Context, o claimOptions) (*claimReply, error) 
 
 // outcomeError is a claim that got no units.
 type outcomeError struct {
-	outcome executor.Outcome
+	outcome api.Outcome
 	detail  string
 }
 
@@ -161,7 +161,7 @@ type claimHuman program
 
 func (v *claimHuman) Answer(o claimOptions, r *claimReply) {
 	c := (*program)(v).colours(v.out)
-	if outcomeCode(r.Outcome) == exitOK {
+	if r.Outcome.Row().Exit == exitOK {
 		again := ""
 		if r.Replayed {
 			again = " (asked again, the same answer)"

@@ -15,17 +15,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"salectl/executor"
+	"salectl/api"
 	"salectl/executor/httpd"
 )
 
 // claimReply is what a server answered, and what claim --json prints.
 type claimReply struct {
-	FormatVersion int              `json:"formatVersion"`
-	Outcome       executor.Outcome `json:"outcome"`
-	Sale          string           `json:"sale"`
-	User          string           `json:"user"`
-	Key           string           `json:"key"`
+	FormatVersion int         `json:"formatVersion"`
+	Outcome       api.Outcome `json:"outcome"`
+	Sale          string      `json:"sale"`
+	User          string      `json:"user"`
+	Key           string      `json:"key"`
 	// MayBeAccepted says that an earlier try with the key may have been accepted, and
 	// that this answer does not tell.
 	MayBeAccepted bool `json:"mayBeAccepted,omitempty"`
@@ -131,7 +131,7 @@ func (c *claimer) insist(ctx context.Context, retrying func(why string)) (*claim
 	for told := ""; ; {
 		reply, err := c.once(bounded)
 		switch {
-		case err == nil && outcomeCode(reply.Outcome) != exitTimeout:
+		case err == nil && reply.Outcome.Row().Retry != api.Again:
 			return reply, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -171,26 +171,14 @@ func (c *claimer) once(ctx context.Context) (*claimReply, error) {
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }}
 	reply, err := c.try(httptrace.WithClientTrace(ctx, trace))
 	switch {
-	case err == nil && reply.Outcome == executor.Unknown:
+	case err == nil && reply.Outcome == api.Unknown:
 		c.inDoubt = true
-	case err == nil && decides(reply.Outcome):
+	case err == nil && reply.Outcome.Row().Decides:
 		c.inDoubt = false
 	case err != nil && sent.Load() && !errors.Is(err, errForeign):
 		c.inDoubt = true
 	}
 	return reply, err
-}
-
-// decides says whether an outcome comes from the ledger, in which the server has
-// looked for the key: so it is also the answer to all tries before. A sale that is
-// closed or gone may have taken the claim before it was.
-func decides(o executor.Outcome) bool {
-	switch o {
-	case executor.Sold, executor.Held, executor.SoldOut, executor.NoneNow, executor.LimitReached,
-		executor.NotOpen, executor.Paused, executor.NotEligible, executor.KeyReused:
-		return true
-	}
-	return false
 }
 
 // worthRetrying says whether a later try may fare better: not if the name of

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/api"
 	"salectl/backends/ledger"
-	"salectl/executor"
 	"salectl/executor/rehearse"
 	"salectl/planner"
 	"salectl/spec"
@@ -17,21 +17,21 @@ import (
 
 // The exit codes of every command.
 const (
-	exitOK          = 0
-	exitError       = 1
-	exitChanges     = 2   // the plan has changes; only with --detailed-exitcode
-	exitRefused     = 3   // a guard said no, or an invariant is broken
-	exitUsage       = 4   // a bad spec or command line
-	exitStale       = 5   // the plan was made for an earlier state; or a lock could not be acquired, or was lost
-	exitPartly      = 6   // begun and not finished: run it again
-	exitTimeout     = 7   // not within the time given; or a claim that met a server too busy or not in charge
-	exitSoldOut     = 10  // sold out, or none free now
-	exitLimit       = 11  // the user has what one user may have
-	exitNotOpen     = 12  // not open yet, paused, or closed
-	exitNotRunnable = 126 // lock run: the command is there and cannot be run
-	exitNotFound    = 127 // lock run: there is no such command
-	exitInterrupted = 130 // by a signal
-	exitSignal      = 128 // lock run: and the number of the signal that ended the command
+	exitOK          = api.ExitOK
+	exitError       = api.ExitError
+	exitChanges     = 2               // the plan has changes; only with --detailed-exitcode
+	exitRefused     = api.ExitRefused // a guard said no, or an invariant is broken
+	exitUsage       = api.ExitUsage   // a bad spec or command line
+	exitStale       = 5               // the plan was made for an earlier state; or a lock could not be acquired, or was lost
+	exitPartly      = 6               // begun and not finished: run it again
+	exitTimeout     = api.ExitTimeout // not within the time given; or a claim that met a server too busy or not in charge
+	exitSoldOut     = api.ExitSoldOut // sold out, or none free now
+	exitLimit       = api.ExitLimit   // the user has what one user may have
+	exitNotOpen     = api.ExitNotOpen // not open yet, paused, or closed
+	exitNotRunnable = 126             // lock run: the command is there and cannot be run
+	exitNotFound    = 127             // lock run: there is no such command
+	exitInterrupted = 130             // by a signal
+	exitSignal      = 128             // lock run: and the number of the signal that ended the command
 )
 
 // worst has every code but 0, the one that needs a person most first. It
@@ -133,7 +133,7 @@ func ownCode(err error) (code int, ok bool) {
 	case *codedError:
 		return e.code, true
 	case *outcomeError:
-		return outcomeCode(e.outcome), true
+		return e.outcome.Row().Exit, true
 	case urfave.ExitCoder:
 		return e.ExitCode(), true
 	}
@@ -161,25 +161,4 @@ func rank(code int) int {
 		return i
 	}
 	return slices.Index(worst, exitError)
-}
-
-// outcomeCode is the exit code of a claim that came to o.
-func outcomeCode(o executor.Outcome) int {
-	switch o {
-	case executor.Sold, executor.Held:
-		return exitOK
-	case executor.SoldOut, executor.NoneNow:
-		return exitSoldOut
-	case executor.LimitReached:
-		return exitLimit
-	case executor.NotOpen, executor.Paused, executor.Closed:
-		return exitNotOpen
-	case executor.NotEligible:
-		return exitRefused
-	case executor.BadRequest, executor.KeyReused:
-		return exitUsage
-	case executor.Overloaded, executor.NoQuorum, executor.Unknown, executor.Standby, executor.Draining:
-		return exitTimeout
-	}
-	return exitError // no_such_sale, and what a newer server may say
 }

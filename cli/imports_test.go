@@ -23,6 +23,7 @@ var layers = []struct {
 	floor  int
 	beside []string // packages of the same floor that it may import
 }{
+	{"api", 0, nil}, // with which other programs ask, too
 	{"spec", 0, nil},
 	{"backends/clock", 1, nil},
 	{"backends/ledger", 2, []string{"backends/ledger/ledgerpb"}},

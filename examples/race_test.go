@@ -101,15 +101,15 @@ func (l *luck) race(users int64) {
 			l.t.Fatalf("the sale is not served: %v", e.Ready())
 		}
 	}
-	packets, began := e.Packets(), time.Now()
+	began := time.Now()
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range 2000 {
 		all.Go(func() {
 			for i := next.Add(1); i <= users; i = next.Add(1) {
-				l.grab(e, packets, i, "first")
+				l.grab(e, i, "first")
 				if i%10 == 0 {
-					l.grab(e, packets, i, "second")
+					l.grab(e, i, "second")
 				}
 			}
 		})
@@ -119,7 +119,7 @@ func (l *luck) race(users int64) {
 		l.count[gotOne].Load(), l.count[hadOne].Load(), l.count[tooLate].Load())
 }
 
-func (l *luck) grab(e *executor.Executor, packets *spec.Packets, user int64, key string) {
+func (l *luck) grab(e *executor.Executor, user int64, key string) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		a := e.Claim(l.t.Context(), executor.Request{User: fmt.Sprint("user-", user), Key: key, Quantity: 1})
 		switch a.Outcome {
@@ -128,7 +128,7 @@ func (l *luck) grab(e *executor.Executor, packets *spec.Packets, user int64, key
 			if !l.told[unit].CompareAndSwap(0, user) {
 				l.t.Errorf("packet %d was given to the users %d and %d", unit, l.told[unit].Load(), user)
 			}
-			l.money.Add(packets.Amount(unit))
+			l.money.Add(a.Claim.Packets.Amount(unit))
 			l.count[gotOne].Add(1)
 		case executor.LimitReached:
 			if len(a.Claims) != 1 || l.told[a.Claims[0].Units[0]].Load() != user {

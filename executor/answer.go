@@ -5,52 +5,42 @@ import (
 	"fmt"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/spec"
 )
 
-// Outcome is what became of a claim. The same words stand in the HTTP API, in
-// metrics and in reports.
-type Outcome string
+// Outcome is what became of a claim. What each means to whoever asked is said by
+// api.Outcomes.
+type Outcome = api.Outcome
 
 // Every claim has one of these outcomes.
 const (
-	Sold         Outcome = "sold"
-	Held         Outcome = "held"          // until paid or its deadline
-	SoldOut      Outcome = "sold_out"      // for good, unless the stock is raised
-	NoneNow      Outcome = "none_now"      // too few units are free at the moment
-	LimitReached Outcome = "limit_reached" // the user would pass the per-user limit
-	NotOpen      Outcome = "not_open"
-	Paused       Outcome = "paused"
-	Closed       Outcome = "closed"
-	NotEligible  Outcome = "not_eligible" // a rule said no
-	BadRequest   Outcome = "bad_request"
-	KeyReused    Outcome = "key_reused" // the key was used for another quantity
-	NoSuchSale   Outcome = "no_such_sale"
-	Unknown      Outcome = "unknown" // perhaps accepted: ask again with the same key
-
-	// These say of one request that it is not accepted. Of an earlier one with the
-	// same key they say so much only where this process has decided it: of what other
-	// processes were asked it knows nothing.
-	Overloaded Outcome = "overloaded" // refused before anything was written
-	NoQuorum   Outcome = "no_quorum"  // this process lost the right to write
-	Standby    Outcome = "standby"    // another process serves the sale
-	Draining   Outcome = "draining"   // this process is going down
+	Sold         = api.Sold
+	Held         = api.Held
+	SoldOut      = api.SoldOut
+	NoneNow      = api.NoneNow
+	LimitReached = api.LimitReached
+	NotOpen      = api.NotOpen
+	Paused       = api.Paused
+	Closed       = api.Closed
+	NotEligible  = api.NotEligible
+	BadRequest   = api.BadRequest
+	KeyReused    = api.KeyReused
+	NoSuchSale   = api.NoSuchSale
+	Unknown      = api.Unknown
+	Overloaded   = api.Overloaded
+	NoQuorum     = api.NoQuorum
+	Standby      = api.Standby
+	Draining     = api.Draining
 )
 
 // Request is one claim as it reaches the executor.
 type Request struct {
-	User     string // 1 to MaxUser bytes
-	Key      string // identifies the request together with User; "" is a new request
-	Quantity int64  // units wanted, 1 to MaxQuantity; all or nothing
+	User     string // as api.CheckUser wants it
+	Key      string // identifies the request together with User, as api.CheckKey wants it; "" is a new request
+	Quantity int64  // units wanted, as api.CheckQuantity wants it; all or nothing
 }
-
-// Limits of a request.
-const (
-	MaxUser     = 255
-	MaxKey      = 255
-	MaxQuantity = 1000
-)
 
 // Claim is an accepted claim, as its log has it.
 type Claim struct {
@@ -59,6 +49,10 @@ type Claim struct {
 	Units []int64
 	State Outcome // Sold or Held
 	At    time.Time
+
+	// Packets is what the units are worth, nil if they are no packets of money. It
+	// is set in what Service returns.
+	Packets *spec.Packets
 }
 
 // ClaimID names a claim by its place in the ledger, or, where a node gave it from
@@ -87,6 +81,8 @@ type Answer struct {
 	Replayed bool
 	// Claims are all of the user's, for LimitReached.
 	Claims []Claim
+	// OpensAt is when the sale opens, for NotOpen.
+	OpensAt time.Time
 	// RetryAfter is when asking again may help; 0: it will not, or at once.
 	RetryAfter time.Duration
 	// Message says more, for people, where there is more to say.
@@ -94,7 +90,7 @@ type Answer struct {
 }
 
 // Accepted says whether the claim has units.
-func (a Answer) Accepted() bool { return a.Outcome == Sold || a.Outcome == Held }
+func (a Answer) Accepted() bool { return a.Outcome.Accepted() }
 
 // denies says whether whoever gets the answer takes it that the claim is not
 // accepted, and would be wrong if an earlier request of the same key still can be.
@@ -121,9 +117,6 @@ type Service interface {
 	// User returns a user's claims, in the order of acceptance; an Outcome other
 	// than "" says why they cannot be told now.
 	User(user string) ([]Claim, Outcome)
-	// Packets is what the sale's units are worth, nil if they are no packets of
-	// money, or this process cannot tell.
-	Packets() *spec.Packets
 	// Status is what this process knows of the sale.
 	Status() Status
 	// Ready returns nil while this process can sell on every shard.
@@ -140,6 +133,7 @@ type Status struct {
 	OpensAt    time.Time
 	ClosesAt   time.Time
 	PerUser    int64
+	RedPacket  *spec.RedPacket // nil: units are no packets of money
 	Shards     []ShardStatus
 	Nodes      []NodeStatus
 }

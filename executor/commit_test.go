@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -80,10 +81,10 @@ func TestFull(t *testing.T) {
 	w := newWorld(t, 1, 5000)
 	h := w.serving("first")
 	before := w.slots(0)
-	key := strings.Repeat("k", MaxKey)
+	key := strings.Repeat("k", api.MaxKey)
 	var all []*asked
 	for i := range 2500 {
-		all = append(all, h.ask(fmt.Sprintf("%0*d", MaxUser, i), key, 1))
+		all = append(all, h.ask(fmt.Sprintf("%0*d", api.MaxUser, i), key, 1))
 	}
 	h.actors[0].step(nil)
 	h.actors[0].call()

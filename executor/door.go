@@ -1,12 +1,13 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/spec"
 )
@@ -50,16 +51,25 @@ func (d *door) lose(t *tenure, why error) {
 	d.tenure.Store(nil)
 }
 
-// admit answers a request at once, or returns the ticket under which it waits
-// for its answer.
-func (d *door) admit(now clock.Now, r Request) (Answer, *ticket) {
-	if a, bad := check(r); bad {
-		return a, nil
+// admit answers a request at once, or returns the ticket under which it waits for
+// its answer, and the tenure that this is to be priced by.
+func (d *door) admit(now clock.Now, r Request) (Answer, *ticket, *tenure) {
+	if err := check(r); err != nil {
+		return Answer{Outcome: BadRequest, Message: err.Error()}, nil, nil
 	}
 	t := d.tenure.Load()
 	if t == nil {
-		return d.refuse(r, *d.away.Load()), nil
+		return d.refuse(r, *d.away.Load()), nil, nil
 	}
+	a, ticket := t.admit(d, now, r)
+	if ticket == nil {
+		t.price(&a)
+	}
+	return a, ticket, t
+}
+
+// admit is door's, of a process that serves.
+func (t *tenure) admit(d *door, now clock.Now, r Request) (Answer, *ticket) {
 	s := t.shards[spec.HomeShard(r.User, len(t.shards))]
 	if a, ok := t.answer(now, s, r); ok {
 		return a, nil
@@ -101,7 +111,9 @@ func (d *door) refuse(r Request, a Answer) Answer {
 		t = d.left.Load()
 	}
 	if t != nil {
-		return t.shards[spec.HomeShard(r.User, len(t.shards))].refuse(r, a)
+		a = t.shards[spec.HomeShard(r.User, len(t.shards))].refuse(r, a)
+		t.price(&a)
+		return a
 	}
 	if r.Key != "" && a.denies() && d.doubts.has(r.User, r.Key) {
 		return undecided
@@ -109,22 +121,13 @@ func (d *door) refuse(r Request, a Answer) Answer {
 	return a
 }
 
-// check refuses what no sale can answer.
-func check(r Request) (Answer, bool) {
-	bad := func(format string, args ...any) (Answer, bool) {
-		return Answer{Outcome: BadRequest, Message: fmt.Sprintf(format, args...)}, true
+// check says what is wrong with a request, nil if nothing is.
+func check(r Request) error {
+	err := api.CheckUser(r.User)
+	if err == nil && r.Key != "" {
+		err = api.CheckKey(r.Key)
 	}
-	switch {
-	case len(r.User) == 0 || len(r.User) > MaxUser:
-		return bad("a user is named by 1 to %d bytes", MaxUser)
-	case !utf8.ValidString(r.User):
-		return bad("a user is named by UTF-8 text")
-	case len(r.Key) > MaxKey:
-		return bad("a key has at most %d bytes", MaxKey)
-	case r.Quantity < 1 || r.Quantity > MaxQuantity:
-		return bad("a quantity is 1 to %d", MaxQuantity)
-	}
-	return Answer{}, false
+	return cmp.Or(err, api.CheckQuantity(r.Quantity))
 }
 
 // claims returns a user's claims.
@@ -140,16 +143,9 @@ func (d *door) claims(now clock.Now, user string) ([]Claim, Outcome) {
 	if !s.serving.Load() {
 		return nil, Standby // it may not have read all of its log yet
 	}
-	return s.user(user), ""
-}
-
-// amounts returns what the sale's units are worth, nil if it does not say.
-func (d *door) amounts() *spec.Packets {
-	t := d.tenure.Load()
-	if t == nil || t.packets == nil {
-		return nil
-	}
-	return t.packets()
+	claims := s.user(user)
+	t.priceAll(claims)
+	return claims, ""
 }
 
 // ready returns nil while this process can sell on every shard.
@@ -199,7 +195,7 @@ func (d *door) status() Status {
 	if t == nil {
 		return Status{Sale: d.sale, Away: d.away.Load().Outcome}
 	}
-	v := Status{Sale: d.sale, UID: t.uid, Nodes: d.health.Load().nodes}
+	v := Status{Sale: d.sale, UID: t.uid, Nodes: d.health.Load().nodes, RedPacket: t.red}
 	for _, s := range t.shards {
 		if !s.serving.Load() {
 			return Status{Sale: d.sale, Away: Standby}

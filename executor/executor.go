@@ -25,7 +25,6 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
-	"salectl/spec"
 )
 
 // Config is what an executor is made of. Logs, Nodes and Sale are required.
@@ -87,11 +86,13 @@ func (e *Executor) Sale() string { return e.cfg.Sale }
 
 // Claim answers one request, when the answer is durable or ctx has ended.
 func (e *Executor) Claim(ctx context.Context, r Request) Answer {
-	a, ticket := e.admit(e.cfg.Clock(), r)
+	a, ticket, t := e.admit(e.cfg.Clock(), r)
 	if ticket == nil {
 		return a
 	}
-	return ticket.wait(ctx)
+	a = ticket.wait(ctx)
+	t.price(&a)
+	return a
 }
 
 // User returns a user's claims.
@@ -99,10 +100,6 @@ func (e *Executor) User(user string) ([]Claim, Outcome) {
 	e.drainedFor(user)
 	return e.claims(e.cfg.Clock(), user)
 }
-
-// Packets returns what the sale's units are worth, nil if they are no packets, or
-// this process does not serve.
-func (e *Executor) Packets() *spec.Packets { return e.amounts() }
 
 // Ready returns nil while this process can sell on every shard.
 func (e *Executor) Ready() error { return e.ready(e.cfg.Clock()) }

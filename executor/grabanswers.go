@@ -187,7 +187,8 @@ func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, 
 // offHours is the answer where it is not time.
 func offHours(given lists.Given) Answer {
 	if errors.Is(given.Why, lists.ErrNotOpen) {
-		return Answer{Outcome: NotOpen, RetryAfter: time.Duration(given.OpensAt-given.At) * time.Microsecond}
+		wait := time.Duration(given.OpensAt-given.At) * time.Microsecond
+		return Answer{Outcome: NotOpen, OpensAt: time.UnixMicro(given.OpensAt), RetryAfter: wait}
 	}
 	return Answer{Outcome: Closed}
 }

@@ -53,9 +53,13 @@ func provisionAs(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64,
 		next += share
 		changes = append(changes, change)
 	}
-	plan(t, logs, sale.Name, &pb.Planned{
+	first := &pb.Planned{
 		Generation: 1, Run: 1, Uid: testUID, Spec: declaration, Shards: changes, Settings: settings, NextUnit: next,
-	})
+	}
+	if sale.RedPacket != nil {
+		first.Seed = make([]byte, 32)
+	}
+	plan(t, logs, sale.Name, first)
 	for shard := range shares {
 		take(t, logs, sale.Name, shard)
 	}

@@ -95,6 +95,7 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 // steppedAsk is a request that waits for its answer.
 type steppedAsk struct {
 	ticket   *ticket
+	tenure   *tenure // under which it came
 	answered func(Answer)
 	there    bool // the answer is
 	over     bool // and whoever asked has it, or waits no longer
@@ -106,12 +107,12 @@ type steppedAsk struct {
 // the claim surely is not accepted, or Unknown. It does nothing after an answer.
 func (p *Stepped) Claim(now clock.Now, r Request, answered func(Answer)) (withdraw func()) {
 	p.now = now
-	a, t := p.admit(now, r)
+	a, t, tenure := p.admit(now, r)
 	if t == nil {
 		answered(a)
 		return func() {}
 	}
-	x := &steppedAsk{ticket: t, answered: answered}
+	x := &steppedAsk{ticket: t, tenure: tenure, answered: answered}
 	t.told = func() {
 		x.there = true
 		p.answers = append(p.answers, x)
@@ -126,11 +127,14 @@ func (x *steppedAsk) tell() {
 		return
 	}
 	x.over = true
+	var a Answer
 	if x.there {
-		x.answered(x.ticket.finish())
+		a = x.ticket.finish()
 	} else {
-		x.answered(x.ticket.giveUp())
+		a = x.ticket.giveUp()
 	}
+	x.tenure.price(&a)
+	x.answered(a)
 }
 
 // User is Executor's.

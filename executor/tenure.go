@@ -17,7 +17,8 @@ type tenure struct {
 	board   *board
 	rights  atomic.Pointer[rights]
 	ack     spec.Ack
-	packets func() *spec.Packets // nil: units have no amounts
+	red     *spec.RedPacket      // nil: units are no packets of money
+	packets func() *spec.Packets // deals them the first time; nil: units are no packets
 	grabs   []*grabber           // by node; none where owners decide
 }
 
@@ -28,7 +29,7 @@ func newTenure(now clock.Now, o *owner, me []byte, queue int, d *doubts, open fu
 	n := o.sale.Shards()
 	t := &tenure{uid: o.uid, shards: make([]*shard, n), board: newBoard(n), ack: o.declared.Ack}
 	if o.red != nil {
-		t.packets = sync.OnceValue(o.red.Deal)
+		t.red, t.packets = &o.red.RedPacket, sync.OnceValue(o.red.Deal)
 	}
 	if o.declared.Engine == spec.EngineRedis {
 		b := &backlog{most: o.declared.Backlog}
@@ -129,6 +130,27 @@ func (t *tenure) answer(now clock.Now, s *shard, r Request) (Answer, bool) {
 		return again, true
 	}
 	return a, true
+}
+
+// price adds to an answer what the units are worth that it tells of.
+func (t *tenure) price(a *Answer) {
+	if t == nil || t.packets == nil {
+		return
+	}
+	if a.Accepted() {
+		a.Claim.Packets = t.packets()
+	}
+	t.priceAll(a.Claims)
+}
+
+func (t *tenure) priceAll(claims []Claim) {
+	if t.packets == nil || len(claims) == 0 {
+		return
+	}
+	packets := t.packets()
+	for i := range claims {
+		claims[i].Packets = packets
+	}
 }
 
 // stalled returns the shards that stall.

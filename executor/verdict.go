@@ -57,7 +57,7 @@ func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) Answer {
 		return Answer{Outcome: Paused, RetryAfter: time.Second}
 	case ledger.RefusedNotYet:
 		opens := time.UnixMicro(s.Settings().GetOpensAtUs())
-		return Answer{Outcome: NotOpen, RetryAfter: opens.Sub(now.Wall)}
+		return Answer{Outcome: NotOpen, OpensAt: opens, RetryAfter: opens.Sub(now.Wall)}
 	}
 	return Answer{Outcome: Closed}
 }

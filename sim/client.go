@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"salectl/api"
 	"salectl/executor"
 	"salectl/sim/check"
 	"salectl/spec"
@@ -105,14 +106,7 @@ func (c *client) insist(x want, then func()) {
 }
 
 // forGood says whether asking again is of no use.
-func forGood(o executor.Outcome) bool {
-	switch o {
-	case executor.Sold, executor.Held, executor.SoldOut, executor.LimitReached, executor.Closed,
-		executor.KeyReused, executor.BadRequest, executor.NoSuchSale, executor.NotEligible:
-		return true
-	}
-	return false
-}
+func forGood(o api.Outcome) bool { return o.Row().Retry == api.Final }
 
 // patience is how long a client waits for an answer.
 func (c *client) patience() time.Duration {

@@ -12,9 +12,6 @@ type Packets struct {
 	Currency string
 	Scale    int     // decimals of the currency
 	amounts  []int64 // minor units; that of unit n at n-1
-
-	of   RedPacket // that was dealt
-	seed [32]byte  // by which
 }
 
 // Deal deals the total to that many packets. It is a pure function, for ever:
@@ -31,7 +28,7 @@ type Packets struct {
 // the last one gets the rest. At last the packets are shuffled, for the later
 // ones are spread wider, and no unit is to be better than another.
 func (r RedPacket) Deal(packets int64, seed [32]byte) *Packets {
-	p := &Packets{Currency: r.Currency, Scale: r.Scale, amounts: make([]int64, packets), of: r, seed: seed}
+	p := &Packets{Currency: r.Currency, Scale: r.Scale, amounts: make([]int64, packets)}
 	if r.Split == SplitRandom {
 		source := rand.NewChaCha8(seed)
 		scatter(p.amounts, r.Total-r.Min*packets, source)
@@ -57,15 +54,6 @@ func (p *Packets) Amount(unit int64) int64 {
 		return 0
 	}
 	return p.amounts[unit-1]
-}
-
-// Total is what all units have together, in minor units.
-func (p *Packets) Total() int64 { return p.of.Total }
-
-// Same says whether q was dealt as p was, and so gives each unit the same amount. It
-// looks at no amount.
-func (p *Packets) Same(q *Packets) bool {
-	return p == q || p.of == q.of && p.seed == q.seed && len(p.amounts) == len(q.amounts)
 }
 
 // Sum is what several units have together, in minor units.

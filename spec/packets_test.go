@@ -313,23 +313,3 @@ func BenchmarkDeal(b *testing.B) {
 		r.Deal(1_000_000, [32]byte{1})
 	}
 }
-
-// Whether two deals are alike is told by what was dealt, however many packets there
-// are.
-func TestSamePackets(t *testing.T) {
-	r := RedPacket{Currency: "CNY", Scale: 2, Total: 1000, Min: 1, Split: SplitRandom}
-	p, again := r.Deal(10, [32]byte{1}), r.Deal(10, [32]byte{1})
-	again.amounts[9]++ // nobody looks
-	if !p.Same(p) || !p.Same(again) || p.Total() != 1000 {
-		t.Error("two deals of one seed are not the same")
-	}
-	more := r
-	more.Total++
-	for what, other := range map[string]*Packets{
-		"another seed": r.Deal(10, [32]byte{2}), "a packet more": r.Deal(11, [32]byte{1}), "another total": more.Deal(10, [32]byte{1}),
-	} {
-		if p.Same(other) || other.Same(p) {
-			t.Errorf("%s makes the same packets", what)
-		}
-	}
-}

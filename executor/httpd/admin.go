@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"salectl/api"
 )
 
 // Admin answers operators: /healthz, /readyz and, if Config.Metrics is set,
@@ -16,34 +18,22 @@ func (s *Server) Admin() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "ok\n")
 	})
-	mux.HandleFunc("GET /readyz", s.getReady)
+	mux.HandleFunc("GET "+api.ReadyPath, s.getReady)
 	if s.gatherer != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{}))
 	}
 	return mux
 }
 
-// readyView is the answer to GET /readyz.
-type readyView struct {
-	Ready bool        `json:"ready"`
-	Sales []saleReady `json:"sales"`
-}
-
-type saleReady struct {
-	Sale   string `json:"sale"`
-	Ready  bool   `json:"ready"`
-	Reason string `json:"reason,omitempty"`
-}
-
 // getReady says 200 only while every sale can be sold on every shard.
 func (s *Server) getReady(w http.ResponseWriter, _ *http.Request) {
-	view := readyView{Ready: true, Sales: make([]saleReady, 0, len(s.sales))}
+	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(s.sales))}
 	for _, name := range slices.Sorted(maps.Keys(s.sales)) {
-		one := saleReady{Sale: name, Ready: true}
+		one := api.SaleReadiness{Sale: name, Ready: true}
 		if s.draining.Load() {
-			one = saleReady{Sale: name, Reason: "the server is going down"}
+			one = api.SaleReadiness{Sale: name, Reason: "the server is going down"}
 		} else if err := s.sales[name].Ready(); err != nil {
-			one = saleReady{Sale: name, Reason: err.Error()}
+			one = api.SaleReadiness{Sale: name, Reason: err.Error()}
 		}
 		view.Ready = view.Ready && one.Ready
 		view.Sales = append(view.Sales, one)

@@ -8,9 +8,8 @@ import (
 	"net/http"
 	"sync"
 
-	"salectl/backends/clock"
+	"salectl/api"
 	"salectl/executor"
-	"salectl/spec"
 )
 
 // maxBody is the most that the body of a claim may have. A claim takes less than
@@ -35,76 +34,61 @@ func (s *Server) postClaim(w http.ResponseWriter, r *http.Request, name string) 
 }
 
 // claim answers one claim and returns its label in metrics.
-func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) executor.Outcome {
+func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.Outcome {
 	b := pool.Get().(*buffers)
 	defer pool.Put(b)
 
 	request, f := readClaim(r, &b.in)
 	if f != nil {
 		writeBadRequest(w, f)
-		return executor.BadRequest
+		return api.BadRequest
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.claimTimeout)
-	before := sale.Packets()
 	var a executor.Answer
 	if s.draining.Load() {
-		a = sale.Decline(request, executor.Draining)
+		a = sale.Decline(request, api.Draining)
 	} else {
 		a = sale.Claim(ctx, request)
 	}
 	cancel()
 
 	if !a.Accepted() {
-		s.refuse(w, sale, &a, before)
+		s.refuse(w, sale, &a)
 		return a.Outcome
 	}
-	b.out = appendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim, sale.packetsSince(before))
+	b.out = appendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim)
 	w.Header()["Content-Type"] = typeJSON
 	if a.Replayed {
 		w.WriteHeader(http.StatusOK)
 	} else {
-		w.WriteHeader(verdictOf(a.Outcome).status)
+		w.WriteHeader(prepared[a.Outcome].row.Status)
 	}
 	w.Write(b.out)
 	if a.Replayed {
-		return replayed
+		return api.Replayed
 	}
 	return a.Outcome
 }
 
-// refuse writes an answer that is not an accepted claim. before is what the sale
-// said of its packets when it was asked.
-func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer, before *spec.Packets) {
-	v := verdictOf(a.Outcome)
-	body, simple := prepared[a.Outcome]
-	if simple && !v.timed && a.Message == "" && a.Outcome != executor.LimitReached {
-		writeProblem(w, v.status, max(a.RetryAfter, v.retry), body)
+// refuse writes an answer that is not an accepted claim.
+func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
+	whole, known := prepared[a.Outcome]
+	if known && !whole.row.Timed && a.Message == "" && a.Outcome != api.LimitReached {
+		writeProblem(w, whole.row.Status, max(a.RetryAfter, whole.row.RetryAfter), whole.body)
 		return
 	}
-	p := problem{outcome: a.Outcome, verdict: v, retryAfter: a.RetryAfter}
+	p := problemOf(a.Outcome)
+	p.retryAfter = max(a.RetryAfter, p.retryAfter)
 	if a.Message != "" {
 		p.detail = a.Message
 	}
-	if a.Outcome == executor.LimitReached {
-		p.claims = appendClaims(nil, sale.name, a.Claims, sale.packetsSince(before))
+	if a.Outcome == api.LimitReached {
+		p.claims = appendClaims(nil, sale.name, a.Claims)
 	}
-	if v.timed {
-		p.tellTime(a.Outcome, sale, s.now())
+	if known && whole.row.Timed { // the clocks of buyers differ
+		p.now, p.opensAt = s.now().Wall, a.OpensAt
 	}
 	p.write(w)
-}
-
-// tellTime adds what the time is, and for a sale that has not opened, when it
-// will be: the clocks of buyers differ, and the wait is until then.
-func (p *problem) tellTime(o executor.Outcome, sale *sale, now clock.Now) {
-	p.now = now.Wall
-	if o != executor.NotOpen {
-		return
-	}
-	p.opensAt = sale.opensAt(now)
-	if p.retryAfter <= 0 && !p.opensAt.IsZero() {
-		p.retryAfter = p.opensAt.Sub(now.Wall)
-	}
 }
 
 // readClaim reads a claim from a request. Nothing in it points into buf.
@@ -114,15 +98,15 @@ func readClaim(r *http.Request, buf *[maxBody + 1]byte) (executor.Request, *faul
 		return none, f
 	}
 	key := ""
-	switch keys := r.Header["Idempotency-Key"]; len(keys) {
+	switch keys := r.Header[api.KeyHeader]; len(keys) {
 	case 0:
 	case 1:
 		key = keys[0]
-		if f := checkKey(key); f != nil {
-			return none, f
+		if err := api.CheckKey(key); err != nil {
+			return none, &fault{http.StatusBadRequest, err.Error()}
 		}
 	default:
-		return none, malformed("Idempotency-Key: given %d times", len(keys))
+		return none, malformed("%s: given %d times", api.KeyHeader, len(keys))
 	}
 	body, f := readBody(r, buf[:])
 	if f != nil {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"salectl/api"
 	"salectl/executor"
 	"salectl/spec"
 )
@@ -14,9 +15,8 @@ import (
 // one path that a whole crowd takes at once. What is asked for seldom goes
 // through encoding/json.
 
-// appendClaim appends one accepted claim as its buyer sees it. packets is what
-// the units are worth, nil if they are no packets.
-func appendClaim(b []byte, outcome executor.Outcome, sale string, c *executor.Claim, packets *spec.Packets) []byte {
+// appendClaim appends one accepted claim as its buyer sees it: an api.Claim.
+func appendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) []byte {
 	b = appendString(append(b, `{"outcome":`...), string(outcome))
 	b = append(appendID(append(b, `,"claim":"`...), c.ID), '"')
 	b = appendString(append(b, `,"sale":`...), sale)
@@ -29,8 +29,8 @@ func appendClaim(b []byte, outcome executor.Outcome, sale string, c *executor.Cl
 		b = strconv.AppendInt(b, unit, 10)
 	}
 	b = append(b, ']')
-	if packets != nil {
-		b = appendAmounts(b, c.Units, packets)
+	if c.Packets != nil {
+		b = appendAmounts(b, c.Units, c.Packets)
 	}
 	b = appendTime(append(b, `,"at":`...), c.At)
 	return append(b, '}')
@@ -60,13 +60,13 @@ func appendAmounts(b []byte, units []int64, packets *spec.Packets) []byte {
 }
 
 // appendClaims appends a JSON array, never null.
-func appendClaims(b []byte, sale string, claims []executor.Claim, packets *spec.Packets) []byte {
+func appendClaims(b []byte, sale string, claims []executor.Claim) []byte {
 	b = append(b, '[')
 	for i := range claims {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendClaim(b, claims[i].State, sale, &claims[i], packets)
+		b = appendClaim(b, claims[i].State, sale, &claims[i])
 	}
 	return append(b, ']')
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"salectl/executor"
-	"salectl/spec"
 )
 
 // fake is a sale whose every answer a test chooses. A nil function answers with
@@ -16,9 +15,6 @@ type fake struct {
 	user    func(string) ([]executor.Claim, executor.Outcome)
 	status  func() executor.Status
 	ready   func() error
-
-	packets *spec.Packets
-	after   func() *spec.Packets // once it has been asked for them
 }
 
 var _ executor.Service = (*fake)(nil)
@@ -43,14 +39,6 @@ func (f *fake) Status() executor.Status {
 		return executor.Status{}
 	}
 	return f.status()
-}
-
-func (f *fake) Packets() *spec.Packets {
-	was := f.packets
-	if f.after != nil {
-		f.packets = f.after()
-	}
-	return was
 }
 
 func (f *fake) Ready() error {

@@ -2,7 +2,7 @@
 //
 // It promises that an answer means what the executor said: 201 and 200 only for
 // claims that are durable, 503 `unknown` wherever that is not known, and the
-// same status for the same outcome everywhere (status.go). It decides nothing
+// same status for the same outcome everywhere (api.Outcomes). It decides nothing
 // about stock, users or time; that is the executor's. It does check the form of
 // a request, so that an executor only meets well-formed ones.
 //
@@ -21,6 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
 )
@@ -134,7 +135,7 @@ func New(c Config) *Server {
 // user's id may be any text, and ServeMux would redirect the ids "." and ".." to
 // other pages; and its own 404 and 405 are no problem documents.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/v1/sales/")
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath)
 	if !ok {
 		writeNoSuchPath(w)
 		return

@@ -1,19 +1,17 @@
 package httpd
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"salectl/executor"
+	"salectl/api"
 )
 
-// replayed is how an accepted claim is counted that had been accepted before, so
-// that `sold` counts each claim once.
-const replayed executor.Outcome = "replayed"
-
 // other is the label of an outcome that this package has never heard of.
-const other executor.Outcome = "other"
+const other api.Outcome = "other"
 
 // metrics are the HTTP side's; queues, appends and units are the executor's.
 type metrics struct {
@@ -44,22 +42,22 @@ func (s *Server) Collectors() []prometheus.Collector {
 // saleMetrics are one sale's counters. They are looked up once, and so are there
 // with a zero before the first claim.
 type saleMetrics struct {
-	claims   map[executor.Outcome]prometheus.Counter
+	claims   map[api.Outcome]prometheus.Counter
 	duration prometheus.Observer
 }
 
 func (m *metrics) of(sale string) saleMetrics {
 	s := saleMetrics{
-		claims:   make(map[executor.Outcome]prometheus.Counter, len(outcomes)+2),
+		claims:   make(map[api.Outcome]prometheus.Counter, len(prepared)+2),
 		duration: m.duration.WithLabelValues(sale),
 	}
-	for _, o := range append([]executor.Outcome{replayed, other}, outcomes...) {
+	for _, o := range slices.AppendSeq([]api.Outcome{api.Replayed, other}, maps.Keys(prepared)) {
 		s.claims[o] = m.claims.WithLabelValues(sale, string(o))
 	}
 	return s
 }
 
-func (s *saleMetrics) claim(label executor.Outcome, took time.Duration) {
+func (s *saleMetrics) claim(label api.Outcome, took time.Duration) {
 	counter, ok := s.claims[label]
 	if !ok {
 		counter = s.claims[other]

@@ -2,15 +2,14 @@ package httpd
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
-	"strings"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"salectl/executor"
+	"salectl/api"
 )
 
 // fault is what is wrong with a request's form.
@@ -23,9 +22,7 @@ func malformed(format string, args ...any) *fault {
 	return &fault{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-func unacceptable(format string, args ...any) *fault {
-	return &fault{http.StatusUnprocessableEntity, fmt.Sprintf(format, args...)}
-}
+func unacceptable(err error) *fault { return &fault{http.StatusUnprocessableEntity, err.Error()} }
 
 // parseClaim reads the body of a claim: a JSON object with a string "user" and,
 // if it pleases, an integer "quantity", and nothing else.
@@ -75,45 +72,10 @@ func parseClaim(body []byte) (user string, quantity int64, _ *fault) {
 		return "", 0, malformed("user: missing")
 	}
 	user = string(userText)
-	if f := checkUser(user); f != nil {
-		return "", 0, f
-	}
-	if quantity < 1 || quantity > executor.MaxQuantity {
-		return "", 0, unacceptable("quantity: must be from 1 to %d", executor.MaxQuantity)
+	if err := cmp.Or(api.CheckUser(user), api.CheckQuantity(quantity)); err != nil {
+		return "", 0, unacceptable(err)
 	}
 	return user, quantity, nil
-}
-
-// checkUser says what is wrong with a user's id, wherever it came from.
-func checkUser(user string) *fault {
-	switch {
-	case user == "":
-		return unacceptable("user: must not be empty")
-	case len(user) > executor.MaxUser:
-		return unacceptable("user: %d bytes are too many, at most %d", len(user), executor.MaxUser)
-	case !utf8.ValidString(user):
-		return unacceptable("user: must be UTF-8")
-	case strings.ContainsFunc(user, unicode.IsControl):
-		return unacceptable("user: must not contain control characters")
-	}
-	return nil
-}
-
-// checkKey says what is wrong with an idempotency key. It may be any visible
-// text; quotes, if the client puts some, are part of it.
-func checkKey(key string) *fault {
-	switch {
-	case key == "":
-		return malformed("Idempotency-Key: empty; leave the header out or give a key")
-	case len(key) > executor.MaxKey:
-		return malformed("Idempotency-Key: %d bytes are too many, at most %d", len(key), executor.MaxKey)
-	}
-	for i := range len(key) {
-		if key[i] <= ' ' || key[i] > '~' {
-			return malformed("Idempotency-Key: only visible ASCII characters are allowed")
-		}
-	}
-	return nil
 }
 
 // name quotes a field's name that may be anything, at a bearable length.

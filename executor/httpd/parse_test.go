@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"salectl/api"
 )
 
 var wellFormed = map[string]struct {
@@ -194,7 +196,7 @@ func oracle(body []byte) (user string, quantity int64, status int) {
 			quantity = -1
 		}
 	}
-	if checkUser(user) != nil || quantity < 1 || quantity > 1000 {
+	if api.CheckUser(user) != nil || quantity < 1 || quantity > 1000 {
 		return "", 0, http.StatusUnprocessableEntity
 	}
 	return user, quantity, http.StatusOK

@@ -6,29 +6,36 @@ import (
 	"strconv"
 	"time"
 
-	"salectl/executor"
+	"salectl/api"
 )
 
 // Header values are shared by all answers: to set them one by one would cost
 // every answer an allocation each. Nobody writes to them.
 var (
-	typeJSON    = []string{"application/json"}
-	typeProblem = []string{"application/problem+json"}
+	typeJSON    = []string{api.TypeJSON}
+	typeProblem = []string{api.TypeProblem}
 	noStore     = []string{"no-store"}
 )
 
-// problem is one refusal, a problem document of RFC 9457.
+// problem is one refusal, an api.Problem.
 type problem struct {
 	// outcome is what a claim came to; "" where no claim was looked at. Then
 	// the type is about:blank and the status says it all.
-	outcome executor.Outcome
-	verdict
-	retryAfter time.Duration // what the executor says; verdict.retry is the least
+	outcome       api.Outcome
+	status        int
+	title, detail string
+	retryAfter    time.Duration
 
 	// What only some outcomes have. now and opensAt are left out when zero.
 	now     time.Time
 	opensAt time.Time
 	claims  []byte // a JSON array; nil: left out
+}
+
+// problemOf returns what the table of outcomes has for an outcome.
+func problemOf(o api.Outcome) problem {
+	row := o.Row()
+	return problem{outcome: o, status: row.Status, title: row.Title, detail: row.Detail, retryAfter: row.RetryAfter}
 }
 
 // appendTo appends the document. Its members stand in the order of the RFC.
@@ -37,7 +44,7 @@ func (p *problem) appendTo(b []byte) []byte {
 	if p.outcome == "" {
 		b = append(b, "about:blank"...)
 	} else {
-		b = append(append(b, "urn:salectl:outcome:"...), p.outcome...)
+		b = append(append(b, api.OutcomeType...), p.outcome...)
 	}
 	b = appendString(append(b, `","title":`...), p.title)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(p.status), 10)
@@ -58,7 +65,7 @@ func (p *problem) appendTo(b []byte) []byte {
 }
 
 func (p *problem) write(w http.ResponseWriter) {
-	writeProblem(w, p.status, max(p.retryAfter, p.retry), p.appendTo(make([]byte, 0, 512)))
+	writeProblem(w, p.status, p.retryAfter, p.appendTo(make([]byte, 0, 512)))
 }
 
 func writeProblem(w http.ResponseWriter, status int, retryAfter time.Duration, body []byte) {
@@ -82,46 +89,54 @@ func retryAfterHeader(d time.Duration) []string {
 	return []string{strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10)}
 }
 
-// prepared are the whole documents of outcomes that need no more than their
-// name, so that to refuse a buyer costs no more than to copy one.
-var prepared = func() map[executor.Outcome][]byte {
-	m := make(map[executor.Outcome][]byte, len(outcomes))
-	for _, o := range outcomes {
-		m[o] = (&problem{outcome: o, verdict: verdictOf(o)}).appendTo(nil)
+// document is an outcome's row, and its whole problem document.
+type document struct {
+	row  api.Row
+	body []byte
+}
+
+// prepared are the documents of all outcomes, so that to refuse a buyer with no
+// more than an outcome costs no more than to copy one.
+var prepared = func() map[api.Outcome]document {
+	m := make(map[api.Outcome]document)
+	for _, row := range api.Outcomes() {
+		p := problemOf(row.Outcome)
+		m[row.Outcome] = document{row, p.appendTo(nil)}
 	}
 	return m
 }()
 
-func writeOutcome(w http.ResponseWriter, o executor.Outcome) {
-	(&problem{outcome: o, verdict: verdictOf(o)}).write(w)
+func writeOutcome(w http.ResponseWriter, o api.Outcome) {
+	p := problemOf(o)
+	p.write(w)
 }
 
 // writeBadRequest says what is wrong with a request, as `bad_request`.
 func writeBadRequest(w http.ResponseWriter, f *fault) {
-	v := verdictOf(executor.BadRequest)
-	v.status, v.detail = f.status, f.detail
-	(&problem{outcome: executor.BadRequest, verdict: v}).write(w)
+	p := problemOf(api.BadRequest)
+	p.status, p.detail = f.status, f.detail
+	p.write(w)
 }
 
-func writeNoSuchSale(w http.ResponseWriter) { writeOutcome(w, executor.NoSuchSale) }
+func writeNoSuchSale(w http.ResponseWriter) { writeOutcome(w, api.NoSuchSale) }
 
 func writeNoSuchPath(w http.ResponseWriter) {
-	(&problem{verdict: verdict{status: http.StatusNotFound, title: "Not Found",
-		detail: "There is nothing at this path. Claims go to /v1/sales/{sale}/claims."}}).write(w)
+	(&problem{status: http.StatusNotFound, title: "Not Found",
+		detail: "There is nothing at this path. Claims go to /v1/sales/{sale}/claims."}).write(w)
 }
 
 func writeMethodNotAllowed(w http.ResponseWriter, allowed string) {
 	w.Header().Set("Allow", allowed)
-	(&problem{verdict: verdict{status: http.StatusMethodNotAllowed, title: "Method Not Allowed",
-		detail: "This path takes " + allowed + "."}}).write(w)
+	(&problem{status: http.StatusMethodNotAllowed, title: "Method Not Allowed",
+		detail: "This path takes " + allowed + "."}).write(w)
 }
 
 func writeForbidden(w http.ResponseWriter, detail string) {
-	(&problem{verdict: verdict{status: http.StatusForbidden, title: "Forbidden", detail: detail}}).write(w)
+	(&problem{status: http.StatusForbidden, title: "Forbidden", detail: detail}).write(w)
 }
 
 func writeUnauthorized(w http.ResponseWriter) {
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	(&problem{verdict: verdict{status: http.StatusUnauthorized, title: "Unauthorized",
-		detail: "Send the server's token as \"Authorization: Bearer <token>\"."}}).write(w)
+	(&problem{status: http.StatusUnauthorized, title: "Unauthorized",
+		detail: "Send the server's token as \"Authorization: Bearer <token>\"."}).write(w)
 }

@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"sync/atomic"
 	"time"
 
-	"salectl/backends/clock"
+	"salectl/api"
 	"salectl/executor"
-	"salectl/spec"
 )
 
 // sale is one sale as this server has it.
@@ -17,111 +15,15 @@ type sale struct {
 	executor.Service
 	name    string
 	metrics saleMetrics
-
-	// opens is the last opening time read; see opensAt.
-	opens atomic.Pointer[opening]
 }
 
-type opening struct {
-	at   time.Time
-	read clock.Now
-}
-
-// opensAt returns when the sale opens, at most a second late to learn that this
-// has changed. Status looks at every shard, and the crowd that asks is largest
-// before the sale has opened, so it is not called for each of them.
-func (s *sale) opensAt(now clock.Now) time.Time {
-	if o := s.opens.Load(); o != nil && now.Since(o.read) < time.Second {
-		return o.at
-	}
-	o := &opening{at: s.Status().OpensAt, read: now}
-	s.opens.Store(o)
-	return o.at
-}
-
-// packetsSince returns what the units of claims are worth that the sale told of
-// since it said before. Whoever answered may have lost the sale meanwhile, and
-// tells nothing any more; or another run has begun: no amount is better than that
-// of another.
-func (s *sale) packetsSince(before *spec.Packets) *spec.Packets {
-	switch after := s.Packets(); {
-	case before == nil:
-		return after
-	case after == nil, after.Same(before):
-		return before
-	}
-	return nil
-}
-
-// packetsView is what the units of a red packet hold together, all of them,
-// whoever has them.
-type packetsView struct {
-	Currency string `json:"currency"`
-	Total    string `json:"total"` // an exact decimal
-}
-
-// packetsView returns what the sale's packets come to, nil if it has none.
-func (s *sale) packetsView() *packetsView {
-	packets := s.Packets()
-	if packets == nil {
-		return nil
-	}
-	return &packetsView{packets.Currency, packets.Format(packets.Total())}
-}
-
-// saleView is the answer to GET /v1/sales/{sale}.
-type saleView struct {
-	Sale         string     `json:"sale"`
-	Phase        string     `json:"phase"`
-	Stock        int64      `json:"stock"` // units added minus removed, over all shards
-	Available    int64      `json:"available"`
-	Held         int64      `json:"held"`
-	Sold         int64      `json:"sold"`
-	InFlight     int64      `json:"inFlight"` // on their way from one shard to another
-	PerUserLimit int64      `json:"perUserLimit"`
-	OpensAt      *time.Time `json:"opensAt,omitempty"`
-	ClosesAt     *time.Time `json:"closesAt,omitempty"`
-	Generation   uint64     `json:"generation"`
-	ServerTime   time.Time  `json:"serverTime"`
-
-	Packets *packetsView `json:"packets,omitempty"` // of a red packet
-	Lists   *listsView   `json:"lists,omitempty"`   // where nodes have them
-
-	Nodes  []nodeView  `json:"nodes"`
-	Shards []shardView `json:"shards"` // those that stall
-}
-
-// nodeView is a lock node as the server sees it.
-type nodeView struct {
-	Name  string    `json:"name"`
-	Up    bool      `json:"up"`
-	Since time.Time `json:"since"` // when that began
-	Error string    `json:"error,omitempty"`
-	// VotesFrom is set while the node abstains, because it lost its memory.
-	VotesFrom *time.Time `json:"votesFrom,omitempty"`
-}
-
-// shardView is a shard that takes no claims for the moment.
-type shardView struct {
-	Shard int       `json:"shard"`
-	Since time.Time `json:"since"`
-	Error string    `json:"error"`
-}
-
-// listsView is how the lists stand that the units lie in.
-type listsView struct {
-	On        int   `json:"on"`        // that give units
-	Off       int   `json:"off"`       // that give none now
-	Undrained int64 `json:"undrained"` // claims that they gave and the ledger lacks
-}
-
-// with counts the list of one more shard, if it has one. No lists: nil.
-func (v *listsView) with(shard executor.ShardStatus) *listsView {
+// withList counts the list of one more shard, if it has one. No lists: nil.
+func withList(v *api.Lists, shard executor.ShardStatus) *api.Lists {
 	if !shard.Listed {
 		return v
 	}
 	if v == nil {
-		v = new(listsView)
+		v = new(api.Lists)
 	}
 	if shard.ListOn {
 		v.On++
@@ -138,36 +40,40 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		writeOutcome(w, status.Away)
 		return
 	}
-	view := saleView{
+	view := api.Sale{
 		Sale:         sale.name,
 		Phase:        status.Phase,
 		PerUserLimit: status.PerUser,
-		OpensAt:      utc(status.OpensAt),
-		ClosesAt:     utc(status.ClosesAt),
+		OpensAt:      status.OpensAt.UTC(),
+		ClosesAt:     status.ClosesAt.UTC(),
 		Generation:   status.Generation,
 		ServerTime:   s.now().Wall.UTC(),
-		Packets:      sale.packetsView(),
-		Nodes:        make([]nodeView, 0, len(status.Nodes)),
-		Shards:       []shardView{},
+		Nodes:        make([]api.Node, 0, len(status.Nodes)),
+		Shards:       []api.Shard{},
+	}
+	if p := status.RedPacket; p != nil {
+		view.Packets = &api.Packets{Currency: p.Currency, Total: p.Format(p.Total)}
 	}
 	for _, n := range status.Nodes {
-		view.Nodes = append(view.Nodes, nodeView{n.Name, n.Up, moment(n.Since), n.Error, utc(n.VotesFrom)})
+		view.Nodes = append(view.Nodes, api.Node{
+			Name: n.Name, Up: n.Up, Since: moment(n.Since), Error: n.Error, VotesFrom: n.VotesFrom.UTC(),
+		})
 	}
 	for _, shard := range status.Shards {
-		view.Lists = view.Lists.with(shard)
+		view.Lists = withList(view.Lists, shard)
 		view.Stock += shard.Limit
 		view.Available += shard.Available
 		view.Held += shard.Held
 		view.Sold += shard.Sold
 		view.InFlight += shard.InFlight
 		if stall := shard.Stall; stall != nil {
-			view.Shards = append(view.Shards, shardView{shard.Shard, moment(stall.Since), stall.Error})
+			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: moment(stall.Since), Error: stall.Error})
 		}
 	}
 	writeJSON(w, http.StatusOK, view)
 }
 
-// userView is the answer to GET /v1/sales/{sale}/users/{user}.
+// userView is an api.User whose claims are encoded already.
 type userView struct {
 	Sale   string          `json:"sale"`
 	User   string          `json:"user"`
@@ -180,17 +86,16 @@ func (s *Server) getUser(w http.ResponseWriter, sale *sale, segment string) {
 		writeBadRequest(w, &fault{http.StatusBadRequest, "user: the path is not escaped properly"})
 		return
 	}
-	if f := checkUser(user); f != nil {
-		writeBadRequest(w, f)
+	if err := api.CheckUser(user); err != nil {
+		writeBadRequest(w, unacceptable(err))
 		return
 	}
-	before := sale.Packets()
 	claims, outcome := sale.User(user)
 	if outcome != "" {
 		writeOutcome(w, outcome)
 		return
 	}
-	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims, sale.packetsSince(before))})
+	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims)})
 }
 
 // writeJSON answers with v, whose encoding cannot fail. Views change from one
@@ -209,11 +114,3 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 // moment is a time as people read it: nobody asks for more than milliseconds.
 func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
-
-func utc(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"salectl/executor"
+	"salectl/api"
 	"salectl/spec"
 )
 
@@ -119,7 +119,7 @@ func (j *judge) refuse(r *record) {
 	if key := j.keys[r.key]; key != nil && r.began.Mono > key.first.ended.Mono {
 		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.Claim, r.status, r.Outcome)
 	}
-	if r.Outcome == string(executor.SoldOut) {
+	if r.Outcome == string(api.SoldOut) {
 		j.soldOut = r
 	}
 }
@@ -141,7 +141,7 @@ func (j *judge) wholeSale(records []record) {
 	}
 	for i := range records {
 		r := &records[i]
-		if had := j.units[r.user]; r.Outcome == string(executor.LimitReached) && had+r.quantity <= j.c.PerUserLimit {
+		if had := j.units[r.user]; r.Outcome == string(api.LimitReached) && had+r.quantity <= j.c.PerUserLimit {
 			j.violated("%s was told that the limit is reached, but has %s, wanted %d, and may have %d", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"salectl/executor"
+	"salectl/api"
 )
 
 // click is one claim that a buyer means to make.
@@ -65,7 +65,7 @@ func buyer(c Config, random *rand.Rand, number int) []visit {
 		return []visit{{one}, {more}}
 	case is(otherKeyAfter):
 		return []visit{{one, more}}
-	case is(beyondLimit) && c.PerUserLimit < executor.MaxQuantity:
+	case is(beyondLimit) && c.PerUserLimit < api.MaxQuantity:
 		one.quantity = c.PerUserLimit + 1
 		return []visit{{one}}
 	default:
@@ -76,7 +76,7 @@ func buyer(c Config, random *rand.Rand, number int) []visit {
 // quantity is 1 for half of the buyers, so that a stock can sell to the last
 // unit, and up to the limit for the others.
 func quantity(c Config, random *rand.Rand) int64 {
-	most := min(c.PerUserLimit, c.Stock, executor.MaxQuantity)
+	most := min(c.PerUserLimit, c.Stock, api.MaxQuantity)
 	if most <= 1 || random.IntN(1000) >= moreThanOneUnit {
 		return 1
 	}

@@ -9,15 +9,15 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"salectl/executor"
+	"salectl/api"
 	"salectl/spec"
 )
 
 // reading is the order in which people want to see outcomes; others follow by
 // their names.
 var reading = []string{
-	string(executor.Sold), string(executor.Held), "replayed",
-	string(executor.LimitReached), string(executor.SoldOut), string(executor.NoneNow),
+	string(api.Sold), string(api.Held), string(api.Replayed),
+	string(api.LimitReached), string(api.SoldOut), string(api.NoneNow),
 }
 
 // WriteText writes the report for people.

@@ -1,0 +1,38 @@
+// Package api is what goes over the wire between a server of a sale and its
+// buyers, and the client that buyers' programs use.
+//
+// It has the requests and answers of the HTTP API (wire.go), the limits of what may
+// be asked (check.go), one table that says what each outcome of a claim means to
+// whoever asked (outcome.go), and a Client that sends a claim until it is decided.
+// Server, command line, rehearsal, simulation and tests all take theirs from here.
+// It imports nothing else of this module, so that other Go programs can use it by
+// itself.
+package api
+
+import "net/url"
+
+// SalesPath is where all paths of the API begin. A sale's name follows.
+const SalesPath = "/v1/sales/"
+
+// ReadyPath is where a process tells on its admin address whether it can sell.
+const ReadyPath = "/readyz"
+
+// KeyHeader is the request header that has a claim's key. All requests of one user
+// with the same key are one claim, however often it is sent.
+const KeyHeader = "Idempotency-Key"
+
+// The media types of answers.
+const (
+	TypeJSON    = "application/json"
+	TypeProblem = "application/problem+json"
+)
+
+// OutcomeType begins the type of a problem document that has an outcome. One that
+// has none is of type about:blank.
+const OutcomeType = "urn:salectl:outcome:"
+
+func salePath(sale string) string { return SalesPath + url.PathEscape(sale) }
+
+func claimsPath(sale string) string { return salePath(sale) + "/claims" }
+
+func userPath(sale, user string) string { return salePath(sale) + "/users/" + url.PathEscape(user) }

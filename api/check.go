@@ -1,0 +1,56 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of a request.
+const (
+	MaxUser     = 255  // bytes
+	MaxKey      = 255  // bytes
+	MaxQuantity = 1000 // units
+)
+
+// CheckUser says what is wrong with a user's id, nil if nothing is.
+func CheckUser(user string) error {
+	switch {
+	case user == "":
+		return fmt.Errorf("user: must not be empty")
+	case len(user) > MaxUser:
+		return fmt.Errorf("user: %d bytes are too many, at most %d", len(user), MaxUser)
+	case !utf8.ValidString(user):
+		return fmt.Errorf("user: must be UTF-8")
+	case strings.ContainsFunc(user, unicode.IsControl):
+		return fmt.Errorf("user: must not contain control characters")
+	}
+	return nil
+}
+
+// CheckKey says what is wrong with a key, nil if nothing is. A key may be any
+// visible text; quotes, if the client puts some, are part of it.
+func CheckKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%s: empty; leave the header out or give a key", KeyHeader)
+	case len(key) > MaxKey:
+		return fmt.Errorf("%s: %d bytes are too many, at most %d", KeyHeader, len(key), MaxKey)
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			return fmt.Errorf("%s: only visible ASCII characters are allowed", KeyHeader)
+		}
+	}
+	return nil
+}
+
+// CheckQuantity says what is wrong with how many units are asked for, nil if
+// nothing is.
+func CheckQuantity(quantity int64) error {
+	if quantity < 1 || quantity > MaxQuantity {
+		return fmt.Errorf("quantity: must be from 1 to %d", MaxQuantity)
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Answer is what a claim came to, as its buyer was told.
+type Answer struct {
+	Outcome Outcome // empty: no server gave an answer
+	Status  int     // of the HTTP answer
+
+	Claim    Claim   // of an accepted claim
+	Replayed bool    // the claim had been accepted before
+	Problem  Problem // of any other
+
+	// RetryAfter is what the header says, or else what the outcome's Row says.
+	RetryAfter time.Duration
+	Server     string // the base URL of whoever answered
+	Key        string // of all attempts
+	Attempts   int
+
+	// MayBeAccepted says that an attempt may have been accepted, or may be yet, and
+	// that no answer since tells what became of it. Asking again with the same key
+	// tells.
+	MayBeAccepted bool
+}
+
+// Retry says whether the claim is worth sending again.
+func (a *Answer) Retry() Retry {
+	row := a.Outcome.Row()
+	if row.Status == http.StatusInternalServerError && passing(a.Status) { // the word of a newer server
+		return Again
+	}
+	return row.Retry
+}
+
+// passing says whether an HTTP status asks to come back.
+func passing(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+}
+
+// Attempt is one request of a claim, and what came of it. One that the end of its
+// context has cut off is none.
+type Attempt struct {
+	Number int     // from 1
+	Server string  // base URL
+	Answer *Answer // nil: there was none, and Err says why
+	Err    error
+	Again  bool // the claim is to be sent again
+}
+
+// Claim sends a claim until a server has decided on it, always with the same key; a
+// request without one is given a new key. An attempt that had no answer, or the
+// answer Unknown, may have been accepted, and asking again tells. Where the table of
+// outcomes says Again, the next attempt waits as long as the answer says and up to a
+// quarter more, so that those who were refused together do not come back together.
+// Another server is asked at once if the outcome says that it may decide now.
+//
+// The error is nil if a server has answered and no attempt is to follow: the answer
+// is final, or Config.Attempted wanted no more. If ctx ends first, the error wraps
+// context.Cause(ctx), and what the last attempt failed of if it was a deadline that
+// ended ctx, and the Answer is that of the last attempt, with an empty Outcome if it
+// had none. Any other error says why
+// the last attempt had no answer: an *UnexpectedError if no server of the sale has
+// answered. In each case the Answer has Key, Attempts and MayBeAccepted.
+func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
+	if r.Key == "" {
+		r.Key = rand.Text()
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := asking{Client: c, request: r, body: body, server: int(c.decided.Load())}
+	err = a.run(ctx)
+	a.answer.Key, a.answer.Attempts, a.answer.MayBeAccepted = r.Key, a.attempts, a.inDoubt
+	return a.answer, err
+}
+
+// asking is one claim on its way.
+type asking struct {
+	*Client
+	request Request
+	body    []byte
+
+	server   int // index of the one that is asked
+	attempts int
+	silent   int // attempts in a row that had no answer
+	round    int // servers asked since the last wait
+	inDoubt  bool
+
+	answer Answer // of the last attempt
+	err    error  // of the last attempt, nil if it had an answer
+}
+
+func (a *asking) run(ctx context.Context) error {
+	for {
+		answer, err := a.attempt(ctx)
+		if err != nil && ctx.Err() != nil { // cut off by us, it says less than the one before
+			if a.attempts == 1 {
+				a.err = fmt.Errorf("no answer from %s", a.servers[a.server].base)
+			}
+			return a.stopped(ctx)
+		}
+		a.answer, a.err = answer, err
+		again := err != nil && worthRetrying(err)
+		if err == nil {
+			retry := answer.Retry()
+			again = retry == Again || retry == Later && a.cfg.Later
+			if retry != Again {
+				a.decided.Store(int32(a.server))
+			}
+		}
+		told := Attempt{Number: a.attempts, Server: a.servers[a.server].base, Err: err, Again: again && ctx.Err() == nil}
+		if err == nil {
+			told.Answer = &a.answer
+		}
+		if more := a.cfg.Attempted(told); !again || !more {
+			return err
+		}
+		err = nil
+		if wait := a.next(); wait > 0 {
+			err = a.cfg.Sleep(ctx, wait)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return a.stopped(ctx)
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// stopped is the error of a claim whose context has ended.
+func (a *asking) stopped(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if a.err == nil || errors.Is(ctx.Err(), context.Canceled) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", cause, a.err)
+}
+
+// next chooses the server of the next attempt and returns how long to wait before.
+func (a *asking) next() time.Duration {
+	a.round++
+	if a.err != nil || a.answer.Outcome.Row().Elsewhere {
+		a.server = (a.server + 1) % len(a.servers)
+		if a.round < len(a.servers) {
+			return 0
+		}
+	}
+	a.round = 0
+	wait, most := a.answer.RetryAfter, a.cfg.MaxWait
+	var foreign *UnexpectedError
+	switch {
+	case errors.As(a.err, &foreign):
+		wait = max(foreign.RetryAfter, time.Second)
+	case a.err != nil:
+		wait, most = firstBackoff<<min(a.silent-1, 10), cmp.Or(most, maxBackoff)
+	}
+	if most > 0 {
+		wait = min(wait, most)
+	}
+	return wait + time.Duration(a.cfg.Jitter()*float64(wait/4))
+}
+
+// attempt makes one attempt, and takes down whether it may have been accepted.
+func (a *asking) attempt(ctx context.Context) (Answer, error) {
+	a.attempts++
+	var sent atomic.Bool
+	answer, err := a.post(ctx, a.servers[a.server], &sent)
+	a.silent++
+	switch foreign := (*UnexpectedError)(nil); {
+	case err == nil:
+		a.silent = 0
+		if answer.Outcome == Unknown {
+			a.inDoubt = true
+		} else if answer.Outcome.Row().Decides {
+			a.inDoubt = false
+		}
+	case errors.As(err, &foreign) && !foreign.passing():
+	case sent.Load():
+		a.inDoubt = true
+	}
+	return answer, err
+}
+
+// worthRetrying says whether a later attempt may fare better: not if the name of
+// the server means nothing, or what has answered is no server of the sale.
+func worthRetrying(err error) bool {
+	var foreign *UnexpectedError
+	if errors.As(err, &foreign) {
+		return foreign.passing()
+	}
+	var unknownHost *net.DNSError
+	return !(errors.As(err, &unknownHost) && unknownHost.IsNotFound)
+}
+
+// payload is the body of a request. It takes down that something of it was read,
+// which net/http does once it has a connection: until then no server has heard of
+// the claim.
+type payload struct {
+	rest []byte
+	sent *atomic.Bool
+}
+
+func (p *payload) Read(b []byte) (int, error) {
+	p.sent.Store(true)
+	if len(p.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
+}
+
+func (p *payload) Close() error { return nil }
+
+// post sends the claim to a server. sent is set when some of it was.
+func (a *asking) post(ctx context.Context, s server, sent *atomic.Bool) (answer Answer, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.claims, &payload{a.body, sent})
+	if err != nil {
+		return answer, err
+	}
+	request.ContentLength = int64(len(a.body))
+	request.GetBody = func() (io.ReadCloser, error) { return &payload{a.body, sent}, nil }
+	// With this key net/http, too, sends a claim again when a kept connection turns
+	// out to be closed. That is what keys are for.
+	request.Header = http.Header{"Content-Type": typeJSON, KeyHeader: {a.request.Key}}
+	if auth := a.header["Authorization"]; auth != nil {
+		request.Header["Authorization"] = auth
+	}
+	response, body, err := a.do(request)
+	if err != nil {
+		return answer, err
+	}
+	defer buffers.Put(body)
+	answer = Answer{Status: response.StatusCode, Server: s.base, Replayed: response.StatusCode == http.StatusOK}
+	into, outcome := any(&answer.Problem), &answer.Problem.Outcome
+	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusCreated {
+		into, outcome = &answer.Claim, &answer.Claim.Outcome
+	}
+	if json.Unmarshal(body.Bytes(), into) != nil || *outcome == "" {
+		return Answer{}, unexpected(s.base, response)
+	}
+	answer.Outcome = *outcome
+	if answer.RetryAfter = retryAfter(response.Header); answer.RetryAfter == 0 {
+		answer.RetryAfter = max(answer.Outcome.Row().RetryAfter, time.Second)
+	}
+	return answer, nil
+}
+
+var typeJSON = []string{TypeJSON}

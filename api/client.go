@@ -1,0 +1,263 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config is what a Client needs. Servers is required, and Sale for all but Ready.
+type Config struct {
+	// Servers are the base URLs of the processes that serve the sale, such as
+	// http://127.0.0.1:8080. A request goes to the one that decided last, and then
+	// to the next. For Ready it is an admin address.
+	Servers []string
+	Sale    string // the name
+
+	// Token is sent as a bearer token. Empty: none is sent.
+	Token string
+
+	// Transport makes the connections. nil: http.DefaultTransport.
+	Transport http.RoundTripper
+
+	// Timeout is how long one attempt may take. A server answers within 5 s, if
+	// only with Unknown. Zero: DefaultTimeout.
+	Timeout time.Duration
+
+	// MaxWait bounds the wait before the next attempt. Zero: as long as a server's
+	// Retry-After says, and at most a second after an attempt without an answer.
+	MaxWait time.Duration
+
+	// Later also sends claims again whose answer may be another one later: those
+	// with NoneNow, NotOpen or Paused.
+	Later bool
+
+	// Attempted, if set, hears of each attempt to claim as it ends. If it returns
+	// false the claim is not sent again, whatever became of it.
+	Attempted func(Attempt) (again bool)
+
+	// Jitter is a random number from 0 to below 1, and Sleep waits, or returns why
+	// its context has ended. nil: the host's.
+	Jitter func() float64
+	Sleep  func(context.Context, time.Duration) error
+}
+
+// DefaultTimeout is how long an attempt may take where Config does not say: a
+// little more than a server takes.
+const DefaultTimeout = 6 * time.Second
+
+// The wait after an attempt that had no answer: doubled each time, up to a bound
+// where Config does not say.
+const (
+	firstBackoff = 100 * time.Millisecond
+	maxBackoff   = time.Second
+)
+
+// maxAnswer bounds what is read of one answer. A user may have many claims.
+const maxAnswer = 16 << 20
+
+// Client speaks to the servers of one sale. All methods are safe for concurrent
+// use.
+type Client struct {
+	cfg     Config
+	http    http.Client
+	servers []server
+	header  http.Header // of every request
+
+	decided atomic.Int32 // the server that decided on a claim last
+}
+
+// server is where one process listens.
+type server struct {
+	base   string // without a slash at its end
+	claims string // URL to which claims are posted
+}
+
+// NewClient returns a Client, or an error that says which URL is none.
+func NewClient(cfg Config) (*Client, error) {
+	if len(cfg.Servers) == 0 {
+		return nil, errors.New("no server is named; give its URL, such as http://127.0.0.1:8080")
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Attempted == nil {
+		cfg.Attempted = func(Attempt) bool { return true }
+	}
+	if cfg.Jitter == nil {
+		cfg.Jitter = rand.Float64
+	}
+	if cfg.Sleep == nil {
+		cfg.Sleep = sleep
+	}
+	c := &Client{cfg: cfg, header: http.Header{}, http: http.Client{
+		Transport: cfg.Transport, Timeout: cfg.Timeout,
+		// A redirect would be followed with a GET, and with the token.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	if cfg.Token != "" {
+		c.header.Set("Authorization", "Bearer "+cfg.Token)
+	}
+	for _, text := range cfg.Servers {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:8080", text)
+		}
+		base := strings.TrimSuffix(u.String(), "/")
+		c.servers = append(c.servers, server{base, base + claimsPath(cfg.Sale)})
+	}
+	return c, nil
+}
+
+// Close closes connections that are kept for later requests.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// UnexpectedError says that what answered is no server of a sale, or one that does
+// not let the client in.
+type UnexpectedError struct {
+	Server     string // its base URL
+	StatusCode int
+	Status     string // such as "404 Not Found"
+	RetryAfter time.Duration
+}
+
+func (e *UnexpectedError) Error() string {
+	if e.StatusCode == http.StatusUnauthorized {
+		return fmt.Sprintf("%s answers %s: the bearer token is missing or wrong", e.Server, e.Status)
+	}
+	if e.passing() {
+		return fmt.Sprintf("%s answers %s", e.Server, e.Status)
+	}
+	return fmt.Sprintf("%s answers %s, which is not what salectl serve would say", e.Server, e.Status)
+}
+
+// passing says whether the answer may come from a proxy in front of a server that
+// is away for the moment.
+func (e *UnexpectedError) passing() bool {
+	return e.StatusCode >= 500 || e.StatusCode == http.StatusTooManyRequests
+}
+
+// Status returns the sale as the process that serves it sees it. The error is a
+// *Problem if a server of the sale says why it cannot tell.
+func (c *Client) Status(ctx context.Context) (Sale, error) {
+	var sale Sale
+	err := c.look(ctx, salePath(c.cfg.Sale), &sale, func() bool { return sale.Sale == c.cfg.Sale })
+	return sale, err
+}
+
+// User returns what a user has. Errors are those of Status.
+func (c *Client) User(ctx context.Context, user string) (User, error) {
+	var has User
+	err := c.look(ctx, userPath(c.cfg.Sale, user), &has, func() bool { return has.Sale == c.cfg.Sale && has.User == user })
+	return has, err
+}
+
+// Ready asks the first server, an admin address, whether its process can sell.
+func (c *Client) Ready(ctx context.Context) (Readiness, error) {
+	var ready Readiness
+	status, body, err := c.get(ctx, c.servers[0].base+ReadyPath)
+	if err != nil {
+		return ready, err
+	}
+	defer buffers.Put(body)
+	if json.Unmarshal(body.Bytes(), &ready) != nil || ready.Sales == nil {
+		return Readiness{}, unexpected(c.servers[0].base, status)
+	}
+	return ready, nil
+}
+
+// look reads an answer to a GET from the first server that can tell. told says
+// whether the answer is what was asked for.
+func (c *Client) look(ctx context.Context, path string, into any, told func() bool) (err error) {
+	at := int(c.decided.Load())
+	for range c.servers {
+		s := c.servers[at%len(c.servers)]
+		if err = c.lookAt(ctx, s.base, path, into, told); err == nil || ctx.Err() != nil {
+			return err
+		}
+		at++
+	}
+	return err
+}
+
+func (c *Client) lookAt(ctx context.Context, base, path string, into any, told func() bool) error {
+	response, body, err := c.get(ctx, base+path)
+	if err != nil {
+		return err
+	}
+	defer buffers.Put(body)
+	if response.StatusCode == http.StatusOK {
+		if json.Unmarshal(body.Bytes(), into) == nil && told() {
+			return nil
+		}
+		return unexpected(base, response)
+	}
+	problem := new(Problem)
+	if json.Unmarshal(body.Bytes(), problem) == nil && problem.Outcome != "" {
+		return problem
+	}
+	return unexpected(base, response)
+}
+
+func (c *Client) get(ctx context.Context, url string) (*http.Response, *bytes.Buffer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	request.Header = c.header
+	return c.do(request)
+}
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// do sends a request and reads the answer to its end. Whoever gets the buffer puts
+// it back.
+func (c *Client) do(request *http.Request) (*http.Response, *bytes.Buffer, error) {
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	body := buffers.Get().(*bytes.Buffer)
+	body.Reset()
+	if _, err := body.ReadFrom(io.LimitReader(response.Body, maxAnswer)); err != nil {
+		buffers.Put(body)
+		return nil, nil, err
+	}
+	return response, body, nil
+}
+
+func unexpected(base string, r *http.Response) error {
+	return &UnexpectedError{Server: base, StatusCode: r.StatusCode, Status: r.Status, RetryAfter: retryAfter(r.Header)}
+}
+
+// retryAfter reads the header's seconds; 0 where it is missing.
+func retryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,126 @@
+package api
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// words are the outcomes that outcome.go declares.
+func words(t *testing.T) []Outcome {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "outcome.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Outcome
+	ast.Inspect(file, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := v.Type.(*ast.Ident); ok && kind.Name == "Outcome" {
+			word, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, Outcome(word))
+		}
+		return true
+	})
+	return all
+}
+
+// Each outcome has one row, and each row an outcome.
+func TestEachOutcomeHasItsRow(t *testing.T) {
+	declared := slices.DeleteFunc(words(t), func(o Outcome) bool { return o == Replayed })
+	rows := map[Outcome]int{}
+	for _, row := range Outcomes() {
+		rows[row.Outcome]++
+		if !slices.Contains(declared, row.Outcome) {
+			t.Errorf("the row of %q is of no outcome", row.Outcome)
+		}
+		if row.Outcome.Row() != row {
+			t.Errorf("%q has the row %+v, and the table %+v", row.Outcome, row.Outcome.Row(), row)
+		}
+	}
+	for _, o := range declared {
+		if rows[o] != 1 {
+			t.Errorf("%q has %d rows in the table", o, rows[o])
+		}
+	}
+}
+
+// A row does not contradict itself.
+func TestRowsMakeSense(t *testing.T) {
+	for _, row := range Outcomes() {
+		asksBack := row.Status == http.StatusTooManyRequests || row.Status == http.StatusServiceUnavailable
+		switch {
+		case row.Outcome.Accepted() != (row.Status == http.StatusCreated) || row.Outcome.Accepted() != (row.Exit == ExitOK):
+			t.Errorf("%q is accepted with status %d and exit code %d", row.Outcome, row.Status, row.Exit)
+		case row.Outcome.Accepted() == (row.Title != "" && row.Detail != ""):
+			t.Errorf("%q has the problem %q: %q", row.Outcome, row.Title, row.Detail)
+		case (row.Retry == Again) != asksBack || (row.Retry == Again) != (row.Exit == ExitTimeout):
+			t.Errorf("%q is to be asked %v, with status %d and exit code %d", row.Outcome, row.Retry, row.Status, row.Exit)
+		case row.Retry != Final && row.RetryAfter == 0:
+			t.Errorf("%q is to be asked %v, at once", row.Outcome, row.Retry)
+		case row.Decides && row.Retry == Again, row.Elsewhere && row.Retry != Again:
+			t.Errorf("%q decides: %v, elsewhere: %v, and is to be asked %v", row.Outcome, row.Decides, row.Elsewhere, row.Retry)
+		}
+	}
+	lost := Outcome("lost_in_space").Row()
+	if lost.Status != 500 || lost.Exit != ExitError || lost.Retry != Final || lost.Decides || lost.Title == "" {
+		t.Errorf("a word that nobody knows has the row %+v", lost)
+	}
+}
+
+var inQuotes = regexp.MustCompile("`([a-z_]+)`")
+
+// The table for readers says of each outcome what the table here says. It stands in
+// one of the documents, under a head that begins with "| outcome | status |".
+func TestDocumentsHaveTheTable(t *testing.T) {
+	var lines []string
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, "../README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, after, found := strings.Cut(string(text), "\n| outcome | status |"); found {
+			table, _, _ := strings.Cut(after, "\n\n")
+			lines = append(lines, strings.Split(table, "\n")[2:]...)
+		}
+	}
+	told := map[Outcome]int{}
+	for _, line := range lines {
+		cells := strings.Split(line, "|")
+		for _, word := range inQuotes.FindAllStringSubmatch(cells[1], -1) {
+			row := Outcome(word[1]).Row()
+			told[row.Outcome]++
+			if !strings.Contains(cells[2], fmt.Sprint(row.Status)) || strings.TrimSpace(cells[3]) != fmt.Sprint(row.Exit) {
+				t.Errorf("the documents say %q, and the status is %d, the exit code %d", line, row.Status, row.Exit)
+			}
+		}
+	}
+	for _, row := range Outcomes() {
+		if told[row.Outcome] != 1 {
+			t.Errorf("the documents' table has %q %d times", row.Outcome, told[row.Outcome])
+		}
+		delete(told, row.Outcome)
+	}
+	for word := range told {
+		t.Errorf("the documents' table has %q, which is no outcome", word)
+	}
+}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"fmt"
+	"time"
+)
+
+// Request is one claim. The key goes in a header, and is not part of the body.
+type Request struct {
+	User     string `json:"user"`
+	Quantity int64  `json:"quantity"` // units wanted, all or nothing; 1 where a body does not say
+	Key      string `json:"-"`
+}
+
+// Claim is an accepted claim: the answer to one (201, or 200 when it had been
+// accepted before), and what a user has.
+type Claim struct {
+	Outcome Outcome `json:"outcome"` // Sold or Held
+	ID      string  `json:"claim"`
+	Sale    string  `json:"sale"`
+	User    string  `json:"user"`
+	Units   []int64 `json:"units"`
+
+	// Of a red packet: what each of the units is worth, an exact decimal, and the
+	// currency by ISO 4217.
+	Amounts  []string `json:"amounts,omitempty"`
+	Currency string   `json:"currency,omitempty"`
+
+	At time.Time `json:"at"`
+}
+
+// Problem is every answer other than 200 and 201: a problem document of RFC 9457.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+
+	// Outcome is what a claim came to; empty where the server did not come to look
+	// at a sale, such as for want of a token.
+	Outcome Outcome `json:"outcome,omitempty"`
+
+	ServerTime time.Time `json:"serverTime,omitzero"` // where Row.Timed says so
+	OpensAt    time.Time `json:"opensAt,omitzero"`    // with NotOpen
+	Claims     []Claim   `json:"claims,omitempty"`    // the user's, with LimitReached
+}
+
+func (p *Problem) Error() string { return fmt.Sprintf("%s: %s", p.Outcome, p.Detail) }
+
+// User is the answer to GET /v1/sales/{sale}/users/{user}: what a user has, in the
+// order of acceptance.
+type User struct {
+	Sale   string  `json:"sale"`
+	User   string  `json:"user"`
+	Claims []Claim `json:"claims"`
+}
+
+// Sale is the answer to GET /v1/sales/{sale}.
+type Sale struct {
+	Sale         string    `json:"sale"`
+	Phase        string    `json:"phase"` // open, paused, closed
+	Stock        int64     `json:"stock"` // units added minus removed, over all shards
+	Available    int64     `json:"available"`
+	Held         int64     `json:"held"`
+	Sold         int64     `json:"sold"`
+	InFlight     int64     `json:"inFlight"` // on their way from one shard to another
+	PerUserLimit int64     `json:"perUserLimit"`
+	OpensAt      time.Time `json:"opensAt,omitzero"`
+	ClosesAt     time.Time `json:"closesAt,omitzero"`
+	Generation   uint64    `json:"generation"`
+	ServerTime   time.Time `json:"serverTime"`
+
+	Packets *Packets `json:"packets,omitempty"` // of a red packet
+	Lists   *Lists   `json:"lists,omitempty"`   // where units lie in lists on nodes
+
+	Nodes  []Node  `json:"nodes"`
+	Shards []Shard `json:"shards"` // those that stall
+}
+
+// Packets is what the units of a red packet hold together, all of them, whoever
+// has them.
+type Packets struct {
+	Currency string `json:"currency"`
+	Total    string `json:"total"` // an exact decimal
+}
+
+// Lists is how the lists stand that the units lie in.
+type Lists struct {
+	On        int   `json:"on"`        // that give units
+	Off       int   `json:"off"`       // that give none now
+	Undrained int64 `json:"undrained"` // claims that they gave and the ledger lacks
+}
+
+// Node is a lock node as the server sees it.
+type Node struct {
+	Name  string    `json:"name"`
+	Up    bool      `json:"up"`
+	Since time.Time `json:"since"` // when that began
+	Error string    `json:"error,omitempty"`
+	// VotesFrom is set while the node abstains, because it lost its memory.
+	VotesFrom time.Time `json:"votesFrom,omitzero"`
+}
+
+// Shard is a shard that takes no claims for the moment.
+type Shard struct {
+	Shard int       `json:"shard"`
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
+}
+
+// Readiness is the answer to GET /readyz at the admin address: 200 while Ready is
+// true, else 503.
+type Readiness struct {
+	Ready bool            `json:"ready"` // every sale can be sold on every shard
+	Sales []SaleReadiness `json:"sales"`
+}
+
+// SaleReadiness is Readiness of one sale.
+type SaleReadiness struct {
+	Sale   string `json:"sale"`
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"` // why it is not
+}
