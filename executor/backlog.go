@@ -80,7 +80,7 @@ const (
 func (s standing) may() bool { return s&(lacking|unsure) == 0 }
 
 // set changes a user's standing, and the counts.
-func (gs *grabbed) set(user string, to standing) {
+func (gs *shardQueue) set(user string, to standing) {
 	was := gs.users[user]
 	gs.asking += int(to&asking) - int(was&asking)
 	gs.behind += int64(to&lacking)/int64(lacking) - int64(was&lacking)/int64(lacking)
@@ -92,15 +92,14 @@ func (gs *grabbed) set(user string, to standing) {
 	}
 }
 
-// mayHave says whether a user was given something, or may have been, that the
-// ledger lacks.
-func (gs *grabbed) mayHave(user string) bool { return !gs.users[user].may() }
+// mayHaveLocked is mayHave for whoever holds the node's lock.
+func (gs *shardQueue) mayHaveLocked(user string) bool { return !gs.users[user].may() }
 
 // lacks is how many grabs the ledger lacks, or may lack.
-func (gs *grabbed) lacks() int64 { return gs.behind + gs.unsure }
+func (gs *shardQueue) lacks() int64 { return gs.behind + gs.unsure }
 
 // gave takes in that the list has given a user a unit, now or by an earlier call.
-func (gs *grabbed) gave(user string, now bool) {
+func (gs *shardQueue) gave(user string, now bool) {
 	switch s := gs.users[user]; {
 	case s&overtaken != 0:
 		gs.set(user, 0)
@@ -113,10 +112,10 @@ func (gs *grabbed) gave(user string, now bool) {
 
 // gaveNothing takes in that a call gave a user nothing. One before that was not
 // answered may have given something, or may do so yet.
-func (gs *grabbed) gaveNothing(user string) { gs.set(user, gs.users[user]&^(asking|overtaken)) }
+func (gs *shardQueue) gaveNothing(user string) { gs.set(user, gs.users[user]&^(asking|overtaken)) }
 
 // mayHaveGiven takes in that a call that asked for a user was not answered.
-func (gs *grabbed) mayHaveGiven(user string) {
+func (gs *shardQueue) mayHaveGiven(user string) {
 	switch s := gs.users[user]; {
 	case s&overtaken != 0:
 		gs.set(user, 0)
@@ -128,7 +127,7 @@ func (gs *grabbed) mayHaveGiven(user string) {
 }
 
 // hasIn takes in that the ledger has what a user was given.
-func (gs *grabbed) hasIn(user string) {
+func (gs *shardQueue) hasIn(user string) {
 	if s := gs.users[user]; s&asking != 0 {
 		gs.set(user, asking|overtaken) // the answer may tell of it yet
 	} else {
@@ -138,7 +137,7 @@ func (gs *grabbed) hasIn(user string) {
 
 // anew begins to count: the list was filled from the ledger, which has all that was
 // given before and is not lost. Users stay for whom a call is under way.
-func (gs *grabbed) anew() {
+func (gs *shardQueue) anew() {
 	for user, s := range gs.users {
 		gs.set(user, s&asking)
 	}
@@ -147,7 +146,7 @@ func (gs *grabbed) anew() {
 // freeStuck has the lists filled anew whose users may have been given what nobody
 // asks for any more, if the ledger is as far behind as it may be: they would be
 // counted for ever. It returns when to look again, 0 if there are no such users.
-func (g *grabber) freeStuck(now clock.Now) time.Duration {
+func (g *nodeBatcher) freeStuck(now clock.Now) time.Duration {
 	wake := time.Duration(0)
 	for _, gs := range g.shards {
 		if gs.unsure == 0 || gs.fill == 0 {
@@ -155,8 +154,7 @@ func (g *grabber) freeStuck(now clock.Now) time.Duration {
 		}
 		wake = now.Mono + lookForStuck
 		if g.backlog.full() && gs.asking == 0 && gs.failed.err == nil && !gs.asksAgain() {
-			fill := gs.fill
-			gs.shard.tell(func(q *sequencer) { q.list.Lost(now, fill) })
+			gs.shard.tryPost(fillLost{gs.fill})
 		}
 	}
 	return wake
@@ -166,7 +164,7 @@ const lookForStuck = time.Second
 
 // asksAgain says whether somebody is asked for again who may have been given
 // something.
-func (gs *grabbed) asksAgain() bool {
+func (gs *shardQueue) asksAgain() bool {
 	for _, t := range gs.queue {
 		if t.asked {
 			return true

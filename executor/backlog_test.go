@@ -17,25 +17,26 @@ import (
 // counted is a grabber of two shards, without a node.
 type counted struct {
 	*testing.T
-	g    *grabber
-	now  clock.Now
-	unit int64
+	g      *nodeBatcher
+	queues []*shardQueue
+	now    clock.Now
+	unit   int64
 }
 
 func newCounted(t *testing.T, most int64) *counted {
-	c := &counted{T: t, g: newGrabber(spec.AckRedis, 100, &backlog{most: most}, func(clock.Now) bool { return true }), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
+	c := &counted{T: t, g: newNodeBatcher(spec.AckRedis, 100, &backlog{most: most}, func(clock.Now) bool { return true }), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
 	for i := range 2 {
 		q := newSequencer(i, fmt.Sprint("log-", i), []byte("12345678"), "a:1", newBoard(2))
-		q.listed = newListed(lists.List{UID: testUID, Shard: i}, lists.Sizes{})
-		c.g.keep(newShard(q, &Config{Clock: func() clock.Now { return c.now }}, nil), lists.List{UID: testUID, Shard: i}, c.now)
-		c.g.turn(c.now, i, 1)
+		s := newShard(q, &Config{Clock: func() clock.Now { return c.now }}, nil)
+		c.queues = append(c.queues, c.g.serve(s, lists.List{UID: testUID, Shard: i}, lists.Sizes{}, c.now))
+		c.queues[i].turn(c.now, 1)
 	}
 	return c
 }
 
 func (c *counted) offer(users ...string) {
 	for _, user := range users {
-		if o := c.g.offer(c.now, 0, newTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, c.now.Mono)); o != "" {
+		if o := c.queues[0].offer(c.now, newTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, c.now.Mono)); o != "" {
 			c.Errorf("%s: %s", user, o)
 		}
 	}
@@ -87,10 +88,10 @@ func TestBacklogCounts(t *testing.T) {
 		c := newCounted(t, 3)
 		c.offer("a", "b", "c", "d")
 		c.asks() // what the tenure before has given is not known
-		c.g.knows(0)
+		c.queues[0].knows()
 		c.asks()
-		c.g.knows(1)
-		c.g.knows(1)
+		c.queues[1].knows()
+		c.queues[1].knows()
 		return c
 	}
 	t.Run("given", func(t *testing.T) {
@@ -98,18 +99,18 @@ func TestBacklogCounts(t *testing.T) {
 		c.gives(c.asks("a", "b", "c"), false)
 		c.lacks(3)
 		c.asks()
-		c.g.drained(0, []string{"b"})
+		c.queues[0].drained([]string{"b"})
 		c.lacks(2)
 	})
 	t.Run("a reply that is lost", func(t *testing.T) {
 		c := open(t)
 		c.g.done(c.now, c.asks("a", "b", "c"), nil, lost)
 		c.lacks(3)
-		c.g.drained(0, []string{"a"})
+		c.queues[0].drained([]string{"a"})
 		c.lacks(2)
 		c.gives(c.asks("a", "b", "c"), true)
 		c.lacks(2)
-		c.g.drained(0, []string{"b", "c"})
+		c.queues[0].drained([]string{"b", "c"})
 		c.lacks(0)
 	})
 	t.Run("a call that was not sent", func(t *testing.T) {
@@ -127,10 +128,10 @@ func TestBacklogCounts(t *testing.T) {
 		c.now.Mono += stallAfter
 		c.g.done(c.now, c.asks("a", "b", "c", "d"), nil, lost) // who waits has waited for too long
 		c.lacks(4)
-		if n := c.g.waiting(0); n != 0 {
+		if n := c.queues[0].waiting(); n != 0 {
 			t.Errorf("%d wait still", n)
 		}
-		c.g.turn(c.now, 0, 2)
+		c.queues[0].turn(c.now, 2)
 		c.lacks(0)
 		c.offer("g", "h")
 		c.g.done(c.now, c.asks("g"), nil, lost)
@@ -139,27 +140,27 @@ func TestBacklogCounts(t *testing.T) {
 	t.Run("a drainer that overtakes the reply", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.g.drained(0, []string{"a", "c"})
+		c.queues[0].drained([]string{"a", "c"})
 		c.gives(call, false)
 		c.lacks(1)
 		call = c.asks("d")
-		c.g.drained(0, []string{"d"})
+		c.queues[0].drained([]string{"d"})
 		c.g.done(c.now, call, nil, lost)
 		c.lacks(1)
 	})
 	t.Run("a list that is off", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.g.turn(c.now, 0, 0)
+		c.queues[0].turn(c.now, 0)
 		c.gives(call, false)
 		c.lacks(3)
-		c.g.turn(c.now, 0, 2)
+		c.queues[0].turn(c.now, 2)
 		c.lacks(0)
 	})
 	t.Run("a list that was filled anew", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.g.turn(c.now, 0, 2)
+		c.queues[0].turn(c.now, 2)
 		c.gives(call, false)
 		c.lacks(0)
 		c.gives(c.asks("d"), false)
@@ -168,7 +169,7 @@ func TestBacklogCounts(t *testing.T) {
 	t.Run("a shard that has ended", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.g.shutDown(0, Standby)
+		c.queues[0].shutDown(Standby)
 		c.gives(call, false)
 		c.lacks(0)
 	})

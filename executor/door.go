@@ -170,7 +170,7 @@ func (d *door) ready(now clock.Now) error {
 		if !s.serving.Load() {
 			return fmt.Errorf("shard %d is being taken over", s.seq.shard)
 		}
-		if s.grabs != nil && !s.filled.Load() {
+		if !s.front.ready() {
 			return fmt.Errorf("the list of shard %d is being filled", s.seq.shard)
 		}
 	}

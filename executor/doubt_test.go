@@ -196,7 +196,7 @@ func TestHalt(t *testing.T) {
 		replan(t, w.logs, w.sale, func(p *pb.Planned) { deal(p, 0, 1) })
 		sale := loadSale(t, w.logs, w.sale)
 		h.actors[0].step(func(q *sequencer) {
-			q.generations([]*pb.Generation{sale.ShardGeneration(1, 0), sale.ShardGeneration(2, 0)})
+			q.pending = []*pb.Generation{sale.ShardGeneration(1, 0), sale.ShardGeneration(2, 0)}
 			q.halt(hard)
 		})
 		w.settle()

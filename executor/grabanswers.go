@@ -15,17 +15,12 @@ import (
 // news is what a sequencer is to hear of one batch.
 type news struct {
 	shard *shard
-	fill  uint64
-	begun time.Duration // monotonic: when the node was asked
-	news  bool          // there is something to hear
-	soon  bool          // what the list gave is to be drained at once
-	lost  bool
-	owed  []*ticket // given something, to be answered when the ledger has it
-	short []*ticket // given nothing, for the list is empty
+	any   bool // there is something to hear
+	gave
 }
 
 // done takes in what came of a call, and answers those who can be answered now.
-func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err error) {
+func (g *nodeBatcher) done(now clock.Now, c *grabCall, given []lists.Given, err error) {
 	all := make([]news, len(c.batches))
 	var answered []*ticket
 	g.mu.Lock()
@@ -33,11 +28,11 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 	for i, gs := range c.shards {
 		lacked, from := gs.lacks(), len(answered)
 		n := &all[i]
-		n.shard, n.fill, n.begun = gs.shard, c.batches[i].Fill, c.begun
+		n.shard, n.gave = gs.shard, gave{at: now, fill: c.batches[i].Fill, begun: c.begun}
 		counted := gs.counts == n.fill // else the list was drained since, to be filled anew
 		switch {
 		case err != nil:
-			gs.again = now.Mono + grabPause
+			gs.restsTo = now.Mono + grabPause
 			gs.failed.note(now, err)
 			sent := !errors.Is(err, quorum.ErrUnsent)
 			for _, t := range c.tickets[i] {
@@ -49,7 +44,7 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 			}
 			answered = append(answered, gs.keepAsking(now, c.tickets[i], sent)...)
 		case errors.Is(given[i].Why, lists.ErrFill):
-			n.lost, n.news = true, true
+			n.lost, n.any = true, true
 			if gs.fill == n.fill {
 				gs.fill, gs.off = 0, now
 			}
@@ -69,11 +64,11 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 			}
 			// Who finds nothing wants to know whether all is sold.
 			n.soon = !gs.hurried && (len(n.short) > 0 || g.backlog.large())
-			n.news = n.soon || len(n.owed) > 0 || len(n.short) > 0 || fresh > 0 && !gs.told
-			gs.told, gs.hurried = gs.told || n.news, gs.hurried || n.soon
+			n.any = n.soon || len(n.owed) > 0 || len(n.short) > 0 || fresh > 0 && !gs.told
+			gs.told, gs.hurried = gs.told || n.any, gs.hurried || n.soon
 		}
 		g.backlog.answered(c.reserved[i], gs.lacks()-lacked)
-		gs.shard.conclude(answered[from:], gs.mayHave)
+		gs.shard.conclude(answered[from:], gs.mayHaveLocked)
 		if gs.shut != "" {
 			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
 			g.abandon(gs)
@@ -85,14 +80,14 @@ func (g *grabber) done(now clock.Now, c *grabCall, given []lists.Given, err erro
 		t.tell()
 	}
 	for i := range all {
-		if all[i].news {
-			all[i].pass(now)
+		if all[i].any {
+			all[i].pass()
 		}
 	}
 }
 
 // count takes in what a batch was given, for what the ledger lacks.
-func (gs *grabbed) count(ts []*ticket, given lists.Given, counted bool) {
+func (gs *shardQueue) count(ts []*ticket, given lists.Given, counted bool) {
 	for i, t := range ts {
 		if counted && given.Units[i].Number != 0 {
 			gs.gave(t.User, !given.Units[i].Before)
@@ -105,7 +100,7 @@ func (gs *grabbed) count(ts []*ticket, given lists.Given, counted bool) {
 // keepAsking queues again those for whom a call was not answered: to ask again is
 // safe. sent: they may have been given something. It returns those who have waited
 // for too long, and have their answer, also of those who were not asked for yet.
-func (gs *grabbed) keepAsking(now clock.Now, ts []*ticket, sent bool) (over []*ticket) {
+func (gs *shardQueue) keepAsking(now clock.Now, ts []*ticket, sent bool) (over []*ticket) {
 	var again []*ticket
 	for _, t := range ts {
 		if t.asked = t.asked || sent; sent {
@@ -143,7 +138,7 @@ var nodeSilent = Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "th
 // decide works out the answers to one batch. What the list gave now is recorded
 // in its stream; with ack redis that is enough to answer. It returns how many
 // units were given now.
-func (g *grabber) decide(gs *grabbed, ts []*ticket, given lists.Given, n *news, answered *[]*ticket) (fresh int64) {
+func (g *nodeBatcher) decide(gs *shardQueue, ts []*ticket, given lists.Given, n *news, answered *[]*ticket) (fresh int64) {
 	for i, t := range ts {
 		u := given.Units[i]
 		if u.Number == 0 && given.Why != nil {
@@ -193,7 +188,7 @@ func offHours(given lists.Given) Answer {
 	return Answer{Outcome: Closed}
 }
 
-func grabClaim(gs *grabbed, user string, unit, atUs int64) Claim {
+func grabClaim(gs *shardQueue, user string, unit, atUs int64) Claim {
 	return Claim{
 		ID: ClaimID{Shard: gs.list.Shard, Unit: unit}, User: user, Units: []int64{unit}, State: Sold, At: time.UnixMicro(atUs),
 	}
@@ -201,18 +196,8 @@ func grabClaim(gs *grabbed, user string, unit, atUs int64) Claim {
 
 // pass tells the sequencer. If that has ended, nobody here will know what the
 // ledger says.
-func (n *news) pass(now clock.Now) {
-	heard := n.shard.hears(func(q *sequencer) {
-		if n.lost {
-			q.list.Lost(now, n.fill)
-		}
-		q.given(now, n.owed, n.soon)
-		if len(n.short) > 0 {
-			q.list.Dry(now, n.fill, n.begun)
-		}
-		q.claims(n.short)
-	})
-	if heard {
+func (n *news) pass() {
+	if n.shard.tryPost(n.gave) {
 		return
 	}
 	var answered []*ticket
@@ -226,7 +211,7 @@ func (n *news) pass(now clock.Now) {
 			answered = append(answered, t)
 		}
 	}
-	n.shard.conclude(answered, n.shard.mayHave)
+	n.shard.conclude(answered, n.shard.front.mayHave)
 	for _, t := range answered {
 		t.tell()
 	}

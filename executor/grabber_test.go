@@ -22,8 +22,8 @@ func newCountedAs(t *testing.T, ack spec.Ack, most int64) *counted {
 	if c.g.backlog.before = 0; ack == spec.AckRedis {
 		c.g.backlog.before = 2
 	}
-	c.g.knows(0)
-	c.g.knows(1)
+	c.queues[0].knows()
+	c.queues[1].knows()
 	return c
 }
 
@@ -31,7 +31,7 @@ func newCountedAs(t *testing.T, ack spec.Ack, most int64) *counted {
 func (c *counted) wait(shard int, user string) *ticket {
 	c.Helper()
 	x := newTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, c.now.Mono)
-	if o := c.g.offer(c.now, shard, x); o != "" {
+	if o := c.queues[shard].offer(c.now, x); o != "" {
 		c.Fatalf("%s: %s", user, o)
 	}
 	return x
@@ -90,13 +90,13 @@ func TestGrabberWakes(t *testing.T) {
 	c.gives(call, false)
 	want(c, "a call is over", true)
 	c.told(a, Sold)
-	c.g.drained(0, []string{"a"})
+	c.queues[0].drained([]string{"a"})
 	want(c, "the ledger has more", true)
-	c.g.turn(c.now, 0, 1)
+	c.queues[0].turn(c.now, 1)
 	want(c, "the list gives as before", false)
-	c.g.turn(c.now, 0, 2)
+	c.queues[0].turn(c.now, 2)
 	want(c, "the list gives again", true)
-	c.g.again(0, []*ticket{newTicket(new(sync.Pool), Request{User: "d", Key: "key", Quantity: 1}, c.now.Mono)})
+	c.queues[0].again([]*ticket{newTicket(new(sync.Pool), Request{User: "d", Key: "key", Quantity: 1}, c.now.Mono)})
 	want(c, "units have come", true)
 	for i := range grabsAtOnce {
 		c.wait(0, fmt.Sprint("many-", i))
@@ -145,7 +145,7 @@ func TestGrabCalls(t *testing.T) {
 		if third, wake := c.next(); third != nil || wake != 0 {
 			t.Errorf("with two calls under way it asks %v, or at %v", sizes(third), wake)
 		}
-		if n := c.g.waiting(1); n != 700 {
+		if n := c.queues[1].waiting(); n != 700 {
 			t.Errorf("%d wait on shard 1", n)
 		}
 		c.g.done(c.now, first, []lists.Given{{Why: lists.ErrFill}, {Why: lists.ErrFill}}, nil)
@@ -200,7 +200,7 @@ func TestGrabCalls(t *testing.T) {
 		}
 		c.told(y, Unknown) // who was asked for before may have something
 		c.told(z, "")
-		if n := c.g.waiting(0) + c.g.waiting(1); n != 0 {
+		if n := c.queues[0].waiting() + c.queues[1].waiting(); n != 0 {
 			t.Errorf("%d wait still", n)
 		}
 	})
@@ -211,25 +211,25 @@ func TestGrabberRefuses(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 2)
 	offer := func(want Outcome) {
 		t.Helper()
-		if got := c.g.offer(c.now, 0, newTicket(new(sync.Pool), Request{User: fmt.Sprint(c.unit), Key: "key", Quantity: 1}, c.now.Mono)); got != want {
+		if got := c.queues[0].offer(c.now, newTicket(new(sync.Pool), Request{User: fmt.Sprint(c.unit), Key: "key", Quantity: 1}, c.now.Mono)); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		c.unit++
 	}
 	offer("")
-	c.g.turn(c.now, 0, 0)
+	c.queues[0].turn(c.now, 0)
 	waits := c.wait(0, "waits")
 	c.now.Mono += stallAfter - 1
 	offer("")
-	c.g.turn(c.now, 0, 0)
+	c.queues[0].turn(c.now, 0)
 	c.told(waits, "")
 	c.now.Mono++
 	offer(NoQuorum)
-	c.g.turn(c.now, 0, 0)
+	c.queues[0].turn(c.now, 0)
 	if a := c.told(waits, NoQuorum); a.Message != nodeSilent.Message {
 		t.Errorf("%+v", a)
 	}
-	c.g.turn(c.now, 0, 2)
+	c.queues[0].turn(c.now, 2)
 	c.g.bound = 2
 	offer("")
 	call, _ := c.next()
@@ -241,14 +241,14 @@ func TestGrabberRefuses(t *testing.T) {
 	call, _ = c.next()
 	c.gives(call, false)
 	offer(Overloaded) // the ledger lacks as many as it may
-	c.g.shutDown(0, Draining)
+	c.queues[0].shutDown(Draining)
 	offer(Draining)
 	x := newTicket(new(sync.Pool), Request{User: "x", Key: "key", Quantity: 1}, c.now.Mono)
-	c.g.again(0, []*ticket{x})
+	c.queues[0].again([]*ticket{x})
 	if a := c.told(x, Draining); a.RetryAfter != time.Second {
 		t.Errorf("%+v", a)
 	}
-	if on, behind := c.g.state(0); on || behind != 0 {
+	if on, behind := c.queues[0].fill != 0, c.queues[0].behind; on || behind != 0 {
 		t.Errorf("on %v, behind %d", on, behind)
 	}
 }
@@ -262,9 +262,7 @@ func TestGrabberTells(t *testing.T) {
 		if got := len(s.events); got != want {
 			c.Errorf("%d events, want %d", got, want)
 		}
-		for _, event := range s.events {
-			event(s.seq)
-		}
+		s.happens(s.events...)
 		s.events = nil
 	}
 	call := func(c *counted, user string) *grabCall {
@@ -278,10 +276,10 @@ func TestGrabberTells(t *testing.T) {
 		heard(c, 1)
 		c.gives(call(c, "b"), false)
 		heard(c, 0)
-		if given, behind := c.g.lag(0); given != 2 || behind != 2 {
+		if given, behind := c.queues[0].given, c.queues[0].behind; given != 2 || behind != 2 {
 			t.Errorf("%d given, %d behind", given, behind)
 		}
-		c.g.drained(0, []string{"a"})
+		c.queues[0].drained([]string{"a"})
 		c.gives(call(c, "c"), false)
 		heard(c, 1)
 		c.gives(call(c, "c"), true) // has it already
@@ -295,8 +293,8 @@ func TestGrabberTells(t *testing.T) {
 		heard(c, 1)
 		c.gives(call(c, "h"), false)
 		heard(c, 0)
-		if !c.g.busy(0) || c.g.busy(1) {
-			t.Errorf("busy: %v, %v", c.g.busy(0), c.g.busy(1))
+		if !c.queues[0].busy() || c.queues[1].busy() {
+			t.Errorf("busy: %v, %v", c.queues[0].busy(), c.queues[1].busy())
 		}
 	})
 	t.Run("ack ledger", func(t *testing.T) {
@@ -305,7 +303,7 @@ func TestGrabberTells(t *testing.T) {
 			c.gives(call(c, user), false)
 			heard(c, 1) // somebody waits for the ledger each time
 		}
-		if n := len(c.g.shards[0].shard.seq.owed); n != 2 {
+		if n := len(c.queues[0].engine.owed); n != 2 {
 			t.Errorf("%d are owed their answers", n)
 		}
 	})
@@ -315,12 +313,12 @@ func TestGrabberTells(t *testing.T) {
 		first, _ := c.next()
 		c.nothing(first)
 		heard(c, 1)
-		if q := c.g.shards[0].shard.seq; len(q.waiting) != 1 || x.asked {
+		if q := &c.g.shards[0].shard.seq.requests; len(q.waiting) != 1 || x.asked {
 			t.Errorf("%d wait, asked: %v", len(q.waiting), x.asked)
 		}
 		c.nothing(call(c, "b"))
 		heard(c, 1) // each waits for units
-		if c.g.busy(0) {
+		if c.queues[0].busy() {
 			t.Error("busy")
 		}
 	})
@@ -330,16 +328,16 @@ func TestGrabberTells(t *testing.T) {
 		first, _ := c.next()
 		c.g.done(c.now, first, []lists.Given{{Why: lists.ErrFill}}, nil)
 		heard(c, 1)
-		if on, _ := c.g.state(0); on || c.g.waiting(0) != 1 || !x.withdraw() {
-			t.Errorf("on: %v, %d wait", on, c.g.waiting(0))
+		if on := c.queues[0].fill != 0; on || c.queues[0].waiting() != 1 || !x.withdraw() {
+			t.Errorf("on: %v, %d wait", on, c.queues[0].waiting())
 		}
 		// A reply from before does not turn off what gives again.
 		c.wait(0, "b")
-		c.g.turn(c.now, 0, 2)
+		c.queues[0].turn(c.now, 2)
 		late, _ := c.next()
-		c.g.turn(c.now, 0, 3)
+		c.queues[0].turn(c.now, 3)
 		c.g.done(c.now, late, []lists.Given{{Why: lists.ErrFill}}, nil)
-		if on, _ := c.g.state(0); !on {
+		if on := c.queues[0].fill != 0; !on {
 			t.Error("it is off")
 		}
 	})
@@ -393,7 +391,7 @@ func TestGrabberSilence(t *testing.T) {
 	c.g.done(c.now, call, nil, lost)
 	c.told(asked, "")
 	c.now.Mono += grabPause
-	if s := c.g.stall(c.now, 0); s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.node {
+	if s := c.queues[0].stall(c.now); s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.node {
 		t.Errorf("stall %+v", s)
 	}
 	call, _ = c.next()
@@ -415,17 +413,17 @@ func TestGrabberSilence(t *testing.T) {
 	c.told(later, NoQuorum)
 	last := c.now
 	c.now.Mono = last.Mono + 2*stallAfter
-	if c.g.stall(c.now, 0) == nil {
+	if c.queues[0].stall(c.now) == nil {
 		t.Error("the failure is no news any more")
 	}
 	c.now.Mono++
-	if c.g.stall(c.now, 0) != nil {
+	if c.queues[0].stall(c.now) != nil {
 		t.Error("the failure is news still")
 	}
 	x := c.wait(0, "x")
 	call, _ = c.next()
 	c.gives(call, false)
-	if c.g.stall(c.now, 0) != nil {
+	if c.queues[0].stall(c.now) != nil {
 		t.Error("it stalls though the node answers")
 	}
 	c.told(x, "")

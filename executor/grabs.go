@@ -1,7 +1,9 @@
 package executor
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"salectl/backends/clock"
@@ -13,7 +15,7 @@ import (
 // while calls are under way go together in the next one. Like a sequencer it is a
 // step machine, but under a lock: whoever makes its calls gets them from next and
 // hands what came of them to done.
-type grabber struct {
+type nodeBatcher struct {
 	ack     spec.Ack
 	bound   int // requests that may wait on one shard
 	backlog *backlog
@@ -23,26 +25,30 @@ type grabber struct {
 	over chan struct{} // closed by close
 
 	mu     sync.Mutex
-	shards []*grabbed // of this node
-	by     map[int]*grabbed
-	from   int // of shards, where the next call begins
-	under  int // calls under way
+	shards []*shardQueue // of this node
+	from   int           // of shards, where the next call begins
+	under  int           // calls under way
 }
 
-// grabbed is what a grabber has of one shard.
-type grabbed struct {
-	shard *shard
-	list  lists.List
+// shardQueue is the requests of one shard that wait for its list's node, and what that
+// gave. It is the shard's front.
+type shardQueue struct {
+	node   *nodeBatcher
+	shard  *shard
+	engine *listGives // of the shard's sequencer
+	list   lists.List
+	filled atomic.Bool // the list gives, if it should
 
 	fill    uint64        // under which the list gives; 0: it does not
 	off     clock.Now     // since when it does not
-	again   time.Duration // monotonic: after an error it is not asked before
+	restsTo time.Duration // monotonic: after an error it is not asked before
 	queue   []*ticket
 	given   int64   // grabs in all
 	told    bool    // the sequencer knows that there is something to drain
 	hurried bool    // and that it is to do so at once
 	failed  failure // what the node does not do, though the list is on
 	shut    Outcome
+	waiters []drainWaiter // for the ledger to have what was given
 
 	// What the ledger lacks; see set.
 	counts uint64 // the fill of which that is: the present, or the last one
@@ -56,7 +62,7 @@ type grabbed struct {
 // grabCall is one call of a node, with the tickets of each of its batches.
 type grabCall struct {
 	batches  []lists.Batch
-	shards   []*grabbed
+	shards   []*shardQueue
 	tickets  [][]*ticket
 	reserved []int64       // of the backlog
 	begun    time.Duration // monotonic
@@ -69,56 +75,57 @@ const (
 	grabPause   = 50 * time.Millisecond // after a call that failed
 )
 
-func newGrabber(ack spec.Ack, bound int, b *backlog, may func(clock.Now) bool) *grabber {
-	return &grabber{
-		ack: ack, bound: bound, backlog: b, may: may, by: make(map[int]*grabbed),
+func newNodeBatcher(ack spec.Ack, bound int, b *backlog, may func(clock.Now) bool) *nodeBatcher {
+	return &nodeBatcher{
+		ack: ack, bound: bound, backlog: b, may: may,
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 }
 
-// keep makes the grabber the one of a shard.
-func (g *grabber) keep(s *shard, l lists.List, now clock.Now) {
-	gs := &grabbed{shard: s, list: l, off: now, users: make(map[string]standing)}
+// serve makes the lists' node the way to the units of a shard: from here on they lie in
+// its list.
+func (g *nodeBatcher) serve(s *shard, l lists.List, sizes lists.Sizes, now clock.Now) *shardQueue {
+	gs := &shardQueue{node: g, shard: s, list: l, off: now, users: make(map[string]standing)}
+	gs.engine = s.seq.useList(l, sizes, gs.busy)
 	if g.ack == spec.AckRedis {
 		g.backlog.before++
 	}
 	g.shards = append(g.shards, gs)
-	g.by[l.Shard] = gs
+	s.front = gs
+	return gs
 }
 
 // offer queues a ticket, or says why not.
-func (g *grabber) offer(now clock.Now, shard int, t *ticket) Outcome {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gs := g.by[shard]
+func (gs *shardQueue) offer(now clock.Now, t *ticket) Outcome {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
 	switch {
 	case gs.shut != "":
 		return gs.shut
 	case gs.fill == 0 && now.Since(gs.off) >= stallAfter:
 		return NoQuorum
-	case len(gs.queue)+gs.asking >= g.bound, g.backlog.full():
+	case len(gs.queue)+gs.asking >= gs.node.bound, gs.node.backlog.full():
 		return Overloaded
 	}
 	t.enter()
 	if gs.queue = append(gs.queue, t); len(gs.queue) == 1 {
-		g.rouse()
+		gs.node.rouse()
 	}
 	return ""
 }
 
 // again queues tickets that were short of units, which have come since.
-func (g *grabber) again(shard int, ts []*ticket) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gs := g.by[shard]
+func (gs *shardQueue) again(ts []*ticket) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
 	gs.queue = append(gs.queue, ts...)
 	if gs.shut != "" {
-		g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
+		gs.node.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
 	}
-	g.rouse()
+	gs.node.rouse()
 }
 
-func (g *grabber) rouse() {
+func (g *nodeBatcher) rouse() {
 	select {
 	case g.wake <- struct{}{}:
 	default:
@@ -127,66 +134,106 @@ func (g *grabber) rouse() {
 
 // mayHave says whether a user was given something by a shard's list, or may have
 // been, that the ledger lacks.
-func (g *grabber) mayHave(shard int, user string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.by[shard].mayHave(user)
+func (gs *shardQueue) mayHave(user string) bool {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	return gs.mayHaveLocked(user)
 }
 
 // waiting returns how many requests of a shard wait for the node.
-func (g *grabber) waiting(shard int) int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gs := g.by[shard]
+func (gs *shardQueue) waiting() int {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
 	return len(gs.queue) + gs.asking
 }
 
 // busy says whether requests of a shard wait for the node, or the ledger does not
 // have all that it gave.
-func (g *grabber) busy(shard int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gs := g.by[shard]
+func (gs *shardQueue) busy() bool {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
 	return len(gs.queue)+gs.asking > 0 || gs.behind > 0
 }
 
+// takes: whoever asks for more than one unit gets none of a list.
+func (gs *shardQueue) takes(t *ticket) bool { return t.Quantity == 1 }
+
+func (gs *shardQueue) mayLack() bool { return !gs.shard.drained.Load() }
+
+func (gs *shardQueue) ready() bool { return gs.filled.Load() }
+
+// carry learns how the list is, and whom to ask for again.
+func (gs *shardQueue) carry(now clock.Now, e effects, stalls bool) {
+	list, q := gs.engine, gs.engine.q
+	fill, drained := uint64(0), list.drained()
+	if list.open() {
+		fill = list.list.On()
+	}
+	gs.filled.Store(fill != 0 || drained)
+	if stalls || list.list.Drained() || q.mode >= serving && !list.open() {
+		gs.knows()
+	}
+	gs.turn(now, fill)
+	if len(e.drained) > 0 {
+		gs.drained(e.drained)
+	}
+	if len(e.again) > 0 {
+		gs.again(e.again)
+	}
+	if drained {
+		gs.answerWaiting(now)
+	}
+}
+
+// answerWaiting answers those who wait for a list that gives nothing any more: what
+// they have by the log, or why they get nothing.
+func (gs *shardQueue) answerWaiting(now clock.Now) {
+	waited := gs.handBack()
+	for _, t := range waited {
+		t.answer = gs.engine.withoutUnits(t, now)
+	}
+	gs.shard.conclude(waited, gs.mayHave)
+	for _, t := range waited {
+		t.tell()
+	}
+}
+
 // turn says under which fill a list gives, 0 if it does not.
-func (g *grabber) turn(now clock.Now, shard int, fill uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gs := g.by[shard]
+func (gs *shardQueue) turn(now clock.Now, fill uint64) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
 	switch {
 	case gs.fill == fill:
 	case fill == 0:
 		gs.fill, gs.off = 0, now
 	default: // it is filled from the ledger, which has all that was given before
-		g.backlog.behind.Add(-gs.lacks())
+		gs.node.backlog.behind.Add(-gs.lacks())
 		gs.anew()
-		gs.fill, gs.counts, gs.again, gs.told, gs.hurried = fill, fill, 0, false, false
-		g.rouse()
+		gs.fill, gs.counts, gs.restsTo, gs.told, gs.hurried = fill, fill, 0, false, false
+		gs.wakeWaiters()
+		gs.node.rouse()
 	}
 	if gs.fill == 0 && now.Since(gs.off) >= stallAfter {
-		g.refuse(gs, nodeSilent)
+		gs.node.refuse(gs, nodeSilent)
 	}
 }
 
 // knows says that the ledger has what a list gave before this tenure, or that the
 // shard is one that is not waited for.
-func (g *grabber) knows(shard int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if gs := g.by[shard]; !gs.known && g.ack == spec.AckRedis {
+func (gs *shardQueue) knows() {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	if !gs.known && gs.node.ack == spec.AckRedis {
 		gs.known = true
-		g.backlog.known()
+		gs.node.backlog.known()
 	}
 }
 
 // handBack hands back all who wait on a shard and have no answer: the ledger has all
 // that its list gave.
-func (g *grabber) handBack(shard int) (waited []*ticket) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gs := g.by[shard]
+func (gs *shardQueue) handBack() (waited []*ticket) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
 	for _, t := range gs.queue {
 		if t.asked || t.take() {
 			waited = append(waited, t)
@@ -198,7 +245,7 @@ func (g *grabber) handBack(shard int) (waited []*ticket) {
 
 // refuse answers all who wait on a shard. Who was asked for before, without an
 // answer, may have been given something.
-func (g *grabber) refuse(gs *grabbed, a Answer) {
+func (g *nodeBatcher) refuse(gs *shardQueue, a Answer) {
 	for _, t := range gs.queue {
 		switch {
 		case t.asked:
@@ -214,24 +261,23 @@ func (g *grabber) refuse(gs *grabbed, a Answer) {
 }
 
 // tell tells a request its answer.
-func (gs *grabbed) tell(t *ticket) {
-	gs.shard.conclude([]*ticket{t}, gs.mayHave)
+func (gs *shardQueue) tell(t *ticket) {
+	gs.shard.conclude([]*ticket{t}, gs.mayHaveLocked)
 	t.tell()
 }
 
 // shutDown refuses all requests of a shard from here on.
-func (g *grabber) shutDown(shard int, why Outcome) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gs := g.by[shard]
+func (gs *shardQueue) shutDown(why Outcome) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
 	gs.shut, gs.fill = why, 0
-	g.refuse(gs, Answer{Outcome: why, RetryAfter: time.Second})
-	g.abandon(gs)
+	gs.node.refuse(gs, Answer{Outcome: why, RetryAfter: time.Second})
+	gs.node.abandon(gs)
 }
 
 // abandon ends the count of what the ledger lacks: nobody here will know what becomes
 // of it. Whoever was given something, or may have been, stays in doubt.
-func (g *grabber) abandon(gs *grabbed) {
+func (g *nodeBatcher) abandon(gs *shardQueue) {
 	for user, s := range gs.users {
 		if !s.may() {
 			gs.shard.keepInDoubt(user, anyKey)
@@ -239,43 +285,61 @@ func (g *grabber) abandon(gs *grabbed) {
 	}
 	g.backlog.behind.Add(-gs.lacks())
 	gs.anew()
+	gs.wakeWaiters()
 }
 
 // drained says of which users of a shard the ledger has the grabs.
-func (g *grabber) drained(shard int, users []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gs := g.by[shard]
+func (gs *shardQueue) drained(users []string) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
 	gs.told, gs.hurried = false, false
 	lacked := gs.lacks()
 	for _, user := range users {
 		gs.hasIn(user)
 	}
-	g.backlog.behind.Add(gs.lacks() - lacked)
-	g.rouse()
+	gs.node.backlog.behind.Add(gs.lacks() - lacked)
+	gs.wakeWaiters()
+	gs.node.rouse()
 }
 
-// lag returns how many grabs of a shard there were, and how many of them the
-// ledger does not have yet.
-func (g *grabber) lag(shard int) (given, behind int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gs := g.by[shard]
-	return gs.given, gs.behind
+// drainWaiter waits until the ledger has so many of the grabs in all.
+type drainWaiter struct {
+	grabs int64
+	done  chan struct{}
 }
 
-// state says whether a list gives, and how many of its grabs the ledger does not
-// have yet.
-func (g *grabber) state(shard int) (on bool, undrained int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	gs := g.by[shard]
-	return gs.fill != 0, gs.behind
+func (gs *shardQueue) drain() <-chan struct{} {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	if gs.behind == 0 {
+		return closed
+	}
+	w := drainWaiter{grabs: gs.given, done: make(chan struct{})}
+	gs.waiters = append(gs.waiters, w)
+	gs.shard.tryPost(hurried{})
+	return w.done
+}
+
+// wakeWaiters tells those who wait for what the ledger has now.
+func (gs *shardQueue) wakeWaiters() {
+	gs.waiters = slices.DeleteFunc(gs.waiters, func(w drainWaiter) bool {
+		there := gs.given-gs.behind >= w.grabs
+		if there {
+			close(w.done)
+		}
+		return there
+	})
+}
+
+func (gs *shardQueue) show(v *ShardStatus) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	v.Listed, v.ListOn, v.Undrained = true, gs.fill != 0, gs.behind
 }
 
 // next puts what is to be asked into c. false: nothing is now, or before the
 // monotonic time returned, which is 0 where an event must come first.
-func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
+func (g *nodeBatcher) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.reset()
@@ -296,8 +360,8 @@ func (g *grabber) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 		gs := g.shards[(g.from+i)%n]
 		switch {
 		case gs.fill == 0 || len(gs.queue) == 0:
-		case gs.again > now.Mono:
-			wake = soonest(wake, gs.again)
+		case gs.restsTo > now.Mono:
+			wake = soonest(wake, gs.restsTo)
 		case room > 0:
 			asked, fresh := c.add(now, gs, room, left)
 			room, left = room-asked, left-fresh
@@ -331,7 +395,7 @@ func (c *grabCall) reset() {
 // where the last call was not answered one, once all have their answer who may have
 // been given something. A node that is silent for long is then asked for few of
 // whom nobody knows what they have.
-func (gs *grabbed) probe() int {
+func (gs *shardQueue) probe() int {
 	switch {
 	case gs.failed.err == nil:
 		return grabsAtOnce
@@ -344,7 +408,7 @@ func (gs *grabbed) probe() int {
 // add takes up to most requests from a shard's queue, none of a user for whom the
 // node is being asked, and up to left of users who may be given a unit that is not
 // counted yet. It returns how many requests, and of them how many of such users.
-func (c *grabCall) add(now clock.Now, gs *grabbed, most, left int) (n, fresh int) {
+func (c *grabCall) add(now clock.Now, gs *shardQueue, most, left int) (n, fresh int) {
 	first := gs.probe()
 	size := min(most, len(gs.queue))
 	b := lists.Batch{

@@ -12,10 +12,10 @@ import (
 )
 
 // close ends whoever makes the calls, when theirs have returned.
-func (g *grabber) close() { close(g.over) }
+func (g *nodeBatcher) close() { close(g.over) }
 
 // run makes calls until close.
-func (g *grabber) run(ctx context.Context, node lists.Node, clock clock.Clock, took prometheus.Observer) {
+func (g *nodeBatcher) run(ctx context.Context, node lists.Node, clock clock.Clock, took prometheus.Observer) {
 	c := new(grabCall)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -55,26 +55,17 @@ func listNames(nodes []lists.Node) []string {
 }
 
 // How long somebody who asks what a user has is kept waiting for the ledger to
-// have what the node gave, and how often it is looked.
-const (
-	lookPatience = 500 * time.Millisecond
-	lookAgain    = 2 * time.Millisecond
-)
+// have what the node gave.
+const lookPatience = 500 * time.Millisecond
 
 // drainedFor waits until the ledger has what the user's list has given so far.
 func (e *Executor) drainedFor(user string) {
 	t := e.tenure.Load()
-	if t == nil || len(t.grabs) == 0 {
+	if t == nil {
 		return
 	}
-	s := t.shards[spec.HomeShard(user, len(t.shards))]
-	before, behind := s.grabs.lag(s.seq.shard)
-	if behind > 0 {
-		s.tell(func(q *sequencer) { q.list.Hurry() })
-	}
-	for end := time.Now().Add(lookPatience); time.Now().Before(end); time.Sleep(lookAgain) {
-		if given, behind := s.grabs.lag(s.seq.shard); given-behind >= before {
-			return
-		}
+	select {
+	case <-t.shards[spec.HomeShard(user, len(t.shards))].front.drain():
+	case <-time.After(lookPatience):
 	}
 }

@@ -13,7 +13,7 @@ import (
 // full refuses those who wait while the ledger is as far behind as it may be, but
 // for those who may have been given something. It returns when to look again, 0 if
 // nobody waits.
-func (g *grabber) full(now clock.Now) time.Duration {
+func (g *nodeBatcher) full(now clock.Now) time.Duration {
 	waits, again := false, time.Millisecond
 	if g.backlog.waits() {
 		again = 10 * time.Millisecond
@@ -49,10 +49,10 @@ func (f *failure) note(now clock.Now, err error) {
 
 // stall says since when and why the node gives nothing from a shard's list, as long
 // as that is news: somebody must ask to find out that it does again.
-func (g *grabber) stall(now clock.Now, shard int) *Stall {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f := g.by[shard].failed
+func (gs *shardQueue) stall(now clock.Now) *Stall {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	f := gs.failed
 	if f.err == nil || now.Since(f.last) > 2*stallAfter {
 		return nil
 	}

@@ -490,7 +490,7 @@ func TestListedStall(t *testing.T) {
 // there is, out of the list first; and none where that cannot be.
 func TestListedGives(t *testing.T) {
 	ask := func(p *listedProcess, from, to int, n int64) {
-		p.p.shards[to].tell(func(q *sequencer) { q.hear(message{kind: want, from: from, to: to, n: n}) })
+		p.p.shards[to].tryPost(message{kind: want, from: from, to: to, n: n})
 		p.run()
 	}
 	units := func(t *testing.T, w *listedWorld, want ...int64) {
@@ -514,10 +514,8 @@ func TestListedGives(t *testing.T) {
 	t.Run("several that ask, one after the other", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 16, 1, 1)
 		p := w.first
-		p.p.shards[0].tell(func(q *sequencer) {
-			q.hear(message{kind: want, from: 1, to: 0, n: 1})
-			q.hear(message{kind: want, from: 2, to: 0, n: 1})
-		})
+		p.p.shards[0].tryPost(message{kind: want, from: 1, to: 0, n: 1})
+		p.p.shards[0].tryPost(message{kind: want, from: 2, to: 0, n: 1})
 		p.run()
 		units(t, w, 4, 9, 5)
 	})
@@ -538,7 +536,7 @@ func TestListedGives(t *testing.T) {
 		p := w.first
 		p.keeps("list take")
 		ask(p, 1, 0, 1)
-		p.p.shards[0].tell(func(q *sequencer) { q.wants = nil }) // as after a transfer in between
+		p.p.shards[0].tryPost(does(func(q *sequencer) { q.transfers.wants = nil })) // as after a transfer in between
 		p.lets()
 		w.pass(time.Second)
 		units(t, w, 10, 1)

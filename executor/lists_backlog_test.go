@@ -145,9 +145,11 @@ func (p *process) awaitLists() {
 
 // given returns how many grabs the process knows of.
 func (p *process) given() (all int64) {
-	for i, s := range p.tenure.Load().shards {
-		given, _ := s.grabs.lag(i)
-		all += given
+	for _, s := range p.tenure.Load().shards {
+		queue := s.front.(*shardQueue)
+		queue.node.mu.Lock()
+		all += queue.given
+		queue.node.mu.Unlock()
 	}
 	return all
 }

@@ -153,7 +153,7 @@ func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
 		return s
 	})
 	for _, s := range t.shards {
-		if s.grabs != nil {
+		if len(t.grabs) > 0 {
 			s.kept = cfg.Lists[s.node]
 		}
 	}

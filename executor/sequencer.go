@@ -50,14 +50,9 @@ type sequencer struct {
 	readTo uint64
 	readAt clock.Now
 
-	batch   []*ticket // decided in the commit under way
-	waiting []*ticket // undecided: those that wait for units, then new ones
-	fresh   int       // of waiting: how many at the end are to be looked at
-	answers []*ticket // done with, to be handed back
-	most    int       // claims a commit, after one was too large
-
-	transfers
-	listed
+	requests  requests
+	transfers transfers
+	engine    engine
 }
 
 // mode is how far a sequencer's life has come.
@@ -111,7 +106,8 @@ func newSequencer(shard int, log string, me []byte, address string, b *board) *s
 	q := &sequencer{shard: shard, me: me, address: address, board: b, state: ledger.NewState(log)}
 	q.writer = ledger.NewWriter(log, q.state)
 	q.do = q.writer.CatchUp()
-	q.transfers = newTransfers()
+	q.transfers = newTransfers(shard, b, q.state, &q.requests)
+	q.engine = ownerDecides{q}
 	return q
 }
 
@@ -120,26 +116,18 @@ func (q *sequencer) claims(ts []*ticket) {
 	if q.mode >= stopping {
 		for _, t := range ts {
 			if t.take() {
-				q.answer(t, Answer{Outcome: q.refusal, RetryAfter: time.Second})
+				q.requests.answer(t, Answer{Outcome: q.refusal, RetryAfter: time.Second})
 			}
 		}
 		return
 	}
-	q.waiting = append(q.waiting, ts...)
-	q.fresh += len(ts)
+	q.requests.add(ts)
 }
-
-// permitted takes in the rights of this process as they are now.
-func (q *sequencer) permitted(r rights) { q.rights = r }
-
-// generations takes in what the sale's log says that this shard should become:
-// all generations, from the first.
-func (q *sequencer) generations(all []*pb.Generation) { q.pending = all }
 
 // tick tells the time.
 func (q *sequencer) tick(now clock.Now) {
 	q.step(now, q.writer.Tick(now))
-	q.repeat(now)
+	q.transfers.repeat(now)
 }
 
 // done takes in the reply to the request under way.
@@ -158,9 +146,7 @@ func (q *sequencer) done(now clock.Now, r ledger.Reply) {
 // nothing waits for a decision either.
 func (q *sequencer) halt(h halt) {
 	if h.gentle && q.mode == serving {
-		if q.list != nil {
-			q.list.Hurry()
-		}
+		q.engine.hurry()
 		q.closing = &h
 		return
 	}
@@ -173,13 +159,8 @@ func (q *sequencer) stop(why error, refusal Outcome) {
 		return
 	}
 	q.mode, q.why, q.refusal = stopping, why, refusal
-	for _, t := range q.waiting {
-		if t.take() {
-			q.answer(t, Answer{Outcome: refusal, RetryAfter: time.Second})
-		}
-	}
-	q.waiting, q.fresh = nil, 0
-	q.asked, q.resendAt = nil, 0 // no tick has anything to do any more
+	q.requests.refuse(func(*ticket) Answer { return Answer{Outcome: refusal, RetryAfter: time.Second} })
+	q.transfers.stop() // no tick has anything to do any more
 	if q.sent == nil {
 		q.mode = stopped
 	}
@@ -203,12 +184,12 @@ func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	case ledger.Taken:
 		q.taken(now)
 	case ledger.TooLarge:
-		if q.most == 1 {
+		if q.requests.most == 1 {
 			q.sent = nil // it is not stored, and never will be
 			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), NoQuorum)
 			return
 		}
-		q.most = max(q.decidedClaims()/2, 1)
+		q.requests.most = max((len(q.requests.batch)+q.engine.drafted())/2, 1)
 		q.undecide()
 	case ledger.Gone, ledger.Again:
 		q.abandon(ledger.ErrGone, NoQuorum) // whether the sale has ended, its own log says
@@ -243,7 +224,7 @@ func (q *sequencer) taken(now clock.Now) {
 	default:
 		q.undecide()
 		q.board.post(q.shard, q.state.Totals)
-		q.looked(now)
+		q.engine.changed(now)
 	}
 }
 
@@ -253,26 +234,25 @@ func (q *sequencer) committed(now clock.Now) {
 		q.abandon(err, NoQuorum) // what was decided is not what the reducer allows
 		return
 	}
-	q.sent, q.most, q.trouble = nil, 0, nil
+	q.sent, q.requests.most, q.trouble = nil, 0, nil
 	q.tally.committed++
-	for _, t := range q.batch {
+	q.requests.finishBatch(func(t *ticket) Answer {
 		switch {
 		case t.answer.Accepted() && t.answer.Claim.Units == nil:
 			t.answer.Claim = q.granted(t, slot, e.Commit)
 		case t.answer.Outcome == LimitReached: // perhaps by what this commit granted
 			t.answer.Claims = claimsOf(q.shard, q.state, t.User)
 		}
-		q.answer(t, t.answer)
-	}
-	q.batch = q.batch[:0]
-	q.fresh = len(q.waiting) // units may have come, or be gone for good
+		return t.answer
+	})
+	q.requests.lookAgain()
 	q.board.post(q.shard, q.state.Totals)
-	q.drainedTo(now)
-	q.moved()
+	q.engine.logged(now)
+	q.engine.came(q.transfers.moved())
 	switch {
 	case q.mode == takingOver: // and that was Own
 		q.mode = serving
-		q.resend()
+		q.transfers.resend()
 	case q.mode == stopping:
 		q.mode = stopped
 	}
@@ -288,47 +268,25 @@ func (q *sequencer) granted(t *ticket, slot uint64, c *pb.Commit) Claim {
 
 // abandon ends the sequencer now. What is under way stays unknown.
 func (q *sequencer) abandon(why error, refusal Outcome) {
-	for _, t := range q.batch {
-		if q.sent != nil {
-			q.answer(t, undecided)
-		} else {
-			q.answer(t, Answer{Outcome: refusal, RetryAfter: time.Second})
-		}
+	a := undecided
+	if q.sent == nil {
+		a = Answer{Outcome: refusal, RetryAfter: time.Second}
 	}
-	q.batch, q.moving, q.sent, q.do = nil, nil, nil, ledger.Do{}
+	q.requests.finishBatch(func(*ticket) Answer { return a })
+	q.transfers.moving, q.sent, q.do = nil, nil, ledger.Do{}
 	q.stop(why, refusal)
 	q.mode, q.why, q.refusal = stopped, why, refusal
 }
 
-// undecide makes the batch wait for another decision, before all others. None
-// of it is in the log.
+// undecide makes the batch wait for another decision. None of it is in the log.
 func (q *sequencer) undecide() {
-	batch := q.batch
-	q.batch, q.moving, q.sent = nil, nil, nil
+	q.transfers.moving, q.sent = nil, nil
 	if q.mode == stopping {
-		for _, t := range batch {
-			q.answer(t, Answer{Outcome: q.refusal, RetryAfter: time.Second})
-		}
+		q.requests.finishBatch(func(*ticket) Answer { return Answer{Outcome: q.refusal, RetryAfter: time.Second} })
 		q.mode = stopped
 		return
 	}
-	for _, t := range batch {
-		t.putBack()
-	}
-	q.waiting = append(batch, q.waiting...)
-	q.fresh = len(q.waiting)
-}
-
-func (q *sequencer) answer(t *ticket, a Answer) {
-	t.answer = a
-	q.answers = append(q.answers, t)
-}
-
-// takeAnswers returns the requests that are done with, which next would return.
-func (q *sequencer) takeAnswers() []*ticket {
-	answered := q.answers
-	q.answers = nil
-	return answered
+	q.requests.undo()
 }
 
 // next says what to do after the events taken in.
@@ -338,10 +296,10 @@ func (q *sequencer) next(now clock.Now) effects {
 		q.await(now)
 	case q.sent == nil && (q.mode == takingOver || q.mode == serving):
 		q.decide(now)
-		for q.sent == nil && (q.fresh > 0 || q.due(now)) {
+		for q.sent == nil && (q.requests.fresh > 0 || q.engine.due(now)) {
 			q.decide(now) // a commit's worth of requests was refused, and more wait
 		}
-		if q.closing != nil && q.sent == nil && len(q.waiting) == 0 && q.settled() {
+		if q.closing != nil && q.sent == nil && len(q.requests.waiting) == 0 && q.engine.settled() {
 			q.stop(q.closing.why, q.closing.refusal)
 		}
 	}
@@ -350,12 +308,12 @@ func (q *sequencer) next(now clock.Now) effects {
 			q.tally.resent++
 		}
 	}
-	e := effects{send: q.do.Send, answered: q.takeAnswers(), messages: q.outbox, wake: q.do.Wake}
-	q.do.Send, q.outbox = nil, nil
+	e := effects{send: q.do.Send, answered: q.requests.taken(), messages: q.transfers.said(), wake: q.do.Wake}
+	q.do.Send = nil
 	if e.wake == 0 {
-		e.wake = q.repeatAt()
+		e.wake = q.transfers.repeatAt()
 	}
-	q.nextOfList(now, &e)
+	q.engine.act(now, &e)
 	return e
 }
 
@@ -386,35 +344,29 @@ func (q *sequencer) decide(now clock.Now) {
 	} else {
 		q.draft.Reset(timeUs)
 	}
-	q.aim(now)
+	g := q.nextGeneration()
+	q.engine.target(now, g != nil)
 	by, ahead := q.state.Ahead(timeUs)
 	if ahead {
 		q.setBack = by
 	}
-	switch g := q.nextGeneration(); {
+	var err error
+	switch {
 	case q.mode == takingOver || ahead: // to own the shard anew sets its log's time back
 		q.draft.Own(q.address)
-	case g != nil && q.quiet():
+	case g != nil && q.engine.quiet():
 		// Alone in its commit: what follows is decided under its settings.
-		if err := q.draft.Generation(g); err != nil {
-			q.abandon(err, NoQuorum)
-			return
-		}
-	case q.list != nil:
-		q.decideGrabs(now)
+		err = q.draft.Generation(g)
 	default:
-		q.receive()
-		q.decideClaims(now)
-		q.give()
-		q.seek(now)
+		err = q.engine.decide(now, q.draft)
 	}
-	if q.mode == stopped {
-		return // what was to be appended does not fit the log
+	if err != nil {
+		q.abandon(err, NoQuorum) // what was to be appended does not fit the log
+		return
 	}
 	if q.draft.Ops() == 0 {
-		q.drainedTo(now)
-		q.answers = append(q.answers, q.batch...)
-		q.batch = q.batch[:0]
+		q.engine.logged(now)
+		q.requests.finishBatch(func(t *ticket) Answer { return t.answer })
 		return
 	}
 	e, err := q.draft.Encode()
@@ -435,69 +387,36 @@ func (q *sequencer) nextGeneration() *pb.Generation {
 
 // turnAway answers everybody while this process may not append.
 func (q *sequencer) turnAway() {
-	for _, t := range q.waiting {
-		if t.take() {
-			q.answer(t, Answer{Outcome: NoQuorum, RetryAfter: time.Second})
-		}
-	}
-	q.waiting, q.fresh = q.waiting[:0], 0
+	q.requests.refuse(func(*ticket) Answer { return Answer{Outcome: NoQuorum, RetryAfter: time.Second} })
 }
 
-// decideClaims decides the requests that are to be looked at, in their order.
-// Those that are short of units go on waiting.
-func (q *sequencer) decideClaims(now clock.Now) {
-	keep := len(q.waiting) - q.fresh
-	q.fresh = 0
-	for i := keep; i < len(q.waiting); i++ {
-		t := q.waiting[i]
-		if !t.take() {
-			continue // nobody waits for it any more
+// seek asks other shards for the units that waiting claims lack, without those that
+// are here for them. When nobody has any, and this commit changes nothing about that,
+// the claims are refused.
+func (q *sequencer) seek(now clock.Now, here int64) {
+	lack := -here
+	for _, t := range q.requests.short() {
+		if !t.withdrawn() {
+			lack += t.Quantity
 		}
-		d := full
-		if q.most == 0 || len(q.batch) < q.most {
-			d = q.decideClaim(now, t)
-		}
-		if d == decided {
-			q.batch = append(q.batch, t)
-			continue
-		}
-		t.putBack()
-		if d == full {
-			q.fresh = len(q.waiting) - i
-			keep += copy(q.waiting[keep:], q.waiting[i:])
-			break
-		}
-		q.waiting[keep] = t
-		keep++
 	}
-	clear(q.waiting[keep:])
-	q.waiting = q.waiting[:keep]
+	q.transfers.ask(now, lack)
+	if len(q.transfers.asked) == 0 && q.draft.Ops() == 0 {
+		q.refuseShort()
+	}
+	q.transfers.settle(now)
+}
+
+// refuseShort answers those who wait for units: there are none.
+func (q *sequencer) refuseShort() {
+	q.requests.refuseShort(q.noUnits)
+	clear(q.transfers.denied)
+}
+
+// noUnits is what a request is told for which no shard has units.
+func (q *sequencer) noUnits(*ticket) Answer {
 	if q.board.soldOut.Load() {
-		q.refuseWaiting() // all of them: nobody hears sold_out while an earlier request of theirs waits
+		return Answer{Outcome: SoldOut}
 	}
-}
-
-type decision int
-
-const (
-	decided decision = iota
-	short            // wait for units
-	full             // wait for the next commit
-)
-
-func (q *sequencer) decideClaim(now clock.Now, t *ticket) decision {
-	v := q.draft.Claim(t.User, t.Key, t.Quantity, 0)
-	switch v.Kind {
-	case ledger.Granted:
-		t.op, t.answer = v.Op, Answer{Outcome: Sold}
-	case ledger.SameHere:
-		t.op, t.answer = v.Op, Answer{Outcome: Sold, Replayed: true}
-	case ledger.Short:
-		return q.shortOf(t)
-	case ledger.Full:
-		return full
-	default:
-		t.answer = answerOf(q.shard, q.state, t.User, v, now)
-	}
-	return decided
+	return Answer{Outcome: NoneNow, RetryAfter: time.Second}
 }

@@ -29,10 +29,10 @@ type shard struct {
 	stats *shardMetrics
 	bound int // requests that may wait
 
-	// Where the shard's units lie in a list: the way to the node that has it.
-	grabs *grabber // nil: they do not
-	node  int
-	kept  lists.Node
+	front front
+	// Where the shard's units lie in a list: the node that has it.
+	node int
+	kept lists.Node
 
 	// state guards the ledger's state of seq, which only events change. Claims
 	// are looked up under it while the next commit is decided and appended.
@@ -49,7 +49,7 @@ type shard struct {
 	queue  []*ticket
 	inside int // requests that the sequencer has and that wait for units
 	closed bool
-	events []func(*sequencer)
+	events []event
 
 	wake    chan struct{}     // holds one signal: there is mail
 	replies chan ledger.Reply // has a place for the one call under way
@@ -57,7 +57,6 @@ type shard struct {
 	serving atomic.Bool
 	certain uint64                // the fill that has settled the doubts; 1 without lists. Only run touches it
 	drained atomic.Bool           // the list is off, and the log has all that it gave
-	filled  atomic.Bool           // its list gives, if it should
 	stall   atomic.Pointer[Stall] // nil: it does not stall
 	setBack atomic.Int64          // see sequencer
 }
@@ -66,14 +65,14 @@ func newShard(seq *sequencer, cfg *Config, stats *shardMetrics) *shard {
 	return &shard{
 		seq: seq, logs: cfg.Logs, clock: cfg.Clock, bound: cfg.Queue, stats: stats,
 		wake: make(chan struct{}, 1), replies: make(chan ledger.Reply, 1),
-		listed: make(chan lists.Reply, 1), doubts: new(doubts),
+		listed: make(chan lists.Reply, 1), doubts: new(doubts), front: noFront{},
 	}
 }
 
 // offer queues a ticket, or says why not.
 func (s *shard) offer(now clock.Now, t *ticket) Outcome {
-	if s.grabs != nil && t.Quantity == 1 {
-		return s.grabs.offer(now, s.seq.shard, t)
+	if s.front.takes(t) {
+		return s.front.offer(now, t)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,17 +89,15 @@ func (s *shard) offer(now clock.Now, t *ticket) Outcome {
 	return ""
 }
 
-// tell queues an event for the sequencer, which does not hear it if it has ended.
-func (s *shard) tell(event func(*sequencer)) { s.hears(event) }
-
-// hears is tell, and says whether the sequencer will hear of it.
-func (s *shard) hears(event func(*sequencer)) bool {
+// tryPost queues an event for the sequencer. It returns false if that has ended, and
+// will not hear of it.
+func (s *shard) tryPost(e event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	s.events = append(s.events, event)
+	s.events = append(s.events, e)
 	s.rouse()
 	return true
 }
@@ -114,10 +111,7 @@ func (s *shard) rouse() {
 
 // waiting returns how many requests wait.
 func (s *shard) waiting() int {
-	n := 0
-	if s.grabs != nil {
-		n = s.grabs.waiting(s.seq.shard)
-	}
+	n := s.front.waiting()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return n + len(s.queue) + s.inside
@@ -139,11 +133,11 @@ func (s *shard) run(ctx context.Context) error {
 		select {
 		case <-s.wake:
 		case r := <-s.replies:
-			s.gather(s.done(r))
+			s.gather(s.replied(r))
 		case r := <-s.listed:
-			s.listReplied(r)
+			s.happens(listReplied{r})
 		case <-timer.C:
-			s.tick()
+			s.happens(ticked{})
 		}
 	}
 }
@@ -166,20 +160,14 @@ func letAskAgain() {
 	runtime.Gosched() // the first may have gone to others who were there before
 }
 
-// done takes in the reply to the call under way. It hands back what that has
+// replied takes in the reply to the call under way. It hands back what that has
 // answered, before the next commit is decided, and returns how many those were.
-func (s *shard) done(r ledger.Reply) int {
-	s.change(func() { s.seq.done(s.clock(), r) })
-	answered := s.seq.takeAnswers()
+func (s *shard) replied(r ledger.Reply) int {
+	s.happens(replied{r})
+	answered := s.seq.requests.taken()
 	s.handBack(answered)
 	return len(answered)
 }
-
-// listReplied takes in the reply to the list's call under way.
-func (s *shard) listReplied(r lists.Reply) { s.change(func() { s.seq.listReplied(s.clock(), r) }) }
-
-// tick tells the sequencer the time.
-func (s *shard) tick() { s.change(func() { s.seq.tick(s.clock()) }) }
 
 // next takes the mail in and returns what the sequencer then wants done.
 func (s *shard) next() effects {
@@ -187,11 +175,13 @@ func (s *shard) next() effects {
 	return s.seq.next(s.clock())
 }
 
-// change lets an event change the ledger's state.
-func (s *shard) change(event func()) {
+// happens lets events change the sequencer, and with it the ledger's state.
+func (s *shard) happens(events ...event) {
 	s.state.Lock()
 	defer s.state.Unlock()
-	event()
+	for _, e := range events {
+		e.happen(s.clock(), s.seq)
+	}
 }
 
 // collect takes the mail in. While a commit is under way requests stay in the
@@ -204,15 +194,11 @@ func (s *shard) collect() {
 		queue = nil
 	} else {
 		s.queue = nil
-		s.inside = len(s.seq.waiting) + len(queue)
+		s.inside = len(s.seq.requests.waiting) + len(queue)
 	}
 	s.mu.Unlock()
 	if len(events) > 0 {
-		s.change(func() {
-			for _, event := range events {
-				event(s.seq)
-			}
-		})
+		s.happens(events...)
 	}
 	s.seq.claims(queue)
 }
@@ -223,9 +209,7 @@ func (s *shard) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	if s.grabs != nil {
-		s.grabs.shutDown(s.seq.shard, s.seq.refusal)
-	}
+	s.front.shutDown(s.seq.refusal)
 	s.collect()
 	s.handBack(s.seq.next(s.clock()).answered)
 }
@@ -260,53 +244,15 @@ func (s *shard) carry(e effects) clock.Now {
 	now := s.clock()
 	stall := s.seq.stall(now)
 	s.settleDoubts() // before anybody is asked under a new fill
-	if s.grabs != nil {
-		s.carryList(now, e, stall != nil)
-		if stall == nil {
-			stall = s.grabs.stall(now, s.seq.shard)
-		}
+	s.front.carry(now, e, stall != nil)
+	if stall == nil {
+		stall = s.front.stall(now)
 	}
 	s.setBack.Store(int64(s.seq.setBack))
 	s.serving.Store(s.seq.mode == serving)
 	s.stall.Store(stall)
 	s.stats.tally(&s.seq.tally)
 	return now
-}
-
-// carryList tells the grabber how the list is, and whom to ask for again.
-func (s *shard) carryList(now clock.Now, e effects, stalls bool) {
-	q := s.seq
-	fill := uint64(0)
-	if q.open() {
-		fill = q.list.On()
-	}
-	s.filled.Store(fill != 0 || q.mode == serving && !q.open())
-	if stalls || q.list.Drained() || q.mode >= serving && !q.open() {
-		s.grabs.knows(q.shard)
-	}
-	s.grabs.turn(now, q.shard, fill)
-	if len(e.drained) > 0 {
-		s.grabs.drained(q.shard, e.drained)
-	}
-	if len(e.again) > 0 {
-		s.grabs.again(q.shard, e.again)
-	}
-	if q.mode == serving && !q.open() {
-		s.answerWaiting(now)
-	}
-}
-
-// answerWaiting answers those who wait for a list that gives nothing any more: what they
-// have by the log, or why they get nothing.
-func (s *shard) answerWaiting(now clock.Now) {
-	waited := s.grabs.handBack(s.seq.shard)
-	for _, t := range waited {
-		t.answer = s.seq.withoutUnits(t, now)
-	}
-	s.conclude(waited, s.mayHave)
-	for _, t := range waited {
-		t.tell()
-	}
 }
 
 // call makes a call of the store. One that loads the log takes its turn first:
@@ -334,7 +280,7 @@ func (s *shard) handBack(ts []*ticket) {
 	s.mu.Lock()
 	s.inside -= min(len(ts), s.inside)
 	s.mu.Unlock()
-	s.conclude(ts, s.mayHave)
+	s.conclude(ts, s.front.mayHave)
 	for _, t := range ts {
 		oldest = min(oldest, t.queuedAt)
 		t.tell()
@@ -375,12 +321,6 @@ func (s *shard) conclude(ts []*ticket, mayHave func(user string) bool) {
 	}
 }
 
-// mayHave says whether the shard's list gave a user something, or may have, that the
-// log lacks.
-func (s *shard) mayHave(user string) bool {
-	return s.grabs != nil && s.grabs.mayHave(s.seq.shard, user)
-}
-
 // doubt remembers that a request may have been accepted, or may be yet. Where the
 // log has all that a list gave it would say so.
 func (s *shard) doubt(t *ticket) {
@@ -397,7 +337,7 @@ func (s *shard) refuse(r Request, a Answer) Answer {
 		return a
 	}
 	inDoubt := s.underway.has(r.User, r.Key) ||
-		!s.decides(a) && (s.doubts.has(r.User, r.Key) || s.mayHave(r.User))
+		!s.decides(a) && (s.doubts.has(r.User, r.Key) || s.front.mayHave(r.User))
 	// An earlier one may just have been answered.
 	if again, ok := s.recall(s.clock(), r); ok && again.Accepted() {
 		return again
@@ -421,7 +361,7 @@ func (s *shard) decides(a Answer) bool {
 // have something of the list which the log lacks: what else is known of that ends with
 // the tenure.
 func (s *shard) keepInDoubt(user, key string) {
-	if s.grabs != nil && !s.drained.Load() {
+	if s.front.mayLack() {
 		s.doubts.add(s.uid, s.seq.shard, user, key)
 	}
 }
@@ -429,20 +369,13 @@ func (s *shard) keepInDoubt(user, key string) {
 // settleDoubts forgets what was in doubt before this process took the shard over,
 // or before its list was filled anew: the log has it, or never will.
 func (s *shard) settleDoubts() {
-	q, since := s.seq, uint64(0)
-	drained := q.list != nil && q.mode == serving && !q.open()
+	drained, since := s.seq.engine.drained(), s.seq.engine.certain()
 	s.drained.Store(drained)
-	switch {
-	case drained:
-		s.doubts.settle(s.uid, q.shard)
-	case q.list != nil && q.open():
-		since = q.list.On()
-	case q.mode == serving:
-		since = 1
+	if drained || since != 0 && since != s.certain {
+		s.doubts.settle(s.uid, s.seq.shard)
 	}
-	if since != 0 && since != s.certain {
+	if since != 0 {
 		s.certain = since
-		s.doubts.settle(s.uid, q.shard)
 	}
 }
 
@@ -481,10 +414,7 @@ func (s *shard) status() ShardStatus {
 	if st.Next() > 0 {
 		v.Slot = st.Next() - 1
 	}
-	if s.grabs != nil {
-		v.Listed = true
-		v.ListOn, v.Undrained = s.grabs.state(s.seq.shard)
-	}
+	s.front.show(&v)
 	return v
 }
 

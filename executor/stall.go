@@ -30,14 +30,8 @@ func (q *sequencer) stall(now clock.Now) *Stall {
 	case q.stalled(now):
 	case q.mode == loading && q.trouble != nil && q.readAt != clock.Now{} && now.Since(q.readAt) >= stallAfter:
 		since = q.readAt
-	case q.listOff(now) >= stallAfter:
-		s := &Stall{Since: q.offSince.Wall, Error: "its list is being rebuilt", node: true}
-		if err := q.list.Trouble(); err != nil {
-			s.Error = oneLine(err)
-		}
-		return s
 	default:
-		return nil
+		return q.engine.stall(now)
 	}
 	s := &Stall{Since: since.Wall, Error: "the outcome of an append is not known"}
 	if q.trouble != nil {

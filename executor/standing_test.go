@@ -42,15 +42,15 @@ func TestBacklog(t *testing.T) {
 
 // What is known of a user, after each that may be heard.
 func TestStandings(t *testing.T) {
-	now := func(gs *grabbed) { gs.gave("u", true) }
-	before := func(gs *grabbed) { gs.gave("u", false) }
-	nothing := func(gs *grabbed) { gs.gaveNothing("u") }
-	silence := func(gs *grabbed) { gs.mayHaveGiven("u") }
-	ledger := func(gs *grabbed) { gs.hasIn("u") }
-	anew := func(gs *grabbed) { gs.anew() }
+	now := func(gs *shardQueue) { gs.gave("u", true) }
+	before := func(gs *shardQueue) { gs.gave("u", false) }
+	nothing := func(gs *shardQueue) { gs.gaveNothing("u") }
+	silence := func(gs *shardQueue) { gs.mayHaveGiven("u") }
+	ledger := func(gs *shardQueue) { gs.hasIn("u") }
+	anew := func(gs *shardQueue) { gs.anew() }
 	for name, test := range map[string]struct {
 		from standing
-		hear func(*grabbed)
+		hear func(*shardQueue)
 		to   standing
 	}{
 		"given now": {asking, now, lacking},
@@ -76,7 +76,7 @@ func TestStandings(t *testing.T) {
 		"a new fill, asked for":                         {asking | lacking, anew, asking},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gs := &grabbed{users: map[string]standing{}}
+			gs := &shardQueue{users: map[string]standing{}}
 			gs.set("v", asking|lacking|unsure) // somebody else
 			gs.set("u", test.from)
 			test.hear(gs)
@@ -95,8 +95,8 @@ func TestStandings(t *testing.T) {
 			if gs.asking != count(asking) || gs.behind != int64(count(lacking)) || gs.unsure != int64(count(unsure)) || gs.lacks() != gs.behind+gs.unsure {
 				t.Errorf("counts %d asked for, %d lacking, %d unsure, %d in all", gs.asking, gs.behind, gs.unsure, gs.lacks())
 			}
-			if may := test.to&(lacking|unsure) != 0; gs.mayHave("u") != may {
-				t.Errorf("may have something is %v", gs.mayHave("u"))
+			if may := test.to&(lacking|unsure) != 0; gs.mayHaveLocked("u") != may {
+				t.Errorf("may have something is %v", gs.mayHaveLocked("u"))
 			}
 		})
 	}

@@ -179,7 +179,7 @@ func (p *Stepped) Tick(now clock.Now) {
 	}
 	for _, s := range p.shards {
 		if due(s.wakeAt, now) {
-			s.tick()
+			s.happens(ticked{})
 			s.news = true
 		}
 	}
@@ -310,7 +310,7 @@ func (p *Stepped) grab() (acted bool) {
 }
 
 // grabCall is a call of a grabber as a Call.
-func (p *Stepped) grabCall(node int, g *grabber, c *grabCall) Call {
+func (p *Stepped) grabCall(node int, g *nodeBatcher, c *grabCall) Call {
 	return Call{
 		Node: node, List: true, What: "grab", Timeout: grabTimeout,
 		Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any {

@@ -79,7 +79,7 @@ func (s *steppedShard) ask(c *lists.Call) {
 			s.p.now, s.listing = now, false
 			if !s.stopped {
 				s.news = true
-				s.listReplied(answer)
+				s.happens(listReplied{answer})
 			}
 		},
 	})
@@ -99,7 +99,7 @@ func (s *steppedShard) took(now clock.Now, r ledger.Reply) {
 	s.p.now, s.calling = now, false
 	if !s.stopped {
 		s.news = true
-		s.done(r)
+		s.replied(r)
 	}
 }
 

@@ -19,7 +19,7 @@ type tenure struct {
 	ack     spec.Ack
 	red     *spec.RedPacket      // nil: units are no packets of money
 	packets func() *spec.Packets // deals them the first time; nil: units are no packets
-	grabs   []*grabber           // by node; none where owners decide
+	grabs   []*nodeBatcher       // by node; none where owners decide
 }
 
 // newTenure returns the tenure that the owner has begun: a sequencer for each
@@ -34,21 +34,17 @@ func newTenure(now clock.Now, o *owner, me []byte, queue int, d *doubts, open fu
 	if o.declared.Engine == spec.EngineRedis {
 		b := &backlog{most: o.declared.Backlog}
 		for range o.cfg.lists {
-			t.grabs = append(t.grabs, newGrabber(t.ack, queue, b, t.may))
+			t.grabs = append(t.grabs, newNodeBatcher(t.ack, queue, b, t.may))
 		}
 	}
 	for i := range t.shards {
 		q := newSequencer(i, spec.ShardLog(t.uid, i, n), me, o.cfg.address, t.board)
 		s := open(q)
 		t.shards[i], s.uid, s.doubts = s, t.uid, d
-		s.post = func(m message) { t.shards[m.to].tell(func(q *sequencer) { q.hear(m) }) }
+		s.post = func(m message) { t.shards[m.to].tryPost(m) }
 		if len(t.grabs) > 0 {
-			l := lists.List{UID: t.uid, Shard: i}
 			s.node = spec.ListNode(i, len(t.grabs))
-			s.grabs = t.grabs[s.node]
-			s.grabs.keep(s, l, now)
-			q.listed = newListed(l, o.cfg.sizes)
-			q.busy = func() bool { return s.grabs.busy(i) }
+			t.grabs[s.node].serve(s, lists.List{UID: t.uid, Shard: i}, o.cfg.sizes, now)
 		}
 	}
 	return t
@@ -69,14 +65,13 @@ func (t *tenure) told(o *owner, out ownerEffects) {
 	if out.plans {
 		t.board.generation(o.sale.Generation())
 		for i, s := range t.shards {
-			plans := o.plans(i)
-			s.tell(func(q *sequencer) { q.generations(plans) })
+			s.tryPost(planned(o.plans(i)))
 		}
 	}
 	if out.rights != nil {
 		t.rights.Store(out.rights)
 		for _, s := range t.shards {
-			s.tell(func(q *sequencer) { q.permitted(*out.rights) })
+			s.tryPost(*out.rights)
 		}
 	}
 }
@@ -87,7 +82,7 @@ func (t *tenure) stop(h halt) {
 		return
 	}
 	for _, s := range t.shards {
-		s.tell(func(q *sequencer) { q.halt(h) })
+		s.tryPost(h)
 	}
 }
 

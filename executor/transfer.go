@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -41,9 +42,26 @@ const (
 	received                    // from's log has In k
 )
 
-// transfers is the part of a sequencer that gives and takes units.
+func (k messageKind) String() string { return [...]string{"want", "none", "sent", "received"}[k] }
+
+func (m message) String() string {
+	switch m.kind {
+	case want:
+		return fmt.Sprintf("want %d for shard %d", m.n, m.from)
+	case none:
+		return fmt.Sprintf("none from shard %d", m.from)
+	}
+	return fmt.Sprintf("%s %d of shard %d", m.kind, m.k, m.from)
+}
+
+// transfers gives units to other shards and takes them, for one shard.
 type transfers struct {
-	outbox []message
+	shard    int
+	board    *board
+	state    *ledger.State
+	requests *requests
+
+	outbox []message // to other shards
 
 	wants   []message // of shards that asked for units, in order
 	arrived []message // sent to this shard and not in its log yet
@@ -61,217 +79,197 @@ type transfers struct {
 // repeatAfter is how long a message may stay unanswered.
 const repeatAfter = 500 * time.Millisecond
 
-func newTransfers() transfers { return transfers{denied: make(map[int]bool)} }
+func newTransfers(shard int, b *board, s *ledger.State, r *requests) transfers {
+	return transfers{shard: shard, board: b, state: s, requests: r, denied: make(map[int]bool)}
+}
 
 // hear takes in a message from another shard.
-func (q *sequencer) hear(m message) {
+func (x *transfers) hear(m message) {
 	switch m.kind {
 	case want:
-		if i := slices.IndexFunc(q.wants, func(w message) bool { return w.from == m.from }); i >= 0 {
-			q.wants[i] = m
+		if i := slices.IndexFunc(x.wants, func(w message) bool { return w.from == m.from }); i >= 0 {
+			x.wants[i] = m
 		} else {
-			q.wants = append(q.wants, m)
+			x.wants = append(x.wants, m)
 		}
 	case none:
-		q.denied[m.from] = true
-		q.answeredBy(m.from)
-		q.fresh = len(q.waiting)
+		x.deny(m.from)
 	case sent:
-		if m.k <= q.state.Received(m.from) {
-			q.say(message{kind: received, to: m.from, k: m.k})
+		if m.k <= x.state.Received(m.from) {
+			x.say(message{kind: received, to: m.from, k: m.k})
 			return
 		}
-		q.arrived = append(q.arrived, m)
+		x.arrived = append(x.arrived, m)
 	case received:
-		q.acks = append(q.acks, m)
+		x.acks = append(x.acks, m)
 	}
+}
+
+// deny takes in that a shard has no units to spare, or does not answer.
+func (x *transfers) deny(shard int) {
+	x.denied[shard] = true
+	x.answeredBy(shard)
+	x.requests.lookAgain()
 }
 
 // answeredBy says that a shard has answered what it was asked, if it was.
-func (q *sequencer) answeredBy(shard int) {
-	if i := slices.IndexFunc(q.asked, func(r request) bool { return r.shard == shard }); i >= 0 {
-		q.board.answered(q.asked[i])
-		q.asked = slices.Delete(q.asked, i, i+1)
+func (x *transfers) answeredBy(shard int) {
+	if i := slices.IndexFunc(x.asked, func(r request) bool { return r.shard == shard }); i >= 0 {
+		x.board.answered(x.asked[i])
+		x.asked = slices.Delete(x.asked, i, i+1)
 	}
 }
 
-func (q *sequencer) say(m message) {
-	m.from = q.shard
-	q.outbox = append(q.outbox, m)
+func (x *transfers) say(m message) {
+	m.from = x.shard
+	x.outbox = append(x.outbox, m)
+}
+
+// said returns the messages since it was last called.
+func (x *transfers) said() []message {
+	said := x.outbox
+	x.outbox = nil
+	return said
 }
 
 // receive puts what came from other shards into the draft, for all who wait.
 // Whatever does not fit the log comes again.
-func (q *sequencer) receive() {
-	for _, m := range q.arrived {
-		if m.k == q.state.Received(m.from)+1 && !q.receiving(m.from) {
-			if err := q.draft.In(m.from, m.k, m.units); err != nil {
-				q.abandon(err, NoQuorum)
-				return
+func (x *transfers) receive(d *ledger.Draft) error {
+	for _, m := range x.arrived {
+		if m.k == x.state.Received(m.from)+1 && !x.receiving(m.from) {
+			if err := d.In(m.from, m.k, m.units); err != nil {
+				return err
 			}
-			q.moving = append(q.moving, message{kind: received, to: m.from, k: m.k, units: m.units})
-			q.fresh = len(q.waiting)
+			x.moving = append(x.moving, message{kind: received, to: m.from, k: m.k, units: m.units})
+			x.requests.lookAgain()
 		}
 	}
-	for _, m := range q.acks {
-		if t, ok := q.state.OpenTo(m.from); ok && t.K == m.k {
-			q.draft.Ack(m.from, m.k)
+	for _, m := range x.acks {
+		if t, ok := x.state.OpenTo(m.from); ok && t.K == m.k {
+			d.Ack(m.from, m.k)
 		}
 	}
-	q.arrived, q.acks = nil, nil
+	x.arrived, x.acks = nil, nil
+	return nil
 }
 
 // receiving says whether the draft has units from a shard. It has none yet for others.
-func (q *sequencer) receiving(from int) bool {
-	return slices.ContainsFunc(q.moving, func(m message) bool { return m.to == from })
+func (x *transfers) receiving(from int) bool {
+	return slices.ContainsFunc(x.moving, func(m message) bool { return m.to == from })
 }
 
-// give sends units to shards that asked.
-func (q *sequencer) give() {
+// give answers shards that asked for units, once the last transfer to them is
+// acknowledged. out puts units for one of them into the draft; a transfer of number 0
+// says that there are none, later that there may be some in another commit.
+func (x *transfers) give(out func(w message) (t ledger.Transfer, later bool)) {
 	var later []message
-	for _, w := range q.wants {
-		to := w.from
-		if _, open := q.state.OpenTo(to); open {
-			later = append(later, w) // once the one on its way is acknowledged
+	for _, w := range x.wants {
+		if _, open := x.state.OpenTo(w.from); open {
+			later = append(later, w)
 			continue
 		}
-		spare := q.draft.Available()
-		if spare == 0 || len(q.waiting) > 0 && to > q.shard || q.state.Phase == ledger.PhaseClosed {
-			q.say(message{kind: none, to: to})
-			continue
+		switch t, wait := out(w); {
+		case wait:
+			later = append(later, w)
+		case t.K == 0:
+			x.say(message{kind: none, to: w.from})
+		default:
+			x.moving = append(x.moving, message{kind: sent, to: w.from, k: t.K, units: t.Units})
 		}
-		t := q.draft.Out(to, share(spare, w.n))
-		q.moving = append(q.moving, message{kind: sent, to: to, k: t.K, units: t.Units})
 	}
-	q.wants = later
+	x.wants = later
 }
+
+// keeps says whether a shard that asked gets nothing because this one is short itself.
+func (x *transfers) keeps(w message) bool { return len(x.requests.waiting) > 0 && w.from > x.shard }
 
 // share is how many of the units that a shard can spare it gives to one that lacks
 // n: that many, or half of them, rounded up, if that is more.
 func share(spare, n int64) int64 { return max((spare+1)/2, min(spare, n)) }
 
-// moved tells the other shards what the log has now.
-func (q *sequencer) moved() {
-	for _, m := range q.moving {
-		q.say(m)
+// moved tells the other shards what the log has now, and returns the units that came.
+func (x *transfers) moved() (came []ledger.Units) {
+	for _, m := range x.moving {
+		x.say(m)
 		if m.kind == received {
-			if q.list != nil {
-				q.list.Receive(m.units)
-				q.came = true
-			}
-			clear(q.denied)
-			q.answeredBy(m.to)
+			came = append(came, m.units)
+			clear(x.denied)
+			x.answeredBy(m.to)
 		}
 	}
-	q.moving = nil
+	x.moving = nil
+	return came
 }
 
-// seek asks for units when claims wait for some. When nobody has any, and this
-// commit changes nothing about that, the claims are refused.
-func (q *sequencer) seek(now clock.Now) {
-	if missing := q.missing(); missing > 0 {
-		for _, r := range q.board.ask(q.shard, missing, func(shard int) bool { return q.denied[shard] || q.asks(shard) }) {
-			r.until = now.Mono + repeatAfter
-			q.asked = append(q.asked, r)
-			q.say(message{kind: want, to: r.shard, n: r.units})
-		}
+// ask asks other shards for units that claims lack, if they lack any beyond those that
+// others were asked for already.
+func (x *transfers) ask(now clock.Now, lack int64) {
+	for _, r := range x.asked {
+		lack -= r.units
 	}
-	if len(q.asked) == 0 && q.draft.Ops() == 0 {
-		q.refuseWaiting()
+	if lack <= 0 {
+		return
 	}
-	if short := len(q.waiting) > 0; short != q.short {
-		q.short = short
-		q.board.need(q.shard, short)
+	for _, r := range x.board.ask(x.shard, lack, func(shard int) bool { return x.denied[shard] || x.asks(shard) }) {
+		r.until = now.Mono + repeatAfter
+		x.asked = append(x.asked, r)
+		x.say(message{kind: want, to: r.shard, n: r.units})
 	}
-	q.remind(now)
 }
 
-// missing returns how many units the claims that wait for some lack, without those
-// that others were asked for.
-func (q *sequencer) missing() (n int64) {
-	for _, t := range q.waiting[:len(q.waiting)-q.fresh] {
-		if !t.withdrawn() {
-			n += t.Quantity
-		}
-	}
-	for _, r := range q.asked {
-		n -= r.units
-	}
-	if q.list == nil { // else who waits found the list empty, whatever the log says
-		n -= q.draft.Available()
-	}
-	return n
+func (x *transfers) asks(shard int) bool {
+	return slices.ContainsFunc(x.asked, func(r request) bool { return r.shard == shard })
 }
 
-func (q *sequencer) asks(shard int) bool {
-	return slices.ContainsFunc(q.asked, func(r request) bool { return r.shard == shard })
+// settle puts on the board whether claims wait here, and sets when to tell again of
+// transfers that are not acknowledged.
+func (x *transfers) settle(now clock.Now) {
+	if short := len(x.requests.waiting) > 0; short != x.short {
+		x.short = short
+		x.board.need(x.shard, short)
+	}
+	x.remind(now)
 }
 
 // remind sets when to tell again of transfers that are not acknowledged.
-func (q *sequencer) remind(now clock.Now) {
-	switch open := len(q.state.Open()) > 0; {
+func (x *transfers) remind(now clock.Now) {
+	switch open := len(x.state.Open()) > 0; {
 	case !open:
-		q.resendAt = 0
-	case q.resendAt == 0:
-		q.resendAt = now.Mono + repeatAfter
+		x.resendAt = 0
+	case x.resendAt == 0:
+		x.resendAt = now.Mono + repeatAfter
 	}
-}
-
-func (q *sequencer) refuseWaiting() {
-	short := len(q.waiting) - q.fresh
-	for _, t := range q.waiting[:short] {
-		if t.take() {
-			q.answer(t, q.noUnits())
-		}
-	}
-	q.waiting = q.waiting[short:]
-	clear(q.denied)
-}
-
-// shortOf decides on a claim that needs more units than the shard has.
-func (q *sequencer) shortOf(t *ticket) decision {
-	if q.board.within(t.Quantity) || q.board.soldOut.Load() { // of which decideClaims tells all at once
-		return short
-	}
-	t.answer = q.noUnits()
-	return decided
-}
-
-func (q *sequencer) noUnits() Answer {
-	if q.board.soldOut.Load() {
-		return Answer{Outcome: SoldOut}
-	}
-	return Answer{Outcome: NoneNow, RetryAfter: time.Second}
 }
 
 // repeat says again what may have been lost, and asks somebody else for units
 // if the one asked stays silent.
-func (q *sequencer) repeat(now clock.Now) {
-	for _, r := range slices.Clone(q.asked) {
+func (x *transfers) repeat(now clock.Now) {
+	for _, r := range slices.Clone(x.asked) {
 		if now.Mono >= r.until {
-			q.denied[r.shard] = true
-			q.answeredBy(r.shard)
-			q.fresh = len(q.waiting)
+			x.deny(r.shard)
 		}
 	}
-	if q.resendAt != 0 && now.Mono >= q.resendAt {
-		q.resendAt = 0 // until the next decision, which sets it again
-		q.resend()
+	if x.resendAt != 0 && now.Mono >= x.resendAt {
+		x.resendAt = 0 // until the next decision, which sets it again
+		x.resend()
 	}
 }
 
 // repeatAt is when repeat has something to say, 0 if it has not.
-func (q *sequencer) repeatAt() time.Duration {
-	at := q.resendAt
-	for _, r := range q.asked {
+func (x *transfers) repeatAt() time.Duration {
+	at := x.resendAt
+	for _, r := range x.asked {
 		at = soonest(at, r.until)
 	}
 	return at
 }
 
 // resend tells the destinations of all transfers that are not acknowledged.
-func (q *sequencer) resend() {
-	for _, t := range q.state.Open() {
-		q.say(message{kind: sent, to: t.To, k: t.K, units: t.Units})
+func (x *transfers) resend() {
+	for _, t := range x.state.Open() {
+		x.say(message{kind: sent, to: t.To, k: t.K, units: t.Units})
 	}
 }
+
+// stop ends all waiting.
+func (x *transfers) stop() { x.asked, x.resendAt = nil, 0 }

@@ -137,7 +137,7 @@ func TestShortGivesDownOnly(t *testing.T) {
 			w.settle()
 			giver := h.actors[c.giver]
 			said = nil
-			giver.step(func(q *sequencer) { q.hear(message{kind: want, from: c.taker, to: c.giver}) })
+			giver.step(func(q *sequencer) { q.transfers.hear(message{kind: want, from: c.taker, to: c.giver}) })
 			w.settle()
 			if len(said) != 1 || said[0].kind != c.kind || said[0].to != c.taker {
 				t.Errorf("it said %+v", said)
@@ -152,7 +152,7 @@ func TestClosedGivesNothing(t *testing.T) {
 	h := w.serving("first")
 	replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
 	take(t, w.logs, w.sale, 1) // shard 0 does not know yet
-	h.actors[1].step(func(q *sequencer) { q.hear(message{kind: want, from: 0, to: 1}) })
+	h.actors[1].step(func(q *sequencer) { q.transfers.hear(message{kind: want, from: 0, to: 1}) })
 	x := h.ask(w.buyer(0, 0), "1", 1)
 	w.settle()
 	// Shard 1 finds out with its first append, and gives nothing from then on.
@@ -229,7 +229,7 @@ func TestMessages(t *testing.T) {
 		x := h.ask(w.buyer(0, 0), "1", 4)
 		for to.q.state.Received(1) == 0 {
 			if len(to.inbox) == 0 && to.under != nil && to.under.Kind == ledger.AppendRequest && units.k != 0 {
-				to.step(func(q *sequencer) { q.hear(units) })
+				to.step(func(q *sequencer) { q.transfers.hear(units) })
 			}
 			for _, a := range h.actors {
 				a.turn()
@@ -245,7 +245,7 @@ func TestMessages(t *testing.T) {
 		w.mail = func(m message) int { old = append(old, m); return 1 }
 		finish(t, w, h, 0)
 		for i := len(old) - 1; i >= 0; i-- {
-			h.actors[old[i].to].step(func(q *sequencer) { q.hear(old[i]) })
+			h.actors[old[i].to].step(func(q *sequencer) { q.transfers.hear(old[i]) })
 			w.settle()
 		}
 	})
@@ -341,7 +341,7 @@ func (h *host) wantRest() {
 		if s.InFlight != 0 || len(s.Open()) != 0 {
 			h.w.t.Errorf("shard %d has transfers on their way: %+v", i, s.Open())
 		}
-		if n := len(a.q.arrived) + len(a.q.acks) + len(a.q.wants) + len(a.q.moving); n != 0 || a.wake != 0 {
+		if n := len(a.q.transfers.arrived) + len(a.q.transfers.acks) + len(a.q.transfers.wants) + len(a.q.transfers.moving); n != 0 || a.wake != 0 {
 			h.w.t.Errorf("shard %d keeps %d messages, and wants to be woken at %v", i, n, a.wake)
 		}
 		if h.board.short[i] || h.board.asked[i] != 0 {
@@ -353,7 +353,7 @@ func (h *host) wantRest() {
 // say tells a shard what another says.
 func (h *host) say(all ...message) {
 	for _, m := range all {
-		h.actors[m.to].step(func(q *sequencer) { q.hear(m) })
+		h.actors[m.to].step(func(q *sequencer) { q.transfers.hear(m) })
 	}
 }
 
@@ -392,7 +392,7 @@ func TestGives(t *testing.T) {
 	t.Run("as many as were asked for last", func(t *testing.T) {
 		w := newWorld(t, 9, 10, 0)
 		h := w.serving("first")
-		h.actors[0].step(func(q *sequencer) { q.hear(ask(1, 1)); q.hear(ask(1, 8)) })
+		h.actors[0].step(func(q *sequencer) { q.transfers.hear(ask(1, 1)); q.transfers.hear(ask(1, 8)) })
 		w.settle()
 		if s := loadShard(t, w.logs, 0, 2); s.Available != 2 {
 			t.Errorf("%d are left of 10", s.Available)
@@ -406,7 +406,7 @@ func TestGives(t *testing.T) {
 		w.settle()
 		first := (*said)[0]
 		wantSaid(t, said, message{kind: sent, to: 1, k: 1})
-		h.actors[0].step(func(q *sequencer) { q.hear(ask(1, 2)); q.hear(ask(2, 1)) })
+		h.actors[0].step(func(q *sequencer) { q.transfers.hear(ask(1, 2)); q.transfers.hear(ask(2, 1)) })
 		w.settle()
 		wantSaid(t, said, message{kind: sent, to: 2, k: 1})
 		h.say(message{kind: received, from: 1, to: 0, k: 7}) // of another transfer
@@ -427,7 +427,7 @@ func TestGives(t *testing.T) {
 		h := w.serving("first")
 		said := w.says()
 		slots := w.slots(0)
-		h.actors[0].step(func(q *sequencer) { q.hear(ask(1, 1)); q.hear(ask(2, 1)) })
+		h.actors[0].step(func(q *sequencer) { q.transfers.hear(ask(1, 1)); q.transfers.hear(ask(2, 1)) })
 		w.settle()
 		wantSaid(t, said, message{kind: none, to: 1}, message{kind: none, to: 2})
 		if w.slots(0) != slots {

@@ -173,7 +173,7 @@ func TestUndecided(t *testing.T) {
 			m := begin(c)
 			defer m.stop()
 			closes := time.Now().UnixMicro() + 1 // before the append is known
-			m.tenure.Load().shards[0].tell(func(q *sequencer) { q.state.Settings().ClosesAtUs = closes })
+			m.tenure.Load().shards[0].tryPost(does(func(q *sequencer) { q.state.Settings().ClosesAtUs = closes }))
 			time.Sleep(time.Millisecond)
 			hears(m, Closed)
 			m.store.all.open()
@@ -290,20 +290,20 @@ func TestGivenInDoubtAfterTheTenure(t *testing.T) {
 	for name, lose := range map[string]func(c *counted, ask func(users ...string) *grabCall){
 		"after the answer": func(c *counted, ask func(users ...string) *grabCall) {
 			c.gives(ask("ann"), false)
-			c.g.shutDown(0, Standby)
+			c.queues[0].shutDown(Standby)
 		},
 		"before the answer": func(c *counted, ask func(users ...string) *grabCall) {
 			call := ask("ann")
-			c.g.shutDown(0, Standby)
+			c.queues[0].shutDown(Standby)
 			c.gives(call, false)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCounted(t, 10)
-			c.g.knows(0)
-			c.g.knows(1)
+			c.queues[0].knows()
+			c.queues[1].knows()
 			s := c.g.shards[0].shard
-			s.uid, s.grabs = testUID, c.g
+			s.uid = testUID
 			lose(c, func(users ...string) *grabCall {
 				c.offer(users...)
 				return c.asks(users...)
@@ -325,12 +325,12 @@ func TestGivenInDoubtAfterTheTenure(t *testing.T) {
 // the list has closed.
 func TestClosedListTellsWhatItGave(t *testing.T) {
 	c := newCounted(t, 10)
-	c.g.knows(0)
-	c.g.knows(1)
+	c.queues[0].knows()
+	c.queues[1].knows()
 	tickets := make(map[string]*ticket)
 	for _, user := range []string{"has", "has under another key", "has nothing"} {
 		tickets[user] = newTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, c.now.Mono)
-		if o := c.g.offer(c.now, 0, tickets[user]); o != "" {
+		if o := c.queues[0].offer(c.now, tickets[user]); o != "" {
 			t.Fatal(o)
 		}
 	}

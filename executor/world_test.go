@@ -52,6 +52,12 @@ type host struct {
 	dead   bool
 }
 
+// does is an event that a test makes up.
+type does func(q *sequencer)
+
+func (d does) happen(_ clock.Now, q *sequencer) { d(q) }
+func (does) String() string                     { return "a test's own" }
+
 // actor is one sequencer and what its shell would have.
 type actor struct {
 	h     *host
@@ -135,7 +141,7 @@ func (h *host) plans() {
 		for g := range sale.Generation() {
 			all = append(all, sale.ShardGeneration(g+1, i))
 		}
-		a.step(func(q *sequencer) { q.generations(all) })
+		a.step(func(q *sequencer) { q.pending = all })
 	}
 }
 
@@ -146,7 +152,7 @@ func (h *host) permit() {
 		r = rights{lease: leaseFrom(h.w.t, h.w.now), readAt: h.w.now, ttl: quorum.DefaultTTL}
 	}
 	for _, a := range h.actors {
-		a.step(func(q *sequencer) { q.permitted(r) })
+		a.step(func(q *sequencer) { q.rights = r })
 	}
 }
 
@@ -284,7 +290,7 @@ func (a *actor) hear(n int) {
 	a.inbox = slices.Clone(a.inbox[n:])
 	a.step(func(q *sequencer) {
 		for _, m := range heard {
-			q.hear(m)
+			q.transfers.hear(m)
 		}
 	})
 }
@@ -358,7 +364,7 @@ func (w *world) tick() (any bool) {
 		any = true
 		a.step(func(q *sequencer) { q.tick(w.now) })
 		if a.wake != 0 && a.wake <= w.now.Mono {
-			w.t.Fatalf("%v wants to be woken again at once: wake=%v now=%v mode=%d asked=%v resend=%v do=%+v sent=%v idle=%v", a, a.wake, w.now.Mono, a.q.mode, a.q.asked, a.q.resendAt, a.q.do, a.q.sent != nil, a.q.writer.Idle())
+			w.t.Fatalf("%v wants to be woken again at once: wake=%v now=%v mode=%d asked=%v resend=%v do=%+v sent=%v idle=%v", a, a.wake, w.now.Mono, a.q.mode, a.q.transfers.asked, a.q.transfers.resendAt, a.q.do, a.q.sent != nil, a.q.writer.Idle())
 		}
 	}
 	return any
