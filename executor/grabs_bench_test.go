@@ -8,6 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/spec"
 )
 
@@ -49,4 +50,36 @@ func grabsMade(b *testing.B, p *process) uint64 {
 		b.Fatal(err)
 	}
 	return made.GetHistogram().GetSampleCount()
+}
+
+// BenchmarkTakeover starts to serve a sale of which a million units were given by lists
+// on two nodes: the nodes have kept what they gave, or have come back empty.
+func BenchmarkTakeover(b *testing.B) {
+	const stock = million + million/5
+	s := newListSite(b, spec.AckLedger, 2, nil, spec.Shares(stock, 2)...)
+	p := s.serve()
+	sell(b, p.Executor, 2000, million)
+	take := func(b *testing.B, before func()) {
+		for range b.N {
+			b.StopTimer()
+			if err := p.stop(); err != nil {
+				b.Fatal(err)
+			}
+			before()
+			b.StartTimer()
+			p = s.serve()
+		}
+		b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/takeover")
+	}
+	b.Run("kept", func(b *testing.B) { take(b, func() {}) })
+	b.Run("empty", func(b *testing.B) {
+		take(b, func() {
+			_, kept := s.connect()
+			for shard, node := range kept {
+				if err := node.Forget(b.Context(), lists.List{UID: testUID, Shard: shard}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	})
 }
