@@ -7,6 +7,7 @@
 //	go run ./sim/mutate                       all mutants
 //	go run ./sim/mutate backends/quorum       those of a folder or a file
 //	go run ./sim/mutate -quick backends/lists only by tests that are quick, for a first look
+//	go run ./sim/mutate -quick -seeds 500 …   by those, and by worlds
 //	go run ./sim/mutate -sample 100           some, chosen by a seed that is printed
 //	go run ./sim/mutate -list executor        only list them
 //
@@ -57,11 +58,16 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	flags.BoolVar(&o.list, "list", false, "only list the mutants")
 	flags.BoolVar(&o.verbose, "v", false, "also tell what found each mutant")
-	flags.BoolVar(&o.quick, "quick", false, "try only tests that take less than 0.2 s, and no worlds: a first look")
+	flags.BoolVar(&o.quick, "quick", false, "try only tests that take less than 0.2 s, and no worlds unless -seeds is given: a first look")
 	flags.IntVar(&o.sample, "sample", 0, "how many mutants to try; 0: all")
 	flags.Uint64Var(&o.seed, "seed", 0, "of the sample; 0: a new one")
 	flags.Uint64Var(&o.seeds, "seeds", 500, "how many worlds to simulate for a mutant that the tests let pass; 0: none")
 	err := flags.Parse(args)
+	told := false
+	flags.Visit(func(f *flag.Flag) { told = told || f.Name == "seeds" })
+	if o.quick && !told {
+		o.seeds = 0
+	}
 	if o.places = flags.Args(); o.seed == 0 {
 		o.seed = uint64(time.Now().Unix())
 	}

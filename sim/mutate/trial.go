@@ -78,7 +78,7 @@ func (t *trial) try(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	if err := tests.try(ctx, r, byTest); err != nil || r.outcome > survives || t.seeds == 0 || t.quick {
+	if err := tests.try(ctx, r, byTest); err != nil || r.outcome > survives || t.seeds == 0 {
 		return err
 	}
 	worlds, err := t.soak(ctx)
