@@ -187,3 +187,43 @@ func TestBacklogCounts(t *testing.T) {
 		}
 	})
 }
+
+// TestFreeStuck has a list filled anew exactly when its users would be counted for ever.
+func TestFreeStuck(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(c *counted, q *shardQueue)
+		events int  // that the shard hears
+		wakes  bool // it is looked again
+	}{
+		"stuck":                           {func(*counted, *shardQueue) {}, 1, true},
+		"nobody may have something":       {func(_ *counted, q *shardQueue) { q.set("a", 0) }, 0, false},
+		"the list is off":                 {func(_ *counted, q *shardQueue) { q.fill = 0 }, 0, false},
+		"the ledger is not that far back": {func(c *counted, _ *shardQueue) { c.g.backlog.behind.Store(2) }, 0, true},
+		"a call is under way":             {func(_ *counted, q *shardQueue) { q.set("b", asking) }, 0, true},
+		"the node does not answer":        {func(c *counted, q *shardQueue) { q.failed.note(c.now, errors.New("it is silent")) }, 0, true},
+		"somebody asks again": {func(c *counted, q *shardQueue) {
+			q.queue = []*ticket{{Request: Request{User: "c"}}, {Request: Request{User: "a"}, asked: true}}
+		}, 0, true},
+		"somebody else asks": {func(c *counted, q *shardQueue) { q.queue = []*ticket{{Request: Request{User: "c"}}} }, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCounted(t, 3)
+			q := c.queues[1] // behind a shard of which nothing is in doubt
+			q.set("a", unsure)
+			c.g.backlog.behind.Store(3)
+			test.change(c, q)
+			q.shard.events = nil
+			wake := c.g.freeStuck(c.now)
+			if n := len(q.shard.events); n != test.events || n > 0 && q.shard.events[0] != event(fillLost{1}) {
+				t.Errorf("events %v, want %d", q.shard.events, test.events)
+			}
+			want := time.Duration(0)
+			if test.wakes {
+				want = c.now.Mono + lookForStuck
+			}
+			if wake != want {
+				t.Errorf("it is looked again at %v, want %v", wake, want)
+			}
+		})
+	}
+}

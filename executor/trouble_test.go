@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -185,4 +186,24 @@ func TestStallWatch(t *testing.T) {
 	if lines := strings.Count(w.out.String(), "\n"); lines > 40 {
 		t.Errorf("%d lines in 200 s", lines)
 	}
+}
+
+// TestClockWatch tells of a wrong clock when it is found, and when it is right again.
+func TestClockWatch(t *testing.T) {
+	w := newWatching(t)
+	var c clockWatch
+	c.tell(0, w.log)
+	w.told()
+	const wrong = `msg="this host's clock is off the lock nodes': no claim is accepted until it is right" ahead=%s ` +
+		`remedy="set it right; salectl status tells what else can be done"`
+	c.tell(time.Hour+1234567, w.log)
+	w.told(fmt.Sprintf(wrong, "1h0m0.001s"))
+	c.tell(time.Hour, w.log) // it is known
+	w.told()
+	c.tell(0, w.log)
+	w.told(`msg="this host's clock agrees with the lock nodes' again"`)
+	c.tell(0, w.log)
+	w.told()
+	c.tell(-time.Minute, w.log)
+	w.told(fmt.Sprintf(wrong, "-1m0s"))
 }
