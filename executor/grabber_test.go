@@ -465,3 +465,43 @@ func TestGrabberFull(t *testing.T) {
 		t.Errorf("it asks, or at %v", wake)
 	}
 }
+
+// TestGrabberDropsDoubts ends the doubt about a request when the node's answer decides
+// it: with ack ledger any answer that names a unit, with ack redis only one that was
+// given under another key, for the log may lack what was given now.
+func TestGrabberDropsDoubts(t *testing.T) {
+	first, same, other := lists.Unit{Number: 1}, lists.Unit{Number: 1, Before: true, Key: "key"}, lists.Unit{Number: 1, Before: true, Key: "first"}
+	for name, test := range map[string]struct {
+		ack    spec.Ack
+		unit   lists.Unit
+		minted bool
+		stays  bool
+	}{
+		"ack ledger, given now":                 {spec.AckLedger, first, false, false},
+		"ack ledger, given before":              {spec.AckLedger, same, false, false},
+		"ack ledger, given under another key":   {spec.AckLedger, other, false, false},
+		"ack ledger, nothing":                   {spec.AckLedger, lists.Unit{}, false, true},
+		"ack ledger, of a request without keys": {spec.AckLedger, first, true, true},
+		"ack redis, given now":                  {spec.AckRedis, first, false, true},
+		"ack redis, given before":               {spec.AckRedis, same, false, true},
+		"ack redis, given under another key":    {spec.AckRedis, other, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, test.ack, 8)
+			s := c.queues[0].shard
+			x := newTicket(new(sync.Pool), Request{User: "a", Key: "key", Quantity: 1}, c.now.Mono)
+			if x.minted = test.minted; !test.minted {
+				x.home = s
+			}
+			if o := c.queues[0].offer(c.now, x); o != "" {
+				t.Fatal(o)
+			}
+			s.doubts.add(testUID, 0, "a", "key")
+			call, _ := c.next()
+			c.g.done(c.now, call, []lists.Given{{At: 1, Units: []lists.Unit{test.unit}}}, nil)
+			if s.doubts.has("a", "key") != test.stays {
+				t.Errorf("in doubt: %v", !test.stays)
+			}
+		})
+	}
+}
