@@ -74,6 +74,14 @@ func findChromium() (string, error) {
 	return "", why
 }
 
+// Installed says whether all is here that Local starts: nil, or an ErrMissing with the
+// remedy.
+func Installed() error {
+	_, err := redisServer.path()
+	_, noHBase := findHBase()
+	return errors.Join(err, noHBase)
+}
+
 // findHBase returns the Java program if that and the jars are there.
 func findHBase() (program string, err error) {
 	if program, err = java.path(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -87,12 +88,21 @@ func (l *Local) Status(ctx context.Context) ([]Status, error) {
 	return all, err
 }
 
-// Up starts the servers that do not run and returns when they are ready. It
-// returns the names of those that it started, also with an error.
-func (l *Local) Up(ctx context.Context) ([]string, error) {
+// Up starts the named servers, without names all, as far as they do not run, and
+// returns when they are ready. It returns the names of those that it started, also
+// with an error.
+func (l *Local) Up(ctx context.Context, names ...string) ([]string, error) {
+	for _, name := range names {
+		if err := l.one(name, func(member) error { return nil }); err != nil {
+			return nil, err
+		}
+	}
 	var mu sync.Mutex
 	var started []string
 	err := l.each(func(_ int, m member) error {
+		if len(names) > 0 && !slices.Contains(names, m.name) {
+			return nil
+		}
 		err := l.start(ctx, m)
 		if errors.Is(err, errRunning) {
 			return nil

@@ -54,9 +54,16 @@ func wantStatus(t *testing.T, l *Local, want ...string) {
 func TestLocalServersAreOneSet(t *testing.T) {
 	l := newTestLocal(t)
 	wantStatus(t, l, "down", "down", "down", "down")
+	if started, err := l.Up(t.Context(), "redis-1", "redis-4"); err == nil || len(started) > 0 {
+		t.Errorf("with a name that does not exist: started %v, %v", started, err)
+	}
+	if started, err := l.Up(t.Context(), "redis-1"); err != nil || !slices.Equal(started, []string{"redis-1"}) {
+		t.Fatalf("one: started %v, %v", started, err)
+	}
+	wantStatus(t, l, "up", "down", "down", "down")
 	started, err := l.Up(t.Context())
-	if err != nil || len(started) != 4 {
-		t.Fatalf("started %v, %v", started, err)
+	if err != nil || len(started) != 3 {
+		t.Fatalf("the others: started %v, %v", started, err)
 	}
 	wantStatus(t, l, "up", "up", "up", "up")
 

@@ -35,9 +35,9 @@ func main() {
 func newApp(out io.Writer) *cli.App {
 	dir := &cli.StringFlag{Name: "dir", Usage: "keep data, logs and pid files in `FOLDER`; without, in the folder local of " + services.CacheDir()}
 	command := func(name, arg, usage string, do func(c *cli.Context, l *services.Local) error, flags ...cli.Flag) *cli.Command {
-		want := len(strings.Fields(arg))
+		want, more := len(strings.Fields(arg)), strings.HasSuffix(arg, "...]")
 		return &cli.Command{Name: name, ArgsUsage: arg, Usage: usage, Flags: append(flags, dir), Action: func(c *cli.Context) error {
-			if c.NArg() != want {
+			if c.NArg() != want && !more {
 				return fmt.Errorf("usage: %s [--dir FOLDER] %s", name, arg)
 			}
 			l, err := services.NewLocal(c.String("dir"))
@@ -61,7 +61,7 @@ func newApp(out io.Writer) *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 		Commands: []*cli.Command{
-			command("up", "", "start what does not run; install what is missing", up),
+			command("up", "[NAME...]", "start what does not run, all or the named servers; install what is missing", up),
 			command("down", "", "stop all", down, purge),
 			command("status", "", "tell what runs", status),
 			command("install", "", "only install what is missing, with the browser that tests need", install),
@@ -86,8 +86,8 @@ func up(c *cli.Context, l *services.Local) error {
 	if err := services.Install(c.Context, c.App.Writer); err != nil {
 		return err
 	}
-	fmt.Fprintln(c.App.Writer, "starting; HBase takes about ten seconds ...")
-	started, err := l.Up(c.Context)
+	fmt.Fprintln(c.App.Writer, "starting; an HBase takes about ten seconds ...")
+	started, err := l.Up(c.Context, c.Args().Slice()...)
 	if err != nil {
 		return err
 	}
@@ -98,8 +98,11 @@ func up(c *cli.Context, l *services.Local) error {
 	table := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 	for _, s := range servers {
 		state := "ran already"
-		if slices.Contains(started, s.Name) {
+		switch {
+		case slices.Contains(started, s.Name):
 			state = "started"
+		case s.PID == 0:
+			state = "does not run"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, s.Address, state)
 	}
