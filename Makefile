@@ -3,8 +3,9 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Packages whose tests race goroutines or processes against each other: the
-# race detector pays there. The rest is single-threaded and runs without.
-RACED = ./backends/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/...
+# race detector pays there. The rest is single-threaded and runs without, apart
+# from docs, whose test waits for servers while others run.
+RACED = ./backends/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/... ./api/... ./docs/...
 
 .PHONY: help build test lint soak mutants bench generate services services-down
 
@@ -38,12 +39,12 @@ mutants: ## look for a seed that finds each bug of testdata/mutants, and for wha
 	go run ./sim/mutants
 	go run ./sim/mutate -sample 100
 
-bench: ## the figures of the README, each beside its raw figure, in one run
+bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one run
 	go test -run '^$$' -bench . -benchmem -timeout 60m \
 		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/httpd
 	cd testdata/peers && go run . && go run ./locks && go run ./packets
 
-generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go v1.36.11)
+generate: ## regenerate docs/sale-file.md and the protobuf code (needs protoc and protoc-gen-go v1.36.11)
 	go generate ./...
 
 services: ## start three redis-servers and an HBase for the examples

@@ -112,6 +112,9 @@ func TestDocumentsHaveTheTable(t *testing.T) {
 			if !strings.Contains(cells[2], fmt.Sprint(row.Status)) || strings.TrimSpace(cells[3]) != fmt.Sprint(row.Exit) {
 				t.Errorf("the documents say %q, and the status is %d, the exit code %d", line, row.Status, row.Exit)
 			}
+			if strings.TrimSpace(cells[4]) != row.Retry.String() {
+				t.Errorf("the documents say %q, and the same request is to be asked %v", line, row.Retry)
+			}
 		}
 	}
 	for _, row := range Outcomes() {

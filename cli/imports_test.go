@@ -50,6 +50,7 @@ var layers = []struct {
 	{"services", 9, nil}, // real servers, for tests and newcomers; the program knows nothing of them
 	{"services/run", 10, nil},
 	{"examples", 10, nil},
+	{"docs", 10, nil}, // tests of the pages alone
 }
 
 // choosers are the packages that planner and executor must not know: which

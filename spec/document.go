@@ -19,17 +19,17 @@ type saleDocument struct {
 }
 
 type metadataPart struct {
-	Name string `yaml:"name" jsonschema:"example=movie-tickets" jsonschema_description:"Name of the sale: lower-case letters, digits and hyphens, at most 63. No two sales share one."`
-	Run  int64  `yaml:"run,omitempty" jsonschema_description:"Raise it by one to use the name of a destroyed sale again."`
+	Name string `yaml:"name" jsonschema:"example=movie-tickets" jsonschema_description:"Name of the sale everywhere, a DNS label: lower-case letters, digits and hyphens, at most 63. No two sales share one."`
+	Run  int64  `yaml:"run,omitempty" jsonschema_description:"Begins the name of a destroyed sale again: the next number, since a destroyed run stays destroyed."`
 }
 
 type specPart struct {
 	Stock        int64         `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Units on sale, in all."`
-	LockCount    int64         `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock."`
+	LockCount    int64         `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock. It stays for the life of a run. With less than four times perUserLimit units a shard many claims wait for units of other shards: plan warns."`
 	PerUserLimit int64         `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
-	OpensAt      string        `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins, with seconds and zone. Without it: as soon as the sale is applied."`
-	ClosesAt     string        `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends, with seconds and zone; after opensAt. Without it: when somebody closes the sale."`
-	Engine       string        `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them."`
+	OpensAt      string        `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
+	ClosesAt     string        `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
+	Engine       string        `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them. It stays for the life of a run."`
 	Ack          string        `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
 	Backlog      int64         `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Beyond it, claims are refused as overloaded."`
 	Units        *unitsPart    `yaml:"units,omitempty" jsonschema_description:"With engine redis: what a unit is. Without it: a number."`
@@ -44,27 +44,27 @@ type unitsPart struct {
 }
 
 type redPacketPart struct {
-	Total    string `yaml:"total" jsonschema:"example=100.00" jsonschema_description:"Money in all packets together, an exact decimal in quotes."`
+	Total    string `yaml:"total" jsonschema:"example=100.00" jsonschema_description:"Money in all packets together, an exact decimal in quotes; at least min times stock."`
 	Currency string `yaml:"currency" jsonschema:"example=CNY" jsonschema_description:"Code of ISO 4217. It says how many decimals there are."`
-	Split    string `yaml:"split,omitempty" jsonschema_description:"random: by luck, up to twice the mean of what is left. even: as equal as it goes. fixed: all equal, so that the total must divide by the stock."`
+	Split    string `yaml:"split,omitempty" jsonschema_description:"random: by luck, up to twice the mean of what is left. even: as equal as it goes, a cent more for the first ones. fixed: all equal, so that the total must divide by the stock."`
 	Min      string `yaml:"min,omitempty" jsonschema:"example=0.01" jsonschema_description:"Least amount of a packet, an exact decimal in quotes. Without it: the smallest there is."`
 }
 
 type lockPart struct {
-	TTL string `yaml:"ttl,omitempty" jsonschema:"example=3s,example=2500ms" jsonschema_description:"How long a lock outlives an owner that has died, 2s to 10s, in s or ms."`
+	TTL string `yaml:"ttl,omitempty" jsonschema:"example=3s,example=2500ms" jsonschema_description:"How long a lock outlives an owner that has died, and so how soon a standby takes over: 2s to 10s, in s or ms. Of a live sale another ttl takes effect when a process next takes the sale over."`
 }
 
 type redisPart struct {
-	Nodes       []string `yaml:"nodes" jsonschema_description:"Independent Redis nodes, host:port each. An odd number, so that a majority is clear; with engine redis any number, since each shard's list is on one of them."`
+	Nodes       []string `yaml:"nodes" jsonschema_description:"Standalone Redis nodes, independent of each other, host:port each. An odd number, so that a majority is clear; with engine redis any number, since each shard's list is on one of them. Of a live sale they change only while it is paused."`
 	UsernameEnv string   `yaml:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Name of the environment variable that holds the user name. Goes with passwordEnv."`
 	PasswordEnv string   `yaml:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Name of the environment variable that holds the password; never the password."`
-	TLS         bool     `yaml:"tls,omitempty" jsonschema_description:"Whether to connect with TLS."`
+	TLS         bool     `yaml:"tls,omitempty" jsonschema_description:"Whether to connect with TLS, trusting the certificates that the machine trusts, or those in SSL_CERT_FILE."`
 }
 
 type hbasePart struct {
 	Zookeeper     []string `yaml:"zookeeper" jsonschema_description:"HBase's ZooKeeper servers, host:port each."`
 	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" jsonschema_description:"HBase's parent znode."`
-	Table         string   `yaml:"table" jsonschema:"example=sales" jsonschema_description:"Table that keeps the ledgers; many sales may share it. A namespace may stand before it, with a colon."`
+	Table         string   `yaml:"table" jsonschema:"example=sales" jsonschema_description:"Table that keeps the ledgers; many sales may share it, and destroy leaves it. A namespace may stand before it, with a colon."`
 }
 
 type embeddedPart struct {
