@@ -4,15 +4,18 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 )
 
-// constantsOf returns the names of a file's constants, but for those that leave out
-// has.
+// constantsOf returns the names of the constants in a file of this folder, but for
+// those that leaveOut says.
 func constantsOf(t *testing.T, file string, leaveOut func(name string, of *ast.ValueSpec) bool) (names []string) {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	_, here, _, _ := runtime.Caller(0) // the test may run elsewhere
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(filepath.Dir(here), file), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
