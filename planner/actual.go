@@ -3,11 +3,9 @@ package planner
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"salectl/backends/ledger"
@@ -51,9 +49,6 @@ type NodeActual struct {
 	Marker quorum.Marker // the sale's
 }
 
-// nodeTimeout is how long a node may take to answer.
-const nodeTimeout = 2 * time.Second
-
 // How often a shard without a log is looked at again before it is believed, and
 // how long apart: reads may lag, and a sale may be destroyed in between.
 const (
@@ -68,38 +63,24 @@ const readTimeout = 30 * time.Second
 // must be readable (else ErrStore); a shard, a node or a table that cannot be
 // read is no error, its Err says why.
 func ReadActual(ctx context.Context, cfg Config, name string) (*Actual, error) {
-	var table *TableActual
-	var asked sync.WaitGroup
-	asked.Go(func() { table = readTable(ctx, cfg) })
-	a, err := ReadSale(ctx, cfg, name)
-	asked.Wait()
-	switch {
-	case err != nil && table.unfit():
-		// Perhaps nothing can be read for the same reason: this says more.
-		return nil, fmt.Errorf("sale %s: %w", name, table.refusal())
-	case err != nil:
-		return nil, err
-	}
-	a.Table = table
-	return a, nil
+	return cfg.read(ctx, NewReading(cfg.terms(), name))
 }
 
 // ReadSale is ReadActual without a look at the table, for whoever makes no table
 // and cannot wait for its servers.
 func ReadSale(ctx context.Context, cfg Config, name string) (*Actual, error) {
-	uid, err := newUID(cfg.Rand)
-	if err != nil {
+	t := cfg.terms()
+	t.Table = ""
+	r := NewReading(t, name)
+	r.Actual().Table = namedTable(cfg)
+	return cfg.read(ctx, r)
+}
+
+func (c Config) read(ctx context.Context, r *Reading) (*Actual, error) {
+	if err := c.run(ctx, r.Actual().Name, &r.Machine); err != nil {
 		return nil, err
 	}
-	a := &Actual{Name: name, At: cfg.Clock().Wall, NewUID: uid, Table: namedTable(cfg)}
-	if err := a.readLogs(ctx, cfg); err != nil {
-		return nil, fmt.Errorf("sale %s: %w", name, err)
-	}
-	var asked sync.WaitGroup
-	asked.Go(func() { a.readLists(ctx, cfg) })
-	a.Nodes = readNodes(ctx, cfg, a.Sale)
-	asked.Wait()
-	return a, nil
+	return r.Actual(), nil
 }
 
 func newUID(rand io.Reader) (string, error) {
@@ -108,37 +89,6 @@ func newUID(rand io.Reader) (string, error) {
 		return "", fmt.Errorf("drawing a uid: %w", err)
 	}
 	return hex.EncodeToString(uid), nil
-}
-
-// readLogs reads the sale's log and the heads of its shards.
-func (a *Actual) readLogs(ctx context.Context, cfg Config) error {
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	for try := 1; ; try++ {
-		log := spec.SaleLog(a.Name)
-		a.Sale = ledger.NewSale(log)
-		if _, err := ledger.Load(bounded, cfg.Logs, log, a.Sale); err != nil {
-			return storeError(ctx, err)
-		}
-		a.Shards = readShards(bounded, cfg.Logs, a.Sale)
-		if a.missing() == "" || try == missingTries {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(missingPause):
-		}
-	}
-}
-
-// storeError marks an error of reading as one of the store. A log that is there
-// and wrong, or a caller who does not want to wait, is no fault of the store.
-func storeError(ctx context.Context, err error) error {
-	if errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrGone) || ctx.Err() != nil {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrStore, err)
 }
 
 // missing names a shard that has no log and must have one, "" if there is none.
@@ -163,42 +113,6 @@ func shardLogs(sale *ledger.Sale) []string {
 	return logs
 }
 
-// readShards reads all heads in one call and, if that fails, in a call each, so
-// that one that cannot be read hides no other.
-func readShards(ctx context.Context, logs ledger.Logs, sale *ledger.Sale) []ShardActual {
-	names := shardLogs(sale)
-	shards := make([]ShardActual, len(names))
-	if len(names) == 0 {
-		return shards
-	}
-	heads, err := headsOf(ctx, logs, names)
-	if err == nil {
-		for i, head := range heads {
-			shards[i] = newShardActual(head, nil)
-		}
-		return shards
-	}
-	// At once, for each of them may take all the time that a call has.
-	var asked sync.WaitGroup
-	for i, name := range names {
-		asked.Go(func() {
-			if one, err := headsOf(ctx, logs, []string{name}); err != nil {
-				shards[i].Err = err
-			} else {
-				shards[i] = newShardActual(one[0], nil)
-			}
-		})
-	}
-	asked.Wait()
-	return shards
-}
-
-func headsOf(ctx context.Context, logs ledger.Logs, names []string) ([][]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return logs.Heads(ctx, names)
-}
-
 func newShardActual(stored []byte, err error) ShardActual {
 	if stored == nil || err != nil {
 		return ShardActual{Err: err}
@@ -208,41 +122,6 @@ func newShardActual(stored []byte, err error) ShardActual {
 		return ShardActual{Err: err}
 	}
 	return ShardActual{Head: &head}
-}
-
-// readNodes asks all nodes at once.
-func readNodes(ctx context.Context, cfg Config, sale *ledger.Sale) []NodeActual {
-	nodes := make([]NodeActual, len(cfg.Nodes))
-	var asked sync.WaitGroup
-	for i, n := range cfg.Nodes {
-		asked.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
-			defer cancel()
-			nodes[i] = readNode(ctx, cfg, n, sale.UID())
-		})
-	}
-	asked.Wait()
-	return nodes
-}
-
-func readNode(ctx context.Context, cfg Config, n quorum.Node, uid string) NodeActual {
-	a := NodeActual{Name: n.Name()}
-	sent := cfg.Clock()
-	info, err := n.Info(ctx)
-	if err != nil {
-		return NodeActual{Name: a.Name, Err: err}
-	}
-	a.Info, a.Off = info, clockOff(sent, cfg.Clock(), info)
-	if uid == "" {
-		return a
-	}
-	if a.Leases, err = n.List(ctx, spec.LeasePrefix(uid)); err != nil {
-		return NodeActual{Name: a.Name, Err: err}
-	}
-	if a.Marker, err = n.ReadMarker(ctx, spec.Marker(uid)); err != nil {
-		return NodeActual{Name: a.Name, Err: err}
-	}
-	return a
 }
 
 // lease is a shard's lease as the nodes have it together.

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -53,7 +52,7 @@ func TestReadOnce(t *testing.T) {
 	}
 	for _, when := range []string{"no sale", "applied"} {
 		reads, heads = 0, 0
-		if _, err := ReadSale(t.Context(), w.config(), "tickets"); err != nil || reads != 1 || heads > 1 {
+		if _, err := ReadSale(t.Context(), w.running(), "tickets"); err != nil || reads != 1 || heads > 1 {
 			t.Fatalf("%s: read %d times, and the heads %d times, %v", when, reads, heads, err)
 		}
 		w.mustApply(tickets(10))
@@ -101,20 +100,14 @@ func TestLeaseOf(t *testing.T) {
 
 // What the store cannot be blamed for is not its error.
 func TestStoreError(t *testing.T) {
-	ended, end := context.WithCancel(t.Context())
-	end()
-	broken := errors.New("broken")
 	for name, test := range map[string]struct {
-		ctx   context.Context
 		err   error
 		store bool
 	}{
-		"broken":   {t.Context(), broken, true},
-		"damaged":  {t.Context(), fmt.Errorf("log x: %w", ledger.ErrCorrupt), false},
-		"gone":     {t.Context(), fmt.Errorf("log x: %w", ledger.ErrGone), false},
-		"given up": {ended, broken, false},
+		"broken":  {errors.New("broken"), true},
+		"damaged": {fmt.Errorf("log x: %w", ledger.ErrCorrupt), false},
 	} {
-		if err := storeError(test.ctx, test.err); errors.Is(err, ErrStore) != test.store || !errors.Is(err, test.err) {
+		if err := storeError(test.err); errors.Is(err, ErrStore) != test.store || !errors.Is(err, test.err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -239,9 +239,9 @@ func TestPauseThatWasNotNoted(t *testing.T) {
 	plan := pauses(w)
 	w.runUntil(plan, 3)
 	for _, changed := range []bool{true, false} {
-		c := w.command(PhaseJob{"tickets", pb.Phase_PAUSED})
-		if err := c.finish(); err != nil || c.Result().Changed != changed {
-			t.Errorf("%v, %+v, want Changed %v", err, c.Result(), changed)
+		c := w.command(phaseJob{pb.Phase_PAUSED})
+		if err := c.finish(); err != nil || c.result().Changed != changed {
+			t.Errorf("%v, %+v, want Changed %v", err, c.result(), changed)
 		}
 	}
 }

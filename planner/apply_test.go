@@ -461,8 +461,8 @@ func TestDamagedShards(t *testing.T) {
 // Nobody can own a sale that no process has been able to serve, and no node is asked.
 func TestNobodyLooksForTheOwnerOfANewSale(t *testing.T) {
 	for name, c := range map[string]*command{
-		"units": newWorld(t).command(ApplyJob{tickets(10)}),
-		"lists": newListWorld(t).command(ApplyJob{numbers(30)}),
+		"units": newWorld(t).command(applyJob{tickets(10)}),
+		"lists": newListWorld(t).command(applyJob{numbers(30)}),
 	} {
 		if err := c.finish(); err != nil {
 			t.Fatal(err)

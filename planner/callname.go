@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"slices"
 	"strings"
 
 	"salectl/backends/ledger"
@@ -10,7 +9,7 @@ import (
 	"salectl/spec"
 )
 
-// What the calls of a Stepped are called. An append has the name of what it
+// What the calls of a Machine are called. An append has the name of what it
 // appends, so that each is a step at which a command may be killed.
 const (
 	nameReadSale    = "read sale"
@@ -51,28 +50,14 @@ const (
 	nameStartList  = "start list"
 	nameForgetList = "forget list"
 
+	nameCheckTable  = "check table"
+	nameCreateTable = "create table"
+
 	nameOther = "other"
 )
 
-var callNames = []string{
-	nameReadSale, nameReadShard, nameHeads, namePlanned, nameApplied, nameCreateShard, nameGeneration, nameClose,
-	nameDriveIn, nameDriveOut, nameExpire, nameSeal, nameExport, nameSealed, nameDelete, nameDestroyed,
-	nameInfo, nameReadLeases, nameReadMarker, nameMark, nameMendMarker, nameFindOwner,
-	nameSweepList, nameSweepLeases, nameSweepMarker,
-}
-
-var listCallNames = []string{
-	nameSettings, nameInspect, nameRebuild, nameDrain, nameListRun, nameStopList, nameReadStream, nameFillList, nameStartList,
-	nameForgetList,
-}
-
-// CallNames returns every name that the calls of a Stepped have, for a sale of
-// engine ledger; ListCallNames those that one of engine redis has besides.
-func CallNames() []string     { return slices.Clone(callNames) }
-func ListCallNames() []string { return slices.Clone(listCallNames) }
-
-// name says what a call does, while the sale is being read or after.
-func (k call) name(reading bool) string {
+// name says what a call does.
+func (k call) name() string {
 	switch k.kind {
 	case callLog:
 		return k.logName()
@@ -89,8 +74,16 @@ func (k call) name(reading bool) string {
 			return nameMendMarker
 		}
 		return nameMark
-	case callList:
-		return k.listName(reading)
+	case callReadLeases:
+		return nameReadLeases
+	case callFindOwner:
+		return nameFindOwner
+	case callFindLeases:
+		return nameSweepList
+	case callCheckTable:
+		return nameCheckTable
+	case callCreateTable:
+		return nameCreateTable
 	case callRelease:
 		return nameSweepLeases
 	case callForget:
@@ -171,14 +164,4 @@ func appendName(op *pb.Op, slot uint64) string {
 		return nameDrain
 	}
 	return nameOther
-}
-
-func (k call) listName(reading bool) string {
-	switch {
-	case reading:
-		return nameReadLeases
-	case strings.HasSuffix(k.prefix, ":"):
-		return nameSweepList
-	}
-	return nameFindOwner
 }

@@ -59,13 +59,13 @@ type call struct {
 	node   int    // all below: of the lock nodes, or of those that keep lists
 	marker string // callReadMarker, callMark, callForget
 	runID  string // callMark
-	prefix string // callList
+	prefix string // callReadLeases, callFindOwner, callFindLeases
 	asks   []quorum.Ask
 
 	step *lists.Call // callStep
 	list lists.List  // callInspect, callForgetList
 
-	export *exportJob // callExport
+	export *Export // callExport
 }
 
 type callKind int
@@ -79,7 +79,9 @@ const (
 	callInfo
 	callReadMarker
 	callMark
-	callList
+	callReadLeases // of a sale, for people
+	callFindOwner
+	callFindLeases // that are left
 	callRelease
 	callForget
 	callStep // of a lists.Machine
@@ -89,27 +91,12 @@ const (
 	callExport
 )
 
-func (k callKind) String() string {
-	return [...]string{
-		"", "log", "heads", "delete", "check table", "create table",
-		"info", "read marker", "mark", "list", "release", "forget",
-		"step", "inspect", "forget list", "settings", "export",
-	}[k]
-}
-
 // subject is what a call on the ledger's store is about.
 func (k call) subject() string {
 	if k.kind == callDelete {
 		return "log " + k.log
 	}
 	return "the heads of the shards"
-}
-
-// exportJob is the one effect that is a file: write it, read it back, and fold
-// it to the same roots.
-type exportJob struct {
-	sale, uid string
-	shards    []*ledger.State
 }
 
 // reply is what came of a call.
@@ -124,7 +111,6 @@ type reply struct {
 	state    lists.State
 	settings lists.Settings
 	path     string // of the exported file
-	exported []byte // instead of a path: its bytes
 	digest   []byte // of its bytes
 	err      error
 }

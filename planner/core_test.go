@@ -11,6 +11,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 )
 
@@ -247,7 +248,7 @@ func TestCoreEach(t *testing.T) {
 func TestCallKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for k := callLog; k <= callExport; k++ {
-		if name := k.String(); name == "" || seen[name] {
+		if name := (call{kind: k, step: &lists.Call{Kind: lists.StopCall}, request: &ledger.Request{}}).name(); name == "" || seen[name] {
 			t.Errorf("kind %d is called %q", k, name)
 		} else {
 			seen[name] = true

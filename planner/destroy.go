@@ -207,7 +207,7 @@ func (t *teardown) export(try int) {
 		t.noteSealed(nil)
 		return
 	}
-	job := &exportJob{sale: t.plan.Sale, uid: t.plan.UID, shards: t.states}
+	job := &Export{sale: t.plan.Sale, uid: t.plan.UID, shards: t.states}
 	t.call(call{kind: callExport, export: job}, func(r reply) {
 		switch {
 		case errors.Is(r.err, ledger.ErrGone):

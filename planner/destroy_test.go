@@ -755,7 +755,7 @@ func (w *world) beginPurge() *process {
 		return nil
 	}
 	p := w.begin(w.planDestroy())
-	p.work.core = newCore(p.cfg.patience())
+	p.work.core = newCore(p.cfg.terms().patience())
 	p.queue = nil
 	p.take(p.work.step(w.now, (&teardown{work: p.work, rehearsal: true}).start))
 	return p

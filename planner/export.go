@@ -52,6 +52,21 @@ func inTheWay(path string) error {
 	}
 }
 
+// Export is the ledger of a sale whose shards are sealed, to be kept elsewhere
+// before it is deleted.
+type Export struct {
+	sale, uid string
+	shards    []*ledger.State
+}
+
+// fileExporter exports to a file.
+func fileExporter(path string) Exporter {
+	return func(ctx context.Context, logs ledger.Logs, e *Export) (string, []byte, error) {
+		digest, err := exporter{(*os.File).Sync}.write(ctx, logs, path, e)
+		return path, digest, err
+	}
+}
+
 // exporter writes exports to files. Nothing of a sale is deleted before its export
 // is on the disk.
 type exporter struct {
@@ -60,53 +75,53 @@ type exporter struct {
 
 // write writes the export, reads it back, and gives it its name. It returns the
 // SHA-256 of the file. A file of that name with the same bytes counts as written.
-func (e exporter) write(ctx context.Context, logs ledger.Logs, path string, job *exportJob) ([]byte, error) {
+func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) ([]byte, error) {
 	partial, err := CreatePartial(path)
 	if err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
 	defer partial.Close()
 	defer os.Remove(partial.Name()) // after the rename there is nothing to remove
-	sum, err := job.write(ctx, logs, partial)
+	sum, err := e.Write(ctx, logs, partial)
 	if err != nil {
 		return nil, err
 	}
 	if err := partial.Chmod(0o644); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
-	if err := e.sync(partial); err != nil {
+	if err := x.sync(partial); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
-	if err := checkExport(partial.Name(), sum, job); err != nil {
+	if err := checkExport(partial.Name(), sum, e); err != nil {
 		return nil, err
 	}
-	return sum, MovePartial(partial, func() error { return e.publish(partial.Name(), path, sum) })
+	return sum, MovePartial(partial, func() error { return x.publish(partial.Name(), path, sum) })
 }
 
 // checkExport folds the file as it is on the disk.
-func checkExport(path string, digest []byte, job *exportJob) error {
+func checkExport(path string, digest []byte, e *Export) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("reading the export back: %w", err)
 	}
 	defer f.Close()
-	return job.check(f, path, digest)
+	return e.Check(f, path, digest)
 }
 
-// write writes the export, and returns its SHA-256.
-func (job *exportJob) write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]byte, error) {
+// Write writes the export, and returns the SHA-256 of its bytes.
+func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]byte, error) {
 	digest := sha256.New()
-	if err := ledger.Export(ctx, logs, job.sale, job.uid, job.shards, io.MultiWriter(to, digest)); err != nil {
+	if err := ledger.Export(ctx, logs, e.sale, e.uid, e.shards, io.MultiWriter(to, digest)); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
 	return digest.Sum(nil), nil
 }
 
-// check reads an export back from a place. It must have the bytes that were written,
+// Check reads an export back from a place. It must have the bytes that were written,
 // and these must be those of the ledger.
-func (job *exportJob) check(from io.Reader, place string, digest []byte) error {
+func (e *Export) Check(from io.Reader, place string, digest []byte) error {
 	read := sha256.New()
-	err := ledger.CheckExport(io.TeeReader(from, read), job.sale, job.uid, job.shards)
+	err := ledger.CheckExport(io.TeeReader(from, read), e.sale, e.uid, e.shards)
 	if err == nil && !bytes.Equal(read.Sum(nil), digest) {
 		err = errors.New("it is not what was written")
 	}

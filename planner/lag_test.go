@@ -187,7 +187,7 @@ func TestPauseReadsThePast(t *testing.T) {
 			w.mustPhase(pb.Phase_PAUSED)
 			w.mustPhase(pb.Phase_OPEN)
 			w.stale(lags...)
-			if err := w.command(PhaseJob{Sale: "tickets", Phase: pb.Phase_PAUSED}).finish(); !errors.Is(err, ErrStale) {
+			if err := w.command(phaseJob{pb.Phase_PAUSED}).finish(); !errors.Is(err, ErrStale) {
 				t.Errorf("a pause of an open sale: %v, want %v", err, ErrStale)
 			}
 			w.stale()
@@ -206,7 +206,7 @@ func TestPauseOfAPausedSaleBesideAResume(t *testing.T) {
 		w.mustApply(tickets(10))
 		w.mustPhase(pb.Phase_PAUSED)
 		before := w.actual().Sale.Next()
-		c := w.command(PhaseJob{Sale: "tickets", Phase: pb.Phase_PAUSED})
+		c := w.command(phaseJob{pb.Phase_PAUSED})
 		for len(c.trace) < calls && !c.done {
 			c.step(inOrder, c.served)
 		}

@@ -1,9 +1,6 @@
 package planner
 
 import (
-	"context"
-	"sync"
-
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/spec"
@@ -32,77 +29,40 @@ func listsOf(sale *ledger.Sale, nodes int) int {
 	return sale.Shards()
 }
 
-// readLists asks all nodes that keep lists at once, each for one list after the
-// other. One that has not answered is not asked for the rest.
-func (a *Actual) readLists(ctx context.Context, cfg Config) {
-	a.ListNodes = make([]ListNodeActual, len(cfg.Lists))
-	a.Lists = make([]ListActual, listsOf(a.Sale, len(cfg.Lists)))
-	var asked sync.WaitGroup
-	for i, n := range cfg.Lists {
-		asked.Go(func() {
-			at := &a.ListNodes[i]
-			at.Name = n.Name()
-			at.Settings, at.Err = settingsOfNode(ctx, n)
-			var away error
-			for shard := range a.Lists {
-				if spec.ListNode(shard, len(cfg.Lists)) == i {
-					a.Lists[shard] = a.readList(ctx, n, shard, away)
-					away = a.Lists[shard].Err
-				}
-			}
-		})
-	}
-	asked.Wait()
-}
-
-func settingsOfNode(ctx context.Context, n lists.Node) (lists.Settings, error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
-	defer cancel()
-	return n.Settings(ctx)
-}
-
-func (a *Actual) readList(ctx context.Context, n lists.Node, shard int, away error) ListActual {
-	l := ListActual{Node: n.Name(), Err: away}
-	if away == nil {
-		ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
-		defer cancel()
-		l.State, l.Err = n.Inspect(ctx, lists.List{UID: a.Sale.UID(), Shard: shard})
-	}
-	return l
-}
-
-// lists is readLists as a step machine, and ends the reading.
+// lists asks all nodes that keep lists at once, each for one list after the other,
+// and ends the reading.
 func (r *reading) lists() {
 	a := r.actual
-	a.ListNodes = make([]ListNodeActual, len(r.cfg.Lists))
-	a.Lists = make([]ListActual, listsOf(a.Sale, len(r.cfg.Lists)))
-	left := len(r.cfg.Lists)
+	a.ListNodes = make([]ListNodeActual, len(r.terms.Lists))
+	a.Lists = make([]ListActual, listsOf(a.Sale, len(r.terms.Lists)))
+	left := len(r.terms.Lists)
 	if left == 0 {
-		r.end(nil)
+		r.finish(nil)
 		return
 	}
-	for i, name := range r.cfg.Lists {
+	for i, name := range r.terms.Lists {
 		at := &a.ListNodes[i]
 		at.Name = name
 		r.call(call{kind: callSettings, node: i}, func(got reply) {
 			at.Settings, at.Err = got.settings, got.err
 			r.list(i, 0, nil, func() {
 				if left--; left == 0 {
-					r.end(nil)
+					r.finish(nil)
 				}
 			})
 		})
 	}
 }
 
-// list looks at a node's lists from a shard on. One that is away is not asked.
+// list looks at a node's lists from a shard on. A node that has not answered is not
+// asked for the rest.
 func (r *reading) list(node, shard int, away error, done func()) {
 	for ; shard < len(r.actual.Lists); shard++ {
-		if spec.ListNode(shard, len(r.cfg.Lists)) != node {
+		if spec.ListNode(shard, len(r.terms.Lists)) != node {
 			continue
 		}
 		l := &r.actual.Lists[shard]
-		l.Node, l.Err = r.cfg.Lists[node], away
+		l.Node, l.Err = r.terms.Lists[node], away
 		if away == nil {
 			k := call{kind: callInspect, node: node, list: lists.List{UID: r.actual.Sale.UID(), Shard: shard}}
 			r.call(k, func(got reply) {

@@ -30,8 +30,8 @@ func TestRefund(t *testing.T) {
 		exported := new(sink)
 		killed := w.killCommand(exported.job(), kill, served)
 		c := w.command(exported.job())
-		if err := c.finish(); err != nil || c.Result().Refund == nil || *c.Result().Refund != want {
-			t.Fatalf("kill at call %d: %v, %+v, want %+v", kill, err, c.Result().Refund, want)
+		if err := c.finish(); err != nil || c.result().Refund == nil || *c.result().Refund != want {
+			t.Fatalf("kill at call %d: %v, %+v, want %+v", kill, err, c.result().Refund, want)
 		}
 		if s, err := NewStatus(w.actual()); err != nil || s.Refund == nil || *s.Refund != want {
 			t.Fatalf("the status has %+v, %v", s, err)

@@ -21,31 +21,31 @@ import (
 // nobody drains, and returns all calls made.
 func listLife(t *testing.T) (trace []string) {
 	w, exported := newListWorld(t), new(sink)
-	do := func(job Job, check func()) {
+	do := func(job job, check func()) {
 		t.Helper()
 		c := w.command(job)
 		if err := c.finish(); err != nil {
 			t.Fatalf("%T: %v", job, err)
 		}
-		if got, planned := c.Result().Summary, c.Plan().Summary; got != planned {
+		if got, planned := c.result().Summary, c.run.work.plan.Summary; got != planned {
 			t.Errorf("%T: %+v is done of %+v", job, got, planned)
 		}
 		trace = append(trace, c.trace...)
 		check()
 		again := w.command(job)
-		if err := again.finish(); err != nil || again.Result().Changed {
-			t.Errorf("%T again: %+v, %v", job, again.Result(), err)
+		if err := again.finish(); err != nil || again.result().Changed {
+			t.Errorf("%T again: %+v, %v", job, again.result(), err)
 		}
 		check()
 	}
-	do(ApplyJob{numbers(30)}, w.wantOn)
+	do(applyJob{numbers(30)}, w.wantOn)
 	w.grabAll()
-	do(PhaseJob{"tickets", pb.Phase_PAUSED}, w.wantOff)
-	do(PhaseJob{"tickets", pb.Phase_OPEN}, w.wantOn)
+	do(phaseJob{pb.Phase_PAUSED}, w.wantOff)
+	do(phaseJob{pb.Phase_OPEN}, w.wantOn)
 	w.grabAll()
-	do(ApplyJob{numbers(45)}, w.wantOn)
+	do(applyJob{numbers(45)}, w.wantOn)
 	w.grabAll()
-	do(ApplyJob{numbers(20)}, w.wantOn)
+	do(applyJob{numbers(20)}, w.wantOn)
 	w.wantStock(20)
 	w.grabAll()
 	uid := w.actual().Sale.UID()
@@ -96,13 +96,13 @@ func TestListsLife(t *testing.T) {
 	if second := listLife(t); !slices.Equal(first, second) {
 		t.Errorf("the same commands made other calls:\n%v\n%v", first, second)
 	}
-	for _, name := range ListCallNames() {
+	for _, name := range listCallNames {
 		if !slices.ContainsFunc(first, func(call string) bool { return strings.HasSuffix(call, " "+name) }) {
 			t.Errorf("no call was %q", name)
 		}
 	}
 	for _, call := range first {
-		if _, name, _ := strings.Cut(call, " "); !slices.Contains(append(CallNames(), ListCallNames()...), name) {
+		if _, name, _ := strings.Cut(call, " "); !slices.Contains(append(callNames, listCallNames...), name) {
 			t.Errorf("a call is %q, which no list of names has", name)
 		}
 	}
@@ -118,21 +118,21 @@ func TestListsKilledAtEveryCall(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		before func(*listWorld)
-		job    func(*sink) Job
+		job    func(*sink) job
 		check  func(*listWorld, *sink)
 	}{
-		"create": {func(*listWorld) {}, func(*sink) Job { return ApplyJob{numbers(30)} },
+		"create": {func(*listWorld) {}, func(*sink) job { return applyJob{numbers(30)} },
 			func(w *listWorld, _ *sink) { w.wantOn(); w.wantStock(30) }},
-		"raise": {given, func(*sink) Job { return ApplyJob{numbers(45)} },
+		"raise": {given, func(*sink) job { return applyJob{numbers(45)} },
 			func(w *listWorld, _ *sink) { w.wantOn(); w.wantStock(45) }},
-		"lower": {given, func(*sink) Job { return ApplyJob{numbers(25)} },
+		"lower": {given, func(*sink) job { return applyJob{numbers(25)} },
 			func(w *listWorld, _ *sink) { w.wantOn(); w.wantStock(25) }},
-		"pause": {given, func(*sink) Job { return PhaseJob{"tickets", pb.Phase_PAUSED} },
+		"pause": {given, func(*sink) job { return phaseJob{pb.Phase_PAUSED} },
 			func(w *listWorld, _ *sink) { w.wantOff(); w.wantStock(30) }},
 		"resume": {func(w *listWorld) { given(w); w.mustPhase(pb.Phase_PAUSED) },
-			func(*sink) Job { return PhaseJob{"tickets", pb.Phase_OPEN} },
+			func(*sink) job { return phaseJob{pb.Phase_OPEN} },
 			func(w *listWorld, _ *sink) { w.wantOn(); w.wantStock(30) }},
-		"destroy": {given, func(s *sink) Job { return s.job() },
+		"destroy": {given, func(s *sink) job { return s.job() },
 			func(w *listWorld, s *sink) {
 				w.wantExported(s, int64(len(w.told)))
 				w.wantForgotten(w.actual().Sale.UID())
@@ -160,7 +160,7 @@ func TestListsKilledAtEveryCall(t *testing.T) {
 					}
 					test.check(w, exported)
 					if w.actual().Sale.Live() && kill%3 == 0 {
-						if err := w.command(PhaseJob{"tickets", pb.Phase_PAUSED}).finish(); err != nil {
+						if err := w.command(phaseJob{pb.Phase_PAUSED}).finish(); err != nil {
 							t.Fatalf("kill at call %d, %v: pause: %v", kill, how, err)
 						}
 						w.wantOff()
@@ -182,7 +182,7 @@ func TestListsOnANodeThatRestarts(t *testing.T) {
 		"with nothing": (*backendtest.Lists).RestartEmpty,
 		"flushed":      (*backendtest.Lists).Flush,
 	} {
-		for _, job := range []Job{ApplyJob{numbers(40)}, PhaseJob{"tickets", pb.Phase_PAUSED}} {
+		for _, job := range []job{applyJob{numbers(40)}, phaseJob{pb.Phase_PAUSED}} {
 			t.Run(fmt.Sprintf("%s, %T", name, job), func(t *testing.T) {
 				for at := 1; ; at++ {
 					w := newListWorld(t)
@@ -204,7 +204,7 @@ func TestListsOnANodeThatRestarts(t *testing.T) {
 					if err := w.command(job).finish(); err != nil { // it may have restarted after its list was filled
 						t.Fatalf("restart at call %d: again: %v", at, err)
 					}
-					if _, apply := job.(ApplyJob); apply {
+					if _, apply := job.(applyJob); apply {
 						w.wantOn()
 						w.grabAll()
 						w.mustPhase(pb.Phase_PAUSED)
@@ -241,9 +241,9 @@ func TestListsUnderCommandsAtOnce(t *testing.T) {
 			})
 		}
 		random := rand.New(rand.NewPCG(seed, 3))
-		jobs := []Job{ApplyJob{numbers(40)}, ApplyJob{numbers(40)}}
+		jobs := []job{applyJob{numbers(40)}, applyJob{numbers(40)}}
 		if seed%3 > 0 {
-			jobs[1] = []Job{PhaseJob{"tickets", pb.Phase_PAUSED}, ApplyJob{numbers(35)}, ApplyJob{numbers(40)}}[seed%9/3]
+			jobs[1] = []job{phaseJob{pb.Phase_PAUSED}, applyJob{numbers(35)}, applyJob{numbers(40)}}[seed%9/3]
 		}
 		running := []*command{w.command(jobs[0]), w.command(jobs[1])}
 		for steps := 0; len(running) > 0; steps++ {
@@ -267,7 +267,7 @@ func TestListsUnderCommandsAtOnce(t *testing.T) {
 		}
 		w.faults = nil
 		w.land()
-		for _, job := range []Job{PhaseJob{"tickets", pb.Phase_OPEN}, PhaseJob{"tickets", pb.Phase_PAUSED}} {
+		for _, job := range []job{phaseJob{pb.Phase_OPEN}, phaseJob{pb.Phase_PAUSED}} {
 			if err := w.command(job).finish(); err != nil {
 				t.Fatalf("seed %d: %T: %v", seed, job, err)
 			}
@@ -290,7 +290,7 @@ func TestListsOnANodeThatIsAway(t *testing.T) {
 			w.keepers[1].SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} })
 		}
 	}
-	wantPartly := func(job Job) {
+	wantPartly := func(job job) {
 		t.Helper()
 		err := w.command(job).finish()
 		if !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "list/1 on node redis-1:6379") {
@@ -298,7 +298,7 @@ func TestListsOnANodeThatIsAway(t *testing.T) {
 		}
 	}
 	away(true)
-	wantPartly(ApplyJob{numbers(30)})
+	wantPartly(applyJob{numbers(30)})
 	if applied := w.actual().Sale.Applied(); applied != 0 {
 		t.Errorf("generation %d is applied", applied)
 	}
@@ -307,7 +307,7 @@ func TestListsOnANodeThatIsAway(t *testing.T) {
 	w.wantOn()
 	w.grabAll()
 	away(true)
-	wantPartly(PhaseJob{"tickets", pb.Phase_PAUSED})
+	wantPartly(phaseJob{pb.Phase_PAUSED})
 	if s := w.actual().Shards[1].Head; s.Phase != ledger.PhaseOpen {
 		t.Errorf("shard 1 is %s, and what its list gave is not in its log", s.Phase)
 	}
@@ -317,8 +317,8 @@ func TestListsOnANodeThatIsAway(t *testing.T) {
 	uid := w.actual().Sale.UID()
 	away(true)
 	c := w.command(new(sink).job())
-	if err := c.finish(); err != nil || len(c.Result().Warnings) != 1 || !strings.Contains(c.Result().Warnings[0], "redis-1:6379 may still have lists") {
-		t.Errorf("destroy: %v, %q", err, c.Result().Warnings)
+	if err := c.finish(); err != nil || len(c.result().Warnings) != 1 || !strings.Contains(c.result().Warnings[0], "redis-1:6379 may still have lists") {
+		t.Errorf("destroy: %v, %q", err, c.result().Warnings)
 	}
 	away(false)
 	if p := w.planDestroy(); len(p.Actions) != 1 || p.Actions[0].Address != "list/1" {
@@ -354,9 +354,9 @@ func TestListsFallShort(t *testing.T) {
 	for shard := range 3 {
 		w.grab(shard, 9)
 	}
-	c := w.command(ApplyJob{numbers(10)})
-	if err := c.finish(); !errors.Is(err, ErrPartly) || c.Result().Shortfall != 17 {
-		t.Errorf("got %v, short of %d", err, c.Result().Shortfall)
+	c := w.command(applyJob{numbers(10)})
+	if err := c.finish(); !errors.Is(err, ErrPartly) || c.result().Shortfall != 17 {
+		t.Errorf("got %v, short of %d", err, c.result().Shortfall)
 	}
 	w.wantTold(w.ledgers())
 	w.mustApply(numbers(27))
@@ -368,7 +368,7 @@ func TestListsOnANodeThatIsFull(t *testing.T) {
 	w := newListWorld(t)
 	w.keepers[0].SetFaults(backendtest.On(backendtest.OpPut, always(backendtest.ErrorBefore)))
 	began := w.now.Mono
-	err := w.command(ApplyJob{numbers(30)}).finish()
+	err := w.command(applyJob{numbers(30)}).finish()
 	if !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "on node redis-0:6379 cannot be filled, tried for 10s (put)") {
 		t.Errorf("got %v", err)
 	}
@@ -659,7 +659,7 @@ func TestListsWithoutAnAnswer(t *testing.T) {
 				w.grabAll()
 				w.keepers[1].Restart()
 				lost := 0
-				c := w.command(PhaseJob{"tickets", pb.Phase_OPEN})
+				c := w.command(phaseJob{pb.Phase_OPEN})
 				for !c.done {
 					c.step(inOrder, func(k Call) (any, error) {
 						if k.What != name || lost > 0 {
@@ -789,10 +789,10 @@ func TestListsWithoutTheirNodes(t *testing.T) {
 func TestListsOnANodeFromThePast(t *testing.T) {
 	for name, test := range map[string]struct {
 		before pb.Phase
-		job    Job
+		job    job
 	}{
-		"resumed": {pb.Phase_PAUSED, PhaseJob{"tickets", pb.Phase_OPEN}},
-		"raised":  {pb.Phase_OPEN, ApplyJob{numbers(40)}}, // where the list is stopped and filled
+		"resumed": {pb.Phase_PAUSED, phaseJob{pb.Phase_OPEN}},
+		"raised":  {pb.Phase_OPEN, applyJob{numbers(40)}}, // where the list is stopped and filled
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newListWorld(t)
@@ -810,7 +810,7 @@ func TestListsOnANodeFromThePast(t *testing.T) {
 			if err := c.finish(); err != nil {
 				t.Fatal(err)
 			}
-			if warnings := c.Result().Warnings; len(warnings) != 1 ||
+			if warnings := c.result().Warnings; len(warnings) != 1 ||
 				!strings.HasPrefix(warnings[0], "list/1: node redis-1:6379 had recorded 2 claims that the ledger cannot take") {
 				t.Errorf("warnings: %q", warnings)
 			}
@@ -837,7 +837,7 @@ func together(a, b *command) {
 func TestListsAreFilledByOne(t *testing.T) {
 	for begun := 0; begun < 100; begun += 3 {
 		w := newListWorld(t)
-		job := ApplyJob{numbers(60000)}
+		job := applyJob{numbers(60000)}
 		first, second := w.command(job), (*command)(nil)
 		puts := 0
 		for len(first.trace) < begun && !first.done {

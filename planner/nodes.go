@@ -201,7 +201,7 @@ func (w *work) findOwner(then func(alive bool)) {
 	votes, silent := make(map[string]int), 0
 	most := 0
 	w.allNodes(
-		func(int) call { return call{kind: callList, prefix: key} },
+		func(int) call { return call{kind: callFindOwner, prefix: key} },
 		func(_ int, r reply) {
 			if r.err != nil {
 				silent++
@@ -250,7 +250,7 @@ func (w *work) sweepNode(i, try int, freeBy time.Duration, then func()) {
 		}
 		w.after(firstPause<<try, func() { w.sweepNode(i, try+1, freeBy, then) })
 	}
-	w.call(call{kind: callList, node: i, prefix: spec.LeasePrefix(w.plan.UID)}, func(r reply) {
+	w.call(call{kind: callFindLeases, node: i, prefix: spec.LeasePrefix(w.plan.UID)}, func(r reply) {
 		if r.err != nil {
 			failed(r.err)
 			return

@@ -367,7 +367,7 @@ func TestWithoutAnyNode(t *testing.T) {
 		t.Errorf("apply: %v, %q", p.err, p.work.result.Warnings)
 	}
 	w.mustApply(tickets(12))
-	if err := w.command(PhaseJob{"tickets", pb.Phase_PAUSED}).finish(); err != nil {
+	if err := w.command(phaseJob{pb.Phase_PAUSED}).finish(); err != nil {
 		t.Error(err)
 	}
 	w.mustDestroy()
@@ -850,7 +850,7 @@ func TestStoreErrors(t *testing.T) {
 		}
 		return backendtest.Fault{}
 	}
-	if _, err := ReadSale(t.Context(), w.config(), "tickets"); !errors.Is(err, ErrStore) || errors.Is(err, ledger.ErrCorrupt) {
+	if _, err := ReadSale(t.Context(), w.running(), "tickets"); !errors.Is(err, ErrStore) || errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("reading: %v", err)
 	}
 	w.faults = backendtest.On(backendtest.OpHeads, always(backendtest.ErrorBefore))

@@ -12,8 +12,7 @@
 //     its digest stands in the sale's log.
 //
 // It keeps no state of its own. Apply and Destroy are step machines (core.go)
-// without I/O, clocks and goroutines; run.go is the shell around them, and
-// stepped.go the one for simulations.
+// without I/O, clocks and goroutines; run.go is the shell around them.
 package planner
 
 import (
@@ -53,44 +52,13 @@ type Config struct {
 	Patience time.Duration
 }
 
-func (c Config) patience() time.Duration {
-	if c.Patience > 0 {
-		return c.Patience
-	}
-	return 10 * time.Second
-}
+const defaultPatience = 10 * time.Second
 
 func (c Config) logger() *slog.Logger {
 	if c.Logger != nil {
 		return c.Logger
 	}
 	return slog.New(slog.DiscardHandler)
-}
-
-// terms are what a plan is carried out on, besides its backends.
-type terms struct {
-	writer   []byte
-	who      string
-	patience time.Duration
-	rand     io.Reader
-	nodes    []string // by name
-	lists    []string // likewise, those that keep lists
-	sizes    lists.Sizes
-	table    string // that the logs are kept in, "" if they need none
-}
-
-func (c Config) terms() terms {
-	t := terms{writer: c.Writer, who: c.Who, patience: c.patience(), rand: c.Rand}
-	if named := namedTable(c); named != nil {
-		t.table = named.Name
-	}
-	for _, n := range c.Nodes {
-		t.nodes = append(t.nodes, n.Name())
-	}
-	for _, n := range c.Lists {
-		t.lists = append(t.lists, n.Name())
-	}
-	return t
 }
 
 // Progress says that something is done.

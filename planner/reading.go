@@ -7,29 +7,78 @@ import (
 	"salectl/spec"
 )
 
-// reading is ReadActual as a step machine: the sale's log, the heads of its
-// shards, then all nodes at once, and those that keep lists. It reads no table.
+// reading is the machine behind ReadActual and Reading.
 type reading struct {
 	core
-	cfg    SteppedConfig
+	terms  Terms
 	actual *Actual
+
+	asking bool  // for the table
+	read   bool  // all else is, or has failed
+	err    error // why
 }
 
-func newReading(cfg SteppedConfig, name string) *reading {
+func newReading(t Terms, name string) *reading {
 	return &reading{
-		core: newCore(cfg.terms().patience), cfg: cfg,
-		actual: &Actual{Name: name, Nodes: make([]NodeActual, len(cfg.Nodes))},
+		core: newCore(t.patience()), terms: t,
+		actual: &Actual{Name: name, Nodes: make([]NodeActual, len(t.Nodes))},
 	}
 }
 
 func (r *reading) start() {
-	uid, err := newUID(r.cfg.Rand)
+	uid, err := newUID(r.terms.Rand)
 	if err != nil {
 		r.end(err)
 		return
 	}
 	r.actual.At, r.actual.NewUID = r.now.Wall, uid
+	r.table()
 	r.logs(1)
+	if r.terms.ReadTries > 0 {
+		r.after(readTimeout, func() {
+			if len(r.actual.Shards) == 0 {
+				r.finish(fmt.Errorf("%w: it was not read in %v", ErrStore, readTimeout))
+			}
+		})
+	}
+}
+
+// table looks at the table of the logs.
+func (r *reading) table() {
+	if r.terms.Table == "" {
+		return
+	}
+	r.asking = true
+	r.actual.Table = &TableActual{Name: r.terms.Table}
+	r.call(call{kind: callCheckTable}, func(got reply) {
+		r.asking, r.actual.Table.Err = false, got.err
+		if r.read {
+			r.end(r.err)
+		}
+	})
+}
+
+// finish ends the reading, once what is known of the table is known too: where
+// nothing can be read it says why.
+func (r *reading) finish(err error) {
+	if r.read {
+		return
+	}
+	r.read, r.err = true, err
+	if !r.asking {
+		r.end(err)
+	}
+}
+
+// outcome is what the end of the reading means to whoever asked.
+func (r *reading) outcome(err error) error {
+	switch table := r.actual.Table; {
+	case err == nil:
+		return nil
+	case table.unfit():
+		err = table.refusal()
+	}
+	return fmt.Errorf("sale %s: %w", r.actual.Name, err)
 }
 
 // logs reads the sale's log and the heads of its shards.
@@ -37,10 +86,10 @@ func (r *reading) logs(try int) {
 	name := spec.SaleLog(r.actual.Name)
 	sale := ledger.NewSale(name)
 	r.actual.Sale = sale
-	log := &track{core: &r.core, w: ledger.NewWriter(name, sale)}
+	log := &track{core: &r.core, w: ledger.NewWriter(name, sale), fold: sale, tries: r.terms.ReadTries, failed: r.finish}
 	log.read(func(e ledger.Event) {
 		if e == ledger.Gone {
-			r.end(fmt.Errorf("log %s: %w", name, ledger.ErrGone))
+			r.finish(fmt.Errorf("log %s: %w", name, ledger.ErrGone))
 			return
 		}
 		r.shards(func() {
@@ -53,7 +102,8 @@ func (r *reading) logs(try int) {
 	})
 }
 
-// shards reads all heads in one call and, if that fails, in a call each.
+// shards reads all heads in one call and, if that fails, in a call each, so that
+// one that cannot be read hides no other.
 func (r *reading) shards(then func()) {
 	names := shardLogs(r.actual.Sale)
 	r.actual.Shards = make([]ShardActual, len(names))
@@ -85,15 +135,15 @@ func (r *reading) shards(then func()) {
 	})
 }
 
-// nodes asks all nodes, and after them those that keep lists.
+// nodes asks all lock nodes at once, and after them those that keep lists.
 func (r *reading) nodes() {
-	left := len(r.cfg.Nodes)
+	left := len(r.terms.Nodes)
 	done := func() {
 		if left == 0 {
 			r.lists()
 		}
 	}
-	for i, name := range r.cfg.Nodes {
+	for i, name := range r.terms.Nodes {
 		r.node(i, name, func(a NodeActual) {
 			r.actual.Nodes[i] = a
 			left--
@@ -122,7 +172,7 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 			then(a)
 			return
 		}
-		ask(call{kind: callList, prefix: spec.LeasePrefix(uid)}, func(got reply) {
+		ask(call{kind: callReadLeases, prefix: spec.LeasePrefix(uid)}, func(got reply) {
 			a.Leases = got.holdings
 			ask(call{kind: callReadMarker, marker: spec.Marker(uid)}, func(got reply) {
 				a.Marker = got.marker

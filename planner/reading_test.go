@@ -15,7 +15,7 @@ import (
 )
 
 // What a Stepped reads is what ReadActual reads.
-func TestSteppedReading(t *testing.T) {
+func TestMachineReading(t *testing.T) {
 	for name, before := range map[string]func(*world){
 		"no sale":        func(*world) {},
 		"sold":           func(w *world) { sold(w); w.serve() },
@@ -39,11 +39,11 @@ func TestSteppedReading(t *testing.T) {
 			drawn := w.drawn
 			want := w.actual()
 			w.drawn = drawn
-			c := w.command(ApplyJob{spec.Sale{Name: "tickets"}})
-			for c.work == nil && !c.done {
+			c := w.command(applyJob{spec.Sale{Name: "tickets"}})
+			for c.run == nil && !c.done {
 				c.step(inOrder, c.served)
 			}
-			if got := c.reading.actual; !reflect.DeepEqual(got, want) {
+			if got := c.reading.Actual(); !reflect.DeepEqual(got, want) {
 				t.Errorf("read %+v, want %+v", got, want)
 			}
 			if i := slices.IndexFunc(want.Nodes, func(n NodeActual) bool { return n.Err != nil }); i >= 0 {
@@ -67,7 +67,7 @@ func TestReadingThatLags(t *testing.T) {
 		first = false
 		return past(100)
 	})
-	a, err := ReadSale(t.Context(), w.config(), "tickets")
+	a, err := ReadSale(t.Context(), w.running(), "tickets")
 	if err != nil || a.missing() != "" || first {
 		t.Errorf("%s has no log, %v", a.missing(), err)
 	}
@@ -80,7 +80,7 @@ func TestReadingThatLags(t *testing.T) {
 }
 
 // The same of lists, and of nodes that keep them and are away.
-func TestSteppedReadingOfLists(t *testing.T) {
+func TestMachineReadingOfLists(t *testing.T) {
 	for name, before := range map[string]func(*listWorld){
 		"no sale":              func(*listWorld) {},
 		"applied":              func(w *listWorld) { w.mustApply(numbers(30)); w.grabAll() },
@@ -113,11 +113,11 @@ func TestSteppedReadingOfLists(t *testing.T) {
 			if name == "a node is away" { // it has told its settings, and was asked for one list only
 				want.ListNodes[0] = ListNodeActual{Name: want.ListNodes[0].Name, Settings: want.ListNodes[1].Settings}
 			}
-			c := w.command(ApplyJob{spec.Sale{Name: "tickets"}})
-			for c.work == nil && !c.done {
+			c := w.command(applyJob{spec.Sale{Name: "tickets"}})
+			for c.run == nil && !c.done {
 				c.step(inOrder, c.served)
 			}
-			if got := c.reading.actual; !reflect.DeepEqual(got, want) {
+			if got := c.reading.Actual(); !reflect.DeepEqual(got, want) {
 				t.Errorf("read %+v, want %+v", got, want)
 			}
 			if name == "a node is away" && asked != 1 {
@@ -128,29 +128,29 @@ func TestSteppedReadingOfLists(t *testing.T) {
 }
 
 // A sale's log that is gone after a part of it was read is no sale that never was.
-func TestSteppedReadingOfALogThatGoes(t *testing.T) {
+func TestMachineReadingOfALogThatGoes(t *testing.T) {
 	w := newWorld(t)
 	w.mustApply(tickets(10))
 	w.store.SetPage(1)
 	w.stale(0, 100)
-	c := w.command(ApplyJob{tickets(10)})
+	c := w.command(applyJob{tickets(10)})
 	if err := c.finish(); !errors.Is(err, ledger.ErrGone) {
 		t.Errorf("it is %v", err)
 	}
-	s := NewStepped(SteppedConfig{Rand: strings.NewReader("few")}, ApplyJob{tickets(10)})
+	s := NewReading(Terms{Rand: strings.NewReader("few")}, "tickets")
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || err == nil || !strings.Contains(err.Error(), "drawing a uid") {
 		t.Errorf("without chance: %d calls, %v", len(calls), err)
 	}
 }
 
 // A shard whose head cannot be read hides no other, nor does a node that is down.
-func TestSteppedReadingOfWhatFails(t *testing.T) {
+func TestMachineReadingOfWhatFails(t *testing.T) {
 	w := newWorld(t)
 	sold(w)
 	down := errors.New("down")
 	failed := 0
-	c := w.command(ApplyJob{tickets(30)})
-	for c.work == nil && !c.done {
+	c := w.command(applyJob{tickets(30)})
+	for c.run == nil && !c.done {
 		c.step(inOrder, func(k Call) (any, error) {
 			if k.Node == 2 || k.What == nameHeads && failed < 2 {
 				if k.Node == Store {
@@ -170,7 +170,7 @@ func TestSteppedReadingOfWhatFails(t *testing.T) {
 	if asked != len(w.nodes) {
 		t.Errorf("%d nodes were asked who they are, want each once, of %d", asked, len(w.nodes))
 	}
-	a := c.reading.actual
+	a := c.reading.Actual()
 	for i, s := range a.Shards {
 		if (s.Err == nil) != (i > 0) || (s.Head != nil) != (i > 0) {
 			t.Errorf("shard %d: %+v", i, s)
@@ -185,12 +185,12 @@ func TestSteppedReadingOfWhatFails(t *testing.T) {
 
 // A read of the heads may lag behind the sale's log: both are read again before a
 // shard is believed to have no log.
-func TestSteppedReadingThatLags(t *testing.T) {
+func TestMachineReadingThatLags(t *testing.T) {
 	for lags, want := range map[int]error{missingTries - 1: nil, missingTries: ledger.ErrCorrupt} {
 		w := newWorld(t)
 		sold(w)
 		read := 0
-		c := w.command(ApplyJob{tickets(30)})
+		c := w.command(applyJob{tickets(30)})
 		for !c.done {
 			c.step(inOrder, func(k Call) (any, error) {
 				r := c.make(k).(reply)
@@ -205,5 +205,32 @@ func TestSteppedReadingThatLags(t *testing.T) {
 		if !errors.Is(c.err, want) {
 			t.Errorf("%d reads lag: %v, want %v", lags, c.err, want)
 		}
+	}
+}
+
+// A person who asks is not kept waiting: a store that answers nothing is given up on.
+func TestReadingEndsInTime(t *testing.T) {
+	w := newWorld(t)
+	r := NewReading(Terms{Rand: w, ReadTries: ledger.ReadTries, Table: "sales"}, "tickets")
+	calls, wake, _, _ := r.Next(w.now)
+	if len(calls) != 2 || wake != w.now.Mono+readTimeout {
+		t.Fatalf("%d calls, wake at %v", len(calls), wake)
+	}
+	w.pass(readTimeout)
+	r.Tick(w.now)
+	if _, _, done, _ := r.Next(w.now); done {
+		t.Fatal("it ends before it knows what is wrong with the table")
+	}
+	calls[0].Took(w.now, nil, ledger.ErrTableUnfit)
+	var refusal *Refusal
+	if _, _, done, err := r.Next(w.now); !done || !errors.As(err, &refusal) || !strings.Contains(err.Error(), "table sales") {
+		t.Errorf("done %v, %v", done, err)
+	}
+	r = NewReading(Terms{Rand: w, ReadTries: ledger.ReadTries}, "tickets")
+	r.Next(w.now)
+	w.pass(readTimeout)
+	r.Tick(w.now)
+	if _, _, done, err := r.Next(w.now); !done || !errors.Is(err, ErrStore) {
+		t.Errorf("done %v, %v", done, err)
 	}
 }

@@ -3,7 +3,6 @@ package planner
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -29,16 +28,12 @@ func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	if plan.Kind == KindDestroy {
 		return nil, fmt.Errorf("%w: it is a plan of destroy", ErrBadPlan)
 	}
-	w, err := newWork(cfg.terms(), plan)
+	e, err := NewExecution(cfg.terms(), plan, nil)
 	if err != nil {
 		return nil, err
 	}
-	first := w.first(false)
-	if first == nil {
-		return &w.result, nil
-	}
-	s := shell{cfg: cfg, work: w}
-	return &w.result, w.outcome(s.run(ctx, first))
+	err = cfg.run(ctx, plan.Sale, &e.Machine)
+	return e.Result(), err
 }
 
 // Destroy carries out a plan of MakeDestroy. The ledger is exported to a file at
@@ -60,32 +55,35 @@ func Destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) (*R
 }
 
 func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, rehearsal bool) (*Result, error) {
-	w, err := newWork(cfg.terms(), plan)
+	e, err := newExecution(cfg.terms(), plan, fileExporter(exportPath), rehearsal)
 	if err != nil {
 		return nil, err
 	}
-	first := w.first(rehearsal)
-	if first == nil {
-		return &w.result, nil
-	}
-	if live := plan.Phase != ledger.PhaseSealed && plan.Phase != ledger.PhaseDestroyed; live && !rehearsal {
-		actual, err := ReadSale(ctx, cfg, plan.Sale)
-		if err != nil {
+	if !rehearsal && e.first != nil {
+		if err := checkDestroy(ctx, cfg, plan, exportPath); err != nil {
 			return nil, err
 		}
-		// The plan may be older than its own run: once that has sealed the sale
-		// nothing is exported any more, and the file there is no concern.
-		if ended := actual.Sale.UID() == plan.UID && !actual.Sale.Live(); !ended {
-			if err := checkExportPath(exportPath, plan.UID, actual.shardsSealed()); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if !rehearsal {
 		RemovePartials(exportPath) // there may be nothing to export any more
 	}
-	s := shell{cfg: cfg, work: w, export: exportPath}
-	return &w.result, w.outcome(s.run(ctx, first))
+	err = cfg.run(ctx, plan.Sale, &e.Machine)
+	return e.Result(), err
+}
+
+// checkDestroy refuses an export path that something is in the way of.
+func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) error {
+	if plan.Phase == ledger.PhaseSealed || plan.Phase == ledger.PhaseDestroyed {
+		return nil
+	}
+	actual, err := ReadSale(ctx, cfg, plan.Sale)
+	if err != nil {
+		return err
+	}
+	// The plan may be older than its own run: once that has sealed the sale
+	// nothing is exported any more, and the file there is no concern.
+	if ended := actual.Sale.UID() == plan.UID && !actual.Sale.Live(); ended {
+		return nil
+	}
+	return checkExportPath(exportPath, plan.UID, actual.shardsSealed())
 }
 
 // RehearsalPrefix is what the names of rehearsals begin with. Purge takes no
@@ -114,144 +112,66 @@ func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
 	return destroy(ctx, cfg, plan, "", true)
 }
 
-// callTimeout bounds one call on the ledger's store. Of an append that takes
-// longer the outcome is unknown, and asked for. A table takes longer to make.
-const (
-	callTimeout  = 5 * time.Second
-	tableTimeout = time.Minute
-)
-
-// onNode says whether a call is one to a lock node, onList whether to a node that
-// keeps lists.
-func (k callKind) onNode() bool { return k >= callInfo && k <= callForget }
-func (k callKind) onList() bool { return k >= callStep && k <= callSettings }
-
-func (k callKind) timeout() time.Duration {
-	switch {
-	case k.onNode() || k.onList():
-		return nodeTimeout
-	case k == callCreateTable:
-		return tableTimeout
-	}
-	return callTimeout
-}
-
-// shell runs a machine for real.
-type shell struct {
-	cfg    Config
-	work   *work
-	export string // path
-}
-
-// run drives the machine to its end. When ctx ends the machine is told to stop;
-// calls under way are cancelled and waited for.
-func (s *shell) run(ctx context.Context, first func()) error {
+// run makes a machine's calls, each in a goroutine, and tells it the time until it
+// is done. When ctx ends the machine is told to stop; calls under way are
+// cancelled and waited for.
+func (c Config) run(ctx context.Context, sale string, m *Machine) error {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	replies := make(chan reply)
+	replies := make(chan func())
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
 
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	out := s.work.step(s.cfg.Clock(), first)
 	for {
-		for _, p := range out.progress {
-			if s.cfg.Progress != nil {
-				s.cfg.Progress(p)
-			}
+		made, wake, done, err := m.Next(c.Clock())
+		if done {
+			return err
 		}
-		if out.done {
-			return out.err
-		}
-		for _, k := range out.calls {
+		for _, k := range made {
 			running.Go(func() {
-				r := s.do(calls, k)
+				made := c.do(calls, sale, k)
 				select {
-				case replies <- r:
+				case replies <- func() { k.Took(c.Clock(), made, nil) }:
 				case <-calls.Done():
 				}
 			})
 		}
-		var wake <-chan time.Time
-		if out.wake > 0 {
-			timer.Reset(max(0, out.wake-s.cfg.Clock().Mono))
-			wake = timer.C
+		var ticks <-chan time.Time
+		if wake > 0 {
+			timer.Reset(max(0, wake-c.Clock().Mono))
+			ticks = timer.C
 		}
 		select {
-		case r := <-replies:
-			out = s.work.reply(s.cfg.Clock(), r)
-		case <-wake:
-			out = s.work.tick(s.cfg.Clock())
+		case take := <-replies:
+			take()
+		case <-ticks:
+			m.Tick(c.Clock())
 		case <-ctx.Done():
-			out = s.work.step(s.cfg.Clock(), func() { s.work.stop(ctx.Err()) })
+			m.Stop(c.Clock(), ctx.Err())
 		}
 	}
 }
 
 // do makes one call.
-func (s *shell) do(ctx context.Context, k call) reply {
-	if k.kind == callExport {
-		return s.doExport(ctx, k)
+func (c Config) do(ctx context.Context, sale string, k Call) any {
+	if k.Timeout > 0 {
+		bounded, cancel := context.WithTimeout(ctx, k.Timeout)
+		defer cancel()
+		ctx = bounded
 	}
-	ctx, cancel := context.WithTimeout(ctx, k.kind.timeout())
-	defer cancel()
 	var node quorum.Node
 	var list lists.Node
 	switch {
-	case k.kind.onNode():
-		node = s.cfg.Nodes[k.node]
-	case k.kind.onList():
-		list = s.cfg.Lists[k.node]
+	case k.List:
+		list = c.Lists[k.Node]
+	case k.Node != Store:
+		node = c.Nodes[k.Node]
 	}
-	r := perform(ctx, s.cfg.Logs, node, list, k)
-	if err := r.failure(); err != nil {
-		s.cfg.logger().DebugContext(ctx, "a call failed", "sale", s.work.plan.Sale, "call", k.kind.String(), "error", err)
+	made := k.Make(ctx, c.Logs, node, list).(reply)
+	if err := made.failure(); err != nil {
+		c.logger().DebugContext(ctx, "a call failed", "sale", sale, "call", k.What, "error", err)
 	}
-	return r
-}
-
-// perform makes any call but an export.
-func perform(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node, k call) reply {
-	r := reply{id: k.id}
-	switch k.kind {
-	case callLog:
-		r.log = k.request.Do(ctx, logs)
-	case callHeads:
-		r.heads, r.err = logs.Heads(ctx, k.logs)
-	case callDelete:
-		r.err = logs.Delete(ctx, k.log, k.upTo)
-	case callCheckTable:
-		r.err = logs.(ledger.Table).CheckTable(ctx)
-	case callCreateTable:
-		r.err = logs.(ledger.Table).CreateTable(ctx)
-	case callInfo:
-		r.info, r.err = node.Info(ctx)
-	case callReadMarker:
-		r.marker, r.err = node.ReadMarker(ctx, k.marker)
-	case callMark:
-		r.err = node.Mark(ctx, k.marker, k.runID)
-	case callList:
-		r.holdings, r.err = node.List(ctx, k.prefix)
-	case callRelease:
-		_, r.err = node.Release(ctx, k.asks)
-	case callForget:
-		r.err = node.Forget(ctx, k.marker)
-	case callStep:
-		r.step = k.step.Do(ctx, list)
-		r.err = r.step.Err
-	case callInspect:
-		r.state, r.err = list.Inspect(ctx, k.list)
-	case callForgetList:
-		r.err = list.Forget(ctx, k.list)
-	case callSettings:
-		r.settings, r.err = list.Settings(ctx)
-	}
-	return r
-}
-
-func (s *shell) doExport(ctx context.Context, k call) reply {
-	r := reply{id: k.id, path: s.export}
-	r.digest, r.err = exporter{(*os.File).Sync}.write(ctx, s.cfg.Logs, s.export, k.export)
-	return r
+	return made
 }

@@ -14,6 +14,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -67,6 +68,13 @@ func (w *world) config() Config {
 	for _, n := range w.keepers {
 		cfg.Lists = append(cfg.Lists, n)
 	}
+	return cfg
+}
+
+// running is a config for what waits by itself.
+func (w *world) running() Config {
+	cfg := w.config()
+	cfg.Clock = clockOf(w)
 	return cfg
 }
 
@@ -127,15 +135,30 @@ func tickets(stock int64) spec.Sale {
 	}
 }
 
+// actual reads the sale. Where that waits, the world's time goes on.
 func (w *world) actual() *Actual {
 	w.Helper()
 	cfg := w.config()
 	cfg.Logs = w.logs(nil)
-	a, err := ReadActual(context.Background(), cfg, "tickets")
-	if err != nil {
-		w.Fatalf("reading the sale: %v", err)
+	r := NewReading(cfg.terms(), "tickets")
+	for {
+		calls, wake, done, err := r.Next(w.now)
+		switch {
+		case err != nil:
+			w.Fatalf("reading the sale: %v", err)
+		case done:
+			return r.Actual()
+		case len(calls) == 0:
+			w.pass(max(0, wake-w.now.Mono))
+			r.Tick(w.now)
+		}
+		for len(calls) > 0 {
+			k := calls[0]
+			k.Took(w.now, cfg.do(context.Background(), "tickets", k), nil)
+			more, _, _, _ := r.Next(w.now)
+			calls = append(calls[1:], more...)
+		}
 	}
-	return a
 }
 
 func (w *world) mustPlan(desired spec.Sale) *Plan {
@@ -152,7 +175,7 @@ type process struct {
 	world *world
 	cfg   Config
 	work  *work
-	shell *shell
+	keep  Exporter
 	queue []call
 	wake  time.Duration
 	done  bool
@@ -169,7 +192,7 @@ func (w *world) begin(p *Plan) *process {
 		w.Fatal(err)
 	}
 	proc := &process{world: w, cfg: cfg, work: work}
-	proc.shell = &shell{cfg: cfg, work: work, export: filepath.Join(w.folder, "export.ndjson")}
+	proc.keep = fileExporter(filepath.Join(w.folder, "export.ndjson"))
 	proc.take(work.step(w.now, work.first(false)))
 	return proc
 }
@@ -181,7 +204,15 @@ func (p *process) take(out effects) {
 }
 
 func (p *process) perform(k call) reply {
-	return p.shell.do(context.Background(), k)
+	var node quorum.Node
+	var list lists.Node
+	switch {
+	case k.kind.onNode():
+		node = p.cfg.Nodes[k.node]
+	case k.kind.onList():
+		list = p.cfg.Lists[k.node]
+	}
+	return k.perform(context.Background(), p.cfg.Logs, node, list, p.keep)
 }
 
 // next takes the i-th of the calls to be made.

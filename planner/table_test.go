@@ -135,7 +135,7 @@ func TestUnfitTableSaysWhatToDo(t *testing.T) {
 		t.Errorf("%#v", refusal)
 	}
 	w.faults = func(c backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} }
-	if _, err := ReadActual(t.Context(), w.config(), "tickets"); !errors.As(err, &refusal) {
+	if _, err := ReadActual(t.Context(), w.running(), "tickets"); !errors.As(err, &refusal) {
 		t.Errorf("where nothing can be read either: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestReadingADamagedSale(t *testing.T) {
 		if err := w.store.Handle(nil).Append(t.Context(), spec.SaleLog("tickets"), 0, nil, noise, noise); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadActual(t.Context(), w.config(), "tickets"); !errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ErrStore) || errors.Is(err, ErrRefused) {
+		if _, err := ReadActual(t.Context(), w.running(), "tickets"); !errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ErrStore) || errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -16,7 +16,17 @@ type track struct {
 	w     *ledger.Writer
 	apply func(*ledger.Entry) error
 	sent  *ledger.Entry
-	then  func(ledger.Event)
+	// Of a log that is only read, for people: how many reads may bring nothing, one
+	// after the other, and who is told then. 0, nil: patience decides, and the
+	// machine ends.
+	tries  int
+	failed func(error)
+	fold   ledger.Folder
+	next   uint64       // slot that was read up to
+	idle   int          // reads that brought nothing since
+	last   ledger.Reply // of the last read
+
+	then func(ledger.Event)
 
 	began   time.Duration    // of what is under way
 	failing [3]time.Duration // since when the calls of a kind fail, 0: they do not
@@ -43,18 +53,26 @@ func (t *track) resend(then func(ledger.Event)) {
 	t.run(t.w.Resend())
 }
 
+func (t *track) fail(err error) {
+	if t.failed != nil {
+		t.failed(err)
+		return
+	}
+	t.core.end(err)
+}
+
 func (t *track) begin(then func(ledger.Event)) { t.then, t.began = then, t.core.now.Mono }
 
 func (t *track) run(do ledger.Do) {
 	switch {
 	case do.Event == ledger.Damaged:
-		t.core.end(do.Err)
+		t.fail(do.Err)
 	case do.Event == ledger.TooLarge:
-		t.core.end(fmt.Errorf("log %s: %w", t.w.Log(), ledger.ErrTooLarge))
+		t.fail(fmt.Errorf("log %s: %w", t.w.Log(), ledger.ErrTooLarge))
 	case do.Event == ledger.Committed:
 		t.core.changed = true
 		if err := t.apply(t.sent); err != nil {
-			t.core.end(err)
+			t.fail(err)
 			return
 		}
 		t.then(do.Event)
@@ -67,14 +85,30 @@ func (t *track) run(do ledger.Do) {
 			k.commit = t.sent.Commit
 		}
 		t.core.call(k, func(r reply) {
-			if t.bears(kind, r.log.Err) {
-				t.run(t.w.Done(t.core.now, r.log))
+			if t.tries == 0 && !t.bears(kind, r.log.Err) {
+				return
 			}
+			do := t.w.Done(t.core.now, r.log)
+			t.count(r.log)
+			t.run(do)
 		})
+	case t.tries > 0 && t.idle >= t.tries:
+		t.fail(storeError(ledger.Stuck(t.w.Log(), t.fold, t.last)))
 	case t.core.now.Mono-t.began > maxLag:
-		t.core.end(fmt.Errorf("%w: log %s could not be read to its end for %v, it answers from the past", ErrStore, t.w.Log(), maxLag))
+		t.fail(fmt.Errorf("%w: log %s could not be read to its end for %v, it answers from the past", ErrStore, t.w.Log(), maxLag))
 	default:
 		t.core.at(do.Wake, func() { t.run(t.w.Tick(t.core.now)) })
+	}
+}
+
+// count takes down whether a read has brought something.
+func (t *track) count(r ledger.Reply) {
+	if t.tries == 0 {
+		return
+	}
+	t.last = r
+	if t.idle++; t.fold.Next() != t.next {
+		t.next, t.idle = t.fold.Next(), 0
 	}
 }
 
@@ -88,8 +122,17 @@ func (t *track) bears(kind ledger.RequestKind, err error) bool {
 	case t.failing[kind] == 0:
 		t.failing[kind] = now
 	case now-t.failing[kind] > t.core.patience:
-		t.core.end(fmt.Errorf("%w, tried for %v: log %s: %w", ErrStore, t.core.patience, t.w.Log(), err))
+		t.fail(fmt.Errorf("%w, tried for %v: log %s: %w", ErrStore, t.core.patience, t.w.Log(), err))
 		return false
 	}
 	return true
+}
+
+// storeError marks an error of reading as one of the store, unless the log is there
+// and wrong.
+func storeError(err error) error {
+	if errors.Is(err, ledger.ErrCorrupt) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrStore, err)
 }

@@ -76,24 +76,24 @@ type workNode struct {
 	unmarked  error // why it has no marker from us
 }
 
-func newWork(t terms, plan *Plan) (*work, error) {
+func newWork(t Terms, plan *Plan) (*work, error) {
 	planned, err := plan.planned()
 	if err != nil {
 		return nil, err
 	}
 	if planned != nil {
-		planned.PlanDigest, planned.Who = plan.Digest[:], t.who
-		if err := drawSeed(planned, t.rand); err != nil {
+		planned.PlanDigest, planned.Who = plan.Digest[:], t.Who
+		if err := drawSeed(planned, t.Rand); err != nil {
 			return nil, err
 		}
 	}
 	w := &work{
-		core: newCore(t.patience), plan: plan, intent: planned, writer: t.writer, table: t.table, lists: t.lists, sizes: t.sizes,
+		core: newCore(t.patience()), plan: plan, intent: planned, writer: t.Writer, table: t.Table, lists: t.Lists, sizes: t.Sizes,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}
 	w.openSale()
-	for _, name := range t.nodes {
+	for _, name := range t.Nodes {
 		w.nodes = append(w.nodes, workNode{name: name})
 	}
 	for _, a := range plan.Actions {

@@ -85,10 +85,10 @@ func TestStanding(t *testing.T) {
 
 // What is not configured is as people expect it.
 func TestConfigByDefault(t *testing.T) {
-	if got := (Config{}).patience(); got != 10*time.Second {
+	if got := (Config{}).terms().patience(); got != 10*time.Second {
 		t.Errorf("patience lasts %v", got)
 	}
-	if got := (Config{Patience: time.Second}).patience(); got != time.Second {
+	if got := (Config{Patience: time.Second}).terms().patience(); got != time.Second {
 		t.Errorf("a patience of 1s lasts %v", got)
 	}
 	mine := slog.New(slog.DiscardHandler)

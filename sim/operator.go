@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"salectl/backends/clock"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/planner"
 	"salectl/sim/check"
@@ -72,12 +71,16 @@ func (o *operators) sale(stock int64) spec.Sale {
 
 const saleName = "tickets"
 
-func (o *operators) job(c command) planner.Job {
-	phase := func(p pb.Phase) planner.Job { return planner.PhaseJob{Sale: saleName, Phase: p} }
+// plans returns how a command makes its plan.
+func (o *operators) plans(c command) func(*planner.Actual) (*planner.Plan, error) {
+	phase := func(p pb.Phase) func(*planner.Actual) (*planner.Plan, error) {
+		return func(a *planner.Actual) (*planner.Plan, error) { return planner.MakePhase(a, p) }
+	}
 	switch c.kind {
 	case apply:
 		o.most = max(o.most, c.stock)
-		return planner.ApplyJob{Sale: o.sale(c.stock)}
+		desired := o.sale(c.stock)
+		return func(a *planner.Actual) (*planner.Plan, error) { return planner.Make(desired, a) }
 	case pause:
 		return phase(pb.Phase_PAUSED)
 	case resume:
@@ -87,12 +90,14 @@ func (o *operators) job(c command) planner.Job {
 		return phase(pb.Phase_CLOSED)
 	}
 	o.closing, o.ending = true, true
-	return planner.DestroyJob{Sale: saleName, Export: func(b []byte) error {
-		o.w.note("operators", "export", fmt.Sprint(len(b), " bytes"), b)
-		o.w.hit("export written")
-		o.w.history.Exported(o.w.now, b)
-		return nil
-	}}
+	return planner.MakeDestroy
+}
+
+// exported takes an export in, which is safe from then on.
+func (o *operators) exported(b []byte) {
+	o.w.note("operators", "export", fmt.Sprint(len(b), " bytes"), b)
+	o.w.hit("export written")
+	o.w.history.Exported(o.w.now, b)
 }
 
 // run carries a command out, and goes on when it has succeeded or was given up.
@@ -127,11 +132,10 @@ func (o *operators) run(c command, then func()) {
 		o.w.hit("killed: " + c.kind)
 		again(back)
 	}
-	cfg := planner.SteppedConfig{
+	m := newCommandMachine(o, o.plans(c), planner.Terms{
 		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: writer, Rand: o.random, Who: "operator@world",
 		Sizes: o.w.scenario.sizes,
-	}
-	m := &commandMachine{s: planner.NewStepped(cfg, o.job(c))}
+	})
 	p.ended = func() {
 		defer o.stopped(c)
 		o.returned(p.name, op, m.err)
@@ -139,7 +143,7 @@ func (o *operators) run(c command, then func()) {
 		case m.err == nil:
 			o.w.hit("done: " + c.kind)
 			if c.kind == destroy {
-				o.destroyed, o.swept = m.s.Plan().UID, last
+				o.destroyed, o.swept = m.plan.UID, last
 			}
 			then()
 		case errors.Is(m.err, planner.ErrRefused): // to run it again is of no use
@@ -185,23 +189,6 @@ func (o *operators) returned(name string, op int, err error) {
 	}
 	o.w.note(name, "returns", text, nil)
 	o.w.history.Tell(o.w.now, check.Event{Kind: check.CommandReturned, Op: op, Err: text})
-}
-
-// commandMachine is a planner as a process.
-type commandMachine struct {
-	s   *planner.Stepped
-	err error
-}
-
-func (m *commandMachine) tick(now clock.Now) { m.s.Tick(now) }
-
-func (m *commandMachine) next(now clock.Now) (calls []call, wake time.Duration, gone bool) {
-	made, wake, done, err := m.s.Next(now)
-	for _, c := range made {
-		calls = append(calls, call(c))
-	}
-	m.err = err
-	return calls, wake, done
 }
 
 // insist runs a command until it succeeds.

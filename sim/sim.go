@@ -3,8 +3,9 @@
 // that may go wrong between them. All that is random comes from one seed, so a
 // world that went wrong can be run again, to the same last byte.
 //
-// The code that runs is the code that ships: executor.Stepped and
-// planner.Stepped are other shells around the same step machines. The world
+// The code that runs is the code that ships: planner.Machine with its calls made
+// on virtual time, and executor.Stepped, another shell around the same step
+// machines. The world
 // takes down what clients and operators saw and what the store holds, and
 // package check, which shares no code with them, judges it.
 package sim

@@ -17,9 +17,9 @@ import (
 // ErrGone says that a log does not exist (any more).
 var ErrGone = errors.New("no such log")
 
-// readTries is how many reads in a row may bring nothing before Load gives up.
+// ReadTries is how many reads in a row may bring nothing before Load gives up.
 // The pauses between them add up to more than a second.
-const readTries = 8
+const ReadTries = 8
 
 // loadAtOnce bounds how many shards are read at a time: enough for stores that
 // are far away, and few enough for their memory and ours.
@@ -61,8 +61,8 @@ func Load(ctx context.Context, logs Logs, log string, fold Folder) (*Writer, err
 			if idle++; fold.Next() != before {
 				idle = 0
 			}
-		case idle >= readTries:
-			return nil, stuck(log, fold, reply)
+		case idle >= ReadTries:
+			return nil, Stuck(log, fold, reply)
 		default:
 			select {
 			case <-ctx.Done():
@@ -99,8 +99,8 @@ func (u untilEnough) Fold(entry []byte) error {
 	return u.Folder.Fold(entry)
 }
 
-// stuck says why a log cannot be read on.
-func stuck(log string, fold Folder, last Reply) error {
+// Stuck says why a log cannot be read on into fold, by the reply to the last read.
+func Stuck(log string, fold Folder, last Reply) error {
 	if last.Err != nil {
 		return fmt.Errorf("reading log %s: %w", log, last.Err)
 	}

@@ -45,12 +45,12 @@ func TestLoad(t *testing.T) {
 		"whole":            {func(*world, *scripted) {}, nil, 2},
 		"more than a read": {func(w *world, _ *scripted) { w.timesCommit(0, 3*readAtOnce) }, nil, 2 + 3*readAtOnce},
 		"absent":           {func(w *world, _ *scripted) { clear(w.logs.logs) }, nil, 0},
-		"some errors":      {func(_ *world, s *scripted) { s.replies = failing(readTries - 1) }, nil, 2},
+		"some errors":      {func(_ *world, s *scripted) { s.replies = failing(ReadTries - 1) }, nil, 2},
 		"errors on the way": {func(w *world, s *scripted) {
 			l := w.logs.logs[w.shards[0].log]
-			s.replies = slices.Concat(failing(readTries-1), []Reply{{Head: l.head, Entries: l.entries[:1]}}, failing(readTries-1))
+			s.replies = slices.Concat(failing(ReadTries-1), []Reply{{Head: l.head, Entries: l.entries[:1]}}, failing(ReadTries-1))
 		}, nil, 2},
-		"errors":            {func(_ *world, s *scripted) { s.replies = failing(readTries) }, errBroken, 0},
+		"errors":            {func(_ *world, s *scripted) { s.replies = failing(ReadTries) }, errBroken, 0},
 		"a noise of a head": {func(w *world, _ *scripted) { w.logs.logs[w.shards[0].log].head = []byte("{") }, ErrCorrupt, 2},
 		"a lost last slot": {func(w *world, _ *scripted) {
 			l := w.logs.logs[w.shards[0].log]
@@ -68,7 +68,7 @@ func TestLoad(t *testing.T) {
 			clear(w.logs.logs)
 		}, ErrGone, 1},
 		"slow to show": {func(w *world, s *scripted) {
-			for range readTries - 1 {
+			for range ReadTries - 1 {
 				s.replies = append(s.replies, Reply{Head: w.logs.logs[w.shards[0].log].head})
 			}
 		}, nil, 2},
@@ -105,7 +105,7 @@ func TestLoadEndsWithContext(t *testing.T) {
 		w := newWorld(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
 		defer cancel()
-		logs := &scripted{memory: w.logs, replies: failing(readTries)}
+		logs := &scripted{memory: w.logs, replies: failing(ReadTries)}
 		if _, err := Load(ctx, logs, w.shards[0].log, NewState(w.shards[0].log)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("ended with %v", err)
 		}

@@ -24,7 +24,7 @@ var targets = []target{
 	{folder: "backends/lists"},
 	{folder: "backends/quorum"},
 	{folder: "executor", without: []string{"bench", "grabshell", "health", "lockmetrics", "metrics", "run", "shard", "stepped", "steppedshard"}},
-	{folder: "planner", without: []string{"callname", "export", "run", "stepped"}},
+	{folder: "planner", without: []string{"callname", "export", "machine", "run"}},
 	{folder: "sim/check"},
 }
 

@@ -14,31 +14,60 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
 )
 
-// command is a Stepped in the world, and the calls that wait to be made.
-type command struct {
-	*Stepped
-	world *world
-	queue []Call
-	wake  time.Duration
-	done  bool
-	err   error
-	trace []string
+// job is what a command is to do.
+type job interface {
+	plan(*Actual) (*Plan, error)
+	export([]byte) error
 }
 
-func (w *world) command(job Job) *command {
+// applyJob brings the sale to its declaration.
+type applyJob struct{ desired spec.Sale }
+
+// phaseJob changes the sale's phase.
+type phaseJob struct{ phase pb.Phase }
+
+// destroyJob destroys the sale. export gets the bytes of the ledger.
+type destroyJob struct{ keep func([]byte) error }
+
+func (j applyJob) plan(a *Actual) (*Plan, error) { return Make(j.desired, a) }
+func (j phaseJob) plan(a *Actual) (*Plan, error) { return MakePhase(a, j.phase) }
+func (destroyJob) plan(a *Actual) (*Plan, error) { return MakeDestroy(a) }
+
+func (applyJob) export([]byte) error       { return nil }
+func (phaseJob) export([]byte) error       { return nil }
+func (j destroyJob) export(b []byte) error { return j.keep(b) }
+
+// command is a machine in the world that reads the sale, another that carries out
+// the plan made of that, and the calls that wait to be made.
+type command struct {
+	*Machine
+	world   *world
+	job     job
+	terms   Terms
+	reading *Reading
+	run     *Execution // nil: there is no plan yet
+	queue   []Call
+	wake    time.Duration
+	done    bool
+	err     error
+	trace   []string
+}
+
+func (w *world) command(j job) *command {
 	writer := make([]byte, 8)
 	w.Read(writer)
-	c := &command{world: w}
-	cfg := SteppedConfig{Writer: writer, Rand: w, Who: "tester@host"}
+	t := Terms{Writer: writer, Rand: w, Who: "tester@host"}
 	for _, n := range w.nodes {
-		cfg.Nodes = append(cfg.Nodes, n.Name())
+		t.Nodes = append(t.Nodes, n.Name())
 	}
 	for _, n := range w.keepers {
-		cfg.Lists = append(cfg.Lists, n.Name())
+		t.Lists = append(t.Lists, n.Name())
 	}
-	c.Stepped = NewStepped(cfg, job)
+	reading := NewReading(t, "tickets")
+	c := &command{Machine: &reading.Machine, world: w, job: j, terms: t, reading: reading}
 	c.look()
 	return c
 }
@@ -47,7 +76,34 @@ func (c *command) look() {
 	var calls []Call
 	calls, c.wake, c.done, c.err = c.Next(c.world.now)
 	c.queue = append(c.queue, calls...)
+	if !c.done || c.err != nil || c.run != nil {
+		return
+	}
+	var plan *Plan
+	if plan, c.err = c.job.plan(c.reading.Actual()); c.err == nil {
+		c.run, c.err = NewExecution(c.terms, plan, c.exported)
+	}
+	if c.err == nil {
+		c.Machine = &c.run.Machine
+		c.look()
+	}
 }
+
+// exported keeps an export for as long as the job takes to take it.
+func (c *command) exported(ctx context.Context, logs ledger.Logs, e *Export) (string, []byte, error) {
+	var content bytes.Buffer
+	digest, err := e.Write(ctx, logs, &content)
+	if err == nil {
+		err = e.Check(bytes.NewReader(content.Bytes()), "memory", digest)
+	}
+	if err == nil {
+		err = c.job.export(content.Bytes())
+	}
+	return "", digest, err
+}
+
+// result is what the command came to.
+func (c *command) result() *Result { return c.run.Result() }
 
 // make makes a call where it belongs.
 func (c *command) make(k Call) any {
@@ -103,14 +159,28 @@ func (c *command) finish() error {
 // sink is where a destroy exports to. It takes one content only, as a file does.
 type sink struct{ content []byte }
 
-func (s *sink) job() DestroyJob {
-	return DestroyJob{Sale: "tickets", Export: func(b []byte) error {
+func (s *sink) job() destroyJob {
+	return destroyJob{func(b []byte) error {
 		if s.content != nil && !bytes.Equal(s.content, b) {
 			return errors.New("another export than before")
 		}
 		s.content = bytes.Clone(b)
 		return nil
 	}}
+}
+
+// callNames are the steps of a sale of engine ledger; listCallNames those that one of
+// engine redis has besides.
+var callNames = []string{
+	nameReadSale, nameReadShard, nameHeads, namePlanned, nameApplied, nameCreateShard, nameGeneration, nameClose,
+	nameDriveIn, nameDriveOut, nameExpire, nameSeal, nameExport, nameSealed, nameDelete, nameDestroyed,
+	nameInfo, nameReadLeases, nameReadMarker, nameMark, nameMendMarker, nameFindOwner,
+	nameSweepList, nameSweepLeases, nameSweepMarker,
+}
+
+var listCallNames = []string{
+	nameSettings, nameInspect, nameRebuild, nameDrain, nameListRun, nameStopList, nameReadStream, nameFillList, nameStartList,
+	nameForgetList,
 }
 
 // wantExported checks the export of a sale that is destroyed.
@@ -128,31 +198,31 @@ func (w *world) wantExported(s *sink, sold int64) {
 // life is the whole life of a sale by commands, and returns all calls made.
 func life(t *testing.T) (trace []string) {
 	w, exported := newWorld(t), new(sink)
-	do := func(job Job) {
+	do := func(job job) {
 		t.Helper()
 		c := w.command(job)
 		if err := c.finish(); err != nil {
 			t.Fatalf("%T: %v", job, err)
 		}
-		if r := c.Result(); !r.Changed || r.Generation != w.actual().Sale.Generation() {
+		if r := c.result(); !r.Changed || r.Generation != w.actual().Sale.Generation() {
 			t.Errorf("%T: %+v", job, r)
 		}
 		trace = append(trace, c.trace...)
 		again := w.command(job)
-		if err := again.finish(); err != nil || again.Result().Changed {
-			t.Errorf("%T again: %+v, %v", job, again.Result(), err)
+		if err := again.finish(); err != nil || again.result().Changed {
+			t.Errorf("%T again: %+v, %v", job, again.result(), err)
 		}
 	}
-	do(ApplyJob{tickets(30)})
+	do(applyJob{tickets(30)})
 	w.wantStock(30)
 	sell(w)
 	for _, phase := range []pb.Phase{pb.Phase_PAUSED, pb.Phase_OPEN} {
-		do(PhaseJob{"tickets", phase})
+		do(phaseJob{phase})
 		if got := w.actual().Sale.Phase(); got != ledger.PhaseName(phase) {
 			t.Errorf("the sale is %s, want %v", got, phase)
 		}
 	}
-	do(ApplyJob{tickets(45)})
+	do(applyJob{tickets(45)})
 	w.wantStock(45)
 	if err := w.owner(2).claimHeld(1, w.now.Wall.Add(20*time.Second).UnixMicro()); err != nil {
 		t.Fatal(err)
@@ -164,7 +234,7 @@ func life(t *testing.T) (trace []string) {
 	return trace
 }
 
-func TestSteppedLife(t *testing.T) {
+func TestMachineLife(t *testing.T) {
 	first := life(t)
 	if second := life(t); !slices.Equal(first, second) {
 		t.Errorf("the same commands made other calls:\n%v\n%v", first, second)
@@ -174,32 +244,32 @@ func TestSteppedLife(t *testing.T) {
 		_, what, _ := strings.Cut(call, " ")
 		met[what] = true
 	}
-	for _, name := range CallNames() {
+	for _, name := range callNames {
 		if !met[name] {
 			t.Errorf("no call was %q", name)
 		}
 		delete(met, name)
 	}
 	if len(met) > 0 {
-		t.Errorf("calls that CallNames does not have: %v", met)
+		t.Errorf("calls that callNames does not have: %v", met)
 	}
 }
 
 // A command that is killed at any call, whatever becomes of that call, is
 // completed by another one.
-func TestSteppedKilledAtEveryCall(t *testing.T) {
+func TestMachineKilledAtEveryCall(t *testing.T) {
 	for name, test := range map[string]struct {
 		before func(*world)
-		job    func(*sink) Job
+		job    func(*sink) job
 		check  func(*world, *sink)
 	}{
-		"create": {func(*world) {}, func(*sink) Job { return ApplyJob{tickets(10)} },
+		"create": {func(*world) {}, func(*sink) job { return applyJob{tickets(10)} },
 			func(w *world, _ *sink) { w.wantStock(10) }},
-		"raise": {sold, func(*sink) Job { return ApplyJob{tickets(45)} },
+		"raise": {sold, func(*sink) job { return applyJob{tickets(45)} },
 			func(w *world, _ *sink) { w.wantStock(45) }},
-		"pause": {sold, func(*sink) Job { return PhaseJob{"tickets", pb.Phase_PAUSED} },
+		"pause": {sold, func(*sink) job { return phaseJob{pb.Phase_PAUSED} },
 			func(w *world, _ *sink) { w.wantStock(30) }},
-		"destroy": {sold, func(s *sink) Job { return s.job() },
+		"destroy": {sold, func(s *sink) job { return s.job() },
 			func(w *world, s *sink) { w.wantExported(s, 15) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +297,7 @@ func TestSteppedKilledAtEveryCall(t *testing.T) {
 }
 
 // killCommand runs a command up to its kill-th call; false if it ended before.
-func (w *world) killCommand(job Job, kill int, how fate) bool {
+func (w *world) killCommand(job job, kill int, how fate) bool {
 	w.Helper()
 	c := w.command(job)
 	for !c.done {
@@ -257,7 +327,7 @@ func isOneOf(err error, known ...error) bool {
 
 // Calls are lost before and after they are made, come twice and late, and two
 // commands run at once.
-func TestSteppedOverABadNetwork(t *testing.T) {
+func TestMachineOverABadNetwork(t *testing.T) {
 	for seed := range uint64(150) {
 		w, exported := newWorld(t), new(sink)
 		sold(w)
@@ -281,7 +351,7 @@ func TestSteppedOverABadNetwork(t *testing.T) {
 				return c.make(k), nil
 			}
 		}
-		jobs := []Job{ApplyJob{tickets(40)}, PhaseJob{"tickets", pb.Phase_PAUSED}, exported.job()}
+		jobs := []job{applyJob{tickets(40)}, phaseJob{pb.Phase_PAUSED}, exported.job()}
 		running := []*command{w.command(jobs[seed%3]), w.command(jobs[seed%2+1])}
 		for len(running) > 0 {
 			i := random.IntN(len(running))
@@ -302,23 +372,22 @@ func TestSteppedOverABadNetwork(t *testing.T) {
 	}
 }
 
-func TestSteppedErrors(t *testing.T) {
+func TestMachineErrors(t *testing.T) {
 	other := tickets(30)
 	other.LockCount = 5
 	for name, test := range map[string]struct {
-		job  Job
+		job  job
 		from string // the call from which on reply is asked
 		then func(*command)
 		want []error
 	}{
-		"refused":                    {ApplyJob{other}, "", (*command).toTheEnd, []error{ErrRefused}},
-		"a phase of no sale":         {PhaseJob{"else", pb.Phase_PAUSED}, "", (*command).toTheEnd, []error{ErrRefused}},
-		"the sale is not readable":   {ApplyJob{tickets(9)}, nameReadSale, (*command).unanswered, []error{ErrStore, context.DeadlineExceeded}},
-		"the store is gone on":       {ApplyJob{tickets(45)}, nameGeneration, (*command).unanswered, []error{ErrPartly, ErrStore}},
-		"another was faster":         {ApplyJob{tickets(45)}, namePlanned, (*command).overtaken, []error{ErrStale}},
-		"interrupted in the reading": {ApplyJob{tickets(45)}, nameReadLeases, (*command).stopped, []error{context.Canceled}},
-		"interrupted half-way":       {ApplyJob{tickets(45)}, nameGeneration, (*command).stopped, []error{ErrPartly, context.Canceled}},
-		"no export":                  {DestroyJob{"tickets", func([]byte) error { return errNoRoom }}, "", (*command).toTheEnd, []error{ErrPartly, errNoRoom}},
+		"refused":                    {applyJob{other}, "", (*command).toTheEnd, []error{ErrRefused}},
+		"the sale is not readable":   {applyJob{tickets(9)}, nameReadSale, (*command).unanswered, []error{ErrStore, context.DeadlineExceeded}},
+		"the store is gone on":       {applyJob{tickets(45)}, nameGeneration, (*command).unanswered, []error{ErrPartly, ErrStore}},
+		"another was faster":         {applyJob{tickets(45)}, namePlanned, (*command).overtaken, []error{ErrStale}},
+		"interrupted in the reading": {applyJob{tickets(45)}, nameReadLeases, (*command).stopped, []error{context.Canceled}},
+		"interrupted half-way":       {applyJob{tickets(45)}, nameGeneration, (*command).stopped, []error{ErrPartly, context.Canceled}},
+		"no export":                  {destroyJob{func([]byte) error { return errNoRoom }}, "", (*command).toTheEnd, []error{ErrPartly, errNoRoom}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -333,7 +402,7 @@ func TestSteppedErrors(t *testing.T) {
 					t.Errorf("got %v, done %v; want %v", c.err, c.done, want)
 				}
 			}
-			if calls, wake, done, err := c.Next(w.now); len(calls) > 0 || wake != 0 || !done || err != c.err {
+			if calls, wake, done, err := c.Next(w.now); len(calls) > 0 || wake != 0 || !done || c.run != nil && err != c.err {
 				t.Errorf("after the end: %d calls, wake %v, done %v, %v", len(calls), wake, done, err)
 			}
 			if w.actual().Sale.Sealed() != nil {
@@ -376,9 +445,9 @@ func (c *command) stopped() {
 	}
 }
 
-func TestSteppedStoppedBeforeItBegan(t *testing.T) {
+func TestMachineStoppedBeforeItBegan(t *testing.T) {
 	w := newWorld(t)
-	s := NewStepped(SteppedConfig{Rand: w}, ApplyJob{tickets(9)})
+	s := NewReading(Terms{Rand: w}, "tickets")
 	s.Stop(w.now, context.Canceled)
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d calls, done %v, %v", len(calls), done, err)

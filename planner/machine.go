@@ -1,0 +1,291 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
+	"salectl/backends/quorum"
+)
+
+// Machine reads a sale, or carries out a plan, without goroutines, clock and I/O.
+// Whoever has it makes the calls that it asks for and tells it the time: Apply,
+// Destroy and ReadActual do that with goroutines, a simulation on virtual time,
+// where calls are lost, late and repeated. A Machine that is dropped was killed.
+type Machine struct {
+	core    *core
+	first   func()            // the event that it begins with; nil: there is nothing to do
+	stop    func(error)       // ends it early
+	outcome func(error) error // what its end means to the caller
+	export  Exporter
+	told    func(Progress)
+
+	begun bool
+	calls []Call // that nobody has seen yet
+	wake  time.Duration
+	done  bool
+	err   error
+}
+
+// Terms are what a Machine goes by.
+type Terms struct {
+	Nodes  []string // the lock nodes' names, by Call.Node
+	Lists  []string // those of the nodes that keep lists, likewise; as Config.Lists
+	Table  string   // that the logs are kept in; "": they need none
+	Writer []byte   // 8 bytes that no other process has
+	Rand   io.Reader
+	Who    string
+	// Patience is that of Config.
+	Patience time.Duration
+	Progress func(Progress) // may be nil
+	Sizes    lists.Sizes    // of the calls about lists; 0: the usual ones
+	// ReadTries is how many reads of a sale's own log may bring nothing, one after
+	// the other, before it counts as not to be read; 0: as many as fit into Patience.
+	ReadTries int
+}
+
+func (c Config) terms() Terms {
+	t := Terms{
+		Writer: c.Writer, Rand: c.Rand, Who: c.Who, Patience: c.Patience, Progress: c.Progress, ReadTries: ledger.ReadTries,
+	}
+	if named := namedTable(c); named != nil {
+		t.Table = named.Name
+	}
+	for _, n := range c.Nodes {
+		t.Nodes = append(t.Nodes, n.Name())
+	}
+	for _, n := range c.Lists {
+		t.Lists = append(t.Lists, n.Name())
+	}
+	return t
+}
+
+func (t Terms) patience() time.Duration {
+	if t.Patience > 0 {
+		return t.Patience
+	}
+	return defaultPatience
+}
+
+// Call is one piece of I/O that a Machine wants made.
+type Call struct {
+	Node int    // index into the lock nodes, or Store
+	List bool   // Node is an index into the nodes that keep lists
+	What string // the step that it is, as in "append Planned"
+	// Timeout is when the caller gives up; 0: never. Then Took gets
+	// context.DeadlineExceeded, and the call may come in all the same.
+	Timeout time.Duration
+	// Make makes the call where Node is, and returns the reply. Only one of logs,
+	// node and list is used. It may be made never, later, or several times; a call
+	// with List is sent at most once by real nodes' drivers.
+	Make func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any
+	// Took takes the reply in, or, if there is none, why. It is called once.
+	Took func(now clock.Now, reply any, err error)
+}
+
+// Store is the Node of a call to where the logs are.
+const Store = -1
+
+// Next returns what is to be done after any input: the calls to make now, and
+// when to call Tick by the monotonic clock, 0 for no need. When it is done, err
+// is what ReadActual, Apply or Destroy return.
+func (m *Machine) Next(now clock.Now) (calls []Call, wake time.Duration, done bool, err error) {
+	if !m.begun && !m.done {
+		m.begun = true
+		if m.first == nil {
+			m.end(nil)
+		} else {
+			m.take(m.core.step(now, m.first))
+		}
+	}
+	calls, m.calls = m.calls, nil
+	return calls, m.wake, m.done, m.err
+}
+
+// Tick says that time has come to the last wake.
+func (m *Machine) Tick(now clock.Now) {
+	if m.begun && !m.done {
+		m.take(m.core.tick(now))
+	}
+}
+
+// Stop ends the machine, as the end of Apply's context does: cause is
+// context.Canceled or context.DeadlineExceeded.
+func (m *Machine) Stop(now clock.Now, cause error) {
+	if !m.done {
+		m.take(m.core.step(now, func() { m.stop(cause) }))
+	}
+}
+
+func (m *Machine) take(out effects) {
+	for _, k := range out.calls {
+		m.calls = append(m.calls, m.newCall(k))
+	}
+	for _, p := range out.progress {
+		if m.told != nil {
+			m.told(p)
+		}
+	}
+	m.wake = out.wake
+	if out.done {
+		m.end(m.outcome(out.err))
+	}
+}
+
+func (m *Machine) end(err error) { m.done, m.err, m.calls, m.wake = true, err, nil, 0 }
+
+func (m *Machine) newCall(k call) Call {
+	c := Call{Node: Store, What: k.name(), Timeout: k.kind.timeout()}
+	if k.kind.onNode() || k.kind.onList() {
+		c.Node, c.List = k.node, k.kind.onList()
+	}
+	c.Make = func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any {
+		return k.perform(ctx, logs, node, list, m.export)
+	}
+	c.Took = func(now clock.Now, made any, err error) {
+		if m.done {
+			return
+		}
+		r := k.unanswered(err)
+		if err == nil {
+			r = made.(reply)
+		}
+		m.take(m.core.reply(now, r))
+	}
+	return c
+}
+
+// unanswered is the reply to a call of which nobody knows what came of it.
+func (k call) unanswered(err error) reply {
+	if k.kind == callLog {
+		return reply{id: k.id, log: ledger.Reply{Err: err}}
+	}
+	return reply{id: k.id, err: err}
+}
+
+// perform makes a call.
+func (k call) perform(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node, export Exporter) reply {
+	r := reply{id: k.id}
+	switch k.kind {
+	case callLog:
+		r.log = k.request.Do(ctx, logs)
+	case callHeads:
+		r.heads, r.err = logs.Heads(ctx, k.logs)
+	case callDelete:
+		r.err = logs.Delete(ctx, k.log, k.upTo)
+	case callCheckTable:
+		r.err = logs.(ledger.Table).CheckTable(ctx)
+	case callCreateTable:
+		r.err = logs.(ledger.Table).CreateTable(ctx)
+	case callInfo:
+		r.info, r.err = node.Info(ctx)
+	case callReadMarker:
+		r.marker, r.err = node.ReadMarker(ctx, k.marker)
+	case callMark:
+		r.err = node.Mark(ctx, k.marker, k.runID)
+	case callReadLeases, callFindOwner, callFindLeases:
+		r.holdings, r.err = node.List(ctx, k.prefix)
+	case callRelease:
+		_, r.err = node.Release(ctx, k.asks)
+	case callForget:
+		r.err = node.Forget(ctx, k.marker)
+	case callStep:
+		r.step = k.step.Do(ctx, list)
+		r.err = r.step.Err
+	case callInspect:
+		r.state, r.err = list.Inspect(ctx, k.list)
+	case callForgetList:
+		r.err = list.Forget(ctx, k.list)
+	case callSettings:
+		r.settings, r.err = list.Settings(ctx)
+	case callExport:
+		r.path, r.digest, r.err = export(ctx, logs, k.export)
+	}
+	return r
+}
+
+// How long a call may take. Of an append that takes longer the outcome is
+// unknown, and asked for. A table takes longer to make, and an export reads all
+// logs: it takes what it takes.
+const (
+	callTimeout  = 5 * time.Second
+	tableTimeout = time.Minute
+	nodeTimeout  = 2 * time.Second
+)
+
+// onNode says whether a call is one to a lock node, onList whether to a node that
+// keeps lists.
+func (k callKind) onNode() bool { return k >= callInfo && k <= callForget }
+func (k callKind) onList() bool { return k >= callStep && k <= callSettings }
+
+func (k callKind) timeout() time.Duration {
+	switch {
+	case k.onNode() || k.onList():
+		return nodeTimeout
+	case k == callCreateTable:
+		return tableTimeout
+	case k == callExport:
+		return 0
+	}
+	return callTimeout
+}
+
+// Reading is a Machine that reads a sale: its log, the heads of its shards, then
+// all lock nodes at once, and those that keep lists. The table of the logs is
+// looked at meanwhile.
+type Reading struct {
+	Machine
+	r *reading
+}
+
+// NewReading returns a Reading that begins with the first Next.
+func NewReading(t Terms, sale string) *Reading {
+	r := newReading(t, sale)
+	return &Reading{Machine{
+		core: &r.core, first: r.start, stop: r.end, told: t.Progress,
+		outcome: r.outcome,
+	}, r}
+}
+
+// Actual returns what was read, when it is done without an error.
+func (r *Reading) Actual() *Actual { return r.r.actual }
+
+// Execution is a Machine that carries out a plan.
+type Execution struct {
+	Machine
+	work *work
+}
+
+// NewExecution returns an Execution that begins with the first Next. A plan of
+// destroy needs an Exporter.
+func NewExecution(t Terms, plan *Plan, export Exporter) (*Execution, error) {
+	return newExecution(t, plan, export, false)
+}
+
+func newExecution(t Terms, plan *Plan, export Exporter, rehearsal bool) (*Execution, error) {
+	if plan.Kind == KindDestroy && export == nil && !rehearsal {
+		return nil, errNoExporter
+	}
+	w, err := newWork(t, plan)
+	if err != nil {
+		return nil, err
+	}
+	return &Execution{Machine{
+		core: &w.core, first: w.first(rehearsal), stop: w.stop, told: t.Progress,
+		outcome: w.outcome, export: export,
+	}, w}, nil
+}
+
+// Result returns what it came to, when it is done.
+func (e *Execution) Result() *Result { return &e.work.result }
+
+// Exporter writes the ledger of a sale to where it is kept when its logs are
+// deleted, and returns where that is and the SHA-256 of its bytes. When it returns
+// nil they are safe. It may be called again for the same bytes.
+type Exporter func(ctx context.Context, logs ledger.Logs, e *Export) (path string, digest []byte, err error)
+
+var errNoExporter = fmt.Errorf("%w: a plan of destroy needs somewhere to export to", ErrBadPlan)

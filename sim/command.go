@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
+	"salectl/backends/quorum"
+	"salectl/planner"
+)
+
+// commandMachine is a command as a process: it reads the sale, makes a plan and
+// carries that out.
+type commandMachine struct {
+	*planner.Machine // of the reading, then of the execution
+	operators        *operators
+	terms            planner.Terms
+	plans            func(*planner.Actual) (*planner.Plan, error)
+	reading          *planner.Reading
+	plan             *planner.Plan // nil: there is none yet
+	content          []byte        // of the export that is being made
+	err              error
+}
+
+func newCommandMachine(o *operators, plans func(*planner.Actual) (*planner.Plan, error), t planner.Terms) *commandMachine {
+	reading := planner.NewReading(t, saleName)
+	return &commandMachine{Machine: &reading.Machine, operators: o, terms: t, plans: plans, reading: reading}
+}
+
+func (m *commandMachine) tick(now clock.Now) { m.Tick(now) }
+
+func (m *commandMachine) next(now clock.Now) (calls []call, wake time.Duration, gone bool) {
+	made, wake, done, err := m.Next(now)
+	if done && err == nil && m.plan == nil {
+		if err = m.carryOut(); err == nil {
+			return m.next(now)
+		}
+	}
+	for _, c := range made {
+		if c.Timeout == 0 {
+			c = m.exporting(c)
+		}
+		calls = append(calls, call(c))
+	}
+	m.err = err
+	return calls, wake, done
+}
+
+// carryOut makes the plan of what was read, and begins it.
+func (m *commandMachine) carryOut() (err error) {
+	if m.plan, err = m.plans(m.reading.Actual()); err != nil {
+		return err
+	}
+	run, err := planner.NewExecution(m.terms, m.plan, m.export)
+	if err == nil {
+		m.Machine = &run.Machine
+	}
+	return err
+}
+
+// export makes the content of an export's file at the store, and reads it back.
+func (m *commandMachine) export(ctx context.Context, logs ledger.Logs, e *planner.Export) (path string, digest []byte, err error) {
+	var content bytes.Buffer
+	if digest, err = e.Write(ctx, logs, &content); err != nil {
+		return "", nil, err
+	}
+	if err = e.Check(bytes.NewReader(content.Bytes()), "memory", digest); err == nil {
+		m.content = content.Bytes()
+	}
+	return "", digest, err
+}
+
+// exporting is an export as a call: its content is safe when the reply is there.
+func (m *commandMachine) exporting(c planner.Call) planner.Call {
+	make, took := c.Make, c.Took
+	c.Timeout = 30 * time.Second
+	c.Make = func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any {
+		m.content = nil
+		made := make(ctx, logs, node, list)
+		return exportReply{made, m.content}
+	}
+	c.Took = func(now clock.Now, reply any, err error) {
+		if r, ok := reply.(exportReply); ok {
+			if reply = r.made; r.content != nil {
+				m.operators.exported(r.content)
+			}
+		}
+		took(now, reply, err)
+	}
+	return c
+}
+
+type exportReply struct {
+	made    any
+	content []byte // nil: it failed
+}
