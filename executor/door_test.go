@@ -286,3 +286,89 @@ func TestDoorInDoubt(t *testing.T) {
 		t.Errorf("%d requests are in doubt", n)
 	}
 }
+
+// TestDoorStalls lets claims in on a shard that stalls, where they do not wait for what
+// does.
+func TestDoorStalls(t *testing.T) {
+	for name, test := range map[string]struct {
+		ack  spec.Ack // "": the owner decides
+		node bool     // the list's node fails, and not the ledger
+		in   bool
+	}{
+		"the owner decides, the ledger fails":  {"", false, false},
+		"ack ledger, the ledger fails":         {spec.AckLedger, false, false},
+		"ack ledger, the node fails":           {spec.AckLedger, true, true}, // it is asked all the same
+		"ack redis, the ledger fails":          {spec.AckRedis, false, true}, // up to the backlog
+		"ack redis, the node fails":            {spec.AckRedis, true, true},
+		"the owner decides, and no such thing": {"", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListedWorld(t, test.ack, 3)
+			p := w.first
+			p.p.tenure.Load().shards[0].stall.Store(&Stall{node: test.node})
+			a, ticket, _ := p.p.admit(w.now, Request{User: "ann", Key: "1", Quantity: 1})
+			if in := ticket != nil; in != test.in || !in && (a.Outcome != NoQuorum || a.Message != notLooked) {
+				t.Errorf("let in: %v, %+v", in, a)
+			}
+		})
+	}
+}
+
+// TestDoorRefuses says unknown, while nobody serves, to whoever may have been
+// accepted, and to nobody else.
+func TestDoorRefuses(t *testing.T) {
+	var d door
+	d.open("sale", func() string { return "minted" })
+	d.doubts.add(testUID, 0, "ann", "1")
+	d.doubts.add(testUID, 0, "bob", anyKey)
+	for name, test := range map[string]struct {
+		user, key string
+		a, want   Outcome
+	}{
+		"in doubt":              {"ann", "1", Standby, Unknown},
+		"another key":           {"ann", "2", Standby, Standby},
+		"another user":          {"eve", "1", Standby, Standby},
+		"any key of a user":     {"bob", "7", Standby, Unknown},
+		"without a key":         {"bob", "", Standby, Standby},
+		"what denies no claim":  {"ann", "1", KeyReused, KeyReused},
+		"a request that is bad": {"ann", "1", BadRequest, BadRequest},
+	} {
+		if a := d.refuse(Request{User: test.user, Key: test.key, Quantity: 1}, Answer{Outcome: test.a}); a.Outcome != test.want {
+			t.Errorf("%s: %+v, want %s", name, a, test.want)
+		}
+	}
+}
+
+// TestDoorWithoutRights tells nothing that another process may have changed, before
+// the first rights have come and when they have ended.
+func TestDoorWithoutRights(t *testing.T) {
+	w := newListedWorld(t, "", 3)
+	p := w.first
+	sold := p.ask("ann", "1").want(t, Sold)
+	tenure := p.p.tenure.Load()
+	valid := tenure.rights.Load()
+	for name, r := range map[string]*rights{"none yet": nil, "ended": {lease: valid.lease, readAt: valid.readAt}} {
+		tenure.rights.Store(r)
+		if tenure.may(w.now) {
+			t.Errorf("%s: it may append", name)
+		}
+		if _, o := p.p.User(w.now, "ann"); o != NoQuorum {
+			t.Errorf("%s: claims are told: %q", name, o)
+		}
+		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "no_quorum: ") {
+			t.Errorf("%s: ready: %v", name, err)
+		}
+		if a, known := tenure.recall(w.now, tenure.shards[0], Request{User: "ann", Key: "1", Quantity: 1}); !known || a.Claim.ID != sold.Claim.ID {
+			t.Errorf("%s: who has a unit is told %+v", name, a) // which is certain
+		}
+		for _, user := range []string{"ann", "bob"} {
+			if a, known := tenure.recall(w.now, tenure.shards[0], Request{User: user, Key: "2", Quantity: 1}); !known || a.Outcome != NoQuorum {
+				t.Errorf("%s: %s is told %+v", name, user, a)
+			}
+		}
+	}
+	tenure.rights.Store(valid)
+	if !tenure.may(w.now) {
+		t.Error("it may not append any more")
+	}
+}

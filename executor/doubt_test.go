@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"salectl/backends/backendtest"
+	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
@@ -638,5 +639,41 @@ func TestClockSetRight(t *testing.T) {
 	}
 	if at := y.answer.Claim.At; !at.Equal(w.now.Wall) {
 		t.Errorf("sold at %v, now is %v", at, w.now.Wall)
+	}
+}
+
+// TestStallOfASequencer holds when a shard stalls, since when, and why.
+func TestStallOfASequencer(t *testing.T) {
+	now := clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}
+	ago := func(d time.Duration) clock.Now { return clock.Now{Mono: now.Mono - d, Wall: now.Wall.Add(-d)} }
+	refused := errors.New("connection refused")
+	for name, test := range map[string]struct {
+		q     sequencer
+		want  string // "": it does not
+		since time.Duration
+	}{
+		"nothing is under way":            {sequencer{mode: serving, trouble: refused, readAt: ago(time.Minute)}, "", 0},
+		"an append is":                    {sequencer{mode: serving, sent: new(ledger.Entry), sentAt: ago(stallAfter - 1)}, "", 0},
+		"an append is for too long":       {sequencer{mode: serving, sent: new(ledger.Entry), sentAt: ago(stallAfter)}, "the outcome of an append is not known", stallAfter},
+		"an append fails for too long":    {sequencer{mode: serving, sent: new(ledger.Entry), sentAt: ago(time.Minute), trouble: refused}, "connection refused", time.Minute},
+		"the log is being read":           {sequencer{mode: loading, readAt: ago(time.Minute)}, "", 0},
+		"reading fails":                   {sequencer{mode: loading, readAt: ago(stallAfter - 1), trouble: refused}, "", 0},
+		"reading fails for too long":      {sequencer{mode: loading, readAt: ago(stallAfter), trouble: refused}, "connection refused", stallAfter},
+		"reading fails, which just began": {sequencer{mode: loading, trouble: refused}, "", 0},
+	} {
+		q := &test.q
+		q.engine = ownerDecides{q}
+		switch s := q.stall(now); {
+		case (s != nil) != (test.want != ""):
+			t.Errorf("%s: %+v", name, s)
+		case s != nil && (s.Error != test.want || !s.Since.Equal(ago(test.since).Wall) || s.node):
+			t.Errorf("%s: %+v, want %q since %v", name, s, test.want, ago(test.since).Wall)
+		}
+	}
+	if err := (&sequencer{}).lastTrouble(); err == nil || err.Error() != "the store's answers do not fit together" {
+		t.Errorf("a store that never failed: %v", err)
+	}
+	if err := (&sequencer{trouble: refused}).lastTrouble(); err != refused {
+		t.Errorf("a store that failed: %v", err)
 	}
 }

@@ -207,3 +207,14 @@ func TestClockWatch(t *testing.T) {
 	c.tell(-time.Minute, w.log)
 	w.told(fmt.Sprintf(wrong, "-1m0s"))
 }
+
+// TestMayTell lets the first line of its kind be written at once, and the next after a
+// while.
+func TestMayTell(t *testing.T) {
+	now := clock.Now{Mono: quietFor / 2}
+	for last, want := range map[time.Duration]bool{0: true, 1: false, now.Mono - quietFor: true, now.Mono - quietFor + 1: false} {
+		if got := mayTell(now, last); got != want {
+			t.Errorf("the last %v ago: %v", now.Mono-last, got)
+		}
+	}
+}

@@ -385,6 +385,18 @@ func TestDoubts(t *testing.T) {
 	if d.has("ann", "a") || d.n.Load() != 0 {
 		t.Error("another run has begun")
 	}
+	d.add("run-1", 3, "bob", "a")
+	d.add("run-1", 3, "cat", "a")
+	d.drop(3, "cat", "a")
+	d.drop(3, "cat", "a") // nothing is known of it any more
+	d.drop(3, "dan", "a")
+	if d.has("ann", "a") || !d.has("bob", "a") || d.has("cat", "a") || d.n.Load() != 1 {
+		t.Errorf("bob's alone is in doubt, and not %d", d.n.Load())
+	}
+	d.add("run-2", 3, "eve", "a")
+	if d.has("bob", "a") || !d.has("eve", "a") || d.n.Load() != 1 {
+		t.Errorf("eve's alone is in doubt, of another run, and not %d", d.n.Load())
+	}
 }
 
 // TestUndecidedWhenLost has the sale's log damaged while a claim is being appended:
@@ -421,5 +433,38 @@ func TestUndecidedWhenLost(t *testing.T) {
 	}
 	if a := p.Claim(t.Context(), Request{User: "bob", Key: "1", Quantity: 1}); a.Outcome != NoQuorum {
 		t.Errorf("bob hears %+v", a)
+	}
+}
+
+// TestGiveUp ends the waiting of one request: its place among those under way is free,
+// and what it may have got of a list stays in doubt.
+func TestGiveUp(t *testing.T) {
+	c := newCounted(t, 10)
+	s := c.queues[0].shard
+	s.uid = testUID
+	wait := func(user string, taken bool) *ticket {
+		x := newTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, c.now.Mono)
+		x.home = s
+		x.enter()
+		if taken {
+			x.take()
+		}
+		return x
+	}
+	if a := wait("ann", false).giveUp(); a.Outcome != Overloaded || s.underway.n.Load() != 0 || s.doubts.has("ann", "key") {
+		t.Errorf("nobody looked at it: %+v, %d are under way", a, s.underway.n.Load())
+	}
+	if a := wait("bob", true).giveUp(); a.Outcome != Unknown || s.underway.n.Load() != 1 || !s.doubts.has("bob", "key") {
+		t.Errorf("it is being decided: %+v, %d are under way", a, s.underway.n.Load())
+	}
+	s.drained.Store(true)
+	if a := wait("cat", true).giveUp(); a.Outcome != Unknown || s.doubts.has("cat", "key") {
+		t.Errorf("it is being decided, and the log has all: %+v", a)
+	}
+	told := wait("dan", true)
+	told.answer = Answer{Outcome: Sold}
+	told.tell()
+	if a := told.giveUp(); a.Outcome != Sold {
+		t.Errorf("it has its answer: %+v", a)
 	}
 }
