@@ -18,7 +18,7 @@ import (
 type door struct {
 	sale    string
 	mint    func() string // makes the key of a request that has none
-	tickets *sync.Pool    // apart: the runtime knows every pool for a while, and what it is part of
+	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it all that the pool is a field of
 
 	tenure   atomic.Pointer[tenure] // nil: this process does not serve
 	left     atomic.Pointer[tenure] // that was lost and has not come to its end; nil: none

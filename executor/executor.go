@@ -82,7 +82,7 @@ type Executor struct {
 	door
 }
 
-// What an executor does that is not told.
+// The defaults of a Config.
 const (
 	defaultQueue = 10_000
 	defaultDrain = 5 * time.Second

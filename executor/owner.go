@@ -40,8 +40,8 @@ type owner struct {
 	seen      uint64 // slots of the sale's log that were read once: it is not deleted
 	watch     nodeWatch
 	clockOff  time.Duration // of this host, where it is too much
-	silent    bool          // by the last that was heard, no majority of the lock nodes votes
-	restUntil time.Duration // monotonic: no tenure begins before; the reads of the log wake it
+	silent    bool          // by the last reply, no majority of the lock nodes votes
+	restUntil time.Duration // monotonic: no tenure begins before; the next read of the log then begins one
 	partUntil time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
 
 	// Of the present tenure.
@@ -49,10 +49,10 @@ type owner struct {
 	declared spec.Sale
 	red      *ledger.RedPacket // nil: units are no packets
 	ttl      time.Duration
-	keys     []string        // the leases to be had, shard 0's first
-	locks    quorum.Stats    // of machines before lease
+	keys     []string        // of the leases that serving takes, shard 0's first
+	locks    quorum.Stats    // of the lease machines before this one
 	lease    *quorum.Machine // kept after the tenure, until the nodes know that it is over
-	wake     time.Duration   // of the lease
+	wake     time.Duration   // monotonic: when the lease machine wants to be told the time
 	started  bool            // sequencers run
 	told     uint64          // the newest generation that they were told of
 

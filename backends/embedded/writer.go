@@ -10,11 +10,11 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// How writers of several processes share a file. SQLite lets one in and has
-// the others poll, so beside one that always has more to do the others would
-// wait by luck. A writer that has gone from transaction to transaction for
-// longTurn rests for shortRest, which is some polls long: others wait a tenth
-// of a second, and a lone writer loses one part in fifty.
+// How writers of several processes share a file. SQLite lets one in and has the
+// others poll, so that a busy writer would starve the others. A writer that has
+// gone from transaction to transaction for longTurn rests for shortRest, which is
+// some polls long: others wait a tenth of a second, and a lone writer loses one
+// part in fifty.
 const (
 	pollEvery = 500 * time.Microsecond
 	longTurn  = 100 * time.Millisecond

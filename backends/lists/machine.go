@@ -181,9 +181,9 @@ func (m *Machine) Stir(now clock.Now, within time.Duration) {
 	m.more, m.readAt, m.gather = true, by, within
 }
 
-// Dry says that a grab found the list empty that was begun at a monotonic time,
-// under a fill. If the log then has units that are nowhere else, the node has lost
-// them.
+// Dry says that a grab found the list empty. fill is the one under which the node was
+// asked, begun the monotonic time at which it was. If the log has units that are
+// nowhere else, the node has lost them.
 func (m *Machine) Dry(now clock.Now, fill uint64, begun time.Duration) {
 	if m.stage == on && m.fill == fill && begun > m.moved {
 		m.dry = true

@@ -63,7 +63,7 @@ type line struct {
 
 	turnEnds time.Duration // monotonic
 	resumeAt time.Duration // monotonic: when to ask again, others having been let in; 0: not waiting for that
-	partAt   time.Duration // monotonic: nobody wants anything, and is what to wait for releases until; 0: somebody does
+	partAt   time.Duration // monotonic: while nobody wants anything, until when releases are waited for; 0: somebody does
 
 	wake time.Duration // of the machine
 	out  lineEffects

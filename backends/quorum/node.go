@@ -104,7 +104,8 @@ type Ask struct {
 	// Waiter puts the asker on the key's list if another has the key, ahead of all
 	// who have waited less. It stays for some seconds after the last ask, or
 	// until the key is granted to it or Release names it next or takes it off.
-	// "": nobody waits. Waited may count in more than time.
+	// An empty Waiter does not wait. Waited is how long
+	// the asker has waited; a priority may have been added to it.
 	Waiter string
 	Waited time.Duration
 }
