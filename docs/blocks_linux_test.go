@@ -73,6 +73,7 @@ func loopbackUp() error {
 // Ports, where the pages name them, are those of the reader's machine. So each round
 // has a network of its own.
 func TestBlocks(t *testing.T) {
+	t.Parallel() // it mostly waits for servers
 	services.Require(t, services.Installed())
 	var blocks []block
 	for _, p := range pages(t) {

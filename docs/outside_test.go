@@ -11,6 +11,7 @@ import (
 // The Go program of locks.md builds in a module of its own, as that page says it does:
 // with a replaced requirement, and in a workspace.
 func TestOutsideModuleBuilds(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
