@@ -97,7 +97,7 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *ticket) decision {
 	switch v.Kind {
 	case ledger.Granted:
 		t.op, t.answer = v.Op, Answer{Outcome: Sold}
-	case ledger.SameHere:
+	case ledger.ReplayHere:
 		t.op, t.answer = v.Op, Answer{Outcome: Sold, Replayed: true}
 	case ledger.Full:
 		return full

@@ -94,7 +94,7 @@ func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error
 			r.owner.voted(clock(), v)
 		case reply := <-r.replies:
 			r.owner.read(clock(), reply)
-			r.weigh()
+			r.warnOfLargeLogs()
 		case why := <-r.ended:
 			r.owner.ended(clock(), why)
 		case <-r.halted:
@@ -223,8 +223,8 @@ func (r *runner) tellSetBack(log *slog.Logger) {
 // whole, in one row, and HBase refuses rows of 1 GiB.
 const largeLog = 256 << 20
 
-// weigh warns once a tenure of each log that has become large.
-func (r *runner) weigh() {
+// warnOfLargeLogs warns once a tenure of each log that has become large.
+func (r *runner) warnOfLargeLogs() {
 	if r.tenure == nil {
 		return
 	}

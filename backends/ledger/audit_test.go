@@ -88,7 +88,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				for _, until := range []int64{9e15, 0} {
 					d := w.draft(1)
 					if v := d.Claim(user, fmt.Sprint(until), 3, until); v.Kind != Granted {
-						t.Fatalf("verdict %d", v.Kind)
+						t.Fatalf("decision %d", v.Kind)
 					}
 					w.commit(1, d)
 					if until != 0 {

@@ -69,7 +69,7 @@ func (w *world) taken(each int) {
 		d := w.draft(i)
 		for range each {
 			if v := d.Claim(w.buyer(i), "key", 1, 0); v.Kind != Granted {
-				w.t.Fatalf("verdict %d", v.Kind)
+				w.t.Fatalf("decision %d", v.Kind)
 			}
 		}
 		w.commit(i, d)

@@ -63,31 +63,31 @@ func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 // user is UTF-8 text, the quantity at least 1, and the three of them fit into
 // the 64 KiB that a commit has to spare. held is the deadline of a hold in
 // microseconds since 1970, or 0 to sell at once.
-func (d *Draft) Claim(user, key string, quantity, heldUntilUs int64) Verdict {
+func (d *Draft) Claim(user, key string, quantity, heldUntilUs int64) Decision {
 	at := d.state.claims.look(user, key)
 	if op, ok := d.requested(at, user, key); ok {
 		if int64(len(d.Units(op))) != quantity {
-			return Verdict{Kind: OtherAsk}
+			return Decision{Kind: KeyReused}
 		}
-		return Verdict{Kind: SameHere, Op: op}
+		return Decision{Kind: ReplayHere, Op: op}
 	}
 	g, more := d.granted(at, user)
 	if v, ok := d.state.ask(at, quantity, more, d.commit.TimeUs); ok {
 		return v
 	}
 	if d.totals.Available < quantity {
-		return Verdict{Kind: Short}
+		return Decision{Kind: Short}
 	}
 	size := len(user) + len(key) + 10*int(quantity) + 32
 	if d.size+size > softEntry {
-		return Verdict{Kind: Full}
+		return Decision{Kind: Full}
 	}
 	op := d.grant(at, g, more, size, user, key, quantity)
 	d.totals.claim(quantity, heldUntilUs != 0)
 	op.claim.HeldUntilUs, op.claim.Fill, op.claim.GrantedUs = heldUntilUs, 0, 0
 	op.claim.Units = d.takeLowest(int(quantity))
 	d.add(&op.op)
-	return Verdict{Kind: Granted, Op: len(d.commit.Ops) - 1}
+	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
 // Grab is one unit that a node gave to a user from a shard's list.
@@ -97,13 +97,13 @@ type Grab struct {
 	GrantedUs int64 // by the node's clock
 }
 
-// Grab takes in a grab, under the fill that the shard is at: Granted, SameHere or
-// SameBefore if the log has it already, Full, or Void if the log cannot take it,
+// Grab takes in a grab, under the fill that the shard is at: Granted, ReplayHere or
+// Replay if the log has it already, Full, or Void if the log cannot take it,
 // because it has given the unit to somebody else or something else to the user.
-func (d *Draft) Grab(g Grab) Verdict {
+func (d *Draft) Grab(g Grab) Decision {
 	at := d.state.claims.look(g.User, g.Key)
 	if op, ok := d.requested(at, g.User, g.Key); ok {
-		return same(Verdict{Kind: SameHere, Op: op}, d.Units(op), g.Unit)
+		return same(Decision{Kind: ReplayHere, Op: op}, d.Units(op), g.Unit)
 	}
 	i, more := d.granted(at, g.User)
 	if v, ok := d.state.ask(at, 1, more, g.GrantedUs); ok {
@@ -111,25 +111,25 @@ func (d *Draft) Grab(g Grab) Verdict {
 	}
 	size := len(g.User) + len(g.Key) + 52
 	if d.size+size > softEntry {
-		return Verdict{Kind: Full}
+		return Decision{Kind: Full}
 	}
 	if d.available.Remove(Range{g.Unit, 1}) != nil {
-		return Verdict{Kind: Void}
+		return Decision{Kind: Void}
 	}
 	op := d.grant(at, i, more, size, g.User, g.Key, 1)
 	d.totals.claim(1, false)
 	op.claim.HeldUntilUs, op.claim.Fill, op.claim.GrantedUs = 0, d.totals.Fill, g.GrantedUs
 	op.claim.Units = append(d.room(1), g.Unit)
 	d.add(&op.op)
-	return Verdict{Kind: Granted, Op: len(d.commit.Ops) - 1}
+	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
 
-// same is a verdict that the log has a grab already, if it has it with its unit.
-func same(v Verdict, units []int64, unit int64) Verdict {
-	if (v.Kind == SameHere || v.Kind == SameBefore) && len(units) == 1 && units[0] == unit {
+// same is a decision that the log has a grab already, if it has it with its unit.
+func same(v Decision, units []int64, unit int64) Decision {
+	if (v.Kind == ReplayHere || v.Kind == Replay) && len(units) == 1 && units[0] == unit {
 		return v
 	}
-	return Verdict{Kind: Void}
+	return Decision{Kind: Void}
 }
 
 // grant counts a claim of n units that is to be added, and returns its op with

@@ -94,7 +94,7 @@ func TestDraftVerdicts(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings *pb.Settings
 		quantity int64
-		want     VerdictKind
+		want     DecisionKind
 		why      Refusal
 	}{
 		"granted":        {openSettings(5), 4, Granted, Allowed},
@@ -118,7 +118,7 @@ func TestDraftVerdicts(t *testing.T) {
 			mustCommit(t, s, d)
 			v := s.Draft(testOwner, 30).Claim("u", "k", test.quantity, 0)
 			if v.Kind != test.want || v.Refusal != test.why {
-				t.Errorf("verdict %d, %q, want %d, %q", v.Kind, v.Refusal, test.want, test.why)
+				t.Errorf("decision %d, %q, want %d, %q", v.Kind, v.Refusal, test.want, test.why)
 			}
 			recalled, known := s.Recall("u", "k", test.quantity, 30)
 			if want := test.want != Granted && test.want != Short; known != want || known && recalled.Kind != v.Kind {
@@ -144,7 +144,7 @@ func TestClockBehindTheLog(t *testing.T) {
 	}
 	d := s.Draft(testOwner, 40)
 	if v := d.Claim("u", "k", 1, 0); v.Kind != Granted || d.TimeUs() != 55 {
-		t.Errorf("verdict %d at %d", v.Kind, d.TimeUs())
+		t.Errorf("decision %d at %d", v.Kind, d.TimeUs())
 	}
 	mustCommit(t, s, d)
 }
@@ -233,15 +233,15 @@ func testDraftTwice(t *testing.T, mask uint64) {
 	for name, test := range map[string]struct {
 		user, key string
 		quantity  int64
-		want      VerdictKind
+		want      DecisionKind
 	}{
-		"again":              {"u", "k", 1, SameHere},
-		"another quantity":   {"u", "k", 2, OtherAsk},
+		"again":              {"u", "k", 1, ReplayHere},
+		"another quantity":   {"u", "k", 2, KeyReused},
 		"past the limit":     {"u", "l", 2, OverLimit},
 		"another user's key": {"v", "k", 3, OverLimit},
 	} {
 		v := d.Claim(test.user, test.key, test.quantity, 0)
-		if v.Kind != test.want || v.Kind == SameHere && v.Op != first.Op {
+		if v.Kind != test.want || v.Kind == ReplayHere && v.Op != first.Op {
 			t.Errorf("%s: got %d of op %d, want %d", name, v.Kind, v.Op, test.want)
 		}
 	}

@@ -99,13 +99,13 @@ func TestDraftGrab(t *testing.T) {
 		before, here []Grab // in the log, and in this commit
 		settings     *pb.Settings
 		grab         Grab
-		want         VerdictKind
+		want         DecisionKind
 	}{
 		"new":                                 {nil, nil, openSettings(1), first, Granted},
 		"another's beside it":                 {[]Grab{{"v", "k", 3, 30}}, []Grab{{"w", "k", 5, 30}}, openSettings(1), first, Granted},
-		"had before":                          {[]Grab{first}, nil, openSettings(1), first, SameBefore},
-		"had before, one of several":          {[]Grab{{"u", "j", 1, 30}, first, {"u", "l", 2, 30}}, nil, openSettings(3), first, SameBefore},
-		"had here":                            {nil, []Grab{{"v", "k", 3, 30}, first}, openSettings(1), first, SameHere},
+		"had before":                          {[]Grab{first}, nil, openSettings(1), first, Replay},
+		"had before, one of several":          {[]Grab{{"u", "j", 1, 30}, first, {"u", "l", 2, 30}}, nil, openSettings(3), first, Replay},
+		"had here":                            {nil, []Grab{{"v", "k", 3, 30}, first}, openSettings(1), first, ReplayHere},
 		"had before, with another unit":       {[]Grab{{"u", "k", 5, 30}}, nil, openSettings(1), first, Void},
 		"had here, with another unit":         {nil, []Grab{{"u", "k", 5, 30}}, openSettings(1), first, Void},
 		"the unit is another's":               {[]Grab{{"v", "k", 4, 30}}, nil, openSettings(1), first, Void},
@@ -149,11 +149,11 @@ func TestDraftGrab(t *testing.T) {
 				if d.Ops() != ops+1 || v.Op != ops || d.Available() != left-1 || fmt.Sprint(d.Units(v.Op)) != fmt.Sprint([]int64{4}) {
 					t.Errorf("op %d of %d gives %v, %d are left", v.Op, d.Ops(), d.Units(v.Op), d.Available())
 				}
-			case SameHere:
+			case ReplayHere:
 				if c := d.commit.Ops[v.Op].GetClaim(); c.GetUser() != "u" {
 					t.Errorf("op %d is of %s", v.Op, c.GetUser())
 				}
-			case SameBefore:
+			case Replay:
 				if v.Claim.User != "u" || v.Claim.Key != "k" || v.Claim.Units[0] != 4 {
 					t.Errorf("the claim is %+v", v.Claim)
 				}

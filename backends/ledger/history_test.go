@@ -74,7 +74,7 @@ func (h *history) commit(t *rapid.T, shard int, d *Draft) {
 	}
 }
 
-// claims decides a few requests and compares each verdict with what it must be.
+// claims decides a few requests and compares each decision with what it must be.
 func (h *history) claims(t *rapid.T) {
 	shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
 	s, d := h.shards[shard], h.draft(shard)
@@ -93,11 +93,11 @@ func (h *history) claims(t *rapid.T) {
 		want := Granted
 		switch {
 		case granted && asked != quantity:
-			want = OtherAsk
+			want = KeyReused
 		case here[id]:
-			want = SameHere
+			want = ReplayHere
 		case granted:
-			want = SameBefore
+			want = Replay
 		case h.settings.GetPhase() != pb.Phase_OPEN:
 			want = NotNow
 		case h.had[shard][id.user]+quantity > h.settings.GetPerUserLimit():
@@ -107,7 +107,7 @@ func (h *history) claims(t *rapid.T) {
 		}
 		v := d.Claim(id.user, id.key, quantity, until)
 		if v.Kind != want {
-			t.Fatalf("verdict %d on %+v, want %d", v.Kind, id, want)
+			t.Fatalf("decision %d on %+v, want %d", v.Kind, id, want)
 		}
 		if units := d.available.Count(); units != d.Available() {
 			t.Fatalf("the draft has %d units and counts %d", units, d.Available())
@@ -229,7 +229,7 @@ func (h *history) expire(t *rapid.T) {
 	if s.IsOwner(d.commit.Writer) && h.settings.GetPhase() == pb.Phase_OPEN && d.Available() > 0 {
 		id := request{fmt.Sprint("new", h.timeUs, s.Claims()), "k"}
 		if v := d.Claim(id.user, id.key, 1, 0); v.Kind != Granted {
-			t.Fatalf("verdict %d with %d available", v.Kind, d.Available())
+			t.Fatalf("decision %d with %d available", v.Kind, d.Available())
 		}
 		h.asked[shard][id], h.had[shard][id.user] = 1, 1
 	}

@@ -175,7 +175,7 @@ func (w *world) sell(quantity int64, shards ...int) {
 		d := w.draft(shard)
 		for _, until := range []int64{0, w.timeUs + 1_000_000} {
 			if v := d.Claim(w.buyer(shard), "key", quantity, until); v.Kind != Granted {
-				w.t.Fatalf("verdict %d", v.Kind)
+				w.t.Fatalf("decision %d", v.Kind)
 			}
 		}
 		w.commit(shard, d)

@@ -451,7 +451,7 @@ func TestVoid(t *testing.T) {
 	b.grab(1, 1)
 	d := b.draft()
 	if v := d.Grab(ledger.Grab{User: "somebody", Key: "key", Unit: b.told["user-1"], GrantedUs: b.now.Wall.UnixMicro()}); v.Kind != ledger.Granted {
-		t.Fatalf("verdict %d", v.Kind)
+		t.Fatalf("decision %d", v.Kind)
 	}
 	b.append(d)
 	b.settled(m)

@@ -7,19 +7,19 @@ import (
 	"salectl/backends/ledger"
 )
 
-// answerOf puts a verdict that the ledger's state alone gives into an answer.
-func answerOf(shard int, s *ledger.State, user string, v ledger.Verdict, now clock.Now) Answer {
+// answerOf puts a decision that the ledger's state alone gives into an answer.
+func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now clock.Now) Answer {
 	switch v.Kind {
-	case ledger.SameBefore:
+	case ledger.Replay:
 		return replay(shard, v.Claim)
-	case ledger.OtherAsk:
+	case ledger.KeyReused:
 		return Answer{Outcome: KeyReused, Message: "this key was used for another quantity"}
 	case ledger.OverLimit:
 		return Answer{Outcome: LimitReached, Claims: claimsOf(shard, s, user)}
 	case ledger.NotNow:
 		return notNow(s, v.Refusal, now)
 	}
-	panic("executor: no such verdict")
+	panic("executor: no such decision")
 }
 
 // replay answers a request that has its claim already.

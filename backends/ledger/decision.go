@@ -1,0 +1,53 @@
+package ledger
+
+// Decision is what a draft says to a claim.
+type Decision struct {
+	Kind DecisionKind
+	// Op is the claim's place among the commit's ops, for Granted and ReplayHere.
+	Op int
+	// Claim is the earlier one, for Replay.
+	Claim Claim
+	// Refusal says why, for NotNow.
+	Refusal Refusal
+}
+
+// DecisionKind is the kind of a Decision.
+type DecisionKind int
+
+// The decisions.
+const (
+	Granted    DecisionKind = iota
+	ReplayHere              // the same request was granted earlier in this draft
+	Replay                  // the same request has a claim in the log
+	KeyReused               // the key was used for another quantity
+	NotNow                  // see Refusal
+	OverLimit               // the user would pass the per-user limit
+	Short                   // the shard has too few units
+	Full                    // the commit is as large as it may be: try the next one
+	Void                    // a grab that the log contradicts
+)
+
+// Recall answers a request from the state alone, where that decides it: the same
+// request has its answer already, or the time or the limit forbids a new claim.
+// timeUs is the clock of whoever would write the next commit.
+func (s *State) Recall(user, key string, quantity, timeUs int64) (Decision, bool) {
+	return s.ask(s.claims.look(user, key), quantity, 0, s.at(timeUs))
+}
+
+// ask is Recall for a commit of a known time, when the user is about to get
+// more units.
+func (s *State) ask(at spot, quantity, more, timeUs int64) (Decision, bool) {
+	if at.claim != 0 {
+		if int64(s.claims.records.at(at.claim-1).count) != quantity {
+			return Decision{Kind: KeyReused}, true
+		}
+		return Decision{Kind: Replay, Claim: s.claims.at(at.claim - 1)}, true
+	}
+	if no := s.refusal(timeUs); no != Allowed {
+		return Decision{Kind: NotNow, Refusal: no}, true
+	}
+	if quantity > s.settings.GetPerUserLimit()-s.claims.unitsAt(at)-more {
+		return Decision{Kind: OverLimit}, true
+	}
+	return Decision{}, false
+}
