@@ -8,20 +8,25 @@ import (
 	"testing"
 )
 
-// The Go program of locks.md builds in a module of its own, as that page says it does:
-// with a replaced requirement, and in a workspace.
+// The pages' Go programs build in a module of their own, as locks.md says they do: with
+// a replaced requirement, and in a workspace.
 func TestOutsideModuleBuilds(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := readPage(t, "docs/locks.md")
-	program, text := "", strings.Join(p.lines, "\n")
-	for _, b := range blocks(p) {
-		if b.language == "go" {
-			program += b.text
+	programs, text := map[string]string{}, ""
+	for _, p := range pages(t) {
+		for _, b := range blocks(p) {
+			if b.language == "go" {
+				programs[filepath.Base(p.path)] += b.text
+			}
 		}
+		text += strings.Join(p.lines, "\n")
+	}
+	if len(programs) == 0 {
+		t.Fatal("no page has a Go program")
 	}
 	// Both have the module at the same place, so that it is compiled once.
 	parent := t.TempDir()
@@ -34,16 +39,19 @@ func TestOutsideModuleBuilds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if told := strings.ReplaceAll(setUp, " && ", "\n$ "); !strings.Contains(text, told) {
-				t.Errorf("%s does not tell to run %q", p.path, told)
+				t.Errorf("no page tells to run %q", told)
 			}
 			dir := filepath.Join(parent, name)
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
+			for name, program := range programs {
+				path := filepath.Join(dir, name, "main.go")
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(program), 0o644); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			command := exec.Command("sh", "-ec", "go mod init example.com/outside && "+setUp+" && go build -o outside .")
+			command := exec.Command("sh", "-ec", "go mod init example.com/outside && "+setUp+" && go build ./...")
 			command.Dir = dir
 			if out, err := command.CombinedOutput(); err != nil {
 				t.Errorf("%s: %v\n%s", setUp, err, out)
