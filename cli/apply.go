@@ -91,9 +91,10 @@ func (p *program) propose(ctx context.Context, sale spec.Sale, plan *planner.Pla
 // carryOut applies a plan.
 func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sale, plan *planner.Plan, view applyView) error {
 	if plan.Empty() {
-		// A sale that is in its phase already is made sure of.
-		if _, err := planner.Apply(ctx, cfg, plan); err != nil {
-			return err
+		if plan.Kind == planner.KindPhase {
+			if _, err := planner.Confirm(ctx, cfg, plan); err != nil {
+				return err
+			}
 		}
 		view.Unchanged(plan)
 		return nil

@@ -63,7 +63,7 @@ const readTimeout = 30 * time.Second
 // must be readable (else ErrStore); a shard, a node or a table that cannot be
 // read is no error, its Err says why.
 func ReadActual(ctx context.Context, cfg Config, name string) (*Actual, error) {
-	return cfg.read(ctx, NewReading(cfg.terms(), name))
+	return cfg.read(ctx, cfg.terms(), name)
 }
 
 // ReadSale is ReadActual without a look at the table, for whoever makes no table
@@ -71,16 +71,19 @@ func ReadActual(ctx context.Context, cfg Config, name string) (*Actual, error) {
 func ReadSale(ctx context.Context, cfg Config, name string) (*Actual, error) {
 	t := cfg.terms()
 	t.Table = ""
-	r := NewReading(t, name)
-	r.Actual().Table = namedTable(cfg)
-	return cfg.read(ctx, r)
+	a, err := cfg.read(ctx, t, name)
+	if a != nil {
+		a.Table = namedTable(cfg)
+	}
+	return a, err
 }
 
-func (c Config) read(ctx context.Context, r *Reading) (*Actual, error) {
-	if err := c.run(ctx, r.Actual().Name, &r.Machine); err != nil {
+func (c Config) read(ctx context.Context, t Terms, name string) (*Actual, error) {
+	m, actual := NewReading(t, name)
+	if err := c.run(ctx, name, m); err != nil {
 		return nil, err
 	}
-	return r.Actual(), nil
+	return actual, nil
 }
 
 func newUID(rand io.Reader) (string, error) {

@@ -32,7 +32,7 @@ func TestDestroyOfASavedPlanAgain(t *testing.T) {
 		changed bool // by the run after
 	}{
 		"killed after the export": {func(p *process) bool {
-			return len(p.queue) > 0 && p.work.result.Export != ""
+			return len(p.queue) > 0 && p.x.result.Export != ""
 		}, true},
 		"killed between deletes": {func(p *process) bool {
 			s := p.world.actual()
@@ -112,7 +112,7 @@ func TestExportOfALogThatIsGone(t *testing.T) {
 		if len(p.queue) > 0 && p.queue[0].kind == callExport {
 			exports++
 			k := p.next(0)
-			p.take(p.work.reply(w.now, reply{id: k.id, err: ledger.ErrGone}))
+			p.take(p.x.core.reply(w.now, reply{id: k.id, err: ledger.ErrGone}))
 			continue
 		}
 		p.step(inOrder)
@@ -171,7 +171,7 @@ func TestInterruptedInCompletingAnother(t *testing.T) {
 		for len(p.queue) == 0 || p.queue[0].kind != callHeads {
 			p.step(inOrder)
 		}
-		p.take(p.work.step(w.now, func() { p.work.stop(context.Canceled) }))
+		p.take(p.x.core.step(w.now, func() { p.x.stop(context.Canceled) }))
 		if !p.done || !errors.Is(p.err, ErrPartly) || !errors.Is(p.err, context.Canceled) {
 			t.Errorf("%s: done %v, %v", name, p.done, p.err)
 		}
@@ -189,8 +189,8 @@ func TestProgressOfWhatAnotherHasMended(t *testing.T) {
 		for !p.done {
 			p.step(inOrder)
 		}
-		if p.err != nil || p.work.changed != changed || len(p.log) != 1 || p.log[0].Address != "node/node-1" {
-			t.Errorf("%v, changed %v, told %+v", p.err, p.work.changed, p.log)
+		if p.err != nil || p.x.core.changed != changed || len(p.log) != 1 || p.log[0].Address != "node/node-1" {
+			t.Errorf("%v, changed %v, told %+v", p.err, p.x.core.changed, p.log)
 		}
 	}
 }
@@ -208,8 +208,8 @@ func TestNoteOfAMarkerIsAChange(t *testing.T) {
 		for !p.done {
 			p.step(inOrder)
 		}
-		if left := w.actual().Sale.Unmarked(); p.err != nil || p.work.changed != changed || len(left) > 0 {
-			t.Errorf("%v, changed %v, without a marker %q", p.err, p.work.changed, left)
+		if left := w.actual().Sale.Unmarked(); p.err != nil || p.x.core.changed != changed || len(left) > 0 {
+			t.Errorf("%v, changed %v, without a marker %q", p.err, p.x.core.changed, left)
 		}
 	}
 }
@@ -240,8 +240,8 @@ func TestPauseThatWasNotNoted(t *testing.T) {
 	w.runUntil(plan, 3)
 	for _, changed := range []bool{true, false} {
 		c := w.command(phaseJob{pb.Phase_PAUSED})
-		if err := c.finish(); err != nil || c.result().Changed != changed {
-			t.Errorf("%v, %+v, want Changed %v", err, c.result(), changed)
+		if err := c.finish(); err != nil || c.result.Changed != changed {
+			t.Errorf("%v, %+v, want Changed %v", err, c.result, changed)
 		}
 	}
 }
@@ -342,4 +342,30 @@ func TestPhaseOfASaleThatHasEnded(t *testing.T) {
 	wantRemedy("To sell under this name again, destroy it, write metadata.run: 2 and run 'salectl apply'.")
 	w.mustDestroy()
 	wantRemedy("To sell under this name again, write metadata.run: 2 and run 'salectl apply'.")
+}
+
+// An empty plan appends nothing when it is applied: who wants the sale's log to say
+// that the phase still holds confirms it.
+func TestAnEmptyPlanOfAPhase(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.mustPhase(pb.Phase_PAUSED)
+	empty := pauses(w)
+	if !empty.Empty() {
+		t.Fatalf("the plan is %+v", empty)
+	}
+	next := w.actual().Sale.Next()
+	if r, err := Apply(t.Context(), w.running(), empty); err != nil || r.Changed || w.actual().Sale.Next() != next {
+		t.Errorf("apply: %+v, %v, the log grew by %d", r, err, w.actual().Sale.Next()-next)
+	}
+	if r, err := Confirm(t.Context(), w.running(), empty); err != nil || r.Changed || w.actual().Sale.Next() != next+1 {
+		t.Errorf("confirm: %+v, %v, the log grew by %d", r, err, w.actual().Sale.Next()-next)
+	}
+	if _, err := Confirm(t.Context(), w.running(), w.mustPlan(tickets(10))); !errors.Is(err, ErrBadPlan) {
+		t.Errorf("a plan of apply: %v", err)
+	}
+	w.mustPhase(pb.Phase_OPEN)
+	if _, err := Confirm(t.Context(), w.running(), empty); !errors.Is(err, ErrStale) {
+		t.Errorf("of a sale that was resumed since: %v", err)
+	}
 }

@@ -10,53 +10,60 @@ import (
 // first is the event that begins the plan, nil if it is carried out already: an
 // empty plan is, except that of a destroyed sale, whose lock nodes are swept, and
 // that of a sale which is in its phase already, which is made sure of.
-func (w *work) first(rehearsal bool) func() {
-	switch p := w.plan; {
+func (x *execution) first(rehearsal bool) func() {
+	switch p := x.plan; {
 	case p.Kind == KindApply && p.Empty():
-		w.result.Generation = p.Generation
+		x.result.Generation = p.Generation
 		return nil
 	case p.Kind != KindDestroy:
-		return w.startApply
+		return x.startApply
 	case p.Empty() && !rehearsal && p.Phase != ledger.PhaseDestroyed:
 		return nil
 	}
-	return (&teardown{work: w, rehearsal: rehearsal}).start
+	return (&teardown{x: x, rehearsal: rehearsal}).start
 }
 
 // startApply is the first event of an apply: ask the nodes who they are, make the
 // table, append what is planned to the sale's log, bring every shard to it, mark
 // the nodes, fill the lists, say that it is done.
-func (w *work) startApply() {
-	enter := func() {
-		w.enter(w.applyPlanned, func() { w.stale("was destroyed since the plan was made") })
+func (x *execution) startApply() {
+	if err := drawSeed(x.intent, x.rand); err != nil {
+		x.core.end(err)
+		return
 	}
-	w.askNodes(func() {
-		w.checkNodes(func() { w.provideTable(enter) })
+	enter := func() {
+		x.enter(x.applyPlanned, func() { x.stale("was destroyed since the plan was made") })
+	}
+	x.askNodes(func() {
+		x.checkNodes(func() { x.provideTable(enter) })
 	})
 }
 
-func (w *work) applyPlanned() {
+func (x *execution) applyPlanned() {
 	// Perhaps more was planned since by others. All of it is brought to the
 	// shards: what stands in the log was accepted.
-	goal := w.sale.Generation()
-	w.drive(goal, func() {
-		w.mark(func(unmarked []string) {
-			w.fillLists(goal, func() { w.conclude(goal, unmarked) })
+	goal := x.sale.Generation()
+	x.begin(bringingShards)
+	x.rollOut(goal, func() {
+		x.begin(markingNodes)
+		x.mark(func(unmarked []string) {
+			x.begin(fillingLists)
+			x.fillLists(goal, func() { x.conclude(goal, unmarked) })
 		})
 	})
 }
 
 // conclude ends an apply that has done its part.
-func (w *work) conclude(goal uint64, unmarked []string) {
-	changed, said := w.changed, w.sale.Applied() >= goal
-	w.noteApplied(goal, unmarked, func() {
-		if said && w.plan.Kind == KindPhase { // the note says nothing new
-			w.changed = changed
+func (x *execution) conclude(goal uint64, unmarked []string) {
+	changed, said := x.core.changed, x.sale.Applied() >= goal
+	x.noteApplied(goal, unmarked, func() {
+		if said && x.plan.Kind == KindPhase { // the note says nothing new
+			x.core.changed = changed
 		}
-		w.result.Generation = goal
-		w.result.Shortfall = w.shortfall(goal)
-		w.finished(saleAddress(w.plan.Sale), "")
-		w.end(nil)
+		x.result.Generation = goal
+		x.result.Shortfall = x.shortfall(goal)
+		x.finished(saleAddress(x.plan.Sale), "")
+		x.core.end(nil)
 	})
 }
 
@@ -68,23 +75,24 @@ func (w *work) conclude(goal uint64, unmarked []string) {
 // had nothing to plan, or another had planned the same. That the sale is in its
 // phase already it was only told by a read, which may have lagged behind the next
 // change; but where the note can be stored, no change came before it.
-func (w *work) noteApplied(goal uint64, unmarked []string, then func()) {
+func (x *execution) noteApplied(goal uint64, unmarked []string, then func()) {
 	op := &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: goal, Unmarked: unmarked}}}
-	w.note(func() bool {
-		ours, live := w.sale.UID() == w.plan.UID, w.sale.Live()
-		if ours && !live && w.overtaken != nil {
-			return true
+	x.begin(notingApplied)
+	x.note(func() (bool, error) {
+		ours, live := x.sale.UID() == x.plan.UID, x.sale.Live()
+		if ours && !live && x.overtaken != nil {
+			return true, nil
 		}
 		if !ours || !live {
-			w.stale("was destroyed meanwhile")
+			return false, stale("was destroyed meanwhile")
 		}
-		if w.plan.Kind == KindPhase && !w.ours {
-			if w.sale.Generation() > w.plan.Generation {
-				w.stale("has changed since the plan was made")
+		if x.plan.Kind == KindPhase && x.planned != stored {
+			if x.sale.Generation() > x.plan.Generation {
+				return false, stale("has changed since the plan was made")
 			}
-			return false
+			return false, nil
 		}
-		return w.sale.Applied() > goal || w.sale.Applied() == goal && slices.Equal(w.sale.Unmarked(), unmarked)
+		return x.sale.Applied() > goal || x.sale.Applied() == goal && slices.Equal(x.sale.Unmarked(), unmarked), nil
 	}, op, then)
 }
 
@@ -92,14 +100,14 @@ func (w *work) noteApplied(goal uint64, unmarked []string, then func()) {
 // they were claimed before they could be removed. A shard that has taken a later
 // generation already says nothing about this one. It is the business of an apply
 // alone, and of no sale that is closed.
-func (w *work) shortfall(goal uint64) int64 {
-	p, _ := w.sale.Planned(goal)
+func (x *execution) shortfall(goal uint64) int64 {
+	p, _ := x.sale.Planned(goal)
 	old, err := declared(p)
-	if err != nil || w.plan.Kind != KindApply || p.GetSettings().GetPhase() == pb.Phase_CLOSED {
+	if err != nil || x.plan.Kind != KindApply || p.GetSettings().GetPhase() == pb.Phase_CLOSED {
 		return 0
 	}
 	var have int64
-	for _, h := range w.heads {
+	for _, h := range x.heads {
 		if h.Generation != goal {
 			return 0
 		}

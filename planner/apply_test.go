@@ -35,7 +35,7 @@ func TestApplyTellsOfEachAddressOnce(t *testing.T) {
 	}
 	var got []string
 	for i, step := range p.log {
-		if step.Done != i+1 || step.Total != len(p.work.plan.Actions) || step.Action != Create {
+		if step.Done != i+1 || step.Total != len(p.x.plan.Actions) || step.Action != Create {
 			t.Errorf("step %d is %+v", i, step)
 		}
 		got = append(got, step.Address)
@@ -357,7 +357,7 @@ func TestShardThatGoesWhileItIsMade(t *testing.T) {
 			if test.kind == ledger.AppendRequest {
 				r.log.Err = backendtest.ErrInjected
 			}
-			p.take(p.work.reply(w.now, r))
+			p.take(p.x.core.reply(w.now, r))
 			if test.kind == ledger.AppendRequest {
 				p.step(inOrder) // it is read, and not there
 			}
@@ -404,7 +404,7 @@ func TestCreateIsNotSentAgainAfterDestroy(t *testing.T) {
 			k := p.next(0)
 			lost = true
 			w.mustDestroy()
-			p.take(p.work.reply(w.now, reply{id: k.id, log: ledger.Reply{Err: backendtest.ErrInjected}}))
+			p.take(p.x.core.reply(w.now, reply{id: k.id, log: ledger.Reply{Err: backendtest.ErrInjected}}))
 			continue
 		}
 		p.step(inOrder)
@@ -438,7 +438,7 @@ func TestDamagedShards(t *testing.T) {
 			if read++; read == test.heads {
 				r.heads[1] = []byte("noise")
 			}
-			p.take(p.work.reply(w.now, r))
+			p.take(p.x.core.reply(w.now, r))
 		}
 		if !errors.Is(p.err, ledger.ErrCorrupt) || !strings.Contains(p.err.Error(), "shard/1: ") {
 			t.Errorf("%s: %v", name, p.err)
@@ -645,8 +645,8 @@ func TestShortfall(t *testing.T) {
 	for !p.done {
 		p.step(inOrder)
 	}
-	if p.err != nil || p.work.result.Shortfall != 2 {
-		t.Fatalf("apply: %v, shortfall %d, want 2", p.err, p.work.result.Shortfall)
+	if p.err != nil || p.x.result.Shortfall != 2 {
+		t.Fatalf("apply: %v, shortfall %d, want 2", p.err, p.x.result.Shortfall)
 	}
 	w.wantStock(8)
 	again := w.mustPlan(tickets(6))

@@ -123,8 +123,8 @@ const (
 	window     = 64
 )
 
-func newCore(patience time.Duration) core {
-	return core{waiting: make(map[int]func(reply)), patience: patience}
+func newCore(patience time.Duration) *core {
+	return &core{waiting: make(map[int]func(reply)), patience: patience}
 }
 
 // step lets an event happen.
@@ -206,9 +206,9 @@ func (c *core) at(mono time.Duration, then func()) {
 // after goes on when a while has passed.
 func (c *core) after(d time.Duration, then func()) { c.at(c.now.Mono+d, then) }
 
-// insist repeats a call on the ledger's store that may be repeated until it
+// retry repeats a call on the ledger's store that may be repeated until it
 // succeeds, for as long as patience lasts.
-func (c *core) insist(k call, then func(reply)) {
+func (c *core) retry(k call, then func(reply)) {
 	began, pause := c.now.Mono, firstPause
 	var again func(r reply)
 	again = func(r reply) {

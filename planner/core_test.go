@@ -17,7 +17,7 @@ import (
 
 // cored steps a core by hand.
 type cored struct {
-	core
+	*core
 	t    *testing.T
 	mono time.Duration
 	said []string
@@ -145,7 +145,7 @@ func TestCoreInsists(t *testing.T) {
 	} {
 		c := newCored(t)
 		began := c.mono
-		e := c.do(func() { c.insist(k, func(reply) { c.say("done")() }) })
+		e := c.do(func() { c.retry(k, func(reply) { c.say("done")() }) })
 		var pauses []time.Duration
 		for !e.done {
 			if len(e.calls) != 1 || e.calls[0].kind != k.kind {
@@ -170,7 +170,7 @@ func TestCoreInsists(t *testing.T) {
 		c.heard("")
 	}
 	c := newCored(t)
-	e := c.do(func() { c.insist(call{kind: callHeads}, func(reply) { c.say("done")() }) })
+	e := c.do(func() { c.retry(call{kind: callHeads}, func(reply) { c.say("done")() }) })
 	c.mono += 10 * time.Second // as long as patience lasts, and no longer
 	if e = c.answer(e.calls[0].id, broken); e.done {
 		t.Fatal("gave up too soon")
@@ -259,23 +259,23 @@ func TestCallKinds(t *testing.T) {
 // What an interrupted plan says depends on whether it may have changed something.
 func TestStopped(t *testing.T) {
 	for name, test := range map[string]struct {
-		before func(*work)
+		before func(*execution)
 		cause  error
 		want   []error
 		not    []error
 		says   string
 	}{
-		"at first":              {func(*work) {}, context.Canceled, []error{errInterrupted, context.Canceled}, []error{ErrPartly, ErrTimeout}, "nothing was changed"},
-		"at first, out of time": {func(*work) {}, context.DeadlineExceeded, []error{ErrTimeout, context.DeadlineExceeded}, []error{ErrPartly}, ""},
-		"the table is made":     {func(w *work) { w.touched = true }, context.DeadlineExceeded, []error{ErrPartly}, []error{ErrTimeout}, ""},
-		"the plan is sent":      {func(w *work) { w.sent = true }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
-		"the plan is stored":    {func(w *work) { w.known = true }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
-		"after an error":        {func(w *work) { w.worry = errors.New("no disk") }, context.Canceled, []error{errInterrupted}, nil, "the last error was: no disk"},
+		"at first":              {func(*execution) {}, context.Canceled, []error{errInterrupted, context.Canceled}, []error{ErrPartly, ErrTimeout}, "nothing was changed"},
+		"at first, out of time": {func(*execution) {}, context.DeadlineExceeded, []error{ErrTimeout, context.DeadlineExceeded}, []error{ErrPartly}, ""},
+		"the table is made":     {func(w *execution) { w.tableMade = true }, context.DeadlineExceeded, []error{ErrPartly}, []error{ErrTimeout}, ""},
+		"the plan is sent":      {func(w *execution) { w.planned = sent }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
+		"the plan is stored":    {func(w *execution) { w.planned = stored }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
+		"after an error":        {func(w *execution) { w.core.worry = errors.New("no disk") }, context.Canceled, []error{errInterrupted}, nil, "context canceled (apply: not begun); the last error was: no disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &work{core: newCore(time.Second), plan: &Plan{Sale: "s"}}
+			w := &execution{core: newCore(time.Second), plan: &Plan{Kind: KindApply, Sale: "s"}, sale: ledger.NewSale("sale/s")}
 			test.before(w)
-			e := w.step(clock.Now{}, func() { w.stop(test.cause) })
+			e := w.core.step(clock.Now{}, func() { w.stop(test.cause) })
 			err := w.outcome(e.err)
 			for _, want := range test.want {
 				if !errors.Is(err, want) {
@@ -299,26 +299,28 @@ func TestStopped(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
-		touched, known bool
-		err            error
-		partly         bool
+		tableMade bool
+		planned   planned
+		err       error
+		partly    bool
 	}{
-		"before any change":   {false, false, broken, false},
-		"after the table":     {true, false, broken, true},
-		"after the plan":      {false, true, broken, true},
-		"stale":               {true, true, ErrStale, false},
-		"refused":             {true, true, ErrRefused, false},
-		"damaged":             {true, true, ledger.ErrCorrupt, false},
-		"out of time":         {true, true, ErrTimeout, false},
-		"by the store, known": {false, true, ErrStore, true},
+		"before any change":   {false, unsent, broken, false},
+		"after the table":     {true, unsent, broken, true},
+		"after the plan":      {false, stored, broken, true},
+		"stale":               {true, carriedOut, ErrStale, false},
+		"refused":             {true, carriedOut, ErrRefused, false},
+		"damaged":             {true, found, ledger.ErrCorrupt, false},
+		"out of time":         {true, carriedOut, ErrTimeout, false},
+		"by the store, known": {false, found, ErrStore, true},
+		"by the store, sent":  {false, sent, ErrStore, false},
 	} {
-		w := &work{plan: &Plan{Sale: "s"}, touched: test.touched, known: test.known}
+		w := &execution{core: newCore(time.Second), plan: &Plan{Sale: "s"}, tableMade: test.tableMade, planned: test.planned}
 		if err := w.outcome(test.err); !errors.Is(err, test.err) || errors.Is(err, ErrPartly) != test.partly {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	w := &work{plan: &Plan{Sale: "s"}, nodes: []workNode{{name: "n0"}, {name: "n1", unmarked: quorum.ErrOtherRun}}}
-	w.changed = true
+	w := &execution{core: newCore(time.Second), plan: &Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}, {name: "n1", unmarked: quorum.ErrOtherRun}}}
+	w.core.changed = true
 	if err := w.outcome(nil); !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), "lock node n1 could not be marked") || strings.Contains(err.Error(), "n0") {
 		t.Errorf("an unmarked node: %v", err)
 	}
@@ -329,7 +331,7 @@ func TestVerdicts(t *testing.T) {
 	if err := w.outcome(nil); !strings.Contains(err.Error(), ": 3 units ") || !strings.Contains(err.Error(), "; lock node n1") {
 		t.Errorf("a shortfall: %v", err)
 	}
-	w = &work{plan: &Plan{Sale: "s"}, nodes: []workNode{{name: "n0"}}}
+	w = &execution{core: newCore(time.Second), plan: &Plan{Sale: "s"}, nodes: []lockNode{{name: "n0"}}}
 	if err := w.outcome(nil); err != nil || w.result.Changed {
 		t.Errorf("all done: %v, changed %v", err, w.result.Changed)
 	}

@@ -15,30 +15,31 @@ import (
 // sale's log, and only then delete. A run that finds the note only deletes: what
 // it would export may be half deleted already.
 type teardown struct {
-	*work
+	x         *execution
 	alive     bool // somebody serves the sale
 	rehearsal bool // no export, and the sale's own log goes too
 }
 
 func (t *teardown) start() {
-	t.overtaken = t.erase // another destroy has exported, and deletes by now
-	t.askNodes(func() { t.enter(t.close, t.erase) })
+	t.x.overtaken = t.erase // another destroy has exported, and deletes by now
+	t.x.askNodes(func() { t.x.enter(t.close, t.erase) })
 }
 
 // close brings every shard to the generation that is closed for good. From then
 // on no shard accepts a claim or sends units away.
 func (t *teardown) close() {
-	goal := t.sale.Generation()
-	t.result.Generation = goal
-	t.drive(goal, func() {
-		if t.sale.Applied() == 0 {
+	goal := t.x.sale.Generation()
+	t.x.begin(bringingShards)
+	t.x.result.Generation = goal
+	t.x.rollOut(goal, func() {
+		if t.x.sale.Applied() == 0 {
 			// It never was on every shard, so nobody served it, and nobody may
 			// begin to now.
 			t.drain()
 			return
 		}
-		t.noteApplied(goal, t.sale.Unmarked(), func() {
-			t.findOwner(func(alive bool) {
+		t.x.noteApplied(goal, t.x.sale.Unmarked(), func() {
+			t.x.findOwner(func(alive bool) {
 				t.alive = alive
 				t.drain()
 			})
@@ -49,42 +50,43 @@ func (t *teardown) close() {
 // drain reads every shard to its end, and goes on when no units are on their way
 // between shards and none are held. An owner does that itself, and gets a ttl.
 func (t *teardown) drain() {
+	t.x.begin(settlingTransfers)
 	t.readAll(func() {
 		open, until := t.unsettled()
 		switch {
 		case !open:
 			t.seal()
-		case t.alive && t.now.Mono < t.seenAt+t.ttl():
-			t.after(pollOwner, t.drain)
+		case t.alive && t.x.core.now.Mono < t.x.seenAt+t.x.ttl():
+			t.x.core.after(pollOwner, t.drain)
 		default:
-			t.settle(until)
+			t.endTransfers(until)
 		}
 	})
 }
 
 // readAll reads every shard's log, at least to its close.
 func (t *teardown) readAll(then func()) {
-	t.each(t.allShards(), t.readShard, then)
+	t.x.core.each(t.x.allShards(), t.readShard, then)
 }
 
 // readShard reads a shard's log again until it shows the close. Every transfer
 // out of a shard comes before that, so one whose read lags is not yet known to
 // have none: sealed by it, units would be lost on their way.
 func (t *teardown) readShard(i int, done func()) {
-	began := t.now.Mono
+	began := t.x.core.now.Mono
 	var look func()
 	look = func() {
-		t.shard(i).read(func(e ledger.Event) {
-			switch s := t.states[i]; {
+		t.x.shard(i).read(func(e ledger.Event) {
+			switch s := t.x.states[i]; {
 			case e == ledger.Gone || s.Next() == 0:
-				t.lost(i, look)
+				t.x.lost(i, look)
 			case s.Phase == ledger.PhaseClosed || s.Sealed():
 				done()
-			case t.now.Mono-began > maxLag:
-				t.end(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers from the past",
-					ErrStore, t.shard(i).w.Log(), maxLag))
+			case t.x.core.now.Mono-began > maxLag:
+				t.x.core.end(fmt.Errorf("%w: log %s could not be read to its close for %v, it answers from the past",
+					ErrStore, t.x.shard(i).w.Log(), maxLag))
 			default:
-				t.after(lagPause, look)
+				t.x.core.after(lagPause, look)
 			}
 		})
 	}
@@ -94,7 +96,7 @@ func (t *teardown) readShard(i int, done func()) {
 // unsettled says whether there are transfers or holds, and when the next hold ends by
 // the wall clock, in microseconds since 1970; 0 if none does.
 func (t *teardown) unsettled() (open bool, until int64) {
-	for _, s := range t.states {
+	for _, s := range t.x.states {
 		open = open || len(s.Open()) > 0 || s.Held > 0
 		for _, hold := range s.Holds() {
 			if until == 0 || hold.HeldUntilUs < until {
@@ -105,23 +107,23 @@ func (t *teardown) unsettled() (open bool, until int64) {
 	return open, until
 }
 
-// settle appends to every shard what it can: the receipt of units sent to it,
+// endTransfers appends to every shard what it can: the receipt of units sent to it,
 // the end of transfers that were received, the end of holds that are due. Then
 // it looks again: each receipt allows an end, and holds become due.
-func (t *teardown) settle(until int64) {
+func (t *teardown) endTransfers(until int64) {
 	appended := false
-	t.each(t.allShards(), func(i int, done func()) {
-		draft := t.states[i].Draft(t.writer, t.now.Wall.UnixMicro())
+	t.x.core.each(t.x.allShards(), func(i int, done func()) {
+		draft := t.x.states[i].Draft(t.x.writer, t.x.core.now.Wall.UnixMicro())
 		if err := t.receive(i, draft); err != nil {
-			t.end(err)
+			t.x.core.end(err)
 			return
 		}
-		for _, out := range t.states[i].Open() {
-			if t.states[out.To].Received(i) >= out.K {
+		for _, out := range t.x.states[i].Open() {
+			if t.x.states[out.To].Received(i) >= out.K {
 				draft.Ack(out.To, out.K)
 			}
 		}
-		for _, hold := range t.states[i].Holds() {
+		for _, hold := range t.x.states[i].Holds() {
 			draft.Expire(hold)
 		}
 		if draft.Ops() == 0 {
@@ -129,9 +131,9 @@ func (t *teardown) settle(until int64) {
 			return
 		}
 		appended = true
-		t.appendDraft(i, draft, func(e ledger.Event) {
+		t.x.appendDraft(i, draft, func(e ledger.Event) {
 			if e == ledger.Gone {
-				t.lost(i, func() { t.readShard(i, done) })
+				t.x.lost(i, func() { t.readShard(i, done) })
 				return
 			}
 			done()
@@ -141,15 +143,15 @@ func (t *teardown) settle(until int64) {
 			t.drain()
 			return
 		}
-		wait := time.Duration(until-t.now.Wall.UnixMicro()) * time.Microsecond
-		t.doing(saleAddress(t.plan.Sale), "wait", fmt.Sprintf("for holds that end in %v at the earliest", wait.Round(time.Second)))
-		t.after(min(max(wait, pollOwner), lastPause), t.drain)
+		wait := time.Duration(until-t.x.core.now.Wall.UnixMicro()) * time.Microsecond
+		t.x.doing(saleAddress(t.x.plan.Sale), "wait", fmt.Sprintf("for holds that end in %v at the earliest", wait.Round(time.Second)))
+		t.x.core.after(min(max(wait, pollOwner), lastPause), t.drain)
 	})
 }
 
 // receive takes in what other shards have sent and this one has not yet.
 func (t *teardown) receive(to int, draft *ledger.Draft) error {
-	for from, s := range t.states {
+	for from, s := range t.x.states {
 		for _, out := range s.Open() {
 			if out.To != to {
 				continue
@@ -166,8 +168,9 @@ func (t *teardown) receive(to int, draft *ledger.Draft) error {
 // sent to a sealed shard any more. Where somebody else was faster, all is looked
 // at again.
 func (t *teardown) seal() {
-	t.each(t.allShards(), t.sealShard, func() {
-		if slices.ContainsFunc(t.states, func(s *ledger.State) bool { return !s.Sealed() }) {
+	t.x.begin(sealingShards)
+	t.x.core.each(t.x.allShards(), t.sealShard, func() {
+		if slices.ContainsFunc(t.x.states, func(s *ledger.State) bool { return !s.Sealed() }) {
 			t.drain()
 			return
 		}
@@ -176,10 +179,10 @@ func (t *teardown) seal() {
 }
 
 func (t *teardown) sealShard(i int, done func()) {
-	s := t.states[i]
+	s := t.x.states[i]
 	look := func() {
 		if s.Sealed() {
-			t.doing(shardAddress(i), "seal", "")
+			t.x.doing(shardAddress(i), "seal", "")
 		}
 		done()
 	}
@@ -187,11 +190,11 @@ func (t *teardown) sealShard(i int, done func()) {
 		look()
 		return
 	}
-	draft := s.Draft(t.writer, t.now.Wall.UnixMicro())
+	draft := s.Draft(t.x.writer, t.x.core.now.Wall.UnixMicro())
 	draft.Seal()
-	t.appendDraft(i, draft, func(e ledger.Event) {
+	t.x.appendDraft(i, draft, func(e ledger.Event) {
 		if e == ledger.Gone {
-			t.lost(i, done)
+			t.x.lost(i, done)
 			return
 		}
 		look()
@@ -207,20 +210,21 @@ func (t *teardown) export(try int) {
 		t.noteSealed(nil)
 		return
 	}
-	job := &Export{sale: t.plan.Sale, uid: t.plan.UID, shards: t.states}
-	t.call(call{kind: callExport, export: job}, func(r reply) {
+	t.x.begin(exporting)
+	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, shards: t.x.states}
+	t.x.core.call(call{kind: callExport, export: job}, func(r reply) {
 		switch {
 		case errors.Is(r.err, ledger.ErrGone):
 			t.exportGone(try, r.err)
 		case r.err == nil:
-			t.changed = true
-			t.result.Export = r.path
-			t.doing(saleAddress(t.plan.Sale), "export", r.path)
+			t.x.core.changed = true
+			t.x.result.Export = r.path
+			t.x.doing(saleAddress(t.x.plan.Sale), "export", r.path)
 			t.noteSealed(r.digest)
 		case try == exportTries || errors.Is(r.err, ErrRefused) || errors.Is(r.err, ledger.ErrCorrupt):
-			t.end(r.err)
+			t.x.core.end(r.err)
 		default:
-			t.after(firstPause<<try, func() { t.export(try + 1) })
+			t.x.core.after(firstPause<<try, func() { t.export(try + 1) })
 		}
 	})
 }
@@ -231,19 +235,19 @@ func (t *teardown) export(try int) {
 func (t *teardown) exportGone(try int, cause error) {
 	look := func() {
 		switch {
-		case t.sale.UID() != t.plan.UID:
-			t.stale("was destroyed meanwhile, and begun anew")
-		case !t.sale.Live():
+		case t.x.sale.UID() != t.x.plan.UID:
+			t.x.stale("was destroyed meanwhile, and begun anew")
+		case !t.x.sale.Live():
 			t.erase()
 		case try == exportTries:
-			t.end(cause)
+			t.x.core.end(cause)
 		default:
-			t.after(firstPause<<try, func() { t.export(try + 1) })
+			t.x.core.after(firstPause<<try, func() { t.export(try + 1) })
 		}
 	}
-	t.log.read(func(e ledger.Event) {
+	t.x.log.read(func(e ledger.Event) {
 		if e == ledger.Gone {
-			t.reopenSale(look)
+			t.x.reopenSale(look)
 			return
 		}
 		look()
@@ -253,40 +257,41 @@ func (t *teardown) exportGone(try int, cause error) {
 // noteSealed says in the sale's log what was sealed and exported. From here on
 // the run's logs may be deleted.
 func (t *teardown) noteSealed(digest []byte) {
-	left, err := refund(t.sale, t.states)
+	left, err := refund(t.x.sale, t.x.states)
 	if err != nil {
-		t.end(err)
+		t.x.core.end(err)
 		return
 	}
 	sealed := &pb.Sealed{ExportDigest: digest, Refund: left}
-	for _, s := range t.states {
+	for _, s := range t.x.states {
 		root := s.Root()
 		sealed.Roots = append(sealed.Roots, root[:])
 		sealed.Slots = append(sealed.Slots, s.Next())
 		sealed.Claims += int64(s.Claims())
 		sealed.UnitsSold += s.Sold
 	}
-	t.note(t.isSealed(sealed), &pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}}, t.erase)
+	t.x.begin(notingSealed)
+	t.x.note(t.isSealed(sealed), &pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}}, t.erase)
 }
 
 // isSealed says whether the sale's log has the note. Somebody else may have
 // written it, about the same bytes: an export does not depend on its author.
-func (t *teardown) isSealed(mine *pb.Sealed) func() bool {
-	return func() bool {
-		has := t.sale.Sealed()
+func (t *teardown) isSealed(mine *pb.Sealed) func() (bool, error) {
+	return func() (bool, error) {
+		has := t.x.sale.Sealed()
 		switch {
-		case t.sale.UID() != t.plan.UID:
-			t.stale("was destroyed meanwhile, and begun anew")
+		case t.x.sale.UID() != t.x.plan.UID:
+			return false, stale("was destroyed meanwhile, and begun anew")
 		case len(has.GetExportDigest()) > 0 && string(has.GetExportDigest()) != string(mine.GetExportDigest()):
-			t.end(fmt.Errorf("%w: the sale was sealed with another export than this one", ledger.ErrCorrupt))
+			return false, fmt.Errorf("%w: the sale was sealed with another export than this one", ledger.ErrCorrupt)
 		}
-		return has != nil
+		return has != nil, nil
 	}
 }
 
 // allShards lists the shards.
-func (w *work) allShards() []int {
-	shards := make([]int, w.sale.Shards())
+func (x *execution) allShards() []int {
+	shards := make([]int, x.sale.Shards())
 	for i := range shards {
 		shards[i] = i
 	}
@@ -296,13 +301,15 @@ func (w *work) allShards() []int {
 // erase removes everything of the run but the sale's own log. It only ever runs
 // when that log says that the run is sealed.
 func (t *teardown) erase() {
-	t.result.ExportDigest = t.sale.Sealed().GetExportDigest()
-	t.result.Generation = t.sale.Generation()
-	t.result.Refund = RefundOf(t.sale)
-	t.sweep(func() {
+	t.x.result.ExportDigest = t.x.sale.Sealed().GetExportDigest()
+	t.x.result.Generation = t.x.sale.Generation()
+	t.x.result.Refund = RefundOf(t.x.sale)
+	t.x.sweep(func() {
+		t.x.begin(forgettingLists)
 		t.forgetLists(func() {
-			t.insist(call{kind: callHeads, logs: shardLogs(t.sale)}, func(r reply) {
-				t.changed = t.changed || slices.ContainsFunc(r.heads, func(head []byte) bool { return head != nil })
+			t.x.begin(deletingLogs)
+			t.x.core.retry(call{kind: callHeads, logs: shardLogs(t.x.sale)}, func(r reply) {
+				t.x.core.changed = t.x.core.changed || slices.ContainsFunc(r.heads, func(head []byte) bool { return head != nil })
 				t.eraseShards()
 			})
 		})
@@ -312,59 +319,61 @@ func (t *teardown) erase() {
 // eraseShards deletes to where the logs were sealed, whether they have a head or
 // not: that read may lag.
 func (t *teardown) eraseShards() {
-	slots := t.sale.Sealed().GetSlots()
-	t.each(t.allShards(), func(i int, done func()) {
-		log := spec.ShardLog(t.plan.UID, i, len(slots))
-		t.insist(call{kind: callDelete, log: log, upTo: max(slots[i], 1) - 1}, func(reply) { done() })
+	slots := t.x.sale.Sealed().GetSlots()
+	t.x.core.each(t.x.allShards(), func(i int, done func()) {
+		log := spec.ShardLog(t.x.plan.UID, i, len(slots))
+		t.x.core.retry(call{kind: callDelete, log: log, upTo: max(slots[i], 1) - 1}, func(reply) { done() })
 	}, t.eraseLate)
 }
 
 // eraseLate removes what is there all the same: the first slot of a shard, by a
 // create that was sent before the run was sealed and came in after the delete.
 func (t *teardown) eraseLate() {
-	logs := shardLogs(t.sale)
-	t.insist(call{kind: callHeads, logs: logs}, func(r reply) {
+	logs := shardLogs(t.x.sale)
+	t.x.core.retry(call{kind: callHeads, logs: logs}, func(r reply) {
 		var left []int
 		last := make([]uint64, len(logs))
 		for i, stored := range r.heads {
 			head, err := parseHead(stored)
 			if err != nil {
-				t.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
+				t.x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
 				return
 			}
 			if head != nil {
 				left, last[i] = append(left, i), head.Slot
 			} else {
-				t.finished(shardAddress(i), "")
+				t.x.finished(shardAddress(i), "")
 			}
 		}
 		if len(left) == 0 {
 			t.noteDestroyed()
 			return
 		}
-		t.changed = true
-		t.each(left, func(i int, done func()) {
-			t.insist(call{kind: callDelete, log: logs[i], upTo: last[i]}, func(reply) { done() })
-		}, func() { t.after(pollOwner, t.eraseLate) })
+		t.x.core.changed = true
+		t.x.core.each(left, func(i int, done func()) {
+			t.x.core.retry(call{kind: callDelete, log: logs[i], upTo: last[i]}, func(reply) { done() })
+		}, func() { t.x.core.after(pollOwner, t.eraseLate) })
 	})
 }
 
 func (t *teardown) noteDestroyed() {
-	t.note(func() bool {
-		if t.sale.UID() != t.plan.UID {
-			t.stale("was begun anew meanwhile")
+	t.x.begin(notingDestroyed)
+	t.x.note(func() (bool, error) {
+		if t.x.sale.UID() != t.x.plan.UID {
+			return false, stale("was begun anew meanwhile")
 		}
-		return t.sale.Destroyed()
+		return t.x.sale.Destroyed(), nil
 	}, &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, func() {
 		if !t.rehearsal {
-			t.finished(saleAddress(t.plan.Sale), "")
-			t.end(nil)
+			t.x.finished(saleAddress(t.x.plan.Sale), "")
+			t.x.core.end(nil)
 			return
 		}
-		t.changed = true
-		t.insist(call{kind: callDelete, log: spec.SaleLog(t.plan.Sale), upTo: t.sale.Next() - 1}, func(reply) {
-			t.finished(saleAddress(t.plan.Sale), "")
-			t.end(nil)
+		t.x.begin(deletingSale)
+		t.x.core.changed = true
+		t.x.core.retry(call{kind: callDelete, log: spec.SaleLog(t.x.plan.Sale), upTo: t.x.sale.Next() - 1}, func(reply) {
+			t.x.finished(saleAddress(t.x.plan.Sale), "")
+			t.x.core.end(nil)
 		})
 	})
 }

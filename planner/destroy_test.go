@@ -287,7 +287,7 @@ func TestDestroySeesACreateThatComesInBetween(t *testing.T) {
 	if p.err != nil {
 		t.Fatal(p.err)
 	}
-	w.wantNothingLeft(p.work.plan.UID)
+	w.wantNothingLeft(p.x.plan.UID)
 }
 
 // Nothing is deleted before the sale's log says that all is exported.
@@ -361,8 +361,8 @@ func TestSealedByAnother(t *testing.T) {
 				t.Fatalf("destroy: %v, want %v", p.err, test.want)
 			}
 			deleted := w.actual().Shards[0].Head == nil
-			if deleted != (test.want == nil) || test.want != nil && p.work.result.ExportDigest != nil {
-				t.Errorf("shard 0 is deleted: %v; the result is %+v", deleted, p.work.result)
+			if deleted != (test.want == nil) || test.want != nil && p.x.result.ExportDigest != nil {
+				t.Errorf("shard 0 is deleted: %v; the result is %+v", deleted, p.x.result)
 			}
 		})
 	}
@@ -518,7 +518,7 @@ func TestExportTries(t *testing.T) {
 					p.step(inOrder)
 					continue
 				}
-				p.take(p.work.reply(w.now, reply{id: p.next(0).id, err: test.err}))
+				p.take(p.x.core.reply(w.now, reply{id: p.next(0).id, err: test.err}))
 			}
 			if !slices.Equal(asked, test.want) {
 				t.Errorf("asked after %v, want %v", asked, test.want)
@@ -579,8 +579,8 @@ func TestDestroyWithoutNodes(t *testing.T) {
 	for !p.done {
 		p.step(inOrder)
 	}
-	if p.err != nil || len(p.work.result.Warnings) == 0 {
-		t.Errorf("destroy: %v, warnings %v", p.err, p.work.result.Warnings)
+	if p.err != nil || len(p.x.result.Warnings) == 0 {
+		t.Errorf("destroy: %v, warnings %v", p.err, p.x.result.Warnings)
 	}
 }
 
@@ -755,9 +755,9 @@ func (w *world) beginPurge() *process {
 		return nil
 	}
 	p := w.begin(w.planDestroy())
-	p.work.core = newCore(p.cfg.terms().patience())
+	*p.x.core = *newCore(p.cfg.terms().patience())
 	p.queue = nil
-	p.take(p.work.step(w.now, (&teardown{work: p.work, rehearsal: true}).start))
+	p.take(p.x.core.step(w.now, (&teardown{x: p.x, rehearsal: true}).start))
 	return p
 }
 

@@ -21,16 +21,16 @@ func engineOf(p *pb.Planned) spec.Engine {
 }
 
 // onLists says whether the sale's units are given out by lists.
-func (w *work) onLists() bool { return engineOf(w.sale.Newest()) == spec.EngineRedis }
+func (x *execution) onLists() bool { return engineOf(x.sale.Newest()) == spec.EngineRedis }
 
 // checkLists refuses to bring shards to a generation whose lists are on other nodes
 // than this process knows: what they have given would be missed.
-func (w *work) checkLists(p *pb.Planned) error {
+func (x *execution) checkLists(p *pb.Planned) error {
 	old, err := declared(p)
 	if err != nil || old.Engine != spec.EngineRedis {
 		return err
 	}
-	return sameLists(w.plan.Sale, old, w.lists)
+	return sameLists(x.plan.Sale, old, x.lists)
 }
 
 // sameLists refuses nodes that are not the declared ones, in their order: a
@@ -53,57 +53,57 @@ func sameLists(sale string, old spec.Sale, names []string) error {
 // to the shard's log: only then does the log know which units are available. A
 // shard whose phase is not open has no list that gives, and one without a fill
 // never had one.
-func (d *drive) stopList(i int, then func()) {
-	s := d.states[i]
+func (d *rollout) stopList(i int, then func()) {
+	s := d.x.states[i]
 	open := func(s *ledger.State) bool { return s.Phase == ledger.PhaseOpen && s.Generation < d.goal }
-	if !d.onLists() || s.Fill == 0 || !open(s) || d.machines[i] != nil && d.machines[i].Stopped(s) {
+	if !d.x.onLists() || s.Fill == 0 || !open(s) || d.x.machines[i] != nil && d.x.machines[i].Stopped(s) {
 		then()
 		return
 	}
-	d.bring(i, lists.Stopped, func(s *ledger.State) bool { return !open(s) }, then)
+	d.x.bring(i, lists.Stopped, func(s *ledger.State) bool { return !open(s) }, then)
 }
 
 // fillLists turns every list on, once each shard has a generation in which it may
 // give. Where a process serves the sale its owner does that, and sooner: it gets
 // a ttl. Nobody is disturbed who fills a list right now.
-func (w *work) fillLists(goal uint64, then func()) {
-	p, _ := w.sale.Planned(goal)
-	if !w.onLists() || p.GetSettings().GetPhase() != pb.Phase_OPEN {
+func (x *execution) fillLists(goal uint64, then func()) {
+	p, _ := x.sale.Planned(goal)
+	if !x.onLists() || p.GetSettings().GetPhase() != pb.Phase_OPEN {
 		then()
 		return
 	}
-	began := w.now.Mono
+	began := x.core.now.Mono
 	fill := func(alive bool) {
-		w.each(w.allShards(), func(i int, done func()) {
-			w.fillList(i, alive, began, func() {
-				w.shards[i], w.states[i], w.machines[i] = nil, nil, nil // a log may be large
-				w.finished(listAddress(i), "")
+		x.core.each(x.allShards(), func(i int, done func()) {
+			x.fillList(i, alive, began, func() {
+				x.shards[i], x.states[i], x.machines[i] = nil, nil, nil // a log may be large
+				x.finished(listAddress(i), "")
 				done()
 			})
 		}, then)
 	}
-	if w.sale.Applied() == 0 {
+	if x.sale.Applied() == 0 {
 		fill(false) // nobody serves it yet
 		return
 	}
-	w.findOwner(fill)
+	x.findOwner(fill)
 }
 
-func (w *work) fillList(i int, alive bool, began time.Duration, done func()) {
+func (x *execution) fillList(i int, alive bool, began time.Duration, done func()) {
 	mayNot := func(s *ledger.State) bool { return s.Phase != ledger.PhaseOpen }
 	var seen lists.State
 	var look func()
 	look = func() {
-		w.inspect(i, func(r reply) {
-			head, changes := w.heads[i], r.err == nil && r.state != seen
+		x.inspect(i, func(r reply) {
+			head, changes := x.heads[i], r.err == nil && r.state != seen
 			switch {
 			case r.err == nil && r.state.On && r.state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
 				done()
-			case alive && w.now.Mono < began+w.ttl(), changes && (!r.state.On || r.state.Fill > head.Fill):
+			case alive && x.core.now.Mono < began+x.ttl(), changes && (!r.state.On || r.state.Fill > head.Fill):
 				seen = r.state
-				w.after(pollOwner, func() { w.readHead(i, look) })
+				x.core.after(pollOwner, func() { x.readHead(i, look) })
 			default:
-				w.bring(i, lists.On, mayNot, done)
+				x.bring(i, lists.On, mayNot, done)
 			}
 		})
 	}
@@ -111,15 +111,15 @@ func (w *work) fillList(i int, alive bool, began time.Duration, done func()) {
 }
 
 // readHead reads a shard's head again. One that is not there is a read that lags.
-func (w *work) readHead(i int, then func()) {
-	w.insist(call{kind: callHeads, logs: shardLogs(w.sale)[i : i+1]}, func(r reply) {
+func (x *execution) readHead(i int, then func()) {
+	x.core.retry(call{kind: callHeads, logs: shardLogs(x.sale)[i : i+1]}, func(r reply) {
 		head, err := parseHead(r.heads[0])
 		if err != nil {
-			w.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
+			x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
 			return
 		}
 		if head != nil {
-			w.heads[i] = head
+			x.heads[i] = head
 		}
 		then()
 	})
@@ -128,16 +128,16 @@ func (w *work) readHead(i int, then func()) {
 // forgetLists removes what the nodes have of the sale's lists. A node that cannot
 // be reached is left alone after a while: what it has is of a run that is no more.
 func (t *teardown) forgetLists(then func()) {
-	left := len(t.lists)
-	if !t.onLists() || left == 0 {
+	left := len(t.x.lists)
+	if !t.x.onLists() || left == 0 {
 		then()
 		return
 	}
-	for node := range t.lists {
+	for node := range t.x.lists {
 		t.forgetFrom(node, 0, 1, func(all bool) {
-			for i := range t.allShards() {
-				if all && spec.ListNode(i, len(t.lists)) == node {
-					t.finished(listAddress(i), "")
+			for i := range t.x.allShards() {
+				if all && spec.ListNode(i, len(t.x.lists)) == node {
+					t.x.finished(listAddress(i), "")
 				}
 			}
 			if left--; left == 0 {
@@ -150,20 +150,20 @@ func (t *teardown) forgetLists(then func()) {
 // forgetFrom removes the lists from a shard on, one after the other. Each node is
 // asked for all: an earlier declaration may have had the nodes in another order.
 func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
-	if shard == t.sale.Shards() {
+	if shard == t.x.sale.Shards() {
 		then(true)
 		return
 	}
-	t.call(call{kind: callForgetList, node: node, list: t.list(shard)}, func(r reply) {
+	t.x.core.call(call{kind: callForgetList, node: node, list: t.x.list(shard)}, func(r reply) {
 		switch {
 		case r.err == nil:
 			t.forgetFrom(node, shard+1, 1, then)
 		case try == sweepTries:
-			t.warn("node %s may still have lists of the sale: %s. They are never asked for again;"+
-				" destroy, run again when the node is up, removes them", t.lists[node], nodeShort(t.lists[node], r.err))
+			t.x.warn("node %s may still have lists of the sale: %s. They are never asked for again;"+
+				" destroy, run again when the node is up, removes them", t.x.lists[node], nodeShort(t.x.lists[node], r.err))
 			then(false)
 		default:
-			t.after(firstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })
+			t.x.core.after(firstPause<<try, func() { t.forgetFrom(node, shard, try+1, then) })
 		}
 	})
 }

@@ -59,7 +59,7 @@ func TestApplyReadsThePastOfADestroyedSale(t *testing.T) {
 	w.stale(0, 100)
 	plan := w.mustPlan(tickets(10))
 	p := w.begin(plan)
-	for !p.work.known {
+	for !p.x.planned.isKnown() {
 		p.step(inOrder)
 	}
 	w.mustDestroy()
@@ -84,7 +84,7 @@ func TestSaleLogThatIsGone(t *testing.T) {
 	}{
 		"from the first":  {func(*process) bool { return true }, "the sale is at slot 0 of its log, the plan was made at 2"},
 		"before the plan": {appends, "the sale is gone, with its log"},
-		"after the plan":  {func(p *process) bool { return p.work.known }, "the sale is gone, with its log"},
+		"after the plan":  {func(p *process) bool { return p.x.planned.isKnown() }, "the sale is gone, with its log"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

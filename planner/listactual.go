@@ -32,6 +32,7 @@ func listsOf(sale *ledger.Sale, nodes int) int {
 // lists asks all nodes that keep lists at once, each for one list after the other,
 // and ends the reading.
 func (r *reading) lists() {
+	r.stage = "the lists"
 	a := r.actual
 	a.ListNodes = make([]ListNodeActual, len(r.terms.Lists))
 	a.Lists = make([]ListActual, listsOf(a.Sale, len(r.terms.Lists)))
@@ -43,7 +44,7 @@ func (r *reading) lists() {
 	for i, name := range r.terms.Lists {
 		at := &a.ListNodes[i]
 		at.Name = name
-		r.call(call{kind: callSettings, node: i}, func(got reply) {
+		r.core.call(call{kind: callSettings, node: i}, func(got reply) {
 			at.Settings, at.Err = got.settings, got.err
 			r.list(i, 0, nil, func() {
 				if left--; left == 0 {
@@ -65,7 +66,7 @@ func (r *reading) list(node, shard int, away error, done func()) {
 		l.Node, l.Err = r.terms.Lists[node], away
 		if away == nil {
 			k := call{kind: callInspect, node: node, list: lists.List{UID: r.actual.Sale.UID(), Shard: shard}}
-			r.call(k, func(got reply) {
+			r.core.call(k, func(got reply) {
 				l.State, l.Err = got.state, got.err
 				r.list(node, shard+1, got.err, done)
 			})

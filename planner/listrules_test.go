@@ -30,8 +30,8 @@ func TestRefund(t *testing.T) {
 		exported := new(sink)
 		killed := w.killCommand(exported.job(), kill, served)
 		c := w.command(exported.job())
-		if err := c.finish(); err != nil || c.result().Refund == nil || *c.result().Refund != want {
-			t.Fatalf("kill at call %d: %v, %+v, want %+v", kill, err, c.result().Refund, want)
+		if err := c.finish(); err != nil || c.result.Refund == nil || *c.result.Refund != want {
+			t.Fatalf("kill at call %d: %v, %+v, want %+v", kill, err, c.result.Refund, want)
 		}
 		if s, err := NewStatus(w.actual()); err != nil || s.Refund == nil || *s.Refund != want {
 			t.Fatalf("the status has %+v, %v", s, err)
@@ -222,7 +222,7 @@ func TestListsOnTheWrongNodes(t *testing.T) {
 
 // killAfterPlanned carries a plan out until the sale's log has it, and no further.
 func (p *process) killAfterPlanned() error {
-	for !p.work.known && !p.done {
+	for !p.x.planned.isKnown() && !p.done {
 		p.step(inOrder)
 	}
 	return p.err

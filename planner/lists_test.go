@@ -27,14 +27,14 @@ func listLife(t *testing.T) (trace []string) {
 		if err := c.finish(); err != nil {
 			t.Fatalf("%T: %v", job, err)
 		}
-		if got, planned := c.result().Summary, c.run.work.plan.Summary; got != planned {
+		if got, planned := c.result.Summary, c.planned.Summary; got != planned {
 			t.Errorf("%T: %+v is done of %+v", job, got, planned)
 		}
 		trace = append(trace, c.trace...)
 		check()
 		again := w.command(job)
-		if err := again.finish(); err != nil || again.result().Changed {
-			t.Errorf("%T again: %+v, %v", job, again.result(), err)
+		if err := again.finish(); err != nil || again.result.Changed {
+			t.Errorf("%T again: %+v, %v", job, again.result, err)
 		}
 		check()
 	}
@@ -317,8 +317,8 @@ func TestListsOnANodeThatIsAway(t *testing.T) {
 	uid := w.actual().Sale.UID()
 	away(true)
 	c := w.command(new(sink).job())
-	if err := c.finish(); err != nil || len(c.result().Warnings) != 1 || !strings.Contains(c.result().Warnings[0], "redis-1:6379 may still have lists") {
-		t.Errorf("destroy: %v, %q", err, c.result().Warnings)
+	if err := c.finish(); err != nil || len(c.result.Warnings) != 1 || !strings.Contains(c.result.Warnings[0], "redis-1:6379 may still have lists") {
+		t.Errorf("destroy: %v, %q", err, c.result.Warnings)
 	}
 	away(false)
 	if p := w.planDestroy(); len(p.Actions) != 1 || p.Actions[0].Address != "list/1" {
@@ -355,8 +355,8 @@ func TestListsFallShort(t *testing.T) {
 		w.grab(shard, 9)
 	}
 	c := w.command(applyJob{numbers(10)})
-	if err := c.finish(); !errors.Is(err, ErrPartly) || c.result().Shortfall != 17 {
-		t.Errorf("got %v, short of %d", err, c.result().Shortfall)
+	if err := c.finish(); !errors.Is(err, ErrPartly) || c.result.Shortfall != 17 {
+		t.Errorf("got %v, short of %d", err, c.result.Shortfall)
 	}
 	w.wantTold(w.ledgers())
 	w.mustApply(numbers(27))
@@ -483,7 +483,7 @@ func TestListsOfADamagedShard(t *testing.T) {
 		if read++; read > 1 {
 			r.heads[0] = []byte("noise")
 		}
-		p.take(p.work.reply(w.now, r))
+		p.take(p.x.core.reply(w.now, r))
 	}
 	if !errors.Is(p.err, ledger.ErrCorrupt) || !strings.Contains(p.err.Error(), "shard/1: ") {
 		t.Errorf("it ended with %v", p.err)
@@ -695,7 +695,7 @@ func TestListsThatComeFurther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newListWorld(t)
 			p := w.begin(w.mustPlan(numbers(90)))
-			p.work.sizes, p.work.patience = lists.Sizes{Read: 10, Put: 1, Move: 10}, 60*time.Millisecond
+			p.x.sizes, p.x.core.patience = lists.Sizes{Read: 10, Put: 1, Move: 10}, 60*time.Millisecond
 			calls, most := 0, 5
 			w.keepers[1].SetFaults(func(c backendtest.Call) backendtest.Fault {
 				if calls++; c.Op == backendtest.OpInspect || calls <= most {
@@ -731,7 +731,7 @@ func TestStuckLists(t *testing.T) {
 		"a token of another": {lists.On, lists.ErrToken, "Another process rebuilds it: let that end"},
 		"a part of another":  {lists.Stopped, lists.ErrLength, "Another process rebuilds it: let that end"},
 	} {
-		l := &listing{work: &work{core: newCore(10 * time.Second), lists: []string{"a", "b"}}, shard: 1, want: test.want}
+		l := &listRebuild{x: &execution{core: newCore(10 * time.Second), lists: []string{"a", "b"}}, shard: 1, want: test.want}
 		if got := l.stuck(&lists.Call{Kind: lists.PutCall}, test.err).Error(); !strings.HasSuffix(got, test.says) {
 			t.Errorf("%s: it says %q, want %q", name, got, test.says)
 		}
@@ -769,8 +769,8 @@ func TestListsAreForgotten(t *testing.T) {
 			told[step.Address] = true
 		}
 		left := fails == sweepTries
-		if p.err != nil || told["list/0"] == left || !told["list/1"] || told["list/2"] == left || len(p.work.result.Warnings) > 0 != left {
-			t.Errorf("%d calls fail: %v, told of %v, warnings %q", fails, p.err, told, p.work.result.Warnings)
+		if p.err != nil || told["list/0"] == left || !told["list/1"] || told["list/2"] == left || len(p.x.result.Warnings) > 0 != left {
+			t.Errorf("%d calls fail: %v, told of %v, warnings %q", fails, p.err, told, p.x.result.Warnings)
 		}
 	}
 }
@@ -810,7 +810,7 @@ func TestListsOnANodeFromThePast(t *testing.T) {
 			if err := c.finish(); err != nil {
 				t.Fatal(err)
 			}
-			if warnings := c.result().Warnings; len(warnings) != 1 ||
+			if warnings := c.result.Warnings; len(warnings) != 1 ||
 				!strings.HasPrefix(warnings[0], "list/1: node redis-1:6379 had recorded 2 claims that the ledger cannot take") {
 				t.Errorf("warnings: %q", warnings)
 			}

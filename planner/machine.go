@@ -23,6 +23,7 @@ type Machine struct {
 	outcome func(error) error // what its end means to the caller
 	export  Exporter
 	told    func(Progress)
+	state   fmt.Stringer
 
 	begun bool
 	calls []Call // that nobody has seen yet
@@ -105,6 +106,9 @@ func (m *Machine) Next(now clock.Now) (calls []Call, wake time.Duration, done bo
 	calls, m.calls = m.calls, nil
 	return calls, m.wake, m.done, m.err
 }
+
+// String says where the machine is, for people.
+func (m *Machine) String() string { return m.state.String() }
 
 // Tick says that time has come to the last wake.
 func (m *Machine) Tick(now clock.Now) {
@@ -234,58 +238,38 @@ func (k callKind) timeout() time.Duration {
 	return callTimeout
 }
 
-// Reading is a Machine that reads a sale: its log, the heads of its shards, then
-// all lock nodes at once, and those that keep lists. The table of the logs is
-// looked at meanwhile.
-type Reading struct {
-	Machine
-	r *reading
-}
-
-// NewReading returns a Reading that begins with the first Next.
-func NewReading(t Terms, sale string) *Reading {
+// NewReading returns a machine that reads a sale: its log, the heads of its shards,
+// then all lock nodes at once, and those that keep lists. The table of the logs is
+// looked at meanwhile. What it has read is in the Actual when it is done without
+// an error.
+func NewReading(t Terms, sale string) (*Machine, *Actual) {
 	r := newReading(t, sale)
-	return &Reading{Machine{
-		core: &r.core, first: r.start, stop: r.end, told: t.Progress,
-		outcome: r.outcome,
-	}, r}
+	return &Machine{
+		core: r.core, first: r.start, stop: r.stop, state: r, outcome: r.outcome, told: t.Progress,
+	}, r.actual
 }
 
-// Actual returns what was read, when it is done without an error.
-func (r *Reading) Actual() *Actual { return r.r.actual }
-
-// Execution is a Machine that carries out a plan.
-type Execution struct {
-	Machine
-	work *work
-}
-
-// NewExecution returns an Execution that begins with the first Next. A plan of
-// destroy needs an Exporter.
-func NewExecution(t Terms, plan *Plan, export Exporter) (*Execution, error) {
-	return newExecution(t, plan, export, false)
-}
-
-func newExecution(t Terms, plan *Plan, export Exporter, rehearsal bool) (*Execution, error) {
-	if plan.Kind == KindDestroy && export == nil && !rehearsal {
-		return nil, errNoExporter
+// NewExecution returns a machine that carries out a plan; one of destroy needs an
+// Exporter. What it came to is in the Result when it is done. An empty plan of
+// MakePhase is made sure of by a note in the sale's log.
+func NewExecution(t Terms, plan *Plan, export Exporter) (*Machine, *Result, error) {
+	if plan.Kind == KindDestroy && export == nil {
+		return nil, nil, fmt.Errorf("%w: a plan of destroy needs somewhere to export to", ErrBadPlan)
 	}
-	w, err := newWork(t, plan)
+	return newMachine(t, plan, export, false)
+}
+
+func newMachine(t Terms, plan *Plan, export Exporter, rehearsal bool) (*Machine, *Result, error) {
+	x, err := newExecution(t, plan)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &Execution{Machine{
-		core: &w.core, first: w.first(rehearsal), stop: w.stop, told: t.Progress,
-		outcome: w.outcome, export: export,
-	}, w}, nil
+	return &Machine{
+		core: x.core, first: x.first(rehearsal), stop: x.stop, state: x, outcome: x.outcome, told: t.Progress, export: export,
+	}, &x.result, nil
 }
-
-// Result returns what it came to, when it is done.
-func (e *Execution) Result() *Result { return &e.work.result }
 
 // Exporter writes the ledger of a sale to where it is kept when its logs are
 // deleted, and returns where that is and the SHA-256 of its bytes. When it returns
 // nil they are safe. It may be called again for the same bytes.
 type Exporter func(ctx context.Context, logs ledger.Logs, e *Export) (path string, digest []byte, err error)
-
-var errNoExporter = fmt.Errorf("%w: a plan of destroy needs somewhere to export to", ErrBadPlan)

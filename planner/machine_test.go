@@ -47,8 +47,9 @@ type command struct {
 	world   *world
 	job     job
 	terms   Terms
-	reading *Reading
-	run     *Execution // nil: there is no plan yet
+	actual  *Actual
+	planned *Plan // nil: there is none yet
+	result  *Result
 	queue   []Call
 	wake    time.Duration
 	done    bool
@@ -66,8 +67,8 @@ func (w *world) command(j job) *command {
 	for _, n := range w.keepers {
 		t.Lists = append(t.Lists, n.Name())
 	}
-	reading := NewReading(t, "tickets")
-	c := &command{Machine: &reading.Machine, world: w, job: j, terms: t, reading: reading}
+	reading, actual := NewReading(t, "tickets")
+	c := &command{Machine: reading, world: w, job: j, terms: t, actual: actual}
 	c.look()
 	return c
 }
@@ -76,15 +77,16 @@ func (c *command) look() {
 	var calls []Call
 	calls, c.wake, c.done, c.err = c.Next(c.world.now)
 	c.queue = append(c.queue, calls...)
-	if !c.done || c.err != nil || c.run != nil {
+	if !c.done || c.err != nil || c.planned != nil {
 		return
 	}
-	var plan *Plan
-	if plan, c.err = c.job.plan(c.reading.Actual()); c.err == nil {
-		c.run, c.err = NewExecution(c.terms, plan, c.exported)
+	plan, err := c.job.plan(c.actual)
+	var m *Machine
+	if err == nil {
+		m, c.result, err = NewExecution(c.terms, plan, c.exported)
 	}
-	if c.err == nil {
-		c.Machine = &c.run.Machine
+	if c.err = err; err == nil {
+		c.planned, c.Machine = plan, m
 		c.look()
 	}
 }
@@ -101,9 +103,6 @@ func (c *command) exported(ctx context.Context, logs ledger.Logs, e *Export) (st
 	}
 	return "", digest, err
 }
-
-// result is what the command came to.
-func (c *command) result() *Result { return c.run.Result() }
 
 // make makes a call where it belongs.
 func (c *command) make(k Call) any {
@@ -204,13 +203,13 @@ func life(t *testing.T) (trace []string) {
 		if err := c.finish(); err != nil {
 			t.Fatalf("%T: %v", job, err)
 		}
-		if r := c.result(); !r.Changed || r.Generation != w.actual().Sale.Generation() {
+		if r := c.result; !r.Changed || r.Generation != w.actual().Sale.Generation() {
 			t.Errorf("%T: %+v", job, r)
 		}
 		trace = append(trace, c.trace...)
 		again := w.command(job)
-		if err := again.finish(); err != nil || again.result().Changed {
-			t.Errorf("%T again: %+v, %v", job, again.result(), err)
+		if err := again.finish(); err != nil || again.result.Changed {
+			t.Errorf("%T again: %+v, %v", job, again.result, err)
 		}
 	}
 	do(applyJob{tickets(30)})
@@ -402,7 +401,7 @@ func TestMachineErrors(t *testing.T) {
 					t.Errorf("got %v, done %v; want %v", c.err, c.done, want)
 				}
 			}
-			if calls, wake, done, err := c.Next(w.now); len(calls) > 0 || wake != 0 || !done || c.run != nil && err != c.err {
+			if calls, wake, done, err := c.Next(w.now); len(calls) > 0 || wake != 0 || !done || c.planned != nil && err != c.err {
 				t.Errorf("after the end: %d calls, wake %v, done %v, %v", len(calls), wake, done, err)
 			}
 			if w.actual().Sale.Sealed() != nil {
@@ -447,7 +446,7 @@ func (c *command) stopped() {
 
 func TestMachineStoppedBeforeItBegan(t *testing.T) {
 	w := newWorld(t)
-	s := NewReading(Terms{Rand: w}, "tickets")
+	s, _ := NewReading(Terms{Rand: w}, "tickets")
 	s.Stop(w.now, context.Canceled)
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d calls, done %v, %v", len(calls), done, err)

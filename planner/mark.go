@@ -15,47 +15,47 @@ import (
 // first time a majority must have one; later each node mends itself, so one
 // round is enough, and a change of phase does not wait for that. then gets the
 // nodes that never had one.
-func (w *work) mark(then func(unmarked []string)) {
-	first := w.sale.Applied() == 0
-	if !first && w.plan.Kind == KindPhase {
-		then(w.sale.Unmarked())
+func (x *execution) mark(then func(unmarked []string)) {
+	first := x.sale.Applied() == 0
+	if !first && x.plan.Kind == KindPhase {
+		then(x.sale.Unmarked())
 		return
 	}
-	w.markRound(first, w.now.Mono+w.patience, firstPause, func() {
-		w.noteUnmarked()
-		then(w.result.Unmarked)
+	x.markRound(first, x.core.now.Mono+x.core.patience, firstPause, func() {
+		x.noteUnmarked()
+		then(x.result.Unmarked)
 	})
 }
 
-func (w *work) markRound(first bool, giveUp, pause time.Duration, then func()) {
-	good, left := 0, len(w.nodes)
+func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func()) {
+	good, left := 0, len(x.nodes)
 	restarted := false
 	answered := func(i int, err error) {
-		w.nodes[i].unmarked = err
+		x.nodes[i].unmarked = err
 		switch {
 		case err == nil:
 			good++
-			w.finished(nodeAddress(w.nodes[i].name), "")
+			x.finished(nodeAddress(x.nodes[i].name), "")
 		case errors.Is(err, quorum.ErrOtherRun):
 			// It may have lost its memory since it was asked: it must abstain.
-			w.nodes[i].restarted, restarted = true, true
+			x.nodes[i].restarted, restarted = true, true
 		}
 	}
 	done := func() {
-		switch n := len(w.nodes); {
+		switch n := len(x.nodes); {
 		case good == n, !restarted && (good > n/2 || !first):
 			then()
-		case w.now.Mono > giveUp:
-			w.end(fmt.Errorf("%d of %d lock nodes have a marker, and a new sale needs %d: %s", good, n, n/2+1, w.left()))
+		case x.core.now.Mono > giveUp:
+			x.core.end(fmt.Errorf("%d of %d lock nodes have a marker, and a new sale needs %d: %s", good, n, n/2+1, x.left()))
 		default:
-			w.after(pause, func() { w.markRound(first, giveUp, min(2*pause, lastPause), then) })
+			x.core.after(pause, func() { x.markRound(first, giveUp, min(2*pause, lastPause), then) })
 		}
 	}
 	if left == 0 {
 		done()
 	}
-	for i := range w.nodes {
-		w.markNode(i, func(err error) {
+	for i := range x.nodes {
+		x.markNode(i, func(err error) {
 			answered(i, err)
 			if left--; left == 0 {
 				done()
@@ -67,15 +67,15 @@ func (w *work) markRound(first bool, giveUp, pause time.Duration, then func()) {
 // noteUnmarked puts into the result the nodes that have no marker now and never
 // had one. Of the others only a warning is due: those mend themselves when they
 // are back.
-func (w *work) noteUnmarked() {
-	for i, n := range w.nodes {
+func (x *execution) noteUnmarked() {
+	for i, n := range x.nodes {
 		switch {
 		case n.unmarked == nil:
-		case wasMarked(w.sale, n.name):
-			w.warn("lock node %s cannot be reached: %s", n.name, nodeShort(n.name, n.unmarked))
-			w.nodes[i].unmarked = nil
+		case wasMarked(x.sale, n.name):
+			x.warn("lock node %s cannot be reached: %s", n.name, nodeShort(n.name, n.unmarked))
+			x.nodes[i].unmarked = nil
 		default:
-			w.result.Unmarked = append(w.result.Unmarked, n.name)
+			x.result.Unmarked = append(x.result.Unmarked, n.name)
 		}
 	}
 }
@@ -96,24 +96,27 @@ func wasMarked(sale *ledger.Sale, node string) bool {
 	return err == nil && slices.Contains(locks.Nodes, node)
 }
 
-// markNode writes a marker that votes at once where that is known to be safe.
+// markNode writes a marker that votes at once where that is known to be safe: where
+// this process appended the plan, after it had read the nodes' run ids, to a sale
+// that is on no shard. So no lease can have been promised before those ids were
+// read. Nothing but an append proves that, since a read may lag.
 // Otherwise one that is good is left alone, and any other is mended in the
 // abstaining form.
-func (w *work) markNode(i int, then func(error)) {
-	k := call{kind: callMark, node: i, marker: spec.Marker(w.plan.UID)}
-	if n := w.nodes[i]; w.fresh && w.sale.Applied() == 0 && n.err == nil && !n.restarted {
+func (x *execution) markNode(i int, then func(error)) {
+	k := call{kind: callMark, node: i, marker: spec.Marker(x.plan.UID)}
+	if n := x.nodes[i]; x.planned == stored && x.sale.Applied() == 0 && n.err == nil && !n.restarted {
 		k.runID = n.info.RunID
-		w.call(k, func(r reply) { then(r.err) })
+		x.core.call(k, func(r reply) { then(r.err) })
 		return
 	}
-	w.call(call{kind: callReadMarker, node: i, marker: k.marker}, func(r reply) {
+	x.core.call(call{kind: callReadMarker, node: i, marker: k.marker}, func(r reply) {
 		if r.err != nil {
 			then(r.err)
 			return
 		}
 		bad := !r.marker.Good
-		w.call(k, func(r reply) { // of a good one it makes sure that it stays
-			w.changed = w.changed || bad && r.err == nil
+		x.core.call(k, func(r reply) { // of a good one it makes sure that it stays
+			x.core.changed = x.core.changed || bad && r.err == nil
 			then(r.err)
 		})
 	})

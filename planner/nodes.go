@@ -18,16 +18,16 @@ func clockOff(sent, got clock.Now, info quorum.Info) time.Duration {
 }
 
 // allNodes makes one call to each node and goes on when all have answered.
-func (w *work) allNodes(newCall func(node int) call, answered func(node int, r reply), then func()) {
-	left := len(w.nodes)
+func (x *execution) allNodes(newCall func(node int) call, answered func(node int, r reply), then func()) {
+	left := len(x.nodes)
 	if left == 0 {
 		then()
 		return
 	}
-	for i := range w.nodes {
+	for i := range x.nodes {
 		k := newCall(i)
 		k.node = i
-		w.call(k, func(r reply) {
+		x.core.call(k, func(r reply) {
 			answered(i, r)
 			if left--; left == 0 {
 				then()
@@ -37,14 +37,15 @@ func (w *work) allNodes(newCall func(node int) call, answered func(node int, r r
 }
 
 // askNodes learns who the nodes are and what time they have. It comes before
-// anything is read from the sale's log: see work.fresh.
-func (w *work) askNodes(then func()) {
-	sent := w.now
-	w.allNodes(
+// anything is read from the sale's log: see markNode.
+func (x *execution) askNodes(then func()) {
+	x.begin(askingNodes)
+	sent := x.core.now
+	x.allNodes(
 		func(int) call { return call{kind: callInfo} },
 		func(i int, r reply) {
-			w.nodes[i].info, w.nodes[i].err = r.info, r.err
-			w.nodes[i].off = clockOff(sent, w.now, r.info)
+			x.nodes[i].info, x.nodes[i].err = r.info, r.err
+			x.nodes[i].off = clockOff(sent, x.core.now, r.info)
 		},
 		then)
 }
@@ -53,7 +54,7 @@ func (w *work) askNodes(then func()) {
 // names of one server are as bad as one server less: it votes twice, and fails
 // twice. Of nodes that keep lists each clock has to be right, too: their shards' units are
 // on no other node. Of those that only vote the median counts, in checkClock.
-func unfitOf(nodes []workNode, keepLists bool) (unfit []string) {
+func unfitOf(nodes []lockNode, keepLists bool) (unfit []string) {
 	names := make(map[string]string) // by run id
 	median, _ := medianOff(nodes)
 	for _, n := range nodes {
@@ -75,9 +76,9 @@ func unfitOf(nodes []workNode, keepLists bool) (unfit []string) {
 }
 
 // asked returns the nodes as a machine has them that has asked them.
-func (a *Actual) asked() (nodes []workNode) {
+func (a *Actual) asked() (nodes []lockNode) {
 	for _, n := range a.Nodes {
-		nodes = append(nodes, workNode{name: n.Name, info: n.Info, err: n.Err, off: n.Off})
+		nodes = append(nodes, lockNode{name: n.Name, info: n.Info, err: n.Err, off: n.Off})
 	}
 	return nodes
 }
@@ -92,7 +93,7 @@ func aheadOrBehind(by time.Duration) string {
 
 // medianOff returns how far our clock is ahead of the median of the nodes' clocks.
 // false: no node answers.
-func medianOff(nodes []workNode) (time.Duration, bool) {
+func medianOff(nodes []lockNode) (time.Duration, bool) {
 	var off []time.Duration
 	for _, n := range nodes {
 		if n.err == nil {
@@ -110,35 +111,35 @@ func medianOff(nodes []workNode) (time.Duration, bool) {
 // checkNodes ends an apply whose nodes are not set up as they must be. One that
 // begins a sale waits for a majority of them before it writes anything: the sale
 // could not be sold without, and the clock not be checked.
-func (w *work) checkNodes(then func()) {
-	giveUp, pause := w.now.Mono+min(w.patience, nodePatience), firstPause
+func (x *execution) checkNodes(then func()) {
+	giveUp, pause := x.core.now.Mono+min(x.core.patience, nodePatience), firstPause
 	told := false
 	var look func()
 	look = func() {
 		var silent []string
-		for _, n := range w.nodes {
+		for _, n := range x.nodes {
 			if n.err != nil {
 				silent = append(silent, n.name+": "+nodeShort(n.name, n.err))
 			}
 		}
-		unfit := unfitOf(w.nodes, len(w.lists) > 0)
-		all, why := len(w.nodes), strings.Join(silent, "; ")
-		switch begins := w.intent.GetGeneration() == 1; {
-		case w.plan.Kind != KindApply:
+		unfit := unfitOf(x.nodes, len(x.lists) > 0)
+		all, why := len(x.nodes), strings.Join(silent, "; ")
+		switch begins := x.intent.GetGeneration() == 1; {
+		case x.plan.Kind != KindApply:
 			then()
 		case len(unfit) > 0:
-			w.end(unfitNodes(unfit))
+			x.core.end(unfitNodes(unfit))
 		case !begins || 2*len(silent) < all || all == 0:
 			then()
-		case w.now.Mono > giveUp:
-			w.end(fmt.Errorf("%w: %d of %d lock nodes answer, and a new sale needs %d: %s",
+		case x.core.now.Mono > giveUp:
+			x.core.end(fmt.Errorf("%w: %d of %d lock nodes answer, and a new sale needs %d: %s",
 				ErrTimeout, all-len(silent), all, all/2+1, why))
 		default:
 			if !told {
-				w.doing(saleAddress(w.plan.Sale), "wait", "for a majority of the lock nodes: "+why)
+				x.doing(saleAddress(x.plan.Sale), "wait", "for a majority of the lock nodes: "+why)
 			}
 			told = true
-			w.after(pause, func() { w.askNodes(look) })
+			x.core.after(pause, func() { x.askNodes(look) })
 			pause = min(2*pause, lastPause)
 		}
 	}
@@ -157,21 +158,21 @@ func unfitNodes(words []string) *Refusal {
 // of the nodes': deadlines would end early or late for everybody. Where no node
 // answers there is nothing to compare with, and work on the sale goes on: a
 // planner must be able to close it.
-func (w *work) checkClock() error {
-	median, known := medianOff(w.nodes)
+func (x *execution) checkClock() error {
+	median, known := medianOff(x.nodes)
 	if !known {
-		if len(w.nodes) > 0 {
-			w.warn("no lock node answers, so this host's clock could not be checked: what is appended has the time of the log that it goes to (%s)",
-				nodeShort(w.nodes[0].name, w.nodes[0].err))
-			w.unclocked = true
+		if len(x.nodes) > 0 {
+			x.warn("no lock node answers, so this host's clock could not be checked: what is appended has the time of the log that it goes to (%s)",
+				nodeShort(x.nodes[0].name, x.nodes[0].err))
+			x.unclocked = true
 		}
 		return nil
 	}
-	ttl := w.ttl()
+	ttl := x.ttl()
 	if median.Abs() <= ttl {
 		return nil
 	}
-	for _, n := range w.nodes {
+	for _, n := range x.nodes {
 		if n.err == nil && n.info.Carried {
 			return &Refusal{Reason: clockWasSet(n.off), Remedy: trustRemedy}
 		}
@@ -196,11 +197,11 @@ const trustRemedy = "Set it right; if it is right now and was wrong before, run 
 
 // findOwner learns whether a process serves the sale: whether a majority of the
 // nodes has the lease of shard 0, or may have, where some do not answer.
-func (w *work) findOwner(then func(alive bool)) {
-	key := spec.LeaseKey(w.plan.UID, 0)
+func (x *execution) findOwner(then func(alive bool)) {
+	key := spec.LeaseKey(x.plan.UID, 0)
 	votes, silent := make(map[string]int), 0
 	most := 0
-	w.allNodes(
+	x.allNodes(
 		func(int) call { return call{kind: callFindOwner, prefix: key} },
 		func(_ int, r reply) {
 			if r.err != nil {
@@ -213,7 +214,7 @@ func (w *work) findOwner(then func(alive bool)) {
 				}
 			}
 		},
-		func() { then(most+silent > len(w.nodes)/2) })
+		func() { then(most+silent > len(x.nodes)/2) })
 }
 
 // sweep removes what the nodes still have of the sale: whatever leases are left
@@ -222,15 +223,16 @@ func (w *work) findOwner(then func(alive bool)) {
 // leave a new one. A node that cannot be reached is left alone after a while: a
 // lease there runs out, and a marker of a sale that is no more is never asked.
 // The next destroy sweeps again.
-func (w *work) sweep(then func()) {
-	left := len(w.nodes)
+func (x *execution) sweep(then func()) {
+	x.begin(sweepingNodes)
+	left := len(x.nodes)
 	if left == 0 {
 		then()
 		return
 	}
-	freeBy := w.now.Mono + w.ttl()
-	for i := range w.nodes {
-		w.sweepNode(i, 1, freeBy, func() {
+	freeBy := x.core.now.Mono + x.ttl()
+	for i := range x.nodes {
+		x.sweepNode(i, 1, freeBy, func() {
 			if left--; left == 0 {
 				then()
 			}
@@ -240,40 +242,40 @@ func (w *work) sweep(then func()) {
 
 const sweepTries = 4
 
-func (w *work) sweepNode(i, try int, freeBy time.Duration, then func()) {
+func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 	failed := func(err error) {
 		if try == sweepTries {
-			w.warn("lock node %s was not swept: %s. Leases there run out within %v, its marker is never asked for again;"+
-				" destroy, run again when the node is up, removes it", w.nodes[i].name, nodeShort(w.nodes[i].name, err), w.ttl())
+			x.warn("lock node %s was not swept: %s. Leases there run out within %v, its marker is never asked for again;"+
+				" destroy, run again when the node is up, removes it", x.nodes[i].name, nodeShort(x.nodes[i].name, err), x.ttl())
 			then()
 			return
 		}
-		w.after(firstPause<<try, func() { w.sweepNode(i, try+1, freeBy, then) })
+		x.core.after(firstPause<<try, func() { x.sweepNode(i, try+1, freeBy, then) })
 	}
-	w.call(call{kind: callFindLeases, node: i, prefix: spec.LeasePrefix(w.plan.UID)}, func(r reply) {
+	x.core.call(call{kind: callFindLeases, node: i, prefix: spec.LeasePrefix(x.plan.UID)}, func(r reply) {
 		if r.err != nil {
 			failed(r.err)
 			return
 		}
-		if len(r.holdings) > 0 && w.now.Mono < freeBy {
-			w.after(pollOwner, func() { w.sweepNode(i, try, freeBy, then) })
+		if len(r.holdings) > 0 && x.core.now.Mono < freeBy {
+			x.core.after(pollOwner, func() { x.sweepNode(i, try, freeBy, then) })
 			return
 		}
 		var asks []quorum.Ask
 		for _, h := range r.holdings {
 			asks = append(asks, quorum.Ask{Key: h.Key, Token: h.Token})
 		}
-		w.call(call{kind: callRelease, node: i, asks: asks}, func(r reply) {
+		x.core.call(call{kind: callRelease, node: i, asks: asks}, func(r reply) {
 			if r.err != nil {
 				failed(r.err)
 				return
 			}
-			w.call(call{kind: callForget, node: i, marker: spec.Marker(w.plan.UID)}, func(r reply) {
+			x.core.call(call{kind: callForget, node: i, marker: spec.Marker(x.plan.UID)}, func(r reply) {
 				if r.err != nil {
 					failed(r.err)
 					return
 				}
-				w.finished(nodeAddress(w.nodes[i].name), "")
+				x.finished(nodeAddress(x.nodes[i].name), "")
 				then()
 			})
 		})

@@ -160,7 +160,7 @@ func TestHalfOfTheNodes(t *testing.T) {
 	}
 	up(w.nodes[1])
 	p := w.begin(plan)
-	for !p.work.known {
+	for !p.x.planned.isKnown() {
 		p.step(inOrder)
 	}
 	down(w.nodes[1])
@@ -213,7 +213,7 @@ func TestPatienceWithNodes(t *testing.T) {
 func (w *world) runWith(plan *Plan, patience time.Duration) error {
 	w.Helper()
 	p := w.begin(plan)
-	p.work.patience = patience
+	p.x.core.patience = patience
 	for !p.done {
 		p.step(inOrder)
 	}
@@ -224,7 +224,7 @@ func (w *world) runWith(plan *Plan, patience time.Duration) error {
 func TestMarkersInTheEnd(t *testing.T) {
 	w := newWorld(t)
 	p := w.begin(w.mustPlan(tickets(10)))
-	for !p.work.known {
+	for !p.x.planned.isKnown() {
 		p.step(inOrder)
 	}
 	down(w.nodes[0])
@@ -234,8 +234,8 @@ func TestMarkersInTheEnd(t *testing.T) {
 			up(w.nodes[2])
 		}
 	}
-	if p.err != nil || fmt.Sprint(p.work.result.Unmarked) != "[node-0]" {
-		t.Errorf("apply: %v, unmarked %v", p.err, p.work.result.Unmarked)
+	if p.err != nil || fmt.Sprint(p.x.result.Unmarked) != "[node-0]" {
+		t.Errorf("apply: %v, unmarked %v", p.err, p.x.result.Unmarked)
 	}
 }
 
@@ -341,9 +341,9 @@ func TestFindOwner(t *testing.T) {
 			p := w.begin(w.mustPlan(tickets(20)))
 			var got, heard bool
 			p.queue = nil
-			p.take(p.work.step(w.now, func() {
-				p.work.leave()
-				p.work.findOwner(func(alive bool) { got, heard = alive, true })
+			p.take(p.x.core.step(w.now, func() {
+				p.x.core.leave()
+				p.x.findOwner(func(alive bool) { got, heard = alive, true })
 			}))
 			for !heard {
 				p.step(inOrder)
@@ -363,8 +363,8 @@ func TestWithoutAnyNode(t *testing.T) {
 	for !p.done {
 		p.step(inOrder)
 	}
-	if p.err != nil || len(p.work.result.Warnings) > 0 {
-		t.Errorf("apply: %v, %q", p.err, p.work.result.Warnings)
+	if p.err != nil || len(p.x.result.Warnings) > 0 {
+		t.Errorf("apply: %v, %q", p.err, p.x.result.Warnings)
 	}
 	w.mustApply(tickets(12))
 	if err := w.command(phaseJob{pb.Phase_PAUSED}).finish(); err != nil {
@@ -404,8 +404,8 @@ func TestTimeWithoutNodes(t *testing.T) {
 		if p.err != nil || commits < 5 {
 			t.Errorf("%s: %v, after %d commits", name, p.err, commits)
 		}
-		if warned := len(p.work.result.Warnings) > 0; warned != (test.silent == 3) {
-			t.Errorf("%s: warnings %q", name, p.work.result.Warnings)
+		if warned := len(p.x.result.Warnings) > 0; warned != (test.silent == 3) {
+			t.Errorf("%s: warnings %q", name, p.x.result.Warnings)
 		}
 	}
 }
@@ -479,7 +479,7 @@ func TestSweepTries(t *testing.T) {
 				wantLeft = "[lock node node-1 was not swept: injected fault: not done. Leases there run out within 3s, its marker is never asked for again;" +
 					" destroy, run again when the node is up, removes it]"
 			}
-			if got := fmt.Sprint(p.work.result.Warnings); p.err != nil || got != wantLeft {
+			if got := fmt.Sprint(p.x.result.Warnings); p.err != nil || got != wantLeft {
 				t.Errorf("%s: %v, warnings %s, want %s", name, p.err, got, wantLeft)
 			}
 		}
@@ -501,8 +501,8 @@ func TestApplyWaitsForAMajority(t *testing.T) {
 	if p.err != nil || p.log[0].Action != "wait" || p.log[1].Action != Create {
 		t.Fatalf("apply: %v, %+v", p.err, p.log)
 	}
-	if fmt.Sprint(p.work.result.Unmarked) != "[node-2]" {
-		t.Errorf("unmarked: %v", p.work.result.Unmarked)
+	if fmt.Sprint(p.x.result.Unmarked) != "[node-2]" {
+		t.Errorf("unmarked: %v", p.x.result.Unmarked)
 	}
 	if got := w.status().Voting; got != 2 {
 		t.Errorf("%d nodes vote at once, want 2", got)
@@ -753,8 +753,8 @@ func TestDestroyAgainSweepsNodes(t *testing.T) {
 			for !p.done {
 				p.step(inOrder)
 			}
-			if p.err != nil || len(p.work.result.Warnings) != 1 || !strings.HasPrefix(p.work.result.Warnings[0], "lock node node-1 was not swept") {
-				t.Fatalf("destroy: %v, %q", p.err, p.work.result.Warnings)
+			if p.err != nil || len(p.x.result.Warnings) != 1 || !strings.HasPrefix(p.x.result.Warnings[0], "lock node node-1 was not swept") {
+				t.Fatalf("destroy: %v, %q", p.err, p.x.result.Warnings)
 			}
 			up(w.nodes[1])
 			test.away(w.nodes[1])
@@ -781,7 +781,7 @@ func TestDestroyAgainSweepsNodes(t *testing.T) {
 func TestDestroyOvertakenAtEveryCall(t *testing.T) {
 	for name, killed := range map[string]func(*process) bool{
 		"by one that ends":               func(*process) bool { return false },
-		"by one that dies at its delete": func(p *process) bool { return p.work.sale.Sealed() != nil && p.work.lastCall%3 == 0 },
+		"by one that dies at its delete": func(p *process) bool { return p.x.sale.Sealed() != nil && p.x.core.lastCall%3 == 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for calls := 1; ; calls++ {
@@ -803,7 +803,7 @@ func TestDestroyOvertakenAtEveryCall(t *testing.T) {
 					forgets := func(k call) bool { return k.kind == callForget }
 					if i := slices.IndexFunc(slow.queue, forgets); i >= 0 {
 						sweeps++
-						slow.take(slow.work.reply(w.now, slow.perform(slow.next(i))))
+						slow.take(slow.x.core.reply(w.now, slow.perform(slow.next(i))))
 						continue
 					}
 					slow.step(choose)

@@ -40,9 +40,10 @@ type Plan struct {
 	// Warnings are clauses about what is no change and matters: a server that is
 	// down, an end that has passed.
 	Warnings []string `json:"warnings"`
-	// Payload is the Planned that is to be appended, without what only the one
-	// who carries it out knows. Empty: nothing is, what is planned already is to
-	// be completed.
+	// Payload is the Planned that apply appends to the sale's log, as protobuf,
+	// without what apply adds: who ran it, the plan's digest, and the seed of red
+	// packets. Empty: apply appends no Planned, and completes the generations that
+	// the log has.
 	Payload []byte `json:"payload,omitempty"`
 	// Digest is the SHA-256 of all the above. The sale's log keeps it, so that a
 	// saved plan is known again.

@@ -306,7 +306,7 @@ func pauses(w *world) *Plan {
 // seal carries a destroy out until the sale is sealed, and deletes nothing.
 func (w *world) seal() {
 	w.Helper()
-	runDestroyUntil(w, w.planDestroy(), func(p *process) bool { return p.work.sale.Sealed() != nil })
+	runDestroyUntil(w, w.planDestroy(), func(p *process) bool { return p.x.sale.Sealed() != nil })
 }
 
 // What a plan is for, and what it appends: a close is appended once.
@@ -646,9 +646,9 @@ func TestStockChanges(t *testing.T) {
 				rt.Fatal(p.err)
 			}
 			audit := w.audit()
-			if audit.Stock != desired.Stock+p.work.result.Shortfall || audit.Sold != sold {
+			if audit.Stock != desired.Stock+p.x.result.Shortfall || audit.Sold != sold {
 				rt.Fatalf("stock %d, sold %d; want %d and %d, and the shortfall is %d",
-					audit.Stock, audit.Sold, desired.Stock, sold, p.work.result.Shortfall)
+					audit.Stock, audit.Sold, desired.Stock, sold, p.x.result.Shortfall)
 			}
 		}
 	})

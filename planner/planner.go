@@ -11,8 +11,9 @@
 //   - Nothing is deleted before its export is on the disk, was read back, and
 //     its digest stands in the sale's log.
 //
-// It keeps no state of its own. Apply and Destroy are step machines (core.go)
-// without I/O, clocks and goroutines; run.go is the shell around them.
+// It keeps no state of its own. Reading a sale and carrying out a plan are step
+// machines without I/O, clocks and goroutines (machine.go), which can say where
+// they are (state.go); run.go is the shell around them.
 package planner
 
 import (

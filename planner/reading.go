@@ -9,7 +9,8 @@ import (
 
 // reading is the machine behind ReadActual and Reading.
 type reading struct {
-	core
+	core   *core
+	stage  string // for people
 	terms  Terms
 	actual *Actual
 
@@ -20,22 +21,27 @@ type reading struct {
 
 func newReading(t Terms, name string) *reading {
 	return &reading{
-		core: newCore(t.patience()), terms: t,
+		core: newCore(t.patience()), stage: "not begun", terms: t,
 		actual: &Actual{Name: name, Nodes: make([]NodeActual, len(t.Nodes))},
 	}
 }
 
+// String says where the reading is, for people: "read: the sale's log".
+func (r *reading) String() string { return "read: " + r.stage }
+
+func (r *reading) stop(cause error) { r.core.end(fmt.Errorf("%w (%v)", cause, r)) }
+
 func (r *reading) start() {
 	uid, err := newUID(r.terms.Rand)
 	if err != nil {
-		r.end(err)
+		r.core.end(err)
 		return
 	}
-	r.actual.At, r.actual.NewUID = r.now.Wall, uid
+	r.actual.At, r.actual.NewUID = r.core.now.Wall, uid
 	r.table()
 	r.logs(1)
 	if r.terms.ReadTries > 0 {
-		r.after(readTimeout, func() {
+		r.core.after(readTimeout, func() {
 			if len(r.actual.Shards) == 0 {
 				r.finish(fmt.Errorf("%w: it was not read in %v", ErrStore, readTimeout))
 			}
@@ -50,10 +56,10 @@ func (r *reading) table() {
 	}
 	r.asking = true
 	r.actual.Table = &TableActual{Name: r.terms.Table}
-	r.call(call{kind: callCheckTable}, func(got reply) {
+	r.core.call(call{kind: callCheckTable}, func(got reply) {
 		r.asking, r.actual.Table.Err = false, got.err
 		if r.read {
-			r.end(r.err)
+			r.core.end(r.err)
 		}
 	})
 }
@@ -66,7 +72,7 @@ func (r *reading) finish(err error) {
 	}
 	r.read, r.err = true, err
 	if !r.asking {
-		r.end(err)
+		r.core.end(err)
 	}
 }
 
@@ -83,10 +89,11 @@ func (r *reading) outcome(err error) error {
 
 // logs reads the sale's log and the heads of its shards.
 func (r *reading) logs(try int) {
+	r.stage = "the sale's log"
 	name := spec.SaleLog(r.actual.Name)
 	sale := ledger.NewSale(name)
 	r.actual.Sale = sale
-	log := &track{core: &r.core, w: ledger.NewWriter(name, sale), fold: sale, tries: r.terms.ReadTries, failed: r.finish}
+	log := &logDriver{core: r.core, w: ledger.NewWriter(name, sale), fold: sale, tries: r.terms.ReadTries, failed: r.finish}
 	log.read(func(e ledger.Event) {
 		if e == ledger.Gone {
 			r.finish(fmt.Errorf("log %s: %w", name, ledger.ErrGone))
@@ -97,7 +104,7 @@ func (r *reading) logs(try int) {
 				r.nodes()
 				return
 			}
-			r.after(missingPause, func() { r.logs(try + 1) })
+			r.core.after(missingPause, func() { r.logs(try + 1) })
 		})
 	})
 }
@@ -105,13 +112,14 @@ func (r *reading) logs(try int) {
 // shards reads all heads in one call and, if that fails, in a call each, so that
 // one that cannot be read hides no other.
 func (r *reading) shards(then func()) {
+	r.stage = "the heads of the shards"
 	names := shardLogs(r.actual.Sale)
 	r.actual.Shards = make([]ShardActual, len(names))
 	if len(names) == 0 {
 		then()
 		return
 	}
-	r.call(call{kind: callHeads, logs: names}, func(all reply) {
+	r.core.call(call{kind: callHeads, logs: names}, func(all reply) {
 		if all.err == nil {
 			for i, head := range all.heads {
 				r.actual.Shards[i] = newShardActual(head, nil)
@@ -121,7 +129,7 @@ func (r *reading) shards(then func()) {
 		}
 		left := len(names)
 		for i, name := range names {
-			r.call(call{kind: callHeads, logs: []string{name}}, func(one reply) {
+			r.core.call(call{kind: callHeads, logs: []string{name}}, func(one reply) {
 				if one.err != nil {
 					r.actual.Shards[i].Err = one.err
 				} else {
@@ -137,6 +145,7 @@ func (r *reading) shards(then func()) {
 
 // nodes asks all lock nodes at once, and after them those that keep lists.
 func (r *reading) nodes() {
+	r.stage = "the lock nodes"
 	left := len(r.terms.Nodes)
 	done := func() {
 		if left == 0 {
@@ -157,7 +166,7 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 	a := NodeActual{Name: name}
 	ask := func(k call, answered func(reply)) {
 		k.node = i
-		r.call(k, func(got reply) {
+		r.core.call(k, func(got reply) {
 			if got.err != nil {
 				then(NodeActual{Name: name, Err: got.err})
 				return
@@ -165,9 +174,9 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 			answered(got)
 		})
 	}
-	sent, uid := r.now, r.actual.Sale.UID()
+	sent, uid := r.core.now, r.actual.Sale.UID()
 	ask(call{kind: callInfo}, func(got reply) {
-		a.Info, a.Off = got.info, clockOff(sent, r.now, got.info)
+		a.Info, a.Off = got.info, clockOff(sent, r.core.now, got.info)
 		if uid == "" {
 			then(a)
 			return

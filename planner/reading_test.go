@@ -40,10 +40,10 @@ func TestMachineReading(t *testing.T) {
 			want := w.actual()
 			w.drawn = drawn
 			c := w.command(applyJob{spec.Sale{Name: "tickets"}})
-			for c.run == nil && !c.done {
+			for c.planned == nil && !c.done {
 				c.step(inOrder, c.served)
 			}
-			if got := c.reading.Actual(); !reflect.DeepEqual(got, want) {
+			if got := c.actual; !reflect.DeepEqual(got, want) {
 				t.Errorf("read %+v, want %+v", got, want)
 			}
 			if i := slices.IndexFunc(want.Nodes, func(n NodeActual) bool { return n.Err != nil }); i >= 0 {
@@ -114,10 +114,10 @@ func TestMachineReadingOfLists(t *testing.T) {
 				want.ListNodes[0] = ListNodeActual{Name: want.ListNodes[0].Name, Settings: want.ListNodes[1].Settings}
 			}
 			c := w.command(applyJob{spec.Sale{Name: "tickets"}})
-			for c.run == nil && !c.done {
+			for c.planned == nil && !c.done {
 				c.step(inOrder, c.served)
 			}
-			if got := c.reading.Actual(); !reflect.DeepEqual(got, want) {
+			if got := c.actual; !reflect.DeepEqual(got, want) {
 				t.Errorf("read %+v, want %+v", got, want)
 			}
 			if name == "a node is away" && asked != 1 {
@@ -137,7 +137,7 @@ func TestMachineReadingOfALogThatGoes(t *testing.T) {
 	if err := c.finish(); !errors.Is(err, ledger.ErrGone) {
 		t.Errorf("it is %v", err)
 	}
-	s := NewReading(Terms{Rand: strings.NewReader("few")}, "tickets")
+	s, _ := NewReading(Terms{Rand: strings.NewReader("few")}, "tickets")
 	if calls, _, done, err := s.Next(w.now); len(calls) > 0 || !done || err == nil || !strings.Contains(err.Error(), "drawing a uid") {
 		t.Errorf("without chance: %d calls, %v", len(calls), err)
 	}
@@ -150,7 +150,7 @@ func TestMachineReadingOfWhatFails(t *testing.T) {
 	down := errors.New("down")
 	failed := 0
 	c := w.command(applyJob{tickets(30)})
-	for c.run == nil && !c.done {
+	for c.planned == nil && !c.done {
 		c.step(inOrder, func(k Call) (any, error) {
 			if k.Node == 2 || k.What == nameHeads && failed < 2 {
 				if k.Node == Store {
@@ -170,7 +170,7 @@ func TestMachineReadingOfWhatFails(t *testing.T) {
 	if asked != len(w.nodes) {
 		t.Errorf("%d nodes were asked who they are, want each once, of %d", asked, len(w.nodes))
 	}
-	a := c.reading.Actual()
+	a := c.actual
 	for i, s := range a.Shards {
 		if (s.Err == nil) != (i > 0) || (s.Head != nil) != (i > 0) {
 			t.Errorf("shard %d: %+v", i, s)
@@ -211,7 +211,7 @@ func TestMachineReadingThatLags(t *testing.T) {
 // A person who asks is not kept waiting: a store that answers nothing is given up on.
 func TestReadingEndsInTime(t *testing.T) {
 	w := newWorld(t)
-	r := NewReading(Terms{Rand: w, ReadTries: ledger.ReadTries, Table: "sales"}, "tickets")
+	r, _ := NewReading(Terms{Rand: w, ReadTries: ledger.ReadTries, Table: "sales"}, "tickets")
 	calls, wake, _, _ := r.Next(w.now)
 	if len(calls) != 2 || wake != w.now.Mono+readTimeout {
 		t.Fatalf("%d calls, wake at %v", len(calls), wake)
@@ -226,7 +226,7 @@ func TestReadingEndsInTime(t *testing.T) {
 	if _, _, done, err := r.Next(w.now); !done || !errors.As(err, &refusal) || !strings.Contains(err.Error(), "table sales") {
 		t.Errorf("done %v, %v", done, err)
 	}
-	r = NewReading(Terms{Rand: w, ReadTries: ledger.ReadTries}, "tickets")
+	r, _ = NewReading(Terms{Rand: w, ReadTries: ledger.ReadTries}, "tickets")
 	r.Next(w.now)
 	w.pass(readTimeout)
 	r.Tick(w.now)

@@ -4,42 +4,42 @@ import "salectl/backends/ledger"
 
 // recheck reads the sale's log again and goes on while it still names the plan's
 // run, unsealed. Calls that come while it is being read share the next reading.
-func (w *work) recheck(then func()) {
-	w.rechecks = append(w.rechecks, then)
-	if !w.rechecking {
-		w.recheckNow()
+func (x *execution) recheck(then func()) {
+	x.rechecks = append(x.rechecks, then)
+	if !x.rechecking {
+		x.recheckNow()
 	}
 }
 
-func (w *work) recheckNow() {
-	w.rechecking = true
-	asked := w.rechecks
-	w.rechecks = nil
+func (x *execution) recheckNow() {
+	x.rechecking = true
+	asked := x.rechecks
+	x.rechecks = nil
 	goOn := func() {
-		w.rechecking = false
-		switch ours := w.sale.UID() == w.plan.UID; {
-		case ours && w.sale.Live():
-		case ours && w.overtaken != nil:
-			w.rechecks = nil
-			w.leave()
-			w.overtaken()
+		x.rechecking = false
+		switch ours := x.sale.UID() == x.plan.UID; {
+		case ours && x.sale.Live():
+		case ours && x.overtaken != nil:
+			x.rechecks = nil
+			x.core.leave()
+			x.overtaken()
 			return
 		default:
-			w.stale("was destroyed meanwhile")
+			x.stale("was destroyed meanwhile")
 			return
 		}
-		if len(w.rechecks) > 0 {
-			w.recheckNow()
+		if len(x.rechecks) > 0 {
+			x.recheckNow()
 		}
 		for _, then := range asked {
-			if !w.over {
+			if !x.core.over {
 				then()
 			}
 		}
 	}
-	w.log.read(func(e ledger.Event) {
+	x.log.read(func(e ledger.Event) {
 		if e == ledger.Gone {
-			w.reopenSale(goOn)
+			x.reopenSale(goOn)
 			return
 		}
 		goOn()

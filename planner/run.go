@@ -13,9 +13,8 @@ import (
 )
 
 // Apply carries out a plan of Make or MakePhase. It ends when every shard has
-// what is planned, and the sale's log says so. An empty plan of Make is carried
-// out already; one of MakePhase is made sure of by a note in the sale's log, since
-// what the plan was made of may have lagged. Until ctx ends it keeps trying, within
+// what is planned, and the sale's log says so. An empty plan is carried out
+// already: Apply changes nothing then. Until ctx ends it keeps trying, within
 // Config.Patience; what it has begun by then is completed by the same plan again,
 // or by the next one.
 //
@@ -28,12 +27,31 @@ func Apply(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
 	if plan.Kind == KindDestroy {
 		return nil, fmt.Errorf("%w: it is a plan of destroy", ErrBadPlan)
 	}
-	e, err := NewExecution(cfg.terms(), plan, nil)
+	if plan.Empty() {
+		if _, err := plan.planned(); err != nil {
+			return nil, err
+		}
+		return &Result{Sale: plan.Sale, UID: plan.UID, Generation: plan.Generation}, nil
+	}
+	return execute(ctx, cfg, plan)
+}
+
+// Confirm makes sure that a sale still is in the phase that an empty plan of
+// MakePhase has found it in: it appends Applied to the sale's log. What the plan was
+// made of may have lagged behind a later change of phase, and then it is ErrStale.
+func Confirm(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
+	if plan.Kind != KindPhase || !plan.Empty() {
+		return nil, fmt.Errorf("%w: it is no empty plan of a phase", ErrBadPlan)
+	}
+	return execute(ctx, cfg, plan)
+}
+
+func execute(ctx context.Context, cfg Config, plan *Plan) (*Result, error) {
+	m, result, err := NewExecution(cfg.terms(), plan, nil)
 	if err != nil {
 		return nil, err
 	}
-	err = cfg.run(ctx, plan.Sale, &e.Machine)
-	return e.Result(), err
+	return result, cfg.run(ctx, plan.Sale, m)
 }
 
 // Destroy carries out a plan of MakeDestroy. The ledger is exported to a file at
@@ -55,18 +73,17 @@ func Destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) (*R
 }
 
 func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, rehearsal bool) (*Result, error) {
-	e, err := newExecution(cfg.terms(), plan, fileExporter(exportPath), rehearsal)
+	m, result, err := newMachine(cfg.terms(), plan, fileExporter(exportPath), rehearsal)
 	if err != nil {
 		return nil, err
 	}
-	if !rehearsal && e.first != nil {
+	if !rehearsal && m.first != nil {
 		if err := checkDestroy(ctx, cfg, plan, exportPath); err != nil {
 			return nil, err
 		}
 		RemovePartials(exportPath) // there may be nothing to export any more
 	}
-	err = cfg.run(ctx, plan.Sale, &e.Machine)
-	return e.Result(), err
+	return result, cfg.run(ctx, plan.Sale, m)
 }
 
 // checkDestroy refuses an export path that something is in the way of.

@@ -140,14 +140,14 @@ func (w *world) actual() *Actual {
 	w.Helper()
 	cfg := w.config()
 	cfg.Logs = w.logs(nil)
-	r := NewReading(cfg.terms(), "tickets")
+	r, actual := NewReading(cfg.terms(), "tickets")
 	for {
 		calls, wake, done, err := r.Next(w.now)
 		switch {
 		case err != nil:
 			w.Fatalf("reading the sale: %v", err)
 		case done:
-			return r.Actual()
+			return actual
 		case len(calls) == 0:
 			w.pass(max(0, wake-w.now.Mono))
 			r.Tick(w.now)
@@ -174,7 +174,7 @@ func (w *world) mustPlan(desired spec.Sale) *Plan {
 type process struct {
 	world *world
 	cfg   Config
-	work  *work
+	x     *execution
 	keep  Exporter
 	queue []call
 	wake  time.Duration
@@ -187,19 +187,19 @@ type process struct {
 func (w *world) begin(p *Plan) *process {
 	w.Helper()
 	cfg := w.config()
-	work, err := newWork(cfg.terms(), p)
+	x, err := newExecution(cfg.terms(), p)
 	if err != nil {
 		w.Fatal(err)
 	}
-	proc := &process{world: w, cfg: cfg, work: work}
+	proc := &process{world: w, cfg: cfg, x: x}
 	proc.keep = fileExporter(filepath.Join(w.folder, "export.ndjson"))
-	proc.take(work.step(w.now, work.first(false)))
+	proc.take(x.core.step(w.now, x.first(false)))
 	return proc
 }
 
 func (p *process) take(out effects) {
 	p.queue = append(p.queue, out.calls...)
-	p.wake, p.done, p.err = out.wake, out.done, p.work.verdict(out.err)
+	p.wake, p.done, p.err = out.wake, out.done, p.x.wrap(out.err)
 	p.log = append(p.log, out.progress...)
 }
 
@@ -228,10 +228,10 @@ func (p *process) step(choose func(n int) int) {
 	switch {
 	case len(p.queue) > 0:
 		k := p.next(choose(len(p.queue)))
-		p.take(p.work.reply(p.world.now, p.perform(k)))
+		p.take(p.x.core.reply(p.world.now, p.perform(k)))
 	case p.wake > 0:
 		p.world.pass(max(0, p.wake-p.world.now.Mono))
-		p.take(p.work.tick(p.world.now))
+		p.take(p.x.core.tick(p.world.now))
 	default:
 		p.world.Fatal("the machine waits for nothing and has not ended")
 	}

@@ -71,52 +71,53 @@ func (p *Plan) table(t *TableActual, fresh bool) error {
 // written to it. A plan to make it may be older than the table: that is fine,
 // as long as the table is. Of a live sale the table must be there, and that it
 // cannot be asked is no reason to stop.
-func (w *work) provideTable(then func()) {
-	if w.table == "" || w.plan.Kind != KindApply {
+func (x *execution) provideTable(then func()) {
+	if x.table == "" || x.plan.Kind != KindApply {
 		then()
 		return
 	}
-	giveUp, pause, made := w.now.Mono+w.patience, firstPause, false
-	address := tableAddress(w.table)
+	x.begin(checkingTable)
+	giveUp, pause, made := x.core.now.Mono+x.core.patience, firstPause, false
+	address := tableAddress(x.table)
 	var look func()
 	again := func(err error) {
-		if w.now.Mono > giveUp {
-			w.end(fmt.Errorf("%w, tried for %v: table %s: %w", ErrStore, w.patience, w.table, err))
+		if x.core.now.Mono > giveUp {
+			x.core.end(fmt.Errorf("%w, tried for %v: table %s: %w", ErrStore, x.core.patience, x.table, err))
 			return
 		}
-		w.after(pause, look)
+		x.core.after(pause, look)
 		pause = min(2*pause, lastPause)
 	}
 	create := func() {
-		w.touched = true
-		w.call(call{kind: callCreateTable}, func(r reply) {
+		x.tableMade = true
+		x.core.call(call{kind: callCreateTable}, func(r reply) {
 			if made = r.err == nil; !made {
 				again(r.err)
 				return
 			}
-			w.changed = true
+			x.core.changed = true
 			look() // somebody else may have made it, and otherwise
 		})
 	}
 	look = func() {
-		w.call(call{kind: callCheckTable}, func(r reply) {
-			planned := w.actions[address] == Create
+		x.core.call(call{kind: callCheckTable}, func(r reply) {
+			planned := x.actions[address] == Create
 			switch {
 			case r.err == nil:
 				note := ""
 				if !made {
 					note = "it was there already"
 				}
-				w.finished(address, note)
+				x.finished(address, note)
 				then()
 			case errors.Is(r.err, ledger.ErrTableUnfit):
-				w.end(unfitTable(w.table, r.err))
+				x.core.end(unfitTable(x.table, r.err))
 			case errors.Is(r.err, ledger.ErrNoTable) && planned && !made:
 				create()
 			case errors.Is(r.err, ledger.ErrNoTable) && !planned:
-				w.stale("has lost its table %s", w.table)
-			case w.plan.Phase != "":
-				w.warn("table %s could not be checked: %s", w.table, inShort(r.err))
+				x.stale("has lost its table %s", x.table)
+			case x.plan.Phase != "":
+				x.warn("table %s could not be checked: %s", x.table, inShort(r.err))
 				then()
 			default:
 				again(r.err)

@@ -19,15 +19,15 @@ type commandMachine struct {
 	operators        *operators
 	terms            planner.Terms
 	plans            func(*planner.Actual) (*planner.Plan, error)
-	reading          *planner.Reading
+	actual           *planner.Actual
 	plan             *planner.Plan // nil: there is none yet
 	content          []byte        // of the export that is being made
 	err              error
 }
 
 func newCommandMachine(o *operators, plans func(*planner.Actual) (*planner.Plan, error), t planner.Terms) *commandMachine {
-	reading := planner.NewReading(t, saleName)
-	return &commandMachine{Machine: &reading.Machine, operators: o, terms: t, plans: plans, reading: reading}
+	reading, actual := planner.NewReading(t, saleName)
+	return &commandMachine{Machine: reading, operators: o, terms: t, plans: plans, actual: actual}
 }
 
 func (m *commandMachine) tick(now clock.Now) { m.Tick(now) }
@@ -51,12 +51,12 @@ func (m *commandMachine) next(now clock.Now) (calls []call, wake time.Duration, 
 
 // carryOut makes the plan of what was read, and begins it.
 func (m *commandMachine) carryOut() (err error) {
-	if m.plan, err = m.plans(m.reading.Actual()); err != nil {
+	if m.plan, err = m.plans(m.actual); err != nil {
 		return err
 	}
-	run, err := planner.NewExecution(m.terms, m.plan, m.export)
+	run, _, err := planner.NewExecution(m.terms, m.plan, m.export)
 	if err == nil {
-		m.Machine = &run.Machine
+		m.Machine = run
 	}
 	return err
 }

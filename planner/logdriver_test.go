@@ -14,7 +14,7 @@ import (
 // tracked is a track of a sale's log, whose store is the test.
 type tracked struct {
 	*cored
-	track *track
+	track *logDriver
 	sale  *ledger.Sale
 	entry *ledger.Entry // the first generation
 	e     effects
@@ -30,8 +30,8 @@ func newTracked(t *testing.T) *tracked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tracked{cored: c, sale: sale, entry: entry, track: &track{
-		core: &c.core, w: ledger.NewWriter("sale/x", sale),
+	return &tracked{cored: c, sale: sale, entry: entry, track: &logDriver{
+		core: c.core, w: ledger.NewWriter("sale/x", sale),
 		apply: func(e *ledger.Entry) error { return sale.Apply(e.Commit, e.Hash) },
 	}}
 }

@@ -75,7 +75,7 @@ func TestStanding(t *testing.T) {
 		"nothing, the run is sealed":  {Plan{UID: workUID, Slot: 2, Generation: 1}, nil, []*pb.Op{first, appliedOp(1), sealedOp()}, isEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &work{plan: &test.plan, intent: test.intent, sale: said(t, test.ops...)}
+			w := &execution{plan: &test.plan, intent: test.intent, sale: said(t, test.ops...)}
 			if got := w.standing(); got != test.want {
 				t.Errorf("got %d, want %d", got, test.want)
 			}
@@ -194,7 +194,7 @@ func TestLongestTTL(t *testing.T) {
 		"the one before":          {nil, []*pb.Op{op(1, 5*s), op(2, 2*s)}, 5 * s},
 		"not the one before that": {&pb.Planned{Spec: document(3 * s)}, []*pb.Op{op(1, 9*s), op(2, 2*s), op(3, 2*s)}, 3 * s},
 	} {
-		w := &work{intent: test.intent, sale: said(t, test.ops...)}
+		w := &execution{intent: test.intent, sale: said(t, test.ops...)}
 		if got := w.ttl(); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
@@ -203,10 +203,10 @@ func TestLongestTTL(t *testing.T) {
 
 // What a plan names is told as done once, and not at all where it was found done.
 func TestFinished(t *testing.T) {
-	begin := func(quiet, changed bool) *work {
-		w := &work{core: newCore(time.Second), plan: &Plan{Actions: make([]Action, 2)}, quiet: quiet,
+	begin := func(quiet, changed bool) *execution {
+		w := &execution{core: newCore(time.Second), plan: &Plan{Actions: make([]Action, 2)}, planned: map[bool]planned{true: carriedOut}[quiet],
 			actions: map[string]string{"shard/0": Create, "shard/1": Delete}}
-		w.changed = changed
+		w.core.changed = changed
 		return w
 	}
 	for name, test := range map[string]struct {
@@ -217,7 +217,7 @@ func TestFinished(t *testing.T) {
 		"found done": {true, false, 0}, "found done in part": {true, true, 2},
 	} {
 		w := begin(test.quiet, test.changed)
-		e := w.step(clock.Now{}, func() {
+		e := w.core.step(clock.Now{}, func() {
 			for _, address := range []string{"shard/0", "shard/0", "shard/7", "shard/1"} {
 				w.finished(address, "")
 			}
@@ -239,9 +239,9 @@ func TestFinished(t *testing.T) {
 // Rechecks that come while the sale's log is read share the next reading, and a
 // run that has ended is stale, or overtaken.
 func TestRecheck(t *testing.T) {
-	begin := func(t *testing.T) (*work, *cored) {
+	begin := func(t *testing.T) (*execution, *cored) {
 		c := newCored(t)
-		w := &work{core: c.core, plan: &Plan{Sale: "x", UID: workUID}}
+		w := &execution{core: c.core, plan: &Plan{Sale: "x", UID: workUID}}
 		w.openSale()
 		return w, c
 	}
@@ -264,43 +264,43 @@ func TestRecheck(t *testing.T) {
 	first := plannedOp(workUID, 1, 1)
 	t.Run("shared", func(t *testing.T) {
 		w, c := begin(t)
-		e := w.step(c.time(), func() { w.recheck(c.say("one")) })
+		e := w.core.step(c.time(), func() { w.recheck(c.say("one")) })
 		if len(e.calls) != 1 {
 			t.Fatalf("calls %+v", e.calls)
 		}
 		id := e.calls[0].id
-		if e = w.step(c.time(), func() { w.recheck(c.say("two")); w.recheck(c.say("three")) }); len(e.calls) != 0 {
+		if e = w.core.step(c.time(), func() { w.recheck(c.say("two")); w.recheck(c.say("three")) }); len(e.calls) != 0 {
 			t.Fatalf("calls %+v", e.calls)
 		}
 		live := entries(t, first)
-		e = w.reply(c.time(), reply{id: id, log: live})
+		e = w.core.reply(c.time(), reply{id: id, log: live})
 		c.heard("one")
 		if len(e.calls) != 1 {
 			t.Fatalf("calls %+v", e.calls)
 		}
-		e = w.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
+		e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
 		c.heard("two three")
 		if len(e.calls) != 0 {
 			t.Fatalf("calls %+v", e.calls)
 		}
-		e = w.step(c.time(), func() { w.recheck(c.say("four")) })
-		w.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
+		e = w.core.step(c.time(), func() { w.recheck(c.say("four")) })
+		w.core.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
 		c.heard("four")
 	})
 	t.Run("the first that ends the machine is the last", func(t *testing.T) {
 		w, c := begin(t)
-		e := w.step(c.time(), func() {
+		e := w.core.step(c.time(), func() {
 			w.recheck(func() {
 				c.say("one")()
-				w.recheck(func() { c.say("end")(); w.end(nil) })
+				w.recheck(func() { c.say("end")(); w.core.end(nil) })
 				w.recheck(c.say("behind"))
 			})
 		})
 		live := entries(t, first)
-		e = w.reply(c.time(), reply{id: e.calls[0].id, log: live})
+		e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: live})
 		c.heard("one")
-		w.step(c.time(), func() { w.recheck(c.say("never")) })
-		e = w.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
+		w.core.step(c.time(), func() { w.recheck(c.say("never")) })
+		e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: live.Head}})
 		if c.heard("end"); !e.done {
 			t.Error("goes on")
 		}
@@ -311,8 +311,8 @@ func TestRecheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c := begin(t)
-			e := w.step(c.time(), func() { w.recheck(c.say("goes-on")) })
-			e = w.reply(c.time(), reply{id: e.calls[0].id, log: entries(t, ops...)})
+			e := w.core.step(c.time(), func() { w.recheck(c.say("goes-on")) })
+			e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: entries(t, ops...)})
 			if c.heard(""); !e.done || !errors.Is(e.err, ErrStale) {
 				t.Errorf("effects %+v", e)
 			}
@@ -320,25 +320,25 @@ func TestRecheck(t *testing.T) {
 		t.Run(name+", where another may overtake", func(t *testing.T) {
 			w, c := begin(t)
 			w.overtaken = c.say("overtaken")
-			e := w.step(c.time(), func() { w.recheck(c.say("goes-on")); w.after(time.Second, c.say("late")) })
+			e := w.core.step(c.time(), func() { w.recheck(c.say("goes-on")); w.core.after(time.Second, c.say("late")) })
 			id := e.calls[0].id
-			w.step(c.time(), func() { w.recheck(c.say("goes-on-too")) })
-			e = w.reply(c.time(), reply{id: id, log: entries(t, ops...)})
+			w.core.step(c.time(), func() { w.recheck(c.say("goes-on-too")) })
+			e = w.core.reply(c.time(), reply{id: id, log: entries(t, ops...)})
 			if want := map[string]string{"sealed": "overtaken", "another run": ""}[name]; e.done != (want == "") {
 				t.Errorf("effects %+v", e)
 			} else {
 				c.heard(want)
 			}
 			c.mono += time.Minute
-			w.tick(c.time())
+			w.core.tick(c.time())
 			c.heard("")
 			if name == "sealed" { // what has overtaken may ask anew
-				e = w.step(c.time(), func() { w.overtaken = c.say("overtaken-again"); w.recheck(c.say("goes-on")) })
-				w.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: entries(t, ops...).Head}})
+				e = w.core.step(c.time(), func() { w.overtaken = c.say("overtaken-again"); w.recheck(c.say("goes-on")) })
+				w.core.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: entries(t, ops...).Head}})
 				c.heard("overtaken-again")
 				w.openSale()
-				e = w.step(c.time(), func() { w.recheck(c.say("live")) })
-				w.reply(c.time(), reply{id: e.calls[0].id, log: entries(t, first)})
+				e = w.core.step(c.time(), func() { w.recheck(c.say("live")) })
+				w.core.reply(c.time(), reply{id: e.calls[0].id, log: entries(t, first)})
 			}
 		})
 	}
@@ -370,7 +370,7 @@ func TestWhatFellShort(t *testing.T) {
 		op := plannedOp(workUID, 1, 1)
 		op.GetPlanned().Spec, op.GetPlanned().Settings.Phase = test.spec, test.phase
 		op.GetPlanned().Shards = []*pb.ShardChange{{}, {}}
-		w := &work{plan: &Plan{Kind: test.kind}, sale: said(t, op)}
+		w := &execution{plan: &Plan{Kind: test.kind}, sale: said(t, op)}
 		for i, limit := range test.limits {
 			w.heads = append(w.heads, &ledger.Head{Totals: ledger.Totals{Generation: []uint64{1, test.second}[i], Limit: limit}})
 		}
@@ -396,7 +396,7 @@ func TestFirst(t *testing.T) {
 		"of nothing, after a rehearsal":     {Plan{Kind: KindDestroy}, true, false},
 		"of nothing, of what was destroyed": {Plan{Kind: KindDestroy, Phase: ledger.PhaseDestroyed}, false, false},
 	} {
-		w := &work{plan: &test.plan}
+		w := &execution{plan: &test.plan}
 		if got := w.first(test.rehearsal); (got == nil) != test.nothing {
 			t.Errorf("%s: there is something to do: %v", name, got != nil)
 		}

@@ -8,10 +8,10 @@ import (
 	"salectl/backends/ledger"
 )
 
-// track drives one log through its ledger.Writer. After read and append it goes
+// logDriver drives one log through its ledger.Writer. After read and append it goes
 // on with one of CaughtUp, Committed, Taken, Gone and Again; all other outcomes
 // end the machine.
-type track struct {
+type logDriver struct {
 	core  *core
 	w     *ledger.Writer
 	apply func(*ledger.Entry) error
@@ -36,24 +36,24 @@ type track struct {
 // succeed: its store answers from the past.
 const maxLag = time.Minute
 
-func (t *track) read(then func(ledger.Event)) {
+func (t *logDriver) read(then func(ledger.Event)) {
 	t.begin(then)
 	t.run(t.w.CatchUp())
 }
 
-func (t *track) append(e *ledger.Entry, then func(ledger.Event)) {
+func (t *logDriver) append(e *ledger.Entry, then func(ledger.Event)) {
 	t.begin(then)
 	t.sent = e
 	t.run(t.w.Append(t.core.now, e))
 }
 
 // resend sends a create once more, after Again.
-func (t *track) resend(then func(ledger.Event)) {
+func (t *logDriver) resend(then func(ledger.Event)) {
 	t.begin(then)
 	t.run(t.w.Resend())
 }
 
-func (t *track) fail(err error) {
+func (t *logDriver) fail(err error) {
 	if t.failed != nil {
 		t.failed(err)
 		return
@@ -61,9 +61,9 @@ func (t *track) fail(err error) {
 	t.core.end(err)
 }
 
-func (t *track) begin(then func(ledger.Event)) { t.then, t.began = then, t.core.now.Mono }
+func (t *logDriver) begin(then func(ledger.Event)) { t.then, t.began = then, t.core.now.Mono }
 
-func (t *track) run(do ledger.Do) {
+func (t *logDriver) run(do ledger.Do) {
 	switch {
 	case do.Event == ledger.Damaged:
 		t.fail(do.Err)
@@ -102,7 +102,7 @@ func (t *track) run(do ledger.Do) {
 }
 
 // count takes down whether a read has brought something.
-func (t *track) count(r ledger.Reply) {
+func (t *logDriver) count(r ledger.Reply) {
 	if t.tries == 0 {
 		return
 	}
@@ -114,7 +114,7 @@ func (t *track) count(r ledger.Reply) {
 
 // bears says whether to go on after a reply. A Writer tries for ever, which is
 // right for a server; a person wants to know that the disk is full.
-func (t *track) bears(kind ledger.RequestKind, err error) bool {
+func (t *logDriver) bears(kind ledger.RequestKind, err error) bool {
 	now := max(t.core.now.Mono, 1)
 	switch {
 	case err == nil || errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrTooLarge):

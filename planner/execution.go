@@ -13,13 +13,14 @@ import (
 	"salectl/spec"
 )
 
-// work is one run of a plan: what apply and destroy have in common.
-type work struct {
-	core
+// execution is one run of a plan: what apply and destroy have in common.
+type execution struct {
+	core   *core
 	plan   *Plan
 	intent *pb.Planned // to be appended; nil: nothing is
 	writer []byte
-	nodes  []workNode
+	rand   io.Reader
+	nodes  []lockNode
 	lists  []string // the nodes that keep lists, by name
 	sizes  lists.Sizes
 	table  string // that the logs are kept in, "" if they need none
@@ -27,28 +28,20 @@ type work struct {
 
 	// The sale's log. Only one thing at a time is done with it.
 	sale *ledger.Sale
-	log  *track
+	log  *logDriver
 	lags int // reads that ended before the slot that the plan was made at
 
-	// touched says that the table may have been made, sent that the sale's log may
-	// have what is planned, known that it has.
-	touched, sent, known bool
-	// ours says that this process has stored what is planned.
-	ours bool
-	// unclocked says that this host's clock could not be held against any other.
-	unclocked bool
-	// quiet says that the plan was carried out before: what is found done is no
-	// progress.
-	quiet bool
-	// fresh says that this process appended the plan, after it had read the
-	// nodes' run ids, to a sale that was on no shard: so no lease can have been
-	// promised before those ids were read. Nothing but an append proves that,
-	// since a read may lag.
-	fresh bool
+	stage stage  // for people
+	goal  uint64 // generation that the shards are brought to; 0: not known yet
+
+	tableMade bool // or may have been
+	planned   planned
 	// seenAt is when the plan was first known to be in the sale's log.
 	seenAt time.Duration
+	// unclocked says that this host's clock could not be held against any other.
+	unclocked bool
 
-	shards []*track // those that were read, by shard
+	shards []*logDriver // those that were read, by shard
 	states []*ledger.State
 	losses []int          // how often a shard's log was said to be gone
 	heads  []*ledger.Head // the newest known
@@ -65,8 +58,8 @@ type work struct {
 	done    int
 }
 
-// workNode is a lock node as asked at the start.
-type workNode struct {
+// lockNode is a lock node as asked at the start.
+type lockNode struct {
 	name string
 	info quorum.Info
 	off  time.Duration // our clock is ahead by
@@ -76,35 +69,35 @@ type workNode struct {
 	unmarked  error // why it has no marker from us
 }
 
-func newWork(t Terms, plan *Plan) (*work, error) {
+func newExecution(t Terms, plan *Plan) (*execution, error) {
 	planned, err := plan.planned()
 	if err != nil {
 		return nil, err
 	}
 	if planned != nil {
 		planned.PlanDigest, planned.Who = plan.Digest[:], t.Who
-		if err := drawSeed(planned, t.Rand); err != nil {
-			return nil, err
-		}
 	}
-	w := &work{
-		core: newCore(t.patience()), plan: plan, intent: planned, writer: t.Writer, table: t.Table, lists: t.Lists, sizes: t.Sizes,
+	x := &execution{
+		core: newCore(t.patience()), plan: plan, intent: planned, writer: t.Writer, rand: t.Rand, table: t.Table, lists: t.Lists, sizes: t.Sizes,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}
-	w.openSale()
+	x.openSale()
 	for _, name := range t.Nodes {
-		w.nodes = append(w.nodes, workNode{name: name})
+		x.nodes = append(x.nodes, lockNode{name: name})
 	}
 	for _, a := range plan.Actions {
-		w.actions[a.Address] = a.Action
+		x.actions[a.Address] = a.Action
 	}
-	return w, nil
+	return x, nil
 }
 
 // drawSeed draws what the amounts of a new red packet follow from. No plan has it:
 // whoever reads a saved one would know the amounts before the buyers do.
 func drawSeed(planned *pb.Planned, rand io.Reader) error {
+	if planned == nil {
+		return nil
+	}
 	sale, err := declared(planned)
 	if err != nil || sale.RedPacket == nil || planned.GetGeneration() != 1 {
 		return err
@@ -117,13 +110,13 @@ func drawSeed(planned *pb.Planned, rand io.Reader) error {
 }
 
 // openSale begins the sale's log anew, with nothing known of it.
-func (w *work) openSale() { w.sale = w.openLog() }
+func (x *execution) openSale() { x.sale = x.openLog() }
 
 // openLog begins to read the sale's log anew, into a sale that is returned.
-func (w *work) openLog() *ledger.Sale {
-	log := spec.SaleLog(w.plan.Sale)
+func (x *execution) openLog() *ledger.Sale {
+	log := spec.SaleLog(x.plan.Sale)
 	sale := ledger.NewSale(log)
-	w.log = &track{core: &w.core, w: ledger.NewWriter(log, sale), apply: func(e *ledger.Entry) error {
+	x.log = &logDriver{core: x.core, w: ledger.NewWriter(log, sale), apply: func(e *ledger.Entry) error {
 		return sale.Apply(e.Commit, e.Hash)
 	}}
 	return sale
@@ -133,67 +126,70 @@ func (w *work) openLog() *ledger.Sale {
 // gone. A read may lag far enough for that, so it is believed only when it says
 // so again and again. Until it is read, what was known of the sale stays: shards
 // are being worked on by it.
-func (w *work) reopenSale(then func()) {
-	if w.lags++; w.lags > lagTries {
-		w.stale("is gone, with its log")
+func (x *execution) reopenSale(then func()) {
+	if x.lags++; x.lags > lagTries {
+		x.stale("is gone, with its log")
 		return
 	}
-	sale := w.openLog()
-	w.after(lagPause, func() {
-		w.log.read(func(e ledger.Event) {
-			if e == ledger.Gone || sale.Next() < w.sale.Next() {
-				w.reopenSale(then)
+	sale := x.openLog()
+	x.core.after(lagPause, func() {
+		x.log.read(func(e ledger.Event) {
+			if e == ledger.Gone || sale.Next() < x.sale.Next() {
+				x.reopenSale(then)
 				return
 			}
-			w.sale = sale
+			x.sale = sale
 			then()
 		})
 	})
 }
 
 // finished tells of an address that the plan names, once.
-func (w *work) finished(address, note string) {
-	action, ok := w.actions[address]
+func (x *execution) finished(address, note string) {
+	action, ok := x.actions[address]
 	if !ok {
 		return
 	}
-	delete(w.actions, address)
-	w.done++
-	w.result.Summary.count(action)
-	if w.quiet && !w.changed {
+	delete(x.actions, address)
+	x.done++
+	x.result.Summary.count(action)
+	if x.planned == carriedOut && !x.core.changed {
 		return
 	}
-	w.progress(Progress{Address: address, Action: action, Done: w.done, Total: len(w.plan.Actions), Note: note})
+	x.core.progress(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
 }
 
 // doing tells of a step on the way.
-func (w *work) doing(address, action, note string) {
-	w.progress(Progress{Address: address, Action: action, Done: w.done, Total: len(w.plan.Actions), Note: note})
+func (x *execution) doing(address, action, note string) {
+	x.core.progress(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
 }
 
-func (w *work) warn(format string, args ...any) {
-	w.result.Warnings = append(w.result.Warnings, fmt.Sprintf(format, args...))
+func (x *execution) warn(format string, args ...any) {
+	x.result.Warnings = append(x.result.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (w *work) stale(format string, args ...any) {
-	w.end(fmt.Errorf("%w: the sale %s; make a new plan", ErrStale, fmt.Sprintf(format, args...)))
+func (x *execution) stale(format string, args ...any) { x.core.end(stale(format, args...)) }
+
+// stale is the end of a plan that the sale has gone past.
+func stale(format string, args ...any) error {
+	return fmt.Errorf("%w: the sale %s; make a new plan", ErrStale, fmt.Sprintf(format, args...))
 }
 
 // timeUs is what this host's clock says, or 0 where nobody can tell whether that is
 // right: then a log keeps the time that it has.
-func (w *work) timeUs() int64 {
-	if w.unclocked {
+func (x *execution) timeUs() int64 {
+	if x.unclocked {
 		return 0
 	}
-	return w.now.Wall.UnixMicro()
+	return x.core.now.Wall.UnixMicro()
 }
 
 // ttl is the longest that an owner, or this plan, goes by: that of the newest
 // declarations.
-func (w *work) ttl() time.Duration {
-	newest := []*pb.Planned{w.intent}
-	for g := w.sale.Generation(); g > 0 && len(newest) < 3; g-- {
-		p, _ := w.sale.Planned(g)
+func (x *execution) ttl() time.Duration {
+	newest := []*pb.Planned{x.intent}
+	for g := x.sale.Generation(); g > 0 && len(newest) < 3; g-- {
+		p, _ := x.sale.Planned(g)
 		newest = append(newest, p)
 	}
 	var ttl time.Duration
@@ -219,14 +215,14 @@ const (
 )
 
 // standing compares the log, read to its end, with the plan.
-func (w *work) standing() standing {
-	p, s := w.plan, w.sale
+func (x *execution) standing() standing {
+	p, s := x.plan, x.sale
 	switch {
 	case s.Next() < p.Slot:
 		return isBehind
 	case p.UID != "" && s.UID() == p.UID && !s.Live():
 		return isEnded
-	case w.intent == nil && s.UID() == p.UID && s.Generation() == p.Generation:
+	case x.intent == nil && s.UID() == p.UID && s.Generation() == p.Generation:
 		return isPlanned
 	case s.Root() == p.After:
 		return isDue
@@ -241,13 +237,14 @@ func (w *work) standing() standing {
 
 // enter reads the sale's log, appends what is planned unless it is there, and
 // goes on. A run that has ended goes to ended instead.
-func (w *work) enter(then, ended func()) {
-	w.log.read(func(e ledger.Event) {
+func (x *execution) enter(then, ended func()) {
+	x.begin(readingSale)
+	x.log.read(func(e ledger.Event) {
 		if e == ledger.Gone {
-			w.reopenSale(func() { w.follow(then, ended) })
+			x.reopenSale(func() { x.follow(then, ended) })
 			return
 		}
-		w.follow(then, ended)
+		x.follow(then, ended)
 	})
 }
 
@@ -260,85 +257,93 @@ const (
 	lagPause = 100 * time.Millisecond
 )
 
-func (w *work) follow(then, ended func()) {
-	switch w.standing() {
+func (x *execution) follow(then, ended func()) {
+	switch x.standing() {
 	case isDue:
-		w.appendPlanned(then, ended)
+		x.appendPlanned(then, ended)
 	case isPlanned:
-		if err := w.checkClock(); err != nil {
-			w.end(err)
+		if err := x.checkClock(); err != nil {
+			x.core.end(err)
 			return
 		}
-		w.known, w.seenAt = true, w.now.Mono
-		w.quiet = w.intent != nil && w.sale.Applied() >= w.plan.Generation
+		x.planned, x.seenAt = found, x.core.now.Mono
+		if x.intent != nil && x.sale.Applied() >= x.plan.Generation {
+			x.planned = carriedOut
+		}
 		then()
 	case isEnded:
-		w.known, w.quiet = true, w.sale.Destroyed()
+		x.planned = found
+		if x.sale.Destroyed() {
+			x.planned = carriedOut
+		}
 		ended()
 	case isBehind:
-		if w.lags++; w.lags <= lagTries {
-			w.after(lagPause, func() { w.enter(then, ended) })
+		if x.lags++; x.lags <= lagTries {
+			x.core.after(lagPause, func() { x.enter(then, ended) })
 			return
 		}
-		w.stale("is at slot %d of its log, the plan was made at %d", w.sale.Next(), w.plan.Slot)
+		x.stale("is at slot %d of its log, the plan was made at %d", x.sale.Next(), x.plan.Slot)
 	default:
-		w.stale("has changed since the plan was made")
+		x.stale("has changed since the plan was made")
 	}
 }
 
-func (w *work) appendPlanned(then, ended func()) {
-	if err := errors.Join(w.checkClock(), w.checkLists(w.intent)); err != nil {
-		w.end(err)
+func (x *execution) appendPlanned(then, ended func()) {
+	if err := errors.Join(x.checkClock(), x.checkLists(x.intent)); err != nil {
+		x.core.end(err)
 		return
 	}
-	entry, err := w.sale.Entry(w.writer, w.timeUs(), &pb.Op{Op: &pb.Op_Planned{Planned: w.intent}})
+	entry, err := x.sale.Entry(x.writer, x.timeUs(), &pb.Op{Op: &pb.Op_Planned{Planned: x.intent}})
 	if err != nil {
-		w.end(err)
+		x.core.end(err)
 		return
 	}
-	w.sent = true
+	x.begin(appendingPlanned)
+	x.planned = sent
 	var outcome func(ledger.Event)
 	outcome = func(e ledger.Event) {
 		switch e {
 		case ledger.Committed:
-			w.known, w.ours, w.fresh, w.seenAt = true, true, w.sale.Applied() == 0, w.now.Mono
+			x.planned, x.seenAt = stored, x.core.now.Mono
 			then()
 		case ledger.Taken:
 			// Perhaps by this very plan, carried out by somebody else.
-			w.follow(then, ended)
+			x.follow(then, ended)
 		case ledger.Again:
 			// A sale's own log is not deleted, so this can bring nothing back.
-			w.after(againPause, func() { w.log.resend(outcome) })
+			x.core.after(againPause, func() { x.log.resend(outcome) })
 		default:
-			w.reopenSale(func() { w.follow(then, ended) })
+			x.reopenSale(func() { x.follow(then, ended) })
 		}
 	}
-	w.log.append(entry, outcome)
+	x.log.append(entry, outcome)
 }
 
 // note appends an op to the sale's log, unless have says that it is not needed
-// any more. It is asked again whenever somebody else was faster.
-func (w *work) note(have func() bool, op *pb.Op, then func()) {
-	switch enough := have(); {
-	case w.over: // have found something wrong
+// any more, or that it cannot be. It is asked again whenever somebody else was
+// faster.
+func (x *execution) note(have func() (bool, error), op *pb.Op, then func()) {
+	switch enough, past := have(); {
+	case past != nil:
+		x.core.end(past)
 		return
 	case enough:
 		then()
 		return
 	}
-	entry, err := w.sale.Entry(w.writer, w.timeUs(), op)
+	entry, err := x.sale.Entry(x.writer, x.timeUs(), op)
 	if err != nil {
-		w.end(err)
+		x.core.end(err)
 		return
 	}
-	w.log.append(entry, func(e ledger.Event) {
+	x.log.append(entry, func(e ledger.Event) {
 		switch e {
 		case ledger.Committed:
 			then()
 		case ledger.Taken:
-			w.note(have, op, then)
+			x.note(have, op, then)
 		default:
-			w.reopenSale(func() { w.note(have, op, then) })
+			x.reopenSale(func() { x.note(have, op, then) })
 		}
 	})
 }

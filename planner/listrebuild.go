@@ -10,12 +10,12 @@ import (
 	"salectl/spec"
 )
 
-// listing brings the list of one shard to what is wanted, by a lists.Machine: it
+// listRebuild brings the list of one shard to what is wanted, by a lists.Machine: it
 // appends to the shard's log what the machine drafts, and makes its calls. Where
 // somebody else rebuilds the list at the same time, one of the two waits for the
 // other: the fill that the log counts last is the one that goes on.
-type listing struct {
-	*work
+type listRebuild struct {
+	x      *execution
 	shard  int
 	m      *lists.Machine
 	want   lists.Want
@@ -32,78 +32,78 @@ type listing struct {
 
 // bring reads a shard's log and brings its list to what is wanted. It goes on
 // when that is so, or enough says that it need not be.
-func (w *work) bring(i int, want lists.Want, enough func(*ledger.State) bool, then func()) {
-	if w.machines[i] == nil {
-		w.machines[i] = lists.NewMachine(w.list(i), w.sizes)
+func (x *execution) bring(i int, want lists.Want, enough func(*ledger.State) bool, then func()) {
+	if x.machines[i] == nil {
+		x.machines[i] = lists.NewMachine(x.list(i), x.sizes)
 	}
-	l := &listing{work: w, shard: i, m: w.machines[i], want: want, enough: enough}
+	l := &listRebuild{x: x, shard: i, m: x.machines[i], want: want, enough: enough}
 	before := l.m.Voids()
 	l.then = func() {
 		if voids := l.m.Voids() - before; voids > 0 {
-			w.warn("%s: node %s had recorded %s that the ledger cannot take: it has given the units to others, or the users other units",
-				listAddress(i), w.listNode(i), spec.Count(voids, "claim"))
+			x.warn("%s: node %s had recorded %s that the ledger cannot take: it has given the units to others, or the users other units",
+				listAddress(i), x.listNode(i), spec.Count(voids, "claim"))
 		}
 		then()
 	}
-	l.m.Aim(w.now, want)
+	l.m.Aim(x.core.now, want)
 	l.read(l.step)
 }
 
 // list names a shard's list.
-func (w *work) list(i int) lists.List { return lists.List{UID: w.plan.UID, Shard: i} }
+func (x *execution) list(i int) lists.List { return lists.List{UID: x.plan.UID, Shard: i} }
 
 // listNode is the name of the node that has a shard's list.
-func (w *work) listNode(i int) string { return w.lists[spec.ListNode(i, len(w.lists))] }
+func (x *execution) listNode(i int) string { return x.lists[spec.ListNode(i, len(x.lists))] }
 
 // inspect looks at a shard's list.
-func (w *work) inspect(i int, then func(reply)) {
-	w.call(call{kind: callInspect, node: spec.ListNode(i, len(w.lists)), list: w.list(i)}, then)
+func (x *execution) inspect(i int, then func(reply)) {
+	x.core.call(call{kind: callInspect, node: spec.ListNode(i, len(x.lists)), list: x.list(i)}, then)
 }
 
 // read reads the shard's log to its end.
-func (l *listing) read(then func()) {
-	l.work.shard(l.shard).read(func(e ledger.Event) {
-		if e == ledger.Gone || l.states[l.shard].Next() == 0 {
+func (l *listRebuild) read(then func()) {
+	l.x.shard(l.shard).read(func(e ledger.Event) {
+		if e == ledger.Gone || l.x.states[l.shard].Next() == 0 {
 			l.gone()
 			return
 		}
-		l.m.Look(l.now, l.states[l.shard])
+		l.m.Look(l.x.core.now, l.x.states[l.shard])
 		then()
 	})
 }
 
 // gone begins anew with a log that a read said is not there.
-func (l *listing) gone() {
-	l.lost(l.shard, func() {
-		l.machines[l.shard] = nil
-		l.bring(l.shard, l.want, l.enough, l.then)
+func (l *listRebuild) gone() {
+	l.x.lost(l.shard, func() {
+		l.x.machines[l.shard] = nil
+		l.x.bring(l.shard, l.want, l.enough, l.then)
 	})
 }
 
 // step does the next thing.
-func (l *listing) step() {
-	s := l.states[l.shard]
+func (l *listRebuild) step() {
+	s := l.x.states[l.shard]
 	switch {
 	case l.arrived(s):
 		l.then()
 	case l.enough(s):
-		l.machines[l.shard] = nil // it may have been stopped half-way
+		l.x.machines[l.shard] = nil // it may have been stopped half-way
 		l.then()
 	case l.m.Due():
 		l.append()
 	default:
-		c, wake := l.m.Next(l.now, s)
+		c, wake := l.m.Next(l.x.core.now, s)
 		if c == nil {
-			l.at(max(wake, l.now.Mono), func() { l.read(l.lookAgain) })
+			l.x.core.at(max(wake, l.x.core.now.Mono), func() { l.read(l.lookAgain) })
 			return
 		}
-		k := call{kind: callStep, node: spec.ListNode(l.shard, len(l.lists)), step: c}
-		l.call(k, func(r reply) { l.answered(c, r) })
+		k := call{kind: callStep, node: spec.ListNode(l.shard, len(l.x.lists)), step: c}
+		l.x.core.call(k, func(r reply) { l.answered(c, r) })
 	}
 }
 
 // arrived says whether the list is as it is wanted.
-func (l *listing) arrived(s *ledger.State) bool {
+func (l *listRebuild) arrived(s *ledger.State) bool {
 	if l.want == lists.On {
 		return l.m.On() != 0 && l.m.On() == s.Fill
 	}
@@ -111,64 +111,64 @@ func (l *listing) arrived(s *ledger.State) bool {
 }
 
 // append appends what the machine wants in the log.
-func (l *listing) append() {
-	s := l.states[l.shard]
+func (l *listRebuild) append() {
+	s := l.x.states[l.shard]
 	fill := s.Fill
-	draft := s.Draft(l.writer, l.timeUs())
+	draft := s.Draft(l.x.writer, l.x.timeUs())
 	rebuilds := l.m.Draft(draft, 0)
 	if draft.Ops() == 0 { // the log has all of it
-		l.m.Committed(l.now, s)
+		l.m.Committed(l.x.core.now, s)
 		l.step()
 		return
 	}
-	l.appendDraft(l.shard, draft, func(e ledger.Event) {
-		s := l.states[l.shard]
+	l.x.appendDraft(l.shard, draft, func(e ledger.Event) {
+		s := l.x.states[l.shard]
 		switch {
 		case e == ledger.Gone:
 			l.gone()
 		case e == ledger.Committed:
-			l.m.Committed(l.now, s)
+			l.m.Committed(l.x.core.now, s)
 			l.begun = s.Fill // nobody else has begun one since, or the slot would be taken
 			l.step()
 		case rebuilds && s.Fill != fill:
 			l.lookAgain() // somebody else was faster
 		default:
-			l.m.Look(l.now, s)
+			l.m.Look(l.x.core.now, s)
 			l.step()
 		}
 	})
 }
 
-// lookAgain goes on after a failure, or when somebody else rebuilds the list. That
-// one is left to do it, for as long as the list changes.
-func (l *listing) lookAgain() {
-	s := l.states[l.shard]
+// lookAgain goes on after a failure, or after another process has begun to rebuild
+// the list. The other process is left to finish for as long as the list changes.
+func (l *listRebuild) lookAgain() {
+	s := l.x.states[l.shard]
 	if l.enough(s) || s.Fill == l.begun {
 		l.step()
 		return
 	}
-	l.inspect(l.shard, func(r reply) {
+	l.x.inspect(l.shard, func(r reply) {
 		switch {
 		case r.err != nil:
 			l.step()
 		case l.want == lists.On && r.state.On && r.state.Fill == s.Fill:
-			l.machines[l.shard] = nil
+			l.x.machines[l.shard] = nil
 			l.then()
 		case r.state.On || l.seen != nil && r.state == *l.seen:
 			l.step()
 		default:
 			l.seen = &r.state
-			l.after(pollOwner, func() { l.read(l.lookAgain) })
+			l.x.core.after(pollOwner, func() { l.read(l.lookAgain) })
 		}
 	})
 }
 
 // answered takes in the reply to one of the machine's calls. It gives up when no
 // try has come further than those before for as long as patience lasts.
-func (l *listing) answered(c *lists.Call, r reply) {
+func (l *listRebuild) answered(c *lists.Call, r reply) {
 	r.step.Err = r.err
-	l.m.Done(l.now, r.step)
-	now := max(l.now.Mono, 1)
+	l.m.Done(l.x.core.now, r.step)
+	now := max(l.x.core.now.Mono, 1)
 	switch {
 	case r.err == nil:
 		if l.calls++; l.calls > l.most {
@@ -176,8 +176,8 @@ func (l *listing) answered(c *lists.Call, r reply) {
 		}
 	case l.failing == 0:
 		l.calls, l.failing = 0, now
-	case now-l.failing > l.patience:
-		l.end(l.stuck(c, r.err))
+	case now-l.failing > l.x.core.patience:
+		l.x.core.end(l.stuck(c, r.err))
 		return
 	default:
 		l.calls = 0
@@ -185,9 +185,9 @@ func (l *listing) answered(c *lists.Call, r reply) {
 	l.step()
 }
 
-// stuck is why a list does not come to what is wanted.
-func (l *listing) stuck(c *lists.Call, err error) error {
-	node, what := l.listNode(l.shard), "filled"
+// stuck is the error of a list that could not be filled, or stopped and drained.
+func (l *listRebuild) stuck(c *lists.Call, err error) error {
+	node, what := l.x.listNode(l.shard), "filled"
 	remedy := "If that server is gone for good, start an empty one at its address"
 	if l.want == lists.Stopped {
 		what = "stopped and drained"
@@ -197,5 +197,5 @@ func (l *listing) stuck(c *lists.Call, err error) error {
 		remedy = "Another process rebuilds it: let that end"
 	}
 	return fmt.Errorf("%s on node %s cannot be %s, tried for %v (%s): %s. %s",
-		listAddress(l.shard), node, what, l.patience, c.Kind, nodeShort(node, err), remedy)
+		listAddress(l.shard), node, what, l.x.core.patience, c.Kind, nodeShort(node, err), remedy)
 }

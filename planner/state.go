@@ -1,0 +1,81 @@
+package planner
+
+import (
+	"fmt"
+
+	"salectl/backends/ledger"
+)
+
+// stage is the step that an execution is at. Apply and destroy come to theirs in
+// the order below; a step that a plan has no use for is passed over.
+type stage int
+
+const (
+	notBegun stage = iota
+	askingNodes
+	checkingTable
+	readingSale
+	appendingPlanned
+	bringingShards
+	markingNodes
+	fillingLists
+	notingApplied
+	settlingTransfers
+	sealingShards
+	exporting
+	notingSealed
+	sweepingNodes
+	forgettingLists
+	deletingLogs
+	notingDestroyed
+	deletingSale
+)
+
+func (s stage) String() string {
+	return [...]string{
+		"not begun", "asking the lock nodes", "checking the table", "reading the sale's log", "appending Planned",
+		"bringing the shards to their generation", "marking the lock nodes", "filling the lists", "appending Applied",
+		"ending transfers and holds", "sealing the shards", "exporting", "appending Sealed", "sweeping the lock nodes",
+		"deleting the lists", "deleting the shards' logs", "appending Destroyed", "deleting the sale's log",
+	}[s]
+}
+
+// planned is what is known of the plan and the sale's log.
+type planned int
+
+const (
+	unsent     planned = iota // nobody can have stored it for this execution
+	sent                      // the log may have it
+	found                     // the log has it, whoever stored it
+	stored                    // this execution has stored it
+	carriedOut                // and it was carried out before: what is found done is no progress
+)
+
+// isKnown says that the log has what is planned.
+func (p planned) isKnown() bool { return p >= found }
+
+// begin begins a stage.
+func (x *execution) begin(s stage) { x.stage = s }
+
+// String says where the execution is, for people: "apply: appending Planned, slot 7,
+// 3 of 5 shards done".
+func (x *execution) String() string {
+	text := fmt.Sprintf("%s: %v", x.plan.Kind, x.stage)
+	if x.stage > readingSale || x.sale.Next() > 0 {
+		text += fmt.Sprintf(", slot %d", x.sale.Next())
+	}
+	if len(x.heads) == 0 {
+		return text
+	}
+	done := 0
+	for _, h := range x.heads {
+		if x.isDone(h) {
+			done++
+		}
+	}
+	return fmt.Sprintf("%s, %d of %d shards done", text, done, len(x.heads))
+}
+
+// isDone says whether a shard has come to the generation that the execution brings
+// it to.
+func (x *execution) isDone(h *ledger.Head) bool { return h != nil && h.Generation >= x.goal }

@@ -1,0 +1,89 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// stages steps a process to its end and lists what it says of itself on the way,
+// each once.
+func (p *process) stages() (said []string) {
+	p.world.Helper()
+	for {
+		if s := p.x.String(); len(said) == 0 || said[len(said)-1] != s {
+			said = append(said, s)
+		}
+		if p.done {
+			return said
+		}
+		p.step(inOrder)
+	}
+}
+
+// An execution can say where it is at any time.
+func TestStagesOfAnApply(t *testing.T) {
+	w := newWorld(t)
+	first := w.begin(w.mustPlan(tickets(10)))
+	want := []string{
+		"apply: asking the lock nodes",
+		"apply: reading the sale's log",
+		"apply: appending Planned, slot 0",
+		"apply: bringing the shards to their generation, slot 1, 0 of 3 shards done",
+		"apply: bringing the shards to their generation, slot 1, 1 of 3 shards done",
+		"apply: bringing the shards to their generation, slot 1, 2 of 3 shards done",
+		"apply: marking the lock nodes, slot 1, 3 of 3 shards done",
+		"apply: appending Applied, slot 1, 3 of 3 shards done",
+		"apply: appending Applied, slot 2, 3 of 3 shards done",
+	}
+	if got := first.stages(); !slices.Equal(got, want) || first.err != nil {
+		t.Errorf("it says\n%s\nwant\n%s\n%v", strings.Join(got, "\n"), strings.Join(want, "\n"), first.err)
+	}
+	if got := w.begin(w.mustPlan(tickets(20))); !slices.Contains(got.stages(), "apply: appending Planned, slot 2") {
+		t.Errorf("a later apply does not say that it appends to slot 2")
+	}
+}
+
+func TestStagesOfADestroy(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(10))
+	plan, err := MakeDestroy(w.actual())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range w.begin(plan).stages() {
+		step, _, _ := strings.Cut(strings.TrimPrefix(s, "destroy: "), ",")
+		if len(got) == 0 || got[len(got)-1] != step {
+			got = append(got, step)
+		}
+	}
+	want := []string{
+		"asking the lock nodes", "reading the sale's log", "appending Planned", "bringing the shards to their generation", "appending Applied",
+		"ending transfers and holds", "sealing the shards", "exporting", "appending Sealed", "sweeping the lock nodes",
+		"deleting the lists", "deleting the shards' logs", "appending Destroyed",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("it says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Who interrupts an apply reads how far it has come.
+func TestInterruptsSayHowFarItCame(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	p := w.begin(w.mustPlan(tickets(20)))
+	for !strings.HasSuffix(p.x.String(), "1 of 3 shards done") {
+		p.step(inOrder)
+	}
+	p.take(p.x.core.step(w.now, func() { p.x.stop(context.Canceled) }))
+	const want = "(apply: bringing the shards to their generation, slot 3, 1 of 3 shards done)"
+	if !errors.Is(p.err, ErrPartly) || !strings.Contains(p.err.Error(), want) {
+		t.Errorf("it ends with %v, want %q in it", p.err, want)
+	}
+	w.mustPhase(pb.Phase_PAUSED)
+}
