@@ -102,7 +102,7 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *ticket) decision {
 	case ledger.Full:
 		return full
 	case ledger.Short:
-		if e.q.board.within(t.Quantity) || e.q.board.soldOut.Load() { // of which decide tells all at once
+		if e.q.board.within(t.Quantity) {
 			return short
 		}
 		t.answer = e.q.noUnits(t)

@@ -200,6 +200,26 @@ func TestNoUnitsLeft(t *testing.T) {
 		w.settle()
 		late.want(t, "none_now")
 	})
+	t.Run("all are sold while somebody waits, who asks again", func(t *testing.T) {
+		w := newWorld(t, 1, 1, 1)
+		w.mail = func(m message) int {
+			if m.kind == want {
+				return 0
+			}
+			return 1
+		}
+		h := w.serving("first")
+		h.ask(w.buyer(0, 0), "1", 1)
+		w.settle()
+		first := h.ask(w.buyer(0, 1), "1", 1) // which shard 1 does not hear of
+		h.ask(w.buyer(1, 0), "1", 1)
+		w.settle()
+		first.want(t, "")
+		again := h.ask(w.buyer(0, 1), "1", 1)
+		w.settle()
+		first.want(t, "sold_out") // and not only the second: the first might be sold a unit yet
+		again.want(t, "sold_out")
+	})
 	t.Run("units are on the way to a shard that is gone", func(t *testing.T) {
 		w := newWorld(t, 9, 1, 1)
 		w.mail = func(m message) int {
