@@ -12,12 +12,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // pty is a terminal with nobody before it but the test.
 type pty struct {
+	t       *testing.T
 	person  *os.File // what a person types into and reads from
 	program *os.File
 
@@ -46,7 +48,7 @@ func openTerminal(t *testing.T) *pty {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { program.Close() })
-	p := &pty{person: person, program: program}
+	p := &pty{t: t, person: person, program: program}
 	p.more = sync.NewCond(&p.mu)
 	go p.watch()
 	return p
@@ -66,11 +68,23 @@ func (p *pty) watch() {
 	}
 }
 
-// await returns when text has appeared.
+// await returns when text has appeared, and fails the test if it does not.
 func (p *pty) await(text string) {
+	p.t.Helper()
+	late := false
+	limit := time.AfterFunc(time.Minute, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		late = true
+		p.more.Broadcast()
+	})
+	defer limit.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for !strings.Contains(p.seen.String(), text) {
+		if late {
+			p.t.Fatalf("%q does not appear; what does is %q", text, p.seen.String())
+		}
 		p.more.Wait()
 	}
 }
