@@ -89,8 +89,8 @@ func TestBacklogCounts(t *testing.T) {
 		c.offer("a", "b", "c", "d")
 		c.asks() // what the tenure before has given is not known
 		c.queues[0].knows()
+		c.queues[0].knows()
 		c.asks()
-		c.queues[1].knows()
 		c.queues[1].knows()
 		return c
 	}
@@ -164,6 +164,25 @@ func TestBacklogCounts(t *testing.T) {
 		c.gives(call, false)
 		c.lacks(0)
 		c.gives(c.asks("d"), false)
+		c.lacks(1)
+	})
+	t.Run("a list that was filled anew, and a reply that is lost", func(t *testing.T) {
+		c := open(t)
+		call := c.asks("a", "b", "c")
+		c.queues[0].turn(c.now, 2)
+		c.g.done(c.now, call, nil, lost)
+		c.lacks(0)
+	})
+	t.Run("a user who has a unit and asks once more", func(t *testing.T) {
+		c := open(t)
+		c.gives(c.asks("a", "b", "c"), false)
+		c.queues[0].drained([]string{"b", "c"})
+		c.g.backlog.most = 2
+		c.offer("a")
+		c.gives(c.asks("d", "a"), true) // only of d it is not known
+		c.lacks(1)
+		c.offer("a", "e")
+		c.gives(c.asks("a", "e"), true)
 		c.lacks(1)
 	})
 	t.Run("a shard that has ended", func(t *testing.T) {

@@ -172,6 +172,47 @@ func TestGrabCalls(t *testing.T) {
 			t.Errorf("it asks for %q", got)
 		}
 	})
+	t.Run("each shard's crowd in its turn", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		crowd(c, 0, 2*grabsAtOnce)
+		crowd(c, 1, 2*grabsAtOnce)
+		call := new(grabCall) // whoever makes calls uses one again and again
+		for turn := range 4 {
+			if ask, _ := c.g.next(c.now, call); !ask {
+				t.Fatal("it asks for nobody")
+			}
+			want(t, sizes(call), [][2]int{{turn % 2, grabsAtOnce}})
+			c.gives(call, false)
+		}
+	})
+	t.Run("as many as go in, also of those who are asked for again", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		crowd(c, 0, 400)
+		crowd(c, 1, 700)
+		first, _ := c.next()
+		second, _ := c.next()
+		for _, call := range []*grabCall{first, second} {
+			c.g.done(c.now, call, nil, errors.New("the reply is lost"))
+		}
+		c.now.Mono += grabPause
+		again, _ := c.next()
+		want(t, sizes(again), [][2]int{{0, 400}, {1, grabsAtOnce - 400}})
+	})
+	t.Run("nobody of a list that is off", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		c.queues[1].turn(c.now, 0)
+		crowd(c, 1, 3)
+		if call, wake := c.next(); call != nil || wake != 0 {
+			t.Errorf("it asks %v, or at %v", sizes(call), wake)
+		}
+		crowd(c, 0, 1)
+		<-c.g.wake
+		call, _ := c.next()
+		want(t, sizes(call), [][2]int{{0, 1}})
+		if len(c.g.wake) != 0 {
+			t.Error("it wakes others for those whose list is off")
+		}
+	})
 	t.Run("after a pause, where one failed", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
 		c.wait(0, "a")
@@ -183,8 +224,13 @@ func TestGrabCalls(t *testing.T) {
 			t.Errorf("it asks %v, or at %v", sizes(call), wake)
 		}
 		c.now.Mono = again
-		if call, _ := c.next(); call == nil {
+		if call, _ = c.next(); call == nil {
 			t.Error("it does not ask when the pause is over")
+		}
+		c.g.done(c.now, call, nil, quorum.ErrUnsent)
+		c.queues[0].handBack()
+		if call, wake := c.next(); call != nil || wake != 0 {
+			t.Errorf("with nobody it asks %v, or at %v", sizes(call), wake)
 		}
 	})
 	t.Run("nobody without rights", func(t *testing.T) {
@@ -280,6 +326,8 @@ func TestGrabberTells(t *testing.T) {
 			t.Errorf("%d given, %d behind", given, behind)
 		}
 		c.queues[0].drained([]string{"a"})
+		c.gives(call(c, "a"), true)
+		heard(c, 0)
 		c.gives(call(c, "c"), false)
 		heard(c, 1)
 		c.gives(call(c, "c"), true) // has it already
@@ -291,8 +339,10 @@ func TestGrabberTells(t *testing.T) {
 		heard(c, 0)
 		c.gives(call(c, "g"), false) // the backlog was more than half full
 		heard(c, 1)
-		c.gives(call(c, "h"), false)
-		heard(c, 0)
+		for _, user := range []string{"h", "i"} {
+			c.gives(call(c, user), false)
+			heard(c, 0)
+		}
 		if !c.queues[0].busy() || c.queues[1].busy() {
 			t.Errorf("busy: %v, %v", c.queues[0].busy(), c.queues[1].busy())
 		}
@@ -347,9 +397,12 @@ func TestGrabberTells(t *testing.T) {
 			c.g.shards[0].shard.closed = true
 			x, y, z := c.wait(0, "a"), c.wait(0, "b"), c.wait(0, "c")
 			both, _ := c.next()
-			z.putBack() // it is withdrawn as soon as it may be
+			x.told = func() { z.withdraw(); x.done <- struct{}{} } // at once, if x has its answer before
 			c.g.done(c.now, both, []lists.Given{{At: 1, Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
 			c.told(x, want[0])
+			if ack == spec.AckRedis {
+				c.told(z, "")
+			}
 			if a := c.told(y, want[1]); a.RetryAfter != time.Second {
 				t.Errorf("%+v", a)
 			}
@@ -365,11 +418,14 @@ func TestGrabberHours(t *testing.T) {
 		lists.ErrClosed:  {Outcome: Closed},
 	} {
 		c := newCountedAs(t, spec.AckRedis, 8)
-		x := c.wait(0, "a")
+		asked := []*ticket{c.wait(0, "a"), c.wait(0, "has a unit"), c.wait(0, "b")}
 		call, _ := c.next()
-		c.g.done(c.now, call, []lists.Given{{Why: why, At: 1_000_000, OpensAt: 6_000_000, Units: make([]lists.Unit, 1)}}, nil)
-		if a := c.told(x, want.Outcome); a.RetryAfter != want.RetryAfter {
-			t.Errorf("%+v, want %+v", a, want)
+		units := []lists.Unit{{}, {Number: 1, Before: true, Key: "another"}, {}}
+		c.g.done(c.now, call, []lists.Given{{Why: why, At: 1_000_000, OpensAt: 6_000_000, Units: units}}, nil)
+		for _, x := range asked {
+			if a := c.told(x, want.Outcome); a.RetryAfter != want.RetryAfter {
+				t.Errorf("%s: %+v, want %+v", x.User, a, want)
+			}
 		}
 		c.lacks(0)
 	}
@@ -503,5 +559,295 @@ func TestGrabberDropsDoubts(t *testing.T) {
 				t.Errorf("in doubt: %v", !test.stays)
 			}
 		})
+	}
+}
+
+// keyed has a user's request wait that came with a key, so that it can be asked again.
+func (c *counted) keyed(shard int, user string) *ticket {
+	c.Helper()
+	x := newTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, c.now.Mono)
+	x.home = c.queues[shard].shard
+	if o := c.queues[shard].offer(c.now, x); o != "" {
+		c.Fatalf("%s: %s", user, o)
+	}
+	return x
+}
+
+// TestGrabberAsksAgain has calls for a request fail in different ways. Whoever may have
+// been given something cannot go as if nothing had happened, and hears in the end that
+// nobody knows; all others hear that they got nothing.
+func TestGrabberAsksAgain(t *testing.T) {
+	lost, off, empty := errors.New("the reply is lost"), lists.ErrFill, errors.New("the list is empty")
+	for name, test := range map[string]struct {
+		replies []error
+		mayHave bool // it may have been given something
+		end     Outcome
+	}{
+		"a call that was not sent":                     {[]error{quorum.ErrUnsent}, false, NoQuorum},
+		"a reply that is lost":                         {[]error{lost}, true, Unknown},
+		"lost, then not sent":                          {[]error{lost, quorum.ErrUnsent}, true, Unknown},
+		"not sent, then lost":                          {[]error{quorum.ErrUnsent, lost}, true, Unknown},
+		"a list that is off":                           {[]error{off}, false, NoQuorum},
+		"a reply that is lost, and a list that is off": {[]error{lost, off}, true, Unknown},
+		"a reply that is lost, and an empty list":      {[]error{lost, empty}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, spec.AckRedis, 100)
+			x, s := c.keyed(0, "a"), c.queues[0].shard
+			for _, reply := range test.replies {
+				c.now.Mono += grabPause
+				call, _ := c.next()
+				switch reply {
+				case off:
+					c.g.done(c.now, call, []lists.Given{{Why: off}}, nil)
+				case empty:
+					c.nothing(call)
+				default:
+					c.g.done(c.now, call, nil, reply)
+				}
+			}
+			if s.doubts.has("a", "key") != test.mayHave {
+				t.Errorf("in doubt: %v", !test.mayHave)
+			}
+			if test.end == "" { // it waits for units, and has none
+				if x.asked || !x.withdraw() {
+					t.Error("it cannot be withdrawn")
+				}
+				return
+			}
+			if x.state.Load() == ticketWaiting == test.mayHave {
+				t.Errorf("it may be withdrawn: %v", test.mayHave)
+			}
+			c.queues[0].turn(c.now, 2)
+			c.now.Mono = x.queuedAt + stallAfter
+			call, _ := c.next()
+			c.g.done(c.now, call, nil, quorum.ErrUnsent)
+			c.told(x, test.end)
+		})
+	}
+}
+
+// TestGrabberGivesUp ends the wait of all who have waited for too long when a call
+// fails: of those it was for, and of those who were not asked for at all. Who waits to
+// be asked for again waits on.
+func TestGrabberGivesUp(t *testing.T) {
+	lost := errors.New("the reply is lost")
+	c := newCountedAs(t, spec.AckLedger, 100)
+	again := c.wait(0, "again")
+	first, _ := c.next()
+	inCall := []*ticket{c.wait(0, "b"), c.wait(0, "c")}
+	second, _ := c.next()
+	queued := []*ticket{c.wait(0, "d"), c.wait(0, "e")}
+	c.g.done(c.now, first, nil, lost)
+	c.now.Mono += stallAfter
+	c.g.done(c.now, second, nil, lost)
+	for _, x := range inCall {
+		c.told(x, Unknown)
+	}
+	for _, x := range queued {
+		c.told(x, NoQuorum)
+	}
+	c.told(again, "")
+	c.gives(c.asks("again"), false)
+	if n := len(c.g.shards[0].shard.events); n != 1 {
+		t.Errorf("the sequencer hears of %d", n)
+	}
+}
+
+// TestGrabberConcludes has requests that are answered not count as under way any more,
+// however they are: another one of the same key could not be refused as long as they do.
+func TestGrabberConcludes(t *testing.T) {
+	for name, end := range map[string]struct {
+		how  func(c *counted, call func() *grabCall)
+		want Outcome
+	}{
+		"by the node": {func(c *counted, call func() *grabCall) { c.gives(call(), false) }, Sold},
+		"without rights": {func(c *counted, _ func() *grabCall) {
+			c.g.may = func(clock.Now) bool { return false }
+			c.next()
+		}, NoQuorum},
+		"by the end of the sequencer": {func(c *counted, call func() *grabCall) {
+			c.queues[0].shard.closed = true
+			c.nothing(call())
+		}, Standby},
+		"by the end of the shard": {func(c *counted, _ func() *grabCall) { c.queues[0].shutDown(Standby) }, Standby},
+		"by the end of the shard, while a call is under way that was not sent": {func(c *counted, call func() *grabCall) {
+			under := call()
+			c.queues[0].shutDown(Standby)
+			c.g.done(c.now, under, nil, quorum.ErrUnsent)
+		}, Standby},
+		"by the end of the shard, while a call is under way whose reply is lost": {func(c *counted, call func() *grabCall) {
+			under := call()
+			c.queues[0].shutDown(Standby)
+			c.g.done(c.now, under, nil, errors.New("the reply is lost"))
+		}, Unknown},
+		"by the end of the shard, while a call is under way that finds the list off": {func(c *counted, call func() *grabCall) {
+			under := call()
+			c.queues[0].shutDown(Standby)
+			c.g.done(c.now, under, []lists.Given{{Why: lists.ErrFill}}, nil)
+		}, Standby},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, spec.AckRedis, 100)
+			x := c.keyed(0, "a")
+			end.how(c, func() *grabCall { call, _ := c.next(); return call })
+			c.told(x, end.want)
+			s := c.queues[0].shard
+			if s.underway.has("a", "key") {
+				t.Error("it is under way still")
+			}
+			if want := end.want == Unknown; s.doubts.has("a", "key") != want {
+				t.Errorf("in doubt: %v", !want)
+			}
+		})
+	}
+}
+
+// TestGrabberEndsInDoubt keeps those in doubt at the end of a shard who were given
+// something that the ledger lacks, or may have been, and nobody else.
+func TestGrabberEndsInDoubt(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 100)
+	c.wait(0, "given")
+	call, _ := c.next()
+	c.gives(call, false)
+	c.wait(0, "asked")
+	call, _ = c.next()
+	s := c.queues[0].shard
+	c.queues[0].shutDown(Standby)
+	if !s.doubts.has("given", anyKey) || s.doubts.has("asked", anyKey) {
+		t.Errorf("in doubt are %v", s.doubts.shards)
+	}
+	c.gives(call, false)
+	if !s.doubts.has("asked", anyKey) {
+		t.Error("who was given something after the end is not in doubt")
+	}
+}
+
+// TestGrabberHandsBack gives those back who wait on a list that is off for good, but
+// for those who have gone.
+func TestGrabberHandsBack(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 100)
+	asked := c.wait(0, "asked")
+	call, _ := c.next()
+	c.g.done(c.now, call, nil, errors.New("the reply is lost"))
+	gone, waits := c.wait(0, "gone"), c.wait(0, "waits")
+	gone.withdraw()
+	if got := c.queues[0].handBack(); !slices.Equal(got, []*ticket{asked, waits}) {
+		t.Errorf("%d are handed back", len(got))
+	}
+	if n := c.queues[0].waiting(); n != 0 {
+		t.Errorf("%d wait still", n)
+	}
+}
+
+// drained says whether somebody waits no longer for the ledger.
+func drained(wait <-chan struct{}) bool {
+	select {
+	case <-wait:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestDrainEnds ends the wait for the ledger when it has all that was given so far, or
+// nobody here will know.
+func TestDrainEnds(t *testing.T) {
+	for name, end := range map[string]func(q *shardQueue, now clock.Now){
+		"the ledger has it":       func(q *shardQueue, now clock.Now) { q.drained([]string{"a", "b"}) },
+		"the list is filled anew": func(q *shardQueue, now clock.Now) { q.turn(now, 2) },
+		"the shard ends":          func(q *shardQueue, now clock.Now) { q.shutDown(Standby) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, spec.AckRedis, 100)
+			q := c.queues[0]
+			if !drained(q.drain()) {
+				t.Error("one waits for nothing")
+			}
+			c.wait(0, "a")
+			c.wait(0, "b")
+			call, _ := c.next()
+			c.gives(call, false)
+			q.shard.events = nil
+			wait := q.drain()
+			if len(q.shard.events) != 1 || q.shard.events[0] != event(hurried{}) {
+				t.Errorf("the sequencer hears %v", q.shard.events)
+			}
+			c.wait(0, "later")
+			call, _ = c.next()
+			c.gives(call, false)
+			q.drained([]string{"a"})
+			if drained(wait) {
+				t.Fatal("one has waited for a part")
+			}
+			end(q, c.now)
+			if !drained(wait) {
+				t.Error("one waits still")
+			}
+			q.drained(nil) // it is not told twice
+		})
+	}
+}
+
+// TestGrabberCarries lets those who make calls sleep when a sequencer has nothing to say.
+func TestGrabberCarries(t *testing.T) {
+	for name, test := range map[string]struct {
+		said  effects
+		wakes bool
+	}{
+		"nothing":                       {effects{}, false},
+		"the ledger has more":           {effects{drained: []string{"a"}}, true},
+		"units came for those who wait": {effects{again: []*ticket{newTicket(new(sync.Pool), Request{User: "a", Quantity: 1}, 0)}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, spec.AckRedis, 100)
+			<-c.g.wake
+			c.queues[0].carry(c.now, test.said, false)
+			if woken := len(c.g.wake) > 0; woken != test.wakes {
+				t.Errorf("woken: %v", woken)
+			}
+		})
+	}
+}
+
+// TestDrainWaits has somebody wait for the ledger to have all that was given, though
+// the reply to a call comes meanwhile that gave something before the list was filled
+// anew.
+func TestDrainWaits(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 100)
+	c.wait(0, "before")
+	early, _ := c.next()
+	c.queues[0].turn(c.now, 2)
+	c.wait(0, "a")
+	call, _ := c.next()
+	c.gives(call, false)
+	wait := c.queues[0].drain()
+	c.gives(early, false)
+	c.queues[0].drained([]string{"another"})
+	if drained(wait) {
+		t.Error("what was given before is taken for what is waited for")
+	}
+	c.queues[0].drained([]string{"a"})
+	if !drained(wait) {
+		t.Error("one waits for what was given before")
+	}
+}
+
+// TestGrabberStalls says since when a node has not answered, and nothing of one that does.
+func TestGrabberStalls(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 100)
+	c.now.Mono = time.Second // after the start of the host
+	if s := c.queues[0].stall(c.now); s != nil {
+		t.Errorf("before any call: %+v", s)
+	}
+	since := c.now.Wall
+	c.wait(0, "a")
+	for range 3 {
+		call, _ := c.next()
+		c.g.done(c.now, call, nil, quorum.ErrUnsent)
+		c.now.Mono, c.now.Wall = c.now.Mono+grabPause, c.now.Wall.Add(grabPause)
+	}
+	if s := c.queues[0].stall(c.now); s == nil || !s.Since.Equal(since) {
+		t.Errorf("%+v, want since %v", s, since)
 	}
 }

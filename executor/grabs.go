@@ -56,7 +56,7 @@ type shardQueue struct {
 	asking int   // for whom calls are under way
 	behind int64 // of backlog.behind: who were given something
 	unsure int64 // and who may have been
-	known  bool  // the ledger has what was given before this tenure, or that is not waited for
+	known  bool  // the ledger has what was given before this tenure, or nobody waits for that
 }
 
 // grabCall is one call of a node, with the tickets of each of its batches.
@@ -87,7 +87,7 @@ func newNodeBatcher(ack spec.Ack, bound int, b *backlog, may func(clock.Now) boo
 func (g *nodeBatcher) serve(s *shard, l lists.List, sizes lists.Sizes, now clock.Now) *shardQueue {
 	gs := &shardQueue{node: g, shard: s, list: l, off: now, users: make(map[string]standing)}
 	gs.engine = s.seq.useList(l, sizes, gs.busy)
-	if g.ack == spec.AckRedis {
+	if gs.known = g.ack == spec.AckLedger; !gs.known {
 		g.backlog.before++
 	}
 	g.shards = append(g.shards, gs)
@@ -223,7 +223,7 @@ func (gs *shardQueue) turn(now clock.Now, fill uint64) {
 func (gs *shardQueue) knows() {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	if !gs.known && gs.node.ack == spec.AckRedis {
+	if !gs.known {
 		gs.known = true
 		gs.node.backlog.known()
 	}
@@ -362,7 +362,7 @@ func (g *nodeBatcher) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 		case gs.fill == 0 || len(gs.queue) == 0:
 		case gs.restsTo > now.Mono:
 			wake = soonest(wake, gs.restsTo)
-		case room > 0:
+		default:
 			asked, fresh := c.add(now, gs, room, left)
 			room, left = room-asked, left-fresh
 		}
@@ -374,15 +374,10 @@ func (g *nodeBatcher) next(now clock.Now, c *grabCall) (bool, time.Duration) {
 		}
 		return false, wake
 	}
-	if n > 1 {
-		g.from = (g.from + 1) % n
-	}
+	g.from = (g.from + 1) % n
 	g.under++
-	for _, gs := range g.shards {
-		if gs.fill != 0 && len(gs.queue) > 0 {
-			g.rouse() // for whoever else makes calls
-			break
-		}
+	if slices.ContainsFunc(g.shards, func(gs *shardQueue) bool { return gs.fill != 0 && len(gs.queue) > 0 }) {
+		g.rouse() // for whoever else makes calls
 	}
 	return true, 0
 }

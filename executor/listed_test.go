@@ -168,6 +168,9 @@ func TestListedPause(t *testing.T) {
 			p.lets()
 			given.want(t, Sold)
 			waits.want(t, Paused)
+			if n := p.p.shards[0].underway.n.Load(); n != 0 {
+				t.Errorf("%d requests are under way still", n)
+			}
 			if s := w.shard(0); s.Generation != 2 || s.Sold != 1 || w.list(0).On {
 				t.Errorf("the shard is at %+v, the list on: %v", s.Totals, w.list(0).On)
 			}
@@ -468,7 +471,9 @@ func TestListedStall(t *testing.T) {
 	if a := x.want(t, NoQuorum); a.Message != nodeSilent.Message {
 		t.Errorf("%+v", a)
 	}
-	p.ask(mine[1], "1").want(t, NoQuorum)
+	if a := p.ask(mine[1], "1").want(t, NoQuorum); a.Message == notLooked {
+		t.Errorf("the node is not asked, as if the ledger did not answer: %+v", a)
+	}
 	p.ask(others[0], "1").want(t, Sold)
 	p.reply(p.the("list run id"), lists.Reply{Err: errors.New("the node is off")}, nil)
 	p.run()
@@ -683,7 +688,7 @@ func TestListedSoon(t *testing.T) {
 	w := newListedWorld(t, spec.AckRedis, 1)
 	p := w.first
 	p.ask("ann", "1").want(t, Sold)
-	if s := p.p.Status().Shards[0]; s.Undrained != 1 || !s.ListOn {
+	if s := p.p.Status().Shards[0]; s.Undrained != 1 || !s.Listed || !s.ListOn {
 		t.Errorf("%+v", s)
 	}
 	late := p.ask("bob", "1")

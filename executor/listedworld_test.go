@@ -30,6 +30,7 @@ type listedWorld struct {
 	shards int
 	ack    spec.Ack
 	queue  int // as SteppedConfig has it
+	sizes  lists.Sizes
 	now    clock.Now
 	first  *listedProcess
 	all    []*listedProcess
@@ -72,13 +73,20 @@ func newListedWorld(t testing.TB, ack spec.Ack, shares ...int64) *listedWorld {
 // changed.
 func newListedWorldAs(t testing.TB, ack spec.Ack, change func(*spec.Sale, *pb.Settings), shares ...int64) *listedWorld {
 	t.Helper()
+	w := newListedStores(t, ack, change, shares...)
+	w.first = w.process("first")
+	w.first.run()
+	return w
+}
+
+// newListedStores is newListedWorldAs without a process.
+func newListedStores(t testing.TB, ack spec.Ack, change func(*spec.Sale, *pb.Settings), shares ...int64) *listedWorld {
+	t.Helper()
 	w := &listedWorld{
 		t: t, store: backendtest.NewStore(), shards: len(shares), ack: ack,
 		now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)},
 	}
 	w.provision(change, shares)
-	w.first = w.process("first")
-	w.first.run()
 	return w
 }
 
@@ -122,7 +130,7 @@ func (w *listedWorld) process(name string) *listedProcess {
 	}
 	p := &listedProcess{w: w, p: NewStepped(SteppedConfig{
 		Sale: "listed", Address: name + ":1", Nodes: []string{"lock"}, Lists: nodes, Me: fmt.Appendf(nil, "%-8.8s", name),
-		Token: mint("token"), Key: mint("key"), Jitter: func() float64 { return 0.5 }, Queue: w.queue,
+		Token: mint("token"), Key: mint("key"), Jitter: func() float64 { return 0.5 }, Queue: w.queue, Sizes: w.sizes,
 	})}
 	w.all = append(w.all, p)
 	return p
