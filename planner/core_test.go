@@ -270,7 +270,7 @@ func TestStopped(t *testing.T) {
 		"the table is made":     {func(w *execution) { w.tableMade = true }, context.DeadlineExceeded, []error{ErrPartly}, []error{ErrTimeout}, ""},
 		"the plan is sent":      {func(w *execution) { w.planned = sent }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
 		"the plan is stored":    {func(w *execution) { w.planned = stored }, context.Canceled, []error{ErrPartly}, []error{errInterrupted}, ""},
-		"after an error":        {func(w *execution) { w.core.worry = errors.New("no disk") }, context.Canceled, []error{errInterrupted}, nil, "context canceled (apply: not begun); the last error was: no disk"},
+		"after an error":        {func(w *execution) { w.core.worry = errors.New("no disk") }, context.Canceled, []error{errInterrupted}, nil, "context canceled; the last error was: no disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &execution{core: newCore(time.Second), plan: &Plan{Kind: KindApply, Sale: "s"}, sale: ledger.NewSale("sale/s")}

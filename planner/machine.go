@@ -118,9 +118,10 @@ func (m *Machine) Tick(now clock.Now) {
 }
 
 // Stop ends the machine, as the end of Apply's context does: cause is
-// context.Canceled or context.DeadlineExceeded.
+// context.Canceled or context.DeadlineExceeded. The error says where it was.
 func (m *Machine) Stop(now clock.Now, cause error) {
 	if !m.done {
+		cause = fmt.Errorf("%w (%v)", cause, m)
 		m.take(m.core.step(now, func() { m.stop(cause) }))
 	}
 }
@@ -245,7 +246,7 @@ func (k callKind) timeout() time.Duration {
 func NewReading(t Terms, sale string) (*Machine, *Actual) {
 	r := newReading(t, sale)
 	return &Machine{
-		core: r.core, first: r.start, stop: r.stop, state: r, outcome: r.outcome, told: t.Progress,
+		core: r.core, first: r.start, stop: r.core.end, state: r, outcome: r.outcome, told: t.Progress,
 	}, r.actual
 }
 

@@ -19,7 +19,6 @@ func (x *execution) stop(cause error) {
 			kind = ErrTimeout
 		}
 	}
-	cause = fmt.Errorf("%w (%v)", cause, x)
 	if x.core.worry != nil {
 		cause = fmt.Errorf("%w; the last error was: %v", cause, x.core.worry)
 	}

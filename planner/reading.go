@@ -29,8 +29,6 @@ func newReading(t Terms, name string) *reading {
 // String says where the reading is, for people: "read: the sale's log".
 func (r *reading) String() string { return "read: " + r.stage }
 
-func (r *reading) stop(cause error) { r.core.end(fmt.Errorf("%w (%v)", cause, r)) }
-
 func (r *reading) start() {
 	uid, err := newUID(r.terms.Rand)
 	if err != nil {

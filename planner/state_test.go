@@ -80,10 +80,25 @@ func TestInterruptsSayHowFarItCame(t *testing.T) {
 	for !strings.HasSuffix(p.x.String(), "1 of 3 shards done") {
 		p.step(inOrder)
 	}
-	p.take(p.x.core.step(w.now, func() { p.x.stop(context.Canceled) }))
+	m := &Machine{core: p.x.core, stop: p.x.stop, state: p.x, outcome: p.x.outcome}
+	m.Stop(w.now, context.Canceled)
+	_, _, _, err := m.Next(w.now)
 	const want = "(apply: bringing the shards to their generation, slot 3, 1 of 3 shards done)"
-	if !errors.Is(p.err, ErrPartly) || !strings.Contains(p.err.Error(), want) {
-		t.Errorf("it ends with %v, want %q in it", p.err, want)
+	if !errors.Is(err, ErrPartly) || !strings.Contains(err.Error(), want) {
+		t.Errorf("it ends with %v, want %q in it", err, want)
 	}
 	w.mustPhase(pb.Phase_PAUSED)
+}
+
+func TestInterruptedReadingSaysWhereItWas(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	c := w.command(applyJob{tickets(10)})
+	for c.String() != "read: the lock nodes" {
+		c.step(inOrder, c.served)
+	}
+	c.Stop(w.now, context.DeadlineExceeded)
+	if c.look(); c.err == nil || c.err.Error() != "sale tickets: context deadline exceeded (read: the lock nodes)" {
+		t.Errorf("it ends with %v", c.err)
+	}
 }
