@@ -197,6 +197,7 @@ func TestListedTakesOverOneByOne(t *testing.T) {
 			p.run()
 			w.pass(100 * time.Millisecond)
 			here, there := p.ask(w.buyers(0, 1)[0], "1"), p.ask(w.buyers(1, 1)[0], "1")
+			p.tell(1, hurried{})
 			here.want(t, "")
 			there.want(t, "")
 			if name == "the list cannot be read" {
