@@ -21,6 +21,7 @@ func CheckUser(user string) error {
 		return fmt.Errorf("user: must not be empty")
 	case len(user) > MaxUser:
 		return fmt.Errorf("user: %d bytes are too many, at most %d", len(user), MaxUser)
+	case visible(user): // the usual case, and quick
 	case !utf8.ValidString(user):
 		return fmt.Errorf("user: must be UTF-8")
 	case strings.ContainsFunc(user, unicode.IsControl):
@@ -38,12 +39,20 @@ func CheckKey(key string) error {
 	case len(key) > MaxKey:
 		return fmt.Errorf("%s: %d bytes are too many, at most %d", KeyHeader, len(key), MaxKey)
 	}
-	for i := range len(key) {
-		if key[i] <= ' ' || key[i] > '~' {
-			return fmt.Errorf("%s: only visible ASCII characters are allowed", KeyHeader)
-		}
+	if !visible(key) {
+		return fmt.Errorf("%s: only visible ASCII characters are allowed", KeyHeader)
 	}
 	return nil
+}
+
+// visible says whether a text has only visible ASCII characters.
+func visible(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // CheckQuantity says what is wrong with how many units are asked for, nil if
