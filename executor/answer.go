@@ -37,9 +37,9 @@ const (
 
 // Request is one claim as it reaches the executor.
 type Request struct {
-	User     string // as api.CheckUser wants it
-	Key      string // identifies the request together with User, as api.CheckKey wants it; "" is a new request
-	Quantity int64  // units wanted, as api.CheckQuantity wants it; all or nothing
+	User     string // 1 to api.MaxUser bytes
+	Key      string // identifies the request together with User, at most api.MaxKey bytes; "" is a new request
+	Quantity int64  // units wanted, 1 to api.MaxQuantity; all or nothing
 }
 
 // Claim is an accepted claim, as its log has it.

@@ -1,11 +1,11 @@
 package executor
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"salectl/api"
 	"salectl/backends/clock"
@@ -52,33 +52,25 @@ func (d *door) lose(t *tenure, why error) {
 }
 
 // admit answers a request at once, or returns the ticket under which it waits for
-// its answer, and the tenure that this is to be priced by.
+// its answer, and the tenure that prices that.
 func (d *door) admit(now clock.Now, r Request) (Answer, *ticket, *tenure) {
-	if err := check(r); err != nil {
-		return Answer{Outcome: BadRequest, Message: err.Error()}, nil, nil
+	if why := check(&r); why != "" {
+		return Answer{Outcome: BadRequest, Message: why}, nil, nil
 	}
 	t := d.tenure.Load()
 	if t == nil {
 		return d.refuse(r, *d.away.Load()), nil, nil
 	}
-	a, ticket := t.admit(d, now, r)
-	if ticket == nil {
-		t.price(&a)
-	}
-	return a, ticket, t
-}
-
-// admit is door's, of a process that serves.
-func (t *tenure) admit(d *door, now clock.Now, r Request) (Answer, *ticket) {
 	s := t.shards[spec.HomeShard(r.User, len(t.shards))]
 	if a, ok := t.answer(now, s, r); ok {
-		return a, nil
+		t.price(&a)
+		return a, nil, nil
 	}
 	switch stall := s.stall.Load(); {
 	case d.draining.Load():
-		return s.refuse(r, Answer{Outcome: Draining, RetryAfter: time.Second}), nil
+		return t.refuse(s, r, Answer{Outcome: Draining, RetryAfter: time.Second}), nil, nil
 	case stall != nil && !stall.node && t.ack != spec.AckRedis: // which waits for no ledger, up to a bound
-		return s.refuse(r, Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil
+		return t.refuse(s, r, Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil, nil
 	}
 	as := r
 	if r.Key == "" {
@@ -90,9 +82,9 @@ func (t *tenure) admit(d *door, now clock.Now, r Request) (Answer, *ticket) {
 	}
 	if refused := s.offer(now, ticket); refused != "" {
 		ticket.free()
-		return s.refuse(r, Answer{Outcome: refused, RetryAfter: time.Second}), nil
+		return t.refuse(s, r, Answer{Outcome: refused, RetryAfter: time.Second}), nil, nil
 	}
-	return Answer{}, ticket
+	return Answer{}, ticket, t
 }
 
 // notLooked says of a stalled shard what its buyers may know.
@@ -111,9 +103,7 @@ func (d *door) refuse(r Request, a Answer) Answer {
 		t = d.left.Load()
 	}
 	if t != nil {
-		a = t.shards[spec.HomeShard(r.User, len(t.shards))].refuse(r, a)
-		t.price(&a)
-		return a
+		return t.refuse(t.shards[spec.HomeShard(r.User, len(t.shards))], r, a)
 	}
 	if r.Key != "" && a.denies() && d.doubts.has(r.User, r.Key) {
 		return undecided
@@ -121,13 +111,20 @@ func (d *door) refuse(r Request, a Answer) Answer {
 	return a
 }
 
-// check says what is wrong with a request, nil if nothing is.
-func check(r Request) error {
-	err := api.CheckUser(r.User)
-	if err == nil && r.Key != "" {
-		err = api.CheckKey(r.Key)
+// check says what no sale can answer about a request, "" if nothing. That names are
+// of letters is for whoever takes requests from outside to see to.
+func check(r *Request) string {
+	switch {
+	case len(r.User) == 0 || len(r.User) > api.MaxUser:
+		return fmt.Sprintf("a user is named by 1 to %d bytes", api.MaxUser)
+	case !utf8.ValidString(r.User):
+		return "a user is named by UTF-8 text"
+	case len(r.Key) > api.MaxKey:
+		return fmt.Sprintf("a key has at most %d bytes", api.MaxKey)
+	case r.Quantity < 1 || r.Quantity > api.MaxQuantity:
+		return fmt.Sprintf("a quantity is 1 to %d", api.MaxQuantity)
 	}
-	return cmp.Or(err, api.CheckQuantity(r.Quantity))
+	return ""
 }
 
 // claims returns a user's claims.

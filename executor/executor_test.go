@@ -109,21 +109,19 @@ func TestBadRequests(t *testing.T) {
 	s := newSite(t, 1, 5)
 	p := s.serve(nil)
 	for name, r := range map[string]Request{
-		"no user":              {Quantity: 1},
-		"a long user":          {User: long, Quantity: 1},
-		"user no text":         {User: "ann\xff", Quantity: 1},
-		"a user of no letters": {User: "ann\x00", Quantity: 1},
-		"a key of no letters":  {User: "ann", Key: "\xff\x00", Quantity: 1},
-		"a long key":           {User: "ann", Key: long, Quantity: 1},
-		"nothing":              {User: "ann"},
-		"less":                 {User: "ann", Quantity: -1},
-		"more than may":        {User: "ann", Quantity: api.MaxQuantity + 1},
+		"no user":       {Quantity: 1},
+		"a long user":   {User: long, Quantity: 1},
+		"user no text":  {User: "ann\xff", Quantity: 1},
+		"a long key":    {User: "ann", Key: long, Quantity: 1},
+		"nothing":       {User: "ann"},
+		"less":          {User: "ann", Quantity: -1},
+		"more than may": {User: "ann", Quantity: api.MaxQuantity + 1},
 	} {
 		if a := p.Claim(t.Context(), r); a.Outcome != BadRequest || a.Message == "" {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
-	if a := p.Claim(t.Context(), Request{User: "änn 用", Key: "~!", Quantity: 1}); a.Outcome != Sold {
+	if a := p.Claim(t.Context(), Request{User: "änn\x00", Key: "\xff\x00", Quantity: 1}); a.Outcome != Sold {
 		t.Errorf("an odd user and key: %+v", a)
 	}
 }

@@ -129,9 +129,12 @@ func (t *tenure) answer(now clock.Now, s *shard, r Request) (Answer, bool) {
 
 // price adds to an answer what the units are worth that it tells of.
 func (t *tenure) price(a *Answer) {
-	if t == nil || t.packets == nil {
-		return
+	if t != nil && t.packets != nil {
+		t.priceOf(a)
 	}
+}
+
+func (t *tenure) priceOf(a *Answer) {
 	if a.Accepted() {
 		a.Claim.Packets = t.packets()
 	}
@@ -146,6 +149,13 @@ func (t *tenure) priceAll(claims []Claim) {
 	for i := range claims {
 		claims[i].Packets = packets
 	}
+}
+
+// refuse is the shard's, with the price of what it tells of.
+func (t *tenure) refuse(s *shard, r Request, a Answer) Answer {
+	a = s.refuse(r, a)
+	t.price(&a)
+	return a
 }
 
 // stalled returns the shards that stall.
