@@ -241,7 +241,7 @@ func (c *client) read(user string, then func()) {
 		over = true
 		if heard {
 			c.w.told(op, check.ReadReturned, a)
-			c.w.hit("read " + a.Outcome)
+			c.w.hit("read " + string(a.Outcome))
 		} else {
 			c.w.vanished[op] = true
 		}
@@ -294,7 +294,7 @@ func (c *client) buy(x want, then func(executor.Outcome)) {
 // answerOf is an answer as the history has it.
 func answerOf(a executor.Answer) check.Answer {
 	return check.Answer{
-		Outcome: string(a.Outcome), Claim: claimOf(a.Claim), Replayed: a.Replayed, Claims: claimsOf(a.Claims),
+		Outcome: a.Outcome, Claim: claimOf(a.Claim), Replayed: a.Replayed, Claims: claimsOf(a.Claims),
 		RetryAfter: a.RetryAfter, Away: a.Message != "",
 	}
 }

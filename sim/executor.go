@@ -100,7 +100,7 @@ func (e *server) claim(op int, r executor.Request, answered func(a executor.Answ
 		e.w.note(e.name, "is asked", r.User+" "+r.Key, nil)
 		ended := e.w.history.Visited(e.w.now, op, e.run)
 		back = s.Claim(now, r, func(a executor.Answer) {
-			ended(string(a.Outcome))
+			ended(a.Outcome)
 			if e.life == life {
 				e.w.note(e.name, "answers", r.User+" "+r.Key+" "+string(a.Outcome), nil)
 				answered(a, true)
@@ -122,7 +122,7 @@ func (e *server) read(user string, answered func(a check.Answer, heard bool)) {
 	}
 	e.eventOr("read", func(now clock.Now) {
 		claims, outcome := e.s.User(now, user)
-		answered(check.Answer{Outcome: string(outcome), Claims: claimsOf(claims)}, true)
+		answered(check.Answer{Outcome: outcome, Claims: claimsOf(claims)}, true)
 	}, func() { answered(check.Answer{}, false) })
 }
 

@@ -1,6 +1,10 @@
 package check
 
-import "slices"
+import (
+	"slices"
+
+	"salectl/api"
+)
 
 // named returns the claims of that id, one for each run that has one.
 func (e *evidence) named(id string) []*claim {
@@ -51,7 +55,7 @@ func answers(e *evidence, bad fault) {
 		case c == nil:
 			bad("operation %d: user %q, key %q, %d units were accepted as %+v; the ledger had no such claim then",
 				i, o.invoked.User, o.invoked.Key, o.invoked.Quantity, a.Claim)
-		case c.deadline == 0 && a.Outcome != "sold":
+		case c.deadline == 0 && a.Outcome != api.Sold:
 			bad("operation %d was answered %q; %v was sold at once", i, a.Outcome, c)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
@@ -493,7 +494,7 @@ func (w *world) event(found func(*Event) bool) *Event {
 }
 
 // answered returns the first answer with an outcome.
-func (w *world) answered(outcome string) *Event {
+func (w *world) answered(outcome api.Outcome) *Event {
 	return w.event(func(e *Event) bool { return e.Kind == ClaimReturned && e.Answer.Outcome == outcome })
 }
 

@@ -3,6 +3,8 @@ package check
 import (
 	"slices"
 	"strings"
+
+	"salectl/api"
 )
 
 // denials judges what was said of a key while a process had a claim under it under
@@ -40,7 +42,7 @@ func denials(e *evidence, bad fault) {
 				continue // perhaps that one was sold
 			}
 			earlier := slices.IndexFunc(all[:n], func(o *Visit) bool {
-				return o.Process == v.Process && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == "unknown")
+				return o.Process == v.Process && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == api.Unknown)
 			})
 			if earlier >= 0 {
 				bad("%s answered operation %d (user %q, key %q) with %q, and operation %d of that key, which it had under way, was sold as %v",
@@ -52,9 +54,9 @@ func denials(e *evidence, bad fault) {
 
 // denies says whether an outcome lets its reader believe that the claim is not
 // accepted.
-func denies(outcome string) bool {
+func denies(outcome api.Outcome) bool {
 	switch outcome {
-	case "sold", "held", "unknown", "bad_request", "key_reused":
+	case api.Sold, api.Held, api.Unknown, api.BadRequest, api.KeyReused:
 		return false
 	}
 	return true

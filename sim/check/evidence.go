@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -99,10 +100,10 @@ type operation struct {
 
 // answered says whether the client heard an answer, and so knows the outcome.
 func (o *operation) answered() bool {
-	return o.returned != nil && o.returned.Answer.Outcome != Lost && o.returned.Answer.Outcome != "unknown"
+	return o.returned != nil && o.returned.Answer.Outcome != Lost && o.returned.Answer.Outcome != api.Unknown
 }
 
-func accepted(outcome string) bool { return outcome == "sold" || outcome == "held" }
+func accepted(outcome api.Outcome) bool { return outcome == api.Sold || outcome == api.Held }
 
 // decode reads the history: the runs from the sale's log, then the shards' logs.
 func decode(e *evidence, bad fault) {

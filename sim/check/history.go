@@ -5,7 +5,11 @@
 // repeated here. Only the wire format (package ledgerpb) is common.
 package check
 
-import "time"
+import (
+	"time"
+
+	"salectl/api"
+)
 
 // History is all that a run leaves to be judged. Whoever runs the world fills
 // it through its methods, which give every entry its place in the one order of
@@ -113,10 +117,10 @@ type Skew struct{ At, Off time.Duration }
 // heard the answer.
 type Visit struct {
 	Op      int
-	Process string // one run of an executor
-	Place          // when it was taken in
-	Ended   uint64 // Seq of its answer; 0: there was none
-	Outcome string // of the answer
+	Process string      // one run of an executor
+	Place               // when it was taken in
+	Ended   uint64      // Seq of its answer; 0: there was none
+	Outcome api.Outcome // of the answer
 }
 
 // Kind is what an event tells.
@@ -161,9 +165,9 @@ type Event struct {
 
 // Answer is what a client was told.
 type Answer struct {
-	Outcome  string // as the HTTP API has it: sold, sold_out, …; Lost
-	Claim    Claim  // of sold and held
-	Replayed bool   // it is the answer to an earlier request of the same key
+	Outcome  api.Outcome // or Lost
+	Claim    Claim       // of sold and held
+	Replayed bool        // it is the answer to an earlier request of the same key
 	Claims   []Claim
 	// RetryAfter is when asking again may help; 0: it will not, or at once.
 	RetryAfter time.Duration
@@ -174,7 +178,7 @@ type Answer struct {
 
 // Lost is the outcome of an operation whose reply did not come before the client
 // gave up: whether it was carried out is unknown.
-const Lost = "lost"
+const Lost api.Outcome = "lost"
 
 // Claim is a claim as a client was told of it.
 type Claim struct {
@@ -279,10 +283,10 @@ func (h *History) Looked(at time.Duration, node int, uid string, shard int, fill
 
 // Visited adds a claim that a process took in, and returns what to call when it
 // answers.
-func (h *History) Visited(at time.Duration, op int, process string) (ended func(outcome string)) {
+func (h *History) Visited(at time.Duration, op int, process string) (ended func(api.Outcome)) {
 	n := len(h.Visits)
 	h.Visits = append(h.Visits, Visit{Op: op, Process: process, Place: h.place(at)})
-	return func(outcome string) {
+	return func(outcome api.Outcome) {
 		h.seq++
 		h.Visits[n].Ended, h.Visits[n].Outcome = h.seq, outcome
 	}

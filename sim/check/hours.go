@@ -6,6 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -69,21 +70,21 @@ func (e *evidence) firstAsked() map[request]time.Duration {
 func (e *evidence) refusedByHours(i int, o *operation, bad fault) {
 	said := o.returned.Answer.Outcome
 	r := e.runOf(o)
-	if said != "not_open" && said != "closed" || o.returned.Answer.Away || r == nil || len(r.shards) == 0 {
+	if said != api.NotOpen && said != api.Closed || o.returned.Answer.Away || r == nil || len(r.shards) == 0 {
 		return
 	}
 	off := e.h.tolerance(o.invoked.At, o.returned.At)
-	timed := said == "not_open" // else another checker judges it
+	timed := said == api.NotOpen // else another checker judges it
 	during := r.shards[xxhash.Sum64String(o.invoked.User)%uint64(len(r.shards))].during(o.invoked.Place, o.returned.Seq)
 	for _, s := range during {
 		m := &s.after
 		timed = timed || m.settings.GetClosesAtUs() != 0
 		opens, closes := e.h.virtual(m.settings.GetOpensAtUs()), e.h.virtual(m.settings.GetClosesAtUs())
 		switch {
-		case said == "closed" && m.settings.GetPhase() == phaseClosed,
-			said == "closed" && closes != 0 && o.returned.At+off >= closes:
+		case said == api.Closed && m.settings.GetPhase() == phaseClosed,
+			said == api.Closed && closes != 0 && o.returned.At+off >= closes:
 			return
-		case said == "not_open" && opens != 0 && o.invoked.At-off < opens:
+		case said == api.NotOpen && opens != 0 && o.invoked.At-off < opens:
 			wait, end := o.returned.Answer.RetryAfter, off+o.returned.At-o.invoked.At
 			if (o.invoked.At + wait - opens).Abs() <= end {
 				return

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -19,7 +20,7 @@ func withHours(opens, closes time.Duration) func(testing.TB) *world {
 }
 
 // wait is how a user is told to come again.
-func (w *world) wait(outcome string, again time.Duration) {
+func (w *world) wait(outcome api.Outcome, again time.Duration) {
 	w.answer(w.invoke(w.user(0), "k", 1), Answer{Outcome: outcome, RetryAfter: again})
 }
 

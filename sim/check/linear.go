@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/anishathalye/porcupine"
+
+	"salectl/api"
 )
 
 // step is an operation on one user's claims of one run, of which the state is
@@ -123,9 +125,9 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 	a := users[subject{r, o.invoked.User}]
 	switch said := o.returned.Answer.Outcome; {
 	case a == nil: // there is nothing to be seen
-	case o.invoked.Kind == ReadInvoked && said == "", said == "limit_reached":
+	case o.invoked.Kind == ReadInvoked && said == "", said == api.LimitReached:
 		list := o.returned.Answer.Claims
-		if r.ackRedis && said == "limit_reached" {
+		if r.ackRedis && said == api.LimitReached {
 			return // its node said so, whatever the ledger had by then
 		}
 		for n, c := range list {
@@ -135,7 +137,7 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 			}
 		}
 		a.look(i, o, len(list), len(list))
-	case said == "sold_out", said == "none_now", said == "paused", said == "closed" && !e.sealedBy(o, r):
+	case said == api.SoldOut, said == api.NoneNow, said == api.Paused, said == api.Closed && !e.sealedBy(o, r):
 		for n, c := range a.claims {
 			if c.key == o.invoked.Key {
 				a.look(i, o, 0, n) // the same request that was accepted gets the same answer

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -37,19 +38,19 @@ func refusals(e *evidence, bad fault) {
 		}
 		q := o.invoked
 		switch said := o.returned.Answer.Outcome; said {
-		case "standby", "overloaded", "no_quorum", "draining", "no_such_sale", "not_open":
-		case "bad_request":
+		case api.Standby, api.Overloaded, api.NoQuorum, api.Draining, api.NoSuchSale, api.NotOpen:
+		case api.BadRequest:
 			if n := len(q.User); n > 0 && n <= 255 && len(q.Key) <= 255 && q.Quantity >= 1 && q.Quantity <= 1000 {
 				bad("operation %d was a bad request: user %q, key %q, %d units", i, q.User, q.Key, q.Quantity)
 			}
-		case "key_reused":
+		case api.KeyReused:
 			other := func(c *claim) bool {
 				return c.user == q.User && c.key == q.Key && int64(len(c.units)) != q.Quantity && c.at.Seq < o.returned.Seq
 			}
 			if q.Key == "" || !slices.ContainsFunc(e.claims, other) {
 				bad("operation %d: user %q has no claim of other than %d units under key %q", i, q.User, q.Quantity, q.Key)
 			}
-		case "sold_out", "none_now", "limit_reached", "paused", "closed":
+		case api.SoldOut, api.NoneNow, api.LimitReached, api.Paused, api.Closed:
 			if r := e.runOf(o); r != nil && !e.holds(r, o, said) {
 				bad("operation %d (user %q, %d units) was answered %q, which was at no time true between its begin at %v and its end at %v",
 					i, q.User, q.Quantity, said, q.At, o.returned.At)
@@ -61,8 +62,8 @@ func refusals(e *evidence, bad fault) {
 }
 
 // holds says whether a refusal was true at some time while the operation ran.
-func (e *evidence) holds(r *run, o *operation, said string) bool {
-	if said == "sold_out" {
+func (e *evidence) holds(r *run, o *operation, said api.Outcome) bool {
+	if said == api.SoldOut {
 		return r.soldOutToOwner(o) || slices.ContainsFunc(r.soldOut, func(s span) bool {
 			return s.from < o.returned.Seq && (s.to > o.invoked.Seq || s.endedBy.unknown(o.invoked.Place))
 		})
@@ -71,18 +72,18 @@ func (e *evidence) holds(r *run, o *operation, said string) bool {
 		return true
 	}
 	home := r.shards[xxhash.Sum64String(o.invoked.User)%uint64(len(r.shards))]
-	if said == "none_now" && e.emptied(home, o) {
+	if said == api.NoneNow && e.emptied(home, o) {
 		return true
 	}
 	during := home.during(o.invoked.Place, o.returned.Seq)
 	return len(during) == 0 || slices.ContainsFunc(during, func(s *slot) bool {
 		m := &s.after
 		switch said {
-		case "none_now":
+		case api.NoneNow:
 			return m.available < o.invoked.Quantity
-		case "limit_reached":
+		case api.LimitReached:
 			return e.has(home, o)+o.invoked.Quantity > m.settings.GetPerUserLimit()
-		case "paused":
+		case api.Paused:
 			return m.settings.GetPhase() == phasePaused
 		}
 		return m.settings.GetPhase() == phaseClosed || m.settings.GetClosesAtUs() != 0

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
@@ -68,7 +69,7 @@ func (w *world) raise(stock int64) {
 // denied has one process asked for a key, and then another, which denies it; the
 // claim is sold afterwards, to a third request if there is one. first is what the
 // first is answered before that, "" if it still waits.
-func (w *world) denied(one, another, first, denial string, again bool) {
+func (w *world) denied(one, another string, first, denial api.Outcome, again bool) {
 	user := w.user(0)
 	waits := w.invoke(user, "k", 1)
 	answered := w.h.Visited(w.pass(), waits, one)

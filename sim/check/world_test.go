@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -339,7 +340,7 @@ func (w *world) buy(user, key string, quantity int64) {
 	w.answer(op, Answer{Outcome: "sold", Claim: w.store(user, key, quantity)})
 }
 
-func (w *world) refuse(user, key string, quantity int64, outcome string) {
+func (w *world) refuse(user, key string, quantity int64, outcome api.Outcome) {
 	op := w.invoke(user, key, quantity)
 	a := Answer{Outcome: outcome}
 	if outcome == "limit_reached" {
@@ -359,7 +360,7 @@ func (w *world) readAs(user string, a Answer) {
 
 // visit has a process asked for the key k, and returns what to call when it answers.
 // The client hears nothing of it.
-func (w *world) visit(user, process string) func(outcome string) {
+func (w *world) visit(user, process string) func(outcome api.Outcome) {
 	return w.h.Visited(w.pass(), w.invoke(user, "k", 1), process)
 }
 
