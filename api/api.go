@@ -14,8 +14,11 @@ import "net/url"
 // SalesPath is where all paths of the API begin. A sale's name follows.
 const SalesPath = "/v1/sales/"
 
-// ReadyPath is where a process tells on its admin address whether it can sell.
-const ReadyPath = "/readyz"
+// Where a process tells on its admin address that it runs, and whether it can sell.
+const (
+	AlivePath = "/healthz"
+	ReadyPath = "/readyz"
+)
 
 // KeyHeader is the request header that has a claim's key. All requests of one user
 // with the same key are one claim, however often it is sent.

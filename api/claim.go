@@ -1,15 +1,16 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 )
@@ -19,9 +20,9 @@ type Answer struct {
 	Outcome Outcome // empty: no server gave an answer
 	Status  int     // of the HTTP answer
 
-	Claim    Claim   // of an accepted claim
-	Replayed bool    // the claim had been accepted before
-	Problem  Problem // of any other
+	Claim    Claim  // of an accepted claim
+	Replayed bool   // the claim had been accepted before
+	problem  []byte // of any other: the document; see Problem
 
 	// RetryAfter is what the header says, or else what the outcome's Row says.
 	RetryAfter time.Duration
@@ -33,6 +34,14 @@ type Answer struct {
 	// that no answer since tells what became of it. Asking again with the same key
 	// tells.
 	MayBeAccepted bool
+}
+
+// Problem is what a server said of a claim that was not accepted. It is read here and
+// not before: whoever sends many claims needs it seldom.
+func (a *Answer) Problem() Problem {
+	var p Problem
+	_ = json.Unmarshal(a.problem, &p) // it has been read once, for the outcome
+	return p
 }
 
 // Retry says whether the claim is worth sending again.
@@ -62,9 +71,9 @@ type Attempt struct {
 // Claim sends a claim until a server has decided on it, always with the same key; a
 // request without one is given a new key. An attempt that had no answer, or the
 // answer Unknown, may have been accepted, and asking again tells. Where the table of
-// outcomes says Again, the next attempt waits as long as the answer says and up to a
-// quarter more, so that those who were refused together do not come back together.
-// Another server is asked at once if the outcome says that it may decide now.
+// outcomes says Again, the other servers are asked at once, and then the client waits
+// as long as the answers say and up to a quarter more, so that those who were refused
+// together do not come back together.
 //
 // The error is nil if a server has answered and no attempt is to follow: the answer
 // is final, or Config.Attempted wanted no more. If ctx ends first, the error wraps
@@ -95,9 +104,11 @@ type asking struct {
 
 	server   int // index of the one that is asked
 	attempts int
-	silent   int // attempts in a row that had no answer
-	round    int // servers asked since the last wait
+	silent   int           // attempts in a row that had no answer
+	round    int           // servers asked since the last wait
+	wait     time.Duration // the longest that any of these asks for
 	inDoubt  bool
+	sent     atomic.Bool // the attempt has a connection: until then no server has heard of it
 
 	answer Answer // of the last attempt
 	err    error  // of the last attempt, nil if it had an answer
@@ -151,15 +162,26 @@ func (a *asking) stopped(ctx context.Context) error {
 }
 
 // next chooses the server of the next attempt and returns how long to wait before.
+//
+// Where this server has not decided, each of the others is asked before the client
+// waits, also after Unknown: a process that has lost the sale says so of what it had
+// under way until it has taken the sale over again, while its successor knows.
 func (a *asking) next() time.Duration {
 	a.round++
-	if a.err != nil || a.answer.Outcome.Row().Elsewhere {
+	a.wait = max(a.wait, a.due())
+	if a.err != nil || a.answer.Retry() == Again {
 		a.server = (a.server + 1) % len(a.servers)
 		if a.round < len(a.servers) {
 			return 0
 		}
 	}
-	a.round = 0
+	wait := a.wait
+	a.round, a.wait = 0, 0
+	return wait + time.Duration(a.cfg.Jitter()*float64(wait/4))
+}
+
+// due returns how long to wait before the server that was just asked is asked again.
+func (a *asking) due() time.Duration {
 	wait, most := a.answer.RetryAfter, a.cfg.MaxWait
 	var foreign *UnexpectedError
 	switch {
@@ -171,14 +193,14 @@ func (a *asking) next() time.Duration {
 	if most > 0 {
 		wait = min(wait, most)
 	}
-	return wait + time.Duration(a.cfg.Jitter()*float64(wait/4))
+	return wait
 }
 
 // attempt makes one attempt, and takes down whether it may have been accepted.
 func (a *asking) attempt(ctx context.Context) (Answer, error) {
 	a.attempts++
-	var sent atomic.Bool
-	answer, err := a.post(ctx, a.servers[a.server], &sent)
+	a.sent.Store(false)
+	answer, err := a.post(a.traced(ctx), a.servers[a.server])
 	a.silent++
 	switch foreign := (*UnexpectedError)(nil); {
 	case err == nil:
@@ -189,10 +211,17 @@ func (a *asking) attempt(ctx context.Context) (Answer, error) {
 			a.inDoubt = false
 		}
 	case errors.As(err, &foreign) && !foreign.passing():
-	case sent.Load():
+	case a.sent.Load():
 		a.inDoubt = true
 	}
 	return answer, err
+}
+
+// traced returns a context that takes down when a request has a connection.
+func (a *asking) traced(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { a.sent.Store(true) },
+	})
 }
 
 // worthRetrying says whether a later attempt may fare better: not if the name of
@@ -206,34 +235,12 @@ func worthRetrying(err error) bool {
 	return !(errors.As(err, &unknownHost) && unknownHost.IsNotFound)
 }
 
-// payload is the body of a request. It takes down that something of it was read,
-// which net/http does once it has a connection: until then no server has heard of
-// the claim.
-type payload struct {
-	rest []byte
-	sent *atomic.Bool
-}
-
-func (p *payload) Read(b []byte) (int, error) {
-	p.sent.Store(true)
-	if len(p.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(b, p.rest)
-	p.rest = p.rest[n:]
-	return n, nil
-}
-
-func (p *payload) Close() error { return nil }
-
-// post sends the claim to a server. sent is set when some of it was.
-func (a *asking) post(ctx context.Context, s server, sent *atomic.Bool) (answer Answer, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.claims, &payload{a.body, sent})
+// post sends the claim to a server.
+func (a *asking) post(ctx context.Context, s server) (answer Answer, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.claims, bytes.NewReader(a.body))
 	if err != nil {
 		return answer, err
 	}
-	request.ContentLength = int64(len(a.body))
-	request.GetBody = func() (io.ReadCloser, error) { return &payload{a.body, sent}, nil }
 	// With this key net/http, too, sends a claim again when a kept connection turns
 	// out to be closed. That is what keys are for.
 	request.Header = http.Header{"Content-Type": typeJSON, KeyHeader: {a.request.Key}}
@@ -246,14 +253,20 @@ func (a *asking) post(ctx context.Context, s server, sent *atomic.Bool) (answer 
 	}
 	defer buffers.Put(body)
 	answer = Answer{Status: response.StatusCode, Server: s.base, Replayed: response.StatusCode == http.StatusOK}
-	into, outcome := any(&answer.Problem), &answer.Problem.Outcome
-	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusCreated {
+	var refusal struct {
+		Outcome Outcome `json:"outcome"`
+	}
+	into, outcome := any(&refusal), &refusal.Outcome
+	accepted := response.StatusCode == http.StatusOK || response.StatusCode == http.StatusCreated
+	if accepted {
 		into, outcome = &answer.Claim, &answer.Claim.Outcome
 	}
 	if json.Unmarshal(body.Bytes(), into) != nil || *outcome == "" {
 		return Answer{}, unexpected(s.base, response)
 	}
-	answer.Outcome = *outcome
+	if answer.Outcome = *outcome; !accepted {
+		answer.problem = bytes.Clone(body.Bytes())
+	}
 	if answer.RetryAfter = retryAfter(response.Header); answer.RetryAfter == 0 {
 		answer.RetryAfter = max(answer.Outcome.Row().RetryAfter, time.Second)
 	}

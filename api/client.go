@@ -17,11 +17,12 @@ import (
 	"time"
 )
 
-// Config is what a Client needs. Servers is required, and Sale for all but Ready.
+// Config is what a Client needs. Servers is required, and Sale for all but Ready
+// and Alive.
 type Config struct {
 	// Servers are the base URLs of the processes that serve the sale, such as
 	// http://127.0.0.1:8080. A request goes to the one that decided last, and then
-	// to the next. For Ready it is an admin address.
+	// to the next. For Ready and Alive it is an admin address.
 	Servers []string
 	Sale    string // the name
 
@@ -175,6 +176,19 @@ func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 		return Readiness{}, unexpected(c.servers[0].base, status)
 	}
 	return ready, nil
+}
+
+// Alive asks the first server, an admin address, whether its process runs.
+func (c *Client) Alive(ctx context.Context) error {
+	response, body, err := c.get(ctx, c.servers[0].base+AlivePath)
+	if err != nil {
+		return err
+	}
+	buffers.Put(body)
+	if response.StatusCode != http.StatusOK {
+		return unexpected(c.servers[0].base, response)
+	}
+	return nil
 }
 
 // look reads an answer to a GET from the first server that can tell. told says

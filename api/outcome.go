@@ -51,7 +51,8 @@ const (
 	Final Retry = iota
 	// Later: the answer is true now, and may be another one later.
 	Later
-	// Again: the server has not decided on the claim. Send it again.
+	// Again: this server has not decided on the claim. Another one may do so now, or
+	// this one later.
 	Again
 )
 
@@ -79,8 +80,6 @@ type Row struct {
 	// RetryAfter is the least that the header Retry-After says; an answer may say
 	// more. 0: the answer has the header only if the server knows when to ask again.
 	RetryAfter time.Duration
-	// Elsewhere says that another server of the sale may decide on the claim now.
-	Elsewhere bool
 	// Decides says that the server has looked for the key in the ledger, so that
 	// this is also the answer to all earlier attempts of the same request. A sale
 	// that is closed or gone may have accepted the claim before.
@@ -130,13 +129,13 @@ var outcomes = [...]Row{
 
 	{Outcome: Overloaded, Status: http.StatusTooManyRequests, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Overloaded", Detail: "Too many requests are waiting; this one was not looked at." + askAgain},
-	{Outcome: NoQuorum, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second, Elsewhere: true,
+	{Outcome: NoQuorum, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "No quorum", Detail: "This server has lost the right to sell for the moment; it did not accept this request." + askAgain},
 	{Outcome: Unknown, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Unknown", Detail: "Nobody knows yet whether the claim was accepted: ask again with the same Idempotency-Key."},
-	{Outcome: Standby, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second, Elsewhere: true,
+	{Outcome: Standby, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Standby", Detail: "Another server has the sale at the moment; this request was not looked at." + askAgain},
-	{Outcome: Draining, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second, Elsewhere: true,
+	{Outcome: Draining, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Going down", Detail: "This server is going down; this request was not looked at." + askAgain},
 }
 

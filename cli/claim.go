@@ -13,7 +13,6 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/api"
-	"salectl/executor/httpd"
 )
 
 // defaultClaimTimeout is how long claim keeps asking a server that is too busy
@@ -74,11 +73,11 @@ func parseClaim(c *urfave.Context) (claimOptions, error) {
 		// JSON cannot carry it, and would name another user.
 		f.refuse("--user is not UTF-8")
 	}
-	if strings.ContainsFunc(o.key, func(r rune) bool { return r <= ' ' || r > '~' }) || len(o.key) > api.MaxKey {
-		f.refuse("--key must be at most %d visible ASCII characters", api.MaxKey)
-	}
 	if o.key == "" {
 		o.key = rand.Text()
+	}
+	if api.CheckKey(o.key) != nil {
+		f.refuse("--key must be at most %d visible ASCII characters", api.MaxKey)
 	}
 	return o, f.done(0)
 }
@@ -124,18 +123,6 @@ func (p *program) claim(ctx context.Context, o claimOptions) error {
 		return shown{&outcomeError{reply.Outcome, reply.Detail}}
 	}
 	return nil
-}
-
-// ask sends the claim until it has an answer.
-func (p *program) ask(ctx context.Context, o claimOptions) (*claimReply, error) {
-	token := ""
-	if o.tokenFile != "" {
-		var err error
-		if token, err = httpd.ReadToken(o.tokenFile); err != nil {
-			return nil, err
-		}
-	}
-	return newClaimer(o, token).run(ctx, func(why string) { p.say("%s; asking again.", why) })
 }
 
 // outcomeError is a claim that got no units.
@@ -204,8 +191,7 @@ func worth(c claimUnits) string {
 
 type claimJSON program
 
-func (v *claimJSON) Answer(o claimOptions, r *claimReply) {
-	r.FormatVersion, r.Sale, r.User, r.Key = formatVersion, o.sale, o.user, o.key
+func (v *claimJSON) Answer(_ claimOptions, r *claimReply) {
 	(*program)(v).emit(r)
 }
 

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/backendtest"
 	"salectl/backends/quorum"
+	"salectl/services/scripts"
 	"salectl/spec"
 )
 
@@ -109,26 +111,22 @@ func TestAThirdKindOfStore(t *testing.T) {
 	}
 	run(0, "apply", "-f", path, "--yes")
 
-	buyers := freePort(t)
+	buyers := scripts.FreeAddress(t)
 	server, signals, ended := newCapture(), make(chan os.Signal, 1), make(chan int, 1)
 	server.drivers = drivers{read: m.read, open: m.open}
 	go func() {
 		ended <- server.run([]string{"salectl", "serve", "-f", path, "--listen", buyers, "--admin", "127.0.0.1:0"}, signals)
 	}()
+	client, err := api.NewClient(api.Config{Servers: []string{"http://" + buyers}, Sale: "tickets", MaxWait: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
 	for user := range 4 {
-		for tries := 0; ; tries++ {
-			response, err := http.Post("http://"+buyers+"/v1/sales/tickets/claims", "application/json",
-				bytes.NewReader(fmt.Appendf(nil, `{"user":"u%d"}`, user)))
-			if err == nil {
-				response.Body.Close()
-				if response.StatusCode == http.StatusCreated {
-					break
-				}
-			}
-			if tries == 1000 {
-				t.Fatalf("user %d has nothing: %v, %+v", user, err, response)
-			}
-			time.Sleep(10 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		a, err := client.Claim(ctx, api.Request{User: fmt.Sprint("u", user), Quantity: 1})
+		if cancel(); err != nil || a.Outcome != api.Sold {
+			t.Fatalf("user %d has nothing: %v, %+v", user, err, a)
 		}
 	}
 	if said := run(0, "status", "-f", path, "--json"); !strings.Contains(said, `"sold":4`) {

@@ -120,7 +120,7 @@ func (v *lockListJSON) Locks(l lockList) {
 		line.Locks = append(line.Locks, newLockLine(lock))
 	}
 	for _, n := range l.nodes {
-		one := lockNodeLine{Name: n.name, Up: n.err == nil, VotesFrom: sinceText(n.votesFrom)}
+		one := lockNodeLine{Name: n.name, Up: n.err == nil, VotesFrom: timeText(n.votesFrom)}
 		if n.err != nil {
 			one.Error = nodeWords(n.name, n.err)
 		}

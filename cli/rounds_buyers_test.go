@@ -1,24 +1,23 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"salectl/api"
 )
 
-// crowd is the users of a round. It shares no code with salectl.
+// crowd is the users of a round.
 type crowd struct {
-	r      *round
-	client http.Client
-	all    sync.WaitGroup
-	waves  [waves]time.Time // when each comes
+	r         *round
+	transport *http.Transport
+	all       sync.WaitGroup
+	waves     [waves]time.Time // when each comes
 
 	// mu guards the rest.
 	mu    sync.Mutex
@@ -32,7 +31,7 @@ type crowd struct {
 type granted struct {
 	Claim   string
 	User    string
-	Units   []int
+	Units   []int64
 	Amounts []string
 }
 
@@ -40,27 +39,21 @@ func (g granted) same(other granted) bool {
 	return g.Claim == other.Claim && g.User == other.User && slices.Equal(g.Units, other.Units) && slices.Equal(g.Amounts, other.Amounts)
 }
 
-// reply is one answer.
-type reply struct {
-	status  int
-	Outcome string
-	granted
-	Claims []granted // of one who has enough
-}
+func grantedOf(c api.Claim) granted { return granted{c.ID, c.User, c.Units, c.Amounts} }
 
 // crowdSize is how many ask at a time.
 const crowdSize = 24
 
 func newCrowd(r *round) *crowd {
 	return &crowd{
-		r: r, client: http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: crowdSize}},
+		r: r, transport: &http.Transport{MaxIdleConnsPerHost: crowdSize},
 		got: map[string]granted{}, late: map[string]bool{}, asked: map[string]bool{},
 	}
 }
 
 // come lets the users in, until ctx ends; then all is done.
 func (c *crowd) come(ctx context.Context) {
-	c.r.Cleanup(c.client.CloseIdleConnections)
+	c.r.Cleanup(c.transport.CloseIdleConnections)
 	chance := c.r.chance("waves")
 	for i := range c.waves {
 		from := roundSpan * time.Duration(i) / waves
@@ -126,11 +119,11 @@ func (c *crowd) buy(ctx context.Context, user string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case h.Outcome == "sold" && len(h.Units) == 1 && h.User == user && len(h.Amounts) == 1 == c.r.packets:
-		c.got[user] = h.granted
-	case h.Outcome == "sold_out":
+	case h.Outcome == api.Sold && len(h.Claim.Units) == 1 && h.Claim.User == user && len(h.Claim.Amounts) == 1 == c.r.packets:
+		c.got[user] = grantedOf(h.Claim)
+	case h.Outcome == api.SoldOut:
 		c.late[user] = true
-	case h.Outcome != "closed":
+	case h.Outcome != api.Closed:
 		c.r.Errorf("%s hears %+v", user, h)
 	}
 }
@@ -145,32 +138,23 @@ func (c *crowd) again(ctx context.Context, user string) {
 		return
 	}
 	h, ok := c.insist(ctx, user, "first")
-	if ok && h.Outcome != "closed" && (h.status != http.StatusOK || !h.same(had)) {
+	if ok && h.Outcome != api.Closed && (!h.Replayed || !grantedOf(h.Claim).same(had)) {
 		c.r.Errorf("%s was told of %+v, asks again, and hears %+v", user, had, h)
 	}
 	h, ok = c.insist(ctx, user, "second")
-	if ok && h.Outcome != "closed" {
-		// A list of claims does not say whose they are.
-		if len(h.Claims) == 1 {
-			h.Claims[0].User = user
-		}
-		if h.Outcome != "limit_reached" || len(h.Claims) != 1 || !h.Claims[0].same(had) {
-			c.r.Errorf("%s was told of %+v, asks for another one, and hears %+v", user, had, h)
-		}
+	if has := h.Problem().Claims; ok && h.Outcome != api.Closed && (h.Outcome != api.LimitReached || len(has) != 1 || !grantedOf(has[0]).same(had)) {
+		c.r.Errorf("%s was told of %+v, asks for another one, and hears %+v", user, had, h)
 	}
 }
 
 // insist asks one place and then another until somebody decides, or ctx ends.
-func (c *crowd) insist(ctx context.Context, user, key string) (h reply, ok bool) {
+func (c *crowd) insist(ctx context.Context, user, key string) (h api.Answer, ok bool) {
 	chance := c.r.chance(user + key)
 	for deadline := time.Now().Add(roundPatience); moment(ctx, chance, 0); {
 		var err error
 		if url := c.r.shops[chance.IntN(len(c.r.shops))].at(); url != "" {
 			h, err = c.ask(ctx, url, user, key)
-			switch {
-			case err != nil, h.status == http.StatusServiceUnavailable, h.status == http.StatusTooManyRequests,
-				h.status == http.StatusNotFound, h.Outcome == "none_now", h.Outcome == "paused":
-			default:
+			if err == nil && h.Retry() == api.Final && h.Outcome != api.NoSuchSale {
 				return h, true
 			}
 		}
@@ -183,23 +167,14 @@ func (c *crowd) insist(ctx context.Context, user, key string) (h reply, ok bool)
 	return h, false
 }
 
-func (c *crowd) ask(ctx context.Context, url, user, key string) (h reply, err error) {
-	body := fmt.Appendf(nil, `{"user":%q,"quantity":1}`, user)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/sales/luck/claims", bytes.NewReader(body))
+// ask makes one attempt.
+func (c *crowd) ask(ctx context.Context, url, user, key string) (api.Answer, error) {
+	client, err := api.NewClient(api.Config{
+		Servers: []string{url}, Sale: "luck", Transport: c.transport, Timeout: 5 * time.Second,
+		Attempted: func(api.Attempt) bool { return false },
+	})
 	if err != nil {
-		return h, err
+		return api.Answer{}, err
 	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", key)
-	response, err := c.client.Do(request)
-	if err != nil {
-		return h, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return h, err
-	}
-	h.status = response.StatusCode
-	return h, json.Unmarshal(text, &h)
+	return client.Claim(ctx, api.Request{User: user, Quantity: 1, Key: key})
 }

@@ -39,7 +39,7 @@ func (r *round) check() {
 	if r.Failed() {
 		return
 	}
-	byUser, byUnit, sum := map[string]granted{}, map[int]string{}, 0
+	byUser, byUnit, sum := map[string]granted{}, map[int64]string{}, 0
 	for _, c := range claims {
 		if _, twice := byUser[c.User]; twice || !r.crowd.asked[c.User] || r.crowd.late[c.User] {
 			r.Errorf("the export has %+v (twice: %v, asked: %v, told that nothing is left: %v)",
@@ -47,7 +47,7 @@ func (r *round) check() {
 		}
 		byUser[c.User] = c
 		for _, unit := range c.Units {
-			if other := byUnit[unit]; other != "" || unit < 1 || unit > r.more {
+			if other := byUnit[unit]; other != "" || unit < 1 || unit > int64(r.more) {
 				r.Errorf("unit %d of %d is in the claims %s and %s", unit, r.more, c.Claim, other)
 			}
 			byUnit[unit] = c.Claim

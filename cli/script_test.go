@@ -2,13 +2,9 @@ package cli
 
 import (
 	"bytes"
-	"errors"
+	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -16,11 +12,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"salectl/api"
+	"salectl/services/scripts"
 )
 
 // The scripts run salectl as its users do: as a process, from its arguments to
@@ -56,95 +54,48 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EXAMPLES", examples)
 			for _, n := range []string{"", "2"} {
-				listen := freePort(t)
+				listen := scripts.FreeAddress(t)
 				e.Setenv("LISTEN"+n, listen)
 				e.Setenv("URL"+n, "http://"+listen)
-				e.Setenv("ADMIN"+n, freePort(t))
+				e.Setenv("ADMIN"+n, scripts.FreeAddress(t))
 			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": scriptCode, "ready": scriptReady, "crowd": scriptCrowd, "term": scriptTerm, "sql": scriptSQL,
+			"code": scripts.Code, "ready": scripts.Ready, "alive": scripts.Alive, "crowd": scriptCrowd, "term": scriptTerm, "sql": scriptSQL,
 			"lines": scriptLines,
 		},
 	})
 }
 
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// scriptCode is "code N program args...": the program must exit with N.
-func scriptCode(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: code N program [args...]")
-	}
-	got, err := 0, ts.Exec(args[1], args[2:]...)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if fmt.Sprint(got) != args[0] {
-		ts.Fatalf("%v: exit code %d, want %s", args[1:], got, args[0])
-	}
-}
-
-// scriptReady is "ready URL": waits until it answers with 200.
-func scriptReady(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: ready URL")
-	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		response, err := http.Get(args[0])
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return
-			}
-			err = errors.New(response.Status)
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("%s is not ready: %v", args[0], err)
-		}
-	}
-}
-
-// scriptCrowd is "crowd URL USERS SOLD": so many users claim one unit each, and
-// exactly SOLD of them get 201. The client is not salectl's.
+// scriptCrowd is "crowd URL SALE USERS SOLD": so many users claim one unit each, once,
+// and exactly SOLD of them get it.
 func scriptCrowd(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 {
-		ts.Fatalf("usage: crowd URL USERS SOLD")
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: crowd URL SALE USERS SOLD")
 	}
-	users, err := strconv.Atoi(args[1])
+	users, err := strconv.Atoi(args[2])
 	ts.Check(err)
+	client, err := api.NewClient(api.Config{
+		Servers: args[:1], Sale: args[1], Attempted: func(api.Attempt) bool { return false },
+	})
+	ts.Check(err)
+	defer client.Close()
 	var next, sold atomic.Int64
 	var wg sync.WaitGroup
 	for range 32 {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(users); i = next.Add(1) {
-				body := fmt.Appendf(nil, `{"user":"user-%d","quantity":1}`, i)
-				response, err := http.Post(args[0], "application/json", bytes.NewReader(body))
-				if err != nil {
-					continue
-				}
-				io.Copy(io.Discard, response.Body)
-				response.Body.Close()
-				if response.StatusCode == http.StatusCreated {
+				a, err := client.Claim(context.Background(), api.Request{User: fmt.Sprint("user-", i), Quantity: 1})
+				if err == nil && a.Outcome == api.Sold && !a.Replayed {
 					sold.Add(1)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if fmt.Sprint(sold.Load()) != args[2] {
-		ts.Fatalf("%d of %d users got a unit, want %s", sold.Load(), users, args[2])
+	if fmt.Sprint(sold.Load()) != args[3] {
+		ts.Fatalf("%d of %d users got a unit, want %s", sold.Load(), users, args[3])
 	}
 }
 

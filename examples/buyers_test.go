@@ -3,11 +3,11 @@ package examples
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -17,15 +17,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"salectl/api"
 )
 
 // bought is one accepted claim as a buyer was told of it.
 type bought struct {
-	Status int    `json:"status"`
-	Claim  string `json:"claim"`
-	User   string `json:"user"`
-	Key    string `json:"key"`
-	Units  []int  `json:"units"`
+	Status int     `json:"status"`
+	Claim  string  `json:"claim"`
+	User   string  `json:"user"`
+	Key    string  `json:"key"`
+	Units  []int64 `json:"units"`
 
 	// Of a red packet.
 	Amounts  []string `json:"amounts,omitempty"`
@@ -33,9 +35,8 @@ type bought struct {
 }
 
 // buyers is a program: a crowd that asks several servers for a unit each, and
-// asks again with the same key until it has an answer. It shares no code with
-// salectl. It writes what it was told it got, a line each, and prints how often
-// it heard each outcome.
+// asks again with the same key until it has an answer. It writes what it was told
+// it got, a line each, and prints how often it heard each outcome.
 func buyers() {
 	urls := flag.String("urls", "", "where to claim, with commas between")
 	users := flag.Int("users", 1000, "how many, each with a key of its own")
@@ -44,14 +45,14 @@ func buyers() {
 	out := flag.String("out", "bought.ndjson", "where to write what was bought")
 	flag.Parse()
 
-	c := crowd{urls: strings.Split(*urls, ","), prefix: *prefix, outcomes: map[string]int{}}
-	c.client = http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: *at}}
+	c := crowd{outcomes: map[string]int{}, transport: &http.Transport{MaxIdleConnsPerHost: *at}}
+	c.urls, c.sale = salesAt(*urls)
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range *at {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(*users); i = next.Add(1) {
-				c.buy(fmt.Sprintf("%s-%d", c.prefix, i))
+				c.buy(fmt.Sprintf("%s-%d", *prefix, i))
 			}
 		})
 	}
@@ -66,67 +67,66 @@ func buyers() {
 }
 
 type crowd struct {
-	urls   []string
-	prefix string
-	client http.Client
+	urls      []string // of servers
+	sale      string
+	transport *http.Transport
 
 	mu       sync.Mutex
 	outcomes map[string]int
 	bought   []bought
 }
 
-// buy asks until there is an answer that will not change.
-func (c *crowd) buy(user string) {
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); {
-		b, outcome, err := c.ask(user)
-		switch {
-		case err != nil, b.Status == http.StatusServiceUnavailable, b.Status == http.StatusTooManyRequests, outcome == "none_now":
-			c.count(outcome)
-			time.Sleep(time.Duration(20+rand.IntN(80)) * time.Millisecond)
-			continue
-		case b.Status == http.StatusCreated, b.Status == http.StatusOK:
-			c.mu.Lock()
-			c.bought = append(c.bought, b)
-			c.mu.Unlock()
-		}
-		c.count(outcome)
-		return
+// salesAt takes URLs of one sale, or of its claims, apart: the servers and the name.
+func salesAt(urls string) (servers []string, sale string) {
+	for _, url := range strings.Split(urls, ",") {
+		server, path, _ := strings.Cut(url, api.SalesPath)
+		servers, sale = append(servers, server), strings.TrimSuffix(path, "/claims")
 	}
-	c.count("never answered")
+	return servers, sale
+}
+
+func request(user string) api.Request {
+	return api.Request{User: user, Quantity: 1, Key: "key-of-" + user}
+}
+
+// buy asks until there is an answer that will not change, at any of the servers
+// first.
+func (c *crowd) buy(user string) {
+	servers := slices.Clone(c.urls)
+	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
+	client, err := api.NewClient(api.Config{
+		Servers: servers, Sale: c.sale, Transport: c.transport, Timeout: 15 * time.Second, MaxWait: 80 * time.Millisecond, Later: true,
+		Attempted: func(a api.Attempt) bool {
+			if a.Answer == nil {
+				c.count("no answer")
+				return true
+			}
+			c.count(string(a.Answer.Outcome))
+			return a.Answer.Retry() == api.Again || a.Answer.Outcome == api.NoneNow
+		},
+	})
+	if err != nil {
+		panic(err) // a URL that a script has made up
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	switch a, err := client.Claim(ctx, request(user)); {
+	case err != nil:
+		c.count("never answered")
+	case a.Outcome.Accepted():
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.bought = append(c.bought, bought{
+			Status: a.Status, Claim: a.Claim.ID, User: a.Claim.User, Key: a.Key, Units: a.Claim.Units,
+			Amounts: a.Claim.Amounts, Currency: a.Claim.Currency,
+		})
+	}
 }
 
 func (c *crowd) count(outcome string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.outcomes[outcome]++
-}
-
-func (c *crowd) ask(user string) (b bought, outcome string, err error) {
-	body := fmt.Appendf(nil, `{"user":%q,"quantity":1}`, user)
-	request, err := http.NewRequest(http.MethodPost, c.urls[rand.IntN(len(c.urls))], bytes.NewReader(body))
-	if err != nil {
-		return b, "bad url", err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", "key-of-"+user)
-	response, err := c.client.Do(request)
-	if err != nil {
-		return b, "no answer", err
-	}
-	defer response.Body.Close()
-	var answer struct {
-		Outcome string `json:"outcome"`
-		bought
-	}
-	text, err := io.ReadAll(response.Body)
-	if err == nil {
-		err = json.Unmarshal(text, &answer)
-	}
-	if err != nil {
-		return b, "no answer", err
-	}
-	b, b.Status, b.Key = answer.bought, response.StatusCode, "key-of-"+user
-	return b, answer.Outcome, nil
 }
 
 func (c *crowd) write(file string) error {
@@ -161,7 +161,7 @@ func compare(export string, told ...string) (int, error) {
 		return 0, err
 	}
 	var faults []error
-	owner := map[int]string{}
+	owner := map[int64]string{}
 	for claim, c := range exported {
 		for _, u := range c.Units {
 			if other, twice := owner[u]; twice {

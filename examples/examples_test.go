@@ -1,7 +1,6 @@
 package examples
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"salectl/cli"
+	"salectl/services/scripts"
 )
 
 // The scripts run the examples as their readers do, with salectl as a process,
@@ -39,29 +39,20 @@ func TestExamples(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EXAMPLES", here)
 			for _, n := range []string{"", "2"} {
-				listen := freePort(t)
+				listen := scripts.FreeAddress(t)
 				e.Setenv("LISTEN"+n, listen)
 				e.Setenv("CLAIMS"+n, "http://"+listen+"/v1/sales/movie-tickets/claims")
 				e.Setenv("PACKETS"+n, "http://"+listen+"/v1/sales/red-packet")
-				e.Setenv("ADMIN"+n, freePort(t))
+				e.Setenv("ADMIN"+n, scripts.FreeAddress(t))
 			}
 			e.Values[serversKey{}] = &servers{t: t}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"cluster": scriptCluster, "server": scriptServer, "serve": scriptServe, "ready": scriptReady,
+			"cluster": scriptCluster, "server": scriptServer, "serve": scriptServe, "ready": scripts.Ready,
 			"outcome": scriptOutcome, "keys": scriptKeys, "rows": scriptRows, "sold": scriptSold,
-			"signal": scriptSignal, "code": scriptCode,
+			"signal": scriptSignal, "code": scripts.Code,
 			"packets": scriptPackets, "flush": scriptFlush, "has": scriptHas, "money": scriptMoney,
 		},
 	})
-}
-
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net/http"
 	"os"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"salectl/api"
 )
 
 // scriptPackets is "packets one|cluster [ARGUMENT...]": one Redis, or three and an
@@ -50,21 +51,19 @@ func scriptHas(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: has SALE TOLD")
 	}
+	urls, sale := salesAt(args[0])
+	client, err := api.NewClient(api.Config{Servers: urls, Sale: sale})
+	ts.Check(err)
 	ts.Check(eachLine(ts.MkAbs(args[1]), func(line []byte) error {
 		var told bought
 		if err := json.Unmarshal(line, &told); err != nil {
 			return err
 		}
-		response, err := http.Get(args[0] + "/users/" + told.User)
+		has, err := client.User(context.Background(), told.User)
 		if err != nil {
 			return err
 		}
-		defer response.Body.Close()
-		var has struct{ Claims []bought }
-		if err := json.NewDecoder(response.Body).Decode(&has); err != nil {
-			return err
-		}
-		if len(has.Claims) != 1 || has.Claims[0].Claim != told.Claim || !slices.Equal(has.Claims[0].Units, told.Units) ||
+		if len(has.Claims) != 1 || has.Claims[0].ID != told.Claim || !slices.Equal(has.Claims[0].Units, told.Units) ||
 			len(told.Amounts) != 1 || !slices.Equal(has.Claims[0].Amounts, told.Amounts) || has.Claims[0].Currency != told.Currency {
 			return fmt.Errorf("%s was told of %+v, and has %+v", told.User, told, has.Claims)
 		}

@@ -17,6 +17,7 @@ import (
 	"salectl/executor"
 	"salectl/planner"
 	"salectl/services"
+	"salectl/services/scripts"
 	"salectl/spec"
 )
 
@@ -96,7 +97,7 @@ func (l *luck) race(users int64) {
 			l.t.Error(err)
 		}
 	}()
-	for deadline := time.Now().Add(patience); e.Ready() != nil; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(scripts.Patience); e.Ready() != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("the sale is not served: %v", e.Ready())
 		}
@@ -120,7 +121,7 @@ func (l *luck) race(users int64) {
 }
 
 func (l *luck) grab(e *executor.Executor, user int64, key string) {
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(scripts.Patience); ; time.Sleep(20 * time.Millisecond) {
 		a := e.Claim(l.t.Context(), executor.Request{User: fmt.Sprint("user-", user), Key: key, Quantity: 1})
 		switch a.Outcome {
 		case executor.Sold:

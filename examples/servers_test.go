@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,11 +21,10 @@ import (
 	"github.com/tsuna/gohbase"
 	"github.com/tsuna/gohbase/hrpc"
 
+	"salectl/api"
 	"salectl/services"
+	"salectl/services/scripts"
 )
-
-// patience is how long a script waits for what must happen at some time.
-const patience = 2 * time.Minute
 
 // servers are what one script runs on: lock nodes of its own, and an HBase that
 // it shares with those that do not break it.
@@ -204,49 +202,28 @@ func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// eventually tries until it works.
-func eventually(ts *testscript.TestScript, try func() error) {
-	deadline := time.Now().Add(patience)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("after %v: %v", patience, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// scriptReady is "[!] ready ADMIN": waits until the process is ready, or is not.
-func scriptReady(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 1 {
-		ts.Fatalf("usage: [!] ready ADMIN")
-	}
-	eventually(ts, func() error {
-		response, err := http.Get("http://" + args[0] + "/readyz")
-		if err != nil {
-			return err
-		}
-		response.Body.Close()
-		if ready := response.StatusCode == http.StatusOK; ready == neg {
-			return fmt.Errorf("%s: %s", args[0], response.Status)
-		}
-		return nil
-	})
-}
-
 // scriptOutcome is "outcome CLAIMS,CLAIMS USER OUTCOME...": the user claims a unit again
 // and again with one key, until the outcome is one of those.
 func scriptOutcome(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: outcome CLAIMS USER OUTCOME...")
 	}
-	c := crowd{urls: strings.Split(args[0], ","), client: http.Client{Timeout: 15 * time.Second}}
-	eventually(ts, func() error {
-		if _, outcome, err := c.ask(args[1]); err != nil || !slices.Contains(args[2:], outcome) {
-			return fmt.Errorf("%s at %s: %q, %v; want %q", args[1], args[0], outcome, err, args[2:])
+	urls, sale := salesAt(args[0])
+	scripts.Eventually(ts, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), scripts.Patience)
+		defer cancel()
+		client, err := api.NewClient(api.Config{
+			Servers: urls, Sale: sale, Timeout: 15 * time.Second, MaxWait: 80 * time.Millisecond, Later: true,
+			Attempted: func(a api.Attempt) bool {
+				return a.Answer == nil || !slices.Contains(args[2:], string(a.Answer.Outcome))
+			},
+		})
+		if err != nil {
+			return err
+		}
+		a, err := client.Claim(ctx, request(args[1]))
+		if !slices.Contains(args[2:], string(a.Outcome)) {
+			return fmt.Errorf("%s at %s: %q, %v; want %q", args[1], args[0], a.Outcome, err, args[2:])
 		}
 		return nil
 	})
@@ -304,22 +281,5 @@ func scriptSold(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if fmt.Sprint(n) != args[0] {
 		ts.Fatalf("%s has %d claims, want %s", args[1], n, args[0])
-	}
-}
-
-// scriptCode is "code N program args...": the program must exit with N.
-func scriptCode(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: code N program [args...]")
-	}
-	got, err := 0, ts.Exec(args[1], args[2:]...)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if fmt.Sprint(got) != args[0] {
-		ts.Fatalf("%v: exit code %d, want %s", args[1:], got, args[0])
 	}
 }

@@ -15,7 +15,7 @@ import (
 // /metrics. It asks no one for a token; who may reach it is up to its listener.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+api.AlivePath, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "ok\n")
 	})
 	mux.HandleFunc("GET "+api.ReadyPath, s.getReady)

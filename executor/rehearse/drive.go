@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -11,14 +12,14 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 
+	"salectl/api"
 	"salectl/backends/clock"
 )
 
 // How a buyer asks again.
 const (
 	maxAttempts = 10
-	maxWait     = 5 * time.Second        // whatever Retry-After says
-	firstWait   = 100 * time.Millisecond // after no answer at all; doubled each time
+	maxWait     = 5 * time.Second // whatever Retry-After says
 )
 
 // record is one click with its final answer. The times are those of the request
@@ -32,7 +33,7 @@ type record struct {
 // drive is one rehearsal under way.
 type drive struct {
 	Config
-	client *client
+	api    api.Config
 	visits []visit
 	total  int // clicks
 	start  clock.Now
@@ -47,7 +48,10 @@ type drive struct {
 // worker is one connection's share. Nothing in it is shared while workers run.
 type worker struct {
 	*drive
+	client  *api.Client
 	random  *rand.Rand // jitter
+	began   clock.Now  // the attempt under way, or the last one
+	ended   clock.Now  // the last attempt
 	latency *hdrhistogram.Histogram
 	records []record
 	retries int
@@ -62,12 +66,15 @@ func Drive(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &drive{Config: c, client: newClient(c), visits: planned(c)}
-	defer d.client.close()
+	transport := newTransport(c)
+	defer transport.CloseIdleConnections()
+	d := &drive{Config: c, visits: planned(c), api: api.Config{
+		Servers: []string{c.URL}, Sale: c.Sale, Token: c.Token, Transport: transport, Timeout: c.Timeout, MaxWait: maxWait,
+	}}
 	for _, v := range d.visits {
 		d.total += len(v)
 	}
-	if err := d.client.check(ctx); err != nil {
+	if err := check(ctx, d.api); err != nil {
 		return nil, err
 	}
 
@@ -78,6 +85,9 @@ func Drive(ctx context.Context, c Config) (*Report, error) {
 			random:  rand.New(rand.NewPCG(c.Seed, uint64(i)+1)),
 			latency: newHistogram(),
 			records: make([]record, 0, d.total/len(workers)+1),
+		}
+		if err := workers[i].open(); err != nil {
+			return nil, err
 		}
 	}
 	d.start = c.Clock()
@@ -109,38 +119,49 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
+// open makes the worker's client. The connections are those of all.
+func (w *worker) open() (err error) {
+	c := w.api
+	c.Attempted, c.Jitter, c.Sleep = w.attempted, w.random.Float64, func(ctx context.Context, d time.Duration) error {
+		err := w.Sleep(ctx, d)
+		w.began = w.Clock()
+		return err
+	}
+	w.client, err = api.NewClient(c)
+	return err
+}
+
+// attempted takes down how long an answer took, and says whether the claim is sent
+// again if it is worth that.
+func (w *worker) attempted(a api.Attempt) bool {
+	w.ended = w.Clock()
+	if a.Err == nil || errors.As(a.Err, new(*api.UnexpectedError)) {
+		w.latency.RecordValue(latencyUnits(w.ended.Mono - w.began.Mono))
+	}
+	again := a.Again && a.Number < maxAttempts && w.ended.Mono-w.start.Mono < w.Patience
+	if again {
+		w.retries++
+	}
+	return again
+}
+
 // ask sends one click until it has a final answer, always with the same key, so
 // that it is one claim however often it is sent.
 func (w *worker) ask(ctx context.Context, k click) (record, error) {
-	for attempt := 1; ; attempt++ {
-		r := record{click: k, began: w.Clock()}
-		var err error
-		r.reply, err = w.client.claim(ctx, k)
-		r.ended = w.Clock()
-		if ctx.Err() != nil {
-			return r, context.Cause(ctx)
-		}
-		wait := min(firstWait<<(attempt-1), maxWait)
-		if err == nil {
-			w.latency.RecordValue(latencyUnits(r.ended.Mono - r.began.Mono))
-			if !r.later() {
-				return r, nil
-			}
-			wait = min(r.retryAfter, maxWait)
-		}
-		if attempt == maxAttempts || r.ended.Mono-w.start.Mono >= w.Patience {
-			if err != nil {
-				return r, fmt.Errorf("rehearse: %w: %s was sent %d times: %w", ErrNoAnswer, k.key, attempt, err)
-			}
-			return r, nil // what it is told to wait for counts as its outcome
-		}
-		// Without jitter, all that were refused together come back together.
-		wait += time.Duration(w.random.Int64N(int64(wait)/4 + 1))
-		if err := w.Sleep(ctx, wait); err != nil {
-			return r, err
-		}
-		w.retries++
+	w.began = w.Clock()
+	a, err := w.client.Claim(ctx, api.Request{User: k.user, Key: k.key, Quantity: k.quantity})
+	r := record{click: k, reply: reply{a.Status, a.Claim}, began: w.began, ended: w.ended}
+	r.Outcome = a.Outcome
+	var unexpected *api.UnexpectedError
+	switch {
+	case ctx.Err() != nil:
+		return r, context.Cause(ctx)
+	case errors.As(err, &unexpected):
+		r.status, r.Outcome = unexpected.StatusCode, api.Outcome(fmt.Sprintf("http_%d", unexpected.StatusCode))
+	case err != nil:
+		return r, fmt.Errorf("rehearse: %w: %s was sent %d times: %w", ErrNoAnswer, k.key, a.Attempts, err)
 	}
+	return r, nil // what it is told to wait for counts as its outcome
 }
 
 func (w *worker) progress() {

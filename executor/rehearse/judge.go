@@ -66,9 +66,9 @@ func (j *judge) violated(format string, args ...any) {
 }
 
 func (j *judge) accept(r *record) {
-	if r.Claim == "" || r.User != r.user || r.Sale != j.c.Sale || int64(len(r.Units)) != r.quantity {
+	if r.ID == "" || r.User != r.user || r.Sale != j.c.Sale || int64(len(r.Units)) != r.quantity {
 		j.violated("%s asked for %s and was answered %d with claim %q of user %q in sale %q and %s",
-			r.key, spec.Count(r.quantity, "unit"), r.status, r.Claim, r.User, r.Sale, spec.Count(len(r.Units), "unit"))
+			r.key, spec.Count(r.quantity, "unit"), r.status, r.ID, r.User, r.Sale, spec.Count(len(r.Units), "unit"))
 		return
 	}
 	key := j.keys[r.key]
@@ -82,21 +82,21 @@ func (j *judge) accept(r *record) {
 		}
 	}
 	if f := key.first; f != r {
-		if f.Claim != r.Claim || !slices.Equal(f.Units, r.Units) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
+		if f.ID != r.ID || !slices.Equal(f.Units, r.Units) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
 			j.violated("%s had two answers: claim %s with units %v%s, then claim %s with units %v%s",
-				r.key, f.Claim, f.Units, worth(f), r.Claim, r.Units, worth(r))
+				r.key, f.ID, f.Units, worth(f), r.ID, r.Units, worth(r))
 		} else {
 			return // the same answer again
 		}
 	}
-	if other := j.claims[r.Claim]; other == nil {
-		j.claims[r.Claim] = r
+	if other := j.claims[r.ID]; other == nil {
+		j.claims[r.ID] = r
 	} else if other.key != r.key {
-		j.violated("claim %s was given to %s and to %s", r.Claim, other.key, r.key)
+		j.violated("claim %s was given to %s and to %s", r.ID, other.key, r.key)
 	}
 	for _, unit := range r.Units {
 		if other := j.owners[unit]; other != nil {
-			j.violated("unit %d was sold twice: to %s in claim %s and to %s in claim %s", unit, other.key, other.Claim, r.key, r.Claim)
+			j.violated("unit %d was sold twice: to %s in claim %s and to %s in claim %s", unit, other.key, other.ID, r.key, r.ID)
 			continue
 		}
 		j.owners[unit] = r
@@ -117,9 +117,9 @@ func (j *judge) refuse(r *record) {
 	// and a refusal is not remembered; but nothing may be refused that was sent
 	// after its acceptance had arrived.
 	if key := j.keys[r.key]; key != nil && r.began.Mono > key.first.ended.Mono {
-		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.Claim, r.status, r.Outcome)
+		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.ID, r.status, r.Outcome)
 	}
-	if r.Outcome == string(api.SoldOut) {
+	if r.Outcome == api.SoldOut {
 		j.soldOut = r
 	}
 }
@@ -141,7 +141,7 @@ func (j *judge) wholeSale(records []record) {
 	}
 	for i := range records {
 		r := &records[i]
-		if had := j.units[r.user]; r.Outcome == string(api.LimitReached) && had+r.quantity <= j.c.PerUserLimit {
+		if had := j.units[r.user]; r.Outcome == api.LimitReached && had+r.quantity <= j.c.PerUserLimit {
 			j.violated("%s was told that the limit is reached, but has %s, wanted %d, and may have %d", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
 		}
 	}

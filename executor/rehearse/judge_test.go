@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 )
 
@@ -14,12 +15,12 @@ func at(began, ended int, key string, status int, outcome string, units ...int64
 	user, _, _ := strings.Cut(key, "/")
 	r := record{
 		click: click{user: user, key: key, quantity: 1},
-		reply: reply{status: status, Outcome: outcome},
+		reply: reply{status, api.Claim{Outcome: api.Outcome(outcome)}},
 		began: clock.Now{Mono: time.Duration(began)},
 		ended: clock.Now{Mono: time.Duration(ended)},
 	}
 	if len(units) > 0 {
-		r.Claim, r.Sale, r.User, r.Units = "0-0-"+string(rune('0'+units[0])), "movie", user, units
+		r.ID, r.Sale, r.User, r.Units = "0-0-"+string(rune('0'+units[0])), "movie", user, units
 	}
 	return r
 }

@@ -9,7 +9,7 @@ func (j *judge) worth(r *record) {
 		return
 	}
 	if len(r.Amounts) != len(r.Units) || r.Currency != p.Currency {
-		j.violated("%s was told that claim %s with units %v is worth %q %s", r.key, r.Claim, r.Units, r.Amounts, r.Currency)
+		j.violated("%s was told that claim %s with units %v is worth %q %s", r.key, r.ID, r.Units, r.Amounts, r.Currency)
 		return
 	}
 	for i, text := range r.Amounts {
