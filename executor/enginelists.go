@@ -102,11 +102,13 @@ func (e *listGives) given(now clock.Now, owed []*ticket, soon bool) {
 func (e *listGives) decide(now clock.Now, d *ledger.Draft) error {
 	q := e.q
 	e.settleOwed()
-	e.drafting = true
-	if e.list.Draft(d, q.requests.most) { // a list that is not to be kept has nothing to append
-		return nil
+	if e.open() {
+		e.drafting = true
+		if e.list.Draft(d, q.requests.most) {
+			return nil
+		}
+		e.offered = d.Ops()
 	}
-	e.offered = d.Ops()
 	if !e.open() || e.list.On() != 0 { // else the list is about to be filled from the log as it is
 		if err := q.transfers.receive(d); err != nil {
 			return err
@@ -115,9 +117,9 @@ func (e *listGives) decide(now clock.Now, d *ledger.Draft) error {
 			return err
 		}
 	}
-	q.transfers.remind(now)
 	if !e.open() {
 		q.requests.refuse(func(t *ticket) Answer { return e.withoutUnits(t, now) })
+		q.transfers.remind(now)
 		return nil
 	}
 	// Who asks for more than the one unit that a list gives a user gets nothing, nor does
@@ -129,9 +131,11 @@ func (e *listGives) decide(now clock.Now, d *ledger.Draft) error {
 		}
 		return stays
 	})
-	if !e.waits { // else units are on their way into the list, for those who wait
-		q.seek(now, 0) // who waits found the list empty, whatever the log says
+	if e.waits { // units are on their way into the list, for those who wait
+		q.transfers.remind(now)
+		return nil
 	}
+	q.seek(now, 0) // who waits found the list empty, whatever the log says
 	return nil
 }
 
@@ -168,6 +172,7 @@ func unitOf(a Answer) int64 {
 
 func (e *listGives) logged(now clock.Now) {
 	if e.drafting {
+		e.drafting = false
 		for _, g := range e.list.Committed(now, e.q.state) {
 			e.inLedger = append(e.inLedger, g.User)
 			ts := e.owedUnit[g.Unit]
@@ -178,6 +183,7 @@ func (e *listGives) logged(now clock.Now) {
 		}
 	}
 	if e.gave {
+		e.gave = false
 		e.list.Gave()
 	}
 	e.changed(now)
@@ -203,7 +209,11 @@ func (e *listGives) kept(t *ticket) Answer {
 
 // give sends units to shards that asked. They are taken out of the list first.
 func (e *listGives) give(d *ledger.Draft) (failed error) {
-	q, units := e.q, e.list.Taken()
+	q, open := e.q, e.open()
+	var units ledger.Units
+	if open {
+		units = e.list.Taken()
+	}
 	q.transfers.give(func(w message) (t ledger.Transfer, later bool) {
 		spare := d.Available()
 		switch {
@@ -211,9 +221,9 @@ func (e *listGives) give(d *ledger.Draft) (failed error) {
 			t, failed = d.OutTaken(w.from, units)
 			units, e.gave = nil, true
 			return t, failed != nil
-		case spare == 0, e.list.Empty(), q.transfers.keeps(w), q.state.Phase == ledger.PhaseClosed:
+		case spare == 0, open && e.list.Empty(), q.transfers.keeps(w), q.state.Phase == ledger.PhaseClosed:
 			return t, false
-		case !e.open():
+		case !open:
 			return d.Out(w.from, share(spare, w.n)), false
 		}
 		e.list.Take(int(share(spare, w.n)))
@@ -230,6 +240,7 @@ func (e *listGives) act(now clock.Now, out *effects) {
 	q := e.q
 	if q.mode == stopped {
 		e.giveUpOwed()
+		out.answered = append(out.answered, q.requests.taken()...)
 		return
 	}
 	if e.open() && q.rights.valid(now) {
@@ -238,15 +249,16 @@ func (e *listGives) act(now clock.Now, out *effects) {
 		out.wake = soonest(out.wake, wake)
 	}
 	fill := e.list.On()
-	switch off := fill == 0 && e.open(); {
-	case !off:
-		e.offSince = clock.Now{}
-	case e.offSince == clock.Now{}:
+	switch {
+	case fill == 0 && e.open() && e.offSince == clock.Now{}:
 		e.offSince = now
+	case fill != 0 || !e.open():
+		e.offSince = clock.Now{}
 	}
 	if fill != 0 && (fill != e.fill || e.late) {
 		e.fill, e.late = fill, false
 		e.sweepOwed()
+		out.answered = append(out.answered, q.requests.taken()...)
 	}
 	if e.waits && fill != 0 && !e.list.Receiving() {
 		e.waits = false
@@ -259,7 +271,7 @@ func (e *listGives) act(now clock.Now, out *effects) {
 }
 
 func (e *listGives) stall(now clock.Now) *Stall {
-	if e.offSince == (clock.Now{}) || now.Since(e.offSince) < stallAfter {
+	if !e.open() || e.offSince == (clock.Now{}) || now.Since(e.offSince) < stallAfter {
 		return nil
 	}
 	s := &Stall{Since: e.offSince.Wall, Error: "its list is being rebuilt", node: true}

@@ -308,13 +308,12 @@ func (q *sequencer) next(now clock.Now) effects {
 			q.tally.resent++
 		}
 	}
-	e := effects{send: q.do.Send, messages: q.transfers.said(), wake: q.do.Wake}
+	e := effects{send: q.do.Send, answered: q.requests.taken(), messages: q.transfers.said(), wake: q.do.Wake}
 	q.do.Send = nil
 	if e.wake == 0 {
 		e.wake = q.transfers.repeatAt()
 	}
 	q.engine.act(now, &e)
-	e.answered = q.requests.taken()
 	return e
 }
 
