@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +34,7 @@ func newMemoryHome(t *testing.T) *memoryHome {
 	for i := range 3 {
 		m.nodes = append(m.nodes, backendtest.NewNode(fmt.Sprintf("memory-%d", i), began))
 	}
+	all := slices.Clone(m.nodes) // a test may change which of them the home has
 	over, ended := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(over); <-ended })
 	go func() { // the nodes' clocks stand still unless somebody moves them
@@ -44,7 +46,7 @@ func newMemoryHome(t *testing.T) *memoryHome {
 			case <-over:
 				return
 			case now := <-tick.C:
-				for _, n := range m.nodes {
+				for _, n := range all {
 					n.Advance(now.Sub(shown))
 				}
 				shown = now
