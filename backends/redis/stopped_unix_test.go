@@ -48,10 +48,19 @@ func TestKilledHolder(t *testing.T) {
 	f.must(err)
 	eventually(t, "the process has the lease", func() bool { return c.mustAsk(t, "valid?") == 1 })
 	c.kill()
+	// The lease is valid at a majority: the last node may not have been asked yet.
+	holding := 0
 	for node, server := range f.servers {
-		if left := pttl(t, server, leaseKey); left <= 0 || left > contenderTTL.Milliseconds() {
+		left := pttl(t, server, leaseKey)
+		if left > contenderTTL.Milliseconds() {
 			t.Errorf("node %d has the lease for another %d ms; its ttl is %v", node, left, contenderTTL)
 		}
+		if left > 0 {
+			holding++
+		}
+	}
+	if holding < len(f.servers)/2+1 {
+		t.Errorf("%d of %d nodes have the lease right after the holder's end", holding, len(f.servers))
 	}
 	f.must(f.hold(quorum.DefaultTTL).Release(t.Context()))
 }
