@@ -262,7 +262,7 @@ func (a *asking) post(ctx context.Context, s server) (answer Answer, err error) 
 		into, outcome = &answer.Claim, &answer.Claim.Outcome
 	}
 	if json.Unmarshal(body.Bytes(), into) != nil || *outcome == "" {
-		return Answer{}, unexpected(s.base, response)
+		return Answer{}, unexpected(s.base, response, body)
 	}
 	if answer.Outcome = *outcome; !accepted {
 		answer.problem = bytes.Clone(body.Bytes())

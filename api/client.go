@@ -100,7 +100,7 @@ func NewClient(cfg Config) (*Client, error) {
 		cfg.Jitter = rand.Float64
 	}
 	if cfg.Sleep == nil {
-		cfg.Sleep = sleep
+		cfg.Sleep = Sleep
 	}
 	c := &Client{cfg: cfg, header: http.Header{}, http: http.Client{
 		Transport: cfg.Transport, Timeout: cfg.Timeout,
@@ -130,17 +130,19 @@ type UnexpectedError struct {
 	Server     string // its base URL
 	StatusCode int
 	Status     string // such as "404 Not Found"
+	Detail     string // of its problem document; "" if it sent none
 	RetryAfter time.Duration
 }
 
 func (e *UnexpectedError) Error() string {
-	if e.StatusCode == http.StatusUnauthorized {
-		return fmt.Sprintf("%s answers %s: the bearer token is missing or wrong", e.Server, e.Status)
+	text := fmt.Sprintf("%s answers %s", e.Server, e.Status)
+	switch {
+	case e.StatusCode == http.StatusUnauthorized && e.Detail != "":
+		return text + ": " + e.Detail
+	case e.StatusCode == http.StatusUnauthorized, e.passing():
+		return text
 	}
-	if e.passing() {
-		return fmt.Sprintf("%s answers %s", e.Server, e.Status)
-	}
-	return fmt.Sprintf("%s answers %s, which is not what salectl serve would say", e.Server, e.Status)
+	return text + ", which is not what salectl serve would say"
 }
 
 // passing says whether the answer may come from a proxy in front of a server that
@@ -167,13 +169,13 @@ func (c *Client) User(ctx context.Context, user string) (User, error) {
 // Ready asks the first server, an admin address, whether its process can sell.
 func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	var ready Readiness
-	status, body, err := c.get(ctx, c.servers[0].base+ReadyPath)
+	response, body, err := c.get(ctx, c.servers[0].base+ReadyPath)
 	if err != nil {
 		return ready, err
 	}
 	defer buffers.Put(body)
 	if json.Unmarshal(body.Bytes(), &ready) != nil || ready.Sales == nil {
-		return Readiness{}, unexpected(c.servers[0].base, status)
+		return Readiness{}, unexpected(c.servers[0].base, response, body)
 	}
 	return ready, nil
 }
@@ -184,9 +186,9 @@ func (c *Client) Alive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	buffers.Put(body)
+	defer buffers.Put(body)
 	if response.StatusCode != http.StatusOK {
-		return unexpected(c.servers[0].base, response)
+		return unexpected(c.servers[0].base, response, body)
 	}
 	return nil
 }
@@ -215,13 +217,13 @@ func (c *Client) lookAt(ctx context.Context, base, path string, into any, told f
 		if json.Unmarshal(body.Bytes(), into) == nil && told() {
 			return nil
 		}
-		return unexpected(base, response)
+		return unexpected(base, response, body)
 	}
 	problem := new(Problem)
 	if json.Unmarshal(body.Bytes(), problem) == nil && problem.Outcome != "" {
 		return problem
 	}
-	return unexpected(base, response)
+	return unexpected(base, response, body)
 }
 
 func (c *Client) get(ctx context.Context, url string) (*http.Response, *bytes.Buffer, error) {
@@ -252,8 +254,10 @@ func (c *Client) do(request *http.Request) (*http.Response, *bytes.Buffer, error
 	return response, body, nil
 }
 
-func unexpected(base string, r *http.Response) error {
-	return &UnexpectedError{Server: base, StatusCode: r.StatusCode, Status: r.Status, RetryAfter: retryAfter(r.Header)}
+func unexpected(base string, r *http.Response, body *bytes.Buffer) error {
+	var said Problem
+	_ = json.Unmarshal(body.Bytes(), &said) // it may be anything
+	return &UnexpectedError{Server: base, StatusCode: r.StatusCode, Status: r.Status, Detail: said.Detail, RetryAfter: retryAfter(r.Header)}
 }
 
 // retryAfter reads the header's seconds; 0 where it is missing.
@@ -265,7 +269,8 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits for d, or returns why ctx has ended before.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

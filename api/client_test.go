@@ -297,7 +297,7 @@ func TestClientEndsWithItsContext(t *testing.T) {
 					if ended == "cancelled" {
 						cancel(why)
 					}
-					return sleep(ctx, time.Minute)
+					return Sleep(ctx, time.Minute)
 				}
 			}, sells(t, c.answers...).url)
 			a, err := b.Claim(ctx, forAnn)
@@ -339,6 +339,14 @@ func TestClientKnowsStrangers(t *testing.T) {
 		var unexpected *UnexpectedError
 		if !errors.As(err, &unexpected) || unexpected.StatusCode != c.status || a.Outcome != "" || s.came() != 1 || !strings.Contains(err.Error(), s.url) {
 			t.Errorf("%+v: %v, %+v after %d requests", c, err, a, s.came())
+		}
+	}
+	for body, want := range map[string]string{
+		"":                       " answers 401 Unauthorized",
+		`{"detail":"No token."}`: " answers 401 Unauthorized: No token.",
+	} {
+		if _, err := buys(t, 9, nil, sells(t, said{401, body, ""}).url).Claim(t.Context(), forAnn); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("401 with %q: %v, want %q", body, err, want)
 		}
 	}
 	if a, err := buys(t, 9, nil, "http://no-such-host.invalid").Claim(t.Context(), forAnn); err == nil || a.Attempts != 1 {

@@ -76,8 +76,11 @@ func (s *Store) TrustClock(ctx context.Context) error {
 }
 
 // Files returns how many files and connections the backends of a sale may have open
-// at a time, at most.
-func Files(sale spec.Sale) int {
+// at a time, at most. The error is that of Open for a sale that has no driver.
+func Files(sale spec.Sale) (int, error) {
+	if _, err := describe(sale); err != nil {
+		return 0, fmt.Errorf("sale %s: %w", sale.Name, err)
+	}
 	n := 32 // a connection of each server of HBase that is asked, and of ZooKeeper
 	if sale.Embedded != nil {
 		n = 8 // two databases, each with its log and its index of that
@@ -88,7 +91,7 @@ func Files(sale spec.Sale) int {
 			n += redis.Connections * len(sale.Redis.Nodes)
 		}
 	}
-	return n
+	return n, nil
 }
 
 // Open connects a sale's backends. It creates nothing, and a server that is
@@ -247,7 +250,7 @@ func (s *Stores) Open(sale spec.Sale) (*Store, error) {
 func storeKey(sale spec.Sale) (string, error) {
 	ledger, err := sale.Ledger()
 	locks, err2 := sale.Locks()
-	return fmt.Sprintf("%q %q %q %q %+v %v", ledger.Kind, ledger.Local, locks.Kind, locks.Local, sale.Settings(), sale.ListNodes()),
+	return fmt.Sprintf("%s %s %+v %v", ledger.Key(), locks.Key(), sale.Settings(), sale.ListNodes()),
 		errors.Join(err, err2)
 }
 

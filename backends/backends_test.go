@@ -1,6 +1,7 @@
 package backends_test
 
 import (
+	"log/slog"
 	"testing"
 
 	"salectl/backends"
@@ -37,5 +38,27 @@ func TestOpenListsForEngineRedis(t *testing.T) {
 	}
 	if again, err := stores.Open(sale); err != nil || again != s {
 		t.Errorf("the same place was opened twice, %v", err)
+	}
+}
+
+// Homes of a kind that this program does not know may differ in their place alone.
+func TestStoresOfEveryPlace(t *testing.T) {
+	stores := backends.Stores{Opener: func(spec.Sale, *slog.Logger) (*backends.Store, error) { return new(backends.Store), nil }}
+	open := func(ledger, locks string) *backends.Store {
+		t.Helper()
+		store, err := stores.Open(spec.Sale{Name: "tickets", Homes: &spec.Homes{
+			Ledger: spec.Home{Kind: "third", Place: ledger}, Locks: spec.Home{Kind: "third", Place: locks},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	first := open("here", "here")
+	if open("there", "here") == first || open("here", "there") == first {
+		t.Error("two places have one store")
+	}
+	if open("here", "here") != first {
+		t.Error("the same place was opened twice")
 	}
 }

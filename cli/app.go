@@ -44,7 +44,8 @@ func (p *program) newApp() *urfave.App {
 		case c.Args().Present():
 			return unknownCommand(c, app.Commands, c.Args().First())
 		case c.Bool("version"):
-			return p.version(versionOptions{})
+			p.version(false)
+			return nil
 		}
 		p.say("%s", overview(app))
 		return &usageError{command: app.Name, what: "no command was given"}

@@ -32,14 +32,9 @@ func (p *program) applyCommand() *urfave.Command {
 			timeoutFlag(),
 			jsonFlag(),
 		},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			o := applyOptions{source: parseSource(f), saved: f.text("plan"), yes: f.on("yes"), trust: f.on("trust-clock")}
-			if err := f.done(0); err != nil {
-				return err
-			}
-			return p.apply(c.Context, o)
-		},
+		Action: action(func(f *flags) applyOptions {
+			return applyOptions{source: parseSource(f), saved: f.text("plan"), yes: f.on("yes"), trust: f.on("trust-clock")}
+		}, p.apply),
 	}
 }
 
@@ -80,7 +75,7 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 // without changes needs no answer.
 func (p *program) propose(ctx context.Context, sale spec.Sale, plan *planner.Plan, question string, yes, asJSON bool) error {
 	if !asJSON {
-		p.planView(false).Plan(sale, plan)
+		p.planText(sale, plan)
 	}
 	if plan.Empty() {
 		return nil
@@ -148,7 +143,7 @@ func (p *program) applySaved(ctx context.Context, o applyOptions, sales []spec.S
 				return p.withStore(sale, func(store *backends.Store) error {
 					cfg := p.planning(store)
 					if plan.Kind == planner.KindDestroy {
-						return p.takeDown(ctx, cfg, plan, "", p.destroyView(o.json))
+						return p.takeDown(ctx, cfg, plan, "", o.json)
 					}
 					return p.carryOut(ctx, cfg, sale, plan, p.applyView(o.json))
 				})
@@ -165,16 +160,8 @@ type applyView interface {
 	Applied(spec.Sale, *planner.Plan, *planner.Result)
 }
 
-var (
-	_ applyView = (*applyHuman)(nil)
-	_ applyView = (*applyJSON)(nil)
-)
-
 func (p *program) applyView(asJSON bool) applyView {
-	if asJSON {
-		return (*applyJSON)(p)
-	}
-	return (*applyHuman)(p)
+	return pick[applyView](asJSON, (*applyHuman)(p), (*applyJSON)(p))
 }
 
 type applyHuman program

@@ -17,38 +17,22 @@ func (p *program) auditCommand() *urfave.Command {
 		Name: "audit", Category: groupLook, Usage: "prove that every unit is in one place",
 		Description: "Reads the whole ledger and accounts for each unit and each user, also while the sale\n" +
 			"is served. Exits with 3 if anything is wrong.",
-		Flags: []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			from := parseSource(f)
-			if err := f.done(0); err != nil {
-				return err
-			}
-			return p.audit(c.Context, from)
-		},
+		Flags:  []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
+		Action: action(parseSource, p.audit),
 	}
 }
 
 func (p *program) audit(ctx context.Context, from source) error {
-	var view auditView = (*auditHuman)(p)
-	if from.json {
-		view = (*auditJSON)(p)
-	}
-	sales, err := p.load(ctx, from)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := from.bounded(ctx)
-	defer cancel()
+	show := pick(from.json, p.auditText, p.auditJSON)
 	defer sparing()()
-	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error {
+	return p.forEach(ctx, from, func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
 			a, err := ledger.NewAudit(ctx, store.Logs, sale.Name)
 			if err != nil {
 				return readError(ctx, err)
 			}
 			a.Warn(time.Now())
-			view.Audit(a)
+			show(a)
 			if !a.OK {
 				return shown{errAudit}
 			}
@@ -57,47 +41,29 @@ func (p *program) audit(ctx context.Context, from source) error {
 	})
 }
 
-// auditView is all that audit says.
-type auditView interface{ Audit(*ledger.Audit) }
-
-var (
-	_ auditView = (*auditHuman)(nil)
-	_ auditView = (*auditJSON)(nil)
-)
-
-type auditHuman program
-
-func (v *auditHuman) Audit(a *ledger.Audit) {
-	p := (*program)(v)
-	c := p.colours(v.out)
+func (p *program) auditText(a *ledger.Audit) {
+	c := p.colours(p.out)
 	p.gap()
 	verdict := c.green("ok")
 	if !a.OK {
 		verdict = c.red(count(len(a.Problems), "problem"))
 	}
-	fmt.Fprintf(v.out, "%s: %s\n", c.bold(a.Sale), verdict)
-	fmt.Fprintf(v.out, "  %s\n", accounted(a))
+	fmt.Fprintf(p.out, "%s: %s\n", c.bold(a.Sale), verdict)
+	fmt.Fprintf(p.out, "  %s\n", accounted(a))
 	if a.Packets != nil {
-		fmt.Fprintf(v.out, "  %s\n", paid(a.Packets))
+		fmt.Fprintf(p.out, "  %s\n", paid(a.Packets))
 	}
-	fmt.Fprintf(v.out, "  %s and %s read, run %s\n", count(a.Shards, "shard"), count(a.Slots, "slot"), a.UID)
+	fmt.Fprintf(p.out, "  %s and %s read, run %s\n", count(a.Shards, "shard"), count(a.Slots, "slot"), a.UID)
 	for _, problem := range a.Problems {
-		fmt.Fprintf(v.out, "  %s %s\n", c.red("-"), problem)
+		fmt.Fprintf(p.out, "  %s %s\n", c.red("-"), problem)
 	}
-	writeWarnings(v.out, c, a.Warnings)
+	writeWarnings(p.out, c, a.Warnings)
 }
 
 // accounted says where the units of a sale are.
 func accounted(a *ledger.Audit) string {
-	s := fmt.Sprintf("%s of %s sold to %s", grouped(a.Sold), count(a.Stock, "unit"), count(a.Users, "user"))
-	for _, where := range []struct {
-		units int64
-		name  string
-	}{{a.Held, "held"}, {a.Available, "available"}, {a.InFlight, "on the way between shards"}} {
-		if where.units > 0 {
-			s += fmt.Sprintf(", %s %s", grouped(where.units), where.name)
-		}
-	}
+	s := fmt.Sprintf("%s of %s sold to %s", grouped(a.Sold), count(a.Stock, "unit"), count(a.Users, "user")) +
+		some(a.Held, "held") + some(a.Available, "available") + some(a.InFlight, "on the way between shards")
 	if a.OK {
 		s += "; each in one place, nobody beyond the limit"
 	}
@@ -110,10 +76,8 @@ func paid(r *ledger.PacketsAudit) string {
 		r.Total, r.Currency, count(r.Packets, "packet"), r.Granted, grouped(r.Taken), r.Left)
 }
 
-type auditJSON program
-
-func (v *auditJSON) Audit(a *ledger.Audit) {
-	(*program)(v).emit(struct {
+func (p *program) auditJSON(a *ledger.Audit) {
+	p.emit(struct {
 		FormatVersion int `json:"formatVersion"`
 		*ledger.Audit
 	}{formatVersion, a})

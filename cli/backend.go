@@ -13,24 +13,38 @@ import (
 	"salectl/backends"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/backends/quorum"
 	"salectl/planner"
 	"salectl/spec"
 )
 
-// drivers are the ways to read documents and to open stores. Those that are nil
-// are the program's own.
+// drivers are the ways to read documents and to open stores.
 type drivers struct {
-	read func(paths []string, stdin io.Reader) ([]spec.Sale, error) // nil: spec.Load
-	open func(spec.Sale, *slog.Logger) (*backends.Store, error)     // nil: backends.Open
+	read  func(paths []string, stdin io.Reader) ([]spec.Sale, error)                // nil: spec.Load
+	open  func(spec.Sale, *slog.Logger) (*backends.Store, error)                    // nil: backends.Open
+	nodes func(spec.Sale) (nodes []quorum.Node, closeNodes func() error, err error) // nil: backends.OpenNodes
+	files func(spec.Sale) (int, error)                                              // nil: backends.Files
+}
+
+// complete puts the program's own drivers where there are none.
+func (d *drivers) complete() {
+	if d.read == nil {
+		d.read = spec.Load
+	}
+	if d.open == nil {
+		d.open = backends.Open
+	}
+	if d.nodes == nil {
+		d.nodes = backends.OpenNodes
+	}
+	if d.files == nil {
+		d.files = backends.Files
+	}
 }
 
 // withStore opens where a sale is kept, for as long as use takes.
 func (d drivers) withStore(sale spec.Sale, use func(*backends.Store) error) (err error) {
-	open := d.open
-	if open == nil {
-		open = backends.Open
-	}
-	store, err := open(sale, nil)
+	store, err := d.open(sale, nil)
 	if err != nil {
 		return err
 	}

@@ -47,18 +47,11 @@ func (p *program) claimCommand() *urfave.Command {
 			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultClaimTimeout)),
 			onFlag("json", "answer in JSON"),
 		},
-		Action: func(c *urfave.Context) error {
-			o, err := parseClaim(c)
-			if err != nil {
-				return err
-			}
-			return p.claim(c.Context, o)
-		},
+		Action: action(parseClaim, p.claim),
 	}
 }
 
-func parseClaim(c *urfave.Context) (claimOptions, error) {
-	f := &flags{c: c}
+func parseClaim(f *flags) claimOptions {
 	o := claimOptions{
 		server:    f.server("server"),
 		sale:      f.need("sale"),
@@ -79,7 +72,7 @@ func parseClaim(c *urfave.Context) (claimOptions, error) {
 	if api.CheckKey(o.key) != nil {
 		f.refuse("--key must be at most %d visible ASCII characters", api.MaxKey)
 	}
-	return o, f.done(0)
+	return o
 }
 
 // server returns the base URL of a server.
@@ -109,16 +102,18 @@ func (o claimOptions) again() string {
 }
 
 func (p *program) claim(ctx context.Context, o claimOptions) error {
-	var view claimView = (*claimHuman)(p)
-	if o.json {
-		view = (*claimJSON)(p)
-	}
 	reply, err := p.ask(ctx, o)
-	if err != nil {
-		view.NoAnswer(o, err)
+	switch {
+	case err != nil && o.json:
+		p.emit(unanswered{formatVersion, o.sale, o.user, o.key, errors.As(err, new(inDoubt)), err.Error(), ExitCode(err)})
 		return err
+	case err != nil:
+		return err
+	case o.json:
+		p.emit(reply)
+	default:
+		p.replyText(o, reply)
 	}
-	view.Answer(o, reply)
 	if reply.Outcome.Row().Exit != exitOK {
 		return shown{&outcomeError{reply.Outcome, reply.Detail}}
 	}
@@ -133,41 +128,25 @@ type outcomeError struct {
 
 func (e *outcomeError) Error() string { return string(e.outcome) + ": " + e.detail }
 
-// claimView is all that claim says.
-type claimView interface {
-	Answer(claimOptions, *claimReply)
-	NoAnswer(claimOptions, error)
-}
-
-var (
-	_ claimView = (*claimHuman)(nil)
-	_ claimView = (*claimJSON)(nil)
-)
-
-type claimHuman program
-
-func (v *claimHuman) Answer(o claimOptions, r *claimReply) {
-	c := (*program)(v).colours(v.out)
+func (p *program) replyText(o claimOptions, r *claimReply) {
+	c := p.colours(p.out)
 	if r.Outcome.Row().Exit == exitOK {
 		again := ""
 		if r.Replayed {
 			again = " (asked again, the same answer)"
 		}
-		fmt.Fprintf(v.out, "%s: %s of %s to %s%s, claim %s%s\n",
+		fmt.Fprintf(p.out, "%s: %s of %s to %s%s, claim %s%s\n",
 			c.green(string(r.Outcome)), unitList(r.Units), o.sale, o.user, worth(r.claimUnits), r.Claim, again)
 		return
 	}
-	fmt.Fprintf(v.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
+	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
 	for _, has := range r.Claims {
-		fmt.Fprintf(v.out, "  %s has %s%s, claim %s\n", o.user, unitList(has.Units), worth(has), has.Claim)
+		fmt.Fprintf(p.out, "  %s has %s%s, claim %s\n", o.user, unitList(has.Units), worth(has), has.Claim)
 	}
 	if r.MayBeAccepted {
-		fmt.Fprintf(v.out, "  It is unknown whether the claim was accepted. Learn what became of it: %s\n", o.again())
+		fmt.Fprintf(p.out, "  It is unknown whether the claim was accepted. Learn what became of it: %s\n", o.again())
 	}
 }
-
-// NoAnswer is silent: the error is reported.
-func (v *claimHuman) NoAnswer(claimOptions, error) {}
 
 // unitList writes "unit 7" or "units 7, 12".
 func unitList(units []int64) string {
@@ -187,17 +166,6 @@ func worth(c claimUnits) string {
 		return ""
 	}
 	return fmt.Sprintf(", worth %s %s", strings.Join(c.Amounts, " and "), c.Currency)
-}
-
-type claimJSON program
-
-func (v *claimJSON) Answer(_ claimOptions, r *claimReply) {
-	(*program)(v).emit(r)
-}
-
-func (v *claimJSON) NoAnswer(o claimOptions, err error) {
-	maybe := errors.As(err, new(inDoubt))
-	(*program)(v).emit(unanswered{formatVersion, o.sale, o.user, o.key, maybe, err.Error(), ExitCode(err)})
 }
 
 // unanswered is what claim --json prints where no server gave an outcome. With

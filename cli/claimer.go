@@ -68,12 +68,9 @@ func replyTo(o claimOptions, a api.Answer) *claimReply {
 // ask sends the claim until it is decided or the time is up. It says why it asks
 // again, once for each reason in a row.
 func (p *program) ask(ctx context.Context, o claimOptions) (*claimReply, error) {
-	token := ""
-	if o.tokenFile != "" {
-		var err error
-		if token, err = httpd.ReadToken(o.tokenFile); err != nil {
-			return nil, err
-		}
+	token, err := httpd.ReadToken(o.tokenFile)
+	if err != nil {
+		return nil, err
 	}
 	said := ""
 	client, err := api.NewClient(api.Config{

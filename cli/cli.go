@@ -58,6 +58,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(str
 }
 
 func (p *program) run(args []string, signals <-chan os.Signal) int {
+	p.complete()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	done := make(chan error, 1)

@@ -17,8 +17,7 @@ func (p *program) completionCommand() *urfave.Command {
 			"zsh:   source <(salectl completion zsh)\n" +
 			"fish:  salectl completion fish | source",
 		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			if err := f.done(1); err != nil {
+			if err := atMost(c, 1); err != nil {
 				return err
 			}
 			switch shell := c.Args().First(); shell {

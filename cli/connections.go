@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 
-	"salectl/backends"
 	"salectl/executor/httpd"
 	"salectl/spec"
 )
@@ -21,7 +20,7 @@ const leastConnections = 4
 // were asked for, or as many as there may be open files, less what the stores of the
 // sales, the admin address and the process itself need. So however many buyers come,
 // the ledger, the lock nodes and operators are still reached.
-func connections(asked int, sales []spec.Sale) (int, error) {
+func (d drivers) connections(asked int, sales []spec.Sale) (int, error) {
 	files, limited := openFiles()
 	if !limited {
 		if asked == 0 {
@@ -31,7 +30,11 @@ func connections(asked int, sales []spec.Sale) (int, error) {
 	}
 	reserved := ownFiles + httpd.AdminConnections
 	for _, sale := range sales {
-		reserved += backends.Files(sale)
+		n, err := d.files(sale)
+		if err != nil {
+			return 0, err
+		}
+		reserved += n
 	}
 	left := files - reserved
 	switch {

@@ -30,14 +30,9 @@ func (p *program) destroyCommand() *urfave.Command {
 			timeoutFlag(),
 			jsonFlag(),
 		},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			o := destroyOptions{source: parseSource(f), export: f.text("export"), yes: f.on("yes")}
-			if err := f.done(0); err != nil {
-				return err
-			}
-			return p.destroy(c.Context, o)
-		},
+		Action: action(func(f *flags) destroyOptions {
+			return destroyOptions{source: parseSource(f), export: f.text("export"), yes: f.on("yes")}
+		}, p.destroy),
 	}
 }
 
@@ -62,61 +57,39 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 			if err := p.propose(ctx, sale, plan, question, o.yes, o.json); err != nil {
 				return err
 			}
-			return p.takeDown(ctx, cfg, plan, o.export, p.destroyView(o.json))
+			return p.takeDown(ctx, cfg, plan, o.export, o.json)
 		})
 	})
 }
 
 // takeDown carries out a plan of kind destroy. An empty one of a destroyed sale
-// may still have something to remove that no plan shows.
-func (p *program) takeDown(ctx context.Context, cfg planner.Config, plan *planner.Plan, export string, view destroyView) error {
-	if plan.Empty() {
-		_, err := planner.Destroy(ctx, cfg, plan, export)
-		if err == nil {
-			view.Nothing(plan)
-		}
-		return err
+// may still have something to remove that no plan shows; for people the plan has said
+// that there is nothing.
+func (p *program) takeDown(ctx context.Context, cfg planner.Config, plan *planner.Plan, export string, asJSON bool) error {
+	if !plan.Empty() {
+		cfg.Progress = p.progress(plan)
 	}
-	cfg.Progress = p.progress(plan)
 	result, err := planner.Destroy(ctx, cfg, plan, export)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case plan.Empty() && asJSON:
+		p.destroyedJSON(plan, &planner.Result{})
+	case asJSON:
+		p.destroyedJSON(plan, result)
+	case !plan.Empty():
+		p.destroyedText(plan, result)
 	}
-	view.Destroyed(plan, result)
 	return nil
 }
 
-// destroyView is all that destroy says besides its plan.
-type destroyView interface {
-	Nothing(*planner.Plan)
-	Destroyed(*planner.Plan, *planner.Result)
-}
-
-var (
-	_ destroyView = (*destroyHuman)(nil)
-	_ destroyView = (*destroyJSON)(nil)
-)
-
-func (p *program) destroyView(asJSON bool) destroyView {
-	if asJSON {
-		return (*destroyJSON)(p)
-	}
-	return (*destroyHuman)(p)
-}
-
-type destroyHuman program
-
-// Nothing is silent: the plan said so.
-func (v *destroyHuman) Nothing(*planner.Plan) {}
-
-func (v *destroyHuman) Destroyed(plan *planner.Plan, r *planner.Result) {
-	p := (*program)(v)
-	fmt.Fprintf(v.out, "%s %s.\n", p.colours(v.out).green("Destroyed"), plan.Sale)
+func (p *program) destroyedText(plan *planner.Plan, r *planner.Result) {
+	fmt.Fprintf(p.out, "%s %s.\n", p.colours(p.out).green("Destroyed"), plan.Sale)
 	if r.Refund != nil {
-		fmt.Fprintf(v.out, "  %s\n", refunded(r.Refund))
+		fmt.Fprintf(p.out, "  %s\n", refunded(r.Refund))
 	}
 	if r.Export != "" {
-		fmt.Fprintf(v.out, "  Its ledger is in %s\n  SHA-256 %s\n", r.Export, hex.EncodeToString(r.ExportDigest))
+		fmt.Fprintf(p.out, "  Its ledger is in %s\n  SHA-256 %s\n", r.Export, hex.EncodeToString(r.ExportDigest))
 	}
 	p.warn(r.Warnings)
 }
@@ -126,8 +99,6 @@ func refunded(r *planner.Refund) string {
 	return fmt.Sprintf("Refund %s of %s %s: %s of %s not taken",
 		r.Amount, r.Total, r.Currency, grouped(r.Packets), count(r.Packets+r.Granted, "packet"))
 }
-
-type destroyJSON program
 
 // destroyed is the JSON of destroy.
 type destroyed struct {
@@ -141,12 +112,8 @@ type destroyed struct {
 	Warnings      []string        `json:"warnings"`
 }
 
-func (v *destroyJSON) Nothing(plan *planner.Plan) {
-	(*program)(v).emit(destroyed{FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Warnings: append([]string{}, plan.Warnings...)})
-}
-
-func (v *destroyJSON) Destroyed(plan *planner.Plan, r *planner.Result) {
-	(*program)(v).emit(destroyed{
+func (p *program) destroyedJSON(plan *planner.Plan, r *planner.Result) {
+	p.emit(destroyed{
 		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: r.Changed, Refund: r.Refund,
 		Export: r.Export, ExportSHA256: hex.EncodeToString(r.ExportDigest),
 		Warnings: append(append([]string{}, plan.Warnings...), r.Warnings...),

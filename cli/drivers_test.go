@@ -61,28 +61,36 @@ func (m *memoryHome) read(paths []string, stdin io.Reader) ([]spec.Sale, error) 
 	sales, err := spec.Load(paths, stdin)
 	for i := range sales {
 		homes := &spec.Homes{
-			Ledger: spec.Home{Kind: "memory", Place: "the memory of a test", Settings: spec.Settings{Backend: "memory"}},
+			Ledger: spec.Home{Kind: "memory", Place: "the memory of a test"},
 			Locks:  spec.Home{Kind: "memory", Place: "the memory of a test"},
 		}
 		for _, n := range m.nodes {
 			homes.Locks.Nodes = append(homes.Locks.Nodes, n.Name())
 		}
-		homes.Locks.Settings.LockNodes = homes.Locks.Nodes
 		sales[i].Embedded, sales[i].Homes = nil, homes
 	}
 	return sales, err
 }
 
 func (m *memoryHome) open(sale spec.Sale, _ *slog.Logger) (*backends.Store, error) {
-	store := &backends.Store{Name: "memory", Logs: m.logs.Handle(nil)}
+	nodes, _, _ := m.openNodes(sale) // never fails
+	return &backends.Store{Name: "memory", Logs: m.logs.Handle(nil), Nodes: nodes}, nil
+}
+
+func (m *memoryHome) openNodes(sale spec.Sale) (nodes []quorum.Node, closeNodes func() error, err error) {
 	for _, name := range sale.Homes.Locks.Nodes {
 		for _, n := range m.nodes {
 			if n.Name() == name {
-				store.Nodes = append(store.Nodes, quorum.Node(n))
+				nodes = append(nodes, n)
 			}
 		}
 	}
-	return store, nil
+	return nodes, func() error { return nil }, nil
+}
+
+// drivers are those of the homes in memory, which have no file open.
+func (m *memoryHome) drivers() drivers {
+	return drivers{read: m.read, open: m.open, nodes: m.openNodes, files: func(spec.Sale) (int, error) { return 0, nil }}
 }
 
 // A third kind of store and a third kind of lock node are plugged in where stores
@@ -102,20 +110,23 @@ func TestAThirdKindOfStore(t *testing.T) {
 	run := func(want int, args ...string) string {
 		t.Helper()
 		c := newCapture()
-		c.drivers = drivers{read: m.read, open: m.open}
+		c.drivers = m.drivers()
 		if code := c.run(append([]string{"salectl"}, args...), nil); code != want {
 			t.Fatalf("%v: exit code %d, want %d\n%s", args, code, want, &c.err)
 		}
 		return c.out.String() + c.err.String()
 	}
-	if said := run(0, "plan", "-f", path); !strings.Contains(said, "memory") || !strings.Contains(said, "node/memory-2") {
-		t.Errorf("the plan says %s", said)
+	said := run(0, "plan", "-f", path)
+	for _, part := range []string{"backend       the memory of a test\n", "lock nodes    memory-0, memory-1, memory-2\n", "node/memory-2"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("the plan does not say %q: %s", part, said)
+		}
 	}
 	run(0, "apply", "-f", path, "--yes")
 
 	buyers := scripts.FreeAddress(t)
 	server, signals, ended := newCapture(), make(chan os.Signal, 1), make(chan int, 1)
-	server.drivers = drivers{read: m.read, open: m.open}
+	server.drivers = m.drivers()
 	go func() {
 		ended <- server.run([]string{"salectl", "serve", "-f", path, "--listen", buyers, "--admin", "127.0.0.1:0"}, signals)
 	}()
@@ -133,6 +144,32 @@ func TestAThirdKindOfStore(t *testing.T) {
 	}
 	if said := run(0, "status", "-f", path, "--json"); !strings.Contains(said, `"sold":4`) {
 		t.Errorf("the status is %s", said)
+	}
+
+	// The lock commands ask the same nodes, for leases and for named locks.
+	for _, n := range m.nodes { // none had named locks before, so that it would abstain for 10 s
+		info, err := n.Info(t.Context())
+		if err == nil {
+			err = n.Mark(t.Context(), spec.NamedLockMarker, info.RunID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(0, "lock", "run", "-f", path, "nightly", "--", "true")
+	note := quorum.Note{Address: "ada@host:1", TTL: quorum.MaxTTL}.String()
+	for _, n := range m.nodes {
+		ask := quorum.Ask{Key: spec.NamedLock("nightly"), Token: "ada's", Note: note}
+		if got, err := n.Vote(t.Context(), quorum.Ballot{Marker: spec.NamedLockMarker, TTL: quorum.MaxTTL, Asks: []quorum.Ask{ask}}); err != nil || !got.Yes[0] {
+			t.Fatalf("%s does not grant the lock that lock run gave back: %+v, %v", n.Name(), got, err)
+		}
+	}
+	if said := run(0, "lock", "list", "-f", path); !strings.Contains(said, "tickets/1") || !strings.Contains(said, "ada@host:1") {
+		t.Errorf("the locks are %s", said)
+	}
+	run(0, "lock", "break", "-f", path, "--yes", "nightly")
+	if said := run(0, "lock", "list", "-f", path); !strings.Contains(said, "tickets/1") || strings.Contains(said, "nightly") {
+		t.Errorf("after lock break the locks are %s", said)
 	}
 
 	// Nothing is taken for granted: the nodes of an open sale are not changed.
@@ -168,6 +205,7 @@ func TestAKindWithoutADriver(t *testing.T) {
 	for name, open := range map[string]func(spec.Sale) error{
 		"store": func(s spec.Sale) error { _, err := backends.Open(s, nil); return err },
 		"nodes": func(s spec.Sale) error { _, _, err := backends.OpenNodes(s); return err },
+		"files": func(s spec.Sale) error { _, err := backends.Files(s); return err },
 	} {
 		if err := open(sale); err == nil || !strings.Contains(err.Error(), "no driver for the memory of a test (memory)") {
 			t.Errorf("%s of a kind without a driver: %v", name, err)

@@ -11,16 +11,16 @@ import (
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
-	"salectl/executor"
 	"salectl/executor/rehearse"
 	"salectl/planner"
 	"salectl/spec"
 )
 
 func TestExitCode(t *testing.T) {
-	claimed := func(o executor.Outcome) error { return &outcomeError{outcome: o} }
+	claimed := func(o api.Outcome) error { return &outcomeError{outcome: o} }
 	for name, test := range map[string]struct {
 		err  error
 		want int
@@ -31,7 +31,7 @@ func TestExitCode(t *testing.T) {
 		"a missing file":           {fs.ErrNotExist, 1},
 		"no such sale":             {ledger.ErrGone, 1},
 		"a store that fails":       {planner.ErrStore, 1},
-		"a server that says nope":  {claimed(executor.NoSuchSale), 1},
+		"a server that says nope":  {claimed(api.NoSuchSale), 1},
 		"an outcome of the future": {claimed("teleported"), 1},
 
 		"changes": {errChanges, 2},
@@ -42,12 +42,12 @@ func TestExitCode(t *testing.T) {
 		"a failed audit":       {errAudit, 3},
 		"a failed rehearsal":   {errRehearsal, 3},
 		"a broken promise":     {rehearse.ErrViolated, 3},
-		"a rule that said no":  {claimed(executor.NotEligible), 3},
+		"a rule that said no":  {claimed(api.NotEligible), 3},
 		"a bad command line":   {&usageError{what: "no"}, 4},
 		"a bad spec":           {&spec.Problem{Message: "no"}, 4},
 		"a bad plan file":      {planner.ErrBadPlan, 4},
-		"a bad request":        {claimed(executor.BadRequest), 4},
-		"a key used otherwise": {claimed(executor.KeyReused), 4},
+		"a bad request":        {claimed(api.BadRequest), 4},
+		"a key used otherwise": {claimed(api.KeyReused), 4},
 
 		"a stale plan":   {planner.ErrStale, 5},
 		"partly applied": {planner.ErrPartly, 6},
@@ -55,20 +55,20 @@ func TestExitCode(t *testing.T) {
 		"the planner's timeout": {planner.ErrTimeout, 7},
 		"our own timeout":       {errTimeout, 7},
 		"a deadline":            {context.DeadlineExceeded, 7},
-		"overloaded":            {claimed(executor.Overloaded), 7},
-		"no quorum":             {claimed(executor.NoQuorum), 7},
-		"unknown":               {claimed(executor.Unknown), 7},
-		"standby":               {claimed(executor.Standby), 7},
-		"draining":              {claimed(executor.Draining), 7},
+		"overloaded":            {claimed(api.Overloaded), 7},
+		"no quorum":             {claimed(api.NoQuorum), 7},
+		"unknown":               {claimed(api.Unknown), 7},
+		"standby":               {claimed(api.Standby), 7},
+		"draining":              {claimed(api.Draining), 7},
 
-		"sold":          {claimed(executor.Sold), 0},
-		"held":          {claimed(executor.Held), 0},
-		"sold out":      {claimed(executor.SoldOut), 10},
-		"none now":      {claimed(executor.NoneNow), 10},
-		"limit reached": {claimed(executor.LimitReached), 11},
-		"not open":      {claimed(executor.NotOpen), 12},
-		"paused":        {claimed(executor.Paused), 12},
-		"closed":        {claimed(executor.Closed), 12},
+		"sold":          {claimed(api.Sold), 0},
+		"held":          {claimed(api.Held), 0},
+		"sold out":      {claimed(api.SoldOut), 10},
+		"none now":      {claimed(api.NoneNow), 10},
+		"limit reached": {claimed(api.LimitReached), 11},
+		"not open":      {claimed(api.NotOpen), 12},
+		"paused":        {claimed(api.Paused), 12},
+		"closed":        {claimed(api.Closed), 12},
 
 		"interrupted": {errInterrupted, 130},
 
@@ -87,7 +87,7 @@ func TestExitCode(t *testing.T) {
 		"joined with a close":        {errors.Join(planner.ErrStale, fs.ErrClosed), 5},
 		"several problems":           {multierror.Append(nil, &spec.Problem{}, &spec.Problem{}), 4},
 		"a failure beside a refused claim": {
-			multierror.Append(nil, claimed(executor.SoldOut), errors.New("a wire was cut")), 1,
+			multierror.Append(nil, claimed(api.SoldOut), errors.New("a wire was cut")), 1,
 		},
 		"a broken invariant beside all else": {
 			multierror.Append(nil, planner.ErrStale, errTimeout, fmt.Errorf("shard 3: %w", ledger.ErrCorrupt), planner.ErrPartly), 3,

@@ -28,14 +28,9 @@ func (p *program) exportCommand() *urfave.Command {
 			valueFlag("out", "write to `FILE`, or - for standard output; there must be one sale only (default: SALE-UID.live.ndjson)"),
 			timeoutFlag(),
 		},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			o := exportOptions{source: parseSource(f), out: f.text("out")}
-			if err := f.done(0); err != nil {
-				return err
-			}
-			return p.export(c.Context, o)
-		},
+		Action: action(func(f *flags) exportOptions {
+			return exportOptions{source: parseSource(f), out: f.text("out")}
+		}, p.export),
 	}
 }
 

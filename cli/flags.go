@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,19 @@ import (
 type flags struct {
 	c    *urfave.Context
 	errs *multierror.Error
+}
+
+// action is what a command without arguments does: it reads its flags, and runs if all
+// of them are right.
+func action[O any](read func(*flags) O, run func(context.Context, O) error) urfave.ActionFunc {
+	return func(c *urfave.Context) error {
+		f := &flags{c: c}
+		o := read(f)
+		if err := f.done(0); err != nil {
+			return err
+		}
+		return run(c.Context, o)
+	}
 }
 
 func (f *flags) refuse(format string, args ...any) {

@@ -12,8 +12,7 @@ func (p *program) helpCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "help", Category: groupProgram, Usage: "print a command's flags", ArgsUsage: "[COMMAND...]",
 		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			if err := f.done(2); err != nil {
+			if err := atMost(c, 2); err != nil {
 				return err
 			}
 			text, commands, within := overview(c.App), c.App.Commands, c.App.Name

@@ -30,12 +30,15 @@ var layers = []struct {
 	{"backends/ledger/ledgerpb", 2, nil},
 	{"backends/lists", 2, []string{"backends/ledger", "backends/ledger/ledgerpb"}},
 	{"backends/quorum", 2, nil},
+	{"backends/calls", 3, nil},
 	{"backends/embedded", 3, nil},
 	{"backends/hbase", 3, nil},
 	{"backends/redis", 3, nil},
 	{"backends/backendtest", 3, nil},
 	{"backends", 4, nil},
 	{"planner", 5, nil},
+	{"executor/saletest", 3, nil},
+	{"executor/shard", 4, nil},
 	{"executor", 5, nil},
 	{"executor/httpd", 6, nil},
 	{"executor/rehearse", 6, nil},
@@ -43,6 +46,7 @@ var layers = []struct {
 	{"", 8, nil}, // main
 	{"sim/check", 7, nil},
 	{"sim", 8, nil}, // whole sales on virtual time; the program knows nothing of it
+	{"sim/tool", 0, nil},
 	{"sim/soak", 9, nil},
 	{"sim/mutants", 9, nil},
 	{"sim/mutate/mutation", 0, nil}, // in copies of all others, while they are tried
@@ -71,7 +75,7 @@ var vendors = map[string]string{
 	"github.com/invopop":         "spec",
 	"github.com/HdrHistogram":    "executor/rehearse",
 	"github.com/prometheus":      "executor executor/httpd cli",
-	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb backends/hbase planner sim/check",
+	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb backends/hbase planner executor/saletest sim/check",
 	"github.com/anishathalye":    "sim/check",
 }
 

@@ -9,7 +9,6 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"salectl/backends"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -69,13 +68,13 @@ func (f *flags) lockID(text string) lockID {
 
 // withNodes opens the lock nodes that all the sales share, for as long as use
 // takes.
-func withNodes(command string, sales []spec.Sale, use func([]quorum.Node) error) error {
+func (d drivers) withNodes(command string, sales []spec.Sale, use func([]quorum.Node) error) error {
 	for _, sale := range sales[1:] {
 		if !sameLocks(sale, sales[0]) {
 			return &usageError{command, fmt.Sprintf("-f names several sets of lock nodes, as those of %s and of %s: name one sale's file", sales[0].Name, sale.Name)}
 		}
 	}
-	nodes, closeNodes, err := backends.OpenNodes(sales[0])
+	nodes, closeNodes, err := d.nodes(sales[0])
 	if err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func withNodes(command string, sales []spec.Sale, use func([]quorum.Node) error)
 func sameLocks(a, b spec.Sale) bool {
 	one, err := a.Locks()
 	other, err2 := b.Locks()
-	return err == nil && err2 == nil && one.Kind == other.Kind && one.Local == other.Local
+	return err == nil && err2 == nil && one.Key() == other.Key()
 }
 
 // lockAddress is how the holders of locks are told apart: user@host:pid.

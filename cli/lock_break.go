@@ -71,7 +71,7 @@ func (p *program) lockBreak(ctx context.Context, o lockBreakOptions) error {
 			return fmt.Errorf("%s: %w: %s was never applied", o.id, errNotHeld, o.id.sale)
 		}
 	}
-	return withNodes("salectl lock break", sales, func(nodes []quorum.Node) error {
+	return p.withNodes("salectl lock break", sales, func(nodes []quorum.Node) error {
 		return p.breakLock(ctx, o, o.id.key(uid), nodes)
 	})
 }
@@ -110,11 +110,7 @@ func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string,
 	r.remove(ctx, nodes)
 	after := readLocks(ctx, nodes, key)
 	r.compare(after, heldLocks(after, only))
-	var view lockBreakView = (*lockBreakHuman)(p)
-	if o.json {
-		view = (*lockBreakJSON)(p)
-	}
-	view.Broken(r)
+	pick(o.json, p.brokenText, p.brokenJSON)(r)
 	return r.error()
 }
 

@@ -5,38 +5,25 @@ import (
 	"strings"
 )
 
-// lockBreakView is all that lock break says of what it did.
-type lockBreakView interface{ Broken(breakResult) }
-
-var (
-	_ lockBreakView = (*lockBreakHuman)(nil)
-	_ lockBreakView = (*lockBreakJSON)(nil)
-)
-
-type lockBreakHuman program
-
-func (v *lockBreakHuman) Broken(r breakResult) {
-	p := (*program)(v)
-	c := p.colours(v.out)
+func (p *program) brokenText(r breakResult) {
+	c := p.colours(p.out)
 	if len(r.removed) > 0 {
 		var where []string
 		for _, b := range r.removed {
 			where = append(where, b.Node)
 		}
-		fmt.Fprintf(v.out, "%s %s on %s of %s: %s\n", c.green("Removed"), r.id,
+		fmt.Fprintf(p.out, "%s %s on %s of %s: %s\n", c.green("Removed"), r.id,
 			grouped(len(r.removed)), count(r.nodes, "lock node"), strings.Join(where, ", "))
 	} else {
-		fmt.Fprintf(v.out, "Nothing of %s was removed.\n", r.id)
+		fmt.Fprintf(p.out, "Nothing of %s was removed.\n", r.id)
 	}
 	for _, changed := range r.changed {
-		fmt.Fprintf(v.out, "  %s lock node %s: %s\n", c.yellow("!"), changed.Node, changed.Now)
+		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.yellow("!"), changed.Node, changed.Now)
 	}
 	for _, failed := range r.failed {
-		fmt.Fprintf(v.out, "  %s lock node %s: %s\n", c.yellow("!"), failed.Node, failed.Error)
+		fmt.Fprintf(p.out, "  %s lock node %s: %s\n", c.yellow("!"), failed.Node, failed.Error)
 	}
 }
-
-type lockBreakJSON program
 
 // lockBreakLine is the JSON of lock break.
 type lockBreakLine struct {
@@ -48,8 +35,8 @@ type lockBreakLine struct {
 	Failed        []failedOnNode  `json:"failed"`
 }
 
-func (v *lockBreakJSON) Broken(r breakResult) {
-	(*program)(v).emit(lockBreakLine{
+func (p *program) brokenJSON(r breakResult) {
+	p.emit(lockBreakLine{
 		FormatVersion: formatVersion, Name: r.id.String(), Broken: r.error() == nil,
 		Removed: append([]brokenOnNode{}, r.removed...),
 		Changed: append([]changedOnNode{}, r.changed...),

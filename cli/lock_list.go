@@ -18,28 +18,14 @@ func (p *program) lockListCommand() *urfave.Command {
 		Description: "Lists the named locks on the lock nodes of each sale, and the leases of its shards as\n" +
 			"SALE/SHARD. It writes nothing. Servers that are away are part of the answer: without\n" +
 			"the ledger it is unknown which leases are the sale's, and they are only counted.",
-		Flags: []urfave.Flag{fileFlag(), jsonFlag()},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			from := source{files: f.files(), json: f.on("json")}
-			if err := f.done(0); err != nil {
-				return err
-			}
-			return p.lockList(c.Context, from)
-		},
+		Flags:  []urfave.Flag{fileFlag(), jsonFlag()},
+		Action: action(parseSource, p.lockList),
 	}
 }
 
 func (p *program) lockList(ctx context.Context, from source) error {
-	var view lockListView = (*lockListHuman)(p)
-	if from.json {
-		view = (*lockListJSON)(p)
-	}
-	sales, err := p.load(ctx, from)
-	if err != nil {
-		return err
-	}
-	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error {
+	show := pick(from.json, p.lockListText, p.lockListJSON)
+	return p.forEach(ctx, from, func(ctx context.Context, sale spec.Sale) error {
 		var uid string
 		away := p.withStore(sale, func(store *backends.Store) (err error) {
 			uid, err = readUID(ctx, store, sale.Name)
@@ -48,12 +34,12 @@ func (p *program) lockList(ctx context.Context, from source) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return withNodes("salectl lock list", []spec.Sale{sale}, func(nodes []quorum.Node) error {
+		return p.withNodes("salectl lock list", []spec.Sale{sale}, func(nodes []quorum.Node) error {
 			read := readLocks(ctx, nodes, spec.KeyPrefix)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			view.Locks(newLockList(sale.Name, uid, away, read))
+			show(newLockList(sale.Name, uid, away, read))
 			return nil
 		})
 	})

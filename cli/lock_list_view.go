@@ -6,27 +6,16 @@ import (
 	"time"
 )
 
-// lockListView is all that lock list says.
-type lockListView interface{ Locks(lockList) }
-
-var (
-	_ lockListView = (*lockListHuman)(nil)
-	_ lockListView = (*lockListJSON)(nil)
-)
-
-type lockListHuman program
-
-func (v *lockListHuman) Locks(l lockList) {
-	p := (*program)(v)
-	c := p.colours(v.out)
+func (p *program) lockListText(l lockList) {
+	c := p.colours(p.out)
 	p.gap()
-	fmt.Fprintf(v.out, "%s: %s\n", c.bold(l.sale), count(len(l.locks), "lock"))
-	writeWarnings(v.out, c, l.warnings)
+	fmt.Fprintf(p.out, "%s: %s\n", c.bold(l.sale), count(len(l.locks), "lock"))
+	writeWarnings(p.out, c, l.warnings)
 	for _, u := range l.unnamed {
-		fmt.Fprintf(v.out, "  leases of %s are there under the uid %s\n", count(u.Shards, "shard"), u.UID)
+		fmt.Fprintf(p.out, "  leases of %s are there under the uid %s\n", count(u.Shards, "shard"), u.UID)
 	}
 	if len(l.locks) > 0 {
-		fmt.Fprintln(v.out)
+		fmt.Fprintln(p.out)
 		locks := newTable("lock", "holder", "nodes", ">left", ">heartbeat", "")
 		for _, lock := range l.locks {
 			left, state := secondsText(lock.left), ""
@@ -39,14 +28,14 @@ func (v *lockListHuman) Locks(l lockList) {
 			}
 			locks.row(lock.id, lock.holder, whereText(lock.on, len(l.nodes), fmt.Sprint(len(l.nodes))), left, beat, state)
 		}
-		locks.write(v.out, "  ", c.dim)
+		locks.write(p.out, "  ", c.dim)
 	}
-	fmt.Fprintln(v.out)
+	fmt.Fprintln(p.out)
 	nodes := newTable("lock node", ">keys", "state")
 	for _, n := range l.nodes {
 		nodes.row(n.name, len(n.holdings), lockNodeState(n))
 	}
-	nodes.write(v.out, "  ", c.dim)
+	nodes.write(p.out, "  ", c.dim)
 }
 
 // whereText says which of the nodes have a lock. all is their number in words.
@@ -73,8 +62,6 @@ func lockNodeState(n nodeLocks) string {
 }
 
 func secondsText(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
-
-type lockListJSON program
 
 // lockListLine is the JSON of lock list.
 type lockListLine struct {
@@ -111,7 +98,7 @@ type lockNodeLine struct {
 	VotesFrom string `json:"votesFrom,omitempty"` // it abstains from named locks until then; RFC 3339, UTC
 }
 
-func (v *lockListJSON) Locks(l lockList) {
+func (p *program) lockListJSON(l lockList) {
 	line := lockListLine{
 		FormatVersion: formatVersion, Sale: l.sale, UID: l.uid, Locks: []lockLine{},
 		Unnamed: append([]unnamedLeases{}, l.unnamed...), Warnings: append([]string{}, l.warnings...),
@@ -126,7 +113,7 @@ func (v *lockListJSON) Locks(l lockList) {
 		}
 		line.Nodes = append(line.Nodes, one)
 	}
-	(*program)(v).emit(line)
+	p.emit(line)
 }
 
 func newLockLine(lock heldLock) lockLine {

@@ -94,7 +94,7 @@ func (p *program) lockRun(ctx context.Context, o lockRunOptions) error {
 		return err
 	}
 	signals := p.takeSignals()
-	return withNodes("salectl lock run", sales, func(nodes []quorum.Node) error {
+	return p.withNodes("salectl lock run", sales, func(nodes []quorum.Node) error {
 		heard := newHeard(nodes, func(text string) { p.say("salectl: %s", text) })
 		// A lease lasts as long as its context, and ctx may end while the command
 		// runs, which then has to end first.

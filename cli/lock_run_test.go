@@ -169,7 +169,9 @@ func TestLockRunKilled(t *testing.T) {
 	t.Parallel()
 	w := startLocks(t, 3)
 	holder, command := w.hold("a", "--", "listen", "stubborn")
-	waiter := w.open("lock", "run", "--wait", "1m", "a", "--", "sh", "-c", fmt.Sprintf("! kill -0 %d", command))
+	waiter := w.open("lock", "run", "--wait", "1m", "a", "--", "sh", "-c",
+		// One that has ended may be there until init has waited for it, in state Z.
+		fmt.Sprintf("! grep -q '^State:.[^ZX]' /proc/%d/status", command))
 	w.waits("a")
 	holder.Process.Kill()
 	w.until("dead with its parent", func() bool { return gone(command) })

@@ -49,18 +49,18 @@ func TestRefundView(t *testing.T) {
 	plan, result := &planner.Plan{Sale: "luck"}, &planner.Result{Refund: someRefund}
 	const line = "  Refund 12.30 of 100.00 CNY: 1,001 of 3,001 packets not taken\n"
 	p := newCapture()
-	p.program.destroyView(false).Destroyed(plan, result)
+	p.destroyedText(plan, result)
 	if got := p.out.String(); got != "Destroyed luck.\n"+line {
 		t.Errorf("destroy says %q", got)
 	}
 	p = newCapture()
-	p.program.destroyView(true).Destroyed(plan, result)
+	p.destroyedJSON(plan, result)
 	const json = `"refund":{"packets":1001,"amount":"12.30","currency":"CNY","granted":2000,"grantedAmount":"87.70","total":"100.00"}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("destroy --json says %s", got)
 	}
 	p = newCapture()
-	(*statusHuman)(p.program).Status(&planner.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund})
+	p.statusText(&planner.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund})
 	if got := p.out.String(); !strings.HasSuffix(got, line) {
 		t.Errorf("status says %q", got)
 	}
@@ -71,7 +71,7 @@ func TestRefundView(t *testing.T) {
 func TestListsInStatus(t *testing.T) {
 	s := troubled("here:1")
 	p := newCapture()
-	(*statusHuman)(p.program).Status(s)
+	p.statusText(s)
 	if got := p.out.String(); strings.Contains(got, "to drain") {
 		t.Errorf("a sale without lists: %s", got)
 	}
@@ -79,7 +79,7 @@ func TestListsInStatus(t *testing.T) {
 	s.Shards[1].List = &planner.ListStatus{Node: "b:1", State: "unknown", Error: "connection refused"}
 	s.Shards[2].List = &planner.ListStatus{Node: "c:1", State: "off", Fill: 3, Token: 4}
 	p = newCapture()
-	(*statusHuman)(p.program).Status(s)
+	p.statusText(s)
 	const want = `
   list  node  state      left  to drain  fill
   0     a:1   on       12,345         2     3
@@ -97,12 +97,12 @@ func TestPacketsInAudit(t *testing.T) {
 		Currency: "CNY", Total: "100.00", Granted: "99.50", Left: "0.50", Packets: 1_000, Taken: 990,
 	}}
 	p := newCapture()
-	(*auditHuman)(p.program).Audit(a)
+	p.auditText(a)
 	if got := p.out.String(); !strings.Contains(got, "\n  100.00 CNY in 1,000 packets: 99.50 granted in 990, 0.50 left\n") {
 		t.Errorf("audit says %s", got)
 	}
 	p = newCapture()
-	(*auditJSON)(p.program).Audit(a)
+	p.auditJSON(a)
 	const json = `"packets":{"currency":"CNY","total":"100.00","granted":"99.50","left":"0.50","packets":1000,"taken":990}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("audit --json says %s", got)

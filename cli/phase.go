@@ -39,25 +39,14 @@ func (p *program) phaseCommand(name string, phase pb.Phase, usage, description s
 	return &urfave.Command{
 		Name: name, Category: groupSale, Usage: usage, Description: description,
 		Flags: []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			o := phaseOptions{source: parseSource(f), phase: phase, yes: f.on("yes")}
-			if err := f.done(0); err != nil {
-				return err
-			}
-			return p.setPhase(c.Context, o)
-		},
+		Action: action(func(f *flags) phaseOptions {
+			return phaseOptions{source: parseSource(f), phase: phase, yes: f.on("yes")}
+		}, p.setPhase),
 	}
 }
 
 func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
-	sales, err := p.load(ctx, o.source)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := o.bounded(ctx)
-	defer cancel()
-	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
 		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
 			plan, err := planner.MakePhase(actual, o.phase)
 			if err != nil {
@@ -72,16 +61,9 @@ func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 					return err
 				}
 			}
-			return p.carryOut(ctx, cfg, sale, plan, p.phaseView(o))
+			return p.carryOut(ctx, cfg, sale, plan, pick[applyView](o.json, &phaseHuman{p, o.phase}, (*applyJSON)(p)))
 		})
 	})
-}
-
-func (p *program) phaseView(o phaseOptions) applyView {
-	if o.json {
-		return (*applyJSON)(p)
-	}
-	return &phaseHuman{p, o.phase}
 }
 
 // phaseHuman says less than apply: there is one change, and it is the command's
@@ -90,8 +72,6 @@ type phaseHuman struct {
 	*program
 	phase pb.Phase
 }
-
-var _ applyView = (*phaseHuman)(nil)
 
 func (v *phaseHuman) Unchanged(plan *planner.Plan) { fmt.Fprintln(v.out, nothingToDo(plan)) }
 

@@ -32,22 +32,17 @@ func (p *program) planCommand() *urfave.Command {
 			timeoutFlag(),
 			jsonFlag(),
 		},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			o := planOptions{
+		Action: action(func(f *flags) planOptions {
+			return planOptions{
 				source: parseSource(f), out: f.text("out"),
 				detailed: f.on("detailed-exitcode"), destroy: f.on("destroy"),
 			}
-			if err := f.done(0); err != nil {
-				return err
-			}
-			return p.plan(c.Context, o)
-		},
+		}, p.plan),
 	}
 }
 
 func (p *program) plan(ctx context.Context, o planOptions) error {
-	view := p.planView(o.json)
+	show := pick(o.json, p.planText, func(_ spec.Sale, plan *planner.Plan) { p.emit(plan) })
 	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
@@ -67,9 +62,9 @@ func (p *program) plan(ctx context.Context, o planOptions) error {
 				return err
 			}
 		}
-		view.Plan(sale, plan)
-		if o.out != "" {
-			view.Saved(plan, o.out)
+		show(sale, plan)
+		if o.out != "" && !o.json {
+			p.savedText(plan, o.out)
 		}
 		if o.detailed && !plan.Empty() {
 			return shown{errChanges}

@@ -9,37 +9,16 @@ import (
 	"salectl/spec"
 )
 
-// planView is all that is said about plans, by plan and by the commands that
-// carry one out.
-type planView interface {
-	Plan(spec.Sale, *planner.Plan)
-	Saved(plan *planner.Plan, path string)
-}
-
-var (
-	_ planView = (*planHuman)(nil)
-	_ planView = (*planJSON)(nil)
-)
-
-func (p *program) planView(asJSON bool) planView {
-	if asJSON {
-		return (*planJSON)(p)
-	}
-	return (*planHuman)(p)
-}
-
-type planHuman program
-
-func (v *planHuman) Plan(sale spec.Sale, plan *planner.Plan) {
-	p := (*program)(v)
-	c := p.colours(v.out)
+// planText shows a plan, for plan and for the commands that carry one out.
+func (p *program) planText(sale spec.Sale, plan *planner.Plan) {
+	c := p.colours(p.out)
 	p.gap()
 	if plan.Empty() {
-		fmt.Fprintln(v.out, nothingToDo(plan))
-		writeWarnings(v.out, c, plan.Warnings)
+		fmt.Fprintln(p.out, nothingToDo(plan))
+		writeWarnings(p.out, c, plan.Warnings)
 		return
 	}
-	fmt.Fprintf(v.out, "%s%s\n\n", c.bold(plan.Sale), c.dim(whereAndWhen(sale, plan)))
+	fmt.Fprintf(p.out, "%s%s\n\n", c.bold(plan.Sale), c.dim(whereAndWhen(sale, plan)))
 	widest := 0
 	for _, a := range plan.Actions {
 		widest = max(widest, len(a.Address))
@@ -48,13 +27,13 @@ func (v *planHuman) Plan(sale spec.Sale, plan *planner.Plan) {
 		if i > 0 && a.Reason == plan.Actions[i-1].Reason {
 			a.Reason = "" // once is enough
 		}
-		writeAction(v.out, c, a, widest)
+		writeAction(p.out, c, a, widest)
 	}
 	if len(plan.Warnings) > 0 {
-		fmt.Fprintln(v.out)
-		writeWarnings(v.out, c, plan.Warnings)
+		fmt.Fprintln(p.out)
+		writeWarnings(p.out, c, plan.Warnings)
 	}
-	fmt.Fprintf(v.out, "\n%s %d to create, %d to update, %d to delete.\n",
+	fmt.Fprintf(p.out, "\n%s %d to create, %d to update, %d to delete.\n",
 		c.bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
 }
 
@@ -135,17 +114,11 @@ func change(f planner.Field) string {
 	return f.Before + " -> " + f.After
 }
 
-func (v *planHuman) Saved(plan *planner.Plan, path string) {
+// savedText says where a plan is. Whoever asked for JSON gave --out, and knows.
+func (p *program) savedText(plan *planner.Plan, path string) {
 	if plan.Empty() {
-		fmt.Fprintf(v.out, "Saved in %s.\n", path)
+		fmt.Fprintf(p.out, "Saved in %s.\n", path)
 		return
 	}
-	fmt.Fprintf(v.out, "\nSaved in %s. To carry it out:\n  salectl apply --plan %s\n", path, quoted(path))
+	fmt.Fprintf(p.out, "\nSaved in %s. To carry it out:\n  salectl apply --plan %s\n", path, quoted(path))
 }
-
-type planJSON program
-
-func (v *planJSON) Plan(_ spec.Sale, plan *planner.Plan) { (*program)(v).emit(plan) }
-
-// Saved is silent: whoever gave --out knows.
-func (v *planJSON) Saved(*planner.Plan, string) {}

@@ -36,44 +36,29 @@ func (p *program) rehearseCommand() *urfave.Command {
 			valueFlag("seed", "draw the crowd from `N` (default: another one each time)"),
 			jsonFlag(),
 		},
-		Action: func(c *urfave.Context) error {
-			o, err := parseRehearse(c)
-			if err != nil {
-				return err
-			}
-			return p.rehearse(c.Context, o)
-		},
+		Action: action(parseRehearse, p.rehearse),
 	}
 }
 
-func parseRehearse(c *urfave.Context) (rehearseOptions, error) {
+func parseRehearse(f *flags) rehearseOptions {
 	const most = 1 << 53 // what every reader of JSON can tell exactly
-	f := &flags{c: c}
-	o := rehearseOptions{
+	return rehearseOptions{
 		source:      parseSource(f),
 		users:       int(f.number("users", 1, 1_000_000, 0)),
 		concurrency: int(f.number("concurrency", 1, 10_000, rehearse.DefaultConcurrency)),
 		seed:        uint64(f.number("seed", 0, most, rand.Int64N(1_000_000))),
 	}
-	return o, f.done(0)
 }
 
 func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
-	var view rehearseView = (*rehearseHuman)(p)
-	if o.json {
-		view = (*rehearseJSON)(p)
-	}
-	sales, err := p.load(ctx, o.source)
-	if err != nil {
-		return err
-	}
-	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+	show := pick(o.json, p.rehearsedText, p.rehearsedJSON)
+	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
 			report, audit, err := p.stage(ctx, o, sale, store)
 			if err != nil {
 				return err
 			}
-			view.Rehearsed(report, audit)
+			show(report, audit)
 			if report.Verdict() != nil || !audit.OK {
 				return shown{errRehearsal}
 			}
@@ -147,23 +132,10 @@ func (p *program) bar() func(done, total int) {
 	}
 }
 
-// rehearseView is all that rehearse says.
-type rehearseView interface {
-	Rehearsed(*rehearse.Report, *ledger.Audit)
-}
-
-var (
-	_ rehearseView = (*rehearseHuman)(nil)
-	_ rehearseView = (*rehearseJSON)(nil)
-)
-
-type rehearseHuman program
-
-func (v *rehearseHuman) Rehearsed(r *rehearse.Report, a *ledger.Audit) {
-	p := (*program)(v)
+func (p *program) rehearsedText(r *rehearse.Report, a *ledger.Audit) {
 	p.gap()
-	r.Audit = auditLine{a, p.colours(v.out)}
-	_ = r.WriteText(v.out) // answer remembers what goes wrong
+	r.Audit = auditLine{a, p.colours(p.out)}
+	_ = r.WriteText(p.out) // answer remembers what goes wrong
 }
 
 // auditLine is an audit in the text of a report.
@@ -183,9 +155,7 @@ func (l auditLine) String() string {
 	return s
 }
 
-type rehearseJSON program
-
-func (v *rehearseJSON) Rehearsed(r *rehearse.Report, a *ledger.Audit) {
+func (p *program) rehearsedJSON(r *rehearse.Report, a *ledger.Audit) {
 	r.Audit = a
-	(*program)(v).emit(r)
+	p.emit(r)
 }

@@ -26,6 +26,14 @@ func (p *program) emit(v any) {
 	_ = lines.Encode(v)
 }
 
+// pick chooses between the two ways to answer: for people, and in JSON.
+func pick[View any](asJSON bool, human, inJSON View) View {
+	if asJSON {
+		return inJSON
+	}
+	return human
+}
+
 // gap sets the answers for two sales apart, where each has several lines.
 func (p *program) gap() {
 	if p.out.written {

@@ -36,11 +36,7 @@ func (from source) bounded(ctx context.Context) (context.Context, context.Cancel
 // load reads the sales. One that is wrong stops all: whoever applies a folder
 // means the whole folder, and the wrong one may be a copy that was not renamed.
 func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
-	read := p.read
-	if read == nil {
-		read = spec.Load
-	}
-	sales, err := read(from.files, &endingReader{ctx, p.in})
+	sales, err := p.read(from.files, &endingReader{ctx, p.in})
 	switch {
 	case err == nil:
 		return sales, nil
@@ -100,6 +96,17 @@ func (p *program) eachSale(ctx context.Context, from source, sales []spec.Sale, 
 		failures = multierror.Append(failures, p.failed(sale.Name, from.json, err))
 	}
 	return failures.ErrorOrNil()
+}
+
+// forEach loads the sales and does one thing for each, within the command's time.
+func (p *program) forEach(ctx context.Context, from source, do func(context.Context, spec.Sale) error) error {
+	sales, err := p.load(ctx, from)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := from.bounded(ctx)
+	defer cancel()
+	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error { return do(ctx, sale) })
 }
 
 // failed tells that something failed for one sale.

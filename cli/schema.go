@@ -14,21 +14,15 @@ func (p *program) schemaCommand() *urfave.Command {
 			"and as the first line of a sale file:\n" +
 			"  # yaml-language-server: $schema=sale.schema.json",
 		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			if err := f.done(0); err != nil {
+			if err := atMost(c, 0); err != nil {
 				return err
 			}
-			return p.schema()
+			text, err := spec.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = p.out.Write(text) // one form for people and programs
+			return err
 		},
 	}
-}
-
-// schema has one form for people and programs.
-func (p *program) schema() error {
-	text, err := spec.Schema()
-	if err != nil {
-		return err
-	}
-	_, err = p.out.Write(text)
-	return err
 }

@@ -52,18 +52,11 @@ func (p *program) serveCommand() *urfave.Command {
 			valueFlag("log-format", "log as `FORMAT`: text or json (default: text)"),
 			valueFlag("log-level", "log from `LEVEL` on: debug, info, warn or error (default: info)"),
 		},
-		Action: func(c *urfave.Context) error {
-			o, err := parseServe(c)
-			if err != nil {
-				return err
-			}
-			return p.serve(c.Context, o)
-		},
+		Action: action(parseServe, p.serve),
 	}
 }
 
-func parseServe(c *urfave.Context) (serveOptions, error) {
-	f := &flags{c: c}
+func parseServe(f *flags) serveOptions {
 	o := serveOptions{
 		source: source{files: f.files()}, listen: defaultListen, admin: defaultAdmin,
 		tokenFile: f.text("token-file"), insecure: f.on("insecure"), buyers: int(f.number("connections", 1, 1<<20, 0)),
@@ -74,7 +67,7 @@ func parseServe(c *urfave.Context) (serveOptions, error) {
 		f.refuse("--log-level: %v", err)
 	}
 	for name, address := range map[string]*string{"listen": &o.listen, "admin": &o.admin} {
-		if c.IsSet(name) {
+		if f.c.IsSet(name) {
 			*address = f.text(name)
 		}
 		// The admin address never asks for a token, so one does not open it.
@@ -83,7 +76,7 @@ func parseServe(c *urfave.Context) (serveOptions, error) {
 			f.refuse("--%s: %v", name, err)
 		}
 	}
-	return o, f.done(0)
+	return o
 }
 
 // hosts are the names in the addresses that serve was told to listen at.
@@ -101,13 +94,11 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	token := ""
-	if o.tokenFile != "" {
-		if token, err = httpd.ReadToken(o.tokenFile); err != nil {
-			return err
-		}
+	token, err := httpd.ReadToken(o.tokenFile)
+	if err != nil {
+		return err
 	}
-	most, err := connections(o.buyers, sales)
+	most, err := p.connections(o.buyers, sales)
 	if err != nil {
 		return err
 	}

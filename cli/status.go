@@ -48,37 +48,28 @@ func (p *program) statusCommand() *urfave.Command {
 			valueFlag("token-file", "send the bearer token in `FILE` to the process that serves the sale"),
 			jsonFlag(),
 		},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
+		Action: action(func(f *flags) statusOptions {
 			o := statusOptions{source: parseSource(f), tokenFile: f.text("token-file")}
 			if o.timeout == 0 {
 				o.timeout = defaultWait
 			}
-			if c.IsSet("wait-for") {
+			if f.c.IsSet("wait-for") {
 				o.waitFor = f.oneOf("wait-for", phases...)
 			}
-			if err := f.done(0); err != nil {
-				return err
-			}
-			return p.status(c.Context, o)
-		},
+			return o
+		}, p.status),
 	}
 }
 
 func (p *program) status(ctx context.Context, o statusOptions) error {
-	var view statusView = (*statusHuman)(p)
-	if o.json {
-		view = (*statusJSON)(p)
-	}
+	show := pick(o.json, p.statusText, func(s *planner.Status) { p.emit(s) })
 	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
 	}
-	token := ""
-	if o.tokenFile != "" {
-		if token, err = httpd.ReadToken(o.tokenFile); err != nil {
-			return err
-		}
+	token, err := httpd.ReadToken(o.tokenFile)
+	if err != nil {
+		return err
 	}
 	bounded, cancel := o.bounded(ctx)
 	defer cancel()
@@ -91,7 +82,7 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 			}
 			if status != nil {
 				askServer(ctx, status, token)
-				view.Status(status)
+				show(status)
 			}
 			return err
 		})

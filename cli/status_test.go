@@ -62,7 +62,7 @@ func TestStatusView(t *testing.T) {
 	s := troubled(address)
 	askServer(t.Context(), s, "secret")
 	c := newCapture()
-	(*statusHuman)(c.program).Status(s)
+	c.statusText(s)
 	want := strings.ReplaceAll(`tickets: open, generation 2, run 0123456789abcdef
   20 of 60 units sold, 40 available
   opens at 2026-11-11T12:00:00Z
@@ -84,7 +84,7 @@ func TestStatusView(t *testing.T) {
 	}
 	var asJSON planner.Status
 	c = newCapture()
-	(*statusJSON)(c.program).Status(s)
+	c.emit(s)
 	if err := json.Unmarshal(c.out.Bytes(), &asJSON); err != nil || asJSON.Nodes[1].Server.Since != "2026-11-11T11:58:03.5Z" ||
 		asJSON.Shards[2].Stalled.Error != "no answer" || asJSON.Server.Address != address || asJSON.Majority != 2 {
 		t.Errorf("%v: %s", err, &c.out)
@@ -204,7 +204,7 @@ func TestPlanView(t *testing.T) {
 		Warnings: []string{"lock node b:1 cannot be reached: connection refused"},
 	}
 	c := newCapture()
-	c.planView(false).Plan(spec.Sale{File: "sale.yaml:1"}, plan)
+	c.planText(spec.Sale{File: "sale.yaml:1"}, plan)
 	want := `tickets (sale.yaml:1)
 
   + table/sales  # it does not exist
@@ -227,7 +227,7 @@ Plan: 3 to create, 0 to update, 0 to delete.
 		t.Errorf("it says\n%s\nwant\n%s", got, want)
 	}
 	c = newCapture()
-	c.planView(false).Plan(spec.Sale{}, &planner.Plan{Kind: planner.KindApply, Sale: "tickets", Phase: "open", Generation: 1, Warnings: plan.Warnings})
+	c.planText(spec.Sale{}, &planner.Plan{Kind: planner.KindApply, Sale: "tickets", Phase: "open", Generation: 1, Warnings: plan.Warnings})
 	if want := "No changes. tickets is as its file declares it: generation 1, open.\n  ! lock node b:1 cannot be reached: connection refused\n"; c.out.String() != want {
 		t.Errorf("it says\n%s", &c.out)
 	}

@@ -10,45 +10,34 @@ import (
 	"salectl/planner"
 )
 
-// statusView is all that status says.
-type statusView interface{ Status(*planner.Status) }
-
-var (
-	_ statusView = (*statusHuman)(nil)
-	_ statusView = (*statusJSON)(nil)
-)
-
-type statusHuman program
-
-func (v *statusHuman) Status(s *planner.Status) {
-	p := (*program)(v)
-	c := p.colours(v.out)
+func (p *program) statusText(s *planner.Status) {
+	c := p.colours(p.out)
 	p.gap()
-	fmt.Fprintf(v.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s.Phase), s.Generation, s.UID)
-	fmt.Fprintf(v.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s))
+	fmt.Fprintf(p.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s.Phase), s.Generation, s.UID)
+	fmt.Fprintf(p.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s))
 	if s.Refund != nil {
-		fmt.Fprintf(v.out, "  %s\n", refunded(s.Refund))
+		fmt.Fprintf(p.out, "  %s\n", refunded(s.Refund))
 	}
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
 	for _, line := range []string{times(s), served(s), votes(s)} {
 		if line != "" {
-			fmt.Fprintf(v.out, "  %s\n", line)
+			fmt.Fprintf(p.out, "  %s\n", line)
 		}
 	}
 	if s.Applied < s.Generation {
-		fmt.Fprintf(v.out, "  generation %d is not on every shard yet\n", s.Generation)
+		fmt.Fprintf(p.out, "  generation %d is not on every shard yet\n", s.Generation)
 	}
-	writeWarnings(v.out, c, s.Warnings)
-	fmt.Fprintln(v.out)
-	v.shards(s, c)
-	v.lists(s, c)
-	fmt.Fprintln(v.out)
-	v.nodes(s, c)
+	writeWarnings(p.out, c, s.Warnings)
+	fmt.Fprintln(p.out)
+	p.shardsText(s, c)
+	p.listsText(s, c)
+	fmt.Fprintln(p.out)
+	p.nodesText(s, c)
 }
 
-func (v *statusHuman) shards(s *planner.Status, c palette) {
+func (p *program) shardsText(s *planner.Status, c palette) {
 	shards := newTable("shard", "owner", ">lease", ">slot", ">generation", ">limit", ">available", ">held", ">sold", "")
 	for _, shard := range s.Shards {
 		lease := "-"
@@ -70,11 +59,11 @@ func (v *statusHuman) shards(s *planner.Status, c palette) {
 		shards.row(shard.Shard, owner, lease, shard.Slot, shard.Generation,
 			grouped(shard.Limit), grouped(shard.Available), grouped(shard.Held), grouped(shard.Sold), state)
 	}
-	shards.write(v.out, "  ", c.dim)
+	shards.write(p.out, "  ", c.dim)
 }
 
-// lists says how the lists of the shards stand, where there are any.
-func (v *statusHuman) lists(s *planner.Status, c palette) {
+// listsText says how the lists of the shards stand, where there are any.
+func (p *program) listsText(s *planner.Status, c palette) {
 	lists := newTable("list", "node", "state", ">left", ">to drain", ">fill", "")
 	for _, shard := range s.Shards {
 		l := shard.List
@@ -95,12 +84,12 @@ func (v *statusHuman) lists(s *planner.Status, c palette) {
 		}
 	}
 	if len(lists.rows) > 0 {
-		fmt.Fprintln(v.out)
-		lists.write(v.out, "  ", c.dim)
+		fmt.Fprintln(p.out)
+		lists.write(p.out, "  ", c.dim)
 	}
 }
 
-func (v *statusHuman) nodes(s *planner.Status, c palette) {
+func (p *program) nodesText(s *planner.Status, c palette) {
 	nodes := newTable("lock node", ">leases", ">clock off", "state")
 	for _, n := range s.Nodes {
 		if !n.Up {
@@ -109,7 +98,7 @@ func (v *statusHuman) nodes(s *planner.Status, c palette) {
 		}
 		nodes.row(n.Name, n.Leases, clockOff(n.ClockOffSeconds), nodeState(n))
 	}
-	nodes.write(v.out, "  ", c.dim)
+	nodes.write(p.out, "  ", c.dim)
 }
 
 // nodeState is how a lock node stands, as this process sees it and as the one
@@ -202,16 +191,15 @@ func votes(s *planner.Status) string {
 
 // elsewhere says where the units are that are not sold.
 func elsewhere(s *planner.Status) string {
-	text := ""
-	for _, where := range []struct {
-		units int64
-		name  string
-	}{{s.Available, "available"}, {s.Held, "held"}, {s.InFlight, "on the way between shards"}} {
-		if where.units > 0 {
-			text += fmt.Sprintf(", %s %s", grouped(where.units), where.name)
-		}
+	return some(s.Available, "available") + some(s.Held, "held") + some(s.InFlight, "on the way between shards")
+}
+
+// some writes ", 12 held"; nothing of no units.
+func some(units int64, where string) string {
+	if units <= 0 {
+		return ""
 	}
-	return text
+	return fmt.Sprintf(", %s %s", grouped(units), where)
 }
 
 // clockOff leaves out what is no more than the time that asking takes.
@@ -231,7 +219,3 @@ func phaseWord(c palette, phase string) string {
 	}
 	return phase
 }
-
-type statusJSON program
-
-func (v *statusJSON) Status(s *planner.Status) { (*program)(v).emit(s) }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"regexp"
+	"salectl/spec"
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
@@ -66,7 +67,7 @@ func unknown(c *urfave.Context, name string) error {
 	for _, f := range c.Command.Flags {
 		names = append(names, f.Names()...)
 	}
-	if near := nearest(name, names); near != "" {
+	if near := spec.Nearest(name, names); near != "" {
 		return misused(c, "there is no flag %s; did you mean %s?", flag, dashed(near))
 	}
 	return misused(c, "there is no flag %s", flag)
@@ -86,7 +87,7 @@ func hasFlag(command *urfave.Command, name string) bool {
 // unknownCommand speaks about a word that should have been one of the commands.
 func unknownCommand(c *urfave.Context, commands []*urfave.Command, word string) error {
 	what := fmt.Sprintf("there is no command %q", word)
-	if near := nearest(word, commandNames(commands)); near != "" {
+	if near := spec.Nearest(word, commandNames(commands)); near != "" {
 		what += fmt.Sprintf("; did you mean %s?", near)
 	}
 	within := c.App.Name
@@ -139,40 +140,4 @@ func quoted(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// nearest is the word that was probably meant, or empty: at most two slips, and
-// fewer than half of the letters.
-func nearest(word string, words []string) string {
-	best, least := "", 3
-	for _, w := range words {
-		if d := distance(strings.ToLower(word), w); d < least && 2*d < max(len(w), len(word)) {
-			best, least = w, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to insert, remove, replace or swap with the next.
-func distance(a, b string) int {
-	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := last[j]
-			if a[i] != b[j] {
-				replace++
-			}
-			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
 }

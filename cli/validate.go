@@ -15,15 +15,8 @@ func (p *program) validateCommand() *urfave.Command {
 		Name: "validate", Category: groupSale, Usage: "check sale files",
 		Description: "Says all that is wrong with the files at once, each with its place and a remedy.\n" +
 			"It looks at nothing but the files.",
-		Flags: []urfave.Flag{fileFlag(), jsonFlag()},
-		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			from := parseSource(f)
-			if err := f.done(0); err != nil {
-				return err
-			}
-			return p.validate(c.Context, from)
-		},
+		Flags:  []urfave.Flag{fileFlag(), jsonFlag()},
+		Action: action(parseSource, p.validate),
 	}
 }
 
@@ -32,33 +25,17 @@ func (p *program) validate(ctx context.Context, from source) error {
 	if err != nil {
 		return err
 	}
-	var view validateView = (*validateHuman)(p)
-	if from.json {
-		view = (*validateJSON)(p)
-	}
-	for _, sale := range sales {
-		view.Valid(sale)
+	show := pick(from.json, p.validText, p.validJSON)
+	for _, sale := range sales { // what is wrong is told by load
+		show(sale)
 	}
 	return nil
 }
 
-// validateView is all that validate says. What is wrong is told by load.
-type validateView interface {
-	Valid(spec.Sale)
-}
-
-var (
-	_ validateView = (*validateHuman)(nil)
-	_ validateView = (*validateJSON)(nil)
-)
-
-type validateHuman program
-
-func (v *validateHuman) Valid(s spec.Sale) {
-	p := (*program)(v)
-	fmt.Fprintf(v.out, "%s is valid: %s over %s, at most %s a user (%s)\n",
+func (p *program) validText(s spec.Sale) {
+	fmt.Fprintf(p.out, "%s is valid: %s over %s, at most %s a user (%s)\n",
 		s.Name, count(s.Stock, "unit"), count(s.LockCount, "shard"), grouped(s.PerUserLimit), s.File)
-	writeWarnings(v.out, p.colours(v.out), warningsOf(s))
+	writeWarnings(p.out, p.colours(p.out), warningsOf(s))
 }
 
 // warningsOf tells what is valid and probably not meant.
@@ -69,10 +46,8 @@ func warningsOf(s spec.Sale) []string {
 	return []string{fmt.Sprintf("closesAt %s has passed: no claim would be accepted", s.ClosesAt.UTC().Format(time.RFC3339))}
 }
 
-type validateJSON program
-
-func (v *validateJSON) Valid(s spec.Sale) {
-	(*program)(v).emit(struct {
+func (p *program) validJSON(s spec.Sale) {
+	p.emit(struct {
 		FormatVersion int    `json:"formatVersion"`
 		Sale          string `json:"sale"`
 		File          string `json:"file"`

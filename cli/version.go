@@ -8,31 +8,18 @@ import (
 	urfave "github.com/urfave/cli/v2"
 )
 
-type versionOptions struct{ json bool }
-
 func (p *program) versionCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "version", Category: groupProgram, Usage: "print the version",
 		Flags: []urfave.Flag{onFlag("json", "answer in JSON")},
 		Action: func(c *urfave.Context) error {
-			f := &flags{c: c}
-			o := versionOptions{json: f.on("json")}
-			if err := f.done(0); err != nil {
+			if err := atMost(c, 0); err != nil {
 				return err
 			}
-			return p.version(o)
+			p.version(c.Bool("json"))
+			return nil
 		},
 	}
-}
-
-func (p *program) version(o versionOptions) error {
-	info := builtFrom()
-	var view versionView = (*versionHuman)(p)
-	if o.json {
-		view = (*versionJSON)(p)
-	}
-	view.Version(info)
-	return nil
 }
 
 // build is what this program was built from.
@@ -69,28 +56,19 @@ func builtFrom() build {
 	return b
 }
 
-// versionView is all that version says.
-type versionView interface{ Version(build) }
-
-var (
-	_ versionView = (*versionHuman)(nil)
-	_ versionView = (*versionJSON)(nil)
-)
-
-type versionHuman program
-
-func (v *versionHuman) Version(b build) {
-	fmt.Fprintf(v.out, "salectl %s", b.Version)
-	if len(b.Commit) >= 12 {
-		fmt.Fprintf(v.out, " (commit %s", b.Commit[:12])
-		if b.Modified {
-			fmt.Fprint(v.out, ", modified")
-		}
-		fmt.Fprint(v.out, ")")
+func (p *program) version(asJSON bool) {
+	b := builtFrom()
+	if asJSON {
+		p.emit(b)
+		return
 	}
-	fmt.Fprintf(v.out, "\n%s %s\n", b.Go, b.Platform)
+	fmt.Fprintf(p.out, "salectl %s", b.Version)
+	if len(b.Commit) >= 12 {
+		fmt.Fprintf(p.out, " (commit %s", b.Commit[:12])
+		if b.Modified {
+			fmt.Fprint(p.out, ", modified")
+		}
+		fmt.Fprint(p.out, ")")
+	}
+	fmt.Fprintf(p.out, "\n%s %s\n", b.Go, b.Platform)
 }
-
-type versionJSON program
-
-func (v *versionJSON) Version(b build) { (*program)(v).emit(b) }

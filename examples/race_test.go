@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
@@ -124,21 +125,21 @@ func (l *luck) grab(e *executor.Executor, user int64, key string) {
 	for deadline := time.Now().Add(scripts.Patience); ; time.Sleep(20 * time.Millisecond) {
 		a := e.Claim(l.t.Context(), executor.Request{User: fmt.Sprint("user-", user), Key: key, Quantity: 1})
 		switch a.Outcome {
-		case executor.Sold:
+		case api.Sold:
 			unit := a.Claim.Units[0]
 			if !l.told[unit].CompareAndSwap(0, user) {
 				l.t.Errorf("packet %d was given to the users %d and %d", unit, l.told[unit].Load(), user)
 			}
 			l.money.Add(a.Claim.Packets.Amount(unit))
 			l.count[gotOne].Add(1)
-		case executor.LimitReached:
+		case api.LimitReached:
 			if len(a.Claims) != 1 || l.told[a.Claims[0].Units[0]].Load() != user {
 				l.t.Errorf("user %d is told of the claims %+v", user, a.Claims)
 			}
 			l.count[hadOne].Add(1)
-		case executor.SoldOut:
+		case api.SoldOut:
 			l.count[tooLate].Add(1)
-		case executor.NoneNow, executor.Overloaded, executor.NoQuorum, executor.Unknown:
+		case api.NoneNow, api.Overloaded, api.NoQuorum, api.Unknown:
 			if time.Now().Before(deadline) {
 				continue
 			}

@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -33,7 +35,7 @@ func sell(b *testing.B, e *Executor, callers, n int) {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
 				r := Request{User: fmt.Sprintf("user-%011d", i), Key: fmt.Sprintf("key-%012d", i), Quantity: 1}
-				if a := e.Claim(context.Background(), r); a.Outcome != Sold {
+				if a := e.Claim(context.Background(), r); a.Outcome != api.Sold {
 					wrong.Add(1)
 				}
 			}
@@ -62,9 +64,9 @@ func BenchmarkClaims(b *testing.B) {
 	for _, callers := range []int{200, 2000} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			logs, node := openEmbedded(b)
-			sale := declared("bench", int64(b.N)+shards*int64(callers), shards, 10)
-			provision(b, logs, sale, spec.Shares(sale.Stock, shards))
-			mark(b, node)
+			sale := saletest.Declared("bench", int64(b.N)+shards*int64(callers), shards, 10)
+			saletest.Provision(b, logs, sale, spec.Shares(sale.Stock, shards))
+			saletest.Mark(b, node)
 			e := serve(b, logs, node, sale.Name)
 			slotsBefore, bytesBefore := written(e)
 			b.ResetTimer()
@@ -98,7 +100,7 @@ func rawAppends(b *testing.B, writers, appends, size int) float64 {
 			var head []byte
 			for slot := range uint64(each) {
 				next := ledger.Head{Slot: slot, Totals: ledger.Totals{Generation: 1, Epoch: 1, Owner: "127.0.0.1:1", Phase: ledger.PhaseOpen, Limit: 1 << 20}}.Encode()
-				if err := logs.Append(context.Background(), spec.ShardLog(testUID, i, writers), slot, head, next, entry); err != nil {
+				if err := logs.Append(context.Background(), spec.ShardLog(saletest.UID, i, writers), slot, head, next, entry); err != nil {
 					b.Error(err)
 					return
 				}
@@ -114,11 +116,11 @@ func rawAppends(b *testing.B, writers, appends, size int) float64 {
 func BenchmarkRefusals(b *testing.B) {
 	const shards = 5
 	logs, node := openEmbedded(b)
-	sale := declared("bench", shards, shards, 1)
-	provision(b, logs, sale, spec.Shares(sale.Stock, shards))
-	mark(b, node)
+	sale := saletest.Declared("bench", shards, shards, 1)
+	saletest.Provision(b, logs, sale, spec.Shares(sale.Stock, shards))
+	saletest.Mark(b, node)
 	e := serve(b, logs, node, sale.Name)
-	for i := 0; e.Claim(b.Context(), Request{User: fmt.Sprint("first-", i), Quantity: 1}).Outcome != SoldOut; i++ {
+	for i := 0; e.Claim(b.Context(), Request{User: fmt.Sprint("first-", i), Quantity: 1}).Outcome != api.SoldOut; i++ {
 	}
 	users := make([]string, 1<<12)
 	for i := range users {
@@ -131,7 +133,7 @@ func BenchmarkRefusals(b *testing.B) {
 	b.RunParallel(func(p *testing.PB) {
 		for i := 0; p.Next(); i++ {
 			a := e.Claim(context.Background(), Request{User: users[i%len(users)], Key: "key-000000000001", Quantity: 1})
-			if a.Outcome != SoldOut {
+			if a.Outcome != api.SoldOut {
 				wrong.Add(1)
 			}
 		}
@@ -158,9 +160,9 @@ func heap() int64 {
 func BenchmarkMemory(b *testing.B) {
 	for range b.N {
 		logs, node := openEmbedded(b)
-		sale := declared("bench", million+10_000, 5, 1)
-		provision(b, logs, sale, spec.Shares(sale.Stock, 5))
-		mark(b, node)
+		sale := saletest.Declared("bench", million+10_000, 5, 1)
+		saletest.Provision(b, logs, sale, spec.Shares(sale.Stock, 5))
+		saletest.Mark(b, node)
 		e := serve(b, logs, node, sale.Name)
 		before := heap()
 		sell(b, e, 2000, million)
@@ -191,7 +193,7 @@ func BenchmarkLoad(b *testing.B) {
 	for _, shards := range []int{64, 5} {
 		logs, node := openEmbedded(b)
 		sale := storeClaims(b, logs, million, shards)
-		mark(b, node)
+		saletest.Mark(b, node)
 		b.Run(fmt.Sprintf("near/shards=%d", shards), func(b *testing.B) { load(b, logs, node, sale) })
 		b.Run(fmt.Sprintf("far/shards=%d", shards), func(b *testing.B) { load(b, farLogs{logs}, node, sale) })
 	}
@@ -224,12 +226,12 @@ func storeClaims(b *testing.B, logs ledger.Logs, n, shards int) spec.Sale {
 		buyers[home] = append(buyers[home], user)
 		shares[home]++
 	}
-	sale := declared("bench", int64(n), shards, 1)
-	provision(b, logs, sale, shares)
+	sale := saletest.Declared("bench", int64(n), shards, 1)
+	saletest.Provision(b, logs, sale, shares)
 	var all sync.WaitGroup
 	for shard := range shards {
 		all.Go(func() {
-			if err := storeShard(logs, spec.ShardLog(testUID, shard, shards), buyers[shard]); err != nil {
+			if err := storeShard(logs, spec.ShardLog(saletest.UID, shard, shards), buyers[shard]); err != nil {
 				b.Error(err)
 			}
 		})
@@ -256,13 +258,13 @@ func storeShard(logs ledger.Logs, log string, buyers []string) error {
 		}
 		return state.Apply(e.Commit, e.Hash, len(e.Bytes))
 	}
-	d := state.Draft([]byte("seller-1"), plannedUs)
+	d := state.Draft([]byte("seller-1"), saletest.PlannedUs)
 	d.Own("127.0.0.1:1")
 	if err := commit(d); err != nil {
 		return err
 	}
 	for at := 0; at < len(buyers); at += 100 {
-		d.Reset(plannedUs)
+		d.Reset(saletest.PlannedUs)
 		for i, user := range buyers[at:min(at+100, len(buyers))] {
 			if v := d.Claim(user, fmt.Sprintf("key-%012d", at+i), 1, 0); v.Kind != ledger.Granted {
 				return errors.New("a claim was not granted")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/embedded"
 	"salectl/backends/quorum"
@@ -44,17 +45,19 @@ func TestClockThatWasSet(t *testing.T) {
 			}
 		})
 	}
-	sells := func(p *process) bool { return p.Claim(t.Context(), Request{User: "ann", Quantity: 1}).Outcome == Sold }
+	sells := func(p *process) bool {
+		return p.Claim(t.Context(), Request{User: "ann", Quantity: 1}).Outcome == api.Sold
+	}
 	refuses := func(p *process) bool {
 		err := p.Ready()
-		return err != nil && strings.Contains(err.Error(), "clock") && p.Claim(t.Context(), Request{User: "bob", Quantity: 1}).Outcome == NoQuorum
+		return err != nil && strings.Contains(err.Error(), "clock") && p.Claim(t.Context(), Request{User: "bob", Quantity: 1}).Outcome == api.NoQuorum
 	}
 
 	p := serve()
 	waitFor(t, func() bool { return sells(p) })
 	off.Store(int64(61 * time.Minute))
 	waitFor(t, func() bool { return refuses(p) })
-	waitFor(t, says(`level=WARN msg="this host's clock is off the lock nodes': no claim is accepted until it is right" sale=site ahead=1h1m0s`))
+	waitFor(t, says(`level=WARN msg="this host's clock is off the lock nodes': no claim is accepted until it is right" sale=site ahead=1h1m0`))
 	off.Store(0)
 	waitFor(t, func() bool { return sells(p) })
 	waitFor(t, says(`level=INFO msg="this host's clock agrees with the lock nodes' again"`))

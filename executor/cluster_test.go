@@ -14,9 +14,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/api"
 	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -36,6 +39,12 @@ type cluster struct {
 // inCluster runs a test in a bubble. The clocks of the nodes go on by
 // themselves, in steps that are small beside whatever is promised.
 func inCluster(t *testing.T, ttl time.Duration, shares []int64, test func(c *cluster)) {
+	inClusterThatCloses(t, 0, ttl, shares, test)
+}
+
+// inClusterThatCloses is inCluster, with a sale that closes after a while, if that is
+// not 0.
+func inClusterThatCloses(t *testing.T, after, ttl time.Duration, shares []int64, test func(c *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{t: t, store: backendtest.NewStore(), ended: make(chan struct{})}
 		c.logs = c.store.Handle(nil)
@@ -43,12 +52,16 @@ func inCluster(t *testing.T, ttl time.Duration, shares []int64, test func(c *clu
 		for _, n := range shares {
 			stock += n
 		}
-		c.sale = declared("cluster", stock, len(shares), 1)
+		c.sale = saletest.Declared("cluster", stock, len(shares), 1)
 		c.sale.LockTTL = ttl
-		provision(t, c.logs, c.sale, shares)
+		settings := &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN}
+		if after != 0 {
+			settings.ClosesAtUs = time.Now().Add(after).UnixMicro()
+		}
+		saletest.ProvisionAs(t, c.logs, c.sale, shares, settings)
 		for i := range 5 {
 			c.nodes = append(c.nodes, backendtest.NewNode(fmt.Sprint("node", i), time.Now()))
-			mark(t, c.nodes[i])
+			saletest.Mark(t, c.nodes[i])
 		}
 		var clocks sync.WaitGroup
 		clocks.Go(func() {
@@ -227,7 +240,7 @@ func (m *member) later(user string) <-chan Answer {
 func (m *member) sells(users ...string) {
 	m.c.t.Helper()
 	for _, user := range users {
-		if a := m.claim(user); a.Outcome != Sold {
+		if a := m.claim(user); a.Outcome != api.Sold {
 			m.c.t.Fatalf("%s gets %+v\n%s", user, a, m.log)
 		}
 	}

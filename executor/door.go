@@ -9,6 +9,8 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -25,13 +27,13 @@ type door struct {
 	health   atomic.Pointer[health]
 	away     atomic.Pointer[Answer] // what is said while it does not
 	draining atomic.Bool
-	doubts   doubts
+	doubts   shard.Doubts
 }
 
 // open lets requests come in, before anything is known of the sale.
 func (d *door) open(sale string, mint func() string) {
 	d.sale, d.mint = sale, mint
-	d.away.Store(&Answer{Outcome: Standby, RetryAfter: time.Second, Message: "starting"})
+	d.away.Store(&Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
 	d.health.Store(&health{})
 	d.tickets = new(sync.Pool)
 }
@@ -45,43 +47,40 @@ func (d *door) show(o *owner) {
 // lose ends the tenure, if there is one, because nobody can follow the sale any
 // more.
 func (d *door) lose(t *tenure, why error) {
-	d.away.Store(&Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "the sale's log cannot be followed"})
-	t.stop(halt{why: why, refusal: NoQuorum})
+	d.away.Store(&Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the sale's log cannot be followed"})
+	t.stop(shard.Halt{Why: why, Refusal: api.NoQuorum})
 	d.left.Store(t)
 	d.tenure.Store(nil)
 }
 
 // admit answers a request at once, or returns the ticket under which it waits for
 // its answer, and the tenure that prices that.
-func (d *door) admit(now clock.Now, r Request) (Answer, *ticket, *tenure) {
+func (d *door) admit(now clock.Now, r Request) (Answer, *shard.Ticket, *tenure) {
 	if why := check(&r); why != "" {
-		return Answer{Outcome: BadRequest, Message: why}, nil, nil
+		return Answer{Outcome: api.BadRequest, Message: why}, nil, nil
 	}
 	t := d.tenure.Load()
 	if t == nil {
 		return d.refuse(r, *d.away.Load()), nil, nil
 	}
 	s := t.shards[spec.HomeShard(r.User, len(t.shards))]
-	if a, ok := t.answer(now, s, r); ok {
-		t.price(&a)
-		return a, nil, nil
+	// Only where all is sold is it asked what is under way: every claim writes that.
+	idle := t.board.AllSold() && s.UnderWay() == 0
+	if a, known := t.recall(now, s, r); known {
+		if a, known = t.answer(now, s, r, a, idle); known {
+			t.price(&a)
+			return a, nil, nil
+		}
 	}
-	switch stall := s.stall.Load(); {
+	switch {
 	case d.draining.Load():
-		return t.refuse(s, r, Answer{Outcome: Draining, RetryAfter: time.Second}), nil, nil
-	case stall != nil && !stall.node && t.ack != spec.AckRedis: // which waits for no ledger, up to a bound
-		return t.refuse(s, r, Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil, nil
+		return t.refuse(s, r, Answer{Outcome: api.Draining, RetryAfter: time.Second}), nil, nil
+	case t.keepsOut(s.Stalled()):
+		return t.refuse(s, r, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil, nil
 	}
-	as := r
-	if r.Key == "" {
-		as.Key = d.mint()
-	}
-	ticket := newTicket(d.tickets, as, now.Mono)
-	if ticket.minted = r.Key == ""; !ticket.minted {
-		ticket.home = s
-	}
-	if refused := s.offer(now, ticket); refused != "" {
-		ticket.free()
+	ticket := shard.NewTicket(d.tickets, s, r, d.mint, now.Mono)
+	if refused := s.Offer(now, ticket); refused != "" {
+		ticket.Free()
 		return t.refuse(s, r, Answer{Outcome: refused, RetryAfter: time.Second}), nil, nil
 	}
 	return Answer{}, ticket, t
@@ -91,7 +90,7 @@ func (d *door) admit(now clock.Now, r Request) (Answer, *ticket, *tenure) {
 const notLooked = "the ledger does not answer; this request was not looked at"
 
 // Decline is Service's.
-func (d *door) Decline(r Request, why Outcome) Answer {
+func (d *door) Decline(r Request, why api.Outcome) Answer {
 	return d.refuse(r, Answer{Outcome: why, RetryAfter: time.Second})
 }
 
@@ -105,8 +104,8 @@ func (d *door) refuse(r Request, a Answer) Answer {
 	if t != nil {
 		return t.refuse(t.shards[spec.HomeShard(r.User, len(t.shards))], r, a)
 	}
-	if r.Key != "" && a.denies() && d.doubts.has(r.User, r.Key) {
-		return undecided
+	if r.Key != "" && a.Denies() && d.doubts.Has(r.User, r.Key) {
+		return shard.Undecided
 	}
 	return a
 }
@@ -128,19 +127,19 @@ func check(r *Request) string {
 }
 
 // claims returns a user's claims.
-func (d *door) claims(now clock.Now, user string) ([]Claim, Outcome) {
+func (d *door) claims(now clock.Now, user string) ([]Claim, api.Outcome) {
 	t := d.tenure.Load()
 	if t == nil {
 		return nil, d.away.Load().Outcome
 	}
-	if rights := t.rights.Load(); rights == nil || !rights.valid(now) {
-		return nil, NoQuorum
+	if rights := t.rights.Load(); rights == nil || !rights.Valid(now) {
+		return nil, api.NoQuorum
 	}
 	s := t.shards[spec.HomeShard(user, len(t.shards))]
-	if !s.serving.Load() {
-		return nil, Standby // it may not have read all of its log yet
+	if !s.Serves() {
+		return nil, api.Standby // it may not have read all of its log yet
 	}
-	claims := s.user(user)
+	claims := s.User(user)
 	t.priceAll(claims)
 	return claims, ""
 }
@@ -154,8 +153,8 @@ func (d *door) ready(now clock.Now) error {
 	case t == nil:
 		return d.absent()
 	}
-	if rights := t.rights.Load(); rights == nil || !rights.valid(now) {
-		return fmt.Errorf("%s: %s", NoQuorum, d.health.Load().withoutRights(rights != nil && rights.lease.At(now)))
+	if rights := t.rights.Load(); rights == nil || !rights.Valid(now) {
+		return fmt.Errorf("%s: %s", api.NoQuorum, d.health.Load().withoutRights(rights != nil && rights.Lease.At(now)))
 	}
 	stalled := t.stalled()
 	if len(stalled) > 0 {
@@ -164,11 +163,11 @@ func (d *door) ready(now clock.Now) error {
 			names(stalled), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
 	}
 	for _, s := range t.shards {
-		if !s.serving.Load() {
-			return fmt.Errorf("shard %d is being taken over", s.seq.shard)
+		if !s.Serves() {
+			return fmt.Errorf("shard %d is being taken over", s.Number())
 		}
-		if !s.front.ready() {
-			return fmt.Errorf("the list of shard %d is being filled", s.seq.shard)
+		if !s.Ready() {
+			return fmt.Errorf("the list of shard %d is being filled", s.Number())
 		}
 	}
 	return nil
@@ -178,10 +177,10 @@ func (d *door) ready(now clock.Now) error {
 func (d *door) absent() error {
 	away, h := d.away.Load(), d.health.Load()
 	switch {
-	case away.Outcome == NoQuorum:
+	case away.Outcome == api.NoQuorum:
 		return fmt.Errorf("%s: %s%s", away.Outcome, away.Message, h.troubles())
 	case h.unread != nil:
-		return fmt.Errorf("%s: %s; the sale's log cannot be read: %s", away.Outcome, away.Message, oneLine(h.unread))
+		return fmt.Errorf("%s: %s; the sale's log cannot be read: %s", away.Outcome, away.Message, shard.OneLine(h.unread))
 	}
 	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
 }
@@ -194,24 +193,13 @@ func (d *door) status() Status {
 	}
 	v := Status{Sale: d.sale, UID: t.uid, Nodes: d.health.Load().nodes, RedPacket: t.red}
 	for _, s := range t.shards {
-		if !s.serving.Load() {
-			return Status{Sale: d.sale, Away: Standby}
+		if !s.Serves() {
+			return Status{Sale: d.sale, Away: api.Standby}
 		}
-		v.Shards = append(v.Shards, s.status())
+		v.Shards = append(v.Shards, s.Status())
 	}
-	first := t.shards[0]
-	first.state.RLock()
-	defer first.state.RUnlock()
-	state := first.seq.state
-	v.Generation, v.Phase, v.PerUser = state.Generation, state.Phase, state.Settings().GetPerUserLimit()
-	v.OpensAt, v.ClosesAt = timeOf(state.Settings().GetOpensAtUs()), timeOf(state.Settings().GetClosesAtUs())
+	phase, settings := t.shards[0].Terms()
+	v.Generation, v.Phase, v.PerUser = v.Shards[0].Generation, phase, settings.GetPerUserLimit()
+	v.OpensAt, v.ClosesAt = ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs())
 	return v
-}
-
-// timeOf reads a stored time, of which 0 is none.
-func timeOf(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us)
 }

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -50,78 +53,78 @@ func TestDoor(t *testing.T) {
 			t.Errorf("ready: %s, want %s", got, want)
 		}
 	}
-	claims := func(p *listedProcess, user string, n int, want Outcome) {
+	claims := func(p *listedProcess, user string, n int, want api.Outcome) {
 		t.Helper()
 		if got, o := p.p.User(w.now, user); len(got) != n || o != want {
 			t.Errorf("%s has %v, %q; want %d claims, %q", user, got, o, n, want)
 		}
 	}
 	p := w.process("next") // a standby
-	if a := p.queue(users[0], "1", 1).want(t, Standby); a.Message != "starting" || a.RetryAfter != time.Second {
+	if a := p.queue(users[0], "1", 1).want(t, api.Standby); a.Message != "starting" || a.RetryAfter != time.Second {
 		t.Errorf("%+v", a)
 	}
 	ready(p, "standby: starting")
-	claims(p, users[0], 0, Standby)
-	if s := p.p.Status(); s.Away != Standby || s.Sale != "listed" || s.Shards != nil {
+	claims(p, users[0], 0, api.Standby)
+	if s := p.p.Status(); s.Away != api.Standby || s.Sale != "listed" || s.Shards != nil {
 		t.Errorf("%+v", s)
 	}
 	p.dead = true
 
 	p = w.first
 	ready(p, "<nil>")
-	sold := p.ask(users[0], "1").want(t, Sold)
+	sold := p.ask(users[0], "1").want(t, api.Sold)
 	claims(p, users[0], 1, "")
 	claims(p, users[1], 0, "")
 	if sold.Claim.Packets != nil {
 		t.Error("units that are no packets have amounts")
 	}
 	s := p.p.Status()
-	if s.RedPacket != nil || s.UID != testUID || s.Generation != 1 || s.Phase != ledger.PhaseOpen || s.PerUser != 2 || len(s.Shards) != 2 ||
+	if s.RedPacket != nil || s.UID != saletest.UID || s.Generation != 1 || s.Phase != ledger.PhaseOpen || s.PerUser != 2 || len(s.Shards) != 2 ||
 		!s.OpensAt.Equal(opens) || !s.ClosesAt.IsZero() || s.Shards[0].Sold != 1 || s.Shards[0].Listed {
 		t.Errorf("%+v", s)
 	}
-	p.askFor(users[0], "1", 2).want(t, KeyReused)
-	p.askFor(users[0], "2", 2).want(t, LimitReached)
-	p.ask(users[0], "").want(t, Sold)
-	p.ask(users[0], "").want(t, LimitReached)
+	p.askFor(users[0], "1", 2).want(t, api.KeyReused)
+	p.askFor(users[0], "2", 2).want(t, api.LimitReached)
+	p.ask(users[0], "").want(t, api.Sold)
+	p.ask(users[0], "").want(t, api.LimitReached)
 
 	// The store does not answer for one shard.
 	p.keeps("append claims", "read back")
 	stuck := p.ask(users[1], "1")
-	w.pass(stallAfter - 100*time.Millisecond)
+	w.pass(shard.StallAfter - 100*time.Millisecond)
 	p.ask(users[2], "1").want(t, "")
 	w.pass(time.Second)
-	if a := p.ask(users[3], "1").want(t, NoQuorum); a.Message != notLooked {
+	if a := p.ask(users[3], "1").want(t, api.NoQuorum); a.Message != notLooked {
 		t.Errorf("%+v", a)
 	}
-	p.ask(users[1], "1").want(t, Unknown)
-	p.ask(users[0], "1").want(t, Sold)
+	p.ask(users[1], "1").want(t, api.Unknown)
+	p.ask(users[0], "1").want(t, api.Sold)
 	p.ask(w.buyers(1, 1)[0], "1").want(t, "")
 	ready(p, "stalled: shards 0 of 2 since 20")
 	stuck.want(t, "")
 	p.lets()
 	w.pass(time.Second)
-	stuck.want(t, Sold)
+	stuck.want(t, api.Sold)
 	ready(p, "<nil>")
 
 	// The lock node does not answer, and then the sale's log cannot be read.
 	p.keeps("vote", "renew", "release")
 	w.pass(quorum.DefaultTTL)
 	ready(p, "no_quorum: no majority of the lock nodes votes: ")
-	claims(p, users[0], 0, NoQuorum)
-	p.ask(users[4], "1").want(t, NoQuorum)
+	claims(p, users[0], 0, api.NoQuorum)
+	p.ask(users[4], "1").want(t, api.NoQuorum)
 	p.lets()
 	w.pass(quorum.DefaultTTL)
 	ready(p, "<nil>")
 	p.keeps("read sale")
 	w.pass(quorum.DefaultTTL + time.Second)
 	ready(p, "no_quorum: the sale's log ")
-	claims(p, users[0], 0, NoQuorum)
-	p.ask(users[4], "1").want(t, NoQuorum)
-	if a := p.ask(users[0], "1").want(t, Sold); !a.Replayed || a.Claim.ID != sold.Claim.ID {
+	claims(p, users[0], 0, api.NoQuorum)
+	p.ask(users[4], "1").want(t, api.NoQuorum)
+	if a := p.ask(users[0], "1").want(t, api.Sold); !a.Replayed || a.Claim.ID != sold.Claim.ID {
 		t.Errorf("%+v", a) // what was accepted is certain
 	}
-	p.askFor(users[0], "1", 2).want(t, KeyReused)
+	p.askFor(users[0], "1", 2).want(t, api.KeyReused)
 	p.lets()
 	w.pass(quorum.DefaultTTL)
 	ready(p, "<nil>")
@@ -132,18 +135,18 @@ func TestDoor(t *testing.T) {
 	p.keeps("append own")
 	w.pass(20 * time.Second)
 	ready(p, "shard 0 is being taken over")
-	claims(p, users[0], 0, Standby)
-	if s := p.p.Status(); s.Away != Standby || s.Shards != nil {
+	claims(p, users[0], 0, api.Standby)
+	if s := p.p.Status(); s.Away != api.Standby || s.Shards != nil {
 		t.Errorf("%+v", s)
 	}
-	if a := p.ask(users[0], "1").want(t, Sold); !a.Replayed {
+	if a := p.ask(users[0], "1").want(t, api.Sold); !a.Replayed {
 		t.Errorf("%+v", a)
 	}
-	p.askFor(users[0], "1", 2).want(t, KeyReused)
+	p.askFor(users[0], "1", 2).want(t, api.KeyReused)
 	limit := p.ask(users[0], "2")
 	limit.want(t, "") // a generation that it has not read may say otherwise
 	p.lets()
-	limit.want(t, LimitReached)
+	limit.want(t, api.LimitReached)
 
 	// All is sold, and the process goes down.
 	for _, user := range append(users[4:], w.buyers(1, 3)...) {
@@ -153,13 +156,13 @@ func TestDoor(t *testing.T) {
 		p.ask(user, "1")
 	}
 	x := p.queue("late", "1", 1) // nothing is queued for it
-	x.want(t, SoldOut)
-	p.askFor(users[0], "3", 1).want(t, LimitReached)
+	x.want(t, api.SoldOut)
+	p.askFor(users[0], "3", 1).want(t, api.LimitReached)
 	p.p.Drain(w.now)
 	ready(p, errDraining.Error())
-	p.queue("later", "1", 1).want(t, SoldOut)
+	p.queue("later", "1", 1).want(t, api.SoldOut)
 	p.run()
-	p.queue("later", "1", 1).want(t, Draining)
+	p.queue("later", "1", 1).want(t, api.Draining)
 }
 
 // TestDoorBounds refuses what comes beyond the queue's bound.
@@ -180,7 +183,7 @@ func TestDoorBounds(t *testing.T) {
 			for _, x := range asked {
 				if len(x.answers) > 0 {
 					refused++
-					if a := x.want(t, Overloaded); a.RetryAfter != time.Second {
+					if a := x.want(t, api.Overloaded); a.RetryAfter != time.Second {
 						t.Errorf("%+v", a)
 					}
 				}
@@ -189,10 +192,10 @@ func TestDoorBounds(t *testing.T) {
 				t.Errorf("%d were refused", refused)
 			}
 			asked[2].withdraw()
-			asked[2].want(t, Overloaded)
+			asked[2].want(t, api.Overloaded)
 			p.lets()
 			w.pass(time.Second)
-			asked[0].want(t, Sold)
+			asked[0].want(t, api.Sold)
 			if n := len(asked[1].answers); n != 1 {
 				t.Errorf("answered %d times", n)
 			}
@@ -222,7 +225,7 @@ func TestDoorDamaged(t *testing.T) {
 		if !p.gone || p.p.Err() == nil {
 			t.Errorf("gone: %v, %v", p.gone, p.p.Err())
 		}
-		if a := p.queue("ann", "1", 1).want(t, NoQuorum); a.Message != "the sale's log cannot be followed" || a.RetryAfter != time.Second {
+		if a := p.queue("ann", "1", 1).want(t, api.NoQuorum); a.Message != "the sale's log cannot be followed" || a.RetryAfter != time.Second {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -236,16 +239,16 @@ func TestDoorDamaged(t *testing.T) {
 		if p.gone || p.p.Err() == nil {
 			t.Fatalf("gone: %v, %v", p.gone, p.p.Err())
 		}
-		p.queue("ann", "1", 1).want(t, Unknown)
-		p.queue("ann", "2", 1).want(t, NoQuorum)
-		p.queue("ann", "", 1).want(t, NoQuorum)
-		p.queue("bob", "1", 1).want(t, NoQuorum)
+		p.queue("ann", "1", 1).want(t, api.Unknown)
+		p.queue("ann", "2", 1).want(t, api.NoQuorum)
+		p.queue("ann", "", 1).want(t, api.NoQuorum)
+		p.queue("bob", "1", 1).want(t, api.NoQuorum)
 		x.want(t, "")
 		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "no_quorum: the sale's log cannot be followed") {
 			t.Errorf("ready: %v", err)
 		}
 		p.lets()
-		x.want(t, Sold)
+		x.want(t, api.Sold)
 		if !p.gone {
 			t.Error("it is not gone when the claim has its answer")
 		}
@@ -257,23 +260,23 @@ func TestDoorDamaged(t *testing.T) {
 func TestDoorInDoubt(t *testing.T) {
 	w := newListedWorld(t, "", 5)
 	p := w.first
-	p.keep = func(c Call) bool { return c.What == "append claims" || c.What == "read back" }
+	p.keep = func(c calls.Call) bool { return c.What == "append claims" || c.What == "read back" }
 	x := p.ask("ann", "1")
 	for len(x.answers) == 0 {
 		w.pass(100 * time.Millisecond)
 	}
-	x.want(t, Unknown)
-	p.ask("ann", "1").want(t, Unknown)
+	x.want(t, api.Unknown)
+	p.ask("ann", "1").want(t, api.Unknown)
 	if p.p.tenure.Load() != nil {
 		t.Fatal("it serves")
 	}
-	p.ask("ann", "2").want(t, Standby)
-	p.ask("ann", "").want(t, Standby)
-	p.ask("bob", "1").want(t, Standby)
-	if a := p.p.Decline(Request{User: "ann", Key: "1", Quantity: 1}, Draining); a.Outcome != Unknown {
+	p.ask("ann", "2").want(t, api.Standby)
+	p.ask("ann", "").want(t, api.Standby)
+	p.ask("bob", "1").want(t, api.Standby)
+	if a := p.p.Decline(Request{User: "ann", Key: "1", Quantity: 1}, api.Draining); a.Outcome != api.Unknown {
 		t.Errorf("declined: %+v", a)
 	}
-	if a := p.p.Decline(Request{User: "bob", Key: "1", Quantity: 1}, SoldOut); a.Outcome != SoldOut || a.RetryAfter != time.Second {
+	if a := p.p.Decline(Request{User: "bob", Key: "1", Quantity: 1}, api.SoldOut); a.Outcome != api.SoldOut || a.RetryAfter != time.Second {
 		t.Errorf("declined: %+v", a)
 	}
 	if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "standby: ") {
@@ -281,8 +284,8 @@ func TestDoorInDoubt(t *testing.T) {
 	}
 	p.lets()
 	w.pass(5 * time.Second)
-	p.ask("ann", "1").want(t, Sold)
-	if n := p.p.doubts.n.Load(); n != 0 {
+	p.ask("ann", "1").want(t, api.Sold)
+	if n := p.p.doubts.Len(); n != 0 {
 		t.Errorf("%d requests are in doubt", n)
 	}
 }
@@ -302,15 +305,21 @@ func TestDoorStalls(t *testing.T) {
 		"ack redis, the node fails":            {spec.AckRedis, true, true},
 		"the owner decides, and no such thing": {"", true, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newListedWorld(t, test.ack, 3)
-			p := w.first
-			p.p.tenure.Load().shards[0].stall.Store(&Stall{node: test.node})
-			a, ticket, _ := p.p.admit(w.now, Request{User: "ann", Key: "1", Quantity: 1})
-			if in := ticket != nil; in != test.in || !in && (a.Outcome != NoQuorum || a.Message != notLooked) {
-				t.Errorf("let in: %v, %+v", in, a)
-			}
-		})
+		if out := (&tenure{ack: test.ack}).keepsOut(&Stall{Node: test.node}); out == test.in {
+			t.Errorf("%s: it is kept out: %v", name, out)
+		}
+	}
+	if (&tenure{}).keepsOut(nil) {
+		t.Error("a shard that does not stall keeps claims out")
+	}
+	// A claim meets a stall of the ledger, and is not looked at.
+	w := newListedWorld(t, "", 3)
+	p := w.first
+	p.keeps("append")
+	p.ask("ann", "1")
+	w.pass(shard.StallAfter)
+	if a := p.ask("bob", "1").want(t, api.NoQuorum); a.Message != notLooked {
+		t.Errorf("bob is told %+v", a)
 	}
 }
 
@@ -319,19 +328,19 @@ func TestDoorStalls(t *testing.T) {
 func TestDoorRefuses(t *testing.T) {
 	var d door
 	d.open("sale", func() string { return "minted" })
-	d.doubts.add(testUID, 0, "ann", "1")
-	d.doubts.add(testUID, 0, "bob", anyKey)
+	d.doubts.Add(saletest.UID, 0, "ann", "1")
+	d.doubts.Add(saletest.UID, 0, "bob", shard.AnyKey)
 	for name, test := range map[string]struct {
 		user, key string
-		a, want   Outcome
+		a, want   api.Outcome
 	}{
-		"in doubt":              {"ann", "1", Standby, Unknown},
-		"another key":           {"ann", "2", Standby, Standby},
-		"another user":          {"eve", "1", Standby, Standby},
-		"any key of a user":     {"bob", "7", Standby, Unknown},
-		"without a key":         {"bob", "", Standby, Standby},
-		"what denies no claim":  {"ann", "1", KeyReused, KeyReused},
-		"a request that is bad": {"ann", "1", BadRequest, BadRequest},
+		"in doubt":              {"ann", "1", api.Standby, api.Unknown},
+		"another key":           {"ann", "2", api.Standby, api.Standby},
+		"another user":          {"eve", "1", api.Standby, api.Standby},
+		"any key of a user":     {"bob", "7", api.Standby, api.Unknown},
+		"without a key":         {"bob", "", api.Standby, api.Standby},
+		"what denies no claim":  {"ann", "1", api.KeyReused, api.KeyReused},
+		"a request that is bad": {"ann", "1", api.BadRequest, api.BadRequest},
 	} {
 		if a := d.refuse(Request{User: test.user, Key: test.key, Quantity: 1}, Answer{Outcome: test.a}); a.Outcome != test.want {
 			t.Errorf("%s: %+v, want %s", name, a, test.want)
@@ -344,15 +353,15 @@ func TestDoorRefuses(t *testing.T) {
 func TestDoorWithoutRights(t *testing.T) {
 	w := newListedWorld(t, "", 3)
 	p := w.first
-	sold := p.ask("ann", "1").want(t, Sold)
+	sold := p.ask("ann", "1").want(t, api.Sold)
 	tenure := p.p.tenure.Load()
 	valid := tenure.rights.Load()
-	for name, r := range map[string]*rights{"none yet": nil, "ended": {lease: valid.lease, readAt: valid.readAt}} {
+	for name, r := range map[string]*shard.Rights{"none yet": nil, "ended": {Lease: valid.Lease, ReadAt: valid.ReadAt}} {
 		tenure.rights.Store(r)
 		if tenure.may(w.now) {
 			t.Errorf("%s: it may append", name)
 		}
-		if _, o := p.p.User(w.now, "ann"); o != NoQuorum {
+		if _, o := p.p.User(w.now, "ann"); o != api.NoQuorum {
 			t.Errorf("%s: claims are told: %q", name, o)
 		}
 		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "no_quorum: ") {
@@ -362,7 +371,7 @@ func TestDoorWithoutRights(t *testing.T) {
 			t.Errorf("%s: who has a unit is told %+v", name, a) // which is certain
 		}
 		for _, user := range []string{"ann", "bob"} {
-			if a, known := tenure.recall(w.now, tenure.shards[0], Request{User: user, Key: "2", Quantity: 1}); !known || a.Outcome != NoQuorum {
+			if a, known := tenure.recall(w.now, tenure.shards[0], Request{User: user, Key: "2", Quantity: 1}); !known || a.Outcome != api.NoQuorum {
 				t.Errorf("%s: %s is told %+v", name, user, a)
 			}
 		}

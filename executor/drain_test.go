@@ -3,13 +3,12 @@ package executor
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"salectl/backends/clock"
+	"salectl/api"
 	"salectl/backends/quorum"
 	"salectl/spec"
 )
@@ -28,55 +27,31 @@ func TestGivingUp(t *testing.T) {
 	waitFor(t, func() bool { return p.Status().Shards[0].Queue == 3 })
 	select {
 	case a := <-p.later(t.Context(), "dan", "1"):
-		if a.Outcome != Overloaded || a.RetryAfter == 0 {
+		if a.Outcome != api.Overloaded || a.RetryAfter == 0 {
 			t.Errorf("behind a full queue: %+v", a)
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("behind a full queue it waits")
 	}
 	cancel()
-	if a := <-appended; a.Outcome != Unknown || a.RetryAfter == 0 {
+	if a := <-appended; a.Outcome != api.Unknown || a.RetryAfter == 0 {
 		t.Errorf("given up while it was appended: %+v", a)
 	}
-	if a := <-queued; a.Outcome != Overloaded {
+	if a := <-queued; a.Outcome != api.Overloaded {
 		t.Errorf("given up while it was queued: %+v", a)
 	}
 	p.logs.appends.open()
-	if a := <-patient; a.Outcome != Sold {
+	if a := <-patient; a.Outcome != api.Sold {
 		t.Errorf("the patient one: %+v", a)
 	}
-	if a := p.claim("ann", "1"); a.Outcome != Sold || !a.Replayed {
+	if a := p.claim("ann", "1"); a.Outcome != api.Sold || !a.Replayed {
 		t.Errorf("asked again: %+v", a)
 	}
-	if a := p.claim("eve", "1"); a.Outcome != Sold {
+	if a := p.claim("eve", "1"); a.Outcome != api.Sold {
 		t.Errorf("after the queue was full: %+v", a)
 	}
 	if claims, _ := p.User("cid"); len(claims) != 0 {
 		t.Errorf("what was given up in the queue was accepted: %v", claims)
-	}
-}
-
-// TestLateComers offers a request to a shard whose sequencer has just stopped.
-func TestLateComers(t *testing.T) {
-	e := New(Config{Sale: "late"})
-	q := newSequencer(0, "log", planner, "127.0.0.1:1", newBoard(1))
-	s := newShard(q, &e.cfg, e.metrics.shard(0))
-	q.stop(errDraining, Draining)
-	late := newTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, 0)
-	if no := s.offer(clock.System()(), late); no != "" {
-		t.Fatalf("an open door says %s", no)
-	}
-	s.close()
-	select {
-	case <-late.done:
-		if late.answer.Outcome != Draining {
-			t.Errorf("who came just in time is told %+v", late.answer)
-		}
-	default:
-		t.Error("who came just in time waits for ever")
-	}
-	if no := s.offer(clock.System()(), newTicket(new(sync.Pool), Request{User: "bob", Key: "1", Quantity: 1}, 0)); no != Standby {
-		t.Errorf("a closed door says %q", no)
 	}
 }
 
@@ -101,12 +76,12 @@ func TestDrain(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- p.stop() }()
 		waitFor(t, func() bool { return p.Ready() == errDraining })
-		if a := p.claim("late", "1"); a.Outcome != Draining {
+		if a := p.claim("late", "1"); a.Outcome != api.Draining {
 			t.Errorf("a claim while it drains: %+v", a)
 		}
 		p.logs.appends.open()
 		for i, c := range answers {
-			if a := <-c; a.Outcome != Sold {
+			if a := <-c; a.Outcome != api.Sold {
 				t.Errorf("request %d: %+v", i, a)
 			}
 		}
@@ -115,7 +90,7 @@ func TestDrain(t *testing.T) {
 		}
 		// The handles of the store have goroutines until the test ends.
 		goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("salectl/backends/embedded.(*writer).run"))
-		if a := p.claim("later", "1"); a.Outcome != Draining {
+		if a := p.claim("later", "1"); a.Outcome != api.Draining {
 			t.Errorf("a claim after Run has returned: %+v", a)
 		}
 	})
@@ -125,9 +100,9 @@ func TestDrain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, c := range answers {
-			want := Draining
+			want := api.Draining
 			if i == 0 {
-				want = Unknown
+				want = api.Unknown
 			}
 			if a := <-c; a.Outcome != want {
 				t.Errorf("request %d: %+v, want %s", i, a, want)
@@ -156,7 +131,7 @@ func TestDamagedSale(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("Run ends without an error")
 	}
-	if a := e.Claim(t.Context(), Request{User: "ann", Quantity: 1}); a.Outcome != NoQuorum {
+	if a := e.Claim(t.Context(), Request{User: "ann", Quantity: 1}); a.Outcome != api.NoQuorum {
 		t.Errorf("claims are told %+v", a)
 	}
 	if e.Ready() == nil {

@@ -1,29 +1,36 @@
 package executor
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"salectl/api"
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
 // tell has a shard hear of an event.
-func (p *listedProcess) tell(shard int, e event) {
+func (p *listedProcess) tell(shard int, e shard.Event) {
 	p.w.t.Helper()
-	p.p.shards[shard].tryPost(e)
+	p.p.shards[shard].Post(e)
 	p.run()
 }
 
 // loses has a process hear that a list is not what it was.
-func (p *listedProcess) loses(shard int) {
+func (p *listedProcess) loses(i int) {
 	p.w.t.Helper()
-	p.tell(shard, fillLost{p.w.shard(shard).Fill})
+	p.tell(i, shard.FillLost{Fill: p.w.shard(i).Fill})
 	p.w.pass(100 * time.Millisecond)
 }
 
@@ -33,18 +40,44 @@ func (p *listedProcess) setBack() {
 	p.w.t.Helper()
 	p.w.now.Wall = p.w.now.Wall.Add(-ledger.MaxAhead - time.Second)
 	p.p.Tick(p.w.now)
-	for i, s := range p.p.shards {
-		r := s.seq.rights
-		r.readAt = p.w.now
+	for i := range p.p.shards {
+		r := p.rights()
+		r.ReadAt = p.w.now
 		p.tell(i, r)
 	}
 }
+
+// rights are those that the process has.
+func (p *listedProcess) rights() shard.Rights { return *p.p.tenure.Load().rights.Load() }
 
 // tooLarge has the store refuse the append under way for its size.
 func (p *listedProcess) tooLarge(what string) {
 	p.w.t.Helper()
 	p.reply(p.the(what), ledger.Reply{Err: ledger.ErrTooLarge}, nil)
 	p.run()
+}
+
+// appends returns how many ops the append under way of that name has.
+func (p *listedProcess) appends(what string) int {
+	p.w.t.Helper()
+	var logs taken
+	p.the(what).Make(p.w.t.Context(), &logs, nil, nil)
+	var c pb.Commit
+	if err := proto.Unmarshal(logs.commit, &c); err != nil {
+		p.w.t.Fatal(err)
+	}
+	return len(c.GetOps())
+}
+
+// taken is a store that keeps what was to be appended last, and appends nothing.
+type taken struct {
+	ledger.Logs
+	commit []byte
+}
+
+func (s *taken) Append(_ context.Context, _ string, _ uint64, _, _, commit []byte) error {
+	s.commit = commit
+	return ledger.ErrTaken
 }
 
 // units fails the test unless the log and the list of each shard have so many.
@@ -78,14 +111,14 @@ func TestListedTooLarge(t *testing.T) {
 			p.run()
 			test.between(p)
 			for _, want := range test.claims {
-				if n := len(p.p.shards[0].seq.sent.Commit.GetOps()); n != want {
+				if n := p.appends("append claims"); n != want {
 					t.Errorf("%d claims are appended together, want %d", n, want)
 				}
 				p.tooLarge("append claims")
 			}
 			p.lets()
 			for _, x := range asked {
-				x.want(t, Sold)
+				x.want(t, api.Sold)
 			}
 			if s := w.shard(0); s.Sold != 8 {
 				t.Errorf("the shard is at %+v", s.Totals)
@@ -96,7 +129,7 @@ func TestListedTooLarge(t *testing.T) {
 			w := newListedWorld(t, spec.AckLedger, 10, 1)
 			p := w.first
 			p.keeps("append out")
-			p.tell(0, message{kind: want, from: 1, to: 0, n: 1})
+			p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
 			test.between(p)
 			p.tooLarge("append out")
 			p.lets() // the other shard asks again, if it still wants some
@@ -113,11 +146,11 @@ func TestListedTakesInParts(t *testing.T) {
 	p := w.process("first")
 	p.run()
 	p.keeps("list take")
-	p.tell(0, message{kind: want, from: 1, to: 0, n: 1})
+	p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
 	p.let(p.the("list take"))
 	p.run()
 	p.the("list take")
-	p.tell(0, hurried{})
+	p.tell(0, shard.Hurried{})
 	p.lets()
 	w.units(5, 6)
 	if n := p.count("append out"); n != 1 {
@@ -130,18 +163,18 @@ func TestListedTakesInParts(t *testing.T) {
 func TestListedWithoutRights(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 9)
 	p := w.first
-	may := p.p.shards[0].seq.rights
+	may := p.rights()
 	p.keeps("list read")
 	x := p.ask("ann", "1")
-	p.tell(0, rights{})
+	p.tell(0, shard.Rights{})
 	p.let(p.the("list read"))
 	p.run()
 	if x.want(t, ""); w.has("ann") {
 		t.Error("it appends")
 	}
 	p.tell(0, may)
-	x.want(t, Sold)
-	p.tell(0, rights{})
+	x.want(t, api.Sold)
+	p.tell(0, shard.Rights{})
 	before := p.count("list run id")
 	p.loses(0)
 	if p.count("list run id") != before {
@@ -150,7 +183,7 @@ func TestListedWithoutRights(t *testing.T) {
 	p.tell(0, may)
 	p.lets()
 	w.pass(100 * time.Millisecond)
-	p.ask("bob", "1").want(t, Sold)
+	p.ask("bob", "1").want(t, api.Sold)
 }
 
 // TestListedPausedBefore takes a sale over that is paused: nothing is asked of the list's
@@ -160,34 +193,31 @@ func TestListedPausedBefore(t *testing.T) {
 	p := w.process("first")
 	p.run()
 	w.pass(time.Second)
-	p.ask("ann", "1").want(t, Paused)
+	p.ask("ann", "1").want(t, api.Paused)
 	if slices.ContainsFunc(p.made, func(what string) bool { return strings.HasPrefix(what, "list") }) {
 		t.Errorf("it makes the calls %q", p.made)
 	}
 	if err := p.p.Ready(w.now); err != nil {
 		t.Error(err)
 	}
-	if p.p.shards[0].front.(*shardQueue).node.backlog.waits() {
-		t.Error("what a list gave that is off is waited for")
-	}
 	w.plan(pb.Phase_OPEN)
 	w.pass(quorumRead)
-	p.ask("ann", "2").want(t, Sold)
+	p.ask("ann", "2").want(t, api.Sold)
 }
 
 // TestListedTakesOverOneByOne has a process take over two shards, one of which takes
 // its time. Who is at home there waits; with ack redis the others wait as well, for it is
 // not known how much the ledger lacks, but not for long.
 func TestListedTakesOverOneByOne(t *testing.T) {
-	for name, keep := range map[string]func(Call) bool{
-		"the list cannot be read": func(c Call) bool { return c.List && c.Node == 1 },
-		"the log cannot be read":  func(c Call) bool { return c.What == "append own" },
+	for name, keep := range map[string]func(calls.Call) bool{
+		"the list cannot be read": func(c calls.Call) bool { return c.List && c.Node == 1 },
+		"the log cannot be read":  func(c calls.Call) bool { return c.What == "append own" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newListedStores(t, spec.AckRedis, nil, 9, 9)
 			p := w.process("first")
 			n := 0
-			p.keep = func(c Call) bool {
+			p.keep = func(c calls.Call) bool {
 				if !keep(c) {
 					return false
 				}
@@ -197,19 +227,29 @@ func TestListedTakesOverOneByOne(t *testing.T) {
 			p.run()
 			w.pass(100 * time.Millisecond)
 			here, there := p.ask(w.buyers(0, 1)[0], "1"), p.ask(w.buyers(1, 1)[0], "1")
-			p.tell(1, hurried{})
+			p.tell(1, shard.Hurried{})
 			here.want(t, "")
 			there.want(t, "")
 			if name == "the list cannot be read" {
-				w.pass(stallAfter)
-				here.want(t, Sold)
+				w.pass(shard.StallAfter)
+				here.want(t, api.Sold)
 				return
 			}
 			p.lets()
 			w.pass(time.Second)
-			here.want(t, Sold)
-			there.want(t, Sold)
+			here.want(t, api.Sold)
+			there.want(t, api.Sold)
 		})
+	}
+}
+
+// over says whether a channel is closed.
+func over(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -217,13 +257,13 @@ func TestListedTakesOverOneByOne(t *testing.T) {
 func TestListedHurries(t *testing.T) {
 	w := newListedWorld(t, spec.AckRedis, 9)
 	p := w.first
-	p.ask("ann", "1").want(t, Sold)
-	wait := p.p.shards[0].front.drain()
-	if drained(wait) {
+	p.ask("ann", "1").want(t, api.Sold)
+	wait := p.p.shards[0].Drain()
+	if over(wait) {
 		t.Fatal("it is drained at once")
 	}
 	p.run()
-	if !drained(wait) || !w.has("ann") {
+	if !over(wait) || !w.has("ann") {
 		t.Error("it is not drained")
 	}
 }
@@ -257,7 +297,7 @@ func TestListedLateReply(t *testing.T) {
 	}
 	hears := func(t *testing.T, ann *listedAsk) {
 		t.Helper()
-		if a := ann.want(t, NoQuorum); a.Message != "the node has lost it; ask again" {
+		if a := ann.want(t, api.NoQuorum); a.Message != "the node has lost it; ask again" {
 			t.Errorf("%+v", a)
 		}
 	}
@@ -287,7 +327,7 @@ func TestListedLateReply(t *testing.T) {
 			hears(t, ann)
 			bob.want(t, "")
 			p.lets()
-			if a := bob.want(t, Sold); a.Claim.Units[0] != 1 {
+			if a := bob.want(t, api.Sold); a.Claim.Units[0] != 1 {
 				t.Errorf("%+v", a)
 			}
 			ends(t, w, p)
@@ -303,7 +343,7 @@ func TestListedLateReply(t *testing.T) {
 		hears(t, ann)
 		bob.want(t, "")
 		p.lets()
-		bob.want(t, Sold)
+		bob.want(t, api.Sold)
 		ends(t, w, p)
 	})
 	t.Run("of a process that is to end", func(t *testing.T) {
@@ -319,8 +359,8 @@ func TestListedLateReply(t *testing.T) {
 		w, p, ann, late := begin(t)
 		p.p.Drain(w.now)
 		p.run()
-		may := p.p.shards[0].seq.rights
-		p.tell(0, rights{})
+		may := p.rights()
+		p.tell(0, shard.Rights{})
 		late()
 		p.run()
 		hears(t, ann)
@@ -338,14 +378,14 @@ func TestListedLost(t *testing.T) {
 		p.keeps("list read")
 		x := p.ask("ann", "1")
 		w.nodes[0].Restart()
-		p.tell(0, fillLost{1})
+		p.tell(0, shard.FillLost{Fill: 1})
 		p.keeps("list") // it is rebuilt
 		p.reply(p.the("list read"), lists.Reply{}, nil)
 		w.pass(100 * time.Millisecond)
 		x.want(t, "")
 		p.lets()
 		w.pass(100 * time.Millisecond)
-		x.want(t, Sold)
+		x.want(t, api.Sold)
 	})
 	t.Run("with all that it gave", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 9)
@@ -353,11 +393,11 @@ func TestListedLost(t *testing.T) {
 		p.keeps("list read")
 		x := p.ask("ann", "")
 		w.nodes[0].RestartEmpty()
-		p.tell(0, fillLost{1})
+		p.tell(0, shard.FillLost{Fill: 1})
 		p.lets()
 		x.want(t, "")
 		w.pass(100 * time.Millisecond)
-		x.want(t, NoQuorum)
+		x.want(t, api.NoQuorum)
 		w.units(9)
 	})
 	t.Run("while it is appended", func(t *testing.T) {
@@ -366,10 +406,10 @@ func TestListedLost(t *testing.T) {
 		p.keeps("append")
 		x := p.ask("ann", "1")
 		w.nodes[0].RestartEmpty()
-		p.tell(0, fillLost{1})
+		p.tell(0, shard.FillLost{Fill: 1})
 		p.lets()
 		w.pass(100 * time.Millisecond)
-		x.want(t, Sold)
+		x.want(t, api.Sold)
 	})
 }
 
@@ -393,7 +433,7 @@ func TestListedOvertaken(t *testing.T) {
 	p.reply(k, landed, nil)
 	p.run()
 	for _, x := range asked {
-		x.want(t, Sold)
+		x.want(t, api.Sold)
 	}
 }
 
@@ -407,8 +447,8 @@ func TestListedTwoKeysUndrained(t *testing.T) {
 	first.want(t, "")
 	second.want(t, "")
 	p.lets()
-	first.want(t, Sold)
-	second.want(t, LimitReached)
+	first.want(t, api.Sold)
+	second.want(t, api.LimitReached)
 }
 
 // TestListedAnotherUnit has a node say that it gave a user a unit whose user has another
@@ -421,12 +461,12 @@ func TestListedAnotherUnit(t *testing.T) {
 	p.run()
 	p.let(p.the("grab"))
 	p.run()
-	x.want(t, Sold)
+	x.want(t, api.Sold)
 	p.reply(p.the("grab"), grabReply{given: []lists.Given{{At: w.now.Wall.UnixMicro(), Units: []lists.Unit{{Number: 7}}}}}, nil)
 	p.run()
 	again.want(t, "")
 	p.loses(0)
-	again.want(t, NoQuorum)
+	again.want(t, api.NoQuorum)
 }
 
 // TestListedHasOneByNow has somebody find a list empty who has got a unit in the log
@@ -434,11 +474,11 @@ func TestListedAnotherUnit(t *testing.T) {
 func TestListedHasOneByNow(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 1)
 	p := w.first
-	p.ask("ann", "1").want(t, Sold)
-	x := newTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, w.now.Mono)
-	p.tell(0, gave{at: w.now, fill: 1, short: []*ticket{x}})
-	if x.answer.Outcome != Sold || !x.answer.Replayed {
-		t.Errorf("%+v", x.answer)
+	p.ask("ann", "1").want(t, api.Sold)
+	x := shard.NewTicket(new(sync.Pool), p.p.shards[0].Shard, Request{User: "ann", Quantity: 1}, func() string { return "1" }, w.now.Mono)
+	p.tell(0, shard.Gave{At: w.now, Fill: 1, Short: []*shard.Ticket{x}})
+	if a := x.Wait(t.Context()); a.Outcome != api.Sold || !a.Replayed {
+		t.Errorf("%+v", a)
 	}
 }
 
@@ -450,7 +490,7 @@ func TestListedHasNone(t *testing.T) {
 	}{
 		"the log has none": {[]int64{0, 2}, func(*listedWorld, *listedProcess) {}},
 		"the list has none, which the log does not know": {[]int64{1, 1}, func(w *listedWorld, p *listedProcess) {
-			p.ask(w.buyers(0, 1)[0], "1").want(w.t, Sold)
+			p.ask(w.buyers(0, 1)[0], "1").want(w.t, api.Sold)
 		}},
 		"others wait here": {[]int64{1, 1}, func(w *listedWorld, p *listedProcess) {
 			p.keeps("list")
@@ -467,10 +507,10 @@ func TestListedHasNone(t *testing.T) {
 			p := w.first
 			test.begin(w, p)
 			var said []string
-			s := p.p.shards[0].shard
-			post := s.post
-			s.post = func(m message) { said = append(said, m.String()); post(m) }
-			p.tell(0, message{kind: want, from: 1, to: 0, n: 1})
+			tenure := p.p.tenure.Load()
+			post := tenure.post
+			tenure.post = func(m shard.Message) { said = append(said, m.String()); post(m) }
+			p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
 			if !slices.Contains(said, "none from shard 0") {
 				t.Errorf("it says %q", said)
 			}
@@ -483,13 +523,13 @@ func TestListedDoesNotFit(t *testing.T) {
 	t.Run("units of the list that the log does not have", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 5, 1)
 		p := w.first
-		q, list := p.p.shards[0].seq, lists.List{UID: testUID}
+		list, x := lists.List{UID: saletest.UID}, p.p.shards[0]
 		if err := w.nodes[0].Add(t.Context(), list, w.list(0).Fill, ledger.Units{{First: 97, Count: 3}}); err != nil {
 			t.Fatal(err)
 		}
-		p.tell(0, message{kind: want, from: 1, to: 0, n: 1})
-		if s := w.shard(0); q.mode != stopped || s.Available != 5 || s.InFlight != 0 {
-			t.Errorf("in mode %d the shard is at %+v", q.mode, s.Totals)
+		p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
+		if s := w.shard(0); !x.stopped || s.Available != 5 || s.InFlight != 0 {
+			t.Errorf("the shard is at %+v", s.Totals)
 		}
 		w.pass(20 * time.Second)
 		w.units(5, 1)
@@ -497,10 +537,10 @@ func TestListedDoesNotFit(t *testing.T) {
 	t.Run("units from another shard that the log has already", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 5, 1)
 		p := w.first
-		q := p.p.shards[0].seq
-		p.tell(0, message{kind: sent, from: 1, to: 0, k: 1, units: ledger.Units{{First: 1, Count: 2}}})
-		if s := w.shard(0); q.mode != stopped || s.Available != 5 {
-			t.Errorf("in mode %d the shard is at %+v", q.mode, s.Totals)
+		x := p.p.shards[0]
+		p.tell(0, shard.Message{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 1, Count: 2}}})
+		if s := w.shard(0); !x.stopped || s.Available != 5 {
+			t.Errorf("the shard is at %+v", s.Totals)
 		}
 	})
 }
@@ -510,9 +550,9 @@ func TestListedDoesNotFit(t *testing.T) {
 func TestListedComesWhileFilled(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 10, 1)
 	p := w.first
-	p.keep = func(c Call) bool { return c.List && c.Node == 1 }
+	p.keep = func(c calls.Call) bool { return c.List && c.Node == 1 }
 	p.loses(1)
-	p.tell(0, message{kind: want, from: 1, to: 0, n: 1})
+	p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
 	if s := w.shard(0); s.InFlight != 5 || p.count("append in") != 0 {
 		t.Errorf("the shard is at %+v, %d transfers have come", s.Totals, p.count("append in"))
 	}
@@ -543,18 +583,26 @@ func TestListedFilledAnew(t *testing.T) {
 func TestListedRepeats(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 10, 1)
 	p := w.first
-	p.keep = func(c Call) bool { return c.List && c.Node == 1 }
+	p.keep = func(c calls.Call) bool { return c.List && c.Node == 1 }
 	p.loses(1)
-	p.tell(0, message{kind: want, from: 1, to: 0, n: 1})
+	p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
 	w.plan(pb.Phase_PAUSED)
 	w.pass(quorumRead)
 	if s := w.shard(0); s.Generation != 2 || s.InFlight != 5 {
 		t.Fatalf("the shard is at %+v", s.Totals)
 	}
-	for range 3 {
-		p.tell(1, does(func(q *sequencer) { q.transfers.arrived = nil })) // the message is lost
-		w.pass(repeatAfter + time.Millisecond)
+	tenure := p.p.tenure.Load()
+	post, said := tenure.post, 0
+	tenure.post = func(m shard.Message) { // is lost
+		if m.Kind == shard.Sent {
+			said++
+		}
 	}
+	w.pass(3*shard.RepeatAfter + time.Millisecond)
+	if said != 3 {
+		t.Errorf("it tells of the transfer %d times", said)
+	}
+	tenure.post = post
 	p.lets()
 	w.pass(time.Second)
 	if a, b := w.shard(0), w.shard(1); a.InFlight != 0 || b.Available != 6 {
@@ -571,12 +619,12 @@ func TestListedWaitsForUnits(t *testing.T) {
 	x := p.ask(w.buyers(0, 1)[0], "1")
 	p.the("list add")
 	before := p.count("grab")
-	p.tell(0, hurried{})
+	p.tell(0, shard.Hurried{})
 	if n := p.count("grab"); n != before {
 		t.Errorf("%d calls for who waits", n-before)
 	}
 	p.lets()
-	x.want(t, Sold)
+	x.want(t, api.Sold)
 }
 
 // TestListedStallsSince counts from when a list went off, and not from an earlier time.
@@ -585,18 +633,18 @@ func TestListedStallsSince(t *testing.T) {
 	for name, earlier := range map[string]func(w *listedWorld, p *listedProcess){
 		"off before": func(w *listedWorld, p *listedProcess) {
 			p.loses(0)
-			w.pass(stallAfter - 300*time.Millisecond)
+			w.pass(shard.StallAfter - 300*time.Millisecond)
 			p.lets()
 			w.pass(time.Second)
 		},
 		"paused before": func(w *listedWorld, p *listedProcess) {
 			p.lets()
 			w.plan(pb.Phase_PAUSED)
-			w.pass(quorumRead + 2*stallAfter)
+			w.pass(quorumRead + 2*shard.StallAfter)
 			w.plan(pb.Phase_OPEN)
 			w.pass(p.p.owner.nextRead - w.now.Mono - time.Millisecond)
 		},
-		"never before": func(w *listedWorld, p *listedProcess) { w.pass(3 * stallAfter) },
+		"never before": func(w *listedWorld, p *listedProcess) { w.pass(3 * shard.StallAfter) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newListedWorld(t, spec.AckLedger, 9)
@@ -614,7 +662,7 @@ func TestListedStallsSince(t *testing.T) {
 					t.Fatalf("ready: %v", err)
 				}
 			}
-			w.pass(stallAfter)
+			w.pass(shard.StallAfter)
 			if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "stalled: ") {
 				t.Errorf("ready: %v", err)
 			}

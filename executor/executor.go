@@ -3,45 +3,22 @@
 //
 // # The life of a claim
 //
-//  1. Executor.Claim hands the request to the door (door.go). A request that cannot be
-//     answered by any sale, or that comes while this process does not serve, is refused
-//     there. What the ledger already decides is answered from memory, without a store:
-//     who has units under this key, who has all that a user may have, that all is sold.
-//  2. Any other request becomes a ticket (ticket.go). It enters its shard's table of
-//     requests under way (underway.go), so that a repetition of the same key hears
-//     nothing that denies it, and is queued: with engine ledger in the shard's own queue
-//     (shard.go), with engine redis in that of the node which has the shard's list
-//     (grabs.go).
-//  3. Engine ledger: when the shard's last commit is known, its sequencer takes all that
-//     has queued and decides it in order against the ledger's state (sequencer.go,
-//     requests.go, ownerDecides in engine.go). Whoever gets nothing is answered; whoever
-//     is short of units waits while other shards are asked for some (transfer.go); all
-//     others go into one commit, which is appended to the shard's log.
-//     Engine redis: the node is asked for a whole batch at a time, and its list gives
-//     each user a unit. The sequencer drains what was given into the log (listGives in
-//     enginelists.go). With ack redis the answer is there when the node has said so, with
-//     ack ledger when the log has it.
-//  4. When an append is known to be in the log, its tickets get their answers; when it
-//     stays unknown, they are in doubt (doubts.go) until the log has been read behind it.
-//  5. shard.conclude looks once more at each answer that denies a claim, takes the tickets
-//     from those under way and tells whoever waits.
+// Executor.Claim hands a request to the door (door.go). A request that cannot be answered
+// by any sale, or that comes while this process does not serve, is refused there. What
+// the ledger already decides is answered from memory, without a store: who has units
+// under this key, who has all that a user may have, that all is sold. Any other goes to
+// its user's shard, whose package tells how it goes on.
 //
 // # Who decides, and who runs
 //
-// Three step machines decide everything: owner (whether this process serves), sequencer
+// Step machines decide everything: owner (whether this process serves), package shard
 // (what a shard appends and answers) and, beneath them, the lease and the append protocol
-// of packages quorum and ledger. What differs between the engines is behind two seams:
-// engine within a sequencer, front at the shard's queue.
+// of packages quorum and ledger.
 //
-// Goroutines are in three places: runner.loop (run.go) runs the owner and starts all
-// others, shard.run (shard.go) one sequencer, nodeBatcher.run (grabshell.go) the calls of
-// one node that keeps lists. Each call of the store has a goroutine of its own, as long as
-// it lasts. A shard hears of everything by events, which are values (event.go). Stepped is
-// a second shell, without goroutines and clocks, for simulations.
-//
-// After 一种基于Redis和HBase的分锁方法 (a patent application of 2016), whose lock on
-// a shard is held here by one owner over many claims, and 管理分布式锁的方法和计算机
-// 可读存储介质 (2018), which orders requests into a serial queue.
+// Goroutines are in two places: runner.loop (run.go) runs the owner and starts all
+// others; loops.go has those of a tenure, one for each shard and two for each node that
+// keeps lists. Each call of the store has a goroutine of its own, as long as it lasts.
+// Stepped is a second shell, without goroutines and clocks, for simulations.
 package executor
 
 import (
@@ -52,10 +29,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/spec"
 )
 
 // Config is what an executor is made of. Logs, Nodes and Sale are required.
@@ -121,16 +100,25 @@ func (e *Executor) Claim(ctx context.Context, r Request) Answer {
 	if ticket == nil {
 		return a
 	}
-	a = ticket.wait(ctx)
+	a = ticket.Wait(ctx)
 	t.price(&a)
 	return a
 }
 
 // User returns a user's claims.
-func (e *Executor) User(user string) ([]Claim, Outcome) {
-	e.drainedFor(user)
+func (e *Executor) User(user string) ([]Claim, api.Outcome) {
+	if t := e.tenure.Load(); t != nil { // a node may have given what the ledger does not have yet
+		select {
+		case <-t.shards[spec.HomeShard(user, len(t.shards))].Drain():
+		case <-time.After(lookPatience):
+		}
+	}
 	return e.claims(e.cfg.Clock(), user)
 }
+
+// lookPatience is how long somebody who asks what a user has is kept waiting for the
+// ledger to have what the node gave.
+const lookPatience = 500 * time.Millisecond
 
 // Ready returns nil while this process can sell on every shard.
 func (e *Executor) Ready() error { return e.ready(e.cfg.Clock()) }

@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/saletest"
 )
 
 // TestRaceForTheLastUnit is the bank's example: 100 tickets, 5 locks, and more
@@ -31,7 +32,7 @@ func TestRaceForTheLastUnit(t *testing.T) {
 		if i%5 == 0 {
 			all.Go(func() { record(i, "two") })
 			all.Go(func() {
-				if a := p.buy(fmt.Sprint("buyer-", i), "one"); a.Outcome == LimitReached && len(a.Claims) != 1 {
+				if a := p.buy(fmt.Sprint("buyer-", i), "one"); a.Outcome == api.LimitReached && len(a.Claims) != 1 {
 					t.Errorf("a double click: %+v", a)
 				}
 			})
@@ -40,7 +41,7 @@ func TestRaceForTheLastUnit(t *testing.T) {
 	all.Wait()
 	stop()
 	buyers := make(map[string]bool)
-	count := make(map[Outcome]int)
+	count := make(map[api.Outcome]int)
 	outcomes.Range(func(_, v any) bool {
 		a := v.(Answer)
 		count[a.Outcome]++
@@ -55,10 +56,10 @@ func TestRaceForTheLastUnit(t *testing.T) {
 		}
 		return true
 	})
-	if len(buyers) != 100 || count[Sold] != 100 || count[Sold]+count[SoldOut]+count[LimitReached] != users*6/5 {
+	if len(buyers) != 100 || count[api.Sold] != 100 || count[api.Sold]+count[api.SoldOut]+count[api.LimitReached] != users*6/5 {
 		t.Errorf("%d buyers, outcomes %v", len(buyers), count)
 	}
-	if a := audited(t, s.logs, s.sale.Name); a.Sold != 100 || a.Users != 100 {
+	if a := saletest.Audited(t, s.logs, s.sale.Name); a.Sold != 100 || a.Users != 100 {
 		t.Errorf("audit: %+v", a)
 	}
 	st := p.Status()
@@ -66,7 +67,7 @@ func TestRaceForTheLastUnit(t *testing.T) {
 	for _, shard := range st.Shards {
 		sold += shard.Sold
 	}
-	if sold != 100 || st.Phase != ledger.PhaseOpen || st.PerUser != 1 || st.UID != testUID {
+	if sold != 100 || st.Phase != ledger.PhaseOpen || st.PerUser != 1 || st.UID != saletest.UID {
 		t.Errorf("status: %+v", st)
 	}
 }
@@ -83,7 +84,7 @@ func TestDoubleClick(t *testing.T) {
 	all.Wait()
 	fresh := 0
 	for _, a := range answers {
-		if a.Outcome != Sold || a.Claim.ID != answers[0].Claim.ID || !slices.Equal(a.Claim.Units, answers[0].Claim.Units) {
+		if a.Outcome != api.Sold || a.Claim.ID != answers[0].Claim.ID || !slices.Equal(a.Claim.Units, answers[0].Claim.Units) {
 			t.Errorf("%+v is not %+v", a, answers[0])
 		}
 		if !a.Replayed {
@@ -95,11 +96,11 @@ func TestDoubleClick(t *testing.T) {
 	}
 	// Without a key each is a request of its own.
 	for i := range 4 {
-		if a := p.claim("ann", ""); a.Outcome != Sold || a.Replayed {
+		if a := p.claim("ann", ""); a.Outcome != api.Sold || a.Replayed {
 			t.Errorf("request %d without a key: %+v", i, a)
 		}
 	}
-	if a := p.claim("ann", ""); a.Outcome != LimitReached || len(a.Claims) != 5 {
+	if a := p.claim("ann", ""); a.Outcome != api.LimitReached || len(a.Claims) != 5 {
 		t.Errorf("one too many: %+v", a)
 	}
 }
@@ -117,11 +118,11 @@ func TestBadRequests(t *testing.T) {
 		"less":          {User: "ann", Quantity: -1},
 		"more than may": {User: "ann", Quantity: api.MaxQuantity + 1},
 	} {
-		if a := p.Claim(t.Context(), r); a.Outcome != BadRequest || a.Message == "" {
+		if a := p.Claim(t.Context(), r); a.Outcome != api.BadRequest || a.Message == "" {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
-	if a := p.Claim(t.Context(), Request{User: "änn\x00", Key: "\xff\x00", Quantity: 1}); a.Outcome != Sold {
+	if a := p.Claim(t.Context(), Request{User: "änn\x00", Key: "\xff\x00", Quantity: 1}); a.Outcome != api.Sold {
 		t.Errorf("an odd user and key: %+v", a)
 	}
 }
@@ -133,33 +134,33 @@ func TestGenerationsWhileServing(t *testing.T) {
 	s := newSite(t, 1000, 2, 2)
 	p := s.serve(nil)
 	for i := range 4 {
-		if a := p.buy("ann", fmt.Sprint(i)); a.Outcome != Sold {
+		if a := p.buy("ann", fmt.Sprint(i)); a.Outcome != api.Sold {
 			t.Fatalf("%+v", a)
 		}
 	}
-	if a := p.claim("ann", "late"); a.Outcome != SoldOut {
+	if a := p.claim("ann", "late"); a.Outcome != api.SoldOut {
 		t.Fatalf("%+v", a)
 	}
 	taken := func(generation uint64) func() bool {
 		return func() bool {
 			for i := range 2 {
-				if loadShard(t, s.logs, i, 2).Generation < generation {
+				if saletest.LoadShard(t, s.logs, i, 2).Generation < generation {
 					return false
 				}
 			}
 			return true
 		}
 	}
-	replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { deal(p, 0, 500); deal(p, 1, 500) })
-	waitFor(t, func() bool { return p.claim("ann", "late").Outcome == Sold })
+	saletest.Replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { saletest.Deal(p, 0, 500); saletest.Deal(p, 1, 500) })
+	waitFor(t, func() bool { return p.claim("ann", "late").Outcome == api.Sold })
 	waitFor(t, taken(2))
-	replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_PAUSED })
+	saletest.Replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_PAUSED })
 	waitFor(t, taken(3))
-	if a := p.buy("bob", "1"); a.Outcome != Paused {
+	if a := p.buy("bob", "1"); a.Outcome != api.Paused {
 		t.Errorf("paused: %+v", a)
 	}
-	replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_OPEN })
-	waitFor(t, func() bool { return p.claim("bob", "1").Outcome == Sold })
+	saletest.Replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_OPEN })
+	waitFor(t, func() bool { return p.claim("bob", "1").Outcome == api.Sold })
 
 	// Claims go on all the time; none that begins after every shard has the
 	// close may be accepted.
@@ -171,7 +172,7 @@ func TestGenerationsWhileServing(t *testing.T) {
 				after := closed.Load()
 				a := p.claim(fmt.Sprint("caller-", c), fmt.Sprint(i))
 				switch {
-				case after && a.Outcome != Closed:
+				case after && a.Outcome != api.Closed:
 					t.Errorf("closed: %+v", a)
 					return
 				case after:
@@ -181,13 +182,13 @@ func TestGenerationsWhileServing(t *testing.T) {
 			}
 		})
 	}
-	replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
+	saletest.Replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
 	waitFor(t, taken(5))
 	closed.Store(true)
-	claims := loadShard(t, s.logs, 0, 2).Claims() + loadShard(t, s.logs, 1, 2).Claims()
+	claims := saletest.LoadShard(t, s.logs, 0, 2).Claims() + saletest.LoadShard(t, s.logs, 1, 2).Claims()
 	all.Wait()
-	if n := loadShard(t, s.logs, 0, 2).Claims() + loadShard(t, s.logs, 1, 2).Claims(); n != claims {
+	if n := saletest.LoadShard(t, s.logs, 0, 2).Claims() + saletest.LoadShard(t, s.logs, 1, 2).Claims(); n != claims {
 		t.Errorf("%d claims were accepted after the close", n-claims)
 	}
-	audited(t, s.logs, s.sale.Name)
+	saletest.Audited(t, s.logs, s.sale.Name)
 }

@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -44,9 +47,9 @@ func TestLockNodesFail(t *testing.T) {
 					t.Errorf("after two of five died:\n%s", m.log)
 				}
 				c.nodes[4].Hang()
-				gone := m.within(ttl, "without quorum", func() bool { return m.claim("late").Outcome == NoQuorum })
+				gone := m.within(ttl, "without quorum", func() bool { return m.claim("late").Outcome == api.NoQuorum })
 				for range 100 {
-					if a := m.claim(next()); a.Outcome != NoQuorum {
+					if a := m.claim(next()); a.Outcome != api.NoQuorum {
 						t.Fatalf("without a majority a claim gets %+v", a)
 					}
 					time.Sleep(ttl / 30)
@@ -79,7 +82,7 @@ func TestLockNodesFail(t *testing.T) {
 				c.nodes[1].Resume()
 				m.within(ttl+time.Second, "told", func() bool { return m.log.count("answers again") == 2 })
 				c.nodes[3].Resume()
-				audited(t, c.logs, c.sale.Name)
+				saletest.Audited(t, c.logs, c.sale.Name)
 			})
 		})
 	}
@@ -95,7 +98,7 @@ func TestLockNodesForget(t *testing.T) {
 		for _, n := range c.nodes[:3] {
 			n.RestartEmpty()
 		}
-		m.within(quorum.DefaultTTL, "without quorum", func() bool { return m.claim("bob").Outcome == NoQuorum })
+		m.within(quorum.DefaultTTL, "without quorum", func() bool { return m.claim("bob").Outcome == api.NoQuorum })
 		began := time.Now()
 		m.within(time.Second, "told", func() bool { return m.log.count("has lost its memory") == 3 })
 		if m.metric("salectl_node_abstaining", "node0") != 1 || m.metric("salectl_node_up", "node0") != 1 {
@@ -125,7 +128,7 @@ func TestLockNodesCannotVote(t *testing.T) {
 		for _, n := range m.nodes[:3] {
 			n.fails.Store(&full)
 		}
-		m.within(2*quorum.DefaultTTL, "without quorum", func() bool { return m.claim("bob").Outcome == NoQuorum })
+		m.within(2*quorum.DefaultTTL, "without quorum", func() bool { return m.claim("bob").Outcome == api.NoQuorum })
 		for range 100 {
 			if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "no_quorum: ") || !strings.Contains(why, "the disk is full") {
 				t.Fatalf("ready: %s", why)
@@ -158,7 +161,7 @@ func TestStandbyTakesOver(t *testing.T) {
 				first.cut()
 				took := second.within(ttl+time.Second, "serving", func() bool { return second.Ready() == nil })
 				t.Logf("took over after %v", took)
-				if a := second.claim("ann"); a.Outcome != Sold || !a.Replayed {
+				if a := second.claim("ann"); a.Outcome != api.Sold || !a.Replayed {
 					t.Errorf("ann, asked again: %+v", a)
 				}
 				second.sells("bob")
@@ -169,7 +172,7 @@ func TestStandbyTakesOver(t *testing.T) {
 				}
 				first.heal()
 				first.within(ttl+time.Second, "a standby", func() bool { return strings.HasPrefix(fmt.Sprint(first.Ready()), "standby: ") })
-				if a := first.claim("carl"); a.Outcome != Standby {
+				if a := first.claim("carl"); a.Outcome != api.Standby {
 					t.Errorf("the first process says %+v", a)
 				}
 				second.stop()
@@ -177,7 +180,7 @@ func TestStandbyTakesOver(t *testing.T) {
 				t.Logf("took over from a drain after %v", took)
 				first.sells("carl")
 				first.stop()
-				if a := audited(t, c.logs, c.sale.Name); a.Sold != 3 {
+				if a := saletest.Audited(t, c.logs, c.sale.Name); a.Sold != 3 {
 					t.Errorf("audit: %+v", a)
 				}
 			})
@@ -198,17 +201,17 @@ func TestStoreHangs(t *testing.T) {
 		waiting := first.later("bob")
 		time.Sleep(time.Second)
 		queued := first.later("bea")
-		if a := <-waiting; a.Outcome != Unknown || a.RetryAfter == 0 {
+		if a := <-waiting; a.Outcome != api.Unknown || a.RetryAfter == 0 {
 			t.Errorf("a claim under way: %+v", a)
 		}
 		if a := <-queued; a.Accepted() {
 			t.Errorf("a claim behind it: %+v", a)
 		}
 		for time.Since(began) < 20*time.Second {
-			if a := first.claim("carl"); a.Outcome != NoQuorum || a.RetryAfter == 0 {
+			if a := first.claim("carl"); a.Outcome != api.NoQuorum || a.RetryAfter == 0 {
 				t.Fatalf("after %v: %+v", time.Since(began), a)
 			}
-			if a := second.claim("carl"); a.Outcome != Standby {
+			if a := second.claim("carl"); a.Outcome != api.Standby {
 				t.Fatalf("the standby after %v: %+v", time.Since(began), a)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -217,10 +220,10 @@ func TestStoreHangs(t *testing.T) {
 			t.Errorf("ready: %s", why)
 		}
 		first.store.all.open()
-		took := first.within(2*time.Second, "selling", func() bool { return first.claim("carl").Outcome == Sold })
+		took := first.within(2*time.Second, "selling", func() bool { return first.claim("carl").Outcome == api.Sold })
 		t.Logf("goes on after %v", took)
 		first.within(2*time.Second, "ready", func() bool { return first.Ready() == nil })
-		if a := first.claim("bob"); a.Outcome != Sold || !a.Replayed {
+		if a := first.claim("bob"); a.Outcome != api.Sold || !a.Replayed {
 			t.Errorf("what was in doubt, asked again: %+v", a)
 		}
 		first.within(2*time.Second, "told", func() bool { return first.log.count("shards go on") == 1 })
@@ -233,7 +236,7 @@ func TestStoreHangs(t *testing.T) {
 // TestOneShardHangs has the store not answer for one log: the others sell.
 func TestOneShardHangs(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{50, 50, 50}, func(c *cluster) {
-		c.log = spec.ShardLog(testUID, 1, 3)
+		c.log = spec.ShardLog(saletest.UID, 1, 3)
 		m := c.serve("first", nil)
 		defer m.stop()
 		m.store.one.close()
@@ -246,7 +249,7 @@ func TestOneShardHangs(t *testing.T) {
 			others = others[1:]
 			time.Sleep(150 * time.Millisecond)
 		}
-		if a := m.claim(theirs[2]); a.Outcome != NoQuorum {
+		if a := m.claim(theirs[2]); a.Outcome != api.NoQuorum {
 			t.Errorf("a new claim on a shard that stalls: %+v", a)
 		}
 		st := m.Status()
@@ -260,10 +263,10 @@ func TestOneShardHangs(t *testing.T) {
 			t.Error("the metrics do not know of the stall")
 		}
 		m.store.one.open()
-		if a := <-inDoubt; a.Outcome != Sold {
+		if a := <-inDoubt; a.Outcome != api.Sold {
 			t.Errorf("the claim in doubt: %+v", a)
 		}
-		if a := <-patient; a.Outcome != Sold {
+		if a := <-patient; a.Outcome != api.Sold {
 			t.Errorf("a claim that had waited: %+v", a)
 		}
 		m.within(2*time.Second, "ready", func() bool { return m.Ready() == nil })
@@ -279,7 +282,7 @@ func TestOneShardHangs(t *testing.T) {
 func TestQueueOfAStall(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{500}, func(c *cluster) {
 		c.queue = 50
-		c.log = spec.ShardLog(testUID, 0, 1)
+		c.log = spec.ShardLog(saletest.UID, 0, 1)
 		m := c.serve("first", nil)
 		defer m.stop()
 		m.store.one.close()
@@ -293,22 +296,22 @@ func TestQueueOfAStall(t *testing.T) {
 		if n := m.metric("salectl_queue_depth", "0"); n != 50 {
 			t.Errorf("%v wait", n)
 		}
-		time.Sleep(stallAfter + time.Second)
+		time.Sleep(shard.StallAfter + time.Second)
 		for _, user := range users[200:] {
-			if a := m.claim(user); a.Outcome != NoQuorum {
+			if a := m.claim(user); a.Outcome != api.NoQuorum {
 				t.Fatalf("while the shard stalls: %+v", a)
 			}
 		}
 		m.store.one.open()
-		count := make(map[Outcome]int)
+		count := make(map[api.Outcome]int)
 		for _, answer := range answers {
 			a := <-answer
 			count[a.Outcome]++
-			if a.Outcome == Overloaded && a.RetryAfter == 0 {
+			if a.Outcome == api.Overloaded && a.RetryAfter == 0 {
 				t.Error("who is turned away is not told when to come back")
 			}
 		}
-		if count[Sold] != 50 || count[Overloaded] != 150 {
+		if count[api.Sold] != 50 || count[api.Overloaded] != 150 {
 			t.Errorf("outcomes %v", count)
 		}
 	})
@@ -328,7 +331,7 @@ func TestStoreAwayForLong(t *testing.T) {
 		first.store.all.close()
 		second.store.all.close()
 		waiting = first.later("bob")
-		if a := <-waiting; a.Outcome != Unknown || a.RetryAfter == 0 {
+		if a := <-waiting; a.Outcome != api.Unknown || a.RetryAfter == 0 {
 			t.Errorf("in doubt: %+v", a)
 		}
 		time.Sleep(50 * time.Second)
@@ -352,7 +355,7 @@ func TestStoreAwayForLong(t *testing.T) {
 		first.within(10*time.Second, "served again", func() bool { return serving() != nil })
 		m := serving()
 		was := m.claim("bob")
-		if again := m.claim("bob"); was.Outcome != Sold || again.Claim.ID != was.Claim.ID {
+		if again := m.claim("bob"); was.Outcome != api.Sold || again.Claim.ID != was.Claim.ID {
 			t.Errorf("asked again: %+v, then %+v", was, again)
 		}
 		m.sells("carl")
@@ -363,14 +366,14 @@ func TestStoreAwayForLong(t *testing.T) {
 // shards sell, and who claims on this one does not wait in vain.
 func TestTakeoverStalls(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
-		c.log = spec.ShardLog(testUID, 1, 2)
+		c.log = spec.ShardLog(saletest.UID, 1, 2)
 		m := c.start("first", nil)
 		defer m.stop()
 		m.store.one.close()
 		others, theirs := c.homes(0, 1), c.homes(1, 1)
-		m.within(10*time.Second, "selling", func() bool { return m.claim(others[0]).Outcome == Sold })
-		time.Sleep(2 * stallAfter)
-		if a := m.claim(theirs[0]); a.Outcome != NoQuorum {
+		m.within(10*time.Second, "selling", func() bool { return m.claim(others[0]).Outcome == api.Sold })
+		time.Sleep(2 * shard.StallAfter)
+		if a := m.claim(theirs[0]); a.Outcome != api.NoQuorum {
 			t.Errorf("a claim on the shard: %+v", a)
 		}
 		if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "stalled: shards 1 of 2 since 2") {

@@ -9,6 +9,7 @@ import (
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -76,7 +77,7 @@ func BenchmarkTakeover(b *testing.B) {
 		take(b, func() {
 			_, kept := s.connect()
 			for shard, node := range kept {
-				if err := node.Forget(b.Context(), lists.List{UID: testUID, Shard: shard}); err != nil {
+				if err := node.Forget(b.Context(), lists.List{UID: saletest.UID, Shard: shard}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/backends/redis"
+	"salectl/executor/saletest"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -55,7 +57,7 @@ func listSiteAt(t testing.TB, ack spec.Ack, addresses []string, change func(*spe
 	for _, n := range shares {
 		stock += n
 	}
-	s.sale = declared("site", stock, len(shares), 1)
+	s.sale = saletest.Declared("site", stock, len(shares), 1)
 	s.sale.LockTTL = quorum.MinTTL
 	s.sale.Engine, s.sale.Ack, s.sale.Backlog = spec.EngineRedis, ack, spec.DefaultBacklog
 	s.sale.Redis = &spec.Redis{Nodes: addresses}
@@ -64,10 +66,10 @@ func listSiteAt(t testing.TB, ack spec.Ack, addresses []string, change func(*spe
 		change(&s.sale, settings)
 	}
 	s.logs, _ = s.handles()
-	provisionAs(t, s.logs, s.sale, shares, settings)
+	saletest.ProvisionAs(t, s.logs, s.sale, shares, settings)
 	locks, _ := s.connect()
 	for _, n := range locks {
-		mark(t, n)
+		saletest.Mark(t, n)
 	}
 	return s
 }
@@ -108,7 +110,7 @@ func TestLists(t *testing.T) {
 				all.Go(func() {
 					for i := next.Add(1) - 1; i < users; i = next.Add(1) - 1 {
 						got[i] = p.claim(fmt.Sprint("user-", i), "a")
-						for got[i].Outcome == NoneNow { // others wait for the ledger, or units are on their way
+						for got[i].Outcome == api.NoneNow { // others wait for the ledger, or units are on their way
 							time.Sleep(10 * time.Millisecond)
 							got[i] = p.claim(fmt.Sprint("user-", i), "a")
 						}
@@ -116,10 +118,10 @@ func TestLists(t *testing.T) {
 				})
 			}
 			all.Wait()
-			whose, outcomes := map[int64]int{}, map[Outcome]int{}
+			whose, outcomes := map[int64]int{}, map[api.Outcome]int{}
 			for i, a := range got {
 				outcomes[a.Outcome]++
-				if a.Outcome != Sold {
+				if a.Outcome != api.Sold {
 					continue
 				}
 				unit := a.Claim.Units[0]
@@ -128,17 +130,17 @@ func TestLists(t *testing.T) {
 				}
 				whose[unit] = i
 				again := p.claim(fmt.Sprint("user-", i), "a")
-				if again.Outcome != Sold || !again.Replayed || again.Claim.Units[0] != unit || again.Claim.ID != a.Claim.ID || !again.Claim.At.Equal(a.Claim.At) {
+				if again.Outcome != api.Sold || !again.Replayed || again.Claim.Units[0] != unit || again.Claim.ID != a.Claim.ID || !again.Claim.At.Equal(a.Claim.At) {
 					t.Errorf("user %d got %+v, and then %+v", i, a, again)
 				}
-				if other := p.claim(fmt.Sprint("user-", i), "b"); other.Outcome != LimitReached || len(other.Claims) != 1 || other.Claims[0].Units[0] != unit {
+				if other := p.claim(fmt.Sprint("user-", i), "b"); other.Outcome != api.LimitReached || len(other.Claims) != 1 || other.Claims[0].Units[0] != unit {
 					t.Errorf("user %d of unit %d got %+v with another key", i, unit, other)
 				}
 			}
-			if outcomes[Sold] != 100 || outcomes[SoldOut] != users-100 {
+			if outcomes[api.Sold] != 100 || outcomes[api.SoldOut] != users-100 {
 				t.Errorf("outcomes %v", outcomes)
 			}
-			if a := audited(t, s.logs, "site"); a.Sold != 100 || a.Users != 100 {
+			if a := saletest.Audited(t, s.logs, "site"); a.Sold != 100 || a.Users != 100 {
 				t.Errorf("audit: %+v", a)
 			}
 		})

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
+	"salectl/executor/shard"
 )
 
 // NodeStatus is a lock node as this process, which asks it all the time, sees it.
@@ -54,21 +56,21 @@ func (o *owner) health() *health {
 func (o *owner) absent() *Answer {
 	switch {
 	case o.draining:
-		return &Answer{Outcome: Draining, RetryAfter: time.Second}
+		return &Answer{Outcome: api.Draining, RetryAfter: time.Second}
 	case o.readAt == clock.Now{}:
-		return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
+		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
 	case o.sale.Next() < o.seen: // a buyer does not ask again who was told that the sale has ended
-		return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "the sale's log was read further before: the store answers from the past"}
+		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log was read further before: the store answers from the past"}
 	case o.sale.Generation() == 0 || o.sale.Destroyed():
-		return &Answer{Outcome: NoSuchSale, Message: "the sale is not applied"}
+		return &Answer{Outcome: api.NoSuchSale, Message: "the sale is not applied"}
 	case o.sale.Sealed() != nil:
-		return &Answer{Outcome: Closed, Message: "the sale has ended; what became of every claim stands in its export"}
+		return &Answer{Outcome: api.Closed, Message: "the sale has ended; what became of every claim stands in its export"}
 	case o.sale.Applied() == 0:
-		return &Answer{Outcome: NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
+		return &Answer{Outcome: api.NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
 	case o.silent:
-		return &Answer{Outcome: NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
+		return &Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
 	}
-	return &Answer{Outcome: Standby, RetryAfter: time.Second, Message: "another process serves the sale, or this one is about to"}
+	return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "another process serves the sale, or this one is about to"}
 }
 
 // silent says whether so many nodes fail or abstain that the others are no
@@ -92,7 +94,7 @@ func (h *health) withoutRights(leased bool) string {
 	case h.clockOff != 0:
 		return fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks", h.clockOff.Round(time.Millisecond))
 	case leased && h.unread != nil:
-		return "the sale's log cannot be read: " + oneLine(h.unread)
+		return "the sale's log cannot be read: " + shard.OneLine(h.unread)
 	case leased:
 		return "the sale's log has not been read for too long"
 	}
@@ -111,16 +113,6 @@ func (h *health) troubles() string {
 		return ""
 	}
 	return ": " + strings.Join(all, "; ")
-}
-
-// oneLine is an error's text as it fits into a line of a log or a table.
-func oneLine(err error) string {
-	const most = 200
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
 }
 
 // nodeWatch follows how the lock nodes are, from one answer to the next.
@@ -172,7 +164,7 @@ func (w nodeWatch) heard(now clock.Now, node int, v quorum.NodeView) {
 			n.Up, n.Since, n.downAt = false, now.Wall, now.Wall
 		}
 		// The name stands beside it wherever it is shown.
-		n.Error, n.VotesFrom = strings.TrimPrefix(oneLine(v.Err), "lock node "+n.Name+": "), time.Time{}
+		n.Error, n.VotesFrom = strings.TrimPrefix(shard.OneLine(v.Err), "lock node "+n.Name+": "), time.Time{}
 		n.failures++
 		n.errors = maps.Clone(n.errors)
 		if n.errors == nil {

@@ -6,7 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/spec"
 )
 
 // identitiesChild makes the test binary print what a process mints, and end.
@@ -51,10 +56,18 @@ func TestWriters(t *testing.T) {
 	writers := make(map[string]bool)
 	for range 3 {
 		p := s.serve(nil)
-		writers[string(p.tenure.Load().shards[0].seq.me)] = true
 		if err := p.stop(); err != nil {
 			t.Fatal(err)
 		}
+		_, entries, err := s.logs.Read(t.Context(), spec.ShardLog(saletest.UID, 0, 1), 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var newest pb.Commit
+		if err := proto.Unmarshal(entries[len(entries)-1], &newest); err != nil {
+			t.Fatal(err)
+		}
+		writers[string(newest.GetWriter())] = true
 	}
 	for w := range writers {
 		if len(w) != 8 || w == strings.Repeat("\x00", 8) {

@@ -7,10 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -30,11 +34,11 @@ func TestListedAnswers(t *testing.T) {
 			t.Fatalf("%+v, %v", w.list(0), w.has("ann"))
 		}
 		p.lets()
-		a := ann.want(t, Sold)
+		a := ann.want(t, api.Sold)
 		if !w.has("ann") || a.Replayed || a.Claim.Units[0] != 1 || !a.Claim.At.Equal(w.now.Wall) {
 			t.Errorf("%+v", a)
 		}
-		again := p.ask("ann", "1").want(t, Sold)
+		again := p.ask("ann", "1").want(t, api.Sold)
 		if !again.Replayed || again.Claim.ID != a.Claim.ID {
 			t.Errorf("%+v", again)
 		}
@@ -42,11 +46,11 @@ func TestListedAnswers(t *testing.T) {
 	t.Run("ack redis", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckRedis, 3)
 		p := w.first
-		p.ask("ann", "1").want(t, Sold)
+		p.ask("ann", "1").want(t, api.Sold)
 		if w.has("ann") {
 			t.Error("it is drained at once")
 		}
-		w.pass(drainLater - time.Millisecond)
+		w.pass(shard.DrainLater - time.Millisecond)
 		if w.has("ann") {
 			t.Error("it is drained before its time")
 		}
@@ -68,12 +72,12 @@ func TestListedGathers(t *testing.T) {
 	for _, user := range users {
 		asked = append(asked, p.ask(user, "1"))
 	}
-	if len(p.kept) != grabCalls {
+	if len(p.kept) != shard.CallsAtOnce {
 		t.Fatalf("%d calls are under way", len(p.kept))
 	}
 	p.let(p.kept[0])
 	p.run()
-	if len(p.kept) != grabCalls {
+	if len(p.kept) != shard.CallsAtOnce {
 		t.Fatalf("%d calls are under way after one was answered", len(p.kept))
 	}
 	p.lets()
@@ -81,7 +85,7 @@ func TestListedGathers(t *testing.T) {
 		t.Errorf("%d calls, want the last seven requests in one", n)
 	}
 	for i, x := range asked {
-		if a := x.want(t, Sold); a.Claim.Units[0] != int64(i+1) {
+		if a := x.want(t, api.Sold); a.Claim.Units[0] != int64(i+1) {
 			t.Errorf("%s has unit %d, who came as number %d", x.user, a.Claim.Units[0], i+1)
 		}
 	}
@@ -100,7 +104,7 @@ func TestListedTransfer(t *testing.T) {
 			}
 			p.run() // no time passes
 			for _, x := range asked {
-				x.want(t, Sold)
+				x.want(t, api.Sold)
 			}
 			if a, b := w.shard(0), w.shard(1); a.Available+a.Sold != 3 || b.Available != 2 || b.InFlight != 0 {
 				t.Errorf("the shards are at %+v and %+v", a.Totals, b.Totals)
@@ -109,10 +113,10 @@ func TestListedTransfer(t *testing.T) {
 				t.Errorf("the lists have %d and %d units", a.Units, b.Units)
 			}
 			for _, user := range w.buyers(0, 5)[3:] {
-				p.ask(user, "1").want(t, Sold)
+				p.ask(user, "1").want(t, api.Sold)
 			}
-			w.pass(drainLater)
-			p.ask("late", "1").want(t, SoldOut)
+			w.pass(shard.DrainLater)
+			p.ask("late", "1").want(t, api.SoldOut)
 		})
 	}
 }
@@ -126,19 +130,19 @@ func TestListedNobodyHasAny(t *testing.T) {
 	late := p.ask(w.buyers(0, 2)[1], "1")
 	late.want(t, "")
 	p.lets()
-	first.want(t, Sold)
-	second.want(t, Sold)
-	if len(late.answers) == 0 || late.answers[0].Outcome != NoneNow && late.answers[0].Outcome != SoldOut {
+	first.want(t, api.Sold)
+	second.want(t, api.Sold)
+	if len(late.answers) == 0 || late.answers[0].Outcome != api.NoneNow && late.answers[0].Outcome != api.SoldOut {
 		t.Errorf("where all is sold: %+v", late.answers)
 	}
 	w.pass(time.Second)
-	p.ask(w.buyers(0, 3)[2], "1").want(t, SoldOut)
+	p.ask(w.buyers(0, 3)[2], "1").want(t, api.SoldOut)
 }
 
 // plan appends a generation that changes the phase.
 func (w *listedWorld) plan(phase pb.Phase) {
 	w.t.Helper()
-	replan(w.t, w.logs, "listed", func(p *pb.Planned) { p.Settings.Phase = phase })
+	saletest.Replan(w.t, w.logs, "listed", func(p *pb.Planned) { p.Settings.Phase = phase })
 }
 
 // TestListedPause stops a list before the generation comes into the log: who was
@@ -166,23 +170,23 @@ func TestListedPause(t *testing.T) {
 			waits := p.ask(users[1], "1")
 			waits.want(t, "")
 			p.lets()
-			given.want(t, Sold)
-			waits.want(t, Paused)
-			if n := p.p.shards[0].underway.n.Load(); n != 0 {
-				t.Errorf("%d requests are under way still", n)
+			given.want(t, api.Sold)
+			waits.want(t, api.Paused)
+			if p.p.shards[0].UnderWay() != 0 {
+				t.Error("requests are under way still")
 			}
 			if s := w.shard(0); s.Generation != 2 || s.Sold != 1 || w.list(0).On {
 				t.Errorf("the shard is at %+v, the list on: %v", s.Totals, w.list(0).On)
 			}
-			p.ask(users[2], "1").want(t, Paused)
-			w.pass(2 * stallAfter)
+			p.ask(users[2], "1").want(t, api.Paused)
+			w.pass(2 * shard.StallAfter)
 			if err := p.p.Ready(w.now); err != nil {
 				t.Errorf("a paused sale: %v", err)
 			}
 			w.plan(pb.Phase_OPEN)
 			w.pass(quorumRead)
-			p.ask(users[1], "2").want(t, Sold)
-			if a := p.ask(users[0], "1").want(t, Sold); !a.Replayed {
+			p.ask(users[1], "2").want(t, api.Sold)
+			if a := p.ask(users[0], "1").want(t, api.Sold); !a.Replayed {
 				t.Errorf("%+v", a)
 			}
 		})
@@ -198,7 +202,7 @@ func TestListedNodeForgets(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 9)
 	p := w.first
 	early := p.ask("early", "1")
-	early.want(t, Sold)
+	early.want(t, api.Sold)
 	p.keeps("append", "list read")
 	lost := p.ask("ann", "") // whose key nobody else has
 	lost.want(t, "")
@@ -206,15 +210,15 @@ func TestListedNodeForgets(t *testing.T) {
 	other := p.ask("bob", "1") // finds out
 	p.lets()
 	w.pass(time.Second)
-	if a := lost.want(t, NoQuorum); a.Message != "the node has lost it; ask again" || a.RetryAfter == 0 {
+	if a := lost.want(t, api.NoQuorum); a.Message != "the node has lost it; ask again" || a.RetryAfter == 0 {
 		t.Errorf("%+v", a)
 	}
 	if w.has("ann") {
 		t.Error("what the node has lost is in the log")
 	}
-	other.want(t, Sold)
-	p.ask("ann", "1").want(t, Sold)
-	if a := p.ask("early", "1").want(t, Sold); !a.Replayed {
+	other.want(t, api.Sold)
+	p.ask("ann", "1").want(t, api.Sold)
+	if a := p.ask("early", "1").want(t, api.Sold); !a.Replayed {
 		t.Errorf("%+v", a)
 	}
 	if s, l := w.shard(0), w.list(0); s.Sold != 3 || l.Units != 6 || l.Users != 3 {
@@ -228,21 +232,21 @@ func TestListedNodeStaysAway(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 9, 9)
 	p := w.first
 	w.nodes[1].RestartEmpty()
-	p.keep = func(c Call) bool { return c.List && c.Node == 1 }
+	p.keep = func(c calls.Call) bool { return c.List && c.Node == 1 }
 	mine, others := w.buyers(1, 9), w.buyers(0, 9)
 	x := p.ask(mine[0], "1")
 	p.fails(p.the("grab"))
-	w.pass(stallAfter - 100*time.Millisecond)
+	w.pass(shard.StallAfter - 100*time.Millisecond)
 	x.want(t, "")
 	w.pass(5 * time.Second)
-	if a := x.want(t, Unknown); a.RetryAfter == 0 {
+	if a := x.want(t, api.Unknown); a.RetryAfter == 0 {
 		t.Errorf("%+v", a)
 	}
 	p.ask(mine[1], "1")
-	w.pass(grabTimeout)
+	w.pass(shard.GrabTimeout)
 	other := p.ask(others[0], "1")
-	w.pass(lookForStuck)
-	other.want(t, Sold)
+	w.pass(shard.LookForStuck)
+	other.want(t, api.Sold)
 	err := p.p.Ready(w.now)
 	if err == nil || !strings.HasPrefix(err.Error(), "stalled: shards 1 of 2 since") {
 		t.Errorf("ready: %v", err)
@@ -252,7 +256,7 @@ func TestListedNodeStaysAway(t *testing.T) {
 	if err := p.p.Ready(w.now); err != nil {
 		t.Errorf("ready: %v", err)
 	}
-	p.ask(mine[2], "1").want(t, Sold)
+	p.ask(mine[2], "1").want(t, api.Sold)
 }
 
 // TestListedTakenOver has another process take a shard over while the first waits for
@@ -265,7 +269,7 @@ func TestListedTakenOver(t *testing.T) {
 			p.keeps("append")
 			given := p.ask("ann", "1")
 			if ack == spec.AckRedis {
-				given.want(t, Sold)
+				given.want(t, api.Sold)
 			}
 			p.dead = true // it stands still
 			second := w.process("second")
@@ -273,7 +277,7 @@ func TestListedTakenOver(t *testing.T) {
 			if err := second.p.Ready(w.now); err != nil {
 				t.Fatal(err)
 			}
-			a := second.ask("ann", "1").want(t, Sold)
+			a := second.ask("ann", "1").want(t, api.Sold)
 			if !a.Replayed || w.shard(0).Sold != 1 {
 				t.Errorf("%+v, %+v", a, w.shard(0).Totals)
 			}
@@ -281,10 +285,10 @@ func TestListedTakenOver(t *testing.T) {
 			p.lets()
 			w.pass(time.Second)
 			if ack == spec.AckLedger {
-				given.want(t, Unknown)
+				given.want(t, api.Unknown)
 			}
-			second.ask("bob", "1").want(t, Sold)
-			if a := p.ask("bob", "1"); a.answers[0].Outcome != Standby {
+			second.ask("bob", "1").want(t, api.Sold)
+			if a := p.ask("bob", "1"); a.answers[0].Outcome != api.Standby {
 				t.Errorf("the first says %+v", a.answers)
 			}
 		})
@@ -306,10 +310,10 @@ func TestListedDrain(t *testing.T) {
 			if x.want(t, ""); p.gone {
 				t.Fatal("it is gone")
 			}
-			p.ask("late", "1").want(t, Draining)
+			p.ask("late", "1").want(t, api.Draining)
 			p.lets()
 			w.pass(time.Second)
-			if x.want(t, Sold); !p.gone || !w.has("ann") {
+			if x.want(t, api.Sold); !p.gone || !w.has("ann") {
 				t.Errorf("gone: %v, the log has it: %v", p.gone, w.has("ann"))
 			}
 		})
@@ -321,18 +325,18 @@ func TestListedDrain(t *testing.T) {
 func TestListedUnitsMissing(t *testing.T) {
 	w := newListedWorld(t, spec.AckRedis, 9)
 	p := w.first
-	p.ask("ann", "1").want(t, Sold)
+	p.ask("ann", "1").want(t, api.Sold)
 	w.pass(time.Second)
-	if _, err := w.nodes[0].Take(t.Context(), lists.List{UID: testUID}, w.list(0).Fill, 100); err != nil {
+	if _, err := w.nodes[0].Take(t.Context(), lists.List{UID: saletest.UID}, w.list(0).Fill, 100); err != nil {
 		t.Fatal(err)
 	}
 	x := p.ask("bob", "1")
 	w.pass(time.Second)
-	if len(x.answers) == 1 && x.answers[0].Outcome == NoneNow {
+	if len(x.answers) == 1 && x.answers[0].Outcome == api.NoneNow {
 		x = p.ask("bob", "1")
 	}
-	x.want(t, Sold)
-	w.pass(drainLater)
+	x.want(t, api.Sold)
+	w.pass(shard.DrainLater)
 	if s, l := w.shard(0), w.list(0); s.Sold != 2 || l.Units != 7 || s.Fill != 2 {
 		t.Errorf("the shard is at %+v, the list at %+v", s.Totals, l)
 	}
@@ -351,23 +355,23 @@ func TestListedLostReply(t *testing.T) {
 			p.make(k)
 			p.reply(k, nil, context.DeadlineExceeded)
 			p.run()
-			if a := p.p.Decline(Request{User: "ann", Key: "1", Quantity: 1}, Draining); a.Outcome != Unknown || p.p.doubts.n.Load() != 1 {
-				t.Errorf("%+v, %d in doubt", a, p.p.doubts.n.Load())
+			if a := p.p.Decline(Request{User: "ann", Key: "1", Quantity: 1}, api.Draining); a.Outcome != api.Unknown || p.p.doubts.Len() != 1 {
+				t.Errorf("%+v, %d in doubt", a, p.p.doubts.Len())
 			}
 			p.keep = nil
-			w.pass(grabPause)
-			a := x.want(t, Sold)
+			w.pass(shard.GrabPause)
+			a := x.want(t, api.Sold)
 			if !a.Replayed || w.list(0).Users != 1 { // of the same key another may have come first
 				t.Errorf("%+v, the list is at %+v", a, w.list(0))
 			}
 			w.pass(time.Second)
-			if n := p.p.doubts.n.Load(); n != doubts { // with ack redis until the list is filled anew
+			if n := p.p.doubts.Len(); n != doubts { // with ack redis until the list is filled anew
 				t.Errorf("%d are in doubt", n)
 			}
 			w.nodes[0].Restart()
 			p.ask("bob", "1")
 			w.pass(time.Second)
-			if n := p.p.doubts.n.Load(); n != 0 {
+			if n := p.p.doubts.Len(); n != 0 {
 				t.Errorf("%d are in doubt of a list that was filled anew", n)
 			}
 		})
@@ -387,15 +391,15 @@ func TestListedTwoKeys(t *testing.T) {
 				second.want(t, "")
 			}
 			p.lets()
-			unit := first.want(t, Sold).Claim.Units[0]
-			if a := second.want(t, LimitReached); len(a.Claims) != 1 || a.Claims[0].Units[0] != unit || a.Claims[0].ID != (ClaimID{Unit: unit}) {
+			unit := first.want(t, api.Sold).Claim.Units[0]
+			if a := second.want(t, api.LimitReached); len(a.Claims) != 1 || a.Claims[0].Units[0] != unit || a.Claims[0].ID != (ClaimID{Unit: unit}) {
 				t.Errorf("%+v", a)
 			}
 			w.pass(time.Second)
-			if a := p.ask("ann", "3").want(t, LimitReached); len(a.Claims) != 1 || a.Claims[0].Units[0] != unit {
+			if a := p.ask("ann", "3").want(t, api.LimitReached); len(a.Claims) != 1 || a.Claims[0].Units[0] != unit {
 				t.Errorf("%+v", a)
 			}
-			p.askFor("bob", "1", 2).want(t, LimitReached)
+			p.askFor("bob", "1", 2).want(t, api.LimitReached)
 		})
 	}
 }
@@ -410,12 +414,12 @@ func TestListedEndsWhileOwed(t *testing.T) {
 			users := w.buyers(0, 9)
 			p.keeps("append")
 			owed := p.ask(users[0], "1")
-			w.pass(drainLater) // it is being appended
+			w.pass(shard.DrainLater) // it is being appended
 			p.the("append claims")
 			behind := p.ask(users[1], "1")
 			p.keeps("append", "grab")
 			short := p.ask(users[2], "1")
-			p.p.owner.ended(w.now, errOtherOwner)
+			p.p.owner.ended(w.now, shard.ErrOtherOwner)
 			p.p.news = true
 			p.run()
 			late := p.ask(users[3], "1")
@@ -425,11 +429,11 @@ func TestListedEndsWhileOwed(t *testing.T) {
 				owed.want(t, "")
 			}
 			p.lets()
-			owed.want(t, Sold)
+			owed.want(t, api.Sold)
 			if ack == spec.AckLedger {
-				behind.want(t, Unknown)
+				behind.want(t, api.Unknown)
 			} else {
-				behind.want(t, Sold)
+				behind.want(t, api.Sold)
 			}
 			w.pass(time.Second)
 			for _, x := range []*listedAsk{short, late} {
@@ -438,7 +442,7 @@ func TestListedEndsWhileOwed(t *testing.T) {
 				}
 			}
 			w.pass(10 * time.Second) // it serves again
-			if a := p.ask(users[1], "1").want(t, Sold); !a.Replayed {
+			if a := p.ask(users[1], "1").want(t, api.Sold); !a.Replayed {
 				t.Errorf("%+v", a)
 			}
 			if w.shard(0).Sold != 2 {
@@ -455,26 +459,26 @@ func TestListedStall(t *testing.T) {
 	p := w.first
 	mine, others := w.buyers(0, 9), w.buyers(1, 9)
 	w.nodes[0].Restart()
-	p.keep = func(c Call) bool { return c.List && c.Node == 0 && strings.HasPrefix(c.What, "list") }
+	p.keep = func(c calls.Call) bool { return c.List && c.Node == 0 && strings.HasPrefix(c.What, "list") }
 	x := p.ask(mine[0], "1") // finds out
-	w.pass(stallAfter - 10*time.Millisecond)
+	w.pass(shard.StallAfter - 10*time.Millisecond)
 	x.want(t, "")
 	if err := p.p.Ready(w.now); err == nil || err.Error() != "the list of shard 0 is being filled" {
 		t.Errorf("ready: %v", err)
 	}
 	w.pass(10 * time.Millisecond)
 	s := p.p.Status().Shards[0]
-	if s.Stall == nil || s.Stall.Error != lists.ErrFill.Error() || s.ListOn || !s.Stall.Since.Equal(w.now.Wall.Add(-stallAfter)) {
+	if s.Stall == nil || s.Stall.Error != lists.ErrFill.Error() || s.ListOn || !s.Stall.Since.Equal(w.now.Wall.Add(-shard.StallAfter)) {
 		t.Errorf("%+v, stall %+v", s, s.Stall)
 	}
 	w.pass(time.Second)
-	if a := x.want(t, NoQuorum); a.Message != nodeSilent.Message {
+	if a := x.want(t, api.NoQuorum); a.Message != shard.NodeSilent.Message {
 		t.Errorf("%+v", a)
 	}
-	if a := p.ask(mine[1], "1").want(t, NoQuorum); a.Message == notLooked {
+	if a := p.ask(mine[1], "1").want(t, api.NoQuorum); a.Message == notLooked {
 		t.Errorf("the node is not asked, as if the ledger did not answer: %+v", a)
 	}
-	p.ask(others[0], "1").want(t, Sold)
+	p.ask(others[0], "1").want(t, api.Sold)
 	p.reply(p.the("list run id"), lists.Reply{Err: errors.New("the node is off")}, nil)
 	p.run()
 	if s := p.p.Status().Shards[0].Stall; s == nil || s.Error != "the node is off" {
@@ -485,7 +489,7 @@ func TestListedStall(t *testing.T) {
 	if err := p.p.Ready(w.now); err != nil {
 		t.Error(err)
 	}
-	p.ask(mine[1], "1").want(t, Sold)
+	p.ask(mine[1], "1").want(t, api.Sold)
 	if s := w.shard(0); s.Fill != 2 {
 		t.Errorf("the list was filled %d times", s.Fill)
 	}
@@ -495,7 +499,7 @@ func TestListedStall(t *testing.T) {
 // there is, out of the list first; and none where that cannot be.
 func TestListedGives(t *testing.T) {
 	ask := func(p *listedProcess, from, to int, n int64) {
-		p.p.shards[to].tryPost(message{kind: want, from: from, to: to, n: n})
+		p.p.shards[to].Post(shard.Message{Kind: shard.Want, From: from, To: to, N: n})
 		p.run()
 	}
 	units := func(t *testing.T, w *listedWorld, want ...int64) {
@@ -519,8 +523,8 @@ func TestListedGives(t *testing.T) {
 	t.Run("several that ask, one after the other", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 16, 1, 1)
 		p := w.first
-		p.p.shards[0].tryPost(message{kind: want, from: 1, to: 0, n: 1})
-		p.p.shards[0].tryPost(message{kind: want, from: 2, to: 0, n: 1})
+		p.p.shards[0].Post(shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
+		p.p.shards[0].Post(shard.Message{Kind: shard.Want, From: 2, To: 0, N: 1})
 		p.run()
 		units(t, w, 4, 9, 5)
 	})
@@ -535,16 +539,6 @@ func TestListedGives(t *testing.T) {
 		}
 		p.lets()
 		units(t, w, 4, 13)
-	})
-	t.Run("nobody, when nobody asks any more", func(t *testing.T) {
-		w := newListedWorld(t, spec.AckLedger, 10, 1)
-		p := w.first
-		p.keeps("list take")
-		ask(p, 1, 0, 1)
-		p.p.shards[0].tryPost(does(func(q *sequencer) { q.transfers.wants = nil })) // as after a transfer in between
-		p.lets()
-		w.pass(time.Second)
-		units(t, w, 10, 1)
 	})
 	t.Run("out of the log, when the shard is paused", func(t *testing.T) {
 		w := newListedWorld(t, spec.AckLedger, 10, 1)
@@ -568,7 +562,7 @@ func TestListedGives(t *testing.T) {
 		ask(p, 1, 0, 1)
 		w.pass(100 * time.Millisecond)
 		p.lets()
-		x.want(t, Sold)
+		x.want(t, api.Sold)
 		w.pass(time.Second)
 		if n := p.count("list take") - before; n > 1 {
 			t.Errorf("it looks %d times", n)
@@ -583,9 +577,9 @@ func TestListedShortWhileUndrained(t *testing.T) {
 	w := newListedWorld(t, spec.AckRedis, 1, 9)
 	p := w.first
 	users := w.buyers(0, 2)
-	p.ask(users[0], "1").want(t, Sold)
+	p.ask(users[0], "1").want(t, api.Sold)
 	x := p.ask(users[1], "1")
-	x.want(t, Sold)
+	x.want(t, api.Sold)
 	if n := p.count("append out"); n != 1 {
 		t.Errorf("%d transfers", n)
 	}
@@ -599,29 +593,28 @@ func TestListedShortWhileUndrained(t *testing.T) {
 func TestListedVoid(t *testing.T) {
 	w := newListedWorld(t, spec.AckLedger, 5)
 	p := w.first
-	q := p.p.shards[0].seq
-	if q.tally.fills != 1 || q.tally.voids != 0 {
-		t.Errorf("%+v", q.tally)
+	if n := p.p.shards[0].Counted(); n.Fills != 1 || n.Voids != 0 {
+		t.Errorf("%+v", n)
 	}
-	list, fill := lists.List{UID: testUID}, w.list(0).Fill
+	list, fill := lists.List{UID: saletest.UID}, w.list(0).Fill
 	if _, err := w.nodes[0].Take(t.Context(), list, fill, 4); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.nodes[0].Add(t.Context(), list, fill, ledger.Units{{First: 97, Count: 3}}); err != nil {
 		t.Fatal(err)
 	}
-	p.ask("ann", "1").want(t, Sold)
-	for i, user := range []string{"bob", "cid", "dan"} {
-		p.ask(user, "1").want(t, Unknown)
-		if q.tally.voids != uint64(i+1) || w.has(user) {
-			t.Errorf("%+v, the log has %s: %v", q.tally, user, w.has(user))
+	p.ask("ann", "1").want(t, api.Sold)
+	for _, user := range []string{"bob", "cid", "dan"} {
+		p.ask(user, "1").want(t, api.Unknown)
+		if n := p.p.shards[0].Counted(); n.Voids != 1 || w.has(user) {
+			t.Errorf("%+v, the log has %s: %v", n, user, w.has(user))
 		}
 	}
 	w.nodes[0].Restart()
 	p.ask("eve", "1")
 	w.pass(2 * time.Second)
-	if q.tally.fills != 2 {
-		t.Errorf("%+v", q.tally)
+	if n := p.p.shards[0].Counted(); n.Fills != 1 {
+		t.Errorf("%+v", n)
 	}
 }
 
@@ -638,11 +631,11 @@ func TestListedWithdrawn(t *testing.T) {
 		x, y := p.ask(users[0], "1"), p.ask(users[1], "1")
 		x.want(t, "")
 		x.withdraw()
-		x.want(t, Overloaded)
+		x.want(t, api.Overloaded)
 		w.pass(100 * time.Millisecond)
 		p.lets()
 		w.pass(2 * time.Second)
-		y.want(t, Paused)
+		y.want(t, api.Paused)
 		if len(x.answers) != 1 {
 			t.Errorf("%+v", x.answers)
 		}
@@ -661,9 +654,9 @@ func TestListedWithdrawn(t *testing.T) {
 		p.let(others)
 		x.withdraw()
 		p.lets()
-		first.want(t, Sold)
-		x.want(t, Overloaded)
-		y.want(t, SoldOut)
+		first.want(t, api.Sold)
+		x.want(t, api.Overloaded)
+		y.want(t, api.SoldOut)
 	})
 }
 
@@ -679,7 +672,7 @@ func TestListedTooMany(t *testing.T) {
 	x.want(t, "")
 	p.lets()
 	w.pass(time.Second)
-	x.want(t, LimitReached)
+	x.want(t, api.LimitReached)
 }
 
 // TestListedSoon drains a list at once when somebody finds it empty, who wants to know
@@ -687,7 +680,7 @@ func TestListedTooMany(t *testing.T) {
 func TestListedSoon(t *testing.T) {
 	w := newListedWorld(t, spec.AckRedis, 1)
 	p := w.first
-	p.ask("ann", "1").want(t, Sold)
+	p.ask("ann", "1").want(t, api.Sold)
 	if s := p.p.Status().Shards[0]; s.Undrained != 1 || !s.Listed || !s.ListOn {
 		t.Errorf("%+v", s)
 	}
@@ -695,7 +688,7 @@ func TestListedSoon(t *testing.T) {
 	if !w.has("ann") || len(late.answers) != 1 {
 		t.Errorf("drained: %v, the other was told %+v", w.has("ann"), late.answers)
 	}
-	p.ask("cid", "1").want(t, SoldOut)
+	p.ask("cid", "1").want(t, api.SoldOut)
 	if s := p.p.Status().Shards[0]; s.Undrained != 0 || s.Sold != 1 {
 		t.Errorf("%+v", s)
 	}

@@ -9,12 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/backendtest"
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -41,9 +44,9 @@ type listedWorld struct {
 type listedProcess struct {
 	w    *listedWorld
 	p    *Stepped
-	keep func(Call) bool // which calls stay under way; nil: none
-	kept []*keptCall     // in the order of their making
-	made []string        // the calls that were made, by what they are
+	keep func(calls.Call) bool // which calls stay under way; nil: none
+	kept []*keptCall           // in the order of their making
+	made []string              // the calls that were made, by what they are
 	wake time.Duration
 	gone bool
 	dead bool
@@ -51,7 +54,7 @@ type listedProcess struct {
 
 // keptCall is a call under way.
 type keptCall struct {
-	Call
+	calls.Call
 	until time.Duration // when nobody waits for it any more
 	over  bool          // the process has its reply
 }
@@ -95,12 +98,12 @@ func (w *listedWorld) provision(change func(*spec.Sale, *pb.Settings), shares []
 	w.t.Helper()
 	w.logs = w.store.Handle(nil)
 	w.lock = backendtest.NewNode("lock", w.now.Wall)
-	mark(w.t, w.lock)
+	saletest.Mark(w.t, w.lock)
 	stock := int64(0)
 	for _, n := range shares {
 		stock += n
 	}
-	sale := declared("listed", stock, len(shares), 1)
+	sale := saletest.Declared("listed", stock, len(shares), 1)
 	if w.ack != "" {
 		sale.Engine, sale.Ack, sale.Backlog, sale.Redis = spec.EngineRedis, w.ack, spec.DefaultBacklog, &spec.Redis{}
 	}
@@ -116,7 +119,7 @@ func (w *listedWorld) provision(change func(*spec.Sale, *pb.Settings), shares []
 	if change != nil {
 		change(&sale, settings)
 	}
-	provisionAs(w.t, w.logs, sale, shares, settings)
+	saletest.ProvisionAs(w.t, w.logs, sale, shares, settings)
 }
 
 // process starts one.
@@ -171,7 +174,7 @@ func (p *listedProcess) make(k *keptCall) any {
 	switch {
 	case k.List:
 		list = p.w.nodes[k.Node]
-	case k.Node != Store:
+	case k.Node != calls.Store:
 		node = p.w.lock
 	}
 	p.made = append(p.made, k.What)
@@ -204,7 +207,7 @@ func (p *listedProcess) the(what string) *keptCall {
 
 // keeps has calls kept whose names begin so.
 func (p *listedProcess) keeps(what ...string) {
-	p.keep = func(c Call) bool {
+	p.keep = func(c calls.Call) bool {
 		return slices.ContainsFunc(what, func(s string) bool { return strings.HasPrefix(c.What, s) })
 	}
 }
@@ -285,7 +288,7 @@ func (p *listedProcess) queue(user, key string, quantity int64) *listedAsk {
 }
 
 // want holds what a user was told against what is right: "" is nothing yet.
-func (x *listedAsk) want(t testing.TB, want Outcome) Answer {
+func (x *listedAsk) want(t testing.TB, want api.Outcome) Answer {
 	t.Helper()
 	switch {
 	case want == "" && len(x.answers) == 0:
@@ -308,7 +311,7 @@ func (w *listedWorld) buyers(shard, n int) (users []string) {
 }
 
 // shard returns a shard as the ledger has it.
-func (w *listedWorld) shard(i int) *ledger.State { return loadShard(w.t, w.logs, i, w.shards) }
+func (w *listedWorld) shard(i int) *ledger.State { return saletest.LoadShard(w.t, w.logs, i, w.shards) }
 
 // has says whether the ledger has a user's unit.
 func (w *listedWorld) has(user string) bool {
@@ -318,7 +321,7 @@ func (w *listedWorld) has(user string) bool {
 // list returns what a node has of its shard's list.
 func (w *listedWorld) list(shard int) lists.State {
 	w.t.Helper()
-	s, err := w.nodes[shard].Inspect(context.Background(), lists.List{UID: testUID, Shard: shard})
+	s, err := w.nodes[shard].Inspect(context.Background(), lists.List{UID: saletest.UID, Shard: shard})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -25,7 +27,7 @@ func TestListsBacklog(t *testing.T) {
 	p := s.serve()
 	p.awaitLists()
 	c := newCrowd(t, s, p.Claim)
-	if a := c.one("first", "key"); a.Outcome != Sold {
+	if a := c.one("first", "key"); a.Outcome != api.Sold {
 		t.Fatalf("%+v", a)
 	}
 	c.await("drained", func() bool { return len(c.inLedger()) == 1 })
@@ -39,9 +41,9 @@ func TestListsBacklog(t *testing.T) {
 				user := fmt.Sprint("eager-", round, "-", i)
 				a := p.claim(user, "key")
 				switch {
-				case a.Outcome == Unknown, a.Outcome == NoQuorum, a.Outcome == Standby:
+				case a.Outcome == api.Unknown, a.Outcome == api.NoQuorum, a.Outcome == api.Standby:
 					slow.Add(1)
-				case a.Outcome != Sold && (a.Outcome != Overloaded || a.RetryAfter == 0):
+				case a.Outcome != api.Sold && (a.Outcome != api.Overloaded || a.RetryAfter == 0):
 					t.Errorf("while the ledger stalls: %+v", a)
 				}
 				c.mu.Lock()
@@ -77,7 +79,7 @@ func TestListsStalledLedger(t *testing.T) {
 		c.await("stalled", func() bool { return p.logs.appends.held.Load() == 4 })
 		c.kept()
 		told := c.sold()
-		c.await("refused", func() bool { return c.count(NoQuorum) > 200 })
+		c.await("refused", func() bool { return c.count(api.NoQuorum) > 200 })
 		if now := c.sold(); now > told+40 { // whose answers were on their way
 			t.Errorf("%d were told to have a unit, and then %d, while the ledger stalls", told, now)
 		}
@@ -104,7 +106,7 @@ func TestListsDrain(t *testing.T) {
 			all.Go(func() {
 				user := fmt.Sprint("waiting-", i)
 				a := first.claim(user, "key")
-				if a.Outcome != Sold {
+				if a.Outcome != api.Sold {
 					t.Errorf("%s, whom a process that goes down has in its hands: %+v", user, a)
 				}
 				c.mu.Lock()
@@ -112,11 +114,11 @@ func TestListsDrain(t *testing.T) {
 				c.mu.Unlock()
 			})
 		}
-		waitFor(t, func() bool { return first.logs.appends.held.Load() == 3 && first.given() == 60 })
+		waitFor(t, func() bool { return first.logs.appends.held.Load() == 3 && first.undrained() == 60 })
 		ended := make(chan error, 1)
 		go func() { ended <- first.stop() }()
 		waitFor(t, func() bool { return first.Ready() == errDraining })
-		if a := first.claim("late", "key"); a.Outcome != Draining {
+		if a := first.claim("late", "key"); a.Outcome != api.Draining {
 			t.Errorf("a claim while it drains: %+v", a)
 		}
 		if n := c.sold(); ack == spec.AckLedger && n != 0 {
@@ -143,13 +145,10 @@ func (p *process) awaitLists() {
 	})
 }
 
-// given returns how many grabs the process knows of.
-func (p *process) given() (all int64) {
-	for _, s := range p.tenure.Load().shards {
-		queue := s.front.(*shardQueue)
-		queue.node.mu.Lock()
-		all += queue.given
-		queue.node.mu.Unlock()
+// undrained returns how many grabs the ledger lacks, as far as the process knows.
+func (p *process) undrained() (all int64) {
+	for _, s := range p.Status().Shards {
+		all += s.Undrained
 	}
 	return all
 }
@@ -177,14 +176,14 @@ func TestListsBacklogLost(t *testing.T) {
 			for spec.HomeShard(user, 2) != shard {
 				user += "'"
 			}
-			if a := c.one(user, "key"); a.Outcome != Sold {
+			if a := c.one(user, "key"); a.Outcome != api.Sold {
 				t.Fatalf("%s: %+v", user, a)
 			}
 			sold++
 		}
 		return sold
 	}
-	drained := func() bool { return p.Ready() == nil && tenure.grabs[0].backlog.behind.Load() == 0 }
+	drained := func() bool { return p.Ready() == nil && p.undrained() == 0 }
 	for round := range 4 {
 		had := len(c.inLedger())
 		p.logs.appends.close()
@@ -196,9 +195,9 @@ func TestListsBacklogLost(t *testing.T) {
 		for i := range callers {
 			all.Go(func() {
 				switch p.claim(fmt.Sprint("lost-", round, "-", i), "key").Outcome {
-				case Sold:
+				case api.Sold:
 					gave.Add(1)
-				case Unknown, NoQuorum, Standby:
+				case api.Unknown, api.NoQuorum, api.Standby:
 					slow.Add(1)
 				}
 			})
@@ -208,7 +207,7 @@ func TestListsBacklogLost(t *testing.T) {
 			t.Errorf("round %d: %d were told to have a unit where the ledger may lack %d", round, n, backlog)
 		}
 		for shard := range 2 {
-			if err := kept[0].Forget(t.Context(), lists.List{UID: testUID, Shard: shard}); err != nil {
+			if err := kept[0].Forget(t.Context(), lists.List{UID: saletest.UID, Shard: shard}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -112,7 +114,7 @@ func TestListsChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &listSite{site: &site{t: t, dir: who.Dir}}
-	s.sale = declared("site", 1, 1, 1)
+	s.sale = saletest.Declared("site", 1, 1, 1)
 	s.sale.Redis = &spec.Redis{Nodes: who.Nodes}
 	told := os.NewFile(3, "answers")
 	stopping, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -137,7 +139,7 @@ func TestListsChild(t *testing.T) {
 						_, err = told.Write(append(line, '\n'))
 					}
 					mu.Unlock()
-					if o := r.Answer.Outcome; err != nil || o == Draining || o == Sold || o == LimitReached || o == SoldOut {
+					if o := r.Answer.Outcome; err != nil || o == api.Draining || o == api.Sold || o == api.LimitReached || o == api.SoldOut {
 						break
 					}
 					time.Sleep(10 * time.Millisecond)

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -30,12 +32,12 @@ type crowd struct {
 	stopped atomic.Bool
 
 	mu       sync.Mutex
-	queue    []string          // who is still to ask
-	busy     int               // who asks
-	has      map[string]Claim  // what each was told to have
-	whose    map[int64]string  // the same, by unit
-	outcomes map[Outcome]int   // of all requests
-	last     map[string]Answer // of each user
+	queue    []string            // who is still to ask
+	busy     int                 // who asks
+	has      map[string]Claim    // what each was told to have
+	whose    map[int64]string    // the same, by unit
+	outcomes map[api.Outcome]int // of all requests
+	last     map[string]Answer   // of each user
 }
 
 // newCrowd is a crowd that asks one or more processes.
@@ -43,7 +45,7 @@ func newCrowd(t testing.TB, s *listSite, claim func(context.Context, Request) An
 	c := &crowd{
 		t: t, s: s, claim: claim, stock: s.sale.Stock,
 		has: make(map[string]Claim), whose: make(map[int64]string),
-		outcomes: make(map[Outcome]int), last: make(map[string]Answer),
+		outcomes: make(map[api.Outcome]int), last: make(map[string]Answer),
 	}
 	c.pace.Store(int64(20 * time.Millisecond))
 	return c
@@ -54,7 +56,7 @@ func anyOf(ps ...*process) func(context.Context, Request) Answer {
 	return func(ctx context.Context, r Request) (a Answer) {
 		for _, i := range rand.Perm(len(ps)) {
 			switch a = ps[i].Claim(ctx, r); a.Outcome {
-			case Standby, Draining:
+			case api.Standby, api.Draining:
 				continue
 			}
 			return a
@@ -122,8 +124,8 @@ func (c *crowd) give(user string, a Answer) {
 	c.busy--
 	c.heard(user, a)
 	switch a.Outcome {
-	case Sold, LimitReached, SoldOut, Closed:
-	case NoneNow, NoQuorum, Unknown, Overloaded, Standby, Draining, Paused, NotOpen:
+	case api.Sold, api.LimitReached, api.SoldOut, api.Closed:
+	case api.NoneNow, api.NoQuorum, api.Unknown, api.Overloaded, api.Standby, api.Draining, api.Paused, api.NotOpen:
 		c.queue = append(c.queue, user)
 	default:
 		c.t.Errorf("%s: %+v", user, a)
@@ -165,7 +167,7 @@ func (c *crowd) sold() int64 {
 }
 
 // count returns how many requests came to an outcome.
-func (c *crowd) count(o Outcome) int {
+func (c *crowd) count(o api.Outcome) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.outcomes[o]
@@ -220,7 +222,7 @@ func (c *crowd) one(user, key string) Answer {
 		a := c.claim(ctx, Request{User: user, Key: key, Quantity: 1})
 		cancel()
 		switch a.Outcome {
-		case Sold, LimitReached, SoldOut, Closed:
+		case api.Sold, api.LimitReached, api.SoldOut, api.Closed:
 			return a
 		}
 		if time.Now().After(deadline) {
@@ -243,8 +245,8 @@ func (c *crowd) sellOut() {
 				c.mu.Lock()
 				c.heard(user, a)
 				c.mu.Unlock()
-				if a.Outcome != Sold {
-					if a.Outcome != SoldOut {
+				if a.Outcome != api.Sold {
+					if a.Outcome != api.SoldOut {
 						c.t.Errorf("%s, who comes when it is over, gets %+v", user, a)
 					}
 					return
@@ -270,8 +272,8 @@ func (c *crowd) askAgain() {
 			for user := range users {
 				was, again := told[user], c.one(user, "key")
 				switch {
-				case c.lossy && (again.Outcome == SoldOut || again.Outcome == Sold):
-				case again.Outcome != Sold || !again.Replayed || again.Claim.ID != was.ID || !slices.Equal(again.Claim.Units, was.Units) || !again.Claim.At.Equal(was.At):
+				case c.lossy && (again.Outcome == api.SoldOut || again.Outcome == api.Sold):
+				case again.Outcome != api.Sold || !again.Replayed || again.Claim.ID != was.ID || !slices.Equal(again.Claim.Units, was.Units) || !again.Claim.At.Equal(was.At):
 					c.t.Errorf("%s was told %+v, and then %+v", user, was, again)
 				}
 			}
@@ -286,7 +288,7 @@ func (c *crowd) inLedger() map[string]ledger.Claim {
 	has, whose := make(map[string]ledger.Claim), make(map[int64]string)
 	shards := c.s.sale.LockCount
 	for shard := range shards {
-		state := loadShard(c.t, c.s.logs, shard, shards)
+		state := saletest.LoadShard(c.t, c.s.logs, shard, shards)
 		for i := range state.Claims() {
 			claim := state.Claim(i)
 			if was, twice := has[claim.User]; twice {
@@ -357,7 +359,7 @@ func (c *crowd) settle() {
 	if !c.lossy {
 		c.kept()
 	}
-	a := audited(c.t, c.s.logs, c.s.sale.Name)
+	a := saletest.Audited(c.t, c.s.logs, c.s.sale.Name)
 	if a.Sold != c.stock || a.Users != c.stock || a.Available != 0 || a.InFlight != 0 {
 		c.t.Errorf("audit: %+v, want all of %d sold", a, c.stock)
 	}

@@ -7,18 +7,20 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
 // changed waits until all shards have the newest generation.
 func (s *listSite) changed() {
 	s.t.Helper()
-	newest := loadSale(s.t, s.logs, s.sale.Name).Generation()
+	newest := saletest.LoadSale(s.t, s.logs, s.sale.Name).Generation()
 	soon := time.Now().Add(time.Minute)
 	for shard := range s.sale.LockCount {
-		for loadShard(s.t, s.logs, shard, s.sale.LockCount).Generation != newest {
+		for saletest.LoadShard(s.t, s.logs, shard, s.sale.LockCount).Generation != newest {
 			if time.Now().After(soon) {
 				s.t.Fatalf("after a minute shard %d does not have generation %d", shard, newest)
 			}
@@ -30,7 +32,7 @@ func (s *listSite) changed() {
 // limit is how many units all shards have been given, less those removed.
 func (s *listSite) limit() (units int64) {
 	for shard := range s.sale.LockCount {
-		units += loadShard(s.t, s.logs, shard, s.sale.LockCount).Limit
+		units += saletest.LoadShard(s.t, s.logs, shard, s.sale.LockCount).Limit
 	}
 	return units
 }
@@ -40,7 +42,7 @@ func (s *listSite) limit() (units int64) {
 func (s *listSite) phases() (off int) {
 	s.t.Helper()
 	for shard := range s.sale.LockCount {
-		log := spec.ShardLog(testUID, shard, s.sale.LockCount)
+		log := spec.ShardLog(saletest.UID, shard, s.sale.LockCount)
 		phase := pb.Phase_OPEN
 		for slot := uint64(0); ; {
 			_, entries, err := s.logs.Read(s.t.Context(), log, slot, 1000)
@@ -84,15 +86,15 @@ func TestListsGenerations(t *testing.T) {
 		defer stop()
 		c.begin(4000, 40)
 		phase := func(phase pb.Phase) {
-			replan(t, s.logs, "site", func(p *pb.Planned) { p.Settings.Phase = phase })
+			saletest.Replan(t, s.logs, "site", func(p *pb.Planned) { p.Settings.Phase = phase })
 			s.changed()
 		}
 
 		c.until(15)
-		replan(t, s.logs, "site", func(p *pb.Planned) { deal(p, 0, 150); deal(p, 1, 200) })
+		saletest.Replan(t, s.logs, "site", func(p *pb.Planned) { saletest.Deal(p, 0, 150); saletest.Deal(p, 1, 200) })
 		s.changed()
 		c.until(30)
-		replan(t, s.logs, "site", func(p *pb.Planned) { p.Shards[2].Remove = 50; p.Shards[3].Remove = 100 })
+		saletest.Replan(t, s.logs, "site", func(p *pb.Planned) { p.Shards[2].Remove = 50; p.Shards[3].Remove = 100 })
 		s.changed()
 		c.until(40)
 
@@ -101,12 +103,12 @@ func TestListsGenerations(t *testing.T) {
 		c.kept() // with ack redis too: all that was granted is in the ledger before the pause
 		for i := range 20 {
 			switch a := p.claim(fmt.Sprint("paused-", i), "key"); {
-			case a.Outcome == NoQuorum, a.Outcome == Standby: // the machine is slow
-			case a.Outcome != Paused || a.RetryAfter == 0:
+			case a.Outcome == api.NoQuorum, a.Outcome == api.Standby: // the machine is slow
+			case a.Outcome != api.Paused || a.RetryAfter == 0:
 				t.Errorf("while it is paused: %+v", a)
 			}
 		}
-		replan(t, s.logs, "site", func(p *pb.Planned) { deal(p, 1, 50); p.Shards[0].Remove = 25 })
+		saletest.Replan(t, s.logs, "site", func(p *pb.Planned) { saletest.Deal(p, 1, 50); p.Shards[0].Remove = 25 })
 		s.changed()
 		if now := c.sold(); now > told+int64(40) { // answers that were on their way
 			t.Errorf("%d were told to have a unit before the pause, %d while it is paused", told, now)
@@ -119,7 +121,7 @@ func TestListsGenerations(t *testing.T) {
 		c.kept()
 		c.end()
 		stop()
-		if a := p.claim("closed", "key"); a.Outcome != Closed {
+		if a := p.claim("closed", "key"); a.Outcome != api.Closed {
 			t.Errorf("after it is closed: %+v", a)
 		}
 		if n := s.phases(); n < 3*4 {
@@ -127,7 +129,7 @@ func TestListsGenerations(t *testing.T) {
 		}
 		c.askAgain()
 		c.kept()
-		a := audited(t, s.logs, "site")
+		a := saletest.Audited(t, s.logs, "site")
 		if in := len(c.inLedger()); int64(in) != a.Sold || a.Sold+a.Available != c.stock || a.Stock != c.stock {
 			t.Errorf("audit: %+v, %d claims, stock %d", a, in, c.stock)
 		}
@@ -145,10 +147,10 @@ func TestListsRaised(t *testing.T) {
 		c := newCrowd(t, s, p.Claim)
 		c.begin(200, 20)
 		c.end()
-		if n := c.count(SoldOut); c.sold() != 80 || n == 0 {
+		if n := c.count(api.SoldOut); c.sold() != 80 || n == 0 {
 			t.Fatalf("%d sold, %d told that all is", c.sold(), n)
 		}
-		replan(t, s.logs, "site", func(p *pb.Planned) { deal(p, 2, 40) })
+		saletest.Replan(t, s.logs, "site", func(p *pb.Planned) { saletest.Deal(p, 2, 40) })
 		s.changed()
 		c.stock = 120
 		c.settle()
@@ -177,23 +179,23 @@ func TestListsHours(t *testing.T) {
 					return now
 				}
 			})
-			outcomes, n := make(map[Outcome]int), 0
-			for deadline := time.Now().Add(time.Minute); time.Now().Before(closes.Add(2*off.Abs())) || outcomes[Closed] < 3; time.Sleep(5 * time.Millisecond) {
+			outcomes, n := make(map[api.Outcome]int), 0
+			for deadline := time.Now().Add(time.Minute); time.Now().Before(closes.Add(2*off.Abs())) || outcomes[api.Closed] < 3; time.Sleep(5 * time.Millisecond) {
 				n++
 				before := time.Now().Add(off)
 				a := p.claim(fmt.Sprint("user-", n), "key")
 				after := time.Now().Add(off)
 				outcomes[a.Outcome]++
 				switch {
-				case a.Outcome == NoQuorum, a.Outcome == Standby, a.Outcome == Unknown: // the machine is slow
-				case after.Before(opens) && a.Outcome != NotOpen,
-					!before.Before(opens) && after.Before(closes) && a.Outcome != Sold,
-					!before.Before(closes) && a.Outcome != Closed:
+				case a.Outcome == api.NoQuorum, a.Outcome == api.Standby, a.Outcome == api.Unknown: // the machine is slow
+				case after.Before(opens) && a.Outcome != api.NotOpen,
+					!before.Before(opens) && after.Before(closes) && a.Outcome != api.Sold,
+					!before.Before(closes) && a.Outcome != api.Closed:
 					t.Errorf("asked from %v to %v after it opens: %+v", before.Sub(opens), after.Sub(opens), a)
-				case a.Outcome == NotOpen && (a.RetryAfter < opens.Sub(after) || a.RetryAfter > opens.Sub(before)):
+				case a.Outcome == api.NotOpen && (a.RetryAfter < opens.Sub(after) || a.RetryAfter > opens.Sub(before)):
 					t.Errorf("asked from %v to %v after it opens, it is to be asked again in %v", before.Sub(opens), after.Sub(opens), a.RetryAfter)
 				}
-				if a.Outcome == Sold && (a.Claim.At.Before(opens) || !a.Claim.At.Before(closes)) {
+				if a.Outcome == api.Sold && (a.Claim.At.Before(opens) || !a.Claim.At.Before(closes)) {
 					t.Errorf("sold at %v after it opens", a.Claim.At.Sub(opens))
 				}
 				if after.After(deadline) {
@@ -201,13 +203,13 @@ func TestListsHours(t *testing.T) {
 				}
 			}
 			t.Logf("outcomes %v", outcomes)
-			if outcomes[NotOpen] == 0 {
+			if outcomes[api.NotOpen] == 0 {
 				t.Log("the machine was too slow to ask before it opened")
 			}
 			if n := p.voids(); n != 0 {
 				t.Errorf("the node gave %v that the ledger refused", n)
 			}
-			if a := audited(t, s.logs, "site"); a.Sold != int64(outcomes[Sold]) {
+			if a := saletest.Audited(t, s.logs, "site"); a.Sold != int64(outcomes[api.Sold]) {
 				t.Errorf("audit: %+v, outcomes %v", a, outcomes)
 			}
 		})

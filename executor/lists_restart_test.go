@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/api"
+	"salectl/executor/saletest"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -71,7 +73,7 @@ var forgetting = map[string]struct {
 			replica := startRedis(t)
 			return func() {
 					follow(t, replica, s.servers[0])
-					waitFor(t, func() bool { return tell(t, replica, "EXISTS", spec.FillKey(testUID, 0)) == int64(1) })
+					waitFor(t, func() bool { return tell(t, replica, "EXISTS", spec.FillKey(saletest.UID, 0)) == int64(1) })
 					tell(t, replica, "REPLICAOF", "NO", "ONE") // it lags from here on
 				}, func() {
 					if err := s.servers[0].Kill(); err != nil {
@@ -81,10 +83,10 @@ var forgetting = map[string]struct {
 				}
 		}},
 	"list deleted": {keeps: true, prepare: func(t *testing.T, s *listSite, _ func(*services.Redis)) (early, strike func()) {
-		return func() {}, func() { tell(t, s.servers[0], "DEL", spec.ListKey(testUID, 0)) }
+		return func() {}, func() { tell(t, s.servers[0], "DEL", spec.ListKey(saletest.UID, 0)) }
 	}},
 	"marker deleted": {keeps: true, prepare: func(t *testing.T, s *listSite, _ func(*services.Redis)) (early, strike func()) {
-		return func() {}, func() { tell(t, s.servers[0], "DEL", spec.FillKey(testUID, 0)) }
+		return func() {}, func() { tell(t, s.servers[0], "DEL", spec.FillKey(saletest.UID, 0)) }
 	}},
 }
 
@@ -119,7 +121,7 @@ func TestListsForgotten(t *testing.T) {
 				if n := p.voids(); n != 0 {
 					t.Errorf("%v grabs were given from a list that was not to be trusted", n)
 				}
-				if c.count(SoldOut) == 0 {
+				if c.count(api.SoldOut) == 0 {
 					t.Error("nobody was told that all is sold")
 				}
 			})

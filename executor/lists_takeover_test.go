@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/spec"
@@ -53,7 +54,7 @@ func TestListsProcessEnded(t *testing.T) {
 			k.end(syscall.SIGTERM)
 			c.kept() // with ack redis too: it drains before it leaves
 		}
-		if n := c.count(Unknown); n > 0 {
+		if n := c.count(api.Unknown); n > 0 {
 			t.Errorf("%d were told unknown by a process that had time", n)
 		}
 		p := s.serve()
@@ -249,7 +250,7 @@ func TestListsReady(t *testing.T) {
 	s := newListSite(t, spec.AckLedger, 2, nil, 5, 5, 5)
 	first := s.serve()
 	c := newCrowd(t, s, first.Claim)
-	if a := c.one("first", "key"); a.Outcome != Sold {
+	if a := c.one("first", "key"); a.Outcome != api.Sold {
 		t.Fatalf("%+v", a)
 	}
 	second, held, _ := s.farProcess()

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
@@ -127,7 +128,7 @@ func TestListsOnlyOthersHave(t *testing.T) {
 			}
 			n++
 			a := c.one(user, "key")
-			if a.Outcome != Sold {
+			if a.Outcome != api.Sold {
 				t.Fatalf("%s, whose shard has nothing: %+v", user, a)
 			}
 			c.mu.Lock()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
+	"salectl/executor/saletest"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -26,8 +28,8 @@ func TestListsNodeHangs(t *testing.T) {
 			if err := s.servers[1].Pause(); err != nil {
 				t.Fatal(err)
 			}
-			before := c.count(NoQuorum) + c.count(Unknown)
-			c.await("refused", func() bool { return c.count(NoQuorum)+c.count(Unknown) > before+5 })
+			before := c.count(api.NoQuorum) + c.count(api.Unknown)
+			c.await("refused", func() bool { return c.count(api.NoQuorum)+c.count(api.Unknown) > before+5 })
 			var calm sync.WaitGroup
 			for i, hung, others := 0, 0, 0; hung < 5 || others < 5; i++ {
 				user := fmt.Sprint("calm-", i)
@@ -39,13 +41,13 @@ func TestListsNodeHangs(t *testing.T) {
 				}
 				calm.Go(func() {
 					if node != 1 {
-						if a := c.one(user, "key"); a.Outcome != Sold {
+						if a := c.one(user, "key"); a.Outcome != api.Sold {
 							t.Errorf("%s of node %d: %+v", user, node, a)
 						}
 						return
 					}
 					began, a := time.Now(), p.claim(user, "key")
-					if a.Outcome != NoQuorum && a.Outcome != Unknown && a.Outcome != Standby {
+					if a.Outcome != api.NoQuorum && a.Outcome != api.Unknown && a.Outcome != api.Standby {
 						t.Errorf("%s of the node that hangs: %+v", user, a)
 					}
 					if took := time.Since(began); took > 20*time.Second {
@@ -102,8 +104,8 @@ func troubles() map[string]trouble {
 	full.says = "it has used up its maxmemory"
 	return map[string]trouble{
 		"full": full, "replica": replica,
-		"foreign list": foreign(spec.ListKey(testUID, 0)), "foreign taken": foreign(spec.TakenKey(testUID, 0)),
-		"foreign stream": foreign(spec.StreamKey(testUID, 0)), "foreign marker": foreign(spec.FillKey(testUID, 0)),
+		"foreign list": foreign(spec.ListKey(saletest.UID, 0)), "foreign taken": foreign(spec.TakenKey(saletest.UID, 0)),
+		"foreign stream": foreign(spec.StreamKey(saletest.UID, 0)), "foreign marker": foreign(spec.FillKey(saletest.UID, 0)),
 	}
 }
 
@@ -124,8 +126,8 @@ func TestListsTroubles(t *testing.T) {
 				c.race(40, func() {
 					c.until(20)
 					trouble.strike(t, s.servers[0])
-					before := c.count(Unknown)
-					c.await("unknown what it gave", func() bool { return c.count(Unknown) > before+10 })
+					before := c.count(api.Unknown)
+					c.await("unknown what it gave", func() bool { return c.count(api.Unknown) > before+10 })
 					c.await("not ready: "+trouble.says, func() bool { return strings.Contains(fmt.Sprint(p.Ready()), trouble.says) })
 					c.claims(0, func(user string, a Answer) {
 						if a.Accepted() {
@@ -176,7 +178,7 @@ func TestListsScriptsFlushed(t *testing.T) {
 				}
 			}
 		})
-		if n := c.count(Unknown); n > 40 { // for whom the machine was too slow
+		if n := c.count(api.Unknown); n > 40 { // for whom the machine was too slow
 			t.Errorf("%d were told unknown", n)
 		}
 	})

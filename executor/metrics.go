@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/backends/quorum"
+	"salectl/executor/shard"
 )
 
 // metrics are an executor's collectors. What a shard has at the moment is read
@@ -93,19 +94,17 @@ func (m *metrics) shard(shard int) *shardMetrics {
 	}
 }
 
-// tally adds what was counted, and lets counting begin anew. Nobody counts where
-// there are no metrics.
-func (m *shardMetrics) tally(t *tally) {
-	if m == nil || *t == (tally{}) {
+// tally adds what was counted.
+func (m *shardMetrics) tally(t shard.Tally) {
+	if t == (shard.Tally{}) {
 		return
 	}
-	m.committed.Add(float64(t.committed))
-	m.taken.Add(float64(t.taken))
-	m.unknown.Add(float64(t.unknown))
-	m.resent.Add(float64(t.resent))
-	m.fills.Add(float64(t.fills))
-	m.voids.Add(float64(t.voids))
-	*t = tally{}
+	m.committed.Add(float64(t.Committed))
+	m.taken.Add(float64(t.Taken))
+	m.unknown.Add(float64(t.Unknown))
+	m.resent.Add(float64(t.Resent))
+	m.fills.Add(float64(t.Fills))
+	m.voids.Add(float64(t.Voids))
 }
 
 // observe lets the votes of nodes be timed.
@@ -128,11 +127,7 @@ func (n timedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, err
 }
 
 // answered notes how long the request of a batch waited that waited longest.
-func (m *shardMetrics) answered(oldest time.Duration) {
-	if m != nil {
-		m.queue.Observe(oldest.Seconds())
-	}
-}
+func (m *shardMetrics) answered(oldest time.Duration) { m.queue.Observe(oldest.Seconds()) }
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.append, m.queue, m.vote, m.grab, m.fills, m.voids, m.ends, m.terms}
@@ -170,7 +165,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	to <- prometheus.MustNewConstMetric(m.stalls, prometheus.GaugeValue, float64(len(t.stalled())))
 	for _, shard := range t.shards {
-		s := shard.status()
+		s := shard.Status()
 		gauge := func(name string, v float64) {
 			to <- prometheus.MustNewConstMetric(m.gauges[name], prometheus.GaugeValue, v, strconv.Itoa(s.Shard))
 		}

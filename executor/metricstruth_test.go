@@ -7,7 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/api"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -45,7 +47,7 @@ func TestMetricsTellTheTruth(t *testing.T) {
 		var sold, available, commits float64
 		for _, s := range m.Status().Shards {
 			log, bytes := fmt.Sprint(s.Shard), float64(0)
-			_, entries, err := c.logs.Read(t.Context(), spec.ShardLog(testUID, s.Shard, 3), 0, 1000)
+			_, entries, err := c.logs.Read(t.Context(), spec.ShardLog(saletest.UID, s.Shard, 3), 0, 1000)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +66,7 @@ func TestMetricsTellTheTruth(t *testing.T) {
 				}
 			}
 		}
-		audit := audited(t, c.logs, c.sale.Name)
+		audit := saletest.Audited(t, c.logs, c.sale.Name)
 		if sold != 27 || available != 13 || sold != float64(audit.Sold) {
 			t.Errorf("%v units are told to be sold and %v to be left, and the ledger has %d and 13", sold, available, audit.Sold)
 		}
@@ -98,7 +100,7 @@ func TestMetricsOfLists(t *testing.T) {
 	})
 	p.logs.appends.close()
 	for i := range 7 {
-		if a := p.claim(fmt.Sprint("user-", i), "key"); a.Outcome != Sold {
+		if a := p.claim(fmt.Sprint("user-", i), "key"); a.Outcome != api.Sold {
 			t.Fatalf("user-%d: %+v", i, a)
 		}
 	}

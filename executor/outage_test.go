@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/backendtest"
 	"salectl/backends/quorum"
 )
@@ -40,7 +41,7 @@ func TestOwnerWithoutAMajority(t *testing.T) {
 					w.o.halted(w.now)
 					for range 20 {
 						w.pass(ttl / 7)
-						if a := w.o.absent(); a.Outcome != NoQuorum {
+						if a := w.o.absent(); a.Outcome != api.NoQuorum {
 							t.Fatalf("without a majority claims are told %+v", a)
 						}
 					}
@@ -53,7 +54,7 @@ func TestOwnerWithoutAMajority(t *testing.T) {
 					returned := w.now.Mono
 					back, ok := w.passUntil(func() bool {
 						// Until the third was asked for its vote, it may have one.
-						if a := w.o.absent(); empty && w.now.Mono > returned+2*time.Second && w.now.Mono < returned+quorum.MaxTTL && a.Outcome != NoQuorum {
+						if a := w.o.absent(); empty && w.now.Mono > returned+2*time.Second && w.now.Mono < returned+quorum.MaxTTL && a.Outcome != api.NoQuorum {
 							t.Fatalf("before there is a majority claims are told %+v", a)
 						}
 						return w.starts == 2
@@ -119,8 +120,8 @@ func TestOwnerReadsThePast(t *testing.T) {
 	w.pass(followEvery)
 	w.logs = present
 	w.wantStage(leaving)
-	if len(w.stops) != 1 || w.stops[0].refusal != Standby || w.stops[0].why != errNotLive {
-		t.Fatalf("stopped with %+v, want one stop that refuses with %s", w.stops, Standby)
+	if len(w.stops) != 1 || w.stops[0].Refusal != api.Standby || w.stops[0].Why != errNotLive {
+		t.Fatalf("stopped with %+v, want one stop that refuses with %s", w.stops, api.Standby)
 	}
 	w.o.halted(w.now)
 	w.pass(quorum.DefaultTTL)

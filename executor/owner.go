@@ -7,11 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -85,20 +87,12 @@ const (
 type ownerEffects struct {
 	read   *ledger.Request
 	calls  []quorum.Call
-	start  bool    // start the sequencers of sale
-	stop   *halt   // stop them
-	rights *rights // tell them
-	plans  bool    // tell them the generations of sale
+	start  bool          // start the sequencers of sale
+	stop   *shard.Halt   // stop them
+	rights *shard.Rights // tell them
+	plans  bool          // tell them the generations of sale
 	events []quorum.Event
 	wake   time.Duration
-}
-
-// halt is why sequencers are to stop, and what the undecided are told. A gentle
-// halt lets them decide what has been queued before.
-type halt struct {
-	why     error
-	refusal Outcome
-	gentle  bool
 }
 
 // How often the sale's log is read while there is no tenure, how often a ttl
@@ -117,7 +111,7 @@ var (
 )
 
 // tooLate ends a drain that has not come to its end in time.
-var tooLate = halt{why: errDraining, refusal: Draining}
+var tooLate = shard.Halt{Why: errDraining, Refusal: api.Draining}
 
 // unserved is why a process gives up a sale: what next of its owner said.
 func unserved(sale string, why error) error {
@@ -199,7 +193,7 @@ func (o *owner) ended(now clock.Now, why error) {
 	if o.stage == owning {
 		o.restUntil = now.Mono + restAfter
 	}
-	o.leave(now, halt{why: why, refusal: NoQuorum})
+	o.leave(now, shard.Halt{Why: why, Refusal: api.NoQuorum})
 }
 
 // halted says that all sequencers have ended: the leases can go. Where all ended
@@ -223,7 +217,7 @@ func (o *owner) part(now clock.Now) {
 // drain ends the tenure and begins no other.
 func (o *owner) drain(now clock.Now) {
 	o.draining = true
-	o.leave(now, halt{why: errDraining, refusal: Draining, gentle: true})
+	o.leave(now, shard.Halt{Why: errDraining, Refusal: api.Draining, Gentle: true})
 }
 
 // gone says whether a drain is complete: no lease is held, and the nodes know or
@@ -245,7 +239,7 @@ func (o *owner) leased(now clock.Now, e quorum.Effects) {
 		case quorum.Won:
 			o.won(now)
 		case quorum.Losing:
-			o.leave(now, halt{why: event.Cause, refusal: NoQuorum})
+			o.leave(now, shard.Halt{Why: event.Cause, Refusal: api.NoQuorum})
 			o.tell(now) // beside the releases, which go out at once
 		case quorum.Freed:
 			if o.stage == following && o.lease != nil { // else a release within this step has told it already
@@ -274,16 +268,16 @@ func (o *owner) tell(now clock.Now) {
 	if !o.started {
 		return
 	}
-	r := rights{lease: o.lease.Validity(), readAt: o.readAt, ttl: o.ttl}
+	r := shard.Rights{Lease: o.lease.Validity(), ReadAt: o.readAt, TTL: o.ttl}
 	o.clockOff = 0
 	if off, _ := o.lease.ClockOff(now); off.Abs() > o.ttl { // 0: too few nodes have told the time
-		o.clockOff, r = off, rights{}
+		o.clockOff, r = off, shard.Rights{}
 	}
 	o.out.rights = &r
 }
 
 // leave ends the tenure: sequencers first, then the leases.
-func (o *owner) leave(now clock.Now, h halt) {
+func (o *owner) leave(now clock.Now, h shard.Halt) {
 	switch {
 	case o.stage == following || o.stage == leaving:
 	case o.started:
@@ -296,11 +290,11 @@ func (o *owner) leave(now clock.Now, h halt) {
 // parting is what buyers are told whose request was not decided when the run
 // ended: that it is closed, if the log says so. A log that is gone says nothing:
 // the read may have lagged.
-func (o *owner) parting() Outcome {
+func (o *owner) parting() api.Outcome {
 	if o.sale.UID() == o.uid {
-		return Closed
+		return api.Closed
 	}
-	return Standby
+	return api.Standby
 }
 
 // begin begins a tenure, by trying for shard 0's lease. A machine that still has
@@ -374,7 +368,7 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 			return ownerEffects{}, err
 		}
 	case o.stage != following && !o.live():
-		o.leave(now, halt{why: errNotLive, refusal: o.parting()})
+		o.leave(now, shard.Halt{Why: errNotLive, Refusal: o.parting()})
 	case o.stage == owning && o.sale.Generation() > o.told:
 		o.told, o.out.plans = o.sale.Generation(), true
 	}
@@ -386,21 +380,12 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 	if out.read = o.do.Send; out.read != nil {
 		o.sentAt, o.do.Send = now, nil
 	}
-	out.wake = soonest(o.wake, o.do.Wake)
+	out.wake = clock.Soonest(o.wake, o.do.Wake)
 	if o.draining && o.stage == following && !o.gone(now) {
-		out.wake = soonest(out.wake, o.partUntil)
+		out.wake = clock.Soonest(out.wake, o.partUntil)
 	}
 	if o.reader.Idle() {
-		out.wake = soonest(out.wake, o.nextRead)
+		out.wake = clock.Soonest(out.wake, o.nextRead)
 	}
 	return out, nil
-}
-
-// soonest returns the least of those that are set.
-func soonest(times ...time.Duration) time.Duration {
-	times = slices.DeleteFunc(times, func(t time.Duration) bool { return t == 0 })
-	if len(times) == 0 {
-		return 0
-	}
-	return slices.Min(times)
 }

@@ -9,16 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
 func TestOwnerFollowsTheSale(t *testing.T) {
 	w := newOwnerWorld(t)
-	want := func(o Outcome) {
+	want := func(o api.Outcome) {
 		t.Helper()
 		w.pass(2 * followEvery)
 		w.wantStage(following)
@@ -26,23 +29,23 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 			t.Fatalf("claims are told %+v, want %s", a, o)
 		}
 	}
-	if a := w.o.absent(); a.Outcome != Standby {
+	if a := w.o.absent(); a.Outcome != api.Standby {
 		t.Errorf("before the first read claims are told %+v", a)
 	}
-	want(NoSuchSale)
-	sale := declared(w.sale, 10, 2, 1)
+	want(api.NoSuchSale)
+	sale := saletest.Declared(w.sale, 10, 2, 1)
 	declaration, err := sale.JSON()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &pb.Planned{
-		Generation: 1, Run: 1, Uid: testUID, Spec: declaration, NextUnit: 11,
+		Generation: 1, Run: 1, Uid: saletest.UID, Spec: declaration, NextUnit: 11,
 		Shards:   []*pb.ShardChange{{Add: []*pb.Range{{First: 1, Count: 5}}}, {Add: []*pb.Range{{First: 6, Count: 5}}}},
 		Settings: &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN},
 	}
-	plan(t, w.logs, w.sale, p)
-	want(NotOpen)
-	appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
+	saletest.Plan(t, w.logs, w.sale, p)
+	want(api.NotOpen)
+	saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
 	w.pass(2 * followEvery)
 	w.wantStage(owning)
 	if w.starts != 1 || w.plans != 1 || !w.valid() || len(w.holders()) != 2 {
@@ -55,29 +58,29 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 	}
 
 	// A new generation is passed on within a third of a ttl, before newer rights.
-	replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
+	saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
 	w.pass(quorum.DefaultTTL / readsPerTTL)
 	if got := w.o.plans(1); w.plans != 2 || len(got) != 2 || got[1].GetSettings().GetPhase() != pb.Phase_CLOSED {
 		t.Fatalf("told %d times, of %v", w.plans, got)
 	}
 
 	// The run ends, and another begins.
-	appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}})
+	saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}})
 	w.pass(quorum.DefaultTTL / readsPerTTL)
 	w.wantStage(leaving)
-	if len(w.stops) != 1 || w.stops[0].refusal != Closed || w.stops[0].gentle || w.stops[0].why != errNotLive {
+	if len(w.stops) != 1 || w.stops[0].Refusal != api.Closed || w.stops[0].Gentle || w.stops[0].Why != errNotLive {
 		t.Fatalf("stopped with %+v", w.stops)
 	}
 	if len(w.holders()) != 2 {
 		t.Fatal("the leases were given back before the sequencers had ended")
 	}
 	w.o.halted(w.now)
-	want(Closed)
+	want(api.Closed)
 	if len(w.holders()) != 0 {
 		t.Fatalf("leases left: %v", w.holders())
 	}
-	appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}})
-	want(NoSuchSale)
+	saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}})
+	want(api.NoSuchSale)
 	p.Run, p.Uid = 2, "ffeeddccbbaa0011"
 	info, err := w.node.Info(context.Background())
 	if err != nil {
@@ -86,9 +89,9 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 	if err := w.node.Mark(context.Background(), spec.Marker(p.Uid), info.RunID); err != nil {
 		t.Fatal(err)
 	}
-	plan(t, w.logs, w.sale, p)
-	want(NotOpen)
-	appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
+	saletest.Plan(t, w.logs, w.sale, p)
+	want(api.NotOpen)
+	saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
 	w.pass(2 * followEvery)
 	w.wantStage(owning)
 	if w.o.uid != p.Uid || w.starts != 2 {
@@ -100,14 +103,14 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 // asks for any other.
 func TestOwnerStandsBy(t *testing.T) {
 	w := newOwnerWorld(t)
-	provision(t, w.logs, declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+	saletest.Provision(t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
 	w.rival(0)
 	w.pass(quorum.DefaultTTL / 2)
 	w.wantStage(trying)
 	if got := w.holders(); len(got) != 1 {
 		t.Fatalf("leases %v: it took some of a sale that another serves", got)
 	}
-	if a := w.o.absent(); a.Outcome != Standby {
+	if a := w.o.absent(); a.Outcome != api.Standby {
 		t.Errorf("claims are told %+v", a)
 	}
 	w.rival(2) // another that begins to serve
@@ -129,7 +132,7 @@ func TestOwnerLosesItsLeases(t *testing.T) {
 		t.Error("it may append a ttl after the node went away")
 	}
 	w.wantStage(leaving)
-	if len(w.stops) != 1 || w.stops[0].refusal != NoQuorum || !errors.Is(w.stops[0].why, quorum.ErrLost) {
+	if len(w.stops) != 1 || w.stops[0].Refusal != api.NoQuorum || !errors.Is(w.stops[0].Why, quorum.ErrLost) {
 		t.Fatalf("stopped with %+v", w.stops)
 	}
 	w.o.ended(w.now, quorum.ErrLost) // as all do that were told to
@@ -138,7 +141,7 @@ func TestOwnerLosesItsLeases(t *testing.T) {
 	w.wantStage(trying) // it does not rest, as after one that ended by itself
 	for range 10 {
 		w.pass(time.Second)
-		if a := w.o.absent(); a.Outcome != NoQuorum {
+		if a := w.o.absent(); a.Outcome != api.NoQuorum {
 			t.Errorf("while the node is away claims are told %+v", a)
 		}
 	}
@@ -157,7 +160,7 @@ func TestOwnerLosesItsLeases(t *testing.T) {
 func TestOwnerTellsOfALoss(t *testing.T) {
 	for name, before := range map[string]func(w *ownerWorld){
 		"owning":   func(*ownerWorld) {},
-		"leaving":  func(w *ownerWorld) { w.o.ended(w.now, errOtherOwner) },
+		"leaving":  func(w *ownerWorld) { w.o.ended(w.now, shard.ErrOtherOwner) },
 		"draining": func(w *ownerWorld) { w.o.drain(w.now) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +195,7 @@ func TestOwnerStopsSlowly(t *testing.T) {
 	for range 20 {
 		w.pass(quorum.DefaultTTL / 20)
 		w.wantStage(trying)
-		if a := w.o.absent(); a.Outcome != NoQuorum {
+		if a := w.o.absent(); a.Outcome != api.NoQuorum {
 			t.Fatalf("claims are told %+v", a)
 		}
 	}
@@ -211,11 +214,11 @@ func TestOwnerIsToldOfThePast(t *testing.T) {
 		{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}},
 		{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}},
 	} {
-		appendSale(t, w.logs, w.sale, op)
+		saletest.AppendSale(t, w.logs, w.sale, op)
 	}
 	w.pass(quorum.DefaultTTL / readsPerTTL)
 	w.o.halted(w.now)
-	want := func(lag int, o Outcome) {
+	want := func(lag int, o api.Outcome) {
 		t.Helper()
 		w.logs = w.store.Handle(backendtest.On(backendtest.OpRead, backendtest.Script(backendtest.Fault{Kind: backendtest.Stale, N: lag})))
 		if lag == 0 {
@@ -226,12 +229,12 @@ func TestOwnerIsToldOfThePast(t *testing.T) {
 			t.Fatalf("with a read from %d slots ago claims are told %+v, want %s", lag, a, o)
 		}
 	}
-	want(0, NoSuchSale)
-	replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Generation, p.Run, p.Uid = 1, 2, "ffeeddccbbaa0011" })
-	want(0, NotOpen)
-	want(5, Standby)
-	want(1, Standby)
-	want(0, NotOpen)
+	want(0, api.NoSuchSale)
+	saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Generation, p.Run, p.Uid = 1, 2, "ffeeddccbbaa0011" })
+	want(0, api.NotOpen)
+	want(5, api.Standby)
+	want(1, api.Standby)
+	want(0, api.NotOpen)
 }
 
 // TestOwnerSequencerEnds has sequencers end by themselves. A tenure is over when
@@ -243,7 +246,7 @@ func TestOwnerSequencerEnds(t *testing.T) {
 			w.o.ended(w.now, why)
 			w.run()
 			w.wantStage(leaving)
-			if len(w.stops) != 1 || w.stops[0].why != why {
+			if len(w.stops) != 1 || w.stops[0].Why != why {
 				w.t.Fatalf("stopped with %+v", w.stops)
 			}
 			w.o.ended(w.now, errNotLive)
@@ -283,7 +286,7 @@ func TestOwnerClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newOwnerWorld(t)
 			w.now.Wall = w.now.Wall.Add(c.ahead)
-			provision(t, w.logs, declared(w.sale, 10, 2, 1), spec.Shares(10, 2))
+			saletest.Provision(t, w.logs, saletest.Declared(w.sale, 10, 2, 1), spec.Shares(10, 2))
 			w.pass(10 * time.Second)
 			w.wantStage(owning)
 			if w.valid() != c.valid {
@@ -341,7 +344,7 @@ func TestOwnerLogIsNoLongerTheSame(t *testing.T) {
 		w.o.halted(w.now)
 		w.pass(2 * time.Second)
 		w.wantStage(following)
-		if a := w.o.absent(); a.Outcome != Standby { // for all that it knows the read lags
+		if a := w.o.absent(); a.Outcome != api.Standby { // for all that it knows the read lags
 			t.Errorf("claims are told %+v", a)
 		}
 	})
@@ -367,26 +370,26 @@ func TestOwnerDrains(t *testing.T) {
 	for name, reach := range map[string]func(w *ownerWorld) stage{
 		"following": func(w *ownerWorld) stage { w.pass(time.Second); return following },
 		"trying": func(w *ownerWorld) stage {
-			provision(w.t, w.logs, declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+			saletest.Provision(w.t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
 			w.rival(0)
 			w.pass(time.Second)
 			return trying
 		},
 		"collecting": func(w *ownerWorld) stage {
-			provision(w.t, w.logs, declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+			saletest.Provision(w.t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
 			w.rival(1)
 			w.pass(time.Second)
 			return collecting
 		},
 		"owning": func(w *ownerWorld) stage {
-			provision(w.t, w.logs, declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+			saletest.Provision(w.t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
 			w.pass(time.Second)
 			return owning
 		},
 		"leaving": func(w *ownerWorld) stage {
-			provision(w.t, w.logs, declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+			saletest.Provision(w.t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
 			w.pass(time.Second)
-			w.o.ended(w.now, errOtherOwner)
+			w.o.ended(w.now, shard.ErrOtherOwner)
 			w.run()
 			return leaving
 		},
@@ -424,7 +427,7 @@ func TestOwnerDrains(t *testing.T) {
 				if !off && slices.ContainsFunc(w.holders(), func(s string) bool { return s[len(s)-7:] == "first:1" }) {
 					t.Errorf("leases left: %v", w.holders())
 				}
-				if a := w.o.absent(); a.Outcome != Draining {
+				if a := w.o.absent(); a.Outcome != api.Draining {
 					t.Errorf("claims are told %+v", a)
 				}
 				w.pass(time.Minute)
@@ -465,13 +468,13 @@ func TestOwnerAnotherRun(t *testing.T) {
 				{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}},
 				{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}},
 			} {
-				appendSale(t, w.logs, w.sale, op)
+				saletest.AppendSale(t, w.logs, w.sale, op)
 			}
-			replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Generation, p.Run, p.Uid = 1, 2, other })
-			appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
+			saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Generation, p.Run, p.Uid = 1, 2, other })
+			saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
 			w.pass(quorum.DefaultTTL / readsPerTTL)
 			w.wantStage(leaving)
-			if len(w.stops) != 1 || w.stops[0].refusal != Standby || w.stops[0].why != errNotLive {
+			if len(w.stops) != 1 || w.stops[0].Refusal != api.Standby || w.stops[0].Why != errNotLive {
 				t.Fatalf("stopped with %+v", w.stops)
 			}
 			w.nodeOff = node
@@ -529,7 +532,7 @@ func TestOwnerReads(t *testing.T) {
 	w.move(300 * time.Millisecond)
 	w.o.read(w.now, out.read.Do(t.Context(), w.logs))
 	out, err = w.o.next(w.now)
-	if err != nil || out.rights == nil || out.rights.readAt != sent {
+	if err != nil || out.rights == nil || out.rights.ReadAt != sent {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -548,7 +551,7 @@ func TestOwnerCannotServe(t *testing.T) {
 		},
 		"a red packet without a seed": {
 			func(p *pb.Planned) {
-				sale := declared("owned", 2, 1, 1)
+				sale := saletest.Declared("owned", 2, 1, 1)
 				sale.Engine, sale.Ack, sale.Backlog, sale.Redis, sale.Embedded = spec.EngineRedis, spec.AckLedger, 5, &spec.Redis{Nodes: []string{"a:1"}}, nil
 				sale.HBase = &spec.HBase{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "t"}
 				sale.RedPacket = &spec.RedPacket{Currency: "CNY", Total: 100, Min: 1, Split: spec.SplitRandom}
@@ -559,12 +562,12 @@ func TestOwnerCannotServe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newOwnerWorld(t)
-			declaration, err := declared(w.sale, 2, 1, 1).JSON()
+			declaration, err := saletest.Declared(w.sale, 2, 1, 1).JSON()
 			if err != nil {
 				t.Fatal(err)
 			}
 			p := &pb.Planned{
-				Generation: 1, Run: 1, Uid: testUID, Spec: declaration, NextUnit: 3,
+				Generation: 1, Run: 1, Uid: saletest.UID, Spec: declaration, NextUnit: 3,
 				Shards: []*pb.ShardChange{{Add: []*pb.Range{{First: 1, Count: 2}}}}, Settings: &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN},
 			}
 			if c.plan != nil {
@@ -573,8 +576,8 @@ func TestOwnerCannotServe(t *testing.T) {
 			if c.cfg != nil {
 				c.cfg(&w.o.cfg)
 			}
-			plan(t, w.logs, w.sale, p)
-			appendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
+			saletest.Plan(t, w.logs, w.sale, p)
+			saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
 			w.run()
 			if w.err == nil || !strings.HasPrefix(w.err.Error(), c.want) || w.o.stage != following {
 				t.Errorf("%v, in stage %d", w.err, w.o.stage)
@@ -614,7 +617,7 @@ func TestOwnerHealth(t *testing.T) {
 	}
 	votes := func() uint64 { s := w.o.health().locks; return s.Won }
 	before := votes()
-	w.o.ended(w.now, errOtherOwner)
+	w.o.ended(w.now, shard.ErrOtherOwner)
 	w.run()
 	w.o.halted(w.now)
 	w.hangs[2] = false
@@ -630,12 +633,12 @@ func TestOwnerHealth(t *testing.T) {
 func TestOwnerAnotherTTL(t *testing.T) {
 	w := applied(t, 2)
 	w.nodeOff = true
-	w.o.ended(w.now, errOtherOwner)
+	w.o.ended(w.now, shard.ErrOtherOwner)
 	w.run()
 	w.o.halted(w.now)
-	changed := declared(w.sale, 10, 2, 1)
+	changed := saletest.Declared(w.sale, 10, 2, 1)
 	changed.LockTTL = quorum.MaxTTL
-	replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Spec, _ = changed.JSON() })
+	saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Spec, _ = changed.JSON() })
 	w.pass(2 * restAfter)
 	w.wantStage(following)
 	w.nodeOff = false

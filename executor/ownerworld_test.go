@@ -12,6 +12,8 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -36,11 +38,11 @@ type ownerWorld struct {
 	token  int
 	wake   time.Duration
 	starts int
-	stops  []halt
+	stops  []shard.Halt
 	reads  int // of the sale's log
 	events []quorum.Event
-	plans  int     // times that the generations were told
-	rights *rights // told last
+	plans  int           // times that the generations were told
+	rights *shard.Rights // told last
 	err    error
 }
 
@@ -64,7 +66,7 @@ func newOwnerWorldOn(t testing.TB, nodes int, ttl time.Duration) *ownerWorld {
 	for i := range nodes {
 		names = append(names, fmt.Sprint("node", i))
 		w.nodes = append(w.nodes, backendtest.NewNode(names[i], w.now.Wall))
-		mark(t, w.nodes[i])
+		saletest.Mark(t, w.nodes[i])
 	}
 	w.node = w.nodes[0]
 	w.o = newOwner(ownerConfig{
@@ -84,9 +86,9 @@ func applied(t testing.TB, shards int) *ownerWorld {
 
 func (w *ownerWorld) apply(shards int) {
 	w.t.Helper()
-	sale := declared(w.sale, 10, shards, 1)
+	sale := saletest.Declared(w.sale, 10, shards, 1)
 	sale.LockTTL = w.ttl
-	provision(w.t, w.logs, sale, spec.Shares(10, shards))
+	saletest.Provision(w.t, w.logs, sale, spec.Shares(10, shards))
 	w.run()
 }
 
@@ -216,12 +218,12 @@ func (w *ownerWorld) wantStage(want stage) {
 }
 
 // valid says whether the process may append.
-func (w *ownerWorld) valid() bool { return w.rights != nil && w.rights.valid(w.now) }
+func (w *ownerWorld) valid() bool { return w.rights != nil && w.rights.Valid(w.now) }
 
 // holders returns who has which lease.
 func (w *ownerWorld) holders() (all []string) {
 	w.t.Helper()
-	list, err := w.node.List(context.Background(), spec.LeasePrefix(testUID))
+	list, err := w.node.List(context.Background(), spec.LeasePrefix(saletest.UID))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -235,9 +237,9 @@ func (w *ownerWorld) holders() (all []string) {
 // rival is another process that takes the leases of some shards for a ttl.
 func (w *ownerWorld) rival(shards ...int) {
 	w.t.Helper()
-	b := quorum.Ballot{Marker: spec.Marker(testUID), TTL: quorum.DefaultTTL}
+	b := quorum.Ballot{Marker: spec.Marker(saletest.UID), TTL: quorum.DefaultTTL}
 	for _, shard := range shards {
-		b.Asks = append(b.Asks, quorum.Ask{Key: spec.LeaseKey(testUID, shard), Token: "rival", Note: quorum.Note{Address: "rival:1"}.String()})
+		b.Asks = append(b.Asks, quorum.Ask{Key: spec.LeaseKey(saletest.UID, shard), Token: "rival", Note: quorum.Note{Address: "rival:1"}.String()})
 	}
 	count, err := w.node.Vote(context.Background(), b)
 	if err != nil || slices.Contains(count.Yes, false) {

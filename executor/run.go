@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/shard"
 )
 
 // runner is the shell of an owner: the event loop of Run and what belongs to it
@@ -44,7 +46,7 @@ func (e *Executor) Run(ctx context.Context) error {
 		return err
 	}
 	r.owner = newOwner(ownerConfig{
-		sale: e.cfg.Sale, address: e.cfg.Address, nodes: quorum.Names(e.cfg.Nodes), lists: listNames(e.cfg.Lists),
+		sale: e.cfg.Sale, address: e.cfg.Address, nodes: quorum.Names(e.cfg.Nodes), lists: quorum.Names(e.cfg.Lists),
 		token: quorum.RandomToken, jitter: mrand.Float64,
 	})
 	r.votes = make(chan quorum.Reply, len(e.cfg.Nodes))
@@ -84,11 +86,7 @@ func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error
 		if r.owner.gone(clock()) {
 			return nil
 		}
-		wait := time.Hour
-		if out.wake != 0 {
-			wait = max(out.wake-clock().Mono, 0)
-		}
-		timer.Reset(wait)
+		timer.Reset(until(out.wake, clock()))
 		select {
 		case v := <-r.votes:
 			r.owner.voted(clock(), v)
@@ -135,7 +133,7 @@ func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.
 	// Rights that are over are told before the leases are given back.
 	r.callers.Do(out.calls, r.voted)
 	if out.stop != nil {
-		why := out.stop.why
+		why := out.stop.Why
 		if lost := (*quorum.Failure)(nil); errors.As(why, &lost) {
 			why = lost.Kind // all that is to say of it was just reported
 		}
@@ -146,36 +144,37 @@ func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.
 
 // start begins to serve: a goroutine for each shard.
 func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
-	cfg, turns := &r.e.cfg, make(chan struct{}, loadAtOnce)
-	t := newTenure(cfg.Clock(), r.owner, r.me, cfg.Queue, &r.e.doubts, func(q *sequencer) *shard {
-		s := newShard(q, cfg, r.e.metrics.shard(q.shard))
-		s.turns = turns
-		return s
-	})
-	for _, s := range t.shards {
-		if len(t.grabs) > 0 {
-			s.kept = cfg.Lists[s.node]
-		}
+	cfg, n := &r.e.cfg, r.owner.sale.Shards()
+	var stats []*shardMetrics
+	for i := range n {
+		stats = append(stats, r.e.metrics.shard(i))
 	}
-	var grabbing sync.WaitGroup
+	t := newTenure(cfg.Clock(), r.owner, shard.Config{Me: r.me, Clock: cfg.Clock, Queue: cfg.Queue, Doubts: &r.e.doubts},
+		func(shard int) func(time.Duration) { return stats[shard].answered })
+	var grabbing, all sync.WaitGroup
+	over := make(chan struct{})
 	for i, g := range t.grabs {
-		for range grabCalls {
-			grabbing.Go(func() { g.run(calls, cfg.Lists[i], cfg.Clock, r.e.metrics.grab.WithLabelValues(cfg.Lists[i].Name())) })
+		node := cfg.Lists[i]
+		for range shard.CallsAtOnce {
+			grabbing.Go(func() { grabLoop(calls, g, node, cfg.Clock, r.e.metrics.grab.WithLabelValues(node.Name()), over) })
 		}
 	}
-	n := len(t.shards)
 	r.tenure, r.ended, r.halted = t, make(chan error, n), make(chan struct{})
 	r.heavy, r.stalls, r.setBack = make(map[int]bool), stallWatch{}, make(map[int]time.Duration)
-	ended, halted := r.ended, r.halted
-	var all sync.WaitGroup
-	for _, s := range t.shards {
-		all.Go(func() { ended <- s.run(calls) })
+	ended, halted, turns := r.ended, r.halted, make(chan struct{}, loadAtOnce)
+	for i, s := range t.shards {
+		l := &shardLoop{
+			Shard: s, logs: cfg.Logs, turns: turns, stats: stats[i],
+			replies: make(chan ledger.Reply, 1), listed: make(chan lists.Reply, 1),
+		}
+		if len(t.grabs) > 0 {
+			l.kept = cfg.Lists[t.node(i)]
+		}
+		all.Go(func() { ended <- l.run(calls) })
 	}
 	running.Go(func() {
 		all.Wait()
-		for _, g := range t.grabs {
-			g.close()
-		}
+		close(over)
 		grabbing.Wait()
 		close(halted)
 	})
@@ -208,13 +207,13 @@ func (r *runner) look() {
 // tellSetBack names the shards whose logs' time was ahead, once each.
 func (r *runner) tellSetBack(log *slog.Logger) {
 	for _, s := range r.tenure.shards {
-		by := time.Duration(s.setBack.Load())
-		if by == 0 || r.setBack[s.seq.shard] == by {
+		by := s.WasSetBack()
+		if by == 0 || r.setBack[s.Number()] == by {
 			continue
 		}
-		r.setBack[s.seq.shard] = by
+		r.setBack[s.Number()] = by
 		log.Warn("the time of a shard's log was ahead of this host's clock and was set back: a clock was wrong when it was written",
-			"shard", s.seq.shard, "by", by.Round(time.Millisecond),
+			"shard", s.Number(), "by", by.Round(time.Millisecond),
 			"remedy", "see that this host's clock is right; the times of claims of before stay as they were written")
 	}
 }
@@ -229,10 +228,10 @@ func (r *runner) warnOfLargeLogs() {
 		return
 	}
 	for _, s := range r.tenure.shards {
-		if bytes := s.bytes(); bytes >= largeLog && !r.heavy[s.seq.shard] {
-			r.heavy[s.seq.shard] = true
+		if bytes := s.Bytes(); bytes >= largeLog && !r.heavy[s.Number()] {
+			r.heavy[s.Number()] = true
 			r.e.cfg.Logger.Warn("a shard's log is large; destroy the sale and begin a new run in good time, with more locks",
-				"sale", r.e.cfg.Sale, "shard", s.seq.shard, "bytes", bytes, "limit", 1<<30)
+				"sale", r.e.cfg.Sale, "shard", s.Number(), "bytes", bytes, "limit", 1<<30)
 		}
 	}
 }

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/hbase"
 	"salectl/backends/quorum"
 	"salectl/backends/redis"
+	"salectl/executor/saletest"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -78,9 +80,9 @@ func soon(t *testing.T, what string, ok func() bool) time.Duration {
 
 // buyers claims one unit for a new buyer at each call, who waits as long as one
 // does over HTTP.
-func (p *process) buyers(prefix string) func() Outcome {
+func (p *process) buyers(prefix string) func() api.Outcome {
 	n := 0
-	return func() Outcome {
+	return func() api.Outcome {
 		n++
 		ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Second)
 		defer cancel()
@@ -89,7 +91,7 @@ func (p *process) buyers(prefix string) func() Outcome {
 }
 
 // during fails the test unless all claims for a while come to an outcome.
-func during(t *testing.T, d time.Duration, want Outcome, claim func() Outcome) {
+func during(t *testing.T, d time.Duration, want api.Outcome, claim func() api.Outcome) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < d; time.Sleep(20 * time.Millisecond) {
 		if got := claim(); got != want {
@@ -111,33 +113,33 @@ func redisFails(t *testing.T) {
 	servers := redisServers(t)
 	s := newSite(t, 1, 5000, 5000)
 	for _, n := range lockNodes(t, servers) {
-		mark(t, n)
+		saletest.Mark(t, n)
 	}
 	p := s.serve(func(c *Config) { c.Nodes = lockNodes(t, servers) })
 	claim, ttl := p.buyers("buyer-"), s.sale.LockTTL
-	during(t, time.Second, Sold, claim)
+	during(t, time.Second, api.Sold, claim)
 	mustDo(t, servers[0].Kill(), servers[1].Pause())
-	during(t, 3*ttl, Sold, claim)
+	during(t, 3*ttl, api.Sold, claim)
 
 	mustDo(t, servers[2].Pause())
-	took := soon(t, "without quorum", func() bool { return claim() == NoQuorum })
-	during(t, 2*ttl, NoQuorum, claim)
+	took := soon(t, "without quorum", func() bool { return claim() == api.NoQuorum })
+	during(t, 2*ttl, api.NoQuorum, claim)
 	t.Logf("the third paused: stopped after %v", took)
 	mustDo(t, servers[2].Continue())
-	t.Logf("the third continued: sells after %v", soon(t, "selling", func() bool { return claim() == Sold }))
+	t.Logf("the third continued: sells after %v", soon(t, "selling", func() bool { return claim() == api.Sold }))
 
 	mustDo(t, servers[2].Kill())
-	soon(t, "without quorum", func() bool { return claim() == NoQuorum })
+	soon(t, "without quorum", func() bool { return claim() == api.NoQuorum })
 	mustDo(t, servers[2].Start(t.Context()))
 	began := time.Now()
 	soon(t, "abstaining", func() bool { return strings.Contains(fmt.Sprint(p.Ready()), servers[2].Addr()+" lost its memory") })
-	soon(t, "selling", func() bool { return claim() == Sold })
+	soon(t, "selling", func() bool { return claim() == api.Sold })
 	if took := time.Since(began); took < quorum.MaxTTL-time.Second {
 		t.Errorf("a node without memory voted after %v", took)
 	}
 	t.Logf("the third restarted empty: sells after %v", time.Since(began))
 	mustDo(t, servers[1].Continue())
-	audited(t, s.logs, s.sale.Name)
+	saletest.Audited(t, s.logs, s.sale.Name)
 }
 
 // hbaseAndOwnerFail serves a sale on Redis and HBase from two processes, stops
@@ -158,9 +160,9 @@ func hbaseAndOwnerFail(t *testing.T) {
 	logs := open()
 	s.logs = logs
 	mustDo(t, logs.CreateTable(t.Context()))
-	provision(t, logs, s.sale, []int64{5000, 5000})
+	saletest.Provision(t, logs, s.sale, []int64{5000, 5000})
 	for _, n := range lockNodes(t, servers) {
-		mark(t, n)
+		saletest.Mark(t, n)
 	}
 	process := func(c *Config) {
 		c.Nodes = nil
@@ -173,20 +175,20 @@ func hbaseAndOwnerFail(t *testing.T) {
 	first := s.serve(func(c *Config) { process(c); nodes = c.Nodes })
 	second := s.process(process)
 	claim := first.buyers("buyer-")
-	during(t, time.Second, Sold, claim)
+	during(t, time.Second, api.Sold, claim)
 	was := first.claim("ann", "key")
 
 	mustDo(t, store.Pause())
-	soon(t, "refusing", func() bool { return claim() == NoQuorum })
-	during(t, 8*time.Second, NoQuorum, claim)
-	if a := second.claim("ann", "key"); a.Outcome != Standby {
+	soon(t, "refusing", func() bool { return claim() == api.NoQuorum })
+	during(t, 8*time.Second, api.NoQuorum, claim)
+	if a := second.claim("ann", "key"); a.Outcome != api.Standby {
 		t.Errorf("the standby says %+v", a)
 	}
 	mustDo(t, store.Continue())
-	t.Logf("HBase continued: sells after %v", soon(t, "selling", func() bool { return claim() == Sold }))
+	t.Logf("HBase continued: sells after %v", soon(t, "selling", func() bool { return claim() == api.Sold }))
 
 	mustDo(t, store.Kill(), store.Start(t.Context()))
-	t.Logf("HBase restarted: sells after %v", soon(t, "selling", func() bool { return claim() == Sold || second.buy("bob", "key").Outcome == Sold }))
+	t.Logf("HBase restarted: sells after %v", soon(t, "selling", func() bool { return claim() == api.Sold || second.buy("bob", "key").Outcome == api.Sold }))
 	soon(t, "the first's", func() bool { return first.Ready() == nil })
 
 	for _, n := range nodes { // the first dies, as far as the others can see
@@ -196,12 +198,12 @@ func hbaseAndOwnerFail(t *testing.T) {
 	if a := first.claim("carl", "key"); a.Accepted() {
 		t.Errorf("the first process says %+v", a)
 	}
-	if a := second.claim("ann", "key"); a.Outcome != Sold || a.Claim.ID != was.Claim.ID {
+	if a := second.claim("ann", "key"); a.Outcome != api.Sold || a.Claim.ID != was.Claim.ID {
 		t.Errorf("ann was told %+v, and is told %+v", was, a)
 	}
 	for _, n := range nodes {
 		n.(*gatedNode).open()
 	}
-	soon(t, "a standby", func() bool { return first.claim("carl", "key").Outcome == Standby })
-	audited(t, s.logs, s.sale.Name)
+	soon(t, "a standby", func() bool { return first.claim("carl", "key").Outcome == api.Standby })
+	saletest.Audited(t, s.logs, s.sale.Name)
 }

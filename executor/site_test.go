@@ -9,9 +9,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/api"
 	"salectl/backends/embedded"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -112,12 +114,12 @@ func newSite(t testing.TB, perUser int64, shares ...int64) *site {
 	for _, n := range shares {
 		stock += n
 	}
-	s.sale = declared("site", stock, len(shares), perUser)
+	s.sale = saletest.Declared("site", stock, len(shares), perUser)
 	s.sale.LockTTL = quorum.MinTTL
 	logs, node := s.handles()
 	s.logs = logs
-	provision(t, logs, s.sale, shares)
-	mark(t, node)
+	saletest.Provision(t, logs, s.sale, shares)
+	saletest.Mark(t, node)
 	return s
 }
 
@@ -205,7 +207,7 @@ func (p *process) claim(user, key string) Answer {
 // buy claims one unit, again and again while none is to be had just now.
 func (p *process) buy(user, key string) Answer {
 	for {
-		if a := p.claim(user, key); a.Outcome != NoneNow {
+		if a := p.claim(user, key); a.Outcome != api.NoneNow {
 			return a
 		}
 		time.Sleep(time.Millisecond)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"time"
 
+	"salectl/api"
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/shard"
 )
 
 // Stepped is a second shell over what Executor runs: the same door, owner,
@@ -39,9 +42,9 @@ type Stepped struct {
 	grabAt   time.Duration // when a node is to be asked for units again
 	grabbing int           // calls of nodes for units that are under way
 	loading  int           // calls under way that load logs
-	queued   []Call        // that wait for a turn to load
+	queued   []calls.Call  // that wait for a turn to load
 
-	calls   []Call        // to be returned by Next
+	calls   []calls.Call  // to be returned by Next
 	answers []*steppedAsk // answered, to be told by Next
 }
 
@@ -60,25 +63,6 @@ type SteppedConfig struct {
 	Sizes   lists.Sizes    // of the calls about lists; 0: the usual ones
 }
 
-// Call is one call of a lock node or of the store that is to be made.
-type Call struct {
-	Node int    // index into the lock nodes, or into those of lists, or Store
-	List bool   // it is one of those of lists
-	What string // names the step, for traces and failpoints
-	// Timeout is how long to wait for the reply. When it has passed, Took is due
-	// with context.DeadlineExceeded; the call may still land.
-	Timeout time.Duration
-	// Make makes the call at the far end and returns its reply. It touches nothing
-	// of the process: it may be called late, twice, or not at all.
-	Make func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any
-	// Took takes in the reply, or the error in place of one. It is due once for
-	// each call.
-	Took func(now clock.Now, reply any, err error)
-}
-
-// Store is the Node of a Call that the store of the logs is to serve.
-const Store = -1
-
 // NewStepped returns an executor that begins to serve with Next.
 func NewStepped(cfg SteppedConfig) *Stepped {
 	if cfg.Queue == 0 {
@@ -94,7 +78,7 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 
 // steppedAsk is a request that waits for its answer.
 type steppedAsk struct {
-	ticket   *ticket
+	ticket   *shard.Ticket
 	tenure   *tenure // under which it came
 	answered func(Answer)
 	there    bool // the answer is
@@ -113,10 +97,10 @@ func (p *Stepped) Claim(now clock.Now, r Request, answered func(Answer)) (withdr
 		return func() {}
 	}
 	x := &steppedAsk{ticket: t, tenure: tenure, answered: answered}
-	t.told = func() {
+	t.OnAnswer(func() {
 		x.there = true
 		p.answers = append(p.answers, x)
-	}
+	})
 	return x.tell
 }
 
@@ -129,16 +113,16 @@ func (x *steppedAsk) tell() {
 	x.over = true
 	var a Answer
 	if x.there {
-		a = x.ticket.finish()
+		a = x.ticket.Finish()
 	} else {
-		a = x.ticket.giveUp()
+		a = x.ticket.GiveUp()
 	}
 	x.tenure.price(&a)
 	x.answered(a)
 }
 
 // User is Executor's.
-func (p *Stepped) User(now clock.Now, user string) ([]Claim, Outcome) { return p.claims(now, user) }
+func (p *Stepped) User(now clock.Now, user string) ([]Claim, api.Outcome) { return p.claims(now, user) }
 
 // Ready is Executor's.
 func (p *Stepped) Ready(now clock.Now) error { return p.ready(now) }
@@ -155,10 +139,10 @@ func (p *Stepped) Leases(now clock.Now) (uid string, until time.Duration) {
 		return "", 0
 	}
 	r := t.rights.Load()
-	if r == nil || !r.lease.At(now) {
+	if r == nil || !r.Lease.At(now) {
 		return "", 0
 	}
-	return t.uid, r.lease.Until()
+	return t.uid, r.Lease.Until()
 }
 
 // Err is what Run of an Executor would have returned: nil, unless the sale's log
@@ -179,7 +163,7 @@ func (p *Stepped) Tick(now clock.Now) {
 	}
 	for _, s := range p.shards {
 		if due(s.wakeAt, now) {
-			s.happens(ticked{})
+			s.Happens(shard.Ticked{})
 			s.news = true
 		}
 	}
@@ -205,7 +189,7 @@ func (p *Stepped) Drain(now clock.Now) {
 // returns the calls that they want made and the monotonic time at which Tick is
 // due, 0 if it is not. gone says that Run would have returned: there will be
 // nothing more to do, and replies to calls under way are not waited for.
-func (p *Stepped) Next(now clock.Now) (calls []Call, wake time.Duration, gone bool) {
+func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, gone bool) {
 	p.now = now
 	for p.lead() || p.serve() || p.grab() || p.end() || p.tell() {
 	}
@@ -218,11 +202,9 @@ func (p *Stepped) soonest() time.Duration {
 	if p.gone {
 		return 0
 	}
-	wake := soonest(p.wake, p.late, p.grabAt)
+	wake := clock.Soonest(p.wake, p.late, p.grabAt)
 	for _, s := range p.shards {
-		if s.wakeAt != 0 && (wake == 0 || s.wakeAt < wake) {
-			wake = s.wakeAt
-		}
+		wake = clock.Soonest(wake, s.wakeAt)
 	}
 	return wake
 }
@@ -270,15 +252,13 @@ func (p *Stepped) perform(out ownerEffects) {
 
 // start begins a tenure.
 func (p *Stepped) start() {
-	cfg := &Config{Clock: func() clock.Now { return p.now }, Queue: p.cfg.Queue}
-	p.shards = nil
-	p.grabAt = 0
-	p.term = newTenure(p.now, p.owner, p.cfg.Me, p.cfg.Queue, &p.doubts, func(q *sequencer) *shard {
-		s := &steppedShard{shard: newShard(q, cfg, nil), p: p, news: true}
-		p.shards = append(p.shards, s)
-		return s.shard
-	})
-	p.ended = 0
+	p.term = newTenure(p.now, p.owner, shard.Config{
+		Me: p.cfg.Me, Clock: func() clock.Now { return p.now }, Queue: p.cfg.Queue, Doubts: &p.doubts,
+	}, nil)
+	p.shards, p.grabAt, p.ended = nil, 0, 0
+	for _, s := range p.term.shards {
+		p.shards = append(p.shards, &steppedShard{Shard: s, p: p, news: true})
+	}
 	p.tenure.Store(p.term)
 }
 
@@ -297,9 +277,9 @@ func (p *Stepped) grab() (acted bool) {
 	}
 	p.grabAt = 0
 	for node, g := range p.term.grabs {
-		c := new(grabCall)
-		ask, wake := g.next(p.now, c)
-		p.grabAt = soonest(p.grabAt, wake)
+		c := new(shard.GrabCall)
+		ask, wake := g.Next(p.now, c)
+		p.grabAt = clock.Soonest(p.grabAt, wake)
 		if ask {
 			p.grabbing++
 			p.calls = append(p.calls, p.grabCall(node, g, c))
@@ -309,12 +289,12 @@ func (p *Stepped) grab() (acted bool) {
 	return acted
 }
 
-// grabCall is a call of a grabber as a Call.
-func (p *Stepped) grabCall(node int, g *nodeBatcher, c *grabCall) Call {
-	return Call{
-		Node: node, List: true, What: "grab", Timeout: grabTimeout,
+// grabCall is a call of a node that keeps lists as a Call.
+func (p *Stepped) grabCall(node int, g *shard.NodeBatcher, c *shard.GrabCall) calls.Call {
+	return calls.Call{
+		Node: node, List: true, What: "grab", Timeout: shard.GrabTimeout,
 		Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any {
-			given, err := list.Grab(ctx, c.batches)
+			given, err := list.Grab(ctx, c.Batches)
 			return grabReply{given, err}
 		},
 		Took: func(now clock.Now, reply any, err error) {
@@ -324,7 +304,7 @@ func (p *Stepped) grabCall(node int, g *nodeBatcher, c *grabCall) Call {
 			}
 			p.now, p.grabAt = now, 0
 			p.grabbing--
-			g.done(now, c, answer.given, answer.err)
+			g.Done(now, c, answer.given, answer.err)
 		},
 	}
 }
@@ -338,12 +318,13 @@ type grabReply struct {
 // returned; when all have, and those of the grabbers, the tenure is over.
 func (p *Stepped) end() bool {
 	for _, s := range p.shards {
-		if s.stopped && !s.calling && !s.listing && !s.ended {
-			s.ended = true
+		if s.stopped && !s.calling && !s.listing && !s.known {
+			s.known = true
 			p.ended++
 			if p.failed == nil {
 				p.news = true
-				p.owner.ended(p.now, s.seq.why)
+				why, _ := s.Ended()
+				p.owner.ended(p.now, why)
 			}
 			return true
 		}

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -22,7 +24,7 @@ func sellOut(t *testing.T, seed uint64, inTheMidst func(owner *steppedProcess)) 
 	w.process("second")
 	owner := w.serving()
 	all := w.buyers(200)
-	w.runUntil("a part is sold", func() bool { return answered(all, Sold) >= 60 })
+	w.runUntil("a part is sold", func() bool { return answered(all, api.Sold) >= 60 })
 	w.tell("%s is struck", owner.name)
 	inTheMidst(owner)
 	w.runUntil("all are answered", func() bool { return answered(all, "") == len(all) })
@@ -73,7 +75,7 @@ func TestSteppedNamesCalls(t *testing.T) {
 	w.pass(time.Second)
 	all := w.buyers(20)
 	w.runUntil("all are answered", func() bool { return answered(all, "") == len(all) })
-	replan(t, w.logs, "stepped", func(p *pb.Planned) { deal(p, 0, 1) })
+	saletest.Replan(t, w.logs, "stepped", func(p *pb.Planned) { saletest.Deal(p, 0, 1) })
 	w.pass(5 * time.Second)
 	s.input(func() { s.p.Drain(s.now()) })
 	w.runUntil("it is gone", func() bool { return s.gone })
@@ -92,7 +94,7 @@ func TestSteppedWithdraw(t *testing.T) {
 	w := newSteppedWorld(t, 1, 10)
 	s := w.process("first")
 	w.serving()
-	var told []Outcome
+	var told []api.Outcome
 	claim := func(user string) (withdraw func()) {
 		return s.p.Claim(s.now(), Request{User: user, Quantity: 1}, func(a Answer) { told = append(told, a.Outcome) })
 	}
@@ -107,11 +109,11 @@ func TestSteppedWithdraw(t *testing.T) {
 	s.step()
 	claim("ann")
 	w.pass(time.Second)
-	want := []Outcome{Overloaded, Unknown, Overloaded, LimitReached}
+	want := []api.Outcome{api.Overloaded, api.Unknown, api.Overloaded, api.LimitReached}
 	if fmt.Sprint(told) != fmt.Sprint(want) {
 		t.Errorf("told %v, want %v", told, want)
 	}
-	if a := audited(t, w.logs, "stepped"); a.Sold != 1 {
+	if a := saletest.Audited(t, w.logs, "stepped"); a.Sold != 1 {
 		t.Errorf("%d units are sold, want 1", a.Sold)
 	}
 }
@@ -137,7 +139,7 @@ func TestSteppedDrainOfAStoreThatIsOff(t *testing.T) {
 	s := w.process("first")
 	w.serving()
 	w.off = true
-	var told []Outcome
+	var told []api.Outcome
 	claim := func(user string) {
 		s.input(func() {
 			s.p.Claim(s.now(), Request{User: user, Quantity: 1}, func(a Answer) { told = append(told, a.Outcome) })
@@ -146,7 +148,7 @@ func TestSteppedDrainOfAStoreThatIsOff(t *testing.T) {
 	claim("ann")
 	s.input(func() { s.p.Drain(s.now()) })
 	claim("bob")
-	if fmt.Sprint(told) != fmt.Sprint([]Outcome{Draining}) || s.gone {
+	if fmt.Sprint(told) != fmt.Sprint([]api.Outcome{api.Draining}) || s.gone {
 		t.Errorf("told %v, gone: %t", told, s.gone)
 	}
 	w.pass(defaultDrain - 100*time.Millisecond)
@@ -158,7 +160,7 @@ func TestSteppedDrainOfAStoreThatIsOff(t *testing.T) {
 	if took := w.at - began; took > 3*callTimeout {
 		t.Errorf("it was gone %v after the drain was to end", took)
 	}
-	if fmt.Sprint(told) != fmt.Sprint([]Outcome{Draining, Unknown}) || w.landed["release"] == 0 {
+	if fmt.Sprint(told) != fmt.Sprint([]api.Outcome{api.Draining, api.Unknown}) || w.landed["release"] == 0 {
 		t.Errorf("in the end told %v, %d releases", told, w.landed["release"])
 	}
 }
@@ -201,10 +203,42 @@ func TestSteppedDamagedSale(t *testing.T) {
 	}
 	calls[0].Took(s.now(), calls[0].Make(t.Context(), w.logs, nil, nil), nil)
 	s.step()
-	if !s.gone || len(told) != 1 || told[0].Outcome != Sold {
+	if !s.gone || len(told) != 1 || told[0].Outcome != api.Sold {
 		t.Errorf("it is gone (%t) and has told %v", s.gone, told)
 	}
-	if !errors.Is(s.p.Err(), ledger.ErrCorrupt) || s.p.Status().Away != NoQuorum {
+	if !errors.Is(s.p.Err(), ledger.ErrCorrupt) || s.p.Status().Away != api.NoQuorum {
 		t.Errorf("it says %v and %v", s.p.Err(), s.p.Status().Away)
 	}
+}
+
+// TestScatteredUnitsInTime sells units that lie in far more shards than a claim can be
+// filled from, where calls of the store take their time: nobody waits for one transfer
+// after another.
+func TestScatteredUnitsInTime(t *testing.T) {
+	const shards, share, buyers, quantity = 1024, 5, 250, 20
+	w := newSteppedWorldOf(t, 1, quantity, slices.Repeat([]int64{share}, shards)...)
+	s := w.process("first")
+	w.serving()
+	sold, longest, ins := 0, time.Duration(0), w.landed["append in"]
+	for i := range buyers {
+		asked := w.at
+		s.input(func() {
+			s.p.Claim(s.now(), Request{User: fmt.Sprintf("user-%d", i), Key: "key", Quantity: quantity}, func(a Answer) {
+				if a.Outcome == api.Sold {
+					sold++
+				}
+				longest = max(longest, w.at-asked)
+			})
+		})
+	}
+	w.pass(5 * time.Second)
+	if sold != buyers {
+		t.Errorf("%d sold of %d", sold, buyers)
+	}
+	// A call takes 2 to 12 ms. The longest way is Out, In and the claim with it; some
+	// meet shards that others have emptied, and ask once or twice more.
+	if longest > 150*time.Millisecond {
+		t.Errorf("one of them waited for %v", longest)
+	}
+	t.Logf("the longest wait was %v, %d commits received units", longest, w.landed["append in"]-ins)
 }

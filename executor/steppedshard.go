@@ -4,29 +4,30 @@ import (
 	"context"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
-	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/shard"
 )
 
 // steppedShard is what a stepped executor has of one shard.
 type steppedShard struct {
-	*shard
+	*shard.Shard
 	p       *Stepped
 	news    bool          // it has had an event since it was last asked
 	wakeAt  time.Duration // of its sequencer
 	calling bool          // a call is under way, or waits for its turn
 	listing bool          // one of the list's node is
 	stopped bool
-	ended   bool // and the owner knows
+	known   bool // and the owner knows
 }
 
 // act lets the sequencer act, if there is news or mail for it.
 func (s *steppedShard) act() bool {
 	select {
-	case <-s.wake:
+	case <-s.Mail():
 		s.news = true
 	default:
 	}
@@ -34,18 +35,18 @@ func (s *steppedShard) act() bool {
 		return false
 	}
 	s.news = false
-	e := s.next()
-	s.wakeAt = e.wake
-	if e.send != nil {
-		s.send(e.send)
+	e := s.Next()
+	s.wakeAt = e.Wake
+	if e.Send != nil {
+		s.send(e.Send)
 	}
-	if e.list != nil {
-		s.ask(e.list)
+	if e.List != nil {
+		s.ask(e.List)
 	}
-	s.carry(e)
-	if s.seq.mode == stopped {
-		s.stopped, s.wakeAt = true, 0
-		s.close()
+	s.Carry(e)
+	if _, s.stopped = s.Ended(); s.stopped {
+		s.wakeAt = 0
+		s.Close()
 	}
 	return true
 }
@@ -53,11 +54,11 @@ func (s *steppedShard) act() bool {
 // send has a call made. One that loads the log takes its turn first.
 func (s *steppedShard) send(r *ledger.Request) {
 	s.calling = true
-	if s.seq.mode != loading {
-		s.p.calls = append(s.p.calls, storeCall(s.step(r), r, s.took))
+	if !s.Loading() {
+		s.p.calls = append(s.p.calls, storeCall(s.Step(r), r, s.took))
 		return
 	}
-	s.p.queued = append(s.p.queued, storeCall(s.step(r), r, func(now clock.Now, reply ledger.Reply) {
+	s.p.queued = append(s.p.queued, storeCall(s.Step(r), r, func(now clock.Now, reply ledger.Reply) {
 		s.p.loading--
 		s.p.takeTurns()
 		s.took(now, reply)
@@ -68,8 +69,8 @@ func (s *steppedShard) send(r *ledger.Request) {
 // ask has a call made of the node that has the shard's list.
 func (s *steppedShard) ask(c *lists.Call) {
 	s.listing = true
-	s.p.calls = append(s.p.calls, Call{
-		Node: s.node, List: true, What: "list " + c.Kind.String(), Timeout: callTimeout,
+	s.p.calls = append(s.p.calls, calls.Call{
+		Node: s.p.term.node(s.Number()), List: true, What: "list " + c.Kind.String(), Timeout: callTimeout,
 		Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any { return c.Do(ctx, list) },
 		Took: func(now clock.Now, reply any, err error) {
 			answer := lists.Reply{Err: err}
@@ -79,7 +80,7 @@ func (s *steppedShard) ask(c *lists.Call) {
 			s.p.now, s.listing = now, false
 			if !s.stopped {
 				s.news = true
-				s.happens(listReplied{answer})
+				s.Happens(shard.ListReplied{Reply: answer})
 			}
 		},
 	})
@@ -99,66 +100,15 @@ func (s *steppedShard) took(now clock.Now, r ledger.Reply) {
 	s.p.now, s.calling = now, false
 	if !s.stopped {
 		s.news = true
-		s.replied(r)
+		s.Replied(r)
 	}
-}
-
-// step names what a request does.
-func (s *steppedShard) step(r *ledger.Request) string {
-	switch {
-	case r.Kind == ledger.AppendRequest:
-		return "append " + opsOf(s.seq.sent.Commit)
-	case s.seq.sent != nil:
-		return "read back"
-	}
-	return "read shard"
-}
-
-// opsOf names the kind of a commit's ops, "mixed" if there are several kinds. Units
-// that come in are granted in the same commit to claims that wait for them.
-func opsOf(c *pb.Commit) string {
-	name := ""
-	for _, op := range c.GetOps() {
-		switch this := opOf(op); {
-		case name == "", name == this:
-			name = this
-		case name == "in" && this == "claims":
-		default:
-			return "mixed"
-		}
-	}
-	return name
-}
-
-func opOf(op *pb.Op) string {
-	switch op.GetOp().(type) {
-	case *pb.Op_Own:
-		return "own"
-	case *pb.Op_Claim:
-		return "claims"
-	case *pb.Op_Settle:
-		return "settle"
-	case *pb.Op_Out:
-		return "out"
-	case *pb.Op_In:
-		return "in"
-	case *pb.Op_Ack:
-		return "ack"
-	case *pb.Op_Generation:
-		return "generation"
-	case *pb.Op_Seal:
-		return "seal"
-	case *pb.Op_Rebuild:
-		return "rebuild"
-	}
-	return "other"
 }
 
 // storeCall is a request as a Call. What the network says in place of a reply is
 // the reply's error.
-func storeCall(what string, r *ledger.Request, took func(clock.Now, ledger.Reply)) Call {
-	return Call{
-		Node: Store, What: what, Timeout: callTimeout,
+func storeCall(what string, r *ledger.Request, took func(clock.Now, ledger.Reply)) calls.Call {
+	return calls.Call{
+		Node: calls.Store, What: what, Timeout: callTimeout,
 		Make: func(ctx context.Context, logs ledger.Logs, _ quorum.Node, _ lists.Node) any { return r.Do(ctx, logs) },
 		Took: func(now clock.Now, reply any, err error) {
 			answer := ledger.Reply{Err: err}
@@ -171,8 +121,8 @@ func storeCall(what string, r *ledger.Request, took func(clock.Now, ledger.Reply
 }
 
 // nodeCall is a call of the lease's machine as a Call.
-func (p *Stepped) nodeCall(c quorum.Call) Call {
-	return Call{
+func (p *Stepped) nodeCall(c quorum.Call) calls.Call {
+	return calls.Call{
 		Node: c.Node, What: ballotOf(c), Timeout: c.Timeout,
 		Make: func(ctx context.Context, _ ledger.Logs, node quorum.Node, _ lists.Node) any { return c.Do(ctx, node) },
 		Took: func(now clock.Now, reply any, err error) {

@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/backendtest"
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -81,11 +84,11 @@ func newSteppedWorldOf(t testing.TB, seed uint64, perUser int64, shares ...int64
 	for _, n := range shares {
 		stock += n
 	}
-	provision(t, w.logs, declared("stepped", stock, len(shares), perUser), shares)
+	saletest.Provision(t, w.logs, saletest.Declared("stepped", stock, len(shares), perUser), shares)
 	for i := range 3 {
 		w.names = append(w.names, fmt.Sprint("node", i))
 		w.nodes = append(w.nodes, backendtest.NewNode(w.names[i], steppedBegan))
-		mark(t, w.nodes[i])
+		saletest.Mark(t, w.nodes[i])
 	}
 	return w
 }
@@ -190,7 +193,7 @@ func (s *steppedProcess) step() {
 }
 
 // call carries a call there and its reply back, unless one of them gets lost.
-func (s *steppedProcess) call(c Call) {
+func (s *steppedProcess) call(c calls.Call) {
 	w := s.w
 	w.tell("%s asks %d: %s", s.name, c.Node, c.What)
 	taken := false
@@ -201,12 +204,12 @@ func (s *steppedProcess) call(c Call) {
 		}
 	}
 	w.after(c.Timeout, func() { took(nil, context.DeadlineExceeded) })
-	if w.random.Float64() < w.loss || w.off && c.Node == Store {
+	if w.random.Float64() < w.loss || w.off && c.Node == calls.Store {
 		return
 	}
 	w.after(w.delay(), func() {
 		var node quorum.Node
-		if c.Node != Store {
+		if c.Node != calls.Store {
 			node = w.nodes[c.Node]
 		}
 		reply := c.Make(context.Background(), w.logs, node, nil)
@@ -273,7 +276,7 @@ func (b *steppedBuyer) ask() {
 		heard = true
 		w.tell("%s hears from %s: %+v", b.user, s.name, a)
 		switch a.Outcome {
-		case Sold, SoldOut:
+		case api.Sold, api.SoldOut:
 			b.answer = &a
 		default:
 			w.after(100*time.Millisecond, b.ask)
@@ -287,7 +290,7 @@ func (b *steppedBuyer) ask() {
 		if withdraw != nil && s.p != nil {
 			s.input(withdraw)
 		}
-		hear(Answer{Outcome: Unknown}) // the process does not answer at all
+		hear(Answer{Outcome: api.Unknown}) // the process does not answer at all
 	})
 }
 
@@ -301,7 +304,7 @@ func (w *steppedWorld) buyers(n int) (all []*steppedBuyer) {
 	return all
 }
 
-func answered(all []*steppedBuyer, what Outcome) (n int) {
+func answered(all []*steppedBuyer, what api.Outcome) (n int) {
 	for _, b := range all {
 		if b.answer != nil && (what == "" || b.answer.Outcome == what) {
 			n++
@@ -313,23 +316,23 @@ func answered(all []*steppedBuyer, what Outcome) (n int) {
 // checked holds what buyers were told against the ledger.
 func (w *steppedWorld) checked(all []*steppedBuyer, stock int) {
 	w.t.Helper()
-	if a := audited(w.t, w.logs, "stepped"); a.Sold != int64(stock) || a.Users != int64(stock) {
+	if a := saletest.Audited(w.t, w.logs, "stepped"); a.Sold != int64(stock) || a.Users != int64(stock) {
 		w.t.Errorf("%d units are sold to %d users, want %d to as many", a.Sold, a.Users, stock)
 	}
-	if n := answered(all, Sold); n != stock {
+	if n := answered(all, api.Sold); n != stock {
 		w.t.Errorf("%d users were told that they have a unit, want %d", n, stock)
 	}
 	var states []*ledger.State
 	for shard := range w.shards {
-		states = append(states, loadShard(w.t, w.logs, shard, w.shards))
+		states = append(states, saletest.LoadShard(w.t, w.logs, shard, w.shards))
 	}
 	for _, b := range all {
-		if b.answer.Outcome != Sold {
+		if b.answer.Outcome != api.Sold {
 			continue
 		}
 		shard := spec.HomeShard(b.user, w.shards)
-		claims := claimsOf(shard, states[shard], b.user)
-		if len(claims) != 1 || claims[0].ID != b.answer.Claim.ID || claims[0].Units[0] != b.answer.Claim.Units[0] {
+		claims := states[shard].User(b.user)
+		if len(claims) != 1 || claims[0].ID(shard) != b.answer.Claim.ID.String() || claims[0].Units[0] != b.answer.Claim.Units[0] {
 			w.t.Errorf("%s was told of %v, the ledger has %v", b.user, b.answer.Claim, claims)
 		}
 	}

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/saletest"
 	"salectl/spec"
 )
 
@@ -18,13 +20,13 @@ func TestStandby(t *testing.T) {
 	first := s.serve(nil)
 	second := s.process(nil)
 	waitFor(t, func() bool { return second.claim("ann", "1").Message != "the sale's log has not been read yet" })
-	if a := second.claim("ann", "1"); a.Outcome != Standby || a.RetryAfter == 0 {
+	if a := second.claim("ann", "1"); a.Outcome != api.Standby || a.RetryAfter == 0 {
 		t.Errorf("the second process says %+v", a)
 	}
-	if second.Ready() == nil || second.Status().Away != Standby {
+	if second.Ready() == nil || second.Status().Away != api.Standby {
 		t.Errorf("the second process: ready %v, %+v", second.Ready(), second.Status())
 	}
-	if _, no := second.User("ann"); no != Standby {
+	if _, no := second.User("ann"); no != api.Standby {
 		t.Errorf("the second process tells a user's claims: %q", no)
 	}
 	was := first.claim("ann", "1")
@@ -34,10 +36,10 @@ func TestStandby(t *testing.T) {
 	down := time.Now()
 	waitFor(t, func() bool { return second.Ready() == nil })
 	t.Logf("taken over after %v", time.Since(down))
-	if a := second.claim("ann", "1"); a.Outcome != Sold || !a.Replayed || a.Claim.ID != was.Claim.ID {
+	if a := second.claim("ann", "1"); a.Outcome != api.Sold || !a.Replayed || a.Claim.ID != was.Claim.ID {
 		t.Errorf("asked again it is %+v, was %+v", a, was)
 	}
-	if a := first.claim("bob", "1"); a.Outcome != Draining {
+	if a := first.claim("bob", "1"); a.Outcome != api.Draining {
 		t.Errorf("the first process says %+v", a)
 	}
 }
@@ -74,11 +76,11 @@ func TestDeath(t *testing.T) {
 	if most := s.sale.LockTTL + 10*time.Second; took > most {
 		t.Errorf("taken over after %v, more than %v", took, most)
 	}
-	if a := first.claim("late", "1"); a.Outcome != NoQuorum && a.Outcome != Standby {
+	if a := first.claim("late", "1"); a.Outcome != api.NoQuorum && a.Outcome != api.Standby {
 		t.Errorf("the first process, cut off, says %+v", a)
 	}
 	for i := range 400 {
-		if a := second.buy(fmt.Sprint("buyer-", i), "key"); a.Outcome != Sold {
+		if a := second.buy(fmt.Sprint("buyer-", i), "key"); a.Outcome != api.Sold {
 			t.Errorf("buyer-%d: %+v", i, a)
 		}
 	}
@@ -93,7 +95,7 @@ func TestDeath(t *testing.T) {
 			t.Errorf("the first process accepted %+v, the second knows %+v", a, b)
 		}
 	}
-	if a := audited(t, s.logs, s.sale.Name); a.Sold != 400 {
+	if a := saletest.Audited(t, s.logs, s.sale.Name); a.Sold != 400 {
 		t.Errorf("audit: %+v", a)
 	}
 }
@@ -103,25 +105,25 @@ func TestNoQuorum(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 50)
 	p := s.serve(nil)
-	if a := p.claim("ann", "1"); a.Outcome != Sold {
+	if a := p.claim("ann", "1"); a.Outcome != api.Sold {
 		t.Fatalf("%+v", a)
 	}
 	p.node.close()
 	time.Sleep(s.sale.LockTTL) // the promise is about time
-	if a := p.claim("bob", "1"); a.Outcome != NoQuorum {
+	if a := p.claim("bob", "1"); a.Outcome != api.NoQuorum {
 		t.Errorf("a ttl after the node hung: %+v", a)
 	}
 	if p.Ready() == nil {
 		t.Error("ready without a majority")
 	}
-	if a := p.claim("ann", "1"); a.Outcome != Sold && a.Outcome != NoQuorum {
+	if a := p.claim("ann", "1"); a.Outcome != api.Sold && a.Outcome != api.NoQuorum {
 		t.Errorf("what was accepted, asked again: %+v", a)
 	}
-	if n := loadShard(t, s.logs, 0, 1).Claims(); n != 1 {
+	if n := saletest.LoadShard(t, s.logs, 0, 1).Claims(); n != 1 {
 		t.Errorf("%d claims in the ledger", n)
 	}
 	p.node.open()
-	waitFor(t, func() bool { return p.claim("bob", "1").Outcome == Sold })
+	waitFor(t, func() bool { return p.claim("bob", "1").Outcome == api.Sold })
 }
 
 // TestSaleLogUnreadable has a process that may have missed a close: it says from
@@ -131,27 +133,27 @@ func TestSaleLogUnreadable(t *testing.T) {
 	s := newSite(t, 1, 1)
 	p := s.serve(nil)
 	was := p.claim("ann", "1")
-	if a := p.claim("ann", "2"); a.Outcome != LimitReached || len(a.Claims) != 1 {
+	if a := p.claim("ann", "2"); a.Outcome != api.LimitReached || len(a.Claims) != 1 {
 		t.Errorf("a second ticket: %+v", a)
 	}
-	if a := p.claim("bob", "1"); a.Outcome != SoldOut {
+	if a := p.claim("bob", "1"); a.Outcome != api.SoldOut {
 		t.Errorf("after the last ticket: %+v", a)
 	}
 	p.logs.reads.close()
 	waitFor(t, func() bool { return p.Ready() != nil })
 	for _, user := range []string{"ann", "bob"} {
-		if a := p.claim(user, "2"); a.Outcome != NoQuorum {
+		if a := p.claim(user, "2"); a.Outcome != api.NoQuorum {
 			t.Errorf("%s is refused from a memory that may be old: %+v", user, a)
 		}
 	}
-	if a := p.claim("ann", "1"); a.Outcome != Sold || !a.Replayed || a.Claim.ID != was.Claim.ID {
+	if a := p.claim("ann", "1"); a.Outcome != api.Sold || !a.Replayed || a.Claim.ID != was.Claim.ID {
 		t.Errorf("asked again: %+v, was %+v", a, was)
 	}
-	if _, no := p.User("ann"); no != NoQuorum {
+	if _, no := p.User("ann"); no != api.NoQuorum {
 		t.Errorf("a user's claims are told from a memory that may be old: %q", no)
 	}
 	p.logs.reads.open()
-	waitFor(t, func() bool { return p.claim("bob", "2").Outcome == SoldOut })
+	waitFor(t, func() bool { return p.claim("bob", "2").Outcome == api.SoldOut })
 }
 
 // cutLogs reads one log no further than to its first slots.
@@ -177,20 +179,20 @@ func (l *cutLogs) Read(ctx context.Context, log string, from uint64, max int) ([
 func TestHalfReadShard(t *testing.T) {
 	s := newSite(t, 1, 9)
 	first := s.serve(nil)
-	if a := first.claim("ann", "1"); a.Outcome != Sold {
+	if a := first.claim("ann", "1"); a.Outcome != api.Sold {
 		t.Fatal(a)
 	}
-	replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.PerUserLimit = 3 })
-	take(t, s.logs, s.sale.Name, 0)
+	saletest.Replan(t, s.logs, s.sale.Name, func(p *pb.Planned) { p.Settings.PerUserLimit = 3 })
+	saletest.Take(t, s.logs, s.sale.Name, 0)
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
 	second := s.process(func(c *Config) {
-		c.Logs = &cutLogs{Logs: c.Logs, log: spec.ShardLog(testUID, 0, 1), slots: 2}
+		c.Logs = &cutLogs{Logs: c.Logs, log: spec.ShardLog(saletest.UID, 0, 1), slots: 2}
 	})
 	waitFor(t, func() bool {
 		tenure := second.tenure.Load()
-		return tenure != nil && tenure.shards[0].status().Slot == 1
+		return tenure != nil && tenure.shards[0].Status().Slot == 1
 	})
 	if claims, outcome := second.User("ann"); outcome == "" {
 		t.Errorf("ann is told that she has %v", claims)
@@ -200,7 +202,7 @@ func TestHalfReadShard(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if a := second.Claim(ctx, Request{User: "bob", Quantity: 2}); a.Outcome == LimitReached {
+	if a := second.Claim(ctx, Request{User: "bob", Quantity: 2}); a.Outcome == api.LimitReached {
 		t.Errorf("bob may have 3 and has none: %+v", a)
 	}
 }

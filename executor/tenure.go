@@ -5,50 +5,67 @@ import (
 	"sync/atomic"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/lists"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
 // tenure is one time of serving: the shards, from Own to the last answer.
 type tenure struct {
 	uid     string
-	shards  []*shard
-	board   *board
-	rights  atomic.Pointer[rights]
+	shards  []*shard.Shard
+	board   *shard.Board
+	rights  atomic.Pointer[shard.Rights]
 	ack     spec.Ack
 	red     *spec.RedPacket      // nil: units are no packets of money
 	packets func() *spec.Packets // deals them the first time; nil: units are no packets
-	grabs   []*nodeBatcher       // by node; none where owners decide
+	post    func(shard.Message)  // carries what shards tell each other
+	grabs   []*shard.NodeBatcher // by node; none where owners decide
 }
 
-// newTenure returns the tenure that the owner has begun: a sequencer for each
-// shard, which reads its log and appends Own. open makes its shell. queue bounds
-// the requests that may wait on one shard. d are the doubts of the process.
-func newTenure(now clock.Now, o *owner, me []byte, queue int, d *doubts, open func(*sequencer) *shard) *tenure {
+// newTenure returns the tenure that the owner has begun: its shards, each of which
+// reads its log and appends Own. cfg is what is the same for all of them; told
+// returns a shard's, and may be nil.
+func newTenure(now clock.Now, o *owner, cfg shard.Config, told func(shard int) func(time.Duration)) *tenure {
 	n := o.sale.Shards()
-	t := &tenure{uid: o.uid, shards: make([]*shard, n), board: newBoard(n), ack: o.declared.Ack}
+	t := &tenure{uid: o.uid, shards: make([]*shard.Shard, n), board: shard.NewBoard(n), ack: o.declared.Ack}
 	if o.red != nil {
 		t.red, t.packets = &o.red.RedPacket, sync.OnceValue(o.red.Deal)
 	}
 	if o.declared.Engine == spec.EngineRedis {
-		b := &backlog{most: o.declared.Backlog}
+		b := shard.NewBacklog(o.declared.Backlog)
 		for range o.cfg.lists {
-			t.grabs = append(t.grabs, newNodeBatcher(t.ack, queue, b, t.may))
+			t.grabs = append(t.grabs, shard.NewNodeBatcher(t.ack, cfg.Queue, b, t.may))
 		}
 	}
+	cfg.Address, cfg.UID, cfg.Board = o.cfg.address, t.uid, t.board
+	t.post = func(m shard.Message) { t.shards[m.To].Post(m) }
+	cfg.Post = func(m shard.Message) { t.post(m) }
 	for i := range t.shards {
-		q := newSequencer(i, spec.ShardLog(t.uid, i, n), me, o.cfg.address, t.board)
-		s := open(q)
-		t.shards[i], s.uid, s.doubts = s, t.uid, d
-		s.post = func(m message) { t.shards[m.to].tryPost(m) }
+		cfg.Shard, cfg.Log = i, spec.ShardLog(t.uid, i, n)
+		if told != nil {
+			cfg.Answered = told(i)
+		}
+		s := shard.New(cfg)
+		t.shards[i] = s
 		if len(t.grabs) > 0 {
-			s.node = spec.ListNode(i, len(t.grabs))
-			t.grabs[s.node].serve(s, lists.List{UID: t.uid, Shard: i}, o.cfg.sizes, now)
+			t.grabs[t.node(i)].Serve(s, lists.List{UID: t.uid, Shard: i}, o.cfg.sizes, now)
 		}
 	}
 	return t
 }
+
+// keepsOut says whether a shard that stalls lets no claims in: those would wait for
+// what does not answer. With ack redis they wait for no ledger, up to a bound; and a
+// list's node is asked to find out that it answers again.
+func (t *tenure) keepsOut(stall *Stall) bool {
+	return stall != nil && !stall.Node && t.ack != spec.AckRedis
+}
+
+// node returns which of the nodes that keep lists has the list of a shard.
+func (t *tenure) node(shard int) int { return spec.ListNode(shard, len(t.grabs)) }
 
 // loadAtOnce bounds how many shards' logs are read at a time when a tenure
 // begins: few enough for the store and for our memory.
@@ -57,32 +74,32 @@ const loadAtOnce = 64
 // may says whether this process may append, and give.
 func (t *tenure) may(now clock.Now) bool {
 	r := t.rights.Load()
-	return r != nil && r.valid(now)
+	return r != nil && r.Valid(now)
 }
 
 // told passes on what the owner has to say to the sequencers.
 func (t *tenure) told(o *owner, out ownerEffects) {
 	if out.plans {
-		t.board.generation(o.sale.Generation())
+		t.board.Generation(o.sale.Generation())
 		for i, s := range t.shards {
-			s.tryPost(planned(o.plans(i)))
+			s.Post(shard.Planned(o.plans(i)))
 		}
 	}
 	if out.rights != nil {
 		t.rights.Store(out.rights)
 		for _, s := range t.shards {
-			s.tryPost(*out.rights)
+			s.Post(*out.rights)
 		}
 	}
 }
 
 // stop ends the sequencers of the tenure, if there is one.
-func (t *tenure) stop(h halt) {
+func (t *tenure) stop(h shard.Halt) {
 	if t == nil {
 		return
 	}
 	for _, s := range t.shards {
-		s.tryPost(h)
+		s.Post(h)
 	}
 }
 
@@ -90,38 +107,36 @@ func (t *tenure) stop(h halt) {
 // however little of the log is read. All else is only known while this process
 // may append, and to a shard that has read its log to the end: the others may
 // have been told by generations that are not read yet to say otherwise.
-func (t *tenure) recall(now clock.Now, s *shard, r Request) (Answer, bool) {
-	a, ok := s.recall(now, r)
+func (t *tenure) recall(now clock.Now, s *shard.Shard, r Request) (Answer, bool) {
+	a, ok := s.Recall(now, r)
 	rights := t.rights.Load()
 	switch {
-	case ok && (a.Accepted() || a.Outcome == KeyReused):
+	case ok && (a.Accepted() || a.Outcome == api.KeyReused):
 		return a, true
-	case rights == nil || !rights.valid(now):
-		return Answer{Outcome: NoQuorum, RetryAfter: time.Second}, true
-	case !s.serving.Load():
+	case rights == nil || !rights.Valid(now):
+		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}, true
+	case !s.Serves():
 		return Answer{}, false
-	case !ok && t.board.soldOut.Load():
-		return Answer{Outcome: SoldOut}, true
+	case !ok && t.board.AllSold():
+		return Answer{Outcome: api.SoldOut}, true
 	}
 	return a, ok
 }
 
-// answer answers a request from memory, if that knows the answer.
-func (t *tenure) answer(now clock.Now, s *shard, r Request) (Answer, bool) {
-	idle := s.underway.n.Load() == 0 // read first: memory then knows what became of all requests
-	a, known := t.recall(now, s, r)
+// answer returns the answer to a request to which memory knows one, a; false: it is to be
+// decided all the same. idle says that no request was under way before memory was asked,
+// which then knows what became of all.
+func (t *tenure) answer(now clock.Now, s *shard.Shard, r Request, a Answer, idle bool) (Answer, bool) {
 	switch {
-	case !known:
-		return Answer{}, false
-	case a.Outcome != SoldOut:
-		return s.refuse(r, a), true
+	case a.Outcome != api.SoldOut:
+		return s.Refuse(r, a), true
 	case idle:
 		return a, true // as most requests are told
-	case s.underway.has(r.User, r.Key):
+	case s.IsUnderWay(r.User, r.Key):
 		return Answer{}, false // more units may come for the one under way: it is answered after that
 	}
 	// An earlier one may just have been answered.
-	if again, ok := s.recall(now, r); ok && again.Accepted() {
+	if again, ok := s.Recall(now, r); ok && again.Accepted() {
 		return again, true
 	}
 	return a, true
@@ -152,8 +167,8 @@ func (t *tenure) priceAll(claims []Claim) {
 }
 
 // refuse is the shard's, with the price of what it tells of.
-func (t *tenure) refuse(s *shard, r Request, a Answer) Answer {
-	a = s.refuse(r, a)
+func (t *tenure) refuse(s *shard.Shard, r Request, a Answer) Answer {
+	a = s.Refuse(r, a)
 	t.price(&a)
 	return a
 }
@@ -162,7 +177,7 @@ func (t *tenure) refuse(s *shard, r Request, a Answer) Answer {
 func (t *tenure) stalled() map[int]Stall {
 	all := make(map[int]Stall)
 	for i, s := range t.shards {
-		if stall := s.stall.Load(); stall != nil {
+		if stall := s.Stalled(); stall != nil {
 			all[i] = *stall
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -25,11 +26,11 @@ func TestAmountsAreTold(t *testing.T) {
 			}
 			amounts := make(map[string]int)
 			for i, user := range append(w.buyers(0, 5), w.buyers(1, 5)...) {
-				sold := p.ask(user, "1").want(t, Sold)
+				sold := p.ask(user, "1").want(t, api.Sold)
 				amounts[worth(sold.Claim)]++
-				again := p.ask(user, "1").want(t, Sold)
-				limit := p.ask(user, "2").want(t, LimitReached)
-				declined := p.p.Decline(Request{User: user, Key: "1", Quantity: 1}, Draining)
+				again := p.ask(user, "1").want(t, api.Sold)
+				limit := p.ask(user, "2").want(t, api.LimitReached)
+				declined := p.p.Decline(Request{User: user, Key: "1", Quantity: 1}, api.Draining)
 				has, _ := p.p.User(w.now, user)
 				if len(limit.Claims) != 1 || ack == spec.AckLedger && (len(has) != 1 || !declined.Accepted()) {
 					t.Fatalf("%s has %+v, is told of %+v, and declined with %+v", user, has, limit, declined)
@@ -62,7 +63,7 @@ func TestOpeningTimeIsTold(t *testing.T) {
 			w := newListedWorldAs(t, ack, func(_ *spec.Sale, settings *pb.Settings) {
 				settings.OpensAtUs = opens.UnixMicro()
 			}, 5)
-			a := w.first.ask("ann", "1").want(t, NotOpen)
+			a := w.first.ask("ann", "1").want(t, api.NotOpen)
 			if !a.OpensAt.Equal(opens) || a.RetryAfter != opens.Sub(w.now.Wall) {
 				t.Errorf("%+v, at %v", a, w.now.Wall)
 			}

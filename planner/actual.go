@@ -116,9 +116,9 @@ func shardLogs(sale *ledger.Sale) []string {
 	return logs
 }
 
-func newShardActual(stored []byte, err error) ShardActual {
-	if stored == nil || err != nil {
-		return ShardActual{Err: err}
+func newShardActual(stored []byte) ShardActual {
+	if stored == nil {
+		return ShardActual{}
 	}
 	head, err := ledger.ParseHead(stored)
 	if err != nil {
@@ -172,21 +172,39 @@ func (a *Actual) Served() (address string, ok bool) {
 // that are silent, and those that have promised the lease of shard 0 to one and
 // the same process, are no majority.
 func (a *Actual) Unserved() bool {
-	key, votes := spec.LeaseKey(a.Sale.UID(), 0), make(map[string]int)
-	silent, most := 0, 0
+	votes := newVotes(a.Sale.UID())
 	for _, n := range a.Nodes {
-		if n.Err != nil {
-			silent++
-		}
-		for _, h := range n.Leases {
-			if h.Key == key {
-				votes[h.Token]++
-				most = max(most, votes[h.Token])
-			}
+		votes.count(n.Leases, n.Err)
+	}
+	return !votes.mayHaveOwner(len(a.Nodes))
+}
+
+// votes are for whom the lock nodes have promised the lease of shard 0.
+type votes struct {
+	key          string
+	tokens       map[string]int
+	silent, most int
+}
+
+func newVotes(uid string) *votes {
+	return &votes{key: spec.LeaseKey(uid, 0), tokens: make(map[string]int)}
+}
+
+// count takes in what one node holds, or why it is silent.
+func (v *votes) count(holds []quorum.Holding, err error) {
+	if err != nil {
+		v.silent++
+	}
+	for _, h := range holds {
+		if h.Key == v.key {
+			v.tokens[h.Token]++
+			v.most = max(v.most, v.tokens[h.Token])
 		}
 	}
-	return most+silent <= len(a.Nodes)/2
 }
+
+// mayHaveOwner says whether a process may have the lease, of so many nodes in all.
+func (v *votes) mayHaveOwner(nodes int) bool { return v.most+v.silent > nodes/2 }
 
 // shardsSealed says whether every shard's log has ended, so that an export of
 // them may have been made already.

@@ -118,8 +118,8 @@ func TestShardActual(t *testing.T) {
 	head := ledger.Head{Slot: 7, Totals: ledger.Totals{Phase: ledger.PhaseSealed}}
 	open := head
 	open.Phase = ledger.PhaseOpen
-	good, other := newShardActual(head.Encode(), nil), newShardActual(open.Encode(), nil)
-	none, noise, away := newShardActual(nil, nil), newShardActual([]byte("noise"), nil), newShardActual(head.Encode(), broken)
+	good, other := newShardActual(head.Encode()), newShardActual(open.Encode())
+	none, noise, away := newShardActual(nil), newShardActual([]byte("noise")), ShardActual{Err: broken}
 	if good.Err != nil || good.Head == nil || *good.Head != head {
 		t.Errorf("a head: %+v", good)
 	}

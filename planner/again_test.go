@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"salectl/backends/ledger"
@@ -57,8 +58,8 @@ func TestDestroyOfASavedPlanAgain(t *testing.T) {
 				if err != nil {
 					t.Fatalf("the saved plan again: %v", err)
 				}
-				if r.Changed != changed || len(r.ExportDigest) == 0 {
-					t.Errorf("the result is %+v, want Changed %v and a digest", r, changed)
+				if r.Changed != changed || len(r.ExportDigest) == 0 || r.Generation != 2 {
+					t.Errorf("the result is %+v, want Changed %v, a digest and generation 2", r, changed)
 				}
 				if grown := w.actual().Sale.Next() > next; grown != changed {
 					t.Errorf("the sale's log grew: %v, want %v", grown, changed)
@@ -174,6 +175,41 @@ func TestInterruptedInCompletingAnother(t *testing.T) {
 		p.take(p.x.core.step(w.now, func() { p.x.stop(context.Canceled) }))
 		if !p.done || !errors.Is(p.err, ErrPartly) || !errors.Is(p.err, context.Canceled) {
 			t.Errorf("%s: done %v, %v", name, p.done, p.err)
+		}
+		if strings.Contains(p.err.Error(), "the last error") {
+			t.Errorf("%s: there was no error before: %v", name, p.err)
+		}
+	}
+}
+
+// Who completes what another has begun tells of all of it.
+func TestProgressOfWhatAnotherHasBegun(t *testing.T) {
+	for name, begin := range map[string]func(*world) *Plan{
+		"an apply": func(w *world) *Plan {
+			plan := w.mustPlan(tickets(10))
+			w.runUntil(plan, 1)
+			return plan
+		},
+		"a destroy": func(w *world) *Plan {
+			sold(w)
+			plan := w.planDestroy()
+			w.begin(plan).stepTo(func(k call) bool { return k.kind == callForget })
+			return plan
+		},
+	} {
+		w := newWorld(t)
+		p := w.begin(begin(w))
+		if err := p.finish(); err != nil {
+			t.Fatal(err)
+		}
+		told := make(map[string]bool)
+		for _, step := range p.log {
+			told[step.Address] = true
+		}
+		for _, a := range p.x.plan.Actions {
+			if !told[a.Address] {
+				t.Errorf("%s: %s is not told of", name, a.Address)
+			}
 		}
 	}
 }

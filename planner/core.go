@@ -225,6 +225,21 @@ func (c *core) retry(k call, then func(reply)) {
 	c.call(k, again)
 }
 
+// all does something for each of n things at once, and goes on when all are done.
+func (c *core) all(n int, do func(i int, done func()), then func()) {
+	left := n
+	if n == 0 {
+		then()
+	}
+	for i := range n {
+		do(i, func() {
+			if left--; left == 0 {
+				then()
+			}
+		})
+	}
+}
+
 // each does something for every number of a list, a window of them at a time,
 // and goes on when all are done.
 func (c *core) each(list []int, do func(i int, done func()), then func()) {

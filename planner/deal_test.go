@@ -22,6 +22,7 @@ func TestRaise(t *testing.T) {
 		"one is far above":          {[]int64{100, 1, 2}, 4, []int64{0, 3, 1}},
 		"below zero":                {[]int64{-3, 3}, 2, []int64{2, 0}},
 		"the rest to the first low": {[]int64{5, 1, 1, 1}, 4, []int64{0, 2, 1, 1}},
+		"all that can ever be":      {make([]int64, 16), maxUnit, spec.Shares(maxUnit, 16)}, // 16 times half of which overflows
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := raise(test.limits, test.delta); !slices.Equal(got, test.want) {

@@ -233,7 +233,7 @@ func (t *teardown) export(try int) {
 // have exported before it and be deleting by now: the sale's log says so, and
 // then there is only that to do. While it does not, the read may have lagged.
 func (t *teardown) exportGone(try int, cause error) {
-	look := func() {
+	t.x.readSale(func() {
 		switch {
 		case t.x.sale.UID() != t.x.plan.UID:
 			t.x.stale("was destroyed meanwhile, and begun anew")
@@ -244,13 +244,6 @@ func (t *teardown) exportGone(try int, cause error) {
 		default:
 			t.x.core.after(firstPause<<try, func() { t.export(try + 1) })
 		}
-	}
-	t.x.log.read(func(e ledger.Event) {
-		if e == ledger.Gone {
-			t.x.reopenSale(look)
-			return
-		}
-		look()
 	})
 }
 
@@ -329,18 +322,11 @@ func (t *teardown) eraseShards() {
 // eraseLate removes what is there all the same: the first slot of a shard, by a
 // create that was sent before the run was sealed and came in after the delete.
 func (t *teardown) eraseLate() {
-	logs := shardLogs(t.x.sale)
-	t.x.core.retry(call{kind: callHeads, logs: logs}, func(r reply) {
+	t.x.readHeads(t.x.allShards(), func(heads []*ledger.Head) {
 		var left []int
-		last := make([]uint64, len(logs))
-		for i, stored := range r.heads {
-			head, err := parseHead(stored)
-			if err != nil {
-				t.x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
-				return
-			}
+		for i, head := range heads {
 			if head != nil {
-				left, last[i] = append(left, i), head.Slot
+				left = append(left, i)
 			} else {
 				t.x.finished(shardAddress(i), "")
 			}
@@ -351,7 +337,8 @@ func (t *teardown) eraseLate() {
 		}
 		t.x.core.changed = true
 		t.x.core.each(left, func(i int, done func()) {
-			t.x.core.retry(call{kind: callDelete, log: logs[i], upTo: last[i]}, func(reply) { done() })
+			log := shardLogs(t.x.sale)[i]
+			t.x.core.retry(call{kind: callDelete, log: log, upTo: heads[i].Slot}, func(reply) { done() })
 		}, func() { t.x.core.after(pollOwner, t.eraseLate) })
 	})
 }

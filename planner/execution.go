@@ -122,6 +122,17 @@ func (x *execution) openLog() *ledger.Sale {
 	return sale
 }
 
+// readSale reads the sale's log to its end.
+func (x *execution) readSale(then func()) {
+	x.log.read(func(e ledger.Event) {
+		if e == ledger.Gone {
+			x.reopenSale(then)
+			return
+		}
+		then()
+	})
+}
+
 // reopenSale reads the sale's log from its begin, because a read said that it is
 // gone. A read may lag far enough for that, so it is believed only when it says
 // so again and again. Until it is read, what was known of the sale stays: shards
@@ -239,13 +250,7 @@ func (x *execution) standing() standing {
 // goes on. A run that has ended goes to ended instead.
 func (x *execution) enter(then, ended func()) {
 	x.begin(readingSale)
-	x.log.read(func(e ledger.Event) {
-		if e == ledger.Gone {
-			x.reopenSale(func() { x.follow(then, ended) })
-			return
-		}
-		x.follow(then, ended)
-	})
+	x.readSale(func() { x.follow(then, ended) })
 }
 
 // againPause is how long a create that was not stored waits to be sent again.

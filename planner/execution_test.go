@@ -141,8 +141,12 @@ func TestDrawSeed(t *testing.T) {
 func TestPlansThatCannotBegin(t *testing.T) {
 	w := newListWorld(t)
 	cfg := w.config()
-	if _, err := Apply(t.Context(), cfg, &Plan{Kind: KindApply, Payload: []byte("noise")}); !errors.Is(err, ErrBadPlan) {
+	noise := &Plan{Kind: KindApply, Payload: []byte("noise")}
+	if _, err := Apply(t.Context(), cfg, noise); !errors.Is(err, ErrBadPlan) {
 		t.Errorf("noise: %v", err)
+	}
+	if _, err := newExecution(cfg.terms(), noise); !errors.Is(err, ErrBadPlan) {
+		t.Errorf("noise, in a machine: %v", err)
 	}
 	plan := w.mustPlan(packets(30))
 	cfg.Rand = strings.NewReader("few")

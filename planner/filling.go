@@ -82,10 +82,6 @@ func (x *execution) fillLists(goal uint64, then func()) {
 			})
 		}, then)
 	}
-	if x.sale.Applied() == 0 {
-		fill(false) // nobody serves it yet
-		return
-	}
 	x.findOwner(fill)
 }
 
@@ -112,14 +108,9 @@ func (x *execution) fillList(i int, alive bool, began time.Duration, done func()
 
 // readHead reads a shard's head again. One that is not there is a read that lags.
 func (x *execution) readHead(i int, then func()) {
-	x.core.retry(call{kind: callHeads, logs: shardLogs(x.sale)[i : i+1]}, func(r reply) {
-		head, err := parseHead(r.heads[0])
-		if err != nil {
-			x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
-			return
-		}
-		if head != nil {
-			x.heads[i] = head
+	x.readHeads([]int{i}, func(heads []*ledger.Head) {
+		if heads[0] != nil {
+			x.heads[i] = heads[0]
 		}
 		then()
 	})
@@ -128,23 +119,20 @@ func (x *execution) readHead(i int, then func()) {
 // forgetLists removes what the nodes have of the sale's lists. A node that cannot
 // be reached is left alone after a while: what it has is of a run that is no more.
 func (t *teardown) forgetLists(then func()) {
-	left := len(t.x.lists)
-	if !t.x.onLists() || left == 0 {
+	if !t.x.onLists() {
 		then()
 		return
 	}
-	for node := range t.x.lists {
+	t.x.core.all(len(t.x.lists), func(node int, done func()) {
 		t.forgetFrom(node, 0, 1, func(all bool) {
 			for i := range t.x.allShards() {
 				if all && spec.ListNode(i, len(t.x.lists)) == node {
 					t.x.finished(listAddress(i), "")
 				}
 			}
-			if left--; left == 0 {
-				then()
-			}
+			done()
 		})
-	}
+	}, then)
 }
 
 // forgetFrom removes the lists from a shard on, one after the other. Each node is

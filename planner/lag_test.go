@@ -235,3 +235,20 @@ func TestPauseOfAPausedSaleBesideAResume(t *testing.T) {
 		t.Errorf("it succeeded %d times, paused after the resume %d times and was stale %d times", succeeded, pausedAfter, stale)
 	}
 }
+
+// A create of a shard that the store has not taken is sent again.
+func TestCreateThatIsNotStored(t *testing.T) {
+	w := newWorld(t)
+	failed := 0
+	w.faults = backendtest.On(backendtest.OpAppend, func(c backendtest.Call) backendtest.Fault {
+		if !strings.HasSuffix(c.Log, "/1") || failed == 2 {
+			return backendtest.Fault{}
+		}
+		failed++
+		return backendtest.Fault{Kind: backendtest.ErrorBefore}
+	})
+	w.mustApply(tickets(10))
+	if w.wantStock(10); failed != 2 {
+		t.Errorf("%d creates have failed", failed)
+	}
+}

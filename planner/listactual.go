@@ -36,23 +36,14 @@ func (r *reading) lists() {
 	a := r.actual
 	a.ListNodes = make([]ListNodeActual, len(r.terms.Lists))
 	a.Lists = make([]ListActual, listsOf(a.Sale, len(r.terms.Lists)))
-	left := len(r.terms.Lists)
-	if left == 0 {
-		r.finish(nil)
-		return
-	}
-	for i, name := range r.terms.Lists {
+	r.core.all(len(r.terms.Lists), func(i int, done func()) {
 		at := &a.ListNodes[i]
-		at.Name = name
+		at.Name = r.terms.Lists[i]
 		r.core.call(call{kind: callSettings, node: i}, func(got reply) {
 			at.Settings, at.Err = got.settings, got.err
-			r.list(i, 0, nil, func() {
-				if left--; left == 0 {
-					r.finish(nil)
-				}
-			})
+			r.list(i, 0, nil, done)
 		})
-	}
+	}, func() { r.finish(nil) })
 }
 
 // list looks at a node's lists from a shard on. A node that has not answered is not

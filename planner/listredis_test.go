@@ -14,7 +14,6 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/clock"
-	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/planner"
@@ -197,12 +196,11 @@ func (w *redisWorld) destroy() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	f, err := os.Open(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		w.Fatal(err)
 	}
-	defer f.Close()
-	header, shards, err := ledger.ReadExport(f)
+	header, shards, err := planner.ReadExport(content)
 	if err != nil {
 		w.Fatal(err)
 	}

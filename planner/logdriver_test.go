@@ -193,7 +193,9 @@ func TestTrack(t *testing.T) {
 				k.e = k.do(func() { k.track.resend(k.then) })
 				k.replies(ledger.Reply{Err: err})
 				if err == ledger.ErrTooLarge {
-					k.ended(err, "log sale/x")
+					if k.ended(err, "log sale/x"); errors.Is(k.e.err, ErrStore) {
+						k.t.Errorf("a definite answer is one of a broken store: %v", k.e.err)
+					}
 				} else if k.e.done || k.e.calls[0].request.Kind != ledger.ReadRequest {
 					k.t.Errorf("%v: effects %+v", err, k.e)
 				}
@@ -211,6 +213,34 @@ func TestTrack(t *testing.T) {
 			k.replies(ledger.Reply{Head: k.entry.Head})
 			k.ended(ErrStore, "for 1m0s")
 		},
+		"who sends again is told": func(k *tracked) {
+			k.read()
+			k.replies(ledger.Reply{})
+			k.append()
+			k.replies(ledger.Reply{Err: errNoDisk})
+			k.replies(ledger.Reply{})
+			k.said = nil
+			k.e = k.do(func() { k.track.resend(func(e ledger.Event) { k.say(fmt.Sprint("again ", e))() }) })
+			k.replies(ledger.Reply{})
+			k.heard(fmt.Sprint("again ", ledger.Committed))
+		},
+		"for people, so many reads that bring nothing": func(k *tracked) {
+			k.patience = 0
+			k.track.tries, k.track.fold, k.track.failed = 3, k.sale, func(err error) { k.core.end(err) }
+			k.read()
+			for _, r := range []ledger.Reply{
+				{Err: errNoDisk}, {Head: k.entry.Head}, {Head: headAfter(k), Entries: [][]byte{k.entry.Bytes}}, {Err: errNoDisk}, {Err: errNoDisk},
+			} {
+				if k.replies(r); k.e.done {
+					k.t.Fatalf("gave up: %v", k.e.err)
+				}
+				if len(k.e.calls) == 0 {
+					k.waits()
+				}
+			}
+			k.replies(ledger.Reply{Err: errNoDisk})
+			k.ended(ErrStore, "no space left")
+		},
 		"a store that answers from the past": func(k *tracked) {
 			began := k.mono
 			for k.read(); !k.e.done; k.waits() {
@@ -226,4 +256,14 @@ func TestTrack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { test(newTracked(t)) })
 	}
+}
+
+// headAfter is a head one slot behind the first.
+func headAfter(k *tracked) []byte {
+	head, err := ledger.ParseHead(k.entry.Head)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	head.Slot++
+	return head.Encode()
 }

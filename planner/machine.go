@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
@@ -26,7 +27,7 @@ type Machine struct {
 	state   fmt.Stringer
 
 	begun bool
-	calls []Call // that nobody has seen yet
+	calls []calls.Call // that nobody has seen yet
 	wake  time.Duration
 	done  bool
 	err   error
@@ -52,15 +53,10 @@ type Terms struct {
 func (c Config) terms() Terms {
 	t := Terms{
 		Writer: c.Writer, Rand: c.Rand, Who: c.Who, Patience: c.Patience, Progress: c.Progress, ReadTries: ledger.ReadTries,
+		Nodes: quorum.Names(c.Nodes), Lists: quorum.Names(c.Lists),
 	}
 	if named := namedTable(c); named != nil {
 		t.Table = named.Name
-	}
-	for _, n := range c.Nodes {
-		t.Nodes = append(t.Nodes, n.Name())
-	}
-	for _, n := range c.Lists {
-		t.Lists = append(t.Lists, n.Name())
 	}
 	return t
 }
@@ -72,29 +68,10 @@ func (t Terms) patience() time.Duration {
 	return defaultPatience
 }
 
-// Call is one piece of I/O that a Machine wants made.
-type Call struct {
-	Node int    // index into the lock nodes, or Store
-	List bool   // Node is an index into the nodes that keep lists
-	What string // the step that it is, as in "append Planned"
-	// Timeout is when the caller gives up; 0: never. Then Took gets
-	// context.DeadlineExceeded, and the call may come in all the same.
-	Timeout time.Duration
-	// Make makes the call where Node is, and returns the reply. Only one of logs,
-	// node and list is used. It may be made never, later, or several times; a call
-	// with List is sent at most once by real nodes' drivers.
-	Make func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any
-	// Took takes the reply in, or, if there is none, why. It is called once.
-	Took func(now clock.Now, reply any, err error)
-}
-
-// Store is the Node of a call to where the logs are.
-const Store = -1
-
 // Next returns what is to be done after any input: the calls to make now, and
 // when to call Tick by the monotonic clock, 0 for no need. When it is done, err
 // is what ReadActual, Apply or Destroy return.
-func (m *Machine) Next(now clock.Now) (calls []Call, wake time.Duration, done bool, err error) {
+func (m *Machine) Next(now clock.Now) (made []calls.Call, wake time.Duration, done bool, err error) {
 	if !m.begun && !m.done {
 		m.begun = true
 		if m.first == nil {
@@ -103,8 +80,8 @@ func (m *Machine) Next(now clock.Now) (calls []Call, wake time.Duration, done bo
 			m.take(m.core.step(now, m.first))
 		}
 	}
-	calls, m.calls = m.calls, nil
-	return calls, m.wake, m.done, m.err
+	made, m.calls = m.calls, nil
+	return made, m.wake, m.done, m.err
 }
 
 // String says where the machine is, for people.
@@ -143,8 +120,8 @@ func (m *Machine) take(out effects) {
 
 func (m *Machine) end(err error) { m.done, m.err, m.calls, m.wake = true, err, nil, 0 }
 
-func (m *Machine) newCall(k call) Call {
-	c := Call{Node: Store, What: k.name(), Timeout: k.kind.timeout()}
+func (m *Machine) newCall(k call) calls.Call {
+	c := calls.Call{Node: calls.Store, What: k.name(), Timeout: k.kind.timeout()}
 	if k.kind.onNode() || k.kind.onList() {
 		c.Node, c.List = k.node, k.kind.onList()
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -50,7 +51,7 @@ type command struct {
 	actual  *Actual
 	planned *Plan // nil: there is none yet
 	result  *Result
-	queue   []Call
+	queue   []calls.Call
 	wake    time.Duration
 	done    bool
 	err     error
@@ -74,9 +75,9 @@ func (w *world) command(j job) *command {
 }
 
 func (c *command) look() {
-	var calls []Call
-	calls, c.wake, c.done, c.err = c.Next(c.world.now)
-	c.queue = append(c.queue, calls...)
+	var made []calls.Call
+	made, c.wake, c.done, c.err = c.Next(c.world.now)
+	c.queue = append(c.queue, made...)
 	if !c.done || c.err != nil || c.planned != nil {
 		return
 	}
@@ -105,9 +106,9 @@ func (c *command) exported(ctx context.Context, logs ledger.Logs, e *Export) (st
 }
 
 // make makes a call where it belongs.
-func (c *command) make(k Call) any {
+func (c *command) make(k calls.Call) any {
 	switch ctx := context.Background(); {
-	case k.Node == Store:
+	case k.Node == calls.Store:
 		return k.Make(ctx, c.world.logs(c.world.faults), nil, nil)
 	case k.List:
 		return k.Make(ctx, nil, nil, c.world.keepers[k.Node])
@@ -116,7 +117,7 @@ func (c *command) make(k Call) any {
 	}
 }
 
-func (c *command) next(i int) Call {
+func (c *command) next(i int) calls.Call {
 	k := c.queue[i]
 	c.queue = slices.Delete(c.queue, i, i+1)
 	c.trace = append(c.trace, fmt.Sprint(k.Node, " ", k.What))
@@ -125,7 +126,7 @@ func (c *command) next(i int) Call {
 
 // step lets one thing happen. reply says what comes of a call: its reply, or why
 // there is none.
-func (c *command) step(choose func(n int) int, reply func(Call) (any, error)) {
+func (c *command) step(choose func(n int) int, reply func(calls.Call) (any, error)) {
 	c.world.Helper()
 	switch {
 	case len(c.queue) > 0:
@@ -141,7 +142,7 @@ func (c *command) step(choose func(n int) int, reply func(Call) (any, error)) {
 	c.look()
 }
 
-func (c *command) served(k Call) (any, error) { return c.make(k), nil }
+func (c *command) served(k calls.Call) (any, error) { return c.make(k), nil }
 
 // finish steps to the end, and returns how that came out.
 func (c *command) finish() error {
@@ -171,21 +172,21 @@ func (s *sink) job() destroyJob {
 // callNames are the steps of a sale of engine ledger; listCallNames those that one of
 // engine redis has besides.
 var callNames = []string{
-	nameReadSale, nameReadShard, nameHeads, namePlanned, nameApplied, nameCreateShard, nameGeneration, nameClose,
-	nameDriveIn, nameDriveOut, nameExpire, nameSeal, nameExport, nameSealed, nameDelete, nameDestroyed,
-	nameInfo, nameReadLeases, nameReadMarker, nameMark, nameMendMarker, nameFindOwner,
-	nameSweepList, nameSweepLeases, nameSweepMarker,
+	"read sale", "read shard", "read heads", "planned", "applied", "create shard", "generation", "close",
+	"drive in", "drive out", "expire", "seal", "export", "sealed", "delete", "destroyed",
+	"info", "read leases", "read marker", "mark", "mend marker", "find owner",
+	"sweep list", "sweep leases", "sweep marker",
 }
 
 var listCallNames = []string{
-	nameSettings, nameInspect, nameRebuild, nameDrain, nameListRun, nameStopList, nameReadStream, nameFillList, nameStartList,
-	nameForgetList,
+	"read settings", "inspect list", "rebuild", "drain", "ask list's run", "stop list", "read stream", "fill list", "start list",
+	"forget list",
 }
 
 // wantExported checks the export of a sale that is destroyed.
 func (w *world) wantExported(s *sink, sold int64) {
 	w.Helper()
-	header, _, err := ledger.ReadExport(bytes.NewReader(s.content))
+	header, _, err := ReadExport(s.content)
 	digest := sha256.Sum256(s.content)
 	sealed := w.actual().Sale.Sealed()
 	if err != nil || header.Counts.Sold != sold || !bytes.Equal(sealed.GetExportDigest(), digest[:]) {
@@ -331,8 +332,8 @@ func TestMachineOverABadNetwork(t *testing.T) {
 		w, exported := newWorld(t), new(sink)
 		sold(w)
 		random := rand.New(rand.NewPCG(seed, 2))
-		reply := func(c *command) func(Call) (any, error) {
-			return func(k Call) (any, error) {
+		reply := func(c *command) func(calls.Call) (any, error) {
+			return func(k calls.Call) (any, error) {
 				switch random.IntN(12) {
 				case 0:
 					return nil, context.DeadlineExceeded
@@ -381,11 +382,11 @@ func TestMachineErrors(t *testing.T) {
 		want []error
 	}{
 		"refused":                    {applyJob{other}, "", (*command).toTheEnd, []error{ErrRefused}},
-		"the sale is not readable":   {applyJob{tickets(9)}, nameReadSale, (*command).unanswered, []error{ErrStore, context.DeadlineExceeded}},
-		"the store is gone on":       {applyJob{tickets(45)}, nameGeneration, (*command).unanswered, []error{ErrPartly, ErrStore}},
-		"another was faster":         {applyJob{tickets(45)}, namePlanned, (*command).overtaken, []error{ErrStale}},
-		"interrupted in the reading": {applyJob{tickets(45)}, nameReadLeases, (*command).stopped, []error{context.Canceled}},
-		"interrupted half-way":       {applyJob{tickets(45)}, nameGeneration, (*command).stopped, []error{ErrPartly, context.Canceled}},
+		"the sale is not readable":   {applyJob{tickets(9)}, "read sale", (*command).unanswered, []error{ErrStore, context.DeadlineExceeded}},
+		"the store is gone on":       {applyJob{tickets(45)}, "generation", (*command).unanswered, []error{ErrPartly, ErrStore}},
+		"another was faster":         {applyJob{tickets(45)}, "planned", (*command).overtaken, []error{ErrStale}},
+		"interrupted in the reading": {applyJob{tickets(45)}, "read leases", (*command).stopped, []error{context.Canceled}},
+		"interrupted half-way":       {applyJob{tickets(45)}, "generation", (*command).stopped, []error{ErrPartly, context.Canceled}},
 		"no export":                  {destroyJob{func([]byte) error { return errNoRoom }}, "", (*command).toTheEnd, []error{ErrPartly, errNoRoom}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -417,7 +418,7 @@ func (c *command) toTheEnd() { c.finish() }
 
 func (c *command) unanswered() {
 	for !c.done {
-		c.step(inOrder, func(Call) (any, error) { return nil, context.DeadlineExceeded })
+		c.step(inOrder, func(calls.Call) (any, error) { return nil, context.DeadlineExceeded })
 	}
 }
 

@@ -28,20 +28,21 @@ func (x *execution) mark(then func(unmarked []string)) {
 }
 
 func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func()) {
-	good, left := 0, len(x.nodes)
-	restarted := false
-	answered := func(i int, err error) {
-		x.nodes[i].unmarked = err
-		switch {
-		case err == nil:
-			good++
-			x.finished(nodeAddress(x.nodes[i].name), "")
-		case errors.Is(err, quorum.ErrOtherRun):
-			// It may have lost its memory since it was asked: it must abstain.
-			x.nodes[i].restarted, restarted = true, true
-		}
-	}
-	done := func() {
+	good, restarted := 0, false
+	x.core.all(len(x.nodes), func(i int, done func()) {
+		x.markNode(i, func(err error) {
+			x.nodes[i].unmarked = err
+			switch {
+			case err == nil:
+				good++
+				x.finished(nodeAddress(x.nodes[i].name), "")
+			case errors.Is(err, quorum.ErrOtherRun):
+				// It may have lost its memory since it was asked: it must abstain.
+				x.nodes[i].restarted, restarted = true, true
+			}
+			done()
+		})
+	}, func() {
 		switch n := len(x.nodes); {
 		case good == n, !restarted && (good > n/2 || !first):
 			then()
@@ -50,18 +51,7 @@ func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func
 		default:
 			x.core.after(pause, func() { x.markRound(first, giveUp, min(2*pause, lastPause), then) })
 		}
-	}
-	if left == 0 {
-		done()
-	}
-	for i := range x.nodes {
-		x.markNode(i, func(err error) {
-			answered(i, err)
-			if left--; left == 0 {
-				done()
-			}
-		})
-	}
+	})
 }
 
 // noteUnmarked puts into the result the nodes that have no marker now and never

@@ -18,22 +18,14 @@ func clockOff(sent, got clock.Now, info quorum.Info) time.Duration {
 }
 
 // allNodes makes one call to each node and goes on when all have answered.
-func (x *execution) allNodes(newCall func(node int) call, answered func(node int, r reply), then func()) {
-	left := len(x.nodes)
-	if left == 0 {
-		then()
-		return
-	}
-	for i := range x.nodes {
-		k := newCall(i)
+func (x *execution) allNodes(k call, answered func(node int, r reply), then func()) {
+	x.core.all(len(x.nodes), func(i int, done func()) {
 		k.node = i
 		x.core.call(k, func(r reply) {
 			answered(i, r)
-			if left--; left == 0 {
-				then()
-			}
+			done()
 		})
-	}
+	}, then)
 }
 
 // askNodes learns who the nodes are and what time they have. It comes before
@@ -42,7 +34,7 @@ func (x *execution) askNodes(then func()) {
 	x.begin(askingNodes)
 	sent := x.core.now
 	x.allNodes(
-		func(int) call { return call{kind: callInfo} },
+		call{kind: callInfo},
 		func(i int, r reply) {
 			x.nodes[i].info, x.nodes[i].err = r.info, r.err
 			x.nodes[i].off = clockOff(sent, x.core.now, r.info)
@@ -196,25 +188,18 @@ func clockWasSet(by time.Duration) string {
 const trustRemedy = "Set it right; if it is right now and was wrong before, run apply --trust-clock."
 
 // findOwner learns whether a process serves the sale: whether a majority of the
-// nodes has the lease of shard 0, or may have, where some do not answer.
+// nodes has the lease of shard 0, or may have, where some do not answer. Nobody serves
+// one that was not on every shard yet.
 func (x *execution) findOwner(then func(alive bool)) {
-	key := spec.LeaseKey(x.plan.UID, 0)
-	votes, silent := make(map[string]int), 0
-	most := 0
+	if x.sale.Applied() == 0 {
+		then(false)
+		return
+	}
+	votes := newVotes(x.plan.UID)
 	x.allNodes(
-		func(int) call { return call{kind: callFindOwner, prefix: key} },
-		func(_ int, r reply) {
-			if r.err != nil {
-				silent++
-			}
-			for _, h := range r.holdings {
-				if h.Key == key {
-					votes[h.Token]++
-					most = max(most, votes[h.Token])
-				}
-			}
-		},
-		func() { then(most+silent > len(x.nodes)/2) })
+		call{kind: callFindOwner, prefix: votes.key},
+		func(_ int, r reply) { votes.count(r.holdings, r.err) },
+		func() { then(votes.mayHaveOwner(len(x.nodes))) })
 }
 
 // sweep removes what the nodes still have of the sale: whatever leases are left
@@ -225,19 +210,8 @@ func (x *execution) findOwner(then func(alive bool)) {
 // The next destroy sweeps again.
 func (x *execution) sweep(then func()) {
 	x.begin(sweepingNodes)
-	left := len(x.nodes)
-	if left == 0 {
-		then()
-		return
-	}
 	freeBy := x.core.now.Mono + x.ttl()
-	for i := range x.nodes {
-		x.sweepNode(i, 1, freeBy, func() {
-			if left--; left == 0 {
-				then()
-			}
-		})
-	}
+	x.core.all(len(x.nodes), func(i int, done func()) { x.sweepNode(i, 1, freeBy, done) }, then)
 }
 
 const sweepTries = 4

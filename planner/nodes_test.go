@@ -341,6 +341,7 @@ func TestFindOwner(t *testing.T) {
 			p := w.begin(w.mustPlan(tickets(20)))
 			var got, heard bool
 			p.queue = nil
+			p.x.sale = w.actual().Sale
 			p.take(p.x.core.step(w.now, func() {
 				p.x.core.leave()
 				p.x.findOwner(func(alive bool) { got, heard = alive, true })
@@ -872,5 +873,39 @@ func TestOneServerUnderTwoNames(t *testing.T) {
 	_, err := Make(tickets(10), w.actual())
 	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || !strings.Contains(refusal.Remedy, "it is the same server as node-1. Name each server once.") {
 		t.Errorf("plan: %v", err)
+	}
+}
+
+// How far a clock is off is told in whole seconds, and up to the longest ttl is no reason
+// to refuse a node that keeps lists.
+func TestClocksOfNodesWithLists(t *testing.T) {
+	for by, want := range map[time.Duration]string{
+		-5 * time.Second: "5s behind", 90*time.Second + 400*time.Millisecond: "1m30s ahead of",
+	} {
+		if got := aheadOrBehind(by); got != want {
+			t.Errorf("%v: %q, want %q", by, got, want)
+		}
+	}
+	for off, want := range map[time.Duration]int{
+		quorum.MaxTTL: 0, -quorum.MaxTTL: 0, quorum.MaxTTL + 1: 1, -quorum.MaxTTL - 1: 1,
+	} {
+		var nodes []lockNode
+		for i, off := range []time.Duration{0, off, 0} {
+			nodes = append(nodes, lockNode{name: fmt.Sprint("n", i), info: quorum.Info{RunID: fmt.Sprint("r", i)}, off: off})
+		}
+		if unfit := unfitOf(nodes, true); len(unfit) != want {
+			t.Errorf("off by %v: %q", off, unfit)
+		}
+	}
+}
+
+// A node whose marker cannot be read is one that cannot be reached.
+func TestMarkerThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	p := w.begin(w.mustPlan(tickets(20)))
+	w.nodes[1].SetFaults(backendtest.On(backendtest.OpReadMarker, always(backendtest.ErrorBefore)))
+	if err := p.finish(); err != nil || len(p.x.result.Warnings) != 1 || !strings.HasPrefix(p.x.result.Warnings[0], "lock node node-1 cannot be reached") {
+		t.Errorf("%v, warnings %q", err, p.x.result.Warnings)
 	}
 }

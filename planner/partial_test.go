@@ -40,7 +40,7 @@ func TestPartials(t *testing.T) {
 	dead.Close() // as the end of its process does
 	others := []string{
 		"export[1].ndjson", "export[1].ndjson.partial", "export[1].ndjson..partial", "export[1].ndjson.7x.partial",
-		"export1.ndjson.77.partial", "other-export[1].ndjson.77.partial", "export[1].ndjson.77",
+		"77.partial", "export1.ndjson.77.partial", "other-export[1].ndjson.77.partial", "export[1].ndjson.77",
 	}
 	for _, name := range others {
 		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
@@ -55,11 +55,34 @@ func TestPartials(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mine.Close()
-	RemovePartials(path)
 	want := append(slices.Clone(others), "export[1].ndjson.78.partial", filepath.Base(living.Name()), filepath.Base(mine.Name()))
 	slices.Sort(want)
-	if got := names(t, folder); !slices.Equal(got, want) {
-		t.Errorf("there are\n%q, want\n%q", got, want)
+	for range 2 {
+		if got := names(t, folder); !slices.Equal(got, want) {
+			t.Errorf("there are\n%q, want\n%q", got, want)
+		}
+		RemovePartials(path)
+	}
+	if f, err := CreatePartial(filepath.Join(folder, "none", "export.ndjson")); err == nil {
+		t.Errorf("in a folder that does not exist, there is %v", f)
+	}
+}
+
+// A name may be that of another file by now, or of none.
+func TestSameFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for what, test := range map[string]struct {
+		name string
+		want bool
+	}{"its own": {name, true}, "another's": {filepath.Dir(name), false}, "nobody's": {name + "b", false}} {
+		if got := sameFile(f, test.name); got != test.want {
+			t.Errorf("%s: %v", what, got)
+		}
 	}
 }
 

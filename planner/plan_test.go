@@ -420,7 +420,7 @@ func TestAttributesOfASale(t *testing.T) {
 	}
 	want = []Field{
 		{"run", "", "1"}, {"phase", "", "open"}, {"stock", "", "10"}, {"lockCount", "", "3"}, {"perUserLimit", "", "2"},
-		{"lock.ttl", "", "3s"}, {"backend", "", "memory"}, {"generation", "", "1"},
+		{"lock.ttl", "", "3s"}, {"backend", "", "memory"}, {"lock nodes", "", "node-0, node-1, node-2"}, {"generation", "", "1"},
 	}
 	if got := newWorld(t).mustPlan(tickets(10)).Actions[0].Fields(); !slices.Equal(got, want) {
 		t.Errorf("the fields are\n%q, want\n%q", got, want)
@@ -587,7 +587,8 @@ func TestPlanFile(t *testing.T) {
 			if bad == string(saved) {
 				t.Fatal("nothing was changed")
 			}
-			if _, err := DecodePlan([]byte(bad)); !errors.Is(err, ErrBadPlan) {
+			says := map[string]string{"no JSON": "it is not JSON", "another version": "formatVersion 2 and this program reads 1"}
+			if _, err := DecodePlan([]byte(bad)); !errors.Is(err, ErrBadPlan) || !strings.Contains(err.Error(), says[name]) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -679,5 +680,72 @@ func TestSpreadWarning(t *testing.T) {
 				w.mustApply(with(desired, func(s *spec.Sale) { s.LockTTL += time.Second }))
 			}
 		})
+	}
+}
+
+// What was done is counted by its kind.
+func TestSummaryCounts(t *testing.T) {
+	var s Summary
+	for _, action := range []string{Create, Update, Update, Delete, Delete, Delete, "wait"} {
+		s.count(action)
+	}
+	if s != (Summary{Create: 1, Update: 2, Delete: 3}) {
+		t.Errorf("counted %+v", s)
+	}
+}
+
+// Generations that a shard has not taken yet are counted on top of its head, and one that
+// cannot be read is not taken for one that there is not.
+func TestProject(t *testing.T) {
+	first, second, third := plannedOp(workUID, 1, 1), plannedOp(workUID, 2, 2), plannedOp(workUID, 3, 3)
+	for _, op := range []*pb.Op{first, second, third} {
+		op.GetPlanned().Shards = []*pb.ShardChange{{}, {}}
+	}
+	first.GetPlanned().Shards[0].Add = []*pb.Range{{First: 1, Count: 10}}
+	second.GetPlanned().Shards[0].Remove = 7 // 4 are sold
+	third.GetPlanned().Shards[0].Add = []*pb.Range{{First: 11, Count: 3}}
+	a := &Actual{Name: "x", Sale: said(t, first, appliedOp(1), second, third), Shards: []ShardActual{
+		{Head: &ledger.Head{Totals: ledger.Totals{Generation: 1, Limit: 10, Available: 6}}}, {Err: errDisk},
+	}}
+	views, err := a.project()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := views[0]; v.limit != 7 || v.available != 3 || v.limitNow != 10 || v.absent {
+		t.Errorf("shard 0 is seen as %+v", v)
+	}
+	if v := views[1]; v.absent || v.err != errDisk {
+		t.Errorf("shard 1 is seen as %+v", v)
+	}
+}
+
+// The units of a closed sale stay as they are, also those that fell short before.
+func TestPlanOfAClosedSaleThatFellShort(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(30))
+	plan := w.mustPlan(tickets(10))
+	w.owner(0).claim(10)
+	w.owner(1).claim(10)
+	if err := w.run(plan); err != nil {
+		t.Fatal(err)
+	}
+	w.mustPhase(pb.Phase_CLOSED)
+	if have := w.audit().Stock; have <= 10 {
+		t.Errorf("nothing fell short: the stock is %d", have)
+	}
+	if p := w.mustPlan(tickets(10)); !p.Empty() {
+		t.Errorf("the plan has %s", brief(p))
+	}
+}
+
+// A ledger of another kind is another place, whatever that is called.
+func TestALedgerOfAnotherKind(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	sale := tickets(10)
+	sale.Homes = new(*sale.Homes)
+	sale.Homes.Ledger.Kind = "etcd"
+	if _, err := Make(sale, w.actual()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "it cannot move from memory") {
+		t.Errorf("plan: %v", err)
 	}
 }

@@ -71,20 +71,16 @@ func (v shardViews) unreadable() error {
 	return nil
 }
 
-func (v shardViews) limits() []int64 {
-	limits := make([]int64, len(v))
-	for i, s := range v {
-		limits[i] = s.limit
-	}
-	return limits
+func (v shardViews) limits() []int64 { return v.each(func(s shardView) int64 { return s.limit }) }
+func (v shardViews) available() []int64 {
+	return v.each(func(s shardView) int64 { return s.available })
 }
 
-func (v shardViews) available() []int64 {
-	available := make([]int64, len(v))
-	for i, s := range v {
-		available[i] = s.available
+func (v shardViews) each(number func(shardView) int64) (all []int64) {
+	for _, s := range v {
+		all = append(all, number(s))
 	}
-	return available
+	return all
 }
 
 // delta returns by how many units the stock is to grow. It compares with what

@@ -120,44 +120,33 @@ func (r *reading) shards(then func()) {
 	r.core.call(call{kind: callHeads, logs: names}, func(all reply) {
 		if all.err == nil {
 			for i, head := range all.heads {
-				r.actual.Shards[i] = newShardActual(head, nil)
+				r.actual.Shards[i] = newShardActual(head)
 			}
 			then()
 			return
 		}
-		left := len(names)
-		for i, name := range names {
-			r.core.call(call{kind: callHeads, logs: []string{name}}, func(one reply) {
+		r.core.all(len(names), func(i int, done func()) {
+			r.core.call(call{kind: callHeads, logs: names[i : i+1]}, func(one reply) {
 				if one.err != nil {
 					r.actual.Shards[i].Err = one.err
 				} else {
-					r.actual.Shards[i] = newShardActual(one.heads[0], nil)
+					r.actual.Shards[i] = newShardActual(one.heads[0])
 				}
-				if left--; left == 0 {
-					then()
-				}
+				done()
 			})
-		}
+		}, then)
 	})
 }
 
 // nodes asks all lock nodes at once, and after them those that keep lists.
 func (r *reading) nodes() {
 	r.stage = "the lock nodes"
-	left := len(r.terms.Nodes)
-	done := func() {
-		if left == 0 {
-			r.lists()
-		}
-	}
-	for i, name := range r.terms.Nodes {
-		r.node(i, name, func(a NodeActual) {
+	r.core.all(len(r.terms.Nodes), func(i int, done func()) {
+		r.node(i, r.terms.Nodes[i], func(a NodeActual) {
 			r.actual.Nodes[i] = a
-			left--
 			done()
 		})
-	}
-	done()
+	}, r.lists)
 }
 
 func (r *reading) node(i int, name string, then func(NodeActual)) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"salectl/backends/backendtest"
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -151,9 +152,9 @@ func TestMachineReadingOfWhatFails(t *testing.T) {
 	failed := 0
 	c := w.command(applyJob{tickets(30)})
 	for c.planned == nil && !c.done {
-		c.step(inOrder, func(k Call) (any, error) {
-			if k.Node == 2 || k.What == nameHeads && failed < 2 {
-				if k.Node == Store {
+		c.step(inOrder, func(k calls.Call) (any, error) {
+			if k.Node == 2 || k.What == "read heads" && failed < 2 {
+				if k.Node == calls.Store {
 					failed++ // all at once, then shard 0 alone
 				}
 				return nil, down
@@ -163,7 +164,7 @@ func TestMachineReadingOfWhatFails(t *testing.T) {
 	}
 	asked := 0
 	for _, call := range c.trace {
-		if strings.HasSuffix(call, nameInfo) {
+		if strings.HasSuffix(call, "info") {
 			asked++
 		}
 	}
@@ -192,9 +193,9 @@ func TestMachineReadingThatLags(t *testing.T) {
 		read := 0
 		c := w.command(applyJob{tickets(30)})
 		for !c.done {
-			c.step(inOrder, func(k Call) (any, error) {
+			c.step(inOrder, func(k calls.Call) (any, error) {
 				r := c.make(k).(reply)
-				if k.What == nameHeads {
+				if k.What == "read heads" {
 					if read++; read <= lags {
 						r.heads[1] = nil
 					}
@@ -232,5 +233,54 @@ func TestReadingEndsInTime(t *testing.T) {
 	r.Tick(w.now)
 	if _, _, done, err := r.Next(w.now); !done || !errors.Is(err, ErrStore) {
 		t.Errorf("done %v, %v", done, err)
+	}
+	late := newReading(Terms{Rand: w, Table: "sales", ReadTries: ledger.ReadTries}, "tickets")
+	e := late.core.step(w.now, late.start)
+	w.pass(readTimeout)
+	late.core.tick(w.now)
+	late.core.reply(w.now, reply{id: e.calls[1].id}) // there is no such sale, after all
+	if e = late.core.reply(w.now, reply{id: e.calls[0].id}); !e.done || !errors.Is(e.err, ErrStore) {
+		t.Errorf("where the log is read too late: done %v, %v", e.done, e.err)
+	}
+}
+
+// What waits for a store or for nodes is not given up on: a command that has begun, as
+// long as its patience lasts, and a reading of which only the nodes are missing.
+func TestReadingsThatTakeTheirTime(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	cfg := w.config()
+	people := cfg.terms()
+	people.ReadTries = ledger.ReadTries
+	for name, test := range map[string]struct {
+		terms Terms
+		until string
+	}{
+		"a command":               {Terms{Rand: w}, "read: the sale's log"},
+		"one that asks the nodes": {people, "read: the lock nodes"},
+	} {
+		r := newReading(test.terms, "tickets")
+		e := r.core.step(w.now, r.start)
+		for r.String() != test.until {
+			e = r.core.reply(w.now, e.calls[0].perform(t.Context(), cfg.Logs, nil, nil, nil))
+		}
+		w.pass(2 * readTimeout)
+		if e = r.core.tick(w.now); e.done {
+			t.Errorf("%s has ended: %v", name, e.err)
+		}
+	}
+}
+
+// Where the log is damaged, what is known of its table is waited for and told first.
+func TestReadingOfADamagedLogInAnUnfitTable(t *testing.T) {
+	w := newWorld(t)
+	r := newReading(Terms{Rand: w, Table: "sales"}, "tickets")
+	calls := r.core.step(w.now, r.start).calls
+	if e := r.core.reply(w.now, reply{id: calls[1].id, log: ledger.Reply{Head: []byte("noise")}}); e.done {
+		t.Errorf("it ends before it knows what is wrong with the table: %v", e.err)
+	}
+	e := r.core.reply(w.now, reply{id: calls[0].id, err: ledger.ErrTableUnfit})
+	if !e.done || !errors.Is(e.err, ledger.ErrCorrupt) || !errors.Is(r.outcome(e.err), ErrRefused) {
+		t.Errorf("done %v, %v, to people %v", e.done, e.err, r.outcome(e.err))
 	}
 }

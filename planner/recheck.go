@@ -1,7 +1,5 @@
 package planner
 
-import "salectl/backends/ledger"
-
 // recheck reads the sale's log again and goes on while it still names the plan's
 // run, unsealed. Calls that come while it is being read share the next reading.
 func (x *execution) recheck(then func()) {
@@ -15,7 +13,7 @@ func (x *execution) recheckNow() {
 	x.rechecking = true
 	asked := x.rechecks
 	x.rechecks = nil
-	goOn := func() {
+	x.readSale(func() {
 		x.rechecking = false
 		switch ours := x.sale.UID() == x.plan.UID; {
 		case ours && x.sale.Live():
@@ -36,12 +34,5 @@ func (x *execution) recheckNow() {
 				then()
 			}
 		}
-	}
-	x.log.read(func(e ledger.Event) {
-		if e == ledger.Gone {
-			x.reopenSale(goOn)
-			return
-		}
-		goOn()
 	})
 }

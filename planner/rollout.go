@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"salectl/backends/ledger"
@@ -40,10 +41,6 @@ func (x *execution) rollOut(goal uint64, then func()) {
 		return
 	}
 	d := &rollout{x: x, goal: goal, ready: make([]bool, len(x.shards)), then: then}
-	if x.sale.Applied() == 0 {
-		d.look() // nobody serves it yet
-		return
-	}
 	x.findOwner(func(alive bool) {
 		d.alive = alive
 		d.look()
@@ -54,22 +51,12 @@ func (x *execution) rollOut(goal uint64, then func()) {
 // must. A head is written together with its entry, so what it says of the
 // generation is true, if perhaps no longer all.
 func (d *rollout) look() {
-	var open []int
-	var logs []string
-	for i, name := range shardLogs(d.x.sale) {
-		if !d.ready[i] {
-			open, logs = append(open, i), append(logs, name)
-		}
-	}
-	d.x.core.retry(call{kind: callHeads, logs: logs}, func(r reply) {
+	open := slices.DeleteFunc(d.x.allShards(), func(i int) bool { return d.ready[i] })
+	d.x.readHeads(open, func(heads []*ledger.Head) {
 		var own []int
 		waiting := false
 		for j, i := range open {
-			head, err := parseHead(r.heads[j])
-			switch {
-			case err != nil:
-				d.x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(i), err))
-				return
+			switch head := heads[j]; {
 			case head != nil && head.Generation >= d.goal:
 				d.x.heads[i] = head
 				d.finish(i)
@@ -89,12 +76,24 @@ func (d *rollout) look() {
 	})
 }
 
-func parseHead(stored []byte) (*ledger.Head, error) {
-	if stored == nil {
-		return nil, nil
+// readHeads reads the heads of shards; nil is the head of one that has no log.
+func (x *execution) readHeads(shards []int, then func([]*ledger.Head)) {
+	var logs []string
+	for _, i := range shards {
+		logs = append(logs, spec.ShardLog(x.sale.UID(), i, x.sale.Shards()))
 	}
-	head, err := ledger.ParseHead(stored)
-	return &head, err
+	x.core.retry(call{kind: callHeads, logs: logs}, func(r reply) {
+		heads := make([]*ledger.Head, len(shards))
+		for j, stored := range r.heads {
+			head := newShardActual(stored)
+			if head.Err != nil {
+				x.core.end(fmt.Errorf("%w: %s: %w", ledger.ErrCorrupt, shardAddress(shards[j]), head.Err))
+				return
+			}
+			heads[j] = head.Head
+		}
+		then(heads)
+	})
 }
 
 func (d *rollout) finish(i int) {

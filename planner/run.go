@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/ledger"
-	"salectl/backends/lists"
-	"salectl/backends/quorum"
 )
 
 // Apply carries out a plan of Make or MakePhase. It ends when every shard has
@@ -133,7 +132,7 @@ func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
 // is done. When ctx ends the machine is told to stop; calls under way are
 // cancelled and waited for.
 func (c Config) run(ctx context.Context, sale string, m *Machine) error {
-	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	bounded, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	replies := make(chan func())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -148,10 +147,10 @@ func (c Config) run(ctx context.Context, sale string, m *Machine) error {
 		}
 		for _, k := range made {
 			running.Go(func() {
-				made := c.do(calls, sale, k)
+				made := c.do(bounded, sale, k)
 				select {
 				case replies <- func() { k.Took(c.Clock(), made, nil) }:
-				case <-calls.Done():
+				case <-bounded.Done():
 				}
 			})
 		}
@@ -172,22 +171,9 @@ func (c Config) run(ctx context.Context, sale string, m *Machine) error {
 }
 
 // do makes one call.
-func (c Config) do(ctx context.Context, sale string, k Call) any {
-	if k.Timeout > 0 {
-		bounded, cancel := context.WithTimeout(ctx, k.Timeout)
-		defer cancel()
-		ctx = bounded
-	}
-	var node quorum.Node
-	var list lists.Node
-	switch {
-	case k.List:
-		list = c.Lists[k.Node]
-	case k.Node != Store:
-		node = c.Nodes[k.Node]
-	}
-	made := k.Make(ctx, c.Logs, node, list).(reply)
-	if err := made.failure(); err != nil {
+func (c Config) do(ctx context.Context, sale string, k calls.Call) any {
+	made := k.Do(ctx, calls.Ends{Logs: c.Logs, Nodes: c.Nodes, Lists: c.Lists})
+	if err := made.(reply).failure(); err != nil {
 		c.logger().DebugContext(ctx, "a call failed", "sale", sale, "call", k.What, "error", err)
 	}
 	return made

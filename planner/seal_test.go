@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
@@ -23,6 +24,7 @@ type sealWorld struct {
 
 func newSealWorld(t *testing.T) *sealWorld {
 	w := &sealWorld{world: newWorld(t)}
+	w.pass(time.Hour) // no time is counted from 0
 	w.mustApply(tickets(30))
 	w.sender = w.owner(0)
 	if err := w.sender.append(func(d *ledger.Draft) { d.Out(1, 4) }); err != nil {
@@ -165,6 +167,15 @@ func TestDestroyIsNotFirstToSeal(t *testing.T) {
 			w.stepUntil(func() bool { return slices.ContainsFunc(w.p.queue, func(k call) bool { return seals(k, w.log) }) })
 			befall(w)
 			w.mustFinish()
+			told := 0
+			for _, step := range w.p.log {
+				if step.Action == "seal" && step.Address == shardAddress(0) {
+					told++
+				}
+			}
+			if told != 1 {
+				t.Errorf("the seal of shard 0 was told of %d times", told)
+			}
 		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -64,5 +66,24 @@ func (w *world) drift(change func(*pb.Settings)) {
 	}
 	if err := w.run(p); err != nil {
 		w.Fatal(err)
+	}
+}
+
+// What has no hours has none in its settings either.
+func TestSettingsWithoutHours(t *testing.T) {
+	if got, want := settingsOf(tickets(10), pb.Phase_PAUSED), (&pb.Settings{PerUserLimit: 2, Phase: pb.Phase_PAUSED}); !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Only what a sale has is among its attributes.
+func TestAttributesOfNumbersAndUnits(t *testing.T) {
+	sale := tickets(10)
+	sale.Engine, sale.Ack = spec.EngineLedger, spec.AckLedger
+	if a := saleAttributes(sale, 10, "open", 1); a.Engine != "" || a.Ack != "" || a.Backlog != 0 {
+		t.Errorf("a sale without lists has %+v", a)
+	}
+	if a := saleAttributes(numbers(10), 10, "open", 1); a.Engine != "redis" || a.RedPacket != "" {
+		t.Errorf("a sale of numbers has %+v", a)
 	}
 }

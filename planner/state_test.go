@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -50,7 +51,9 @@ func TestStagesOfAnApply(t *testing.T) {
 
 func TestStagesOfADestroy(t *testing.T) {
 	w := newListWorld(t)
-	w.mustApply(numbers(10))
+	if got := w.begin(w.mustPlan(numbers(10))).stages(); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "apply: filling the lists") }) {
+		t.Errorf("an apply says\n%s\nand does not fill the lists", strings.Join(got, "\n"))
+	}
 	plan, err := MakeDestroy(w.actual())
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +72,11 @@ func TestStagesOfADestroy(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("it says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	w = newListWorld(t)
+	w.mustApply(numbers(10))
+	if got := w.beginPurge().stages(); !strings.HasPrefix(got[len(got)-1], "destroy: deleting the sale's log") {
+		t.Errorf("a purge says in the end %q", got[len(got)-1])
 	}
 }
 
@@ -91,14 +99,38 @@ func TestInterruptsSayHowFarItCame(t *testing.T) {
 }
 
 func TestInterruptedReadingSaysWhereItWas(t *testing.T) {
-	w := newWorld(t)
-	w.mustApply(tickets(10))
-	c := w.command(applyJob{tickets(10)})
-	for c.String() != "read: the lock nodes" {
-		c.step(inOrder, c.served)
+	for _, at := range []string{"the sale's log", "the heads of the shards", "the lock nodes", "the lists"} {
+		w := newListWorld(t)
+		w.mustApply(numbers(10))
+		c := w.command(applyJob{numbers(10)})
+		for c.String() != "read: "+at {
+			c.step(inOrder, c.served)
+		}
+		c.Stop(w.now, context.DeadlineExceeded)
+		if c.look(); c.err == nil || c.err.Error() != "sale tickets: context deadline exceeded (read: "+at+")" {
+			t.Errorf("it ends with %v", c.err)
+		}
 	}
-	c.Stop(w.now, context.DeadlineExceeded)
-	if c.look(); c.err == nil || c.err.Error() != "sale tickets: context deadline exceeded (read: the lock nodes)" {
-		t.Errorf("it ends with %v", c.err)
+}
+
+// A log that is read in pages says how far it is read, and a shard is done only at the
+// generation that it is brought to.
+func TestExecutionSaysHowFarItIs(t *testing.T) {
+	x := &execution{plan: &Plan{Kind: KindApply}, stage: readingSale, sale: said(t, plannedOp(workUID, 1, 1)), goal: 2}
+	if got := x.String(); got != "apply: reading the sale's log, slot 1" {
+		t.Errorf("it says %q", got)
+	}
+	for generation, want := range map[uint64]bool{1: false, 2: true, 3: true} {
+		if got := x.isDone(&ledger.Head{Totals: ledger.Totals{Generation: generation}}); got != want {
+			t.Errorf("generation %d is done: %v", generation, got)
+		}
+	}
+}
+
+func TestStagesOfAnApplyWithATable(t *testing.T) {
+	w := newWorld(t)
+	w.table = &fakeTable{}
+	if got := w.begin(w.mustPlan(tickets(10))).stages(); !slices.Contains(got, "apply: checking the table") {
+		t.Errorf("it says\n%s", strings.Join(got, "\n"))
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -211,5 +214,46 @@ func TestStatusWhileThePhaseChanges(t *testing.T) {
 	w.runUntil(w.mustPlan(tickets(10)), 2)
 	if got := w.status().Phase; got != ledger.PhasePlanned {
 		t.Errorf("before the first Applied the phase is %s", got)
+	}
+}
+
+// Of a sale that is served and whose nodes answer, nothing is unknown.
+func TestStatusOfAServedSale(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	w.serve()
+	s, err := NewStatus(w.actual())
+	if err != nil || s.Owner == "" || len(s.Warnings) > 0 {
+		t.Errorf("owner %q, warnings %q, %v", s.Owner, s.Warnings, err)
+	}
+	w.faults = backendtest.On(backendtest.OpRead, always(backendtest.ErrorBefore))
+	if s, err := ReadStatus(t.Context(), w.running(), "tickets"); s != nil || !errors.Is(err, ErrStore) {
+		t.Errorf("what cannot be read stands as %+v, %v", s, err)
+	}
+}
+
+// Of a shard that cannot be read nobody knows whether its list should give.
+func TestStatusOfTheListOfAnUnreadableShard(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	w.keepers[1].Restart()
+	actual := w.actual()
+	actual.Shards[1] = ShardActual{Err: errDisk}
+	s, err := NewStatus(actual)
+	if err != nil || len(s.Warnings) != 1 || !strings.HasPrefix(s.Warnings[0], "1 of 3 shards cannot be read (1)") {
+		t.Errorf("%v, warnings %q", err, s.Warnings)
+	}
+}
+
+// An error for which there is a word is told by that.
+func TestInShort(t *testing.T) {
+	for want, err := range map[string]error{
+		"no answer in time":  fmt.Errorf("reading x: %w", context.DeadlineExceeded),
+		"connection refused": fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
+		"two lines":          errors.New("two\n lines"),
+	} {
+		if got := inShort(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -307,3 +307,33 @@ func TestDestroyKeepsTheTable(t *testing.T) {
 		t.Errorf("the sale's log: %s, %v", head, err)
 	}
 }
+
+// Who makes no table does not wait for its servers, and knows its name all the same.
+func TestReadSaleDoesNotAskForTheTable(t *testing.T) {
+	w := newWorld(t)
+	w.table = &fakeTable{}
+	w.mustApply(tickets(10))
+	asked := 0
+	w.table.checks = func() error { asked++; return errMasterAway }
+	a, err := ReadSale(t.Context(), w.running(), "tickets")
+	if err != nil || asked > 0 || a.Table == nil || a.Table.Name != "sales" || a.Table.Err != nil {
+		t.Errorf("asked %d times: %+v, %v", asked, a.Table, err)
+	}
+	w.faults = backendtest.On(backendtest.OpRead, always(backendtest.ErrorBefore))
+	if a, err := ReadSale(t.Context(), w.running(), "tickets"); a != nil || !errors.Is(err, ErrStore) {
+		t.Errorf("what cannot be read is %+v, %v", a, err)
+	}
+}
+
+// Whoever changes a sale that is there goes on where its table cannot be checked, and says so.
+func TestTableThatCannotBeChecked(t *testing.T) {
+	w := newWorld(t)
+	w.table = &fakeTable{}
+	w.mustApply(tickets(10))
+	plan := w.mustPlan(tickets(20))
+	w.table.checks = func() error { return errMasterAway }
+	p := w.begin(plan)
+	if err := p.finish(); err != nil || len(p.x.result.Warnings) != 1 || !strings.HasPrefix(p.x.result.Warnings[0], "table sales could not be checked: ") {
+		t.Errorf("%v, warnings %q", err, p.x.result.Warnings)
+	}
+}

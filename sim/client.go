@@ -132,7 +132,7 @@ func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
 		if heard {
 			c.w.told(op, check.ClaimReturned, answerOf(a))
 			c.w.hit("claim " + string(a.Outcome))
-			if a.Outcome == executor.SoldOut {
+			if a.Outcome == api.SoldOut {
 				c.w.operators.soldOut()
 			}
 		} else {
@@ -265,9 +265,9 @@ func (c *client) finishNow() {
 	}
 	c.made++
 	x := want{user: fmt.Sprintf("late-%d-%d", c.n, c.made), key: "key", quantity: 1}
-	c.buy(x, func(o executor.Outcome) {
+	c.buy(x, func(o api.Outcome) {
 		// One that was read long ago may be said not to exist.
-		if o == executor.SoldOut || o == executor.Closed && (c.w.operators.closing || c.w.operators.over()) || o == executor.NoSuchSale && c.w.operators.ending {
+		if o == api.SoldOut || o == api.Closed && (c.w.operators.closing || c.w.operators.over()) || o == api.NoSuchSale && c.w.operators.ending {
 			c.w.rest()
 			return
 		}
@@ -276,7 +276,7 @@ func (c *client) finishNow() {
 }
 
 // buy asks until there is an answer for good.
-func (c *client) buy(x want, then func(executor.Outcome)) {
+func (c *client) buy(x want, then func(api.Outcome)) {
 	c.ask(x, func(a executor.Answer, heard bool) {
 		if heard && forGood(a.Outcome) {
 			then(a.Outcome)

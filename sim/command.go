@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
@@ -32,21 +33,20 @@ func newCommandMachine(o *operators, plans func(*planner.Actual) (*planner.Plan,
 
 func (m *commandMachine) tick(now clock.Now) { m.Tick(now) }
 
-func (m *commandMachine) next(now clock.Now) (calls []call, wake time.Duration, gone bool) {
-	made, wake, done, err := m.Next(now)
-	if done && err == nil && m.plan == nil {
+func (m *commandMachine) next(now clock.Now) (made []calls.Call, wake time.Duration, gone bool) {
+	made, wake, gone, err := m.Next(now)
+	if gone && err == nil && m.plan == nil {
 		if err = m.carryOut(); err == nil {
 			return m.next(now)
 		}
 	}
-	for _, c := range made {
+	for i, c := range made {
 		if c.Timeout == 0 {
-			c = m.exporting(c)
+			made[i] = m.exporting(c)
 		}
-		calls = append(calls, call(c))
 	}
 	m.err = err
-	return calls, wake, done
+	return made, wake, gone
 }
 
 // carryOut makes the plan of what was read, and begins it.
@@ -74,7 +74,7 @@ func (m *commandMachine) export(ctx context.Context, logs ledger.Logs, e *planne
 }
 
 // exporting is an export as a call: its content is safe when the reply is there.
-func (m *commandMachine) exporting(c planner.Call) planner.Call {
+func (m *commandMachine) exporting(c calls.Call) calls.Call {
 	make, took := c.Make, c.Took
 	c.Timeout = 30 * time.Second
 	c.Make = func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any {

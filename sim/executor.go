@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
@@ -65,16 +66,15 @@ type serverMachine struct{ *server }
 
 func (m *serverMachine) tick(now clock.Now) { m.s.Tick(now) }
 
-func (m *serverMachine) next(now clock.Now) (calls []call, wake time.Duration, gone bool) {
-	made, wake, gone := m.s.Next(now)
-	for _, c := range made {
+func (m *serverMachine) next(now clock.Now) (made []calls.Call, wake time.Duration, gone bool) {
+	made, wake, gone = m.s.Next(now)
+	for i, c := range made {
 		if c.What == "release" {
-			c.Make = m.telling(m.run, c.Make)
+			made[i].Make = m.telling(m.run, c.Make)
 		}
-		calls = append(calls, call(c))
 	}
 	m.holds(m.s.Leases(now))
-	return calls, wake, gone
+	return made, wake, gone
 }
 
 // telling takes down that a release landed.

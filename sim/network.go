@@ -6,10 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
-	"salectl/backends/ledger"
-	"salectl/backends/lists"
-	"salectl/backends/quorum"
 )
 
 // host is a place in the network: messages travel between any two.
@@ -136,17 +134,6 @@ func (w *world) under(m message, until time.Duration) {
 	}
 }
 
-// call is one piece of I/O that a stepped process wants made: what executor and
-// planner call a Call.
-type call struct {
-	Node    int
-	List    bool
-	What    string
-	Timeout time.Duration
-	Make    func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any
-	Took    func(now clock.Now, reply any, err error)
-}
-
 // reached is how far a call came: what the table of failpoints counts.
 type reached int
 
@@ -163,7 +150,7 @@ func (r reached) String() string { return [...]string{"sent", "landed", "answere
 // call makes a call for a process. Its reply, or the error when nobody waits for
 // that any longer, goes to the process if it still lives; whatever the process
 // hears, the call may land at any time.
-func (w *world) call(p *process, c call) {
+func (w *world) call(p *process, c calls.Call) {
 	w.reached(c.What, wasSent)
 	to, life, over := w.hostOf(c.Node), p.life, false
 	finish := func(how reached, reply any, err error) {
@@ -216,16 +203,13 @@ func (w *world) call(p *process, c call) {
 }
 
 // serve makes a call at its far end.
-func (w *world) serve(c call) any {
-	if c.Node < 0 {
+func (w *world) serve(c calls.Call) any {
+	if c.Node == calls.Store {
 		return c.Make(context.Background(), w.store, nil, nil)
 	}
 	n := w.nodes[c.Node]
 	n.serve()
-	if c.List {
-		return c.Make(context.Background(), nil, nil, n.lists)
-	}
-	return c.Make(context.Background(), w.store, n, nil)
+	return c.Make(context.Background(), w.store, n, n.lists)
 }
 
 func (w *world) hostOf(node int) host {

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 )
 
@@ -35,7 +36,7 @@ type machine interface {
 	tick(now clock.Now)
 	// next says what to do after any input. wake: call tick at this monotonic
 	// time; 0: no need. gone: the process has ended by itself.
-	next(now clock.Now) (calls []call, wake time.Duration, gone bool)
+	next(now clock.Now) (made []calls.Call, wake time.Duration, gone bool)
 }
 
 // start begins a run.

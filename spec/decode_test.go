@@ -137,7 +137,7 @@ func TestNearest(t *testing.T) {
 		"hbas": "hbase", "perUser": "perUserLimit", "lok": "lock", "embeded": "embedded",
 		"x": "", "": "", "color": "", "price": "", "table": "", strings.Repeat("stock", 1000): "",
 	} {
-		if got := nearest(name, words); got != want {
+		if got := Nearest(name, words); got != want {
 			t.Errorf("%.20s: got %q, want %q", name, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,12 +19,16 @@ type Home struct {
 	// Nodes are the names of the lock nodes, as their drivers give them, in the
 	// order of the document. A ledger has none.
 	Nodes []string `json:"nodes,omitempty"`
-	// Settings are what plans show of it.
+	// Settings are what plans show of it. Where they do not say which backend the ledger
+	// has, or name the lock nodes, plans show its Place and its Nodes.
 	Settings Settings `json:"settings"`
-	// Local tells apart the homes that one process opens. It is no part of a
-	// declaration: a folder may be moved together with what is in it.
+	// Local tells apart the homes of one Place that one process opens. It is no part of
+	// a declaration: a folder may be moved together with what is in it.
 	Local string `json:"-"`
 }
+
+// Key is equal for homes that one process opens once.
+func (h Home) Key() string { return fmt.Sprintf("%q %q %q", h.Kind, h.Place, h.Local) }
 
 // Homes are both homes of a sale, where these are of kinds that no document can
 // name: those of a program that brings drivers of its own.
@@ -117,7 +122,11 @@ func (s Sale) Settings() Settings {
 	ledger, _ := s.Ledger()
 	locks, _ := s.Locks()
 	all := locks.Settings
-	all.Backend, all.Zookeeper, all.ZookeeperRoot = ledger.Settings.Backend, ledger.Settings.Zookeeper, ledger.Settings.ZookeeperRoot
+	if s.Homes != nil && all.LockNodes == nil {
+		all.LockNodes = locks.Nodes
+	}
+	all.Backend = cmp.Or(ledger.Settings.Backend, ledger.Place, "unknown to this program")
+	all.Zookeeper, all.ZookeeperRoot = ledger.Settings.Zookeeper, ledger.Settings.ZookeeperRoot
 	return all
 }
 

@@ -16,31 +16,33 @@ type fault struct{ message, remedy string }
 // other, and stock is nothing to be of two minds about.
 var plainNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-// otherNumbers are the ways not to, the first that fits counts.
-var otherNumbers = []struct {
-	form  *regexp.Regexp
-	fault fault
-}{
-	{regexp.MustCompile(`^[-+]?0[xX]`),
-		fault{"is hexadecimal", "Write it in plain decimal digits."}},
-	{regexp.MustCompile(`^[-+]?0[bB]`),
-		fault{"is binary", "Write it in plain decimal digits."}},
-	{regexp.MustCompile(`^[-+]?0[oO]`),
-		fault{"is octal", "Write it in plain decimal digits."}},
-	{regexp.MustCompile(`^[-+]?[0-9][0-9_]*_[0-9_]*$`),
-		fault{"has an underscore", "Write the digits without it."}},
-	{regexp.MustCompile(`^[-+]?0[0-9]+$`),
-		fault{"begins with a zero, which some readers take for octal", "Write it without the zero."}},
-	{regexp.MustCompile(`^\+[0-9]+$`),
-		fault{"has a plus sign", "Write it without the sign."}},
-	{regexp.MustCompile(`^-0$`),
-		fault{"is minus zero", "Write plain decimal digits, such as 1."}},
-	{regexp.MustCompile(`^[-+]?[0-9][0-9_.]*[eE][-+]?[0-9]+$`),
-		fault{"has an exponent", "Write the number out, such as 1000 for 1e3."}},
-	{regexp.MustCompile(`^[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*|\.(inf|Inf|INF))$|^\.(nan|NaN|NAN)$`),
-		fault{"is not a whole number", "Write a whole number, without a point."}},
-	{regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+$`),
-		fault{"has a comma", "Write the digits without it."}},
+// wrongForm is a way not to write a value.
+type wrongForm struct {
+	form *regexp.Regexp
+	fault
+}
+
+// wrong says what is wrong with a text: the first of the forms that fits counts.
+func wrong(text string, forms []wrongForm, other fault) *fault {
+	for _, f := range forms {
+		if f.form.MatchString(text) {
+			return &f.fault
+		}
+	}
+	return &other
+}
+
+var otherNumbers = []wrongForm{
+	{regexp.MustCompile(`^[-+]?0[xX]`), fault{"is hexadecimal", "Write it in plain decimal digits."}},
+	{regexp.MustCompile(`^[-+]?0[bB]`), fault{"is binary", "Write it in plain decimal digits."}},
+	{regexp.MustCompile(`^[-+]?0[oO]`), fault{"is octal", "Write it in plain decimal digits."}},
+	{regexp.MustCompile(`^[-+]?[0-9][0-9_]*_[0-9_]*$`), fault{"has an underscore", "Write the digits without it."}},
+	{regexp.MustCompile(`^[-+]?0[0-9]+$`), fault{"begins with a zero, which some readers take for octal", "Write it without the zero."}},
+	{regexp.MustCompile(`^\+[0-9]+$`), fault{"has a plus sign", "Write it without the sign."}},
+	{regexp.MustCompile(`^-0$`), fault{"is minus zero", "Write plain decimal digits, such as 1."}},
+	{regexp.MustCompile(`^[-+]?[0-9][0-9_.]*[eE][-+]?[0-9]+$`), fault{"has an exponent", "Write the number out, such as 1000 for 1e3."}},
+	{regexp.MustCompile(`^[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*|\.(inf|Inf|INF))$|^\.(nan|NaN|NAN)$`), fault{"is not a whole number", "Write a whole number, without a point."}},
+	{regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+$`), fault{"has a comma", "Write the digits without it."}},
 	{truthWord, fault{"is a word for yes or no, not a number", "Write a number, such as 1."}},
 }
 
@@ -51,12 +53,7 @@ var truthWord = regexp.MustCompile(`^(?i:yes|no|on|off|y|n|true|false)$`)
 // and at most most.
 func readNumber(text string, least, most int64) (int64, *fault) {
 	if !plainNumber.MatchString(text) {
-		for _, other := range otherNumbers {
-			if other.form.MatchString(text) {
-				return 0, &other.fault
-			}
-		}
-		return 0, &fault{"is text, not a number", "Write plain decimal digits, such as 100."}
+		return 0, wrong(text, otherNumbers, fault{"is text, not a number", "Write plain decimal digits, such as 100."})
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {

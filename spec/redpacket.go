@@ -61,29 +61,16 @@ const amountForm = `^(0|[1-9][0-9]*)([.][0-9]+)?$`
 
 var amountRE = regexp.MustCompile(amountForm)
 
-// otherAmounts are the ways not to, the first that fits counts.
-var otherAmounts = []struct {
-	form  *regexp.Regexp
-	fault fault
-}{
-	{regexp.MustCompile(`^-`),
-		fault{"is negative", "Write an amount above zero."}},
-	{regexp.MustCompile(`^\+`),
-		fault{"has a plus sign", "Write it without the sign."}},
-	{regexp.MustCompile(`^0[xXoObB]`),
-		fault{"is no decimal number", "Write plain decimal digits."}},
-	{regexp.MustCompile(`^[0-9.,_]+[eE][-+]?[0-9]+$`),
-		fault{"has an exponent", `Write the amount out, such as "1000.00" for 1e3.`}},
-	{regexp.MustCompile(`^[0-9][0-9._]*_[0-9._]*$`),
-		fault{"has an underscore", "Write the digits without it."}},
-	{regexp.MustCompile(`^[0-9][0-9.,]*,[0-9.,]*$`),
-		fault{"has a comma", "Write a point before the decimals, and nothing between the thousands."}},
-	{regexp.MustCompile(`^0[0-9]+([.][0-9]*)?$`),
-		fault{"begins with a needless zero", "Write it without that zero."}},
-	{regexp.MustCompile(`^[.][0-9]+$`),
-		fault{"begins with a point", "Write a zero before the point."}},
-	{regexp.MustCompile(`^[0-9]+[.]$`),
-		fault{"ends with a point", "Write decimals behind the point, or leave it out."}},
+var otherAmounts = []wrongForm{
+	{regexp.MustCompile(`^-`), fault{"is negative", "Write an amount above zero."}},
+	{regexp.MustCompile(`^\+`), fault{"has a plus sign", "Write it without the sign."}},
+	{regexp.MustCompile(`^0[xXoObB]`), fault{"is no decimal number", "Write plain decimal digits."}},
+	{regexp.MustCompile(`^[0-9.,_]+[eE][-+]?[0-9]+$`), fault{"has an exponent", `Write the amount out, such as "1000.00" for 1e3.`}},
+	{regexp.MustCompile(`^[0-9][0-9._]*_[0-9._]*$`), fault{"has an underscore", "Write the digits without it."}},
+	{regexp.MustCompile(`^[0-9][0-9.,]*,[0-9.,]*$`), fault{"has a comma", "Write a point before the decimals, and nothing between the thousands."}},
+	{regexp.MustCompile(`^0[0-9]+([.][0-9]*)?$`), fault{"begins with a needless zero", "Write it without that zero."}},
+	{regexp.MustCompile(`^[.][0-9]+$`), fault{"begins with a point", "Write a zero before the point."}},
+	{regexp.MustCompile(`^[0-9]+[.]$`), fault{"ends with a point", "Write decimals behind the point, or leave it out."}},
 }
 
 // checkAmount holds text to the form of an amount.
@@ -91,12 +78,7 @@ func checkAmount(text string) *fault {
 	if amountRE.MatchString(text) {
 		return nil
 	}
-	for _, other := range otherAmounts {
-		if other.form.MatchString(text) {
-			return &other.fault
-		}
-	}
-	return &fault{"is no amount", `Write digits and a point before the decimals, such as "100.00"; the currency has a key of its own.`}
+	return wrong(text, otherAmounts, fault{"is no amount", `Write digits and a point before the decimals, such as "100.00"; the currency has a key of its own.`})
 }
 
 // minorUnits reads text that checkAmount has passed. It returns false if that

@@ -12,7 +12,7 @@ import (
 func (d *decoder) unknownKey(o object, key *yaml.Node, known []string) {
 	name := target(key).Value
 	remedy := fmt.Sprintf("The keys of %s are %s.", called(o.path), and(known))
-	if near := nearest(name, known); near != "" {
+	if near := Nearest(name, known); near != "" {
 		remedy = fmt.Sprintf("Did you mean %s?", near)
 	} else if paths := homes()[name]; len(paths) > 0 {
 		remedy = fmt.Sprintf("It belongs to %s.", called(paths[0]))
@@ -20,17 +20,17 @@ func (d *decoder) unknownKey(o object, key *yaml.Node, known []string) {
 	d.refuse(key, remedy, "%s has no key %q", called(o.path), name)
 }
 
-// nearest is the word that name was probably meant to be, or empty.
-func nearest(name string, words []string) string {
-	best, least := "", 3 // more than two slips are another word
+// Nearest is the one of words that a name was probably meant to be, or empty: at most
+// two slips away, and fewer than half of its letters, or one that begins like it.
+func Nearest(name string, words []string) string {
+	best, least := "", 3
 	for _, word := range words {
 		if strings.EqualFold(name, word) {
 			return word
 		}
-		distance := editDistance(strings.ToLower(name), strings.ToLower(word))
-		// Of a short word, two slips leave nothing.
-		if distance < least && distance*2 < len(word) {
-			best, least = word, distance
+		slips := distance(strings.ToLower(name), strings.ToLower(word))
+		if slips < least && slips*2 < len(word) {
+			best, least = word, slips
 		}
 	}
 	for _, word := range words {
@@ -41,27 +41,26 @@ func nearest(name string, words []string) string {
 	return best
 }
 
-// editDistance counts the letters to insert, remove or replace to make b of a.
-// Words that differ much in length get that difference.
-func editDistance(a, b string) int {
-	if d := len(a) - len(b); d > 2 || d < -2 {
-		return max(d, -d)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// distance counts the letters to insert, remove, replace or swap with the next.
+func distance(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
+			replace := last[j]
 			if a[i] != b[j] {
-				cost++
+				replace++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last = last, row
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

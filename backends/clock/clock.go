@@ -22,6 +22,17 @@ func (n Now) Since(earlier Now) time.Duration {
 	return max(n.Mono-earlier.Mono, n.Wall.Sub(earlier.Wall))
 }
 
+// Soonest returns the earliest of some instants on a monotonic clock, of which 0 is
+// none; 0 if there is none.
+func Soonest(at ...time.Duration) (first time.Duration) {
+	for _, t := range at {
+		if t != 0 && (first == 0 || t < first) {
+			first = t
+		}
+	}
+	return first
+}
+
 // Clock tells the time of one process.
 type Clock func() Now
 

@@ -84,16 +84,10 @@ func (h Host) time(conn *sqlite.Conn) (now instant, believed bool, err error) {
 }
 
 func readInstant(conn *sqlite.Conn) (i instant, found bool, err error) {
-	stmt, err := conn.Prepare("SELECT boot, ago, wall FROM clock")
-	if err != nil {
-		return i, false, err
-	}
-	found, err = stmt.Step()
-	if err != nil || !found {
-		return i, false, err
-	}
-	i = instant{boot: stmt.ColumnText(0), ago: stmt.ColumnInt64(1), wall: stmt.ColumnInt64(2)}
-	return i, true, stmt.Reset()
+	found, err = first(conn, func(row *sqlite.Stmt) {
+		i = instant{boot: row.ColumnText(0), ago: row.ColumnInt64(1), wall: row.ColumnInt64(2)}
+	}, "SELECT boot, ago, wall FROM clock")
+	return i, found, err
 }
 
 // believe records an instant as one whose wall clock was right.

@@ -86,16 +86,9 @@ func (d *deletion) begin(conn *sqlite.Conn) error {
 
 // sweep frees some of what deleted logs have left. more: there is more of it.
 func sweep(conn *sqlite.Conn) (more bool, err error) {
-	stmt, err := conn.Prepare("SELECT log FROM garbage LIMIT 1")
-	if err != nil {
-		return false, err
-	}
-	found, err := stmt.Step()
+	var id int64
+	found, err := first(conn, func(row *sqlite.Stmt) { id = row.ColumnInt64(0) }, "SELECT log FROM garbage LIMIT 1")
 	if err != nil || !found {
-		return false, err
-	}
-	id := stmt.ColumnInt64(0)
-	if err := stmt.Reset(); err != nil {
 		return false, err
 	}
 	if more, err := removeEntries(conn, id, math.MaxInt64); err != nil || more {
@@ -117,22 +110,15 @@ func removeEntries(conn *sqlite.Conn, id, upTo int64) (more bool, err error) {
 // frontOf returns the last slot that one step may remove; -1 for none.
 func frontOf(conn *sqlite.Conn, id, upTo int64) (last int64, more bool, err error) {
 	// length reads the entry's header, not its pages.
-	stmt, err := conn.Prepare("SELECT slot, length(entry) FROM entries WHERE log = ? AND slot <= ? ORDER BY slot")
-	if err != nil {
-		return 0, false, err
-	}
-	stmt.BindInt64(1, id)
-	stmt.BindInt64(2, upTo)
+	const sql = "SELECT slot, length(entry) FROM entries WHERE log = ? AND slot <= ? ORDER BY slot"
 	last = -1
-	for rows, bytes := 0, int64(0); ; rows++ {
-		found, err := stmt.Step()
-		if err != nil || !found {
-			return last, false, err
+	rows, bytes := 0, int64(0)
+	err = query(conn, func(row *sqlite.Stmt) bool {
+		if more = rows == deleteRows || bytes >= deleteBytes; more {
+			return false
 		}
-		if rows == deleteRows || bytes >= deleteBytes {
-			return last, true, stmt.Reset()
-		}
-		last = stmt.ColumnInt64(0)
-		bytes += stmt.ColumnInt64(1)
-	}
+		rows, bytes, last = rows+1, bytes+row.ColumnInt64(1), row.ColumnInt64(0)
+		return true
+	}, sql, id, upTo)
+	return last, more, err
 }

@@ -23,7 +23,7 @@ func TestUnsuitableFiles(t *testing.T) {
 		}
 		defer conn.Close()
 		for _, s := range statements {
-			if err := run(conn, s); err != nil {
+			if err := execute(conn, s); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -115,21 +115,15 @@ func appendEntry(conn *sqlite.Conn, log string, slot int64, prev, head, entry []
 	}
 	id := found.id
 	if id == 0 {
-		id, err = insertLog(conn, log, slot, head)
+		err = execute(conn, "INSERT INTO logs (name, slot, head) VALUES (?, ?, ?)", log, slot, head)
+		id = conn.LastInsertRowID()
 	} else {
-		err = moveHead(conn, id, slot, head)
+		err = execute(conn, "UPDATE logs SET slot = ?, head = ? WHERE id = ?", slot, head, id)
 	}
 	if err != nil {
 		return nil, err
 	}
-	stmt, err := conn.Prepare("INSERT INTO entries (log, slot, entry) VALUES (?, ?, ?)")
-	if err != nil {
-		return nil, err
-	}
-	stmt.BindInt64(1, id)
-	stmt.BindInt64(2, slot)
-	stmt.BindBytes(3, entry)
-	return nil, finish(stmt)
+	return nil, execute(conn, "INSERT INTO entries (log, slot, entry) VALUES (?, ?, ?)", id, slot, entry)
 }
 
 // logRow is a row of the table logs; all zero where there is no such log.
@@ -139,42 +133,10 @@ type logRow struct {
 }
 
 func findLog(conn *sqlite.Conn, name string) (row logRow, err error) {
-	stmt, err := conn.Prepare("SELECT id, slot, head FROM logs WHERE name = ?")
-	if err != nil {
-		return row, err
-	}
-	stmt.BindText(1, name)
-	found, err := stmt.Step()
-	if err != nil || !found {
-		return row, err
-	}
-	row = logRow{id: stmt.ColumnInt64(0), slot: stmt.ColumnInt64(1), head: columnBytes(stmt, 2)}
-	return row, stmt.Reset()
-}
-
-func insertLog(conn *sqlite.Conn, name string, slot int64, head []byte) (id int64, err error) {
-	stmt, err := conn.Prepare("INSERT INTO logs (name, slot, head) VALUES (?, ?, ?)")
-	if err != nil {
-		return 0, err
-	}
-	stmt.BindText(1, name)
-	stmt.BindInt64(2, slot)
-	stmt.BindBytes(3, head)
-	if err := finish(stmt); err != nil {
-		return 0, err
-	}
-	return conn.LastInsertRowID(), nil
-}
-
-func moveHead(conn *sqlite.Conn, id, slot int64, head []byte) error {
-	stmt, err := conn.Prepare("UPDATE logs SET slot = ?, head = ? WHERE id = ?")
-	if err != nil {
-		return err
-	}
-	stmt.BindInt64(1, slot)
-	stmt.BindBytes(2, head)
-	stmt.BindInt64(3, id)
-	return finish(stmt)
+	_, err = first(conn, func(s *sqlite.Stmt) {
+		row = logRow{id: s.ColumnInt64(0), slot: s.ColumnInt64(1), head: columnBytes(s, 2)}
+	}, "SELECT id, slot, head FROM logs WHERE name = ?", name)
+	return row, err
 }
 
 // Read is ledger.Logs's. Head and entries are of one moment, and entries[i] is
@@ -189,33 +151,21 @@ func (l *Logs) Read(ctx context.Context, log string, from uint64, max int) (head
 		entries, err = readEntries(conn, found.id, from, max)
 		return err
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return head, entries, nil
+	return head, entries, err
 }
 
 func readEntries(conn *sqlite.Conn, log int64, from uint64, max int) (entries [][]byte, err error) {
 	if from > math.MaxInt64 || max <= 0 {
 		return nil, nil
 	}
-	stmt, err := conn.Prepare("SELECT slot, entry FROM entries WHERE log = ? AND slot >= ? ORDER BY slot LIMIT ?")
-	if err != nil {
-		return nil, err
-	}
-	stmt.BindInt64(1, log)
-	stmt.BindInt64(2, int64(from))
-	stmt.BindInt64(3, int64(max))
-	for {
-		more, err := stmt.Step()
-		if err != nil || !more {
-			return entries, err
+	err = query(conn, func(row *sqlite.Stmt) (more bool) {
+		if row.ColumnInt64(0) != int64(from)+int64(len(entries)) {
+			return false
 		}
-		if stmt.ColumnInt64(0) != int64(from)+int64(len(entries)) {
-			return entries, stmt.Reset()
-		}
-		entries = append(entries, columnBytes(stmt, 1))
-	}
+		entries = append(entries, columnBytes(row, 1))
+		return true
+	}, "SELECT slot, entry FROM entries WHERE log = ? AND slot >= ? ORDER BY slot LIMIT ?", log, int64(from), int64(max))
+	return entries, err
 }
 
 // columnBytes returns a copy of a blob, empty but never nil.
@@ -238,8 +188,5 @@ func (l *Logs) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return heads, nil
+	return heads, err
 }

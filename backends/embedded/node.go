@@ -137,10 +137,7 @@ func (n *Node) ReadMarker(ctx context.Context, marker string) (m quorum.Marker, 
 		}
 		return err
 	})
-	if err != nil {
-		return quorum.Marker{}, err
-	}
-	return m, nil
+	return m, err
 }
 
 // Forget is quorum.Node's.
@@ -197,10 +194,7 @@ func (n *Node) List(ctx context.Context, prefix string) (found []quorum.Holding,
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
+	return found, err
 }
 
 // Watch is quorum.Node's: processes that share a file do not tell each other.

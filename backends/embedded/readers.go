@@ -55,13 +55,13 @@ func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
 func snapshot(ctx context.Context, s *session, fn func(*sqlite.Conn) error) (err error) {
 	s.SetInterrupt(ctx.Done())
 	defer s.SetInterrupt(nil)
-	if err := run(s.Conn, "BEGIN"); err != nil {
+	if err := execute(s.Conn, "BEGIN"); err != nil {
 		return err
 	}
 	if err := fn(s.Conn); err != nil {
 		return err // and the connection is not used again
 	}
-	return run(s.Conn, "COMMIT")
+	return execute(s.Conn, "COMMIT")
 }
 
 // get returns a connection to the file that is at the path now.

@@ -62,17 +62,9 @@ func tidy(conn *sqlite.Conn, now int64) error {
 
 // holderOf returns who has a key at a time of the node.
 func holderOf(conn *sqlite.Conn, key string, now int64) (h quorum.Holding, held bool, err error) {
-	stmt, err := conn.Prepare("SELECT key, token, note, expires FROM leases WHERE key = ? AND expires > ?")
-	if err != nil {
-		return h, false, err
-	}
-	stmt.BindText(1, key)
-	stmt.BindInt64(2, now)
-	held, err = stmt.Step()
-	if err != nil || !held {
-		return h, false, err
-	}
-	return holding(stmt, now), true, stmt.Reset()
+	held, err = first(conn, func(row *sqlite.Stmt) { h = holding(row, now) },
+		"SELECT key, token, note, expires FROM leases WHERE key = ? AND expires > ?", key, now)
+	return h, held, err
 }
 
 // holding reads a row of key, token, note and expires.
@@ -101,23 +93,15 @@ func release(conn *sqlite.Conn, asks []quorum.Ask, now int64) (freed int, err er
 // list returns the leases below a prefix. The keys are compared here, not by
 // LIKE or a range: a prefix may hold any bytes.
 func list(conn *sqlite.Conn, prefix string, now int64) (found []quorum.Holding, err error) {
-	stmt, err := conn.Prepare("SELECT key, token, note, expires FROM leases WHERE key >= ? AND expires > ? ORDER BY key")
-	if err != nil {
-		return nil, err
-	}
-	stmt.BindText(1, prefix)
-	stmt.BindInt64(2, now)
-	for {
-		more, err := stmt.Step()
-		if err != nil || !more {
-			return found, err
-		}
-		h := holding(stmt, now)
+	err = query(conn, func(row *sqlite.Stmt) (more bool) {
+		h := holding(row, now)
 		if !strings.HasPrefix(h.Key, prefix) {
-			return found, stmt.Reset() // keys in order: no later one has it
+			return false // keys in order: no later one has it
 		}
 		found = append(found, h)
-	}
+		return true
+	}, "SELECT key, token, note, expires FROM leases WHERE key >= ? AND expires > ? ORDER BY key", prefix, now)
+	return found, err
 }
 
 // votesFrom returns the time from which the node votes under a marker. A
@@ -132,17 +116,9 @@ func votesFrom(conn *sqlite.Conn, marker string, now int64) (int64, error) {
 }
 
 func readMarker(conn *sqlite.Conn, marker string) (votesFrom int64, found bool, err error) {
-	stmt, err := conn.Prepare("SELECT votes_from FROM markers WHERE name = ?")
-	if err != nil {
-		return 0, false, err
-	}
-	stmt.BindText(1, marker)
-	found, err = stmt.Step()
-	if err != nil || !found {
-		return 0, false, err
-	}
-	votesFrom = stmt.ColumnInt64(0)
-	return votesFrom, true, stmt.Reset()
+	found, err = first(conn, func(row *sqlite.Stmt) { votesFrom = row.ColumnInt64(0) },
+		"SELECT votes_from FROM markers WHERE name = ?", marker)
+	return votesFrom, found, err
 }
 
 func setMarker(conn *sqlite.Conn, marker string, from int64) error {
@@ -150,31 +126,6 @@ func setMarker(conn *sqlite.Conn, marker string, from int64) error {
 }
 
 func readRunID(conn *sqlite.Conn) (id string, err error) {
-	stmt, err := conn.Prepare("SELECT run_id FROM node")
-	if err != nil {
-		return "", err
-	}
-	if _, err := stmt.Step(); err != nil {
-		return "", err
-	}
-	id = stmt.ColumnText(0)
-	return id, stmt.Reset()
-}
-
-// execute runs a statement that returns no rows. An argument is a string or an
-// int64.
-func execute(conn *sqlite.Conn, query string, args ...any) error {
-	stmt, err := conn.Prepare(query)
-	if err != nil {
-		return err
-	}
-	for i, arg := range args {
-		switch v := arg.(type) {
-		case string:
-			stmt.BindText(i+1, v)
-		case int64:
-			stmt.BindInt64(i+1, v)
-		}
-	}
-	return finish(stmt)
+	_, err = first(conn, func(row *sqlite.Stmt) { id = row.ColumnText(0) }, "SELECT run_id FROM node")
+	return id, err
 }

@@ -220,7 +220,7 @@ func (w *writer) transact(batch []*change, answers []error) error {
 				return failed
 			}
 		}
-		return run(w.session.Conn, "COMMIT")
+		return execute(w.session.Conn, "COMMIT")
 	}()
 	if err != nil {
 		w.recover(err)
@@ -230,7 +230,7 @@ func (w *writer) transact(batch []*change, answers []error) error {
 
 // begin waits for the file's one place for a writer.
 func (w *writer) begin() error {
-	_, err := untilFree(func() (struct{}, error) { return struct{}{}, run(w.session.Conn, "BEGIN IMMEDIATE") })
+	_, err := untilFree(func() (struct{}, error) { return struct{}{}, execute(w.session.Conn, "BEGIN IMMEDIATE") })
 	if err != nil {
 		w.recover(err)
 	}
@@ -244,24 +244,6 @@ func (w *writer) recover(cause error) {
 	if !isBusy(cause) || !w.session.AutocommitEnabled() {
 		w.disconnect()
 	}
-}
-
-// run executes a statement that returns no rows.
-func run(conn *sqlite.Conn, query string) error {
-	stmt, err := conn.Prepare(query)
-	if err != nil {
-		return err
-	}
-	return finish(stmt)
-}
-
-// finish executes a prepared statement that returns no rows, and resets it,
-// without which it would keep its transaction open.
-func finish(stmt *sqlite.Stmt) error {
-	if _, err := stmt.Step(); err != nil {
-		return err
-	}
-	return stmt.Reset()
 }
 
 // turn measures how long a writer has gone on without giving others a chance.

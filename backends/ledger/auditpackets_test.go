@@ -263,7 +263,7 @@ func TestExportOfPackets(t *testing.T) {
 	w.taken(3)
 	w.seal()
 	file := mustExport(t, w)
-	header, shards, err := ReadExport(bytes.NewReader(file))
+	header, shards, err := readExport(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestExportOfHeldPackets(t *testing.T) {
 	c := w.shards[1].Claim(0)
 	w.settle(1, settle(c.Slot, uint32(c.Index), pb.Settle_CANCEL))
 	w.taken(2)
-	header, shards, err := ReadExport(bytes.NewReader(mustExport(t, w)))
+	header, shards, err := readExport(bytes.NewReader(mustExport(t, w)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestAlteredExportOfPackets(t *testing.T) {
 	w.taken(3)
 	w.seal()
 	file := string(mustExport(t, w))
-	header, _, err := ReadExport(strings.NewReader(file))
+	header, _, err := readExport(strings.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestAlteredExportOfPackets(t *testing.T) {
 		if altered == file {
 			t.Fatalf("%s: the export does not say %s", c.name, c.from)
 		}
-		if _, _, err := ReadExport(strings.NewReader(altered)); err == nil {
+		if _, _, err := readExport(strings.NewReader(altered)); err == nil {
 			t.Errorf("%s was altered, and nobody noticed", c.name)
 		} else if c.name == "a form" && !strings.Contains(err.Error(), `an amount of "0100.00"`) {
 			t.Errorf("%s: %v", c.name, err)
@@ -369,10 +369,10 @@ func TestExportOfUntakenPackets(t *testing.T) {
 	w := packetsWorld(t, nil)
 	w.seal()
 	file := string(mustExport(t, w))
-	if _, _, err := ReadExport(strings.NewReader(file)); err != nil {
+	if _, _, err := readExport(strings.NewReader(file)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ReadExport(strings.NewReader(strings.Replace(file, `"packets":30`, `"packets":31`, 1))); err == nil {
+	if _, _, err := readExport(strings.NewReader(strings.Replace(file, `"packets":30`, `"packets":31`, 1))); err == nil {
 		t.Error("nobody noticed")
 	}
 }

@@ -131,6 +131,60 @@ func TestDraftVerdicts(t *testing.T) {
 	}
 }
 
+// A request that has its claim in the log gets that again, also when no more is sold, and
+// its key is good for nothing else.
+func TestRequestsThatTheLogHas(t *testing.T) {
+	for name, test := range map[string]struct {
+		settings *pb.Settings
+		user     string
+		quantity int64
+		want     DecisionKind
+	}{
+		"again":                    {openSettings(2), "u", 2, Replay},
+		"again, after the end":     {phase(pb.Phase_CLOSED), "u", 2, Replay},
+		"for more":                 {openSettings(5), "u", 3, KeyReused},
+		"for less":                 {openSettings(5), "u", 1, KeyReused},
+		"for more, past the limit": {openSettings(2), "u", 3, KeyReused},
+		"for more, after the end":  {phase(pb.Phase_CLOSED), "u", 3, KeyReused},
+		"of another user":          {openSettings(5), "v", 3, Granted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := mustOpenShard(t, 10, 5)
+			d := s.Draft(testOwner, 20)
+			d.Claim("u", "k", 2, 0)
+			if err := d.Generation(&pb.Generation{Number: 2, Settings: test.settings}); err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, s, d)
+			recalled, known := s.Recall(test.user, "k", test.quantity, 30)
+			drafted := s.Draft(testOwner, 30).Claim(test.user, "k", test.quantity, 0)
+			if known != (test.want != Granted) || recalled.Kind != test.want || drafted.Kind != test.want {
+				t.Errorf("recalled %d (%v), drafted %d, want %d", recalled.Kind, known, drafted.Kind, test.want)
+			}
+			if first := s.Claim(0); test.want == Replay && !(slices.Equal(recalled.Claim.Units, first.Units) && slices.Equal(drafted.Claim.Units, first.Units)) {
+				t.Errorf("recalled %v, drafted %v, the claim was given %v", recalled.Claim.Units, drafted.Claim.Units, first.Units)
+			}
+		})
+	}
+}
+
+// A claim whose texts do not fit into the commit any more is for the next one.
+func TestDraftThatIsFull(t *testing.T) {
+	for name, test := range map[string]struct {
+		user, key int
+		want      DecisionKind
+	}{
+		"of a user that fills it": {softEntry - 64, 1, Full},
+		"of a key that fills it":  {1, softEntry - 64, Full},
+		"of texts that just fit":  {softEntry/2 - 100, softEntry/2 - 100, Granted},
+	} {
+		s, _ := mustOpenShard(t, 10, 5)
+		if v := s.Draft(testOwner, 30).Claim(strings.Repeat("u", test.user), strings.Repeat("k", test.key), 1, 0); v.Kind != test.want {
+			t.Errorf("%s: decision %d, want %d", name, v.Kind, test.want)
+		}
+	}
+}
+
 // TestClockBehindTheLog asks by a clock that is behind the last commit: the next
 // commit's time is that of the log.
 func TestClockBehindTheLog(t *testing.T) {

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
+
+	"salectl/spec"
 )
 
 // exported returns the export of a sealed world whose claims have all kinds of
@@ -35,9 +39,36 @@ func mustExport(t *testing.T, w *world) []byte {
 	return to.Bytes()
 }
 
+// readExport folds the commits of an export, for whoever has nothing else of the
+// sale, and holds the export against the fold as CheckExport does.
+func readExport(from io.ReadSeeker) (ExportHeader, []*State, error) {
+	r := exportReader{lines: bufio.NewReaderSize(from, 1<<16)}
+	header, _, err := r.header()
+	if err != nil {
+		return header, nil, err
+	}
+	shards := make([]*State, len(header.Roots))
+	for i := range shards {
+		shards[i] = NewState(spec.ShardLog(header.UID, i, len(shards)))
+	}
+	for err = r.next(); err == nil && isClaim(r.line); err = r.next() {
+	}
+	if err == nil {
+		err = r.commits(len(shards), func(c ExportCommit) error { return shards[c.Shard].Fold(c.Commit) },
+			func(shard int) uint64 { return shards[shard].next })
+	}
+	if err == nil {
+		_, err = from.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return header, nil, err
+	}
+	return header, shards, CheckExport(from, header.Sale, header.UID, shards)
+}
+
 func TestExportRoundTrip(t *testing.T) {
 	w, file := exported(t)
-	header, shards, err := ReadExport(bytes.NewReader(file))
+	header, shards, err := readExport(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,44 +124,83 @@ func TestExportForm(t *testing.T) {
 	}
 }
 
-// TestExportTampered alters every line of an export in every way that a hand
-// might. None may pass.
+// TestExportTampered leaves out, repeats and swaps the lines of an export. None may pass.
 func TestExportTampered(t *testing.T) {
 	w, file := exported(t)
-	lines := strings.SplitAfter(string(file), "\n")
-	lines = lines[:len(lines)-1] // what is behind the last end of a line: nothing
-	if _, _, err := ReadExport(strings.NewReader(strings.Join(lines, ""))); err != nil {
+	lines := exportLines(file)
+	if _, _, err := readExport(strings.NewReader(strings.Join(lines, ""))); err != nil {
 		t.Fatal(err)
 	}
-	tampered := func(what string, line int, lines []string) {
-		t.Helper()
-		altered := strings.Join(lines, "")
-		if _, _, err := ReadExport(strings.NewReader(altered)); err == nil {
-			t.Errorf("line %d %s, and nobody noticed:\n%s", line+1, what, lines[min(line, len(lines)-1)])
-		}
-		if err := CheckExport(strings.NewReader(altered), "test", testUID, w.shards); err == nil {
-			t.Errorf("line %d %s, and it passes for the ledger's:\n%s", line+1, what, lines[min(line, len(lines)-1)])
-		}
-	}
 	for i, line := range lines {
-		tampered("is gone", i, slices.Delete(slices.Clone(lines), i, i+1))
-		tampered("is there twice", i, slices.Insert(slices.Clone(lines), i, line))
+		wantNoticed(t, w, "is gone", i, slices.Delete(slices.Clone(lines), i, i+1))
+		wantNoticed(t, w, "is there twice", i, slices.Insert(slices.Clone(lines), i, line))
 		if i > 0 {
 			swapped := slices.Clone(lines)
 			swapped[i-1], swapped[i] = line, lines[i-1]
-			tampered("is swapped with the one before", i, swapped)
+			wantNoticed(t, w, "is swapped with the one before", i, swapped)
 		}
+	}
+	wantNoticed(t, w, "is all there is", 0, lines[:1])
+	wantNoticed(t, w, "has no end", len(lines)-1, append(slices.Clone(lines[:len(lines)-1]), strings.TrimSuffix(lines[len(lines)-1], "\n")))
+	wantNoticed(t, w, "is cut", len(lines)-1, append(slices.Clone(lines[:len(lines)-1]), lines[len(lines)-1][:20]))
+}
+
+// TestExportTamperedCommits alters what the line of a commit says. None may pass, nor may
+// a commit whose bytes are others than those that were folded.
+func TestExportTamperedCommits(t *testing.T) {
+	w, file := exported(t)
+	lines := exportLines(file)
+	for i, line := range lines {
+		var c ExportCommit
+		if err := json.Unmarshal([]byte(line), &c); err != nil || len(c.Commit) == 0 {
+			continue
+		}
+		for what, alter := range map[string]func(*ExportCommit){
+			"names the slot after":     func(c *ExportCommit) { c.Slot++ },
+			"names the shard before":   func(c *ExportCommit) { c.Shard-- },
+			"names the shard after":    func(c *ExportCommit) { c.Shard++ },
+			"is by another writer":     func(c *ExportCommit) { c.Commit[2] ^= 1 },
+			"has a commit without end": func(c *ExportCommit) { c.Commit = c.Commit[:len(c.Commit)-1] },
+		} {
+			other := c
+			other.Commit = bytes.Clone(c.Commit)
+			alter(&other)
+			altered := slices.Clone(lines)
+			altered[i] = string(exportLine(other))
+			wantNoticed(t, w, what, i, altered)
+		}
+	}
+}
+
+// TestExportTamperedAtEveryByte alters every letter and digit of an export.
+func TestExportTamperedAtEveryByte(t *testing.T) {
+	w, file := exported(t)
+	lines := exportLines(file)
+	for i, line := range lines {
 		for at := range len(line) {
 			if c := line[at]; c >= '0' && c <= '8' || c >= 'a' && c <= 'y' || c >= 'A' && c <= 'Y' {
 				altered := slices.Clone(lines)
 				altered[i] = line[:at] + string(c+1) + line[at+1:]
-				tampered(fmt.Sprintf("is altered at %d", at), i, altered)
+				wantNoticed(t, w, fmt.Sprintf("is altered at %d", at), i, altered)
 			}
 		}
 	}
-	tampered("is all there is", 0, lines[:1])
-	tampered("has no end", len(lines)-1, append(slices.Clone(lines[:len(lines)-1]), strings.TrimSuffix(lines[len(lines)-1], "\n")))
-	tampered("is cut", len(lines)-1, append(slices.Clone(lines[:len(lines)-1]), lines[len(lines)-1][:20]))
+}
+
+// exportLines returns the lines of an export, each with its end.
+func exportLines(file []byte) []string { return slices.Collect(strings.Lines(string(file))) }
+
+// wantNoticed checks that an export of which a line was altered is refused, by itself
+// and as that of the world's ledger.
+func wantNoticed(t *testing.T, w *world, what string, line int, lines []string) {
+	t.Helper()
+	altered := strings.Join(lines, "")
+	if _, _, err := readExport(strings.NewReader(altered)); err == nil {
+		t.Errorf("line %d %s, and nobody noticed:\n%s", line+1, what, lines[min(line, len(lines)-1)])
+	}
+	if err := CheckExport(strings.NewReader(altered), "test", testUID, w.shards); err == nil {
+		t.Errorf("line %d %s, and it passes for the ledger's:\n%s", line+1, what, lines[min(line, len(lines)-1)])
+	}
 }
 
 // An export that is right in itself is still not that of other shards.
@@ -148,59 +218,31 @@ func TestCheckExportOfAnother(t *testing.T) {
 	}
 }
 
-// A disk that fails while the export is read back is not an export that ends.
+// A disk that fails while the export is read back is not an export that ends, even if the
+// disk goes on behind.
 func TestCheckExportOfBadDisk(t *testing.T) {
 	w, file := exported(t)
 	for at, c := range file {
 		if c != '\n' && at%100 != 0 {
 			continue
 		}
-		from := io.MultiReader(bytes.NewReader(file[:at+1]), iotest.ErrReader(errBroken))
+		from := io.MultiReader(bytes.NewReader(file[:at+1]), &errorOnce{}, bytes.NewReader(file[at+1:]))
 		if err := CheckExport(from, "test", testUID, w.shards); !errors.Is(err, errBroken) {
 			t.Errorf("after %d bytes: %v", at+1, err)
 		}
 	}
 }
 
-// A disk that fails once fails the reading, wherever it does: what was folded until then
-// is not the export. So does one that cannot begin anew.
-func TestReadExportOfBadDisk(t *testing.T) {
-	_, file := exported(t)
-	for at, c := range file {
-		if c != '\n' && at%100 != 0 {
-			continue
-		}
-		from := &failsOnce{Reader: bytes.NewReader(file), first: io.MultiReader(bytes.NewReader(file[:at]), iotest.ErrReader(errBroken))}
-		if _, _, err := ReadExport(from); !errors.Is(err, errBroken) {
-			t.Errorf("after %d bytes: %v", at, err)
-		}
+// errorOnce is a reader that fails, and then is at its end.
+type errorOnce struct{ failed bool }
+
+func (e *errorOnce) Read([]byte) (int, error) {
+	if e.failed {
+		return 0, io.EOF
 	}
-	if _, _, err := ReadExport(noSeeker{bytes.NewReader(file)}); !errors.Is(err, errBroken) {
-		t.Errorf("that cannot seek: %v", err)
-	}
+	e.failed = true
+	return 0, errBroken
 }
-
-// failsOnce is a file of which something else is read until it is sought in.
-type failsOnce struct {
-	*bytes.Reader
-	first io.Reader
-}
-
-func (f *failsOnce) Read(p []byte) (int, error) {
-	if f.first != nil {
-		return f.first.Read(p)
-	}
-	return f.Reader.Read(p)
-}
-
-func (f *failsOnce) Seek(offset int64, whence int) (int64, error) {
-	f.first = nil
-	return f.Reader.Seek(offset, whence)
-}
-
-type noSeeker struct{ io.Reader }
-
-func (noSeeker) Seek(int64, int) (int64, error) { return 0, errBroken }
 
 // What was altered is told of, so that somebody may find it.
 func TestExportTellsWhatIsWrong(t *testing.T) {
@@ -209,7 +251,13 @@ func TestExportTellsWhatIsWrong(t *testing.T) {
 	claims := w.shards[0].Claims() + w.shards[1].Claims() + w.shards[2].Claims()
 	last := lines[claims] // of the claims
 	insert := func(line string) string { return strings.Join(slices.Insert(slices.Clone(lines), claims+1, line), "") }
+	var first ExportCommit
+	if err := json.Unmarshal([]byte(lines[claims+1]), &first); err != nil {
+		t.Fatal(err)
+	}
+	first.Commit[2] ^= 1 // of its writer
 	for want, altered := range map[string]string{
+		"slot 1: does not follow":              strings.Replace(string(file), lines[claims+1], string(exportLine(first)), 1),
 		"a claim that is in no commit":         insert(last),
 		"a line of the export: ":               insert("noise\n"),
 		"the export has slot 0 of shard 0 out": insert("{}\n"),
@@ -236,7 +284,7 @@ func TestReadExportOfSomethingElse(t *testing.T) {
 		"another JSON":    {`{"apiVersion":"salectl/v1"}` + "\n", "an export of version 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := ReadExport(strings.NewReader(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, _, err := readExport(strings.NewReader(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -259,6 +307,7 @@ func TestExportHeaderOfLiveSale(t *testing.T) {
 // TestExportOfLiveSale exports what was folded while the logs have gone on.
 func TestExportOfLiveSale(t *testing.T) {
 	w := busyWorld(t)
+	w.timesCommit(2, readAtOnce) // so that the cut is within the second page
 	cut := slices.Clone(w.shards)
 	for i, s := range cut {
 		cut[i] = NewState(s.log)
@@ -276,7 +325,7 @@ func TestExportOfLiveSale(t *testing.T) {
 	if !bytes.Equal(file.Bytes(), before) {
 		t.Error("the export is not that of the cut")
 	}
-	if _, shards, err := ReadExport(bytes.NewReader(file.Bytes())); err != nil || shards[2].Next() != cut[2].Next() {
+	if _, shards, err := readExport(bytes.NewReader(file.Bytes())); err != nil || shards[2].Next() != cut[2].Next() {
 		t.Errorf("read back: %v", err)
 	}
 }

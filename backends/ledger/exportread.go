@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-
-	"salectl/spec"
 )
 
 // CheckExport reads an export of shards as they are folded back, and holds it
@@ -50,33 +48,6 @@ func CheckExport(from io.Reader, sale, uid string, shards []*State) error {
 		}
 	}
 	return err
-}
-
-// ReadExport folds the commits of an export, for whoever has nothing else of the
-// sale, and holds the export against the fold as CheckExport does.
-func ReadExport(from io.ReadSeeker) (ExportHeader, []*State, error) {
-	r := exportReader{lines: bufio.NewReaderSize(from, 1<<16)}
-	header, _, err := r.header()
-	if err != nil {
-		return header, nil, err
-	}
-	shards := make([]*State, len(header.Roots))
-	for i := range shards {
-		shards[i] = NewState(spec.ShardLog(header.UID, i, len(shards)))
-	}
-	for err = r.next(); err == nil && isClaim(r.line); err = r.next() {
-	}
-	if err == nil {
-		err = r.commits(len(shards), func(c ExportCommit) error { return shards[c.Shard].Fold(c.Commit) },
-			func(shard int) uint64 { return shards[shard].next })
-	}
-	if err == nil {
-		_, err = from.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return header, nil, err
-	}
-	return header, shards, CheckExport(from, header.Sale, header.UID, shards)
 }
 
 // exportReader reads an export line by line.

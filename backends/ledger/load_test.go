@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -149,6 +150,9 @@ func TestLoadedWriterAppends(t *testing.T) {
 	do := writer.Append(now, e)
 	if do = writer.Done(now, do.Send.Do(t.Context(), w.logs)); do.Event != Committed {
 		t.Fatalf("%+v", do)
+	}
+	if l := w.logs.logs[s.log]; !bytes.Equal(l.head, e.Head) || !bytes.Equal(l.entries[len(l.entries)-1], e.Bytes) {
+		t.Error("the entry is not in the log")
 	}
 }
 
@@ -301,7 +305,8 @@ func TestCutsOfABrokenStore(t *testing.T) {
 		w.move(0, 1, 1, 2)
 		for name, logs := range map[string]Logs{
 			"never read": broken{w.logs, w.shards[0].log},
-			"read once":  brokenLater{&lagging{memory: w.logs, past: past}, w.shards[0].log},
+			"never read, and no other shard knows of it": broken{w.logs, w.shards[2].log},
+			"read once": brokenLater{&lagging{memory: w.logs, past: past}, w.shards[0].log},
 		} {
 			if _, err := LoadShards(t.Context(), logs, w.sale); !errors.Is(err, errBroken) {
 				t.Errorf("%s: folded: %v", name, err)

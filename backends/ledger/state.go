@@ -224,3 +224,11 @@ func (s *State) Received(from int) uint64 {
 	}
 	return 0
 }
+
+// Time reads a time as settings have it, in microseconds since 1970, of which 0 is none.
+func Time(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us)
+}

@@ -145,3 +145,34 @@ func TestUnitsAtTheEdge(t *testing.T) {
 		})
 	}
 }
+
+// What joins becomes one range, and what is there in part is not added at all.
+func TestUnitsJoin(t *testing.T) {
+	for name, test := range map[string]struct {
+		add  Range
+		want Units // nil: it is refused
+	}{
+		"before all":               {Range{1, 2}, Units{{1, 2}, {10, 5}, {20, 5}}},
+		"to the left of one":       {Range{8, 2}, Units{{8, 7}, {20, 5}}},
+		"to the right of one":      {Range{15, 4}, Units{{10, 9}, {20, 5}}},
+		"between the two":          {Range{15, 5}, Units{{10, 15}}},
+		"apart from the two":       {Range{16, 3}, Units{{10, 5}, {16, 3}, {20, 5}}},
+		"behind all":               {Range{26, 1}, Units{{10, 5}, {20, 5}, {26, 1}}},
+		"the last of the one":      {Range{14, 3}, nil},
+		"the first of the other":   {Range{17, 4}, nil},
+		"the first of all":         {Range{9, 2}, nil},
+		"some of the middle":       {Range{11, 2}, nil},
+		"more than there is":       {Range{9, 20}, nil},
+		"the very same":            {Range{20, 5}, nil},
+		"the last of all and more": {Range{24, 3}, nil},
+	} {
+		u := Units{{10, 5}, {20, 5}}
+		want, refused := test.want, test.want == nil
+		if refused {
+			want = slices.Clone(u)
+		}
+		if err := u.Add(test.add); (err != nil) != refused || !slices.Equal(u, want) {
+			t.Errorf("%s: %v, %v, want %v", name, u, err, want)
+		}
+	}
+}

@@ -370,7 +370,7 @@ func (m *Machine) Next(now clock.Now, s *ledger.State) (*Call, time.Duration) {
 	case starting:
 		c.Kind, c.Start = StartCall, Start{
 			Units: m.put.Units, Users: m.put.Users, Drained: m.after,
-			OpensAt: timeOf(s.Settings().GetOpensAtUs()), ClosesAt: timeOf(s.Settings().GetClosesAtUs()),
+			OpensAt: ledger.Time(s.Settings().GetOpensAtUs()), ClosesAt: ledger.Time(s.Settings().GetClosesAtUs()),
 		}
 	case on:
 		if m.gone && len(m.taken) == 0 && !m.Receiving() && s.Available > 0 {
@@ -397,14 +397,6 @@ func (m *Machine) again() time.Duration {
 		return min(m.readAt, m.poll)
 	}
 	return m.poll
-}
-
-// timeOf reads a stored time, of which 0 is none.
-func timeOf(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us)
 }
 
 // nextPart sets the part of the fold that is to be put next. When all is there

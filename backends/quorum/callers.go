@@ -37,11 +37,10 @@ func NewCallers(nodes []Node) *Callers {
 	return c
 }
 
-// Names returns the nodes' names, for Config.Nodes.
-func Names(nodes []Node) []string {
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		names[i] = n.Name()
+// Names returns the names of nodes, whatever they keep: Config.Nodes wants them.
+func Names[N interface{ Name() string }](nodes []N) (names []string) {
+	for _, n := range nodes {
+		names = append(names, n.Name())
 	}
 	return names
 }

@@ -32,7 +32,7 @@ func (s State) String() string {
 // no I/O and starts nothing: every input takes the time and returns Effects to
 // be carried out. It is not safe for concurrent use.
 //
-// The promise: while Valid says yes, a majority of the nodes has promised every
+// The promise: while Validity says yes, a majority of the nodes has promised every
 // held key to this machine and to nobody else, as long as the clocks of nodes
 // and process differ in speed by less than one in a hundred and a node that
 // lost its memory abstains (Node). Validity counts from the instant a ballot
@@ -210,13 +210,13 @@ func (m *Machine) observe(now clock.Now) {
 	m.aged += max(0, now.Since(m.last))
 	m.last = now
 	if m.state == Held && m.aged >= m.since+m.tm.usable {
-		m.lose(m.held[m.oldest()], "it could not be renewed in time")
+		m.lose(m.oldest(), "it could not be renewed in time")
 	}
 	if !m.round.wide && m.aged >= m.round.sent+m.cfg.Hedge {
 		m.widen()
 	}
 	if len(m.wanted) > 0 && m.aged >= m.round.sent+m.tm.try {
-		m.refuse(m.wanted[m.weakest()], "too few nodes answered in time")
+		m.refuse(m.weakest(), "too few nodes answered in time")
 	}
 }
 

@@ -242,20 +242,10 @@ func (l *line) effects(now clock.Now) lineEffects {
 	out.free = !wanted && l.m.mostFree()
 	out.idle = !wanted && (l.m.parted() || now.Mono >= l.partAt)
 	if !out.idle {
-		out.wake = soonest(l.wake, l.resumeAt, l.partAt)
+		out.wake = clock.Soonest(l.wake, l.resumeAt, l.partAt)
 		for _, t := range l.waiting {
-			out.wake = soonest(out.wake, t.until)
+			out.wake = clock.Soonest(out.wake, t.until)
 		}
 	}
 	return out
-}
-
-// soonest returns the earliest of some instants, 0 if none is set.
-func soonest(at ...time.Duration) (first time.Duration) {
-	for _, t := range at {
-		if t != 0 && (first == 0 || t < first) {
-			first = t
-		}
-	}
-	return first
 }

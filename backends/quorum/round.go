@@ -1,8 +1,10 @@
 package quorum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"salectl/backends/clock"
@@ -227,7 +229,7 @@ func (m *Machine) decide() {
 	if len(m.wanted) == 0 {
 		return
 	}
-	weakest := m.wanted[m.weakest()]
+	weakest := m.weakest()
 	switch {
 	case weakest.yes >= m.majority():
 		m.win()
@@ -244,14 +246,14 @@ func (m *Machine) renewed(pending int) {
 	if len(m.held) == 0 {
 		return
 	}
-	all, before := true, m.stale == 0 && m.held[m.oldest()].won == m.round.id
+	all, before := true, m.stale == 0 && m.oldest().won == m.round.id
 	for _, l := range m.held {
 		if l.yes >= m.majority() && l.won != m.round.id {
 			l.won, l.since = m.round.id, m.round.sent
 		}
 		all = all && l.won == m.round.id
 	}
-	m.since = m.held[m.oldest()].since
+	m.since = m.oldest().since
 	switch {
 	case all:
 		if !before {
@@ -276,26 +278,14 @@ func (m *Machine) forgotten(l *lease) bool {
 	return len(m.nodes)-without < m.majority()
 }
 
-// oldest returns which held key rests on the oldest round.
-func (m *Machine) oldest() int {
-	at := 0
-	for i, l := range m.held {
-		if l.won < m.held[at].won {
-			at = i
-		}
-	}
-	return at
+// oldest returns the held key that rests on the oldest round.
+func (m *Machine) oldest() *lease {
+	return slices.MinFunc(m.held, func(a, b *lease) int { return cmp.Compare(a.won, b.won) })
 }
 
-// weakest returns which wanted key has the fewest votes.
-func (m *Machine) weakest() int {
-	at := 0
-	for i, l := range m.wanted {
-		if l.yes < m.wanted[at].yes {
-			at = i
-		}
-	}
-	return at
+// weakest returns the wanted key that has the fewest votes.
+func (m *Machine) weakest() *lease {
+	return slices.MinFunc(m.wanted, func(a, b *lease) int { return cmp.Compare(a.yes, b.yes) })
 }
 
 // drop owes the release of a key to every node that may have it.

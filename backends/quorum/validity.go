@@ -63,10 +63,3 @@ func (m *Machine) Validity() Validity {
 	}
 	return Validity{from: m.last, left: m.since + m.tm.valid - m.aged}
 }
-
-// Valid says whether all held keys still are ours, and there are any.
-func (m *Machine) Valid(now clock.Now) bool { return m.Validity().At(now) }
-
-// ValidUntil returns the monotonic instant at which the held keys stop being
-// ours, 0 if none are held.
-func (m *Machine) ValidUntil() time.Duration { return m.Validity().Until() }

@@ -45,12 +45,6 @@ func (m *Machine) Keys() []string {
 	return keys
 }
 
-// Holds says whether a key is among those held. It takes time linear in their
-// number.
-func (m *Machine) Holds(key string) bool {
-	return slices.ContainsFunc(m.held, func(l *lease) bool { return l.key == key })
-}
-
 // Settled says whether no call is under way and no node owes a release.
 func (m *Machine) Settled() bool {
 	return !slices.ContainsFunc(m.nodes, func(n node) bool { return n.call != nil || len(n.owed) > 0 })

@@ -67,8 +67,9 @@ func TestStrangeAnswers(t *testing.T) {
 		"a long lease":     {int64(1), int64(0), int64(0), []any{"token note", int64(1), int64(1)}},
 		"nothing":          {int64(1), int64(0), int64(0), nil},
 	} {
-		if count, err := countOf(answer{items: items}, []string{"key"}); !errors.Is(err, errAnswer) {
-			t.Errorf("%s: %+v, %v; want an error", name, count, err)
+		a := answer{items: items}
+		if count := countOf(&a, []string{"key"}); !errors.Is(a.end(), errAnswer) {
+			t.Errorf("%s: %+v, %v; want an error", name, count, a.end())
 		}
 	}
 }

@@ -29,13 +29,7 @@ func (l *Lists) Name() string { return l.node.address }
 
 // RunID is lists.Node's.
 func (l *Lists) RunID(ctx context.Context) (string, error) {
-	return ask(ctx, l.node, func(ctx context.Context) (string, error) {
-		a, err := l.node.run(ctx, runScript, nil)
-		if err != nil {
-			return "", err
-		}
-		return a.text(), a.end()
-	})
+	return told(ctx, l.node, runScript, nil, nil, func(a *answer) (string, error) { return a.text(), nil })
 }
 
 // refusals are what the scripts of the lists answer, by their numbers.
@@ -132,36 +126,28 @@ func (l *Lists) Take(ctx context.Context, list lists.List, fill uint64, n int) (
 	if n <= 0 {
 		return nil, fmt.Errorf("lock node %s: take %d units; take at least one", l.Name(), n)
 	}
-	return ask(ctx, l.node, func(ctx context.Context) (units ledger.Units, err error) {
-		a, err := l.node.run(ctx, takeScript, keysOf(list), fill, n)
-		if err != nil {
-			return nil, err
-		}
-		if err := refusal(next[int64](&a)); err != nil {
+	return told(ctx, l.node, takeScript, keysOf(list), []any{fill, n}, func(a *answer) (units ledger.Units, err error) {
+		if err := refusal(next[int64](a)); err != nil {
 			return nil, err
 		}
 		for len(a.items) > 0 {
-			if err := units.Add(ledger.Range{First: next[int64](&a), Count: 1}); err != nil {
+			if err := units.Add(ledger.Range{First: next[int64](a), Count: 1}); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrForeign, err)
 			}
 		}
-		return units, a.end()
+		return units, nil
 	})
 }
 
 // Inspect is lists.Node's.
 func (l *Lists) Inspect(ctx context.Context, list lists.List) (lists.State, error) {
-	return ask(ctx, l.node, func(ctx context.Context) (lists.State, error) {
-		a, err := l.node.run(ctx, inspectScript, keysOf(list))
-		if err != nil {
-			return lists.State{}, err
-		}
+	return told(ctx, l.node, inspectScript, keysOf(list), nil, func(a *answer) (lists.State, error) {
 		return lists.State{
-			Exists: next[int64](&a) == 1, On: next[int64](&a) == 1,
+			Exists: next[int64](a) == 1, On: next[int64](a) == 1,
 			Fill: a.fill(), Token: a.fill(),
-			Units: next[int64](&a), Users: next[int64](&a), Entries: next[int64](&a),
-			Whole: next[int64](&a) == 1,
-		}, a.end()
+			Units: next[int64](a), Users: next[int64](a), Entries: next[int64](a),
+			Whole: next[int64](a) == 1,
+		}, nil
 	})
 }
 

@@ -27,18 +27,14 @@ func (l *Lists) Grab(ctx context.Context, batches []lists.Batch) ([]lists.Given,
 		args = append(args, b.At, packed(b))
 		users = append(users, len(b.Users))
 	}
-	return ask(ctx, l.node, func(ctx context.Context) ([]lists.Given, error) {
-		a, err := l.node.run(ctx, grabScript, keys, args...)
-		if err != nil {
-			return nil, err
-		}
-		given := make([]lists.Given, len(users))
+	return told(ctx, l.node, grabScript, keys, args, func(a *answer) (given []lists.Given, err error) {
+		given = make([]lists.Given, len(users))
 		for i := range given {
-			if given[i], err = givenOf(answer{items: next[[]any](&a)}, users[i]); err != nil {
+			if given[i], err = givenOf(answer{items: next[[]any](a)}, users[i]); err != nil {
 				return nil, err
 			}
 		}
-		return given, a.end()
+		return given, nil
 	})
 }
 

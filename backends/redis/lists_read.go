@@ -12,22 +12,18 @@ import (
 
 // Read is lists.Node's.
 func (l *Lists) Read(ctx context.Context, list lists.List, fill uint64, after, drained string, max int) ([]lists.Entry, error) {
-	return ask(ctx, l.node, func(ctx context.Context) (entries []lists.Entry, err error) {
-		a, err := l.node.run(ctx, readScript, keysOf(list), fill, after, drained, max)
-		if err != nil {
-			return nil, err
-		}
-		if err := refusal(next[int64](&a)); err != nil {
+	return told(ctx, l.node, readScript, keysOf(list), []any{fill, after, drained, max}, func(a *answer) (entries []lists.Entry, err error) {
+		if err := refusal(next[int64](a)); err != nil {
 			return nil, err
 		}
 		for len(a.items) > 0 {
-			e, err := entryOf(answer{items: next[[]any](&a)})
+			e, err := entryOf(answer{items: next[[]any](a)})
 			if err != nil {
 				return nil, err
 			}
 			entries = append(entries, e)
 		}
-		return entries, a.end()
+		return entries, nil
 	})
 }
 

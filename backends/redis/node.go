@@ -28,15 +28,11 @@ func (n *Node) Name() string { return n.address }
 
 // Info is quorum.Node's.
 func (n *Node) Info(ctx context.Context) (quorum.Info, error) {
-	return ask(ctx, n, func(ctx context.Context) (quorum.Info, error) {
-		a, err := n.run(ctx, infoScript, nil)
-		if err != nil {
-			return quorum.Info{}, err
-		}
+	return told(ctx, n, infoScript, nil, nil, func(a *answer) (quorum.Info, error) {
 		info := quorum.Info{RunID: a.text(), Time: a.time()}
 		mode, role, master, policy := a.text(), a.text(), a.text(), a.text()
 		info.Unfit = unfit(mode, role, master, policy)
-		return info, a.end()
+		return info, nil
 	})
 }
 
@@ -69,12 +65,11 @@ func (n *Node) Mark(ctx context.Context, marker, runID string) error {
 
 // ReadMarker is quorum.Node's.
 func (n *Node) ReadMarker(ctx context.Context, marker string) (quorum.Marker, error) {
-	return ask(ctx, n, func(ctx context.Context) (quorum.Marker, error) {
-		a, err := n.run(ctx, readMarkerScript, []string{marker})
-		if err != nil || len(a.items) == 0 {
-			return quorum.Marker{}, err
+	return told(ctx, n, readMarkerScript, []string{marker}, nil, func(a *answer) (quorum.Marker, error) {
+		if len(a.items) == 0 {
+			return quorum.Marker{}, nil
 		}
-		return quorum.Marker{Good: true, VotesFrom: a.time()}, a.end()
+		return quorum.Marker{Good: true, VotesFrom: a.time()}, nil
 	})
 }
 
@@ -105,17 +100,11 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) 
 		keys = append(keys, a.Key)
 		args = append(args, a.Token, a.Note, renew, a.Waiter, a.Waited.Microseconds())
 	}
-	return ask(ctx, n, func(ctx context.Context) (quorum.Count, error) {
-		a, err := n.run(ctx, voteScript, keys, args...)
-		if err != nil {
-			return quorum.Count{}, err
-		}
-		return countOf(a, keys[1:])
-	})
+	return told(ctx, n, voteScript, keys, args, func(a *answer) (quorum.Count, error) { return countOf(a, keys[1:]), nil })
 }
 
 // countOf reads the answer to a ballot for some keys.
-func countOf(a answer, keys []string) (quorum.Count, error) {
+func countOf(a *answer, keys []string) quorum.Count {
 	count := quorum.Count{
 		Yes:     make([]bool, len(keys)),
 		Holders: make([]quorum.Holding, len(keys)),
@@ -124,9 +113,9 @@ func countOf(a answer, keys []string) (quorum.Count, error) {
 	if from := a.time(); from.UnixMicro() != 0 {
 		count.Abstained, count.VotesFrom = true, from
 	}
-	count.Repaired = int(next[int64](&a))
+	count.Repaired = int(next[int64](a))
 	for i, key := range keys {
-		switch said := next[any](&a).(type) {
+		switch said := next[any](a).(type) {
 		case int64:
 			count.Yes[i] = said == 1
 		case []any:
@@ -139,7 +128,7 @@ func countOf(a answer, keys []string) (quorum.Count, error) {
 			a.bad = true
 		}
 	}
-	return count, a.end()
+	return count
 }
 
 // Release is quorum.Node's.

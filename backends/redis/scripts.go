@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"strings"
 	"time"
@@ -10,64 +10,54 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed node.lua
-	nodeSource string
-	//go:embed lease.lua
-	leaseSource string
-	//go:embed info.lua
-	infoSource string
-	//go:embed mark.lua
-	markSource string
-	//go:embed read_marker.lua
-	readMarkerSource string
-	//go:embed vote.lua
-	voteSource string
-	//go:embed release.lua
-	releaseSource string
-	//go:embed list.lua
-	listSource string
-
-	//go:embed lists.lua
-	listsSource string
-	//go:embed grab.lua
-	grabSource string
-	//go:embed run.lua
-	runSource string
-	//go:embed stop.lua
-	stopSource string
-	//go:embed put.lua
-	putSource string
-	//go:embed start.lua
-	startSource string
-	//go:embed take.lua
-	takeSource string
-	//go:embed add.lua
-	addSource string
-	//go:embed read.lua
-	readSource string
-	//go:embed inspect.lua
-	inspectSource string
-)
+//go:embed *.lua
+var sources embed.FS
 
 var (
-	infoScript       = goredis.NewScript(nodeSource + infoSource)
-	markScript       = goredis.NewScript(nodeSource + markSource)
-	readMarkerScript = goredis.NewScript(nodeSource + readMarkerSource)
-	voteScript       = goredis.NewScript(nodeSource + leaseSource + voteSource)
-	releaseScript    = goredis.NewScript(leaseSource + releaseSource)
-	listScript       = goredis.NewScript(leaseSource + listSource)
+	infoScript       = script("node", "info")
+	markScript       = script("node", "mark")
+	readMarkerScript = script("node", "read_marker")
+	voteScript       = script("node", "lease", "vote")
+	releaseScript    = script("lease", "release")
+	listScript       = script("lease", "list")
 
-	grabScript    = goredis.NewScript(nodeSource + listsSource + grabSource)
-	runScript     = goredis.NewScript(nodeSource + listsSource + runSource)
-	stopScript    = goredis.NewScript(nodeSource + listsSource + stopSource)
-	putScript     = goredis.NewScript(nodeSource + listsSource + putSource)
-	startScript   = goredis.NewScript(nodeSource + listsSource + startSource)
-	takeScript    = goredis.NewScript(nodeSource + listsSource + takeSource)
-	addScript     = goredis.NewScript(nodeSource + listsSource + addSource)
-	readScript    = goredis.NewScript(nodeSource + listsSource + readSource)
-	inspectScript = goredis.NewScript(nodeSource + listsSource + inspectSource)
+	grabScript    = script("node", "lists", "grab")
+	runScript     = script("node", "lists", "run")
+	stopScript    = script("node", "lists", "stop")
+	putScript     = script("node", "lists", "put")
+	startScript   = script("node", "lists", "start")
+	takeScript    = script("node", "lists", "take")
+	addScript     = script("node", "lists", "add")
+	readScript    = script("node", "lists", "read")
+	inspectScript = script("node", "lists", "inspect")
 )
+
+// script is made of some of the files, one behind the other.
+func script(names ...string) *goredis.Script {
+	var source strings.Builder
+	for _, name := range names {
+		text, err := sources.ReadFile(name + ".lua")
+		if err != nil {
+			panic(err) // it is built without a file that it names
+		}
+		source.Write(text)
+	}
+	return goredis.NewScript(source.String())
+}
+
+// told makes a call of one script, and reads its answer to the end.
+func told[T any](ctx context.Context, n *Node, script *goredis.Script, keys []string, args []any, read func(*answer) (T, error)) (T, error) {
+	return ask(ctx, n, func(ctx context.Context) (value T, err error) {
+		a, err := n.run(ctx, script, keys, args...)
+		if err != nil {
+			return value, err
+		}
+		if value, err = read(&a); err == nil {
+			err = a.end()
+		}
+		return value, err
+	})
+}
 
 // run runs a script that answers with a list. A server that does not have the
 // script yet says so without having run it, and is then sent its source; if

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/executor"
 )
 
@@ -66,7 +67,7 @@ func (b *batched) Claim(ctx context.Context, r executor.Request) executor.Answer
 	case a := <-w.done:
 		return a
 	case <-ctx.Done():
-		return executor.Answer{Outcome: executor.Unknown}
+		return executor.Answer{Outcome: api.Unknown}
 	}
 }
 
@@ -94,8 +95,8 @@ func (b *batched) run(ctx context.Context) {
 }
 
 func soldTo(user string) executor.Answer {
-	return executor.Answer{Outcome: executor.Sold, Claim: executor.Claim{
-		ID: executor.ClaimID{Shard: 3, Slot: 1234, Index: 56}, User: user, Units: []int64{1}, State: executor.Sold, At: benchTime,
+	return executor.Answer{Outcome: api.Sold, Claim: executor.Claim{
+		ID: executor.ClaimID{Shard: 3, Slot: 1234, Index: 56}, User: user, Units: []int64{1}, State: api.Sold, At: benchTime,
 	}}
 }
 
@@ -113,7 +114,7 @@ func BenchmarkHTTP(b *testing.B) {
 	s := New(Config{Sales: []executor.Service{
 		&fake{name: "claim", claim: func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) }},
 		&fake{name: "sold-out", claim: func(context.Context, executor.Request) executor.Answer {
-			return executor.Answer{Outcome: executor.SoldOut}
+			return executor.Answer{Outcome: api.SoldOut}
 		}},
 		queue,
 	}})

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/api"
 	"salectl/executor"
 	"salectl/services"
 )
@@ -69,7 +70,7 @@ func TestWebPages(t *testing.T) {
 			claimed[r.User] = true
 			return soldTo(r.User)
 		},
-		user: func(string) ([]executor.Claim, executor.Outcome) { return []executor.Claim{firstClaim}, "" },
+		user: func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{firstClaim}, "" },
 	}
 	has := func(user string) bool {
 		mu.Lock()

@@ -58,7 +58,7 @@ const claimsPath = "/v1/sales/movie/claims"
 
 var (
 	firstClaim = executor.Claim{
-		ID: executor.ClaimID{Shard: 3, Slot: 17, Index: 2}, User: `"u"`, Units: []int64{5, 7}, State: executor.Sold,
+		ID: executor.ClaimID{Shard: 3, Slot: 17, Index: 2}, User: `"u"`, Units: []int64{5, 7}, State: api.Sold,
 		At: noon.Add(123456789),
 	}
 	firstClaimBody = `{"outcome":"sold","claim":"3-17-2","sale":"movie","user":"\"u\"","units":[5,7],"at":"2026-11-11T12:00:00.123456789Z"}`
@@ -70,50 +70,50 @@ var answers = map[string]struct {
 	retryAfter string
 	body       string
 }{
-	"sold": {executor.Answer{Outcome: executor.Sold, Claim: firstClaim}, 201, "", firstClaimBody},
+	"sold": {executor.Answer{Outcome: api.Sold, Claim: firstClaim}, 201, "", firstClaimBody},
 	"sold, asked again": {
-		executor.Answer{Outcome: executor.Sold, Claim: firstClaim, Replayed: true}, 200, "", firstClaimBody},
-	"held": {executor.Answer{Outcome: executor.Held, Claim: firstClaim}, 201, "",
+		executor.Answer{Outcome: api.Sold, Claim: firstClaim, Replayed: true}, 200, "", firstClaimBody},
+	"held": {executor.Answer{Outcome: api.Held, Claim: firstClaim}, 201, "",
 		strings.Replace(firstClaimBody, "sold", "held", 1)},
-	"held, asked again": {executor.Answer{Outcome: executor.Held, Claim: firstClaim, Replayed: true}, 200, "",
+	"held, asked again": {executor.Answer{Outcome: api.Held, Claim: firstClaim, Replayed: true}, 200, "",
 		strings.Replace(firstClaimBody, "sold", "held", 1)},
 
-	"sold out": {executor.Answer{Outcome: executor.SoldOut}, 409, "",
+	"sold out": {executor.Answer{Outcome: api.SoldOut}, 409, "",
 		`{"type":"urn:salectl:outcome:sold_out","title":"Sold out","status":409,"detail":"Every unit of the sale is sold.","outcome":"sold_out"}`},
-	"none now": {executor.Answer{Outcome: executor.NoneNow}, 409, "1",
+	"none now": {executor.Answer{Outcome: api.NoneNow}, 409, "1",
 		`{"type":"urn:salectl:outcome:none_now","title":"None free now","status":409,"detail":"Fewer units are free at the moment than the claim asks for; some may come back.","outcome":"none_now"}`},
 	"none before the next hold ends": {
-		executor.Answer{Outcome: executor.NoneNow, RetryAfter: 61*time.Second + time.Millisecond}, 409, "62", `"outcome":"none_now"}`},
-	"limit reached": {executor.Answer{Outcome: executor.LimitReached, Claims: []executor.Claim{firstClaim}}, 409, "",
+		executor.Answer{Outcome: api.NoneNow, RetryAfter: 61*time.Second + time.Millisecond}, 409, "62", `"outcome":"none_now"}`},
+	"limit reached": {executor.Answer{Outcome: api.LimitReached, Claims: []executor.Claim{firstClaim}}, 409, "",
 		`"outcome":"limit_reached","claims":[` + firstClaimBody + `]}`},
-	"limit reached by the first claim": {executor.Answer{Outcome: executor.LimitReached}, 409, "",
+	"limit reached by the first claim": {executor.Answer{Outcome: api.LimitReached}, 409, "",
 		`"outcome":"limit_reached","claims":[]}`},
 
-	"not open": {executor.Answer{Outcome: executor.NotOpen, OpensAt: noon.Add(90 * time.Second), RetryAfter: 90 * time.Second}, 403, "90",
+	"not open": {executor.Answer{Outcome: api.NotOpen, OpensAt: noon.Add(90 * time.Second), RetryAfter: 90 * time.Second}, 403, "90",
 		`{"type":"urn:salectl:outcome:not_open","title":"Not open yet","status":403,"detail":"The sale has not opened yet.","outcome":"not_open","serverTime":"2026-11-11T12:00:00Z","opensAt":"2026-11-11T12:01:30Z"}`},
-	"not open, by a clock that is ahead": {executor.Answer{Outcome: executor.NotOpen, OpensAt: noon.Add(90 * time.Second), RetryAfter: 1500 * time.Millisecond}, 403, "2",
+	"not open, by a clock that is ahead": {executor.Answer{Outcome: api.NotOpen, OpensAt: noon.Add(90 * time.Second), RetryAfter: 1500 * time.Millisecond}, 403, "2",
 		`"serverTime":"2026-11-11T12:00:00Z","opensAt":"2026-11-11T12:01:30Z"}`},
-	"paused": {executor.Answer{Outcome: executor.Paused}, 403, "1", `"outcome":"paused","serverTime":"2026-11-11T12:00:00Z"}`},
-	"closed": {executor.Answer{Outcome: executor.Closed}, 403, "60", `"outcome":"closed","serverTime":"2026-11-11T12:00:00Z"}`},
-	"not eligible": {executor.Answer{Outcome: executor.NotEligible, Message: `members "only"`}, 403, "",
+	"paused": {executor.Answer{Outcome: api.Paused}, 403, "1", `"outcome":"paused","serverTime":"2026-11-11T12:00:00Z"}`},
+	"closed": {executor.Answer{Outcome: api.Closed}, 403, "60", `"outcome":"closed","serverTime":"2026-11-11T12:00:00Z"}`},
+	"not eligible": {executor.Answer{Outcome: api.NotEligible, Message: `members "only"`}, 403, "",
 		`"detail":"members \"only\"","outcome":"not_eligible"}`},
 
-	"bad request": {executor.Answer{Outcome: executor.BadRequest, Message: "no"}, 422, "", `"detail":"no","outcome":"bad_request"}`},
-	"key reused":  {executor.Answer{Outcome: executor.KeyReused}, 422, "", `"outcome":"key_reused"}`},
-	"no such sale": {executor.Answer{Outcome: executor.NoSuchSale}, 404, "",
+	"bad request": {executor.Answer{Outcome: api.BadRequest, Message: "no"}, 422, "", `"detail":"no","outcome":"bad_request"}`},
+	"key reused":  {executor.Answer{Outcome: api.KeyReused}, 422, "", `"outcome":"key_reused"}`},
+	"no such sale": {executor.Answer{Outcome: api.NoSuchSale}, 404, "",
 		`{"type":"urn:salectl:outcome:no_such_sale","title":"No such sale","status":404,"detail":"No sale of this name is served here.","outcome":"no_such_sale"}`},
 
-	"overloaded": {executor.Answer{Outcome: executor.Overloaded}, 429, "1", `"outcome":"overloaded"}`},
-	"no quorum":  {executor.Answer{Outcome: executor.NoQuorum, RetryAfter: time.Millisecond}, 503, "1", `"outcome":"no_quorum"}`},
-	"unknown":    {executor.Answer{Outcome: executor.Unknown, RetryAfter: 3 * time.Second}, 503, "3", `"outcome":"unknown"}`},
-	"standby":    {executor.Answer{Outcome: executor.Standby}, 503, "1", `"outcome":"standby"}`},
-	"draining":   {executor.Answer{Outcome: executor.Draining}, 503, "1", `"outcome":"draining"}`},
+	"overloaded": {executor.Answer{Outcome: api.Overloaded}, 429, "1", `"outcome":"overloaded"}`},
+	"no quorum":  {executor.Answer{Outcome: api.NoQuorum, RetryAfter: time.Millisecond}, 503, "1", `"outcome":"no_quorum"}`},
+	"unknown":    {executor.Answer{Outcome: api.Unknown, RetryAfter: 3 * time.Second}, 503, "3", `"outcome":"unknown"}`},
+	"standby":    {executor.Answer{Outcome: api.Standby}, 503, "1", `"outcome":"standby"}`},
+	"draining":   {executor.Answer{Outcome: api.Draining}, 503, "1", `"outcome":"draining"}`},
 
 	"an outcome of a later version": {executor.Answer{Outcome: "lost_in_space"}, 500, "", `"outcome":"lost_in_space"}`},
 }
 
 func TestAnswers(t *testing.T) {
-	covered := map[executor.Outcome]bool{}
+	covered := map[api.Outcome]bool{}
 	for name, c := range answers {
 		covered[c.answer.Outcome] = true
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestAnswersAreOfTheAPI(t *testing.T) {
 func TestClaimIDs(t *testing.T) {
 	for _, id := range []executor.ClaimID{{}, {Shard: 1023, Slot: 1<<64 - 1, Index: 99999}, {Shard: 7, Unit: 123}} {
 		var got struct{ Claim string }
-		if err := json.Unmarshal(appendClaim(nil, executor.Sold, "movie", &executor.Claim{ID: id}), &got); err != nil {
+		if err := json.Unmarshal(appendClaim(nil, api.Sold, "movie", &executor.Claim{ID: id}), &got); err != nil {
 			t.Fatal(err)
 		}
 		if got.Claim != id.String() {
@@ -278,15 +278,15 @@ func TestClaimsAreCounted(t *testing.T) {
 		return <-next
 	}}}})
 	for _, a := range []executor.Answer{
-		{Outcome: executor.Sold}, {Outcome: executor.Sold, Replayed: true}, {Outcome: executor.Sold, Replayed: true},
-		{Outcome: executor.SoldOut}, {Outcome: "lost_in_space"},
+		{Outcome: api.Sold}, {Outcome: api.Sold, Replayed: true}, {Outcome: api.Sold, Replayed: true},
+		{Outcome: api.SoldOut}, {Outcome: "lost_in_space"},
 	} {
 		next <- a
 		post(t, s, claimsPath, `{"user":"u"}`, nil)
 	}
 	post(t, s, claimsPath, `{}`, nil)
 
-	want := map[executor.Outcome]float64{executor.Sold: 1, api.Replayed: 2, executor.SoldOut: 1, other: 1, executor.BadRequest: 1}
+	want := map[api.Outcome]float64{api.Sold: 1, api.Replayed: 2, api.SoldOut: 1, other: 1, api.BadRequest: 1}
 	labels := []api.Outcome{api.Replayed, other}
 	for _, row := range api.Outcomes() {
 		labels = append(labels, row.Outcome)

@@ -3,6 +3,7 @@ package httpd
 import (
 	"context"
 
+	"salectl/api"
 	"salectl/executor"
 )
 
@@ -11,8 +12,8 @@ import (
 type fake struct {
 	name    string
 	claim   func(context.Context, executor.Request) executor.Answer
-	decline func(executor.Request, executor.Outcome) executor.Answer
-	user    func(string) ([]executor.Claim, executor.Outcome)
+	decline func(executor.Request, api.Outcome) executor.Answer
+	user    func(string) ([]executor.Claim, api.Outcome)
 	status  func() executor.Status
 	ready   func() error
 }
@@ -25,14 +26,14 @@ func (f *fake) Claim(ctx context.Context, r executor.Request) executor.Answer {
 	return f.claim(ctx, r)
 }
 
-func (f *fake) Decline(r executor.Request, why executor.Outcome) executor.Answer {
+func (f *fake) Decline(r executor.Request, why api.Outcome) executor.Answer {
 	if f.decline == nil {
 		return executor.Answer{Outcome: why}
 	}
 	return f.decline(r, why)
 }
 
-func (f *fake) User(user string) ([]executor.Claim, executor.Outcome) { return f.user(user) }
+func (f *fake) User(user string) ([]executor.Claim, api.Outcome) { return f.user(user) }
 
 func (f *fake) Status() executor.Status {
 	if f.status == nil {

@@ -36,8 +36,11 @@ func CheckListen(addr string, hasToken, insecure bool) error {
 const maxToken = 4096
 
 // ReadToken reads a bearer token from a file: one line of visible ASCII. It
-// refuses a file that everyone on the machine can read.
+// refuses a file that everyone on the machine can read. Without a path there is none.
 func ReadToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("token file: %w", err)

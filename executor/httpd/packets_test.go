@@ -29,7 +29,7 @@ func TestPackets(t *testing.T) {
 	f := &fake{
 		name:  "movie",
 		claim: func(context.Context, executor.Request) executor.Answer { return answer },
-		user:  func(string) ([]executor.Claim, executor.Outcome) { return []executor.Claim{grab, several}, "" },
+		user:  func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{grab, several}, "" },
 		status: func() executor.Status {
 			return executor.Status{RedPacket: &red, Shards: []executor.ShardStatus{
 				{Limit: 2, Listed: true, ListOn: true, Undrained: 5}, {Limit: 1, Listed: true, Undrained: 2}, {Limit: 1, Listed: true, ListOn: true},
@@ -44,10 +44,10 @@ func TestPackets(t *testing.T) {
 		answer executor.Answer
 		want   string
 	}{
-		"sold":          {executor.Answer{Outcome: executor.Sold, Claim: grab}, grabBody},
-		"several units": {executor.Answer{Outcome: executor.Sold, Claim: several}, severalBody},
-		"asked again":   {executor.Answer{Outcome: executor.Sold, Claim: grab, Replayed: true}, grabBody},
-		"limit reached": {executor.Answer{Outcome: executor.LimitReached, Claims: []executor.Claim{grab}}, `"claims":[` + grabBody + `]}`},
+		"sold":          {executor.Answer{Outcome: api.Sold, Claim: grab}, grabBody},
+		"several units": {executor.Answer{Outcome: api.Sold, Claim: several}, severalBody},
+		"asked again":   {executor.Answer{Outcome: api.Sold, Claim: grab, Replayed: true}, grabBody},
+		"limit reached": {executor.Answer{Outcome: api.LimitReached, Claims: []executor.Claim{grab}}, `"claims":[` + grabBody + `]}`},
 	} {
 		answer = c.answer
 		if got := ask(http.MethodPost, "/claims"); !strings.HasSuffix(got, c.want) {
@@ -65,7 +65,7 @@ func TestPackets(t *testing.T) {
 // TestClaimsCostNothing holds the answer to a claim to no allocation, with names
 // that need no quotes, where units are no packets.
 func TestClaimsCostNothing(t *testing.T) {
-	claim := &executor.Claim{ID: executor.ClaimID{Shard: 3, Slot: 17}, User: "u", Units: []int64{5, 7}, State: executor.Sold, At: noon}
+	claim := &executor.Claim{ID: executor.ClaimID{Shard: 3, Slot: 17}, User: "u", Units: []int64{5, 7}, State: api.Sold, At: noon}
 	b := make([]byte, 0, 1024)
 	if n := testing.AllocsPerRun(100, func() { b = appendClaim(b[:0], api.Sold, "movie", claim) }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"salectl/api"
 	"salectl/executor"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestOtherSites(t *testing.T) {
 	s := New(Config{Sales: []executor.Service{&fake{name: "movie",
 		claim: func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) },
-		user:  func(string) ([]executor.Claim, executor.Outcome) { return nil, "" },
+		user:  func(string) ([]executor.Claim, api.Outcome) { return nil, "" },
 	}}})
 	for name, c := range map[string]struct {
 		header http.Header

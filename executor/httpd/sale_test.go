@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/executor"
 )
 
@@ -38,7 +39,7 @@ func TestGetSale(t *testing.T) {
 	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, `"closesAt":"2026-11-11T12:00:00Z"`) {
 		t.Errorf("closesAt is not told: %s", got)
 	}
-	status = executor.Status{Sale: "movie", Away: executor.Standby}
+	status = executor.Status{Sale: "movie", Away: api.Standby}
 	if r := do(s, http.MethodGet, "/v1/sales/movie", "", nil); r.StatusCode != 503 {
 		t.Errorf("a standby tells of the sale: %d %s", r.StatusCode, text(t, r))
 	}
@@ -47,7 +48,7 @@ func TestGetSale(t *testing.T) {
 func TestGetUser(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, user string // "": the executor is not asked
-		outcome    executor.Outcome
+		outcome    api.Outcome
 		claims     []executor.Claim
 		status     int
 		body       string // what it ends with
@@ -58,7 +59,7 @@ func TestGetUser(t *testing.T) {
 		"escaped":       {path: "a%2Fb%20c%3F%E7%94%A8", user: "a/b c?用", status: 200, body: `"claims":[]}`},
 		"a dot":         {path: ".", user: ".", status: 200, body: `"user":".","claims":[]}`},
 		"two dots":      {path: "..", user: "..", status: 200, body: `"user":"..","claims":[]}`},
-		"cannot tell":   {path: "u-1", user: "u-1", outcome: executor.Standby, status: 503, body: `"outcome":"standby"}`},
+		"cannot tell":   {path: "u-1", user: "u-1", outcome: api.Standby, status: 503, body: `"outcome":"standby"}`},
 		"empty":         {path: "", status: 422, body: `"outcome":"bad_request"}`},
 		"control":       {path: "a%0Ab", status: 422, body: `"outcome":"bad_request"}`},
 		"broken UTF-8":  {path: "a%FFb", status: 422, body: `"outcome":"bad_request"}`},
@@ -67,7 +68,7 @@ func TestGetUser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked string
-			s := New(Config{Sales: []executor.Service{&fake{name: "movie", user: func(user string) ([]executor.Claim, executor.Outcome) {
+			s := New(Config{Sales: []executor.Service{&fake{name: "movie", user: func(user string) ([]executor.Claim, api.Outcome) {
 				asked = user
 				return c.claims, c.outcome
 			}}}})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/embedded"
 	"salectl/backends/quorum"
@@ -66,9 +67,9 @@ func sellOut(b *testing.B, e *executor.Executor) {
 	b.Helper()
 	for i := 0; ; i++ {
 		switch a := e.Claim(b.Context(), executor.Request{User: fmt.Sprint("early-", i), Quantity: 1}); a.Outcome {
-		case executor.SoldOut:
+		case api.SoldOut:
 			return
-		case executor.Sold, executor.NoneNow:
+		case api.Sold, api.NoneNow:
 		default:
 			b.Fatalf("claim %d: %+v", i, a)
 		}

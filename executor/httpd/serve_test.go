@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"salectl/api"
 	"salectl/executor"
 )
 
@@ -100,7 +100,7 @@ func newGate() *gate {
 		case <-g.open:
 			return soldTo(r.User)
 		case <-ctx.Done():
-			return executor.Answer{Outcome: executor.Unknown}
+			return executor.Answer{Outcome: api.Unknown}
 		}
 	}
 	return g
@@ -194,7 +194,7 @@ func TestBuyerGone(t *testing.T) {
 			close(inside)
 			<-ctx.Done()
 			gone <- ctx.Err()
-			return executor.Answer{Outcome: executor.Unknown}
+			return executor.Answer{Outcome: api.Unknown}
 		},
 	}}}))
 	conn, err := net.Dial("tcp", strings.TrimPrefix(v.url, "http://"))

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"salectl/api"
 	"salectl/backends/clock"
 )
 
@@ -303,7 +304,7 @@ func TestDriveFails(t *testing.T) {
 		c := s.open(t)
 		c.Sleep = func(ctx context.Context, d time.Duration) error {
 			cancel(stop)
-			return sleep(ctx, time.Hour)
+			return api.Sleep(ctx, time.Hour)
 		}
 		if _, err := Drive(ctx, c); !errors.Is(err, stop) {
 			t.Errorf("got %v, want the cause", err)

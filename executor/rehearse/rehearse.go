@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/spec"
 )
@@ -101,7 +102,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Clock = clock.System()
 	}
 	if c.Sleep == nil {
-		c.Sleep = sleep
+		c.Sleep = api.Sleep
 	}
 	switch {
 	case c.Sale == "":
@@ -130,15 +131,4 @@ func checkURL(s string) error {
 		return fmt.Errorf("rehearse: %w: %s is not loopback; start one with --listen 127.0.0.1:0 here", ErrElsewhere, u.Host)
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -283,14 +283,15 @@ func TestToleratedWithAckRedis(t *testing.T) {
 func TestToleratedAhead(t *testing.T) {
 	// tenure begins one in which the unit of the first shard is not waited for.
 	tenure := func(w *world) { w.h.Holds(w.pass(), "executor-0, run 1", testUID, 9*time.Second) }
+	drainedLater := func(w *world) {
+		first := w.early(w.user(0), "k", 2)
+		tenure(w)
+		w.at += 3 * time.Second
+		w.drain(w.early(w.user(1), "k", 4))
+		w.drain(first)
+	}
 	for name, do := range map[string]func(w *world){
-		"a shard that could not be taken over": func(w *world) {
-			first := w.early(w.user(0), "k", 2)
-			tenure(w)
-			w.at += 3 * time.Second
-			w.drain(w.early(w.user(1), "k", 4))
-			w.drain(first)
-		},
+		"a shard that could not be taken over": drainedLater,
 		"as soon as it is not waited for": func(w *world) {
 			first := w.early(w.user(0), "k", 2)
 			tenure(w)
@@ -299,11 +300,7 @@ func TestToleratedAhead(t *testing.T) {
 			w.drain(first)
 		},
 		"before the next tenure": func(w *world) {
-			first := w.early(w.user(0), "k", 2)
-			tenure(w)
-			w.at += 3 * time.Second
-			w.drain(w.early(w.user(1), "k", 4))
-			w.drain(first)
+			drainedLater(w)
 			w.h.Holds(20*time.Second, "executor-1, run 1", testUID, 29*time.Second)
 		},
 		"just after another run's leases": func(w *world) {
@@ -315,11 +312,7 @@ func TestToleratedAhead(t *testing.T) {
 			w.drain(first)
 		},
 		"a shard that was taken over in the end": func(w *world) {
-			first := w.early(w.user(0), "k", 2)
-			tenure(w)
-			w.at += 3 * time.Second
-			w.drain(w.early(w.user(1), "k", 4))
-			w.drain(first)
+			drainedLater(w)
 			w.fill()
 		},
 		"a shard that was taken over as the tenure began": func(w *world) {

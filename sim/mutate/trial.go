@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// trial tries mutants: first by the tests of their package, then by worlds.
+// trial tries mutants: first by the tests of their package, and of others that try its
+// code, then by worlds.
 type trial struct {
 	options
 	root, temp, overlay string
@@ -74,12 +75,17 @@ func (t *trial) judge(ctx context.Context, mutants []mutant, known notes) (resul
 
 // try runs whatever comes by a mutant until something notices it.
 func (t *trial) try(ctx context.Context, r *result) error {
-	tests, err := t.tests(ctx, path.Dir(r.file))
-	if err != nil {
-		return err
+	for _, folder := range testedIn(path.Dir(r.file)) {
+		tests, err := t.tests(ctx, folder)
+		if err != nil {
+			return err
+		}
+		if err := tests.try(ctx, r, byTest); err != nil || r.outcome > survives {
+			return err
+		}
 	}
-	if err := tests.try(ctx, r, byTest); err != nil || r.outcome > survives || t.seeds == 0 {
-		return err
+	if t.seeds == 0 {
+		return nil
 	}
 	worlds, err := t.soak(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"runtime/pprof"
 	"time"
 
+	"salectl/api"
 	"salectl/executor"
 )
 
@@ -126,9 +127,9 @@ func (s *serving) claimer(name func(i int64) string) claimer {
 		// whose lock all of them would meet, before and after each wait.
 		a := s.Claim(context.Background(), executor.Request{User: name(i), Key: key(i), Quantity: 1})
 		switch a.Outcome {
-		case executor.Sold:
+		case api.Sold:
 			return true, nil
-		case executor.LimitReached, executor.SoldOut, executor.NoneNow:
+		case api.LimitReached, api.SoldOut, api.NoneNow:
 			return false, nil
 		}
 		return false, fmt.Errorf("a claim on %s was answered %s %s", s.Sale(), a.Outcome, a.Message)

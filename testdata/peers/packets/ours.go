@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
@@ -106,11 +107,11 @@ func (o *ours) serve(ctx context.Context) error {
 func (o *ours) run(ctx context.Context, callers int) (int, time.Duration, error) {
 	return untilEmpty(ctx, callers, 1, func(ctx context.Context, users []string) (int, bool, error) {
 		switch a := o.claim(ctx, users[0]); a.Outcome {
-		case executor.Sold:
+		case api.Sold:
 			return 1, false, nil
-		case executor.LimitReached:
+		case api.LimitReached:
 			return 0, false, nil
-		case executor.SoldOut, executor.NoneNow: // there is one list: it is empty
+		case api.SoldOut, api.NoneNow: // there is one list: it is empty
 			return 0, true, nil
 		default:
 			return 0, false, fmt.Errorf("%s: %s", a.Outcome, a.Message)
@@ -120,9 +121,9 @@ func (o *ours) run(ctx context.Context, callers int) (int, time.Duration, error)
 
 func (o *ours) grab(ctx context.Context, user string) (bool, error) {
 	switch a := o.claim(ctx, user); a.Outcome {
-	case executor.Sold:
+	case api.Sold:
 		return true, nil
-	case executor.LimitReached, executor.SoldOut, executor.NoneNow:
+	case api.LimitReached, api.SoldOut, api.NoneNow:
 		return false, nil
 	default:
 		return false, fmt.Errorf("%s: %s", a.Outcome, a.Message)

@@ -1,0 +1,25 @@
+package ledger
+
+import (
+	"slices"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+var opField = (*pb.Op)(nil).ProtoReflect().Descriptor().Oneofs().ByName("op")
+
+// OpNames names the kinds of ops in a commit as ledger.proto calls them, such as
+// "claim" or "generation": each once, in the order of their first ops. A kind that
+// this program does not know is "other".
+func OpNames(c *pb.Commit) (names []string) {
+	for _, op := range c.GetOps() {
+		name := "other"
+		if field := op.ProtoReflect().WhichOneof(opField); field != nil {
+			name = string(field.Name())
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,200 @@
+// Package saletest writes what a planner would have written of a sale, for tests that
+// have no planner, and reads it back. Each of its functions ends the test that fails.
+package saletest
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// UID is that of the run of every sale.
+const UID = "00112233aabbccdd"
+
+// Planner is the writer of all commits.
+var Planner = []byte("planner!")
+
+// PlannedUs is the time of all that a test's planner writes: one that has
+// passed, and the same in each run.
+const PlannedUs = 1_700_000_000_000_000
+
+// Declared is a sale for tests: 3 s leases, embedded.
+func Declared(name string, stock int64, shards int, perUser int64) spec.Sale {
+	return spec.Sale{
+		Name: name, Run: 1, Stock: stock, LockCount: shards, PerUserLimit: perUser,
+		LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{},
+	}
+}
+
+// Provision does to logs what an apply of the sale would, with the shares given.
+func Provision(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64) {
+	t.Helper()
+	ProvisionAs(t, logs, sale, shares, &pb.Settings{PerUserLimit: sale.PerUserLimit, Phase: pb.Phase_OPEN})
+}
+
+// ProvisionAs is Provision with other settings than those of an open sale.
+func ProvisionAs(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64, settings *pb.Settings) {
+	t.Helper()
+	declaration, err := sale.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := int64(1)
+	var changes []*pb.ShardChange
+	for _, share := range shares {
+		change := &pb.ShardChange{}
+		if share > 0 {
+			change.Add = []*pb.Range{{First: next, Count: share}}
+		}
+		next += share
+		changes = append(changes, change)
+	}
+	first := &pb.Planned{
+		Generation: 1, Run: 1, Uid: UID, Spec: declaration, Shards: changes, Settings: settings, NextUnit: next,
+	}
+	if sale.RedPacket != nil {
+		first.Seed = make([]byte, 32)
+	}
+	Plan(t, logs, sale.Name, first)
+	for shard := range shares {
+		Take(t, logs, sale.Name, shard)
+	}
+	AppendSale(t, logs, sale.Name, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
+}
+
+// Plan appends a generation to the log of a sale.
+func Plan(t testing.TB, logs ledger.Logs, name string, p *pb.Planned) {
+	t.Helper()
+	AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_Planned{Planned: p}})
+}
+
+// AppendSale appends an op to the log of a sale.
+func AppendSale(t testing.TB, logs ledger.Logs, name string, op *pb.Op) {
+	t.Helper()
+	sale := ledger.NewSale(spec.SaleLog(name))
+	w, err := ledger.Load(context.Background(), logs, spec.SaleLog(name), sale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := sale.Entry(Planner, PlannedUs, op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Settle(t, logs, w, e)
+}
+
+// Take brings a shard to its next generation, as a planner would.
+func Take(t testing.TB, logs ledger.Logs, name string, shard int) {
+	t.Helper()
+	w, e := Taking(t, logs, name, shard)
+	Settle(t, logs, w, e)
+}
+
+// Taking returns the commit that brings a shard to its next generation, nil if
+// it has the newest.
+func Taking(t testing.TB, logs ledger.Logs, name string, shard int) (*ledger.Writer, *ledger.Entry) {
+	t.Helper()
+	sale := LoadSale(t, logs, name)
+	log := spec.ShardLog(sale.UID(), shard, sale.Shards())
+	state := ledger.NewState(log)
+	w, err := ledger.Load(context.Background(), logs, log, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.Generation == sale.Generation() {
+		return w, nil
+	}
+	d := state.Draft(Planner, PlannedUs)
+	if err := d.Generation(sale.ShardGeneration(state.Generation+1, shard)); err != nil {
+		t.Fatal(err)
+	}
+	e, err := d.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, e
+}
+
+// Settle appends an entry on a store without faults.
+func Settle(t testing.TB, logs ledger.Logs, w *ledger.Writer, e *ledger.Entry) {
+	t.Helper()
+	now := clock.System()
+	do := w.Append(now(), e)
+	do = w.Done(now(), do.Send.Do(t.Context(), logs))
+	if do.Event != ledger.Committed {
+		t.Fatalf("appending to %s: event %d, %v", w.Log(), do.Event, do.Err)
+	}
+}
+
+// Mark lets a node vote at once, as the first apply does.
+func Mark(t testing.TB, node quorum.Node) {
+	t.Helper()
+	info, err := node.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Mark(t.Context(), spec.Marker(UID), info.RunID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Audited fails the test unless an audit finds everything right.
+func Audited(t testing.TB, logs ledger.Logs, name string) *ledger.Audit {
+	t.Helper()
+	a, err := ledger.NewAudit(context.Background(), logs, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.OK {
+		t.Fatalf("audit: %+v", a)
+	}
+	return a
+}
+
+// Replan appends the sale's next generation, which changes what change says of a
+// copy of the newest: its settings, and of each shard the units.
+func Replan(t testing.TB, logs ledger.Logs, name string, change func(p *pb.Planned)) {
+	t.Helper()
+	newest := LoadSale(t, logs, name).Newest()
+	p := proto.CloneOf(newest)
+	p.Generation++
+	for i := range p.Shards {
+		p.Shards[i] = &pb.ShardChange{}
+	}
+	change(p)
+	Plan(t, logs, name, p)
+}
+
+// Deal gives a shard that many new units in the generation being made.
+func Deal(p *pb.Planned, shard int, units int64) {
+	p.Shards[shard].Add = append(p.Shards[shard].Add, &pb.Range{First: p.NextUnit, Count: units})
+	p.NextUnit += units
+}
+
+// LoadSale reads the log of a sale.
+func LoadSale(t testing.TB, logs ledger.Logs, name string) *ledger.Sale {
+	t.Helper()
+	sale := ledger.NewSale(spec.SaleLog(name))
+	if _, err := ledger.Load(context.Background(), logs, spec.SaleLog(name), sale); err != nil {
+		t.Fatal(err)
+	}
+	return sale
+}
+
+// LoadShard reads the log of a shard, of as many.
+func LoadShard(t testing.TB, logs ledger.Logs, shard, shards int) *ledger.State {
+	t.Helper()
+	log := spec.ShardLog(UID, shard, shards)
+	state := ledger.NewState(log)
+	if _, err := ledger.Load(context.Background(), logs, log, state); err != nil {
+		t.Fatal(err)
+	}
+	return state
+}

@@ -1,0 +1,37 @@
+package executor
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/backends/quorum"
+)
+
+// serve runs an executor until the test ends, and waits until it is ready.
+func serve(t testing.TB, logs ledger.Logs, node quorum.Node, name string) *Executor {
+	t.Helper()
+	e := New(Config{Logs: logs, Nodes: []quorum.Node{node}, Sale: name, Address: "127.0.0.1:1"})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	waitFor(t, func() bool { return e.Ready() == nil })
+	return e
+}
+
+// waitFor polls until ok, for as long as any machine may reasonably take.
+func waitFor(t testing.TB, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen")
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package executor
+
+import (
+	"context"
+	"time"
+
+	"salectl/api"
+	"salectl/executor/shard"
+	"salectl/spec"
+)
+
+// Service is a sale as its buyers see it. Executor is one.
+type Service interface {
+	// Sale is the name.
+	Sale() string
+	// Claim answers one request. It returns when the answer is durable, or
+	// when ctx has ended: then with Unknown if the claim may yet be accepted.
+	Claim(ctx context.Context, r Request) Answer
+	// Decline answers a request that is not to be let in, with why; but with
+	// Unknown, or with the claim, if an earlier request of the same user and key may
+	// yet be accepted, or was.
+	Decline(r Request, why api.Outcome) Answer
+	// User returns a user's claims, in the order of acceptance; an Outcome other
+	// than "" says why they cannot be told now.
+	User(user string) ([]Claim, api.Outcome)
+	// Status is what this process knows of the sale.
+	Status() Status
+	// Ready returns nil while this process can sell on every shard.
+	Ready() error
+}
+
+// Status is a sale as the process that serves it sees it.
+type Status struct {
+	Sale       string
+	Away       api.Outcome // why this process cannot tell; then only Sale is set. "": it can
+	UID        string
+	Generation uint64
+	Phase      string // open, paused, closed
+	OpensAt    time.Time
+	ClosesAt   time.Time
+	PerUser    int64
+	RedPacket  *spec.RedPacket // nil: units are no packets of money
+	Shards     []ShardStatus
+	Nodes      []NodeStatus
+}
+
+// What is asked and answered, as a shard has it.
+type (
+	Request     = shard.Request
+	Answer      = shard.Answer
+	Claim       = shard.Claim
+	ClaimID     = shard.ClaimID
+	ShardStatus = shard.Status
+	Stall       = shard.Stall
+)

@@ -1,0 +1,78 @@
+package shard
+
+import (
+	"fmt"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+	"salectl/spec"
+)
+
+// Request is one claim as it reaches the executor.
+type Request struct {
+	User     string // 1 to api.MaxUser bytes
+	Key      string // identifies the request together with User, at most api.MaxKey bytes; "" is a new request
+	Quantity int64  // units wanted, 1 to api.MaxQuantity; all or nothing
+}
+
+// Claim is an accepted claim, as its log has it.
+type Claim struct {
+	ID    ClaimID
+	User  string
+	Units []int64
+	State api.Outcome // Sold or Held
+	At    time.Time
+
+	// Packets is what the units are worth, nil if they are no packets of money. It
+	// is set in what Service returns.
+	Packets *spec.Packets
+}
+
+// ClaimID names a claim by its place in the ledger, or, where a node gave it from
+// a list before it had one, by its unit. Its text form is that of ledger.Claim.
+type ClaimID struct {
+	Shard int
+	Slot  uint64
+	Index int   // among the ops of the commit
+	Unit  int64 // 0, or the unit of a grab; then Slot and Index are not set
+}
+
+func (id ClaimID) String() string {
+	if id.Unit != 0 {
+		return ledger.GrabID(id.Shard, id.Unit)
+	}
+	return fmt.Sprintf("%d-%d-%d", id.Shard, id.Slot, id.Index)
+}
+
+// Answer is what a claim gets.
+type Answer struct {
+	Outcome api.Outcome
+	// Claim is set for Sold and Held.
+	Claim Claim
+	// Replayed says that the request had been accepted before, or that another
+	// request of the same key is the one that was: this is the same answer again.
+	Replayed bool
+	// Claims are all of the user's, for LimitReached.
+	Claims []Claim
+	// OpensAt is when the sale opens, for NotOpen.
+	OpensAt time.Time
+	// RetryAfter is when asking again may help; 0: it will not, or at once.
+	RetryAfter time.Duration
+	// Message says more, for people, where there is more to say.
+	Message string
+}
+
+// Accepted says whether the claim has units.
+func (a Answer) Accepted() bool { return a.Outcome.Accepted() }
+
+// Denies says whether whoever gets the answer takes it that the claim is not
+// accepted, and would be wrong if an earlier request of the same key still can be.
+// SoldOut is among them: more units may come before that one is decided.
+func (a Answer) Denies() bool {
+	switch a.Outcome {
+	case api.Sold, api.Held, api.KeyReused, api.BadRequest, api.Unknown:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,252 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/lists"
+	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/spec"
+)
+
+// counted is a NodeBatcher of two shards, without a node.
+type counted struct {
+	*testing.T
+	g      *NodeBatcher
+	queues []*shardQueue
+	now    clock.Now
+	unit   int64
+}
+
+func newCounted(t *testing.T, most int64) *counted {
+	c := &counted{T: t, g: NewNodeBatcher(spec.AckRedis, 100, &Backlog{most: most}, func(clock.Now) bool { return true }), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
+	for i := range 2 {
+		s := New(Config{
+			Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
+			Board: NewBoard(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
+		})
+		c.queues = append(c.queues, c.g.Serve(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, c.now))
+		c.queues[i].turn(c.now, 1)
+	}
+	return c
+}
+
+func (c *counted) offer(users ...string) {
+	for _, user := range users {
+		if o := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)); o != "" {
+			c.Errorf("%s: %s", user, o)
+		}
+	}
+}
+
+// asks makes the next call of the node, which must be for these users.
+func (c *counted) asks(users ...string) *GrabCall {
+	c.Helper()
+	c.now.Mono += GrabPause
+	call := new(GrabCall)
+	c.g.Next(c.now, call)
+	var asked []string
+	for _, b := range call.Batches {
+		asked = append(asked, b.Users...)
+	}
+	if !slices.Equal(asked, users) {
+		c.Fatalf("%q are asked for, want %q", asked, users)
+	}
+	return call
+}
+
+// gives answers a call: each has a unit, perhaps from before.
+func (c *counted) gives(call *GrabCall, before bool) {
+	given := lists.Given{At: 1}
+	for _, key := range call.Batches[0].Keys {
+		c.unit++
+		u := lists.Unit{Number: c.unit}
+		if before {
+			u.Before, u.Key, u.At = true, key, 1
+		}
+		given.Units = append(given.Units, u)
+	}
+	c.g.Done(c.now, call, []lists.Given{given}, nil)
+}
+
+func (c *counted) lacks(want int64) {
+	c.Helper()
+	if got := c.g.backlog.behind.Load(); got != want {
+		c.Errorf("the ledger lacks %d, want %d", got, want)
+	}
+	if c.g.backlog.asked != 0 {
+		c.Errorf("%d are reserved for calls that are over", c.g.backlog.asked)
+	}
+}
+
+func TestBacklogCounts(t *testing.T) {
+	lost := errors.New("the reply is lost")
+	open := func(t *testing.T) *counted {
+		c := newCounted(t, 3)
+		c.offer("a", "b", "c", "d")
+		c.asks() // what the tenure before has given is not known
+		c.queues[0].knows()
+		c.queues[0].knows()
+		c.asks()
+		c.queues[1].knows()
+		return c
+	}
+	t.Run("given", func(t *testing.T) {
+		c := open(t)
+		c.gives(c.asks("a", "b", "c"), false)
+		c.lacks(3)
+		c.asks()
+		c.queues[0].drained([]string{"b"})
+		c.lacks(2)
+	})
+	t.Run("a reply that is lost", func(t *testing.T) {
+		c := open(t)
+		c.g.Done(c.now, c.asks("a", "b", "c"), nil, lost)
+		c.lacks(3)
+		c.queues[0].drained([]string{"a"})
+		c.lacks(2)
+		c.gives(c.asks("a", "b", "c"), true)
+		c.lacks(2)
+		c.queues[0].drained([]string{"b", "c"})
+		c.lacks(0)
+	})
+	t.Run("a call that was not sent", func(t *testing.T) {
+		c := open(t)
+		c.g.Done(c.now, c.asks("a", "b", "c"), nil, quorum.ErrUnsent)
+		c.lacks(0)
+		c.g.Done(c.now, c.asks("a"), nil, quorum.ErrUnsent) // one tells whether the node answers
+		c.lacks(0)
+	})
+	t.Run("a node that is silent", func(t *testing.T) {
+		c := open(t)
+		c.g.backlog.most = 4
+		c.offer("e", "f")
+		c.g.Done(c.now, c.asks("a", "b", "c", "d"), nil, lost)
+		c.now.Mono += StallAfter
+		c.g.Done(c.now, c.asks("a", "b", "c", "d"), nil, lost) // who waits has waited for too long
+		c.lacks(4)
+		if n := c.queues[0].waiting(); n != 0 {
+			t.Errorf("%d wait still", n)
+		}
+		c.queues[0].turn(c.now, 2)
+		c.lacks(0)
+		c.offer("g", "h")
+		c.g.Done(c.now, c.asks("g"), nil, lost)
+		c.asks("g") // no other before it has its answer
+	})
+	t.Run("a drainer that overtakes the reply", func(t *testing.T) {
+		c := open(t)
+		call := c.asks("a", "b", "c")
+		c.queues[0].drained([]string{"a", "c"})
+		c.gives(call, false)
+		c.lacks(1)
+		call = c.asks("d")
+		c.queues[0].drained([]string{"d"})
+		c.g.Done(c.now, call, nil, lost)
+		c.lacks(1)
+	})
+	t.Run("a list that is off", func(t *testing.T) {
+		c := open(t)
+		call := c.asks("a", "b", "c")
+		c.queues[0].turn(c.now, 0)
+		c.gives(call, false)
+		c.lacks(3)
+		c.queues[0].turn(c.now, 2)
+		c.lacks(0)
+	})
+	t.Run("a list that was filled anew", func(t *testing.T) {
+		c := open(t)
+		call := c.asks("a", "b", "c")
+		c.queues[0].turn(c.now, 2)
+		c.gives(call, false)
+		c.lacks(0)
+		c.gives(c.asks("d"), false)
+		c.lacks(1)
+	})
+	t.Run("a list that was filled anew, and a reply that is lost", func(t *testing.T) {
+		c := open(t)
+		call := c.asks("a", "b", "c")
+		c.queues[0].turn(c.now, 2)
+		c.g.Done(c.now, call, nil, lost)
+		c.lacks(0)
+	})
+	t.Run("a user who has a unit and asks once more", func(t *testing.T) {
+		c := open(t)
+		c.gives(c.asks("a", "b", "c"), false)
+		c.queues[0].drained([]string{"b", "c"})
+		c.g.backlog.most = 2
+		c.offer("a")
+		c.gives(c.asks("d", "a"), true) // only of d it is not known
+		c.lacks(1)
+		c.offer("a", "e")
+		c.gives(c.asks("a", "e"), true)
+		c.lacks(1)
+	})
+	t.Run("a shard that has ended", func(t *testing.T) {
+		c := open(t)
+		call := c.asks("a", "b", "c")
+		c.queues[0].shutDown(api.Standby)
+		c.gives(call, false)
+		c.lacks(0)
+	})
+	t.Run("users for whom nobody asks any more", func(t *testing.T) {
+		c := open(t)
+		c.g.Done(c.now, c.asks("a", "b", "c"), nil, lost)
+		call := c.asks("a", "b", "c")
+		c.g.Done(c.now, call, []lists.Given{{At: 1, Units: make([]lists.Unit, 3)}}, nil) // the list is empty: a late call may find some yet
+		c.lacks(3)
+		shard := c.g.shards[0].shard
+		shard.events = nil
+		c.asks()
+		if len(shard.events) != 1 {
+			t.Error("their list is not filled anew")
+		}
+	})
+}
+
+// TestFreeStuck has a list filled anew exactly when its users would be counted for ever.
+func TestFreeStuck(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(c *counted, q *shardQueue)
+		events int  // that the shard hears
+		wakes  bool // it is looked again
+	}{
+		"stuck":                           {func(*counted, *shardQueue) {}, 1, true},
+		"nobody may have something":       {func(_ *counted, q *shardQueue) { q.set("a", 0) }, 0, false},
+		"the list is off":                 {func(_ *counted, q *shardQueue) { q.fill = 0 }, 0, false},
+		"the ledger is not that far back": {func(c *counted, _ *shardQueue) { c.g.backlog.behind.Store(2) }, 0, true},
+		"a call is under way":             {func(_ *counted, q *shardQueue) { q.set("b", asking) }, 0, true},
+		"the node does not answer":        {func(c *counted, q *shardQueue) { q.failed.note(c.now, errors.New("it is silent")) }, 0, true},
+		"somebody asks again": {func(c *counted, q *shardQueue) {
+			q.queue = []*Ticket{{Request: Request{User: "c"}}, {Request: Request{User: "a"}, asked: true}}
+		}, 0, true},
+		"somebody else asks": {func(c *counted, q *shardQueue) { q.queue = []*Ticket{{Request: Request{User: "c"}}} }, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCounted(t, 3)
+			q := c.queues[1] // behind a shard of which nothing is in doubt
+			q.set("a", unsure)
+			c.g.backlog.behind.Store(3)
+			test.change(c, q)
+			q.shard.events = nil
+			wake := c.g.freeStuck(c.now)
+			if n := len(q.shard.events); n != test.events || n > 0 && q.shard.events[0] != Event(FillLost{1}) {
+				t.Errorf("events %v, want %d", q.shard.events, test.events)
+			}
+			want := time.Duration(0)
+			if test.wakes {
+				want = c.now.Mono + LookForStuck
+			}
+			if wake != want {
+				t.Errorf("it is looked again at %v, want %v", wake, want)
+			}
+		})
+	}
+}

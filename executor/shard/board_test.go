@@ -1,0 +1,204 @@
+package shard
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+)
+
+// boardOf has shards of these available units, each with a limit of ten.
+func boardOf(available ...int64) *Board {
+	b := NewBoard(len(available))
+	for i, n := range available {
+		b.Post(i, ledger.Totals{Available: n, Limit: 10, Sold: 10 - n})
+	}
+	return b
+}
+
+func TestBoardSoldOut(t *testing.T) {
+	b := NewBoard(2)
+	b.Post(0, ledger.Totals{})
+	if b.soldOut.Load() {
+		t.Error("sold out by a shard that nobody knows")
+	}
+	b.Post(0, ledger.Totals{Generation: 1, Limit: 3, Sold: 3})
+	b.Generation(1)
+	if b.soldOut.Load() {
+		t.Error("sold out by one of two shards")
+	}
+	b.Post(1, ledger.Totals{Generation: 1, Limit: 4, Sold: 3, Held: 1})
+	if b.soldOut.Load() {
+		t.Error("sold out while a unit is held")
+	}
+	b.Post(0, ledger.Totals{Generation: 1, Limit: 2, Sold: 3}) // it has sent one away that it had
+	b.Post(1, ledger.Totals{Generation: 1, Limit: 5, Sold: 4})
+	if !b.soldOut.Load() {
+		t.Error("not sold out")
+	}
+	b.Generation(2)
+	if b.soldOut.Load() {
+		t.Error("sold out while a generation is to come")
+	}
+	b.Post(0, ledger.Totals{Generation: 2, Limit: 3, Sold: 3})
+	if b.soldOut.Load() {
+		t.Error("sold out while a shard has not taken the generation")
+	}
+	b.Post(1, ledger.Totals{Generation: 2, Limit: 4, Sold: 4})
+	if !b.soldOut.Load() {
+		t.Error("not sold out")
+	}
+}
+
+func TestBoardWithin(t *testing.T) {
+	b := NewBoard(3)
+	b.Post(0, ledger.Totals{Available: 3})
+	b.Post(2, ledger.Totals{Available: 1, InFlight: 2})
+	for n, want := range map[int64]bool{5: true, 6: true, 7: false} {
+		if got := b.within(n); got != want {
+			t.Errorf("%d units: %v", n, got)
+		}
+	}
+}
+
+func TestBoardAsk(t *testing.T) {
+	ask := func(b *Board, to int, units int64, skip ...int) (got [][2]int64) {
+		for _, r := range b.ask(to, units, func(shard int) bool { return slices.Contains(skip, shard) }) {
+			got = append(got, [2]int64{int64(r.shard), r.units})
+		}
+		return got
+	}
+	want := func(t *testing.T, got [][2]int64, want ...[2]int64) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("asks %v, want %v", got, want)
+		}
+	}
+	t.Run("those with the most, and no more of them than needed", func(t *testing.T) {
+		b := boardOf(0, 3, 5, 4, 0)
+		want(t, ask(b, 0, 7), [2]int64{2, 5}, [2]int64{3, 2})
+	})
+	t.Run("the lower of equals", func(t *testing.T) { want(t, ask(boardOf(0, 3, 3), 0, 2), [2]int64{1, 2}) })
+	t.Run("all there is", func(t *testing.T) { want(t, ask(boardOf(0, 3, 5), 0, 100), [2]int64{2, 5}, [2]int64{1, 3}) })
+	t.Run("not itself, none that is empty, skipped or not known", func(t *testing.T) {
+		b := NewBoard(5)
+		for i, n := range []int64{9, 0, 2, 3} {
+			b.Post(i, ledger.Totals{Available: n})
+		}
+		want(t, ask(b, 0, 4, 3), [2]int64{2, 2})
+		want(t, ask(b, 0, 0))
+	})
+	t.Run("what others have asked for is gone, until they are answered", func(t *testing.T) {
+		b := boardOf(0, 0, 5, 4)
+		first := b.ask(0, 3, func(int) bool { return false })
+		want(t, ask(b, 1, 4), [2]int64{3, 4})
+		want(t, ask(b, 1, 9), [2]int64{2, 2})
+		for _, r := range first {
+			b.answered(r)
+		}
+		want(t, ask(b, 1, 9), [2]int64{2, 3})
+	})
+	t.Run("who is short comes last, and gives to lower numbers only", func(t *testing.T) {
+		b := boardOf(3, 0, 9, 2, 5)
+		b.need(0, true)
+		b.need(2, true)
+		b.need(4, true)
+		want(t, ask(b, 1, 100), [2]int64{3, 2}, [2]int64{2, 9}, [2]int64{4, 5})
+		b = boardOf(0, 2, 9)
+		b.need(2, true)
+		want(t, ask(b, 0, 100), [2]int64{1, 2}, [2]int64{2, 9})
+		b = boardOf(3, 0, 9)
+		b.need(0, true)
+		b.need(0, false)
+		want(t, ask(b, 1, 100), [2]int64{2, 9}, [2]int64{0, 3})
+	})
+}
+
+func TestTicket(t *testing.T) {
+	fresh := func() *Ticket {
+		return NewTicket(new(sync.Pool), nil, Request{User: "ann", Key: "1", Quantity: 1}, nil, 0)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	sold := Answer{Outcome: api.Sold}
+	for name, test := range map[string]struct {
+		before func(*Ticket)
+		ctx    context.Context
+		want   api.Outcome
+	}{
+		"answered":                         {func(k *Ticket) { k.take(); k.answer = sold; k.tell() }, context.Background(), api.Sold},
+		"answered, by who may end":         {func(k *Ticket) { k.take(); k.answer = sold; k.tell() }, t.Context(), api.Sold},
+		"given up before it was looked at": {func(*Ticket) {}, ended, api.Overloaded},
+		"given up once it was put back":    {func(k *Ticket) { k.take(); k.putBack() }, ended, api.Overloaded},
+		"given up while it is decided":     {func(k *Ticket) { k.take() }, ended, api.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := fresh()
+			test.before(k)
+			if got := k.Wait(test.ctx); got.Outcome != test.want {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+	t.Run("given up when the answer is there", func(t *testing.T) {
+		k := fresh()
+		k.take()
+		k.answer = sold
+		k.tell()
+		if got := k.GiveUp(); got.Outcome != api.Sold {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("taken by one of two", func(t *testing.T) {
+		k := fresh()
+		if !k.take() || k.take() || k.withdraw() {
+			t.Error("it was had twice")
+		}
+		if k.putBack(); !k.withdraw() || k.take() {
+			t.Error("it was decided after it was withdrawn")
+		}
+	})
+	t.Run("told instead of signalled", func(t *testing.T) {
+		k, told := fresh(), 0
+		k.told = func() { told++ }
+		if k.tell(); told != 1 || len(k.done) != 0 {
+			t.Errorf("told %d times, signalled %d", told, len(k.done))
+		}
+	})
+	t.Run("waits until the answer comes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k := fresh()
+			go func() {
+				time.Sleep(time.Second)
+				k.take()
+				k.answer = sold
+				k.tell()
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if got := k.Wait(ctx); got.Outcome != api.Sold {
+				t.Errorf("got %+v", got)
+			}
+		})
+	})
+	t.Run("used again, it remembers nothing", func(t *testing.T) {
+		k := fresh()
+		pool := &sync.Pool{New: func() any { return k }}
+		k.pool = pool
+		k.answer, k.op, k.asked = sold, 7, true
+		k.state.Store(ticketWithdrawn)
+		again := NewTicket(pool, nil, Request{User: "bob", Key: "2"}, nil, time.Second)
+		if again != k || again.User != "bob" || again.queuedAt != time.Second || again.op != 0 || again.asked || again.answer.Outcome != "" || !again.take() {
+			t.Errorf("%+v", again)
+		}
+		again.told = func() {}
+		if again.Free(); again.told != nil || again.User != "" {
+			t.Errorf("%+v", again)
+		}
+	})
+}

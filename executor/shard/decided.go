@@ -1,0 +1,64 @@
+package shard
+
+import (
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+)
+
+// answerOf puts a decision that the ledger's state alone gives into an answer.
+func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now clock.Now) Answer {
+	switch v.Kind {
+	case ledger.Replay:
+		return replay(shard, v.Claim)
+	case ledger.KeyReused:
+		return Answer{Outcome: api.KeyReused, Message: "this key was used for another quantity"}
+	case ledger.OverLimit:
+		return Answer{Outcome: api.LimitReached, Claims: claimsOf(shard, s, user)}
+	case ledger.NotNow:
+		return notNow(s, v.Refusal, now)
+	}
+	panic("executor: no such decision")
+}
+
+// replay answers a request that has its claim already.
+func replay(shard int, c ledger.Claim) Answer {
+	claim := claimOf(shard, c)
+	outcome := api.Sold
+	if c.State != ledger.StateSold {
+		outcome = api.Held
+	}
+	return Answer{Outcome: outcome, Claim: claim, Replayed: true}
+}
+
+func claimOf(shard int, c ledger.Claim) Claim {
+	id := ClaimID{Shard: shard, Slot: c.Slot, Index: c.Index}
+	if c.Grabbed {
+		id = ClaimID{Shard: shard, Unit: c.Units[0]}
+	}
+	return Claim{
+		ID: id, User: c.User, Units: c.Units,
+		State: api.Outcome(c.State.String()), At: time.UnixMicro(c.TimeUs),
+	}
+}
+
+func claimsOf(shard int, s *ledger.State, user string) []Claim {
+	var claims []Claim
+	for _, c := range s.User(user) {
+		claims = append(claims, claimOf(shard, c))
+	}
+	return claims
+}
+
+func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) Answer {
+	switch why {
+	case ledger.RefusedPaused:
+		return Answer{Outcome: api.Paused, RetryAfter: time.Second}
+	case ledger.RefusedNotYet:
+		opens := time.UnixMicro(s.Settings().GetOpensAtUs())
+		return Answer{Outcome: api.NotOpen, OpensAt: opens, RetryAfter: opens.Sub(now.Wall)}
+	}
+	return Answer{Outcome: api.Closed}
+}

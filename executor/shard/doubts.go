@@ -1,0 +1,107 @@
+package shard
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Doubts remembers requests that were answered with Unknown, or that a node was
+// asked for without an answer: each may have been accepted, or may be yet. It
+// belongs to the process and outlives tenures. What is in doubt on a shard is
+// settled when this process has taken the shard over and so has read its log
+// behind everything that it ever sent there; with a list, when the list was
+// filled anew. All methods are safe for concurrent use.
+type Doubts struct {
+	n atomic.Int64 // of all, so that whoever asks seldom needs mu
+
+	mu     sync.Mutex
+	uid    string // of the run that they are of
+	shards map[int]map[identity]struct{}
+}
+
+// identity is what one request has in common with those that ask for the same again.
+type identity struct{ user, key string }
+
+// AnyKey stands for all requests of a user. A request that has no key of its own gets
+// one that nobody else has, so that none is known by this one.
+const AnyKey = ""
+
+// mostDoubts bounds what is remembered of one shard: with that many, everything on
+// it is in doubt. They come at the rate at which a node is asked that does not
+// answer, about a thousand a second.
+const mostDoubts = 100_000
+
+// Len is how many requests are in doubt.
+func (d *Doubts) Len() int64 { return d.n.Load() }
+
+// Add remembers a request of a shard.
+func (d *Doubts) Add(uid string, shard int, user, key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.uid != uid {
+		d.uid, d.shards = uid, nil
+		d.n.Store(0)
+	}
+	if d.shards == nil {
+		d.shards = make(map[int]map[identity]struct{})
+	}
+	all := d.shards[shard]
+	if all == nil {
+		all = make(map[identity]struct{})
+		d.shards[shard] = all
+	}
+	if _, known := all[identity{user, key}]; !known && len(all) < mostDoubts {
+		all[identity{user, key}] = struct{}{}
+		d.n.Add(1)
+	}
+}
+
+// Has says whether a request is in doubt, on whichever shard.
+func (d *Doubts) Has(user, key string) bool {
+	if d.n.Load() == 0 {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, all := range d.shards {
+		if len(all) == mostDoubts {
+			return true
+		}
+		for _, key := range [...]string{key, AnyKey} {
+			if _, known := all[identity{user, key}]; known {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// drop forgets a request of which it is known now what became of it.
+func (d *Doubts) drop(shard int, user, key string) {
+	if d.n.Load() == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.shards[shard]
+	if _, known := all[identity{user, key}]; known && len(all) < mostDoubts {
+		delete(all, identity{user, key})
+		d.n.Add(-1)
+	}
+}
+
+// settle forgets what was in doubt on a shard, and all of other runs.
+func (d *Doubts) settle(uid string, shard int) {
+	if d.n.Load() == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.uid != uid {
+		d.shards = nil
+		d.n.Store(0)
+		return
+	}
+	d.n.Add(-int64(len(d.shards[shard])))
+	delete(d.shards, shard)
+}

@@ -1,0 +1,222 @@
+package shard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/lists"
+	"salectl/executor/saletest"
+)
+
+// TestUnderway holds the table against a plain one.
+func TestUnderway(t *testing.T) {
+	var u underway
+	var in []*Ticket
+	count := func(user string) (n int) {
+		for _, x := range in {
+			if x.User == user {
+				n++
+			}
+		}
+		return n
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 20_000 {
+		if len(in) == 0 || r.IntN(100) < 51 {
+			x := &Ticket{Request: Request{User: fmt.Sprint("user-", r.IntN(300)), Key: "key"}}
+			before := count(x.User) > 0
+			u.enter(x)
+			in = append(in, x)
+			if got := u.hasBefore(x.User, x.Key, x.hash, x.number); got != before {
+				t.Fatalf("an earlier request of %s: %v, want %v", x.User, got, before)
+			}
+		} else {
+			i := r.IntN(len(in))
+			u.leave(in[i])
+			in = append(in[:i], in[i+1:]...)
+		}
+		user := fmt.Sprint("user-", r.IntN(300))
+		if got := u.has(user, "key"); got != (count(user) > 0) {
+			t.Fatalf("%s is under way: %v, with %d requests", user, got, count(user))
+		}
+		if u.has(user, "another") || int(u.n.Load()) != len(in) {
+			t.Fatalf("another key is under way, or %d of %d are", u.n.Load(), len(in))
+		}
+	}
+}
+
+// TestLimitReachedDecides tells a user at the limit so, though another request of
+// theirs was in doubt: it would otherwise stay so until the shard is taken over.
+func TestLimitReachedDecides(t *testing.T) {
+	c := newCounted(t, 10)
+	s := c.g.shards[0].shard
+	s.doubts.Add(saletest.UID, 0, "ann", "second")
+	limit := Answer{Outcome: api.LimitReached, Claims: []Claim{{User: "ann", Units: []int64{1}}}}
+	if a := s.Refuse(Request{User: "ann", Key: "second", Quantity: 1}, limit); a.Outcome != api.Unknown {
+		t.Errorf("while the shard's log is being read: %q", a.Outcome)
+	}
+	s.serving.Store(true)
+	if a := s.Refuse(Request{User: "ann", Key: "second", Quantity: 1}, limit); a.Outcome != api.LimitReached {
+		t.Errorf("while the shard is served: %q", a.Outcome)
+	}
+	if a := s.Refuse(Request{User: "ann", Key: "second", Quantity: 2}, Answer{Outcome: api.LimitReached}); a.Outcome != api.Unknown {
+		t.Errorf("more than anybody may have: %q", a.Outcome)
+	}
+	if a := s.Refuse(Request{User: "ann", Key: "second", Quantity: 1}, Answer{Outcome: api.NoQuorum}); a.Outcome != api.Unknown {
+		t.Errorf("an answer about the server alone: %q", a.Outcome)
+	}
+}
+
+// TestGivenInDoubtAfterTheTenure has a process lose a shard while the ledger lacks what
+// its list gave. Whoever heard sold must not hear that nothing was accepted.
+func TestGivenInDoubtAfterTheTenure(t *testing.T) {
+	refused := Answer{Outcome: api.NoQuorum}
+	for name, lose := range map[string]func(c *counted, ask func(users ...string) *GrabCall){
+		"after the answer": func(c *counted, ask func(users ...string) *GrabCall) {
+			c.gives(ask("ann"), false)
+			c.queues[0].shutDown(api.Standby)
+		},
+		"before the answer": func(c *counted, ask func(users ...string) *GrabCall) {
+			call := ask("ann")
+			c.queues[0].shutDown(api.Standby)
+			c.gives(call, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCounted(t, 10)
+			c.queues[0].knows()
+			c.queues[1].knows()
+			s := c.g.shards[0].shard
+			lose(c, func(users ...string) *GrabCall {
+				c.offer(users...)
+				return c.asks(users...)
+			})
+			for user, want := range map[string]api.Outcome{"ann": api.Unknown, "bob": api.NoQuorum} {
+				if a := s.Refuse(Request{User: user, Key: "key", Quantity: 1}, refused); a.Outcome != want {
+					t.Errorf("%s hears %q, want %q", user, a.Outcome, want)
+				}
+			}
+			s.doubts.settle(saletest.UID, 0)
+			if a := s.Refuse(Request{User: "ann", Key: "key", Quantity: 1}, refused); a.Outcome != api.NoQuorum {
+				t.Errorf("ann hears %q when the shard was read", a.Outcome)
+			}
+		})
+	}
+}
+
+// TestClosedListTellsWhatItGave has somebody ask again whose answer was lost, when
+// the list has closed.
+func TestClosedListTellsWhatItGave(t *testing.T) {
+	c := newCounted(t, 10)
+	c.queues[0].knows()
+	c.queues[1].knows()
+	tickets := make(map[string]*Ticket)
+	for _, user := range []string{"has", "has under another key", "has nothing"} {
+		tickets[user] = NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+		if o := c.queues[0].offer(c.now, tickets[user]); o != "" {
+			t.Fatal(o)
+		}
+	}
+	call := c.asks("has", "has under another key", "has nothing")
+	c.g.Done(c.now, call, []lists.Given{{Why: lists.ErrClosed, At: 9, Units: []lists.Unit{
+		{Number: 1, Before: true, Key: "key", At: 5}, {Number: 2, Before: true, Key: "first", At: 5}, {},
+	}}}, nil)
+	for user, want := range map[string]api.Outcome{"has": api.Sold, "has under another key": api.Closed, "has nothing": api.Closed} {
+		if got := tickets[user].answer; got.Outcome != want {
+			t.Errorf("who %s hears %+v, want %s", user, got, want)
+		}
+	}
+	if got := tickets["has"].answer; !got.Replayed || got.Claim.ID != (ClaimID{Unit: 1}) || got.Claim.At != time.UnixMicro(5) {
+		t.Errorf("who has a unit hears %+v", got)
+	}
+}
+
+// TestDoubts bounds what is remembered: beyond that everything on the shard is in
+// doubt, until it is settled.
+func TestDoubts(t *testing.T) {
+	var d Doubts
+	d.Add("run-1", 1, "ann", "a")
+	d.Add("run-1", 2, "bob", "a")
+	if !d.Has("ann", "a") || d.Has("ann", "b") || !d.Has("bob", "a") {
+		t.Error("it does not know what it was told")
+	}
+	d.Add("run-1", 1, "cat", AnyKey)
+	if !d.Has("cat", "a") || !d.Has("cat", "b") || d.Has("dan", "a") {
+		t.Error("all of cat's is in doubt, and nothing of dan's")
+	}
+	d.settle("run-1", 1)
+	if d.Has("cat", "a") {
+		t.Error("cat's was settled")
+	}
+	if d.Has("ann", "a") || !d.Has("bob", "a") {
+		t.Error("shard 1 was settled, not shard 2")
+	}
+	d.drop(2, "bob", "a")
+	if d.Has("bob", "a") || d.n.Load() != 0 {
+		t.Error("bob's is known")
+	}
+	for i := range mostDoubts + 5 {
+		d.Add("run-1", 3, fmt.Sprint("user-", i), "a")
+	}
+	d.drop(3, "user-0", "a")
+	if !d.Has("user-0", "a") || !d.Has("somebody", "else") || d.n.Load() != mostDoubts {
+		t.Errorf("with %d in doubt somebody is sure", d.n.Load())
+	}
+	d.settle("run-1", 3)
+	if d.Has("user-0", "a") || d.n.Load() != 0 {
+		t.Error("shard 3 was settled")
+	}
+	d.Add("run-1", 3, "ann", "a")
+	d.settle("run-2", 0)
+	if d.Has("ann", "a") || d.n.Load() != 0 {
+		t.Error("another run has begun")
+	}
+	d.Add("run-1", 3, "bob", "a")
+	d.Add("run-1", 3, "cat", "a")
+	d.drop(3, "cat", "a")
+	d.drop(3, "cat", "a") // nothing is known of it any more
+	d.drop(3, "dan", "a")
+	if d.Has("ann", "a") || !d.Has("bob", "a") || d.Has("cat", "a") || d.n.Load() != 1 {
+		t.Errorf("bob's alone is in doubt, and not %d", d.n.Load())
+	}
+	d.Add("run-2", 3, "eve", "a")
+	if d.Has("bob", "a") || !d.Has("eve", "a") || d.n.Load() != 1 {
+		t.Errorf("eve's alone is in doubt, of another run, and not %d", d.n.Load())
+	}
+}
+
+// TestGiveUp ends the waiting of one request: its place among those under way is free,
+// and what it may have got of a list stays in doubt.
+func TestGiveUp(t *testing.T) {
+	c := newCounted(t, 10)
+	s := c.queues[0].shard
+	wait := func(user string, taken bool) *Ticket {
+		x := NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+		x.home = s
+		x.enter()
+		if taken {
+			x.take()
+		}
+		return x
+	}
+	if a := wait("ann", false).GiveUp(); a.Outcome != api.Overloaded || s.underway.n.Load() != 0 || s.doubts.Has("ann", "key") {
+		t.Errorf("nobody looked at it: %+v, %d are under way", a, s.underway.n.Load())
+	}
+	if a := wait("bob", true).GiveUp(); a.Outcome != api.Unknown || s.underway.n.Load() != 1 || !s.doubts.Has("bob", "key") {
+		t.Errorf("it is being decided: %+v, %d are under way", a, s.underway.n.Load())
+	}
+	s.drained.Store(true)
+	if a := wait("cat", true).GiveUp(); a.Outcome != api.Unknown || s.doubts.Has("cat", "key") {
+		t.Errorf("it is being decided, and the log has all: %+v", a)
+	}
+	told := wait("dan", true)
+	told.answer = Answer{Outcome: api.Sold}
+	told.tell()
+	if a := told.GiveUp(); a.Outcome != api.Sold {
+		t.Errorf("it has its answer: %+v", a)
+	}
+}

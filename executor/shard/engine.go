@@ -1,0 +1,114 @@
+package shard
+
+import (
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+)
+
+// engine is how units of a shard become somebody's. There are two: with ownerDecides
+// the owner decides and appends before anybody is told; with listGives a node gives
+// the units of a list, and the owner drains the list into the log. A sequencer has
+// one for its life, and all that differs between the two is behind these methods.
+//
+// A commit is made in this order: target, then either a generation, if quiet allows
+// it, or decide; and when it is in the log, or had nothing to append, logged.
+type engine interface {
+	// target begins a draft. changing says that a generation is to change the shard
+	// before anything else is appended.
+	target(now clock.Now, changing bool)
+	// quiet says whether a generation may be appended to the log as it is.
+	quiet() bool
+	// decide looks at the requests, and puts into the draft what is to be appended. An
+	// error ends the sequencer.
+	decide(now clock.Now, d *ledger.Draft) error
+	// logged takes in that the draft is in the log, or had nothing to append.
+	logged(now clock.Now)
+	// changed takes in that others have appended to the log.
+	changed(now clock.Now)
+	// came takes in units that other shards have sent, and that the log has.
+	came(units []ledger.Units)
+
+	// due says whether there is something to append, beyond the requests.
+	due(now clock.Now) bool
+	// drafted is how many claims the draft has beyond those of the batch.
+	drafted() int
+	// hurry says that all is to come into the log that is not there yet.
+	hurry()
+	// settled says whether nobody waits for what is not in the log yet.
+	settled() bool
+	// act adds to what is to be done, after each event.
+	act(now clock.Now, e *Effects)
+	// stall says since when and why the engine gives no units; nil: it does.
+	stall(now clock.Now) *Stall
+	// certain numbers the times since when the log alone says who has what: doubts of
+	// before are settled when it changes. 0: the log does not, yet.
+	certain() uint64
+	// drained says whether the engine gives nothing for now, and the log has all that
+	// it gave.
+	drained() bool
+}
+
+// ownerDecides is the engine by which the owner of a shard decides on its claims.
+type ownerDecides struct{ q *sequencer }
+
+func (e ownerDecides) target(clock.Now, bool)  {}
+func (e ownerDecides) quiet() bool             { return true }
+func (e ownerDecides) logged(clock.Now)        {}
+func (e ownerDecides) changed(clock.Now)       {}
+func (e ownerDecides) came([]ledger.Units)     {}
+func (e ownerDecides) due(clock.Now) bool      { return false }
+func (e ownerDecides) drafted() int            { return 0 }
+func (e ownerDecides) hurry()                  {}
+func (e ownerDecides) settled() bool           { return true }
+func (e ownerDecides) act(clock.Now, *Effects) {}
+func (e ownerDecides) stall(clock.Now) *Stall  { return nil }
+func (e ownerDecides) drained() bool           { return false }
+
+func (e ownerDecides) certain() uint64 {
+	if e.q.mode == serving {
+		return 1
+	}
+	return 0
+}
+
+func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
+	q := e.q
+	if err := q.transfers.receive(d); err != nil {
+		return err
+	}
+	q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t) })
+	if q.board.soldOut.Load() {
+		q.refuseShort() // all of them: nobody hears sold_out while an earlier request of theirs waits
+	}
+	q.transfers.give(func(w Message) (ledger.Transfer, bool) {
+		spare := d.Available()
+		if spare == 0 || q.transfers.keeps(w) || q.state.Phase == ledger.PhaseClosed {
+			return ledger.Transfer{}, false
+		}
+		return d.Out(w.From, share(spare, w.N)), false
+	})
+	q.seek(now, d.Available())
+	return nil
+}
+
+// look decides on one request.
+func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket) decision {
+	v := d.Claim(t.User, t.Key, t.Quantity, 0)
+	switch v.Kind {
+	case ledger.Granted:
+		t.op, t.answer = v.Op, Answer{Outcome: api.Sold}
+	case ledger.ReplayHere:
+		t.op, t.answer = v.Op, Answer{Outcome: api.Sold, Replayed: true}
+	case ledger.Full:
+		return full
+	case ledger.Short:
+		if e.q.board.within(t.Quantity) {
+			return short
+		}
+		t.answer = e.q.noUnits(t)
+	default:
+		t.answer = answerOf(e.q.shard, e.q.state, t.User, v, now)
+	}
+	return decided
+}

@@ -1,0 +1,103 @@
+package shard
+
+import (
+	"fmt"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
+)
+
+// Event is something that happens to a shard, other than that requests come. It is a
+// value: it can be printed, and has the same effect on a sequencer of the same state
+// at the same time. Only events change the ledger's state.
+type Event interface {
+	happen(now clock.Now, q *sequencer)
+	fmt.Stringer
+}
+
+// Events of the shard itself. Message (from another shard) and Rights are others.
+type (
+	// Ticked: it is the time that Effects named, or later.
+	Ticked struct{}
+	// replied: the reply to the request of the store that is under way.
+	replied struct{ ledger.Reply }
+	// Planned: all generations of the sale's log, from the first, as far as they change
+	// this shard.
+	Planned []*pb.Generation
+	// Halt is why a shard is to stop, and what the undecided are told. A gentle one
+	// lets it decide what has been queued before.
+	Halt struct {
+		Why     error
+		Refusal api.Outcome
+		Gentle  bool
+	}
+)
+
+func (Ticked) happen(now clock.Now, q *sequencer)    { q.tick(now) }
+func (r replied) happen(now clock.Now, q *sequencer) { q.done(now, r.Reply) }
+func (p Planned) happen(_ clock.Now, q *sequencer)   { q.pending = p }
+func (h Halt) happen(_ clock.Now, q *sequencer)      { q.halt(h) }
+func (r Rights) happen(_ clock.Now, q *sequencer)    { q.rights = r }
+func (m Message) happen(_ clock.Now, q *sequencer)   { q.transfers.hear(m) }
+
+func (Ticked) String() string    { return "tick" }
+func (r replied) String() string { return fmt.Sprintf("reply of the store: %v", orOK(r.Err)) }
+func (p Planned) String() string { return fmt.Sprintf("planned: %d generations", len(p)) }
+func (h Halt) String() string    { return fmt.Sprintf("stop: %v", h.Why) }
+func (r Rights) String() string  { return fmt.Sprintf("may append until %v", r.Lease.Until()) }
+
+// Events of a shard whose units lie in a list.
+type (
+	// ListReplied: the reply to the call of the list's node that is under way.
+	ListReplied struct{ lists.Reply }
+	// Hurried: somebody waits for the ledger to have what the list gave.
+	Hurried struct{}
+	// FillLost: the node does not have what it gave in a fill, or nobody knows.
+	FillLost struct{ Fill uint64 }
+	// Gave: a call of the node has come back.
+	Gave struct {
+		At    clock.Now
+		Fill  uint64        // under which the node was asked
+		begun time.Duration // monotonic: when it was asked
+		lost  bool          // that fill is not the list's any more
+		soon  bool          // what the list gave is to be drained at once
+		owed  []*Ticket     // given something, to be answered when the ledger has it
+		Short []*Ticket     // given nothing, for the list is empty
+	}
+)
+
+func listOf(q *sequencer) *listGives { return q.engine.(*listGives) }
+
+func (r ListReplied) happen(now clock.Now, q *sequencer) { listOf(q).list.Done(now, r.Reply) }
+func (Hurried) happen(_ clock.Now, q *sequencer)         { q.engine.hurry() }
+func (l FillLost) happen(now clock.Now, q *sequencer)    { listOf(q).list.Lost(now, l.Fill) }
+
+func (g Gave) happen(_ clock.Now, q *sequencer) {
+	e := listOf(q)
+	if g.lost {
+		e.list.Lost(g.At, g.Fill)
+	}
+	e.given(g.At, g.owed, g.soon)
+	if len(g.Short) > 0 {
+		e.list.Dry(g.At, g.Fill, g.begun)
+	}
+	q.claims(g.Short)
+}
+
+func (r ListReplied) String() string { return fmt.Sprintf("reply of the list's node: %v", orOK(r.Err)) }
+func (Hurried) String() string       { return "drain at once" }
+func (l FillLost) String() string    { return fmt.Sprintf("fill %d is lost", l.Fill) }
+func (g Gave) String() string {
+	return fmt.Sprintf("fill %d gave %d, had nothing for %d, lost: %v", g.Fill, len(g.owed), len(g.Short), g.lost)
+}
+
+func orOK(err error) any {
+	if err == nil {
+		return "ok"
+	}
+	return err
+}

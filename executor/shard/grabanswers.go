@@ -1,0 +1,219 @@
+package shard
+
+import (
+	"errors"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/lists"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// What came of the calls of nodes: answers, and news for the sequencers.
+
+// news is what a sequencer is to hear of one batch.
+type news struct {
+	shard *Shard
+	any   bool // there is something to hear
+	Gave
+}
+
+// Done takes in what came of a call, and answers those who can be answered now.
+func (g *NodeBatcher) Done(now clock.Now, c *GrabCall, given []lists.Given, err error) {
+	all := make([]news, len(c.Batches))
+	var answered []*Ticket
+	g.mu.Lock()
+	g.under--
+	for i, gs := range c.shards {
+		lacked, from := gs.lacks(), len(answered)
+		n := &all[i]
+		n.shard, n.Gave = gs.shard, Gave{At: now, Fill: c.Batches[i].Fill, begun: c.begun}
+		counted := gs.counts == n.Fill // else the list was drained since, to be filled anew
+		switch {
+		case err != nil:
+			gs.restsTo = now.Mono + GrabPause
+			gs.failed.note(now, err)
+			sent := !errors.Is(err, quorum.ErrUnsent)
+			for _, t := range c.tickets[i] {
+				if sent && counted {
+					gs.mayHaveGiven(t.User)
+				} else {
+					gs.gaveNothing(t.User)
+				}
+			}
+			answered = append(answered, gs.keepAsking(now, c.tickets[i], sent)...)
+		case errors.Is(given[i].Why, lists.ErrFill):
+			n.lost, n.any = true, true
+			if gs.fill == n.Fill {
+				gs.fill, gs.off = 0, now
+			}
+			for _, t := range c.tickets[i] {
+				gs.gaveNothing(t.User)
+				if !t.asked {
+					t.putBack()
+				}
+			}
+			gs.queue = append(c.tickets[i], gs.queue...)
+		default:
+			gs.failed = failure{}
+			gs.count(c.tickets[i], given[i], counted)
+			fresh := g.decide(gs, c.tickets[i], given[i], n, &answered)
+			if counted {
+				gs.given += fresh
+			}
+			// Who finds nothing wants to know whether all is sold.
+			n.soon = !gs.hurried && (len(n.Short) > 0 || g.backlog.large())
+			n.any = n.soon || len(n.owed) > 0 || len(n.Short) > 0 || fresh > 0 && !gs.told
+			gs.told, gs.hurried = gs.told || n.any, gs.hurried || n.soon
+		}
+		g.backlog.answered(c.reserved[i], gs.lacks()-lacked)
+		gs.shard.conclude(answered[from:], gs.mayHaveLocked)
+		if gs.shut != "" {
+			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
+			g.abandon(gs)
+		}
+	}
+	g.rouse()
+	g.mu.Unlock()
+	for _, t := range answered {
+		t.tell()
+	}
+	for i := range all {
+		if all[i].any {
+			all[i].pass()
+		}
+	}
+}
+
+// count takes in what a batch was given, for what the ledger lacks.
+func (gs *shardQueue) count(ts []*Ticket, given lists.Given, counted bool) {
+	for i, t := range ts {
+		if counted && given.Units[i].Number != 0 {
+			gs.gave(t.User, !given.Units[i].Before)
+		} else {
+			gs.gaveNothing(t.User)
+		}
+	}
+}
+
+// keepAsking queues again those for whom a call was not answered: to ask again is
+// safe. sent: they may have been given something. It returns those who have waited
+// for too long, and have their answer, also of those who were not asked for yet.
+func (gs *shardQueue) keepAsking(now clock.Now, ts []*Ticket, sent bool) (over []*Ticket) {
+	var again []*Ticket
+	for _, t := range ts {
+		if t.asked = t.asked || sent; sent {
+			gs.shard.doubt(t) // the call may yet land
+		}
+		if now.Mono-t.queuedAt >= StallAfter {
+			t.answer = NodeSilent
+			if t.asked {
+				t.answer = Undecided
+			}
+			over = append(over, t)
+			continue
+		}
+		if !t.asked {
+			t.putBack()
+		}
+		again = append(again, t)
+	}
+	for _, t := range gs.queue {
+		switch {
+		case t.asked, now.Mono-t.queuedAt < StallAfter:
+			again = append(again, t)
+		case t.take():
+			t.answer = NodeSilent
+			over = append(over, t)
+		}
+	}
+	gs.queue = again
+	return over
+}
+
+// NodeSilent is the answer to whom a node that does not answer surely gave nothing.
+var NodeSilent = Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the node that has its units does not answer"}
+
+// decide works out the answers to one batch. What the list gave now is recorded
+// in its stream; with ack redis that is enough to answer. It returns how many
+// units were given now.
+func (g *NodeBatcher) decide(gs *shardQueue, ts []*Ticket, given lists.Given, n *news, answered *[]*Ticket) (fresh int64) {
+	for i, t := range ts {
+		u := given.Units[i]
+		if u.Number == 0 && given.Why != nil {
+			t.answer = offHours(given)
+			*answered = append(*answered, t)
+			continue
+		}
+		if u.Number == 0 {
+			t.asked = false // it has nothing; a call that was not answered may still give it something
+			t.putBack()
+			n.Short = append(n.Short, t)
+			continue
+		}
+		if t.home != nil && (g.ack == spec.AckLedger || u.Before && u.Key != t.Key) { // else the log lacks it
+			gs.shard.doubts.drop(gs.list.Shard, t.User, t.Key)
+		}
+		switch {
+		case !u.Before:
+			fresh++
+			t.answer = Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
+		case u.Key == t.Key:
+			// A key that was minted here is of this request alone, which was asked for again
+			// because no answer came. Of any other it cannot be told who came first.
+			t.answer = Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: !t.minted}
+		case given.Why != nil:
+			t.answer = offHours(given)
+			*answered = append(*answered, t)
+			continue
+		default:
+			t.answer = Answer{Outcome: api.LimitReached, Claims: []Claim{grabClaim(gs, t.User, u.Number, u.At)}}
+		}
+		if t.fill = n.Fill; g.ack == spec.AckRedis {
+			*answered = append(*answered, t)
+		} else {
+			n.owed = append(n.owed, t)
+		}
+	}
+	return fresh
+}
+
+// offHours is the answer where it is not time.
+func offHours(given lists.Given) Answer {
+	if errors.Is(given.Why, lists.ErrNotOpen) {
+		wait := time.Duration(given.OpensAt-given.At) * time.Microsecond
+		return Answer{Outcome: api.NotOpen, OpensAt: time.UnixMicro(given.OpensAt), RetryAfter: wait}
+	}
+	return Answer{Outcome: api.Closed}
+}
+
+func grabClaim(gs *shardQueue, user string, unit, atUs int64) Claim {
+	return Claim{
+		ID: ClaimID{Shard: gs.list.Shard, Unit: unit}, User: user, Units: []int64{unit}, State: api.Sold, At: time.UnixMicro(atUs),
+	}
+}
+
+// pass tells the sequencer. If that has ended, nobody here will know what the
+// ledger says.
+func (n *news) pass() {
+	if n.shard.Post(n.Gave) {
+		return
+	}
+	var answered []*Ticket
+	for _, t := range n.owed {
+		t.answer = Undecided
+		answered = append(answered, t)
+	}
+	for _, t := range n.Short {
+		if t.take() {
+			t.answer = Answer{Outcome: api.Standby, RetryAfter: time.Second}
+			answered = append(answered, t)
+		}
+	}
+	n.shard.conclude(answered, n.shard.front.mayHave)
+	for _, t := range answered {
+		t.tell()
+	}
+}

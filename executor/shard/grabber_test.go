@@ -1,0 +1,855 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/lists"
+	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/spec"
+)
+
+// newCountedAs is newCounted with another ack, and a bound that many requests do not
+// come to. The ledger has what was given before.
+func newCountedAs(t *testing.T, ack spec.Ack, most int64) *counted {
+	c := newCounted(t, most)
+	c.g.ack, c.g.bound = ack, 10_000
+	if c.g.backlog.before = 0; ack == spec.AckRedis {
+		c.g.backlog.before = 2
+	}
+	c.queues[0].knows()
+	c.queues[1].knows()
+	return c
+}
+
+// wait has a user's request wait on a shard.
+func (c *counted) wait(shard int, user string) *Ticket {
+	c.Helper()
+	x := NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+	if o := c.queues[shard].offer(c.now, x); o != "" {
+		c.Fatalf("%s: %s", user, o)
+	}
+	return x
+}
+
+// next returns the next call of the node, nil if there is none, and when to look again.
+func (c *counted) next() (*GrabCall, time.Duration) {
+	call := new(GrabCall)
+	ask, wake := c.g.Next(c.now, call)
+	if !ask {
+		return nil, wake
+	}
+	return call, wake
+}
+
+// nothing answers a call: the list is empty.
+func (c *counted) nothing(call *GrabCall) {
+	c.g.Done(c.now, call, []lists.Given{{At: 1, Units: make([]lists.Unit, len(call.Batches[0].Users))}}, nil)
+}
+
+// told fails the test unless a ticket has that answer, "" for none.
+func (c *counted) told(x *Ticket, want api.Outcome) Answer {
+	c.Helper()
+	switch {
+	case want == "" && len(x.done) == 0:
+	case want == "" || len(x.done) != 1 || x.answer.Outcome != want:
+		c.Errorf("%s was told %d times, %+v, want %q", x.User, len(x.done), x.answer, want)
+	}
+	return x.answer
+}
+
+// TestGrabberWakes wakes whoever makes the calls when there may be something to ask.
+func TestGrabberWakes(t *testing.T) {
+	woken := func(c *counted) bool {
+		select {
+		case <-c.g.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	want := func(c *counted, what string, want bool) {
+		c.Helper()
+		if got := woken(c); got != want {
+			c.Errorf("%s: woken %v", what, got)
+		}
+	}
+	c := newCountedAs(t, spec.AckRedis, 100)
+	woken(c)
+	a := c.wait(0, "a")
+	want(c, "somebody comes", true)
+	c.wait(0, "b")
+	want(c, "another comes", false) // it is known that somebody waits
+	call, _ := c.next()
+	want(c, "all are asked for", false)
+	c.gives(call, false)
+	want(c, "a call is over", true)
+	c.told(a, api.Sold)
+	c.queues[0].drained([]string{"a"})
+	want(c, "the ledger has more", true)
+	c.queues[0].turn(c.now, 1)
+	want(c, "the list gives as before", false)
+	c.queues[0].turn(c.now, 2)
+	want(c, "the list gives again", true)
+	c.queues[0].again([]*Ticket{NewTicket(new(sync.Pool), nil, Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono)})
+	want(c, "units have come", true)
+	for i := range grabsAtOnce {
+		c.wait(0, fmt.Sprint("many-", i))
+	}
+	woken(c)
+	c.g.backlog.most = 10_000
+	if call, _ := c.next(); len(call.Batches[0].Users) != grabsAtOnce {
+		t.Errorf("%d are asked for", len(call.Batches[0].Users))
+	}
+	want(c, "more wait than go into a call", true)
+}
+
+// TestGrabCalls holds who goes together into a call, and when there is one.
+func TestGrabCalls(t *testing.T) {
+	sizes := func(call *GrabCall) (all [][2]int) {
+		if call == nil {
+			return nil
+		}
+		for i, b := range call.Batches {
+			all = append(all, [2]int{b.List.Shard, len(b.Users)})
+			if len(b.Users) != len(b.Keys) || len(b.Users) != len(call.tickets[i]) || b.Fill != 1 || b.At != call.shards[i].shard.clock().Wall.UnixMicro() {
+				t.Errorf("%+v", b)
+			}
+		}
+		return all
+	}
+	want := func(t *testing.T, got, want [][2]int) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("asks shards for %v, want %v", got, want)
+		}
+	}
+	crowd := func(c *counted, shard, n int) {
+		for i := range n {
+			c.wait(shard, fmt.Sprint("user-", shard, "-", i))
+		}
+	}
+	t.Run("as many as go in, and each shard first in its turn", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		crowd(c, 0, 400)
+		crowd(c, 1, 700)
+		first, _ := c.next()
+		want(t, sizes(first), [][2]int{{0, 400}, {1, grabsAtOnce - 400}})
+		second, _ := c.next()
+		want(t, sizes(second), [][2]int{{1, grabsAtOnce}})
+		if third, wake := c.next(); third != nil || wake != 0 {
+			t.Errorf("with two calls under way it asks %v, or at %v", sizes(third), wake)
+		}
+		if n := c.queues[1].waiting(); n != 700 {
+			t.Errorf("%d wait on shard 1", n)
+		}
+		c.g.Done(c.now, first, []lists.Given{{Why: lists.ErrFill}, {Why: lists.ErrFill}}, nil)
+		if third, _ := c.next(); third != nil {
+			t.Errorf("of lists that are off it asks %v", sizes(third))
+		}
+	})
+	t.Run("nobody twice at a time, and who has gone not at all", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		c.wait(0, "a")
+		c.wait(0, "b").withdraw()
+		c.wait(0, "a")
+		c.wait(0, "c")
+		first, _ := c.next()
+		if got := first.Batches[0].Users; !slices.Equal(got, []string{"a", "c"}) {
+			t.Errorf("it asks for %q", got)
+		}
+		if second, _ := c.next(); second != nil {
+			t.Errorf("it asks for %q", second.Batches[0].Users)
+		}
+		c.gives(first, false)
+		second, _ := c.next()
+		if got := second.Batches[0].Users; !slices.Equal(got, []string{"a"}) {
+			t.Errorf("it asks for %q", got)
+		}
+	})
+	t.Run("each shard's crowd in its turn", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		crowd(c, 0, 2*grabsAtOnce)
+		crowd(c, 1, 2*grabsAtOnce)
+		call := new(GrabCall) // whoever makes calls uses one again and again
+		for turn := range 4 {
+			if ask, _ := c.g.Next(c.now, call); !ask {
+				t.Fatal("it asks for nobody")
+			}
+			want(t, sizes(call), [][2]int{{turn % 2, grabsAtOnce}})
+			c.gives(call, false)
+		}
+	})
+	t.Run("as many as go in, also of those who are asked for again", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		crowd(c, 0, 400)
+		crowd(c, 1, 700)
+		first, _ := c.next()
+		second, _ := c.next()
+		for _, call := range []*GrabCall{first, second} {
+			c.g.Done(c.now, call, nil, errors.New("the reply is lost"))
+		}
+		c.now.Mono += GrabPause
+		again, _ := c.next()
+		want(t, sizes(again), [][2]int{{0, 400}, {1, grabsAtOnce - 400}})
+	})
+	t.Run("nobody of a list that is off", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		c.queues[1].turn(c.now, 0)
+		crowd(c, 1, 3)
+		if call, wake := c.next(); call != nil || wake != 0 {
+			t.Errorf("it asks %v, or at %v", sizes(call), wake)
+		}
+		crowd(c, 0, 1)
+		<-c.g.wake
+		call, _ := c.next()
+		want(t, sizes(call), [][2]int{{0, 1}})
+		if len(c.g.wake) != 0 {
+			t.Error("it wakes others for those whose list is off")
+		}
+	})
+	t.Run("after a pause, where one failed", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		c.wait(0, "a")
+		call, _ := c.next()
+		c.g.Done(c.now, call, nil, quorum.ErrUnsent)
+		again := c.now.Mono + GrabPause
+		c.now.Mono = again - 1
+		if call, wake := c.next(); call != nil || wake != again {
+			t.Errorf("it asks %v, or at %v", sizes(call), wake)
+		}
+		c.now.Mono = again
+		if call, _ = c.next(); call == nil {
+			t.Error("it does not ask when the pause is over")
+		}
+		c.g.Done(c.now, call, nil, quorum.ErrUnsent)
+		c.queues[0].handBack()
+		if call, wake := c.next(); call != nil || wake != 0 {
+			t.Errorf("with nobody it asks %v, or at %v", sizes(call), wake)
+		}
+	})
+	t.Run("nobody without rights", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 10_000)
+		x, y, z := c.wait(0, "a"), c.wait(1, "b"), c.wait(0, "c")
+		y.asked, c.g.may = true, func(clock.Now) bool { return false }
+		z.withdraw()
+		if call, wake := c.next(); call != nil || wake != 0 {
+			t.Errorf("it asks %v, or at %v", sizes(call), wake)
+		}
+		if a := c.told(x, api.NoQuorum); a.RetryAfter != time.Second {
+			t.Errorf("%+v", a)
+		}
+		c.told(y, api.Unknown) // who was asked for before may have something
+		c.told(z, "")
+		if n := c.queues[0].waiting() + c.queues[1].waiting(); n != 0 {
+			t.Errorf("%d wait still", n)
+		}
+	})
+}
+
+// TestGrabberRefuses says at once why nothing can be had.
+func TestGrabberRefuses(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 2)
+	offer := func(want api.Outcome) {
+		t.Helper()
+		if got := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), nil, Request{User: fmt.Sprint(c.unit), Key: "key", Quantity: 1}, nil, c.now.Mono)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		c.unit++
+	}
+	offer("")
+	c.queues[0].turn(c.now, 0)
+	waits := c.wait(0, "waits")
+	c.now.Mono += StallAfter - 1
+	offer("")
+	c.queues[0].turn(c.now, 0)
+	c.told(waits, "")
+	c.now.Mono++
+	offer(api.NoQuorum)
+	c.queues[0].turn(c.now, 0)
+	if a := c.told(waits, api.NoQuorum); a.Message != NodeSilent.Message {
+		t.Errorf("%+v", a)
+	}
+	c.queues[0].turn(c.now, 2)
+	c.g.bound = 2
+	offer("")
+	call, _ := c.next()
+	offer("")
+	offer(api.Overloaded) // one is asked for, and one waits
+	c.gives(call, false)
+	c.g.bound = 3
+	offer("")
+	call, _ = c.next()
+	c.gives(call, false)
+	offer(api.Overloaded) // the ledger lacks as many as it may
+	c.queues[0].shutDown(api.Draining)
+	offer(api.Draining)
+	x := NewTicket(new(sync.Pool), nil, Request{User: "x", Key: "key", Quantity: 1}, nil, c.now.Mono)
+	c.queues[0].again([]*Ticket{x})
+	if a := c.told(x, api.Draining); a.RetryAfter != time.Second {
+		t.Errorf("%+v", a)
+	}
+	if on, behind := c.queues[0].fill != 0, c.queues[0].behind; on || behind != 0 {
+		t.Errorf("on %v, behind %d", on, behind)
+	}
+}
+
+// TestGrabberTells has a sequencer hear what there is to drain: once, until the ledger
+// has some of it, and again where that is to be soon.
+func TestGrabberTells(t *testing.T) {
+	heard := func(c *counted, want int) {
+		c.Helper()
+		s := c.g.shards[0].shard
+		if got := len(s.events); got != want {
+			c.Errorf("%d events, want %d", got, want)
+		}
+		s.Happens(s.events...)
+		s.events = nil
+	}
+	call := func(c *counted, user string) *GrabCall {
+		c.wait(0, user)
+		call, _ := c.next()
+		return call
+	}
+	t.Run("ack redis", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckRedis, 8)
+		c.gives(call(c, "a"), false)
+		heard(c, 1)
+		c.gives(call(c, "b"), false)
+		heard(c, 0)
+		if given, behind := c.queues[0].given, c.queues[0].behind; given != 2 || behind != 2 {
+			t.Errorf("%d given, %d behind", given, behind)
+		}
+		c.queues[0].drained([]string{"a"})
+		c.gives(call(c, "a"), true)
+		heard(c, 0)
+		c.gives(call(c, "c"), false)
+		heard(c, 1)
+		c.gives(call(c, "c"), true) // has it already
+		heard(c, 0)
+		c.gives(call(c, "d"), false)
+		c.gives(call(c, "e"), false)
+		heard(c, 0)
+		c.gives(call(c, "f"), false)
+		heard(c, 0)
+		c.gives(call(c, "g"), false) // the backlog was more than half full
+		heard(c, 1)
+		for _, user := range []string{"h", "i"} {
+			c.gives(call(c, user), false)
+			heard(c, 0)
+		}
+		if !c.queues[0].busy() || c.queues[1].busy() {
+			t.Errorf("busy: %v, %v", c.queues[0].busy(), c.queues[1].busy())
+		}
+	})
+	t.Run("ack ledger", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckLedger, 8)
+		for _, user := range []string{"a", "b"} {
+			c.gives(call(c, user), false)
+			heard(c, 1) // somebody waits for the ledger each time
+		}
+		if n := len(c.queues[0].engine.owed); n != 2 {
+			t.Errorf("%d are owed their answers", n)
+		}
+	})
+	t.Run("an empty list", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckRedis, 8)
+		x := c.wait(0, "a")
+		first, _ := c.next()
+		c.nothing(first)
+		heard(c, 1)
+		if q := &c.g.shards[0].shard.seq.requests; len(q.waiting) != 1 || x.asked {
+			t.Errorf("%d wait, asked: %v", len(q.waiting), x.asked)
+		}
+		c.nothing(call(c, "b"))
+		heard(c, 1) // each waits for units
+		if c.queues[0].busy() {
+			t.Error("busy")
+		}
+	})
+	t.Run("a list that is lost", func(t *testing.T) {
+		c := newCountedAs(t, spec.AckRedis, 8)
+		x := c.wait(0, "a")
+		first, _ := c.next()
+		c.g.Done(c.now, first, []lists.Given{{Why: lists.ErrFill}}, nil)
+		heard(c, 1)
+		if on := c.queues[0].fill != 0; on || c.queues[0].waiting() != 1 || !x.withdraw() {
+			t.Errorf("on: %v, %d wait", on, c.queues[0].waiting())
+		}
+		// A reply from before does not turn off what gives again.
+		c.wait(0, "b")
+		c.queues[0].turn(c.now, 2)
+		late, _ := c.next()
+		c.queues[0].turn(c.now, 3)
+		c.g.Done(c.now, late, []lists.Given{{Why: lists.ErrFill}}, nil)
+		if on := c.queues[0].fill != 0; !on {
+			t.Error("it is off")
+		}
+	})
+	t.Run("a sequencer that has ended", func(t *testing.T) {
+		for ack, want := range map[spec.Ack][2]api.Outcome{spec.AckLedger: {api.Unknown, api.Standby}, spec.AckRedis: {api.Sold, api.Standby}} {
+			c := newCountedAs(t, ack, 8)
+			c.g.shards[0].shard.closed = true
+			x, y, z := c.wait(0, "a"), c.wait(0, "b"), c.wait(0, "c")
+			both, _ := c.next()
+			x.told = func() { z.withdraw(); x.done <- struct{}{} } // at once, if x has its answer before
+			c.g.Done(c.now, both, []lists.Given{{At: 1, Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
+			c.told(x, want[0])
+			if ack == spec.AckRedis {
+				c.told(z, "")
+			}
+			if a := c.told(y, want[1]); a.RetryAfter != time.Second {
+				t.Errorf("%+v", a)
+			}
+		}
+	})
+}
+
+// TestGrabberHours tells those who come too early when to come, and those who come too
+// late that it is closed.
+func TestGrabberHours(t *testing.T) {
+	for why, want := range map[error]Answer{
+		lists.ErrNotOpen: {Outcome: api.NotOpen, RetryAfter: 5 * time.Second},
+		lists.ErrClosed:  {Outcome: api.Closed},
+	} {
+		c := newCountedAs(t, spec.AckRedis, 8)
+		asked := []*Ticket{c.wait(0, "a"), c.wait(0, "has a unit"), c.wait(0, "b")}
+		call, _ := c.next()
+		units := []lists.Unit{{}, {Number: 1, Before: true, Key: "another"}, {}}
+		c.g.Done(c.now, call, []lists.Given{{Why: why, At: 1_000_000, OpensAt: 6_000_000, Units: units}}, nil)
+		for _, x := range asked {
+			if a := c.told(x, want.Outcome); a.RetryAfter != want.RetryAfter {
+				t.Errorf("%s: %+v, want %+v", x.User, a, want)
+			}
+		}
+		c.lacks(0)
+	}
+}
+
+// TestGrabberSilence has a node not answer: who waits for long is told so, and that
+// nobody knows where the node may have given something.
+func TestGrabberSilence(t *testing.T) {
+	lost := errors.New("the reply is lost")
+	c := newCountedAs(t, spec.AckLedger, 100)
+	begun := c.now
+	asked := c.wait(0, "asked")
+	call, _ := c.next()
+	early, gone := c.wait(0, "early"), c.wait(0, "gone")
+	gone.withdraw()
+	c.now.Mono++
+	later := c.wait(0, "later")
+	c.now.Mono = begun.Mono + StallAfter - 1
+	c.g.Done(c.now, call, nil, lost)
+	c.told(asked, "")
+	c.now.Mono += GrabPause
+	if s := c.queues[0].stall(c.now); s == nil || s.Error != lost.Error() || !s.Since.Equal(begun.Wall) || !s.Node {
+		t.Errorf("stall %+v", s)
+	}
+	call, _ = c.next()
+	if got := call.Batches[0].Users; !slices.Equal(got, []string{"asked"}) {
+		t.Errorf("while it is silent it is asked for %q", got)
+	}
+	c.now.Mono = begun.Mono + StallAfter + GrabPause
+	later.queuedAt = c.now.Mono - StallAfter + 1
+	c.g.Done(c.now, call, nil, lost)
+	c.told(asked, api.Unknown)
+	if a := c.told(early, api.NoQuorum); a.Message != NodeSilent.Message {
+		t.Errorf("%+v", a)
+	}
+	c.told(gone, "")
+	c.told(later, "")
+	c.now.Mono += GrabPause
+	call, _ = c.next()
+	c.g.Done(c.now, call, nil, quorum.ErrUnsent) // nothing can have been given
+	c.told(later, api.NoQuorum)
+	last := c.now
+	c.now.Mono = last.Mono + 2*StallAfter
+	if c.queues[0].stall(c.now) == nil {
+		t.Error("the failure is no news any more")
+	}
+	c.now.Mono++
+	if c.queues[0].stall(c.now) != nil {
+		t.Error("the failure is news still")
+	}
+	x := c.wait(0, "x")
+	call, _ = c.next()
+	c.gives(call, false)
+	if c.queues[0].stall(c.now) != nil {
+		t.Error("it stalls though the node answers")
+	}
+	c.told(x, "")
+}
+
+// TestGrabberFull refuses those who wait while the ledger lacks as much as it may, but
+// for those who may have something, and looks again after a while.
+func TestGrabberFull(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 2)
+	x, y := c.wait(0, "a"), c.wait(0, "b")
+	first, _ := c.next()
+	z, other := c.wait(0, "c"), c.wait(1, "d")
+	if call, wake := c.next(); call != nil || wake != c.now.Mono+time.Millisecond {
+		t.Errorf("it asks again, or at %v", wake) // all that the ledger may lack is asked for
+	}
+	c.told(z, "")
+	z.asked = true
+	c.gives(first, false)
+	c.told(x, api.Sold)
+	c.told(y, api.Sold)
+	if call, wake := c.next(); call != nil || wake != c.now.Mono+time.Millisecond {
+		t.Errorf("it asks again, or at %v", wake)
+	}
+	c.told(z, "")
+	if a := c.told(other, api.Overloaded); a.RetryAfter != time.Second {
+		t.Errorf("%+v", a)
+	}
+	z.asked = false
+	if call, wake := c.next(); call != nil || wake != 0 {
+		t.Errorf("with nobody it asks again, or at %v", wake)
+	}
+	c.told(z, api.Overloaded)
+
+	// What was given before is not known yet.
+	c = newCountedAs(t, spec.AckRedis, 2)
+	c.g.backlog.before = 1
+	c.wait(0, "a")
+	if call, wake := c.next(); call != nil || wake != c.now.Mono+10*time.Millisecond {
+		t.Errorf("it asks, or at %v", wake)
+	}
+}
+
+// TestGrabberDropsDoubts ends the doubt about a request when the node's answer decides
+// it: with ack ledger any answer that names a unit, with ack redis only one that was
+// given under another key, for the log may lack what was given now.
+func TestGrabberDropsDoubts(t *testing.T) {
+	first, same, other := lists.Unit{Number: 1}, lists.Unit{Number: 1, Before: true, Key: "key"}, lists.Unit{Number: 1, Before: true, Key: "first"}
+	for name, test := range map[string]struct {
+		ack    spec.Ack
+		unit   lists.Unit
+		minted bool
+		stays  bool
+	}{
+		"ack ledger, given now":                 {spec.AckLedger, first, false, false},
+		"ack ledger, given before":              {spec.AckLedger, same, false, false},
+		"ack ledger, given under another key":   {spec.AckLedger, other, false, false},
+		"ack ledger, nothing":                   {spec.AckLedger, lists.Unit{}, false, true},
+		"ack ledger, of a request without keys": {spec.AckLedger, first, true, true},
+		"ack redis, given now":                  {spec.AckRedis, first, false, true},
+		"ack redis, given before":               {spec.AckRedis, same, false, true},
+		"ack redis, given under another key":    {spec.AckRedis, other, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, test.ack, 8)
+			s := c.queues[0].shard
+			x := NewTicket(new(sync.Pool), nil, Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
+			if x.minted = test.minted; !test.minted {
+				x.home = s
+			}
+			if o := c.queues[0].offer(c.now, x); o != "" {
+				t.Fatal(o)
+			}
+			s.doubts.Add(saletest.UID, 0, "a", "key")
+			call, _ := c.next()
+			c.g.Done(c.now, call, []lists.Given{{At: 1, Units: []lists.Unit{test.unit}}}, nil)
+			if s.doubts.Has("a", "key") != test.stays {
+				t.Errorf("in doubt: %v", !test.stays)
+			}
+		})
+	}
+}
+
+// keyed has a user's request wait that came with a key, so that it can be asked again.
+func (c *counted) keyed(shard int, user string) *Ticket {
+	c.Helper()
+	x := NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+	x.home = c.queues[shard].shard
+	if o := c.queues[shard].offer(c.now, x); o != "" {
+		c.Fatalf("%s: %s", user, o)
+	}
+	return x
+}
+
+// TestGrabberAsksAgain has calls for a request fail in different ways. Whoever may have
+// been given something cannot go as if nothing had happened, and hears in the end that
+// nobody knows; all others hear that they got nothing.
+func TestGrabberAsksAgain(t *testing.T) {
+	lost, off, empty := errors.New("the reply is lost"), lists.ErrFill, errors.New("the list is empty")
+	for name, test := range map[string]struct {
+		replies []error
+		mayHave bool // it may have been given something
+		end     api.Outcome
+	}{
+		"a call that was not sent":                     {[]error{quorum.ErrUnsent}, false, api.NoQuorum},
+		"a reply that is lost":                         {[]error{lost}, true, api.Unknown},
+		"lost, then not sent":                          {[]error{lost, quorum.ErrUnsent}, true, api.Unknown},
+		"not sent, then lost":                          {[]error{quorum.ErrUnsent, lost}, true, api.Unknown},
+		"a list that is off":                           {[]error{off}, false, api.NoQuorum},
+		"a reply that is lost, and a list that is off": {[]error{lost, off}, true, api.Unknown},
+		"a reply that is lost, and an empty list":      {[]error{lost, empty}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, spec.AckRedis, 100)
+			x, s := c.keyed(0, "a"), c.queues[0].shard
+			for _, reply := range test.replies {
+				c.now.Mono += GrabPause
+				call, _ := c.next()
+				switch reply {
+				case off:
+					c.g.Done(c.now, call, []lists.Given{{Why: off}}, nil)
+				case empty:
+					c.nothing(call)
+				default:
+					c.g.Done(c.now, call, nil, reply)
+				}
+			}
+			if s.doubts.Has("a", "key") != test.mayHave {
+				t.Errorf("in doubt: %v", !test.mayHave)
+			}
+			if test.end == "" { // it waits for units, and has none
+				if x.asked || !x.withdraw() {
+					t.Error("it cannot be withdrawn")
+				}
+				return
+			}
+			if x.state.Load() == ticketWaiting == test.mayHave {
+				t.Errorf("it may be withdrawn: %v", test.mayHave)
+			}
+			c.queues[0].turn(c.now, 2)
+			c.now.Mono = x.queuedAt + StallAfter
+			call, _ := c.next()
+			c.g.Done(c.now, call, nil, quorum.ErrUnsent)
+			c.told(x, test.end)
+		})
+	}
+}
+
+// TestGrabberGivesUp ends the wait of all who have waited for too long when a call
+// fails: of those it was for, and of those who were not asked for at all. Who waits to
+// be asked for again waits on.
+func TestGrabberGivesUp(t *testing.T) {
+	lost := errors.New("the reply is lost")
+	c := newCountedAs(t, spec.AckLedger, 100)
+	again := c.wait(0, "again")
+	first, _ := c.next()
+	inCall := []*Ticket{c.wait(0, "b"), c.wait(0, "c")}
+	second, _ := c.next()
+	queued := []*Ticket{c.wait(0, "d"), c.wait(0, "e")}
+	c.g.Done(c.now, first, nil, lost)
+	c.now.Mono += StallAfter
+	c.g.Done(c.now, second, nil, lost)
+	for _, x := range inCall {
+		c.told(x, api.Unknown)
+	}
+	for _, x := range queued {
+		c.told(x, api.NoQuorum)
+	}
+	c.told(again, "")
+	c.gives(c.asks("again"), false)
+	if n := len(c.g.shards[0].shard.events); n != 1 {
+		t.Errorf("the sequencer hears of %d", n)
+	}
+}
+
+// TestGrabberConcludes has requests that are answered not count as under way any more,
+// however they are: another one of the same key could not be refused as long as they do.
+func TestGrabberConcludes(t *testing.T) {
+	for name, end := range map[string]struct {
+		how  func(c *counted, call func() *GrabCall)
+		want api.Outcome
+	}{
+		"by the node": {func(c *counted, call func() *GrabCall) { c.gives(call(), false) }, api.Sold},
+		"without rights": {func(c *counted, _ func() *GrabCall) {
+			c.g.may = func(clock.Now) bool { return false }
+			c.next()
+		}, api.NoQuorum},
+		"by the end of the sequencer": {func(c *counted, call func() *GrabCall) {
+			c.queues[0].shard.closed = true
+			c.nothing(call())
+		}, api.Standby},
+		"by the end of the shard": {func(c *counted, _ func() *GrabCall) { c.queues[0].shutDown(api.Standby) }, api.Standby},
+		"by the end of the shard, while a call is under way that was not sent": {func(c *counted, call func() *GrabCall) {
+			under := call()
+			c.queues[0].shutDown(api.Standby)
+			c.g.Done(c.now, under, nil, quorum.ErrUnsent)
+		}, api.Standby},
+		"by the end of the shard, while a call is under way whose reply is lost": {func(c *counted, call func() *GrabCall) {
+			under := call()
+			c.queues[0].shutDown(api.Standby)
+			c.g.Done(c.now, under, nil, errors.New("the reply is lost"))
+		}, api.Unknown},
+		"by the end of the shard, while a call is under way that finds the list off": {func(c *counted, call func() *GrabCall) {
+			under := call()
+			c.queues[0].shutDown(api.Standby)
+			c.g.Done(c.now, under, []lists.Given{{Why: lists.ErrFill}}, nil)
+		}, api.Standby},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, spec.AckRedis, 100)
+			x := c.keyed(0, "a")
+			end.how(c, func() *GrabCall { call, _ := c.next(); return call })
+			c.told(x, end.want)
+			s := c.queues[0].shard
+			if s.underway.has("a", "key") {
+				t.Error("it is under way still")
+			}
+			if want := end.want == api.Unknown; s.doubts.Has("a", "key") != want {
+				t.Errorf("in doubt: %v", !want)
+			}
+		})
+	}
+}
+
+// TestGrabberEndsInDoubt keeps those in doubt at the end of a shard who were given
+// something that the ledger lacks, or may have been, and nobody else.
+func TestGrabberEndsInDoubt(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 100)
+	c.wait(0, "given")
+	call, _ := c.next()
+	c.gives(call, false)
+	c.wait(0, "asked")
+	call, _ = c.next()
+	s := c.queues[0].shard
+	c.queues[0].shutDown(api.Standby)
+	if !s.doubts.Has("given", AnyKey) || s.doubts.Has("asked", AnyKey) {
+		t.Errorf("in doubt are %v", s.doubts.shards)
+	}
+	c.gives(call, false)
+	if !s.doubts.Has("asked", AnyKey) {
+		t.Error("who was given something after the end is not in doubt")
+	}
+}
+
+// TestGrabberHandsBack gives those back who wait on a list that is off for good, but
+// for those who have gone.
+func TestGrabberHandsBack(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 100)
+	asked := c.wait(0, "asked")
+	call, _ := c.next()
+	c.g.Done(c.now, call, nil, errors.New("the reply is lost"))
+	gone, waits := c.wait(0, "gone"), c.wait(0, "waits")
+	gone.withdraw()
+	if got := c.queues[0].handBack(); !slices.Equal(got, []*Ticket{asked, waits}) {
+		t.Errorf("%d are handed back", len(got))
+	}
+	if n := c.queues[0].waiting(); n != 0 {
+		t.Errorf("%d wait still", n)
+	}
+}
+
+// drained says whether somebody waits no longer for the ledger.
+func drained(wait <-chan struct{}) bool {
+	select {
+	case <-wait:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestDrainEnds ends the wait for the ledger when it has all that was given so far, or
+// nobody here will know.
+func TestDrainEnds(t *testing.T) {
+	for name, end := range map[string]func(q *shardQueue, now clock.Now){
+		"the ledger has it":       func(q *shardQueue, now clock.Now) { q.drained([]string{"a", "b"}) },
+		"the list is filled anew": func(q *shardQueue, now clock.Now) { q.turn(now, 2) },
+		"the shard ends":          func(q *shardQueue, now clock.Now) { q.shutDown(api.Standby) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, spec.AckRedis, 100)
+			q := c.queues[0]
+			if !drained(q.drain()) {
+				t.Error("one waits for nothing")
+			}
+			c.wait(0, "a")
+			c.wait(0, "b")
+			call, _ := c.next()
+			c.gives(call, false)
+			q.shard.events = nil
+			wait := q.drain()
+			if len(q.shard.events) != 1 || q.shard.events[0] != Event(Hurried{}) {
+				t.Errorf("the sequencer hears %v", q.shard.events)
+			}
+			c.wait(0, "later")
+			call, _ = c.next()
+			c.gives(call, false)
+			q.drained([]string{"a"})
+			if drained(wait) {
+				t.Fatal("one has waited for a part")
+			}
+			end(q, c.now)
+			if !drained(wait) {
+				t.Error("one waits still")
+			}
+			q.drained(nil) // it is not told twice
+		})
+	}
+}
+
+// TestGrabberCarries lets those who make calls sleep when a sequencer has nothing to say.
+func TestGrabberCarries(t *testing.T) {
+	for name, test := range map[string]struct {
+		said  Effects
+		wakes bool
+	}{
+		"nothing":                       {Effects{}, false},
+		"the ledger has more":           {Effects{drained: []string{"a"}}, true},
+		"units came for those who wait": {Effects{again: []*Ticket{NewTicket(new(sync.Pool), nil, Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, spec.AckRedis, 100)
+			<-c.g.wake
+			c.queues[0].carry(c.now, test.said, false)
+			if woken := len(c.g.wake) > 0; woken != test.wakes {
+				t.Errorf("woken: %v", woken)
+			}
+		})
+	}
+}
+
+// TestDrainWaits has somebody wait for the ledger to have all that was given, though
+// the reply to a call comes meanwhile that gave something before the list was filled
+// anew.
+func TestDrainWaits(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 100)
+	c.wait(0, "before")
+	early, _ := c.next()
+	c.queues[0].turn(c.now, 2)
+	c.wait(0, "a")
+	call, _ := c.next()
+	c.gives(call, false)
+	wait := c.queues[0].drain()
+	c.gives(early, false)
+	c.queues[0].drained([]string{"another"})
+	if drained(wait) {
+		t.Error("what was given before is taken for what is waited for")
+	}
+	c.queues[0].drained([]string{"a"})
+	if !drained(wait) {
+		t.Error("one waits for what was given before")
+	}
+}
+
+// TestGrabberStalls says since when a node has not answered, and nothing of one that does.
+func TestGrabberStalls(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 100)
+	c.now.Mono = time.Second // after the start of the host
+	if s := c.queues[0].stall(c.now); s != nil {
+		t.Errorf("before any call: %+v", s)
+	}
+	since := c.now.Wall
+	c.wait(0, "a")
+	for range 3 {
+		call, _ := c.next()
+		c.g.Done(c.now, call, nil, quorum.ErrUnsent)
+		c.now.Mono, c.now.Wall = c.now.Mono+GrabPause, c.now.Wall.Add(GrabPause)
+	}
+	if s := c.queues[0].stall(c.now); s == nil || !s.Since.Equal(since) {
+		t.Errorf("%+v, want since %v", s, since)
+	}
+}

@@ -1,0 +1,451 @@
+package shard
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/lists"
+	"salectl/spec"
+)
+
+// NodeBatcher is the way of requests to one node that keeps lists: those that queue
+// while calls are under way go together in the next one. Like a sequencer it is a
+// step machine, but under a lock: whoever makes its calls gets them from Next and
+// hands what came of them to Done.
+type NodeBatcher struct {
+	ack     spec.Ack
+	bound   int // requests that may wait on one shard
+	backlog *Backlog
+	may     func(clock.Now) bool // whether this process has the right to give
+
+	wake chan struct{} // holds one signal: there may be something to ask
+
+	mu     sync.Mutex
+	shards []*shardQueue // of this node
+	from   int           // of shards, where the next call begins
+	under  int           // calls under way
+}
+
+// shardQueue is the requests of one shard that wait for its list's node, and what that
+// gave. It is the shard's front.
+type shardQueue struct {
+	node   *NodeBatcher
+	shard  *Shard
+	engine *listGives // of the shard's sequencer
+	list   lists.List
+	filled atomic.Bool // the list gives, if it should
+
+	fill    uint64        // under which the list gives; 0: it does not
+	off     clock.Now     // since when it does not
+	restsTo time.Duration // monotonic: after an error it is not asked before
+	queue   []*Ticket
+	given   int64   // grabs in all
+	told    bool    // the sequencer knows that there is something to drain
+	hurried bool    // and that it is to do so at once
+	failed  failure // what the node does not do, though the list is on
+	shut    api.Outcome
+	waiters []drainWaiter // for the ledger to have what was given
+
+	// What the ledger lacks; see set.
+	counts uint64 // the fill of which that is: the present, or the last one
+	users  map[string]standing
+	asking int   // for whom calls are under way
+	behind int64 // of backlog.behind: who were given something
+	unsure int64 // and who may have been
+	known  bool  // the ledger has what was given before this tenure, or nobody waits for that
+}
+
+// GrabCall is one call of a node, with the tickets of each of its batches.
+type GrabCall struct {
+	Batches  []lists.Batch
+	shards   []*shardQueue
+	tickets  [][]*Ticket
+	reserved []int64       // of the backlog
+	begun    time.Duration // monotonic
+}
+
+// How a node is asked.
+const (
+	grabsAtOnce = 512                   // requests in a call: the script stays well under a millisecond
+	CallsAtOnce = 2                     // under way at a time: one is decided while the other travels
+	GrabTimeout = time.Second           // of a call
+	GrabPause   = 50 * time.Millisecond // after a call that failed
+)
+
+// NewNodeBatcher returns that of one node. bound is how many requests may wait on one
+// shard, b is shared by all nodes of the sale, and may says whether this process has the
+// right to give.
+func NewNodeBatcher(ack spec.Ack, bound int, b *Backlog, may func(clock.Now) bool) *NodeBatcher {
+	return &NodeBatcher{
+		ack: ack, bound: bound, backlog: b, may: may,
+		wake: make(chan struct{}, 1),
+	}
+}
+
+// Mail holds a signal while there may be something to ask.
+func (g *NodeBatcher) Mail() <-chan struct{} { return g.wake }
+
+// Serve makes the lists' node the way to the units of a shard: from here on they lie in
+// its list.
+func (g *NodeBatcher) Serve(s *Shard, l lists.List, sizes lists.Sizes, now clock.Now) *shardQueue {
+	gs := &shardQueue{node: g, shard: s, list: l, off: now, users: make(map[string]standing)}
+	gs.engine = s.seq.useList(l, sizes, gs.busy)
+	if gs.known = g.ack == spec.AckLedger; !gs.known {
+		g.backlog.before++
+	}
+	g.shards = append(g.shards, gs)
+	s.front = gs
+	return gs
+}
+
+// offer queues a ticket, or says why not.
+func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	switch {
+	case gs.shut != "":
+		return gs.shut
+	case gs.fill == 0 && now.Since(gs.off) >= StallAfter:
+		return api.NoQuorum
+	case len(gs.queue)+gs.asking >= gs.node.bound, gs.node.backlog.full():
+		return api.Overloaded
+	}
+	t.enter()
+	if gs.queue = append(gs.queue, t); len(gs.queue) == 1 {
+		gs.node.rouse()
+	}
+	return ""
+}
+
+// again queues tickets that were short of units, which have come since.
+func (gs *shardQueue) again(ts []*Ticket) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	gs.queue = append(gs.queue, ts...)
+	if gs.shut != "" {
+		gs.node.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
+	}
+	gs.node.rouse()
+}
+
+func (g *NodeBatcher) rouse() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// mayHave says whether a user was given something by a shard's list, or may have
+// been, that the ledger lacks.
+func (gs *shardQueue) mayHave(user string) bool {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	return gs.mayHaveLocked(user)
+}
+
+// waiting returns how many requests of a shard wait for the node.
+func (gs *shardQueue) waiting() int {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	return len(gs.queue) + gs.asking
+}
+
+// busy says whether requests of a shard wait for the node, or the ledger does not
+// have all that it gave.
+func (gs *shardQueue) busy() bool {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	return len(gs.queue)+gs.asking > 0 || gs.behind > 0
+}
+
+// takes: whoever asks for more than one unit gets none of a list.
+func (gs *shardQueue) takes(t *Ticket) bool { return t.Quantity == 1 }
+
+func (gs *shardQueue) mayLack() bool { return !gs.shard.drained.Load() }
+
+func (gs *shardQueue) ready() bool { return gs.filled.Load() }
+
+// carry learns how the list is, and whom to ask for again.
+func (gs *shardQueue) carry(now clock.Now, e Effects, stalls bool) {
+	list, q := gs.engine, gs.engine.q
+	fill, drained := uint64(0), list.drained()
+	if list.open() {
+		fill = list.list.On()
+	}
+	gs.filled.Store(fill != 0 || drained)
+	if stalls || list.list.Drained() || q.mode >= serving && !list.open() {
+		gs.knows()
+	}
+	gs.turn(now, fill)
+	if len(e.drained) > 0 {
+		gs.drained(e.drained)
+	}
+	if len(e.again) > 0 {
+		gs.again(e.again)
+	}
+	if drained {
+		gs.answerWaiting(now)
+	}
+}
+
+// answerWaiting answers those who wait for a list that gives nothing any more: what
+// they have by the log, or why they get nothing.
+func (gs *shardQueue) answerWaiting(now clock.Now) {
+	waited := gs.handBack()
+	for _, t := range waited {
+		t.answer = gs.engine.withoutUnits(t, now)
+	}
+	gs.shard.conclude(waited, gs.mayHave)
+	for _, t := range waited {
+		t.tell()
+	}
+}
+
+// turn says under which fill a list gives, 0 if it does not.
+func (gs *shardQueue) turn(now clock.Now, fill uint64) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	switch {
+	case gs.fill == fill:
+	case fill == 0:
+		gs.fill, gs.off = 0, now
+	default: // it is filled from the ledger, which has all that was given before
+		gs.node.backlog.behind.Add(-gs.lacks())
+		gs.anew()
+		gs.fill, gs.counts, gs.restsTo, gs.told, gs.hurried = fill, fill, 0, false, false
+		gs.wakeWaiters()
+		gs.node.rouse()
+	}
+	if gs.fill == 0 && now.Since(gs.off) >= StallAfter {
+		gs.node.refuse(gs, NodeSilent)
+	}
+}
+
+// knows says that the ledger has what a list gave before this tenure, or that the
+// shard is one that is not waited for.
+func (gs *shardQueue) knows() {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	if !gs.known {
+		gs.known = true
+		gs.node.backlog.known()
+	}
+}
+
+// handBack hands back all who wait on a shard and have no answer: the ledger has all
+// that its list gave.
+func (gs *shardQueue) handBack() (waited []*Ticket) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	for _, t := range gs.queue {
+		if t.asked || t.take() {
+			waited = append(waited, t)
+		}
+	}
+	gs.queue = nil
+	return waited
+}
+
+// refuse answers all who wait on a shard. Who was asked for before, without an
+// answer, may have been given something.
+func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
+	for _, t := range gs.queue {
+		switch {
+		case t.asked:
+			t.answer = Undecided
+		case t.take():
+			t.answer = a
+		default:
+			continue // nobody waits for it any more
+		}
+		gs.tell(t)
+	}
+	gs.queue = nil
+}
+
+// tell tells a request its answer.
+func (gs *shardQueue) tell(t *Ticket) {
+	gs.shard.conclude([]*Ticket{t}, gs.mayHaveLocked)
+	t.tell()
+}
+
+// shutDown refuses all requests of a shard from here on.
+func (gs *shardQueue) shutDown(why api.Outcome) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	gs.shut, gs.fill = why, 0
+	gs.node.refuse(gs, Answer{Outcome: why, RetryAfter: time.Second})
+	gs.node.abandon(gs)
+}
+
+// abandon ends the count of what the ledger lacks: nobody here will know what becomes
+// of it. Whoever was given something, or may have been, stays in doubt.
+func (g *NodeBatcher) abandon(gs *shardQueue) {
+	for user, s := range gs.users {
+		if !s.may() {
+			gs.shard.keepInDoubt(user, AnyKey)
+		}
+	}
+	g.backlog.behind.Add(-gs.lacks())
+	gs.anew()
+	gs.wakeWaiters()
+}
+
+// drained says of which users of a shard the ledger has the grabs.
+func (gs *shardQueue) drained(users []string) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	gs.told, gs.hurried = false, false
+	lacked := gs.lacks()
+	for _, user := range users {
+		gs.hasIn(user)
+	}
+	gs.node.backlog.behind.Add(gs.lacks() - lacked)
+	gs.wakeWaiters()
+	gs.node.rouse()
+}
+
+// drainWaiter waits until the ledger has so many of the grabs in all.
+type drainWaiter struct {
+	grabs int64
+	done  chan struct{}
+}
+
+func (gs *shardQueue) drain() <-chan struct{} {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	if gs.behind == 0 {
+		return closed
+	}
+	w := drainWaiter{grabs: gs.given, done: make(chan struct{})}
+	gs.waiters = append(gs.waiters, w)
+	gs.shard.Post(Hurried{})
+	return w.done
+}
+
+// wakeWaiters tells those who wait for what the ledger has now.
+func (gs *shardQueue) wakeWaiters() {
+	gs.waiters = slices.DeleteFunc(gs.waiters, func(w drainWaiter) bool {
+		there := gs.given-gs.behind >= w.grabs
+		if there {
+			close(w.done)
+		}
+		return there
+	})
+}
+
+func (gs *shardQueue) show(v *Status) {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	v.Listed, v.ListOn, v.Undrained = true, gs.fill != 0, gs.behind
+}
+
+// Next puts what is to be asked into c. false: nothing is now, or before the
+// monotonic time returned, which is 0 where an event must come first.
+func (g *NodeBatcher) Next(now clock.Now, c *GrabCall) (bool, time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.reset()
+	c.begun = now.Mono
+	switch {
+	case g.under >= CallsAtOnce:
+		return false, 0
+	case !g.may(now): // its clock may be the reason
+		for _, gs := range g.shards {
+			g.refuse(gs, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second})
+		}
+		return false, 0
+	}
+	wake, n := g.freeStuck(now), len(g.shards)
+	left, room := int(g.backlog.reserve(grabsAtOnce)), grabsAtOnce
+	full := left == 0
+	for i := range n {
+		gs := g.shards[(g.from+i)%n]
+		switch {
+		case gs.fill == 0 || len(gs.queue) == 0:
+		case gs.restsTo > now.Mono:
+			wake = clock.Soonest(wake, gs.restsTo)
+		default:
+			asked, fresh := c.add(now, gs, room, left)
+			room, left = room-asked, left-fresh
+		}
+	}
+	g.backlog.answered(int64(left), 0) // who did not come
+	if len(c.Batches) == 0 {
+		if full {
+			wake = clock.Soonest(wake, g.full(now))
+		}
+		return false, wake
+	}
+	g.from = (g.from + 1) % n
+	g.under++
+	if slices.ContainsFunc(g.shards, func(gs *shardQueue) bool { return gs.fill != 0 && len(gs.queue) > 0 }) {
+		g.rouse() // for whoever else makes calls
+	}
+	return true, 0
+}
+
+func (c *GrabCall) reset() {
+	c.Batches, c.shards, c.tickets, c.reserved = c.Batches[:0], c.shards[:0], c.tickets[:0], c.reserved[:0]
+}
+
+// probe returns how many requests a shard's node may be asked for the first time:
+// where the last call was not answered one, once all have their answer who may have
+// been given something. A node that is silent for long is then asked for few of
+// whom nobody knows what they have.
+func (gs *shardQueue) probe() int {
+	switch {
+	case gs.failed.err == nil:
+		return grabsAtOnce
+	case gs.asksAgain():
+		return 0
+	}
+	return 1
+}
+
+// add takes up to most requests from a shard's queue, none of a user for whom the
+// node is being asked, and up to left of users who may be given a unit that is not
+// counted yet. It returns how many requests, and of them how many of such users.
+func (c *GrabCall) add(now clock.Now, gs *shardQueue, most, left int) (n, fresh int) {
+	first := gs.probe()
+	size := min(most, len(gs.queue))
+	b := lists.Batch{
+		List: gs.list, Fill: gs.fill, At: now.Wall.UnixMicro(), Users: make([]string, 0, size), Keys: make([]string, 0, size),
+	}
+	tickets := make([]*Ticket, 0, size)
+	keep := gs.queue[:0]
+	for i, t := range gs.queue {
+		if len(tickets) == most {
+			keep = append(keep, gs.queue[i:]...)
+			break
+		}
+		s := gs.users[t.User]
+		if s&asking != 0 || s.may() && fresh == left || !t.asked && first == 0 {
+			keep = append(keep, t) // its turn comes
+			continue
+		}
+		if !t.asked {
+			if !t.take() {
+				continue // nobody waits for it any more
+			}
+			first--
+		}
+		if s.may() {
+			fresh++
+		}
+		gs.set(t.User, s|asking)
+		b.Users, b.Keys = append(b.Users, t.User), append(b.Keys, t.Key)
+		tickets = append(tickets, t)
+	}
+	clear(gs.queue[len(keep):])
+	gs.queue = keep
+	if len(tickets) > 0 {
+		c.Batches, c.shards, c.tickets = append(c.Batches, b), append(c.shards, gs), append(c.tickets, tickets)
+		c.reserved = append(c.reserved, int64(fresh))
+	}
+	return len(tickets), fresh
+}

@@ -1,0 +1,61 @@
+package shard
+
+import (
+	"slices"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+)
+
+// What keeps requests from nodes that keep lists: a ledger that is far behind, and
+// a node that gives nothing though its list is on.
+
+// full refuses those who wait while the ledger is as far behind as it may be, but
+// for those who may have been given something. It returns when to look again, 0 if
+// nobody waits.
+func (g *NodeBatcher) full(now clock.Now) time.Duration {
+	waits, again := false, time.Millisecond
+	if g.backlog.waits() {
+		again = 10 * time.Millisecond
+	}
+	for _, gs := range g.shards {
+		if g.backlog.full() {
+			asked := slices.DeleteFunc(slices.Clone(gs.queue), func(t *Ticket) bool { return !t.asked })
+			gs.queue = slices.DeleteFunc(gs.queue, func(t *Ticket) bool { return t.asked })
+			g.refuse(gs, Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
+			gs.queue = asked
+		}
+		waits = waits || len(gs.queue) > 0
+	}
+	if !waits {
+		return 0
+	}
+	return now.Mono + again
+}
+
+// failure is since when and why a node gives nothing from a list that is on, and
+// when it last said so.
+type failure struct {
+	since, last clock.Now
+	err         error // nil: it does
+}
+
+func (f *failure) note(now clock.Now, err error) {
+	if f.err == nil {
+		f.since = now
+	}
+	f.last, f.err = now, err
+}
+
+// stall says since when and why the node gives nothing from a shard's list, as long
+// as that is news: somebody must ask to find out that it does again.
+func (gs *shardQueue) stall(now clock.Now) *Stall {
+	gs.node.mu.Lock()
+	defer gs.node.mu.Unlock()
+	f := gs.failed
+	if f.err == nil || now.Since(f.last) > 2*StallAfter {
+		return nil
+	}
+	return &Stall{Since: f.since.Wall, Error: OneLine(f.err), Node: true}
+}

@@ -1,0 +1,128 @@
+package shard
+
+import "slices"
+
+// requests are those that a sequencer has and that are not answered yet: undecided
+// ones, in the order of their coming, and the batch of the commit under way.
+type requests struct {
+	waiting []*Ticket // undecided: those that are short of units, then new ones
+	fresh   int       // of waiting: how many at the end are to be looked at
+	batch   []*Ticket // decided in the commit under way
+	most    int       // claims a commit may have, after one was too large; 0: any number
+	done    []*Ticket // answered, to be handed back
+}
+
+// add takes in new requests.
+func (r *requests) add(ts []*Ticket) {
+	r.waiting = append(r.waiting, ts...)
+	r.fresh += len(ts)
+}
+
+// lookAgain has all undecided requests looked at: units may have come, or be gone for
+// good.
+func (r *requests) lookAgain() { r.fresh = len(r.waiting) }
+
+// short returns the requests that wait for units.
+func (r *requests) short() []*Ticket { return r.waiting[:len(r.waiting)-r.fresh] }
+
+// answer says what a request gets.
+func (r *requests) answer(t *Ticket, a Answer) {
+	t.answer = a
+	r.done = append(r.done, t)
+}
+
+// taken returns the requests that were answered since it was last called.
+func (r *requests) taken() []*Ticket {
+	done := r.done
+	r.done = nil
+	return done
+}
+
+// refuse answers all undecided requests.
+func (r *requests) refuse(why func(*Ticket) Answer) {
+	r.lookAgain()
+	r.sift(func(t *Ticket) bool {
+		if t.take() {
+			r.answer(t, why(t))
+		}
+		return false
+	})
+}
+
+// refuseShort answers the requests that wait for units.
+func (r *requests) refuseShort(why func(*Ticket) Answer) {
+	short := r.short()
+	for _, t := range short {
+		if t.take() {
+			r.answer(t, why(t))
+		}
+	}
+	r.waiting = r.waiting[len(short):]
+}
+
+// sift looks at the requests that are to be looked at: those that stay wait for units
+// from here on, the others are done with.
+func (r *requests) sift(stays func(*Ticket) bool) {
+	from := len(r.short())
+	rest := slices.DeleteFunc(r.waiting[from:], func(t *Ticket) bool { return !stays(t) })
+	r.waiting, r.fresh = r.waiting[:from+len(rest)], 0
+}
+
+// A decision is what became of a request that was looked at.
+type decision int
+
+const (
+	decided decision = iota
+	short            // it waits for units
+	full             // it waits for the next commit
+)
+
+// decide looks at the requests that are to be looked at, in their order, until the
+// commit is full. Those that are decided join the batch; those that are short of units
+// go on waiting.
+func (r *requests) decide(look func(*Ticket) decision) {
+	keep := len(r.waiting) - r.fresh
+	r.fresh = 0
+	for i := keep; i < len(r.waiting); i++ {
+		t := r.waiting[i]
+		if !t.take() {
+			continue // nobody waits for it any more
+		}
+		d := full
+		if r.most == 0 || len(r.batch) < r.most {
+			d = look(t)
+		}
+		if d == decided {
+			r.batch = append(r.batch, t)
+			continue
+		}
+		t.putBack()
+		if d == full {
+			r.fresh = len(r.waiting) - i
+			keep += copy(r.waiting[keep:], r.waiting[i:])
+			break
+		}
+		r.waiting[keep] = t
+		keep++
+	}
+	clear(r.waiting[keep:])
+	r.waiting = r.waiting[:keep]
+}
+
+// undo makes the batch wait for another decision, before all others.
+func (r *requests) undo() {
+	for _, t := range r.batch {
+		t.putBack()
+	}
+	r.waiting = append(r.batch, r.waiting...)
+	r.batch = nil
+	r.lookAgain()
+}
+
+// finishBatch answers the batch: final says with what, given what was decided.
+func (r *requests) finishBatch(final func(*Ticket) Answer) {
+	for _, t := range r.batch {
+		r.answer(t, final(t))
+	}
+	r.batch = r.batch[:0]
+}

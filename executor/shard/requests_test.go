@@ -1,0 +1,112 @@
+package shard
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"salectl/api"
+)
+
+// waiters are requests, one of each user.
+func waiters(users ...string) (ts []*Ticket) {
+	for _, user := range users {
+		ts = append(ts, NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, 0))
+	}
+	return ts
+}
+
+// users names whose requests these are, with their answers if they have one.
+func users(ts []*Ticket) string {
+	var all []string
+	for _, t := range ts {
+		if all = append(all, t.User); t.answer.Outcome != "" {
+			all[len(all)-1] += ":" + string(t.answer.Outcome)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// holds fails the test unless the requests are these: those short of units, those to be
+// looked at, the batch, and those that were answered since the last time.
+func (r *requests) holds(t *testing.T, short, fresh, batch, done string) {
+	t.Helper()
+	got := []string{users(r.short()), users(r.waiting[len(r.short()):]), users(r.batch), users(r.taken())}
+	if want := []string{short, fresh, batch, done}; !slices.Equal(got, want) {
+		t.Errorf("short, fresh, batch and done are %q, want %q", got, want)
+	}
+}
+
+// TestRequests follows requests from their coming to their answers.
+func TestRequests(t *testing.T) {
+	// a is short of units, e and f do not fit the commit, w is withdrawn in time.
+	begin := func() (r *requests, all []*Ticket) {
+		r = new(requests)
+		all = waiters("a", "b", "w", "c", "d", "e", "f")
+		all[2].withdraw()
+		r.add(all[:3])
+		r.add(all[3:])
+		r.decide(func(t *Ticket) decision {
+			switch t.User {
+			case "a":
+				return short
+			case "e":
+				return full
+			}
+			t.answer = Answer{Outcome: api.Sold}
+			return decided
+		})
+		return r, all
+	}
+	t.Run("decided", func(t *testing.T) {
+		r, all := begin()
+		r.holds(t, "a", "e f", "b:sold c:sold d:sold", "")
+		if all[1].withdraw() || !all[5].withdraw() || !all[0].withdraw() {
+			t.Error("requests can be withdrawn until they are decided, and not after")
+		}
+		r.finishBatch(func(t *Ticket) Answer { return t.answer })
+		r.holds(t, "a", "e f", "", "b:sold c:sold d:sold")
+	})
+	t.Run("so many a commit", func(t *testing.T) {
+		r := &requests{most: 2}
+		r.add(waiters("a", "b", "c", "d"))
+		r.decide(func(*Ticket) decision { return decided })
+		r.holds(t, "", "c d", "a b", "")
+	})
+	t.Run("looked at again", func(t *testing.T) {
+		r, _ := begin()
+		r.lookAgain()
+		r.holds(t, "", "a e f", "b:sold c:sold d:sold", "")
+	})
+	t.Run("undone", func(t *testing.T) {
+		r, all := begin()
+		r.undo()
+		r.holds(t, "", "b:sold c:sold d:sold a e f", "", "") // and are decided anew
+		if !all[1].withdraw() {
+			t.Error("what is undone cannot be withdrawn")
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		r, all := begin()
+		all[5].withdraw()
+		r.refuse(func(*Ticket) Answer { return Answer{Outcome: api.Standby} })
+		r.holds(t, "", "", "b:sold c:sold d:sold", "a:standby f:standby")
+		if all[0].withdraw() {
+			t.Error("a request that has its answer can be withdrawn")
+		}
+	})
+	t.Run("short of units for good", func(t *testing.T) {
+		r, _ := begin()
+		more := waiters("g", "h")
+		more[0].withdraw()
+		r.waiting = slices.Insert(r.waiting, 1, more...)
+		r.refuseShort(func(*Ticket) Answer { return Answer{Outcome: api.SoldOut} })
+		r.holds(t, "", "e f", "b:sold c:sold d:sold", "a:sold_out h:sold_out")
+	})
+	t.Run("sifted", func(t *testing.T) {
+		r, _ := begin()
+		r.sift(func(t *Ticket) bool { return t.User != "e" })
+		r.holds(t, "a f", "", "b:sold c:sold d:sold", "")
+	})
+}

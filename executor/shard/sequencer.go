@@ -1,0 +1,424 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
+	"salectl/backends/quorum"
+)
+
+// sequencer decides and appends for one shard: one commit at a time, each as
+// large as what has come in while the last one was under way. It is a step
+// machine. Events go in by the methods up to stop; next then says what to do.
+// Only events change the ledger's state, so that others may read it meanwhile
+// under a lock that next does not need.
+//
+// Its life: it reads the log, appends Own, and then serves until it is stopped,
+// finds another owner in the log, or finds the log gone.
+type sequencer struct {
+	shard   int
+	me      []byte // this process, as commits name it
+	address string
+	board   *Board
+
+	state  *ledger.State
+	writer *ledger.Writer
+	draft  *ledger.Draft
+	sent   *ledger.Entry
+	sentAt clock.Now // when sent was first appended
+	sends  int       // how often it was
+	do     ledger.Do // what the writer wants done next
+
+	trouble error // what the store said last, nil if all was well
+	tally   Tally
+
+	mode    mode
+	closing *Halt       // to stop when nothing waits any more
+	why     error       // for stopped
+	refusal api.Outcome // for tickets that come when stopped
+	rights  Rights
+	pending []*pb.Generation // to be taken, in order
+
+	setBack time.Duration // by how much the log's time was last, 0: it never was
+
+	// While loading: the slot that the log is read to, and since when.
+	readTo uint64
+	readAt clock.Now
+
+	requests  requests
+	transfers transfers
+	engine    engine
+}
+
+// mode is how far a sequencer's life has come.
+type mode int
+
+const (
+	loading    mode = iota // reading the log
+	takingOver             // Own is to be appended, or under way
+	serving
+	stopping // nothing new is decided; a commit may be under way
+	stopped
+)
+
+// Rights are why this process may append: it has the leases of the sale's
+// shards, and it has read the sale's log not longer than a ttl ago, so that
+// whatever was planned before is on its way to the shards. Nothing that these
+// say guards stock; they keep a process that is late from getting in the way.
+type Rights struct {
+	Lease  quorum.Validity
+	ReadAt clock.Now
+	TTL    time.Duration
+}
+
+// Valid says whether the process may append at an instant.
+func (r Rights) Valid(now clock.Now) bool {
+	// A wall clock that was set back since is not believed before it has been held
+	// against the lock nodes' clocks again. One that was set forth has ended the lease.
+	back := now.Mono - r.ReadAt.Mono - now.Wall.Sub(r.ReadAt.Wall)
+	return r.Lease.At(now) && now.Since(r.ReadAt) < r.TTL && back <= r.TTL
+}
+
+// Effects are what a sequencer wants done.
+type Effects struct {
+	Send     *ledger.Request // to make of the store; its reply is for Replied
+	List     *lists.Call     // to make of the node that has the shard's list; its reply comes as ListReplied
+	Wake     time.Duration   // Ticked is due at this monotonic time; 0: it is not
+	answered []*Ticket
+	messages []Message
+	again    []*Ticket // to ask the node for once more
+	drained  []string  // users whose grabs came into the ledger
+}
+
+// Errors that end a sequencer.
+var (
+	ErrOtherOwner = errors.New("another process owns the shard now")
+	errSealed     = errors.New("the shard is sealed")
+	errStalled    = errors.New("the outcome of an append stays unknown")
+	errUnreadable = errors.New("the shard's log cannot be read")
+)
+
+func newSequencer(shard int, log string, me []byte, address string, b *Board) *sequencer {
+	q := &sequencer{shard: shard, me: me, address: address, board: b, state: ledger.NewState(log)}
+	q.writer = ledger.NewWriter(log, q.state)
+	q.do = q.writer.CatchUp()
+	q.transfers = newTransfers(shard, b, q.state, &q.requests)
+	q.engine = ownerDecides{q}
+	return q
+}
+
+// claims takes in new requests.
+func (q *sequencer) claims(ts []*Ticket) {
+	if q.mode >= stopping {
+		for _, t := range ts {
+			if t.take() {
+				q.requests.answer(t, Answer{Outcome: q.refusal, RetryAfter: time.Second})
+			}
+		}
+		return
+	}
+	q.requests.add(ts)
+}
+
+// tick tells the time.
+func (q *sequencer) tick(now clock.Now) {
+	q.step(now, q.writer.Tick(now))
+	q.transfers.repeat(now)
+}
+
+// done takes in the reply to the request under way.
+func (q *sequencer) done(now clock.Now, r ledger.Reply) {
+	appending := q.writer.Appending()
+	if r.Err != nil && !errors.Is(r.Err, ledger.ErrTaken) {
+		q.trouble = r.Err
+	}
+	if appending && r.Err != nil && !errors.Is(r.Err, ledger.ErrTooLarge) {
+		q.tally.Unknown++
+	}
+	q.step(now, q.writer.Done(now, r))
+}
+
+// halt ends the sequencer once the commit under way is known; if gently, once
+// nothing waits for a decision either.
+func (q *sequencer) halt(h Halt) {
+	if h.Gentle && q.mode == serving {
+		q.engine.hurry()
+		q.closing = &h
+		return
+	}
+	q.stop(h.Why, h.Refusal)
+}
+
+// stop decides nothing more. Requests that are undecided get the outcome given.
+func (q *sequencer) stop(why error, refusal api.Outcome) {
+	if q.mode >= stopping {
+		return
+	}
+	q.mode, q.why, q.refusal = stopping, why, refusal
+	q.requests.refuse(func(*Ticket) Answer { return Answer{Outcome: refusal, RetryAfter: time.Second} })
+	q.transfers.stop() // no tick has anything to do any more
+	if q.sent == nil {
+		q.mode = stopped
+	}
+}
+
+// step takes in what the writer has found out.
+func (q *sequencer) step(now clock.Now, do ledger.Do) {
+	q.do = do
+	switch do.Event {
+	case ledger.Nothing:
+		switch {
+		case q.pendingFor(now) > GiveUpAfter:
+			q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errStalled, q.lastTrouble()), api.NoQuorum)
+		case q.mode == stopping && q.stalled(now):
+			q.abandon(q.why, q.refusal) // nobody waits for us any more
+		}
+	case ledger.CaughtUp:
+		q.caughtUp()
+	case ledger.Committed:
+		q.committed(now)
+	case ledger.Taken:
+		q.taken(now)
+	case ledger.TooLarge:
+		if q.requests.most == 1 {
+			q.sent = nil // it is not stored, and never will be
+			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), api.NoQuorum)
+			return
+		}
+		q.requests.most = max((len(q.requests.batch)+q.engine.drafted())/2, 1)
+		q.undecide()
+	case ledger.Gone, ledger.Again:
+		q.abandon(ledger.ErrGone, api.NoQuorum) // whether the sale has ended, its own log says
+	case ledger.Damaged:
+		q.abandon(do.Err, api.NoQuorum)
+	}
+}
+
+func (q *sequencer) caughtUp() {
+	q.trouble = nil
+	switch {
+	case q.state.Next() == 0:
+		// Only the planner creates logs. A live sale's that is not there is gone.
+		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), api.NoQuorum)
+	case q.state.Sealed():
+		q.abandon(errSealed, api.Closed)
+	default:
+		q.mode = takingOver
+	}
+}
+
+// taken means that somebody else has written: a planner, whose commit changes
+// what can be decided, or a new owner, for whom this process steps back.
+func (q *sequencer) taken(now clock.Now) {
+	q.sent, q.trouble = nil, nil
+	q.tally.Taken++
+	switch {
+	case q.state.Sealed():
+		q.abandon(errSealed, api.Closed)
+	case q.mode != takingOver && !q.state.IsOwner(q.me):
+		q.abandon(ErrOtherOwner, api.Standby)
+	default:
+		q.undecide()
+		q.board.Post(q.shard, q.state.Totals)
+		q.engine.changed(now)
+	}
+}
+
+func (q *sequencer) committed(now clock.Now) {
+	e, slot := q.sent, q.state.Next()
+	if err := q.state.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
+		q.abandon(err, api.NoQuorum) // what was decided is not what the reducer allows
+		return
+	}
+	q.sent, q.requests.most, q.trouble = nil, 0, nil
+	q.tally.Committed++
+	q.requests.finishBatch(func(t *Ticket) Answer {
+		switch {
+		case t.answer.Accepted() && t.answer.Claim.Units == nil:
+			t.answer.Claim = q.granted(t, slot, e.Commit)
+		case t.answer.Outcome == api.LimitReached: // perhaps by what this commit granted
+			t.answer.Claims = claimsOf(q.shard, q.state, t.User)
+		}
+		return t.answer
+	})
+	q.requests.lookAgain()
+	q.board.Post(q.shard, q.state.Totals)
+	q.engine.logged(now)
+	q.engine.came(q.transfers.moved())
+	switch {
+	case q.mode == takingOver: // and that was Own
+		q.mode = serving
+		q.transfers.resend()
+	case q.mode == stopping:
+		q.mode = stopped
+	}
+}
+
+func (q *sequencer) granted(t *Ticket, slot uint64, c *pb.Commit) Claim {
+	return Claim{
+		ID:   ClaimID{Shard: q.shard, Slot: slot, Index: t.op},
+		User: t.User, Units: c.GetOps()[t.op].GetClaim().GetUnits(), State: t.answer.Outcome,
+		At: time.UnixMicro(c.GetTimeUs()),
+	}
+}
+
+// abandon ends the sequencer now. What is under way stays unknown.
+func (q *sequencer) abandon(why error, refusal api.Outcome) {
+	a := Undecided
+	if q.sent == nil {
+		a = Answer{Outcome: refusal, RetryAfter: time.Second}
+	}
+	q.requests.finishBatch(func(*Ticket) Answer { return a })
+	q.transfers.moving, q.sent, q.do = nil, nil, ledger.Do{}
+	q.stop(why, refusal)
+	q.mode, q.why, q.refusal = stopped, why, refusal
+}
+
+// undecide makes the batch wait for another decision. None of it is in the log.
+func (q *sequencer) undecide() {
+	q.transfers.moving, q.sent = nil, nil
+	if q.mode == stopping {
+		q.requests.finishBatch(func(*Ticket) Answer { return Answer{Outcome: q.refusal, RetryAfter: time.Second} })
+		q.mode = stopped
+		return
+	}
+	q.requests.undo()
+}
+
+// next says what to do after the events taken in.
+func (q *sequencer) next(now clock.Now) Effects {
+	switch {
+	case q.mode == loading:
+		q.await(now)
+	case q.sent == nil && (q.mode == takingOver || q.mode == serving):
+		q.decide(now)
+		for q.sent == nil && (q.requests.fresh > 0 || q.engine.due(now)) {
+			q.decide(now) // a commit's worth of requests was refused, and more wait
+		}
+		if q.closing != nil && q.sent == nil && len(q.requests.waiting) == 0 && q.engine.settled() {
+			q.stop(q.closing.Why, q.closing.Refusal)
+		}
+	}
+	if r := q.do.Send; r != nil && r.Kind == ledger.AppendRequest {
+		if q.sends++; q.sends > 1 {
+			q.tally.Resent++
+		}
+	}
+	e := Effects{Send: q.do.Send, answered: q.requests.taken(), messages: q.transfers.said(), Wake: q.do.Wake}
+	q.do.Send = nil
+	if e.Wake == 0 {
+		e.Wake = q.transfers.repeatAt()
+	}
+	q.engine.act(now, &e)
+	return e
+}
+
+// await turns requests away while the log is being read and this process may not
+// append anyway, and gives up a log that cannot be read on.
+func (q *sequencer) await(now clock.Now) {
+	if !q.rights.Valid(now) {
+		q.turnAway()
+	}
+	switch slot := q.state.Next(); {
+	case slot != q.readTo || q.readAt == clock.Now{}:
+		q.readTo, q.readAt = slot, now
+	case now.Since(q.readAt) > GiveUpAfter:
+		q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errUnreadable, q.lastTrouble()), api.NoQuorum)
+	}
+}
+
+// decide makes the next commit of what there is to do, and answers at once what
+// needs none.
+func (q *sequencer) decide(now clock.Now) {
+	if !q.rights.Valid(now) {
+		q.turnAway()
+		return
+	}
+	timeUs := now.Wall.UnixMicro()
+	if q.draft == nil {
+		q.draft = q.state.Draft(q.me, timeUs)
+	} else {
+		q.draft.Reset(timeUs)
+	}
+	g := q.nextGeneration()
+	q.engine.target(now, g != nil)
+	by, ahead := q.state.Ahead(timeUs)
+	if ahead {
+		q.setBack = by
+	}
+	var err error
+	switch {
+	case q.mode == takingOver || ahead: // to own the shard anew sets its log's time back
+		q.draft.Own(q.address)
+	case g != nil && q.engine.quiet():
+		// Alone in its commit: what follows is decided under its settings.
+		err = q.draft.Generation(g)
+	default:
+		err = q.engine.decide(now, q.draft)
+	}
+	if err != nil {
+		q.abandon(err, api.NoQuorum) // what was to be appended does not fit the log
+		return
+	}
+	if q.draft.Ops() == 0 {
+		q.engine.logged(now)
+		q.requests.finishBatch(func(t *Ticket) Answer { return t.answer })
+		return
+	}
+	e, err := q.draft.Encode()
+	if err != nil {
+		q.abandon(err, api.NoQuorum)
+		return
+	}
+	q.sent, q.sentAt, q.sends = e, now, 0
+	q.do = q.writer.Append(now, e)
+}
+
+func (q *sequencer) nextGeneration() *pb.Generation {
+	if n := q.state.Generation; n < uint64(len(q.pending)) {
+		return q.pending[n]
+	}
+	return nil
+}
+
+// turnAway answers everybody while this process may not append.
+func (q *sequencer) turnAway() {
+	q.requests.refuse(func(*Ticket) Answer { return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second} })
+}
+
+// seek asks other shards for the units that waiting claims lack, without those that
+// are here for them. When nobody has any, and this commit changes nothing about that,
+// the claims are refused.
+func (q *sequencer) seek(now clock.Now, here int64) {
+	lack := -here
+	for _, t := range q.requests.short() {
+		if !t.withdrawn() {
+			lack += t.Quantity
+		}
+	}
+	q.transfers.ask(now, lack)
+	if len(q.transfers.asked) == 0 && q.draft.Ops() == 0 {
+		q.refuseShort()
+	}
+	q.transfers.settle(now)
+}
+
+// refuseShort answers those who wait for units: there are none.
+func (q *sequencer) refuseShort() {
+	q.requests.refuseShort(q.noUnits)
+	clear(q.transfers.denied)
+}
+
+// noUnits is what a request is told for which no shard has units.
+func (q *sequencer) noUnits(*Ticket) Answer {
+	if q.board.soldOut.Load() {
+		return Answer{Outcome: api.SoldOut}
+	}
+	return Answer{Outcome: api.NoneNow, RetryAfter: time.Second}
+}

@@ -1,0 +1,284 @@
+// Package shard decides the claims of one shard of a sale: who gets its units, in
+// which order, and what each request is told. It makes no call and starts no
+// goroutine; package executor does both.
+//
+// # The life of a claim
+//
+//  1. Recall and Refuse answer from memory what needs no commit (decided.go,
+//     undecided.go). Any other request becomes a Ticket (ticket.go), which Offer queues.
+//     It enters the requests under way (underway.go), so that a repetition of the same
+//     key hears nothing that denies it. With engine ledger it waits in the shard's own
+//     queue (shard.go), with engine redis in that of the node which has the shard's
+//     list (grabs.go).
+//  2. Engine ledger: when the shard's last commit is known, its sequencer takes all that
+//     has queued and decides it in order against the ledger's state (sequencer.go,
+//     requests.go, ownerDecides in engine.go). Whoever gets nothing is answered; whoever
+//     is short of units waits while other shards are asked for some (transfer.go,
+//     board.go); all others go into one commit, which is appended to the shard's log.
+//     Engine redis: the node is asked for a whole batch at a time, and its list gives
+//     each user a unit (grabs.go, grabanswers.go). The sequencer drains what was given
+//     into the log (listGives in enginelists.go). With ack redis the answer is there when
+//     the node has said so, up to a bound (backlog.go); with ack ledger when the log has
+//     it.
+//  3. When an append is known to be in the log, its tickets get their answers; when it
+//     stays unknown, they are in doubt (doubts.go) until the log has been read behind it.
+//  4. Shard.conclude looks once more at each answer that denies a claim, takes the tickets
+//     from those under way and tells whoever waits.
+//
+// # How a shard is run
+//
+// The sequencer is a step machine: events, which are values (event.go), change it, and
+// Next says what it then wants done. Whoever runs a shard makes the calls of Effects,
+// brings their replies back as events, and calls Carry, which hands the answers out. What
+// differs between the engines is behind two seams: engine within a sequencer, front at
+// the shard's queue.
+//
+// After 一种基于Redis和HBase的分锁方法 (a patent application of 2016), whose lock on
+// a shard is held here by one owner over many claims, and 管理分布式锁的方法和计算机
+// 可读存储介质 (2018), which orders requests into a serial queue.
+package shard
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+)
+
+// Config is what a shard is made of. All but Answered is required.
+type Config struct {
+	Shard    int
+	Log      string // the name of its log
+	Me       []byte // this process, as commits name it
+	Address  string // where it answers, as commits name it
+	UID      string // of the run
+	Board    *Board
+	Doubts   *Doubts
+	Clock    clock.Clock
+	Queue    int                        // requests that may wait
+	Post     func(Message)              // to another shard
+	Answered func(waited time.Duration) // after a batch is answered: how long its first request waited; nil: nobody counts
+}
+
+// Shard is one shard as the process that serves it has it: the queue of its requests,
+// the sequencer that decides them, and what is known of those that have no answer yet.
+// One goroutine calls Next, Happens, Replied, Carry, Loading, Ended, Counted, Step and
+// Close, in a loop: Next, the calls that it wants, Carry, and then whatever comes first.
+// All other methods are safe for concurrent use.
+type Shard struct {
+	// seq belongs to whoever runs the shard, but for its ledger state: see state.
+	seq   *sequencer
+	clock clock.Clock
+	post  func(Message)
+	told  func(time.Duration)
+	bound int
+
+	front front
+
+	// state guards the ledger's state of seq, which only events change. Claims
+	// are looked up under it while the next commit is decided and appended.
+	state sync.RWMutex
+
+	// underway and doubts are the requests of which it is not known what becomes of
+	// them: let in and not answered, and answered with Unknown.
+	underway underway
+	doubts   *Doubts
+	uid      string // of the run
+
+	// mu guards the mail and is held for no longer than it takes to copy it.
+	mu     sync.Mutex
+	queue  []*Ticket
+	inside int // requests that the sequencer has and that wait for units
+	closed bool
+	events []Event
+
+	wake    chan struct{} // holds one signal: there is mail
+	serving atomic.Bool
+	certain uint64                // the fill that has settled the doubts; 1 without lists. Only whoever runs it touches it
+	drained atomic.Bool           // the list is off, and the log has all that it gave
+	stall   atomic.Pointer[Stall] // nil: it does not stall
+	setBack atomic.Int64          // see sequencer
+}
+
+// New returns a shard that begins, with Next, by reading its log.
+func New(c Config) *Shard {
+	return &Shard{
+		seq:   newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Board),
+		clock: c.Clock, post: c.Post, told: c.Answered, bound: c.Queue, uid: c.UID, doubts: c.Doubts,
+		wake: make(chan struct{}, 1), front: noFront{},
+	}
+}
+
+// Number is the shard's, from 0.
+func (s *Shard) Number() int { return s.seq.shard }
+
+// Mail holds a signal while there is mail for Next.
+func (s *Shard) Mail() <-chan struct{} { return s.wake }
+
+// Loading says whether the shard's log is being read.
+func (s *Shard) Loading() bool { return s.seq.mode == loading }
+
+// Ended says whether the shard has, and why. It wants no call any more, and hears of
+// nothing; the reply to one that is under way is not waited for.
+func (s *Shard) Ended() (why error, over bool) { return s.seq.why, s.seq.mode == stopped }
+
+// Counted returns what the shard has counted since it was last asked.
+func (s *Shard) Counted() Tally {
+	t := s.seq.tally
+	s.seq.tally = Tally{}
+	return t
+}
+
+// Offer queues a ticket, or says why not.
+func (s *Shard) Offer(now clock.Now, t *Ticket) api.Outcome {
+	if s.front.takes(t) {
+		return s.front.offer(now, t)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return api.Standby
+	case len(s.queue)+s.inside >= s.bound:
+		return api.Overloaded
+	}
+	t.enter()
+	if s.queue = append(s.queue, t); len(s.queue) == 1 {
+		s.rouse()
+	}
+	return ""
+}
+
+// Post queues an event for the sequencer. It returns false if that has ended, and
+// will not hear of it.
+func (s *Shard) Post(e Event) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.events = append(s.events, e)
+	s.rouse()
+	return true
+}
+
+func (s *Shard) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Replied takes in the reply to the call under way. It hands back what that has
+// answered, before the next commit is decided, and returns how many those were.
+func (s *Shard) Replied(r ledger.Reply) int {
+	s.Happens(replied{r})
+	answered := s.seq.requests.taken()
+	s.handBack(answered)
+	return len(answered)
+}
+
+// Next takes the mail in and returns what the sequencer then wants done.
+func (s *Shard) Next() Effects {
+	s.collect()
+	return s.seq.next(s.clock())
+}
+
+// Happens lets events change the sequencer, and with it the ledger's state.
+func (s *Shard) Happens(events ...Event) {
+	s.state.Lock()
+	defer s.state.Unlock()
+	for _, e := range events {
+		e.happen(s.clock(), s.seq)
+	}
+}
+
+// collect takes the mail in. While a commit is under way requests stay in the
+// queue, where whoever gives up can withdraw them.
+func (s *Shard) collect() {
+	s.mu.Lock()
+	events, queue := s.events, s.queue
+	s.events = nil
+	if s.seq.sent != nil {
+		queue = nil
+	} else {
+		s.queue = nil
+		s.inside = len(s.seq.requests.waiting) + len(queue)
+	}
+	s.mu.Unlock()
+	if len(events) > 0 {
+		s.Happens(events...)
+	}
+	s.seq.claims(queue)
+}
+
+// Close turns the door's late comers away.
+func (s *Shard) Close() {
+	s.serving.Store(false)
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.front.shutDown(s.seq.refusal)
+	s.collect()
+	s.handBack(s.seq.next(s.clock()).answered)
+}
+
+// Carry delivers what the sequencer has to say, and shows how it stands.
+func (s *Shard) Carry(e Effects) clock.Now {
+	s.handBack(e.answered)
+	for _, m := range e.messages {
+		s.post(m)
+	}
+	now := s.clock()
+	stall := s.seq.stall(now)
+	s.settleDoubts() // before anybody is asked under a new fill
+	s.front.carry(now, e, stall != nil)
+	if stall == nil {
+		stall = s.front.stall(now)
+	}
+	s.setBack.Store(int64(s.seq.setBack))
+	s.serving.Store(s.seq.mode == serving)
+	s.stall.Store(stall)
+	return now
+}
+
+func (s *Shard) handBack(ts []*Ticket) {
+	if len(ts) == 0 {
+		return
+	}
+	oldest := ts[0].queuedAt
+	s.mu.Lock()
+	s.inside -= min(len(ts), s.inside)
+	s.mu.Unlock()
+	s.conclude(ts, s.front.mayHave)
+	for _, t := range ts {
+		oldest = min(oldest, t.queuedAt)
+		t.tell()
+	}
+	if s.told != nil {
+		s.told(s.clock().Mono - oldest)
+	}
+}
+
+// Step names what a request of Effects does: "read shard", "read back", or "append"
+// and the kind of ops that it appends, "mixed" if there are several.
+func (s *Shard) Step(r *ledger.Request) string {
+	switch {
+	case r.Kind != ledger.AppendRequest && s.seq.sent != nil:
+		return "read back"
+	case r.Kind != ledger.AppendRequest:
+		return "read shard"
+	}
+	kinds := ledger.OpNames(s.seq.sent.Commit)
+	switch {
+	case kinds[0] == "claim" && len(kinds) == 1:
+		return "append claims"
+	case len(kinds) == 1, slices.Equal(kinds, []string{"in", "claim"}): // units that come go to who waits for them
+		return "append " + kinds[0]
+	}
+	return "append mixed"
+}

@@ -1,0 +1,113 @@
+package shard
+
+import (
+	"time"
+
+	"salectl/backends/clock"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// What others may see of a shard while it sells.
+
+// Status is one shard as its owner has it.
+type Status struct {
+	Shard      int
+	Slot       uint64 // of the last commit
+	Epoch      uint64
+	Generation uint64
+	Limit      int64 // units added minus removed; transfers do not change the sum
+	Available  int64
+	Held       int64
+	Sold       int64
+	InFlight   int64
+	Bytes      int64  // size of the log
+	Queue      int    // requests waiting
+	Listed     bool   // its units lie in a list on a node
+	ListOn     bool   // which gives them
+	Undrained  int64  // grabs that the list gave and the log does not have yet
+	Owned      bool   // this process may append
+	Stall      *Stall // nil: it does not
+}
+
+// Recall answers a request from memory, if what is in the ledger decides it.
+func (s *Shard) Recall(now clock.Now, r Request) (Answer, bool) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	state := s.seq.state
+	if state.Settings() == nil {
+		return Answer{}, false
+	}
+	v, ok := state.Recall(r.User, r.Key, r.Quantity, now.Wall.UnixMicro())
+	if !ok {
+		return Answer{}, false
+	}
+	return answerOf(s.seq.shard, state, r.User, v, now), true
+}
+
+// User returns a user's claims.
+func (s *Shard) User(user string) []Claim {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return claimsOf(s.seq.shard, s.seq.state, user)
+}
+
+// Status returns the shard as it stands.
+func (s *Shard) Status() Status {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	st := s.seq.state
+	v := Status{
+		Shard: s.seq.shard, Epoch: st.Epoch, Generation: st.Generation, Limit: st.Limit,
+		Available: st.Available, Held: st.Held, Sold: st.Sold, InFlight: st.InFlight,
+		Bytes: st.Bytes(), Queue: s.waiting(), Owned: s.serving.Load(), Stall: s.stall.Load(),
+	}
+	if st.Next() > 0 {
+		v.Slot = st.Next() - 1
+	}
+	s.front.show(&v)
+	return v
+}
+
+// UnderWay is how many requests that came with a key wait for their answer.
+func (s *Shard) UnderWay() int { return int(s.underway.n.Load()) }
+
+// IsUnderWay says whether a request of that user and key waits for its answer.
+func (s *Shard) IsUnderWay(user, key string) bool { return s.underway.has(user, key) }
+
+// Serves says whether this process has taken the shard over, and serves it.
+func (s *Shard) Serves() bool { return s.serving.Load() }
+
+// Ready says whether units are given, if they should be.
+func (s *Shard) Ready() bool { return s.front.ready() }
+
+// Stalled says since when and why the shard takes no claims; nil: it does.
+func (s *Shard) Stalled() *Stall { return s.stall.Load() }
+
+// WasSetBack is by how much the time of the log was set back last; 0: it never was.
+func (s *Shard) WasSetBack() time.Duration { return time.Duration(s.setBack.Load()) }
+
+// Drain has all that a list gave so far come into the log, and returns a channel that
+// is closed when it is there.
+func (s *Shard) Drain() <-chan struct{} { return s.front.drain() }
+
+// Terms returns the phase of the sale and its settings, as the shard's log has them.
+func (s *Shard) Terms() (phase string, settings *pb.Settings) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.seq.state.Phase, s.seq.state.Settings()
+}
+
+// Bytes returns the size of the shard's log.
+func (s *Shard) Bytes() int64 {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.seq.state.Bytes()
+}
+
+// waiting returns how many requests wait.
+func (s *Shard) waiting() int {
+	n := s.front.waiting()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return n + len(s.queue) + s.inside
+}

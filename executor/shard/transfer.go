@@ -1,0 +1,276 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+)
+
+// A transfer moves units from a shard that has some to one that is short: the
+// source appends Out, the destination In, the source Ack. Who is short plans for
+// all that its claims lack, and asks as few shards for that as have it, each for
+// its part (want). The source sends that much, and at least half of what it can
+// spare, for those who come next; or it says that it has none. A shard that is
+// short itself gives only to a lower-numbered one, or two of them would swap for
+// ever.
+//
+// However much moves at a time, it comes to an end: units go from shards that are
+// not short to such that are, and among these to lower numbers. They go nowhere
+// else until a claim that waits is granted or refused.
+//
+// A sent transfer is never taken back. If a message is lost, or a process dies
+// between Out and In, the source sends the same transfer again.
+
+// Message is what shards tell each other.
+type Message struct {
+	Kind     MessageKind
+	From, To int
+	N        int64        // for want: how many units from lacks
+	K        uint64       // for sent and received
+	Units    ledger.Units // for sent, and for received before it is told
+}
+
+// MessageKind is what a message says.
+type MessageKind int
+
+const (
+	Want     MessageKind = iota // from is short of units
+	none                        // from has none to spare for to
+	Sent                        // from's log has Out k
+	received                    // from's log has In k
+)
+
+func (k MessageKind) String() string { return [...]string{"want", "none", "sent", "received"}[k] }
+
+func (m Message) String() string {
+	switch m.Kind {
+	case Want:
+		return fmt.Sprintf("want %d for shard %d", m.N, m.From)
+	case none:
+		return fmt.Sprintf("none from shard %d", m.From)
+	}
+	return fmt.Sprintf("%s %d of shard %d", m.Kind, m.K, m.From)
+}
+
+// transfers gives units to other shards and takes them, for one shard.
+type transfers struct {
+	shard    int
+	board    *Board
+	state    *ledger.State
+	requests *requests
+
+	outbox []Message // to other shards
+
+	wants   []Message // of shards that asked for units, in order
+	arrived []Message // sent to this shard and not in its log yet
+	acks    []Message // received elsewhere and not acknowledged here yet
+	moving  []Message // to be told once the commit under way is in the log
+
+	short  bool         // the board says that claims wait here for units
+	asked  []request    // for units, and not answered
+	denied map[int]bool // shards that had none to spare, since units last came
+
+	// Monotonic; 0: not waiting. Traffic does not put it off, nor requests' end.
+	resendAt time.Duration // when to tell of transfers again
+}
+
+// RepeatAfter is how long a message may stay unanswered.
+const RepeatAfter = 500 * time.Millisecond
+
+func newTransfers(shard int, b *Board, s *ledger.State, r *requests) transfers {
+	return transfers{shard: shard, board: b, state: s, requests: r, denied: make(map[int]bool)}
+}
+
+// hear takes in a message from another shard.
+func (x *transfers) hear(m Message) {
+	switch m.Kind {
+	case Want:
+		if i := slices.IndexFunc(x.wants, func(w Message) bool { return w.From == m.From }); i >= 0 {
+			x.wants[i] = m
+		} else {
+			x.wants = append(x.wants, m)
+		}
+	case none:
+		x.deny(m.From)
+	case Sent:
+		if m.K <= x.state.Received(m.From) {
+			x.say(Message{Kind: received, To: m.From, K: m.K})
+			return
+		}
+		x.arrived = append(x.arrived, m)
+	case received:
+		x.acks = append(x.acks, m)
+	}
+}
+
+// deny takes in that a shard has no units to spare, or does not answer.
+func (x *transfers) deny(shard int) {
+	x.denied[shard] = true
+	x.answeredBy(shard)
+	x.requests.lookAgain()
+}
+
+// answeredBy says that a shard has answered what it was asked, if it was.
+func (x *transfers) answeredBy(shard int) {
+	if i := slices.IndexFunc(x.asked, func(r request) bool { return r.shard == shard }); i >= 0 {
+		x.board.answered(x.asked[i])
+		x.asked = slices.Delete(x.asked, i, i+1)
+	}
+}
+
+func (x *transfers) say(m Message) {
+	m.From = x.shard
+	x.outbox = append(x.outbox, m)
+}
+
+// said returns the messages since it was last called.
+func (x *transfers) said() []Message {
+	said := x.outbox
+	x.outbox = nil
+	return said
+}
+
+// receive puts what came from other shards into the draft, for all who wait.
+// Whatever does not fit the log comes again.
+func (x *transfers) receive(d *ledger.Draft) error {
+	for _, m := range x.arrived {
+		if m.K == x.state.Received(m.From)+1 && !x.receiving(m.From) {
+			if err := d.In(m.From, m.K, m.Units); err != nil {
+				return err
+			}
+			x.moving = append(x.moving, Message{Kind: received, To: m.From, K: m.K, Units: m.Units})
+			x.requests.lookAgain()
+		}
+	}
+	for _, m := range x.acks {
+		if t, ok := x.state.OpenTo(m.From); ok && t.K == m.K {
+			d.Ack(m.From, m.K)
+		}
+	}
+	x.arrived, x.acks = nil, nil
+	return nil
+}
+
+// receiving says whether the draft has units from a shard. It has none yet for others.
+func (x *transfers) receiving(from int) bool {
+	return slices.ContainsFunc(x.moving, func(m Message) bool { return m.To == from })
+}
+
+// give answers shards that asked for units, once the last transfer to them is
+// acknowledged. out puts units for one of them into the draft; a transfer of number 0
+// says that there are none, later that there may be some in another commit.
+func (x *transfers) give(out func(w Message) (t ledger.Transfer, later bool)) {
+	var later []Message
+	for _, w := range x.wants {
+		if _, open := x.state.OpenTo(w.From); open {
+			later = append(later, w)
+			continue
+		}
+		switch t, wait := out(w); {
+		case wait:
+			later = append(later, w)
+		case t.K == 0:
+			x.say(Message{Kind: none, To: w.From})
+		default:
+			x.moving = append(x.moving, Message{Kind: Sent, To: w.From, K: t.K, Units: t.Units})
+		}
+	}
+	x.wants = later
+}
+
+// keeps says whether a shard that asked gets nothing because this one is short itself.
+func (x *transfers) keeps(w Message) bool { return len(x.requests.waiting) > 0 && w.From > x.shard }
+
+// share is how many of the units that a shard can spare it gives to one that lacks
+// n: that many, or half of them, rounded up, if that is more.
+func share(spare, n int64) int64 { return max((spare+1)/2, min(spare, n)) }
+
+// moved tells the other shards what the log has now, and returns the units that came.
+func (x *transfers) moved() (came []ledger.Units) {
+	for _, m := range x.moving {
+		x.say(m)
+		if m.Kind == received {
+			came = append(came, m.Units)
+			clear(x.denied)
+			x.answeredBy(m.To)
+		}
+	}
+	x.moving = nil
+	return came
+}
+
+// ask asks other shards for units that claims lack, if they lack any beyond those that
+// others were asked for already.
+func (x *transfers) ask(now clock.Now, lack int64) {
+	for _, r := range x.asked {
+		lack -= r.units
+	}
+	if lack <= 0 {
+		return
+	}
+	for _, r := range x.board.ask(x.shard, lack, func(shard int) bool { return x.denied[shard] || x.asks(shard) }) {
+		r.until = now.Mono + RepeatAfter
+		x.asked = append(x.asked, r)
+		x.say(Message{Kind: Want, To: r.shard, N: r.units})
+	}
+}
+
+func (x *transfers) asks(shard int) bool {
+	return slices.ContainsFunc(x.asked, func(r request) bool { return r.shard == shard })
+}
+
+// settle puts on the board whether claims wait here, and sets when to tell again of
+// transfers that are not acknowledged.
+func (x *transfers) settle(now clock.Now) {
+	if short := len(x.requests.waiting) > 0; short != x.short {
+		x.short = short
+		x.board.need(x.shard, short)
+	}
+	x.remind(now)
+}
+
+// remind sets when to tell again of transfers that are not acknowledged.
+func (x *transfers) remind(now clock.Now) {
+	switch open := len(x.state.Open()) > 0; {
+	case !open:
+		x.resendAt = 0
+	case x.resendAt == 0:
+		x.resendAt = now.Mono + RepeatAfter
+	}
+}
+
+// repeat says again what may have been lost, and asks somebody else for units
+// if the one asked stays silent.
+func (x *transfers) repeat(now clock.Now) {
+	for _, r := range slices.Clone(x.asked) {
+		if now.Mono >= r.until {
+			x.deny(r.shard)
+		}
+	}
+	if x.resendAt != 0 && now.Mono >= x.resendAt {
+		x.resendAt = 0 // until the next decision, which sets it again
+		x.resend()
+	}
+}
+
+// repeatAt is when repeat has something to say, 0 if it has not.
+func (x *transfers) repeatAt() time.Duration {
+	at := x.resendAt
+	for _, r := range x.asked {
+		at = clock.Soonest(at, r.until)
+	}
+	return at
+}
+
+// resend tells the destinations of all transfers that are not acknowledged.
+func (x *transfers) resend() {
+	for _, t := range x.state.Open() {
+		x.say(Message{Kind: Sent, To: t.To, K: t.K, Units: t.Units})
+	}
+}
+
+// stop ends all waiting.
+func (x *transfers) stop() { x.asked, x.resendAt = nil, 0 }

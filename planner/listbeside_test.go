@@ -1,0 +1,250 @@
+package planner
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
+	"salectl/spec"
+)
+
+// Lists are on the nodes that were declared, in their order. Where none were, no nodes
+// are those.
+func TestSameLists(t *testing.T) {
+	two := numbers(10)
+	for name, test := range map[string]struct {
+		old   spec.Sale
+		names []string
+		says  string // "": they are the same
+	}{
+		"the same":         {two, two.Redis.Nodes, ""},
+		"in another order": {two, []string{"redis-1:6379", "redis-0:6379"}, "its file names redis-1:6379, redis-0:6379"},
+		"none":             {two, nil, "its file names none"},
+		"none, of none":    {spec.Sale{}, nil, "its file names none"},
+	} {
+		err := sameLists("x", test.old, test.names)
+		if (err == nil) != (test.says == "") || err != nil && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), test.says)) {
+			t.Errorf("%s: %v, want %q", name, err, test.says)
+		}
+	}
+}
+
+func TestListsOf(t *testing.T) {
+	of := func(s spec.Sale) *ledger.Sale {
+		op := plannedOp(workUID, 1, 1)
+		op.GetPlanned().Spec = specOf(t, s)
+		op.GetPlanned().Shards = []*pb.ShardChange{{}, {}, {}}
+		return said(t, op)
+	}
+	for name, test := range map[string]struct {
+		sale  *ledger.Sale
+		nodes int
+		want  int
+	}{
+		"of lists": {of(numbers(30)), 2, 3}, "whose nodes are not named": {of(numbers(30)), 0, 0},
+		"without lists": {of(tickets(30)), 2, 0}, "that never began": {said(t), 2, 0},
+	} {
+		if got := listsOf(test.sale, test.nodes); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+// A list gives if it is on under the fill of its log, as far as both are known.
+func TestListOn(t *testing.T) {
+	head := &ledger.Head{Totals: ledger.Totals{Fill: 2}}
+	on := lists.State{Exists: true, On: true, Fill: 2}
+	for name, test := range map[string]struct {
+		list ListActual
+		head *ledger.Head
+		want bool
+	}{
+		"on": {ListActual{State: on}, head, true}, "off": {ListActual{State: lists.State{Fill: 2}}, head, false},
+		"under another fill": {ListActual{State: lists.State{On: true, Fill: 1}}, head, false},
+		"not looked at":      {ListActual{State: on, Err: errDisk}, head, false},
+		"without a log":      {ListActual{State: on}, nil, false},
+	} {
+		a := &Actual{Lists: []ListActual{test.list}, Shards: []ShardActual{{Head: test.head}}}
+		if got := a.listOn(0); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func stopsList(k call) bool { return k.kind == callStep }
+
+// Another completes an apply while its lists are being stopped: they are not stopped
+// again, nor filled anew.
+func TestListsOfAnApplyThatAnotherCompletes(t *testing.T) {
+	for name, about := range map[string]func(call) bool{
+		"about to stop a list":             stopsList,
+		"about to close its generation up": moments["to close a shard"],
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newListWorld(t)
+			w.mustApply(numbers(30))
+			w.grabAll()
+			plan := w.mustPlan(numbers(24))
+			p := w.begin(plan)
+			p.stepTo(about)
+			if err := w.run(plan); err != nil {
+				t.Fatal(err)
+			}
+			w.wantOn()
+			before := []lists.State{w.state(0), w.state(1), w.state(2)}
+			w.grabAll()
+			if err := p.finish(); err != nil {
+				t.Fatal(err)
+			}
+			w.wantOn()
+			for i, was := range before {
+				if s := w.state(i); s.Fill != was.Fill {
+					t.Errorf("the list of shard %d was filled again: %+v, was %+v", i, s, was)
+				}
+			}
+			w.mustPhase(pb.Phase_PAUSED)
+			w.wantOff()
+			w.wantStock(24)
+		})
+	}
+}
+
+// A list that another has turned on again before a generation is appended is stopped
+// again: what it gives meanwhile is not removed.
+func TestListsThatAreOnAgain(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	p := w.begin(w.mustPlan(numbers(15)))
+	about := func(k call) bool { return moments["to close a shard"](k) && strings.HasSuffix(k.request.Log, "/1") }
+	p.stepTo(about)
+	s := ledger.NewState(spec.ShardLog(p.x.plan.UID, 1, 3))
+	if _, err := ledger.Load(t.Context(), w.store.Handle(nil), spec.ShardLog(p.x.plan.UID, 1, 3), s); err != nil {
+		t.Fatal(err)
+	}
+	w.refill(1)
+	for range 8 {
+		w.grab(1, 1)
+	}
+	if err := p.finish(); err != nil {
+		t.Fatal(err)
+	}
+	w.wantOn()
+	w.mustPhase(pb.Phase_PAUSED)
+	w.wantOff()
+}
+
+// refill turns a shard's list on, as its owner does.
+func (w *listWorld) refill(shard int) {
+	w.Helper()
+	o := w.owner(shard)
+	m := lists.NewMachine(lists.List{UID: o.sale.UID(), Shard: shard}, lists.Sizes{})
+	for m.Aim(w.now, lists.On); m.On() == 0 || m.On() != o.state.Fill; {
+		if m.Due() {
+			if err := o.append(func(d *ledger.Draft) { m.Draft(d, 0) }); err != nil {
+				w.Fatal(err)
+			}
+			m.Committed(w.now, o.state)
+			continue
+		}
+		c, _ := m.Next(w.now, o.state)
+		if c == nil {
+			w.Fatal("the list does not come on")
+		}
+		r := call{kind: callStep, step: c}.perform(w.Context(), nil, nil, w.keeper(shard), nil)
+		r.step.Err = r.err
+		m.Done(w.now, r.step)
+	}
+}
+
+// While shards are made nothing is asked of their lists, which there are none of yet.
+func TestListsOfShardsThatAreMade(t *testing.T) {
+	w := newListWorld(t)
+	w.runUntil(w.mustPlan(numbers(30)), 2)
+	p := w.begin(w.mustPlan(numbers(40)))
+	for !p.done {
+		if p.x.stage <= bringingShards && slices.ContainsFunc(p.queue, func(k call) bool { return k.kind.onList() }) {
+			t.Fatal("a list is asked for before its shard is there")
+		}
+		p.step(inOrder)
+	}
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	w.wantOn()
+}
+
+// A sale without lists has nothing on the nodes that others have theirs on.
+func TestNoListsAreForgotten(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(tickets(30))
+	p := w.begin(w.planDestroy())
+	for _, n := range w.keepers {
+		n.SetFaults(always(backendtest.ErrorBefore))
+	}
+	if err := p.finish(); err != nil || len(p.x.result.Warnings) > 0 {
+		t.Errorf("destroy: %v, warnings %q", err, p.x.result.Warnings)
+	}
+}
+
+// An owner that comes to a shard's log while its list is rebuilt delays that by one
+// append.
+func TestListsBesideANewOwner(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	w.grabAll()
+	w.keepers[1].Restart()
+	p := w.lister(pb.Phase_OPEN)
+	w.owner(1)
+	if err := p.finish(); err != nil || w.ledgers()[1].Fill != 2 {
+		t.Errorf("%v, the log is at fill %d", err, w.ledgers()[1].Fill)
+	}
+	w.wantOn()
+}
+
+// A list that is on, but not under the fill that another has begun, is filled.
+func TestListsOnUnderAnOlderFillThanAnothers(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(30))
+	rebuilds := func() {
+		if err := w.owner(1).append(func(d *ledger.Draft) { d.Rebuild() }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rebuilds()
+	p := w.lister(pb.Phase_OPEN)
+	rebuilds()
+	if err := p.finish(); err != nil {
+		t.Fatal(err)
+	}
+	w.wantOn()
+}
+
+// A process that fills a list slowly is left to do so by another, for as long as the
+// list changes.
+func TestListsThatAreFilledSlowly(t *testing.T) {
+	w := newListWorld(t)
+	w.mustApply(numbers(90))
+	w.keepers[1].RestartEmpty()
+	first := w.lister(pb.Phase_OPEN)
+	first.x.sizes.Put = 1
+	first.x.machines[1] = nil
+	second := w.lister(pb.Phase_OPEN)
+	first.step(inOrder)
+	for !second.done {
+		for range 3 {
+			if !first.done && len(first.queue) > 0 {
+				first.step(inOrder)
+			}
+		}
+		second.step(inOrder)
+	}
+	if err := first.finish(); err != nil || second.err != nil || w.ledgers()[1].Fill != 2 {
+		t.Errorf("%v, %v, the log is at fill %d", err, second.err, w.ledgers()[1].Fill)
+	}
+	w.wantOn()
+}

@@ -1,0 +1,84 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+)
+
+// The first three logs whose time is ahead are named, and how many more there are.
+func TestLogsThatAreAhead(t *testing.T) {
+	wrong := ledger.Head{TimeUs: epoch.Add(time.Hour).UnixMicro()}
+	for n, want := range map[int]string{
+		0: "", 1: "to shard/0: ", 3: "to shard/0, shard/1, shard/2: ", 4: "to shard/0, shard/1, shard/2, 1 more: ", 5: "to shard/0, shard/1, shard/2, 2 more: ",
+	} {
+		a := &Actual{At: epoch, Sale: said(t, plannedOp(workUID, 1, 1))}
+		for range n {
+			a.Shards = append(a.Shards, ShardActual{Head: &wrong})
+		}
+		if got := a.ahead(); !strings.Contains(got, want) || (got == "") != (n == 0) || n > 0 && !strings.Contains(got, "by up to 1h0m0s this") {
+			t.Errorf("%d logs: %q, want %q", n, got, want)
+		}
+	}
+}
+
+// What is said of nodes depends on what is planned, and on whether the sale is on every
+// shard already.
+func TestWarningsOfNodes(t *testing.T) {
+	const (
+		behind   = "lock node n1: its clock is 11s behind the median of the nodes' clocks: set it right"
+		ahead    = "lock node n1: its clock is 11s ahead of the median of the nodes' clocks: set it right"
+		away     = "lock node n1 cannot be reached: "
+		canSell  = "the sale can be sold without the lock nodes that are away"
+		tooFew   = "1 of 3 lock nodes answer, and a new sale needs 2"
+		allLists = "each shard's list is on one node"
+	)
+	for name, test := range map[string]struct {
+		kind  Kind
+		begun bool
+		off   time.Duration // of our clock, before that of n1
+		away  int           // nodes, from n1 on
+		lists int
+		want  []string // what the warnings begin with
+	}{
+		"all is well":                 {KindApply, false, 0, 0, 0, nil},
+		"a clock behind":              {KindApply, false, 11 * time.Second, 0, 0, []string{behind}},
+		"a clock ahead":               {KindApply, false, -11 * time.Second, 0, 0, []string{ahead}},
+		"as far as a ttl":             {KindApply, false, quorum.MaxTTL, 0, 0, nil},
+		"a clock, of what is to go":   {KindDestroy, false, 11 * time.Second, 0, 0, nil},
+		"one is away":                 {KindApply, false, 0, 1, 0, []string{away, canSell}},
+		"one is away, of lists":       {KindApply, false, 0, 1, 2, []string{away, allLists}},
+		"two are away":                {KindApply, false, 0, 2, 0, []string{away, "lock node n2 cannot be reached: ", tooFew}},
+		"one is away, of a live sale": {KindApply, true, 0, 1, 0, []string{away, "2 of 3 lock nodes vote"}},
+		"all vote, of a live sale":    {KindApply, true, 0, 0, 0, nil},
+		"one is away, of what goes":   {KindDestroy, false, 0, 1, 0, []string{away}},
+	} {
+		ops := []*pb.Op{plannedOp(workUID, 1, 1)}
+		if test.begun {
+			ops = append(ops, appliedOp(1))
+		}
+		a := &Actual{Name: "x", At: epoch, Sale: said(t, ops...), ListNodes: make([]ListNodeActual, test.lists)}
+		for i := range 3 {
+			n := NodeActual{Name: fmt.Sprint("n", i), Info: quorum.Info{RunID: fmt.Sprint("r", i)}, Marker: quorum.Marker{Good: true}}
+			if i == 1 {
+				n.Off = test.off
+			}
+			if i > 0 && i <= test.away {
+				n = NodeActual{Name: n.Name, Err: errors.New("gone")}
+			}
+			a.Nodes = append(a.Nodes, n)
+		}
+		p := &Plan{Kind: test.kind}
+		p.nodeWarnings(a)
+		if !slices.EqualFunc(p.Warnings, test.want, strings.HasPrefix) {
+			t.Errorf("%s: warned of %q, want %q", name, p.Warnings, test.want)
+		}
+	}
+}
