@@ -462,7 +462,7 @@ func TestListedAnotherUnit(t *testing.T) {
 	p.let(p.the("grab"))
 	p.run()
 	x.want(t, api.Sold)
-	p.reply(p.the("grab"), grabReply{given: []lists.Given{{At: w.now.Wall.UnixMicro(), Units: []lists.Unit{{Number: 7}}}}}, nil)
+	p.reply(p.the("grab"), shard.GrabReply{Given: []lists.Given{{At: w.now.Wall.UnixMicro(), Units: []lists.Unit{{Number: 7}}}}}, nil)
 	p.run()
 	again.want(t, "")
 	p.loses(0)
@@ -528,7 +528,7 @@ func TestListedDoesNotFit(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.tell(0, shard.Message{Kind: shard.Want, From: 1, To: 0, N: 1})
-		if s := w.shard(0); !x.stopped || s.Available != 5 || s.InFlight != 0 {
+		if s := w.shard(0); !x.over || s.Available != 5 || s.InFlight != 0 {
 			t.Errorf("the shard is at %+v", s.Totals)
 		}
 		w.pass(20 * time.Second)
@@ -539,7 +539,7 @@ func TestListedDoesNotFit(t *testing.T) {
 		p := w.first
 		x := p.p.shards[0]
 		p.tell(0, shard.Message{Kind: shard.Sent, From: 1, To: 0, K: 1, Units: ledger.Units{{First: 1, Count: 2}}})
-		if s := w.shard(0); !x.stopped || s.Available != 5 {
+		if s := w.shard(0); !x.over || s.Available != 5 {
 			t.Errorf("the shard is at %+v", s.Totals)
 		}
 	})

@@ -420,7 +420,7 @@ func TestListedEndsWhileOwed(t *testing.T) {
 			p.keeps("append", "grab")
 			short := p.ask(users[2], "1")
 			p.p.owner.ended(w.now, shard.ErrOtherOwner)
-			p.p.news = true
+			p.p.own.news = true
 			p.run()
 			late := p.ask(users[3], "1")
 			p.let(p.the("grab")) // the list is empty, and who is short comes to a sequencer that stops

@@ -32,7 +32,7 @@ type listedWorld struct {
 	nodes  []*backendtest.Lists
 	shards int
 	ack    spec.Ack
-	queue  int // as SteppedConfig has it
+	queue  int // as MachineConfig has it
 	sizes  lists.Sizes
 	now    clock.Now
 	first  *listedProcess
@@ -131,7 +131,7 @@ func (w *listedWorld) process(name string) *listedProcess {
 	for _, n := range w.nodes {
 		nodes = append(nodes, n.Name())
 	}
-	p := &listedProcess{w: w, p: NewStepped(SteppedConfig{
+	p := &listedProcess{w: w, p: NewStepped(MachineConfig{
 		Sale: "listed", Address: name + ":1", Nodes: []string{"lock"}, Lists: nodes, Me: fmt.Appendf(nil, "%-8.8s", name),
 		Token: mint("token"), Key: mint("key"), Jitter: func() float64 { return 0.5 }, Queue: w.queue, Sizes: w.sizes,
 	})}

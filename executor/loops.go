@@ -3,34 +3,29 @@ package executor
 import (
 	"context"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/backends/calls"
 	"salectl/backends/clock"
-	"salectl/backends/ledger"
-	"salectl/backends/lists"
 	"salectl/executor/shard"
 )
 
 // The goroutines of a tenure: one for each shard, and shard.CallsAtOnce for each node that
 // keeps lists.
 
-// callTimeout is how long one call of the store may take. An append that takes
-// longer is in doubt, and asked about.
-const callTimeout = 2 * time.Second
-
 // shardLoop runs one shard: it makes the shard's calls and carries back what comes
 // of them.
 type shardLoop struct {
 	*shard.Shard
-	logs    ledger.Logs
-	kept    lists.Node    // that has the shard's list; nil: there is none
+	clock   clock.Clock
+	ends    calls.Ends
 	turns   chan struct{} // has a place for each shard that may be loaded at a time
 	stats   *shardMetrics
-	replies chan ledger.Reply // has a place for the one call under way
-	listed  chan lists.Reply  // the same, of the list's node
+	replies chan func() // has a place for each call that may be under way
 }
 
 // run is the event loop. It returns why the shard has ended, after the last call
@@ -38,60 +33,43 @@ type shardLoop struct {
 func (l *shardLoop) run(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	var calls sync.WaitGroup
-	defer calls.Wait()
+	var running sync.WaitGroup
+	defer running.Wait()
+	do := func(c calls.Call) {
+		loads := l.Loading()
+		running.Go(func() { l.call(ctx, c, loads) })
+	}
 	for {
-		l.perform(ctx, l.Next(), timer, &calls)
+		wake := l.Act(do)
+		l.stats.tally(l.Counted())
 		if why, over := l.Ended(); over {
-			l.Close()
-			l.stats.tally(l.Counted())
 			return why
 		}
+		timer.Reset(until(wake, l.clock()))
 		select {
 		case <-l.Mail():
-		case r := <-l.replies:
-			gather(l.Replied(r))
-		case r := <-l.listed:
-			l.Happens(shard.ListReplied{Reply: r})
+		case take := <-l.replies:
+			take()
+			gather(l.Answered())
 		case <-timer.C:
 			l.Happens(shard.Ticked{})
 		}
 	}
 }
 
-// perform does what the shard wants done.
-func (l *shardLoop) perform(ctx context.Context, e shard.Effects, timer *time.Timer, calls *sync.WaitGroup) {
-	if e.Send != nil {
-		loads := l.Loading()
-		calls.Go(func() { l.call(ctx, e.Send, loads) })
-	}
-	if e.List != nil {
-		calls.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, callTimeout)
-			defer cancel()
-			l.listed <- e.List.Do(ctx, l.kept)
-		})
-	}
-	now := l.Carry(e)
-	l.stats.tally(l.Counted())
-	timer.Reset(until(e.Wake, now))
-}
-
-// call makes a call of the store. One that loads the log takes its turn first:
-// its time counts from then.
-func (l *shardLoop) call(ctx context.Context, r *ledger.Request, loads bool) {
+// call makes a call. One that loads the log takes its turn first: its time counts from
+// then.
+func (l *shardLoop) call(ctx context.Context, c calls.Call, loads bool) {
 	if loads {
 		l.turns <- struct{}{}
 		defer func() { <-l.turns }()
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	began := time.Now()
-	reply := r.Do(ctx, l.logs)
-	if r.Kind == ledger.AppendRequest {
+	reply := c.Do(ctx, l.ends)
+	if strings.HasPrefix(c.What, "append ") {
 		l.stats.append.Observe(time.Since(began).Seconds())
 	}
-	l.replies <- reply
+	l.replies <- func() { c.Took(l.clock(), reply, nil) }
 }
 
 // until returns how long to wait for a wake, which is monotonic, 0 if there is none.
@@ -121,19 +99,17 @@ func letAskAgain() {
 }
 
 // grabLoop makes calls of a node until over is closed.
-func grabLoop(ctx context.Context, g *shard.NodeBatcher, node lists.Node, clock clock.Clock, took prometheus.Observer, over <-chan struct{}) {
+func grabLoop(ctx context.Context, g *shard.NodeBatcher, node int, ends calls.Ends, clock clock.Clock, took prometheus.Observer, over <-chan struct{}) {
 	c := new(shard.GrabCall)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		ask, wake := g.Next(clock(), c)
 		if ask {
-			ctx, cancel := context.WithTimeout(ctx, shard.GrabTimeout)
-			began := time.Now()
-			given, err := node.Grab(ctx, c.Batches)
-			cancel()
+			call, began := g.Call(node, c), time.Now()
+			reply := call.Do(ctx, ends)
 			took.Observe(time.Since(began).Seconds())
-			g.Done(clock(), c, given, err)
+			call.Took(clock(), reply, nil)
 			letAskAgain()
 			continue
 		}

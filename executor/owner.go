@@ -11,7 +11,6 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -26,7 +25,7 @@ import (
 //
 // Events go in by its methods; next then says what to do.
 type owner struct {
-	cfg    ownerConfig
+	cfg    MachineConfig
 	sale   *ledger.Sale
 	reader *ledger.Writer // only ever reads
 	do     ledger.Do      // what the reader wants done next
@@ -59,17 +58,6 @@ type owner struct {
 	told     uint64          // the newest generation that they were told of
 
 	out ownerEffects
-}
-
-// ownerConfig is what stays the same for the life of an owner.
-type ownerConfig struct {
-	sale    string
-	address string
-	nodes   []string
-	lists   []string // the nodes that keep lists, none where owners decide
-	sizes   lists.Sizes
-	token   func() string
-	jitter  func() float64
 }
 
 // stage is how far a tenure has come.
@@ -113,20 +101,15 @@ var (
 // tooLate ends a drain that has not come to its end in time.
 var tooLate = shard.Halt{Why: errDraining, Refusal: api.Draining}
 
-// unserved is why a process gives up a sale: what next of its owner said.
-func unserved(sale string, why error) error {
-	return fmt.Errorf("sale %s cannot be served: %w", sale, why)
-}
-
-func newOwner(cfg ownerConfig) *owner {
-	o := &owner{cfg: cfg, watch: newNodeWatch(cfg.nodes)}
+func newOwner(cfg MachineConfig) *owner {
+	o := &owner{cfg: cfg, watch: newNodeWatch(cfg.Nodes)}
 	o.forget()
 	return o
 }
 
 // forget begins to read the sale's log anew.
 func (o *owner) forget() {
-	log := spec.SaleLog(o.cfg.sale)
+	log := spec.SaleLog(o.cfg.Sale)
 	o.sale = ledger.NewSale(log)
 	o.reader = ledger.NewWriter(log, o.sale)
 }
@@ -303,7 +286,7 @@ func (o *owner) parting() api.Outcome {
 func (o *owner) begin(now clock.Now) error {
 	declared, err := spec.FromJSON(o.sale.Newest().GetSpec())
 	if err != nil {
-		return fmt.Errorf("generation %d of sale %s: %w", o.sale.Generation(), o.cfg.sale, err)
+		return fmt.Errorf("generation %d of sale %s: %w", o.sale.Generation(), o.cfg.Sale, err)
 	}
 	if o.lease != nil && (o.uid != o.sale.UID() || o.ttl != declared.LockTTL) {
 		return nil
@@ -320,8 +303,8 @@ func (o *owner) begin(now clock.Now) error {
 	}
 	if o.lease == nil {
 		o.lease, err = quorum.NewMachine(quorum.Config{
-			Nodes: o.cfg.nodes, Marker: spec.Marker(o.uid), TTL: o.ttl, Address: o.cfg.address,
-			Token: o.cfg.token, Jitter: o.cfg.jitter,
+			Nodes: o.cfg.Nodes, Marker: spec.Marker(o.uid), TTL: o.ttl, Address: o.cfg.Address,
+			Token: o.cfg.Token, Jitter: o.cfg.Jitter,
 		})
 		if err != nil {
 			return err
@@ -340,9 +323,9 @@ func (o *owner) servable(declared spec.Sale) error {
 	if declared.Engine == spec.EngineRedis {
 		nodes = declared.Redis.Nodes
 	}
-	if !slices.Equal(nodes, o.cfg.lists) {
+	if !slices.Equal(nodes, o.cfg.Lists) {
 		return fmt.Errorf("it was applied with engine %s and lists on [%s], and this process was told of lists on [%s]; see that the file says what was applied",
-			declared.Engine, strings.Join(nodes, " "), strings.Join(o.cfg.lists, " "))
+			declared.Engine, strings.Join(nodes, " "), strings.Join(o.cfg.Lists, " "))
 	}
 	return nil
 }

@@ -541,12 +541,12 @@ func TestOwnerReads(t *testing.T) {
 func TestOwnerCannotServe(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan func(p *pb.Planned)
-		cfg  func(c *ownerConfig)
+		cfg  func(c *MachineConfig)
 		want string
 	}{
 		"a declaration that cannot be read": {func(p *pb.Planned) { p.Spec = []byte("{") }, nil, "generation 1 of sale owned: "},
 		"lists that it was not told of": {
-			nil, func(c *ownerConfig) { c.lists = []string{"a:1", "b:2"} },
+			nil, func(c *MachineConfig) { c.Lists = []string{"a:1", "b:2"} },
 			"it was applied with engine ledger and lists on [], and this process was told of lists on [a:1 b:2]; see that the file says what was applied",
 		},
 		"a red packet without a seed": {
@@ -556,9 +556,9 @@ func TestOwnerCannotServe(t *testing.T) {
 				sale.HBase = &spec.HBase{Zookeeper: []string{"z:1"}, ZookeeperRoot: "/hbase", Table: "t"}
 				sale.RedPacket = &spec.RedPacket{Currency: "CNY", Total: 100, Min: 1, Split: spec.SplitRandom}
 				p.Spec, _ = sale.JSON()
-			}, func(c *ownerConfig) { c.lists = []string{"a:1"} }, ledger.ErrCorrupt.Error() + ": the red packet's seed has 0 bytes",
+			}, func(c *MachineConfig) { c.Lists = []string{"a:1"} }, ledger.ErrCorrupt.Error() + ": the red packet's seed has 0 bytes",
 		},
-		"no lock nodes": {nil, func(c *ownerConfig) { c.nodes = nil }, ""},
+		"no lock nodes": {nil, func(c *MachineConfig) { c.Nodes = nil }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newOwnerWorld(t)

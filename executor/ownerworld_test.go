@@ -69,10 +69,10 @@ func newOwnerWorldOn(t testing.TB, nodes int, ttl time.Duration) *ownerWorld {
 		saletest.Mark(t, w.nodes[i])
 	}
 	w.node = w.nodes[0]
-	w.o = newOwner(ownerConfig{
-		sale: w.sale, address: "first:1", nodes: names,
-		token:  func() string { w.token++; return fmt.Sprint("first-", w.token) },
-		jitter: func() float64 { return 0.5 },
+	w.o = newOwner(MachineConfig{
+		Sale: w.sale, Address: "first:1", Nodes: names,
+		Token:  func() string { w.token++; return fmt.Sprint("first-", w.token) },
+		Jitter: func() float64 { return 0.5 },
 	})
 	return w
 }

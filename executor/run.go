@@ -9,204 +9,170 @@ import (
 	"sync"
 	"time"
 
-	"salectl/backends/ledger"
-	"salectl/backends/lists"
+	"salectl/backends/calls"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
 )
 
-// runner is the shell of an owner: the event loop of Run and what belongs to it
-// alone.
+// runner runs a machine for an Executor: it has the event loop of Run and what belongs to
+// that alone.
 type runner struct {
+	machine
 	e       *Executor
-	owner   *owner
-	me      []byte // this process, as commits name it
-	callers *quorum.Callers
-	votes   chan quorum.Reply
-	replies chan ledger.Reply // has a place for the one read under way
+	ends    calls.Ends
+	calls   context.Context // of all calls
+	running sync.WaitGroup
+	replies chan func()
 
 	standing int // refusals since leases were last held: the first is told of
 
-	// Of the present tenure; nil without one.
-	tenure  *tenure
-	ended   chan error    // sequencers that have ended; has a place for each
-	halted  chan struct{} // closed when all have
-	heavy   map[int]bool  // shards that were warned of
-	clock   clockWatch
-	setBack map[int]time.Duration // by shard: what was told of its log's time
-	stalls  stallWatch
+	// Of the present tenure.
+	ended     chan error    // shards that have ended; has a place for each
+	allEnded  chan struct{} // closed when all have
+	heavy     map[int]bool  // shards that were warned of
+	clockSeen clockWatch
+	setBack   map[int]time.Duration // by shard: what was told of its log's time
+	stalls    stallWatch
 }
 
 // Run serves the sale whenever this process owns it, until ctx ends: then it
 // answers what it has accepted, gives back its leases and returns nil. An error
 // means that the sale cannot be followed, because its log is damaged.
 func (e *Executor) Run(ctx context.Context) error {
-	r := &runner{e: e, me: make([]byte, 8), replies: make(chan ledger.Reply, 1)}
-	if _, err := rand.Read(r.me); err != nil {
+	cfg := MachineConfig{
+		Sale: e.cfg.Sale, Address: e.cfg.Address, Nodes: quorum.Names(e.cfg.Nodes), Lists: quorum.Names(e.cfg.Lists),
+		Queue: e.cfg.Queue, Me: make([]byte, 8), Token: quorum.RandomToken, Key: mintKey, Jitter: mrand.Float64,
+	}
+	if _, err := rand.Read(cfg.Me); err != nil {
 		return err
 	}
-	r.owner = newOwner(ownerConfig{
-		sale: e.cfg.Sale, address: e.cfg.Address, nodes: quorum.Names(e.cfg.Nodes), lists: quorum.Names(e.cfg.Lists),
-		token: quorum.RandomToken, jitter: mrand.Float64,
-	})
-	r.votes = make(chan quorum.Reply, len(e.cfg.Nodes))
-	r.callers = quorum.NewCallers(e.cfg.Nodes)
-	defer r.callers.Close()
-
-	// The store's calls outlive ctx, until the drain is over.
-	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-	err := r.loop(ctx, calls, &running)
-	if err != nil { // nobody follows the sale any more
-		r.e.lose(r.tenure, err)
+	r := &runner{
+		machine: machine{door: &e.door, cfg: cfg, owner: newOwner(cfg), clock: e.cfg.Clock, told: func(shard int) func(time.Duration) {
+			return e.metrics.shard(shard).answered
+		}},
+		e: e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),
 	}
-	return err
+	// Calls outlive ctx, until the drain is over.
+	var cancel context.CancelFunc
+	r.calls, cancel = context.WithCancel(context.WithoutCancel(ctx))
+	defer r.running.Wait()
+	defer cancel()
+	return r.loop(ctx)
 }
 
-// voted takes a reply from its node's goroutine. A node has at most one call
-// under way: this never blocks.
-func (r *runner) voted(v quorum.Reply) { r.votes <- v }
-
 // loop feeds the owner until it is gone.
-func (r *runner) loop(ctx, calls context.Context, running *sync.WaitGroup) error {
+func (r *runner) loop(ctx context.Context) error {
 	timer, look := time.NewTimer(time.Hour), time.NewTicker(lookEvery)
 	defer timer.Stop()
 	defer look.Stop()
-	clock, stopping := r.e.cfg.Clock, ctx.Done()
+	stopping := ctx.Done()
 	var late <-chan time.Time
 	for {
-		out, err := r.owner.next(clock())
+		out, err := r.lead(r.clock(), r.call)
 		if err != nil {
-			return unserved(r.e.cfg.Sale, err)
+			return err
 		}
-		r.perform(calls, out, running)
-		r.e.show(r.owner)
-		if r.owner.gone(clock()) {
+		r.follow(out)
+		if r.owner.gone(r.clock()) {
 			return nil
 		}
-		timer.Reset(until(out.wake, clock()))
+		timer.Reset(until(out.wake, r.clock()))
 		select {
-		case v := <-r.votes:
-			r.owner.voted(clock(), v)
-		case reply := <-r.replies:
-			r.owner.read(clock(), reply)
-			r.warnOfLargeLogs()
+		case take := <-r.replies:
+			take()
 		case why := <-r.ended:
-			r.owner.ended(clock(), why)
-		case <-r.halted:
-			r.end()
-			r.owner.halted(clock())
+			r.owner.ended(r.clock(), why)
+		case <-r.allEnded:
+			r.ended, r.allEnded = nil, nil
+			r.halted(r.clock())
+			r.e.metrics.terms.WithLabelValues("ended").Inc()
 		case <-timer.C:
-			r.owner.tick(clock())
+			r.owner.tick(r.clock())
 		case <-look.C:
 			r.look()
 		case <-stopping:
 			stopping, late = nil, time.After(r.e.cfg.DrainTimeout)
-			r.e.draining.Store(true)
-			r.owner.drain(clock())
+			r.drain(r.clock())
 		case <-late:
-			r.tenure.stop(tooLate)
+			r.term.stop(tooLate)
 		}
 	}
 }
 
-// perform does what the owner wants done.
-func (r *runner) perform(calls context.Context, out ownerEffects, running *sync.WaitGroup) {
-	if out.read != nil {
-		running.Go(func() {
-			ctx, cancel := context.WithTimeout(calls, callTimeout)
-			defer cancel()
-			r.replies <- out.read.Do(ctx, r.e.cfg.Logs)
-		})
-	}
+// call makes one of the owner's calls.
+func (r *runner) call(c calls.Call) {
+	r.running.Go(func() {
+		reply := c.Do(r.calls, r.ends)
+		select {
+		case r.replies <- func() { c.Took(r.clock(), reply, nil) }:
+		case <-r.calls.Done():
+		}
+	})
+}
+
+// follow tells the log what the owner has done, and runs what it has begun.
+func (r *runner) follow(out ownerEffects) {
 	for _, event := range out.events {
 		r.report(event)
 	}
 	if out.start {
-		r.start(calls, running)
+		r.start()
 	}
-	if t := r.tenure; t != nil {
-		t.told(r.owner, out)
-	}
-	// Rights that are over are told before the leases are given back.
-	r.callers.Do(out.calls, r.voted)
 	if out.stop != nil {
 		why := out.stop.Why
 		if lost := (*quorum.Failure)(nil); errors.As(why, &lost) {
 			why = lost.Kind // all that is to say of it was just reported
 		}
-		r.e.cfg.Logger.Info("stopping to serve", "sale", r.e.cfg.Sale, "why", why)
-		r.tenure.stop(*out.stop)
+		r.e.cfg.Logger.Info("stopping to serve", "sale", r.cfg.Sale, "why", why)
 	}
 }
 
 // start begins to serve: a goroutine for each shard.
-func (r *runner) start(calls context.Context, running *sync.WaitGroup) {
-	cfg, n := &r.e.cfg, r.owner.sale.Shards()
-	var stats []*shardMetrics
-	for i := range n {
-		stats = append(stats, r.e.metrics.shard(i))
-	}
-	t := newTenure(cfg.Clock(), r.owner, shard.Config{Me: r.me, Clock: cfg.Clock, Queue: cfg.Queue, Doubts: &r.e.doubts},
-		func(shard int) func(time.Duration) { return stats[shard].answered })
+func (r *runner) start() {
+	t, metrics := r.term, r.e.metrics
 	var grabbing, all sync.WaitGroup
 	over := make(chan struct{})
 	for i, g := range t.grabs {
-		node := cfg.Lists[i]
+		took := metrics.grab.WithLabelValues(r.cfg.Lists[i])
 		for range shard.CallsAtOnce {
-			grabbing.Go(func() { grabLoop(calls, g, node, cfg.Clock, r.e.metrics.grab.WithLabelValues(node.Name()), over) })
+			grabbing.Go(func() { grabLoop(r.calls, g, i, r.ends, r.clock, took, over) })
 		}
 	}
-	r.tenure, r.ended, r.halted = t, make(chan error, n), make(chan struct{})
-	r.heavy, r.stalls, r.setBack = make(map[int]bool), stallWatch{}, make(map[int]time.Duration)
-	ended, halted, turns := r.ended, r.halted, make(chan struct{}, loadAtOnce)
+	ended, allEnded, turns := make(chan error, len(t.shards)), make(chan struct{}), make(chan struct{}, loadAtOnce)
 	for i, s := range t.shards {
-		l := &shardLoop{
-			Shard: s, logs: cfg.Logs, turns: turns, stats: stats[i],
-			replies: make(chan ledger.Reply, 1), listed: make(chan lists.Reply, 1),
-		}
-		if len(t.grabs) > 0 {
-			l.kept = cfg.Lists[t.node(i)]
-		}
-		all.Go(func() { ended <- l.run(calls) })
+		l := &shardLoop{Shard: s, clock: r.clock, ends: r.ends, turns: turns, stats: metrics.shard(i), replies: make(chan func(), 2)}
+		all.Go(func() { ended <- l.run(r.calls) })
 	}
-	running.Go(func() {
+	r.running.Go(func() {
 		all.Wait()
 		close(over)
 		grabbing.Wait()
-		close(halted)
+		close(allEnded)
 	})
 	if t.packets != nil {
-		running.Go(func() { t.packets() }) // ten millions take half a second, which no request is to wait for
+		r.running.Go(func() { t.packets() }) // ten millions take half a second, which no request is to wait for
 	}
-	r.e.tenure.Store(t)
-	r.e.metrics.terms.WithLabelValues("begun").Inc()
-	cfg.Logger.Info("this process owns the sale", "sale", cfg.Sale, "uid", t.uid, "shards", n)
-}
-
-// end forgets the tenure after its sequencers have ended.
-func (r *runner) end() {
-	r.e.tenure.Store(nil)
-	r.tenure, r.ended, r.halted = nil, nil, nil
-	r.e.metrics.terms.WithLabelValues("ended").Inc()
+	r.ended, r.allEnded = ended, allEnded
+	r.heavy, r.stalls, r.setBack = make(map[int]bool), stallWatch{}, make(map[int]time.Duration)
+	metrics.terms.WithLabelValues("begun").Inc()
+	r.e.cfg.Logger.Info("this process owns the sale", "sale", r.cfg.Sale, "uid", t.uid, "shards", len(t.shards))
 }
 
 // look tells the log what has changed.
 func (r *runner) look() {
-	now, log := r.e.cfg.Clock(), r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
+	now, log := r.clock(), r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
 	r.owner.watch.tell(now, log)
-	r.clock.tell(r.owner.clockOff, log)
-	if r.tenure != nil {
-		r.stalls.tell(now, r.tenure.stalled(), log)
+	r.clockSeen.tell(r.owner.clockOff, log)
+	if r.term != nil {
+		r.stalls.tell(now, r.term.stalled(), log)
 		r.tellSetBack(log)
+		r.warnOfLargeLogs(log)
 	}
 }
 
 // tellSetBack names the shards whose logs' time was ahead, once each.
 func (r *runner) tellSetBack(log *slog.Logger) {
-	for _, s := range r.tenure.shards {
+	for _, s := range r.term.shards {
 		by := s.WasSetBack()
 		if by == 0 || r.setBack[s.Number()] == by {
 			continue
@@ -223,15 +189,12 @@ func (r *runner) tellSetBack(log *slog.Logger) {
 const largeLog = 256 << 20
 
 // warnOfLargeLogs warns once a tenure of each log that has become large.
-func (r *runner) warnOfLargeLogs() {
-	if r.tenure == nil {
-		return
-	}
-	for _, s := range r.tenure.shards {
+func (r *runner) warnOfLargeLogs(log *slog.Logger) {
+	for _, s := range r.term.shards {
 		if bytes := s.Bytes(); bytes >= largeLog && !r.heavy[s.Number()] {
 			r.heavy[s.Number()] = true
-			r.e.cfg.Logger.Warn("a shard's log is large; destroy the sale and begin a new run in good time, with more locks",
-				"sale", r.e.cfg.Sale, "shard", s.Number(), "bytes", bytes, "limit", 1<<30)
+			log.Warn("a shard's log is large; destroy the sale and begin a new run in good time, with more locks",
+				"shard", s.Number(), "bytes", bytes, "limit", 1<<30)
 		}
 	}
 }

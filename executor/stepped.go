@@ -1,78 +1,62 @@
 package executor
 
 import (
-	"context"
 	"time"
 
 	"salectl/api"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
-	"salectl/backends/ledger"
-	"salectl/backends/lists"
-	"salectl/backends/quorum"
 	"salectl/executor/shard"
 )
 
-// Stepped is a second shell over what Executor runs: the same door, owner,
-// shards and sequencers, without a goroutine, channel, timer or clock. Whoever
-// has it makes its calls and tells it the time, so that one event loop can run
-// many processes and a seed can repeat all that they do.
+// Stepped is a second shell over what Executor runs, without a goroutine, channel, timer
+// or clock. Whoever has it makes its calls and tells it the time, so that one event loop
+// can run many processes and a seed can repeat all that they do.
 //
 // An input is a call of Claim, Tick, Drain or of a Call's Took. After one or
 // more of them Next says what to do. A process that is killed is one that is
 // forgotten; one that is suspended gets no input while its clocks go on.
 type Stepped struct {
-	door
-	cfg   SteppedConfig
-	owner *owner
-	now   clock.Now // of the input or Next being served
-
-	news   bool          // the owner has had an event since it was last asked
-	wake   time.Duration // of the owner
+	machine
+	now    clock.Now     // of the input or Next being served
+	own    stepper       // the owner's
 	late   time.Duration // monotonic: when a drain is cut short; 0: there is none
 	gone   bool
 	failed error
 
-	// Of the present tenure; nil without one. It outlives that of the door where
-	// the owner has failed.
-	term   *tenure
-	shards []*steppedShard
-	ended  int // shards that have, and the owner was told
-
-	grabAt   time.Duration // when a node is to be asked for units again
-	grabbing int           // calls of nodes for units that are under way
-	loading  int           // calls under way that load logs
-	queued   []calls.Call  // that wait for a turn to load
+	// Of the present tenure.
+	shards  []*steppedShard
+	ended   int     // shards that have, and the owner was told
+	batches stepper // the batchers' of nodes that keep lists
 
 	calls   []calls.Call  // to be returned by Next
 	answers []*steppedAsk // answered, to be told by Next
 }
 
-// SteppedConfig is what a stepped executor is made of. All but Queue and Sizes is required,
-// and Lists for engine redis only.
-type SteppedConfig struct {
-	Sale    string         // the name
-	Address string         // as Config has it
-	Nodes   []string       // the lock nodes' names
-	Lists   []string       // those of the nodes that keep lists
-	Queue   int            // as Config has it; 0: the same default
-	Me      []byte         // 8 bytes, new at each start of a process: as commits name it
-	Token   func() string  // makes the tokens of leases, each new
-	Key     func() string  // makes the keys of requests that have none, each new
-	Jitter  func() float64 // from 0 to below 1
-	Sizes   lists.Sizes    // of the calls about lists; 0: the usual ones
+// stepper is what is to be known of one that acts when there is news for it.
+type stepper struct {
+	news  bool          // there is
+	wake  time.Duration // there will be at this monotonic time; 0: it is not known
+	under int           // calls of its that have not returned
 }
 
-// NewStepped returns an executor that begins to serve with Next.
-func NewStepped(cfg SteppedConfig) *Stepped {
+// steppedShard is what a stepped executor has of one shard.
+type steppedShard struct {
+	*shard.Shard
+	stepper
+	over  bool // it has ended
+	known bool // and the owner knows
+}
+
+// NewStepped returns an executor that begins to serve with Next. A Queue of 0 is the default
+// of Config.
+func NewStepped(cfg MachineConfig) *Stepped {
 	if cfg.Queue == 0 {
 		cfg.Queue = defaultQueue
 	}
-	p := &Stepped{cfg: cfg, news: true}
+	p := &Stepped{own: stepper{news: true}}
+	p.machine = machine{door: new(door), cfg: cfg, owner: newOwner(cfg), clock: func() clock.Now { return p.now }}
 	p.open(cfg.Sale, cfg.Key)
-	p.owner = newOwner(ownerConfig{
-		sale: cfg.Sale, address: cfg.Address, nodes: cfg.Nodes, lists: cfg.Lists, sizes: cfg.Sizes, token: cfg.Token, jitter: cfg.Jitter,
-	})
 	return p
 }
 
@@ -134,15 +118,12 @@ func (p *Stepped) Status() Status { return p.status() }
 // its own by its monotonic clock; until is 0 if it has none. A suspend, or a jump
 // of the wall clock, may end them earlier.
 func (p *Stepped) Leases(now clock.Now) (uid string, until time.Duration) {
-	t := p.tenure.Load()
-	if t == nil {
-		return "", 0
+	if t := p.tenure.Load(); t != nil {
+		if r := t.rights.Load(); r != nil && r.Lease.At(now) {
+			return t.uid, r.Lease.Until()
+		}
 	}
-	r := t.rights.Load()
-	if r == nil || !r.Lease.At(now) {
-		return "", 0
-	}
-	return t.uid, r.Lease.Until()
+	return "", 0
 }
 
 // Err is what Run of an Executor would have returned: nil, unless the sale's log
@@ -153,26 +134,27 @@ func (p *Stepped) Err() error { return p.failed }
 // late or for nothing does no harm.
 func (p *Stepped) Tick(now clock.Now) {
 	p.now = now
-	if due(p.wake, now) {
+	if p.own.due(now) {
 		p.owner.tick(now)
-		p.news = true
 	}
-	if due(p.late, now) {
+	if p.late != 0 && p.late <= now.Mono {
 		p.late = 0
 		p.term.stop(tooLate)
 	}
 	for _, s := range p.shards {
-		if due(s.wakeAt, now) {
+		if s.due(now) {
 			s.Happens(shard.Ticked{})
-			s.news = true
 		}
 	}
-	if due(p.grabAt, now) {
-		p.grabAt = 0
-	}
+	p.batches.due(now)
 }
 
-func due(wake time.Duration, now clock.Now) bool { return wake != 0 && wake <= now.Mono }
+// due says whether the time to wake has come, which is news.
+func (s *stepper) due(now clock.Now) bool {
+	due := s.wake != 0 && s.wake <= now.Mono
+	s.news = s.news || due
+	return due
+}
 
 // Drain is the end of the context of Run: the process answers what it has
 // accepted, gives back its leases and is gone.
@@ -180,9 +162,8 @@ func (p *Stepped) Drain(now clock.Now) {
 	if p.draining.Load() || p.failed != nil {
 		return
 	}
-	p.now, p.late, p.news = now, now.Mono+defaultDrain, true
-	p.draining.Store(true)
-	p.owner.drain(now)
+	p.now, p.late, p.own.news = now, now.Mono+defaultDrain, true
+	p.drain(now)
 }
 
 // Next lets the owner and all sequencers act until none has anything to do, and
@@ -191,153 +172,114 @@ func (p *Stepped) Drain(now clock.Now) {
 // nothing more to do, and replies to calls under way are not waited for.
 func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, gone bool) {
 	p.now = now
-	for p.lead() || p.serve() || p.grab() || p.end() || p.tell() {
+	for p.step() || p.serve() || p.grab() || p.end() || p.tell() {
 	}
 	calls, p.calls = p.calls, nil
-	return calls, p.soonest(), p.gone
-}
-
-// soonest returns when Tick is due.
-func (p *Stepped) soonest() time.Duration {
 	if p.gone {
-		return 0
+		return calls, 0, true
 	}
-	wake := clock.Soonest(p.wake, p.late, p.grabAt)
+	wake = clock.Soonest(p.own.wake, p.late, p.batches.wake)
 	for _, s := range p.shards {
-		wake = clock.Soonest(wake, s.wakeAt)
+		wake = clock.Soonest(wake, s.wake)
 	}
-	return wake
+	return calls, wake, false
 }
 
-// lead asks the owner what to do, if there is news for it.
-func (p *Stepped) lead() bool {
-	if !p.news || p.gone || p.failed != nil {
+// calling returns what takes in the calls of one that acts. A reply is news for it.
+func (p *Stepped) calling(s *stepper) func(calls.Call) {
+	return func(c calls.Call) {
+		s.under++
+		took := c.Took
+		c.Took = func(now clock.Now, reply any, err error) {
+			p.now, s.news = now, true
+			s.under--
+			took(now, reply, err)
+		}
+		p.calls = append(p.calls, c)
+	}
+}
+
+// step asks the owner what to do, if there is news for it.
+func (p *Stepped) step() bool {
+	if !p.own.news || p.gone || p.failed != nil {
 		return false
 	}
-	p.news = false
-	out, err := p.owner.next(p.now)
+	p.own.news = false
+	out, err := p.lead(p.now, p.calling(&p.own))
 	if err != nil {
-		p.failed, p.wake, p.late = unserved(p.cfg.Sale, err), 0, 0
-		p.lose(p.term, p.failed)
+		p.failed, p.own.wake, p.late = err, 0, 0
 		p.gone = p.term == nil
 		return true
 	}
-	p.perform(out)
-	p.show(p.owner)
-	p.wake, p.gone = out.wake, p.owner.gone(p.now)
+	if out.start {
+		p.shards, p.ended, p.batches = nil, 0, stepper{news: true}
+		for _, s := range p.term.shards {
+			p.shards = append(p.shards, &steppedShard{Shard: s, stepper: stepper{news: true}})
+		}
+	}
+	p.own.wake, p.gone = out.wake, p.owner.gone(p.now)
 	return true
 }
 
-// perform does what the owner wants done.
-func (p *Stepped) perform(out ownerEffects) {
-	if out.read != nil {
-		p.calls = append(p.calls, storeCall("read sale", out.read, func(now clock.Now, r ledger.Reply) {
-			p.now, p.news = now, true
-			p.owner.read(now, r)
-		}))
-	}
-	for _, c := range out.calls {
-		p.calls = append(p.calls, p.nodeCall(c))
-	}
-	if out.start {
-		p.start()
-	}
-	if p.term != nil {
-		p.term.told(p.owner, out)
-	}
-	if out.stop != nil {
-		p.term.stop(*out.stop)
-	}
-}
-
-// start begins a tenure.
-func (p *Stepped) start() {
-	p.term = newTenure(p.now, p.owner, shard.Config{
-		Me: p.cfg.Me, Clock: func() clock.Now { return p.now }, Queue: p.cfg.Queue, Doubts: &p.doubts,
-	}, nil)
-	p.shards, p.grabAt, p.ended = nil, 0, 0
-	for _, s := range p.term.shards {
-		p.shards = append(p.shards, &steppedShard{Shard: s, p: p, news: true})
-	}
-	p.tenure.Store(p.term)
-}
-
-// serve lets the sequencers act for which there is news.
+// serve lets the shards act for which there is news or mail.
 func (p *Stepped) serve() (acted bool) {
 	for _, s := range p.shards {
-		acted = s.act() || acted
+		select {
+		case <-s.Mail():
+			s.news = true
+		default:
+		}
+		if s.over || !s.news {
+			continue
+		}
+		s.news, acted = false, true
+		s.wake = s.Act(p.calling(&s.stepper))
+		if _, s.over = s.Ended(); s.over {
+			s.wake = 0
+		}
 	}
 	return acted
 }
 
 // grab lets those nodes be asked for units for which requests wait.
 func (p *Stepped) grab() (acted bool) {
-	if p.term == nil || p.grabAt > p.now.Mono {
+	if p.term == nil || p.batches.wake > p.now.Mono && !p.batches.news {
 		return false
 	}
-	p.grabAt = 0
+	p.batches.news, p.batches.wake = false, 0
 	for node, g := range p.term.grabs {
 		c := new(shard.GrabCall)
 		ask, wake := g.Next(p.now, c)
-		p.grabAt = clock.Soonest(p.grabAt, wake)
+		p.batches.wake = clock.Soonest(p.batches.wake, wake)
 		if ask {
-			p.grabbing++
-			p.calls = append(p.calls, p.grabCall(node, g, c))
+			p.calling(&p.batches)(g.Call(node, c))
 			acted = true
 		}
 	}
 	return acted
 }
 
-// grabCall is a call of a node that keeps lists as a Call.
-func (p *Stepped) grabCall(node int, g *shard.NodeBatcher, c *shard.GrabCall) calls.Call {
-	return calls.Call{
-		Node: node, List: true, What: "grab", Timeout: shard.GrabTimeout,
-		Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any {
-			given, err := list.Grab(ctx, c.Batches)
-			return grabReply{given, err}
-		},
-		Took: func(now clock.Now, reply any, err error) {
-			answer := grabReply{err: err}
-			if err == nil {
-				answer = reply.(grabReply)
-			}
-			p.now, p.grabAt = now, 0
-			p.grabbing--
-			g.Done(now, c, answer.given, answer.err)
-		},
-	}
-}
-
-type grabReply struct {
-	given []lists.Given
-	err   error
-}
-
-// end tells the owner of the sequencers that have ended, the calls of which have
-// returned; when all have, and those of the grabbers, the tenure is over.
+// end tells the owner of the shards that have ended, the calls of which have
+// returned; when all have, and those of the batchers, the tenure is over.
 func (p *Stepped) end() bool {
 	for _, s := range p.shards {
-		if s.stopped && !s.calling && !s.listing && !s.known {
+		if s.over && s.under == 0 && !s.known {
 			s.known = true
 			p.ended++
 			if p.failed == nil {
-				p.news = true
+				p.own.news = true
 				why, _ := s.Ended()
 				p.owner.ended(p.now, why)
 			}
 			return true
 		}
 	}
-	if p.term == nil || p.ended < len(p.shards) || p.grabbing > 0 {
+	if p.term == nil || p.ended < len(p.shards) || p.batches.under > 0 {
 		return false
 	}
-	p.tenure.Store(nil)
-	p.left.Store(nil)
-	p.term, p.shards, p.news = nil, nil, true
-	if p.gone = p.failed != nil; !p.gone {
-		p.owner.halted(p.now)
-	}
+	p.halted(p.now)
+	p.shards, p.batches, p.own.news = nil, stepper{}, true
+	p.gone = p.failed != nil
 	return true
 }
 

@@ -12,6 +12,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -118,21 +119,6 @@ func TestSteppedWithdraw(t *testing.T) {
 	}
 }
 
-// No more logs are read at a time than the store and our memory can take.
-func TestSteppedLoadsInTurns(t *testing.T) {
-	w := newSteppedWorld(t, 1, slices.Repeat([]int64{1}, 2*loadAtOnce+3)...)
-	s := w.process("first")
-	most := 0
-	w.runUntil("it serves", func() bool {
-		most = max(most, s.p.loading)
-		return w.owner() != nil
-	})
-	if most != loadAtOnce || s.p.loading != 0 || len(s.p.queued) != 0 {
-		t.Errorf("up to %d logs were read at a time, want %d; in the end %d are and %d wait",
-			most, loadAtOnce, s.p.loading, len(s.p.queued))
-	}
-}
-
 // A drain waits for what was accepted, but not for ever.
 func TestSteppedDrainOfAStoreThatIsOff(t *testing.T) {
 	w := newSteppedWorld(t, 1, 10)
@@ -157,7 +143,7 @@ func TestSteppedDrainOfAStoreThatIsOff(t *testing.T) {
 	}
 	began := w.at
 	w.runUntil("it is gone", func() bool { return s.gone })
-	if took := w.at - began; took > 3*callTimeout {
+	if took := w.at - began; took > 3*shard.CallTimeout {
 		t.Errorf("it was gone %v after the drain was to end", took)
 	}
 	if fmt.Sprint(told) != fmt.Sprint([]api.Outcome{api.Draining, api.Unknown}) || w.landed["release"] == 0 {
@@ -171,7 +157,7 @@ func TestSteppedDrainWhileLoading(t *testing.T) {
 	s := w.process("first")
 	w.runUntil("a tenure begins", func() bool { return s.p.term != nil })
 	s.input(func() { s.p.Drain(s.now()) })
-	if !s.p.shards[0].stopped || s.p.owner.stage != leaving || s.gone {
+	if _, over := s.p.shards[0].Ended(); !over || s.p.owner.stage != leaving || s.gone {
 		t.Errorf("with reads under way it is in stage %d, gone: %t", s.p.owner.stage, s.gone)
 	}
 	w.runUntil("it is gone", func() bool { return s.gone })

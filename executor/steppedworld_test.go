@@ -98,7 +98,7 @@ func (w *steppedWorld) process(name string) *steppedProcess {
 	mint := func(kind string) func() string {
 		return func() string { w.keys++; return fmt.Sprint(name, kind, w.keys) }
 	}
-	s := &steppedProcess{w: w, name: name, p: NewStepped(SteppedConfig{
+	s := &steppedProcess{w: w, name: name, p: NewStepped(MachineConfig{
 		Sale: "stepped", Address: name + ":1", Nodes: w.names, Me: fmt.Appendf(nil, "%-8.8s", name),
 		Token: mint("token"), Key: mint("key"), Jitter: w.random.Float64,
 	})}

@@ -36,11 +36,11 @@ func newTenure(now clock.Now, o *owner, cfg shard.Config, told func(shard int) f
 	}
 	if o.declared.Engine == spec.EngineRedis {
 		b := shard.NewBacklog(o.declared.Backlog)
-		for range o.cfg.lists {
+		for range o.cfg.Lists {
 			t.grabs = append(t.grabs, shard.NewNodeBatcher(t.ack, cfg.Queue, b, t.may))
 		}
 	}
-	cfg.Address, cfg.UID, cfg.Board = o.cfg.address, t.uid, t.board
+	cfg.Address, cfg.UID, cfg.Board = o.cfg.Address, t.uid, t.board
 	t.post = func(m shard.Message) { t.shards[m.To].Post(m) }
 	cfg.Post = func(m shard.Message) { t.post(m) }
 	for i := range t.shards {
@@ -48,10 +48,13 @@ func newTenure(now clock.Now, o *owner, cfg shard.Config, told func(shard int) f
 		if told != nil {
 			cfg.Answered = told(i)
 		}
+		if len(t.grabs) > 0 {
+			cfg.Node = t.node(i)
+		}
 		s := shard.New(cfg)
 		t.shards[i] = s
 		if len(t.grabs) > 0 {
-			t.grabs[t.node(i)].Serve(s, lists.List{UID: t.uid, Shard: i}, o.cfg.sizes, now)
+			t.grabs[cfg.Node].Serve(s, lists.List{UID: t.uid, Shard: i}, o.cfg.Sizes, now)
 		}
 	}
 	return t

@@ -50,7 +50,7 @@ func (e *server) begin() {
 	}
 	me := make([]byte, 8)
 	e.Read(me)
-	e.s = executor.NewStepped(executor.SteppedConfig{
+	e.s = executor.NewStepped(executor.MachineConfig{
 		Sale: saleName, Address: e.name, Nodes: e.w.nodeNames, Lists: e.w.listNames, Queue: e.w.scenario.queue, Me: me,
 		Token:  func() string { return e.letters(16) },
 		Key:    func() string { return e.letters(16) },

@@ -53,3 +53,57 @@ func (c Call) Do(ctx context.Context, to Ends) any {
 	}
 	return c.Make(ctx, to.Logs, to.Nodes[c.Node], nil)
 }
+
+// OfLogs returns the call of the store that makes a request, within timeout. What the
+// network says in place of a reply is the reply's error.
+func OfLogs(what string, timeout time.Duration, r *ledger.Request, took func(clock.Now, ledger.Reply)) Call {
+	return Call{
+		Node: Store, What: what, Timeout: timeout,
+		Make: func(ctx context.Context, logs ledger.Logs, _ quorum.Node, _ lists.Node) any { return r.Do(ctx, logs) },
+		Took: taking(took, func(err error) ledger.Reply { return ledger.Reply{Err: err} }),
+	}
+}
+
+// OfNode returns a lease machine's call of a lock node, named after what the node is
+// asked: a ballot that takes a lease anew is a vote, one that only extends what it
+// holds a renewal.
+func OfNode(c quorum.Call, took func(clock.Now, quorum.Reply)) Call {
+	return Call{
+		Node: c.Node, What: ballotOf(c), Timeout: c.Timeout,
+		Make: func(ctx context.Context, _ ledger.Logs, node quorum.Node, _ lists.Node) any { return c.Do(ctx, node) },
+		Took: taking(took, func(err error) quorum.Reply { return quorum.Reply{Node: c.Node, Seq: c.Seq, Err: err} }),
+	}
+}
+
+func ballotOf(c quorum.Call) string {
+	if c.Vote == nil {
+		return "release"
+	}
+	for _, ask := range c.Vote.Asks {
+		if !ask.Renew {
+			return "vote"
+		}
+	}
+	return "renew"
+}
+
+// OfList returns a call of a node that keeps lists, within timeout.
+func OfList[R any](node int, what string, timeout time.Duration, do func(context.Context, lists.Node) R, took func(clock.Now, R), failed func(error) R) Call {
+	return Call{
+		Node: node, List: true, What: what, Timeout: timeout,
+		Make: func(ctx context.Context, _ ledger.Logs, _ quorum.Node, list lists.Node) any { return do(ctx, list) },
+		Took: taking(took, failed),
+	}
+}
+
+// taking takes in replies of one type. failed is the reply in place of one that has not
+// come.
+func taking[R any](took func(clock.Now, R), failed func(error) R) func(clock.Now, any, error) {
+	return func(now clock.Now, reply any, err error) {
+		if err != nil {
+			took(now, failed(err))
+			return
+		}
+		took(now, reply.(R))
+	}
+}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"reflect"
 	"slices"
 
 	pb "salectl/backends/ledger/ledgerpb"
@@ -12,7 +13,13 @@ var opField = (*pb.Op)(nil).ProtoReflect().Descriptor().Oneofs().ByName("op")
 // "claim" or "generation": each once, in the order of their first ops. A kind that
 // this program does not know is "other".
 func OpNames(c *pb.Commit) (names []string) {
-	for _, op := range c.GetOps() {
+	var last reflect.Type
+	for i, op := range c.GetOps() {
+		kind := reflect.TypeOf(op.GetOp())
+		if i > 0 && kind == last { // a commit's thousands of claims are looked at once
+			continue
+		}
+		last = kind
 		name := "other"
 		if field := op.ProtoReflect().WhichOneof(opField); field != nil {
 			name = string(field.Name())

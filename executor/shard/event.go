@@ -52,8 +52,8 @@ func (r Rights) String() string  { return fmt.Sprintf("may append until %v", r.L
 
 // Events of a shard whose units lie in a list.
 type (
-	// ListReplied: the reply to the call of the list's node that is under way.
-	ListReplied struct{ lists.Reply }
+	// listReplied: the reply to the call of the list's node that is under way.
+	listReplied struct{ lists.Reply }
 	// Hurried: somebody waits for the ledger to have what the list gave.
 	Hurried struct{}
 	// FillLost: the node does not have what it gave in a fill, or nobody knows.
@@ -72,7 +72,7 @@ type (
 
 func listOf(q *sequencer) *listGives { return q.engine.(*listGives) }
 
-func (r ListReplied) happen(now clock.Now, q *sequencer) { listOf(q).list.Done(now, r.Reply) }
+func (r listReplied) happen(now clock.Now, q *sequencer) { listOf(q).list.Done(now, r.Reply) }
 func (Hurried) happen(_ clock.Now, q *sequencer)         { q.engine.hurry() }
 func (l FillLost) happen(now clock.Now, q *sequencer)    { listOf(q).list.Lost(now, l.Fill) }
 
@@ -88,7 +88,7 @@ func (g Gave) happen(_ clock.Now, q *sequencer) {
 	q.claims(g.Short)
 }
 
-func (r ListReplied) String() string { return fmt.Sprintf("reply of the list's node: %v", orOK(r.Err)) }
+func (r listReplied) String() string { return fmt.Sprintf("reply of the list's node: %v", orOK(r.Err)) }
 func (Hurried) String() string       { return "drain at once" }
 func (l FillLost) String() string    { return fmt.Sprintf("fill %d is lost", l.Fill) }
 func (g Gave) String() string {

@@ -1,12 +1,14 @@
 package shard
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"salectl/api"
+	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/lists"
 	"salectl/spec"
@@ -387,6 +389,21 @@ func (g *NodeBatcher) Next(now clock.Now, c *GrabCall) (bool, time.Duration) {
 		g.rouse() // for whoever else makes calls
 	}
 	return true, 0
+}
+
+// Call returns a call that Next has prepared, of the node of that index; its reply is
+// taken in by Done.
+func (g *NodeBatcher) Call(node int, c *GrabCall) calls.Call {
+	return calls.OfList(node, "grab", GrabTimeout, func(ctx context.Context, list lists.Node) GrabReply {
+		given, err := list.Grab(ctx, c.Batches)
+		return GrabReply{given, err}
+	}, func(now clock.Now, r GrabReply) { g.Done(now, c, r.Given, r.Err) }, func(err error) GrabReply { return GrabReply{Err: err} })
+}
+
+// GrabReply is what a node says to a GrabCall: what it has given to each of its batches.
+type GrabReply struct {
+	Given []lists.Given
+	Err   error
 }
 
 func (c *GrabCall) reset() {

@@ -87,8 +87,8 @@ func (r Rights) Valid(now clock.Now) bool {
 
 // Effects are what a sequencer wants done.
 type Effects struct {
-	Send     *ledger.Request // to make of the store; its reply is for Replied
-	List     *lists.Call     // to make of the node that has the shard's list; its reply comes as ListReplied
+	Send     *ledger.Request // to make of the store
+	List     *lists.Call     // to make of the node that has the shard's list
 	Wake     time.Duration   // Ticked is due at this monotonic time; 0: it is not
 	answered []*Ticket
 	messages []Message

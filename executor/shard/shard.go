@@ -28,8 +28,8 @@
 // # How a shard is run
 //
 // The sequencer is a step machine: events, which are values (event.go), change it, and
-// Next says what it then wants done. Whoever runs a shard makes the calls of Effects,
-// brings their replies back as events, and calls Carry, which hands the answers out. What
+// Act (act.go) lets it act: whoever runs a shard makes the calls that it then wants, and
+// brings their replies back, which become events; the answers are handed out. What
 // differs between the engines is behind two seams: engine within a sequencer, front at
 // the shard's queue.
 //
@@ -39,14 +39,12 @@
 package shard
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
-	"salectl/backends/ledger"
 )
 
 // Config is what a shard is made of. All but Answered is required.
@@ -56,6 +54,7 @@ type Config struct {
 	Me       []byte // this process, as commits name it
 	Address  string // where it answers, as commits name it
 	UID      string // of the run
+	Node     int    // that keeps the shard's list, as an index into those that keep lists
 	Board    *Board
 	Doubts   *Doubts
 	Clock    clock.Clock
@@ -66,9 +65,9 @@ type Config struct {
 
 // Shard is one shard as the process that serves it has it: the queue of its requests,
 // the sequencer that decides them, and what is known of those that have no answer yet.
-// One goroutine calls Next, Happens, Replied, Carry, Loading, Ended, Counted, Step and
-// Close, in a loop: Next, the calls that it wants, Carry, and then whatever comes first.
-// All other methods are safe for concurrent use.
+// One goroutine calls Act, Happens, Loading, Ended, Answered, Counted and the Took of the
+// shard's calls, in a loop: Act, and then whatever comes first. All other methods are safe
+// for concurrent use.
 type Shard struct {
 	// seq belongs to whoever runs the shard, but for its ledger state: see state.
 	seq   *sequencer
@@ -102,13 +101,15 @@ type Shard struct {
 	drained atomic.Bool           // the list is off, and the log has all that it gave
 	stall   atomic.Pointer[Stall] // nil: it does not stall
 	setBack atomic.Int64          // see sequencer
+	node    int
+	replied int // requests that replies of the store have answered; see Answered
 }
 
 // New returns a shard that begins, with Next, by reading its log.
 func New(c Config) *Shard {
 	return &Shard{
 		seq:   newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Board),
-		clock: c.Clock, post: c.Post, told: c.Answered, bound: c.Queue, uid: c.UID, doubts: c.Doubts,
+		clock: c.Clock, post: c.Post, told: c.Answered, bound: c.Queue, uid: c.UID, node: c.Node, doubts: c.Doubts,
 		wake: make(chan struct{}, 1), front: noFront{},
 	}
 }
@@ -173,21 +174,6 @@ func (s *Shard) rouse() {
 	}
 }
 
-// Replied takes in the reply to the call under way. It hands back what that has
-// answered, before the next commit is decided, and returns how many those were.
-func (s *Shard) Replied(r ledger.Reply) int {
-	s.Happens(replied{r})
-	answered := s.seq.requests.taken()
-	s.handBack(answered)
-	return len(answered)
-}
-
-// Next takes the mail in and returns what the sequencer then wants done.
-func (s *Shard) Next() Effects {
-	s.collect()
-	return s.seq.next(s.clock())
-}
-
 // Happens lets events change the sequencer, and with it the ledger's state.
 func (s *Shard) Happens(events ...Event) {
 	s.state.Lock()
@@ -216,36 +202,6 @@ func (s *Shard) collect() {
 	s.seq.claims(queue)
 }
 
-// Close turns the door's late comers away.
-func (s *Shard) Close() {
-	s.serving.Store(false)
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.front.shutDown(s.seq.refusal)
-	s.collect()
-	s.handBack(s.seq.next(s.clock()).answered)
-}
-
-// Carry delivers what the sequencer has to say, and shows how it stands.
-func (s *Shard) Carry(e Effects) clock.Now {
-	s.handBack(e.answered)
-	for _, m := range e.messages {
-		s.post(m)
-	}
-	now := s.clock()
-	stall := s.seq.stall(now)
-	s.settleDoubts() // before anybody is asked under a new fill
-	s.front.carry(now, e, stall != nil)
-	if stall == nil {
-		stall = s.front.stall(now)
-	}
-	s.setBack.Store(int64(s.seq.setBack))
-	s.serving.Store(s.seq.mode == serving)
-	s.stall.Store(stall)
-	return now
-}
-
 func (s *Shard) handBack(ts []*Ticket) {
 	if len(ts) == 0 {
 		return
@@ -262,23 +218,4 @@ func (s *Shard) handBack(ts []*Ticket) {
 	if s.told != nil {
 		s.told(s.clock().Mono - oldest)
 	}
-}
-
-// Step names what a request of Effects does: "read shard", "read back", or "append"
-// and the kind of ops that it appends, "mixed" if there are several.
-func (s *Shard) Step(r *ledger.Request) string {
-	switch {
-	case r.Kind != ledger.AppendRequest && s.seq.sent != nil:
-		return "read back"
-	case r.Kind != ledger.AppendRequest:
-		return "read shard"
-	}
-	kinds := ledger.OpNames(s.seq.sent.Commit)
-	switch {
-	case kinds[0] == "claim" && len(kinds) == 1:
-		return "append claims"
-	case len(kinds) == 1, slices.Equal(kinds, []string{"in", "claim"}): // units that come go to who waits for them
-		return "append " + kinds[0]
-	}
-	return "append mixed"
 }

@@ -23,7 +23,7 @@ func TestLateComers(t *testing.T) {
 	if no := s.Offer(clock.System()(), late); no != "" {
 		t.Fatalf("an open door says %s", no)
 	}
-	s.Close()
+	s.close()
 	select {
 	case <-late.done:
 		if late.answer.Outcome != api.Draining {

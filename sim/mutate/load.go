@@ -23,7 +23,7 @@ var targets = []target{
 	{folder: "backends/ledger"},
 	{folder: "backends/lists"},
 	{folder: "backends/quorum"},
-	{folder: "executor", without: []string{"health", "lockmetrics", "loops", "metrics", "run", "service", "stepped", "steppedshard"}},
+	{folder: "executor", without: []string{"health", "lockmetrics", "loops", "metrics", "run", "service", "stepped"}},
 	{folder: "executor/shard", also: []string{"executor"}},
 	{folder: "planner", without: []string{"callname", "export", "machine", "run"}},
 	{folder: "sim/check"},

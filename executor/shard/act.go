@@ -1,0 +1,116 @@
+package shard
+
+import (
+	"slices"
+	"time"
+
+	"salectl/backends/calls"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/backends/lists"
+)
+
+// CallTimeout is how long one call of the store or of a list's node may take. An append
+// that takes longer is in doubt, and asked about.
+const CallTimeout = 2 * time.Second
+
+// Act takes the mail in and lets the sequencer act. do gets the calls that the shard then
+// wants made, before anybody is told an answer: at most one of the store and one of the
+// list's node are under way. Ticked is due at the monotonic time wake; 0: it is not. A
+// shard that has ended by then is closed, and hears of nothing any more.
+func (s *Shard) Act(do func(calls.Call)) (wake time.Duration) {
+	e := s.next()
+	if e.Send != nil {
+		do(calls.OfLogs(s.step(e.Send), CallTimeout, e.Send, s.stored))
+	}
+	if e.List != nil {
+		do(calls.OfList(s.node, "list "+e.List.Kind.String(), CallTimeout, e.List.Do, s.listed,
+			func(err error) lists.Reply { return lists.Reply{Err: err} }))
+	}
+	s.carry(e)
+	if _, over := s.Ended(); over {
+		s.close()
+	}
+	return e.Wake
+}
+
+// next takes the mail in and returns what the sequencer then wants done.
+func (s *Shard) next() Effects {
+	s.collect()
+	return s.seq.next(s.clock())
+}
+
+// stored takes in the reply of the store, and hands back what that has answered before the
+// next commit is decided.
+func (s *Shard) stored(_ clock.Now, r ledger.Reply) {
+	if _, over := s.Ended(); over {
+		return
+	}
+	s.Happens(replied{r})
+	answered := s.seq.requests.taken()
+	s.handBack(answered)
+	s.replied += len(answered)
+}
+
+// listed takes in the reply of the list's node.
+func (s *Shard) listed(_ clock.Now, r lists.Reply) {
+	if _, over := s.Ended(); !over {
+		s.Happens(listReplied{r})
+	}
+}
+
+// Answered returns how many requests the store's replies have answered since it was last
+// asked.
+func (s *Shard) Answered() int {
+	n := s.replied
+	s.replied = 0
+	return n
+}
+
+// carry delivers what the sequencer has to say, and shows how it stands.
+func (s *Shard) carry(e Effects) {
+	s.handBack(e.answered)
+	for _, m := range e.messages {
+		s.post(m)
+	}
+	now := s.clock()
+	stall := s.seq.stall(now)
+	s.settleDoubts() // before anybody is asked under a new fill
+	s.front.carry(now, e, stall != nil)
+	if stall == nil {
+		stall = s.front.stall(now)
+	}
+	s.setBack.Store(int64(s.seq.setBack))
+	s.serving.Store(s.seq.mode == serving)
+	s.stall.Store(stall)
+}
+
+// close turns the door's late comers away.
+func (s *Shard) close() {
+	s.serving.Store(false)
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.front.shutDown(s.seq.refusal)
+	s.collect()
+	s.handBack(s.seq.next(s.clock()).answered)
+}
+
+// step names what a request of the store does: "read shard", "read back", or "append" and
+// the kind of ops that it appends, "mixed" if there are several.
+func (s *Shard) step(r *ledger.Request) string {
+	switch {
+	case r.Kind != ledger.AppendRequest && s.seq.sent != nil:
+		return "read back"
+	case r.Kind != ledger.AppendRequest:
+		return "read shard"
+	}
+	kinds := ledger.OpNames(s.seq.sent.Commit)
+	switch {
+	case kinds[0] == "claim" && len(kinds) == 1:
+		return "append claims"
+	case len(kinds) == 1, slices.Equal(kinds, []string{"in", "claim"}): // units that come go to who waits for them
+		return "append " + kinds[0]
+	}
+	return "append mixed"
+}
