@@ -53,7 +53,7 @@ type heardNode struct {
 // Vote is quorum.Node's. A node that abstains has just been given a marker which
 // goes when it is out of use; Mark makes it stay, or every first lock of a day
 // would wait again.
-func (n *heardNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+func (n *heardNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	count, err := n.Node.Vote(ctx, b)
 	if err == nil && count.Abstained && !n.marked {
 		n.marked = n.Node.Mark(ctx, b.Marker, "") == nil
@@ -71,7 +71,7 @@ func (n *heardNode) Release(ctx context.Context, asks []quorum.Ask) (int, error)
 	return freed, err
 }
 
-func (h *heard) vote(at int, count quorum.Count, err error) {
+func (h *heard) vote(at int, count quorum.BallotReply, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if errors.Is(err, context.Canceled) {

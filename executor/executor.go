@@ -3,7 +3,7 @@
 //
 // # The life of a claim
 //
-// Executor.Claim hands a request to the door (door.go). A request that cannot be answered
+// Executor.Claim hands a request to admission (admission.go). A request that cannot be answered
 // by any sale, or that comes while this process does not serve, is refused there. What
 // the ledger already decides is answered from memory, without a store: who has units
 // under this key, who has all that a user may have, that all is sold. Any other goes to
@@ -58,7 +58,7 @@ type Config struct {
 type Executor struct {
 	cfg     Config
 	metrics *metrics
-	door
+	admission
 }
 
 // The defaults of a Config.

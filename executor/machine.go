@@ -26,21 +26,21 @@ type MachineConfig struct {
 }
 
 // machine is what Executor and Stepped both run: the owner, and the tenure that it has
-// begun, behind a door. It makes no call and starts no goroutine: whoever has it makes
+// begun, and admission. It makes no call and starts no goroutine: whoever has it makes
 // the calls of lead, and runs the shards and batchers of the tenure.
 type machine struct {
-	*door
+	*admission
 	cfg   MachineConfig
 	owner *owner
 	clock clock.Clock                         // of the shards
 	told  func(shard int) func(time.Duration) // as shard.Config.Answered; nil: nobody counts
 
-	// term is the present tenure; nil: there is none. It outlives that of the door where
+	// term is the present tenure; nil: there is none. It outlives that of admission where
 	// the sale's log cannot be followed any more.
 	term *tenure
 }
 
-// lead lets the owner act, and tells the tenure and the door what it has to say; do gets
+// lead lets the owner act, and tells the tenure and admission what it has to say; do gets
 // the calls that it wants made. Where start is set a tenure has begun, whose shards are to
 // be run. An error means that nobody can follow the sale's log: the shards have been told
 // to stop.

@@ -121,7 +121,7 @@ type timedNode struct {
 	took prometheus.Observer
 }
 
-func (n timedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+func (n timedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	defer func(began time.Time) { n.took.Observe(time.Since(began).Seconds()) }(time.Now())
 	return n.Node.Vote(ctx, b)
 }

@@ -47,7 +47,7 @@ func (e *Executor) Run(ctx context.Context) error {
 		return err
 	}
 	r := &runner{
-		machine: machine{door: &e.door, cfg: cfg, owner: newOwner(cfg), clock: e.cfg.Clock, told: func(shard int) func(time.Duration) {
+		machine: machine{admission: &e.admission, cfg: cfg, owner: newOwner(cfg), clock: e.cfg.Clock, told: func(shard int) func(time.Duration) {
 			return e.metrics.shard(shard).answered
 		}},
 		e: e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),

@@ -82,12 +82,12 @@ type gatedNode struct {
 	fails atomic.Pointer[error] // of votes; nil: none does
 }
 
-func (n *gatedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+func (n *gatedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	if err := n.pass(ctx); err != nil {
-		return quorum.Count{}, err
+		return quorum.BallotReply{}, err
 	}
 	if err := n.fails.Load(); err != nil {
-		return quorum.Count{}, *err
+		return quorum.BallotReply{}, *err
 	}
 	return n.Node.Vote(ctx, b)
 }

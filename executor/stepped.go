@@ -55,7 +55,7 @@ func NewStepped(cfg MachineConfig) *Stepped {
 		cfg.Queue = defaultQueue
 	}
 	p := &Stepped{own: stepper{news: true}}
-	p.machine = machine{door: new(door), cfg: cfg, owner: newOwner(cfg), clock: func() clock.Now { return p.now }}
+	p.machine = machine{admission: new(admission), cfg: cfg, owner: newOwner(cfg), clock: func() clock.Now { return p.now }}
 	p.open(cfg.Sale, cfg.Key)
 	return p
 }

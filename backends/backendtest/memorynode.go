@@ -227,17 +227,17 @@ func (n *Node) votesFrom(name string) time.Time {
 }
 
 // Vote is quorum.Node's.
-func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
-		return quorum.Count{}, fmt.Errorf("%s: a lease of %v; it must be longer than nothing and at most %v", n.name, b.TTL, quorum.MaxTTL)
+		return quorum.BallotReply{}, fmt.Errorf("%s: a lease of %v; it must be longer than nothing and at most %v", n.name, b.TTL, quorum.MaxTTL)
 	}
 	b.Asks = slices.Clone(b.Asks)
-	return serve(ctx, n, OpVote, func() (quorum.Count, error) { return n.vote(b), nil })
+	return serve(ctx, n, OpVote, func() (quorum.BallotReply, error) { return n.vote(b), nil })
 }
 
 // vote must be called with mu held.
-func (n *Node) vote(b quorum.Ballot) quorum.Count {
-	count := quorum.Count{
+func (n *Node) vote(b quorum.Ballot) quorum.BallotReply {
+	count := quorum.BallotReply{
 		Yes:     make([]bool, len(b.Asks)),
 		Holders: make([]quorum.Holding, len(b.Asks)),
 		Time:    n.now,

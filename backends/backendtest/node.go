@@ -110,7 +110,7 @@ func (t nodeTest) pass(d time.Duration) {
 	})
 }
 
-func (t nodeTest) vote(n quorum.Node, ttl time.Duration, asks ...quorum.Ask) quorum.Count {
+func (t nodeTest) vote(n quorum.Node, ttl time.Duration, asks ...quorum.Ask) quorum.BallotReply {
 	t.Helper()
 	count, err := n.Vote(t.Context(), quorum.Ballot{Marker: sale, TTL: ttl, Asks: asks})
 	if err != nil {
@@ -344,7 +344,7 @@ func nodeEndedContext(t nodeTest) {
 
 // wantAbstains votes for one key and checks that the node abstains for the
 // time that it must.
-func (t nodeTest) wantAbstains(n quorum.Node, marker string) quorum.Count {
+func (t nodeTest) wantAbstains(n quorum.Node, marker string) quorum.BallotReply {
 	t.Helper()
 	count, err := n.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: "key of " + marker, Token: "one"}}})
 	switch {

@@ -153,7 +153,7 @@ func TestUpgrade(t *testing.T) {
 	db := locksDatabase(dir)
 	db.version, db.tables, db.upgrades = 1, locksTables, nil
 	old := newNode(db, Host{Wall: time.Now})
-	vote := func(n *Node, token string) quorum.Count {
+	vote := func(n *Node, token string) quorum.BallotReply {
 		t.Helper()
 		count, err := n.Vote(t.Context(), quorum.Ballot{Marker: "marker", TTL: quorum.MaxTTL, Asks: []quorum.Ask{{Key: "key", Token: token}}})
 		if err != nil {

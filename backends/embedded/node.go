@@ -149,11 +149,11 @@ func (n *Node) Forget(ctx context.Context, marker string) error {
 
 // Vote is quorum.Node's. A ttl beyond quorum.MaxTTL is refused: a node that
 // lost its memory would not abstain for long enough.
-func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
-		return quorum.Count{}, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.Name(), b.TTL, quorum.MaxTTL)
+		return quorum.BallotReply{}, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.Name(), b.TTL, quorum.MaxTTL)
 	}
-	var count quorum.Count
+	var count quorum.BallotReply
 	err := n.writer.do(ctx, &change{creates: true, step: func(conn *sqlite.Conn) (answer, failed error) {
 		// Read only now: the file's place for a writer may have been waited for.
 		now, failed := n.host.keepTime(conn)
@@ -164,7 +164,7 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) 
 	}})
 	if err != nil {
 		// count may still be written by a vote that ctx did not wait for.
-		return quorum.Count{}, err
+		return quorum.BallotReply{}, err
 	}
 	return count, nil
 }

@@ -27,7 +27,7 @@ func TestWallClockSetBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vote := func(marker, token string) quorum.Count {
+	vote := func(marker, token string) quorum.BallotReply {
 		t.Helper()
 		count, err := node.Vote(t.Context(), quorum.Ballot{Marker: marker, TTL: quorum.MinTTL, Asks: []quorum.Ask{{Key: "key", Token: token}}})
 		if err != nil {

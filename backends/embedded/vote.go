@@ -10,18 +10,18 @@ import (
 )
 
 // vote answers a ballot at a time of the node.
-func vote(conn *sqlite.Conn, b quorum.Ballot, now int64) (quorum.Count, error) {
-	count := quorum.Count{
+func vote(conn *sqlite.Conn, b quorum.Ballot, now int64) (quorum.BallotReply, error) {
+	count := quorum.BallotReply{
 		Yes:     make([]bool, len(b.Asks)),
 		Holders: make([]quorum.Holding, len(b.Asks)),
 		Time:    time.UnixMicro(now),
 	}
 	if err := tidy(conn, now); err != nil {
-		return quorum.Count{}, err
+		return quorum.BallotReply{}, err
 	}
 	from, err := votesFrom(conn, b.Marker, now)
 	if err != nil {
-		return quorum.Count{}, err
+		return quorum.BallotReply{}, err
 	}
 	if now < from {
 		count.Abstained, count.VotesFrom = true, time.UnixMicro(from)
@@ -29,7 +29,7 @@ func vote(conn *sqlite.Conn, b quorum.Ballot, now int64) (quorum.Count, error) {
 	for i, ask := range b.Asks {
 		holder, held, err := holderOf(conn, ask.Key, now)
 		if err != nil {
-			return quorum.Count{}, err
+			return quorum.BallotReply{}, err
 		}
 		mine := held && holder.Token == ask.Token
 		if count.Abstained || held && !mine || !held && ask.Renew {
@@ -39,7 +39,7 @@ func vote(conn *sqlite.Conn, b quorum.Ballot, now int64) (quorum.Count, error) {
 		err = execute(conn, "REPLACE INTO leases (key, token, note, expires) VALUES (?, ?, ?, ?)",
 			ask.Key, ask.Token, ask.Note, now+b.TTL.Microseconds())
 		if err != nil {
-			return quorum.Count{}, err
+			return quorum.BallotReply{}, err
 		}
 		count.Yes[i] = true
 	}

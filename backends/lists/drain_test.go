@@ -31,16 +31,16 @@ func TestGathers(t *testing.T) {
 	b, m := onBench(t, 20, lists.Sizes{})
 	b.idles(m, 500*ms) // without news it is looked at every half second
 	b.grab(1, 2)
-	m.Stir(b.now, 100*ms)
-	m.Stir(b.now, 300*ms)
+	m.ScheduleDrain(b.now, 100*ms)
+	m.ScheduleDrain(b.now, 300*ms)
 	b.idles(m, 100*ms)
 	b.pass(20 * ms)
-	m.Stir(b.now, 40*ms)
+	m.ScheduleDrain(b.now, 40*ms)
 	b.idles(m, 40*ms)
 	b.pass(40 * ms)
 	b.calls(m, lists.ReadCall)
-	b.idles(m, 0)    // until they are in the log
-	m.Stir(b.now, 0) // even if there is more: it goes with the next
+	b.idles(m, 0)             // until they are in the log
+	m.ScheduleDrain(b.now, 0) // even if there is more: it goes with the next
 	b.idles(m, 0)
 	if got := b.commit(m, 0); !slices.Equal(got, []string{"user-1", "user-2"}) || m.Due() {
 		t.Fatalf("%q are in the log", got)
@@ -48,7 +48,7 @@ func TestGathers(t *testing.T) {
 	b.calls(m, lists.ReadCall)
 
 	b.grab(1, 2)
-	m.Stir(b.now, 80*ms)
+	m.ScheduleDrain(b.now, 80*ms)
 	b.pass(80 * ms)
 	b.calls(m, lists.ReadCall)
 	b.commit(m, 0)
@@ -64,7 +64,7 @@ func TestGathers(t *testing.T) {
 	b.idles(m, 500*ms)
 
 	b.grab(1, 2)
-	m.Stir(b.now, 2*time.Second) // it is looked at by then
+	m.ScheduleDrain(b.now, 2*time.Second) // it is looked at by then
 	b.idles(m, 500*ms)
 	b.pass(400 * ms)
 	m.Hurry()
@@ -82,7 +82,7 @@ func TestReadsOn(t *testing.T) {
 	b.grab(1, 3)
 	b.grab(1, 1)
 	b.grab(1, 3)
-	m.Stir(b.now, 100*ms)
+	m.ScheduleDrain(b.now, 100*ms)
 	b.pass(100 * ms)
 	for range 2 {
 		b.calls(m, lists.ReadCall)
@@ -103,7 +103,7 @@ func TestReadsOn(t *testing.T) {
 func TestGrabsOfACommit(t *testing.T) {
 	b, m := onBench(t, 20, lists.Sizes{})
 	b.grab(1, 5)
-	m.Stir(b.now, 0)
+	m.ScheduleDrain(b.now, 0)
 	b.calls(m, lists.ReadCall)
 	m.Draft(b.draft(), 2) // which is not appended
 	m.Draft(b.draft(), 1)
@@ -125,7 +125,7 @@ func TestFullCommit(t *testing.T) {
 		{User: "long", Key: strings.Repeat("k", 10_000), Unit: 1, GrantedUs: 1},
 		{User: "short", Key: "key", Unit: 2, GrantedUs: 1},
 	}
-	m.Stir(b.now, 0)
+	m.ScheduleDrain(b.now, 0)
 	b.next(m, lists.ReadCall)
 	m.Done(b.now, lists.Reply{Entries: []lists.Entry{{ID: "1-1", Fill: 1, Grabs: grabs}}})
 	d := b.draft()
@@ -150,7 +150,7 @@ func TestReadFails(t *testing.T) {
 	broken := errors.New("broken off")
 	for range 2 {
 		b.grab(1, 2)
-		m.Stir(b.now, 0)
+		m.ScheduleDrain(b.now, 0)
 		for _, pause := range []time.Duration{20, 40, 80, 160, 320, 640, 1000, 1000} {
 			b.next(m, lists.ReadCall)
 			m.Done(b.now, lists.Reply{Err: broken})

@@ -171,9 +171,9 @@ func (m *Machine) Fills() int { return m.fills }
 // Voids returns how many grabs the log could not take.
 func (m *Machine) Voids() int { return m.voids }
 
-// Stir says that the list has given something, or may have, which is to be drained
+// ScheduleDrain says that the list has given something, or may have, which is to be drained
 // no later than in a while.
-func (m *Machine) Stir(now clock.Now, within time.Duration) {
+func (m *Machine) ScheduleDrain(now clock.Now, within time.Duration) {
 	by := now.Mono + within
 	if m.more {
 		by = min(by, m.readAt)
@@ -187,7 +187,7 @@ func (m *Machine) Stir(now clock.Now, within time.Duration) {
 func (m *Machine) Dry(now clock.Now, fill uint64, begun time.Duration) {
 	if m.stage == on && m.fill == fill && begun > m.moved {
 		m.dry = true
-		m.Stir(now, 0)
+		m.ScheduleDrain(now, 0)
 	}
 }
 

@@ -211,7 +211,7 @@ func (b *bench) kept() {
 // settled lets a machine drain all that was given.
 func (b *bench) settled(m *lists.Machine) {
 	b.Helper()
-	m.Stir(b.now, 0)
+	m.ScheduleDrain(b.now, 0)
 	b.until(m, func() bool {
 		s, err := b.node.Inspect(context.Background(), b.list)
 		b.must(err)

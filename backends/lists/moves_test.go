@@ -145,7 +145,7 @@ func TestFoundEmpty(t *testing.T) {
 		}, true},
 		"it is lost while it is read": {func(b *bench, m *lists.Machine) {
 			lose(b)
-			m.Stir(b.now, 0)
+			m.ScheduleDrain(b.now, 0)
 			c := b.next(m, lists.ReadCall)
 			dry(b, m)
 			b.serve(m, c)
@@ -280,7 +280,7 @@ func TestFoundEmptyBefore(t *testing.T) {
 // that it is not appended under this one.
 func TestReadsAnotherFill(t *testing.T) {
 	b, m := onBench(t, 9, lists.Sizes{})
-	m.Stir(b.now, 0)
+	m.ScheduleDrain(b.now, 0)
 	b.next(m, lists.ReadCall)
 	m.Done(b.now, lists.Reply{Entries: []lists.Entry{{ID: "1-1", Fill: 7, Grabs: []ledger.Grab{{User: "somebody", Key: "key", Unit: 1}}}}})
 	if m.On() != 0 || m.Due() || m.Trouble() != lists.ErrFill {

@@ -127,7 +127,7 @@ func TestForgetsWhatItWasAbout(t *testing.T) {
 		about func(*bench, *lists.Machine)
 	}{
 		"nothing":         {0, func(b *bench, m *lists.Machine) {}},
-		"a read":          {lists.ReadCall, func(b *bench, m *lists.Machine) { m.Stir(b.now, 0) }},
+		"a read":          {lists.ReadCall, func(b *bench, m *lists.Machine) { m.ScheduleDrain(b.now, 0) }},
 		"a take":          {lists.TakeCall, func(b *bench, m *lists.Machine) { m.Take(3) }},
 		"a take to come":  {0, func(b *bench, m *lists.Machine) { m.Take(3) }},
 		"units taken":     {0, func(b *bench, m *lists.Machine) { m.Take(3); b.calls(m, lists.TakeCall) }},
@@ -199,7 +199,7 @@ func TestLostWhileItAppends(t *testing.T) {
 		d := b.draft()
 		d.Grab(ledger.Grab{User: "somebody", Key: "key", Unit: b.told["user-1"], GrantedUs: 1})
 		b.append(d)
-		m.Stir(b.now, 0)
+		m.ScheduleDrain(b.now, 0)
 		b.calls(m, lists.ReadCall)
 		d = b.draft()
 		m.Draft(d, 0)

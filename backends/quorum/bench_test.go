@@ -17,7 +17,7 @@ func BenchmarkMachine(b *testing.B) {
 		for i := range keys {
 			keys[i] = fmt.Sprintf("salectl:uid:shard:%d", i)
 		}
-		yes := quorum.Count{Yes: make([]bool, size), Holders: make([]quorum.Holding, size), Time: epoch}
+		yes := quorum.BallotReply{Yes: make([]bool, size), Holders: make([]quorum.Holding, size), Time: epoch}
 		for i := range yes.Yes {
 			yes.Yes[i] = true
 		}
@@ -32,7 +32,7 @@ func BenchmarkMachine(b *testing.B) {
 			now := clock.Now{Wall: epoch}
 			answer := func(e quorum.Effects) {
 				for _, c := range e.Calls {
-					m.Reply(now, quorum.Reply{Node: c.Node, Seq: c.Seq, Count: yes})
+					m.Reply(now, quorum.Reply{Node: c.Node, Seq: c.Seq, Ballot: yes})
 				}
 			}
 			b.ReportAllocs()
@@ -61,7 +61,7 @@ func BenchmarkValid(b *testing.B) {
 	}
 	now := clock.Now{Wall: epoch}
 	for _, c := range m.Acquire(now, "k").Calls {
-		m.Reply(now, quorum.Reply{Node: c.Node, Seq: c.Seq, Count: quorum.Count{
+		m.Reply(now, quorum.Reply{Node: c.Node, Seq: c.Seq, Ballot: quorum.BallotReply{
 			Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: time.Unix(0, 0)}})
 	}
 	for b.Loop() {

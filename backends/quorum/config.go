@@ -10,15 +10,15 @@ import (
 
 // Config is what a machine is made of. All of it is fixed for its life.
 type Config struct {
-	Nodes   []string      // names of the nodes; Call.Node counts in this order
-	Marker  string        // by which nodes know what they forgot; where it is new they abstain for MaxTTL
-	TTL     time.Duration // MinTTL to MaxTTL
-	Address string        // where the holder answers, for the notes; without spaces
-	Once    bool          // give up when refused; otherwise try again until released
-	Waiter  string        // under which nodes list this machine while it is refused; "": they do not, and Woken is of no use
-	Hedge   time.Duration // how long a first try waits for just a majority of the nodes before it asks the others; 0: it asks all at once
-	Prompt  *Prompt       // which nodes that majority is made of; nil: the machine remembers by itself
-	Faulty  Faulty        // when to remove a holder that shows no sign of life
+	Nodes     []string      // names of the nodes; Call.Node counts in this order
+	Marker    string        // by which nodes know what they forgot; where it is new they abstain for MaxTTL
+	TTL       time.Duration // MinTTL to MaxTTL
+	Address   string        // where the holder answers, for the notes; without spaces
+	Once      bool          // give up when refused; otherwise try again until released
+	Waiter    string        // under which nodes list this machine while it is refused; "": they do not, and Woken is of no use
+	Hedge     time.Duration // how long a first try waits for just a majority of the nodes before it asks the others; 0: it asks all at once
+	LateNodes *LateNodes    // which nodes that majority is made of; nil: the machine remembers by itself
+	Faulty    Faulty        // when to remove a holder that shows no sign of life
 
 	// Token returns a new random token, without spaces, at each call.
 	Token func() string

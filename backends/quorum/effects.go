@@ -48,7 +48,7 @@ type Call struct {
 func (c Call) Do(ctx context.Context, n Node) Reply {
 	r := Reply{Node: c.Node, Seq: c.Seq}
 	if c.Vote != nil {
-		r.Count, r.Err = n.Vote(ctx, *c.Vote)
+		r.Ballot, r.Err = n.Vote(ctx, *c.Vote)
 	} else {
 		_, r.Err = n.Release(ctx, c.Release)
 	}
@@ -58,8 +58,8 @@ func (c Call) Do(ctx context.Context, n Node) Reply {
 // Reply answers the call of the same node and number. Every call gets one, and
 // gets it soon: a shell that gives up waiting says so with an error.
 type Reply struct {
-	Node  int
-	Seq   uint64
-	Count Count // of a ballot
-	Err   error // nobody knows what the node did, or will yet do
+	Node   int
+	Seq    uint64
+	Ballot BallotReply // of a vote
+	Err    error       // nobody knows what the node did, or will yet do
 }

@@ -15,7 +15,7 @@ import (
 func (h *hand) says(node int, token, note string) {
 	h.t.Helper()
 	c := h.take(node)
-	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Count: quorum.Count{
+	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Ballot: quorum.BallotReply{
 		Yes: []bool{false}, Time: h.now.Wall,
 		Holders: []quorum.Holding{{Key: "a", Token: token, Note: note, Left: time.Second}},
 	}}))

@@ -8,12 +8,12 @@ import "sync/atomic"
 // is a third less to do for three nodes, and two fifths for five. All who want a
 // key begin with the same nodes, and so do not split the votes.
 
-// Prompt remembers which nodes have lately kept a try waiting. Machines may
+// LateNodes remembers which nodes have lately kept a try waiting. Machines may
 // share one; it is safe for concurrent use.
-type Prompt struct{ late []atomic.Bool }
+type LateNodes struct{ late []atomic.Bool }
 
-// NewPrompt returns a Prompt for some number of nodes, none of them late.
-func NewPrompt(nodes int) *Prompt { return &Prompt{late: make([]atomic.Bool, nodes)} }
+// NewLateNodes returns a LateNodes for some number of nodes, none of them late.
+func NewLateNodes(nodes int) *LateNodes { return &LateNodes{late: make([]atomic.Bool, nodes)} }
 
 // narrow lets a first try begin with a majority of the nodes: those that are
 // free and were not late.
@@ -25,7 +25,7 @@ func (m *Machine) narrow() {
 	missing := m.majority()
 	for i := range m.nodes {
 		n := &m.nodes[i]
-		n.first = missing > 0 && n.call == nil && !m.cfg.Prompt.late[i].Load()
+		n.first = missing > 0 && n.call == nil && !m.cfg.LateNodes.late[i].Load()
 		if n.first {
 			missing--
 		}
@@ -43,7 +43,7 @@ func (m *Machine) widen() {
 	m.round.wide = true
 	for i := range m.nodes {
 		if n := &m.nodes[i]; n.first && n.answered != m.round.id {
-			m.cfg.Prompt.late[i].Store(true)
+			m.cfg.LateNodes.late[i].Store(true)
 		}
 	}
 }

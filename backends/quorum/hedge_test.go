@@ -136,8 +136,8 @@ func TestHedge(t *testing.T) {
 			h.asks(0, 1)
 		},
 		"who has answered is not late because another is": func(t *testing.T) {
-			prompt := quorum.NewPrompt(5)
-			with := func(cfg *quorum.Config) { cfg.Hedge, cfg.Prompt = 2*ms, prompt }
+			late := quorum.NewLateNodes(5)
+			with := func(cfg *quorum.Config) { cfg.Hedge, cfg.LateNodes = 2*ms, late }
 			one, other := newHandOf(t, 5, with), newHandOf(t, 5, with)
 			one.acquire("a")
 			one.votes(0, "y")

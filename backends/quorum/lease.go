@@ -92,8 +92,8 @@ func NewMachine(cfg Config) (*Machine, error) {
 	}
 	cfg.Nodes = slices.Clone(cfg.Nodes)
 	cfg.Faulty = cfg.Faulty.withDefaults(cfg.TTL)
-	if cfg.Prompt == nil {
-		cfg.Prompt = NewPrompt(len(cfg.Nodes))
+	if cfg.LateNodes == nil {
+		cfg.LateNodes = NewLateNodes(len(cfg.Nodes))
 	}
 	return &Machine{cfg: cfg, tm: timesOf(cfg.TTL), nodes: make([]node, len(cfg.Nodes)), round: round{wide: true}}, nil
 }
@@ -159,7 +159,7 @@ func (m *Machine) Reply(now clock.Now, r Reply) Effects {
 	if c.frees > 0 {
 		m.freed(n, c)
 	} else {
-		m.count(r.Node, c, r.Count)
+		m.count(r.Node, c, r.Ballot)
 		m.decide()
 	}
 	return m.effects()

@@ -109,14 +109,14 @@ func (h *hand) votes(node int, votes string) quorum.Reply {
 		h.t.Fatalf("node %d is asked %+v, not for %d votes", node, c, len(votes))
 	}
 	r := quorum.Reply{Node: node, Seq: c.Seq}
-	r.Count.Time = h.now.Wall
+	r.Ballot.Time = h.now.Wall
 	for i, v := range votes {
 		var other quorum.Holding
 		if v == 'o' {
 			other = quorum.Holding{Key: c.Vote.Asks[i].Key, Token: "other", Note: "10.0.0.9:80 4 3000", Left: time.Second}
 		}
-		r.Count.Yes = append(r.Count.Yes, v == 'y')
-		r.Count.Holders = append(r.Count.Holders, other)
+		r.Ballot.Yes = append(r.Ballot.Yes, v == 'y')
+		r.Ballot.Holders = append(r.Ballot.Holders, other)
 	}
 	h.do(h.m.Reply(h.now, r))
 	return r
@@ -126,7 +126,7 @@ func (h *hand) abstain(node int) {
 	h.t.Helper()
 	c := h.take(node)
 	n := len(c.Vote.Asks)
-	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Count: quorum.Count{
+	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Ballot: quorum.BallotReply{
 		Yes: make([]bool, n), Holders: make([]quorum.Holding, n),
 		Abstained: true, VotesFrom: h.now.Wall.Add(7 * time.Second), Time: h.now.Wall,
 	}}))
@@ -504,7 +504,7 @@ func TestMachine(t *testing.T) {
 			h.frees(2, "a/t1")
 			h.sleep()
 			c := h.take(1)
-			h.do(h.m.Reply(h.now, quorum.Reply{Node: 1, Seq: c.Seq, Count: quorum.Count{
+			h.do(h.m.Reply(h.now, quorum.Reply{Node: 1, Seq: c.Seq, Ballot: quorum.BallotReply{
 				Yes: []bool{false}, Holders: []quorum.Holding{{Key: "a", Token: "t1", Left: time.Second}}, Time: h.now.Wall,
 			}}))
 			h.frees(1, "a/t1")
@@ -640,7 +640,7 @@ func TestMachine(t *testing.T) {
 		"an answer of the wrong shape is an error": func(t *testing.T) {
 			h := newHand(t, 1, true)
 			h.acquire("a", "b")
-			h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Count: quorum.Count{Yes: []bool{true}}}))
+			h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: quorum.BallotReply{Yes: []bool{true}}}))
 			wantText(t, h.told(quorum.Refused)[0].Cause, "n0 failed: the node gave 1 votes and 0 holders for 2 asks")
 		},
 		"nodes are seen for what they last said": func(t *testing.T) {
@@ -700,7 +700,7 @@ func TestClockOff(t *testing.T) {
 	for node, off := range []time.Duration{-time.Hour, 0, 3 * time.Second} {
 		h.now.Wall = real.Add(off - 20*ms) // votes() gives this as the node's time
 		c := h.take(node)
-		r := quorum.Reply{Node: node, Seq: c.Seq, Count: quorum.Count{
+		r := quorum.Reply{Node: node, Seq: c.Seq, Ballot: quorum.BallotReply{
 			Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: h.now.Wall}}
 		h.now.Wall = real
 		h.do(h.m.Reply(h.now, r))
@@ -731,7 +731,7 @@ func TestClockOffOfFour(t *testing.T) {
 	h.acquire("a")
 	for i, off := range []time.Duration{5 * time.Second, -time.Hour, 3 * time.Second, time.Hour} {
 		c := h.take(i + 1)
-		h.do(h.m.Reply(h.now, quorum.Reply{Node: i + 1, Seq: c.Seq, Count: quorum.Count{
+		h.do(h.m.Reply(h.now, quorum.Reply{Node: i + 1, Seq: c.Seq, Ballot: quorum.BallotReply{
 			Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: h.now.Wall.Add(off)}}))
 	}
 	if off, ok := h.m.ClockOff(h.now); off != -4*time.Second || !ok {

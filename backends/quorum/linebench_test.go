@@ -148,7 +148,7 @@ func (l *benchLine) answer(i int, err error) {
 	r := quorum.Reply{Node: c.Node, Seq: c.Seq, Err: err}
 	n, at := l.b.nodes[c.Node], l.b.now.Wall.Sub(epoch)
 	if c.Vote != nil {
-		r.Count = n.vote(at, *c.Vote)
+		r.Ballot = n.vote(at, *c.Vote)
 	} else {
 		n.release(at, c.Release)
 	}

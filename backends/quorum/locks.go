@@ -33,7 +33,7 @@ type Locks struct {
 func NewLocks(nodes []Node, cfg Config, order Order) (*Locks, error) {
 	cfg = cfg.withDefaults(nodes)
 	cfg.Once = false
-	cfg.Prompt = NewPrompt(len(nodes))
+	cfg.LateNodes = NewLateNodes(len(nodes))
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}

@@ -17,12 +17,12 @@ type yesNode struct {
 
 func (n yesNode) Name() string { return n.name }
 
-func (n yesNode) Vote(_ context.Context, b quorum.Ballot) (quorum.Count, error) {
+func (n yesNode) Vote(_ context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	yes := make([]bool, len(b.Asks))
 	for i := range yes {
 		yes[i] = true
 	}
-	return quorum.Count{Yes: yes, Holders: make([]quorum.Holding, len(yes)), Time: time.Now()}, nil
+	return quorum.BallotReply{Yes: yes, Holders: make([]quorum.Holding, len(yes)), Time: time.Now()}, nil
 }
 
 func (n yesNode) Release(_ context.Context, asks []quorum.Ask) (int, error) { return len(asks), nil }

@@ -42,7 +42,7 @@ type Node interface {
 	Mark(ctx context.Context, marker, runID string) error
 
 	// Vote asks for every lease of a ballot in one step.
-	Vote(ctx context.Context, b Ballot) (Count, error)
+	Vote(ctx context.Context, b Ballot) (BallotReply, error)
 
 	// Release frees each lease that still has the ask's token and, where the ask
 	// has a note, still has that note: exactly what was seen. It returns how many
@@ -117,8 +117,8 @@ type Ballot struct {
 	Asks   []Ask
 }
 
-// Count is a node's answer to a ballot.
-type Count struct {
+// BallotReply is a node's answer to a ballot.
+type BallotReply struct {
 	// Yes has an element for each ask: the key now is the token's for a ttl.
 	// Granting is idempotent by token: a lost reply asked again is a yes.
 	Yes []bool

@@ -168,7 +168,7 @@ func (m *Machine) ballot(i int) *call {
 
 // count notes a node's votes. Only those of the round under way count for it,
 // but any of them tells what the node has.
-func (m *Machine) count(i int, c *call, got Count) {
+func (m *Machine) count(i int, c *call, got BallotReply) {
 	n := &m.nodes[i]
 	n.answered = max(n.answered, c.round)
 	if n.seen.err != nil {
@@ -342,7 +342,7 @@ func (m *Machine) freed(n *node, c *call) {
 }
 
 // whole says what is wrong with the shape of an answer.
-func (c Count) whole(asks int) error {
+func (c BallotReply) whole(asks int) error {
 	if len(c.Yes) != asks || len(c.Holders) != asks {
 		return fmt.Errorf("the node gave %d votes and %d holders for %d asks", len(c.Yes), len(c.Holders), asks)
 	}

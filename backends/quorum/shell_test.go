@@ -117,9 +117,9 @@ func (n *liveNode) Mark(ctx context.Context, marker, _ string) error {
 	return nil
 }
 
-func (n *liveNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+func (n *liveNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	if err := n.enter(ctx); err != nil {
-		return quorum.Count{}, err
+		return quorum.BallotReply{}, err
 	}
 	n.mu.Lock()
 	count, slow := n.node.vote(time.Since(n.start), b), n.slow
@@ -429,7 +429,7 @@ func TestCallers(t *testing.T) {
 			{Node: 1, Seq: 1, Vote: ballot, Timeout: time.Second},
 			{Node: 0, Seq: 2, Vote: ballot, Timeout: time.Second},
 		})
-		if r := <-replies; r.Seq != 2 || r.Node != 0 || r.Err != nil || !r.Count.Yes[0] || time.Since(began) > 0 {
+		if r := <-replies; r.Seq != 2 || r.Node != 0 || r.Err != nil || !r.Ballot.Yes[0] || time.Since(began) > 0 {
 			t.Errorf("%+v after %v", r, time.Since(began))
 		}
 		c.Do([]quorum.Call{{Node: 0, Seq: 3, Release: ballot.Asks, Timeout: time.Second}})

@@ -193,8 +193,8 @@ func (w *world) arrive(p *proc, c quorum.Call) {
 		return
 	}
 	if c.Vote != nil {
-		r.Count = h.vote(h.time(), *c.Vote)
-		w.logf("%s votes %v on %s#%d, abstained %v", h, r.Count.Yes, p.name, c.Seq, r.Count.Abstained)
+		r.Ballot = h.vote(h.time(), *c.Vote)
+		w.logf("%s votes %v on %s#%d, abstained %v", h, r.Ballot.Yes, p.name, c.Seq, r.Ballot.Abstained)
 	} else {
 		w.release(h, p, c)
 	}

@@ -54,13 +54,13 @@ func (n *simNode) has(now time.Duration, key string) (simKey, bool) {
 
 func (n *simNode) mark(marker string) { n.markers[marker] = simMarker{run: n.run} }
 
-func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.Count {
+func (n *simNode) vote(now time.Duration, b quorum.Ballot) quorum.BallotReply {
 	m, ok := n.markers[b.Marker]
 	if !ok || m.run != n.run {
 		m = simMarker{run: n.run, from: now + quorum.MaxTTL}
 		n.markers[b.Marker] = m
 	}
-	c := quorum.Count{
+	c := quorum.BallotReply{
 		Yes:     make([]bool, len(b.Asks)),
 		Holders: make([]quorum.Holding, len(b.Asks)),
 		Time:    epoch.Add(now),

@@ -12,12 +12,12 @@ func (h *hand) holds(node int, token string) {
 	h.t.Helper()
 	c := h.take(node)
 	asks := c.Vote.Asks
-	count := quorum.Count{Yes: make([]bool, len(asks)), Holders: make([]quorum.Holding, len(asks)), Time: h.now.Wall}
+	count := quorum.BallotReply{Yes: make([]bool, len(asks)), Holders: make([]quorum.Holding, len(asks)), Time: h.now.Wall}
 	for i := range asks {
 		count.Yes[i] = i < len(asks)-1
 	}
 	count.Holders[len(asks)-1] = quorum.Holding{Key: asks[len(asks)-1].Key, Token: token, Left: ttl}
-	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Count: count}))
+	h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Ballot: count}))
 }
 
 // A key that a node has promised to a token of ours which is spent is taken back.

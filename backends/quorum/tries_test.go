@@ -40,9 +40,9 @@ func TestTries(t *testing.T) {
 			h.votes(0, "o")
 			wantText(t, h.told(quorum.Refused, quorum.Freed)[0].Cause, "n0 has promised it")
 		},
-		"machines that share a prompt learn from each other who is late": func(t *testing.T) {
-			prompt := quorum.NewPrompt(3)
-			with := func(cfg *quorum.Config) { cfg.Hedge, cfg.Prompt = 2*ms, prompt }
+		"machines that share late nodes learn from each other": func(t *testing.T) {
+			late := quorum.NewLateNodes(3)
+			with := func(cfg *quorum.Config) { cfg.Hedge, cfg.LateNodes = 2*ms, late }
 			one, other := newHandOf(t, 3, with), newHandOf(t, 3, with)
 			one.acquire("a")
 			one.votes(1, "y")
@@ -51,8 +51,8 @@ func TestTries(t *testing.T) {
 			other.asks(1, 2)
 		},
 		"a renewal that takes long makes no node late": func(t *testing.T) {
-			prompt := quorum.NewPrompt(3)
-			with := func(cfg *quorum.Config) { cfg.Hedge, cfg.Prompt = 2*ms, prompt }
+			late := quorum.NewLateNodes(3)
+			with := func(cfg *quorum.Config) { cfg.Hedge, cfg.LateNodes = 2*ms, late }
 			one, other := newHandOf(t, 3, with), newHandOf(t, 3, with)
 			one.acquire("a")
 			one.votes(0, "y")
@@ -358,14 +358,14 @@ func TestTries(t *testing.T) {
 			}
 		},
 		"an answer with too few votes or holders is an error": func(t *testing.T) {
-			for want, count := range map[string]quorum.Count{
+			for want, count := range map[string]quorum.BallotReply{
 				"1 votes and 2 holders for 2 asks": {Yes: []bool{true}, Holders: make([]quorum.Holding, 2)},
 				"2 votes and 1 holders for 2 asks": {Yes: []bool{true, false}, Holders: make([]quorum.Holding, 1)},
 				"2 votes and 3 holders for 2 asks": {Yes: []bool{true, false}, Holders: make([]quorum.Holding, 3)},
 			} {
 				h := newHand(t, 1, true)
 				h.acquire("a", "b")
-				h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Count: count}))
+				h.do(h.m.Reply(h.now, quorum.Reply{Seq: h.take(0).Seq, Ballot: count}))
 				wantText(t, h.told(quorum.Refused)[0].Cause, want)
 			}
 		},
@@ -407,7 +407,7 @@ func TestTries(t *testing.T) {
 			h.fail(0)
 			for node := 1; node < 3; node++ {
 				c := h.take(node)
-				h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Count: quorum.Count{
+				h.do(h.m.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Ballot: quorum.BallotReply{
 					Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: h.now.Wall, Repaired: node}}))
 			}
 			want.Renewals, want.Failed, want.Repaired, want.Yes = 1, 1, 3, want.Yes+2

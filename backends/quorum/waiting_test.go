@@ -182,7 +182,7 @@ func TestStats(t *testing.T) {
 	for range 2 {
 		h.sleep()
 		c := h.calls[0]
-		h.do(h.m.Reply(h.now, quorum.Reply{Node: 0, Seq: h.take(0).Seq, Count: quorum.Count{
+		h.do(h.m.Reply(h.now, quorum.Reply{Node: 0, Seq: h.take(0).Seq, Ballot: quorum.BallotReply{
 			Yes: []bool{true, true}, Holders: make([]quorum.Holding, len(c.Vote.Asks)), Repaired: 1,
 		}}))
 		h.votes(1, "yy")

@@ -107,7 +107,7 @@ func (m *Machine) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
 func (m *Machine) learn(n *node, c *call, r Reply) {
 	err := r.Err
 	if err == nil && c.frees == 0 {
-		err = r.Count.whole(len(c.asks))
+		err = r.Ballot.whole(len(c.asks))
 	}
 	s := &n.seen
 	s.err = err
@@ -118,14 +118,14 @@ func (m *Machine) learn(n *node, c *call, r Reply) {
 	}
 	s.answers++
 	if m.last.Mono-c.sent.Mono < m.cfg.Hedge {
-		m.cfg.Prompt.late[r.Node].Store(false)
+		m.cfg.LateNodes.late[r.Node].Store(false)
 	}
 	if c.frees > 0 {
 		return
 	}
 	s.trouble, s.votesFrom = nil, time.Time{}
-	if r.Count.Abstained {
-		s.votesFrom = r.Count.VotesFrom
+	if r.Ballot.Abstained {
+		s.votesFrom = r.Ballot.VotesFrom
 	}
-	s.clock, s.at, s.aged = r.Count.Time, (c.sent.Mono+m.last.Mono)/2, m.aged
+	s.clock, s.at, s.aged = r.Ballot.Time, (c.sent.Mono+m.last.Mono)/2, m.aged
 }

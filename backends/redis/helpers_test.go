@@ -118,7 +118,7 @@ func mustMark(t testing.TB, n quorum.Node) quorum.Info {
 }
 
 // vote asks for keys under one token, for the longest ttl.
-func vote(ctx context.Context, n quorum.Node, token string, keys ...string) (quorum.Count, error) {
+func vote(ctx context.Context, n quorum.Node, token string, keys ...string) (quorum.BallotReply, error) {
 	b := quorum.Ballot{Marker: marker, TTL: quorum.MaxTTL}
 	for _, key := range keys {
 		b.Asks = append(b.Asks, quorum.Ask{Key: key, Token: token, Note: "note of " + token})
@@ -126,7 +126,7 @@ func vote(ctx context.Context, n quorum.Node, token string, keys ...string) (quo
 	return n.Vote(ctx, b)
 }
 
-func mustVote(t testing.TB, n quorum.Node, token string, keys ...string) quorum.Count {
+func mustVote(t testing.TB, n quorum.Node, token string, keys ...string) quorum.BallotReply {
 	t.Helper()
 	count, err := vote(t.Context(), n, token, keys...)
 	if err != nil {

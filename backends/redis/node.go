@@ -83,15 +83,15 @@ func (n *Node) Forget(ctx context.Context, marker string) error {
 
 // Vote is quorum.Node's. A ttl beyond quorum.MaxTTL is refused: a node that
 // lost its memory would not abstain for long enough.
-func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
-		return quorum.Count{}, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.address, b.TTL, quorum.MaxTTL)
+		return quorum.BallotReply{}, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.address, b.TTL, quorum.MaxTTL)
 	}
 	keys := []string{b.Marker}
 	args := []any{milliseconds(b.TTL), milliseconds(quorum.MaxTTL), milliseconds(markerKept)}
 	for _, a := range b.Asks {
 		if a.Token == "" || strings.Contains(a.Token, " ") {
-			return quorum.Count{}, fmt.Errorf("lock node %s: %q is no token: it is empty or has a space in it", n.address, a.Token)
+			return quorum.BallotReply{}, fmt.Errorf("lock node %s: %q is no token: it is empty or has a space in it", n.address, a.Token)
 		}
 		renew := "0"
 		if a.Renew {
@@ -100,12 +100,12 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) 
 		keys = append(keys, a.Key)
 		args = append(args, a.Token, a.Note, renew, a.Waiter, a.Waited.Microseconds())
 	}
-	return told(ctx, n, voteScript, keys, args, func(a *answer) (quorum.Count, error) { return countOf(a, keys[1:]), nil })
+	return told(ctx, n, voteScript, keys, args, func(a *answer) (quorum.BallotReply, error) { return countOf(a, keys[1:]), nil })
 }
 
 // countOf reads the answer to a ballot for some keys.
-func countOf(a *answer, keys []string) quorum.Count {
-	count := quorum.Count{
+func countOf(a *answer, keys []string) quorum.BallotReply {
+	count := quorum.BallotReply{
 		Yes:     make([]bool, len(keys)),
 		Holders: make([]quorum.Holding, len(keys)),
 		Time:    a.time(),

@@ -48,7 +48,7 @@ type seen struct {
 	by *witness
 }
 
-func (s seen) Vote(ctx context.Context, b quorum.Ballot) (quorum.Count, error) {
+func (s seen) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
 	round := s.by.asked(b)
 	count, err := s.Node.Vote(ctx, b)
 	if err == nil && len(count.Yes) == 1 && count.Yes[0] {

@@ -85,7 +85,7 @@ func (s *Shard) carry(e Effects) {
 	s.stall.Store(stall)
 }
 
-// close turns the door's late comers away.
+// close turns late comers away.
 func (s *Shard) close() {
 	s.serving.Store(false)
 	s.mu.Lock()

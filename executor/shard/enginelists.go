@@ -95,7 +95,7 @@ func (e *listGives) given(now clock.Now, owed []*Ticket, soon bool) {
 	if len(owed) > 0 || soon {
 		within = 0
 	}
-	e.list.Stir(now, within)
+	e.list.ScheduleDrain(now, within)
 }
 
 // decide puts into the draft what the list has to append, and what goes to other

@@ -21,7 +21,7 @@ func TestLateComers(t *testing.T) {
 	s.Happens(Halt{Why: errors.New("the end"), Refusal: api.Draining})
 	late := NewTicket(new(sync.Pool), s, Request{User: "ann", Key: "1", Quantity: 1}, nil, 0)
 	if no := s.Offer(clock.System()(), late); no != "" {
-		t.Fatalf("an open door says %s", no)
+		t.Fatalf("an open shard says %s", no)
 	}
 	s.close()
 	select {
@@ -36,6 +36,6 @@ func TestLateComers(t *testing.T) {
 		t.Errorf("%d batches were counted", waited)
 	}
 	if no := s.Offer(clock.System()(), NewTicket(new(sync.Pool), s, Request{User: "bob", Key: "1", Quantity: 1}, nil, 0)); no != api.Standby {
-		t.Errorf("a closed door says %q", no)
+		t.Errorf("a closed shard says %q", no)
 	}
 }

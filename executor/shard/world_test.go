@@ -165,7 +165,7 @@ func leaseFrom(t testing.TB, now clock.Now) quorum.Validity {
 		t.Fatal(err)
 	}
 	ask := m.Acquire(now, "key").Calls[0]
-	m.Reply(now, quorum.Reply{Seq: ask.Seq, Count: quorum.Count{
+	m.Reply(now, quorum.Reply{Seq: ask.Seq, Ballot: quorum.BallotReply{
 		Yes: []bool{true}, Holders: make([]quorum.Holding, 1), Time: now.Wall,
 	}})
 	return m.Validity()

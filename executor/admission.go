@@ -14,10 +14,10 @@ import (
 	"salectl/spec"
 )
 
-// door is what buyers, and whoever asks how things are, meet of a process. It
+// admission is what buyers, and whoever asks how things are, meet of a process. It
 // answers what needs no commit and queues the rest; a shell keeps it up to date
 // and carries the answers back. All methods are safe for concurrent use.
-type door struct {
+type admission struct {
 	sale    string
 	mint    func() string // makes the key of a request that has none
 	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it all that the pool is a field of
@@ -31,7 +31,7 @@ type door struct {
 }
 
 // open lets requests come in, before anything is known of the sale.
-func (d *door) open(sale string, mint func() string) {
+func (d *admission) open(sale string, mint func() string) {
 	d.sale, d.mint = sale, mint
 	d.away.Store(&Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
 	d.health.Store(&health{})
@@ -39,14 +39,14 @@ func (d *door) open(sale string, mint func() string) {
 }
 
 // show takes over what the owner has to say to all who ask.
-func (d *door) show(o *owner) {
+func (d *admission) show(o *owner) {
 	d.away.Store(o.absent())
 	d.health.Store(o.health())
 }
 
 // lose ends the tenure, if there is one, because nobody can follow the sale any
 // more.
-func (d *door) lose(t *tenure, why error) {
+func (d *admission) lose(t *tenure, why error) {
 	d.away.Store(&Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the sale's log cannot be followed"})
 	t.stop(shard.Halt{Why: why, Refusal: api.NoQuorum})
 	d.left.Store(t)
@@ -55,7 +55,7 @@ func (d *door) lose(t *tenure, why error) {
 
 // admit answers a request at once, or returns the ticket under which it waits for
 // its answer, and the tenure that prices that.
-func (d *door) admit(now clock.Now, r Request) (Answer, *shard.Ticket, *tenure) {
+func (d *admission) admit(now clock.Now, r Request) (Answer, *shard.Ticket, *tenure) {
 	if why := check(&r); why != "" {
 		return Answer{Outcome: api.BadRequest, Message: why}, nil, nil
 	}
@@ -90,13 +90,13 @@ func (d *door) admit(now clock.Now, r Request) (Answer, *shard.Ticket, *tenure) 
 const notLooked = "the ledger does not answer; this request was not looked at"
 
 // Decline is Service's.
-func (d *door) Decline(r Request, why api.Outcome) Answer {
+func (d *admission) Decline(r Request, why api.Outcome) Answer {
 	return d.refuse(r, Answer{Outcome: why, RetryAfter: time.Second})
 }
 
 // refuse returns the answer to a request that is refused without a look at it, as
 // shard.refuse does, also while this process does not serve.
-func (d *door) refuse(r Request, a Answer) Answer {
+func (d *admission) refuse(r Request, a Answer) Answer {
 	t := d.tenure.Load()
 	if t == nil {
 		t = d.left.Load()
@@ -127,7 +127,7 @@ func check(r *Request) string {
 }
 
 // claims returns a user's claims.
-func (d *door) claims(now clock.Now, user string) ([]Claim, api.Outcome) {
+func (d *admission) claims(now clock.Now, user string) ([]Claim, api.Outcome) {
 	t := d.tenure.Load()
 	if t == nil {
 		return nil, d.away.Load().Outcome
@@ -145,7 +145,7 @@ func (d *door) claims(now clock.Now, user string) ([]Claim, api.Outcome) {
 }
 
 // ready returns nil while this process can sell on every shard.
-func (d *door) ready(now clock.Now) error {
+func (d *admission) ready(now clock.Now) error {
 	t := d.tenure.Load()
 	switch {
 	case d.draining.Load():
@@ -174,7 +174,7 @@ func (d *door) ready(now clock.Now) error {
 }
 
 // absent says why this process does not serve: more than buyers are told.
-func (d *door) absent() error {
+func (d *admission) absent() error {
 	away, h := d.away.Load(), d.health.Load()
 	switch {
 	case away.Outcome == api.NoQuorum:
@@ -186,7 +186,7 @@ func (d *door) absent() error {
 }
 
 // status is what this process knows of the sale, once it has read all of it.
-func (d *door) status() Status {
+func (d *admission) status() Status {
 	t := d.tenure.Load()
 	if t == nil {
 		return Status{Sale: d.sale, Away: d.away.Load().Outcome}

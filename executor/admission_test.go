@@ -326,7 +326,7 @@ func TestDoorStalls(t *testing.T) {
 // TestDoorRefuses says unknown, while nobody serves, to whoever may have been
 // accepted, and to nobody else.
 func TestDoorRefuses(t *testing.T) {
-	var d door
+	var d admission
 	d.open("sale", func() string { return "minted" })
 	d.doubts.Add(saletest.UID, 0, "ann", "1")
 	d.doubts.Add(saletest.UID, 0, "bob", shard.AnyKey)
