@@ -52,7 +52,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				d := w.draft(1)
 				user := w.buyer(1)
 				for _, key := range []string{"k", "l"} {
-					d.Claim(user, key, 1, 0)
+					d.Claim(user, key, 1)
 				}
 				w.commit(1, d)
 				w.move(1, 2, 2, 2)
@@ -204,7 +204,7 @@ var damages = map[string]struct {
 	"a claim away from home": {
 		func(w *world) {
 			d := w.draft(0)
-			d.Claim(w.buyer(2), "k", 1, 0)
+			d.Claim(w.buyer(2), "k", 1)
 			w.commit(0, d)
 		},
 		[]string{"has claims on shard 0, the home shard is 2"}, Audit{},
@@ -469,7 +469,7 @@ func TestAuditFindsDamage(t *testing.T) {
 func TestAuditAfterARefusal(t *testing.T) {
 	w := newWorld(t)
 	d, user := w.draft(0), w.buyer(0)
-	d.Claim(user, "k", 3, 0)
+	d.Claim(user, "k", 3)
 	w.commit(0, d)
 	w.plant(0, claim(user, "another", 4))
 	w.plant(0, claim(w.buyer(0), "k", 5))

@@ -68,7 +68,7 @@ func (w *world) taken(each int) {
 	for i := range w.shards {
 		d := w.draft(i)
 		for range each {
-			if v := d.Claim(w.buyer(i), "key", 1, 0); v.Kind != Granted {
+			if v := d.Claim(w.buyer(i), "key", 1); v.Kind != Granted {
 				w.t.Fatalf("decision %d", v.Kind)
 			}
 		}

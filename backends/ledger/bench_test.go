@@ -23,7 +23,7 @@ func BenchmarkCommit(b *testing.B) {
 				for at := 0; at < stock && done < b.N; at += batch {
 					d.Reset(int64(at))
 					for i := at; i < at+batch; i++ {
-						if v := d.Claim(users[i], keys[i], 1, 0); v.Kind != Granted {
+						if v := d.Claim(users[i], keys[i], 1); v.Kind != Granted {
 							b.Fatal(v)
 						}
 					}
@@ -45,7 +45,7 @@ func storedClaims(tb testing.TB, stock int) [][]byte {
 	for at := 0; at < stock; at += 100 {
 		d.Reset(int64(at))
 		for i := at; i < min(at+100, stock); i++ {
-			d.Claim(users[i], keys[i], 1, 0)
+			d.Claim(users[i], keys[i], 1)
 		}
 		entries = append(entries, mustCommit(tb, s, d).Bytes)
 	}

@@ -44,7 +44,7 @@ func appendClaim(b []byte, c *pb.Claim) ([]byte, error) {
 		units += protowire.SizeVarint(uint64(unit))
 	}
 	size := sizeBytes(len(c.GetUser())) + sizeBytes(len(c.GetKey())) + sizeBytes(units) +
-		sizeNumber(uint64(c.GetHeldUntilUs())) + sizeNumber(c.GetFill()) + sizeNumber(uint64(c.GetGrantedUs()))
+		sizeNumber(uint64(c.GetHeldUntilUs())) + sizeNumber(c.GetFill()) + sizeNumber(uint64(c.GetGrantedUs())) + sizeNumber(uint64(c.GetGraceUs()))
 	b = protowire.AppendVarint(b, uint64(1+protowire.SizeBytes(size)))
 	b = protowire.AppendTag(b, 2, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(size))
@@ -60,7 +60,8 @@ func appendClaim(b []byte, c *pb.Claim) ([]byte, error) {
 	}
 	b = appendNumber(b, 4, uint64(c.GetHeldUntilUs()))
 	b = appendNumber(b, 5, c.GetFill())
-	return appendNumber(b, 6, uint64(c.GetGrantedUs())), nil
+	b = appendNumber(b, 6, uint64(c.GetGrantedUs()))
+	return appendNumber(b, 7, uint64(c.GetGraceUs())), nil
 }
 
 // What follows leaves out what is empty or 0, as proto does. All tags have a byte.

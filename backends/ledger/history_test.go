@@ -137,7 +137,7 @@ func (h *history) generation(t *rapid.T) {
 		if err := d.Generation(op); err != nil {
 			t.Fatal(err)
 		}
-		if v := d.Claim("somebody", "new", 1, 0); v.Kind == Granted {
+		if v := d.Claim("somebody", "new", 1); v.Kind == Granted {
 			t.Fatal("a claim was granted behind a new generation")
 		}
 		h.commit(t, shard, d)
@@ -228,7 +228,7 @@ func (h *history) expire(t *rapid.T) {
 	}
 	if s.IsOwner(d.commit.Writer) && h.settings.GetPhase() == pb.Phase_OPEN && d.Available() > 0 {
 		id := request{fmt.Sprint("new", h.timeUs, s.Claims()), "k"}
-		if v := d.Claim(id.user, id.key, 1, 0); v.Kind != Granted {
+		if v := d.Claim(id.user, id.key, 1); v.Kind != Granted {
 			t.Fatalf("decision %d with %d available", v.Kind, d.Available())
 		}
 		h.asked[shard][id], h.had[shard][id.user] = 1, 1
@@ -244,7 +244,7 @@ func (h *history) waste(t *rapid.T) {
 	shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
 	peer := (shard + 1) % historyShards
 	d := h.draft(shard)
-	d.Claim("wasted", "k", 1, 0)
+	d.Claim("wasted", "k", 1)
 	if open, ok := h.shards[peer].OpenTo(shard); ok && h.shards[shard].Received(peer) < open.K {
 		if err := d.In(peer, open.K, open.Units); err != nil {
 			t.Fatal(err)

@@ -315,7 +315,7 @@ func (w *world) store(user, key string, quantity int64) Claim {
 		key = "minted-for-" + user
 	}
 	w.append(shard, func(d *ledger.Draft) {
-		if v := d.Claim(user, key, quantity, 0); v.Kind != ledger.Granted {
+		if v := d.Claim(user, key, quantity); v.Kind != ledger.Granted {
 			w.t.Fatalf("verdict %d on %s", v.Kind, user)
 		}
 	})
