@@ -32,7 +32,9 @@ type book struct {
 	requests    map[name]struct{} // but for each user's first
 	away        map[string]int    // users who have claims here, to the shard that is their home
 	fill        uint64            // of the shard's list, 0: it has none
+	slots       []uint32          // of each: how many claims are before it
 	claims      chunked[bookClaim]
+	first       chunked[int64]      // unit of each claim; the others follow it, or see scattered
 	scattered   map[uint32][]int64  // the units of claims that do not follow one another
 	deals       map[uint32]bookDeal // what became of claims that were held or refunded
 	outcomes    Outcomes
@@ -132,6 +134,7 @@ func (b *book) Fold(entry []byte) error {
 	if err != nil {
 		return err
 	}
+	b.slots = append(b.slots, uint32(b.claims.len()))
 	for i, op := range commit.GetOps() {
 		b.enter(commit, place{b.next, uint32(i)}, op)
 	}

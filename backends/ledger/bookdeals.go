@@ -10,13 +10,12 @@ import (
 // How a book accounts for holds, payments and refunds. It asks for each op what must
 // have been before, and notes what was not; the reducer has rules for what may come.
 
-// bookClaim is a claim in a book, in the order of the log.
+// bookClaim is a claim in a book, but for its units: there are millions, and the first
+// unit of each lies beside, so that no byte is lost between the fields.
 type bookClaim struct {
-	first int64 // the others follow; see scattered
-	slot  uint32
-	index uint32
-	user  uint32
-	count uint32
+	index uint32 // among the ops of the commit
+	user  uint32 // of the accounts
+	count uint32 // of units
 }
 
 // bookDeal is what became of a claim that was held or refunded.
@@ -36,7 +35,8 @@ func (b *book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 		b.fault("a claim of nothing")
 		return false
 	}
-	n := b.claims.add(bookClaim{units[0], uint32(at.slot), at.index, user, uint32(len(units))})
+	n := b.claims.add(bookClaim{at.index, user, uint32(len(units))})
+	b.first.add(units[0])
 	if !isRun(units) {
 		b.scattered[n] = slices.Clone(units)
 	}
@@ -57,26 +57,24 @@ func (b *book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 
 // find returns the number of the claim at a place.
 func (b *book) find(at place) (uint32, bool) {
-	n := b.claims.len()
-	i := sort.Search(n, func(i int) bool {
-		c := b.claims.at(uint32(i))
-		return uint64(c.slot) > at.slot || uint64(c.slot) == at.slot && c.index >= at.index
-	})
-	if i == n {
+	if at.slot >= uint64(len(b.slots)) {
 		return 0, false
 	}
-	c := b.claims.at(uint32(i))
-	return uint32(i), uint64(c.slot) == at.slot && c.index == at.index
+	from, end := int(b.slots[at.slot]), b.claims.len()
+	if at.slot+1 < uint64(len(b.slots)) {
+		end = int(b.slots[at.slot+1])
+	}
+	n := from + sort.Search(end-from, func(i int) bool { return b.claims.at(uint32(from+i)).index >= at.index })
+	return uint32(n), n < end && b.claims.at(uint32(n)).index == at.index
 }
 
 func (b *book) units(n uint32) []int64 {
 	if units, ok := b.scattered[n]; ok {
 		return units
 	}
-	c := b.claims.at(n)
-	units := make([]int64, c.count)
+	units := make([]int64, b.claims.at(n).count)
 	for i := range units {
-		units[i] = c.first + int64(i)
+		units[i] = *b.first.at(n) + int64(i)
 	}
 	return units
 }

@@ -25,7 +25,7 @@ func TestDraftFills(t *testing.T) {
 	}
 	full := 0
 	for i := 0; full == 0; i++ {
-		if v := d.Claim(fmt.Sprintf("%0255d", i), strings.Repeat("k", 255), 1000, math.MaxInt64); v.Kind == Full {
+		if v := d.Claim(fmt.Sprintf("%0255d", i), strings.Repeat("k", 255), 1000); v.Kind == Full {
 			full = i
 		}
 	}

@@ -27,8 +27,8 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 		return fmt.Errorf("a claim of fill %d, the shard is at %d", op.GetFill(), s.Totals.Fill)
 	case !grab && !s.IsOwner(c.GetWriter()):
 		return fmt.Errorf("a claim by somebody who is not the owner")
-	case grab && (op.GetHeldUntilUs() != 0 || s.settings.GetPayment() != nil):
-		return fmt.Errorf("a grab in a sale with payment, or that is held")
+	case grab && op.GetHeldUntilUs() != 0:
+		return fmt.Errorf("a grab that is held")
 	case n == 0:
 		return fmt.Errorf("a claim for nothing")
 	case max(len(op.GetUser()), len(op.GetKey())) > maxText:
