@@ -129,9 +129,13 @@ func (b *book) endHold(c *pb.Commit, n uint32, deal *bookDeal, op *pb.Settle) {
 	over := c.GetTimeUs() >= deal.until+deal.grace
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
+		if deal.extended && !over {
+			return // said twice, counts once
+		}
 		by := op.GetHeldUntilUs() - deal.until
-		if over || deal.extended || by <= 0 || by != b.settings.GetPayment().GetExtendByUs() {
-			b.fault("a hold until %d is extended to %d at %d: before: %v", deal.until, op.GetHeldUntilUs(), c.GetTimeUs(), deal.extended)
+		if over || by <= 0 || by != b.settings.GetPayment().GetExtendByUs() {
+			b.fault("a hold until %d is extended to %d at %d, by the settings by %d",
+				deal.until, op.GetHeldUntilUs(), c.GetTimeUs(), b.settings.GetPayment().GetExtendByUs())
 		}
 		deal.until, deal.extended = op.GetHeldUntilUs(), true
 		return
