@@ -266,7 +266,7 @@ func storeShard(logs ledger.Logs, log string, buyers []string) error {
 	for at := 0; at < len(buyers); at += 100 {
 		d.Reset(saletest.PlannedUs)
 		for i, user := range buyers[at:min(at+100, len(buyers))] {
-			if v := d.Claim(user, fmt.Sprintf("key-%012d", at+i), 1, 0); v.Kind != ledger.Granted {
+			if v := d.Claim(user, fmt.Sprintf("key-%012d", at+i), 1); v.Kind != ledger.Granted {
 				return errors.New("a claim was not granted")
 			}
 		}

@@ -192,7 +192,7 @@ func TestDestroyAndALateOwner(t *testing.T) {
 				if own {
 					d.Own("127.0.0.1:2")
 				} else {
-					d.Claim(o.newUser(), "late", 1, 0)
+					d.Claim(o.newUser(), "late", 1)
 				}
 			})
 			request := o.writer.Append(w.now, late).Send

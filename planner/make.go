@@ -279,7 +279,7 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 
 func withPhase(s *pb.Settings, phase pb.Phase) *pb.Settings {
 	return &pb.Settings{
-		PerUserLimit: s.GetPerUserLimit(), OpensAtUs: s.GetOpensAtUs(), ClosesAtUs: s.GetClosesAtUs(), Phase: phase,
+		PerUserLimit: s.GetPerUserLimit(), OpensAtUs: s.GetOpensAtUs(), ClosesAtUs: s.GetClosesAtUs(), Phase: phase, Payment: s.GetPayment(),
 	}
 }
 

@@ -367,15 +367,22 @@ var errLost = errors.New("the slot was taken by somebody else")
 
 func (w *world) owner(shard int) *owner {
 	w.Helper()
+	o := w.appender(shard)
+	if err := o.append(func(d *ledger.Draft) { d.Own("127.0.0.1:1") }); err != nil {
+		w.Fatal(err)
+	}
+	return o
+}
+
+// appender is a process that has not made itself the owner.
+func (w *world) appender(shard int) *owner {
+	w.Helper()
 	id := make([]byte, 8)
 	w.Read(id)
 	o := &owner{w: w, id: id, sale: w.actual().Sale}
 	o.log = spec.ShardLog(o.sale.UID(), shard, o.sale.Shards())
 	o.state = ledger.NewState(o.log)
 	o.catchUp()
-	if err := o.append(func(d *ledger.Draft) { d.Own("127.0.0.1:1") }); err != nil {
-		w.Fatal(err)
-	}
 	return o
 }
 
@@ -423,17 +430,43 @@ func (o *owner) claim(units int64) {
 	o.w.Helper()
 	for units > 0 {
 		n := min(units, o.state.Settings().GetPerUserLimit())
-		if err := o.claimHeld(n, 0); err != nil {
+		if err := o.claimOnce(n); err != nil {
 			o.w.Fatal(err)
 		}
 		units -= n
 	}
 }
 
+// claimHeld holds units for a new user up to a time, in microseconds since 1970: a
+// generation that has claims held for so long comes first.
 func (o *owner) claimHeld(units, untilUs int64) error {
 	o.w.Helper()
+	o.w.holdFor(untilUs - o.w.now.Wall.UnixMicro())
+	o.catchUp()
+	return o.claimOnce(units)
+}
+
+// holdFor brings every shard to a generation whose claims are held for so many
+// microseconds.
+func (w *world) holdFor(us int64) {
+	w.Helper()
+	next := follow(w.actual().Sale, withPhase(w.actual().Sale.Newest().GetSettings(), pb.Phase_OPEN))
+	next.Settings.Payment = &pb.Payment{HoldForUs: us, Late: pb.Payment_REFUSE}
+	w.note(&pb.Op{Op: &pb.Op_Planned{Planned: next}})
+	for shard := range next.GetShards() {
+		o := w.appender(shard)
+		err := o.append(func(d *ledger.Draft) { d.Generation(o.sale.ShardGeneration(next.GetGeneration(), shard)) })
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.note(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: next.GetGeneration()}}})
+}
+
+func (o *owner) claimOnce(units int64) error {
+	o.w.Helper()
 	return o.append(func(d *ledger.Draft) {
-		if v := d.Claim(o.newUser(), "key", units, untilUs); v.Kind != ledger.Granted {
+		if v := d.Claim(o.newUser(), "key", units); v.Kind != ledger.Granted {
 			o.w.Fatalf("a claim of %d units: verdict %d, %s", units, v.Kind, v.Refusal)
 		}
 	})

@@ -62,7 +62,7 @@ func TestStatusOfAShard(t *testing.T) {
 	}
 	o.append(func(d *ledger.Draft) { d.Out(1, 1) })
 	want := ShardStatus{
-		Shard: 0, Owner: "127.0.0.1:9", Slot: 6, Epoch: 2, Generation: 1, Phase: ledger.PhaseOpen, Limit: 10, Available: 4, Held: 2, Sold: 3,
+		Shard: 0, Owner: "127.0.0.1:9", Slot: 7, Epoch: 2, Generation: 2, Phase: ledger.PhaseOpen, Limit: 10, Available: 4, Held: 2, Sold: 3,
 	}
 	s := w.status()
 	if s.Shards[0] != want {

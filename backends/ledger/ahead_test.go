@@ -55,7 +55,7 @@ func TestAheadIsSetBack(t *testing.T) {
 				t.Error("it is still ahead")
 			}
 			d := s.Draft([]byte("owner-02"), right+1)
-			if v := d.Claim("user", "key", 1, 0); (v.Kind == Granted) != (test.want == Allowed) || d.TimeUs() != right+1 {
+			if v := d.Claim("user", "key", 1); (v.Kind == Granted) != (test.want == Allowed) || d.TimeUs() != right+1 {
 				t.Errorf("at %d: %+v", d.TimeUs(), v)
 			}
 		})

@@ -30,6 +30,7 @@ type Audit struct {
 	Slots     uint64   `json:"slots"`
 	Oversold  int64    `json:"oversold"`  // units that are in two places
 	OverLimit int64    `json:"overLimit"` // users who had more than the limit
+	Outcomes           // of the claims
 	Problems  []string `json:"problems"`
 	// Warnings are what does not speak against the sale and matters all the same: see
 	// Audit.Warn.
@@ -156,9 +157,10 @@ func (a *Audit) add(b *book) {
 	a.Users += int64(len(b.users))
 	a.OverLimit += int64(len(b.over))
 	a.Sold += b.sold.Count()
-	a.Held += b.heldUnits()
+	a.Held += b.held.Count()
 	a.Available += b.free.Count()
 	a.Stock += b.dealt - b.removed.Count()
+	a.Outcomes.add(b.outcomes)
 }
 
 // compare holds one shard's book against its state, against the sale's log and
@@ -194,10 +196,14 @@ func (a *Audit) compare(sale *Sale, b *book, applied uint64) {
 	}
 	s := b.state
 	fold := [...]int64{s.Sold, s.Held, s.Available, s.InFlight, s.Limit}
-	book := [...]int64{b.sold.Count(), b.heldUnits(), b.free.Count(), b.inFlight(), b.dealt - b.removed.Count()}
+	book := [...]int64{b.sold.Count(), b.held.Count(), b.free.Count(), b.inFlight(), b.dealt - b.removed.Count()}
 	if fold != book {
 		a.problem("shard %d folds to sold, held, available, in flight, limit %v, its commits add up to %v", b.shard, fold, book)
 	}
+	if s.Outcomes != b.outcomes {
+		a.problem("shard %d folds to %+v, its commits add up to %+v", b.shard, s.Outcomes, b.outcomes)
+	}
+	b.differs(a)
 	if end := sale.Sealed(); end != nil && (b.shard >= len(end.GetRoots()) || string(end.GetRoots()[b.shard]) != string(b.hash[:])) {
 		a.problem("shard %d does not end in the slot that the sale was sealed with", b.shard)
 	}
@@ -254,11 +260,7 @@ func (a *Audit) place(sale *Sale, books []*book) {
 		for _, r := range b.twice {
 			put(Units{r}, "on shard %d, where it came twice", b.shard)
 		}
-		for _, c := range b.held {
-			for _, unit := range c.GetUnits() {
-				put(Units{{unit, 1}}, "held on shard %d", b.shard)
-			}
-		}
+		put(b.held, "held on shard %d", b.shard)
 		for to, x := range b.peers {
 			if to >= len(books) {
 				continue

@@ -35,7 +35,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 		},
 		"busy": {
 			func(t *testing.T) *world { return busyWorld(t) },
-			Audit{Stock: 30, Sold: 8, Held: 8, Available: 10, InFlight: 4, Users: 10, Slots: 20},
+			Audit{Stock: 30, Sold: 8, Held: 8, Available: 10, InFlight: 4, Users: 10, Slots: 25, Outcomes: Outcomes{OpenHolds: 5, Confirmed: 5}},
 		},
 		"sealed": {
 			func(t *testing.T) *world {
@@ -44,7 +44,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				w.say(w.roots())
 				return w
 			},
-			Audit{Stock: 30, Sold: 14, Available: 16, Users: 10, Slots: 34},
+			Audit{Stock: 30, Sold: 14, Available: 16, Users: 10, Slots: 39, Outcomes: Outcomes{Confirmed: 8, Cancelled: 2}},
 		},
 		"said twice": {
 			func(t *testing.T) *world {
@@ -52,7 +52,7 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 				d := w.draft(1)
 				user := w.buyer(1)
 				for _, key := range []string{"k", "l"} {
-					d.Claim(user, key, 1, 0)
+					d.Claim(user, key, 1)
 				}
 				w.commit(1, d)
 				w.move(1, 2, 2, 2)
@@ -74,30 +74,30 @@ func TestAuditOfGoodLedgers(t *testing.T) {
 		},
 		"more removed than there is": {
 			func(t *testing.T) *world {
-				w := newWorld(t)
+				w := worldOf(t, held())
 				w.sell(3, 1)
-				w.plan(0, 9, phase(pb.Phase_OPEN))
+				w.plan(0, 9, held())
 				return w
 			},
-			Audit{Stock: 8, Sold: 3, Held: 3, Available: 2, Users: 2, Slots: 10},
+			Audit{Stock: 8, Sold: 3, Held: 3, Available: 2, Users: 2, Slots: 11, Outcomes: Outcomes{OpenHolds: 1, Confirmed: 1}},
 		},
 		"a user who was given units back": {
 			func(t *testing.T) *world {
-				w := newWorld(t)
+				w := worldOf(t, held())
 				user := w.buyer(1)
-				for _, until := range []int64{9e15, 0} {
+				for _, key := range []string{"k", "l"} {
 					d := w.draft(1)
-					if v := d.Claim(user, fmt.Sprint(until), 3, until); v.Kind != Granted {
+					if v := d.Claim(user, key, 3); v.Kind != Granted {
 						t.Fatalf("decision %d", v.Kind)
 					}
 					w.commit(1, d)
-					if until != 0 {
+					if key == "k" {
 						w.settle(1, settle(w.shards[1].next-1, 0, pb.Settle_CANCEL))
 					}
 				}
 				return w
 			},
-			Audit{Stock: 30, Sold: 3, Available: 27, Users: 1, Slots: 9},
+			Audit{Stock: 30, Held: 3, Available: 27, Users: 1, Slots: 9, Outcomes: Outcomes{OpenHolds: 1, Cancelled: 1}},
 		},
 		"planned, on no shard yet": {
 			func(t *testing.T) *world {
@@ -197,14 +197,14 @@ var damages = map[string]struct {
 		func(w *world) {
 			l := w.logs.logs[w.shards[1].log]
 			last := len(l.entries) - 1
-			l.entries[last] = bytes.Replace(l.entries[last], []byte("user"), []byte("lser"), 1)
+			l.entries[last] = bytes.Replace(l.entries[last], []byte("payment"), []byte("taymenp"), 1)
 		},
 		[]string{"shard 1: the ledger is damaged", "the head does not belong to slot"}, Audit{},
 	},
 	"a claim away from home": {
 		func(w *world) {
 			d := w.draft(0)
-			d.Claim(w.buyer(2), "k", 1, 0)
+			d.Claim(w.buyer(2), "k", 1)
 			w.commit(0, d)
 		},
 		[]string{"has claims on shard 0, the home shard is 2"}, Audit{},
@@ -284,7 +284,7 @@ var damages = map[string]struct {
 	},
 	"a transfer received of no range": {
 		func(w *world) { w.plant(1, in(2, 1, Range{1, 0})) },
-		[]string{"shard 1: slot 7: units 1+0 are no range\nshard 1: slot 7"}, Audit{},
+		[]string{"shard 1: slot 9: units 1+0 are no range\nshard 1: slot 9"}, Audit{},
 	},
 	"a settle of no claim": {
 		func(w *world) { w.plant(1, settle(1, 7, pb.Settle_CANCEL)) },
@@ -469,7 +469,7 @@ func TestAuditFindsDamage(t *testing.T) {
 func TestAuditAfterARefusal(t *testing.T) {
 	w := newWorld(t)
 	d, user := w.draft(0), w.buyer(0)
-	d.Claim(user, "k", 3, 0)
+	d.Claim(user, "k", 3)
 	w.commit(0, d)
 	w.plant(0, claim(user, "another", 4))
 	w.plant(0, claim(w.buyer(0), "k", 5))
@@ -484,7 +484,7 @@ func TestAuditAfterARefusal(t *testing.T) {
 // A hold that is settled twice is settled once.
 func TestAuditOfSettledTwice(t *testing.T) {
 	for _, how := range []pb.Settle_How{pb.Settle_CONFIRM, pb.Settle_CANCEL} {
-		w := newWorld(t)
+		w := worldOf(t, held())
 		w.sell(2, 0)
 		c := w.shards[0].Claim(1)
 		for range 2 {

@@ -155,11 +155,7 @@ func (h *pile) worth(dealt *spec.Packets) (sum int64) {
 func grantedAndLeft(sale *Sale, books []*book) (granted, left pile) {
 	for _, b := range books {
 		granted.add(b.sold)
-		for _, c := range b.held {
-			for _, unit := range c.GetUnits() {
-				granted.add(Units{{unit, 1}})
-			}
-		}
+		granted.add(b.held)
 		left.add(b.free)
 		for to, x := range b.peers {
 			if to < len(books) {

@@ -68,7 +68,7 @@ func (w *world) taken(each int) {
 	for i := range w.shards {
 		d := w.draft(i)
 		for range each {
-			if v := d.Claim(w.buyer(i), "key", 1, 0); v.Kind != Granted {
+			if v := d.Claim(w.buyer(i), "key", 1); v.Kind != Granted {
 				w.t.Fatalf("decision %d", v.Kind)
 			}
 		}
@@ -174,10 +174,13 @@ func TestAuditOfBadPackets(t *testing.T) {
 // held, and a later generation that repeats the seed; the sale ends with the right
 // refund.
 func TestAuditOfEqualPackets(t *testing.T) {
-	w := packetsWorld(t, func(_ *pb.Planned, s *spec.Sale) { s.RedPacket.Total = 30 * s.RedPacket.Min })
+	w := packetsWorld(t, func(p *pb.Planned, s *spec.Sale) {
+		s.RedPacket.Total = 30 * s.RedPacket.Min
+		p.Settings = held()
+	})
 	w.taken(2)
 	d := w.draft(1)
-	d.Claim(w.buyer(1), "key", 1, 9e15)
+	d.Claim(w.buyer(1), "key", 1)
 	w.commit(1, d)
 	w.replan(func(p *pb.Planned, _ *spec.Sale) { p.Seed = testSeed })
 	want := PacketsAudit{Currency: "CNY", Total: "1.50", Granted: "0.35", Left: "1.15", Packets: 30, Taken: 7}
@@ -292,11 +295,11 @@ func TestExportOfPackets(t *testing.T) {
 // What is held for somebody is granted, and what was given back is not; it counts for
 // one packet wherever it is.
 func TestExportOfHeldPackets(t *testing.T) {
-	w := packetsWorld(t, nil)
+	w := packetsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Settings = held() })
 	w.move(2, 0, 3, 1) // on the way
 	d := w.draft(1)
 	for range 3 {
-		d.Claim(w.buyer(1), "key", 1, w.timeUs+1_000_000)
+		d.Claim(w.buyer(1), "key", 1)
 	}
 	w.commit(1, d)
 	c := w.shards[1].Claim(0)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
 )
 
 // BenchmarkCommit is the whole of what a sequencer does for a claim, but for
@@ -23,7 +25,7 @@ func BenchmarkCommit(b *testing.B) {
 				for at := 0; at < stock && done < b.N; at += batch {
 					d.Reset(int64(at))
 					for i := at; i < at+batch; i++ {
-						if v := d.Claim(users[i], keys[i], 1, 0); v.Kind != Granted {
+						if v := d.Claim(users[i], keys[i], 1); v.Kind != Granted {
 							b.Fatal(v)
 						}
 					}
@@ -33,6 +35,85 @@ func BenchmarkCommit(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkClaimAndPay is BenchmarkCommit of a sale with payment: each claim is held, and
+// confirmed in a later commit.
+func BenchmarkClaimAndPay(b *testing.B) {
+	const stock, batch = 200_000, 400
+	users, keys := names('u', stock), names('k', stock)
+	b.ReportAllocs()
+	for done := 0; done < b.N; {
+		b.StopTimer()
+		s := mustOpenHolding(b, stock)
+		d := s.Draft(testOwner, 1)
+		b.StartTimer()
+		for at := 0; at < stock && done < b.N; at += batch {
+			d.Reset(int64(at))
+			for i := at; i < at+batch; i++ {
+				d.Claim(users[i], keys[i], 1)
+			}
+			mustCommit(b, s, d)
+			d.Reset(int64(at))
+			for i := at; i < at+batch; i++ {
+				c, _ := s.Find(users[i], keys[i])
+				if v := d.Confirm(c, keys[i]); v.Kind != SettleDone {
+					b.Fatal(v)
+				}
+			}
+			mustCommit(b, s, d)
+			done += batch
+		}
+	}
+}
+
+// mustOpenHolding returns a shard whose claims are held for a second.
+func mustOpenHolding(tb testing.TB, stock int64) *State {
+	s, _ := mustOpenShard(tb, stock, 1)
+	d := s.Draft(testOwner, 1)
+	if err := d.Generation(&pb.Generation{Number: 2, Settings: paying(1, &pb.Payment{HoldForUs: 1_000_000, Late: pb.Payment_RESELL})}); err != nil {
+		tb.Fatal(err)
+	}
+	mustCommit(tb, s, d)
+	return s
+}
+
+// BenchmarkExpire ends 100,000 holds that are due at once, 2,000 a commit, while every
+// other claim is paid: what is free lies as scattered as it can.
+func BenchmarkExpire(b *testing.B) {
+	const holds, batch = 100_000, 2000
+	users, keys := names('u', 2*holds), names('k', 2*holds)
+	for b.Loop() {
+		b.StopTimer()
+		s := mustOpenHolding(b, 2*holds)
+		d := s.Draft(testOwner, 1)
+		for at := 0; at < 2*holds; at += batch {
+			d.Reset(int64(at))
+			for i := at; i < at+batch; i++ {
+				d.Claim(users[i], keys[i], 1)
+			}
+			mustCommit(b, s, d)
+			d.Reset(int64(at))
+			for i := at; i < at+batch; i += 2 {
+				d.Confirm(s.Claim(i), keys[i])
+			}
+			mustCommit(b, s, d)
+		}
+		b.StartTimer()
+		ended := 0
+		for due := s.Due(2_000_000, batch); len(due) > 0; due = s.Due(2_000_000, batch) {
+			d.Reset(2_000_000)
+			for _, c := range due {
+				d.Expire(c)
+			}
+			mustCommit(b, s, d)
+			ended += len(due)
+		}
+		if ended != holds || s.OpenHolds != 0 {
+			b.Fatalf("%d holds ended", ended)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/holds, "ns/hold")
 }
 
 // storedClaims returns the entries of a shard that has sold out, 100 claims a
@@ -45,7 +126,7 @@ func storedClaims(tb testing.TB, stock int) [][]byte {
 	for at := 0; at < stock; at += 100 {
 		d.Reset(int64(at))
 		for i := at; i < min(at+100, stock); i++ {
-			d.Claim(users[i], keys[i], 1, 0)
+			d.Claim(users[i], keys[i], 1)
 		}
 		entries = append(entries, mustCommit(tb, s, d).Bytes)
 	}

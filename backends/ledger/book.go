@@ -24,15 +24,22 @@ type book struct {
 	faults  []string // what does not add up
 
 	generations []*pb.Generation
-	limit       int64 // per user, in force
-	dealt       int64 // units added
-	users       map[name]account
+	settings    *pb.Settings // in force
+	dealt       int64        // units added
+	users       map[name]uint32
+	accounts    chunked[account]
 	over        map[string]int64  // units of users when they were beyond the limit
 	requests    map[name]struct{} // but for each user's first
 	away        map[string]int    // users who have claims here, to the shard that is their home
 	fill        uint64            // of the shard's list, 0: it has none
-	held        map[place]*pb.Claim
+	slots       []uint32          // of each: how many claims are before it
+	claims      chunked[bookClaim]
+	first       chunked[int64]      // unit of each claim; the others follow it, or see scattered
+	scattered   map[uint32][]int64  // the units of claims that do not follow one another
+	deals       map[uint32]bookDeal // what became of claims that were held or refunded
+	outcomes    Outcomes
 	free        Units
+	held        Units
 	sold        Units
 	removed     Units
 	twice       []Range // came to where some of them were already
@@ -65,6 +72,7 @@ type account struct {
 	first uint64 // the user's first request: most have no other
 }
 
+// place is where an op stands in the log.
 type place struct {
 	slot  uint64
 	index uint32
@@ -80,8 +88,8 @@ type exchange struct {
 func newBook(log string, shard, shards int) *book {
 	return &book{
 		chain: newChain(log), shard: shard, shards: shards, state: NewState(log),
-		users: make(map[name]account), over: make(map[string]int64), requests: make(map[name]struct{}), away: make(map[string]int),
-		held: make(map[place]*pb.Claim), peers: make(map[int]*exchange),
+		users: make(map[name]uint32), over: make(map[string]int64), requests: make(map[name]struct{}), away: make(map[string]int),
+		scattered: make(map[uint32][]int64), deals: make(map[uint32]bookDeal), peers: make(map[int]*exchange),
 	}
 }
 
@@ -126,8 +134,9 @@ func (b *book) Fold(entry []byte) error {
 	if err != nil {
 		return err
 	}
+	b.slots = append(b.slots, uint32(b.claims.len()))
 	for i, op := range commit.GetOps() {
-		b.enter(place{b.next, uint32(i)}, op)
+		b.enter(commit, place{b.next, uint32(i)}, op)
 	}
 	hash := sum(entry)
 	if b.refused == nil {
@@ -137,12 +146,12 @@ func (b *book) Fold(entry []byte) error {
 	return nil
 }
 
-func (b *book) enter(at place, op *pb.Op) {
+func (b *book) enter(c *pb.Commit, at place, op *pb.Op) {
 	switch op := op.GetOp().(type) {
 	case *pb.Op_Claim:
-		b.claim(at, op.Claim)
+		b.claim(c, at, op.Claim)
 	case *pb.Op_Settle:
-		b.settle(op.Settle)
+		b.settle(c, op.Settle)
 	case *pb.Op_Rebuild:
 		b.fill = op.Rebuild.GetFill()
 	case *pb.Op_Generation:
@@ -172,15 +181,15 @@ func (b *book) move(ranges []*pb.Range, do func(Range)) (units Units) {
 	return units
 }
 
-func (b *book) claim(at place, op *pb.Claim) {
-	user := nameOf(op.GetUser())
-	has, known := b.users[user]
-	switch id := nameOf(op.GetUser(), string(op.GetKey())); {
-	case !known:
-		has.first = id[0]
-	case has.first == id[0]:
+func (b *book) claim(c *pb.Commit, at place, op *pb.Claim) {
+	user, id := nameOf(op.GetUser()), nameOf(op.GetUser(), string(op.GetKey()))
+	n, known := b.users[user]
+	if !known {
+		n = b.accounts.add(account{first: id[0]})
+		b.users[user] = n
+	} else if b.accounts.at(n).first == id[0] {
 		return // said twice, counts once
-	default:
+	} else {
 		if _, again := b.requests[id]; again {
 			return
 		}
@@ -190,40 +199,19 @@ func (b *book) claim(at place, op *pb.Claim) {
 		b.away[op.GetUser()] = home
 	}
 	if op.GetFill() != b.fill {
-		b.faults = append(b.faults, fmt.Sprintf("slot %d: a claim of fill %d at fill %d", b.next, op.GetFill(), b.fill))
+		b.fault("a claim of fill %d at fill %d", op.GetFill(), b.fill)
 	}
+	has := b.accounts.at(n)
 	has.units += int64(len(op.GetUnits()))
-	b.users[user] = has
-	if has.units > b.limit {
+	if has.units > b.settings.GetPerUserLimit() {
 		b.over[op.GetUser()] = has.units
+	}
+	to := &b.sold
+	if b.enroll(c, at, n, op) {
+		to = &b.held
 	}
 	for _, unit := range op.GetUnits() {
 		b.take(&b.free, Range{unit, 1})
-		if op.GetHeldUntilUs() == 0 {
-			b.put(&b.sold, Range{unit, 1})
-		}
-	}
-	if op.GetHeldUntilUs() != 0 {
-		b.held[at] = op
-	}
-}
-
-func (b *book) settle(op *pb.Settle) {
-	at := place{op.GetSlot(), op.GetIndex()}
-	claim := b.held[at]
-	if claim == nil {
-		return // settled before, or never held
-	}
-	delete(b.held, at)
-	to := &b.sold
-	if op.GetHow() != pb.Settle_CONFIRM {
-		to = &b.free
-		user := nameOf(claim.GetUser())
-		has := b.users[user]
-		has.units -= int64(len(claim.GetUnits()))
-		b.users[user] = has
-	}
-	for _, unit := range claim.GetUnits() {
 		b.put(to, Range{unit, 1})
 	}
 }
@@ -233,7 +221,7 @@ func (b *book) generation(op *pb.Generation) {
 		return
 	}
 	b.generations = append(b.generations, op)
-	b.limit = op.GetSettings().GetPerUserLimit()
+	b.settings = op.GetSettings()
 	for _, r := range op.GetAdd() {
 		b.dealt += r.GetCount()
 		b.put(&b.free, Range{r.GetFirst(), r.GetCount()})
@@ -253,7 +241,7 @@ func (b *book) put(to *Units, r Range) {
 	switch err := to.Add(r); {
 	case err == nil:
 	case !r.valid():
-		b.faults = append(b.faults, fmt.Sprintf("slot %d: %v", b.next, err))
+		b.fault("%v", err)
 	default:
 		b.twice = append(b.twice, r)
 	}
@@ -261,8 +249,13 @@ func (b *book) put(to *Units, r Range) {
 
 func (b *book) take(from *Units, r Range) {
 	if err := from.Remove(r); err != nil {
-		b.faults = append(b.faults, fmt.Sprintf("slot %d: %v", b.next, err))
+		b.fault("%v", err)
 	}
+}
+
+// fault notes what does not add up in the slot that is entered.
+func (b *book) fault(format string, args ...any) {
+	b.faults = append(b.faults, fmt.Sprintf("slot %d: ", b.next)+fmt.Sprintf(format, args...))
 }
 
 func (b *book) peer(shard int) *exchange {
@@ -272,13 +265,6 @@ func (b *book) peer(shard int) *exchange {
 		b.peers[shard] = x
 	}
 	return x
-}
-
-func (b *book) heldUnits() (n int64) {
-	for _, c := range b.held {
-		n += int64(len(c.GetUnits()))
-	}
-	return n
 }
 
 // inFlight counts as the reducer does: sent and not acknowledged, whether or

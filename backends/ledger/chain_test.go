@@ -13,7 +13,7 @@ func threeSlots(t testing.TB) [][]byte {
 	t.Helper()
 	s, first := mustOpenShard(t, 10, 2)
 	d := s.Draft(testOwner, 30)
-	d.Claim("u", "k", 2, 0)
+	d.Claim("u", "k", 2)
 	return [][]byte{first[0].Bytes, first[1].Bytes, mustCommit(t, s, d).Bytes}
 }
 
@@ -71,7 +71,7 @@ func TestChainBreaks(t *testing.T) {
 func TestEncodedCommitStays(t *testing.T) {
 	s, _ := mustOpenShard(t, 10, 2)
 	d := s.Draft(testOwner, 30)
-	d.Claim("u", "k", 1, 0)
+	d.Claim("u", "k", 1)
 	prev := s.hash
 	e := mustCommit(t, s, d)
 	mustCommit(t, s, s.Draft(testOwner, 31))

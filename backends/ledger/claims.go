@@ -29,9 +29,14 @@ type claims struct {
 	times   []int64 // of each slot, in microseconds since 1970
 	granted []int64 // of each record: the time of a grab, by its node's clock; none where owners decide
 
-	// The few claims whose units are not one run, and those that are held.
+	// The few claims whose units are not one run.
 	scattered map[uint32][]int64
-	heldUntil map[uint32]int64
+
+	// Those that were held or refunded; see dealRecord.
+	byClaim table // from records to deals
+	deals   chunked[dealRecord]
+	owed    chunked[owedRecord]
+	queue   []queued // the holds, by their release
 }
 
 type userRecord struct {
@@ -51,7 +56,8 @@ type claimRecord struct {
 	state ClaimState
 }
 
-// ClaimState is where a claim stands. All but Held are terminal.
+// ClaimState is where a claim stands. All but Held are terminal, but that a refund ends
+// a sale and a late payment may make one of what has expired.
 type ClaimState uint8
 
 // The states of a claim.
@@ -60,10 +66,11 @@ const (
 	StateHeld
 	StateCancelled
 	StateExpired
+	StateRefunded
 )
 
 func (s ClaimState) String() string {
-	return [...]string{"sold", "held", "cancelled", "expired"}[s]
+	return [...]string{"sold", "held", "cancelled", "expired", "refunded"}[s]
 }
 
 // Claim is one accepted claim as its log has it.
@@ -75,9 +82,24 @@ type Claim struct {
 	Units       []int64
 	State       ClaimState
 	TimeUs      int64 // of its commit, or of the grab by its node's clock
-	HeldUntilUs int64 // 0: never held
+	HeldUntilUs int64 // the deadline of its hold; 0: never held
+	GraceUs     int64 // from the deadline to the release
+	Extended    bool  // its deadline is not the first
 	Grabbed     bool  // from a list on a node
+
+	// What became of it: the time, person and reason of the last change of its state,
+	// and the payment that bought it.
+	SettledUs int64 // 0: it is as it was made
+	Who       string
+	Reason    string
+	Payment   string
+	Retired   bool // its units went out of the sale by its refund
+
+	RefundsDue []string // payments that bought nothing, in order
 }
+
+// ReleaseUs is when a hold may expire and no payment is taken any more.
+func (c Claim) ReleaseUs() int64 { return c.HeldUntilUs + c.GraceUs }
 
 // ID is the claim's name in the ledger: <shard>-<slot>-<index>, or
 // <shard>-u<unit> for a grab, which has its name before it has its slot.
@@ -96,7 +118,6 @@ func newClaims() claims {
 		seed:      maphash.MakeSeed(),
 		mask:      math.MaxUint64,
 		scattered: make(map[uint32][]int64),
-		heldUntil: make(map[uint32]int64),
 	}
 }
 
@@ -185,7 +206,7 @@ func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
 		c.scattered[i] = slices.Clone(units)
 	}
 	if r.state == StateHeld {
-		c.heldUntil[i] = op.GetHeldUntilUs()
+		c.enqueue(c.newDeal(dealRecord{claim: i, heldUntil: op.GetHeldUntilUs(), grace: op.GetGraceUs()}))
 	}
 }
 
@@ -204,10 +225,13 @@ func (c *claims) at(i uint32) Claim {
 	claim := Claim{
 		Slot: uint64(r.slot), Index: int(r.index),
 		User: c.text.get(c.users.at(r.user).name), Key: c.text.get(r.key),
-		Units: c.units(i), State: r.state, TimeUs: c.times[r.slot], HeldUntilUs: c.heldUntil[i],
+		Units: c.units(i), State: r.state, TimeUs: c.times[r.slot],
 	}
 	if int(i) < len(c.granted) {
 		claim.Grabbed, claim.TimeUs = true, c.granted[i]
+	}
+	if d := c.deal(i); d != nil {
+		c.tell(&claim, d)
 	}
 	return claim
 }

@@ -26,6 +26,9 @@ type Draft struct {
 	users    table // to grants
 	grants   []grant
 
+	// Claims of the state that were settled here, by their number, as they are now.
+	settlements map[uint32]Claim
+
 	// Memory for claims. Ops are used again after Reset. Units are not: whoever
 	// was granted them may have them still.
 	ops   []*claimOp
@@ -33,7 +36,7 @@ type Draft struct {
 	units []int64
 }
 
-// grant is how many units a user gets here.
+// grant is how many units a user gets here, less those that settlements free.
 type grant struct {
 	user  string
 	units int64
@@ -61,9 +64,9 @@ func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 
 // Claim decides one request of the owner, which the draft's writer must be. The
 // user is UTF-8 text, the quantity at least 1, and the three of them fit into
-// the 64 KiB that a commit has to spare. held is the deadline of a hold in
-// microseconds since 1970, or 0 to sell at once.
-func (d *Draft) Claim(user, key string, quantity, heldUntilUs int64) Decision {
+// the 64 KiB that a commit has to spare. It is held on the terms of the settings in
+// force, or sold at once if there is no payment.
+func (d *Draft) Claim(user, key string, quantity int64) Decision {
 	at := d.state.claims.look(user, key)
 	if op, ok := d.requested(at, user, key); ok {
 		if int64(len(d.Units(op))) != quantity {
@@ -78,13 +81,20 @@ func (d *Draft) Claim(user, key string, quantity, heldUntilUs int64) Decision {
 	if d.totals.Available < quantity {
 		return Decision{Kind: Short}
 	}
+	payment := d.state.settings.GetPayment()
 	size := len(user) + len(key) + 10*int(quantity) + 32
+	if payment != nil {
+		size += 16
+	}
 	if d.size+size > softEntry {
 		return Decision{Kind: Full}
 	}
-	op := d.grant(at, g, more, size, user, key, quantity)
-	d.totals.claim(quantity, heldUntilUs != 0)
-	op.claim.HeldUntilUs, op.claim.Fill, op.claim.GrantedUs = heldUntilUs, 0, 0
+	op := d.grant(at, g, size, user, key, quantity)
+	op.claim.HeldUntilUs, op.claim.GraceUs, op.claim.Fill, op.claim.GrantedUs = 0, 0, 0, 0
+	if payment != nil {
+		op.claim.HeldUntilUs, op.claim.GraceUs = d.commit.TimeUs+payment.GetHoldForUs(), payment.GetGraceUs()
+	}
+	d.totals.claim(quantity, payment != nil)
 	op.claim.Units = d.takeLowest(int(quantity))
 	d.add(&op.op)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
@@ -113,12 +123,12 @@ func (d *Draft) Grab(g Grab) Decision {
 	if d.size+size > softEntry {
 		return Decision{Kind: Full}
 	}
-	if d.available.Remove(Range{g.Unit, 1}) != nil {
+	if d.state.settings.GetPayment() != nil || d.available.Remove(Range{g.Unit, 1}) != nil {
 		return Decision{Kind: Void}
 	}
-	op := d.grant(at, i, more, size, g.User, g.Key, 1)
+	op := d.grant(at, i, size, g.User, g.Key, 1)
 	d.totals.claim(1, false)
-	op.claim.HeldUntilUs, op.claim.Fill, op.claim.GrantedUs = 0, d.totals.Fill, g.GrantedUs
+	op.claim.HeldUntilUs, op.claim.GraceUs, op.claim.Fill, op.claim.GrantedUs = 0, 0, d.totals.Fill, g.GrantedUs
 	op.claim.Units = append(d.room(1), g.Unit)
 	d.add(&op.op)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
@@ -134,18 +144,23 @@ func same(v Decision, units []int64, unit int64) Decision {
 
 // grant counts a claim of n units that is to be added, and returns its op with
 // nothing but user and key.
-func (d *Draft) grant(at spot, g uint32, more int64, size int, user, key string, n int64) *claimOp {
+func (d *Draft) grant(at spot, g uint32, size int, user, key string, n int64) *claimOp {
 	d.size += size
-	if more == 0 {
-		g = uint32(len(d.grants))
-		d.grants = append(d.grants, grant{user: user})
-		d.users.add(at.userHash, g)
-	}
-	d.grants[g].units += n
+	d.count(at, g, user, n)
 	d.requests.add(at.hash, uint32(len(d.commit.Ops)))
 	op := d.newClaim()
 	op.claim.User, op.claim.Key = user, append(op.claim.Key[:0], key...)
 	return op
+}
+
+// count counts units that a user gets, or loses, in the grant that granted has found.
+func (d *Draft) count(at spot, g uint32, user string, n int64) {
+	if g == 0 {
+		g = uint32(len(d.grants)) + 1
+		d.grants = append(d.grants, grant{user: user})
+		d.users.add(at.userHash, g-1)
+	}
+	d.grants[g-1].units += n
 }
 
 // requested returns the op here that has answered a request, if there is one.
@@ -157,14 +172,14 @@ func (d *Draft) requested(at spot, user, key string) (int, bool) {
 	return int(op), ok
 }
 
-// granted returns how many units a user gets here, and which grant says so if
-// there are any.
+// granted returns how many units a user gets here, and which grant says so, +1; 0:
+// none.
 func (d *Draft) granted(at spot, user string) (g uint32, units int64) {
 	g, ok := d.users.find(at.userHash, func(g uint32) bool { return d.grants[g].user == user })
 	if !ok {
 		return 0, 0
 	}
-	return g, d.grants[g].units
+	return g + 1, d.grants[g].units
 }
 
 func (d *Draft) newClaim() *claimOp {
@@ -194,6 +209,9 @@ func (d *Draft) room(n int) []int64 {
 
 // Units returns the units of a claim granted here.
 func (d *Draft) Units(op int) []int64 { return d.commit.Ops[op].GetClaim().GetUnits() }
+
+// HeldUntilUs returns the deadline of a claim granted here, 0 if it is sold at once.
+func (d *Draft) HeldUntilUs(op int) int64 { return d.commit.Ops[op].GetClaim().GetHeldUntilUs() }
 
 // Available returns how many units would be left.
 func (d *Draft) Available() int64 { return d.totals.Available }
@@ -366,5 +384,6 @@ func (d *Draft) Reset(timeUs int64) {
 	d.users.clear()
 	clear(d.grants)
 	d.grants = d.grants[:0]
+	clear(d.settlements)
 	clear(d.peers)
 }

@@ -25,7 +25,7 @@ func TestDraftFills(t *testing.T) {
 	}
 	full := 0
 	for i := 0; full == 0; i++ {
-		if v := d.Claim(fmt.Sprintf("%0255d", i), strings.Repeat("k", 255), 1000, math.MaxInt64); v.Kind == Full {
+		if v := d.Claim(fmt.Sprintf("%0255d", i), strings.Repeat("k", 255), 1000); v.Kind == Full {
 			full = i
 		}
 	}
@@ -34,7 +34,7 @@ func TestDraftFills(t *testing.T) {
 	if len(e.Bytes) > MaxEntry || len(e.Bytes) > d.size {
 		t.Errorf("the entry has %d bytes, %d were counted", len(e.Bytes), d.size)
 	}
-	if v := s.Draft(testOwner, 31).Claim("next", "k", 1, 0); full == 0 || v.Kind != Granted {
+	if v := s.Draft(testOwner, 31).Claim("next", "k", 1); full == 0 || v.Kind != Granted {
 		t.Errorf("the next commit says %v to a claim after %d", v.Kind, full)
 	}
 }
@@ -63,7 +63,7 @@ func TestDraftReset(t *testing.T) {
 	for commit := range 20 {
 		d.Reset(int64(30 + commit))
 		for i := range 7 {
-			v := d.Claim(fmt.Sprint("u", commit, "-", i), "k", 3, 0)
+			v := d.Claim(fmt.Sprint("u", commit, "-", i), "k", 3)
 			granted = append(granted, d.Units(v.Op))
 		}
 		if commit%3 == 2 {
@@ -111,12 +111,12 @@ func TestDraftVerdicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _ := mustOpenShard(t, 10, 5)
 			d := s.Draft(testOwner, 20)
-			d.Claim("u", "first", 1, 0)
+			d.Claim("u", "first", 1)
 			if err := d.Generation(&pb.Generation{Number: 2, Settings: test.settings}); err != nil {
 				t.Fatal(err)
 			}
 			mustCommit(t, s, d)
-			v := s.Draft(testOwner, 30).Claim("u", "k", test.quantity, 0)
+			v := s.Draft(testOwner, 30).Claim("u", "k", test.quantity)
 			if v.Kind != test.want || v.Refusal != test.why {
 				t.Errorf("decision %d, %q, want %d, %q", v.Kind, v.Refusal, test.want, test.why)
 			}
@@ -151,13 +151,13 @@ func TestRequestsThatTheLogHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _ := mustOpenShard(t, 10, 5)
 			d := s.Draft(testOwner, 20)
-			d.Claim("u", "k", 2, 0)
+			d.Claim("u", "k", 2)
 			if err := d.Generation(&pb.Generation{Number: 2, Settings: test.settings}); err != nil {
 				t.Fatal(err)
 			}
 			mustCommit(t, s, d)
 			recalled, known := s.Recall(test.user, "k", test.quantity, 30)
-			drafted := s.Draft(testOwner, 30).Claim(test.user, "k", test.quantity, 0)
+			drafted := s.Draft(testOwner, 30).Claim(test.user, "k", test.quantity)
 			if known != (test.want != Granted) || recalled.Kind != test.want || drafted.Kind != test.want {
 				t.Errorf("recalled %d (%v), drafted %d, want %d", recalled.Kind, known, drafted.Kind, test.want)
 			}
@@ -179,7 +179,7 @@ func TestDraftThatIsFull(t *testing.T) {
 		"of texts that just fit":  {softEntry/2 - 100, softEntry/2 - 100, Granted},
 	} {
 		s, _ := mustOpenShard(t, 10, 5)
-		if v := s.Draft(testOwner, 30).Claim(strings.Repeat("u", test.user), strings.Repeat("k", test.key), 1, 0); v.Kind != test.want {
+		if v := s.Draft(testOwner, 30).Claim(strings.Repeat("u", test.user), strings.Repeat("k", test.key), 1); v.Kind != test.want {
 			t.Errorf("%s: decision %d, want %d", name, v.Kind, test.want)
 		}
 	}
@@ -197,7 +197,7 @@ func TestClockBehindTheLog(t *testing.T) {
 		t.Errorf("recalled %+v", v)
 	}
 	d := s.Draft(testOwner, 40)
-	if v := d.Claim("u", "k", 1, 0); v.Kind != Granted || d.TimeUs() != 55 {
+	if v := d.Claim("u", "k", 1); v.Kind != Granted || d.TimeUs() != 55 {
 		t.Errorf("decision %d at %d", v.Kind, d.TimeUs())
 	}
 	mustCommit(t, s, d)
@@ -217,7 +217,7 @@ func TestDraftLeavesState(t *testing.T) {
 		done <- text
 	}()
 	d := s.Draft(testOwner, 30)
-	d.Claim("u", "k", 2, 0)
+	d.Claim("u", "k", 2)
 	d.Out(4, 3)
 	d.Ack(5, 1)
 	if err := d.In(6, 1, Units{{500, 2}}); err != nil {
@@ -282,8 +282,8 @@ func testDraftTwice(t *testing.T, mask uint64) {
 	s, _ := mustOpenShard(t, 10, 2)
 	s.claims.mask = mask
 	d := s.Draft(testOwner, 20)
-	d.Claim("other", "k", 1, 0)
-	first := d.Claim("u", "k", 1, 0)
+	d.Claim("other", "k", 1)
+	first := d.Claim("u", "k", 1)
 	for name, test := range map[string]struct {
 		user, key string
 		quantity  int64
@@ -294,18 +294,18 @@ func testDraftTwice(t *testing.T, mask uint64) {
 		"past the limit":     {"u", "l", 2, OverLimit},
 		"another user's key": {"v", "k", 3, OverLimit},
 	} {
-		v := d.Claim(test.user, test.key, test.quantity, 0)
+		v := d.Claim(test.user, test.key, test.quantity)
 		if v.Kind != test.want || v.Kind == ReplayHere && v.Op != first.Op {
 			t.Errorf("%s: got %d of op %d, want %d", name, v.Kind, v.Op, test.want)
 		}
 	}
-	if v := d.Claim("u", "l", 1, 0); v.Kind != Granted {
+	if v := d.Claim("u", "l", 1); v.Kind != Granted {
 		t.Errorf("another request gets %d", v.Kind)
 	}
-	if v := d.Claim("v", "k", 1, 0); v.Kind != Granted {
+	if v := d.Claim("v", "k", 1); v.Kind != Granted {
 		t.Errorf("another user gets %d", v.Kind)
 	}
-	if v := d.Claim("u", "m", 1, 0); v.Kind != OverLimit {
+	if v := d.Claim("u", "m", 1); v.Kind != OverLimit {
 		t.Errorf("a third unit gets %d", v.Kind)
 	}
 	mustCommit(t, s, d)
@@ -315,7 +315,7 @@ func testDraftTwice(t *testing.T, mask uint64) {
 func TestDraftOfNoText(t *testing.T) {
 	s, _ := mustOpenShard(t, 10, 2)
 	d := s.Draft(testOwner, 20)
-	d.Claim("\xff", "k", 1, 0)
+	d.Claim("\xff", "k", 1)
 	if e, err := d.Encode(); err == nil {
 		t.Errorf("encoded as %q", e.Bytes)
 	}
@@ -351,7 +351,7 @@ func TestDraftForgets(t *testing.T) {
 	d := s.Draft(testOwner, 20)
 	for range 1000 {
 		d.Reset(20)
-		d.Claim("u", "k", 1, 0)
+		d.Claim("u", "k", 1)
 	}
 	if len(d.grants) != 1 || len(d.ops) > 64 || len(d.users.words) > 16 || len(d.requests.words) > 16 {
 		t.Errorf("%d grants, %d ops, tables of %d and %d", len(d.grants), len(d.ops), len(d.users.words), len(d.requests.words))

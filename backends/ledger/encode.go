@@ -11,8 +11,8 @@ import (
 )
 
 // appendCommit appends the stored form of a commit: the bytes that proto.Marshal
-// gives, which takes twice as long. Claims are nearly all that a busy sale stores,
-// so they are written here; all else is left to proto.
+// gives, which takes twice as long. Claims, and what ends their holds, are nearly all
+// that a busy sale stores, so they are written here; all else is left to proto.
 func appendCommit(b []byte, c *pb.Commit) (_ []byte, err error) {
 	b = appendBytes(b, 1, c.GetWriter())
 	b = appendNumber(b, 2, c.GetEpoch())
@@ -22,6 +22,12 @@ func appendCommit(b []byte, c *pb.Commit) (_ []byte, err error) {
 		b = protowire.AppendTag(b, 5, protowire.BytesType)
 		if claim, ok := op.GetOp().(*pb.Op_Claim); ok {
 			if b, err = appendClaim(b, claim.Claim); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if settle, ok := op.GetOp().(*pb.Op_Settle); ok {
+			if b, err = appendSettle(b, settle.Settle); err != nil {
 				return nil, err
 			}
 			continue
@@ -39,28 +45,45 @@ func appendClaim(b []byte, c *pb.Claim) ([]byte, error) {
 	if !utf8.ValidString(c.GetUser()) {
 		return nil, errors.New("a user's name is not UTF-8 text")
 	}
-	units := 0
-	for _, unit := range c.GetUnits() {
-		units += protowire.SizeVarint(uint64(unit))
-	}
+	units := sizeUnits(c.GetUnits())
 	size := sizeBytes(len(c.GetUser())) + sizeBytes(len(c.GetKey())) + sizeBytes(units) +
-		sizeNumber(uint64(c.GetHeldUntilUs())) + sizeNumber(c.GetFill()) + sizeNumber(uint64(c.GetGrantedUs()))
+		sizeNumber(uint64(c.GetHeldUntilUs())) + sizeNumber(c.GetFill()) + sizeNumber(uint64(c.GetGrantedUs())) + sizeNumber(uint64(c.GetGraceUs()))
 	b = protowire.AppendVarint(b, uint64(1+protowire.SizeBytes(size)))
 	b = protowire.AppendTag(b, 2, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(size))
-	if user := c.GetUser(); user != "" {
-		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), user)
-	}
+	b = appendText(b, 1, c.GetUser())
 	b = appendBytes(b, 2, c.GetKey())
-	if units > 0 {
-		b = protowire.AppendVarint(protowire.AppendTag(b, 3, protowire.BytesType), uint64(units))
-		for _, unit := range c.GetUnits() {
-			b = protowire.AppendVarint(b, uint64(unit))
-		}
-	}
+	b = appendUnits(b, 3, units, c.GetUnits())
 	b = appendNumber(b, 4, uint64(c.GetHeldUntilUs()))
 	b = appendNumber(b, 5, c.GetFill())
-	return appendNumber(b, 6, uint64(c.GetGrantedUs())), nil
+	b = appendNumber(b, 6, uint64(c.GetGrantedUs()))
+	return appendNumber(b, 7, uint64(c.GetGraceUs())), nil
+}
+
+// appendSettle appends the op of a settlement, after its length.
+func appendSettle(b []byte, s *pb.Settle) ([]byte, error) {
+	if !utf8.ValidString(s.GetPayment()) || !utf8.ValidString(s.GetWho()) || !utf8.ValidString(s.GetReason()) {
+		return nil, errors.New("a payment, name or reason is not UTF-8 text")
+	}
+	units, how, retire := sizeUnits(s.GetUnits()), uint64(s.GetHow()), uint64(0)
+	if s.GetRetire() {
+		retire = 1
+	}
+	size := sizeNumber(s.GetSlot()) + sizeNumber(uint64(s.GetIndex())) + sizeNumber(how) +
+		sizeBytes(len(s.GetPayment())) + sizeBytes(len(s.GetWho())) + sizeBytes(len(s.GetReason())) +
+		sizeNumber(uint64(s.GetHeldUntilUs())) + sizeBytes(units) + sizeNumber(retire)
+	b = protowire.AppendVarint(b, uint64(1+protowire.SizeBytes(size)))
+	b = protowire.AppendTag(b, 3, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(size))
+	b = appendNumber(b, 1, s.GetSlot())
+	b = appendNumber(b, 2, uint64(s.GetIndex()))
+	b = appendNumber(b, 3, how)
+	b = appendText(b, 4, s.GetPayment())
+	b = appendText(b, 5, s.GetWho())
+	b = appendText(b, 6, s.GetReason())
+	b = appendNumber(b, 7, uint64(s.GetHeldUntilUs()))
+	b = appendUnits(b, 8, units, s.GetUnits())
+	return appendNumber(b, 9, retire), nil
 }
 
 // What follows leaves out what is empty or 0, as proto does. All tags have a byte.
@@ -70,6 +93,32 @@ func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
 		return b
 	}
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
+}
+
+func appendText(b []byte, field protowire.Number, v string) []byte {
+	if v == "" {
+		return b
+	}
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), v)
+}
+
+// appendUnits appends unit numbers, packed, which take size bytes.
+func appendUnits(b []byte, field protowire.Number, size int, units []int64) []byte {
+	if size == 0 {
+		return b
+	}
+	b = protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(size))
+	for _, unit := range units {
+		b = protowire.AppendVarint(b, uint64(unit))
+	}
+	return b
+}
+
+func sizeUnits(units []int64) (n int) {
+	for _, unit := range units {
+		n += protowire.SizeVarint(uint64(unit))
+	}
+	return n
 }
 
 func appendNumber(b []byte, field protowire.Number, v uint64) []byte {

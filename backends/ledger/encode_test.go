@@ -17,6 +17,16 @@ func anyClaim(t *rapid.T) *pb.Claim {
 		User: rapid.String().Draw(t, "user"), Key: rapid.SliceOf(rapid.Byte()).Draw(t, "key"),
 		Units:       rapid.SliceOf(rapid.Int64()).Draw(t, "units"),
 		HeldUntilUs: rapid.Int64().Draw(t, "held"), Fill: rapid.Uint64().Draw(t, "fill"), GrantedUs: rapid.Int64().Draw(t, "granted"),
+		GraceUs: rapid.Int64().Draw(t, "grace"),
+	}
+}
+
+// anySettle draws a settlement, of which all fields may be there together.
+func anySettle(t *rapid.T) *pb.Settle {
+	return &pb.Settle{
+		Slot: rapid.Uint64().Draw(t, "slot"), Index: rapid.Uint32().Draw(t, "index"), How: pb.Settle_How(rapid.Int32().Draw(t, "how")),
+		Payment: rapid.String().Draw(t, "payment"), Who: rapid.String().Draw(t, "who"), Reason: rapid.String().Draw(t, "reason"),
+		HeldUntilUs: rapid.Int64().Draw(t, "held"), Units: rapid.SliceOf(rapid.Int64()).Draw(t, "units"), Retire: rapid.Bool().Draw(t, "retire"),
 	}
 }
 
@@ -29,7 +39,10 @@ func TestAppendCommit(t *testing.T) {
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "ops") {
 			op := &pb.Op{Op: &pb.Op_Claim{Claim: anyClaim(t)}}
-			if rapid.Bool().Draw(t, "another") {
+			switch rapid.IntRange(0, 2).Draw(t, "another") {
+			case 1:
+				op = &pb.Op{Op: &pb.Op_Settle{Settle: anySettle(t)}}
+			case 2:
 				op = &pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: 3, K: rapid.Uint64().Draw(t, "k"), Units: []*pb.Range{{First: 7, Count: 9}}}}}
 			}
 			c.Ops = append(c.Ops, op)
@@ -46,9 +59,15 @@ func TestAppendCommit(t *testing.T) {
 }
 
 func TestAppendCommitRefuses(t *testing.T) {
-	c := &pb.Commit{Ops: []*pb.Op{{Op: &pb.Op_Claim{Claim: &pb.Claim{User: "\xff"}}}}}
-	if b, err := appendCommit(nil, c); err == nil {
-		t.Errorf("a user that is no text is stored as %x", b)
+	for name, op := range map[string]*pb.Op{
+		"user":    {Op: &pb.Op_Claim{Claim: &pb.Claim{User: "\xff"}}},
+		"payment": {Op: &pb.Op_Settle{Settle: &pb.Settle{Payment: "\xff"}}},
+		"name":    {Op: &pb.Op_Settle{Settle: &pb.Settle{Who: "\xff"}}},
+		"reason":  {Op: &pb.Op_Settle{Settle: &pb.Settle{Reason: "\xff"}}},
+	} {
+		if b, err := appendCommit(nil, &pb.Commit{Ops: []*pb.Op{op}}); err == nil {
+			t.Errorf("a %s that is no text is stored as %x", name, b)
+		}
 	}
 }
 

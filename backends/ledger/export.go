@@ -39,6 +39,7 @@ type ExportCounts struct {
 	Held      int64  `json:"held"`
 	Available int64  `json:"available"`
 	InFlight  int64  `json:"inFlight"`
+	Outcomes
 }
 
 // ExportClaim is the line of a claim. A key that is no UTF-8 text is written as
@@ -49,10 +50,20 @@ type ExportClaim struct {
 	User      string   `json:"user"`
 	Units     []int64  `json:"units"`
 	Amounts   []string `json:"amounts,omitempty"` // of a red packet: what each unit is worth
-	State     string   `json:"state"`             // sold, held, cancelled, expired
+	State     string   `json:"state"`             // sold, held, cancelled, expired, refunded
 	At        string   `json:"at"`                // RFC 3339, UTC
 	Key       string   `json:"key,omitempty"`
 	KeyBase64 []byte   `json:"keyBase64,omitempty"`
+
+	// Of a claim that was held or refunded: its deadline, what its state came to at
+	// last, and which payments bought it and which bought nothing.
+	HeldUntil string   `json:"heldUntil,omitempty"` // RFC 3339, UTC, as below
+	SettledAt string   `json:"settledAt,omitempty"`
+	Who       string   `json:"who,omitempty"`
+	Why       string   `json:"why,omitempty"`
+	Payment   string   `json:"payment,omitempty"`
+	Retired   bool     `json:"retired,omitempty"` // its units went out of the sale
+	RefundDue []string `json:"refundDue,omitempty"`
 }
 
 // ExportCommit is the line of a commit: the bytes of a slot.
@@ -74,6 +85,7 @@ func Header(sale string, uid string, shards []*State) ExportHeader {
 		h.Counts.Held += s.Held
 		h.Counts.Available += s.Available
 		h.Counts.InFlight += s.InFlight
+		h.Counts.Outcomes.add(s.Outcomes)
 	}
 	h.Counts.Shards = len(shards)
 	return h
@@ -113,6 +125,8 @@ func exportClaim(sale string, shard int, c Claim, packets *exportedPackets) Expo
 	line := ExportClaim{
 		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units, Amounts: packets.amounts(c.Units),
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
+		HeldUntil: exportTime(c.HeldUntilUs), SettledAt: exportTime(c.SettledUs),
+		Who: c.Who, Why: c.Reason, Payment: c.Payment, Retired: c.Retired, RefundDue: c.RefundsDue,
 	}
 	if utf8.ValidString(c.Key) {
 		line.Key = c.Key
@@ -120,6 +134,14 @@ func exportClaim(sale string, shard int, c Claim, packets *exportedPackets) Expo
 		line.KeyBase64 = []byte(c.Key)
 	}
 	return line
+}
+
+// exportTime writes a time in microseconds since 1970, of which 0 is none.
+func exportTime(us int64) string {
+	if us == 0 {
+		return ""
+	}
+	return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
 }
 
 func exportCommits(ctx context.Context, logs Logs, shard int, s *State, lines *json.Encoder) error {

@@ -65,13 +65,38 @@ type Totals struct {
 	Epoch      uint64 `json:"epoch"`
 	Owner      string `json:"owner"` // where the owner answers claims
 	Phase      string `json:"phase"`
-	Limit      int64  `json:"limit"` // units added minus removed
+	Limit      int64  `json:"limit"` // units added minus removed and retired
 	Available  int64  `json:"available"`
 	Held       int64  `json:"held"`
 	Sold       int64  `json:"sold"`
 	InFlight   int64  `json:"inFlight"` // sent to other shards and not acknowledged yet
 	// Fill is that of the shard's list on its node, 0 for a shard that has none.
 	Fill uint64 `json:"fill,omitempty"`
+	Outcomes
+}
+
+// Outcomes count, in claims, what has become of those that were not just sold. All but
+// OpenHolds only ever grow: each op that changed something counts once. All are 0 in
+// a sale without payment and refunds.
+type Outcomes struct {
+	OpenHolds  int64 `json:"openHolds,omitempty"` // held now
+	Confirmed  int64 `json:"confirmed,omitempty"`
+	Expired    int64 `json:"expired,omitempty"`
+	Cancelled  int64 `json:"cancelled,omitempty"`
+	Refunded   int64 `json:"refunded,omitempty"`
+	Resold     int64 `json:"resold,omitempty"`     // after they had expired
+	RefundsDue int64 `json:"refundsDue,omitempty"` // payments that bought nothing
+}
+
+// add adds those of another shard.
+func (o *Outcomes) add(other Outcomes) {
+	o.OpenHolds += other.OpenHolds
+	o.Confirmed += other.Confirmed
+	o.Expired += other.Expired
+	o.Cancelled += other.Cancelled
+	o.Refunded += other.Refunded
+	o.Resold += other.Resold
+	o.RefundsDue += other.RefundsDue
 }
 
 // Encode returns the head's stored form: one line of JSON.

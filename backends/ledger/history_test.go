@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -88,7 +90,6 @@ func (h *history) claims(t *rapid.T) {
 			rapid.StringOfN(rapid.RuneFrom([]rune("kl")), 0, 2, -1).Draw(t, "key"),
 		}
 		quantity := rapid.Int64Range(1, 3).Draw(t, "quantity")
-		until := rapid.SampledFrom([]int64{0, 0, h.timeUs + 5}).Draw(t, "until")
 		asked, granted := h.asked[shard][id]
 		want := Granted
 		switch {
@@ -105,7 +106,7 @@ func (h *history) claims(t *rapid.T) {
 		case d.Available() < quantity:
 			want = Short
 		}
-		v := d.Claim(id.user, id.key, quantity, until)
+		v := d.Claim(id.user, id.key, quantity)
 		if v.Kind != want {
 			t.Fatalf("decision %d on %+v, want %d", v.Kind, id, want)
 		}
@@ -126,6 +127,13 @@ func (h *history) generation(t *rapid.T) {
 		PerUserLimit: rapid.Int64Range(1, 6).Draw(t, "limit"),
 		Phase:        rapid.SampledFrom([]pb.Phase{pb.Phase_OPEN, pb.Phase_OPEN, pb.Phase_PAUSED}).Draw(t, "phase"),
 	}
+	if rapid.IntRange(0, 2).Draw(t, "payment") > 0 {
+		h.settings.Payment = &pb.Payment{
+			HoldForUs: rapid.Int64Range(1, 6).Draw(t, "hold"), GraceUs: rapid.Int64Range(0, 2).Draw(t, "grace"),
+			ExtendByUs: rapid.Int64Range(0, 3).Draw(t, "extend"),
+			Late:       rapid.SampledFrom([]pb.Payment_Late{pb.Payment_REFUSE, pb.Payment_RESELL, pb.Payment_RESELL}).Draw(t, "late"),
+		}
+	}
 	for shard, s := range h.shards {
 		op := &pb.Generation{Number: s.Generation + 1, Settings: h.settings, Remove: rapid.Int64Range(0, 5).Draw(t, "remove")}
 		for range rapid.IntRange(0, 2).Draw(t, "ranges") {
@@ -137,7 +145,7 @@ func (h *history) generation(t *rapid.T) {
 		if err := d.Generation(op); err != nil {
 			t.Fatal(err)
 		}
-		if v := d.Claim("somebody", "new", 1, 0); v.Kind == Granted {
+		if v := d.Claim("somebody", "new", 1); v.Kind == Granted {
 			t.Fatal("a claim was granted behind a new generation")
 		}
 		h.commit(t, shard, d)
@@ -186,56 +194,139 @@ func (p *peer) counted() uint64 {
 	return p.outK
 }
 
-// settle ends a hold by hand: no draft does that yet.
-func (h *history) settle(t *rapid.T) {
+// business settles claims and claims units, as anybody may want it, within one draft.
+// It holds what is said against what the claims say of themselves, and the state that
+// follows against what was said.
+func (h *history) business(t *rapid.T) {
 	shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
-	s := h.shards[shard]
-	if s.Claims() == 0 {
-		return
+	s, d := h.shards[shard], h.draft(shard)
+	if !s.IsOwner(d.commit.Writer) {
+		d.Own("here:1")
 	}
-	c := s.Claim(rapid.IntRange(0, s.Claims()-1).Draw(t, "claim"))
-	how := rapid.SampledFrom([]pb.Settle_How{pb.Settle_CONFIRM, pb.Settle_CANCEL}).Draw(t, "how")
-	if c.State == StateHeld && max(h.timeUs, s.timeUs) >= c.HeldUntilUs {
-		how = pb.Settle_EXPIRE
+	said := make(map[int]Claim)
+	for range rapid.IntRange(1, 8).Draw(t, "ops") {
+		if s.Claims() == 0 || rapid.IntRange(0, 3).Draw(t, "claim") == 0 {
+			h.buy(t, shard, d)
+			continue
+		}
+		i := rapid.IntRange(0, s.Claims()-1).Draw(t, "which")
+		was, ok := said[i]
+		if !ok {
+			was = s.Claim(i)
+		}
+		ops, left := d.Ops(), d.Available()
+		v := h.ask(t, d, s.Claim(i), was)
+		if left -= d.Available(); (v.Claim.State == StateSold || v.Claim.State == StateHeld) != (was.State == StateSold || was.State == StateHeld) {
+			n := int64(len(was.Units))
+			if was.State == StateSold || was.State == StateHeld {
+				n = -n
+			}
+			h.had[shard][was.User] += n
+			if v.Claim.Retired {
+				n = 0
+			}
+			left -= n
+		}
+		if left != 0 || d.available.Count() != d.Available() || v.Kind != SettleDone && v.Kind != SettleRefundDue && d.Ops() > ops+1 {
+			t.Fatalf("settlement %d made %+v of %+v, %d units are astray, %d ops", v.Kind, v.Claim, was, left, d.Ops()-ops)
+		}
+		said[i] = v.Claim
 	}
-	op := commit{writer: "planner", epoch: s.Epoch, timeUs: h.timeUs, ops: []*pb.Op{settle(c.Slot, uint32(c.Index), how)}}
-	stored, err := fold(s, op)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.twins[shard].Fold(stored); err != nil {
-		t.Fatal(err)
-	}
-	if c.State == StateHeld && how != pb.Settle_CONFIRM {
-		h.had[shard][c.User] -= int64(len(c.Units))
+	h.commit(t, shard, d)
+	for i, want := range said {
+		if got := s.Claim(i); fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+			t.Fatalf("claim %d is\n%+v, the draft said\n%+v", i, got, want)
+		}
 	}
 }
 
-// expire ends holds that are due by a draft, and sells a unit that came free.
+// ask asks for one settlement of a claim, and checks what is said by the state in which
+// the claim was.
+func (h *history) ask(t *rapid.T, d *Draft, c, was Claim) (v Settlement) {
+	open := was.State == StateHeld && d.TimeUs() < was.ReleaseUs()
+	p := h.settings.GetPayment()
+	payment := rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "payment")
+	other := was.Payment != "" && payment != "" && payment != was.Payment
+	owed := slices.Contains(was.RefundsDue, payment)
+	bought := (was.State == StateSold || was.State == StateRefunded) && !other
+	done := map[bool]SettlementKind{true: SettleDone, false: -1}
+	var want SettlementKind // -1: nothing is to be done, by a kind that says where the claim stands
+	switch rapid.SampledFrom([]string{"confirm", "confirm", "cancel", "expire", "expire", "extend", "refund", "late", "late"}).Draw(t, "how") {
+	case "confirm":
+		v, want = d.Confirm(c, payment), done[open]
+	case "cancel":
+		v, want = d.Cancel(c, "w", "r"), done[was.State == StateHeld]
+	case "expire":
+		v, want = d.Expire(c), done[was.State == StateHeld && !open]
+	case "extend":
+		if v, want = d.Extend(c), done[open && !was.Extended && p.GetExtendByUs() > 0]; open && !was.Extended && want < 0 {
+			want = SettleNoExtension
+		}
+	case "refund":
+		v, want = d.Refund(c, "w", "", rapid.Bool().Draw(t, "retire")), done[was.State == StateSold]
+	case "late":
+		v, want = d.Late(c, payment), SettleRefundDue
+		switch resold := v.Kind == SettleDone; {
+		case open, bought && !owed:
+			want = -1
+		case resold && !owed && p.GetLate() == pb.Payment_RESELL && (was.State == StateExpired || was.State == StateHeld):
+			want = SettleDone
+		}
+	}
+	if v.Kind != want && (want >= 0 || v.Kind == SettleDone) || want < 0 && fmt.Sprint(v.Claim) != fmt.Sprint(was) {
+		t.Fatalf("at %d, settlement %d of %+v, want %d: %+v", d.TimeUs(), v.Kind, was, want, v.Claim)
+	}
+	return v
+}
+
+// buy asks for a unit of somebody new or of a user who has been here.
+func (h *history) buy(t *rapid.T, shard int, d *Draft) {
+	id := request{rapid.SampledFrom([]string{"u", "v", "w"}).Draw(t, "user"), fmt.Sprint(h.timeUs, " ", h.shards[shard].Claims(), " ", d.Ops())}
+	want := Granted
+	switch {
+	case h.settings.GetPhase() != pb.Phase_OPEN:
+		want = NotNow
+	case h.had[shard][id.user] >= h.settings.GetPerUserLimit():
+		want = OverLimit
+	case d.Available() == 0:
+		want = Short
+	}
+	if _, again := h.asked[shard][id]; again {
+		return
+	}
+	if v := d.Claim(id.user, id.key, 1); v.Kind != want {
+		t.Fatalf("decision %d for %+v, who has %d, want %d", v.Kind, id, h.had[shard][id.user], want)
+	}
+	if want == Granted {
+		h.asked[shard][id] = 1
+		h.had[shard][id.user]++
+	}
+}
+
+// expire ends the holds that are due by a draft, in the order of their release.
 func (h *history) expire(t *rapid.T) {
 	shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
 	s, d := h.shards[shard], h.draft(shard)
-	ended := 0
+	var want []Claim
 	for _, c := range s.Holds() {
-		due := c.HeldUntilUs <= d.TimeUs()
-		if d.Expire(c) != due || d.Expire(c) {
-			t.Fatalf("a hold until %d, at %d, due %v", c.HeldUntilUs, d.TimeUs(), due)
-		}
-		if due {
-			h.had[shard][c.User] -= int64(len(c.Units))
-			ended++
+		if c.ReleaseUs() <= d.TimeUs() {
+			want = append(want, c)
 		}
 	}
-	if s.IsOwner(d.commit.Writer) && h.settings.GetPhase() == pb.Phase_OPEN && d.Available() > 0 {
-		id := request{fmt.Sprint("new", h.timeUs, s.Claims()), "k"}
-		if v := d.Claim(id.user, id.key, 1, 0); v.Kind != Granted {
-			t.Fatalf("decision %d with %d available", v.Kind, d.Available())
+	slices.SortStableFunc(want, func(a, b Claim) int { return cmp.Compare(a.ReleaseUs(), b.ReleaseUs()) })
+	due := s.Due(d.TimeUs(), rapid.IntRange(0, 4).Draw(t, "most"))
+	if fmt.Sprint(due) != fmt.Sprint(want[:min(len(due), len(want))]) {
+		t.Fatalf("due are %+v, want %+v", due, want)
+	}
+	for _, c := range due {
+		if v := d.Expire(c); v.Kind != SettleDone || v.Claim.State != StateExpired {
+			t.Fatalf("settlement %d of %+v", v.Kind, c)
 		}
-		h.asked[shard][id], h.had[shard][id.user] = 1, 1
+		h.had[shard][c.User] -= int64(len(c.Units))
 	}
 	h.commit(t, shard, d)
-	if slices.ContainsFunc(s.Holds(), func(c Claim) bool { return c.HeldUntilUs <= d.TimeUs() }) {
-		t.Fatalf("of %d holds that were due, some are left", ended)
+	if next, ok := s.NextDue(); ok != (s.OpenHolds > 0) || ok && len(due) == len(want) && next <= d.TimeUs() {
+		t.Fatalf("of %d holds that were due, the next is due at %d, %v", len(due), next, ok)
 	}
 }
 
@@ -244,7 +335,7 @@ func (h *history) waste(t *rapid.T) {
 	shard := rapid.IntRange(0, historyShards-1).Draw(t, "shard")
 	peer := (shard + 1) % historyShards
 	d := h.draft(shard)
-	d.Claim("wasted", "k", 1, 0)
+	d.Claim("wasted", "k", 1)
 	if open, ok := h.shards[peer].OpenTo(shard); ok && h.shards[shard].Received(peer) < open.K {
 		if err := d.In(peer, open.K, open.Units); err != nil {
 			t.Fatal(err)
@@ -297,7 +388,8 @@ func (h *history) check(t *rapid.T) {
 
 // observe puts all that a state can be asked into a text.
 func observe(s *State) string {
-	text := fmt.Sprintf("%+v %v %d %d %v %v %v\n", s.Head(), s.Settings(), s.Bytes(), s.Shortfall(), s.Sealed(), s.Open(), s.available)
+	text := fmt.Sprintf("%+v %v %d %d %v %v %v %v\n", s.Head(), s.Settings(), s.Bytes(), s.Shortfall(), s.Sealed(), s.Open(), s.available,
+		s.Due(math.MaxInt64, math.MaxInt))
 	for i := range s.Claims() {
 		c := s.Claim(i)
 		found, ok := s.Find(c.User, c.Key)
@@ -316,7 +408,7 @@ func TestHistories(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"claims":     h.claims,
 			"transfer":   h.transfer,
-			"settle":     h.settle,
+			"business":   h.business,
 			"expire":     h.expire,
 			"waste":      h.waste,
 			"generation": h.generation,

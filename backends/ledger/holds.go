@@ -1,40 +1,139 @@
 package ledger
 
 import (
-	"maps"
+	"container/heap"
 	"slices"
-
-	pb "salectl/backends/ledger/ledgerpb"
 )
 
 // Holds returns the claims that are held, in the order of their acceptance.
 func (s *State) Holds() []Claim {
-	if s.Held == 0 {
-		return nil
+	var at []uint32
+	for _, q := range s.claims.queue {
+		at = append(at, s.claims.deals.at(q.deal).claim)
 	}
+	slices.Sort(at)
 	var holds []Claim
-	for _, i := range slices.Sorted(maps.Keys(s.claims.heldUntil)) {
-		if c := s.claims.at(i); c.State == StateHeld {
-			holds = append(holds, c)
-		}
+	for _, i := range at {
+		holds = append(holds, s.claims.at(i))
 	}
 	return holds
 }
 
-// Expire ends a hold of the state whose deadline is not after the commit's time.
-// It says whether it did: a hold that is not due, or is settled, stays as it is.
-// The units can be claimed from here on, but for the draft's claims the hold
-// still counts against its user's limit.
-func (d *Draft) Expire(hold Claim) bool {
-	if hold.State != StateHeld || hold.HeldUntilUs > d.commit.TimeUs {
-		return false
+// Due returns the holds that are to be released by a time in microseconds since 1970,
+// at most n, the earliest first. The time to ask with is that of the commit which is
+// to say so, as Draft.TimeUs has it.
+func (s *State) Due(timeUs int64, n int) []Claim {
+	q := s.claims.queue
+	next := frontier{queue: q}
+	if len(q) > 0 {
+		next.at = append(next.at, 0)
 	}
-	for _, unit := range hold.Units {
-		if d.available.Add(Range{unit, 1}) != nil {
-			return false // it was ended here before
+	var due []Claim
+	for len(next.at) > 0 && len(due) < n && q[next.at[0]].releaseUs <= timeUs {
+		at := heap.Pop(&next).(int)
+		due = append(due, s.claims.at(s.claims.deals.at(q[at].deal).claim))
+		for child := 2*at + 1; child <= 2*at+2 && child < len(q); child++ {
+			heap.Push(&next, child)
 		}
 	}
-	d.totals.settle(int64(len(hold.Units)), StateExpired)
-	d.addOther(&pb.Op{Op: &pb.Op_Settle{Settle: &pb.Settle{Slot: hold.Slot, Index: uint32(hold.Index), How: pb.Settle_EXPIRE}}})
-	return true
+	return due
+}
+
+// NextDue returns when the next hold is to be released, in microseconds since 1970, if
+// any claim is held.
+func (s *State) NextDue() (releaseUs int64, ok bool) {
+	if len(s.claims.queue) == 0 {
+		return 0, false
+	}
+	return s.claims.queue[0].releaseUs, true
+}
+
+// queued is a hold in the queue, which is a binary heap: the next to be released is
+// the first. A record knows its place, so that it leaves the queue when it ends.
+type queued struct {
+	releaseUs int64
+	deal      uint32
+}
+
+func (a queued) before(b queued) bool {
+	return a.releaseUs < b.releaseUs || a.releaseUs == b.releaseUs && a.deal < b.deal
+}
+
+// enqueue puts a hold into the queue.
+func (c *claims) enqueue(deal uint32) {
+	d := c.deals.at(deal)
+	c.queue = append(c.queue, queued{})
+	c.up(len(c.queue)-1, queued{d.heldUntil + d.grace, deal})
+}
+
+// requeue puts a hold whose deadline has become later to its new place.
+func (c *claims) requeue(d *dealRecord) {
+	at := int(d.queued - 1)
+	c.down(at, queued{d.heldUntil + d.grace, c.queue[at].deal})
+}
+
+// unqueue takes a hold out of the queue, if it is there.
+func (c *claims) unqueue(d *dealRecord) {
+	if d.queued == 0 {
+		return
+	}
+	at, n := int(d.queued-1), len(c.queue)-1
+	last := c.queue[n]
+	c.queue = c.queue[:n]
+	d.queued = 0
+	switch {
+	case at == n:
+	case at > 0 && last.before(c.queue[(at-1)/2]):
+		c.up(at, last)
+	default:
+		c.down(at, last)
+	}
+}
+
+// up puts a hold to a place or, as long as it is before its parent, above.
+func (c *claims) up(at int, q queued) {
+	for parent := (at - 1) / 2; at > 0 && q.before(c.queue[parent]); parent = (at - 1) / 2 {
+		c.put(at, c.queue[parent])
+		at = parent
+	}
+	c.put(at, q)
+}
+
+// down puts a hold to a place or, as long as a child is before it, below.
+func (c *claims) down(at int, q queued) {
+	for {
+		child := 2*at + 1
+		if child+1 < len(c.queue) && c.queue[child+1].before(c.queue[child]) {
+			child++
+		}
+		if child >= len(c.queue) || !c.queue[child].before(q) {
+			break
+		}
+		c.put(at, c.queue[child])
+		at = child
+	}
+	c.put(at, q)
+}
+
+func (c *claims) put(at int, q queued) {
+	c.queue[at] = q
+	c.deals.at(q.deal).queued = uint32(at) + 1
+}
+
+// frontier are the places of a queue that may come next, itself a heap.
+type frontier struct {
+	queue []queued
+	at    []int
+}
+
+func (f *frontier) Len() int           { return len(f.at) }
+func (f *frontier) Less(i, j int) bool { return f.queue[f.at[i]].before(f.queue[f.at[j]]) }
+func (f *frontier) Swap(i, j int)      { f.at[i], f.at[j] = f.at[j], f.at[i] }
+func (f *frontier) Push(at any)        { f.at = append(f.at, at.(int)) }
+
+func (f *frontier) Pop() any {
+	last := len(f.at) - 1
+	at := f.at[last]
+	f.at = f.at[:last]
+	return at
 }

@@ -141,7 +141,7 @@ func TestLoadedWriterAppends(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := s.Draft(testOwner, 0)
-	d.Claim("u", "k", 1, 0)
+	d.Claim("u", "k", 1)
 	e, err := d.Encode()
 	if err != nil {
 		t.Fatal(err)

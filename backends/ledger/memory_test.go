@@ -24,7 +24,7 @@ func largeWorld(t *testing.T, n int) *world {
 					if spec.HomeShard(name, worldShards) != shard {
 						continue
 					}
-					if v := d.Claim(name, fmt.Sprintf("key-%022d", user), 1, 0); v.Kind == Granted {
+					if v := d.Claim(name, fmt.Sprintf("key-%022d", user), 1); v.Kind == Granted {
 						n--
 					}
 					break

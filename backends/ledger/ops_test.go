@@ -82,3 +82,8 @@ func generation(number uint64, remove int64, settings *pb.Settings, add ...Range
 func seal() *pb.Op { return &pb.Op{Op: &pb.Op_Seal{Seal: &pb.Seal{}}} }
 
 func phase(p pb.Phase) *pb.Settings { return &pb.Settings{PerUserLimit: 3, Phase: p} }
+
+// paying is a sale whose claims are held.
+func paying(perUser int64, p *pb.Payment) *pb.Settings {
+	return &pb.Settings{PerUserLimit: perUser, Phase: pb.Phase_OPEN, Payment: p}
+}

@@ -239,7 +239,7 @@ func (p *proc) decide() {
 			p.keys = append(p.keys, fmt.Sprint("k", p.sim.claims))
 		}
 		for _, key := range p.keys {
-			if v := d.Claim("user of "+key, key, 1, 0); v.Kind == ledger.Replay {
+			if v := d.Claim("user of "+key, key, 1); v.Kind == ledger.Replay {
 				p.sim.acked[key] = true // answered from the log
 			}
 		}

@@ -48,18 +48,28 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if had := s.claims.unitsAt(at); n > s.settings.GetPerUserLimit()-had {
 		return fmt.Errorf("user %q has %s and may not have %d more", op.GetUser(), spec.Count(had, "unit"), n)
 	}
-	for j := 0; j < len(op.GetUnits()); { // by runs: a claim's units usually are one
-		k := j + 1
-		for k < len(op.GetUnits()) && op.GetUnits()[k] == op.GetUnits()[k-1]+1 {
-			k++
-		}
-		if err := s.available.Remove(Range{op.GetUnits()[j], int64(k - j)}); err != nil {
-			return err
-		}
-		j = k
+	if err := s.terms(c, op); err != nil {
+		return err
+	}
+	if err := s.available.removeEach(op.GetUnits()); err != nil {
+		return err
 	}
 	s.claims.insert(at, s.next, i, op)
 	s.Totals.claim(n, op.GetHeldUntilUs() != 0)
+	return nil
+}
+
+// terms checks that a claim is held on the terms in force, or sold at once if there
+// are none.
+func (s *State) terms(c *pb.Commit, op *pb.Claim) error {
+	var until int64
+	if p := s.settings.GetPayment(); p != nil {
+		until = c.GetTimeUs() + p.GetHoldForUs()
+	}
+	if grace := s.settings.GetPayment().GetGraceUs(); op.GetHeldUntilUs() != until || op.GetGraceUs() != grace {
+		return fmt.Errorf("a claim that is held until %d and %d us of grace, by the settings it is until %d and %d",
+			op.GetHeldUntilUs(), op.GetGraceUs(), until, grace)
+	}
 	return nil
 }
 
@@ -75,45 +85,6 @@ func (s *State) rebuild(op *pb.Rebuild) error {
 		return fmt.Errorf("a first list of a shard that has sold without one")
 	}
 	s.Totals.Fill = op.GetFill()
-	return nil
-}
-
-func (s *State) settle(c *pb.Commit, op *pb.Settle) error {
-	i, ok := s.claims.locate(op.GetSlot(), int(op.GetIndex()))
-	if !ok {
-		return fmt.Errorf("no claim stands at slot %d, op %d", op.GetSlot(), op.GetIndex())
-	}
-	r := s.claims.records.at(i)
-	if r.state != StateHeld {
-		return nil // settled before; the first one counts
-	}
-	late := c.GetTimeUs() >= s.claims.heldUntil[i]
-	switch op.GetHow() {
-	case pb.Settle_CONFIRM:
-		if late {
-			return fmt.Errorf("a payment after the deadline")
-		}
-		r.state = StateSold
-	case pb.Settle_CANCEL:
-		r.state = StateCancelled
-	case pb.Settle_EXPIRE:
-		if !late {
-			return fmt.Errorf("a hold that expires before its deadline")
-		}
-		r.state = StateExpired
-	default:
-		return fmt.Errorf("a hold is confirmed, cancelled or expired")
-	}
-	s.Totals.settle(int64(r.count), r.state)
-	if r.state == StateSold {
-		return nil
-	}
-	s.claims.users.at(r.user).units -= int64(r.count)
-	for _, unit := range s.claims.units(i) {
-		if err := s.available.Add(Range{unit, 1}); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -203,7 +174,26 @@ func added(op *pb.Generation) (Units, error) {
 	if op.GetRemove() < 0 {
 		return nil, fmt.Errorf("a generation cannot remove %d units", op.GetRemove())
 	}
+	if p := op.GetSettings().GetPayment(); p != nil {
+		if err := payable(p); err != nil {
+			return nil, err
+		}
+	}
 	return unitsOf(op.GetAdd())
+}
+
+// maxTerm bounds the times of a payment, so that no deadline is beyond all numbers:
+// 142 years.
+const maxTerm = 1 << 52
+
+func payable(p *pb.Payment) error {
+	switch most := max(p.GetHoldForUs(), p.GetGraceUs(), p.GetExtendByUs()); {
+	case p.GetHoldForUs() < 1 || min(p.GetGraceUs(), p.GetExtendByUs()) < 0 || most > maxTerm:
+		return fmt.Errorf("a payment with %d us to hold, %d us of grace, extended by %d us", p.GetHoldForUs(), p.GetGraceUs(), p.GetExtendByUs())
+	case p.GetLate() != pb.Payment_REFUSE && p.GetLate() != pb.Payment_RESELL:
+		return fmt.Errorf("a payment that is late is refused or resold, not %v", p.GetLate())
+	}
+	return nil
 }
 
 func (s *State) seal() error {

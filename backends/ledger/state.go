@@ -176,6 +176,16 @@ func (s *State) Claims() int { return s.claims.records.len() }
 // Claim returns the i-th claim accepted.
 func (s *State) Claim(i int) Claim { return s.claims.at(uint32(i)) }
 
+// ClaimAt returns the claim at a place in the log: the slot, and the index among the
+// ops of its commit.
+func (s *State) ClaimAt(slot uint64, index int) (Claim, bool) {
+	i, ok := s.claims.locate(slot, index)
+	if !ok {
+		return Claim{}, false
+	}
+	return s.claims.at(i), true
+}
+
 // Find returns the claim that a request was given, if it was accepted.
 func (s *State) Find(user, key string) (Claim, bool) {
 	at := s.claims.look(user, key)

@@ -20,6 +20,9 @@ func begun(t testing.TB) *State {
 	return s
 }
 
+// pays has claims held for 89 us from here on: what is claimed at 10 has until 99.
+var pays = by(generation(2, 0, paying(3, &pb.Payment{HoldForUs: 89, Late: pb.Payment_REFUSE})))
+
 // figures are a shard's numbers in one line.
 func figures(s *State) string {
 	return fmt.Sprintf("limit %d: %d available, %d held, %d sold, %d in flight", s.Limit, s.Available, s.Held, s.Sold, s.InFlight)
@@ -27,6 +30,7 @@ func figures(s *State) string {
 
 func TestStateTakes(t *testing.T) {
 	closed := by(generation(2, 0, phase(pb.Phase_CLOSED))).as("planner", 1)
+	closedLater := by(generation(3, 0, phase(pb.Phase_CLOSED))).as("planner", 1)
 	for name, test := range map[string]struct {
 		commits []commit
 		want    string
@@ -47,14 +51,14 @@ func TestStateTakes(t *testing.T) {
 		"the same when closed":      {[]commit{by(claim("u", "k", 1)), closed, by(claim("u", "k", 2))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", nil},
 		"a new owner":               {[]commit{by(own()).as("b", 2), by(claim("u", "k", 1)).as("b", 2)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", func(s *State) bool { return s.Epoch == 2 && s.IsOwner([]byte("b")) && !s.IsOwner([]byte("a")) }},
 		"an owner and its claim":    {[]commit{by(own(), claim("u", "k", 1)).as("b", 2)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", nil},
-		"a hold":                    {[]commit{by(hold("u", "k", 99, 1, 2))}, "limit 10: 8 available, 2 held, 0 sold, 0 in flight", func(s *State) bool { return s.UserUnits("u") == 2 }},
-		"a hold paid":               {[]commit{by(hold("u", "k", 99, 1)), by(settle(2, 0, pb.Settle_CONFIRM)).at(98)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", func(s *State) bool { return s.Claim(0).State == StateSold && s.Claim(0).HeldUntilUs == 99 }},
-		"a hold cancelled":          {[]commit{by(hold("u", "k", 99, 1, 3)), by(settle(2, 0, pb.Settle_CANCEL))}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { return s.Claim(0).State == StateCancelled && s.UserUnits("u") == 0 }},
-		"a hold expired":            {[]commit{by(hold("u", "k", 99, 1)), by(settle(2, 0, pb.Settle_EXPIRE)).at(99)}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { return s.Claim(0).State == StateExpired }},
-		"only the first settle":     {[]commit{by(hold("u", "k", 99, 1)), by(settle(2, 0, pb.Settle_CONFIRM)), by(settle(2, 0, pb.Settle_CANCEL)), by(settle(2, 0, pb.Settle_EXPIRE)).at(100)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", nil},
+		"a hold":                    {[]commit{pays, by(hold("u", "k", 99, 1, 2))}, "limit 10: 8 available, 2 held, 0 sold, 0 in flight", func(s *State) bool { return s.UserUnits("u") == 2 }},
+		"a hold paid":               {[]commit{pays, by(hold("u", "k", 99, 1)), by(settle(3, 0, pb.Settle_CONFIRM)).at(98)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", func(s *State) bool { return s.Claim(0).State == StateSold && s.Claim(0).HeldUntilUs == 99 }},
+		"a hold cancelled":          {[]commit{pays, by(hold("u", "k", 99, 1, 3)), by(settle(3, 0, pb.Settle_CANCEL))}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { return s.Claim(0).State == StateCancelled && s.UserUnits("u") == 0 }},
+		"a hold expired":            {[]commit{pays, by(hold("u", "k", 99, 1)), by(settle(3, 0, pb.Settle_EXPIRE)).at(99)}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { return s.Claim(0).State == StateExpired }},
+		"only the first settle":     {[]commit{pays, by(hold("u", "k", 99, 1)), by(settle(3, 0, pb.Settle_CONFIRM)), by(settle(3, 0, pb.Settle_CANCEL)), by(settle(3, 0, pb.Settle_EXPIRE)).at(100)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", nil},
 		"no settle of a sale":       {[]commit{by(claim("u", "k", 1)), by(settle(2, 0, pb.Settle_CANCEL))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", nil},
-		"a unit after its hold":     {[]commit{by(hold("u", "k", 99, 1)), by(settle(2, 0, pb.Settle_CANCEL), claim("v", "k", 1))}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", func(s *State) bool { return s.Claim(0).Units[0] == 1 && s.Claim(1).Units[0] == 1 }},
-		"a settle when closed":      {[]commit{by(hold("u", "k", 99, 1)), closed, by(settle(2, 0, pb.Settle_CONFIRM)).as("planner", 1)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", nil},
+		"a unit after its hold":     {[]commit{pays, by(hold("u", "k", 99, 1)), by(settle(3, 0, pb.Settle_CANCEL), hold("v", "k", 99, 1))}, "limit 10: 9 available, 1 held, 0 sold, 0 in flight", func(s *State) bool { return s.Claim(0).Units[0] == 1 && s.Claim(1).Units[0] == 1 }},
+		"a settle when closed":      {[]commit{pays, by(hold("u", "k", 99, 1)), closedLater, by(settle(3, 0, pb.Settle_CONFIRM)).as("planner", 1)}, "limit 10: 9 available, 0 held, 1 sold, 0 in flight", nil},
 		"a transfer out":            {[]commit{by(out(3, 1, Range{8, 3}))}, "limit 10: 7 available, 0 held, 0 sold, 3 in flight", func(s *State) bool { o, ok := s.OpenTo(3); return ok && o.K == 1 && len(s.Open()) == 1 }},
 		"a transfer and its ack":    {[]commit{by(out(3, 1, Range{8, 3})), by(ack(3, 1)), by(ack(3, 1))}, "limit 10: 7 available, 0 held, 0 sold, 0 in flight", func(s *State) bool { _, open := s.OpenTo(3); return !open && len(s.Open()) == 0 }},
 		"the next transfer":         {[]commit{by(out(3, 1, Range{10, 1})), by(ack(3, 1), out(3, 2, Range{9, 1}))}, "limit 10: 8 available, 0 held, 0 sold, 1 in flight", nil},
@@ -95,6 +99,7 @@ func TestStateTakes(t *testing.T) {
 
 func TestStateRefuses(t *testing.T) {
 	closed := by(generation(2, 0, phase(pb.Phase_CLOSED)))
+	closedLater := by(generation(3, 0, phase(pb.Phase_CLOSED)))
 	hours := by(generation(2, 0, &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN, OpensAtUs: 50, ClosesAtUs: 60}))
 	for name, test := range map[string]struct {
 		before []commit
@@ -106,7 +111,7 @@ func TestStateRefuses(t *testing.T) {
 		"a unit twice in one claim":      {nil, by(claim("u", "k", 1, 1)), "units 1 are not here"},
 		"a unit never dealt":             {nil, by(claim("u", "k", 11)), "units 11 are not here"},
 		"a unit that was removed":        {[]commit{by(generation(2, 1, phase(pb.Phase_OPEN)))}, by(claim("u", "k", 10)), "units 10 are not here"},
-		"a unit that is held":            {[]commit{by(hold("u", "k", 99, 1))}, by(claim("v", "k", 1)), "units 1 are not here"},
+		"a unit that is held":            {[]commit{pays, by(hold("u", "k", 99, 1))}, by(hold("v", "k", 99, 1)), "units 1 are not here"},
 		"a unit that was sent":           {[]commit{by(out(3, 1, Range{10, 1}))}, by(claim("u", "k", 10)), "units 10 are not here"},
 		"a unit that came when sent":     {nil, by(in(3, 1, Range{10, 1})), "units 10 are here already"},
 		"a generation's unit again":      {nil, by(generation(2, 0, phase(pb.Phase_OPEN), Range{10, 2})), "units 10-11 are here already"},
@@ -114,7 +119,7 @@ func TestStateRefuses(t *testing.T) {
 		"the limit in one claim":         {nil, by(claim("u", "k", 1, 2, 3, 4)), `user "u" has 0 units and may not have 4 more`},
 		"the limit in one commit":        {nil, by(claim("u", "k", 1, 2), claim("u", "l", 3, 4)), `user "u" has 2 units and may not have 2 more`},
 		"the limit later":                {[]commit{by(claim("u", "k", 1, 2, 3))}, by(claim("u", "l", 4)), `user "u" has 3 units and may not have 1 more`},
-		"the limit with a hold":          {[]commit{by(hold("u", "k", 99, 1, 2, 3))}, by(claim("u", "l", 4)), `user "u" has 3 units and may not have 1 more`},
+		"the limit with a hold":          {[]commit{pays, by(hold("u", "k", 99, 1, 2, 3))}, by(claim("u", "l", 4)), `user "u" has 3 units and may not have 1 more`},
 		"a limit that was lowered":       {[]commit{by(claim("u", "k", 1, 2)), by(generation(2, 0, openSettings(1)))}, by(claim("u", "l", 4)), `user "u" has 2 units and may not have 1 more`},
 		"a user beyond measure":          {nil, by(claim(strings.Repeat("u", maxText+1), "k", 1)), "more than 65535 bytes"},
 		"a claim by a stranger":          {nil, by(claim("u", "k", 1)).as("b", 1), "not the owner"},
@@ -142,14 +147,14 @@ func TestStateRefuses(t *testing.T) {
 		"a transfer of a unit twice":     {nil, by(out(3, 1, Range{10, 1}, Range{10, 1})), "units 10 are here already"},
 		"a transfer in, of a unit twice": {nil, by(in(3, 1, Range{50, 1}, Range{50, 1})), "units 50 are here already"},
 		"an ack of nothing":              {nil, by(ack(3, 1)), "transfer 1 to shard 3 is acknowledged, 0 were sent"},
-		"a payment at the deadline":      {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 0, pb.Settle_CONFIRM)).at(99), "a payment after the deadline"},
-		"an expiry too early":            {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 0, pb.Settle_EXPIRE)).at(98), "expires before its deadline"},
-		"a settle of no kind":            {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 0, 0)), "confirmed, cancelled or expired"},
-		"a settle of no claim":           {[]commit{by(hold("u", "k", 99, 1))}, by(settle(2, 1, pb.Settle_CANCEL)), "no claim stands at slot 2, op 1"},
-		"a settle of another slot":       {[]commit{by(in(3, 1, Range{50, 1})), by(hold("u", "k", 99, 1))}, by(settle(2, 0, pb.Settle_CANCEL)), "no claim stands at slot 2, op 0"},
+		"a payment at the deadline":      {[]commit{pays, by(hold("u", "k", 99, 1))}, by(settle(3, 0, pb.Settle_CONFIRM)).at(99), "CONFIRM of a claim that is held, at 99, to be released at 99"},
+		"an expiry too early":            {[]commit{pays, by(hold("u", "k", 99, 1))}, by(settle(3, 0, pb.Settle_EXPIRE)).at(98), "EXPIRE of a claim that is held, at 98, to be released at 99"},
+		"a settle of no kind":            {[]commit{pays, by(hold("u", "k", 99, 1))}, by(settle(3, 0, 0)), "settled in a way that is not known: 0"},
+		"a settle of no claim":           {[]commit{pays, by(hold("u", "k", 99, 1))}, by(settle(3, 1, pb.Settle_CANCEL)), "no claim stands at slot 3, op 1"},
+		"a settle of another slot":       {[]commit{pays, by(in(3, 1, Range{50, 1})), by(hold("u", "k", 99, 1))}, by(settle(3, 0, pb.Settle_CANCEL)), "no claim stands at slot 3, op 0"},
 		"a seal while open":              {nil, by(seal()), "a seal on a shard that is open"},
 		"a seal during a transfer":       {[]commit{by(out(3, 1, Range{10, 1})), closed}, by(seal()), "with 1 unit in flight and 0 held"},
-		"a seal during a hold":           {[]commit{by(hold("u", "k", 99, 1)), closed}, by(seal()), "with 0 units in flight and 1 held"},
+		"a seal during a hold":           {[]commit{pays, by(hold("u", "k", 99, 1)), closedLater}, by(seal()), "with 0 units in flight and 1 held"},
 		"nothing after the seal":         {[]commit{closed, by(seal())}, by(), "a commit after the seal"},
 		"an owner after the seal":        {[]commit{closed, by(seal())}, by(own()).as("b", 2), "a commit after the seal"},
 		"a transfer in after a seal":     {[]commit{closed, by(seal())}, by(in(3, 1, Range{50, 1})), "a commit after the seal"},
@@ -255,32 +260,32 @@ func TestHoldsEnd(t *testing.T) {
 	if holds := s.Holds(); len(holds) != 0 {
 		t.Errorf("holds %+v", holds)
 	}
-	mustFold(t, s, by(hold("u", "k", 61, 1, 3)), by(hold("v", "k", 60, 4), claim("w", "k", 5), hold("x", "k", 50, 6)), by(settle(3, 2, pb.Settle_CANCEL)))
+	mustFold(t, s, by(claim("w", "k", 5)), pays, by(hold("u", "k", 99, 1, 3)), by(hold("v", "k", 100, 4), hold("x", "k", 100, 6)).at(11),
+		by(settle(5, 1, pb.Settle_CANCEL)).at(11))
 	holds := s.Holds()
 	if len(holds) != 2 || holds[0].User != "u" || holds[1].User != "v" {
 		t.Fatalf("holds %+v", holds)
 	}
-	d := s.Draft([]byte("a"), 60)
+	d := s.Draft([]byte("a"), 99)
 	left := d.Available()
-	if d.Expire(holds[0]) {
-		t.Error("ended a hold that is not due")
-	}
 	sold, _ := s.Find("w", "k")
 	cancelled, _ := s.Find("x", "k")
-	if d.Expire(sold) || d.Expire(cancelled) {
-		t.Error("ended what is not held")
+	for i, test := range []struct {
+		claim Claim
+		want  SettlementKind
+	}{{holds[1], SettleHeld}, {sold, SettleSold}, {cancelled, SettleCancelled}, {holds[0], SettleDone}, {holds[0], SettleAlready}} {
+		if v := d.Expire(test.claim); v.Kind != test.want {
+			t.Errorf("%d: settlement %d, want %d", i, v.Kind, test.want)
+		}
 	}
-	if !d.Expire(holds[1]) || d.Expire(holds[1]) {
-		t.Error("did not end the hold that is due, once")
-	}
-	if d.Available() != left+1 || d.Ops() != 1 {
+	if d.Available() != left+2 || d.Ops() != 1 {
 		t.Errorf("%d units are available, were %d, %d ops", d.Available(), left, d.Ops())
 	}
 	e := mustCommit(t, s, d)
 	if head, err := ParseHead(e.Head); err != nil || head != s.Head() {
 		t.Errorf("the head is %+v, %v, the state's %+v", head, err, s.Head())
 	}
-	if holds := s.Holds(); len(holds) != 1 || s.Held != 2 {
+	if holds := s.Holds(); len(holds) != 1 || s.Held != 1 || s.OpenHolds != 1 {
 		t.Errorf("holds %+v, %d held", holds, s.Held)
 	}
 }

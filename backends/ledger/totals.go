@@ -11,19 +11,45 @@ func (t *Totals) claim(n int64, held bool) {
 	t.Available -= n
 	if held {
 		t.Held += n
+		t.OpenHolds++
 	} else {
 		t.Sold += n
 	}
 }
 
-func (t *Totals) settle(n int64, to ClaimState) {
-	t.Held -= n
-	if to == StateSold {
+// settle counts what an op has done to a claim of n units.
+func (t *Totals) settle(n int64, op *pb.Settle) {
+	switch op.GetHow() {
+	case pb.Settle_CONFIRM:
+		t.ended(n)
 		t.Sold += n
-	} else {
+		t.Confirmed++
+	case pb.Settle_CANCEL:
+		t.ended(n)
 		t.Available += n
+		t.Cancelled++
+	case pb.Settle_EXPIRE:
+		t.ended(n)
+		t.Available += n
+		t.Expired++
+	case pb.Settle_REFUND:
+		t.Sold -= n
+		if op.GetRetire() {
+			t.Limit -= n
+		} else {
+			t.Available += n
+		}
+		t.Refunded++
+	case pb.Settle_RESELL:
+		t.Available -= n
+		t.Sold += n
+		t.Resold++
+	case pb.Settle_REFUND_DUE:
+		t.RefundsDue++
 	}
 }
+
+func (t *Totals) ended(n int64) { t.Held -= n; t.OpenHolds-- }
 
 func (t *Totals) out(n int64) { t.Available -= n; t.InFlight += n }
 func (t *Totals) in(n int64)  { t.Available += n }

@@ -85,6 +85,63 @@ func (u *Units) Remove(r Range) error {
 	return nil
 }
 
+// run returns the units at the begin of a list that follow one another.
+func run(units []int64) Range {
+	n := 1
+	for n < len(units) && units[n] == units[n-1]+1 {
+		n++
+	}
+	return Range{units[0], int64(n)}
+}
+
+// removeEach takes listed units out of the set, by runs: a claim's units usually are
+// one. After an error those before the one that is not there are gone.
+func (u *Units) removeEach(units []int64) error {
+	for len(units) > 0 {
+		r := run(units)
+		if err := u.Remove(r); err != nil {
+			return err
+		}
+		units = units[r.Count:]
+	}
+	return nil
+}
+
+// addEach puts listed units into the set, as removeEach takes them out.
+func (u *Units) addEach(units []int64) error {
+	for len(units) > 0 {
+		r := run(units)
+		if err := u.Add(r); err != nil {
+			return err
+		}
+		units = units[r.Count:]
+	}
+	return nil
+}
+
+// hasEach says whether all listed units are in the set. None is listed twice.
+func (u Units) hasEach(units []int64) bool {
+	for len(units) > 0 {
+		r := run(units)
+		if i := u.after(r.First) - 1; i < 0 || u[i].end() < r.end() {
+			return false
+		}
+		units = units[r.Count:]
+	}
+	return true
+}
+
+// lowest returns the n lowest units. The set must have that many.
+func (u Units) lowest(n int) []int64 {
+	units := make([]int64, 0, n)
+	for i := 0; len(units) < n; i++ {
+		for unit := u[i].First; unit < u[i].end() && len(units) < n; unit++ {
+			units = append(units, unit)
+		}
+	}
+	return units
+}
+
 // takeLowest appends the n lowest units to dst and removes them. The set must
 // have that many.
 func (u *Units) takeLowest(dst []int64, n int64) []int64 {

@@ -72,12 +72,19 @@ type world struct {
 const worldShards = 3
 
 // newWorld returns a sale of 10 units a shard, at most 3 a user.
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB) *world { return worldOf(t, phase(pb.Phase_OPEN)) }
+
+// held are the settings of a sale whose claims are held for a second.
+func held() *pb.Settings {
+	return paying(3, &pb.Payment{HoldForUs: 1_000_000, GraceUs: 1000, ExtendByUs: 500_000, Late: pb.Payment_RESELL})
+}
+
+func worldOf(t testing.TB, settings *pb.Settings) *world {
 	w := &world{t: t, logs: &memory{logs: make(map[string]*stored)}, sale: NewSale(spec.SaleLog("test")), timeUs: 1_000_000, next: 1}
 	for i := range worldShards {
 		w.shards = append(w.shards, NewState(spec.ShardLog(testUID, i, worldShards)))
 	}
-	w.plan(10, 0, phase(pb.Phase_OPEN))
+	w.plan(10, 0, settings)
 	for i := range w.shards {
 		d := w.draft(i)
 		d.Own("here:1")
@@ -168,18 +175,33 @@ func (w *world) buyer(shard int) string {
 	}
 }
 
-// sell sells to a user of each of some shards, and holds as much for another.
+// sell sells to two users of each of some shards. Where claims are held, the second
+// does not pay.
 func (w *world) sell(quantity int64, shards ...int) {
 	w.t.Helper()
 	for _, shard := range shards {
 		d := w.draft(shard)
-		for _, until := range []int64{0, w.timeUs + 1_000_000} {
-			if v := d.Claim(w.buyer(shard), "key", quantity, until); v.Kind != Granted {
+		first := w.shards[shard].Claims()
+		for range 2 {
+			if v := d.Claim(w.buyer(shard), "key", quantity); v.Kind != Granted {
 				w.t.Fatalf("decision %d", v.Kind)
 			}
 		}
 		w.commit(shard, d)
+		if w.shards[shard].Claim(first).State == StateHeld {
+			w.pay(shard, first)
+		}
 	}
+}
+
+// pay confirms a hold.
+func (w *world) pay(shard, claim int) {
+	w.t.Helper()
+	d := w.draft(shard)
+	if v := d.Confirm(w.shards[shard].Claim(claim), fmt.Sprint("payment ", claim)); v.Kind != SettleDone {
+		w.t.Fatalf("settlement %d", v.Kind)
+	}
+	w.commit(shard, d)
 }
 
 // move takes a transfer n steps far: Out, In, Ack.
@@ -205,9 +227,9 @@ func (w *world) move(from, to int, units int64, steps int) {
 // busyWorld returns a sale in which everything is somewhere: of 33 units, 3
 // were removed, 8 are sold, 8 held, 4 on the way.
 func busyWorld(t testing.TB) *world {
-	w := newWorld(t)
+	w := worldOf(t, held())
 	w.sell(2, 0, 1, 2)
-	w.plan(1, 1, phase(pb.Phase_OPEN))
+	w.plan(1, 1, held())
 	w.move(0, 1, 2, 3)
 	w.move(0, 1, 1, 2) // received, not acknowledged
 	w.move(2, 0, 4, 1) // on the way
@@ -245,7 +267,7 @@ func (w *world) end() {
 	}
 }
 
-// settle stores a Settle, which no draft makes yet.
+// settle stores a Settle past any draft.
 func (w *world) settle(shard int, op *pb.Op) {
 	w.t.Helper()
 	s := w.shards[shard]

@@ -40,7 +40,7 @@ func newTrial(t *testing.T) *trial {
 	d.Own("other:1")
 	b.theirs = mustCommit(t, other, d)
 	d = b.s.Draft(testOwner, 30)
-	d.Claim("u", "k", 1, 0)
+	d.Claim("u", "k", 1)
 	mine, err := d.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func TestWriterReadsPages(t *testing.T) {
 	s, stored := mustOpenShard(t, 10, 5)
 	d := s.Draft(testOwner, 30)
 	for i := range 5 {
-		d.Claim(fmt.Sprint("u", i), strings.Repeat("k", 50_000), 1, 0)
+		d.Claim(fmt.Sprint("u", i), strings.Repeat("k", 50_000), 1)
 	}
 	large := mustCommit(t, s, d)
 	next := mustCommit(t, s, s.Draft(testOwner, 31))

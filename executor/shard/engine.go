@@ -94,7 +94,7 @@ func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
 
 // look decides on one request.
 func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket) decision {
-	v := d.Claim(t.User, t.Key, t.Quantity, 0)
+	v := d.Claim(t.User, t.Key, t.Quantity)
 	switch v.Kind {
 	case ledger.Granted:
 		t.op, t.answer = v.Op, Answer{Outcome: api.Sold}

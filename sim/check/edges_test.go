@@ -68,7 +68,7 @@ var edgeFaults = map[string]planted{
 	"a seal with units held": {newWorld, func(w *world) {
 		a := w.user(0)
 		w.invoke(a, "k", 1)
-		w.append(0, func(d *ledger.Draft) { d.Claim(a, "k", 1, w.at.Microseconds()+10_000_000) })
+		w.storeHeld(0, a, "k", 1, 10*time.Second)
 		w.plan(0, 0, pb.Phase_CLOSED)
 		w.plantOp(sealOp())
 	}, "phases"},
@@ -122,7 +122,7 @@ var edgeFaults = map[string]planted{
 	"a claim of a unit that is held": {newWorld, func(w *world) {
 		a := w.user(0)
 		w.invoke(a, "k", 1)
-		w.append(0, func(d *ledger.Draft) { d.Claim(a, "k", 1, w.at.Microseconds()+10_000_000) })
+		w.storeHeld(0, a, "k", 1, 10*time.Second)
 		w.asks(claimOf(w.user(0), "l", 1))
 	}, "units"},
 	"an expiry before its deadline": {ended, func(w *world) {
@@ -173,7 +173,7 @@ var edgeFaults = map[string]planted{
 	"a generation planned as the run is sealed": {ended, func(w *world) {
 		w.change(isSealed, func(c *pb.Commit, _ *pb.Op) {
 			c.Ops = append([]*pb.Op{{Op: &pb.Op_Planned{Planned: &pb.Planned{
-				Generation: 3, Uid: w.uid, Run: w.run, Settings: &pb.Settings{PerUserLimit: 2, Phase: pb.Phase_CLOSED},
+				Generation: w.sale.Generation() + 1, Uid: w.uid, Run: w.run, Settings: &pb.Settings{PerUserLimit: 2, Phase: pb.Phase_CLOSED},
 				Shards: make([]*pb.ShardChange, shards), NextUnit: w.next,
 			}}}}, c.Ops...)
 		})

@@ -38,6 +38,9 @@ type (
 		Held      int64  `json:"held"`
 		Available int64  `json:"available"`
 		InFlight  int64  `json:"inFlight"`
+		Confirmed int64  `json:"confirmed,omitempty"`
+		Expired   int64  `json:"expired,omitempty"`
+		Cancelled int64  `json:"cancelled,omitempty"`
 	}
 	claimLine struct {
 		Claim     string   `json:"claim"`
@@ -49,6 +52,8 @@ type (
 		At        string   `json:"at"`
 		Key       string   `json:"key,omitempty"`
 		KeyBase64 []byte   `json:"keyBase64,omitempty"`
+		HeldUntil string   `json:"heldUntil,omitempty"`
+		SettledAt string   `json:"settledAt,omitempty"`
 	}
 	commitLine struct {
 		Shard  int    `json:"shard"`
@@ -99,6 +104,9 @@ func (e *evidence) export(r *run) []byte {
 		header.Counts.Slots += uint64(len(l.slots))
 		header.Counts.Sold += last.after.sold
 		header.Counts.Available += last.after.available
+		header.Counts.Confirmed += last.after.confirmed
+		header.Counts.Expired += last.after.expired
+		header.Counts.Cancelled += last.after.cancelled
 	}
 	granted := int64(0)
 	lines = json.NewEncoder(&claims)
@@ -110,7 +118,13 @@ func (e *evidence) export(r *run) []byte {
 			}
 			line := claimLine{
 				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: c.units, State: c.state,
-				At: time.UnixMicro(c.timeUs()).UTC().Format(time.RFC3339Nano),
+				At: timeText(c.timeUs()),
+			}
+			if c.deadline != 0 {
+				line.HeldUntil = timeText(c.deadline)
+			}
+			if c.settled != 0 {
+				line.SettledAt = timeText(c.settled)
 			}
 			for _, unit := range c.units {
 				if r.packets != nil {
@@ -136,3 +150,5 @@ func (e *evidence) export(r *run) []byte {
 	first, _ := json.Marshal(header)
 	return bytes.Join([][]byte{first, append(claims.Bytes(), commits.Bytes()...)}, []byte("\n"))
 }
+
+func timeText(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }

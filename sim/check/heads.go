@@ -78,5 +78,11 @@ func appendHead(b []byte, s *slot, m *moment, phase string) []byte {
 	if m.fill != 0 {
 		b = strconv.AppendUint(append(b, `,"fill":`...), m.fill, 10)
 	}
+	for i, n := range [...]int64{m.openHolds, m.confirmed, m.expired, m.cancelled} {
+		if n != 0 {
+			b = append(b, [...]string{`,"openHolds":`, `,"confirmed":`, `,"expired":`, `,"cancelled":`}[i]...)
+			b = strconv.AppendInt(b, n, 10)
+		}
+	}
 	return append(b, '}')
 }

@@ -21,6 +21,8 @@ type moment struct {
 	inFlight   int64 // sent and not acknowledged
 	fill       uint64
 	sealed     bool
+
+	openHolds, confirmed, expired, cancelled int64 // claims
 }
 
 // claim is one Claim op, and what became of it.
@@ -31,6 +33,8 @@ type claim struct {
 	key      string
 	units    []int64
 	deadline int64        // 0: never held
+	grace    int64        // from there to the release
+	settled  int64        // when the hold ended; 0: it has not
 	state    string       // sold, held, cancelled, expired
 	settings *pb.Settings // in force
 	had      int64        // units of the user before

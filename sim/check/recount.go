@@ -148,7 +148,7 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	sh := st.shards[s.log.shard]
 	id := request{op.GetUser(), string(op.GetKey())}
 	c := &claim{
-		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), deadline: op.GetHeldUntilUs(),
+		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
 		state: "sold", settings: sh.settings, had: sh.users[id.user], again: sh.requests[id],
 		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(),
 	}
@@ -160,6 +160,7 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	if c.deadline != 0 {
 		to.kind, c.state = held, "held"
 		sh.held += n
+		sh.openHolds++
 	} else {
 		sh.sold += n
 	}
@@ -183,21 +184,26 @@ func (st *stock) settle(s *slot, op *pb.Settle) {
 	if c.state != "held" {
 		return // the first end counts
 	}
-	late := s.commit.GetTimeUs() >= c.deadline
+	late := s.commit.GetTimeUs() >= c.deadline+c.grace
 	if late != (op.GetHow() == pb.Settle_EXPIRE) && op.GetHow() != pb.Settle_CANCEL {
 		st.bad("%v ends %v by %v at %d us, its deadline is %d", s, c, op.GetHow(), s.commit.GetTimeUs(), c.deadline)
 	}
 	n := int64(len(c.units))
 	to := place{kind: free, shard: s.log.shard}
 	sh.held -= n
+	sh.openHolds--
+	c.settled = s.commit.GetTimeUs()
 	switch op.GetHow() {
 	case pb.Settle_CONFIRM:
 		to.kind, c.state = sold, "sold"
 		sh.sold += n
+		sh.confirmed++
 	case pb.Settle_CANCEL:
 		c.state = "cancelled"
+		sh.cancelled++
 	default:
 		c.state = "expired"
+		sh.expired++
 	}
 	if to.kind == free {
 		sh.available += n

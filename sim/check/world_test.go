@@ -27,17 +27,18 @@ var (
 
 // world writes a history as a sale without faults leaves it.
 type world struct {
-	t      testing.TB
-	h      *History
-	at     time.Duration
-	sale   *ledger.Sale
-	uid    string // of the run
-	run    int64
-	shards []*ledger.State
-	writer []byte // of the next commits
-	next   int64  // unit
-	users  int
-	listed *spec.Sale // as it is declared; nil: owners decide, and nothing is declared
+	payment *pb.Payment // of the generations that are planned
+	t       testing.TB
+	h       *History
+	at      time.Duration
+	sale    *ledger.Sale
+	uid     string // of the run
+	run     int64
+	shards  []*ledger.State
+	writer  []byte // of the next commits
+	next    int64  // unit
+	users   int
+	listed  *spec.Sale // as it is declared; nil: owners decide, and nothing is declared
 
 	off           time.Duration // that writers' clocks are ahead
 	opens, closes time.Duration // of the next generations, since 1970; 0: none
@@ -128,6 +129,7 @@ func (w *world) declare(add, remove int64, phase pb.Phase) {
 		Generation: generation, Uid: w.uid, Run: w.run,
 		Settings: &pb.Settings{
 			PerUserLimit: 2, Phase: phase, OpensAtUs: w.opens.Microseconds(), ClosesAtUs: w.closes.Microseconds(),
+			Payment: w.payment,
 		},
 	}
 	if w.listed != nil {
@@ -315,7 +317,7 @@ func (w *world) store(user, key string, quantity int64) Claim {
 		key = "minted-for-" + user
 	}
 	w.append(shard, func(d *ledger.Draft) {
-		if v := d.Claim(user, key, quantity, 0); v.Kind != ledger.Granted {
+		if v := d.Claim(user, key, quantity); v.Kind != ledger.Granted {
 			w.t.Fatalf("verdict %d on %s", v.Kind, user)
 		}
 	})
@@ -427,12 +429,12 @@ func ended(t testing.TB) *world {
 func (w *world) hold(user, key string, quantity int64, how pb.Settle_How) {
 	shard := spec.HomeShard(user, shards)
 	op := w.invoke(user, key, quantity)
-	w.append(shard, func(d *ledger.Draft) { d.Claim(user, key, quantity, w.at.Microseconds()+10_000) })
+	slot := w.storeHeld(shard, user, key, quantity, 10*time.Millisecond)
 	c := w.claims(user)[0]
 	w.answer(op, Answer{Outcome: "held", Claim: c})
 	s := w.shards[shard]
 	commit := &pb.Commit{Writer: writer, Epoch: s.Epoch, TimeUs: w.at.Microseconds(), Ops: []*pb.Op{{Op: &pb.Op_Settle{
-		Settle: &pb.Settle{Slot: s.Next() - 1, How: how},
+		Settle: &pb.Settle{Slot: slot, How: how},
 	}}}}
 	if how == pb.Settle_EXPIRE {
 		commit.TimeUs += 20_000
@@ -449,15 +451,27 @@ func (w *world) hold(user, key string, quantity int64, how pb.Settle_How) {
 	w.h.Stored(w.pass(), w.log(shard), s.Next()-1, stored, s.Head().Encode())
 }
 
+// storeHeld stores a claim that is held for a time, by a generation between two others, and
+// returns its slot.
+func (w *world) storeHeld(shard int, user, key string, quantity int64, holdFor time.Duration) (slot uint64) {
+	w.payment = &pb.Payment{HoldForUs: holdFor.Microseconds(), Late: pb.Payment_REFUSE}
+	w.plan(0, 0, pb.Phase_OPEN)
+	w.append(shard, func(d *ledger.Draft) { d.Claim(user, key, quantity) })
+	slot = w.shards[shard].Next() - 1
+	w.payment = nil
+	w.plan(0, 0, pb.Phase_OPEN)
+	return slot
+}
+
 // held has a claim of shard 0 held, and returns its slot. The deadline is as long ago
 // as past says when the next commit is planted.
 func (w *world) held(past time.Duration) (slot uint64) {
 	user := w.user(0)
 	w.invoke(user, "k", 1)
-	until := w.at + time.Minute
-	w.append(0, func(d *ledger.Draft) { d.Claim(user, "k", 1, until.Microseconds()) })
-	w.at = until + past
-	return w.shards[0].Next() - 1
+	slot = w.storeHeld(0, user, "k", 1, time.Minute)
+	c, _ := w.shards[0].ClaimAt(slot, 0)
+	w.at = time.Duration(c.HeldUntilUs)*time.Microsecond + past
+	return slot
 }
 
 // settle plants the end of a claim of shard 0.

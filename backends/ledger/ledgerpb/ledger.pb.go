@@ -82,9 +82,13 @@ type Settle_How int32
 
 const (
 	Settle_HOW_UNSPECIFIED Settle_How = 0
-	Settle_CONFIRM         Settle_How = 1 // valid in commits before the deadline
-	Settle_CANCEL          Settle_How = 2
-	Settle_EXPIRE          Settle_How = 3 // valid in commits at or after the deadline
+	Settle_CONFIRM         Settle_How = 1 // a hold is paid: valid in commits before its release
+	Settle_CANCEL          Settle_How = 2 // a hold is given up
+	Settle_EXPIRE          Settle_How = 3 // a hold ends unpaid: valid in commits at or after its release
+	Settle_EXTEND          Settle_How = 4 // a hold gets a later deadline, once, before its release
+	Settle_REFUND          Settle_How = 5 // a sold claim is undone
+	Settle_RESELL          Settle_How = 6 // an expired claim is paid late and sold after all, by the owner
+	Settle_REFUND_DUE      Settle_How = 7 // a payment bought nothing and is owed back; the claim stays as it is
 )
 
 // Enum value maps for Settle_How.
@@ -94,12 +98,20 @@ var (
 		1: "CONFIRM",
 		2: "CANCEL",
 		3: "EXPIRE",
+		4: "EXTEND",
+		5: "REFUND",
+		6: "RESELL",
+		7: "REFUND_DUE",
 	}
 	Settle_How_value = map[string]int32{
 		"HOW_UNSPECIFIED": 0,
 		"CONFIRM":         1,
 		"CANCEL":          2,
 		"EXPIRE":          3,
+		"EXTEND":          4,
+		"REFUND":          5,
+		"RESELL":          6,
+		"REFUND_DUE":      7,
 	}
 )
 
@@ -128,6 +140,55 @@ func (x Settle_How) Number() protoreflect.EnumNumber {
 // Deprecated: Use Settle_How.Descriptor instead.
 func (Settle_How) EnumDescriptor() ([]byte, []int) {
 	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{6, 0}
+}
+
+type Payment_Late int32
+
+const (
+	Payment_LATE_UNSPECIFIED Payment_Late = 0
+	Payment_REFUSE           Payment_Late = 1 // a payment for an expired claim is owed back
+	Payment_RESELL           Payment_Late = 2 // it buys the claim after all, if there are units
+)
+
+// Enum value maps for Payment_Late.
+var (
+	Payment_Late_name = map[int32]string{
+		0: "LATE_UNSPECIFIED",
+		1: "REFUSE",
+		2: "RESELL",
+	}
+	Payment_Late_value = map[string]int32{
+		"LATE_UNSPECIFIED": 0,
+		"REFUSE":           1,
+		"RESELL":           2,
+	}
+)
+
+func (x Payment_Late) Enum() *Payment_Late {
+	p := new(Payment_Late)
+	*p = x
+	return p
+}
+
+func (x Payment_Late) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Payment_Late) Descriptor() protoreflect.EnumDescriptor {
+	return file_backends_ledger_ledgerpb_ledger_proto_enumTypes[2].Descriptor()
+}
+
+func (Payment_Late) Type() protoreflect.EnumType {
+	return &file_backends_ledger_ledgerpb_ledger_proto_enumTypes[2]
+}
+
+func (x Payment_Late) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Payment_Late.Descriptor instead.
+func (Payment_Late) EnumDescriptor() ([]byte, []int) {
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{11, 0}
 }
 
 // Commit is one batch of ops, stored in one slot, all or none.
@@ -574,11 +635,12 @@ type Claim struct {
 	User        string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	Key         []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Units       []int64                `protobuf:"varint,3,rep,packed,name=units,proto3" json:"units,omitempty"`                           // packed
-	HeldUntilUs int64                  `protobuf:"varint,4,opt,name=held_until_us,json=heldUntilUs,proto3" json:"held_until_us,omitempty"` // 0: sold at once; else held until paid or this time
+	HeldUntilUs int64                  `protobuf:"varint,4,opt,name=held_until_us,json=heldUntilUs,proto3" json:"held_until_us,omitempty"` // 0: sold at once; else the deadline that the buyer is shown
 	// Of a grab: the units were taken from a list on a node, and whoever drains
 	// that node appends the claim. Both are 0 where the owner has decided it.
 	Fill          uint64 `protobuf:"varint,5,opt,name=fill,proto3" json:"fill,omitempty"`                            // that the claim is appended under, the shard's
 	GrantedUs     int64  `protobuf:"varint,6,opt,name=granted_us,json=grantedUs,proto3" json:"granted_us,omitempty"` // when, by the node's clock
+	GraceUs       int64  `protobuf:"varint,7,opt,name=grace_us,json=graceUs,proto3" json:"grace_us,omitempty"`       // of a hold: it is released so long after its deadline
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -655,6 +717,13 @@ func (x *Claim) GetGrantedUs() int64 {
 	return 0
 }
 
+func (x *Claim) GetGraceUs() int64 {
+	if x != nil {
+		return x.GraceUs
+	}
+	return 0
+}
+
 // Rebuild begins a new fill of the shard's list on its node. From here on grabs
 // of any other are refused.
 type Rebuild struct {
@@ -701,12 +770,20 @@ func (x *Rebuild) GetFill() uint64 {
 	return 0
 }
 
-// Settle ends a hold, once: terminal states never change.
+// Settle says what has become of a claim. A hold ends once, by CONFIRM, CANCEL or
+// EXPIRE; what has ended changes by REFUND and RESELL alone. To say again what was
+// said before changes nothing.
 type Settle struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Slot          uint64                 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`   // of the claim, in the same log
 	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"` // of the claim among the ops of its commit
 	How           Settle_How             `protobuf:"varint,3,opt,name=how,proto3,enum=salectl.ledger.v1.Settle_How" json:"how,omitempty"`
+	Payment       string                 `protobuf:"bytes,4,opt,name=payment,proto3" json:"payment,omitempty"`                               // of CONFIRM, RESELL and REFUND_DUE: its reference, at most 255 bytes
+	Who           string                 `protobuf:"bytes,5,opt,name=who,proto3" json:"who,omitempty"`                                       // of CANCEL and REFUND: at most 255 bytes, for people
+	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`                                 // of CANCEL and REFUND: at most 1023 bytes, for people
+	HeldUntilUs   int64                  `protobuf:"varint,7,opt,name=held_until_us,json=heldUntilUs,proto3" json:"held_until_us,omitempty"` // of EXTEND: the new deadline
+	Units         []int64                `protobuf:"varint,8,rep,packed,name=units,proto3" json:"units,omitempty"`                           // of RESELL: what is given, packed; the claim's own if they are available
+	Retire        bool                   `protobuf:"varint,9,opt,name=retire,proto3" json:"retire,omitempty"`                                // of REFUND: the units are gone for good, not available again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -760,6 +837,48 @@ func (x *Settle) GetHow() Settle_How {
 		return x.How
 	}
 	return Settle_HOW_UNSPECIFIED
+}
+
+func (x *Settle) GetPayment() string {
+	if x != nil {
+		return x.Payment
+	}
+	return ""
+}
+
+func (x *Settle) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *Settle) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Settle) GetHeldUntilUs() int64 {
+	if x != nil {
+		return x.HeldUntilUs
+	}
+	return 0
+}
+
+func (x *Settle) GetUnits() []int64 {
+	if x != nil {
+		return x.Units
+	}
+	return nil
+}
+
+func (x *Settle) GetRetire() bool {
+	if x != nil {
+		return x.Retire
+	}
+	return false
 }
 
 // Out sends units to another shard. k counts the transfers from this shard to
@@ -945,6 +1064,7 @@ type Settings struct {
 	OpensAtUs     int64                  `protobuf:"varint,2,opt,name=opens_at_us,json=opensAtUs,proto3" json:"opens_at_us,omitempty"`    // 0: open from the start
 	ClosesAtUs    int64                  `protobuf:"varint,3,opt,name=closes_at_us,json=closesAtUs,proto3" json:"closes_at_us,omitempty"` // 0: until closed by hand
 	Phase         Phase                  `protobuf:"varint,4,opt,name=phase,proto3,enum=salectl.ledger.v1.Phase" json:"phase,omitempty"`
+	Payment       *Payment               `protobuf:"bytes,5,opt,name=payment,proto3" json:"payment,omitempty"` // absent: claims are sold at once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1007,6 +1127,82 @@ func (x *Settings) GetPhase() Phase {
 	return Phase_PHASE_UNSPECIFIED
 }
 
+func (x *Settings) GetPayment() *Payment {
+	if x != nil {
+		return x.Payment
+	}
+	return nil
+}
+
+// Payment is how claims are paid: each is held first, on the terms of its time.
+type Payment struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HoldForUs     int64                  `protobuf:"varint,1,opt,name=hold_for_us,json=holdForUs,proto3" json:"hold_for_us,omitempty"`    // from the claim to the deadline, above 0
+	GraceUs       int64                  `protobuf:"varint,2,opt,name=grace_us,json=graceUs,proto3" json:"grace_us,omitempty"`            // from the deadline to the release
+	ExtendByUs    int64                  `protobuf:"varint,3,opt,name=extend_by_us,json=extendByUs,proto3" json:"extend_by_us,omitempty"` // 0: no hold is extended
+	Late          Payment_Late           `protobuf:"varint,4,opt,name=late,proto3,enum=salectl.ledger.v1.Payment_Late" json:"late,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Payment) Reset() {
+	*x = Payment{}
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Payment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Payment) ProtoMessage() {}
+
+func (x *Payment) ProtoReflect() protoreflect.Message {
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Payment.ProtoReflect.Descriptor instead.
+func (*Payment) Descriptor() ([]byte, []int) {
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Payment) GetHoldForUs() int64 {
+	if x != nil {
+		return x.HoldForUs
+	}
+	return 0
+}
+
+func (x *Payment) GetGraceUs() int64 {
+	if x != nil {
+		return x.GraceUs
+	}
+	return 0
+}
+
+func (x *Payment) GetExtendByUs() int64 {
+	if x != nil {
+		return x.ExtendByUs
+	}
+	return 0
+}
+
+func (x *Payment) GetLate() Payment_Late {
+	if x != nil {
+		return x.Late
+	}
+	return Payment_LATE_UNSPECIFIED
+}
+
 // Generation brings a shard to a generation of the sale: the units to add and
 // to remove, and the settings from here on. A shard takes them in order, each
 // once. Removal takes what is available, at most remove.
@@ -1022,7 +1218,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1230,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1243,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{11}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -1087,7 +1283,7 @@ type Seal struct {
 
 func (x *Seal) Reset() {
 	*x = Seal{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1295,7 @@ func (x *Seal) String() string {
 func (*Seal) ProtoMessage() {}
 
 func (x *Seal) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1308,7 @@ func (x *Seal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seal.ProtoReflect.Descriptor instead.
 func (*Seal) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{12}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 // Planned is one accepted version of the sale's declaration.
@@ -1134,7 +1330,7 @@ type Planned struct {
 
 func (x *Planned) Reset() {
 	*x = Planned{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1342,7 @@ func (x *Planned) String() string {
 func (*Planned) ProtoMessage() {}
 
 func (x *Planned) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1355,7 @@ func (x *Planned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Planned.ProtoReflect.Descriptor instead.
 func (*Planned) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{13}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Planned) GetGeneration() uint64 {
@@ -1243,7 +1439,7 @@ type ShardChange struct {
 
 func (x *ShardChange) Reset() {
 	*x = ShardChange{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1451,7 @@ func (x *ShardChange) String() string {
 func (*ShardChange) ProtoMessage() {}
 
 func (x *ShardChange) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1464,7 @@ func (x *ShardChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardChange.ProtoReflect.Descriptor instead.
 func (*ShardChange) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{14}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ShardChange) GetAdd() []*Range {
@@ -1296,7 +1492,7 @@ type Applied struct {
 
 func (x *Applied) Reset() {
 	*x = Applied{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1504,7 @@ func (x *Applied) String() string {
 func (*Applied) ProtoMessage() {}
 
 func (x *Applied) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1517,7 @@ func (x *Applied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Applied.ProtoReflect.Descriptor instead.
 func (*Applied) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{15}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Applied) GetGeneration() uint64 {
@@ -1354,7 +1550,7 @@ type Sealed struct {
 
 func (x *Sealed) Reset() {
 	*x = Sealed{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1562,7 @@ func (x *Sealed) String() string {
 func (*Sealed) ProtoMessage() {}
 
 func (x *Sealed) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1575,7 @@ func (x *Sealed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sealed.ProtoReflect.Descriptor instead.
 func (*Sealed) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{16}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Sealed) GetRoots() [][]byte {
@@ -1433,7 +1629,7 @@ type Destroyed struct {
 
 func (x *Destroyed) Reset() {
 	*x = Destroyed{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[17]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1641,7 @@ func (x *Destroyed) String() string {
 func (*Destroyed) ProtoMessage() {}
 
 func (x *Destroyed) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[17]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1654,7 @@ func (x *Destroyed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Destroyed.ProtoReflect.Descriptor instead.
 func (*Destroyed) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{17}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{18}
 }
 
 var File_backends_ledger_ledgerpb_ledger_proto protoreflect.FileDescriptor
@@ -1493,7 +1689,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\"\x1f\n" +
 	"\x03Own\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x9a\x01\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\"\xb5\x01\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -1501,20 +1697,35 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\rheld_until_us\x18\x04 \x01(\x03R\vheldUntilUs\x12\x12\n" +
 	"\x04fill\x18\x05 \x01(\x04R\x04fill\x12\x1d\n" +
 	"\n" +
-	"granted_us\x18\x06 \x01(\x03R\tgrantedUs\"\x1d\n" +
+	"granted_us\x18\x06 \x01(\x03R\tgrantedUs\x12\x19\n" +
+	"\bgrace_us\x18\a \x01(\x03R\agraceUs\"\x1d\n" +
 	"\aRebuild\x12\x12\n" +
-	"\x04fill\x18\x01 \x01(\x04R\x04fill\"\xa4\x01\n" +
+	"\x04fill\x18\x01 \x01(\x04R\x04fill\"\xee\x02\n" +
 	"\x06Settle\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\x04R\x04slot\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12/\n" +
-	"\x03how\x18\x03 \x01(\x0e2\x1d.salectl.ledger.v1.Settle.HowR\x03how\"?\n" +
+	"\x03how\x18\x03 \x01(\x0e2\x1d.salectl.ledger.v1.Settle.HowR\x03how\x12\x18\n" +
+	"\apayment\x18\x04 \x01(\tR\apayment\x12\x10\n" +
+	"\x03who\x18\x05 \x01(\tR\x03who\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\"\n" +
+	"\rheld_until_us\x18\a \x01(\x03R\vheldUntilUs\x12\x14\n" +
+	"\x05units\x18\b \x03(\x03R\x05units\x12\x16\n" +
+	"\x06retire\x18\t \x01(\bR\x06retire\"s\n" +
 	"\x03How\x12\x13\n" +
 	"\x0fHOW_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aCONFIRM\x10\x01\x12\n" +
 	"\n" +
 	"\x06CANCEL\x10\x02\x12\n" +
 	"\n" +
-	"\x06EXPIRE\x10\x03\"S\n" +
+	"\x06EXPIRE\x10\x03\x12\n" +
+	"\n" +
+	"\x06EXTEND\x10\x04\x12\n" +
+	"\n" +
+	"\x06REFUND\x10\x05\x12\n" +
+	"\n" +
+	"\x06RESELL\x10\x06\x12\x0e\n" +
+	"\n" +
+	"REFUND_DUE\x10\a\"S\n" +
 	"\x03Out\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\rR\x02to\x12\f\n" +
 	"\x01k\x18\x02 \x01(\x04R\x01k\x12.\n" +
@@ -1525,13 +1736,26 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05units\x18\x03 \x03(\v2\x18.salectl.ledger.v1.RangeR\x05units\"#\n" +
 	"\x03Ack\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\rR\x02to\x12\f\n" +
-	"\x01k\x18\x02 \x01(\x04R\x01k\"\xa2\x01\n" +
+	"\x01k\x18\x02 \x01(\x04R\x01k\"\xd8\x01\n" +
 	"\bSettings\x12$\n" +
 	"\x0eper_user_limit\x18\x01 \x01(\x03R\fperUserLimit\x12\x1e\n" +
 	"\vopens_at_us\x18\x02 \x01(\x03R\topensAtUs\x12 \n" +
 	"\fcloses_at_us\x18\x03 \x01(\x03R\n" +
 	"closesAtUs\x12.\n" +
-	"\x05phase\x18\x04 \x01(\x0e2\x18.salectl.ledger.v1.PhaseR\x05phase\"\xa1\x01\n" +
+	"\x05phase\x18\x04 \x01(\x0e2\x18.salectl.ledger.v1.PhaseR\x05phase\x124\n" +
+	"\apayment\x18\x05 \x01(\v2\x1a.salectl.ledger.v1.PaymentR\apayment\"\xd1\x01\n" +
+	"\aPayment\x12\x1e\n" +
+	"\vhold_for_us\x18\x01 \x01(\x03R\tholdForUs\x12\x19\n" +
+	"\bgrace_us\x18\x02 \x01(\x03R\agraceUs\x12 \n" +
+	"\fextend_by_us\x18\x03 \x01(\x03R\n" +
+	"extendByUs\x123\n" +
+	"\x04late\x18\x04 \x01(\x0e2\x1f.salectl.ledger.v1.Payment.LateR\x04late\"4\n" +
+	"\x04Late\x12\x14\n" +
+	"\x10LATE_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06REFUSE\x10\x01\x12\n" +
+	"\n" +
+	"\x06RESELL\x10\x02\"\xa1\x01\n" +
 	"\n" +
 	"Generation\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12*\n" +
@@ -1591,59 +1815,63 @@ func file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP() []byte {
 	return file_backends_ledger_ledgerpb_ledger_proto_rawDescData
 }
 
-var file_backends_ledger_ledgerpb_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_backends_ledger_ledgerpb_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_backends_ledger_ledgerpb_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_backends_ledger_ledgerpb_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_backends_ledger_ledgerpb_ledger_proto_goTypes = []any{
 	(Phase)(0),          // 0: salectl.ledger.v1.Phase
 	(Settle_How)(0),     // 1: salectl.ledger.v1.Settle.How
-	(*Commit)(nil),      // 2: salectl.ledger.v1.Commit
-	(*Op)(nil),          // 3: salectl.ledger.v1.Op
-	(*Range)(nil),       // 4: salectl.ledger.v1.Range
-	(*Own)(nil),         // 5: salectl.ledger.v1.Own
-	(*Claim)(nil),       // 6: salectl.ledger.v1.Claim
-	(*Rebuild)(nil),     // 7: salectl.ledger.v1.Rebuild
-	(*Settle)(nil),      // 8: salectl.ledger.v1.Settle
-	(*Out)(nil),         // 9: salectl.ledger.v1.Out
-	(*In)(nil),          // 10: salectl.ledger.v1.In
-	(*Ack)(nil),         // 11: salectl.ledger.v1.Ack
-	(*Settings)(nil),    // 12: salectl.ledger.v1.Settings
-	(*Generation)(nil),  // 13: salectl.ledger.v1.Generation
-	(*Seal)(nil),        // 14: salectl.ledger.v1.Seal
-	(*Planned)(nil),     // 15: salectl.ledger.v1.Planned
-	(*ShardChange)(nil), // 16: salectl.ledger.v1.ShardChange
-	(*Applied)(nil),     // 17: salectl.ledger.v1.Applied
-	(*Sealed)(nil),      // 18: salectl.ledger.v1.Sealed
-	(*Destroyed)(nil),   // 19: salectl.ledger.v1.Destroyed
+	(Payment_Late)(0),   // 2: salectl.ledger.v1.Payment.Late
+	(*Commit)(nil),      // 3: salectl.ledger.v1.Commit
+	(*Op)(nil),          // 4: salectl.ledger.v1.Op
+	(*Range)(nil),       // 5: salectl.ledger.v1.Range
+	(*Own)(nil),         // 6: salectl.ledger.v1.Own
+	(*Claim)(nil),       // 7: salectl.ledger.v1.Claim
+	(*Rebuild)(nil),     // 8: salectl.ledger.v1.Rebuild
+	(*Settle)(nil),      // 9: salectl.ledger.v1.Settle
+	(*Out)(nil),         // 10: salectl.ledger.v1.Out
+	(*In)(nil),          // 11: salectl.ledger.v1.In
+	(*Ack)(nil),         // 12: salectl.ledger.v1.Ack
+	(*Settings)(nil),    // 13: salectl.ledger.v1.Settings
+	(*Payment)(nil),     // 14: salectl.ledger.v1.Payment
+	(*Generation)(nil),  // 15: salectl.ledger.v1.Generation
+	(*Seal)(nil),        // 16: salectl.ledger.v1.Seal
+	(*Planned)(nil),     // 17: salectl.ledger.v1.Planned
+	(*ShardChange)(nil), // 18: salectl.ledger.v1.ShardChange
+	(*Applied)(nil),     // 19: salectl.ledger.v1.Applied
+	(*Sealed)(nil),      // 20: salectl.ledger.v1.Sealed
+	(*Destroyed)(nil),   // 21: salectl.ledger.v1.Destroyed
 }
 var file_backends_ledger_ledgerpb_ledger_proto_depIdxs = []int32{
-	3,  // 0: salectl.ledger.v1.Commit.ops:type_name -> salectl.ledger.v1.Op
-	5,  // 1: salectl.ledger.v1.Op.own:type_name -> salectl.ledger.v1.Own
-	6,  // 2: salectl.ledger.v1.Op.claim:type_name -> salectl.ledger.v1.Claim
-	8,  // 3: salectl.ledger.v1.Op.settle:type_name -> salectl.ledger.v1.Settle
-	9,  // 4: salectl.ledger.v1.Op.out:type_name -> salectl.ledger.v1.Out
-	10, // 5: salectl.ledger.v1.Op.in:type_name -> salectl.ledger.v1.In
-	11, // 6: salectl.ledger.v1.Op.ack:type_name -> salectl.ledger.v1.Ack
-	13, // 7: salectl.ledger.v1.Op.generation:type_name -> salectl.ledger.v1.Generation
-	14, // 8: salectl.ledger.v1.Op.seal:type_name -> salectl.ledger.v1.Seal
-	7,  // 9: salectl.ledger.v1.Op.rebuild:type_name -> salectl.ledger.v1.Rebuild
-	15, // 10: salectl.ledger.v1.Op.planned:type_name -> salectl.ledger.v1.Planned
-	17, // 11: salectl.ledger.v1.Op.applied:type_name -> salectl.ledger.v1.Applied
-	18, // 12: salectl.ledger.v1.Op.sealed:type_name -> salectl.ledger.v1.Sealed
-	19, // 13: salectl.ledger.v1.Op.destroyed:type_name -> salectl.ledger.v1.Destroyed
+	4,  // 0: salectl.ledger.v1.Commit.ops:type_name -> salectl.ledger.v1.Op
+	6,  // 1: salectl.ledger.v1.Op.own:type_name -> salectl.ledger.v1.Own
+	7,  // 2: salectl.ledger.v1.Op.claim:type_name -> salectl.ledger.v1.Claim
+	9,  // 3: salectl.ledger.v1.Op.settle:type_name -> salectl.ledger.v1.Settle
+	10, // 4: salectl.ledger.v1.Op.out:type_name -> salectl.ledger.v1.Out
+	11, // 5: salectl.ledger.v1.Op.in:type_name -> salectl.ledger.v1.In
+	12, // 6: salectl.ledger.v1.Op.ack:type_name -> salectl.ledger.v1.Ack
+	15, // 7: salectl.ledger.v1.Op.generation:type_name -> salectl.ledger.v1.Generation
+	16, // 8: salectl.ledger.v1.Op.seal:type_name -> salectl.ledger.v1.Seal
+	8,  // 9: salectl.ledger.v1.Op.rebuild:type_name -> salectl.ledger.v1.Rebuild
+	17, // 10: salectl.ledger.v1.Op.planned:type_name -> salectl.ledger.v1.Planned
+	19, // 11: salectl.ledger.v1.Op.applied:type_name -> salectl.ledger.v1.Applied
+	20, // 12: salectl.ledger.v1.Op.sealed:type_name -> salectl.ledger.v1.Sealed
+	21, // 13: salectl.ledger.v1.Op.destroyed:type_name -> salectl.ledger.v1.Destroyed
 	1,  // 14: salectl.ledger.v1.Settle.how:type_name -> salectl.ledger.v1.Settle.How
-	4,  // 15: salectl.ledger.v1.Out.units:type_name -> salectl.ledger.v1.Range
-	4,  // 16: salectl.ledger.v1.In.units:type_name -> salectl.ledger.v1.Range
+	5,  // 15: salectl.ledger.v1.Out.units:type_name -> salectl.ledger.v1.Range
+	5,  // 16: salectl.ledger.v1.In.units:type_name -> salectl.ledger.v1.Range
 	0,  // 17: salectl.ledger.v1.Settings.phase:type_name -> salectl.ledger.v1.Phase
-	4,  // 18: salectl.ledger.v1.Generation.add:type_name -> salectl.ledger.v1.Range
-	12, // 19: salectl.ledger.v1.Generation.settings:type_name -> salectl.ledger.v1.Settings
-	16, // 20: salectl.ledger.v1.Planned.shards:type_name -> salectl.ledger.v1.ShardChange
-	12, // 21: salectl.ledger.v1.Planned.settings:type_name -> salectl.ledger.v1.Settings
-	4,  // 22: salectl.ledger.v1.ShardChange.add:type_name -> salectl.ledger.v1.Range
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	14, // 18: salectl.ledger.v1.Settings.payment:type_name -> salectl.ledger.v1.Payment
+	2,  // 19: salectl.ledger.v1.Payment.late:type_name -> salectl.ledger.v1.Payment.Late
+	5,  // 20: salectl.ledger.v1.Generation.add:type_name -> salectl.ledger.v1.Range
+	13, // 21: salectl.ledger.v1.Generation.settings:type_name -> salectl.ledger.v1.Settings
+	18, // 22: salectl.ledger.v1.Planned.shards:type_name -> salectl.ledger.v1.ShardChange
+	13, // 23: salectl.ledger.v1.Planned.settings:type_name -> salectl.ledger.v1.Settings
+	5,  // 24: salectl.ledger.v1.ShardChange.add:type_name -> salectl.ledger.v1.Range
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_backends_ledger_ledgerpb_ledger_proto_init() }
@@ -1671,8 +1899,8 @@ func file_backends_ledger_ledgerpb_ledger_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_backends_ledger_ledgerpb_ledger_proto_rawDesc), len(file_backends_ledger_ledgerpb_ledger_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   18,
+			NumEnums:      3,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,221 @@
+package ledger
+
+import (
+	"slices"
+	"sort"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// How a book accounts for holds, payments and refunds. It asks for each op what must
+// have been before, and notes what was not; the reducer has rules for what may come.
+
+// bookClaim is a claim in a book, but for its units: there are millions, and the first
+// unit of each lies beside, so that no byte is lost between the fields.
+type bookClaim struct {
+	index uint32 // among the ops of the commit
+	user  uint32 // of the accounts
+	count uint32 // of units
+}
+
+// bookDeal is what became of a claim that was held or refunded.
+type bookDeal struct {
+	state    string // as a ClaimState calls itself
+	until    int64  // the deadline
+	grace    int64
+	extended bool
+	paid     string
+	owed     []string
+}
+
+// enroll notes a claim, and says whether it is held.
+func (b *book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
+	units := op.GetUnits()
+	if len(units) == 0 {
+		b.fault("a claim of nothing")
+		return false
+	}
+	n := b.claims.add(bookClaim{at.index, user, uint32(len(units))})
+	b.first.add(units[0])
+	if !isRun(units) {
+		b.scattered[n] = slices.Clone(units)
+	}
+	pay := b.settings.GetPayment()
+	if (op.GetHeldUntilUs() != 0) != (pay != nil) {
+		b.fault("a claim held until %d in a sale whose payment is %v", op.GetHeldUntilUs(), pay)
+	} else if pay != nil && (op.GetHeldUntilUs()-c.GetTimeUs() != pay.GetHoldForUs() || op.GetGraceUs() != pay.GetGraceUs()) {
+		b.fault("a claim held for %d us and %d of grace, not for %d and %d",
+			op.GetHeldUntilUs()-c.GetTimeUs(), op.GetGraceUs(), pay.GetHoldForUs(), pay.GetGraceUs())
+	}
+	if op.GetHeldUntilUs() == 0 {
+		return false
+	}
+	b.deals[n] = bookDeal{state: "held", until: op.GetHeldUntilUs(), grace: op.GetGraceUs()}
+	b.outcomes.OpenHolds++
+	return true
+}
+
+// find returns the number of the claim at a place.
+func (b *book) find(at place) (uint32, bool) {
+	if at.slot >= uint64(len(b.slots)) {
+		return 0, false
+	}
+	from, end := int(b.slots[at.slot]), b.claims.len()
+	if at.slot+1 < uint64(len(b.slots)) {
+		end = int(b.slots[at.slot+1])
+	}
+	n := from + sort.Search(end-from, func(i int) bool { return b.claims.at(uint32(from+i)).index >= at.index })
+	return uint32(n), n < end && b.claims.at(uint32(n)).index == at.index
+}
+
+func (b *book) units(n uint32) []int64 {
+	if units, ok := b.scattered[n]; ok {
+		return units
+	}
+	units := make([]int64, b.claims.at(n).count)
+	for i := range units {
+		units[i] = *b.first.at(n) + int64(i)
+	}
+	return units
+}
+
+func (b *book) settle(c *pb.Commit, op *pb.Settle) {
+	n, ok := b.find(place{op.GetSlot(), op.GetIndex()})
+	if !ok {
+		b.fault("a settle of slot %d, op %d, where no claim is", op.GetSlot(), op.GetIndex())
+		return
+	}
+	deal, known := b.deals[n]
+	if !known {
+		deal.state = "sold"
+	}
+	was := deal.state
+	switch op.GetHow() {
+	case pb.Settle_CONFIRM, pb.Settle_CANCEL, pb.Settle_EXPIRE, pb.Settle_EXTEND:
+		if was != "held" {
+			return // it has ended before
+		}
+		b.endHold(c, n, &deal, op)
+	case pb.Settle_REFUND:
+		if was == "refunded" {
+			return // said twice, counts once
+		}
+		b.refund(n, &deal, op)
+	case pb.Settle_RESELL:
+		if was == "sold" && !paidOtherwise(deal, op) {
+			return
+		}
+		b.resell(n, &deal, op)
+	case pb.Settle_REFUND_DUE:
+		if slices.Contains(deal.owed, op.GetPayment()) || was == "sold" && !paidOtherwise(deal, op) {
+			return
+		}
+		if was == "held" || was == "refunded" && !paidOtherwise(deal, op) {
+			b.fault("a payment is owed back for a claim that is %s", was)
+		}
+		deal.owed = append(deal.owed, op.GetPayment())
+		b.outcomes.RefundsDue++
+	}
+	b.deals[n] = deal
+}
+
+// paidOtherwise says whether another payment has bought a claim than an op names.
+func paidOtherwise(deal bookDeal, op *pb.Settle) bool {
+	return deal.paid != "" && op.GetPayment() != "" && deal.paid != op.GetPayment()
+}
+
+// endHold takes a claim out of the holds, or gives it a later deadline.
+func (b *book) endHold(c *pb.Commit, n uint32, deal *bookDeal, op *pb.Settle) {
+	over := c.GetTimeUs() >= deal.until+deal.grace
+	switch op.GetHow() {
+	case pb.Settle_EXTEND:
+		if deal.extended && !over {
+			return // said twice, counts once
+		}
+		by := op.GetHeldUntilUs() - deal.until
+		if over || by <= 0 || by != b.settings.GetPayment().GetExtendByUs() {
+			b.fault("a hold until %d is extended to %d at %d, by the settings by %d",
+				deal.until, op.GetHeldUntilUs(), c.GetTimeUs(), b.settings.GetPayment().GetExtendByUs())
+		}
+		deal.until, deal.extended = op.GetHeldUntilUs(), true
+		return
+	case pb.Settle_CONFIRM:
+		if over {
+			b.fault("a hold until %d and %d us of grace is paid at %d", deal.until, deal.grace, c.GetTimeUs())
+		}
+		deal.state, deal.paid = "sold", op.GetPayment()
+		b.outcomes.Confirmed++
+		b.carry(n, &b.held, &b.sold)
+	case pb.Settle_CANCEL:
+		deal.state = "cancelled"
+		b.outcomes.Cancelled++
+		b.carry(n, &b.held, &b.free)
+		b.forget(n)
+	case pb.Settle_EXPIRE:
+		if !over {
+			b.fault("a hold until %d and %d us of grace expires at %d", deal.until, deal.grace, c.GetTimeUs())
+		}
+		deal.state = "expired"
+		b.outcomes.Expired++
+		b.carry(n, &b.held, &b.free)
+		b.forget(n)
+	}
+	b.outcomes.OpenHolds--
+}
+
+func (b *book) refund(n uint32, deal *bookDeal, op *pb.Settle) {
+	if deal.state != "sold" {
+		b.fault("a claim that is %s is refunded", deal.state)
+	}
+	deal.state = "refunded"
+	b.outcomes.Refunded++
+	to := &b.free
+	if op.GetRetire() {
+		to = &b.removed
+	}
+	b.carry(n, &b.sold, to)
+	b.forget(n)
+}
+
+func (b *book) resell(n uint32, deal *bookDeal, op *pb.Settle) {
+	claim := b.claims.at(n)
+	if deal.state != "expired" || b.settings.GetPayment().GetLate() != pb.Payment_RESELL || slices.Contains(deal.owed, op.GetPayment()) {
+		b.fault("a claim that is %s is resold, late payments: %v, owed back: %q", deal.state, b.settings.GetPayment().GetLate(), deal.owed)
+	}
+	if len(op.GetUnits()) != int(claim.count) {
+		b.fault("a claim of %d units is resold with %d", claim.count, len(op.GetUnits()))
+	}
+	b.scattered[n] = slices.Clone(op.GetUnits())
+	deal.state, deal.paid = "sold", op.GetPayment()
+	b.outcomes.Resold++
+	b.carry(n, &b.free, &b.sold)
+	has := b.accounts.at(claim.user)
+	has.units += int64(len(op.GetUnits()))
+	if limit := b.settings.GetPerUserLimit(); has.units > limit {
+		b.fault("a claim is resold to a user who has %d units then, more than the limit of %d", has.units, limit)
+	}
+}
+
+// carry takes the units of a claim from one place to another.
+func (b *book) carry(n uint32, from, to *Units) {
+	for _, unit := range b.units(n) {
+		b.take(from, Range{unit, 1})
+		b.put(to, Range{unit, 1})
+	}
+}
+
+// forget takes the units of a claim off its user's account.
+func (b *book) forget(n uint32) {
+	b.accounts.at(b.claims.at(n).user).units -= int64(len(b.units(n)))
+}
+
+// differs holds what became of each claim against what the reducer says.
+func (b *book) differs(a *Audit) {
+	for n, deal := range b.deals {
+		c := b.state.Claim(int(n))
+		if c.State.String() != deal.state || c.HeldUntilUs != deal.until || c.Payment != deal.paid || !slices.Equal(c.RefundsDue, deal.owed) {
+			a.problem("claim %s folds to %v until %d, paid by %q, owing %q; its commits say %s until %d, by %q, owing %q", c.ID(b.shard),
+				c.State, c.HeldUntilUs, c.Payment, c.RefundsDue, deal.state, deal.until, deal.paid, deal.owed)
+		}
+	}
+}

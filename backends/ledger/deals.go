@@ -1,0 +1,129 @@
+package ledger
+
+import (
+	"slices"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// What is kept beyond its claimRecord of a claim that was held or refunded. A claim
+// that was just sold has no dealRecord, so that a plain sale pays nothing. There is
+// no pointer in a record, as in those of claims.
+
+type dealRecord struct {
+	heldUntil int64 // the deadline shown; 0: never held
+	grace     int64
+	payment   text // what bought the claim
+	who       text
+	reason    text
+	claim     uint32
+	settled   uint32 // the slot of the last op that changed the claim's state, +1
+	owed      uint32 // the newest payment that bought nothing, +1
+	queued    uint32 // the place in the queue of holds, +1; 0: not held any more
+	extended  bool
+	retired   bool
+}
+
+// owedRecord is a payment that bought nothing.
+type owedRecord struct {
+	payment text
+	prev    uint32 // of the same claim, +1
+}
+
+// deal returns what is kept of a claim, nil for one that was just sold.
+func (c *claims) deal(i uint32) *dealRecord {
+	at, ok := c.byClaim.find(uint64(i), func(at uint32) bool { return c.deals.at(at).claim == i })
+	if !ok {
+		return nil
+	}
+	return c.deals.at(at)
+}
+
+// newDeal adds the record of a claim that has none.
+func (c *claims) newDeal(d dealRecord) uint32 {
+	at := c.deals.add(d)
+	c.byClaim.add(uint64(d.claim), at)
+	return at
+}
+
+// heldUntil returns the deadline of a claim, 0 if it was never held.
+func (c *claims) heldUntil(i uint32) int64 {
+	if d := c.deal(i); d != nil {
+		return d.heldUntil
+	}
+	return 0
+}
+
+// standing says where a claim stands for somebody who has this payment.
+func (c *claims) standing(i uint32, payment string) standing {
+	at := standing{state: c.records.at(i).state, grabbed: int(i) < len(c.granted)}
+	if d := c.deal(i); d != nil {
+		at.releaseUs, at.extended = d.heldUntil+d.grace, d.extended
+		paid := c.text.bytes(d.payment)
+		at.another = len(paid) > 0 && payment != "" && string(paid) != payment
+		for o := d.owed; o != 0 && !at.owed; o = c.owed.at(o - 1).prev {
+			at.owed = c.text.equal(c.owed.at(o-1).payment, payment)
+		}
+	}
+	return at
+}
+
+// settle does to a claim what an op says, which stands in a slot.
+func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
+	d := c.deal(i)
+	if d == nil {
+		d = c.deals.at(c.newDeal(dealRecord{claim: i}))
+	}
+	r := c.records.at(i)
+	units := &c.users.at(r.user).units
+	switch op.GetHow() {
+	case pb.Settle_EXTEND:
+		d.extended, d.heldUntil = true, op.GetHeldUntilUs()
+		c.requeue(d)
+		return
+	case pb.Settle_REFUND_DUE:
+		d.owed = c.owed.add(owedRecord{c.text.put(op.GetPayment()), d.owed}) + 1
+		return
+	case pb.Settle_CONFIRM:
+		r.state, d.payment = StateSold, c.text.put(op.GetPayment())
+	case pb.Settle_RESELL:
+		r.state, d.payment = StateSold, c.text.put(op.GetPayment())
+		*units += int64(r.count)
+		c.setUnits(i, op.GetUnits())
+	case pb.Settle_CANCEL:
+		r.state = StateCancelled
+		*units -= int64(r.count)
+	case pb.Settle_EXPIRE:
+		r.state = StateExpired
+		*units -= int64(r.count)
+	case pb.Settle_REFUND:
+		r.state, d.retired = StateRefunded, op.GetRetire()
+		*units -= int64(r.count)
+	}
+	c.unqueue(d)
+	d.settled = uint32(slot) + 1
+	d.who, d.reason = c.text.put(op.GetWho()), c.text.put(op.GetReason())
+}
+
+// setUnits gives a claim other units, as many as it had.
+func (c *claims) setUnits(i uint32, units []int64) {
+	c.records.at(i).first = units[0]
+	if isRun(units) {
+		delete(c.scattered, i)
+	} else {
+		c.scattered[i] = slices.Clone(units)
+	}
+}
+
+// tell adds to a claim what its record says.
+func (c *claims) tell(claim *Claim, d *dealRecord) {
+	claim.HeldUntilUs, claim.GraceUs, claim.Extended, claim.Retired = d.heldUntil, d.grace, d.extended, d.retired
+	claim.Payment, claim.Who, claim.Reason = c.text.get(d.payment), c.text.get(d.who), c.text.get(d.reason)
+	if d.settled != 0 {
+		claim.SettledUs = c.times[d.settled-1]
+	}
+	for o := d.owed; o != 0; o = c.owed.at(o - 1).prev {
+		claim.RefundsDue = append(claim.RefundsDue, c.text.get(c.owed.at(o-1).payment))
+	}
+	slices.Reverse(claim.RefundsDue)
+}

@@ -1,0 +1,242 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// Bounds of the texts of a Settle, in bytes. They are UTF-8.
+const (
+	MaxPayment = 255
+	MaxWho     = 255
+	MaxReason  = 1023
+)
+
+// SettlementKind is what comes of an op that is to settle a claim.
+type SettlementKind int
+
+// The kinds of settlements. After the first two the claim is as was asked; after
+// SettleDone and SettleRefundDue something may have been added to the draft, and
+// after the others nothing.
+const (
+	SettleDone        SettlementKind = iota
+	SettleAlready                    // it was settled so before, in the log or in this draft
+	SettleHeld                       // the claim is held, and its release is still to come
+	SettleSold                       // the claim is sold; to Confirm: for another payment
+	SettleExpired                    // the claim has expired, or its release is past
+	SettleCancelled                  // the claim was cancelled
+	SettleRefunded                   // the claim was refunded
+	SettleRefundDue                  // the payment bought nothing and is recorded as owed back
+	SettleNoExtension                // the sale's settings extend no hold
+	SettleFull                       // the commit is as large as it may be: try the next one
+	SettleUnfit                      // there is no such claim, it is from a list, its units are in two places, or a text is too long or not UTF-8
+)
+
+// standing is where a claim stands when it is to be settled, as the verdict needs it.
+type standing struct {
+	state     ClaimState
+	releaseUs int64 // of a hold
+	extended  bool
+	grabbed   bool
+	another   bool // another payment than this one has bought the claim
+	owed      bool // this payment is recorded as owed back
+}
+
+// verdict says what comes of an op in a commit of a time. SettleDone allows it, but for
+// the units and the limit that a RESELL needs. It is the one implementation of how
+// claims end, for reducer and draft.
+func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) SettlementKind {
+	open := at.state == StateHeld && timeUs < at.releaseUs
+	switch {
+	case at.grabbed:
+		return SettleUnfit
+	case how == pb.Settle_CONFIRM && open, how == pb.Settle_CANCEL && at.state == StateHeld,
+		how == pb.Settle_REFUND && at.state == StateSold:
+		return SettleDone
+	case how == pb.Settle_EXPIRE && at.state == StateHeld:
+		if open {
+			return SettleHeld
+		}
+		return SettleDone
+	case how == pb.Settle_EXTEND && open:
+		return s.extension(at)
+	case how == pb.Settle_RESELL && at.state == StateExpired:
+		return s.resale(at)
+	case how == pb.Settle_REFUND_DUE:
+		return due(at, open)
+	}
+	return already(how, at, open)
+}
+
+// extension is the verdict on a later deadline for an open hold.
+func (s *State) extension(at standing) SettlementKind {
+	switch {
+	case at.extended:
+		return SettleAlready
+	case s.settings.GetPayment().GetExtendByUs() == 0:
+		return SettleNoExtension
+	}
+	return SettleDone
+}
+
+// resale is the verdict on a late payment for an expired claim.
+func (s *State) resale(at standing) SettlementKind {
+	switch {
+	case at.owed:
+		return SettleRefundDue // whoever keeps the books may have paid it back
+	case s.settings.GetPayment().GetLate() != pb.Payment_RESELL:
+		return SettleExpired
+	}
+	return SettleDone
+}
+
+// due is the verdict on a payment that is to be owed back.
+func due(at standing, open bool) SettlementKind {
+	switch {
+	case at.owed:
+		return SettleRefundDue
+	case at.state == StateHeld, (at.state == StateSold || at.state == StateRefunded) && !at.another:
+		return already(pb.Settle_CONFIRM, at, open)
+	}
+	return SettleDone
+}
+
+// already is the verdict where nothing is left to do: by where the claim stands.
+func already(how pb.Settle_How, at standing, open bool) SettlementKind {
+	pays := how == pb.Settle_CONFIRM || how == pb.Settle_RESELL
+	switch at.state {
+	case StateSold:
+		if pays && !at.another {
+			return SettleAlready
+		}
+		return SettleSold
+	case StateCancelled:
+		if how == pb.Settle_CANCEL {
+			return SettleAlready
+		}
+		return SettleCancelled
+	case StateExpired:
+		if how == pb.Settle_EXPIRE {
+			return SettleAlready
+		}
+		return SettleExpired
+	case StateRefunded:
+		if how == pb.Settle_REFUND {
+			return SettleAlready
+		}
+		return SettleRefunded
+	}
+	if open {
+		return SettleHeld
+	}
+	return SettleExpired
+}
+
+// settle is the op. Those that end or extend a hold do nothing once it has ended: the
+// first one counts. What could never be said of the claim is refused.
+func (s *State) settle(c *pb.Commit, op *pb.Settle) error {
+	i, ok := s.claims.locate(op.GetSlot(), int(op.GetIndex()))
+	if !ok {
+		return fmt.Errorf("no claim stands at slot %d, op %d", op.GetSlot(), op.GetIndex())
+	}
+	if pb.Settle_How_name[int32(op.GetHow())] == "" || op.GetHow() == pb.Settle_HOW_UNSPECIFIED {
+		return fmt.Errorf("a claim is settled in a way that is not known: %d", op.GetHow())
+	}
+	if !settleTexts(op) {
+		return fmt.Errorf("a payment, name or reason of more than %d, %d or %d bytes", MaxPayment, MaxWho, MaxReason)
+	}
+	at := s.claims.standing(i, op.GetPayment())
+	switch v := s.verdict(op.GetHow(), at, c.GetTimeUs()); {
+	case v == SettleDone:
+		return s.settled(c, i, op)
+	case v == SettleAlready, v == SettleRefundDue && op.GetHow() == pb.Settle_REFUND_DUE, endsHold(op) && at.state != StateHeld && !at.grabbed:
+		return nil
+	}
+	return fmt.Errorf("%v of a claim that is %v%s", op.GetHow(), at.state, why(op, at, c.GetTimeUs()))
+}
+
+// endsHold says whether an op is of no effect once the hold has ended.
+func endsHold(op *pb.Settle) bool {
+	switch op.GetHow() {
+	case pb.Settle_CONFIRM, pb.Settle_CANCEL, pb.Settle_EXPIRE, pb.Settle_EXTEND:
+		return true
+	}
+	return false
+}
+
+// why says the rest of a refusal.
+func why(op *pb.Settle, at standing, timeUs int64) string {
+	switch {
+	case at.grabbed:
+		return ", from a list"
+	case at.state == StateHeld:
+		return fmt.Sprintf(", at %d, to be released at %d", timeUs, at.releaseUs)
+	case op.GetHow() == pb.Settle_RESELL && at.owed:
+		return ", by a payment that is owed back"
+	case op.GetHow() == pb.Settle_RESELL:
+		return ", which the settings refuse"
+	}
+	return ""
+}
+
+func settleTexts(op *pb.Settle) bool {
+	return len(op.GetPayment()) <= MaxPayment && len(op.GetWho()) <= MaxWho && len(op.GetReason()) <= MaxReason
+}
+
+// validTexts says whether the texts of an op can be stored.
+func validTexts(op *pb.Settle) bool {
+	return settleTexts(op) && utf8.ValidString(op.GetPayment()) && utf8.ValidString(op.GetWho()) && utf8.ValidString(op.GetReason())
+}
+
+// settled does what an op says that the verdict allows.
+func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
+	if until := s.claims.heldUntil(i) + s.settings.GetPayment().GetExtendByUs(); op.GetHow() == pb.Settle_EXTEND && op.GetHeldUntilUs() != until {
+		return fmt.Errorf("a hold is extended to %d, by the settings it is to %d", op.GetHeldUntilUs(), until)
+	}
+	if op.GetHow() == pb.Settle_RESELL {
+		if err := s.resell(c, i, op); err != nil {
+			return err
+		}
+	}
+	if frees(op) {
+		if err := s.available.addEach(s.claims.units(i)); err != nil {
+			return err
+		}
+	}
+	s.Totals.settle(int64(s.claims.records.at(i).count), op)
+	s.claims.settle(i, s.next, op)
+	return nil
+}
+
+// frees says whether an op makes the units of its claim available.
+func frees(op *pb.Settle) bool {
+	switch op.GetHow() {
+	case pb.Settle_CANCEL, pb.Settle_EXPIRE:
+		return true
+	case pb.Settle_REFUND:
+		return !op.GetRetire()
+	}
+	return false
+}
+
+// resell takes the units of a late payment.
+func (s *State) resell(c *pb.Commit, i uint32, op *pb.Settle) error {
+	r := s.claims.records.at(i)
+	n, had := int64(len(op.GetUnits())), s.claims.users.at(r.user).units
+	own := s.claims.units(i)
+	switch {
+	case !s.IsOwner(c.GetWriter()):
+		return fmt.Errorf("a claim is resold by somebody who is not the owner")
+	case n != int64(r.count):
+		return fmt.Errorf("a claim of %s is resold with %d", spec.Count(int64(r.count), "unit"), n)
+	case n > s.settings.GetPerUserLimit()-had:
+		return fmt.Errorf("a claim is resold to a user who has %s and may not have %d more", spec.Count(had, "unit"), n)
+	case !slices.Equal(op.GetUnits(), own) && s.available.hasEach(own):
+		return fmt.Errorf("a claim is resold with other units than its own, which are available")
+	}
+	return s.available.removeEach(op.GetUnits())
+}

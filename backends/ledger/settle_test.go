@@ -1,0 +1,431 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// sells has claims held for 89 us and 11 of grace, extended by 100; a late payment buys
+// what there is.
+var sells = by(generation(2, 0, paying(3, &pb.Payment{HoldForUs: 89, GraceUs: 11, ExtendByUs: 100, Late: pb.Payment_RESELL})))
+
+// heldFor is a claim on the terms of sells, at 10.
+func heldFor(user, key string, units ...int64) *pb.Op {
+	op := hold(user, key, 99, units...)
+	op.GetClaim().GraceUs = 11
+	return op
+}
+
+// heldLater is a claim on the terms of sells, at 110.
+func heldLater(user, key string, units ...int64) *pb.Op {
+	op := heldFor(user, key, units...)
+	op.GetClaim().HeldUntilUs = 199
+	return op
+}
+
+// settleOf settles the claim of slot 3, which is op 0.
+func settleOf(how pb.Settle_How, change func(*pb.Settle)) *pb.Op {
+	op := settle(3, 0, how)
+	if change != nil {
+		change(op.GetSettle())
+	}
+	return op
+}
+
+func paid(payment string) func(*pb.Settle) { return func(op *pb.Settle) { op.Payment = payment } }
+
+func resold(payment string, units ...int64) *pb.Op {
+	return settleOf(pb.Settle_RESELL, func(op *pb.Settle) { op.Payment, op.Units = payment, units })
+}
+
+func extended(untilUs int64) *pb.Op {
+	return settleOf(pb.Settle_EXTEND, func(op *pb.Settle) { op.HeldUntilUs = untilUs })
+}
+
+func owed(payment string) *pb.Op { return settleOf(pb.Settle_REFUND_DUE, paid(payment)) }
+
+var (
+	expired  = by(settleOf(pb.Settle_EXPIRE, nil)).at(110)
+	refunded = settleOf(pb.Settle_REFUND, func(op *pb.Settle) { op.Who, op.Reason = "ada", "broken" })
+	retired  = settleOf(pb.Settle_REFUND, func(op *pb.Settle) { op.Retire = true })
+)
+
+// What each op does to a claim of units 1 and 2 that is held at 10 until 99, and 11 of grace.
+func TestStateSettles(t *testing.T) {
+	for name, test := range map[string]struct {
+		commits []commit
+		want    string
+		claim   Claim
+		counts  Outcomes
+	}{
+		"a hold": {nil, "limit 10: 8 available, 2 held, 0 sold, 0 in flight",
+			Claim{State: StateHeld, HeldUntilUs: 99}, Outcomes{OpenHolds: 1}},
+		"a payment in the grace": {[]commit{by(settleOf(pb.Settle_CONFIRM, paid("p"))).at(109)}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 109, Payment: "p"}, Outcomes{Confirmed: 1}},
+		"an expiry after the grace": {[]commit{expired}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+			Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110}, Outcomes{Expired: 1}},
+		"a cancellation": {[]commit{by(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) { op.Who, op.Reason = "u", "dear" })).at(20)},
+			"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+			Claim{State: StateCancelled, HeldUntilUs: 99, SettledUs: 20, Who: "u", Reason: "dear"}, Outcomes{Cancelled: 1}},
+		"an extension, once": {[]commit{by(extended(199)).at(109), by(extended(299)).at(150)}, "limit 10: 8 available, 2 held, 0 sold, 0 in flight",
+			Claim{State: StateHeld, HeldUntilUs: 199, Extended: true}, Outcomes{OpenHolds: 1}},
+		"a payment after an extension": {[]commit{by(extended(199)).at(109), by(settleOf(pb.Settle_CONFIRM, paid("p"))).at(209)},
+			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+			Claim{State: StateSold, HeldUntilUs: 199, Extended: true, SettledUs: 209, Payment: "p"}, Outcomes{Confirmed: 1}},
+		"an extension of what has expired": {[]commit{expired, by(extended(199)).at(111)}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+			Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110}, Outcomes{Expired: 1}},
+		"a refund, twice": {[]commit{by(settleOf(pb.Settle_CONFIRM, paid("p"))), by(refunded, retired).at(30)},
+			"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+			Claim{State: StateRefunded, HeldUntilUs: 99, SettledUs: 30, Payment: "p", Who: "ada", Reason: "broken"}, Outcomes{Confirmed: 1, Refunded: 1}},
+		"a refund that retires": {[]commit{by(settleOf(pb.Settle_CONFIRM, nil), retired)}, "limit 8: 8 available, 0 held, 0 sold, 0 in flight",
+			Claim{State: StateRefunded, HeldUntilUs: 99, SettledUs: 10, Retired: true}, Outcomes{Confirmed: 1, Refunded: 1}},
+		"a resale of its own units, twice": {[]commit{expired, by(resold("p", 1, 2)).at(111), by(resold("p", 1, 2)).at(112)},
+			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 111, Payment: "p"}, Outcomes{Expired: 1, Resold: 1}},
+		"a resale of others": {[]commit{expired, by(heldLater("v", "k", 2)).at(110), by(resold("p", 7, 5)).at(111)},
+			"limit 10: 7 available, 1 held, 2 sold, 0 in flight",
+			Claim{Units: []int64{7, 5}, State: StateSold, HeldUntilUs: 99, SettledUs: 111, Payment: "p"}, Outcomes{OpenHolds: 1, Expired: 1, Resold: 1}},
+		"a resale of a run of others": {[]commit{expired, by(heldLater("v", "k", 2)).at(110), by(resold("p", 7, 5)).at(111), by(refunded).at(111), by(owed("q")).at(112)},
+			"limit 10: 9 available, 1 held, 0 sold, 0 in flight",
+			Claim{Units: []int64{7, 5}, State: StateRefunded, HeldUntilUs: 99, SettledUs: 111, Payment: "p", Who: "ada", Reason: "broken", RefundsDue: []string{"q"}},
+			Outcomes{OpenHolds: 1, Expired: 1, Resold: 1, Refunded: 1, RefundsDue: 1}},
+		"payments owed back, each once": {[]commit{expired, by(owed("p"), owed("")).at(111), by(owed("p"), owed("q")).at(112)},
+			"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+			Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110, RefundsDue: []string{"p", "", "q"}}, Outcomes{Expired: 1, RefundsDue: 3}},
+		"a second payment, owed back": {[]commit{by(settleOf(pb.Settle_CONFIRM, paid("p"))), by(owed("q"), owed("p"), owed(""))},
+			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 10, Payment: "p", RefundsDue: []string{"q"}}, Outcomes{Confirmed: 1, RefundsDue: 1}},
+		"a resale, and the payment owed back before": {[]commit{expired, by(owed("p")).at(110), by(resold("q", 1, 2)).at(110)},
+			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 110, Payment: "q", RefundsDue: []string{"p"}}, Outcomes{Expired: 1, Resold: 1, RefundsDue: 1}},
+		"a resale when closed": {[]commit{expired, by(generation(3, 0, &pb.Settings{
+			PerUserLimit: 3, Phase: pb.Phase_CLOSED, Payment: &pb.Payment{HoldForUs: 1, Late: pb.Payment_RESELL},
+		})).at(110), by(resold("p", 1, 2)).at(110)}, "limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 110, Payment: "p"}, Outcomes{Expired: 1, Resold: 1}},
+		"its own terms after a generation": {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN))), by(settleOf(pb.Settle_CONFIRM, nil)).at(109)},
+			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 109}, Outcomes{Confirmed: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := begun(t)
+			mustFold(t, s, append([]commit{sells, by(heldFor("u", "k", 1, 2))}, test.commits...)...)
+			if got := figures(s); got != test.want || s.Outcomes != test.counts {
+				t.Errorf("%s, %+v\nwant %s, %+v", got, s.Outcomes, test.want, test.counts)
+			}
+			want := test.claim
+			want.Slot, want.User, want.Key, want.TimeUs, want.GraceUs = 3, "u", "k", 10, 11
+			if want.Units == nil {
+				want.Units = []int64{1, 2}
+			}
+			found, _ := s.Find("u", "k")
+			if at, ok := s.ClaimAt(3, 0); !ok || fmt.Sprintf("%+v", at) != fmt.Sprintf("%+v", want) || fmt.Sprint(found) != fmt.Sprint(at) {
+				t.Errorf("the claim is\n%+v, want\n%+v", at, want)
+			}
+			if err := recount(s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestStateRefusesToSettle(t *testing.T) {
+	confirmed := by(settleOf(pb.Settle_CONFIRM, paid("p")))
+	cancelled := by(settleOf(pb.Settle_CANCEL, nil))
+	refuses := by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 1, Late: pb.Payment_REFUSE}))).at(110)
+	long := strings.Repeat("x", MaxReason+1)
+	texts := "a payment, name or reason of more than 255, 255 or 1023 bytes"
+	for name, test := range map[string]struct {
+		before []commit
+		commit commit
+		want   string
+	}{
+		"a payment at the release":       {nil, by(settleOf(pb.Settle_CONFIRM, nil)).at(110), "CONFIRM of a claim that is held, at 110, to be released at 110"},
+		"an expiry in the grace":         {nil, by(settleOf(pb.Settle_EXPIRE, nil)).at(109), "EXPIRE of a claim that is held, at 109, to be released at 110"},
+		"an extension at the release":    {nil, by(extended(199)).at(110), "EXTEND of a claim that is held, at 110"},
+		"an extension by too much":       {nil, by(extended(200)), "a hold is extended to 200, by the settings it is to 199"},
+		"an extension that is not":       {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(extended(99)), "EXTEND of a claim that is held"},
+		"a refund of a hold":             {nil, by(refunded), "REFUND of a claim that is held"},
+		"a refund of what has expired":   {[]commit{expired}, by(refunded).at(110), "REFUND of a claim that is expired"},
+		"a refund of what was cancelled": {[]commit{cancelled}, by(refunded), "REFUND of a claim that is cancelled"},
+		"a resale of a hold":             {nil, by(resold("p", 1, 2)), "RESELL of a claim that is held"},
+		"a resale of a hold to expire":   {nil, by(resold("p", 1, 2)).at(110), "RESELL of a claim that is held"},
+		"a resale of what was cancelled": {[]commit{cancelled}, by(resold("p", 1, 2)), "RESELL of a claim that is cancelled"},
+		"a resale by another payment":    {[]commit{confirmed}, by(resold("q", 1, 2)), "RESELL of a claim that is sold"},
+		"a resale by one owed back":      {[]commit{expired, by(owed("p")).at(110)}, by(resold("p", 1, 2)).at(110), "by a payment that is owed back"},
+		"a resale that is refused":       {[]commit{expired, refuses}, by(resold("p", 1, 2)).at(110), "which the settings refuse"},
+		"a resale in a plain sale":       {[]commit{expired, by(generation(3, 0, phase(pb.Phase_OPEN))).at(110)}, by(resold("p", 1, 2)).at(110), "which the settings refuse"},
+		"a resale by a stranger":         {[]commit{expired}, by(resold("p", 1, 2)).as("planner", 1).at(110), "resold by somebody who is not the owner"},
+		"a resale of fewer":              {[]commit{expired}, by(resold("p", 1)).at(110), "a claim of 2 units is resold with 1"},
+		"a resale of others for nothing": {[]commit{expired}, by(resold("p", 3, 4)).at(110), "other units than its own, which are available"},
+		"a resale of what others have":   {[]commit{expired, by(heldLater("v", "k", 2)).at(110)}, by(resold("p", 1, 2)).at(110), "units 1-2 are not here"},
+		"a resale past the limit":        {[]commit{expired, by(heldLater("u", "l", 5, 6)).at(110)}, by(resold("p", 1, 2)).at(110), "to a user who has 2 units and may not have 2 more"},
+		"a payment owed back for a hold": {nil, by(owed("p")), "REFUND_DUE of a claim that is held"},
+		"owed back, to be released":      {nil, by(owed("p")).at(110), "REFUND_DUE of a claim that is held"},
+		"owed back after its refund":     {[]commit{confirmed, by(refunded)}, by(owed("p")), "REFUND_DUE of a claim that is refunded"},
+		"a payment of many bytes":        {nil, by(settleOf(pb.Settle_CONFIRM, paid(long[:MaxPayment+1]))), texts},
+		"a name of many bytes":           {nil, by(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) { op.Who = long[:MaxWho+1] })), texts},
+		"a reason of many bytes":         {nil, by(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) { op.Reason = long })), texts},
+		"a way of the future":            {nil, by(settleOf(99, nil)), "settled in a way that is not known: 99"},
+		"a claim sold at once":           {nil, by(claim("v", "k", 5)), "a claim that is held until 0 and 0 us of grace, by the settings it is until 99 and 11"},
+		"a hold for longer":              {nil, by(hold("v", "k", 100, 5)), "a claim that is held until 100"},
+		"a hold of no grace":             {nil, by(hold("v", "k", 99, 5)), "held until 99 and 0 us of grace"},
+		"a hold in a plain sale":         {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(heldFor("v", "k", 5)), "by the settings it is until 0 and 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := begun(t)
+			mustFold(t, s, append([]commit{sells, by(heldFor("u", "k", 1, 2))}, test.before...)...)
+			_, err := fold(s, test.commit)
+			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// A payment's terms are checked before a generation is drafted, and when it is folded.
+func TestPaymentsThatAreNone(t *testing.T) {
+	for name, p := range map[string]*pb.Payment{
+		"no time to hold":     {Late: pb.Payment_REFUSE},
+		"a negative grace":    {HoldForUs: 1, GraceUs: -1, Late: pb.Payment_REFUSE},
+		"a negative exension": {HoldForUs: 1, ExtendByUs: -1, Late: pb.Payment_REFUSE},
+		"for ever":            {HoldForUs: maxTerm + 1, Late: pb.Payment_REFUSE},
+		"no way when late":    {HoldForUs: 1},
+	} {
+		op := generation(2, 0, paying(1, p))
+		if _, err := fold(begun(t), by(op)); err == nil || !strings.Contains(err.Error(), "a payment ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := begun(t).Draft(testOwner, 0).Generation(op.GetGeneration()); err == nil {
+			t.Errorf("%s: drafted", name)
+		}
+	}
+}
+
+// A grab from a list is not settled, nor taken in where claims are held.
+func TestGrabsAreNotSettled(t *testing.T) {
+	s := begun(t)
+	mustFold(t, s, by(rebuild(1)), by(grabbed("u", "k", 1, 10, 5)))
+	d := s.Draft([]byte("a"), 20)
+	if v := d.Refund(s.Claim(0), "ada", "", false); v.Kind != SettleUnfit || d.Ops() != 0 {
+		t.Errorf("settlement %d", v.Kind)
+	}
+	if _, err := fold(s, by(settle(3, 0, pb.Settle_REFUND))); err == nil || !strings.Contains(err.Error(), "is sold, from a list") {
+		t.Errorf("got %v", err)
+	}
+	s = begun(t)
+	mustFold(t, s, by(rebuild(1)), sells)
+	if v := s.Draft([]byte("a"), 20).Grab(Grab{User: "u", Key: "k", Unit: 5, GrantedUs: 10}); v.Kind != Void {
+		t.Errorf("decision %d", v.Kind)
+	}
+	if _, err := fold(s, by(grabbed("u", "k", 1, 10, 5))); err == nil {
+		t.Error("a grab is taken in where claims are held")
+	}
+}
+
+// drafted returns a shard with a hold of user u, units 1 and 2 until 99 and 11 of grace, and
+// a draft at a time.
+func drafted(t *testing.T, timeUs int64) (*State, *Draft) {
+	t.Helper()
+	s := begun(t)
+	mustFold(t, s, sells, by(heldFor("u", "k", 1, 2)))
+	return s, s.Draft([]byte("a"), timeUs)
+}
+
+// Of what is said in one draft, the first counts.
+func TestSettlementsOfOneDraft(t *testing.T) {
+	type step struct {
+		do   func(*Draft, Claim) SettlementKind
+		want SettlementKind
+	}
+	confirm := func(d *Draft, c Claim) SettlementKind { return d.Confirm(c, "p").Kind }
+	confirmQ := func(d *Draft, c Claim) SettlementKind { return d.Confirm(c, "q").Kind }
+	cancel := func(d *Draft, c Claim) SettlementKind { return d.Cancel(c, "u", "").Kind }
+	expire := func(d *Draft, c Claim) SettlementKind { return d.Expire(c).Kind }
+	extend := func(d *Draft, c Claim) SettlementKind { return d.Extend(c).Kind }
+	refund := func(d *Draft, c Claim) SettlementKind { return d.Refund(c, "ada", "", false).Kind }
+	late := func(d *Draft, c Claim) SettlementKind { return d.Late(c, "p").Kind }
+	lateQ := func(d *Draft, c Claim) SettlementKind { return d.Late(c, "q").Kind }
+	grabAll := func(d *Draft, _ Claim) SettlementKind {
+		for i := 0; d.Available() > 0; i++ {
+			d.Claim(fmt.Sprint("v", i), "k", min(3, d.Available()))
+		}
+		return SettleDone
+	}
+	for name, test := range map[string]struct {
+		timeUs int64
+		steps  []step
+		ops    int
+	}{
+		"a confirm and an expiry in time":   {109, []step{{confirm, SettleDone}, {expire, SettleSold}, {confirm, SettleAlready}, {confirmQ, SettleSold}}, 1},
+		"an expiry and a confirm":           {110, []step{{confirm, SettleExpired}, {expire, SettleDone}, {confirm, SettleExpired}, {expire, SettleAlready}}, 1},
+		"an extension and a confirm":        {109, []step{{extend, SettleDone}, {extend, SettleAlready}, {expire, SettleHeld}, {confirm, SettleDone}, {extend, SettleSold}}, 2},
+		"an extension too late":             {110, []step{{extend, SettleExpired}}, 0},
+		"a cancellation":                    {109, []step{{cancel, SettleDone}, {cancel, SettleAlready}, {confirm, SettleCancelled}, {expire, SettleCancelled}, {refund, SettleCancelled}}, 1},
+		"a cancellation when it is due":     {110, []step{{cancel, SettleDone}, {expire, SettleCancelled}}, 1},
+		"a refund of a hold":                {109, []step{{refund, SettleHeld}, {confirm, SettleDone}, {cancel, SettleSold}, {refund, SettleDone}, {refund, SettleAlready}, {confirm, SettleRefunded}, {late, SettleRefunded}}, 2},
+		"a late payment in time":            {109, []step{{late, SettleHeld}}, 0},
+		"a late payment":                    {110, []step{{late, SettleDone}, {late, SettleAlready}, {confirm, SettleAlready}, {refund, SettleDone}}, 3},
+		"two late payments":                 {110, []step{{late, SettleDone}, {lateQ, SettleRefundDue}, {lateQ, SettleRefundDue}, {confirmQ, SettleSold}}, 3},
+		"a late payment for what is gone":   {110, []step{{expire, SettleDone}, {grabAll, SettleDone}, {late, SettleRefundDue}, {late, SettleRefundDue}}, 6},
+		"a late payment after cancellation": {109, []step{{cancel, SettleDone}, {late, SettleRefundDue}, {late, SettleRefundDue}}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, d := drafted(t, test.timeUs)
+			for i, step := range test.steps {
+				if got := step.do(d, s.Claim(0)); got != step.want {
+					t.Fatalf("step %d: settlement %d, want %d", i, got, step.want)
+				}
+			}
+			if d.Ops() != test.ops {
+				t.Errorf("%d ops, want %d", d.Ops(), test.ops)
+			}
+			if e := mustCommit(t, s, d); string(e.Head) != string(s.Head().Encode()) {
+				t.Errorf("the head is %s, the state's %s", e.Head, s.Head().Encode())
+			}
+			if err := recount(s); err != nil {
+				t.Error(err)
+			}
+			d.Reset(test.timeUs)
+			last := test.steps[len(test.steps)-1]
+			if got := last.do(d, s.Claim(0)); d.Ops() != 0 {
+				t.Errorf("said again it is settlement %d, of %d ops", got, d.Ops())
+			}
+		})
+	}
+}
+
+// What a settlement frees is there for the claims behind it, for its user too.
+func TestClaimsBehindSettlements(t *testing.T) {
+	s, d := drafted(t, 110)
+	if v := d.Claim("u", "l", 2); v.Kind != OverLimit {
+		t.Errorf("decision %d before the expiry", v.Kind)
+	}
+	d.Expire(s.Claim(0))
+	v := d.Claim("u", "l", 3)
+	if v.Kind != Granted || !slices.Equal(d.Units(v.Op), []int64{1, 2, 3}) || d.HeldUntilUs(v.Op) != 199 {
+		t.Errorf("decision %d", v.Kind)
+	}
+	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleRefundDue {
+		t.Errorf("settlement %d for a user who has all that may be had", v.Kind)
+	}
+	if v := d.Claim("u", "m", 1); v.Kind != OverLimit {
+		t.Errorf("decision %d", v.Kind)
+	}
+	mustCommit(t, s, d)
+	if err := recount(s); err != nil {
+		t.Error(err)
+	}
+	// A late payment takes other units where somebody has its own.
+	s, d = drafted(t, 110)
+	d.Expire(s.Claim(0))
+	d.Claim("v", "k", 1)
+	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleDone || !slices.Equal(v.Claim.Units, []int64{2, 3}) {
+		t.Errorf("settlement %d, units %v", v.Kind, v.Claim.Units)
+	}
+	mustCommit(t, s, d)
+}
+
+// What cannot be written is not.
+func TestSettlementsThatAreNotWritten(t *testing.T) {
+	s, d := drafted(t, 20)
+	for name, v := range map[string]Settlement{
+		"no claim":        d.Confirm(Claim{Slot: 3, Index: 1}, ""),
+		"a slot to come":  d.Extend(Claim{Slot: 30}),
+		"late, no claim":  d.Late(Claim{Slot: 30}, "p"),
+		"a long payment":  d.Confirm(s.Claim(0), strings.Repeat("p", MaxPayment+1)),
+		"no text":         d.Cancel(s.Claim(0), "\xff", ""),
+		"a long reason":   d.Cancel(s.Claim(0), "", strings.Repeat("r", MaxReason+1)),
+		"no text as well": d.Refund(s.Claim(0), "", "\xff", true),
+	} {
+		if v.Kind != SettleUnfit || d.Ops() != 0 {
+			t.Errorf("%s: settlement %d, %d ops", name, v.Kind, d.Ops())
+		}
+	}
+	if err := d.Generation(generation(3, 0, phase(pb.Phase_OPEN)).GetGeneration()); err != nil {
+		t.Fatal(err)
+	}
+	if v := d.Confirm(s.Claim(0), "p"); v.Kind != SettleFull {
+		t.Errorf("settlement %d behind a new generation", v.Kind)
+	}
+	mustFold(t, s, by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 1, Late: pb.Payment_REFUSE}))))
+	d.Reset(20)
+	if v := d.Extend(s.Claim(0)); v.Kind != SettleNoExtension {
+		t.Errorf("settlement %d where nothing is extended", v.Kind)
+	}
+	d.Reset(110)
+	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleRefundDue || d.Ops() != 2 {
+		t.Errorf("settlement %d where late payments are refused, %d ops", v.Kind, d.Ops())
+	}
+	_ = s.available.Add(Range{1, 1}) // as after a damage
+	d.Reset(110)
+	if v := d.Expire(s.Claim(0)); v.Kind != SettleUnfit || d.Ops() != 0 {
+		t.Errorf("settlement %d of units in two places", v.Kind)
+	}
+}
+
+// TestSettlementsFill cancels until the commit is full.
+func TestSettlementsFill(t *testing.T) {
+	const n = 2000
+	s := NewState(testLog)
+	mustGeneration(t, s, n, n)
+	mustOwn(t, s)
+	d := s.Draft(testOwner, 1)
+	if err := d.Generation(&pb.Generation{Number: 2, Settings: paying(n, &pb.Payment{HoldForUs: maxTerm, Late: pb.Payment_REFUSE})}); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, d)
+	d.Reset(1)
+	for i := range n {
+		d.Claim("u", fmt.Sprint(i), 1)
+	}
+	mustCommit(t, s, d)
+	d.Reset(1)
+	done := 0
+	for ; d.Cancel(s.Claim(done), strings.Repeat("w", MaxWho), strings.Repeat("r", MaxReason)).Kind == SettleDone; done++ {
+	}
+	if v := d.Cancel(s.Claim(done), "", strings.Repeat("r", MaxReason)); v.Kind != SettleFull {
+		t.Errorf("settlement %d after %d", v.Kind, done)
+	}
+	if e := mustCommit(t, s, d); len(e.Bytes) > d.size || len(e.Bytes) < softEntry*9/10 {
+		t.Errorf("the entry has %d bytes, %d were counted", len(e.Bytes), d.size)
+	}
+}
+
+// The queue tells the earliest release first, whatever ended in between.
+func TestDueInOrder(t *testing.T) {
+	s := begun(t)
+	if _, ok := s.NextDue(); ok || len(s.Due(1<<60, 9)) > 0 {
+		t.Error("something is due")
+	}
+	mustFold(t, s, sells, by(heldFor("a", "k", 1), heldFor("b", "k", 2), heldFor("c", "k", 3)),
+		by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 50, Late: pb.Payment_REFUSE}))).at(20),
+		by(hold("d", "k", 70, 4), hold("e", "k", 70, 5)).at(20),
+		by(generation(4, 0, paying(3, &pb.Payment{HoldForUs: 50, ExtendByUs: 100, Late: pb.Payment_REFUSE}))).at(20))
+	users := func(timeUs int64, n int) (all string) {
+		for _, c := range s.Due(timeUs, n) {
+			all += c.User
+		}
+		return all
+	}
+	for _, test := range []struct {
+		timeUs int64
+		n      int
+		want   string
+	}{{69, 9, ""}, {70, 9, "de"}, {70, 1, "d"}, {109, 9, "de"}, {110, 9, "deabc"}, {110, 4, "deab"}, {110, 0, ""}} {
+		if got := users(test.timeUs, test.n); got != test.want {
+			t.Errorf("due at %d, of %d: %q, want %q", test.timeUs, test.n, got, test.want)
+		}
+	}
+	d := s.Draft([]byte("a"), 20)
+	d.Extend(s.Claim(3))
+	d.Cancel(s.Claim(0), "", "")
+	mustCommit(t, s, d)
+	if next, _ := s.NextDue(); next != 70 || users(1000, 9) != "ebcd" {
+		t.Errorf("next is %d, all are %q", next, users(1000, 9))
+	}
+}

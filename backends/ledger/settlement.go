@@ -1,0 +1,210 @@
+package ledger
+
+import (
+	"slices"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// Settlement is what a draft says to somebody who wants a claim settled. The claim is
+// as it stands once the draft is appended; it has no other content for SettleUnfit
+// where there is no such claim.
+type Settlement struct {
+	Kind  SettlementKind
+	Claim Claim
+}
+
+// settleOp is a Settle with the two shells that protobuf wants around it, in one
+// allocation.
+type settleOp struct {
+	op     pb.Op
+	oneof  pb.Op_Settle
+	settle pb.Settle
+}
+
+// Each method below takes a claim of the draft's state, of which it looks at slot and
+// index alone, and counts what was settled earlier in the draft: units that came free
+// can be claimed from there on, and do not count against their user's limit any more.
+// What is said of a claim exists only once the commit is appended. Behind a new
+// generation all say SettleFull, as claims do.
+
+// Confirm sells a hold for a payment, whose reference may be "". It may be done until
+// the release of the hold, which is its deadline and the grace. SettleSold says that
+// another payment has bought the claim: Late records this one as owed back.
+func (d *Draft) Confirm(c Claim, payment string) Settlement {
+	op := newSettle(pb.Settle_CONFIRM)
+	op.settle.Payment = payment
+	return d.settle(c, op)
+}
+
+// Cancel gives a hold up.
+func (d *Draft) Cancel(c Claim, who, reason string) Settlement {
+	op := newSettle(pb.Settle_CANCEL)
+	op.settle.Who, op.settle.Reason = who, reason
+	return d.settle(c, op)
+}
+
+// Expire ends a hold whose release is not after the commit's time.
+func (d *Draft) Expire(c Claim) Settlement { return d.settle(c, newSettle(pb.Settle_EXPIRE)) }
+
+// Extend gives a hold the later deadline that the settings grant, once, before its
+// release.
+func (d *Draft) Extend(c Claim) Settlement {
+	op := newSettle(pb.Settle_EXTEND)
+	_, now, _ := d.look(c)
+	op.settle.HeldUntilUs = now.HeldUntilUs + d.state.settings.GetPayment().GetExtendByUs()
+	return d.settle(c, op)
+}
+
+// Refund undoes a sold claim. Its units are available again, or go out of the sale with
+// retire, which lowers the limit of the shard.
+func (d *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
+	op := newSettle(pb.Settle_REFUND)
+	op.settle.Who, op.settle.Reason, op.settle.Retire = who, reason, retire
+	return d.settle(c, op)
+}
+
+// Late takes a payment that Confirm did not: for a claim that has expired, was cancelled
+// or refunded, or was bought by another payment. Where the settings resell, an expired
+// claim is sold after all, with its own units or, if somebody has one of them, others
+// (SettleDone): the user's limit must allow it, and the draft's writer must be the owner.
+// Else the payment is recorded as owed back (SettleRefundDue, also if it was before).
+// A hold whose release is past expires first.
+func (d *Draft) Late(c Claim, payment string) Settlement {
+	n, now, ok := d.look(c)
+	if ok && now.State == StateHeld && now.ReleaseUs() <= d.commit.TimeUs {
+		if v := d.Expire(c); v.Kind != SettleDone {
+			return v
+		}
+		now = d.settlements[n]
+	}
+	op := newSettle(pb.Settle_REFUND_DUE)
+	if ok && d.resells(n, now, payment) {
+		op.settle.How, op.settle.Units = pb.Settle_RESELL, now.Units
+		if !d.available.hasEach(now.Units) {
+			op.settle.Units = d.available.lowest(len(now.Units))
+		}
+	}
+	op.settle.Payment = payment
+	v := d.settle(c, op)
+	if v.Kind == SettleDone && op.settle.How == pb.Settle_REFUND_DUE {
+		v.Kind = SettleRefundDue
+	}
+	return v
+}
+
+// resells says whether a late payment buys a claim after all.
+func (d *Draft) resells(n uint32, now Claim, payment string) bool {
+	if d.state.verdict(pb.Settle_RESELL, now.standing(payment), d.commit.TimeUs) != SettleDone {
+		return false
+	}
+	user := d.state.claims.records.at(n).user
+	_, more := d.granted(spot{userHash: d.state.claims.hash(now.User)}, now.User)
+	left := d.state.settings.GetPerUserLimit() - d.state.claims.users.at(user).units - more
+	return int64(len(now.Units)) <= min(left, d.totals.Available)
+}
+
+func newSettle(how pb.Settle_How) *settleOp {
+	op := new(settleOp)
+	op.op.Op, op.oneof.Settle, op.settle.How = &op.oneof, &op.settle, how
+	return op
+}
+
+// look returns a claim as it stands at this place of the draft, and its number.
+func (d *Draft) look(c Claim) (n uint32, now Claim, ok bool) {
+	n, ok = d.state.claims.locate(c.Slot, c.Index)
+	if !ok {
+		return 0, Claim{}, false
+	}
+	if now, ok = d.settlements[n]; !ok {
+		now = d.state.claims.at(n)
+	}
+	return n, now, true
+}
+
+// settle adds an op if that does what it says.
+func (d *Draft) settle(c Claim, op *settleOp) Settlement {
+	n, now, ok := d.look(c)
+	if !ok || !validTexts(&op.settle) {
+		return Settlement{SettleUnfit, now}
+	}
+	size := 64 + len(op.settle.Payment) + len(op.settle.Who) + len(op.settle.Reason) + 10*len(op.settle.Units)
+	if d.size >= MaxEntry {
+		return Settlement{SettleFull, now}
+	}
+	v := d.state.verdict(op.settle.How, now.standing(op.settle.Payment), d.commit.TimeUs)
+	if v == SettleDone && d.size+size > softEntry {
+		v = SettleFull
+	}
+	if v != SettleDone {
+		return Settlement{v, now}
+	}
+	op.settle.Slot, op.settle.Index = now.Slot, uint32(now.Index)
+	if !d.move(now, &op.settle) {
+		return Settlement{SettleUnfit, now}
+	}
+	d.totals.settle(int64(len(now.Units)), &op.settle)
+	now.settle(&op.settle, d.commit.TimeUs)
+	if d.settlements == nil {
+		d.settlements = make(map[uint32]Claim)
+	}
+	d.settlements[n] = now
+	d.size += size
+	d.add(&op.op)
+	return Settlement{SettleDone, now}
+}
+
+// move counts the units that an op frees or takes. It says whether it could: a ledger
+// that is damaged may have them in two places.
+func (d *Draft) move(now Claim, op *pb.Settle) bool {
+	n := int64(len(now.Units))
+	var err error
+	switch {
+	case op.GetHow() == pb.Settle_RESELL:
+		err = d.available.removeEach(op.GetUnits())
+	case frees(op):
+		n, err = -n, d.available.addEach(now.Units)
+	case op.GetHow() == pb.Settle_REFUND:
+		n = -n
+	default:
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	at := spot{userHash: d.state.claims.hash(now.User)}
+	g, _ := d.granted(at, now.User)
+	d.count(at, g, now.User, n)
+	return true
+}
+
+// standing is that of claims, for a claim that a draft may have settled.
+func (c Claim) standing(payment string) standing {
+	return standing{
+		state: c.State, releaseUs: c.ReleaseUs(), extended: c.Extended, grabbed: c.Grabbed,
+		another: c.Payment != "" && payment != "" && c.Payment != payment, owed: slices.Contains(c.RefundsDue, payment),
+	}
+}
+
+// settle does to a claim what an op says in a commit of a time.
+func (c *Claim) settle(op *pb.Settle, timeUs int64) {
+	switch op.GetHow() {
+	case pb.Settle_EXTEND:
+		c.Extended, c.HeldUntilUs = true, op.GetHeldUntilUs()
+		return
+	case pb.Settle_REFUND_DUE:
+		c.RefundsDue = append(slices.Clip(c.RefundsDue), op.GetPayment())
+		return
+	case pb.Settle_CONFIRM:
+		c.State, c.Payment = StateSold, op.GetPayment()
+	case pb.Settle_RESELL:
+		c.State, c.Payment, c.Units = StateSold, op.GetPayment(), op.GetUnits()
+	case pb.Settle_CANCEL:
+		c.State = StateCancelled
+	case pb.Settle_EXPIRE:
+		c.State = StateExpired
+	case pb.Settle_REFUND:
+		c.State, c.Retired = StateRefunded, op.GetRetire()
+	}
+	c.SettledUs, c.Who, c.Reason = timeUs, op.GetWho(), op.GetReason()
+}
