@@ -250,6 +250,10 @@ func (c *compiler) expression(at place, text string, want *types.Type) *expressi
 		c.refuse(at, "Save it as UTF-8.", "the expression is not UTF-8")
 		return nil
 	}
+	if n := utf8.RuneCountInString(text); n > MaxExpression {
+		c.refuse(at, "Move parts of it into variables or into rules of their own.", "the expression has %d characters, at most %d are allowed", n, MaxExpression)
+		return nil
+	}
 	parsed, issues := c.env.Parse(text)
 	if issues.Err() != nil {
 		c.issues(at, text, nil, issues)
