@@ -54,7 +54,7 @@ func newEnvironment(p *provider, history bool) (*cel.Env, error) {
 func programOptions(limit uint64) []cel.ProgramOption {
 	return []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize),
-		cel.CostTracking(unitsCost{}),
+		cel.CostTracking(callCosts{}),
 		cel.CostLimit(limit),
 	}
 }
@@ -86,17 +86,32 @@ func estimateUnits(e cost.Estimator, target *cost.AstNode, _ []cost.AstNode) *co
 	return cost.NewCallEstimate(size.AsCost().Add(cost.FixedCostEstimate(1)), nil)
 }
 
-// unitsCost tells the cost of what CEL does not know. A cost.OverloadTracker
-// would look it up in a map at each call of anything.
-type unitsCost struct{}
+// callCosts tells the cost of what CEL does not know. A cost.OverloadTracker
+// would look that up in a map at each call of anything. It also tells what CEL does
+// know of numbers, times and bools, since CEL looks that up and allocates it.
+type callCosts struct{}
+
+// callCost is of a call whose time does not depend on its arguments.
+var callCost uint64 = 1
 
 // CallCost implements cost.ActualCostEstimator.
-func (unitsCost) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
-	if overload != unitsOverload {
-		return nil
+func (callCosts) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
+	switch {
+	case len(args) == 2 && fixedSize(args[0]) && fixedSize(args[1]):
+		return &callCost
+	case overload == unitsOverload:
+		n := 1 + cost.ActualSize(args[0])
+		return &n
 	}
-	n := 1 + cost.ActualSize(args[0])
-	return &n
+	return nil
+}
+
+func fixedSize(v ref.Val) bool {
+	switch v.(type) {
+	case types.Int, types.Double, types.Bool, types.Timestamp, types.Duration:
+		return true
+	}
+	return false
 }
 
 // sizes tells CEL how large values can be. It answers only for what rules see

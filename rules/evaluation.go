@@ -164,10 +164,8 @@ func (e *evaluation) evaluate(x *expression) (ref.Val, error) {
 	if cost := details.ActualCost(); cost != nil {
 		e.spent += *cost
 	}
-	if tooCostly(err) {
-		e.exceeded = true
-	}
 	if err != nil {
+		e.exceeded = e.exceeded || tooCostly(err)
 		return nil, err
 	}
 	return val, nil

@@ -89,7 +89,7 @@ func jsonValue(t Type, raw []byte) (Value, error) {
 	if string(raw) == "null" {
 		return Value{}, nil
 	}
-	wrong := fmt.Errorf("%s is no %s", quoted(string(raw)), t)
+	wrong := fmt.Errorf("%s is no %s in JSON", oneLine(string(raw)), t)
 	var v Value
 	var text string
 	switch t {
@@ -121,7 +121,7 @@ func jsonValue(t Type, raw []byte) (Value, error) {
 		return ParseValue(t, string(raw))
 	}
 	if err := v.check(); err != nil {
-		return Value{}, fmt.Errorf("%s %w", quoted(string(raw)), err)
+		return Value{}, fmt.Errorf("%s %w", oneLine(string(raw)), err)
 	}
 	return v, nil
 }
