@@ -104,15 +104,17 @@ func TestCache(t *testing.T) {
 		expect("too old", found(ctx, c, "b"), "b=2")
 		expect("one is asked for", s.calls(), "[[b]]")
 		expect("a fourth", found(ctx, c, "d"), "d=2")
+		expect("in use again", found(ctx, c, "b"), "b=2")
+		expect("a fifth", found(ctx, c, "e"), "e=2")
 		s.calls()
-		expect("the one not used for the longest is gone", found(ctx, c, "no", "b", "d"), "no=missing b=2 d=2")
-		expect("asked again", s.calls(), "[[no]]")
+		expect("those not used for the longest are gone", found(ctx, c, "a", "b", "d", "e"), "a=2 b=2 d=2 e=2")
+		expect("asked again", s.calls(), "[[a]]")
 		time.Sleep(time.Minute + 1)
 		s.hold = func(context.Context, []string) error { return errors.New("connection refused") }
 		expect("what is too old is never told", found(ctx, c, "b"), "look up users: connection refused")
 		s.hold = nil
 		expect("errors are not kept", found(ctx, c, "b"), "b=2")
-		want := CacheStats{Hits: 5, Misses: 9, Calls: 7, Errors: 1, Entries: 3}
+		want := CacheStats{Hits: 7, Misses: 10, Calls: 8, Errors: 1, Entries: 3}
 		if got := c.Stats(); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
@@ -205,6 +207,9 @@ func TestCacheOfASlowSource(t *testing.T) {
 		slow = 61 * time.Second
 		if _, err := c.Lookup(t.Context(), []string{"c"}); !errors.Is(err, ErrLate) {
 			t.Error(err)
+		}
+		if got := s.calls(); got != "[[c]]" {
+			t.Errorf("%s: an answer that came late is asked for again", got)
 		}
 	})
 }

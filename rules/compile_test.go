@@ -106,6 +106,23 @@ rule only, require: its worst-case cost is 330502, at most 100000 is allowed
 rule only, require: its worst-case cost is 161008, at most 100000 is allowed
   Compare fewer or shorter values, or loop less: a list counts with 100 elements and a text with 256 bytes.
 `},
+		"variable that is too costly": {Declaration{Attributes: shopper, History: true,
+			Variables: []Variable{{"many", "history.all(a, history.all(b, a.sale == b.sale))"}},
+			Rules:     []Rule{{Name: "only", Require: "variables.many"}}}, `
+variable many: its worst-case cost is 330502, at most 100000 is allowed
+  Compare fewer or shorter values, or loop less: a list counts with 100 elements and a text with 256 bytes.
+`},
+		"list of different types": {ruleOf("[1, 'a'].size() == 2"), `
+rule only, require:1:5: expected type 'int' but found 'string'
+    [1, 'a'].size() == 2
+        ^
+`},
+		"large pattern": {ruleOf("user.city.matches('x{1000}y{1000}')"), `
+rule only, require:1:19: regex program size 2002 exceeds limit of 1000
+    user.city.matches('x{1000}y{1000}')
+                      ^
+  Write a shorter pattern, with smaller numbers of repetitions.
+`},
 		"message that is no text": {Declaration{Attributes: shopper, Rules: []Rule{{Name: "only", Require: "user.vip", MessageExpression: "user.level"}}}, `
 rule only, messageExpression:1:1: this is an int and not a string
     user.level
@@ -268,12 +285,14 @@ func TestCosts(t *testing.T) {
 		Variables: []Variable{{"a", "user.level > 3"}, {"b", "variables.a && user.vip"}, {"unused", "user.tags.exists(t, t == 'x')"}},
 		Rules: []Rule{
 			{Name: "plain", Require: "user.level > 3"},
+			{Name: "chain", Require: "variables.b"},
 			{Name: "shared", Require: "variables.b && variables.a", MessageExpression: "user.city"},
 		},
 		Priority: "user.level",
 	})
 	want := []Cost{
 		{"rule", "plain", "require", 3},
+		{"rule", "chain", "require", 2 + 3 + 4},
 		{"rule", "shared", "require", 4 + 3 + 4},
 		{"rule", "shared", "messageExpression", 2},
 		{"priority", "", "", 2},

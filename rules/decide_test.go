@@ -117,7 +117,9 @@ func TestTooCostly(t *testing.T) {
 	c.variable(Variable{"far", "user.tags.all(x, x != 'no')"})
 	c.rule(Rule{Name: "plain", Require: "user.tags.all(x, x != 'no')"})
 	c.rule(Rule{Name: "hidden", Require: "variables.far || true", Enforce: Audit})
-	c.set.priority = c.priority("variables.far ? 1 : 2")
+	c.rule(Rule{Name: "hidden-too", Require: "variables.far || true", Enforce: Audit})
+	c.rule(Rule{Name: "cheap", Require: "user.known", Enforce: Audit})
+	c.set.priority = c.priority("variables.far || true ? 1 : 2")
 	if len(c.problems) > 0 {
 		t.Fatal(c.problems[0])
 	}
@@ -125,7 +127,7 @@ func TestTooCostly(t *testing.T) {
 	in.User = mustNew(t, shopper, "ada", Value{}, Value{}, Value{}, Value{}, Value{}, StringsOf(slices.Repeat([]string{"x"}, 50)))
 	v := c.set.Decide(in)
 	want := Finding{Rule: "plain", Reason: TooCostly, Message: "the rule plain does not allow this claim", Detail: "the evaluation came to the limit of its cost"}
-	if v.Refusal != want || len(v.Audits) != 1 || v.Audits[0].Reason != TooCostly {
+	if v.Refusal != want || len(v.Audits) != 2 || v.Audits[0].Reason != TooCostly || v.Audits[1].Reason != TooCostly {
 		t.Errorf("%+v", v)
 	}
 	var failed *PriorityError

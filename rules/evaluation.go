@@ -52,8 +52,8 @@ type evaluation struct {
 	variables []variableState
 	history   ref.Val // nil until used
 
-	// exceeded is set once any expression has come to the limit of its cost,
-	// because && and || may hide the error.
+	// exceeded is set once the expression, or a variable that it uses, has come to
+	// the limit of its cost, because && and || may hide the error.
 	exceeded bool
 	// spent is the cost of all expressions so far.
 	spent uint64
@@ -129,6 +129,9 @@ func (e *evaluation) variable(i int) (ref.Val, error) {
 			}
 		}
 		v.done = true
+	}
+	if v.err != nil {
+		e.exceeded = e.exceeded || tooCostly(v.err) // for each expression that uses it
 	}
 	return v.val, v.err
 }

@@ -142,6 +142,25 @@ missing.csv: there is no such file of users
 	}
 }
 
+// All users are found, however many slots of the table were taken when they came.
+func TestManyUsers(t *testing.T) {
+	table := newTable(levels)
+	const users = 10_000
+	for i := range users {
+		if !table.add(fmt.Sprint("u", i), []Value{IntOf(int64(i))}) || table.add("u0", make([]Value, 1)) {
+			t.Fatal("u", i)
+		}
+	}
+	for i := range users {
+		if got := table.get(fmt.Sprint("u", i)).Value("level"); got != IntOf(int64(i)) {
+			t.Fatalf("u%d has level %s", i, got)
+		}
+	}
+	if table.get("u10000").Known() || table.get("").Known() {
+		t.Error("there are users that nobody added")
+	}
+}
+
 // A file full of mistakes is not a screen full of messages.
 func TestOpenFileStopsAtSomeProblems(t *testing.T) {
 	_, err := OpenFile(write(t, "users.csv", "id,level\n"+strings.Repeat("a,x\n", 1000)), mustSchema(Attribute{"level", Int}))

@@ -126,6 +126,8 @@ func (c *compiler) reword(message string, at ast.Expr) (reworded, remedy string)
 	case strings.HasPrefix(message, "Syntax error: "):
 		message = strings.TrimPrefix(message, "Syntax error: ")
 		return "this is no CEL: " + syntaxExpecting.ReplaceAllString(message, ""), "Complete the expression or correct it here."
+	case strings.HasPrefix(message, "regex program size"):
+		return message, "Write a shorter pattern, with smaller numbers of repetitions."
 	case strings.Contains(message, "exceeds limit"), strings.Contains(message, "exceeds max"):
 		return message, "Move parts of it into variables or into rules of their own."
 	}
