@@ -105,16 +105,18 @@ func TestCache(t *testing.T) {
 		expect("one is asked for", s.calls(), "[[b]]")
 		expect("a fourth", found(ctx, c, "d"), "d=2")
 		expect("in use again", found(ctx, c, "b"), "b=2")
-		expect("a fifth", found(ctx, c, "e"), "e=2")
+		expect("two more", found(ctx, c, "e", "f"), "e=2 f=2")
 		s.calls()
-		expect("those not used for the longest are gone", found(ctx, c, "a", "b", "d", "e"), "a=2 b=2 d=2 e=2")
-		expect("asked again", s.calls(), "[[a]]")
+		expect("what was used last is kept", found(ctx, c, "b", "e", "f"), "b=2 e=2 f=2")
+		expect("nobody is asked for", s.calls(), "[]")
+		expect("those not used for the longest are gone", found(ctx, c, "a", "d"), "a=2 d=2")
+		expect("asked again", s.calls(), "[[a d]]")
 		time.Sleep(time.Minute + 1)
 		s.hold = func(context.Context, []string) error { return errors.New("connection refused") }
 		expect("what is too old is never told", found(ctx, c, "b"), "look up users: connection refused")
 		s.hold = nil
 		expect("errors are not kept", found(ctx, c, "b"), "b=2")
-		want := CacheStats{Hits: 7, Misses: 10, Calls: 8, Errors: 1, Entries: 3}
+		want := CacheStats{Hits: 7, Misses: 12, Calls: 8, Errors: 1, Entries: 3}
 		if got := c.Stats(); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}

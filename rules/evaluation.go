@@ -52,8 +52,8 @@ type evaluation struct {
 	variables []variableState
 	history   ref.Val // nil until used
 
-	// exceeded is set once the expression, or a variable that it uses, has come to
-	// the limit of its cost, because && and || may hide the error.
+	// exceeded is set once a variable that the expression uses has come to the
+	// limit of its cost, because && and || may hide that error.
 	exceeded bool
 	// spent is the cost of all expressions so far.
 	spent uint64
@@ -168,7 +168,6 @@ func (e *evaluation) evaluate(x *expression) (ref.Val, error) {
 		e.spent += *cost
 	}
 	if err != nil {
-		e.exceeded = e.exceeded || tooCostly(err)
 		return nil, err
 	}
 	return val, nil
