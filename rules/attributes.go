@@ -21,6 +21,7 @@ type record struct {
 	boxed  ref.Val // the id
 	known  bool
 	values []Value // as the schema has them
+	err    error   // why they could not be read; nil: they could
 	digest Digest
 }
 
@@ -59,6 +60,16 @@ func (s *Schema) New(id string, values []Value) (Attributes, error) {
 // attributes are missing.
 func (s *Schema) Unknown(id string) Attributes {
 	return s.trusted(id, false, make([]Value, len(s.attributes)))
+}
+
+// Unreadable is a user of whom the source has something that is not what the schema
+// declares. No rule is satisfied by such a user, not even one that only asks
+// whether there is a value: what is there may say the opposite.
+func (s *Schema) Unreadable(id string, err error) Attributes {
+	a := s.Unknown(id)
+	a.of.err = err
+	a.of.digest = sha256.Sum256(append(a.of.canonical(nil), "unreadable"...))
+	return a
 }
 
 // trusted is New for values that have been checked. It keeps values.
@@ -102,6 +113,14 @@ func (a Attributes) ID() string {
 
 // Known reports whether the source has anything about the user.
 func (a Attributes) Known() bool { return a.of != nil && a.of.known }
+
+// Err says why the values could not be read; nil if they could.
+func (a Attributes) Err() error {
+	if a.of == nil {
+		return nil
+	}
+	return a.of.err
+}
 
 // Digest names the user and all values. It depends neither on the order in which
 // attributes are declared nor on how values were written. The zero Attributes

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -75,6 +76,9 @@ func TestDigest(t *testing.T) {
 	}
 	if mustNew(t, ab, "ada").Digest() == mustNew(t, ab, "eve").Digest() || mustNew(t, ab, "ada").Digest() == ab.Unknown("ada").Digest() {
 		t.Error("who a user is, and whether known, is not in the digest")
+	}
+	if mustNew(t, ab, "ada").Digest() == ab.Unreadable("ada", io.EOF).Digest() || ab.Unknown("ada").Digest() == ab.Unreadable("ada", io.EOF).Digest() {
+		t.Error("a user who could not be read has the digest of one who could")
 	}
 	// Recorded decisions name digests.
 	if got := mustNew(t, shopper, "ada", ada...).Digest().String(); !strings.HasPrefix(got, "bb69e193") {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 )
 
 // Reason is why a rule is not satisfied.
@@ -93,7 +94,10 @@ func (s *Set) release(e *evaluation) {
 func (e *evaluation) apply(i int) (Finding, bool) {
 	r := &e.set.rules[i]
 	e.exceeded = false
-	val, err := e.evaluate(r.require)
+	val, err := ref.Val(nil), e.in.User.Err()
+	if err == nil {
+		val, err = e.evaluate(r.require)
+	}
 	if err == nil && val == types.True && !e.exceeded {
 		return Finding{}, true
 	}

@@ -89,6 +89,7 @@ func TestAFailedEvaluationRefuses(t *testing.T) {
 		"history beyond its bound": {"history.size() > 0", func(in *Input) { in.History = long }, Failed, "history has 101 purchases, at most 100 are allowed"},
 		"units beyond an int":      {"history.units() > 0", func(in *Input) { in.History = []Purchase{{Units: 1 << 62}, {Units: 1 << 62}} }, Failed, "the units of the purchases are more than an int can hold"},
 		"not hidden by and":        {"user.level > 1 && user.vip", func(in *Input) { in.User = mustNew(t, shopper, "eve", Value{}, Value{}, Value{}, BoolOf(true)) }, Missing, "user.level is missing"},
+		"unreadable":               {"!has(user.vip)", func(in *Input) { in.User = shopper.Unreadable("eve", errors.New("column vip: \"yes\" is no bool")) }, Failed, "column vip: \"yes\" is no bool"},
 		"needless by and":          {"user.level > 1 && user.vip", func(in *Input) { in.User = mustNew(t, shopper, "eve", Value{}, Value{}, Value{}, BoolOf(false)) }, Denied, ""},
 		"needless by or":           {"user.level > 1 || user.id == 'eve'", func(in *Input) { in.User = nobody }, Satisfied, ""},
 		"looked for":               {"!has(user.level) || user.level > 1", func(in *Input) { in.User = nobody }, Satisfied, ""},
@@ -304,6 +305,9 @@ func TestPriority(t *testing.T) {
 	}
 	var failed *PriorityError
 	if _, err := level.Priority(&Input{User: shopper.Unknown("x")}); !errors.As(err, &failed) || failed.Reason != Missing || err.Error() != "priority: user.level is missing" {
+		t.Errorf("%v", err)
+	}
+	if _, err := level.Priority(&Input{User: shopper.Unreadable("x", errors.New("odd"))}); !errors.As(err, &failed) || failed.Reason != Failed {
 		t.Errorf("%v", err)
 	}
 	if _, err := mustCompile(t, Declaration{Priority: "0.0 / (user.score - user.score)"}).Priority(with(1, 1)); err == nil {

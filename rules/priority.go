@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 )
 
 // Priority is the rank of a claim in a queue. All priorities of one set are of
@@ -36,7 +37,10 @@ func (s *Set) Priority(in *Input) (Priority, error) {
 	}
 	e := s.evaluation(in)
 	defer s.release(e)
-	val, err := e.evaluate(s.priority)
+	val, err := ref.Val(nil), in.User.Err()
+	if err == nil {
+		val, err = e.evaluate(s.priority)
+	}
 	if err == nil && e.exceeded {
 		err = errors.New("the evaluation came to the limit of its cost")
 	}

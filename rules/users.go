@@ -15,8 +15,9 @@ import (
 // concurrent use.
 type Users interface {
 	// Lookup returns the attributes of each id, in the order of ids, in which an
-	// id may stand twice. A user of whom there is nothing is Schema.Unknown and
-	// no error. With an error nothing is known of any of them: the caller refuses
+	// id may stand twice. A user of whom there is nothing is Schema.Unknown, one
+	// whose values are not what the schema declares is Schema.Unreadable; neither
+	// is an error. With an error nothing is known of any of them: the caller refuses
 	// their claims, or asks again. Whoever implements it does not retry beyond ctx.
 	Lookup(ctx context.Context, ids []string) ([]Attributes, error)
 }
