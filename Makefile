@@ -5,7 +5,7 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages whose tests race goroutines or processes against each other: the
 # race detector pays there. The rest is single-threaded and runs without, apart
 # from docs, whose test waits for servers while others run.
-RACED = ./backends/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/... ./api/... ./docs/...
+RACED = ./backends/... ./rules/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/... ./api/... ./docs/...
 
 .PHONY: help build test lint soak mutants bench generate services services-down
 

@@ -26,6 +26,7 @@ var layers = []struct {
 	{"api", 0, nil}, // with which other programs ask, too
 	{"spec", 0, nil},
 	{"backends/clock", 1, nil},
+	{"rules", 2, nil}, // who may claim; it knows no store and no sale under way
 	{"backends/ledger", 2, []string{"backends/ledger/ledgerpb"}},
 	{"backends/ledger/ledgerpb", 2, nil},
 	{"backends/lists", 2, []string{"backends/ledger", "backends/ledger/ledgerpb"}},
@@ -77,6 +78,7 @@ var vendors = map[string]string{
 	"github.com/prometheus":      "executor executor/httpd cli",
 	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb backends/hbase planner executor/saletest sim/check",
 	"github.com/anishathalye":    "sim/check",
+	"cel.dev":                    "rules",
 }
 
 // Which kind of store a sale has is the business of spec and of the drivers: who

@@ -1,0 +1,94 @@
+package hbase
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/region"
+	"google.golang.org/protobuf/proto"
+)
+
+// rowsAtOnce is how many rows travel in one call. HBase works on one call with
+// one thread, so a few smaller ones are faster than one that has all.
+const rowsAtOnce = 128
+
+// rowCall is a question for one row.
+type rowCall struct {
+	index int // in the caller's rows
+	place *place
+	get   *hrpc.Get
+	err   error
+}
+
+// getRows reads the columns of many rows, in one call for each server and
+// rowsAtOnce rows. take is called once for each row that was read, with its
+// index and a *pb.GetResponse, and for several rows at a time. With an error
+// some may be missing. Each row is of a moment of its own.
+func (l *Logs) getRows(ctx context.Context, rows []string, columns map[string][]string, take func(i int, answer proto.Message)) error {
+	rest := make([]int, len(rows))
+	for i := range rest {
+		rest[i] = i
+	}
+	return l.again(ctx, func() (err error) {
+		rest, err = l.getSome(ctx, rows, rest, columns, take)
+		return err
+	})
+}
+
+// getSome asks for some of the rows and returns those that it did not get, with
+// the error of one of them.
+func (l *Logs) getSome(ctx context.Context, rows []string, some []int, columns map[string][]string, take func(int, proto.Message)) (rest []int, err error) {
+	byServer := make(map[string][]*rowCall)
+	for _, i := range some {
+		p, err := l.regions.find(ctx, []byte(rows[i]))
+		if err != nil {
+			return some, err
+		}
+		get, err := hrpc.NewGet(ctx, l.regions.table, []byte(rows[i]), hrpc.Families(columns))
+		if err != nil {
+			return some, err
+		}
+		get.SetRegion(p.RegionInfo)
+		byServer[p.addr] = append(byServer[p.addr], &rowCall{index: i, place: p, get: get})
+	}
+	var asking sync.WaitGroup
+	for addr, calls := range byServer {
+		for chunk := range slices.Chunk(calls, rowsAtOnce) {
+			asking.Go(func() { l.askRows(ctx, addr, chunk, take) })
+		}
+	}
+	asking.Wait()
+	for _, calls := range byServer {
+		for _, c := range calls {
+			if c.err != nil {
+				l.regions.judge(c.place, c.err)
+				rest, err = append(rest, c.index), c.err
+			}
+		}
+	}
+	return rest, err
+}
+
+// askRows asks one server in one call.
+func (l *Logs) askRows(ctx context.Context, addr string, calls []*rowCall, take func(int, proto.Message)) {
+	srv, err := l.servers.get(ctx, endpoint{addr, region.RegionClient})
+	if err != nil {
+		for _, c := range calls {
+			c.err = err
+		}
+		return
+	}
+	gets := make([]hrpc.Call, len(calls))
+	for i, c := range calls {
+		gets[i] = c.get
+	}
+	l.servers.start(func() { srv.client.QueueBatch(ctx, gets) })
+	for _, c := range calls {
+		answer, err := l.servers.await(ctx, srv, c.get)
+		if c.err = err; err == nil {
+			take(c.index, answer)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package hbase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tsuna/gohbase/pb"
+	"google.golang.org/protobuf/proto"
+
+	"salectl/rules"
+)
+
+// UsersOptions says where the rows of users are and what is in them.
+type UsersOptions struct {
+	Options // the table, whose row keys are the ids of users
+	Family  string
+	// Columns names the column of an attribute where that is not the attribute's
+	// own name.
+	Columns map[string]string
+	Schema  *rules.Schema
+}
+
+// Users is rules.Users of a table that somebody else writes. Cells are texts, as
+// rules.ParseValue reads them; an empty cell is a missing value. A user is known
+// whose row has one of the columns. It only reads, and what it reads is the
+// newest version of a cell.
+type Users struct {
+	logs    *Logs // for its connections and its table; there are no logs in it
+	schema  *rules.Schema
+	family  string
+	columns []string       // of each attribute
+	index   map[string]int // of each column among the attributes
+}
+
+var _ rules.Users = (*Users)(nil)
+
+// OpenUsers returns a handle on the users of a table. As with Open, it connects
+// to nothing. Close it to give its connections back.
+func OpenUsers(o UsersOptions) (*Users, error) {
+	if o.Family == "" || o.Schema == nil || len(o.Schema.Attributes()) == 0 {
+		return nil, errors.New("users in HBase need a family and at least one attribute")
+	}
+	u := &Users{schema: o.Schema, family: o.Family, index: map[string]int{}}
+	for i, a := range o.Schema.Attributes() {
+		column := a.Name
+		if named := o.Columns[a.Name]; named != "" {
+			column = named
+		}
+		if j, ok := u.index[column]; ok {
+			return nil, fmt.Errorf("the attributes %s and %s have the same column %s:%s", o.Schema.Attributes()[j].Name, a.Name, o.Family, column)
+		}
+		u.index[column] = i
+		u.columns = append(u.columns, column)
+	}
+	logs, err := Open(o.Options)
+	u.logs = logs
+	return u, err
+}
+
+// Close closes all connections and waits until nothing is under way any more.
+func (u *Users) Close() error { return u.logs.Close() }
+
+// Lookup implements rules.Users with one call for each server that has some of
+// the rows, and 128 rows. Row keys must not be empty.
+func (u *Users) Lookup(ctx context.Context, ids []string) ([]rules.Attributes, error) {
+	if err := u.logs.begin(); err != nil {
+		return nil, err
+	}
+	defer u.logs.busy.Done()
+	all := make([]rules.Attributes, len(ids))
+	columns := map[string][]string{u.family: u.columns}
+	err := u.logs.getRows(ctx, ids, columns, func(i int, answer proto.Message) { all[i] = u.user(ids[i], answer) })
+	if err != nil {
+		return nil, u.logs.failed(fmt.Sprintf("look up %d users", len(ids)), err)
+	}
+	return all, nil
+}
+
+// user reads a row.
+func (u *Users) user(id string, answer proto.Message) rules.Attributes {
+	cells := answer.(*pb.GetResponse).GetResult().GetCell()
+	if len(cells) == 0 {
+		return u.schema.Unknown(id)
+	}
+	attributes := u.schema.Attributes()
+	values := make([]rules.Value, len(attributes))
+	for _, cell := range cells {
+		i, ok := u.index[string(cell.GetQualifier())]
+		if !ok {
+			continue
+		}
+		var err error
+		if values[i], err = rules.ParseValue(attributes[i].Type, string(cell.GetValue())); err != nil {
+			return u.schema.Unreadable(id, fmt.Errorf("%s, column %s:%s: %w", u.logs.where, u.family, u.columns[i], err))
+		}
+	}
+	user, err := u.schema.New(id, values)
+	if err != nil {
+		return u.schema.Unreadable(id, err)
+	}
+	return user
+}

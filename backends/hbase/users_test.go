@@ -1,0 +1,171 @@
+package hbase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tsuna/gohbase/hrpc"
+
+	"salectl/backends/ledger"
+	"salectl/rules"
+)
+
+// member is what the tests know of a user.
+func member(t testing.TB) *rules.Schema {
+	t.Helper()
+	s, err := rules.NewSchema(rules.Attribute{Name: "level", Type: rules.Int}, rules.Attribute{Name: "since", Type: rules.Timestamp},
+		rules.Attribute{Name: "tags", Type: rules.Strings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// mustOpenUsers opens users whose rows are in the table that all tests share, and
+// a function that writes a row of them.
+func mustOpenUsers(t testing.TB, change ...func(*UsersOptions)) (*Users, func(id string, cells map[string]string)) {
+	t.Helper()
+	logs := mustOpen(t)
+	o := UsersOptions{Options: Options{Zookeeper: []string{mustStandalone(t).Zookeeper()}, Table: "sales"},
+		Family: family, Columns: map[string]string{"since": "registered"}, Schema: member(t)}
+	for _, c := range change {
+		c(&o)
+	}
+	users, err := OpenUsers(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { users.Close() })
+	return users, func(id string, cells map[string]string) {
+		t.Helper()
+		row := make(map[string][]byte)
+		for column, text := range cells {
+			row[column] = []byte(text)
+		}
+		ctx := within(t, 20*time.Second)
+		put, err := hrpc.NewPut(ctx, logs.regions.table, []byte(id), map[string]map[string][]byte{family: row})
+		if err == nil {
+			_, err = logs.once(ctx, wholeDelete{put})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestUsers(t *testing.T) {
+	users, put := mustOpenUsers(t)
+	prefix := newPrefix()
+	ada, eve, bob, zoe, odd := prefix+"ada", prefix+"eve", prefix+"bob", prefix+"zoe", prefix+"odd"
+	put(ada, map[string]string{"level": "4", "registered": "2025-11-21T13:00:00+01:00", "tags": "early|gold", "since": "of no concern"})
+	put(ada, map[string]string{"level": "5"}) // the newest counts
+	put(eve, map[string]string{"level": "-1", "tags": ""})
+	put(bob, map[string]string{"name": "of no concern"})
+	put(odd, map[string]string{"level": "5.0"})
+	got, err := users.Lookup(within(t, 20*time.Second), []string{zoe, ada, odd, bob, eve, ada})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		id    string
+		known bool
+		text  string
+	}{
+		{zoe, false, "missing missing missing"},
+		{ada, true, `5 timestamp("2025-11-21T12:00:00Z") ["early", "gold"]`},
+		{odd, false, "missing missing missing"},
+		{bob, false, "missing missing missing"},
+		{eve, true, "-1 missing missing"},
+		{ada, true, `5 timestamp("2025-11-21T12:00:00Z") ["early", "gold"]`},
+	} {
+		u := got[i]
+		text := fmt.Sprint(u.Value("level"), " ", u.Value("since"), " ", u.Value("tags"))
+		if u.ID() != want.id || u.Known() != want.known || text != want.text || (u.Err() != nil) != (want.id == odd) {
+			t.Errorf("%s is %s, %v, %s, %v; want %+v", want.id, u.ID(), u.Known(), text, u.Err(), want)
+		}
+	}
+	if err := got[2].Err(); !strings.Contains(err.Error(), `column s:level: "5.0" is no int`) {
+		t.Error(err)
+	}
+}
+
+// More users than go into one call, in all regions, come in their order.
+func TestManyUsers(t *testing.T) {
+	users, put := mustOpenUsers(t)
+	ids := make([]string, 0, 3*rowsAtOnce)
+	for i := range 3 * rowsAtOnce {
+		id := fmt.Sprintf("%02x/user%s%d", i%256, newPrefix(), i)
+		ids = append(ids, id)
+		if i%2 == 0 {
+			put(id, map[string]string{"level": fmt.Sprint(i)})
+		}
+	}
+	got, err := users.Lookup(within(t, 20*time.Second), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, u := range got {
+		if u.ID() != ids[i] || u.Known() != (i%2 == 0) || u.Known() && u.Value("level") != rules.IntOf(int64(i)) {
+			t.Fatalf("%d: %s is known: %v, level %s", i, u.ID(), u.Known(), u.Value("level"))
+		}
+	}
+}
+
+// A table, family or server that is not there is an error and never a user of whom
+// nothing is known.
+func TestUsersThatCannotBeRead(t *testing.T) {
+	ctx := within(t, 20*time.Second)
+	table, _ := mustOpenUsers(t, func(o *UsersOptions) { o.Table = "no-such-table" })
+	if got, err := table.Lookup(ctx, []string{"ada"}); got != nil || !errors.Is(err, ledger.ErrNoTable) {
+		t.Errorf("no table: %v, %v", got, err)
+	}
+	wrong, _ := mustOpenUsers(t, func(o *UsersOptions) { o.Family = "nosuch" })
+	if got, err := wrong.Lookup(ctx, []string{"ada"}); got != nil || err == nil || !strings.Contains(err.Error(), "NoSuchColumnFamily") {
+		t.Errorf("no family: %v, %v", got, err)
+	}
+	h := mustStandalone(t)
+	users, _ := mustOpenUsers(t)
+	mustPause(t, h)
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if got, err := users.Lookup(short, []string{"ada"}); got != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a frozen server: %v, %v", got, err)
+	}
+	mustContinue(t, h)
+	users.Close()
+	if _, err := users.Lookup(ctx, []string{"ada"}); !errors.Is(err, errClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
+	options := Options{Zookeeper: []string{"127.0.0.1:1"}, Table: "users"}
+	for want, o := range map[string]UsersOptions{
+		"need a family": {Options: options, Schema: member(t)},
+		"the attributes level and since have the same column f:level": {Options: options, Family: "f", Schema: member(t), Columns: map[string]string{"since": "level"}},
+		"no HBase table is given":                                     {Options: Options{Zookeeper: options.Zookeeper}, Family: "f", Schema: member(t)},
+	} {
+		if _, err := OpenUsers(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func BenchmarkUsers(b *testing.B) {
+	users, put := mustOpenUsers(b)
+	ids := make([]string, rowsAtOnce)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%02x/user%s", i*2, newPrefix())
+		put(ids[i], map[string]string{"level": "5", "registered": "2025-11-21T13:00:00Z"})
+	}
+	for b.Loop() {
+		if _, err := users.Lookup(b.Context(), ids); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(ids)*b.N)/b.Elapsed().Seconds(), "users/s")
+}

@@ -1,0 +1,161 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+)
+
+// Attributes is what is known of one user. It does not change and may be shared.
+// The zero Attributes is that of nobody: no rule that reads an attribute of it
+// can be evaluated.
+type Attributes struct{ of *record }
+
+type record struct {
+	schema *Schema
+	id     string
+	boxed  ref.Val // the id
+	known  bool
+	values []Value // as the schema has them
+	err    error   // why they could not be read; nil: they could
+	digest Digest
+}
+
+// Digest is a SHA-256 over canonical bytes.
+type Digest [sha256.Size]byte
+
+// String is the digest in hex.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// New is what is known of a user, with one value for each attribute of the
+// schema in its order. The error names the attribute, what is wrong and the
+// remedy.
+func (s *Schema) New(id string, values []Value) (Attributes, error) {
+	if err := checkID(id); err != nil {
+		return Attributes{}, err
+	}
+	if len(values) != len(s.attributes) {
+		return Attributes{}, fmt.Errorf("user %q has %d values for %d attributes", id, len(values), len(s.attributes))
+	}
+	for i, v := range values {
+		a := s.attributes[i]
+		if !v.Present() {
+			continue
+		}
+		if v.kind != a.Type {
+			return Attributes{}, fmt.Errorf("user %q: %s is declared as %s and is of type %s", id, a.Name, a.Type, v.kind)
+		}
+		if err := v.check(); err != nil {
+			return Attributes{}, fmt.Errorf("user %q: %s %w", id, a.Name, err)
+		}
+	}
+	return s.trusted(id, true, values), nil
+}
+
+// Unknown is a user of whom the source has nothing: user.known is false and all
+// attributes are missing.
+func (s *Schema) Unknown(id string) Attributes {
+	return s.trusted(id, false, make([]Value, len(s.attributes)))
+}
+
+// Unreadable is a user of whom the source has something that is not what the schema
+// declares. No rule is satisfied by such a user, not even one that only asks
+// whether there is a value: what is there may say the opposite.
+func (s *Schema) Unreadable(id string, err error) Attributes {
+	a := s.Unknown(id)
+	a.of.err = err
+	a.of.digest = sha256.Sum256(append(a.of.canonical(nil), "unreadable"...))
+	return a
+}
+
+// trusted is New for values that have been checked. It keeps values.
+func (s *Schema) trusted(id string, known bool, values []Value) Attributes {
+	r := &record{schema: s, id: id, boxed: types.String(id), known: known, values: values}
+	r.digest = sha256.Sum256(r.canonical(nil))
+	return Attributes{r}
+}
+
+func checkID(id string) error {
+	if id == "" {
+		return errors.New("a user has no id")
+	}
+	if err := checkText(id); err != nil {
+		return fmt.Errorf("the user id %s %w", quoted(id), err)
+	}
+	return nil
+}
+
+// canonical appends the id, whether the user is known, and name, type and value
+// of each attribute in the order of the names.
+func (r *record) canonical(b []byte) []byte {
+	b = append(b, "salectl.attributes.v1\x00"...)
+	b = appendText(b, r.id)
+	b = BoolOf(r.known).canonical(b)
+	for _, i := range r.schema.sorted {
+		b = appendText(b, r.schema.attributes[i].Name)
+		b = append(b, byte(r.schema.attributes[i].Type))
+		b = r.values[i].canonical(b)
+	}
+	return b
+}
+
+// ID is the user's id; empty for the zero Attributes.
+func (a Attributes) ID() string {
+	if a.of == nil {
+		return ""
+	}
+	return a.of.id
+}
+
+// Known reports whether the source has anything about the user.
+func (a Attributes) Known() bool { return a.of != nil && a.of.known }
+
+// Err says why the values could not be read; nil if they could.
+func (a Attributes) Err() error {
+	if a.of == nil {
+		return nil
+	}
+	return a.of.err
+}
+
+// Digest names the user and all values. It depends neither on the order in which
+// attributes are declared nor on how values were written. The zero Attributes
+// has the zero digest.
+func (a Attributes) Digest() Digest {
+	if a.of == nil {
+		return Digest{}
+	}
+	return a.of.digest
+}
+
+// Value is the value of an attribute, missing if there is none or the schema does
+// not have the attribute.
+func (a Attributes) Value(name string) Value {
+	if a.of == nil {
+		return Value{}
+	}
+	i, ok := a.of.schema.index[name]
+	if !ok {
+		return Value{}
+	}
+	return a.of.values[i]
+}
+
+// at is the value of the attribute i of a schema. Rules may be newer than the
+// schema under which a user was read; values then go by name and type.
+func (a Attributes) at(s *Schema, i int) Value {
+	if a.of == nil {
+		return Value{}
+	}
+	if a.of.schema == s {
+		return a.of.values[i]
+	}
+	if v := a.Value(s.attributes[i].Name); v.kind == s.attributes[i].Type {
+		return v
+	}
+	return Value{}
+}

@@ -1,0 +1,310 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// source is Users whose answers and delays a test decides. A user is known unless
+// the id begins with "no".
+type source struct {
+	mu    sync.Mutex
+	level int64
+	asked [][]string
+	hold  func(ctx context.Context, ids []string) error // nil: answer at once
+}
+
+func (s *source) Lookup(ctx context.Context, ids []string) ([]Attributes, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, slices.Clone(ids))
+	level, hold := s.level, s.hold
+	s.mu.Unlock()
+	if hold != nil {
+		if err := hold(ctx, ids); err != nil {
+			return nil, err
+		}
+	}
+	var all []Attributes
+	for _, id := range ids {
+		if strings.HasPrefix(id, "no") {
+			all = append(all, levels.Unknown(id))
+			continue
+		}
+		user, err := levels.New(id, []Value{IntOf(level)})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, user)
+	}
+	return all, nil
+}
+
+func (s *source) calls() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.asked = nil }()
+	return fmt.Sprint(s.asked)
+}
+
+var levels = mustSchema(Attribute{"level", Int})
+
+// cacheOf keeps three users for a minute and asks for two at a time.
+func cacheOf(t testing.TB, s Users) *Cache {
+	t.Helper()
+	c, err := NewCache(CacheConfig{Source: s, Clock: clock.System(), Fresh: time.Minute, Entries: 3, Batch: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// found is what Lookup returns, as text.
+func found(ctx context.Context, c *Cache, ids ...string) string {
+	all, err := c.Lookup(ctx, ids)
+	if err != nil {
+		return err.Error()
+	}
+	var text []string
+	for i, a := range all {
+		if a.ID() != ids[i] {
+			return "mixed up: " + a.ID()
+		}
+		text = append(text, a.ID()+"="+a.Value("level").String())
+	}
+	return strings.Join(text, " ")
+}
+
+func TestCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{level: 1}
+		c := cacheOf(t, s)
+		ctx := t.Context()
+		expect := func(what, got, want string) {
+			t.Helper()
+			if got != want {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
+		}
+		expect("nobody is kept", found(ctx, c, "a", "no", "a", "b"), "a=1 no=missing a=1 b=1")
+		expect("asked in batches, each once", s.calls(), "[[a no] [b]]")
+		time.Sleep(time.Minute)
+		s.level = 2
+		expect("still fresh, also that there is no such user", found(ctx, c, "b", "a", "no"), "b=1 a=1 no=missing")
+		expect("nobody is asked for", s.calls(), "[]")
+		time.Sleep(time.Nanosecond)
+		expect("too old", found(ctx, c, "b"), "b=2")
+		expect("one is asked for", s.calls(), "[[b]]")
+		expect("a fourth", found(ctx, c, "d"), "d=2")
+		expect("in use again", found(ctx, c, "b"), "b=2")
+		expect("two more", found(ctx, c, "e", "f"), "e=2 f=2")
+		s.calls()
+		expect("what was used last is kept", found(ctx, c, "b", "e", "f"), "b=2 e=2 f=2")
+		expect("nobody is asked for", s.calls(), "[]")
+		expect("those not used for the longest are gone", found(ctx, c, "a", "d"), "a=2 d=2")
+		expect("asked again", s.calls(), "[[a d]]")
+		time.Sleep(time.Minute + 1)
+		s.hold = func(context.Context, []string) error { return errors.New("connection refused") }
+		expect("what is too old is never told", found(ctx, c, "b"), "look up users: connection refused")
+		s.hold = nil
+		expect("errors are not kept", found(ctx, c, "b"), "b=2")
+		want := CacheStats{Hits: 7, Misses: 12, Calls: 8, Errors: 1, Entries: 3}
+		if got := c.Stats(); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// Many who ask for one user at a time ask the source once.
+func TestCacheAsksOnceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		s := &source{level: 1, hold: func(context.Context, []string) error { <-open; return nil }}
+		c := cacheOf(t, s)
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if got := found(t.Context(), c, "a", "b"); got != "a=1 b=1" {
+					t.Error(got)
+				}
+			})
+		}
+		synctest.Wait()
+		close(open)
+		all.Wait()
+		if got := s.calls(); got != "[[a b]]" {
+			t.Error(got)
+		}
+	})
+}
+
+// Who waits for somebody who goes away asks again; who goes away does not wait.
+func TestCacheWhenTheAskerGoesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{level: 1, hold: func(ctx context.Context, _ []string) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(10 * time.Second):
+				return nil
+			}
+		}}
+		c := cacheOf(t, s)
+		impatient, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			if got := found(impatient, c, "a"); got != "look up users: context canceled" {
+				t.Error(got)
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if got := found(t.Context(), c, "a"); got != "a=1" {
+				t.Error(got)
+			}
+		})
+		all.Go(func() {
+			short, end := context.WithTimeout(t.Context(), time.Second)
+			defer end()
+			if got := found(short, c, "a"); got != "look up users: context deadline exceeded" {
+				t.Error(got)
+			}
+		})
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		leave()
+		all.Wait()
+		if got := s.calls(); got != "[[a] [a]]" {
+			t.Error(got)
+		}
+	})
+}
+
+// The age of an answer counts from the question, and what becomes too old while
+// the source is asked for others is asked for again.
+func TestCacheOfASlowSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := 30 * time.Second
+		s := &source{level: 1, hold: func(context.Context, []string) error { time.Sleep(slow); return nil }}
+		c := cacheOf(t, s)
+		if got := found(t.Context(), c, "a"); got != "a=1" {
+			t.Error(got)
+		}
+		time.Sleep(10 * time.Second)
+		s.level = 2
+		if got := found(t.Context(), c, "a", "b"); got != "a=2 b=2" {
+			t.Errorf("%s: 70 s after the question for a", got)
+		}
+		if got := s.calls(); got != "[[a] [b] [a]]" {
+			t.Error(got)
+		}
+		slow = 61 * time.Second
+		if _, err := c.Lookup(t.Context(), []string{"c"}); !errors.Is(err, ErrLate) {
+			t.Error(err)
+		}
+		if got := s.calls(); got != "[[c]]" {
+			t.Errorf("%s: an answer that came late is asked for again", got)
+		}
+	})
+}
+
+type usersFunc func(context.Context, []string) ([]Attributes, error)
+
+func (f usersFunc) Lookup(ctx context.Context, ids []string) ([]Attributes, error) {
+	return f(ctx, ids)
+}
+
+// A source that breaks its promise is an error and not somebody else's answer.
+func TestCacheOfABrokenSource(t *testing.T) {
+	for want, f := range map[string]usersFunc{
+		"look up users: the source returned 0 users for 1 ids":        func(context.Context, []string) ([]Attributes, error) { return nil, nil },
+		`look up users: the source returned the user "eve" for "ada"`: func(context.Context, []string) ([]Attributes, error) { return []Attributes{levels.Unknown("eve")}, nil },
+		`look up users: the source returned the user "" for "ada"`:    func(context.Context, []string) ([]Attributes, error) { return []Attributes{{}}, nil },
+	} {
+		if got := found(t.Context(), cacheOf(t, f), "ada"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	panics := cacheOf(t, usersFunc(func(context.Context, []string) ([]Attributes, error) { panic("oh") }))
+	func() {
+		defer func() { _ = recover() }()
+		found(t.Context(), panics, "ada")
+	}()
+	if panics.asking["ada"] != nil {
+		t.Error("a source that panicked is waited for")
+	}
+	for _, c := range []CacheConfig{{}, {Source: panics, Clock: clock.System(), Entries: 1, Batch: 1}, {Source: panics, Clock: clock.System(), Fresh: 1, Batch: 1}} {
+		if _, err := NewCache(c); err == nil {
+			t.Errorf("%+v is a cache", c)
+		}
+	}
+}
+
+// Whatever is asked for at once, nobody gets another's answer, and the bound holds.
+func TestCacheUnderLoad(t *testing.T) {
+	s := &source{level: 1}
+	c := cacheOf(t, s)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 300 {
+				a, b := fmt.Sprint("u", (i*j)%7), fmt.Sprint("u", j%5)
+				if got := found(t.Context(), c, a, b, a); got != a+"=1 "+b+"=1 "+a+"=1" {
+					t.Error(got)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if stats := c.Stats(); stats.Entries > 3 || len(c.entries) != stats.Entries || len(c.asking) != 0 {
+		t.Errorf("%+v, %d, %d", stats, len(c.entries), len(c.asking))
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	five := mustSchema(shopper.attributes[:5]...)
+	var text strings.Builder
+	text.WriteString("id,level,city,score,vip,since\n")
+	ids := make([]string, 10_000)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("user-%07d", i)
+		fmt.Fprintf(&text, "%s,%d,Wien,3.5,true,2025-11-21T12:00:00Z\n", ids[i], i%10)
+	}
+	f, err := OpenFile(write(b, "users.csv", text.String()), five)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := NewCache(CacheConfig{Source: f, Clock: clock.System(), Fresh: time.Hour, Entries: len(ids), Batch: 100})
+	if err != nil {
+		b.Fatal(err)
+	}
+	before := heap()
+	if _, err := c.Lookup(b.Context(), ids); err != nil {
+		b.Fatal(err)
+	}
+	each := float64(heap()-before) / float64(len(ids))
+	for name, users := range map[string]Users{"file": f, "cached": c} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if _, err := users.Lookup(b.Context(), ids[i:i+1]); err != nil {
+					b.Fatal(err)
+				}
+				i = (i + 1) % len(ids)
+			}
+			if name == "cached" {
+				b.ReportMetric(each, "B/user")
+			}
+		})
+	}
+}

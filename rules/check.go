@@ -1,0 +1,170 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+)
+
+// deterministic reports what CEL allows and rules must not have: what may differ
+// from one evaluation or host to the next, and what cannot be recorded or
+// bounded. It returns false if there is anything.
+func (c *compiler) deterministic(at place, text string, checked *cel.Ast) bool {
+	before := len(c.problems)
+	native := checked.NativeRep()
+	for _, e := range ast.MatchDescendants(ast.NavigateAST(native), func(ast.NavigableExpr) bool { return true }) {
+		message, remedy := c.forbidden(e)
+		if message != "" {
+			l := native.SourceInfo().GetStartLocation(e.ID())
+			c.refuseAt(at, text, l.Line(), l.Column(), remedy, message)
+		}
+	}
+	return len(c.problems) == before
+}
+
+// zoned are the functions that take a time zone.
+var zoned = []string{
+	overloads.TimeGetFullYear, overloads.TimeGetMonth, overloads.TimeGetDayOfYear, overloads.TimeGetDayOfMonth,
+	overloads.TimeGetDate, overloads.TimeGetDayOfWeek, overloads.TimeGetHours, overloads.TimeGetMinutes,
+	overloads.TimeGetSeconds, overloads.TimeGetMilliseconds,
+}
+
+var offset = regexp.MustCompile(`^(UTC|[-+](0[0-9]|1[0-4]):[0-5][0-9])$`)
+
+// forbidden says what is wrong with one part of an expression; empty: nothing.
+func (c *compiler) forbidden(e ast.NavigableExpr) (message, remedy string) {
+	if owner := ownerOf(e.Type().TypeName()); owner != "" {
+		if parent, ok := e.Parent(); !ok || parent.Kind() != ast.SelectKind {
+			return owner + " is used as a whole", fmt.Sprintf("Name one of its fields, such as %s.%s.", owner, c.example(e.Type().TypeName()))
+		}
+	}
+	switch e.Kind() {
+	case ast.StructKind:
+		return "an expression cannot make an object", "Compare the fields of those that there are."
+	case ast.ComprehensionKind:
+		over := e.AsComprehension().IterRange().(ast.NavigableExpr)
+		if k := over.Type().Kind(); k == types.MapKind {
+			return "this iterates over a map, which has no fixed order", "Iterate over a list."
+		}
+	case ast.CallKind:
+		return forbiddenCall(e.AsCall())
+	}
+	return "", ""
+}
+
+func (c *compiler) example(structType string) string {
+	if names := c.provider.names(structType); len(names) > 0 {
+		return names[0]
+	}
+	return "name"
+}
+
+func forbiddenCall(call ast.CallExpr) (message, remedy string) {
+	args := call.Args()
+	switch {
+	case slices.Contains(zoned, call.FunctionName()) && len(args) == 1:
+		if zone, ok := literal(args[0]); !ok || !offset.MatchString(zone) {
+			return "a time zone by its name depends on the tables of each host", `Write an offset, such as "+08:00" or "UTC".`
+		}
+	case call.FunctionName() == overloads.Matches && len(args) > 0:
+		if _, ok := literal(args[len(args)-1]); !ok {
+			return "the pattern of matches is not written out, so its cost is not known", "Write the pattern as a text in quotes."
+		}
+	}
+	return "", ""
+}
+
+func literal(e ast.Expr) (text string, ok bool) {
+	if e.Kind() != ast.LiteralKind {
+		return "", false
+	}
+	s, ok := e.AsLiteral().(types.String)
+	return string(s), ok
+}
+
+// names notes what an expression reads and which variables it uses.
+func (c *compiler) names(x *expression, checked *cel.Ast) {
+	for _, e := range ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), func(ast.NavigableExpr) bool { return true }) {
+		switch e.Kind() {
+		case ast.IdentKind:
+			if name := e.AsIdent(); e.Type().Kind() == types.TimestampKind && name == nowName || isHistory(e) {
+				x.reads = append(x.reads, name)
+			}
+		case ast.SelectKind:
+			operand := e.AsSelect().Operand().(ast.NavigableExpr)
+			owner, name := ownerOf(operand.Type().TypeName()), e.AsSelect().FieldName()
+			switch owner {
+			case "":
+			case variablesName:
+				x.uses = append(x.uses, slices.IndexFunc(c.set.variables, func(v variable) bool { return v.name == name }))
+			default:
+				x.reads = append(x.reads, owner+"."+name)
+			}
+		}
+	}
+	slices.Sort(x.reads)
+	x.reads = slices.Compact(x.reads)
+	slices.Sort(x.uses)
+	x.uses = slices.Compact(x.uses)
+}
+
+func isHistory(e ast.NavigableExpr) bool {
+	t := e.Type()
+	return e.AsIdent() == historyName && t.Kind() == types.ListKind && t.Parameters()[0].TypeName() == purchaseType
+}
+
+// used are all variables that an expression needs, those included that others
+// need, in their order.
+func (s *Set) used(x *expression) []int {
+	needed := make([]bool, len(s.variables))
+	var need func(x *expression)
+	need = func(x *expression) {
+		for _, i := range x.uses {
+			if !needed[i] {
+				needed[i] = true
+				need(&s.variables[i].expression)
+			}
+		}
+	}
+	need(x)
+	var all []int
+	for i, is := range needed {
+		if is {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// worst is the worst-case cost of an expression with each variable that it needs
+// once; math.MaxUint64: it has no bound.
+func (s *Set) worst(x *expression) uint64 {
+	sum := x.worst
+	for _, i := range s.used(x) {
+		sum = cost.SafeAdd(sum, s.variables[i].worst)
+	}
+	return sum
+}
+
+// costs returns the worst-case cost of an expression, and reports it if it is
+// above MaxCost.
+func (c *compiler) costs(at place, x *expression) uint64 {
+	sum := c.set.worst(x)
+	if sum <= MaxCost {
+		return sum
+	}
+	remedy := fmt.Sprintf("Compare fewer or shorter values, or loop less: a list counts with %d elements and a text with %d bytes.", MaxList, MaxText)
+	if sum == math.MaxUint64 {
+		c.refuse(at, remedy, "its worst-case cost has no bound, at most %d is allowed", MaxCost)
+	} else {
+		c.refuse(at, remedy, "its worst-case cost is %d, at most %d is allowed", sum, MaxCost)
+	}
+	return sum
+}

@@ -1,0 +1,376 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"salectl/spec"
+)
+
+// rule is a declaration of one rule over shopper, with history.
+func ruleOf(require string) Declaration {
+	return Declaration{Attributes: shopper, History: true, Rules: []Rule{{Name: "only", Require: require}}}
+}
+
+// What is wrong with a declaration is said with its place and a remedy.
+func TestCompileSaysWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		declaration Declaration
+		want        string
+	}{
+		"bad syntax": {ruleOf("user.level >= "), `
+rule only, require:1:15: this is no CEL: mismatched input '<EOF>'
+    user.level >= 
+                  ^
+  Complete the expression or correct it here.
+`},
+		"unknown attribute in the second line": {ruleOf("user.vip\n  && has(user.levl)"), `
+rule only, require:2:15: user has no attribute "levl"
+      && has(user.levl)
+                  ^
+  Did you mean level?
+`},
+		"unknown attribute behind wide letters": {ruleOf("user.city == '維也納' && user.cty == ''"), `
+rule only, require:1:28: user has no attribute "cty"
+    user.city == '維也納' && user.cty == ''
+                  　　　          ^
+  Did you mean city?
+`},
+		"unknown field": {ruleOf("claim.units < 3"), `
+rule only, require:1:7: claim has no field "units"
+    claim.units < 3
+          ^
+  The fields are quantity, key, at.
+`},
+		"unknown field of a purchase": {ruleOf("history.all(h, h.unit < 3)"), `
+rule only, require:1:18: h has no field "unit"
+    history.all(h, h.unit < 3)
+                     ^
+  Did you mean units?
+`},
+		"attribute without user": {ruleOf("level > 1"), `
+rule only, require:1:1: "level" is not known
+    level > 1
+    ^
+  Write user.level.
+`},
+		"unknown name": {ruleOf("usr.level > 1"), `
+rule only, require:1:1: "usr" is not known
+    usr.level > 1
+    ^
+  Did you mean user?
+`},
+		"unknown function": {ruleOf("user.city.startWith('W')"), `
+rule only, require:1:20: there is no function startWith()
+    user.city.startWith('W')
+                       ^
+  Did you mean startsWith?
+`},
+		"text and number": {ruleOf("user.level >= '3'"), `
+rule only, require:1:12: >= does not work with (int, string)
+    user.level >= '3'
+               ^
+  Values of different types are never equal and never add up; convert with int(), double() or string().
+`},
+		"int and double": {ruleOf("user.score == 1"), `
+rule only, require:1:12: == does not work with (double, int)
+    user.score == 1
+               ^
+  Values of different types are never equal and never add up; convert with int(), double() or string().
+`},
+		"not a bool": {ruleOf("user.level"), `
+rule only, require:1:1: this is an int and not a bool
+    user.level
+    ^
+  Write a condition, such as user.level >= 3.
+`},
+		"no expression": {ruleOf(" "), `
+rule only, require: there is no expression
+  Write an expression in CEL, such as user.known.
+`},
+		"history that is not declared": {Declaration{Rules: []Rule{{Name: "only", Require: "history.size() == 0"}}}, `
+rule only, require:1:1: history is not declared
+    history.size() == 0
+    ^
+  Declare where the users' earlier purchases are, or do not use it.
+`},
+		"too costly": {ruleOf("history.all(a, history.all(b, a.sale == b.sale))"), `
+rule only, require: its worst-case cost is 330502, at most 100000 is allowed
+  Compare fewer or shorter values, or loop less: a list counts with 100 elements and a text with 256 bytes.
+`},
+		"too costly by a variable": {Declaration{Attributes: shopper, History: true,
+			Variables: []Variable{{"many", "history.all(a, history.all(b, a.units == b.units))"}, {"more", "history.all(a, history.all(b, a.units != b.units))"}},
+			Rules:     []Rule{{Name: "only", Require: "variables.many || variables.more"}}}, `
+rule only, require: its worst-case cost is 161008, at most 100000 is allowed
+  Compare fewer or shorter values, or loop less: a list counts with 100 elements and a text with 256 bytes.
+`},
+		"variable that is too costly": {Declaration{Attributes: shopper, History: true,
+			Variables: []Variable{{"many", "history.all(a, history.all(b, a.sale == b.sale))"}},
+			Rules:     []Rule{{Name: "only", Require: "variables.many"}}}, `
+variable many: its worst-case cost is 330502, at most 100000 is allowed
+  Compare fewer or shorter values, or loop less: a list counts with 100 elements and a text with 256 bytes.
+`},
+		"list of different types": {ruleOf("[1, 'a'].size() == 2"), `
+rule only, require:1:5: expected type 'int' but found 'string'
+    [1, 'a'].size() == 2
+        ^
+`},
+		"large pattern": {ruleOf("user.city.matches('x{1000}y{1000}')"), `
+rule only, require:1:19: regex program size 2002 exceeds limit of 1000
+    user.city.matches('x{1000}y{1000}')
+                      ^
+  Write a shorter pattern, with smaller numbers of repetitions.
+`},
+		"message that is no text": {Declaration{Attributes: shopper, Rules: []Rule{{Name: "only", Require: "user.vip", MessageExpression: "user.level"}}}, `
+rule only, messageExpression:1:1: this is an int and not a string
+    user.level
+    ^
+  Write a text, such as "you have " + string(user.level) + " points".
+`},
+		"message that does not add up": {Declaration{Attributes: shopper, Rules: []Rule{{Name: "only", Require: "user.vip", MessageExpression: "'level ' + user.level"}}}, `
+rule only, messageExpression:1:10: + does not work with (string, int)
+    'level ' + user.level
+             ^
+  Values of different types are never equal and never add up; convert with int(), double() or string().
+`},
+		"message of two lines": {Declaration{Rules: []Rule{{Name: "only", Require: "user.known", Message: "a\nb"}}}, `
+rule only, message: the message is more than one line of text
+  Write it in one line, without control characters.
+`},
+		"map": {ruleOf("{'a': 1, 'b': 2}.map(k, k)[0] == 'a'"), `
+rule only, require:1:21: this iterates over a map, which has no fixed order
+    {'a': 1, 'b': 2}.map(k, k)[0] == 'a'
+                        ^
+  Iterate over a list.
+`},
+		"time zone": {ruleOf("now.getHours('Europe/Berlin') < 20"), `
+rule only, require:1:13: a time zone by its name depends on the tables of each host
+    now.getHours('Europe/Berlin') < 20
+                ^
+  Write an offset, such as "+08:00" or "UTC".
+`},
+		"pattern from a value": {ruleOf("user.city.matches(user.id)"), `
+rule only, require:1:18: the pattern of matches is not written out, so its cost is not known
+    user.city.matches(user.id)
+                     ^
+  Write the pattern as a text in quotes.
+`},
+		"dyn": {ruleOf("dyn(user).levl == 1"), `
+rule only, require:1:4: there is no dyn here
+    dyn(user).levl == 1
+       ^
+  Every type is to be known before a claim comes; convert with int(), double() or string().
+`},
+		"user as a whole": {ruleOf("[user].size() == 1"), `
+rule only, require:1:2: user is used as a whole
+    [user].size() == 1
+     ^
+  Name one of its fields, such as user.id.
+`},
+		"an object of one's own": {ruleOf("rules.Purchase{units: 1}.units == 1"), `
+rule only, require:1:15: an expression cannot make an object
+    rules.Purchase{units: 1}.units == 1
+                  ^
+  Compare the fields of those that there are.
+`},
+		"variable before its declaration": {Declaration{Variables: []Variable{{"a", "variables.b"}, {"b", "true"}},
+			Rules: []Rule{{Name: "only", Require: "variables.b"}}}, `
+variable a:1:11: the variable "b" is not known here
+    variables.b
+              ^
+  A variable may be used behind its declaration only; if it has a problem of its own, solve that first.
+`},
+		"variable that is a map": {Declaration{Variables: []Variable{{"a", "{'x': 1}"}}}, `
+variable a: a variable cannot be of type map(string, int)
+  A variable is a bool, number, text, time or duration, or a list of such or of purchases.
+`},
+		"priority that is no number": {Declaration{Priority: "user.id"}, `
+priority:1:1: a priority is a number, and this is a string
+    user.id
+    ^
+  Write an expression that is an int or a double.
+`},
+		"names": {Declaration{Variables: []Variable{{"a b", "true"}},
+			Rules: []Rule{{Name: "Members Only", Require: "true"}, {Name: "a", Require: "true", Enforce: "warn"}, {Name: "a", Require: "true"}}}, `
+variable: "a b" is no identifier: write letters, digits and _, beginning with a letter
+rule: "Members Only" is no name for a rule
+  Write small letters, digits and hyphens, such as members-only, at most 63.
+rule a, enforce: "warn" is no way to enforce a rule
+  Write deny or audit.
+rule a, name: there are two rules of this name
+  Rename one of them.
+`},
+		"all at once": {Declaration{Attributes: shopper, Variables: []Variable{{"x", "user.levl"}}, Priority: "user.cty",
+			Rules: []Rule{{Name: "a", Require: "user.vipp && user.scor > 1.0"}, {Name: "b", Require: "user.vip", MessageExpression: "1"}}}, `
+variable x:1:6: user has no attribute "levl"
+    user.levl
+         ^
+  Did you mean level?
+rule a, require:1:6: user has no attribute "vipp"
+    user.vipp && user.scor > 1.0
+         ^
+  Did you mean vip?
+rule a, require:1:19: user has no attribute "scor"
+    user.vipp && user.scor > 1.0
+                      ^
+  Did you mean score?
+rule b, messageExpression:1:1: this is an int and not a string
+    1
+    ^
+  Write a text, such as "you have " + string(user.level) + " points".
+priority:1:6: user has no attribute "cty"
+    user.cty
+         ^
+  Did you mean city?
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, err := Compile(c.declaration)
+			if set != nil || err == nil {
+				t.Fatalf("Compile returned a set: %v, %v", set, err)
+			}
+			var got strings.Builder
+			for _, p := range spec.Problems(err) {
+				got.WriteString(p.Text())
+			}
+			if want := strings.TrimPrefix(c.want, "\n"); got.String() != want {
+				t.Errorf("got:\n%s\nwant:\n%s", got.String(), want)
+			}
+		})
+	}
+}
+
+// A problem says by itself which expression of which rule it is about.
+func TestAProblemNamesItsRule(t *testing.T) {
+	_, err := Compile(Declaration{Rules: []Rule{{Name: "ok", Require: "user.known"}, {Name: "bad", Require: "user.known", MessageExpression: "user.x"}}})
+	var p *Problem
+	if !errors.As(err, &p) || p.Of != "rule" || p.Name != "bad" || p.Field != "messageExpression" || p.Line != 1 || p.Column != 6 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if want := "rule bad, messageExpression:1:6: user has no attribute \"x\""; p.Error() != want {
+		t.Errorf("%q, want %q", p.Error(), want)
+	}
+}
+
+// The bounds of a declaration are bounds.
+func TestCompileIsBounded(t *testing.T) {
+	many := Declaration{}
+	for i := range MaxRules + 1 {
+		many.Rules = append(many.Rules, Rule{Name: fmt.Sprintf("r%d", i), Require: "true"})
+	}
+	for i := range MaxVariables + 1 {
+		many.Variables = append(many.Variables, Variable{fmt.Sprintf("v%d", i), "true"})
+	}
+	for name, c := range map[string]struct {
+		d    Declaration
+		want string
+	}{
+		"rules and variables": {many, "there are 65 variables, at most 64 are allowed"},
+		"length":              {ruleOf("user.vip && '" + strings.Repeat("x", MaxExpression) + "' != ''"), "at most 4096"},
+		"depth":               {ruleOf(strings.Repeat("(", 200) + "user.vip" + strings.Repeat(")", 200)), "recursion"},
+		"message":             {Declaration{Rules: []Rule{{Name: "a", Require: "true", Message: strings.Repeat("x", MaxMessage+1)}}}, "257 bytes"},
+	} {
+		if _, err := Compile(c.d); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// The worst-case cost counts each variable that a rule uses once, also those that
+// other variables use.
+func TestCosts(t *testing.T) {
+	s := mustCompile(t, Declaration{
+		Variables: []Variable{{"a", "user.level > 3"}, {"b", "variables.a && user.vip"}, {"unused", "user.tags.exists(t, t == 'x')"}},
+		Rules: []Rule{
+			{Name: "plain", Require: "user.level > 3"},
+			{Name: "chain", Require: "variables.b"},
+			{Name: "shared", Require: "variables.b && variables.a", MessageExpression: "user.city"},
+		},
+		Priority: "user.level",
+	})
+	want := []Cost{
+		{"rule", "plain", "require", 3},
+		{"rule", "chain", "require", 2 + 3 + 4},
+		{"rule", "shared", "require", 4 + 3 + 4},
+		{"rule", "shared", "messageExpression", 2},
+		{"priority", "", "", 2},
+	}
+	if got := s.Costs(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// The hash is of what is declared and of nothing else.
+func TestHash(t *testing.T) {
+	base := func() Declaration {
+		return Declaration{Attributes: mustSchema(Attribute{"a", Int}, Attribute{"b", Int}), Variables: []Variable{{"x", "user.a"}},
+			Rules: []Rule{{Name: "r", Require: "user.a > 1", Message: "no"}}, Priority: "user.a"}
+	}
+	first := mustCompile(t, base()).Hash()
+	if want := "84bd288a"; !strings.HasPrefix(first.String(), want) {
+		t.Errorf("the hash has changed from %s… to %s: decisions that were recorded would have other rules", want, first)
+	}
+	for name, same := range map[string]func(*Declaration){
+		"nothing":             func(*Declaration) {},
+		"deny written out":    func(d *Declaration) { d.Rules[0].Enforce = Deny },
+		"order of attributes": func(d *Declaration) { d.Attributes = mustSchema(Attribute{"b", Int}, Attribute{"a", Int}) },
+	} {
+		d := base()
+		same(&d)
+		if got := mustCompile(t, d).Hash(); got != first {
+			t.Errorf("%s: another hash", name)
+		}
+	}
+	seen := map[Digest]string{first: "base"}
+	for name, other := range map[string]func(*Declaration){
+		"require":    func(d *Declaration) { d.Rules[0].Require = "user.a > 2" },
+		"message":    func(d *Declaration) { d.Rules[0].Message = "" },
+		"expression": func(d *Declaration) { d.Rules[0].Message, d.Rules[0].MessageExpression = "", "'no'" },
+		"name":       func(d *Declaration) { d.Rules[0].Name = "s" },
+		"enforce":    func(d *Declaration) { d.Rules[0].Enforce = Audit },
+		"variable":   func(d *Declaration) { d.Variables[0].Expression = "user.b" },
+		"priority":   func(d *Declaration) { d.Priority = "" },
+		"history":    func(d *Declaration) { d.History = true },
+		"attribute":  func(d *Declaration) { d.Attributes = mustSchema(Attribute{"a", Int}, Attribute{"b", String}) },
+		"twice":      func(d *Declaration) { d.Rules = append(d.Rules, Rule{Name: "t", Require: "true"}) },
+	} {
+		d := base()
+		other(&d)
+		got := mustCompile(t, d).Hash()
+		if seen[got] != "" {
+			t.Errorf("%s has the hash of %s", name, seen[got])
+		}
+		seen[got] = name
+	}
+}
+
+// Whatever is declared, Compile returns; what it accepts can be decided by.
+func FuzzCompile(f *testing.F) {
+	for _, seed := range []string{
+		"user.level > 1", "history.exists(h, h.sale == 'x')", "user.", "((", "'", "has(user.city)", "variables.v == 1", "[1,'a']", "{1:2}[1] == 2",
+		"user.tags.map(t, t + t).size() > 1", "user.city.matches('(')", "now.getHours('+08:00') > 1", "user[0]", "\xff", "rules.User{}", "1/0 == 1", "`a`", "history.units() > 1",
+	} {
+		f.Add(seed, seed)
+	}
+	in := input(f)
+	f.Fuzz(func(t *testing.T, require, message string) {
+		set, err := Compile(Declaration{Attributes: shopper, History: true, Variables: []Variable{{"v", message}},
+			Rules: []Rule{{Name: "r", Require: require, MessageExpression: message}}, Priority: require})
+		if err != nil {
+			for _, p := range spec.Problems(err) {
+				_ = p.Text()
+			}
+			set, err = Compile(ruleOf(require))
+		}
+		if err != nil {
+			return
+		}
+		a, b := set.Decide(in), set.Decide(in)
+		if a.Refusal.Reason != b.Refusal.Reason || a.Refusal.Message != b.Refusal.Message || len(a.Refusal.Message) > MaxMessage {
+			t.Errorf("%q: %+v, then %+v", require, a, b)
+		}
+		set.Explain(in)
+	})
+}

@@ -1,0 +1,179 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/interpreter"
+)
+
+// Input is what a decision is about. Times may have any zone; rules see UTC.
+type Input struct {
+	User    Attributes
+	Claim   Claim
+	Sale    Sale
+	History []Purchase // at most MaxList; not looked at unless a rule uses it
+	Now     time.Time
+}
+
+// Claim is what a buyer asks for.
+type Claim struct {
+	Quantity int64
+	Key      string    // of the request; empty: missing
+	At       time.Time // when the request came; zero: missing
+}
+
+// Sale is the sale as it is declared.
+type Sale struct {
+	Name         string
+	Stock        int64
+	PerUserLimit int64
+	OpensAt      time.Time // zero: missing
+	ClosesAt     time.Time // zero: missing
+}
+
+// Purchase is what a user bought in one sale.
+type Purchase struct {
+	Sale  string
+	Units int64
+	At    time.Time
+}
+
+// evaluation is one claim on its way through the rules. It belongs to one
+// goroutine.
+type evaluation struct {
+	set       *Set
+	in        *Input
+	variables []variableState
+	history   ref.Val // nil until used
+
+	// exceeded is set once a variable that the expression uses has come to the
+	// limit of its cost, because && and || may hide that error.
+	exceeded bool
+	// spent is the cost of all expressions so far.
+	spent uint64
+}
+
+type variableState struct {
+	val  ref.Val
+	err  error
+	done bool
+}
+
+// reset makes e ready for a claim.
+func (e *evaluation) reset(s *Set, in *Input) {
+	if cap(e.variables) < len(s.variables) {
+		e.variables = make([]variableState, len(s.variables))
+	}
+	e.variables = e.variables[:len(s.variables)]
+	clear(e.variables)
+	e.set, e.in, e.history, e.exceeded, e.spent = s, in, nil, false, 0
+}
+
+// ResolveName implements cel.Activation. All objects are the evaluation itself:
+// their fields know what they are to read of it.
+func (e *evaluation) ResolveName(name string) (any, bool) {
+	switch name {
+	case userName, claimName, saleName, variablesName:
+		return e, true
+	case nowName:
+		return types.Timestamp{Time: e.in.Now.UTC()}, true
+	case historyName:
+		return e.purchases(), true
+	}
+	return nil, false
+}
+
+// Parent implements cel.Activation.
+func (e *evaluation) Parent() cel.Activation { return nil }
+
+func (e *evaluation) userID() ref.Val {
+	if e.in.User.of == nil {
+		return nil
+	}
+	return e.in.User.of.boxed
+}
+
+// purchases is history as a list, or an error if it is longer than a list may be.
+func (e *evaluation) purchases() ref.Val {
+	if e.history != nil {
+		return e.history
+	}
+	if len(e.in.History) > MaxList {
+		e.history = types.NewErr("history has %d purchases, at most %d are allowed", len(e.in.History), MaxList)
+		return e.history
+	}
+	all := make([]purchase, len(e.in.History))
+	vals := make([]ref.Val, len(all))
+	for i, p := range e.in.History {
+		all[i].Purchase = p
+		vals[i] = &all[i]
+	}
+	e.history = types.NewRefValList(types.DefaultTypeAdapter, vals)
+	return e.history
+}
+
+// variable evaluates a variable when it is first used.
+func (e *evaluation) variable(i int) (ref.Val, error) {
+	v := &e.variables[i]
+	if !v.done {
+		v.val, v.err = e.evaluate(&e.set.variables[i].expression)
+		if v.err == nil {
+			if err := withinBounds(v.val); err != nil {
+				v.err = fmt.Errorf("variables.%s %w", e.set.variables[i].name, err)
+			}
+		}
+		v.done = true
+	}
+	if v.err != nil {
+		e.exceeded = e.exceeded || tooCostly(v.err) // for each expression that uses it
+	}
+	return v.val, v.err
+}
+
+// withinBounds holds the value of a variable to the sizes that the costs of the
+// expressions that use it were estimated with.
+func withinBounds(v ref.Val) error {
+	switch v := v.(type) {
+	case types.String:
+		if len(v) > MaxText {
+			return fmt.Errorf("has %d bytes, at most %d are allowed", len(v), MaxText)
+		}
+	case types.Bytes:
+		if len(v) > MaxText {
+			return fmt.Errorf("has %d bytes, at most %d are allowed", len(v), MaxText)
+		}
+	case traits.Lister:
+		if size := v.Size().(types.Int); size > MaxList {
+			return fmt.Errorf("has %d elements, at most %d are allowed", size, MaxList)
+		}
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			if err := withinBounds(it.Next()); err != nil {
+				return fmt.Errorf("has an element that %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// evaluate returns the value of an expression, and counts its cost.
+func (e *evaluation) evaluate(x *expression) (ref.Val, error) {
+	val, details, err := x.program.Eval(e)
+	if cost := details.ActualCost(); cost != nil {
+		e.spent += *cost
+	}
+	if err != nil {
+		return nil, err
+	}
+	return val, nil
+}
+
+func tooCostly(err error) bool {
+	var cancelled interpreter.EvalCancelledError
+	return errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded
+}

@@ -1,0 +1,130 @@
+package rules
+
+import (
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+)
+
+// Explanation is what each rule says to an input, and why.
+type Explanation struct {
+	Verdict Verdict // as Decide has it
+	Rules   []RuleResult
+	// Priority is that of the queue; nil if the declaration has none.
+	Priority *PriorityResult
+}
+
+// RuleResult is what one rule says.
+type RuleResult struct {
+	Name      string
+	Enforce   Enforce
+	Require   string  // the expression
+	Finding   Finding // with the reason Satisfied: the rule is satisfied
+	Values    []NamedValue
+	Cost      uint64 // of this evaluation, in units of CEL, with variables and message
+	WorstCost uint64 // of require with its variables
+}
+
+// PriorityResult is the priority of a claim.
+type PriorityResult struct {
+	Expression string
+	Value      string // as CEL writes it; empty if Err is set
+	Err        error  // a *PriorityError
+	Values     []NamedValue
+	Cost       uint64
+	WorstCost  uint64
+}
+
+// NamedValue is a value that an expression names, such as user.level.
+type NamedValue struct {
+	Name  string
+	Value string // as CEL writes it, or "missing", or why a variable could not be evaluated
+}
+
+// Explain evaluates every rule, each as if it were alone, so that the cost of a
+// variable counts for each rule that uses it.
+func (s *Set) Explain(in *Input) Explanation {
+	x := Explanation{Verdict: s.Decide(in)}
+	for i := range s.rules {
+		x.Rules = append(x.Rules, s.explainRule(in, i))
+	}
+	if s.priority != nil {
+		x.Priority = s.explainPriority(in)
+	}
+	return x
+}
+
+func (s *Set) explainRule(in *Input, i int) RuleResult {
+	e := s.evaluation(in)
+	defer s.release(e)
+	r := &s.rules[i]
+	f, ok := e.apply(i)
+	if ok {
+		f = Finding{Rule: r.Name, Index: i}
+	}
+	result := RuleResult{Name: r.Name, Enforce: r.Enforce, Require: r.Require, Finding: f, Cost: e.spent, WorstCost: s.worst(r.require)}
+	result.Values = e.named(r.require)
+	return result
+}
+
+func (s *Set) explainPriority(in *Input) *PriorityResult {
+	e := s.evaluation(in)
+	defer s.release(e)
+	p := &PriorityResult{Expression: s.priority.text, WorstCost: s.worst(s.priority)}
+	if _, err := s.Priority(in); err != nil {
+		p.Err = err
+	} else if val, err := e.evaluate(s.priority); err == nil {
+		p.Value = show(val)
+	}
+	p.Cost = e.spent
+	p.Values = e.named(s.priority)
+	return p
+}
+
+// named are the values of all that an expression names, those included that the
+// variables name which it uses, then these.
+func (e *evaluation) named(x *expression) []NamedValue {
+	used := e.set.used(x)
+	var values []NamedValue
+	seen := map[string]bool{}
+	read := func(x *expression) {
+		for _, name := range x.reads {
+			if !seen[name] {
+				seen[name] = true
+				values = append(values, NamedValue{name, e.read(name)})
+			}
+		}
+	}
+	for _, i := range used {
+		read(&e.set.variables[i].expression)
+	}
+	read(x)
+	for _, i := range used {
+		val, err := e.variable(i)
+		values = append(values, NamedValue{variablesName + "." + e.set.variables[i].name, shown(val, err)})
+	}
+	return values
+}
+
+// read is the value of a name such as user.level.
+func (e *evaluation) read(name string) string {
+	switch name {
+	case nowName:
+		return show(types.Timestamp{Time: e.in.Now.UTC()})
+	case historyName:
+		if err, ok := e.purchases().(*types.Err); ok {
+			return shown(nil, err)
+		}
+		return show(e.purchases())
+	}
+	return shown(e.set.fields[name].get(e))
+}
+
+func shown(val ref.Val, err error) string {
+	switch {
+	case err != nil:
+		return "error: " + oneLine(err.Error())
+	case val == nil:
+		return "missing"
+	}
+	return show(val)
+}

@@ -1,0 +1,231 @@
+package rules
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+)
+
+// The names of what rules see, and of the CEL types of the objects among them.
+const (
+	userName      = "user"
+	claimName     = "claim"
+	saleName      = "sale"
+	historyName   = "history"
+	nowName       = "now"
+	variablesName = "variables"
+
+	userType      = "rules.User"
+	claimType     = "rules.Claim"
+	saleType      = "rules.Sale"
+	purchaseType  = "rules.Purchase"
+	variablesType = "rules.Variables"
+
+	fieldID    = "id"
+	fieldKnown = "known"
+)
+
+// purchaseObject is the CEL type of an element of history.
+var purchaseObject = types.NewObjectType(purchaseType)
+
+// field is something that an expression reads of an object. get is called with
+// the evaluation, or the *purchase for a field of that; it returns nil where
+// there is no value.
+type field struct {
+	name string
+	kind *types.Type
+	get  func(from any) (ref.Val, error)
+}
+
+// MissingError is the error of an evaluation that read what is not there.
+type MissingError struct{ Name string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%s is missing", e.Name)
+}
+
+// provider tells CEL which fields the objects have. A set's variables are added
+// one by one while it is compiled, so that each knows those before it only.
+type provider struct {
+	objects map[string][]field
+}
+
+func newProvider(s *Schema) *provider {
+	user := []field{
+		{fieldID, types.StringType, func(from any) (ref.Val, error) { return from.(*evaluation).userID(), nil }},
+		{fieldKnown, types.BoolType, func(from any) (ref.Val, error) { return types.Bool(from.(*evaluation).in.User.Known()), nil }},
+	}
+	for i, a := range s.attributes {
+		user = append(user, field{a.Name, a.Type.cel(), func(from any) (ref.Val, error) {
+			return from.(*evaluation).in.User.at(s, i).val, nil
+		}})
+	}
+	return &provider{objects: map[string][]field{
+		userType:      user,
+		claimType:     claimFields,
+		saleType:      saleFields,
+		purchaseType:  purchaseFields,
+		variablesType: nil,
+	}}
+}
+
+var claimFields = []field{
+	{"quantity", types.IntType, func(from any) (ref.Val, error) { return types.Int(from.(*evaluation).in.Claim.Quantity), nil }},
+	{"key", types.StringType, func(from any) (ref.Val, error) { return text(from.(*evaluation).in.Claim.Key), nil }},
+	{"at", types.TimestampType, func(from any) (ref.Val, error) { return instant(from.(*evaluation).in.Claim.At), nil }},
+}
+
+var saleFields = []field{
+	{"name", types.StringType, func(from any) (ref.Val, error) { return text(from.(*evaluation).in.Sale.Name), nil }},
+	{"stock", types.IntType, func(from any) (ref.Val, error) { return types.Int(from.(*evaluation).in.Sale.Stock), nil }},
+	{"perUserLimit", types.IntType, func(from any) (ref.Val, error) { return types.Int(from.(*evaluation).in.Sale.PerUserLimit), nil }},
+	{"opensAt", types.TimestampType, func(from any) (ref.Val, error) { return instant(from.(*evaluation).in.Sale.OpensAt), nil }},
+	{"closesAt", types.TimestampType, func(from any) (ref.Val, error) { return instant(from.(*evaluation).in.Sale.ClosesAt), nil }},
+}
+
+var purchaseFields = []field{
+	{"sale", types.StringType, func(from any) (ref.Val, error) { return text(from.(*purchase).Sale), nil }},
+	{"units", types.IntType, func(from any) (ref.Val, error) { return types.Int(from.(*purchase).Units), nil }},
+	{"at", types.TimestampType, func(from any) (ref.Val, error) { return instant(from.(*purchase).At), nil }},
+}
+
+func text(s string) ref.Val {
+	if s == "" {
+		return nil
+	}
+	return types.String(s)
+}
+
+func instant(t time.Time) ref.Val {
+	if t.IsZero() {
+		return nil
+	}
+	return types.Timestamp{Time: t.UTC()}
+}
+
+// ownerOf is the name under which rules see an object of a type; empty for an
+// element of history, which has none.
+func ownerOf(structType string) string {
+	switch structType {
+	case userType:
+		return userName
+	case claimType:
+		return claimName
+	case saleType:
+		return saleName
+	case variablesType:
+		return variablesName
+	}
+	return ""
+}
+
+func (p *provider) find(structType, name string) (field, bool) {
+	i := slices.IndexFunc(p.objects[structType], func(f field) bool { return f.name == name })
+	if i < 0 {
+		return field{}, false
+	}
+	return p.objects[structType][i], true
+}
+
+// names are the fields of an object.
+func (p *provider) names(structType string) []string {
+	var names []string
+	for _, f := range p.objects[structType] {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// fields are those of user, claim and sale, such as user.level.
+func (p *provider) fields() map[string]field {
+	all := map[string]field{}
+	for structType, fields := range p.objects {
+		for _, f := range fields {
+			if owner := ownerOf(structType); owner != "" {
+				all[owner+"."+f.name] = f
+			}
+		}
+	}
+	return all
+}
+
+// FindStructFieldType implements types.Provider.
+func (p *provider) FindStructFieldType(structType, name string) (*types.FieldType, bool) {
+	f, ok := p.find(structType, name)
+	if !ok {
+		return nil, false
+	}
+	// Shared by all evaluations: CEL wraps it anew each time.
+	missing := &MissingError{Name: ownerOf(structType) + "." + name}
+	if structType == purchaseType {
+		missing.Name = "the purchase's " + name
+	}
+	return &types.FieldType{
+		Type: f.kind,
+		IsSet: func(from any) bool {
+			v, err := f.get(from)
+			return err == nil && v != nil
+		},
+		GetFrom: func(from any) (any, error) {
+			v, err := f.get(from)
+			if err == nil && v == nil {
+				return nil, missing
+			}
+			return v, err
+		},
+	}, true
+}
+
+// FindStructType implements types.Provider.
+func (p *provider) FindStructType(structType string) (*types.Type, bool) {
+	if _, ok := p.objects[structType]; !ok {
+		return nil, false
+	}
+	return types.NewTypeTypeWithParam(types.NewObjectType(structType)), true
+}
+
+// FindStructFieldNames implements types.Provider.
+func (p *provider) FindStructFieldNames(structType string) ([]string, bool) {
+	_, ok := p.objects[structType]
+	return p.names(structType), ok
+}
+
+// EnumValue implements types.Provider: there is none.
+func (p *provider) EnumValue(name string) ref.Val { return types.NewErr("unknown enum name %q", name) }
+
+// FindIdent implements types.Provider: there is none.
+func (p *provider) FindIdent(string) (ref.Val, bool) { return nil, false }
+
+// NewValue implements types.Provider: nothing can be made.
+func (p *provider) NewValue(structType string, _ map[string]ref.Val) ref.Val {
+	return types.NewErr("a %s cannot be made by an expression", structType)
+}
+
+// purchase is an element of history as CEL sees it.
+type purchase struct{ Purchase }
+
+// Type implements ref.Val.
+func (p *purchase) Type() ref.Type { return purchaseObject }
+
+// Value implements ref.Val.
+func (p *purchase) Value() any { return p }
+
+// Equal implements ref.Val.
+func (p *purchase) Equal(other ref.Val) ref.Val {
+	q, ok := other.(*purchase)
+	return types.Bool(ok && p.Sale == q.Sale && p.Units == q.Units && p.At.Equal(q.At))
+}
+
+// ConvertToNative implements ref.Val: there is no other form.
+func (p *purchase) ConvertToNative(to reflect.Type) (any, error) {
+	return nil, fmt.Errorf("a purchase is no %v", to)
+}
+
+// ConvertToType implements ref.Val: there is no other form.
+func (p *purchase) ConvertToType(to ref.Type) ref.Val {
+	return types.NewErr("a purchase is no %s", to.TypeName())
+}

@@ -1,0 +1,125 @@
+package rules
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"salectl/spec"
+)
+
+// File is Users of a file, read once and kept in memory.
+type File struct{ table *table }
+
+// maxFileProblems is how many problems of a file are reported at once.
+const maxFileProblems = 20
+
+// maxFileLine is the most bytes that a line of a file may have.
+const maxFileLine = 1 << 20
+
+// OpenFile reads the users of a file: CSV with a header (.csv), or one JSON
+// object a line (.ndjson or .jsonl). Each user has an id and, under their names,
+// the attributes of the schema; whatever else there is, is left alone. An empty
+// cell of CSV, and null in JSON, is a missing value. ParseValue says how CSV has
+// values. JSON has ints as numbers without a fraction, timestamps as texts and
+// lists as arrays of texts.
+//
+// The error holds the first problems of the file, each a *spec.Problem with its
+// line.
+func OpenFile(path string, s *Schema) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	defer f.Close()
+	r := &fileReader{path: path, table: newTable(s)}
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".csv":
+		err = r.csv(bufio.NewReaderSize(f, 1<<20))
+	case ".ndjson", ".jsonl":
+		err = r.ndjson(bufio.NewReaderSize(f, 1<<20))
+	default:
+		return nil, &spec.Problem{File: path, Message: "the file's name does not say what it holds",
+			Remedy: "Name it .csv for CSV with a header, or .ndjson for one JSON object a line."}
+	}
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	if len(r.problems) > 0 {
+		return nil, &multierror.Error{Errors: r.problems, ErrorFormat: spec.ErrorFormat}
+	}
+	r.table.bytes = slices.Clip(r.table.bytes)
+	return &File{r.table}, nil
+}
+
+func fileError(path string, err error) error {
+	p := &spec.Problem{File: path, Message: fmt.Sprintf("cannot read the users: %v", err), Cause: err}
+	if errors.Is(err, fs.ErrNotExist) {
+		p.Message, p.Remedy = "there is no such file of users", "Write the path of a file that exists."
+	}
+	return p
+}
+
+// Len is the number of users.
+func (f *File) Len() int { return f.table.users }
+
+// Lookup implements Users. It never fails.
+func (f *File) Lookup(_ context.Context, ids []string) ([]Attributes, error) {
+	all := make([]Attributes, len(ids))
+	for i, id := range ids {
+		all[i] = f.table.get(id)
+	}
+	return all, nil
+}
+
+// fileReader reads the users of one file into a table.
+type fileReader struct {
+	path     string
+	table    *table
+	problems []error
+	values   []Value // of the user that is being read
+}
+
+var errEnough = errors.New("there are enough problems")
+
+// refuse reports a problem of a line. It returns errEnough once there are as many
+// as anybody wants to read.
+func (r *fileReader) refuse(line, column int, remedy, message string, args ...any) error {
+	r.problems = append(r.problems, &spec.Problem{File: r.path, Line: line, Column: column,
+		Message: fmt.Sprintf(message, args...), Remedy: remedy})
+	if len(r.problems) >= maxFileProblems {
+		return errEnough
+	}
+	return nil
+}
+
+// user keeps a user of a line, whose values are in r.values.
+func (r *fileReader) user(line, column int, id string) error {
+	if err := checkID(id); err != nil {
+		return r.refuse(line, column, "Give each user an id.", "%s", err)
+	}
+	if r.table.full() {
+		return r.refuse(line, column, "Keep so many users in a database.", "the users need more than %d bytes of memory", maxTable)
+	}
+	if !r.table.add(id, r.values) {
+		return r.refuse(line, column, "Keep one of the lines.", "the user %s is in the file twice", quoted(id))
+	}
+	return nil
+}
+
+// done turns the end of reading into no error.
+func done(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,208 @@
+package rules
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"salectl/spec"
+)
+
+func write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Both forms of a file say the same of the same users.
+func TestOpenFile(t *testing.T) {
+	files := map[string]string{
+		"users.csv": "\ufeffid,vip,extra,level,city,score,since,tags\r\n" +
+			"ada,true,x,5,\"Wien, 1\",3.5,2025-11-21T13:00:00+01:00,early|gold\r\n" +
+			"bob,,,,,,,\r\n" +
+			"eve,false,,-1,,0,,a\r\n",
+		"users.ndjson": `{"id": "ada", "vip": true, "extra": {"x": [1]}, "level": 5, "city": "Wien, 1", "score": 3.5, "since": "2025-11-21T12:00:00Z", "tags": ["early", "gold"]}
+{"id": "bob", "vip": null}
+
+{"tags": ["a"], "vip": false, "level": -1, "score": 0, "id": "eve"}
+`,
+	}
+	want := []Attributes{
+		mustNew(t, shopper, "eve", IntOf(-1), Value{}, DoubleOf(0), BoolOf(false), Value{}, StringsOf([]string{"a"})),
+		shopper.Unknown("zoe"),
+		mustNew(t, shopper, "bob"),
+		mustNew(t, shopper, "ada", IntOf(5), StringOf("Wien, 1"), DoubleOf(3.5), BoolOf(true), TimestampOf(noon.AddDate(-1, 0, 0)), StringsOf([]string{"early", "gold"})),
+	}
+	for name, text := range files {
+		f, err := OpenFile(write(t, name, text), shopper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.Lookup(t.Context(), []string{"eve", "zoe", "bob", "ada"})
+		if err != nil || f.Len() != 3 {
+			t.Fatal(f.Len(), err)
+		}
+		for i := range want {
+			if got[i].Digest() != want[i].Digest() || got[i].Known() != want[i].Known() {
+				t.Errorf("%s: %s is %v, want %v", name, want[i].ID(), got[i].of.values, want[i].of.values)
+			}
+		}
+	}
+}
+
+func TestOpenFileSaysWhatIsWrong(t *testing.T) {
+	level := mustSchema(Attribute{"level", Int}, Attribute{"vip", Bool})
+	for _, c := range []struct{ name, text, want string }{
+		{"users.csv", "id,level,vip\nada,5,true\nbob,x,yes\nada,,\n,1,\n", `
+users.csv:3:5: level: "x" is no int; write digits such as 42, from -9223372036854775808 to 9223372036854775807
+  Correct it, leave it empty if it is not known, or declare level as another type than int.
+users.csv:4:1: the user "ada" is in the file twice
+  Keep one of the lines.
+users.csv:5:1: a user has no id
+  Give each user an id.
+`},
+		{"users.csv", "", `
+users.csv:1:1: the file is empty
+  Write the names of the columns into the first line, id among them.
+`},
+		{"users.csv", "user,levle,vip,vip\n", `
+users.csv:1:1: there is no column named id
+  The columns are user, levle, vip, vip. Name the one that is meant id.
+users.csv:1:1: there is no column named level
+  Is levle meant? Name it level.
+users.csv:1:16: there are two columns named vip
+  Rename one of them.
+`},
+		{"users.csv", "id,level,vip\nada,5\n", `
+users.csv:2:1: this is no CSV: wrong number of fields
+  Give each line as many cells as the header has.
+`},
+		{"users.csv", "id,level,vip\nada,\"5,true\n", `
+users.csv:2:13: this is no CSV: extraneous or missing " in quoted-field
+  Put texts that hold a comma, a quote or a new line into double quotes, and double each quote in them.
+`},
+		{"users.ndjson", `{"id": "ada", "level": "5"}
+{"id": "bob", "level": 1.5}
+{"id": 7}
+{"id": "bob", "vip": true, "vip": false}
+{"id": "bob"
+{"id": "bob"} {}
+["bob"]
+{"level": 3}
+`, `
+users.ndjson:1:22: level: "5" is no int in JSON
+  Correct it, leave it empty if it is not known, or declare level as another type than int.
+users.ndjson:2:22: level: "1.5" is no int; write digits such as 42, from -9223372036854775808 to 9223372036854775807
+  Correct it, leave it empty if it is not known, or declare level as another type than int.
+users.ndjson:3:6: the id is no text
+  Write it as a text, such as "4711".
+users.ndjson:4:33: "vip" stands here twice
+  Keep one of them.
+users.ndjson:5:13: this is no JSON: EOF
+  Correct it.
+users.ndjson:6:16: something stands behind the object
+  Write one object a line.
+users.ndjson:7:1: this is no JSON object
+  Write one object a line, such as {"id": "ada"}.
+users.ndjson:8:1: a user has no id
+  Give each user an id.
+`},
+		{"users.txt", "", `
+users.txt: the file's name does not say what it holds
+  Name it .csv for CSV with a header, or .ndjson for one JSON object a line.
+`},
+		{"missing.csv", "-", `
+missing.csv: there is no such file of users
+  Write the path of a file that exists.
+`},
+	} {
+		path := write(t, c.name, c.text)
+		if c.text == "-" {
+			os.Remove(path)
+		}
+		f, err := OpenFile(path, level)
+		if f != nil || err == nil {
+			t.Errorf("%s: %q was read", c.name, c.text)
+			continue
+		}
+		var got strings.Builder
+		for _, p := range spec.Problems(err) {
+			p.File = filepath.Base(p.File)
+			got.WriteString(p.Text())
+		}
+		if want := strings.TrimPrefix(c.want, "\n"); got.String() != want {
+			t.Errorf("got:\n%s\nwant:\n%s", got.String(), want)
+		}
+	}
+}
+
+// All users are found, however many slots of the table were taken when they came.
+func TestManyUsers(t *testing.T) {
+	table := newTable(levels)
+	const users = 10_000
+	for i := range users {
+		if !table.add(fmt.Sprint("u", i), []Value{IntOf(int64(i))}) || table.add("u0", make([]Value, 1)) {
+			t.Fatal("u", i)
+		}
+	}
+	for i := range users {
+		if got := table.get(fmt.Sprint("u", i)).Value("level"); got != IntOf(int64(i)) {
+			t.Fatalf("u%d has level %s", i, got)
+		}
+	}
+	if table.get("u10000").Known() || table.get("").Known() {
+		t.Error("there are users that nobody added")
+	}
+}
+
+// A file full of mistakes is not a screen full of messages.
+func TestOpenFileStopsAtSomeProblems(t *testing.T) {
+	_, err := OpenFile(write(t, "users.csv", "id,level\n"+strings.Repeat("a,x\n", 1000)), mustSchema(Attribute{"level", Int}))
+	if n := len(spec.Problems(err)); n != maxFileProblems {
+		t.Errorf("%d problems", n)
+	}
+}
+
+// A million users stay below a hundred bytes each.
+func TestAFileIsCompact(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads a large file")
+	}
+	const users = 1_000_000
+	var text strings.Builder
+	text.WriteString("id,level,city,score,vip,since\n")
+	for i := range users {
+		fmt.Fprintf(&text, "user-%07d,%d,Wien,3.5,true,2025-11-21T12:00:00Z\n", i, i%10)
+	}
+	path := write(t, "users.csv", text.String())
+	text.Reset()
+	five := mustSchema(shopper.attributes[:5]...)
+	before := heap()
+	f, err := OpenFile(path, five)
+	if err != nil {
+		t.Fatal(err)
+	}
+	each := float64(heap()-before) / users
+	t.Logf("%.1f bytes a user", each)
+	if each > 100 {
+		t.Errorf("%.1f bytes a user", each)
+	}
+	got, _ := f.Lookup(t.Context(), []string{"user-0999999", "user-0000000", "user-1000000"})
+	if !got[0].Known() || got[0].Value("level").String() != "9" || !got[1].Known() || got[2].Known() || f.Len() != users {
+		t.Errorf("%v, %d users", got, f.Len())
+	}
+	runtime.KeepAlive(f)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,37 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// Hash names the rules, variables, attributes and priority of a set: it is the
+// same for the same declaration, on every host and by every version.
+func (s *Set) Hash() Digest { return s.hash }
+
+// hash is over each text with its length in front, so that no two declarations
+// have the same bytes.
+func (d Declaration) hash(schema *Schema) Digest {
+	b := []byte("salectl.rules.v1\x00")
+	count := func(n int) { b = binary.BigEndian.AppendUint32(b, uint32(n)) }
+	count(len(schema.attributes))
+	for _, i := range schema.sorted {
+		b = appendText(b, schema.attributes[i].Name)
+		b = append(b, byte(schema.attributes[i].Type))
+	}
+	b = BoolOf(d.History).canonical(b)
+	count(len(d.Variables))
+	for _, v := range d.Variables {
+		b = appendText(appendText(b, v.Name), v.Expression)
+	}
+	count(len(d.Rules))
+	for _, r := range d.Rules {
+		if r.Enforce == "" {
+			r.Enforce = Deny
+		}
+		for _, text := range []string{r.Name, r.Require, r.Message, r.MessageExpression, string(r.Enforce)} {
+			b = appendText(b, text)
+		}
+	}
+	return sha256.Sum256(appendText(b, d.Priority))
+}

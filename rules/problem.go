@@ -1,0 +1,226 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+
+	"salectl/spec"
+)
+
+// Problem is one thing that is wrong with a declaration. Its File says which
+// expression is meant, such as "rule members, require"; Line and Column are
+// within that, and 0 where no place in an expression is meant.
+type Problem struct {
+	Of    string // "rule", "variable" or "priority"; empty: the declaration as a whole
+	Name  string // of the rule or variable
+	Field string // of the rule: "name", "require", "message", "messageExpression" or "enforce"
+	spec.Problem
+}
+
+// Unwrap lets spec.Problems and spec.ErrorFormat find the problem.
+func (p *Problem) Unwrap() error { return &p.Problem }
+
+// place is where a problem is, as Problem has it.
+type place struct{ of, name, field string }
+
+func (p place) String() string {
+	switch {
+	case p.of == "":
+		return "rules"
+	case p.field != "":
+		return fmt.Sprintf("%s %s, %s", p.of, p.name, p.field)
+	case p.name != "":
+		return p.of + " " + p.name
+	}
+	return p.of
+}
+
+// refuse reports a problem of a declaration where no expression is to be shown.
+func (c *compiler) refuse(at place, remedy, message string, args ...any) {
+	c.problems = append(c.problems, &Problem{Of: at.of, Name: at.name, Field: at.field,
+		Problem: spec.Problem{File: at.String(), Message: fmt.Sprintf(message, args...), Remedy: remedy}})
+}
+
+// refuseAt reports a problem at a line, from 1, and a column, from 0, of an
+// expression.
+func (c *compiler) refuseAt(at place, text string, line, column int, remedy, message string) {
+	lines := strings.Split(text, "\n")
+	line = min(max(line, 1), len(lines))
+	c.problems = append(c.problems, &Problem{Of: at.of, Name: at.name, Field: at.field,
+		Problem: spec.Problem{File: at.String(), Line: line, Column: max(column, 0) + 1,
+			Source: strings.TrimRight(lines[line-1], "\r"), Message: message, Remedy: remedy}})
+}
+
+// issues reports what CEL has found. parsed is nil if the text is no expression.
+func (c *compiler) issues(at place, text string, parsed *cel.Ast, issues *cel.Issues) {
+	said := map[string]bool{}
+	for _, e := range issues.Errors() {
+		line, column := e.Location.Line(), e.Location.Column()
+		message, remedy := c.reword(e.Message, exprOf(parsed, e.ExprID))
+		if undefinedField.MatchString(e.Message) {
+			column = fieldAt(text, line, column, undefinedField.FindStringSubmatch(e.Message)[1])
+		}
+		if key := fmt.Sprint(line, column, message); !said[key] {
+			said[key] = true
+			c.refuseAt(at, text, line, column, remedy, message)
+		}
+	}
+}
+
+// fieldAt is the column of a field that is selected at a column or behind it: CEL
+// names the point, or the bracket of has().
+func fieldAt(text string, line, column int, name string) int {
+	lines := strings.Split(text, "\n")
+	if line < 1 || line > len(lines) {
+		return column
+	}
+	runes := []rune(lines[line-1])
+	behind := string(runes[min(max(column, 0), len(runes)):])
+	if i := strings.Index(behind, "."+name); i >= 0 {
+		return column + utf8.RuneCountInString(behind[:i]) + 1
+	}
+	return column
+}
+
+// exprOf is the part of an expression that an error names, nil if it is not known.
+func exprOf(parsed *cel.Ast, id int64) (found ast.Expr) {
+	if parsed == nil || id == 0 {
+		return nil
+	}
+	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.ID() == id {
+			found = e
+		}
+	}))
+	return found
+}
+
+var (
+	undefinedField  = regexp.MustCompile(`^undefined field '([^']*)'`)
+	undeclared      = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
+	noOverload      = regexp.MustCompile(`^found no matching overload for '([^']*)' applied to '(.*)'$`)
+	syntaxExpecting = regexp.MustCompile(` expecting [^']*\{.*\}$`)
+)
+
+// reword says in our words what CEL says of names and types.
+func (c *compiler) reword(message string, at ast.Expr) (reworded, remedy string) {
+	switch {
+	case undefinedField.MatchString(message):
+		return c.noField(undefinedField.FindStringSubmatch(message)[1], at)
+	case undeclared.MatchString(message):
+		name := undeclared.FindStringSubmatch(message)[1]
+		if at != nil && at.Kind() == ast.CallKind && name != "dyn" {
+			return fmt.Sprintf("there is no function %s()", name), oneOf(name, functions, "function")
+		}
+		return c.noName(name)
+	case noOverload.MatchString(message):
+		m := noOverload.FindStringSubmatch(message)
+		return wrongTypes(m[1], m[2])
+	case strings.HasPrefix(message, "Syntax error: "):
+		message = strings.TrimPrefix(message, "Syntax error: ")
+		return "this is no CEL: " + syntaxExpecting.ReplaceAllString(message, ""), "Complete the expression or correct it here."
+	case strings.HasPrefix(message, "regex program size"):
+		return message, "Write a shorter pattern, with smaller numbers of repetitions."
+	case strings.Contains(message, "exceeds limit"), strings.Contains(message, "exceeds max"):
+		return message, "Move parts of it into variables or into rules of their own."
+	}
+	return message, ""
+}
+
+// functions are what rules may call, for a remedy.
+var functions = []string{
+	"has", "all", "exists", "exists_one", "filter", "map", "size", "contains", "startsWith", "endsWith", "matches", "units",
+	"int", "double", "string", "timestamp", "duration", "getFullYear", "getMonth", "getDayOfYear", "getDate", "getDayOfWeek",
+	"getHours", "getMinutes", "getSeconds", "getMilliseconds",
+}
+
+// noField is a field that an object does not have.
+func (c *compiler) noField(name string, at ast.Expr) (message, remedy string) {
+	owner, structType := "this", ""
+	if at != nil && at.Kind() == ast.SelectKind && at.AsSelect().Operand().Kind() == ast.IdentKind {
+		owner = at.AsSelect().Operand().AsIdent()
+	}
+	for t := range c.provider.objects {
+		if ownerOf(t) == owner {
+			structType = t
+		}
+	}
+	if structType == "" {
+		structType = purchaseType // which rules know by names of their own
+	}
+	known := c.provider.names(structType)
+	if structType == variablesType {
+		later := slices.ContainsFunc(c.declared, func(v Variable) bool { return v.Name == name })
+		if later {
+			return fmt.Sprintf("the variable %q is not known here", name),
+				"A variable may be used behind its declaration only; if it has a problem of its own, solve that first."
+		}
+	}
+	kind := map[string]string{userType: "attribute", variablesType: "variable"}[structType]
+	if kind == "" {
+		kind = "field"
+	}
+	return fmt.Sprintf("%s has no %s %q", owner, kind, name), oneOf(name, known, kind)
+}
+
+// oneOf is the remedy for a name that is none of those known.
+func oneOf(name string, known []string, kind string) string {
+	if near := spec.Nearest(name, known); near != "" {
+		return fmt.Sprintf("Did you mean %s?", near)
+	}
+	if len(known) == 0 {
+		return fmt.Sprintf("No %s is declared.", kind)
+	}
+	return fmt.Sprintf("The %ss are %s.", kind, strings.Join(known, ", "))
+}
+
+// noName is a variable or function that CEL does not know.
+func (c *compiler) noName(name string) (message, remedy string) {
+	known := []string{userName, claimName, saleName, nowName, variablesName}
+	if c.history {
+		known = append(known, historyName)
+	}
+	switch first, _, dotted := strings.Cut(name, "."); {
+	case name == historyName:
+		return "history is not declared", "Declare where the users' earlier purchases are, or do not use it."
+	case name == "dyn":
+		return "there is no dyn here", "Every type is to be known before a claim comes; convert with int(), double() or string()."
+	case c.isVariable(name):
+		return fmt.Sprintf("%q is not known", name), fmt.Sprintf("Write variables.%s.", name)
+	case c.provider.has(userType, name):
+		return fmt.Sprintf("%q is not known", name), fmt.Sprintf("Write user.%s.", name)
+	case dotted:
+		return fmt.Sprintf("%q is not known", name), oneOf(first, known, "name")
+	}
+	return fmt.Sprintf("%q is not known", name), oneOf(name, known, "name")
+}
+
+func (c *compiler) isVariable(name string) bool {
+	return slices.ContainsFunc(c.declared, func(v Variable) bool { return v.Name == name })
+}
+
+func (p *provider) has(structType, name string) bool {
+	_, ok := p.find(structType, name)
+	return ok
+}
+
+// wrongTypes is a function or operator that does not take what it is given.
+func wrongTypes(function, types string) (message, remedy string) {
+	types = strings.NewReplacer(userType, userName, claimType, claimName, saleType, saleName, purchaseType, "purchase",
+		variablesType, variablesName).Replace(types)
+	if function == operators.Index {
+		return "[] does not work with " + types, "Index a list by an int."
+	}
+	if symbol, ok := operators.FindReverse(function); ok && symbol != "" {
+		return fmt.Sprintf("%s does not work with %s", symbol, types),
+			"Values of different types are never equal and never add up; convert with int(), double() or string()."
+	}
+	return fmt.Sprintf("%s() does not work with %s", function, types), ""
+}

@@ -1,0 +1,130 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/common/types"
+)
+
+// Type is the type of an attribute.
+type Type uint8
+
+// The types. The numbers are part of digests and never change.
+const (
+	String Type = iota + 1
+	Int
+	Double
+	Bool
+	Timestamp
+	Strings // a list of strings
+)
+
+var typeNames = map[Type]string{
+	String: "string", Int: "int", Double: "double", Bool: "bool", Timestamp: "timestamp", Strings: "list of string",
+}
+
+// String is the type's name as a declaration has it.
+func (t Type) String() string { return typeNames[t] }
+
+// ParseType is String backwards; false for any other text.
+func ParseType(name string) (Type, bool) {
+	for t, n := range typeNames {
+		if n == name {
+			return t, true
+		}
+	}
+	return 0, false
+}
+
+// TypeNames are the names of all types.
+func TypeNames() []string {
+	return []string{"string", "int", "double", "bool", "timestamp", "list of string"}
+}
+
+func (t Type) cel() *types.Type {
+	return map[Type]*types.Type{
+		String: types.StringType, Int: types.IntType, Double: types.DoubleType, Bool: types.BoolType,
+		Timestamp: types.TimestampType, Strings: types.NewListType(types.StringType),
+	}[t]
+}
+
+// Attribute declares something that may be known of a user.
+type Attribute struct {
+	Name string // an identifier; neither id nor known, which every user has
+	Type Type
+}
+
+// Schema is what may be known of a user. It does not change.
+type Schema struct {
+	attributes []Attribute
+	index      map[string]int
+	sorted     []int // indices in the order of the names, for digests
+}
+
+var identifier = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// maxName is the most bytes that a name of an attribute or variable has.
+const maxName = 63
+
+// reserved are the words that CEL does not take as the name of a field.
+var reserved = []string{
+	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
+	"namespace", "null", "package", "return", "true", "var", "void", "while",
+}
+
+func checkIdentifier(name string) error {
+	switch {
+	case len(name) > maxName:
+		return fmt.Errorf("%q has %d bytes, at most %d are allowed", name, len(name), maxName)
+	case !identifier.MatchString(name):
+		return fmt.Errorf("%q is no identifier: write letters, digits and _, beginning with a letter", name)
+	case slices.Contains(reserved, name):
+		return fmt.Errorf("%q is a word of CEL's own: choose another name", name)
+	}
+	return nil
+}
+
+// NewSchema checks the attributes. The error has all that is wrong with them.
+func NewSchema(attributes ...Attribute) (*Schema, error) {
+	s := &Schema{attributes: slices.Clone(attributes), index: map[string]int{}}
+	var errs []error
+	if len(attributes) > MaxAttributes {
+		errs = append(errs, fmt.Errorf("%d attributes are declared, at most %d are allowed", len(attributes), MaxAttributes))
+	}
+	for i, a := range attributes {
+		_, twice := s.index[a.Name]
+		s.index[a.Name] = i
+		s.sorted = append(s.sorted, i)
+		switch err := checkIdentifier(a.Name); {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("attribute %w", err))
+		case a.Name == fieldID || a.Name == fieldKnown:
+			errs = append(errs, fmt.Errorf("attribute %q: every user has it; leave it out", a.Name))
+		case twice:
+			errs = append(errs, fmt.Errorf("attribute %q is declared twice", a.Name))
+		case typeNames[a.Type] == "":
+			errs = append(errs, fmt.Errorf("attribute %q has no type: write one of %s", a.Name, strings.Join(TypeNames(), ", ")))
+		}
+	}
+	slices.SortFunc(s.sorted, func(i, j int) int { return strings.Compare(s.attributes[i].Name, s.attributes[j].Name) })
+	return s, errors.Join(errs...)
+}
+
+// Attributes are the declared attributes, in the order of their declaration.
+func (s *Schema) Attributes() []Attribute { return slices.Clone(s.attributes) }
+
+// Names are the names of the attributes, in the order of their declaration.
+func (s *Schema) Names() []string {
+	names := make([]string, len(s.attributes))
+	for i, a := range s.attributes {
+		names[i] = a.Name
+	}
+	return names
+}
+
+// noAttributes is the schema of a declaration that has none.
+var noAttributes = &Schema{index: map[string]int{}}

@@ -1,0 +1,243 @@
+package rules
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+)
+
+// Value is one value of an attribute. The zero Value is that of an attribute
+// that a user does not have. Values of different types are never equal, however
+// they are written: the int 1, the double 1 and the string "1" are three values.
+type Value struct {
+	kind Type
+	val  ref.Val // boxed once, so that evaluating a rule does not
+}
+
+// The values of each type. What none of them may be is found by Schema.New.
+
+// StringOf is a text of at most MaxText bytes of UTF-8.
+func StringOf(s string) Value { return Value{String, types.String(s)} }
+
+// IntOf is a whole number.
+func IntOf(n int64) Value { return Value{Int, types.Int(n)} }
+
+// DoubleOf is a finite number. Minus zero becomes zero, which it equals.
+func DoubleOf(f float64) Value {
+	if f == 0 {
+		f = 0
+	}
+	return Value{Double, types.Double(f)}
+}
+
+// BoolOf is true or false.
+func BoolOf(b bool) Value { return Value{Bool, types.Bool(b)} }
+
+// TimestampOf is an instant from year 1 to 9999, in UTC.
+func TimestampOf(t time.Time) Value { return Value{Timestamp, types.Timestamp{Time: t.UTC().Round(0)}} }
+
+// StringsOf is a list of at most MaxList texts, in their order.
+func StringsOf(list []string) Value {
+	elements := make([]ref.Val, len(list))
+	for i, s := range list {
+		elements[i] = types.String(s)
+	}
+	return Value{Strings, types.NewRefValList(types.DefaultTypeAdapter, elements)}
+}
+
+// Present reports whether there is a value.
+func (v Value) Present() bool { return v.kind != 0 }
+
+// Type is the type of a present value.
+func (v Value) Type() Type { return v.kind }
+
+// String is the value as CEL writes it, or "missing".
+func (v Value) String() string {
+	if !v.Present() {
+		return "missing"
+	}
+	return show(v.val)
+}
+
+// show writes a value as CEL does. A list is cut after five elements.
+func show(v ref.Val) string {
+	switch v := v.(type) {
+	case types.String:
+		return strconv.Quote(string(v))
+	case types.Bytes:
+		return "b" + strconv.Quote(string(v))
+	case types.Double:
+		text := strconv.FormatFloat(float64(v), 'g', -1, 64)
+		if strings.Trim(text, "-0123456789") == "" {
+			text += ".0"
+		}
+		return text
+	case types.Uint:
+		return strconv.FormatUint(uint64(v), 10) + "u"
+	case types.Timestamp:
+		return fmt.Sprintf("timestamp(%q)", v.UTC().Format(time.RFC3339Nano))
+	case types.Duration:
+		return fmt.Sprintf("duration(%q)", v.Duration)
+	case *purchase:
+		return fmt.Sprintf("%d of %s at %s", v.Units, v.Sale, v.At.UTC().Format(time.RFC3339Nano))
+	case traits.Lister:
+		return showList(v)
+	}
+	return fmt.Sprint(v.Value())
+}
+
+func showList(list traits.Lister) string {
+	const shown = 5
+	var all []string
+	size := int(list.Size().(types.Int))
+	for i := range min(size, shown) {
+		all = append(all, show(list.Get(types.Int(i))))
+	}
+	if size > shown {
+		all = append(all, fmt.Sprintf("… %d more", size-shown))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// check returns what is wrong with a present value.
+func (v Value) check() error {
+	switch val := v.val.(type) {
+	case types.String:
+		return checkText(string(val))
+	case types.Double:
+		if math.IsNaN(float64(val)) || math.IsInf(float64(val), 0) {
+			return errors.New("is no finite number; leave it out if it is not known")
+		}
+	case types.Timestamp:
+		if y := val.Year(); y < 1 || y > 9999 {
+			return fmt.Errorf("is in the year %d; write one from 1 to 9999", y)
+		}
+	case traits.Lister:
+		if size := val.Size().(types.Int); size > MaxList {
+			return fmt.Errorf("has %d elements, at most %d are allowed", size, MaxList)
+		}
+		for it := val.Iterator(); it.HasNext() == types.True; {
+			if err := checkText(string(it.Next().(types.String))); err != nil {
+				return fmt.Errorf("has an element that %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func checkText(s string) error {
+	switch {
+	case len(s) > MaxText:
+		return fmt.Errorf("has %d bytes, at most %d are allowed", len(s), MaxText)
+	case !utf8.ValidString(s):
+		return errors.New("is not UTF-8; convert it")
+	}
+	return nil
+}
+
+// ListSeparator stands between the elements of a list that is one text.
+const ListSeparator = "|"
+
+// ParseValue reads a value from its only text: digits for an int, true or false,
+// an instant as RFC 3339 has it with any offset, a list with ListSeparator
+// between its elements. An empty text is a missing value. Errors name the text
+// and the remedy.
+func ParseValue(t Type, text string) (Value, error) {
+	if text == "" {
+		return Value{}, nil
+	}
+	v, err := parse(t, text)
+	if err == nil {
+		err = v.check()
+		if err != nil {
+			err = fmt.Errorf("%s %w", quoted(text), err)
+		}
+	}
+	if err != nil {
+		return Value{}, err
+	}
+	return v, nil
+}
+
+func parse(t Type, text string) (Value, error) {
+	switch t {
+	case Int:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || strconv.FormatInt(n, 10) != text {
+			return Value{}, fmt.Errorf("%s is no int; write digits such as 42, from %d to %d", quoted(text), math.MinInt64, math.MaxInt64)
+		}
+		return IntOf(n), nil
+	case Double:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil || strings.ContainsAny(text, "xX_pP") {
+			return Value{}, fmt.Errorf("%s is no double; write a number such as 0.5", quoted(text))
+		}
+		return DoubleOf(f), nil
+	case Bool:
+		if text != "true" && text != "false" {
+			return Value{}, fmt.Errorf("%s is no bool; write true or false", quoted(text))
+		}
+		return BoolOf(text == "true"), nil
+	case Timestamp:
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return Value{}, fmt.Errorf("%s is no timestamp; write one such as 2026-11-21T07:00:00Z", quoted(text))
+		}
+		return TimestampOf(at), nil
+	case Strings:
+		return StringsOf(strings.Split(text, ListSeparator)), nil
+	}
+	return StringOf(text), nil
+}
+
+// quoted is a text for a message, cut to a readable length.
+func quoted(text string) string {
+	const shown = 40
+	if len(text) <= shown {
+		return strconv.Quote(text)
+	}
+	return strconv.Quote(strings.ToValidUTF8(text[:shown], "")) + "…"
+}
+
+// canonical appends the one encoding of a value: its type, then its content with
+// fixed widths or lengths in front. Values are equal if and only if their
+// encodings are. It is part of digests and never changes.
+func (v Value) canonical(b []byte) []byte {
+	b = append(b, byte(v.kind))
+	switch val := v.val.(type) {
+	case types.String:
+		b = appendText(b, string(val))
+	case types.Int:
+		b = binary.BigEndian.AppendUint64(b, uint64(val))
+	case types.Double:
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(val)))
+	case types.Bool:
+		if val {
+			return append(b, 1)
+		}
+		return append(b, 0)
+	case types.Timestamp:
+		b = binary.BigEndian.AppendUint64(b, uint64(val.Unix()))
+		b = binary.BigEndian.AppendUint32(b, uint32(val.Nanosecond()))
+	case traits.Lister:
+		size := val.Size().(types.Int)
+		b = binary.BigEndian.AppendUint32(b, uint32(size))
+		for i := range size {
+			b = appendText(b, string(val.Get(i).(types.String)))
+		}
+	}
+	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+}
