@@ -27,6 +27,16 @@ const (
 	NoSuchSale   Outcome = "no_such_sale"
 	Unknown      Outcome = "unknown" // perhaps accepted: ask again with the same key
 
+	// What became of a claim that was accepted, and what is said to whoever asks for
+	// something that it forbids.
+	Expired     Outcome = "expired"       // it was not paid in time
+	Cancelled   Outcome = "cancelled"     // given up before it was paid
+	Refunded    Outcome = "refunded"      // undone after it was sold
+	NotHeld     Outcome = "not_held"      // it is sold already
+	NotSold     Outcome = "not_sold"      // it is only held
+	NoExtension Outcome = "no_extension"  // the sale extends no holds
+	NoSuchClaim Outcome = "no_such_claim" // nobody was given it
+
 	// These say of one request that it is not accepted. Of an earlier request with
 	// the same key they say so only where this process has decided that request: of
 	// what other processes were asked it knows nothing.
@@ -119,6 +129,21 @@ var outcomes = [...]Row{
 		Title: "Closed", Detail: "The sale is closed; this request was not accepted."},
 	{Outcome: NotEligible, Status: http.StatusForbidden, Exit: ExitRefused, Decides: true,
 		Title: "Not eligible", Detail: "A rule of the sale refuses this claim."},
+
+	{Outcome: Expired, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+		Title: "Expired", Detail: "The claim was held and not paid in time; its units are for sale again."},
+	{Outcome: Cancelled, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+		Title: "Cancelled", Detail: "The claim was cancelled; its units are for sale again."},
+	{Outcome: Refunded, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+		Title: "Refunded", Detail: "The claim was refunded."},
+	{Outcome: NotHeld, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+		Title: "Not held", Detail: "The claim is sold: it can be refunded, and nothing else."},
+	{Outcome: NotSold, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+		Title: "Not sold", Detail: "The claim is held: it can be confirmed or cancelled, and not refunded."},
+	{Outcome: NoExtension, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+		Title: "No extension", Detail: "The sale does not extend holds."},
+	{Outcome: NoSuchClaim, Status: http.StatusNotFound, Exit: ExitError, Decides: true,
+		Title: "No such claim", Detail: "No claim of this name was accepted."},
 
 	{Outcome: BadRequest, Status: http.StatusUnprocessableEntity, Exit: ExitUsage,
 		Title: "Bad request", Detail: "The request cannot be a claim."},

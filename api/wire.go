@@ -15,7 +15,7 @@ type Request struct {
 // Claim is an accepted claim: the answer to one (201, or 200 when it had been
 // accepted before), and what a user has.
 type Claim struct {
-	Outcome Outcome `json:"outcome"` // Sold or Held
+	Outcome Outcome `json:"outcome"` // Sold, Held, Expired, Cancelled or Refunded
 	ID      string  `json:"claim"`
 	Sale    string  `json:"sale"`
 	User    string  `json:"user"`
@@ -27,6 +27,18 @@ type Claim struct {
 	Currency string   `json:"currency,omitempty"`
 
 	At time.Time `json:"at"`
+
+	// Of a claim that was held: the deadline to pay by.
+	HeldUntil time.Time `json:"heldUntil,omitzero"`
+}
+
+// Settlement asks for a claim that was accepted to be confirmed, cancelled, extended or
+// refunded.
+type Settlement struct {
+	Payment string `json:"payment,omitempty"` // of a confirm: its reference, 1 to MaxPayment bytes
+	Who     string `json:"who,omitempty"`     // of a cancel or refund, for the books; at most MaxWho bytes
+	Reason  string `json:"reason,omitempty"`  // the same; at most MaxReason bytes
+	Retire  bool   `json:"retire,omitempty"`  // of a refund: the units are not for sale again
 }
 
 // Problem is every answer other than 200 and 201: a problem document of RFC 9457.
@@ -43,6 +55,8 @@ type Problem struct {
 	ServerTime time.Time `json:"serverTime,omitzero"` // where Row.Timed says so
 	OpensAt    time.Time `json:"opensAt,omitzero"`    // with NotOpen
 	Claims     []Claim   `json:"claims,omitempty"`    // the user's, with LimitReached
+	// RefundDue says that a payment bought nothing; the ledger has it for the books.
+	RefundDue bool `json:"refundDue,omitempty"`
 }
 
 func (p *Problem) Error() string { return fmt.Sprintf("%s: %s", p.Outcome, p.Detail) }

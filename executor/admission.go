@@ -86,6 +86,30 @@ func (d *admission) admit(now clock.Now, r Request) (Answer, *shard.Ticket, *ten
 	return Answer{}, ticket, t
 }
 
+// admitSettlement is admit for what is asked of a claim that was accepted.
+func (d *admission) admitSettlement(now clock.Now, x Settlement) (Answer, *shard.Ticket, *tenure) {
+	t := d.tenure.Load()
+	if t == nil {
+		return *d.away.Load(), nil, nil
+	}
+	if x.Claim.Shard >= len(t.shards) {
+		return Answer{Outcome: api.NoSuchClaim}, nil, nil
+	}
+	s := t.shards[x.Claim.Shard]
+	switch {
+	case d.draining.Load():
+		return Answer{Outcome: api.Draining, RetryAfter: time.Second}, nil, nil
+	case t.keepsOut(s.Stalled()):
+		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}, nil, nil
+	}
+	ticket := shard.NewSettlement(d.tickets, x, now.Mono)
+	if refused := s.Offer(now, ticket); refused != "" {
+		ticket.Free()
+		return Answer{Outcome: refused, RetryAfter: time.Second}, nil, nil
+	}
+	return Answer{}, ticket, t
+}
+
 // notLooked says of a stalled shard what its buyers may know.
 const notLooked = "the ledger does not answer; this request was not looked at"
 

@@ -105,6 +105,17 @@ func (e *Executor) Claim(ctx context.Context, r Request) Answer {
 	return a
 }
 
+// Settle is Service's.
+func (e *Executor) Settle(ctx context.Context, x Settlement) Answer {
+	a, ticket, t := e.admitSettlement(e.cfg.Clock(), x)
+	if ticket == nil {
+		return a
+	}
+	a = ticket.Wait(ctx)
+	t.price(&a)
+	return a
+}
+
 // User returns a user's claims.
 func (e *Executor) User(user string) ([]Claim, api.Outcome) {
 	if t := e.tenure.Load(); t != nil { // a node may have given what the ledger does not have yet

@@ -20,6 +20,11 @@ type Service interface {
 	// Unknown, or with the claim, if an earlier request of the same user and key may
 	// yet be accepted, or was.
 	Decline(r Request, why api.Outcome) Answer
+	// Settle confirms, extends, cancels or refunds a claim. The outcome is How's own if
+	// that is done, now or, with Replayed, before; else it says what forbids it. It
+	// returns when the answer is durable, or when ctx has ended: then with Unknown if it
+	// may yet be done. To ask again is safe.
+	Settle(ctx context.Context, s Settlement) Answer
 	// User returns a user's claims, in the order of acceptance; an Outcome other
 	// than "" says why they cannot be told now.
 	User(user string) ([]Claim, api.Outcome)
@@ -48,6 +53,8 @@ type Status struct {
 type (
 	Request     = shard.Request
 	Answer      = shard.Answer
+	Settlement  = shard.Settlement
+	How         = shard.How
 	Claim       = shard.Claim
 	ClaimID     = shard.ClaimID
 	ShardStatus = shard.Status

@@ -21,8 +21,10 @@ type Claim struct {
 	ID    ClaimID
 	User  string
 	Units []int64
-	State api.Outcome // Sold or Held
+	State api.Outcome // Sold, Held, Expired, Cancelled or Refunded
 	At    time.Time
+	// HeldUntil is the deadline to pay by; zero: it was never held.
+	HeldUntil time.Time
 
 	// Packets is what the units are worth, nil if they are no packets of money. It
 	// is set in what Service returns.
@@ -38,6 +40,17 @@ type ClaimID struct {
 	Unit  int64 // 0, or the unit of a grab; then Slot and Index are not set
 }
 
+// ParseClaimID reads a ClaimID's text form.
+func ParseClaimID(s string) (id ClaimID, ok bool) {
+	if n, err := fmt.Sscanf(s, "%d-u%d", &id.Shard, &id.Unit); n != 2 || err != nil {
+		id = ClaimID{}
+		if n, err := fmt.Sscanf(s, "%d-%d-%d", &id.Shard, &id.Slot, &id.Index); n != 3 || err != nil {
+			return ClaimID{}, false
+		}
+	}
+	return id, id.Shard >= 0 && id.Index >= 0 && id.Unit >= 0 && id.String() == s
+}
+
 func (id ClaimID) String() string {
 	if id.Unit != 0 {
 		return ledger.GrabID(id.Shard, id.Unit)
@@ -45,16 +58,41 @@ func (id ClaimID) String() string {
 	return fmt.Sprintf("%d-%d-%d", id.Shard, id.Slot, id.Index)
 }
 
+// Settlement is what is asked of a claim that was accepted.
+type Settlement struct {
+	Claim   ClaimID
+	How     How
+	Payment string // of Confirm: its reference, 1 to ledger.MaxPayment bytes
+	Who     string // of Cancel and Refund, for the books: at most ledger.MaxWho bytes
+	Reason  string // likewise: at most ledger.MaxReason bytes
+	Retire  bool   // of Refund: the units are not for sale again
+}
+
+// How is how a claim is settled. Each has one outcome that says it was done, now or
+// before.
+type How api.Outcome
+
+// The ways to settle a claim.
+const (
+	Confirm How = How(api.Sold)      // it is paid
+	Extend  How = How(api.Held)      // it gets a later deadline, once
+	Cancel  How = How(api.Cancelled) // it is given up before it is paid
+	Refund  How = How(api.Refunded)  // it is undone after it was sold
+)
+
 // Answer is what a claim gets.
 type Answer struct {
 	Outcome api.Outcome
-	// Claim is set for Sold and Held.
+	// Claim is set for Sold and Held, and for all that says what became of a claim.
 	Claim Claim
 	// Replayed says that the request had been accepted before, or that another
 	// request of the same key is the one that was: this is the same answer again.
 	Replayed bool
 	// Claims are all of the user's, for LimitReached.
 	Claims []Claim
+	// RefundDue says that the payment of a settlement bought nothing, and that the ledger
+	// has it for the books.
+	RefundDue bool
 	// OpensAt is when the sale opens, for NotOpen.
 	OpensAt time.Time
 	// RetryAfter is when asking again may help; 0: it will not, or at once.
@@ -71,7 +109,7 @@ func (a Answer) Accepted() bool { return a.Outcome.Accepted() }
 // SoldOut is among them: more units may come before that one is decided.
 func (a Answer) Denies() bool {
 	switch a.Outcome {
-	case api.Sold, api.Held, api.KeyReused, api.BadRequest, api.Unknown:
+	case api.Sold, api.Held, api.Expired, api.Cancelled, api.Refunded, api.KeyReused, api.BadRequest, api.Unknown:
 		return false
 	}
 	return true

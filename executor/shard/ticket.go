@@ -13,6 +13,7 @@ import (
 // may withdraw it, until the sequencer takes it to decide.
 type Ticket struct {
 	Request
+	settles  *Settlement   // what it asks of a claim; nil: it asks for units
 	queuedAt time.Duration // monotonic
 
 	// answer and op belong to the sequencer until done is signalled, and to the
@@ -58,17 +59,29 @@ func (t *Ticket) withdrawn() bool { return t.state.Load() == ticketWithdrawn }
 // NewTicket takes the ticket of a request to a shard from a pool, or makes one that
 // goes there when it is free. mint makes the key of a request that has none.
 func NewTicket(pool *sync.Pool, s *Shard, r Request, mint func() string, now time.Duration) *Ticket {
-	t, ok := pool.Get().(*Ticket)
-	if !ok {
-		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
-	}
-	t.Request, t.queuedAt, t.op, t.asked, t.minted = r, now, 0, false, r.Key == ""
+	t := newTicket(pool, now)
+	t.Request, t.minted = r, r.Key == ""
 	if t.minted {
 		t.Key = mint()
 	} else {
 		t.home = s
 	}
-	t.answer = Answer{}
+	return t
+}
+
+// NewSettlement is NewTicket for what is asked of a claim.
+func NewSettlement(pool *sync.Pool, x Settlement, now time.Duration) *Ticket {
+	t := newTicket(pool, now)
+	t.settles = &x
+	return t
+}
+
+func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
+	t, ok := pool.Get().(*Ticket)
+	if !ok {
+		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
+	}
+	t.queuedAt, t.op, t.asked, t.minted, t.answer = now, 0, false, false, Answer{}
 	t.state.Store(ticketWaiting)
 	return t
 }
@@ -92,7 +105,7 @@ func (t *Ticket) tell() {
 
 // Free gives back a ticket that nobody else refers to.
 func (t *Ticket) Free() {
-	t.Request, t.told, t.home = Request{}, nil, nil
+	t.Request, t.settles, t.told, t.home = Request{}, nil, nil, nil
 	t.pool.Put(t)
 }
 
@@ -118,7 +131,7 @@ func (t *Ticket) Wait(ctx context.Context) Answer {
 func (t *Ticket) GiveUp() Answer {
 	if t.withdraw() {
 		a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
-		if t.home == nil {
+		if t.home == nil { // nobody else asks for it
 			return a
 		}
 		t.home.underway.leave(t)
