@@ -92,7 +92,10 @@ func (d *admission) admitSettlement(now clock.Now, x Settlement) (Answer, *shard
 	if t == nil {
 		return *d.away.Load(), nil, nil
 	}
-	if x.Claim.Shard >= len(t.shards) {
+	switch {
+	case len(t.grabs) > 0:
+		return Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, nil, nil
+	case x.Claim.Shard >= len(t.shards) || x.Claim.Unit != 0:
 		return Answer{Outcome: api.NoSuchClaim}, nil, nil
 	}
 	s := t.shards[x.Claim.Shard]

@@ -76,6 +76,17 @@ type steppedAsk struct {
 func (p *Stepped) Claim(now clock.Now, r Request, answered func(Answer)) (withdraw func()) {
 	p.now = now
 	a, t, tenure := p.admit(now, r)
+	return p.await(a, t, tenure, answered)
+}
+
+// Settle is Executor's, and answers as Claim does.
+func (p *Stepped) Settle(now clock.Now, x Settlement, answered func(Answer)) (withdraw func()) {
+	p.now = now
+	a, t, tenure := p.admitSettlement(now, x)
+	return p.await(a, t, tenure, answered)
+}
+
+func (p *Stepped) await(a Answer, t *shard.Ticket, tenure *tenure, answered func(Answer)) (withdraw func()) {
 	if t == nil {
 		answered(a)
 		return func() {}

@@ -157,14 +157,14 @@ func TestUndecided(t *testing.T) {
 			m := begin(c)
 			defer m.stop()
 			board := m.tenure.Load().board
-			board.Post(0, ledger.Totals{Generation: 1, Limit: 50, Sold: 50}) // and more units come before bob's claim is decided
+			board.Post(0, ledger.Totals{Generation: 1, Limit: 50, Sold: 50}, time.Time{}) // and more units come before bob's claim is decided
 			if a := m.claim("carl"); a.Outcome != api.SoldOut {
 				t.Errorf("carl hears %+v", a)
 			}
 			if a := m.claim("bob"); a.Outcome != api.Unknown {
 				t.Errorf("while a claim of that key is under way, bob hears %+v", a)
 			}
-			board.Post(0, ledger.Totals{Generation: 1, Limit: 50, Sold: 1})
+			board.Post(0, ledger.Totals{Generation: 1, Limit: 50, Sold: 1}, time.Time{})
 			sold(m)
 		})
 	})

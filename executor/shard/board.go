@@ -20,6 +20,7 @@ type Board struct {
 	mu     sync.Mutex
 	newest uint64 // generation that the sale's log has
 	shards []ledger.Totals
+	due    []time.Time // when the next hold of each is to be released; zero: none is
 	known  []bool
 	short  []bool  // claims wait there for units
 	asked  []int64 // units that others have asked a shard for, and have not been answered
@@ -28,7 +29,7 @@ type Board struct {
 // NewBoard returns that of a sale with so many shards.
 func NewBoard(shards int) *Board {
 	return &Board{
-		shards: make([]ledger.Totals, shards), known: make([]bool, shards),
+		shards: make([]ledger.Totals, shards), due: make([]time.Time, shards), known: make([]bool, shards),
 		short: make([]bool, shards), asked: make([]int64, shards),
 	}
 }
@@ -36,11 +37,12 @@ func NewBoard(shards int) *Board {
 // AllSold says whether all units are sold, or were when a shard last committed.
 func (b *Board) AllSold() bool { return b.soldOut.Load() }
 
-// Post sets a shard's totals.
-func (b *Board) Post(shard int, t ledger.Totals) {
+// Post sets a shard's totals, and when the next of its holds is to be released; zero:
+// none is.
+func (b *Board) Post(shard int, t ledger.Totals, release time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.shards[shard], b.known[shard] = t, true
+	b.shards[shard], b.due[shard], b.known[shard] = t, release, true
 	b.settle()
 }
 
@@ -54,8 +56,8 @@ func (b *Board) Generation(newest uint64) {
 }
 
 // settle works out whether all is sold: the sum of all shards' sold equals the
-// sum of their limits, all at the newest generation. Since sold only grows, it
-// does not matter that the shards were read one after another.
+// sum of their limits, all at the newest generation. Since sold only grows, but for
+// refunds, it does not matter that the shards were read one after another.
 func (b *Board) settle() {
 	var sold, limit int64
 	for i, t := range b.shards {
@@ -67,6 +69,18 @@ func (b *Board) settle() {
 		limit += t.Limit
 	}
 	b.soldOut.Store(sold == limit)
+}
+
+// release returns when the next hold of any shard is to be released; zero: none is.
+func (b *Board) release() (first time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, at := range b.due {
+		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
 }
 
 // need says whether claims wait on a shard for units.

@@ -16,28 +16,28 @@ import (
 func boardOf(available ...int64) *Board {
 	b := NewBoard(len(available))
 	for i, n := range available {
-		b.Post(i, ledger.Totals{Available: n, Limit: 10, Sold: 10 - n})
+		b.Post(i, ledger.Totals{Available: n, Limit: 10, Sold: 10 - n}, time.Time{})
 	}
 	return b
 }
 
 func TestBoardSoldOut(t *testing.T) {
 	b := NewBoard(2)
-	b.Post(0, ledger.Totals{})
+	b.Post(0, ledger.Totals{}, time.Time{})
 	if b.soldOut.Load() {
 		t.Error("sold out by a shard that nobody knows")
 	}
-	b.Post(0, ledger.Totals{Generation: 1, Limit: 3, Sold: 3})
+	b.Post(0, ledger.Totals{Generation: 1, Limit: 3, Sold: 3}, time.Time{})
 	b.Generation(1)
 	if b.soldOut.Load() {
 		t.Error("sold out by one of two shards")
 	}
-	b.Post(1, ledger.Totals{Generation: 1, Limit: 4, Sold: 3, Held: 1})
+	b.Post(1, ledger.Totals{Generation: 1, Limit: 4, Sold: 3, Held: 1}, time.Time{})
 	if b.soldOut.Load() {
 		t.Error("sold out while a unit is held")
 	}
-	b.Post(0, ledger.Totals{Generation: 1, Limit: 2, Sold: 3}) // it has sent one away that it had
-	b.Post(1, ledger.Totals{Generation: 1, Limit: 5, Sold: 4})
+	b.Post(0, ledger.Totals{Generation: 1, Limit: 2, Sold: 3}, time.Time{}) // it has sent one away that it had
+	b.Post(1, ledger.Totals{Generation: 1, Limit: 5, Sold: 4}, time.Time{})
 	if !b.soldOut.Load() {
 		t.Error("not sold out")
 	}
@@ -45,11 +45,11 @@ func TestBoardSoldOut(t *testing.T) {
 	if b.soldOut.Load() {
 		t.Error("sold out while a generation is to come")
 	}
-	b.Post(0, ledger.Totals{Generation: 2, Limit: 3, Sold: 3})
+	b.Post(0, ledger.Totals{Generation: 2, Limit: 3, Sold: 3}, time.Time{})
 	if b.soldOut.Load() {
 		t.Error("sold out while a shard has not taken the generation")
 	}
-	b.Post(1, ledger.Totals{Generation: 2, Limit: 4, Sold: 4})
+	b.Post(1, ledger.Totals{Generation: 2, Limit: 4, Sold: 4}, time.Time{})
 	if !b.soldOut.Load() {
 		t.Error("not sold out")
 	}
@@ -57,8 +57,8 @@ func TestBoardSoldOut(t *testing.T) {
 
 func TestBoardWithin(t *testing.T) {
 	b := NewBoard(3)
-	b.Post(0, ledger.Totals{Available: 3})
-	b.Post(2, ledger.Totals{Available: 1, InFlight: 2})
+	b.Post(0, ledger.Totals{Available: 3}, time.Time{})
+	b.Post(2, ledger.Totals{Available: 1, InFlight: 2}, time.Time{})
 	for n, want := range map[int64]bool{5: true, 6: true, 7: false} {
 		if got := b.within(n); got != want {
 			t.Errorf("%d units: %v", n, got)
@@ -88,7 +88,7 @@ func TestBoardAsk(t *testing.T) {
 	t.Run("not itself, none that is empty, skipped or not known", func(t *testing.T) {
 		b := NewBoard(5)
 		for i, n := range []int64{9, 0, 2, 3} {
-			b.Post(i, ledger.Totals{Available: n})
+			b.Post(i, ledger.Totals{Available: n}, time.Time{})
 		}
 		want(t, ask(b, 0, 4, 3), [2]int64{2, 2})
 		want(t, ask(b, 0, 0))

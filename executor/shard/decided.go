@@ -26,11 +26,7 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 // replay answers a request that has its claim already.
 func replay(shard int, c ledger.Claim) Answer {
 	claim := claimOf(shard, c)
-	outcome := api.Sold
-	if c.State != ledger.StateSold {
-		outcome = api.Held
-	}
-	return Answer{Outcome: outcome, Claim: claim, Replayed: true}
+	return Answer{Outcome: claim.State, Claim: claim, Replayed: true}
 }
 
 func claimOf(shard int, c ledger.Claim) Claim {
@@ -41,6 +37,7 @@ func claimOf(shard int, c ledger.Claim) Claim {
 	return Claim{
 		ID: id, User: c.User, Units: c.Units,
 		State: api.Outcome(c.State.String()), At: time.UnixMicro(c.TimeUs),
+		HeldUntil: ledger.Time(c.HeldUntilUs),
 	}
 }
 

@@ -52,18 +52,21 @@ type engine interface {
 // ownerDecides is the engine by which the owner of a shard decides on its claims.
 type ownerDecides struct{ q *sequencer }
 
-func (e ownerDecides) target(clock.Now, bool)  {}
-func (e ownerDecides) quiet() bool             { return true }
-func (e ownerDecides) logged(clock.Now)        {}
-func (e ownerDecides) changed(clock.Now)       {}
-func (e ownerDecides) came([]ledger.Units)     {}
-func (e ownerDecides) due(clock.Now) bool      { return false }
-func (e ownerDecides) drafted() int            { return 0 }
-func (e ownerDecides) hurry()                  {}
-func (e ownerDecides) settled() bool           { return true }
-func (e ownerDecides) act(clock.Now, *Effects) {}
-func (e ownerDecides) stall(clock.Now) *Stall  { return nil }
-func (e ownerDecides) drained() bool           { return false }
+func (e ownerDecides) target(clock.Now, bool) {}
+func (e ownerDecides) quiet() bool            { return true }
+func (e ownerDecides) logged(clock.Now)       {}
+func (e ownerDecides) changed(clock.Now)      {}
+func (e ownerDecides) came([]ledger.Units)    {}
+func (e ownerDecides) due(clock.Now) bool     { return false }
+func (e ownerDecides) drafted() int           { return 0 }
+func (e ownerDecides) hurry()                 {}
+func (e ownerDecides) settled() bool          { return true }
+func (e ownerDecides) stall(clock.Now) *Stall { return nil }
+func (e ownerDecides) drained() bool          { return false }
+
+func (e ownerDecides) act(now clock.Now, effects *Effects) {
+	effects.Wake = clock.Soonest(effects.Wake, e.q.nextRelease(now))
+}
 
 func (e ownerDecides) certain() uint64 {
 	if e.q.mode == serving {
@@ -77,9 +80,10 @@ func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
 	if err := q.transfers.receive(d); err != nil {
 		return err
 	}
+	q.expire(d)
 	q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t) })
 	if q.board.soldOut.Load() {
-		q.refuseShort() // all of them: nobody hears sold_out while an earlier request of theirs waits
+		q.refuseShort(now) // all of them: nobody hears sold_out while an earlier request of theirs waits
 	}
 	q.transfers.give(func(w Message) (ledger.Transfer, bool) {
 		spare := d.Available()
@@ -94,19 +98,26 @@ func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
 
 // look decides on one request.
 func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket) decision {
+	if t.settles != nil {
+		return e.q.settle(d, t)
+	}
+	accepted := api.Sold
+	if e.q.state.Settings().GetPayment() != nil {
+		accepted = api.Held
+	}
 	v := d.Claim(t.User, t.Key, t.Quantity)
 	switch v.Kind {
 	case ledger.Granted:
-		t.op, t.answer = v.Op, Answer{Outcome: api.Sold}
+		t.op, t.answer = v.Op, Answer{Outcome: accepted}
 	case ledger.ReplayHere:
-		t.op, t.answer = v.Op, Answer{Outcome: api.Sold, Replayed: true}
+		t.op, t.answer = v.Op, Answer{Outcome: accepted, Replayed: true}
 	case ledger.Full:
 		return full
 	case ledger.Short:
 		if e.q.board.within(t.Quantity) {
 			return short
 		}
-		t.answer = e.q.noUnits(t)
+		t.answer = e.q.noUnits(now)
 	default:
 		t.answer = answerOf(e.q.shard, e.q.state, t.User, v, now)
 	}

@@ -147,7 +147,7 @@ func (e *listGives) withoutUnits(t *Ticket, now clock.Now) Answer {
 	if v, ok := q.state.Recall(t.User, t.Key, t.Quantity, now.Wall.UnixMicro()); ok {
 		return answerOf(q.shard, q.state, t.User, v, now)
 	}
-	return q.noUnits(t)
+	return q.noUnits(now)
 }
 
 // settleOwed answers those whose unit the log has by now.

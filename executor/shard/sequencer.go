@@ -225,7 +225,7 @@ func (q *sequencer) taken(now clock.Now) {
 		q.abandon(ErrOtherOwner, api.Standby)
 	default:
 		q.undecide()
-		q.board.Post(q.shard, q.state.Totals)
+		q.post()
 		q.engine.changed(now)
 	}
 }
@@ -248,7 +248,7 @@ func (q *sequencer) committed(now clock.Now) {
 		return t.answer
 	})
 	q.requests.lookAgain()
-	q.board.Post(q.shard, q.state.Totals)
+	q.post()
 	q.engine.logged(now)
 	q.engine.came(q.transfers.moved())
 	switch {
@@ -260,11 +260,18 @@ func (q *sequencer) committed(now clock.Now) {
 	}
 }
 
+// post tells the board how the shard stands.
+func (q *sequencer) post() {
+	release, _ := q.state.NextDue()
+	q.board.Post(q.shard, q.state.Totals, ledger.Time(release))
+}
+
 func (q *sequencer) granted(t *Ticket, slot uint64, c *pb.Commit) Claim {
+	op := c.GetOps()[t.op].GetClaim()
 	return Claim{
 		ID:   ClaimID{Shard: q.shard, Slot: slot, Index: t.op},
-		User: t.User, Units: c.GetOps()[t.op].GetClaim().GetUnits(), State: t.answer.Outcome,
-		At: time.UnixMicro(c.GetTimeUs()),
+		User: t.User, Units: op.GetUnits(), State: t.answer.Outcome,
+		At: time.UnixMicro(c.GetTimeUs()), HeldUntil: ledger.Time(op.GetHeldUntilUs()),
 	}
 }
 
@@ -404,21 +411,21 @@ func (q *sequencer) seek(now clock.Now, here int64) {
 	}
 	q.transfers.ask(now, lack)
 	if len(q.transfers.asked) == 0 && q.draft.Ops() == 0 {
-		q.refuseShort()
+		q.refuseShort(now)
 	}
 	q.transfers.settle(now)
 }
 
 // refuseShort answers those who wait for units: there are none.
-func (q *sequencer) refuseShort() {
-	q.requests.refuseShort(q.noUnits)
+func (q *sequencer) refuseShort(now clock.Now) {
+	q.requests.refuseShort(func(*Ticket) Answer { return q.noUnits(now) })
 	clear(q.transfers.denied)
 }
 
 // noUnits is what a request is told for which no shard has units.
-func (q *sequencer) noUnits(*Ticket) Answer {
+func (q *sequencer) noUnits(now clock.Now) Answer {
 	if q.board.soldOut.Load() {
 		return Answer{Outcome: api.SoldOut}
 	}
-	return Answer{Outcome: api.NoneNow, RetryAfter: time.Second}
+	return Answer{Outcome: api.NoneNow, RetryAfter: max(q.board.release().Sub(now.Wall), time.Second)}
 }

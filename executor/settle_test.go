@@ -1,0 +1,251 @@
+package executor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"salectl/api"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/saletest"
+	"salectl/executor/shard"
+)
+
+// The terms of the sales here.
+const (
+	holdFor = time.Minute
+	grace   = 10 * time.Second
+)
+
+// paidWorld is a world whose claims are held until they are paid.
+type paidWorld struct {
+	*steppedWorld
+	s *steppedProcess
+}
+
+func newPaidWorld(t *testing.T, terms *pb.Payment, shares ...int64) *paidWorld {
+	w := newSteppedWorld(t, 1, shares...)
+	if terms.Late == 0 {
+		terms.Late = pb.Payment_REFUSE
+	}
+	terms.HoldForUs, terms.GraceUs = holdFor.Microseconds(), grace.Microseconds()
+	w.process("first")
+	saletest.Replan(t, w.logs, "stepped", func(p *pb.Planned) { p.Settings.Payment = terms })
+	p := &paidWorld{w, w.serving()}
+	w.pass(3 * time.Second) // the generation comes to the shards
+	return p
+}
+
+// answer waits for what the process in service says.
+func (w *paidWorld) answer(ask func(s *steppedProcess, answered func(Answer))) (a Answer) {
+	w.t.Helper()
+	there := false
+	w.s.input(func() { ask(w.s, func(got Answer) { a, there = got, true }) })
+	w.runUntil("there is an answer", func() bool { return there })
+	return a
+}
+
+func (w *paidWorld) claim(user, key string) Answer {
+	w.t.Helper()
+	return w.answer(func(s *steppedProcess, answered func(Answer)) {
+		s.p.Claim(s.now(), Request{User: user, Key: key, Quantity: 1}, answered)
+	})
+}
+
+func (w *paidWorld) settle(how How, a Answer, payment string) Answer {
+	w.t.Helper()
+	x := Settlement{Claim: a.Claim.ID, How: how, Payment: payment, Who: "ann@shop", Reason: "she asked for it"}
+	return w.answer(func(s *steppedProcess, answered func(Answer)) { s.p.Settle(s.now(), x, answered) })
+}
+
+// want holds an answer against how it reads, such as "sold again, refund due".
+func (w *paidWorld) want(a Answer, want string) {
+	w.t.Helper()
+	got := string(a.Outcome)
+	if a.Replayed {
+		got += " again"
+	}
+	if a.RefundDue {
+		got += ", refund due"
+	}
+	if got != want {
+		w.t.Errorf("at %v: %s, want %s (%+v)", w.at, got, want, a)
+	}
+}
+
+// until is how long a claim is held from now on.
+func (w *paidWorld) until(a Answer) time.Duration { return a.Claim.HeldUntil.Sub(w.s.now().Wall) }
+
+// A hold is paid once, and tells its deadline to whoever asks again.
+func TestHoldIsPaid(t *testing.T) {
+	w := newPaidWorld(t, new(pb.Payment), 1)
+	a := w.claim("ann", "1")
+	w.want(a, "held")
+	if d := a.Claim.HeldUntil.Sub(a.Claim.At); d != holdFor {
+		t.Errorf("it is held for %v, want %v", d, holdFor)
+	}
+	again := w.claim("ann", "1")
+	w.want(again, "held again")
+	if !again.Claim.HeldUntil.Equal(a.Claim.HeldUntil) {
+		t.Errorf("asked again it is held until %v, first %v", again.Claim.HeldUntil, a.Claim.HeldUntil)
+	}
+	other := w.claim("ann", "2")
+	w.want(other, "limit_reached")
+	if len(other.Claims) != 1 || other.Claims[0].State != api.Held || other.Claims[0].HeldUntil.IsZero() {
+		t.Errorf("whoever is blocked by her own hold is told of %+v", other.Claims)
+	}
+	w.want(w.settle(shard.Confirm, a, "p1"), "sold")
+	w.want(w.settle(shard.Confirm, a, "p1"), "sold again")
+	w.want(w.settle(shard.Confirm, a, "p2"), "not_held, refund due")
+	w.want(w.settle(shard.Confirm, a, "p2"), "not_held, refund due")
+	w.want(w.settle(shard.Cancel, a, ""), "not_held")
+	w.want(w.settle(shard.Extend, a, ""), "not_held")
+	w.want(w.claim("ann", "1"), "sold again")
+	w.want(w.claim("bob", "1"), "sold_out")
+	w.pass(holdFor + 2*grace)
+	w.want(w.claim("ann", "1"), "sold again")
+}
+
+// A sold claim that is refunded is for sale again, and its user may buy again.
+func TestRefund(t *testing.T) {
+	w := newPaidWorld(t, new(pb.Payment), 1)
+	a := w.claim("ann", "1")
+	w.want(w.settle(shard.Refund, a, ""), "not_sold")
+	w.want(w.settle(shard.Confirm, a, "p1"), "sold")
+	w.want(w.settle(shard.Refund, a, ""), "refunded")
+	w.want(w.settle(shard.Refund, a, ""), "refunded again")
+	w.want(w.settle(shard.Confirm, a, "p3"), "refunded, refund due")
+	w.want(w.claim("ann", "1"), "refunded again")
+	w.want(w.claim("ann", "2"), "held")
+	w.want(w.answer(func(s *steppedProcess, answered func(Answer)) {
+		s.p.Settle(s.now(), Settlement{Claim: ClaimID{Slot: 999}, How: shard.Refund}, answered)
+	}), "no_such_claim")
+	w.want(w.answer(func(s *steppedProcess, answered func(Answer)) {
+		s.p.Settle(s.now(), Settlement{Claim: ClaimID{Shard: 7}, How: shard.Refund}, answered)
+	}), "no_such_claim")
+}
+
+// What nobody pays is for sale again when its grace is over, not before, and without
+// anybody asking.
+func TestHoldExpires(t *testing.T) {
+	w := newPaidWorld(t, new(pb.Payment), 1, 1)
+	a, b := w.claim("ann", "1"), w.claim("bob", "1")
+	w.want(a, "held")
+	w.want(b, "held")
+	first := min(w.until(a), w.until(b))
+	none := w.claim("eve", "1")
+	w.want(none, "none_now")
+	if off := none.RetryAfter - first - grace; off.Abs() > time.Second {
+		t.Errorf("it is worth asking again in %v, units come in %v", none.RetryAfter, first+grace)
+	}
+	w.pass(first + grace - time.Second)
+	w.want(w.claim("ann", "1"), "held again")
+	w.want(w.claim("eve", "1"), "none_now")
+	w.pass(2 * time.Second)
+	w.want(w.claim("ann", "1"), "expired again")
+	w.want(w.settle(shard.Extend, a, ""), "expired")
+	w.want(w.settle(shard.Cancel, a, ""), "expired")
+	w.want(w.settle(shard.Confirm, a, "p1"), "expired, refund due")
+	w.want(w.claim("eve", "1"), "held")
+	audited := saletest.Audited(t, w.logs, "stepped")
+	if audited.Held != 1 || audited.Available != 1 {
+		t.Errorf("%d units are held and %d available, want 1 and 1", audited.Held, audited.Available)
+	}
+}
+
+// A payment within the grace is in time.
+func TestGrace(t *testing.T) {
+	w := newPaidWorld(t, new(pb.Payment), 1)
+	a := w.claim("ann", "1")
+	w.pass(w.until(a) + grace/2)
+	w.want(w.settle(shard.Confirm, a, "p1"), "sold")
+}
+
+// A hold gets a later deadline once, where the sale says so.
+func TestHoldIsExtended(t *testing.T) {
+	w := newPaidWorld(t, &pb.Payment{ExtendByUs: time.Minute.Microseconds()}, 1)
+	a := w.claim("ann", "1")
+	later := w.settle(shard.Extend, a, "")
+	w.want(later, "held")
+	if d := later.Claim.HeldUntil.Sub(a.Claim.HeldUntil); d != time.Minute {
+		t.Errorf("the deadline is %v later, want a minute", d)
+	}
+	w.want(w.settle(shard.Extend, a, ""), "held again")
+	w.pass(w.until(a) + grace + 30*time.Second)
+	w.want(w.claim("ann", "1"), "held again")
+	w.pass(time.Minute)
+	w.want(w.claim("ann", "1"), "expired again")
+	w = newPaidWorld(t, new(pb.Payment), 1)
+	w.want(w.settle(shard.Extend, w.claim("ann", "1"), ""), "no_extension")
+}
+
+// Who gives a hold up makes room for others at once.
+func TestHoldIsCancelled(t *testing.T) {
+	w := newPaidWorld(t, new(pb.Payment), 1)
+	a := w.claim("ann", "1")
+	w.want(w.claim("bob", "1"), "none_now")
+	w.want(w.settle(shard.Cancel, a, ""), "cancelled")
+	w.want(w.settle(shard.Cancel, a, ""), "cancelled again")
+	w.want(w.claim("ann", "1"), "cancelled again")
+	w.want(w.claim("bob", "1"), "held")
+	w.want(w.settle(shard.Confirm, a, "p1"), "cancelled, refund due")
+}
+
+// A late payment buys the same unit where that is free, else another, else nothing.
+func TestLatePaymentIsResold(t *testing.T) {
+	w := newPaidWorld(t, &pb.Payment{Late: pb.Payment_RESELL}, 2)
+	a, b := w.claim("ann", "1"), w.claim("bob", "1")
+	w.pass(max(w.until(a), w.until(b)) + grace + time.Second)
+	w.want(w.claim("ann", "1"), "expired again")
+	paid := w.settle(shard.Confirm, a, "p1")
+	w.want(paid, "sold")
+	if paid.Claim.Units[0] != a.Claim.Units[0] {
+		t.Errorf("the unit %d was free and %d is sold", a.Claim.Units[0], paid.Claim.Units[0])
+	}
+	c := w.claim("eve", "1")
+	w.want(c, "held")
+	w.want(w.settle(shard.Confirm, b, "p2"), "expired, refund due")
+	w.want(w.settle(shard.Cancel, c, ""), "cancelled")
+	w.want(w.settle(shard.Confirm, b, "p2"), "expired, refund due") // it may have been paid back by now
+	w.want(w.settle(shard.Confirm, b, "p3"), "sold")
+}
+
+// Whoever takes over a sale ends the holds that are due by then, and knows those that
+// are not.
+func TestHoldsSurviveTheirOwner(t *testing.T) {
+	w := newPaidWorld(t, new(pb.Payment), 1, 1)
+	a := w.claim("ann", "1")
+	w.pass(holdFor / 2)
+	b := w.claim("bob", "1")
+	w.process("second")
+	w.s.die()
+	w.pass(w.until(a) + grace + time.Second)
+	w.s = w.serving()
+	w.want(w.claim("ann", "1"), "expired again")
+	w.want(w.claim("bob", "1"), "held again")
+	w.want(w.settle(shard.Confirm, b, "p1"), "sold")
+	w.want(w.claim("ann", "2"), "held")
+}
+
+// A payment and the end of its hold at the same moment have one winner, and the ledger
+// says which.
+func TestPaymentRacesExpiry(t *testing.T) {
+	outcomes := make(map[api.Outcome]int)
+	for off := -20; off <= 20; off++ {
+		t.Run(fmt.Sprint(off), func(t *testing.T) {
+			w := newPaidWorld(t, new(pb.Payment), 1)
+			a := w.claim("ann", "1")
+			w.pass(w.until(a) + grace + time.Duration(off)*time.Millisecond)
+			paid := w.settle(shard.Confirm, a, "p1")
+			outcomes[paid.Outcome]++
+			w.pass(time.Second)
+			audited := saletest.Audited(t, w.logs, "stepped")
+			if sold := paid.Outcome == api.Sold; audited.Sold == 1 != sold || audited.Available == 1 != !sold || paid.RefundDue == sold {
+				t.Errorf("the buyer is told %+v, the ledger has %d sold and %d available", paid, audited.Sold, audited.Available)
+			}
+		})
+	}
+	if outcomes[api.Sold] == 0 || outcomes[api.Expired] == 0 || len(outcomes) != 2 {
+		t.Errorf("outcomes: %v", outcomes)
+	}
+}

@@ -1,0 +1,95 @@
+package shard
+
+import (
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+)
+
+// Holds: what is asked of claims that were accepted, and how those end that nobody pays.
+
+// expireAtOnce bounds the holds that one commit ends: it has room for claims beside them.
+const expireAtOnce = 8192
+
+// expire ends the holds whose release has come. More of them than fit into a commit wait
+// for the next.
+func (q *sequencer) expire(d *ledger.Draft) {
+	for _, hold := range q.state.Due(d.TimeUs(), expireAtOnce) {
+		if d.Expire(hold).Kind == ledger.SettleFull {
+			return
+		}
+	}
+}
+
+// nextRelease returns the monotonic time at which the next hold is to end, 0 if none is to
+// or another event comes first.
+func (q *sequencer) nextRelease(now clock.Now) time.Duration {
+	release, ok := q.state.NextDue()
+	if !ok || q.mode != serving || q.sent != nil || !q.rights.Valid(now) {
+		return 0
+	}
+	return now.Mono + max(time.UnixMicro(release).Sub(now.Wall), 0) + time.Microsecond
+}
+
+// settle decides on what is asked of a claim.
+func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
+	x, v, owed := t.settles, ledger.Settlement{}, false
+	claim := ledger.Claim{Slot: x.Claim.Slot, Index: x.Claim.Index}
+	switch x.How {
+	case Confirm:
+		v, owed = confirm(d, claim, x.Payment)
+	case Extend:
+		v = d.Extend(claim)
+	case Cancel:
+		v = d.Cancel(claim, x.Who, x.Reason)
+	case Refund:
+		v = d.Refund(claim, x.Who, x.Reason, x.Retire)
+	}
+	if v.Kind == ledger.SettleFull {
+		return full
+	}
+	t.answer = Answer{Outcome: settled(x.How, v.Kind), Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
+	if len(v.Claim.Units) > 0 {
+		t.answer.Claim = claimOf(q.shard, v.Claim)
+	}
+	return decided
+}
+
+// confirm takes a payment. One that comes too late buys the claim after all, where the
+// settings and the units allow it; else it is recorded as owed back.
+func confirm(d *ledger.Draft, claim ledger.Claim, payment string) (v ledger.Settlement, owed bool) {
+	v = d.Confirm(claim, payment)
+	switch v.Kind {
+	case ledger.SettleExpired, ledger.SettleCancelled, ledger.SettleRefunded, ledger.SettleSold:
+		late := d.Late(claim, payment)
+		if owed = late.Kind == ledger.SettleRefundDue; owed {
+			v.Claim = late.Claim
+			return v, true
+		}
+		return late, false
+	}
+	return v, false
+}
+
+// settled is the outcome of a settlement.
+func settled(how How, v ledger.SettlementKind) api.Outcome {
+	switch v {
+	case ledger.SettleDone, ledger.SettleAlready:
+		return api.Outcome(how)
+	case ledger.SettleHeld:
+		return api.NotSold
+	case ledger.SettleSold:
+		return api.NotHeld
+	case ledger.SettleExpired:
+		return api.Expired
+	case ledger.SettleCancelled:
+		return api.Cancelled
+	case ledger.SettleRefunded:
+		return api.Refunded
+	case ledger.SettleNoExtension:
+		return api.NoExtension
+	}
+	return api.NoSuchClaim
+}
