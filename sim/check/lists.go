@@ -266,9 +266,11 @@ func (g *grant) givenUp(h *History, other *grant) bool {
 	})
 }
 
-// follows says whether a process had leases until just before.
+// follows says whether a process had leases until just before. Of one whose host was
+// suspended, or whose clock was set back, no more is known than the moments at which it
+// acted.
 func (l Lease) follows(h *History) bool {
-	const moment = 10 * time.Millisecond // a renewal that came a little late
+	const moment = time.Second
 	return slices.ContainsFunc(h.Leases, func(before Lease) bool {
 		return before.Process == l.Process && before.UID == l.UID && before.From < l.From && l.From-before.To < moment
 	})
