@@ -28,7 +28,8 @@ func brief(p *Plan) string {
 		line := sign + a.Address
 		for _, f := range a.Fields() {
 			switch f.Name {
-			case "stock", "limit", "units", "perUserLimit", "opensAt", "closesAt", "lock.ttl", "phase", "marker":
+			case "stock", "limit", "units", "perUserLimit", "opensAt", "closesAt", "lock.ttl", "phase", "marker",
+				"payment.holdFor", "payment.grace", "payment.extendBy", "payment.late":
 				line += fmt.Sprintf(" %s %s>%s", f.Name, f.Before, f.After)
 			}
 		}
