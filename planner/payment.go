@@ -1,14 +1,15 @@
 package planner
 
 import (
+	"strings"
 	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
 
-// PaymentAttributes are how claims are paid, before or after an action.
-type PaymentAttributes struct {
+// Payment is how claims are paid, as plans and status tell it.
+type Payment struct {
 	HoldForMs  int64  `json:"holdForMs"`
 	GraceMs    int64  `json:"graceMs"`
 	ExtendByMs int64  `json:"extendByMs,omitempty"` // 0: no hold is extended
@@ -26,8 +27,8 @@ func paymentOf(p spec.Payment) *pb.Payment {
 	}
 }
 
-// paymentAttributes are those of settings in force, nil if these sell at once.
-func paymentAttributes(p *pb.Payment) *PaymentAttributes {
+// paymentShown is the payment of settings in force; nil if they sell at once.
+func paymentShown(p *pb.Payment) *Payment {
 	if p == nil {
 		return nil
 	}
@@ -35,13 +36,13 @@ func paymentAttributes(p *pb.Payment) *PaymentAttributes {
 	if p.GetLate() == pb.Payment_RESELL {
 		late = spec.LateResell
 	}
-	return &PaymentAttributes{
+	return &Payment{
 		HoldForMs: p.GetHoldForUs() / 1000, GraceMs: p.GetGraceUs() / 1000, ExtendByMs: p.GetExtendByUs() / 1000, Late: string(late),
 	}
 }
 
 // list returns every attribute of a payment, absent ones as "".
-func (p *PaymentAttributes) list() []Field {
+func (p *Payment) list() []Field {
 	holdFor, grace, extendBy, late := "", "", "", ""
 	if p != nil {
 		holdFor, grace, late = termText(p.HoldForMs), termText(p.GraceMs), p.Late
@@ -53,6 +54,17 @@ func (p *PaymentAttributes) list() []Field {
 		{Name: "payment.holdFor", After: holdFor}, {Name: "payment.grace", After: grace},
 		{Name: "payment.extendBy", After: extendBy}, {Name: "payment.late", After: late},
 	}
+}
+
+// String is the payment in one line, by the keys of a sale file.
+func (p *Payment) String() string {
+	var words []string
+	for _, f := range p.list() {
+		if f.After != "" {
+			words = append(words, strings.TrimPrefix(f.Name, "payment.")+" "+f.After)
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 func termText(ms int64) string { return spec.FormatTerm(time.Duration(ms) * time.Millisecond) }

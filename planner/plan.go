@@ -90,7 +90,7 @@ type Attributes struct {
 	ClosesAt     string `json:"closesAt,omitempty"` // RFC 3339, UTC
 	LockTTLMs    int64  `json:"lockTtlMs,omitempty"`
 	// Payment is nil if claims are sold at once.
-	Payment *PaymentAttributes `json:"payment,omitempty"`
+	Payment *Payment `json:"payment,omitempty"`
 	// Where the sale is kept, and how its servers let us in.
 	spec.Settings
 

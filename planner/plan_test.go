@@ -426,6 +426,13 @@ func TestAttributesOfASale(t *testing.T) {
 	if got := newWorld(t).mustPlan(tickets(10)).Actions[0].Fields(); !slices.Equal(got, want) {
 		t.Errorf("the fields are\n%q, want\n%q", got, want)
 	}
+	want = slices.Insert(want, 6, []Field{
+		{"payment.holdFor", "", "10m"}, {"payment.grace", "", "30s"}, {"payment.extendBy", "", "5m"}, {"payment.late", "", "resell"},
+	}...)
+	awaited := with(tickets(10), func(s *spec.Sale) { s.Payment = paid() })
+	if got := newWorld(t).mustPlan(awaited).Actions[0].Fields(); !slices.Equal(got, want) {
+		t.Errorf("the fields are\n%q, want\n%q", got, want)
+	}
 	if got := (Action{Before: &Attributes{Stock: 3}}).Fields(); !slices.Equal(got, []Field{{"stock", "3", ""}}) {
 		t.Errorf("of what is deleted the fields are %q", got)
 	}

@@ -74,7 +74,7 @@ func (d *decoder) notRedis(o object, s *Sale) {
 			"%s is above %d, the most that engine redis keeps in its lists", join(o.path, "stock"), MaxRedisStock)
 	}
 	if at := o.keys["payment"]; at != nil {
-		d.refuse(at, "Remove payment, or use engine: ledger.", "%s stands with engine: redis, whose lists sell at once and hold nothing",
+		d.refuse(at, "Remove payment, or use engine: ledger.", "%s stands with engine: redis, which sells every claim at once",
 			join(o.path, "payment"))
 	}
 }
