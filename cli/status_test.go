@@ -20,6 +20,7 @@ func troubled(owner string) *planner.Status {
 	return &planner.Status{
 		Sale: "tickets", UID: "0123456789abcdef", Generation: 2, Applied: 2, Phase: "open",
 		Stock: 60, Sold: 20, Available: 40, OpensAt: "2026-11-11T12:00:00Z", Owner: owner,
+		Payment: &planner.Payment{HoldForMs: 600_000, ExtendByMs: 90_000, Late: "refuse"},
 		Shards: []planner.ShardStatus{
 			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Generation: 2, Limit: 30, Available: 20, Sold: 10},
 			{Shard: 1, Error: "region server rs1:16020 does not answer"},
@@ -66,6 +67,7 @@ func TestStatusView(t *testing.T) {
 	want := strings.ReplaceAll(`tickets: open, generation 2, run 0123456789abcdef
   20 of 60 units sold, 40 available
   opens at 2026-11-11T12:00:00Z
+  claims are held for payment: holdFor 10m, grace 0s, extendBy 90s, late refuse
   served at SERVER
   ! 1 of 3 shards cannot be read (1): their users cannot buy, and the sums leave them out
 

@@ -21,7 +21,7 @@ func (p *program) statusText(s *planner.Status) {
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
-	for _, line := range []string{times(s), served(s), votes(s)} {
+	for _, line := range []string{times(s), payment(s), served(s), votes(s)} {
 		if line != "" {
 			fmt.Fprintf(p.out, "  %s\n", line)
 		}
@@ -156,6 +156,14 @@ func times(s *planner.Status) string {
 		words = append(words, "closes at "+s.ClosesAt)
 	}
 	return strings.Join(words, ", ")
+}
+
+// payment says how claims are paid, where they are not sold at once.
+func payment(s *planner.Status) string {
+	if s.Payment == nil {
+		return ""
+	}
+	return fmt.Sprintf("claims are held for payment: %v", s.Payment)
 }
 
 // served says who sells. Where too few lock nodes answer to tell, a warning does.

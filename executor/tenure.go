@@ -106,7 +106,7 @@ func (t *tenure) stop(h shard.Halt) {
 	}
 }
 
-// recall answers from memory what needs no commit. What was accepted is certain
+// recall answers from memory what needs no commit. What was sold at once is certain
 // however little of the log is read. All else is only known while this process
 // may append, and to a shard that has read its log to the end: the others may
 // have been told by generations that are not read yet to say otherwise.
@@ -114,7 +114,7 @@ func (t *tenure) recall(now clock.Now, s *shard.Shard, r Request) (Answer, bool)
 	a, ok := s.Recall(now, r)
 	rights := t.rights.Load()
 	switch {
-	case ok && (a.Accepted() || a.Outcome == api.KeyReused):
+	case ok && (a.Accepted() && a.Claim.HeldUntil.IsZero() || a.Outcome == api.KeyReused):
 		return a, true
 	case rights == nil || !rights.Valid(now):
 		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}, true

@@ -168,6 +168,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	before := saleAttributes(old, desired.Stock-delta, p.Phase, newest.GetGeneration())
 	before.PerUserLimit = inForce.GetPerUserLimit()
 	before.OpensAt, before.ClosesAt = microText(inForce.GetOpensAtUs()), microText(inForce.GetClosesAtUs())
+	before.Payment = paymentShown(inForce.GetPayment())
 	p.updateSale(updateReason(changed, drifted, sale), before,
 		saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration()))
 	p.shards(actual, shards, planned)
@@ -224,6 +225,9 @@ func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
 	if !s.ClosesAt.IsZero() {
 		settings.ClosesAtUs = s.ClosesAt.UnixMicro()
 	}
+	if s.Payment != nil {
+		settings.Payment = paymentOf(*s.Payment)
+	}
 	return settings
 }
 
@@ -277,10 +281,11 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 	return p, p.carry(planned)
 }
 
+// withPhase returns the same settings, all of them, in another phase.
 func withPhase(s *pb.Settings, phase pb.Phase) *pb.Settings {
-	return &pb.Settings{
-		PerUserLimit: s.GetPerUserLimit(), OpensAtUs: s.GetOpensAtUs(), ClosesAtUs: s.GetClosesAtUs(), Phase: phase, Payment: s.GetPayment(),
-	}
+	next := proto.CloneOf(s)
+	next.Phase = phase
+	return next
 }
 
 // exists refuses what only a live sale can do.

@@ -89,6 +89,8 @@ type Attributes struct {
 	OpensAt      string `json:"opensAt,omitempty"`  // RFC 3339, UTC
 	ClosesAt     string `json:"closesAt,omitempty"` // RFC 3339, UTC
 	LockTTLMs    int64  `json:"lockTtlMs,omitempty"`
+	// Payment is nil if claims are sold at once.
+	Payment *Payment `json:"payment,omitempty"`
 	// Where the sale is kept, and how its servers let us in.
 	spec.Settings
 
@@ -149,6 +151,7 @@ func (a *Attributes) list() []Field {
 		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
 		{Name: "lock.ttl", After: ttl},
 	}
+	fields = append(fields, a.Payment.list()...)
 	a.Settings.Each(func(name, value string) { fields = append(fields, Field{Name: name, After: value}) })
 	return append(fields, []Field{
 		{Name: "generation", After: number(int64(a.Generation))},

@@ -28,7 +28,8 @@ func brief(p *Plan) string {
 		line := sign + a.Address
 		for _, f := range a.Fields() {
 			switch f.Name {
-			case "stock", "limit", "units", "perUserLimit", "opensAt", "closesAt", "lock.ttl", "phase", "marker":
+			case "stock", "limit", "units", "perUserLimit", "opensAt", "closesAt", "lock.ttl", "phase", "marker",
+				"payment.holdFor", "payment.grace", "payment.extendBy", "payment.late":
 				line += fmt.Sprintf(" %s %s>%s", f.Name, f.Before, f.After)
 			}
 		}
@@ -423,6 +424,13 @@ func TestAttributesOfASale(t *testing.T) {
 		{"lock.ttl", "", "3s"}, {"backend", "", "memory"}, {"lock nodes", "", "node-0, node-1, node-2"}, {"generation", "", "1"},
 	}
 	if got := newWorld(t).mustPlan(tickets(10)).Actions[0].Fields(); !slices.Equal(got, want) {
+		t.Errorf("the fields are\n%q, want\n%q", got, want)
+	}
+	want = slices.Insert(want, 6, []Field{
+		{"payment.holdFor", "", "10m"}, {"payment.grace", "", "30s"}, {"payment.extendBy", "", "5m"}, {"payment.late", "", "resell"},
+	}...)
+	awaited := with(tickets(10), func(s *spec.Sale) { s.Payment = paid() })
+	if got := newWorld(t).mustPlan(awaited).Actions[0].Fields(); !slices.Equal(got, want) {
 		t.Errorf("the fields are\n%q, want\n%q", got, want)
 	}
 	if got := (Action{Before: &Attributes{Stock: 3}}).Fields(); !slices.Equal(got, []Field{{"stock", "3", ""}}) {

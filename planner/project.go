@@ -208,6 +208,9 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTLMs: s.LockTTL.Milliseconds(),
 		Settings: s.Settings(), Generation: generation,
 	}
+	if s.Payment != nil {
+		a.Payment = paymentShown(paymentOf(*s.Payment))
+	}
 	if s.Engine == spec.EngineRedis {
 		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog
 		if s.RedPacket != nil {

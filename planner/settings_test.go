@@ -1,10 +1,12 @@
 package planner
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -17,14 +19,20 @@ func TestSettingsInForce(t *testing.T) {
 		drift func(*pb.Settings)
 		want  string
 	}{
-		"no end":         {func(s *pb.Settings) { s.ClosesAtUs = 0 }, "~sale/tickets closesAt >2026-11-11T13:00:00Z"},
-		"another begin":  {func(s *pb.Settings) { s.OpensAtUs += 1e6 }, "~sale/tickets opensAt 2026-11-11T12:00:01Z>2026-11-11T12:00:00Z"},
-		"another limit":  {func(s *pb.Settings) { s.PerUserLimit = 9 }, "~sale/tickets perUserLimit 9>2"},
+		"no end":        {func(s *pb.Settings) { s.ClosesAtUs = 0 }, "~sale/tickets closesAt >2026-11-11T13:00:00Z"},
+		"another begin": {func(s *pb.Settings) { s.OpensAtUs += 1e6 }, "~sale/tickets opensAt 2026-11-11T12:00:01Z>2026-11-11T12:00:00Z"},
+		"another limit": {func(s *pb.Settings) { s.PerUserLimit = 9 }, "~sale/tickets perUserLimit 9>2"},
+		"no payment": {func(s *pb.Settings) { s.Payment = nil },
+			"~sale/tickets payment.holdFor >10m payment.grace >30s payment.extendBy >5m payment.late >resell"},
+		"another payment": {func(s *pb.Settings) { s.Payment.HoldForUs, s.Payment.Late = 1_500_000, pb.Payment_REFUSE },
+			"~sale/tickets payment.holdFor 1500ms>10m payment.late refuse>resell"},
 		"as was decided": {func(*pb.Settings) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			sale := with(tickets(10), func(s *spec.Sale) { s.OpensAt, s.ClosesAt = epoch, epoch.Add(time.Hour) })
+			sale := with(tickets(10), func(s *spec.Sale) {
+				s.OpensAt, s.ClosesAt, s.Payment = epoch, epoch.Add(time.Hour), paid()
+			})
 			w.mustApply(sale)
 			w.drift(test.drift)
 			plan := w.mustPlan(sale)
@@ -39,8 +47,12 @@ func TestSettingsInForce(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := w.actual().Sale.Newest().GetSettings()
-			if s.GetClosesAtUs() != sale.ClosesAt.UnixMicro() || s.GetOpensAtUs() != sale.OpensAt.UnixMicro() || s.GetPerUserLimit() != 2 {
-				t.Errorf("the settings are %v", s)
+			want := &pb.Settings{
+				PerUserLimit: 2, OpensAtUs: sale.OpensAt.UnixMicro(), ClosesAtUs: sale.ClosesAt.UnixMicro(), Phase: pb.Phase_OPEN,
+				Payment: &pb.Payment{HoldForUs: 600_000_000, GraceUs: 30_000_000, ExtendByUs: 300_000_000, Late: pb.Payment_RESELL},
+			}
+			if !proto.Equal(s, want) {
+				t.Errorf("the settings are %v, want %v", s, want)
 			}
 			if plan := w.mustPlan(sale); !plan.Empty() {
 				t.Errorf("then the plan is %q", brief(plan))
@@ -69,7 +81,115 @@ func (w *world) drift(change func(*pb.Settings)) {
 	}
 }
 
-// What has no hours has none in its settings either.
+// paid is a payment with all that can be said of it.
+func paid() *spec.Payment {
+	return &spec.Payment{HoldFor: 10 * time.Minute, Grace: 30 * time.Second, ExtendBy: 5 * time.Minute, Late: spec.LateResell}
+}
+
+// A change of phase keeps every field of the settings, whichever there are.
+func TestPhasesKeepTheSettings(t *testing.T) {
+	before := new(pb.Settings)
+	fill(before.ProtoReflect())
+	kept := proto.CloneOf(before)
+	after := withPhase(before, pb.Phase_CLOSED)
+	if !proto.Equal(before, kept) || after.GetPhase() != pb.Phase_CLOSED {
+		t.Errorf("%v becomes %v, and was %v", before, after, kept)
+	}
+	if kept.Phase = pb.Phase_CLOSED; !proto.Equal(after, kept) {
+		t.Errorf("got %v, want %v", after, kept)
+	}
+
+	w := newWorld(t)
+	w.mustApply(with(tickets(10), func(s *spec.Sale) { s.Payment, s.ClosesAt = paid(), epoch.Add(time.Hour) }))
+	want := proto.CloneOf(w.actual().Sale.Newest().GetSettings())
+	for _, phase := range []pb.Phase{pb.Phase_PAUSED, pb.Phase_OPEN, pb.Phase_CLOSED} {
+		w.mustPhase(phase)
+		want.Phase = phase
+		for i := range 3 {
+			if got := w.owner(i).state.Settings(); !proto.Equal(got, want) {
+				t.Errorf("%v: shard %d has %v, want %v", phase, i, got, want)
+			}
+		}
+	}
+}
+
+// fill sets every field of a message to something that is not its default.
+func fill(m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		switch f := fields.Get(i); f.Kind() {
+		case protoreflect.MessageKind:
+			fill(m.Mutable(f).Message())
+		case protoreflect.EnumKind:
+			m.Set(f, protoreflect.ValueOfEnum(1))
+		default:
+			m.Set(f, protoreflect.ValueOfInt64(int64(i)+1))
+		}
+	}
+}
+
+// How claims are paid may change while the sale is live. Plans show it, shards and
+// status have it, and what is applied is no change any more.
+func TestPaymentOfALiveSale(t *testing.T) {
+	payment := func(p *spec.Payment) spec.Sale {
+		return with(tickets(10), func(s *spec.Sale) { s.Payment = p })
+	}
+	w := newWorld(t)
+	w.mustApply(payment(nil))
+	if p := w.status().Payment; p != nil {
+		t.Errorf("a sale that sells at once has the status %v", p)
+	}
+	for _, step := range []struct {
+		payment            *spec.Payment
+		plan, status, json string
+	}{
+		{&spec.Payment{HoldFor: 90 * time.Second, Late: spec.LateRefuse},
+			"~sale/tickets payment.holdFor >90s payment.grace >0s payment.late >refuse",
+			"holdFor 90s, grace 0s, late refuse", `{"holdForMs":90000,"graceMs":0,"late":"refuse"}`},
+		{paid(),
+			"~sale/tickets payment.holdFor 90s>10m payment.grace 0s>30s payment.extendBy >5m payment.late refuse>resell",
+			"holdFor 10m, grace 30s, extendBy 5m, late resell", `{"holdForMs":600000,"graceMs":30000,"extendByMs":300000,"late":"resell"}`},
+		{nil,
+			"~sale/tickets payment.holdFor 10m> payment.grace 30s> payment.extendBy 5m> payment.late resell>", "", ""},
+	} {
+		sale := payment(step.payment)
+		p := w.mustPlan(sale)
+		if got := brief(p); got != step.plan {
+			t.Errorf("the plan is %q, want %q", got, step.plan)
+		}
+		encoded, err := p.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err = DecodePlan(encoded); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.run(p); err != nil {
+			t.Fatal(err)
+		}
+		want := settingsOf(sale, pb.Phase_OPEN)
+		for i := range 3 {
+			if got := w.owner(i).state.Settings(); !proto.Equal(got, want) {
+				t.Errorf("shard %d has %v, want %v", i, got, want)
+			}
+		}
+		if p := w.mustPlan(sale); !p.Empty() {
+			t.Errorf("then the plan is %q", brief(p))
+		}
+		now := w.status().Payment
+		if got := now.String(); got != step.status {
+			t.Errorf("the status is %q, want %q", got, step.status)
+		}
+		if now == nil {
+			continue
+		}
+		if got, err := json.Marshal(now); err != nil || string(got) != step.json {
+			t.Errorf("as JSON it is %s, %v; want %s", got, err, step.json)
+		}
+	}
+}
+
+// What has no hours and no payment has none in its settings either.
 func TestSettingsWithoutHours(t *testing.T) {
 	if got, want := settingsOf(tickets(10), pb.Phase_PAUSED), (&pb.Settings{PerUserLimit: 2, Phase: pb.Phase_PAUSED}); !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

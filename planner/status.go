@@ -32,6 +32,7 @@ type Status struct {
 	Refund    *Refund       `json:"refund,omitempty"`   // of a red packet that is destroyed
 	OpensAt   string        `json:"opensAt,omitempty"`  // RFC 3339, UTC
 	ClosesAt  string        `json:"closesAt,omitempty"` // RFC 3339, UTC
+	Payment   *Payment      `json:"payment,omitempty"`  // nil: claims are sold at once
 	Owner     string        `json:"owner"`              // where claims are answered now, "" if nowhere or unknown
 	Shards    []ShardStatus `json:"shards"`
 	Nodes     []NodeStatus  `json:"nodes"`
@@ -147,6 +148,7 @@ func NewStatus(actual *Actual) (*Status, error) {
 	}
 	settings := sale.Newest().GetSettings()
 	s.OpensAt, s.ClosesAt = microText(settings.GetOpensAtUs()), microText(settings.GetClosesAtUs())
+	s.Payment = paymentShown(settings.GetPayment())
 	s.Owner, _ = actual.Served()
 	for i := range actual.Shards {
 		shard := newShardStatus(actual, i)

@@ -122,6 +122,9 @@ func (d *decoder) spec(v value, s *Sale) {
 		s.PerUserLimit, _ = d.number(v, 1, math.MaxInt64)
 	}
 	d.times(o, s)
+	if v, ok := d.value(o, "payment"); ok {
+		s.Payment = d.payment(v)
+	}
 	if v, ok := d.value(o, "lock"); ok {
 		d.lock(v, s)
 	}

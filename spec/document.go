@@ -29,6 +29,7 @@ type specPart struct {
 	PerUserLimit int64         `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
 	OpensAt      string        `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
 	ClosesAt     string        `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
+	Payment      *paymentPart  `yaml:"payment,omitempty" jsonschema_description:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
 	Engine       string        `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them. It stays for the life of a run."`
 	Ack          string        `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
 	Backlog      int64         `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Beyond it, claims are refused as overloaded."`
@@ -37,6 +38,13 @@ type specPart struct {
 	Redis        *redisPart    `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
 	HBase        *hbasePart    `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
 	Embedded     *embeddedPart `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
+}
+
+type paymentPart struct {
+	HoldFor  string `yaml:"holdFor" jsonschema:"example=10m" jsonschema_description:"How long a claim is held for its payment, from the claim to the deadline that the buyer is told: 1s to 24h, in h, m, s or ms."`
+	Grace    string `yaml:"grace,omitempty" jsonschema:"example=30s" jsonschema_description:"How long after the deadline a payment still counts, before the units are for sale again: up to 1h, in h, m, s or ms."`
+	ExtendBy string `yaml:"extendBy,omitempty" jsonschema:"example=5m" jsonschema_description:"By how much a hold may be extended, once: 1s to 24h, in h, m, s or ms. Without it: no hold is extended."`
+	Late     string `yaml:"late,omitempty" jsonschema_description:"What a payment does that comes after the release. refuse: it buys nothing and is owed back. resell: it buys the same units if they are still free, else others; if there are none, it is owed back."`
 }
 
 type unitsPart struct {

@@ -73,6 +73,10 @@ func (d *decoder) notRedis(o object, s *Sale) {
 		d.refuse(o.values["stock"], fmt.Sprintf("Write at most %d, or use engine: ledger.", MaxRedisStock),
 			"%s is above %d, the most that engine redis keeps in its lists", join(o.path, "stock"), MaxRedisStock)
 	}
+	if at := o.keys["payment"]; at != nil {
+		d.refuse(at, "Remove payment, or use engine: ledger.", "%s stands with engine: redis, which sells every claim at once",
+			join(o.path, "payment"))
+	}
 }
 
 // units takes what the units of the sale are. stock is 0 if it is not known.

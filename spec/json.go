@@ -30,6 +30,14 @@ type stored struct {
 	Backlog      int64           `json:"backlog,omitempty"`
 	Units        *storedUnits    `json:"units,omitempty"`
 	Homes        *Homes          `json:"homes,omitempty"`
+	Payment      *storedPayment  `json:"payment,omitempty"`
+}
+
+type storedPayment struct {
+	HoldForMs  int64 `json:"holdForMs"`
+	GraceMs    int64 `json:"graceMs"`
+	ExtendByMs int64 `json:"extendByMs,omitempty"`
+	Late       Late  `json:"late"`
 }
 
 type storedUnits struct {
@@ -65,7 +73,7 @@ type storedEmbedded struct{}
 
 // JSON returns the declaration as it is stored in the ledger and compared by
 // plans: one line, in a fixed order, equal for equal declarations. Times are
-// RFC 3339 in UTC, lockTtlMs is in milliseconds. File and Embedded.Dir are no
+// RFC 3339 in UTC, what ends in Ms is in milliseconds. File and Embedded.Dir are no
 // part of it. The error is for a Sale that Load would not have returned.
 func (s Sale) JSON() ([]byte, error) {
 	if err := s.sane(); err != nil {
@@ -94,6 +102,9 @@ func (s Sale) JSON() ([]byte, error) {
 			out.Units = &storedUnits{&storedRedPacket{r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min)}}
 		}
 	}
+	if p := s.Payment; p != nil {
+		out.Payment = &storedPayment{p.HoldFor.Milliseconds(), p.Grace.Milliseconds(), p.ExtendBy.Milliseconds(), p.Late}
+	}
 	return json.Marshal(out)
 }
 
@@ -108,13 +119,13 @@ func FromJSON(data []byte) (Sale, error) {
 		return Sale{}, fmt.Errorf("stored declaration: it is of version %q, and this program reads %s: use a newer one",
 			in.APIVersion, APIVersion)
 	}
-	if in.LockTTLMs > math.MaxInt64/int64(time.Millisecond) {
-		return Sale{}, fmt.Errorf("stored declaration: lockTtlMs is %d, which is too long", in.LockTTLMs)
+	if err := in.tooLong(); err != nil {
+		return Sale{}, fmt.Errorf("stored declaration: %w", err)
 	}
 	s := Sale{
 		Name: in.Name, Run: in.Run,
 		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit,
-		LockTTL: time.Duration(in.LockTTLMs) * time.Millisecond,
+		LockTTL: milliseconds(in.LockTTLMs),
 		Homes:   in.Homes,
 	}
 	if in.OpensAt != nil {
@@ -141,6 +152,9 @@ func FromJSON(data []byte) (Sale, error) {
 			return Sale{}, errors.New("stored declaration: the amounts of its red packet cannot be read")
 		}
 	}
+	if p := in.Payment; p != nil {
+		s.Payment = &Payment{milliseconds(p.HoldForMs), milliseconds(p.GraceMs), milliseconds(p.ExtendByMs), p.Late}
+	}
 	if err := s.sane(); err != nil {
 		return Sale{}, fmt.Errorf("stored declaration: %w", err)
 	}
@@ -160,6 +174,25 @@ func (s storedRedPacket) read() *RedPacket {
 	return r
 }
 
+// tooLong reports a duration that no time.Duration holds.
+func (s stored) tooLong() error {
+	payment := s.Payment
+	if payment == nil {
+		payment = new(storedPayment)
+	}
+	for _, field := range []struct {
+		name string
+		ms   int64
+	}{{"lockTtlMs", s.LockTTLMs}, {"holdForMs", payment.HoldForMs}, {"graceMs", payment.GraceMs}, {"extendByMs", payment.ExtendByMs}} {
+		if longest := math.MaxInt64 / int64(time.Millisecond); field.ms > longest || field.ms < -longest {
+			return fmt.Errorf("%s is %d, which is too long", field.name, field.ms)
+		}
+	}
+	return nil
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
 // sane holds a declaration to what the rest of the program takes for granted.
 // Limits that a later version may move are not asked here: what was accepted
 // once stays readable. Nor is the place of the sale, since that is taken from
@@ -174,6 +207,11 @@ func (s Sale) sane() error {
 		return errors.New("lockCount is above stock")
 	case s.LockTTL <= 0 || s.LockTTL%time.Millisecond != 0:
 		return fmt.Errorf("the lock's ttl of %v is no positive number of milliseconds", s.LockTTL)
+	}
+	if s.Payment != nil {
+		if err := s.Payment.check(); err != nil {
+			return err
+		}
 	}
 	return s.saneEngine()
 }
@@ -190,6 +228,8 @@ func (s Sale) saneEngine() error {
 		return fmt.Errorf("the engine %q is not known to this program: use a newer one", s.Engine)
 	case s.Ack != AckLedger && s.Ack != AckRedis:
 		return fmt.Errorf("the ack %q is not known to this program: use a newer one", s.Ack)
+	case s.Payment != nil:
+		return errors.New("payment stands with engine redis")
 	case s.Backlog < 1:
 		return errors.New("backlog must be at least 1")
 	case s.RedPacket != nil:

@@ -29,6 +29,9 @@ func anySale(t *rapid.T) Sale {
 			s.RedPacket = anyRedPacket(t, s.Stock)
 		}
 	}
+	if !redis && rapid.Bool().Draw(t, "payment") {
+		s.Payment = anyPayment(t)
+	}
 	s.LockCount = int(rapid.Int64Range(1, min(s.Stock, MaxLockCount)).Draw(t, "locks"))
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
 		return time.Unix(rapid.Int64Range(946684800, 32503680000-1).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC()
@@ -63,6 +66,18 @@ func anySale(t *rapid.T) Sale {
 	s.HBase = &HBase{Zookeeper: addresses.Draw(t, "zk"), ZookeeperRoot: rapid.StringMatching(znodeForm).Draw(t, "root"),
 		Table: rapid.StringMatching(tableForm).Draw(t, "table")}
 	return s
+}
+
+func anyPayment(t *rapid.T) *Payment {
+	term := func(name string, least, most time.Duration) time.Duration {
+		return milliseconds(rapid.Int64Range(least.Milliseconds(), most.Milliseconds()).Draw(t, name))
+	}
+	p := &Payment{HoldFor: term("holdFor", MinHold, MaxHold), Grace: term("grace", 0, MaxGrace),
+		Late: rapid.SampledFrom([]Late{LateRefuse, LateResell}).Draw(t, "late")}
+	if rapid.Bool().Draw(t, "extends") {
+		p.ExtendBy = term("extendBy", MinHold, MaxHold)
+	}
+	return p
 }
 
 func TestJSONRoundTrip(t *testing.T) {
@@ -121,6 +136,18 @@ func TestJSONIsCanonical(t *testing.T) {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineLedger, Ack: AckLedger, Embedded: &Embedded{}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{}}`,
 		},
+		"payment": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+				Payment: &Payment{HoldFor: 10 * time.Minute, Grace: 1500 * time.Millisecond, ExtendBy: 5 * time.Minute, Late: LateResell}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
+				`"payment":{"holdForMs":600000,"graceMs":1500,"extendByMs":300000,"late":"resell"}}`,
+		},
+		"payment, the least": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+				Payment: &Payment{HoldFor: time.Second, Late: LateRefuse}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
+				`"payment":{"holdForMs":1000,"graceMs":0,"late":"refuse"}}`,
+		},
 		"lists": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineRedis, Ack: AckLedger, Backlog: 100_000,
 				Redis: &Redis{Nodes: []string{"r:1"}}, Embedded: &Embedded{}},
@@ -151,6 +178,10 @@ func TestFromJSON(t *testing.T) {
 		`"units":{"redPacket":{"total":"0.90","currency":"CNY","split":"fixed","min":"0.10"}}`
 	changeLists := func(old, new string) string {
 		return change(`"embedded":{}`, strings.Replace(lists, old, new, 1))
+	}
+	const payment = `"embedded":{},"payment":{"holdForMs":600000,"graceMs":0,"extendByMs":300000,"late":"refuse"}`
+	changePayment := func(old, new string) string {
+		return change(`"embedded":{}`, strings.Replace(payment, old, new, 1))
 	}
 	for name, c := range map[string]struct {
 		data string
@@ -193,6 +224,20 @@ func TestFromJSON(t *testing.T) {
 		"a total with a rest":   {changeLists(`"0.90"`, `"0.91"`), false},
 		"min of another scale":  {changeLists(`"0.10"`, `"0.1"`), false},
 		"min below zero":        {changeLists(`"0.10"`, `"-0.10"`), false},
+		"payment":               {changePayment("", ""), true},
+		"a longer hold":         {changePayment(`600000`, `600000000`), true},
+		"no extension":          {changePayment(`"extendByMs":300000,`, ``), true},
+		"no hold":               {changePayment(`"holdForMs":600000,`, ``), false},
+		"a hold below zero":     {changePayment(`600000`, `-600000`), false},
+		"an endless hold":       {changePayment(`600000`, `288230376152311744`), false}, // 2⁵⁸ + 600000, in nanoseconds 600000 once more
+		"an endless hold below": {changePayment(`600000`, `-9223372036854775807`), false},
+		"a grace below zero":    {changePayment(`"graceMs":0`, `"graceMs":-1`), false},
+		"an endless grace":      {changePayment(`"graceMs":0`, `"graceMs":288230376151711744`), false},
+		"extended backwards":    {changePayment(`300000`, `-300000`), false},
+		"extended for ever":     {changePayment(`300000`, `288230376152011744`), false},
+		"another late":          {changePayment(`refuse`, `auction`), false},
+		"no late":               {changePayment(`,"late":"refuse"`, ``), false},
+		"payment of lists":      {changeLists(`"embedded":{}`, payment), false},
 		"no min":                {changeLists(`,"min":"0.10"`, ``), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,8 +254,8 @@ func TestFromJSON(t *testing.T) {
 		t.Error("an empty sale can be stored")
 	}
 	s, err := FromJSON([]byte(stored))
-	if err != nil || s.Engine != EngineLedger || s.Ack != AckLedger {
-		t.Errorf("one from before engines: got %+v, %v", s, err)
+	if err != nil || s.Engine != EngineLedger || s.Ack != AckLedger || s.Payment != nil {
+		t.Errorf("one from before engines and payments: got %+v, %v", s, err)
 	}
 	s.RedPacket = &RedPacket{Currency: "CNY", Scale: 2, Total: 9, Min: 1, Split: SplitEven}
 	if data, err := s.JSON(); err == nil {

@@ -23,6 +23,7 @@ type Sale struct {
 	OpensAt      time.Time     // UTC; zero: open as soon as applied
 	ClosesAt     time.Time     // UTC, after OpensAt; zero: until closed by hand
 	LockTTL      time.Duration // MinLockTTL to MaxLockTTL in whole milliseconds
+	Payment      *Payment      // with EngineLedger; nil: a claim is sold at once
 
 	// How units are given out. With EngineLedger, Ack is AckLedger, Backlog is
 	// 0 and RedPacket is nil.
@@ -86,6 +87,10 @@ const (
 
 	MinLockTTL = 2 * time.Second
 	MaxLockTTL = 10 * time.Second
+
+	MinHold  = time.Second // of a payment's hold, and of its extension
+	MaxHold  = 24 * time.Hour
+	MaxGrace = time.Hour
 )
 
 // What a document has where it says nothing.

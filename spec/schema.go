@@ -74,6 +74,7 @@ func home(title string, engine Engine, needs, forbids []string) *jsonschema.Sche
 	case EngineLedger:
 		forbids = append(forbids, redisKeys...)
 	case EngineRedis:
+		forbids = append(forbids, "payment")
 		s.Properties.Set("stock", &jsonschema.Schema{Maximum: json.Number(strconv.Itoa(MaxRedisStock))})
 		s.Properties.Set("perUserLimit", &jsonschema.Schema{Const: DefaultPerUserLimit})
 	}
@@ -97,6 +98,14 @@ func (redPacketPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "min").Pattern = amountForm
 	property(s, "currency").Pattern = "^[A-Z]{3}$"
 	choices(s, "split", SplitRandom, SplitEven, SplitFixed)
+}
+
+func (paymentPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	for _, name := range []string{"holdFor", "grace", "extendBy"} {
+		property(s, name).Pattern = termForm
+	}
+	property(s, "grace").Default = FormatTerm(0)
+	choices(s, "late", LateRefuse, LateResell)
 }
 
 func (lockPart) JSONSchemaExtend(s *jsonschema.Schema) {

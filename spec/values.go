@@ -16,6 +16,7 @@ const (
 	nameForm    = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
 	timeForm    = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	ttlForm     = `^([2-9]s|10s|[2-9][0-9]{3}ms|10000ms)$`
+	termForm    = `^(0|[1-9][0-9]*)(h|m|s|ms)$`
 	addressForm = `^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
 	envForm     = `^[A-Z_][A-Z0-9_]*$`
 	znodeForm   = `^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
@@ -27,6 +28,7 @@ var (
 	timeRE     = regexp.MustCompile(timeForm)
 	zonelessRE = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ]+[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]*)?)?)?$`)
 	durationRE = regexp.MustCompile(`^[0-9]+(s|ms)$`)
+	termRE     = regexp.MustCompile(`^[0-9]+(h|m|s|ms)$`)
 	addressRE  = regexp.MustCompile(addressForm)
 	envRE      = regexp.MustCompile(envForm)
 	znodeRE    = regexp.MustCompile(znodeForm)
@@ -64,13 +66,8 @@ func readTime(text string) (time.Time, *fault) {
 
 func readTTL(text string) (time.Duration, *fault) {
 	const write = "Write seconds or milliseconds in whole numbers, such as 3s or 2500ms."
-	switch {
-	case digitsRE.MatchString(text):
-		return 0, &fault{"has no unit", "Write the unit, such as 3s or 2500ms."}
-	case !durationRE.MatchString(text):
-		return 0, &fault{"is no duration", write}
-	case len(text) > 2 && text[0] == '0':
-		return 0, &fault{"begins with a zero", write}
+	if f := checkDuration(text, durationRE, "3s or 2500ms", write); f != nil {
+		return 0, f
 	}
 	// ParseDuration fails only for what is far beyond the limit.
 	d, err := time.ParseDuration(text)
@@ -79,6 +76,47 @@ func readTTL(text string) (time.Duration, *fault) {
 			"A shorter lock is lost to a slow disk, a longer one blocks its shard for long after a crash. 3s is a good value."}
 	}
 	return d, nil
+}
+
+// readTerm reads a duration of at least least and at most most.
+func readTerm(text, example string, least, most time.Duration) (time.Duration, *fault) {
+	write := fmt.Sprintf("Write a whole number and one unit, which is h, m, s or ms, such as %s.", example)
+	if f := checkDuration(text, termRE, example, write); f != nil {
+		return 0, f
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least || d > most {
+		from, to := FormatTerm(least), FormatTerm(most)
+		return 0, &fault{fmt.Sprintf("is outside of %s to %s", from, to), fmt.Sprintf("Write a duration from %s to %s, such as %s.", from, to, example)}
+	}
+	return d, nil
+}
+
+// checkDuration holds text to a form of durations, which begins with digits.
+func checkDuration(text string, form *regexp.Regexp, example, write string) *fault {
+	switch {
+	case digitsRE.MatchString(text):
+		return &fault{"has no unit", fmt.Sprintf("Write the unit, such as %s.", example)}
+	case !form.MatchString(text):
+		return &fault{"is no duration", write}
+	case text[0] == '0' && text[1] >= '0' && text[1] <= '9':
+		return &fault{"begins with a zero", write}
+	}
+	return nil
+}
+
+// FormatTerm writes a duration as a sale file does: a whole number of the largest
+// unit that it is a multiple of, such as 24h, 90m or 1500ms.
+func FormatTerm(d time.Duration) string {
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+		if d != 0 && d%unit.length == 0 {
+			return strconv.FormatInt(int64(d/unit.length), 10) + unit.name
+		}
+	}
+	return d.String() // 0s, or a fraction of a millisecond, which no sale file has
 }
 
 // readAddress reads host:port and returns it in the one form in which equal

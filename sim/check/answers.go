@@ -20,7 +20,8 @@ func (e *evidence) named(id string) []*claim {
 // told says whether a claim is what a client was told of, and was stored before;
 // with ack redis it may be stored later.
 func (c *claim) told(told Claim, user string, before uint64) bool {
-	return (c.at.Seq < before || c.at.log.run.ackRedis) && c.user == user && told.User == user && slices.Equal(c.units, told.Units)
+	return (c.at.Seq < before || c.at.log.run.ackRedis) && c.user == user && told.User == user &&
+		(slices.Equal(c.units, told.Units) || slices.Equal(c.first, told.Units))
 }
 
 // granted returns the claim that an operation was given, nil if none is known. Two
@@ -57,6 +58,8 @@ func answers(e *evidence, bad fault) {
 				i, o.invoked.User, o.invoked.Key, o.invoked.Quantity, a.Claim)
 		case c.deadline == 0 && a.Outcome != api.Sold:
 			bad("operation %d was answered %q; %v was sold at once", i, a.Outcome, c)
+		case c.deadline != 0 && !c.was(string(a.Outcome), o.invoked.Seq, o.returned.Seq):
+			bad("operation %d was answered %q; %v was not %s then: %v", i, a.Outcome, c, a.Outcome, c.states)
 		}
 	}
 	for i, o := range e.all(ReadInvoked) {

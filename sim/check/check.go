@@ -20,38 +20,39 @@ var checkers = []struct {
 	name  string
 	judge func(*evidence, fault)
 }{
-	{"decode", decode},       // every stored slot is a commit of a log of a planned run
-	{"units", recount},       // every unit is in one place at each slot
-	{"slots", slots},         // each log's slots are 0, 1, 2, …
-	{"chain", chain},         // each slot names the hash of the one before, and no earlier time
-	{"heads", heads},         // each head is what its slots add up to
-	{"epochs", epochs},       // epochs grow by Own alone, and only the owner sells or sends
-	{"plans", plans},         // runs and generations are planned in order, and units dealt once
-	{"generations", takes},   // each shard takes each generation once, as planned
-	{"leases", leases},       // one process at a time has the leases
-	{"phases", phases},       // no claim, transfer or seal when the settings forbid it
-	{"settings", settings},   // each generation has the settings that it declares
-	{"hours", hours},         // by a right clock, claims are sold in their hours, and refused outside of them
-	{"limits", limits},       // nobody passes the limit of the generation in force
-	{"identities", identity}, // no request has two claims, and each is on its user's home shard
-	{"ending", ending},       // Sealed tells the truth, and comes before the first delete
-	{"remains", remains},     // after Destroyed nothing is left but the sale's log
-	{"exports", exports},     // an export is the ledger
-	{"operations", paired},   // each operation is invoked once and returns at most once
-	{"fills", fills},         // fills come in order, and claims under the fill in force
-	{"grants", grants},       // what a list gave is in the ledger, and the other way round
-	{"ahead", ahead},         // with ack redis, no more is given than the ledger may lack
-	{"looks", looks},         // a list that gives has nothing that its log lacks
-	{"told", told},           // no unit of a list was told to two users, nor two to one
-	{"answers", answers},     // every accepted answer has its slot, stored before
-	{"first", firsts},        // one answer of a request at most is not a repetition
-	{"requests", requests},   // every claim was asked for
-	{"close", closes},        // no claim is stored after close or pause returned
-	{"commands", commands},   // what a command returned was done
-	{"refusals", refusals},   // what was refused had a reason
-	{"denials", denials},     // no claim under way is denied by whoever has it under way
-	{"linear", linear},       // claims and reads of each user are linearizable
-	{"progress", progress},   // in the end all is sold and nobody waits
+	{"decode", decode},           // every stored slot is a commit of a log of a planned run
+	{"units", recount},           // every unit is in one place at each slot
+	{"slots", slots},             // each log's slots are 0, 1, 2, …
+	{"chain", chain},             // each slot names the hash of the one before, and no earlier time
+	{"heads", heads},             // each head is what its slots add up to
+	{"epochs", epochs},           // epochs grow by Own alone, and only the owner sells or sends
+	{"plans", plans},             // runs and generations are planned in order, and units dealt once
+	{"generations", takes},       // each shard takes each generation once, as planned
+	{"leases", leases},           // one process at a time has the leases
+	{"phases", phases},           // no claim, transfer or seal when the settings forbid it
+	{"settings", settings},       // each generation has the settings that it declares
+	{"hours", hours},             // by a right clock, claims are sold in their hours, and refused outside of them
+	{"limits", limits},           // nobody passes the limit of the generation in force
+	{"identities", identity},     // no request has two claims, and each is on its user's home shard
+	{"ending", ending},           // Sealed tells the truth, and comes before the first delete
+	{"remains", remains},         // after Destroyed nothing is left but the sale's log
+	{"exports", exports},         // an export is the ledger
+	{"operations", paired},       // each operation is invoked once and returns at most once
+	{"fills", fills},             // fills come in order, and claims under the fill in force
+	{"grants", grants},           // what a list gave is in the ledger, and the other way round
+	{"ahead", ahead},             // with ack redis, no more is given than the ledger may lack
+	{"looks", looks},             // a list that gives has nothing that its log lacks
+	{"told", told},               // no unit of a list was told to two users, nor two to one
+	{"answers", answers},         // every accepted answer has its slot, stored before
+	{"first", firsts},            // one answer of a request at most is not a repetition
+	{"requests", requests},       // every claim was asked for
+	{"settlements", settlements}, // what was said of a claim that was to be settled was so
+	{"close", closes},            // no claim is stored after close or pause returned
+	{"commands", commands},       // what a command returned was done
+	{"refusals", refusals},       // what was refused had a reason
+	{"denials", denials},         // no claim under way is denied by whoever has it under way
+	{"linear", linear},           // claims and reads of each user are linearizable
+	{"progress", progress},       // in the end all is sold and nobody waits
 }
 
 // fault reports a problem.

@@ -56,7 +56,7 @@ func denials(e *evidence, bad fault) {
 // accepted.
 func denies(outcome api.Outcome) bool {
 	switch outcome {
-	case api.Sold, api.Held, api.Unknown, api.BadRequest, api.KeyReused:
+	case api.Sold, api.Held, api.Expired, api.Cancelled, api.Refunded, api.Unknown, api.BadRequest, api.KeyReused:
 		return false
 	}
 	return true

@@ -38,9 +38,7 @@ type (
 		Held      int64  `json:"held"`
 		Available int64  `json:"available"`
 		InFlight  int64  `json:"inFlight"`
-		Confirmed int64  `json:"confirmed,omitempty"`
-		Expired   int64  `json:"expired,omitempty"`
-		Cancelled int64  `json:"cancelled,omitempty"`
+		outcomes
 	}
 	claimLine struct {
 		Claim     string   `json:"claim"`
@@ -54,6 +52,11 @@ type (
 		KeyBase64 []byte   `json:"keyBase64,omitempty"`
 		HeldUntil string   `json:"heldUntil,omitempty"`
 		SettledAt string   `json:"settledAt,omitempty"`
+		Who       string   `json:"who,omitempty"`
+		Why       string   `json:"why,omitempty"`
+		Payment   string   `json:"payment,omitempty"`
+		Retired   bool     `json:"retired,omitempty"`
+		RefundDue []string `json:"refundDue,omitempty"`
 	}
 	commitLine struct {
 		Shard  int    `json:"shard"`
@@ -104,9 +107,7 @@ func (e *evidence) export(r *run) []byte {
 		header.Counts.Slots += uint64(len(l.slots))
 		header.Counts.Sold += last.after.sold
 		header.Counts.Available += last.after.available
-		header.Counts.Confirmed += last.after.confirmed
-		header.Counts.Expired += last.after.expired
-		header.Counts.Cancelled += last.after.cancelled
+		header.Counts.add(last.after.outcomes)
 	}
 	granted := int64(0)
 	lines = json.NewEncoder(&claims)
@@ -118,7 +119,7 @@ func (e *evidence) export(r *run) []byte {
 			}
 			line := claimLine{
 				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: c.units, State: c.state,
-				At: timeText(c.timeUs()),
+				At: timeText(c.timeUs()), Who: c.who, Why: c.why, Payment: c.payment, Retired: c.retired, RefundDue: c.owed,
 			}
 			if c.deadline != 0 {
 				line.HeldUntil = timeText(c.deadline)

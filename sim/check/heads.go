@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"strconv"
 
 	pb "salectl/backends/ledger/ledgerpb"
@@ -78,11 +79,9 @@ func appendHead(b []byte, s *slot, m *moment, phase string) []byte {
 	if m.fill != 0 {
 		b = strconv.AppendUint(append(b, `,"fill":`...), m.fill, 10)
 	}
-	for i, n := range [...]int64{m.openHolds, m.confirmed, m.expired, m.cancelled} {
-		if n != 0 {
-			b = append(b, [...]string{`,"openHolds":`, `,"confirmed":`, `,"expired":`, `,"cancelled":`}[i]...)
-			b = strconv.AppendInt(b, n, 10)
-		}
+	if m.outcomes == (outcomes{}) {
+		return append(b, '}')
 	}
-	return append(b, '}')
+	counted, _ := json.Marshal(m.outcomes)
+	return append(append(b, ','), counted[1:]...)
 }

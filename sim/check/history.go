@@ -136,6 +136,8 @@ const (
 	ReadReturned
 	CommandInvoked // of an operator
 	CommandReturned
+	SettleInvoked // of a claim that was accepted
+	SettleReturned
 )
 
 // Event is one end of an operation.
@@ -150,12 +152,17 @@ type Event struct {
 	Key      string // "": a keyless request; the executor mints a key
 	Quantity int64
 
+	// Of SettleInvoked.
+	Claim   string      // its id
+	How     api.Outcome // that says it is done: sold, held, cancelled or refunded
+	Payment string      // of a confirm
+
 	// Of CommandInvoked.
 	Command string // apply, pause, resume, close or destroy
 	Stock   int64  // that an apply declares
 	Writer  string // as commits name the process
 
-	// Of ClaimReturned and ReadReturned. A read has no outcome if it was answered.
+	// Of ClaimReturned, ReadReturned and SettleReturned. A read has no outcome if it was answered.
 	Answer Answer
 
 	// Of CommandReturned: "" is success. A command whose process was killed never
@@ -166,9 +173,11 @@ type Event struct {
 // Answer is what a client was told.
 type Answer struct {
 	Outcome  api.Outcome // or Lost
-	Claim    Claim       // of sold and held
+	Claim    Claim       // of sold and held, and of what became of a claim
 	Replayed bool        // it is the answer to an earlier request of the same key
 	Claims   []Claim
+	// RefundDue says that a payment bought nothing.
+	RefundDue bool
 	// RetryAfter is when asking again may help; 0: it will not, or at once.
 	RetryAfter time.Duration
 	// Away says that the process spoke as one that does not serve, by what it had read

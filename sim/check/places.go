@@ -22,7 +22,28 @@ type moment struct {
 	fill       uint64
 	sealed     bool
 
-	openHolds, confirmed, expired, cancelled int64 // claims
+	outcomes
+}
+
+// outcomes count claims by what became of them, as heads and exports have them.
+type outcomes struct {
+	OpenHolds  int64 `json:"openHolds,omitempty"`
+	Confirmed  int64 `json:"confirmed,omitempty"`
+	Expired    int64 `json:"expired,omitempty"`
+	Cancelled  int64 `json:"cancelled,omitempty"`
+	Refunded   int64 `json:"refunded,omitempty"`
+	Resold     int64 `json:"resold,omitempty"`
+	RefundsDue int64 `json:"refundsDue,omitempty"`
+}
+
+func (o *outcomes) add(other outcomes) {
+	o.OpenHolds += other.OpenHolds
+	o.Confirmed += other.Confirmed
+	o.Expired += other.Expired
+	o.Cancelled += other.Cancelled
+	o.Refunded += other.Refunded
+	o.Resold += other.Resold
+	o.RefundsDue += other.RefundsDue
 }
 
 // claim is one Claim op, and what became of it.
@@ -34,8 +55,15 @@ type claim struct {
 	units    []int64
 	deadline int64        // 0: never held
 	grace    int64        // from there to the release
-	settled  int64        // when the hold ended; 0: it has not
-	state    string       // sold, held, cancelled, expired
+	extended bool         // the deadline is not the first
+	settled  int64        // when its state changed last; 0: it is as it was made
+	state    string       // sold, held, cancelled, expired, refunded
+	states   []stateFrom  // all that it was, in order
+	who, why string       // of a cancel or refund
+	payment  string       // that bought it
+	retired  bool         // its units went out of the sale
+	owed     []string     // payments that bought nothing
+	first    []int64      // the units that it was made with
 	settings *pb.Settings // in force
 	had      int64        // units of the user before
 	again    bool         // the request had a claim before
@@ -44,8 +72,34 @@ type claim struct {
 	grantedUs   int64  // by the clock of the list's node
 }
 
+// stateFrom is a state of a claim, from a slot on.
+type stateFrom struct {
+	state string
+	seq   uint64
+}
+
+// become puts a claim into a state.
+func (c *claim) become(state string, at *slot) {
+	c.state = state
+	c.states = append(c.states, stateFrom{state, at.Seq})
+}
+
+// was says whether a claim was in a state at some time between two places.
+func (c *claim) was(state string, from, to uint64) bool {
+	for i, s := range c.states {
+		ended := i+1 < len(c.states) && c.states[i+1].seq < from
+		if s.state == state && s.seq < to && !ended {
+			return true
+		}
+	}
+	return false
+}
+
+// has says whether its user has the units of a claim, in a state.
+func has(state string) bool { return state == "sold" || state == "held" }
+
 func (c *claim) id() string {
-	if c.fill != 0 && len(c.units) > 0 {
+	if c.fill != 0 && len(c.units) > 0 { // such a claim keeps its unit
 		return strconv.Itoa(c.at.log.shard) + "-u" + strconv.FormatInt(c.units[0], 10)
 	}
 	return strconv.Itoa(c.at.log.shard) + "-" + strconv.FormatUint(c.at.n, 10) + "-" + strconv.Itoa(c.index)

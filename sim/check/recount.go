@@ -149,21 +149,25 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	id := request{op.GetUser(), string(op.GetKey())}
 	c := &claim{
 		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
-		state: "sold", settings: sh.settings, had: sh.users[id.user], again: sh.requests[id],
+		first: op.GetUnits(), settings: sh.settings, had: sh.users[id.user], again: sh.requests[id],
 		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(),
 	}
 	if c.again {
+		c.state = "sold"
 		return c // it counts once; that it is there twice is for another to judge
 	}
 	to := place{kind: sold, shard: s.log.shard}
 	n := int64(len(c.units))
 	if c.deadline != 0 {
-		to.kind, c.state = held, "held"
+		to.kind = held
+		c.become("held", s)
 		sh.held += n
-		sh.openHolds++
+		sh.OpenHolds++
 	} else {
+		c.become("sold", s)
 		sh.sold += n
 	}
+	st.terms(s, c)
 	sh.available -= n
 	for _, unit := range c.units {
 		st.move(s, unit, place{kind: free, shard: s.log.shard}, to)
@@ -172,46 +176,6 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	sh.users[id.user] += n
 	sh.claims[spot{s.n, uint32(i)}] = c
 	return c
-}
-
-func (st *stock) settle(s *slot, op *pb.Settle) {
-	sh := st.shards[s.log.shard]
-	c := sh.claims[spot{op.GetSlot(), op.GetIndex()}]
-	if c == nil {
-		st.bad("%v settles a claim at slot %d, op %d, where there is none", s, op.GetSlot(), op.GetIndex())
-		return
-	}
-	if c.state != "held" {
-		return // the first end counts
-	}
-	late := s.commit.GetTimeUs() >= c.deadline+c.grace
-	if late != (op.GetHow() == pb.Settle_EXPIRE) && op.GetHow() != pb.Settle_CANCEL {
-		st.bad("%v ends %v by %v at %d us, its deadline is %d", s, c, op.GetHow(), s.commit.GetTimeUs(), c.deadline)
-	}
-	n := int64(len(c.units))
-	to := place{kind: free, shard: s.log.shard}
-	sh.held -= n
-	sh.openHolds--
-	c.settled = s.commit.GetTimeUs()
-	switch op.GetHow() {
-	case pb.Settle_CONFIRM:
-		to.kind, c.state = sold, "sold"
-		sh.sold += n
-		sh.confirmed++
-	case pb.Settle_CANCEL:
-		c.state = "cancelled"
-		sh.cancelled++
-	default:
-		c.state = "expired"
-		sh.expired++
-	}
-	if to.kind == free {
-		sh.available += n
-		sh.users[c.user] -= n
-	}
-	for _, unit := range c.units {
-		st.move(s, unit, place{kind: held, shard: s.log.shard}, to)
-	}
 }
 
 func (st *stock) out(s *slot, op *pb.Out) {

@@ -50,6 +50,12 @@ func refusals(e *evidence, bad fault) {
 			if q.Key == "" || !slices.ContainsFunc(e.claims, other) {
 				bad("operation %d: user %q has no claim of other than %d units under key %q", i, q.User, q.Quantity, q.Key)
 			}
+		case api.Expired, api.Cancelled, api.Refunded:
+			if !slices.ContainsFunc(e.claims, func(c *claim) bool {
+				return c.user == q.User && c.key == q.Key && c.was(string(said), q.Seq, o.returned.Seq)
+			}) {
+				bad("operation %d: no claim of user %q under key %q was %s then", i, q.User, q.Key, said)
+			}
 		case api.SoldOut, api.NoneNow, api.LimitReached, api.Paused, api.Closed:
 			if r := e.runOf(o); r != nil && !e.holds(r, o, said) {
 				bad("operation %d (user %q, %d units) was answered %q, which was at no time true between its begin at %v and its end at %v",
@@ -93,7 +99,8 @@ func (e *evidence) holds(r *run, o *operation, said api.Outcome) bool {
 // has returns how many units an operation's user had on a shard when it ended.
 func (e *evidence) has(home *log, o *operation) (units int64) {
 	for _, c := range e.claims {
-		if c.user == o.invoked.User && c.at.log == home && c.at.Seq < o.returned.Seq && !c.again {
+		if c.user == o.invoked.User && c.at.log == home && c.at.Seq < o.returned.Seq && !c.again &&
+			(c.was("sold", o.invoked.Seq, o.returned.Seq) || c.was("held", o.invoked.Seq, o.returned.Seq)) {
 			units += int64(len(c.units))
 		}
 	}
