@@ -16,8 +16,9 @@ type client struct {
 	w *world
 	n int
 	random
-	made int  // requests minted
-	last want // that it asked for, to be asked for again
+	made  int  // requests minted
+	last  want // that it asked for, to be asked for again
+	payer      // of what it is given
 }
 
 // want is one thing that a client wants. It may ask for it several times.
@@ -29,7 +30,9 @@ type want struct {
 }
 
 func (w *world) newClient(n int) *client {
-	return &client{w: w, n: n, random: w.Options.random(forClients, n)}
+	c := &client{w: w, n: n, random: w.Options.random(forClients, n)}
+	c.payer = payer{c: c, random: w.Options.random(forPayments, 1+n)}
+	return c
 }
 
 // user draws a user. They are few, so that several clients act for one and limits
@@ -132,8 +135,11 @@ func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
 		if heard {
 			c.w.told(op, check.ClaimReturned, answerOf(a))
 			c.w.hit("claim " + string(a.Outcome))
-			if a.Outcome == api.SoldOut {
+			switch a.Outcome {
+			case api.SoldOut:
 				c.w.operators.soldOut()
+			case api.Held:
+				c.decide(a.Claim)
 			}
 		} else {
 			c.w.hit("claim without answer")
@@ -295,7 +301,7 @@ func (c *client) buy(x want, then func(api.Outcome)) {
 func answerOf(a executor.Answer) check.Answer {
 	return check.Answer{
 		Outcome: a.Outcome, Claim: claimOf(a.Claim), Replayed: a.Replayed, Claims: claimsOf(a.Claims),
-		RetryAfter: a.RetryAfter, Away: a.Message != "",
+		RefundDue: a.RefundDue, RetryAfter: a.RetryAfter, Away: a.Message != "",
 	}
 }
 

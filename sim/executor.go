@@ -114,6 +114,23 @@ func (e *server) claim(op int, r executor.Request, answered func(a executor.Answ
 	}
 }
 
+// settle takes in what is asked of a claim. Nobody is there: answered hears that at once.
+func (e *server) settle(x executor.Settlement, answered func(a executor.Answer, heard bool)) {
+	if !e.alive {
+		answered(executor.Answer{}, false)
+		return
+	}
+	life, s := e.life, e.s
+	e.eventOr("settle", func(now clock.Now) {
+		s.Settle(now, x, func(a executor.Answer) {
+			if e.life == life {
+				e.w.note(e.name, "settles", x.Claim.String()+" "+string(a.Outcome), nil)
+				answered(a, true)
+			}
+		})
+	}, func() { answered(executor.Answer{}, false) })
+}
+
 // read tells a user's claims.
 func (e *server) read(user string, answered func(a check.Answer, heard bool)) {
 	if !e.alive {

@@ -63,6 +63,7 @@ func (o *operators) sale(stock int64) spec.Sale {
 		},
 	}
 	o.hours.declare(&declared)
+	declared.Payment = s.payment
 	if s.lists != nil {
 		s.lists.declare(&declared, o.w.listNames)
 	}

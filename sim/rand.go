@@ -28,6 +28,7 @@ const (
 	forClocks
 	forDoubts
 	forNags
+	forPayments // and the client
 )
 
 // random is one stream.

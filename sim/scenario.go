@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"salectl/backends/lists"
+	"salectl/spec"
 )
 
 // scenario is what a world is like, all drawn from its seed.
@@ -27,7 +28,8 @@ type scenario struct {
 	listAmbushes           []int   // kinds; none without lists
 	sizes                  lists.Sizes
 
-	timetable *timetable // nil: the sale is open whenever it is not closed
+	payment   *spec.Payment // nil: claims are sold at once
+	timetable *timetable    // nil: the sale is open whenever it is not closed
 }
 
 func draw(r random, clients int) scenario {

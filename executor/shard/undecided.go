@@ -54,8 +54,9 @@ func (s *Shard) Refuse(r Request, a Answer) Answer {
 	}
 	inDoubt := s.underway.has(r.User, r.Key) ||
 		!s.decides(a) && (s.doubts.Has(r.User, r.Key) || s.front.mayHave(r.User))
-	// An earlier one may just have been answered.
-	if again, ok := s.Recall(s.clock(), r); ok && again.Accepted() {
+	// An earlier one may just have been answered. What became of a hold since is not known
+	// to a process that may not append.
+	if again, ok := s.Recall(s.clock(), r); ok && again.Accepted() && (again.Claim.HeldUntil.IsZero() || a.Outcome.Row().Retry != api.Again) {
 		return again
 	}
 	if inDoubt {

@@ -207,7 +207,7 @@ func (e *evidence) pair() {
 			e.ops[ev.Op] = new(operation)
 		}
 		o := e.ops[ev.Op]
-		switch invoked := ev.Kind == ClaimInvoked || ev.Kind == ReadInvoked || ev.Kind == CommandInvoked; {
+		switch invoked := ev.Kind == ClaimInvoked || ev.Kind == ReadInvoked || ev.Kind == CommandInvoked || ev.Kind == SettleInvoked; {
 		case invoked && o.invoked == nil:
 			o.invoked = ev
 		case o.invoked != nil && o.returned == nil && ev.Kind == o.invoked.Kind+1:

@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"salectl/api"
+	"salectl/executor"
+	"salectl/executor/shard"
+	"salectl/sim/check"
+	"salectl/spec"
+)
+
+// drawPayment has the claims of some sales held until they are paid. All else stays as it
+// was drawn.
+func (s *scenario) drawPayment(r random) {
+	if s.lists != nil || !r.chance(0.35) {
+		return
+	}
+	s.payment = &spec.Payment{
+		HoldFor: r.spread(spec.MinHold, 15*time.Second).Truncate(time.Millisecond),
+		Grace:   pick(r, 0, 500*time.Millisecond, 3*time.Second),
+		Late:    pick(r, spec.LateRefuse, spec.LateResell),
+	}
+	if r.chance(0.5) {
+		s.payment.ExtendBy = r.spread(spec.MinHold, 10*time.Second).Truncate(time.Millisecond)
+	}
+}
+
+// payer is what a client does with claims that are held for it. It draws from a stream of
+// its own, and does not keep the client from going on.
+type payer struct {
+	c *client
+	random
+	payments int
+}
+
+// decide decides what becomes of a claim that was just held.
+func (p *payer) decide(claim executor.Claim) {
+	if p.c.w.calm { // all is to be sold
+		p.settle(shard.Confirm, claim, p.pay(), 1000, func(api.Outcome) {})
+		return
+	}
+	left := claim.HeldUntil.Sub(epoch.Add(p.c.w.now))
+	in := p.between(0, max(left, time.Millisecond))
+	switch draw := p.IntN(100); {
+	case draw < 40:
+		p.confirm(claim, in)
+	case draw < 50: // by two payments
+		p.confirm(claim, in)
+		p.confirm(claim, in+p.between(0, time.Second))
+	case draw < 60: // at about the time of its release
+		p.confirm(claim, left+p.c.w.scenario.payment.Grace+p.between(0, 400*time.Millisecond)-200*time.Millisecond)
+	case draw < 68: // late
+		p.confirm(claim, left+p.c.w.scenario.payment.Grace+p.between(0, 10*time.Second))
+	case draw < 78:
+		p.after(in, shard.Cancel, claim, "")
+		if p.chance(0.3) {
+			p.confirm(claim, in+p.between(0, time.Second))
+		}
+	case draw < 88:
+		p.after(in, shard.Extend, claim, "")
+		p.after(in+p.between(0, time.Second), shard.Extend, claim, "")
+		p.confirm(claim, left+p.between(0, p.c.w.scenario.payment.ExtendBy+time.Second))
+	} // else nobody comes back
+}
+
+// confirm pays after a while; what was bought is refunded now and then.
+func (p *payer) confirm(claim executor.Claim, in time.Duration) {
+	payment := p.pay()
+	p.c.w.after(max(in, 0), func() {
+		p.settle(shard.Confirm, claim, payment, 8, func(o api.Outcome) {
+			if o == api.Sold && p.chance(0.15) {
+				p.after(p.between(0, 3*time.Second), shard.Refund, claim, "")
+			}
+		})
+	})
+}
+
+func (p *payer) after(in time.Duration, how executor.How, claim executor.Claim, payment string) {
+	p.c.w.after(max(in, 0), func() { p.settle(how, claim, payment, 3, func(api.Outcome) {}) })
+}
+
+// pay makes a payment.
+func (p *payer) pay() string {
+	p.payments++
+	return fmt.Sprintf("payment-%d-%d", p.c.n, p.payments)
+}
+
+// settle asks for a claim to be settled until that is answered for good, or it was asked
+// for often enough.
+func (p *payer) settle(how executor.How, claim executor.Claim, payment string, tries int, then func(api.Outcome)) {
+	w := p.c.w
+	if tries == 0 || w.over {
+		return
+	}
+	x := executor.Settlement{Claim: claim.ID, How: how, Payment: payment}
+	if how == shard.Cancel || how == shard.Refund {
+		x.Who, x.Reason, x.Retire = fmt.Sprintf("client-%d", p.c.n), "in doubt", p.chance(0.2)
+	}
+	e := w.executors[p.IntN(len(w.executors))]
+	op := w.history.Op()
+	w.history.Tell(w.now, check.Event{
+		Kind: check.SettleInvoked, Op: op, Process: e.n, User: claim.User, Claim: claim.ID.String(), How: api.Outcome(how), Payment: payment,
+	})
+	w.vanished[op] = true // nobody waits for it for ever
+	over := false
+	done := func(a executor.Answer, heard bool) {
+		if over {
+			return
+		}
+		over = true
+		if heard {
+			w.told(op, check.SettleReturned, answerOf(a))
+			w.hit("settle " + string(how) + ": " + string(a.Outcome))
+			// One that was read long ago may be said not to exist, or to be closed.
+			gone := a.Outcome == api.NoSuchSale || a.Outcome == api.Closed
+			if a.Outcome.Row().Retry == api.Final && (!gone || w.operators.ending) {
+				then(a.Outcome)
+				return
+			}
+		}
+		w.after(p.between(20*time.Millisecond, 500*time.Millisecond), func() { p.settle(how, claim, payment, tries-1, then) })
+	}
+	w.net.send(message{from: atClients, to: e.host, what: "settle"}, func() {
+		e.settle(x, func(a executor.Answer, heard bool) {
+			w.net.send(message{from: e.host, to: atClients, what: "settled"}, func() { done(a, heard) })
+		})
+	})
+	w.after(p.c.patience(), func() { done(executor.Answer{}, false) })
+}
