@@ -84,8 +84,12 @@ func (c *claim) become(state string, at *slot) {
 	c.states = append(c.states, stateFrom{state, at.Seq})
 }
 
-// was says whether a claim was in a state at some time between two places.
+// was says whether a claim was in a state at some time between two places, as its shard's
+// owner may have known: of the last slot stored before, the reply may be on its way.
 func (c *claim) was(state string, from, to uint64) bool {
+	if last := c.at.log.at(from); last != nil {
+		from = last.Seq
+	}
 	for i, s := range c.states {
 		ended := i+1 < len(c.states) && c.states[i+1].seq < from
 		if s.state == state && s.seq < to && !ended {

@@ -260,7 +260,7 @@ var reportFaults = map[string]planted{
 		op := w.givenOp(1)
 		op.GetClaim().HeldUntilUs = w.at.Microseconds() + 10_000
 		w.asks(op)
-	}, "fills"},
+	}, "units fills"},
 	"a unit of a list of no run":     {withAckLedger, func(w *world) { w.h.Granted(w.pass(), 0, "fedcba9876543210", 0, "u", "k", 1, 0) }, "grants"},
 	"a unit of a list of no shard":   {withAckLedger, func(w *world) { w.h.Granted(w.pass(), 0, w.uid, shards, "u", "k", 1, 0) }, "grants"},
 	"a unit of a list where is none": {newWorld, func(w *world) { w.h.Granted(w.pass(), 0, w.uid, 0, "u", "k", 1, 0) }, "grants"},
@@ -296,6 +296,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, hourFaults)
 	maps.Copy(faults, reportFaults)
 	maps.Copy(faults, edgeFaults)
+	maps.Copy(faults, settlementFaults)
 	return faults
 }
 

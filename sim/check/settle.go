@@ -44,7 +44,7 @@ func (st *stock) settle(s *slot, op *pb.Settle) {
 		st.extend(s, c, op, late)
 		return
 	case pb.Settle_REFUND_DUE:
-		if before == "held" || slices.Contains(c.owed, op.GetPayment()) || before == "sold" && c.payment == op.GetPayment() {
+		if before == "held" || slices.Contains(c.owed, op.GetPayment()) || c.payment != "" && c.payment == op.GetPayment() {
 			st.bad("%v owes payment %q back for %v, which is %s by payment %q", s, op.GetPayment(), c, before, c.payment)
 		}
 		c.owed = append(c.owed, op.GetPayment())
@@ -175,9 +175,6 @@ func settlements(e *evidence, bad fault) {
 			if at, known := asked[payment]; payment != "" && (!known || at > c.states[len(c.states)-1].seq && !slices.Contains(c.owed, payment)) {
 				bad("%v has payment %q, of which nobody has told", c, payment)
 			}
-		}
-		if c.payment != "" && slices.Contains(c.owed, c.payment) {
-			bad("payment %q has bought %v and is owed back", c.payment, c)
 		}
 	}
 }
