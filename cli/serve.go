@@ -70,7 +70,7 @@ func parseServe(f *flags) serveOptions {
 		if f.c.IsSet(name) {
 			*address = f.text(name)
 		}
-		// The admin address never asks for a token, so one does not open it.
+		// The admin address asks nobody who only looks for a token, so one does not open it.
 		hasToken := name == "listen" && o.tokenFile != ""
 		if err := httpd.CheckListen(*address, hasToken, o.insecure); err != nil && *address != "" {
 			f.refuse("--%s: %v", name, err)

@@ -16,7 +16,9 @@ func TestEachOutcomeIsJudged(t *testing.T) {
 		w.answer(w.invoke(w.user(0), "k", 1), Answer{Outcome: o})
 		return !slices.ContainsFunc(Check(w.h), func(p Problem) bool { return strings.Contains(p.String(), "which is no outcome") })
 	}
-	unheard := []api.Outcome{api.NotEligible}
+	unheard := []api.Outcome{
+		api.NotEligible, api.Expired, api.Cancelled, api.Refunded, api.NotHeld, api.NotSold, api.NoExtension, api.NoSuchClaim,
+	}
 	for _, row := range api.Outcomes() {
 		if of(row.Outcome) == slices.Contains(unheard, row.Outcome) {
 			t.Errorf("%q is judged: %v", row.Outcome, of(row.Outcome))
