@@ -38,4 +38,7 @@ func salePath(sale string) string { return SalesPath + url.PathEscape(sale) }
 
 func claimsPath(sale string) string { return salePath(sale) + "/claims" }
 
+// settlePath is what follows the path of a sale's claims.
+func settlePath(claim string, how How) string { return "/" + url.PathEscape(claim) + "/" + string(how) }
+
 func userPath(sale, user string) string { return salePath(sale) + "/users/" + url.PathEscape(user) }

@@ -12,6 +12,9 @@ const (
 	MaxUser     = 255  // bytes
 	MaxKey      = 255  // bytes
 	MaxQuantity = 1000 // units
+	MaxPayment  = 255  // bytes
+	MaxWho      = 255  // bytes
+	MaxReason   = 1023 // bytes
 )
 
 // CheckUser says what is wrong with a user's id, nil if nothing is.

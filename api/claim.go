@@ -15,28 +15,28 @@ import (
 	"time"
 )
 
-// Answer is what a claim came to, as its buyer was told.
+// Answer is what a claim or a settlement came to, as whoever asked was told.
 type Answer struct {
 	Outcome Outcome // empty: no server gave an answer
 	Status  int     // of the HTTP answer
 
-	Claim    Claim  // of an accepted claim
-	Replayed bool   // the claim had been accepted before
+	Claim    Claim  // of an accepted claim, or of one that was settled as asked
+	Replayed bool   // the claim had been accepted before; of a settlement it is not told
 	problem  []byte // of any other: the document; see Problem
 
 	// RetryAfter is what the header says, or else what the outcome's Row says.
 	RetryAfter time.Duration
 	Server     string // the base URL of whoever answered
-	Key        string // of all attempts
+	Key        string // of all attempts; a settlement has none
 	Attempts   int
 
 	// MayBeAccepted says that an attempt may have been accepted, or may be yet, and
 	// that no answer since tells what became of it. Asking again with the same key
-	// tells.
+	// tells. Of a settlement: that it may have been done, or may be yet.
 	MayBeAccepted bool
 }
 
-// Problem is what a server said of a claim that was not accepted. It is read here and
+// Problem is what a server said of what was not accepted, or not done. It is read here and
 // not before: whoever sends many claims needs it seldom.
 func (a *Answer) Problem() Problem {
 	var p Problem
@@ -44,7 +44,7 @@ func (a *Answer) Problem() Problem {
 	return p
 }
 
-// Retry says whether the claim is worth sending again.
+// Retry says whether the request is worth sending again.
 func (a *Answer) Retry() Retry {
 	row := a.Outcome.Row()
 	if row.Status == http.StatusInternalServerError && passing(a.Status) { // the word of a newer server
@@ -58,14 +58,14 @@ func passing(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
 
-// Attempt is one request of a claim, and what came of it. One that the end of its
+// Attempt is one request of a claim or a settlement, and what came of it. One that the end of its
 // context has cut off is none.
 type Attempt struct {
 	Number int     // from 1
 	Server string  // base URL
 	Answer *Answer // nil: there was none, and Err says why
 	Err    error
-	Again  bool // the claim is to be sent again
+	Again  bool // the request is to be sent again
 }
 
 // Claim sends a claim until a server has decided on it, always with the same key; a
@@ -90,17 +90,18 @@ func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	a := asking{Client: c, request: r, body: body, server: int(c.decided.Load())}
-	err = a.run(ctx)
-	a.answer.Key, a.answer.Attempts, a.answer.MayBeAccepted = r.Key, a.attempts, a.inDoubt
-	return a.answer, err
+	a := asking{Client: c, key: []string{r.Key}, body: body}
+	answer, err := a.ask(ctx)
+	answer.Key = r.Key
+	return answer, err
 }
 
-// asking is one claim on its way.
+// asking is one claim or settlement on its way.
 type asking struct {
 	*Client
-	request Request
-	body    []byte
+	path string   // behind that of the claims
+	key  []string // the header's values; none: net/http may send the request again all the same
+	body []byte
 
 	server   int // index of the one that is asked
 	attempts int
@@ -112,6 +113,13 @@ type asking struct {
 
 	answer Answer // of the last attempt
 	err    error  // of the last attempt, nil if it had an answer
+}
+
+func (a *asking) ask(ctx context.Context) (Answer, error) {
+	a.server = int(a.decided.Load())
+	err := a.run(ctx)
+	a.answer.Attempts, a.answer.MayBeAccepted = a.attempts, a.inDoubt
+	return a.answer, err
 }
 
 func (a *asking) run(ctx context.Context) error {
@@ -235,15 +243,15 @@ func worthRetrying(err error) bool {
 	return !(errors.As(err, &unknownHost) && unknownHost.IsNotFound)
 }
 
-// post sends the claim to a server.
+// post sends the request to a server.
 func (a *asking) post(ctx context.Context, s server) (answer Answer, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.claims, bytes.NewReader(a.body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.claims+a.path, bytes.NewReader(a.body))
 	if err != nil {
 		return answer, err
 	}
-	// With this key net/http, too, sends a claim again when a kept connection turns
-	// out to be closed. That is what keys are for.
-	request.Header = http.Header{"Content-Type": typeJSON, KeyHeader: {a.request.Key}}
+	// With this header net/http, too, sends a request again when a kept connection turns
+	// out to be closed. That is what keys are for, and a settlement needs none.
+	request.Header = http.Header{"Content-Type": typeJSON, KeyHeader: a.key}
 	if auth := a.header["Authorization"]; auth != nil {
 		request.Header["Authorization"] = auth
 	}
@@ -252,7 +260,7 @@ func (a *asking) post(ctx context.Context, s server) (answer Answer, err error) 
 		return answer, err
 	}
 	defer buffers.Put(body)
-	answer = Answer{Status: response.StatusCode, Server: s.base, Replayed: response.StatusCode == http.StatusOK}
+	answer = Answer{Status: response.StatusCode, Server: s.base, Replayed: a.path == "" && response.StatusCode == http.StatusOK}
 	var refusal struct {
 		Outcome Outcome `json:"outcome"`
 	}

@@ -44,8 +44,8 @@ type Config struct {
 	// with NoneNow, NotOpen or Paused.
 	Later bool
 
-	// Attempted, if set, hears of each attempt to claim as it ends. If it returns
-	// false the claim is not sent again, whatever became of it.
+	// Attempted, if set, hears of each attempt to claim or to settle as it ends. If it
+	// returns false the request is not sent again, whatever became of it.
 	Attempted func(Attempt) (again bool)
 
 	// Jitter is a random number from 0 to below 1, and Sleep waits, or returns why
@@ -82,7 +82,7 @@ type Client struct {
 // server is where one process listens.
 type server struct {
 	base   string // without a slash at its end
-	claims string // URL to which claims are posted
+	claims string // URL to which claims are posted; those of settlements begin with it
 }
 
 // NewClient returns a Client, or an error that says which URL is none.

@@ -84,7 +84,7 @@ const (
 type Row struct {
 	Outcome Outcome
 	Status  int // of the HTTP answer. A claim that had been accepted before is answered with 200.
-	Exit    int // exit code of salectl claim
+	Exit    int // exit code of salectl claim. A settlement that is done ends with ExitOK.
 	Retry   Retry
 
 	// RetryAfter is the least that the header Retry-After says; an answer may say

@@ -33,7 +33,8 @@ type Claim struct {
 }
 
 // Settlement asks for a claim that was accepted to be confirmed, cancelled, extended or
-// refunded.
+// refunded. It is the body of POST /v1/sales/{sale}/claims/{claim}/{how}, whose answer
+// is 200 with the Claim as it is then, or a Problem.
 type Settlement struct {
 	Payment string `json:"payment,omitempty"` // of a confirm: its reference, 1 to MaxPayment bytes
 	Who     string `json:"who,omitempty"`     // of a cancel or refund, for the books; at most MaxWho bytes
@@ -54,7 +55,9 @@ type Problem struct {
 
 	ServerTime time.Time `json:"serverTime,omitzero"` // where Row.Timed says so
 	OpensAt    time.Time `json:"opensAt,omitzero"`    // with NotOpen
-	Claims     []Claim   `json:"claims,omitempty"`    // the user's, with LimitReached
+	// Claims are the user's, with LimitReached. Otherwise it is the one claim that the
+	// outcome is about, if there is one.
+	Claims []Claim `json:"claims,omitempty"`
 	// RefundDue says that a payment bought nothing; the ledger has it for the books.
 	RefundDue bool `json:"refundDue,omitempty"`
 }

@@ -80,7 +80,7 @@ func (p *program) propose(ctx context.Context, sale spec.Sale, plan *planner.Pla
 	if plan.Empty() {
 		return nil
 	}
-	return p.confirm(ctx, question, yes, asJSON)
+	return p.askPerson(ctx, question, yes, asJSON)
 }
 
 // carryOut applies a plan.

@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	urfave "github.com/urfave/cli/v2"
@@ -15,20 +13,12 @@ import (
 	"salectl/api"
 )
 
-// defaultClaimTimeout is how long claim keeps asking a server that is too busy
-// or not in charge. A takeover after a crash takes about one lock's ttl.
-const defaultClaimTimeout = 10 * time.Second
-
 // claimOptions is the command line of claim.
 type claimOptions struct {
-	server    *url.URL
-	sale      string
-	user      string
-	quantity  int64
-	key       string // made up if none is given, so that asking again is safe
-	tokenFile string
-	timeout   time.Duration
-	json      bool
+	inquiry
+	user     string
+	quantity int64
+	key      string // made up if none is given, so that asking again is safe
 }
 
 func (p *program) claimCommand() *urfave.Command {
@@ -37,30 +27,21 @@ func (p *program) claimCommand() *urfave.Command {
 		Description: "Asks again, with the same key, while the server is too busy, has no majority, or\n" +
 			"does not own the sale. Exit codes: 0 sold, 10 sold out or none now, 11 limit\n" +
 			"reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
-		Flags: []urfave.Flag{
-			valueFlag("server", "`URL` of a serving salectl, like http://127.0.0.1:8080"),
-			valueFlag("sale", "`NAME` of the sale"),
+		Flags: inquiryFlags("server",
 			valueFlag("user", "`ID` of the user who buys"),
 			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or nothing, at most %d (default: 1)", api.MaxQuantity)),
 			valueFlag("key", "`KEY` that makes this request the same one when it is sent again (default: a new one)"),
-			valueFlag("token-file", "send the bearer token in `FILE`"),
-			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultClaimTimeout)),
-			onFlag("json", "answer in JSON"),
-		},
+		),
 		Action: action(parseClaim, p.claim),
 	}
 }
 
 func parseClaim(f *flags) claimOptions {
 	o := claimOptions{
-		server:    f.server("server"),
-		sale:      f.need("sale"),
-		user:      f.need("user"),
-		quantity:  f.number("quantity", 1, api.MaxQuantity, 1),
-		key:       f.text("key"),
-		tokenFile: f.text("token-file"),
-		timeout:   f.duration("timeout", defaultClaimTimeout),
-		json:      f.on("json"),
+		inquiry:  parseInquiry(f, "server"),
+		user:     f.need("user"),
+		quantity: f.number("quantity", 1, api.MaxQuantity, 1),
+		key:      f.text("key"),
 	}
 	if !utf8.ValidString(o.user) {
 		// JSON cannot carry it, and would name another user.
@@ -73,20 +54,6 @@ func parseClaim(f *flags) claimOptions {
 		f.refuse("--key must be at most %d visible ASCII characters", api.MaxKey)
 	}
 	return o
-}
-
-// server returns the base URL of a server.
-func (f *flags) server(name string) *url.URL {
-	text := f.need(name)
-	if text == "" {
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		f.refuse("%s must be a URL like http://127.0.0.1:8080, not %q", dashed(name), text)
-		return nil
-	}
-	return u
 }
 
 // again is the command that asks for the same claim, with its key.
@@ -135,13 +102,17 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 		if r.Replayed {
 			again = " (asked again, the same answer)"
 		}
-		fmt.Fprintf(p.out, "%s: %s of %s to %s%s, claim %s%s\n",
-			c.green(string(r.Outcome)), unitList(r.Units), o.sale, o.user, worth(r.claimUnits), r.Claim, again)
+		fmt.Fprintf(p.out, "%s: %s of %s to %s%s%s, claim %s%s\n",
+			c.green(string(r.Outcome)), unitList(r.Units), o.sale, o.user, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim, again)
 		return
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
-	for _, has := range r.Claims {
-		fmt.Fprintf(p.out, "  %s has %s%s, claim %s\n", o.user, unitList(has.Units), worth(has), has.Claim)
+	has := "had"
+	if r.Outcome == api.LimitReached {
+		has = "has"
+	}
+	for _, c := range r.Claims {
+		fmt.Fprintf(p.out, "  %s %s %s%s, claim %s\n", o.user, has, unitList(c.Units), worth(c), c.Claim)
 	}
 	if r.MayBeAccepted {
 		fmt.Fprintf(p.out, "  It is unknown whether the claim was accepted. Learn what became of it: %s\n", o.again())
@@ -166,6 +137,15 @@ func worth(c claimUnits) string {
 		return ""
 	}
 	return fmt.Sprintf(", worth %s %s", strings.Join(c.Amounts, " and "), c.Currency)
+}
+
+// until writes ", to be paid until 2026-11-11T12:10:00Z"; nothing of units that are not
+// held.
+func until(o api.Outcome, c claimUnits) string {
+	if o != api.Held || c.HeldUntil == "" {
+		return ""
+	}
+	return ", to be paid until " + c.HeldUntil
 }
 
 // unanswered is what claim --json prints where no server gave an outcome. With

@@ -74,6 +74,7 @@ func TestClaimOutcomes(t *testing.T) {
 	}{
 		{409, "sold_out", 10}, {409, "none_now", 10}, {409, "limit_reached", 11},
 		{403, "not_open", 12}, {403, "paused", 12}, {403, "closed", 12}, {403, "not_eligible", 3},
+		{409, "expired", 3}, {409, "cancelled", 3}, {409, "refunded", 3},
 		{400, "bad_request", 4}, {413, "bad_request", 4}, {422, "bad_request", 4}, {422, "key_reused", 4},
 		{404, "no_such_sale", 1},
 		{429, "overloaded", 7}, {503, "no_quorum", 7}, {503, "unknown", 7}, {503, "standby", 7}, {503, "draining", 7},

@@ -2,13 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
 	"time"
 
 	"salectl/api"
-	"salectl/executor/httpd"
 )
 
 // claimReply is what claim --json prints of a server's answer.
@@ -29,7 +25,7 @@ type claimReply struct {
 	// Of a refused one.
 	Detail  string       `json:"detail,omitempty"`
 	OpensAt string       `json:"opensAt,omitempty"`
-	Claims  []claimUnits `json:"claims,omitempty"` // the user's, for limit_reached
+	Claims  []claimUnits `json:"claims,omitempty"` // the user's, for limit_reached; or the claim that the outcome is about
 }
 
 // claimUnits is what one claim has.
@@ -39,10 +35,12 @@ type claimUnits struct {
 	Amounts  []string `json:"amounts,omitempty"` // of a red packet: what each unit is worth
 	Currency string   `json:"currency,omitempty"`
 	At       string   `json:"at,omitempty"`
+
+	HeldUntil string `json:"heldUntil,omitempty"` // of a claim that was held: the deadline to pay by
 }
 
 func unitsOf(c api.Claim) claimUnits {
-	return claimUnits{c.ID, c.Units, c.Amounts, c.Currency, timeText(c.At)}
+	return claimUnits{c.ID, c.Units, c.Amounts, c.Currency, timeText(c.At), timeText(c.HeldUntil)}
 }
 
 // timeText writes a time as servers do; "" for none.
@@ -65,56 +63,21 @@ func replyTo(o claimOptions, a api.Answer) *claimReply {
 	return r
 }
 
-// ask sends the claim until it is decided or the time is up. It says why it asks
-// again, once for each reason in a row.
+// ask sends the claim until it is decided or the time is up.
 func (p *program) ask(ctx context.Context, o claimOptions) (*claimReply, error) {
-	token, err := httpd.ReadToken(o.tokenFile)
-	if err != nil {
-		return nil, err
-	}
-	said := ""
-	client, err := api.NewClient(api.Config{
-		Servers: []string{o.server.String()}, Sale: o.sale, Token: token,
-		Attempted: func(a api.Attempt) bool {
-			if why := whyAgain(a); a.Again && why != said {
-				p.say("%s; asking again.", why)
-				said = why
-			}
-			return true
-		},
+	a, err := p.inquire(ctx, o.inquiry, func(ctx context.Context, c *api.Client) (api.Answer, error) {
+		return c.Claim(ctx, api.Request{User: o.user, Quantity: o.quantity, Key: o.key})
 	})
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%w after %s", errTimeout, o.timeout))
-	defer cancel()
-	a, err := client.Claim(bounded, api.Request{User: o.user, Quantity: o.quantity, Key: o.key})
-	var unexpected *api.UnexpectedError
 	switch {
-	case err == nil, a.Outcome != "" && errors.Is(err, errTimeout):
+	case err == nil:
 		return replyTo(o, a), nil
-	case errors.Is(err, errTimeout), !errors.As(err, &unexpected):
-	case unexpected.StatusCode == http.StatusUnauthorized:
-		err = fmt.Errorf("%s refuses the request: %s", o.server, unauthorized(token))
-	default:
-		err = fmt.Errorf("%w; check --server", err)
-	}
-	if a.MayBeAccepted {
+	case a.MayBeAccepted:
 		err = advised{
 			what: err.Error() + ": it is unknown whether the claim was accepted", err: inDoubt{err},
 			remedy: "Learn what became of it: " + o.again(),
 		}
 	}
 	return nil, err
-}
-
-// whyAgain is what an attempt came to, in a line.
-func whyAgain(a api.Attempt) string {
-	if a.Err != nil {
-		return a.Err.Error()
-	}
-	return string(a.Answer.Outcome) + ": " + a.Answer.Problem().Detail
 }
 
 // inDoubt is why there is no answer though the claim may have been accepted.

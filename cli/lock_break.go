@@ -103,7 +103,7 @@ func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string,
 		p.say("%s", seenText(lock, len(nodes)))
 	}
 	p.warn(quiet)
-	if err := p.confirm(ctx, fmt.Sprintf("Break %s?", o.id), o.yes, o.json); err != nil {
+	if err := p.askPerson(ctx, fmt.Sprintf("Break %s?", o.id), o.yes, o.json); err != nil {
 		return err
 	}
 	r := breakResult{id: o.id, nodes: len(nodes), seen: seen}

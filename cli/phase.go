@@ -57,7 +57,7 @@ func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 			}
 			if o.phase == pb.Phase_CLOSED && !plan.Empty() {
 				question := fmt.Sprintf("Close %s for good?", sale.Name)
-				if err := p.confirm(ctx, question, o.yes, o.json); err != nil {
+				if err := p.askPerson(ctx, question, o.yes, o.json); err != nil {
 					return err
 				}
 			}

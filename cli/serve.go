@@ -44,7 +44,7 @@ func (p *program) serveCommand() *urfave.Command {
 		Flags: []urfave.Flag{
 			fileFlag(),
 			valueFlag("listen", "answer buyers at `ADDRESS`; port 0 takes a free one (default: "+defaultListen+")"),
-			valueFlag("admin", "answer /healthz, /readyz and /metrics at `ADDRESS` (default: "+defaultAdmin+")"),
+			valueFlag("admin", "answer /healthz, /readyz, /metrics and refunds at `ADDRESS` (default: "+defaultAdmin+")"),
 			valueFlag("token-file", "ask buyers for the bearer token in `FILE`"),
 			onFlag("insecure", "let other machines in without a token"),
 			valueFlag("connections", fmt.Sprintf("keep at most `N` connections of buyers; one more closes the one that has been idle for longest "+
@@ -70,7 +70,7 @@ func parseServe(f *flags) serveOptions {
 		if f.c.IsSet(name) {
 			*address = f.text(name)
 		}
-		// The admin address never asks for a token, so one does not open it.
+		// The admin address asks nobody who only looks for a token, so one does not open it.
 		hasToken := name == "listen" && o.tokenFile != ""
 		if err := httpd.CheckListen(*address, hasToken, o.insecure); err != nil && *address != "" {
 			f.refuse("--%s: %v", name, err)

@@ -95,7 +95,7 @@ func TestConfirmAsksAPerson(t *testing.T) {
 			tty := openTerminal(t)
 			p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
 			done := make(chan error, 1)
-			go func() { done <- p.confirm(t.Context(), "Apply this?", false, false) }()
+			go func() { done <- p.askPerson(t.Context(), "Apply this?", false, false) }()
 			tty.await("Only 'yes' is accepted: ")
 			if _, err := tty.person.WriteString(typed); err != nil {
 				t.Fatal(err)
@@ -112,7 +112,7 @@ func TestConfirmEndsWithItsContext(t *testing.T) {
 	p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- p.confirm(ctx, "Apply this?", false, false) }()
+	go func() { done <- p.askPerson(ctx, "Apply this?", false, false) }()
 	tty.await("is accepted")
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -146,7 +146,7 @@ func TestConfirmNeedsBothEndsOfATerminal(t *testing.T) {
 		"output to a file":  {in: tty.program, err: io.Discard},
 	} {
 		p.out, p.env = &answer{w: io.Discard}, noVariables
-		if err := p.confirm(t.Context(), "Apply this?", false, false); !errors.Is(err, errUnconfirmed) {
+		if err := p.askPerson(t.Context(), "Apply this?", false, false); !errors.Is(err, errUnconfirmed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,13 +12,19 @@ import (
 )
 
 // Admin answers operators: /healthz, /readyz and, if Config.Metrics is set,
-// /metrics. It asks no one for a token; who may reach it is up to its listener.
+// /metrics. It asks no one who only looks for a token; who may reach it is up to its
+// listener. A refund needs the token, if there is one.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+api.AlivePath, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "ok\n")
 	})
 	mux.HandleFunc("GET "+api.ReadyPath, s.getReady)
+	mux.HandleFunc(api.SalesPath+"{sale}/claims/{claim}/"+string(api.Refund), func(w http.ResponseWriter, r *http.Request) {
+		if s.letIn(w, r) {
+			s.postSettlement(w, r, r.PathValue("sale"), r.PathValue("claim")+"/"+string(api.Refund))
+		}
+	})
 	if s.gatherer != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{}))
 	}

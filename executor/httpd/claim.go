@@ -3,6 +3,7 @@ package httpd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -70,10 +71,11 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 	return a.Outcome
 }
 
-// refuse writes an answer that is not an accepted claim.
+// refuse writes an answer that is no accepted claim, and no claim settled as asked.
 func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
 	whole, known := prepared[a.Outcome]
-	if known && !whole.row.Timed && a.Message == "" && a.Outcome != api.LimitReached {
+	about := a.Claim.User != "" // a claim that was accepted
+	if known && !whole.row.Timed && a.Message == "" && a.Outcome != api.LimitReached && !about && !a.RefundDue {
 		writeProblem(w, whole.row.Status, max(a.RetryAfter, whole.row.RetryAfter), whole.body)
 		return
 	}
@@ -82,8 +84,12 @@ func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
 	if a.Message != "" {
 		p.detail = a.Message
 	}
-	if a.Outcome == api.LimitReached {
+	p.refundDue = a.RefundDue
+	switch {
+	case a.Outcome == api.LimitReached:
 		p.claims = appendClaims(nil, sale.name, a.Claims)
+	case about:
+		p.claims = appendClaims(nil, sale.name, []executor.Claim{a.Claim})
 	}
 	if known && whole.row.Timed { // the clocks of buyers differ
 		p.now, p.opensAt = s.now().Wall, a.OpensAt
@@ -134,13 +140,12 @@ func checkContentType(values []string) *fault {
 	return &fault{http.StatusUnsupportedMediaType, "Content-Type: must be application/json, given once"}
 }
 
-var tooLarge = &fault{http.StatusRequestEntityTooLarge, "the body is too large; a claim's has at most 4 KiB"}
-
+// readBody reads a body that has less than buf.
 func readBody(r *http.Request, buf []byte) ([]byte, *fault) {
 	n, err := io.ReadFull(r.Body, buf)
 	switch {
 	case err == nil:
-		return nil, tooLarge
+		return nil, &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large; it may have at most %d KiB", len(buf)>>10)}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		// The second is also what a body cut short gives; then it is no whole
 		// object, or the client did not wait for the answer anyway.

@@ -64,6 +64,17 @@ var (
 	firstClaimBody = `{"outcome":"sold","claim":"3-17-2","sale":"movie","user":"\"u\"","units":[5,7],"at":"2026-11-11T12:00:00.123456789Z"}`
 )
 
+// heldClaim is firstClaim as it is if it was held.
+func heldClaim(state api.Outcome) executor.Claim {
+	c := firstClaim
+	c.State, c.HeldUntil = state, noon.Add(10*time.Minute)
+	return c
+}
+
+func heldClaimBody(state string) string {
+	return strings.NewReplacer("sold", state, "}", `,"heldUntil":"2026-11-11T12:10:00Z"}`).Replace(firstClaimBody)
+}
+
 var answers = map[string]struct {
 	answer     executor.Answer
 	status     int
@@ -73,6 +84,7 @@ var answers = map[string]struct {
 	"sold": {executor.Answer{Outcome: api.Sold, Claim: firstClaim}, 201, "", firstClaimBody},
 	"sold, asked again": {
 		executor.Answer{Outcome: api.Sold, Claim: firstClaim, Replayed: true}, 200, "", firstClaimBody},
+	"held until": {executor.Answer{Outcome: api.Held, Claim: heldClaim(api.Held)}, 201, "", heldClaimBody("held")},
 	"held": {executor.Answer{Outcome: api.Held, Claim: firstClaim}, 201, "",
 		strings.Replace(firstClaimBody, "sold", "held", 1)},
 	"held, asked again": {executor.Answer{Outcome: api.Held, Claim: firstClaim, Replayed: true}, 200, "",
@@ -102,6 +114,20 @@ var answers = map[string]struct {
 	"key reused":  {executor.Answer{Outcome: api.KeyReused}, 422, "", `"outcome":"key_reused"}`},
 	"no such sale": {executor.Answer{Outcome: api.NoSuchSale}, 404, "",
 		`{"type":"urn:salectl:outcome:no_such_sale","title":"No such sale","status":404,"detail":"No sale of this name is served here.","outcome":"no_such_sale"}`},
+
+	"expired": {executor.Answer{Outcome: api.Expired}, 409, "",
+		`{"type":"urn:salectl:outcome:expired","title":"Expired","status":409,"detail":"The claim was held and not paid in time; its units are for sale again.","outcome":"expired"}`},
+	"expired, and which": {executor.Answer{Outcome: api.Expired, Claim: heldClaim(api.Expired), Replayed: true}, 409, "",
+		`"outcome":"expired","claims":[` + heldClaimBody("expired") + `]}`},
+	"paid for nothing": {executor.Answer{Outcome: api.Expired, Claim: heldClaim(api.Expired), RefundDue: true}, 409, "",
+		`"claims":[` + heldClaimBody("expired") + `],"refundDue":true}`},
+	"paid for nothing that is known": {executor.Answer{Outcome: api.Expired, RefundDue: true}, 409, "", `"outcome":"expired","refundDue":true}`},
+	"cancelled":                      {executor.Answer{Outcome: api.Cancelled}, 409, "", `"outcome":"cancelled"}`},
+	"refunded":                       {executor.Answer{Outcome: api.Refunded}, 409, "", `"outcome":"refunded"}`},
+	"not held":                       {executor.Answer{Outcome: api.NotHeld}, 409, "", `"outcome":"not_held"}`},
+	"not sold":                       {executor.Answer{Outcome: api.NotSold}, 409, "", `"outcome":"not_sold"}`},
+	"no extension":                   {executor.Answer{Outcome: api.NoExtension}, 409, "", `"outcome":"no_extension"}`},
+	"no such claim":                  {executor.Answer{Outcome: api.NoSuchClaim}, 404, "", `"outcome":"no_such_claim"}`},
 
 	"overloaded": {executor.Answer{Outcome: api.Overloaded}, 429, "1", `"outcome":"overloaded"}`},
 	"no quorum":  {executor.Answer{Outcome: api.NoQuorum, RetryAfter: time.Millisecond}, 503, "1", `"outcome":"no_quorum"}`},

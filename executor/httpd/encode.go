@@ -15,7 +15,7 @@ import (
 // one path that a whole crowd takes at once. What is asked for seldom goes
 // through encoding/json.
 
-// appendClaim appends one accepted claim as its buyer sees it: an api.Claim.
+// appendClaim appends one claim that was accepted as its buyer sees it: an api.Claim.
 func appendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) []byte {
 	b = appendString(append(b, `{"outcome":`...), string(outcome))
 	b = append(appendID(append(b, `,"claim":"`...), c.ID), '"')
@@ -33,6 +33,9 @@ func appendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) 
 		b = appendAmounts(b, c.Units, c.Packets)
 	}
 	b = appendTime(append(b, `,"at":`...), c.At)
+	if !c.HeldUntil.IsZero() {
+		b = appendTime(append(b, `,"heldUntil":`...), c.HeldUntil)
+	}
 	return append(b, '}')
 }
 

@@ -13,6 +13,7 @@ type fake struct {
 	name    string
 	claim   func(context.Context, executor.Request) executor.Answer
 	decline func(executor.Request, api.Outcome) executor.Answer
+	settle  func(context.Context, executor.Settlement) executor.Answer
 	user    func(string) ([]executor.Claim, api.Outcome)
 	status  func() executor.Status
 	ready   func() error
@@ -31,6 +32,10 @@ func (f *fake) Decline(r executor.Request, why api.Outcome) executor.Answer {
 		return executor.Answer{Outcome: why}
 	}
 	return f.decline(r, why)
+}
+
+func (f *fake) Settle(ctx context.Context, x executor.Settlement) executor.Answer {
+	return f.settle(ctx, x)
 }
 
 func (f *fake) User(user string) ([]executor.Claim, api.Outcome) { return f.user(user) }

@@ -7,7 +7,7 @@
 // a request, so that an executor only meets well-formed ones.
 //
 // Buyers' and operators' requests arrive on two listeners: Serve answers
-// /v1/..., ServeAdmin answers /healthz, /readyz and /metrics.
+// /v1/..., ServeAdmin answers /healthz, /readyz and /metrics, and undoes sold claims.
 package httpd
 
 import (
@@ -31,8 +31,8 @@ type Config struct {
 	// Sales are what is sold here. Their names differ.
 	Sales []executor.Service
 
-	// Token is what buyers send as "Authorization: Bearer <token>". Empty: no
-	// one is asked for it. ReadToken reads it from a file.
+	// Token is what buyers, and operators who refund, send as "Authorization: Bearer
+	// <token>". Empty: no one is asked for it. ReadToken reads it from a file.
 	Token string
 
 	// Hosts are names under which loopback listeners are reached, beside the usual
@@ -43,8 +43,8 @@ type Config struct {
 	// MostConnections. ServeAdmin has AdminConnections of its own.
 	Connections int
 
-	// ClaimTimeout is how long a claim may take before its buyer is told
-	// `unknown`. Zero: DefaultClaimTimeout.
+	// ClaimTimeout is how long a claim, or a settlement of one, may take before its
+	// buyer is told `unknown`. Zero: DefaultClaimTimeout.
 	ClaimTimeout time.Duration
 
 	// DrainTimeout is how long Serve waits for requests under way once it has
@@ -140,12 +140,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeNoSuchPath(w)
 		return
 	}
-	switch {
-	case !s.authorized(r):
-		writeUnauthorized(w)
-		return
-	case ofOtherSite(r):
-		writeForbidden(w, "Web pages of other sites may not do this.")
+	if !s.letIn(w, r) {
 		return
 	}
 	name, rest, deeper := strings.Cut(rest, "/")
@@ -155,11 +150,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getSale(w, sale) })
 	case kind == "claims" && !named:
 		s.postClaim(w, r, name)
+	case kind == "claims" && ofBuyers(id):
+		s.postSettlement(w, r, name, id)
 	case kind == "users" && named && !strings.Contains(id, "/"):
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getUser(w, sale, id) })
 	default:
 		writeNoSuchPath(w)
 	}
+}
+
+// letIn says whether a request may ask for something of a sale, and if not answers it.
+func (s *Server) letIn(w http.ResponseWriter, r *http.Request) bool {
+	switch {
+	case !s.authorized(r):
+		writeUnauthorized(w)
+		return false
+	case ofOtherSite(r):
+		writeForbidden(w, "Web pages of other sites may not do this.")
+		return false
+	}
+	return true
 }
 
 // withSale calls f with the sale of that name, if it is served here and the

@@ -17,7 +17,13 @@ const other api.Outcome = "other"
 type metrics struct {
 	claims   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+
+	settlements *prometheus.CounterVec
+	settling    *prometheus.HistogramVec
 }
+
+// durations are from an answer out of memory to one that waits for its timeout.
+var durations = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 func newMetrics() *metrics {
 	return &metrics{
@@ -26,17 +32,25 @@ func newMetrics() *metrics {
 			Help: "Claims answered over HTTP, by outcome. An accepted claim asked again counts as replayed.",
 		}, []string{"sale", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "salectl_http_claim_duration_seconds",
-			Help: "Time from a claim's headers to its answer.",
-			// From an answer out of memory to one that waits for its timeout.
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+			Name:    "salectl_http_claim_duration_seconds",
+			Help:    "Time from a claim's headers to its answer.",
+			Buckets: durations,
+		}, []string{"sale"}),
+		settlements: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "salectl_http_settlements_total",
+			Help: "Claims that were to be confirmed, extended, cancelled or refunded over HTTP, by the outcome. What had been done before counts as replayed.",
+		}, []string{"sale", "how", "outcome"}),
+		settling: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "salectl_http_settlement_duration_seconds",
+			Help:    "Time from the headers of a confirm, extend, cancel or refund to its answer.",
+			Buckets: durations,
 		}, []string{"sale"}),
 	}
 }
 
 // Collectors are the Server's metrics, for whoever has the registry.
 func (s *Server) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.claims, s.metrics.duration}
+	return []prometheus.Collector{s.metrics.claims, s.metrics.duration, s.metrics.settlements, s.metrics.settling}
 }
 
 // saleMetrics are one sale's counters. They are looked up once, and so are there
@@ -64,4 +78,14 @@ func (s *saleMetrics) claim(label api.Outcome, took time.Duration) {
 	}
 	counter.Inc()
 	s.duration.Observe(took.Seconds())
+}
+
+// settlement counts an answer. Few sales settle claims, so what is counted has no zero
+// before the first one.
+func (m *metrics) settlement(sale string, how api.How, label api.Outcome, took time.Duration) {
+	if _, known := prepared[label]; !known && label != api.Replayed {
+		label = other
+	}
+	m.settlements.WithLabelValues(sale, string(how), string(label)).Inc()
+	m.settling.WithLabelValues(sale).Observe(took.Seconds())
 }

@@ -32,20 +32,10 @@ func unacceptable(err error) *fault { return &fault{http.StatusUnprocessableEnti
 // are no text, which it makes all the same "\uFFFD", and so two users one.
 func parseClaim(body []byte) (user string, quantity int64, _ *fault) {
 	p := parser{in: body}
-	if !p.take('{') {
-		return "", 0, malformed(`the body must be a JSON object like {"user": "u-1", "quantity": 1}`)
-	}
 	var userText []byte
 	var seenUser, seenQuantity bool
 	quantity = 1
-	for more := !p.take('}'); more; {
-		field, f := p.text("a field's name")
-		if f != nil {
-			return "", 0, f
-		}
-		if !p.take(':') {
-			return "", 0, malformed("%s: a colon and a value must follow the name", name(field))
-		}
+	f := p.object(`{"user": "u-1", "quantity": 1}`, func(field []byte) (f *fault) {
 		switch {
 		case string(field) == "user" && !seenUser:
 			seenUser = true
@@ -58,15 +48,10 @@ func parseClaim(body []byte) (user string, quantity int64, _ *fault) {
 		default:
 			f = malformed("%s: unknown field; a claim has user and quantity", name(field))
 		}
-		if f != nil {
-			return "", 0, f
-		}
-		if more = p.take(','); !more && !p.take('}') {
-			return "", 0, malformed("%s: a comma or the end of the object must follow the value", field)
-		}
-	}
-	if p.space(); p.at < len(p.in) {
-		return "", 0, malformed("something follows the object; a request is one claim")
+		return f
+	})
+	if f != nil {
+		return "", 0, f
 	}
 	if !seenUser {
 		return "", 0, malformed("user: missing")
@@ -78,6 +63,37 @@ func parseClaim(body []byte) (user string, quantity int64, _ *fault) {
 	return user, quantity, nil
 }
 
+// parseSettlement reads the body of a settlement: a JSON object with the fields of an
+// api.Settlement, those that belong to how, and nothing else.
+func parseSettlement(body []byte, how api.How) (x api.Settlement, _ *fault) {
+	p := parser{in: body}
+	seen := map[string]bool{}
+	f := p.object(`{"reason": "sent back"}`, func(field []byte) (f *fault) {
+		var text []byte
+		into := map[string]*string{"payment": &x.Payment, "who": &x.Who, "reason": &x.Reason}[string(field)]
+		switch {
+		case seen[string(field)]:
+			return malformed("%s: given twice", field)
+		case into != nil:
+			text, f = p.text(string(field))
+			*into = string(text)
+		case string(field) == "retire":
+			x.Retire, f = p.truth("retire")
+		default:
+			return malformed("%s: unknown field; there are payment, who, reason and retire", name(field))
+		}
+		seen[string(field)] = true
+		return f
+	})
+	if f != nil {
+		return x, f
+	}
+	if err := x.Check(how); err != nil {
+		return x, unacceptable(err)
+	}
+	return x, nil
+}
+
 // name quotes a field's name that may be anything, at a bearable length.
 func name(field []byte) string {
 	if len(field) > 40 {
@@ -86,7 +102,7 @@ func name(field []byte) string {
 	return fmt.Sprintf("%q", field)
 }
 
-// parser reads the little JSON that a claim needs.
+// parser reads the little JSON that a claim or a settlement needs.
 type parser struct {
 	in []byte
 	at int
@@ -111,6 +127,32 @@ func (p *parser) take(c byte) bool {
 	}
 	p.at++
 	return true
+}
+
+// object reads an object to the end of the input. value reads the value of a field.
+func (p *parser) object(like string, value func(field []byte) *fault) *fault {
+	if !p.take('{') {
+		return malformed("the body must be a JSON object like %s", like)
+	}
+	for more := !p.take('}'); more; {
+		field, f := p.text("a field's name")
+		if f != nil {
+			return f
+		}
+		if !p.take(':') {
+			return malformed("%s: a colon and a value must follow the name", name(field))
+		}
+		if f := value(field); f != nil {
+			return f
+		}
+		if more = p.take(','); !more && !p.take('}') {
+			return malformed("%s: a comma or the end of the object must follow the value", field)
+		}
+	}
+	if p.space(); p.at < len(p.in) {
+		return malformed("something follows the object; a request has one")
+	}
+	return nil
 }
 
 // text reads a string; what names it in a fault. The text may be a part of the
@@ -171,6 +213,18 @@ func (p *parser) integer(what string) (int64, *fault) {
 		n = -n
 	}
 	return n, nil
+}
+
+// truth reads true or false.
+func (p *parser) truth(what string) (bool, *fault) {
+	p.space()
+	for word, value := range map[string]bool{"true": true, "false": false} {
+		if bytes.HasPrefix(p.in[p.at:], []byte(word)) {
+			p.at += len(word)
+			return value, nil
+		}
+	}
+	return false, malformed("%s: must be true or false, without quotes", what)
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -30,6 +30,8 @@ type problem struct {
 	now     time.Time
 	opensAt time.Time
 	claims  []byte // a JSON array; nil: left out
+
+	refundDue bool // left out when false
 }
 
 // problemOf returns what the table of outcomes has for an outcome.
@@ -60,6 +62,9 @@ func (p *problem) appendTo(b []byte) []byte {
 	}
 	if p.claims != nil {
 		b = append(append(b, `,"claims":`...), p.claims...)
+	}
+	if p.refundDue {
+		b = append(b, `,"refundDue":true`...)
 	}
 	return append(b, '}')
 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// confirm asks a person whether to go on. With yes nobody is asked. Where
+// askPerson asks a person whether to go on. With yes nobody is asked. Where
 // nobody can be asked, because a stream is no terminal or the answer is JSON,
 // it refuses: errUnconfirmed.
-func (p *program) confirm(ctx context.Context, question string, yes, asJSON bool) error {
+func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bool) error {
 	switch {
 	case yes:
 		return nil

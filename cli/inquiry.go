@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/api"
+	"salectl/executor/httpd"
+)
+
+// inquiry is how a command asks a server for something of a sale, until the server has
+// decided.
+type inquiry struct {
+	server    *url.URL
+	flag      string // that names the server
+	sale      string
+	tokenFile string
+	timeout   time.Duration
+	json      bool
+}
+
+// defaultInquiryTimeout is how long a command keeps asking a server that is too busy
+// or not in charge. A takeover after a crash takes about one lock's ttl.
+const defaultInquiryTimeout = 10 * time.Second
+
+// inquiryFlags are the flags of an inquiry, with more between them.
+func inquiryFlags(server string, more ...urfave.Flag) []urfave.Flag {
+	usage := map[string]string{
+		"server": "`URL` of a serving salectl, like http://127.0.0.1:8080",
+		"admin":  "`URL` of the admin address of a serving salectl, like http://127.0.0.1:8081",
+	}
+	flags := []urfave.Flag{valueFlag(server, usage[server]), valueFlag("sale", "`NAME` of the sale")}
+	return append(append(flags, more...),
+		valueFlag("token-file", "send the bearer token in `FILE`"),
+		valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultInquiryTimeout)),
+		onFlag("json", "answer in JSON"),
+	)
+}
+
+func parseInquiry(f *flags, server string) inquiry {
+	return inquiry{
+		server:    f.server(server),
+		flag:      server,
+		sale:      f.need("sale"),
+		tokenFile: f.text("token-file"),
+		timeout:   f.duration("timeout", defaultInquiryTimeout),
+		json:      f.on("json"),
+	}
+}
+
+// server returns the base URL of a server.
+func (f *flags) server(name string) *url.URL {
+	text := f.need(name)
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		f.refuse("%s must be a URL like http://127.0.0.1:8080, not %q", dashed(name), text)
+		return nil
+	}
+	return u
+}
+
+// inquire asks until the server has decided or the time is up. It says why it asks
+// again, once for each reason in a row.
+func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Context, *api.Client) (api.Answer, error)) (api.Answer, error) {
+	token, err := httpd.ReadToken(o.tokenFile)
+	if err != nil {
+		return api.Answer{}, err
+	}
+	said := ""
+	client, err := api.NewClient(api.Config{
+		Servers: []string{o.server.String()}, Sale: o.sale, Token: token,
+		Attempted: func(a api.Attempt) bool {
+			if why := whyAgain(a); a.Again && why != said {
+				p.say("%s; asking again.", why)
+				said = why
+			}
+			return true
+		},
+	})
+	if err != nil {
+		return api.Answer{}, err
+	}
+	defer client.Close()
+	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%w after %s", errTimeout, o.timeout))
+	defer cancel()
+	a, err := ask(bounded, client)
+	var unexpected *api.UnexpectedError
+	switch {
+	case a.Outcome != "" && errors.Is(err, errTimeout):
+		err = nil
+	case errors.Is(err, errTimeout), !errors.As(err, &unexpected):
+	case unexpected.StatusCode == http.StatusUnauthorized:
+		err = fmt.Errorf("%s refuses the request: %s", o.server, unauthorized(token))
+	default:
+		err = fmt.Errorf("%w; check %s", err, dashed(o.flag))
+	}
+	return a, err
+}
+
+// whyAgain is what an attempt came to, in a line.
+func whyAgain(a api.Attempt) string {
+	if a.Err != nil {
+		return a.Err.Error()
+	}
+	return string(a.Answer.Outcome) + ": " + a.Answer.Problem().Detail
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/api"
+)
+
+// settleOptions is the command line of confirm, extend, cancel and refund.
+type settleOptions struct {
+	inquiry
+	claim string
+	how   api.How
+	api.Settlement
+}
+
+func (p *program) confirmCommand() *urfave.Command {
+	return p.settleCommand(api.Confirm, "server", "say that a held claim is paid", "0 sold",
+		valueFlag("payment", fmt.Sprintf("`REFERENCE` of the payment, at most %d bytes", api.MaxPayment)))
+}
+
+func (p *program) extendCommand() *urfave.Command {
+	return p.settleCommand(api.Extend, "server", "give a held claim a later deadline, once", "0 held until later")
+}
+
+func (p *program) cancelCommand() *urfave.Command {
+	return p.settleCommand(api.Cancel, "server", "give up a held claim", "0 cancelled", forTheBooks()...)
+}
+
+func (p *program) refundCommand() *urfave.Command {
+	return p.settleCommand(api.Refund, "admin", "undo a sold claim", "0 refunded",
+		append(forTheBooks(), onFlag("retire", "do not sell the units again"))...)
+}
+
+// forTheBooks are the flags of a cancel and a refund.
+func forTheBooks() []urfave.Flag {
+	return []urfave.Flag{
+		valueFlag("reason", fmt.Sprintf("`TEXT` for the books, at most %d bytes", api.MaxReason)),
+		valueFlag("who", fmt.Sprintf("`NAME` for the books, at most %d bytes (default: user@host)", api.MaxWho)),
+	}
+}
+
+func (p *program) settleCommand(how api.How, server, usage, done string, more ...urfave.Flag) *urfave.Command {
+	more = append([]urfave.Flag{valueFlag("claim", "`ID` of the claim, as its answer had it")}, more...)
+	return &urfave.Command{
+		Name: string(how), Category: groupSale, Usage: usage,
+		Description: "Asks again while the server is too busy, has no majority, or does not own the\n" +
+			"sale; what was done before is not done again. Exit codes: " + done + ", 3 the claim\n" +
+			"is in another state, 1 no such claim or sale, 4 bad request, 7 no answer in time.",
+		Flags:  inquiryFlags(server, more...),
+		Action: action(func(f *flags) settleOptions { return parseSettle(f, how, server) }, p.settle),
+	}
+}
+
+func parseSettle(f *flags, how api.How, server string) settleOptions {
+	o := settleOptions{inquiry: parseInquiry(f, server), claim: f.need("claim"), how: how}
+	switch how {
+	case api.Confirm:
+		o.Payment = f.need("payment")
+	case api.Cancel, api.Refund:
+		o.Reason, o.Who, o.Retire = f.need("reason"), f.text("who"), f.on("retire")
+		if o.Who == "" {
+			o.Who = who()
+		}
+	}
+	if f.errs == nil {
+		if err := o.Check(how); err != nil {
+			f.refuse("--%s", err)
+		}
+	}
+	return o
+}
+
+// settleReply is what confirm, extend, cancel and refund print with --json of a
+// server's answer.
+type settleReply struct {
+	FormatVersion int         `json:"formatVersion"`
+	Outcome       api.Outcome `json:"outcome"`
+	Sale          string      `json:"sale"`
+	// MayBeDone says that an earlier try may have done it, and that this answer does not
+	// tell.
+	MayBeDone bool `json:"mayBeDone,omitempty"`
+
+	// Of a claim that was settled as asked, as it is then. Of any other only its id.
+	User string `json:"user,omitempty"`
+	claimUnits
+
+	// Where it was not.
+	Detail    string `json:"detail,omitempty"`
+	RefundDue bool   `json:"refundDue,omitempty"` // the payment bought nothing
+}
+
+// unsettled is what these commands print with --json where no server gave an outcome.
+type unsettled struct {
+	FormatVersion int    `json:"formatVersion"`
+	Sale          string `json:"sale"`
+	Claim         string `json:"claim"`
+	MayBeDone     bool   `json:"mayBeDone,omitempty"`
+	Error         string `json:"error"`
+	ExitCode      int    `json:"exitCode"`
+}
+
+func (p *program) settle(ctx context.Context, o settleOptions) error {
+	a, err := p.inquire(ctx, o.inquiry, func(ctx context.Context, c *api.Client) (api.Answer, error) {
+		return c.Settle(ctx, o.claim, o.how, o.Settlement)
+	})
+	if err != nil {
+		if a.MayBeAccepted {
+			err = advised{what: err.Error() + ": it is unknown whether it was done", err: inDoubt{err}, remedy: runAgain}
+		}
+		if o.json {
+			p.emit(unsettled{formatVersion, o.sale, o.claim, errors.As(err, new(inDoubt)), err.Error(), ExitCode(err)})
+		}
+		return err
+	}
+	problem := a.Problem()
+	r := settleReply{
+		FormatVersion: formatVersion, Outcome: a.Outcome, Sale: o.sale, MayBeDone: a.MayBeAccepted,
+		User: a.Claim.User, claimUnits: unitsOf(a.Claim), Detail: problem.Detail, RefundDue: problem.RefundDue,
+	}
+	done := a.Outcome == o.how.Done()
+	r.Claim = o.claim
+	if o.json {
+		p.emit(r)
+	} else {
+		p.settleText(r, done)
+	}
+	if !done {
+		return shown{&outcomeError{r.Outcome, r.Detail}}
+	}
+	return nil
+}
+
+// runAgain is what to do when nobody knows whether a claim was settled.
+const runAgain = "Run the command again to learn it: what was done is not done twice."
+
+func (p *program) settleText(r settleReply, done bool) {
+	c := p.colours(p.out)
+	if done {
+		fmt.Fprintf(p.out, "%s: %s of %s to %s%s%s, claim %s\n", c.green(string(r.Outcome)),
+			unitList(r.Units), r.Sale, r.User, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim)
+		return
+	}
+	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
+	if r.RefundDue {
+		fmt.Fprintf(p.out, "  The payment bought nothing: pay it back.\n")
+	}
+	if r.MayBeDone {
+		fmt.Fprintf(p.out, "  It is unknown whether it was done. %s\n", runAgain)
+	}
+}

@@ -1,0 +1,96 @@
+package httpd
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"salectl/api"
+	"salectl/executor"
+	"salectl/executor/shard"
+)
+
+// maxSettlement is the most that the body of a settlement may have. The longest texts
+// take a sixth of it, or all if every letter is escaped.
+const maxSettlement = 8192
+
+// ofBuyers says whether what follows /claims/ in a path settles a claim, in a way that
+// buyers' applications may.
+func ofBuyers(rest string) bool {
+	_, how, _ := strings.Cut(rest, "/")
+	return how == string(api.Confirm) || how == string(api.Extend) || how == string(api.Cancel)
+}
+
+// postSettlement answers POST /v1/sales/{sale}/claims/{rest}, where rest is a claim and
+// how it is settled.
+func (s *Server) postSettlement(w http.ResponseWriter, r *http.Request, name, rest string) {
+	claim, way, _ := strings.Cut(rest, "/")
+	how := api.How(way)
+	s.withSale(w, r, http.MethodPost, name, func(sale *sale) {
+		began := s.now().Mono
+		label := s.settle(w, r, sale, claim, how)
+		s.metrics.settlement(sale.name, how, label, s.now().Mono-began)
+	})
+}
+
+// settle answers one settlement and returns its label in metrics.
+func (s *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, claim string, how api.How) api.Outcome {
+	said, f := readSettlement(r, how)
+	if f != nil {
+		writeBadRequest(w, f)
+		return api.BadRequest
+	}
+	a := s.settled(r.Context(), sale, claim, how, said)
+	if a.Outcome != how.Done() {
+		if a.Message == "" {
+			a.Message = notSettled[a.Outcome]
+		}
+		s.refuse(w, sale, &a)
+		return a.Outcome
+	}
+	w.Header()["Content-Type"] = typeJSON
+	w.Write(appendClaim(nil, a.Outcome, sale.name, &a.Claim))
+	if a.Replayed {
+		return api.Replayed
+	}
+	return a.Outcome
+}
+
+// settled asks the sale.
+func (s *Server) settled(ctx context.Context, sale *sale, claim string, how api.How, said api.Settlement) executor.Answer {
+	id, ok := shard.ParseClaimID(claim)
+	switch {
+	case s.draining.Load():
+		return executor.Answer{Outcome: api.Draining}
+	case !ok:
+		return executor.Answer{Outcome: api.NoSuchClaim}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.claimTimeout)
+	defer cancel()
+	return sale.Settle(ctx, executor.Settlement{
+		Claim: id, How: executor.How(how.Done()),
+		Payment: said.Payment, Who: said.Who, Reason: said.Reason, Retire: said.Retire,
+	})
+}
+
+// readSettlement reads a settlement from a request.
+func readSettlement(r *http.Request, how api.How) (api.Settlement, *fault) {
+	if f := checkContentType(r.Header["Content-Type"]); f != nil {
+		return api.Settlement{}, f
+	}
+	body, f := readBody(r, make([]byte, maxSettlement+1))
+	if f != nil {
+		return api.Settlement{}, f
+	}
+	return parseSettlement(body, how)
+}
+
+// notSettled are details where those of the table speak of a claim's key. A settlement
+// has none: whoever is not answered asks again.
+var notSettled = map[api.Outcome]string{
+	api.Overloaded: "Too many requests are waiting; this one was not looked at. Ask again.",
+	api.NoQuorum:   "This server has lost the right to sell for the moment; it did not do what was asked. Ask again.",
+	api.Unknown:    "Nobody knows yet whether this was done. Ask again: it is done once.",
+	api.Standby:    "Another server has the sale at the moment; this request was not looked at. Ask again.",
+	api.Draining:   "This server is going down; this request was not looked at. Ask again.",
+}
