@@ -84,12 +84,10 @@ func (c *claim) become(state string, at *slot) {
 	c.states = append(c.states, stateFrom{state, at.Seq})
 }
 
-// was says whether a claim was in a state at some time between two places, as its shard's
-// owner may have known: of the last slot stored before, the reply may be on its way.
+// was says whether a claim was in a state at some time between two places, as far as its
+// shard's owner may have known.
 func (c *claim) was(state string, from, to uint64) bool {
-	if last := c.at.log.at(from); last != nil {
-		from = last.Seq
-	}
+	from = c.at.log.known(from)
 	for i, s := range c.states {
 		ended := i+1 < len(c.states) && c.states[i+1].seq < from
 		if s.state == state && s.seq < to && !ended {

@@ -157,6 +157,23 @@ func (l *log) during(from Place, to uint64) []*slot {
 	return l.slots[first:i]
 }
 
+// known returns the place of the oldest slot before another place of which the owner may
+// not have known: of its own last one the reply may be on its way, and of those that a
+// planner stored since it hears when it reads the log, or appends.
+func (l *log) known(seq uint64) uint64 {
+	last := l.at(seq)
+	if last == nil {
+		return seq
+	}
+	for j := slices.Index(l.slots, last); j >= 0 && l.slots[j].At+grace > last.At; j-- {
+		seq = l.slots[j].Seq
+		if l.slots[j].byOwner() && !l.taken(j, last.Place) {
+			break
+		}
+	}
+	return seq
+}
+
 // taken says whether the shard was taken over a short while before a time, at a slot
 // or before it: the owner before may not have heard of that, and still answer.
 func (l *log) taken(slot int, at Place) bool {
