@@ -11,6 +11,10 @@ import (
 	"salectl/spec"
 )
 
+// unpaid is a stream under which no sale of TestWorldsThatFailed has a payment: those
+// worlds are as they were when they failed.
+const unpaid = 1081
+
 // drawPayment has the claims of some sales held until they are paid. All else stays as it
 // was drawn.
 func (s *scenario) drawPayment(r random) {

@@ -105,7 +105,7 @@ func newWorld(o Options) *world {
 	w.scenario.drawSizes(o.random(forSizes, 0))
 	w.scenario.drawPage(o.random(forPages, 0))
 	w.scenario.drawHours(o.random(forHours, 0), o.Until)
-	w.scenario.drawPayment(o.random(forPayments, 0))
+	w.scenario.drawPayment(o.random(forPayments, unpaid))
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)
