@@ -5,8 +5,8 @@ type Decision struct {
 	Kind DecisionKind
 	// Op is the claim's place among the commit's ops, for Granted and ReplayHere.
 	Op int
-	// Claim is the earlier one, for Replay.
-	Claim Claim
+	// Claim is the earlier one, for Replay; nil for all else.
+	Claim *Claim
 	// Refusal says why, for NotNow.
 	Refusal Refusal
 }
@@ -41,7 +41,8 @@ func (s *State) ask(at spot, quantity, more, timeUs int64) (Decision, bool) {
 		if int64(s.claims.records.at(at.claim-1).count) != quantity {
 			return Decision{Kind: KeyReused}, true
 		}
-		return Decision{Kind: Replay, Claim: s.claims.at(at.claim - 1)}, true
+		c := s.claims.at(at.claim - 1)
+		return Decision{Kind: Replay, Claim: &c}, true
 	}
 	if no := s.refusal(timeUs); no != Allowed {
 		return Decision{Kind: NotNow, Refusal: no}, true

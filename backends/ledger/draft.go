@@ -116,8 +116,10 @@ func (d *Draft) Grab(g Grab) Decision {
 		return same(Decision{Kind: ReplayHere, Op: op}, d.Units(op), g.Unit)
 	}
 	i, more := d.granted(at, g.User)
-	if v, ok := d.state.ask(at, 1, more, g.GrantedUs); ok {
+	if v, ok := d.state.ask(at, 1, more, g.GrantedUs); ok && v.Kind == Replay {
 		return same(v, v.Claim.Units, g.Unit)
+	} else if ok {
+		return Decision{Kind: Void}
 	}
 	size := len(g.User) + len(g.Key) + 52
 	if d.size+size > softEntry {
@@ -136,7 +138,7 @@ func (d *Draft) Grab(g Grab) Decision {
 
 // same is a decision that the log has a grab already, if it has it with its unit.
 func same(v Decision, units []int64, unit int64) Decision {
-	if (v.Kind == ReplayHere || v.Kind == Replay) && len(units) == 1 && units[0] == unit {
+	if len(units) == 1 && units[0] == unit {
 		return v
 	}
 	return Decision{Kind: Void}

@@ -62,13 +62,17 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 // terms checks that a claim is held on the terms in force, or sold at once if there
 // are none.
 func (s *State) terms(c *pb.Commit, op *pb.Claim) error {
+	p := s.settings.GetPayment()
+	if p == nil && op.GetHeldUntilUs() == 0 && op.GetGraceUs() == 0 {
+		return nil
+	}
 	var until int64
-	if p := s.settings.GetPayment(); p != nil {
+	if p != nil {
 		until = c.GetTimeUs() + p.GetHoldForUs()
 	}
-	if grace := s.settings.GetPayment().GetGraceUs(); op.GetHeldUntilUs() != until || op.GetGraceUs() != grace {
+	if op.GetHeldUntilUs() != until || op.GetGraceUs() != p.GetGraceUs() {
 		return fmt.Errorf("a claim that is held until %d and %d us of grace, by the settings it is until %d and %d",
-			op.GetHeldUntilUs(), op.GetGraceUs(), until, grace)
+			op.GetHeldUntilUs(), op.GetGraceUs(), until, p.GetGraceUs())
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now clock.Now) Answer {
 	switch v.Kind {
 	case ledger.Replay:
-		return replay(shard, v.Claim)
+		return replay(shard, *v.Claim)
 	case ledger.KeyReused:
 		return Answer{Outcome: api.KeyReused, Message: "this key was used for another quantity"}
 	case ledger.OverLimit:
