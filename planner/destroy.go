@@ -99,8 +99,8 @@ func (t *teardown) unsettled() (open bool, until int64) {
 	for _, s := range t.x.states {
 		open = open || len(s.Open()) > 0 || s.Held > 0
 		for _, hold := range s.Holds() {
-			if until == 0 || hold.HeldUntilUs < until {
-				until = hold.HeldUntilUs
+			if until == 0 || hold.ReleaseUs() < until {
+				until = hold.ReleaseUs()
 			}
 		}
 	}
