@@ -25,7 +25,7 @@ type Audit struct {
 	Held      int64    `json:"held"`
 	Available int64    `json:"available"`
 	InFlight  int64    `json:"inFlight"`
-	Users     int64    `json:"users"` // that have a claim
+	Users     int64    `json:"users"` // that have units, held or sold
 	Shards    int      `json:"shards"`
 	Slots     uint64   `json:"slots"`
 	Oversold  int64    `json:"oversold"`  // units that are in two places
@@ -154,7 +154,11 @@ func readBooks(ctx context.Context, logs Logs, sale *Sale) ([]*book, error) {
 // add takes a shard's numbers in, as its commits add up.
 func (a *Audit) add(b *book) {
 	a.Slots += b.next
-	a.Users += int64(len(b.users))
+	for i := range b.accounts.len() {
+		if b.accounts.at(uint32(i)).units > 0 {
+			a.Users++
+		}
+	}
 	a.OverLimit += int64(len(b.over))
 	a.Sold += b.sold.Count()
 	a.Held += b.held.Count()
