@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/proto"
 
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -140,6 +141,10 @@ func settings(e *evidence, bad fault) {
 			var said struct {
 				PerUserLimit      int64
 				OpensAt, ClosesAt time.Time
+				Payment           *struct {
+					HoldForMs, GraceMs, ExtendByMs int64
+					Late                           string
+				}
 			}
 			if err := json.Unmarshal(p.GetSpec(), &said); err != nil {
 				if i > 0 { // else it is reported where the run is read
@@ -154,6 +159,12 @@ func settings(e *evidence, bad fault) {
 			if !said.ClosesAt.IsZero() {
 				want.ClosesAtUs = said.ClosesAt.UnixMicro()
 			}
+			if paid := said.Payment; paid != nil {
+				want.Payment = &pb.Payment{
+					HoldForUs: 1000 * paid.HoldForMs, GraceUs: 1000 * paid.GraceMs, ExtendByUs: 1000 * paid.ExtendByMs,
+					Late: map[string]pb.Payment_Late{"refuse": pb.Payment_REFUSE, "resell": pb.Payment_RESELL}[paid.Late],
+				}
+			}
 			if !sameSettings(p.GetSettings(), want) {
 				bad("%v plans generation %d with the settings %v; it declares %v", p.at, p.GetGeneration(), p.GetSettings(), want)
 			}
@@ -163,5 +174,5 @@ func settings(e *evidence, bad fault) {
 
 func sameSettings(a, b *pb.Settings) bool {
 	return a.GetPerUserLimit() == b.GetPerUserLimit() && a.GetPhase() == b.GetPhase() &&
-		a.GetOpensAtUs() == b.GetOpensAtUs() && a.GetClosesAtUs() == b.GetClosesAtUs()
+		a.GetOpensAtUs() == b.GetOpensAtUs() && a.GetClosesAtUs() == b.GetClosesAtUs() && proto.Equal(a.GetPayment(), b.GetPayment())
 }
