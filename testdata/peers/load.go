@@ -100,7 +100,7 @@ func storeShard(ctx context.Context, logs ledger.Logs, log string, buyers []stri
 		}
 		d.Reset(now().Wall.UnixMicro())
 		for i, user := range buyers[at:min(at+largeCommit, len(buyers))] {
-			if v := d.Claim(user, key(int64(at+i)), 1, 0); v.Kind != ledger.Granted {
+			if v := d.Claim(user, key(int64(at+i)), 1); v.Kind != ledger.Granted {
 				return fmt.Errorf("%s: a claim was not granted", log)
 			}
 		}
