@@ -47,14 +47,15 @@ func TestFixedWorlds(t *testing.T) {
 // Worlds that found a bug, for as long as a seed means what it meant then.
 func TestWorldsThatFailed(t *testing.T) {
 	for name, seed := range map[string]uint64{
-		"buyers told closed when a read of the sale's log lagged":          29,
-		"a planner forgot the generations when such a read came amid work": 46,
-		"a pause took another's old plan for its own":                      715177,
-		"who was given a unit by a list was told that it had closed":       1795349792936,
-		"who had been sold a unit was told closed when asking again":       1795349788886,
-		"who had been sold a unit was told paused when asking again":       1795349794302,
-		"who waited was told sold_out when asking again, and sold a unit":  3004547,
-		"a tenure of whose leases only moments are known began again":      9510083,
+		"buyers told closed when a read of the sale's log lagged":             29,
+		"a planner forgot the generations when such a read came amid work":    46,
+		"a pause took another's old plan for its own":                         715177,
+		"who was given a unit by a list was told that it had closed":          1795349792936,
+		"who had been sold a unit was told closed when asking again":          1795349788886,
+		"who had been sold a unit was told paused when asking again":          1795349794302,
+		"who waited was told sold_out when asking again, and sold a unit":     3004547,
+		"a node that failed once was never asked again, and all were refused": 8202980,
+		"a tenure of whose leases only moments are known began again":         9510083,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}

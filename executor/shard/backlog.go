@@ -148,7 +148,8 @@ func (gs *shardQueue) anew() {
 
 // freeStuck has the lists filled anew whose users may have been given what nobody
 // asks for any more, if the ledger is as far behind as it may be: they would be
-// counted for ever. It returns when to look again, 0 if there are no such users.
+// counted for ever, and nobody new is asked for, so that a node which did not answer
+// would never be known to answer again. It returns when to look again, 0 if there are no such users.
 func (g *NodeBatcher) freeStuck(now clock.Now) time.Duration {
 	wake := time.Duration(0)
 	for _, gs := range g.shards {
@@ -156,7 +157,8 @@ func (g *NodeBatcher) freeStuck(now clock.Now) time.Duration {
 			continue
 		}
 		wake = now.Mono + LookForStuck
-		if g.backlog.full() && gs.asking == 0 && gs.failed.err == nil && !gs.asksAgain() {
+		answers := gs.failed.err == nil || now.Mono >= gs.restsTo+LookForStuck
+		if g.backlog.full() && gs.asking == 0 && answers && !gs.asksAgain() {
 			gs.shard.Post(FillLost{Fill: gs.fill})
 		}
 	}

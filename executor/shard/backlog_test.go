@@ -223,7 +223,14 @@ func TestFreeStuck(t *testing.T) {
 		"the list is off":                 {func(_ *counted, q *shardQueue) { q.fill = 0 }, 0, false},
 		"the ledger is not that far back": {func(c *counted, _ *shardQueue) { c.g.backlog.behind.Store(2) }, 0, true},
 		"a call is under way":             {func(_ *counted, q *shardQueue) { q.set("b", asking) }, 0, true},
-		"the node does not answer":        {func(c *counted, q *shardQueue) { q.failed.note(c.now, errors.New("it is silent")) }, 0, true},
+		"the node does not answer": {func(c *counted, q *shardQueue) {
+			q.failed.note(c.now, errors.New("it is silent"))
+			q.restsTo = c.now.Mono - LookForStuck + 1
+		}, 0, true},
+		"the node did not answer, and nobody may ask it": {func(c *counted, q *shardQueue) {
+			q.failed.note(c.now, errors.New("it is silent"))
+			q.restsTo = c.now.Mono - LookForStuck
+		}, 1, true},
 		"somebody asks again": {func(c *counted, q *shardQueue) {
 			q.queue = []*Ticket{{Request: Request{User: "c"}}, {Request: Request{User: "a"}, asked: true}}
 		}, 0, true},
