@@ -186,7 +186,7 @@ func TestBookFindsClaims(t *testing.T) {
 
 // unbooked are refusals that are no matter of what adds up: a book has no say in them.
 var unbooked = []string{"a resale by a stranger", "a resale of others for nothing", "a payment of many bytes", "a name of many bytes",
-	"a reason of many bytes", "a way of the future"}
+	"a reason of many bytes", "a way of the future", "a grace without a hold"}
 
 func TestStateRefusesToSettle(t *testing.T) {
 	confirmed := by(settleOf(pb.Settle_CONFIRM, paid("p")))
@@ -229,7 +229,11 @@ func TestStateRefusesToSettle(t *testing.T) {
 		"a claim sold at once":           {nil, by(claim("v", "k", 5)), "a claim that is held until 0 and 0 us of grace, by the settings it is until 99 and 11"},
 		"a hold for longer":              {nil, by(hold("v", "k", 100, 5)), "a claim that is held until 100"},
 		"a hold of no grace":             {nil, by(hold("v", "k", 99, 5)), "held until 99 and 0 us of grace"},
-		"a hold in a plain sale":         {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(heldFor("v", "k", 5)), "by the settings it is until 0 and 0"},
+		"a hold without grace":           {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(hold("v", "k", 99, 5)), "by the settings it is until 0 and 0"},
+		"a grace without a hold": {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(&pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{
+			User: "v", Key: []byte("k"), Units: []int64{5}, GraceUs: 1,
+		}}}), "held until 0 and 1 us of grace"},
+		"a hold in a plain sale": {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(heldFor("v", "k", 5)), "by the settings it is until 0 and 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := begun(t)
