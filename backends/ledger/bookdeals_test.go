@@ -102,6 +102,26 @@ func (w *world) someDeals(random *rand.Rand) {
 	w.commit(shard, d)
 }
 
+// A claim of a plain sale is refunded as well.
+func TestAuditOfARefundedSale(t *testing.T) {
+	w := newWorld(t)
+	w.sell(2, 1)
+	for _, retire := range []bool{false, true} {
+		d := w.draft(1)
+		c := w.shards[1].Claim(map[bool]int{false: 0, true: 1}[retire])
+		if v := d.Refund(c, "ada", "broken", retire); v.Kind != SettleDone {
+			t.Errorf("settlement %d", v.Kind)
+		}
+		w.commit(1, d)
+	}
+	if a := mustAudit(t, w.logs); !a.OK || a.Sold != 0 || a.Stock != 28 || a.Available != 28 || a.Refunded != 2 {
+		t.Errorf("%+v", a)
+	}
+	if c := w.shards[1].Claim(1); c.State != StateRefunded || !c.Retired || c.HeldUntilUs != 0 || w.shards[1].UserUnits(c.User) != 0 {
+		t.Errorf("the claim is %+v", c)
+	}
+}
+
 // What an audit must say of a settlement that was never to be.
 func TestAuditFindsFalseDeals(t *testing.T) {
 	of := func(claim int, how pb.Settle_How, change func(*pb.Settle)) func(*world) *pb.Op {

@@ -153,7 +153,7 @@ func (s *State) settle(c *pb.Commit, op *pb.Settle) error {
 	switch v := s.verdict(op.GetHow(), at, c.GetTimeUs()); {
 	case v == SettleDone:
 		return s.settled(c, i, op)
-	case v == SettleAlready, v == SettleRefundDue && op.GetHow() == pb.Settle_REFUND_DUE, endsHold(op) && at.state != StateHeld && !at.grabbed:
+	case v == SettleAlready, v == SettleRefundDue && op.GetHow() == pb.Settle_REFUND_DUE, endsHold(op) && at.state != StateHeld:
 		return nil
 	}
 	return fmt.Errorf("%v of a claim that is %v%s", op.GetHow(), at.state, why(op, at, c.GetTimeUs()))

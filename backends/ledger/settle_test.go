@@ -94,12 +94,22 @@ func TestStateSettles(t *testing.T) {
 			"limit 10: 9 available, 1 held, 0 sold, 0 in flight",
 			Claim{Units: []int64{7, 5}, State: StateRefunded, HeldUntilUs: 99, SettledUs: 111, Payment: "p", Who: "ada", Reason: "broken", RefundsDue: []string{"q"}},
 			Outcomes{OpenHolds: 1, Expired: 1, Resold: 1, Refunded: 1, RefundsDue: 1}},
-		"payments owed back, each once": {[]commit{expired, by(owed("p"), owed("")).at(111), by(owed("p"), owed("q")).at(112)},
+		"payments owed back, each once": {[]commit{expired, by(owed("p"), owed("")).at(111), by(owed("p"), owed("q"), owed("q")).at(112)},
 			"limit 10: 10 available, 0 held, 0 sold, 0 in flight",
 			Claim{State: StateExpired, HeldUntilUs: 99, SettledUs: 110, RefundsDue: []string{"p", "", "q"}}, Outcomes{Expired: 1, RefundsDue: 3}},
 		"a second payment, owed back": {[]commit{by(settleOf(pb.Settle_CONFIRM, paid("p"))), by(owed("q"), owed("p"), owed(""))},
 			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
 			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 10, Payment: "p", RefundsDue: []string{"q"}}, Outcomes{Confirmed: 1, RefundsDue: 1}},
+		"a payment of what was paid by no name": {[]commit{by(settleOf(pb.Settle_CONFIRM, nil), owed("q"), resold("q", 1, 2))},
+			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 10}, Outcomes{Confirmed: 1}},
+		"the longest payment": {[]commit{by(settleOf(pb.Settle_CONFIRM, paid(strings.Repeat("p", MaxPayment))))},
+			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
+			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 10, Payment: strings.Repeat("p", MaxPayment)}, Outcomes{Confirmed: 1}},
+		"the longest name and reason": {[]commit{by(settleOf(pb.Settle_CANCEL, func(op *pb.Settle) {
+			op.Who, op.Reason = strings.Repeat("w", MaxWho), strings.Repeat("r", MaxReason)
+		}))}, "limit 10: 10 available, 0 held, 0 sold, 0 in flight",
+			Claim{State: StateCancelled, HeldUntilUs: 99, SettledUs: 10, Who: strings.Repeat("w", MaxWho), Reason: strings.Repeat("r", MaxReason)}, Outcomes{Cancelled: 1}},
 		"a resale, and the payment owed back before": {[]commit{expired, by(owed("p")).at(110), by(resold("q", 1, 2)).at(110)},
 			"limit 10: 8 available, 0 held, 2 sold, 0 in flight",
 			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 110, Payment: "q", RefundsDue: []string{"p"}}, Outcomes{Expired: 1, Resold: 1, RefundsDue: 1}},
@@ -112,8 +122,16 @@ func TestStateSettles(t *testing.T) {
 			Claim{State: StateSold, HeldUntilUs: 99, SettledUs: 109}, Outcomes{Confirmed: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			commits := append([]commit{sells, by(heldFor("u", "k", 1, 2))}, test.commits...)
 			s := begun(t)
-			mustFold(t, s, append([]commit{sells, by(heldFor("u", "k", 1, 2))}, test.commits...)...)
+			mustFold(t, s, commits...)
+			b, a := booked(t, commits...), new(Audit)
+			b.differs(a)
+			if len(b.faults)+len(b.twice)+len(a.Problems) > 0 || b.refused != nil || b.outcomes != s.Outcomes ||
+				b.accounts.at(b.users[nameOf("u")]).units != s.UserUnits("u") ||
+				!slices.Equal(b.free, s.available) || b.held.Count() != s.Held || b.sold.Count() != s.Sold || b.dealt-b.removed.Count() != s.Limit {
+				t.Errorf("the book has %+v, %v, %v, %q: %+v", b.outcomes, b.faults, b.refused, a.Problems, b)
+			}
 			if got := figures(s); got != test.want || s.Outcomes != test.counts {
 				t.Errorf("%s, %+v\nwant %s, %+v", got, s.Outcomes, test.want, test.counts)
 			}
@@ -133,6 +151,43 @@ func TestStateSettles(t *testing.T) {
 	}
 }
 
+// booked returns the book of a shard that has begun and goes on with some commits, which
+// are stored whatever the reducer says.
+func booked(t *testing.T, commits ...commit) *book {
+	t.Helper()
+	b, written := newBook(testLog, 0, 1), newChain(testLog)
+	first := []commit{by(generation(1, 0, phase(pb.Phase_OPEN), Range{1, 10})).as("planner", 0).at(0), by(own()).at(5)}
+	for _, c := range append(first, commits...) {
+		entry, hash, err := written.encode(c.proto())
+		if err != nil {
+			t.Fatal(err)
+		}
+		written.advance(c.proto(), hash)
+		if err := b.Fold(entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// A book finds a claim by its place, and nothing elsewhere.
+func TestBookFindsClaims(t *testing.T) {
+	b := booked(t, by(claim("u", "k", 1), ack(3, 0), claim("v", "k", 2)), by(claim("w", "k", 3)), by(), by(ack(3, 0), claim("x", "k", 4)))
+	places := map[place]uint32{{2, 0}: 0, {2, 2}: 1, {3, 0}: 2, {5, 1}: 3}
+	for slot := range uint64(8) {
+		for index := range uint32(4) {
+			want, there := places[place{slot, index}]
+			if n, ok := b.find(place{slot, index}); ok != there || ok && n != want {
+				t.Errorf("slot %d, op %d: claim %d, %v, want %d, %v", slot, index, n, ok, want, there)
+			}
+		}
+	}
+}
+
+// unbooked are refusals that are no matter of what adds up: a book has no say in them.
+var unbooked = []string{"a resale by a stranger", "a resale of others for nothing", "a payment of many bytes", "a name of many bytes",
+	"a reason of many bytes", "a way of the future", "a grace without a hold"}
+
 func TestStateRefusesToSettle(t *testing.T) {
 	confirmed := by(settleOf(pb.Settle_CONFIRM, paid("p")))
 	cancelled := by(settleOf(pb.Settle_CANCEL, nil))
@@ -150,8 +205,8 @@ func TestStateRefusesToSettle(t *testing.T) {
 		"an extension by too much":       {nil, by(extended(200)), "a hold is extended to 200, by the settings it is to 199"},
 		"an extension that is not":       {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(extended(99)), "EXTEND of a claim that is held"},
 		"a refund of a hold":             {nil, by(refunded), "REFUND of a claim that is held"},
-		"a refund of what has expired":   {[]commit{expired}, by(refunded).at(110), "REFUND of a claim that is expired"},
-		"a refund of what was cancelled": {[]commit{cancelled}, by(refunded), "REFUND of a claim that is cancelled"},
+		"a refund of what has expired":   {[]commit{expired}, by(refunded).at(110), "REFUND of a claim that is expired."},
+		"a refund of what was cancelled": {[]commit{cancelled}, by(refunded), "REFUND of a claim that is cancelled."},
 		"a resale of a hold":             {nil, by(resold("p", 1, 2)), "RESELL of a claim that is held"},
 		"a resale of a hold to expire":   {nil, by(resold("p", 1, 2)).at(110), "RESELL of a claim that is held"},
 		"a resale of what was cancelled": {[]commit{cancelled}, by(resold("p", 1, 2)), "RESELL of a claim that is cancelled"},
@@ -174,16 +229,37 @@ func TestStateRefusesToSettle(t *testing.T) {
 		"a claim sold at once":           {nil, by(claim("v", "k", 5)), "a claim that is held until 0 and 0 us of grace, by the settings it is until 99 and 11"},
 		"a hold for longer":              {nil, by(hold("v", "k", 100, 5)), "a claim that is held until 100"},
 		"a hold of no grace":             {nil, by(hold("v", "k", 99, 5)), "held until 99 and 0 us of grace"},
-		"a hold in a plain sale":         {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(heldFor("v", "k", 5)), "by the settings it is until 0 and 0"},
+		"a hold without grace":           {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(hold("v", "k", 99, 5)), "by the settings it is until 0 and 0"},
+		"a grace without a hold": {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(&pb.Op{Op: &pb.Op_Claim{Claim: &pb.Claim{
+			User: "v", Key: []byte("k"), Units: []int64{5}, GraceUs: 1,
+		}}}), "held until 0 and 1 us of grace"},
+		"a hold in a plain sale": {[]commit{by(generation(3, 0, phase(pb.Phase_OPEN)))}, by(heldFor("v", "k", 5)), "by the settings it is until 0 and 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := begun(t)
 			mustFold(t, s, append([]commit{sells, by(heldFor("u", "k", 1, 2))}, test.before...)...)
 			_, err := fold(s, test.commit)
-			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
+			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error()+".", test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
+			commits := append([]commit{sells, by(heldFor("u", "k", 1, 2))}, test.before...)
+			b := booked(t, append(commits, test.commit)...)
+			if b.refused == nil || (len(b.faults) > 0) == slices.Contains(unbooked, name) {
+				t.Errorf("the book has %v, %v", b.faults, b.refused)
+			}
 		})
+	}
+}
+
+// A claim whose units lay apart has those that it is resold with, and no other.
+func TestResoldWithARun(t *testing.T) {
+	s := begun(t)
+	mustFold(t, s, sells, by(heldFor("u", "k", 1, 3)), expired, by(heldLater("v", "k", 1)).at(110), by(resold("p", 7, 8)).at(110))
+	if c := s.Claim(0); !slices.Equal(c.Units, []int64{7, 8}) {
+		t.Errorf("units %v", c.Units)
+	}
+	if err := recount(s); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -214,6 +290,7 @@ func TestGrabsAreNotSettled(t *testing.T) {
 	if v := d.Refund(s.Claim(0), "ada", "", false); v.Kind != SettleUnfit || d.Ops() != 0 {
 		t.Errorf("settlement %d", v.Kind)
 	}
+	mustFold(t, s, by(settle(3, 0, pb.Settle_CONFIRM))) // it is sold: nothing is left to do
 	if _, err := fold(s, by(settle(3, 0, pb.Settle_REFUND))); err == nil || !strings.Contains(err.Error(), "is sold, from a list") {
 		t.Errorf("got %v", err)
 	}
@@ -244,6 +321,7 @@ func TestSettlementsOfOneDraft(t *testing.T) {
 	}
 	confirm := func(d *Draft, c Claim) SettlementKind { return d.Confirm(c, "p").Kind }
 	confirmQ := func(d *Draft, c Claim) SettlementKind { return d.Confirm(c, "q").Kind }
+	confirmNone := func(d *Draft, c Claim) SettlementKind { return d.Confirm(c, "").Kind }
 	cancel := func(d *Draft, c Claim) SettlementKind { return d.Cancel(c, "u", "").Kind }
 	expire := func(d *Draft, c Claim) SettlementKind { return d.Expire(c).Kind }
 	extend := func(d *Draft, c Claim) SettlementKind { return d.Extend(c).Kind }
@@ -261,7 +339,7 @@ func TestSettlementsOfOneDraft(t *testing.T) {
 		steps  []step
 		ops    int
 	}{
-		"a confirm and an expiry in time":   {109, []step{{confirm, SettleDone}, {expire, SettleSold}, {confirm, SettleAlready}, {confirmQ, SettleSold}}, 1},
+		"a confirm and an expiry in time":   {109, []step{{confirm, SettleDone}, {expire, SettleSold}, {confirm, SettleAlready}, {confirmNone, SettleAlready}, {confirmQ, SettleSold}}, 1},
 		"an expiry and a confirm":           {110, []step{{confirm, SettleExpired}, {expire, SettleDone}, {confirm, SettleExpired}, {expire, SettleAlready}}, 1},
 		"an extension and a confirm":        {109, []step{{extend, SettleDone}, {extend, SettleAlready}, {expire, SettleHeld}, {confirm, SettleDone}, {extend, SettleSold}}, 2},
 		"an extension too late":             {110, []step{{extend, SettleExpired}}, 0},
@@ -320,6 +398,14 @@ func TestClaimsBehindSettlements(t *testing.T) {
 	if err := recount(s); err != nil {
 		t.Error(err)
 	}
+	// What is retired is free for nobody, and its user may have others.
+	s, d = drafted(t, 20)
+	d.Confirm(s.Claim(0), "p")
+	d.Refund(s.Claim(0), "ada", "", true)
+	if v := d.Claim("u", "l", 3); v.Kind != Granted || !slices.Equal(d.Units(v.Op), []int64{3, 4, 5}) {
+		t.Errorf("decision %d", v.Kind)
+	}
+	mustCommit(t, s, d)
 	// A late payment takes other units where somebody has its own.
 	s, d = drafted(t, 110)
 	d.Expire(s.Claim(0))
@@ -338,6 +424,7 @@ func TestSettlementsThatAreNotWritten(t *testing.T) {
 		"a slot to come":  d.Extend(Claim{Slot: 30}),
 		"late, no claim":  d.Late(Claim{Slot: 30}, "p"),
 		"a long payment":  d.Confirm(s.Claim(0), strings.Repeat("p", MaxPayment+1)),
+		"no payment":      d.Confirm(s.Claim(0), "\xff"),
 		"no text":         d.Cancel(s.Claim(0), "\xff", ""),
 		"a long reason":   d.Cancel(s.Claim(0), "", strings.Repeat("r", MaxReason+1)),
 		"no text as well": d.Refund(s.Claim(0), "", "\xff", true),
@@ -349,7 +436,7 @@ func TestSettlementsThatAreNotWritten(t *testing.T) {
 	if err := d.Generation(generation(3, 0, phase(pb.Phase_OPEN)).GetGeneration()); err != nil {
 		t.Fatal(err)
 	}
-	if v := d.Confirm(s.Claim(0), "p"); v.Kind != SettleFull {
+	if v := d.Expire(s.Claim(0)); v.Kind != SettleFull {
 		t.Errorf("settlement %d behind a new generation", v.Kind)
 	}
 	mustFold(t, s, by(generation(3, 0, paying(3, &pb.Payment{HoldForUs: 1, Late: pb.Payment_REFUSE}))))
@@ -365,6 +452,55 @@ func TestSettlementsThatAreNotWritten(t *testing.T) {
 	d.Reset(110)
 	if v := d.Expire(s.Claim(0)); v.Kind != SettleUnfit || d.Ops() != 0 {
 		t.Errorf("settlement %d of units in two places", v.Kind)
+	}
+}
+
+// A late payment buys what there is to the last unit, and up to the limit.
+func TestLateToTheLimit(t *testing.T) {
+	s, d := drafted(t, 110)
+	d.Expire(s.Claim(0))
+	d.Claim("u", "l", 1)
+	for i := 0; d.Available() > 2; i++ {
+		d.Claim(fmt.Sprint("v", i), "k", 1)
+	}
+	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleDone || d.Available() != 0 {
+		t.Errorf("settlement %d, %d available", v.Kind, d.Available())
+	}
+	mustCommit(t, s, d)
+	s, d = drafted(t, 110)
+	d.size = softEntry
+	if v := d.Late(s.Claim(0), "p"); v.Kind != SettleFull || d.Ops() != 0 {
+		t.Errorf("settlement %d of a full draft", v.Kind)
+	}
+}
+
+// The size of a settlement is counted with all that it names.
+func TestSettlementsAreCounted(t *testing.T) {
+	const n = 3000
+	s := NewState(testLog)
+	mustGeneration(t, s, 2*n, n)
+	mustOwn(t, s)
+	d := s.Draft(testOwner, 1)
+	if err := d.Generation(&pb.Generation{Number: 2, Settings: paying(n, &pb.Payment{HoldForUs: 1, Late: pb.Payment_RESELL})}); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, d)
+	d.Reset(1)
+	d.Claim("u", "k", n)
+	mustCommit(t, s, d)
+	d.Reset(2)
+	if v := d.Late(s.Claim(0), strings.Repeat("p", MaxPayment)); v.Kind != SettleDone {
+		t.Errorf("settlement %d", v.Kind)
+	}
+	if e := mustCommit(t, s, d); len(e.Bytes) > d.size {
+		t.Errorf("the entry has %d bytes, %d were counted", len(e.Bytes), d.size)
+	}
+	d.Reset(2)
+	for i := range n / 10 {
+		d.Late(s.Claim(0), fmt.Sprintf("%0255d", i))
+	}
+	if e := mustCommit(t, s, d); len(e.Bytes) > d.size || d.Ops() != n/10 {
+		t.Errorf("the entry of %d ops has %d bytes, %d were counted", d.Ops(), len(e.Bytes), d.size)
 	}
 }
 
@@ -391,7 +527,10 @@ func TestSettlementsFill(t *testing.T) {
 	if v := d.Cancel(s.Claim(done), "", strings.Repeat("r", MaxReason)); v.Kind != SettleFull {
 		t.Errorf("settlement %d after %d", v.Kind, done)
 	}
-	if e := mustCommit(t, s, d); len(e.Bytes) > d.size || len(e.Bytes) < softEntry*9/10 {
+	if v := d.Cancel(s.Claim(0), "", strings.Repeat("r", MaxReason)); v.Kind != SettleAlready {
+		t.Errorf("settlement %d of what is in the full commit", v.Kind)
+	}
+	if e := mustCommit(t, s, d); len(e.Bytes) > d.size || d.size > softEntry || len(e.Bytes) < softEntry*9/10 {
 		t.Errorf("the entry has %d bytes, %d were counted", len(e.Bytes), d.size)
 	}
 }

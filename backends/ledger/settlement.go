@@ -69,17 +69,17 @@ func (d *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
 // claim is sold after all, with its own units or, if somebody has one of them, others
 // (SettleDone): the user's limit must allow it, and the draft's writer must be the owner.
 // Else the payment is recorded as owed back (SettleRefundDue, also if it was before).
-// A hold whose release is past expires first.
+// A hold whose release is past expires first; one that may be confirmed is SettleHeld.
 func (d *Draft) Late(c Claim, payment string) Settlement {
-	n, now, ok := d.look(c)
-	if ok && now.State == StateHeld && now.ReleaseUs() <= d.commit.TimeUs {
+	n, now, _ := d.look(c)
+	if now.State == StateHeld {
 		if v := d.Expire(c); v.Kind != SettleDone {
 			return v
 		}
 		now = d.settlements[n]
 	}
 	op := newSettle(pb.Settle_REFUND_DUE)
-	if ok && d.resells(n, now, payment) {
+	if d.resells(n, now, payment) {
 		op.settle.How, op.settle.Units = pb.Settle_RESELL, now.Units
 		if !d.available.hasEach(now.Units) {
 			op.settle.Units = d.available.lowest(len(now.Units))

@@ -207,6 +207,7 @@ func recount(s *State) error {
 	users := make(map[string]int64)
 	for i := range s.Claims() {
 		c := s.Claim(i)
+		users[c.User] += 0
 		if c.State == StateSold || c.State == StateHeld {
 			users[c.User] += int64(len(c.Units))
 			for _, unit := range c.Units {

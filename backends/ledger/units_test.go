@@ -176,3 +176,24 @@ func TestUnitsJoin(t *testing.T) {
 		}
 	}
 }
+
+// Listed units are there if each of them is, and the lowest go on in the next range.
+func TestUnitsListed(t *testing.T) {
+	u := Units{{10, 3}, {20, 2}}
+	for _, test := range []struct {
+		units []int64
+		want  bool
+	}{
+		{nil, true}, {[]int64{10, 11, 12}, true}, {[]int64{12, 20, 21}, true}, {[]int64{21, 10}, true},
+		{[]int64{9}, false}, {[]int64{12, 13}, false}, {[]int64{10, 19}, false}, {[]int64{21, 22}, false},
+	} {
+		if got := u.hasEach(test.units); got != test.want {
+			t.Errorf("%v: %v", test.units, got)
+		}
+	}
+	for n := range 6 {
+		if want := []int64{10, 11, 12, 20, 21}[:n]; !slices.Equal(u.lowest(n), want) {
+			t.Errorf("the lowest are %v, want %v", u.lowest(n), want)
+		}
+	}
+}
