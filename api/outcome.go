@@ -15,7 +15,7 @@ type Outcome string
 const (
 	Sold         Outcome = "sold"
 	Held         Outcome = "held"          // until paid or its deadline
-	SoldOut      Outcome = "sold_out"      // for good, unless the stock is raised
+	SoldOut      Outcome = "sold_out"      // for good, unless the stock is raised or a claim refunded
 	NoneNow      Outcome = "none_now"      // too few units are free at the moment
 	LimitReached Outcome = "limit_reached" // the user would pass the per-user limit
 	NotOpen      Outcome = "not_open"

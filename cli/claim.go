@@ -25,8 +25,8 @@ func (p *program) claimCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "claim", Category: groupSale, Usage: "buy units from a server, as one user",
 		Description: "Asks again, with the same key, while the server is too busy, has no majority, or\n" +
-			"does not own the sale. Exit codes: 0 sold, 10 sold out or none now, 11 limit\n" +
-			"reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
+			"does not own the sale. Exit codes: 0 sold or held, 10 sold out or none now, 11\n" +
+			"limit reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
 		Flags: inquiryFlags("server",
 			valueFlag("user", "`ID` of the user who buys"),
 			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or nothing, at most %d (default: 1)", api.MaxQuantity)),

@@ -17,8 +17,9 @@
 //
 // Goroutines are in two places: runner.loop (run.go) runs the owner and starts all
 // others; loops.go has those of a tenure, one for each shard and two for each node that
-// keeps lists. Each call of the store has a goroutine of its own, as long as it lasts.
-// Stepped is a second shell, without goroutines and clocks, for simulations.
+// keeps lists. Each call has a goroutine of its own, as long as it lasts.
+// Stepped is a second shell, without goroutines and clocks, for simulations; what both
+// run is machine (machine.go).
 package executor
 
 import (

@@ -20,7 +20,7 @@ type Service interface {
 	// Unknown, or with the claim, if an earlier request of the same user and key may
 	// yet be accepted, or was.
 	Decline(r Request, why api.Outcome) Answer
-	// Settle confirms, extends, cancels or refunds a claim. The outcome is How's own if
+	// Settle confirms, extends, cancels or refunds a claim. The outcome is How.Done if
 	// that is done, now or, with Replayed, before; else it says what forbids it. It
 	// returns when the answer is durable, or when ctx has ended: then with Unknown if it
 	// may yet be done. To ask again is safe.
@@ -54,7 +54,6 @@ type (
 	Request     = shard.Request
 	Answer      = shard.Answer
 	Settlement  = shard.Settlement
-	How         = shard.How
 	Claim       = shard.Claim
 	ClaimID     = shard.ClaimID
 	ShardStatus = shard.Status

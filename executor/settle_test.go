@@ -8,7 +8,6 @@ import (
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor/saletest"
-	"salectl/executor/shard"
 )
 
 // The terms of the sales here.
@@ -52,9 +51,9 @@ func (w *paidWorld) claim(user, key string) Answer {
 	})
 }
 
-func (w *paidWorld) settle(how How, a Answer, payment string) Answer {
+func (w *paidWorld) settle(how api.How, a Answer, payment string) Answer {
 	w.t.Helper()
-	x := Settlement{Claim: a.Claim.ID, How: how, Payment: payment, Who: "ann@shop", Reason: "she asked for it"}
+	x := Settlement{Claim: a.Claim.ID, How: how, Settlement: api.Settlement{Payment: payment, Who: "ann@shop", Reason: "she asked for it"}}
 	return w.answer(func(s *steppedProcess, answered func(Answer)) { s.p.Settle(s.now(), x, answered) })
 }
 
@@ -94,12 +93,12 @@ func TestHoldIsPaid(t *testing.T) {
 	if len(other.Claims) != 1 || other.Claims[0].State != api.Held || other.Claims[0].HeldUntil.IsZero() {
 		t.Errorf("whoever is blocked by her own hold is told of %+v", other.Claims)
 	}
-	w.want(w.settle(shard.Confirm, a, "p1"), "sold")
-	w.want(w.settle(shard.Confirm, a, "p1"), "sold again")
-	w.want(w.settle(shard.Confirm, a, "p2"), "not_held, refund due")
-	w.want(w.settle(shard.Confirm, a, "p2"), "not_held, refund due")
-	w.want(w.settle(shard.Cancel, a, ""), "not_held")
-	w.want(w.settle(shard.Extend, a, ""), "not_held")
+	w.want(w.settle(api.Confirm, a, "p1"), "sold")
+	w.want(w.settle(api.Confirm, a, "p1"), "sold again")
+	w.want(w.settle(api.Confirm, a, "p2"), "not_held, refund due")
+	w.want(w.settle(api.Confirm, a, "p2"), "not_held, refund due")
+	w.want(w.settle(api.Cancel, a, ""), "not_held")
+	w.want(w.settle(api.Extend, a, ""), "not_held")
 	w.want(w.claim("ann", "1"), "sold again")
 	w.want(w.claim("bob", "1"), "sold_out")
 	w.pass(holdFor + 2*grace)
@@ -110,18 +109,18 @@ func TestHoldIsPaid(t *testing.T) {
 func TestRefund(t *testing.T) {
 	w := newPaidWorld(t, new(pb.Payment), 1)
 	a := w.claim("ann", "1")
-	w.want(w.settle(shard.Refund, a, ""), "not_sold")
-	w.want(w.settle(shard.Confirm, a, "p1"), "sold")
-	w.want(w.settle(shard.Refund, a, ""), "refunded")
-	w.want(w.settle(shard.Refund, a, ""), "refunded again")
-	w.want(w.settle(shard.Confirm, a, "p3"), "refunded, refund due")
+	w.want(w.settle(api.Refund, a, ""), "not_sold")
+	w.want(w.settle(api.Confirm, a, "p1"), "sold")
+	w.want(w.settle(api.Refund, a, ""), "refunded")
+	w.want(w.settle(api.Refund, a, ""), "refunded again")
+	w.want(w.settle(api.Confirm, a, "p3"), "refunded, refund due")
 	w.want(w.claim("ann", "1"), "refunded again")
 	w.want(w.claim("ann", "2"), "held")
 	w.want(w.answer(func(s *steppedProcess, answered func(Answer)) {
-		s.p.Settle(s.now(), Settlement{Claim: ClaimID{Slot: 999}, How: shard.Refund}, answered)
+		s.p.Settle(s.now(), Settlement{Claim: ClaimID{Slot: 999}, How: api.Refund}, answered)
 	}), "no_such_claim")
 	w.want(w.answer(func(s *steppedProcess, answered func(Answer)) {
-		s.p.Settle(s.now(), Settlement{Claim: ClaimID{Shard: 7}, How: shard.Refund}, answered)
+		s.p.Settle(s.now(), Settlement{Claim: ClaimID{Shard: 7}, How: api.Refund}, answered)
 	}), "no_such_claim")
 }
 
@@ -143,9 +142,9 @@ func TestHoldExpires(t *testing.T) {
 	w.want(w.claim("eve", "1"), "none_now")
 	w.pass(2 * time.Second)
 	w.want(w.claim("ann", "1"), "expired again")
-	w.want(w.settle(shard.Extend, a, ""), "expired")
-	w.want(w.settle(shard.Cancel, a, ""), "expired")
-	w.want(w.settle(shard.Confirm, a, "p1"), "expired, refund due")
+	w.want(w.settle(api.Extend, a, ""), "expired")
+	w.want(w.settle(api.Cancel, a, ""), "expired")
+	w.want(w.settle(api.Confirm, a, "p1"), "expired, refund due")
 	w.want(w.claim("eve", "1"), "held")
 	audited := saletest.Audited(t, w.logs, "stepped")
 	if audited.Held != 1 || audited.Available != 1 {
@@ -158,25 +157,25 @@ func TestGrace(t *testing.T) {
 	w := newPaidWorld(t, new(pb.Payment), 1)
 	a := w.claim("ann", "1")
 	w.pass(w.until(a) + grace/2)
-	w.want(w.settle(shard.Confirm, a, "p1"), "sold")
+	w.want(w.settle(api.Confirm, a, "p1"), "sold")
 }
 
 // A hold gets a later deadline once, where the sale says so.
 func TestHoldIsExtended(t *testing.T) {
 	w := newPaidWorld(t, &pb.Payment{ExtendByUs: time.Minute.Microseconds()}, 1)
 	a := w.claim("ann", "1")
-	later := w.settle(shard.Extend, a, "")
+	later := w.settle(api.Extend, a, "")
 	w.want(later, "held")
 	if d := later.Claim.HeldUntil.Sub(a.Claim.HeldUntil); d != time.Minute {
 		t.Errorf("the deadline is %v later, want a minute", d)
 	}
-	w.want(w.settle(shard.Extend, a, ""), "held again")
+	w.want(w.settle(api.Extend, a, ""), "held again")
 	w.pass(w.until(a) + grace + 30*time.Second)
 	w.want(w.claim("ann", "1"), "held again")
 	w.pass(time.Minute)
 	w.want(w.claim("ann", "1"), "expired again")
 	w = newPaidWorld(t, new(pb.Payment), 1)
-	w.want(w.settle(shard.Extend, w.claim("ann", "1"), ""), "no_extension")
+	w.want(w.settle(api.Extend, w.claim("ann", "1"), ""), "no_extension")
 }
 
 // Who gives a hold up makes room for others at once.
@@ -184,11 +183,11 @@ func TestHoldIsCancelled(t *testing.T) {
 	w := newPaidWorld(t, new(pb.Payment), 1)
 	a := w.claim("ann", "1")
 	w.want(w.claim("bob", "1"), "none_now")
-	w.want(w.settle(shard.Cancel, a, ""), "cancelled")
-	w.want(w.settle(shard.Cancel, a, ""), "cancelled again")
+	w.want(w.settle(api.Cancel, a, ""), "cancelled")
+	w.want(w.settle(api.Cancel, a, ""), "cancelled again")
 	w.want(w.claim("ann", "1"), "cancelled again")
 	w.want(w.claim("bob", "1"), "held")
-	w.want(w.settle(shard.Confirm, a, "p1"), "cancelled, refund due")
+	w.want(w.settle(api.Confirm, a, "p1"), "cancelled, refund due")
 }
 
 // A late payment buys the same unit where that is free, else another, else nothing.
@@ -197,17 +196,17 @@ func TestLatePaymentIsResold(t *testing.T) {
 	a, b := w.claim("ann", "1"), w.claim("bob", "1")
 	w.pass(max(w.until(a), w.until(b)) + grace + time.Second)
 	w.want(w.claim("ann", "1"), "expired again")
-	paid := w.settle(shard.Confirm, a, "p1")
+	paid := w.settle(api.Confirm, a, "p1")
 	w.want(paid, "sold")
 	if paid.Claim.Units[0] != a.Claim.Units[0] {
 		t.Errorf("the unit %d was free and %d is sold", a.Claim.Units[0], paid.Claim.Units[0])
 	}
 	c := w.claim("eve", "1")
 	w.want(c, "held")
-	w.want(w.settle(shard.Confirm, b, "p2"), "expired, refund due")
-	w.want(w.settle(shard.Cancel, c, ""), "cancelled")
-	w.want(w.settle(shard.Confirm, b, "p2"), "expired, refund due") // it may have been paid back by now
-	w.want(w.settle(shard.Confirm, b, "p3"), "sold")
+	w.want(w.settle(api.Confirm, b, "p2"), "expired, refund due")
+	w.want(w.settle(api.Cancel, c, ""), "cancelled")
+	w.want(w.settle(api.Confirm, b, "p2"), "expired, refund due") // it may have been paid back by now
+	w.want(w.settle(api.Confirm, b, "p3"), "sold")
 }
 
 // Whoever takes over a sale ends the holds that are due by then, and knows those that
@@ -223,7 +222,7 @@ func TestHoldsSurviveTheirOwner(t *testing.T) {
 	w.s = w.serving()
 	w.want(w.claim("ann", "1"), "expired again")
 	w.want(w.claim("bob", "1"), "held again")
-	w.want(w.settle(shard.Confirm, b, "p1"), "sold")
+	w.want(w.settle(api.Confirm, b, "p1"), "sold")
 	w.want(w.claim("ann", "2"), "held")
 }
 
@@ -236,7 +235,7 @@ func TestPaymentRacesExpiry(t *testing.T) {
 			w := newPaidWorld(t, new(pb.Payment), 1)
 			a := w.claim("ann", "1")
 			w.pass(w.until(a) + grace + time.Duration(off)*time.Millisecond)
-			paid := w.settle(shard.Confirm, a, "p1")
+			paid := w.settle(api.Confirm, a, "p1")
 			outcomes[paid.Outcome]++
 			w.pass(time.Second)
 			audited := saletest.Audited(t, w.logs, "stepped")

@@ -6,7 +6,6 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
-	"salectl/executor/shard"
 	"salectl/sim/check"
 	"salectl/spec"
 )
@@ -42,7 +41,7 @@ type payer struct {
 // decide decides what becomes of a claim that was just held.
 func (p *payer) decide(claim executor.Claim) {
 	if p.c.w.calm { // all is to be sold
-		p.settle(shard.Confirm, claim, p.pay(), 1000, func(api.Outcome) {})
+		p.settle(api.Confirm, claim, p.pay(), 1000, func(api.Outcome) {})
 		return
 	}
 	left := claim.HeldUntil.Sub(epoch.Add(p.c.w.now))
@@ -58,13 +57,13 @@ func (p *payer) decide(claim executor.Claim) {
 	case draw < 68: // late
 		p.confirm(claim, left+p.c.w.scenario.payment.Grace+p.between(0, 10*time.Second))
 	case draw < 78:
-		p.after(in, shard.Cancel, claim, "")
+		p.after(in, api.Cancel, claim, "")
 		if p.chance(0.3) {
 			p.confirm(claim, in+p.between(0, time.Second))
 		}
 	case draw < 88:
-		p.after(in, shard.Extend, claim, "")
-		p.after(in+p.between(0, time.Second), shard.Extend, claim, "")
+		p.after(in, api.Extend, claim, "")
+		p.after(in+p.between(0, time.Second), api.Extend, claim, "")
 		p.confirm(claim, left+p.between(0, p.c.w.scenario.payment.ExtendBy+time.Second))
 	} // else nobody comes back
 }
@@ -73,15 +72,15 @@ func (p *payer) decide(claim executor.Claim) {
 func (p *payer) confirm(claim executor.Claim, in time.Duration) {
 	payment := p.pay()
 	p.c.w.after(max(in, 0), func() {
-		p.settle(shard.Confirm, claim, payment, 8, func(o api.Outcome) {
+		p.settle(api.Confirm, claim, payment, 8, func(o api.Outcome) {
 			if o == api.Sold && p.chance(0.15) {
-				p.after(p.between(0, 3*time.Second), shard.Refund, claim, "")
+				p.after(p.between(0, 3*time.Second), api.Refund, claim, "")
 			}
 		})
 	})
 }
 
-func (p *payer) after(in time.Duration, how executor.How, claim executor.Claim, payment string) {
+func (p *payer) after(in time.Duration, how api.How, claim executor.Claim, payment string) {
 	p.c.w.after(max(in, 0), func() { p.settle(how, claim, payment, 3, func(api.Outcome) {}) })
 }
 
@@ -93,19 +92,19 @@ func (p *payer) pay() string {
 
 // settle asks for a claim to be settled until that is answered for good, or it was asked
 // for often enough.
-func (p *payer) settle(how executor.How, claim executor.Claim, payment string, tries int, then func(api.Outcome)) {
+func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries int, then func(api.Outcome)) {
 	w := p.c.w
 	if tries == 0 || w.over {
 		return
 	}
-	x := executor.Settlement{Claim: claim.ID, How: how, Payment: payment}
-	if how == shard.Cancel || how == shard.Refund {
+	x := executor.Settlement{Claim: claim.ID, How: how, Settlement: api.Settlement{Payment: payment}}
+	if how == api.Cancel || how == api.Refund {
 		x.Who, x.Reason, x.Retire = fmt.Sprintf("client-%d", p.c.n), "in doubt", p.chance(0.2)
 	}
 	e := w.executors[p.IntN(len(w.executors))]
 	op := w.history.Op()
 	w.history.Tell(w.now, check.Event{
-		Kind: check.SettleInvoked, Op: op, Process: e.n, User: claim.User, Claim: claim.ID.String(), How: api.Outcome(how), Payment: payment,
+		Kind: check.SettleInvoked, Op: op, Process: e.n, User: claim.User, Claim: claim.ID.String(), How: how.Done(), Payment: payment,
 	})
 	w.vanished[op] = true // nobody waits for it for ever
 	over := false
@@ -116,7 +115,7 @@ func (p *payer) settle(how executor.How, claim executor.Claim, payment string, t
 		over = true
 		if heard {
 			w.told(op, check.SettleReturned, answerOf(a))
-			w.hit("settle " + string(how) + ": " + string(a.Outcome))
+			w.hit("settle " + string(how.Done()) + ": " + string(a.Outcome))
 			// One that was read long ago may be said not to exist, or to be closed.
 			gone := a.Outcome == api.NoSuchSale || a.Outcome == api.Closed
 			if a.Outcome.Row().Retry == api.Final && (!gone || w.operators.ending) {

@@ -67,10 +67,7 @@ func (s *Server) settled(ctx context.Context, sale *sale, claim string, how api.
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.claimTimeout)
 	defer cancel()
-	return sale.Settle(ctx, executor.Settlement{
-		Claim: id, How: executor.How(how.Done()),
-		Payment: said.Payment, Who: said.Who, Reason: said.Reason, Retire: said.Retire,
-	})
+	return sale.Settle(ctx, executor.Settlement{Claim: id, How: how, Settlement: said})
 }
 
 // readSettlement reads a settlement from a request.

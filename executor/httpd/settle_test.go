@@ -30,17 +30,17 @@ func TestSettlements(t *testing.T) {
 		want       executor.Settlement
 	}{
 		"confirm": {"3-17-2/confirm", `{"payment":"p\u00e9-1"}`, false,
-			executor.Settlement{Claim: id, How: executor.How(api.Sold), Payment: "pé-1"}},
-		"extend": {"3-17-2/extend", `{}`, false, executor.Settlement{Claim: id, How: executor.How(api.Held)}},
+			executor.Settlement{Claim: id, How: api.Confirm, Settlement: api.Settlement{Payment: "pé-1"}}},
+		"extend": {"3-17-2/extend", `{}`, false, executor.Settlement{Claim: id, How: api.Extend}},
 		"cancel": {"3-17-2/cancel", ` {"who" : "ann", "reason":""} `, false,
-			executor.Settlement{Claim: id, How: executor.How(api.Cancelled), Who: "ann"}},
+			executor.Settlement{Claim: id, How: api.Cancel, Settlement: api.Settlement{Who: "ann"}}},
 		"refund": {"3-u17/refund", `{"retire": true,"who":"ops@host","reason":"sent back"}`, true,
-			executor.Settlement{Claim: executor.ClaimID{Shard: 3, Unit: 17}, How: executor.How(api.Refunded), Who: "ops@host", Reason: "sent back", Retire: true}},
+			executor.Settlement{Claim: executor.ClaimID{Shard: 3, Unit: 17}, How: api.Refund, Settlement: api.Settlement{Who: "ops@host", Reason: "sent back", Retire: true}}},
 		"refund, for sale again": {"3-17-2/refund", `{"retire":false}`, true,
-			executor.Settlement{Claim: id, How: executor.How(api.Refunded)}},
+			executor.Settlement{Claim: id, How: api.Refund}},
 	} {
 		var got []executor.Settlement
-		state := api.Outcome(c.want.How)
+		state := c.want.How.Done()
 		s := settling(func(x executor.Settlement) executor.Answer {
 			got = append(got, x)
 			return executor.Answer{Outcome: state, Claim: heldClaim(state)}
@@ -178,7 +178,7 @@ func TestLongSettlement(t *testing.T) {
 // another site gets one.
 func TestSettlementsAreGuarded(t *testing.T) {
 	service := &fake{name: "movie", settle: func(_ context.Context, x executor.Settlement) executor.Answer {
-		return executor.Answer{Outcome: api.Outcome(x.How), Claim: firstClaim}
+		return executor.Answer{Outcome: x.How.Done(), Claim: firstClaim}
 	}}
 	guarded, open := New(Config{Sales: []executor.Service{service}, Token: "s3cret"}), New(Config{Sales: []executor.Service{service}})
 	for how, address := range map[string]func(*Server) http.Handler{

@@ -58,27 +58,13 @@ func (id ClaimID) String() string {
 	return fmt.Sprintf("%d-%d-%d", id.Shard, id.Slot, id.Index)
 }
 
-// Settlement is what is asked of a claim that was accepted.
+// Settlement is what is asked of a claim that was accepted. Its texts are within their
+// bounds.
 type Settlement struct {
-	Claim   ClaimID
-	How     How
-	Payment string // of Confirm: its reference, 1 to ledger.MaxPayment bytes
-	Who     string // of Cancel and Refund, for the books: at most ledger.MaxWho bytes
-	Reason  string // likewise: at most ledger.MaxReason bytes
-	Retire  bool   // of Refund: the units are not for sale again
+	Claim ClaimID
+	How   api.How
+	api.Settlement
 }
-
-// How is how a claim is settled. Each has one outcome that says it was done, now or
-// before.
-type How api.Outcome
-
-// The ways to settle a claim.
-const (
-	Confirm How = How(api.Sold)      // it is paid
-	Extend  How = How(api.Held)      // it gets a later deadline, once
-	Cancel  How = How(api.Cancelled) // it is given up before it is paid
-	Refund  How = How(api.Refunded)  // it is undone after it was sold
-)
 
 // Answer is what a claim gets.
 type Answer struct {

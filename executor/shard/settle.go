@@ -38,13 +38,13 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 	x, v, owed := t.settles, ledger.Settlement{}, false
 	claim := ledger.Claim{Slot: x.Claim.Slot, Index: x.Claim.Index}
 	switch x.How {
-	case Confirm:
+	case api.Confirm:
 		v, owed = confirm(d, claim, x.Payment)
-	case Extend:
+	case api.Extend:
 		v = d.Extend(claim)
-	case Cancel:
+	case api.Cancel:
 		v = d.Cancel(claim, x.Who, x.Reason)
-	case Refund:
+	case api.Refund:
 		v = d.Refund(claim, x.Who, x.Reason, x.Retire)
 	}
 	if v.Kind == ledger.SettleFull {
@@ -74,10 +74,10 @@ func confirm(d *ledger.Draft, claim ledger.Claim, payment string) (v ledger.Sett
 }
 
 // settled is the outcome of a settlement.
-func settled(how How, v ledger.SettlementKind) api.Outcome {
+func settled(how api.How, v ledger.SettlementKind) api.Outcome {
 	switch v {
 	case ledger.SettleDone, ledger.SettleAlready:
-		return api.Outcome(how)
+		return how.Done()
 	case ledger.SettleHeld:
 		return api.NotSold
 	case ledger.SettleSold:
