@@ -25,6 +25,13 @@ type Sale struct {
 	LockTTL      time.Duration // MinLockTTL to MaxLockTTL in whole milliseconds
 	Payment      *Payment      // with EngineLedger; nil: a claim is sold at once
 
+	// Who may claim, with EngineLedger.
+	Rules     []Rule     // in the order in which they refuse
+	Variables []Variable // in the order in which they may use each other
+	Users     *Users     // nil: nothing is known of users but their ids
+	History   *History   // nil: rules may not ask for it
+	Queue     *Queue     // nil: by arrival, DefaultDepth deep
+
 	// How units are given out. With EngineLedger, Ack is AckLedger, Backlog is
 	// 0 and RedPacket is nil.
 	Engine    Engine

@@ -638,9 +638,12 @@ type Claim struct {
 	HeldUntilUs int64                  `protobuf:"varint,4,opt,name=held_until_us,json=heldUntilUs,proto3" json:"held_until_us,omitempty"` // 0: sold at once; else the deadline that the buyer is shown
 	// Of a grab: the units were taken from a list on a node, and whoever drains
 	// that node appends the claim. Both are 0 where the owner has decided it.
-	Fill          uint64 `protobuf:"varint,5,opt,name=fill,proto3" json:"fill,omitempty"`                            // that the claim is appended under, the shard's
-	GrantedUs     int64  `protobuf:"varint,6,opt,name=granted_us,json=grantedUs,proto3" json:"granted_us,omitempty"` // when, by the node's clock
-	GraceUs       int64  `protobuf:"varint,7,opt,name=grace_us,json=graceUs,proto3" json:"grace_us,omitempty"`       // of a hold: it is released so long after its deadline
+	Fill      uint64 `protobuf:"varint,5,opt,name=fill,proto3" json:"fill,omitempty"`                            // that the claim is appended under, the shard's
+	GrantedUs int64  `protobuf:"varint,6,opt,name=granted_us,json=grantedUs,proto3" json:"granted_us,omitempty"` // when, by the node's clock
+	GraceUs   int64  `protobuf:"varint,7,opt,name=grace_us,json=graceUs,proto3" json:"grace_us,omitempty"`       // of a hold: it is released so long after its deadline
+	// Under a rule set: the first 16 bytes of the digest of what was known of the
+	// user when the rules let the claim in.
+	Attributes    []byte `protobuf:"bytes,8,opt,name=attributes,proto3" json:"attributes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -722,6 +725,13 @@ func (x *Claim) GetGraceUs() int64 {
 		return x.GraceUs
 	}
 	return 0
+}
+
+func (x *Claim) GetAttributes() []byte {
+	if x != nil {
+		return x.Attributes
+	}
+	return nil
 }
 
 // Rebuild begins a new fill of the shard's list on its node. From here on grabs
@@ -1065,6 +1075,7 @@ type Settings struct {
 	ClosesAtUs    int64                  `protobuf:"varint,3,opt,name=closes_at_us,json=closesAtUs,proto3" json:"closes_at_us,omitempty"` // 0: until closed by hand
 	Phase         Phase                  `protobuf:"varint,4,opt,name=phase,proto3,enum=salectl.ledger.v1.Phase" json:"phase,omitempty"`
 	Payment       *Payment               `protobuf:"bytes,5,opt,name=payment,proto3" json:"payment,omitempty"` // absent: claims are sold at once
+	Rules         []byte                 `protobuf:"bytes,6,opt,name=rules,proto3" json:"rules,omitempty"`     // SHA-256 of the rule set that each claim has to satisfy; empty: there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1130,6 +1141,13 @@ func (x *Settings) GetPhase() Phase {
 func (x *Settings) GetPayment() *Payment {
 	if x != nil {
 		return x.Payment
+	}
+	return nil
+}
+
+func (x *Settings) GetRules() []byte {
+	if x != nil {
+		return x.Rules
 	}
 	return nil
 }
@@ -1689,7 +1707,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\"\x1f\n" +
 	"\x03Own\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\"\xb5\x01\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\"\xd5\x01\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -1698,7 +1716,10 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x04fill\x18\x05 \x01(\x04R\x04fill\x12\x1d\n" +
 	"\n" +
 	"granted_us\x18\x06 \x01(\x03R\tgrantedUs\x12\x19\n" +
-	"\bgrace_us\x18\a \x01(\x03R\agraceUs\"\x1d\n" +
+	"\bgrace_us\x18\a \x01(\x03R\agraceUs\x12\x1e\n" +
+	"\n" +
+	"attributes\x18\b \x01(\fR\n" +
+	"attributes\"\x1d\n" +
 	"\aRebuild\x12\x12\n" +
 	"\x04fill\x18\x01 \x01(\x04R\x04fill\"\xee\x02\n" +
 	"\x06Settle\x12\x12\n" +
@@ -1736,14 +1757,15 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05units\x18\x03 \x03(\v2\x18.salectl.ledger.v1.RangeR\x05units\"#\n" +
 	"\x03Ack\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\rR\x02to\x12\f\n" +
-	"\x01k\x18\x02 \x01(\x04R\x01k\"\xd8\x01\n" +
+	"\x01k\x18\x02 \x01(\x04R\x01k\"\xee\x01\n" +
 	"\bSettings\x12$\n" +
 	"\x0eper_user_limit\x18\x01 \x01(\x03R\fperUserLimit\x12\x1e\n" +
 	"\vopens_at_us\x18\x02 \x01(\x03R\topensAtUs\x12 \n" +
 	"\fcloses_at_us\x18\x03 \x01(\x03R\n" +
 	"closesAtUs\x12.\n" +
 	"\x05phase\x18\x04 \x01(\x0e2\x18.salectl.ledger.v1.PhaseR\x05phase\x124\n" +
-	"\apayment\x18\x05 \x01(\v2\x1a.salectl.ledger.v1.PaymentR\apayment\"\xd1\x01\n" +
+	"\apayment\x18\x05 \x01(\v2\x1a.salectl.ledger.v1.PaymentR\apayment\x12\x14\n" +
+	"\x05rules\x18\x06 \x01(\fR\x05rules\"\xd1\x01\n" +
 	"\aPayment\x12\x1e\n" +
 	"\vhold_for_us\x18\x01 \x01(\x03R\tholdForUs\x12\x19\n" +
 	"\bgrace_us\x18\x02 \x01(\x03R\agraceUs\x12 \n" +
