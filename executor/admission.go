@@ -206,6 +206,8 @@ func (d *admission) absent() error {
 	switch {
 	case away.Outcome == api.NoQuorum:
 		return fmt.Errorf("%s: %s%s", away.Outcome, away.Message, h.troubles())
+	case h.clockOff != 0:
+		return fmt.Errorf("%s: %s", away.Outcome, h.wrongClock())
 	case h.unread != nil:
 		return fmt.Errorf("%s: %s; the sale's log cannot be read: %s", away.Outcome, away.Message, shard.OneLine(h.unread))
 	}
