@@ -260,6 +260,7 @@ func (o *owner) tell(now clock.Now) {
 	if !o.started {
 		return
 	}
+	o.readClock(now, o.lease)
 	r := shard.Rights{Lease: o.lease.Validity(), ReadAt: o.readAt, TTL: o.ttl}
 	if o.clockOff != 0 {
 		r = shard.Rights{}
