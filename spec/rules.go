@@ -79,7 +79,7 @@ func (d *decoder) rules(v value) []Rule {
 			r.Name, r.At.Name = names.take(v, "members", checkName), d.place(v)
 		}
 		r.Require, r.At.Require = d.prose(o, "require", "user.known")
-		r.Message, r.At.Message = d.prose(o, "message", "Members only.")
+		r.Message, r.At.Message = d.prose(o, "message", "Members only")
 		r.MessageExpression, r.At.MessageExpression = d.prose(o, "messageExpression", `"Hello " + user.id`)
 		r.Enforce, _ = choice(d, o, "enforce", EnforceDeny, EnforceAudit)
 		all = append(all, r)

@@ -103,7 +103,9 @@ func (d *decoder) users(v value, from tableHome) *Users {
 	}
 	if d.one(o, "file", "hbase", "for the users") {
 		if v, ok := d.value(o, "file"); ok {
-			u.File = d.file(v, "users.csv", checkUsersFile)
+			if path, ok := d.file(v, "users.csv", checkUsersFile); ok {
+				u.File = d.src.resolve(path)
+			}
 		}
 		if v, ok := d.value(o, "hbase"); ok {
 			u.Table = d.usersTable(v, u.Attributes, from)
@@ -148,17 +150,7 @@ func (d *decoder) attributes(v value) []Attribute {
 		if f != nil {
 			d.refuse(v.keyAt, f.remedy, "%s %s", v.path, f.message)
 		}
-		types := fmt.Sprintf("The types are %s.", and(AttributeTypes))
-		if !d.scalar(v.value, "a type", types) {
-			continue
-		}
-		if a.Type = v.node.Value; !slices.Contains(AttributeTypes, a.Type) {
-			if near := Nearest(a.Type, AttributeTypes); near != "" {
-				types = fmt.Sprintf("Did you mean %s?", near)
-			}
-			d.refuse(v.at, types, "%s is %q, which is no type of an attribute", v.path, a.Type)
-			continue
-		}
+		a.Type = d.attributeType(v.value)
 		all = append(all, a)
 	}
 	if len(all) > MaxAttributes {
@@ -169,6 +161,20 @@ func (d *decoder) attributes(v value) []Attribute {
 }
 
 func byName(a, b Attribute) int { return cmp.Compare(a.Name, b.Name) }
+
+func (d *decoder) attributeType(v value) string {
+	remedy := fmt.Sprintf("The types are %s.", and(AttributeTypes))
+	if !d.scalar(v, "a type", remedy) {
+		return ""
+	}
+	if near := Nearest(v.node.Value, AttributeTypes); near != "" {
+		remedy = fmt.Sprintf("Did you mean %s?", near)
+	}
+	if !slices.Contains(AttributeTypes, v.node.Value) {
+		d.refuse(v.at, remedy, "%s is %q, which is no type of an attribute", v.path, v.node.Value)
+	}
+	return v.node.Value
+}
 
 func checkAttribute(name string) *fault {
 	if name == "id" || name == "known" {
@@ -259,26 +265,32 @@ func (d *decoder) patterns(v value) []string {
 	}
 	var all []string
 	for _, item := range items {
-		if path := d.file(item, example, checkPattern); path != "" {
-			all = append(all, path)
+		if pattern, ok := d.file(item, example, checkPattern); ok {
+			all = append(all, d.src.resolvePattern(pattern))
 		}
 	}
 	return all
 }
 
-// file takes the path of a file, relative to the document.
-func (d *decoder) file(v value, example string, check func(string) *fault) string {
-	path, ok := checked(d, v, example, func(text string) *fault {
+// file takes the path of a file, or a pattern, as it is written.
+func (d *decoder) file(v value, example string, check func(string) *fault) (path string, ok bool) {
+	return checked(d, v, example, func(text string) *fault {
 		f := checkPath(text, "file", example)
 		if f == nil {
 			f = check(text)
 		}
 		return f
 	})
-	if !ok {
-		return ""
+}
+
+// resolvePattern is resolve for a pattern: the document's folder has no special
+// characters in it.
+func (s *source) resolvePattern(pattern string) string {
+	if filepath.IsAbs(pattern) {
+		return filepath.Clean(pattern)
 	}
-	return d.src.resolve(path)
+	folder := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(s.dir)
+	return filepath.Join(folder, pattern)
 }
 
 func checkUsersFile(path string) *fault {
@@ -306,7 +318,7 @@ func (d *decoder) zookeeper(o object, from tableHome) (servers []string, root st
 	if v, ok := d.value(o, "zookeeper"); ok {
 		servers = d.addresses(v, "127.0.0.1:2181")
 	} else if !from.declared {
-		d.refuse(o.at, `Add zookeeper: ["127.0.0.1:2181"]; only a sale with hbase of its own has one already.`, "%s lacks zookeeper", o.path)
+		d.refuse(o.at, `Add zookeeper: ["127.0.0.1:2181"].`, "%s lacks zookeeper, and the sale has no hbase of its own", o.path)
 	}
 	if v, ok := d.value(o, "zookeeperRoot"); ok {
 		root, _ = checked(d, v, DefaultZookeeperRoot, checkZnode)
