@@ -21,7 +21,7 @@ type Rule struct {
 }
 
 // RulePlaces are where the texts of a rule stand.
-type RulePlaces struct{ Name, Require, Message, MessageExpression Place }
+type RulePlaces struct{ Require, Message, MessageExpression Place }
 
 // Enforce is what a rule does with a claim that does not satisfy it.
 type Enforce string
@@ -76,7 +76,7 @@ func (d *decoder) rules(v value) []Rule {
 	for _, o := range d.objects(v, reflect.TypeFor[rulePart](), "{name: members, require: user.known}", MaxRules) {
 		var r Rule
 		if v, ok := d.value(o, "name"); ok {
-			r.Name, r.At.Name = names.take(v, "members", checkName), d.place(v)
+			r.Name = names.take(v, "members", checkName)
 		}
 		r.Require, r.At.Require = d.prose(o, "require", "user.known")
 		r.Message, r.At.Message = d.prose(o, "message", "Members only")
