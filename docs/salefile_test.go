@@ -86,6 +86,11 @@ func fields(page *strings.Builder, path string, mapping *jsonschema.Schema) {
 			fields(page, name+".", s)
 			continue
 		}
+		if s.Items != nil && s.Items.Properties != nil {
+			fmt.Fprintf(page, "| `%s` | %s | | %s |\n", name, value(s), s.Description)
+			fields(page, name+"[].", s.Items)
+			continue
+		}
 		standard := ""
 		if s.Default != nil {
 			standard = code(fmt.Sprint(s.Default))
@@ -108,6 +113,8 @@ func value(s *jsonschema.Schema) string {
 			words = append(words, fmt.Sprint(word))
 		}
 		return code(words...)
+	case s.Type == "object":
+		return "mapping"
 	case s.Type == "array":
 		return fmt.Sprintf("list of %d to %d", *s.MinItems, *s.MaxItems)
 	case s.Type == "integer" && len(s.Maximum) < 19: // the largest that fits into 64 bits is no limit to tell

@@ -142,7 +142,7 @@ func (c *compiler) count(what string, n, limit int) {
 // variable compiles a variable and makes it known to what comes after it.
 func (c *compiler) variable(v Variable) {
 	at := place{"variable", v.Name, ""}
-	if err := checkIdentifier(v.Name); err != nil {
+	if err := spec.CheckIdentifier(v.Name); err != nil {
 		c.refuse(place{of: "variable"}, "", "%s", err)
 		return
 	}

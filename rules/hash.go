@@ -9,6 +9,9 @@ import (
 // same for the same declaration, on every host and by every version.
 func (s *Set) Hash() Digest { return s.hash }
 
+// Schema is what the set's rules may read of a user.
+func (s *Set) Schema() *Schema { return s.schema }
+
 // hash is over each text with its length in front, so that no two declarations
 // have the same bytes.
 func (d Declaration) hash(schema *Schema) Digest {

@@ -57,6 +57,8 @@
 // rules in one order, so that the first refusal is the one that the buyer sees.
 package rules
 
+import "salectl/spec"
+
 // Declaration is what Compile reads.
 type Declaration struct {
 	Attributes *Schema    // what is known of a user; nil: id and known alone
@@ -93,9 +95,9 @@ const (
 
 // Limits of a declaration and of values.
 const (
-	MaxRules      = 64
-	MaxVariables  = 64
-	MaxAttributes = 64
+	MaxRules      = spec.MaxRules
+	MaxVariables  = spec.MaxVariables
+	MaxAttributes = spec.MaxAttributes
 	MaxExpression = 4096 // characters
 	MaxMessage    = 256  // bytes of what a buyer is told
 	MaxText       = 256  // bytes of a string

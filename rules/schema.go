@@ -3,11 +3,12 @@ package rules
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"cel.dev/cel-go/common/types"
+
+	"salectl/spec"
 )
 
 // Type is the type of an attribute.
@@ -24,7 +25,8 @@ const (
 )
 
 var typeNames = map[Type]string{
-	String: "string", Int: "int", Double: "double", Bool: "bool", Timestamp: "timestamp", Strings: "list of string",
+	String: spec.TypeString, Int: spec.TypeInt, Double: spec.TypeDouble, Bool: spec.TypeBool,
+	Timestamp: spec.TypeTimestamp, Strings: spec.TypeStrings,
 }
 
 // String is the type's name as a declaration has it.
@@ -41,9 +43,7 @@ func ParseType(name string) (Type, bool) {
 }
 
 // TypeNames are the names of all types.
-func TypeNames() []string {
-	return []string{"string", "int", "double", "bool", "timestamp", "list of string"}
-}
+func TypeNames() []string { return slices.Clone(spec.AttributeTypes) }
 
 func (t Type) cel() *types.Type {
 	return map[Type]*types.Type{
@@ -65,41 +65,16 @@ type Schema struct {
 	sorted     []int // indices in the order of the names, for digests
 }
 
-var identifier = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
-// maxName is the most bytes that a name of an attribute or variable has.
-const maxName = 63
-
-// reserved are the words that CEL does not take as the name of a field.
-var reserved = []string{
-	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
-	"namespace", "null", "package", "return", "true", "var", "void", "while",
-}
-
-func checkIdentifier(name string) error {
-	switch {
-	case len(name) > maxName:
-		return fmt.Errorf("%q has %d bytes, at most %d are allowed", name, len(name), maxName)
-	case !identifier.MatchString(name):
-		return fmt.Errorf("%q is no identifier: write letters, digits and _, beginning with a letter", name)
-	case slices.Contains(reserved, name):
-		return fmt.Errorf("%q is a word of CEL's own: choose another name", name)
-	}
-	return nil
-}
-
 // NewSchema checks the attributes. The error has all that is wrong with them.
 func NewSchema(attributes ...Attribute) (*Schema, error) {
-	s := &Schema{attributes: slices.Clone(attributes), index: map[string]int{}}
+	s := newSchema(attributes)
 	var errs []error
 	if len(attributes) > MaxAttributes {
 		errs = append(errs, fmt.Errorf("%d attributes are declared, at most %d are allowed", len(attributes), MaxAttributes))
 	}
 	for i, a := range attributes {
-		_, twice := s.index[a.Name]
-		s.index[a.Name] = i
-		s.sorted = append(s.sorted, i)
-		switch err := checkIdentifier(a.Name); {
+		twice := s.index[a.Name] != i
+		switch err := spec.CheckIdentifier(a.Name); {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("attribute %w", err))
 		case a.Name == fieldID || a.Name == fieldKnown:
@@ -110,8 +85,18 @@ func NewSchema(attributes ...Attribute) (*Schema, error) {
 			errs = append(errs, fmt.Errorf("attribute %q has no type: write one of %s", a.Name, strings.Join(TypeNames(), ", ")))
 		}
 	}
-	slices.SortFunc(s.sorted, func(i, j int) int { return strings.Compare(s.attributes[i].Name, s.attributes[j].Name) })
 	return s, errors.Join(errs...)
+}
+
+// newSchema is NewSchema without the checks.
+func newSchema(attributes []Attribute) *Schema {
+	s := &Schema{attributes: slices.Clone(attributes), index: map[string]int{}}
+	for i, a := range attributes {
+		s.index[a.Name] = i
+		s.sorted = append(s.sorted, i)
+	}
+	slices.SortFunc(s.sorted, func(i, j int) int { return strings.Compare(s.attributes[i].Name, s.attributes[j].Name) })
+	return s
 }
 
 // Attributes are the declared attributes, in the order of their declaration.

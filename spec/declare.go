@@ -130,6 +130,7 @@ func (d *decoder) spec(v value, s *Sale) {
 	}
 	engineOK := d.engine(o, s)
 	d.stores(o, s, engineOK)
+	d.who(o, s)
 }
 
 func (d *decoder) times(o object, s *Sale) {

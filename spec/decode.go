@@ -173,10 +173,10 @@ func (d *decoder) value(o object, name string) (value, bool) {
 	return value{path: join(o.path, name), key: name, at: at, node: target(at)}, true
 }
 
-// items are the values of a list.
-func (d *decoder) items(v value, example string) ([]value, bool) {
+// items are the values of a list. The remedy is for what is none.
+func (d *decoder) items(v value, remedy string) ([]value, bool) {
 	if v.node.Kind != yaml.SequenceNode {
-		d.notA(v, "a list", fmt.Sprintf("Write %s: [%q].", v.key, example))
+		d.notA(v, "a list", remedy)
 		return nil, false
 	}
 	var items []value
@@ -186,6 +186,32 @@ func (d *decoder) items(v value, example string) ([]value, bool) {
 		}
 	}
 	return items, len(items) == len(v.node.Content)
+}
+
+// entry is a value under a key that the document chooses.
+type entry struct {
+	value
+	keyAt *yaml.Node
+}
+
+// entries are the values of a mapping whose keys the document chooses.
+func (d *decoder) entries(v value, example string) []entry {
+	if v.node.Kind != yaml.MappingNode {
+		d.notA(v, "a mapping of keys", fmt.Sprintf("Write %s: {%s}.", v.key, example))
+		return nil
+	}
+	var all []entry
+	met := map[string]bool{}
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		key, at := v.node.Content[i], v.node.Content[i+1]
+		name := target(key).Value
+		if isMerge(key) || target(key).Kind != yaml.ScalarNode || met[name] || d.tagged[at] || d.tagged[target(at)] {
+			continue // reported by lint
+		}
+		met[name] = true
+		all = append(all, entry{value{join(v.path, name), name, at, target(at)}, key})
+	}
+	return all
 }
 
 // number takes a plain decimal number from least to most.

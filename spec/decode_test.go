@@ -11,33 +11,39 @@ import (
 // Every key that the document types have must be read by the decoder. One that
 // is not would be accepted whatever stands there.
 func TestEveryKeyIsRead(t *testing.T) {
-	var walk func(typ reflect.Type, path []string)
-	walk = func(typ reflect.Type, path []string) {
+	// open is the text before a key's value, shut the text behind it.
+	var walk func(typ reflect.Type, open, path, shut string)
+	walk = func(typ reflect.Type, open, path, shut string) {
 		for _, f := range reflect.VisibleFields(typ) {
 			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-			at := append(path[:len(path):len(path)], name)
-			t.Run(strings.Join(at, "."), func(t *testing.T) {
-				// No key takes a list with a mapping in it.
-				text := strings.Join(at, ": {") + ": [{}]" + strings.Repeat("}", len(at)-1)
+			at := join(path, name)
+			below, each, inside := f.Type, "", "{"
+			if below.Kind() == reflect.Slice && below.Elem().Kind() == reflect.Struct {
+				below, each, inside = below.Elem(), "[0]", "[{"
+			}
+			if below.Kind() == reflect.Pointer {
+				below = below.Elem()
+			}
+			t.Run(at, func(t *testing.T) {
+				// No key takes a list with a list or a mapping in it, but for lists of mappings.
+				text := open + name + ": [{}]" + shut
+				if each != "" {
+					text = open + name + ": [[]]" + shut
+				}
 				_, err := Load([]string{"-"}, strings.NewReader(text))
 				for _, p := range Problems(err) {
-					if strings.HasPrefix(p.Message, strings.Join(at, ".")+" is ") ||
-						strings.HasPrefix(p.Message, strings.Join(at, ".")+"[0] is ") {
+					if strings.HasPrefix(p.Message, at+" is ") || strings.HasPrefix(p.Message, at+"[0] is ") {
 						return
 					}
 				}
 				t.Errorf("%s: nobody minds:\n%v", text, err)
 			})
-			below := f.Type
-			if below.Kind() == reflect.Pointer {
-				below = below.Elem()
-			}
 			if below.Kind() == reflect.Struct {
-				walk(below, at)
+				walk(below, open+name+": "+inside, at+each, map[string]string{"{": "}", "[{": "}]"}[inside]+shut)
 			}
 		}
 	}
-	walk(reflect.TypeFor[saleDocument](), nil)
+	walk(reflect.TypeFor[saleDocument](), "{", "", "}")
 }
 
 func TestReadNumber(t *testing.T) {

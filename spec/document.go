@@ -24,20 +24,25 @@ type metadataPart struct {
 }
 
 type specPart struct {
-	Stock        int64         `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Units on sale, in all."`
-	LockCount    int64         `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock. It stays for the life of a run. With less than four times perUserLimit units a shard many claims wait for units of other shards: plan warns."`
-	PerUserLimit int64         `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
-	OpensAt      string        `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
-	ClosesAt     string        `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
-	Payment      *paymentPart  `yaml:"payment,omitempty" jsonschema_description:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
-	Engine       string        `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them. It stays for the life of a run."`
-	Ack          string        `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
-	Backlog      int64         `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Beyond it, claims are refused as overloaded."`
-	Units        *unitsPart    `yaml:"units,omitempty" jsonschema_description:"With engine redis: what a unit is. Without it: a number."`
-	Lock         *lockPart     `yaml:"lock,omitempty" jsonschema_description:"How shards are locked."`
-	Redis        *redisPart    `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
-	HBase        *hbasePart    `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
-	Embedded     *embeddedPart `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
+	Stock        int64          `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Units on sale, in all."`
+	LockCount    int64          `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock. It stays for the life of a run. With less than four times perUserLimit units a shard many claims wait for units of other shards: plan warns."`
+	PerUserLimit int64          `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
+	OpensAt      string         `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
+	ClosesAt     string         `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
+	Payment      *paymentPart   `yaml:"payment,omitempty" jsonschema_description:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
+	Rules        []rulePart     `yaml:"rules,omitempty" jsonschema_description:"Who may claim, with engine ledger: conditions in CEL, of which the first that does not hold refuses the claim. Of a live sale they may change."`
+	Variables    []variablePart `yaml:"variables,omitempty" jsonschema_description:"Expressions that rules share, as variables.NAME. Each may use those before it."`
+	Users        *usersPart     `yaml:"users,omitempty" jsonschema_description:"What rules may know of a user: attributes, and where they are read from, which is a file or an HBase table."`
+	History      *historyPart   `yaml:"history,omitempty" jsonschema_description:"What rules may know of what a user bought in other sales: exports, an HBase table, or both."`
+	Queue        *queuePart     `yaml:"queue,omitempty" jsonschema_description:"Who is served first where more is asked for than there is, with engine ledger."`
+	Engine       string         `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them. It stays for the life of a run."`
+	Ack          string         `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
+	Backlog      int64          `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Beyond it, claims are refused as overloaded."`
+	Units        *unitsPart     `yaml:"units,omitempty" jsonschema_description:"With engine redis: what a unit is. Without it: a number."`
+	Lock         *lockPart      `yaml:"lock,omitempty" jsonschema_description:"How shards are locked."`
+	Redis        *redisPart     `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
+	HBase        *hbasePart     `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
+	Embedded     *embeddedPart  `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
 }
 
 type paymentPart struct {
@@ -45,6 +50,53 @@ type paymentPart struct {
 	Grace    string `yaml:"grace,omitempty" jsonschema:"example=30s" jsonschema_description:"How long after the deadline a payment still counts, before the units are for sale again: up to 1h, in h, m, s or ms."`
 	ExtendBy string `yaml:"extendBy,omitempty" jsonschema:"example=5m" jsonschema_description:"By how much a hold may be extended, once: 1s to 24h, in h, m, s or ms. Without it: no hold is extended."`
 	Late     string `yaml:"late,omitempty" jsonschema_description:"What a payment does that comes after the release. refuse: it buys nothing and is owed back. resell: it buys the same units if they are still free, else others; if there are none, it is owed back."`
+}
+
+type rulePart struct {
+	Name              string `yaml:"name" jsonschema:"example=members" jsonschema_description:"Name of the rule, a DNS label. No two rules share one."`
+	Require           string `yaml:"require" jsonschema:"example=user.level == 'gold'" jsonschema_description:"Expression in CEL that has to be true: over user, claim, sale, history, now and variables."`
+	Message           string `yaml:"message,omitempty" jsonschema:"example=Members only." jsonschema_description:"What a buyer is told whom the rule refuses, one line. Without it: a text that names the rule."`
+	MessageExpression string `yaml:"messageExpression,omitempty" jsonschema:"example='Hello ' + user.id" jsonschema_description:"Expression in CEL that makes the message of values. If it fails, the message is told."`
+	Enforce           string `yaml:"enforce,omitempty" jsonschema_description:"deny: a claim that does not satisfy the rule is refused. audit: it is counted and goes on."`
+}
+
+type variablePart struct {
+	Name       string `yaml:"name" jsonschema:"example=adult" jsonschema_description:"Name of the variable, an identifier. No two variables share one."`
+	Expression string `yaml:"expression" jsonschema:"example=now - user.born > duration('157680h')" jsonschema_description:"Expression in CEL, evaluated at most once a claim."`
+}
+
+type usersPart struct {
+	Attributes map[string]string `yaml:"attributes,omitempty" jsonschema_description:"Attributes of a user that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
+	File       string            `yaml:"file,omitempty" jsonschema:"example=users.csv" jsonschema_description:"File of the users, relative to this document: CSV with a header, or one JSON object a line (.ndjson), with an id each. It is read again when it changes. Instead of hbase."`
+	HBase      *usersTablePart   `yaml:"hbase,omitempty" jsonschema_description:"HBase table of the users, with a row for each by the user's id. Instead of file."`
+	Fresh      string            `yaml:"fresh,omitempty" jsonschema:"example=30s" jsonschema_description:"How old what is known of a user may be: 1s to 1h, in h, m, s or ms. What is older is read again; if that fails, claims are refused."`
+	Cached     int64             `yaml:"cached,omitempty" jsonschema_description:"Users of an HBase table that are kept in memory, at most."`
+}
+
+type usersTablePart struct {
+	Zookeeper     []string          `yaml:"zookeeper,omitempty" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
+	ZookeeperRoot string            `yaml:"zookeeperRoot,omitempty" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
+	Table         string            `yaml:"table" jsonschema:"example=users" jsonschema_description:"Table of the users, which salectl only reads."`
+	Family        string            `yaml:"family" jsonschema:"example=u" jsonschema_description:"Column family of the attributes."`
+	Columns       map[string]string `yaml:"columns,omitempty" jsonschema_description:"Columns of attributes that are not called like these."`
+}
+
+type historyPart struct {
+	Files []string          `yaml:"files,omitempty" jsonschema_description:"Exports of earlier sales, or patterns of their names such as exports/*.ndjson, relative to this document."`
+	HBase *historyTablePart `yaml:"hbase,omitempty" jsonschema_description:"HBase table with a row for each user by the user's id."`
+}
+
+type historyTablePart struct {
+	Zookeeper     []string `yaml:"zookeeper,omitempty" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
+	Table         string   `yaml:"table" jsonschema:"example=purchases" jsonschema_description:"Table of the purchases."`
+	Family        string   `yaml:"family" jsonschema:"example=h" jsonschema_description:"Column family of the purchases."`
+}
+
+type queuePart struct {
+	Order    string `yaml:"order,omitempty" jsonschema_description:"Order in which claims that wait are decided."`
+	Priority string `yaml:"priority,omitempty" jsonschema:"example=user.level == 'gold' ? 1 : 0" jsonschema_description:"With order priority: expression in CEL, a number, the highest first. Those of one priority go by arrival."`
+	Depth    int64  `yaml:"depth,omitempty" jsonschema_description:"Claims that may wait for one shard. Beyond it, claims are refused as overloaded."`
 }
 
 type unitsPart struct {
@@ -105,7 +157,7 @@ var homes = sync.OnceValue(func() map[string][]string {
 			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 			found[name] = append(found[name], path)
 			below := f.Type
-			if below.Kind() == reflect.Pointer {
+			if below.Kind() == reflect.Pointer || below.Kind() == reflect.Slice {
 				below = below.Elem()
 			}
 			if below.Kind() == reflect.Struct {

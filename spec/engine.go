@@ -77,6 +77,15 @@ func (d *decoder) notRedis(o object, s *Sale) {
 		d.refuse(at, "Remove payment, or use engine: ledger.", "%s stands with engine: redis, which sells every claim at once",
 			join(o.path, "payment"))
 	}
+	for _, key := range ruleKeys {
+		why := "whose lists know nothing of users"
+		if key == "queue" {
+			why = "whose lists give units in the order of arrival"
+		}
+		if at := o.keys[key]; at != nil {
+			d.refuse(at, fmt.Sprintf("Remove %s, or use engine: ledger.", key), "%s stands with engine: redis, %s", join(o.path, key), why)
+		}
+	}
 }
 
 // units takes what the units of the sale are. stock is 0 if it is not known.

@@ -31,6 +31,7 @@ type stored struct {
 	Units        *storedUnits    `json:"units,omitempty"`
 	Homes        *Homes          `json:"homes,omitempty"`
 	Payment      *storedPayment  `json:"payment,omitempty"`
+	storedWho
 }
 
 type storedPayment struct {
@@ -105,6 +106,7 @@ func (s Sale) JSON() ([]byte, error) {
 	if p := s.Payment; p != nil {
 		out.Payment = &storedPayment{p.HoldFor.Milliseconds(), p.Grace.Milliseconds(), p.ExtendBy.Milliseconds(), p.Late}
 	}
+	out.storedWho = s.storeWho()
 	return json.Marshal(out)
 }
 
@@ -155,6 +157,7 @@ func FromJSON(data []byte) (Sale, error) {
 	if p := in.Payment; p != nil {
 		s.Payment = &Payment{milliseconds(p.HoldForMs), milliseconds(p.GraceMs), milliseconds(p.ExtendByMs), p.Late}
 	}
+	in.storedWho.read(&s)
 	if err := s.sane(); err != nil {
 		return Sale{}, fmt.Errorf("stored declaration: %w", err)
 	}
@@ -176,14 +179,20 @@ func (s storedRedPacket) read() *RedPacket {
 
 // tooLong reports a duration that no time.Duration holds.
 func (s stored) tooLong() error {
-	payment := s.Payment
+	payment, users := s.Payment, s.Users
 	if payment == nil {
 		payment = new(storedPayment)
+	}
+	if users == nil {
+		users = new(storedUsers)
 	}
 	for _, field := range []struct {
 		name string
 		ms   int64
-	}{{"lockTtlMs", s.LockTTLMs}, {"holdForMs", payment.HoldForMs}, {"graceMs", payment.GraceMs}, {"extendByMs", payment.ExtendByMs}} {
+	}{
+		{"lockTtlMs", s.LockTTLMs}, {"freshMs", users.FreshMs},
+		{"holdForMs", payment.HoldForMs}, {"graceMs", payment.GraceMs}, {"extendByMs", payment.ExtendByMs},
+	} {
 		if longest := math.MaxInt64 / int64(time.Millisecond); field.ms > longest || field.ms < -longest {
 			return fmt.Errorf("%s is %d, which is too long", field.name, field.ms)
 		}
@@ -213,6 +222,9 @@ func (s Sale) sane() error {
 			return err
 		}
 	}
+	if err := s.saneRules(); err != nil {
+		return err
+	}
 	return s.saneEngine()
 }
 
@@ -230,6 +242,8 @@ func (s Sale) saneEngine() error {
 		return fmt.Errorf("the ack %q is not known to this program: use a newer one", s.Ack)
 	case s.Payment != nil:
 		return errors.New("payment stands with engine redis")
+	case s.who():
+		return errors.New("rules, variables, users, history or queue stand with engine redis")
 	case s.Backlog < 1:
 		return errors.New("backlog must be at least 1")
 	case s.RedPacket != nil:

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,9 @@ func anySale(t *rapid.T) Sale {
 	}
 	if !redis && rapid.Bool().Draw(t, "payment") {
 		s.Payment = anyPayment(t)
+	}
+	if !redis && rapid.Bool().Draw(t, "who") {
+		anyRules(t, &s)
 	}
 	s.LockCount = int(rapid.Int64Range(1, min(s.Stock, MaxLockCount)).Draw(t, "locks"))
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
@@ -80,6 +84,63 @@ func anyPayment(t *rapid.T) *Payment {
 	return p
 }
 
+// anyRules draws who may claim.
+func anyRules(t *rapid.T, s *Sale) {
+	identifier := rapid.StringMatching("x[a-zA-Z0-9_]{0,20}")
+	servers := rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,9}:[1-9][0-9]{0,3}`), 1, 5)
+	s.Rules = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Rule {
+		return Rule{Name: rapid.StringMatching(nameForm).Draw(t, "rule"), Require: rapid.StringN(1, -1, -1).Draw(t, "require"),
+			Message: rapid.String().Draw(t, "message"), MessageExpression: rapid.String().Draw(t, "expression"),
+			Enforce: rapid.SampledFrom([]Enforce{EnforceDeny, EnforceAudit}).Draw(t, "enforce")}
+	}), 1, 4).Draw(t, "rules")
+	for _, name := range rapid.SliceOf(identifier).Draw(t, "variables") {
+		s.Variables = append(s.Variables, Variable{Name: name, Expression: "1"})
+	}
+	if rapid.Bool().Draw(t, "users") {
+		s.Users = &Users{Fresh: rapid.SampledFrom([]time.Duration{MinFresh, 1500 * time.Millisecond, MaxFresh}).Draw(t, "fresh"),
+			Cached: rapid.Int64Range(1, MaxCached).Draw(t, "cached")}
+		for _, name := range slices.Sorted(slices.Values(rapid.SliceOfDistinct(identifier, rapid.ID[string]).Draw(t, "attributes"))) {
+			s.Users.Attributes = append(s.Users.Attributes, Attribute{name, rapid.SampledFrom(AttributeTypes).Draw(t, "type")})
+		}
+		if rapid.Bool().Draw(t, "file") {
+			s.Users.File = rapid.StringN(1, -1, -1).Draw(t, "path")
+		} else {
+			s.Users.Table = &UsersTable{servers.Draw(t, "zk"), "/hbase", "users", "u", map[string]string{"a": rapid.String().Draw(t, "column")}}
+		}
+	}
+	if rapid.Bool().Draw(t, "history") {
+		s.History = &History{Table: &HistoryTable{servers.Draw(t, "zk"), "/hbase", "purchases", "h"}}
+		if rapid.Bool().Draw(t, "exports") {
+			s.History.Files = rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "patterns")
+		}
+	}
+	if rapid.Bool().Draw(t, "queue") {
+		s.Queue = &Queue{Order: OrderArrival, Depth: rapid.Int64Range(1, MaxDepth).Draw(t, "depth")}
+		if rapid.Bool().Draw(t, "priority") {
+			s.Queue.Order, s.Queue.Priority = OrderPriority, rapid.StringN(1, -1, -1).Draw(t, "of")
+		}
+	}
+}
+
+// withoutFiles is a sale as FromJSON reads it: it says that there are files, and not which.
+func withoutFiles(s Sale) Sale {
+	s.File = ""
+	if s.Embedded != nil {
+		s.Embedded = &Embedded{}
+	}
+	if s.Users != nil {
+		u := *s.Users
+		u.File = ""
+		s.Users = &u
+	}
+	if s.History != nil && s.History.Files != nil {
+		h := *s.History
+		h.Files = []string{}
+		s.History = &h
+	}
+	return s
+}
+
 func TestJSONRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := anySale(t)
@@ -87,17 +148,13 @@ func TestJSONRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := s
-		want.File = ""
-		if s.Embedded != nil {
-			want.Embedded = &Embedded{}
-		}
+		want := withoutFiles(s)
 		got, err := FromJSON(data)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%v\ngot  %+v\nwant %+v", err, got, want)
 		}
 		// Moved to another folder or zone, it is the same declaration.
-		moved := s
+		moved := withoutFiles(s)
 		moved.File = "elsewhere.yaml:9"
 		if s.Embedded != nil {
 			moved.Embedded = &Embedded{Dir: "elsewhere"}
@@ -148,6 +205,31 @@ func TestJSONIsCanonical(t *testing.T) {
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
 				`"payment":{"holdForMs":1000,"graceMs":0,"late":"refuse"}}`,
 		},
+		"rules": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+				Rules: []Rule{{Name: "members", Require: "user.level > 1", Message: "m", MessageExpression: "'m'", Enforce: EnforceDeny},
+					{Name: "seen", Require: "variables.one == 1", Enforce: EnforceAudit}},
+				Variables: []Variable{{Name: "one", Expression: "1"}},
+				Users:     &Users{Attributes: []Attribute{{"born", TypeTimestamp}, {"level", TypeInt}}, File: "users.csv", Fresh: 1500 * time.Millisecond, Cached: 7},
+				History:   &History{Files: []string{"a*.ndjson"}, Table: &HistoryTable{[]string{"z:1"}, "/hbase", "purchases", "h"}},
+				Queue:     &Queue{Order: OrderPriority, Priority: "user.level", Depth: 9}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
+				`"rules":[{"name":"members","require":"user.level \u003e 1","message":"m","messageExpression":"'m'","enforce":"deny"},` +
+				`{"name":"seen","require":"variables.one == 1","enforce":"audit"}],"variables":[{"name":"one","expression":"1"}],` +
+				`"users":{"attributes":{"born":"timestamp","level":"int"},"file":true,"freshMs":1500,"cached":7},` +
+				`"history":{"files":true,"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"purchases","family":"h"}},` +
+				`"queue":{"order":"priority","priority":"user.level","depth":9}}`,
+		},
+		"rules, the least": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+				Rules:   []Rule{{Name: "known", Require: "user.known", Enforce: EnforceDeny}},
+				Users:   &Users{Table: &UsersTable{[]string{"z:1"}, "/hbase", "users", "u", map[string]string{"a": "b"}}, Fresh: time.Second, Cached: 1},
+				History: &History{Files: []string{}}, Queue: &Queue{Order: OrderArrival, Depth: 1}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
+				`"rules":[{"name":"known","require":"user.known","enforce":"deny"}],` +
+				`"users":{"hbase":{"zookeeper":["z:1"],"zookeeperRoot":"/hbase","table":"users","family":"u","columns":{"a":"b"}},"freshMs":1000,"cached":1},` +
+				`"history":{"files":true},"queue":{"order":"arrival","depth":1}}`,
+		},
 		"lists": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineRedis, Ack: AckLedger, Backlog: 100_000,
 				Redis: &Redis{Nodes: []string{"r:1"}}, Embedded: &Embedded{}},
@@ -182,6 +264,11 @@ func TestFromJSON(t *testing.T) {
 	const payment = `"embedded":{},"payment":{"holdForMs":600000,"graceMs":0,"extendByMs":300000,"late":"refuse"}`
 	changePayment := func(old, new string) string {
 		return change(`"embedded":{}`, strings.Replace(payment, old, new, 1))
+	}
+	const who = `"embedded":{},"rules":[{"name":"known","require":"user.known","enforce":"deny"}],"history":{"files":true},` +
+		`"users":{"attributes":{"level":"int"},"file":true,"freshMs":1000,"cached":7},"queue":{"order":"arrival","depth":1}`
+	changeWho := func(old, new string) string {
+		return change(`"embedded":{}`, strings.Replace(who, old, new, 1))
 	}
 	for name, c := range map[string]struct {
 		data string
@@ -238,6 +325,16 @@ func TestFromJSON(t *testing.T) {
 		"another late":          {changePayment(`refuse`, `auction`), false},
 		"no late":               {changePayment(`,"late":"refuse"`, ``), false},
 		"payment of lists":      {changeLists(`"embedded":{}`, payment), false},
+		"rules":                 {changeWho("", ""), true},
+		"another enforce":       {changeWho(`"deny"`, `"warn"`), false},
+		"no require":            {changeWho(`"require":"user.known",`, ``), false},
+		"another type":          {changeWho(`"int"`, `"set"`), false},
+		"no freshness":          {changeWho(`"freshMs":1000,`, ``), false},
+		"endless freshness":     {changeWho(`1000`, `288230376151711744`), false},
+		"no history":            {changeWho(`"files":true`, ``), false},
+		"another order":         {changeWho(`"arrival"`, `"lottery"`), false},
+		"a deeper queue":        {changeWho(`"depth":1`, `"depth":1000000000`), true},
+		"rules of lists":        {changeLists(`"embedded":{}`, who), false},
 		"no min":                {changeLists(`,"min":"0.10"`, ``), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,6 +54,8 @@ func (specPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	bound(s, "perUserLimit", math.MaxInt64, DefaultPerUserLimit)
 	property(s, "opensAt").Pattern = timeForm
 	property(s, "closesAt").Pattern = timeForm
+	list(property(s, "rules"), MaxRules)
+	list(property(s, "variables"), MaxVariables)
 	choices(s, "engine", EngineLedger, EngineRedis)
 	choices(s, "ack", AckLedger, AckRedis)
 	bound(s, "backlog", MaxBacklog, DefaultBacklog)
@@ -74,7 +76,7 @@ func home(title string, engine Engine, needs, forbids []string) *jsonschema.Sche
 	case EngineLedger:
 		forbids = append(forbids, redisKeys...)
 	case EngineRedis:
-		forbids = append(forbids, "payment")
+		forbids = append(append(forbids, "payment"), ruleKeys...)
 		s.Properties.Set("stock", &jsonschema.Schema{Maximum: json.Number(strconv.Itoa(MaxRedisStock))})
 		s.Properties.Set("perUserLimit", &jsonschema.Schema{Const: DefaultPerUserLimit})
 	}
@@ -106,6 +108,88 @@ func (paymentPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	}
 	property(s, "grace").Default = FormatTerm(0)
 	choices(s, "late", LateRefuse, LateResell)
+}
+
+func (rulePart) JSONSchemaExtend(s *jsonschema.Schema) {
+	property(s, "name").Pattern = nameForm
+	notBlank(s, "require", "message", "messageExpression")
+	choices(s, "enforce", EnforceDeny, EnforceAudit)
+}
+
+func (variablePart) JSONSchemaExtend(s *jsonschema.Schema) {
+	identifier(property(s, "name"))
+	notBlank(s, "expression")
+}
+
+func (usersPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	attributes, most := property(s, "attributes"), uint64(MaxAttributes)
+	attributes.PropertyNames = &jsonschema.Schema{Not: &jsonschema.Schema{Enum: []any{"id", "known"}}}
+	identifier(attributes.PropertyNames)
+	attributes.MaxProperties = &most
+	for _, name := range AttributeTypes {
+		attributes.AdditionalProperties.Enum = append(attributes.AdditionalProperties.Enum, name)
+	}
+	property(s, "file").Pattern = `[.]([cC][sS][vV]|[nN][dD][jJ][sS][oO][nN]|[jJ][sS][oO][nN][lL])$`
+	property(s, "fresh").Pattern, property(s, "fresh").Default = termForm, FormatTerm(DefaultFresh)
+	bound(s, "cached", MaxCached, DefaultCached)
+	s.OneOf = []*jsonschema.Schema{{Required: []string{"file"}}, {Required: []string{"hbase"}}}
+	s.DependentRequired = map[string][]string{"hbase": {"attributes"}}
+}
+
+func (usersTablePart) JSONSchemaExtend(s *jsonschema.Schema) {
+	outerTable(s)
+	property(s, "columns").AdditionalProperties.Pattern = "[^ ]"
+}
+
+func (historyPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	list(property(s, "files"), MaxFiles)
+	s.AnyOf = []*jsonschema.Schema{{Required: []string{"files"}}, {Required: []string{"hbase"}}}
+}
+
+func (historyTablePart) JSONSchemaExtend(s *jsonschema.Schema) { outerTable(s) }
+
+// outerTable is a table that the sale does not keep.
+func outerTable(s *jsonschema.Schema) {
+	addressList(property(s, "zookeeper"))
+	property(s, "zookeeperRoot").Pattern = znodeForm
+	property(s, "table").Pattern = tableForm
+	property(s, "family").Pattern = familyForm
+}
+
+func (queuePart) JSONSchemaExtend(s *jsonschema.Schema) {
+	choices(s, "order", OrderArrival, OrderPriority)
+	notBlank(s, "priority")
+	bound(s, "depth", MaxDepth, DefaultDepth)
+	byPriority := &jsonschema.Schema{Properties: jsonschema.NewProperties(), Required: []string{"order", "priority"}}
+	byPriority.Properties.Set("order", &jsonschema.Schema{Const: OrderPriority})
+	byArrival := &jsonschema.Schema{Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{Required: []string{"priority"}}}
+	byArrival.Properties.Set("order", &jsonschema.Schema{Const: OrderArrival})
+	s.OneOf = []*jsonschema.Schema{byArrival, byPriority}
+}
+
+// list bounds how long a list may be.
+func list(s *jsonschema.Schema, most int) {
+	least, longest := uint64(1), uint64(most)
+	s.MinItems, s.MaxItems = &least, &longest
+}
+
+// notBlank asks for text that is not blank.
+func notBlank(s *jsonschema.Schema, names ...string) {
+	for _, name := range names {
+		property(s, name).Pattern = `[^ \t\r\n]`
+	}
+}
+
+// identifier asks for a name that CEL takes.
+func identifier(s *jsonschema.Schema) {
+	longest := uint64(MaxIdentifier)
+	s.Pattern, s.MaxLength = identifierForm, &longest
+	if s.Not == nil {
+		s.Not = new(jsonschema.Schema)
+	}
+	for _, word := range reservedWords {
+		s.Not.Enum = append(s.Not.Enum, word)
+	}
 }
 
 func (lockPart) JSONSchemaExtend(s *jsonschema.Schema) {

@@ -40,7 +40,8 @@ func TestSchemaDescribesEveryKey(t *testing.T) {
 		Type        string
 		Description string
 		Properties  map[string]json.RawMessage
-		Additional  *bool `json:"additionalProperties"`
+		Additional  json.RawMessage `json:"additionalProperties"`
+		Items       json.RawMessage
 	}
 	var walk func(path string, data []byte) int
 	walk = func(path string, data []byte) int {
@@ -51,15 +52,18 @@ func TestSchemaDescribesEveryKey(t *testing.T) {
 		if path == "" && n.Schema != "https://json-schema.org/draft/2020-12/schema" {
 			t.Errorf("it is of %s", n.Schema)
 		}
-		if path != "" && !strings.HasSuffix(n.Description, ".") {
+		if path != "" && !strings.HasSuffix(path, "[]") && !strings.HasSuffix(n.Description, ".") {
 			t.Errorf("%s is described by %q", path, n.Description)
 		}
-		if n.Type == "object" && (n.Additional == nil || *n.Additional) {
+		if n.Type == "object" && (n.Additional == nil || string(n.Additional) == "true") {
 			t.Errorf("%s takes unknown keys", path)
 		}
 		keys := 0
 		for name, below := range n.Properties {
 			keys += 1 + walk(join(path, name), below)
+		}
+		if n.Items != nil {
+			keys += walk(path+"[]", n.Items)
 		}
 		return keys
 	}

@@ -140,21 +140,30 @@ func (d *decoder) hbase(v value) *HBase {
 	if v, ok := d.value(o, "zookeeperRoot"); ok {
 		h.ZookeeperRoot, _ = checked(d, v, DefaultZookeeperRoot, checkZnode)
 	}
-	if v, ok := d.value(o, "table"); ok {
-		if text, ok := d.text(v, "sales"); ok {
-			table, f := readTable(text)
-			if f != nil {
-				d.fault(v, f)
-			}
-			h.Table = table
-		}
-	}
+	h.Table = d.table(o, "sales")
 	return h
+}
+
+// table takes the name of a table; empty if there is a problem.
+func (d *decoder) table(o object, example string) string {
+	v, ok := d.value(o, "table")
+	if !ok {
+		return ""
+	}
+	text, ok := d.text(v, example)
+	if !ok {
+		return ""
+	}
+	table, f := readTable(text)
+	if f != nil {
+		d.fault(v, f)
+	}
+	return table
 }
 
 // addresses takes a list of host:port without repetitions.
 func (d *decoder) addresses(v value, example string) []string {
-	items, ok := d.items(v, example)
+	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
 	if ok && len(items) == 0 {
 		d.refuse(v.at, fmt.Sprintf("Write %s: [%q].", v.key, example), "%s is an empty list", v.path)
 	}

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -15,7 +16,9 @@ func (d *decoder) unknownKey(o object, key *yaml.Node, known []string) {
 	if near := Nearest(name, known); near != "" {
 		remedy = fmt.Sprintf("Did you mean %s?", near)
 	} else if paths := homes()[name]; len(paths) > 0 {
-		remedy = fmt.Sprintf("It belongs to %s.", called(paths[0]))
+		// Of several, the outermost is the likeliest.
+		outermost := slices.MinFunc(paths, func(a, b string) int { return strings.Count(a, ".") - strings.Count(b, ".") })
+		remedy = fmt.Sprintf("It belongs to %s.", called(outermost))
 	}
 	d.refuse(key, remedy, "%s has no key %q", called(o.path), name)
 }

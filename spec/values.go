@@ -21,6 +21,9 @@ const (
 	envForm     = `^[A-Z_][A-Z0-9_]*$`
 	znodeForm   = `^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
 	tableForm   = `^([A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*$`
+	familyForm  = `^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`
+
+	identifierForm = `^[a-zA-Z_][a-zA-Z0-9_]*$`
 )
 
 var (
@@ -33,7 +36,10 @@ var (
 	envRE      = regexp.MustCompile(envForm)
 	znodeRE    = regexp.MustCompile(znodeForm)
 	tableRE    = regexp.MustCompile(tableForm)
-	digitsRE   = regexp.MustCompile(`^[0-9]+$`)
+	familyRE   = regexp.MustCompile(familyForm)
+
+	identifierRE = regexp.MustCompile(identifierForm)
+	digitsRE     = regexp.MustCompile(`^[0-9]+$`)
 )
 
 func checkName(text string) *fault {
@@ -205,12 +211,16 @@ func readTable(text string) (string, *fault) {
 	return strings.TrimPrefix(text, "default:"), nil
 }
 
-func checkDir(text string) *fault {
+func checkDir(text string) *fault { return checkPath(text, "folder", DefaultEmbeddedDir) }
+
+// checkPath takes the path of a file or folder.
+func checkPath(text, what, example string) *fault {
+	write := fmt.Sprintf("Write the name of a %s, such as %s.", what, example)
 	switch {
 	case strings.TrimSpace(text) == "":
-		return &fault{"is blank", "Write the name of a folder, such as .salectl."}
+		return &fault{"is blank", write}
 	case strings.ContainsFunc(text, unicode.IsControl):
-		return &fault{"has a control character in it", "Write the name of a folder, such as .salectl."}
+		return &fault{"has a control character in it", write}
 	case strings.HasPrefix(text, "~"):
 		return &fault{"begins with ~, which only a shell expands", "Write the path out."}
 	}

@@ -1,0 +1,129 @@
+package rules
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/go-multierror"
+
+	"salectl/spec"
+)
+
+// ForSale compiles what a sale declares. It returns nil without an error if the sale
+// has neither rules nor a priority, and so nothing to evaluate. The error holds all
+// problems as that of Compile does, each at its place in the sale's file if the sale
+// comes from a file.
+func ForSale(s spec.Sale) (*Set, error) {
+	if len(s.Rules) == 0 && len(s.Variables) == 0 && priorityOf(s) == "" {
+		return nil, nil
+	}
+	set, err := Compile(declarationOf(s))
+	switch {
+	case err != nil:
+		return nil, placed(s, err)
+	case !evaluates(s):
+		return nil, nil // there were variables to check
+	}
+	return set, nil
+}
+
+// HashFor is the hash of the set that ForSale returns, without compiling it: also for
+// a declaration that another version of this program has stored. False: there is no
+// set.
+func HashFor(s spec.Sale) (Digest, bool) {
+	if !evaluates(s) {
+		return Digest{}, false
+	}
+	d := declarationOf(s)
+	return d.hash(d.Attributes), true
+}
+
+// SchemaFor is what may be known of the users of a sale.
+func SchemaFor(s spec.Sale) *Schema {
+	if s.Users == nil {
+		return noAttributes
+	}
+	var attributes []Attribute
+	for _, a := range s.Users.Attributes {
+		kind, _ := ParseType(a.Type) // spec takes no other
+		attributes = append(attributes, Attribute{a.Name, kind})
+	}
+	return newSchema(attributes)
+}
+
+// SaleOf is the sale as rules see it.
+func SaleOf(s spec.Sale) Sale {
+	return Sale{Name: s.Name, Stock: s.Stock, PerUserLimit: s.PerUserLimit, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt}
+}
+
+func evaluates(s spec.Sale) bool { return len(s.Rules) > 0 || priorityOf(s) != "" }
+
+func priorityOf(s spec.Sale) string {
+	if s.Queue == nil {
+		return ""
+	}
+	return s.Queue.Priority
+}
+
+func declarationOf(s spec.Sale) Declaration {
+	d := Declaration{Attributes: SchemaFor(s), History: s.History != nil, Priority: priorityOf(s)}
+	for _, v := range s.Variables {
+		d.Variables = append(d.Variables, Variable{v.Name, v.Expression})
+	}
+	for _, r := range s.Rules {
+		d.Rules = append(d.Rules, Rule{r.Name, r.Require, r.Message, r.MessageExpression, Enforce(r.Enforce)})
+	}
+	return d
+}
+
+// placed brings each problem of a declaration to where it stands in the sale's file,
+// in reading order. One that stands in no file keeps the place that Compile gave it.
+func placed(s spec.Sale, err error) error {
+	var all *multierror.Error
+	if !errors.As(err, &all) {
+		return fmt.Errorf("the rules of sale %s: %w", s.Name, err)
+	}
+	for _, e := range all.Errors {
+		var p *Problem
+		errors.As(e, &p) // each is one
+		at := placeOf(s, p)
+		if !at.Known() {
+			p.File = fmt.Sprintf("sale %s, %s", s.Name, p.File)
+			continue
+		}
+		within := place{p.Of, p.Name, p.Field}
+		p.Problem = *at.Problem(p.Line, p.Column, within.String()+": "+p.Message, p.Remedy)
+	}
+	slices.SortStableFunc(all.Errors, func(a, b error) int {
+		var p, q *Problem
+		errors.As(a, &p)
+		errors.As(b, &q)
+		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+	})
+	return all
+}
+
+// placeOf is where the text of a problem stands.
+func placeOf(s spec.Sale, p *Problem) spec.Place {
+	switch p.Of {
+	case "priority":
+		return s.Queue.At
+	case "variable":
+		for _, v := range s.Variables {
+			if v.Name == p.Name {
+				return v.At
+			}
+		}
+	case "rule":
+		for _, r := range s.Rules {
+			if r.Name == p.Name {
+				return map[string]spec.Place{
+					"require": r.At.Require, "message": r.At.Message, "messageExpression": r.At.MessageExpression,
+				}[p.Field]
+			}
+		}
+	}
+	return spec.Place{}
+}

@@ -1,0 +1,184 @@
+package spec
+
+import (
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Place is where a text of a declaration stands in its file, so that others can say
+// what is wrong inside of the text. The zero Place is nowhere: the declaration was
+// made by hand, or comes out of a ledger.
+type Place struct {
+	source *source
+	node   *yaml.Node // a scalar
+}
+
+func (d *decoder) place(v value) Place { return Place{d.src, v.node} }
+
+// Known reports whether the place is anywhere.
+func (p Place) Known() bool { return p.node != nil }
+
+// Problem says what is wrong at a line and a column of the text, both from 1 and the
+// column in characters; line 0 means the text as a whole. The problem's place is that
+// in the file. It must be Known.
+func (p Place) Problem(line, column int, message, remedy string) *Problem {
+	at := position{p.node.Line, p.node.Column}
+	if all := p.source.positions(p.node); all != nil {
+		text := strings.TrimRight(p.node.Value, " \t\r\n")
+		at = all[min(indexOf(p.node.Value, line, column), len([]rune(text)))]
+	}
+	return p.source.problem(at.line, at.column, message, remedy)
+}
+
+// indexOf counts the characters before a line and a column.
+func indexOf(text string, line, column int) int {
+	index := 0
+	for n, part := range strings.SplitAfter(text, "\n") {
+		length := len([]rune(part))
+		if n+1 >= line {
+			return index + min(max(column, 1)-1, length)
+		}
+		index += length
+	}
+	return index
+}
+
+// position is a place in a file, both from 1, the column in characters.
+type position struct{ line, column int }
+
+// positions returns where each character of a scalar stands, and where the text ends.
+// It walks along the value and what is written side by side. Nil: what is written could
+// not be followed.
+func (s *source) positions(n *yaml.Node) []position {
+	w := &walker{src: s, style: n.Style}
+	w.enter(n.Line, n.Column)
+	w.skipAnchor()
+	switch {
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		w.block(n.Value)
+	case n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+		w.at++
+	}
+	var all []position
+	for _, r := range n.Value {
+		if !w.follow(r, &all) {
+			return nil
+		}
+	}
+	return append(all, position{w.line, w.at + 1})
+}
+
+// walker goes along the text of a scalar as it is written.
+type walker struct {
+	src    *source
+	style  yaml.Style
+	indent int    // of the lines of a block
+	line   int    // from 1
+	text   []rune // of the line
+	at     int    // in the line, from 0
+}
+
+func (w *walker) enter(line, column int) {
+	w.line, w.text = line, []rune(w.src.line(line))
+	w.at = min(column-1, len(w.text))
+}
+
+// next goes to where the text goes on in the next line.
+func (w *walker) next() {
+	w.enter(w.line+1, w.indent+1)
+	if w.indent == 0 {
+		w.skipBlanks()
+	}
+}
+
+func (w *walker) skipBlanks() {
+	for w.at < len(w.text) && (w.text[w.at] == ' ' || w.text[w.at] == '\t') {
+		w.at++
+	}
+}
+
+// skipAnchor goes behind an anchor, which the place of a node includes.
+func (w *walker) skipAnchor() {
+	if w.at == len(w.text) || w.text[w.at] != '&' {
+		return
+	}
+	for w.at < len(w.text) && w.text[w.at] != ' ' && w.text[w.at] != '\t' {
+		w.at++
+	}
+	w.skipBlanks()
+	if w.at == len(w.text) {
+		w.next()
+	}
+}
+
+// block goes to the first line of a block of text and learns how far it is indented:
+// as far as its first line that is not blank, less what the value has of that.
+func (w *walker) block(value string) {
+	first := w.line + 1
+	for line := first; line <= len(w.src.lines); line++ {
+		if written := w.src.line(line); strings.TrimSpace(written) != "" {
+			w.indent = leading(written)
+			break
+		}
+	}
+	for text := range strings.Lines(value) {
+		if strings.TrimSpace(text) != "" {
+			w.indent -= leading(text)
+			break
+		}
+	}
+	w.enter(first, w.indent+1)
+}
+
+func leading(text string) int { return len(text) - len(strings.TrimLeft(text, " ")) }
+
+// ended reports whether no more of the text stands in this line.
+func (w *walker) ended() bool {
+	if w.indent > 0 {
+		return w.at == len(w.text)
+	}
+	return strings.TrimSpace(string(w.text[w.at:])) == ""
+}
+
+// follow goes over what is written for one character of the value.
+func (w *walker) follow(r rune, all *[]position) bool {
+	for w.line <= len(w.src.lines) {
+		here := position{w.line, w.at + 1}
+		switch width := w.width(r); {
+		case width > 0:
+			w.at += width
+			*all = append(*all, here)
+			return true
+		case w.ended():
+			w.next()
+			if r == ' ' || r == '\n' {
+				*all = append(*all, here)
+				return true
+			}
+		case w.style&yaml.DoubleQuotedStyle != 0 && string(w.text[w.at:]) == `\`:
+			w.next()
+		default:
+			return false
+		}
+	}
+	return r == '\n' // the file's end ends its last line
+}
+
+// width is how many characters are written here for one of the value; 0 if it is not
+// written here.
+func (w *walker) width(r rune) int {
+	if w.at == len(w.text) {
+		return 0
+	}
+	rest := w.text[w.at:]
+	switch {
+	case w.style&yaml.SingleQuotedStyle != 0 && r == '\'' && len(rest) > 1 && rest[0] == '\'' && rest[1] == '\'':
+		return 2
+	case w.style&yaml.DoubleQuotedStyle != 0 && rest[0] == '\\' && len(rest) > 1:
+		return min(2+map[rune]int{'x': 2, 'u': 4, 'U': 8}[rest[1]], len(rest))
+	case rest[0] == r:
+		return 1
+	}
+	return 0
+}
