@@ -28,35 +28,17 @@ type OpenUsers func(declared spec.Sale, schema *rules.Schema) (users rules.Users
 // it names the rule set that has taken it. A shard that is at another generation by the
 // time of the claim does not grant it: the request is decided on again.
 type eligibility struct {
-	sale rules.Sale
-	src  *ruleSource
-	seen func(rule, result string) // counts; nil: nobody does
-}
+	hash    string // of the rule set, as the generation has it
+	sale    rules.Sale
+	compile func() (*rules.Set, error)
+	users   *userSource
+	seen    func(rule, result string) // counts; nil: nobody does
 
-// ruleSource is a rule set with what it reads.
-type ruleSource struct {
-	hash     string // of the rule set, as the generation has it
-	declared spec.Sale
-	open     OpenUsers
-
-	ready   atomic.Pointer[openRules]
 	trouble atomic.Pointer[error] // of the last decision; nil: it was taken
-
-	ended atomic.Bool // nothing is to be open any more
-
-	mu    sync.Mutex // guards what follows, and is held while it is opened
-	tried time.Duration
-	err   error
-}
-
-type openRules struct {
-	set   *rules.Set
-	users rules.Users // nil: nothing is known of users but their ids
-	close func() error
 }
 
 // newEligibility returns the rules of the newest generation of a sale, nil if it has
-// none. What before has open is used on if it is the same.
+// none. Where users are found in the same place as before, what is open is used on.
 func newEligibility(sale *ledger.Sale, open OpenUsers, before *eligibility, seen func(rule, result string)) (*eligibility, error) {
 	newest := sale.Newest()
 	hash := string(newest.GetSettings().GetRules())
@@ -65,93 +47,116 @@ func newEligibility(sale *ledger.Sale, open OpenUsers, before *eligibility, seen
 	}
 	d, err := spec.FromJSON(newest.GetSpec())
 	if err != nil {
-		return nil, fmt.Errorf("generation %d of sale %s: %w", newest.GetGeneration(), d.Name, err)
+		return nil, fmt.Errorf("generation %d: %w", newest.GetGeneration(), err)
 	}
 	e := &eligibility{
-		sale: rules.Sale{Name: d.Name, Stock: d.Stock, PerUserLimit: d.PerUserLimit, OpensAt: d.OpensAt, ClosesAt: d.ClosesAt},
-		seen: seen,
+		hash: hash, sale: rules.SaleOf(d), users: &userSource{declared: d, open: open}, seen: seen,
+		compile: sync.OnceValues(func() (*rules.Set, error) { return compileRules(d, hash) }),
 	}
-	if before != nil && before.src.hash == hash && reflect.DeepEqual(before.src.declared.Users, d.Users) &&
-		reflect.DeepEqual(before.src.declared.History, d.History) {
-		e.src = before.src
-	} else {
-		e.src = &ruleSource{hash: hash, declared: d, open: open}
+	if before != nil && reflect.DeepEqual(before.users.declared.Users, d.Users) && reflect.DeepEqual(before.users.declared.History, d.History) {
+		e.users = before.users
 	}
 	return e, nil
+}
+
+func compileRules(d spec.Sale, applied string) (*rules.Set, error) {
+	set, err := rules.ForSale(d)
+	if err != nil {
+		return nil, fmt.Errorf("the rules of sale %s cannot be compiled: %w", d.Name, err)
+	}
+	if hash := set.Hash(); string(hash[:]) != applied {
+		return nil, fmt.Errorf("the rules of sale %s are %v, and %x was applied: serve with the version that applied them", d.Name, hash, applied)
+	}
+	return set, nil
+}
+
+// prepare compiles the rules and opens what they read, so that no request waits for it.
+func (e *eligibility) prepare(now clock.Now) {
+	_, err := e.compile()
+	if err == nil {
+		_, err = e.users.opened(now)
+	}
+	if err != nil {
+		e.trouble.Store(&err)
+	}
+}
+
+// userSource is where a sale's users are found, opened when it is first used.
+type userSource struct {
+	declared spec.Sale
+	open     OpenUsers
+
+	ready atomic.Pointer[openUsers]
+	ended atomic.Bool // nothing is to be open any more
+
+	mu    sync.Mutex // guards what follows, and is held while it is opened
+	tried time.Duration
+	err   error
+}
+
+type openUsers struct {
+	rules.Users
+	close func() error
 }
 
 // openAgainAfter is how long after what could not be opened is tried again.
 const openAgainAfter = time.Second
 
-// prepare compiles the rules and opens what they read, if that is not done.
-func (s *ruleSource) prepare(now clock.Now) (*openRules, error) {
-	if r := s.ready.Load(); r != nil {
-		return r, nil
+// opened returns the users, nil if nothing is known of any but their ids.
+func (s *userSource) opened(now clock.Now) (*openUsers, error) {
+	if s.declared.Users == nil && s.declared.History == nil {
+		return nil, nil
+	}
+	if u := s.ready.Load(); u != nil {
+		return u, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch r := s.ready.Load(); {
-	case r != nil:
-		return r, nil
+	switch u := s.ready.Load(); {
+	case u != nil:
+		return u, nil
+	case s.open == nil:
+		return nil, errors.New("this process was not told where users are found")
 	case s.err != nil && now.Mono < s.tried+openAgainAfter:
 		return nil, s.err
 	}
+	u := new(openUsers)
 	s.tried = now.Mono
-	var r *openRules
-	if r, s.err = s.compile(); s.err != nil {
+	if u.Users, u.close, s.err = s.open(s.declared, rules.SchemaFor(s.declared)); s.err != nil {
 		return nil, s.err
 	}
-	s.ready.Store(r)
+	s.ready.Store(u)
 	if s.ended.Load() { // meanwhile
 		return nil, errors.Join(errors.New("this process serves the sale no more"), s.end())
 	}
-	return r, nil
-}
-
-func (s *ruleSource) compile() (*openRules, error) {
-	set, err := rules.ForSale(s.declared)
-	if err != nil {
-		return nil, fmt.Errorf("the rules of sale %s cannot be compiled: %w", s.declared.Name, err)
-	}
-	if hash := set.Hash(); string(hash[:]) != s.hash {
-		return nil, fmt.Errorf("the rules of sale %s are %v, and %x was applied: serve with the version that applied them", s.declared.Name, hash, s.hash)
-	}
-	r := &openRules{set: set}
-	if s.declared.Users == nil && s.declared.History == nil {
-		return r, nil
-	}
-	if s.open == nil {
-		return nil, errors.New("this process was not told where users are found")
-	}
-	r.users, r.close, err = s.open(s.declared, set.Schema())
-	return r, err
+	return u, nil
 }
 
 // end closes what was opened. It waits for nobody who is about to open it.
-func (s *ruleSource) end() error {
+func (s *userSource) end() error {
 	s.ended.Store(true)
-	if r := s.ready.Swap(nil); r != nil && r.close != nil {
-		return r.close()
+	if u := s.ready.Swap(nil); u != nil {
+		return u.close()
 	}
 	return nil
 }
 
 // decide says how the rules let a request in, or what it is told.
 func (e *eligibility) decide(ctx context.Context, now clock.Now, r Request) (*shard.Admittance, Answer) {
-	open, user, err := e.user(ctx, now, r.User)
+	set, user, err := e.look(ctx, now, r.User)
 	if err != nil {
 		e.count("", "not_checked")
-		e.src.trouble.Store(&err)
+		e.trouble.Store(&err)
 		return nil, Answer{Outcome: api.NotChecked, RetryAfter: time.Second}
 	}
-	if e.src.trouble.Load() != nil {
-		e.src.trouble.Store(nil)
+	if e.trouble.Load() != nil {
+		e.trouble.Store(nil)
 	}
 	in := rules.Input{
 		User: user, Sale: e.sale, Now: now.Wall,
 		Claim: rules.Claim{Quantity: r.Quantity, Key: r.Key, At: now.Wall},
 	}
-	v := open.set.Decide(&in)
+	v := set.Decide(&in)
 	for i := range v.Audits {
 		e.count(v.Audits[i].Rule, "audit_"+v.Audits[i].Reason.String())
 	}
@@ -159,10 +164,10 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r Request) (*sh
 		e.count(v.Refusal.Rule, v.Refusal.Reason.String())
 		return nil, Answer{Outcome: api.NotEligible, Message: v.Refusal.Message, Rule: v.Refusal.Rule, Reason: v.Refusal.Reason.String()}
 	}
-	by := &shard.Admittance{Ruling: ledger.Ruling{Rules: e.src.hash}}
+	by := &shard.Admittance{Ruling: ledger.Ruling{Rules: e.hash}}
 	digest := user.Digest()
 	copy(by.Ruling.Attributes[:], digest[:])
-	if by.Priority, err = open.set.Priority(&in); err != nil {
+	if by.Priority, err = set.Priority(&in); err != nil {
 		e.count("", "priority_"+priorityReason(err)) // the request is among the last
 		by.Priority = rules.Priority{}
 	}
@@ -176,20 +181,23 @@ func priorityReason(err error) string {
 	return rules.Failed.String()
 }
 
-// user returns what is known of a user.
-func (e *eligibility) user(ctx context.Context, now clock.Now, id string) (*openRules, rules.Attributes, error) {
-	open, err := e.src.prepare(now)
+// look returns the rules, and what is known of a user.
+func (e *eligibility) look(ctx context.Context, now clock.Now, id string) (set *rules.Set, user rules.Attributes, err error) {
+	if set, err = e.compile(); err != nil {
+		return nil, user, err
+	}
+	users, err := e.users.opened(now)
 	switch {
 	case err != nil:
-		return nil, rules.Attributes{}, err
-	case open.users == nil:
-		return open, open.set.Schema().Unknown(id), nil
+		return nil, user, err
+	case users == nil:
+		return set, set.Schema().Unknown(id), nil
 	}
-	all, err := open.users.Lookup(ctx, []string{id})
+	all, err := users.Lookup(ctx, []string{id})
 	if err != nil {
-		return nil, rules.Attributes{}, err
+		return nil, user, err
 	}
-	return open, all[0], nil
+	return set, all[0], nil
 }
 
 func (e *eligibility) count(rule, result string) {

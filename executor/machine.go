@@ -82,8 +82,8 @@ func (m *machine) drain(now clock.Now) {
 // halted says that all shards of the tenure have ended, and no call of theirs is under way.
 func (m *machine) halted(now clock.Now) {
 	m.tenure.Store(nil)
-	for _, s := range m.term.sources {
-		s.end()
+	for _, u := range m.term.users {
+		u.end()
 	}
 	m.term = nil
 	m.owner.halted(now)

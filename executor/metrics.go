@@ -62,7 +62,7 @@ func newMetrics(e *Executor) *metrics {
 			"Grabs that the ledger could not take: a node had given what was somebody else's by then.", "shard"),
 		ends: counter("salectl_appends_total",
 			"What became of appends: committed, taken by another, unknown until read back, resent.", "outcome"),
-		terms:  counter("salectl_tenures_total", "Times this process began or stopped to own the sale.", "event"),
+		terms: counter("salectl_tenures_total", "Times this process began or stopped to own the sale.", "event"),
 		rules: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "salectl_rule_findings_total", ConstLabels: sale,
 			Help: "Claims that did not satisfy a rule, by rule and result: denied, missing_attribute, too_costly, " +
 				"evaluation_failed; the same behind audit_ where the rule only counts, and behind priority_ for the queue; " +

@@ -135,11 +135,7 @@ func (r *runner) follow(out ownerEffects) {
 // file takes to be read.
 func (r *runner) prepare() {
 	if e := r.term.eligibility.Load(); e != nil {
-		r.running.Go(func() {
-			if _, err := e.src.prepare(r.clock()); err != nil {
-				e.src.trouble.Store(&err)
-			}
-		})
+		r.running.Go(func() { e.prepare(r.clock()) })
 	}
 }
 

@@ -24,10 +24,10 @@ type tenure struct {
 	post    func(shard.Message)  // carries what shards tell each other
 	grabs   []*shard.NodeBatcher // by node; none where owners decide
 
-	// eligibility is by the rules of the newest generation; nil: there are none. sources
-	// are what all of them have opened, for whoever runs the machine.
+	// eligibility is by the rules of the newest generation; nil: there are none. users are
+	// those that rules were told of, to be closed at the end.
 	eligibility atomic.Pointer[eligibility]
-	sources     []*ruleSource
+	users       []*userSource
 }
 
 // newTenure returns the tenure that the owner has begun: its shards, each of which
@@ -110,8 +110,8 @@ func (t *tenure) rule(o *owner) {
 	if err != nil {
 		return // the next tenure does not begin: it reads the same
 	}
-	if e != nil && (before == nil || e.src != before.src) {
-		t.sources = append(t.sources, e.src)
+	if e != nil && (before == nil || e.users != before.users) {
+		t.users = append(t.users, e.users)
 	}
 	t.eligibility.Store(e)
 }

@@ -81,7 +81,7 @@ type ruleWatch struct {
 func (w *ruleWatch) tell(now clock.Now, e *eligibility, log *slog.Logger) {
 	var why error
 	if e != nil {
-		if p := e.src.trouble.Load(); p != nil {
+		if p := e.trouble.Load(); p != nil {
 			why = *p
 		}
 	}

@@ -107,6 +107,3 @@ const (
 	// in units of CEL: about 20 ns each.
 	MaxCost = 100_000
 )
-
-// Schema is what the rules of a set may know of a user.
-func (s *Set) Schema() *Schema { return s.schema }
