@@ -153,7 +153,7 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r Request) (*sh
 		e.trouble.Store(nil)
 	}
 	in := rules.Input{
-		User: user, Sale: e.sale, Now: now.Wall,
+		User: user, History: user.History(), Sale: e.sale, Now: now.Wall,
 		Claim: rules.Claim{Quantity: r.Quantity, Key: r.Key, At: now.Wall},
 	}
 	v := set.Decide(&in)
