@@ -91,6 +91,9 @@ func Files(sale spec.Sale) (int, error) {
 			n += redis.Connections * len(sale.Redis.Nodes)
 		}
 	}
+	if sale.Users != nil && sale.Users.Table != nil {
+		n += 32
+	}
 	return n, nil
 }
 

@@ -58,6 +58,7 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 	}
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withActual(ctx, sale, planner.ReadActual, func(cfg planner.Config, actual *planner.Actual) error {
+			actual.Users = p.checkUsers(ctx, sale)
 			plan, err := planner.Make(sale, actual)
 			if err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/user"
+	"time"
 
 	"salectl/backends"
 	"salectl/backends/clock"
@@ -24,6 +25,7 @@ type drivers struct {
 	open  func(spec.Sale, *slog.Logger) (*backends.Store, error)                    // nil: backends.Open
 	nodes func(spec.Sale) (nodes []quorum.Node, closeNodes func() error, err error) // nil: backends.OpenNodes
 	files func(spec.Sale) (int, error)                                              // nil: backends.Files
+	check func(context.Context, spec.Sale) error                                    // of its users; nil: backends.CheckUsers
 }
 
 // complete puts the program's own drivers where there are none.
@@ -40,6 +42,19 @@ func (d *drivers) complete() {
 	if d.files == nil {
 		d.files = backends.Files
 	}
+	if d.check == nil {
+		d.check = backends.CheckUsers
+	}
+}
+
+// usersPatience is how long the servers of users are waited for.
+const usersPatience = 10 * time.Second
+
+// checkUsers asks whether the users of a sale can be read.
+func (d drivers) checkUsers(ctx context.Context, sale spec.Sale) error {
+	ctx, cancel := context.WithTimeout(ctx, usersPatience)
+	defer cancel()
+	return d.check(ctx, sale)
 }
 
 // withStore opens where a sale is kept, for as long as use takes.

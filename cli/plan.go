@@ -82,6 +82,7 @@ func (p *program) makePlan(ctx context.Context, sale spec.Sale, destroy bool) (p
 		if destroy {
 			plan, err = planner.MakeDestroy(actual)
 		} else {
+			actual.Users = p.checkUsers(ctx, sale)
 			plan, err = planner.Make(sale, actual)
 		}
 		return err

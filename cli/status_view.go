@@ -21,7 +21,7 @@ func (p *program) statusText(s *planner.Status) {
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
-	for _, line := range []string{times(s), payment(s), served(s), votes(s)} {
+	for _, line := range []string{times(s), payment(s), eligible(s), served(s), votes(s)} {
 		if line != "" {
 			fmt.Fprintf(p.out, "  %s\n", line)
 		}
@@ -164,6 +164,14 @@ func payment(s *planner.Status) string {
 		return ""
 	}
 	return fmt.Sprintf("claims are held for payment: %v", s.Payment)
+}
+
+// eligible says by which rules users may claim.
+func eligible(s *planner.Status) string {
+	if s.Rules == nil {
+		return ""
+	}
+	return fmt.Sprintf("rules: %v", s.Rules)
 }
 
 // served says who sells. Where too few lock nodes answer to tell, a warning does.

@@ -28,6 +28,10 @@ type Actual struct {
 	// those of the shards, by shard, where the engine of the present run is redis.
 	ListNodes []ListNodeActual
 	Lists     []ListActual
+	// Users is why the users of the sale that is planned cannot be read, where whoever
+	// plans has looked: a *rules.SourceError, the problems of a file, or an error of
+	// servers that do not answer. Reading a sale leaves it nil.
+	Users error
 	// NewUID is what a run is called that begins now: drawn with each reading,
 	// so that making a plan stays a pure function.
 	NewUID string

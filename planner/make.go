@@ -2,6 +2,7 @@ package planner
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -67,6 +69,9 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	planned := &pb.Planned{
 		Generation: 1, Uid: actual.NewUID, Run: desired.Run, Spec: declaration,
 		Settings: settingsOf(desired, pb.Phase_OPEN), NextUnit: 1,
+	}
+	if err := p.who(desired, actual.Users, true); err != nil {
+		return nil, err
 	}
 	reason := "it does not exist"
 	if actual.Sale.Destroyed() {
@@ -150,6 +155,9 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err := p.environment(actual, false); err != nil {
 		return nil, err
 	}
+	if err := p.who(desired, actual.Users, false); err != nil {
+		return nil, err
+	}
 	settings := settingsOf(desired, newest.GetSettings().GetPhase())
 	p.settingsWarnings(actual, desired.Ack)
 	if !changed && !drifted && delta == 0 {
@@ -169,6 +177,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	before.PerUserLimit = inForce.GetPerUserLimit()
 	before.OpensAt, before.ClosesAt = microText(inForce.GetOpensAtUs()), microText(inForce.GetClosesAtUs())
 	before.Payment = paymentShown(inForce.GetPayment())
+	before.RuleSet = hex.EncodeToString(inForce.GetRules())
 	p.updateSale(updateReason(changed, drifted, sale), before,
 		saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration()))
 	p.shards(actual, shards, planned)
@@ -227,6 +236,9 @@ func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
 	}
 	if s.Payment != nil {
 		settings.Payment = paymentOf(*s.Payment)
+	}
+	if hash, ok := rules.HashFor(s); ok {
+		settings.Rules = hash[:]
 	}
 	return settings
 }

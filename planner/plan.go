@@ -91,6 +91,8 @@ type Attributes struct {
 	LockTTLMs    int64  `json:"lockTtlMs,omitempty"`
 	// Payment is nil if claims are sold at once.
 	Payment *Payment `json:"payment,omitempty"`
+	// Who may claim.
+	Who
 	// Where the sale is kept, and how its servers let us in.
 	spec.Settings
 
@@ -116,17 +118,30 @@ type Field struct{ Name, Before, After string }
 // fixed order.
 func (a Action) Fields() []Field {
 	before, after := a.Before.list(), a.After.list()
+	was := map[string]string{}
+	for _, f := range before {
+		was[f.Name] = f.After
+	}
 	var fields []Field
-	for i, f := range after {
-		if f.After == before[i].After {
-			continue
+	add := func(f Field) {
+		if f.Before != f.After {
+			fields = append(fields, f)
 		}
-		fields = append(fields, Field{Name: f.Name, Before: before[i].After, After: f.After})
+	}
+	for _, f := range after {
+		add(Field{Name: f.Name, Before: was[f.Name], After: f.After})
+		delete(was, f.Name)
+	}
+	for _, f := range before { // such as rules that go away
+		if text, gone := was[f.Name]; gone {
+			add(Field{Name: f.Name, Before: text})
+		}
 	}
 	return fields
 }
 
-// list returns every attribute, absent ones as "".
+// list returns every attribute, absent ones as "" or, if there may be any number of
+// them, not at all.
 func (a *Attributes) list() []Field {
 	if a == nil {
 		a = new(Attributes)
@@ -152,6 +167,7 @@ func (a *Attributes) list() []Field {
 		{Name: "lock.ttl", After: ttl},
 	}
 	fields = append(fields, a.Payment.list()...)
+	fields = append(fields, a.Who.list()...)
 	a.Settings.Each(func(name, value string) { fields = append(fields, Field{Name: name, After: value}) })
 	return append(fields, []Field{
 		{Name: "generation", After: number(int64(a.Generation))},

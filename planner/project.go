@@ -206,7 +206,7 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 	a := &Attributes{
 		Run: s.Run, Phase: phase, Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit,
 		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTLMs: s.LockTTL.Milliseconds(),
-		Settings: s.Settings(), Generation: generation,
+		Settings: s.Settings(), Generation: generation, Who: whoOf(s),
 	}
 	if s.Payment != nil {
 		a.Payment = paymentShown(paymentOf(*s.Payment))

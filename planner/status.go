@@ -33,6 +33,7 @@ type Status struct {
 	OpensAt   string        `json:"opensAt,omitempty"`  // RFC 3339, UTC
 	ClosesAt  string        `json:"closesAt,omitempty"` // RFC 3339, UTC
 	Payment   *Payment      `json:"payment,omitempty"`  // nil: claims are sold at once
+	Rules     *RulesStatus  `json:"rules,omitempty"`    // nil: every user may claim
 	Owner     string        `json:"owner"`              // where claims are answered now, "" if nowhere or unknown
 	Shards    []ShardStatus `json:"shards"`
 	Nodes     []NodeStatus  `json:"nodes"`
@@ -149,6 +150,8 @@ func NewStatus(actual *Actual) (*Status, error) {
 	settings := sale.Newest().GetSettings()
 	s.OpensAt, s.ClosesAt = microText(settings.GetOpensAtUs()), microText(settings.GetClosesAtUs())
 	s.Payment = paymentShown(settings.GetPayment())
+	newest, _ := declared(sale.Newest()) // one that cannot be read shows no names
+	s.Rules = rulesShown(settings.GetRules(), newest)
 	s.Owner, _ = actual.Served()
 	for i := range actual.Shards {
 		shard := newShardStatus(actual, i)

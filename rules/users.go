@@ -22,6 +22,15 @@ type Users interface {
 	Lookup(ctx context.Context, ids []string) ([]Attributes, error)
 }
 
+// SourceError says that users are not where they are declared to be, as far as their
+// source can tell: trying again helps nobody.
+type SourceError struct {
+	What   string // a clause without a full stop
+	Remedy string // in sentences
+}
+
+func (e *SourceError) Error() string { return e.What }
+
 // table keeps the users of a file in memory without a pointer to any of them,
 // so that the garbage collector has nothing to trace: one run of bytes holds all
 // records, and an open hash table the places where they begin.

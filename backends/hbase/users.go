@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tsuna/gohbase/pb"
 	"google.golang.org/protobuf/proto"
@@ -56,6 +57,39 @@ func OpenUsers(o UsersOptions) (*Users, error) {
 	logs, err := Open(o.Options)
 	u.logs = logs
 	return u, err
+}
+
+// CheckUsers asks the master whether there are a table and a family for users; else the
+// error is a *rules.SourceError. How the table is set up otherwise is the business of
+// whoever keeps it.
+func CheckUsers(ctx context.Context, o Options, family string) error {
+	l, err := Open(o)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	found := new(pb.GetTableDescriptorsResponse)
+	err = l.askMaster(ctx, "GetTableDescriptors", &pb.GetTableDescriptorsRequest{TableNames: []*pb.TableName{tableName(l.table)}}, found)
+	switch {
+	case err != nil:
+		return l.failed("check the table", err)
+	case len(found.GetTableSchema()) == 0:
+		return &rules.SourceError{
+			What:   fmt.Sprintf("users table %s does not exist (ZooKeeper %s)", l.table, strings.Join(o.Zookeeper, ",")),
+			Remedy: "Create it and fill it, or name the table that has the users.",
+		}
+	}
+	var there []string
+	for _, f := range found.GetTableSchema()[0].GetColumnFamilies() {
+		if string(f.GetName()) == family {
+			return nil
+		}
+		there = append(there, string(f.GetName()))
+	}
+	return &rules.SourceError{
+		What:   fmt.Sprintf("users table %s has no column family %s", l.table, family),
+		Remedy: fmt.Sprintf("Name the one that has the users: it has %s.", strings.Join(there, ", ")),
+	}
 }
 
 // Close closes all connections and waits until nothing is under way any more.

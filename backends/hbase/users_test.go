@@ -169,3 +169,29 @@ func BenchmarkUsers(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(ids)*b.N)/b.Elapsed().Seconds(), "users/s")
 }
+
+// A table or a family that is not there is told apart from servers that do not answer.
+func TestCheckUsers(t *testing.T) {
+	h := mustStandalone(t)
+	mustOpen(t)
+	for _, c := range []struct{ table, family, want string }{
+		{"sales", family, ""},
+		{"members", "u", "users table members does not exist (ZooKeeper " + h.Zookeeper() + ")"},
+		{"sales", "u", "users table sales has no column family u"},
+	} {
+		err := CheckUsers(within(t, 20*time.Second), Options{Zookeeper: []string{h.Zookeeper()}, Table: c.table}, c.family)
+		var source *rules.SourceError
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s %s: %v", c.table, c.family, err)
+		case c.want != "" && (!errors.As(err, &source) || source.What != c.want || source.Remedy == ""):
+			t.Errorf("%s %s: %v; want %s", c.table, c.family, err, c.want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err := CheckUsers(ctx, Options{Zookeeper: []string{"127.0.0.1:1"}, Table: "sales"}, family)
+	if err == nil || errors.As(err, new(*rules.SourceError)) {
+		t.Errorf("no server: %v", err)
+	}
+}

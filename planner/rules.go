@@ -1,0 +1,275 @@
+package planner
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"salectl/rules"
+	"salectl/spec"
+)
+
+// Who is who may claim, and in which order, as plans tell it.
+type Who struct {
+	// RuleSet is the SHA-256 of all that is evaluated, in hex; "": nothing is.
+	RuleSet   string     `json:"ruleSet,omitempty"`
+	Rules     []Rule     `json:"rules,omitempty"`
+	Variables []Variable `json:"variables,omitempty"`
+	Users     *Users     `json:"users,omitempty"`
+	History   *History   `json:"history,omitempty"`
+	Queue     *Queue     `json:"queue,omitempty"`
+}
+
+// Rule is one rule. Costs are in units of CEL.
+type Rule struct {
+	Name              string `json:"name"`
+	Enforce           string `json:"enforce"` // deny, audit
+	Require           string `json:"require"`
+	Message           string `json:"message,omitempty"`
+	MessageExpression string `json:"messageExpression,omitempty"`
+	WorstCost         uint64 `json:"worstCost,omitempty"` // of require with its variables; 0: not known
+	CostLimit         uint64 `json:"costLimit"`
+}
+
+// Variable is an expression that rules share.
+type Variable struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
+}
+
+// Users is what is known of users, and where it is read from.
+type Users struct {
+	Attributes map[string]string `json:"attributes,omitempty"` // types by name
+	File       bool              `json:"file,omitempty"`       // which one is no part of a declaration
+	Table      *OuterTable       `json:"table,omitempty"`
+	FreshMs    int64             `json:"freshMs"`
+	Cached     int64             `json:"cached"`
+}
+
+// History is where it is read from what users bought before.
+type History struct {
+	Files bool        `json:"files,omitempty"` // which ones are no part of a declaration
+	Table *OuterTable `json:"table,omitempty"`
+}
+
+// OuterTable is an HBase table that somebody else keeps.
+type OuterTable struct {
+	Zookeeper     []string          `json:"zookeeper"`
+	ZookeeperRoot string            `json:"zookeeperRoot"`
+	Table         string            `json:"table"`
+	Family        string            `json:"family"`
+	Columns       map[string]string `json:"columns,omitempty"` // by attribute
+}
+
+// Queue is the order in which claims are decided.
+type Queue struct {
+	Order     string `json:"order"` // arrival, priority
+	Priority  string `json:"priority,omitempty"`
+	WorstCost uint64 `json:"worstCost,omitempty"` // of the priority; 0: not known, or there is none
+	Depth     int64  `json:"depth"`
+}
+
+// whoOf is who may claim, as a declaration has it. Where another version of this
+// program has made the declaration, and this one cannot compile it, costs are not known.
+func whoOf(s spec.Sale) Who {
+	var w Who
+	if hash, ok := rules.HashFor(s); ok {
+		w.RuleSet = hash.String()
+	}
+	costs := map[string]uint64{}
+	if set, err := rules.ForSale(s); err == nil && set != nil {
+		for _, c := range set.Costs() {
+			costs[c.Of+c.Name+c.Field] = c.Worst
+		}
+	}
+	for _, r := range s.Rules {
+		w.Rules = append(w.Rules, Rule{
+			Name: r.Name, Enforce: string(r.Enforce), Require: r.Require, Message: r.Message, MessageExpression: r.MessageExpression,
+			WorstCost: costs["rule"+r.Name+"require"], CostLimit: rules.MaxCost,
+		})
+	}
+	for _, v := range s.Variables {
+		w.Variables = append(w.Variables, Variable{v.Name, v.Expression})
+	}
+	w.Users, w.History = usersOf(s.Users), historyOf(s.History)
+	if q := s.Queue; q != nil {
+		w.Queue = &Queue{Order: string(q.Order), Priority: q.Priority, WorstCost: costs["priority"], Depth: q.Depth}
+	}
+	return w
+}
+
+func usersOf(u *spec.Users) *Users {
+	if u == nil {
+		return nil
+	}
+	shown := &Users{File: u.Table == nil, FreshMs: u.Fresh.Milliseconds(), Cached: u.Cached}
+	for _, a := range u.Attributes {
+		if shown.Attributes == nil {
+			shown.Attributes = map[string]string{}
+		}
+		shown.Attributes[a.Name] = a.Type
+	}
+	if t := u.Table; t != nil {
+		shown.Table = &OuterTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, t.Columns}
+	}
+	return shown
+}
+
+func historyOf(h *spec.History) *History {
+	if h == nil {
+		return nil
+	}
+	shown := &History{Files: h.Files != nil}
+	if t := h.Table; t != nil {
+		shown.Table = &OuterTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, nil}
+	}
+	return shown
+}
+
+// list returns what there is to be told, each under a name of its own.
+func (w Who) list() []Field {
+	var fields []Field
+	show := func(name, value string) { fields = append(fields, Field{Name: name, After: value}) }
+	show("rule set", w.RuleSet[:min(len(w.RuleSet), shortSet)])
+	var names []string
+	for _, r := range w.Rules {
+		names = append(names, r.Name)
+	}
+	show("rules", strings.Join(names, ", "))
+	for _, r := range w.Rules {
+		show("rule "+r.Name, fmt.Sprintf("%s%s: %s", r.Enforce, costText(r.WorstCost), inLine(r.Require)))
+		show("rule "+r.Name+", message", inLine(r.Message))
+		show("rule "+r.Name+", messageExpression", inLine(r.MessageExpression))
+	}
+	for _, v := range w.Variables {
+		show("variable "+v.Name, inLine(v.Expression))
+	}
+	if u := w.Users; u != nil {
+		show("users.attributes", mapText(u.Attributes))
+		show("users.from", fromText(u.File, u.Table))
+		u.Table.list("users", show)
+		show("users.fresh", termText(u.FreshMs))
+		show("users.cached", spec.Grouped(u.Cached))
+	}
+	if h := w.History; h != nil {
+		show("history.from", fromText(h.Files, h.Table))
+		h.Table.list("history", show)
+	}
+	if q := w.Queue; q != nil {
+		show("queue.order", q.Order)
+		if q.Priority != "" {
+			show("queue.priority", inLine(q.Priority)+costText(q.WorstCost))
+		}
+		show("queue.depth", spec.Grouped(q.Depth))
+	}
+	return fields
+}
+
+func (t *OuterTable) list(of string, show func(name, value string)) {
+	if t == nil {
+		return
+	}
+	show(of+".columns", mapText(t.Columns))
+	show(of+".zookeeper", strings.Join(t.Zookeeper, ", "))
+	show(of+".zookeeperRoot", t.ZookeeperRoot)
+}
+
+// shortSet is how many digits of a rule set's hash are shown to people.
+const shortSet = 12
+
+func costText(worst uint64) string {
+	if worst == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", cost at most %s of %s", spec.Grouped(worst), spec.Grouped(uint64(rules.MaxCost)))
+}
+
+// inLine is an expression in one line.
+func inLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func mapText(m map[string]string) string {
+	var words []string
+	for name, value := range m {
+		words = append(words, name+" "+value)
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+func fromText(file bool, t *OuterTable) string {
+	var words []string
+	if file {
+		words = append(words, "a file")
+	}
+	if t != nil {
+		words = append(words, fmt.Sprintf("HBase table %s, family %s", t.Table, t.Family))
+	}
+	return strings.Join(words, " and ")
+}
+
+// who holds what a sale says of its users to what there is. fresh says that the run is
+// new.
+func (p *Plan) who(desired spec.Sale, users error, fresh bool) error {
+	set, err := rules.ForSale(desired)
+	if err != nil {
+		return err
+	}
+	if set == nil && (desired.Users != nil || desired.History != nil) {
+		p.warn("users or history are declared, and there are no rules to read them")
+	}
+	var source *rules.SourceError
+	switch {
+	case users == nil:
+	case errors.As(users, &source):
+		return &Refusal{Reason: fmt.Sprintf("sale %s: %s", p.Sale, source.What), Remedy: source.Remedy}
+	case len(spec.Problems(users)) > 0:
+		return users
+	case fresh:
+		return fmt.Errorf("the users of sale %s cannot be checked, as a new sale asks for: %w", p.Sale, users)
+	default:
+		p.warn("the users cannot be checked: %s; while they cannot be read, claims that rules decide are refused", inShort(users))
+	}
+	return nil
+}
+
+// RulesStatus are the rules of a sale, in brief.
+type RulesStatus struct {
+	RuleSet string   `json:"ruleSet"`         // the SHA-256 in force, in hex
+	Deny    []string `json:"deny,omitempty"`  // names, in the order in which they refuse
+	Audit   []string `json:"audit,omitempty"` // names
+	// Priority says that claims are decided by a priority, where they wait.
+	Priority bool `json:"priority,omitempty"`
+}
+
+// rulesShown are the rules in force; nil if there are none.
+func rulesShown(hash []byte, declared spec.Sale) *RulesStatus {
+	if len(hash) == 0 {
+		return nil
+	}
+	s := &RulesStatus{RuleSet: hex.EncodeToString(hash), Priority: declared.Queue != nil && declared.Queue.Priority != ""}
+	for _, r := range declared.Rules {
+		if r.Enforce == spec.EnforceAudit {
+			s.Audit = append(s.Audit, r.Name)
+		} else {
+			s.Deny = append(s.Deny, r.Name)
+		}
+	}
+	return s
+}
+
+// String is the rules in one line.
+func (s *RulesStatus) String() string {
+	var words []string
+	if len(s.Deny) > 0 {
+		words = append(words, strings.Join(s.Deny, ", "))
+	}
+	if len(s.Audit) > 0 {
+		words = append(words, "in audit "+strings.Join(s.Audit, ", "))
+	}
+	if s.Priority {
+		words = append(words, "waiting claims by priority")
+	}
+	return fmt.Sprintf("%s (rule set %s)", strings.Join(words, "; "), s.RuleSet[:min(len(s.RuleSet), shortSet)])
+}
