@@ -40,10 +40,11 @@ const (
 	// These say of one request that it is not accepted. Of an earlier request with
 	// the same key they say so only where this process has decided that request: of
 	// what other processes were asked it knows nothing.
-	Overloaded Outcome = "overloaded" // refused before anything was written
-	NoQuorum   Outcome = "no_quorum"  // this process lost the right to write
-	Standby    Outcome = "standby"    // another process serves the sale
-	Draining   Outcome = "draining"   // this process is going down
+	Overloaded Outcome = "overloaded"  // refused before anything was written
+	NoQuorum   Outcome = "no_quorum"   // this process lost the right to write
+	Standby    Outcome = "standby"     // another process serves the sale
+	Draining   Outcome = "draining"    // this process is going down
+	NotChecked Outcome = "not_checked" // what the rules read of the user cannot be read
 )
 
 // Replayed is how reports and metrics count an accepted claim that had been
@@ -160,6 +161,8 @@ var outcomes = [...]Row{
 		Title: "Unknown", Detail: "Nobody knows yet whether the claim was accepted: ask again with the same Idempotency-Key."},
 	{Outcome: Standby, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Standby", Detail: "Another server has the sale at the moment; this request was not looked at." + askAgain},
+	{Outcome: NotChecked, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
+		Title: "Not checked", Detail: "The rules of the sale could not be checked; this request was not accepted." + askAgain},
 	{Outcome: Draining, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Going down", Detail: "This server is going down; this request was not looked at." + askAgain},
 }

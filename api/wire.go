@@ -55,6 +55,11 @@ type Problem struct {
 
 	ServerTime time.Time `json:"serverTime,omitzero"` // where Row.Timed says so
 	OpensAt    time.Time `json:"opensAt,omitzero"`    // with NotOpen
+	// Rule and Reason are, with NotEligible, the name of the rule that refuses the claim, and
+	// why: denied, or missing_attribute, too_costly or evaluation_failed where it could not
+	// be evaluated.
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"reason,omitempty"`
 	// Claims are the user's, with LimitReached. Otherwise it is the one claim that the
 	// outcome is about, if there is one.
 	Claims []Claim `json:"claims,omitempty"`

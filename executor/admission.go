@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,29 @@ func (d *admission) lose(t *tenure, why error) {
 
 // admit answers a request at once, or returns the ticket under which it waits for
 // its answer, and the tenure that prices that.
-func (d *admission) admit(now clock.Now, r Request) (Answer, *shard.Ticket, *tenure) {
+func (d *admission) admit(ctx context.Context, now clock.Now, r Request) (Answer, *shard.Ticket, *tenure) {
+	a, t, s := d.look(now, r)
+	if s == nil {
+		return a, nil, nil
+	}
+	var by *shard.Admittance
+	if e := t.eligibility.Load(); e != nil {
+		if by, a = e.decide(ctx, now, r); by == nil {
+			return t.refuse(s, r, a), nil, nil
+		}
+	}
+	ticket := shard.NewTicket(d.tickets, s, r, d.mint, now.Mono)
+	ticket.LetIn(by)
+	if refused := s.Offer(now, ticket); refused != "" {
+		ticket.Free()
+		return t.refuse(s, r, Answer{Outcome: refused, RetryAfter: time.Second}), nil, nil
+	}
+	return Answer{}, ticket, t
+}
+
+// look answers a request that needs no decision, or returns the shard that is to decide on
+// it.
+func (d *admission) look(now clock.Now, r Request) (Answer, *tenure, *shard.Shard) {
 	if why := check(&r); why != "" {
 		return Answer{Outcome: api.BadRequest, Message: why}, nil, nil
 	}
@@ -78,12 +101,7 @@ func (d *admission) admit(now clock.Now, r Request) (Answer, *shard.Ticket, *ten
 	case t.keepsOut(s.Stalled()):
 		return t.refuse(s, r, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil, nil
 	}
-	ticket := shard.NewTicket(d.tickets, s, r, d.mint, now.Mono)
-	if refused := s.Offer(now, ticket); refused != "" {
-		ticket.Free()
-		return t.refuse(s, r, Answer{Outcome: refused, RetryAfter: time.Second}), nil, nil
-	}
-	return Answer{}, ticket, t
+	return Answer{}, t, s
 }
 
 // admitSettlement is admit for what is asked of a claim that was accepted.
@@ -206,6 +224,8 @@ func (d *admission) absent() error {
 	switch {
 	case away.Outcome == api.NoQuorum:
 		return fmt.Errorf("%s: %s%s", away.Outcome, away.Message, h.troubles())
+	case h.clockOff != 0:
+		return fmt.Errorf("%s: %s", away.Outcome, h.wrongClock())
 	case h.unread != nil:
 		return fmt.Errorf("%s: %s; the sale's log cannot be read: %s", away.Outcome, away.Message, shard.OneLine(h.unread))
 	}

@@ -50,6 +50,9 @@ type Config struct {
 	// Queue bounds the requests that wait on one shard. What comes beyond is
 	// refused as overloaded.
 	Queue int
+	// Users opens what the rules of the sale are told of users; nil: the sale's rules read
+	// nothing of them.
+	Users OpenUsers
 	// DrainTimeout bounds how long a drain waits for requests already accepted.
 	DrainTimeout time.Duration
 }
@@ -97,14 +100,24 @@ func (e *Executor) Sale() string { return e.cfg.Sale }
 
 // Claim answers one request, when the answer is durable or ctx has ended.
 func (e *Executor) Claim(ctx context.Context, r Request) Answer {
-	a, ticket, t := e.admit(e.cfg.Clock(), r)
-	if ticket == nil {
+	for changed := 0; ; changed++ {
+		a, ticket, t := e.admit(ctx, e.cfg.Clock(), r)
+		if ticket == nil {
+			return a
+		}
+		a = ticket.Wait(ctx)
+		if a.OtherRules && changed < mostRuleChanges {
+			continue
+		}
+		t.price(&a)
 		return a
 	}
-	a = ticket.Wait(ctx)
-	t.price(&a)
-	return a
 }
+
+// mostRuleChanges is how often a request is decided on again because the rules have
+// changed since. Beyond that, whoever asked asks again: this process has not heard yet
+// what its shard was told.
+const mostRuleChanges = 2
 
 // Settle is Service's.
 func (e *Executor) Settle(ctx context.Context, x Settlement) Answer {

@@ -67,6 +67,8 @@ func (o *owner) absent() *Answer {
 		return &Answer{Outcome: api.Closed, Message: "the sale has ended; what became of every claim stands in its export"}
 	case o.sale.Applied() == 0:
 		return &Answer{Outcome: api.NotOpen, RetryAfter: time.Second, Message: "the sale is not applied yet"}
+	case o.clockOff != 0:
+		return &Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "this host's clock is wrong: another process is to serve the sale"}
 	case o.silent:
 		return &Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
 	}
@@ -92,13 +94,17 @@ func silent(nodes []quorum.NodeView, before bool) bool {
 func (h *health) withoutRights(leased bool) string {
 	switch {
 	case h.clockOff != 0:
-		return fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks", h.clockOff.Round(time.Millisecond))
+		return h.wrongClock()
 	case leased && h.unread != nil:
 		return "the sale's log cannot be read: " + shard.OneLine(h.unread)
 	case leased:
 		return "the sale's log has not been read for too long"
 	}
 	return "no majority of the lock nodes votes" + h.troubles()
+}
+
+func (h *health) wrongClock() string {
+	return fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks", h.clockOff.Round(time.Millisecond))
 }
 
 // troubles names the nodes that do not vote, behind a colon.

@@ -13,16 +13,18 @@ import (
 // MachineConfig is what the machine of a process is made of, whatever runs it. Lists is
 // for engine redis only, Sizes may be 0: all else is required.
 type MachineConfig struct {
-	Sale    string         // the name
-	Address string         // as Config has it
-	Nodes   []string       // the lock nodes' names
-	Lists   []string       // those of the nodes that keep lists
-	Queue   int            // as Config has it
-	Me      []byte         // 8 bytes, new at each start of a process: as commits name it
-	Token   func() string  // makes the tokens of leases, each new
-	Key     func() string  // makes the keys of requests that have none, each new
-	Jitter  func() float64 // from 0 to below 1
-	Sizes   lists.Sizes    // of the calls about lists; 0: the usual ones
+	Sale    string                    // the name
+	Address string                    // as Config has it
+	Nodes   []string                  // the lock nodes' names
+	Lists   []string                  // those of the nodes that keep lists
+	Queue   int                       // as Config has it
+	Me      []byte                    // 8 bytes, new at each start of a process: as commits name it
+	Token   func() string             // makes the tokens of leases, each new
+	Key     func() string             // makes the keys of requests that have none, each new
+	Jitter  func() float64            // from 0 to below 1
+	Sizes   lists.Sizes               // of the calls about lists; 0: the usual ones
+	Users   OpenUsers                 // as Config has it
+	Ruled   func(rule, result string) // counts what rules have said; nil: nobody does
 }
 
 // machine is what Executor and Stepped both run: the owner, and the tenure that it has
@@ -80,6 +82,9 @@ func (m *machine) drain(now clock.Now) {
 // halted says that all shards of the tenure have ended, and no call of theirs is under way.
 func (m *machine) halted(now clock.Now) {
 	m.tenure.Store(nil)
+	for _, u := range m.term.users {
+		u.end()
+	}
 	m.term = nil
 	m.owner.halted(now)
 }

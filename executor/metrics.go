@@ -23,6 +23,7 @@ type metrics struct {
 	voids  *prometheus.CounterVec
 	ends   *prometheus.CounterVec
 	terms  *prometheus.CounterVec
+	rules  *prometheus.CounterVec
 	gauges map[string]*prometheus.Desc
 
 	up, abstains, stalls *prometheus.Desc
@@ -61,7 +62,11 @@ func newMetrics(e *Executor) *metrics {
 			"Grabs that the ledger could not take: a node had given what was somebody else's by then.", "shard"),
 		ends: counter("salectl_appends_total",
 			"What became of appends: committed, taken by another, unknown until read back, resent.", "outcome"),
-		terms:  counter("salectl_tenures_total", "Times this process began or stopped to own the sale.", "event"),
+		terms: counter("salectl_tenures_total", "Times this process began or stopped to own the sale.", "event"),
+		rules: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "salectl_rule_findings_total", ConstLabels: sale,
+			Help: "Claims that did not satisfy a rule, by rule and result: denied, missing_attribute, too_costly, " +
+				"evaluation_failed; the same behind audit_ where the rule only counts, and behind priority_ for the queue; " +
+				"not_checked where what rules read could not be read."}, []string{"rule", "result"}),
 		gauges: make(map[string]*prometheus.Desc),
 		locks:  newLockMetrics(sale),
 
@@ -130,8 +135,11 @@ func (n timedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotRepl
 func (m *shardMetrics) answered(oldest time.Duration) { m.queue.Observe(oldest.Seconds()) }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.append, m.queue, m.vote, m.grab, m.fills, m.voids, m.ends, m.terms}
+	return []prometheus.Collector{m.append, m.queue, m.vote, m.grab, m.fills, m.voids, m.ends, m.terms, m.rules}
 }
+
+// ruled counts what a rule has said.
+func (m *metrics) ruled(rule, result string) { m.rules.WithLabelValues(rule, result).Inc() }
 
 // Describe and Collect make metrics a prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {

@@ -40,7 +40,8 @@ type owner struct {
 	readErr   error  // of the last read, nil if it was good
 	seen      uint64 // slots of the sale's log that were read once: it is not deleted
 	watch     nodeWatch
-	clockOff  time.Duration // of this host, where it is too much
+	clockOff  time.Duration // of this host, where it was too much when it was last known
+	offSince  time.Duration // monotonic: since when, within a tenure
 	silent    bool          // by the last reply, no majority of the lock nodes votes
 	restUntil time.Duration // monotonic: no tenure begins before; the next read of the log then begins one
 	partUntil time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
@@ -96,6 +97,7 @@ const (
 var (
 	errNotLive  = errors.New("the sale's run has ended")
 	errDraining = errors.New("the process is going down")
+	errClock    = errors.New("this host's clock is off the lock nodes' clocks")
 )
 
 // tooLate ends a drain that has not come to its end in time.
@@ -153,7 +155,9 @@ func (o *owner) interval() time.Duration {
 // voted takes in a lock node's reply.
 func (o *owner) voted(now clock.Now, r quorum.Reply) {
 	if lease := o.lease; lease != nil {
-		o.leased(now, lease.Reply(now, r))
+		e := lease.Reply(now, r)
+		o.readClock(now, lease)
+		o.leased(now, e)
 		o.watch.heard(now, r.Node, lease.Nodes()[r.Node])
 		o.watch.clock(now, r.Node, lease)
 		o.silent = silent(lease.Nodes(), o.silent)
@@ -192,7 +196,7 @@ func (o *owner) halted(now clock.Now) {
 // until all nodes know: one that is away is told for longer than a ttl, and the
 // others might be a majority again meanwhile.
 func (o *owner) part(now clock.Now) {
-	o.stage, o.started, o.clockOff = following, false, 0
+	o.stage, o.started = following, false
 	o.partUntil = now.Mono + 3*quorum.CallTimeout(o.ttl)
 	o.leased(now, o.lease.Release(now))
 }
@@ -236,6 +240,11 @@ func (o *owner) leased(now clock.Now, e quorum.Effects) {
 func (o *owner) won(now clock.Now) {
 	switch o.stage {
 	case trying:
+		if o.clockOff != 0 { // it could not sell: another may
+			o.restUntil = now.Mono + restAfter
+			o.part(now)
+			return
+		}
 		o.stage = collecting
 		o.leased(now, o.lease.Acquire(now, o.keys[1:]...)) // which wins at once where there are none
 	case collecting:
@@ -246,17 +255,34 @@ func (o *owner) won(now clock.Now) {
 
 // tell passes on the rights of this process as they are now: none, if its clock
 // is off by more than a ttl, since the times it would write are not to be
-// trusted.
+// trusted. Where that lasts, the tenure ends: a process whose clock is right may sell.
 func (o *owner) tell(now clock.Now) {
 	if !o.started {
 		return
 	}
+	o.readClock(now, o.lease)
 	r := shard.Rights{Lease: o.lease.Validity(), ReadAt: o.readAt, TTL: o.ttl}
-	o.clockOff = 0
-	if off, _ := o.lease.ClockOff(now); off.Abs() > o.ttl { // 0: too few nodes have told the time
-		o.clockOff, r = off, shard.Rights{}
+	if o.clockOff != 0 {
+		r = shard.Rights{}
 	}
 	o.out.rights = &r
+	if o.stage == owning && o.clockOff != 0 && now.Mono-o.offSince > o.ttl {
+		o.ended(now, errClock)
+	}
+}
+
+// readClock takes in how far this host's clock is off. It is too much by more than a
+// ttl, and nothing while too few nodes tell the time.
+func (o *owner) readClock(now clock.Now, lease *quorum.Machine) {
+	off, _ := lease.ClockOff(now)
+	switch {
+	case off.Abs() <= o.ttl:
+		o.clockOff = 0
+	case o.clockOff == 0:
+		o.clockOff, o.offSince = off, now.Mono
+	default:
+		o.clockOff = off
+	}
 }
 
 // leave ends the tenure: sequencers first, then the leases.

@@ -270,12 +270,12 @@ func TestOwnerSequencerEnds(t *testing.T) {
 	}
 }
 
-// TestOwnerClock withdraws the rights of a process whose clock is off by more
-// than a ttl.
+// TestOwnerClock does not serve on a host whose clock is off by more than a ttl, and
+// leaves the leases to others meanwhile.
 func TestOwnerClock(t *testing.T) {
 	for name, c := range map[string]struct {
-		ahead time.Duration
-		valid bool
+		ahead  time.Duration
+		serves bool
 	}{
 		"a little ahead":  {2 * time.Second, true},
 		"a little behind": {-2 * time.Second, true},
@@ -288,18 +288,24 @@ func TestOwnerClock(t *testing.T) {
 			w.now.Wall = w.now.Wall.Add(c.ahead)
 			saletest.Provision(t, w.logs, saletest.Declared(w.sale, 10, 2, 1), spec.Shares(10, 2))
 			w.pass(10 * time.Second)
-			w.wantStage(owning)
-			if w.valid() != c.valid {
-				t.Errorf("may append: %v", w.valid())
+			if serves := w.o.stage == owning && w.valid(); serves != c.serves {
+				t.Errorf("it serves: %v", serves)
 			}
-			if why := w.o.health().withoutRights(true); strings.HasPrefix(why, "this host's clock is "+c.ahead.String()+" off") == c.valid {
+			if !c.serves && w.starts != 0 {
+				t.Errorf("it has begun to serve %d times", w.starts)
+			}
+			if why := w.o.health().withoutRights(true); strings.HasPrefix(why, "this host's clock is "+c.ahead.String()+" off") == c.serves {
 				t.Errorf("it says %q", why)
+			}
+			if a := w.o.absent(); !c.serves && (a.Outcome != api.NoQuorum || !strings.Contains(a.Message, "clock is wrong")) {
+				t.Errorf("claims are told %+v", a)
 			}
 			// Somebody sets the clock right that is ahead; a jump forward would
 			// end the leases.
 			w.now.Wall = w.now.Wall.Add(-max(c.ahead, 0))
 			w.node.Advance(min(c.ahead, 0))
 			w.pass(quorum.DefaultTTL)
+			w.wantStage(owning)
 			if !w.valid() {
 				t.Error("it may not append with a clock that is right again")
 			}
@@ -307,6 +313,30 @@ func TestOwnerClock(t *testing.T) {
 				t.Errorf("by what it says its clock is %v off still", off)
 			}
 		})
+	}
+}
+
+// TestOwnerClockGoesWrong ends a tenure whose host's clock is off for longer than a
+// ttl, so that another process may sell.
+func TestOwnerClockGoesWrong(t *testing.T) {
+	w := applied(t, 2)
+	w.now.Wall = w.now.Wall.Add(-2 * quorum.DefaultTTL)
+	w.pass(quorum.DefaultTTL / 2)
+	w.wantStage(owning)
+	if w.valid() {
+		t.Fatal("it may append with a clock that is off")
+	}
+	w.pass(quorum.DefaultTTL)
+	w.wantStage(leaving)
+	if len(w.stops) != 1 || w.stops[0].Why != errClock {
+		t.Fatalf("stopped with %+v", w.stops)
+	}
+	w.o.halted(w.now)
+	w.pass(restAfter / 2)
+	w.rival(0)
+	w.pass(quorum.DefaultTTL / 2)
+	if len(w.holders()) != 1 {
+		t.Errorf("leases %v: the other process has no peace", w.holders())
 	}
 }
 
@@ -601,7 +631,7 @@ func TestOwnerHealth(t *testing.T) {
 	w := newOwnerWorldOn(t, 3, quorum.DefaultTTL)
 	w.hangs[2] = true
 	began := w.now.Wall
-	w.nodes[1].Advance(time.Minute)
+	w.nodes[1].Advance(4 * time.Second)
 	w.apply(2)
 	w.pass(quorum.DefaultTTL)
 	w.wantStage(owning)
@@ -609,7 +639,7 @@ func TestOwnerHealth(t *testing.T) {
 	if !nodes[0].Up || nodes[2].Up || nodes[2].Since.IsZero() || nodes[2].Since.Sub(began) > time.Second {
 		t.Errorf("%+v, began at %v", nodes, began)
 	}
-	if off := w.o.watch[1].wrong - w.o.watch[0].wrong; off != time.Minute {
+	if off := w.o.watch[1].wrong - w.o.watch[0].wrong; off != 4*time.Second {
 		t.Errorf("by what it knows two nodes' clocks are %v apart", off)
 	}
 	if !slices.ContainsFunc(w.events, func(e quorum.Event) bool { return e.Kind == quorum.Won && len(e.Keys) == 1 }) {

@@ -33,6 +33,7 @@ type runner struct {
 	clockSeen clockWatch
 	setBack   map[int]time.Duration // by shard: what was told of its log's time
 	stalls    stallWatch
+	rules     ruleWatch
 }
 
 // Run serves the sale whenever this process owns it, until ctx ends: then it
@@ -41,7 +42,7 @@ type runner struct {
 func (e *Executor) Run(ctx context.Context) error {
 	cfg := MachineConfig{
 		Sale: e.cfg.Sale, Address: e.cfg.Address, Nodes: quorum.Names(e.cfg.Nodes), Lists: quorum.Names(e.cfg.Lists),
-		Queue: e.cfg.Queue, Me: make([]byte, 8), Token: quorum.RandomToken, Key: mintKey, Jitter: mrand.Float64,
+		Queue: e.cfg.Queue, Users: e.cfg.Users, Ruled: e.metrics.ruled, Me: make([]byte, 8), Token: quorum.RandomToken, Key: mintKey, Jitter: mrand.Float64,
 	}
 	if _, err := rand.Read(cfg.Me); err != nil {
 		return err
@@ -118,12 +119,23 @@ func (r *runner) follow(out ownerEffects) {
 	if out.start {
 		r.start()
 	}
+	if out.plans && r.term != nil {
+		r.prepare()
+	}
 	if out.stop != nil {
 		why := out.stop.Why
 		if lost := (*quorum.Failure)(nil); errors.As(why, &lost) {
 			why = lost.Kind // all that is to say of it was just reported
 		}
 		r.e.cfg.Logger.Info("stopping to serve", "sale", r.cfg.Sale, "why", why)
+	}
+}
+
+// prepare opens what the rules of the newest generation read, which takes as long as a
+// file takes to be read.
+func (r *runner) prepare() {
+	if e := r.term.eligibility.Load(); e != nil {
+		r.running.Go(func() { e.prepare(r.clock()) })
 	}
 }
 
@@ -167,6 +179,7 @@ func (r *runner) look() {
 		r.stalls.tell(now, r.term.stalled(), log)
 		r.tellSetBack(log)
 		r.warnOfLargeLogs(log)
+		r.rules.tell(now, r.term.eligibility.Load(), log)
 	}
 }
 

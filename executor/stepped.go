@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"time"
 
 	"salectl/api"
@@ -62,6 +63,9 @@ func NewStepped(cfg MachineConfig) *Stepped {
 
 // steppedAsk is a request that waits for its answer.
 type steppedAsk struct {
+	p        *Stepped
+	claims   *Request // nil: it settles a claim
+	changed  int      // how often the rules have, since it was let in first
 	ticket   *shard.Ticket
 	tenure   *tenure // under which it came
 	answered func(Answer)
@@ -75,43 +79,58 @@ type steppedAsk struct {
 // the claim surely is not accepted, or Unknown. It does nothing after an answer.
 func (p *Stepped) Claim(now clock.Now, r Request, answered func(Answer)) (withdraw func()) {
 	p.now = now
-	a, t, tenure := p.admit(now, r)
-	return p.await(a, t, tenure, answered)
+	x := &steppedAsk{p: p, claims: &r, answered: answered}
+	x.await(p.admit(context.Background(), now, r))
+	return x.withdraw
 }
 
 // Settle is Executor's, and answers as Claim does.
-func (p *Stepped) Settle(now clock.Now, x Settlement, answered func(Answer)) (withdraw func()) {
+func (p *Stepped) Settle(now clock.Now, s Settlement, answered func(Answer)) (withdraw func()) {
 	p.now = now
-	a, t, tenure := p.admitSettlement(now, x)
-	return p.await(a, t, tenure, answered)
+	x := &steppedAsk{p: p, answered: answered}
+	x.await(p.admitSettlement(now, s))
+	return x.withdraw
 }
 
-func (p *Stepped) await(a Answer, t *shard.Ticket, tenure *tenure, answered func(Answer)) (withdraw func()) {
+func (x *steppedAsk) await(a Answer, t *shard.Ticket, tenure *tenure) {
 	if t == nil {
-		answered(a)
-		return func() {}
+		x.end(a)
+		return
 	}
-	x := &steppedAsk{ticket: t, tenure: tenure, answered: answered}
+	x.ticket, x.tenure, x.there = t, tenure, false
 	t.OnAnswer(func() {
 		x.there = true
-		p.answers = append(p.answers, x)
+		x.p.answers = append(x.p.answers, x)
 	})
-	return x.tell
 }
 
-// tell tells whoever asked the answer, or that there is none, if it was not told
-// anything yet.
+// tell tells whoever asked the answer, if that was not told anything yet.
 func (x *steppedAsk) tell() {
 	if x.over {
 		return
 	}
-	x.over = true
-	var a Answer
-	if x.there {
-		a = x.ticket.Finish()
-	} else {
-		a = x.ticket.GiveUp()
+	a := x.ticket.Finish()
+	if a.OtherRules && x.changed < mostRuleChanges {
+		x.changed++
+		x.await(x.p.admit(context.Background(), x.p.now, *x.claims))
+		return
 	}
+	x.end(a)
+}
+
+// withdraw tells whoever asked that there is no answer, if that was not told one.
+func (x *steppedAsk) withdraw() {
+	switch {
+	case x.over:
+	case x.there:
+		x.end(x.ticket.Finish())
+	default:
+		x.end(x.ticket.GiveUp())
+	}
+}
+
+func (x *steppedAsk) end(a Answer) {
+	x.over = true
 	x.tenure.price(&a)
 	x.answered(a)
 }

@@ -34,6 +34,7 @@ type steppedWorld struct {
 	names  []string
 	shards int
 	keys   int
+	tune   func(*MachineConfig) // of each process, before it begins; nil: none
 
 	at    time.Duration // since the world began
 	next  []timedEvent  // those of one instant in the order of their making
@@ -98,10 +99,14 @@ func (w *steppedWorld) process(name string) *steppedProcess {
 	mint := func(kind string) func() string {
 		return func() string { w.keys++; return fmt.Sprint(name, kind, w.keys) }
 	}
-	s := &steppedProcess{w: w, name: name, p: NewStepped(MachineConfig{
+	cfg := MachineConfig{
 		Sale: "stepped", Address: name + ":1", Nodes: w.names, Me: fmt.Appendf(nil, "%-8.8s", name),
 		Token: mint("token"), Key: mint("key"), Jitter: w.random.Float64,
-	})}
+	}
+	if w.tune != nil {
+		w.tune(&cfg)
+	}
+	s := &steppedProcess{w: w, name: name, p: NewStepped(cfg)}
 	w.processes = append(w.processes, s)
 	s.step()
 	return s

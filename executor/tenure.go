@@ -23,6 +23,11 @@ type tenure struct {
 	packets func() *spec.Packets // deals them the first time; nil: units are no packets
 	post    func(shard.Message)  // carries what shards tell each other
 	grabs   []*shard.NodeBatcher // by node; none where owners decide
+
+	// eligibility is by the rules of the newest generation; nil: there are none. users are
+	// those that rules were told of, to be closed at the end.
+	eligibility atomic.Pointer[eligibility]
+	users       []*userSource
 }
 
 // newTenure returns the tenure that the owner has begun: its shards, each of which
@@ -84,6 +89,7 @@ func (t *tenure) may(now clock.Now) bool {
 func (t *tenure) told(o *owner, out ownerEffects) {
 	if out.plans {
 		t.board.Generation(o.sale.Generation())
+		t.rule(o)
 		for i, s := range t.shards {
 			s.Post(shard.Planned(o.plans(i)))
 		}
@@ -94,6 +100,20 @@ func (t *tenure) told(o *owner, out ownerEffects) {
 			s.Post(*out.rights)
 		}
 	}
+}
+
+// rule takes in the rules of the newest generation. Rules that cannot be read let nobody
+// in.
+func (t *tenure) rule(o *owner) {
+	before := t.eligibility.Load()
+	e, err := newEligibility(o.sale, o.cfg.Users, before, o.cfg.Ruled)
+	if err != nil {
+		return // the next tenure does not begin: it reads the same
+	}
+	if e != nil && (before == nil || e.users != before.users) {
+		t.users = append(t.users, e.users)
+	}
+	t.eligibility.Store(e)
 }
 
 // stop ends the sequencers of the tenure, if there is one.

@@ -70,6 +70,31 @@ func (w *clockWatch) tell(off time.Duration, log *slog.Logger) {
 	w.told = off != 0
 }
 
+// ruleWatch follows whether what rules read can be read.
+type ruleWatch struct {
+	told   bool
+	toldAt time.Duration
+}
+
+// tell writes a line when it cannot be read, and when it can again. e is nil where there
+// are no rules.
+func (w *ruleWatch) tell(now clock.Now, e *eligibility, log *slog.Logger) {
+	var why error
+	if e != nil {
+		if p := e.trouble.Load(); p != nil {
+			why = *p
+		}
+	}
+	switch {
+	case why != nil && !w.told && mayTell(now, w.toldAt):
+		w.told, w.toldAt = true, now.Mono
+		log.Warn("the rules cannot be checked: claims are answered not_checked", "why", why)
+	case why == nil && w.told:
+		w.told = false
+		log.Info("the rules can be checked again")
+	}
+}
+
 // stallWatch follows which shards stall. All that stall at a look are told of in
 // one line: a store that fails takes many of them with it.
 type stallWatch struct {

@@ -23,6 +23,8 @@ type record struct {
 	values []Value // as the schema has them
 	err    error   // why they could not be read; nil: they could
 	digest Digest
+
+	history []Purchase // nil: it was not looked up
 }
 
 // Digest is a SHA-256 over canonical bytes.

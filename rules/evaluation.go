@@ -37,13 +37,6 @@ type Sale struct {
 	ClosesAt     time.Time // zero: missing
 }
 
-// Purchase is what a user bought in one sale.
-type Purchase struct {
-	Sale  string
-	Units int64
-	At    time.Time
-}
-
 // evaluation is one claim on its way through the rules. It belongs to one
 // goroutine.
 type evaluation struct {

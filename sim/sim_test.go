@@ -55,6 +55,8 @@ func TestWorldsThatFailed(t *testing.T) {
 		"who had been sold a unit was told paused when asking again":          1795349794302,
 		"who waited was told sold_out when asking again, and sold a unit":     3004547,
 		"a node that failed once was never asked again, and all were refused": 8202980,
+		"a process whose clock was off kept the leases":                       9810560,
+		"a claim of an earlier run was taken for one of the next":             9803295,
 		"a tenure of whose leases only moments are known began again":         9510083,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })

@@ -47,6 +47,9 @@ func (b *book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 		b.fault("a claim held for %d us and %d of grace, not for %d and %d",
 			op.GetHeldUntilUs()-c.GetTimeUs(), op.GetGraceUs(), pay.GetHoldForUs(), pay.GetGraceUs())
 	}
+	if ruled := len(b.settings.GetRules()) > 0; ruled != (len(op.GetAttributes()) == AttributesLen) || !ruled && len(op.GetAttributes()) > 0 {
+		b.fault("a claim with %d bytes of attributes in a sale whose rule set is %x", len(op.GetAttributes()), b.settings.GetRules())
+	}
 	if op.GetHeldUntilUs() == 0 {
 		return false
 	}

@@ -37,6 +37,8 @@ type claims struct {
 	deals   chunked[dealRecord]
 	owed    chunked[owedRecord]
 	queue   []queued // the holds, by their release
+
+	rulings rulings
 }
 
 type userRecord struct {
@@ -86,6 +88,7 @@ type Claim struct {
 	GraceUs     int64 // from the deadline to the release
 	Extended    bool  // its deadline is not the first
 	Grabbed     bool  // from a list on a node
+	Ruling      Ruling
 
 	// What became of it: the time, person and reason of the last change of its state,
 	// and the payment that bought it.
@@ -205,6 +208,7 @@ func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
 	if !isRun(units) {
 		c.scattered[i] = slices.Clone(units)
 	}
+	c.rulings.add(i, op.GetAttributes())
 	if r.state == StateHeld {
 		c.enqueue(c.newDeal(dealRecord{claim: i, heldUntil: op.GetHeldUntilUs(), grace: op.GetGraceUs()}))
 	}
@@ -226,6 +230,7 @@ func (c *claims) at(i uint32) Claim {
 		Slot: uint64(r.slot), Index: int(r.index),
 		User: c.text.get(c.users.at(r.user).name), Key: c.text.get(r.key),
 		Units: c.units(i), State: r.state, TimeUs: c.times[r.slot],
+		Ruling: c.rulings.of(i, uint64(r.slot)),
 	}
 	if int(i) < len(c.granted) {
 		claim.Grabbed, claim.TimeUs = true, c.granted[i]

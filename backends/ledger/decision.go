@@ -25,6 +25,7 @@ const (
 	Short                   // the shard has too few units
 	Full                    // the commit is as large as it may be: try the next one
 	Void                    // a grab that the log contradicts
+	OtherRules              // the rules in force are not those that have let the claim in
 )
 
 // Recall answers a request from the state alone, where that decides it: the same

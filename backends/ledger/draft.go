@@ -67,6 +67,11 @@ func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 // the 64 KiB that a commit has to spare. It is held on the terms of the settings in
 // force, or sold at once if there is no payment.
 func (d *Draft) Claim(user, key string, quantity int64) Decision {
+	return d.ClaimBy(Ruling{}, user, key, quantity)
+}
+
+// ClaimBy is Claim for a request that rules have let in.
+func (d *Draft) ClaimBy(r Ruling, user, key string, quantity int64) Decision {
 	at := d.state.claims.look(user, key)
 	if op, ok := d.requested(at, user, key); ok {
 		if int64(len(d.Units(op))) != quantity {
@@ -78,6 +83,9 @@ func (d *Draft) Claim(user, key string, quantity int64) Decision {
 	if v, ok := d.state.ask(at, quantity, more, d.commit.TimeUs); ok {
 		return v
 	}
+	if string(d.state.settings.GetRules()) != r.Rules {
+		return Decision{Kind: OtherRules}
+	}
 	if d.totals.Available < quantity {
 		return Decision{Kind: Short}
 	}
@@ -86,10 +94,16 @@ func (d *Draft) Claim(user, key string, quantity int64) Decision {
 	if payment != nil {
 		size += 16
 	}
+	if r.Rules != "" {
+		size += 2 + AttributesLen
+	}
 	if d.size+size > softEntry {
 		return Decision{Kind: Full}
 	}
 	op := d.grant(at, g, size, user, key, quantity)
+	if r.Rules != "" {
+		op.claim.Attributes = append(op.claim.Attributes, r.Attributes[:]...)
+	}
 	op.claim.HeldUntilUs, op.claim.GraceUs, op.claim.Fill, op.claim.GrantedUs = 0, 0, 0, 0
 	if payment != nil {
 		op.claim.HeldUntilUs, op.claim.GraceUs = d.commit.TimeUs+payment.GetHoldForUs(), payment.GetGraceUs()
@@ -125,7 +139,7 @@ func (d *Draft) Grab(g Grab) Decision {
 	if d.size+size > softEntry {
 		return Decision{Kind: Full}
 	}
-	if d.state.settings.GetPayment() != nil || d.available.Remove(Range{g.Unit, 1}) != nil {
+	if d.state.settings.GetPayment() != nil || len(d.state.settings.GetRules()) > 0 || d.available.Remove(Range{g.Unit, 1}) != nil {
 		return Decision{Kind: Void}
 	}
 	op := d.grant(at, i, size, g.User, g.Key, 1)
@@ -151,7 +165,7 @@ func (d *Draft) grant(at spot, g uint32, size int, user, key string, n int64) *c
 	d.count(at, g, user, n)
 	d.requests.add(at.hash, uint32(len(d.commit.Ops)))
 	op := d.newClaim()
-	op.claim.User, op.claim.Key = user, append(op.claim.Key[:0], key...)
+	op.claim.User, op.claim.Key, op.claim.Attributes = user, append(op.claim.Key[:0], key...), op.claim.Attributes[:0]
 	return op
 }
 

@@ -47,7 +47,8 @@ func appendClaim(b []byte, c *pb.Claim) ([]byte, error) {
 	}
 	units := sizeUnits(c.GetUnits())
 	size := sizeBytes(len(c.GetUser())) + sizeBytes(len(c.GetKey())) + sizeBytes(units) +
-		sizeNumber(uint64(c.GetHeldUntilUs())) + sizeNumber(c.GetFill()) + sizeNumber(uint64(c.GetGrantedUs())) + sizeNumber(uint64(c.GetGraceUs()))
+		sizeNumber(uint64(c.GetHeldUntilUs())) + sizeNumber(c.GetFill()) + sizeNumber(uint64(c.GetGrantedUs())) + sizeNumber(uint64(c.GetGraceUs())) +
+		sizeBytes(len(c.GetAttributes()))
 	b = protowire.AppendVarint(b, uint64(1+protowire.SizeBytes(size)))
 	b = protowire.AppendTag(b, 2, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(size))
@@ -57,7 +58,8 @@ func appendClaim(b []byte, c *pb.Claim) ([]byte, error) {
 	b = appendNumber(b, 4, uint64(c.GetHeldUntilUs()))
 	b = appendNumber(b, 5, c.GetFill())
 	b = appendNumber(b, 6, uint64(c.GetGrantedUs()))
-	return appendNumber(b, 7, uint64(c.GetGraceUs())), nil
+	b = appendNumber(b, 7, uint64(c.GetGraceUs()))
+	return appendBytes(b, 8, c.GetAttributes()), nil
 }
 
 // appendSettle appends the op of a settlement, after its length.

@@ -17,7 +17,7 @@ func anyClaim(t *rapid.T) *pb.Claim {
 		User: rapid.String().Draw(t, "user"), Key: rapid.SliceOf(rapid.Byte()).Draw(t, "key"),
 		Units:       rapid.SliceOf(rapid.Int64()).Draw(t, "units"),
 		HeldUntilUs: rapid.Int64().Draw(t, "held"), Fill: rapid.Uint64().Draw(t, "fill"), GrantedUs: rapid.Int64().Draw(t, "granted"),
-		GraceUs: rapid.Int64().Draw(t, "grace"),
+		GraceUs: rapid.Int64().Draw(t, "grace"), Attributes: rapid.SliceOf(rapid.Byte()).Draw(t, "attributes"),
 	}
 }
 

@@ -55,6 +55,11 @@ type ExportClaim struct {
 	Key       string   `json:"key,omitempty"`
 	KeyBase64 []byte   `json:"keyBase64,omitempty"`
 
+	// Of a claim that rules have let in: the hash of the rule set, and the first 16 bytes
+	// of the digest of what was known of the user, both in hex.
+	Rules      string `json:"rules,omitempty"`
+	Attributes string `json:"attributes,omitempty"`
+
 	// Of a claim that was held or refunded: its deadline, what its state came to at
 	// last, and which payments bought it and which bought nothing.
 	HeldUntil string   `json:"heldUntil,omitempty"` // RFC 3339, UTC, as below
@@ -127,6 +132,9 @@ func exportClaim(sale string, shard int, c Claim, packets *exportedPackets) Expo
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
 		HeldUntil: exportTime(c.HeldUntilUs), SettledAt: exportTime(c.SettledUs),
 		Who: c.Who, Why: c.Reason, Payment: c.Payment, Retired: c.Retired, RefundDue: c.RefundsDue,
+	}
+	if c.Ruling.Rules != "" {
+		line.Rules, line.Attributes = fmt.Sprintf("%x", c.Ruling.Rules), fmt.Sprintf("%x", c.Ruling.Attributes)
 	}
 	if utf8.ValidString(c.Key) {
 		line.Key = c.Key

@@ -51,6 +51,9 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if err := s.terms(c, op); err != nil {
 		return err
 	}
+	if err := s.ruled(op); err != nil {
+		return err
+	}
 	if err := s.available.removeEach(op.GetUnits()); err != nil {
 		return err
 	}
@@ -170,6 +173,7 @@ func (s *State) generation(op *pb.Generation) error {
 	s.Totals.generation(op, add.Count())
 	s.shortfall = op.GetRemove() - s.available.takeHighest(op.GetRemove(), math.MaxInt).Count()
 	s.settings = op.GetSettings()
+	s.claims.rulings.change(s.next, s.settings)
 	return nil
 }
 
@@ -182,6 +186,9 @@ func added(op *pb.Generation) (Units, error) {
 		if err := payable(p); err != nil {
 			return nil, err
 		}
+	}
+	if err := rulable(op.GetSettings()); err != nil {
+		return nil, err
 	}
 	return unitsOf(op.GetAdd())
 }

@@ -84,7 +84,7 @@ func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
 	if a.Message != "" {
 		p.detail = a.Message
 	}
-	p.refundDue = a.RefundDue
+	p.rule, p.reason, p.refundDue = a.Rule, a.Reason, a.RefundDue
 	switch {
 	case a.Outcome == api.LimitReached:
 		p.claims = appendClaims(nil, sale.name, a.Claims)

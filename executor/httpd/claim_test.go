@@ -107,6 +107,10 @@ var answers = map[string]struct {
 		`"serverTime":"2026-11-11T12:00:00Z","opensAt":"2026-11-11T12:01:30Z"}`},
 	"paused": {executor.Answer{Outcome: api.Paused}, 403, "1", `"outcome":"paused","serverTime":"2026-11-11T12:00:00Z"}`},
 	"closed": {executor.Answer{Outcome: api.Closed}, 403, "60", `"outcome":"closed","serverTime":"2026-11-11T12:00:00Z"}`},
+	"refused by a rule": {
+		executor.Answer{Outcome: api.NotEligible, Message: "no", Rule: "gold", Reason: "denied"}, 403, "",
+		`"detail":"no","outcome":"not_eligible","rule":"gold","reason":"denied"}`},
+	"not checked": {executor.Answer{Outcome: api.NotChecked, RetryAfter: time.Second}, 503, "1", `"outcome":"not_checked"}`},
 	"not eligible": {executor.Answer{Outcome: api.NotEligible, Message: `members "only"`}, 403, "",
 		`"detail":"members \"only\"","outcome":"not_eligible"}`},
 

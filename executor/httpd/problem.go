@@ -29,6 +29,8 @@ type problem struct {
 	// What only some outcomes have. now and opensAt are left out when zero.
 	now     time.Time
 	opensAt time.Time
+	rule    string // left out, with reason, when empty
+	reason  string
 	claims  []byte // a JSON array; nil: left out
 
 	refundDue bool // left out when false
@@ -59,6 +61,10 @@ func (p *problem) appendTo(b []byte) []byte {
 	}
 	if !p.opensAt.IsZero() {
 		b = appendTime(append(b, `,"opensAt":`...), p.opensAt)
+	}
+	if p.rule != "" {
+		b = appendString(append(b, `,"rule":`...), p.rule)
+		b = appendString(append(b, `,"reason":`...), p.reason)
 	}
 	if p.claims != nil {
 		b = append(append(b, `,"claims":`...), p.claims...)

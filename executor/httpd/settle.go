@@ -89,5 +89,6 @@ var notSettled = map[api.Outcome]string{
 	api.NoQuorum:   "This server has lost the right to sell for the moment; it did not do what was asked. Ask again.",
 	api.Unknown:    "Nobody knows yet whether this was done. Ask again: it is done once.",
 	api.Standby:    "Another server has the sale at the moment; this request was not looked at. Ask again.",
+	api.NotChecked: "The rules of the sale could not be checked; this request was not looked at. Ask again.",
 	api.Draining:   "This server is going down; this request was not looked at. Ask again.",
 }

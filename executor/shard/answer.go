@@ -6,6 +6,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -14,6 +15,12 @@ type Request struct {
 	User     string // 1 to api.MaxUser bytes
 	Key      string // identifies the request together with User, at most api.MaxKey bytes; "" is a new request
 	Quantity int64  // units wanted, 1 to api.MaxQuantity; all or nothing
+}
+
+// Admittance is what the rules have decided on a request that they let in.
+type Admittance struct {
+	Ruling   ledger.Ruling
+	Priority rules.Priority // among those that wait: the highest is decided first
 }
 
 // Claim is an accepted claim, as its log has it.
@@ -79,6 +86,12 @@ type Answer struct {
 	// RefundDue says that the payment of a settlement bought nothing, and that the ledger
 	// has it for the books.
 	RefundDue bool
+	// OtherRules says, with NotChecked, that the rules in force are not those that had let
+	// the request in: it is to be decided by the others.
+	OtherRules bool
+	// Rule and Reason are, for NotEligible, the name of the rule that has refused the
+	// request, and why, as rules.Reason has it.
+	Rule, Reason string
 	// OpensAt is when the sale opens, for NotOpen.
 	OpensAt time.Time
 	// RetryAfter is when asking again may help; 0: it will not, or at once.

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"time"
+
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
@@ -105,12 +107,18 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket) decision {
 	if e.q.state.Settings().GetPayment() != nil {
 		accepted = api.Held
 	}
-	v := d.Claim(t.User, t.Key, t.Quantity)
+	var by ledger.Ruling
+	if t.by != nil {
+		by = t.by.Ruling
+	}
+	v := d.ClaimBy(by, t.User, t.Key, t.Quantity)
 	switch v.Kind {
 	case ledger.Granted:
 		t.op, t.answer = v.Op, Answer{Outcome: accepted}
 	case ledger.ReplayHere:
 		t.op, t.answer = v.Op, Answer{Outcome: accepted, Replayed: true}
+	case ledger.OtherRules:
+		t.answer = Answer{Outcome: api.NotChecked, OtherRules: true, RetryAfter: time.Second}
 	case ledger.Full:
 		return full
 	case ledger.Short:

@@ -1,12 +1,17 @@
 package shard
 
-import "slices"
+import (
+	"slices"
+
+	"salectl/rules"
+)
 
 // requests are those that a sequencer has and that are not answered yet: undecided
 // ones, in the order of their coming, and the batch of the commit under way.
 type requests struct {
 	waiting []*Ticket // undecided: those that are short of units, then new ones
 	fresh   int       // of waiting: how many at the end are to be looked at
+	ranked  bool      // some have priorities
 	batch   []*Ticket // decided in the commit under way
 	most    int       // claims a commit may have, after one was too large; 0: any number
 	done    []*Ticket // answered, to be handed back
@@ -16,6 +21,16 @@ type requests struct {
 func (r *requests) add(ts []*Ticket) {
 	r.waiting = append(r.waiting, ts...)
 	r.fresh += len(ts)
+	r.ranked = r.ranked || slices.ContainsFunc(ts, func(t *Ticket) bool { return t.by != nil && t.by.Priority != rules.Priority{} })
+}
+
+// rank puts those that are to be looked at in the order of their priorities, those of one
+// priority in that of their coming.
+func (r *requests) rank() {
+	if r.ranked {
+		slices.SortStableFunc(r.waiting[len(r.short()):], func(a, b *Ticket) int { return b.priority().Compare(a.priority()) })
+		r.ranked = len(r.waiting) > 0
+	}
 }
 
 // lookAgain has all undecided requests looked at: units may have come, or be gone for
@@ -77,10 +92,11 @@ const (
 	full             // it waits for the next commit
 )
 
-// decide looks at the requests that are to be looked at, in their order, until the
+// decide looks at the requests that are to be looked at, by their rank, until the
 // commit is full. Those that are decided join the batch; those that are short of units
 // go on waiting.
 func (r *requests) decide(look func(*Ticket) decision) {
+	r.rank()
 	keep := len(r.waiting) - r.fresh
 	r.fresh = 0
 	for i := keep; i < len(r.waiting); i++ {

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/rules"
 )
 
 // Ticket is one request on its way through a sequencer. Whoever waits for it
 // may withdraw it, until the sequencer takes it to decide.
 type Ticket struct {
 	Request
+	by       *Admittance   // how the rules have let it in; nil: there are none
 	settles  *Settlement   // what it asks of a claim; nil: it asks for units
 	queuedAt time.Duration // monotonic
 
@@ -69,6 +71,17 @@ func NewTicket(pool *sync.Pool, s *Shard, r Request, mint func() string, now tim
 	return t
 }
 
+// LetIn says how the rules have let the request in.
+func (t *Ticket) LetIn(by *Admittance) { t.by = by }
+
+// priority is that of the request; a settlement has none.
+func (t *Ticket) priority() (p rules.Priority) {
+	if t.by != nil {
+		p = t.by.Priority
+	}
+	return p
+}
+
 // NewSettlement is NewTicket for what is asked of a claim.
 func NewSettlement(pool *sync.Pool, x Settlement, now time.Duration) *Ticket {
 	t := newTicket(pool, now)
@@ -105,7 +118,7 @@ func (t *Ticket) tell() {
 
 // Free gives back a ticket that nobody else refers to.
 func (t *Ticket) Free() {
-	t.Request, t.settles, t.told, t.home = Request{}, nil, nil, nil
+	t.Request, t.by, t.settles, t.told, t.home = Request{}, nil, nil, nil, nil
 	t.pool.Put(t)
 }
 

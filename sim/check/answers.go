@@ -18,9 +18,10 @@ func (e *evidence) named(id string) []*claim {
 }
 
 // told says whether a claim is what a client was told of, and was stored before;
-// with ack redis it may be stored later.
+// with ack redis it may be stored later, but is of a run that was planned before.
 func (c *claim) told(told Claim, user string, before uint64) bool {
-	return (c.at.Seq < before || c.at.log.run.ackRedis) && c.user == user && told.User == user &&
+	r := c.at.log.run
+	return (c.at.Seq < before || r.ackRedis && r.planned[0].at.Seq < before) && c.user == user && told.User == user &&
 		(slices.Equal(c.units, told.Units) || slices.Equal(c.first, told.Units))
 }
 

@@ -1,0 +1,207 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/executor/shard"
+	"salectl/rules"
+	"salectl/spec"
+)
+
+// OpenUsers opens what the rules of a declaration are told of users, by the schema of its
+// rule set. Whoever has it closes it. It may take as long as a file takes to be read.
+type OpenUsers func(declared spec.Sale, schema *rules.Schema) (users rules.Users, close func() error, err error)
+
+// eligibility decides by the rules of one generation who may claim. It is safe for
+// concurrent use.
+//
+// A decision is taken before a request is queued, since it may have to ask a store, and
+// it names the rule set that has taken it. A shard that is at another generation by the
+// time of the claim does not grant it: the request is decided on again.
+type eligibility struct {
+	hash    string // of the rule set, as the generation has it
+	sale    rules.Sale
+	compile func() (*rules.Set, error)
+	users   *userSource
+	seen    func(rule, result string) // counts; nil: nobody does
+
+	trouble atomic.Pointer[error] // of the last decision; nil: it was taken
+}
+
+// newEligibility returns the rules of the newest generation of a sale, nil if it has
+// none. Where users are found in the same place as before, what is open is used on.
+func newEligibility(sale *ledger.Sale, open OpenUsers, before *eligibility, seen func(rule, result string)) (*eligibility, error) {
+	newest := sale.Newest()
+	hash := string(newest.GetSettings().GetRules())
+	if hash == "" {
+		return nil, nil
+	}
+	d, err := spec.FromJSON(newest.GetSpec())
+	if err != nil {
+		return nil, fmt.Errorf("generation %d: %w", newest.GetGeneration(), err)
+	}
+	e := &eligibility{
+		hash: hash, sale: rules.SaleOf(d), users: &userSource{declared: d, open: open}, seen: seen,
+		compile: sync.OnceValues(func() (*rules.Set, error) { return compileRules(d, hash) }),
+	}
+	if before != nil && reflect.DeepEqual(before.users.declared.Users, d.Users) && reflect.DeepEqual(before.users.declared.History, d.History) {
+		e.users = before.users
+	}
+	return e, nil
+}
+
+func compileRules(d spec.Sale, applied string) (*rules.Set, error) {
+	set, err := rules.ForSale(d)
+	if err != nil {
+		return nil, fmt.Errorf("the rules of sale %s cannot be compiled: %w", d.Name, err)
+	}
+	if hash := set.Hash(); string(hash[:]) != applied {
+		return nil, fmt.Errorf("the rules of sale %s are %v, and %x was applied: serve with the version that applied them", d.Name, hash, applied)
+	}
+	return set, nil
+}
+
+// prepare compiles the rules and opens what they read, so that no request waits for it.
+func (e *eligibility) prepare(now clock.Now) {
+	_, err := e.compile()
+	if err == nil {
+		_, err = e.users.opened(now)
+	}
+	if err != nil {
+		e.trouble.Store(&err)
+	}
+}
+
+// userSource is where a sale's users are found, opened when it is first used.
+type userSource struct {
+	declared spec.Sale
+	open     OpenUsers
+
+	ready atomic.Pointer[openUsers]
+	ended atomic.Bool // nothing is to be open any more
+
+	mu    sync.Mutex // guards what follows, and is held while it is opened
+	tried time.Duration
+	err   error
+}
+
+type openUsers struct {
+	rules.Users
+	close func() error
+}
+
+// openAgainAfter is how long after what could not be opened is tried again.
+const openAgainAfter = time.Second
+
+// opened returns the users, nil if nothing is known of any but their ids.
+func (s *userSource) opened(now clock.Now) (*openUsers, error) {
+	if s.declared.Users == nil && s.declared.History == nil {
+		return nil, nil
+	}
+	if u := s.ready.Load(); u != nil {
+		return u, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch u := s.ready.Load(); {
+	case u != nil:
+		return u, nil
+	case s.open == nil:
+		return nil, errors.New("this process was not told where users are found")
+	case s.err != nil && now.Mono < s.tried+openAgainAfter:
+		return nil, s.err
+	}
+	u := new(openUsers)
+	s.tried = now.Mono
+	if u.Users, u.close, s.err = s.open(s.declared, rules.SchemaFor(s.declared)); s.err != nil {
+		return nil, s.err
+	}
+	s.ready.Store(u)
+	if s.ended.Load() { // meanwhile
+		return nil, errors.Join(errors.New("this process serves the sale no more"), s.end())
+	}
+	return u, nil
+}
+
+// end closes what was opened. It waits for nobody who is about to open it.
+func (s *userSource) end() error {
+	s.ended.Store(true)
+	if u := s.ready.Swap(nil); u != nil {
+		return u.close()
+	}
+	return nil
+}
+
+// decide says how the rules let a request in, or what it is told.
+func (e *eligibility) decide(ctx context.Context, now clock.Now, r Request) (*shard.Admittance, Answer) {
+	set, user, err := e.look(ctx, now, r.User)
+	if err != nil {
+		e.count("", "not_checked")
+		e.trouble.Store(&err)
+		return nil, Answer{Outcome: api.NotChecked, RetryAfter: time.Second}
+	}
+	if e.trouble.Load() != nil {
+		e.trouble.Store(nil)
+	}
+	in := rules.Input{
+		User: user, History: user.History(), Sale: e.sale, Now: now.Wall,
+		Claim: rules.Claim{Quantity: r.Quantity, Key: r.Key, At: now.Wall},
+	}
+	v := set.Decide(&in)
+	for i := range v.Audits {
+		e.count(v.Audits[i].Rule, "audit_"+v.Audits[i].Reason.String())
+	}
+	if !v.Allowed() {
+		e.count(v.Refusal.Rule, v.Refusal.Reason.String())
+		return nil, Answer{Outcome: api.NotEligible, Message: v.Refusal.Message, Rule: v.Refusal.Rule, Reason: v.Refusal.Reason.String()}
+	}
+	by := &shard.Admittance{Ruling: ledger.Ruling{Rules: e.hash}}
+	digest := user.Digest()
+	copy(by.Ruling.Attributes[:], digest[:])
+	if by.Priority, err = set.Priority(&in); err != nil {
+		e.count("", "priority_"+priorityReason(err)) // the request is among the last
+		by.Priority = rules.Priority{}
+	}
+	return by, Answer{}
+}
+
+func priorityReason(err error) string {
+	if p := (*rules.PriorityError)(nil); errors.As(err, &p) {
+		return p.Reason.String()
+	}
+	return rules.Failed.String()
+}
+
+// look returns the rules, and what is known of a user.
+func (e *eligibility) look(ctx context.Context, now clock.Now, id string) (set *rules.Set, user rules.Attributes, err error) {
+	if set, err = e.compile(); err != nil {
+		return nil, user, err
+	}
+	users, err := e.users.opened(now)
+	switch {
+	case err != nil:
+		return nil, user, err
+	case users == nil:
+		return set, set.Schema().Unknown(id), nil
+	}
+	all, err := users.Lookup(ctx, []string{id})
+	if err != nil {
+		return nil, user, err
+	}
+	return set, all[0], nil
+}
+
+func (e *eligibility) count(rule, result string) {
+	if e.seen != nil {
+		e.seen(rule, result)
+	}
+}

@@ -1,0 +1,92 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Purchase is what a user bought in one run of a sale.
+type Purchase struct {
+	Sale  string
+	Units int64
+	At    time.Time // of the last of them
+}
+
+// Histories knows what users bought in other sales. All methods are safe for
+// concurrent use.
+type Histories interface {
+	// History returns the purchases of each id, in the order of ids, in which an id may
+	// stand twice. A user without purchases is no error; with an error nothing is known of
+	// any of them.
+	History(ctx context.Context, ids []string) ([][]Purchase, error)
+}
+
+// Buyer is what one user bought in one run of a sale, for a history to be kept.
+type Buyer struct {
+	User  string
+	Units int64
+	At    time.Time // of the last of them
+}
+
+// History is what the user bought in other sales, the newest first; nil if that was not
+// looked up.
+func (a Attributes) History() []Purchase {
+	if a.of == nil {
+		return nil
+	}
+	return a.of.history
+}
+
+// WithHistory returns the user together with what the user bought, which the digest then
+// names, too.
+func (a Attributes) WithHistory(bought []Purchase) Attributes {
+	r := *a.of
+	r.history = slices.SortedFunc(slices.Values(bought), func(p, q Purchase) int {
+		return cmp.Or(q.At.Compare(p.At), cmp.Compare(p.Sale, q.Sale), cmp.Compare(p.Units, q.Units))
+	})
+	b := append([]byte("salectl.history.v1\x00"), a.of.digest[:]...)
+	for _, p := range r.history {
+		b = appendText(b, p.Sale)
+		b = binary.BigEndian.AppendUint64(b, uint64(p.Units))
+		b = binary.BigEndian.AppendUint64(b, uint64(p.At.UnixMicro()))
+	}
+	r.digest = sha256.Sum256(b)
+	return Attributes{&r}
+}
+
+// WithHistory returns users that come with what they bought. users may be nil: then
+// nothing else is known of them.
+func WithHistory(users Users, schema *Schema, bought Histories) Users {
+	return usersWithHistory{users, schema, bought}
+}
+
+type usersWithHistory struct {
+	users  Users
+	schema *Schema
+	bought Histories
+}
+
+func (u usersWithHistory) Lookup(ctx context.Context, ids []string) (all []Attributes, err error) {
+	if u.users != nil {
+		if all, err = u.users.Lookup(ctx, ids); err != nil {
+			return nil, err
+		}
+	} else {
+		for _, id := range ids {
+			all = append(all, u.schema.Unknown(id))
+		}
+	}
+	bought, err := u.bought.History(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("look up purchases: %w", err)
+	}
+	for i := range all {
+		all[i] = all[i].WithHistory(bought[i])
+	}
+	return all, nil
+}

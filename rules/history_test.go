@@ -1,0 +1,108 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+type histories map[string][]Purchase
+
+func (h histories) History(_ context.Context, ids []string) (all [][]Purchase, err error) {
+	for _, id := range ids {
+		if id == "bad" {
+			return nil, errors.New("no server")
+		}
+		all = append(all, h[id])
+	}
+	return all, nil
+}
+
+// What was bought comes newest first, and is part of what the digest names.
+func TestWithHistory(t *testing.T) {
+	h := histories{"ada": {{"one", 1, noon}, {"three", 3, noon.Add(2 * time.Hour)}, {"two", 2, noon.Add(time.Hour)}}}
+	users := WithHistory(nil, shopper, h)
+	all, err := users.Lookup(t.Context(), []string{"ada", "eve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sales []string
+	for _, p := range all[0].History() {
+		sales = append(sales, p.Sale)
+	}
+	if got := strings.Join(sales, " "); got != "three two one" || len(all[1].History()) != 0 {
+		t.Errorf("bought %s", got)
+	}
+	again, _ := users.Lookup(t.Context(), []string{"ada"})
+	if again[0].Digest() != all[0].Digest() {
+		t.Error("the same history has two digests")
+	}
+	h["ada"][0].Units++
+	if changed, _ := users.Lookup(t.Context(), []string{"ada"}); changed[0].Digest() == all[0].Digest() {
+		t.Error("two histories have one digest")
+	}
+	if all[1].Digest() == shopper.Unknown("eve").Digest() {
+		t.Error("an empty history has the digest of none")
+	}
+	if _, err := users.Lookup(t.Context(), []string{"bad"}); err == nil || err.Error() != "look up purchases: no server" {
+		t.Error(err)
+	}
+	s := mustCompile(t, Declaration{Attributes: shopper, History: true, Rules: []Rule{{Name: "only", Require: "history.units() < 6 && history[0].sale == 'three'"}}})
+	if v := s.Decide(&Input{User: all[0], History: all[0].History(), Now: noon}); v.Allowed() {
+		t.Error("let in with 6 units")
+	}
+}
+
+const exported = `{"export":1,"sale":"drop-1","uid":"0011223344556677","roots":["00"],"counts":{"shards":1}}
+{"claim":"0-1-0","sale":"drop-1","user":"ada","units":[1,2],"state":"sold","at":"2026-11-21T12:00:00Z","key":"k"}
+{"claim":"0-2-0","sale":"drop-1","user":"ada","units":[3],"state":"sold","at":"2026-11-21T13:00:00Z","key":"l"}
+{"claim":"0-3-0","sale":"drop-1","user":"eve","units":[4],"state":"refunded","at":"2026-11-21T13:00:00Z","key":"k"}
+{"shard":0,"slot":0,"commit":"AAAA"}
+{"shard":0,"slot":1,"commit":"AAAA"}
+`
+
+func TestHistoryFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("drop-1.ndjson", exported)
+	write("copy.ndjson", exported) // of the same run: it counts once
+	write("drop-2.ndjson", strings.NewReplacer("drop-1", "drop-2", "0011", "0022", "2026-11-21", "2026-11-22").Replace(exported))
+	h, err := OpenHistoryFiles([]string{filepath.Join(dir, "*.ndjson"), filepath.Join(dir, "none-*.ndjson")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := WithHistory(nil, shopper, h).Lookup(t.Context(), []string{"ada", "eve", "bob"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := all[0].History()
+	if h.Runs() != 2 || len(got) != 2 || got[0].Sale != "drop-2" || got[1] != (Purchase{"drop-1", 3, time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)}) {
+		t.Errorf("%d runs, ada bought %v", h.Runs(), got)
+	}
+	if len(all[1].History())+len(all[2].History()) != 0 {
+		t.Error("a refund, or nothing, counts as a purchase")
+	}
+	for name, test := range map[string]struct{ text, want string }{
+		"empty":        {"", "its first line is not that of an export"},
+		"another file": {"{\"users\":1}\n", "its first line is not that of an export"},
+		"cut":          {exported[:200], "line 2: unexpected end of JSON input"},
+		"empty line":   {strings.Replace(exported, "\n", "\n\n", 1), "line 2: the line is empty"},
+	} {
+		write("bad.ndjson", test.text)
+		if _, err := OpenHistoryFiles([]string{filepath.Join(dir, "bad.ndjson")}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := OpenHistoryFiles([]string{"["}); err == nil {
+		t.Error("a pattern that is none")
+	}
+}
