@@ -148,13 +148,13 @@ func (w Who) list() []Field {
 	}
 	if u := w.Users; u != nil {
 		show("users.attributes", mapText(u.Attributes))
-		show("users.from", fromText(u.File, u.Table))
+		show("users.from", fromText(u.File, "a file", u.Table))
 		u.Table.list("users", show)
 		show("users.fresh", termText(u.FreshMs))
 		show("users.cached", spec.Grouped(u.Cached))
 	}
 	if h := w.History; h != nil {
-		show("history.from", fromText(h.Files, h.Table))
+		show("history.from", fromText(h.Files, "exports", h.Table))
 		h.Table.list("history", show)
 	}
 	if q := w.Queue; q != nil {
@@ -198,10 +198,11 @@ func mapText(m map[string]string) string {
 	return strings.Join(words, ", ")
 }
 
-func fromText(file bool, t *OuterTable) string {
+// fromText says where something is read from: files, if there are any, and a table.
+func fromText(any bool, files string, t *OuterTable) string {
 	var words []string
-	if file {
-		words = append(words, "a file")
+	if any {
+		words = append(words, files)
 	}
 	if t != nil {
 		words = append(words, fmt.Sprintf("HBase table %s, family %s", t.Table, t.Family))

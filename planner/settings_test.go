@@ -122,6 +122,8 @@ func fill(m protoreflect.Message) {
 			fill(m.Mutable(f).Message())
 		case protoreflect.EnumKind:
 			m.Set(f, protoreflect.ValueOfEnum(1))
+		case protoreflect.BytesKind:
+			m.Set(f, protoreflect.ValueOfBytes([]byte{1}))
 		default:
 			m.Set(f, protoreflect.ValueOfInt64(int64(i)+1))
 		}
