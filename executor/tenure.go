@@ -23,6 +23,9 @@ type tenure struct {
 	packets func() *spec.Packets // deals them the first time; nil: units are no packets
 	post    func(shard.Message)  // carries what shards tell each other
 	grabs   []*shard.NodeBatcher // by node; none where owners decide
+
+	// declared is what the newest generation declares that the shards were told of.
+	declared atomic.Pointer[spec.Sale]
 }
 
 // newTenure returns the tenure that the owner has begun: its shards, each of which
@@ -31,6 +34,8 @@ type tenure struct {
 func newTenure(now clock.Now, o *owner, cfg shard.Config, told func(shard int) func(time.Duration)) *tenure {
 	n := o.sale.Shards()
 	t := &tenure{uid: o.uid, shards: make([]*shard.Shard, n), board: shard.NewBoard(n), ack: o.declared.Ack}
+	declared := o.declared
+	t.declared.Store(&declared)
 	if o.red != nil {
 		t.red, t.packets = &o.red.RedPacket, sync.OnceValue(o.red.Deal)
 	}
@@ -84,6 +89,7 @@ func (t *tenure) may(now clock.Now) bool {
 func (t *tenure) told(o *owner, out ownerEffects) {
 	if out.plans {
 		t.board.Generation(o.sale.Generation())
+		t.declare(o.sale.Newest().GetSpec())
 		for i, s := range t.shards {
 			s.Post(shard.Planned(o.plans(i)))
 		}
