@@ -41,7 +41,8 @@ var layers = []struct {
 	{"executor/saletest", 3, nil},
 	{"executor/shard", 4, nil},
 	{"executor", 5, nil},
-	{"executor/httpd", 6, nil},
+	{"executor/payments", 6, nil},
+	{"executor/httpd", 6, []string{"executor/payments"}},
 	{"executor/rehearse", 6, nil},
 	{"cli", 7, nil},
 	{"", 8, nil}, // main
@@ -75,7 +76,7 @@ var vendors = map[string]string{
 	"golang.org/x/text":          "spec",
 	"github.com/invopop":         "spec",
 	"github.com/HdrHistogram":    "executor/rehearse",
-	"github.com/prometheus":      "executor executor/httpd cli",
+	"github.com/prometheus":      "executor executor/payments executor/httpd cli",
 	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb backends/hbase planner executor/saletest sim/check",
 	"github.com/anishathalye":    "sim/check",
 	"cel.dev":                    "rules",

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"salectl/backends/ledger"
+	"salectl/executor/payments"
 	"salectl/spec"
 )
 
@@ -37,6 +38,7 @@ func (from source) bounded(ctx context.Context) (context.Context, context.Cancel
 // means the whole folder, and the wrong one may be a copy that was not renamed.
 func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
 	sales, err := p.read(from.files, &endingReader{ctx, p.in})
+	err = withExpressions(sales, err)
 	switch {
 	case err == nil:
 		return sales, nil
@@ -50,6 +52,21 @@ func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
 	p.report(err)
 	p.say("\n%s in the sale files.", count(len(problems), "problem"))
 	return nil, shown{err}
+}
+
+// withExpressions adds to what is wrong with sale files what is wrong with the expressions
+// in them, which package spec does not read.
+func withExpressions(sales []spec.Sale, err error) error {
+	all := &multierror.Error{ErrorFormat: spec.ErrorFormat}
+	if err != nil {
+		all = multierror.Append(all, err)
+	}
+	for _, sale := range sales {
+		if err := payments.Validate(sale); err != nil {
+			all = multierror.Append(all, err)
+		}
+	}
+	return all.ErrorOrNil()
 }
 
 // endingReader is a reader whose reads end with ctx at the latest, also those of
