@@ -108,32 +108,40 @@ func (s *schedule) next(w *watch, at time.Duration) {
 
 // take returns a watch that is due, if any is. last says that it is its last look.
 func (s *schedule) take(now time.Duration) (w *watch, last bool) {
+	s.tidy()
 	for len(s.lasts) > 0 && s.lasts[0].at <= now {
 		t := heap.Pop(&s.lasts).(turn)
-		switch {
-		case !s.has(t.watch) || t.number != t.watch.last || t.watch.over:
-		case t.watch.asking:
-			heap.Push(&s.lasts, turn{now + leastPause, t.watch, t.number})
-		default:
+		if !t.watch.asking {
 			t.watch.ask++
 			t.watch.asking = true
 			return t.watch, true
 		}
+		heap.Push(&s.lasts, turn{now + leastPause, t.watch, t.number})
+		s.tidy()
 	}
-	for len(s.asks) > 0 && s.asks[0].at <= now {
-		t := heap.Pop(&s.asks).(turn)
-		if s.has(t.watch) && t.number == t.watch.ask && !t.watch.asking {
-			t.watch.asking = true
-			return t.watch, false
-		}
+	if len(s.asks) == 0 || s.asks[0].at > now {
+		return nil, false
 	}
-	return nil, false
+	t := heap.Pop(&s.asks).(turn)
+	t.watch.asking = true
+	return t.watch, false
 }
 
-func (s *schedule) has(w *watch) bool { return s.watches[w.id] == w }
+// tidy takes void turns from the tops of the heaps.
+func (s *schedule) tidy() {
+	for len(s.lasts) > 0 && (!s.has(s.lasts[0]) || s.lasts[0].number != s.lasts[0].watch.last || s.lasts[0].watch.over) {
+		heap.Pop(&s.lasts)
+	}
+	for len(s.asks) > 0 && (!s.has(s.asks[0]) || s.asks[0].number != s.asks[0].watch.ask) {
+		heap.Pop(&s.asks)
+	}
+}
+
+func (s *schedule) has(t turn) bool { return s.watches[t.watch.id] == t.watch }
 
 // wake is when the next watch is due, 0 if none is.
 func (s *schedule) wake() time.Duration {
+	s.tidy()
 	var first time.Duration
 	for _, t := range []turns{s.lasts, s.asks} {
 		if len(t) > 0 && (first == 0 || t[0].at < first) {
