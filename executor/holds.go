@@ -1,6 +1,10 @@
 package executor
 
-import "salectl/spec"
+import (
+	"time"
+
+	"salectl/spec"
+)
 
 // HoldsSeen is how far somebody has read the holds of a sale. The zero value has read
 // nothing.
@@ -13,11 +17,11 @@ type HoldsSeen struct {
 // hundred microseconds, during which no commit is taken in.
 const holdsAtOnce = 1024
 
-// NewHolds returns claims that are held and that seen has not read yet, and goes on with
-// it. It looks at so many claims of each shard that the shard goes on: more says that
+// NewHolds returns claims that seen has not read yet and that are held, or that have
+// expired and had their release after since, and goes on with it. It looks at so many claims of each shard that the shard goes on: more says that
 // there are others to look at. anew says that this process has begun to serve the sale, or
 // has stopped to: what was read before counts no more.
-func (d *admission) NewHolds(seen *HoldsSeen) (holds []Hold, anew, more bool) {
+func (d *admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []Hold, anew, more bool) {
 	t := d.tenure.Load()
 	if t != seen.tenure {
 		anew = true
@@ -31,21 +35,21 @@ func (d *admission) NewHolds(seen *HoldsSeen) (holds []Hold, anew, more bool) {
 		if !s.Serves() {
 			continue // it may not have read all of its log yet
 		}
-		some, next := s.HoldsFrom(from, holdsAtOnce)
+		some, next := s.HoldsFrom(from, holdsAtOnce, since)
 		holds, seen.next[i] = append(holds, some...), next
 		more = more || next-from == holdsAtOnce
 	}
 	return holds, anew, more
 }
 
-// Hold returns a claim as the ledger has it, if it is held, and this process serves the
-// sale.
-func (d *admission) Hold(id ClaimID) (Hold, bool) {
+// Unpaid returns a claim as the ledger has it, if it is held or has expired, and this
+// process serves the sale.
+func (d *admission) Unpaid(id ClaimID) (Hold, bool) {
 	t := d.tenure.Load()
 	if t == nil || id.Shard >= len(t.shards) || id.Unit != 0 || !t.shards[id.Shard].Serves() {
 		return Hold{}, false
 	}
-	return t.shards[id.Shard].Hold(id)
+	return t.shards[id.Shard].Unpaid(id)
 }
 
 // Declared returns what the newest generation declares, if this process serves the sale.

@@ -15,7 +15,7 @@ import (
 func (w *paidWorld) read(seen *HoldsSeen) (holds []Hold, anew bool) {
 	w.t.Helper()
 	for {
-		some, began, more := w.s.p.NewHolds(seen)
+		some, began, more := w.s.p.NewHolds(seen, w.s.now().Wall.Add(-time.Minute))
 		if holds, anew = append(holds, some...), anew || began; !more {
 			return holds, anew
 		}
@@ -39,12 +39,12 @@ func TestNewHolds(t *testing.T) {
 	if holds, _ := w.read(&seen); len(holds) != 0 {
 		t.Errorf("read again: %+v", holds)
 	}
-	if h, ok := w.s.p.Hold(a.Claim.ID); !ok || h.ID != a.Claim.ID {
+	if h, ok := w.s.p.Unpaid(a.Claim.ID); !ok || h.ID != a.Claim.ID {
 		t.Errorf("got %+v, %v", h, ok)
 	}
 	for _, id := range []ClaimID{b.Claim.ID, {Slot: 99}, {Shard: 9}, {Unit: 1}} {
-		if h, ok := w.s.p.Hold(id); ok {
-			t.Errorf("%v is held: %+v", id, h)
+		if h, ok := w.s.p.Unpaid(id); ok {
+			t.Errorf("%v is not paid: %+v", id, h)
 		}
 	}
 	w.process("second")
@@ -52,6 +52,19 @@ func TestNewHolds(t *testing.T) {
 	w.s = w.serving()
 	if holds, anew := w.read(&seen); len(holds) != 1 || anew != true || holds[0].ID != a.Claim.ID {
 		t.Errorf("after a takeover: %+v, %v", holds, anew)
+	}
+
+	// What has expired is read for as long as was asked.
+	w.pass(holdFor + grace + 2*time.Second)
+	if h, ok := w.s.p.Unpaid(a.Claim.ID); !ok || h.State != api.Expired {
+		t.Errorf("got %+v, %v", h, ok)
+	}
+	for _, want := range []int{1, 0} {
+		seen = HoldsSeen{}
+		if holds, _ := w.read(&seen); len(holds) != want {
+			t.Errorf("within a minute have expired: %+v, want %d", holds, want)
+		}
+		w.pass(time.Minute)
 	}
 }
 

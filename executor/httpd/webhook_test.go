@@ -30,11 +30,11 @@ type toldSale struct {
 
 func (s *toldSale) Declared() (spec.Sale, bool) { return s.declared, !s.away }
 
-func (s *toldSale) NewHolds(*executor.HoldsSeen) ([]executor.Hold, bool, bool) {
+func (s *toldSale) NewHolds(*executor.HoldsSeen, time.Time) ([]executor.Hold, bool, bool) {
 	return nil, false, false
 }
 
-func (s *toldSale) Hold(executor.ClaimID) (executor.Hold, bool) { return executor.Hold{}, false }
+func (s *toldSale) Unpaid(executor.ClaimID) (executor.Hold, bool) { return executor.Hold{}, false }
 
 var webhookKey = []byte("a key of twenty-four bytes")
 

@@ -54,7 +54,7 @@ type Checker struct {
 
 // Health is how the checks of a sale go.
 type Health struct {
-	Watched int       // claims that are held and watched
+	Watched int       // claims that it is asked about
 	Since   time.Time // since when the service gives no answer that can be used; zero: it does
 	Error   string    // why
 }
@@ -79,7 +79,8 @@ const (
 type answer struct {
 	era     int
 	watch   *watch
-	last    bool
+	rank    rank
+	expired bool   // the claim was so when the turn began
 	result  result // "": the service was not asked, as it has said it before
 	verdict verdict
 	err     error
@@ -154,7 +155,7 @@ func (c *Checker) look(ctx context.Context) {
 		return
 	}
 	c.nextLook = now.Mono + lookEvery
-	holds, anew, more := c.cfg.Sale.NewHolds(&c.seen)
+	holds, anew, more := c.cfg.Sale.NewHolds(&c.seen, now.Wall.Add(-askedAfter))
 	if anew {
 		seen := c.seen
 		c.reset(ctx)
@@ -230,25 +231,26 @@ func (c *Checker) start() {
 	defer c.mu.Unlock()
 	for c.check != nil && c.under < maxAsks {
 		now := c.cfg.Clock()
-		w, last := c.schedule.take(now.Mono)
+		w, r := c.schedule.take(now.Mono)
 		if w == nil {
 			return
 		}
-		// The verdict on a hold that has ended meanwhile still counts: its payment may be owed back.
-		hold, held := c.cfg.Sale.Hold(w.id)
-		if !held && w.verdict.how == "" {
+		// The verdict on a claim that was settled meanwhile still counts: its payment may be owed back.
+		hold, unpaid := c.cfg.Sale.Unpaid(w.id)
+		if !unpaid && w.verdict.how == "" {
 			c.schedule.remove(w)
 			continue
 		}
+		held := hold.State == api.Held
 		if held {
 			c.schedule.hold(now, w, hold)
 		}
-		if w.over { // it is about to expire
+		if held && w.over { // it is about to expire
 			c.schedule.end(now.Mono, w)
 			continue
 		}
 		c.under++
-		a := answer{era: c.era, watch: w, last: last, verdict: w.verdict}
+		a := answer{era: c.era, watch: w, rank: r, expired: !held, verdict: w.verdict}
 		ctx, check := c.serving, c.check
 		c.running.Go(func() { c.turn(ctx, check, hold, a) })
 	}
@@ -263,7 +265,7 @@ func (c *Checker) turn(ctx context.Context, check *check, hold executor.Hold, a 
 			c.metrics.asked(a.result, c.cfg.Clock().Mono-began)
 		}
 	}
-	if a.verdict.how != "" {
+	if a.verdict.how == api.Confirm || a.verdict.how == api.Cancel && !a.expired {
 		a.settled = settle(ctx, c.cfg.Sale, a.watch.id, a.verdict)
 		c.metrics.settled(a.verdict.how, a.settled)
 	}
@@ -288,11 +290,11 @@ func (c *Checker) took(a answer) {
 	w.verdict = a.verdict
 	switch {
 	case a.err != nil:
-		c.schedule.failed(now.Mono, w)
-	case a.verdict.how == "":
-		c.schedule.pending(now.Mono, w, a.last)
+		c.schedule.failed(now.Mono, w, a.expired)
+	case a.verdict.how == "", a.verdict.how == api.Cancel && a.expired:
+		c.schedule.pending(now.Mono, w, a.rank, a.expired)
 	case a.settled.Outcome.Row().Retry != api.Final:
-		c.schedule.failed(now.Mono, w)
+		c.schedule.failed(now.Mono, w, a.expired)
 	default:
 		c.schedule.remove(w)
 		c.tell(a)

@@ -226,10 +226,14 @@ func TestCheckLooksOnceMore(t *testing.T) {
 	if n := s.service.count("ada"); n < 1 || n > 2 {
 		t.Errorf("asked %d times, want once or twice", n)
 	}
+	// And one that came behind the release stands in the ledger.
 	late := p.claim("bob")
-	deadline.Store(late.HeldUntil.Add(time.Hour).UnixMicro())
+	deadline.Store(late.HeldUntil.Add(4 * time.Second).UnixMicro())
 	p.become("bob", api.Expired)
 	eventually(t, "nothing is watched", func() bool { return p.checker.Health().Watched == 0 })
+	if c := s.books(late.ID); len(c.RefundsDue) != 1 || c.RefundsDue[0] != "pay-"+late.ID.String() {
+		t.Errorf("a payment that came too late: %+v", c)
+	}
 }
 
 // A service that hangs keeps a bounded number of connections, and no buyer waiting.
@@ -344,14 +348,14 @@ type lying struct {
 	done    chan struct{} // closed after the last answer
 }
 
-func (s *lying) NewHolds(*executor.HoldsSeen) ([]executor.Hold, bool, bool) {
+func (s *lying) NewHolds(*executor.HoldsSeen, time.Time) ([]executor.Hold, bool, bool) {
 	holds := s.holds
 	s.holds = nil
 	return holds, false, false
 }
 
-func (s *lying) Hold(id executor.ClaimID) (executor.Hold, bool) {
-	return executor.Hold{Claim: executor.Claim{ID: id, HeldUntil: time.Now().Add(time.Minute)}, Release: time.Now().Add(time.Minute)}, true
+func (s *lying) Unpaid(id executor.ClaimID) (executor.Hold, bool) {
+	return executor.Hold{Claim: executor.Claim{ID: id, State: api.Held, HeldUntil: time.Now().Add(time.Minute)}, Release: time.Now().Add(time.Minute)}, true
 }
 
 func (s *lying) Settle(_ context.Context, x executor.Settlement) executor.Answer {

@@ -36,7 +36,7 @@ func newMetrics(c *Checker) *metrics {
 			Name: "salectl_payment_settlements_total", ConstLabels: sale,
 			Help: "Claims that were to be confirmed or cancelled by what the payment service has answered, by the outcome.",
 		}, []string{"how", "outcome"}),
-		watched: prometheus.NewDesc("salectl_payment_watched", "Claims that are held and about which the payment service is asked.", nil, sale),
+		watched: prometheus.NewDesc("salectl_payment_watched", "Claims about which the payment service is asked.", nil, sale),
 		oldest: prometheus.NewDesc("salectl_payment_oldest_unanswered_seconds",
 			"For how long the payment service has given no answer to one of them, at most.", nil, sale),
 	}

@@ -6,14 +6,15 @@
 //  1. Checker.Run reads the holds of the shards that this process serves as they are made,
 //     and after a takeover those that there are (Sale.NewHolds). Each becomes a watch of the
 //     schedule (schedule.go).
-//  2. When a watch is due, the ledger is asked whether the claim is still held (Sale.Hold);
-//     if not, the watch ends.
+//  2. When a watch is due, the ledger is asked whether the claim is still not paid
+//     (Sale.Unpaid); if not, the watch ends.
 //  3. The service is asked about the claim (ask.go), by one of maxAsks goroutines. What it
 //     answers is success, failure, or neither.
 //  4. Success confirms the claim with its payment, failure cancels it (settle.go). A
 //     settlement that has no answer is repeated until it has one. Neither, or no answer, has
-//     the watch wait for its next turn: an interval, or longer after failures, and in any
-//     case once more between the deadline and the release.
+//     the watch wait for its next turn: an interval, or longer after failures. In any
+//     case the service is asked once between the deadline and the release, and once behind
+//     that, so that a payment which came too late stands in the ledger.
 //
 // # What is promised
 //
@@ -27,6 +28,7 @@ package payments
 
 import (
 	"context"
+	"time"
 
 	"salectl/executor"
 	"salectl/spec"
@@ -37,9 +39,9 @@ type Sale interface {
 	Sale() string
 	// Declared is what the newest generation declares; false: this process does not serve.
 	Declared() (spec.Sale, bool)
-	// NewHolds and Hold read holds, as those of executor.Executor.
-	NewHolds(seen *executor.HoldsSeen) (holds []executor.Hold, anew, more bool)
-	Hold(id executor.ClaimID) (executor.Hold, bool)
+	// NewHolds and Unpaid read what is held or has expired, as those of executor.Executor.
+	NewHolds(seen *executor.HoldsSeen, since time.Time) (holds []executor.Hold, anew, more bool)
+	Unpaid(id executor.ClaimID) (executor.Hold, bool)
 	// Settle is executor.Service's.
 	Settle(ctx context.Context, s executor.Settlement) executor.Answer
 }

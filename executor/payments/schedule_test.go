@@ -17,7 +17,7 @@ func at(d time.Duration) clock.Now {
 // held is a hold with a deadline and a release so long after the beginning.
 func held(index int, deadline, release time.Duration) executor.Hold {
 	return executor.Hold{
-		Claim:   executor.Claim{ID: executor.ClaimID{Slot: 1, Index: index}, User: "ada", HeldUntil: at(deadline).Wall},
+		Claim:   executor.Claim{State: api.Held, ID: executor.ClaimID{Slot: 1, Index: index}, User: "ada", HeldUntil: at(deadline).Wall},
 		Release: at(release).Wall,
 	}
 }
@@ -56,36 +56,36 @@ func TestPauses(t *testing.T) {
 	s := newTestSchedule(0)
 	s.add(at(0), held(1, 10*time.Minute, 11*time.Minute), false)
 	w, last := s.take(at(0).Mono)
-	if w == nil || last {
+	if w == nil || last != regular {
 		t.Fatalf("got %v, %v", w, last)
 	}
 	if again, _ := s.take(at(0).Mono); again != nil {
 		t.Error("it is asked about twice at a time")
 	}
-	s.pending(at(0).Mono, w, false)
+	s.pending(at(0).Mono, w, regular, false)
 	if got := due(s); got != 4500*time.Millisecond {
 		t.Errorf("after an answer it is asked again in %v", got)
 	}
 	now := 5 * time.Second
 	for _, want := range []time.Duration{2500, 5000, 10_000, 20_000, 30_000, 30_000} {
 		w, _ = s.take(at(now).Mono)
-		s.failed(at(now).Mono, w)
+		s.failed(at(now).Mono, w, false)
 		if got := due(s) - now; got != want*time.Millisecond {
 			t.Errorf("after %d failures it is asked again in %v, want %vms", w.failures, got, int64(want))
 		}
 		now += time.Minute
 	}
 	w, _ = s.take(at(now).Mono)
-	s.pending(at(now).Mono, w, false)
+	s.pending(at(now).Mono, w, regular, false)
 	if w.failures != 0 {
 		t.Error("an answer does not end the failures")
 	}
 	near := 10*time.Minute + 58*time.Second // two seconds before the release
 	w, _ = s.take(at(near).Mono)
 	w.failures = 9
-	s.failed(at(near).Mono, w)
-	s.tidy()
-	if got := s.asks[0].at - at(near).Mono; got != 250*time.Millisecond {
+	s.failed(at(near).Mono, w, false)
+	s.tidy(regular)
+	if got := s.turns[regular][0].at - at(near).Mono; got != 250*time.Millisecond {
 		t.Errorf("two seconds before the release it is asked again in %v", got)
 	}
 }
@@ -97,7 +97,7 @@ func TestPauseOfVerdict(t *testing.T) {
 	s.add(at(0), held(1, time.Hour, time.Hour), false)
 	w, _ := s.take(at(0).Mono)
 	w.verdict = verdict{how: api.Confirm}
-	s.failed(at(0).Mono, w)
+	s.failed(at(0).Mono, w, false)
 	if got := due(s); got != time.Second {
 		t.Errorf("again in %v", got)
 	}
@@ -118,7 +118,7 @@ func TestLastLook(t *testing.T) {
 	} {
 		s := newTestSchedule(c.jitter)
 		s.add(at(0), held(1, c.deadline, c.release), false)
-		if got := s.lasts[0].at - time.Hour; got != c.want {
+		if got := s.turns[lastLook][0].at - time.Hour; got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -128,7 +128,7 @@ func TestLastLook(t *testing.T) {
 	}
 	for i := range 5 { // all are due in both ways
 		w, last := s.take(at(20 * time.Second).Mono)
-		if w == nil || !last || w.id.Index != 4-i {
+		if w == nil || last != lastLook || w.id.Index != 4-i {
 			t.Fatalf("turn %d: %+v, %v", i, w, last)
 		}
 	}
@@ -147,16 +147,19 @@ func TestAfterTheLastLook(t *testing.T) {
 	if busy, _ := s.take(at(10 * time.Second).Mono); busy != nil {
 		t.Error("a last look while a request is under way")
 	}
-	s.pending(at(10*time.Second).Mono, w, false)
+	s.pending(at(10*time.Second).Mono, w, regular, false)
 	w, last := s.take(at(11 * time.Second).Mono)
-	if !last {
+	if last != lastLook {
 		t.Fatal("the last look is left out")
 	}
-	s.pending(at(11*time.Second).Mono, w, true)
-	if got := due(s); got != 20500*time.Millisecond || !w.over {
+	s.pending(at(11*time.Second).Mono, w, lastLook, false)
+	if got := due(s); got != 21*time.Second || !w.over {
 		t.Errorf("next in %v, %+v", got, w)
 	}
-	w, _ = s.take(at(21 * time.Second).Mono)
+	w, last = s.take(at(21 * time.Second).Mono)
+	if last != afterwards {
+		t.Errorf("it is asked about as %v", last)
+	}
 	s.hold(at(21*time.Second), w, h)
 	if !w.over {
 		t.Error("the same hold begins anew")
@@ -165,12 +168,43 @@ func TestAfterTheLastLook(t *testing.T) {
 	if w.over {
 		t.Error("an extended hold is not asked about any more")
 	}
-	s.pending(at(21*time.Second).Mono, w, false)
-	if w, last := s.take(at(61 * time.Second).Mono); w == nil || !last {
+	s.pending(at(21*time.Second).Mono, w, afterwards, false)
+	if w, last := s.take(at(61 * time.Second).Mono); w == nil || last != lastLook {
 		t.Errorf("the last look after the extension: %+v, %v", w, last)
 	}
 	s.remove(w)
 	if w, _ := s.take(at(time.Hour).Mono); w != nil {
 		t.Errorf("a watch that has ended is due: %+v", w)
+	}
+}
+
+// A claim that has expired is asked about once; where nobody answers, for a while, and
+// behind all others.
+func TestAfterTheRelease(t *testing.T) {
+	s := newTestSchedule(0)
+	h := held(1, -20*time.Second, -10*time.Second)
+	h.State = api.Expired
+	s.add(at(0), h, true)
+	s.add(at(0), held(2, time.Hour, time.Hour), false)
+	if w, r := s.take(at(0).Mono); w == nil || w.id.Index != 2 || r != regular {
+		t.Fatalf("first: %+v, %v", w, r)
+	}
+	w, r := s.take(at(0).Mono)
+	if w == nil || w.id.Index != 1 || r != afterwards {
+		t.Fatalf("then: %+v, %v", w, r)
+	}
+	s.failed(at(time.Second).Mono, w, true)
+	if w, r := s.take(at(time.Minute).Mono); w == nil || r != afterwards {
+		t.Fatalf("again: %+v, %v", w, r)
+	}
+	s.failed(at(askedAfter).Mono, w, true)
+	if s.watches[h.ID] != nil {
+		t.Error("it is asked about for ever")
+	}
+	s.add(at(0), h, true)
+	w, _ = s.take(at(0).Mono)
+	s.pending(at(0).Mono, w, afterwards, true)
+	if s.watches[h.ID] != nil {
+		t.Error("an answer does not end it")
 	}
 }

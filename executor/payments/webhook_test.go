@@ -29,10 +29,10 @@ type onlyDeclared struct{ *declaredSale }
 
 func (s onlyDeclared) Sale() string                { return s.declaredSale.Sale.Name }
 func (s onlyDeclared) Declared() (spec.Sale, bool) { return s.declaredSale.Sale, !s.away }
-func (s onlyDeclared) NewHolds(*executor.HoldsSeen) ([]executor.Hold, bool, bool) {
+func (s onlyDeclared) NewHolds(*executor.HoldsSeen, time.Time) ([]executor.Hold, bool, bool) {
 	return nil, false, false
 }
-func (s onlyDeclared) Hold(executor.ClaimID) (executor.Hold, bool) { return executor.Hold{}, false }
+func (s onlyDeclared) Unpaid(executor.ClaimID) (executor.Hold, bool) { return executor.Hold{}, false }
 func (s onlyDeclared) Settle(context.Context, executor.Settlement) executor.Answer {
 	return executor.Answer{Outcome: api.NoSuchClaim}
 }
