@@ -1,9 +1,11 @@
 package payments
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -197,9 +199,17 @@ func (c *compiler) compile(compile func(string) (*rules.Predicate, error), path,
 	return p
 }
 
+// err is all that is wrong, in reading order.
 func (c *compiler) err() error {
 	if len(c.problems) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(c.problems, func(a, b error) int {
+		var p, q *spec.Problem
+		if !errors.As(a, &p) || !errors.As(b, &q) || p.File != q.File {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+	})
 	return &multierror.Error{Errors: c.problems, ErrorFormat: spec.ErrorFormat}
 }
