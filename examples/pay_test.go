@@ -33,7 +33,7 @@ var payServer = sync.OnceValues(func() (string, error) {
 var removePay = func() {}
 
 // theTerms are what scripts have shorter than the example.
-var theTerms = []change{{"holdFor: 30s", "holdFor: 4s"}, {"grace: 10s", "grace: 2s"}, {"interval: 2s", "interval: 100ms"}}
+var theTerms = []change{{"holdFor: 20s", "holdFor: 4s"}, {"grace: 5s", "grace: 2s"}, {"interval: 2s", "interval: 100ms"}}
 
 // scriptPayments is "payments one|cluster LISTEN|-": the payment service, which tells the
 // process that serves at LISTEN, or nobody, and sale.yaml, the example that asks the service.
