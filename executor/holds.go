@@ -15,7 +15,7 @@ type HoldsSeen struct {
 
 // holdsAtOnce is how many claims of a shard are looked at under its lock: it takes some
 // hundred microseconds, during which no commit is taken in.
-const holdsAtOnce = 1024
+const holdsAtOnce = 256
 
 // NewHolds returns claims that seen has not read yet and that are held, or that have
 // expired and had their release after since, and goes on with it. It looks at so many claims of each shard that the shard goes on: more says that
