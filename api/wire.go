@@ -95,8 +95,26 @@ type Sale struct {
 	Packets *Packets `json:"packets,omitempty"` // of a red packet
 	Lists   *Lists   `json:"lists,omitempty"`   // where units lie in lists on nodes
 
+	PaymentCheck *PaymentCheck `json:"paymentCheck,omitempty"` // of a sale whose payment service is asked; nil: there is nothing to tell
+
 	Nodes  []Node  `json:"nodes"`
 	Shards []Shard `json:"shards"` // those that stall
+}
+
+// PaymentCheck is how it goes to ask a payment service about claims that are held.
+type PaymentCheck struct {
+	Watched      int       `json:"watched"`               // claims that it is asked about
+	FailingSince time.Time `json:"failingSince,omitzero"` // since when it gives no answer that can be used; zero: it does
+	Error        string    `json:"error,omitempty"`       // why
+}
+
+// WebhookAnswer is what the sender of a payment service's message is told that needs not
+// be sent again.
+type WebhookAnswer struct {
+	Outcome   Outcome `json:"outcome"` // for the claim; "ignored": the message is about none
+	Sale      string  `json:"sale"`
+	Claim     string  `json:"claim,omitempty"`
+	RefundDue bool    `json:"refundDue,omitempty"` // the payment bought nothing
 }
 
 // Packets is what the units of a red packet hold together, all of them, whoever

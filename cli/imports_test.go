@@ -41,7 +41,8 @@ var layers = []struct {
 	{"executor/saletest", 3, nil},
 	{"executor/shard", 4, nil},
 	{"executor", 5, nil},
-	{"executor/httpd", 6, nil},
+	{"executor/payments", 6, nil},
+	{"executor/httpd", 6, []string{"executor/payments"}},
 	{"executor/rehearse", 6, nil},
 	{"cli", 7, nil},
 	{"", 8, nil}, // main
@@ -56,7 +57,8 @@ var layers = []struct {
 	{"services/run", 10, nil},
 	{"services/scripts", 10, nil}, // what test scripts share
 	{"examples", 10, nil},
-	{"docs", 10, nil}, // tests of the pages alone
+	{"examples/hold-and-pay/pay", 0, nil}, // a payment service, which knows nothing of the program
+	{"docs", 10, nil},                     // tests of the pages alone
 }
 
 // choosers are the packages that planner and executor must not know: which
@@ -75,7 +77,7 @@ var vendors = map[string]string{
 	"golang.org/x/text":          "spec",
 	"github.com/invopop":         "spec",
 	"github.com/HdrHistogram":    "executor/rehearse",
-	"github.com/prometheus":      "executor executor/httpd cli",
+	"github.com/prometheus":      "executor executor/payments executor/httpd cli",
 	"google.golang.org/protobuf": "backends/ledger backends/ledger/ledgerpb backends/hbase planner executor/saletest sim/check",
 	"github.com/anishathalye":    "sim/check",
 	"cel.dev":                    "rules",

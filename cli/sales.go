@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"salectl/backends/ledger"
+	"salectl/executor/payments"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -38,7 +39,7 @@ func (from source) bounded(ctx context.Context) (context.Context, context.Cancel
 // means the whole folder, and the wrong one may be a copy that was not renamed.
 func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
 	sales, err := p.read(from.files, &endingReader{ctx, p.in})
-	err = withRules(sales, err)
+	err = withExpressions(sales, err)
 	switch {
 	case err == nil:
 		return sales, nil
@@ -54,16 +55,19 @@ func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
 	return nil, shown{err}
 }
 
-// withRules adds to what is wrong with the files what is wrong with the rules of those
-// sales that could be read.
-func withRules(sales []spec.Sale, err error) error {
-	var all *multierror.Error
+// withExpressions adds to what is wrong with sale files what is wrong with the expressions
+// in them, which package spec does not read.
+func withExpressions(sales []spec.Sale, err error) error {
+	all := &multierror.Error{ErrorFormat: spec.ErrorFormat}
 	if err != nil {
 		all = multierror.Append(all, err)
 	}
 	for _, sale := range sales {
-		if _, wrong := rules.ForSale(sale); wrong != nil {
-			all = multierror.Append(all, wrong)
+		if _, err := rules.ForSale(sale); err != nil {
+			all = multierror.Append(all, err)
+		}
+		if err := payments.Validate(sale); err != nil {
+			all = multierror.Append(all, err)
 		}
 	}
 	return all.ErrorOrNil()

@@ -3,15 +3,22 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"zombiezen.com/go/sqlite"
@@ -63,7 +70,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scripts.Code, "ready": scripts.Ready, "alive": scripts.Alive, "crowd": scriptCrowd, "term": scriptTerm, "sql": scriptSQL,
-			"lines": scriptLines,
+			"lines": scriptLines, "message": scriptMessage,
 		},
 	})
 }
@@ -124,5 +131,37 @@ func scriptLines(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got := bytes.Count([]byte(ts.ReadFile(args[1])), []byte("\n")); fmt.Sprint(got) != args[0] {
 		ts.Fatalf("%s has %d lines, want %s", args[1], got, args[0])
+	}
+}
+
+// scriptMessage is "message STATUS KEY AGE BODY": sends a payment service's message to the
+// sale "tickets" at $URL, signed by the key and so old, and prints the answer, whose status
+// must be that. Without a key it has no headers.
+func scriptMessage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: message STATUS KEY AGE BODY")
+	}
+	r, err := http.NewRequest(http.MethodPost, ts.Getenv("URL")+"/v1/sales/tickets/webhooks/payment", strings.NewReader(args[3]))
+	ts.Check(err)
+	if args[1] != "" {
+		age, err := time.ParseDuration(args[2])
+		ts.Check(err)
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(args[1], "whsec_"))
+		ts.Check(err)
+		timestamp := strconv.FormatInt(time.Now().Add(age).Unix(), 10)
+		mac := hmac.New(sha256.New, key)
+		fmt.Fprintf(mac, "msg_1.%s.%s", timestamp, args[3])
+		r.Header.Set("webhook-id", "msg_1")
+		r.Header.Set("webhook-timestamp", timestamp)
+		r.Header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	response, err := http.DefaultClient.Do(r)
+	ts.Check(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	ts.Check(ts.Exec("printf", "%s\n", string(body)))
+	if strconv.Itoa(response.StatusCode) != args[0] {
+		ts.Fatalf("%s %s, want %s", response.Status, body, args[0])
 	}
 }

@@ -114,7 +114,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	defer admin.Close()
 
 	log := p.serveLog(o)
-	s := &server{log: log, address: buyers.Addr().String(), hosts: o.hosts(), most: most, token: token, stores: backends.Stores{Logger: log, Opener: p.open}}
+	s := &server{log: log, address: buyers.Addr().String(), hosts: o.hosts(), most: most, token: token, env: p.env, stores: backends.Stores{Logger: log, Opener: p.open}}
 	defer func() { err = errors.Join(err, s.stores.Close()) }()
 	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error { return s.add(ctx, p, sale) })
 	switch {

@@ -15,6 +15,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/httpd"
+	"salectl/executor/payments"
 	"salectl/planner"
 	"salectl/rules"
 	"salectl/spec"
@@ -29,6 +30,7 @@ type server struct {
 	token   string
 	stores  backends.Stores
 	sales   []*executor.Executor
+	env     payments.Lookup
 }
 
 // add prepares one sale. It must have been applied; if its file says something
@@ -54,6 +56,13 @@ func (s *server) add(ctx context.Context, p *program, sale spec.Sale) error {
 		s.log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
 			"generation", actual.Sale.Generation(), "remedy", "salectl plan shows the difference")
 	}
+	applied, err := spec.FromJSON(actual.Sale.Newest().GetSpec())
+	if err != nil {
+		return err
+	}
+	if err := payments.Ready(applied, s.env); err != nil {
+		return err
+	}
 	s.sales = append(s.sales, executor.New(executor.Config{
 		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.address,
 		Users: usersOf(sale), Clock: clock.System(), Logger: s.log,
@@ -76,17 +85,24 @@ func notApplied(sale spec.Sale, actual *planner.Actual) error {
 }
 
 // run serves until ctx ends or no sale is left. The order of the end is: answer
-// the requests under way, then give the leases back, then stop telling
+// the requests under way and ask no payment service any more, then give the leases back, then stop telling
 // operators how it goes.
 func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var services []executor.Service
+	paid := make(map[string]httpd.Payments)
 	for _, e := range s.sales {
 		services = append(services, e)
+		p := httpd.Payments{
+			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.env, Logger: s.log}),
+			Webhook: payments.NewWebhook(e, s.env, s.log),
+		}
+		paid[e.Sale()] = p
 		registry.MustRegister(e.Collectors()...)
+		registry.MustRegister(p.Checker.Collectors()...)
 	}
-	h := httpd.New(httpd.Config{Sales: services, Token: s.token, Hosts: s.hosts, Connections: s.most, Log: s.log, Metrics: registry})
+	h := httpd.New(httpd.Config{Sales: services, Payments: paid, Token: s.token, Hosts: s.hosts, Connections: s.most, Log: s.log, Metrics: registry})
 	registry.MustRegister(h.Collectors()...)
 
 	serving, stop := context.WithCancel(ctx)
@@ -96,7 +112,7 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 	operating, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 
-	var executors, admins sync.WaitGroup
+	var executors, checkers, admins sync.WaitGroup
 	executorErrs := make([]error, len(s.sales))
 	for i, e := range s.sales {
 		executors.Go(func() {
@@ -105,6 +121,9 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 			}
 		})
 	}
+	for _, p := range paid {
+		checkers.Go(func() { p.Checker.Run(serving) })
+	}
 	// With the last sale gone there is nothing to answer.
 	go func() { executors.Wait(); stop() }()
 	var adminErr error
@@ -112,6 +131,8 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 
 	s.log.Info("listening", "url", reach(buyers), "admin", reach(admin), "sales", len(s.sales))
 	err := h.Serve(serving, buyers)
+	stop()
+	checkers.Wait()
 	release()
 	executors.Wait()
 	leave()

@@ -26,6 +26,7 @@ type tidy struct{ *testing.M }
 func (m tidy) Run() int {
 	code := m.M.Run()
 	stopShared()
+	removePay()
 	return code
 }
 
@@ -42,6 +43,7 @@ func TestExamples(t *testing.T) {
 				listen := scripts.FreeAddress(t)
 				e.Setenv("LISTEN"+n, listen)
 				e.Setenv("CLAIMS"+n, "http://"+listen+"/v1/sales/movie-tickets/claims")
+				e.Setenv("SEATS"+n, "http://"+listen+"/v1/sales/hold-and-pay")
 				e.Setenv("PACKETS"+n, "http://"+listen+"/v1/sales/red-packet")
 				e.Setenv("ADMIN"+n, scripts.FreeAddress(t))
 			}
@@ -52,6 +54,7 @@ func TestExamples(t *testing.T) {
 			"cluster": scriptCluster, "server": scriptServer, "serve": scriptServe, "ready": scripts.Ready,
 			"outcome": scriptOutcome, "keys": scriptKeys, "rows": scriptRows, "sold": scriptSold,
 			"signal": scriptSignal, "code": scripts.Code,
+			"payments": scriptPayments, "pay": scriptPay("pay"), "fail": scriptPay("fail"), "claimed": scriptClaimed, "books": scriptBooks,
 			"packets": scriptPackets, "flush": scriptFlush, "has": scriptHas, "money": scriptMoney,
 		},
 	})

@@ -171,7 +171,7 @@ func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 	log, err := os.Create(ts.MkAbs(args[0] + ".log"))
 	ts.Check(err)
 	cmd := exec.Command(program, "serve", "--listen", args[1], "--admin", args[2])
-	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), log, log
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = ts.MkAbs("."), log, log, append(os.Environ(), paymentSecrets(ts)...)
 	ts.Check(cmd.Start())
 	if s.serve == nil {
 		s.serve = map[string]*exec.Cmd{}

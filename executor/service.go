@@ -56,6 +56,7 @@ type (
 	Settlement  = shard.Settlement
 	Claim       = shard.Claim
 	ClaimID     = shard.ClaimID
+	Hold        = shard.Hold
 	ShardStatus = shard.Status
 	Stall       = shard.Stall
 )

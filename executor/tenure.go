@@ -28,6 +28,8 @@ type tenure struct {
 	// those that rules were told of, to be closed at the end.
 	eligibility atomic.Pointer[eligibility]
 	users       []*userSource
+	// declared is what the newest generation declares that the shards were told of.
+	declared atomic.Pointer[spec.Sale]
 }
 
 // newTenure returns the tenure that the owner has begun: its shards, each of which
@@ -36,6 +38,8 @@ type tenure struct {
 func newTenure(now clock.Now, o *owner, cfg shard.Config, told func(shard int) func(time.Duration)) *tenure {
 	n := o.sale.Shards()
 	t := &tenure{uid: o.uid, shards: make([]*shard.Shard, n), board: shard.NewBoard(n), ack: o.declared.Ack}
+	declared := o.declared
+	t.declared.Store(&declared)
 	if o.red != nil {
 		t.red, t.packets = &o.red.RedPacket, sync.OnceValue(o.red.Deal)
 	}
@@ -90,6 +94,7 @@ func (t *tenure) told(o *owner, out ownerEffects) {
 	if out.plans {
 		t.board.Generation(o.sale.Generation())
 		t.rule(o)
+		t.declare(o.sale.Newest().GetSpec())
 		for i, s := range t.shards {
 			s.Post(shard.Planned(o.plans(i)))
 		}

@@ -176,7 +176,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	before := saleAttributes(old, desired.Stock-delta, p.Phase, newest.GetGeneration())
 	before.PerUserLimit = inForce.GetPerUserLimit()
 	before.OpensAt, before.ClosesAt = microText(inForce.GetOpensAtUs()), microText(inForce.GetClosesAtUs())
-	before.Payment = paymentShown(inForce.GetPayment())
+	before.Payment = paymentShown(inForce.GetPayment()).withService(old.Payment)
 	before.RuleSet = hex.EncodeToString(inForce.GetRules())
 	p.updateSale(updateReason(changed, drifted, sale), before,
 		saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration()))

@@ -14,6 +14,46 @@ type Payment struct {
 	GraceMs    int64  `json:"graceMs"`
 	ExtendByMs int64  `json:"extendByMs,omitempty"` // 0: no hold is extended
 	Late       string `json:"late"`                 // refuse, resell
+
+	// What is declared of the payment service, which shards know nothing of. A status has
+	// neither.
+	Check   *PaymentCheck   `json:"check,omitempty"`   // nil: it is not asked
+	Webhook *PaymentWebhook `json:"webhook,omitempty"` // nil: it does not tell by itself
+}
+
+// PaymentCheck is how the payment service is asked, as plans tell it.
+type PaymentCheck struct {
+	URL        string `json:"url"`
+	IntervalMs int64  `json:"intervalMs"`
+	TimeoutMs  int64  `json:"timeoutMs"`
+	Success    string `json:"success"`
+	Failure    string `json:"failure,omitempty"`
+	Payment    string `json:"payment,omitempty"`
+	TokenEnv   string `json:"tokenEnv,omitempty"`
+}
+
+// PaymentWebhook is how the payment service tells by itself, as plans tell it.
+type PaymentWebhook struct {
+	SecretsEnv string `json:"secretsEnv"`
+	Success    string `json:"success"`
+	Failure    string `json:"failure,omitempty"`
+	Claim      string `json:"claim"`
+	Payment    string `json:"payment,omitempty"`
+}
+
+// withService adds to a payment what a declaration says of the payment service. Nil stays
+// nil: nothing is paid.
+func (p *Payment) withService(declared *spec.Payment) *Payment {
+	if p == nil || declared == nil {
+		return p
+	}
+	if c := declared.Check; c != nil {
+		p.Check = &PaymentCheck{c.URL, c.Interval.Milliseconds(), c.Timeout.Milliseconds(), c.Success, c.Failure, c.Payment, c.TokenEnv}
+	}
+	if w := declared.Webhook; w != nil {
+		p.Webhook = &PaymentWebhook{w.SecretsEnv, w.Success, w.Failure, w.Claim, w.Payment}
+	}
+	return p
 }
 
 // paymentOf is how claims are paid, as shards know it.
@@ -50,10 +90,36 @@ func (p *Payment) list() []Field {
 			extendBy = termText(p.ExtendByMs)
 		}
 	}
-	return []Field{
+	fields := []Field{
 		{Name: "payment.holdFor", After: holdFor}, {Name: "payment.grace", After: grace},
 		{Name: "payment.extendBy", After: extendBy}, {Name: "payment.late", After: late},
 	}
+	return append(fields, p.service()...)
+}
+
+// service returns every attribute of the payment service, absent ones as "".
+func (p *Payment) service() []Field {
+	check, webhook, interval, timeout := new(PaymentCheck), new(PaymentWebhook), "", ""
+	if p != nil && p.Check != nil {
+		check = p.Check
+		interval, timeout = termText(check.IntervalMs), termText(check.TimeoutMs)
+	}
+	if p != nil && p.Webhook != nil {
+		webhook = p.Webhook
+	}
+	fields := []Field{
+		{Name: "payment.check.url", After: check.URL}, {Name: "payment.check.interval", After: interval},
+		{Name: "payment.check.timeout", After: timeout}, {Name: "payment.check.success", After: check.Success},
+		{Name: "payment.check.failure", After: check.Failure}, {Name: "payment.check.payment", After: check.Payment},
+		{Name: "payment.check.tokenEnv", After: check.TokenEnv},
+		{Name: "payment.webhook.secretsEnv", After: webhook.SecretsEnv}, {Name: "payment.webhook.success", After: webhook.Success},
+		{Name: "payment.webhook.failure", After: webhook.Failure}, {Name: "payment.webhook.claim", After: webhook.Claim},
+		{Name: "payment.webhook.payment", After: webhook.Payment},
+	}
+	for i := range fields {
+		fields[i].After = strings.Join(strings.Fields(fields[i].After), " ") // an expression may have several lines
+	}
+	return fields
 }
 
 // String is the payment in one line, by the keys of a sale file.

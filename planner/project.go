@@ -209,7 +209,7 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 		Settings: s.Settings(), Generation: generation, Who: whoOf(s),
 	}
 	if s.Payment != nil {
-		a.Payment = paymentShown(paymentOf(*s.Payment))
+		a.Payment = paymentShown(paymentOf(*s.Payment)).withService(s.Payment)
 	}
 	if s.Engine == spec.EngineRedis {
 		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog

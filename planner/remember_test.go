@@ -47,7 +47,9 @@ func TestRemembering(t *testing.T) {
 	e := &Export{sale: "drop", uid: "0011", shards: []*ledger.State{shardWith(t, "ada", "bob", "ada", "eve"), shardWith(t, "zoe", "zoe")}}
 	var kept []rules.Buyer
 	var told, fail error
-	export := remembering(func(context.Context, ledger.Logs, *Export) (string, []byte, error) { return "file", []byte("sum"), fail },
+	export := remembering(func(context.Context, ledger.Logs, *Export) (string, []byte, error) {
+		return "file", []byte("sum"), fail
+	},
 		func(_ context.Context, sale, uid string, buyers []rules.Buyer) error {
 			if sale != "drop" || uid != "0011" {
 				t.Errorf("kept for %s, %s", sale, uid)

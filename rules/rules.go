@@ -48,6 +48,12 @@
 // Compile. Evaluation counts again and stops at the same limit. SelfCheck proves
 // that it does, since CEL has once ignored the limit under some options.
 //
+// # Payments
+//
+// Scope.Condition and Scope.Reference compile what a sale file says about the answers and
+// events of a payment service (predicate.go). Those are JSON of any form, so that a name in
+// them is looked for when the answer is there; all else is as with rules.
+//
 // # Kubernetes
 //
 // The model is that of Kubernetes' ValidatingAdmissionPolicy: deny and audit,

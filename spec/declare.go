@@ -73,7 +73,9 @@ func (d *decoder) saleDocument(root value) declared {
 		d.metadata(v, &got)
 	}
 	if v, ok := d.value(o, "spec"); ok {
+		d.expressions = nil
 		d.spec(v, &got.sale)
+		got.sale.expressions = d.expressions
 	}
 	return got
 }

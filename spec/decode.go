@@ -17,6 +17,8 @@ type decoder struct {
 	problems []*Problem
 	tagged   map[*yaml.Node]bool // values with an explicit tag, reported already
 	masks    []mask
+
+	expressions map[string]*expression // of the document, by path
 }
 
 // mask is a stretch of a line that no problem shows, since it may be a secret.

@@ -50,6 +50,27 @@ type paymentPart struct {
 	Grace    string `yaml:"grace,omitempty" jsonschema:"example=30s" jsonschema_description:"How long after the deadline a payment still counts, before the units are for sale again: up to 1h, in h, m, s or ms."`
 	ExtendBy string `yaml:"extendBy,omitempty" jsonschema:"example=5m" jsonschema_description:"By how much a hold may be extended, once: 1s to 24h, in h, m, s or ms. Without it: no hold is extended."`
 	Late     string `yaml:"late,omitempty" jsonschema_description:"What a payment does that comes after the release. refuse: it buys nothing and is owed back. resell: it buys the same units if they are still free, else others; if there are none, it is owed back."`
+
+	Check   *checkPart   `yaml:"check,omitempty" jsonschema_description:"How the process that serves asks the payment service what became of a held claim's payment. Without it: nobody is asked."`
+	Webhook *webhookPart `yaml:"webhook,omitempty" jsonschema_description:"How the payment service tells by itself, by Standard Webhooks. Without it: no webhook is taken."`
+}
+
+type checkPart struct {
+	URL      string `yaml:"url" jsonschema:"example=https://pay.example/v1/payments/{claim}" jsonschema_description:"Where a GET tells of one claim's payment, http or https. {claim} has to be in it; {user}, {sale} and {run} may be. Each is escaped for its place in the path or query."`
+	Interval string `yaml:"interval,omitempty" jsonschema:"example=5s" jsonschema_description:"Time between two requests for one claim: 100ms to 10m, in h, m, s or ms. After a failed request it is longer."`
+	Timeout  string `yaml:"timeout,omitempty" jsonschema:"example=3s" jsonschema_description:"How long one request may take: 100ms to 30s, in s or ms."`
+	Success  string `yaml:"success" jsonschema:"example=response.status == 200 && response.body.state == 'paid'" jsonschema_description:"CEL that is true if the claim is paid: it is confirmed then. It may read response.status, response.body, claim.id, claim.user, claim.quantity, sale.name and sale.run."`
+	Failure  string `yaml:"failure,omitempty" jsonschema:"example=response.body.state == 'failed'" jsonschema_description:"CEL that is true if the claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
+	Payment  string `yaml:"payment,omitempty" jsonschema:"example=response.body.id" jsonschema_description:"CEL for the reference of the payment, text or a whole number, which the ledger records. Without it: the claim's id. A confirm from elsewhere has to have the same reference."`
+	TokenEnv string `yaml:"tokenEnv,omitempty" jsonschema:"example=PAYMENT_TOKEN" jsonschema_description:"Name of the environment variable that holds the bearer token to send; never the token."`
+}
+
+type webhookPart struct {
+	SecretsEnv string `yaml:"secretsEnv" jsonschema:"example=PAYMENT_WEBHOOK_SECRETS" jsonschema_description:"Name of the environment variable that holds the keys of the signatures, whsec_ and base64 each, separated by spaces: several while keys change. Never the keys."`
+	Success    string `yaml:"success" jsonschema:"example=event.type == 'payment.paid'" jsonschema_description:"CEL that is true if the event says that a claim is paid. It may read event, which is the JSON of the body, sale.name and sale.run."`
+	Failure    string `yaml:"failure,omitempty" jsonschema:"example=event.type == 'payment.failed'" jsonschema_description:"CEL that is true if the event says that a claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
+	Claim      string `yaml:"claim" jsonschema:"example=event.data.claim" jsonschema_description:"CEL for the id of the claim that the event is about."`
+	Payment    string `yaml:"payment,omitempty" jsonschema:"example=event.data.id" jsonschema_description:"CEL for the reference of the payment, as that of check. Without it: the claim's id."`
 }
 
 type rulePart struct {

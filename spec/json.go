@@ -39,6 +39,9 @@ type storedPayment struct {
 	GraceMs    int64 `json:"graceMs"`
 	ExtendByMs int64 `json:"extendByMs,omitempty"`
 	Late       Late  `json:"late"`
+
+	Check   *storedCheck   `json:"check,omitempty"`
+	Webhook *storedWebhook `json:"webhook,omitempty"`
 }
 
 type storedUnits struct {
@@ -104,7 +107,7 @@ func (s Sale) JSON() ([]byte, error) {
 		}
 	}
 	if p := s.Payment; p != nil {
-		out.Payment = &storedPayment{p.HoldFor.Milliseconds(), p.Grace.Milliseconds(), p.ExtendBy.Milliseconds(), p.Late}
+		out.Payment = p.stored()
 	}
 	out.storedWho = s.storeWho()
 	return json.Marshal(out)
@@ -155,7 +158,7 @@ func FromJSON(data []byte) (Sale, error) {
 		}
 	}
 	if p := in.Payment; p != nil {
-		s.Payment = &Payment{milliseconds(p.HoldForMs), milliseconds(p.GraceMs), milliseconds(p.ExtendByMs), p.Late}
+		s.Payment = p.read()
 	}
 	in.storedWho.read(&s)
 	if err := s.sane(); err != nil {
@@ -186,12 +189,17 @@ func (s stored) tooLong() error {
 	if users == nil {
 		users = new(storedUsers)
 	}
+	check := payment.Check
+	if check == nil {
+		check = new(storedCheck)
+	}
 	for _, field := range []struct {
 		name string
 		ms   int64
 	}{
 		{"lockTtlMs", s.LockTTLMs}, {"freshMs", users.FreshMs},
 		{"holdForMs", payment.HoldForMs}, {"graceMs", payment.GraceMs}, {"extendByMs", payment.ExtendByMs},
+		{"intervalMs", check.IntervalMs}, {"timeoutMs", check.TimeoutMs},
 	} {
 		if longest := math.MaxInt64 / int64(time.Millisecond); field.ms > longest || field.ms < -longest {
 			return fmt.Errorf("%s is %d, which is too long", field.name, field.ms)

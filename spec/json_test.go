@@ -81,6 +81,19 @@ func anyPayment(t *rapid.T) *Payment {
 	if rapid.Bool().Draw(t, "extends") {
 		p.ExtendBy = term("extendBy", MinHold, MaxHold)
 	}
+	text := rapid.StringMatching(`[a-z.=' ]{1,20}`)
+	maybe := rapid.OneOf(rapid.Just(""), text)
+	if rapid.Bool().Draw(t, "check") {
+		p.Check = &PaymentCheck{
+			URL:      "https://" + rapid.StringMatching(`[a-z]{1,9}/[a-z]{0,9}`).Draw(t, "url") + "{claim}",
+			Interval: term("interval", MinCheckInterval, MaxCheckInterval), Timeout: term("timeout", MinCheckTimeout, MaxCheckTimeout),
+			Success: text.Draw(t, "success"), Failure: maybe.Draw(t, "failure"), Payment: maybe.Draw(t, "payment"), TokenEnv: maybe.Draw(t, "token"),
+		}
+	}
+	if rapid.Bool().Draw(t, "webhook") {
+		p.Webhook = &PaymentWebhook{SecretsEnv: text.Draw(t, "secrets"), Success: text.Draw(t, "paid"), Failure: maybe.Draw(t, "failed"),
+			Claim: text.Draw(t, "claim"), Payment: maybe.Draw(t, "reference")}
+	}
 	return p
 }
 
@@ -198,6 +211,17 @@ func TestJSONIsCanonical(t *testing.T) {
 				Payment: &Payment{HoldFor: 10 * time.Minute, Grace: 1500 * time.Millisecond, ExtendBy: 5 * time.Minute, Late: LateResell}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
 				`"payment":{"holdForMs":600000,"graceMs":1500,"extendByMs":300000,"late":"resell"}}`,
+		},
+		"payment, asked and told": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+				Payment: &Payment{HoldFor: time.Second, Late: LateRefuse,
+					Check: &PaymentCheck{URL: "https://a/{claim}", Interval: 5 * time.Second, Timeout: 3 * time.Second,
+						Success: "a", Failure: "b", Payment: "c", TokenEnv: "T"},
+					Webhook: &PaymentWebhook{SecretsEnv: "S", Success: "d", Failure: "e", Claim: "f", Payment: "g"}}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
+				`"payment":{"holdForMs":1000,"graceMs":0,"late":"refuse",` +
+				`"check":{"url":"https://a/{claim}","intervalMs":5000,"timeoutMs":3000,"success":"a","failure":"b","payment":"c","tokenEnv":"T"},` +
+				`"webhook":{"secretsEnv":"S","success":"d","failure":"e","claim":"f","payment":"g"}}}`,
 		},
 		"payment, the least": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},

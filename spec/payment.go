@@ -13,6 +13,9 @@ type Payment struct {
 	Grace    time.Duration // from the deadline to the release of the units; 0, the default, to MaxGrace
 	ExtendBy time.Duration // by how much a hold is extended, once; MinHold to MaxHold, or 0: no hold is extended
 	Late     Late
+
+	Check   *PaymentCheck   // nil: the payment service is not asked
+	Webhook *PaymentWebhook // nil: it does not tell by itself
 }
 
 // Late is what comes of a payment that is confirmed after its hold has expired.
@@ -36,6 +39,13 @@ func (d *decoder) payment(v value) *Payment {
 		ExtendBy: d.term(o, "extendBy", "5m", MinHold, MaxHold),
 	}
 	p.Late, _ = choice(d, o, "late", LateRefuse, LateResell)
+	if v, ok := d.value(o, "check"); ok {
+		p.Check = d.paymentCheck(v)
+	}
+	if v, ok := d.value(o, "webhook"); ok {
+		p.Webhook = d.paymentWebhook(v)
+	}
+	d.oneReference(o, p)
 	return p
 }
 
@@ -54,6 +64,12 @@ func (d *decoder) term(o object, key, example string, least, most time.Duration)
 
 // check holds a payment to what the rest of the program takes for granted.
 func (p Payment) check() error {
+	if err := p.Check.sane(); err != nil {
+		return err
+	}
+	if err := p.Webhook.sane(); err != nil {
+		return err
+	}
 	switch {
 	case p.HoldFor <= 0 || p.Grace < 0 || p.ExtendBy < 0:
 		return fmt.Errorf("the payment's holdFor of %v, grace of %v and extendBy of %v must not be negative, nor holdFor zero",

@@ -52,6 +52,10 @@ type Sale struct {
 	// File names where the document stands, as file:line. It is no part of
 	// the declaration.
 	File string
+
+	// expressions are the places of those in CEL, by path, for InExpression. Nor are
+	// they a part of the declaration.
+	expressions map[string]*expression
 }
 
 // Embedded keeps a sale in SQLite files in one folder, with no server.
@@ -98,6 +102,12 @@ const (
 	MinHold  = time.Second // of a payment's hold, and of its extension
 	MaxHold  = 24 * time.Hour
 	MaxGrace = time.Hour
+
+	MinCheckInterval = 100 * time.Millisecond
+	MaxCheckInterval = 10 * time.Minute
+	MinCheckTimeout  = 100 * time.Millisecond
+	MaxCheckTimeout  = 30 * time.Second
+	MaxCheckURL      = 2048 // bytes
 )
 
 // What a document has where it says nothing.
@@ -108,6 +118,8 @@ const (
 	DefaultBacklog       = 100_000
 	DefaultEmbeddedDir   = ".salectl"
 	DefaultZookeeperRoot = "/hbase"
+	DefaultCheckInterval = 5 * time.Second
+	DefaultCheckTimeout  = 3 * time.Second
 )
 
 // What every document says of itself.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/invopop/jsonschema"
 )
@@ -190,6 +191,19 @@ func identifier(s *jsonschema.Schema) {
 	for _, word := range reservedWords {
 		s.Not.Enum = append(s.Not.Enum, word)
 	}
+}
+
+func (checkPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	property(s, "url").Pattern = checkURLForm
+	for name, standard := range map[string]time.Duration{"interval": DefaultCheckInterval, "timeout": DefaultCheckTimeout} {
+		p := property(s, name)
+		p.Pattern, p.Default = termForm, FormatTerm(standard)
+	}
+	property(s, "tokenEnv").Pattern = envForm
+}
+
+func (webhookPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	property(s, "secretsEnv").Pattern = envForm
 }
 
 func (lockPart) JSONSchemaExtend(s *jsonschema.Schema) {

@@ -209,7 +209,7 @@ func (d *decoder) hideLogin(v value) {
 // so neither the message nor the line shown has it.
 func (d *decoder) env(o object, key string) string {
 	v, ok := d.value(o, key)
-	if !ok || !d.scalar(v, "the name of an environment variable", fmt.Sprintf("Write %s: REDIS_PASSWORD, or leave the key out.", key)) {
+	if !ok || !d.scalar(v, "the name of an environment variable", fmt.Sprintf("Write %s: NAME, in capitals.", key)) {
 		return ""
 	}
 	f := checkEnv(v.node.Value)

@@ -24,12 +24,16 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/executor/payments"
 )
 
 // Config is what a Server needs. Only Sales is required.
 type Config struct {
 	// Sales are what is sold here. Their names differ.
 	Sales []executor.Service
+
+	// Payments are the checks and webhooks of the sales that may have them, by name.
+	Payments map[string]Payments
 
 	// Token is what buyers, and operators who refund, send as "Authorization: Bearer
 	// <token>". Empty: no one is asked for it. ReadToken reads it from a file.
@@ -61,6 +65,12 @@ type Config struct {
 	// Metrics is what /metrics shows. Whoever makes the registry also registers
 	// Collectors and the executors' there. Zero: there is no /metrics.
 	Metrics prometheus.Gatherer
+}
+
+// Payments is what tells of the payments of one sale. Each may be nil.
+type Payments struct {
+	Checker *payments.Checker // shown with the sale
+	Webhook *payments.Webhook // asked what messages say
 }
 
 // DefaultClaimTimeout is how long a claim may take where Config does not say.
@@ -124,7 +134,8 @@ func New(c Config) *Server {
 	}
 	for _, service := range c.Sales {
 		name := service.Sale()
-		s.sales[name] = &sale{Service: service, name: name, metrics: s.metrics.of(name)}
+		p := c.Payments[name]
+		s.sales[name] = &sale{Service: service, name: name, metrics: s.metrics.of(name), checker: p.Checker, webhook: p.Webhook}
 	}
 	return s
 }
@@ -140,11 +151,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeNoSuchPath(w)
 		return
 	}
+	name, rest, deeper := strings.Cut(rest, "/")
+	kind, id, named := strings.Cut(rest, "/")
+	if kind == "webhooks" && id == paymentWebhook {
+		s.postWebhook(w, r, name)
+		return
+	}
 	if !s.letIn(w, r) {
 		return
 	}
-	name, rest, deeper := strings.Cut(rest, "/")
-	kind, id, named := strings.Cut(rest, "/")
 	switch {
 	case !deeper:
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getSale(w, sale) })

@@ -20,6 +20,9 @@ type metrics struct {
 
 	settlements *prometheus.CounterVec
 	settling    *prometheus.HistogramVec
+
+	webhooks   *prometheus.CounterVec
+	delivering *prometheus.HistogramVec
 }
 
 // durations are from an answer out of memory to one that waits for its timeout.
@@ -45,12 +48,22 @@ func newMetrics() *metrics {
 			Help:    "Time from the headers of a confirm, extend, cancel or refund to its answer.",
 			Buckets: durations,
 		}, []string{"sale"}),
+		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "salectl_http_webhooks_total",
+			Help: "Messages of payment services, by the outcome for their claim. ignored: it is about none. rejected: the service did not send it, or it was not understood.",
+		}, []string{"sale", "outcome"}),
+		delivering: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "salectl_http_webhook_duration_seconds",
+			Help:    "Time from the headers of a payment service's message to its answer.",
+			Buckets: durations,
+		}, []string{"sale"}),
 	}
 }
 
 // Collectors are the Server's metrics, for whoever has the registry.
 func (s *Server) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.claims, s.metrics.duration, s.metrics.settlements, s.metrics.settling}
+	return []prometheus.Collector{s.metrics.claims, s.metrics.duration, s.metrics.settlements, s.metrics.settling,
+		s.metrics.webhooks, s.metrics.delivering}
 }
 
 // saleMetrics are one sale's counters. They are looked up once, and so are there
@@ -88,4 +101,13 @@ func (m *metrics) settlement(sale string, how api.How, label api.Outcome, took t
 	}
 	m.settlements.WithLabelValues(sale, string(how), string(label)).Inc()
 	m.settling.WithLabelValues(sale).Observe(took.Seconds())
+}
+
+// webhook counts a message of a payment service.
+func (m *metrics) webhook(sale string, label api.Outcome, took time.Duration) {
+	if _, known := prepared[label]; !known && label != api.Replayed && label != ignored && label != rejected {
+		label = other
+	}
+	m.webhooks.WithLabelValues(sale, string(label)).Inc()
+	m.delivering.WithLabelValues(sale).Observe(took.Seconds())
 }

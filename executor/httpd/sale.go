@@ -8,6 +8,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/payments"
 )
 
 // sale is one sale as this server has it.
@@ -15,6 +16,8 @@ type sale struct {
 	executor.Service
 	name    string
 	metrics saleMetrics
+	checker *payments.Checker // nil: there is none
+	webhook *payments.Webhook // nil: there is none
 }
 
 // withList counts the list of one more shard, if it has one. No lists: nil.
@@ -70,7 +73,22 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: moment(stall.Since), Error: stall.Error})
 		}
 	}
+	if sale.checker != nil {
+		view.PaymentCheck = paymentCheck(sale.checker.Health())
+	}
 	writeJSON(w, http.StatusOK, view)
+}
+
+// paymentCheck is how the checks of a sale go; nil where there is nothing to tell.
+func paymentCheck(h payments.Health) *api.PaymentCheck {
+	if h.Watched == 0 && h.Since.IsZero() {
+		return nil
+	}
+	v := &api.PaymentCheck{Watched: h.Watched, Error: h.Error}
+	if !h.Since.IsZero() {
+		v.FailingSince = moment(h.Since)
+	}
+	return v
 }
 
 // userView is an api.User whose claims are encoded already.

@@ -1,0 +1,70 @@
+package executor
+
+import (
+	"time"
+
+	"salectl/spec"
+)
+
+// HoldsSeen is how far somebody has read the holds of a sale. The zero value has read
+// nothing.
+type HoldsSeen struct {
+	tenure *tenure
+	next   []int // by shard: the claim to go on with
+}
+
+// holdsAtOnce is how many claims of a shard are looked at under its lock: it takes some
+// hundred microseconds, during which no commit is taken in.
+const holdsAtOnce = 256
+
+// NewHolds returns claims that seen has not read yet and that are held, or that have
+// expired and had their release after since, and goes on with it. It looks at so many claims of each shard that the shard goes on: more says that
+// there are others to look at. anew says that this process has begun to serve the sale, or
+// has stopped to: what was read before counts no more.
+func (d *admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []Hold, anew, more bool) {
+	t := d.tenure.Load()
+	if t != seen.tenure {
+		anew = true
+		*seen = HoldsSeen{tenure: t}
+		if t != nil {
+			seen.next = make([]int, len(t.shards))
+		}
+	}
+	for i, from := range seen.next {
+		s := t.shards[i]
+		if !s.Serves() {
+			continue // it may not have read all of its log yet
+		}
+		some, next := s.HoldsFrom(from, holdsAtOnce, since)
+		holds, seen.next[i] = append(holds, some...), next
+		more = more || next-from == holdsAtOnce
+	}
+	return holds, anew, more
+}
+
+// Unpaid returns a claim as the ledger has it, if it is held or has expired, and this
+// process serves the sale.
+func (d *admission) Unpaid(id ClaimID) (Hold, bool) {
+	t := d.tenure.Load()
+	if t == nil || id.Shard >= len(t.shards) || id.Unit != 0 || !t.shards[id.Shard].Serves() {
+		return Hold{}, false
+	}
+	return t.shards[id.Shard].Unpaid(id)
+}
+
+// Declared returns what the newest generation declares, if this process serves the sale.
+func (d *admission) Declared() (spec.Sale, bool) {
+	t := d.tenure.Load()
+	if t == nil {
+		return spec.Sale{}, false
+	}
+	return *t.declared.Load(), true
+}
+
+// declare takes over what a generation declares. One that this program cannot read, since a
+// newer one has written it, changes nothing: what it says to the shards they can read.
+func (t *tenure) declare(text []byte) {
+	if declared, err := spec.FromJSON(text); err == nil {
+		t.declared.Store(&declared)
+	}
+}

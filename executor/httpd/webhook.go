@@ -1,0 +1,103 @@
+package httpd
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"salectl/api"
+	"salectl/executor"
+	"salectl/executor/payments"
+)
+
+// paymentWebhook is what follows /webhooks/ in the path of a payment service's messages.
+const paymentWebhook = "payment"
+
+// ignored is how an event is answered and counted that says nothing of a claim, and rejected
+// how one is counted that is none of the payment service's, or is not understood.
+const (
+	ignored  api.Outcome = "ignored"
+	rejected api.Outcome = "rejected"
+)
+
+// postWebhook answers POST /v1/sales/{sale}/webhooks/payment. Its sender has no token: the
+// signature says who it is.
+func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request, name string) {
+	s.withSale(w, r, http.MethodPost, name, func(sale *sale) {
+		began := s.now().Mono
+		label := s.webhook(w, r, sale)
+		s.metrics.webhook(sale.name, label, s.now().Mono-began)
+	})
+}
+
+// webhook answers one message and returns its label in metrics.
+func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api.Outcome {
+	if sale.webhook == nil {
+		return s.rejectWebhook(w, sale, payments.ErrNoWebhook)
+	}
+	body, f := readBody(r, make([]byte, payments.MaxEvent+1))
+	if f != nil {
+		writeBadRequest(w, f)
+		return rejected
+	}
+	event, err := sale.webhook.Read(s.now().Wall, r.Header, body)
+	switch {
+	case err != nil:
+		return s.rejectWebhook(w, sale, err)
+	case event.How == "":
+		writeJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: ignored, Sale: sale.name})
+		return ignored
+	}
+	a := s.settled(r.Context(), sale, event.Claim, event.How, event.Settlement)
+	return s.answerWebhook(w, sale, &event, &a)
+}
+
+// answerWebhook answers with what became of the claim. A sender takes 2xx for done, and
+// sends a message with any other answer again. So what is for good is 200, whether the
+// message has done it or not; what has no answer yet is 503.
+func (s *Server) answerWebhook(w http.ResponseWriter, sale *sale, event *payments.Event, a *executor.Answer) api.Outcome {
+	switch row := a.Outcome.Row(); {
+	case row.Retry != api.Final:
+		p := problemOf(a.Outcome)
+		p.status, p.retryAfter = http.StatusServiceUnavailable, max(a.RetryAfter, p.retryAfter, time.Second)
+		p.detail = "This message was not carried out, or nobody knows yet. Send it again: it is carried out once."
+		p.write(w)
+	case a.Claim.User == "": // there is no such claim, or no such sale
+		s.refuse(w, sale, a)
+	default:
+		if a.RefundDue {
+			s.log.Warn("a payment came too late, bought nothing and is owed back", "sale", sale.name, "claim", event.Claim,
+				"payment", event.Payment, "outcome", a.Outcome)
+		}
+		writeJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: a.Outcome, Sale: sale.name, Claim: event.Claim, RefundDue: a.RefundDue})
+		if a.Replayed {
+			return api.Replayed
+		}
+	}
+	return a.Outcome
+}
+
+// rejectWebhook answers a message that is not taken.
+func (s *Server) rejectWebhook(w http.ResponseWriter, sale *sale, err error) api.Outcome {
+	var rejection *payments.Rejection
+	switch {
+	case errors.As(err, &rejection):
+		(&problem{status: rejection.Status, title: http.StatusText(rejection.Status), detail: rejection.Detail}).write(w)
+		return rejected
+	case errors.Is(err, payments.ErrNoWebhook):
+		(&problem{status: http.StatusNotFound, title: "Not Found", detail: "This sale takes no webhooks: its file has no payment.webhook."}).write(w)
+		return rejected
+	case errors.Is(err, payments.ErrAway):
+		a := executor.Answer{Outcome: sale.Status().Away}
+		if a.Outcome == "" { // it has just begun to serve
+			a.Outcome = api.Standby
+		}
+		return s.answerWebhook(w, sale, &payments.Event{}, &a)
+	}
+	(&problem{status: http.StatusServiceUnavailable, title: http.StatusText(http.StatusServiceUnavailable), retryAfter: unreadyRetry,
+		detail: "This server cannot read messages of the payment service now; its log says why. Send it again later."}).write(w)
+	return rejected
+}
+
+// unreadyRetry is when to send a message again to a server that lacks a key.
+const unreadyRetry = time.Minute

@@ -1,0 +1,209 @@
+package httpd
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"salectl/api"
+	"salectl/executor"
+	"salectl/executor/payments"
+	"salectl/spec"
+)
+
+// toldSale is a sale whose payment service tells by itself.
+type toldSale struct {
+	*fake
+	declared spec.Sale
+	away     bool
+}
+
+func (s *toldSale) Declared() (spec.Sale, bool) { return s.declared, !s.away }
+
+func (s *toldSale) NewHolds(*executor.HoldsSeen, time.Time) ([]executor.Hold, bool, bool) {
+	return nil, false, false
+}
+
+func (s *toldSale) Unpaid(executor.ClaimID) (executor.Hold, bool) { return executor.Hold{}, false }
+
+var webhookKey = []byte("a key of twenty-four bytes")
+
+const webhookPath = "/v1/sales/movie/webhooks/payment"
+
+// told returns a server whose sale answers settlements with f.
+func told(f func(executor.Settlement) executor.Answer, change func(*toldSale, *Config)) *Server {
+	sale := &toldSale{
+		fake: &fake{name: "movie", settle: func(_ context.Context, x executor.Settlement) executor.Answer { return f(x) }},
+		declared: spec.Sale{Name: "movie", Payment: &spec.Payment{Webhook: &spec.PaymentWebhook{
+			SecretsEnv: "KEYS", Success: `event.type == "paid"`, Failure: `event.type == "failed"`, Claim: "event.claim", Payment: "event.id",
+		}}},
+	}
+	cfg := Config{Clock: atNoon, Sales: []executor.Service{sale}, Token: "s3cret", Log: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(sale, &cfg)
+	}
+	env := func(name string) (string, bool) {
+		if name != "KEYS" {
+			return "", false
+		}
+		return "whsec_" + base64.StdEncoding.EncodeToString(webhookKey), true
+	}
+	cfg.Payments = map[string]Payments{"movie": {Webhook: payments.NewWebhook(sale, env, cfg.Log)}}
+	return New(cfg)
+}
+
+// send sends a message that the payment service has signed.
+func send(t *testing.T, s *Server, body string) (status int, header http.Header, said string) {
+	t.Helper()
+	timestamp := fmt.Sprint(noon.Unix())
+	mac := hmac.New(sha256.New, webhookKey)
+	fmt.Fprintf(mac, "msg_1.%s.%s", timestamp, body)
+	h := http.Header{}
+	h.Set("webhook-id", "msg_1")
+	h.Set("webhook-timestamp", timestamp)
+	h.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	r := do(s, http.MethodPost, webhookPath, body, h)
+	return r.StatusCode, r.Header, text(t, r)
+}
+
+// What an event says reaches the sale, without the token that buyers need, and the sender
+// is told when it need not send the message again.
+func TestWebhook(t *testing.T) {
+	const paid = `{"type":"paid","claim":"1-2-3","id":"p1"}`
+	id := executor.ClaimID{Shard: 1, Slot: 2, Index: 3}
+	confirm := executor.Settlement{Claim: id, How: api.Confirm, Settlement: api.Settlement{Payment: "p1"}}
+	cancel := executor.Settlement{Claim: id, How: api.Cancel, Settlement: api.Settlement{Who: "payment webhook", Reason: `failure is true: event.type == "failed"`}}
+	const again = "Send it again: it is carried out once."
+	for name, c := range map[string]struct {
+		body   string
+		want   executor.Settlement // none: the sale is not asked
+		answer executor.Answer
+		status int
+		said   string
+		label  api.Outcome
+	}{
+		"paid": {paid, confirm, executor.Answer{Outcome: api.Sold, Claim: heldClaim(api.Sold)}, 200,
+			`{"outcome":"sold","sale":"movie","claim":"1-2-3"}`, api.Sold},
+		"paid already": {paid, confirm, executor.Answer{Outcome: api.Sold, Claim: heldClaim(api.Sold), Replayed: true}, 200,
+			`{"outcome":"sold","sale":"movie","claim":"1-2-3"}`, api.Replayed},
+		"failed": {`{"type":"failed","claim":"1-2-3"}`, cancel, executor.Answer{Outcome: api.Cancelled, Claim: heldClaim(api.Cancelled)}, 200,
+			`{"outcome":"cancelled","sale":"movie","claim":"1-2-3"}`, api.Cancelled},
+		"failed after it was paid": {`{"type":"failed","claim":"1-2-3"}`, cancel, executor.Answer{Outcome: api.NotHeld, Claim: heldClaim(api.Sold)}, 200,
+			`{"outcome":"not_held","sale":"movie","claim":"1-2-3"}`, api.NotHeld},
+		"too late": {paid, confirm, executor.Answer{Outcome: api.Expired, Claim: heldClaim(api.Expired), RefundDue: true}, 200,
+			`{"outcome":"expired","sale":"movie","claim":"1-2-3","refundDue":true}`, api.Expired},
+		"something else": {`{"type":"customer.created"}`, executor.Settlement{}, executor.Answer{}, 200, `{"outcome":"ignored","sale":"movie"}`, ignored},
+		"no such claim":  {paid, confirm, executor.Answer{Outcome: api.NoSuchClaim}, 404, `"outcome":"no_such_claim"`, api.NoSuchClaim},
+		"no claim at all": {`{"type":"paid","claim":"seven","id":"p1"}`, executor.Settlement{}, executor.Answer{}, 404,
+			`"outcome":"no_such_claim"`, api.NoSuchClaim},
+		"overloaded": {paid, confirm, executor.Answer{Outcome: api.Overloaded}, 503, again, api.Overloaded},
+		"unknown":    {paid, confirm, executor.Answer{Outcome: api.Unknown}, 503, again, api.Unknown},
+		"standby":    {paid, confirm, executor.Answer{Outcome: api.Standby}, 503, again, api.Standby},
+		"no quorum":  {paid, confirm, executor.Answer{Outcome: api.NoQuorum, RetryAfter: 7 * time.Second}, 503, again, api.NoQuorum},
+		"the end":    {paid, confirm, executor.Answer{Outcome: api.Closed, Message: "the sale has ended"}, 403, `"detail":"the sale has ended"`, api.Closed},
+		"odd":        {`{"type":"paid","id":"p1"}`, executor.Settlement{}, executor.Answer{}, 422, "the event is not as payment.webhook takes it to be: claim: no such key: claim", rejected},
+		"too large": {strings.Repeat(" ", payments.MaxEvent+1), executor.Settlement{}, executor.Answer{}, 413,
+			"the body is too large; it may have at most 64 KiB", rejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked executor.Settlement
+			s := told(func(x executor.Settlement) executor.Answer { asked = x; return c.answer }, nil)
+			status, header, said := send(t, s, c.body)
+			if asked != c.want || status != c.status || !strings.Contains(said, c.said) {
+				t.Errorf("the sale was asked %+v, answered %d %s\nwant %+v, %d, %s", asked, status, said, c.want, c.status, c.said)
+			}
+			if after := header.Get("Retry-After"); (status == 503) != (after != "") && status != 403 || c.answer.RetryAfter != 0 && after != "7" {
+				t.Errorf("Retry-After: %q", after)
+			}
+			if n := testutil.ToFloat64(s.metrics.webhooks.WithLabelValues("movie", string(c.label))); n != 1 {
+				t.Errorf("%s: counted %v", c.label, n)
+			}
+		})
+	}
+}
+
+// Nobody without a signature reaches the sale, and a message that cannot be read now is to
+// be sent again.
+func TestWebhookIsGuarded(t *testing.T) {
+	never := func(x executor.Settlement) executor.Answer {
+		t.Errorf("the sale is asked %+v", x)
+		return executor.Answer{Outcome: api.Unknown}
+	}
+	const body = `{"type":"paid","claim":"1-2-3","id":"p1"}`
+	s := told(never, nil)
+	for name, c := range map[string]struct {
+		method string
+		header http.Header
+		status int
+		said   string
+	}{
+		"no signature": {"POST", http.Header{"Authorization": {"Bearer s3cret"}}, 400, `"detail":"webhook-id: missing; `},
+		"a look":       {"GET", nil, 405, "This path takes POST."},
+		"a wrong one": {"POST", http.Header{"Webhook-Id": {"msg_1"}, "Webhook-Timestamp": {fmt.Sprint(noon.Unix())}, "Webhook-Signature": {"v1,AAAA"}}, 403,
+			`"detail":"webhook-signature: no signature is by a key`},
+	} {
+		r := do(s, c.method, webhookPath, body, c.header)
+		if said := text(t, r); r.StatusCode != c.status || !strings.Contains(said, c.said) || r.Header.Get("Content-Type") != api.TypeProblem {
+			t.Errorf("%s: %d %s", name, r.StatusCode, said)
+		}
+	}
+	for path, want := range map[string]int{
+		"/v1/sales/opera/webhooks/payment": 404, "/v1/sales/movie/webhooks": 401, "/v1/sales/movie/webhooks/other": 401, webhookPath + "/1": 401,
+	} {
+		if r := do(s, "POST", path, body, nil); r.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, r.StatusCode, want)
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*toldSale, *Config)
+		status int
+		said   string
+	}{
+		"no webhook": {func(s *toldSale, _ *Config) { s.declared.Payment.Webhook = nil }, 404, "This sale takes no webhooks: its file has no payment.webhook."},
+		"no key":     {func(s *toldSale, _ *Config) { s.declared.Payment.Webhook.SecretsEnv = "OTHER" }, 503, "its log says why"},
+		"standby": {func(s *toldSale, _ *Config) {
+			s.away, s.status = true, func() executor.Status { return executor.Status{Away: api.Standby} }
+		}, 503, `"outcome":"standby"`},
+		"no sale": {func(s *toldSale, _ *Config) {
+			s.away, s.status = true, func() executor.Status { return executor.Status{Away: api.NoSuchSale} }
+		}, 404, `"outcome":"no_such_sale"`},
+	} {
+		status, header, said := send(t, told(never, c.change), body)
+		if status != c.status || !strings.Contains(said, c.said) || (status == 503) != (header.Get("Retry-After") != "") {
+			t.Errorf("%s: %d %s %v", name, status, said, header)
+		}
+	}
+	s.draining.Store(true)
+	if status, _, said := send(t, s, body); status != 503 || !strings.Contains(said, `"outcome":"draining"`) {
+		t.Errorf("while it goes down: %d %s", status, said)
+	}
+	without := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	if r := do(without, "POST", webhookPath, body, nil); r.StatusCode != 404 {
+		t.Errorf("without webhooks: %d", r.StatusCode)
+	}
+}
+
+func TestPaymentCheckIsShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		health payments.Health
+		want   string
+	}{
+		"nothing": {payments.Health{}, "null"},
+		"well":    {payments.Health{Watched: 7}, `{"watched":7}`},
+		"failing": {payments.Health{Watched: 7, Since: noon, Error: "it answers 500"}, `{"watched":7,"failingSince":"2026-11-11T12:00:00Z","error":"it answers 500"}`},
+	} {
+		if got, err := json.Marshal(paymentCheck(c.health)); err != nil || string(got) != c.want {
+			t.Errorf("%s: %s, %v, want %s", name, got, err, c.want)
+		}
+	}
+}

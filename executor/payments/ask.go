@@ -1,0 +1,159 @@
+package payments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"salectl/api"
+	"salectl/executor"
+	"salectl/rules"
+	"salectl/spec"
+)
+
+// maxBody is the most that an answer or an event may have.
+const maxBody = 64 << 10
+
+// who is named in the books for what a check cancels.
+const checkWho = "payment check"
+
+// result is a word for what came of asking the service, as metrics have it.
+type result string
+
+const (
+	success     result = "success"
+	failure     result = "failure"
+	pending     result = "pending"
+	unreachable result = "unreachable"
+	timedOut    result = "timeout"
+	serverError result = "server_error" // a status from 500 on, or 429
+	redirected  result = "redirected"
+	tooLarge    result = "too_large"
+	unreadable  result = "unreadable"
+)
+
+// results are all of them.
+var results = []result{success, failure, pending, unreachable, timedOut, serverError, redirected, tooLarge, unreadable}
+
+// errRedirected says that the service has named another host. Its answer would not be the
+// service's, and the token is not that host's business.
+var errRedirected = errors.New("it redirects to another host, which is not followed")
+
+// mostRedirects is how many are followed within the service's host.
+const mostRedirects = 3
+
+// newClient returns the client of a checker.
+func newClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = maxAsks
+	transport.MaxResponseHeaderBytes = maxBody
+	return &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		switch first := via[0].URL; {
+		case r.URL.Host != first.Host || r.URL.Scheme != first.Scheme:
+			return errRedirected
+		case len(via) > mostRedirects:
+			return fmt.Errorf("it redirects more than %d times", mostRedirects)
+		}
+		return nil
+	}}
+}
+
+// ask asks the service about a claim, and says what it answers. A result other than
+// success, failure and pending comes with an error.
+func (c *check) ask(ctx context.Context, client *http.Client, h executor.Hold) (result, verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	claim := h.ID.String()
+	address := c.Address(spec.CheckedClaim{Claim: claim, User: h.User, Sale: c.sale.Name, Run: c.sale.Run})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return unreachable, verdict{}, err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "salectl")
+	r.Header.Set("Idempotency-Key", claim)
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return kindOf(err), verdict{}, plain(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests {
+		return serverError, verdict{}, fmt.Errorf("it answers %s", response.Status)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return kindOf(err), verdict{}, plain(err)
+	case len(body) > maxBody:
+		return tooLarge, verdict{}, fmt.Errorf("its answer has more than %d KiB", maxBody>>10)
+	}
+	return c.read(response.StatusCode, body, h)
+}
+
+// read judges an answer.
+func (c *check) read(status int, body []byte, h executor.Hold) (result, verdict, error) {
+	told := &rules.Told{
+		Status: int64(status), Claim: h.ID.String(), User: h.User, Quantity: int64(len(h.Units)), Sale: c.sale.Name, Run: c.sale.Run,
+	}
+	var noJSON error
+	if told.Body, noJSON = rules.ParseJSON(body); noJSON != nil {
+		told.Body = nil // a status may say enough
+	}
+	how, err := c.judge(told)
+	var v verdict
+	if err == nil {
+		v, err = c.verdict(told, how, told.Claim, checkWho)
+	}
+	switch {
+	case err != nil && noJSON != nil:
+		return unreadable, verdict{}, fmt.Errorf("its answer with status %d cannot be read: %w", status, noJSON)
+	case err != nil:
+		return unreadable, verdict{}, fmt.Errorf("its answer with status %d cannot be read: %w", status, err)
+	}
+	return resultOf(how), v, nil
+}
+
+func resultOf(how api.How) result {
+	switch how {
+	case api.Confirm:
+		return success
+	case api.Cancel:
+		return failure
+	}
+	return pending
+}
+
+// kindOf sorts the errors of a request.
+func kindOf(err error) result {
+	switch {
+	case errors.Is(err, errRedirected):
+		return redirected
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+		return timedOut
+	}
+	return unreachable
+}
+
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// plain is an error without the URL, which names a claim and a user, in one line.
+func plain(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("it has not answered in time")
+	}
+	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+}

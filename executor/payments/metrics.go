@@ -1,0 +1,93 @@
+package payments
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/api"
+	"salectl/executor"
+)
+
+// metrics are a checker's collectors. What is watched is counted when somebody asks.
+type metrics struct {
+	of          *Checker
+	checks      *prometheus.CounterVec
+	seconds     prometheus.Histogram
+	settlements *prometheus.CounterVec
+
+	watched, oldest *prometheus.Desc
+}
+
+func newMetrics(c *Checker) *metrics {
+	sale := prometheus.Labels{"sale": c.cfg.Sale.Sale()}
+	m := &metrics{
+		of: c,
+		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "salectl_payment_checks_total", ConstLabels: sale,
+			Help: "Requests to the payment service, by what came of them.",
+		}, []string{"result"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "salectl_payment_check_seconds", ConstLabels: sale,
+			Help:    "How long the payment service took to answer, or was waited for.",
+			Buckets: prometheus.ExponentialBuckets(1e-3, 2, 15), // 1 ms to 16 s
+		}),
+		settlements: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "salectl_payment_settlements_total", ConstLabels: sale,
+			Help: "Claims that were to be confirmed or cancelled by what the payment service has answered, by the outcome.",
+		}, []string{"how", "outcome"}),
+		watched: prometheus.NewDesc("salectl_payment_watched", "Claims about which the payment service is asked.", nil, sale),
+		oldest: prometheus.NewDesc("salectl_payment_oldest_unanswered_seconds",
+			"For how long the payment service has given no answer to one of them, at most.", nil, sale),
+	}
+	for _, r := range results {
+		m.checks.WithLabelValues(string(r))
+	}
+	return m
+}
+
+func (m *metrics) asked(r result, took time.Duration) {
+	m.checks.WithLabelValues(string(r)).Inc()
+	m.seconds.Observe(took.Seconds())
+}
+
+func (m *metrics) settled(how api.How, a executor.Answer) {
+	outcome := a.Outcome
+	if a.Replayed {
+		outcome = api.Replayed
+	}
+	m.settlements.WithLabelValues(string(how), string(outcome)).Inc()
+}
+
+// Collectors returns the checker's metrics, to be registered once.
+func (c *Checker) Collectors() []prometheus.Collector { return []prometheus.Collector{c.metrics} }
+
+// Describe and Collect make metrics a prometheus.Collector.
+func (m *metrics) Describe(to chan<- *prometheus.Desc) {
+	m.checks.Describe(to)
+	m.seconds.Describe(to)
+	m.settlements.Describe(to)
+	to <- m.watched
+	to <- m.oldest
+}
+
+// Collect sends what is watched along with the counters.
+func (m *metrics) Collect(to chan<- prometheus.Metric) {
+	m.checks.Collect(to)
+	m.seconds.Collect(to)
+	m.settlements.Collect(to)
+	watched, oldest := m.of.watched()
+	to <- prometheus.MustNewConstMetric(m.watched, prometheus.GaugeValue, float64(watched))
+	to <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, oldest.Seconds())
+}
+
+// watched returns how many claims are, and for how long one of them has had no answer.
+func (c *Checker) watched() (n int, oldest time.Duration) {
+	now := c.cfg.Clock().Mono
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.schedule.watches {
+		oldest = max(oldest, now-w.answered)
+	}
+	return len(c.schedule.watches), oldest
+}

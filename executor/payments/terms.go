@@ -1,0 +1,215 @@
+package payments
+
+import (
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/go-multierror"
+
+	"salectl/rules"
+	"salectl/spec"
+)
+
+// conditions are the expressions of a check or a webhook, compiled.
+type conditions struct {
+	success, failure *rules.Predicate // failure nil: it is never true
+	payment          *rules.Predicate // nil: the claim's id
+	reason           string           // of a cancellation
+}
+
+// check is a spec.PaymentCheck that can be carried out.
+type check struct {
+	conditions
+	spec.PaymentCheck
+	sale  spec.Sale
+	token string // "": none is sent
+}
+
+// webhook is a spec.PaymentWebhook that can be carried out.
+type webhook struct {
+	conditions
+	spec.PaymentWebhook
+	sale  spec.Sale
+	claim *rules.Predicate
+	keys  [][]byte
+}
+
+// Validate compiles the expressions of a sale's check and webhook. The error holds all that
+// is wrong with them, each a *spec.Problem with its place in the file.
+func Validate(sale spec.Sale) error {
+	if sale.Payment == nil {
+		return nil
+	}
+	c := compiler{sale: sale}
+	if sale.Payment.Check != nil {
+		c.check(*sale.Payment.Check)
+	}
+	if sale.Payment.Webhook != nil {
+		c.webhook(*sale.Payment.Webhook)
+	}
+	return c.err()
+}
+
+// Ready says why a sale's check or webhook cannot be carried out by this process, nil if
+// nothing keeps it from that: a secret may be missing in its environment.
+func Ready(sale spec.Sale, env Lookup) error {
+	if sale.Payment == nil {
+		return nil
+	}
+	_, checkErr := newCheck(sale, env)
+	_, webhookErr := newWebhook(sale, env)
+	return errors.Join(checkErr, webhookErr)
+}
+
+// newCheck returns a sale's check; nil if it has none.
+func newCheck(sale spec.Sale, env Lookup) (*check, error) {
+	if sale.Payment == nil || sale.Payment.Check == nil {
+		return nil, nil
+	}
+	compiler := compiler{sale: sale}
+	c := compiler.check(*sale.Payment.Check)
+	if err := compiler.err(); err != nil {
+		return nil, err
+	}
+	if c.TokenEnv == "" {
+		return c, nil
+	}
+	token, _ := env(c.TokenEnv)
+	switch {
+	case token == "":
+		return nil, missing(sale, "payment.check.tokenEnv", c.TokenEnv, "the payment service's bearer token")
+	case strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) || r == ' ' }):
+		return nil, fmt.Errorf("sale %s: the environment variable %s, which payment.check.tokenEnv names, is no bearer token: it must be one word of visible ASCII",
+			sale.Name, c.TokenEnv)
+	}
+	c.token = token
+	return c, nil
+}
+
+// newWebhook returns a sale's webhook; nil if it has none.
+func newWebhook(sale spec.Sale, env Lookup) (*webhook, error) {
+	if sale.Payment == nil || sale.Payment.Webhook == nil {
+		return nil, nil
+	}
+	compiler := compiler{sale: sale}
+	w := compiler.webhook(*sale.Payment.Webhook)
+	if err := compiler.err(); err != nil {
+		return nil, err
+	}
+	text, _ := env(w.SecretsEnv)
+	if strings.TrimSpace(text) == "" {
+		return nil, missing(sale, "payment.webhook.secretsEnv", w.SecretsEnv, "the keys of the payment service's signatures, whsec_... each")
+	}
+	var err error
+	if w.keys, err = parseKeys(text); err != nil {
+		return nil, fmt.Errorf("sale %s: the environment variable %s, which payment.webhook.secretsEnv names: %w", sale.Name, w.SecretsEnv, err)
+	}
+	return w, nil
+}
+
+func missing(sale spec.Sale, path, variable, what string) error {
+	return fmt.Errorf("sale %s: the environment variable %s is not set; %s names it for %s. Set it and start serve again",
+		sale.Name, variable, path, what)
+}
+
+// What a key of Standard Webhooks is made of, and how many there may be at a time.
+const (
+	keyPrefix = "whsec_"
+	minKey    = 24 // bytes
+	maxKey    = 64
+	maxKeys   = 10
+)
+
+// parseKeys reads keys that are separated by spaces. No error shows a key.
+func parseKeys(text string) ([][]byte, error) {
+	var keys [][]byte
+	for i, word := range strings.Fields(text) {
+		encoded, is := strings.CutPrefix(word, keyPrefix)
+		if !is {
+			return nil, fmt.Errorf("key %d does not begin with %s", i+1, keyPrefix)
+		}
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return nil, fmt.Errorf("key %d is no base64 behind %s", i+1, keyPrefix)
+		}
+		if len(key) < minKey || len(key) > maxKey {
+			return nil, fmt.Errorf("key %d has %d bytes, and should have %d to %d", i+1, len(key), minKey, maxKey)
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) > maxKeys {
+		return nil, fmt.Errorf("it has %d keys, and at most %d can be in use at a time", len(keys), maxKeys)
+	}
+	return keys, nil
+}
+
+// compiler compiles the expressions of one sale and collects what is wrong with them.
+type compiler struct {
+	sale     spec.Sale
+	problems []error
+}
+
+func (c *compiler) check(p spec.PaymentCheck) *check {
+	const path = "spec.payment.check."
+	return &check{
+		conditions:   c.conditions(rules.CheckScope, path, p.Success, p.Failure, p.Payment),
+		PaymentCheck: p, sale: c.sale,
+	}
+}
+
+func (c *compiler) webhook(p spec.PaymentWebhook) *webhook {
+	const path = "spec.payment.webhook."
+	w := &webhook{
+		conditions:     c.conditions(rules.WebhookScope, path, p.Success, p.Failure, p.Payment),
+		PaymentWebhook: p, sale: c.sale,
+	}
+	w.claim = c.compile(rules.WebhookScope.Reference, path+"claim", p.Claim)
+	return w
+}
+
+func (c *compiler) conditions(scope rules.Scope, path, success, failure, payment string) conditions {
+	return conditions{
+		success: c.compile(scope.Condition, path+"success", success),
+		failure: c.compile(scope.Condition, path+"failure", failure),
+		payment: c.compile(scope.Reference, path+"payment", payment),
+		reason:  reason(failure),
+	}
+}
+
+// compile compiles an expression; nil if it is empty.
+func (c *compiler) compile(compile func(string) (*rules.Predicate, error), path, text string) *rules.Predicate {
+	if text == "" {
+		return nil
+	}
+	p, err := compile(text)
+	var problem *spec.Problem
+	if errors.As(err, &problem) {
+		in := *problem
+		in.File = "sale " + c.sale.Name + ", " + path
+		err = c.sale.InExpression(path, in)
+	}
+	if err != nil {
+		c.problems = append(c.problems, err)
+	}
+	return p
+}
+
+// err is all that is wrong, in reading order.
+func (c *compiler) err() error {
+	if len(c.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(c.problems, func(a, b error) int {
+		var p, q *spec.Problem
+		if !errors.As(a, &p) || !errors.As(b, &q) || p.File != q.File {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+	})
+	return &multierror.Error{Errors: c.problems, ErrorFormat: spec.ErrorFormat}
+}

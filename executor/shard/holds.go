@@ -1,0 +1,52 @@
+package shard
+
+import (
+	"time"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+)
+
+// What others may see of the claims that wait for their payment, or did.
+
+// Hold is a claim that is held, or that has expired.
+type Hold struct {
+	Claim
+	Release time.Time // when it expires: its deadline and the grace
+}
+
+// HoldsFrom looks at no more than most claims, in the order of their acceptance from the
+// from-th on, and says where to go on: at the same place if there were none. It returns
+// those that are held, and those that have expired and had their release after since. What
+// has been looked at need not be again, since a claim is held from its first moment or
+// never.
+func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next int) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	state := s.seq.state
+	end := min(from+most, state.Claims())
+	for ; from < end; from++ {
+		if h, ok := s.unpaid(state.Claim(from)); ok && (h.State == api.Held || h.Release.After(since)) {
+			holds = append(holds, h)
+		}
+	}
+	return holds, from
+}
+
+// Unpaid returns a claim as it stands, if it is held or has expired.
+func (s *Shard) Unpaid(id ClaimID) (Hold, bool) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	c, ok := s.seq.state.ClaimAt(id.Slot, id.Index)
+	if !ok {
+		return Hold{}, false
+	}
+	return s.unpaid(c)
+}
+
+func (s *Shard) unpaid(c ledger.Claim) (Hold, bool) {
+	if c.State != ledger.StateHeld && c.State != ledger.StateExpired {
+		return Hold{}, false
+	}
+	return Hold{claimOf(s.seq.shard, c), ledger.Time(c.ReleaseUs())}, true
+}

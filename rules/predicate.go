@@ -1,0 +1,312 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/env"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"salectl/spec"
+)
+
+// Predicates about payments. They read what another program has said, which is JSON of
+// any form: whether response.body.state is there is known only when it is read. All
+// else is checked as the rules are: names, the fields of what has a form, and results.
+// What one evaluation may cost is limited when it runs, since nobody knows before how
+// large the JSON is.
+
+// Scope is what predicates of one kind see.
+type Scope int
+
+// The scopes.
+const (
+	// CheckScope has response.status, response.body, claim.id, claim.user,
+	// claim.quantity, sale.name and sale.run.
+	CheckScope Scope = iota
+	// WebhookScope has event, sale.name and sale.run.
+	WebhookScope
+)
+
+// Predicate is an expression about a payment that has been compiled. It does not change,
+// and is safe for concurrent use.
+type Predicate struct {
+	program cel.Program
+}
+
+// Told is what a predicate reads. Body and Event are as ParseJSON returns them.
+type Told struct {
+	Status   int64
+	Body     any
+	Event    any
+	Claim    string // the claim's id
+	User     string
+	Quantity int64
+	Sale     string
+	Run      int64
+}
+
+// The types that payment predicates see.
+const (
+	responseName = "response"
+	eventName    = "event"
+
+	responseType  = "payments.Response"
+	heldClaimType = "payments.Claim"
+	heldSaleType  = "payments.Sale"
+)
+
+func toldField(name string, kind *types.Type, get func(*Told) ref.Val) field {
+	return field{name, kind, func(from any) (ref.Val, error) { return get(from.(*Told)), nil }}
+}
+
+// toldObjects are the objects of both scopes.
+var toldObjects = &provider{objects: map[string][]field{
+	responseType: {
+		toldField("status", types.IntType, func(t *Told) ref.Val { return types.Int(t.Status) }),
+		toldField("body", types.DynType, func(t *Told) ref.Val { return types.DefaultTypeAdapter.NativeToValue(t.Body) }),
+	},
+	heldClaimType: {
+		toldField("id", types.StringType, func(t *Told) ref.Val { return types.String(t.Claim) }),
+		toldField("user", types.StringType, func(t *Told) ref.Val { return types.String(t.User) }),
+		toldField("quantity", types.IntType, func(t *Told) ref.Val { return types.Int(t.Quantity) }),
+	},
+	heldSaleType: {
+		toldField("name", types.StringType, func(t *Told) ref.Val { return types.String(t.Sale) }),
+		toldField("run", types.IntType, func(t *Told) ref.Val { return types.Int(t.Run) }),
+	},
+}}
+
+// toldNames are the names of a scope, with the type of each.
+func (s Scope) toldNames() ([]string, map[string]*types.Type) {
+	if s == CheckScope {
+		return []string{responseName, claimName, saleName}, map[string]*types.Type{
+			responseName: types.NewObjectType(responseType), claimName: types.NewObjectType(heldClaimType), saleName: types.NewObjectType(heldSaleType),
+		}
+	}
+	return []string{eventName, saleName}, map[string]*types.Type{eventName: types.DynType, saleName: types.NewObjectType(heldSaleType)}
+}
+
+// ResolveName implements cel.Activation.
+func (t *Told) ResolveName(name string) (any, bool) {
+	switch name {
+	case responseName, claimName, saleName:
+		return t, true
+	case eventName:
+		return types.DefaultTypeAdapter.NativeToValue(t.Event), true
+	}
+	return nil, false
+}
+
+// Parent implements cel.Activation.
+func (t *Told) Parent() cel.Activation { return nil }
+
+// toldEnvironments are those of the scopes, made when they are first used.
+var toldEnvironments = [...]func() (*cel.Env, error){
+	CheckScope:   sync.OnceValues(func() (*cel.Env, error) { return newToldEnvironment(CheckScope) }),
+	WebhookScope: sync.OnceValues(func() (*cel.Env, error) { return newToldEnvironment(WebhookScope) }),
+}
+
+func newToldEnvironment(s Scope) (*cel.Env, error) {
+	options := []cel.EnvOption{
+		cel.CustomTypeProvider(toldObjects),
+		cel.StdLib(cel.StdLibSubset((&env.LibrarySubset{}).AddExcludedFunctions(env.NewFunction("dyn"), env.NewFunction("type")))),
+		cel.ParserExpressionSizeLimit(MaxExpression),
+		cel.ParserRecursionLimit(50),
+		cel.ExpressionNodeLimit(10_000),
+		cel.RegexProgramSizeLimit(maxRegex),
+		cel.DefaultUTCTimeZone(true),
+		cel.CrossTypeNumericComparisons(true), // a number of JSON is an int or a double, as it is written
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
+			cel.ValidateComprehensionNestingLimit(maxNesting)),
+	}
+	_, kinds := s.toldNames()
+	for name, kind := range kinds {
+		options = append(options, cel.Variable(name, kind))
+	}
+	return cel.NewCustomEnv(options...)
+}
+
+// Condition compiles an expression that is to be true or false.
+func (s Scope) Condition(text string) (*Predicate, error) {
+	return s.compile(text, types.BoolType, `Write a condition, such as `+map[Scope]string{
+		CheckScope: `response.body.state == "paid".`, WebhookScope: `event.type == "payment.paid".`}[s])
+}
+
+// Reference compiles an expression that is to be text or a whole number.
+func (s Scope) Reference(text string) (*Predicate, error) {
+	return s.compile(text, types.StringType, `Write what is text, such as `+map[Scope]string{
+		CheckScope: `response.body.id.`, WebhookScope: `event.data.id.`}[s])
+}
+
+// compile compiles an expression. An error that is a *spec.Problem says what is wrong
+// with it, by line and column within the expression.
+func (s Scope) compile(text string, want *types.Type, remedy string) (*Predicate, error) {
+	if err := SelfCheck(); err != nil {
+		return nil, err
+	}
+	environment, err := toldEnvironments[s]()
+	if err != nil {
+		return nil, fmt.Errorf("set up CEL: %w", err)
+	}
+	if n := utf8.RuneCountInString(text); n > MaxExpression || !utf8.ValidString(text) {
+		return nil, problemIn(text, 1, 0, fmt.Sprintf("the expression is not UTF-8, or has %d characters: at most %d are allowed", n, MaxExpression), "Shorten it.")
+	}
+	parsed, issues := environment.Parse(text)
+	if issues.Err() != nil {
+		return nil, s.issue(text, nil, issues)
+	}
+	checked, issues := environment.Check(parsed)
+	if issues.Err() != nil {
+		return nil, s.issue(text, parsed, issues)
+	}
+	kind := checked.OutputType()
+	if !kind.IsExactType(want) && kind.Kind() != types.DynKind && (want.Kind() != types.StringKind || kind.Kind() != types.IntKind) {
+		return nil, problemIn(text, 1, 0, fmt.Sprintf("this is %s and not %s", article(kind), article(want)), remedy)
+	}
+	program, err := environment.Program(checked, programOptions(MaxCost)...)
+	if err != nil {
+		return nil, problemIn(text, 1, 0, err.Error(), "")
+	}
+	return &Predicate{program}, nil
+}
+
+// issue is the first of what CEL has found.
+func (s Scope) issue(text string, parsed *cel.Ast, issues *cel.Issues) *spec.Problem {
+	e := issues.Errors()[0]
+	line, column := e.Location.Line(), e.Location.Column()
+	if m := undefinedField.FindStringSubmatch(e.Message); m != nil {
+		column = fieldAt(text, line, column, m[1])
+	}
+	message, remedy := s.reword(e.Message, exprOf(parsed, e.ExprID))
+	return problemIn(text, line, column, message, remedy)
+}
+
+// reword says in our words what CEL says of names, fields and types.
+func (s Scope) reword(message string, at ast.Expr) (reworded, remedy string) {
+	known, kinds := s.toldNames()
+	if m := undefinedField.FindStringSubmatch(message); m != nil && at != nil && at.Kind() == ast.SelectKind {
+		owner := "this"
+		if operand := at.AsSelect().Operand(); operand.Kind() == ast.IdentKind {
+			owner = operand.AsIdent()
+		}
+		if kind := kinds[owner]; kind != nil {
+			return fmt.Sprintf("%s has no field %q", owner, m[1]), oneOf(m[1], toldObjects.names(kind.TypeName()), "field")
+		}
+	}
+	if m := undeclared.FindStringSubmatch(message); m != nil {
+		if at != nil && at.Kind() == ast.CallKind {
+			return fmt.Sprintf("there is no function %s()", m[1]), oneOf(m[1], functions, "function")
+		}
+		first, _, _ := strings.Cut(m[1], ".")
+		return fmt.Sprintf("%q is not known", m[1]), oneOf(first, known, "name")
+	}
+	if m := noOverload.FindStringSubmatch(message); m != nil {
+		return wrongTypes(m[1], m[2])
+	}
+	if syntax, is := strings.CutPrefix(message, "Syntax error: "); is {
+		return "this is no CEL: " + syntaxExpecting.ReplaceAllString(syntax, ""), "Complete the expression or correct it here."
+	}
+	return message, ""
+}
+
+// problemIn is a problem at a line, from 1, and a column, from 0, of an expression.
+func problemIn(text string, line, column int, message, remedy string) *spec.Problem {
+	lines := strings.Split(text, "\n")
+	line = min(max(line, 1), len(lines))
+	return &spec.Problem{File: "expression", Line: line, Column: max(column, 0) + 1, Source: lines[line-1], Message: message, Remedy: remedy}
+}
+
+// Holds evaluates a condition. An error means that it has no value: what it reads is
+// not there, is of another type, or costs too much.
+func (p *Predicate) Holds(t *Told) (bool, error) {
+	val, err := p.eval(t)
+	if err != nil {
+		return false, err
+	}
+	is, ok := val.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("it is of type %s and not a bool", val.Type().TypeName())
+	}
+	return bool(is), nil
+}
+
+// Text evaluates a reference; a whole number is written in decimal digits.
+func (p *Predicate) Text(t *Told) (string, error) {
+	val, err := p.eval(t)
+	switch val := val.(type) {
+	case types.String:
+		return string(val), nil
+	case types.Int:
+		return strconv.FormatInt(int64(val), 10), nil
+	case nil:
+		return "", err
+	default:
+		return "", fmt.Errorf("it is of type %s, and neither text nor a whole number", val.Type().TypeName())
+	}
+}
+
+func (p *Predicate) eval(t *Told) (ref.Val, error) {
+	val, _, err := p.program.Eval(t)
+	switch {
+	case err != nil && tooCostly(err):
+		return nil, errors.New("it costs too much")
+	case err != nil:
+		return nil, err
+	}
+	return val, nil
+}
+
+// ParseJSON reads one JSON value, as predicates read it: a number without fraction and
+// exponent is an int where it fits, and any other a double.
+func ParseJSON(text []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("it is no JSON: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it is no JSON: something follows the first value")
+	}
+	return numbers(v)
+}
+
+// numbers replaces the numbers in a JSON value.
+func numbers(v any) (_ any, err error) {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
+			return n, nil
+		}
+		f, err := v.Float64()
+		if err != nil || math.IsInf(f, 0) {
+			return nil, fmt.Errorf("it has a number that is too large")
+		}
+		return f, nil
+	case map[string]any:
+		for key, value := range v {
+			if v[key], err = numbers(value); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, value := range v {
+			if v[i], err = numbers(value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,166 @@
+package rules
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"salectl/spec"
+)
+
+func mustJSON(t *testing.T, text string) any {
+	t.Helper()
+	v, err := ParseJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// What is wrong with an expression is said with its place and a remedy.
+func TestPredicatesSayWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		compile func(string) (*Predicate, error)
+		text    string
+		want    string
+	}{
+		"bad syntax": {CheckScope.Condition, "response.status ==", `
+expression:1:19: this is no CEL: mismatched input '<EOF>'
+    response.status ==
+                      ^
+  Complete the expression or correct it here.
+`},
+		"unknown field": {CheckScope.Condition, "true &&\n  response.code == 200", `
+expression:2:12: response has no field "code"
+      response.code == 200
+               ^
+  The fields are status, body.
+`},
+		"unknown field of the claim": {CheckScope.Condition, "claim.identity == '1'", `
+expression:1:7: claim has no field "identity"
+    claim.identity == '1'
+          ^
+  The fields are id, user, quantity.
+`},
+		"the other scope": {WebhookScope.Condition, "response.status == 200", `
+expression:1:1: "response" is not known
+    response.status == 200
+    ^
+  The names are event, sale.
+`},
+		"a name misspelt": {WebhookScope.Condition, "evnt.type == 'paid'", `
+expression:1:1: "evnt" is not known
+    evnt.type == 'paid'
+    ^
+  Did you mean event?
+`},
+		"a name within another": {WebhookScope.Reference, "evnt.data.claim", `
+expression:1:1: "evnt" is not known
+    evnt.data.claim
+    ^
+  Did you mean event?
+`},
+		"unknown function": {CheckScope.Condition, "paid(response.body)", `
+expression:1:5: there is no function paid()
+    paid(response.body)
+        ^
+  The functions are has, all, exists, exists_one, filter, map, size, contains, startsWith, endsWith, matches, units, int, double, string, timestamp, duration, getFullYear, getMonth, getDayOfYear, getDate, getDayOfWeek, getHours, getMinutes, getSeconds, getMilliseconds.
+`},
+		"types": {CheckScope.Condition, "response.status == '200'", `
+expression:1:17: == does not work with (int, string)
+    response.status == '200'
+                    ^
+  Values of different types are never equal and never add up; convert with int(), double() or string().
+`},
+		"no condition": {CheckScope.Condition, "response.status", `
+expression:1:1: this is an int and not a bool
+    response.status
+    ^
+  Write a condition, such as response.body.state == "paid".
+`},
+		"no text": {WebhookScope.Reference, "event.paid == true", `
+expression:1:1: this is a bool and not a string
+    event.paid == true
+    ^
+  Write what is text, such as event.data.id.
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.compile(c.text)
+			var p *spec.Problem
+			if !errors.As(err, &p) {
+				t.Fatalf("got %v", err)
+			}
+			if got := "\n" + p.Text(); got != c.want {
+				t.Errorf("got:%s\nwant:%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPredicatesRead(t *testing.T) {
+	check := &Told{
+		Status: 200, Claim: "0-2-1", User: "ada", Quantity: 2, Sale: "movie", Run: 3,
+		Body: mustJSON(t, `{"state":"paid","amount":1990,"rate":1.0,"claim":"0-2-1","big":9007199254740993,"lines":[{"n":1},{"n":2}],"none":null}`),
+	}
+	event := &Told{Event: mustJSON(t, `{"type":"payment.paid","data":{"id":17,"claim":"0-2-1"}}`), Sale: "movie"}
+	for _, c := range []struct {
+		scope Scope
+		told  *Told
+		text  string
+		want  string // true, false, or a part of the error
+	}{
+		{CheckScope, check, `response.status == 200 && response.body.state == "paid"`, "true"},
+		{CheckScope, check, `response.body.state == 'failed'`, "false"},
+		{CheckScope, check, `response.body.claim == claim.id && claim.user == "ada" && claim.quantity == 2 && sale.name == "movie" && sale.run == 3`, "true"},
+		{CheckScope, check, `response.body.amount == 1990 && response.body.amount >= 1990 && response.body.amount < 1990.5 && response.body.rate == 1`, "true"},
+		{CheckScope, check, `response.body.big == 9007199254740993`, "true"},
+		{CheckScope, check, `response.body.lines.exists(l, l.n == 2) && size(response.body.lines) == 2`, "true"},
+		{CheckScope, check, `has(response.body.state) && !has(response.body.error) && response.body.none == null`, "true"},
+		{CheckScope, check, `response.body.error == "x"`, "no such key: error"},
+		{CheckScope, check, `response.body.amount`, "type int and not a bool"},
+		{CheckScope, check, `response.body.state < 3`, "no such overload"},
+		{CheckScope, &Told{Status: 404}, `response.status == 200 && response.body.state == "paid"`, "false"},
+		{CheckScope, &Told{Status: 200}, `response.status == 200 && response.body.state == "paid"`, "no such"},
+		{CheckScope, &Told{Body: mustJSON(t, `[`+strings.Repeat(`"aaaaaaaaaaaaaaaa",`, 3000)+`"b"]`)},
+			`response.body.all(a, response.body.exists(b, b == "b" && a != "b"))`, "it costs too much"},
+		{WebhookScope, event, `event.type == "payment.paid" && sale.name == "movie"`, "true"},
+		{WebhookScope, &Told{Event: "text"}, `event.type == "payment.paid"`, "no such key"},
+	} {
+		p, err := c.scope.Condition(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.Holds(c.told)
+		if err != nil {
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %s", c.text, err, c.want)
+			}
+		} else if (c.want == "true") != got || c.want != "true" && c.want != "false" {
+			t.Errorf("%s: %v, want %s", c.text, got, c.want)
+		}
+	}
+	for text, want := range map[string]string{
+		"event.data.id": "17", "event.data.claim": "0-2-1", "string(event.data.id) + '/' + sale.name": "17/movie", "1 + 1": "2",
+		"event.data": "neither text", "event.data.amount": "no such key",
+	} {
+		p, err := WebhookScope.Reference(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Text(event); got != want && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %q, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+func TestParseJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "no JSON", "{": "no JSON", "{} {}": "something follows", "1e999": "too large", `{"a":[1e999]}`: "too large", "\xff": "no JSON",
+		"{}": "", `"a"`: "", "1": "", "12345678901234567890": "", " null ": "",
+	} {
+		if _, err := ParseJSON([]byte(text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package spec
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPaymentCheckIsRead(t *testing.T) {
+	sales, err := Load([]string{filepath.Join(goodSpecs, "payment-check.yaml")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Payment{
+		{HoldFor: 10 * time.Minute, Late: LateRefuse,
+			Check: &PaymentCheck{
+				URL:      "https://pay.example/v1/{sale}/{run}/payments/{claim}?user={user}",
+				Interval: 10 * time.Second, Timeout: 2500 * time.Millisecond,
+				Success: `response.status == 200 && response.body.state == "paid"`,
+				Failure: "response.status == 200 &&\nresponse.body.state == \"failed\"",
+				Payment: "response.body.id", TokenEnv: "PAYMENT_TOKEN",
+			},
+			Webhook: &PaymentWebhook{
+				SecretsEnv: "PAYMENT_WEBHOOK_SECRETS", Success: `event.type == "payment.paid"`, Failure: `event.type == "payment.failed"`,
+				Claim: "event.data.claim", Payment: "event.data.id",
+			}},
+		{HoldFor: 10 * time.Minute, Late: LateRefuse,
+			Check:   &PaymentCheck{URL: "http://[::1]:8000/{claim}", Interval: 5 * time.Second, Timeout: 3 * time.Second, Success: "response.status == 200"},
+			Webhook: &PaymentWebhook{SecretsEnv: "SECRETS", Success: "event.paid", Claim: "event.claim"}},
+	}
+	for i, s := range sales {
+		if !reflect.DeepEqual(*s.Payment, want[i]) {
+			t.Errorf("%s: got  %+v %+v\nwant %+v %+v", s.Name, s.Payment.Check, s.Payment.Webhook, want[i].Check, want[i].Webhook)
+		}
+	}
+}
+
+// A claim stands in the URL as one segment of its path, or as one value of its query.
+func TestCheckAddress(t *testing.T) {
+	claim := CheckedClaim{Claim: "0-2-1", User: "a/b&c d?é", Sale: "movie", Run: 3}
+	for template, want := range map[string]string{
+		"https://pay.example/{claim}":                  "https://pay.example/0-2-1",
+		"https://pay.example/{user}/{claim}":           "https://pay.example/a%2Fb&c%20d%3F%C3%A9/0-2-1",
+		"https://pay.example/?c={sale}.{run}-{claim}":  "https://pay.example/?c=movie.3-0-2-1",
+		"https://pay.example/x?user={user}&id={claim}": "https://pay.example/x?user=a%2Fb%26c+d%3F%C3%A9&id=0-2-1",
+	} {
+		if f := checkCheckURL(template); f != nil {
+			t.Errorf("%s: %v", template, f)
+		}
+		if got := (&PaymentCheck{URL: template}).Address(claim); got != want {
+			t.Errorf("%s: got %s, want %s", template, got, want)
+		}
+	}
+	up := CheckedClaim{Claim: "0-2-1", User: ".."}
+	if got := (&PaymentCheck{URL: "https://a/{user}/{claim}"}).Address(up); got != "https://a/%2E%2E/0-2-1" {
+		t.Errorf("a user of dots: %s", got)
+	}
+}
+
+// What is wrong within an expression is shown in the file, however YAML has it written.
+func TestInExpression(t *testing.T) {
+	for name, c := range map[string]struct {
+		written, path string
+		line, column  int
+		want          string
+	}{
+		"plain": {"success: response.stat == 200", "success", 1, 10, `
+<stdin>:10:25: spec.payment.check.success: no such field
+          success: response.stat == 200
+                            ^
+`},
+		"quoted": {`success: "response.stat == 200"`, "success", 1, 10, `
+<stdin>:10:26: spec.payment.check.success: no such field
+          success: "response.stat == 200"
+                             ^
+`},
+		"a block": {"success: |\n        true &&\n          response.stat == 200", "success", 2, 12, `
+<stdin>:12:20: spec.payment.check.success: no such field
+              response.stat == 200
+                       ^
+`},
+		"folded": {"success: >\n        true &&\n        response.stat == 200", "success", 1, 17, `
+<stdin>:10:16: spec.payment.check.success: no such field
+          success: >
+                   ^
+`},
+		"escaped": {`success: "\x72esponse.stat == 200"`, "success", 1, 10, `
+<stdin>:10:16: spec.payment.check.success: no such field
+          success: "\x72esponse.stat == 200"
+                   ^
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := "apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: a}\nspec:\n  stock: 1\n  lockCount: 1\n" +
+				"  payment:\n    holdFor: 10s\n    check:\n      " + c.written + "\n      url: http://a/{claim}\n  embedded: {}\n"
+			sales, err := Load([]string{"-"}, strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := sales[0].InExpression("spec.payment.check."+c.path, Problem{Line: c.line, Column: c.column, Message: "no such field"})
+			if got := "\n" + p.Text(); got != c.want {
+				t.Errorf("got:%s\nwant:%s", got, c.want)
+			}
+		})
+	}
+	stored := Sale{}
+	if p := stored.InExpression("spec.payment.check.success", Problem{File: "x", Line: 3, Column: 2}); p.File != "x" || p.Line != 3 {
+		t.Errorf("without a file: %+v", p)
+	}
+}
+
+func TestChecksThatCannotBeStored(t *testing.T) {
+	good := PaymentCheck{URL: "https://a/{claim}", Interval: time.Second, Timeout: time.Second, Success: "true"}
+	for want, change := range map[string]func(*PaymentCheck){
+		"interval of 0s":              func(c *PaymentCheck) { c.Interval = 0 },
+		"timeout of 1ns":              func(c *PaymentCheck) { c.Timeout = 1 },
+		"url does not say about":      func(c *PaymentCheck) { c.URL = "https://a/" },
+		"the check has no success":    func(c *PaymentCheck) { c.Success = "" },
+		"url is no http or https URL": func(c *PaymentCheck) { c.URL = "" },
+	} {
+		check := good
+		change(&check)
+		p := Payment{HoldFor: time.Second, Late: LateRefuse, Check: &check}
+		if err := p.check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	p := Payment{HoldFor: time.Second, Late: LateRefuse, Webhook: &PaymentWebhook{Success: "true", Claim: "event"}}
+	if err := p.check(); err == nil || !strings.Contains(err.Error(), "the webhook lacks secretsEnv") {
+		t.Errorf("got %v", err)
+	}
+}
