@@ -51,6 +51,14 @@ type Config struct {
 	// money. Buyers are told their amounts, and add them up.
 	RedPacket *spec.RedPacket
 
+	// Payment is how claims are paid, nil if they are sold at once. Buyers then pay, or
+	// do not: see stories.
+	Payment *spec.Payment
+
+	// Admin is the server's admin address, where sold claims are refunded; on this
+	// machine. Required with Payment.
+	Admin string
+
 	// Timeout is how long a buyer waits for one answer before the request is
 	// sent again. Zero: DefaultTimeout.
 	Timeout time.Duration
@@ -112,7 +120,12 @@ func (c Config) withDefaults() (Config, error) {
 	case c.PerUserLimit < 1 || c.Stock < 1:
 		return c, fmt.Errorf("rehearse: a limit of %d and a stock of %d: both must be at least 1", c.PerUserLimit, c.Stock)
 	}
-	c.URL = strings.TrimSuffix(c.URL, "/")
+	c.URL, c.Admin = strings.TrimSuffix(c.URL, "/"), strings.TrimSuffix(c.Admin, "/")
+	if c.Payment != nil {
+		if err := checkURL(c.Admin); err != nil {
+			return c, err
+		}
+	}
 	return c, checkURL(c.URL)
 }
 
