@@ -112,7 +112,7 @@ func (j *judge) answered(v *play, s *step) {
 // confirmed checks the answer to a payment.
 func (j *judge) confirmed(v *play, s *step, over bool) {
 	switch {
-	case s.outcome == api.Sold && v.state == api.Held:
+	case s.outcome == api.Sold && (v.state == api.Held || j.mayResell(v, s)):
 		late := !s.began.Wall.Before(v.release.Add(slack)) // the hold was over
 		same := slices.Equal(s.claim.Units, v.units)
 		if late && j.c.Payment.Late == spec.LateRefuse {
@@ -130,6 +130,11 @@ func (j *judge) confirmed(v *play, s *step, over bool) {
 	default:
 		j.wrong(v, s)
 	}
+}
+
+// mayResell says whether a late payment may buy a claim after all.
+func (j *judge) mayResell(v *play, s *step) bool {
+	return v.state == api.Expired && j.c.Payment.Late == spec.LateResell && !slices.Contains(v.owed, s.payment)
 }
 
 // owes notes a payment that bought nothing, which the answer must say.

@@ -159,7 +159,7 @@ func (p *payers) perform(ctx context.Context, g *errgroup.Group, r record) error
 		g.Go(func() error { return p.payAt(ctx, v, release.Add(p.Payment.ExtendBy/4), first) })
 		return nil
 	case paysLate:
-		g.Go(func() error { return p.payAt(ctx, v, release, first) })
+		g.Go(func() error { return p.payAt(ctx, v, release.Add(2*slack), first) })
 		return nil
 	}
 	return p.settle(ctx, v, api.Confirm, first)
