@@ -97,12 +97,12 @@ func TestPacketsInAudit(t *testing.T) {
 		Currency: "CNY", Total: "100.00", Granted: "99.50", Left: "0.50", Packets: 1_000, Taken: 990,
 	}}
 	p := newCapture()
-	p.auditText(a)
+	p.auditText(a, nil)
 	if got := p.out.String(); !strings.Contains(got, "\n  100.00 CNY in 1,000 packets: 99.50 granted in 990, 0.50 left\n") {
 		t.Errorf("audit says %s", got)
 	}
 	p = newCapture()
-	p.auditJSON(a)
+	p.auditJSON(a, nil)
 	const json = `"packets":{"currency":"CNY","total":"100.00","granted":"99.50","left":"0.50","packets":1000,"taken":990}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("audit --json says %s", got)
