@@ -8,6 +8,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/shard"
 )
 
 // sale is one sale as this server has it.
@@ -96,6 +97,27 @@ func (s *Server) getUser(w http.ResponseWriter, sale *sale, segment string) {
 		return
 	}
 	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims)})
+}
+
+// getClaim answers GET /v1/sales/{sale}/claims/{claim}.
+func (s *Server) getClaim(w http.ResponseWriter, sale *sale, text string) {
+	id, ok := shard.ParseClaimID(text)
+	if ok && id.Unit != 0 {
+		writeBadRequest(w, &fault{http.StatusUnprocessableEntity, "claim: one that a node gave is looked up by its user"})
+		return
+	}
+	claim, outcome := executor.Claim{}, api.NoSuchClaim
+	if ok {
+		claim, outcome = sale.Find(id)
+	}
+	if outcome != "" {
+		writeOutcome(w, outcome)
+		return
+	}
+	h := w.Header()
+	h["Content-Type"] = typeJSON
+	h["Cache-Control"] = noStore
+	w.Write(appendClaim(nil, claim.State, sale.name, &claim))
 }
 
 // writeJSON answers with v, whose encoding cannot fail. Views change from one

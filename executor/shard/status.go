@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -45,10 +46,36 @@ func (s *Shard) Recall(now clock.Now, r Request) (Answer, bool) {
 }
 
 // User returns a user's claims.
-func (s *Shard) User(user string) []Claim {
+func (s *Shard) User(user string) (claims []Claim) {
 	s.state.RLock()
 	defer s.state.RUnlock()
-	return claimsOf(s.seq.shard, s.seq.state, user)
+	for _, c := range s.seq.state.User(user) {
+		claims = append(claims, lookedUp(s.seq.shard, c))
+	}
+	return claims
+}
+
+// Find returns a claim by its place in the log.
+func (s *Shard) Find(id ClaimID) (Claim, bool) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	c, ok := s.seq.state.ClaimAt(id.Slot, id.Index)
+	if !ok || c.Grabbed { // which has another name
+		return Claim{}, false
+	}
+	return lookedUp(s.seq.shard, c), true
+}
+
+// lookedUp is a claim with what the books say of it.
+func lookedUp(shard int, c ledger.Claim) Claim {
+	claim := claimOf(shard, c)
+	if c.HeldUntilUs != 0 || c.SettledUs != 0 || len(c.RefundsDue) > 0 {
+		claim.Books = &Books{
+			SettledAt: ledger.Time(c.SettledUs), Who: c.Who, Why: c.Reason, Payment: c.Payment,
+			Extended: c.Extended, Retired: c.Retired, RefundsDue: c.RefundsDue,
+		}
+	}
+	return claim
 }
 
 // Status returns the shard as it stands.
