@@ -99,6 +99,7 @@ type Sale struct {
 
 	Packets *Packets `json:"packets,omitempty"` // of a red packet
 	Lists   *Lists   `json:"lists,omitempty"`   // where units lie in lists on nodes
+	Holds   *Holds   `json:"holds,omitempty"`   // where claims are held until they are paid, or were
 
 	Nodes  []Node  `json:"nodes"`
 	Shards []Shard `json:"shards"` // those that stall
@@ -109,6 +110,18 @@ type Sale struct {
 type Packets struct {
 	Currency string `json:"currency"`
 	Total    string `json:"total"` // an exact decimal
+}
+
+// Holds is what has become of the claims that were held.
+type Holds struct {
+	Open        int64     `json:"open"`                 // claims that are held
+	NextRelease time.Time `json:"nextRelease,omitzero"` // when the next of them ends, unless it is paid
+	Confirmed   int64     `json:"confirmed"`
+	Expired     int64     `json:"expired"`
+	Cancelled   int64     `json:"cancelled"`
+	Refunded    int64     `json:"refunded"`   // claims that were sold
+	Resold      int64     `json:"resold"`     // claims sold to late payments
+	RefundsDue  int64     `json:"refundsDue"` // payments that bought nothing
 }
 
 // Lists is how the lists stand that the units lie in.

@@ -26,6 +26,7 @@ type metrics struct {
 	gauges map[string]*prometheus.Desc
 
 	up, abstains, stalls *prometheus.Desc
+	holds                holdMetrics
 	locks                *lockMetrics
 }
 
@@ -63,6 +64,7 @@ func newMetrics(e *Executor) *metrics {
 			"What became of appends: committed, taken by another, unknown until read back, resent.", "outcome"),
 		terms:  counter("salectl_tenures_total", "Times this process began or stopped to own the sale.", "event"),
 		gauges: make(map[string]*prometheus.Desc),
+		holds:  newHoldMetrics(sale),
 		locks:  newLockMetrics(sale),
 
 		up:       gauge("salectl_node_up", "1 while the lock node answers.", "node"),
@@ -144,6 +146,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range m.gauges {
 		to <- d
 	}
+	m.holds.describe(to)
 	m.locks.describe(to)
 }
 
@@ -178,6 +181,9 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		if s.Listed {
 			gauge("salectl_list_on", one(s.ListOn))
 			gauge("salectl_undrained_grabs", float64(s.Undrained))
+		}
+		if s.Paid {
+			m.holds.collect(s, shard.Holds(), to)
 		}
 	}
 }

@@ -35,6 +35,28 @@ func withList(v *api.Lists, shard executor.ShardStatus) *api.Lists {
 	return v
 }
 
+// withHolds counts the holds of one more shard, if it has any. No holds: nil.
+func withHolds(v *api.Holds, shard executor.ShardStatus) *api.Holds {
+	if !shard.Paid {
+		return v
+	}
+	if v == nil {
+		v = new(api.Holds)
+	}
+	if next := shard.NextRelease.UTC(); !shard.NextRelease.IsZero() && (v.NextRelease.IsZero() || next.Before(v.NextRelease)) {
+		v.NextRelease = next
+	}
+	o := shard.Outcomes
+	v.Open += o.OpenHolds
+	v.Confirmed += o.Confirmed
+	v.Expired += o.Expired
+	v.Cancelled += o.Cancelled
+	v.Refunded += o.Refunded
+	v.Resold += o.Resold
+	v.RefundsDue += o.RefundsDue
+	return v
+}
+
 func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 	status := sale.Status()
 	if status.Away != "" {
@@ -62,6 +84,7 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 	}
 	for _, shard := range status.Shards {
 		view.Lists = withList(view.Lists, shard)
+		view.Holds = withHolds(view.Holds, shard)
 		view.Stock += shard.Limit
 		view.Available += shard.Available
 		view.Held += shard.Held

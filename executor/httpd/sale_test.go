@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/shard"
 )
@@ -36,6 +37,14 @@ func TestGetSale(t *testing.T) {
 	r := do(s, http.MethodGet, "/v1/sales/movie", "", nil)
 	if got := text(t, r); r.StatusCode != 200 || got != want {
 		t.Errorf("%d %s\nwant 200 %s", r.StatusCode, got, want)
+	}
+	status.Shards[0].Paid, status.Shards[0].Outcomes = true, ledger.Outcomes{OpenHolds: 2, Confirmed: 3, Expired: 1, RefundsDue: 1}
+	status.Shards[0].NextRelease = noon.Add(time.Minute)
+	status.Shards[1].Paid, status.Shards[1].Outcomes = true, ledger.Outcomes{OpenHolds: 1, Cancelled: 4, Refunded: 5, Resold: 6}
+	status.Shards[1].NextRelease = noon.Add(time.Second)
+	const holds = `"holds":{"open":3,"nextRelease":"2026-11-11T12:00:01Z","confirmed":3,"expired":1,"cancelled":4,"refunded":5,"resold":6,"refundsDue":1}`
+	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, holds) {
+		t.Errorf("holds are told otherwise: %s", got)
 	}
 	status.ClosesAt = noon
 	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, `"closesAt":"2026-11-11T12:00:00Z"`) {

@@ -21,13 +21,18 @@ type Status struct {
 	Held       int64
 	Sold       int64
 	InFlight   int64
-	Bytes      int64  // size of the log
-	Queue      int    // requests waiting
-	Listed     bool   // its units lie in a list on a node
-	ListOn     bool   // which gives them
-	Undrained  int64  // grabs that the list gave and the log does not have yet
-	Owned      bool   // this process may append
-	Stall      *Stall // nil: it does not
+	Bytes      int64 // size of the log
+	Queue      int   // requests waiting
+	Listed     bool  // its units lie in a list on a node
+	ListOn     bool  // which gives them
+	Undrained  int64 // grabs that the list gave and the log does not have yet
+	Owned      bool  // this process may append
+
+	Outcomes    ledger.Outcomes // of its claims
+	Paid        bool            // claims are held until they are paid, or some were
+	NextRelease time.Time       // of the holds, the earliest; zero: no claim is held
+
+	Stall *Stall // nil: it does not
 }
 
 // Recall answers a request from memory, if what is in the ledger decides it.
@@ -90,6 +95,11 @@ func (s *Shard) Status() Status {
 	}
 	if st.Next() > 0 {
 		v.Slot = st.Next() - 1
+	}
+	v.Outcomes = st.Outcomes
+	v.Paid = st.Settings().GetPayment() != nil || st.Deals() > 0
+	if release, ok := st.NextDue(); ok {
+		v.NextRelease = ledger.Time(release)
 	}
 	s.front.show(&v)
 	return v
