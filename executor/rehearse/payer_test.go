@@ -152,7 +152,7 @@ func TestBrokenPaidShops(t *testing.T) {
 		"sells what is over": {&paidShop{
 			terms: spec.Payment{HoldFor: 100 * time.Millisecond, Late: spec.LateRefuse},
 			lie: func(s *paidShop, how api.How, c *paidClaim, status *int, _ *api.Problem) {
-				if over := time.Since(c0(c).HeldUntil); how == api.Confirm && *status == http.StatusConflict && over > slack {
+				if how == api.Confirm && *status == http.StatusConflict && time.Since(c.HeldUntil) > slack {
 					c.Outcome, *status = api.Sold, http.StatusOK
 				}
 			}}, "was to be released at"},
@@ -175,14 +175,6 @@ func TestBrokenPaidShops(t *testing.T) {
 	}
 }
 
-// c0 is the claim, or an empty one where there is none.
-func c0(c *paidClaim) *paidClaim {
-	if c == nil {
-		return new(paidClaim)
-	}
-	return c
-}
-
 // TestFalseBooks alters what the ledger of an honest shop has, one thing at a time.
 func TestFalseBooks(t *testing.T) {
 	s := &paidShop{stock: 100, limit: 1}
@@ -191,16 +183,16 @@ func TestFalseBooks(t *testing.T) {
 	in := func(state api.Outcome, owed bool) func(Booked) bool {
 		return func(b Booked) bool { return b.State == state && (len(b.RefundDue) > 0) == owed }
 	}
-	any := func(Booked) bool { return true }
+	each := func(Booked) bool { return true }
 	for name, c := range map[string]struct {
 		suits func(Booked) bool
 		alter func(*Booked)
 		want  string
 	}{
-		"nothing":                   {any, func(*Booked) {}, ""},
-		"a claim is another's":      {any, func(b *Booked) { b.User = "somebody" }, "in the ledger it is somebody's"},
-		"a claim has another name":  {any, func(b *Booked) { b.ID = "9-9-9" }, "nobody was told of it"},
-		"a claim is missing":        {any, func(b *Booked) { b.ID = "9-9-9" }, "the ledger does not have it"},
+		"nothing":                   {each, func(*Booked) {}, ""},
+		"a claim is another's":      {each, func(b *Booked) { b.User = "somebody" }, "in the ledger it is somebody's"},
+		"a claim has another name":  {each, func(b *Booked) { b.ID = "9-9-9" }, "nobody was told of it"},
+		"a claim is missing":        {each, func(b *Booked) { b.ID = "9-9-9" }, "the ledger does not have it"},
 		"other units":               {in(api.Sold, false), func(b *Booked) { b.Units = []int64{4711} }, "in the ledger it is"},
 		"what is sold is held":      {in(api.Sold, false), func(b *Booked) { b.State = api.Held }, "is sold, and in the ledger it is held"},
 		"what nobody paid is held":  {in(api.Expired, false), func(b *Booked) { b.State = api.Held }, "is expired, and in the ledger it is held"},

@@ -2,8 +2,10 @@
 // what they saw.
 //
 // It is a buyer and no more: it knows a sale by its HTTP answers alone, and
-// judges them by what a buyer could complain of (judge.go). What the ledger says
-// is for an audit to find out. The load only ever goes to this machine.
+// judges them by what a buyer could complain of (judge.go). Where claims are held
+// until they are paid, it pays some and not others (payer.go), and follows each hold by
+// what its buyer was told (holds.go). What the ledger says is for an audit to find out;
+// Report.Compare takes it claim by claim. The load only ever goes to this machine.
 package rehearse
 
 import (

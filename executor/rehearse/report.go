@@ -37,7 +37,7 @@ type Report struct {
 	Payment   *Payment       `json:"payment,omitempty"` // what became of holds; nil: claims are sold at once
 
 	DurationSeconds     float64 `json:"durationSeconds"`
-	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests with their final answer
+	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests with their final answer; with Payment, most of the time is that of holds
 	LatencyMs           Latency `json:"latencyMs"`
 
 	// Violations are promises that buyers saw broken, in words. Never null.
