@@ -80,6 +80,7 @@ func TestJudgeOfHoldsIsFair(t *testing.T) {
 		"given before the release":       {plays: []*play{holding("a/1"), holding("b/1").from(1099)}, want: "unit 1 was a/1's in claim claim-a/1 until"},
 		"given while sold":               {plays: []*play{holding("a/1", is(1, 2, paid, "p", api.Sold, 1)), holding("b/1").from(5000)}, want: "until the end, and was given to b/1"},
 		"given after a cancel":           {plays: []*play{holding("a/1", is(500, 600, cancelled, "", api.Cancelled)), holding("b/1").from(510)}},
+		"given in a cancel's commit":     {plays: []*play{holding("a/1", is(500, 600, cancelled, "", api.Cancelled)), holding("b/1").from(450)}},
 		"given before a cancel":          {plays: []*play{holding("a/1", is(500, 600, cancelled, "", api.Cancelled)), holding("b/1").from(400)}, want: "and was given to b/1"},
 		"given between hold and payment": {plays: []*play{holding("a/1", is(5000, 5001, paid, "p", api.Sold, 1)), holding("b/1").from(1200)}},
 		"given after a refund":           {plays: []*play{holding("a/1", is(1, 2, paid, "p", api.Sold, 1), is(300, 400, api.Refund, "", api.Refunded)), holding("b/1").from(310)}},
