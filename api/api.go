@@ -41,4 +41,7 @@ func claimsPath(sale string) string { return salePath(sale) + "/claims" }
 // settlePath is what follows the path of a sale's claims.
 func settlePath(claim string, how How) string { return "/" + url.PathEscape(claim) + "/" + string(how) }
 
+// claimPath is where one claim is looked up.
+func claimPath(sale, claim string) string { return claimsPath(sale) + "/" + url.PathEscape(claim) }
+
 func userPath(sale, user string) string { return salePath(sale) + "/users/" + url.PathEscape(user) }

@@ -166,6 +166,14 @@ func (c *Client) User(ctx context.Context, user string) (User, error) {
 	return has, err
 }
 
+// LookUp returns one claim by its id, as the ledger has it. Errors are those of Status; that
+// of a claim that nobody was given is a *Problem with NoSuchClaim.
+func (c *Client) LookUp(ctx context.Context, claim string) (Claim, error) {
+	var found Claim
+	err := c.look(ctx, claimPath(c.cfg.Sale, claim), &found, func() bool { return found.Sale == c.cfg.Sale && found.ID == claim })
+	return found, err
+}
+
 // Ready asks the first server, an admin address, whether its process can sell.
 func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	var ready Readiness

@@ -13,7 +13,7 @@ type Request struct {
 }
 
 // Claim is an accepted claim: the answer to one (201, or 200 when it had been
-// accepted before), and what a user has.
+// accepted before), that to GET /v1/sales/{sale}/claims/{claim}, and what a user has.
 type Claim struct {
 	Outcome Outcome `json:"outcome"` // Sold, Held, Expired, Cancelled or Refunded
 	ID      string  `json:"claim"`
@@ -30,6 +30,16 @@ type Claim struct {
 
 	// Of a claim that was held: the deadline to pay by.
 	HeldUntil time.Time `json:"heldUntil,omitzero"`
+
+	// Told to whoever looks a claim up, of one that was held or refunded: when it came to
+	// its state, by whom and why, which payment bought it, and which bought nothing.
+	SettledAt time.Time `json:"settledAt,omitzero"`
+	Who       string    `json:"who,omitempty"`
+	Why       string    `json:"why,omitempty"`
+	Payment   string    `json:"payment,omitempty"`
+	Extended  bool      `json:"extended,omitempty"` // the deadline is not the first
+	Retired   bool      `json:"retired,omitempty"`  // its units went out of the sale by its refund
+	RefundDue []string  `json:"refundDue,omitempty"`
 }
 
 // Settlement asks for a claim that was accepted to be confirmed, cancelled, extended or
@@ -94,6 +104,7 @@ type Sale struct {
 
 	Packets *Packets `json:"packets,omitempty"` // of a red packet
 	Lists   *Lists   `json:"lists,omitempty"`   // where units lie in lists on nodes
+	Holds   *Holds   `json:"holds,omitempty"`   // where claims are held until they are paid, or were
 
 	PaymentCheck *PaymentCheck `json:"paymentCheck,omitempty"` // of a sale whose payment service is asked; nil: there is nothing to tell
 
@@ -122,6 +133,18 @@ type WebhookAnswer struct {
 type Packets struct {
 	Currency string `json:"currency"`
 	Total    string `json:"total"` // an exact decimal
+}
+
+// Holds is what has become of the claims that were held.
+type Holds struct {
+	Open        int64     `json:"open"`                 // claims that are held
+	NextRelease time.Time `json:"nextRelease,omitzero"` // when the next of them ends, unless it is paid
+	Confirmed   int64     `json:"confirmed"`
+	Expired     int64     `json:"expired"`
+	Cancelled   int64     `json:"cancelled"`
+	Refunded    int64     `json:"refunded"`   // claims that were sold
+	Resold      int64     `json:"resold"`     // claims sold to late payments
+	RefundsDue  int64     `json:"refundsDue"` // payments that bought nothing
 }
 
 // Lists is how the lists stand that the units lie in.

@@ -102,10 +102,16 @@ func (c *copied) remove(ctx context.Context) error {
 	return nil
 }
 
-// serve runs a real server for the copy, as serve would, while use takes.
-func (c *copied) serve(ctx context.Context, use func(url string) error) error {
+// serve runs a real server for the copy, as serve would, while use takes. Use gets the
+// URLs for buyers and for operators.
+func (c *copied) serve(ctx context.Context, use func(url, admin string) error) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
+		return err
+	}
+	admin, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		l.Close()
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -117,11 +123,12 @@ func (c *copied) serve(ctx context.Context, use func(url string) error) error {
 
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	owned, served := make(chan error, 1), make(chan error, 1)
+	owned, served := make(chan error, 1), make(chan error, 2)
 	go func() { owned <- e.Run(running) }()
 	err = ready(ctx, e)
 	if err != nil {
 		l.Close()
+		admin.Close()
 		stop()
 		return errors.Join(err, <-owned)
 	}
@@ -129,9 +136,10 @@ func (c *copied) serve(ctx context.Context, use func(url string) error) error {
 	serving, drain := context.WithCancel(running)
 	defer drain()
 	go func() { served <- h.Serve(serving, l) }()
-	err = use("http://" + l.Addr().String())
+	go func() { served <- h.ServeAdmin(serving, admin) }()
+	err = use("http://"+l.Addr().String(), "http://"+admin.Addr().String())
 	drain()
-	err = errors.Join(err, <-served)
+	err = errors.Join(err, <-served, <-served)
 	stop()
 	return errors.Join(err, <-owned)
 }

@@ -14,7 +14,8 @@ import (
 
 type exportOptions struct {
 	source
-	out string // a file, "-" for standard output, "" for the sale's own name
+	out    string // a file, "-" for standard output, "" for the sale's own name
+	filter ledger.ClaimFilter
 }
 
 func (p *program) exportCommand() *urfave.Command {
@@ -22,14 +23,16 @@ func (p *program) exportCommand() *urfave.Command {
 		Name: "export", Category: groupLook, Usage: "write a sale's ledger to a file",
 		Description: "NDJSON: a header, a line a claim, a line a commit. The file is there in full or not at\n" +
 			"all; one that is there already with other content is never overwritten. Of a sale that\n" +
-			"is selling, it has a consistent cut: every unit is in one place.",
-		Flags: []urfave.Flag{
+			"is selling, it has a consistent cut: every unit is in one place.\n" +
+			"With --user, --unit or --state it is an extract: a header that says so and the claims\n" +
+			"that match all of them, on standard output unless --out names a file.",
+		Flags: append([]urfave.Flag{
 			fileFlag(),
 			valueFlag("out", "write to `FILE`, or - for standard output; there must be one sale only (default: SALE-UID.live.ndjson)"),
 			timeoutFlag(),
-		},
+		}, filterFlags("write only")...),
 		Action: action(func(f *flags) exportOptions {
-			return exportOptions{source: parseSource(f), out: f.text("out")}
+			return exportOptions{source: parseSource(f), out: f.text("out"), filter: parseFilter(f)}
 		}, p.export),
 	}
 }
@@ -52,7 +55,10 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 				return readError(ctx, err)
 			}
 			write := func(w io.Writer) error { return ledger.Export(ctx, store.Logs, sale.Name, uid, shards, w) }
-			if o.out == "-" {
+			if o.filter.Set() {
+				write = func(w io.Writer) error { return ledger.Extract(ctx, store.Logs, sale.Name, uid, shards, o.filter, w) }
+			}
+			if o.out == "-" || o.out == "" && o.filter.Set() {
 				return write(p.out)
 			}
 			path := o.out
@@ -61,6 +67,10 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			}
 			if err := saveFile(path, 0o644, false, write); err != nil {
 				return fmt.Errorf("exporting %s: %w", sale.Name, err)
+			}
+			if o.filter.Set() {
+				fmt.Fprintf(p.out, "Extracted claims to %s, which is no export\n", path)
+				return nil
 			}
 			p.exported(path, ledger.Header(sale.Name, uid, shards).Counts)
 			return nil

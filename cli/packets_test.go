@@ -60,7 +60,7 @@ func TestRefundView(t *testing.T) {
 		t.Errorf("destroy --json says %s", got)
 	}
 	p = newCapture()
-	p.statusText(&planner.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund})
+	p.statusText(&saleStatus{Status: &planner.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund}})
 	if got := p.out.String(); !strings.HasSuffix(got, line) {
 		t.Errorf("status says %q", got)
 	}
@@ -71,7 +71,7 @@ func TestRefundView(t *testing.T) {
 func TestListsInStatus(t *testing.T) {
 	s := troubled("here:1")
 	p := newCapture()
-	p.statusText(s)
+	p.statusText(&saleStatus{Status: s})
 	if got := p.out.String(); strings.Contains(got, "to drain") {
 		t.Errorf("a sale without lists: %s", got)
 	}
@@ -79,7 +79,7 @@ func TestListsInStatus(t *testing.T) {
 	s.Shards[1].List = &planner.ListStatus{Node: "b:1", State: "unknown", Error: "connection refused"}
 	s.Shards[2].List = &planner.ListStatus{Node: "c:1", State: "off", Fill: 3, Token: 4}
 	p = newCapture()
-	p.statusText(s)
+	p.statusText(&saleStatus{Status: s})
 	const want = `
   list  node  state      left  to drain  fill
   0     a:1   on       12,345         2     3
@@ -97,12 +97,12 @@ func TestPacketsInAudit(t *testing.T) {
 		Currency: "CNY", Total: "100.00", Granted: "99.50", Left: "0.50", Packets: 1_000, Taken: 990,
 	}}
 	p := newCapture()
-	p.auditText(a)
+	p.auditText(a, nil)
 	if got := p.out.String(); !strings.Contains(got, "\n  100.00 CNY in 1,000 packets: 99.50 granted in 990, 0.50 left\n") {
 		t.Errorf("audit says %s", got)
 	}
 	p = newCapture()
-	p.auditJSON(a)
+	p.auditJSON(a, nil)
 	const json = `"packets":{"currency":"CNY","total":"100.00","granted":"99.50","left":"0.50","packets":1000,"taken":990}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("audit --json says %s", got)

@@ -10,6 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/executor/rehearse"
@@ -27,7 +28,8 @@ func (p *program) rehearseCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "rehearse", Category: groupLook, Usage: "run a throwaway copy of a sale against a crowd",
 		Description: "Makes a copy under another name on the same backend, open at once, and serves it here.\n" +
-			"A burst of buyers wants it, some of them twice, some too much. Then the ledger is\n" +
+			"A burst of buyers wants it, some of them twice, some too much. Where claims are paid,\n" +
+			"buyers pay, give up, pay late or twice, under terms of seconds. Then the ledger is\n" +
 			"audited and the copy removed. Exits with 3 if the audit or a buyer finds anything.",
 		Flags: []urfave.Flag{
 			fileFlag(),
@@ -75,6 +77,10 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	c.sale = sale
 	c.sale.Name, c.sale.Run = c.list.name(), spec.DefaultRun
 	c.sale.OpensAt, c.sale.ClosesAt = time.Time{}, time.Time{}
+	if sale.Payment != nil {
+		short := rehearse.Shortened(*sale.Payment)
+		c.sale.Payment = &short
+	}
 
 	defer func() {
 		// A signal ends the rehearsal, not the cleaning up; a second one does.
@@ -91,10 +97,10 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	}
 	concurrency := min(o.concurrency, users)
 	p.say("Rehearsing %s: %s, %s at once, seed %d.\n", sale.Name, count(users, "buyer"), grouped(concurrency), o.seed)
-	err = c.serve(ctx, func(url string) error {
+	err = c.serve(ctx, func(url, admin string) error {
 		report, err = rehearse.Drive(ctx, rehearse.Config{
-			URL: url, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
-			PerUserLimit: sale.PerUserLimit, Stock: sale.Stock, RedPacket: sale.RedPacket, Progress: p.bar(),
+			URL: url, Admin: admin, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
+			PerUserLimit: sale.PerUserLimit, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment, Progress: p.bar(),
 		})
 		if err != nil {
 			if isTerminal(p.err) {
@@ -104,6 +110,9 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		}
 		// Beside the server, as an auditor would.
 		audit, err = ledger.NewAudit(ctx, store.Logs, c.sale.Name)
+		if err == nil && report.Payment != nil {
+			err = c.compare(ctx, report, audit, sale)
+		}
 		return err
 	})
 	if err != nil {
@@ -111,6 +120,31 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	}
 	report.Sale, report.Backend = sale.Name, store.Name
 	return report, audit, nil
+}
+
+// compare holds what buyers were told against the ledger, claim by claim.
+func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *ledger.Audit, declared spec.Sale) error {
+	_, shards, err := foldAll(ctx, c.store.Logs, c.sale.Name)
+	if err != nil {
+		return err
+	}
+	var books []rehearse.Booked
+	for shard, s := range shards {
+		for i := range s.Claims() {
+			b := s.Claim(i)
+			books = append(books, rehearse.Booked{
+				ID: b.ID(shard), User: b.User, State: api.Outcome(b.State.String()), Units: b.Units,
+				Payment: b.Payment, RefundDue: b.RefundsDue,
+			})
+		}
+	}
+	r.Compare(books)
+	r.Payment.HoldTimes = audit.HoldTimes
+	if *c.sale.Payment != *declared.Payment {
+		terms := rehearse.NewTerms(*declared.Payment)
+		r.Payment.Declared = &terms
+	}
+	return nil
 }
 
 // bar returns what draws progress on a terminal, and nothing elsewhere.

@@ -9,6 +9,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/executor/httpd"
@@ -61,8 +62,14 @@ func (p *program) statusCommand() *urfave.Command {
 	}
 }
 
+// saleStatus is how a sale stands, and what the process that serves it says of holds.
+type saleStatus struct {
+	*planner.Status
+	Holds *api.Holds `json:"holds,omitempty"` // nil: there are none, or nobody tells
+}
+
 func (p *program) status(ctx context.Context, o statusOptions) error {
-	show := pick(o.json, p.statusText, func(s *planner.Status) { p.emit(s) })
+	show := pick(o.json, p.statusText, func(s *saleStatus) { p.emit(s) })
 	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
@@ -81,8 +88,9 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 				err = shown{err}
 			}
 			if status != nil {
-				askServer(ctx, status, token)
-				show(status)
+				view := &saleStatus{Status: status}
+				askServer(ctx, view, token)
+				show(view)
 			}
 			return err
 		})

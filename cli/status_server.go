@@ -17,10 +17,10 @@ import (
 const serverTimeout = time.Second
 
 // askServer adds to a status what only the process that serves the sale can
-// know: since when a node is down or a shard stalls. Whoever reads once sees no
-// more than now.
-func askServer(ctx context.Context, s *planner.Status, token string) {
-	address := serverOf(s)
+// know: since when a node is down or a shard stalls, and what has become of holds.
+// Whoever reads once sees no more than now.
+func askServer(ctx context.Context, s *saleStatus, token string) {
+	address := serverOf(s.Status)
 	if address == "" {
 		return
 	}
@@ -29,6 +29,7 @@ func askServer(ctx context.Context, s *planner.Status, token string) {
 	if err != nil {
 		s.Server.Error = err.Error()
 	}
+	s.Holds = told.Holds
 	for _, n := range told.Nodes {
 		for i := range s.Nodes {
 			if s.Nodes[i].Name == n.Name {

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"salectl/api"
 	"salectl/backends"
 	"salectl/planner"
 	"salectl/spec"
@@ -61,9 +63,10 @@ const toldAnswer = `{"sale":"tickets","phase":"open",
 func TestStatusView(t *testing.T) {
 	address := answering(t, http.StatusOK, toldAnswer)
 	s := troubled(address)
-	askServer(t.Context(), s, "secret")
+	view := &saleStatus{Status: s}
+	askServer(t.Context(), view, "secret")
 	c := newCapture()
-	c.statusText(s)
+	c.statusText(view)
 	want := strings.ReplaceAll(`tickets: open, generation 2, run 0123456789abcdef
   20 of 60 units sold, 40 available
   opens at 2026-11-11T12:00:00Z
@@ -118,7 +121,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := troubled(answering(t, test.status, test.body))
-			askServer(t.Context(), s, test.token)
+			askServer(t.Context(), &saleStatus{Status: s}, test.token)
 			if s.Server.Error != test.want || s.Nodes[1].Server != nil {
 				t.Errorf("server: %+v", s.Server)
 			}
@@ -131,7 +134,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 		})
 	}
 	gone := troubled("127.0.0.1:1")
-	askServer(t.Context(), gone, "")
+	askServer(t.Context(), &saleStatus{Status: gone}, "")
 	if gone.Server.Error != "connection refused" {
 		t.Errorf("nobody there: %+v", gone.Server)
 	}
@@ -284,5 +287,19 @@ func TestStatusTokenFile(t *testing.T) {
 	c := newCapture()
 	if code := c.run([]string{"salectl", "status", "-f", path, "--token-file", token}, nil); code != 1 || c.out.Len() > 0 {
 		t.Errorf("exit code %d\n%s%s", code, &c.out, &c.err)
+	}
+}
+
+// TestHoldsView says how many claims are held and when the next is released.
+func TestHoldsView(t *testing.T) {
+	noon := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+	for want, h := range map[string]*api.Holds{
+		"": nil,
+		"1 hold open, the next is released at 2026-11-11T12:00:00Z; 3 paid, 0 expired, 0 cancelled, 0 refunded, 0 paid late and sold": {Open: 1, NextRelease: noon, Confirmed: 3},
+		"0 holds open; 3,000 paid, 1 expired, 2 cancelled, 4 refunded, 5 paid late and sold; 6 payments must be paid back":            {Confirmed: 3000, Expired: 1, Cancelled: 2, Refunded: 4, Resold: 5, RefundsDue: 6},
+	} {
+		if got := holds(h); got != want {
+			t.Errorf("%+v: %q, want %q", h, got, want)
+		}
 	}
 }

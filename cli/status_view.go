@@ -6,22 +6,23 @@ import (
 	"strings"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/planner"
 )
 
-func (p *program) statusText(s *planner.Status) {
+func (p *program) statusText(s *saleStatus) {
 	c := p.colours(p.out)
 	p.gap()
 	fmt.Fprintf(p.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s.Phase), s.Generation, s.UID)
-	fmt.Fprintf(p.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s))
+	fmt.Fprintf(p.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
 	if s.Refund != nil {
 		fmt.Fprintf(p.out, "  %s\n", refunded(s.Refund))
 	}
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
-	for _, line := range []string{times(s), payment(s), eligible(s), served(s), votes(s)} {
+	for _, line := range []string{times(s.Status), payment(s.Status), holds(s.Holds), eligible(s.Status), served(s.Status), votes(s.Status)} {
 		if line != "" {
 			fmt.Fprintf(p.out, "  %s\n", line)
 		}
@@ -31,10 +32,10 @@ func (p *program) statusText(s *planner.Status) {
 	}
 	writeWarnings(p.out, c, s.Warnings)
 	fmt.Fprintln(p.out)
-	p.shardsText(s, c)
-	p.listsText(s, c)
+	p.shardsText(s.Status, c)
+	p.listsText(s.Status, c)
 	fmt.Fprintln(p.out)
-	p.nodesText(s, c)
+	p.nodesText(s.Status, c)
 }
 
 func (p *program) shardsText(s *planner.Status, c palette) {
@@ -172,6 +173,23 @@ func eligible(s *planner.Status) string {
 		return ""
 	}
 	return fmt.Sprintf("rules: %v", s.Rules)
+}
+
+// holds says what has become of them.
+func holds(h *api.Holds) string {
+	if h == nil {
+		return ""
+	}
+	next := ""
+	if !h.NextRelease.IsZero() {
+		next = ", the next is released at " + timeText(h.NextRelease)
+	}
+	owed := ""
+	if h.RefundsDue > 0 {
+		owed = fmt.Sprintf("; %s must be paid back", count(h.RefundsDue, "payment"))
+	}
+	return fmt.Sprintf("%s open%s; %s paid, %s expired, %s cancelled, %s refunded, %s paid late and sold%s", count(h.Open, "hold"), next,
+		grouped(h.Confirmed), grouped(h.Expired), grouped(h.Cancelled), grouped(h.Refunded), grouped(h.Resold), owed)
 }
 
 // served says who sells. Where too few lock nodes answer to tell, a warning does.

@@ -27,6 +27,7 @@ type metrics struct {
 	gauges map[string]*prometheus.Desc
 
 	up, abstains, stalls *prometheus.Desc
+	holds                holdMetrics
 	locks                *lockMetrics
 }
 
@@ -68,6 +69,7 @@ func newMetrics(e *Executor) *metrics {
 				"evaluation_failed; the same behind audit_ where the rule only counts, and behind priority_ for the queue; " +
 				"not_checked where what rules read could not be read."}, []string{"rule", "result"}),
 		gauges: make(map[string]*prometheus.Desc),
+		holds:  newHoldMetrics(sale),
 		locks:  newLockMetrics(sale),
 
 		up:       gauge("salectl_node_up", "1 while the lock node answers.", "node"),
@@ -152,6 +154,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range m.gauges {
 		to <- d
 	}
+	m.holds.describe(to)
 	m.locks.describe(to)
 }
 
@@ -186,6 +189,9 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		if s.Listed {
 			gauge("salectl_list_on", one(s.ListOn))
 			gauge("salectl_undrained_grabs", float64(s.Undrained))
+		}
+		if s.Paid {
+			m.holds.collect(s, shard.Holds(), to)
 		}
 	}
 }

@@ -109,4 +109,14 @@ func TestMetricsOfLists(t *testing.T) {
 	told("when it is back", map[string]float64{
 		"salectl_undrained_grabs": 0, "salectl_sold_units": 7, "salectl_list_on": 2, "salectl_list_fills_total": 2, "salectl_void_grabs_total": 0,
 	})
+	// Each of them has the name that the node gave it with, and no other.
+	for slot := range uint64(20) {
+		for index := range 8 {
+			for shard := range 2 {
+				if c, no := p.Find(ClaimID{Shard: shard, Slot: slot, Index: index}); no != api.NoSuchClaim {
+					t.Errorf("a claim is found by its place in the log: %+v, %q", c, no)
+				}
+			}
+		}
+	}
 }

@@ -2,6 +2,8 @@ package executor
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -246,5 +248,45 @@ func TestPaymentRacesExpiry(t *testing.T) {
 	}
 	if outcomes[api.Sold] == 0 || outcomes[api.Expired] == 0 || len(outcomes) != 2 {
 		t.Errorf("outcomes: %v", outcomes)
+	}
+}
+
+// A claim is looked up by its id, with what became of it and of its payments; so are those
+// of its user.
+func TestLookUp(t *testing.T) {
+	w := newPaidWorld(t, &pb.Payment{ExtendByUs: holdFor.Microseconds()}, 2)
+	a, b := w.claim("ann", "1"), w.claim("bob", "1")
+	w.settle(api.Extend, a, "")
+	w.settle(api.Confirm, a, "p1")
+	w.settle(api.Confirm, a, "p2")
+	w.settle(api.Refund, a, "")
+	find := func(id ClaimID, want api.Outcome) Claim {
+		t.Helper()
+		c, no := w.s.p.Find(w.s.now(), id)
+		if no != want {
+			t.Errorf("%v: %q, want %q", id, no, want)
+		}
+		return c
+	}
+	got := find(a.Claim.ID, "")
+	has, _ := w.s.p.User(w.s.now(), "ann")
+	if len(has) != 1 || !reflect.DeepEqual(has[0], got) {
+		t.Errorf("ann has %+v, and her claim is %+v", has, got)
+	}
+	books := got.Books
+	if got.State != api.Refunded || got.HeldUntil.Sub(got.At) != 2*holdFor || books == nil || books.Payment != "p1" || !books.Extended || books.Retired ||
+		!slices.Equal(books.RefundsDue, []string{"p2"}) || books.Who != "ann@shop" || books.Why != "she asked for it" || books.SettledAt.Before(got.At) {
+		t.Errorf("%+v, %+v", got, books)
+	}
+	if got := find(b.Claim.ID, ""); got.State != api.Held || got.Books == nil || !got.Books.SettledAt.IsZero() {
+		t.Errorf("%+v", got)
+	}
+	find(ClaimID{Slot: 999}, api.NoSuchClaim)
+	find(ClaimID{Shard: 7, Slot: 2}, api.NoSuchClaim)
+	find(ClaimID{Unit: 1}, api.NoSuchClaim)
+	w.s.input(func() { w.s.p.Drain(w.s.now()) })
+	w.pass(5 * time.Second)
+	if _, no := w.s.p.Find(w.s.now(), b.Claim.ID); no == "" {
+		t.Error("a process that does not serve any more finds a claim")
 	}
 }

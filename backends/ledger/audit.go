@@ -17,21 +17,23 @@ import (
 // every unit ever dealt is in exactly one place, nobody passed the limit, and
 // every log is whole.
 type Audit struct {
-	OK        bool     `json:"ok"`
-	Sale      string   `json:"sale"`
-	UID       string   `json:"uid"`
-	Stock     int64    `json:"stock"` // units added minus removed
-	Sold      int64    `json:"sold"`
-	Held      int64    `json:"held"`
-	Available int64    `json:"available"`
-	InFlight  int64    `json:"inFlight"`
-	Users     int64    `json:"users"` // that have units, held or sold
-	Shards    int      `json:"shards"`
-	Slots     uint64   `json:"slots"`
-	Oversold  int64    `json:"oversold"`  // units that are in two places
-	OverLimit int64    `json:"overLimit"` // users who had more than the limit
-	Outcomes           // of the claims
-	Problems  []string `json:"problems"`
+	OK        bool   `json:"ok"`
+	Sale      string `json:"sale"`
+	UID       string `json:"uid"`
+	Stock     int64  `json:"stock"` // units added minus removed
+	Sold      int64  `json:"sold"`
+	Held      int64  `json:"held"`
+	Available int64  `json:"available"`
+	InFlight  int64  `json:"inFlight"`
+	Users     int64  `json:"users"` // that have units, held or sold
+	Shards    int    `json:"shards"`
+	Slots     uint64 `json:"slots"`
+	Oversold  int64  `json:"oversold"`  // units that are in two places
+	OverLimit int64  `json:"overLimit"` // users who had more than the limit
+	Outcomes         // of the claims
+	// HoldTimes says how long units lay in holds, nil if no hold has ended.
+	HoldTimes *HoldTimes `json:"holdTimes,omitempty"`
+	Problems  []string   `json:"problems"`
 	// Warnings are what does not speak against the sale and matters all the same: see
 	// Audit.Warn.
 	Warnings []string `json:"warnings"`
@@ -96,12 +98,15 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 	if deleted(sale, a.UID, books) {
 		return nil, fmt.Errorf("sale %s is being deleted, its ledger is in the export alone: %w", name, ErrGone)
 	}
+	var held []endedHold
 	for _, b := range books {
 		a.add(b)
+		held = append(held, b.ended...)
 		a.compare(sale, b, applied)
 		a.transfers(books, b)
 		a.heads[b.state.log] = b.state.Head()
 	}
+	a.HoldTimes = newHoldTimes(held)
 	a.place(sale, books)
 	a.packets(sale, books)
 	slices.Sort(a.Problems)

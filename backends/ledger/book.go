@@ -38,6 +38,7 @@ type book struct {
 	scattered   map[uint32][]int64  // the units of claims that do not follow one another
 	deals       map[uint32]bookDeal // what became of claims that were held or refunded
 	outcomes    Outcomes
+	ended       []endedHold // of each hold that has ended
 	free        Units
 	held        Units
 	sold        Units

@@ -21,6 +21,7 @@ type bookClaim struct {
 // bookDeal is what became of a claim that was held or refunded.
 type bookDeal struct {
 	state    string // as a ClaimState calls itself
+	since    int64  // the time of its commit
 	until    int64  // the deadline
 	grace    int64
 	extended bool
@@ -53,7 +54,7 @@ func (b *book) enroll(c *pb.Commit, at place, user uint32, op *pb.Claim) bool {
 	if op.GetHeldUntilUs() == 0 {
 		return false
 	}
-	b.deals[n] = bookDeal{state: "held", until: op.GetHeldUntilUs(), grace: op.GetGraceUs()}
+	b.deals[n] = bookDeal{state: "held", since: c.GetTimeUs(), until: op.GetHeldUntilUs(), grace: op.GetGraceUs()}
 	b.outcomes.OpenHolds++
 	return true
 }
@@ -164,6 +165,7 @@ func (b *book) endHold(c *pb.Commit, n uint32, deal *bookDeal, op *pb.Settle) {
 		b.forget(n)
 	}
 	b.outcomes.OpenHolds--
+	b.ended = append(b.ended, endedHold{c.GetTimeUs() - deal.since, int64(b.claims.at(n).count)})
 }
 
 func (b *book) refund(n uint32, deal *bookDeal, op *pb.Settle) {

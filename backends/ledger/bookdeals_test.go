@@ -259,3 +259,32 @@ func TestPlainSalesAreAsTheyWere(t *testing.T) {
 		t.Error("a plain sale keeps records of deals")
 	}
 }
+
+// TestHoldTimes weighs each hold by its units, and counts none that is open.
+func TestHoldTimes(t *testing.T) {
+	w := dealsWorld(t)
+	got := mustAudit(t, w.logs).HoldTimes
+	// Three paid and one cancelled in the commit after that of their claims, two expired at
+	// the release.
+	want := HoldTimes{Holds: 6, UnitSeconds: 2.002008, P50: 0.000001, P90: 1.001002, P99: 1.001002, Max: 1.001002}
+	if got == nil || *got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for name, c := range map[string]struct {
+		all  []endedHold
+		want *HoldTimes
+	}{
+		"none": {nil, nil},
+		"by units": {[]endedHold{{9_000_000, 1}, {2_000_000, 98}, {1_000_000, 1}},
+			&HoldTimes{Holds: 3, UnitSeconds: 206, P50: 2, P90: 2, P99: 2, Max: 9}},
+		"of three": {[]endedHold{{1_000_000, 1}, {2_000_000, 1}, {3_000_000, 1}},
+			&HoldTimes{Holds: 3, UnitSeconds: 6, P50: 2, P90: 3, P99: 3, Max: 3}},
+	} {
+		if got := newHoldTimes(c.all); (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	if got := mustAudit(t, busyWorld(t).logs).HoldTimes; got != nil && got.Holds == 0 {
+		t.Errorf("a sale in which no hold has ended: %+v", got)
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -36,7 +37,41 @@ func appendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) 
 	if !c.HeldUntil.IsZero() {
 		b = appendTime(append(b, `,"heldUntil":`...), c.HeldUntil)
 	}
+	if c.Books != nil {
+		b = appendBooks(b, c.Books)
+	}
 	return append(b, '}')
+}
+
+// appendBooks appends what is told to whoever looks a claim up.
+func appendBooks(b []byte, books *shard.Books) []byte {
+	if !books.SettledAt.IsZero() {
+		b = appendTime(append(b, `,"settledAt":`...), books.SettledAt)
+	}
+	for _, text := range []struct{ name, value string }{{"who", books.Who}, {"why", books.Why}, {"payment", books.Payment}} {
+		if text.value != "" {
+			b = append(append(append(b, `,"`...), text.name...), `":`...)
+			b = appendString(b, text.value)
+		}
+	}
+	if books.Extended {
+		b = append(b, `,"extended":true`...)
+	}
+	if books.Retired {
+		b = append(b, `,"retired":true`...)
+	}
+	for i, payment := range books.RefundsDue {
+		if i == 0 {
+			b = append(b, `,"refundDue":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = appendString(b, payment)
+	}
+	if len(books.RefundsDue) > 0 {
+		b = append(b, ']')
+	}
+	return b
 }
 
 // appendID appends the text form of a claim's name.

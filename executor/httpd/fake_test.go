@@ -15,6 +15,7 @@ type fake struct {
 	decline func(executor.Request, api.Outcome) executor.Answer
 	settle  func(context.Context, executor.Settlement) executor.Answer
 	user    func(string) ([]executor.Claim, api.Outcome)
+	find    func(executor.ClaimID) (executor.Claim, api.Outcome)
 	status  func() executor.Status
 	ready   func() error
 }
@@ -39,6 +40,8 @@ func (f *fake) Settle(ctx context.Context, x executor.Settlement) executor.Answe
 }
 
 func (f *fake) User(user string) ([]executor.Claim, api.Outcome) { return f.user(user) }
+
+func (f *fake) Find(id executor.ClaimID) (executor.Claim, api.Outcome) { return f.find(id) }
 
 func (f *fake) Status() executor.Status {
 	if f.status == nil {

@@ -167,6 +167,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.postClaim(w, r, name)
 	case kind == "claims" && ofBuyers(id):
 		s.postSettlement(w, r, name, id)
+	case kind == "claims" && id != "" && !strings.Contains(id, "/"):
+		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getClaim(w, sale, id) })
 	case kind == "users" && named && !strings.Contains(id, "/"):
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getUser(w, sale, id) })
 	default:

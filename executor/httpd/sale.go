@@ -9,6 +9,7 @@ import (
 	"salectl/api"
 	"salectl/executor"
 	"salectl/executor/payments"
+	"salectl/executor/shard"
 )
 
 // sale is one sale as this server has it.
@@ -34,6 +35,28 @@ func withList(v *api.Lists, shard executor.ShardStatus) *api.Lists {
 		v.Off++
 	}
 	v.Undrained += shard.Undrained
+	return v
+}
+
+// withHolds counts the holds of one more shard, if it has any. No holds: nil.
+func withHolds(v *api.Holds, shard executor.ShardStatus) *api.Holds {
+	if !shard.Paid {
+		return v
+	}
+	if v == nil {
+		v = new(api.Holds)
+	}
+	if next := shard.NextRelease.UTC(); !shard.NextRelease.IsZero() && (v.NextRelease.IsZero() || next.Before(v.NextRelease)) {
+		v.NextRelease = next
+	}
+	o := shard.Outcomes
+	v.Open += o.OpenHolds
+	v.Confirmed += o.Confirmed
+	v.Expired += o.Expired
+	v.Cancelled += o.Cancelled
+	v.Refunded += o.Refunded
+	v.Resold += o.Resold
+	v.RefundsDue += o.RefundsDue
 	return v
 }
 
@@ -64,6 +87,7 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 	}
 	for _, shard := range status.Shards {
 		view.Lists = withList(view.Lists, shard)
+		view.Holds = withHolds(view.Holds, shard)
 		view.Stock += shard.Limit
 		view.Available += shard.Available
 		view.Held += shard.Held
@@ -114,6 +138,27 @@ func (s *Server) getUser(w http.ResponseWriter, sale *sale, segment string) {
 		return
 	}
 	writeJSON(w, http.StatusOK, userView{sale.name, user, appendClaims(nil, sale.name, claims)})
+}
+
+// getClaim answers GET /v1/sales/{sale}/claims/{claim}.
+func (s *Server) getClaim(w http.ResponseWriter, sale *sale, text string) {
+	id, ok := shard.ParseClaimID(text)
+	if ok && id.Unit != 0 {
+		writeBadRequest(w, &fault{http.StatusUnprocessableEntity, "claim: one that a node gave is looked up by its user"})
+		return
+	}
+	claim, outcome := executor.Claim{}, api.NoSuchClaim
+	if ok {
+		claim, outcome = sale.Find(id)
+	}
+	if outcome != "" {
+		writeOutcome(w, outcome)
+		return
+	}
+	h := w.Header()
+	h["Content-Type"] = typeJSON
+	h["Cache-Control"] = noStore
+	w.Write(appendClaim(nil, claim.State, sale.name, &claim))
 }
 
 // writeJSON answers with v, whose encoding cannot fail. Views change from one

@@ -2,13 +2,16 @@ package httpd
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor"
+	"salectl/executor/shard"
 )
 
 func TestGetSale(t *testing.T) {
@@ -34,6 +37,14 @@ func TestGetSale(t *testing.T) {
 	r := do(s, http.MethodGet, "/v1/sales/movie", "", nil)
 	if got := text(t, r); r.StatusCode != 200 || got != want {
 		t.Errorf("%d %s\nwant 200 %s", r.StatusCode, got, want)
+	}
+	status.Shards[0].Paid, status.Shards[0].Outcomes = true, ledger.Outcomes{OpenHolds: 2, Confirmed: 3, Expired: 1, RefundsDue: 1}
+	status.Shards[0].NextRelease = noon.Add(time.Minute)
+	status.Shards[1].Paid, status.Shards[1].Outcomes = true, ledger.Outcomes{OpenHolds: 1, Cancelled: 4, Refunded: 5, Resold: 6}
+	status.Shards[1].NextRelease = noon.Add(time.Second)
+	const holds = `"holds":{"open":3,"nextRelease":"2026-11-11T12:00:01Z","confirmed":3,"expired":1,"cancelled":4,"refunded":5,"resold":6,"refundsDue":1}`
+	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, holds) {
+		t.Errorf("holds are told otherwise: %s", got)
 	}
 	status.ClosesAt = noon
 	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, `"closesAt":"2026-11-11T12:00:00Z"`) {
@@ -154,5 +165,54 @@ func TestToken(t *testing.T) {
 	}
 	if r := do(s.Admin(), http.MethodGet, "/healthz", "", nil); r.StatusCode != 200 {
 		t.Errorf("healthz asks for a token: status %d", r.StatusCode)
+	}
+}
+
+// TestGetClaim looks one claim up, with all that its books say and with none of it.
+func TestGetClaim(t *testing.T) {
+	refunded := firstClaim
+	refunded.State, refunded.HeldUntil = api.Refunded, noon.Add(time.Minute)
+	refunded.Books = &shard.Books{
+		SettledAt: noon.Add(time.Second), Who: "ada", Why: "the \"show\" is off", Payment: "p1",
+		Extended: true, Retired: true, RefundsDue: []string{"p2", "p3"},
+	}
+	head := strings.Replace(strings.TrimSuffix(firstClaimBody, "}"), `"sold"`, `"refunded"`, 1)
+	for name, c := range map[string]struct {
+		path    string
+		claim   executor.Claim
+		outcome api.Outcome
+		asked   bool
+		status  int
+		body    string // what it ends with
+	}{
+		"sold": {"3-17-2", firstClaim, "", true, 200, firstClaimBody},
+		"refunded": {"3-17-2", refunded, "", true, 200, head + `,"heldUntil":"2026-11-11T12:01:00Z","settledAt":"2026-11-11T12:00:01Z",` +
+			`"who":"ada","why":"the \"show\" is off","payment":"p1","extended":true,"retired":true,"refundDue":["p2","p3"]}`},
+		"nobody's":      {"3-17-2", executor.Claim{}, api.NoSuchClaim, true, 404, `"outcome":"no_such_claim"}`},
+		"cannot tell":   {"3-17-2", executor.Claim{}, api.Standby, true, 503, `"outcome":"standby"}`},
+		"no id":         {"hello", executor.Claim{}, "", false, 404, `"outcome":"no_such_claim"}`},
+		"from a node":   {"4-u7", executor.Claim{}, "", false, 422, `"outcome":"bad_request"}`},
+		"deeper folder": {"3-17-2/units", executor.Claim{}, "", false, 404, `Claims go to /v1/sales/{sale}/claims."}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := false
+			s := New(Config{Sales: []executor.Service{&fake{name: "movie", find: func(id executor.ClaimID) (executor.Claim, api.Outcome) {
+				asked = id == executor.ClaimID{Shard: 3, Slot: 17, Index: 2}
+				return c.claim, c.outcome
+			}}}})
+			r := do(s, http.MethodGet, "/v1/sales/movie/claims/"+c.path, "", nil)
+			body := text(t, r)
+			if asked != c.asked || r.StatusCode != c.status || !strings.HasSuffix(body, c.body) {
+				t.Errorf("asked: %v, answered %d %s\nwant %v, %d, at the end %s", asked, r.StatusCode, body, c.asked, c.status, c.body)
+			}
+			var told api.Claim
+			if err := json.Unmarshal([]byte(body), &told); r.StatusCode == 200 && (err != nil || told.ID != firstClaim.ID.String()) {
+				t.Errorf("read as an api.Claim it is %+v, %v", told, err)
+			}
+		})
+	}
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	if r := do(s, http.MethodPost, "/v1/sales/movie/claims/3-17-2", "{}", nil); r.StatusCode != 405 || r.Header.Get("Allow") != http.MethodGet {
+		t.Errorf("posted to a claim: %d, allowed is %s", r.StatusCode, r.Header.Get("Allow"))
 	}
 }

@@ -126,7 +126,7 @@ func TestBadSettlements(t *testing.T) {
 		"a claim too many":  {"1-2-3-4/cancel", `{}`, nil, 404, "No claim of this name"},
 		"more than a way":   {"1-2-3/cancel/now", `{}`, nil, 404, "nothing at this path"},
 		"another way":       {"1-2-3/steal", `{}`, nil, 404, "nothing at this path"},
-		"no way":            {"1-2-3", `{}`, nil, 404, "nothing at this path"},
+		"no way":            {"1-2-3", `{}`, nil, 405, "This path takes GET"},
 		"no body":           {"1-2-3/extend", ``, nil, 400, "must be a JSON object"},
 		"two bodies":        {"1-2-3/extend", `{}{}`, nil, 400, "something follows"},
 		"no payment":        {"1-2-3/confirm", `{}`, nil, 422, "payment: missing"},

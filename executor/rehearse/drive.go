@@ -38,11 +38,14 @@ type drive struct {
 	total  int // clicks
 	start  clock.Now
 
+	payers *payers // nil: claims are sold at once
+
 	next atomic.Int64 // the visit that the next free worker takes
 
-	// mu makes calls of Progress one at a time.
-	mu   sync.Mutex
-	done int
+	// mu guards plays, and makes calls of Progress one at a time.
+	mu    sync.Mutex
+	done  int
+	plays []*play
 }
 
 // worker is one connection's share. Nothing in it is shared while workers run.
@@ -78,6 +81,11 @@ func Drive(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 
+	if c.Payment != nil {
+		if d.payers, err = newPayers(d); err != nil {
+			return nil, err
+		}
+	}
 	workers := make([]*worker, min(c.Concurrency, len(d.visits)))
 	for i := range workers {
 		workers[i] = &worker{
@@ -90,19 +98,32 @@ func Drive(ctx context.Context, c Config) (*Report, error) {
 			return nil, err
 		}
 	}
-	d.start = c.Clock()
-	g, running := errgroup.WithContext(ctx)
-	for _, w := range workers {
-		g.Go(func() error { return w.run(running) })
-	}
-	if err := g.Wait(); err != nil {
+	if err := d.burst(ctx, workers); err != nil {
 		return nil, err
 	}
-	return report(d, workers, c.Clock().Mono-d.start.Mono), nil
+	took := c.Clock().Mono - d.start.Mono
+	left := leftOver{}
+	if c.Payment != nil {
+		if left, err = d.sellAgain(ctx, workers); err != nil {
+			return nil, err
+		}
+	}
+	return report(d, workers, took, left), nil
 }
 
-// run takes visits until there are none left.
-func (w *worker) run(ctx context.Context) error {
+// burst lets all visits in, and returns when each has its answers and each story is over.
+func (d *drive) burst(ctx context.Context, workers []*worker) error {
+	d.start = d.Clock()
+	d.next.Store(0)
+	g, running := errgroup.WithContext(ctx)
+	for _, w := range workers {
+		g.Go(func() error { return w.run(running, g) })
+	}
+	return g.Wait()
+}
+
+// run takes visits until there are none left. What buyers do later goes on in the group.
+func (w *worker) run(ctx context.Context, g *errgroup.Group) error {
 	for {
 		i := int(w.next.Add(1)) - 1
 		if i >= len(w.visits) {
@@ -115,6 +136,9 @@ func (w *worker) run(ctx context.Context) error {
 			}
 			w.records = append(w.records, r)
 			w.progress()
+			if err := w.payers.perform(ctx, g, r); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -122,6 +146,7 @@ func (w *worker) run(ctx context.Context) error {
 // open makes the worker's client. The connections are those of all.
 func (w *worker) open() (err error) {
 	c := w.api
+	c.Later = w.Payment != nil // units that nobody pays come back
 	c.Attempted, c.Jitter, c.Sleep = w.attempted, w.random.Float64, func(ctx context.Context, d time.Duration) error {
 		err := w.Sleep(ctx, d)
 		w.began = w.Clock()
@@ -167,6 +192,9 @@ func (w *worker) ask(ctx context.Context, k click) (record, error) {
 func (w *worker) progress() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.done == w.total {
+		return // who comes for what is left over is not counted
+	}
 	w.done++
 	if w.done == w.total || w.done%(w.total/100+1) == 0 {
 		w.Progress(w.done, w.total)

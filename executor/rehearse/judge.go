@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"salectl/api"
 	"salectl/spec"
@@ -26,6 +27,13 @@ type judge struct {
 	units   map[string]int64    // by user, of distinct claims
 	soldOut *record             // one who was told so
 	money   int64               // that buyers were told of, in minor units
+
+	// Of claims that were held.
+	plays  []*play
+	byID   map[string]*play
+	payAt  []time.Time // when somebody first began to pay for each unit, in order; nil: not known yet
+	free   []int64     // units that came back and that nobody has
+	reused int64       // how often a unit that came back was given to somebody else
 }
 
 // accepts are the accepted answers of one key.
@@ -36,21 +44,30 @@ type accepts struct {
 
 // judged is the verdict of a rehearsal: what was sold, and every broken promise
 // in words.
-func judged(c Config, records []record) (found *judge) {
+func judged(c Config, records []record, plays []*play) (found *judge) {
 	j := &judge{
 		c:      c,
 		owners: map[int64]*record{}, claims: map[string]*record{},
 		keys: map[string]*accepts{}, units: map[string]int64{},
+		plays: plays, byID: map[string]*play{},
 	}
 	// In order of arrival, so that "first" is, and messages are the same for
 	// the same answers.
 	slices.SortFunc(records, func(a, b record) int {
 		return cmp.Or(cmp.Compare(a.ended.Mono, b.ended.Mono), cmp.Compare(a.key, b.key))
 	})
+	slices.SortFunc(j.plays, func(a, b *play) int { return cmp.Compare(a.key, b.key) })
+	for _, v := range j.plays {
+		j.byID[v.claim.ID] = v
+		j.follow(v)
+	}
 	for i := range records {
 		if records[i].accepted() {
 			j.accept(&records[i])
 		}
+	}
+	if c.Payment != nil {
+		j.held()
 	}
 	for i := range records {
 		if !records[i].accepted() {
@@ -82,7 +99,7 @@ func (j *judge) accept(r *record) {
 		}
 	}
 	if f := key.first; f != r {
-		if f.ID != r.ID || !slices.Equal(f.Units, r.Units) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
+		if f.ID != r.ID || !j.sameUnits(f, r) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
 			j.violated("%s had two answers: claim %s with units %v%s, then claim %s with units %v%s",
 				r.key, f.ID, f.Units, worth(f), r.ID, r.Units, worth(r))
 		} else {
@@ -93,6 +110,10 @@ func (j *judge) accept(r *record) {
 		j.claims[r.ID] = r
 	} else if other.key != r.key {
 		j.violated("claim %s was given to %s and to %s", r.ID, other.key, r.key)
+	}
+	if j.c.Payment != nil {
+		j.hold(r)
+		return
 	}
 	for _, unit := range r.Units {
 		if other := j.owners[unit]; other != nil {
@@ -116,11 +137,12 @@ func (j *judge) refuse(r *record) {
 	// Requests of one key that cross each other may be decided in either order,
 	// and a refusal is not remembered; but nothing may be refused that was sent
 	// after its acceptance had arrived.
-	if key := j.keys[r.key]; key != nil && r.began.Mono > key.first.ended.Mono {
+	if key := j.keys[r.key]; key != nil && r.began.Mono > key.first.ended.Mono && !j.hasEnded(key.first, r) {
 		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.ID, r.status, r.Outcome)
 	}
 	if r.Outcome == api.SoldOut {
 		j.soldOut = r
+		j.tooEarly(r)
 	}
 }
 
@@ -136,7 +158,7 @@ func (j *judge) wholeSale(records []record) {
 	if j.unresolved {
 		return
 	}
-	if j.soldOut != nil && sold < j.c.Stock {
+	if j.c.Payment == nil && j.soldOut != nil && sold < j.c.Stock {
 		j.violated("%s was told that the sale is sold out, but only %d of %d units are", j.soldOut.key, sold, j.c.Stock)
 	}
 	for i := range records {

@@ -13,6 +13,7 @@ type click struct {
 	user     string
 	key      string
 	quantity int64
+	story    story // of the claim, if it is held
 }
 
 // visit is what one worker sends for one buyer, each click after the answer to
@@ -48,8 +49,10 @@ func planned(c Config) []visit {
 func buyer(c Config, random *rand.Rand, number int) []visit {
 	one := click{user: fmt.Sprintf("buyer-%06d", number), quantity: quantity(c, random)}
 	one.key = one.user + "-1"
-	again, more := one, one
-	more.key = one.user + "-2"
+	again := one
+	one.story = drawStory(c, random)
+	more := one
+	more.key, more.story = one.user+"-2", drawStory(c, random)
 
 	kind := random.IntN(1000)
 	is := func(share int) bool {

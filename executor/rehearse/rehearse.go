@@ -2,8 +2,10 @@
 // what they saw.
 //
 // It is a buyer and no more: it knows a sale by its HTTP answers alone, and
-// judges them by what a buyer could complain of (judge.go). What the ledger says
-// is for an audit to find out. The load only ever goes to this machine.
+// judges them by what a buyer could complain of (judge.go). Where claims are held
+// until they are paid, it pays some and not others (payer.go), and follows each hold by
+// what its buyer was told (holds.go). What the ledger says is for an audit to find out;
+// Report.Compare takes it claim by claim. The load only ever goes to this machine.
 package rehearse
 
 import (
@@ -50,6 +52,14 @@ type Config struct {
 	// RedPacket is what the units are worth, nil if they are no packets of
 	// money. Buyers are told their amounts, and add them up.
 	RedPacket *spec.RedPacket
+
+	// Payment is how claims are paid, nil if they are sold at once. Buyers then pay, or
+	// do not: see stories.
+	Payment *spec.Payment
+
+	// Admin is the server's admin address, where sold claims are refunded; on this
+	// machine. Required with Payment.
+	Admin string
 
 	// Timeout is how long a buyer waits for one answer before the request is
 	// sent again. Zero: DefaultTimeout.
@@ -112,7 +122,12 @@ func (c Config) withDefaults() (Config, error) {
 	case c.PerUserLimit < 1 || c.Stock < 1:
 		return c, fmt.Errorf("rehearse: a limit of %d and a stock of %d: both must be at least 1", c.PerUserLimit, c.Stock)
 	}
-	c.URL = strings.TrimSuffix(c.URL, "/")
+	c.URL, c.Admin = strings.TrimSuffix(c.URL, "/"), strings.TrimSuffix(c.Admin, "/")
+	if c.Payment != nil {
+		if err := checkURL(c.Admin); err != nil {
+			return c, err
+		}
+	}
 	return c, checkURL(c.URL)
 }
 

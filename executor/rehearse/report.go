@@ -34,9 +34,10 @@ type Report struct {
 	Outcomes  map[string]int `json:"outcomes"`
 	UnitsSold int64          `json:"unitsSold"` // that buyers were told of
 	Money     *Money         `json:"money,omitempty"`
+	Payment   *Payment       `json:"payment,omitempty"` // what became of holds; nil: claims are sold at once
 
 	DurationSeconds     float64 `json:"durationSeconds"`
-	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests with their final answer
+	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests with their final answer; with Payment, most of the time is that of holds
 	LatencyMs           Latency `json:"latencyMs"`
 
 	// Violations are promises that buyers saw broken, in words. Never null.
@@ -45,6 +46,8 @@ type Report struct {
 	// Audit is what the ledger says, for whoever can read it to fill in. If it
 	// is a fmt.Stringer, WriteText shows it.
 	Audit any `json:"audit,omitempty"`
+
+	found *judge
 }
 
 // Money is what buyers of a red packet were told that they have. Amounts are
@@ -74,21 +77,20 @@ func (r *Report) Verdict() error {
 }
 
 // report puts together what all workers have.
-func report(d *drive, workers []*worker, took time.Duration) *Report {
+func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Report {
 	r := &Report{
 		FormatVersion:   FormatVersion,
 		Sale:            d.Sale,
 		Users:           d.Users,
-		Requests:        d.total,
+		Requests:        d.total + len(left.came),
 		Outcomes:        map[string]int{},
 		DurationSeconds: round(took.Seconds()),
 		Violations:      []string{},
 	}
 	latency := newHistogram()
-	records := make([]record, 0, d.total)
+	records := recordsOf(workers)
 	for _, w := range workers {
 		latency.Merge(w.latency)
-		records = append(records, w.records...)
 		r.Retries += w.retries
 	}
 	for i := range records {
@@ -103,17 +105,35 @@ func report(d *drive, workers []*worker, took time.Duration) *Report {
 		P999: milliseconds(latency.ValueAtPercentile(99.9)),
 		Max:  milliseconds(latency.Max()),
 	}
-	found := judged(d.Config, records)
-	violations := found.violations
+	found := judged(d.Config, records, d.plays)
 	r.UnitsSold = int64(len(found.owners))
+	if d.Payment != nil {
+		found.leftOver(records, left)
+		r.Retries += int(d.payers.resent.Load())
+		r.Payment = paid(d.Config, found)
+	}
 	if p := d.RedPacket; p != nil {
 		r.Money = &Money{p.Currency, p.Format(found.money), p.Format(p.Total)}
 	}
-	if more := len(violations) - maxViolations; more > 0 {
-		violations = append(violations[:maxViolations], fmt.Sprintf("and %d more", more))
-	}
-	r.Violations = append(r.Violations, violations...)
+	r.found = found
+	r.tell()
 	return r
+}
+
+// tell spells the violations out.
+func (r *Report) tell() {
+	all := r.found.violations
+	r.Violations = append([]string{}, all[:min(len(all), maxViolations)]...)
+	if more := len(all) - maxViolations; more > 0 {
+		r.Violations = append(r.Violations, fmt.Sprintf("and %d more", more))
+	}
+}
+
+func recordsOf(workers []*worker) (all []record) {
+	for _, w := range workers {
+		all = append(all, w.records...)
+	}
+	return all
 }
 
 // Histograms count microseconds, up to a little more than any request may take.

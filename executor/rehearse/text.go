@@ -42,9 +42,16 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Retries > 0 {
 		row("sent again", "%s", spec.Grouped(int64(r.Retries)))
 	}
-	row("throughput", "%s/s over %.2f s", spec.Grouped(int64(r.ThroughputPerSecond)), r.DurationSeconds)
+	if r.Payment == nil {
+		row("throughput", "%s/s over %.2f s", spec.Grouped(int64(r.ThroughputPerSecond)), r.DurationSeconds)
+	} else {
+		row("took", "%.2f s, most of it until holds were over", r.DurationSeconds)
+	}
 	l := r.LatencyMs
 	row("latency", "p50 %s, p99 %s, p99.9 %s, max %s", ms(l.P50), ms(l.P99), ms(l.P999), ms(l.Max))
+	if r.Payment != nil {
+		r.Payment.writeText(rows)
+	}
 	if len(r.Violations) == 0 {
 		money := ""
 		if m := r.Money; m != nil {

@@ -33,9 +33,23 @@ type Claim struct {
 	// HeldUntil is the deadline to pay by; zero: it was never held.
 	HeldUntil time.Time
 
+	// Books is set for whoever looks a claim up that was held or refunded.
+	Books *Books
+
 	// Packets is what the units are worth, nil if they are no packets of money. It
 	// is set in what Service returns.
 	Packets *spec.Packets
+}
+
+// Books is what the ledger has of a claim that was held or refunded, beyond what its
+// buyer is told when it is made.
+type Books struct {
+	SettledAt  time.Time // when it came to its state; zero: it is as it was made
+	Who, Why   string    // of a cancel or refund
+	Payment    string    // that bought it
+	Extended   bool
+	Retired    bool     // its units went out of the sale by its refund
+	RefundsDue []string // payments that bought nothing
 }
 
 // ClaimID names a claim by its place in the ledger, or, where a node gave it from

@@ -88,6 +88,8 @@ type Shard struct {
 	doubts   *Doubts
 	uid      string // of the run
 
+	holds holdTally
+
 	// mu guards the mail and is held for no longer than it takes to copy it.
 	mu     sync.Mutex
 	queue  []*Ticket

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -20,13 +21,18 @@ type Status struct {
 	Held       int64
 	Sold       int64
 	InFlight   int64
-	Bytes      int64  // size of the log
-	Queue      int    // requests waiting
-	Listed     bool   // its units lie in a list on a node
-	ListOn     bool   // which gives them
-	Undrained  int64  // grabs that the list gave and the log does not have yet
-	Owned      bool   // this process may append
-	Stall      *Stall // nil: it does not
+	Bytes      int64 // size of the log
+	Queue      int   // requests waiting
+	Listed     bool  // its units lie in a list on a node
+	ListOn     bool  // which gives them
+	Undrained  int64 // grabs that the list gave and the log does not have yet
+	Owned      bool  // this process may append
+
+	Outcomes    ledger.Outcomes // of its claims
+	Paid        bool            // claims are held until they are paid, or some were
+	NextRelease time.Time       // of the holds, the earliest; zero: no claim is held
+
+	Stall *Stall // nil: it does not
 }
 
 // Recall answers a request from memory, if what is in the ledger decides it.
@@ -45,10 +51,36 @@ func (s *Shard) Recall(now clock.Now, r Request) (Answer, bool) {
 }
 
 // User returns a user's claims.
-func (s *Shard) User(user string) []Claim {
+func (s *Shard) User(user string) (claims []Claim) {
 	s.state.RLock()
 	defer s.state.RUnlock()
-	return claimsOf(s.seq.shard, s.seq.state, user)
+	for _, c := range s.seq.state.User(user) {
+		claims = append(claims, lookedUp(s.seq.shard, c))
+	}
+	return claims
+}
+
+// Find returns a claim by its place in the log.
+func (s *Shard) Find(id ClaimID) (Claim, bool) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	c, ok := s.seq.state.ClaimAt(id.Slot, id.Index)
+	if !ok || c.Grabbed { // which has another name
+		return Claim{}, false
+	}
+	return lookedUp(s.seq.shard, c), true
+}
+
+// lookedUp is a claim with what the books say of it.
+func lookedUp(shard int, c ledger.Claim) Claim {
+	claim := claimOf(shard, c)
+	if c.HeldUntilUs != 0 || c.SettledUs != 0 || len(c.RefundsDue) > 0 {
+		claim.Books = &Books{
+			SettledAt: ledger.Time(c.SettledUs), Who: c.Who, Why: c.Reason, Payment: c.Payment,
+			Extended: c.Extended, Retired: c.Retired, RefundsDue: c.RefundsDue,
+		}
+	}
+	return claim
 }
 
 // Status returns the shard as it stands.
@@ -63,6 +95,11 @@ func (s *Shard) Status() Status {
 	}
 	if st.Next() > 0 {
 		v.Slot = st.Next() - 1
+	}
+	v.Outcomes = st.Outcomes
+	v.Paid = st.Settings().GetPayment() != nil || st.Deals() > 0
+	if release, ok := st.NextDue(); ok {
+		v.NextRelease = ledger.Time(release)
 	}
 	s.front.show(&v)
 	return v

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+)
+
+// filterFlags are the flags that look for claims, with the given words before them.
+func filterFlags(what string) []urfave.Flag {
+	return []urfave.Flag{
+		valueFlag("user", what+" the claims of the user with that `ID`"),
+		valueFlag("unit", what+" the claims that have unit `N`, or had it last"),
+		valueFlag("state", what+" the claims in a `STATE`: "+strings.Join(ledger.ClaimStates(), ", ")),
+	}
+}
+
+func parseFilter(f *flags) ledger.ClaimFilter {
+	filter := ledger.ClaimFilter{User: f.text("user"), Unit: f.number("unit", 1, 1<<53, 0)}
+	if f.c.IsSet("state") {
+		filter.State = f.oneOf("state", ledger.ClaimStates()...)
+	}
+	if filter.User != "" {
+		if err := api.CheckUser(filter.User); err != nil {
+			f.refuse("--%s", err)
+		}
+	}
+	return filter
+}
+
+// find returns the claims of a sale that match, as its ledger has them now.
+func find(ctx context.Context, logs ledger.Logs, sale string, filter ledger.ClaimFilter) ([]ledger.ExportClaim, error) {
+	uid, shards, err := foldAll(ctx, logs, sale)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.FindClaims(ctx, logs, sale, uid, shards, filter)
+}
+
+// foundText lists claims.
+func (p *program) foundText(found []ledger.ExportClaim) {
+	c := p.colours(p.out)
+	fmt.Fprintf(p.out, "  %s found\n", count(len(found), "claim"))
+	if len(found) == 0 {
+		return
+	}
+	t := newTable("claim", "state", "user", "units", "at", "held until", "payment", "refund due")
+	for _, f := range found {
+		t.row(f.Claim, f.State, f.User, numbers(f.Units), f.At, orDash(f.HeldUntil), orDash(f.Payment), orDash(strings.Join(f.RefundDue, ", ")))
+	}
+	t.write(p.out, "  ", c.dim)
+}
+
+// numbers writes units one after another.
+func numbers(units []int64) string {
+	return strings.TrimPrefix(strings.TrimPrefix(unitList(units), "units "), "unit ")
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,375 @@
+package examples
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+	"salectl/services"
+	"salectl/services/scripts"
+)
+
+// paidSale is a sale whose claims are paid, served by two processes that are killed.
+type paidSale struct {
+	*testing.T
+	dir     string
+	release time.Duration // from the deadline to the release
+	servers [2]*paidServer
+	buyers  *api.Client // of both servers
+	staff   *api.Client // of both admin addresses
+
+	next    atomic.Int64  // the buyer who comes next
+	answers atomic.Int64  // that buyers have had
+	enough  chan struct{} // closed when nobody else is to come
+
+	// mu guards told, what each buyer was told.
+	mu   sync.Mutex
+	told []*toldBuyer
+}
+
+// paidServer is one of the places that serve, whatever process does.
+type paidServer struct {
+	dir, listen, admin string
+	process            *exec.Cmd
+	log                *os.File
+}
+
+// toldBuyer is what one buyer was told of a claim: what was asked, in order, and the
+// answers.
+type toldBuyer struct {
+	claim api.Claim // as it was accepted
+	asked []toldStep
+}
+
+type toldStep struct {
+	how     api.How
+	payment string
+	answer  api.Answer
+	ended   time.Time // not before the answer was there
+}
+
+// newPaidSale applies the sale whose places, its ledger and locks, are the given lines.
+func newPaidSale(t *testing.T, late, places string) *paidSale {
+	s := &paidSale{T: t, dir: t.TempDir(), release: 300 * time.Millisecond, enough: make(chan struct{})}
+	text := "apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: paid}\nspec:\n  stock: 20000\n  lockCount: 4\n  lock: {ttl: 2s}\n" +
+		"  payment: {holdFor: 2s, grace: 300ms, extendBy: 2s, late: " + late + "}\n" + places
+	if err := os.WriteFile(filepath.Join(s.dir, "sale.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run("apply", "--yes")
+	var listen, admin []string
+	for i := range s.servers {
+		s.servers[i] = &paidServer{dir: s.dir, listen: scripts.FreeAddress(t), admin: scripts.FreeAddress(t)}
+		listen, admin = append(listen, "http://"+s.servers[i].listen), append(admin, "http://"+s.servers[i].admin)
+	}
+	s.buyers, s.staff = s.client(listen), s.client(admin)
+	return s
+}
+
+// client asks until somebody decides.
+func (s *paidSale) client(servers []string) *api.Client {
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	s.Cleanup(transport.CloseIdleConnections)
+	c, err := api.NewClient(api.Config{Servers: servers, Sale: "paid", Transport: transport, Timeout: 6 * time.Second, MaxWait: 80 * time.Millisecond})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return c
+}
+
+// run runs a command that must end with 0, and returns what it says.
+func (s *paidSale) run(args ...string) string {
+	s.Helper()
+	cmd := exec.Command("salectl", args...)
+	cmd.Dir = s.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.Fatalf("salectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func (p *paidServer) start(t *testing.T) {
+	t.Helper()
+	log, err := os.OpenFile(filepath.Join(p.dir, "serve-"+p.listen[strings.LastIndex(p.listen, ":")+1:]+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.process, p.log = exec.Command("salectl", "serve", "--listen", p.listen, "--admin", p.admin), log
+	p.process.Dir, p.process.Stdout, p.process.Stderr = p.dir, log, log
+	if err := p.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kill ends the process with SIGKILL.
+func (p *paidServer) kill() {
+	p.process.Process.Kill()
+	p.process.Wait()
+	p.log.Close()
+}
+
+// killed lets buyers come while each server in turn, and now and then both, are killed in
+// the midst of answers, and started again.
+func (s *paidSale) killed(times int, chance *rand.Rand) {
+	ctx, cancel := context.WithTimeout(s.Context(), scripts.Patience)
+	defer cancel()
+	for _, p := range s.servers {
+		p.start(s.T)
+		s.Cleanup(func() { p.kill() })
+	}
+	var all sync.WaitGroup
+	for range 24 {
+		all.Go(func() { s.come(ctx, &all) })
+	}
+	for i := range times {
+		s.midst(ctx, chance)
+		victims := s.servers[i%2 : i%2+1]
+		if i%3 == 2 {
+			victims = s.servers[:]
+		}
+		for _, p := range victims {
+			p.kill()
+			p.start(s.T)
+		}
+	}
+	s.midst(ctx, chance)
+	close(s.enough)
+	all.Wait()
+	s.settled(ctx)
+}
+
+// midst waits until buyers have had some more answers, whose number is up to chance.
+func (s *paidSale) midst(ctx context.Context, chance *rand.Rand) {
+	for wanted := s.answers.Load() + 20 + chance.Int64N(300); s.answers.Load() < wanted; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			s.Fatalf("nobody is answered any more: %v", ctx.Err())
+		}
+	}
+}
+
+// settled waits until no claim is held any more.
+func (s *paidSale) settled(ctx context.Context) {
+	for ; ; time.Sleep(20 * time.Millisecond) {
+		sale, err := s.buyers.Status(ctx)
+		if err == nil && sale.Held == 0 {
+			return
+		}
+		if ctx.Err() != nil {
+			s.Fatalf("claims stay held: %+v, %v", sale.Holds, err)
+		}
+	}
+}
+
+// come lets buyers in until there are enough. Whoever waits does so beside.
+func (s *paidSale) come(ctx context.Context, all *sync.WaitGroup) {
+	for {
+		select {
+		case <-s.enough:
+			return
+		case <-ctx.Done():
+			return
+		default:
+		}
+		n := s.next.Add(1)
+		user := fmt.Sprint("user-", n)
+		a, err := s.buyers.Claim(ctx, api.Request{User: user, Key: "1", Quantity: 1})
+		s.answers.Add(1)
+		if err != nil || a.Outcome != api.Held {
+			// A claim may have been accepted, and its hold be over, before anybody said so.
+			if err != nil || a.Outcome != api.Expired {
+				s.Errorf("%s claims and is told %+v, %v", user, a, err)
+			}
+			continue
+		}
+		b := &toldBuyer{claim: a.Claim}
+		s.mu.Lock()
+		s.told = append(s.told, b)
+		s.mu.Unlock()
+		s.play(ctx, all, n, b)
+	}
+}
+
+// play is what a buyer does with a hold.
+func (s *paidSale) play(ctx context.Context, all *sync.WaitGroup, n int64, b *toldBuyer) {
+	first, second := fmt.Sprint("p-", n), fmt.Sprint("q-", n)
+	later := func(d time.Duration, how api.How, payment string) {
+		all.Go(func() {
+			if api.Sleep(ctx, d) == nil {
+				s.ask(ctx, b, how, payment)
+			}
+		})
+	}
+	switch n % 10 {
+	case 0: // nobody pays
+	case 1:
+		s.ask(ctx, b, api.Cancel, "")
+	case 2:
+		s.ask(ctx, b, api.Extend, "")
+		later(time.Until(b.claim.HeldUntil.Add(s.release)), api.Confirm, first)
+	case 3:
+		later(time.Until(b.claim.HeldUntil.Add(s.release)), api.Confirm, first)
+	case 4:
+		s.ask(ctx, b, api.Confirm, first)
+		s.ask(ctx, b, api.Confirm, second)
+	case 5:
+		s.ask(ctx, b, api.Confirm, first)
+		s.ask(ctx, b, api.Refund, "")
+	case 6:
+		s.ask(ctx, b, api.Confirm, first)
+		s.ask(ctx, b, api.Confirm, first)
+	default:
+		s.ask(ctx, b, api.Confirm, first)
+	}
+}
+
+// ask asks until it is decided.
+func (s *paidSale) ask(ctx context.Context, b *toldBuyer, how api.How, payment string) {
+	said, client := api.Settlement{Payment: payment}, s.buyers
+	if how == api.Cancel || how == api.Refund {
+		said.Who, said.Reason = "test", "because"
+	}
+	if how == api.Refund {
+		client = s.staff
+	}
+	a, err := client.Settle(ctx, b.claim.ID, how, said)
+	s.answers.Add(1)
+	if err != nil {
+		s.Errorf("%s of claim %s: %v", how, b.claim.ID, err)
+		return
+	}
+	b.asked = append(b.asked, toldStep{how, payment, a, time.Now()})
+}
+
+// accounted holds all that buyers were told against the ledger.
+func (s *paidSale) accounted() {
+	s.run("audit")
+	s.run("export", "--out", "end.ndjson")
+	claims := s.exported()
+	count := map[string]int{}
+	for _, b := range s.told {
+		c, there := claims[b.claim.ID]
+		delete(claims, b.claim.ID)
+		if !there || c.User != b.claim.User {
+			s.Errorf("%s was given claim %s, and the ledger has %+v", b.claim.User, b.claim.ID, c)
+			continue
+		}
+		s.holds(b, c, count)
+	}
+	for id, c := range claims { // accepted, and over before anybody said so
+		if c.State != "expired" {
+			s.Errorf("claim %s of %s is %s, and nobody was told of it", id, c.User, c.State)
+		}
+	}
+	s.Logf("%d claims, told of: %v", len(s.told), count)
+	for _, what := range []string{"confirm sold", "confirm not_held", "cancel cancelled", "extend held", "refund refunded", "late"} {
+		if count[what] == 0 {
+			s.Errorf("no buyer was told %q: %v", what, count)
+		}
+	}
+}
+
+// holds checks that all that a buyer was told of a claim holds.
+func (s *paidSale) holds(b *toldBuyer, c ledger.ExportClaim, count map[string]int) {
+	until, state := b.claim.HeldUntil, "expired" // which all come to of which nobody was told anything else
+	for _, step := range b.asked {
+		a := step.answer
+		count[string(step.how)+" "+string(a.Outcome)]++
+		if a.Outcome == step.how.Done() {
+			state = string(a.Outcome)
+		}
+		switch {
+		case a.Outcome == api.Held:
+			until, state = a.Claim.HeldUntil, "expired"
+		case a.Outcome == api.Expired && step.ended.Before(until.Add(s.release)):
+			s.Errorf("claim %s has expired at %v, and was held until %v", c.Claim, step.ended, until)
+		case a.Outcome == api.Sold && !slices.Equal(a.Claim.Units, c.Units):
+			s.Errorf("claim %s was sold with the units %v, and has %v", c.Claim, a.Claim.Units, c.Units)
+		}
+		if step.how == api.Confirm {
+			bought, owed := c.Payment == step.payment, slices.Contains(c.RefundDue, step.payment)
+			if bought == owed || bought != (a.Outcome == api.Sold) || owed != a.Problem().RefundDue {
+				s.Errorf("payment %s of claim %s was told %s (owed back: %v), and the ledger says: bought by %q, owed back %q",
+					step.payment, c.Claim, a.Outcome, a.Problem().RefundDue, c.Payment, c.RefundDue)
+			}
+			if step.ended.After(until.Add(s.release)) {
+				count["late"]++
+			}
+		}
+	}
+	if c.State != state || c.HeldUntil != until.UTC().Format(time.RFC3339Nano) {
+		s.Errorf("claim %s was told to be %s, held until %v; the ledger has %+v", c.Claim, state, until, c)
+	}
+	at, err := time.Parse(time.RFC3339Nano, c.SettledAt)
+	if c.State == "expired" && (err != nil || at.Before(until.Add(s.release))) {
+		s.Errorf("claim %s was held until %v, and has expired at %s", c.Claim, until, c.SettledAt)
+	}
+}
+
+// exported returns the claims of the export, by their ids.
+func (s *paidSale) exported() map[string]ledger.ExportClaim {
+	text, err := os.ReadFile(filepath.Join(s.dir, "end.ndjson"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	claims := map[string]ledger.ExportClaim{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, len(text)+1)
+	for lines.Scan() {
+		var c ledger.ExportClaim
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			s.Fatal(err)
+		}
+		if c.Claim != "" {
+			claims[c.Claim] = c
+		}
+	}
+	return claims
+}
+
+// TestHoldsSurviveKills kills those who serve a sale in the midst of holds, payments,
+// cancels, extensions, refunds and releases. In the end the ledger has all that was
+// answered: what was paid is sold, or its payment is owed back; and no hold ended
+// before its release.
+func TestHoldsSurviveKills(t *testing.T) {
+	seed := rand.Uint64N(1_000_000)
+	t.Logf("seed %d", seed)
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		s := newPaidSale(t, "resell", "  embedded: {dir: ledger}\n")
+		s.killed(4, rand.New(rand.NewPCG(seed, 1)))
+		s.accounted()
+	})
+	t.Run("services", func(t *testing.T) {
+		t.Parallel()
+		var nodes []string
+		for i := range 3 {
+			node, err := services.StartRedis(t.Context(), services.RedisOptions{Dir: filepath.Join(t.TempDir(), fmt.Sprint(i))})
+			services.Require(t, err)
+			t.Cleanup(node.Stop)
+			nodes = append(nodes, strconv.Quote(node.Addr()))
+		}
+		hbase, err := shared()
+		services.Require(t, err)
+		s := newPaidSale(t, "refuse", "  redis: {nodes: ["+strings.Join(nodes, ", ")+"]}\n"+
+			"  hbase: {zookeeper: ["+strconv.Quote(hbase.Zookeeper())+"], table: holds_survive_kills}\n")
+		s.killed(6, rand.New(rand.NewPCG(seed, 2)))
+		s.accounted()
+	})
+}

@@ -1,0 +1,118 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"salectl/api"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+)
+
+// settles asks for a claim to be settled, and fails the test unless the outcome is want.
+func (m *member) settles(a Answer, how api.How, payment string, want api.Outcome) {
+	m.c.t.Helper()
+	ctx, cancel := context.WithTimeout(m.c.t.Context(), 5*time.Second)
+	defer cancel()
+	got := m.Settle(ctx, Settlement{Claim: a.Claim.ID, How: how, Settlement: api.Settlement{Payment: payment}})
+	if got.Outcome != want {
+		m.c.t.Fatalf("%s: %+v, want %s", how, got, want)
+	}
+}
+
+// TestMetricsOfHolds tells what became of holds, and the same after a takeover.
+func TestMetricsOfHolds(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{20}, func(c *cluster) {
+		m := c.serve("first", nil)
+		families := func(m *member) map[string]*dto.MetricFamily {
+			registry := prometheus.NewRegistry()
+			registry.MustRegister(m.Collectors()...)
+			all, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			byName := map[string]*dto.MetricFamily{}
+			for _, f := range all {
+				byName[f.GetName()] = f
+			}
+			return byName
+		}
+		if families(m)["salectl_open_holds"] != nil {
+			t.Error("a sale that sells at once has metrics of holds")
+		}
+		saletest.Replan(t, c.logs, c.sale.Name, func(p *pb.Planned) {
+			p.Settings.Payment = &pb.Payment{HoldForUs: holdFor.Microseconds(), GraceUs: grace.Microseconds(),
+				ExtendByUs: holdFor.Microseconds(), Late: pb.Payment_RESELL}
+		})
+		m.within(5*time.Second, "on the new generation", func() bool { return m.Status().Generation == 2 })
+		held := map[string]Answer{}
+		for i := range 7 {
+			user := fmt.Sprint("buyer-", i)
+			if held[user] = m.claim(user); held[user].Outcome != api.Held {
+				t.Fatalf("%s: %+v", user, held[user])
+			}
+		}
+		time.Sleep(holdFor / 4)
+		m.settles(held["buyer-0"], api.Confirm, "p0", api.Sold)
+		m.settles(held["buyer-0"], api.Confirm, "other", api.NotHeld)
+		m.settles(held["buyer-1"], api.Cancel, "", api.Cancelled)
+		m.settles(held["buyer-2"], api.Extend, "", api.Held)
+		m.settles(held["buyer-3"], api.Extend, "", api.Held)
+		m.settles(held["buyer-4"], api.Confirm, "p4", api.Sold)
+		synctest.Wait()
+		tell := func(m *member, when string, want map[string]float64, lasted float64) {
+			t.Helper()
+			for name, n := range want {
+				family, label := name, "0"
+				if how, ok := settledLabel[name]; ok {
+					family, label = "salectl_settled_claims_total", how+"0"
+				}
+				if got := m.metric(family, label); got != n {
+					t.Errorf("%s: %s is %v, want %v", when, name, got, n)
+				}
+			}
+			h := families(m)["salectl_hold_seconds"].GetMetric()[0].GetHistogram()
+			if sum := h.GetSampleSum(); math.Abs(sum-lasted) > 1 {
+				t.Errorf("%s: holds lasted %v s together, want %v", when, sum, lasted)
+			}
+		}
+		tell(m, "while some are held", map[string]float64{
+			"salectl_open_holds": 4, "salectl_held_units": 4, "confirmed": 2, "cancelled": 1, "extended": 2, "expired": 0,
+			"salectl_refunds_due_total": 1, "salectl_hold_seconds": 3,
+		}, 3*holdFor.Seconds()/4)
+		if got, want := m.metric("salectl_next_release_timestamp_seconds", "0"), held["buyer-5"].Claim.HeldUntil.Add(grace); math.Abs(got-float64(want.UnixMilli())/1000) > .01 {
+			t.Errorf("the next release is told as %v, and is at %v", got, want)
+		}
+		time.Sleep(holdFor + 2*grace) // buyers 5 and 6 have expired
+		m.settles(held["buyer-5"], api.Confirm, "p5", api.Sold)
+		m.settles(held["buyer-3"], api.Confirm, "p3", api.Sold)
+		m.settles(held["buyer-4"], api.Refund, "", api.Refunded)
+		synctest.Wait()
+		final := map[string]float64{
+			"salectl_open_holds": 1, "salectl_held_units": 1, "confirmed": 3, "cancelled": 1, "extended": 2, "expired": 2,
+			"refunded": 1, "resold": 1, "salectl_refunds_due_total": 1, "salectl_hold_seconds": 6,
+		}
+		// Three for a quarter of a hold, two for all of it and the grace, one for all that
+		// has passed.
+		lasted := 3*holdFor/4 + 2*(holdFor+grace) + (holdFor/4 + holdFor + 2*grace)
+		tell(m, "at last", final, lasted.Seconds())
+		m.stop()
+		second := c.serve("second", nil)
+		defer second.stop()
+		// The end of the hold that was refunded since is not kept: it is told as its release.
+		tell(second, "after a takeover", final, (lasted - holdFor/4 + holdFor + grace).Seconds())
+	})
+}
+
+// settledLabel has the ways in which claims are settled, as the label of their counter.
+var settledLabel = map[string]string{
+	"confirmed": "confirmed", "cancelled": "cancelled", "extended": "extended", "expired": "expired", "refunded": "refunded", "resold": "resold",
+}

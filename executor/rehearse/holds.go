@@ -1,0 +1,318 @@
+package rehearse
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"salectl/api"
+	"salectl/spec"
+)
+
+// How the judge follows claims that are held. All times that it compares are of this
+// machine: the server's own, in its answers, and those of the buyers' requests. A
+// request may have been decided at any time between its sending and its answer, and
+// where the release of a hold is between the two, either answer is right.
+
+// slack is how much later than the time of a commit a request may have been sent that is
+// in it: a commit has the time at which it was begun.
+const slack = 50 * time.Millisecond
+
+// stands is where a claim stands by what its buyer was told.
+type stands struct {
+	state   api.Outcome // Held, Sold, Expired, Cancelled, Refunded; Unknown: an answer is missing
+	release time.Time   // of the hold
+	paid    string      // the payment that bought the claim
+	owed    []string    // payments that are owed back
+	open    []string    // payments that nobody knows about
+	late    bool        // it was bought, or may have been, after its release
+	since   time.Time   // of such a claim: it certainly has its units from then on
+	units   []int64     // it has them now, or had them last
+	has     []possession
+}
+
+// possession is a time for which units certainly were a claim's.
+type possession struct {
+	*play
+	units    []int64
+	from, to time.Time // to is zero if it has no end
+}
+
+func (p possession) holds(t time.Time) bool {
+	return !t.Before(p.from) && (p.to.IsZero() || t.Before(p.to))
+}
+
+// follow goes through all that was asked of a claim, and checks each answer.
+func (j *judge) follow(v *play) {
+	v.stands = stands{state: api.Held, release: v.claim.HeldUntil.Add(j.c.Payment.Grace), units: v.claim.Units}
+	first := possession{play: v, units: v.claim.Units, from: v.claim.At}
+	for i := range v.steps {
+		s := &v.steps[i]
+		if s.later() {
+			v.state = api.Unknown
+			j.unresolved = true
+		}
+		if v.state == api.Unknown {
+			if s.payment != "" && !slices.Contains(v.open, s.payment) {
+				v.open = append(v.open, s.payment)
+			}
+			continue
+		}
+		j.answered(v, s)
+		if (s.how == api.Cancel || s.how == api.Refund) && s.outcome == s.how.Done() && first.to.IsZero() {
+			first.to = s.began.Wall.Add(-slack)
+		}
+	}
+	switch {
+	case v.late:
+		bought := possession{play: v, units: v.units, from: v.since}
+		if !first.to.IsZero() {
+			bought.to = first.to
+		}
+		first.to = v.release
+		v.has = append(v.has, bought)
+	case first.to.IsZero() && (v.state == api.Held || v.state == api.Expired || v.state == api.Unknown):
+		first.to = v.release
+	}
+	if v.state == api.Unknown {
+		first.to = first.from // perhaps it was given up at once
+	}
+	v.has = append(v.has, first)
+}
+
+// answered checks one answer, and takes over what it says.
+func (j *judge) answered(v *play, s *step) {
+	over := !s.ended.Wall.Before(v.release) // the hold may have been over
+	switch {
+	case s.outcome == api.Expired && v.state == api.Held:
+		if !over {
+			j.violated("claim %s of %s has expired at %s, and was to be held until %s", v.claim.ID, v.key, clockText(s.ended.Wall), clockText(v.release))
+		}
+		v.state = api.Expired
+		j.owes(v, s)
+	case s.how == api.Confirm:
+		j.confirmed(v, s, over)
+	case s.how == api.Extend && v.state == api.Held && s.outcome == api.Held:
+		until := v.release.Add(j.c.Payment.ExtendBy)
+		if got := s.claim.HeldUntil.Add(j.c.Payment.Grace); !got.Equal(until) {
+			j.violated("claim %s of %s is extended until %s, and %s was promised", v.claim.ID, v.key, clockText(got), clockText(until))
+		}
+		v.release = until
+	case s.how == api.Cancel && v.state == api.Held && s.outcome == api.Cancelled,
+		s.how == api.Refund && v.state == api.Sold && s.outcome == api.Refunded:
+		v.state = s.outcome
+	case v.state == api.Expired && s.outcome == api.Expired:
+	default:
+		j.wrong(v, s)
+	}
+}
+
+// confirmed checks the answer to a payment.
+func (j *judge) confirmed(v *play, s *step, over bool) {
+	switch {
+	case s.outcome == api.Sold && (v.state == api.Held || j.mayResell(v, s)):
+		late := !s.began.Wall.Before(v.release.Add(slack)) // the hold was over
+		same := slices.Equal(s.claim.Units, v.units)
+		if late && j.c.Payment.Late == spec.LateRefuse {
+			j.violated("claim %s of %s was to be released at %s, and is sold for a payment of %s", v.claim.ID, v.key, clockText(v.release), clockText(s.began.Wall))
+		}
+		if !same && (!over || len(s.claim.Units) != len(v.units)) {
+			j.violated("claim %s of %s had the units %v, and has %v when it is paid", v.claim.ID, v.key, v.units, s.claim.Units)
+		}
+		v.state, v.paid, v.units, v.late = api.Sold, s.payment, s.claim.Units, over
+		v.since = s.ended.Wall
+	case s.outcome == api.Sold && v.state == api.Sold && s.payment == v.paid && slices.Equal(s.claim.Units, v.units):
+	case s.outcome == api.NotHeld && v.state == api.Sold && s.payment != v.paid,
+		s.outcome == api.Expired && v.state == api.Expired:
+		j.owes(v, s)
+	default:
+		j.wrong(v, s)
+	}
+}
+
+// mayResell says whether a late payment may buy a claim after all.
+func (j *judge) mayResell(v *play, s *step) bool {
+	return v.state == api.Expired && j.c.Payment.Late == spec.LateResell && !slices.Contains(v.owed, s.payment)
+}
+
+// owes notes a payment that bought nothing, which the answer must say.
+func (j *judge) owes(v *play, s *step) {
+	switch {
+	case s.payment == "":
+	case !s.refundDue:
+		j.violated("payment %s of claim %s bought nothing (%s), and nobody says that it is owed back", s.payment, v.claim.ID, s.outcome)
+	case !slices.Contains(v.owed, s.payment):
+		v.owed = append(v.owed, s.payment)
+	}
+}
+
+func (j *judge) wrong(v *play, s *step) {
+	refund := ""
+	if s.refundDue {
+		refund = ", the payment is owed back"
+	}
+	j.violated("claim %s of %s is %s (paid by %q), and to %s %s the answer is %d %s%s",
+		v.claim.ID, v.key, v.state, v.paid, s.how, s.payment, s.status, s.outcome, refund)
+	v.state = api.Unknown // one violation is enough
+}
+
+// hold takes in a claim that was accepted. One that nobody plays a story with lies until
+// its release.
+func (j *judge) hold(r *record) {
+	if r.status == http.StatusCreated && r.Outcome != api.Held {
+		j.violated("%s was given claim %s as %s, and claims are held until they are paid", r.key, r.ID, r.Outcome)
+	}
+	j.units[r.user] += r.quantity
+	if j.byID[r.ID] == nil {
+		v := &play{story: abandons, key: r.key, claim: r.Claim}
+		j.byID[r.ID], j.plays = v, append(j.plays, v)
+		j.follow(v)
+	}
+}
+
+// sameUnits says whether two answers to one request name the same units. A claim that was
+// paid too late may have others since.
+func (j *judge) sameUnits(a, b *record) bool {
+	if slices.Equal(a.Units, b.Units) {
+		return true
+	}
+	v := j.byID[a.ID]
+	return v != nil && v.late && (slices.Equal(a.Units, v.units) || slices.Equal(b.Units, v.units))
+}
+
+// hasEnded says whether a claim that was accepted may have come to the end that a later
+// answer to its request tells of.
+func (j *judge) hasEnded(first, r *record) bool {
+	v := j.byID[first.ID]
+	if v == nil {
+		return false
+	}
+	asked := func(how api.How) bool {
+		return slices.ContainsFunc(v.steps, func(s step) bool { return s.how == how && s.began.Mono < r.ended.Mono })
+	}
+	switch r.Outcome {
+	case api.Expired:
+		return v.state != api.Refunded && !r.ended.Wall.Before(v.claim.HeldUntil.Add(j.c.Payment.Grace))
+	case api.Cancelled:
+		return asked(api.Cancel)
+	case api.Refunded:
+		return asked(api.Refund)
+	}
+	return false
+}
+
+// tooEarly checks that all may have been sold when somebody was told so. Units come back
+// by refunds, so that later is another matter.
+func (j *judge) tooEarly(r *record) {
+	if j.c.Payment == nil || j.unresolved {
+		return
+	}
+	if sold := j.soldBy(r.ended.Wall); sold < j.c.Stock {
+		j.violated("%s was told that the sale is sold out, but only %d of %d units can have been sold by then", r.key, sold, j.c.Stock)
+	}
+}
+
+// held checks what all claims together had: no unit was in two of them at once, and no
+// user had more than the limit at any time.
+func (j *judge) held() {
+	units, users := map[int64][]possession{}, map[string][]possession{}
+	for _, v := range j.plays {
+		for _, had := range v.has {
+			users[v.claim.User] = append(users[v.claim.User], had)
+			for _, unit := range had.units {
+				units[unit] = append(units[unit], had)
+			}
+		}
+	}
+	for _, unit := range sorted(units) {
+		all := byTime(units[unit])
+		for i := 1; i < len(all); i++ {
+			a, b := all[i-1], all[i]
+			if a.play == b.play {
+				continue // bought after its release
+			}
+			j.reused++
+			if a.holds(b.from) {
+				j.violated("unit %d was %s's in claim %s until %s, and was given to %s in claim %s at %s",
+					unit, a.key, a.claim.ID, end(a.to), b.key, b.claim.ID, clockText(b.from))
+			}
+		}
+		if last := all[len(all)-1]; last.to.IsZero() {
+			j.owners[unit] = nil
+		} else if last.state != api.Unknown {
+			j.free = append(j.free, unit)
+		}
+	}
+	for _, user := range sorted(users) {
+		j.limit(user, users[user])
+	}
+}
+
+func (j *judge) limit(user string, all []possession) {
+	for _, at := range all {
+		had := int64(0)
+		for _, p := range all {
+			if p.holds(at.from) {
+				had += int64(len(p.units))
+			}
+		}
+		if had > j.c.PerUserLimit {
+			j.violated("%s has %s, the limit is %d", user, spec.Count(had, "unit"), j.c.PerUserLimit)
+			return
+		}
+	}
+}
+
+// soldBy counts the units that may have been sold by a time: for each, somebody had begun
+// to pay.
+func (j *judge) soldBy(t time.Time) int64 {
+	if j.payAt == nil {
+		j.payAt = j.firstPaid()
+	}
+	n, _ := slices.BinarySearchFunc(j.payAt, t.Add(1), time.Time.Compare)
+	return int64(n)
+}
+
+// firstPaid returns when somebody first began to pay for each unit, in order of time.
+func (j *judge) firstPaid() []time.Time {
+	first := map[int64]time.Time{}
+	for _, v := range j.plays {
+		for _, s := range v.steps {
+			if s.how != api.Confirm {
+				continue
+			}
+			for _, unit := range slices.Concat(v.claim.Units, v.units) {
+				if t, is := first[unit]; !is || s.began.Wall.Before(t) {
+					first[unit] = s.began.Wall
+				}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(first), time.Time.Compare)
+}
+
+func byTime(all []possession) []possession {
+	slices.SortStableFunc(all, func(a, b possession) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
+	return all
+}
+
+func sorted[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func end(t time.Time) string {
+	if t.IsZero() {
+		return "the end"
+	}
+	return clockText(t)
+}
+
+// clockText is a time of a rehearsal, of which only what differs within it is told.
+func clockText(t time.Time) string { return t.UTC().Format("15:04:05.000000") }

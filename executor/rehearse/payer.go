@@ -1,0 +1,303 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/spec"
+)
+
+// story is what a buyer does with a claim that is held.
+type story int
+
+const (
+	onlyClaims story = iota // it is another request's to pay
+	pays
+	paysTwice // two confirms of one payment, in a race
+	abandons
+	cancels
+	extends  // and pays when the first deadline is past
+	paysLate // after the release
+	disputes // pays, and pays again under another reference
+	returns  // pays, and an operator refunds it
+)
+
+// The mix of payers, in thousandths. Whoever is left over pays at once.
+var stories = []struct {
+	story story
+	share int
+}{
+	{paysTwice, 80}, {abandons, 100}, {cancels, 80}, {extends, 60}, {paysLate, 80}, {disputes, 50}, {returns, 50},
+}
+
+// drawStory returns what a buyer is going to do.
+func drawStory(c Config, random *rand.Rand) story {
+	if c.Payment == nil {
+		return onlyClaims
+	}
+	kind := random.IntN(1000)
+	for _, s := range stories {
+		if kind -= s.share; kind < 0 {
+			if s.story == extends && c.Payment.ExtendBy == 0 {
+				break
+			}
+			return s.story
+		}
+	}
+	return pays
+}
+
+// The terms of a rehearsal are at most these, so that it takes seconds and not as long as
+// buyers may.
+const (
+	longestHold  = 2 * time.Second
+	longestGrace = 500 * time.Millisecond
+)
+
+// Shortened returns the terms under which a sale with these is rehearsed.
+func Shortened(p spec.Payment) spec.Payment {
+	p.HoldFor = min(p.HoldFor, longestHold)
+	p.Grace = min(p.Grace, longestGrace)
+	p.ExtendBy = min(p.ExtendBy, longestHold)
+	return p
+}
+
+// step is one thing that was asked of a claim, with its final answer. Its times are from
+// before the first request to after the last answer.
+type step struct {
+	how     api.How
+	payment string
+
+	status       int
+	outcome      api.Outcome
+	claim        api.Claim // where it was done
+	refundDue    bool
+	began, ended clock.Now
+}
+
+// later says that nobody knows what became of it.
+func (s *step) later() bool {
+	a := api.Answer{Outcome: s.outcome, Status: s.status}
+	return a.Retry() == api.Again
+}
+
+// play is what became of a claim that was held: what its buyer was told first, what was
+// asked of it since, and what the judge makes of that.
+type play struct {
+	story story
+	key   string
+	claim api.Claim
+	steps []step
+
+	stands
+}
+
+// payers are those of a rehearsal who settle claims, and the operator.
+type payers struct {
+	*drive
+	buyers, operator *api.Client
+	resent           atomic.Int64
+}
+
+func newPayers(d *drive) (*payers, error) {
+	p := &payers{drive: d}
+	c := d.api
+	c.Sleep = d.Sleep
+	c.Attempted = func(a api.Attempt) bool {
+		again := a.Again && a.Number < maxAttempts
+		if again {
+			p.resent.Add(1)
+		}
+		return again
+	}
+	var err error
+	if p.buyers, err = api.NewClient(c); err != nil {
+		return nil, err
+	}
+	c.Servers = []string{d.Admin}
+	p.operator, err = api.NewClient(c)
+	return p, err
+}
+
+// perform plays the story of a claim to its end. What is to be waited for goes on in the
+// group, so that the worker can let the next buyer in.
+func (p *payers) perform(ctx context.Context, g *errgroup.Group, r record) error {
+	if p == nil || r.story == onlyClaims || r.Outcome != api.Held {
+		return nil
+	}
+	v := &play{story: r.story, key: r.key, claim: r.Claim}
+	p.mu.Lock()
+	p.plays = append(p.plays, v)
+	p.mu.Unlock()
+	release := v.claim.HeldUntil.Add(p.Payment.Grace)
+	first, second := r.key+"-paid", r.key+"-paid-again"
+	switch r.story {
+	case abandons:
+		return nil
+	case paysTwice:
+		return p.race(ctx, v, first)
+	case cancels:
+		return p.settle(ctx, v, api.Cancel, "")
+	case disputes:
+		return p.each(ctx, v, []step{{how: api.Confirm, payment: first}, {how: api.Confirm, payment: second}})
+	case returns:
+		return p.each(ctx, v, []step{{how: api.Confirm, payment: first}, {how: api.Refund}})
+	case extends:
+		if err := p.settle(ctx, v, api.Extend, ""); err != nil {
+			return err
+		}
+		g.Go(func() error { return p.payAt(ctx, v, release.Add(p.Payment.ExtendBy/4), first) })
+		return nil
+	case paysLate:
+		g.Go(func() error { return p.payAt(ctx, v, release.Add(2*slack), first) })
+		return nil
+	}
+	return p.settle(ctx, v, api.Confirm, first)
+}
+
+// each takes steps one after another.
+func (p *payers) each(ctx context.Context, v *play, steps []step) error {
+	for _, s := range steps {
+		if err := p.settle(ctx, v, s.how, s.payment); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// race confirms one payment twice at once.
+func (p *payers) race(ctx context.Context, v *play, payment string) error {
+	var done [2]step
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range done {
+		g.Go(func() (err error) {
+			done[i], err = p.ask(ctx, v, api.Confirm, payment)
+			return err
+		})
+	}
+	err := g.Wait()
+	v.steps = append(v.steps, done[:]...)
+	return err
+}
+
+func (p *payers) payAt(ctx context.Context, v *play, at time.Time, payment string) error {
+	if err := p.waitFor(ctx, at); err != nil {
+		return err
+	}
+	return p.settle(ctx, v, api.Confirm, payment)
+}
+
+func (p *payers) settle(ctx context.Context, v *play, how api.How, payment string) error {
+	s, err := p.ask(ctx, v, how, payment)
+	v.steps = append(v.steps, s)
+	return err
+}
+
+// ask sends a settlement until it has a final answer.
+func (p *payers) ask(ctx context.Context, v *play, how api.How, payment string) (step, error) {
+	said, client := api.Settlement{Payment: payment}, p.buyers
+	switch how {
+	case api.Cancel:
+		said.Who, said.Reason = v.claim.User, "a rehearsal's buyer has changed her mind"
+	case api.Refund:
+		said.Who, said.Reason, client = "rehearsal", "a rehearsal's buyer has returned it", p.operator
+	}
+	s := step{how: how, payment: payment, began: p.Clock()}
+	a, err := client.Settle(ctx, v.claim.ID, how, said)
+	s.ended, s.status, s.outcome, s.claim = p.Clock(), a.Status, a.Outcome, a.Claim
+	var unexpected *api.UnexpectedError
+	switch {
+	case ctx.Err() != nil:
+		return s, context.Cause(ctx)
+	case errors.As(err, &unexpected):
+		s.status, s.outcome = unexpected.StatusCode, api.Outcome(fmt.Sprintf("http_%d", unexpected.StatusCode))
+	case err != nil:
+		return s, fmt.Errorf("rehearse: %w: %s of claim %s was sent %d times: %w", ErrNoAnswer, how, v.claim.ID, a.Attempts, err)
+	case a.Status != http.StatusOK:
+		s.refundDue = a.Problem().RefundDue
+	}
+	return s, nil
+}
+
+// waitFor waits for a time of the wall clock.
+func (d *drive) waitFor(ctx context.Context, at time.Time) error {
+	for {
+		left := at.Sub(d.Clock().Wall)
+		if left <= 0 {
+			return nil
+		}
+		if err := d.Sleep(ctx, left); err != nil {
+			return err
+		}
+	}
+}
+
+// lastRelease is when no claim is held any more.
+func (d *drive) lastRelease() (last time.Time) {
+	for _, v := range d.plays {
+		until := v.claim.HeldUntil
+		for _, s := range v.steps {
+			if s.claim.HeldUntil.After(until) {
+				until = s.claim.HeldUntil
+			}
+		}
+		if release := until.Add(d.Payment.Grace); release.After(last) {
+			last = release
+		}
+	}
+	return last
+}
+
+// leftOver is what became of the units that came back.
+type leftOver struct {
+	stuck int64 // units that were held when every hold was over
+	came  []click
+}
+
+// sellAgain waits until every hold is over. Then somebody comes for each unit that came
+// back and that nobody has, and pays: it must be for sale again.
+func (d *drive) sellAgain(ctx context.Context, workers []*worker) (left leftOver, err error) {
+	if left.stuck, err = d.released(ctx); err != nil {
+		return left, err
+	}
+	d.visits = nil
+	for i := range judged(d.Config, recordsOf(workers), slices.Clone(d.plays)).free {
+		k := click{user: fmt.Sprintf("late-buyer-%06d", i), quantity: 1, story: pays}
+		k.key = k.user + "-1"
+		left.came, d.visits = append(left.came, k), append(d.visits, visit{k})
+	}
+	return left, d.burst(ctx, workers[:min(len(workers), len(d.visits))])
+}
+
+// released waits until every hold is over, and returns how many units the server says are
+// held all the same.
+func (d *drive) released(ctx context.Context) (held int64, err error) {
+	if err := d.waitFor(ctx, d.lastRelease()); err != nil {
+		return 0, err
+	}
+	const look = 20 * time.Millisecond
+	for end := d.Clock().Mono + d.Patience; ; {
+		sale, err := d.payers.buyers.Status(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		case err == nil && sale.Held == 0:
+			return 0, nil
+		case d.Clock().Mono > end:
+			return sale.Held, err
+		}
+		if err := d.Sleep(ctx, look); err != nil {
+			return 0, err
+		}
+	}
+}

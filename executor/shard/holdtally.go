@@ -1,0 +1,86 @@
+package shard
+
+import (
+	"sync"
+	"time"
+)
+
+// HoldTally says how long the holds of a shard lasted that have ended.
+type HoldTally struct {
+	Count    uint64
+	Seconds  float64  // all of them together
+	Within   []uint64 // for each of HoldBounds, how many lasted no longer
+	Extended uint64   // holds that got a later deadline, also of those that are open
+}
+
+// HoldBounds are the bounds of a HoldTally, in seconds.
+var HoldBounds = []float64{.1, .5, 1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 3 * 3600, 24 * 3600}
+
+// holdTally adds up what the ledger says of holds, each once. It begins with the log, so
+// that after a takeover it has what was before.
+type holdTally struct {
+	mu   sync.Mutex
+	sum  HoldTally // of the holds that have ended; of those, Extended too
+	next int       // the first of the ledger's deals that was not looked at
+	open []int     // those that were, and were held
+}
+
+// tallyAtOnce bounds how many holds are looked at while the shard waits.
+const tallyAtOnce = 4096
+
+// Holds adds up what has ended since it was asked last.
+func (s *Shard) Holds() HoldTally {
+	t := &s.holds
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sum.Within == nil {
+		t.sum.Within = make([]uint64, len(HoldBounds))
+	}
+	look, open, extended := t.open, []int(nil), uint64(0)
+	for {
+		s.state.RLock()
+		all := s.seq.state.Deals()
+		for n := 0; n < tallyAtOnce && (len(look) > 0 || t.next < all); n++ {
+			i := t.next
+			if len(look) > 0 {
+				i, look = look[0], look[1:]
+			} else {
+				t.next++
+			}
+			span, ok := s.seq.state.HoldOf(i)
+			switch {
+			case !ok:
+			case span.EndedUs != 0:
+				t.sum.add(time.Duration(span.EndedUs-span.SinceUs)*time.Microsecond, span.Extended)
+			default:
+				open = append(open, i)
+				if span.Extended {
+					extended++
+				}
+			}
+		}
+		done := len(look) == 0 && t.next >= all
+		s.state.RUnlock()
+		if done {
+			break
+		}
+	}
+	t.open = open
+	sum := t.sum
+	sum.Within = append([]uint64(nil), t.sum.Within...)
+	sum.Extended += extended
+	return sum
+}
+
+func (h *HoldTally) add(lasted time.Duration, extended bool) {
+	h.Count++
+	h.Seconds += lasted.Seconds()
+	for i, bound := range HoldBounds {
+		if lasted.Seconds() <= bound {
+			h.Within[i]++
+		}
+	}
+	if extended {
+		h.Extended++
+	}
+}
