@@ -16,6 +16,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -26,6 +27,10 @@ type drivers struct {
 	nodes func(spec.Sale) (nodes []quorum.Node, closeNodes func() error, err error) // nil: backends.OpenNodes
 	files func(spec.Sale) (int, error)                                              // nil: backends.Files
 	check func(context.Context, spec.Sale) error                                    // of its users; nil: backends.CheckUsers
+
+	// users and history are what rules are told of users.
+	users   func(spec.Sale, *rules.Schema) (rules.Users, func() error, error) // nil: backends.OpenUsers
+	history func(spec.Sale) (rules.Histories, func() error, error)            // nil: noHistory
 }
 
 // complete puts the program's own drivers where there are none.
@@ -45,6 +50,16 @@ func (d *drivers) complete() {
 	if d.check == nil {
 		d.check = backends.CheckUsers
 	}
+	if d.users == nil {
+		d.users = backends.OpenUsers
+	}
+	if d.history == nil {
+		d.history = noHistory
+	}
+}
+
+func noHistory(sale spec.Sale) (rules.Histories, func() error, error) {
+	return nil, nil, fmt.Errorf("this program has no driver for the history of sale %s", sale.Name)
 }
 
 // usersPatience is how long the servers of users are waited for.
