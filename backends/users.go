@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"slices"
 	"time"
 
 	"salectl/backends/clock"
@@ -18,14 +17,15 @@ import (
 // batch of claims, and few enough that a region server answers at once.
 const usersAtOnce = 1024
 
-// OpenUsers returns what a sale declares of its users. It is safe for concurrent use.
+// OpenUsers returns what a sale declares of its users, and of what they bought in other
+// sales. It is safe for concurrent use.
 //
-// A file is read here, so that the error holds all that is wrong with it, and kept in
-// memory. When it has changed it is read again, before an answer would be older than
+// Files are read here, so that the error holds all that is wrong with them, and kept in
+// memory. When one has changed it is read again, before an answer would be older than
 // spec.Users.Fresh. While it cannot be read, or is bad, lookups fail as soon as what
 // is known would be older than that. A table is asked for users that nobody asked for
-// within Fresh; what it says is kept for spec.Users.Cached of them. It is not
-// connected to before the first lookup.
+// within Fresh, for all that are wanted at a time together; what it says is kept for
+// spec.Users.Cached of them. It is not connected to before the first lookup.
 //
 // Of a sale that declares no users, none is known. Call close when no lookup is under
 // way any more.
@@ -34,33 +34,142 @@ func OpenUsers(sale spec.Sale, schema *rules.Schema) (users rules.Users, close f
 }
 
 func openUsers(sale spec.Sale, schema *rules.Schema, now clock.Clock) (rules.Users, func() error, error) {
-	nothing := func() error { return nil }
-	switch declared := sale.Users; {
+	declared := spec.Users{Fresh: spec.DefaultFresh, Cached: spec.DefaultCached}
+	if sale.Users != nil {
+		declared = *sale.Users
+	}
+	tables := declared.Table != nil || sale.History != nil && sale.History.Table != nil
+	fresh := declared.Fresh
+	if tables {
+		fresh /= 2 // what a file says ages twice then: here, and in the cache
+	}
+	o := opener{sale: sale.Name, clock: now, fresh: fresh}
+	users, err := o.users(sale.Users, schema)
+	if err == nil && sale.History != nil {
+		var bought rules.Histories
+		if bought, err = o.history(*sale.History); err == nil {
+			users = rules.WithHistory(users, schema, bought)
+		}
+	}
+	if err == nil && tables {
+		if declared.Table != nil && sale.History == nil {
+			fresh = declared.Fresh
+		}
+		users, err = rules.NewCache(rules.CacheConfig{
+			Source: rules.Gather(users, usersAtOnce, lookupPatience), Clock: now, Fresh: fresh, Entries: int(declared.Cached), Batch: usersAtOnce,
+		})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("sale %s: %w", sale.Name, err), o.close())
+	}
+	return users, o.close, nil
+}
+
+// lookupPatience is how long a table may take to answer.
+const lookupPatience = 3 * time.Second
+
+// opener opens what users are read from.
+type opener struct {
+	sale   string
+	clock  clock.Clock
+	fresh  time.Duration
+	closer []func() error
+}
+
+func (o *opener) close() error {
+	var errs []error
+	for _, c := range o.closer {
+		errs = append(errs, c())
+	}
+	return errors.Join(errs...)
+}
+
+func (o *opener) users(declared *spec.Users, schema *rules.Schema) (rules.Users, error) {
+	switch {
 	case declared == nil:
-		return strangers{schema}, nothing, nil
+		return strangers{schema}, nil
 	case declared.Table != nil:
+		t := declared.Table
 		table, err := hbase.OpenUsers(hbase.UsersOptions{
-			Options: hbase.Options{Zookeeper: declared.Table.Zookeeper, ZookeeperRoot: declared.Table.ZookeeperRoot, Table: declared.Table.Table},
-			Family:  declared.Table.Family, Columns: declared.Table.Columns, Schema: schema,
+			Options: hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table},
+			Family:  t.Family, Columns: t.Columns, Schema: schema,
 		})
 		if err != nil {
-			return nil, nil, fmt.Errorf("sale %s: users: %w", sale.Name, err)
+			return nil, fmt.Errorf("users: %w", err)
 		}
-		cache, err := rules.NewCache(rules.CacheConfig{
-			Source: table, Clock: now, Fresh: declared.Fresh, Entries: int(declared.Cached), Batch: usersAtOnce,
-		})
-		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("sale %s: users: %w", sale.Name, err), table.Close())
-		}
-		return cache, table.Close, nil
+		o.closer = append(o.closer, table.Close)
+		return table, nil
 	case declared.File == "":
-		return nil, nil, fmt.Errorf("sale %s: its users are in a file, whose name stands in the sale's file alone", sale.Name)
+		return nil, errors.New("its users are in a file, whose name stands in the sale's file alone")
 	}
-	file := &watchedFile{path: sale.Users.File, schema: schema, clock: now, fresh: sale.Users.Fresh, turn: make(chan struct{}, 1)}
-	if err := file.load(); err != nil {
-		return nil, nil, err
+	file := &watchedUsers{watched[*rules.File]{
+		files: func() ([]string, error) { return []string{declared.File}, nil },
+		read:  func() (*rules.File, error) { return rules.OpenFile(declared.File, schema) },
+		clock: o.clock, fresh: o.fresh, turn: make(chan struct{}, 1),
+	}}
+	return file, file.load()
+}
+
+// history returns what was bought by the files and the table that are declared.
+func (o *opener) history(declared spec.History) (rules.Histories, error) {
+	var all histories
+	if len(declared.Files) > 0 {
+		files := &watchedHistory{watched[*rules.HistoryFiles]{
+			files: func() ([]string, error) { return rules.HistoryPaths(declared.Files) },
+			read:  func() (*rules.HistoryFiles, error) { return rules.OpenHistoryFiles(declared.Files) },
+			clock: o.clock, fresh: o.fresh, turn: make(chan struct{}, 1),
+		}}
+		if err := files.load(); err != nil {
+			return nil, err
+		}
+		all = append(all, files)
 	}
-	return file, nothing, nil
+	if t := declared.Table; t != nil {
+		table, err := OpenHistoryTable(*t)
+		if err != nil {
+			return nil, err
+		}
+		o.closer = append(o.closer, table.Close)
+		all = append(all, table)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("its history is in files, whose names stand in the sale's file alone")
+	}
+	return all, nil
+}
+
+// OpenHistoryTable returns the table in which destroy keeps what users bought. It connects
+// to nothing before it is used.
+func OpenHistoryTable(t spec.HistoryTable) (*hbase.History, error) {
+	table, err := hbase.OpenHistory(hbase.HistoryOptions{
+		Options: hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table}, Family: t.Family,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	return table, nil
+}
+
+// histories are several, whose purchases count together; one that two of them have
+// counts once.
+type histories []rules.Histories
+
+func (h histories) History(ctx context.Context, ids []string) ([][]rules.Purchase, error) {
+	all := make([][]rules.Purchase, len(ids))
+	for _, one := range h {
+		bought, err := one.History(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for i, list := range bought {
+			for _, p := range list {
+				if !slices.ContainsFunc(all[i], func(q rules.Purchase) bool { return q.Run == p.Run }) {
+					all[i] = append(all[i], p)
+				}
+			}
+		}
+	}
+	return all, nil
 }
 
 // CheckUsers asks whether what a sale declares of its users can be read. The error of a
@@ -92,82 +201,24 @@ func (s strangers) Lookup(_ context.Context, ids []string) ([]rules.Attributes, 
 	return all, nil
 }
 
-// watchedFile is Users of a file that may change.
-type watchedFile struct {
-	path   string
-	schema *rules.Schema
-	clock  clock.Clock
-	fresh  time.Duration
+// watchedUsers is Users of a file that may change.
+type watchedUsers struct{ watched[*rules.File] }
 
-	// turn has room for the one lookup that looks at the file, or at the fields below.
-	turn chan struct{}
-	// users are what the file held when it was looked at last and could be read.
-	users  *rules.File
-	seen   fs.FileInfo // of the file as it was read
-	looked clock.Now   // when it was found to be so
-	// tried is when reading failed last, with err; nil: it has not since looked.
-	tried clock.Now
-	err   error
-}
-
-// tryAgain is how long after a failure the file is left alone: a large one costs time to
-// read, and a bad one stays bad until somebody mends it.
-const tryAgain = time.Second
-
-// Lookup implements rules.Users.
-func (f *watchedFile) Lookup(ctx context.Context, ids []string) ([]rules.Attributes, error) {
-	users, err := f.current(ctx)
+func (w *watchedUsers) Lookup(ctx context.Context, ids []string) ([]rules.Attributes, error) {
+	file, err := w.current(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look up users: %w", err)
 	}
-	return users.Lookup(ctx, ids)
+	return file.Lookup(ctx, ids)
 }
 
-// current returns the users as the file has had them within fresh.
-func (f *watchedFile) current(ctx context.Context) (*rules.File, error) {
-	select {
-	case f.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { <-f.turn }()
-	now := f.clock()
-	switch {
-	case now.Since(f.looked) <= f.fresh:
-		return f.users, nil
-	case f.err != nil && now.Since(f.tried) < tryAgain:
-		return nil, f.err
-	}
-	f.err = f.load()
-	f.tried = f.clock()
-	return f.users, f.err
-}
+// watchedHistory is Histories of files that may change.
+type watchedHistory struct{ watched[*rules.HistoryFiles] }
 
-// load looks at the file, and reads it if it has changed. What is known ages from before
-// the last look.
-func (f *watchedFile) load() error {
-	looked := f.clock()
-	before, err := os.Stat(f.path)
-	if err == nil && f.seen != nil && unchanged(f.seen, before) {
-		f.looked = looked
-		return nil
-	}
-	// A file that is not there is reported as reading does.
-	users, err := rules.OpenFile(f.path, f.schema)
+func (w *watchedHistory) History(ctx context.Context, ids []string) ([][]rules.Purchase, error) {
+	files, err := w.current(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	looked = f.clock()
-	after, err := os.Stat(f.path)
-	if err != nil || before == nil || !unchanged(before, after) {
-		return fmt.Errorf("%s has changed while it was read: put a new file in its place at once, by renaming it", f.path)
-	}
-	f.users, f.seen, f.looked = users, after, looked
-	return nil
-}
-
-// unchanged reports whether a file is the same as before, as far as can be told without
-// reading it.
-func unchanged(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	return files.History(ctx, ids)
 }

@@ -90,12 +90,16 @@ func TestUsersOfAFileThatIsTheSame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.ndjson")
 	put(t, path, `{"id":"ada","level":1}`+"\n")
 	sale := filed(path)
-	f := &watchedFile{path: path, schema: rules.SchemaFor(sale), clock: func() clock.Now { return clock.Now{} }}
+	f := &watched[*rules.File]{
+		files: func() ([]string, error) { return []string{path}, nil },
+		read:  func() (*rules.File, error) { return rules.OpenFile(path, rules.SchemaFor(sale)) },
+		clock: func() clock.Now { return clock.Now{} },
+	}
 	if err := f.load(); err != nil {
 		t.Fatal(err)
 	}
-	first := f.users
-	if err := f.load(); err != nil || f.users != first {
+	first := f.known.Load().value
+	if err := f.load(); err != nil || f.known.Load().value != first {
 		t.Errorf("the same file was read again, %v", err)
 	}
 	// The clock is asked between reading and the last look at the file.
@@ -104,14 +108,14 @@ func TestUsersOfAFileThatIsTheSame(t *testing.T) {
 		put(t, path, `{"id":"ada","level":3}`+"\n")
 		return clock.Now{}
 	}
-	if err := f.load(); err == nil || !strings.Contains(err.Error(), "has changed while it was read") || f.users != first {
+	if err := f.load(); err == nil || !strings.Contains(err.Error(), "has changed while it was read") || f.known.Load().value != first {
 		t.Errorf("a file that changes meanwhile: %v", err)
 	}
 }
 
 // Whoever waits for somebody else's reading does not wait longer than asked to.
 func TestUsersOfAFileEndInTime(t *testing.T) {
-	f := &watchedFile{turn: make(chan struct{}, 1)}
+	f := &watchedUsers{watched[*rules.File]{turn: make(chan struct{}, 1)}}
 	f.turn <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -196,4 +200,72 @@ func BenchmarkUsersOfAFile(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// What was bought in exports, and in more of them as they come, is known with the users,
+// and a run that stands in two places counts once.
+func TestUsersWithHistory(t *testing.T) {
+	dir := t.TempDir()
+	exported := func(n string) string {
+		return `{"export":1,"sale":"drop-` + n + `","uid":"000` + n + `"}` + "\n" +
+			`{"claim":"0-1-0","sale":"drop-` + n + `","user":"ada","units":[1,2],"state":"sold","at":"2026-11-2` + n + `T12:00:00Z"}` + "\n"
+	}
+	put(t, filepath.Join(dir, "users.csv"), "id,level\nada,1\n")
+	put(t, filepath.Join(dir, "drop-1.ndjson"), exported("1"))
+	var now clock.Now
+	sale := filed(filepath.Join(dir, "users.csv"))
+	sale.History = &spec.History{Files: []string{filepath.Join(dir, "drop-*.ndjson")}}
+	users, closeUsers, err := openUsers(sale, rules.SchemaFor(sale), func() clock.Now { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeUsers()
+	bought := func(want int64) {
+		t.Helper()
+		all, err := users.Lookup(t.Context(), []string{"ada", "eve"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var units int64
+		for _, p := range all[0].History() {
+			units += p.Units
+		}
+		if units != want || all[0].Value("level").String() != "1" || len(all[1].History()) != 0 {
+			t.Errorf("ada bought %d units, want %d; eve bought %v", units, want, all[1].History())
+		}
+	}
+	bought(2)
+	put(t, filepath.Join(dir, "drop-2.ndjson"), exported("2"))
+	put(t, filepath.Join(dir, "drop-2-copy.ndjson"), exported("2"))
+	bought(2)
+	now.Mono += 31 * time.Second
+	bought(4)
+	put(t, filepath.Join(dir, "drop-3.ndjson"), "{}\n")
+	now.Mono += 31 * time.Second
+	if _, err := users.Lookup(t.Context(), []string{"ada"}); err == nil || !strings.Contains(err.Error(), "drop-3.ndjson: its first line is not that of an export") {
+		t.Error(err)
+	}
+
+	twice := histories{staticHistory{"1": 2}, staticHistory{"1": 2, "2": 3}}
+	all, err := twice.History(t.Context(), []string{"ada"})
+	if err != nil || len(all[0]) != 2 {
+		t.Errorf("of two places: %v, %v", all, err)
+	}
+	sale.History.Files = nil
+	if _, _, err := OpenUsers(sale, rules.SchemaFor(sale)); err == nil || !strings.Contains(err.Error(), "stand in the sale's file alone") {
+		t.Error(err)
+	}
+}
+
+// staticHistory is what everybody bought, by run.
+type staticHistory map[string]int64
+
+func (h staticHistory) History(_ context.Context, ids []string) ([][]rules.Purchase, error) {
+	all := make([][]rules.Purchase, len(ids))
+	for i := range ids {
+		for run, units := range h {
+			all[i] = append(all[i], rules.Purchase{Run: run, Units: units})
+		}
+	}
+	return all, nil
 }

@@ -159,7 +159,7 @@ func TestWorstCaseIsTheWorst(t *testing.T) {
 	list := slices.Repeat([]string{strings.Repeat("x", MaxText)}, MaxList)
 	in := input(t)
 	in.User = mustNew(t, shopper, strings.Repeat("u", MaxText), IntOf(-1<<63), StringOf(list[0]), DoubleOf(-1.7976931348623157e308), BoolOf(true), TimestampOf(noon), StringsOf(list))
-	in.History = slices.Repeat([]Purchase{{list[0], 1, noon}}, MaxList)
+	in.History = slices.Repeat([]Purchase{{Sale: list[0], Units: 1, At: noon}}, MaxList)
 	for _, require := range []string{
 		"user.level < 3 && user.city != 'x' && user.score < 1.0 && user.vip && user.since <= now",
 		"!('gold' in user.tags)",

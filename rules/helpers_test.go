@@ -64,7 +64,7 @@ func input(t testing.TB) *Input {
 		Claim: Claim{Quantity: 2, Key: "click-1", At: noon.Add(-time.Second)},
 		Sale:  Sale{Name: "drop-4", Stock: 1000, PerUserLimit: 4, OpensAt: noon.Add(-time.Hour)},
 		History: []Purchase{
-			{"drop-3", 1, noon.AddDate(0, -1, 0)}, {"drop-1", 2, noon.AddDate(0, -6, 0)},
+			{Sale: "drop-3", Units: 1, At: noon.AddDate(0, -1, 0)}, {Sale: "drop-1", Units: 2, At: noon.AddDate(0, -6, 0)},
 		},
 		Now: noon,
 	}

@@ -13,6 +13,7 @@ import (
 // Purchase is what a user bought in one run of a sale.
 type Purchase struct {
 	Sale  string
+	Run   string // its uid; rules do not see it
 	Units int64
 	At    time.Time // of the last of them
 }
@@ -47,11 +48,11 @@ func (a Attributes) History() []Purchase {
 func (a Attributes) WithHistory(bought []Purchase) Attributes {
 	r := *a.of
 	r.history = slices.SortedFunc(slices.Values(bought), func(p, q Purchase) int {
-		return cmp.Or(q.At.Compare(p.At), cmp.Compare(p.Sale, q.Sale), cmp.Compare(p.Units, q.Units))
+		return cmp.Or(q.At.Compare(p.At), cmp.Compare(p.Sale, q.Sale), cmp.Compare(p.Run, q.Run))
 	})
 	b := append([]byte("salectl.history.v1\x00"), a.of.digest[:]...)
 	for _, p := range r.history {
-		b = appendText(b, p.Sale)
+		b = appendText(appendText(b, p.Sale), p.Run)
 		b = binary.BigEndian.AppendUint64(b, uint64(p.Units))
 		b = binary.BigEndian.AppendUint64(b, uint64(p.At.UnixMicro()))
 	}

@@ -24,7 +24,7 @@ func (h histories) History(_ context.Context, ids []string) (all [][]Purchase, e
 
 // What was bought comes newest first, and is part of what the digest names.
 func TestWithHistory(t *testing.T) {
-	h := histories{"ada": {{"one", 1, noon}, {"three", 3, noon.Add(2 * time.Hour)}, {"two", 2, noon.Add(time.Hour)}}}
+	h := histories{"ada": {{"one", "1", 1, noon}, {"three", "3", 3, noon.Add(2 * time.Hour)}, {"two", "2", 2, noon.Add(time.Hour)}}}
 	users := WithHistory(nil, shopper, h)
 	all, err := users.Lookup(t.Context(), []string{"ada", "eve"})
 	if err != nil {
@@ -85,7 +85,7 @@ func TestHistoryFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := all[0].History()
-	if h.Runs() != 2 || len(got) != 2 || got[0].Sale != "drop-2" || got[1] != (Purchase{"drop-1", 3, time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)}) {
+	if h.Runs() != 2 || len(got) != 2 || got[0].Sale != "drop-2" || got[1] != (Purchase{"drop-1", "0011223344556677", 3, time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)}) {
 		t.Errorf("%d runs, ada bought %v", h.Runs(), got)
 	}
 	if len(all[1].History())+len(all[2].History()) != 0 {

@@ -25,18 +25,28 @@ type HistoryFiles struct {
 // sale of a series has no history.
 func OpenHistoryFiles(patterns []string) (*HistoryFiles, error) {
 	h := &HistoryFiles{users: map[string][]Purchase{}, runs: map[string]string{}}
+	files, err := HistoryPaths(patterns)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if err := h.read(file); err != nil {
+			return nil, fmt.Errorf("the history in %s: %w", file, err)
+		}
+	}
+	return h, nil
+}
+
+// HistoryPaths are the files that patterns name.
+func HistoryPaths(patterns []string) (all []string, err error) {
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, fmt.Errorf("the pattern %q of history.files: %w", pattern, err)
 		}
-		for _, file := range files {
-			if err := h.read(file); err != nil {
-				return nil, fmt.Errorf("the history in %s: %w", file, err)
-			}
-		}
+		all = append(all, files...)
 	}
-	return h, nil
+	return all, nil
 }
 
 // Runs is the number of runs of sales that were read.
@@ -95,7 +105,7 @@ func (h *HistoryFiles) read(file string) error {
 		case line.State != "sold":
 		default:
 			p := bought[line.User]
-			p.Sale, p.Units = header.Sale, p.Units+int64(len(line.Units))
+			p.Sale, p.Run, p.Units = header.Sale, header.UID, p.Units+int64(len(line.Units))
 			if line.At.After(p.At) {
 				p.At = line.At
 			}

@@ -14,11 +14,11 @@ import (
 // one thread, so a few smaller ones are faster than one that has all.
 const rowsAtOnce = 128
 
-// rowCall is a question for one row.
+// rowCall is a call about one row.
 type rowCall struct {
 	index int // in the caller's rows
 	place *place
-	get   *hrpc.Get
+	call  hrpc.Call
 	err   error
 }
 
@@ -27,31 +27,39 @@ type rowCall struct {
 // index and a *pb.GetResponse, and for several rows at a time. With an error
 // some may be missing. Each row is of a moment of its own.
 func (l *Logs) getRows(ctx context.Context, rows []string, columns map[string][]string, take func(i int, answer proto.Message)) error {
+	return l.eachRow(ctx, rows, func(i int) (hrpc.Call, error) {
+		return hrpc.NewGet(ctx, l.regions.table, []byte(rows[i]), hrpc.Families(columns))
+	}, take)
+}
+
+// eachRow makes a call about each of many rows, as getRows does. A call may be made more
+// than once.
+func (l *Logs) eachRow(ctx context.Context, rows []string, of func(i int) (hrpc.Call, error), take func(i int, answer proto.Message)) error {
 	rest := make([]int, len(rows))
 	for i := range rest {
 		rest[i] = i
 	}
 	return l.again(ctx, func() (err error) {
-		rest, err = l.getSome(ctx, rows, rest, columns, take)
+		rest, err = l.someRows(ctx, rows, rest, of, take)
 		return err
 	})
 }
 
-// getSome asks for some of the rows and returns those that it did not get, with
-// the error of one of them.
-func (l *Logs) getSome(ctx context.Context, rows []string, some []int, columns map[string][]string, take func(int, proto.Message)) (rest []int, err error) {
+// someRows makes the calls of some of the rows and returns those that failed, with the
+// error of one of them.
+func (l *Logs) someRows(ctx context.Context, rows []string, some []int, of func(int) (hrpc.Call, error), take func(int, proto.Message)) (rest []int, err error) {
 	byServer := make(map[string][]*rowCall)
 	for _, i := range some {
 		p, err := l.regions.find(ctx, []byte(rows[i]))
 		if err != nil {
 			return some, err
 		}
-		get, err := hrpc.NewGet(ctx, l.regions.table, []byte(rows[i]), hrpc.Families(columns))
+		call, err := of(i)
 		if err != nil {
 			return some, err
 		}
-		get.SetRegion(p.RegionInfo)
-		byServer[p.addr] = append(byServer[p.addr], &rowCall{index: i, place: p, get: get})
+		call.SetRegion(p.RegionInfo)
+		byServer[p.addr] = append(byServer[p.addr], &rowCall{index: i, place: p, call: call})
 	}
 	var asking sync.WaitGroup
 	for addr, calls := range byServer {
@@ -80,13 +88,13 @@ func (l *Logs) askRows(ctx context.Context, addr string, calls []*rowCall, take 
 		}
 		return
 	}
-	gets := make([]hrpc.Call, len(calls))
+	batch := make([]hrpc.Call, len(calls))
 	for i, c := range calls {
-		gets[i] = c.get
+		batch[i] = c.call
 	}
-	l.servers.start(func() { srv.client.QueueBatch(ctx, gets) })
+	l.servers.start(func() { srv.client.QueueBatch(ctx, batch) })
 	for _, c := range calls {
-		answer, err := l.servers.await(ctx, srv, c.get)
+		answer, err := l.servers.await(ctx, srv, c.call)
 		if c.err = err; err == nil {
 			take(c.index, answer)
 		}

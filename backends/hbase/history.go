@@ -1,0 +1,104 @@
+package hbase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+	"google.golang.org/protobuf/proto"
+
+	"salectl/rules"
+)
+
+// HistoryOptions says where the rows of a history are.
+type HistoryOptions struct {
+	Options // the table, whose row keys are the ids of users
+	Family  string
+}
+
+// History is rules.Histories of a table, and keeps one: a row a user, and in it a cell for
+// each run of a sale in which the user bought, named by the run's uid. A cell that is
+// written again says the same.
+type History struct {
+	logs   *Logs // for its connections and its table; there are no logs in it
+	family string
+}
+
+var _ rules.Histories = (*History)(nil)
+
+// bought is the JSON of a cell.
+type bought struct {
+	Sale  string    `json:"sale"`
+	Units int64     `json:"units"`
+	At    time.Time `json:"at"`
+}
+
+// OpenHistory returns a handle on the history in a table. As with Open, it connects to
+// nothing. Close it to give its connections back.
+func OpenHistory(o HistoryOptions) (*History, error) {
+	if o.Family == "" {
+		return nil, errors.New("a history in HBase needs a family")
+	}
+	logs, err := Open(o.Options)
+	return &History{logs, o.Family}, err
+}
+
+// Close closes all connections and waits until nothing is under way any more.
+func (h *History) Close() error { return h.logs.Close() }
+
+// History implements rules.Histories, with as many calls as Users.Lookup makes.
+func (h *History) History(ctx context.Context, ids []string) ([][]rules.Purchase, error) {
+	if err := h.logs.begin(); err != nil {
+		return nil, err
+	}
+	defer h.logs.busy.Done()
+	all, bad := make([][]rules.Purchase, len(ids)), make([]error, len(ids))
+	err := h.logs.getRows(ctx, ids, map[string][]string{h.family: nil}, func(i int, answer proto.Message) { all[i], bad[i] = h.row(ids[i], answer) })
+	if err == nil {
+		err = errors.Join(bad...)
+	}
+	if err != nil {
+		return nil, h.logs.failed(fmt.Sprintf("look up what %d users bought", len(ids)), err)
+	}
+	return all, nil
+}
+
+func (h *History) row(id string, answer proto.Message) (all []rules.Purchase, err error) {
+	for _, cell := range answer.(*pb.GetResponse).GetResult().GetCell() {
+		var b bought
+		if err := json.Unmarshal(cell.GetValue(), &b); err != nil {
+			return nil, fmt.Errorf("the row %q, column %s:%s: %w", id, h.family, cell.GetQualifier(), err)
+		}
+		all = append(all, rules.Purchase{Sale: b.Sale, Run: string(cell.GetQualifier()), Units: b.Units, At: b.At})
+	}
+	return all, nil
+}
+
+// Remember keeps what buyers bought in a run of a sale. With an error some of it may be
+// kept; to write it again is safe.
+func (h *History) Remember(ctx context.Context, sale, uid string, buyers []rules.Buyer) error {
+	if err := h.logs.begin(); err != nil {
+		return err
+	}
+	defer h.logs.busy.Done()
+	rows := make([]string, len(buyers))
+	for i, b := range buyers {
+		rows[i] = b.User
+	}
+	err := h.logs.eachRow(ctx, rows, func(i int) (hrpc.Call, error) {
+		b := buyers[i]
+		cell, err := json.Marshal(bought{sale, b.Units, b.At.UTC()})
+		if err != nil {
+			return nil, err
+		}
+		return hrpc.NewPut(ctx, h.logs.regions.table, []byte(b.User), map[string]map[string][]byte{h.family: {uid: cell}})
+	}, func(int, proto.Message) {})
+	if err != nil {
+		return h.logs.failed(fmt.Sprintf("keep what %d users bought", len(buyers)), err)
+	}
+	return nil
+}

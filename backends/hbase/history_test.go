@@ -1,0 +1,72 @@
+package hbase
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tsuna/gohbase/hrpc"
+
+	"salectl/rules"
+)
+
+func mustOpenHistory(t testing.TB) *History {
+	t.Helper()
+	mustOpen(t) // makes the table
+	h, err := OpenHistory(HistoryOptions{Options: Options{Zookeeper: []string{mustStandalone(t).Zookeeper()}, Table: "sales"}, Family: family})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+// What is kept is found again, once however often it was kept.
+func TestHistory(t *testing.T) {
+	h := mustOpenHistory(t)
+	prefix := newPrefix()
+	at := time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)
+	var buyers []rules.Buyer
+	for i := range 300 { // more than a call has
+		buyers = append(buyers, rules.Buyer{User: fmt.Sprintf("%s%03d", prefix, i), Units: int64(i + 1), At: at})
+	}
+	ctx := within(t, 30*time.Second)
+	for range 2 {
+		if err := h.Remember(ctx, "drop-1", "0011", buyers); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Remember(ctx, "drop-2", "0022", buyers[7:8]); err != nil {
+		t.Fatal(err)
+	}
+	got, err := h.History(ctx, []string{buyers[7].User, prefix + "nobody", buyers[299].User})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := rules.Purchase{Sale: "drop-1", Run: "0011", Units: 8, At: at}
+	if !slices.Equal(got[0], []rules.Purchase{first, {Sale: "drop-2", Run: "0022", Units: 8, At: at}}) || len(got[1]) != 0 || len(got[2]) != 1 || got[2][0].Units != 300 {
+		t.Errorf("found %v", got)
+	}
+}
+
+func TestHistoryThatIsNone(t *testing.T) {
+	h := mustOpenHistory(t)
+	row := newPrefix() + "odd"
+	put, err := hrpc.NewPut(t.Context(), h.logs.regions.table, []byte(row), map[string]map[string][]byte{family: {"0011": []byte("twice")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, 20*time.Second)
+	if _, err := h.logs.once(ctx, wholeDelete{put}); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("the row %q, column %s:0011: invalid character", row, family)
+	if _, err := h.History(ctx, []string{row}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if _, err := OpenHistory(HistoryOptions{Options: Options{Zookeeper: []string{"127.0.0.1:1"}, Table: "sales"}}); err == nil {
+		t.Error("a history without a family")
+	}
+}
