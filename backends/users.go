@@ -113,6 +113,9 @@ func (o *opener) users(declared *spec.Users, schema *rules.Schema) (rules.Users,
 // history returns what was bought by the files and the table that are declared.
 func (o *opener) history(declared spec.History) (rules.Histories, error) {
 	var all histories
+	if declared.Files != nil && len(declared.Files) == 0 {
+		return nil, errors.New("its history is in files, whose names stand in the sale's file alone")
+	}
 	if len(declared.Files) > 0 {
 		files := &watchedHistory{watched[*rules.HistoryFiles]{
 			files: func() ([]string, error) { return rules.HistoryPaths(declared.Files) },
@@ -131,9 +134,6 @@ func (o *opener) history(declared spec.History) (rules.Histories, error) {
 		}
 		o.closer = append(o.closer, table.Close)
 		all = append(all, table)
-	}
-	if len(all) == 0 {
-		return nil, errors.New("its history is in files, whose names stand in the sale's file alone")
 	}
 	return all, nil
 }

@@ -256,7 +256,7 @@ func TestUsersWithHistory(t *testing.T) {
 	if err != nil || len(all[0]) != 2 {
 		t.Errorf("of two places: %v, %v", all, err)
 	}
-	sale.History.Files = nil
+	sale.History.Files = []string{}
 	if _, _, err := OpenUsers(sale, rules.SchemaFor(sale)); err == nil || !strings.Contains(err.Error(), "stand in the sale's file alone") {
 		t.Error(err)
 	}

@@ -144,7 +144,11 @@ func (p *program) applySaved(ctx context.Context, o applyOptions, sales []spec.S
 				return p.withStore(sale, func(store *backends.Store) error {
 					cfg := p.planning(store)
 					if plan.Kind == planner.KindDestroy {
-						return p.takeDown(ctx, cfg, plan, "", o.json)
+						actual, err := planner.ReadSale(ctx, cfg, sale.Name)
+						if err != nil {
+							return err
+						}
+						return p.takeDown(ctx, cfg, actual, plan, "", o.json)
 					}
 					return p.carryOut(ctx, cfg, sale, plan, p.applyView(o.json))
 				})

@@ -25,6 +25,8 @@ type claimReply struct {
 	// Of a refused one.
 	Detail  string       `json:"detail,omitempty"`
 	OpensAt string       `json:"opensAt,omitempty"`
+	Rule    string       `json:"rule,omitempty"`   // for not_eligible: which refuses
+	Reason  string       `json:"reason,omitempty"` // and why
 	Claims  []claimUnits `json:"claims,omitempty"` // the user's, for limit_reached; or the claim that the outcome is about
 }
 
@@ -56,6 +58,7 @@ func replyTo(o claimOptions, a api.Answer) *claimReply {
 	r := &claimReply{
 		FormatVersion: formatVersion, Outcome: a.Outcome, Sale: o.sale, User: o.user, Key: o.key, MayBeAccepted: a.MayBeAccepted,
 		claimUnits: unitsOf(a.Claim), Replayed: a.Replayed, Detail: problem.Detail, OpensAt: timeText(problem.OpensAt),
+		Rule: problem.Rule, Reason: problem.Reason,
 	}
 	for _, c := range problem.Claims {
 		r.Claims = append(r.Claims, unitsOf(c))

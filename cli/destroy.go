@@ -7,6 +7,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/backends"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -57,7 +58,7 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 			if err := p.propose(ctx, sale, plan, question, o.yes, o.json); err != nil {
 				return err
 			}
-			return p.takeDown(ctx, cfg, plan, o.export, o.json)
+			return p.takeDown(ctx, cfg, actual, plan, o.export, o.json)
 		})
 	})
 }
@@ -65,10 +66,15 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 // takeDown carries out a plan of kind destroy. An empty one of a destroyed sale
 // may still have something to remove that no plan shows; for people the plan has said
 // that there is nothing.
-func (p *program) takeDown(ctx context.Context, cfg planner.Config, plan *planner.Plan, export string, asJSON bool) error {
+func (p *program) takeDown(ctx context.Context, cfg planner.Config, actual *planner.Actual, plan *planner.Plan, export string, asJSON bool) error {
 	if !plan.Empty() {
 		cfg.Progress = p.progress(plan)
 	}
+	closeHistory, err := remember(&cfg, actual)
+	if err != nil {
+		return err
+	}
+	defer closeHistory()
 	result, err := planner.Destroy(ctx, cfg, plan, export)
 	switch {
 	case err != nil:
@@ -81,6 +87,25 @@ func (p *program) takeDown(ctx context.Context, cfg planner.Config, plan *planne
 		p.destroyedText(plan, result)
 	}
 	return nil
+}
+
+// remember has cfg keep what users bought, where the sale declares a table for it. Call
+// close after the destroy.
+func remember(cfg *planner.Config, actual *planner.Actual) (close func() error, err error) {
+	nothing := func() error { return nil }
+	if !actual.Sale.Live() {
+		return nothing, nil // it was kept before the ledger was sealed
+	}
+	declared, err := spec.FromJSON(actual.Sale.Newest().GetSpec())
+	if err != nil || declared.History == nil || declared.History.Table == nil {
+		return nothing, err
+	}
+	table, err := backends.OpenHistoryTable(*declared.History.Table)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Remember = table.Remember
+	return table.Close, nil
 }
 
 func (p *program) destroyedText(plan *planner.Plan, r *planner.Result) {

@@ -16,6 +16,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd"
 	"salectl/planner"
+	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -55,7 +56,7 @@ func (s *server) add(ctx context.Context, p *program, sale spec.Sale) error {
 	}
 	s.sales = append(s.sales, executor.New(executor.Config{
 		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.address,
-		Clock: clock.System(), Logger: s.log,
+		Users: usersOf(sale), Clock: clock.System(), Logger: s.log,
 	}))
 	return nil
 }
@@ -117,4 +118,22 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 	admins.Wait()
 	s.log.Info("ended")
 	return errors.Join(append(executorErrs, err, adminErr)...)
+}
+
+// usersOf opens the users of a sale as it was applied. Where they are in files, only the
+// sale's file says which.
+func usersOf(sale spec.Sale) executor.OpenUsers {
+	return func(declared spec.Sale, schema *rules.Schema) (rules.Users, func() error, error) {
+		if declared.Users != nil && sale.Users != nil && declared.Users.Table == nil {
+			users := *declared.Users
+			users.File = sale.Users.File
+			declared.Users = &users
+		}
+		if declared.History != nil && sale.History != nil {
+			history := *declared.History
+			history.Files = sale.History.Files
+			declared.History = &history
+		}
+		return backends.OpenUsers(declared, schema)
+	}
 }

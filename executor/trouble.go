@@ -9,6 +9,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
+	"salectl/executor/shard"
 )
 
 // lookEvery is how often the log is told what has changed for the worse or the
@@ -88,7 +89,7 @@ func (w *ruleWatch) tell(now clock.Now, e *eligibility, log *slog.Logger) {
 	switch {
 	case why != nil && !w.told && mayTell(now, w.toldAt):
 		w.told, w.toldAt = true, now.Mono
-		log.Warn("the rules cannot be checked: claims are answered not_checked", "why", why)
+		log.Warn("the rules cannot be checked: claims are answered not_checked", "why", shard.OneLine(why))
 	case why == nil && w.told:
 		w.told = false
 		log.Info("the rules can be checked again")

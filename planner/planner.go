@@ -48,6 +48,9 @@ type Config struct {
 	Progress func(Progress)
 	// Logger gets what went wrong and was tried again. Nil: nobody wants to know.
 	Logger *slog.Logger
+	// Remember is told by Destroy what users bought, before anything is deleted; nil: nobody
+	// keeps it.
+	Remember Remember
 	// Patience is how long one log, or a majority of the nodes, may fail every
 	// call before the planner gives up on it; 0 is 10 s.
 	Patience time.Duration

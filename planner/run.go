@@ -72,7 +72,11 @@ func Destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) (*R
 }
 
 func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, rehearsal bool) (*Result, error) {
-	m, result, err := newMachine(cfg.terms(), plan, fileExporter(exportPath), rehearsal)
+	export := fileExporter(exportPath)
+	if cfg.Remember != nil {
+		export = remembering(export, cfg.Remember)
+	}
+	m, result, err := newMachine(cfg.terms(), plan, export, rehearsal)
 	if err != nil {
 		return nil, err
 	}
