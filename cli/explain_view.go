@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -44,7 +45,7 @@ type explainedUser struct {
 	Error      string       `json:"error,omitempty"` // why what is there cannot be read
 	Attributes []namedValue `json:"attributes"`
 	History    []purchase   `json:"history,omitempty"`
-	Digest     string       `json:"digest"` // of all of it, as the ledger has it with a claim
+	Digest     string       `json:"digest"` // of all of it, as the ledger and exports have it with a claim
 
 	asked bool // for the history
 }
@@ -122,7 +123,7 @@ func newExplanation(sale spec.Sale, set *rules.Set, in *rules.Input) *explanatio
 
 func newExplainedUser(sale spec.Sale, user rules.Attributes) explainedUser {
 	x := explainedUser{
-		ID: user.ID(), Known: user.Known(), Digest: user.Digest().String(), Attributes: []namedValue{}, asked: sale.History != nil,
+		ID: user.ID(), Known: user.Known(), Digest: user.Digest().String()[:2*ledger.AttributesLen], Attributes: []namedValue{}, asked: sale.History != nil,
 	}
 	if u := sale.Users; u != nil {
 		x.From = u.File
