@@ -64,6 +64,11 @@ func (d *admission) admit(ctx context.Context, now clock.Now, r Request) (Answer
 	var by *shard.Admittance
 	if e := t.eligibility.Load(); e != nil {
 		if by, a = e.decide(ctx, now, r); by == nil {
+			if _, settings := s.Terms(); a.Outcome == api.NotEligible && string(settings.GetRules()) != e.hash {
+				// This process or the shard has yet to hear of the other's rules, and a
+				// refusal is for good.
+				a = Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
+			}
 			return t.refuse(s, r, a), nil, nil
 		}
 	}

@@ -163,7 +163,7 @@ func TestRulesChangeMeanwhile(t *testing.T) {
 	if got.Outcome != api.NotChecked || !got.OtherRules {
 		t.Errorf("let in by rules that are over: %+v", got)
 	}
-	w.want(w.claim("ann", "1"), "not_eligible") // by those, still
+	w.want(w.claim("ann", "1"), "not_checked") // whom those refuse
 	w.declare(levels("user.level < 3"))
 	w.pass(3 * time.Second)
 	w.want(w.claim("bob", "2"), "limit_reached")

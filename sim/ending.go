@@ -73,14 +73,14 @@ func (w *world) onceSettled(then func()) {
 
 // rest says that a client was refused for good. With the last of them the world
 // goes down: in some the sale is destroyed first. If a command of one who was
-// killed may still come in, it comes in after that, or all is done once more
-// after it.
+// killed may still come in, or one is under way that may bring units in place of those
+// that refunds have taken out of the sale, all is done once more after it.
 func (w *world) rest() {
 	w.resting++
 	if w.resting < len(w.clients) {
 		return
 	}
-	w.demanded = w.now > w.latest
+	w.demanded = w.now > w.latest && w.operators.running == 0
 	switch {
 	case w.scenario.destroyed && !w.operators.ending:
 		w.operators.insist(command{kind: destroy}, w.end)
@@ -89,7 +89,7 @@ func (w *world) rest() {
 	case w.demanded:
 		w.goDown()
 	default:
-		w.at(w.latest+time.Millisecond, w.onceMore)
+		w.at(max(w.latest, w.now)+time.Millisecond, w.onceMore)
 	}
 }
 

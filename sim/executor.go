@@ -56,6 +56,7 @@ func (e *server) begin() {
 		Key:    func() string { return e.letters(16) },
 		Jitter: e.Float64,
 		Sizes:  e.w.scenario.sizes,
+		Users:  e.w.users,
 	})
 	e.run, e.suspended, e.setBack = fmt.Sprintf("%s, run %d", e.name, e.life+1), false, false
 	e.start(&serverMachine{e}, e.w.clock(e.random))

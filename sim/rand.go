@@ -29,6 +29,7 @@ const (
 	forDoubts
 	forNags
 	forPayments // and the client
+	forRules
 )
 
 // random is one stream.

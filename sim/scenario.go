@@ -29,6 +29,7 @@ type scenario struct {
 	sizes                  lists.Sizes
 
 	payment   *spec.Payment // nil: claims are sold at once
+	ruled     *ruled        // nil: everybody may claim
 	timetable *timetable    // nil: the sale is open whenever it is not closed
 }
 

@@ -38,7 +38,7 @@ type world struct {
 	doubtful  map[string][]*ambush // and doubts
 	operators *operators
 	clients   []*client
-	random    struct{ network, store, schedule, faults, crashes, doubts, nags random }
+	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups random }
 
 	ahead      time.Duration       // that the clocks of new processes are
 	calm       bool                // the faults have stopped
@@ -106,6 +106,8 @@ func newWorld(o Options) *world {
 	w.scenario.drawPage(o.random(forPages, 0))
 	w.scenario.drawHours(o.random(forHours, 0), o.Until)
 	w.scenario.drawPayment(o.random(forPayments, unpaid))
+	w.scenario.drawRules(o.random(forRules, unruled), o.Until)
+	w.random.lookups = o.random(forRules, 0)
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)
@@ -142,6 +144,7 @@ func (w *world) live() {
 		e.begin()
 	}
 	w.operators.scheduleHours()
+	w.operators.scheduleRules()
 	w.operators.schedule()
 	w.schedule()
 	w.scheduleClocks()

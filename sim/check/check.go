@@ -31,6 +31,8 @@ var checkers = []struct {
 	{"leases", leases},           // one process at a time has the leases
 	{"phases", phases},           // no claim, transfer or seal when the settings forbid it
 	{"settings", settings},       // each generation has the settings that it declares
+	{"ruleSets", ruleSets},       // each generation has the rule set that it declares
+	{"eligible", eligible},       // each claim was let in by the rules in force
 	{"hours", hours},             // by a right clock, claims are sold in their hours, and refused outside of them
 	{"limits", limits},           // nobody passes the limit of the generation in force
 	{"identities", identity},     // no request has two claims, and each is on its user's home shard

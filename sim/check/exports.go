@@ -41,22 +41,24 @@ type (
 		outcomes
 	}
 	claimLine struct {
-		Claim     string   `json:"claim"`
-		Sale      string   `json:"sale"`
-		User      string   `json:"user"`
-		Units     []int64  `json:"units"`
-		Amounts   []string `json:"amounts,omitempty"`
-		State     string   `json:"state"`
-		At        string   `json:"at"`
-		Key       string   `json:"key,omitempty"`
-		KeyBase64 []byte   `json:"keyBase64,omitempty"`
-		HeldUntil string   `json:"heldUntil,omitempty"`
-		SettledAt string   `json:"settledAt,omitempty"`
-		Who       string   `json:"who,omitempty"`
-		Why       string   `json:"why,omitempty"`
-		Payment   string   `json:"payment,omitempty"`
-		Retired   bool     `json:"retired,omitempty"`
-		RefundDue []string `json:"refundDue,omitempty"`
+		Claim      string   `json:"claim"`
+		Sale       string   `json:"sale"`
+		User       string   `json:"user"`
+		Units      []int64  `json:"units"`
+		Amounts    []string `json:"amounts,omitempty"`
+		State      string   `json:"state"`
+		At         string   `json:"at"`
+		Key        string   `json:"key,omitempty"`
+		KeyBase64  []byte   `json:"keyBase64,omitempty"`
+		Rules      string   `json:"rules,omitempty"`
+		Attributes string   `json:"attributes,omitempty"`
+		HeldUntil  string   `json:"heldUntil,omitempty"`
+		SettledAt  string   `json:"settledAt,omitempty"`
+		Who        string   `json:"who,omitempty"`
+		Why        string   `json:"why,omitempty"`
+		Payment    string   `json:"payment,omitempty"`
+		Retired    bool     `json:"retired,omitempty"`
+		RefundDue  []string `json:"refundDue,omitempty"`
 	}
 	commitLine struct {
 		Shard  int    `json:"shard"`
@@ -120,6 +122,9 @@ func (e *evidence) export(r *run) []byte {
 			line := claimLine{
 				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: c.units, State: c.state,
 				At: timeText(c.timeUs()), Who: c.who, Why: c.why, Payment: c.payment, Retired: c.retired, RefundDue: c.owed,
+			}
+			if len(c.attributes) > 0 {
+				line.Rules, line.Attributes = hex.EncodeToString(c.settings.GetRules()), hex.EncodeToString(c.attributes)
 			}
 			if c.deadline != 0 {
 				line.HeldUntil = timeText(c.deadline)

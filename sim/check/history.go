@@ -28,6 +28,7 @@ type History struct {
 	Losses  []Loss             // of what nodes had in lists, in order
 	Looks   []Look             // at lists that gave, in order
 	Visits  []Visit            // every claim that a process took in, in order
+	Users   *Users             // nil: the sale has no rules
 	Final   Final
 
 	Begin time.Time     // what a right clock showed when the world began; zero: nothing is asked of hours

@@ -8,7 +8,7 @@ import (
 	"salectl/api"
 )
 
-// Each outcome of the API is judged, but for those that nothing answers yet; any other
+// Each outcome of the API is judged, but for those of settlements; any other
 // word is reported.
 func TestEachOutcomeIsJudged(t *testing.T) {
 	of := func(o api.Outcome) bool {
@@ -16,7 +16,7 @@ func TestEachOutcomeIsJudged(t *testing.T) {
 		w.answer(w.invoke(w.user(0), "k", 1), Answer{Outcome: o})
 		return !slices.ContainsFunc(Check(w.h), func(p Problem) bool { return strings.Contains(p.String(), "which is no outcome") })
 	}
-	unheard := []api.Outcome{api.NotEligible, api.NotHeld, api.NotSold, api.NoExtension, api.NoSuchClaim} // the last four are said of settlements
+	unheard := []api.Outcome{api.NotHeld, api.NotSold, api.NoExtension, api.NoSuchClaim} // they are said of settlements
 	for _, row := range api.Outcomes() {
 		if of(row.Outcome) == slices.Contains(unheard, row.Outcome) {
 			t.Errorf("%q is judged: %v", row.Outcome, of(row.Outcome))

@@ -70,6 +70,8 @@ type claim struct {
 
 	fill, under uint64 // that a list gave it under, and that the shard was at; 0: no list
 	grantedUs   int64  // by the clock of the list's node
+
+	attributes []byte // what names what was known of the user; none: there were no rules
 }
 
 // stateFrom is a state of a claim, from a slot on.

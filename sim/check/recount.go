@@ -150,7 +150,7 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	c := &claim{
 		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
 		first: op.GetUnits(), settings: sh.settings, had: sh.users[id.user], again: sh.requests[id],
-		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(),
+		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(), attributes: op.GetAttributes(),
 	}
 	if c.again {
 		c.state = "sold"

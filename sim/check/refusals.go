@@ -29,7 +29,7 @@ const grace = 12 * time.Second
 
 // refusals judges every claim that was refused: whatever it says must have been
 // so at some time between the request and the answer. What a process says of
-// itself (standby, overloaded, no_quorum, draining) and what it may say from an
+// itself (standby, overloaded, no_quorum, draining, not_checked) and what it may say from an
 // old read of the sale's log (no_such_sale, not_open) is not judged.
 func refusals(e *evidence, bad fault) {
 	for i, o := range e.all(ClaimInvoked) {
@@ -38,7 +38,11 @@ func refusals(e *evidence, bad fault) {
 		}
 		q := o.invoked
 		switch said := o.returned.Answer.Outcome; said {
-		case api.Standby, api.Overloaded, api.NoQuorum, api.Draining, api.NoSuchSale, api.NotOpen:
+		case api.Standby, api.Overloaded, api.NoQuorum, api.Draining, api.NotChecked, api.NoSuchSale, api.NotOpen:
+		case api.NotEligible:
+			if !e.ineligible(o) {
+				bad("operation %d: no rules refuse user %q", i, q.User)
+			}
 		case api.BadRequest:
 			if n := len(q.User); n > 0 && n <= 255 && len(q.Key) <= 255 && q.Quantity >= 1 && q.Quantity <= 1000 {
 				bad("operation %d was a bad request: user %q, key %q, %d units", i, q.User, q.Key, q.Quantity)

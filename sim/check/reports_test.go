@@ -297,6 +297,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, reportFaults)
 	maps.Copy(faults, edgeFaults)
 	maps.Copy(faults, settlementFaults)
+	maps.Copy(faults, ruleFaults)
 	return faults
 }
 

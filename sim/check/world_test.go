@@ -40,8 +40,9 @@ type world struct {
 	users   int
 	listed  *spec.Sale // as it is declared; nil: owners decide, and nothing is declared
 
-	off           time.Duration // that writers' clocks are ahead
-	opens, closes time.Duration // of the next generations, since 1970; 0: none
+	off            time.Duration // that writers' clocks are ahead
+	opens, closes  time.Duration // of the next generations, since 1970; 0: none
+	require, rules string        // of the next generations: the rule that is declared, and the rule set's name; "": none
 }
 
 // newWorld returns the history of a sale of 6 units, 3 on each of two shards,
@@ -129,8 +130,11 @@ func (w *world) declare(add, remove int64, phase pb.Phase) {
 		Generation: generation, Uid: w.uid, Run: w.run,
 		Settings: &pb.Settings{
 			PerUserLimit: 2, Phase: phase, OpensAtUs: w.opens.Microseconds(), ClosesAtUs: w.closes.Microseconds(),
-			Payment: w.payment,
+			Payment: w.payment, Rules: []byte(w.rules),
 		},
+	}
+	if w.require != "" {
+		p.Spec = fmt.Appendf(nil, `{"perUserLimit":2,"rules":[{"require":%q}]}`, w.require)
 	}
 	if w.listed != nil {
 		w.declareLists(p)
