@@ -172,22 +172,32 @@ func (h histories) History(ctx context.Context, ids []string) ([][]rules.Purchas
 	return all, nil
 }
 
-// CheckUsers asks whether what a sale declares of its users can be read. The error of a
-// file holds all that is wrong with it, each a *spec.Problem. That of a table which is not
-// there, or not as declared, is a *rules.SourceError. Any other error is of servers that
-// do not answer.
+// CheckUsers asks whether what a sale declares of its users, and of what they bought, can
+// be read. The error of a file of users holds all that is wrong with it, each a
+// *spec.Problem. That of exports that cannot be read, and of a table which is not there or
+// not as declared, is a *rules.SourceError. Any other error is of servers that do not answer.
 func CheckUsers(ctx context.Context, sale spec.Sale) error {
-	switch declared := sale.Users; {
-	case declared == nil:
-		return nil
-	case declared.Table != nil:
-		return hbase.CheckUsers(ctx, hbase.Options{
-			Zookeeper: declared.Table.Zookeeper, ZookeeperRoot: declared.Table.ZookeeperRoot, Table: declared.Table.Table,
-		}, declared.Table.Family)
-	default:
-		_, err := rules.OpenFile(declared.File, rules.SchemaFor(sale))
-		return err
+	if u := sale.Users; u != nil && u.Table != nil {
+		t := u.Table
+		err := hbase.CheckRows(ctx, "users", hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table}, t.Family)
+		if err != nil {
+			return err
+		}
+	} else if u != nil {
+		if _, err := rules.OpenFile(u.File, rules.SchemaFor(sale)); err != nil {
+			return err
+		}
 	}
+	if sale.History == nil {
+		return nil
+	}
+	if _, err := rules.OpenHistoryFiles(sale.History.Files); err != nil {
+		return &rules.SourceError{What: err.Error(), Remedy: "Put a whole export there, or name others."}
+	}
+	if t := sale.History.Table; t != nil {
+		return hbase.CheckRows(ctx, "history", hbase.Options{Zookeeper: t.Zookeeper, ZookeeperRoot: t.ZookeeperRoot, Table: t.Table}, t.Family)
+	}
+	return nil
 }
 
 // strangers are users of whom nothing is known.

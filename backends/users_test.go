@@ -142,6 +142,11 @@ func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
 	if err := CheckUsers(t.Context(), spec.Sale{}); err != nil {
 		t.Errorf("no users: %v", err)
 	}
+	past := spec.Sale{History: &spec.History{Files: []string{bad}}}
+	var source *rules.SourceError
+	if err := CheckUsers(t.Context(), past); !errors.As(err, &source) || !strings.Contains(source.What, "its first line is not that of an export") {
+		t.Errorf("no export: %v", err)
+	}
 	table := filed("")
 	table.Users.Table = &spec.UsersTable{Zookeeper: []string{"127.0.0.1:1"}, Table: "users", Family: "u"}
 	users, closeUsers, err := OpenUsers(table, rules.SchemaFor(table))

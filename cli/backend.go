@@ -16,6 +16,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -26,6 +27,9 @@ type drivers struct {
 	nodes func(spec.Sale) (nodes []quorum.Node, closeNodes func() error, err error) // nil: backends.OpenNodes
 	files func(spec.Sale) (int, error)                                              // nil: backends.Files
 	check func(context.Context, spec.Sale) error                                    // of its users; nil: backends.CheckUsers
+
+	// users are what rules are told of users; nil: backends.OpenUsers.
+	users func(spec.Sale, *rules.Schema) (rules.Users, func() error, error)
 }
 
 // complete puts the program's own drivers where there are none.
@@ -44,6 +48,9 @@ func (d *drivers) complete() {
 	}
 	if d.check == nil {
 		d.check = backends.CheckUsers
+	}
+	if d.users == nil {
+		d.users = backends.OpenUsers
 	}
 }
 

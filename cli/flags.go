@@ -92,6 +92,18 @@ func (f *flags) duration(name string, ifAbsent time.Duration) time.Duration {
 	return d
 }
 
+// time returns a moment, or the zero time.
+func (f *flags) time(name string) time.Time {
+	if !f.c.IsSet(name) {
+		return time.Time{}
+	}
+	var t time.Time
+	if err := t.UnmarshalText([]byte(f.c.String(name))); err != nil {
+		f.refuse("%s must be a time with seconds and zone like 2026-11-11T20:00:00+08:00, not %q", dashed(name), f.c.String(name))
+	}
+	return t
+}
+
 // oneOf returns a word out of a few, or the first of them.
 func (f *flags) oneOf(name string, words ...string) string {
 	if !f.c.IsSet(name) {

@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"salectl/planner"
 	"salectl/spec"
@@ -67,8 +69,12 @@ func whereAndWhen(sale spec.Sale, plan *planner.Plan) string {
 	return strings.Join(words, " ")
 }
 
-// inline is how many attributes of an action fit behind its address.
-const inline = 3
+// inline is how many attributes of an action fit behind its address, if these have not
+// more than inlineWidth characters each.
+const (
+	inline      = 3
+	inlineWidth = 60
+)
 
 // writeAction writes one action: what it sets behind its address, or below it
 // if that is much.
@@ -84,7 +90,8 @@ func writeAction(w io.Writer, c palette, a planner.Action, widest int) {
 	if a.Action == planner.Delete {
 		fields = nil // what goes away is named by its address
 	}
-	if len(fields) > inline {
+	long := func(f planner.Field) bool { return utf8.RuneCountInString(change(f)) > inlineWidth }
+	if len(fields) > inline || slices.ContainsFunc(fields, long) {
 		fmt.Fprintf(w, "  %s %s%s\n", mark, a.Address, reason)
 		name := 0
 		for _, f := range fields {

@@ -238,6 +238,25 @@ Plan: 3 to create, 0 to update, 0 to delete.
 	}
 }
 
+// What is long, such as a rule, has a line of its own even where little changes.
+func TestPlanViewOfLongAttributes(t *testing.T) {
+	rule := func(require string) *planner.Attributes {
+		return &planner.Attributes{Who: planner.Who{Rules: []planner.Rule{{Name: "a", Enforce: "deny", Require: require}}}}
+	}
+	for _, test := range []struct{ before, after, want string }{
+		{"user.known", "true", "  ~ sale/tickets  rule a deny: user.known -> deny: true\n"},
+		{"user.level in ['gold', 'silver']", "user.level == 'gold'",
+			"  ~ sale/tickets\n      rule a  deny: user.level in ['gold', 'silver'] -> deny: user.level == 'gold'\n"},
+	} {
+		c := newCapture()
+		c.planText(spec.Sale{}, &planner.Plan{Sale: "tickets", Actions: []planner.Action{
+			{Address: "sale/tickets", Action: planner.Update, Before: rule(test.before), After: rule(test.after)}}})
+		if got := c.out.String(); !strings.Contains(got, test.want) {
+			t.Errorf("it says\n%s\nwant\n%s", got, test.want)
+		}
+	}
+}
+
 // An apply that could not reach a lock node has an answer, and an error.
 func TestApplyViewOfWhatIsLeft(t *testing.T) {
 	result := &planner.Result{Sale: "tickets", Generation: 1, Changed: true, Summary: planner.Summary{Create: 6}, Unmarked: []string{"b:1"}}

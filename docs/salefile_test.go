@@ -24,7 +24,7 @@ const saleFileHead = `<!-- Made from the schema's descriptions, in spec/document
 
 # The sale file
 
-A sale file is YAML. ` + "`salectl schema`" + ` prints its JSON Schema, from which this page is made; the first line of [the example](../examples/movie-tickets/sale.yaml) shows how an editor finds it. ` + "`-f`" + ` takes files, folders or ` + "`-`" + `, and a file may hold several sales. ` + "`salectl validate`" + ` reports every mistake at once, with file, line, column and remedy.
+A sale file is YAML. ` + "`salectl schema`" + ` prints its JSON Schema, from which this page is made; the first line of [the example](../examples/movie-tickets/sale.yaml) shows how an editor finds it. ` + "`-f`" + ` takes files, folders or ` + "`-`" + `, and a file may hold several sales. ` + "`salectl validate`" + ` reports every mistake at once, with file, line, column and remedy. [Payments](payment.md), [rules](rules.md) and [red packets](red-packets.md) have pages of their own.
 
 | field | value | default | meaning |
 |---|---|---|---|

@@ -104,7 +104,7 @@ type usersTablePart struct {
 
 type historyPart struct {
 	Files []string          `yaml:"files,omitempty" jsonschema_description:"Exports of earlier sales, or patterns of their names such as exports/*.ndjson, relative to this document."`
-	HBase *historyTablePart `yaml:"hbase,omitempty" jsonschema_description:"HBase table with a row for each user by the user's id."`
+	HBase *historyTablePart `yaml:"hbase,omitempty" jsonschema_description:"HBase table with a row for each user by the user's id. destroy adds what users bought in this sale."`
 }
 
 type historyTablePart struct {

@@ -59,10 +59,10 @@ func OpenUsers(o UsersOptions) (*Users, error) {
 	return u, err
 }
 
-// CheckUsers asks the master whether there are a table and a family for users; else the
-// error is a *rules.SourceError. How the table is set up otherwise is the business of
-// whoever keeps it.
-func CheckUsers(ctx context.Context, o Options, family string) error {
+// CheckRows asks the master whether there are a table and a family for the rows of users;
+// else the error is a *rules.SourceError. How the table is set up otherwise is the
+// business of whoever keeps it. What it is for is said in errors: users, history.
+func CheckRows(ctx context.Context, what string, o Options, family string) error {
 	l, err := Open(o)
 	if err != nil {
 		return err
@@ -75,8 +75,8 @@ func CheckUsers(ctx context.Context, o Options, family string) error {
 		return l.failed("check the table", err)
 	case len(found.GetTableSchema()) == 0:
 		return &rules.SourceError{
-			What:   fmt.Sprintf("users table %s does not exist (ZooKeeper %s)", l.table, strings.Join(o.Zookeeper, ",")),
-			Remedy: "Create it and fill it, or name the table that has the users.",
+			What:   fmt.Sprintf("%s table %s does not exist (ZooKeeper %s)", what, l.table, strings.Join(o.Zookeeper, ",")),
+			Remedy: fmt.Sprintf("Create it in the HBase shell: create '%s', '%s'. Or name the table that is there.", l.table, family),
 		}
 	}
 	var there []string
@@ -87,8 +87,8 @@ func CheckUsers(ctx context.Context, o Options, family string) error {
 		there = append(there, string(f.GetName()))
 	}
 	return &rules.SourceError{
-		What:   fmt.Sprintf("users table %s has no column family %s", l.table, family),
-		Remedy: fmt.Sprintf("Name the one that has the users: it has %s.", strings.Join(there, ", ")),
+		What:   fmt.Sprintf("%s table %s has no column family %s", what, l.table, family),
+		Remedy: fmt.Sprintf("Name a family that it has: %s.", strings.Join(there, ", ")),
 	}
 }
 

@@ -171,7 +171,7 @@ func BenchmarkUsers(b *testing.B) {
 }
 
 // A table or a family that is not there is told apart from servers that do not answer.
-func TestCheckUsers(t *testing.T) {
+func TestCheckRows(t *testing.T) {
 	h := mustStandalone(t)
 	mustOpen(t)
 	for _, c := range []struct{ table, family, want string }{
@@ -179,7 +179,7 @@ func TestCheckUsers(t *testing.T) {
 		{"members", "u", "users table members does not exist (ZooKeeper " + h.Zookeeper() + ")"},
 		{"sales", "u", "users table sales has no column family u"},
 	} {
-		err := CheckUsers(within(t, 20*time.Second), Options{Zookeeper: []string{h.Zookeeper()}, Table: c.table}, c.family)
+		err := CheckRows(within(t, 20*time.Second), "users", Options{Zookeeper: []string{h.Zookeeper()}, Table: c.table}, c.family)
 		var source *rules.SourceError
 		switch {
 		case c.want == "" && err != nil:
@@ -190,7 +190,7 @@ func TestCheckUsers(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err := CheckUsers(ctx, Options{Zookeeper: []string{"127.0.0.1:1"}, Table: "sales"}, family)
+	err := CheckRows(ctx, "users", Options{Zookeeper: []string{"127.0.0.1:1"}, Table: "sales"}, family)
 	if err == nil || errors.As(err, new(*rules.SourceError)) {
 		t.Errorf("no server: %v", err)
 	}

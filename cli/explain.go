@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/api"
+	"salectl/backends"
+	"salectl/planner"
+	"salectl/rules"
+	"salectl/spec"
+)
+
+type explainOptions struct {
+	source
+	user     string
+	quantity int64
+	key      string    // "": the claim has none
+	at       time.Time // zero: now
+}
+
+func (p *program) explainCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "explain", Category: groupLook, Usage: "say what the rules of sales say to a user, and why",
+		Description: "Evaluates the rules of the files, whether they are applied or not, with what is known\n" +
+			"of the user now. It sells nothing. Exit codes: 0 the user may claim, 3 a rule refuses,\n" +
+			"4 bad file or usage.",
+		Flags: []urfave.Flag{
+			fileFlag(),
+			valueFlag("user", "`ID` of the user who would claim"),
+			valueFlag("quantity", fmt.Sprintf("as if `N` units were claimed, at most %d (default: 1)", api.MaxQuantity)),
+			valueFlag("key", "as if the claim had this `KEY` (default: none)"),
+			valueFlag("at", "as if it were `TIME`, such as 2026-11-11T20:00:00+08:00 (default: now)"),
+			timeoutFlag(),
+			jsonFlag(),
+		},
+		Action: action(parseExplain, p.explainRules),
+	}
+}
+
+func parseExplain(f *flags) explainOptions {
+	o := explainOptions{
+		source: parseSource(f), user: f.need("user"), quantity: f.number("quantity", 1, api.MaxQuantity, 1),
+		key: f.text("key"), at: f.time("at"),
+	}
+	if !utf8.ValidString(o.user) {
+		f.refuse("--user is not UTF-8")
+	}
+	if o.key != "" && api.CheckKey(o.key) != nil {
+		f.refuse("--key must be at most %d visible ASCII characters", api.MaxKey)
+	}
+	return o
+}
+
+func (p *program) explainRules(ctx context.Context, o explainOptions) error {
+	show := pick(o.json, p.explainText, func(x *explanation) { p.emit(x) })
+	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
+		x, err := p.explain(ctx, sale, o)
+		if err != nil {
+			return err
+		}
+		x.Live = p.liveRules(ctx, sale)
+		show(x)
+		if !x.Allowed {
+			return shown{&outcomeError{api.NotEligible, x.Message}}
+		}
+		return nil
+	})
+}
+
+// explain evaluates the rules of a sale for a user.
+func (p *program) explain(ctx context.Context, sale spec.Sale, o explainOptions) (*explanation, error) {
+	set, err := rules.ForSale(sale)
+	if err != nil {
+		return nil, err
+	}
+	user, err := p.lookUp(ctx, sale, o.user)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().Truncate(time.Microsecond)
+	if !o.at.IsZero() {
+		now = o.at
+	}
+	in := &rules.Input{
+		User: user, Claim: rules.Claim{Quantity: o.quantity, Key: o.key, At: now}, Sale: rules.SaleOf(sale),
+		History: user.History(), Now: now,
+	}
+	return newExplanation(sale, set, in), nil
+}
+
+// lookUp returns what is known of a user, with what the user bought in other sales if
+// that is declared.
+func (p *program) lookUp(ctx context.Context, sale spec.Sale, id string) (user rules.Attributes, err error) {
+	ctx, cancel := context.WithTimeout(ctx, usersPatience)
+	defer cancel()
+	users, closeUsers, err := p.users(sale, rules.SchemaFor(sale))
+	if err != nil {
+		return user, err
+	}
+	defer func() { err = errors.Join(err, closeUsers()) }()
+	found, err := users.Lookup(ctx, []string{id})
+	if err != nil {
+		return user, err
+	}
+	return found[0], nil
+}
+
+// livePatience is how long the ledger is waited for: what it says is an addition.
+const livePatience = 5 * time.Second
+
+// liveRules compares the rules of a file with those of the live sale; nil if there is none.
+func (p *program) liveRules(ctx context.Context, sale spec.Sale) *liveRules {
+	ctx, cancel := context.WithTimeout(ctx, livePatience)
+	defer cancel()
+	var live *liveRules
+	err := p.withStore(sale, func(store *backends.Store) error {
+		cfg := p.planning(store)
+		cfg.Logger = nil
+		actual, err := planner.ReadSale(ctx, cfg, sale.Name)
+		if err != nil || !actual.Sale.Live() {
+			return err
+		}
+		live = &liveRules{RuleSet: hex.EncodeToString(actual.Sale.Newest().GetSettings().GetRules())}
+		return nil
+	})
+	if err != nil {
+		return &liveRules{Error: err.Error()}
+	}
+	if live != nil {
+		live.Same = live.RuleSet == ruleSetOf(sale)
+	}
+	return live
+}
+
+// ruleSetOf names the rules of a sale; "" if it has none.
+func ruleSetOf(sale spec.Sale) string {
+	if hash, ok := rules.HashFor(sale); ok {
+		return hash.String()
+	}
+	return ""
+}

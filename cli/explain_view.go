@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+	"salectl/rules"
+	"salectl/spec"
+)
+
+// explanation is what explain answers for one sale.
+type explanation struct {
+	FormatVersion int         `json:"formatVersion"`
+	Sale          string      `json:"sale"`
+	File          string      `json:"file"`
+	Allowed       bool        `json:"allowed"`
+	Outcome       api.Outcome `json:"outcome,omitempty"` // that the claim would have, if it is refused
+	Rule          string      `json:"rule,omitempty"`    // that refuses
+	Message       string      `json:"message,omitempty"` // that the buyer is told
+	At            string      `json:"at"`                // RFC 3339, UTC
+	Quantity      int64       `json:"quantity"`
+	Key           string      `json:"key,omitempty"`
+	RuleSet       string      `json:"ruleSet,omitempty"` // SHA-256; "": every user may claim
+	// Live is the rule set of the live sale; nil: there is none.
+	Live     *liveRules         `json:"live,omitempty"`
+	User     explainedUser      `json:"user"`
+	Rules    []explainedRule    `json:"rules"`
+	Priority *explainedPriority `json:"priority,omitempty"`
+}
+
+type liveRules struct {
+	RuleSet string `json:"ruleSet"` // "": it has no rules
+	Same    bool   `json:"same"`    // as the file's
+	Error   string `json:"error,omitempty"`
+}
+
+type explainedUser struct {
+	ID         string       `json:"id"`
+	Known      bool         `json:"known"`
+	From       string       `json:"from,omitempty"`  // where that was looked for; "": no users are declared
+	Error      string       `json:"error,omitempty"` // why what is there cannot be read
+	Attributes []namedValue `json:"attributes"`
+	History    []purchase   `json:"history,omitempty"`
+	Digest     string       `json:"digest"` // of all of it, as the ledger and exports have it with a claim
+
+	asked bool // for the history
+}
+
+type namedValue struct {
+	Name  string `json:"name"`
+	Value string `json:"value"` // as CEL writes it, or "missing"
+}
+
+type purchase struct {
+	Sale  string `json:"sale"`
+	Run   string `json:"run"` // its uid
+	Units int64  `json:"units"`
+	At    string `json:"at"` // of the last of them, RFC 3339, UTC
+}
+
+// explainedRule has its costs in units of CEL.
+type explainedRule struct {
+	Name      string       `json:"name"`
+	Enforce   string       `json:"enforce"`
+	Require   string       `json:"require"`
+	Result    string       `json:"result"`            // satisfied, denied, missing_attribute, too_costly, evaluation_failed
+	Message   string       `json:"message,omitempty"` // that the buyer is told
+	Detail    string       `json:"detail,omitempty"`  // why it could not be evaluated, or its message
+	Values    []namedValue `json:"values"`
+	Cost      uint64       `json:"cost"`
+	WorstCost uint64       `json:"worstCost"`
+}
+
+type explainedPriority struct {
+	Expression string       `json:"expression"`
+	Value      string       `json:"value,omitempty"`
+	Error      string       `json:"error,omitempty"`
+	Values     []namedValue `json:"values"`
+	Cost       uint64       `json:"cost"`
+	WorstCost  uint64       `json:"worstCost"`
+}
+
+// newExplanation evaluates the rules. A sale without a set lets everybody claim.
+func newExplanation(sale spec.Sale, set *rules.Set, in *rules.Input) *explanation {
+	x := &explanation{
+		FormatVersion: formatVersion, Sale: sale.Name, File: sale.File, Allowed: true,
+		At: in.Now.UTC().Format(time.RFC3339Nano), Quantity: in.Claim.Quantity, Key: in.Claim.Key,
+		RuleSet: ruleSetOf(sale), User: newExplainedUser(sale, in.User), Rules: []explainedRule{},
+	}
+	if set == nil {
+		return x
+	}
+	found := set.Explain(in)
+	if refusal := found.Verdict.Refusal; !found.Verdict.Allowed() {
+		x.Allowed, x.Outcome, x.Rule, x.Message = false, api.NotEligible, refusal.Rule, refusal.Message
+	}
+	for _, r := range found.Rules {
+		rule := explainedRule{
+			Name: r.Name, Enforce: string(r.Enforce), Require: r.Require, Result: r.Finding.Reason.String(),
+			Detail: r.Finding.Detail, Values: namedValues(r.Values), Cost: r.Cost, WorstCost: r.WorstCost,
+		}
+		if r.Enforce == rules.Deny {
+			rule.Message = r.Finding.Message
+		}
+		if err := r.Finding.MessageErr; err != nil {
+			rule.Detail = "messageExpression: " + err.Error()
+		}
+		x.Rules = append(x.Rules, rule)
+	}
+	if p := found.Priority; p != nil {
+		x.Priority = &explainedPriority{Expression: p.Expression, Value: p.Value, Values: namedValues(p.Values), Cost: p.Cost, WorstCost: p.WorstCost}
+		var failed *rules.PriorityError
+		if errors.As(p.Err, &failed) {
+			x.Priority.Error = fmt.Sprintf("%v: %s", failed.Reason, failed.Detail)
+		}
+	}
+	return x
+}
+
+func newExplainedUser(sale spec.Sale, user rules.Attributes) explainedUser {
+	x := explainedUser{
+		ID: user.ID(), Known: user.Known(), Digest: user.Digest().String()[:2*ledger.AttributesLen], Attributes: []namedValue{}, asked: sale.History != nil,
+	}
+	if u := sale.Users; u != nil {
+		x.From = u.File
+		if u.Table != nil {
+			x.From = "HBase table " + u.Table.Table
+		}
+		for _, a := range u.Attributes {
+			x.Attributes = append(x.Attributes, namedValue{a.Name, user.Value(a.Name).String()})
+		}
+	}
+	if err := user.Err(); err != nil {
+		x.Error = err.Error()
+	}
+	for _, p := range user.History() {
+		x.History = append(x.History, purchase{p.Sale, p.Run, p.Units, p.At.UTC().Format(time.RFC3339)})
+	}
+	return x
+}
+
+func namedValues(values []rules.NamedValue) []namedValue {
+	all := []namedValue{}
+	for _, v := range values {
+		all = append(all, namedValue(v))
+	}
+	return all
+}
+
+func (p *program) explainText(x *explanation) {
+	c := p.colours(p.out)
+	p.gap()
+	switch {
+	case !x.Allowed:
+		fmt.Fprintf(p.out, "%s: %s would be refused by the rule %s, and told: %s (%s)\n", c.bold(x.Sale), x.User.ID, c.yellow(x.Rule), x.Message, x.File)
+	case x.RuleSet == "" || len(x.Rules) == 0:
+		fmt.Fprintf(p.out, "%s: %s may claim, as everybody: there are no rules (%s)\n", c.bold(x.Sale), x.User.ID, x.File)
+	default:
+		fmt.Fprintf(p.out, "%s: %s may claim (%s)\n", c.bold(x.Sale), x.User.ID, x.File)
+	}
+	if warning := x.Live.warning(x.RuleSet); warning != "" {
+		writeWarnings(p.out, c, []string{warning})
+	}
+	p.userText(x.User)
+	for _, r := range x.Rules {
+		mark := c.green("+")
+		if r.Result != rules.Satisfied.String() {
+			mark = c.red("-")
+		}
+		fmt.Fprintf(p.out, "\n  %s rule %s (%s): %s%s\n", mark, r.Name, r.Enforce, r.Result, because(r.Detail))
+		p.evaluated(r.Require, r.Values, r.Cost, r.WorstCost)
+		if r.Message != "" {
+			fmt.Fprintf(p.out, "      the buyer is told: %s\n", r.Message)
+		}
+	}
+	if q := x.Priority; q != nil {
+		fmt.Fprintf(p.out, "\n  priority: %s%s\n", q.Value, q.Error)
+		p.evaluated(q.Expression, q.Values, q.Cost, q.WorstCost)
+	}
+}
+
+// userText says what is known of a user, and from where.
+func (p *program) userText(u explainedUser) {
+	switch {
+	case u.From == "":
+		fmt.Fprintf(p.out, "\n  no users are declared, so nothing is known of %s\n", u.ID)
+	case u.Error != "":
+		fmt.Fprintf(p.out, "\n  what %s has of %s cannot be read: %s\n", u.From, u.ID, u.Error)
+	case !u.Known:
+		fmt.Fprintf(p.out, "\n  %s does not have %s\n", u.From, u.ID)
+	default:
+		fmt.Fprintf(p.out, "\n  %s has %s\n", u.From, u.ID)
+		for _, v := range u.Attributes {
+			fmt.Fprintf(p.out, "      user.%s = %s\n", v.Name, v.Value)
+		}
+	}
+	if !u.asked {
+		return
+	}
+	fmt.Fprintf(p.out, "  history: %s\n", count(len(u.History), "purchase"))
+	for _, h := range u.History {
+		fmt.Fprintf(p.out, "      %s of %s, %s\n", count(h.Units, "unit"), h.Sale, h.At)
+	}
+}
+
+// evaluated writes an expression, the values that it names, and what it cost.
+func (p *program) evaluated(expression string, values []namedValue, cost, worst uint64) {
+	fmt.Fprintf(p.out, "      %s\n", strings.ReplaceAll(expression, "\n", "\n      "))
+	for _, v := range values {
+		fmt.Fprintf(p.out, "      %s = %s\n", v.Name, v.Value)
+	}
+	fmt.Fprintf(p.out, "      cost %s, at most %s of %s\n", grouped(cost), grouped(worst), grouped(uint64(rules.MaxCost)))
+}
+
+// warning says that the live sale does not go by the rules of the file; "" if it does, or
+// there is none.
+func (l *liveRules) warning(file string) string {
+	short := func(set string) string { return set[:min(len(set), 12)] }
+	switch {
+	case l == nil || l.Same && l.Error == "":
+		return ""
+	case l.Error != "":
+		return "whether the live sale has these rules is not known: " + l.Error
+	case l.RuleSet == "":
+		return "the live sale has no rules: 'salectl plan' shows what the file would change"
+	case file == "":
+		return fmt.Sprintf("the live sale has rules (rule set %s): 'salectl plan' shows what the file would change", short(l.RuleSet))
+	}
+	return fmt.Sprintf("the live sale has another rule set, %s, and the file has %s: 'salectl plan' shows the difference", short(l.RuleSet), short(file))
+}
