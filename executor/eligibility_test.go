@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -245,5 +246,38 @@ func TestRulesOfAnotherHash(t *testing.T) {
 	e := w.s.p.tenure.Load().eligibility.Load()
 	if err := *e.trouble.Load(); !strings.Contains(err.Error(), "serve with the version that applied them") {
 		t.Error(err)
+	}
+}
+
+// As many claims wait for a shard as the newest generation says.
+func TestQueueDepth(t *testing.T) {
+	w := newRuledWorld(t, 100)
+	w.serve()
+	overloaded := func() (n int) {
+		w.s.input(func() {
+			for i := range 20 {
+				w.s.p.Claim(w.s.now(), Request{User: fmt.Sprint("user", w.at, i), Quantity: 1}, func(a Answer) {
+					if a.Outcome == api.Overloaded {
+						n++
+					}
+				})
+			}
+		})
+		w.pass(time.Second)
+		return n
+	}
+	for _, step := range []struct {
+		depth int64 // 0: none is declared
+		want  int
+	}{{0, 0}, {3, 17}, {15, 5}, {0, 0}} {
+		w.declare(func(s *spec.Sale) {
+			if step.depth > 0 {
+				s.Queue = &spec.Queue{Order: spec.OrderArrival, Depth: step.depth}
+			}
+		})
+		w.pass(3 * time.Second)
+		if got := overloaded(); got != step.want {
+			t.Errorf("depth %d: %d of 20 were overloaded, want %d", step.depth, got, step.want)
+		}
 	}
 }

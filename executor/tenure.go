@@ -95,6 +95,7 @@ func (t *tenure) told(o *owner, out ownerEffects) {
 		t.board.Generation(o.sale.Generation())
 		t.rule(o)
 		t.declare(o.sale.Newest().GetSpec())
+		t.boundQueues(o.cfg.Queue)
 		for i, s := range t.shards {
 			s.Post(shard.Planned(o.plans(i)))
 		}
@@ -104,6 +105,17 @@ func (t *tenure) told(o *owner, out ownerEffects) {
 		for _, s := range t.shards {
 			s.Post(*out.rights)
 		}
+	}
+}
+
+// boundQueues has as many requests wait as the newest generation declares; depth is how
+// many if it declares nothing.
+func (t *tenure) boundQueues(depth int) {
+	if q := t.declared.Load().Queue; q != nil {
+		depth = int(q.Depth)
+	}
+	for _, s := range t.shards {
+		s.Bound(depth)
 	}
 }
 

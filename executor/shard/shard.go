@@ -74,7 +74,6 @@ type Shard struct {
 	clock clock.Clock
 	post  func(Message)
 	told  func(time.Duration)
-	bound int
 
 	front front
 
@@ -92,6 +91,7 @@ type Shard struct {
 
 	// mu guards the mail and is held for no longer than it takes to copy it.
 	mu     sync.Mutex
+	bound  int // requests that may wait
 	queue  []*Ticket
 	inside int // requests that the sequencer has and that wait for units
 	closed bool
@@ -154,6 +154,13 @@ func (s *Shard) Offer(now clock.Now, t *Ticket) api.Outcome {
 		s.rouse()
 	}
 	return ""
+}
+
+// Bound sets how many requests may wait from here on. Those that wait stay.
+func (s *Shard) Bound(requests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bound = requests
 }
 
 // Post queues an event for the sequencer. It returns false if that has ended, and
