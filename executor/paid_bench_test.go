@@ -1,0 +1,175 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/executor/saletest"
+	"salectl/rules"
+	"salectl/spec"
+)
+
+// paidSale serves a sale whose claims are held for a time.
+func paidSale(b *testing.B, stock int64, holdFor time.Duration) *Executor {
+	b.Helper()
+	const shards = 5
+	logs, node := openEmbedded(b)
+	sale := saletest.Declared("bench", stock, shards, 10)
+	settings := &pb.Settings{PerUserLimit: 10, Phase: pb.Phase_OPEN}
+	if holdFor > 0 {
+		settings.Payment = &pb.Payment{HoldForUs: holdFor.Microseconds(), Late: pb.Payment_REFUSE}
+	}
+	saletest.ProvisionAs(b, logs, sale, spec.Shares(sale.Stock, shards), settings)
+	saletest.Mark(b, node)
+	return serve(b, logs, node, sale.Name)
+}
+
+// buyers have callers claim one unit after the other, n in all behind those that are
+// numbered lower, and then do more with each claim.
+func buyers(b *testing.B, e *Executor, callers, from, n int, want api.Outcome, then func(Claim) api.Outcome) {
+	b.Helper()
+	var next, wrong atomic.Int64
+	next.Store(int64(from))
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for i := next.Add(1); i <= int64(from+n); i = next.Add(1) {
+				a := e.Claim(context.Background(), Request{User: fmt.Sprintf("user-%011d", i), Key: fmt.Sprintf("key-%012d", i), Quantity: 1})
+				if a.Outcome != want || then != nil && then(a.Claim) != api.Sold {
+					wrong.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if wrong.Load() > 0 {
+		b.Errorf("%d buyers had another answer", wrong.Load())
+	}
+}
+
+// BenchmarkClaimAndPay is what one process sells where each claim is paid: beside plain
+// claims in the same run, of which it is a ratio.
+func BenchmarkClaimAndPay(b *testing.B) {
+	for _, callers := range []int{200, 2000} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			room := int64(b.N + 5*callers)
+			plain, paid := paidSale(b, room, 0), paidSale(b, room, time.Hour)
+			took := func(sell func()) time.Duration {
+				began := time.Now()
+				sell()
+				return time.Since(began)
+			}
+			var alone, both time.Duration
+			const turns = 4 // in turn, so that both have the same machine
+			each := b.N/turns + 1
+			b.ResetTimer()
+			for turn := range turns {
+				offset := turn * each
+				alone += took(func() { buyers(b, plain, callers, offset, each, api.Sold, nil) })
+				both += took(func() {
+					buyers(b, paid, callers, offset, each, api.Held, func(c Claim) api.Outcome {
+						return paid.Settle(context.Background(), Settlement{Claim: c.ID, How: api.Confirm, Settlement: api.Settlement{Payment: c.User}}).Outcome
+					})
+				})
+			}
+			b.StopTimer()
+			n := float64(turns * each)
+			b.ReportMetric(n/both.Seconds(), "paid/s")
+			b.ReportMetric(n/alone.Seconds(), "claims/s")
+			b.ReportMetric(alone.Seconds()/both.Seconds(), "ratio")
+		})
+	}
+}
+
+// BenchmarkExpiries makes 100,000 holds at once that nobody pays, and tells how long after
+// the release of the last one all are for sale again.
+func BenchmarkExpiries(b *testing.B) {
+	const holds, holdFor = 100_000, 8 * time.Second
+	for b.Loop() {
+		e := paidSale(b, holds+10_000, holdFor)
+		began := time.Now()
+		buyers(b, e, 2000, 0, holds, api.Held, nil)
+		made := time.Since(began)
+		last := time.Now().Add(holdFor)
+		free := func() (n int64) {
+			for _, s := range e.Status().Shards {
+				n += s.Available
+			}
+			return n
+		}
+		time.Sleep(time.Until(last))
+		for free() < holds+10_000 {
+			if time.Since(last) > time.Minute {
+				b.Fatalf("after a minute %d are for sale", free())
+			}
+			time.Sleep(time.Millisecond)
+		}
+		b.ReportMetric(made.Seconds(), "s-to-hold")
+		b.ReportMetric(time.Since(last).Seconds(), "s-after-release")
+	}
+}
+
+// BenchmarkRules decides by a rule of five attributes on users that are cached.
+func BenchmarkRules(b *testing.B) {
+	sale := spec.Sale{
+		Name: "bench", Stock: 1000, PerUserLimit: 10,
+		Users: &spec.Users{Attributes: []spec.Attribute{
+			{Name: "age", Type: spec.TypeInt}, {Name: "banned", Type: "bool"}, {Name: "level", Type: spec.TypeInt},
+			{Name: "score", Type: "double"}, {Name: "since", Type: "timestamp"},
+		}},
+		Rules: []spec.Rule{{Name: "all", Enforce: spec.EnforceDeny,
+			Require: `user.level >= 2 && user.age >= 18 && !user.banned && user.score > 0.5 && user.since < now - duration("720h")`}},
+	}
+	schema := rules.SchemaFor(sale)
+	source := sourceFunc(func(ids []string) (all []rules.Attributes) {
+		for _, id := range ids {
+			u, err := schema.New(id, []rules.Value{rules.IntOf(30), rules.BoolOf(false), rules.IntOf(3), rules.DoubleOf(0.9),
+				rules.TimestampOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))})
+			if err != nil {
+				b.Fatal(err)
+			}
+			all = append(all, u)
+		}
+		return all
+	})
+	cache, err := rules.NewCache(rules.CacheConfig{Source: source, Clock: clock.System(), Fresh: time.Hour, Entries: 1 << 16, Batch: 1000})
+	if err != nil {
+		b.Fatal(err)
+	}
+	hash, _ := rules.HashFor(sale)
+	compiled, err := rules.ForSale(sale)
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := &eligibility{hash: string(hash[:]), sale: rules.SaleOf(sale), compile: func() (*rules.Set, error) { return compiled, nil },
+		users: &userSource{declared: sale, open: func(spec.Sale, *rules.Schema) (rules.Users, func() error, error) {
+			return cache, func() error { return nil }, nil
+		}}}
+	now := clock.System()
+	users := make([]string, 1<<12)
+	for i := range users {
+		users[i] = fmt.Sprintf("user-%011d", i)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if by, a := e.decide(b.Context(), now(), Request{User: users[i%len(users)], Key: "k", Quantity: 1}); by == nil {
+			b.Fatal(a)
+		}
+		i++
+	}
+}
+
+// sourceFunc is Users.
+type sourceFunc func(ids []string) []rules.Attributes
+
+func (f sourceFunc) Lookup(_ context.Context, ids []string) ([]rules.Attributes, error) {
+	return f(ids), nil
+}
