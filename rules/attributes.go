@@ -153,7 +153,7 @@ func (a Attributes) at(s *Schema, i int) Value {
 	if a.of == nil {
 		return Value{}
 	}
-	if a.of.schema == s {
+	if a.of.schema == s || a.of.schema.same == s.same {
 		return a.of.values[i]
 	}
 	if v := a.Value(s.attributes[i].Name); v.kind == s.attributes[i].Type {

@@ -99,6 +99,20 @@ func (c *Cache) Lookup(ctx context.Context, ids []string) ([]Attributes, error) 
 	return all, nil
 }
 
+// Fresh returns a user who is kept and fresh; it asks nobody.
+func (c *Cache) Fresh(id string) (Attributes, bool) {
+	now := c.config.Clock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	element, ok := c.entries[id]
+	if !ok || !c.fresh(element.Value.(*cached), now) {
+		return Attributes{}, false
+	}
+	c.recent.MoveToFront(element)
+	c.stats.Hits++
+	return element.Value.(*cached).user, true
+}
+
 // hits fills in what is fresh and returns the places of what is not.
 func (c *Cache) hits(ids []string, answers []*cached) (left []int) {
 	now := c.config.Clock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unique"
 
 	"cel.dev/cel-go/common/types"
 
@@ -62,7 +63,8 @@ type Attribute struct {
 type Schema struct {
 	attributes []Attribute
 	index      map[string]int
-	sorted     []int // indices in the order of the names, for digests
+	sorted     []int                 // indices in the order of the names, for digests
+	same       unique.Handle[string] // equal for schemas of the same attributes in the same order
 }
 
 // NewSchema checks the attributes. The error has all that is wrong with them.
@@ -95,6 +97,7 @@ func newSchema(attributes []Attribute) *Schema {
 		s.index[a.Name] = i
 		s.sorted = append(s.sorted, i)
 	}
+	s.same = unique.Make(fmt.Sprintf("%q", attributes))
 	slices.SortFunc(s.sorted, func(i, j int) int { return strings.Compare(s.attributes[i].Name, s.attributes[j].Name) })
 	return s
 }
@@ -112,4 +115,4 @@ func (s *Schema) Names() []string {
 }
 
 // noAttributes is the schema of a declaration that has none.
-var noAttributes = &Schema{index: map[string]int{}}
+var noAttributes = newSchema(nil)
