@@ -173,8 +173,8 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r Request) (*sh
 	digest := user.Digest()
 	copy(by.Ruling.Attributes[:], digest[:])
 	if by.Priority, err = set.Priority(&in); err != nil {
-		e.count("", "priority_"+priorityReason(err)) // the request is among the last
-		by.Priority = rules.Priority{}
+		e.count("", "priority_"+priorityReason(err))
+		by.Priority = rules.Last
 	}
 	return by, Answer{}
 }

@@ -177,7 +177,7 @@ func TestQueueByPriority(t *testing.T) {
 	w := newRuledWorld(t, 2)
 	w.declare(func(s *spec.Sale) {
 		levels("true")(s)
-		s.Queue = &spec.Queue{Order: spec.OrderPriority, Priority: "user.level", Depth: 100}
+		s.Queue = &spec.Queue{Order: spec.OrderPriority, Priority: "user.level - 10", Depth: 100}
 	})
 	w.users.levels["ada"] = 3
 	w.serve()

@@ -16,6 +16,9 @@ type Priority struct {
 	decimal float64
 }
 
+// Last is the priority behind all others.
+var Last = Priority{math.MinInt64, math.Inf(-1)}
+
 // Compare returns +1 if p comes before q, that is if it is higher, -1 if it comes
 // after it, and 0 if the order of arrival decides.
 func (p Priority) Compare(q Priority) int {
