@@ -11,6 +11,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/rules"
 	"salectl/spec"
@@ -172,4 +173,94 @@ type sourceFunc func(ids []string) []rules.Attributes
 
 func (f sourceFunc) Lookup(_ context.Context, ids []string) ([]rules.Attributes, error) {
 	return f(ids), nil
+}
+
+// BenchmarkLookups is the rate of claims of users who are known, beside others who first
+// have to be looked up in a store that takes 5 ms, as a ratio of their rate alone.
+func BenchmarkLookups(b *testing.B) {
+	const shards, callers, strangers = 5, 200, 10
+	logs, node := openEmbedded(b)
+	sale := saletest.Declared("bench", int64(20*b.N)+10_000_000, shards, 1<<40)
+	sale.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeInt}}, File: "users.csv", Fresh: time.Hour, Cached: 1 << 20}
+	sale.Rules = []spec.Rule{{Name: "level", Require: "user.level > 0", Enforce: spec.EnforceDeny}}
+	hash, _ := rules.HashFor(sale)
+	saletest.ProvisionAs(b, logs, sale, spec.Shares(sale.Stock, shards), &pb.Settings{PerUserLimit: sale.PerUserLimit, Phase: pb.Phase_OPEN, Rules: hash[:]})
+	saletest.Mark(b, node)
+	schema := rules.SchemaFor(sale)
+	store := sourceFunc(func(ids []string) (all []rules.Attributes) {
+		time.Sleep(5 * time.Millisecond)
+		for _, id := range ids {
+			u, err := schema.New(id, []rules.Value{rules.IntOf(1)})
+			if err != nil {
+				b.Error(err)
+			}
+			all = append(all, u)
+		}
+		return all
+	})
+	cache, err := rules.NewCache(rules.CacheConfig{Source: rules.Gather(store, 1024, time.Second), Clock: clock.System(), Fresh: time.Hour, Entries: 1 << 20, Batch: 1024})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := serveWith(b, Config{Logs: logs, Nodes: []quorum.Node{node}, Sale: sale.Name, Address: "127.0.0.1:1",
+		Users: func(spec.Sale, *rules.Schema) (rules.Users, func() error, error) {
+			return cache, func() error { return nil }, nil
+		}})
+	users := make([]string, 1<<10)
+	for i := range users {
+		users[i] = fmt.Sprintf("user-%011d", i)
+	}
+	if _, err := cache.Lookup(b.Context(), users); err != nil {
+		b.Fatal(err)
+	}
+	claim := func(user string) {
+		if a := e.Claim(context.Background(), Request{User: user, Quantity: 1}); a.Outcome != api.Sold {
+			b.Errorf("%+v", a)
+		}
+	}
+	known := func(n int) time.Duration {
+		began := time.Now()
+		var next atomic.Int64
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+					claim(users[int(i)%len(users)])
+				}
+			})
+		}
+		all.Wait()
+		return time.Since(began)
+	}
+	var stranger atomic.Int64
+	beside := func(do func()) {
+		over := make(chan struct{})
+		var all sync.WaitGroup
+		for range strangers {
+			all.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					default:
+						claim(fmt.Sprint("stranger-", stranger.Add(1)))
+					}
+				}
+			})
+		}
+		do()
+		close(over)
+		all.Wait()
+	}
+	const turns = 6
+	var alone, together time.Duration
+	b.ResetTimer()
+	for range turns {
+		alone += known(b.N/turns + 1)
+		beside(func() { together += known(b.N/turns + 1) })
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/alone.Seconds(), "claims/s")
+	b.ReportMetric(float64(stranger.Load())/together.Seconds(), "lookups/s")
+	b.ReportMetric(alone.Seconds()/together.Seconds(), "ratio")
 }
