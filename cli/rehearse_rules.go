@@ -30,7 +30,10 @@ func withoutRules(sale *spec.Sale) (why string) {
 	if ruleSetOf(*sale) != "" {
 		why = usersUnlisted
 	}
-	sale.Rules, sale.Variables, sale.Users, sale.History, sale.Queue = nil, nil, nil, nil, nil
+	sale.Rules, sale.Variables, sale.Users, sale.History = nil, nil, nil, nil
+	if sale.Queue != nil {
+		sale.Queue = &spec.Queue{Order: spec.OrderArrival, Depth: sale.Queue.Depth}
+	}
 	return why
 }
 
