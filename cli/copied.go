@@ -117,7 +117,7 @@ func (c *copied) serve(ctx context.Context, use func(url, admin string) error) e
 	log := slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	e := executor.New(executor.Config{
 		Logs: c.store.Logs, Nodes: c.store.Nodes, Lists: c.store.Lists, Sale: c.sale.Name,
-		Address: l.Addr().String(), Logger: log,
+		Users: usersOf(c.sale), Address: l.Addr().String(), Logger: log,
 	})
 	h := httpd.New(httpd.Config{Sales: []executor.Service{e}, Log: log})
 

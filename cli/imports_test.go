@@ -57,8 +57,9 @@ var layers = []struct {
 	{"services/run", 10, nil},
 	{"services/scripts", 10, nil}, // what test scripts share
 	{"examples", 10, nil},
-	{"examples/hold-and-pay/pay", 0, nil}, // a payment service, which knows nothing of the program
-	{"docs", 10, nil},                     // tests of the pages alone
+	{"examples/hold-and-pay/pay", 0, nil},            // a payment service, which knows nothing of the program
+	{"examples/members-only-cluster/tables", 0, nil}, // makes HBase tables, and knows nothing of the program
+	{"docs", 10, nil},                                // tests of the pages alone
 }
 
 // choosers are the packages that planner and executor must not know: which
@@ -70,7 +71,7 @@ var vendors = map[string]string{
 	"zombiezen.com/go/sqlite":    "backends/embedded",
 	"modernc.org":                "backends/embedded",
 	"github.com/redis/go-redis":  "backends/redis",
-	"github.com/tsuna/gohbase":   "backends/hbase",
+	"github.com/tsuna/gohbase":   "backends/hbase examples/members-only-cluster/tables",
 	"github.com/urfave/cli":      "cli services/run",
 	"github.com/schollz":         "cli",
 	"gopkg.in/yaml.v3":           "spec",

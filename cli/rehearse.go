@@ -29,8 +29,8 @@ func (p *program) rehearseCommand() *urfave.Command {
 		Name: "rehearse", Category: groupLook, Usage: "run a throwaway copy of a sale against a crowd",
 		Description: "Makes a copy under another name on the same backend, open at once, and serves it here.\n" +
 			"A burst of buyers wants it, some of them twice, some too much. Where claims are paid,\n" +
-			"buyers pay, give up, pay late or twice, under terms of seconds. Then the ledger is\n" +
-			"audited and the copy removed. Exits with 3 if the audit or a buyer finds anything.",
+			"buyers pay, give up, pay late or twice, under terms of seconds. Where rules decide and users\n" +
+			"are in a file, buyers have their names. Then the ledger is audited and the copy removed. Exits with 3 if the audit or a buyer finds anything.",
 		Flags: []urfave.Flag{
 			fileFlag(),
 			valueFlag("users", "send `N` buyers (default: 20 a unit, at least 1,000, at most 100,000)"),
@@ -82,6 +82,16 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		c.sale.Payment = &short
 	}
 
+	leftOut := withoutRules(&c.sale)
+	users := o.users
+	if users == 0 {
+		users = rehearse.DefaultUsers(sale.Stock)
+	}
+	decided, err := c.rehearsedRules(ctx, users)
+	if err != nil {
+		return nil, nil, err
+	}
+
 	defer func() {
 		// A signal ends the rehearsal, not the cleaning up; a second one does.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
@@ -91,17 +101,17 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	if err := c.create(ctx); err != nil {
 		return nil, nil, err
 	}
-	users := o.users
-	if users == 0 {
-		users = rehearse.DefaultUsers(sale.Stock)
-	}
 	concurrency := min(o.concurrency, users)
 	p.say("Rehearsing %s: %s, %s at once, seed %d.\n", sale.Name, count(users, "buyer"), grouped(concurrency), o.seed)
 	err = c.serve(ctx, func(url, admin string) error {
-		report, err = rehearse.Drive(ctx, rehearse.Config{
+		crowd := rehearse.Config{
 			URL: url, Admin: admin, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
 			PerUserLimit: sale.PerUserLimit, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment, Progress: p.bar(),
-		})
+		}
+		if decided != nil {
+			crowd.Names, crowd.Refused = decided.names, decided.refused
+		}
+		report, err = rehearse.Drive(ctx, crowd)
 		if err != nil {
 			if isTerminal(p.err) {
 				p.say("") // below the bar
@@ -119,6 +129,9 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		return nil, nil, err
 	}
 	report.Sale, report.Backend = sale.Name, store.Name
+	if leftOut != "" {
+		report.Rules = &rehearse.Rules{Refused: map[string]int{}, Skipped: leftOut}
+	}
 	return report, audit, nil
 }
 

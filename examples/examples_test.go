@@ -1,8 +1,11 @@
 package examples
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -20,14 +23,41 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// tidy stops the server that scripts share when all have run.
+// tidy stops the server that scripts share, and removes what was built, when all have run.
 type tidy struct{ *testing.M }
 
 func (m tidy) Run() int {
 	code := m.M.Run()
 	stopShared()
-	removePay()
+	removeBuilt()
 	return code
+}
+
+// buildDir is where the examples' own programs are built.
+var (
+	buildDir = sync.OnceValues(func() (string, error) {
+		dir, err := os.MkdirTemp("", "examples")
+		if err == nil {
+			removeBuilt = func() { os.RemoveAll(dir) }
+		}
+		return dir, err
+	})
+	removeBuilt = func() {}
+)
+
+// built returns the path of an example's program, which is built once, when it is first used.
+func built(pkg string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		dir, err := buildDir()
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, filepath.Base(pkg))
+		if out, err := exec.Command("go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		return path, nil
+	})
 }
 
 func TestExamples(t *testing.T) {
@@ -55,6 +85,7 @@ func TestExamples(t *testing.T) {
 			"outcome": scriptOutcome, "keys": scriptKeys, "rows": scriptRows, "sold": scriptSold,
 			"signal": scriptSignal, "code": scripts.Code,
 			"payments": scriptPayments, "pay": scriptPay("pay"), "fail": scriptPay("fail"), "claimed": scriptClaimed, "books": scriptBooks,
+			"members": scriptMembers, "tables": scriptTables,
 			"packets": scriptPackets, "flush": scriptFlush, "has": scriptHas, "money": scriptMoney,
 		},
 	})

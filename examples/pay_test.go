@@ -6,9 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -16,21 +14,8 @@ import (
 	"salectl/services/scripts"
 )
 
-// payServer is the payment service of the example, built once.
-var payServer = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pay")
-	if err != nil {
-		return "", err
-	}
-	removePay = func() { os.RemoveAll(dir) }
-	path := filepath.Join(dir, "pay")
-	if out, err := exec.Command("go", "build", "-o", path, "./hold-and-pay/pay").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-var removePay = func() {}
+// payServer is the payment service of the example.
+var payServer = built("./hold-and-pay/pay")
 
 // theTerms are what scripts have shorter than the example.
 var theTerms = []change{{"holdFor: 20s", "holdFor: 4s"}, {"grace: 5s", "grace: 2s"}, {"interval: 2s", "interval: 100ms"}}

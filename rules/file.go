@@ -72,6 +72,22 @@ func fileError(path string, err error) error {
 // Len is the number of users.
 func (f *File) Len() int { return f.table.users }
 
+// IDs returns the ids of the users, in the order of the file.
+func (f *File) IDs() []string {
+	places := make([]uint32, 0, f.table.users)
+	for _, place := range f.table.slots {
+		if place != 0 {
+			places = append(places, place-1)
+		}
+	}
+	slices.Sort(places)
+	ids := make([]string, len(places))
+	for i, at := range places {
+		ids[i] = string(f.table.idAt(at))
+	}
+	return ids
+}
+
 // Lookup implements Users. It never fails.
 func (f *File) Lookup(_ context.Context, ids []string) ([]Attributes, error) {
 	all := make([]Attributes, len(ids))

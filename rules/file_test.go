@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -205,4 +206,24 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// The ids stand in the order of the file, however many there are.
+func TestFileIDs(t *testing.T) {
+	text, want := "id\n", []string{}
+	for i := range 1000 {
+		want = append(want, fmt.Sprintf("user-%d", i*7919%1000))
+		text += want[i] + "\n"
+	}
+	schema, err := NewSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFile(write(t, "users.csv", text), schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.IDs(); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
 }

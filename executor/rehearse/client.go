@@ -18,6 +18,7 @@ import (
 type reply struct {
 	status int
 	api.Claim
+	rule string // that refused it
 }
 
 // newTransport makes a connection for each worker. It takes no proxy, and goes

@@ -175,8 +175,11 @@ func (w *worker) attempted(a api.Attempt) bool {
 func (w *worker) ask(ctx context.Context, k click) (record, error) {
 	w.began = w.Clock()
 	a, err := w.client.Claim(ctx, api.Request{User: k.user, Key: k.key, Quantity: k.quantity})
-	r := record{click: k, reply: reply{a.Status, a.Claim}, began: w.began, ended: w.ended}
-	r.Outcome = a.Outcome
+	r := record{click: k, reply: reply{status: a.Status, Claim: a.Claim}, began: w.began, ended: w.ended}
+	if r.Outcome = a.Outcome; r.Outcome == api.NotEligible {
+		problem := a.Problem()
+		r.rule = problem.Rule
+	}
 	var unexpected *api.UnexpectedError
 	switch {
 	case ctx.Err() != nil:

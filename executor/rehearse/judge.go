@@ -98,6 +98,9 @@ func (j *judge) accept(r *record) {
 			j.violated("%s was told twice that it is new (201)", r.key)
 		}
 	}
+	if r.status == http.StatusCreated {
+		j.letIn(r)
+	}
 	if f := key.first; f != r {
 		if f.ID != r.ID || !j.sameUnits(f, r) || !f.At.Equal(r.At) || !slices.Equal(f.Amounts, r.Amounts) {
 			j.violated("%s had two answers: claim %s with units %v%s, then claim %s with units %v%s",
@@ -139,6 +142,9 @@ func (j *judge) refuse(r *record) {
 	// after its acceptance had arrived.
 	if key := j.keys[r.key]; key != nil && r.began.Mono > key.first.ended.Mono && !j.hasEnded(key.first, r) {
 		j.violated("%s was accepted as claim %s, then answered %d %s", r.key, key.first.ID, r.status, r.Outcome)
+	}
+	if r.Outcome == api.NotEligible {
+		j.notEligible(r)
 	}
 	if r.Outcome == api.SoldOut {
 		j.soldOut = r

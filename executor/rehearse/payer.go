@@ -270,7 +270,9 @@ func (d *drive) sellAgain(ctx context.Context, workers []*worker) (left leftOver
 	if left.stuck, err = d.released(ctx); err != nil {
 		return left, err
 	}
-	d.visits = nil
+	if d.visits = nil; d.Refused != nil {
+		return left, nil
+	}
 	for i := range judged(d.Config, recordsOf(workers), slices.Clone(d.plays)).free {
 		k := click{user: fmt.Sprintf("late-buyer-%06d", i), quantity: 1, story: pays}
 		k.key = k.user + "-1"

@@ -47,12 +47,14 @@ func planned(c Config) []visit {
 
 // buyer returns the visits of one buyer.
 func buyer(c Config, random *rand.Rand, number int) []visit {
-	one := click{user: fmt.Sprintf("buyer-%06d", number), quantity: quantity(c, random)}
-	one.key = one.user + "-1"
+	one := click{user: Name(number), key: Name(number) + "-1", quantity: quantity(c, random)}
+	if len(c.Names) > 0 {
+		one.user = c.Names[number%len(c.Names)]
+	}
 	again := one
 	one.story = drawStory(c, random)
 	more := one
-	more.key, more.story = one.user+"-2", drawStory(c, random)
+	more.key, more.story = Name(number)+"-2", drawStory(c, random)
 
 	kind := random.IntN(1000)
 	is := func(share int) bool {
@@ -75,6 +77,10 @@ func buyer(c Config, random *rand.Rand, number int) []visit {
 		return []visit{{one}}
 	}
 }
+
+// Name is the made-up name of a buyer, by its number from 0. Keys begin with it, whatever
+// the buyer is called.
+func Name(number int) string { return fmt.Sprintf("buyer-%06d", number) }
 
 // quantity is 1 for half of the buyers, so that a stock can sell to the last
 // unit, and up to the limit for the others.

@@ -49,6 +49,15 @@ type Config struct {
 	PerUserLimit int64
 	Stock        int64
 
+	// Names are users of the sale, whose names buyers take in this order, and again from the
+	// first when there are more buyers. Empty: buyers have the names that Name makes up.
+	Names []string
+
+	// Refused is what the rules of the sale say to a claim at a time: the name of the rule
+	// that refuses it, or "". Nil: the sale has no rules. With Payment too, nobody comes for
+	// units that came back, since who may have them may have as many as the limit allows.
+	Refused func(user string, quantity int64, key string, at time.Time) (rule string)
+
 	// RedPacket is what the units are worth, nil if they are no packets of
 	// money. Buyers are told their amounts, and add them up.
 	RedPacket *spec.RedPacket

@@ -36,6 +36,8 @@ type Report struct {
 	Money     *Money         `json:"money,omitempty"`
 	Payment   *Payment       `json:"payment,omitempty"` // what became of holds; nil: claims are sold at once
 
+	Rules *Rules `json:"rules,omitempty"` // nil: the sale has none
+
 	DurationSeconds     float64 `json:"durationSeconds"`
 	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests with their final answer; with Payment, most of the time is that of holds
 	LatencyMs           Latency `json:"latencyMs"`
@@ -111,6 +113,9 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		found.leftOver(records, left)
 		r.Retries += int(d.payers.resent.Load())
 		r.Payment = paid(d.Config, found)
+	}
+	if d.Refused != nil {
+		r.Rules = ruled(d.Config, records)
 	}
 	if p := d.RedPacket; p != nil {
 		r.Money = &Money{p.Currency, p.Format(found.money), p.Format(p.Total)}

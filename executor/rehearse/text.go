@@ -52,6 +52,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Payment != nil {
 		r.Payment.writeText(rows)
 	}
+	if r.Rules != nil {
+		row("rules", "%s", r.Rules)
+	}
 	if len(r.Violations) == 0 {
 		money := ""
 		if m := r.Money; m != nil {
