@@ -64,6 +64,9 @@ func compileRules(d spec.Sale, applied string) (*rules.Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the rules of sale %s cannot be compiled: %w", d.Name, err)
 	}
+	if set == nil {
+		return nil, fmt.Errorf("the sale %s declares no rules, and %x was applied: serve with the version that applied them", d.Name, applied)
+	}
 	if hash := set.Hash(); string(hash[:]) != applied {
 		return nil, fmt.Errorf("the rules of sale %s are %v, and %x was applied: serve with the version that applied them", d.Name, hash, applied)
 	}

@@ -247,6 +247,9 @@ func TestRulesOfAnotherHash(t *testing.T) {
 	if err := *e.trouble.Load(); !strings.Contains(err.Error(), "serve with the version that applied them") {
 		t.Error(err)
 	}
+	if _, err := compileRules(spec.Sale{Name: "tickets"}, "rules"); err == nil || !strings.Contains(err.Error(), "declares no rules") {
+		t.Errorf("without a rule: %v", err)
+	}
 }
 
 // As many claims wait for a shard as the newest generation says.
