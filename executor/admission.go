@@ -227,10 +227,10 @@ func (d *admission) ready(now clock.Now) error {
 func (d *admission) absent() error {
 	away, h := d.away.Load(), d.health.Load()
 	switch {
+	case away.Outcome == api.NoQuorum && h.clockOff != 0:
+		return fmt.Errorf("%s: %s", away.Outcome, h.wrongClock())
 	case away.Outcome == api.NoQuorum:
 		return fmt.Errorf("%s: %s%s", away.Outcome, away.Message, h.troubles())
-	case h.clockOff != 0:
-		return fmt.Errorf("%s: %s", away.Outcome, h.wrongClock())
 	case h.unread != nil:
 		return fmt.Errorf("%s: %s; the sale's log cannot be read: %s", away.Outcome, away.Message, shard.OneLine(h.unread))
 	}

@@ -18,8 +18,9 @@ type HoldsSeen struct {
 const holdsAtOnce = 256
 
 // NewHolds returns claims that seen has not read yet and that are held, or that have
-// expired and had their release after since, and goes on with it. It looks at so many claims of each shard that the shard goes on: more says that
-// there are others to look at. anew says that this process has begun to serve the sale, or
+// expired and had their release after since, and goes on with it. It looks at a bounded
+// number of claims of each shard, so that none is kept waiting: more says that there are
+// others to look at. anew says that this process has begun to serve the sale, or
 // has stopped to: what was read before counts no more.
 func (d *admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []Hold, anew, more bool) {
 	t := d.tenure.Load()

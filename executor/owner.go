@@ -41,7 +41,7 @@ type owner struct {
 	seen      uint64 // slots of the sale's log that were read once: it is not deleted
 	watch     nodeWatch
 	clockOff  time.Duration // of this host, where it was too much when it was last known
-	offSince  time.Duration // monotonic: since when, within a tenure
+	offSince  time.Duration // monotonic: since when it is
 	silent    bool          // by the last reply, no majority of the lock nodes votes
 	restUntil time.Duration // monotonic: no tenure begins before; the next read of the log then begins one
 	partUntil time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
