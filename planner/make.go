@@ -174,7 +174,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	before := saleAttributes(old, desired.Stock-delta, p.Phase, newest.GetGeneration())
-	before.PerUserLimit = inForce.GetPerUserLimit()
+	before.PerUserLimit, before.Partial = inForce.GetPerUserLimit(), inForce.GetPartial()
 	before.OpensAt, before.ClosesAt = microText(inForce.GetOpensAtUs()), microText(inForce.GetClosesAtUs())
 	before.Payment = paymentShown(inForce.GetPayment()).withService(old.Payment)
 	before.RuleSet = hex.EncodeToString(inForce.GetRules())
@@ -227,7 +227,7 @@ func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error
 }
 
 func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
-	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase}
+	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial}
 	if !s.OpensAt.IsZero() {
 		settings.OpensAtUs = s.OpensAt.UnixMicro()
 	}

@@ -86,6 +86,7 @@ type Attributes struct {
 	Stock        int64  `json:"stock,omitempty"`
 	LockCount    int    `json:"lockCount,omitempty"`
 	PerUserLimit int64  `json:"perUserLimit,omitempty"`
+	Partial      bool   `json:"partial,omitempty"`
 	OpensAt      string `json:"opensAt,omitempty"`  // RFC 3339, UTC
 	ClosesAt     string `json:"closesAt,omitempty"` // RFC 3339, UTC
 	LockTTLMs    int64  `json:"lockTtlMs,omitempty"`
@@ -152,17 +153,20 @@ func (a *Attributes) list() []Field {
 		}
 		return strconv.FormatInt(n, 10)
 	}
-	limit, ttl := "", ""
+	limit, ttl, partial := "", "", ""
 	if a.Limit != nil {
 		limit = strconv.FormatInt(*a.Limit, 10)
 	}
 	if a.LockTTLMs != 0 {
 		ttl = strconv.FormatFloat(float64(a.LockTTLMs)/1000, 'f', -1, 64) + "s"
 	}
+	if a.Partial {
+		partial = "true"
+	}
 	fields := []Field{
 		{Name: "run", After: number(a.Run)}, {Name: "phase", After: a.Phase},
 		{Name: "stock", After: number(a.Stock)}, {Name: "lockCount", After: number(int64(a.LockCount))},
-		{Name: "perUserLimit", After: number(a.PerUserLimit)},
+		{Name: "perUserLimit", After: number(a.PerUserLimit)}, {Name: "partial", After: partial},
 		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
 		{Name: "lock.ttl", After: ttl},
 	}

@@ -123,6 +123,9 @@ func (d *decoder) spec(v value, s *Sale) {
 	if v, ok := d.value(o, "perUserLimit"); ok {
 		s.PerUserLimit, _ = d.number(v, 1, math.MaxInt64)
 	}
+	if v, ok := d.value(o, "partial"); ok {
+		s.Partial, _ = d.boolean(v)
+	}
 	d.times(o, s)
 	if v, ok := d.value(o, "payment"); ok {
 		s.Payment = d.payment(v)

@@ -77,6 +77,10 @@ func (d *decoder) notRedis(o object, s *Sale) {
 		d.refuse(at, "Remove payment, or use engine: ledger.", "%s stands with engine: redis, which sells every claim at once",
 			join(o.path, "payment"))
 	}
+	if at := o.keys["partial"]; at != nil {
+		d.refuse(at, "Remove partial, or use engine: ledger.", "%s stands with engine: redis, which gives each user one unit: there is no part of it",
+			join(o.path, "partial"))
+	}
 	for _, key := range ruleKeys {
 		why := "whose lists know nothing of users"
 		if key == "queue" {

@@ -19,6 +19,7 @@ type stored struct {
 	Stock        int64           `json:"stock"`
 	LockCount    int             `json:"lockCount"`
 	PerUserLimit int64           `json:"perUserLimit"`
+	Partial      bool            `json:"partial,omitempty"`
 	OpensAt      *time.Time      `json:"opensAt,omitempty"`
 	ClosesAt     *time.Time      `json:"closesAt,omitempty"`
 	LockTTLMs    int64           `json:"lockTtlMs"`
@@ -86,7 +87,7 @@ func (s Sale) JSON() ([]byte, error) {
 	out := stored{
 		APIVersion: APIVersion,
 		Name:       s.Name, Run: s.Run,
-		Stock: s.Stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit,
+		Stock: s.Stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
 		OpensAt: utc(s.OpensAt), ClosesAt: utc(s.ClosesAt),
 		LockTTLMs: s.LockTTL.Milliseconds(),
 		Homes:     s.Homes,
@@ -129,7 +130,7 @@ func FromJSON(data []byte) (Sale, error) {
 	}
 	s := Sale{
 		Name: in.Name, Run: in.Run,
-		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit,
+		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit, Partial: in.Partial,
 		LockTTL: milliseconds(in.LockTTLMs),
 		Homes:   in.Homes,
 	}
@@ -250,6 +251,8 @@ func (s Sale) saneEngine() error {
 		return fmt.Errorf("the ack %q is not known to this program: use a newer one", s.Ack)
 	case s.Payment != nil:
 		return errors.New("payment stands with engine redis")
+	case s.Partial:
+		return errors.New("partial stands with engine redis")
 	case s.who():
 		return errors.New("rules, variables, users, history or queue stand with engine redis")
 	case s.Backlog < 1:

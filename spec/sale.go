@@ -20,6 +20,7 @@ type Sale struct {
 	Stock        int64         // from 1
 	LockCount    int           // 1 to MaxLockCount, at most Stock
 	PerUserLimit int64         // units a user may have; from 1, the default
+	Partial      bool          // with EngineLedger: a claim for more than there is gets what there is
 	OpensAt      time.Time     // UTC; zero: open as soon as applied
 	ClosesAt     time.Time     // UTC, after OpensAt; zero: until closed by hand
 	LockTTL      time.Duration // MinLockTTL to MaxLockTTL in whole milliseconds

@@ -53,6 +53,7 @@ func (specPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	bound(s, "stock", math.MaxInt64, 0)
 	bound(s, "lockCount", MaxLockCount, 0)
 	bound(s, "perUserLimit", math.MaxInt64, DefaultPerUserLimit)
+	property(s, "partial").Default = false
 	property(s, "opensAt").Pattern = timeForm
 	property(s, "closesAt").Pattern = timeForm
 	list(property(s, "rules"), MaxRules)
@@ -77,7 +78,7 @@ func home(title string, engine Engine, needs, forbids []string) *jsonschema.Sche
 	case EngineLedger:
 		forbids = append(forbids, redisKeys...)
 	case EngineRedis:
-		forbids = append(append(forbids, "payment"), ruleKeys...)
+		forbids = append(append(forbids, "partial", "payment"), ruleKeys...)
 		s.Properties.Set("stock", &jsonschema.Schema{Maximum: json.Number(strconv.Itoa(MaxRedisStock))})
 		s.Properties.Set("perUserLimit", &jsonschema.Schema{Const: DefaultPerUserLimit})
 	}

@@ -207,6 +207,7 @@ func (b *book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	if has.units > b.settings.GetPerUserLimit() {
 		b.over[op.GetUser()] = has.units
 	}
+	b.part(op, has.units)
 	to := &b.sold
 	if b.enroll(c, at, n, op) {
 		to = &b.held
@@ -214,6 +215,19 @@ func (b *book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	for _, unit := range op.GetUnits() {
 		b.take(&b.free, Range{unit, 1})
 		b.put(to, Range{unit, 1})
+	}
+}
+
+// part accounts for a claim of fewer units than were asked for, by a user who has so many
+// with it: none that the user might have had is left over.
+func (b *book) part(op *pb.Claim, units int64) {
+	if op.GetAsked() == 0 {
+		return
+	}
+	left := min(b.settings.GetPerUserLimit()-units, b.free.Count()-int64(len(op.GetUnits())))
+	if !b.settings.GetPartial() || int64(op.GetAsked()) <= int64(len(op.GetUnits())) || op.GetFill() != 0 || left > 0 {
+		b.fault("a claim of %d units of the %d asked for, in a sale whose partial is %v, where %d more could be given",
+			len(op.GetUnits()), op.GetAsked(), b.settings.GetPartial(), left)
 	}
 }
 

@@ -32,6 +32,9 @@ type claims struct {
 	// The few claims whose units are not one run.
 	scattered map[uint32][]int64
 
+	// The quantities asked of claims that were given fewer units.
+	asked map[uint32]uint32
+
 	// Those that were held or refunded; see dealRecord.
 	byClaim table // from records to deals
 	deals   chunked[dealRecord]
@@ -82,6 +85,7 @@ type Claim struct {
 	User        string
 	Key         string
 	Units       []int64
+	Asked       int64 // units that were asked for, where fewer were given; else 0
 	State       ClaimState
 	TimeUs      int64 // of its commit, or of the grab by its node's clock
 	HeldUntilUs int64 // the deadline of its hold; 0: never held
@@ -121,6 +125,7 @@ func newClaims() claims {
 		seed:      maphash.MakeSeed(),
 		mask:      math.MaxUint64,
 		scattered: make(map[uint32][]int64),
+		asked:     make(map[uint32]uint32),
 	}
 }
 
@@ -208,6 +213,9 @@ func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
 	if !isRun(units) {
 		c.scattered[i] = slices.Clone(units)
 	}
+	if op.GetAsked() != 0 {
+		c.asked[i] = op.GetAsked()
+	}
 	c.rulings.add(i, op.GetAttributes())
 	if r.state == StateHeld {
 		c.enqueue(c.newDeal(dealRecord{claim: i, heldUntil: op.GetHeldUntilUs(), grace: op.GetGraceUs()}))
@@ -229,7 +237,7 @@ func (c *claims) at(i uint32) Claim {
 	claim := Claim{
 		Slot: uint64(r.slot), Index: int(r.index),
 		User: c.text.get(c.users.at(r.user).name), Key: c.text.get(r.key),
-		Units: c.units(i), State: r.state, TimeUs: c.times[r.slot],
+		Units: c.units(i), Asked: int64(c.asked[i]), State: r.state, TimeUs: c.times[r.slot],
 		Ruling: c.rulings.of(i, uint64(r.slot)),
 	}
 	if int(i) < len(c.granted) {
@@ -239,6 +247,16 @@ func (c *claims) at(i uint32) Claim {
 		c.tell(&claim, d)
 	}
 	return claim
+}
+
+// quantity returns how many units a claim has asked for.
+func (c *claims) quantity(i uint32) int64 {
+	if len(c.asked) > 0 {
+		if asked, ok := c.asked[i]; ok {
+			return int64(asked)
+		}
+	}
+	return int64(c.records.at(i).count)
 }
 
 func (c *claims) units(i uint32) []int64 {

@@ -9,6 +9,9 @@ type Decision struct {
 	Claim *Claim
 	// Refusal says why, for NotNow.
 	Refusal Refusal
+	// Want is, for Short, how many units the claim may have: what it asks for or, where
+	// the settings have partial, what the user's limit leaves of that.
+	Want int64
 }
 
 // DecisionKind is the kind of a Decision.
@@ -22,7 +25,7 @@ const (
 	KeyReused               // the key was used for another quantity
 	NotNow                  // see Refusal
 	OverLimit               // the user would pass the per-user limit
-	Short                   // the shard has too few units
+	Short                   // the shard has too few units; see Want
 	Full                    // the commit is as large as it may be: try the next one
 	Void                    // a grab that the log contradicts
 	OtherRules              // the rules in force are not those that have let the claim in
@@ -39,7 +42,7 @@ func (s *State) Recall(user, key string, quantity, timeUs int64) (Decision, bool
 // more units.
 func (s *State) ask(at spot, quantity, more, timeUs int64) (Decision, bool) {
 	if at.claim != 0 {
-		if int64(s.claims.records.at(at.claim-1).count) != quantity {
+		if s.claims.quantity(at.claim-1) != quantity {
 			return Decision{Kind: KeyReused}, true
 		}
 		c := s.claims.at(at.claim - 1)
@@ -47,6 +50,9 @@ func (s *State) ask(at spot, quantity, more, timeUs int64) (Decision, bool) {
 	}
 	if no := s.refusal(timeUs); no != Allowed {
 		return Decision{Kind: NotNow, Refusal: no}, true
+	}
+	if s.settings.GetPartial() {
+		quantity = 1 // the least that a claim gets
 	}
 	if quantity > s.settings.GetPerUserLimit()-s.claims.unitsAt(at)-more {
 		return Decision{Kind: OverLimit}, true

@@ -66,15 +66,29 @@ func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 // user is UTF-8 text, the quantity at least 1, and the three of them fit into
 // the 64 KiB that a commit has to spare. It is held on the terms of the settings in
 // force, or sold at once if there is no payment.
+//
+// Where the settings have partial, a claim for more than its user may still have is one
+// for what that is. Short says how many units it may have, and ClaimSome grants those of
+// them that are here.
 func (d *Draft) Claim(user, key string, quantity int64) Decision {
 	return d.ClaimBy(Ruling{}, user, key, quantity)
 }
 
 // ClaimBy is Claim for a request that rules have let in.
 func (d *Draft) ClaimBy(r Ruling, user, key string, quantity int64) Decision {
+	return d.claim(r, user, key, quantity, false)
+}
+
+// ClaimSome is ClaimBy for a request that no more units are to be waited for. Where the
+// settings have partial it is Short only if the shard has no unit at all.
+func (d *Draft) ClaimSome(r Ruling, user, key string, quantity int64) Decision {
+	return d.claim(r, user, key, quantity, true)
+}
+
+func (d *Draft) claim(r Ruling, user, key string, quantity int64, some bool) Decision {
 	at := d.state.claims.look(user, key)
 	if op, ok := d.requested(at, user, key); ok {
-		if int64(len(d.Units(op))) != quantity {
+		if d.quantity(op) != quantity {
 			return Decision{Kind: KeyReused}
 		}
 		return Decision{Kind: ReplayHere, Op: op}
@@ -86,8 +100,15 @@ func (d *Draft) ClaimBy(r Ruling, user, key string, quantity int64) Decision {
 	if string(d.state.settings.GetRules()) != r.Rules {
 		return Decision{Kind: OtherRules}
 	}
+	asked := quantity
+	if d.state.settings.GetPartial() {
+		quantity = min(quantity, d.state.settings.GetPerUserLimit()-d.state.claims.unitsAt(at)-more)
+	}
 	if d.totals.Available < quantity {
-		return Decision{Kind: Short}
+		if !some || !d.state.settings.GetPartial() || d.totals.Available == 0 {
+			return Decision{Kind: Short, Want: quantity}
+		}
+		quantity = d.totals.Available
 	}
 	payment := d.state.settings.GetPayment()
 	size := len(user) + len(key) + 10*int(quantity) + 32
@@ -97,10 +118,16 @@ func (d *Draft) ClaimBy(r Ruling, user, key string, quantity int64) Decision {
 	if r.Rules != "" {
 		size += 2 + AttributesLen
 	}
+	if quantity < asked {
+		size += 6
+	}
 	if d.size+size > softEntry {
 		return Decision{Kind: Full}
 	}
 	op := d.grant(at, g, size, user, key, quantity)
+	if quantity < asked {
+		op.claim.Asked = uint32(asked)
+	}
 	if r.Rules != "" {
 		op.claim.Attributes = append(op.claim.Attributes, r.Attributes[:]...)
 	}
@@ -166,6 +193,7 @@ func (d *Draft) grant(at spot, g uint32, size int, user, key string, n int64) *c
 	d.requests.add(at.hash, uint32(len(d.commit.Ops)))
 	op := d.newClaim()
 	op.claim.User, op.claim.Key, op.claim.Attributes = user, append(op.claim.Key[:0], key...), op.claim.Attributes[:0]
+	op.claim.Asked = 0
 	return op
 }
 
@@ -225,6 +253,12 @@ func (d *Draft) room(n int) []int64 {
 
 // Units returns the units of a claim granted here.
 func (d *Draft) Units(op int) []int64 { return d.commit.Ops[op].GetClaim().GetUnits() }
+
+// quantity returns how many units a claim granted here has asked for.
+func (d *Draft) quantity(op int) int64 {
+	c := d.commit.Ops[op].GetClaim()
+	return max(int64(len(c.GetUnits())), int64(c.GetAsked()))
+}
 
 // HeldUntilUs returns the deadline of a claim granted here, 0 if it is sold at once.
 func (d *Draft) HeldUntilUs(op int) int64 { return d.commit.Ops[op].GetClaim().GetHeldUntilUs() }

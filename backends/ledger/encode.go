@@ -48,7 +48,7 @@ func appendClaim(b []byte, c *pb.Claim) ([]byte, error) {
 	units := sizeUnits(c.GetUnits())
 	size := sizeBytes(len(c.GetUser())) + sizeBytes(len(c.GetKey())) + sizeBytes(units) +
 		sizeNumber(uint64(c.GetHeldUntilUs())) + sizeNumber(c.GetFill()) + sizeNumber(uint64(c.GetGrantedUs())) + sizeNumber(uint64(c.GetGraceUs())) +
-		sizeBytes(len(c.GetAttributes()))
+		sizeBytes(len(c.GetAttributes())) + sizeNumber(uint64(c.GetAsked()))
 	b = protowire.AppendVarint(b, uint64(1+protowire.SizeBytes(size)))
 	b = protowire.AppendTag(b, 2, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(size))
@@ -59,7 +59,8 @@ func appendClaim(b []byte, c *pb.Claim) ([]byte, error) {
 	b = appendNumber(b, 5, c.GetFill())
 	b = appendNumber(b, 6, uint64(c.GetGrantedUs()))
 	b = appendNumber(b, 7, uint64(c.GetGraceUs()))
-	return appendBytes(b, 8, c.GetAttributes()), nil
+	b = appendBytes(b, 8, c.GetAttributes())
+	return appendNumber(b, 9, uint64(c.GetAsked())), nil
 }
 
 // appendSettle appends the op of a settlement, after its length.

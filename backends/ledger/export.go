@@ -49,6 +49,7 @@ type ExportClaim struct {
 	Sale      string   `json:"sale"`
 	User      string   `json:"user"`
 	Units     []int64  `json:"units"`
+	Asked     int64    `json:"asked,omitempty"`   // units asked for, where fewer were given
 	Amounts   []string `json:"amounts,omitempty"` // of a red packet: what each unit is worth
 	State     string   `json:"state"`             // sold, held, cancelled, expired, refunded
 	At        string   `json:"at"`                // RFC 3339, UTC
@@ -128,7 +129,7 @@ func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, t
 
 func exportClaim(sale string, shard int, c Claim, packets *exportedPackets) ExportClaim {
 	line := ExportClaim{
-		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units, Amounts: packets.amounts(c.Units),
+		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units, Asked: c.Asked, Amounts: packets.amounts(c.Units),
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
 		HeldUntil: exportTime(c.HeldUntilUs), SettledAt: exportTime(c.SettledUs),
 		Who: c.Who, Why: c.Reason, Payment: c.Payment, Retired: c.Retired, RefundDue: c.RefundsDue,

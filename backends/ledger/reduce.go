@@ -29,6 +29,8 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 		return fmt.Errorf("a claim by somebody who is not the owner")
 	case grab && op.GetHeldUntilUs() != 0:
 		return fmt.Errorf("a grab that is held")
+	case grab && op.GetAsked() != 0:
+		return fmt.Errorf("a grab that has asked for more than it was given")
 	case n == 0:
 		return fmt.Errorf("a claim for nothing")
 	case max(len(op.GetUser()), len(op.GetKey())) > maxText:
@@ -54,11 +56,32 @@ func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
 	if err := s.ruled(op); err != nil {
 		return err
 	}
+	if err := s.part(op, s.claims.unitsAt(at)); err != nil {
+		return err
+	}
 	if err := s.available.removeEach(op.GetUnits()); err != nil {
 		return err
 	}
 	s.claims.insert(at, s.next, i, op)
 	s.Totals.claim(n, op.GetHeldUntilUs() != 0)
+	return nil
+}
+
+// part checks a claim that was given fewer units than it asked for, to a user who had
+// some: the settings allow it, and there are no more that the user may have.
+func (s *State) part(op *pb.Claim, had int64) error {
+	asked, n := int64(op.GetAsked()), int64(len(op.GetUnits()))
+	switch {
+	case asked == 0:
+		return nil
+	case !s.settings.GetPartial():
+		return fmt.Errorf("a claim of %s that has asked for %d, and by the settings it gets all or nothing", spec.Count(n, "unit"), asked)
+	case asked <= n:
+		return fmt.Errorf("a claim of %s that has asked for %d, which is not more", spec.Count(n, "unit"), asked)
+	case n < s.settings.GetPerUserLimit()-had && n < s.Available:
+		return fmt.Errorf("a claim of %s that has asked for %d, of a user who has %d, where %d are available",
+			spec.Count(n, "unit"), asked, had, s.Available)
+	}
 	return nil
 }
 

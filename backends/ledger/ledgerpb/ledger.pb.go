@@ -629,7 +629,8 @@ func (x *Own) GetAddress() string {
 }
 
 // Claim gives units to a user. Its identity is (user, key); the quantity asked
-// is the number of units, since a claim gets all it asks for or nothing.
+// is the number of units, since a claim gets all it asks for or nothing, unless
+// the settings have partial.
 type Claim struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	User        string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
@@ -643,7 +644,10 @@ type Claim struct {
 	GraceUs   int64  `protobuf:"varint,7,opt,name=grace_us,json=graceUs,proto3" json:"grace_us,omitempty"`       // of a hold: it is released so long after its deadline
 	// Under a rule set: the first 16 bytes of the digest of what was known of the
 	// user when the rules let the claim in.
-	Attributes    []byte `protobuf:"bytes,8,opt,name=attributes,proto3" json:"attributes,omitempty"`
+	Attributes []byte `protobuf:"bytes,8,opt,name=attributes,proto3" json:"attributes,omitempty"`
+	// Where the settings have partial: the quantity asked, if fewer units were given.
+	// Else 0.
+	Asked         uint32 `protobuf:"varint,9,opt,name=asked,proto3" json:"asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -732,6 +736,13 @@ func (x *Claim) GetAttributes() []byte {
 		return x.Attributes
 	}
 	return nil
+}
+
+func (x *Claim) GetAsked() uint32 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
 }
 
 // Rebuild begins a new fill of the shard's list on its node. From here on grabs
@@ -1074,8 +1085,9 @@ type Settings struct {
 	OpensAtUs     int64                  `protobuf:"varint,2,opt,name=opens_at_us,json=opensAtUs,proto3" json:"opens_at_us,omitempty"`    // 0: open from the start
 	ClosesAtUs    int64                  `protobuf:"varint,3,opt,name=closes_at_us,json=closesAtUs,proto3" json:"closes_at_us,omitempty"` // 0: until closed by hand
 	Phase         Phase                  `protobuf:"varint,4,opt,name=phase,proto3,enum=salectl.ledger.v1.Phase" json:"phase,omitempty"`
-	Payment       *Payment               `protobuf:"bytes,5,opt,name=payment,proto3" json:"payment,omitempty"` // absent: claims are sold at once
-	Rules         []byte                 `protobuf:"bytes,6,opt,name=rules,proto3" json:"rules,omitempty"`     // SHA-256 of the rule set that each claim has to satisfy; empty: there is none
+	Payment       *Payment               `protobuf:"bytes,5,opt,name=payment,proto3" json:"payment,omitempty"`  // absent: claims are sold at once
+	Rules         []byte                 `protobuf:"bytes,6,opt,name=rules,proto3" json:"rules,omitempty"`      // SHA-256 of the rule set that each claim has to satisfy; empty: there is none
+	Partial       bool                   `protobuf:"varint,7,opt,name=partial,proto3" json:"partial,omitempty"` // a claim for more than there is gets what there is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1150,6 +1162,13 @@ func (x *Settings) GetRules() []byte {
 		return x.Rules
 	}
 	return nil
+}
+
+func (x *Settings) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
 }
 
 // Payment is how claims are paid: each is held first, on the terms of its time.
@@ -1707,7 +1726,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\"\x1f\n" +
 	"\x03Own\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\"\xd5\x01\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\"\xeb\x01\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -1719,7 +1738,8 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\bgrace_us\x18\a \x01(\x03R\agraceUs\x12\x1e\n" +
 	"\n" +
 	"attributes\x18\b \x01(\fR\n" +
-	"attributes\"\x1d\n" +
+	"attributes\x12\x14\n" +
+	"\x05asked\x18\t \x01(\rR\x05asked\"\x1d\n" +
 	"\aRebuild\x12\x12\n" +
 	"\x04fill\x18\x01 \x01(\x04R\x04fill\"\xee\x02\n" +
 	"\x06Settle\x12\x12\n" +
@@ -1757,7 +1777,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05units\x18\x03 \x03(\v2\x18.salectl.ledger.v1.RangeR\x05units\"#\n" +
 	"\x03Ack\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\rR\x02to\x12\f\n" +
-	"\x01k\x18\x02 \x01(\x04R\x01k\"\xee\x01\n" +
+	"\x01k\x18\x02 \x01(\x04R\x01k\"\x88\x02\n" +
 	"\bSettings\x12$\n" +
 	"\x0eper_user_limit\x18\x01 \x01(\x03R\fperUserLimit\x12\x1e\n" +
 	"\vopens_at_us\x18\x02 \x01(\x03R\topensAtUs\x12 \n" +
@@ -1765,7 +1785,8 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"closesAtUs\x12.\n" +
 	"\x05phase\x18\x04 \x01(\x0e2\x18.salectl.ledger.v1.PhaseR\x05phase\x124\n" +
 	"\apayment\x18\x05 \x01(\v2\x1a.salectl.ledger.v1.PaymentR\apayment\x12\x14\n" +
-	"\x05rules\x18\x06 \x01(\fR\x05rules\"\xd1\x01\n" +
+	"\x05rules\x18\x06 \x01(\fR\x05rules\x12\x18\n" +
+	"\apartial\x18\a \x01(\bR\apartial\"\xd1\x01\n" +
 	"\aPayment\x12\x1e\n" +
 	"\vhold_for_us\x18\x01 \x01(\x03R\tholdForUs\x12\x19\n" +
 	"\bgrace_us\x18\x02 \x01(\x03R\agraceUs\x12 \n" +
