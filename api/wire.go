@@ -8,7 +8,7 @@ import (
 // Request is one claim. The key goes in a header, and is not part of the body.
 type Request struct {
 	User     string `json:"user"`
-	Quantity int64  `json:"quantity"` // units wanted, all or nothing; 1 where a body does not say
+	Quantity int64  `json:"quantity"` // units wanted, all or nothing unless the sale has partial; 1 where a body does not say
 	Key      string `json:"-"`
 }
 
@@ -20,6 +20,7 @@ type Claim struct {
 	Sale    string  `json:"sale"`
 	User    string  `json:"user"`
 	Units   []int64 `json:"units"`
+	Asked   int64   `json:"asked,omitempty"` // units that were asked for, where fewer were given
 
 	// Of a red packet: what each of the units is worth, an exact decimal, and the
 	// currency by ISO 4217.
@@ -97,6 +98,7 @@ type Sale struct {
 	Sold         int64     `json:"sold"`
 	InFlight     int64     `json:"inFlight"` // on their way from one shard to another
 	PerUserLimit int64     `json:"perUserLimit"`
+	Partial      bool      `json:"partial,omitempty"` // a claim for more than there is gets what there is
 	OpensAt      time.Time `json:"opensAt,omitzero"`
 	ClosesAt     time.Time `json:"closesAt,omitzero"`
 	Generation   uint64    `json:"generation"`

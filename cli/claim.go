@@ -29,7 +29,7 @@ func (p *program) claimCommand() *urfave.Command {
 			"limit reached, 12 not open, paused or closed, 4 bad request, 7 no answer in time.",
 		Flags: inquiryFlags("server",
 			valueFlag("user", "`ID` of the user who buys"),
-			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or nothing, at most %d (default: 1)", api.MaxQuantity)),
+			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or nothing unless the sale has partial, at most %d (default: 1)", api.MaxQuantity)),
 			valueFlag("key", "`KEY` that makes this request the same one when it is sent again (default: a new one)"),
 		),
 		Action: action(parseClaim, p.claim),
@@ -102,8 +102,8 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 		if r.Replayed {
 			again = " (asked again, the same answer)"
 		}
-		fmt.Fprintf(p.out, "%s: %s of %s to %s%s%s, claim %s%s\n",
-			c.green(string(r.Outcome)), unitList(r.Units), o.sale, o.user, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim, again)
+		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s%s\n",
+			c.green(string(r.Outcome)), unitList(r.Units), ofAsked(r.claimUnits), o.sale, o.user, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim, again)
 		return
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
@@ -112,7 +112,7 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 		has = "has"
 	}
 	for _, c := range r.Claims {
-		fmt.Fprintf(p.out, "  %s %s %s%s, claim %s\n", o.user, has, unitList(c.Units), worth(c), c.Claim)
+		fmt.Fprintf(p.out, "  %s %s %s%s%s, claim %s\n", o.user, has, unitList(c.Units), ofAsked(c), worth(c), c.Claim)
 	}
 	if r.MayBeAccepted {
 		fmt.Fprintf(p.out, "  It is unknown whether the claim was accepted. Learn what became of it: %s\n", o.again())
@@ -129,6 +129,14 @@ func unitList(units []int64) string {
 		return "unit " + words[0]
 	}
 	return "units " + strings.Join(words, ", ")
+}
+
+// ofAsked writes " (3 asked)" of a claim that was given fewer units than it asked for.
+func ofAsked(c claimUnits) string {
+	if c.Asked == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d asked)", c.Asked)
 }
 
 // worth writes ", worth 1.23 CNY"; nothing of units that are no packets.

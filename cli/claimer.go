@@ -34,6 +34,7 @@ type claimReply struct {
 type claimUnits struct {
 	Claim    string   `json:"claim,omitempty"`
 	Units    []int64  `json:"units,omitempty"`
+	Asked    int64    `json:"asked,omitempty"`   // units asked for, where fewer were given
 	Amounts  []string `json:"amounts,omitempty"` // of a red packet: what each unit is worth
 	Currency string   `json:"currency,omitempty"`
 	At       string   `json:"at,omitempty"`
@@ -42,7 +43,7 @@ type claimUnits struct {
 }
 
 func unitsOf(c api.Claim) claimUnits {
-	return claimUnits{c.ID, c.Units, c.Amounts, c.Currency, timeText(c.At), timeText(c.HeldUntil)}
+	return claimUnits{c.ID, c.Units, c.Asked, c.Amounts, c.Currency, timeText(c.At), timeText(c.HeldUntil)}
 }
 
 // timeText writes a time as servers do; "" for none.

@@ -106,7 +106,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	err = c.serve(ctx, func(url, admin string) error {
 		crowd := rehearse.Config{
 			URL: url, Admin: admin, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
-			PerUserLimit: sale.PerUserLimit, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment, Progress: p.bar(),
+			PerUserLimit: sale.PerUserLimit, Partial: sale.Partial, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment, Progress: p.bar(),
 		}
 		if decided != nil {
 			crowd.Names, crowd.Refused = decided.names, decided.refused

@@ -251,7 +251,7 @@ func (d *admission) status() Status {
 		v.Shards = append(v.Shards, s.Status())
 	}
 	phase, settings := t.shards[0].Terms()
-	v.Generation, v.Phase, v.PerUser = v.Shards[0].Generation, phase, settings.GetPerUserLimit()
+	v.Generation, v.Phase, v.PerUser, v.Partial = v.Shards[0].Generation, phase, settings.GetPerUserLimit(), settings.GetPartial()
 	v.OpensAt, v.ClosesAt = ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs())
 	return v
 }

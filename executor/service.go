@@ -47,6 +47,7 @@ type Status struct {
 	OpensAt    time.Time
 	ClosesAt   time.Time
 	PerUser    int64
+	Partial    bool
 	RedPacket  *spec.RedPacket // nil: units are no packets of money
 	Shards     []ShardStatus
 	Nodes      []NodeStatus

@@ -30,6 +30,9 @@ func appendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) 
 		b = strconv.AppendInt(b, unit, 10)
 	}
 	b = append(b, ']')
+	if c.Asked != 0 {
+		b = strconv.AppendInt(append(b, `,"asked":`...), c.Asked, 10)
+	}
 	if c.Packets != nil {
 		b = appendAmounts(b, c.Units, c.Packets)
 	}

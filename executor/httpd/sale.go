@@ -70,6 +70,7 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		Sale:         sale.name,
 		Phase:        status.Phase,
 		PerUserLimit: status.PerUser,
+		Partial:      status.Partial,
 		OpensAt:      status.OpensAt.UTC(),
 		ClosesAt:     status.ClosesAt.UTC(),
 		Generation:   status.Generation,

@@ -164,7 +164,7 @@ func (j *judge) hold(r *record) {
 	if r.status == http.StatusCreated && r.Outcome != api.Held {
 		j.violated("%s was given claim %s as %s, and claims are held until they are paid", r.key, r.ID, r.Outcome)
 	}
-	j.units[r.user] += r.quantity
+	j.units[r.user] += int64(len(r.Units))
 	if j.byID[r.ID] == nil {
 		v := &play{story: abandons, key: r.key, claim: r.Claim}
 		j.byID[r.ID], j.plays = v, append(j.plays, v)

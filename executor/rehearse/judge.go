@@ -83,7 +83,7 @@ func (j *judge) violated(format string, args ...any) {
 }
 
 func (j *judge) accept(r *record) {
-	if r.ID == "" || r.User != r.user || r.Sale != j.c.Sale || int64(len(r.Units)) != r.quantity {
+	if r.ID == "" || r.User != r.user || r.Sale != j.c.Sale || !j.asMany(r) {
 		j.violated("%s asked for %s and was answered %d with claim %q of user %q in sale %q and %s",
 			r.key, spec.Count(r.quantity, "unit"), r.status, r.ID, r.User, r.Sale, spec.Count(len(r.Units), "unit"))
 		return
@@ -126,10 +126,18 @@ func (j *judge) accept(r *record) {
 		j.owners[unit] = r
 	}
 	j.worth(r)
-	j.units[r.user] += r.quantity
-	if had := j.units[r.user]; had > j.c.PerUserLimit && had-r.quantity <= j.c.PerUserLimit {
+	given := int64(len(r.Units))
+	j.units[r.user] += given
+	if had := j.units[r.user]; had > j.c.PerUserLimit && had-given <= j.c.PerUserLimit {
 		j.violated("%s has %s, the limit is %d", r.user, spec.Count(had, "unit"), j.c.PerUserLimit)
 	}
+}
+
+// asMany says whether a claim was given as many units as it asked for or, where the sale
+// has partial, was given some of them and told so.
+func (j *judge) asMany(r *record) bool {
+	given := int64(len(r.Units))
+	return given == r.quantity && r.Asked == 0 || j.c.Partial && given > 0 && given < r.quantity && r.Asked == r.quantity
 }
 
 func (j *judge) refuse(r *record) {
@@ -169,7 +177,11 @@ func (j *judge) wholeSale(records []record) {
 	}
 	for i := range records {
 		r := &records[i]
-		if had := j.units[r.user]; r.Outcome == api.LimitReached && had+r.quantity <= j.c.PerUserLimit {
+		least := r.quantity
+		if j.c.Partial {
+			least = 1
+		}
+		if had := j.units[r.user]; r.Outcome == api.LimitReached && had+least <= j.c.PerUserLimit {
 			j.violated("%s was told that the limit is reached, but has %s, wanted %d, and may have %d", r.key, spec.Count(had, "unit"), r.quantity, j.c.PerUserLimit)
 		}
 	}

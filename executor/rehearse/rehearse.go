@@ -49,6 +49,9 @@ type Config struct {
 	PerUserLimit int64
 	Stock        int64
 
+	// Partial says that a claim for more than there is gets what there is.
+	Partial bool
+
 	// Names are users of the sale, whose names buyers take in this order, and again from the
 	// first when there are more buyers. Empty: buyers have the names that Name makes up.
 	Names []string

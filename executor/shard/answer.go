@@ -14,7 +14,7 @@ import (
 type Request struct {
 	User     string // 1 to api.MaxUser bytes
 	Key      string // identifies the request together with User, at most api.MaxKey bytes; "" is a new request
-	Quantity int64  // units wanted, 1 to api.MaxQuantity; all or nothing
+	Quantity int64  // units wanted, 1 to api.MaxQuantity; all or nothing, unless the sale has partial
 }
 
 // Admittance is what the rules have decided on a request that they let in.
@@ -28,6 +28,7 @@ type Claim struct {
 	ID    ClaimID
 	User  string
 	Units []int64
+	Asked int64       // units that were asked for, where fewer were given; else 0
 	State api.Outcome // Sold, Held, Expired, Cancelled or Refunded
 	At    time.Time
 	// HeldUntil is the deadline to pay by; zero: it was never held.

@@ -149,3 +149,16 @@ func (b *Board) within(n int64) bool {
 	}
 	return n <= 0
 }
+
+// elsewhere says whether units are for sale on another shard than this, or on the way
+// between two.
+func (b *Board) elsewhere(shard int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, t := range b.shards {
+		if t.InFlight > 0 || i != shard && t.Available > 0 {
+			return true
+		}
+	}
+	return false
+}

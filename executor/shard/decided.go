@@ -35,7 +35,7 @@ func claimOf(shard int, c ledger.Claim) Claim {
 		id = ClaimID{Shard: shard, Unit: c.Units[0]}
 	}
 	return Claim{
-		ID: id, User: c.User, Units: c.Units,
+		ID: id, User: c.User, Units: c.Units, Asked: c.Asked,
 		State: api.Outcome(c.State.String()), At: time.UnixMicro(c.TimeUs),
 		HeldUntil: ledger.Time(c.HeldUntilUs),
 	}

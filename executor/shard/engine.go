@@ -83,7 +83,7 @@ func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
 		return err
 	}
 	q.expire(d)
-	q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t) })
+	q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t, false) })
 	if q.board.soldOut.Load() {
 		q.refuseShort(now) // all of them: nobody hears sold_out while an earlier request of theirs waits
 	}
@@ -94,12 +94,31 @@ func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
 		}
 		return d.Out(w.From, share(spare, w.N)), false
 	})
-	q.seek(now, d.Available())
+	q.seek(now, d.Available(), func(now clock.Now) { e.endWaiting(now, d) })
 	return nil
 }
 
-// look decides on one request.
-func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket) decision {
+// endWaiting decides on those who wait for units that no shard has to spare: the first get
+// what is here, where the sale allows that. When that is in the log the others are looked at
+// again. Where nobody gets anything all are refused.
+func (e ownerDecides) endWaiting(now clock.Now, d *ledger.Draft) {
+	if e.parts(d) && len(e.q.requests.short()) > 0 {
+		e.q.requests.lookAgain()
+		e.q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t, true) })
+		clear(e.q.transfers.denied)
+	}
+	if d.Ops() == 0 {
+		e.q.refuseShort(now)
+	}
+}
+
+// parts says whether a claim that is short may get a part: there is something here.
+func (e ownerDecides) parts(d *ledger.Draft) bool {
+	return e.q.state.Settings().GetPartial() && d.Available() > 0
+}
+
+// look decides on one request. last says that there are no units to wait for.
+func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool) decision {
 	if t.settles != nil {
 		return e.q.settle(d, t)
 	}
@@ -112,6 +131,9 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket) decision {
 		by = t.by.Ruling
 	}
 	v := d.ClaimBy(by, t.User, t.Key, t.Quantity)
+	if v.Kind == ledger.Short && e.parts(d) && (last || !e.q.board.elsewhere(e.q.shard)) {
+		v = d.ClaimSome(by, t.User, t.Key, t.Quantity)
+	}
 	switch v.Kind {
 	case ledger.Granted:
 		t.op, t.answer = v.Op, Answer{Outcome: accepted}
@@ -122,7 +144,12 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket) decision {
 	case ledger.Full:
 		return full
 	case ledger.Short:
-		if e.q.board.within(t.Quantity) {
+		t.want = v.Want
+		least := v.Want
+		if e.q.state.Settings().GetPartial() {
+			least = 1
+		}
+		if e.q.board.within(least) {
 			return short
 		}
 		t.answer = e.q.noUnits(now)

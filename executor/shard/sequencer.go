@@ -270,7 +270,7 @@ func (q *sequencer) granted(t *Ticket, slot uint64, c *pb.Commit) Claim {
 	op := c.GetOps()[t.op].GetClaim()
 	return Claim{
 		ID:   ClaimID{Shard: q.shard, Slot: slot, Index: t.op},
-		User: t.User, Units: op.GetUnits(), State: t.answer.Outcome,
+		User: t.User, Units: op.GetUnits(), Asked: int64(op.GetAsked()), State: t.answer.Outcome,
 		At: time.UnixMicro(c.GetTimeUs()), HeldUntil: ledger.Time(op.GetHeldUntilUs()),
 	}
 }
@@ -401,17 +401,17 @@ func (q *sequencer) turnAway() {
 
 // seek asks other shards for the units that waiting claims lack, without those that
 // are here for them. When nobody has any, and this commit changes nothing about that,
-// the claims are refused.
-func (q *sequencer) seek(now clock.Now, here int64) {
+// end ends the waiting.
+func (q *sequencer) seek(now clock.Now, here int64, end func(clock.Now)) {
 	lack := -here
 	for _, t := range q.requests.short() {
 		if !t.withdrawn() {
-			lack += t.Quantity
+			lack += t.want
 		}
 	}
 	q.transfers.ask(now, lack)
 	if len(q.transfers.asked) == 0 && q.draft.Ops() == 0 {
-		q.refuseShort(now)
+		end(now)
 	}
 	q.transfers.settle(now)
 }

@@ -22,6 +22,7 @@ type Ticket struct {
 	// waiter from then on.
 	answer Answer
 	op     int    // of the claim granted, in the commit under way
+	want   int64  // units that it waits for, while it is short
 	asked  bool   // a node was asked for it, and may have given it something
 	minted bool   // its key is of this process, and nobody else has it
 	fill   uint64 // of the list that gave it something
@@ -62,7 +63,7 @@ func (t *Ticket) withdrawn() bool { return t.state.Load() == ticketWithdrawn }
 // goes there when it is free. mint makes the key of a request that has none.
 func NewTicket(pool *sync.Pool, s *Shard, r Request, mint func() string, now time.Duration) *Ticket {
 	t := newTicket(pool, now)
-	t.Request, t.minted = r, r.Key == ""
+	t.Request, t.want, t.minted = r, r.Quantity, r.Key == ""
 	if t.minted {
 		t.Key = mint()
 	} else {
