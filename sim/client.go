@@ -66,7 +66,7 @@ func (c *client) live() {
 
 // act does one thing, and goes on.
 func (c *client) act(then func()) {
-	x := want{user: c.user(), quantity: 1 + c.Int64N(c.w.scenario.perUser), tries: 1 + c.IntN(6)}
+	x := want{user: c.user(), quantity: 1 + c.Int64N(c.w.scenario.perUser) + c.w.more(), tries: 1 + c.IntN(6)}
 	c.made++
 	key := fmt.Sprintf("key-%d-%d", c.n, c.made)
 	switch draw := c.IntN(100); {
@@ -135,6 +135,9 @@ func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
 		if heard {
 			c.w.told(op, check.ClaimReturned, answerOf(a))
 			c.w.hit("claim " + string(a.Outcome))
+			if a.Claim.Asked != 0 {
+				c.w.hit("claim given a part")
+			}
 			switch a.Outcome {
 			case api.SoldOut:
 				c.w.operators.soldOut()
@@ -230,7 +233,7 @@ func (w *world) rush(r random) {
 		}
 		came++
 		c := w.clients[came%len(w.clients)]
-		x := want{user: user, key: "key", quantity: w.scenario.perUser, tries: 3}
+		x := want{user: user, key: "key", quantity: w.scenario.perUser + w.more(), tries: 3}
 		w.after(r.between(0, 1500*time.Millisecond), func() { c.insist(x, func() {}) })
 	}
 }
@@ -309,7 +312,7 @@ func claimOf(c executor.Claim) check.Claim {
 	if c.State == "" {
 		return check.Claim{}
 	}
-	return check.Claim{ID: c.ID.String(), User: c.User, Units: c.Units, State: string(c.State)}
+	return check.Claim{ID: c.ID.String(), User: c.User, Units: c.Units, Asked: c.Asked, State: string(c.State)}
 }
 
 func claimsOf(all []executor.Claim) []check.Claim {

@@ -26,7 +26,7 @@ var happenings = []string{
 	"node came back empty", "node came back with old memory", "node came back with its memory",
 	"fault: lost", "fault: late", "fault: late behind a partition", "fault: twice", "fault: crash",
 	"fault: stale read", "fault: own append told taken", "fault: held up", "fault: repeated", "fault: all executors killed",
-	"second run begun", "raised when sold out", "hours changed", "rules changed", "fault: users cannot be read",
+	"second run begun", "raised when sold out", "hours changed", "rules changed", "partial changed", "claim given a part", "fault: users cannot be read",
 	"claim sold", "claim sold_out", "claim limit_reached", "claim key_reused", "claim none_now", "claim paused",
 	"claim closed", "claim standby", "claim no_quorum", "claim unknown", "claim overloaded", "claim draining",
 	"claim not_open", "claim no_such_sale", "claim not_eligible", "claim not_checked", "claim without answer",

@@ -65,6 +65,7 @@ func (o *operators) sale(stock int64) spec.Sale {
 	o.hours.declare(&declared)
 	declared.Payment = s.payment
 	s.ruled.declare(&declared)
+	s.partial.declare(&declared)
 	if s.lists != nil {
 		s.lists.declare(&declared, o.w.listNames)
 	}

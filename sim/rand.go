@@ -30,6 +30,7 @@ const (
 	forNags
 	forPayments // and the client
 	forRules
+	forParts
 )
 
 // random is one stream.

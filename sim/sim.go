@@ -38,7 +38,7 @@ type world struct {
 	doubtful  map[string][]*ambush // and doubts
 	operators *operators
 	clients   []*client
-	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups random }
+	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts random }
 
 	ahead      time.Duration       // that the clocks of new processes are
 	calm       bool                // the faults have stopped
@@ -108,6 +108,8 @@ func newWorld(o Options) *world {
 	w.scenario.drawPayment(o.random(forPayments, unpaid))
 	w.scenario.drawRules(o.random(forRules, unruled), o.Until)
 	w.random.lookups = o.random(forRules, 0)
+	w.scenario.drawPartial(o.random(forParts, whole), o.Until)
+	w.random.parts = o.random(forParts, 0)
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)
@@ -145,6 +147,7 @@ func (w *world) live() {
 	}
 	w.operators.scheduleHours()
 	w.operators.scheduleRules()
+	w.operators.schedulePartial()
 	w.operators.schedule()
 	w.schedule()
 	w.scheduleClocks()

@@ -36,7 +36,7 @@ func (w *world) answered(a *actor, t *Ticket) {
 	}
 	c := x.answer.Claim
 	op := w.commit(c.ID).GetOps()[c.ID.Index].GetClaim()
-	if op.GetUser() != x.User || string(op.GetKey()) != x.Key || !slices.Equal(op.GetUnits(), c.Units) || int64(len(c.Units)) != x.Quantity {
+	if op.GetUser() != x.User || string(op.GetKey()) != x.Key || !slices.Equal(op.GetUnits(), c.Units) || int64(op.GetAsked()) != c.Asked || max(int64(len(c.Units)), c.Asked) != x.Quantity {
 		w.t.Fatalf("%v accepts %v as %v; the ledger has %v there", a, x.Request, c, op)
 	}
 }

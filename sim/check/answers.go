@@ -21,7 +21,7 @@ func (e *evidence) named(id string) []*claim {
 // with ack redis it may be stored later, but is of a run that was planned before.
 func (c *claim) told(told Claim, user string, before uint64) bool {
 	r := c.at.log.run
-	return (c.at.Seq < before || r.ackRedis && r.planned[0].at.Seq < before) && c.user == user && told.User == user &&
+	return (c.at.Seq < before || r.ackRedis && r.planned[0].at.Seq < before) && c.user == user && told.User == user && told.Asked == c.asked &&
 		(slices.Equal(c.units, told.Units) || slices.Equal(c.first, told.Units))
 }
 
@@ -33,7 +33,7 @@ func (e *evidence) granted(o *operation) *claim {
 		return nil
 	}
 	for _, c := range slices.Backward(e.named(o.returned.Answer.Claim.ID)) {
-		if (o.invoked.Key == "" || c.key == o.invoked.Key) && int64(len(c.units)) == o.invoked.Quantity &&
+		if (o.invoked.Key == "" || c.key == o.invoked.Key) && c.quantity() == o.invoked.Quantity &&
 			c.told(o.returned.Answer.Claim, o.invoked.User, o.returned.Seq) {
 			return c
 		}
@@ -131,13 +131,13 @@ func requests(e *evidence, bad fault) {
 	used := make(map[keyless]int)
 	for _, c := range e.claims {
 		fits := func(o *operation) bool {
-			return o.invoked.Seq < c.at.Seq && o.invoked.Quantity == int64(len(c.units))
+			return o.invoked.Seq < c.at.Seq && o.invoked.Quantity == c.quantity()
 		}
 		if granted[c] || c.again || slices.ContainsFunc(asked[request{c.user, c.key}], fits) {
 			continue
 		}
 		// Nobody knows the key of a keyless request, but each is one claim at most.
-		id := keyless{c.user, int64(len(c.units))}
+		id := keyless{c.user, c.quantity()}
 		if n := used[id]; n < len(inDoubt[id]) && fits(inDoubt[id][n]) {
 			used[id]++
 			continue

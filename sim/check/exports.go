@@ -45,6 +45,7 @@ type (
 		Sale       string   `json:"sale"`
 		User       string   `json:"user"`
 		Units      []int64  `json:"units"`
+		Asked      int64    `json:"asked,omitempty"`
 		Amounts    []string `json:"amounts,omitempty"`
 		State      string   `json:"state"`
 		At         string   `json:"at"`
@@ -120,7 +121,7 @@ func (e *evidence) export(r *run) []byte {
 				continue
 			}
 			line := claimLine{
-				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: c.units, State: c.state,
+				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: c.units, Asked: c.asked, State: c.state,
 				At: timeText(c.timeUs()), Who: c.who, Why: c.why, Payment: c.payment, Retired: c.retired, RefundDue: c.owed,
 			}
 			if len(c.attributes) > 0 {

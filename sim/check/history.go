@@ -195,6 +195,7 @@ type Claim struct {
 	ID    string // <shard>-<slot>-<index>, or <shard>-u<unit> if a list gave it
 	User  string
 	Units []int64
+	Asked int64  // units asked for, where fewer were given
 	State string // sold or held
 }
 

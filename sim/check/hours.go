@@ -140,6 +140,7 @@ func settings(e *evidence, bad fault) {
 			}
 			var said struct {
 				PerUserLimit      int64
+				Partial           bool
 				OpensAt, ClosesAt time.Time
 				Payment           *struct {
 					HoldForMs, GraceMs, ExtendByMs int64
@@ -152,7 +153,7 @@ func settings(e *evidence, bad fault) {
 				}
 				continue
 			}
-			want := &pb.Settings{PerUserLimit: said.PerUserLimit, Phase: p.GetSettings().GetPhase()}
+			want := &pb.Settings{PerUserLimit: said.PerUserLimit, Phase: p.GetSettings().GetPhase(), Partial: said.Partial}
 			if !said.OpensAt.IsZero() {
 				want.OpensAtUs = said.OpensAt.UnixMicro()
 			}
@@ -173,6 +174,6 @@ func settings(e *evidence, bad fault) {
 }
 
 func sameSettings(a, b *pb.Settings) bool {
-	return a.GetPerUserLimit() == b.GetPerUserLimit() && a.GetPhase() == b.GetPhase() &&
+	return a.GetPerUserLimit() == b.GetPerUserLimit() && a.GetPartial() == b.GetPartial() && a.GetPhase() == b.GetPhase() &&
 		a.GetOpensAtUs() == b.GetOpensAtUs() && a.GetClosesAtUs() == b.GetClosesAtUs() && proto.Equal(a.GetPayment(), b.GetPayment())
 }

@@ -148,7 +148,7 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	sh := st.shards[s.log.shard]
 	id := request{op.GetUser(), string(op.GetKey())}
 	c := &claim{
-		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
+		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), asked: int64(op.GetAsked()), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
 		first: op.GetUnits(), settings: sh.settings, had: sh.users[id.user], again: sh.requests[id],
 		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(), attributes: op.GetAttributes(),
 	}
@@ -169,6 +169,7 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	}
 	st.terms(s, c)
 	sh.available -= n
+	c.left = sh.available
 	for _, unit := range c.units {
 		st.move(s, unit, place{kind: free, shard: s.log.shard}, to)
 	}

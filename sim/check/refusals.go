@@ -49,7 +49,7 @@ func refusals(e *evidence, bad fault) {
 			}
 		case api.KeyReused:
 			other := func(c *claim) bool {
-				return c.user == q.User && c.key == q.Key && int64(len(c.units)) != q.Quantity && c.at.Seq < o.returned.Seq
+				return c.user == q.User && c.key == q.Key && c.quantity() != q.Quantity && c.at.Seq < o.returned.Seq
 			}
 			if q.Key == "" || !slices.ContainsFunc(e.claims, other) {
 				bad("operation %d: user %q has no claim of other than %d units under key %q", i, q.User, q.Quantity, q.Key)
@@ -90,9 +90,9 @@ func (e *evidence) holds(r *run, o *operation, said api.Outcome) bool {
 		m := &s.after
 		switch said {
 		case api.NoneNow:
-			return m.available < o.invoked.Quantity
+			return m.available < m.least(o)
 		case api.LimitReached:
-			return e.has(home, o)+o.invoked.Quantity > m.settings.GetPerUserLimit()
+			return e.has(home, o)+m.least(o) > m.settings.GetPerUserLimit()
 		case api.Paused:
 			return m.settings.GetPhase() == phasePaused
 		}

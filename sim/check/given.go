@@ -1,0 +1,39 @@
+package check
+
+// quantity is how many units a claim has asked for.
+func (c *claim) quantity() int64 { return max(int64(len(c.first)), c.asked) }
+
+// least is how many units an operation had to be given, if any, by the settings in force.
+func (m *moment) least(o *operation) int64 {
+	if m.settings.GetPartial() {
+		return 1
+	}
+	return o.invoked.Quantity
+}
+
+// given judges claims that were given fewer units than they asked for. Their sale allows
+// it; their user's limit, or the shard, left no more; and whoever was told of the units was
+// told how many had been asked for. That nobody is refused where there is a unit is for
+// refusals.
+func given(e *evidence, bad fault) {
+	for _, c := range e.claims {
+		n := int64(len(c.first))
+		switch {
+		case c.again || c.asked == 0:
+		case !c.settings.GetPartial() || c.asked <= n:
+			bad("%v has %d units of %d asked for, under %v", c, n, c.asked, c.settings)
+		case c.left > 0 && c.had+n < c.settings.GetPerUserLimit():
+			bad("%v has %d units of %d asked for after %d, the limit is %d and %d were left",
+				c, n, c.asked, c.had, c.settings.GetPerUserLimit(), c.left)
+		}
+	}
+	for i, o := range e.all(ClaimInvoked) {
+		if o.returned == nil || !accepted(o.returned.Answer.Outcome) {
+			continue
+		}
+		told := o.returned.Answer.Claim
+		if n := int64(len(told.Units)); max(n, told.Asked) != o.invoked.Quantity || told.Asked == n {
+			bad("operation %d asked for %d units and was told of %d, of %d asked for", i, o.invoked.Quantity, n, told.Asked)
+		}
+	}
+}
