@@ -28,7 +28,7 @@ func brief(p *Plan) string {
 		line := sign + a.Address
 		for _, f := range a.Fields() {
 			switch f.Name {
-			case "stock", "limit", "units", "perUserLimit", "opensAt", "closesAt", "lock.ttl", "phase", "marker",
+			case "stock", "limit", "units", "perUserLimit", "partial", "opensAt", "closesAt", "lock.ttl", "phase", "marker",
 				"payment.holdFor", "payment.grace", "payment.extendBy", "payment.late":
 				line += fmt.Sprintf(" %s %s>%s", f.Name, f.Before, f.After)
 			}
@@ -87,6 +87,14 @@ func TestMake(t *testing.T) {
 				s.OpensAt, s.ClosesAt = epoch.Add(time.Hour), epoch.Add(2*time.Hour)
 			}),
 			"~sale/tickets perUserLimit 2>5 opensAt >2026-11-11T13:00:00Z closesAt >2026-11-11T14:00:00Z lock.ttl 3s>4s", nil,
+		},
+		"a part from here on": {
+			func(w *world) { w.mustApply(tickets(10)) }, with(tickets(10), func(s *spec.Sale) { s.Partial = true }),
+			"~sale/tickets partial >true", nil,
+		},
+		"no part any more": {
+			func(w *world) { w.mustApply(with(tickets(10), func(s *spec.Sale) { s.Partial = true })) }, tickets(10),
+			"~sale/tickets partial true>", nil,
 		},
 		"another lockCount": {
 			func(w *world) { w.mustApply(tickets(10)) }, with(tickets(10), func(s *spec.Sale) { s.LockCount = 4 }),

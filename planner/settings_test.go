@@ -22,6 +22,7 @@ func TestSettingsInForce(t *testing.T) {
 		"no end":        {func(s *pb.Settings) { s.ClosesAtUs = 0 }, "~sale/tickets closesAt >2026-11-11T13:00:00Z"},
 		"another begin": {func(s *pb.Settings) { s.OpensAtUs += 1e6 }, "~sale/tickets opensAt 2026-11-11T12:00:01Z>2026-11-11T12:00:00Z"},
 		"another limit": {func(s *pb.Settings) { s.PerUserLimit = 9 }, "~sale/tickets perUserLimit 9>2"},
+		"a part":        {func(s *pb.Settings) { s.Partial = true }, "~sale/tickets partial true>"},
 		"no payment": {func(s *pb.Settings) { s.Payment = nil },
 			"~sale/tickets payment.holdFor >10m payment.grace >30s payment.extendBy >5m payment.late >resell"},
 		"another payment": {func(s *pb.Settings) { s.Payment.HoldForUs, s.Payment.Late = 1_500_000, pb.Payment_REFUSE },
@@ -122,6 +123,8 @@ func fill(m protoreflect.Message) {
 			fill(m.Mutable(f).Message())
 		case protoreflect.EnumKind:
 			m.Set(f, protoreflect.ValueOfEnum(1))
+		case protoreflect.BoolKind:
+			m.Set(f, protoreflect.ValueOfBool(true))
 		case protoreflect.BytesKind:
 			m.Set(f, protoreflect.ValueOfBytes([]byte{1}))
 		default:

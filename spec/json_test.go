@@ -36,6 +36,7 @@ func anySale(t *rapid.T) Sale {
 	if !redis && rapid.Bool().Draw(t, "who") {
 		anyRules(t, &s)
 	}
+	s.Partial = !redis && rapid.Bool().Draw(t, "partial")
 	s.LockCount = int(rapid.Int64Range(1, min(s.Stock, MaxLockCount)).Draw(t, "locks"))
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
 		return time.Unix(rapid.Int64Range(946684800, 32503680000-1).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC()
@@ -205,6 +206,10 @@ func TestJSONIsCanonical(t *testing.T) {
 		"embedded, said in full": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Engine: EngineLedger, Ack: AckLedger, Embedded: &Embedded{}},
 			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{}}`,
+		},
+		"partial": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 3, Partial: true, LockTTL: 3 * time.Second, Embedded: &Embedded{}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":3,"partial":true,"lockTtlMs":3000,"embedded":{}}`,
 		},
 		"payment": {
 			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},

@@ -312,7 +312,7 @@ var ledgerFaults = map[string]planted{
 		a := w.user(0)
 		op := w.invoke(a, "k", 2)
 		w.answer(op, Answer{Outcome: "sold", Claim: w.store(a, "k", 1)})
-	}, "answers requests"},
+	}, "given answers requests"},
 	"accepted and not in the ledger, after a request that nobody answered": {newWorld, func(w *world) {
 		w.invoke(w.user(0), "k", 1)
 		w.buy(w.user(0), "k", 1)

@@ -1,7 +1,7 @@
 package check
 
 // quantity is how many units a claim has asked for.
-func (c *claim) quantity() int64 { return max(int64(len(c.first)), c.asked) }
+func (c *claim) quantity() int64 { return max(int64(len(c.units)), c.asked) }
 
 // least is how many units an operation had to be given, if any, by the settings in force.
 func (m *moment) least(o *operation) int64 {
@@ -11,11 +11,11 @@ func (m *moment) least(o *operation) int64 {
 	return o.invoked.Quantity
 }
 
-// given judges claims that were given fewer units than they asked for. Their sale allows
+// givenParts judges claims that were given fewer units than they asked for. Their sale allows
 // it; their user's limit, or the shard, left no more; and whoever was told of the units was
 // told how many had been asked for. That nobody is refused where there is a unit is for
 // refusals.
-func given(e *evidence, bad fault) {
+func givenParts(e *evidence, bad fault) {
 	for _, c := range e.claims {
 		n := int64(len(c.first))
 		switch {

@@ -298,6 +298,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, edgeFaults)
 	maps.Copy(faults, settlementFaults)
 	maps.Copy(faults, ruleFaults)
+	maps.Copy(faults, partialFaults)
 	return faults
 }
 

@@ -42,6 +42,8 @@ type world struct {
 
 	off            time.Duration // that writers' clocks are ahead
 	opens, closes  time.Duration // of the next generations, since 1970; 0: none
+	partial        bool          // of the next generations: whether a claim may get a part
+	said           string        // the declaration of the next generations; "": none, or rules
 	require, rules string        // of the next generations: the rule that is declared, and the rule set's name; "": none
 }
 
@@ -130,8 +132,11 @@ func (w *world) declare(add, remove int64, phase pb.Phase) {
 		Generation: generation, Uid: w.uid, Run: w.run,
 		Settings: &pb.Settings{
 			PerUserLimit: 2, Phase: phase, OpensAtUs: w.opens.Microseconds(), ClosesAtUs: w.closes.Microseconds(),
-			Payment: w.payment, Rules: []byte(w.rules),
+			Payment: w.payment, Rules: []byte(w.rules), Partial: w.partial,
 		},
+	}
+	if w.said != "" {
+		p.Spec = []byte(w.said)
 	}
 	if w.require != "" {
 		p.Spec = fmt.Appendf(nil, `{"perUserLimit":2,"rules":[{"require":%q}]}`, w.require)
@@ -334,7 +339,7 @@ func (w *world) claims(user string) []Claim {
 	shard := spec.HomeShard(user, shards)
 	var all []Claim
 	for _, c := range w.shards[shard].User(user) {
-		all = append(all, Claim{ID: c.ID(shard), User: user, Units: c.Units, State: c.State.String()})
+		all = append(all, Claim{ID: c.ID(shard), User: user, Units: c.Units, Asked: c.Asked, State: c.State.String()})
 	}
 	return all
 }
