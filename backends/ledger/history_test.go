@@ -89,7 +89,11 @@ func (h *history) claims(t *rapid.T) {
 			rapid.StringOfN(rapid.RuneFrom([]rune("uvw")), 1, 2, -1).Draw(t, "user"),
 			rapid.StringOfN(rapid.RuneFrom([]rune("kl")), 0, 2, -1).Draw(t, "key"),
 		}
-		quantity := rapid.Int64Range(1, 3).Draw(t, "quantity")
+		quantity, partial := rapid.Int64Range(1, 3).Draw(t, "quantity"), h.settings.GetPartial()
+		gives, some := quantity, partial && rapid.Bool().Draw(t, "some")
+		if partial {
+			gives = max(1, min(quantity, h.settings.GetPerUserLimit()-h.had[shard][id.user]))
+		}
 		asked, granted := h.asked[shard][id]
 		want := Granted
 		switch {
@@ -101,12 +105,14 @@ func (h *history) claims(t *rapid.T) {
 			want = Replay
 		case h.settings.GetPhase() != pb.Phase_OPEN:
 			want = NotNow
-		case h.had[shard][id.user]+quantity > h.settings.GetPerUserLimit():
+		case h.had[shard][id.user]+gives > h.settings.GetPerUserLimit():
 			want = OverLimit
-		case d.Available() < quantity:
+		case some && d.Available() > 0:
+			gives = min(gives, d.Available())
+		case d.Available() < gives:
 			want = Short
 		}
-		v := d.Claim(id.user, id.key, quantity)
+		v := d.claim(Ruling{}, id.user, id.key, quantity, some)
 		if v.Kind != want {
 			t.Fatalf("decision %d on %+v, want %d", v.Kind, id, want)
 		}
@@ -115,7 +121,10 @@ func (h *history) claims(t *rapid.T) {
 		}
 		if want == Granted {
 			h.asked[shard][id], here[id] = quantity, true
-			h.had[shard][id.user] += quantity
+			h.had[shard][id.user] += gives
+			if n := int64(len(d.Units(v.Op))); n != gives {
+				t.Fatalf("%d units for %+v, want %d", n, id, gives)
+			}
 		}
 	}
 	h.commit(t, shard, d)
@@ -127,6 +136,7 @@ func (h *history) generation(t *rapid.T) {
 		PerUserLimit: rapid.Int64Range(1, 6).Draw(t, "limit"),
 		Phase:        rapid.SampledFrom([]pb.Phase{pb.Phase_OPEN, pb.Phase_OPEN, pb.Phase_PAUSED}).Draw(t, "phase"),
 	}
+	h.settings.Partial = rapid.Bool().Draw(t, "partial")
 	if rapid.IntRange(0, 2).Draw(t, "payment") > 0 {
 		h.settings.Payment = &pb.Payment{
 			HoldForUs: rapid.Int64Range(1, 6).Draw(t, "hold"), GraceUs: rapid.Int64Range(0, 2).Draw(t, "grace"),
