@@ -71,6 +71,13 @@ func heldClaim(state api.Outcome) executor.Claim {
 	return c
 }
 
+// partClaim is firstClaim as it is if more was asked for.
+func partClaim() executor.Claim {
+	c := firstClaim
+	c.Asked = 4
+	return c
+}
+
 func heldClaimBody(state string) string {
 	return strings.NewReplacer("sold", state, "}", `,"heldUntil":"2026-11-11T12:10:00Z"}`).Replace(firstClaimBody)
 }
@@ -84,6 +91,8 @@ var answers = map[string]struct {
 	"sold": {executor.Answer{Outcome: api.Sold, Claim: firstClaim}, 201, "", firstClaimBody},
 	"sold, asked again": {
 		executor.Answer{Outcome: api.Sold, Claim: firstClaim, Replayed: true}, 200, "", firstClaimBody},
+	"sold in part": {executor.Answer{Outcome: api.Sold, Claim: partClaim()}, 201, "",
+		strings.Replace(firstClaimBody, `[5,7]`, `[5,7],"asked":4`, 1)},
 	"held until": {executor.Answer{Outcome: api.Held, Claim: heldClaim(api.Held)}, 201, "", heldClaimBody("held")},
 	"held": {executor.Answer{Outcome: api.Held, Claim: firstClaim}, 201, "",
 		strings.Replace(firstClaimBody, "sold", "held", 1)},

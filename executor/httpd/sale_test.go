@@ -46,6 +46,10 @@ func TestGetSale(t *testing.T) {
 	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, holds) {
 		t.Errorf("holds are told otherwise: %s", got)
 	}
+	status.Partial = true
+	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, `"perUserLimit":2,"partial":true,`) {
+		t.Errorf("that claims may get a part is not told: %s", got)
+	}
 	status.ClosesAt = noon
 	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, `"closesAt":"2026-11-11T12:00:00Z"`) {
 		t.Errorf("closesAt is not told: %s", got)
