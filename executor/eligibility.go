@@ -80,9 +80,12 @@ func (e *eligibility) prepare(now clock.Now) {
 		_, err = e.users.opened(now)
 	}
 	if err != nil {
-		e.trouble.Store(&err)
+		e.fail(err)
 	}
 }
+
+// fail keeps why no decision could be taken. Only an error that is kept is allocated.
+func (e *eligibility) fail(err error) { e.trouble.Store(&err) }
 
 // userSource is where a sale's users are found, opened when it is first used.
 type userSource struct {
@@ -154,7 +157,7 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r Request) (*sh
 	set, user, err := e.look(ctx, now, r.User)
 	if err != nil {
 		e.count("", "not_checked")
-		e.trouble.Store(&err)
+		e.fail(err)
 		return nil, Answer{Outcome: api.NotChecked, RetryAfter: time.Second}
 	}
 	if e.trouble.Load() != nil {
