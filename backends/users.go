@@ -38,11 +38,7 @@ func openUsers(sale spec.Sale, schema *rules.Schema, now clock.Clock) (rules.Use
 	if sale.Users != nil {
 		declared = *sale.Users
 	}
-	tables := declared.Table != nil || sale.History != nil && sale.History.Table != nil
-	fresh := declared.Fresh
-	if tables {
-		fresh /= 2 // what a file says ages twice then: here, and in the cache
-	}
+	tables, fresh := freshness(sale, declared.Fresh)
 	o := opener{sale: sale.Name, clock: now, fresh: fresh}
 	users, err := o.users(sale.Users, schema)
 	if err == nil && sale.History != nil {
@@ -52,9 +48,6 @@ func openUsers(sale spec.Sale, schema *rules.Schema, now clock.Clock) (rules.Use
 		}
 	}
 	if err == nil && tables {
-		if declared.Table != nil && sale.History == nil {
-			fresh = declared.Fresh
-		}
 		users, err = rules.NewCache(rules.CacheConfig{
 			Source: rules.Gather(users, usersAtOnce, lookupPatience), Clock: now, Fresh: fresh, Entries: int(declared.Cached), Batch: usersAtOnce,
 		})
@@ -63,6 +56,20 @@ func openUsers(sale spec.Sale, schema *rules.Schema, now clock.Clock) (rules.Use
 		return nil, nil, errors.Join(fmt.Errorf("sale %s: %w", sale.Name, err), o.close())
 	}
 	return users, o.close, nil
+}
+
+// freshness returns whether a sale's users or their history are in a table, and how old
+// what is read may become in each place that keeps it, so that no answer is older than
+// declared. What a file says is kept twice where a table is asked too: as it was read, and
+// in the cache of all answers. What a table says is kept in the cache alone.
+func freshness(sale spec.Sale, declared time.Duration) (tables bool, each time.Duration) {
+	u, h := sale.Users, sale.History
+	tables = u != nil && u.Table != nil || h != nil && h.Table != nil
+	files := u != nil && u.Table == nil || h != nil && len(h.Files) > 0
+	if tables && files {
+		return tables, declared / 2
+	}
+	return tables, declared
 }
 
 // lookupPatience is how long a table may take to answer.

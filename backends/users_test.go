@@ -188,6 +188,34 @@ func TestFilesOfATableOfUsers(t *testing.T) {
 	}
 }
 
+// What is kept in two places may age in each for half of the time, and what is kept in one
+// for all of it.
+func TestFreshness(t *testing.T) {
+	const fresh = 30 * time.Second
+	file, table := &spec.Users{File: "users.csv"}, &spec.Users{Table: new(spec.UsersTable)}
+	exports, kept := []string{"*.ndjson"}, new(spec.HistoryTable)
+	for name, c := range map[string]struct {
+		users   *spec.Users
+		history *spec.History
+		tables  bool
+		each    time.Duration
+	}{
+		"nothing":              {nil, nil, false, fresh},
+		"a file":               {file, nil, false, fresh},
+		"files":                {file, &spec.History{Files: exports}, false, fresh},
+		"a table":              {table, nil, true, fresh},
+		"tables":               {table, &spec.History{Table: kept}, true, fresh},
+		"a table of history":   {nil, &spec.History{Table: kept}, true, fresh},
+		"a table, and exports": {table, &spec.History{Files: exports}, true, fresh / 2},
+		"a file, and a table":  {file, &spec.History{Table: kept}, true, fresh / 2},
+		"history in both":      {nil, &spec.History{Files: exports, Table: kept}, true, fresh / 2},
+	} {
+		if tables, each := freshness(spec.Sale{Users: c.users, History: c.history}, fresh); tables != c.tables || each != c.each {
+			t.Errorf("%s: %v, %s, want %v, %s", name, tables, each, c.tables, c.each)
+		}
+	}
+}
+
 func BenchmarkUsersOfAFile(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "users.csv")
 	if err := os.WriteFile(path, []byte("id,level\nada,1\n"), 0o666); err != nil {

@@ -37,18 +37,9 @@ type eligibility struct {
 	trouble atomic.Pointer[error] // of the last decision; nil: it was taken
 }
 
-// newEligibility returns the rules of the newest generation of a sale, nil if it has
-// none. Where users are found in the same place as before, what is open is used on.
-func newEligibility(sale *ledger.Sale, open OpenUsers, before *eligibility, seen func(rule, result string)) (*eligibility, error) {
-	newest := sale.Newest()
-	hash := string(newest.GetSettings().GetRules())
-	if hash == "" {
-		return nil, nil
-	}
-	d, err := spec.FromJSON(newest.GetSpec())
-	if err != nil {
-		return nil, fmt.Errorf("generation %d: %w", newest.GetGeneration(), err)
-	}
+// newEligibility returns the rules that a generation declares, by the hash of their set.
+// Where users are found in the same place as before, what is open is used on.
+func newEligibility(d spec.Sale, hash string, open OpenUsers, before *eligibility, seen func(rule, result string)) *eligibility {
 	e := &eligibility{
 		hash: hash, sale: rules.SaleOf(d), users: &userSource{declared: d, open: open}, seen: seen,
 		compile: sync.OnceValues(func() (*rules.Set, error) { return compileRules(d, hash) }),
@@ -56,7 +47,7 @@ func newEligibility(sale *ledger.Sale, open OpenUsers, before *eligibility, seen
 	if before != nil && reflect.DeepEqual(before.users.declared.Users, d.Users) && reflect.DeepEqual(before.users.declared.History, d.History) {
 		e.users = before.users
 	}
-	return e, nil
+	return e
 }
 
 func compileRules(d spec.Sale, applied string) (*rules.Set, error) {
@@ -80,9 +71,12 @@ func (e *eligibility) prepare(now clock.Now) {
 		_, err = e.users.opened(now)
 	}
 	if err != nil {
-		e.trouble.Store(&err)
+		e.fail(err)
 	}
 }
+
+// fail keeps why no decision could be taken. Only an error that is kept is allocated.
+func (e *eligibility) fail(err error) { e.trouble.Store(&err) }
 
 // userSource is where a sale's users are found, opened when it is first used.
 type userSource struct {
@@ -154,7 +148,7 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r Request) (*sh
 	set, user, err := e.look(ctx, now, r.User)
 	if err != nil {
 		e.count("", "not_checked")
-		e.trouble.Store(&err)
+		e.fail(err)
 		return nil, Answer{Outcome: api.NotChecked, RetryAfter: time.Second}
 	}
 	if e.trouble.Load() != nil {

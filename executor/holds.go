@@ -61,11 +61,3 @@ func (d *admission) Declared() (spec.Sale, bool) {
 	}
 	return *t.declared.Load(), true
 }
-
-// declare takes over what a generation declares. One that this program cannot read, since a
-// newer one has written it, changes nothing: what it says to the shards they can read.
-func (t *tenure) declare(text []byte) {
-	if declared, err := spec.FromJSON(text); err == nil {
-		t.declared.Store(&declared)
-	}
-}

@@ -93,8 +93,7 @@ func (t *tenure) may(now clock.Now) bool {
 func (t *tenure) told(o *owner, out ownerEffects) {
 	if out.plans {
 		t.board.Generation(o.sale.Generation())
-		t.rule(o)
-		t.declare(o.sale.Newest().GetSpec())
+		t.declare(o)
 		t.boundQueues(o.cfg.Queue)
 		for i, s := range t.shards {
 			s.Post(shard.Planned(o.plans(i)))
@@ -119,15 +118,29 @@ func (t *tenure) boundQueues(depth int) {
 	}
 }
 
-// rule takes in the rules of the newest generation. Rules that cannot be read let nobody
-// in.
-func (t *tenure) rule(o *owner) {
-	before := t.eligibility.Load()
-	e, err := newEligibility(o.sale, o.cfg.Users, before, o.cfg.Ruled)
-	if err != nil {
-		return // the next tenure does not begin: it reads the same
+// declare takes in what the newest generation declares. One that this program cannot read,
+// since a newer one has written it, changes nothing: what it says to the shards they can
+// read, and they grant no claim by the rules of before.
+func (t *tenure) declare(o *owner) {
+	newest := o.sale.Newest()
+	hash := string(newest.GetSettings().GetRules())
+	declared, err := spec.FromJSON(newest.GetSpec())
+	if err == nil {
+		t.declared.Store(&declared)
 	}
-	if e != nil && (before == nil || e.users != before.users) {
+	switch {
+	case hash == "":
+		t.eligibility.Store(nil)
+	case err == nil:
+		t.rule(o, declared, hash)
+	}
+}
+
+// rule takes in rules.
+func (t *tenure) rule(o *owner, declared spec.Sale, hash string) {
+	before := t.eligibility.Load()
+	e := newEligibility(declared, hash, o.cfg.Users, before, o.cfg.Ruled)
+	if before == nil || e.users != before.users {
 		t.users = append(t.users, e.users)
 	}
 	t.eligibility.Store(e)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"github.com/hashicorp/go-multierror"
@@ -44,7 +45,8 @@ type variable struct {
 // expression is one that has been compiled.
 type expression struct {
 	text    string
-	program cel.Program
+	program cel.Program // counts what it costs, and stops at the limit
+	quick   cel.Program // does not; nil where the limit may be needed
 	kind    *types.Type
 	worst   uint64   // its own cost, without that of variables
 	reads   []string // what it names, such as user.level, sorted
@@ -282,8 +284,19 @@ func (c *compiler) expression(at place, text string, want *types.Type) *expressi
 		return nil
 	}
 	x := &expression{text: text, program: program, kind: checked.OutputType(), worst: estimate.Max}
+	if x.worst <= MaxUncounted && !loops(checked) {
+		if x.quick, err = c.env.Program(checked, evalOptions); err != nil {
+			c.refuseAt(at, text, 1, 0, "", err.Error())
+			return nil
+		}
+	}
 	c.names(x, checked)
 	return x
+}
+
+// loops reports whether an expression has all, exists, map or the like.
+func loops(checked *cel.Ast) bool {
+	return len(ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.KindMatcher(ast.ComprehensionKind))) > 0
 }
 
 func expected(t *types.Type) string {

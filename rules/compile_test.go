@@ -302,6 +302,39 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// Only what has no loop and is far from the limit is evaluated without counting, and its
+// cost is known all the same to whoever asks for an explanation.
+func TestUncounted(t *testing.T) {
+	for require, uncounted := range map[string]bool{
+		"user.level > 3 && user.city == 'x' && now > user.since":    true,
+		"user.tags.size() > 1 && 'x' in user.tags":                  true,
+		"history.units() > 1":                                       true,
+		"variables.far":                                             true, // the variable itself is counted
+		"has(user.city) && user.city.matches('^[a-z]+$')":           true,
+		"[1, 2].exists(x, x == user.level)":                         false,
+		"user.tags.all(x, true)":                                    false,
+		"user.city" + strings.Repeat(" + user.city", 7) + " == 'x'": true,
+		"user.city" + strings.Repeat(" + user.city", 9) + " == 'x'": false, // 1,407
+	} {
+		s := mustCompile(t, Declaration{History: true, Variables: []Variable{{"far", "user.tags.all(x, x != 'no')"}}, Rules: []Rule{{Name: "only", Require: require}}})
+		if x := s.rules[0].require; (x.quick != nil) != uncounted {
+			t.Errorf("%s, worst %d: evaluated without counting %v, want %v", require, x.worst, x.quick != nil, uncounted)
+		}
+		if s.variables[0].quick != nil {
+			t.Error("a variable that loops is not counted")
+		}
+		in := input(t)
+		e := s.evaluation(in)
+		if e.apply(0); uncounted && require != "variables.far" && e.spent != 0 || !uncounted && e.spent == 0 {
+			t.Errorf("%s: %d was counted", require, e.spent)
+		}
+		s.release(e)
+		if r := s.Explain(in).Rules[0]; r.Cost == 0 || r.Cost > r.WorstCost {
+			t.Errorf("%s: %+v", require, r)
+		}
+	}
+}
+
 // The hash is of what is declared and of nothing else.
 func TestHash(t *testing.T) {
 	base := func() Declaration {
@@ -371,6 +404,8 @@ func FuzzCompile(f *testing.F) {
 		if a.Refusal.Reason != b.Refusal.Reason || a.Refusal.Message != b.Refusal.Message || len(a.Refusal.Message) > MaxMessage {
 			t.Errorf("%q: %+v, then %+v", require, a, b)
 		}
-		set.Explain(in)
+		if f := set.Explain(in).Rules[0].Finding; f.Reason != a.Refusal.Reason || f.Detail != a.Refusal.Detail || !a.Allowed() && f.Message != a.Refusal.Message {
+			t.Errorf("%q: %+v where the cost is counted, %+v where it need not be", require, f, a.Refusal)
+		}
 	})
 }

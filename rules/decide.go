@@ -86,7 +86,8 @@ func (s *Set) evaluation(in *Input) *evaluation {
 
 // release keeps no claim's values in memory.
 func (s *Set) release(e *evaluation) {
-	e.reset(s, nil)
+	e.reset(s, &Input{})
+	e.counts = false
 	s.pool.Put(e)
 }
 

@@ -53,11 +53,14 @@ func newEnvironment(p *provider, history bool) (*cel.Env, error) {
 // these very options.
 func programOptions(limit uint64) []cel.ProgramOption {
 	return []cel.ProgramOption{
-		cel.EvalOptions(cel.OptOptimize),
+		evalOptions,
 		cel.CostTracking(callCosts{}),
 		cel.CostLimit(limit),
 	}
 }
+
+// evalOptions are those of what is not counted, too.
+var evalOptions = cel.EvalOptions(cel.OptOptimize)
 
 const unitsOverload = "purchases_units"
 
@@ -214,7 +217,7 @@ func selfCheck(options func(limit uint64) []cel.ProgramOption) error {
 }
 
 func selfCheckProbe(s *Set, x *expression, few, many *Input) error {
-	var e evaluation
+	e := evaluation{counts: true}
 	e.reset(s, few)
 	if val, err := e.evaluate(x); err != nil || val != types.True {
 		return fmt.Errorf("with one element it is %v, %v", val, err)

@@ -41,15 +41,18 @@ type Sale struct {
 // goroutine.
 type evaluation struct {
 	set       *Set
-	in        *Input
+	in        Input
 	variables []variableState
+	now       ref.Val // nil until used
 	history   ref.Val // nil until used
 
 	// exceeded is set once a variable that the expression uses has come to the
 	// limit of its cost, because && and || may hide that error.
 	exceeded bool
-	// spent is the cost of all expressions so far.
-	spent uint64
+	// counts is whether the cost of every expression is counted, not only of those whose
+	// cost may come to the limit; spent is the cost that has been counted so far.
+	counts bool
+	spent  uint64
 }
 
 type variableState struct {
@@ -58,14 +61,14 @@ type variableState struct {
 	done bool
 }
 
-// reset makes e ready for a claim.
+// reset makes e ready for a claim. It copies in, so that the caller's can stay on its stack.
 func (e *evaluation) reset(s *Set, in *Input) {
 	if cap(e.variables) < len(s.variables) {
 		e.variables = make([]variableState, len(s.variables))
 	}
 	e.variables = e.variables[:len(s.variables)]
 	clear(e.variables)
-	e.set, e.in, e.history, e.exceeded, e.spent = s, in, nil, false, 0
+	e.set, e.in, e.now, e.history, e.exceeded, e.spent = s, *in, nil, nil, false, 0
 }
 
 // ResolveName implements cel.Activation. All objects are the evaluation itself:
@@ -75,7 +78,10 @@ func (e *evaluation) ResolveName(name string) (any, bool) {
 	case userName, claimName, saleName, variablesName:
 		return e, true
 	case nowName:
-		return types.Timestamp{Time: e.in.Now.UTC()}, true
+		if e.now == nil {
+			e.now = types.Timestamp{Time: e.in.Now.UTC()}
+		}
+		return e.now, true
 	case historyName:
 		return e.purchases(), true
 	}
@@ -154,9 +160,14 @@ func withinBounds(v ref.Val) error {
 	return nil
 }
 
-// evaluate returns the value of an expression, and counts its cost.
+// evaluate returns the value of an expression, and counts its cost where that is wanted or
+// the limit may be needed.
 func (e *evaluation) evaluate(x *expression) (ref.Val, error) {
-	val, details, err := x.program.Eval(e)
+	program := x.program
+	if x.quick != nil && !e.counts {
+		program = x.quick
+	}
+	val, details, err := program.Eval(e)
 	if cost := details.ActualCost(); cost != nil {
 		e.spent += *cost
 	}

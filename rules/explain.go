@@ -56,6 +56,7 @@ func (s *Set) Explain(in *Input) Explanation {
 func (s *Set) explainRule(in *Input, i int) RuleResult {
 	e := s.evaluation(in)
 	defer s.release(e)
+	e.counts = true
 	r := &s.rules[i]
 	f, ok := e.apply(i)
 	if ok {
@@ -69,6 +70,7 @@ func (s *Set) explainRule(in *Input, i int) RuleResult {
 func (s *Set) explainPriority(in *Input) *PriorityResult {
 	e := s.evaluation(in)
 	defer s.release(e)
+	e.counts = true
 	p := &PriorityResult{Expression: s.priority.text, WorstCost: s.worst(s.priority)}
 	if _, err := s.Priority(in); err != nil {
 		p.Err = err

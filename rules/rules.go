@@ -46,7 +46,10 @@
 // values can have here: a text has at most MaxText bytes and a list at most
 // MaxList elements. A rule whose worst case is above MaxCost is refused by
 // Compile. Evaluation counts again and stops at the same limit. SelfCheck proves
-// that it does, since CEL has once ignored the limit under some options.
+// that it does, since CEL has once ignored the limit under some options. To count
+// takes CEL as long as the evaluation itself, so Decide does not count what has no
+// loop and costs at most MaxUncounted: each part of it is evaluated once at most,
+// and the limit is far away even if that estimate were wrong many times over.
 //
 // # Payments
 //
@@ -112,4 +115,7 @@ const (
 	// MaxCost is the most that a rule may cost, with the variables that it uses,
 	// in units of CEL: about 20 ns each.
 	MaxCost = 100_000
+	// MaxUncounted is the most that an expression without a loop may cost at worst to be
+	// evaluated without counting.
+	MaxUncounted = MaxCost / 100
 )
