@@ -102,7 +102,7 @@ func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
 // what is here, where the sale allows that. When that is in the log the others are looked at
 // again. Where nobody gets anything all are refused.
 func (e ownerDecides) endWaiting(now clock.Now, d *ledger.Draft) {
-	if e.parts(d) && len(e.q.requests.short()) > 0 {
+	if e.partial() {
 		e.q.requests.lookAgain()
 		e.q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t, true) })
 		clear(e.q.transfers.denied)
@@ -112,10 +112,8 @@ func (e ownerDecides) endWaiting(now clock.Now, d *ledger.Draft) {
 	}
 }
 
-// parts says whether a claim that is short may get a part: there is something here.
-func (e ownerDecides) parts(d *ledger.Draft) bool {
-	return e.q.state.Settings().GetPartial() && d.Available() > 0
-}
+// partial says whether a claim that is short may get a part.
+func (e ownerDecides) partial() bool { return e.q.state.Settings().GetPartial() }
 
 // look decides on one request. last says that there are no units to wait for.
 func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool) decision {
@@ -131,7 +129,7 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool)
 		by = t.by.Ruling
 	}
 	v := d.ClaimBy(by, t.User, t.Key, t.Quantity)
-	if v.Kind == ledger.Short && e.parts(d) && (last || !e.q.board.elsewhere(e.q.shard)) {
+	if v.Kind == ledger.Short && e.partial() && (last || !e.q.board.elsewhere(e.q.shard)) {
 		v = d.ClaimSome(by, t.User, t.Key, t.Quantity)
 	}
 	switch v.Kind {
@@ -146,7 +144,7 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool)
 	case ledger.Short:
 		t.want = v.Want
 		least := v.Want
-		if e.q.state.Settings().GetPartial() {
+		if e.partial() {
 			least = 1
 		}
 		if e.q.board.within(least) {

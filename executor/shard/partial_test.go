@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -115,5 +117,69 @@ func TestPartialSellsAll(t *testing.T) {
 			t.Fatalf("seed %d: %d sold of %d", seed, sold, stock)
 		}
 		w.finish()
+	}
+}
+
+// Who is left without a unit when others get their parts asks the other shards again, and
+// has not heard before that there are none.
+func TestPartialAsksAgain(t *testing.T) {
+	w := newPartialWorld(t, 100, 2, 5)
+	h := w.serving("first")
+	lost := 0
+	w.mail = func(m Message) int {
+		if m.Kind == Want && lost == 0 {
+			lost++
+			return 0
+		}
+		return 1
+	}
+	first, second := h.ask(w.buyer(0, 0), "key", 3), h.ask(w.buyer(0, 1), "key", 3)
+	w.settle()
+	if first.answered || second.answered {
+		t.Fatal("answered before the other shard has said anything")
+	}
+	w.pass(RepeatAfter)
+	w.settle()
+	if first.got() != "sold 2 of 3" || second.got() != "sold 3" {
+		t.Errorf("%s and %s", first.got(), second.got())
+	}
+}
+
+// A claim that has asked for more than its user may have moves no units that it cannot get.
+func TestPartialAsksForWhatItMayHave(t *testing.T) {
+	w := newPartialWorld(t, 2, 0, 100)
+	h := w.serving("first")
+	w.mail = func(m Message) int {
+		if m.Kind == Want && m.N != 2 {
+			t.Errorf("asks for %d units", m.N)
+		}
+		return 1
+	}
+	x := h.ask(w.buyer(0, 0), "key", 80)
+	w.settle()
+	if x.got() != "sold 2 of 80" {
+		t.Error(x.got())
+	}
+}
+
+// Units are elsewhere if another shard has some, or they are on their way.
+func TestElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		shards [2]ledger.Totals
+		want   bool
+	}{
+		"none":                 {[2]ledger.Totals{}, false},
+		"here alone":           {[2]ledger.Totals{{Available: 3}}, false},
+		"on the other":         {[2]ledger.Totals{{}, {Available: 1}}, true},
+		"on the way here":      {[2]ledger.Totals{{Available: 1}, {InFlight: 1}}, true},
+		"on the way elsewhere": {[2]ledger.Totals{{InFlight: 1}}, true},
+	} {
+		b := NewBoard(2)
+		for i, totals := range c.shards {
+			b.Post(i, totals, time.Time{})
+		}
+		if got := b.elsewhere(0); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

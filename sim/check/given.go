@@ -19,7 +19,7 @@ func givenParts(e *evidence, bad fault) {
 	for _, c := range e.claims {
 		n := int64(len(c.first))
 		switch {
-		case c.again || c.asked == 0:
+		case c.asked == 0:
 		case !c.settings.GetPartial() || c.asked <= n:
 			bad("%v has %d units of %d asked for, under %v", c, n, c.asked, c.settings)
 		case c.left > 0 && c.had+n < c.settings.GetPerUserLimit():

@@ -128,6 +128,7 @@ var partialFaults = map[string]planted{
 	}, "given answers requests"},
 	"fewer given than asked for, and not noted": {parted, func(w *world) {
 		a := w.user(0)
+		w.refuse(a, "none", 0, api.BadRequest)
 		op := w.invoke(a, "k", 3)
 		w.answer(op, Answer{Outcome: api.Sold, Claim: w.store(a, "k", 2)})
 	}, "given answers requests"},
