@@ -62,10 +62,12 @@ func (p *program) statusCommand() *urfave.Command {
 	}
 }
 
-// saleStatus is how a sale stands, and what the process that serves it says of holds.
+// saleStatus is how a sale stands, and what the process that serves it says of holds and of
+// their payments.
 type saleStatus struct {
 	*planner.Status
-	Holds *api.Holds `json:"holds,omitempty"` // nil: there are none, or nobody tells
+	Holds        *api.Holds        `json:"holds,omitempty"`        // nil: there are none, or nobody tells
+	PaymentCheck *api.PaymentCheck `json:"paymentCheck,omitempty"` // nil: there is nothing to tell, or nobody tells
 }
 
 func (p *program) status(ctx context.Context, o statusOptions) error {

@@ -29,7 +29,7 @@ func askServer(ctx context.Context, s *saleStatus, token string) {
 	if err != nil {
 		s.Server.Error = err.Error()
 	}
-	s.Holds = told.Holds
+	s.Holds, s.PaymentCheck = told.Holds, told.PaymentCheck
 	for _, n := range told.Nodes {
 		for i := range s.Nodes {
 			if s.Nodes[i].Name == n.Name {

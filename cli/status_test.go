@@ -309,6 +309,21 @@ func TestStatusTokenFile(t *testing.T) {
 	}
 }
 
+// TestPaymentCheckView says about how many claims the payment service is asked, and since
+// when that leads to nothing.
+func TestPaymentCheckView(t *testing.T) {
+	noon := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+	for want, c := range map[string]*api.PaymentCheck{
+		"": nil,
+		"the payment service is asked about 1 claim": {Watched: 1},
+		"the payment service is asked about 3,000 claims; since 2026-11-11T12:00:00Z no payment could be checked: it answers 502 Bad Gateway": {Watched: 3000, FailingSince: noon, Error: "it answers 502 Bad Gateway"},
+	} {
+		if got := checked(c); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+}
+
 // TestHoldsView says how many claims are held and when the next is released.
 func TestHoldsView(t *testing.T) {
 	noon := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)

@@ -22,7 +22,7 @@ func (p *program) statusText(s *saleStatus) {
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
-	for _, line := range []string{times(s.Status), payment(s.Status), holds(s.Holds), eligible(s.Status), served(s.Status), votes(s.Status)} {
+	for _, line := range []string{times(s.Status), payment(s.Status), holds(s.Holds), checked(s.PaymentCheck), eligible(s.Status), served(s.Status), votes(s.Status)} {
 		if line != "" {
 			fmt.Fprintf(p.out, "  %s\n", line)
 		}
@@ -190,6 +190,18 @@ func holds(h *api.Holds) string {
 	}
 	return fmt.Sprintf("%s open%s; %s paid, %s expired, %s cancelled, %s refunded, %s paid late and sold%s", count(h.Open, "hold"), next,
 		grouped(h.Confirmed), grouped(h.Expired), grouped(h.Cancelled), grouped(h.Refunded), grouped(h.Resold), owed)
+}
+
+// checked says how it goes to ask the payment service.
+func checked(c *api.PaymentCheck) string {
+	if c == nil {
+		return ""
+	}
+	text := "the payment service is asked about " + count(c.Watched, "claim")
+	if !c.FailingSince.IsZero() {
+		text += fmt.Sprintf("; since %s no payment could be checked: %s", timeText(c.FailingSince), c.Error)
+	}
+	return text
 }
 
 // served says who sells. Where too few lock nodes answer to tell, a warning does.

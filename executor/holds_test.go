@@ -47,6 +47,11 @@ func TestNewHolds(t *testing.T) {
 			t.Errorf("%v is not paid: %+v", id, h)
 		}
 	}
+	c := w.claim("cid", "1")
+	w.want(w.settle(api.Cancel, c, ""), "cancelled")
+	if h, ok := w.s.p.Unpaid(c.Claim.ID); !ok || h.State != api.Cancelled || !h.HeldUntil.Equal(c.Claim.HeldUntil) {
+		t.Errorf("got %+v, %v", h, ok)
+	}
 	w.process("second")
 	w.s.die()
 	w.s = w.serving()

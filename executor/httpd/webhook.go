@@ -66,7 +66,7 @@ func (s *Server) answerWebhook(w http.ResponseWriter, sale *sale, event *payment
 		s.refuse(w, sale, a)
 	default:
 		if a.RefundDue {
-			s.log.Warn("a payment came too late, bought nothing and is owed back", "sale", sale.name, "claim", event.Claim,
+			s.log.Warn("a payment bought nothing and is owed back", "sale", sale.name, "claim", event.Claim,
 				"payment", event.Payment, "outcome", a.Outcome)
 		}
 		writeJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: a.Outcome, Sale: sale.name, Claim: event.Claim, RefundDue: a.RefundDue})

@@ -80,7 +80,7 @@ type answer struct {
 	era     int
 	watch   *watch
 	rank    rank
-	expired bool   // the claim was so when the turn began
+	expired bool   // the claim was so when the turn began, or was cancelled and its release had passed
 	result  result // "": the service was not asked, as it has said it before
 	verdict verdict
 	err     error
@@ -241,16 +241,22 @@ func (c *Checker) start() {
 			c.schedule.remove(w)
 			continue
 		}
-		held := hold.State == api.Held
-		if held {
-			c.schedule.hold(now, w, hold)
-		}
-		if held && w.over { // it is about to expire
-			c.schedule.end(now.Mono, w)
-			continue
+		a := answer{era: c.era, watch: w, rank: r, verdict: w.verdict}
+		switch hold.State {
+		case api.Held:
+			if c.schedule.hold(now, w, hold); w.over { // it is about to expire
+				c.schedule.end(now.Mono, w)
+				continue
+			}
+		case api.Cancelled:
+			if !c.schedule.cancelled(now, w, r, hold.HeldUntil) {
+				continue
+			}
+			a.expired = w.release <= now.Mono
+		default:
+			a.expired = true
 		}
 		c.under++
-		a := answer{era: c.era, watch: w, rank: r, expired: !held, verdict: w.verdict}
 		ctx, check := c.serving, c.check
 		c.running.Go(func() { c.turn(ctx, check, hold, a) })
 	}
@@ -306,7 +312,7 @@ func (c *Checker) tell(a answer) {
 	log := c.cfg.Logger.With("sale", c.cfg.Sale.Sale(), "claim", a.watch.id)
 	switch {
 	case a.settled.RefundDue:
-		log.Warn("a payment came too late, bought nothing and is owed back", "payment", a.verdict.Payment, "outcome", a.settled.Outcome)
+		log.Warn("a payment bought nothing and is owed back", "payment", a.verdict.Payment, "outcome", a.settled.Outcome)
 	case a.verdict.how == api.Confirm && a.settled.Outcome != api.Sold:
 		log.Error("a payment was not recorded", "payment", a.verdict.Payment, "outcome", a.settled.Outcome)
 	}

@@ -14,13 +14,16 @@
 //     settlement that has no answer is repeated until it has one. Neither, or no answer, has
 //     the watch wait for its next turn: an interval, or longer after failures. In any
 //     case the service is asked once between the deadline and the release, and once behind
-//     that, so that a payment which came too late stands in the ledger.
+//     that, so that a payment which came too late stands in the ledger. About a claim that
+//     was cancelled it is asked soon, and once behind what was its release, for the same
+//     reason; or until it says that there will be no payment.
 //
 // # What is promised
 //
 // Nothing here is trusted but the ledger: it says what is held, and it takes each payment
 // once, whoever brings it and however often. Nothing is kept here that a process which
-// takes over could miss. The check runs beside the sale, under no lease and no lock that
+// takes over could miss, but which holds were cancelled before: of their payments it hears
+// by the webhook alone. The check runs beside the sale, under no lease and no lock that
 // claims wait for: a payment service that hangs delays payments and nothing else.
 //
 // What is declared is that of the newest generation, and takes effect within a second.
@@ -39,7 +42,7 @@ type Sale interface {
 	Sale() string
 	// Declared is what the newest generation declares; false: this process does not serve.
 	Declared() (spec.Sale, bool)
-	// NewHolds and Unpaid read what is held or has expired, as those of executor.Executor.
+	// NewHolds and Unpaid read what is not paid, as those of executor.Executor.
 	NewHolds(seen *executor.HoldsSeen, since time.Time) (holds []executor.Hold, anew, more bool)
 	Unpaid(id executor.ClaimID) (executor.Hold, bool)
 	// Settle is executor.Service's.

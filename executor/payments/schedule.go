@@ -26,7 +26,7 @@ type rank int
 const (
 	lastLook   rank = iota // between deadline and release
 	regular                // an interval after the one before
-	afterwards             // behind the release: the claim has expired, and a payment is owed back
+	afterwards             // the claim has expired or was cancelled, and a payment is owed back
 	ranks
 )
 
@@ -34,6 +34,7 @@ const (
 type watch struct {
 	id       executor.ClaimID
 	release  time.Duration
+	grace    time.Duration // from the deadline to the release
 	answered time.Duration // when the service has last said something of it, or it began to be watched
 	failures int           // requests in a row that got no answer
 	asking   bool          // one of the goroutines has it
@@ -88,9 +89,9 @@ func (s *schedule) part(d time.Duration) time.Duration { return time.Duration(s.
 // add begins to watch a claim: a hold that was just made soon, and what was found after a
 // takeover within an interval, so that the service is not asked about all at once.
 func (s *schedule) add(now clock.Now, h executor.Hold, found bool) {
-	w := &watch{id: h.ID, answered: now.Mono}
+	w := &watch{id: h.ID, answered: now.Mono, grace: h.Release.Sub(h.HeldUntil)}
 	s.watches[h.ID] = w
-	if h.State == api.Expired {
+	if h.State == api.Expired || h.State == api.Cancelled {
 		w.over, w.release = true, now.Mono+h.Release.Sub(now.Wall)
 		s.next(afterwards, w, now.Mono+s.part(s.interval))
 		return
@@ -112,6 +113,21 @@ func (s *schedule) hold(now clock.Now, w *watch, h executor.Hold) {
 	}
 	w.release, w.over = release, false
 	s.next(lastLook, w, min(deadline+s.part((release-deadline)/2), release-s.timeout-beforeEnd))
+}
+
+// cancelled takes in that a hold was cancelled, and says whether it is its turn all the same.
+// Its payment may be under way, but what it buys is nothing: whoever can still be sold
+// something comes first, and it is asked about twice, soon and behind what was its release.
+// To go on every interval would let a buyer who claims and cancels, again and again, have
+// the service asked about more and more claims.
+func (s *schedule) cancelled(now clock.Now, w *watch, r rank, heldUntil time.Time) bool {
+	w.release = now.Mono + heldUntil.Add(w.grace).Sub(now.Wall)
+	if r == afterwards || w.verdict.how != "" {
+		return true
+	}
+	w.asking, w.over = false, true
+	s.next(afterwards, w, now.Mono)
+	return false
 }
 
 // next gives a watch its next turn of a rank, in place of the one that it had.
@@ -159,13 +175,13 @@ func (s *schedule) wake() time.Duration {
 }
 
 // pending says that the service has answered, and that the answer settles nothing. expired
-// says that the claim was so when the service was asked.
+// says that the claim was so when the service was asked, or its release had passed.
 func (s *schedule) pending(now time.Duration, w *watch, r rank, expired bool) {
 	w.asking, w.failures, w.answered = false, 0, now
 	switch {
 	case expired:
 		s.remove(w)
-	case r == lastLook:
+	case r == lastLook || w.over:
 		s.end(now, w)
 	default:
 		s.next(regular, w, now+s.interval-s.interval/10+s.part(s.interval/5))
@@ -188,7 +204,7 @@ func (s *schedule) failed(now time.Duration, w *watch, expired bool) {
 	case expired && left < -askedAfter:
 		s.remove(w)
 		return
-	case expired:
+	case expired || w.over:
 		r = afterwards
 	case left > 0:
 		pause = min(pause, max(left/4, leastPause))
@@ -200,7 +216,7 @@ func (s *schedule) failed(now time.Duration, w *watch, expired bool) {
 // more behind that: a payment that it takes so late buys nothing, or another unit, and has to
 // stand in the ledger.
 func (s *schedule) end(now time.Duration, w *watch) {
-	w.asking, w.over = false, true
+	w.asking, w.over, w.answered = false, true, max(w.release, now)
 	pause := min(s.interval, firstWithin)
 	s.next(afterwards, w, max(w.release, now)+pause+s.part(pause))
 }

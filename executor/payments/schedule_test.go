@@ -178,6 +178,38 @@ func TestAfterTheLastLook(t *testing.T) {
 	}
 }
 
+// A claim that was cancelled is asked about soon, behind all that may still be sold, and
+// once behind its release, which an extension has moved since it was asked about.
+func TestAfterACancellation(t *testing.T) {
+	s := newTestSchedule(0)
+	s.add(at(0), held(1, 10*time.Second, 12*time.Second), false)
+	s.add(at(0), held(2, time.Hour, time.Hour), false)
+	w, r := s.take(at(0).Mono)
+	if w.id.Index != 1 || s.cancelled(at(0), w, r, at(20*time.Second).Wall) {
+		t.Fatalf("%+v is asked about at once", w)
+	}
+	if w, r := s.take(at(0).Mono); w == nil || w.id.Index != 2 || r != regular {
+		t.Fatalf("first: %+v, %v", w, r)
+	}
+	for i, answered := range []time.Duration{time.Second, 23 * time.Second} {
+		w, r := s.take(at(answered).Mono)
+		if w == nil || w.id.Index != 1 || r != afterwards || !s.cancelled(at(answered), w, r, at(20*time.Second).Wall) {
+			t.Fatalf("look %d: %+v, %v", i, w, r)
+		}
+		s.failed(at(answered).Mono, w, i > 0)
+		if w, r = s.take(at(answered + 5*time.Second).Mono); w == nil || w.id.Index != 1 || r != afterwards {
+			t.Fatalf("look %d, again: %+v, %v", i, w, r)
+		}
+		s.pending(at(answered).Mono, w, r, i > 0)
+		if got := due(s); i == 0 && got != 23*time.Second {
+			t.Errorf("after the first look it is asked about again in %v", got)
+		}
+	}
+	if s.watches[w.id] != nil {
+		t.Error("it is asked about for ever")
+	}
+}
+
 // A claim that has expired is asked about once; where nobody answers, for a while, and
 // behind all others.
 func TestAfterTheRelease(t *testing.T) {
