@@ -107,8 +107,7 @@ func TestMetricsOfHolds(t *testing.T) {
 		m.stop()
 		second := c.serve("second", nil)
 		defer second.stop()
-		// The end of the hold that was refunded since is not kept: it is told as its release.
-		tell(second, "after a takeover", final, (lasted - holdFor/4 + holdFor + grace).Seconds())
+		tell(second, "after a takeover", final, lasted.Seconds())
 	})
 }
 

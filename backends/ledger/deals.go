@@ -18,6 +18,7 @@ type dealRecord struct {
 	reason    text
 	claim     uint32
 	settled   uint32 // the slot of the last op that changed the claim's state, +1
+	ended     uint32 // the slot of the op that ended its hold, +1; 0: it is held, or never was
 	owed      uint32 // the newest payment that bought nothing, +1
 	queued    uint32 // the place in the queue of holds, +1; 0: not held any more
 	extended  bool
@@ -99,6 +100,9 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 	case pb.Settle_REFUND:
 		r.state, d.retired = StateRefunded, op.GetRetire()
 		*units -= int64(r.count)
+	}
+	if d.queued != 0 {
+		d.ended = uint32(slot) + 1
 	}
 	c.unqueue(d)
 	d.settled = uint32(slot) + 1
