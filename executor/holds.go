@@ -3,7 +3,6 @@ package executor
 import (
 	"time"
 
-	"salectl/api"
 	"salectl/spec"
 )
 
@@ -45,20 +44,13 @@ func (d *admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []Hold, an
 }
 
 // Unpaid returns a claim as the ledger has it, if it is held, has expired or was cancelled,
-// and this process serves the sale. One that was cancelled has no Release.
+// and this process serves the sale.
 func (d *admission) Unpaid(id ClaimID) (Hold, bool) {
 	t := d.tenure.Load()
 	if t == nil || id.Shard >= len(t.shards) || id.Unit != 0 || !t.shards[id.Shard].Serves() {
 		return Hold{}, false
 	}
-	s := t.shards[id.Shard]
-	if h, ok := s.Unpaid(id); ok {
-		return h, true
-	}
-	if c, ok := s.Find(id); ok && c.State == api.Cancelled {
-		return Hold{Claim: c}, true
-	}
-	return Hold{}, false
+	return t.shards[id.Shard].Unpaid(id)
 }
 
 // Declared returns what the newest generation declares, if this process serves the sale.

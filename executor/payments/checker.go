@@ -249,7 +249,7 @@ func (c *Checker) start() {
 				continue
 			}
 		case api.Cancelled:
-			if !c.schedule.cancelled(now, w, r, hold.HeldUntil) {
+			if !c.schedule.cancelled(now, w, r, hold.Release) {
 				continue
 			}
 			a.expired = w.release <= now.Mono

@@ -282,6 +282,30 @@ func TestPaymentOfACancelledClaim(t *testing.T) {
 	}
 }
 
+// Whoever takes over asks about what was cancelled before.
+func TestCancelledBeforeATakeover(t *testing.T) {
+	s := newShop(t, time.Minute, 0)
+	s.payment.Check.Interval = 200 * time.Millisecond
+	s.replan()
+	var paid atomic.Bool
+	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) {
+		if paid.Load() {
+			tell(w, "paid", claim)
+		} else {
+			tell(w, "pending", claim)
+		}
+	})
+	first := s.serve()
+	c := first.claim("early")
+	if a := first.Settle(t.Context(), executor.Settlement{Claim: c.ID, How: api.Cancel}); a.Outcome != api.Cancelled {
+		t.Fatalf("%+v", a)
+	}
+	first.stop()
+	paid.Store(true)
+	s.serve()
+	eventually(t, "the payment is owed back", func() bool { return len(s.books(c.ID).RefundsDue) == 1 })
+}
+
 // A service that hangs keeps a bounded number of connections, and no buyer waiting.
 func TestServiceHangsAndBuyersDoNot(t *testing.T) {
 	s := newShop(t, time.Minute, 0)

@@ -22,8 +22,7 @@
 //
 // Nothing here is trusted but the ledger: it says what is held, and it takes each payment
 // once, whoever brings it and however often. Nothing is kept here that a process which
-// takes over could miss, but which holds were cancelled before: of their payments it hears
-// by the webhook alone. The check runs beside the sale, under no lease and no lock that
+// takes over could miss. The check runs beside the sale, under no lease and no lock that
 // claims wait for: a payment service that hangs delays payments and nothing else.
 //
 // What is declared is that of the newest generation, and takes effect within a second.

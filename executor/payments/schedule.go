@@ -34,7 +34,6 @@ const (
 type watch struct {
 	id       executor.ClaimID
 	release  time.Duration
-	grace    time.Duration // from the deadline to the release
 	answered time.Duration // when the service has last said something of it, or it began to be watched
 	failures int           // requests in a row that got no answer
 	asking   bool          // one of the goroutines has it
@@ -89,7 +88,7 @@ func (s *schedule) part(d time.Duration) time.Duration { return time.Duration(s.
 // add begins to watch a claim: a hold that was just made soon, and what was found after a
 // takeover within an interval, so that the service is not asked about all at once.
 func (s *schedule) add(now clock.Now, h executor.Hold, found bool) {
-	w := &watch{id: h.ID, answered: now.Mono, grace: h.Release.Sub(h.HeldUntil)}
+	w := &watch{id: h.ID, answered: now.Mono}
 	s.watches[h.ID] = w
 	if h.State == api.Expired || h.State == api.Cancelled {
 		w.over, w.release = true, now.Mono+h.Release.Sub(now.Wall)
@@ -120,8 +119,8 @@ func (s *schedule) hold(now clock.Now, w *watch, h executor.Hold) {
 // something comes first, and it is asked about twice, soon and behind what was its release.
 // To go on every interval would let a buyer who claims and cancels, again and again, have
 // the service asked about more and more claims.
-func (s *schedule) cancelled(now clock.Now, w *watch, r rank, heldUntil time.Time) bool {
-	w.release = now.Mono + heldUntil.Add(w.grace).Sub(now.Wall)
+func (s *schedule) cancelled(now clock.Now, w *watch, r rank, release time.Time) bool {
+	w.release = now.Mono + release.Sub(now.Wall)
 	if r == afterwards || w.verdict.how != "" {
 		return true
 	}

@@ -185,7 +185,7 @@ func TestAfterACancellation(t *testing.T) {
 	s.add(at(0), held(1, 10*time.Second, 12*time.Second), false)
 	s.add(at(0), held(2, time.Hour, time.Hour), false)
 	w, r := s.take(at(0).Mono)
-	if w.id.Index != 1 || s.cancelled(at(0), w, r, at(20*time.Second).Wall) {
+	if w.id.Index != 1 || s.cancelled(at(0), w, r, at(22*time.Second).Wall) {
 		t.Fatalf("%+v is asked about at once", w)
 	}
 	if w, r := s.take(at(0).Mono); w == nil || w.id.Index != 2 || r != regular {
@@ -193,7 +193,7 @@ func TestAfterACancellation(t *testing.T) {
 	}
 	for i, answered := range []time.Duration{time.Second, 23 * time.Second} {
 		w, r := s.take(at(answered).Mono)
-		if w == nil || w.id.Index != 1 || r != afterwards || !s.cancelled(at(answered), w, r, at(20*time.Second).Wall) {
+		if w == nil || w.id.Index != 1 || r != afterwards || !s.cancelled(at(answered), w, r, at(22*time.Second).Wall) {
 			t.Fatalf("look %d: %+v, %v", i, w, r)
 		}
 		s.failed(at(answered).Mono, w, i > 0)

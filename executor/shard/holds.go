@@ -9,17 +9,17 @@ import (
 
 // What others may see of the claims that wait for their payment, or did.
 
-// Hold is a claim that is held, or that has expired.
+// Hold is a claim that is held, or that was and has not been paid.
 type Hold struct {
 	Claim
-	Release time.Time // when it expires: its deadline and the grace
+	Release time.Time // when it expires, or would have: its deadline and the grace
 }
 
 // HoldsFrom looks at no more than most claims, in the order of their acceptance from the
 // from-th on, and says where to go on: at the same place if there were none. It returns
-// those that are held, and those that have expired and had their release after since. What
-// has been looked at need not be again, since a claim is held from its first moment or
-// never.
+// those that are held, and those that have expired or were cancelled and whose release is
+// after since. What has been looked at need not be again, since a claim is held from its
+// first moment or never.
 func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next int) {
 	s.state.RLock()
 	defer s.state.RUnlock()
@@ -33,7 +33,7 @@ func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next i
 	return holds, from
 }
 
-// Unpaid returns a claim as it stands, if it is held or has expired.
+// Unpaid returns a claim as it stands, if it is held, has expired or was cancelled.
 func (s *Shard) Unpaid(id ClaimID) (Hold, bool) {
 	s.state.RLock()
 	defer s.state.RUnlock()
@@ -45,8 +45,9 @@ func (s *Shard) Unpaid(id ClaimID) (Hold, bool) {
 }
 
 func (s *Shard) unpaid(c ledger.Claim) (Hold, bool) {
-	if c.State != ledger.StateHeld && c.State != ledger.StateExpired {
-		return Hold{}, false
+	switch c.State {
+	case ledger.StateHeld, ledger.StateExpired, ledger.StateCancelled:
+		return Hold{claimOf(s.seq.shard, c), ledger.Time(c.ReleaseUs())}, true
 	}
-	return Hold{claimOf(s.seq.shard, c), ledger.Time(c.ReleaseUs())}, true
+	return Hold{}, false
 }
