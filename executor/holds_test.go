@@ -55,19 +55,19 @@ func TestNewHolds(t *testing.T) {
 	w.process("second")
 	w.s.die()
 	w.s = w.serving()
-	if holds, anew := w.read(&seen); len(holds) != 1 || anew != true || holds[0].ID != a.Claim.ID {
+	if holds, anew := w.read(&seen); len(holds) != 2 || anew != true || holds[0].ID != a.Claim.ID || holds[1].ID != c.Claim.ID {
 		t.Errorf("after a takeover: %+v, %v", holds, anew)
 	}
 
-	// What has expired is read for as long as was asked.
+	// What has expired or was cancelled is read for as long as was asked.
 	w.pass(holdFor + grace + 2*time.Second)
 	if h, ok := w.s.p.Unpaid(a.Claim.ID); !ok || h.State != api.Expired {
 		t.Errorf("got %+v, %v", h, ok)
 	}
-	for _, want := range []int{1, 0} {
+	for _, want := range []int{2, 0} {
 		seen = HoldsSeen{}
 		if holds, _ := w.read(&seen); len(holds) != want {
-			t.Errorf("within a minute have expired: %+v, want %d", holds, want)
+			t.Errorf("within a minute have ended: %+v, want %d", holds, want)
 		}
 		w.pass(time.Minute)
 	}
