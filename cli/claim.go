@@ -103,7 +103,7 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 			again = " (asked again, the same answer)"
 		}
 		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s%s\n",
-			c.green(string(r.Outcome)), unitList(r.Units), ofAsked(r.claimUnits), o.sale, o.user, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim, again)
+			c.green(string(r.Outcome)), unitList(r.Units), ofAsked(r.Asked), o.sale, o.user, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim, again)
 		return
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
@@ -112,7 +112,7 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 		has = "has"
 	}
 	for _, c := range r.Claims {
-		fmt.Fprintf(p.out, "  %s %s %s%s%s, claim %s\n", o.user, has, unitList(c.Units), ofAsked(c), worth(c), c.Claim)
+		fmt.Fprintf(p.out, "  %s %s %s%s%s, claim %s\n", o.user, has, unitList(c.Units), ofAsked(c.Asked), worth(c), c.Claim)
 	}
 	if r.MayBeAccepted {
 		fmt.Fprintf(p.out, "  It is unknown whether the claim was accepted. Learn what became of it: %s\n", o.again())
@@ -132,11 +132,11 @@ func unitList(units []int64) string {
 }
 
 // ofAsked writes " (3 asked)" of a claim that was given fewer units than it asked for.
-func ofAsked(c claimUnits) string {
-	if c.Asked == 0 {
+func ofAsked(asked int64) string {
+	if asked == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d asked)", c.Asked)
+	return fmt.Sprintf(" (%d asked)", asked)
 }
 
 // worth writes ", worth 1.23 CNY"; nothing of units that are no packets.

@@ -51,7 +51,7 @@ func (p *program) foundText(found []ledger.ExportClaim) {
 	}
 	t := newTable("claim", "state", "user", "units", "at", "held until", "payment", "refund due")
 	for _, f := range found {
-		t.row(f.Claim, f.State, f.User, numbers(f.Units)+ofAsked(claimUnits{Asked: f.Asked}), f.At, orDash(f.HeldUntil), orDash(f.Payment), orDash(strings.Join(f.RefundDue, ", ")))
+		t.row(f.Claim, f.State, f.User, numbers(f.Units)+ofAsked(f.Asked), f.At, orDash(f.HeldUntil), orDash(f.Payment), orDash(strings.Join(f.RefundDue, ", ")))
 	}
 	t.write(p.out, "  ", c.dim)
 }

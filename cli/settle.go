@@ -142,7 +142,7 @@ func (p *program) settleText(r settleReply, done bool) {
 	c := p.colours(p.out)
 	if done {
 		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s\n", c.green(string(r.Outcome)),
-			unitList(r.Units), ofAsked(r.claimUnits), r.Sale, r.User, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim)
+			unitList(r.Units), ofAsked(r.Asked), r.Sale, r.User, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim)
 		return
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)

@@ -18,10 +18,10 @@ type HoldsSeen struct {
 const holdsAtOnce = 256
 
 // NewHolds returns claims that seen has not read yet and that are held, or that have
-// expired or were cancelled and whose release is after since, and goes on with it. It looks at a bounded
-// number of claims of each shard, so that none is kept waiting: more says that there are
-// others to look at. anew says that this process has begun to serve the sale, or
-// has stopped to: what was read before counts no more.
+// expired or were cancelled and whose release is after since, and goes on with it. It
+// looks at a bounded number of claims of each shard, so that none is kept waiting: more
+// says that there are others to look at. anew says that this process has begun to serve
+// the sale, or has stopped to: what was read before counts no more.
 func (d *admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []Hold, anew, more bool) {
 	t := d.tenure.Load()
 	if t != seen.tenure {

@@ -251,10 +251,8 @@ func (c *claims) at(i uint32) Claim {
 
 // quantity returns how many units a claim has asked for.
 func (c *claims) quantity(i uint32) int64 {
-	if len(c.asked) > 0 {
-		if asked, ok := c.asked[i]; ok {
-			return int64(asked)
-		}
+	if asked := c.asked[i]; asked != 0 {
+		return int64(asked)
 	}
 	return int64(c.records.at(i).count)
 }

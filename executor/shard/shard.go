@@ -14,7 +14,8 @@
 //     has queued and decides it in order against the ledger's state (sequencer.go,
 //     requests.go, ownerDecides in engine.go). Whoever gets nothing is answered; whoever
 //     is short of units waits while other shards are asked for some (transfer.go,
-//     board.go), and gets a part at last if the sale allows it; all others go into one commit, which is appended to the shard's log.
+//     board.go), and gets a part at last if the sale allows it; all others go into one
+//     commit, which is appended to the shard's log.
 //     Engine redis: the node is asked for a whole batch at a time, and its list gives
 //     each user a unit (grabs.go, grabanswers.go). The sequencer drains what was given
 //     into the log (listGives in enginelists.go). With ack redis the answer is there when
