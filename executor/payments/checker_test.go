@@ -282,12 +282,9 @@ func TestPaymentOfACancelledClaim(t *testing.T) {
 	}
 }
 
-// Whoever takes over asks about what was cancelled before.
-func TestCancelledBeforeATakeover(t *testing.T) {
-	s := newShop(t, time.Minute, 0)
-	s.payment.Check.Interval = 200 * time.Millisecond
-	s.replan()
-	var paid atomic.Bool
+// pending has the service say that payments are pending, and paid once that is set.
+func (s *shop) pending() (paid *atomic.Bool) {
+	paid = new(atomic.Bool)
 	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) {
 		if paid.Load() {
 			tell(w, "paid", claim)
@@ -295,6 +292,15 @@ func TestCancelledBeforeATakeover(t *testing.T) {
 			tell(w, "pending", claim)
 		}
 	})
+	return paid
+}
+
+// Whoever takes over asks about what was cancelled before.
+func TestCancelledBeforeATakeover(t *testing.T) {
+	s := newShop(t, time.Minute, 0)
+	s.payment.Check.Interval = 200 * time.Millisecond
+	s.replan()
+	paid := s.pending()
 	first := s.serve()
 	c := first.claim("early")
 	if a := first.Settle(t.Context(), executor.Settlement{Claim: c.ID, How: api.Cancel}); a.Outcome != api.Cancelled {
@@ -344,14 +350,7 @@ func TestServiceHangsAndBuyersDoNot(t *testing.T) {
 // said.
 func TestCheckSurvivesItsProcess(t *testing.T) {
 	s := newShop(t, time.Minute, 0)
-	var paid atomic.Bool
-	s.service.answers(func(w http.ResponseWriter, _ *http.Request, _, claim string, _ int) {
-		if paid.Load() {
-			tell(w, "paid", claim)
-		} else {
-			tell(w, "pending", claim)
-		}
-	})
+	paid := s.pending()
 	first := s.serve()
 	var ids []executor.ClaimID
 	for i := range 20 {
