@@ -1,0 +1,68 @@
+package models
+
+func handoverModel() Model {
+	planned := handRules{processes: 2, requests: 2, units: 1, cancels: true, moves: 1}
+	with := func(name string, change func(*handRules)) Case {
+		w := planned
+		change(&w)
+		return Case{Name: name, Run: bound(w.model())}
+	}
+	large := func(name string, change func(*handRules)) Case {
+		c := with(name, change)
+		c.Large = true
+		return c
+	}
+	off := func(rule, finds, name string, change func(*handRules)) Case {
+		c := with(name, change)
+		c.Off, c.Finds = rule, finds
+		return c
+	}
+	return Model{
+		Name:  "handover",
+		About: "one shard that its owner hands to another process; two requests for one unit, and a cancel that frees another; outcomes of appends that stay unknown, deaths, lost answers, a lease that runs out unnoticed",
+		Rules: []Rule{
+			{Name: "own-first",
+				Text:    "A successor answers nothing, neither from what it has read nor from the lease that it has, before its `Own` is in the log: until then it replies `not mine yet`.",
+				Without: "It has read that no unit is left, and not the cancel behind that: it denies a claim that the owner before it has appended and left unknown, and the append lands."},
+			{Name: "own-each-tenure",
+				Text:    "Each tenure begins with an `Own`, also that of a process whose own `Own` is still the last.",
+				Without: "The lock nodes have not heard that the lease was given away. Its giver takes it up again and denies from memory, while its own last append, left unknown, has freed a unit."},
+			{Name: "doubt-forwarded",
+				Text:    "Requests in an append that the giver leaves unknown are forwarded like all others, each under its own key, and answered by the successor from the log.",
+				Without: "Denied instead, the append lands and the claim is in the log. Under another key the claim is not recognized: it is decided again, and denied or granted twice."},
+			{Name: "queue-forwarded",
+				Text:    "What has queued when the owner stops deciding, and what comes later, is forwarded, and sent again until the successor's `Own` is in the log.",
+				Without: "A claim is answered with 503 though nothing has failed."},
+			{Name: "denial-behind-commit",
+				Text:    "A denial that rests on a commit is given when the commit is known to be in the log.",
+				Without: "A claim is denied for the sake of another one in the same draft, which then is not in the log."},
+			{Name: "denial-under-lease",
+				Text:    "A denial is given only if the lease is valid when it is looked at after the request came in. Only denials need this: what is sold, and what is told of it, the log decides.",
+				Without: "A process stands still, another one becomes the owner and accepts a claim without being able to say so; its buyer asks the first again, which wakes and denies it from memory."},
+		},
+		Cases: []Case{
+			with("planned", func(w *handRules) {}),
+			large("planned, there and back", func(w *handRules) { w.moves = 2 }),
+			large("planned, three processes, one request", func(w *handRules) { w.processes, w.requests, w.moves = 3, 1, 2 }),
+			with("a process dies, one request", func(w *handRules) { w.deaths, w.requests = 1, 1 }),
+			large("a process dies", func(w *handRules) { w.deaths = 1 }),
+			large("an answer or the giving of the lease is lost", func(w *handRules) { w.losses = 1 }),
+			large("the lease runs out, one request", func(w *handRules) { w.expiries, w.requests = 1, 1 }),
+			large("the lease runs out, nothing is handed over", func(w *handRules) { w.expiries, w.moves = 1, 0 }),
+			large("one of three processes dies, one request", func(w *handRules) { w.processes, w.deaths, w.requests = 3, 1, 1 }),
+			with("planned, and the giver decides on until it finds the other's Own", func(w *handRules) { w.goesOn = true }),
+			large("no look at the lease at all, denials apart", func(w *handRules) { w.deniesBlind, w.unitsOnly, w.expiries, w.requests, w.moves = true, true, 2, 1, 0 }),
+			large("the lease runs out and a process dies, one request", func(w *handRules) { w.requests, w.expiries, w.deaths = 1, 1, 1 }),
+			large("a process dies and an answer is lost", func(w *handRules) { w.deaths, w.losses = 1, 1 }),
+			off("own-first", handDenied, "the successor answers before its Own", func(w *handRules) { w.answersEarly, w.lateDenials = true, true }),
+			off("own-first", handStale, "the successor decides before its Own", func(w *handRules) { w.decidesEarly = true }),
+			off("own-each-tenure", handStale, "a tenure under an earlier Own", func(w *handRules) { w.keepsOwn, w.losses = true, 1 }),
+			off("doubt-forwarded", handDenied, "what is left unknown is denied", func(w *handRules) { w.deniesDoubt = true }),
+			off("doubt-forwarded", handTwice, "what is left unknown is forwarded under another key", func(w *handRules) { w.freshKey, w.units = true, 2 }),
+			off("queue-forwarded", handFailed, "what has queued is answered with 503", func(w *handRules) { w.failsQueue = true }),
+			off("denial-behind-commit", handStale, "a denial rests on a draft", func(w *handRules) { w.deniesAhead = true }),
+			off("denial-under-lease", handDenied, "a denial without a look at the lease",
+				func(w *handRules) { w.deniesBlind, w.lateDenials, w.expiries, w.deaths, w.moves = true, true, 1, 1, 0 }),
+		},
+	}
+}
