@@ -63,6 +63,7 @@ const (
 	OpList
 	OpReadMarker
 	OpForget
+	OpMeet
 	OpRunID
 	OpGrab
 	OpStop
@@ -78,7 +79,7 @@ const (
 	ops
 )
 
-var opNames = [ops]string{"Append", "Read", "Heads", "Delete", "Info", "Mark", "Vote", "Release", "List", "ReadMarker", "Forget",
+var opNames = [ops]string{"Append", "Read", "Heads", "Delete", "Info", "Mark", "Vote", "Release", "List", "ReadMarker", "Forget", "Meet",
 	"RunID", "Grab", "Stop", "ReadStream", "Put", "Start", "Take", "Add", "Inspect", "ForgetList", "Settings"}
 
 func (o Op) String() string { return opNames[o] }
@@ -96,6 +97,7 @@ var suits = [ops][]Kind{
 	OpList:       {ErrorBefore},
 	OpReadMarker: {ErrorBefore},
 	OpForget:     {ErrorBefore, LostReply, Late, Twice},
+	OpMeet:       {ErrorBefore, LostReply, Late, Twice},
 
 	// Nothing is sent to a list twice.
 	OpRunID:      {ErrorBefore},

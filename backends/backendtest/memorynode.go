@@ -28,6 +28,7 @@ type Node struct {
 	memory Promises
 
 	waiting  map[string]map[string]time.Time // by key and waiter: since when it waits
+	members  map[string]map[string]present   // by room and id
 	watchers []*watcher
 }
 
@@ -48,6 +49,8 @@ type marker struct {
 	votesFrom time.Time
 }
 
+// lease has no token where it keeps a key that was freed for who was named as next,
+// whose name is in the note.
 type lease struct {
 	token, note string
 	expires     time.Time
@@ -109,7 +112,7 @@ func (n *Node) RestartFrom(old Promises) {
 	n.runs++
 	n.memory = old.clone()
 	n.late = lateWrites{}
-	n.waiting = nil
+	n.waiting, n.members = nil, nil
 	for _, w := range n.watchers {
 		close(w.freed) // its connection is gone
 	}
@@ -247,10 +250,10 @@ func (n *Node) vote(b quorum.Ballot) quorum.BallotReply {
 	}
 	for i, ask := range b.Asks {
 		holder, held := n.holder(ask.Key)
-		mine := held && holder.Token == ask.Token
+		mine := held && (holder.Token == ask.Token || keptFor(holder, ask))
 		if count.Abstained || held && !mine || !held && ask.Renew {
 			count.Holders[i] = holder
-			if held && !count.Abstained && ask.Waiter != "" {
+			if held && !count.Abstained && ask.Waiter != "" && ask.Waited >= 0 {
 				n.enlist(ask)
 			}
 			continue
@@ -260,6 +263,11 @@ func (n *Node) vote(b quorum.Ballot) quorum.BallotReply {
 		delete(n.waiting[ask.Key], ask.Waiter)
 	}
 	return count
+}
+
+// keptFor says whether a key that was freed is kept for who asks.
+func keptFor(holder quorum.Holding, ask quorum.Ask) bool {
+	return holder.Token == "" && ask.Waiter != "" && holder.Note == ask.Waiter
 }
 
 // holder forgets a lease that has run out, and cuts one that was promised before the
@@ -287,11 +295,14 @@ func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 		for _, ask := range asks {
 			delete(n.waiting[ask.Key], ask.Waiter)
 			holder, held := n.holder(ask.Key)
-			if held && holder.Token == ask.Token && (ask.Note == "" || holder.Note == ask.Note) {
-				delete(n.memory.leases, ask.Key)
+			switch {
+			case held && holder.Token == ask.Token && (ask.Note == "" || holder.Note == ask.Note):
 				freed++
-				n.wake(ask.Key)
+			case !held || !keptFor(holder, ask):
+				continue
 			}
+			delete(n.memory.leases, ask.Key)
+			n.wake(ask)
 		}
 		return freed, nil
 	})
@@ -301,7 +312,7 @@ func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 func (n *Node) List(ctx context.Context, prefix string) ([]quorum.Holding, error) {
 	return serve(ctx, n, OpList, func() (found []quorum.Holding, err error) {
 		for _, key := range slices.Sorted(maps.Keys(n.memory.leases)) {
-			if h, held := n.holder(key); held && strings.HasPrefix(key, prefix) {
+			if h, held := n.holder(key); held && h.Token != "" && strings.HasPrefix(key, prefix) {
 				found = append(found, h)
 			}
 		}

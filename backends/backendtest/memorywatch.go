@@ -20,22 +20,18 @@ func (n *Node) enlist(ask quorum.Ask) {
 	n.waiting[ask.Key][ask.Waiter] = n.now.Add(-ask.Waited)
 }
 
-// wake takes whoever is next off the list of a key and tells its Watch.
-// mu is held.
-func (n *Node) wake(key string) {
-	next, found := "", false
-	for waiter, since := range n.waiting[key] {
-		first := n.waiting[key][next]
-		if !found || since.Before(first) || since.Equal(first) && waiter < next {
-			next, found = waiter, true
-		}
+// wake tells the Watch of who is next after a release: whom that names, and then the
+// key is kept for it, or whoever is first on the list, who is taken off it. mu is held.
+func (n *Node) wake(ask quorum.Ask) {
+	next := ask.Next
+	if next != "" {
+		n.memory.leases[ask.Key] = lease{note: next, expires: n.now.Add(quorum.HandOver)}
+	} else {
+		next = n.first(ask.Key)
+		delete(n.waiting[ask.Key], next)
 	}
-	if !found {
-		return
-	}
-	delete(n.waiting[key], next)
 	for _, w := range n.watchers {
-		if w.key != key || w.waiter != next {
+		if w.key != ask.Key || w.waiter != next {
 			continue
 		}
 		select {
@@ -43,6 +39,17 @@ func (n *Node) wake(key string) {
 		default: // it does not keep up, and polls
 		}
 	}
+}
+
+// first returns who has waited longest for a key, "" if nobody waits. mu is held.
+func (n *Node) first(key string) (next string) {
+	for waiter, since := range n.waiting[key] {
+		first := n.waiting[key][next]
+		if next == "" || since.Before(first) || since.Equal(first) && waiter < next {
+			next = waiter
+		}
+	}
+	return next
 }
 
 // Watch is quorum.Node's.

@@ -53,6 +53,15 @@ func TestNode(t *testing.T, open func(*testing.T) (a, b quorum.Node, hands Hands
 		{promise: "ReleaseComparesNotes", check: releaseComparesNotes},
 		{promise: "WatchNamesWhoIsNext", check: watchNames},
 		{promise: "WaitersLeaveTheList", check: waitersLeave},
+		{promise: "HandsOverByName", check: handsOver},
+		{promise: "HandsOverForAWhile", check: handsOverForAWhile},
+		{promise: "WaitsUnlisted", check: waitsUnlisted},
+		{promise: "MeetsWhoIsThere", check: meetsWhoIsThere},
+		{promise: "MembersRunOut", check: membersRunOut},
+		{promise: "RoomHasBounds", check: roomHasBounds},
+		{promise: "RoomIsFull", check: roomIsFull},
+		{promise: "MeetsInARace", check: meetsInARace},
+		{promise: "RoomIsLost", check: roomIsLost, needs: func(h Hands) bool { return h.Lose != nil }},
 		{promise: "ManyAsksInOneBallot", check: manyAsks},
 		{promise: "ListInOrder", check: listInOrder},
 		{promise: "AbstainsWithoutMarker", check: abstains},
@@ -338,6 +347,7 @@ func nodeEndedContext(t nodeTest) {
 		within(t.T, "List", func(ctx context.Context) { n.List(ctx, "") })
 		within(t.T, "ReadMarker", func(ctx context.Context) { n.ReadMarker(ctx, sale) })
 		within(t.T, "Forget", func(ctx context.Context) { n.Forget(ctx, "other") })
+		within(t.T, "Meet", func(ctx context.Context) { n.Meet(ctx, room, quorum.Member{ID: "one"}, quorum.MinTTL) })
 	}
 	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "another", Token: "two"}, true)
 }

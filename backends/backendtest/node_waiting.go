@@ -203,3 +203,108 @@ func waitersLeave(t nodeTest) {
 	t.give("one")
 	w.wantNamed(t, "is named", "last")
 }
+
+// heir asks for the key under the name that a release may have given.
+func heir(token, name string) quorum.Ask {
+	return quorum.Ask{Key: "key", Token: token, Waiter: name, Waited: -1}
+}
+
+// handOver frees the key for a waiter.
+func (t nodeTest) handOver(token, next string, want int) {
+	t.Helper()
+	if n, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: token, Next: next}}); err != nil || n != want {
+		t.Fatalf("release by %q for %q: %d, %v; want %d", token, next, n, err, want)
+	}
+}
+
+func handsOver(t nodeTest) {
+	t.mustMark(sale)
+	w := t.watch(t.a, "key", "heir", "first")
+	var named []string
+	// What is kept for a while is looked at again where the looking took too long.
+	for late := true; late; {
+		t.take("one")
+		t.await("first", time.Hour)
+		t.handOver("another", "another's heir", 0)
+		t.wantHeld("key", "one", "", quorum.MaxTTL)
+		begin := t.info().Time
+		t.handOver("one", "heir", 1)
+		named = append(named, "heir")
+		err := t.keptForHeir()
+		late = t.info().Time.Sub(begin) >= quorum.HandOver
+		if err != nil && !late {
+			t.Fatal(err)
+		}
+		if late {
+			again := []quorum.Ask{{Key: "key", Token: "nobody's", Waiter: "first"}}
+			for _, token := range []string{"one", "two", "three"} {
+				again = append(again, quorum.Ask{Key: "key", Token: token})
+			}
+			if _, err := t.a.Release(t.Context(), again); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if w != nil {
+		w.wantNamed(t, named...)
+	}
+	t.wantHeld("key", "three", "", quorum.MaxTTL)
+	t.wantVote(t.b, quorum.MaxTTL, heir("four", "heir"), false) // it is three's now, whoever asks
+	t.handOver("one", "heir", 0)
+	t.handOver("three", "", 1)
+	if w != nil {
+		w.wantNamed(t, append(named, "first")...) // who is still on the list
+	}
+}
+
+// keptForHeir says whether a key that was just given to the heir is kept from others
+// and granted to it, as three; then it frees nothing.
+func (t nodeTest) keptForHeir() error {
+	t.Helper()
+	for _, other := range []quorum.Ask{{Key: "key", Token: "two"}, {Key: "key", Token: "two", Waiter: "first", Waited: time.Hour}, heir("two", "other"), heir("one", "")} {
+		if got := t.vote(t.b, quorum.MaxTTL, other); got.Yes[0] || got.Holders[0].Token != "" {
+			return fmt.Errorf("the vote for %+v is %t, the holder %+v; want no, and no token: it is kept for the heir", other, got.Yes[0], got.Holders[0])
+		}
+	}
+	if found, err := t.a.List(t.Context(), ""); err != nil || len(found) > 0 {
+		return fmt.Errorf("list finds %+v, %v; want nothing, the key is freed", found, err)
+	}
+	if got := t.vote(t.a, quorum.MaxTTL, heir("three", "heir")); !got.Yes[0] {
+		return fmt.Errorf("the heir is refused what is kept for it: %+v", got.Holders[0])
+	}
+	return nil
+}
+
+func handsOverForAWhile(t nodeTest) {
+	t.mustMark(sale)
+	t.take("one")
+	t.handOver("one", "heir", 1)
+	t.pass(quorum.HandOver)
+	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	t.wantVote(t.a, quorum.MaxTTL, heir("three", "heir"), false)
+
+	// Who is named and does not want the key any more says so.
+	t.handOver("two", "heir", 1)
+	decline := quorum.Ask{Key: "key", Token: "heir", Waiter: "heir"}
+	if n, err := t.a.Release(t.Context(), []quorum.Ask{decline}); err != nil || n != 0 {
+		t.Errorf("release by the heir of what it never had: %d, %v; want 0", n, err)
+	}
+	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "four"}, true)
+}
+
+// Who does not want to be listed is not told of the key, which goes to anybody.
+func waitsUnlisted(t nodeTest) {
+	t.mustMark(sale)
+	w := t.watch(t.a, "key", "polls", "listed")
+	t.take("one")
+	t.await("polls", -1)
+	t.await("polls", -time.Hour)
+	t.give("one")
+	t.wantVote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two"}, true)
+	if w == nil {
+		return
+	}
+	t.await("listed", 0)
+	t.give("two")
+	w.wantNamed(t, "listed")
+}

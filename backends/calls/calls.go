@@ -66,7 +66,7 @@ func OfLogs(what string, timeout time.Duration, r *ledger.Request, took func(clo
 
 // OfNode returns a lease machine's call of a lock node, named after what the node is
 // asked: a ballot that takes a lease anew is a vote, one that only extends what it
-// holds a renewal.
+// holds a renewal; a roster's is a meeting.
 func OfNode(c quorum.Call, took func(clock.Now, quorum.Reply)) Call {
 	return Call{
 		Node: c.Node, What: ballotOf(c), Timeout: c.Timeout,
@@ -76,7 +76,10 @@ func OfNode(c quorum.Call, took func(clock.Now, quorum.Reply)) Call {
 }
 
 func ballotOf(c quorum.Call) string {
-	if c.Vote == nil {
+	switch {
+	case c.Meet != nil:
+		return "meet"
+	case c.Vote == nil:
 		return "release"
 	}
 	for _, ask := range c.Vote.Asks {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -147,11 +148,19 @@ func TestThisHost(t *testing.T) {
 	h.Kept() // either may be
 }
 
-// TestUpgrade opens the lock node's file of the version before, which has a lease.
+// TestUpgrade opens the lock node's file of each version before, which has a lease.
 func TestUpgrade(t *testing.T) {
+	for version, tables := range []string{1: locksTables, 2: locksTables + ";" + clockTable} {
+		if version > 0 {
+			t.Run(fmt.Sprint("from version ", version), func(t *testing.T) { testUpgrade(t, int64(version), tables) })
+		}
+	}
+}
+
+func testUpgrade(t *testing.T, version int64, tables string) {
 	dir := t.TempDir()
 	db := locksDatabase(dir)
-	db.version, db.tables, db.upgrades = 1, locksTables, nil
+	db.version, db.tables = version, tables
 	old := newNode(db, Host{Wall: time.Now})
 	vote := func(n *Node, token string) quorum.BallotReply {
 		t.Helper()
@@ -175,6 +184,9 @@ func TestUpgrade(t *testing.T) {
 	if count := vote(node, "two"); count.Yes[0] || count.Holders[0].Token != "one" {
 		t.Errorf("the key is somebody's, and the count %+v", count)
 	}
+	if there, err := node.Meet(t.Context(), "room", quorum.Member{ID: "one"}, time.Second); err != nil || len(there) != 1 {
+		t.Errorf("in the new table are %+v, %v", there, err)
+	}
 	if count := vote(old, "one"); !count.Yes[0] {
 		t.Errorf("who has the file open from before is told %+v", count)
 	}
@@ -184,7 +196,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if version, err := sqlitex.ResultInt64(conn.Prep("PRAGMA user_version")); err != nil || version != 2 {
+	if version, err := sqlitex.ResultInt64(conn.Prep("PRAGMA user_version")); err != nil || version != 3 {
 		t.Errorf("the file is of version %d, %v", version, err)
 	}
 }

@@ -61,9 +61,9 @@ func locksDatabase(dir string) *database {
 	return &database{
 		path:        filepath.Join(dir, locksFile),
 		appID:       0x6c6f636b, // "lock"
-		version:     2,
-		tables:      locksTables + ";" + clockTable,
-		upgrades:    []string{clockTable},
+		version:     3,
+		tables:      locksTables + ";" + clockTable + ";" + membersTable,
+		upgrades:    []string{clockTable, membersTable},
 		synchronous: "NORMAL", // see Node
 	}
 }

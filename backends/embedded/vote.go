@@ -31,7 +31,7 @@ func vote(conn *sqlite.Conn, b quorum.Ballot, now int64) (quorum.BallotReply, er
 		if err != nil {
 			return quorum.BallotReply{}, err
 		}
-		mine := held && holder.Token == ask.Token
+		mine := held && (holder.Token == ask.Token || keptFor(holder, ask))
 		if count.Abstained || held && !mine || !held && ask.Renew {
 			count.Holders[i] = holder
 			continue
@@ -77,7 +77,14 @@ func holding(stmt *sqlite.Stmt, now int64) quorum.Holding {
 	}
 }
 
-// release frees the leases that the asks' tokens still have.
+// keptFor says whether a key that was freed is kept for who asks: by a lease that has
+// no token, and the name of who is next for a note.
+func keptFor(holder quorum.Holding, ask quorum.Ask) bool {
+	return holder.Token == "" && ask.Waiter != "" && holder.Note == ask.Waiter
+}
+
+// release frees the leases that the asks' tokens still have. A key that is kept for
+// one who does not want it any more goes to nobody.
 func release(conn *sqlite.Conn, asks []quorum.Ask, now int64) (freed int, err error) {
 	for _, ask := range asks {
 		err := execute(conn, "DELETE FROM leases WHERE key = ?1 AND token = ?2 AND (?3 = '' OR note = ?3) AND expires > ?4",
@@ -85,7 +92,18 @@ func release(conn *sqlite.Conn, asks []quorum.Ask, now int64) (freed int, err er
 		if err != nil {
 			return 0, err
 		}
-		freed += conn.Changes()
+		gone := conn.Changes()
+		freed += gone
+		switch {
+		case gone > 0 && ask.Next != "":
+			err = execute(conn, "INSERT INTO leases (key, token, note, expires) VALUES (?, '', ?, ?)",
+				ask.Key, ask.Next, now+quorum.HandOver.Microseconds())
+		case gone == 0 && ask.Waiter != "":
+			err = execute(conn, "DELETE FROM leases WHERE key = ? AND token = '' AND note = ?", ask.Key, ask.Waiter)
+		}
+		if err != nil {
+			return 0, err
+		}
 	}
 	return freed, nil
 }
@@ -100,7 +118,7 @@ func list(conn *sqlite.Conn, prefix string, now int64) (found []quorum.Holding, 
 		}
 		found = append(found, h)
 		return true
-	}, "SELECT key, token, note, expires FROM leases WHERE key >= ? AND expires > ? ORDER BY key", prefix, now)
+	}, "SELECT key, token, note, expires FROM leases WHERE key >= ? AND expires > ? AND token != '' ORDER BY key", prefix, now)
 	return found, err
 }
 

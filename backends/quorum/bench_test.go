@@ -70,3 +70,53 @@ func BenchmarkValid(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkGroup steps a group of 1,024 held keys on 5 nodes: a tick for which nothing
+// is due, and a renewal with all its replies.
+func BenchmarkGroup(b *testing.B) {
+	now := clock.Now{Mono: time.Hour, Wall: epoch}
+	pass := func(d time.Duration) { now.Mono, now.Wall = now.Mono+d, now.Wall.Add(d) }
+	setup := func(b *testing.B) (*quorum.Group, func(quorum.Effects)) {
+		b.ReportAllocs()
+		g, err := quorum.NewGroup(quorum.Config{
+			Nodes: []string{"n0", "n1", "n2", "n3", "n4"}, Marker: "marker", TTL: 3 * time.Second, Address: "here",
+			Token: func() string { return "token" }, Jitter: func() float64 { return 0.5 },
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		answer := func(e quorum.Effects) {
+			for len(e.Calls) > 0 {
+				var more []quorum.Call
+				for _, c := range e.Calls {
+					n := len(c.Vote.Asks)
+					r := quorum.BallotReply{Yes: make([]bool, n), Holders: make([]quorum.Holding, n), Time: now.Wall}
+					for i := range r.Yes {
+						r.Yes[i] = true
+					}
+					more = append(more, g.Reply(now, quorum.Reply{Node: c.Node, Seq: c.Seq, Ballot: r}).Calls...)
+				}
+				e.Calls = more
+			}
+		}
+		answer(g.Acquire(now, keysTo(1024)...))
+		if len(g.Keys()) != 1024 {
+			b.Fatal("not all keys are held")
+		}
+		return g, answer
+	}
+	b.Run("tick", func(b *testing.B) {
+		g, answer := setup(b)
+		for b.Loop() {
+			pass(time.Microsecond)
+			answer(g.Tick(now))
+		}
+	})
+	b.Run("renewal", func(b *testing.B) {
+		g, answer := setup(b)
+		for b.Loop() {
+			pass(time.Second)
+			answer(g.Tick(now))
+		}
+	})
+}

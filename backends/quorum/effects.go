@@ -35,21 +35,32 @@ type Event struct {
 	Again bool     // Refused: the machine tries again by itself
 }
 
-// Call is something to ask of one node: a ballot or a release.
+// Call is something to ask of one node: a ballot, a meeting or a release.
 type Call struct {
 	Node    int // index into Config.Nodes
 	Seq     uint64
-	Vote    *Ballot // nil: a release
+	Vote    *Ballot  // nil: no ballot
+	Meet    *Meeting // nil: no meeting
 	Release []Ask
 	Timeout time.Duration // how long to wait for the answer
+}
+
+// Meeting is what one Meet tells a node.
+type Meeting struct {
+	Room   string
+	Member Member        // whose Left is of no meaning
+	TTL    time.Duration // 0: it leaves
 }
 
 // Do makes the call.
 func (c Call) Do(ctx context.Context, n Node) Reply {
 	r := Reply{Node: c.Node, Seq: c.Seq}
-	if c.Vote != nil {
+	switch {
+	case c.Vote != nil:
 		r.Ballot, r.Err = n.Vote(ctx, *c.Vote)
-	} else {
+	case c.Meet != nil:
+		r.Members, r.Err = n.Meet(ctx, c.Meet.Room, c.Meet.Member, c.Meet.TTL)
+	default:
 		_, r.Err = n.Release(ctx, c.Release)
 	}
 	return r
@@ -58,8 +69,9 @@ func (c Call) Do(ctx context.Context, n Node) Reply {
 // Reply answers the call of the same node and number. Every call gets one, and
 // gets it soon: a shell that gives up waiting says so with an error.
 type Reply struct {
-	Node   int
-	Seq    uint64
-	Ballot BallotReply // of a vote
-	Err    error       // nobody knows what the node did, or will yet do
+	Node    int
+	Seq     uint64
+	Ballot  BallotReply // of a vote
+	Members []Member    // of a meeting
+	Err     error       // nobody knows what the node did, or will yet do
 }

@@ -65,3 +65,19 @@ func (m *Machine) ValidUntil() time.Duration { return m.Validity().Until() }
 func (m *Machine) Holds(key string) bool {
 	return slices.ContainsFunc(m.held, func(l *lease) bool { return l.key == key })
 }
+
+// Machines returns how many keys the group has a machine for.
+func (g *Group) Machines() int { return len(g.members) }
+
+// Pace lets tests outside of the package ask when machines of a group go on.
+type Pace struct{ pace *pace }
+
+func NewPace(cfg Config) Pace { return Pace{newPace(cfg)} }
+
+func (p Pace) Renewal(aged time.Duration) time.Duration { return p.pace.renewal(aged) }
+
+func (p Pace) Pause(aged, least, most time.Duration) time.Duration {
+	return p.pace.pause(aged, least, most)
+}
+
+func (p Pace) Instants() int { return len(p.pace.tries) }

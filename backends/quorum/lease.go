@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -66,6 +67,7 @@ type Machine struct {
 
 	round    round
 	beats    uint64        // rounds begun, for the notes
+	note     string        // of the ballots of the round; "": none is written yet
 	refusals int           // tries refused in a row
 	began    time.Duration // when the keys were first asked for that are wanted
 	waitFrom time.Duration // since when it counts as waiting
@@ -83,6 +85,8 @@ type Machine struct {
 	out   Effects
 
 	sighted map[string][]sighting // of wanted keys: what each node says of who has them
+
+	group *pace // what the machines of a Group have in common; nil: the machine is alone
 }
 
 // NewMachine returns a machine that holds nothing.
@@ -192,9 +196,12 @@ func (m *Machine) Tick(now clock.Now) Effects {
 
 // Release gives everything back and wants nothing any more. From now on no key
 // is valid and none is asked for; Freed tells when the nodes know it too.
-func (m *Machine) Release(now clock.Now) Effects {
+func (m *Machine) Release(now clock.Now) Effects { return m.release(now, "") }
+
+// release gives everything back, what is held for a waiter who is next.
+func (m *Machine) release(now clock.Now, next string) Effects {
 	m.observe(now)
-	m.dropAll()
+	m.dropAll(next)
 	m.state, m.parting = Released, true
 	for i := range m.nodes {
 		m.nodes[i].deaf = 0
@@ -229,48 +236,73 @@ func (m *Machine) effects() Effects {
 	case m.state == Held && m.aged >= m.renewAt:
 		m.begin()
 	}
+	if m.group != nil { // which serves the nodes when it has stepped all its machines
+		return m.take()
+	}
 	for i := range m.nodes {
 		m.serve(i)
 	}
+	m.part()
+	out := m.take()
+	out.Wake = m.wake()
+	return out
+}
+
+// part tells when all that was given back is forgotten by the nodes.
+func (m *Machine) part() {
 	if m.parting && m.Settled() {
 		m.parting = false
 		m.emit(Event{Kind: Freed})
 	}
+}
+
+// take hands over what has gathered.
+func (m *Machine) take() Effects {
 	out := m.out
-	out.Wake = m.wake()
 	m.out = Effects{}
 	return out
 }
 
+// never is when nothing falls due.
+const never = time.Duration(math.MaxInt64)
+
 // wake returns the monotonic instant at which something falls due by itself.
 func (m *Machine) wake() time.Duration {
-	at := time.Duration(-1)
-	due := func(t time.Duration) {
-		if at < 0 || t < at {
-			at = t
-		}
-	}
-	if m.state == Held {
-		due(m.since + m.tm.usable)
-		due(m.renewAt)
-	}
-	if !m.round.wide {
-		due(m.round.sent + m.cfg.Hedge)
-	}
-	if len(m.wanted) > 0 {
-		due(m.round.sent + m.tm.try)
-	} else if len(m.wants) > 0 {
-		due(m.retryAt)
-	}
+	at := m.next()
 	for i := range m.nodes {
-		if n := &m.nodes[i]; n.call == nil && len(n.owed) > 0 {
-			due(min(n.owedAt, n.owedUntil))
+		if n := &m.nodes[i]; n.call == nil {
+			at = min(at, n.owedNext())
 		}
 	}
-	if at < 0 {
+	return wakeAt(m.last, m.aged, at)
+}
+
+// wakeAt returns the monotonic instant of what falls due on the time base of aged, 0
+// for never.
+func wakeAt(last clock.Now, aged, at time.Duration) time.Duration {
+	if at == never {
 		return 0
 	}
-	return m.last.Mono + max(at-m.aged, 1)
+	return last.Mono + max(at-aged, 1)
+}
+
+// next returns when, on the time base of aged, something falls due by itself apart from
+// releases.
+func (m *Machine) next() time.Duration {
+	at := never
+	if m.state == Held {
+		at = min(m.since+m.tm.usable, m.renewAt)
+	}
+	if !m.round.wide {
+		at = min(at, m.round.sent+m.cfg.Hedge)
+	}
+	switch {
+	case len(m.wanted) > 0:
+		at = min(at, m.round.sent+m.tm.try)
+	case len(m.wants) > 0:
+		at = min(at, m.retryAt)
+	}
+	return at
 }
 
 // win makes the wanted keys held: each has its majority.
@@ -331,14 +363,15 @@ func (m *Machine) refuse(l *lease, why string) {
 func (m *Machine) lose(l *lease, why string) {
 	m.stats.Lost++
 	m.emit(Event{Kind: Losing, Keys: m.Keys(), Cause: m.failure(l, ErrLost, why)})
-	m.dropAll()
+	m.dropAll("")
 	m.state, m.parting = Lost, true
 }
 
-// dropAll forgets all keys and owes their release to the nodes.
-func (m *Machine) dropAll() {
+// dropAll forgets all keys and owes their release to the nodes, that of held keys
+// for a waiter who is next.
+func (m *Machine) dropAll(next string) {
 	for _, l := range m.held {
-		m.drop(l)
+		m.drop(l, next)
 	}
 	m.held = nil
 	m.dropWanted()
@@ -353,7 +386,7 @@ func (m *Machine) dropWanted() {
 		return
 	}
 	for _, l := range m.wanted {
-		m.drop(l)
+		m.drop(l, "")
 	}
 	m.wanted, m.token = nil, ""
 }
@@ -367,6 +400,9 @@ const longestPause = 360 * time.Millisecond
 // grows, so that nodes which are gone cost little.
 func (m *Machine) pause(before int) time.Duration {
 	base := min(m.cfg.TTL/64<<min(before, 3), longestPause*2/3)
+	if m.group != nil {
+		return m.group.pause(m.aged, base/2, base/2+base)
+	}
 	return base/2 + time.Duration(m.cfg.Jitter()*float64(base))
 }
 

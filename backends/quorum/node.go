@@ -48,11 +48,13 @@ type Node interface {
 	// has a note, still has that note: exactly what was seen. It returns how many
 	// had. It takes the ask's waiter off the key's list; of each lease freed it
 	// takes off the first as well, tells that one's Watch, and may refuse the key
-	// to others for a moment.
+	// to others for a moment. Where the ask names a Next, that one takes the
+	// place of the first, listed or not: it is told, and for HandOver no ballot of
+	// another waiter gets the key.
 	Release(ctx context.Context, asks []Ask) (int, error)
 
 	// Watch calls freed when it has begun to watch, and then whenever Release
-	// frees the key and the waiter was first on its list. It returns when ctx or
+	// frees the key and the waiter was first on its list or named as Next. It returns when ctx or
 	// the connection ends; a node that has no way to tell returns ErrCannotWatch.
 	// What happens in between two calls of Watch, or runs out by itself, is not
 	// told: poll as well.
@@ -66,6 +68,12 @@ type Node interface {
 
 	// Forget removes the sale's marker. Forgetting what is not there is no error.
 	Forget(ctx context.Context, marker string) error
+
+	// Meet writes that a member is in a room for a ttl, MaxTTL at most, and returns
+	// all that are, itself among them, in any order. A ttl of 0 takes it away. A node
+	// that lost its memory knows fewer for a while, and says so to nobody.
+	// ErrRoomFull: there are MaxMembers others.
+	Meet(ctx context.Context, room string, m Member, ttl time.Duration) ([]Member, error)
 }
 
 // The bounds of a lease's ttl, and what a sale gets that names none.
@@ -74,6 +82,10 @@ const (
 	DefaultTTL = 3 * time.Second
 	MaxTTL     = 10 * time.Second
 )
+
+// HandOver is for how long a node keeps a freed key for the waiter that Release
+// names as Next.
+const HandOver = 500 * time.Millisecond
 
 // Info is what a node says of itself.
 type Info struct {
@@ -105,9 +117,14 @@ type Ask struct {
 	// who have waited less. It stays for some seconds after the last ask, or
 	// until the key is granted to it or Release names it next or takes it off.
 	// An empty Waiter does not wait. Waited is how long
-	// the asker has waited; a priority may have been added to it.
+	// the asker has waited; a priority may have been added to it. Below 0: the
+	// asker is not put on the list, and Waiter only says for whom it asks.
 	Waiter string
 	Waited time.Duration
+
+	// Next is of Release: the waiter to whom a lease that is freed goes next. That
+	// is a courtesy, and no promise: a node that lost its memory does not know.
+	Next string
 }
 
 // Ballot is what one Vote asks of a node.

@@ -140,7 +140,7 @@ func (w *world) befall(in incident) {
 	case "ambush empty", "ambush old":
 		w.forget = true
 		for _, q := range w.procs {
-			if q.m.Holds("k0") {
+			if q.holds("k0") {
 				q.stop(in.Length, false)
 			}
 		}

@@ -65,7 +65,7 @@ type call struct {
 	frees  int // asks of a release; 0: a ballot
 	round  uint64
 	asks   []Ask
-	leases []*lease // an element for each ask
+	leases []*lease // of a ballot: an element for each ask
 }
 
 // majority is the number of nodes that decide.
@@ -93,7 +93,11 @@ func (m *Machine) try() {
 func (m *Machine) begin() {
 	m.round = round{id: m.round.id + 1, sent: m.aged, wide: true}
 	m.beats++
+	m.note = ""
 	m.renewAt = m.aged + m.tm.renew
+	if m.group != nil {
+		m.renewAt = m.group.renewal(m.aged)
+	}
 	for _, l := range m.held {
 		l.yes = 0
 	}
@@ -102,34 +106,73 @@ func (m *Machine) begin() {
 	}
 }
 
-// serve gives a free node its next call, if there is one for it. What it owes
-// comes first; a release that failed waits a little and lets a ballot pass.
+// serve gives a free node its next call, if there is one for it.
 func (m *Machine) serve(i int) {
+	c := m.ask(i)
+	if c == nil {
+		return
+	}
+	out := Call{Node: i, Seq: c.seq, Timeout: CallTimeout(m.cfg.TTL)}
+	if c.frees > 0 {
+		out.Release = c.asks
+	} else {
+		out.Vote = &Ballot{Marker: m.cfg.Marker, TTL: m.cfg.TTL, Asks: c.asks}
+	}
+	m.out.Calls = append(m.out.Calls, out)
+}
+
+// ask begins the next call of a node; nil if there is none for it. What the node owes
+// comes first; a release that failed waits a little and lets a ballot pass.
+func (m *Machine) ask(i int) (c *call) {
+	n := &m.nodes[i]
+	switch m.due(i) {
+	case dueRelease:
+		c = &call{frees: len(n.owed), asks: n.owed[:len(n.owed):len(n.owed)]}
+	case dueBallot:
+		n.asked = m.round.id
+		c = m.ballot(i)
+	default:
+		return nil
+	}
+	m.seq++
+	c.seq, c.sent = m.seq, m.last
+	n.call = c
+	return c
+}
+
+// due is what a node is to be asked next.
+type due int
+
+const (
+	dueNothing due = iota
+	dueRelease
+	dueBallot
+)
+
+// due says what a node is to be asked next: nothing while it is busy.
+func (m *Machine) due(i int) due {
 	n := &m.nodes[i]
 	if n.call != nil {
-		return
+		return dueNothing
 	}
 	if m.aged >= n.owedUntil {
 		n.owed = nil
 	}
 	switch {
 	case len(n.owed) > 0 && m.aged >= n.owedAt:
-		owed := n.owed[:len(n.owed):len(n.owed)]
-		m.send(i, &call{frees: len(owed)}, Call{Release: owed})
+		return dueRelease
 	case n.asked != m.round.id && (m.round.wide || n.first) && len(m.held)+len(m.wanted) > 0:
-		n.asked = m.round.id
-		c := m.ballot(i)
-		m.send(i, c, Call{Vote: &Ballot{Marker: m.cfg.Marker, TTL: m.cfg.TTL, Asks: c.asks}})
+		return dueBallot
 	}
+	return dueNothing
 }
 
-// send numbers a call and hands it to the shell.
-func (m *Machine) send(i int, c *call, out Call) {
-	m.seq++
-	c.seq, c.sent = m.seq, m.last
-	m.nodes[i].call = c
-	out.Node, out.Seq, out.Timeout = i, m.seq, CallTimeout(m.cfg.TTL)
-	m.out.Calls = append(m.out.Calls, out)
+// owedNext is when a release that is owed falls due, or is owed no longer.
+func (n *node) owedNext() time.Duration {
+	if len(n.owed) == 0 {
+		return never
+	}
+	return min(n.owedAt, n.owedUntil)
 }
 
 // ballot writes what node i is asked in this round.
@@ -142,13 +185,19 @@ func (m *Machine) send(i int, c *call, out Call) {
 func (m *Machine) ballot(i int) *call {
 	size := len(m.held) + len(m.wanted)
 	c := &call{round: m.round.id, asks: make([]Ask, 0, size), leases: make([]*lease, 0, size)}
-	note := Note{Address: m.cfg.Address, Beats: m.beats, TTL: m.cfg.TTL}.String()
+	if m.note == "" {
+		m.note = Note{Address: m.cfg.Address, Beats: m.beats, TTL: m.cfg.TTL}.String()
+	}
 	add := func(l *lease, renew bool) {
 		if !renew && l.at[i].answer != Yes {
 			l.at[i].answer = Silent
 		}
-		ask := Ask{Key: l.key, Token: l.token, Note: note, Renew: renew}
-		if !l.held && (m.refusals > 0 || m.watched) && m.cfg.Waiter != "" {
+		ask := Ask{Key: l.key, Token: l.token, Note: m.note, Renew: renew}
+		switch {
+		case l.held || m.cfg.Waiter == "":
+		case m.group != nil:
+			ask.Waiter, ask.Waited = m.cfg.Waiter, notListed
+		case m.refusals > 0 || m.watched:
 			// Not at the first try: most are granted then.
 			ask.Waiter, ask.Waited = m.cfg.Waiter, max(0, m.aged-m.waitFrom)
 			m.nodes[i].listed = true
@@ -288,12 +337,15 @@ func (m *Machine) weakest() *lease {
 	return slices.MinFunc(m.wanted, func(a, b *lease) int { return cmp.Compare(a.yes, b.yes) })
 }
 
-// drop owes the release of a key to every node that may have it.
-func (m *Machine) drop(l *lease) {
-	m.spent.add(l.token)
+// drop owes the release of a key to every node that may have it, for a waiter who
+// is next or for nobody.
+func (m *Machine) drop(l *lease, next string) {
+	if m.group == nil {
+		m.spent.add(l.token)
+	}
 	for i, st := range l.at {
 		if n := &m.nodes[i]; st.mayHave() {
-			m.owe(n, Ask{Key: l.key, Token: l.token})
+			m.owe(n, Ask{Key: l.key, Token: l.token, Next: next})
 		}
 	}
 }

@@ -149,6 +149,10 @@ func (n *liveNode) ReadMarker(ctx context.Context, _ string) (quorum.Marker, err
 
 func (n *liveNode) Forget(ctx context.Context, _ string) error { return n.enter(ctx) }
 
+func (n *liveNode) Meet(ctx context.Context, _ string, _ quorum.Member, _ time.Duration) ([]quorum.Member, error) {
+	return nil, n.enter(ctx)
+}
+
 func (n *liveNode) Watch(ctx context.Context, key, waiter string, freed func()) error {
 	w := &liveWatch{key, waiter, make(chan struct{}, 1)}
 	n.mu.Lock()

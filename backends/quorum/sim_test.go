@@ -30,6 +30,7 @@ type world struct {
 	broken  int           // keys of faulty holders that nodes removed
 	forget  bool          // some node loses its memory in this run
 	calm    bool          // nobody acquires anything more by itself
+	bare    bool          // nothing is traced, and few instants are checked
 
 	trace  hasher
 	lines  []string // the last of the trace, for people
@@ -89,6 +90,9 @@ func newWorld(seed uint64, ttl time.Duration, nodeRates, procRates []float64) *w
 }
 
 func (w *world) logf(format string, args ...any) {
+	if w.bare {
+		return
+	}
 	s := fmt.Sprintf("%12v ", w.now) + fmt.Sprintf(format, args...)
 	w.trace.add(s)
 	if w.lines = append(w.lines, s); len(w.lines) > 400 {
@@ -114,7 +118,9 @@ func (w *world) run(until time.Duration) {
 		w.now = e.at
 		w.steps++
 		e.do()
-		w.check()
+		if !w.bare || w.steps%997 == 0 {
+			w.check()
+		}
 	}
 	w.now = max(w.now, until)
 }
@@ -126,10 +132,7 @@ func (w *world) check() {
 		if p.line != nil {
 			p.line.check()
 		}
-		if !p.m.Valid(p.clock()) {
-			continue
-		}
-		for _, key := range p.m.Keys() {
+		for _, key := range p.valid() {
 			if q := owner[key]; q != nil {
 				w.faultf("%s and %s both hold %s", q.name, p.name, key)
 			}
@@ -187,19 +190,27 @@ func (w *world) arrive(p *proc, c quorum.Call) {
 		return
 	}
 	r := quorum.Reply{Node: c.Node, Seq: c.Seq}
+	answered := p.answered
+	if p.sharer != nil {
+		answered = func(r quorum.Reply) { p.sharer.answered(c, r) }
+	}
 	if h.shut {
 		r.Err = errRefused
-		p.answered(r)
+		answered(r)
 		return
 	}
-	if c.Vote != nil {
+	h.calls++
+	switch {
+	case c.Vote != nil:
 		r.Ballot = h.vote(h.time(), *c.Vote)
 		w.logf("%s votes %v on %s#%d, abstained %v", h, r.Ballot.Yes, p.name, c.Seq, r.Ballot.Abstained)
-	} else {
+	case c.Meet != nil:
+		r.Members = h.meet(h.time(), *c.Meet)
+	default:
 		w.release(h, p, c)
 	}
 	if d, ok := w.delay(); ok && !p.cutFrom[c.Node] {
-		w.after(d, func() { p.answered(r) })
+		w.after(d, func() { answered(r) })
 	}
 }
 
@@ -211,7 +222,9 @@ type proc struct {
 	m    *quorum.Machine
 	line *crowd // nil: the machine is used without a line
 	rate float64
-	jump time.Duration // of the wall clock
+
+	sharer *sharer       // nil: it has a machine; else a group and a roster
+	jump   time.Duration // of the wall clock
 
 	watches bool // it is told whom the nodes name as next
 
@@ -254,6 +267,25 @@ func newProc(w *world, name string, rate float64, nodes []string) *proc {
 	return p
 }
 
+// valid returns the keys that the process believes in.
+func (p *proc) valid() []string {
+	if p.sharer != nil {
+		return p.sharer.valid()
+	}
+	if p.m.Valid(p.clock()) {
+		return p.m.Keys()
+	}
+	return nil
+}
+
+// holds says whether a key is among those held.
+func (p *proc) holds(key string) bool {
+	if p.sharer != nil {
+		return p.sharer.g.State(key) == quorum.Held
+	}
+	return p.m.Holds(key)
+}
+
 // clock is what the process would read at this instant.
 func (p *proc) clock() clock.Now {
 	mono := p.mono
@@ -287,6 +319,10 @@ func (p *proc) release() {
 }
 
 func (p *proc) tick() {
+	if p.sharer != nil {
+		p.sharer.tick()
+		return
+	}
 	p.input("ticks", func(now clock.Now) quorum.Effects {
 		if p.line != nil {
 			return p.line.did(p.line.Tick(now))
@@ -454,6 +490,10 @@ func (p *proc) crash() {
 	q.keys, q.hold, q.think = p.keys, p.hold, p.think
 	p.w.procs[slices.Index(p.w.procs, p)] = q
 	p.w.logf("%s crashes", p.name)
+	if p.sharer != nil {
+		p.sharer.comeBackAs(q)
+		return
+	}
 	if p.line != nil {
 		c := crowdIn(q, p.line.ageing, len(p.line.served))
 		c.hold, c.think, c.steadfast = p.line.hold, p.line.think, p.line.steadfast

@@ -18,6 +18,7 @@ type host struct {
 	shut   bool // what is sent gets an error at once
 	frozen bool
 	stuck  []func() // arrived while frozen
+	calls  int      // it has answered
 
 	halted   bool          // the clock stands still, and shows haltedAt
 	haltedAt time.Duration //
@@ -111,7 +112,7 @@ func (w *world) release(h *host, p *proc, c quorum.Call) {
 			w.faultf("%s releases %s of token %s", p.name, a.Key, a.Token)
 		}
 		k, ok := h.has(h.time(), a.Key)
-		if ok && k.token == a.Token && p.m.Holds(a.Key) && p.tokens[a.Key] == a.Token {
+		if ok && k.token == a.Token && p.holds(a.Key) && p.tokens[a.Key] == a.Token {
 			w.faultf("%s releases %s, which it holds, on %s", p.name, a.Key, h)
 		}
 	}

@@ -3,6 +3,7 @@ package quorum_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"salectl/backends/quorum"
@@ -18,6 +19,13 @@ type simNode struct {
 
 	waiting map[string]map[string]time.Duration // by key and waiter: since when
 	woken   func(key, next string)              // whom a freed key is told; nil: nobody
+
+	members map[string]map[string]simMember // by room and id
+}
+
+type simMember struct {
+	note  string
+	until time.Duration
 }
 
 type simMarker struct {
@@ -36,11 +44,13 @@ type simKey struct {
 const keptForNext = 25 * time.Millisecond
 
 func (k simKey) isFor(a quorum.Ask) bool {
-	return k.token == a.Token || k.token == "" && k.note == a.Waiter
+	return k.token == a.Token || k.token == "" && k.note == a.Waiter && a.Waiter != ""
 }
 
 func newSimNode(name string) *simNode {
-	return &simNode{name: name, markers: map[string]simMarker{}, keys: map[string]simKey{}}
+	return &simNode{
+		name: name, markers: map[string]simMarker{}, keys: map[string]simKey{}, members: map[string]map[string]simMember{},
+	}
 }
 
 // epoch is the wall time at which every clock of a simulation starts.
@@ -93,15 +103,34 @@ func (n *simNode) release(now time.Duration, asks []quorum.Ask) (freed int) {
 				freed++
 			}
 			delete(n.keys, a.Key)
-			n.wake(now, a.Key)
+			n.wake(now, a)
 		}
 	}
 	return freed
 }
 
+func (n *simNode) meet(now time.Duration, m quorum.Meeting) (there []quorum.Member) {
+	if n.members[m.Room] == nil {
+		n.members[m.Room] = map[string]simMember{}
+	}
+	room := n.members[m.Room]
+	delete(room, m.Member.ID)
+	if m.TTL > 0 {
+		room[m.Member.ID] = simMember{m.Member.Note, now + m.TTL}
+	}
+	for _, id := range slices.Sorted(maps.Keys(room)) {
+		if left := room[id].until - now; left > 0 {
+			there = append(there, quorum.Member{ID: id, Note: room[id].note, Left: left})
+		} else {
+			delete(room, id)
+		}
+	}
+	return there
+}
+
 // enlist puts who asks on the list of those who wait.
 func (n *simNode) enlist(now time.Duration, a quorum.Ask) {
-	if a.Waiter == "" {
+	if a.Waiter == "" || a.Waited < 0 {
 		return
 	}
 	if n.waiting == nil {
@@ -113,37 +142,51 @@ func (n *simNode) enlist(now time.Duration, a quorum.Ask) {
 	n.waiting[a.Key][a.Waiter] = now - a.Waited
 }
 
-// wake takes who is next off the list of a key, keeps the key for it, and tells.
-func (n *simNode) wake(now time.Duration, key string) {
-	next := ""
-	for waiter, since := range n.waiting[key] {
-		if first := n.waiting[key][next]; next == "" || since < first || since == first && waiter < next {
-			next = waiter
-		}
+// wake takes who is next off the list of a key, unless the release names another,
+// keeps the key for it, and tells.
+func (n *simNode) wake(now time.Duration, freed quorum.Ask) {
+	key, next, keep := freed.Key, freed.Next, quorum.HandOver
+	if next == "" {
+		next, keep = n.first(key), keptForNext
 	}
 	if next == "" {
 		return
 	}
 	delete(n.waiting[key], next)
-	n.keys[key] = simKey{note: next, until: now + keptForNext}
+	n.keys[key] = simKey{note: next, until: now + keep}
 	if n.woken != nil {
 		n.woken(key, next)
 	}
 }
 
+// first returns who has waited longest for a key, "" if nobody waits.
+func (n *simNode) first(key string) (next string) {
+	for waiter, since := range n.waiting[key] {
+		if first := n.waiting[key][next]; next == "" || since < first || since == first && waiter < next {
+			next = waiter
+		}
+	}
+	return next
+}
+
 // save copies what the node remembers; restart gives it another run and what
 // had been saved, or nothing.
 func (n *simNode) save() *simNode {
-	return &simNode{markers: maps.Clone(n.markers), keys: maps.Clone(n.keys)}
+	s := &simNode{markers: maps.Clone(n.markers), keys: maps.Clone(n.keys), members: map[string]map[string]simMember{}}
+	for room, members := range n.members {
+		s.members[room] = maps.Clone(members)
+	}
+	return s
 }
 
 func (n *simNode) restart(from *simNode) {
 	n.run++
 	n.waiting = nil
-	n.markers, n.keys = map[string]simMarker{}, map[string]simKey{}
-	if from != nil {
-		n.markers, n.keys = maps.Clone(from.markers), maps.Clone(from.keys)
+	if from == nil {
+		from = newSimNode(n.name)
 	}
+	old := from.save()
+	n.markers, n.keys, n.members = old.markers, old.keys, old.members
 }
 
 func (n *simNode) String() string { return fmt.Sprintf("%s run %d", n.name, n.run) }

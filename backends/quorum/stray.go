@@ -9,11 +9,20 @@ import "slices"
 func (m *Machine) reclaim(n *node, h Holding) {
 	ask := Ask{Key: h.Key, Token: h.Token}
 	current := func(l *lease) bool { return l.key == ask.Key && l.token == ask.Token }
-	if !m.spent.has(ask.Token) || slices.Contains(n.owed, ask) ||
+	owed := func(a Ask) bool { return a.Key == ask.Key && a.Token == ask.Token }
+	if !m.issued(ask.Token) || slices.ContainsFunc(n.owed, owed) ||
 		slices.ContainsFunc(m.held, current) || slices.ContainsFunc(m.wanted, current) {
 		return
 	}
 	m.owe(n, ask)
+}
+
+// issued says whether a token was this machine's. Nobody else of a group asks for its key.
+func (m *Machine) issued(token string) bool {
+	if m.group != nil {
+		return m.group.issued(token)
+	}
+	return m.spent.has(token)
 }
 
 // spent remembers the tokens under which nothing is wanted any more, the newest

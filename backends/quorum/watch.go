@@ -88,9 +88,7 @@ func (m *Machine) ClockOff(now clock.Now) (time.Duration, bool) {
 	if len(off) < m.majority() {
 		return 0, false
 	}
-	slices.Sort(off)
-	low, high := off[(len(off)-1)/2], off[len(off)/2]
-	return low + (high-low)/2, true
+	return median(off), true
 }
 
 // NodeClockOff returns how far this process's wall clock is ahead of one node's;
@@ -100,7 +98,20 @@ func (m *Machine) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
 	if s.clock.IsZero() || m.aged+max(0, now.Since(m.last))-s.aged > m.cfg.TTL {
 		return 0, false
 	}
-	return now.Wall.Sub(s.clock.Add(now.Mono - s.at)), true
+	return s.clockOff(now), true
+}
+
+// clockOff returns how far the process's wall clock is ahead of the node's.
+func (s *seen) clockOff(now clock.Now) time.Duration {
+	return now.Wall.Sub(s.clock.Add(now.Mono - s.at))
+}
+
+// median returns the middle of how far this process's clock is ahead of the nodes'
+// that told their time.
+func median(off []time.Duration) time.Duration {
+	slices.Sort(off)
+	low, high := off[(len(off)-1)/2], off[len(off)/2]
+	return low + (high-low)/2
 }
 
 // learn notes what the answer to a call tells about a node.
@@ -109,7 +120,15 @@ func (m *Machine) learn(n *node, c *call, r Reply) {
 	if err == nil && c.frees == 0 {
 		err = r.Ballot.whole(len(c.asks))
 	}
-	s := &n.seen
+	n.seen.learn(r.Ballot, err, c.frees == 0, c.sent.Mono, m.last.Mono, m.aged)
+	if err == nil && m.last.Mono-c.sent.Mono < m.cfg.Hedge {
+		m.cfg.LateNodes.late[r.Node].Store(false)
+	}
+}
+
+// learn notes the answer to a call that was sent at one monotonic instant and
+// answered at another, when so much had aged.
+func (s *seen) learn(b BallotReply, err error, vote bool, sent, answered, aged time.Duration) {
 	s.err = err
 	if err != nil {
 		s.trouble = err
@@ -117,15 +136,12 @@ func (m *Machine) learn(n *node, c *call, r Reply) {
 		return
 	}
 	s.answers++
-	if m.last.Mono-c.sent.Mono < m.cfg.Hedge {
-		m.cfg.LateNodes.late[r.Node].Store(false)
-	}
-	if c.frees > 0 {
+	if !vote {
 		return
 	}
 	s.trouble, s.votesFrom = nil, time.Time{}
-	if r.Ballot.Abstained {
-		s.votesFrom = r.Ballot.VotesFrom
+	if b.Abstained {
+		s.votesFrom = b.VotesFrom
 	}
-	s.clock, s.at, s.aged = r.Ballot.Time, (c.sent.Mono+m.last.Mono)/2, m.aged
+	s.clock, s.at, s.aged = b.Time, (sent+answered)/2, aged
 }

@@ -200,6 +200,10 @@ func TestHungServer(t *testing.T) {
 		"list":    func(ctx context.Context) error { _, err := n.List(ctx, ""); return err },
 		"read":    func(ctx context.Context) error { _, err := n.ReadMarker(ctx, marker); return err },
 		"forget":  func(ctx context.Context) error { return n.Forget(ctx, "other") },
+		"meet": func(ctx context.Context) error {
+			_, err := n.Meet(ctx, "room", quorum.Member{ID: "one"}, time.Second)
+			return err
+		},
 	}
 	before := runtime.NumGoroutine()
 	for name, call := range calls {

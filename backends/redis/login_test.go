@@ -36,7 +36,9 @@ func everyCall(ctx context.Context, n quorum.Node) error {
 	err7 := n.Forget(ctx, marker)
 	_, err8 := vote(ctx, n, "one", "salectl:key") // abstains
 	err9 := n.Mark(ctx, marker, "")
-	return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9)
+	_, err10 := n.Meet(ctx, "salectl:room", quorum.Member{ID: "one"}, time.Second)
+	_, err11 := n.Meet(ctx, "salectl:room", quorum.Member{ID: "one"}, 0)
+	return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11)
 }
 
 // waitingCalls waits for a key as those do who are not granted it, and returns

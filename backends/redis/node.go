@@ -98,7 +98,11 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, e
 			renew = "1"
 		}
 		keys = append(keys, a.Key)
-		args = append(args, a.Token, a.Note, renew, a.Waiter, a.Waited.Microseconds())
+		waited := a.Waited.Microseconds()
+		if a.Waited < 0 {
+			waited = -1 // a nanosecond is no microsecond
+		}
+		args = append(args, a.Token, a.Note, renew, a.Waiter, waited)
 	}
 	return told(ctx, n, voteScript, keys, args, func(a *answer) (quorum.BallotReply, error) { return countOf(a, keys[1:]), nil })
 }
@@ -134,10 +138,10 @@ func countOf(a *answer, keys []string) quorum.BallotReply {
 // Release is quorum.Node's.
 func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
 	var keys []string
-	args := []any{milliseconds(keptForNext)}
+	args := []any{milliseconds(keptForNext), milliseconds(quorum.HandOver)}
 	for _, a := range asks {
 		keys = append(keys, a.Key)
-		args = append(args, a.Token, a.Note, a.Waiter)
+		args = append(args, a.Token, a.Note, a.Waiter, a.Next)
 	}
 	return ask(ctx, n, func(ctx context.Context) (int, error) {
 		return n.count(ctx, releaseScript, keys, args...)

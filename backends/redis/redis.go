@@ -25,7 +25,7 @@
 // needed. A user of its own needs no more than Rights:
 //
 //	ACL SETUSER salectl on >secret ~salectl:* &salectl:* +eval +evalsha +info
-//	  +time +get +set +del +exists +pttl +pexpire +persist +hmget +hset +hdel
+//	  +time +get +set +del +exists +pttl +pexpire +persist +hmget +hgetall +hset +hdel
 //	  +scan +zadd +zrem +zpopmin +publish +subscribe +unsubscribe
 //
 // Lists need Redis 6.2 or newer, and of their user ListRights as well:
@@ -52,7 +52,7 @@ import (
 
 // Rights is what the user of a server with an ACL needs, as ACL SETUSER takes
 // it.
-const Rights = "~salectl:* &salectl:* +eval +evalsha +info +time +get +set +del +exists +pttl +pexpire +persist +hmget +hset +hdel +scan" +
+const Rights = "~salectl:* &salectl:* +eval +evalsha +info +time +get +set +del +exists +pttl +pexpire +persist +hmget +hgetall +hset +hdel +scan" +
 	" +zadd +zrem +zpopmin +publish +subscribe +unsubscribe"
 
 // ListRights is what it needs beside Rights where the server has lists. Without

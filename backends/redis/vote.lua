@@ -3,7 +3,7 @@
 -- KEYS  the marker, then the key of each ask
 -- ARGV  ttl, the longest ttl, how long a marker is kept after its last use
 --       (all ms); then token, note, "1" to renew or "0", waiter, and for how
---       long that has waited (us), for each ask
+--       long that has waited (us; below 0: it is not listed), for each ask
 --
 -- Returns the time, the time from which the node votes if it abstains (else 0),
 -- how many keys without an end were given one, and for each ask 1 for yes, 0 for
@@ -38,6 +38,7 @@ end
 for i = 2, #KEYS do
   local key, at = KEYS[i], 5 * i - 6
   local token, note, renew, waiter = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local waited = tonumber(ARGV[at + 4])
   local lease = token .. ' ' .. note
   local granted, value = false, nil
   if not abstains and renew == '0' then
@@ -57,10 +58,11 @@ for i = 2, #KEYS do
   else
     answer[i + 2] = 0
   end
-  if waiter ~= '' and granted then
+  if waiter == '' or waited < 0 then -- it is on no list
+  elseif granted then
     redis.call('ZREM', waiting_for(key), waiter)
-  elseif waiter ~= '' and value and not abstains then
-    redis.call('ZADD', waiting_for(key), micros(time - ARGV[at + 4]), waiter)
+  elseif value and not abstains then
+    redis.call('ZADD', waiting_for(key), micros(time - waited), waiter)
     redis.call('PEXPIRE', waiting_for(key), longest)
   end
 end

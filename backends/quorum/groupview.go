@@ -1,0 +1,91 @@
+package quorum
+
+import (
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// Keys returns the keys that are held, in the order in which they were asked for.
+func (g *Group) Keys() (keys []string) {
+	for _, k := range g.members {
+		if k.m.state == Held {
+			keys = append(keys, k.key)
+		}
+	}
+	return keys
+}
+
+// State returns where a key stands.
+func (g *Group) State(key string) State {
+	if k := g.byKey[key]; k != nil {
+		return k.m.state
+	}
+	return Released
+}
+
+// Validity returns how long a key is ours.
+func (g *Group) Validity(key string) Validity {
+	k := g.byKey[key]
+	if k == nil || k.m.state != Held {
+		return Validity{}
+	}
+	return Validity{from: g.last, left: k.m.since + g.tm.valid - g.aged}
+}
+
+// Settled says whether no call is under way and no node owes a release.
+func (g *Group) Settled() bool {
+	return !slices.ContainsFunc(g.members, func(k *member) bool { return !k.m.Settled() })
+}
+
+// Nodes returns a view of each node, in the order of Config.Nodes.
+func (g *Group) Nodes() []NodeView {
+	views := make([]NodeView, len(g.nodes))
+	for i := range g.nodes {
+		s := &g.nodes[i].seen
+		views[i] = NodeView{Name: g.cfg.Nodes[i], Err: s.trouble, Answers: s.answers, Errors: s.errors, VotesFrom: s.votesFrom}
+	}
+	for _, k := range g.members {
+		for i := range views {
+			views[i].Owes += len(k.m.nodes[i].owed)
+			if k.m.state == Held && k.m.held[0].at[i].answer == Yes {
+				views[i].Has++
+			}
+		}
+	}
+	return views
+}
+
+// Stats returns the sums of what has happened to single keys since the group was
+// made: 1,024 keys that are renewed at once count as 1,024 renewals.
+func (g *Group) Stats() Stats {
+	sum := g.retired
+	for _, k := range g.members {
+		sum = sum.Plus(k.m.stats)
+	}
+	return sum
+}
+
+// ClockOff is as Machine's.
+func (g *Group) ClockOff(now clock.Now) (time.Duration, bool) {
+	var off []time.Duration
+	for i := range g.nodes {
+		if d, ok := g.NodeClockOff(now, i); ok {
+			off = append(off, d)
+		}
+	}
+	if len(off) <= len(g.nodes)/2 {
+		return 0, false
+	}
+	return median(off), true
+}
+
+// NodeClockOff is as Machine's.
+func (g *Group) NodeClockOff(now clock.Now, node int) (time.Duration, bool) {
+	s := &g.nodes[node].seen
+	if s.clock.IsZero() || g.aged+max(0, now.Since(g.last))-s.aged > g.cfg.TTL {
+		return 0, false
+	}
+	return s.clockOff(now), true
+}

@@ -1,0 +1,471 @@
+package quorum_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+)
+
+// rosterHand steps one roster by hand: the test is the nodes, the network and the clock.
+type rosterHand struct {
+	t     *testing.T
+	r     *quorum.Roster
+	now   clock.Now
+	calls map[int]quorum.Call // under way
+	wake  time.Duration
+}
+
+func newRosterHand(t *testing.T, nodes int) *rosterHand {
+	h := &rosterHand{t: t, calls: map[int]quorum.Call{}, now: clock.Now{Mono: time.Hour, Wall: epoch}}
+	cfg := quorum.RosterConfig{Room: "room", ID: "me", TTL: ttl}
+	for i := range nodes {
+		cfg.Nodes = append(cfg.Nodes, fmt.Sprintf("n%d", i))
+	}
+	var err error
+	if h.r, err = quorum.NewRoster(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *rosterHand) do(e quorum.Effects) {
+	h.t.Helper()
+	for _, c := range e.Calls {
+		if _, busy := h.calls[c.Node]; busy || c.Meet == nil || c.Meet.Room != "room" || c.Meet.Member.ID != "me" || c.Timeout != quorum.CallTimeout(ttl) {
+			h.t.Fatalf("node %d is busy: %t; and is asked %+v", c.Node, busy, c)
+		}
+		h.calls[c.Node] = c
+	}
+	h.wake = e.Wake
+}
+
+func (h *rosterHand) pass(d time.Duration) {
+	h.now.Mono += d
+	h.now.Wall = h.now.Wall.Add(d)
+}
+
+func (h *rosterHand) sleep() time.Duration {
+	h.t.Helper()
+	d := h.wake - h.now.Mono
+	if h.wake == 0 || d <= 0 {
+		h.t.Fatalf("wake is %v at %v", h.wake, h.now.Mono)
+	}
+	h.pass(d)
+	h.do(h.r.Tick(h.now))
+	return d
+}
+
+func (h *rosterHand) present(note string) { h.t.Helper(); h.do(h.r.Present(h.now, note)) }
+func (h *rosterHand) leave()              { h.t.Helper(); h.do(h.r.Leave(h.now)) }
+
+// wantSays checks what a node is being told: a note with its number, or that the
+// process leaves.
+func (h *rosterHand) wantSays(node int, want string) {
+	h.t.Helper()
+	got := "nothing"
+	if c, ok := h.calls[node]; ok {
+		if got = c.Meet.Member.Note; c.Meet.TTL == 0 {
+			got = "leaves" + got
+		} else if c.Meet.TTL != ttl {
+			h.t.Errorf("node %d is told a ttl of %v", node, c.Meet.TTL)
+		}
+	}
+	if got != want {
+		h.t.Errorf("node %d is told %q, want %q", node, got, want)
+	}
+}
+
+func there(id, note string, left time.Duration) quorum.Member {
+	return quorum.Member{ID: id, Note: note, Left: left}
+}
+
+func (h *rosterHand) answer(node int, members ...quorum.Member) {
+	h.t.Helper()
+	c, ok := h.calls[node]
+	if !ok {
+		h.t.Fatalf("no call under way for node %d", node)
+	}
+	delete(h.calls, node)
+	h.do(h.r.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Members: members}))
+}
+
+func (h *rosterHand) fail(node int) {
+	h.t.Helper()
+	c := h.calls[node]
+	delete(h.calls, node)
+	h.do(h.r.Reply(h.now, quorum.Reply{Node: node, Seq: c.Seq, Err: errTimeout}))
+}
+
+// wantMembers checks who is there, each as "id: note left".
+func (h *rosterHand) wantMembers(sure bool, want ...string) {
+	h.t.Helper()
+	members, got := h.r.Members(h.now)
+	var all []string
+	for _, m := range members {
+		all = append(all, fmt.Sprint(m.ID, ": ", m.Note, " ", m.Left))
+	}
+	if !slices.Equal(all, want) || got != sure {
+		h.t.Errorf("there are %q, sure is %t; want %q, %t", all, got, want, sure)
+	}
+}
+
+func TestRoster(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"whoever is to be looked for is looked for at once, behind what is under way": func(t *testing.T) {
+			h := newRosterHand(t, 2)
+			h.present("here it is")
+			h.answer(0, there("me", "1 here it is", ttl))
+			h.do(h.r.Look(h.now))
+			h.wantSays(0, "1 here it is")
+			h.answer(0, there("me", "1 here it is", ttl), there("b", "1 new", ttl))
+			h.answer(1, there("me", "1 here it is", ttl))
+			h.wantSays(0, "nothing")
+			h.wantSays(1, "1 here it is")
+			h.wantMembers(true, "b: new 3s", "me: here it is 3s")
+		},
+		"all nodes are told, and met again six times a ttl": func(t *testing.T) {
+			h := newRosterHand(t, 3)
+			h.do(h.r.Tick(h.now))
+			h.wantSays(0, "nothing")
+			h.present("here it is")
+			for range 10 {
+				for node := range 3 {
+					h.wantSays(node, "1 here it is")
+					h.answer(node, there("me", "1 here it is", ttl))
+				}
+				if h.r.Gone() {
+					t.Error("gone while all nodes know that it is there")
+				}
+				h.wantMembers(true, "me: here it is 3s")
+				if d := h.sleep(); d != ttl/6 {
+					t.Errorf("they are met again after %v", d)
+				}
+			}
+			if h.r.Changes() != 2 { // one answer, and a majority
+				t.Errorf("%d changes", h.r.Changes())
+			}
+		},
+		"whom any node has is there, with the newest note": func(t *testing.T) {
+			h := newRosterHand(t, 3)
+			h.present("")
+			h.wantMembers(false)
+			h.answer(0, there("b", "9 old", time.Second), there("me", "1 ", ttl))
+			h.wantMembers(false, "b: old 1s", "me:  3s")
+			h.answer(1, there("b", "10 new one", time.Millisecond), there("a", "no number", ttl))
+			h.wantMembers(true, "a: no number 3s", "b: new one 1s", "me:  3s")
+			h.answer(2, there("b", "8 older", 2*time.Second))
+			h.wantMembers(true, "a: no number 3s", "b: new one 2s", "me:  3s")
+			if h.r.Changes() != 2 {
+				t.Errorf("%d changes", h.r.Changes())
+			}
+		},
+		"each change is counted, and nothing else": func(t *testing.T) {
+			h := newRosterHand(t, 1)
+			h.present("")
+			for _, step := range []struct {
+				what    string
+				members []quorum.Member
+				changes uint64
+				want    []string
+			}{
+				{"the first answer", nil, 1, nil},
+				{"the same", nil, 0, nil},
+				{"one came", []quorum.Member{there("a", "1 x", ttl)}, 1, []string{"a: x 3s"}},
+				{"it stays", []quorum.Member{there("a", "1 x", ttl-1)}, 0, []string{"a: x 2.999999999s"}},
+				{"it has another note", []quorum.Member{there("a", "2 y", ttl)}, 1, []string{"a: y 3s"}},
+				{"it said the same again", []quorum.Member{there("a", "3 y", ttl)}, 0, []string{"a: y 3s"}},
+				{"it is another", []quorum.Member{there("b", "3 y", ttl)}, 1, []string{"b: y 3s"}},
+				{"another came", []quorum.Member{there("b", "3 y", ttl), there("c", "1 ", ttl)}, 1, []string{"b: y 3s", "c:  3s"}},
+				{"they are named in another order", []quorum.Member{there("c", "1 ", ttl), there("b", "3 y", ttl)}, 0, []string{"b: y 3s", "c:  3s"}},
+				{"one left", []quorum.Member{there("b", "3 y", ttl)}, 1, []string{"b: y 3s"}},
+				{"it has little left", []quorum.Member{there("b", "3 y", ttl/12)}, 0, []string{"b: y 250ms"}},
+				{"it came back when it was gone", []quorum.Member{there("b", "3 y", ttl)}, 2, []string{"b: y 3s"}},
+			} {
+				before := h.r.Changes()
+				for len(h.calls) == 0 {
+					h.sleep()
+				}
+				h.answer(0, step.members...)
+				if got := h.r.Changes() - before; got != step.changes {
+					t.Errorf("%s: %d changes, want %d", step.what, got, step.changes)
+				}
+				h.wantMembers(true, step.want...)
+			}
+		},
+		"a note counts by its number where two nodes have two": func(t *testing.T) {
+			h := newRosterHand(t, 2)
+			h.present("")
+			h.answer(0, there("a", "2 old", ttl))
+			h.answer(1, there("a", "1 older", ttl))
+			h.wantMembers(true, "a: old 3s")
+			h.sleep()
+			h.answer(0, there("a", "2 old", ttl))
+			before := h.r.Changes()
+			h.answer(1, there("a", "3 older", ttl)) // as it was before
+			h.wantMembers(true, "a: older 3s")
+			if h.r.Changes() == before {
+				t.Error("that its newest note is another was not counted")
+			}
+		},
+		"a node that has not answered hides no other, nor one who is gone another": func(t *testing.T) {
+			h := newRosterHand(t, 3)
+			h.present("")
+			h.answer(1, there("a", "1 ", ms), there("b", "1 ", ttl), there("c", "1 ", 2*ms))
+			h.answer(2)
+			h.wantMembers(true, "a:  1ms", "b:  3s", "c:  2ms")
+			h.sleep()
+			h.wantMembers(true, "b:  2.999s", "c:  1ms")
+			h.sleep()
+			h.wantMembers(true, "b:  2.998s")
+			h.pass(ttl - 2*ms)
+			h.wantMembers(true) // to the last
+			h.pass(1)
+			h.wantMembers(false)
+		},
+		"what is heard on leaving is as fresh": func(t *testing.T) {
+			h := newRosterHand(t, 1)
+			h.present("")
+			h.answer(0)
+			h.pass(ms)
+			h.leave()
+			h.answer(0, there("a", "1 ", ttl))
+			h.wantMembers(true, "a:  3s")
+		},
+		"it is sure again when nodes answer again": func(t *testing.T) {
+			h := newRosterHand(t, 1)
+			h.present("")
+			h.answer(0)
+			h.sleep()
+			h.pass(2 * ttl) // the call hangs, and nobody looks
+			before := h.r.Changes()
+			h.answer(0)
+			h.wantMembers(false) // it was asked long ago
+			h.answer(0)
+			h.wantMembers(true)
+			if got := h.r.Changes() - before; got != 2 {
+				t.Errorf("%d changes, want 2", got)
+			}
+		},
+		"what nodes have said ages from when they were asked": func(t *testing.T) {
+			h := newRosterHand(t, 3)
+			h.present("")
+			h.pass(400 * time.Millisecond)
+			h.answer(0, there("a", "1 ", time.Second))
+			h.answer(1)
+			h.fail(2)
+			h.wantMembers(true, "a:  600ms")
+			before := h.r.Changes()
+			for h.r.Changes() == before {
+				h.sleep()
+			}
+			h.wantMembers(true)
+			if h.now.Mono != time.Hour+time.Second {
+				t.Errorf("it was gone at %v", h.now.Mono-time.Hour)
+			}
+			for h.r.Changes() == before+1 {
+				h.sleep()
+			}
+			if h.now.Mono != time.Hour+ttl+1 {
+				t.Errorf("it was sure until %v", h.now.Mono-time.Hour)
+			}
+			h.wantMembers(false)
+			// A jump of the wall clock may be time that was slept through.
+			h.answer(0, there("a", "1 ", time.Hour))
+			h.now.Wall = h.now.Wall.Add(time.Hour)
+			h.wantMembers(false)
+		},
+		"news is told at once, to a busy node when it has answered": func(t *testing.T) {
+			h := newRosterHand(t, 2)
+			h.present("one")
+			h.answer(0)
+			h.pass(ms)
+			h.present("one")
+			h.wantSays(0, "nothing")
+			h.present("two")
+			h.wantSays(0, "2 two")
+			h.wantSays(1, "1 one")
+			h.present("three")
+			h.fail(1)
+			h.wantSays(1, "3 three")
+			h.answer(0)
+			h.wantSays(0, "3 three")
+			h.answer(0)
+			h.wantSays(0, "nothing")
+		},
+		"a node that fails is met no more often": func(t *testing.T) {
+			h := newRosterHand(t, 1)
+			h.present("")
+			for range 5 {
+				h.fail(0)
+				h.wantSays(0, "nothing")
+				if n := h.r.Nodes()[0]; n.Err == nil || n.Answers != 0 {
+					t.Errorf("the node is %+v", n)
+				}
+				if d := h.sleep(); d != ttl/6 {
+					t.Errorf("it is met again after %v", d)
+				}
+			}
+			h.answer(0)
+			if n := h.r.Nodes()[0]; n.Name != "n0" || n.Err != nil || n.Answers != 1 || n.Errors != 5 {
+				t.Errorf("the node is %+v", n)
+			}
+		},
+		"who leaves is gone when all nodes know": func(t *testing.T) {
+			h := newRosterHand(t, 3)
+			h.leave()
+			h.wantSays(0, "nothing")
+			if !h.r.Gone() {
+				t.Error("who never was there is not gone")
+			}
+			h.present("")
+			if h.r.Gone() {
+				t.Error("gone while there")
+			}
+			h.answer(0)
+			h.answer(1)
+			h.leave()
+			h.wantSays(0, "leaves")
+			h.wantSays(2, "1 ")
+			h.answer(0)
+			h.answer(1)
+			h.answer(2)
+			h.wantSays(2, "leaves")
+			if h.r.Gone() {
+				t.Error("gone before the last node knows")
+			}
+			h.answer(2)
+			for node := range 3 {
+				h.wantSays(node, "nothing")
+			}
+			if !h.r.Gone() {
+				t.Error("not gone when all nodes know")
+			}
+			h.pass(ttl + 1)
+			h.do(h.r.Tick(h.now))
+			h.wantSays(0, "nothing")
+			if h.wake != 0 {
+				t.Errorf("it wakes at %v when it is gone", h.wake)
+			}
+			h.present("again")
+			h.wantSays(0, "3 again")
+		},
+		"a node that does not hear of it is told twice": func(t *testing.T) {
+			h := newRosterHand(t, 1)
+			h.present("")
+			h.pass(ms)
+			h.leave()
+			h.fail(0) // the first meeting
+			h.wantSays(0, "leaves")
+			h.fail(0)
+			if h.r.Gone() {
+				t.Error("gone when it was told once")
+			}
+			h.sleep()
+			h.wantSays(0, "leaves")
+			h.fail(0)
+			if !h.r.Gone() {
+				t.Error("not gone when it was told twice")
+			}
+		},
+		"a node that hangs forgets by itself": func(t *testing.T) {
+			h := newRosterHand(t, 1)
+			h.present("")
+			h.answer(0)
+			h.leave()
+			for !h.r.Gone() {
+				h.sleep()
+			}
+			if took := h.now.Mono - time.Hour; took != ttl+quorum.CallTimeout(ttl) {
+				t.Errorf("gone after %v", took)
+			}
+			if h.wake != 0 {
+				t.Errorf("it wakes at %v", h.wake)
+			}
+		},
+		"what it says while it leaves does not count as having left": func(t *testing.T) {
+			h := newRosterHand(t, 1)
+			h.present("")
+			old := h.calls[0]
+			h.leave()
+			h.answer(0)
+			h.wantSays(0, "leaves")
+			h.do(h.r.Reply(h.now, quorum.Reply{Seq: old.Seq}))
+			h.wantSays(0, "leaves")
+			if h.r.Gone() {
+				t.Error("gone by an answer to what it said before")
+			}
+			h.present("again")
+			h.leave()
+			h.fail(0)
+			h.wantSays(0, "leaves")
+			h.answer(0)
+			h.wantSays(0, "nothing")
+			if !h.r.Gone() {
+				t.Error("not gone")
+			}
+		},
+		"an answer that comes twice counts once": func(t *testing.T) {
+			h := newRosterHand(t, 1)
+			h.present("")
+			c := h.calls[0]
+			h.answer(0)
+			h.do(h.r.Reply(h.now, quorum.Reply{Seq: c.Seq, Members: []quorum.Member{there("a", "1 ", ttl)}}))
+			h.wantMembers(true)
+		},
+	} {
+		t.Run(name, test)
+	}
+}
+
+func TestRosterConfig(t *testing.T) {
+	good := quorum.RosterConfig{Nodes: []string{"n"}, Room: "room", ID: "me", TTL: ttl, Every: ttl / 2}
+	for _, each := range []time.Duration{quorum.MinTTL, ttl, quorum.MaxTTL} {
+		cfg := good
+		if cfg.TTL = each; each == quorum.MinTTL {
+			cfg.Every = 1
+		}
+		if _, err := quorum.NewRoster(cfg); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, spoil := range map[string]func(*quorum.RosterConfig){
+		"no nodes":         func(c *quorum.RosterConfig) { c.Nodes = nil },
+		"no room":          func(c *quorum.RosterConfig) { c.Room = "" },
+		"no id":            func(c *quorum.RosterConfig) { c.ID = "" },
+		"an id of words":   func(c *quorum.RosterConfig) { c.ID = "me too" },
+		"a short ttl":      func(c *quorum.RosterConfig) { c.TTL, c.Every = quorum.MinTTL-1, 0 },
+		"a long ttl":       func(c *quorum.RosterConfig) { c.TTL = quorum.MaxTTL + 1 },
+		"met too seldom":   func(c *quorum.RosterConfig) { c.Every++ },
+		"met before it is": func(c *quorum.RosterConfig) { c.Every = -1 },
+	} {
+		cfg := good
+		spoil(&cfg)
+		if _, err := quorum.NewRoster(cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestMemberCheck(t *testing.T) {
+	good := quorum.Member{ID: strings.Repeat("i", quorum.MaxID), Note: strings.Repeat("n", quorum.MaxNote)}
+	for _, ttl := range []time.Duration{0, 1, quorum.MaxTTL} {
+		if err := good.Check(ttl); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, m := range []quorum.Member{{}, {ID: "a b"}, {ID: good.ID + "i"}, {ID: "a", Note: good.Note + "n"}} {
+		if err := m.Check(1); err == nil {
+			t.Errorf("%.40v passes", m)
+		}
+	}
+	for _, ttl := range []time.Duration{-1, quorum.MaxTTL + 1} {
+		if err := good.Check(ttl); err == nil {
+			t.Errorf("a ttl of %v passes", ttl)
+		}
+	}
+}
