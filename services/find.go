@@ -39,6 +39,8 @@ var (
 	maven = tool{"mvn", []string{"maven"}, "maven",
 		func() (string, error) { return exec.LookPath("mvn") }}
 	chromium = tool{"Chromium", []string{"chromium", "chromium-browser"}, "--cask chromium", findChromium}
+	python   = tool{"Python 3", []string{"python3"}, "python", func() (string, error) { return exec.LookPath("python3") }}
+	wrk      = tool{"wrk", []string{"wrk"}, "wrk", func() (string, error) { return exec.LookPath("wrk") }}
 	java     = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
 )
 
@@ -58,6 +60,12 @@ func (t tool) path() (string, error) {
 // Chromium returns the path of a Chromium browser, for tests of what a web page may
 // do to a server.
 func Chromium() (string, error) { return chromium.path() }
+
+// Python returns the path of Python 3, for tests of clients that are written in it.
+func Python() (string, error) { return python.path() }
+
+// Wrk returns the path of wrk, for tests of clients that know nothing of salectl.
+func Wrk() (string, error) { return wrk.path() }
 
 // findChromium returns the first browser of that family.
 func findChromium() (string, error) {

@@ -29,13 +29,14 @@ func Install(ctx context.Context, progress io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// InstallBrowser sees to it that there is a Chromium, which only tests need, as
-// Install does for the servers.
-func InstallBrowser(ctx context.Context, progress io.Writer) error {
+// InstallClients sees to it that there are Chromium, Python and wrk, which only tests need,
+// as Install does for the servers.
+func InstallClients(ctx context.Context, progress io.Writer) error {
 	if err := supported(); err != nil {
 		return err
 	}
-	return newAptGet(ctx, progress).provide(ctx, chromium)
+	apt := newAptGet(ctx, progress)
+	return errors.Join(apt.provide(ctx, chromium), apt.provide(ctx, python), apt.provide(ctx, wrk))
 }
 
 // aptGet installs packages.

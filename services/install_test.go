@@ -36,6 +36,8 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 		"java":    {func() error { _, err := noJava.path(); return err }, "apt-get install openjdk-17-jre-headless"},
 		"mvn":     {func() error { _, err := maven.path(); return err }, "brew install maven"},
 		"browser": {func() error { _, err := Chromium(); return err }, "apt-get install chromium"},
+		"python":  {func() error { _, err := Python(); return err }, "apt-get install python3"},
+		"wrk":     {func() error { _, err := Wrk(); return err }, "apt-get install wrk"},
 		"jars":    {func() error { return fetchJars(t.Context(), io.Discard) }, "mvn is not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,11 +74,11 @@ func newApp(out io.Writer) *cli.App {
 }
 
 func install(c *cli.Context, _ *services.Local) error {
-	err := errors.Join(services.Install(c.Context, c.App.Writer), services.InstallBrowser(c.Context, c.App.Writer))
+	err := errors.Join(services.Install(c.Context, c.App.Writer), services.InstallClients(c.Context, c.App.Writer))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(c.App.Writer, "redis-server, Java, HBase and Chromium are here.")
+	fmt.Fprintln(c.App.Writer, "redis-server, Java, HBase, Chromium, Python and wrk are here.")
 	return nil
 }
 
