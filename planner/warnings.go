@@ -20,6 +20,7 @@ func (p *Plan) warn(format string, args ...any) {
 // 1970; 0: there is no end.
 func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 	p.shardWarnings(actual)
+	p.shareWarning(actual)
 	if ahead := actual.ahead(); ahead != "" {
 		p.warn("%s", ahead)
 	}
@@ -131,4 +132,29 @@ func endOf(s *pb.Settings) int64 {
 		return 0 // they have ended
 	}
 	return s.GetClosesAtUs()
+}
+
+// sharesPerProcess is how many shards a process should have on average, at least, and how
+// many are advised: with one each or two, some process has twice the work of another.
+const (
+	sharesPerProcess = 2
+	sharesAdvised    = 4
+)
+
+// shareWarning tells of a live sale that more processes share than its shards are good for.
+// Those are counted that have leases.
+func (p *Plan) shareWarning(actual *Actual) {
+	if p.Kind != KindApply || !actual.Sale.Live() {
+		return
+	}
+	processes := make(map[string]bool)
+	for i := range actual.Shards {
+		if l, ok := actual.leaseOf(i); ok {
+			processes[l.address] = true
+		}
+	}
+	if n := len(processes); n > 1 && len(actual.Shards) < sharesPerProcess*n {
+		p.warn("%d processes share %s, so that some have twice the work of others; another run could have a lockCount of %d or more",
+			n, spec.Count(int64(len(actual.Shards)), "shard"), sharesAdvised*n)
+	}
 }

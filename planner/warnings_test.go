@@ -11,6 +11,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/spec"
 )
 
 // The first three logs whose time is ahead are named, and how many more there are.
@@ -79,6 +80,35 @@ func TestWarningsOfNodes(t *testing.T) {
 		p.nodeWarnings(a)
 		if !slices.EqualFunc(p.Warnings, test.want, strings.HasPrefix) {
 			t.Errorf("%s: warned of %q, want %q", name, p.Warnings, test.want)
+		}
+	}
+}
+
+// Shards that are too few for the processes that share them are told of, where they are.
+func TestShareWarning(t *testing.T) {
+	for _, c := range []struct {
+		kind   Kind
+		owners []string // by shard; "": nobody
+		want   string
+	}{
+		{KindApply, []string{"a:1", "b:1", "a:1"}, "2 processes share 3 shards, so that some have twice the work of others; another run could have a lockCount of 8 or more"},
+		{KindApply, []string{"a:1", "b:1", "a:1", "b:1"}, ""},
+		{KindApply, []string{"a:1", "", ""}, ""},
+		{KindApply, []string{"a:1"}, ""},
+		{KindDestroy, []string{"a:1", "b:1"}, ""},
+	} {
+		a := &Actual{At: epoch, Sale: said(t, plannedOp(workUID, 1, 1)), Shards: make([]ShardActual, len(c.owners))}
+		var holds []quorum.Holding
+		for i, address := range c.owners {
+			if address != "" {
+				holds = append(holds, quorum.Holding{Key: spec.LeaseKey(workUID, i), Token: address, Note: quorum.Note{Address: address}.String(), Left: time.Second})
+			}
+		}
+		a.Nodes = []NodeActual{{Leases: holds}}
+		p := &Plan{Kind: c.kind}
+		p.shareWarning(a)
+		if got := strings.Join(p.Warnings, "; "); got != c.want {
+			t.Errorf("%v: %q, want %q", c.owners, got, c.want)
 		}
 	}
 }

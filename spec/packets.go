@@ -12,6 +12,18 @@ type Packets struct {
 	Currency string
 	Scale    int     // decimals of the currency
 	amounts  []int64 // minor units; that of unit n at n-1
+
+	some map[int64]int64 // by unit, where not all are known; nil: they are
+}
+
+// SomePackets returns packets of which only some amounts are known: those of units, in
+// their order.
+func SomePackets(currency string, scale int, units, amounts []int64) *Packets {
+	p := &Packets{Currency: currency, Scale: scale, some: make(map[int64]int64, len(units))}
+	for i, unit := range units[:min(len(units), len(amounts))] {
+		p.some[unit] = amounts[i]
+	}
+	return p
 }
 
 // Deal deals the total to that many packets. It is a pure function, for ever:
@@ -50,6 +62,9 @@ func (r RedPacket) Deal(packets int64, seed [32]byte) *Packets {
 
 // Amount is what a unit has, in minor units; 0 for a unit that there is not.
 func (p *Packets) Amount(unit int64) int64 {
+	if p.some != nil {
+		return p.some[unit]
+	}
 	if unit < 1 || unit > int64(len(p.amounts)) {
 		return 0
 	}

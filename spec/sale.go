@@ -37,7 +37,7 @@ type Sale struct {
 	// 0 and RedPacket is nil.
 	Engine    Engine
 	Ack       Ack
-	Backlog   int64      // most claims that Redis has granted and the ledger lacks; 1 to MaxBacklog
+	Backlog   int64      // most claims that Redis has granted and the ledger lacks, over all shards; 1 to MaxBacklog; see Allotment
 	RedPacket *RedPacket // nil: a unit is a number and no more
 
 	// Where the sale lives. With EngineLedger: either Embedded, or Redis and

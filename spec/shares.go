@@ -16,6 +16,18 @@ func Shares(stock int64, lockCount int) []int64 {
 	return shares
 }
 
+// Allotment is how many claims the ledger may lack of those that one shard's list has
+// given: the shard's share of the backlog, or one. So whoever owns a shard can tell by
+// itself, and of all shards the ledger lacks no more than the backlog or, where that is
+// less than their number, one of each.
+func Allotment(backlog int64, lockCount, shard int) int64 {
+	each, rest := backlog/int64(lockCount), backlog%int64(lockCount)
+	if int64(shard) < rest {
+		each++
+	}
+	return max(each, 1)
+}
+
 // HomeShard is the shard that keeps all that is known of a user.
 func HomeShard(user string, lockCount int) int {
 	return int(xxhash.Sum64String(user) % uint64(lockCount))

@@ -46,6 +46,39 @@ func TestSharesSumUp(t *testing.T) {
 	})
 }
 
+func TestAllotment(t *testing.T) {
+	for _, c := range []struct {
+		backlog int64
+		locks   int
+		want    []int64
+	}{
+		{10, 1, []int64{10}},
+		{10, 3, []int64{4, 3, 3}},
+		{3, 3, []int64{1, 1, 1}},
+		{3, 5, []int64{1, 1, 1, 1, 1}}, // each may lack one
+		{MaxBacklog, 2, []int64{MaxBacklog / 2, MaxBacklog / 2}},
+	} {
+		for i, want := range c.want {
+			if got := Allotment(c.backlog, c.locks, i); got != want {
+				t.Errorf("of %d over %d, shard %d has %d, want %d", c.backlog, c.locks, i, got, want)
+			}
+		}
+	}
+}
+
+func TestAllotmentsSumUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		locks, backlog := rapid.IntRange(1, MaxLockCount).Draw(t, "locks"), rapid.Int64Range(1, MaxBacklog).Draw(t, "backlog")
+		sum := int64(0)
+		for i := range locks {
+			sum += Allotment(backlog, locks, i)
+		}
+		if sum != max(backlog, int64(locks)) {
+			t.Fatalf("%d in all", sum)
+		}
+	})
+}
+
 func TestHomeShard(t *testing.T) {
 	// A user's shard is where the ledger has that user; another hash would
 	// forget everybody. xxHash64 of the empty string is ef46db3751d8e999.
