@@ -5,6 +5,8 @@
 // be asked (check.go), one table that says what each outcome of a claim means to
 // whoever asked (outcome.go), and a Client that sends a claim until it is decided.
 // Server, command line, rehearsal, simulation and tests all take theirs from here.
+// With Config.Stream the Client sends its requests over one stream to each server: a
+// StreamConn (stream.go), with the messages of package streampb.
 // It imports nothing else of this module, so that other Go programs can use it by
 // itself.
 package api

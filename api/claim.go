@@ -11,8 +11,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"salectl/api/streampb"
 )
 
 // Answer is what a claim or a settlement came to, as whoever asked was told.
@@ -20,9 +23,11 @@ type Answer struct {
 	Outcome Outcome // empty: no server gave an answer
 	Status  int     // of the HTTP answer
 
-	Claim    Claim  // of an accepted claim, or of one that was settled as asked
-	Replayed bool   // the claim had been accepted before; of a settlement it is not told
-	problem  []byte // of any other: the document; see Problem
+	Claim    Claim    // of an accepted claim, or of one that was settled as asked
+	Replayed bool     // the claim had been accepted before; of a settlement it is not told
+	problem  []byte   // of any other: the document; see Problem
+	said     *Problem // the same, of an answer that came over a stream
+	bare     bool     // of one that says no more than its outcome
 
 	// RetryAfter is what the header says, or else what the outcome's Row says.
 	RetryAfter time.Duration
@@ -39,6 +44,12 @@ type Answer struct {
 // Problem is what a server said of what was not accepted, or not done. It is read here and
 // not before: whoever sends many claims needs it seldom.
 func (a *Answer) Problem() Problem {
+	if a.said != nil {
+		return *a.said
+	}
+	if a.bare {
+		return problemOf(a.Outcome.Row())
+	}
 	var p Problem
 	_ = json.Unmarshal(a.problem, &p) // it has been read once, for the outcome
 	return p
@@ -46,7 +57,7 @@ func (a *Answer) Problem() Problem {
 
 // Retry says whether the request is worth sending again.
 func (a *Answer) Retry() Retry {
-	row := a.Outcome.Row()
+	row := a.Outcome.row()
 	if row.Status == http.StatusInternalServerError && passing(a.Status) { // the word of a newer server
 		return Again
 	}
@@ -86,22 +97,36 @@ func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 	if r.Key == "" {
 		r.Key = rand.Text()
 	}
-	body, err := json.Marshal(r)
-	if err != nil {
-		return Answer{}, err
+	a := c.asking()
+	defer a.free()
+	a.claim = r
+	if !c.cfg.Stream {
+		body, err := json.Marshal(r)
+		if err != nil {
+			return Answer{}, err
+		}
+		a.key, a.body = []string{r.Key}, body
 	}
-	a := asking{Client: c, key: []string{r.Key}, body: body}
-	answer, err := a.ask(ctx)
-	answer.Key = r.Key
-	return answer, err
+	a.server = c.first(func(shards int) int { return shardOf(r.User, shards) })
+	err := a.ask(ctx)
+	a.answer.Key = r.Key
+	return *a.answer, err
 }
 
 // asking is one claim or settlement on its way.
 type asking struct {
+	asked
+	answers [2]Answer // of the last attempt and the one under way; large, and most need one
+}
+
+// asked is what an asking has beside its answers.
+type asked struct {
 	*Client
-	path string   // behind that of the claims
-	key  []string // the header's values; none: net/http may send the request again all the same
-	body []byte
+	claim   Request              // "" as user: it is none
+	settles *streampb.Settlement // over a stream; nil: it is a claim, or goes over HTTP
+	path    string               // behind that of the claims
+	key     []string             // the header's values; none: net/http may send the request again all the same
+	body    []byte
 
 	server   int // index of the one that is asked
 	attempts int
@@ -111,44 +136,58 @@ type asking struct {
 	inDoubt  bool
 	sent     atomic.Bool // the attempt has a connection: until then no server has heard of it
 
-	answer Answer // of the last attempt
-	err    error  // of the last attempt, nil if it had an answer
+	answer *Answer // of the last attempt
+	err    error   // of the last attempt, nil if it had an answer
+	next   *Answer // of the attempt under way
 }
 
-func (a *asking) ask(ctx context.Context) (Answer, error) {
-	a.server = int(a.decided.Load())
+var askings = sync.Pool{New: func() any { return new(asking) }}
+
+func (c *Client) asking() *asking {
+	a := askings.Get().(*asking)
+	a.Client, a.answer, a.next = c, &a.answers[1], &a.answers[0]
+	return a
+}
+
+func (a *asking) free() {
+	a.answers[0] = Answer{}
+	if a.answer.Attempts > 0 || a.attempts > 1 {
+		a.answers[1] = Answer{}
+	}
+	a.asked = asked{}
+	askings.Put(a)
+}
+
+// ask asks until there is an answer, first the server that is set.
+func (a *asking) ask(ctx context.Context) error {
 	err := a.run(ctx)
 	a.answer.Attempts, a.answer.MayBeAccepted = a.attempts, a.inDoubt
-	return a.answer, err
+	return err
 }
 
 func (a *asking) run(ctx context.Context) error {
 	for {
-		answer, err := a.attempt(ctx)
+		err := a.attempt(ctx)
 		if err != nil && ctx.Err() != nil { // cut off by us, it says less than the one before
 			if a.attempts == 1 {
-				a.err = fmt.Errorf("no answer from %s", a.servers[a.server].base)
+				a.err = fmt.Errorf("no answer from %s", a.Client.server(a.server).base)
 			}
 			return a.stopped(ctx)
 		}
-		a.answer, a.err = answer, err
+		a.answer, a.next, a.err = a.next, a.answer, err
 		again := err != nil && worthRetrying(err)
 		if err == nil {
-			retry := answer.Retry()
+			retry := a.answer.Retry()
 			again = retry == Again || retry == Later && a.cfg.Later
-			if retry != Again {
+			if retry != Again && a.server < len(a.servers) {
 				a.decided.Store(int32(a.server))
 			}
 		}
-		told := Attempt{Number: a.attempts, Server: a.servers[a.server].base, Err: err, Again: again && ctx.Err() == nil}
-		if err == nil {
-			told.Answer = &a.answer
-		}
-		if more := a.cfg.Attempted(told); !again || !more {
+		if more := a.tell(again && ctx.Err() == nil); !again || !more {
 			return err
 		}
 		err = nil
-		if wait := a.next(); wait > 0 {
+		if wait := a.turn(); wait > 0 {
 			err = a.cfg.Sleep(ctx, wait)
 		}
 		switch {
@@ -160,6 +199,19 @@ func (a *asking) run(ctx context.Context) error {
 	}
 }
 
+// tell tells of an attempt; false: there is to be no other.
+func (a *asking) tell(again bool) bool {
+	if a.cfg.Attempted == nil {
+		return true
+	}
+	told := Attempt{Number: a.attempts, Server: a.Client.server(a.server).base, Err: a.err, Again: again}
+	if a.err == nil {
+		answer := *a.answer // whoever hears of it may keep it
+		told.Answer = &answer
+	}
+	return a.cfg.Attempted(told)
+}
+
 // stopped is the error of a claim whose context has ended.
 func (a *asking) stopped(ctx context.Context) error {
 	cause := context.Cause(ctx)
@@ -169,16 +221,20 @@ func (a *asking) stopped(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", cause, a.err)
 }
 
-// next chooses the server of the next attempt and returns how long to wait before.
+// turn chooses the server of the next attempt and returns how long to wait before.
 //
 // Where this server has not decided, each of the others is asked before the client
 // waits, also after Unknown: a process that has lost the sale says so of what it had
 // under way until it has taken the sale over again, while its successor knows.
-func (a *asking) next() time.Duration {
+func (a *asking) turn() time.Duration {
 	a.round++
 	a.wait = max(a.wait, a.due())
 	if a.err != nil || a.answer.Retry() == Again {
-		a.server = (a.server + 1) % len(a.servers)
+		if a.server < len(a.servers) {
+			a.server = (a.server + 1) % len(a.servers)
+		} else { // one that was learned of
+			a.server = int(a.decided.Load())
+		}
 		if a.round < len(a.servers) {
 			return 0
 		}
@@ -205,24 +261,35 @@ func (a *asking) due() time.Duration {
 }
 
 // attempt makes one attempt, and takes down whether it may have been accepted.
-func (a *asking) attempt(ctx context.Context) (Answer, error) {
+func (a *asking) attempt(ctx context.Context) (err error) {
 	a.attempts++
 	a.sent.Store(false)
-	answer, err := a.post(a.traced(ctx), a.servers[a.server])
+	if a.attempts > 2 {
+		*a.next = Answer{}
+	}
+	server := a.Client.server(a.server)
+	if a.overStream() {
+		err = a.sendOver(ctx, server)
+	} else {
+		*a.next, err = a.post(a.traced(ctx), server)
+	}
+	if err != nil && ctx.Err() == nil {
+		server.silent.Store(time.Now().UnixNano())
+	}
 	a.silent++
 	switch foreign := (*UnexpectedError)(nil); {
 	case err == nil:
 		a.silent = 0
-		if answer.Outcome == Unknown {
+		if a.next.Outcome == Unknown {
 			a.inDoubt = true
-		} else if answer.Outcome.Row().Decides {
+		} else if a.next.Outcome.row().Decides {
 			a.inDoubt = false
 		}
 	case errors.As(err, &foreign) && !foreign.passing():
 	case a.sent.Load():
 		a.inDoubt = true
 	}
-	return answer, err
+	return err
 }
 
 // traced returns a context that takes down when a request has a connection.
@@ -244,7 +311,7 @@ func worthRetrying(err error) bool {
 }
 
 // post sends the request to a server.
-func (a *asking) post(ctx context.Context, s server) (answer Answer, err error) {
+func (a *asking) post(ctx context.Context, s *server) (answer Answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.claims+a.path, bytes.NewReader(a.body))
 	if err != nil {
 		return answer, err
@@ -260,6 +327,7 @@ func (a *asking) post(ctx context.Context, s server) (answer Answer, err error) 
 		return answer, err
 	}
 	defer buffers.Put(body)
+	a.learnFrom(response.Header)
 	answer = Answer{Status: response.StatusCode, Server: s.base, Replayed: a.path == "" && response.StatusCode == http.StatusOK}
 	var refusal struct {
 		Outcome Outcome `json:"outcome"`

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"salectl/api/streampb"
 )
 
 // Config is what a Client needs. Servers is required, and Sale for all but Ready
@@ -43,6 +45,17 @@ type Config struct {
 	// Later also sends claims again whose answer may be another one later: those
 	// with NoneNow, NotOpen or Paused.
 	Later bool
+
+	// Stream has claims, settlements other than refunds, and look-ups go over one stream
+	// to each server, many at a time, in place of a request of HTTP for each. The answers
+	// are the same. Transport, if set, has to speak HTTP/2; an *http.Transport is copied,
+	// and its copy does.
+	Stream bool
+
+	// FollowOwners also asks servers that Servers does not name, where an answer says that
+	// one decides on a user's claims. It gets the token, too: set it where whoever answers
+	// is believed, and by https where others can read along.
+	FollowOwners bool
 
 	// Attempted, if set, hears of each attempt to claim or to settle as it ends. If it
 	// returns false the request is not sent again, whatever became of it.
@@ -73,16 +86,25 @@ const maxAnswer = 16 << 20
 type Client struct {
 	cfg     Config
 	http    http.Client
-	servers []server
+	servers []*server
 	header  http.Header // of every request
 
 	decided atomic.Int32 // the server that decided on a claim last
+
+	places    atomic.Pointer[places] // nil: nothing was learned
+	following sync.Mutex             // held while a server is added to followed
+	followed  atomic.Pointer[[]*server]
 }
 
 // server is where one process listens.
 type server struct {
 	base   string // without a slash at its end
 	claims string // URL to which claims are posted; those of settlements begin with it
+	host   string // and port
+
+	called atomic.Pointer[string] // what the process calls itself; nil: not known
+	silent atomic.Int64           // when an attempt had no answer, by the host's clock; 0: never
+	link   *link
 }
 
 // NewClient returns a Client, or an error that says which URL is none.
@@ -92,9 +114,6 @@ func NewClient(cfg Config) (*Client, error) {
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = DefaultTimeout
-	}
-	if cfg.Attempted == nil {
-		cfg.Attempted = func(Attempt) bool { return true }
 	}
 	if cfg.Jitter == nil {
 		cfg.Jitter = rand.Float64
@@ -115,14 +134,31 @@ func NewClient(cfg Config) (*Client, error) {
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 			return nil, fmt.Errorf("%q is no URL of a server; write it like http://127.0.0.1:8080", text)
 		}
-		base := strings.TrimSuffix(u.String(), "/")
-		c.servers = append(c.servers, server{base, base + claimsPath(cfg.Sale)})
+		c.servers = append(c.servers, c.newServer(u))
 	}
 	return c, nil
 }
 
-// Close closes connections that are kept for later requests.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) newServer(u *url.URL) *server {
+	base := strings.TrimSuffix(u.String(), "/")
+	s := &server{base: base, claims: base + claimsPath(c.cfg.Sale), host: hostOf(u)}
+	s.link = &link{client: c, server: s}
+	return s
+}
+
+// Close closes connections that are kept for later requests, and all streams: what still
+// waits on one is sent again on another.
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	for _, s := range c.servers {
+		s.link.close()
+	}
+	if followed := c.followed.Load(); followed != nil {
+		for _, s := range *followed {
+			s.link.close()
+		}
+	}
+}
 
 // UnexpectedError says that what answered is no server of a sale, or one that does
 // not let the client in.
@@ -132,12 +168,14 @@ type UnexpectedError struct {
 	Status     string // such as "404 Not Found"
 	Detail     string // of its problem document; "" if it sent none
 	RetryAfter time.Duration
+
+	said Problem
 }
 
 func (e *UnexpectedError) Error() string {
 	text := fmt.Sprintf("%s answers %s", e.Server, e.Status)
 	switch {
-	case e.StatusCode == http.StatusUnauthorized && e.Detail != "":
+	case (e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusHTTPVersionNotSupported) && e.Detail != "":
 		return text + ": " + e.Detail
 	case e.StatusCode == http.StatusUnauthorized, e.passing():
 		return text
@@ -148,7 +186,7 @@ func (e *UnexpectedError) Error() string {
 // passing says whether the answer may come from a proxy in front of a server that
 // is away for the moment.
 func (e *UnexpectedError) passing() bool {
-	return e.StatusCode >= 500 || e.StatusCode == http.StatusTooManyRequests
+	return e.StatusCode >= 500 && e.StatusCode != http.StatusHTTPVersionNotSupported || e.StatusCode == http.StatusTooManyRequests
 }
 
 // Status returns the sale as the process that serves it sees it. The error is a
@@ -162,6 +200,14 @@ func (c *Client) Status(ctx context.Context) (Sale, error) {
 // User returns what a user has. Errors are those of Status.
 func (c *Client) User(ctx context.Context, user string) (User, error) {
 	var has User
+	if c.cfg.Stream {
+		claims, err := c.lookOver(ctx, func(shards int) int { return shardOf(user, shards) },
+			&streampb.Request{Asks: &streampb.Request_User{User: &streampb.User{User: user}}})
+		if err != nil {
+			return has, err
+		}
+		return User{Sale: c.cfg.Sale, User: user, Claims: claims}, nil
+	}
 	err := c.look(ctx, userPath(c.cfg.Sale, user), &has, func() bool { return has.Sale == c.cfg.Sale && has.User == user })
 	return has, err
 }
@@ -170,6 +216,14 @@ func (c *Client) User(ctx context.Context, user string) (User, error) {
 // of a claim that nobody was given is a *Problem with NoSuchClaim.
 func (c *Client) LookUp(ctx context.Context, claim string) (Claim, error) {
 	var found Claim
+	if id, ok := parseClaimID(claim); ok && c.cfg.Stream {
+		claims, err := c.lookOver(ctx, func(int) int { return int(id.Shard) },
+			&streampb.Request{Asks: &streampb.Request_Find{Find: &streampb.Find{Claim: id}}})
+		if err == nil && len(claims) == 1 {
+			found = claims[0]
+		}
+		return found, err
+	}
 	err := c.look(ctx, claimPath(c.cfg.Sale, claim), &found, func() bool { return found.Sale == c.cfg.Sale && found.ID == claim })
 	return found, err
 }
@@ -265,7 +319,7 @@ func (c *Client) do(request *http.Request) (*http.Response, *bytes.Buffer, error
 func unexpected(base string, r *http.Response, body *bytes.Buffer) error {
 	var said Problem
 	_ = json.Unmarshal(body.Bytes(), &said) // it may be anything
-	return &UnexpectedError{Server: base, StatusCode: r.StatusCode, Status: r.Status, Detail: said.Detail, RetryAfter: retryAfter(r.Header)}
+	return &UnexpectedError{Server: base, StatusCode: r.StatusCode, Status: r.Status, Detail: said.Detail, RetryAfter: retryAfter(r.Header), said: said}
 }
 
 // retryAfter reads the header's seconds; 0 where it is missing.

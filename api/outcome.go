@@ -160,7 +160,7 @@ var outcomes = [...]Row{
 	{Outcome: Unknown, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Unknown", Detail: "Nobody knows yet whether the claim was accepted: ask again with the same Idempotency-Key."},
 	{Outcome: Standby, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
-		Title: "Standby", Detail: "Another server has the sale at the moment; this request was not looked at." + askAgain},
+		Title: "Standby", Detail: "The process that owns the shard cannot be reached from here at the moment; this request was not looked at." + askAgain},
 	{Outcome: NotChecked, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Not checked", Detail: "The rules of the sale could not be checked; this request was not accepted." + askAgain},
 	{Outcome: Draining, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
@@ -173,12 +173,14 @@ func Outcomes() []Row { return slices.Clone(outcomes[:]) }
 
 // Row returns the outcome's row. An outcome that this program has no row for is a
 // fault of the server, or the word of a newer one: status 500, exit code 1, final.
-func (o Outcome) Row() Row {
+func (o Outcome) Row() Row { return *o.row() }
+
+func (o Outcome) row() *Row {
 	for i := range outcomes {
 		if outcomes[i].Outcome == o {
-			return outcomes[i]
+			return &outcomes[i]
 		}
 	}
-	return Row{Outcome: o, Status: http.StatusInternalServerError, Exit: ExitError, Title: "Internal error",
+	return &Row{Outcome: o, Status: http.StatusInternalServerError, Exit: ExitError, Title: "Internal error",
 		Detail: "The server has no words for this outcome; it is a fault of the server."}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"salectl/api/streampb"
 )
 
 // How is a way to settle a claim that was accepted. In paths it follows the claim.
@@ -90,6 +92,13 @@ func (c *Client) Settle(ctx context.Context, claim string, how How, s Settlement
 	if err != nil {
 		return Answer{}, err
 	}
-	a := asking{Client: c, path: settlePath(claim, how), key: []string{}, body: body}
-	return a.ask(ctx)
+	a := c.asking()
+	defer a.free()
+	a.path, a.key, a.body = settlePath(claim, how), []string{}, body
+	if id, ok := parseClaimID(claim); ok && c.cfg.Stream && how != Refund {
+		a.settles = &streampb.Settlement{Claim: id, How: string(how), Payment: s.Payment, Who: s.Who, Reason: s.Reason}
+	}
+	a.server = c.first(func(int) int { return shardOfClaim(claim) })
+	err = a.ask(ctx)
+	return *a.answer, err
 }

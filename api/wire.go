@@ -112,6 +112,10 @@ type Sale struct {
 
 	Nodes  []Node  `json:"nodes"`
 	Shards []Shard `json:"shards"` // those that stall
+
+	Processes []Process   `json:"processes,omitempty"` // that share the sale, as far as the one that answers knows
+	Owners    []Ownership `json:"owners,omitempty"`    // by shard
+	Moves     []Move      `json:"moves,omitempty"`     // of shards from process to process
 }
 
 // PaymentCheck is how it goes to ask a payment service about claims that are held.

@@ -1,0 +1,370 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"salectl/api/streampb"
+)
+
+// link is a client's stream to one server: opened when it is needed, and again when it is
+// over.
+type link struct {
+	client *Client
+	server *server
+
+	mu   sync.Mutex
+	conn *linked // nil: there is none that takes requests
+	dial *dial   // nil: none is being opened
+	open map[*linked]struct{}
+}
+
+// dial is one attempt to open a stream. All who need it wait for it.
+type dial struct {
+	done   chan struct{}
+	cancel context.CancelFunc
+	conn   *linked
+	err    error
+}
+
+// linked is one stream.
+type linked struct {
+	link *link
+	conn *StreamConn
+
+	mu    sync.Mutex
+	calls []*call // by place: an id names place and turn
+	free  []uint32
+	turn  uint64
+	count int
+	going bool // the server goes away
+	over  bool
+	tick  int // counts parts of the time that a request may take
+	timer *time.Timer
+}
+
+// call is one request that waits for its answer.
+type call struct {
+	done  chan struct{} // holds one signal
+	until int           // the tick of the stream at which its time is over
+
+	id    uint64
+	asks  *streampb.Request // nil: it asks for claim
+	claim Request
+
+	how    How     // to settle a claim; "": it does not
+	answer *Answer // to be filled
+	claims []Claim // of a look-up
+	err    error   // there is no answer
+}
+
+var pooledCalls = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
+
+func newCall() *call { return pooledCalls.Get().(*call) }
+
+func (c *call) free() {
+	c.answer, c.claims, c.err, c.how = nil, nil, nil, ""
+	c.asks, c.claim = nil, Request{}
+	pooledCalls.Put(c)
+}
+
+var (
+	errStreamEnded = errors.New("the stream has ended before the answer")
+	errNoAnswer    = errors.New("there was no answer in time")
+)
+
+// stream returns a stream that takes requests.
+func (l *link) stream(ctx context.Context) (*linked, error) {
+	l.mu.Lock()
+	if x := l.conn; x != nil {
+		l.mu.Unlock()
+		return x, nil
+	}
+	d := l.dial
+	if d == nil {
+		d = &dial{done: make(chan struct{})}
+		var opening context.Context
+		opening, d.cancel = context.WithTimeout(context.Background(), l.client.cfg.Timeout)
+		l.dial = d
+		go l.opens(opening, d)
+	}
+	l.mu.Unlock()
+	select {
+	case <-d.done:
+		return d.conn, d.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (l *link) opens(ctx context.Context, d *dial) {
+	defer close(d.done)
+	defer d.cancel()
+	x := &linked{link: l}
+	cfg := StreamConfig{
+		Server: l.server.base, Sale: l.client.cfg.Sale, Token: l.client.cfg.Token, like: l.client.cfg.Transport,
+		reuse: true,
+	}
+	ready := make(chan struct{}) // conn is set
+	cfg.Received = func(r *streampb.Reply) { <-ready; x.received(r) }
+	cfg.Closed = func(err error) { <-ready; x.closed(err) }
+	x.conn, d.err = DialStream(ctx, cfg)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dial == d {
+		l.dial = nil
+	}
+	if d.err != nil {
+		return
+	}
+	if address := x.conn.Address(); address != "" {
+		l.server.called.Store(&address)
+	}
+	l.conn, d.conn = x, x
+	if l.open == nil {
+		l.open = make(map[*linked]struct{})
+	}
+	l.open[x] = struct{}{}
+	x.mu.Lock()
+	x.timer = time.AfterFunc(l.client.cfg.Timeout/ticks, x.ticks)
+	x.mu.Unlock()
+	close(ready)
+}
+
+// close ends all that is open, and waits for it.
+func (l *link) close() {
+	l.mu.Lock()
+	d := l.dial
+	l.mu.Unlock()
+	if d != nil {
+		d.cancel()
+		<-d.done
+	}
+	l.mu.Lock()
+	var open []*linked
+	for x := range l.open {
+		open = append(open, x)
+	}
+	l.conn = nil
+	l.mu.Unlock()
+	for _, x := range open {
+		x.conn.Close()
+	}
+}
+
+// leave has nobody use a stream any more.
+func (l *link) leave(x *linked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == x {
+		l.conn = nil
+	}
+}
+
+// ask sends a request and waits for its answer, which c has then. sent says that the server
+// may have heard of it.
+func (l *link) ask(ctx context.Context, c *call) (sent bool, err error) {
+	for range 2 {
+		x, err := l.stream(ctx)
+		if err != nil {
+			return false, err
+		}
+		if x.enter(c) {
+			return x.wait(ctx, c)
+		}
+		l.leave(x) // it is over, or the server goes away
+	}
+	return false, fmt.Errorf("%s: %w", l.server.base, errStreamEnded)
+}
+
+// placeBits is how many bits of an id say where the call is.
+const placeBits = 24
+
+// enter gives a call its id; false: the stream takes none.
+func (x *linked) enter(c *call) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.going {
+		return false
+	}
+	var place uint32
+	if last := len(x.free) - 1; last >= 0 {
+		place, x.free = x.free[last], x.free[:last]
+	} else {
+		place, x.calls = uint32(len(x.calls)), append(x.calls, nil)
+	}
+	x.turn++
+	c.id = x.turn<<placeBits | uint64(place)
+	x.calls[place] = c
+	x.count++
+	c.until = x.tick + ticks + 1
+	return true
+}
+
+// take takes a call out of those that wait; nil: it is none of them.
+func (x *linked) take(id uint64) (c *call) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	place := id & (1<<placeBits - 1)
+	if place >= uint64(len(x.calls)) || x.calls[place] == nil || x.calls[place].id != id {
+		return nil
+	}
+	c = x.calls[place]
+	x.takeLocked(uint32(place))
+	return c
+}
+
+func (x *linked) takeLocked(place uint32) {
+	x.calls[place] = nil
+	x.free = append(x.free, place)
+	x.count--
+	if x.going && x.count == 0 {
+		x.conn.CloseSend()
+	}
+}
+
+func (x *linked) wait(ctx context.Context, c *call) (sent bool, err error) {
+	id := c.id
+	if c.asks == nil {
+		err = x.conn.sendClaim(ctx, id, &c.claim)
+	} else {
+		c.asks.Id = id
+		err = x.conn.send(ctx, c.asks)
+	}
+	if err != nil {
+		if x.take(id) == nil {
+			<-c.done
+		}
+		return false, err
+	}
+	if ctx.Done() == nil { // cheaper
+		<-c.done
+		return true, c.err
+	}
+	select {
+	case <-c.done:
+		return true, c.err
+	case <-ctx.Done():
+	}
+	if x.take(id) == nil { // it has just been answered
+		<-c.done
+		return true, c.err
+	}
+	_ = x.conn.TrySend(&streampb.Request{Id: id, Asks: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}}) // it does no more than save work
+	return true, context.Cause(ctx)
+}
+
+// ticks is how many parts of the time that a request may take are counted: no request needs
+// a clock of its own.
+const ticks = 16
+
+// ticks ends the calls whose time is over.
+func (x *linked) ticks() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return
+	}
+	x.tick++
+	for place, c := range x.calls {
+		if c != nil && c.until <= x.tick {
+			x.takeLocked(uint32(place))
+			c.err = fmt.Errorf("%s: %w", x.link.server.base, errNoAnswer)
+			c.done <- struct{}{}
+		}
+	}
+	x.timer.Reset(x.link.client.cfg.Timeout / ticks)
+}
+
+// received takes in a message.
+func (x *linked) received(r *streampb.Reply) {
+	if r.Id == 0 {
+		x.told(r)
+		return
+	}
+	c := x.take(r.Id)
+	if c == nil {
+		return // nobody waits for it
+	}
+	client := x.link.client
+	switch says := r.Says.(type) {
+	case *streampb.Reply_Answer:
+		client.answerOf(c.answer, says.Answer, c)
+		client.learn(says.Answer.Owner, int(says.Answer.Shard), int(says.Answer.Shards))
+	case *streampb.Reply_Claims:
+		client.foundOf(c, says.Claims)
+		client.learn(says.Claims.Owner, int(says.Claims.Shard), int(says.Claims.Shards))
+	case *streampb.Reply_Problem:
+		*c.answer = answerOfProblem(says.Problem)
+	default:
+		c.err = fmt.Errorf("%s answers with what is no answer", x.link.server.base)
+	}
+	c.answer.Server = x.link.server.base
+	c.done <- struct{}{}
+}
+
+// told takes in what the server says of the stream.
+func (x *linked) told(r *streampb.Reply) {
+	switch r.Says.(type) {
+	case *streampb.Reply_GoingAway, *streampb.Reply_Problem:
+	default:
+		return
+	}
+	x.link.leave(x)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.going = true
+	if x.count == 0 {
+		x.conn.CloseSend()
+	}
+}
+
+// closed takes in that the stream is over: whoever waits has no answer.
+func (x *linked) closed(err error) {
+	x.link.leave(x)
+	if err == nil || errors.Is(err, io.EOF) {
+		err = errStreamEnded
+	}
+	x.mu.Lock()
+	x.over = true
+	x.timer.Stop()
+	for place, c := range x.calls {
+		if c != nil {
+			x.calls[place] = nil
+			c.err = fmt.Errorf("%s: %w", x.link.server.base, err)
+			c.done <- struct{}{}
+		}
+	}
+	x.mu.Unlock()
+	x.link.mu.Lock()
+	delete(x.link.open, x)
+	x.link.mu.Unlock()
+}
+
+// answerOfProblem is the answer to a request that the server did not understand.
+func answerOfProblem(p *streampb.Problem) Answer {
+	return Answer{
+		Outcome: Outcome(p.Outcome), Status: int(p.Status), RetryAfter: time.Second,
+		said: &Problem{Type: "about:blank", Title: p.Title, Status: int(p.Status), Detail: p.Detail, Outcome: Outcome(p.Outcome)},
+	}
+}
+
+// likeTransport returns a transport for streams that connects as another does.
+func likeTransport(like http.RoundTripper) (_ http.RoundTripper, own *http.Transport) {
+	switch t := like.(type) {
+	case nil:
+		own = streamTransport()
+	case *http.Transport:
+		own = t.Clone()
+		own.Protocols, own.HTTP2 = streamProtocols(), streamSettings
+		own.DisableCompression, own.DisableKeepAlives = true, false
+	default:
+		return like, nil
+	}
+	return own, own
+}

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"salectl/api/streampb"
+)
+
+// overStream says whether a request goes over a stream.
+func (a *asking) overStream() bool { return a.cfg.Stream && (a.path == "" || a.settles != nil) }
+
+// sendOver is post over a stream, into a.next.
+func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
+	c := newCall()
+	defer c.free()
+	c.answer = a.next
+	if a.settles != nil {
+		c.how = How(a.settles.How)
+		c.asks = &streampb.Request{Asks: &streampb.Request_Settle{Settle: a.settles}}
+	} else {
+		c.claim = a.claim
+	}
+	sent, err := s.link.ask(ctx, c)
+	if sent {
+		a.sent.Store(true)
+	}
+	if err != nil {
+		*a.next, err = refused(s, err)
+	}
+	return err
+}
+
+// refused returns the answer of a server that has opened no stream, where its document has
+// one.
+func refused(s *server, err error) (Answer, error) {
+	var foreign *UnexpectedError
+	if !errors.As(err, &foreign) || foreign.said.Outcome == "" {
+		return Answer{}, err
+	}
+	said := foreign.said
+	row := said.Outcome.Row()
+	return Answer{Outcome: said.Outcome, Status: foreign.StatusCode, Server: s.base, RetryAfter: max(foreign.RetryAfter, row.RetryAfter), said: &said}, nil
+}
+
+// lookOver looks something up over a stream, at the first server that can tell.
+func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, r *streampb.Request) (claims []Claim, err error) {
+	at := c.first(shard)
+	tries := len(c.servers)
+	if at >= tries {
+		tries++
+	}
+	for range tries {
+		if claims, err = c.lookAtOver(ctx, c.server(at), r); err == nil || ctx.Err() != nil {
+			return claims, err
+		}
+		if at++; at >= len(c.servers) {
+			at = 0
+		}
+	}
+	return nil, err
+}
+
+func (c *Client) lookAtOver(ctx context.Context, s *server, r *streampb.Request) ([]Claim, error) {
+	asks := newCall()
+	defer asks.free()
+	var answer Answer
+	asks.asks, asks.answer = r, &answer
+	_, err := s.link.ask(ctx, asks)
+	if err != nil {
+		if answer, err = refused(s, err); err != nil {
+			return nil, err
+		}
+	}
+	if answer.Outcome != "" || answer.said != nil {
+		problem := answer.Problem()
+		return nil, &problem
+	}
+	return asks.claims, nil
+}

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"salectl/api/streampb"
+)
+
+// Answers of a stream as the client tells them: the same as over HTTP/1.1.
+
+// answerOf puts an answer into a.
+func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
+	row := Outcome(m.Outcome).row()
+	a.Outcome, a.Status, a.RetryAfter = row.Outcome, row.Status, max(time.Duration(m.RetryAfterNs), row.RetryAfter)
+	if a.RetryAfter == 0 {
+		a.RetryAfter = time.Second
+	}
+	settled := asked.how != ""
+	if done := !settled && row.Outcome.Accepted() || settled && row.Outcome == asked.how.Done(); done {
+		c.claimOf(&a.Claim, m.Claim, row.Outcome, asked.claim.User)
+		if a.Replayed = m.Replayed && !settled; m.Replayed || settled {
+			a.Status = http.StatusOK
+		}
+		return
+	}
+	if m.Message == "" && m.Rule == "" && m.OpensAtNs == 0 && m.ServerTimeNs == 0 && len(m.Claims) == 0 && m.Claim == nil && !m.RefundDue {
+		a.bare = true
+		return
+	}
+	p := problemOf(*row)
+	if m.Message != "" {
+		p.Detail = m.Message
+	}
+	p.Rule, p.Reason, p.RefundDue = m.Rule, m.Reason, m.RefundDue
+	p.OpensAt, p.ServerTime = timeOf(m.OpensAtNs), timeOf(m.ServerTimeNs)
+	p.Claims = c.claimsOf(m.Claims)
+	if m.Claim != nil && len(p.Claims) == 0 {
+		p.Claims = c.claimsOf([]*streampb.Claim{m.Claim})
+	}
+	a.said = &p
+}
+
+// problemOf is the document that says no more than an outcome.
+func problemOf(row Row) Problem {
+	return Problem{Type: OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome}
+}
+
+// foundOf takes in what was found of a look-up.
+func (c *Client) foundOf(asked *call, m *streampb.Claims) {
+	if m.Outcome == "" {
+		asked.claims = c.claimsOf(m.Claims)
+		return
+	}
+	p := problemOf(Outcome(m.Outcome).Row())
+	*asked.answer = Answer{Outcome: p.Outcome, Status: p.Status, said: &p}
+}
+
+func (c *Client) claimsOf(all []*streampb.Claim) []Claim {
+	if len(all) == 0 {
+		return nil
+	}
+	claims := make([]Claim, len(all))
+	for i, m := range all {
+		c.claimOf(&claims[i], m, Outcome(m.State), "")
+	}
+	return claims
+}
+
+// claimOf puts a claim into a. user is whose it most likely is.
+func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user string) {
+	a.Outcome, a.Sale, a.User = outcome, c.cfg.Sale, m.GetUser()
+	if a.User == user {
+		a.User = user // so that the other can be freed
+	}
+	a.ID = claimID(m.GetId())
+	a.Units = append(make([]int64, 0, len(m.GetUnits())), m.GetUnits()...)
+	a.Asked, a.At, a.HeldUntil = m.GetAsked(), timeOf(m.GetAtNs()), timeOf(m.GetHeldUntilNs())
+	if p := m.GetPackets(); p != nil {
+		a.Currency = p.Currency
+		for _, minor := range p.Amounts {
+			a.Amounts = append(a.Amounts, amountText(minor, int(p.Scale)))
+		}
+	}
+	if b := m.GetBooks(); b != nil {
+		a.SettledAt, a.Who, a.Why, a.Payment = timeOf(b.SettledAtNs), b.Who, b.Why, b.Payment
+		a.Extended, a.Retired, a.RefundDue = b.Extended, b.Retired, b.RefundsDue
+	}
+}
+
+// claimID is the name of a claim as text.
+func claimID(id *streampb.ClaimID) string {
+	var room [48]byte
+	b := strconv.AppendUint(room[:0], uint64(id.GetShard()), 10)
+	if unit := id.GetUnit(); unit != 0 {
+		return string(strconv.AppendInt(append(b, "-u"...), unit, 10))
+	}
+	b = strconv.AppendUint(append(b, '-'), id.GetSlot(), 10)
+	return string(strconv.AppendUint(append(b, '-'), uint64(id.GetIndex()), 10))
+}
+
+// parseClaimID is claimID backwards; false: it is the name of none.
+func parseClaimID(text string) (*streampb.ClaimID, bool) {
+	shard, rest, _ := strings.Cut(text, "-")
+	id := new(streampb.ClaimID)
+	n, err := strconv.ParseUint(shard, 10, 31)
+	if err != nil {
+		return nil, false
+	}
+	id.Shard = uint32(n)
+	if unit, ok := strings.CutPrefix(rest, "u"); ok {
+		id.Unit, err = strconv.ParseInt(unit, 10, 64)
+		return id, err == nil && claimID(id) == text
+	}
+	slot, index, _ := strings.Cut(rest, "-")
+	if id.Slot, err = strconv.ParseUint(slot, 10, 64); err != nil {
+		return nil, false
+	}
+	n, err = strconv.ParseUint(index, 10, 31)
+	id.Index = uint32(n)
+	return id, err == nil && claimID(id) == text
+}
+
+// amountText writes minor units as people do: 37 is 0.37 with two decimals.
+func amountText(minor int64, scale int) string {
+	sign, digits := "", strconv.FormatInt(minor, 10)
+	if minor < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	if scale <= 0 {
+		return sign + digits
+	}
+	if missing := scale + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	return sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+}
+
+func timeOf(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
