@@ -29,6 +29,10 @@ type admission struct {
 	away     atomic.Pointer[Answer] // what is said while it does not
 	draining atomic.Bool
 	doubts   shard.Doubts
+	links    links
+	looks    looks
+	visitors visitors
+	came     atomic.Uint64 // requests of clients, but for those that ask for no decision
 }
 
 // open lets requests come in, before anything is known of the sale.
@@ -40,9 +44,11 @@ func (d *admission) open(sale string, mint func() string) {
 }
 
 // show takes over what the owner has to say to all who ask.
-func (d *admission) show(o *owner) {
+func (d *admission) show(now clock.Now, o *owner) {
 	d.away.Store(o.absent())
-	d.health.Store(o.health())
+	h := o.health()
+	h.members, h.moving = o.memberStatus(now), o.moving(now)
+	d.health.Store(h)
 }
 
 // lose ends the tenure, if there is one, because nobody can follow the sale any
@@ -54,86 +60,147 @@ func (d *admission) lose(t *tenure, why error) {
 	d.tenure.Store(nil)
 }
 
-// admit answers a request at once, or returns the ticket under which it waits for
-// its answer, and the tenure that prices that.
-func (d *admission) admit(ctx context.Context, now clock.Now, r Request) (Answer, *shard.Ticket, *tenure) {
-	a, t, s := d.look(now, r)
-	if s == nil {
+// admit answers a request at once, or queues a ticket under which it waits for its answer,
+// here or to be sent to a peer, and returns that and the tenure that prices the answer.
+// x is told when the answer is there; nil: whoever called waits.
+func (d *admission) admit(ctx context.Context, now clock.Now, r Request, x *ask) (Answer, *shard.Ticket, *tenure) {
+	if why := check(&r); why != "" {
+		return Answer{Outcome: api.BadRequest, Message: why}, nil, nil
+	}
+	d.came.Add(1)
+	t := d.tenure.Load()
+	if t == nil {
+		return d.refuse(r, *d.away.Load()), nil, nil
+	}
+	i := spec.HomeShard(r.User, len(t.shards))
+	s := t.local(i)
+	if s == nil || d.passesOn(now, t, s) {
+		ticket := shard.NewTicket(d.tickets, r, d.mint, now.Mono)
+		return d.pass(now, t, i, ticket, x)
+	}
+	a, ticket := d.admitTo(ctx, now, t, s, r)
+	if ticket == nil {
 		return a, nil, nil
+	}
+	return d.queue(now, t, s, ticket, x)
+}
+
+// passesOn says whether requests to a shard of this process go the way of those to a
+// shard of a peer: others wait there before them, or the shard is about to be another's.
+func (d *admission) passesOn(now clock.Now, t *tenure, s *shard.Shard) bool {
+	return t.remotes[s.Number()].Busy() || !s.May(now) && d.links.any()
+}
+
+// queue has a ticket wait on a shard of this process.
+func (d *admission) queue(now clock.Now, t *tenure, s *shard.Shard, ticket *shard.Ticket, x *ask) (Answer, *shard.Ticket, *tenure) {
+	x.waits(ticket, t)
+	switch refused := s.Offer(now, ticket); {
+	case refused == "":
+		return Answer{}, ticket, t
+	case refused == api.Standby && d.links.any(): // it has just ended
+		return d.pass(now, t, s.Number(), ticket, nil)
+	default:
+		a := t.refuse(s, ticket.Request, Answer{Outcome: refused, RetryAfter: time.Second})
+		ticket.Free()
+		return a, nil, nil
+	}
+}
+
+// pass has a ticket wait for the owner of a shard that is a peer's.
+func (d *admission) pass(now clock.Now, t *tenure, i int, ticket *shard.Ticket, x *ask) (Answer, *shard.Ticket, *tenure) {
+	refuse := func(a Answer) (Answer, *shard.Ticket, *tenure) {
+		r := ticket.Request
+		if ticket.Minted() {
+			r.Key = ""
+		}
+		ticket.Free()
+		return t.decline(i, r, a), nil, nil
+	}
+	if !d.links.any() {
+		return refuse(*d.away.Load())
+	}
+	x.waits(ticket, t)
+	if refused := t.remotes[i].Offer(now, ticket); refused != "" {
+		return refuse(Answer{Outcome: refused, RetryAfter: time.Second})
+	}
+	return Answer{}, ticket, t
+}
+
+// admitTo answers a request to a shard of this process that needs no decision, or returns
+// the ticket to queue.
+func (d *admission) admitTo(ctx context.Context, now clock.Now, t *tenure, s *shard.Shard, r Request) (Answer, *shard.Ticket) {
+	// Only where all is sold is it asked what is under way: every claim writes that.
+	idle := t.board.AllSold(now) && s.UnderWay() == 0
+	if a, known := t.recall(now, s, r); known {
+		if a, known = t.answer(now, s, r, a, idle); known {
+			t.price(&a)
+			return a, nil
+		}
+	}
+	switch {
+	case d.draining.Load() && !d.links.any():
+		return t.refuse(s, r, Answer{Outcome: api.Draining, RetryAfter: time.Second}), nil
+	case t.keepsOut(s.Stalled()):
+		return t.refuse(s, r, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil
 	}
 	var by *shard.Admittance
 	if e := t.eligibility.Load(); e != nil {
+		var a Answer
 		if by, a = e.decide(ctx, now, r); by == nil {
 			if _, settings := s.Terms(); a.Outcome == api.NotEligible && string(settings.GetRules()) != e.hash {
 				// This process or the shard has yet to hear of the other's rules, and a
 				// refusal is for good.
 				a = Answer{Outcome: api.NotChecked, RetryAfter: time.Second, OtherRules: true}
 			}
-			return t.refuse(s, r, a), nil, nil
+			return t.refuse(s, r, a), nil
 		}
 	}
-	ticket := shard.NewTicket(d.tickets, s, r, d.mint, now.Mono)
+	ticket := shard.NewTicket(d.tickets, r, d.mint, now.Mono)
 	ticket.LetIn(by)
-	if refused := s.Offer(now, ticket); refused != "" {
-		ticket.Free()
-		return t.refuse(s, r, Answer{Outcome: refused, RetryAfter: time.Second}), nil, nil
-	}
-	return Answer{}, ticket, t
-}
-
-// look answers a request that needs no decision, or returns the shard that is to decide on
-// it.
-func (d *admission) look(now clock.Now, r Request) (Answer, *tenure, *shard.Shard) {
-	if why := check(&r); why != "" {
-		return Answer{Outcome: api.BadRequest, Message: why}, nil, nil
-	}
-	t := d.tenure.Load()
-	if t == nil {
-		return d.refuse(r, *d.away.Load()), nil, nil
-	}
-	s := t.shards[spec.HomeShard(r.User, len(t.shards))]
-	// Only where all is sold is it asked what is under way: every claim writes that.
-	idle := t.board.AllSold() && s.UnderWay() == 0
-	if a, known := t.recall(now, s, r); known {
-		if a, known = t.answer(now, s, r, a, idle); known {
-			t.price(&a)
-			return a, nil, nil
-		}
-	}
-	switch {
-	case d.draining.Load():
-		return t.refuse(s, r, Answer{Outcome: api.Draining, RetryAfter: time.Second}), nil, nil
-	case t.keepsOut(s.Stalled()):
-		return t.refuse(s, r, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil, nil
-	}
-	return Answer{}, t, s
+	return Answer{}, ticket
 }
 
 // admitSettlement is admit for what is asked of a claim that was accepted.
-func (d *admission) admitSettlement(now clock.Now, x Settlement) (Answer, *shard.Ticket, *tenure) {
+func (d *admission) admitSettlement(now clock.Now, settle Settlement, x *ask) (Answer, *shard.Ticket, *tenure) {
+	d.came.Add(1)
 	t := d.tenure.Load()
 	if t == nil {
 		return *d.away.Load(), nil, nil
 	}
+	if a, bad := t.unsettled(settle); bad {
+		return a, nil, nil
+	}
+	s := t.local(settle.Claim.Shard)
+	if s == nil || d.passesOn(now, t, s) {
+		return d.pass(now, t, settle.Claim.Shard, shard.NewSettlement(d.tickets, settle, now.Mono), x)
+	}
+	a, ticket := d.admitSettlementTo(now, t, s, settle)
+	if ticket == nil {
+		return a, nil, nil
+	}
+	return d.queue(now, t, s, ticket, x)
+}
+
+// unsettled answers what can be asked of no claim of the sale.
+func (t *tenure) unsettled(x Settlement) (Answer, bool) {
 	switch {
 	case len(t.grabs) > 0:
-		return Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, nil, nil
+		return Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, true
 	case x.Claim.Shard >= len(t.shards) || x.Claim.Unit != 0:
-		return Answer{Outcome: api.NoSuchClaim}, nil, nil
+		return Answer{Outcome: api.NoSuchClaim}, true
 	}
-	s := t.shards[x.Claim.Shard]
+	return Answer{}, false
+}
+
+// admitSettlementTo is admitTo for what is asked of a claim that was accepted.
+func (d *admission) admitSettlementTo(now clock.Now, t *tenure, s *shard.Shard, x Settlement) (Answer, *shard.Ticket) {
 	switch {
-	case d.draining.Load():
-		return Answer{Outcome: api.Draining, RetryAfter: time.Second}, nil, nil
+	case d.draining.Load() && !d.links.any():
+		return Answer{Outcome: api.Draining, RetryAfter: time.Second}, nil
 	case t.keepsOut(s.Stalled()):
-		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}, nil, nil
+		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}, nil
 	}
-	ticket := shard.NewSettlement(d.tickets, x, now.Mono)
-	if refused := s.Offer(now, ticket); refused != "" {
-		ticket.Free()
-		return Answer{Outcome: refused, RetryAfter: time.Second}, nil, nil
-	}
-	return Answer{}, ticket, t
+	return Answer{}, shard.NewSettlement(d.tickets, x, now.Mono)
 }
 
 // notLooked says of a stalled shard what its buyers may know.
@@ -152,7 +219,7 @@ func (d *admission) refuse(r Request, a Answer) Answer {
 		t = d.left.Load()
 	}
 	if t != nil {
-		return t.refuse(t.shards[spec.HomeShard(r.User, len(t.shards))], r, a)
+		return t.decline(spec.HomeShard(r.User, len(t.shards)), r, a)
 	}
 	if r.Key != "" && a.Denies() && d.doubts.Has(r.User, r.Key) {
 		return shard.Undecided
@@ -176,25 +243,35 @@ func check(r *Request) string {
 	return ""
 }
 
-// claims returns a user's claims.
-func (d *admission) claims(now clock.Now, user string) ([]Claim, api.Outcome) {
+// claims returns a user's claims, of a shard of this process; here: it is one.
+func (d *admission) claims(now clock.Now, user string) (claims []Claim, why api.Outcome, here bool) {
 	t := d.tenure.Load()
 	if t == nil {
-		return nil, d.away.Load().Outcome
+		return nil, d.away.Load().Outcome, true
 	}
-	if rights := t.rights.Load(); rights == nil || !rights.Valid(now) {
-		return nil, api.NoQuorum
+	s := t.local(spec.HomeShard(user, len(t.shards)))
+	switch {
+	case s == nil:
+		return nil, d.notHere(), !d.links.any()
+	case !s.May(now):
+		return nil, api.NoQuorum, !d.links.any()
+	case !s.Serves():
+		return nil, api.Standby, true // it may not have read all of its log yet
 	}
-	s := t.shards[spec.HomeShard(user, len(t.shards))]
-	if !s.Serves() {
-		return nil, api.Standby // it may not have read all of its log yet
-	}
-	claims := s.User(user)
+	claims = s.User(user)
 	t.priceAll(claims)
-	return claims, ""
+	return claims, "", true
 }
 
-// ready returns nil while this process can sell on every shard.
+// notHere is why this process cannot tell of a shard.
+func (d *admission) notHere() api.Outcome {
+	if away := d.away.Load(); away.Outcome != "" {
+		return away.Outcome
+	}
+	return api.Standby
+}
+
+// ready returns nil while this process can answer for every shard: by itself, or by a peer.
 func (d *admission) ready(now clock.Now) error {
 	t := d.tenure.Load()
 	switch {
@@ -203,8 +280,11 @@ func (d *admission) ready(now clock.Now) error {
 	case t == nil:
 		return d.absent()
 	}
-	if rights := t.rights.Load(); rights == nil || !rights.Valid(now) {
-		return fmt.Errorf("%s: %s", api.NoQuorum, d.health.Load().withoutRights(rights != nil && rights.Lease.At(now)))
+	for _, s := range t.locals() {
+		if !s.May(now) {
+			_, leased := s.Leased(now)
+			return fmt.Errorf("%s: %s", api.NoQuorum, d.health.Load().withoutRights(leased))
+		}
 	}
 	stalled := t.stalled()
 	if len(stalled) > 0 {
@@ -212,13 +292,24 @@ func (d *admission) ready(now clock.Now) error {
 		return fmt.Errorf("stalled: shards %s of %d since %s: %s",
 			names(stalled), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
 	}
-	for _, s := range t.shards {
-		if !s.Serves() {
-			return fmt.Errorf("shard %d is being taken over", s.Number())
+	missing := make(map[int]Stall)
+	for i := range t.shards {
+		s := t.local(i)
+		switch {
+		case s == nil && t.links.to(t.remotes[i].Route().Owner) != nil:
+		case s == nil:
+			missing[i] = Stall{}
+		case !s.Serves():
+			return fmt.Errorf("shard %d is being taken over", i)
+		case !s.Ready():
+			return fmt.Errorf("the list of shard %d is being filled", i)
 		}
-		if !s.Ready() {
-			return fmt.Errorf("the list of shard %d is being filled", s.Number())
-		}
+	}
+	switch {
+	case len(missing) == len(t.shards):
+		return d.absent()
+	case len(missing) > 0:
+		return fmt.Errorf("%s: no process is known to own shards %s of %d", api.Standby, names(missing), len(t.shards))
 	}
 	return nil
 }
@@ -237,21 +328,35 @@ func (d *admission) absent() error {
 	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
 }
 
-// status is what this process knows of the sale, once it has read all of it.
+// status is what this process knows of the sale: by its own shards, and by what its peers
+// have told of theirs.
 func (d *admission) status() Status {
 	t := d.tenure.Load()
 	if t == nil {
 		return Status{Sale: d.sale, Away: d.away.Load().Outcome}
 	}
-	v := Status{Sale: d.sale, UID: t.uid, Nodes: d.health.Load().nodes, RedPacket: t.red}
-	for _, s := range t.shards {
-		if !s.Serves() {
-			return Status{Sale: d.sale, Away: api.Standby}
+	h := d.health.Load()
+	v := Status{Sale: d.sale, UID: t.uid, Nodes: h.nodes, RedPacket: t.red, Members: h.members, Moves: h.moving}
+	totals, slots, known := t.board.Totals()
+	loads := t.board.Loads()
+	for i := range t.shards {
+		s, owner := t.local(i), t.remotes[i].Route()
+		var one ShardStatus
+		switch {
+		case s != nil && s.Serves():
+			one = s.Status()
+		case s == nil && known[i] && owner.Owner != "":
+			one = shard.StatusOf(i, slots[i], totals[i])
+			one.Queue = loads[i].Queue
+		default:
+			return Status{Sale: d.sale, Away: d.notHere()}
 		}
-		v.Shards = append(v.Shards, s.Status())
+		one.Owner, one.Load = owner.Address, loads[i].PerSecond
+		v.Shards = append(v.Shards, one)
+		v.Phase = totals[i].Phase
 	}
-	phase, settings := t.shards[0].Terms()
-	v.Generation, v.Phase, v.PerUser, v.Partial = v.Shards[0].Generation, phase, settings.GetPerUserLimit(), settings.GetPartial()
+	settings := t.settings.Load()
+	v.Generation, v.PerUser, v.Partial = v.Shards[0].Generation, settings.GetPerUserLimit(), settings.GetPartial()
 	v.OpensAt, v.ClosesAt = ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs())
 	return v
 }

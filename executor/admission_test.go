@@ -55,7 +55,7 @@ func TestDoor(t *testing.T) {
 	}
 	claims := func(p *listedProcess, user string, n int, want api.Outcome) {
 		t.Helper()
-		if got, o := p.p.User(w.now, user); len(got) != n || o != want {
+		if got, o := p.p.has(w.now, user); len(got) != n || o != want {
 			t.Errorf("%s has %v, %q; want %d claims, %q", user, got, o, n, want)
 		}
 	}
@@ -256,18 +256,23 @@ func TestDoorDamaged(t *testing.T) {
 }
 
 // TestDoorInDoubt has a process give a shard up whose claim it does not know the
-// outcome of. While it serves nothing it denies nobody that claim.
+// outcome of, and nobody else take it. Whoever waits for the claim does so for a little
+// longer, and is told that it is not known; meanwhile it is denied to nobody.
 func TestDoorInDoubt(t *testing.T) {
 	w := newListedWorld(t, "", 5)
 	p := w.first
 	p.keep = func(c calls.Call) bool { return c.What == "append claims" || c.What == "read back" }
 	x := p.ask("ann", "1")
-	for len(x.answers) == 0 {
+	for p.p.tenure.Load().local(0) != nil {
 		w.pass(100 * time.Millisecond)
 	}
+	x.want(t, "")
+	p.ask("ann", "1").want(t, api.Unknown)
+	p.keeps("append claims", "read back", "vote") // it does not get the shard again
+	w.pass(shard.Patience)
 	x.want(t, api.Unknown)
 	p.ask("ann", "1").want(t, api.Unknown)
-	if p.p.tenure.Load() != nil {
+	if p.p.tenure.Load().local(0) != nil {
 		t.Fatal("it serves")
 	}
 	p.ask("ann", "2").want(t, api.Standby)
@@ -354,30 +359,29 @@ func TestDoorWithoutRights(t *testing.T) {
 	w := newListedWorld(t, "", 3)
 	p := w.first
 	sold := p.ask("ann", "1").want(t, api.Sold)
-	tenure := p.p.tenure.Load()
-	valid := tenure.rights.Load()
-	for name, r := range map[string]*shard.Rights{"none yet": nil, "ended": {Lease: valid.Lease, ReadAt: valid.ReadAt}} {
-		tenure.rights.Store(r)
-		if tenure.may(w.now) {
+	tenure, s, valid := p.p.tenure.Load(), p.p.tenure.Load().local(0), p.rights(0)
+	for name, r := range map[string]shard.Rights{"none yet": {}, "ended": {Lease: valid.Lease, ReadAt: valid.ReadAt}} {
+		s.Grant(r)
+		if s.May(w.now) {
 			t.Errorf("%s: it may append", name)
 		}
-		if _, o := p.p.User(w.now, "ann"); o != api.NoQuorum {
+		if _, o := p.p.has(w.now, "ann"); o != api.NoQuorum {
 			t.Errorf("%s: claims are told: %q", name, o)
 		}
 		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "no_quorum: ") {
 			t.Errorf("%s: ready: %v", name, err)
 		}
-		if a, known := tenure.recall(w.now, tenure.shards[0], Request{User: "ann", Key: "1", Quantity: 1}); !known || a.Claim.ID != sold.Claim.ID {
+		if a, known := tenure.recall(w.now, s, Request{User: "ann", Key: "1", Quantity: 1}); !known || a.Claim.ID != sold.Claim.ID {
 			t.Errorf("%s: who has a unit is told %+v", name, a) // which is certain
 		}
 		for _, user := range []string{"ann", "bob"} {
-			if a, known := tenure.recall(w.now, tenure.shards[0], Request{User: user, Key: "2", Quantity: 1}); !known || a.Outcome != api.NoQuorum {
+			if a, known := tenure.recall(w.now, s, Request{User: user, Key: "2", Quantity: 1}); !known || a.Outcome != api.NoQuorum {
 				t.Errorf("%s: %s is told %+v", name, user, a)
 			}
 		}
 	}
-	tenure.rights.Store(valid)
-	if !tenure.may(w.now) {
+	s.Grant(valid)
+	if !s.May(w.now) {
 		t.Error("it may not append any more")
 	}
 }

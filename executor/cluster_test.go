@@ -31,8 +31,9 @@ type cluster struct {
 	store *backendtest.Store
 	logs  ledger.Logs // a handle without faults
 	nodes []*backendtest.Node
-	queue int    // Config.Queue of its processes
-	log   string // that their gatedStore.one is about
+	queue int          // Config.Queue of its processes
+	log   string       // that their gatedStore.one is about
+	board *switchboard // connects its processes
 	ended chan struct{}
 }
 
@@ -46,7 +47,7 @@ func inCluster(t *testing.T, ttl time.Duration, shares []int64, test func(c *clu
 // not 0.
 func inClusterThatCloses(t *testing.T, after, ttl time.Duration, shares []int64, test func(c *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, store: backendtest.NewStore(), ended: make(chan struct{})}
+		c := &cluster{t: t, store: backendtest.NewStore(), board: newSwitchboard(), ended: make(chan struct{})}
 		c.logs = c.store.Handle(nil)
 		stock := int64(0)
 		for _, n := range shares {
@@ -90,8 +91,9 @@ type member struct {
 	c     *cluster
 	store *gatedStore
 	nodes []*gatedNode
+	links gate // of what comes from and goes to other processes
 	log   *lines
-	stop  func()
+	stop  func() // has it give its shards to others, and end
 }
 
 // lines is a log that can be read while it is written.
@@ -170,18 +172,24 @@ func (c *cluster) start(name string, faults backendtest.Faults) *member {
 		m.nodes = append(m.nodes, &gatedNode{Node: n})
 		nodes = append(nodes, m.nodes[len(m.nodes)-1])
 	}
+	address := name + ":1"
 	m.Executor = New(Config{
-		Logs: m.store, Nodes: nodes, Sale: c.sale.Name, Address: name + ":1", Queue: c.queue,
-		Logger: slog.New(slog.NewTextHandler(m.log, nil)),
+		Logs: m.store, Nodes: nodes, Sale: c.sale.Name, Address: address, Queue: c.queue,
+		Logger: slog.New(slog.NewTextHandler(m.log, nil)), Dial: c.board.dial,
 	})
+	c.board.join(address, m.Executor, &m.links)
 	ctx, cancel := context.WithCancel(c.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
 	m.stop = sync.OnceFunc(func() {
+		bound, over := context.WithTimeout(ctx, 20*time.Second)
+		defer over()
+		m.Retire(bound, func(int) {})
 		cancel()
 		if err := <-ended; err != nil {
 			c.t.Errorf("Run: %v", err)
 		}
+		c.board.cut(address)
 	})
 	return m
 }
@@ -192,6 +200,26 @@ func (c *cluster) serve(name string, faults backendtest.Faults) *member {
 	m := c.start(name, faults)
 	m.within(10*time.Second, "ready", func() bool { return m.Ready() == nil })
 	return m
+}
+
+// shared waits until each of some processes owns as many shards as it should, and can
+// answer for all.
+func shared(all ...*member) {
+	for _, m := range all {
+		m.c.t.Helper()
+		m.within(10*time.Second, "sharing", func() bool {
+			s := m.Status()
+			if m.Ready() != nil || len(s.Members) != len(all) {
+				return false
+			}
+			for _, x := range s.Members {
+				if x.Shards != x.Should {
+					return false
+				}
+			}
+			return true
+		})
+	}
 }
 
 // within fails the test unless something happens in time, and returns when.
@@ -210,6 +238,7 @@ func (m *member) within(d time.Duration, what string, ok func() bool) time.Durat
 // cut takes the process away from everything: to all others it is dead.
 func (m *member) cut() {
 	m.store.all.close()
+	m.links.close()
 	for _, n := range m.nodes {
 		n.close()
 	}
@@ -217,6 +246,7 @@ func (m *member) cut() {
 
 func (m *member) heal() {
 	m.store.all.open()
+	m.links.open()
 	for _, n := range m.nodes {
 		n.open()
 	}
@@ -271,4 +301,10 @@ func (m *member) metric(name, label string) float64 {
 	}
 	m.c.t.Fatalf("no metric %s of %q", name, label)
 	return 0
+}
+
+// ended counts the machines of shards that have ended on a process.
+func (m *member) ended() float64 {
+	m.metrics.terms.WithLabelValues("ended")
+	return m.metric("salectl_tenures_total", "ended")
 }

@@ -1,5 +1,6 @@
-// Package executor serves a sale: it answers claims, with at most one process
-// at a time doing so.
+// Package executor serves a sale: it answers claims, together with the other processes of
+// the sale. Each owns a share of the shards, and passes on to the owners what it is asked
+// of the others.
 //
 // # The life of a claim
 //
@@ -7,17 +8,18 @@
 // by any sale, or that comes while this process does not serve, is refused there. What
 // the ledger already decides is answered from memory, without a store: who has units
 // under this key, who has all that a user may have, that all is sold. Any other goes to
-// its user's shard, whose package tells how it goes on.
+// its user's shard, whose package tells how it goes on; where that is a peer's, the request
+// goes there by a Link, and comes in by admission.visit.
 //
 // # Who decides, and who runs
 //
-// Step machines decide everything: owner (whether this process serves), package shard
+// Step machines decide everything: owner (which shards this process serves), package shard
 // (what a shard appends and answers) and, beneath them, the lease and the append protocol
 // of packages quorum and ledger.
 //
 // Goroutines are in two places: runner.loop (run.go) runs the owner and starts all
-// others; loops.go has those of a tenure, one for each shard and two for each node that
-// keeps lists. Each call has a goroutine of its own, as long as it lasts.
+// others; loops.go has those of a tenure, one for each shard that this process has and two
+// for each node that keeps lists; link.go has one for each peer. Each call has a goroutine of its own, as long as it lasts.
 // Stepped is a second shell, without goroutines and clocks, for simulations; what both
 // run is machine (machine.go).
 package executor
@@ -55,6 +57,12 @@ type Config struct {
 	Users OpenUsers
 	// DrainTimeout bounds how long a drain waits for requests already accepted.
 	DrainTimeout time.Duration
+	// Dial makes links to the other processes of the sale; nil: none can be reached.
+	Dial Dial
+	// Version is that of this program: processes of the newest version own shards first.
+	Version string
+	// Standby has this process own no shard.
+	Standby bool
 }
 
 // Executor serves one sale. Run does the work; all other methods are safe for
@@ -62,6 +70,8 @@ type Config struct {
 type Executor struct {
 	cfg     Config
 	metrics *metrics
+	inbox   chan func(*runner) // what is to be done between two events
+	ended   chan struct{}      // closed when Run has
 	admission
 }
 
@@ -85,7 +95,7 @@ func New(cfg Config) *Executor {
 	if cfg.DrainTimeout == 0 {
 		cfg.DrainTimeout = defaultDrain
 	}
-	e := &Executor{cfg: cfg}
+	e := &Executor{cfg: cfg, inbox: make(chan func(*runner)), ended: make(chan struct{})}
 	e.metrics = newMetrics(e)
 	e.cfg.Nodes = e.metrics.observe(cfg.Nodes)
 	e.open(cfg.Sale, mintKey)
@@ -99,9 +109,12 @@ func (e *Executor) Collectors() []prometheus.Collector { return []prometheus.Col
 func (e *Executor) Sale() string { return e.cfg.Sale }
 
 // Claim answers one request, when the answer is durable or ctx has ended.
-func (e *Executor) Claim(ctx context.Context, r Request) Answer {
-	for changed := 0; ; changed++ {
-		a, ticket, t := e.admit(ctx, e.cfg.Clock(), r)
+func (e *Executor) Claim(ctx context.Context, r Request) Answer { return e.claim(ctx, r, 0) }
+
+// claim is Claim of a request during which the rules have changed so often already.
+func (e *Executor) claim(ctx context.Context, r Request, changed int) Answer {
+	for ; ; changed++ {
+		a, ticket, t := e.admit(ctx, e.cfg.Clock(), r, nil)
 		if ticket == nil {
 			return a
 		}
@@ -121,7 +134,7 @@ const mostRuleChanges = 2
 
 // Settle is Service's.
 func (e *Executor) Settle(ctx context.Context, x Settlement) Answer {
-	a, ticket, t := e.admitSettlement(e.cfg.Clock(), x)
+	a, ticket, t := e.admitSettlement(e.cfg.Clock(), x, nil)
 	if ticket == nil {
 		return a
 	}
@@ -132,13 +145,20 @@ func (e *Executor) Settle(ctx context.Context, x Settlement) Answer {
 
 // User returns a user's claims.
 func (e *Executor) User(user string) ([]Claim, api.Outcome) {
-	if t := e.tenure.Load(); t != nil { // a node may have given what the ledger does not have yet
-		select {
-		case <-t.shards[spec.HomeShard(user, len(t.shards))].Drain():
-		case <-time.After(lookPatience):
+	if t := e.tenure.Load(); t != nil {
+		if s := t.local(spec.HomeShard(user, len(t.shards))); s != nil { // a node may have given what the ledger does not have yet
+			select {
+			case <-s.Drain():
+			case <-time.After(lookPatience):
+			}
 		}
 	}
-	return e.claims(e.cfg.Clock(), user)
+	claims, why, here := e.claims(e.cfg.Clock(), user)
+	if here {
+		return claims, why
+	}
+	a := e.await(func(answered func(Answer)) func() { return e.askUser(user, answered) })
+	return a.Claims, a.Outcome
 }
 
 // lookPatience is how long somebody who asks what a user has is kept waiting for the

@@ -41,14 +41,18 @@ type health struct {
 	clockOff time.Duration // of this host, where it is too much
 	locks    quorum.Stats
 	errors   []map[string]uint64 // of each lock node, by kind
+	members  []MemberStatus
+	moving   []MoveStatus
+	moves    uint64 // shards given to peers
 }
 
 // health is what the process rests on.
 func (o *owner) health() *health {
 	h := &health{nodes: o.watch.status(), unread: o.readErr, clockOff: o.clockOff, locks: o.locks, errors: o.watch.errors()}
-	if o.lease != nil {
-		h.locks = h.locks.Plus(o.lease.Stats())
+	if o.leases != nil {
+		h.locks = h.locks.Plus(o.leases.Stats())
 	}
+	h.moves = o.moves
 	return h
 }
 
@@ -72,7 +76,7 @@ func (o *owner) absent() *Answer {
 	case o.silent:
 		return &Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
 	}
-	return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "another process serves the sale, or this one is about to"}
+	return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no process that can be reached owns the shard, or this one is about to"}
 }
 
 // silent says whether so many nodes fail or abstain that the others are no
@@ -181,7 +185,7 @@ func (w nodeWatch) heard(now clock.Now, node int, v quorum.NodeView) {
 }
 
 // clock takes in what time a node has told.
-func (w nodeWatch) clock(now clock.Now, node int, lease *quorum.Machine) {
+func (w nodeWatch) clock(now clock.Now, node int, lease *quorum.Group) {
 	median, known := lease.ClockOff(now)
 	if off, told := lease.NodeClockOff(now, node); known && told {
 		w[node].wrong = median - off

@@ -3,6 +3,7 @@ package executor
 import (
 	"time"
 
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -10,7 +11,13 @@ import (
 // nothing.
 type HoldsSeen struct {
 	tenure *tenure
-	next   []int // by shard: the claim to go on with
+	shards []shardSeen
+}
+
+// shardSeen is how far the holds of a shard were read.
+type shardSeen struct {
+	shard *shard.Shard // nil: it is another process's
+	next  int          // the claim to go on with
 }
 
 // holdsAtOnce is how many claims of a shard are looked at under its lock: it takes some
@@ -28,17 +35,20 @@ func (d *admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []Hold, an
 		anew = true
 		*seen = HoldsSeen{tenure: t}
 		if t != nil {
-			seen.next = make([]int, len(t.shards))
+			seen.shards = make([]shardSeen, len(t.shards))
 		}
 	}
-	for i, from := range seen.next {
-		s := t.shards[i]
-		if !s.Serves() {
+	for i := range seen.shards {
+		x := &seen.shards[i]
+		if s := t.local(i); s != x.shard {
+			*x = shardSeen{shard: s}
+		}
+		if x.shard == nil || !x.shard.Serves() {
 			continue // it may not have read all of its log yet
 		}
-		some, next := s.HoldsFrom(from, holdsAtOnce, since)
-		holds, seen.next[i] = append(holds, some...), next
-		more = more || next-from == holdsAtOnce
+		some, next := x.shard.HoldsFrom(x.next, holdsAtOnce, since)
+		more = more || next-x.next == holdsAtOnce
+		holds, x.next = append(holds, some...), next
 	}
 	return holds, anew, more
 }
@@ -47,10 +57,14 @@ func (d *admission) NewHolds(seen *HoldsSeen, since time.Time) (holds []Hold, an
 // and this process serves the sale.
 func (d *admission) Unpaid(id ClaimID) (Hold, bool) {
 	t := d.tenure.Load()
-	if t == nil || id.Shard >= len(t.shards) || id.Unit != 0 || !t.shards[id.Shard].Serves() {
+	if t == nil || id.Shard >= len(t.shards) || id.Unit != 0 {
 		return Hold{}, false
 	}
-	return t.shards[id.Shard].Unpaid(id)
+	s := t.local(id.Shard)
+	if s == nil || !s.Serves() {
+		return Hold{}, false
+	}
+	return s.Unpaid(id)
 }
 
 // Declared returns what the newest generation declares, if this process serves the sale.

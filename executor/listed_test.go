@@ -419,7 +419,7 @@ func TestListedEndsWhileOwed(t *testing.T) {
 			behind := p.ask(users[1], "1")
 			p.keeps("append", "grab")
 			short := p.ask(users[2], "1")
-			p.p.owner.ended(w.now, shard.ErrOtherOwner)
+			p.p.owner.leave(w.now, shard.Halt{Why: shard.ErrOtherOwner, Refusal: api.Standby})
 			p.p.own.news = true
 			p.run()
 			late := p.ask(users[3], "1")
@@ -460,6 +460,7 @@ func TestListedStall(t *testing.T) {
 	mine, others := w.buyers(0, 9), w.buyers(1, 9)
 	w.nodes[0].Restart()
 	p.keep = func(c calls.Call) bool { return c.List && c.Node == 0 && strings.HasPrefix(c.What, "list") }
+	began := w.now.Wall
 	x := p.ask(mine[0], "1") // finds out
 	w.pass(shard.StallAfter - 10*time.Millisecond)
 	x.want(t, "")
@@ -467,8 +468,9 @@ func TestListedStall(t *testing.T) {
 		t.Errorf("ready: %v", err)
 	}
 	w.pass(10 * time.Millisecond)
+	p.tell(0, p.rights(0)) // as after each vote: it says how it stands when it acts
 	s := p.p.Status().Shards[0]
-	if s.Stall == nil || s.Stall.Error != lists.ErrFill.Error() || s.ListOn || !s.Stall.Since.Equal(w.now.Wall.Add(-shard.StallAfter)) {
+	if s.Stall == nil || s.Stall.Error != lists.ErrFill.Error() || s.ListOn || !s.Stall.Since.Equal(began) {
 		t.Errorf("%+v, stall %+v", s, s.Stall)
 	}
 	w.pass(time.Second)

@@ -327,3 +327,10 @@ func (w *listedWorld) list(shard int) lists.State {
 	}
 	return s
 }
+
+// has returns a user's claims, which the process is to know without a peer.
+func (p *Stepped) has(now clock.Now, user string) (claims []Claim, why api.Outcome) {
+	why = "no answer"
+	p.User(now, user, func(c []Claim, o api.Outcome) { claims, why = c, o })
+	return claims, why
+}

@@ -17,8 +17,8 @@ func newLockMetrics(sale prometheus.Labels) *lockMetrics {
 	return &lockMetrics{
 		tries:     desc("salectl_lock_tries_total", "Tries to get leases: won, or refused.", "outcome"),
 		votes:     desc("salectl_lock_votes_total", "Answers of lock nodes about single leases: yes, no, abstained, failed.", "answer"),
-		renewals:  desc("salectl_lock_renewals_total", "Rounds in which a majority renewed all leases."),
-		lost:      desc("salectl_leases_lost_total", "Times that the leases were lost."),
+		renewals:  desc("salectl_lock_renewals_total", "Leases of shards that a majority renewed."),
+		lost:      desc("salectl_leases_lost_total", "Leases of shards that were lost."),
 		forced:    desc("salectl_lock_forced_releases_total", "Holders without a sign of life that were removed because they blocked this process."),
 		repaired:  desc("salectl_lock_repairs_total", "Keys without an end, or with one too far, that lock nodes gave one."),
 		acquiring: desc("salectl_lock_acquire_seconds_total", "From asking for leases until they were held, in sum."),

@@ -1,36 +1,66 @@
 package executor
 
 import (
+	"time"
+
 	"salectl/api"
 	"salectl/backends/clock"
 )
 
 // Find is Service's.
-func (e *Executor) Find(id ClaimID) (Claim, api.Outcome) { return e.find(e.cfg.Clock(), id) }
+func (e *Executor) Find(id ClaimID) (Claim, api.Outcome) {
+	c, why, here := e.find(e.cfg.Clock(), id)
+	if here {
+		return c, why
+	}
+	a := e.await(func(answered func(Answer)) func() { return e.askClaim(id, answered) })
+	return a.Claim, a.Outcome
+}
 
-// Find is Service's, at a time.
-func (p *Stepped) Find(now clock.Now, id ClaimID) (Claim, api.Outcome) { return p.find(now, id) }
+// await waits for the answer of a peer to a look, for a while.
+func (e *Executor) await(ask func(answered func(Answer)) (forget func())) Answer {
+	got := make(chan Answer, 1)
+	forget := ask(func(a Answer) { got <- a })
+	select {
+	case a := <-got:
+		return a
+	case <-time.After(peerPatience):
+		forget()
+		return Answer{Outcome: api.Standby}
+	}
+}
 
-// find returns one claim. It knows no claim by the unit that a node gave it with: there
-// is no index of those.
-func (d *admission) find(now clock.Now, id ClaimID) (Claim, api.Outcome) {
+// peerPatience is how long a peer is waited for that is asked for a claim.
+const peerPatience = time.Second
+
+// Find is Service's, at a time, for a claim of a shard that this process owns.
+func (p *Stepped) Find(now clock.Now, id ClaimID) (Claim, api.Outcome) {
+	c, why, _ := p.find(now, id)
+	return c, why
+}
+
+// find returns one claim of a shard of this process; here: it is one. It knows no claim by
+// the unit that a node gave it with: there is no index of those.
+func (d *admission) find(now clock.Now, id ClaimID) (c Claim, why api.Outcome, here bool) {
 	t := d.tenure.Load()
-	if t == nil {
-		return Claim{}, d.away.Load().Outcome
+	switch {
+	case t == nil:
+		return Claim{}, d.away.Load().Outcome, true
+	case id.Shard >= len(t.shards) || id.Unit != 0:
+		return Claim{}, api.NoSuchClaim, true
 	}
-	if rights := t.rights.Load(); rights == nil || !rights.Valid(now) {
-		return Claim{}, api.NoQuorum
-	}
-	if id.Shard >= len(t.shards) || id.Unit != 0 {
-		return Claim{}, api.NoSuchClaim
-	}
-	s := t.shards[id.Shard]
-	if !s.Serves() {
-		return Claim{}, api.Standby // it may not have read all of its log yet
+	s := t.local(id.Shard)
+	switch {
+	case s == nil:
+		return Claim{}, d.notHere(), !d.links.any()
+	case !s.May(now):
+		return Claim{}, api.NoQuorum, !d.links.any()
+	case !s.Serves():
+		return Claim{}, api.Standby, true // it may not have read all of its log yet
 	}
 	c, ok := s.Find(id)
 	if !ok {
-		return Claim{}, api.NoSuchClaim
+		return Claim{}, api.NoSuchClaim, true
 	}
-	return c, ""
+	return c, "", true
 }

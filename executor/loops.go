@@ -26,6 +26,7 @@ type shardLoop struct {
 	turns   chan struct{} // has a place for each shard that may be loaded at a time
 	stats   *shardMetrics
 	replies chan func() // has a place for each call that may be under way
+	serves  func()      // is called when the shard is served
 }
 
 // run is the event loop. It returns why the shard has ended, after the last call
@@ -39,8 +40,12 @@ func (l *shardLoop) run(ctx context.Context) error {
 		loads := l.Loading()
 		running.Go(func() { l.call(ctx, c, loads) })
 	}
-	for {
+	for served := false; ; {
 		wake := l.Act(do)
+		if !served && l.Serves() {
+			served = true
+			l.serves()
+		}
 		l.stats.tally(l.Counted())
 		if why, over := l.Ended(); over {
 			return why

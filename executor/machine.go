@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/lists"
@@ -11,10 +12,12 @@ import (
 )
 
 // MachineConfig is what the machine of a process is made of, whatever runs it. Lists is
-// for engine redis only, Sizes may be 0: all else is required.
+// for engine redis only, Sizes, Version and Standby may be empty: all else is required.
 type MachineConfig struct {
 	Sale    string                    // the name
 	Address string                    // as Config has it
+	Version string                    // as Config has it
+	Standby bool                      // as Config has it
 	Nodes   []string                  // the lock nodes' names
 	Lists   []string                  // those of the nodes that keep lists
 	Queue   int                       // as Config has it
@@ -27,9 +30,9 @@ type MachineConfig struct {
 	Ruled   func(rule, result string) // counts what rules have said; nil: nobody does
 }
 
-// machine is what Executor and Stepped both run: the owner, and the tenure that it has
-// begun, and admission. It makes no call and starts no goroutine: whoever has it makes
-// the calls of lead, and runs the shards and batchers of the tenure.
+// machine is what Executor and Stepped both run: the owner, the tenure that it has begun,
+// and admission. It makes no call and starts no goroutine: whoever has it makes the calls
+// of lead, runs the shards and batchers of the tenure, and makes the links to peers.
 type machine struct {
 	*admission
 	cfg   MachineConfig
@@ -39,38 +42,166 @@ type machine struct {
 
 	// term is the present tenure; nil: there is none. It outlives that of admission where
 	// the sale's log cannot be followed any more.
-	term *tenure
+	term  *tenure
+	terms uint64 // tenures so far
+	meters
 }
 
-// lead lets the owner act, and tells the tenure and admission what it has to say; do gets
-// the calls that it wants made. Where start is set a tenure has begun, whose shards are to
-// be run. An error means that nobody can follow the sale's log: the shards have been told
-// to stop.
-func (m *machine) lead(now clock.Now, do func(calls.Call)) (ownerEffects, error) {
+// doing is what lead has to be done by whoever runs the machine.
+type doing struct {
+	ownerEffects
+	opened []*shard.Shard // to be run
+}
+
+// lead lets the owner act, and tells the tenure, peers and admission what it has to say; do
+// gets the calls that it wants made. An error means that nobody can follow the sale's log:
+// the shards have been told to stop.
+func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 	out, err := m.owner.next(now)
 	if err != nil {
 		err = fmt.Errorf("sale %s cannot be served: %w", m.cfg.Sale, err)
 		m.lose(m.term, err)
-		return out, err
+		return doing{ownerEffects: out}, err
 	}
+	done := doing{ownerEffects: out}
 	if out.read != nil {
 		do(calls.OfLogs("read sale", shard.CallTimeout, out.read, m.owner.read))
 	}
-	if out.start {
-		m.term = newTenure(now, m.owner, shard.Config{Me: m.cfg.Me, Clock: m.clock, Queue: m.cfg.Queue, Doubts: &m.doubts}, m.told)
-		m.tenure.Store(m.term)
+	if out.ended { // another may begin in the same step
+		m.end()
 	}
-	if m.term != nil {
-		m.term.told(m.owner, out)
+	if out.start {
+		m.begin()
+	}
+	if t := m.term; t != nil {
+		if out.plans {
+			t.plan(m.owner)
+		}
+		for _, x := range out.open {
+			done.opened = append(done.opened, t.open(now, x.shard, x.follows, m.owner.plans(x.shard)))
+		}
+		for _, i := range out.given {
+			t.given[i].Store(int64(now.Mono))
+		}
+		for _, x := range out.rights {
+			t.grant(x.shard, x.rights)
+		}
 	}
 	for _, c := range out.calls { // rights that are over have been told before the leases are given back
 		do(calls.OfNode(c, m.owner.voted))
 	}
-	if out.stop != nil {
-		m.term.stop(*out.stop)
+	for _, c := range out.meet {
+		do(calls.OfNode(c, m.owner.meetingReply))
 	}
-	m.show(m.owner)
-	return out, nil
+	if t := m.term; t != nil {
+		for _, x := range out.halts {
+			if s := t.running[x.shard]; s != nil {
+				s.Post(x.halt)
+			}
+		}
+		for _, x := range out.moves {
+			if s := t.local(x.To); s != nil {
+				s.Post(x)
+			}
+		}
+		m.route(now)
+	}
+	for _, x := range out.told {
+		m.links.tell(x.to, x.what)
+	}
+	for _, id := range out.hang {
+		m.cut(now, id)
+	}
+	m.measure(now)
+	m.show(now, m.owner)
+	return done, nil
+}
+
+// begin begins a tenure.
+func (m *machine) begin() {
+	m.terms++
+	m.term = newTenure(m.owner, shard.Config{Me: m.cfg.Me, Clock: m.clock, Queue: m.cfg.Queue, Doubts: &m.doubts}, m.told, m.admission, m.terms<<32)
+	m.owner.board, m.owner.warm = m.term.board, m.term.follows
+	m.left.Store(nil)
+	m.tenure.Store(m.term)
+}
+
+// route tells the tenure who owns which shard.
+func (m *machine) route(now clock.Now) {
+	o, t := m.owner, m.term
+	if o.stage != serving {
+		return
+	}
+	for i, id := range o.holder {
+		r := t.remotes[i]
+		switch s := t.local(i); {
+		case s != nil && s.Serves():
+			r.Learn(now, shard.Route{Owner: o.me, Address: o.cfg.Address, Epoch: s.Epoch()})
+		case id != "":
+			p := o.fellows.all[id]
+			r.Learn(now, shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]})
+		}
+	}
+}
+
+// pass lets time pass for the requests that wait for peers. It returns when to be called
+// again, by the monotonic clock; 0: not before something else happens.
+func (m *machine) passTime(now clock.Now) (wake time.Duration) {
+	if m.term == nil {
+		return 0
+	}
+	for _, r := range m.term.remotes {
+		if r.Busy() {
+			wake = clock.Soonest(wake, r.Tick(now))
+		}
+	}
+	return wake
+}
+
+// linked takes in that there is a link to a peer.
+func (m *machine) linked(now clock.Now, id string, to Link) {
+	m.links.set(id, to)
+	m.owner.linked(now, id, true)
+}
+
+// cut takes in that there is no link to a peer any more.
+func (m *machine) cut(now clock.Now, id string) {
+	if m.links.to(id) == nil {
+		return
+	}
+	m.links.set(id, nil)
+	m.owner.linked(now, id, false)
+	m.looks.cut(id)
+	if m.term != nil {
+		for _, r := range m.term.remotes {
+			r.Forget(id)
+			m.links.lost.Add(uint64(r.Cut(now, id)))
+		}
+	}
+}
+
+// answered takes in what a peer says to an errand.
+func (m *machine) answered(now clock.Now, errand uint64, a Answer) {
+	if IsLook(errand) {
+		m.looks.answered(errand, a)
+		return
+	}
+	m.links.answered.Add(1)
+	if t := m.tenure.Load(); t != nil && shard.ShardOf(errand) < len(t.remotes) {
+		t.remotes[shard.ShardOf(errand)].Answered(now, errand, a)
+	}
+}
+
+// bounced takes in that a peer does not own the shard of an errand.
+func (m *machine) bounced(now clock.Now, errand uint64, to shard.Route) {
+	if IsLook(errand) {
+		m.looks.answered(errand, Answer{Outcome: m.notHere()})
+		return
+	}
+	m.links.bounced.Add(1)
+	if t := m.tenure.Load(); t != nil && shard.ShardOf(errand) < len(t.remotes) {
+		t.remotes[shard.ShardOf(errand)].Bounced(now, errand, to)
+	}
 }
 
 // drain has the tenure end and no other begin.
@@ -79,12 +210,24 @@ func (m *machine) drain(now clock.Now) {
 	m.owner.drain(now)
 }
 
-// halted says that all shards of the tenure have ended, and no call of theirs is under way.
-func (m *machine) halted(now clock.Now) {
+// ended says that the machine of a shard has ended, and no call of it is under way.
+func (m *machine) ended(now clock.Now, i int) {
+	m.term.close(i)
+	delete(m.meters.shards, i)
+	m.owner.ended(now, i)
+}
+
+// end ends the tenure, of which nothing runs.
+func (m *machine) end() {
 	m.tenure.Store(nil)
+	why := here(m.owner.halt.Refusal)
+	for _, r := range m.term.remotes {
+		r.Close(why)
+	}
 	for _, u := range m.term.users {
 		u.end()
 	}
-	m.term = nil
-	m.owner.halted(now)
+	m.term, m.meters.shards = nil, nil
 }
+
+func here(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }

@@ -24,7 +24,11 @@ type metrics struct {
 	ends   *prometheus.CounterVec
 	terms  *prometheus.CounterVec
 	rules  *prometheus.CounterVec
+	moves  *prometheus.CounterVec
+	pause  prometheus.Histogram
 	gauges map[string]*prometheus.Desc
+
+	forwards, members, links *prometheus.Desc
 
 	up, abstains, stalls *prometheus.Desc
 	holds                holdMetrics
@@ -63,14 +67,22 @@ func newMetrics(e *Executor) *metrics {
 			"Grabs that the ledger could not take: a node had given what was somebody else's by then.", "shard"),
 		ends: counter("salectl_appends_total",
 			"What became of appends: committed, taken by another, unknown until read back, resent.", "outcome"),
-		terms: counter("salectl_tenures_total", "Times this process began or stopped to own the sale.", "event"),
+		terms: counter("salectl_tenures_total", "Times this process began or stopped to have a shard's machine run.", "event"),
 		rules: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "salectl_rule_findings_total", ConstLabels: sale,
 			Help: "Claims that did not satisfy a rule, by rule and result: denied, missing_attribute, too_costly, " +
 				"evaluation_failed; the same behind audit_ where the rule only counts, and behind priority_ for the queue; " +
 				"not_checked where what rules read could not be read."}, []string{"rule", "result"}),
+		moves: counter("salectl_moves_total", "Shards that this process has given to another, and taken from one.", "event"),
+		pause: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "salectl_handover_seconds", ConstLabels: sale, Buckets: seconds,
+			Help: "From the word of a shard's owner that it has freed the lease for this process until this one decides claims."}),
 		gauges: make(map[string]*prometheus.Desc),
-		holds:  newHoldMetrics(sale),
-		locks:  newLockMetrics(sale),
+
+		forwards: gauge("salectl_forwards_total", "Requests that this process passed on to others, by what came of it: answered, "+
+			"not_owner (it is passed on again), lost (the link was cut; it is asked again).", "outcome"),
+		members: gauge("salectl_members", "Processes of the sale that this one knows of, itself among them, by state.", "state"),
+		links:   gauge("salectl_links_up", "Processes of the sale that this one reaches."),
+		holds:   newHoldMetrics(sale),
+		locks:   newLockMetrics(sale),
 
 		up:       gauge("salectl_node_up", "1 while the lock node answers.", "node"),
 		abstains: gauge("salectl_node_abstaining", "1 while the lock node does not vote because it lost its memory.", "node"),
@@ -137,7 +149,7 @@ func (n timedNode) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotRepl
 func (m *shardMetrics) answered(oldest time.Duration) { m.queue.Observe(oldest.Seconds()) }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.append, m.queue, m.vote, m.grab, m.fills, m.voids, m.ends, m.terms, m.rules}
+	return []prometheus.Collector{m.append, m.queue, m.vote, m.grab, m.fills, m.voids, m.ends, m.terms, m.rules, m.moves, m.pause}
 }
 
 // ruled counts what a rule has said.
@@ -148,7 +160,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, c := range m.collectors() {
 		c.Describe(to)
 	}
-	for _, d := range []*prometheus.Desc{m.up, m.abstains, m.stalls} {
+	for _, d := range []*prometheus.Desc{m.up, m.abstains, m.stalls, m.forwards, m.members, m.links} {
 		to <- d
 	}
 	for _, d := range m.gauges {
@@ -169,13 +181,14 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(m.up, prometheus.GaugeValue, one(n.Up), n.Name)
 		to <- prometheus.MustNewConstMetric(m.abstains, prometheus.GaugeValue, one(!n.VotesFrom.IsZero()), n.Name)
 	}
+	m.collectPeers(health, to)
 	t := m.e.tenure.Load()
 	if t == nil {
 		to <- prometheus.MustNewConstMetric(m.stalls, prometheus.GaugeValue, 0)
 		return
 	}
 	to <- prometheus.MustNewConstMetric(m.stalls, prometheus.GaugeValue, float64(len(t.stalled())))
-	for _, shard := range t.shards {
+	for _, shard := range t.locals() {
 		s := shard.Status()
 		gauge := func(name string, v float64) {
 			to <- prometheus.MustNewConstMetric(m.gauges[name], prometheus.GaugeValue, v, strconv.Itoa(s.Shard))

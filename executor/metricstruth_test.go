@@ -73,7 +73,7 @@ func TestMetricsTellTheTruth(t *testing.T) {
 		if got := told["salectl_appends_total committed"]; got != commits {
 			t.Errorf("%v appends are told, and the logs have %v commits", got, commits)
 		}
-		if told["salectl_tenures_total begun"] != 1 || told["salectl_stalled_shards "] != 0 {
+		if told["salectl_tenures_total begun"] != 3 || told["salectl_stalled_shards "] != 0 {
 			t.Errorf("tenures and stalls: %v", told)
 		}
 	})

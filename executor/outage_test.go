@@ -26,19 +26,19 @@ func TestOwnerWithoutAMajority(t *testing.T) {
 					w := newOwnerWorldOn(t, 5, ttl)
 					w.apply(3)
 					w.pass(time.Second)
-					w.wantStage(owning)
+					w.wantShares(owned, owned, owned)
 					off := away(w)
 					off[0], off[3] = true, true
 					w.pass(3 * ttl)
-					if w.starts != 1 || len(w.stops) != 0 || !w.valid() {
-						t.Fatalf("two dead nodes of five were noticed: %d starts, stopped with %+v", w.starts, w.stops)
+					if len(w.opened) != 3 || len(w.halts) != 0 || !w.valid() {
+						t.Fatalf("two dead nodes of five were noticed: opened %v, stopped with %+v", w.opened, w.halts)
 					}
 					off[4] = true
-					gone, ok := w.passUntil(func() bool { return !w.valid() && len(w.stops) == 1 }, ttl)
+					gone, ok := w.passUntil(func() bool { return len(w.mayAppendTo()) == 0 && len(w.halts) == 3 }, ttl)
 					if !ok {
 						t.Fatal("it may append a ttl after the majority had gone")
 					}
-					w.o.halted(w.now)
+					w.end()
 					for range 20 {
 						w.pass(ttl / 7)
 						if a := w.o.absent(); a.Outcome != api.NoQuorum {
@@ -57,9 +57,9 @@ func TestOwnerWithoutAMajority(t *testing.T) {
 						if a := w.o.absent(); empty && w.now.Mono > returned+2*time.Second && w.now.Mono < returned+quorum.MaxTTL && a.Outcome != api.NoQuorum {
 							t.Fatalf("before there is a majority claims are told %+v", a)
 						}
-						return w.starts == 2
+						return w.valid()
 					}, most)
-					if !ok || back < least || !w.valid() {
+					if !ok || back < least || len(w.opened) != 6 {
 						t.Fatalf("serves again: %v, after %v", ok, back)
 					}
 					t.Logf("stopped after %v, back after %v", gone, back)
@@ -76,12 +76,12 @@ func TestOwnerReturnsAtOnce(t *testing.T) {
 	w.apply(3)
 	w.pass(time.Second)
 	w.hangs[0], w.hangs[3], w.hangs[4] = true, true, true
-	if _, ok := w.passUntil(func() bool { return len(w.stops) == 1 }, w.ttl); !ok {
+	if _, ok := w.passUntil(func() bool { return len(w.halts) == 3 }, w.ttl); !ok {
 		t.Fatal("the leases were not lost")
 	}
 	w.hangs[4] = false
-	w.o.halted(w.now)
-	took, ok := w.passUntil(func() bool { return w.starts == 2 }, 3*time.Second)
+	w.end()
+	took, ok := w.passUntil(w.valid, 3*time.Second)
 	if !ok {
 		t.Fatalf("not back after %v", took)
 	}
@@ -96,7 +96,7 @@ func TestOwnerDrainsBesideDeadNodes(t *testing.T) {
 	w.hangs[0], w.hangs[3] = true, true
 	w.o.drain(w.now)
 	w.run()
-	w.o.halted(w.now)
+	w.end()
 	took, ok := w.passUntil(func() bool { return w.o.gone(w.now) }, 4*time.Second)
 	if !ok {
 		t.Fatalf("not gone after %v", took)
@@ -114,18 +114,17 @@ func TestOwnerDrainsBesideDeadNodes(t *testing.T) {
 // that it is closed: the next read finds it as live as ever.
 func TestOwnerReadsThePast(t *testing.T) {
 	w := applied(t, 2)
-	w.wantStage(owning)
 	present := w.logs
 	w.logs = backendtest.NewStore().Handle(nil)
-	w.pass(followEvery)
+	w.pass(quorum.DefaultTTL / readsPerTTL)
 	w.logs = present
 	w.wantStage(leaving)
-	if len(w.stops) != 1 || w.stops[0].Refusal != api.Standby || w.stops[0].Why != errNotLive {
-		t.Fatalf("stopped with %+v, want one stop that refuses with %s", w.stops, api.Standby)
+	if len(w.halts) != 2 || w.halts[0].halt.Refusal != api.Standby || w.halts[1].halt.Why != errNotLive {
+		t.Fatalf("stopped with %+v, want all to refuse with %s", w.halts, api.Standby)
 	}
-	w.o.halted(w.now)
+	w.end()
 	w.pass(quorum.DefaultTTL)
-	w.wantStage(owning)
+	w.wantShares(owned, owned)
 	if w.starts != 2 || !w.valid() {
 		t.Errorf("%d starts, valid %v", w.starts, w.valid())
 	}

@@ -16,16 +16,16 @@ import (
 	"salectl/spec"
 )
 
-// owner is the step machine by which one process at a time serves a sale. It
-// follows the sale's log. While a run of the sale is live it tries for the lease
-// of shard 0; with that it takes the other shards' leases, has the sequencers
-// started, and tells them how long they may append. When a lease is lost, a
-// sequencer ends or the run does, it has the sequencers stopped, gives
-// everything back and begins anew: that is one tenure.
+// owner is the step machine by which a process takes its share of a sale. It follows the
+// sale's log. While a run of the sale is live there is a tenure: the process says on the
+// lock nodes that it is there, finds its peers, takes the leases of the shards that it
+// should own, has their machines run, and tells them how long they may append (share.go).
+// When the run ends it has all stopped and gives everything back.
 //
 // Events go in by its methods; next then says what to do.
 type owner struct {
 	cfg    MachineConfig
+	me     string // the process's id
 	sale   *ledger.Sale
 	reader *ledger.Writer // only ever reads
 	do     ledger.Do      // what the reader wants done next
@@ -35,28 +35,32 @@ type owner struct {
 	readAt   clock.Now     // when the last good read was sent: what it found was true then
 	nextRead time.Duration // monotonic
 
-	stage     stage
-	draining  bool
-	readErr   error  // of the last read, nil if it was good
-	seen      uint64 // slots of the sale's log that were read once: it is not deleted
-	watch     nodeWatch
-	clockOff  time.Duration // of this host, where it was too much when it was last known
-	offSince  time.Duration // monotonic: since when it is
-	silent    bool          // by the last reply, no majority of the lock nodes votes
-	restUntil time.Duration // monotonic: no tenure begins before; the next read of the log then begins one
-	partUntil time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
+	stage      stage
+	draining   bool
+	standby    bool   // by the wish of an operator: it owns no shard
+	readErr    error  // of the last read, nil if it was good
+	seen       uint64 // slots of the sale's log that were read once: it is not deleted
+	watch      nodeWatch
+	clockKnown bool          // the lock nodes have told the time in this tenure
+	clockOff   time.Duration // of this host, where it was too much when it was last known
+	offSince   time.Duration // monotonic: since when it is
+	silent     bool          // by the last reply, no majority of the lock nodes votes
+	partUntil  time.Duration // monotonic: a drain waits no longer for nodes to confirm a release
 
 	// Of the present tenure.
-	uid      string
-	declared spec.Sale
-	red      *ledger.RedPacket // nil: units are no packets
-	ttl      time.Duration
-	keys     []string        // of the leases that serving takes, shard 0's first
-	locks    quorum.Stats    // of the lease machines before this one
-	lease    *quorum.Machine // kept after the tenure, until the nodes know that it is over
-	wake     time.Duration   // monotonic: when the lease machine wants to be told the time
-	started  bool            // sequencers run
-	told     uint64          // the newest generation that they were told of
+	uid        string
+	declared   spec.Sale
+	red        *ledger.RedPacket // nil: units are no packets
+	ttl        time.Duration
+	halt       shard.Halt     // for leaving
+	locks      quorum.Stats   // of the leases before these
+	leases     *quorum.Group  // kept after the tenure, until the nodes know that it is over
+	wake       time.Duration  // monotonic: when the leases want to be told the time
+	roster     *quorum.Roster // who is there; kept as the leases are
+	rosterWake time.Duration  // monotonic
+	told       uint64         // the newest generation that the shards were told of
+	shares
+	fellows
 
 	out ownerEffects
 }
@@ -65,46 +69,53 @@ type owner struct {
 type stage int
 
 const (
-	following  stage = iota // there is none: the sale has no live run, as far as is known
-	trying                  // for shard 0's lease, as a standby
-	collecting              // the other shards' leases
-	owning                  // sequencers run
-	leaving                 // sequencers are being stopped
+	following stage = iota // there is none: the sale has no live run, as far as is known
+	serving                // shards are owned, or may be
+	leaving                // what runs is being stopped
 )
 
 // ownerEffects are what an owner wants done.
 type ownerEffects struct {
 	read   *ledger.Request
-	calls  []quorum.Call
-	start  bool          // start the sequencers of sale
-	stop   *shard.Halt   // stop them
-	rights *shard.Rights // tell them
+	calls  []quorum.Call // of the leases
+	meet   []quorum.Call // of the roster
+	start  bool          // begin the tenure of sale
+	open   []opening     // run the machines of shards
+	rights []granted     // tell them
+	halts  []halting     // stop them
 	plans  bool          // tell them the generations of sale
+	told   []telling     // to peers
+	given  []int         // shards whose leases a peer has freed for this process
+	dial   []memberNote  // make links to peers
+	hang   []string      // end those to peers, by id
+	moves  []shard.Message
+	ended  bool // nothing of the tenure is left
 	events []quorum.Event
 	wake   time.Duration
 }
 
 // How often the sale's log is read while there is no tenure, how often a ttl
-// while there is one, and how long a tenure that ended by itself is followed by
-// no other.
+// while there is one, and how long a shard that ended by itself is left alone.
 const (
 	followEvery = 500 * time.Millisecond
 	readsPerTTL = 3
 	restAfter   = time.Second
 )
 
-// Why a tenure ends by itself.
+// Why a tenure ends, or a shard is given up.
 var (
 	errNotLive  = errors.New("the sale's run has ended")
 	errDraining = errors.New("the process is going down")
 	errClock    = errors.New("this host's clock is off the lock nodes' clocks")
+	errGiven    = errors.New("another process is to own the shard")
 )
 
 // tooLate ends a drain that has not come to its end in time.
 var tooLate = shard.Halt{Why: errDraining, Refusal: api.Draining}
 
 func newOwner(cfg MachineConfig) *owner {
-	o := &owner{cfg: cfg, watch: newNodeWatch(cfg.Nodes)}
+	o := &owner{cfg: cfg, me: fmt.Sprintf("%x", cfg.Me), standby: cfg.Standby, watch: newNodeWatch(cfg.Nodes)}
+	o.fellows = newFellows()
 	o.forget()
 	return o
 }
@@ -136,7 +147,7 @@ func (o *owner) followed(now clock.Now, do ledger.Do) {
 		o.readAt = o.sentAt
 		o.seen = max(o.seen, o.sale.Next())
 		o.nextRead = now.Mono + o.interval()
-		o.tell(now)
+		o.grantAll(now)
 	case ledger.Gone:
 		o.forget()
 		o.nextRead = now.Mono + o.interval()
@@ -154,54 +165,68 @@ func (o *owner) interval() time.Duration {
 
 // voted takes in a lock node's reply.
 func (o *owner) voted(now clock.Now, r quorum.Reply) {
-	if lease := o.lease; lease != nil {
-		e := lease.Reply(now, r)
-		o.readClock(now, lease)
-		o.leased(now, e)
-		o.watch.heard(now, r.Node, lease.Nodes()[r.Node])
-		o.watch.clock(now, r.Node, lease)
-		o.silent = silent(lease.Nodes(), o.silent)
-		o.tell(now)
+	if o.leases == nil {
+		return
+	}
+	e := o.leases.Reply(now, r)
+	o.readClock(now)
+	o.leased(now, e)
+	nodes := o.leases.Nodes()
+	o.watch.heard(now, r.Node, nodes[r.Node])
+	o.watch.clock(now, r.Node, o.leases)
+	o.silent = silent(nodes, o.silent)
+	o.grantAll(now)
+}
+
+// meetingReply takes in a lock node's reply to a meeting.
+func (o *owner) meetingReply(now clock.Now, r quorum.Reply) {
+	if o.roster != nil {
+		o.met(now, o.roster.Reply(now, r))
 	}
 }
 
 // tick tells the time.
 func (o *owner) tick(now clock.Now) {
 	o.followed(now, o.reader.Tick(now))
-	if o.lease != nil {
-		o.leased(now, o.lease.Tick(now))
+	if o.leases != nil {
+		o.leased(now, o.leases.Tick(now))
+	}
+	if o.roster != nil {
+		o.met(now, o.roster.Tick(now))
 	}
 }
 
-// ended says that a sequencer has ended. Unless it was told to, what ended it may
-// last: a shard is sealed while its sale is still being exported. So the next
-// tenure waits a little.
-func (o *owner) ended(now clock.Now, why error) {
-	if o.stage == owning {
-		o.restUntil = now.Mono + restAfter
+// leave ends the tenure: what runs first, then the leases.
+func (o *owner) leave(now clock.Now, h shard.Halt) {
+	if o.stage != serving {
+		return
 	}
-	o.leave(now, shard.Halt{Why: why, Refusal: api.NoQuorum})
+	o.stage, o.halt = leaving, h
+	for i := range o.shares.all {
+		o.stop(now, i, h, "")
+	}
+	o.settle(now)
 }
 
-// halted says that all sequencers have ended: the leases can go. Where all ended
-// by themselves it may come before the first ended does.
-func (o *owner) halted(now clock.Now) {
-	if o.stage == owning {
-		o.restUntil = now.Mono + restAfter
+// settle ends the tenure when nothing of it runs any more. The next does not wait until
+// all nodes know: one that is away is told for longer than a ttl, and the others might be
+// a majority again meanwhile.
+func (o *owner) settle(now clock.Now) {
+	if o.stage != leaving || o.shares.running() {
+		return
 	}
-	o.part(now)
-}
-
-// part gives the leases back and is done with the tenure. The next does not wait
-// until all nodes know: one that is away is told for longer than a ttl, and the
-// others might be a majority again meanwhile.
-func (o *owner) part(now clock.Now) {
-	o.stage, o.started = following, false
+	o.stage, o.out.ended = following, true
 	o.partUntil = now.Mono + 3*quorum.CallTimeout(o.ttl)
-	o.leased(now, o.lease.Release(now))
+	o.leased(now, o.leases.Release(now, "", o.shares.keys...))
+	o.met(now, o.roster.Leave(now))
+	for _, id := range o.fellows.ids() {
+		o.hangUp(id)
+	}
+	o.shares.all, o.fellows = nil, newFellows()
 }
 
-// drain ends the tenure and begins no other.
+// drain ends the tenure and begins no other. Peers have had the time to take what was to
+// be given to them: see retire.
 func (o *owner) drain(now clock.Now) {
 	o.draining = true
 	o.leave(now, shard.Halt{Why: errDraining, Refusal: api.Draining, Gentle: true})
@@ -210,10 +235,10 @@ func (o *owner) drain(now clock.Now) {
 // gone says whether a drain is complete: no lease is held, and the nodes know or
 // had time to hear it twice. One that does not forgets the leases by itself.
 func (o *owner) gone(now clock.Now) bool {
-	return o.draining && o.stage == following && (o.lease == nil || now.Mono >= o.partUntil)
+	return o.draining && o.stage == following && (o.leases == nil || now.Mono >= o.partUntil)
 }
 
-// leased takes in what the lease's machine wants done and has found out.
+// leased takes in what the leases want done and have found out.
 func (o *owner) leased(now clock.Now, e quorum.Effects) {
 	o.out.calls = append(o.out.calls, e.Calls...)
 	for _, c := range e.Calls {
@@ -222,59 +247,36 @@ func (o *owner) leased(now clock.Now, e quorum.Effects) {
 	o.wake = e.Wake
 	for _, event := range e.Events {
 		o.out.events = append(o.out.events, event)
-		switch event.Kind {
-		case quorum.Won:
-			o.won(now)
-		case quorum.Losing:
-			o.leave(now, shard.Halt{Why: event.Cause, Refusal: api.NoQuorum})
-			o.tell(now) // beside the releases, which go out at once
-		case quorum.Freed:
-			if o.stage == following && o.lease != nil { // else a release within this step has told it already
-				o.locks = o.locks.Plus(o.lease.Stats())
-				o.lease, o.wake = nil, 0
+		for _, key := range event.Keys {
+			_, i, _ := spec.ParseLeaseKey(key)
+			switch event.Kind {
+			case quorum.Won:
+				o.won(now, i)
+			case quorum.Losing:
+				o.lost(now, i, event.Cause)
 			}
 		}
 	}
 }
 
-func (o *owner) won(now clock.Now) {
-	switch o.stage {
-	case trying:
-		if o.clockOff != 0 { // it could not sell: another may
-			o.restUntil = now.Mono + restAfter
-			o.part(now)
-			return
-		}
-		o.stage = collecting
-		o.leased(now, o.lease.Acquire(now, o.keys[1:]...)) // which wins at once where there are none
-	case collecting:
-		o.stage, o.started = owning, true
-		o.out.start, o.told = true, 0 // next tells the generations, and whoever took the vote in the rights
-	}
-}
-
-// tell passes on the rights of this process as they are now: none, if its clock
-// is off by more than a ttl, since the times it would write are not to be
-// trusted. Where that lasts, the tenure ends: a process whose clock is right may sell.
-func (o *owner) tell(now clock.Now) {
-	if !o.started {
-		return
-	}
-	o.readClock(now, o.lease)
-	r := shard.Rights{Lease: o.lease.Validity(), ReadAt: o.readAt, TTL: o.ttl}
-	if o.clockOff != 0 {
-		r = shard.Rights{}
-	}
-	o.out.rights = &r
-	if o.stage == owning && o.clockOff != 0 && now.Mono-o.offSince > o.ttl {
-		o.ended(now, errClock)
+// parted forgets the leases and the roster of a tenure that has ended, when the nodes know
+// of its end or had their time.
+func (o *owner) parted() {
+	if o.stage == following && o.leases != nil && o.leases.Settled() && o.roster.Gone() {
+		o.locks = o.locks.Plus(o.leases.Stats())
+		o.leases, o.roster, o.wake, o.rosterWake = nil, nil, 0, 0
 	}
 }
 
 // readClock takes in how far this host's clock is off. It is too much by more than a
 // ttl, and nothing while too few nodes tell the time.
-func (o *owner) readClock(now clock.Now, lease *quorum.Machine) {
-	off, _ := lease.ClockOff(now)
+func (o *owner) readClock(now clock.Now) {
+	off, known := o.leases.ClockOff(now)
+	if !known { // what was wrong may be right again; share finds out
+		o.clockKnown = o.clockKnown && o.clockOff == 0
+		return
+	}
+	o.clockKnown = true
 	switch {
 	case off.Abs() <= o.ttl:
 		o.clockOff = 0
@@ -285,15 +287,10 @@ func (o *owner) readClock(now clock.Now, lease *quorum.Machine) {
 	}
 }
 
-// leave ends the tenure: sequencers first, then the leases.
-func (o *owner) leave(now clock.Now, h shard.Halt) {
-	switch {
-	case o.stage == following || o.stage == leaving:
-	case o.started:
-		o.stage, o.out.stop = leaving, &h
-	default:
-		o.part(now)
-	}
+// clockLost says whether this host's clock has been wrong for so long that another
+// process is to sell.
+func (o *owner) clockLost(now clock.Now) bool {
+	return o.clockOff != 0 && now.Mono-o.offSince > o.ttl
 }
 
 // parting is what buyers are told whose request was not decided when the run
@@ -306,15 +303,14 @@ func (o *owner) parting() api.Outcome {
 	return api.Standby
 }
 
-// begin begins a tenure, by trying for shard 0's lease. A machine that still has
-// releases to send goes on if it serves the new tenure as well; otherwise they
-// come first.
+// begin begins a tenure. Leases that still have releases to send go on if they serve the
+// new tenure as well; otherwise they come first.
 func (o *owner) begin(now clock.Now) error {
 	declared, err := spec.FromJSON(o.sale.Newest().GetSpec())
 	if err != nil {
 		return fmt.Errorf("generation %d of sale %s: %w", o.sale.Generation(), o.cfg.Sale, err)
 	}
-	if o.lease != nil && (o.uid != o.sale.UID() || o.ttl != declared.LockTTL) {
+	if o.leases != nil && (o.uid != o.sale.UID() || o.ttl != declared.LockTTL) {
 		return nil
 	}
 	if err := o.servable(declared); err != nil {
@@ -323,22 +319,20 @@ func (o *owner) begin(now clock.Now) error {
 	if o.red, err = ledger.RedPacketOf(o.sale); err != nil {
 		return err
 	}
-	o.uid, o.declared, o.ttl, o.keys = o.sale.UID(), declared, declared.LockTTL, nil
-	for shard := range o.sale.Shards() {
-		o.keys = append(o.keys, spec.LeaseKey(o.uid, shard))
-	}
-	if o.lease == nil {
-		o.lease, err = quorum.NewMachine(quorum.Config{
+	o.uid, o.declared, o.ttl, o.told = o.sale.UID(), declared, declared.LockTTL, 0
+	o.clockKnown = false
+	if o.leases == nil {
+		o.leases, err = quorum.NewGroup(quorum.Config{
 			Nodes: o.cfg.Nodes, Marker: spec.Marker(o.uid), TTL: o.ttl, Address: o.cfg.Address,
-			Token: o.cfg.Token, Jitter: o.cfg.Jitter,
+			Token: o.cfg.Token, Jitter: o.cfg.Jitter, Waiter: o.me,
 		})
 		if err != nil {
 			return err
 		}
 	}
-	o.stage = trying
-	o.leased(now, o.lease.Acquire(now, o.keys[0]))
-	return nil
+	o.shares = newShares(o.uid, o.sale.Shards())
+	o.stage, o.out.start = serving, true
+	return o.meet(now)
 }
 
 // servable says whether this process can serve what is declared, with what it was
@@ -369,17 +363,23 @@ func (o *owner) plans(shard int) []*pb.Generation {
 // next says what to do after the events taken in. An error ends the owner: it
 // cannot know what it would serve.
 func (o *owner) next(now clock.Now) (ownerEffects, error) {
+	o.parted()
 	switch {
 	case o.damage != nil:
 		return ownerEffects{}, o.damage
-	case o.stage == following && o.live() && !o.draining && now.Mono >= o.restUntil:
+	case o.stage == following && o.live() && !o.draining:
 		if err := o.begin(now); err != nil {
 			return ownerEffects{}, err
 		}
 	case o.stage != following && !o.live():
 		o.leave(now, shard.Halt{Why: errNotLive, Refusal: o.parting()})
-	case o.stage == owning && o.sale.Generation() > o.told:
-		o.told, o.out.plans = o.sale.Generation(), true
+	}
+	if o.stage == serving && o.board != nil { // else the tenure is about to begin
+		if o.sale.Generation() > o.told {
+			o.told, o.out.plans = o.sale.Generation(), true
+		}
+		o.share(now)
+		o.converse(now)
 	}
 	if o.reader.Idle() && now.Mono >= o.nextRead {
 		o.do = o.reader.CatchUp()
@@ -390,6 +390,12 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 		o.sentAt, o.do.Send = now, nil
 	}
 	out.wake = clock.Soonest(o.wake, o.do.Wake)
+	if o.roster != nil {
+		out.wake = clock.Soonest(out.wake, o.rosterWake)
+	}
+	if o.stage == serving {
+		out.wake = clock.Soonest(out.wake, clock.Soonest(o.shares.wake, o.fellows.wake))
+	}
 	if o.draining && o.stage == following && !o.gone(now) {
 		out.wake = clock.Soonest(out.wake, o.partUntil)
 	}

@@ -47,12 +47,12 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 	want(api.NotOpen)
 	saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
 	w.pass(2 * followEvery)
-	w.wantStage(owning)
-	if w.starts != 1 || w.plans != 1 || !w.valid() || len(w.holders()) != 2 {
-		t.Fatalf("owning: %d starts, plans told %d times, leases %v", w.starts, w.plans, w.holders())
+	w.wantShares(owned, owned)
+	if w.starts != 1 || len(w.opened) != 2 || w.plans != 1 || !w.valid() || len(w.holders()) != 2 {
+		t.Fatalf("owning: %d starts, opened %v, plans told %d times, leases %v", w.starts, w.opened, w.plans, w.holders())
 	}
 	w.pass(time.Minute)
-	w.wantStage(owning)
+	w.wantShares(owned, owned)
 	if !w.valid() || len(w.holders()) != 2 || w.plans != 1 {
 		t.Fatalf("after a minute: valid %v, leases %v, plans told %d times", w.valid(), w.holders(), w.plans)
 	}
@@ -68,13 +68,19 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 	saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}})
 	w.pass(quorum.DefaultTTL / readsPerTTL)
 	w.wantStage(leaving)
-	if len(w.stops) != 1 || w.stops[0].Refusal != api.Closed || w.stops[0].Gentle || w.stops[0].Why != errNotLive {
-		t.Fatalf("stopped with %+v", w.stops)
+	if len(w.halts) != 2 || w.halts[0].halt.Refusal != api.Closed || w.halts[1].halt.Gentle || w.halts[1].halt.Why != errNotLive {
+		t.Fatalf("stopped with %+v", w.halts)
 	}
 	if len(w.holders()) != 2 {
-		t.Fatal("the leases were given back before the sequencers had ended")
+		t.Fatal("the leases were given back before the machines had ended")
 	}
-	w.o.halted(w.now)
+	w.end(1)
+	w.run()
+	w.wantStage(leaving)
+	if got := w.holders(); len(got) != 1 || w.ends != 0 || !strings.HasPrefix(got[0], spec.LeaseKey(saletest.UID, 0)) {
+		t.Fatalf("leases %v, %d tenures have ended", got, w.ends)
+	}
+	w.end(0)
 	want(api.Closed)
 	if len(w.holders()) != 0 {
 		t.Fatalf("leases left: %v", w.holders())
@@ -93,64 +99,104 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 	want(api.NotOpen)
 	saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
 	w.pass(2 * followEvery)
-	w.wantStage(owning)
-	if w.o.uid != p.Uid || w.starts != 2 {
+	w.wantShares(owned, owned)
+	if w.o.uid != p.Uid || w.starts != 2 || w.ends != 1 {
 		t.Fatalf("run 2: uid %s, %d starts", w.o.uid, w.starts)
 	}
 }
 
-// TestOwnerStandsBy waits for another process: for shard 0's lease before it
-// asks for any other.
-func TestOwnerStandsBy(t *testing.T) {
+// TestOwnerWaitsForLeases serves the shards that nobody has, and waits for the leases of
+// the others: a process that cannot be reached has them.
+func TestOwnerWaitsForLeases(t *testing.T) {
 	w := newOwnerWorld(t)
 	saletest.Provision(t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
 	w.rival(0)
 	w.pass(quorum.DefaultTTL / 2)
-	w.wantStage(trying)
-	if got := w.holders(); len(got) != 1 {
-		t.Fatalf("leases %v: it took some of a sale that another serves", got)
+	w.wantShares(trying, owned, owned)
+	if a := w.o.absent(); a.Outcome != api.Standby {
+		t.Errorf("claims are told %+v", a)
+	}
+	if got := w.mayAppendTo(); w.starts != 1 || !slices.Equal(got, []int{1, 2}) {
+		t.Errorf("%d starts, it may append to %v", w.starts, got)
+	}
+	w.pass(quorum.DefaultTTL * 3 / 4)
+	w.wantShares(owned, owned, owned)
+	if !w.valid() || len(w.opened) != 3 {
+		t.Errorf("opened %v, it may append to %v", w.opened, w.mayAppendTo())
+	}
+}
+
+// TestOwnerIsAStandby owns nothing by the wish of an operator, and is there all the same.
+func TestOwnerIsAStandby(t *testing.T) {
+	w := newOwnerWorldFor(t, 1, quorum.DefaultTTL)
+	w.ownerHost = w.host("first", func(c *MachineConfig) { c.Standby = true })
+	w.apply(2)
+	w.pass(10 * time.Second)
+	w.wantStage(serving)
+	w.wantShares(away, away)
+	if got := w.holders(); len(got) != 0 || w.starts != 1 || len(w.opened) != 0 {
+		t.Errorf("leases %v, %d starts, opened %v", got, w.starts, w.opened)
+	}
+	if m := w.o.memberStatus(w.now); len(m) != 1 || m[0].State != memberStandby || !m[0].Here {
+		t.Errorf("members %+v", m)
 	}
 	if a := w.o.absent(); a.Outcome != api.Standby {
 		t.Errorf("claims are told %+v", a)
 	}
-	w.rival(2) // another that begins to serve
-	w.pass(quorum.DefaultTTL * 3 / 4)
-	w.wantStage(collecting)
-	if w.starts != 0 {
-		t.Fatal("it serves without a lease")
-	}
-	w.pass(quorum.DefaultTTL)
-	w.wantStage(owning)
 }
 
 func TestOwnerLosesItsLeases(t *testing.T) {
 	w := applied(t, 2)
-	w.wantStage(owning)
 	w.nodeOff = true
 	w.pass(quorum.DefaultTTL)
-	if w.valid() {
+	if len(w.mayAppendTo()) != 0 {
 		t.Error("it may append a ttl after the node went away")
 	}
-	w.wantStage(leaving)
-	if len(w.stops) != 1 || w.stops[0].Refusal != api.NoQuorum || !errors.Is(w.stops[0].Why, quorum.ErrLost) {
-		t.Fatalf("stopped with %+v", w.stops)
+	w.wantStage(serving) // the run goes on
+	w.wantShares(stopping, stopping)
+	if h := w.halts[0].halt; len(w.halts) != 2 || h.Refusal != api.NoQuorum || !h.Elsewhere || h.Gentle || !errors.Is(h.Why, quorum.ErrLost) {
+		t.Fatalf("stopped with %+v", w.halts)
 	}
-	w.o.ended(w.now, quorum.ErrLost) // as all do that were told to
-	w.o.halted(w.now)
+	w.end()
 	w.run()
-	w.wantStage(trying) // it does not rest, as after one that ended by itself
+	w.wantShares(trying, trying) // they do not rest, as after one that ended by itself
 	for range 10 {
 		w.pass(time.Second)
 		if a := w.o.absent(); a.Outcome != api.NoQuorum {
 			t.Errorf("while the node is away claims are told %+v", a)
 		}
 	}
-	w.wantStage(trying)
+	w.wantShares(trying, trying)
 	w.nodeOff = false
 	w.pass(time.Second) // at most three quarters of it until the next try
-	w.wantStage(owning)
-	if w.starts != 2 || w.plans != 2 || !w.valid() {
-		t.Errorf("%d starts, plans told %d times, valid %v", w.starts, w.plans, w.valid())
+	w.wantShares(owned, owned)
+	if w.starts != 1 || len(w.opened) != 4 || !w.valid() {
+		t.Errorf("%d starts, opened %v, valid %v", w.starts, w.opened, w.valid())
+	}
+}
+
+// TestOwnerLosesSome has the node forget what it had promised: the leases that were held
+// are lost while another is still somebody else's. Each shard goes its own way.
+func TestOwnerLosesSome(t *testing.T) {
+	w := newOwnerWorld(t)
+	w.rival(1)
+	w.apply(3)
+	w.settle()
+	w.wantShares(owned, trying, owned)
+	w.node.RestartEmpty()
+	w.pass(quorum.DefaultTTL)
+	w.wantShares(stopping, trying, stopping)
+	if len(w.halts) != 2 || len(w.mayAppendTo()) != 0 {
+		t.Fatalf("stopped with %+v, it may append to %v", w.halts, w.mayAppendTo())
+	}
+	w.end(0)
+	w.run()
+	w.wantShares(trying, trying, stopping)
+	w.end(2)
+	w.pass(quorum.MaxTTL)
+	w.wantShares(owned, owned, owned)
+	if !w.valid() || len(w.opened) != 5 {
+		t.Errorf("opened %v, it may append to %v", w.opened, w.mayAppendTo())
 	}
 }
 
@@ -159,48 +205,52 @@ func TestOwnerLosesItsLeases(t *testing.T) {
 // this one would have stopped to count on them.
 func TestOwnerTellsOfALoss(t *testing.T) {
 	for name, before := range map[string]func(w *ownerWorld){
-		"owning":   func(*ownerWorld) {},
-		"leaving":  func(w *ownerWorld) { w.o.ended(w.now, shard.ErrOtherOwner) },
+		"owning": func(*ownerWorld) {},
+		"giving": func(w *ownerWorld) {
+			w.o.stop(w.now, 1, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, "another")
+		},
+		"leaving":  func(w *ownerWorld) { w.o.leave(w.now, shard.Halt{Why: errNotLive, Refusal: api.Closed}) },
 		"draining": func(w *ownerWorld) { w.o.drain(w.now) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newOwnerWorldOn(t, 3, quorum.DefaultTTL)
 			w.apply(2)
-			w.wantStage(owning)
+			w.settle()
+			w.wantShares(owned, owned)
 			w.hangs[0], w.hangs[1], w.hangs[2] = true, true, true // an answer would have it tell again
 			before(w)
-			lost := func() bool { return w.o.lease.State() == quorum.Lost }
+			lost := func() bool { return w.o.leases.State(w.o.shares.keys[0]) == quorum.Lost }
 			if _, ok := w.passUntil(lost, quorum.DefaultTTL); !ok {
 				t.Fatal("the leases are not lost a ttl after all nodes hang")
 			}
-			w.wantStage(leaving)
-			if w.valid() {
-				t.Error("it may append with leases that were given back")
+			w.wantShares(stopping, stopping)
+			if got := w.mayAppendTo(); len(got) != 0 {
+				t.Errorf("it may append to %v with leases that were given back", got)
 			}
 		})
 	}
 }
 
-// TestOwnerStopsSlowly has the sequencers end so late that nothing is owed to the
-// lock nodes any more: the next tenure is tried for anew, with nodes that were not
-// heard yet. That one of them fails at once is no news.
+// TestOwnerStopsSlowly has the machines end so late that nothing is owed to the lock nodes
+// any more: the leases are tried for anew. That one of the nodes fails at once is no news.
 func TestOwnerStopsSlowly(t *testing.T) {
 	w := newOwnerWorldOn(t, 3, quorum.DefaultTTL)
 	w.apply(2)
-	w.wantStage(owning)
+	w.settle()
+	w.wantShares(owned, owned)
 	w.refuses[0], w.hangs[1], w.hangs[2] = true, true, true
 	w.pass(4 * quorum.DefaultTTL)
-	w.wantStage(leaving)
-	w.o.halted(w.now)
+	w.wantShares(stopping, stopping)
+	w.end()
 	for range 20 {
 		w.pass(quorum.DefaultTTL / 20)
-		w.wantStage(trying)
+		w.wantShares(trying, trying)
 		if a := w.o.absent(); a.Outcome != api.NoQuorum {
 			t.Fatalf("claims are told %+v", a)
 		}
 	}
 	w.refuses[0], w.hangs[1] = false, false
-	if _, ok := w.passUntil(func() bool { return w.starts == 2 && !w.o.silent }, quorum.DefaultTTL); !ok {
+	if _, ok := w.passUntil(func() bool { return w.valid() && !w.o.silent }, quorum.DefaultTTL); !ok {
 		t.Error("it does not own the sale a ttl after two of three nodes are back")
 	}
 }
@@ -217,7 +267,7 @@ func TestOwnerIsToldOfThePast(t *testing.T) {
 		saletest.AppendSale(t, w.logs, w.sale, op)
 	}
 	w.pass(quorum.DefaultTTL / readsPerTTL)
-	w.o.halted(w.now)
+	w.end()
 	want := func(lag int, o api.Outcome) {
 		t.Helper()
 		w.logs = w.store.Handle(backendtest.On(backendtest.OpRead, backendtest.Script(backendtest.Fault{Kind: backendtest.Stale, N: lag})))
@@ -237,36 +287,25 @@ func TestOwnerIsToldOfThePast(t *testing.T) {
 	want(0, api.NotOpen)
 }
 
-// TestOwnerSequencerEnds has sequencers end by themselves. A tenure is over when
-// one has, and the next does not follow at once.
-func TestOwnerSequencerEnds(t *testing.T) {
-	why := errors.New("the disk is gone")
-	for name, end := range map[string]func(w *ownerWorld){
-		"one, then the others": func(w *ownerWorld) {
-			w.o.ended(w.now, why)
-			w.run()
-			w.wantStage(leaving)
-			if len(w.stops) != 1 || w.stops[0].Why != why {
-				w.t.Fatalf("stopped with %+v", w.stops)
-			}
-			w.o.ended(w.now, errNotLive)
-			w.o.halted(w.now)
-		},
-		// Which of the two is heard of first is chance where all end together.
-		"all at once": func(w *ownerWorld) { w.o.halted(w.now) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := applied(t, 2)
-			end(w)
-			w.run()
-			w.pass(restAfter / 2)
-			w.wantStage(following)
-			w.pass(2 * restAfter)
-			w.wantStage(owning)
-			if w.starts != 2 {
-				t.Errorf("%d starts", w.starts)
-			}
-		})
+// TestOwnerShardEnds has machines of shards end by themselves, one and then both. Each is
+// left alone for a little, and the others go on.
+func TestOwnerShardEnds(t *testing.T) {
+	w := applied(t, 2)
+	w.end(1)
+	w.pass(restAfter / 2)
+	w.wantShares(owned, away)
+	if got := w.holders(); len(got) != 1 || !slices.Equal(w.mayAppendTo(), []int{0}) || len(w.halts) != 0 {
+		t.Fatalf("leases %v, it may append to %v, stopped %+v", got, w.mayAppendTo(), w.halts)
+	}
+	w.end(0)
+	w.pass(restAfter / 4)
+	w.wantShares(away, away)
+	w.pass(restAfter / 2)
+	w.wantShares(away, owned)
+	w.pass(restAfter / 2)
+	w.wantShares(owned, owned)
+	if w.starts != 1 || len(w.opened) != 4 || !w.valid() {
+		t.Errorf("%d starts, opened %v", w.starts, w.opened)
 	}
 }
 
@@ -288,11 +327,11 @@ func TestOwnerClock(t *testing.T) {
 			w.now.Wall = w.now.Wall.Add(c.ahead)
 			saletest.Provision(t, w.logs, saletest.Declared(w.sale, 10, 2, 1), spec.Shares(10, 2))
 			w.pass(10 * time.Second)
-			if serves := w.o.stage == owning && w.valid(); serves != c.serves {
+			if serves := w.valid(); serves != c.serves {
 				t.Errorf("it serves: %v", serves)
 			}
-			if !c.serves && w.starts != 0 {
-				t.Errorf("it has begun to serve %d times", w.starts)
+			if !c.serves && len(w.opened) != 0 {
+				t.Errorf("it has begun to serve: %+v", w.opened)
 			}
 			if why := w.o.health().withoutRights(true); strings.HasPrefix(why, "this host's clock is "+c.ahead.String()+" off") == c.serves {
 				t.Errorf("it says %q", why)
@@ -305,7 +344,7 @@ func TestOwnerClock(t *testing.T) {
 			w.now.Wall = w.now.Wall.Add(-max(c.ahead, 0))
 			w.node.Advance(min(c.ahead, 0))
 			w.pass(quorum.DefaultTTL)
-			w.wantStage(owning)
+			w.wantShares(owned, owned)
 			if !w.valid() {
 				t.Error("it may not append with a clock that is right again")
 			}
@@ -316,26 +355,30 @@ func TestOwnerClock(t *testing.T) {
 	}
 }
 
-// TestOwnerClockGoesWrong ends a tenure whose host's clock is off for longer than a
-// ttl, so that another process may sell.
+// TestOwnerClockGoesWrong stops the shards of a process whose host's clock is off for
+// longer than a ttl, so that another process may sell.
 func TestOwnerClockGoesWrong(t *testing.T) {
 	w := applied(t, 2)
 	w.now.Wall = w.now.Wall.Add(-2 * quorum.DefaultTTL)
 	w.pass(quorum.DefaultTTL / 2)
-	w.wantStage(owning)
-	if w.valid() {
-		t.Fatal("it may append with a clock that is off")
+	w.wantShares(owned, owned)
+	if got := w.mayAppendTo(); len(got) != 0 {
+		t.Fatalf("it may append to %v with a clock that is off", got)
 	}
 	w.pass(quorum.DefaultTTL)
-	w.wantStage(leaving)
-	if len(w.stops) != 1 || w.stops[0].Why != errClock {
-		t.Fatalf("stopped with %+v", w.stops)
+	w.wantShares(stopping, stopping)
+	if h := w.halts[0].halt; len(w.halts) != 2 || h.Why != errClock || h.Refusal != api.NoQuorum || !h.Elsewhere {
+		t.Fatalf("stopped with %+v", w.halts)
 	}
-	w.o.halted(w.now)
+	w.end()
+	w.run()
+	if m := w.o.memberStatus(w.now); len(m) != 1 || m[0].State != memberUnable {
+		t.Errorf("members %+v", m)
+	}
 	w.pass(restAfter / 2)
-	w.rival(0)
+	w.rival(0, 1)
 	w.pass(quorum.DefaultTTL / 2)
-	if len(w.holders()) != 1 {
+	if got := w.holds("rival:1"); got != 2 {
 		t.Errorf("leases %v: the other process has no peace", w.holders())
 	}
 }
@@ -351,13 +394,13 @@ func TestOwnerLogUnreadable(t *testing.T) {
 		t.Error("no rights half a ttl after the log was read")
 	}
 	w.pass(quorum.DefaultTTL/2 + time.Millisecond)
-	if w.valid() {
+	if len(w.mayAppendTo()) != 0 {
 		t.Error("rights a ttl after the log was read")
 	}
-	w.wantStage(owning)
+	w.wantShares(owned, owned)
 	w.logsOff = false
 	w.pass(2 * time.Second)
-	w.wantStage(owning)
+	w.wantShares(owned, owned)
 	if !w.valid() {
 		t.Error("no rights after the log was read again")
 	}
@@ -371,7 +414,7 @@ func TestOwnerLogIsNoLongerTheSame(t *testing.T) {
 		}
 		w.pass(quorum.DefaultTTL / readsPerTTL)
 		w.wantStage(leaving)
-		w.o.halted(w.now)
+		w.end()
 		w.pass(2 * time.Second)
 		w.wantStage(following)
 		if a := w.o.absent(); a.Outcome != api.Standby { // for all that it knows the read lags
@@ -397,50 +440,53 @@ func TestOwnerLogIsNoLongerTheSame(t *testing.T) {
 
 // TestOwnerDrains ends from every stage, whether or not the lock node answers.
 func TestOwnerDrains(t *testing.T) {
-	for name, reach := range map[string]func(w *ownerWorld) stage{
-		"following": func(w *ownerWorld) stage { w.pass(time.Second); return following },
-		"trying": func(w *ownerWorld) stage {
-			saletest.Provision(w.t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
-			w.rival(0)
-			w.pass(time.Second)
-			return trying
-		},
-		"collecting": func(w *ownerWorld) stage {
-			saletest.Provision(w.t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
-			w.rival(1)
-			w.pass(time.Second)
-			return collecting
-		},
-		"owning": func(w *ownerWorld) stage {
-			saletest.Provision(w.t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
-			w.pass(time.Second)
-			return owning
-		},
-		"leaving": func(w *ownerWorld) stage {
-			saletest.Provision(w.t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
-			w.pass(time.Second)
-			w.o.ended(w.now, shard.ErrOtherOwner)
+	provision := func(w *ownerWorld, rival ...int) {
+		saletest.Provision(w.t, w.logs, saletest.Declared(w.sale, 10, 3, 1), spec.Shares(10, 3))
+		w.rival(rival...)
+		w.pass(time.Second)
+	}
+	for name, reach := range map[string]func(w *ownerWorld){
+		"following": func(w *ownerWorld) { w.pass(time.Second); w.wantStage(following) },
+		"trying":    func(w *ownerWorld) { provision(w, 0, 1, 2); w.wantShares(trying, trying, trying) },
+		"some":      func(w *ownerWorld) { provision(w, 1); w.wantShares(owned, trying, owned) },
+		"owning":    func(w *ownerWorld) { provision(w); w.wantShares(owned, owned, owned) },
+		"resting":   func(w *ownerWorld) { provision(w); w.end(2); w.run(); w.wantShares(owned, owned, away) },
+		"giving": func(w *ownerWorld) {
+			provision(w)
+			w.o.stop(w.now, 0, shard.Halt{Why: errGiven, Refusal: api.NoQuorum, Elsewhere: true}, "another")
 			w.run()
-			return leaving
+			w.wantShares(stopping, owned, owned)
+		},
+		"leaving": func(w *ownerWorld) {
+			provision(w)
+			w.o.leave(w.now, shard.Halt{Why: errNotLive, Refusal: api.Closed})
+			w.run()
+			w.wantStage(leaving)
 		},
 	} {
 		for _, off := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, node off: %v", name, off), func(t *testing.T) {
 				w := newOwnerWorld(t)
-				w.wantStage(reach(w))
+				reach(w)
 				w.nodeOff = off
+				stopped := len(w.halts)
 				w.o.drain(w.now)
 				began := w.now.Mono
 				w.run()
-				if w.o.started {
-					if w.o.gone(w.now) || len(w.stops) != 1 {
-						t.Fatalf("gone: %v, stopped with %+v", w.o.gone(w.now), w.stops)
+				if len(w.running) > 0 {
+					if w.o.gone(w.now) || len(w.halts) != len(w.running) {
+						t.Fatalf("gone: %v, stopped with %+v", w.o.gone(w.now), w.halts)
+					}
+					for _, h := range w.halts[stopped:] {
+						if h.halt.Why != errDraining || h.halt.Refusal != api.Draining || !h.halt.Gentle || h.halt.Elsewhere {
+							t.Errorf("shard %d is stopped with %+v", h.shard, h.halt)
+						}
 					}
 					w.pass(time.Second)
 					began = w.now.Mono
-					w.o.halted(w.now)
+					w.end()
 				}
-				if off && w.o.lease != nil { // the node has time to hear of the release twice
+				if off && len(w.opened) > 0 { // the node has time to hear of the release twice
 					w.pass(3*quorum.CallTimeout(quorum.DefaultTTL) - (w.now.Mono - began) - time.Millisecond)
 					if w.o.gone(w.now) {
 						t.Error("gone before the node had time to hear of it")
@@ -454,8 +500,11 @@ func TestOwnerDrains(t *testing.T) {
 				if !w.o.gone(w.now) {
 					t.Fatalf("not gone in stage %d", w.o.stage)
 				}
-				if !off && slices.ContainsFunc(w.holders(), func(s string) bool { return s[len(s)-7:] == "first:1" }) {
+				if !off && w.holds("first:1") != 0 {
 					t.Errorf("leases left: %v", w.holders())
+				}
+				if there := w.there(); !off && len(there) != 0 {
+					t.Errorf("the node has it as there: %v", there)
 				}
 				if a := w.o.absent(); a.Outcome != api.Draining {
 					t.Errorf("claims are told %+v", a)
@@ -465,20 +514,6 @@ func TestOwnerDrains(t *testing.T) {
 			})
 		}
 	}
-}
-
-// The node forgets shard 0's lease while another shard's is still somebody
-// else's: all is lost, and given back, within one step.
-func TestOwnerLosesWhatItCollects(t *testing.T) {
-	w := newOwnerWorld(t)
-	w.rival(1)
-	w.apply(2)
-	w.wantStage(collecting)
-	w.node.RestartEmpty()
-	w.pass(2 * time.Second)
-	w.wantStage(trying)
-	w.pass(quorum.MaxTTL)
-	w.wantStage(owning)
 }
 
 // TestOwnerAnotherRun has a run end and another begin between two reads of the log.
@@ -504,18 +539,18 @@ func TestOwnerAnotherRun(t *testing.T) {
 			saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
 			w.pass(quorum.DefaultTTL / readsPerTTL)
 			w.wantStage(leaving)
-			if len(w.stops) != 1 || w.stops[0].Refusal != api.Standby || w.stops[0].Why != errNotLive {
-				t.Fatalf("stopped with %+v", w.stops)
+			if len(w.halts) != 2 || w.halts[0].halt.Refusal != api.Standby || w.halts[0].halt.Why != errNotLive {
+				t.Fatalf("stopped with %+v", w.halts)
 			}
 			w.nodeOff = node
-			w.o.halted(w.now)
+			w.end()
 			w.pass(time.Second)
 			if node {
 				w.wantStage(following) // the leases of the run before go back first
 				w.nodeOff = false
 				w.pass(2 * quorum.DefaultTTL)
 			}
-			w.wantStage(owning)
+			w.wantShares(owned, owned)
 			if w.o.uid != other || w.starts != 2 || !w.valid() {
 				t.Errorf("uid %s, %d starts, valid: %v", w.o.uid, w.starts, w.valid())
 			}
@@ -538,7 +573,7 @@ func TestOwnerReads(t *testing.T) {
 	}
 	w.apply(2)
 	w.pass(followEvery)
-	w.wantStage(owning)
+	w.wantShares(owned, owned)
 	w.reads = 0
 	w.pass(10 * quorum.MaxTTL)
 	if w.reads != 10*readsPerTTL {
@@ -562,7 +597,7 @@ func TestOwnerReads(t *testing.T) {
 	w.move(300 * time.Millisecond)
 	w.o.read(w.now, out.read.Do(t.Context(), w.logs))
 	out, err = w.o.next(w.now)
-	if err != nil || out.rights == nil || out.rights.ReadAt != sent {
+	if err != nil || len(out.rights) != 2 || out.rights[0].rights.ReadAt != sent || out.rights[1].rights.ReadAt != sent {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -634,7 +669,7 @@ func TestOwnerHealth(t *testing.T) {
 	w.nodes[1].Advance(4 * time.Second)
 	w.apply(2)
 	w.pass(quorum.DefaultTTL)
-	w.wantStage(owning)
+	w.wantShares(owned, owned)
 	nodes := w.o.health().nodes
 	if !nodes[0].Up || nodes[2].Up || nodes[2].Since.IsZero() || nodes[2].Since.Sub(began) > time.Second {
 		t.Errorf("%+v, began at %v", nodes, began)
@@ -642,19 +677,22 @@ func TestOwnerHealth(t *testing.T) {
 	if off := w.o.watch[1].wrong - w.o.watch[0].wrong; off != 4*time.Second {
 		t.Errorf("by what it knows two nodes' clocks are %v apart", off)
 	}
-	if !slices.ContainsFunc(w.events, func(e quorum.Event) bool { return e.Kind == quorum.Won && len(e.Keys) == 1 }) {
+	if !slices.ContainsFunc(w.events, func(e quorum.Event) bool { return e.Kind == quorum.Won && len(e.Keys) == 2 }) {
 		t.Errorf("it tells of %+v", w.events)
 	}
 	votes := func() uint64 { s := w.o.health().locks; return s.Won }
-	before := votes()
-	w.o.ended(w.now, shard.ErrOtherOwner)
-	w.run()
-	w.o.halted(w.now)
+	if votes() != 2 {
+		t.Errorf("won %d times", votes())
+	}
 	w.hangs[2] = false
+	w.logs = backendtest.NewStore().Handle(nil) // by which the sale is gone, and the tenure ends
+	w.pass(quorum.DefaultTTL / readsPerTTL)
+	w.end()
+	w.logs = w.store.Handle(nil)
 	w.pass(3 * quorum.DefaultTTL)
-	w.wantStage(owning)
-	if after := votes(); before == 0 || after != 2*before {
-		t.Errorf("won %d times, and after the next tenure %d", before, after)
+	w.wantShares(owned, owned)
+	if w.starts != 2 || votes() != 4 {
+		t.Errorf("%d starts, won %d times in both tenures", w.starts, votes())
 	}
 }
 
@@ -662,10 +700,13 @@ func TestOwnerHealth(t *testing.T) {
 // tenure are still to be given back: they go first, since they were had by the old one.
 func TestOwnerAnotherTTL(t *testing.T) {
 	w := applied(t, 2)
+	present := w.logs
+	w.logs = backendtest.NewStore().Handle(nil) // by which the sale is gone
+	w.pass(quorum.DefaultTTL / readsPerTTL)
+	w.wantStage(leaving)
 	w.nodeOff = true
-	w.o.ended(w.now, shard.ErrOtherOwner)
-	w.run()
-	w.o.halted(w.now)
+	w.end()
+	w.logs = present
 	changed := saletest.Declared(w.sale, 10, 2, 1)
 	changed.LockTTL = quorum.MaxTTL
 	saletest.Replan(t, w.logs, w.sale, func(p *pb.Planned) { p.Spec, _ = changed.JSON() })
@@ -673,7 +714,7 @@ func TestOwnerAnotherTTL(t *testing.T) {
 	w.wantStage(following)
 	w.nodeOff = false
 	w.pass(quorum.DefaultTTL + time.Second)
-	w.wantStage(owning)
+	w.wantShares(owned, owned)
 	if w.o.ttl != quorum.MaxTTL || !w.valid() {
 		t.Errorf("a ttl of %v, valid: %v", w.o.ttl, w.valid())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,9 +18,10 @@ import (
 	"salectl/spec"
 )
 
-// ownerWorld is an owner on a store and lock nodes in memory, with a clock that
-// moves by hand. Calls take no time; where all nodes or the store are off, they
-// fail. Calls to a node that hangs fail when nobody waits for them any more.
+// ownerWorld is owners on a store and lock nodes in memory, with a clock that moves by
+// hand. Calls take no time unless a test says so, and what peers tell each other takes
+// tellTakes. The machines
+// of shards are made up: see madeUp.
 type ownerWorld struct {
 	t     testing.TB
 	sale  string
@@ -29,61 +31,134 @@ type ownerWorld struct {
 	nodes []*backendtest.Node
 	node  *backendtest.Node // the first
 	now   clock.Now
+	later []timedInput // in the order of their making
+
+	callTakes time.Duration // of a lock node that answers; what it says was true when it was asked
+
+	epochs []uint64 // of the shards' logs
+	all    []*ownerHost
+	watch  func()      // called whenever all have acted; nil: nobody looks
+	loses  func() bool // whether what a peer tells is lost; nil: nothing is
+	*ownerHost
+}
+
+// ownerHost is the process of an owner.
+type ownerHost struct {
+	w     *ownerWorld
+	o     *owner
+	token int
+	wake  time.Duration
+	heard bool // something has come in since next was called last
+	dead  bool
+	still bool              // it is stopped: it gets no input, while its clocks go on
+	kept  []func(clock.Now) // that came meanwhile
 
 	nodeOff, logsOff bool
-	hangs, refuses   map[int]bool
-	timeouts         []timeout
+	hangs, refuses   map[int]bool // lock nodes by number
+	ahead            time.Duration
 
-	o      *owner
-	token  int
-	wake   time.Duration
+	byHand  bool // machines that are stopped end by end, not by themselves
+	running map[int]*madeUp
+	links   map[string]*ownerHost // the peers that can be reached, by id
+	wanted  map[string]bool       // the peers that links are wanted to
+	cutFrom map[*ownerHost]bool
+
 	starts int
-	stops  []shard.Halt
+	ends   int // of tenures
+	opened []opening
+	halts  []halting
 	reads  int // of the sale's log
 	events []quorum.Event
-	plans  int           // times that the generations were told
-	rights *shard.Rights // told last
+	plans  int // times that the generations were told
 	err    error
 }
 
-// timeout is a call that will fail.
-type timeout struct {
-	at    time.Duration
-	reply quorum.Reply
+// madeUp stands for the machine of a shard. It has read the log warmTakes after it was
+// opened, and owns the shard by its log then, or takeTakes after it has the rights to, if
+// that is later. It ends haltTakes after it was stopped, or finds another owner in the log.
+type madeUp struct {
+	follows bool
+	warmAt  time.Duration // monotonic
+	takeAt  time.Duration // monotonic: it appends Own; 0: not yet
+	epoch   uint64        // of the log under it; 0: it does not own the shard
+	rights  shard.Rights
+	endAt   time.Duration // monotonic; 0: it goes on
+}
+
+const (
+	tellTakes = time.Millisecond
+	warmTakes = 25 * time.Millisecond
+	takeTakes = 2 * time.Millisecond
+	haltTakes = 3 * time.Millisecond
+)
+
+// timedInput is something that is to happen.
+type timedInput struct {
+	at time.Duration
+	do func()
 }
 
 func newOwnerWorld(t testing.TB) *ownerWorld { return newOwnerWorldOn(t, 1, quorum.DefaultTTL) }
 
-// newOwnerWorldOn has that many lock nodes, and a sale that names a ttl.
+// newOwnerWorldOn has that many lock nodes, a sale that names a ttl, and one process whose
+// machines end by hand.
 func newOwnerWorldOn(t testing.TB, nodes int, ttl time.Duration) *ownerWorld {
+	w := newOwnerWorldFor(t, nodes, ttl)
+	w.ownerHost = w.host("first", nil)
+	w.byHand = true
+	return w
+}
+
+// newOwnerWorldFor has no process.
+func newOwnerWorldFor(t testing.TB, nodes int, ttl time.Duration) *ownerWorld {
 	w := &ownerWorld{
 		t: t, sale: "owned", ttl: ttl, store: backendtest.NewStore(),
-		now:   clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)},
-		hangs: map[int]bool{}, refuses: map[int]bool{},
+		now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}, epochs: make([]uint64, 64),
 	}
 	w.logs = w.store.Handle(nil)
-	var names []string
 	for i := range nodes {
-		names = append(names, fmt.Sprint("node", i))
-		w.nodes = append(w.nodes, backendtest.NewNode(names[i], w.now.Wall))
+		w.nodes = append(w.nodes, backendtest.NewNode(fmt.Sprint("node", i), w.now.Wall))
 		saletest.Mark(t, w.nodes[i])
 	}
 	w.node = w.nodes[0]
-	w.o = newOwner(MachineConfig{
-		Sale: w.sale, Address: "first:1", Nodes: names,
-		Token:  func() string { w.token++; return fmt.Sprint("first-", w.token) },
-		Jitter: func() float64 { return 0.5 },
-	})
 	return w
 }
 
-// applied is newOwnerWorld with an applied sale of that many shards, read.
+// host starts a process.
+func (w *ownerWorld) host(name string, change func(*MachineConfig)) *ownerHost {
+	h := &ownerHost{
+		w: w, hangs: map[int]bool{}, refuses: map[int]bool{}, running: map[int]*madeUp{},
+		links: map[string]*ownerHost{}, wanted: map[string]bool{}, cutFrom: map[*ownerHost]bool{}, heard: true,
+	}
+	var names []string
+	for _, n := range w.nodes {
+		names = append(names, n.Name())
+	}
+	cfg := MachineConfig{
+		Sale: w.sale, Address: name + ":1", Nodes: names, Me: fmt.Appendf(nil, "%-8.8s", name),
+		Token:  func() string { h.token++; return fmt.Sprint(name, "-", h.token) },
+		Jitter: func() float64 { return 0.5 },
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	h.o = newOwner(cfg)
+	w.all = append(w.all, h)
+	return h
+}
+
+// applied is newOwnerWorld with an applied sale of that many shards, all of which are
+// owned.
 func applied(t testing.TB, shards int) *ownerWorld {
+	t.Helper()
 	w := newOwnerWorld(t)
 	w.apply(shards)
+	w.settle()
+	w.wantShares(slices.Repeat([]shareStage{owned}, shards)...)
 	return w
 }
 
+// apply applies a sale.
 func (w *ownerWorld) apply(shards int) {
 	w.t.Helper()
 	sale := saletest.Declared(w.sale, 10, shards, 1)
@@ -92,86 +167,276 @@ func (w *ownerWorld) apply(shards int) {
 	w.run()
 }
 
-// run does what the owner wants done until time must pass.
+// settle lets those who are alone own what they can.
+func (w *ownerWorld) settle() {
+	w.t.Helper()
+	w.pass(20 * time.Millisecond)
+}
+
+// here is the time on the process's clocks.
+func (h *ownerHost) here() clock.Now {
+	return clock.Now{Mono: h.w.now.Mono, Wall: h.w.now.Wall.Add(h.ahead)}
+}
+
+// input has something come in.
+func (h *ownerHost) input(do func(now clock.Now)) {
+	switch {
+	case h.dead || h.err != nil:
+	case h.still:
+		h.kept = append(h.kept, do)
+	default:
+		do(h.here())
+		h.heard = true
+	}
+}
+
+// acts says whether the process does anything.
+func (h *ownerHost) acts() bool { return !h.dead && !h.still && h.err == nil }
+
+// run has all do what they want done until time must pass.
 func (w *ownerWorld) run() {
 	w.t.Helper()
+	for _, h := range w.all {
+		h.heard = true
+	}
+	w.act()
+}
+
+// act has those act to whom something came in.
+func (w *ownerWorld) act() {
+	w.t.Helper()
 	for range 1000 {
-		out, err := w.o.next(w.now)
-		if err != nil {
-			w.err = err
+		quiet := true
+		for _, h := range w.all {
+			if h.heard && h.acts() {
+				h.heard, quiet = false, false
+				h.act()
+			}
+		}
+		if quiet {
 			return
 		}
-		w.take(out)
-		if out.read == nil && len(out.calls) == 0 {
-			if w.wake != 0 && w.wake <= w.now.Mono {
-				w.t.Fatalf("it wants to be woken at %v, now is %v", w.wake, w.now.Mono)
-			}
-			return
-		}
-		if out.read != nil {
-			// While the store has not answered there is nothing to be woken for
-			// at once.
-			if out.wake != 0 && out.wake <= w.now.Mono {
-				w.t.Fatalf("reading, it wants to be woken at %v, now is %v", out.wake, w.now.Mono)
-			}
-			w.reads++
-			reply := ledger.Reply{Err: errors.New("the store is off")}
-			if !w.logsOff {
-				reply = out.read.Do(context.Background(), w.logs)
-			}
-			w.o.read(w.now, reply)
-		}
-		for _, c := range out.calls {
-			if w.hangs[c.Node] {
-				w.timeouts = append(w.timeouts, timeout{w.now.Mono + c.Timeout, quorum.Reply{Node: c.Node, Seq: c.Seq, Err: context.DeadlineExceeded}})
-				continue
-			}
-			w.o.voted(w.now, w.vote(c))
-		}
 	}
-	w.t.Fatal("it goes on for ever")
+	w.t.Fatal("they go on for ever")
 }
 
-func (w *ownerWorld) vote(c quorum.Call) quorum.Reply {
-	if w.nodeOff || w.refuses[c.Node] {
-		return quorum.Reply{Node: c.Node, Seq: c.Seq, Err: errors.New("the node is off")}
+func (h *ownerHost) act() {
+	w := h.w
+	w.t.Helper()
+	for _, i := range h.shardsThat(func(s *madeUp) bool { return s.endAt != 0 && s.endAt <= w.now.Mono }) {
+		h.end(i)
 	}
-	return c.Do(context.Background(), w.nodes[c.Node])
+	h.o.warm = func(i int) bool {
+		s := h.running[i]
+		return s != nil && s.follows && s.warmAt <= w.now.Mono
+	}
+	out, err := h.o.next(h.here())
+	if err != nil {
+		h.err = err
+		return
+	}
+	h.wake = out.wake
+	if out.wake != 0 && out.wake <= w.now.Mono {
+		w.t.Fatalf("%s wants to be woken at %v, now is %v", h.o.cfg.Address, out.wake, w.now.Mono)
+	}
+	h.take(out)
+	if out.read != nil {
+		h.reads++
+		reply := ledger.Reply{Err: errors.New("the store is off")}
+		if !h.logsOff {
+			reply = out.read.Do(context.Background(), w.logs)
+		}
+		h.input(func(now clock.Now) { h.o.read(now, reply) })
+	}
+	for _, c := range out.calls {
+		h.call(c, h.o.voted)
+	}
+	for _, c := range out.meet {
+		h.call(c, h.o.meetingReply)
+	}
+	for _, x := range out.halts {
+		h.halts = append(h.halts, x)
+		if s := h.running[x.shard]; s != nil && !h.byHand {
+			s.endAt = w.now.Mono + haltTakes
+		}
+	}
+	for _, x := range out.told {
+		h.tell(x.to, x.what)
+	}
+	if out.ended {
+		h.ends++
+		if len(h.running) > 0 {
+			w.t.Errorf("the tenure of %s has ended, and %d machines run", h.o.cfg.Address, len(h.running))
+		}
+	}
 }
 
-func (w *ownerWorld) take(out ownerEffects) {
-	w.wake = out.wake
-	w.events = append(w.events, out.events...)
+// take takes in what the owner wants done but for what it wants sent.
+func (h *ownerHost) take(out ownerEffects) {
+	w := h.w
+	h.events = append(h.events, out.events...)
 	if out.start {
-		w.starts++
-	}
-	if out.stop != nil {
-		w.stops = append(w.stops, *out.stop)
+		h.starts++
+		h.o.board = shard.NewBoard(h.o.sale.Shards())
+		h.heard = true
 	}
 	if out.plans {
-		w.plans++
+		h.plans++
 	}
-	if out.rights != nil {
-		w.rights = out.rights
+	for _, x := range out.open {
+		if h.running[x.shard] != nil {
+			w.t.Errorf("%s has shard %d run twice", h.o.cfg.Address, x.shard)
+		}
+		h.opened = append(h.opened, x)
+		h.running[x.shard] = &madeUp{follows: x.follows, warmAt: w.now.Mono + warmTakes}
+	}
+	for _, x := range out.rights {
+		s := h.running[x.shard]
+		if s == nil {
+			continue
+		}
+		if s.rights = x.rights; s.takeAt == 0 && h.may(s) {
+			s.takeAt = max(s.warmAt, w.now.Mono+takeTakes)
+		}
+	}
+	for _, id := range out.hang {
+		delete(h.wanted, id)
+		h.unlink(id)
+	}
+	for _, m := range out.dial {
+		h.wanted[m.ID] = true
+		h.dial(m.ID)
 	}
 }
 
-// pass lets time pass, and the owner act in it.
+func (h *ownerHost) may(s *madeUp) bool { return s.rights.Valid(h.here()) }
+
+// call makes a call of a lock node.
+func (h *ownerHost) call(c quorum.Call, took func(clock.Now, quorum.Reply)) {
+	fail := func(err error) {
+		h.input(func(now clock.Now) { took(now, quorum.Reply{Node: c.Node, Seq: c.Seq, Err: err}) })
+	}
+	switch {
+	case h.hangs[c.Node]:
+		h.w.after(c.Timeout, func() { fail(context.DeadlineExceeded) })
+	case h.nodeOff || h.refuses[c.Node]:
+		fail(errors.New("the node is off"))
+	default:
+		reply := c.Do(context.Background(), h.w.nodes[c.Node])
+		if h.w.callTakes == 0 {
+			h.input(func(now clock.Now) { took(now, reply) })
+			return
+		}
+		h.w.after(h.w.callTakes, func() { h.input(func(now clock.Now) { took(now, reply) }) })
+	}
+}
+
+// shardsThat returns those machines, in order.
+func (h *ownerHost) shardsThat(are func(*madeUp) bool) (all []int) {
+	for i, s := range h.running {
+		if are(s) {
+			all = append(all, i)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// end has the machines of some shards end; all, if none is named.
+func (h *ownerHost) end(shards ...int) {
+	if len(shards) == 0 {
+		shards = h.shardsThat(func(*madeUp) bool { return true })
+	}
+	for _, i := range shards {
+		h.input(func(now clock.Now) {
+			h.o.board.Leave(i)
+			delete(h.running, i)
+			h.o.ended(now, i)
+		})
+	}
+}
+
+// live lets the machines that are due do something.
+func (h *ownerHost) live() {
+	w := h.w
+	for _, i := range h.shardsThat(func(*madeUp) bool { return true }) {
+		s := h.running[i]
+		switch {
+		case s.endAt != 0 && s.endAt <= w.now.Mono:
+			h.heard = true // and ends
+		case s.epoch != 0 && s.epoch < w.epochs[i]: // by its log another owns it
+			h.end(i)
+		case s.takeAt != 0 && s.takeAt <= w.now.Mono && s.epoch == 0 && s.endAt == 0 && h.may(s):
+			w.epochs[i]++
+			s.epoch = w.epochs[i]
+			h.o.board.Post(i, s.epoch, ledger.Totals{Epoch: s.epoch, Limit: 1}, time.Time{}, true)
+			h.heard = true
+		}
+	}
+}
+
+// due is when the process is to be given time again.
+func (h *ownerHost) due() (at time.Duration) {
+	at = h.wake
+	for _, s := range h.running {
+		if s.epoch == 0 && s.takeAt > h.w.now.Mono {
+			at = clock.Soonest(at, s.takeAt)
+		}
+		at = clock.Soonest(at, s.endAt)
+	}
+	if len(h.links) > 0 { // as a runner does
+		at = clock.Soonest(at, h.w.now.Mono+tellEvery)
+	}
+	return at
+}
+
+// after has something done when time has passed.
+func (w *ownerWorld) after(d time.Duration, do func()) {
+	w.later = append(w.later, timedInput{w.now.Mono + d, do})
+}
+
+// pass lets time pass, and all act in it.
 func (w *ownerWorld) pass(d time.Duration) {
 	w.t.Helper()
 	w.run()
-	for end := w.now.Mono + d; w.now.Mono < end && w.err == nil; {
+	for end := w.now.Mono + d; w.now.Mono < end; {
 		next := end
-		if w.wake != 0 {
-			next = min(end, w.wake)
+		for _, h := range w.all {
+			if at := h.due(); at != 0 && h.acts() {
+				next = min(next, max(at, w.now.Mono+1))
+			}
 		}
-		for _, late := range w.timeouts {
-			next = min(next, late.at)
+		for _, x := range w.later {
+			next = min(next, x.at)
 		}
 		w.move(next - w.now.Mono)
-		w.timeOut()
-		w.o.tick(w.now)
-		w.run()
+		w.happen()
+		for _, h := range w.all {
+			if !h.acts() {
+				continue
+			}
+			if h.wake != 0 && h.wake <= w.now.Mono || len(h.links) > 0 {
+				h.input(h.o.tick)
+			}
+			h.live()
+		}
+		w.act()
+		if w.watch != nil {
+			w.watch()
+		}
+	}
+}
+
+// happen has those things happen that are due.
+func (w *ownerWorld) happen() {
+	later := w.later
+	w.later = nil
+	for _, x := range later {
+		if x.at > w.now.Mono {
+			w.later = append(w.later, x)
+		} else {
+			x.do()
+		}
 	}
 }
 
@@ -181,19 +446,6 @@ func (w *ownerWorld) move(d time.Duration) {
 		n.Advance(d)
 	}
 	w.now = clock.Now{Mono: w.now.Mono + d, Wall: w.now.Wall.Add(d)}
-}
-
-// timeOut fails the calls that nobody waits for any more.
-func (w *ownerWorld) timeOut() {
-	late := w.timeouts
-	w.timeouts = nil
-	for _, c := range late {
-		if c.at > w.now.Mono {
-			w.timeouts = append(w.timeouts, c)
-		} else {
-			w.o.voted(w.now, c.reply)
-		}
-	}
 }
 
 // passUntil lets time pass until ok, but not for longer than a span, and returns
@@ -217,8 +469,29 @@ func (w *ownerWorld) wantStage(want stage) {
 	}
 }
 
-// valid says whether the process may append.
-func (w *ownerWorld) valid() bool { return w.rights != nil && w.rights.Valid(w.now) }
+// stages returns how far the process is with its shards.
+func (h *ownerHost) stages() (all []shareStage) {
+	for _, s := range h.o.shares.all {
+		all = append(all, s.stage)
+	}
+	return all
+}
+
+// wantShares holds how far the process is with its shards.
+func (h *ownerHost) wantShares(want ...shareStage) {
+	h.w.t.Helper()
+	if got := h.stages(); h.err != nil || !slices.Equal(got, want) {
+		h.w.t.Fatalf("its shards are %v, want %v (%v)", got, want, h.err)
+	}
+}
+
+// valid says whether the process may append to all shards.
+func (h *ownerHost) valid() bool {
+	return len(h.o.shares.all) > 0 && len(h.mayAppendTo()) == len(h.o.shares.all)
+}
+
+// mayAppendTo returns the shards to which the process may append.
+func (h *ownerHost) mayAppendTo() []int { return h.shardsThat(h.may) }
 
 // holders returns who has which lease.
 func (w *ownerWorld) holders() (all []string) {
@@ -232,6 +505,27 @@ func (w *ownerWorld) holders() (all []string) {
 		all = append(all, h.Key+" "+note.Address)
 	}
 	return all
+}
+
+// holds counts the leases that a process has by the first node.
+func (w *ownerWorld) holds(address string) (n int) {
+	for _, h := range w.holders() {
+		if strings.HasSuffix(h, " "+address) {
+			n++
+		}
+	}
+	return n
+}
+
+// there returns who is there by the first node.
+func (w *ownerWorld) there() []quorum.Member {
+	w.t.Helper()
+	const onlooker = "onlooker"
+	all, err := w.node.Meet(context.Background(), roomOf(saletest.UID), quorum.Member{ID: onlooker}, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(m quorum.Member) bool { return m.ID == onlooker })
 }
 
 // rival is another process that takes the leases of some shards for a ttl.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	mrand "math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"salectl/backends/calls"
+	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
 )
@@ -24,16 +26,21 @@ type runner struct {
 	running sync.WaitGroup
 	replies chan func()
 
-	standing int // refusals since leases were last held: the first is told of
+	standing int // refusals since a lease was last held: the first is told of
+	owned    int // shards that the log was told of
+
+	ended   chan int                      // shards that have ended
+	hearing map[string]context.CancelFunc // of the links to peers, by id
 
 	// Of the present tenure.
-	ended     chan error    // shards that have ended; has a place for each
-	allEnded  chan struct{} // closed when all have
-	heavy     map[int]bool  // shards that were warned of
+	over      chan struct{}  // closed when it ends
+	grabbing  sync.WaitGroup // those that make calls of nodes with lists
+	heavy     map[int]bool   // shards that were warned of
 	clockSeen clockWatch
 	setBack   map[int]time.Duration // by shard: what was told of its log's time
 	stalls    stallWatch
 	rules     ruleWatch
+	turns     chan struct{} // has a place for each shard that may be loaded at a time
 }
 
 // Run serves the sale whenever this process owns it, until ctx ends: then it
@@ -41,7 +48,7 @@ type runner struct {
 // means that the sale cannot be followed, because its log is damaged.
 func (e *Executor) Run(ctx context.Context) error {
 	cfg := MachineConfig{
-		Sale: e.cfg.Sale, Address: e.cfg.Address, Nodes: quorum.Names(e.cfg.Nodes), Lists: quorum.Names(e.cfg.Lists),
+		Sale: e.cfg.Sale, Address: e.cfg.Address, Version: e.cfg.Version, Standby: e.cfg.Standby, Nodes: quorum.Names(e.cfg.Nodes), Lists: quorum.Names(e.cfg.Lists),
 		Queue: e.cfg.Queue, Users: e.cfg.Users, Ruled: e.metrics.ruled, Me: make([]byte, 8), Token: quorum.RandomToken, Key: mintKey, Jitter: mrand.Float64,
 	}
 	if _, err := rand.Read(cfg.Me); err != nil {
@@ -52,12 +59,14 @@ func (e *Executor) Run(ctx context.Context) error {
 			return e.metrics.shard(shard).answered
 		}},
 		e: e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),
+		ended: make(chan int), hearing: make(map[string]context.CancelFunc),
 	}
 	// Calls outlive ctx, until the drain is over.
 	var cancel context.CancelFunc
 	r.calls, cancel = context.WithCancel(context.WithoutCancel(ctx))
 	defer r.running.Wait()
 	defer cancel()
+	defer close(e.ended)
 	return r.loop(ctx)
 }
 
@@ -77,27 +86,48 @@ func (r *runner) loop(ctx context.Context) error {
 		if r.owner.gone(r.clock()) {
 			return nil
 		}
-		timer.Reset(until(out.wake, r.clock()))
-		select {
-		case take := <-r.replies:
-			take()
-		case why := <-r.ended:
-			r.owner.ended(r.clock(), why)
-		case <-r.allEnded:
-			r.ended, r.allEnded = nil, nil
-			r.halted(r.clock())
-			r.e.metrics.terms.WithLabelValues("ended").Inc()
-		case <-timer.C:
-			r.owner.tick(r.clock())
-		case <-look.C:
-			r.look()
-		case <-stopping:
-			stopping, late = nil, time.After(r.e.cfg.DrainTimeout)
-			r.drain(r.clock())
-		case <-late:
-			r.term.stop(tooLate)
+		wake := clock.Soonest(out.wake, r.passTime(r.clock()))
+		for quiet := true; quiet; {
+			quiet = false
+			timer.Reset(until(r.peeks(wake), r.clock()))
+			select {
+			case take := <-r.replies:
+				take()
+			case i := <-r.ended:
+				r.machine.ended(r.clock(), i)
+				r.e.metrics.terms.WithLabelValues("ended").Inc()
+			case do := <-r.e.inbox:
+				do(r)
+			case <-timer.C:
+				now := r.clock()
+				if quiet = (wake == 0 || now.Mono < wake) && !r.restless(now); !quiet {
+					r.owner.tick(now)
+				}
+			case <-look.C:
+				r.look()
+			case <-stopping:
+				stopping, late = nil, time.After(r.e.cfg.DrainTimeout)
+				r.drain(r.clock())
+			case <-late:
+				r.term.stop(tooLate)
+			}
 		}
 	}
+}
+
+// peeks is when to look whether there is something to do before wake: shards, and requests
+// for peers, come without a word to the loop.
+func (r *runner) peeks(wake time.Duration) time.Duration {
+	if len(r.hearing) == 0 {
+		return wake
+	}
+	return clock.Soonest(wake, r.clock().Mono+tellEvery)
+}
+
+// restless says whether there is.
+func (r *runner) restless(now clock.Now) bool {
+	t := r.term
+	return t != nil && (t.board.Restless(now) || slices.ContainsFunc(t.remotes, (*shard.Remote).Busy))
 }
 
 // call makes one of the owner's calls.
@@ -112,22 +142,36 @@ func (r *runner) call(c calls.Call) {
 }
 
 // follow tells the log what the owner has done, and runs what it has begun.
-func (r *runner) follow(out ownerEffects) {
+func (r *runner) follow(out doing) {
 	for _, event := range out.events {
 		r.report(event)
+	}
+	for _, x := range out.told {
+		r.e.metrics.moves.WithLabelValues("given").Add(float64(len(x.what.Gives)))
+	}
+	r.e.metrics.moves.WithLabelValues("taken").Add(float64(len(out.given)))
+	if out.ended {
+		close(r.over)
+		r.grabbing.Wait()
+		r.e.cfg.Logger.Info("this process sells no more", "sale", r.cfg.Sale, "why", r.owner.halt.Why)
 	}
 	if out.start {
 		r.start()
 	}
+	for _, s := range out.opened {
+		r.open(s)
+	}
 	if out.plans && r.term != nil {
 		r.prepare()
 	}
-	if out.stop != nil {
-		why := out.stop.Why
-		if lost := (*quorum.Failure)(nil); errors.As(why, &lost) {
-			why = lost.Kind // all that is to say of it was just reported
+	for _, id := range out.hang {
+		if hang := r.hearing[id]; hang != nil {
+			hang()
+			delete(r.hearing, id)
 		}
-		r.e.cfg.Logger.Info("stopping to serve", "sale", r.cfg.Sale, "why", why)
+	}
+	for _, m := range out.dial {
+		r.dial(m)
 	}
 }
 
@@ -139,35 +183,53 @@ func (r *runner) prepare() {
 	}
 }
 
-// start begins to serve: a goroutine for each shard.
+// start begins a tenure: the goroutines for each node that keeps lists.
 func (r *runner) start() {
 	t, metrics := r.term, r.e.metrics
-	var grabbing, all sync.WaitGroup
 	over := make(chan struct{})
 	for i, g := range t.grabs {
 		took := metrics.grab.WithLabelValues(r.cfg.Lists[i])
 		for range shard.CallsAtOnce {
-			grabbing.Go(func() { grabLoop(r.calls, g, i, r.ends, r.clock, took, over) })
+			r.grabbing.Go(func() { grabLoop(r.calls, g, i, r.ends, r.clock, took, over) })
 		}
 	}
-	ended, allEnded, turns := make(chan error, len(t.shards)), make(chan struct{}), make(chan struct{}, loadAtOnce)
-	for i, s := range t.shards {
-		l := &shardLoop{Shard: s, clock: r.clock, ends: r.ends, turns: turns, stats: metrics.shard(i), replies: make(chan func(), 2)}
-		all.Go(func() { ended <- l.run(r.calls) })
+	r.over, r.turns = over, make(chan struct{}, loadAtOnce)
+	r.heavy, r.stalls, r.setBack, r.owned = make(map[int]bool), stallWatch{}, make(map[int]time.Duration), 0
+	r.e.cfg.Logger.Info("this process takes its share of the sale", "sale", r.cfg.Sale, "uid", t.uid, "shards", len(t.shards))
+}
+
+// open runs the machine of a shard.
+func (r *runner) open(s *shard.Shard) {
+	i, metrics := s.Number(), r.e.metrics
+	l := &shardLoop{Shard: s, clock: r.clock, ends: r.ends, turns: r.turns, stats: metrics.shard(i), replies: make(chan func(), 2)}
+	given := &r.term.given[i]
+	l.serves = func() {
+		if at := time.Duration(given.Swap(0)); at != 0 {
+			metrics.pause.Observe((r.clock().Mono - at).Seconds())
+		}
 	}
-	r.running.Go(func() {
-		all.Wait()
-		close(over)
-		grabbing.Wait()
-		close(allEnded)
-	})
-	if t.packets != nil {
-		r.running.Go(func() { t.packets() }) // ten millions take half a second, which no request is to wait for
-	}
-	r.ended, r.allEnded = ended, allEnded
-	r.heavy, r.stalls, r.setBack = make(map[int]bool), stallWatch{}, make(map[int]time.Duration)
 	metrics.terms.WithLabelValues("begun").Inc()
-	r.e.cfg.Logger.Info("this process owns the sale", "sale", r.cfg.Sale, "uid", t.uid, "shards", len(t.shards))
+	r.running.Go(func() {
+		why := l.run(r.calls)
+		if lost := (*quorum.Failure)(nil); errors.As(why, &lost) {
+			why = lost.Kind // all that is to say of it was just reported
+		}
+		r.e.cfg.Logger.Debug("a shard's machine has ended", "sale", r.cfg.Sale, "shard", i, "why", why)
+		select {
+		case r.ended <- i:
+		case <-r.calls.Done():
+		}
+	})
+}
+
+// do has the loop do something between two events. false: it has ended.
+func (r *runner) do(what func()) bool {
+	select {
+	case r.replies <- what:
+		return true
+	case <-r.calls.Done():
+		return false
+	}
 }
 
 // look tells the log what has changed.
@@ -179,13 +241,14 @@ func (r *runner) look() {
 		r.stalls.tell(now, r.term.stalled(), log)
 		r.tellSetBack(log)
 		r.warnOfLargeLogs(log)
+		r.tellShare(log)
 		r.rules.tell(now, r.term.eligibility.Load(), log)
 	}
 }
 
 // tellSetBack names the shards whose logs' time was ahead, once each.
 func (r *runner) tellSetBack(log *slog.Logger) {
-	for _, s := range r.term.shards {
+	for _, s := range r.term.locals() {
 		by := s.WasSetBack()
 		if by == 0 || r.setBack[s.Number()] == by {
 			continue
@@ -197,13 +260,22 @@ func (r *runner) tellSetBack(log *slog.Logger) {
 	}
 }
 
+// tellShare says how many shards this process owns, where that has changed.
+func (r *runner) tellShare(log *slog.Logger) {
+	n := len(r.term.locals())
+	if n != r.owned {
+		r.owned = n
+		log.Info("this process owns shards", "owned", n, "of", len(r.term.shards), "members", len(r.owner.members))
+	}
+}
+
 // largeLog is the size from which a shard's log is warned of. A log is kept
 // whole, in one row, and HBase refuses rows of 1 GiB.
 const largeLog = 256 << 20
 
 // warnOfLargeLogs warns once a tenure of each log that has become large.
 func (r *runner) warnOfLargeLogs(log *slog.Logger) {
-	for _, s := range r.term.shards {
+	for _, s := range r.term.locals() {
 		if bytes := s.Bytes(); bytes >= largeLog && !r.heavy[s.Number()] {
 			r.heavy[s.Number()] = true
 			log.Warn("a shard's log is large; destroy the sale and begin a new run in good time, with more locks",
@@ -224,9 +296,9 @@ func (r *runner) report(e quorum.Event) {
 		switch {
 		case r.standing > 1:
 		case taken && note.Address != r.e.cfg.Address:
-			log.Info("standing by: another process owns the sale", "owner", note.Address)
+			log.Info("another process has a lease that this one tries for", "owner", note.Address)
 		default:
-			log.Info("standing by: the lock nodes give no lease", "why", e.Cause)
+			log.Info("the lock nodes give no lease", "why", e.Cause)
 		}
 	case quorum.Won:
 		r.standing = 0

@@ -25,6 +25,15 @@ type Service interface {
 	// returns when the answer is durable, or when ctx has ended: then with Unknown if it
 	// may yet be done. To ask again is safe.
 	Settle(ctx context.Context, s Settlement) Answer
+	// Begin is Claim for somebody who does not wait: answered is called once, from any
+	// goroutine, perhaps before Begin returns; it must not block, nor ask for anything
+	// more. giveUp is the end of Claim's context, and does nothing after the answer.
+	Begin(r Request, answered func(Answer)) (giveUp func())
+	// BeginSettle is Begin for Settle.
+	BeginSettle(s Settlement, answered func(Answer)) (giveUp func())
+	// Place says where a user's claims are decided, and PlaceOf where those of a shard are.
+	Place(user string) Place
+	PlaceOf(shard int) Place
 	// User returns a user's claims, in the order of acceptance; an Outcome other
 	// than "" says why they cannot be told now.
 	User(user string) ([]Claim, api.Outcome)
@@ -51,6 +60,28 @@ type Status struct {
 	RedPacket  *spec.RedPacket // nil: units are no packets of money
 	Shards     []ShardStatus
 	Nodes      []NodeStatus
+	Members    []MemberStatus // the processes of the sale, as far as is known
+	Moves      []MoveStatus   // shards that are not where they should be, or about to
+}
+
+// MemberStatus is a process of the sale.
+type MemberStatus struct {
+	ID      string // of this start of the process
+	Address string // where it answers
+	Version string
+	State   string   // "": it owns shards; standby, draining, unable
+	Here    bool     // it is the one that tells
+	Up      bool     // there is a link to it, and it has said something lately
+	Shards  int      // that it owns, if Up; else nobody here knows
+	Should  int      // that it should own
+	Traffic *Traffic // nil: it is not known
+}
+
+// MoveStatus is a shard that another process should own than does, as far as is known.
+type MoveStatus struct {
+	Shard    int
+	From, To string // addresses; From is "" where no process is known to own it
+	Stage    string // due, or what this process does of it: follows, takes, gives
 }
 
 // What is asked and answered, as a shard has it.

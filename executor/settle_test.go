@@ -269,7 +269,7 @@ func TestLookUp(t *testing.T) {
 		return c
 	}
 	got := find(a.Claim.ID, "")
-	has, _ := w.s.p.User(w.s.now(), "ann")
+	has, _ := w.s.p.has(w.s.now(), "ann")
 	if len(has) != 1 || !reflect.DeepEqual(has[0], got) {
 		t.Errorf("ann has %+v, and her claim is %+v", has, got)
 	}

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"salectl/api"
@@ -27,11 +28,14 @@ type Stepped struct {
 
 	// Of the present tenure.
 	shards  []*steppedShard
-	ended   int     // shards that have, and the owner was told
-	batches stepper // the batchers' of nodes that keep lists
+	batches stepper       // the batchers' of nodes that keep lists
+	passing time.Duration // monotonic: when those that wait for peers are to be told the time
 
-	calls   []calls.Call  // to be returned by Next
-	answers []*steppedAsk // answered, to be told by Next
+	dial []Peer   // links to be made, to be returned by Peers
+	hang []string // and to be ended
+
+	calls   []calls.Call // to be returned by Next
+	answers []*ask       // answered, to be told by Next
 }
 
 // stepper is what is to be known of one that acts when there is news for it.
@@ -45,8 +49,7 @@ type stepper struct {
 type steppedShard struct {
 	*shard.Shard
 	stepper
-	over  bool // it has ended
-	known bool // and the owner knows
+	over bool // it has ended
 }
 
 // NewStepped returns an executor that begins to serve with Next. A Queue of 0 is the default
@@ -61,82 +64,57 @@ func NewStepped(cfg MachineConfig) *Stepped {
 	return p
 }
 
-// steppedAsk is a request that waits for its answer.
-type steppedAsk struct {
-	p        *Stepped
-	claims   *Request // nil: it settles a claim
-	changed  int      // how often the rules have, since it was let in first
-	ticket   *shard.Ticket
-	tenure   *tenure // under which it came
-	answered func(Answer)
-	there    bool // the answer is
-	over     bool // and whoever asked has it, or waits no longer
-}
-
 // Claim asks for units. answered is called once: before Claim returns if the
 // answer is known, within a later Next, or by withdraw. That is the end of the
 // context of Executor.Claim: who asked waits no longer and gets Overloaded, if
 // the claim surely is not accepted, or Unknown. It does nothing after an answer.
 func (p *Stepped) Claim(now clock.Now, r Request, answered func(Answer)) (withdraw func()) {
 	p.now = now
-	x := &steppedAsk{p: p, claims: &r, answered: answered}
-	x.await(p.admit(context.Background(), now, r))
-	return x.withdraw
+	x := &ask{shell: p, request: r, answered: answered}
+	p.again(x)
+	return func() { p.withdraw(x) }
 }
 
 // Settle is Executor's, and answers as Claim does.
 func (p *Stepped) Settle(now clock.Now, s Settlement, answered func(Answer)) (withdraw func()) {
 	p.now = now
-	x := &steppedAsk{p: p, answered: answered}
-	x.await(p.admitSettlement(now, s))
-	return x.withdraw
-}
-
-func (x *steppedAsk) await(a Answer, t *shard.Ticket, tenure *tenure) {
-	if t == nil {
+	x := &ask{shell: p, settles: true, answered: answered}
+	if a, ticket, _ := p.admitSettlement(now, s, x); ticket == nil {
 		x.end(a)
-		return
 	}
-	x.ticket, x.tenure, x.there = t, tenure, false
-	t.OnAnswer(func() {
-		x.there = true
-		x.p.answers = append(x.p.answers, x)
-	})
-}
-
-// tell tells whoever asked the answer, if that was not told anything yet.
-func (x *steppedAsk) tell() {
-	if x.over {
-		return
-	}
-	a := x.ticket.Finish()
-	if a.OtherRules && x.changed < mostRuleChanges {
-		x.changed++
-		x.await(x.p.admit(context.Background(), x.p.now, *x.claims))
-		return
-	}
-	x.end(a)
+	return func() { p.withdraw(x) }
 }
 
 // withdraw tells whoever asked that there is no answer, if that was not told one.
-func (x *steppedAsk) withdraw() {
-	switch {
-	case x.over:
-	case x.there:
+func (p *Stepped) withdraw(x *ask) {
+	if x.state.Load() == askAnswered {
 		x.end(x.ticket.Finish())
-	default:
-		x.end(x.ticket.GiveUp())
+		return
+	}
+	x.giveUp()
+}
+
+// there is asker's: what is answered is told by Next.
+func (p *Stepped) there(x *ask) { p.answers = append(p.answers, x) }
+
+// again is asker's.
+func (p *Stepped) again(x *ask) {
+	x.state.Store(askWaits)
+	if a, ticket, _ := p.admit(context.Background(), p.now, x.request, x); ticket == nil {
+		x.end(a)
 	}
 }
 
-func (x *steppedAsk) end(a Answer) {
-	x.over = true
-	x.tenure.price(&a)
-	x.answered(a)
+// User is Executor's. answered is called once.
+func (p *Stepped) User(now clock.Now, user string, answered func([]Claim, api.Outcome)) {
+	p.now = now
+	claims, why, here := p.claims(now, user)
+	if here {
+		answered(claims, why)
+		return
+	}
+	p.askUser(user, func(a Answer) { answered(a.Claims, a.Outcome) })
 }
-
-// User is Executor's.
-func (p *Stepped) User(now clock.Now, user string) ([]Claim, api.Outcome) { return p.claims(now, user) }
 
 // Ready is Executor's.
 func (p *Stepped) Ready(now clock.Now) error { return p.ready(now) }
@@ -144,17 +122,101 @@ func (p *Stepped) Ready(now clock.Now) error { return p.ready(now) }
 // Status is Executor's.
 func (p *Stepped) Status() Status { return p.status() }
 
-// Leases says of which run this process has the leases, and until when they are
-// its own by its monotonic clock; until is 0 if it has none. A suspend, or a jump
-// of the wall clock, may end them earlier.
-func (p *Stepped) Leases(now clock.Now) (uid string, until time.Duration) {
-	if t := p.tenure.Load(); t != nil {
-		if r := t.rights.Load(); r != nil && r.Lease.At(now) {
-			return t.uid, r.Lease.Until()
+// Leases says of which run and shards this process has the leases, and until when they are
+// its own by its monotonic clock. A suspend, or a jump of the wall clock, may end them
+// earlier.
+func (p *Stepped) Leases(now clock.Now) (uid string, until map[int]time.Duration) {
+	if p.term == nil {
+		return "", nil
+	}
+	until = make(map[int]time.Duration)
+	for i, s := range p.term.running {
+		if to, ok := s.Leased(now); ok {
+			until[i] = to
 		}
 	}
-	return "", 0
+	return p.term.uid, until
 }
+
+// Peers returns the peers whose links are to be ended, and then those to which links are
+// to be made, since it was last called.
+func (p *Stepped) Peers() (hang []string, dial []Peer) {
+	hang, dial = p.hang, p.dial
+	p.hang, p.dial = nil, nil
+	return hang, dial
+}
+
+// Me names the process to its peers.
+func (p *Stepped) Me() Peer {
+	return Peer{ID: p.owner.me, Address: p.cfg.Address, Version: p.cfg.Version}
+}
+
+// Linked says that there is a link to a peer, Cut that it is cut.
+func (p *Stepped) Linked(now clock.Now, id string, to Link) {
+	p.now, p.own.news = now, true
+	p.linked(now, id, to)
+}
+
+// Cut is Linked's opposite.
+func (p *Stepped) Cut(now clock.Now, id string) {
+	p.now, p.own.news = now, true
+	p.cut(now, id)
+}
+
+// Hear takes in what a peer tells.
+func (p *Stepped) Hear(now clock.Now, from string, t *Tell) {
+	p.now, p.own.news = now, true
+	p.owner.hear(now, from, t)
+}
+
+// Accept begins to hear a peer that has made a link, and returns what takes in its errands.
+// Of each errand one of answered and bounced is called, once, before visit returns or within
+// a later input; or none, if the peer has made another link since.
+func (p *Stepped) Accept(from string) (visit func(now clock.Now, e shard.Errand, answered func(Answer), bounced func(shard.Route))) {
+	by := p.visitors.enter(from)
+	return func(now clock.Now, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
+		p.now = now
+		p.visit(context.Background(), now, by, e, answered, bounced)
+	}
+}
+
+// Answered takes in what a peer says to an errand, Bounced that it does not own the shard.
+func (p *Stepped) Answered(now clock.Now, errand uint64, a Answer) {
+	p.now = now
+	p.answered(now, errand, a)
+}
+
+// Bounced is Answered for a peer that does not own the shard.
+func (p *Stepped) Bounced(now clock.Now, errand uint64, to shard.Route) {
+	p.now = now
+	p.bounced(now, errand, to)
+}
+
+// Retire is Executor's; Retired says how many shards are left, and whether a peer can take
+// them.
+func (p *Stepped) Retire(now clock.Now) {
+	p.now, p.own.news = now, true
+	p.owner.retire(now, false)
+}
+
+// StandBy is Executor's, for a process that shares the sale; of another it is ignored.
+func (p *Stepped) StandBy(now clock.Now, undo bool) {
+	p.now, p.own.news = now, true
+	if p.owner.operable() {
+		p.owner.retire(now, undo)
+	}
+}
+
+// Move is Executor's, and ignored where that returns an error.
+func (p *Stepped) Move(now clock.Now, shard int, anyone bool) {
+	p.now, p.own.news = now, true
+	if p.owner.operable() && shard < len(p.owner.shares.all) {
+		_ = p.owner.move(now, shard, anyone)
+	}
+}
+
+// Retired says how many shards this process has left, and whether a peer can take them.
+func (p *Stepped) Retired(now clock.Now) (left int, takers bool) { return p.owner.retired(now) }
 
 // Err is what Run of an Executor would have returned: nil, unless the sale's log
 // cannot be followed.
@@ -204,11 +266,18 @@ func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, g
 	p.now = now
 	for p.step() || p.serve() || p.grab() || p.end() || p.tell() {
 	}
+	p.passing = p.passTime(now)
+	for p.tell() || p.serve() || p.end() || p.step() {
+	}
 	calls, p.calls = p.calls, nil
 	if p.gone {
 		return calls, 0, true
 	}
-	wake = clock.Soonest(p.own.wake, p.late, p.batches.wake)
+	wake = clock.Soonest(p.own.wake, p.late, p.batches.wake, p.passing)
+	if p.term != nil && p.owner.stage == serving && len(p.owner.fellows.all) > 0 && p.term.board.News() {
+		wake = clock.Soonest(wake, max(p.owner.toldAt+tellEvery, now.Mono+1))
+		p.own.wake = clock.Soonest(p.own.wake, p.owner.toldAt+tellEvery)
+	}
 	for _, s := range p.shards {
 		wake = clock.Soonest(wake, s.wake)
 	}
@@ -242,10 +311,17 @@ func (p *Stepped) step() bool {
 		return true
 	}
 	if out.start {
-		p.shards, p.ended, p.batches = nil, 0, stepper{news: true}
-		for _, s := range p.term.shards {
-			p.shards = append(p.shards, &steppedShard{Shard: s, stepper: stepper{news: true}})
-		}
+		p.shards, p.batches = nil, stepper{news: true}
+	}
+	for _, s := range out.opened {
+		p.shards = append(p.shards, &steppedShard{Shard: s, stepper: stepper{news: true}})
+	}
+	for _, id := range out.hang {
+		p.dial = slices.DeleteFunc(p.dial, func(to Peer) bool { return to.ID == id })
+	}
+	p.hang = append(p.hang, out.hang...)
+	for _, m := range out.dial {
+		p.dial = append(p.dial, Peer{ID: m.ID, Address: m.Address, Version: m.Version})
 	}
 	p.own.wake, p.gone = out.wake, p.owner.gone(p.now)
 	return true
@@ -273,7 +349,11 @@ func (p *Stepped) serve() (acted bool) {
 
 // grab lets those nodes be asked for units for which requests wait.
 func (p *Stepped) grab() (acted bool) {
-	if p.term == nil || p.batches.wake > p.now.Mono && !p.batches.news {
+	if p.term == nil {
+		p.batches.wake = 0 // of the tenure that has ended: a time that has come would be due for ever
+		return false
+	}
+	if p.batches.wake > p.now.Mono && !p.batches.news {
 		return false
 	}
 	p.batches.news, p.batches.wake = false, 0
@@ -289,28 +369,20 @@ func (p *Stepped) grab() (acted bool) {
 	return acted
 }
 
-// end tells the owner of the shards that have ended, the calls of which have
-// returned; when all have, and those of the batchers, the tenure is over.
+// end tells the owner of the shards that have ended, the calls of which have returned.
 func (p *Stepped) end() bool {
-	for _, s := range p.shards {
-		if s.over && s.under == 0 && !s.known {
-			s.known = true
-			p.ended++
-			if p.failed == nil {
-				p.own.news = true
-				why, _ := s.Ended()
-				p.owner.ended(p.now, why)
+	for i, s := range p.shards {
+		if s.over && s.under == 0 {
+			p.shards = slices.Delete(p.shards, i, i+1)
+			if p.own.news = true; p.failed != nil {
+				p.gone = len(p.shards) == 0
+			} else {
+				p.ended(p.now, s.Number())
 			}
 			return true
 		}
 	}
-	if p.term == nil || p.ended < len(p.shards) || p.batches.under > 0 {
-		return false
-	}
-	p.halted(p.now)
-	p.shards, p.batches, p.own.news = nil, stepper{}, true
-	p.gone = p.failed != nil
-	return true
+	return false
 }
 
 // tell tells those who asked what has been answered.

@@ -16,27 +16,24 @@ import (
 	"salectl/spec"
 )
 
-// sellOut sells 150 units to 200 users of two processes, the owner of which does
-// something in the midst. It returns the hash of all that happened.
-func sellOut(t *testing.T, seed uint64, inTheMidst func(owner *steppedProcess)) string {
+// sellOut sells 150 units to 200 users of two processes that share the shards, one of which
+// does something in the midst. It returns the hash of all that happened.
+func sellOut(t *testing.T, seed uint64, inTheMidst func(one *steppedProcess)) string {
 	w := newSteppedWorld(t, seed, 90, 10, 0, 50)
+	one, other := w.process("first"), w.process("second")
+	w.shared()
 	w.loss = 0.01
-	w.process("first")
-	w.process("second")
-	owner := w.serving()
 	all := w.buyers(200)
 	w.runUntil("a part is sold", func() bool { return answered(all, api.Sold) >= 60 })
-	w.tell("%s is struck", owner.name)
-	inTheMidst(owner)
+	w.tell("%s is struck", one.name)
+	inTheMidst(one)
 	w.runUntil("all are answered", func() bool { return answered(all, "") == len(all) })
 	w.checked(all, 150)
-	if other := w.owner(); other == nil || other == owner {
-		t.Errorf("in the end %v serves", other)
-	}
+	w.runUntil("the other serves", other.isReady)
 	return hex.EncodeToString(w.trace.Sum(nil))
 }
 
-// Whatever befalls the owner, each buyer is answered and the stock is sold, to the
+// Whatever befalls one of two processes, each buyer is answered and the stock is sold, to the
 // last unit and no further; and a seed repeats all of it.
 func TestSteppedSellsOut(t *testing.T) {
 	for name, inTheMidst := range map[string]func(*steppedProcess){
@@ -155,7 +152,7 @@ func TestSteppedDrainOfAStoreThatIsOff(t *testing.T) {
 func TestSteppedDrainWhileLoading(t *testing.T) {
 	w := newSteppedWorld(t, 1, 5, 5)
 	s := w.process("first")
-	w.runUntil("a tenure begins", func() bool { return s.p.term != nil })
+	w.runUntil("its shards are read", func() bool { return len(s.p.shards) == 2 })
 	s.input(func() { s.p.Drain(s.now()) })
 	if _, over := s.p.shards[0].Ended(); !over || s.p.owner.stage != leaving || s.gone {
 		t.Errorf("with reads under way it is in stage %d, gone: %t", s.p.owner.stage, s.gone)
@@ -227,4 +224,18 @@ func TestScatteredUnitsInTime(t *testing.T) {
 		t.Errorf("one of them waited for %v", longest)
 	}
 	t.Logf("the longest wait was %v, %d commits received units", longest, w.landed["append in"]-ins)
+}
+
+// When the nodes were to be asked next is of a tenure: what is left of one that has ended
+// must not have the time be told for ever.
+func TestSteppedForgetsGrabs(t *testing.T) {
+	w := newSteppedWorld(t, 1, 20)
+	s := w.process("first")
+	now := s.now()
+	s.p.Next(now)
+	s.p.batches.wake = now.Mono - 1
+	s.p.Tick(now)
+	if _, wake, _ := s.p.Next(now); wake != 0 && wake <= now.Mono {
+		t.Errorf("it is to be told the time %v ago", now.Mono-wake)
+	}
 }

@@ -54,6 +54,7 @@ type steppedProcess struct {
 	asleep bool          // it is suspended: no input
 	missed []func()      // what came meanwhile
 	gone   bool
+	links  map[string]*steppedLink // wanted by the process, by the id of the peer
 }
 
 type timedEvent struct {
@@ -106,7 +107,7 @@ func (w *steppedWorld) process(name string) *steppedProcess {
 	if w.tune != nil {
 		w.tune(&cfg)
 	}
-	s := &steppedProcess{w: w, name: name, p: NewStepped(cfg)}
+	s := &steppedProcess{w: w, name: name, p: NewStepped(cfg), links: make(map[string]*steppedLink)}
 	w.processes = append(w.processes, s)
 	s.step()
 	return s
@@ -177,6 +178,10 @@ func (s *steppedProcess) step() {
 		return
 	}
 	calls, wake, gone := s.p.Next(s.now())
+	s.connect()
+	if gone && !s.gone {
+		s.unlink()
+	}
 	s.gone = gone
 	for _, c := range calls {
 		s.call(c)
@@ -230,7 +235,10 @@ func (s *steppedProcess) call(c calls.Call) {
 }
 
 // die is kill -9.
-func (s *steppedProcess) die() { s.p = nil }
+func (s *steppedProcess) die() {
+	s.p = nil
+	s.unlink()
+}
 
 // resume ends a suspension: all that came meanwhile comes at once.
 func (s *steppedProcess) resume() {
@@ -243,21 +251,47 @@ func (s *steppedProcess) resume() {
 	s.step()
 }
 
-// owner returns the process that can sell, nil if none can.
-func (w *steppedWorld) owner() *steppedProcess {
+// ready returns a process that can answer for every shard, nil if none can.
+func (w *steppedWorld) ready() *steppedProcess {
 	for _, s := range w.processes {
-		if s.p != nil && !s.asleep && s.p.Ready(s.now()) == nil {
+		if s.isReady() {
 			return s
 		}
 	}
 	return nil
 }
 
-// serving waits until one of the processes can sell, and returns it.
+func (s *steppedProcess) isReady() bool {
+	return s.p != nil && !s.asleep && s.p.Ready(s.now()) == nil
+}
+
+// serving waits until one of the processes can answer for every shard, and returns it.
 func (w *steppedWorld) serving() *steppedProcess {
 	w.t.Helper()
-	w.runUntil("somebody serves", func() bool { return w.owner() != nil })
-	return w.owner()
+	w.runUntil("somebody serves", func() bool { return w.ready() != nil })
+	return w.ready()
+}
+
+// shared waits until each of the processes that live owns as many shards as it should, and
+// can answer for all.
+func (w *steppedWorld) shared() {
+	w.t.Helper()
+	w.runUntil("the shards are shared", func() bool {
+		for _, s := range w.processes {
+			if s.p == nil || s.gone {
+				continue
+			}
+			if !s.isReady() {
+				return false
+			}
+			for _, m := range s.p.Status().Members {
+				if m.Shards != m.Should {
+					return false
+				}
+			}
+		}
+		return true
+	})
 }
 
 // steppedBuyer wants one unit, asks one process after the other until one gives

@@ -192,7 +192,7 @@ func TestHalfReadShard(t *testing.T) {
 	})
 	waitFor(t, func() bool {
 		tenure := second.tenure.Load()
-		return tenure != nil && tenure.shards[0].Status().Slot == 1
+		return tenure != nil && tenure.local(0) != nil && tenure.local(0).Status().Slot == 1
 	})
 	if claims, outcome := second.User("ann"); outcome == "" {
 		t.Errorf("ann is told that she has %v", claims)

@@ -7,22 +7,34 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/executor/shard"
 	"salectl/spec"
 )
 
-// tenure is one time of serving: the shards, from Own to the last answer.
+// tenure is the time that this process sells in one run of a sale: the shards that it
+// owns, and the way to the owners of the others.
 type tenure struct {
 	uid     string
-	shards  []*shard.Shard
+	shards  []atomic.Pointer[shard.Shard] // with a lease, or about to have one; nil: another process's
+	remotes []*shard.Remote               // of all shards: where requests wait that no shard here decides
 	board   *shard.Board
-	rights  atomic.Pointer[shard.Rights]
 	ack     spec.Ack
 	red     *spec.RedPacket      // nil: units are no packets of money
 	packets func() *spec.Packets // deals them the first time; nil: units are no packets
 	post    func(shard.Message)  // carries what shards tell each other
 	grabs   []*shard.NodeBatcher // by node; none where owners decide
+	links   *links
+	depth   atomic.Int64   // requests that may wait on a shard
+	given   []atomic.Int64 // by shard: when its owner freed the lease for this process, monotonic; 0: none has, or it is served since
+
+	// What only the machine touches: what shards are made of, and those that run, by
+	// shard, with or without a lease.
+	cfg     shard.Config
+	sizes   lists.Sizes
+	tally   func(shard int) func(time.Duration)
+	running map[int]*shard.Shard
 
 	// eligibility is by the rules of the newest generation; nil: there are none. users are
 	// those that rules were told of, to be closed at the end.
@@ -30,43 +42,138 @@ type tenure struct {
 	users       []*userSource
 	// declared is what the newest generation declares that the shards were told of.
 	declared atomic.Pointer[spec.Sale]
+	settings atomic.Pointer[pb.Settings] // of the newest generation
 }
 
-// newTenure returns the tenure that the owner has begun: its shards, each of which
-// reads its log and appends Own. cfg is what is the same for all of them; told
-// returns a shard's, and may be nil.
-func newTenure(now clock.Now, o *owner, cfg shard.Config, told func(shard int) func(time.Duration)) *tenure {
+// newTenure returns the tenure that the owner has begun. cfg is what is the same for all
+// shards; told returns a shard's, and may be nil.
+func newTenure(o *owner, cfg shard.Config, told func(shard int) func(time.Duration), d *admission, first uint64) *tenure {
 	n := o.sale.Shards()
-	t := &tenure{uid: o.uid, shards: make([]*shard.Shard, n), board: shard.NewBoard(n), ack: o.declared.Ack}
+	t := &tenure{
+		uid: o.uid, shards: make([]atomic.Pointer[shard.Shard], n), given: make([]atomic.Int64, n), board: shard.NewBoard(n), ack: o.declared.Ack,
+		links: &d.links, tally: told, sizes: o.cfg.Sizes, running: make(map[int]*shard.Shard),
+	}
+	t.depth.Store(int64(cfg.Queue))
 	declared := o.declared
 	t.declared.Store(&declared)
 	if o.red != nil {
 		t.red, t.packets = &o.red.RedPacket, sync.OnceValue(o.red.Deal)
 	}
 	if o.declared.Engine == spec.EngineRedis {
-		b := shard.NewBacklog(o.declared.Backlog)
 		for range o.cfg.Lists {
-			t.grabs = append(t.grabs, shard.NewNodeBatcher(t.ack, cfg.Queue, b, t.may))
+			t.grabs = append(t.grabs, shard.NewNodeBatcher(t.ack, cfg.Queue))
 		}
 	}
 	cfg.Address, cfg.UID, cfg.Board = o.cfg.Address, t.uid, t.board
-	t.post = func(m shard.Message) { t.shards[m.To].Post(m) }
+	t.post = t.carry
 	cfg.Post = func(m shard.Message) { t.post(m) }
-	for i := range t.shards {
-		cfg.Shard, cfg.Log = i, spec.ShardLog(t.uid, i, n)
-		if told != nil {
-			cfg.Answered = told(i)
-		}
-		if len(t.grabs) > 0 {
-			cfg.Node = t.node(i)
-		}
-		s := shard.New(cfg)
-		t.shards[i] = s
-		if len(t.grabs) > 0 {
-			t.grabs[cfg.Node].Serve(s, lists.List{UID: t.uid, Shard: i}, o.cfg.Sizes, now)
-		}
+	t.cfg = cfg
+	for i := range n {
+		t.remotes = append(t.remotes, shard.NewRemote(shard.RemoteConfig{
+			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: o.me, First: first,
+			Queue: func() int { return int(t.depth.Load()) },
+			Send:  d.links.ask,
+			Home:  t.home(i),
+			Why:   func() Answer { return *d.away.Load() },
+		}))
 	}
 	return t
+}
+
+// local returns a shard that this process has the lease of, or is about to have; nil: it
+// is another's.
+func (t *tenure) local(i int) *shard.Shard { return t.shards[i].Load() }
+
+// locals returns all of those.
+func (t *tenure) locals() (all []*shard.Shard) {
+	for i := range t.shards {
+		if s := t.local(i); s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// home returns what queues a ticket on a shard of this process.
+func (t *tenure) home(i int) func(clock.Now, *shard.Ticket) api.Outcome {
+	return func(now clock.Now, ticket *shard.Ticket) api.Outcome {
+		s := t.local(i)
+		if s == nil || !s.May(now) || t.keepsOut(s.Stalled()) { // there it would wait for longer
+			return api.Standby
+		}
+		return s.Offer(now, ticket)
+	}
+}
+
+// carry brings a message to the shard that it is for, here or at a peer. It may be lost.
+func (t *tenure) carry(m shard.Message) {
+	if m.To < 0 || m.To >= len(t.shards) {
+		return
+	}
+	if s := t.local(m.To); s != nil && s.Post(m) {
+		return
+	}
+	t.links.tell(t.remotes[m.To].Route().Owner, &Tell{Moves: []shard.Message{m}})
+}
+
+// open makes the machine of a shard, which reads its log and appends Own when it has
+// the rights to.
+func (t *tenure) open(now clock.Now, i int, follows bool, plans []*pb.Generation) *shard.Shard {
+	cfg := t.cfg
+	cfg.Shard, cfg.Log, cfg.Follows = i, spec.ShardLog(t.uid, i, len(t.shards)), follows
+	cfg.Queue, cfg.Remote = int(t.depth.Load()), t.remotes[i]
+	cfg.Moved = func(ts []*shard.Ticket) { t.remotes[i].Moved(cfg.Clock(), ts) }
+	if t.tally != nil {
+		cfg.Answered = t.tally(i)
+	}
+	if len(t.grabs) > 0 {
+		cfg.Node = t.node(i)
+	}
+	s := shard.New(cfg)
+	if len(t.grabs) > 0 {
+		t.grabs[cfg.Node].Serve(s, lists.List{UID: t.uid, Shard: i}, t.sizes, t.mayLack(i), now)
+	}
+	s.Post(shard.Planned(plans))
+	t.running[i] = s
+	if !follows {
+		t.shards[i].Store(s)
+	}
+	return s
+}
+
+// follows says whether the machine of a shard has read its log to the end, and reads on.
+func (t *tenure) follows(i int) bool {
+	s := t.running[i]
+	return s != nil && s.Follows()
+}
+
+// grant tells a shard its rights. With the first it is this process's.
+func (t *tenure) grant(i int, r shard.Rights) {
+	s := t.running[i]
+	if s == nil {
+		return
+	}
+	s.Grant(r)
+	if t.local(i) == nil {
+		t.shards[i].Store(s)
+	}
+}
+
+// close forgets a shard whose machine has ended.
+func (t *tenure) close(i int) {
+	if s := t.running[i]; s != nil {
+		if len(t.grabs) > 0 {
+			t.grabs[t.node(i)].Leave(s)
+		}
+		t.shards[i].CompareAndSwap(s, nil)
+		t.board.Leave(i)
+		delete(t.running, i)
+	}
+}
+
+// mayLack returns how many claims the ledger may lack that a shard's list gave.
+func (t *tenure) mayLack(i int) int64 {
+	return spec.Allotment(t.declared.Load().Backlog, len(t.shards), i)
 }
 
 // keepsOut says whether a shard that stalls lets no claims in: those would wait for
@@ -83,26 +190,15 @@ func (t *tenure) node(shard int) int { return spec.ListNode(shard, len(t.grabs))
 // begins: few enough for the store and for our memory.
 const loadAtOnce = 64
 
-// may says whether this process may append, and give.
-func (t *tenure) may(now clock.Now) bool {
-	r := t.rights.Load()
-	return r != nil && r.Valid(now)
-}
-
-// told passes on what the owner has to say to the sequencers.
-func (t *tenure) told(o *owner, out ownerEffects) {
-	if out.plans {
-		t.board.Generation(o.sale.Generation())
-		t.declare(o)
-		t.boundQueues(o.cfg.Queue)
-		for i, s := range t.shards {
-			s.Post(shard.Planned(o.plans(i)))
-		}
-	}
-	if out.rights != nil {
-		t.rights.Store(out.rights)
-		for _, s := range t.shards {
-			s.Post(*out.rights)
+// plan passes on the generations of the sale's log.
+func (t *tenure) plan(o *owner) {
+	t.board.Generation(o.sale.Generation())
+	t.declare(o)
+	t.boundQueues(o.cfg.Queue)
+	for i, s := range t.running {
+		s.Post(shard.Planned(o.plans(i)))
+		if len(t.grabs) > 0 {
+			t.grabs[t.node(i)].Allot(s, t.mayLack(i))
 		}
 	}
 }
@@ -113,7 +209,8 @@ func (t *tenure) boundQueues(depth int) {
 	if q := t.declared.Load().Queue; q != nil {
 		depth = int(q.Depth)
 	}
-	for _, s := range t.shards {
+	t.depth.Store(int64(depth))
+	for _, s := range t.running {
 		s.Bound(depth)
 	}
 }
@@ -123,6 +220,7 @@ func (t *tenure) boundQueues(depth int) {
 // read, and they grant no claim by the rules of before.
 func (t *tenure) declare(o *owner) {
 	newest := o.sale.Newest()
+	t.settings.Store(newest.GetSettings())
 	hash := string(newest.GetSettings().GetRules())
 	declared, err := spec.FromJSON(newest.GetSpec())
 	if err == nil {
@@ -151,7 +249,7 @@ func (t *tenure) stop(h shard.Halt) {
 	if t == nil {
 		return
 	}
-	for _, s := range t.shards {
+	for _, s := range t.running {
 		s.Post(h)
 	}
 }
@@ -162,15 +260,14 @@ func (t *tenure) stop(h shard.Halt) {
 // have been told by generations that are not read yet to say otherwise.
 func (t *tenure) recall(now clock.Now, s *shard.Shard, r Request) (Answer, bool) {
 	a, ok := s.Recall(now, r)
-	rights := t.rights.Load()
 	switch {
 	case ok && (a.Accepted() && a.Claim.HeldUntil.IsZero() || a.Outcome == api.KeyReused):
 		return a, true
-	case rights == nil || !rights.Valid(now):
+	case !s.May(now):
 		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}, true
 	case !s.Serves():
 		return Answer{}, false
-	case !ok && t.board.AllSold():
+	case !ok && t.board.AllSold(now):
 		return Answer{Outcome: api.SoldOut}, true
 	}
 	return a, ok
@@ -181,6 +278,8 @@ func (t *tenure) recall(now clock.Now, s *shard.Shard, r Request) (Answer, bool)
 // which then knows what became of all.
 func (t *tenure) answer(now clock.Now, s *shard.Shard, r Request, a Answer, idle bool) (Answer, bool) {
 	switch {
+	case s.Denies(a):
+		return Answer{}, false
 	case a.Outcome != api.SoldOut:
 		return s.Refuse(r, a), true
 	case idle:
@@ -219,6 +318,15 @@ func (t *tenure) priceAll(claims []Claim) {
 	}
 }
 
+// decline is refuse for a shard that may be another process's.
+func (t *tenure) decline(i int, r Request, a Answer) Answer {
+	s := t.local(i)
+	if s == nil {
+		return t.remotes[i].Refuse(r, a)
+	}
+	return t.refuse(s, r, a)
+}
+
 // refuse is the shard's, with the price of what it tells of.
 func (t *tenure) refuse(s *shard.Shard, r Request, a Answer) Answer {
 	a = s.Refuse(r, a)
@@ -229,9 +337,9 @@ func (t *tenure) refuse(s *shard.Shard, r Request, a Answer) Answer {
 // stalled returns the shards that stall.
 func (t *tenure) stalled() map[int]Stall {
 	all := make(map[int]Stall)
-	for i, s := range t.shards {
+	for _, s := range t.locals() {
 		if stall := s.Stalled(); stall != nil {
-			all[i] = *stall
+			all[s.Number()] = *stall
 		}
 	}
 	return all

@@ -31,7 +31,7 @@ func TestAmountsAreTold(t *testing.T) {
 				again := p.ask(user, "1").want(t, api.Sold)
 				limit := p.ask(user, "2").want(t, api.LimitReached)
 				declined := p.p.Decline(Request{User: user, Key: "1", Quantity: 1}, api.Draining)
-				has, _ := p.p.User(w.now, user)
+				has, _ := p.p.has(w.now, user)
 				if len(limit.Claims) != 1 || ack == spec.AckLedger && (len(has) != 1 || !declined.Accepted()) {
 					t.Fatalf("%s has %+v, is told of %+v, and declined with %+v", user, has, limit, declined)
 				}

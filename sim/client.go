@@ -122,7 +122,11 @@ func (c *client) patience() time.Duration {
 // ask sends a request to one of the executors. It hears the answer, or that
 // there is none.
 func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
-	e := c.w.executors[c.IntN(len(c.w.executors))]
+	c.askOf(c.w.executors[c.IntN(len(c.w.executors))], x, then)
+}
+
+// askOf is ask for one executor.
+func (c *client) askOf(e *server, x want, then func(a executor.Answer, heard bool)) {
 	op := c.w.tell(check.Event{
 		Kind: check.ClaimInvoked, Process: e.n, User: x.user, Key: x.key, Quantity: x.quantity,
 	})
@@ -161,7 +165,8 @@ func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
 		})
 	})
 	c.w.after(c.patience(), func() {
-		if !over && calm { // nothing excuses it
+		alive := c.w.unanswered[op]
+		if !over && calm && (alive == nil || alive()) { // nothing excuses it
 			over = true
 			then(executor.Answer{}, false)
 			return

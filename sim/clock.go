@@ -44,5 +44,6 @@ func (c *hostClock) drift(at time.Duration, rate float64) {
 	c.since, c.mono, c.wall, c.rate = at, now.Mono, now.Wall, rate
 }
 
-// suspend lets the monotonic clock have stood still for a while that ends now.
-func (c *hostClock) suspend(d time.Duration) { c.mono -= time.Duration(float64(d) * c.rate) }
+// suspend lets the monotonic clock have stood still since it showed a value, whatever its
+// rate was meanwhile.
+func (c *hostClock) suspend(at, mono time.Duration) { c.mono += mono - c.now(at).Mono }

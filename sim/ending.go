@@ -35,9 +35,33 @@ func (w *world) setClock(e *server) {
 }
 
 // settle has the operators do what they had begun, and then lets the clients go
-// on.
+// on, unless all has to be settled once more after it.
 func (w *world) settle() {
-	w.operators.settle(func() { w.at(w.operators.known, w.goOn) })
+	n := w.voided
+	w.operators.settle(func() {
+		w.at(w.operators.known, func() {
+			if n == w.voided {
+				w.toWork()
+			}
+		})
+	})
+}
+
+// quiet is how long after the faults planned work begins: by then all clocks have been set,
+// and the leases that were won before have run out.
+const quiet = 2*apart + 5*time.Second
+
+// toWork does the planned work, once, before the clients go on. A command of one who was
+// killed and that may still come in, such as a destroy, would be no planned work.
+func (w *world) toWork() {
+	k := w.work
+	switch {
+	case k == nil || w.settled || w.now <= w.latest || w.operators.ending || w.operators.closing:
+		w.goOn()
+	case !k.begun:
+		k.begun = true
+		w.at(w.Until+quiet, func() { k.begin(func() { w.work = nil; w.goOn() }) })
+	}
 }
 
 // goOn lets the clients buy what is left.
@@ -73,32 +97,43 @@ func (w *world) onceSettled(then func()) {
 
 // rest says that a client was refused for good. With the last of them the world
 // goes down: in some the sale is destroyed first. If a command of one who was
-// killed may still come in, or one is under way that may bring units in place of those
-// that refunds have taken out of the sale, all is done once more after it.
+// killed or a payment may still come in, or a command is under way that may bring units in
+// place of those that refunds have taken out of the sale, all is done once more after it.
 func (w *world) rest() {
 	w.resting++
 	if w.resting < len(w.clients) {
 		return
 	}
-	w.demanded = w.now > w.latest && w.operators.running == 0
+	w.demanded = w.now > max(w.latest, w.latestPay) && w.operators.running == 0
 	switch {
 	case w.scenario.destroyed && !w.operators.ending:
 		w.operators.insist(command{kind: destroy}, w.end)
 	case w.demanded && w.operators.ending:
 		w.end()
 	case w.demanded:
-		w.goDown()
+		w.after(lastMoves, w.goDown)
 	default:
-		w.at(max(w.latest, w.now)+time.Millisecond, w.onceMore)
+		w.at(max(w.latest, w.latestPay, w.now)+time.Millisecond, w.onceMore)
 	}
 }
 
+// lastMoves is how long a world goes on when nobody wants anything any more: a shard that
+// was taken over late sends again what it had sent to others.
+const lastMoves = 2 * time.Second
+
+// onceMore has all settled once more, when no command runs. What settles until then lets
+// no client go on: refused while the next settling runs, the clients would ask for yet
+// another, and so on without end.
 func (w *world) onceMore() {
 	w.resting, w.settled = 0, false
+	w.voided++
 	for _, c := range w.clients {
 		c.finish()
 	}
-	w.operators.whenIdle(w.settle)
+	w.operators.whenIdle(func() {
+		w.voided++
+		w.settle()
+	})
 }
 
 // end ends a world whose sale is destroyed: with another run of it, or with one

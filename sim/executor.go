@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
@@ -12,6 +13,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/sim/check"
+	"salectl/spec"
 )
 
 // server is one place where an executor runs, and runs again when it has died.
@@ -26,14 +28,20 @@ type server struct {
 	run                string
 	suspended, setBack bool
 
-	nodeClocks []hostClock // of the lock nodes, as last seen
+	version    string           // of the next run
+	nodeClocks []hostClock      // of the lock nodes, as last seen
+	links      map[string]*link // that it has made, by the id of the peer
 }
 
 func (w *world) newServer(n int) *server {
-	e := &server{n: n, random: w.Options.random(forTokens, n), drained: make(map[int]bool)}
+	e := &server{n: n, random: w.Options.random(forTokens, n), drained: make(map[int]bool), version: w.fleet.version(w.random.work)}
 	e.process = process{w: w, name: fmt.Sprintf("executor-%d", n), host: firstNode + host(len(w.nodes)+n)}
-	e.died = func(back time.Duration) { w.after(back, e.begin) }
+	e.died = func(back time.Duration) {
+		e.unlink()
+		w.after(back, e.begin)
+	}
 	e.ended = func() {
+		e.unlink()
 		e.drained[e.life] = true
 		w.after(w.comeback(e.random), e.begin)
 	}
@@ -52,12 +60,14 @@ func (e *server) begin() {
 	e.Read(me)
 	e.s = executor.NewStepped(executor.MachineConfig{
 		Sale: saleName, Address: e.name, Nodes: e.w.nodeNames, Lists: e.w.listNames, Queue: e.w.scenario.queue, Me: me,
+		Version: e.version, Standby: e.w.fleet.standby == e.n,
 		Token:  func() string { return e.letters(16) },
 		Key:    func() string { return e.letters(16) },
 		Jitter: e.Float64,
 		Sizes:  e.w.scenario.sizes,
 		Users:  e.w.users,
 	})
+	e.links = make(map[string]*link)
 	e.run, e.suspended, e.setBack = fmt.Sprintf("%s, run %d", e.name, e.life+1), false, false
 	e.start(&serverMachine{e}, e.w.clock(e.random))
 }
@@ -75,14 +85,29 @@ func (m *serverMachine) next(now clock.Now) (made []calls.Call, wake time.Durati
 		}
 	}
 	m.holds(m.s.Leases(now))
+	m.connect()
 	return made, wake, gone
+}
+
+// freeing tells of the shards whose leases a release gives back.
+type freeing struct {
+	quorum.Node
+	freed func(shard int)
+}
+
+func (n freeing) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
+	for _, a := range asks {
+		if _, shard, ok := spec.ParseLeaseKey(a.Key); ok {
+			n.freed(shard)
+		}
+	}
+	return n.Node.Release(ctx, asks)
 }
 
 // telling takes down that a release landed.
 func (e *server) telling(run string, release makeCall) makeCall {
 	return func(ctx context.Context, logs ledger.Logs, node quorum.Node, list lists.Node) any {
-		e.w.history.Freed(e.w.now, run)
-		return release(ctx, logs, node, list)
+		return release(ctx, logs, freeing{node, func(shard int) { e.w.history.Freed(e.w.now, run, shard) }}, list)
 	}
 }
 
@@ -139,8 +164,12 @@ func (e *server) read(user string, answered func(a check.Answer, heard bool)) {
 		return
 	}
 	e.eventOr("read", func(now clock.Now) {
-		claims, outcome := e.s.User(now, user)
-		answered(check.Answer{Outcome: outcome, Claims: claimsOf(claims)}, true)
+		life := e.life
+		e.s.User(now, user, func(claims []executor.Claim, outcome api.Outcome) {
+			if e.life == life {
+				answered(check.Answer{Outcome: outcome, Claims: claimsOf(claims)}, true)
+			}
+		})
 	}, func() { answered(check.Answer{}, false) })
 }
 

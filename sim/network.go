@@ -103,7 +103,7 @@ func (n *network) send(m message, arrive func()) {
 			n.w.after(again, arrive)
 		}
 	case fate < n.loss+usualLoss+usualLate+usualTwice+usualSlow:
-		after = r.spread(2*time.Millisecond, 400*time.Millisecond)
+		after = r.spread(2*time.Millisecond, n.w.slowest())
 	}
 	if m.list && m.twice && m.tender && r.chance(usualHeld) && n.w.fault("network", "repeated") {
 		again := after + r.spread(100*time.Microsecond, time.Second)
@@ -121,6 +121,15 @@ func (n *network) send(m message, arrive func()) {
 	}
 	n.w.under(m, n.w.now+after)
 	n.w.after(after, arrive)
+}
+
+// slowest is how long a message takes at most that nothing befalls. When the faults have
+// stopped several of them in a row are to fit into a hand-over.
+func (w *world) slowest() time.Duration {
+	if w.calm {
+		return 40 * time.Millisecond
+	}
+	return 400 * time.Millisecond
 }
 
 // under takes down until when messages are under way that may leave something on a

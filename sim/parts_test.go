@@ -46,9 +46,11 @@ func TestClockComesToWhatItWasAskedFor(t *testing.T) {
 func TestSuspendStopsOnlyOneClock(t *testing.T) {
 	c := newClock(0, 0, 1)
 	before := c.now(time.Minute)
-	c.suspend(10 * time.Second)
+	c.drift(time.Minute+time.Second, 1.05)
+	c.drift(time.Minute+9*time.Second, 1)
+	c.suspend(time.Minute+10*time.Second, before.Mono)
 	after := c.now(time.Minute + 10*time.Second)
-	if after.Mono != before.Mono || after.Wall.Sub(before.Wall) != 10*time.Second {
+	if after.Mono != before.Mono || after.Wall.Sub(before.Wall) != 10*time.Second+8*time.Second/20 {
 		t.Errorf("from %v to %v", before, after)
 	}
 }
@@ -63,6 +65,23 @@ func TestStoreKeepsItsPromises(t *testing.T) {
 		one := &oneAtATime{logs: w.store}
 		return one, one
 	})
+}
+
+// When all is to be settled once more while it is being settled, the clients go on after
+// that and not before: else they are refused while it runs, and ask for it again, for ever.
+func TestClientsGoOnAfterTheLastSettling(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Faults: -1}.orDefault())
+	for _, e := range w.executors {
+		e.begin()
+	}
+	w.calm, w.operators.most, w.work = true, w.scenario.stock, nil
+	w.settle()
+	w.onceMore()
+	for !w.settled && w.step(time.Minute) {
+	}
+	if !w.settled || w.operators.started != 4 {
+		t.Errorf("settled after %v: %v, with %d commands begun, not an apply and a resume twice", w.now, w.settled, w.operators.started)
+	}
 }
 
 // oneAtATime is a store that a world, which is one goroutine, is the only one to

@@ -71,7 +71,7 @@ func (p *payer) decide(claim executor.Claim) {
 // confirm pays after a while; what was bought is refunded now and then.
 func (p *payer) confirm(claim executor.Claim, in time.Duration) {
 	payment := p.pay()
-	p.c.w.after(max(in, 0), func() {
+	p.later(in, func() {
 		p.settle(api.Confirm, claim, payment, 8, func(o api.Outcome) {
 			if o == api.Sold && p.chance(0.15) {
 				p.after(p.between(0, 3*time.Second), api.Refund, claim, "")
@@ -81,7 +81,15 @@ func (p *payer) confirm(claim executor.Claim, in time.Duration) {
 }
 
 func (p *payer) after(in time.Duration, how api.How, claim executor.Claim, payment string) {
-	p.c.w.after(max(in, 0), func() { p.settle(how, claim, payment, 3, func(api.Outcome) {}) })
+	p.later(in, func() { p.settle(how, claim, payment, 3, func(api.Outcome) {}) })
+}
+
+// later does something after a while. A world does not end before.
+func (p *payer) later(in time.Duration, do func()) {
+	w := p.c.w
+	in = max(in, 0)
+	w.latestPay = max(w.latestPay, w.now+in)
+	w.after(in, do)
 }
 
 // pay makes a payment.
@@ -123,12 +131,12 @@ func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries 
 				return
 			}
 		}
-		w.after(p.between(20*time.Millisecond, 500*time.Millisecond), func() { p.settle(how, claim, payment, tries-1, then) })
+		p.later(p.between(20*time.Millisecond, 500*time.Millisecond), func() { p.settle(how, claim, payment, tries-1, then) })
 	}
 	w.net.send(message{from: atClients, to: e.host, what: "settle"}, func() {
 		e.settle(x, func(a executor.Answer, heard bool) {
 			w.net.send(message{from: e.host, to: atClients, what: "settled"}, func() { done(a, heard) })
 		})
 	})
-	w.after(p.c.patience(), func() { done(executor.Answer{}, false) })
+	p.later(p.c.patience(), func() { done(executor.Answer{}, false) })
 }

@@ -149,13 +149,13 @@ func (p *process) pause(d time.Duration, suspended bool) {
 	suspended = suspended && p.w.now > p.set+apart
 	p.paused, p.asleep = true, suspended
 	p.w.note(p.name, "pauses", d.String(), nil)
-	life := p.life
+	life, before := p.life, p.now().Mono
 	p.w.after(d, func() {
 		if p.life != life {
 			return
 		}
 		if suspended {
-			p.clock.suspend(d)
+			p.clock.suspend(p.w.now, before)
 			p.asleep, p.awake = false, p.w.now
 			p.sleep()
 		}

@@ -31,6 +31,8 @@ const (
 	forPayments // and the client
 	forRules
 	forParts
+	forPeers
+	forWork
 )
 
 // random is one stream.

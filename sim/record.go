@@ -96,16 +96,18 @@ func (w *world) told(op int, kind check.Kind, a check.Answer) {
 
 // holds takes down which leases a server has, and until when by its monotonic
 // clock. Of one whose clocks cannot know nothing is taken down.
-func (e *server) holds(uid string, until time.Duration) {
+func (e *server) holds(uid string, until map[int]time.Duration) {
 	if e.nodeClockSet() {
 		e.w.history.Doubted(e.w.now, e.w.now+e.w.scenario.ttl)
 	}
-	switch {
-	case until == 0 || e.suspended && e.setBack:
-	case e.suspended: // it has them now: its clock does not say for how long
-		e.w.history.Holds(e.w.now, e.run, uid, e.w.now+1)
-	default:
-		e.w.history.Holds(e.w.now, e.run, uid, e.clock.when(until))
+	for shard, to := range until {
+		switch {
+		case e.suspended && e.setBack:
+		case e.suspended: // it has them now: its clock does not say for how long
+			e.w.history.Holds(e.w.now, e.run, uid, shard, e.w.now+1)
+		default:
+			e.w.history.Holds(e.w.now, e.run, uid, shard, e.clock.when(to))
+		}
 	}
 }
 

@@ -33,16 +33,19 @@ type world struct {
 	listNames []string // of the nodes that keep lists: all, or none
 	net       *network
 	executors []*server
+	fleet     fleet
+	work      *work // nil: there is none, or it is done
 	commands  []*process
 	lurking   map[string][]*ambush // ambushes by the steps that they wait for
 	doubtful  map[string][]*ambush // and doubts
 	operators *operators
 	clients   []*client
-	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts random }
+	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, peers, work random }
 
 	ahead      time.Duration       // that the clocks of new processes are
 	calm       bool                // the faults have stopped
 	settled    bool                // and the operators have done what they had begun
+	voided     int                 // grows when what settles then is to let no client go on any more
 	over       bool                // all that was wanted is done: the processes go down
 	down       uint64              // when that was, by the history's count
 	resting    int                 // clients that were refused for good
@@ -52,6 +55,7 @@ type world struct {
 	rushed     int                 // names of users who came in a rush, tried
 	thinking   time.Duration       // of a client between two things
 	latest     time.Duration       // when the last of the operators' messages lands
+	latestPay  time.Duration       // when the last settlement is asked for, or waited for, at most
 	heldUp     time.Duration       // of the message that is about to be sent
 	latestList time.Duration       // and of those about lists, by whomever
 	waiting    []func()            // until settled
@@ -113,6 +117,7 @@ func newWorld(o Options) *world {
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)
+	w.random.peers = o.random(forPeers, 0)
 	w.scenario.nags = w.random.nags.chance(0.4)
 	w.thinking = 2 * o.Until * time.Duration(o.Clients) / time.Duration(max(1, o.Ops))
 	w.lurking = w.scenario.lurkers()
@@ -126,6 +131,12 @@ func newWorld(o Options) *world {
 	if w.scenario.lists != nil {
 		w.listNames = w.nodeNames
 	}
+	w.random.work = o.random(forWork, 1)
+	w.fleet = drawFleet(o.random(forWork, 0))
+	if w.fleet.servers != 0 {
+		w.scenario.servers = w.fleet.servers
+	}
+	w.work = w.newWork(o.random(forWork, 2))
 	w.net = newNetwork(w, int(firstNode)+w.scenario.nodes+w.scenario.servers)
 	for i := range w.scenario.servers {
 		w.executors = append(w.executors, w.newServer(i))

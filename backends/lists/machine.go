@@ -158,10 +158,6 @@ func (m *Machine) On() uint64 {
 // that very state may change the shard's units or phase.
 func (m *Machine) Stopped(s *ledger.State) bool { return m.stage == stopped && s.Fill == m.fill }
 
-// Drained says whether what the list gave before it was to be rebuilt is in the log,
-// as far as its node still knows it.
-func (m *Machine) Drained() bool { return m.stage >= stopped }
-
 // Trouble returns what keeps the machine from going on, nil if nothing does.
 func (m *Machine) Trouble() error { return m.trouble }
 

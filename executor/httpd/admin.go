@@ -13,7 +13,8 @@ import (
 
 // Admin answers operators: /healthz, /readyz and, if Config.Metrics is set,
 // /metrics. It asks no one who only looks for a token; who may reach it is up to its
-// listener. A refund needs the token, if there is one.
+// listener. A refund needs the token, if there is one, and so does what an operator may have
+// the process do (operate.go).
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+api.AlivePath, func(w http.ResponseWriter, _ *http.Request) {
@@ -25,6 +26,7 @@ func (s *Server) Admin() http.Handler {
 			s.postSettlement(w, r, r.PathValue("sale"), r.PathValue("claim")+"/"+string(api.Refund))
 		}
 	})
+	s.operators(mux)
 	if s.gatherer != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{}))
 	}
@@ -36,7 +38,7 @@ func (s *Server) getReady(w http.ResponseWriter, _ *http.Request) {
 	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(s.sales))}
 	for _, name := range slices.Sorted(maps.Keys(s.sales)) {
 		one := api.SaleReadiness{Sale: name, Ready: true}
-		if s.draining.Load() {
+		if s.draining.Load() || s.leaving.Load() {
 			one = api.SaleReadiness{Sale: name, Reason: "the server is going down"}
 		} else if err := s.sales[name].Ready(); err != nil {
 			one = api.SaleReadiness{Sale: name, Reason: err.Error()}

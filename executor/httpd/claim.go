@@ -52,6 +52,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 		a = sale.Claim(ctx, request)
 	}
 	cancel()
+	sale.tell(w.Header(), sale.Place(request.User))
 
 	if !a.Accepted() {
 		s.refuse(w, sale, &a)
@@ -79,6 +80,14 @@ func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
 		writeProblem(w, whole.row.Status, max(a.RetryAfter, whole.row.RetryAfter), whole.body)
 		return
 	}
+	p := s.refusal(sale, a)
+	p.write(w)
+}
+
+// refusal is the document of an answer that is no accepted claim, and no claim settled as
+// asked.
+func (s *Server) refusal(sale *sale, a *executor.Answer) problem {
+	about := a.Claim.User != ""
 	p := problemOf(a.Outcome)
 	p.retryAfter = max(a.RetryAfter, p.retryAfter)
 	if a.Message != "" {
@@ -91,10 +100,10 @@ func (s *Server) refuse(w http.ResponseWriter, sale *sale, a *executor.Answer) {
 	case about:
 		p.claims = appendClaims(nil, sale.name, []executor.Claim{a.Claim})
 	}
-	if known && whole.row.Timed { // the clocks of buyers differ
+	if prepared[a.Outcome].row.Timed { // the clocks of buyers differ
 		p.now, p.opensAt = s.now().Wall, a.OpensAt
 	}
-	p.write(w)
+	return p
 }
 
 // readClaim reads a claim from a request. Nothing in it points into buf.

@@ -18,6 +18,7 @@ type fake struct {
 	find    func(executor.ClaimID) (executor.Claim, api.Outcome)
 	status  func() executor.Status
 	ready   func() error
+	place   executor.Place
 }
 
 var _ executor.Service = (*fake)(nil)
@@ -27,6 +28,22 @@ func (f *fake) Sale() string { return f.name }
 func (f *fake) Claim(ctx context.Context, r executor.Request) executor.Answer {
 	return f.claim(ctx, r)
 }
+
+func (f *fake) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { defer cancel(); answered(f.claim(ctx, r)) }()
+	return cancel
+}
+
+func (f *fake) BeginSettle(x executor.Settlement, answered func(executor.Answer)) (giveUp func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { defer cancel(); answered(f.settle(ctx, x)) }()
+	return cancel
+}
+
+func (f *fake) Place(user string) executor.Place { return f.place }
+
+func (f *fake) PlaceOf(int) executor.Place { return f.place }
 
 func (f *fake) Decline(r executor.Request, why api.Outcome) executor.Answer {
 	if f.decline == nil {

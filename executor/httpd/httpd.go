@@ -11,6 +11,7 @@
 package httpd
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"log/slog"
@@ -42,6 +43,19 @@ type Config struct {
 	// Hosts are names under which loopback listeners are reached, beside the usual
 	// ones: see withHosts.
 	Hosts []string
+
+	// Address is what this process calls itself to others; "": it does not say.
+	Address string
+
+	// Peers takes streams of other processes. Zero: they are refused.
+	Peers Peers
+
+	// Opened is closed when requests are to be looked at: what comes before waits, but for
+	// the streams of peers. nil: from the first.
+	Opened <-chan struct{}
+
+	// Streams bounds those that are open at a time. Zero: MostStreams.
+	Streams int
 
 	// Connections bounds those of buyers that are open at a time. Zero:
 	// MostConnections. ServeAdmin has AdminConnections of its own.
@@ -87,10 +101,15 @@ const (
 type Server struct {
 	sales        map[string]*sale
 	hosts        []string
+	address      string
+	peers        Peers
+	opened       <-chan struct{}
+	mostStreams  int
 	token        []byte // SHA-256 of Config.Token; nil: none
 	connections  int
 	claimTimeout time.Duration
 	drainTimeout time.Duration
+	stall        time.Duration // how long one write to a stream may take
 	now          clock.Clock
 	log          *slog.Logger
 	gatherer     prometheus.Gatherer
@@ -98,6 +117,11 @@ type Server struct {
 
 	// draining is set once by Serve and read by every claim.
 	draining atomic.Bool
+	leaving  atomic.Bool // see Retire
+	retired  atomic.Bool // see Retired
+	ending   atomic.Bool // Serve is: set once, before streams are told to go away
+	buyers   atomic.Pointer[http.Server]
+	streams  streams
 }
 
 // New makes a Server. It starts nothing.
@@ -105,9 +129,14 @@ func New(c Config) *Server {
 	s := &Server{
 		sales:        make(map[string]*sale, len(c.Sales)),
 		hosts:        c.Hosts,
+		address:      c.Address,
+		peers:        c.Peers,
+		opened:       c.Opened,
+		mostStreams:  c.Streams,
 		connections:  c.Connections,
 		claimTimeout: c.ClaimTimeout,
 		drainTimeout: c.DrainTimeout,
+		stall:        answerTimeout,
 		now:          c.Clock,
 		log:          c.Log,
 		gatherer:     c.Metrics,
@@ -115,6 +144,9 @@ func New(c Config) *Server {
 	}
 	if s.connections <= 0 {
 		s.connections = MostConnections
+	}
+	if s.mostStreams <= 0 {
+		s.mostStreams = MostStreams
 	}
 	if s.claimTimeout <= 0 {
 		s.claimTimeout = DefaultClaimTimeout
@@ -153,8 +185,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	name, rest, deeper := strings.Cut(rest, "/")
 	kind, id, named := strings.Cut(rest, "/")
+	if kind != "stream" {
+		s.untilOpened(r.Context())
+	}
 	if kind == "webhooks" && id == paymentWebhook {
 		s.postWebhook(w, r, name)
+		return
+	}
+	if kind == "stream" && !named && r.ProtoMajor < 2 {
+		writeWantsHTTP2(w)
 		return
 	}
 	if !s.letIn(w, r) {
@@ -169,10 +208,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.postSettlement(w, r, name, id)
 	case kind == "claims" && id != "" && !strings.Contains(id, "/"):
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getClaim(w, sale, id) })
+	case kind == "stream" && !named:
+		s.postStream(w, r, name)
 	case kind == "users" && named && !strings.Contains(id, "/"):
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getUser(w, sale, id) })
 	default:
 		writeNoSuchPath(w)
+	}
+}
+
+// untilOpened waits until requests are looked at.
+func (s *Server) untilOpened(ctx context.Context) {
+	if s.opened == nil {
+		return
+	}
+	select {
+	case <-s.opened:
+	case <-ctx.Done():
 	}
 }
 

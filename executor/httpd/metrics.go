@@ -23,6 +23,8 @@ type metrics struct {
 
 	webhooks   *prometheus.CounterVec
 	delivering *prometheus.HistogramVec
+
+	streams *prometheus.GaugeVec
 }
 
 // durations are from an answer out of memory to one that waits for its timeout.
@@ -57,13 +59,17 @@ func newMetrics() *metrics {
 			Help:    "Time from the headers of a payment service's message to its answer.",
 			Buckets: durations,
 		}, []string{"sale"}),
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "salectl_http_streams",
+			Help: "Streams that are open. The claims that come over them count as those that come one by one.",
+		}, []string{"sale"}),
 	}
 }
 
 // Collectors are the Server's metrics, for whoever has the registry.
 func (s *Server) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{s.metrics.claims, s.metrics.duration, s.metrics.settlements, s.metrics.settling,
-		s.metrics.webhooks, s.metrics.delivering}
+		s.metrics.webhooks, s.metrics.delivering, s.metrics.streams}
 }
 
 // saleMetrics are one sale's counters. They are looked up once, and so are there
@@ -71,12 +77,14 @@ func (s *Server) Collectors() []prometheus.Collector {
 type saleMetrics struct {
 	claims   map[api.Outcome]prometheus.Counter
 	duration prometheus.Observer
+	streams  prometheus.Gauge
 }
 
 func (m *metrics) of(sale string) saleMetrics {
 	s := saleMetrics{
 		claims:   make(map[api.Outcome]prometheus.Counter, len(prepared)+2),
 		duration: m.duration.WithLabelValues(sale),
+		streams:  m.streams.WithLabelValues(sale),
 	}
 	for _, o := range slices.AppendSeq([]api.Outcome{api.Replayed, other}, maps.Keys(prepared)) {
 		s.claims[o] = m.claims.WithLabelValues(sale, string(o))

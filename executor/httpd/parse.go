@@ -131,8 +131,22 @@ func (p *parser) take(c byte) bool {
 
 // object reads an object to the end of the input. value reads the value of a field.
 func (p *parser) object(like string, value func(field []byte) *fault) *fault {
-	if !p.take('{') {
+	if p.space(); p.at == len(p.in) || p.in[p.at] != '{' {
 		return malformed("the body must be a JSON object like %s", like)
+	}
+	if f := p.members(value); f != nil {
+		return f
+	}
+	if p.space(); p.at < len(p.in) {
+		return malformed("something follows the object; a request has one")
+	}
+	return nil
+}
+
+// members reads an object.
+func (p *parser) members(value func(field []byte) *fault) *fault {
+	if !p.take('{') {
+		return malformed("the value must be a JSON object")
 	}
 	for more := !p.take('}'); more; {
 		field, f := p.text("a field's name")
@@ -148,9 +162,6 @@ func (p *parser) object(like string, value func(field []byte) *fault) *fault {
 		if more = p.take(','); !more && !p.take('}') {
 			return malformed("%s: a comma or the end of the object must follow the value", field)
 		}
-	}
-	if p.space(); p.at < len(p.in) {
-		return malformed("something follows the object; a request has one")
 	}
 	return nil
 }

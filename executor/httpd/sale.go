@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"salectl/api"
@@ -19,6 +20,7 @@ type sale struct {
 	metrics saleMetrics
 	checker *payments.Checker // nil: there is none
 	webhook *payments.Webhook // nil: there is none
+	places  atomic.Pointer[places]
 }
 
 // withList counts the list of one more shard, if it has one. No lists: nil.
@@ -77,6 +79,9 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		ServerTime:   s.now().Wall.UTC(),
 		Nodes:        make([]api.Node, 0, len(status.Nodes)),
 		Shards:       []api.Shard{},
+		Processes:    processes(status.Members),
+		Owners:       ownership(status.Shards),
+		Moves:        moves(status.Moves),
 	}
 	if p := status.RedPacket; p != nil {
 		view.Packets = &api.Packets{Currency: p.Currency, Total: p.Format(p.Total)}
@@ -134,6 +139,7 @@ func (s *Server) getUser(w http.ResponseWriter, sale *sale, segment string) {
 		return
 	}
 	claims, outcome := sale.User(user)
+	sale.tell(w.Header(), sale.Place(user))
 	if outcome != "" {
 		writeOutcome(w, outcome)
 		return
@@ -151,6 +157,7 @@ func (s *Server) getClaim(w http.ResponseWriter, sale *sale, text string) {
 	claim, outcome := executor.Claim{}, api.NoSuchClaim
 	if ok {
 		claim, outcome = sale.Find(id)
+		sale.tell(w.Header(), sale.PlaceOf(id.Shard))
 	}
 	if outcome != "" {
 		writeOutcome(w, outcome)

@@ -28,17 +28,38 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if s.token == nil { // no page knows the token
 		h = withHosts(l.Addr(), s.hosts, s)
 	}
-	return s.serve(ctx, newConnections(l, s.connections), h, func() { s.draining.Store(true) })
+	server := s.httpServer(h)
+	withHTTP2(server)
+	s.buyers.Store(server)
+	return s.serve(ctx, newConnections(l, s.connections), server, func() {
+		if !s.retired.Load() { // else peers decide on what comes still
+			s.draining.Store(true)
+		}
+		s.ending.Store(true)
+		s.streams.goAway()
+	})
 }
+
+// Retire says that this process is about to go, while it still answers: readyz says 503,
+// and connections are not kept for another request.
+func (s *Server) Retire() {
+	s.leaving.Store(true)
+	if server := s.buyers.Load(); server != nil {
+		server.SetKeepAlivesEnabled(false)
+	}
+}
+
+// Retired says that peers decide on all that comes from here on: when Serve ends, claims
+// that come still are passed on, and not refused.
+func (s *Server) Retired() { s.retired.Store(true) }
 
 // ServeAdmin answers operators on l until ctx ends. Let it end after Serve has
 // returned, so that readyz can tell that the server drains.
 func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
-	return s.serve(ctx, newConnections(l, AdminConnections), withHosts(l.Addr(), s.hosts, s.Admin()), func() {})
+	return s.serve(ctx, newConnections(l, AdminConnections), s.httpServer(withHosts(l.Addr(), s.hosts, s.Admin())), func() {})
 }
 
-func (s *Server) serve(ctx context.Context, l *connections, h http.Handler, ending func()) error {
-	server := s.httpServer(h)
+func (s *Server) serve(ctx context.Context, l *connections, server *http.Server, ending func()) error {
 	server.ConnState = l.turned
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
@@ -63,6 +84,24 @@ func (s *Server) serve(ctx context.Context, l *connections, h http.Handler, endi
 	}
 	return err
 }
+
+// withHTTP2 has a server speak HTTP/2 beside HTTP/1.1 on the same connections: those without
+// TLS begin with it or do not. A peer that has gone without a word is found out, or its
+// streams would be open for ever.
+func withHTTP2(server *http.Server) {
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	server.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: mostOfConnection,
+		SendPingTimeout:      15 * time.Second, PingTimeout: 15 * time.Second,
+		WriteByteTimeout: answerTimeout,
+	}
+}
+
+// mostOfConnection is how many requests may be under way on one connection by HTTP/2.
+const mostOfConnection = 100
 
 func (s *Server) httpServer(h http.Handler) *http.Server {
 	// net/http counts both from the moment it begins to read a request, and a

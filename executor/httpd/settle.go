@@ -41,6 +41,9 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request, sale *sale, clai
 		return api.BadRequest
 	}
 	a := s.settled(r.Context(), sale, claim, how, said)
+	if a.Claim.User != "" {
+		sale.tell(w.Header(), sale.PlaceOf(a.Claim.ID.Shard))
+	}
 	if a.Outcome != how.Done() {
 		if a.Message == "" {
 			a.Message = notSettled[a.Outcome]
@@ -88,7 +91,7 @@ var notSettled = map[api.Outcome]string{
 	api.Overloaded: "Too many requests are waiting; this one was not looked at. Ask again.",
 	api.NoQuorum:   "This server has lost the right to sell for the moment; it did not do what was asked. Ask again.",
 	api.Unknown:    "Nobody knows yet whether this was done. Ask again: it is done once.",
-	api.Standby:    "Another server has the sale at the moment; this request was not looked at. Ask again.",
+	api.Standby:    "The process that owns the shard cannot be reached from here at the moment; this request was not looked at. Ask again.",
 	api.NotChecked: "The rules of the sale could not be checked; this request was not looked at. Ask again.",
 	api.Draining:   "This server is going down; this request was not looked at. Ask again.",
 }

@@ -76,12 +76,13 @@ func (s *Shard) carry(e Effects) {
 	now := s.clock()
 	stall := s.seq.stall(now)
 	s.settleDoubts() // before anybody is asked under a new fill
-	s.front.carry(now, e, stall != nil)
+	s.front.carry(now, e)
 	if stall == nil {
 		stall = s.front.stall(now)
 	}
 	s.setBack.Store(int64(s.seq.setBack))
 	s.serving.Store(s.seq.mode == serving)
+	s.follows.Store(s.seq.follows && s.seq.mode == takingOver)
 	s.stall.Store(stall)
 }
 
@@ -89,11 +90,12 @@ func (s *Shard) carry(e Effects) {
 func (s *Shard) close() {
 	s.serving.Store(false)
 	s.mu.Lock()
-	s.closed = true
+	s.closed, s.refusal = true, s.seq.refusal
 	s.mu.Unlock()
 	s.front.shutDown(s.seq.refusal)
 	s.collect()
 	s.handBack(s.seq.next(s.clock()).answered)
+	s.seq.transfers.end()
 }
 
 // step names what a request of the store does: "read shard", "read back", or "append" and

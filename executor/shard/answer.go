@@ -104,6 +104,10 @@ type Answer struct {
 	// OtherRules says, with NotChecked, that the rules in force are not those that had let
 	// the request in: it is to be decided by the others.
 	OtherRules bool
+	// Elsewhere says that this process has not decided, since the shard is another's
+	// now or about to be: Outcome is what to tell whoever does not ask there. With
+	// Unknown the request may have been decided here.
+	Elsewhere bool
 	// Rule and Reason are, for NotEligible, the name of the rule that has refused the
 	// request, and why, as rules.Reason has it.
 	Rule, Reason string

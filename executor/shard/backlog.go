@@ -1,72 +1,48 @@
 package shard
 
 import (
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"salectl/backends/clock"
 )
 
-// What the ledger lacks of what nodes have given: by user, and counted over all
-// nodes of a sale, so that it is never more than the sale's backlog.
+// What the ledger lacks of what a shard's list has given: by user, and counted, so that
+// it is never more than the shard's allotment. What the list gave before this process had
+// the shard does not count: the list gives under a new fill only, and is filled when the
+// ledger has all that survived.
 
-// Backlog is how far the ledger is behind, for all nodes of a sale.
-type Backlog struct {
-	most int64 // that the ledger may lack
-
-	mu     sync.Mutex   // of what adds to either
-	behind atomic.Int64 // grabs that the ledger lacks, or may lack
-	asked  int64        // requests in calls under way, each of which may be one more
-
-	// before counts the shards of which the ledger may lack what was given before
-	// this tenure: nobody here knows how much that is.
-	before int
+// backlog is how far the ledger is behind a shard's list, in users. The node's lock
+// guards it, as it does the users.
+type backlog struct {
+	most   int64 // that the ledger may lack
+	behind int64 // who were given something that it lacks
+	unsure int64 // who may have been
+	fresh  int64 // whom a call under way may give something, and who are none of these
 }
 
-// NewBacklog returns that of a sale whose ledger may lack so many grabs.
-func NewBacklog(most int64) *Backlog { return &Backlog{most: most} }
+// lacks is how many grabs the ledger lacks, or may lack.
+func (b *backlog) lacks() int64 { return b.behind + b.unsure }
 
-// reserve returns how many requests more a node may be asked, of n, and counts them.
-func (b *Backlog) reserve(n int64) int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.before > 0 {
-		return 0
-	}
-	n = max(min(n, b.most-b.behind.Load()-b.asked), 0)
-	b.asked += n
-	return n
-}
-
-// answered says what came of requests that were reserved: how many grabs more the
-// ledger lacks, or may lack.
-func (b *Backlog) answered(requests, more int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.asked -= requests
-	b.behind.Add(more)
-}
-
-// known says that the ledger has what a shard's list gave before this tenure, or
-// that this is not waited for.
-func (b *Backlog) known() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.before--
-}
-
-// waits says whether what was given before this tenure is waited for.
-func (b *Backlog) waits() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.before > 0
-}
+// room is how many users more the node may be asked for.
+func (b *backlog) room() int64 { return max(b.most-b.lacks()-b.fresh, 0) }
 
 // full says whether the ledger is as far behind as it may be, large whether it must
 // not fall back much further.
-func (b *Backlog) full() bool  { return b.behind.Load() >= b.most }
-func (b *Backlog) large() bool { return b.behind.Load() > b.most/2 }
+func (b *backlog) full() bool  { return b.lacks() >= b.most }
+func (b *backlog) large() bool { return b.lacks() > b.most/2 }
+
+// count counts a user of a standing, n times.
+func (b *backlog) count(s standing, n int64) {
+	if s&lacking != 0 {
+		b.behind += n
+	}
+	if s&unsure != 0 {
+		b.unsure += n
+	}
+	if s == asking {
+		b.fresh += n
+	}
+}
 
 // standing is what is known of a user, in the present fill of a list. A user
 // without one has nothing, or the ledger has it.
@@ -86,8 +62,8 @@ func (s standing) may() bool { return s&(lacking|unsure) == 0 }
 func (gs *shardQueue) set(user string, to standing) {
 	was := gs.users[user]
 	gs.asking += int(to&asking) - int(was&asking)
-	gs.behind += int64(to&lacking)/int64(lacking) - int64(was&lacking)/int64(lacking)
-	gs.unsure += int64(to&unsure)/int64(unsure) - int64(was&unsure)/int64(unsure)
+	gs.backlog.count(was, -1)
+	gs.backlog.count(to, 1)
 	if to == 0 {
 		delete(gs.users, user)
 	} else {
@@ -97,9 +73,6 @@ func (gs *shardQueue) set(user string, to standing) {
 
 // mayHaveLocked is mayHave for whoever holds the node's lock.
 func (gs *shardQueue) mayHaveLocked(user string) bool { return !gs.users[user].may() }
-
-// lacks is how many grabs the ledger lacks, or may lack.
-func (gs *shardQueue) lacks() int64 { return gs.behind + gs.unsure }
 
 // gave takes in that the list has given a user a unit, now or by an earlier call.
 func (gs *shardQueue) gave(user string, now bool) {
@@ -147,18 +120,18 @@ func (gs *shardQueue) anew() {
 }
 
 // freeStuck has the lists filled anew whose users may have been given what nobody
-// asks for any more, if the ledger is as far behind as it may be: they would be
+// asks for any more, if the ledger is as far behind them as it may be: they would be
 // counted for ever, and nobody new is asked for, so that a node which did not answer
 // would never be known to answer again. It returns when to look again, 0 if there are no such users.
 func (g *NodeBatcher) freeStuck(now clock.Now) time.Duration {
 	wake := time.Duration(0)
 	for _, gs := range g.shards {
-		if gs.unsure == 0 || gs.fill == 0 {
+		if gs.backlog.unsure == 0 || gs.fill == 0 {
 			continue
 		}
 		wake = now.Mono + LookForStuck
 		answers := gs.failed.err == nil || now.Mono >= gs.restsTo+LookForStuck
-		if g.backlog.full() && gs.asking == 0 && answers && !gs.asksAgain() {
+		if gs.backlog.full() && gs.asking == 0 && answers && !gs.asksAgain() {
 			gs.shard.Post(FillLost{Fill: gs.fill})
 		}
 	}

@@ -16,31 +16,44 @@ import (
 	"salectl/spec"
 )
 
-// counted is a NodeBatcher of two shards, without a node.
+// counted is a NodeBatcher of two shards, without a node, of each of which the ledger may
+// lack as many grabs.
 type counted struct {
 	*testing.T
-	g      *NodeBatcher
-	queues []*shardQueue
-	now    clock.Now
-	unit   int64
+	g        *NodeBatcher
+	queues   []*shardQueue
+	now      clock.Now
+	unit     int64
+	noRights bool
 }
 
 func newCounted(t *testing.T, most int64) *counted {
-	c := &counted{T: t, g: NewNodeBatcher(spec.AckRedis, 100, &Backlog{most: most}, func(clock.Now) bool { return true }), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
+	c := &counted{T: t, g: NewNodeBatcher(spec.AckRedis, 100), now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}}
 	for i := range 2 {
 		s := New(Config{
 			Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
 			Board: NewBoard(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
 		})
-		c.queues = append(c.queues, c.g.Serve(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, c.now))
+		c.queues = append(c.queues, c.g.Serve(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, most, c.now))
 		c.queues[i].turn(c.now, 1)
 	}
 	return c
 }
 
+// grant gives the process its rights for now, unless it is to have none.
+func (c *counted) grant() {
+	for _, q := range c.queues {
+		r := Rights{}
+		if !c.noRights {
+			r = Rights{Lease: leaseFrom(c, c.now), ReadAt: c.now, TTL: quorum.DefaultTTL}
+		}
+		q.shard.rights.Store(&r)
+	}
+}
+
 func (c *counted) offer(users ...string) {
 	for _, user := range users {
-		if o := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)); o != "" {
+		if o := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)); o != "" {
 			c.Errorf("%s: %s", user, o)
 		}
 	}
@@ -51,6 +64,7 @@ func (c *counted) asks(users ...string) *GrabCall {
 	c.Helper()
 	c.now.Mono += GrabPause
 	call := new(GrabCall)
+	c.grant()
 	c.g.Next(c.now, call)
 	var asked []string
 	for _, b := range call.Batches {
@@ -78,11 +92,14 @@ func (c *counted) gives(call *GrabCall, before bool) {
 
 func (c *counted) lacks(want int64) {
 	c.Helper()
-	if got := c.g.backlog.behind.Load(); got != want {
+	if got := c.queues[0].backlog.lacks(); got != want {
 		c.Errorf("the ledger lacks %d, want %d", got, want)
 	}
-	if c.g.backlog.asked != 0 {
-		c.Errorf("%d are reserved for calls that are over", c.g.backlog.asked)
+	if n := c.queues[0].backlog.fresh; n != 0 {
+		c.Errorf("%d are counted for calls that are over", n)
+	}
+	if b := c.queues[1].backlog; b.lacks() != 0 || b.fresh != 0 {
+		c.Errorf("another shard has %+v", b)
 	}
 }
 
@@ -91,11 +108,6 @@ func TestBacklogCounts(t *testing.T) {
 	open := func(t *testing.T) *counted {
 		c := newCounted(t, 3)
 		c.offer("a", "b", "c", "d")
-		c.asks() // what the tenure before has given is not known
-		c.queues[0].knows()
-		c.queues[0].knows()
-		c.asks()
-		c.queues[1].knows()
 		return c
 	}
 	t.Run("given", func(t *testing.T) {
@@ -126,7 +138,7 @@ func TestBacklogCounts(t *testing.T) {
 	})
 	t.Run("a node that is silent", func(t *testing.T) {
 		c := open(t)
-		c.g.backlog.most = 4
+		c.g.Allot(c.queues[0].shard, 4)
 		c.offer("e", "f")
 		c.g.Done(c.now, c.asks("a", "b", "c", "d"), nil, lost)
 		c.now.Mono += StallAfter
@@ -181,7 +193,7 @@ func TestBacklogCounts(t *testing.T) {
 		c := open(t)
 		c.gives(c.asks("a", "b", "c"), false)
 		c.queues[0].drained([]string{"b", "c"})
-		c.g.backlog.most = 2
+		c.g.Allot(c.queues[0].shard, 2)
 		c.offer("a")
 		c.gives(c.asks("d", "a"), true) // only of d it is not known
 		c.lacks(1)
@@ -192,7 +204,7 @@ func TestBacklogCounts(t *testing.T) {
 	t.Run("a shard that has ended", func(t *testing.T) {
 		c := open(t)
 		call := c.asks("a", "b", "c")
-		c.queues[0].shutDown(api.Standby)
+		c.queues[0].shutDown(here(api.Standby))
 		c.gives(call, false)
 		c.lacks(0)
 	})
@@ -221,7 +233,8 @@ func TestFreeStuck(t *testing.T) {
 		"stuck":                           {func(*counted, *shardQueue) {}, 1, true},
 		"nobody may have something":       {func(_ *counted, q *shardQueue) { q.set("a", 0) }, 0, false},
 		"the list is off":                 {func(_ *counted, q *shardQueue) { q.fill = 0 }, 0, false},
-		"the ledger is not that far back": {func(c *counted, _ *shardQueue) { c.g.backlog.behind.Store(2) }, 0, true},
+		"the ledger is not that far back": {func(_ *counted, q *shardQueue) { q.set("lacks one", 0) }, 0, true},
+		"another shard's is":              {func(c *counted, q *shardQueue) { q.set("lacks one", 0); c.queues[0].backlog.behind = 3 }, 0, true},
 		"a call is under way":             {func(_ *counted, q *shardQueue) { q.set("b", asking) }, 0, true},
 		"the node does not answer": {func(c *counted, q *shardQueue) {
 			q.failed.note(c.now, errors.New("it is silent"))
@@ -239,8 +252,10 @@ func TestFreeStuck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCounted(t, 3)
 			q := c.queues[1] // behind a shard of which nothing is in doubt
+			for _, user := range []string{"lacks one", "lacks another"} {
+				q.set(user, lacking)
+			}
 			q.set("a", unsure)
-			c.g.backlog.behind.Store(3)
 			test.change(c, q)
 			q.shard.events = nil
 			wake := c.g.freeStuck(c.now)

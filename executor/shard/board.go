@@ -7,42 +7,77 @@ import (
 	"sync/atomic"
 	"time"
 
+	"salectl/backends/clock"
 	"salectl/backends/ledger"
 )
 
 // Board is what the shards of a sale know of each other: the totals of each
-// after its last commit. Nothing on it is trusted for a grant; it tells a shard
-// that is short whom to ask, and everybody when all is sold.
+// after its last commit, or, of one that another process owns, as that has reported them
+// last. Nothing on it is trusted for a grant; it tells a shard that is short whom to ask,
+// and everybody when all is sold.
 type Board struct {
 	soldOut atomic.Bool
+	news    atomic.Bool // a shard of this process stands so that peers should hear of it soon
 
 	// mu guards the rest. It is taken once a commit.
 	mu     sync.Mutex
 	newest uint64 // generation that the sale's log has
 	shards []ledger.Totals
-	due    []time.Time // when the next hold of each is to be released; zero: none is
+	slots  []uint64        // of each, the slot behind the last that its totals have
+	told   []ledger.Totals // what was on the board when peers were last told of those of this process
+	mine   []bool          // shards of this process
+	due    []time.Time     // when the next hold of each is to be released; zero: none is
 	known  []bool
-	short  []bool  // claims wait there for units
-	asked  []int64 // units that others have asked a shard for, and have not been answered
+	loads  []Load
+	sure   []uint64 // the slots at which all shards were at one instant; nil: it was not looked
+
+	// What is promised between processes: see Promise.
+	sureAt    atomic.Pointer[clock.Now] // when that look began; nil: all shards are this process's
+	wanted    atomic.Bool               // somebody wanted to know since the last look
+	promised  []time.Duration           // monotonic, by shard of this process
+	returning []bool                    // units may come back by a commit that is under way, or about to be
+	short     []bool                    // claims wait there for units
+	asked     []int64                   // units that others have asked a shard for, and have not been answered
 }
 
 // NewBoard returns that of a sale with so many shards.
 func NewBoard(shards int) *Board {
 	return &Board{
-		shards: make([]ledger.Totals, shards), due: make([]time.Time, shards), known: make([]bool, shards),
+		promised: make([]time.Duration, shards), returning: make([]bool, shards),
+		shards: make([]ledger.Totals, shards), told: make([]ledger.Totals, shards), slots: make([]uint64, shards), mine: make([]bool, shards), due: make([]time.Time, shards), known: make([]bool, shards),
+		loads: make([]Load, shards),
 		short: make([]bool, shards), asked: make([]int64, shards),
 	}
 }
 
 // AllSold says whether all units are sold, or were when a shard last committed.
-func (b *Board) AllSold() bool { return b.soldOut.Load() }
+func (b *Board) AllSold(now clock.Now) bool {
+	at := b.sureAt.Load()
+	if at != nil {
+		b.wanted.Store(true)
+	}
+	return b.soldOut.Load() && (at == nil || now.Since(*at) < knownFor)
+}
 
-// Post sets a shard's totals, and when the next of its holds is to be released; zero:
-// none is.
-func (b *Board) Post(shard int, t ledger.Totals, release time.Time) {
+// Post sets the totals of a shard of this process behind a slot of its log, and when the
+// next of its holds is to be released; zero: none is. serves: this process owns it by its
+// log, too.
+func (b *Board) Post(shard int, next uint64, t ledger.Totals, release time.Time, serves bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.shards[shard], b.due[shard], b.known[shard] = t, release, true
+	b.shards[shard], b.slots[shard], b.due[shard], b.known[shard], b.mine[shard] = t, next, release, true, serves
+	b.returning[shard] = false
+	if serves && matters(b.told[shard], t) {
+		b.news.Store(true)
+	}
+	b.settle()
+}
+
+// Leave says that another process is to own a shard.
+func (b *Board) Leave(shard int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mine[shard], b.returning[shard], b.loads[shard] = false, false, Load{}
 	b.settle()
 }
 
@@ -56,20 +91,34 @@ func (b *Board) Generation(newest uint64) {
 }
 
 // settle works out whether all is sold: the sum of all shards' sold equals the
-// sum of their limits, all at the newest generation. Since sold only grows, but for
-// refunds, it does not matter that the shards were read one after another.
+// sum of their limits, all at the newest generation. Where all shards are of this process
+// it does not matter that they were read one after another, since sold only grows, but for
+// refunds. What others report may be older than a refund after which the unit was sold
+// again, and counted twice: so all shards have to be seen at one instant.
 func (b *Board) settle() {
+	all := b.allMine()
+	if all {
+		b.sureAt.Store(nil)
+	} else if b.sureAt.Load() == nil {
+		b.sureAt.Store(new(clock.Now))
+	}
+	b.soldOut.Store(b.adds() && (all || slices.Equal(b.sure, b.slots)))
+}
+
+// adds says whether all units are sold by what is on the board. mu is held.
+func (b *Board) adds() bool {
 	var sold, limit int64
 	for i, t := range b.shards {
 		if !b.known[i] || t.Generation != b.newest {
-			b.soldOut.Store(false)
-			return
+			return false
 		}
 		sold += t.Sold
 		limit += t.Limit
 	}
-	b.soldOut.Store(sold == limit)
+	return sold == limit
 }
+
+func (b *Board) allMine() bool { return !slices.Contains(b.mine, false) }
 
 // release returns when the next hold of any shard is to be released; zero: none is.
 func (b *Board) release() (first time.Time) {

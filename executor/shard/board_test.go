@@ -16,28 +16,28 @@ import (
 func boardOf(available ...int64) *Board {
 	b := NewBoard(len(available))
 	for i, n := range available {
-		b.Post(i, ledger.Totals{Available: n, Limit: 10, Sold: 10 - n}, time.Time{})
+		b.Post(i, 0, ledger.Totals{Available: n, Limit: 10, Sold: 10 - n}, time.Time{}, true)
 	}
 	return b
 }
 
 func TestBoardSoldOut(t *testing.T) {
 	b := NewBoard(2)
-	b.Post(0, ledger.Totals{}, time.Time{})
+	b.Post(0, 0, ledger.Totals{}, time.Time{}, true)
 	if b.soldOut.Load() {
 		t.Error("sold out by a shard that nobody knows")
 	}
-	b.Post(0, ledger.Totals{Generation: 1, Limit: 3, Sold: 3}, time.Time{})
+	b.Post(0, 0, ledger.Totals{Generation: 1, Limit: 3, Sold: 3}, time.Time{}, true)
 	b.Generation(1)
 	if b.soldOut.Load() {
 		t.Error("sold out by one of two shards")
 	}
-	b.Post(1, ledger.Totals{Generation: 1, Limit: 4, Sold: 3, Held: 1}, time.Time{})
+	b.Post(1, 0, ledger.Totals{Generation: 1, Limit: 4, Sold: 3, Held: 1}, time.Time{}, true)
 	if b.soldOut.Load() {
 		t.Error("sold out while a unit is held")
 	}
-	b.Post(0, ledger.Totals{Generation: 1, Limit: 2, Sold: 3}, time.Time{}) // it has sent one away that it had
-	b.Post(1, ledger.Totals{Generation: 1, Limit: 5, Sold: 4}, time.Time{})
+	b.Post(0, 0, ledger.Totals{Generation: 1, Limit: 2, Sold: 3}, time.Time{}, true) // it has sent one away that it had
+	b.Post(1, 0, ledger.Totals{Generation: 1, Limit: 5, Sold: 4}, time.Time{}, true)
 	if !b.soldOut.Load() {
 		t.Error("not sold out")
 	}
@@ -45,11 +45,11 @@ func TestBoardSoldOut(t *testing.T) {
 	if b.soldOut.Load() {
 		t.Error("sold out while a generation is to come")
 	}
-	b.Post(0, ledger.Totals{Generation: 2, Limit: 3, Sold: 3}, time.Time{})
+	b.Post(0, 0, ledger.Totals{Generation: 2, Limit: 3, Sold: 3}, time.Time{}, true)
 	if b.soldOut.Load() {
 		t.Error("sold out while a shard has not taken the generation")
 	}
-	b.Post(1, ledger.Totals{Generation: 2, Limit: 4, Sold: 4}, time.Time{})
+	b.Post(1, 0, ledger.Totals{Generation: 2, Limit: 4, Sold: 4}, time.Time{}, true)
 	if !b.soldOut.Load() {
 		t.Error("not sold out")
 	}
@@ -57,8 +57,8 @@ func TestBoardSoldOut(t *testing.T) {
 
 func TestBoardWithin(t *testing.T) {
 	b := NewBoard(3)
-	b.Post(0, ledger.Totals{Available: 3}, time.Time{})
-	b.Post(2, ledger.Totals{Available: 1, InFlight: 2}, time.Time{})
+	b.Post(0, 0, ledger.Totals{Available: 3}, time.Time{}, true)
+	b.Post(2, 0, ledger.Totals{Available: 1, InFlight: 2}, time.Time{}, true)
 	for n, want := range map[int64]bool{5: true, 6: true, 7: false} {
 		if got := b.within(n); got != want {
 			t.Errorf("%d units: %v", n, got)
@@ -88,7 +88,7 @@ func TestBoardAsk(t *testing.T) {
 	t.Run("not itself, none that is empty, skipped or not known", func(t *testing.T) {
 		b := NewBoard(5)
 		for i, n := range []int64{9, 0, 2, 3} {
-			b.Post(i, ledger.Totals{Available: n}, time.Time{})
+			b.Post(i, 0, ledger.Totals{Available: n}, time.Time{}, true)
 		}
 		want(t, ask(b, 0, 4, 3), [2]int64{2, 2})
 		want(t, ask(b, 0, 0))
@@ -121,7 +121,7 @@ func TestBoardAsk(t *testing.T) {
 
 func TestTicket(t *testing.T) {
 	fresh := func() *Ticket {
-		return NewTicket(new(sync.Pool), nil, Request{User: "ann", Key: "1", Quantity: 1}, nil, 0)
+		return NewTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, nil, 0)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -165,7 +165,7 @@ func TestTicket(t *testing.T) {
 	})
 	t.Run("told instead of signalled", func(t *testing.T) {
 		k, told := fresh(), 0
-		k.told = func() { told++ }
+		k.told = waiterFunc(func() { told++ })
 		if k.tell(); told != 1 || len(k.done) != 0 {
 			t.Errorf("told %d times, signalled %d", told, len(k.done))
 		}
@@ -192,13 +192,61 @@ func TestTicket(t *testing.T) {
 		k.pool = pool
 		k.answer, k.op, k.asked = sold, 7, true
 		k.state.Store(ticketWithdrawn)
-		again := NewTicket(pool, nil, Request{User: "bob", Key: "2"}, nil, time.Second)
+		again := NewTicket(pool, Request{User: "bob", Key: "2"}, nil, time.Second)
 		if again != k || again.User != "bob" || again.queuedAt != time.Second || again.op != 0 || again.asked || again.answer.Outcome != "" || !again.take() {
 			t.Errorf("%+v", again)
 		}
-		again.told = func() {}
+		again.told = waiterFunc(func() {})
 		if again.Free(); again.told != nil || again.User != "" {
 			t.Errorf("%+v", again)
 		}
 	})
+}
+
+// waiterFunc is a Waiter.
+type waiterFunc func()
+
+func (f waiterFunc) Answered() { f() }
+
+// Peers hear soon what changes whom they would ask for units, or whether all is sold, and
+// are not told of each commit.
+func TestBoardNews(t *testing.T) {
+	told := ledger.Totals{Generation: 1, Epoch: 2, Limit: 1000, Available: 600, Sold: 400}
+	with := func(change func(*ledger.Totals)) ledger.Totals {
+		t := told
+		change(&t)
+		return t
+	}
+	for name, c := range map[string]struct {
+		from, to ledger.Totals
+		news     bool
+	}{
+		"the first":                    {ledger.Totals{}, told, true},
+		"nothing":                      {told, told, false},
+		"some are sold":                {told, with(func(t *ledger.Totals) { t.Available, t.Sold = 300, 700 }), false},
+		"more than half are sold":      {told, with(func(t *ledger.Totals) { t.Available, t.Sold = 299, 701 }), true},
+		"all are sold":                 {told, with(func(t *ledger.Totals) { t.Available, t.Sold = 0, 1000 }), true},
+		"some come":                    {told, with(func(t *ledger.Totals) { t.Available = 1201 }), false},
+		"more than twice as many come": {told, with(func(t *ledger.Totals) { t.Available = 1202 }), true},
+		"one is given away":            {told, with(func(t *ledger.Totals) { t.Available, t.InFlight = 599, 1 }), true},
+		"another owner":                {told, with(func(t *ledger.Totals) { t.Epoch++ }), true},
+		"another generation":           {told, with(func(t *ledger.Totals) { t.Generation++ }), true},
+		"another limit":                {told, with(func(t *ledger.Totals) { t.Limit++ }), true},
+		"one of few is sold":           {with(func(t *ledger.Totals) { t.Available = 3 }), with(func(t *ledger.Totals) { t.Available = 2 }), true},
+		"one of none comes back":       {with(func(t *ledger.Totals) { t.Available = 0 }), with(func(t *ledger.Totals) { t.Available = 1 }), true},
+		"one that is held is paid": {
+			with(func(t *ledger.Totals) { t.Available, t.Held = 0, 1 }), with(func(t *ledger.Totals) { t.Available, t.Sold = 0, 401 }), true,
+		},
+	} {
+		b := NewBoard(2)
+		b.Post(0, 1, c.from, time.Time{}, true)
+		b.Told()
+		if b.News() {
+			t.Errorf("%s: there is news of what was just told", name)
+		}
+		b.Post(0, 2, c.to, time.Time{}, true)
+		if b.News() != c.news {
+			t.Errorf("%s: news %v, want %v", name, b.News(), c.news)
+		}
+	}
 }

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/clock"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 )
 
@@ -78,18 +81,16 @@ func TestGivenInDoubtAfterTheTenure(t *testing.T) {
 	for name, lose := range map[string]func(c *counted, ask func(users ...string) *GrabCall){
 		"after the answer": func(c *counted, ask func(users ...string) *GrabCall) {
 			c.gives(ask("ann"), false)
-			c.queues[0].shutDown(api.Standby)
+			c.queues[0].shutDown(here(api.Standby))
 		},
 		"before the answer": func(c *counted, ask func(users ...string) *GrabCall) {
 			call := ask("ann")
-			c.queues[0].shutDown(api.Standby)
+			c.queues[0].shutDown(here(api.Standby))
 			c.gives(call, false)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCounted(t, 10)
-			c.queues[0].knows()
-			c.queues[1].knows()
 			s := c.g.shards[0].shard
 			lose(c, func(users ...string) *GrabCall {
 				c.offer(users...)
@@ -112,11 +113,9 @@ func TestGivenInDoubtAfterTheTenure(t *testing.T) {
 // the list has closed.
 func TestClosedListTellsWhatItGave(t *testing.T) {
 	c := newCounted(t, 10)
-	c.queues[0].knows()
-	c.queues[1].knows()
 	tickets := make(map[string]*Ticket)
 	for _, user := range []string{"has", "has under another key", "has nothing"} {
-		tickets[user] = NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+		tickets[user] = NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
 		if o := c.queues[0].offer(c.now, tickets[user]); o != "" {
 			t.Fatal(o)
 		}
@@ -195,9 +194,8 @@ func TestGiveUp(t *testing.T) {
 	c := newCounted(t, 10)
 	s := c.queues[0].shard
 	wait := func(user string, taken bool) *Ticket {
-		x := NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
-		x.home = s
-		x.enter()
+		x := NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+		x.enter(s)
 		if taken {
 			x.take()
 		}
@@ -210,13 +208,118 @@ func TestGiveUp(t *testing.T) {
 		t.Errorf("it is being decided: %+v, %d are under way", a, s.underway.n.Load())
 	}
 	s.drained.Store(true)
-	if a := wait("cat", true).GiveUp(); a.Outcome != api.Unknown || s.doubts.Has("cat", "key") {
-		t.Errorf("it is being decided, and the log has all: %+v", a)
+	if a := wait("cat", true).GiveUp(); a.Outcome != api.Unknown || !s.doubts.Has("cat", "key") { // which may move to another process undecided
+		t.Errorf("it is being decided, and the log has all that the list gave: %+v", a)
 	}
 	told := wait("dan", true)
 	told.answer = Answer{Outcome: api.Sold}
 	told.tell()
 	if a := told.GiveUp(); a.Outcome != api.Sold {
 		t.Errorf("it has its answer: %+v", a)
+	}
+}
+
+// TestTriedElsewhere refuses requests without a look on which another process may have
+// decided: what that has accepted is not denied, whether this one knows it by now or not.
+func TestTriedElsewhere(t *testing.T) {
+	noQuorum, elsewhere := here(api.NoQuorum), elsewhere(api.NoQuorum)
+	for name, test := range map[string]struct {
+		user    string
+		surely  bool // the log is read behind all that the other has sent there
+		held    bool // what ann has waits for her payment
+		untried bool
+		minted  bool
+		settles bool
+		moves   bool // requests go on to the next owner
+		says    Answer
+		want    api.Outcome
+		doubt   bool
+	}{
+		"not read yet":                         {user: "ann", says: noQuorum, want: api.Unknown, doubt: true},
+		"not read yet, asked of nobody":        {user: "bob", untried: true, says: noQuorum, want: api.NoQuorum},
+		"not read yet, without a key":          {user: "bob", minted: true, says: noQuorum, want: api.Unknown},
+		"not read yet, at the end of the sale": {user: "ann", says: here(api.Closed), want: api.Unknown, doubt: true},
+		"not read yet, and it goes on":         {user: "ann", moves: true, says: elsewhere, want: api.NoQuorum},
+		"not read yet, and nobody takes it on": {user: "ann", says: elsewhere, want: api.Unknown, doubt: true},
+		"not read yet, of a claim":             {user: "ann", settles: true, says: noQuorum, want: api.Unknown},
+		"accepted":                             {user: "ann", surely: true, says: noQuorum, want: api.Sold},
+		"accepted, without a key":              {user: "ann", surely: true, minted: true, says: noQuorum, want: api.Sold},
+		"accepted, at the end of the sale":     {user: "ann", surely: true, says: here(api.Closed), want: api.Sold},
+		"held, perhaps paid":                   {user: "ann", surely: true, held: true, says: noQuorum, want: api.Unknown, doubt: true},
+		"held, by who has looked":              {user: "ann", surely: true, held: true, says: here(api.Closed), want: api.Held},
+		"not accepted":                         {user: "bob", surely: true, says: noQuorum, want: api.NoQuorum},
+		"accepted or not, of a claim":          {user: "ann", surely: true, settles: true, says: noQuorum, want: api.Unknown},
+		"looked at, of a claim":                {user: "ann", surely: true, settles: true, says: Answer{Outcome: api.NoSuchClaim}, want: api.NoSuchClaim},
+		"accepted now":                         {user: "bob", surely: true, says: Answer{Outcome: api.Sold}, want: api.Sold},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings, first := &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN}, api.Sold
+			if test.held {
+				settings.Payment, first = &pb.Payment{HoldForUs: 60e6, Late: pb.Payment_REFUSE}, api.Held
+			}
+			w := newWorldAs(t, settings, 9)
+			had := w.serving("first").ask("ann", "1", 1)
+			w.settle()
+			had.want(t, string(first))
+
+			c := Config{Log: "log", UID: saletest.UID, Board: NewBoard(1), Doubts: new(Doubts), Clock: func() clock.Now { return w.now }}
+			if test.moves {
+				c.Moved = func([]*Ticket) {}
+			}
+			s := New(c)
+			if s.seq.state = saletest.LoadShard(t, w.logs, 0, 1); test.surely {
+				s.serving.Store(true)
+				s.certain.Store(1)
+			}
+			x := NewTicket(new(sync.Pool), Request{User: test.user, Key: "1", Quantity: 1}, nil, w.now.Mono)
+			if x.minted = test.minted; test.settles {
+				x = NewSettlement(new(sync.Pool), Settlement{How: api.Cancel}, w.now.Mono)
+			}
+			x.enter(s)
+			x.tried, x.answer = !test.untried, test.says
+			s.conclude([]*Ticket{x}, s.front.mayHave)
+			got := x.answer
+			if got.Outcome != test.want || s.doubts.Has(test.user, "1") != test.doubt {
+				t.Errorf("it is told %+v, want %q; in doubt: %v", got, test.want, s.doubts.Has(test.user, "1"))
+			}
+			if test.user == "ann" && got.Accepted() && (got.Claim.Units == nil || got.Replayed == test.minted) {
+				t.Errorf("it is told %+v of what was accepted before", got)
+			}
+			if s.underway.has(test.user, "1") != test.moves {
+				t.Errorf("it is under way: %v", !test.moves)
+			}
+		})
+	}
+}
+
+// TestRefuseHeld refuses for good whoever has something to hold under the same key: what
+// became of it is said by a process that has read the log and may append, and no other.
+func TestRefuseHeld(t *testing.T) {
+	w := newWorldAs(t, &pb.Settings{
+		PerUserLimit: 1, Phase: pb.Phase_OPEN, Payment: &pb.Payment{HoldForUs: 60e6, Late: pb.Payment_REFUSE},
+	}, 9)
+	w.serving("first").ask("ann", "1", 1)
+	w.settle()
+	for name, c := range map[string]struct {
+		serves, may bool
+		says, want  api.Outcome
+	}{
+		"while the log is read":          {false, true, api.NotEligible, api.Unknown},
+		"without a lease":                {true, false, api.NotEligible, api.Unknown},
+		"by the owner":                   {true, true, api.NotEligible, api.Held},
+		"by the owner, for the time":     {true, true, api.Overloaded, api.Overloaded},
+		"while the log is read, for now": {false, true, api.NoQuorum, api.NoQuorum},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(Config{Log: "log", UID: saletest.UID, Board: NewBoard(1), Doubts: new(Doubts), Clock: func() clock.Now { return w.now }})
+			s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
+			s.serving.Store(c.serves)
+			if c.may {
+				s.Grant(Rights{Lease: leaseFrom(t, w.now), ReadAt: w.now, TTL: quorum.DefaultTTL})
+			}
+			if a := s.Refuse(Request{User: "ann", Key: "1", Quantity: 1}, Answer{Outcome: c.says}); a.Outcome != c.want {
+				t.Errorf("%q, want %q", a.Outcome, c.want)
+			}
+		})
 	}
 }

@@ -84,7 +84,7 @@ func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
 	}
 	q.expire(d)
 	q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t, false) })
-	if q.board.soldOut.Load() {
+	if q.board.AllSold(now) {
 		q.refuseShort(now) // all of them: nobody hears sold_out while an earlier request of theirs waits
 	}
 	q.transfers.give(func(w Message) (ledger.Transfer, bool) {

@@ -309,7 +309,9 @@ func (e *listGives) giveUpOwed() {
 	e.settleOwed()
 	for _, unit := range slices.Sorted(maps.Keys(e.owedUnit)) {
 		for _, t := range e.owedUnit[unit] {
-			e.q.requests.answer(t, Undecided)
+			a := Undecided
+			a.Elsewhere = e.q.refusal.Elsewhere
+			e.q.requests.answer(t, a)
 		}
 	}
 	clear(e.owedUnit)

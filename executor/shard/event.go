@@ -29,19 +29,35 @@ type (
 	// this shard.
 	Planned []*pb.Generation
 	// Halt is why a shard is to stop, and what the undecided are told. A gentle one
-	// lets it decide what has been queued before.
+	// lets it decide what has been queued before. Elsewhere says that another process
+	// may decide on the undecided, as Answer has it.
 	Halt struct {
-		Why     error
-		Refusal api.Outcome
-		Gentle  bool
+		Why       error
+		Refusal   api.Outcome
+		Gentle    bool
+		Elsewhere bool
 	}
 )
+
+// answer is what the undecided are told.
+func (h Halt) answer() Answer {
+	a := here(h.Refusal)
+	a.Elsewhere = h.Elsewhere
+	return a
+}
+
+// here refuses what no other process would decide either, elsewhere what another may.
+func here(why api.Outcome) Answer { return Answer{Outcome: why, RetryAfter: time.Second} }
+
+func elsewhere(why api.Outcome) Answer {
+	return Answer{Outcome: why, RetryAfter: time.Second, Elsewhere: true}
+}
 
 func (Ticked) happen(now clock.Now, q *sequencer)    { q.tick(now) }
 func (r replied) happen(now clock.Now, q *sequencer) { q.done(now, r.Reply) }
 func (p Planned) happen(_ clock.Now, q *sequencer)   { q.pending = p }
 func (h Halt) happen(_ clock.Now, q *sequencer)      { q.halt(h) }
-func (r Rights) happen(_ clock.Now, q *sequencer)    { q.rights = r }
+func (r Rights) happen(now clock.Now, q *sequencer)  { q.grant(now, r) }
 func (m Message) happen(_ clock.Now, q *sequencer)   { q.transfers.hear(m) }
 
 func (Ticked) String() string    { return "tick" }

@@ -15,10 +15,10 @@ type front interface {
 	offer(now clock.Now, t *Ticket) api.Outcome
 	// waiting is how many requests wait.
 	waiting() int
-	// carry takes in what the sequencer has to say, and how it stands. stalls: it does.
-	carry(now clock.Now, e Effects, stalls bool)
+	// carry takes in what the sequencer has to say, and how it stands.
+	carry(now clock.Now, e Effects)
 	// shutDown refuses all requests from here on.
-	shutDown(why api.Outcome)
+	shutDown(refusal Answer)
 
 	// mayHave says whether a user was given something, or may have been, that the log
 	// lacks; mayLack whether it may lack anything.
@@ -48,8 +48,8 @@ type noFront struct{}
 func (noFront) takes(*Ticket) bool                   { return false }
 func (noFront) offer(clock.Now, *Ticket) api.Outcome { return api.Standby }
 func (noFront) waiting() int                         { return 0 }
-func (noFront) carry(clock.Now, Effects, bool)       {}
-func (noFront) shutDown(api.Outcome)                 {}
+func (noFront) carry(clock.Now, Effects)             {}
+func (noFront) shutDown(Answer)                      {}
 func (noFront) mayHave(string) bool                  { return false }
 func (noFront) mayLack() bool                        { return false }
 func (noFront) drain() <-chan struct{}               { return closed }

@@ -27,7 +27,7 @@ func (g *NodeBatcher) Done(now clock.Now, c *GrabCall, given []lists.Given, err 
 	g.mu.Lock()
 	g.under--
 	for i, gs := range c.shards {
-		lacked, from := gs.lacks(), len(answered)
+		from := len(answered)
 		n := &all[i]
 		n.shard, n.Gave = gs.shard, Gave{At: now, Fill: c.Batches[i].Fill, begun: c.begun}
 		counted := gs.counts == n.Fill // else the list was drained since, to be filled anew
@@ -64,14 +64,13 @@ func (g *NodeBatcher) Done(now clock.Now, c *GrabCall, given []lists.Given, err 
 				gs.given += fresh
 			}
 			// Who finds nothing wants to know whether all is sold.
-			n.soon = !gs.hurried && (len(n.Short) > 0 || g.backlog.large())
+			n.soon = !gs.hurried && (len(n.Short) > 0 || gs.backlog.large())
 			n.any = n.soon || len(n.owed) > 0 || len(n.Short) > 0 || fresh > 0 && !gs.told
 			gs.told, gs.hurried = gs.told || n.any, gs.hurried || n.soon
 		}
-		g.backlog.answered(c.reserved[i], gs.lacks()-lacked)
 		gs.shard.conclude(answered[from:], gs.mayHaveLocked)
-		if gs.shut != "" {
-			g.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
+		if gs.shut != nil {
+			g.refuse(gs, *gs.shut)
 			g.abandon(gs)
 		}
 	}
@@ -153,7 +152,7 @@ func (g *NodeBatcher) decide(gs *shardQueue, ts []*Ticket, given lists.Given, n 
 			n.Short = append(n.Short, t)
 			continue
 		}
-		if t.home != nil && (g.ack == spec.AckLedger || u.Before && u.Key != t.Key) { // else the log lacks it
+		if t.in.Load() != nil && (g.ack == spec.AckLedger || u.Before && u.Key != t.Key) { // else the log lacks it
 			gs.shard.doubts.drop(gs.list.Shard, t.User, t.Key)
 		}
 		switch {
@@ -161,9 +160,8 @@ func (g *NodeBatcher) decide(gs *shardQueue, ts []*Ticket, given lists.Given, n 
 			fresh++
 			t.answer = Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, given.At)}
 		case u.Key == t.Key:
-			// A key that was minted here is of this request alone, which was asked for again
-			// because no answer came. Of any other it cannot be told who came first.
-			t.answer = Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: !t.minted}
+			// Of keys that were not minted here it cannot be told who came first.
+			t.answer = t.own(Answer{Outcome: api.Sold, Claim: grabClaim(gs, t.User, u.Number, u.At), Replayed: true})
 		case given.Why != nil:
 			t.answer = offHours(given)
 			*answered = append(*answered, t)
@@ -196,24 +194,25 @@ func grabClaim(gs *shardQueue, user string, unit, atUs int64) Claim {
 }
 
 // pass tells the sequencer. If that has ended, nobody here will know what the
-// ledger says.
+// ledger says; the next owner of the shard may.
 func (n *news) pass() {
 	if n.shard.Post(n.Gave) {
 		return
 	}
+	n.shard.mu.Lock()
+	refusal := n.shard.refusal
+	n.shard.mu.Unlock()
 	var answered []*Ticket
 	for _, t := range n.owed {
 		t.answer = Undecided
+		t.answer.Elsewhere = refusal.Elsewhere
 		answered = append(answered, t)
 	}
 	for _, t := range n.Short {
 		if t.take() {
-			t.answer = Answer{Outcome: api.Standby, RetryAfter: time.Second}
+			t.answer = refusal
 			answered = append(answered, t)
 		}
 	}
-	n.shard.conclude(answered, n.shard.front.mayHave)
-	for _, t := range answered {
-		t.tell()
-	}
+	n.shard.tell(answered, n.shard.front.mayHave)
 }

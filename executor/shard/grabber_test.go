@@ -17,22 +17,17 @@ import (
 )
 
 // newCountedAs is newCounted with another ack, and a bound that many requests do not
-// come to. The ledger has what was given before.
+// come to.
 func newCountedAs(t *testing.T, ack spec.Ack, most int64) *counted {
 	c := newCounted(t, most)
 	c.g.ack, c.g.bound = ack, 10_000
-	if c.g.backlog.before = 0; ack == spec.AckRedis {
-		c.g.backlog.before = 2
-	}
-	c.queues[0].knows()
-	c.queues[1].knows()
 	return c
 }
 
 // wait has a user's request wait on a shard.
 func (c *counted) wait(shard int, user string) *Ticket {
 	c.Helper()
-	x := NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+	x := NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
 	if o := c.queues[shard].offer(c.now, x); o != "" {
 		c.Fatalf("%s: %s", user, o)
 	}
@@ -42,6 +37,7 @@ func (c *counted) wait(shard int, user string) *Ticket {
 // next returns the next call of the node, nil if there is none, and when to look again.
 func (c *counted) next() (*GrabCall, time.Duration) {
 	call := new(GrabCall)
+	c.grant()
 	ask, wake := c.g.Next(c.now, call)
 	if !ask {
 		return nil, wake
@@ -98,13 +94,13 @@ func TestGrabberWakes(t *testing.T) {
 	want(c, "the list gives as before", false)
 	c.queues[0].turn(c.now, 2)
 	want(c, "the list gives again", true)
-	c.queues[0].again([]*Ticket{NewTicket(new(sync.Pool), nil, Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono)})
+	c.queues[0].again([]*Ticket{NewTicket(new(sync.Pool), Request{User: "d", Key: "key", Quantity: 1}, nil, c.now.Mono)})
 	want(c, "units have come", true)
 	for i := range grabsAtOnce {
 		c.wait(0, fmt.Sprint("many-", i))
 	}
 	woken(c)
-	c.g.backlog.most = 10_000
+	c.g.Allot(c.queues[0].shard, 10_000)
 	if call, _ := c.next(); len(call.Batches[0].Users) != grabsAtOnce {
 		t.Errorf("%d are asked for", len(call.Batches[0].Users))
 	}
@@ -180,6 +176,7 @@ func TestGrabCalls(t *testing.T) {
 		crowd(c, 1, 2*grabsAtOnce)
 		call := new(GrabCall) // whoever makes calls uses one again and again
 		for turn := range 4 {
+			c.grant()
 			if ask, _ := c.g.Next(c.now, call); !ask {
 				t.Fatal("it asks for nobody")
 			}
@@ -238,7 +235,7 @@ func TestGrabCalls(t *testing.T) {
 	t.Run("nobody without rights", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
 		x, y, z := c.wait(0, "a"), c.wait(1, "b"), c.wait(0, "c")
-		y.asked, c.g.may = true, func(clock.Now) bool { return false }
+		y.asked, c.noRights = true, true
 		z.withdraw()
 		if call, wake := c.next(); call != nil || wake != 0 {
 			t.Errorf("it asks %v, or at %v", sizes(call), wake)
@@ -259,7 +256,7 @@ func TestGrabberRefuses(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 2)
 	offer := func(want api.Outcome) {
 		t.Helper()
-		if got := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), nil, Request{User: fmt.Sprint(c.unit), Key: "key", Quantity: 1}, nil, c.now.Mono)); got != want {
+		if got := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), Request{User: fmt.Sprint(c.unit), Key: "key", Quantity: 1}, nil, c.now.Mono)); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		c.unit++
@@ -289,14 +286,14 @@ func TestGrabberRefuses(t *testing.T) {
 	call, _ = c.next()
 	c.gives(call, false)
 	offer(api.Overloaded) // the ledger lacks as many as it may
-	c.queues[0].shutDown(api.Draining)
+	c.queues[0].shutDown(here(api.Draining))
 	offer(api.Draining)
-	x := NewTicket(new(sync.Pool), nil, Request{User: "x", Key: "key", Quantity: 1}, nil, c.now.Mono)
+	x := NewTicket(new(sync.Pool), Request{User: "x", Key: "key", Quantity: 1}, nil, c.now.Mono)
 	c.queues[0].again([]*Ticket{x})
 	if a := c.told(x, api.Draining); a.RetryAfter != time.Second {
 		t.Errorf("%+v", a)
 	}
-	if on, behind := c.queues[0].fill != 0, c.queues[0].behind; on || behind != 0 {
+	if on, behind := c.queues[0].fill != 0, c.queues[0].backlog.behind; on || behind != 0 {
 		t.Errorf("on %v, behind %d", on, behind)
 	}
 }
@@ -324,7 +321,7 @@ func TestGrabberTells(t *testing.T) {
 		heard(c, 1)
 		c.gives(call(c, "b"), false)
 		heard(c, 0)
-		if given, behind := c.queues[0].given, c.queues[0].behind; given != 2 || behind != 2 {
+		if given, behind := c.queues[0].given, c.queues[0].backlog.behind; given != 2 || behind != 2 {
 			t.Errorf("%d given, %d behind", given, behind)
 		}
 		c.queues[0].drained([]string{"a"})
@@ -337,11 +334,9 @@ func TestGrabberTells(t *testing.T) {
 		c.gives(call(c, "d"), false)
 		c.gives(call(c, "e"), false)
 		heard(c, 0)
-		c.gives(call(c, "f"), false)
-		heard(c, 0)
-		c.gives(call(c, "g"), false) // the backlog was more than half full
+		c.gives(call(c, "f"), false) // the ledger lacks more than half of what it may
 		heard(c, 1)
-		for _, user := range []string{"h", "i"} {
+		for _, user := range []string{"g", "h", "i"} {
 			c.gives(call(c, user), false)
 			heard(c, 0)
 		}
@@ -396,10 +391,11 @@ func TestGrabberTells(t *testing.T) {
 	t.Run("a sequencer that has ended", func(t *testing.T) {
 		for ack, want := range map[spec.Ack][2]api.Outcome{spec.AckLedger: {api.Unknown, api.Standby}, spec.AckRedis: {api.Sold, api.Standby}} {
 			c := newCountedAs(t, ack, 8)
-			c.g.shards[0].shard.closed = true
+			s := c.g.shards[0].shard
+			s.closed, s.refusal = true, here(api.Standby)
 			x, y, z := c.wait(0, "a"), c.wait(0, "b"), c.wait(0, "c")
 			both, _ := c.next()
-			x.told = func() { z.withdraw(); x.done <- struct{}{} } // at once, if x has its answer before
+			x.told = waiterFunc(func() { z.withdraw(); x.done <- struct{}{} }) // at once, if x has its answer before
 			c.g.Done(c.now, both, []lists.Given{{At: 1, Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
 			c.told(x, want[0])
 			if ack == spec.AckRedis {
@@ -487,14 +483,14 @@ func TestGrabberSilence(t *testing.T) {
 	c.told(x, "")
 }
 
-// TestGrabberFull refuses those who wait while the ledger lacks as much as it may, but
-// for those who may have something, and looks again after a while.
+// TestGrabberFull refuses those who wait on a shard of which the ledger lacks as much as
+// it may, but for those who may have something. Other shards give meanwhile.
 func TestGrabberFull(t *testing.T) {
 	c := newCountedAs(t, spec.AckRedis, 2)
 	x, y := c.wait(0, "a"), c.wait(0, "b")
 	first, _ := c.next()
-	z, other := c.wait(0, "c"), c.wait(1, "d")
-	if call, wake := c.next(); call != nil || wake != c.now.Mono+time.Millisecond {
+	z := c.wait(0, "c")
+	if call, wake := c.next(); call != nil || wake != 0 {
 		t.Errorf("it asks again, or at %v", wake) // all that the ledger may lack is asked for
 	}
 	c.told(z, "")
@@ -502,26 +498,89 @@ func TestGrabberFull(t *testing.T) {
 	c.gives(first, false)
 	c.told(x, api.Sold)
 	c.told(y, api.Sold)
-	if call, wake := c.next(); call != nil || wake != c.now.Mono+time.Millisecond {
-		t.Errorf("it asks again, or at %v", wake)
+	fresh := c.keptWaiting(0, "d")
+	other := c.wait(1, "e")
+	call, _ := c.next()
+	if len(call.Batches) != 1 || !slices.Equal(call.Batches[0].Users, []string{"e"}) {
+		t.Errorf("it asks for %v", call.Batches)
 	}
 	c.told(z, "")
-	if a := c.told(other, api.Overloaded); a.RetryAfter != time.Second {
+	if a := c.told(fresh, api.Overloaded); a.RetryAfter != time.Second {
 		t.Errorf("%+v", a)
 	}
+	c.gives(call, false)
+	c.told(other, api.Sold)
 	z.asked = false
 	if call, wake := c.next(); call != nil || wake != 0 {
-		t.Errorf("with nobody it asks again, or at %v", wake)
+		t.Errorf("it asks again, or at %v", wake)
 	}
 	c.told(z, api.Overloaded)
-
-	// What was given before is not known yet.
-	c = newCountedAs(t, spec.AckRedis, 2)
-	c.g.backlog.before = 1
-	c.wait(0, "a")
-	if call, wake := c.next(); call != nil || wake != c.now.Mono+10*time.Millisecond {
-		t.Errorf("it asks, or at %v", wake)
+	c.queues[0].drained([]string{"a"})
+	c.wait(0, "f")
+	c.gives(c.asks("f"), false)
+	c.wait(1, "g")
+	c.gives(c.asks("g"), false)
+	for i := range c.queues {
+		if o := c.queues[i].offer(c.now, NewTicket(new(sync.Pool), Request{User: "h", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
+			t.Errorf("shard %d: %q", i, o)
+		}
 	}
+}
+
+// keptWaiting has a request wait that was let in before the ledger fell behind.
+func (c *counted) keptWaiting(shard int, user string) *Ticket {
+	x := NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
+	x.enter(c.queues[shard].shard)
+	c.queues[shard].queue = append(c.queues[shard].queue, x)
+	return x
+}
+
+// TestGrabberTakesOver has a process give of a shard that moves in as soon as its list
+// gives, whatever the other shards are about.
+func TestGrabberTakesOver(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 2)
+	c.queues[0].turn(c.now, 0) // its list is read, and filled anew
+	c.wait(0, "a")
+	c.wait(1, "b")
+	c.gives(c.asks("b"), false)
+	c.queues[0].turn(c.now, 2)
+	c.gives(c.asks("a"), false)
+	for i, q := range c.queues {
+		if n := q.backlog.lacks(); n != 1 {
+			t.Errorf("of shard %d the ledger lacks %d", i, n)
+		}
+	}
+}
+
+// TestAllot changes how much the ledger may lack while requests wait.
+func TestAllot(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 1)
+	c.wait(0, "a")
+	first := c.asks("a")
+	b, d := c.wait(0, "b"), c.wait(0, "d")
+	c.asks()
+	for len(c.g.wake) > 0 {
+		<-c.g.wake
+	}
+	c.g.Allot(c.queues[0].shard, 2)
+	if len(c.g.wake) != 1 {
+		t.Error("nobody is woken")
+	}
+	second := c.asks("b")
+	c.g.Allot(c.queues[0].shard, 1)
+	c.gives(first, false)
+	c.gives(second, false)
+	c.told(b, api.Sold)
+	c.lacks(2) // what it lacks already stays
+	c.asks()
+	c.told(d, api.Overloaded)
+	c.queues[0].drained([]string{"a"})
+	if o := c.queues[0].offer(c.now, NewTicket(new(sync.Pool), Request{User: "e", Key: "key", Quantity: 1}, nil, c.now.Mono)); o != api.Overloaded {
+		t.Errorf("%q, and the ledger lacks as many as it may", o)
+	}
+	c.queues[0].drained([]string{"b"})
+	c.offer("e")
+	c.asks("e")
 }
 
 // TestGrabberDropsDoubts ends the doubt about a request when the node's answer decides
@@ -547,10 +606,8 @@ func TestGrabberDropsDoubts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, test.ack, 8)
 			s := c.queues[0].shard
-			x := NewTicket(new(sync.Pool), nil, Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
-			if x.minted = test.minted; !test.minted {
-				x.home = s
-			}
+			x := NewTicket(new(sync.Pool), Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
+			x.minted = test.minted
 			if o := c.queues[0].offer(c.now, x); o != "" {
 				t.Fatal(o)
 			}
@@ -567,8 +624,7 @@ func TestGrabberDropsDoubts(t *testing.T) {
 // keyed has a user's request wait that came with a key, so that it can be asked again.
 func (c *counted) keyed(shard int, user string) *Ticket {
 	c.Helper()
-	x := NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
-	x.home = c.queues[shard].shard
+	x := NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, c.now.Mono)
 	if o := c.queues[shard].offer(c.now, x); o != "" {
 		c.Fatalf("%s: %s", user, o)
 	}
@@ -656,6 +712,123 @@ func TestGrabberGivesUp(t *testing.T) {
 	}
 }
 
+// TestGrabberHandsOver has the sequencer end for another process while a call is under way:
+// what it gave, and who got nothing, is not told here but asked for there.
+func TestGrabberHandsOver(t *testing.T) {
+	c := newCountedAs(t, spec.AckLedger, 100)
+	x, y := c.keyed(0, "a"), c.keyed(0, "b")
+	s := c.queues[0].shard
+	var moved []*Ticket
+	s.moved = func(ts []*Ticket) { moved = append(moved, ts...) }
+	call, _ := c.next()
+	s.closed, s.refusal = true, elsewhere(api.NoQuorum)
+	c.gives(call, false)
+	c.told(x, "")
+	c.told(y, "")
+	if len(moved) != 2 || !s.underway.has("a", "key") || !s.underway.has("b", "key") {
+		t.Errorf("%d are handed over; a is under way: %v", len(moved), s.underway.has("a", "key"))
+	}
+}
+
+// TestGrabberTellsOfLimits has a shard go to another process while its node is asked for
+// somebody who has a unit by another key: that stays the answer, though the log lacks the
+// unit, and also where the owner before was asked.
+func TestGrabberTellsOfLimits(t *testing.T) {
+	for _, tried := range []bool{false, true} {
+		c := newCountedAs(t, spec.AckRedis, 100)
+		c.wait(0, "a")
+		first, _ := c.next()
+		c.gives(first, false)
+		x := c.keyed(0, "a")
+		x.tried = tried
+		call, _ := c.next()
+		s := c.queues[0].shard
+		s.serving.Store(false)
+		c.queues[0].shutDown(elsewhere(api.NoQuorum))
+		c.g.Done(c.now, call, []lists.Given{{Units: []lists.Unit{{Number: 1, Before: true, Key: "another"}}}}, nil)
+		if !s.doubts.Has("a", AnyKey) {
+			t.Fatal("nobody is in doubt")
+		}
+		c.told(x, api.LimitReached)
+	}
+}
+
+// TestDeniesBeforeTheListIsFilled has the owner before perhaps have given a user something:
+// no final answer of the log's denies that before the list is filled anew, or off with all
+// in the log.
+func TestDeniesBeforeTheListIsFilled(t *testing.T) {
+	for name, c := range map[string]struct {
+		certain uint64
+		drained bool
+		answer  Answer
+		want    bool
+	}{
+		"closed, and not filled":         {0, false, Answer{Outcome: api.Closed}, true},
+		"paused, and not filled":         {0, false, Answer{Outcome: api.Paused}, false},
+		"the limit by claims in the log": {0, false, Answer{Outcome: api.LimitReached, Claims: make([]Claim, 1)}, false},
+		"more than anybody may have":     {0, false, Answer{Outcome: api.LimitReached}, true},
+		"what the user has":              {0, false, Answer{Outcome: api.Sold}, false},
+		"closed, and filled":             {3, false, Answer{Outcome: api.Closed}, false},
+		"closed, and all is in the log":  {0, true, Answer{Outcome: api.Closed}, false},
+		"all are sold, by the log":       {0, false, Answer{Outcome: api.SoldOut}, false},
+	} {
+		s := newCountedAs(t, spec.AckRedis, 100).queues[0].shard
+		s.certain.Store(c.certain)
+		s.drained.Store(c.drained)
+		if got := s.Denies(c.answer); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestGrabberTriedElsewhere has a request come home that the owner before may have had a
+// node give something: until the list is filled anew by this process nobody here knows,
+// though the shard's log is read.
+func TestGrabberTriedElsewhere(t *testing.T) {
+	for name, end := range map[string]struct {
+		fill uint64 // under which this process has had the list give
+		how  func(c *counted, x *Ticket) Answer
+		want api.Outcome
+	}{
+		"while the list is filled": {0, func(c *counted, x *Ticket) Answer {
+			c.now.Mono += StallAfter
+			c.queues[0].turn(c.now, 0)
+			return c.told(x, api.Unknown)
+		}, api.Unknown},
+		"while the list is filled, for somebody who goes": {0, func(_ *counted, x *Ticket) Answer { return x.GiveUp() }, api.Unknown},
+		"without rights": {0, func(c *counted, x *Ticket) Answer {
+			c.noRights = true
+			c.next()
+			return c.told(x, api.Unknown)
+		}, api.Unknown},
+		"filled, and off again": {2, func(c *counted, x *Ticket) Answer {
+			c.now.Mono += StallAfter
+			c.queues[0].turn(c.now, 0)
+			return c.told(x, api.NoQuorum)
+		}, api.NoQuorum},
+		"filled, and somebody goes": {2, func(_ *counted, x *Ticket) Answer { return x.GiveUp() }, api.Overloaded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCountedAs(t, spec.AckLedger, 100)
+			s := c.queues[0].shard
+			s.serving.Store(true)
+			s.certain.Store(end.fill)
+			c.queues[0].turn(c.now, 0)
+			x := NewTicket(new(sync.Pool), Request{User: "a", Key: "key", Quantity: 1}, nil, c.now.Mono)
+			x.tried = true
+			if o := c.queues[0].offer(c.now, x); o != "" {
+				t.Fatal(o)
+			}
+			if a := end.how(c, x); a.Outcome != end.want {
+				t.Errorf("it is told %+v, want %q", a, end.want)
+			}
+			if want := end.want == api.Unknown; s.doubts.Has("a", "key") != want {
+				t.Errorf("in doubt: %v", !want)
+			}
+		})
+	}
+}
+
 // TestGrabberConcludes has requests that are answered not count as under way any more,
 // however they are: another one of the same key could not be refused as long as they do.
 func TestGrabberConcludes(t *testing.T) {
@@ -665,27 +838,28 @@ func TestGrabberConcludes(t *testing.T) {
 	}{
 		"by the node": {func(c *counted, call func() *GrabCall) { c.gives(call(), false) }, api.Sold},
 		"without rights": {func(c *counted, _ func() *GrabCall) {
-			c.g.may = func(clock.Now) bool { return false }
+			c.noRights = true
 			c.next()
 		}, api.NoQuorum},
 		"by the end of the sequencer": {func(c *counted, call func() *GrabCall) {
-			c.queues[0].shard.closed = true
+			s := c.queues[0].shard
+			s.closed, s.refusal = true, here(api.Standby)
 			c.nothing(call())
 		}, api.Standby},
-		"by the end of the shard": {func(c *counted, _ func() *GrabCall) { c.queues[0].shutDown(api.Standby) }, api.Standby},
+		"by the end of the shard": {func(c *counted, _ func() *GrabCall) { c.queues[0].shutDown(here(api.Standby)) }, api.Standby},
 		"by the end of the shard, while a call is under way that was not sent": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(api.Standby)
+			c.queues[0].shutDown(here(api.Standby))
 			c.g.Done(c.now, under, nil, quorum.ErrUnsent)
 		}, api.Standby},
 		"by the end of the shard, while a call is under way whose reply is lost": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(api.Standby)
+			c.queues[0].shutDown(here(api.Standby))
 			c.g.Done(c.now, under, nil, errors.New("the reply is lost"))
 		}, api.Unknown},
 		"by the end of the shard, while a call is under way that finds the list off": {func(c *counted, call func() *GrabCall) {
 			under := call()
-			c.queues[0].shutDown(api.Standby)
+			c.queues[0].shutDown(here(api.Standby))
 			c.g.Done(c.now, under, []lists.Given{{Why: lists.ErrFill}}, nil)
 		}, api.Standby},
 	} {
@@ -715,7 +889,7 @@ func TestGrabberEndsInDoubt(t *testing.T) {
 	c.wait(0, "asked")
 	call, _ = c.next()
 	s := c.queues[0].shard
-	c.queues[0].shutDown(api.Standby)
+	c.queues[0].shutDown(here(api.Standby))
 	if !s.doubts.Has("given", AnyKey) || s.doubts.Has("asked", AnyKey) {
 		t.Errorf("in doubt are %v", s.doubts.shards)
 	}
@@ -758,7 +932,7 @@ func TestDrainEnds(t *testing.T) {
 	for name, end := range map[string]func(q *shardQueue, now clock.Now){
 		"the ledger has it":       func(q *shardQueue, now clock.Now) { q.drained([]string{"a", "b"}) },
 		"the list is filled anew": func(q *shardQueue, now clock.Now) { q.turn(now, 2) },
-		"the shard ends":          func(q *shardQueue, now clock.Now) { q.shutDown(api.Standby) },
+		"the shard ends":          func(q *shardQueue, now clock.Now) { q.shutDown(here(api.Standby)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
@@ -799,12 +973,12 @@ func TestGrabberCarries(t *testing.T) {
 	}{
 		"nothing":                       {Effects{}, false},
 		"the ledger has more":           {Effects{drained: []string{"a"}}, true},
-		"units came for those who wait": {Effects{again: []*Ticket{NewTicket(new(sync.Pool), nil, Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
+		"units came for those who wait": {Effects{again: []*Ticket{NewTicket(new(sync.Pool), Request{User: "a", Key: "1", Quantity: 1}, nil, 0)}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCountedAs(t, spec.AckRedis, 100)
 			<-c.g.wake
-			c.queues[0].carry(c.now, test.said, false)
+			c.queues[0].carry(c.now, test.said)
 			if woken := len(c.g.wake) > 0; woken != test.wakes {
 				t.Errorf("woken: %v", woken)
 			}

@@ -19,10 +19,8 @@ import (
 // step machine, but under a lock: whoever makes its calls gets them from Next and
 // hands what came of them to Done.
 type NodeBatcher struct {
-	ack     spec.Ack
-	bound   int // requests that may wait on one shard
-	backlog *Backlog
-	may     func(clock.Now) bool // whether this process has the right to give
+	ack   spec.Ack
+	bound int // requests that may wait on one shard
 
 	wake chan struct{} // holds one signal: there may be something to ask
 
@@ -45,29 +43,26 @@ type shardQueue struct {
 	off     clock.Now     // since when it does not
 	restsTo time.Duration // monotonic: after an error it is not asked before
 	queue   []*Ticket
-	given   int64   // grabs in all
-	told    bool    // the sequencer knows that there is something to drain
-	hurried bool    // and that it is to do so at once
-	failed  failure // what the node does not do, though the list is on
-	shut    api.Outcome
+	given   int64         // grabs in all
+	told    bool          // the sequencer knows that there is something to drain
+	hurried bool          // and that it is to do so at once
+	failed  failure       // what the node does not do, though the list is on
+	shut    *Answer       // what all are told from here on; nil: the shard has not ended
 	waiters []drainWaiter // for the ledger to have what was given
 
 	// What the ledger lacks; see set.
-	counts uint64 // the fill of which that is: the present, or the last one
-	users  map[string]standing
-	asking int   // for whom calls are under way
-	behind int64 // of backlog.behind: who were given something
-	unsure int64 // and who may have been
-	known  bool  // the ledger has what was given before this tenure, or nobody waits for that
+	counts  uint64 // the fill of which that is: the present, or the last one
+	users   map[string]standing
+	asking  int // for whom calls are under way
+	backlog backlog
 }
 
 // GrabCall is one call of a node, with the tickets of each of its batches.
 type GrabCall struct {
-	Batches  []lists.Batch
-	shards   []*shardQueue
-	tickets  [][]*Ticket
-	reserved []int64       // of the backlog
-	begun    time.Duration // monotonic
+	Batches []lists.Batch
+	shards  []*shardQueue
+	tickets [][]*Ticket
+	begun   time.Duration // monotonic
 }
 
 // How a node is asked.
@@ -79,29 +74,47 @@ const (
 )
 
 // NewNodeBatcher returns that of one node. bound is how many requests may wait on one
-// shard, b is shared by all nodes of the sale, and may says whether this process has the
-// right to give.
-func NewNodeBatcher(ack spec.Ack, bound int, b *Backlog, may func(clock.Now) bool) *NodeBatcher {
-	return &NodeBatcher{
-		ack: ack, bound: bound, backlog: b, may: may,
-		wake: make(chan struct{}, 1),
-	}
+// shard.
+func NewNodeBatcher(ack spec.Ack, bound int) *NodeBatcher {
+	return &NodeBatcher{ack: ack, bound: bound, wake: make(chan struct{}, 1)}
 }
 
 // Mail holds a signal while there may be something to ask.
 func (g *NodeBatcher) Mail() <-chan struct{} { return g.wake }
 
 // Serve makes the lists' node the way to the units of a shard: from here on they lie in
-// its list.
-func (g *NodeBatcher) Serve(s *Shard, l lists.List, sizes lists.Sizes, now clock.Now) *shardQueue {
-	gs := &shardQueue{node: g, shard: s, list: l, off: now, users: make(map[string]standing)}
+// its list, of whose grabs the ledger may lack so many.
+func (g *NodeBatcher) Serve(s *Shard, l lists.List, sizes lists.Sizes, mayLack int64, now clock.Now) *shardQueue {
+	gs := &shardQueue{node: g, shard: s, list: l, off: now, users: make(map[string]standing), backlog: backlog{most: mayLack}}
 	gs.engine = s.seq.useList(l, sizes, gs.busy)
-	if gs.known = g.ack == spec.AckLedger; !gs.known {
-		g.backlog.before++
-	}
-	g.shards = append(g.shards, gs)
 	s.front = gs
+	g.mu.Lock() // shards come while the node is asked about others
+	defer g.mu.Unlock()
+	g.shards = append(g.shards, gs)
 	return gs
+}
+
+// Leave ends the way to the units of a shard, whose machine has ended.
+func (g *NodeBatcher) Leave(s *Shard) {
+	if gs, ok := s.front.(*shardQueue); ok {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.shards = slices.DeleteFunc(g.shards, func(x *shardQueue) bool { return x == gs })
+		if g.from >= len(g.shards) {
+			g.from = 0
+		}
+	}
+}
+
+// Allot sets how many of the grabs of a shard's list the ledger may lack from here on. What
+// it lacks already stays.
+func (g *NodeBatcher) Allot(s *Shard, mayLack int64) {
+	if gs, ok := s.front.(*shardQueue); ok {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		gs.backlog.most = mayLack
+		g.rouse()
+	}
 }
 
 // offer queues a ticket, or says why not.
@@ -109,14 +122,16 @@ func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	switch {
-	case gs.shut != "":
-		return gs.shut
+	case gs.shut != nil && gs.shut.Elsewhere: // as a shard without a list says when it has ended
+		return api.Standby
+	case gs.shut != nil:
+		return gs.shut.Outcome
 	case gs.fill == 0 && now.Since(gs.off) >= StallAfter:
 		return api.NoQuorum
-	case len(gs.queue)+gs.asking >= gs.node.bound, gs.node.backlog.full():
+	case len(gs.queue)+gs.asking >= gs.node.bound, gs.backlog.full():
 		return api.Overloaded
 	}
-	t.enter()
+	t.enter(gs.shard)
 	if gs.queue = append(gs.queue, t); len(gs.queue) == 1 {
 		gs.node.rouse()
 	}
@@ -128,8 +143,8 @@ func (gs *shardQueue) again(ts []*Ticket) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	gs.queue = append(gs.queue, ts...)
-	if gs.shut != "" {
-		gs.node.refuse(gs, Answer{Outcome: gs.shut, RetryAfter: time.Second})
+	if gs.shut != nil {
+		gs.node.refuse(gs, *gs.shut)
 	}
 	gs.node.rouse()
 }
@@ -161,7 +176,7 @@ func (gs *shardQueue) waiting() int {
 func (gs *shardQueue) busy() bool {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	return len(gs.queue)+gs.asking > 0 || gs.behind > 0
+	return len(gs.queue)+gs.asking > 0 || gs.backlog.behind > 0
 }
 
 // takes: whoever asks for more than one unit gets none of a list.
@@ -172,16 +187,13 @@ func (gs *shardQueue) mayLack() bool { return !gs.shard.drained.Load() }
 func (gs *shardQueue) ready() bool { return gs.filled.Load() }
 
 // carry learns how the list is, and whom to ask for again.
-func (gs *shardQueue) carry(now clock.Now, e Effects, stalls bool) {
-	list, q := gs.engine, gs.engine.q
+func (gs *shardQueue) carry(now clock.Now, e Effects) {
+	list := gs.engine
 	fill, drained := uint64(0), list.drained()
 	if list.open() {
 		fill = list.list.On()
 	}
 	gs.filled.Store(fill != 0 || drained)
-	if stalls || list.list.Drained() || q.mode >= serving && !list.open() {
-		gs.knows()
-	}
 	gs.turn(now, fill)
 	if len(e.drained) > 0 {
 		gs.drained(e.drained)
@@ -201,10 +213,7 @@ func (gs *shardQueue) answerWaiting(now clock.Now) {
 	for _, t := range waited {
 		t.answer = gs.engine.withoutUnits(t, now)
 	}
-	gs.shard.conclude(waited, gs.mayHave)
-	for _, t := range waited {
-		t.tell()
-	}
+	gs.shard.tell(waited, gs.mayHave)
 }
 
 // turn says under which fill a list gives, 0 if it does not.
@@ -216,7 +225,6 @@ func (gs *shardQueue) turn(now clock.Now, fill uint64) {
 	case fill == 0:
 		gs.fill, gs.off = 0, now
 	default: // it is filled from the ledger, which has all that was given before
-		gs.node.backlog.behind.Add(-gs.lacks())
 		gs.anew()
 		gs.fill, gs.counts, gs.restsTo, gs.told, gs.hurried = fill, fill, 0, false, false
 		gs.wakeWaiters()
@@ -224,17 +232,6 @@ func (gs *shardQueue) turn(now clock.Now, fill uint64) {
 	}
 	if gs.fill == 0 && now.Since(gs.off) >= StallAfter {
 		gs.node.refuse(gs, NodeSilent)
-	}
-}
-
-// knows says that the ledger has what a list gave before this tenure, or that the
-// shard is one that is not waited for.
-func (gs *shardQueue) knows() {
-	gs.node.mu.Lock()
-	defer gs.node.mu.Unlock()
-	if !gs.known {
-		gs.known = true
-		gs.node.backlog.known()
 	}
 }
 
@@ -259,6 +256,7 @@ func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
 		switch {
 		case t.asked:
 			t.answer = Undecided
+			t.answer.Elsewhere = a.Elsewhere
 		case t.take():
 			t.answer = a
 		default:
@@ -271,16 +269,15 @@ func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
 
 // tell tells a request its answer.
 func (gs *shardQueue) tell(t *Ticket) {
-	gs.shard.conclude([]*Ticket{t}, gs.mayHaveLocked)
-	t.tell()
+	gs.shard.tell([]*Ticket{t}, gs.mayHaveLocked)
 }
 
 // shutDown refuses all requests of a shard from here on.
-func (gs *shardQueue) shutDown(why api.Outcome) {
+func (gs *shardQueue) shutDown(refusal Answer) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	gs.shut, gs.fill = why, 0
-	gs.node.refuse(gs, Answer{Outcome: why, RetryAfter: time.Second})
+	gs.shut, gs.fill = &refusal, 0
+	gs.node.refuse(gs, refusal)
 	gs.node.abandon(gs)
 }
 
@@ -292,7 +289,6 @@ func (g *NodeBatcher) abandon(gs *shardQueue) {
 			gs.shard.keepInDoubt(user, AnyKey)
 		}
 	}
-	g.backlog.behind.Add(-gs.lacks())
 	gs.anew()
 	gs.wakeWaiters()
 }
@@ -302,11 +298,9 @@ func (gs *shardQueue) drained(users []string) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
 	gs.told, gs.hurried = false, false
-	lacked := gs.lacks()
 	for _, user := range users {
 		gs.hasIn(user)
 	}
-	gs.node.backlog.behind.Add(gs.lacks() - lacked)
 	gs.wakeWaiters()
 	gs.node.rouse()
 }
@@ -320,7 +314,7 @@ type drainWaiter struct {
 func (gs *shardQueue) drain() <-chan struct{} {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	if gs.behind == 0 {
+	if gs.backlog.behind == 0 {
 		return closed
 	}
 	w := drainWaiter{grabs: gs.given, done: make(chan struct{})}
@@ -332,7 +326,7 @@ func (gs *shardQueue) drain() <-chan struct{} {
 // wakeWaiters tells those who wait for what the ledger has now.
 func (gs *shardQueue) wakeWaiters() {
 	gs.waiters = slices.DeleteFunc(gs.waiters, func(w drainWaiter) bool {
-		there := gs.given-gs.behind >= w.grabs
+		there := gs.given-gs.backlog.behind >= w.grabs
 		if there {
 			close(w.done)
 		}
@@ -343,7 +337,7 @@ func (gs *shardQueue) wakeWaiters() {
 func (gs *shardQueue) show(v *Status) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
-	v.Listed, v.ListOn, v.Undrained = true, gs.fill != 0, gs.behind
+	v.Listed, v.ListOn, v.Undrained = true, gs.fill != 0, gs.backlog.behind
 }
 
 // Next puts what is to be asked into c. false: nothing is now, or before the
@@ -356,31 +350,22 @@ func (g *NodeBatcher) Next(now clock.Now, c *GrabCall) (bool, time.Duration) {
 	switch {
 	case g.under >= CallsAtOnce:
 		return false, 0
-	case !g.may(now): // its clock may be the reason
-		for _, gs := range g.shards {
-			g.refuse(gs, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second})
-		}
-		return false, 0
 	}
-	wake, n := g.freeStuck(now), len(g.shards)
-	left, room := int(g.backlog.reserve(grabsAtOnce)), grabsAtOnce
-	full := left == 0
+	wake, n, room := g.freeStuck(now), len(g.shards), grabsAtOnce
 	for i := range n {
 		gs := g.shards[(g.from+i)%n]
+		if len(gs.queue) > 0 {
+			g.turnAway(now, gs)
+		}
 		switch {
-		case gs.fill == 0 || len(gs.queue) == 0:
+		case len(gs.queue) == 0, gs.fill == 0:
 		case gs.restsTo > now.Mono:
 			wake = clock.Soonest(wake, gs.restsTo)
 		default:
-			asked, fresh := c.add(now, gs, room, left)
-			room, left = room-asked, left-fresh
+			room -= c.add(now, gs, room)
 		}
 	}
-	g.backlog.answered(int64(left), 0) // who did not come
 	if len(c.Batches) == 0 {
-		if full {
-			wake = clock.Soonest(wake, g.full(now))
-		}
 		return false, wake
 	}
 	g.from = (g.from + 1) % n
@@ -407,7 +392,7 @@ type GrabReply struct {
 }
 
 func (c *GrabCall) reset() {
-	c.Batches, c.shards, c.tickets, c.reserved = c.Batches[:0], c.shards[:0], c.tickets[:0], c.reserved[:0]
+	c.Batches, c.shards, c.tickets = c.Batches[:0], c.shards[:0], c.tickets[:0]
 }
 
 // probe returns how many requests a shard's node may be asked for the first time:
@@ -425,9 +410,9 @@ func (gs *shardQueue) probe() int {
 }
 
 // add takes up to most requests from a shard's queue, none of a user for whom the
-// node is being asked, and up to left of users who may be given a unit that is not
-// counted yet. It returns how many requests, and of them how many of such users.
-func (c *GrabCall) add(now clock.Now, gs *shardQueue, most, left int) (n, fresh int) {
+// node is being asked, and of users who may be given a unit that is not counted yet as
+// many as the backlog has room for. It returns how many.
+func (c *GrabCall) add(now clock.Now, gs *shardQueue, most int) int {
 	first := gs.probe()
 	size := min(most, len(gs.queue))
 	b := lists.Batch{
@@ -441,7 +426,7 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most, left int) (n, fresh 
 			break
 		}
 		s := gs.users[t.User]
-		if s&asking != 0 || s.may() && fresh == left || !t.asked && first == 0 {
+		if s&asking != 0 || s.may() && gs.backlog.room() == 0 || !t.asked && first == 0 {
 			keep = append(keep, t) // its turn comes
 			continue
 		}
@@ -449,10 +434,12 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most, left int) (n, fresh 
 			if !t.take() {
 				continue // nobody waits for it any more
 			}
+			if t.isVoid() {
+				t.answer = here(api.NoQuorum)
+				gs.tell(t)
+				continue
+			}
 			first--
-		}
-		if s.may() {
-			fresh++
 		}
 		gs.set(t.User, s|asking)
 		b.Users, b.Keys = append(b.Users, t.User), append(b.Keys, t.Key)
@@ -462,7 +449,6 @@ func (c *GrabCall) add(now clock.Now, gs *shardQueue, most, left int) (n, fresh 
 	gs.queue = keep
 	if len(tickets) > 0 {
 		c.Batches, c.shards, c.tickets = append(c.Batches, b), append(c.shards, gs), append(c.tickets, tickets)
-		c.reserved = append(c.reserved, int64(fresh))
 	}
-	return len(tickets), fresh
+	return len(tickets)
 }

@@ -11,27 +11,19 @@ import (
 // What keeps requests from nodes that keep lists: a ledger that is far behind, and
 // a node that gives nothing though its list is on.
 
-// full refuses those who wait while the ledger is as far behind as it may be, but
-// for those who may have been given something. It returns when to look again, 0 if
-// nobody waits.
-func (g *NodeBatcher) full(now clock.Now) time.Duration {
-	waits, again := false, time.Millisecond
-	if g.backlog.waits() {
-		again = 10 * time.Millisecond
+// turnAway refuses those who wait on a shard that this process may not give units of, and
+// while the ledger is as far behind as it may be all but those who may have been given
+// something.
+func (g *NodeBatcher) turnAway(now clock.Now, gs *shardQueue) {
+	switch {
+	case !gs.shard.May(now): // its clock may be the reason
+		g.refuse(gs, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second})
+	case gs.backlog.full():
+		asked := slices.DeleteFunc(slices.Clone(gs.queue), func(t *Ticket) bool { return !t.asked })
+		gs.queue = slices.DeleteFunc(gs.queue, func(t *Ticket) bool { return t.asked })
+		g.refuse(gs, Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
+		gs.queue = asked
 	}
-	for _, gs := range g.shards {
-		if g.backlog.full() {
-			asked := slices.DeleteFunc(slices.Clone(gs.queue), func(t *Ticket) bool { return !t.asked })
-			gs.queue = slices.DeleteFunc(gs.queue, func(t *Ticket) bool { return t.asked })
-			g.refuse(gs, Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
-			gs.queue = asked
-		}
-		waits = waits || len(gs.queue) > 0
-	}
-	if !waits {
-		return 0
-	}
-	return now.Mono + again
 }
 
 // failure is since when and why a node gives nothing from a list that is on, and

@@ -176,7 +176,7 @@ func TestElsewhere(t *testing.T) {
 	} {
 		b := NewBoard(2)
 		for i, totals := range c.shards {
-			b.Post(i, totals, time.Time{})
+			b.Post(i, 0, totals, time.Time{}, true)
 		}
 		if got := b.elsewhere(0); got != c.want {
 			t.Errorf("%s: %v", name, got)

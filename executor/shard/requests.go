@@ -3,6 +3,7 @@ package shard
 import (
 	"slices"
 
+	"salectl/api"
 	"salectl/rules"
 )
 
@@ -42,7 +43,7 @@ func (r *requests) short() []*Ticket { return r.waiting[:len(r.waiting)-r.fresh]
 
 // answer says what a request gets.
 func (r *requests) answer(t *Ticket, a Answer) {
-	t.answer = a
+	t.answer = t.own(a)
 	r.done = append(r.done, t)
 }
 
@@ -103,6 +104,10 @@ func (r *requests) decide(look func(*Ticket) decision) {
 		t := r.waiting[i]
 		if !t.take() {
 			continue // nobody waits for it any more
+		}
+		if t.isVoid() {
+			r.answer(t, here(api.NoQuorum))
+			continue
 		}
 		d := full
 		if r.most == 0 || len(r.batch) < r.most {

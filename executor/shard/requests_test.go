@@ -12,7 +12,7 @@ import (
 // waiters are requests, one of each user.
 func waiters(users ...string) (ts []*Ticket) {
 	for _, user := range users {
-		ts = append(ts, NewTicket(new(sync.Pool), nil, Request{User: user, Key: "key", Quantity: 1}, nil, 0))
+		ts = append(ts, NewTicket(new(sync.Pool), Request{User: user, Key: "key", Quantity: 1}, nil, 0))
 	}
 	return ts
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"salectl/api"
@@ -39,13 +40,19 @@ type sequencer struct {
 	tally   Tally
 
 	mode    mode
-	closing *Halt       // to stop when nothing waits any more
-	why     error       // for stopped
-	refusal api.Outcome // for tickets that come when stopped
+	closing *Halt  // to stop when nothing waits any more
+	why     error  // for stopped
+	refusal Answer // for tickets that come when stopped
 	rights  Rights
 	pending []*pb.Generation // to be taken, in order
 
 	setBack time.Duration // by how much the log's time was last, 0: it never was
+
+	// follows says that the log is read on while there are no rights, so that little is
+	// left to read when they come; the next time is at followAt, which is monotonic.
+	follows  bool
+	followAt time.Duration
+	returnAt time.Duration // monotonic: until when what brings units back waits; 0: nothing does
 
 	// While loading: the slot that the log is read to, and since when.
 	readTo uint64
@@ -113,12 +120,45 @@ func newSequencer(shard int, log string, me []byte, address string, b *Board) *s
 	return q
 }
 
+// followEvery is how often the log is read while another process appends to it.
+const followEvery = 50 * time.Millisecond
+
+// grant takes in what rights this process has. Before it appends for the first time it
+// reads what a process has appended that had them before.
+func (q *sequencer) grant(now clock.Now, r Rights) {
+	first := q.follows && r.Valid(now)
+	q.rights = r
+	if first {
+		q.follows = false
+		q.catchUp()
+	}
+}
+
+// catchUp reads the log on, if nothing else is under way.
+func (q *sequencer) catchUp() {
+	if q.mode == takingOver && q.sent == nil && q.writer.Idle() {
+		q.do = q.writer.CatchUp()
+	}
+}
+
+// follow reads the log on from time to time, and returns when it will next.
+func (q *sequencer) follow(now clock.Now) time.Duration {
+	if !q.follows || q.mode != takingOver {
+		return 0
+	}
+	if now.Mono >= q.followAt {
+		q.catchUp()
+		q.followAt = now.Mono + followEvery
+	}
+	return q.followAt
+}
+
 // claims takes in new requests.
 func (q *sequencer) claims(ts []*Ticket) {
 	if q.mode >= stopping {
 		for _, t := range ts {
 			if t.take() {
-				q.requests.answer(t, Answer{Outcome: q.refusal, RetryAfter: time.Second})
+				q.requests.answer(t, q.refusal)
 			}
 		}
 		return
@@ -152,16 +192,16 @@ func (q *sequencer) halt(h Halt) {
 		q.closing = &h
 		return
 	}
-	q.stop(h.Why, h.Refusal)
+	q.stop(h.Why, h.answer())
 }
 
-// stop decides nothing more. Requests that are undecided get the outcome given.
-func (q *sequencer) stop(why error, refusal api.Outcome) {
+// stop decides nothing more. Requests that are undecided get the answer given.
+func (q *sequencer) stop(why error, refusal Answer) {
 	if q.mode >= stopping {
 		return
 	}
 	q.mode, q.why, q.refusal = stopping, why, refusal
-	q.requests.refuse(func(*Ticket) Answer { return Answer{Outcome: refusal, RetryAfter: time.Second} })
+	q.requests.refuse(func(*Ticket) Answer { return refusal })
 	q.transfers.stop() // no tick has anything to do any more
 	if q.sent == nil {
 		q.mode = stopped
@@ -175,7 +215,7 @@ func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	case ledger.Nothing:
 		switch {
 		case q.pendingFor(now) > GiveUpAfter:
-			q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errStalled, q.lastTrouble()), api.NoQuorum)
+			q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errStalled, q.lastTrouble()), elsewhere(api.NoQuorum))
 		case q.mode == stopping && q.stalled(now):
 			q.abandon(q.why, q.refusal) // nobody waits for us any more
 		}
@@ -188,15 +228,15 @@ func (q *sequencer) step(now clock.Now, do ledger.Do) {
 	case ledger.TooLarge:
 		if q.requests.most == 1 {
 			q.sent = nil // it is not stored, and never will be
-			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), api.NoQuorum)
+			q.abandon(fmt.Errorf("shard %d: a commit of one claim: %w", q.shard, ledger.ErrTooLarge), here(api.NoQuorum))
 			return
 		}
 		q.requests.most = max((len(q.requests.batch)+q.engine.drafted())/2, 1)
 		q.undecide()
 	case ledger.Gone, ledger.Again:
-		q.abandon(ledger.ErrGone, api.NoQuorum) // whether the sale has ended, its own log says
+		q.abandon(ledger.ErrGone, here(api.NoQuorum)) // whether the sale has ended, its own log says
 	case ledger.Damaged:
-		q.abandon(do.Err, api.NoQuorum)
+		q.abandon(do.Err, here(api.NoQuorum))
 	}
 }
 
@@ -205,9 +245,9 @@ func (q *sequencer) caughtUp() {
 	switch {
 	case q.state.Next() == 0:
 		// Only the planner creates logs. A live sale's that is not there is gone.
-		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), api.NoQuorum)
+		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), here(api.NoQuorum))
 	case q.state.Sealed():
-		q.abandon(errSealed, api.Closed)
+		q.abandon(errSealed, here(api.Closed))
 	default:
 		q.mode = takingOver
 	}
@@ -220,9 +260,9 @@ func (q *sequencer) taken(now clock.Now) {
 	q.tally.Taken++
 	switch {
 	case q.state.Sealed():
-		q.abandon(errSealed, api.Closed)
+		q.abandon(errSealed, here(api.Closed))
 	case q.mode != takingOver && !q.state.IsOwner(q.me):
-		q.abandon(ErrOtherOwner, api.Standby)
+		q.abandon(ErrOtherOwner, elsewhere(api.Standby))
 	default:
 		q.undecide()
 		q.post()
@@ -233,7 +273,7 @@ func (q *sequencer) taken(now clock.Now) {
 func (q *sequencer) committed(now clock.Now) {
 	e, slot := q.sent, q.state.Next()
 	if err := q.state.Apply(e.Commit, e.Hash, len(e.Bytes)); err != nil {
-		q.abandon(err, api.NoQuorum) // what was decided is not what the reducer allows
+		q.abandon(err, here(api.NoQuorum)) // what was decided is not what the reducer allows
 		return
 	}
 	q.sent, q.requests.most, q.trouble = nil, 0, nil
@@ -247,13 +287,19 @@ func (q *sequencer) committed(now clock.Now) {
 		}
 		return t.answer
 	})
+	tookOver := q.mode == takingOver // and that was Own
+	if tookOver {
+		q.mode = serving
+		if q.state.Epoch > 1 { // else nobody has promised anything before
+			q.board.Owns(q.shard, now)
+		}
+	}
 	q.requests.lookAgain()
 	q.post()
 	q.engine.logged(now)
 	q.engine.came(q.transfers.moved())
 	switch {
-	case q.mode == takingOver: // and that was Own
-		q.mode = serving
+	case tookOver:
 		q.transfers.resend()
 	case q.mode == stopping:
 		q.mode = stopped
@@ -263,7 +309,7 @@ func (q *sequencer) committed(now clock.Now) {
 // post tells the board how the shard stands.
 func (q *sequencer) post() {
 	release, _ := q.state.NextDue()
-	q.board.Post(q.shard, q.state.Totals, ledger.Time(release))
+	q.board.Post(q.shard, q.state.Next(), q.state.Totals, ledger.Time(release), q.mode == serving || q.mode == stopping)
 }
 
 func (q *sequencer) granted(t *Ticket, slot uint64, c *pb.Commit) Claim {
@@ -276,10 +322,11 @@ func (q *sequencer) granted(t *Ticket, slot uint64, c *pb.Commit) Claim {
 }
 
 // abandon ends the sequencer now. What is under way stays unknown.
-func (q *sequencer) abandon(why error, refusal api.Outcome) {
-	a := Undecided
-	if q.sent == nil {
-		a = Answer{Outcome: refusal, RetryAfter: time.Second}
+func (q *sequencer) abandon(why error, refusal Answer) {
+	a := refusal
+	if q.sent != nil {
+		a = Undecided
+		a.Elsewhere = refusal.Elsewhere
 	}
 	q.requests.finishBatch(func(*Ticket) Answer { return a })
 	q.transfers.moving, q.sent, q.do = nil, nil, ledger.Do{}
@@ -291,7 +338,7 @@ func (q *sequencer) abandon(why error, refusal api.Outcome) {
 func (q *sequencer) undecide() {
 	q.transfers.moving, q.sent = nil, nil
 	if q.mode == stopping {
-		q.requests.finishBatch(func(*Ticket) Answer { return Answer{Outcome: q.refusal, RetryAfter: time.Second} })
+		q.requests.finishBatch(func(*Ticket) Answer { return q.refusal })
 		q.mode = stopped
 		return
 	}
@@ -303,15 +350,20 @@ func (q *sequencer) next(now clock.Now) Effects {
 	switch {
 	case q.mode == loading:
 		q.await(now)
+	case q.mode == takingOver && !q.writer.Idle(): // the log is read on
 	case q.sent == nil && (q.mode == takingOver || q.mode == serving):
 		q.decide(now)
-		for q.sent == nil && (q.requests.fresh > 0 || q.engine.due(now)) {
+		for q.sent == nil && q.returnAt == 0 && (q.requests.fresh > 0 || q.engine.due(now)) {
 			q.decide(now) // a commit's worth of requests was refused, and more wait
 		}
 		if q.closing != nil && q.sent == nil && len(q.requests.waiting) == 0 && q.engine.settled() {
-			q.stop(q.closing.Why, q.closing.Refusal)
+			q.stop(q.closing.Why, q.closing.answer())
 		}
 	}
+	if now.Mono >= q.returnAt {
+		q.returnAt = 0 // whatever it was, it is looked at with the next commit
+	}
+	follow := q.follow(now)
 	if r := q.do.Send; r != nil && r.Kind == ledger.AppendRequest {
 		if q.sends++; q.sends > 1 {
 			q.tally.Resent++
@@ -320,7 +372,7 @@ func (q *sequencer) next(now clock.Now) Effects {
 	e := Effects{Send: q.do.Send, answered: q.requests.taken(), messages: q.transfers.said(), Wake: q.do.Wake}
 	q.do.Send = nil
 	if e.Wake == 0 {
-		e.Wake = q.transfers.repeatAt()
+		e.Wake = clock.Soonest(q.transfers.repeatAt(), follow, q.returnAt)
 	}
 	q.engine.act(now, &e)
 	return e
@@ -336,7 +388,7 @@ func (q *sequencer) await(now clock.Now) {
 	case slot != q.readTo || q.readAt == clock.Now{}:
 		q.readTo, q.readAt = slot, now
 	case now.Since(q.readAt) > GiveUpAfter:
-		q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errUnreadable, q.lastTrouble()), api.NoQuorum)
+		q.abandon(fmt.Errorf("shard %d: %w: %w", q.shard, errUnreadable, q.lastTrouble()), elsewhere(api.NoQuorum))
 	}
 }
 
@@ -354,6 +406,9 @@ func (q *sequencer) decide(now clock.Now) {
 		q.draft.Reset(timeUs)
 	}
 	g := q.nextGeneration()
+	if q.returnAt = q.returns(now, g != nil); q.returnAt != 0 {
+		return
+	}
 	q.engine.target(now, g != nil)
 	by, ahead := q.state.Ahead(timeUs)
 	if ahead {
@@ -370,17 +425,18 @@ func (q *sequencer) decide(now clock.Now) {
 		err = q.engine.decide(now, q.draft)
 	}
 	if err != nil {
-		q.abandon(err, api.NoQuorum) // what was to be appended does not fit the log
+		q.abandon(err, here(api.NoQuorum)) // what was to be appended does not fit the log
 		return
 	}
 	if q.draft.Ops() == 0 {
+		q.board.Returned(q.shard)
 		q.engine.logged(now)
 		q.requests.finishBatch(func(t *Ticket) Answer { return t.answer })
 		return
 	}
 	e, err := q.draft.Encode()
 	if err != nil {
-		q.abandon(err, api.NoQuorum)
+		q.abandon(err, here(api.NoQuorum))
 		return
 	}
 	q.sent, q.sentAt, q.sends = e, now, 0
@@ -392,6 +448,16 @@ func (q *sequencer) nextGeneration() *pb.Generation {
 		return q.pending[n]
 	}
 	return nil
+}
+
+// returns says whether what there is to decide may bring units back, which other processes
+// may have been promised not to happen yet: the monotonic time until which it waits; 0: it
+// does not.
+func (q *sequencer) returns(now clock.Now, generation bool) time.Duration {
+	if q.mode != serving || !generation && !slices.ContainsFunc(q.requests.waiting, (*Ticket).refunds) {
+		return 0
+	}
+	return q.board.Return(q.shard, now)
 }
 
 // turnAway answers everybody while this process may not append.
@@ -424,7 +490,7 @@ func (q *sequencer) refuseShort(now clock.Now) {
 
 // noUnits is what a request is told for which no shard has units.
 func (q *sequencer) noUnits(now clock.Now) Answer {
-	if q.board.soldOut.Load() {
+	if q.board.AllSold(now) {
 		return Answer{Outcome: api.SoldOut}
 	}
 	return Answer{Outcome: api.NoneNow, RetryAfter: max(q.board.release().Sub(now.Wall), time.Second)}

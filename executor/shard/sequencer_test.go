@@ -107,6 +107,11 @@ func TestRemembered(t *testing.T) {
 	if same.answer.Claim.ID != first.answer.Claim.ID {
 		t.Errorf("beside another it is claim %v, was %v", same.answer.Claim.ID, first.answer.Claim.ID)
 	}
+	// Its key is of the process alone: it was decided before, and nobody heard.
+	same = h.ask("ann", "1", 2)
+	same.ticket.minted = true
+	w.settle()
+	same.want(t, "sold")
 }
 
 func TestClaimsAtTheirTime(t *testing.T) {

@@ -61,6 +61,9 @@ type Config struct {
 	Clock    clock.Clock
 	Queue    int                        // requests that may wait
 	Post     func(Message)              // to another shard
+	Remote   *Remote                    // the shard's stand-in while another process owns it; nil: there is none
+	Moved    func([]*Ticket)            // takes over, in their order, requests that came to this process and that another is to decide on; nil: they are refused
+	Follows  bool                       // read the log on while there are no rights to append
 	Answered func(waited time.Duration) // after a batch is answered: how long its first request waited; nil: nobody counts
 }
 
@@ -75,6 +78,8 @@ type Shard struct {
 	clock clock.Clock
 	post  func(Message)
 	told  func(time.Duration)
+	moved func([]*Ticket)
+	self  place // itself, for its tickets
 
 	front front
 
@@ -84,37 +89,48 @@ type Shard struct {
 
 	// underway and doubts are the requests of which it is not known what becomes of
 	// them: let in and not answered, and answered with Unknown.
-	underway underway
+	underway *underway
 	doubts   *Doubts
 	uid      string // of the run
 
 	holds holdTally
 
 	// mu guards the mail and is held for no longer than it takes to copy it.
-	mu     sync.Mutex
-	bound  int // requests that may wait
-	queue  []*Ticket
-	inside int // requests that the sequencer has and that wait for units
-	closed bool
-	events []Event
+	mu      sync.Mutex
+	bound   int // requests that may wait
+	queue   []*Ticket
+	inside  int // requests that the sequencer has and that wait for units
+	closed  bool
+	refusal Answer // what it told whom it had not decided on, once it is closed
+	events  []Event
 
 	wake    chan struct{} // holds one signal: there is mail
 	serving atomic.Bool
-	certain uint64                // the fill that has settled the doubts; 1 without lists. Only whoever runs it touches it
-	drained atomic.Bool           // the list is off, and the log has all that it gave
-	stall   atomic.Pointer[Stall] // nil: it does not stall
-	setBack atomic.Int64          // see sequencer
+	follows atomic.Bool            // it has read its log to the end, and reads it on
+	rights  atomic.Pointer[Rights] // nil: there never were any
+	certain atomic.Uint64          // the fill that has settled the doubts; 1 without lists. Only whoever runs it writes it
+	drained atomic.Bool            // the list is off, and the log has all that it gave
+	stall   atomic.Pointer[Stall]  // nil: it does not stall
+	setBack atomic.Int64           // see sequencer
 	node    int
-	replied int // requests that replies of the store have answered; see Answered
+	decided atomic.Uint64 // requests that were answered, in all
+	replied int           // requests that replies of the store have answered; see Answered
 }
 
 // New returns a shard that begins, with Next, by reading its log.
 func New(c Config) *Shard {
-	return &Shard{
-		seq:   newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Board),
-		clock: c.Clock, post: c.Post, told: c.Answered, bound: c.Queue, uid: c.UID, node: c.Node, doubts: c.Doubts,
+	seq := newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Board)
+	seq.follows = c.Follows
+	s := &Shard{
+		seq:   seq,
+		clock: c.Clock, post: c.Post, moved: c.Moved, told: c.Answered, bound: c.Queue, uid: c.UID, node: c.Node, doubts: c.Doubts,
 		wake: make(chan struct{}, 1), front: noFront{},
 	}
+	s.self, s.underway = s, new(underway)
+	if c.Remote != nil {
+		s.underway = &c.Remote.underway
+	}
+	return s
 }
 
 // Number is the shard's, from 0.
@@ -150,7 +166,7 @@ func (s *Shard) Offer(now clock.Now, t *Ticket) api.Outcome {
 	case len(s.queue)+s.inside >= s.bound:
 		return api.Overloaded
 	}
-	t.enter()
+	t.enter(s)
 	if s.queue = append(s.queue, t); len(s.queue) == 1 {
 		s.rouse()
 	}
@@ -175,6 +191,27 @@ func (s *Shard) Post(e Event) bool {
 	s.events = append(s.events, e)
 	s.rouse()
 	return true
+}
+
+// Grant says what rights this process has to append to the shard, from here on.
+func (s *Shard) Grant(r Rights) {
+	s.rights.Store(&r)
+	s.Post(r)
+}
+
+// May says whether this process may append to the shard.
+func (s *Shard) May(now clock.Now) bool {
+	r := s.rights.Load()
+	return r != nil && r.Valid(now)
+}
+
+// Leased says whether this process has the shard's lease, and until when by its
+// monotonic clock.
+func (s *Shard) Leased(now clock.Now) (until time.Duration, ok bool) {
+	if r := s.rights.Load(); r != nil && r.Lease.At(now) {
+		return r.Lease.Until(), true
+	}
+	return 0, false
 }
 
 func (s *Shard) rouse() {
@@ -212,6 +249,23 @@ func (s *Shard) collect() {
 	s.seq.claims(queue)
 }
 
+// tell tells requests their answers, and hands over those that another process is to
+// decide on.
+func (s *Shard) tell(ts []*Ticket, mayHave func(user string) bool) {
+	s.conclude(ts, mayHave)
+	var moved []*Ticket
+	for _, t := range ts {
+		if s.moves(t) {
+			moved = append(moved, t)
+			continue
+		}
+		t.tell()
+	}
+	if len(moved) > 0 {
+		s.moved(moved)
+	}
+}
+
 func (s *Shard) handBack(ts []*Ticket) {
 	if len(ts) == 0 {
 		return
@@ -220,11 +274,10 @@ func (s *Shard) handBack(ts []*Ticket) {
 	s.mu.Lock()
 	s.inside -= min(len(ts), s.inside)
 	s.mu.Unlock()
-	s.conclude(ts, s.front.mayHave)
 	for _, t := range ts {
 		oldest = min(oldest, t.queuedAt)
-		t.tell()
 	}
+	s.tell(ts, s.front.mayHave)
 	if s.told != nil {
 		s.told(s.clock().Mono - oldest)
 	}

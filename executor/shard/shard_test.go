@@ -19,7 +19,7 @@ func TestLateComers(t *testing.T) {
 		Clock: clock.System(), Queue: 10, Answered: func(time.Duration) { waited++ },
 	})
 	s.Happens(Halt{Why: errors.New("the end"), Refusal: api.Draining})
-	late := NewTicket(new(sync.Pool), s, Request{User: "ann", Key: "1", Quantity: 1}, nil, 0)
+	late := NewTicket(new(sync.Pool), Request{User: "ann", Key: "1", Quantity: 1}, nil, 0)
 	if no := s.Offer(clock.System()(), late); no != "" {
 		t.Fatalf("an open shard says %s", no)
 	}
@@ -35,7 +35,7 @@ func TestLateComers(t *testing.T) {
 	if waited != 1 {
 		t.Errorf("%d batches were counted", waited)
 	}
-	if no := s.Offer(clock.System()(), NewTicket(new(sync.Pool), s, Request{User: "bob", Key: "1", Quantity: 1}, nil, 0)); no != api.Standby {
+	if no := s.Offer(clock.System()(), NewTicket(new(sync.Pool), Request{User: "bob", Key: "1", Quantity: 1}, nil, 0)); no != api.Standby {
 		t.Errorf("a closed shard says %q", no)
 	}
 }

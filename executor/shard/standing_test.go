@@ -7,41 +7,26 @@ import (
 )
 
 func TestBacklog(t *testing.T) {
-	b := &Backlog{most: 10, before: 2}
-	reserve := func(n, want int64) {
-		t.Helper()
-		if got := b.reserve(n); got != want {
-			t.Errorf("%d of %d are reserved, want %d", got, n, want)
+	for _, test := range []struct {
+		b           backlog
+		room        int64
+		large, full bool
+	}{
+		{backlog{most: 10}, 10, false, false},
+		{backlog{most: 10, fresh: 4}, 6, false, false}, // the others are asked for
+		{backlog{most: 10, fresh: 10}, 0, false, false},
+		{backlog{most: 10, behind: 3, fresh: 6}, 1, false, false},
+		{backlog{most: 10, behind: 3, unsure: 2}, 5, false, false},
+		{backlog{most: 10, behind: 3, unsure: 3}, 4, true, false},
+		{backlog{most: 10, behind: 6, unsure: 4}, 0, true, true},
+		{backlog{most: 10, behind: 12, fresh: 2}, 0, true, true}, // it was more that it might lack
+		{backlog{most: 1}, 1, false, false},
+		{backlog{most: 1, behind: 1}, 0, true, true},
+	} {
+		if b := test.b; b.room() != test.room || b.large() != test.large || b.full() != test.full {
+			t.Errorf("%+v: room %d, large %v, full %v", b, b.room(), b.large(), b.full())
 		}
 	}
-	is := func(waits, large, full bool) {
-		t.Helper()
-		if b.waits() != waits || b.large() != large || b.full() != full {
-			t.Errorf("waits %v, large %v, full %v", b.waits(), b.large(), b.full())
-		}
-	}
-	is(true, false, false)
-	reserve(1, 0) // nobody knows how much was given before
-	b.known()
-	reserve(1, 0)
-	b.known()
-	is(false, false, false)
-	reserve(4, 4)
-	reserve(20, 6) // the others are under way
-	reserve(1, 0)
-	b.answered(4, 3)
-	reserve(20, 1)
-	b.answered(7, 2)
-	is(false, false, false)
-	b.answered(0, 1)
-	is(false, true, false)
-	b.answered(0, 4)
-	is(false, true, true)
-	reserve(1, 0)
-	b.answered(0, 5) // what is not known of a call that failed may be beyond
-	reserve(1, 0)
-	b.answered(0, -6)
-	reserve(20, 1)
 }
 
 // What is known of a user, after each that may be heard.
@@ -96,8 +81,14 @@ func TestStandings(t *testing.T) {
 				}
 				return n
 			}
-			if gs.asking != count(asking) || gs.behind != int64(count(lacking)) || gs.unsure != int64(count(unsure)) || gs.lacks() != gs.behind+gs.unsure {
-				t.Errorf("counts %d asked for, %d lacking, %d unsure, %d in all", gs.asking, gs.behind, gs.unsure, gs.lacks())
+			want := backlog{behind: int64(count(lacking)), unsure: int64(count(unsure))}
+			for _, s := range []standing{test.to, other} {
+				if s == asking { // else it is counted already, or the ledger has it
+					want.fresh++
+				}
+			}
+			if gs.asking != count(asking) || gs.backlog != want {
+				t.Errorf("counts %d asked for, and %+v, want %+v", gs.asking, gs.backlog, want)
 			}
 			if may := test.to&(lacking|unsure) != 0; gs.mayHaveLocked("u") != may {
 				t.Errorf("may have something is %v", gs.mayHaveLocked("u"))

@@ -21,18 +21,28 @@ type Status struct {
 	Held       int64
 	Sold       int64
 	InFlight   int64
-	Bytes      int64 // size of the log
-	Queue      int   // requests waiting
-	Listed     bool  // its units lie in a list on a node
-	ListOn     bool  // which gives them
-	Undrained  int64 // grabs that the list gave and the log does not have yet
-	Owned      bool  // this process may append
+	Bytes      int64    // size of the log
+	Queue      int      // requests waiting
+	Listed     bool     // its units lie in a list on a node
+	ListOn     bool     // which gives them
+	Undrained  int64    // grabs that the list gave and the log does not have yet
+	Owned      bool     // this process may append
+	Owner      string   // where the process answers that owns it, as far as is known
+	Load       *float64 // requests decided a second, lately; nil: it is not known
 
 	Outcomes    ledger.Outcomes // of its claims
 	Paid        bool            // claims are held until they are paid, or some were
 	NextRelease time.Time       // of the holds, the earliest; zero: no claim is held
 
 	Stall *Stall // nil: it does not
+}
+
+// StatusOf is what is known of a shard of another process by its totals.
+func StatusOf(shard int, next uint64, t ledger.Totals) Status {
+	return Status{
+		Shard: shard, Slot: max(next, 1) - 1, Epoch: t.Epoch, Generation: t.Generation, Limit: t.Limit, Available: t.Available,
+		Held: t.Held, Sold: t.Sold, InFlight: t.InFlight, Outcomes: t.Outcomes,
+	}
 }
 
 // Recall answers a request from memory, if what is in the ledger decides it.
@@ -111,8 +121,19 @@ func (s *Shard) UnderWay() int { return int(s.underway.n.Load()) }
 // IsUnderWay says whether a request of that user and key waits for its answer.
 func (s *Shard) IsUnderWay(user, key string) bool { return s.underway.has(user, key) }
 
+// Decided is how many requests the shard has answered since this process has it, but for
+// those that were answered from memory.
+func (s *Shard) Decided() uint64 { return s.decided.Load() }
+
+// Waiting is how many requests wait.
+func (s *Shard) Waiting() int { return s.waiting() }
+
 // Serves says whether this process has taken the shard over, and serves it.
 func (s *Shard) Serves() bool { return s.serving.Load() }
+
+// Follows says whether the shard has read its log to the end, and reads it on until there
+// are rights to append.
+func (s *Shard) Follows() bool { return s.follows.Load() }
 
 // Ready says whether units are given, if they should be.
 func (s *Shard) Ready() bool { return s.front.ready() }
@@ -132,6 +153,13 @@ func (s *Shard) Terms() (phase string, settings *pb.Settings) {
 	s.state.RLock()
 	defer s.state.RUnlock()
 	return s.seq.state.Phase, s.seq.state.Settings()
+}
+
+// Epoch is that of the shard's log: it grows whenever a process takes the shard over.
+func (s *Shard) Epoch() uint64 {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.seq.state.Epoch
 }
 
 // Bytes returns the size of the shard's log.

@@ -20,24 +20,54 @@ type Ticket struct {
 
 	// answer and op belong to the sequencer until done is signalled, and to the
 	// waiter from then on.
-	answer Answer
-	op     int    // of the claim granted, in the commit under way
-	want   int64  // units that it waits for, while it is short
-	asked  bool   // a node was asked for it, and may have given it something
-	minted bool   // its key is of this process, and nobody else has it
-	fill   uint64 // of the list that gave it something
+	answer   Answer
+	op       int          // of the claim granted, in the commit under way
+	want     int64        // units that it waits for, while it is short
+	asked    bool         // a node was asked for it, and may have given it something
+	minted   bool         // its key is of this process, and nobody else has it
+	visiting bool         // another process sent it, and asks elsewhere by itself
+	void     *atomic.Bool // it is not decided any more when that is true; nil: it is
+	fill     uint64       // of the list that gave it something
 
-	// Of a request that came with a key, while it is among its shard's underway,
+	// Of a request that came with a key, while it is among its shard's underway, wherever it waits,
 	// which guards older.
-	home   *Shard // nil: it came without a key, and nobody can ask for it again
+	in     atomic.Pointer[place] // nil: it came without a key, and nobody can ask for it again; it may move while whoever waits gives up
 	hash   uint64
 	number uint64 // in the order of entering
 	older  *Ticket
 
+	// While another process is to decide; a Remote's lock guards them.
+	errand   uint64        // by which it is asked for there; 0: it never was
+	turn     uint64        // in the order of coming
+	parkedAt time.Duration // monotonic: since when it waits for somebody to ask
+	tried    bool          // it may have been decided
+	moved    bool          // a shard of this process had it first
+
 	state atomic.Int32
 	done  chan struct{} // holds one signal
-	told  func()        // called in place of the signal, if set
+	told  Waiter        // told in place of the signal; nil: nobody is
 	pool  *sync.Pool    // where it goes when it is free
+}
+
+// place is where a ticket is under way: a shard of this process, or the stand-in of one
+// of another.
+type place interface {
+	// left says that nobody waits for the ticket any more, which is not decided.
+	left(t *Ticket)
+	// abandoned says that nobody waits for it any more, though it may be accepted.
+	abandoned(t *Ticket)
+	Refuse(r Request, a Answer) Answer
+	// surely says whether it is known here what became of a claim on which another process
+	// may have decided: Refuse says so.
+	surely() bool
+}
+
+// place is where the ticket is under way; nil: it came without a key.
+func (t *Ticket) place() place {
+	if in := t.in.Load(); in != nil {
+		return *in
+	}
+	return nil
 }
 
 // The states of a ticket.
@@ -59,18 +89,34 @@ func (t *Ticket) withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, 
 // withdrawn says whether it was given up.
 func (t *Ticket) withdrawn() bool { return t.state.Load() == ticketWithdrawn }
 
-// NewTicket takes the ticket of a request to a shard from a pool, or makes one that
+// NewTicket takes the ticket of a request from a pool, or makes one that
 // goes there when it is free. mint makes the key of a request that has none.
-func NewTicket(pool *sync.Pool, s *Shard, r Request, mint func() string, now time.Duration) *Ticket {
+func NewTicket(pool *sync.Pool, r Request, mint func() string, now time.Duration) *Ticket {
 	t := newTicket(pool, now)
 	t.Request, t.want, t.minted = r, r.Quantity, r.Key == ""
 	if t.minted {
 		t.Key = mint()
-	} else {
-		t.home = s
 	}
 	return t
 }
+
+// Minted says whether the request came without a key.
+func (t *Ticket) Minted() bool { return t.minted }
+
+// own returns an answer as whoever asks may see it. A key that was minted here is of this
+// request alone: that it is found in the log says that the request was decided again, by
+// this process or another that it was sent to, and not that somebody had asked before.
+func (t *Ticket) own(a Answer) Answer {
+	a.Replayed = a.Replayed && !t.minted
+	return a
+}
+
+// Visits says that another process has sent the request: where this one does not decide,
+// that one is told so. When void is true it is not decided any more, since that process has
+// asked again.
+func (t *Ticket) Visits(void *atomic.Bool) { t.visiting, t.void = true, void }
+
+func (t *Ticket) isVoid() bool { return t.void != nil && t.void.Load() }
 
 // LetIn says how the rules have let the request in.
 func (t *Ticket) LetIn(by *Admittance) { t.by = by }
@@ -82,6 +128,9 @@ func (t *Ticket) priority() (p rules.Priority) {
 	}
 	return p
 }
+
+// refunds says whether it asks for a unit to come back that was sold.
+func (t *Ticket) refunds() bool { return t.settles != nil && t.settles.How == api.Refund }
 
 // NewSettlement is NewTicket for what is asked of a claim.
 func NewSettlement(pool *sync.Pool, x Settlement, now time.Duration) *Ticket {
@@ -95,23 +144,28 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 	if !ok {
 		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
 	}
-	t.queuedAt, t.op, t.asked, t.minted, t.answer = now, 0, false, false, Answer{}
+	t.queuedAt, t.op, t.asked, t.minted, t.visiting, t.answer = now, 0, false, false, false, Answer{}
+	t.errand, t.turn, t.parkedAt, t.tried, t.moved = 0, 0, 0, false, false
 	t.state.Store(ticketWaiting)
 	return t
 }
 
-// enter puts the ticket among those under way. Whoever queues it does so under the
-// queue's lock: those of one key are answered in the order in which they have entered.
-func (t *Ticket) enter() {
-	if t.home != nil {
-		t.home.underway.enter(t)
+// enter puts the ticket among those under way on a shard. Whoever queues it does so under
+// the queue's lock: those of one key are answered in the order in which they have entered.
+func (t *Ticket) enter(s *Shard) {
+	if !t.minted && t.settles == nil {
+		if t.in.Load() == nil { // else it is there already
+			s.underway.enter(t)
+		}
+		t.in.Store(&s.self)
 	}
+	t.state.CompareAndSwap(ticketTaken, ticketWaiting) // as one that waited for a peer was: it may be withdrawn from here on
 }
 
 // tell says that the answer is there.
 func (t *Ticket) tell() {
 	if t.told != nil {
-		t.told()
+		t.told.Answered()
 		return
 	}
 	t.done <- struct{}{}
@@ -119,12 +173,22 @@ func (t *Ticket) tell() {
 
 // Free gives back a ticket that nobody else refers to.
 func (t *Ticket) Free() {
-	t.Request, t.by, t.settles, t.told, t.home = Request{}, nil, nil, nil, nil
+	t.Request, t.by, t.settles, t.told, t.void = Request{}, nil, nil, nil, nil
+	t.in.Store(nil)
 	t.pool.Put(t)
 }
 
-// OnAnswer has f called when the answer is there, in place of wait's signal.
-func (t *Ticket) OnAnswer(f func()) { t.told = f }
+// Waiter is told that an answer is there, once. It must not block.
+type Waiter interface{ Answered() }
+
+// WaiterFunc is a Waiter that is called.
+type WaiterFunc func()
+
+// Answered is Waiter's.
+func (f WaiterFunc) Answered() { f() }
+
+// OnAnswer has w told when the answer is there, in place of wait's signal.
+func (t *Ticket) OnAnswer(w Waiter) { t.told = w }
 
 // Wait returns the answer, or gives up when ctx ends.
 func (t *Ticket) Wait(ctx context.Context) Answer {
@@ -141,22 +205,30 @@ func (t *Ticket) Wait(ctx context.Context) Answer {
 }
 
 // GiveUp is the answer for somebody who waits no longer: if the request can
-// still be withdrawn it surely was not accepted.
+// still be withdrawn it surely was not accepted, unless another process had it before.
 func (t *Ticket) GiveUp() Answer {
 	if t.withdraw() {
 		a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
-		if t.home == nil { // nobody else asks for it
+		in := t.place()
+		switch {
+		case in == nil && t.tried:
+			return Undecided
+		case in == nil: // nobody else asks for it
 			return a
 		}
-		t.home.underway.leave(t)
-		return t.home.Refuse(t.Request, a)
+		in.left(t)
+		if t.tried && !in.surely() {
+			in.abandoned(t)
+			return Undecided
+		}
+		return in.Refuse(t.Request, a)
 	}
 	select {
 	case <-t.done:
 		return t.Finish()
 	default:
-		if t.home != nil {
-			t.home.keepInDoubt(t.User, t.Key)
+		if in := t.place(); in != nil {
+			in.abandoned(t)
 		}
 		return Undecided
 	}

@@ -121,6 +121,18 @@ func (x *transfers) answeredBy(shard int) {
 	}
 }
 
+// end takes back what the shard has put on the board, where its process lets it go.
+func (x *transfers) end() {
+	for _, r := range x.asked {
+		x.board.answered(r)
+	}
+	x.asked = nil
+	if x.short {
+		x.short = false
+		x.board.need(x.shard, false)
+	}
+}
+
 func (x *transfers) say(m Message) {
 	m.From = x.shard
 	x.outbox = append(x.outbox, m)

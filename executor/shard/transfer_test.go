@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor/saletest"
@@ -566,5 +567,24 @@ func TestTransferThatDoesNotFit(t *testing.T) {
 	x.want(t, "sold")
 	if q := h.actors[0].q; q.mode != stopped || q.why == nil || w.slots(0) != slots+1 {
 		t.Errorf("mode %d, %v, %d slots more", q.mode, q.why, w.slots(0)-slots)
+	}
+}
+
+// TestTransferEnds has a process let a shard go that has asked another one for units, and
+// gets no answer any more: its other shards may ask for them.
+func TestTransferEnds(t *testing.T) {
+	b := NewBoard(3)
+	b.Post(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, false)
+	x := newTransfers(1, b, nil, new(requests))
+	x.ask(clock.Now{Mono: time.Hour}, 5)
+	x.short = true
+	b.need(1, true)
+	other := func() int { return len(b.ask(2, 1, func(int) bool { return false })) }
+	if len(x.asked) != 1 || other() != 0 {
+		t.Fatalf("it has asked %d shards, and the units are there for others", len(x.asked))
+	}
+	x.end()
+	if other() != 1 || b.short[1] {
+		t.Errorf("short: %v, and what nobody will hear of is not asked for again", b.short[1])
 	}
 }

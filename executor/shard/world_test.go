@@ -185,7 +185,7 @@ func (h *host) halt(why Halt) {
 func (h *host) ask(user, key string, quantity int64) *asked {
 	a := h.actors[spec.HomeShard(user, h.w.shards)]
 	x := &asked{Request: Request{User: user, Key: key, Quantity: quantity}, actor: a}
-	x.ticket = NewTicket(&h.w.pool, nil, x.Request, nil, h.w.now.Mono)
+	x.ticket = NewTicket(&h.w.pool, x.Request, nil, h.w.now.Mono)
 	h.w.asked = append(h.w.asked, x)
 	h.w.tickets[x.ticket] = x
 	a.queue = append(a.queue, x.ticket)

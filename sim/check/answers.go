@@ -119,7 +119,7 @@ func requests(e *evidence, bad fault) {
 	for _, o := range e.all(ClaimInvoked) {
 		granted[e.granted(o)] = true
 		switch {
-		case o.answered():
+		case o.answered() && !o.ended():
 		case o.invoked.Key != "":
 			id := request{o.invoked.User, o.invoked.Key}
 			asked[id] = append(asked[id], o)

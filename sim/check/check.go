@@ -29,6 +29,8 @@ var checkers = []struct {
 	{"plans", plans},             // runs and generations are planned in order, and units dealt once
 	{"generations", takes},       // each shard takes each generation once, as planned
 	{"leases", leases},           // one process at a time has the leases
+	{"owned", owned},             // while nothing befalls the processes, each shard has an owner
+	{"continuity", continuity},   // and planned work fails no claim
 	{"phases", phases},           // no claim, transfer or seal when the settings forbid it
 	{"settings", settings},       // each generation has the settings that it declares
 	{"ruleSets", ruleSets},       // each generation has the rule set that it declares

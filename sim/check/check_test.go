@@ -99,6 +99,14 @@ func TestTolerated(t *testing.T) {
 			w.buy(w.user(0), "k", 1)
 			w.buy(w.user(1), "k", 1)
 		}},
+		"sold out by the owner before, who stood still while new units came and the next one took over": {open, func(w *world) {
+			w.planBy(1, pb.Phase_OPEN)
+			w.succeed(0)
+			w.succeed(1)
+			w.refuse(w.user(1), "k", 1, "sold_out")
+			w.buy(w.user(0), "k", 1)
+			w.buy(w.user(1), "k", 1)
+		}},
 		"sold out of what the owner knew of, new units on another shard": {almostSoldOut, func(w *world) {
 			w.planOn(0)
 			w.at += grace - 6*time.Millisecond
@@ -199,6 +207,20 @@ func TestTolerated(t *testing.T) {
 		"a key denied, and perhaps sold when asked again": {newWorld, func(w *world) {
 			w.denied("executor-0, run 1", "executor-0, run 1", "unknown", "no_quorum", true)
 		}},
+		"a key denied of which unknown was said, and then what it got": {withAckRedis, func(w *world) {
+			user := w.user(0)
+			w.visit(user, "executor-0, run 1")("unknown")
+			w.visit(user, "executor-0, run 1")("sold")
+			w.visit(user, "executor-0, run 1")("standby")
+			w.drain(w.give(user, "k", 1))
+		}},
+		"a key denied that is under way elsewhere": {newWorld, func(w *world) {
+			user := w.user(0)
+			w.visit(user, "executor-1, run 1")("unknown")
+			w.visit(user, "executor-0, run 1")
+			w.visit(user, "executor-0, run 1")("no_quorum")
+			w.store(user, "k", 1)
+		}},
 		"a key of which unknown is said": {newWorld, func(w *world) {
 			w.denied("executor-0, run 1", "executor-0, run 1", "", "unknown", false)
 		}},
@@ -287,28 +309,32 @@ func TestTolerated(t *testing.T) {
 		}},
 		"leases that were given back": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 3)
-			w.h.Freed(1*time.Second, "executor-0, run 1")
+			w.h.Freed(1*time.Second, "executor-0, run 1", 0)
 			w.holds("executor-1, run 1", testUID, 1, 5)
 		}},
 		"leases that were given back, by a process that never had any": {newWorld, func(w *world) {
-			w.h.Freed(1*time.Second, "executor-0, run 1")
+			w.h.Freed(1*time.Second, "executor-0, run 1", 0)
 		}},
 		"leases that were given back, while another has those of another run": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 3)
 			w.holds("executor-1, run 1", "fedcba9876543210", 0, 3)
-			w.h.Freed(1*time.Second, "executor-0, run 1")
+			w.h.Freed(1*time.Second, "executor-0, run 1", 0)
 			w.holds("executor-2, run 1", testUID, 2, 5)
 		}},
 		"leases that were renewed and given back": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 4)
 			w.holds("executor-0, run 1", testUID, 1, 6)
-			w.h.Freed(2*time.Second, "executor-0, run 1")
+			w.h.Freed(2*time.Second, "executor-0, run 1", 0)
 			w.holds("executor-1, run 1", testUID, 3, 5)
 		}},
 		"leases of the next run, of a process that had those of the last": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 3)
 			w.holds("executor-0, run 1", "fedcba9876543210", 1, 6)
 			w.holds("executor-1, run 1", testUID, 4, 5)
+		}},
+		"leases of two shards": {newWorld, func(w *world) {
+			w.holds("executor-0, run 1", testUID, 0, 3)
+			w.h.Holds(1*time.Second, "executor-1, run 1", testUID, 1, 4*time.Second)
 		}},
 		"leases in doubt": {newWorld, func(w *world) {
 			w.holds("executor-0, run 1", testUID, 0, 3)

@@ -9,10 +9,10 @@ import (
 
 // denials judges what was said of a key while a process had a claim under it under
 // way: that it is not accepted must be true of every request of the key that the
-// same process took in before, and has not answered or answered with unknown. Only
-// what was sold afterwards, by that process and by no later request, shows that it
-// was not. Who sold what a list gave is not told: there, no other process may have
-// the key under way.
+// same process took in before, and has not answered, or answered with unknown and never
+// with something better. Only what was sold afterwards, by that process and by no later
+// request, shows that it was not. A process that has the key under way may have had the
+// owner of the shard, or a list, sell it: then nothing is known.
 func denials(e *evidence, bad fault) {
 	type key struct{ user, key string }
 	visits := make(map[key][]*Visit)
@@ -27,8 +27,8 @@ func denials(e *evidence, bad fault) {
 		}
 		all := visits[key{c.user, c.key}]
 		elsewhere := func(v *Visit) bool {
-			if c.fill == 0 {
-				return !strings.HasPrefix(v.Process, c.at.after.owner+",")
+			if c.fill == 0 && !strings.HasPrefix(v.Process, c.at.after.owner+",") {
+				return true
 			}
 			return slices.ContainsFunc(all, func(o *Visit) bool {
 				return o.Process != v.Process && o.Seq < c.at.Seq && (o.Ended == 0 || !denies(o.Outcome))
@@ -41,8 +41,15 @@ func denials(e *evidence, bad fault) {
 			if n+1 < len(all) && all[n+1].Seq < c.at.Seq || elsewhere(v) {
 				continue // perhaps that one was sold
 			}
+			// To those who ask: it was accepted. So it is no other one that was sold later, unless
+			// the node has lost what it gave.
+			known := func(o *Visit) bool {
+				return slices.ContainsFunc(all[:n], func(r *Visit) bool {
+					return r.Process == v.Process && accepted(r.Outcome) && r.Ended < v.Seq && (o.Ended < r.Ended || !e.forgot(c.at.log.run, c.user))
+				})
+			}
 			earlier := slices.IndexFunc(all[:n], func(o *Visit) bool {
-				return o.Process == v.Process && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == api.Unknown)
+				return o.Process == v.Process && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == api.Unknown && !known(o))
 			})
 			if earlier >= 0 {
 				bad("%s answered operation %d (user %q, key %q) with %q, and operation %d of that key, which it had under way, was sold as %v",

@@ -103,6 +103,17 @@ func (o *operation) answered() bool {
 	return o.returned != nil && o.returned.Answer.Outcome != Lost && o.returned.Answer.Outcome != api.Unknown
 }
 
+// ended says whether the answer is what became of an accepted claim. Then the request may
+// have been accepted by a process that did not live to tell, as it hears what another one
+// knows.
+func (o *operation) ended() bool {
+	switch o.returned.Answer.Outcome {
+	case api.Expired, api.Cancelled, api.Refunded:
+		return true
+	}
+	return false
+}
+
 func accepted(outcome api.Outcome) bool { return outcome == api.Sold || outcome == api.Held }
 
 // decode reads the history: the runs from the sale's log, then the shards' logs.

@@ -127,7 +127,13 @@ var ledgerFaults = map[string]planted{
 	}, "leases"},
 	"leases beside another's, when a third gave back what it never had": {newWorld, func(w *world) {
 		w.holds("executor-0, run 1", testUID, 0, 4)
-		w.h.Freed(1*time.Second, "executor-2, run 1")
+		w.h.Freed(1*time.Second, "executor-2, run 1", 0)
+		w.holds("executor-1, run 1", testUID, 2, 5)
+	}, "leases"},
+	"leases beside another's, who gave another shard's back": {newWorld, func(w *world) {
+		w.holds("executor-0, run 1", testUID, 0, 4)
+		w.h.Holds(0, "executor-0, run 1", testUID, 1, 4*time.Second)
+		w.h.Freed(1*time.Second, "executor-0, run 1", 1)
 		w.holds("executor-1, run 1", testUID, 2, 5)
 	}, "leases"},
 	"leases that were renewed, beside another's": {newWorld, func(w *world) {
@@ -137,7 +143,7 @@ var ledgerFaults = map[string]planted{
 	}, "leases"},
 	"a process that has the leases when it gave them back": {newWorld, func(w *world) {
 		w.holds("executor-0, run 1", testUID, 0, 3)
-		w.h.Freed(1*time.Second, "executor-0, run 1")
+		w.h.Freed(1*time.Second, "executor-0, run 1", 0)
 		w.holds("executor-0, run 1", testUID, 2, 4)
 		w.holds("executor-1, run 1", testUID, 3, 5)
 	}, "leases"},
@@ -399,13 +405,6 @@ var ledgerFaults = map[string]planted{
 		w.store(user, "k", 1)
 		w.visit(user, "executor-0, run 1")
 	}, "denials"},
-	"a key denied that is under way here and elsewhere": {newWorld, func(w *world) {
-		user := w.user(0)
-		w.visit(user, "executor-1, run 1")("unknown")
-		w.visit(user, "executor-0, run 1")
-		w.visit(user, "executor-0, run 1")("no_quorum")
-		w.store(user, "k", 1)
-	}, "denials"},
 	"a key denied that is under way, after an identity twice": {newWorld, func(w *world) {
 		a, user := w.user(0), w.user(1)
 		w.buy(a, "l", 1)
@@ -550,6 +549,16 @@ var ledgerFaults = map[string]planted{
 		w.plan(0, 0, pb.Phase_OPEN)
 		w.at += grace
 		w.refuse(w.user(0), "k", 1, "paused")
+	}, "refusals"},
+	"sold out when an owner of long ago knew of new units": {open, func(w *world) {
+		w.succeed(0)
+		w.succeed(1)
+		w.at += grace
+		w.planBy(1, pb.Phase_OPEN)
+		w.succeed(0) // again, in a later tenure
+		w.refuse(w.user(1), "k", 1, "sold_out")
+		w.buy(w.user(0), "k", 1)
+		w.buy(w.user(1), "k", 1)
 	}, "refusals"},
 	"sold out before there is an owner": {emptyWorld, func(w *world) {
 		w.plan(3, 0, pb.Phase_OPEN)

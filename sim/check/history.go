@@ -35,9 +35,13 @@ type History struct {
 	Slack time.Duration // how far the clock of a process that decides may be off the lock nodes'
 	Skews []Skew        // how far these were off, in order
 
+	Calm    []Calm   // when nothing but planned work and Strikes befell the processes, in order
+	Strikes []Strike // in order
+	Unmoved []string // planned work that did not come to its end
+
 	seq  uint64
 	ops  int
-	last map[string]int // by process: the index of its last lease
+	last map[holder]int // the index of its last lease
 }
 
 // Place is when something happened.
@@ -67,12 +71,13 @@ type Export struct {
 	Bytes []byte
 }
 
-// Lease is a time in which a process had the leases of a run, as it reckons
-// itself, until they run out or it gives them back. Whether it used them, or was
-// paused or killed meanwhile, does not matter: nobody else may have them.
+// Lease is a time in which a process had the lease of a shard, as it reckons
+// itself, until it runs out or is given back. Whether it used it, or was
+// paused or killed meanwhile, does not matter: nobody else may have it.
 type Lease struct {
 	Process  string // one run of an executor
 	UID      string // of the run of the sale
+	Shard    int
 	From, To time.Duration
 }
 
@@ -113,6 +118,14 @@ type Look struct {
 // Skew is how far the clocks of the lock nodes are off from a time on: as much as the
 // best majority of them at most.
 type Skew struct{ At, Off time.Duration }
+
+// Calm is a time in which no fault befalls a world but Strikes: each process can answer for
+// each shard when it begins. To is 0 while it lasts.
+type Calm struct{ From, To time.Duration }
+
+// Strike is a time within a Calm that begins when a process is killed, and ends when its
+// shards are to have new owners.
+type Strike struct{ From, To time.Duration }
 
 // Visit is a claim as a process took it in and answered it, whether or not anybody
 // heard the answer.
@@ -250,22 +263,29 @@ func (h *History) Exported(at time.Duration, bytes []byte) {
 	h.Exports = append(h.Exports, Export{h.place(at), bytes})
 }
 
-// Holds says that a process has the leases of a run, until some time at least.
-func (h *History) Holds(at time.Duration, process, uid string, until time.Duration) {
+// Holds says that a process has the lease of a shard of a run, until some time at least.
+func (h *History) Holds(at time.Duration, process, uid string, shard int, until time.Duration) {
 	if h.last == nil {
-		h.last = make(map[string]int)
+		h.last = make(map[holder]int)
 	}
-	if i, ok := h.last[process]; ok && h.Leases[i].UID == uid && h.Leases[i].To >= at {
+	by := holder{process, shard}
+	if i, ok := h.last[by]; ok && h.Leases[i].UID == uid && h.Leases[i].To >= at {
 		h.Leases[i].To = max(h.Leases[i].To, until)
 		return
 	}
-	h.last[process] = len(h.Leases)
-	h.Leases = append(h.Leases, Lease{process, uid, at, until})
+	h.last[by] = len(h.Leases)
+	h.Leases = append(h.Leases, Lease{process, uid, shard, at, until})
 }
 
-// Freed says that a lock node heard from a process that it gives leases back.
-func (h *History) Freed(at time.Duration, process string) {
-	if i, ok := h.last[process]; ok {
+// holder is a process, and a shard whose lease it has.
+type holder struct {
+	process string
+	shard   int
+}
+
+// Freed says that a lock node heard from a process that it gives the lease of a shard back.
+func (h *History) Freed(at time.Duration, process string, shard int) {
+	if i, ok := h.last[holder{process, shard}]; ok {
 		h.Leases[i].To = min(h.Leases[i].To, at)
 	}
 }
@@ -273,6 +293,18 @@ func (h *History) Freed(at time.Duration, process string) {
 // Doubted says that the clock of a lock node was set, and when at the latest all
 // that it promised before has run out.
 func (h *History) Doubted(at, until time.Duration) { h.Doubts = append(h.Doubts, Doubt{at, until}) }
+
+// Steady says that a Calm begins, Unsteady that it ends.
+func (h *History) Steady(at time.Duration) { h.Calm = append(h.Calm, Calm{From: at}) }
+
+// Unsteady ends the last Calm.
+func (h *History) Unsteady(at time.Duration) { h.Calm[len(h.Calm)-1].To = at }
+
+// Struck adds a Strike.
+func (h *History) Struck(at, until time.Duration) { h.Strikes = append(h.Strikes, Strike{at, until}) }
+
+// Stuck adds planned work that did not come to its end.
+func (h *History) Stuck(what string) { h.Unmoved = append(h.Unmoved, what) }
 
 // Skewed adds how far the lock nodes' clocks are off from now on.
 func (h *History) Skewed(at, off time.Duration) { h.Skews = append(h.Skews, Skew{at, off}) }

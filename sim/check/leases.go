@@ -2,7 +2,7 @@ package check
 
 import "time"
 
-// leases looks for two processes that had the leases of a run at one time.
+// leases looks for two processes that had the lease of a shard at one time.
 //
 // A process counts its leases from when it asked for them, and for a hundredth
 // of the ttl and 2 ms less than the ttl; a node counts the ttl from when it
@@ -28,16 +28,23 @@ func leases(e *evidence, bad fault) {
 			over[r.uid] = r.sealedAt.At
 		}
 	}
-	for i, b := range e.h.Leases {
+	type shardOf struct {
+		uid   string
+		shard int
+	}
+	before := make(map[shardOf][]Lease)
+	for _, b := range e.h.Leases {
+		of := shardOf{b.UID, b.Shard}
 		end, sealed := over[b.UID]
-		for _, a := range e.h.Leases[:i] {
+		for _, a := range before[of] {
 			switch {
-			case a.UID != b.UID || a.Process == b.Process || sealed && b.From >= end || e.h.doubted(b.From, min(a.To, b.To)):
+			case a.To <= b.From || a.Process == b.Process || sealed && b.From >= end || e.h.doubted(b.From, min(a.To, b.To)):
 			default:
-				bad("%s (from %v to %v) and %s (from %v to %v) both had the leases of run %s",
-					a.Process, a.From, a.To, b.Process, b.From, b.To, b.UID)
+				bad("%s (from %v to %v) and %s (from %v to %v) both had the lease of shard %d of run %s",
+					a.Process, a.From, a.To, b.Process, b.From, b.To, b.Shard, b.UID)
 			}
 		}
+		before[of] = append(before[of], b)
 	}
 }
 

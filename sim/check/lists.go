@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // declared is what a run's declaration says of how its units are given out. It is
@@ -216,69 +215,31 @@ func grants(e *evidence, bad fault) {
 	}
 }
 
-// ahead judges how far the nodes were ahead of the ledger with ack redis: what they
-// had given, had not lost, and the ledger lacked was never more than the backlog.
+// ahead judges how far the nodes were ahead of the ledger with ack redis: what a list had
+// given, its node had not lost, and the ledger lacked was never more than the list's part
+// of the backlog, whichever process gave it.
 func ahead(e *evidence, bad fault) {
-	for _, r := range e.runs {
-		if !r.ackRedis {
+	lacked := make(map[*log][]*grant) // by the shard's log, in the order given
+	for _, g := range e.grants {
+		if g.run == nil || !g.run.ackRedis || g.Shard >= len(g.run.shards) {
 			continue
 		}
-		var lacked []*grant // in the order given
-		for _, g := range e.grants {
-			if g.run != r {
-				continue
-			}
-			lacked = slices.DeleteFunc(lacked, func(old *grant) bool { return old.ended < g.Seq })
-			lacked = append(lacked, g)
-			n := len(lacked)
-			for i := 0; n > r.backlog && i < len(lacked); i++ {
-				if lacked[i].givenUp(e.h, g) {
-					n--
-				}
-			}
-			if n > r.backlog {
-				bad("%v, is one of %d that the ledger lacks; it may lack %d", g, n, r.backlog)
-			}
+		l := g.run.shards[g.Shard]
+		lacked[l] = append(slices.DeleteFunc(lacked[l], func(old *grant) bool { return old.ended < g.Seq }), g)
+		if n, most := len(lacked[l]), g.run.mayLack(g.Shard); n > most {
+			bad("%v, is one of %d of its list that the ledger lacks; it may lack %d", g, n, most)
 		}
 	}
 }
 
-// unheard is how long whoever takes a sale over waits for a shard that stalls, by a
-// clock that may be fast.
-const unheard = 1900 * time.Millisecond
-
-// givenUp says whether a grant was not waited for any more when another was given: it
-// is of a time before the tenure of the other, and its shard was not taken over within
-// a while. A tenure goes on where a lease follows another of its process, which has
-// taken nothing over since.
-func (g *grant) givenUp(h *History, other *grant) bool {
-	var begun time.Duration // the tenure
-	for _, l := range h.Leases {
-		if l.UID == g.UID && l.From <= other.At && !(l.follows(h) && !g.run.shards[other.Shard].ownedWithin(l.From, other.Seq)) {
-			begun = max(begun, l.From)
-		}
+// mayLack is the part of the backlog that a shard's list has: all have the same, what is
+// left over goes to the first, and none has less than one.
+func (r *run) mayLack(shard int) int {
+	n := r.backlog / len(r.shards)
+	if shard < r.backlog%len(r.shards) {
+		n++
 	}
-	if g.Shard == other.Shard || other.At < begun+unheard {
-		return false
-	}
-	return !slices.ContainsFunc(g.run.shards[g.Shard].slots, func(s *slot) bool {
-		return s.At > begun && s.Seq < g.Seq && s.commit.GetOps()[0].GetRebuild() != nil
-	})
-}
-
-// follows says whether a process had leases until just before. Of one whose host was
-// suspended, or whose clock was set back, no more is known than the moments at which it
-// acted.
-func (l Lease) follows(h *History) bool {
-	const moment = time.Second
-	return slices.ContainsFunc(h.Leases, func(before Lease) bool {
-		return before.Process == l.Process && before.UID == l.UID && before.From < l.From && l.From-before.To < moment
-	})
-}
-
-// ownedWithin says whether a shard was taken over after a time and before a place.
-func (l *log) ownedWithin(from time.Duration, to uint64) bool {
-	return slices.ContainsFunc(l.slots, func(s *slot) bool { return s.At >= from && s.Seq < to && s.owns() })
+	return max(n, 1)
 }
 
 // end finds out when the ledger had a grant, or its node had lost it.

@@ -167,6 +167,15 @@ func (w *world) early(user, key string, unit int64) ledger.Grab {
 	return g
 }
 
+// tooMany has a list give two units before the ledger has the first.
+func (w *world) tooMany(shard int) {
+	w.t.Helper()
+	unit := int64(2 + 3*shard)
+	first := w.early(w.user(shard), "k", unit)
+	w.drain(w.early(w.user(shard), "k", unit+1))
+	w.drain(first)
+}
+
 // rest says that the faults have stopped.
 func (w *world) rest() { w.h.Final.Rested, w.h.Final.Down = true, w.h.Count() }
 
@@ -278,56 +287,11 @@ func TestToleratedWithAckRedis(t *testing.T) {
 	}
 }
 
-// What the ledger may lack. Of it is what a shard gave that could not be taken over in
-// time: it is not counted by whoever took over the others.
+// What the ledger may lack of each list.
 func TestToleratedAhead(t *testing.T) {
-	// tenure begins one in which the unit of the first shard is not waited for.
-	tenure := func(w *world) { w.h.Holds(w.pass(), "executor-0, run 1", testUID, 9*time.Second) }
-	drainedLater := func(w *world) {
-		first := w.early(w.user(0), "k", 2)
-		tenure(w)
-		w.at += 3 * time.Second
-		w.drain(w.early(w.user(1), "k", 4))
-		w.drain(first)
-	}
 	for name, do := range map[string]func(w *world){
-		"a shard that could not be taken over": drainedLater,
-		"as soon as it is not waited for": func(w *world) {
+		"one of each list": func(w *world) {
 			first := w.early(w.user(0), "k", 2)
-			tenure(w)
-			w.at += unheard - 2*time.Millisecond // of the invocation and the grant
-			w.drain(w.early(w.user(1), "k", 4))
-			w.drain(first)
-		},
-		"before the next tenure": func(w *world) {
-			drainedLater(w)
-			w.h.Holds(20*time.Second, "executor-1, run 1", testUID, 29*time.Second)
-		},
-		"just after another run's leases": func(w *world) {
-			first := w.early(w.user(0), "k", 2)
-			tenure(w)
-			w.at += 3 * time.Second
-			w.h.Holds(w.pass(), "executor-1, run 1", "fedcba9876543210", 9*time.Second)
-			w.drain(w.early(w.user(1), "k", 4))
-			w.drain(first)
-		},
-		"a shard that was taken over in the end": func(w *world) {
-			drainedLater(w)
-			w.fill()
-		},
-		"a shard that was taken over as the tenure began": func(w *world) {
-			w.append(0, func(d *ledger.Draft) { d.Rebuild() })
-			w.h.Holds(w.at, "executor-0, run 1", testUID, 9*time.Second)
-			first := w.early(w.user(0), "k", 2)
-			w.at += 3 * time.Second
-			w.drain(w.early(w.user(1), "k", 4))
-			w.drain(first)
-		},
-		"a shard that only went on": func(w *world) {
-			tenure(w)
-			w.drain(w.early(w.user(0), "k", 1))
-			first := w.early(w.user(0), "k", 2)
-			w.at += 3 * time.Second
 			w.drain(w.early(w.user(1), "k", 4))
 			w.drain(first)
 		},
@@ -338,13 +302,21 @@ func TestToleratedAhead(t *testing.T) {
 		"a unit that its node has lost": func(w *world) {
 			w.early(w.user(0), "k", 2)
 			w.h.Lost(w.pass(), 0, 0)
-			w.drain(w.early(w.user(1), "k", 4))
+			w.fill()
+			w.drain(w.early(w.user(0), "k", 1))
 		},
-		"two units, in a later run that allows it": func(w *world) {
-			w.anotherRun(spec.AckRedis, 2)
+		"one of each list of another process": func(w *world) {
 			first := w.early(w.user(0), "k", 2)
+			w.h.Holds(w.pass(), "executor-1, run 1", testUID, 1, 9*time.Second)
 			w.drain(w.early(w.user(1), "k", 4))
 			w.drain(first)
+		},
+		"as many as each may, in a later run that allows more": func(w *world) {
+			w.anotherRun(spec.AckRedis, 3)
+			first, second := w.early(w.user(0), "k", 1), w.early(w.user(0), "k", 2)
+			w.drain(w.early(w.user(1), "k", 4))
+			w.drain(first)
+			w.drain(second)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -436,57 +408,41 @@ var listFaults = map[string]planted{
 	}, "limits fills grants"},
 	"more than the ledger may lack": {withSmallBacklog, func(w *world) {
 		w.drain(w.early(w.user(0), "k", 1))
-		first := w.early(w.user(0), "k", 2)
-		w.drain(w.early(w.user(1), "k", 4))
+		w.tooMany(0)
+	}, "ahead"},
+	"more than the ledger may lack, of the last shard": {withSmallBacklog, func(w *world) { w.tooMany(1) }, "ahead"},
+	"more than the ledger may lack, of a shard that has no part of the rest": {withAckLedger, func(w *world) {
+		w.anotherRun(spec.AckRedis, 3)
+		w.tooMany(1)
+	}, "ahead"},
+	"more than the ledger may lack, of a shard that has one of the rest": {withAckLedger, func(w *world) {
+		w.anotherRun(spec.AckRedis, 3)
+		first := w.early(w.user(0), "k", 1)
+		w.tooMany(0)
 		w.drain(first)
 	}, "ahead"},
-	"more than the ledger may lack, of this tenure": {withSmallBacklog, func(w *world) {
-		w.h.Holds(w.pass(), "executor-0, run 1", testUID, 9*time.Second)
+	"more than the ledger may lack, of a shard that has moved": {withSmallBacklog, func(w *world) {
+		first := w.early(w.user(0), "k", 2)
+		w.h.Holds(w.pass(), "executor-1, run 1", testUID, 0, 9*time.Second)
+		w.at += 3 * time.Second
 		w.fill()
-		first := w.early(w.user(0), "k", 2)
-		w.at += 3 * time.Second
-		w.drain(w.early(w.user(1), "k", 4))
-		w.drain(first)
-	}, "ahead"},
-	"more than the ledger may lack, just after the tenure began": {withSmallBacklog, func(w *world) {
-		first := w.early(w.user(0), "k", 2)
-		w.at += 3 * time.Second
-		w.h.Holds(w.pass(), "executor-0, run 1", testUID, 9*time.Second)
-		w.drain(w.early(w.user(1), "k", 4))
-		w.drain(first)
-	}, "ahead"},
-	"more than the ledger may lack, as the tenure begins": {withSmallBacklog, func(w *world) {
-		first := w.early(w.user(0), "k", 2)
-		w.at += 3 * time.Second
-		w.h.Holds(w.at+2*time.Millisecond, "executor-0, run 1", testUID, 9*time.Second)
-		w.drain(w.early(w.user(1), "k", 4))
-		w.drain(first)
-	}, "ahead"},
-	"more than the ledger may lack, of one shard": {withSmallBacklog, func(w *world) {
-		first := w.early(w.user(0), "k", 2)
-		w.h.Holds(w.pass(), "executor-0, run 1", testUID, 9*time.Second)
-		w.at += 3 * time.Second
 		w.drain(w.early(w.user(0), "k", 1))
 		w.drain(first)
 	}, "ahead"},
 	"more than the ledger may lack, while another node lost its lists": {withSmallBacklog, func(w *world) {
 		first := w.early(w.user(0), "k", 2)
 		w.h.Lost(w.pass(), 1, 0)
-		w.drain(w.early(w.user(1), "k", 4))
+		w.drain(w.early(w.user(0), "k", 3))
 		w.drain(first)
 	}, "ahead"},
 	"more than the ledger may lack, after a loss": {withSmallBacklog, func(w *world) {
 		w.h.Lost(w.pass(), 0, 0)
-		first := w.early(w.user(0), "k", 2)
-		w.drain(w.early(w.user(1), "k", 4))
-		w.drain(first)
+		w.tooMany(0)
 	}, "ahead"},
 	"more than the ledger may lack, in a later run": {withAckLedger, func(w *world) {
 		w.grab(w.user(0), "k", 1)
 		w.anotherRun(spec.AckRedis, 1)
-		first := w.early(w.user(0), "k", 2)
-		w.drain(w.early(w.user(1), "k", 4))
-		w.drain(first)
+		w.tooMany(0)
 	}, "ahead"},
 	"a claim without a list before the first fill": {declaredListed, func(w *world) {
 		w.serve()

@@ -56,7 +56,7 @@ func refusals(e *evidence, bad fault) {
 			}
 		case api.Expired, api.Cancelled, api.Refunded:
 			if !slices.ContainsFunc(e.claims, func(c *claim) bool {
-				return c.user == q.User && c.key == q.Key && c.was(string(said), q.Seq, o.returned.Seq)
+				return c.user == q.User && e.keyed(c, q) && c.was(string(said), q.Seq, o.returned.Seq)
 			}) {
 				bad("operation %d: no claim of user %q under key %q was %s then", i, q.User, q.Key, said)
 			}
@@ -192,12 +192,31 @@ func (l *log) taken(slot int, at Place) bool {
 // byOwner says whether the shard's owner appended a slot.
 func (s *slot) byOwner() bool { return string(s.commit.GetWriter()) == s.after.writer }
 
-// unknown says whether a slot brought a generation that the owner, who did not
-// append it, may not have known at a time.
+// unknown says whether a slot brought a generation that the owner, who did not append it,
+// may not have known at a time. What the owner appended since shows that it knew, unless
+// that is a new owner: the one before may have stood still since before the generation,
+// and find its lease valid by its own clock, though a lock node whose clock was set has
+// given it away.
 func (s *slot) unknown(at Place) bool {
 	if s.after.generation == s.before || s.byOwner() || s.At+grace <= at.At {
 		return false
 	}
-	later := s.log.slots[slices.Index(s.log.slots, s)+1:]
-	return !slices.ContainsFunc(later, func(s *slot) bool { return s.Seq < at.Seq && s.byOwner() })
+	l := s.log
+	for j := slices.Index(l.slots, s) + 1; j < len(l.slots) && l.slots[j].Seq < at.Seq; j++ {
+		if l.slots[j].byOwner() && !l.taken(j, at) {
+			return false
+		}
+	}
+	return true
+}
+
+// keyed says whether a claim of the same user may be the one that was asked for: it has the
+// key, or there was none, and it was stored since under one that nobody gave.
+func (e *evidence) keyed(c *claim, asked *Event) bool {
+	if asked.Key != "" {
+		return c.key == asked.Key
+	}
+	return c.at.Seq > asked.Seq && !slices.ContainsFunc(e.ops, func(o *operation) bool {
+		return o != nil && o.invoked != nil && o.invoked.Kind == ClaimInvoked && o.invoked.User == c.user && o.invoked.Key == c.key
+	})
 }

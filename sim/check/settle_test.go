@@ -88,6 +88,15 @@ func TestToleratedSettlements(t *testing.T) {
 			w.does(c, api.Held, "", Answer{Outcome: api.Expired}, nil)
 			w.does(c, api.Sold, "p", Answer{Outcome: api.Sold}, func(d *ledger.Draft) { d.Late(c, "p") })
 		},
+		"expired, of a request without a key": func(w *world) {
+			a := w.user(0)
+			op := w.invoke(a, "", 1)
+			slot := w.storeHeld(0, a, "minted", 1, time.Second)
+			c, _ := w.shards[0].ClaimAt(slot, 0)
+			w.released()
+			w.append(0, func(d *ledger.Draft) { d.Expire(c) })
+			w.answer(op, Answer{Outcome: api.Expired})
+		},
 		"of no process": func(w *world) {
 			c := w.reserve(w.user(0), "k", 1)
 			w.does(c, api.Sold, "p", Answer{Outcome: api.Standby}, nil)
@@ -176,6 +185,13 @@ var settlementFaults = map[string]planted{
 		a := w.user(0)
 		w.reserve(a, "k", 1)
 		w.answer(w.invoke(a, "k", 1), Answer{Outcome: api.Expired})
+	}, "refusals"},
+	"a claim told to have expired, of a request without a key that came later": {paid, func(w *world) {
+		a := w.user(0)
+		c := w.reserve(a, "k", 1)
+		w.released()
+		w.append(0, func(d *ledger.Draft) { d.Expire(c) })
+		w.answer(w.invoke(a, "", 1), Answer{Outcome: api.Expired})
 	}, "refusals"},
 	"a limit said to be reached by a hold that has expired long ago": {paid, func(w *world) {
 		a := w.user(0)

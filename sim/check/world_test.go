@@ -214,9 +214,10 @@ func (w *world) begin(name string) int {
 
 func (w *world) end(op int) { w.h.Tell(w.pass(), Event{Kind: CommandReturned, Op: op}) }
 
-// holds gives leases to a process, at a time and until another, both in seconds.
+// holds gives the lease of the first shard to a process, at a time and until another, both
+// in seconds.
 func (w *world) holds(process, uid string, from, to time.Duration) {
-	w.h.Holds(from*time.Second, process, uid, to*time.Second)
+	w.h.Holds(from*time.Second, process, uid, 0, to*time.Second)
 }
 
 // late stores slots once more that a log had, from the first on, after it was

@@ -1,0 +1,111 @@
+package executor
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// memberNote is a process of a sale as it tells the others of itself.
+type memberNote struct {
+	ID      string `json:"-"` // of this start of the process
+	Address string `json:"address"`
+	Version string `json:"version,omitempty"`
+	// State is "" for a process that owns shards; else it owns none, or is to own none.
+	State string `json:"state,omitempty"`
+	Pins  []pin  `json:"pins,omitempty"` // shards that an operator has moved to it
+}
+
+// same says whether two notes say the same.
+func (m memberNote) same(o memberNote) bool {
+	return m.ID == o.ID && m.Address == o.Address && m.Version == o.Version && m.State == o.State && slices.Equal(m.Pins, o.Pins)
+}
+
+// The states of a process that is to own no shard.
+const (
+	memberStandby  = "standby"  // by the wish of an operator
+	memberDraining = "draining" // it gives its shards away
+	memberUnable   = "unable"   // its clock is wrong, or it cannot read the sale's log
+)
+
+// assign says which process should own which shard, by the members that a process sees:
+// rendezvous hashing (Thaler and Ravishankar, 1996) with a ceiling, after the bounded
+// loads of Mirrokni, Thorup and Zadimoghaddam (2016). The pairs of shard and member are
+// taken in the order of their hash, and a shard goes to the first member that has fewer
+// than its share: nobody has more than the ceiling, and a member that comes or goes moves
+// few shards. Where the shares are unequal by one, the members of the newest version have
+// more. A pinned shard is its member's beyond that.
+//
+// It depends on nothing but its arguments, and not on the order of members. An empty id
+// says that no member may own the shard.
+func assign(run string, shards int, members []memberNote) []string {
+	owners := make([]string, shards)
+	var able []memberNote
+	for _, m := range members {
+		if m.State == "" {
+			able = append(able, m)
+		}
+	}
+	if len(able) == 0 {
+		return owners
+	}
+	slices.SortFunc(able, func(a, b memberNote) int {
+		return cmp.Or(compareVersions(b.Version, a.Version), cmp.Compare(a.ID, b.ID))
+	})
+	free := shards
+	for s, id := range pinned(members, shards) {
+		owners[s] = id
+		free--
+	}
+	type pair struct {
+		hash              uint64
+		shard, memberNote int
+	}
+	pairs := make([]pair, 0, shards*len(able))
+	room := make([]int, len(able))
+	for i, m := range able {
+		room[i] = free / len(able)
+		if i < free%len(able) {
+			room[i]++
+		}
+		key := append([]byte(run+"/"+m.ID+"/"), make([]byte, 8)...)
+		for s := range shards {
+			binary.BigEndian.PutUint64(key[len(key)-8:], uint64(s))
+			pairs = append(pairs, pair{xxhash.Sum64(key), s, i})
+		}
+	}
+	slices.SortFunc(pairs, func(a, b pair) int {
+		return cmp.Or(cmp.Compare(b.hash, a.hash), cmp.Compare(a.shard, b.shard), cmp.Compare(a.memberNote, b.memberNote))
+	})
+	for _, p := range pairs {
+		if owners[p.shard] == "" && room[p.memberNote] > 0 {
+			owners[p.shard] = able[p.memberNote].ID
+			room[p.memberNote]--
+		}
+	}
+	return owners
+}
+
+// compareVersions compares versions such as v1.10.2 by their numbers; one that has none
+// is older than any that has.
+func compareVersions(a, b string) int {
+	return slices.Compare(numbersOf(a), numbersOf(b))
+}
+
+func numbersOf(version string) (all []int) {
+	n, digits := 0, false
+	for _, r := range version + "." {
+		switch {
+		case r >= '0' && r <= '9':
+			n, digits = min(n*10+int(r-'0'), 1<<40), true
+		case digits:
+			all, n, digits = append(all, n), 0, false
+			if r != '.' {
+				return all
+			}
+		}
+	}
+	return all
+}

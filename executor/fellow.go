@@ -1,0 +1,429 @@
+package executor
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+	"salectl/executor/shard"
+)
+
+// The other processes of the sale as this one knows them: who is there, by the lock nodes;
+// who can be reached, and what each owns, by what they say themselves.
+
+// fellows are all of them.
+type fellows struct {
+	all      map[string]*fellow
+	members  []memberNote  // by the last view that was sure, this process among them
+	assigned bool          // desired is by those
+	metAt    time.Duration // monotonic: when it was first known who they are; 0: it is not
+	holder   []string      // by shard: the peer that says it owns it
+	noted    memberNote    // what this process has said of itself
+
+	board  *shard.Board
+	warm   func(i int) bool // whether the machine of a shard has read its log to the end
+	newsAt time.Duration    // monotonic: since when what this process owns is to be told anew; 0: it was told
+	toldAt time.Duration    // monotonic: when peers were told something last
+	allAt  time.Duration    // monotonic: when they are to be told all
+	wake   time.Duration
+	moves  uint64 // shards given to peers, in all
+	pins   []pin  // shards that an operator has moved here
+
+	busy      *Traffic // of this process; nil: it is not known
+	collected collecting
+}
+
+// fellow is one of them.
+type fellow struct {
+	memberNote
+	note     string        // as the lock nodes have it
+	noted    memberNote    // what that says
+	listed   bool          // the lock nodes have it
+	up       bool          // there is a link to it
+	dialed   bool          // or one is being made
+	heard    time.Duration // monotonic: when it last said something
+	said     *string       // its state as it said it itself
+	saidAt   time.Duration
+	saidPins []pin
+	owns     map[int]uint64 // epoch by shard
+	busy     *Traffic       // nil: it is not known
+	told     map[int]uint64 // slots of the shards that it was told of
+}
+
+// How often a peer is told that this process is there and how its shards stand, how often all
+// that it owns, how soon what matters to it, and after which silence it counts as away: so
+// that what it owned is served again, when its leases have run out as well, about a ttl and
+// a second after it died.
+const (
+	beatEvery   = 250 * time.Millisecond
+	allEvery    = time.Second
+	tellEvery   = 20 * time.Millisecond
+	silentAfter = 900 * time.Millisecond
+	saidFor     = 2 * time.Second
+
+	// goneAfter is after which silence a peer is assigned nothing, though the lock nodes have
+	// it: it ended long ago and they have yet to forget it, or it cannot be reached at the
+	// address that it has told. A process that begins waits as long for the peers that it finds.
+	goneAfter = 5 * time.Second
+)
+
+// ids are those of all, in order.
+func (f *fellows) ids() []string { return slices.Sorted(maps.Keys(f.all)) }
+
+func newFellows() fellows { return fellows{all: make(map[string]*fellow)} }
+
+// meet says on the lock nodes what this process is.
+func (o *owner) meet(now clock.Now) (err error) {
+	if o.stage != serving {
+		return nil
+	}
+	if o.roster == nil {
+		o.roster, err = quorum.NewRoster(quorum.RosterConfig{Nodes: o.cfg.Nodes, Room: roomOf(o.uid), ID: o.me, TTL: o.ttl})
+		if err != nil {
+			return err
+		}
+	}
+	if o.fellows.holder == nil {
+		o.fellows.holder = make([]string, len(o.shares.all))
+	}
+	me := o.myself()
+	if !me.same(o.noted) {
+		note, err := json.Marshal(me)
+		if err != nil {
+			return err
+		}
+		me.Pins = slices.Clone(me.Pins)
+		o.noted, o.newsAt = me, now.Mono
+		o.met(now, o.roster.Present(now, string(note)))
+	}
+	return nil
+}
+
+// roomOf is the key of a run's members on a lock node.
+func roomOf(uid string) string { return "salectl:" + uid + ":members" }
+
+// myself is what this process says of itself.
+func (o *owner) myself() memberNote {
+	m := memberNote{ID: o.me, Address: o.cfg.Address, Version: o.cfg.Version, Pins: o.pins}
+	switch {
+	case o.draining:
+		m.State = memberDraining
+	case o.standby:
+		m.State = memberStandby
+	case o.clockOff != 0:
+		m.State = memberUnable
+	}
+	return m
+}
+
+// met takes in what the roster wants done and has found out.
+func (o *owner) met(now clock.Now, e quorum.Effects) {
+	o.out.meet = append(o.out.meet, e.Calls...)
+	o.rosterWake = e.Wake
+	if o.stage == serving {
+		o.view(now)
+	}
+}
+
+// view takes in who is there, by the lock nodes.
+func (o *owner) view(now clock.Now) {
+	listed, sure := o.roster.Members(now)
+	if !sure {
+		return
+	}
+	if o.metAt == 0 {
+		o.metAt = now.Mono
+	}
+	for _, p := range o.fellows.all {
+		p.listed = false
+	}
+	members := []memberNote{o.myself()} // also where the nodes have just forgotten it
+	for _, l := range listed {
+		if l.ID == o.me {
+			continue
+		}
+		p := o.fellows.all[l.ID]
+		m := memberNote{ID: l.ID}
+		switch {
+		case p != nil && p.note == l.Note:
+			m = p.noted
+		case json.Unmarshal([]byte(l.Note), &m) != nil:
+			continue
+		}
+		if p == nil {
+			p = &fellow{owns: make(map[int]uint64), told: make(map[int]uint64)}
+			o.fellows.all[m.ID] = p
+		}
+		p.memberNote, p.listed, p.noted, p.note = m, true, m, l.Note
+		if p.said != nil && now.Mono < p.saidAt+saidFor {
+			p.State, p.Pins = *p.said, p.saidPins
+		}
+		if !p.dialed {
+			p.dialed = true
+			o.out.dial = append(o.out.dial, m)
+		}
+		if now.Mono < max(p.heard, o.metAt)+goneAfter {
+			members = append(members, p.memberNote)
+		}
+	}
+	for _, id := range o.fellows.ids() {
+		p := o.fellows.all[id]
+		if !p.listed && !(p.up && now.Mono < p.heard+silentAfter) {
+			o.unknow(id)
+			delete(o.fellows.all, id)
+			o.hangUp(id)
+		}
+	}
+	o.assign(members)
+}
+
+// hangUp has the link to a peer ended, or not made.
+func (o *owner) hangUp(id string) {
+	o.out.dial = slices.DeleteFunc(o.out.dial, func(m memberNote) bool { return m.ID == id })
+	o.out.hang = append(o.out.hang, id)
+}
+
+// assign works out who should own what.
+func (o *owner) assign(members []memberNote) {
+	slices.SortFunc(members, func(a, b memberNote) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	if o.assigned && slices.EqualFunc(members, o.members, sameRole) {
+		return
+	}
+	o.members, o.assigned = members, true
+	o.outdated(members)
+	o.shares.desired = assign(o.uid, len(o.shares.all), members)
+}
+
+// sameRole says whether two members are assigned the same.
+func sameRole(a, b memberNote) bool {
+	return a.ID == b.ID && a.State == b.State && a.Version == b.Version && slices.Equal(a.Pins, b.Pins)
+}
+
+// linked takes in that there is a link to a peer, or is none any more.
+func (o *owner) linked(now clock.Now, id string, up bool) {
+	p := o.fellows.all[id]
+	if p == nil {
+		return
+	}
+	if p.up = up; up {
+		p.heard = now.Mono
+		clear(p.told)
+		o.newsAt = now.Mono
+		return
+	}
+	o.unknow(id)
+}
+
+// unknow forgets what a peer owns.
+func (o *owner) unknow(id string) {
+	for i := range o.holder {
+		if o.holder[i] == id {
+			o.holder[i] = ""
+		}
+	}
+	clear(o.fellows.all[id].owns)
+}
+
+// isUp says whether a peer can be reached, and has said so itself lately.
+func (o *owner) isUp(now clock.Now, id string) bool {
+	p := o.fellows.all[id]
+	return p != nil && p.up && now.Mono < p.heard+silentAfter
+}
+
+// ownerOf returns the peer that owns a shard, "" if none that can be reached says so.
+func (o *owner) ownerOf(now clock.Now, i int) string {
+	if id := o.holder[i]; id != "" && o.isUp(now, id) {
+		return id
+	}
+	return ""
+}
+
+func (o *owner) tell(to string, what *Tell) {
+	o.out.told = append(o.out.told, telling{to, what})
+}
+
+// hear takes in what a peer tells.
+func (o *owner) hear(now clock.Now, from string, t *Tell) {
+	p := o.fellows.all[from]
+	if p == nil || o.stage != serving {
+		return
+	}
+	p.heard = now.Mono
+	if t.Traffic != nil {
+		p.busy = t.Traffic
+	}
+	if t.State != nil && (*t.State != p.State || !slices.Equal(t.Pins, p.Pins)) {
+		p.said, p.saidAt, p.State, p.Pins = t.State, now.Mono, *t.State, t.Pins
+		p.saidPins = t.Pins
+		members := slices.Clone(o.members)
+		for i := range members {
+			if members[i].ID == from {
+				members[i].State, members[i].Pins = *t.State, t.Pins
+			}
+		}
+		o.assign(members)
+	}
+	if t.Owns != nil {
+		o.unknow(from)
+		for n, i := range t.Owns.Shards {
+			if i < 0 || i >= len(o.holder) || n >= len(t.Owns.Epochs) {
+				continue
+			}
+			p.owns[i] = t.Owns.Epochs[n]
+			if other := o.fellows.all[o.holder[i]]; other == nil || other.owns[i] <= p.owns[i] {
+				o.holder[i] = from
+			}
+		}
+	}
+	for _, r := range t.Reports {
+		if r.Shard >= 0 && r.Shard < len(o.holder) {
+			o.board.Heard(r)
+		}
+	}
+	for _, w := range t.Wants {
+		o.want(now, from, w)
+	}
+	for _, i := range t.Agrees {
+		o.agreed(now, from, i)
+	}
+	for _, i := range t.Gives {
+		o.given(now, from, i)
+	}
+	o.out.moves = append(o.out.moves, t.Moves...)
+	if t.Collect != 0 {
+		promised := o.board.Promise(now)
+		o.tell(from, &Tell{Collects: t.Collect, Returns: !promised, Reports: o.sureReports(now)})
+	}
+	if t.Collects != 0 && !t.Returns {
+		o.collect(t.Collects, t.Reports)
+	}
+}
+
+// converse tells peers what has changed, and that this process is there.
+func (o *owner) converse(now clock.Now) {
+	_ = o.meet(now) // there is a roster already
+	if len(o.fellows.all) == 0 {
+		o.fellows.wake = 0
+		return
+	}
+	news := o.newsAt != 0 || o.board.News() && now.Mono >= o.toldAt+tellEvery
+	if news || now.Mono >= o.toldAt+beatEvery {
+		o.board.Told()
+		state := o.myself().State
+		owns := o.owns()
+		all := now.Mono >= o.allAt // one that had not heard of this process before has missed what it said
+		if all {
+			o.allAt = now.Mono + allEvery
+		}
+		for _, id := range o.fellows.ids() {
+			p := o.fellows.all[id]
+			if all {
+				clear(p.told)
+			}
+			if p.up {
+				o.tell(id, &Tell{State: &state, Pins: o.pins, Owns: owns, Reports: o.board.Reports(p.told), Traffic: o.busy})
+			}
+		}
+		o.newsAt, o.toldAt = 0, now.Mono
+	}
+	o.look(now)
+	o.fellows.wake = o.toldAt + beatEvery
+	if o.board.News() {
+		o.fellows.wake = o.toldAt + tellEvery
+	}
+	for _, p := range o.fellows.all {
+		if silent := p.heard + silentAfter; p.up && now.Mono < silent {
+			o.fellows.wake = min(o.fellows.wake, silent)
+		}
+	}
+}
+
+// sureReports is how the shards stand of which this process has the lease now: of another
+// it might not have heard that somebody else owns it.
+func (o *owner) sureReports(now clock.Now) []shard.Report {
+	return slices.DeleteFunc(o.board.Reports(make(map[int]uint64)), func(r shard.Report) bool { return !o.has(now, r.Shard) })
+}
+
+// has says whether this process owns a shard at an instant.
+func (o *owner) has(now clock.Now, i int) bool {
+	return o.shares.all[i].stage == owned && o.leases.Validity(o.shares.keys[i]).At(now)
+}
+
+// owns is what this process owns.
+func (o *owner) owns() *Owns {
+	owns := &Owns{}
+	for _, r := range o.board.Reports(make(map[int]uint64)) {
+		if o.shares.all[r.Shard].stage == owned {
+			owns.Shards = append(owns.Shards, r.Shard)
+			owns.Epochs = append(owns.Epochs, r.Totals.Epoch)
+		}
+	}
+	return owns
+}
+
+// collecting is a look at all shards at one instant: see Board.Unsure.
+type collecting struct {
+	n     uint64
+	at    time.Duration // monotonic: when the peers were asked; 0: none is under way
+	began clock.Now
+	slots []uint64
+	same  []bool // by shard: it is at that slot still
+}
+
+// lookAgain is how long the answers of peers to a look are waited for.
+const lookAgain = 200 * time.Millisecond
+
+// look asks the peers how their shards stand, if all seems to be sold.
+func (o *owner) look(now clock.Now) {
+	c := &o.collected
+	for i, id := range o.holder {
+		if !o.has(now, i) && !o.isUp(now, id) {
+			o.board.Doubt() // what it owned may have changed
+			c.at = 0
+			return
+		}
+	}
+	slots, unsure := o.board.Unsure(now)
+	switch {
+	case !unsure:
+		return
+	case c.at != 0 && now.Mono < c.at+lookAgain:
+		return
+	}
+	*c = collecting{n: c.n + 1, at: now.Mono, began: now, slots: slots, same: make([]bool, len(slots))}
+	asked := make(map[string]bool)
+	for i, id := range o.holder {
+		switch {
+		case o.has(now, i):
+			c.same[i] = true // or settle finds that it is not
+		case !asked[id]:
+			asked[id] = true
+			o.tell(id, &Tell{Collect: c.n})
+		}
+	}
+}
+
+// collect takes in how the shards of a peer stand, which was asked.
+func (o *owner) collect(n uint64, reports []shard.Report) {
+	c := &o.collected
+	if c.at == 0 || n != c.n {
+		return
+	}
+	for _, r := range reports {
+		if r.Shard >= 0 && r.Shard < len(c.slots) && r.Next == c.slots[r.Shard] {
+			c.same[r.Shard] = true
+		}
+	}
+	if !slices.Contains(c.same, false) {
+		o.board.Sure(c.slots, c.began)
+		c.at = 0
+	}
+}

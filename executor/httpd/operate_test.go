@@ -1,0 +1,127 @@
+package httpd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"salectl/api"
+	"salectl/executor"
+)
+
+// operated is a sale that an operator may move; it notes what it was asked.
+type operated struct {
+	fake
+	asked []string
+	err   error
+}
+
+func (o *operated) note(format string, args ...any) error {
+	o.asked = append(o.asked, fmt.Sprintf(format, args...))
+	return o.err
+}
+
+func (o *operated) StandBy(_ context.Context, undo bool) (executor.Share, error) {
+	return executor.Share{State: "standby", Owns: 2, Takers: true}, o.note("standby undo=%t", undo)
+}
+
+func (o *operated) Share(context.Context) (executor.Share, error) {
+	return executor.Share{Owns: 2, Should: 3}, o.note("share")
+}
+
+func (o *operated) Move(_ context.Context, shard int, anyone bool) (executor.Whereabouts, error) {
+	return executor.Whereabouts{Shard: shard, Owner: "b:1", Should: "a:1", Moved: "a:1", Pinned: true}, o.note("move %d any=%t", shard, anyone)
+}
+
+func (o *operated) Whereabouts(_ context.Context, shard int) (executor.Whereabouts, error) {
+	return executor.Whereabouts{Shard: shard, Owner: "a:1", Should: "a:1", Here: true}, o.note("where %d", shard)
+}
+
+// What operators ask for reaches the sale, at the admin address alone.
+func TestOperators(t *testing.T) {
+	for _, c := range []struct {
+		method, path, body string
+		asked              string
+		status             int
+		answer             string
+	}{
+		{"POST", "drain", `{}`, "standby undo=false", 200, `{"sale":"movie","state":"standby","shards":2,"should":0,"takers":true}`},
+		{"POST", "drain", `{"undo":true}`, "standby undo=true", 200, ""},
+		{"GET", "drain", "", "share", 200, `{"sale":"movie","state":"serving","shards":2,"should":3,"takers":false}`},
+		{"POST", "shards/3/move", `{}`, "move 3 any=false", 200, `{"sale":"movie","shard":3,"owner":"b:1","should":"a:1","here":false,"moved":"a:1","pinned":true}`},
+		{"POST", "shards/3/move", `{"any":true}`, "move 3 any=true", 200, ""},
+		{"GET", "shards/12/move", "", "where 12", 200, `{"sale":"movie","shard":12,"owner":"a:1","should":"a:1","here":true,"pinned":false}`},
+		{"POST", "drain", `{`, "", 400, ""},
+		{"POST", "drain", ``, "", 400, ""},
+		{"POST", "shards/three/move", `{}`, "", 422, ""},
+		{"POST", "shards/03/move", `{}`, "", 422, ""},
+		{"PUT", "drain", `{}`, "", 405, ""},
+	} {
+		sale := &operated{fake: fake{name: "movie"}}
+		s := New(Config{Sales: []executor.Service{sale}})
+		r := do(s.Admin(), c.method, api.SalesPath+"movie/"+c.path, c.body, nil)
+		if got := text(t, r); r.StatusCode != c.status || strings.Join(sale.asked, "; ") != c.asked || c.answer != "" && got != c.answer {
+			t.Errorf("%s %s %s: %d %s, the sale was asked %q", c.method, c.path, c.body, r.StatusCode, got, sale.asked)
+		}
+		sale.asked = nil
+		if r := do(s, c.method, api.SalesPath+"movie/"+c.path, c.body, nil); r.StatusCode != 404 || sale.asked != nil {
+			t.Errorf("%s %s at the claims address: %d, the sale was asked %q", c.method, c.path, r.StatusCode, sale.asked)
+		}
+	}
+}
+
+// Nobody without the token, no page of another site, and nobody at all while the process
+// goes down has it do anything.
+func TestOperatorsAreGuarded(t *testing.T) {
+	for name, c := range map[string]struct {
+		token   string
+		header  http.Header
+		leaving bool
+		want    int
+	}{
+		"no token":       {"s3cret", nil, false, 401},
+		"a wrong token":  {"s3cret", http.Header{"Authorization": {"Bearer secret"}}, false, 401},
+		"the token":      {"s3cret", http.Header{"Authorization": {"Bearer s3cret"}}, false, 200},
+		"none is needed": {"", nil, false, 200},
+		"another site":   {"", http.Header{"Sec-Fetch-Site": {"cross-site"}}, false, 403},
+		"going down":     {"", nil, true, 503},
+	} {
+		sale := &operated{fake: fake{name: "movie"}}
+		s := New(Config{Sales: []executor.Service{sale}, Token: c.token})
+		if c.leaving {
+			s.Retire()
+		}
+		for _, path := range []string{"drain", "shards/0/move"} {
+			r := do(s.Admin(), "POST", api.SalesPath+"movie/"+path, "{}", c.header)
+			if r.StatusCode != c.want || (len(sale.asked) > 0) != (c.want == 200) {
+				t.Errorf("%s, %s: %d, want %d; the sale was asked %q", name, path, r.StatusCode, c.want, sale.asked)
+			}
+			sale.asked = nil
+		}
+	}
+}
+
+// Each reason not to do it has its status.
+func TestOperatorsAreRefused(t *testing.T) {
+	for err, want := range map[error]int{
+		fmt.Errorf("%w: it has shards 0 to 4", executor.ErrNoShard): 422,
+		fmt.Errorf("%w: it is on standby", executor.ErrStandby):     409,
+		executor.ErrNotServing: 503,
+	} {
+		s := New(Config{Sales: []executor.Service{&operated{fake: fake{name: "movie"}, err: err}, &fake{name: "opera"}}})
+		for _, path := range []string{"drain", "shards/9/move"} {
+			r := do(s.Admin(), "POST", api.SalesPath+"movie/"+path, "{}", nil)
+			if said := text(t, r); r.StatusCode != want || !strings.Contains(said, err.Error()) {
+				t.Errorf("%v: %d %s", err, r.StatusCode, said)
+			}
+			if r := do(s.Admin(), "POST", api.SalesPath+"opera/"+path, "{}", nil); r.StatusCode != 404 {
+				t.Errorf("a sale that is not moved: %d", r.StatusCode)
+			}
+			if said := text(t, do(s.Admin(), "POST", api.SalesPath+"circus/"+path, "{}", nil)); !strings.Contains(said, "no_such_sale") {
+				t.Errorf("no such sale: %s", said)
+			}
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package httpd
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"salectl/api"
+	"salectl/executor"
+)
+
+func pointer[T any](v T) *T { return &v }
+
+// What the sale's processes say of themselves is told, and nothing is where they say nothing.
+func TestProcesses(t *testing.T) {
+	status := executor.Status{
+		Sale: "movie",
+		Shards: []executor.ShardStatus{
+			{Shard: 0, Owner: "a:1", Load: pointer(100.04), Queue: 3}, {Shard: 1, Owner: "b:1", Load: pointer(0.0)}, {Shard: 2},
+		},
+		Members: []executor.MemberStatus{
+			{ID: "2", Address: "b:1", Version: "v2", Should: 2},
+			{ID: "1", Address: "a:1", Version: "v2", Here: true, Up: true, Shards: 1, Should: 1, Traffic: &executor.Traffic{Came: 12.04, Passed: 6}},
+			{ID: "3", Address: "c:1", State: "standby", Up: true},
+		},
+		Moves: []executor.MoveStatus{{Shard: 1, From: "b:1", To: "a:1", Stage: "follows"}},
+	}
+	s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}}})
+	const want = `"processes":[{"address":"a:1","version":"v2","state":"serving","here":true,"up":true,"shards":1,"should":1,"requests":12,"forwarded":6},` +
+		`{"address":"b:1","version":"v2","state":"serving","up":false,"should":2},` +
+		`{"address":"c:1","state":"standby","up":true,"shards":0,"should":0}],` +
+		`"owners":[{"shard":0,"owner":"a:1","load":100,"waiting":3,"busy":true},{"shard":1,"owner":"b:1","load":0}],` +
+		`"moves":[{"shard":1,"from":"b:1","to":"a:1","stage":"follows"}]}`
+	if got := text(t, do(s, http.MethodGet, api.SalesPath+"movie", "", nil)); !strings.HasSuffix(got, want) {
+		t.Errorf("it says %s\nwant the end %s", got, want)
+	}
+}
+
+func TestBusier(t *testing.T) {
+	for _, c := range []struct {
+		loads []float64 // below 0: not known
+		busy  string
+	}{
+		{[]float64{50}, "-"},
+		{[]float64{50, -1}, "--"},
+		{[]float64{50, 24, 25}, "b--"},
+		{[]float64{50, 26, 25}, "---"},
+		{[]float64{2, 0, 0}, "b--"},
+		{[]float64{1.6, 0.2, 0.4}, "---"}, // by chance
+		{[]float64{0, 0}, "--"},
+		{[]float64{3000, -1, 1000}, "b--"},
+	} {
+		var shards []executor.ShardStatus
+		for _, l := range c.loads {
+			s := executor.ShardStatus{}
+			if l >= 0 {
+				s.Load = &l
+			}
+			shards = append(shards, s)
+		}
+		got := ""
+		for _, b := range busier(shards) {
+			got += map[bool]string{true: "b", false: "-"}[b]
+		}
+		if got != c.busy {
+			t.Errorf("%v: %s, want %s", c.loads, got, c.busy)
+		}
+	}
+}

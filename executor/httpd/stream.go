@@ -1,0 +1,332 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"salectl/api"
+	"salectl/executor"
+)
+
+// A stream is one request of HTTP/2 that lasts: many requests to a sale come in its body,
+// and their answers go out as they come. Two goroutines serve it: that of the handler reads
+// (streamin.go), another one writes what has come together (streamout.go). A request that
+// waits for its answer has none; one timer ends those whose time is over.
+
+// Bounds of streams.
+const (
+	// MostStreams are open at a time, where Config does not say.
+	MostStreams = 1000
+	// mostUnder bounds the requests of a stream that have no answer sent; with so many the
+	// server reads no further.
+	mostUnder = 8192
+	// mostUnsent bounds what waits to be sent to a process that is linked.
+	mostUnsent = 4 << 20
+	// goingGrace is how long a stream that has nothing under way may still be used by its
+	// client after it was told that the server goes away.
+	goingGrace = time.Second
+)
+
+// stream is one of them.
+type stream struct {
+	server  *Server
+	ctx     context.Context // of the request
+	sale    *sale
+	form    form
+	control *http.ResponseController
+	out     io.Writer
+
+	now time.Duration // of the last read; the reader's
+
+	mu     sync.Mutex // guards what follows
+	news   sync.Cond  // for the writer
+	room   sync.Cond  // for the reader: something was sent, or the stream is broken
+	spare  []*under   // to be used again
+	open   map[uint64]*under
+	ready  []*under // answered and not written
+	extra  []byte   // other messages, to be written
+	count  int      // requests that have no answer sent
+	over   bool     // no more will be read: what is under way is answered
+	going  bool     // the client was told that the server goes away
+	late   bool     // and has had the time to end the stream
+	broken error    // why nothing can be sent any more
+	linked bool     // to another process of the sale
+	closed bool     // nobody may use control any more
+
+	timer *time.Timer
+	next  time.Duration // monotonic: when the timer is due; 0: it is not
+	wrote time.Duration // monotonic: since when the writer has been writing; 0: it is not
+}
+
+// postStream answers POST /v1/sales/{sale}/stream.
+func (s *Server) postStream(w http.ResponseWriter, r *http.Request, name string) {
+	s.withSale(w, r, http.MethodPost, name, func(sale *sale) {
+		form, f := formOf(r.Header["Content-Type"])
+		switch {
+		case f != nil:
+			writeBadRequest(w, f)
+		case s.draining.Load():
+			writeOutcome(w, api.Draining)
+		default:
+			s.stream(w, r, sale, form)
+		}
+	})
+}
+
+// writeWantsHTTP2 answers a request for a stream by HTTP/1.1, whose body may have no end.
+func writeWantsHTTP2(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	(&problem{status: http.StatusHTTPVersionNotSupported, title: "HTTP Version Not Supported",
+		detail: "A stream needs HTTP/2. Without TLS, begin the connection with it (prior knowledge); a proxy before the server must speak it to the server, too. " +
+			"Claims one by one go to /v1/sales/{sale}/claims over any version."}).write(w)
+}
+
+// formOf returns the form of messages that the client has chosen.
+func formOf(values []string) (form, *fault) {
+	if len(values) == 1 {
+		switch media, _, _ := mime.ParseMediaType(values[0]); media {
+		case api.TypeStream:
+			return new(protobufForm), nil
+		case api.TypeLines:
+			return new(linesForm), nil
+		}
+	}
+	return nil, &fault{http.StatusUnsupportedMediaType, "Content-Type: must be " + api.TypeStream + " or " + api.TypeLines + ", given once"}
+}
+
+// stream serves a stream to its end.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form form) {
+	x := &stream{
+		server: s, ctx: r.Context(), sale: sale, form: form, control: http.NewResponseController(w), out: w,
+		open: make(map[uint64]*under),
+	}
+	x.news.L, x.room.L = &x.mu, &x.mu
+	if !s.streams.add(x, s.mostStreams) {
+		p := problemOf(api.Overloaded)
+		p.detail = fmt.Sprintf("There are %d streams already, which is as many as this server has. Use one for many requests.", s.mostStreams)
+		p.write(w)
+		return
+	}
+	defer s.streams.remove(x)
+	sale.metrics.streams.Inc()
+	defer sale.metrics.streams.Dec()
+	// It lasts for longer than a request may; see timer.
+	if err := errors.Join(x.control.SetReadDeadline(time.Time{}), x.control.SetWriteDeadline(time.Time{})); err != nil {
+		writeOutcome(w, api.Overloaded)
+		return
+	}
+	x.timer = time.AfterFunc(time.Hour, x.due)
+	defer x.close()
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = []string{form.media()}, noStore
+	if s.address != "" {
+		h[api.AddressHeader] = []string{s.address}
+	}
+	w.WriteHeader(http.StatusOK)
+	if x.control.Flush() != nil {
+		return
+	}
+	written := make(chan struct{})
+	go func() { defer close(written); x.write() }()
+	if s.ending.Load() { // since all streams were told
+		x.goAway()
+	}
+	x.read(r.Body)
+	<-written
+}
+
+// end says that there will be no more requests. broken says why nothing can be sent any
+// more; nil: it can, and what is under way is answered.
+func (x *stream) end(broken error) {
+	x.mu.Lock()
+	x.over = true
+	if x.broken == nil {
+		x.broken = broken
+	}
+	var ups []func()
+	if x.broken != nil {
+		for _, u := range x.open {
+			if !u.there && u.giveUp != nil {
+				ups = append(ups, u.giveUp)
+			}
+		}
+	}
+	x.cutLocked()
+	x.news.Signal()
+	x.room.Broadcast()
+	x.mu.Unlock()
+	for _, giveUp := range ups {
+		giveUp()
+	}
+}
+
+// cutLocked has reading and writing end, if the stream is broken.
+func (x *stream) cutLocked() {
+	if x.broken != nil && !x.closed {
+		_ = x.control.SetReadDeadline(passed) // they fail once it is over anyway
+		_ = x.control.SetWriteDeadline(passed)
+	}
+}
+
+// passed is a deadline that has.
+var passed = time.Unix(1, 0)
+
+// close says that the request is over.
+func (x *stream) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	x.timer.Stop()
+}
+
+// goAway tells the client that the server takes no more requests.
+func (x *stream) goAway() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.going || x.over {
+		return
+	}
+	x.going = true
+	x.extra = x.form.goingAway(x.extra)
+	x.news.Signal()
+	time.AfterFunc(x.grace(), x.gone)
+}
+
+// grace is how long the client has to end the stream. Another process of the sale ends none:
+// what this one has not answered by then it asks for again, wherever the shard is.
+func (x *stream) grace() time.Duration {
+	return min(goingGrace, x.server.drainTimeout/2)
+}
+
+// gone ends a stream whose client has not ended it, once nothing is under way.
+func (x *stream) gone() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.late = true
+	x.leaveLocked()
+}
+
+// leaveLocked has the reader read no further when nothing is under way and the server has
+// gone away for long enough.
+func (x *stream) leaveLocked() {
+	if x.late && !x.over && !x.closed && x.count == 0 {
+		_ = x.control.SetReadDeadline(passed) // a stream that is over needs none
+	}
+}
+
+// left says whether reading has ended because the server goes away.
+func (x *stream) left(err error) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.late && errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// due is called when a request's time may be over, or the client reads nothing for too long.
+func (x *stream) due() {
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		return
+	}
+	now := x.server.now().Mono
+	var ups []func()
+	x.next = 0
+	if x.wrote != 0 {
+		if now >= x.wrote+x.server.stall {
+			_ = x.control.SetWriteDeadline(passed) // which ends the write
+		}
+		x.dueLocked(now, max(x.wrote+x.server.stall, now+time.Second))
+	}
+	for _, u := range x.open {
+		switch {
+		case u.there:
+		case u.until <= now && u.giveUp != nil:
+			ups = append(ups, u.giveUp)
+		default:
+			x.dueLocked(now, max(u.until, now+time.Millisecond))
+		}
+	}
+	x.mu.Unlock()
+	for _, giveUp := range ups {
+		giveUp()
+	}
+}
+
+// dueLocked has due called at an instant, or before.
+func (x *stream) dueLocked(now, at time.Duration) {
+	if x.next == 0 || at < x.next {
+		x.next = at
+		x.timer.Reset(at - now)
+	}
+}
+
+// streams are those of a server.
+type streams struct {
+	mu   sync.Mutex
+	open map[*stream]struct{}
+}
+
+func (s *streams) add(x *stream, most int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) >= most {
+		return false
+	}
+	if s.open == nil {
+		s.open = make(map[*stream]struct{})
+	}
+	s.open[x] = struct{}{}
+	return true
+}
+
+func (s *streams) remove(x *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, x)
+}
+
+// goAway tells all clients that the server goes away.
+func (s *streams) goAway() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for x := range s.open {
+		x.goAway()
+	}
+}
+
+// under is one request of a stream that is under way.
+type under struct {
+	stream *stream
+	done   func(executor.Answer) // answered, bound once
+
+	id     uint64
+	kind   kind
+	how    api.How // of a settlement
+	user   string  // of a claim
+	shard  int     // of a settlement's claim
+	began  time.Duration
+	until  time.Duration
+	giveUp func() // nil: not yet
+	there  bool   // the answer is
+	answer executor.Answer
+
+	claims  []executor.Claim // of a look-up
+	outcome api.Outcome
+}
+
+// kind is what a request asks for.
+type kind int
+
+const (
+	claims kind = iota
+	settles
+	looksAtUser
+	looksAtClaim
+)

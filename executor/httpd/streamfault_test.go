@@ -1,0 +1,297 @@
+package httpd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/api/streampb"
+	"salectl/executor"
+)
+
+// raw opens a stream whose bytes are the test's. It returns all of the answer.
+func raw(t *testing.T, v *serving, contentType string, body io.Reader) string {
+	t.Helper()
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", v.url+api.StreamPath("movie"), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", contentType)
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	said, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatalf("the answer ends with %v", err)
+	}
+	return string(said)
+}
+
+// replies takes an answer of protobuf apart.
+func replies(t *testing.T, said string) (all []*streampb.Reply) {
+	t.Helper()
+	for rest := []byte(said); len(rest) > 0; {
+		message, after, err := streampb.Cut(rest, streampb.MaxReply)
+		if err != nil || message == nil {
+			t.Fatalf("the answer is cut short: %v", err)
+		}
+		r, err := new(streampb.Decoder).Reply(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, rest = append(all, r), after
+	}
+	return all
+}
+
+// endless is the body of a client that goes on to send.
+type endless struct{ io.Reader }
+
+func (e endless) Read(b []byte) (int, error) {
+	if n, err := e.Reader.Read(b); n > 0 || err != io.EOF {
+		return n, nil
+	}
+	return copy(b, "xxxxxxxx"), nil
+}
+
+// What cannot be taken apart ends the stream, after the answers to what came before.
+func TestStreamOfGarbage(t *testing.T) {
+	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}}))
+	good := streampb.AppendRequest(nil, claimOf(7, "ada"))
+	for name, c := range map[string]struct {
+		bytes  []byte
+		status uint32
+		detail string
+	}{
+		"no length":           {bytes.Repeat([]byte{0xff}, 20), 400, "no length"},
+		"too long":            {append([]byte{0x81, 0x80, 0x04}, make([]byte, 100)...), 413, "65537 bytes, at most 65536"},
+		"no protobuf":         {[]byte{3, 0xff, 0xff, 0xff}, 400, "no protobuf"},
+		"no id":               {streampb.AppendRequest(nil, claimOf(0, "ada")), 400, "id: missing"},
+		"a late hello":        {streampb.AppendRequest(nil, &streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{}}}), 400, "hello"},
+		"text that is no":     {streampb.AppendRequest(nil, claimOf(8, "a\xff")), 400, "no protobuf"},
+		"cut within a number": {[]byte{0x80}, 400, "within a message"},
+	} {
+		for _, goesOn := range []bool{false, true} {
+			if name == "cut within a number" && goesOn {
+				continue
+			}
+			var body io.Reader = bytes.NewReader(append(bytes.Clone(good), c.bytes...))
+			if goesOn {
+				body = endless{body}
+			}
+			all := replies(t, raw(t, v, api.TypeStream, body))
+			if len(all) != 2 {
+				t.Errorf("%s: %v", name, all)
+				continue
+			}
+			if all[0].Id == 0 {
+				all[0], all[1] = all[1], all[0]
+			}
+			if p := all[1].GetProblem(); all[0].GetAnswer().GetOutcome() != "sold" || p.GetStatus() != c.status || !strings.Contains(p.GetDetail(), c.detail) {
+				t.Errorf("%s: %v, want %d %s", name, all, c.status, c.detail)
+			}
+		}
+	}
+}
+
+// cutting is a transport whose connections a test cuts.
+func cutting(cut chan<- net.Conn) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Transport{Protocols: protocols, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			cut <- c
+		}
+		return c, err
+	}}
+}
+
+// Where the connection is cut, what is under way is given up and the client hears of it.
+func TestStreamIsCut(t *testing.T) {
+	gone := make(chan error, 2)
+	g := &fake{name: "movie", claim: func(ctx context.Context, _ executor.Request) executor.Answer {
+		gone <- nil
+		<-ctx.Done()
+		gone <- ctx.Err()
+		return executor.Answer{Outcome: api.Unknown}
+	}}
+	v := serve(t, New(Config{Sales: []executor.Service{g}, ClaimTimeout: time.Hour}))
+	conns := make(chan net.Conn, 1)
+	l := listen(t, v, func(c *api.StreamConfig) { c.Transport = cutting(conns) })
+	l.send(claimOf(1, "ada"))
+	<-gone
+	(<-conns).Close()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the claim's context ended with %v", err)
+	}
+	if err := <-l.closed; err == nil {
+		t.Error("the client takes the stream for ended")
+	}
+	v.end()
+	if <-v.done; v.err != nil {
+		t.Errorf("Serve: %v", v.err)
+	}
+}
+
+// patient is a transport that takes in little before its reader reads.
+func patient() *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Transport{Protocols: protocols, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 64 << 10}}
+}
+
+// A client that does not read its answers is not read from either: what the server keeps
+// for it is bounded, and nothing is lost.
+func TestStreamBackpressure(t *testing.T) {
+	var asked atomic.Int64
+	sale := &prompt{fake{name: "movie", claim: func(ctx context.Context, r executor.Request) executor.Answer {
+		asked.Add(1)
+		return soldTo(r.User)
+	}}}
+	v := serve(t, New(Config{Sales: []executor.Service{sale}}))
+	read := make(chan struct{})
+	heard := make(map[uint64]bool)
+	l := listen(t, v, func(c *api.StreamConfig) {
+		c.Transport = patient()
+		c.Received = func(r *streampb.Reply) { <-read; heard[r.Id] = true }
+	})
+	sent := uint64(0)
+	for full := 0; full < 100; {
+		switch err := l.TrySend(claimOf(sent+1, "ada")); {
+		case err == nil:
+			sent++
+		case !errors.Is(err, api.ErrStreamFull):
+			t.Fatal(err)
+		case v.Server.underWay() >= mostUnder: // it will read no more
+			full++
+			time.Sleep(time.Millisecond)
+		default:
+			runtime.Gosched()
+		}
+	}
+	// A few answers are gone to where the client has room for them, and no others.
+	if n := asked.Load(); n > mostUnder+(256<<10)/40 || uint64(n) >= sent {
+		t.Errorf("%d of %d requests were taken in", n, sent)
+	}
+	close(read)
+	l.CloseSend()
+	if err := <-l.closed; err != nil || uint64(len(heard)) != sent {
+		t.Errorf("%d of %d answers, and the stream ends with %v", len(heard), sent, err)
+	}
+}
+
+// prompt answers within Begin.
+type prompt struct{ fake }
+
+func (p *prompt) Begin(r executor.Request, answered func(executor.Answer)) (giveUp func()) {
+	answered(p.claim(context.Background(), r))
+	return func() {}
+}
+
+// underWay is how many requests streams have that have no answer sent.
+func (s *Server) underWay() (n int) {
+	s.streams.mu.Lock()
+	defer s.streams.mu.Unlock()
+	for x := range s.streams.open {
+		x.mu.Lock()
+		n += x.count
+		x.mu.Unlock()
+	}
+	return n
+}
+
+// A client that reads nothing for too long loses its stream.
+func TestStreamStalls(t *testing.T) {
+	sale := &prompt{fake{name: "movie", claim: sells}}
+	s := New(Config{Sales: []executor.Service{sale}})
+	s.stall = time.Millisecond
+	v := serve(t, s)
+	read := make(chan struct{})
+	l := listen(t, v, func(c *api.StreamConfig) {
+		c.Transport = patient()
+		c.Received = func(r *streampb.Reply) { <-read }
+	})
+	for id := uint64(1); l.Send(claimOf(id, fmt.Sprint("user-", id))) == nil; id++ {
+	}
+	close(read)
+	if err := <-l.closed; err == nil {
+		t.Error("the stream ends in good order")
+	}
+}
+
+// A server that goes away says so, answers what is under way, and takes nothing more.
+func TestStreamDrains(t *testing.T) {
+	g := newGate()
+	v := serve(t, New(Config{Sales: []executor.Service{g}}))
+	l := listen(t, v, nil)
+	l.send(claimOf(1, "ada"))
+	<-g.inside
+	v.end()
+	if r := l.hears(); r.Id != 0 || r.GetGoingAway() == nil {
+		t.Fatalf("heard %v, want that the server goes away", r)
+	}
+	l.send(claimOf(2, "bob"))
+	if got := l.outcome(2); got != "draining" {
+		t.Errorf("a new request got %s", got)
+	}
+	close(g.open)
+	if got := l.outcome(1); got != "sold" {
+		t.Errorf("what was under way got %s", got)
+	}
+	l.CloseSend()
+	if err := <-l.closed; err != nil {
+		t.Errorf("the stream ends with %v", err)
+	}
+	if <-v.done; v.err != nil {
+		t.Errorf("Serve: %v", v.err)
+	}
+}
+
+// A stream that begins when all were told that the server goes away is told, too, also where
+// peers decide on what comes still.
+func TestStreamBeginsLate(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}})
+	v := serve(t, s)
+	s.Retired()
+	s.ending.Store(true)
+	l := listen(t, v, nil)
+	if r := l.hears(); r.GetGoingAway() == nil {
+		t.Fatalf("heard %v", r)
+	}
+	if err := <-l.closed; err != nil {
+		t.Errorf("the stream ends with %v", err)
+	}
+}
+
+// A client that does not end its stream does not keep the server.
+func TestStreamIsLeft(t *testing.T) {
+	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}}))
+	l := listen(t, v, nil)
+	v.end()
+	if r := l.hears(); r.GetGoingAway() == nil {
+		t.Fatalf("heard %v", r)
+	}
+	if err := <-l.closed; err != nil {
+		t.Errorf("the stream ends with %v", err)
+	}
+	if <-v.done; v.err != nil {
+		t.Errorf("Serve: %v", v.err)
+	}
+}

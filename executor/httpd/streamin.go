@@ -1,0 +1,302 @@
+package httpd
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"salectl/api"
+	"salectl/api/streampb"
+	"salectl/executor"
+	"salectl/executor/shard"
+)
+
+// form is how messages are written: as protobuf, or as lines of JSON.
+type form interface {
+	media() string
+	// cut takes the first message off what was read; nil without a fault: it is not there
+	// to its end yet.
+	cut(b []byte) (message, rest []byte, f *fault)
+	// request reads a message, which is overwritten by the next. A fault of a message
+	// whose id is known is about that request alone; else it ends the stream.
+	request(message []byte) (*streampb.Request, *fault)
+	// What is appended: an answer to a claim or settlement, to a look-up, that the server
+	// goes away, and what is wrong with a message (id) or the stream (0).
+	answer(b []byte, u *under) []byte
+	found(b []byte, u *under) []byte
+	goingAway(b []byte) []byte
+	problem(b []byte, id uint64, p *problem) []byte
+}
+
+// read takes in requests until there are no more.
+func (x *stream) read(body io.Reader) {
+	buf, to := make([]byte, 32<<10), 0
+	for first := true; ; {
+		n, err := body.Read(buf[to:])
+		x.now = x.server.now().Mono
+		to += n
+		rest := buf[:to]
+		for {
+			message, after, f := x.form.cut(rest)
+			if f != nil {
+				x.refuse(0, f)
+				x.end(nil)
+				return
+			}
+			if message == nil {
+				break
+			}
+			rest = after
+			if !x.take(message, first, body, rest) {
+				return
+			}
+			first = false
+		}
+		switch {
+		case err == io.EOF && len(rest) > 0:
+			x.refuse(0, malformed("the stream ends within a message"))
+			x.end(nil)
+			return
+		case err == io.EOF || err != nil && x.left(err):
+			x.end(nil)
+			return
+		case err != nil:
+			x.end(err)
+			return
+		}
+		if to = copy(buf, rest); to > len(buf)/2 { // a long message
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+	}
+}
+
+// take takes in one message; false: there are to be no more.
+func (x *stream) take(message []byte, first bool, body io.Reader, rest []byte) bool {
+	r, f := x.form.request(message)
+	if f != nil {
+		id := r.GetId()
+		x.refuse(id, f)
+		if id == 0 {
+			x.end(nil)
+		}
+		return id != 0
+	}
+	if hello, ok := r.Asks.(*streampb.Request_Hello); ok {
+		if first {
+			x.link(hello.Hello, body, rest)
+		} else {
+			x.refuse(0, malformed("hello: only the first message of a stream may be one"))
+			x.end(nil)
+		}
+		return false
+	}
+	if r.Id == 0 {
+		x.refuse(0, malformed("id: missing; each request has one, from 1"))
+		x.end(nil)
+		return false
+	}
+	if first {
+		x.server.untilOpened(x.ctx)
+	}
+	switch asks := r.Asks.(type) {
+	case *streampb.Request_Claim:
+		return x.claim(r, asks.Claim)
+	case *streampb.Request_Settle:
+		return x.settle(r, asks.Settle)
+	case *streampb.Request_User:
+		return x.user(r, asks.User.GetUser())
+	case *streampb.Request_Find:
+		return x.find(r, asks.Find.GetClaim())
+	case *streampb.Request_Cancel:
+		x.cancel(r.Id)
+	default:
+		x.refuse(r.Id, malformed("the request asks for nothing that is known here: it has claim, settle, user, find or cancel"))
+	}
+	return true
+}
+
+// refuse says what is wrong with a message, or with the stream.
+func (x *stream) refuse(id uint64, f *fault) {
+	p := problemOf(api.BadRequest)
+	p.status, p.detail = f.status, f.detail
+	x.say(id, &p)
+}
+
+func (x *stream) say(id uint64, p *problem) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for len(x.extra) > mostUnsent && x.broken == nil { // a client that sends faults and reads nothing
+		x.room.Wait()
+	}
+	x.extra = x.form.problem(x.extra, id, p)
+	x.news.Signal()
+}
+
+// begin takes in a request. It waits while too many are under way. nil: it is not to be
+// answered, because its id is in use, or the stream is over, which ok says.
+func (x *stream) begin(r *streampb.Request, k kind) (u *under, ok bool) {
+	x.mu.Lock()
+	for x.count >= mostUnder && x.broken == nil {
+		x.room.Wait()
+		x.now = x.server.now().Mono
+	}
+	if x.broken != nil {
+		x.mu.Unlock()
+		x.end(x.broken)
+		return nil, false
+	}
+	if _, used := x.open[r.Id]; used {
+		x.mu.Unlock()
+		x.say(r.Id, &problem{status: http.StatusConflict, title: "Conflict",
+			detail: "id: another request with it is under way; give each its own until it is answered."})
+		return nil, true
+	}
+	if last := len(x.spare) - 1; last >= 0 {
+		u = x.spare[last]
+		x.spare = x.spare[:last]
+	} else {
+		u = &under{stream: x}
+		u.done = u.answered
+	}
+	u.giveUp = nil
+	u.id, u.kind, u.began, u.until = r.Id, k, x.now, x.now+x.server.claimTimeout
+	if ms := r.TimeoutMs; ms > 0 {
+		u.until = x.now + min(x.server.claimTimeout, time.Duration(ms)*time.Millisecond)
+	}
+	x.open[u.id] = u
+	x.count++
+	x.dueLocked(x.now, u.until)
+	x.mu.Unlock()
+	return u, true
+}
+
+// begun takes down how to give a request up.
+func (u *under) begun(giveUp func()) {
+	x := u.stream
+	x.mu.Lock()
+	u.giveUp = giveUp
+	broken := x.broken != nil && !u.there
+	x.mu.Unlock()
+	if broken {
+		giveUp()
+	}
+}
+
+// answered takes in the answer.
+func (u *under) answered(a executor.Answer) {
+	x := u.stream
+	x.mu.Lock()
+	u.answer, u.there = a, true
+	x.ready = append(x.ready, u)
+	if len(x.ready) == 1 {
+		x.news.Signal()
+	}
+	x.mu.Unlock()
+}
+
+// foundThem takes in what a look-up has found.
+func (u *under) foundThem(all []executor.Claim, outcome api.Outcome) {
+	u.claims, u.outcome = all, outcome
+	u.answered(executor.Answer{})
+}
+
+func (x *stream) claim(r *streampb.Request, asks *streampb.NewClaim) bool {
+	u, ok := x.begin(r, claims)
+	if u == nil {
+		return ok
+	}
+	c := executor.Request{User: asks.GetUser(), Key: asks.GetKey(), Quantity: asks.GetQuantity()}
+	if c.Quantity == 0 {
+		c.Quantity = 1
+	}
+	u.user = c.User
+	err := cmp.Or(api.CheckUser(c.User), api.CheckQuantity(c.Quantity))
+	if err == nil && c.Key != "" {
+		err = api.CheckKey(c.Key)
+	}
+	switch {
+	case err != nil:
+		u.answered(executor.Answer{Outcome: api.BadRequest, Message: err.Error()})
+	case x.server.draining.Load():
+		u.answered(x.sale.Decline(c, api.Draining))
+	default:
+		u.begun(x.sale.Begin(c, u.done))
+	}
+	return true
+}
+
+func (x *stream) settle(r *streampb.Request, asks *streampb.Settlement) bool {
+	u, ok := x.begin(r, settles)
+	if u == nil {
+		return ok
+	}
+	s := shard.SettlementOf(asks)
+	u.how, u.shard = s.How, s.Claim.Shard
+	err := s.Check(s.How)
+	switch {
+	case s.How == api.Refund:
+		u.answered(executor.Answer{Outcome: api.BadRequest, Message: "how: a refund is asked of the admin address"})
+	case err != nil:
+		u.answered(executor.Answer{Outcome: api.BadRequest, Message: err.Error()})
+	case x.server.draining.Load():
+		u.answered(executor.Answer{Outcome: api.Draining})
+	default:
+		u.begun(x.sale.BeginSettle(s, u.done))
+	}
+	return true
+}
+
+// user looks up a user's claims. That may wait for a node, and so has a goroutine: it ends
+// when the request is answered.
+func (x *stream) user(r *streampb.Request, user string) bool {
+	u, ok := x.begin(r, looksAtUser)
+	if u == nil {
+		return ok
+	}
+	u.user = user
+	if err := api.CheckUser(user); err != nil {
+		u.kind = claims
+		u.answered(executor.Answer{Outcome: api.BadRequest, Message: err.Error()})
+		return true
+	}
+	u.begun(func() {}) // it does not take long
+	go func() { u.foundThem(x.sale.User(user)) }()
+	return true
+}
+
+func (x *stream) find(r *streampb.Request, asks *streampb.ClaimID) bool {
+	u, ok := x.begin(r, looksAtClaim)
+	if u == nil {
+		return ok
+	}
+	id := shard.ClaimIDOf(asks)
+	u.shard = id.Shard
+	if id.Unit != 0 {
+		u.kind = claims
+		u.answered(executor.Answer{Outcome: api.BadRequest, Message: "claim: one that a node gave is looked up by its user"})
+		return true
+	}
+	claim, outcome := x.sale.Find(id)
+	u.foundThem([]executor.Claim{claim}, outcome)
+	return true
+}
+
+// cancel gives up a request, if it has no answer yet.
+func (x *stream) cancel(id uint64) {
+	x.mu.Lock()
+	var giveUp func()
+	if u, ok := x.open[id]; ok && !u.there {
+		giveUp = u.giveUp
+	}
+	x.mu.Unlock()
+	if giveUp != nil {
+		giveUp()
+	}
+}
+
+var (
+	errStreamOver = errors.New("the stream is over")
+	errStreamFull = errors.New("the other process does not read what is sent")
+)

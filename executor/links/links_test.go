@@ -1,0 +1,222 @@
+package links_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/embedded"
+	"salectl/backends/quorum"
+	"salectl/executor"
+	"salectl/executor/httpd"
+	"salectl/executor/links"
+	"salectl/executor/saletest"
+	"salectl/spec"
+)
+
+const shards = 6
+
+// pair is two processes of one sale in this one, on the embedded store: the links between
+// them are real.
+type pair struct {
+	a, b   *executor.Executor
+	owners [shards]*executor.Executor
+	users  atomic.Int64
+}
+
+// newPair starts them, and returns when each owns half and knows what the other has.
+func newPair(t testing.TB) *pair {
+	t.Helper()
+	dir := t.TempDir()
+	logs, node := open(t, dir)
+	saletest.Provision(t, logs, saletest.Declared("linked", shards<<32, shards, 10), slices.Repeat([]int64{1 << 32}, shards))
+	saletest.Mark(t, node)
+	p, addresses := new(pair), make(map[string]*executor.Executor)
+	for _, e := range []**executor.Executor{&p.a, &p.b} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs, node := open(t, dir)
+		*e = executor.New(executor.Config{
+			Logs: logs, Nodes: []quorum.Node{node}, Sale: "linked", Address: l.Addr().String(),
+			Dial: links.Dialer(links.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)}),
+		})
+		addresses[l.Addr().String()] = *e
+		run(t, *e, l)
+	}
+	for deadline := time.Now().Add(time.Minute); !p.shared(addresses); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the shards are not shared: %v", p.owners)
+		}
+	}
+	return p
+}
+
+// open opens the embedded store of a folder until the test has ended.
+func open(t testing.TB, dir string) (*embedded.Logs, *embedded.Node) {
+	t.Helper()
+	logs, err := embedded.OpenLogs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := embedded.OpenNode(dir, embedded.ThisHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(logs.Close(), node.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return logs, node
+}
+
+// shared says whether both own half, and agree.
+func (p *pair) shared(addresses map[string]*executor.Executor) bool {
+	count := make(map[*executor.Executor]int)
+	for i := range shards {
+		p.owners[i] = addresses[p.a.PlaceOf(i).Owner]
+		if p.owners[i] == nil || p.owners[i] != addresses[p.b.PlaceOf(i).Owner] {
+			return false
+		}
+		count[p.owners[i]]++
+	}
+	return count[p.a] == shards/2 && count[p.b] == shards/2
+}
+
+// run serves until the test has ended.
+func run(t testing.TB, e *executor.Executor, l net.Listener) {
+	host := &links.Host{Sales: map[string]*executor.Executor{e.Sale(): e}, Log: slog.New(slog.DiscardHandler)}
+	server := httpd.New(httpd.Config{Sales: []executor.Service{e}, Peers: host, Address: l.Addr().String()})
+	ctx, cancel := context.WithCancel(context.Background())
+	owning, release := context.WithCancel(context.Background())
+	served, ended := make(chan error, 1), make(chan error, 1)
+	go func() { served <- server.Serve(ctx, l) }()
+	go func() { ended <- e.Run(owning) }()
+	t.Cleanup(func() {
+		cancel()
+		err := <-served
+		release()
+		if err := errors.Join(err, <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// userOf returns somebody new, whose shard a process owns.
+func (p *pair) userOf(owner *executor.Executor) string {
+	for {
+		if user := fmt.Sprintf("user-%011d", p.users.Add(1)); p.owners[spec.HomeShard(user, shards)] == owner {
+			return user
+		}
+	}
+}
+
+// What a process is asked about a shard of its peer's, it answers as the peer would.
+func TestForwarded(t *testing.T) {
+	p := newPair(t)
+	for _, asked := range []*executor.Executor{p.a, p.b} {
+		for _, owner := range []*executor.Executor{p.a, p.b} {
+			user := p.userOf(owner)
+			r := executor.Request{User: user, Key: "key", Quantity: 2}
+			sold := asked.Claim(t.Context(), r)
+			if sold.Outcome != api.Sold || sold.Replayed || len(sold.Claim.Units) != 2 || sold.Claim.User != user {
+				t.Fatalf("%+v", sold)
+			}
+			if again := asked.Claim(t.Context(), r); again.Outcome != api.Sold || !again.Replayed || again.Claim.ID != sold.Claim.ID {
+				t.Errorf("asked again: %+v", again)
+			}
+			if more := asked.Claim(t.Context(), executor.Request{User: user, Key: "more", Quantity: 9}); more.Outcome != api.LimitReached || len(more.Claims) != 1 {
+				t.Errorf("asked for more than a user may have: %+v", more)
+			}
+			if claims, why := asked.User(user); why != "" || len(claims) != 1 || claims[0].ID != sold.Claim.ID {
+				t.Errorf("the user's claims are %+v %s", claims, why)
+			}
+			if c, why := asked.Find(sold.Claim.ID); why != "" || c.User != user {
+				t.Errorf("the claim is %+v %s", c, why)
+			}
+			refund := executor.Settlement{Claim: sold.Claim.ID, How: api.Refund}
+			if back := asked.Settle(t.Context(), refund); back.Outcome != api.Refunded {
+				t.Errorf("refunded: %+v", back)
+			}
+			if claims, _ := asked.User("nobody-" + user); len(claims) != 0 {
+				t.Errorf("nobody has %+v", claims)
+			}
+		}
+	}
+}
+
+// BenchmarkForwarded compares the processor time of a claim that a process decides with
+// that of one that its peer decides, in turns. Both processes are this one.
+func BenchmarkForwarded(b *testing.B) {
+	for _, callers := range []int{1, 200, 2000} {
+		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
+			p := newPair(b)
+			rounds := []struct {
+				name  string
+				owner *executor.Executor
+				used  time.Duration
+			}{{name: "own", owner: p.a}, {name: "forwarded", owner: p.b}}
+			n := max(20_000, 40*callers)
+			if callers == 1 {
+				n = 2000
+			}
+			for b.Loop() {
+				for i := range rounds {
+					runtime.GC()
+					before := processor(b)
+					p.claim(b, rounds[i].owner, callers, n)
+					rounds[i].used += processor(b) - before
+				}
+			}
+			b.ReportMetric(0, "ns/op") // a round of both is no operation
+			for _, r := range rounds {
+				b.ReportMetric(float64(r.used.Microseconds())/float64(b.N*n), r.name+"-us/claim")
+			}
+			b.ReportMetric(float64(rounds[1].used)/float64(rounds[0].used), "forwarded:own")
+		})
+	}
+}
+
+// claim has callers claim so many units of the first process, for users of an owner's.
+func (p *pair) claim(b *testing.B, owner *executor.Executor, callers, n int) {
+	var all sync.WaitGroup
+	var left atomic.Int64
+	left.Store(int64(n))
+	var wrong atomic.Pointer[executor.Answer]
+	for range callers {
+		all.Go(func() {
+			for left.Add(-1) >= 0 {
+				r := executor.Request{User: p.userOf(owner), Key: "key", Quantity: 1}
+				if a := p.a.Claim(context.Background(), r); a.Outcome != api.Sold {
+					wrong.CompareAndSwap(nil, &a)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if a := wrong.Load(); a != nil {
+		b.Fatalf("%+v", *a)
+	}
+}
+
+// processor is the time that this process has taken of the processors.
+func processor(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

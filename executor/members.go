@@ -1,0 +1,67 @@
+package executor
+
+import (
+	"salectl/backends/clock"
+)
+
+// memberStatus is who there is, as far as is known.
+func (o *owner) memberStatus(now clock.Now) (all []MemberStatus) {
+	owns, should := make(map[string]int), make(map[string]int)
+	for i := range o.shares.all {
+		should[o.shares.desired[i]]++
+		if o.shares.all[i].stage == owned {
+			owns[o.me]++
+		} else if id := o.ownerOf(now, i); id != "" {
+			owns[id]++
+		}
+	}
+	for _, m := range o.members {
+		s := MemberStatus{
+			ID: m.ID, Address: m.Address, Version: m.Version, State: m.State, Here: m.ID == o.me,
+			Shards: owns[m.ID], Should: should[m.ID],
+		}
+		if s.Here {
+			s.Up, s.Traffic = true, o.busy
+		} else if p := o.fellows.all[m.ID]; p != nil && o.isUp(now, m.ID) {
+			s.Up, s.Traffic = true, p.busy
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// moving is which shards are not where they should be.
+func (o *owner) moving(now clock.Now) (all []MoveStatus) {
+	for i := range o.shares.all {
+		s := &o.shares.all[i]
+		holder, to := o.ownerOf(now, i), o.shares.desired[i]
+		m := MoveStatus{Shard: i, Stage: "due"}
+		switch s.stage {
+		case owned, stopping:
+			holder = o.me
+			if s.stage == stopping && s.to != "" {
+				to, m.Stage = s.to, "gives"
+			}
+		case warming:
+			m.Stage = "follows"
+		case trying, taking:
+			m.Stage = "takes"
+		}
+		if to == "" || to == holder {
+			continue
+		}
+		m.From, m.To = o.addressOf(holder), o.addressOf(to)
+		all = append(all, m)
+	}
+	return all
+}
+
+// addressOf is where a member answers.
+func (o *owner) addressOf(id string) string {
+	for _, m := range o.members {
+		if m.ID == id {
+			return m.Address
+		}
+	}
+	return ""
+}

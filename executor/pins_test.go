@@ -1,0 +1,121 @@
+package executor
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/ledger"
+	"salectl/executor/shard"
+)
+
+// The pin with the highest number counts, and of two that are alike one, whoever looks. One
+// of a process that is to own nothing counts for nobody, and neither does an older one then.
+func TestPins(t *testing.T) {
+	member := func(id, state string, pins ...pin) memberNote { return memberNote{ID: id, State: state, Pins: pins} }
+	for name, c := range map[string]struct {
+		members []memberNote
+		want    string // whose shard 1 is; "": wherever it would be
+	}{
+		"none":                   {[]memberNote{member("a", ""), member("b", "")}, ""},
+		"one":                    {[]memberNote{member("a", ""), member("b", "", pin{Shard: 1, Number: 1})}, "b"},
+		"a newer one":            {[]memberNote{member("a", "", pin{Shard: 1, Number: 7}), member("b", "", pin{Shard: 1, Number: 6})}, "a"},
+		"two alike":              {[]memberNote{member("a", "", pin{Shard: 1, Number: 6}), member("b", "", pin{Shard: 1, Number: 6})}, "b"},
+		"of another shard":       {[]memberNote{member("a", "", pin{Shard: 1, Number: 6}), member("b", "", pin{Shard: 2, Number: 9})}, "a"},
+		"ended":                  {[]memberNote{member("a", "", pin{Shard: 1, Number: 6}), member("b", "", pin{Shard: 1, Number: 7, Any: true})}, ""},
+		"ended, and pinned anew": {[]memberNote{member("a", "", pin{Shard: 1, Number: 8}), member("b", "", pin{Shard: 1, Number: 7, Any: true})}, "a"},
+		"drained":                {[]memberNote{member("a", "", pin{Shard: 1, Number: 6}), member("b", memberStandby, pin{Shard: 1, Number: 7})}, ""},
+		"of no shard":            {[]memberNote{member("a", "", pin{Shard: -1, Number: 6}, pin{Shard: 9, Number: 6}), member("b", "")}, ""},
+	} {
+		backwards := slices.Clone(c.members)
+		slices.Reverse(backwards)
+		got, other := pinned(c.members, 8), pinned(backwards, 8)
+		if got[1] != c.want || other[1] != c.want || got[-1] != "" || got[9] != "" {
+			t.Errorf("%s: pinned to %v, and backwards to %v, want %q", name, got, other, c.want)
+		}
+		owners := assign("run", 8, c.members)
+		if c.want != "" && owners[1] != c.want {
+			t.Errorf("%s: shard 1 is to be of %q, want %q", name, owners[1], c.want)
+		}
+		if !slices.Equal(owners, assign("run", 8, backwards)) {
+			t.Errorf("%s: the order of members counts", name)
+		}
+	}
+}
+
+// A second move elsewhere takes the shard from the process of the first, whatever the second
+// process knows: the first pin, or that the shard was taken over since.
+func TestTheLastMoveCounts(t *testing.T) {
+	at := clock.Now{Mono: time.Minute}
+	process := func(id string) *owner {
+		o := newOwner(MachineConfig{Sale: "movie", Address: id + ":1"})
+		o.me, o.board = id, shard.NewBoard(4)
+		o.shares.all, o.shares.desired = make([]share, 4), make([]string, 4)
+		o.holder = make([]string, 4)
+		return o
+	}
+	for name, c := range map[string]struct {
+		knows bool   // of the first pin
+		epoch uint64 // that it knows
+		wins  bool
+	}{
+		"it knows the pin":            {true, 0, true},
+		"it knows of the takeover":    {false, 5, true},
+		"it knows neither":            {false, 0, false}, // alike, and its id is lower
+		"it knows the pin, and since": {true, 9, true},
+	} {
+		a, b := process("2"), process("1")
+		both := func() []memberNote { return []memberNote{a.myself(), b.myself()} }
+		a.assign(both())
+		a.board.Post(2, 1, ledger.Totals{Epoch: 4}, time.Time{}, true)
+		a.pin(at, 2, false)
+		if a.shares.desired[2] != "2" || len(a.pins) != 1 || a.pins[0].Number != 4<<10+1 {
+			t.Fatalf("%s: the first: %v, shard 2 is to be of %q", name, a.pins, a.shares.desired[2])
+		}
+		b.assign([]memberNote{b.myself(), {ID: "2"}})
+		if c.knows {
+			b.assign(both())
+		}
+		b.board.Post(2, 1, ledger.Totals{Epoch: max(c.epoch, 4)}, time.Time{}, true)
+		b.pin(at, 2, false)
+		all := both()
+		a.assign(all)
+		b.assign(slices.Clone(all))
+		to, left := "1", [2]int{0, 1}
+		if !c.wins {
+			to, left = "2", [2]int{1, 0}
+		}
+		if a.shares.desired[2] != to || b.shares.desired[2] != to || len(a.pins) != left[0] || len(b.pins) != left[1] {
+			t.Errorf("%s: shard 2 is to be of %q and %q, pins %v and %v", name, a.shares.desired[2], b.shares.desired[2], a.pins, b.pins)
+		}
+		// Any of them ends it.
+		a.assign(both())
+		a.pin(at, 2, true)
+		all = both()
+		b.assign(all)
+		a.assign(slices.Clone(all))
+		free := assign("", 4, []memberNote{{ID: "1"}, {ID: "2"}})
+		if len(b.pins) != 0 || b.shares.desired[2] != free[2] || a.shares.desired[2] != free[2] {
+			t.Errorf("%s: ended: pins %v and %v, shard 2 is to be of %q", name, a.pins, b.pins, b.shares.desired[2])
+		}
+	}
+}
+
+// A rate is that of the five seconds before the last look, and none is told before.
+func TestMeter(t *testing.T) {
+	var m meter
+	for i, c := range []struct {
+		count uint64
+		want  string
+	}{{7, "?"}, {8, "?"}, {9, "?"}, {10, "?"}, {11, "?"}, {17, "2"}, {18, "2"}, {18, "1.8"}, {18, "1.6"}, {18, "1.4"}, {18, "0.2"}, {18, "0"}} {
+		got := "?"
+		if rate := m.look(time.Duration(i)*time.Second, c.count); rate != nil {
+			got = fmt.Sprint(*rate)
+		}
+		if got != c.want {
+			t.Errorf("after %d s: %s, want %s", i, got, c.want)
+		}
+	}
+}

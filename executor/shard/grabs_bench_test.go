@@ -1,0 +1,66 @@
+package shard
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/lists"
+	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/spec"
+)
+
+// BenchmarkGrabCalls is what a request costs the process that asks a node for it: to queue
+// it, to put it into a call of 512, to take in what the node gave, and that the ledger has
+// it. The node takes no time.
+func BenchmarkGrabCalls(b *testing.B) {
+	for _, shards := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			now := clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}
+			g := NewNodeBatcher(spec.AckRedis, 10_000)
+			var queues []*shardQueue
+			for i := range shards {
+				s := New(Config{
+					Shard: i, Log: fmt.Sprint("log-", i), Me: []byte("12345678"), Address: "a:1", UID: saletest.UID,
+					Board: NewBoard(shards), Doubts: new(Doubts), Clock: func() clock.Now { return now },
+				})
+				s.rights.Store(&Rights{Lease: leaseFrom(b, now), ReadAt: now, TTL: quorum.DefaultTTL})
+				queues = append(queues, g.Serve(s, lists.List{UID: saletest.UID, Shard: i}, lists.Sizes{}, spec.MaxBacklog, now))
+				queues[i].turn(now, 1)
+			}
+			users := make([]string, grabsAtOnce)
+			for i := range users {
+				users[i] = fmt.Sprint("user-", i)
+			}
+			pool, call := new(sync.Pool), new(GrabCall)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for done := 0; done < b.N; done += grabsAtOnce {
+				for i, user := range users {
+					x := NewTicket(pool, Request{User: user, Key: "key", Quantity: 1}, nil, now.Mono)
+					if o := queues[i%shards].offer(now, x); o != "" {
+						b.Fatal(o)
+					}
+				}
+				if ask, _ := g.Next(now, call); !ask {
+					b.Fatal("it asks for nobody")
+				}
+				given := make([]lists.Given, len(call.Batches))
+				for i, batch := range call.Batches {
+					given[i] = lists.Given{At: 1, Units: make([]lists.Unit, len(batch.Users))}
+					for n := range given[i].Units {
+						given[i].Units[n].Number = int64(n + 1)
+					}
+				}
+				g.Done(now, call, given, nil)
+				for i, gs := range call.shards {
+					gs.drained(call.Batches[i].Users)
+					gs.shard.events = gs.shard.events[:0]
+				}
+			}
+		})
+	}
+}

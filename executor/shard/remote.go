@@ -1,0 +1,481 @@
+package shard
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+)
+
+// Remote stands for a shard that another process owns: requests that came to this
+// process are passed on to the owner in the order of their coming, and its answers
+// back. While nobody is known to own the shard, or the owner does not take it yet, they
+// wait, for Patience at most.
+//
+// No request overtakes an earlier one: the next owner is asked when what was sent to the
+// one before has come back. A request that an owner has not answered is asked for again,
+// with its key, so that one that was accepted is answered from the log. All methods are
+// safe for concurrent use.
+type Remote struct {
+	cfg  RemoteConfig
+	self place // itself, for its tickets
+
+	underway underway     // those that came with a key, here and on the shard of this process
+	n        atomic.Int64 // tickets; written under mu
+
+	mu     sync.Mutex
+	route  Route
+	rests  time.Duration // monotonic: the owner is not asked before
+	probes bool          // it has not taken its shard yet: one request at a time asks whether it has
+	queue  []*Ticket     // not sent, in order
+	sent   []*Ticket     // in order, all to the process at
+	at     string
+	last   uint64 // number of an errand
+	turns  uint64 // that tickets have been given
+	closed *Answer
+}
+
+// Route says who owns a shard.
+type Route struct {
+	Owner   string // the id of a process; "": nobody knows
+	Address string // where it answers
+	Epoch   uint64 // of the shard's log under it: higher is newer
+}
+
+// Errand is a request that another process is asked to decide.
+type Errand struct {
+	ID     uint64
+	Shard  int
+	Claim  *Request    // or
+	Settle *Settlement // what is asked of a claim, or
+	User   string      // whose claims are to be told, or
+	Find   *ClaimID    // a claim that is to be told
+}
+
+// Patience is for how long a request waits for a shard that moves.
+const Patience = time.Second
+
+// restFor is how long an owner that has not taken its shard yet is left alone.
+const restFor = 5 * time.Millisecond
+
+// RemoteConfig is what a Remote is made of; all is required.
+type RemoteConfig struct {
+	Shard  int
+	UID    string // of the run
+	Doubts *Doubts
+	Queue  func() int // how many requests may wait
+	Me     string     // the id of this process
+	First  uint64     // below the number of any errand
+	// Send hands an errand to the process of that id, and does not wait. false: it cannot
+	// be reached now, or cannot take more.
+	Send func(owner string, e Errand) bool
+	// Home queues a ticket on the shard of this process, or says why not.
+	Home func(now clock.Now, t *Ticket) api.Outcome
+	// Why is what requests are told that nobody could be asked for.
+	Why func() Answer
+}
+
+// NewRemote returns the stand-in of a shard of which no owner is known.
+func NewRemote(c RemoteConfig) *Remote {
+	r := &Remote{cfg: c, last: c.First}
+	r.self = r
+	return r
+}
+
+// Busy says whether requests wait here, or for an answer of the owner: what comes then is
+// to wait behind them, also where the shard is this process's by now.
+func (r *Remote) Busy() bool { return r.n.Load() > 0 }
+
+// count brings n up to date. mu is held.
+func (r *Remote) count() { r.n.Store(int64(len(r.queue) + len(r.sent))) }
+
+// Route returns who owns the shard as far as is known.
+func (r *Remote) Route() Route {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.route
+}
+
+// Learn takes in who owns the shard, unless a newer owner is known.
+func (r *Remote) Learn(now clock.Now, to Route) {
+	r.change(func() []*Ticket {
+		r.learn(to)
+		r.pump(now)
+		return nil
+	})
+}
+
+func (r *Remote) learn(to Route) {
+	if to.Owner != "" && (to.Epoch > r.route.Epoch || r.route.Owner == "") {
+		r.route, r.rests, r.probes = to, 0, false
+	}
+}
+
+// Forget says that a process owns the shard no more.
+func (r *Remote) Forget(owner string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.route.Owner == owner {
+		r.route.Owner = ""
+	}
+}
+
+// Offer queues a ticket, or says why not.
+func (r *Remote) Offer(now clock.Now, t *Ticket) api.Outcome {
+	r.mu.Lock()
+	switch {
+	case r.closed != nil:
+		r.mu.Unlock()
+		return r.closed.Outcome
+	case len(r.queue) >= r.cfg.Queue():
+		r.mu.Unlock()
+		return api.Overloaded
+	}
+	r.enter(now, t)
+	r.queue = append(r.queue, t)
+	r.pump(now)
+	r.count()
+	r.mu.Unlock()
+	return ""
+}
+
+// Moved queues tickets that a shard of this process has not decided, or perhaps has. They
+// come before all that were offered since. The shard is this process's no more.
+func (r *Remote) Moved(now clock.Now, ts []*Ticket) {
+	r.change(func() []*Ticket {
+		if r.route.Owner == r.cfg.Me {
+			r.route.Owner = ""
+		}
+		for _, t := range ts {
+			t.tried = t.tried || t.answer.Outcome == api.Unknown
+			r.enter(now, t)
+			if !t.tried { // nobody has decided, so that whoever waits may give up
+				t.putBack()
+			}
+		}
+		at := 0
+		for at < len(r.queue) && r.queue[at].moved {
+			at++
+		}
+		for _, t := range ts {
+			t.moved = true
+		}
+		r.queue = slices.Insert(r.queue, at, ts...)
+		if r.closed != nil {
+			return r.refuseAll(*r.closed)
+		}
+		r.pump(now)
+		return nil
+	})
+}
+
+// enter has a ticket wait here. mu is held.
+func (r *Remote) enter(now clock.Now, t *Ticket) {
+	r.turns++
+	t.parkedAt, t.turn = now.Mono, r.turns
+	if !t.minted && t.settles == nil {
+		if t.in.Load() == nil { // else it is there already
+			r.underway.enter(t)
+		}
+		t.in.Store(&r.self)
+	}
+}
+
+// change does something under the lock, and tells the tickets that this has answered.
+func (r *Remote) change(do func() []*Ticket) {
+	r.mu.Lock()
+	over := do()
+	r.count()
+	r.mu.Unlock()
+	tell(over)
+}
+
+func tell(over []*Ticket) {
+	for _, t := range over {
+		t.tell()
+	}
+}
+
+// pump sends what waits, if there is somebody to send it to. mu is held.
+func (r *Remote) pump(now clock.Now) {
+	to := r.route.Owner
+	switch {
+	case to == "" || len(r.queue) == 0 || now.Mono < r.rests || len(r.sent) > 0 && r.at != to:
+		return
+	case to == r.cfg.Me:
+		r.home(now)
+		return
+	}
+	n := 0
+	for _, t := range r.queue {
+		if r.probes && len(r.sent) > 0 {
+			break
+		}
+		if !t.tried && !t.take() {
+			n++ // nobody waits for it any more
+			continue
+		}
+		r.last++
+		t.errand = uint64(r.cfg.Shard)<<errandBits | r.last&(1<<errandBits-1)
+		if !r.cfg.Send(to, t.errandOf(r.cfg.Shard)) {
+			if !t.tried {
+				t.putBack()
+			}
+			break
+		}
+		n++
+		r.at, r.sent = to, append(r.sent, t)
+	}
+	r.queue = slices.Delete(r.queue, 0, n)
+}
+
+// home queues what waits on the shard, which is this process's. mu is held.
+func (r *Remote) home(now clock.Now) {
+	n := 0
+	for _, t := range r.queue {
+		if !t.tried && !t.take() {
+			n++ // nobody waits for it any more
+			continue
+		}
+		if r.cfg.Home(now, t) != "" {
+			if !t.tried {
+				t.putBack()
+			}
+			break
+		}
+		n++
+	}
+	r.queue = slices.Delete(r.queue, 0, n)
+}
+
+// errandBits is how many bits of an errand's number count the errands of one shard.
+const errandBits = 44
+
+// ShardOf returns the shard of an errand of that number.
+func ShardOf(errand uint64) int { return int(errand >> errandBits) }
+
+func (t *Ticket) errandOf(shard int) Errand {
+	e := Errand{ID: t.errand, Shard: shard, Settle: t.settles}
+	if t.settles == nil {
+		r := t.Request
+		e.Claim = &r
+	}
+	return e
+}
+
+// back takes a ticket out of those sent; nil: it is not among them. mu is held.
+func (r *Remote) back(errand uint64) *Ticket {
+	i := slices.IndexFunc(r.sent, func(t *Ticket) bool { return t.errand == errand })
+	if i < 0 {
+		return nil
+	}
+	t := r.sent[i]
+	if i == 0 { // as nearly always
+		r.sent[0] = nil
+		r.sent = r.sent[1:]
+	} else {
+		r.sent = slices.Delete(r.sent, i, i+1)
+	}
+	return t
+}
+
+// Answered takes in what the owner says to an errand.
+func (r *Remote) Answered(now clock.Now, errand uint64, a Answer) {
+	r.change(func() []*Ticket {
+		t := r.back(errand)
+		if t == nil {
+			return nil
+		}
+		if a.Elsewhere { // it has stopped, and does not know what became of it
+			t.tried = true
+			r.rest(now)
+			r.putBack(t)
+			r.pump(now)
+			return nil
+		}
+		r.answer(t, a)
+		if r.probes || len(r.sent) == 0 {
+			r.probes = false
+			r.pump(now)
+		}
+		return []*Ticket{t}
+	})
+}
+
+// answer says what a request gets, unless that would deny what an earlier one of its key
+// may yet get. mu is held.
+func (r *Remote) answer(t *Ticket, a Answer) {
+	undecided := a.Outcome.Row().Retry == api.Again // the owner has not looked what became of earlier ones
+	if undecided && t.tried && !a.OtherRules {      // nor of this one, where it was asked for before
+		a = Undecided
+	}
+	t.answer = t.own(a)
+	if t.in.Load() == nil {
+		return
+	}
+	u := &r.underway
+	u.mu.Lock()
+	u.remove(t)
+	before := u.hasBefore(t.User, t.Key, t.hash, t.number)
+	u.mu.Unlock()
+	if a.Denies() && (before || undecided && r.cfg.Doubts.Has(t.User, t.Key)) {
+		t.answer = Undecided
+	}
+	if a.Outcome == api.Unknown {
+		r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
+	}
+}
+
+// Bounced takes in that the process asked is not the owner, and who is as far as that
+// knows. The errand waits for its turn again, before all that came later.
+func (r *Remote) Bounced(now clock.Now, errand uint64, to Route) {
+	r.change(func() []*Ticket {
+		t := r.back(errand)
+		if t == nil {
+			return nil
+		}
+		r.rest(now)
+		r.learn(to)
+		r.putBack(t)
+		r.pump(now) // first, if it is known by now who takes it
+		return r.giveUp(now)
+	})
+}
+
+// rest leaves the owner alone for a little, which did not take what it was sent. mu is held.
+func (r *Remote) rest(now clock.Now) {
+	if r.route.Owner == r.at {
+		r.rests, r.probes = now.Mono+restFor, true
+	}
+}
+
+// putBack has a ticket wait again that was sent, in its turn. mu is held.
+func (r *Remote) putBack(t *Ticket) {
+	if !t.tried {
+		t.putBack()
+	}
+	at, _ := slices.BinarySearchFunc(r.queue, t, func(a, b *Ticket) int {
+		switch {
+		case a.moved && !b.moved:
+			return -1
+		case !a.moved && b.moved:
+			return 1
+		}
+		return cmp.Compare(a.turn, b.turn)
+	})
+	r.queue = slices.Insert(r.queue, at, t)
+}
+
+// Cut says that nothing more comes from a process: what it was asked for is asked for
+// again, there or elsewhere. It may have been decided. Cut returns how many those are.
+func (r *Remote) Cut(now clock.Now, owner string) (unanswered int) {
+	r.change(func() []*Ticket {
+		if r.at == owner {
+			sent := r.sent
+			r.sent, unanswered = nil, len(sent)
+			for _, t := range sent {
+				t.tried = true
+				t.parkedAt = now.Mono
+				r.putBack(t)
+			}
+		}
+		r.pump(now)
+		return nil
+	})
+	return unanswered
+}
+
+// Tick lets time pass. It returns when to be told again, by the monotonic clock; 0: not
+// before something else happens.
+func (r *Remote) Tick(now clock.Now) (wake time.Duration) {
+	r.change(func() []*Ticket {
+		over := r.giveUp(now)
+		r.pump(now)
+		if len(r.queue) > 0 {
+			wake = r.queue[0].parkedAt + Patience
+			for _, t := range r.queue {
+				wake = min(wake, t.parkedAt+Patience)
+			}
+			if r.rests > now.Mono {
+				wake = min(wake, r.rests)
+			}
+		}
+		return over
+	})
+	return wake
+}
+
+// giveUp refuses those that have waited for too long. mu is held.
+func (r *Remote) giveUp(now clock.Now) (over []*Ticket) {
+	late := func(t *Ticket) bool { return now.Mono >= t.parkedAt+Patience }
+	if !slices.ContainsFunc(r.queue, late) {
+		return nil
+	}
+	why := r.cfg.Why()
+	r.queue = slices.DeleteFunc(r.queue, func(t *Ticket) bool {
+		return late(t) && r.refuse(t, why, &over)
+	})
+	return over
+}
+
+// refuse answers a ticket that is sent nowhere any more. mu is held.
+func (r *Remote) refuse(t *Ticket, why Answer, over *[]*Ticket) bool {
+	switch {
+	case t.tried:
+		why = Undecided
+	case !t.take():
+		return true // nobody waits for it any more
+	}
+	r.answer(t, why)
+	*over = append(*over, t)
+	return true
+}
+
+// Close refuses all that waits and all that comes from here on.
+func (r *Remote) Close(why Answer) {
+	r.change(func() []*Ticket {
+		r.closed = &why
+		for _, t := range r.sent {
+			t.tried = true
+		}
+		r.queue, r.sent = append(r.sent, r.queue...), nil
+		return r.refuseAll(why)
+	})
+}
+
+// refuseAll refuses all that waits. mu is held.
+func (r *Remote) refuseAll(why Answer) (over []*Ticket) {
+	for _, t := range r.queue {
+		r.refuse(t, why, &over)
+	}
+	r.queue = nil
+	return over
+}
+
+// Waiting is how many requests wait for somebody to ask, and how many for an answer.
+func (r *Remote) Waiting() (queued, sent int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queue), len(r.sent)
+}
+
+// Refuse returns the answer to a request that is refused without a look at it, as that of
+// a Shard does.
+func (r *Remote) Refuse(q Request, a Answer) Answer {
+	if q.Key != "" && a.Denies() && (r.underway.has(q.User, q.Key) || r.cfg.Doubts.Has(q.User, q.Key)) {
+		return Undecided
+	}
+	return a
+}
+
+// surely is place's.
+func (r *Remote) surely() bool { return false }
+
+// left takes out a ticket for which nobody waits any more.
+func (r *Remote) left(t *Ticket) { r.underway.leave(t) }
+
+func (r *Remote) abandoned(t *Ticket) { r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key) }

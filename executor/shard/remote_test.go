@@ -1,0 +1,613 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+)
+
+// remoteWorld is a Remote, the processes that it may ask, and those who wait.
+type remoteWorld struct {
+	t      *testing.T
+	r      *Remote
+	now    clock.Now
+	doubts Doubts
+	pool   sync.Pool
+	queue  int
+
+	full    map[string]bool // who takes nothing
+	sent    []sentErrand    // in order
+	home    []*Ticket       // that this process's shard has queued
+	noHome  api.Outcome     // why it does not
+	waiting map[*Ticket]*waiter
+	keys    int
+}
+
+type sentErrand struct {
+	to string
+	Errand
+}
+
+// waiter is a request and what it was told.
+type waiter struct {
+	*remoteWorld
+	ticket *Ticket
+	told   []Answer
+}
+
+const meanwhile = api.Standby // is what those are told that nobody could be asked for
+
+func newRemoteWorld(t *testing.T) *remoteWorld {
+	w := &remoteWorld{
+		t: t, now: clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}, queue: 100,
+		full: map[string]bool{}, waiting: map[*Ticket]*waiter{},
+	}
+	w.r = NewRemote(RemoteConfig{
+		Shard: 3, UID: "run", Doubts: &w.doubts, Me: "me", First: 1000,
+		Queue: func() int { return w.queue },
+		Send: func(owner string, e Errand) bool {
+			if w.full[owner] {
+				return false
+			}
+			w.sent = append(w.sent, sentErrand{owner, e})
+			return true
+		},
+		Home: func(_ clock.Now, t *Ticket) api.Outcome {
+			if w.noHome == "" {
+				w.home = append(w.home, t)
+			}
+			return w.noHome
+		},
+		Why: func() Answer { return Answer{Outcome: meanwhile, RetryAfter: time.Second} },
+	})
+	return w
+}
+
+func (w *remoteWorld) mint() string { w.keys++; return fmt.Sprint("minted-", w.keys) }
+
+// ticket is a request that nobody was asked for yet.
+func (w *remoteWorld) ticket(user, key string) *waiter {
+	x := &waiter{remoteWorld: w, ticket: NewTicket(&w.pool, Request{User: user, Key: key, Quantity: 1}, w.mint, w.now.Mono)}
+	x.ticket.OnAnswer(WaiterFunc(func() {
+		a := x.ticket.answer
+		x.told = append(x.told, a)
+		if len(x.told) > 1 {
+			w.t.Errorf("%s was told %+v", user, x.told)
+		}
+	}))
+	return x
+}
+
+// offers has a request come.
+func (w *remoteWorld) offers(user, key string) *waiter {
+	w.t.Helper()
+	x := w.ticket(user, key)
+	if refused := w.r.Offer(w.now, x.ticket); refused != "" {
+		w.t.Fatalf("%s is refused: %s", user, refused)
+	}
+	return x
+}
+
+func (w *remoteWorld) owner(id string, epoch uint64) Route {
+	return Route{Owner: id, Address: id + ":1", Epoch: epoch}
+}
+
+// asked holds who was asked for whom since the last look, and returns the errands.
+func (w *remoteWorld) asked(to string, users ...string) []Errand {
+	w.t.Helper()
+	var got []string
+	var errands []Errand
+	for _, e := range w.sent {
+		if e.to != to {
+			w.t.Errorf("%s is asked for %s, want %s", e.to, e.Claim.User, to)
+		}
+		got, errands = append(got, e.Claim.User), append(errands, e.Errand)
+	}
+	if w.sent = nil; !slices.Equal(got, users) {
+		w.t.Fatalf("asked for %v, want %v", got, users)
+	}
+	return errands
+}
+
+func (w *remoteWorld) pass(d time.Duration) {
+	for end := w.now.Mono + d; ; {
+		wake := w.r.Tick(w.now)
+		if w.now.Mono >= end {
+			return
+		}
+		next := end
+		if wake != 0 {
+			if wake <= w.now.Mono {
+				w.t.Fatalf("it wants to be told the time at %v, now is %v", wake, w.now.Mono)
+			}
+			next = min(next, wake)
+		}
+		d := next - w.now.Mono
+		w.now = clock.Now{Mono: next, Wall: w.now.Wall.Add(d)}
+	}
+}
+
+func (w *remoteWorld) answers(e Errand, a Answer) { w.r.Answered(w.now, e.ID, a) }
+
+func (w *remoteWorld) bounces(to Route, es ...Errand) {
+	for _, e := range es {
+		w.r.Bounced(w.now, e.ID, to)
+	}
+}
+
+// hears holds what a request was told: "" is nothing yet.
+func (x *waiter) hears(want api.Outcome) Answer {
+	x.t.Helper()
+	switch {
+	case want == "" && len(x.told) == 0:
+		return Answer{}
+	case len(x.told) != 1 || x.told[0].Outcome != want:
+		x.t.Errorf("%s was told %+v, want %q", x.ticket.User, x.told, want)
+		return Answer{}
+	}
+	return x.told[0]
+}
+
+var (
+	remoteSold    = Answer{Outcome: api.Sold, Claim: Claim{Units: []int64{1}}}
+	remoteDenied  = Answer{Outcome: api.SoldOut}
+	remoteStopped = func() Answer { a := Undecided; a.Elsewhere = true; return a }()
+)
+
+// TestRemotePassesOn sends requests to the owner in their order, and its answers back.
+func TestRemotePassesOn(t *testing.T) {
+	w := newRemoteWorld(t)
+	a, b := w.offers("a", "1"), w.offers("b", "")
+	w.asked("")
+	if !w.r.Busy() {
+		t.Error("two wait, and it is not busy")
+	}
+	w.r.Learn(w.now, w.owner("p", 4))
+	c := w.offers("c", "1")
+	es := w.asked("p", "a", "b", "c")
+	for i, e := range es {
+		if ShardOf(e.ID) != 3 || i > 0 && e.ID <= es[i-1].ID || e.Claim == nil || e.Claim.Quantity != 1 || e.Shard != 3 {
+			t.Errorf("%+v", e)
+		}
+	}
+	if es[0].Claim.Key != "1" || es[1].Claim.Key == "" {
+		t.Error("a request goes without a key: asked for twice, it would be two")
+	}
+	if queued, sent := w.r.Waiting(); queued != 0 || sent != 3 {
+		t.Errorf("%d wait, %d are sent", queued, sent)
+	}
+	w.answers(es[1], Answer{Outcome: api.Sold, Replayed: true, Claim: Claim{Units: []int64{7}}})
+	w.answers(es[0], Answer{Outcome: api.Sold, Replayed: true, Claim: Claim{Units: []int64{8}}})
+	w.answers(es[2], remoteDenied)
+	w.answers(es[2], remoteSold) // which was answered
+	if got := b.hears(api.Sold); got.Replayed || got.Claim.Units[0] != 7 {
+		t.Errorf("who has brought no key is told %+v", got) // nobody else can have asked
+	}
+	if got := a.hears(api.Sold); !got.Replayed || got.Claim.Units[0] != 8 {
+		t.Errorf("%+v", got)
+	}
+	c.hears(api.SoldOut)
+	if w.r.Busy() {
+		t.Error("it is busy with nothing")
+	}
+}
+
+// TestRemoteLearns believes the newest owner by the epoch of the log.
+func TestRemoteLearns(t *testing.T) {
+	w := newRemoteWorld(t)
+	for _, step := range []struct {
+		hears Route
+		want  string
+	}{
+		{w.owner("p", 4), "p"}, {w.owner("q", 4), "p"}, {w.owner("q", 3), "p"}, {Route{}, "p"}, {w.owner("q", 5), "q"},
+	} {
+		w.r.Learn(w.now, step.hears)
+		if got := w.r.Route(); got.Owner != step.want {
+			t.Errorf("after %+v the owner is %+v, want %s", step.hears, got, step.want)
+		}
+	}
+	w.r.Forget("p")
+	if got := w.r.Route(); got.Owner != "q" {
+		t.Errorf("another was forgotten, and the owner is %+v", got)
+	}
+	w.r.Forget("q")
+	w.r.Learn(w.now, w.owner("p", 4)) // who says so itself
+	if got := w.r.Route(); got.Owner != "p" || got.Epoch != 4 {
+		t.Errorf("the owner is %+v", got)
+	}
+}
+
+// TestRemoteKeepsOrder has the shard move while requests are sent: nothing is asked of the
+// next owner before all that was asked of the last has come back, and then in the order of
+// coming.
+func TestRemoteKeepsOrder(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("p", 4))
+	a, b, c := w.offers("a", "1"), w.offers("b", "1"), w.offers("c", "1")
+	es := w.asked("p", "a", "b", "c")
+	w.r.Learn(w.now, w.owner("q", 5))
+	w.offers("d", "1")
+	w.bounces(w.owner("q", 5), es[1]) // it stopped in the midst
+	w.asked("")
+	w.answers(es[0], remoteSold)
+	a.hears(api.Sold)
+	w.asked("")
+	w.bounces(w.owner("q", 5), es[2])
+	es = w.asked("q", "b", "c", "d")
+	w.answers(es[0], remoteSold)
+	w.answers(es[1], remoteDenied)
+	b.hears(api.Sold)
+	c.hears(api.SoldOut)
+	w.bounces(Route{}, es[2]) // q does not know either who has it
+	w.asked("")
+	w.pass(restFor)
+	w.asked("q", "d")
+}
+
+// TestRemoteBounces asks an owner that does not take the shard yet from time to time, by one
+// request, and for all when it does.
+func TestRemoteBounces(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("p", 4))
+	a, b := w.offers("a", "1"), w.offers("b", "1")
+	es := w.asked("p", "a", "b")
+	w.bounces(w.owner("o", 3), es...)
+	w.asked("")
+	for range 3 {
+		w.pass(restFor - 1)
+		w.asked("")
+		w.pass(1)
+		es = w.asked("p", "a")
+		w.offers("late", "")
+		w.bounces(w.owner("p", 4), es...)
+	}
+	w.pass(restFor)
+	es = w.asked("p", "a")
+	w.answers(es[0], remoteSold)
+	a.hears(api.Sold)
+	w.asked("p", "b", "late", "late", "late")
+	b.hears("")
+}
+
+// TestRemotePatience refuses those that have waited for too long, each by itself. One that
+// is asked for waits for its answer as long as it takes.
+func TestRemotePatience(t *testing.T) {
+	w := newRemoteWorld(t)
+	a := w.offers("a", "1")
+	w.pass(Patience / 2)
+	b := w.offers("b", "1")
+	w.pass(Patience/2 - 1)
+	a.hears("")
+	w.pass(1)
+	if got := a.hears(meanwhile); got.RetryAfter == 0 {
+		t.Errorf("%+v", got)
+	}
+	w.r.Learn(w.now, w.owner("p", 4))
+	es := w.asked("p", "b")
+	w.pass(10 * Patience)
+	b.hears("")
+	w.answers(es[0], remoteSold)
+	b.hears(api.Sold)
+}
+
+// TestRemoteBouncesLate has the owner stop that had a request for longer than those wait
+// who know nobody to ask: the next owner is known, and is asked.
+func TestRemoteBouncesLate(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("p", 4))
+	a := w.offers("a", "1")
+	es := w.asked("p", "a")
+	w.pass(2 * Patience)
+	w.bounces(w.owner("q", 5), es...)
+	es = w.asked("q", "a")
+	a.hears("")
+	w.bounces(w.owner("q", 5), es...) // which does not take it after all
+	w.pass(restFor)
+	a.hears(meanwhile)
+}
+
+// TestRemoteCut has a link be cut with requests sent: each may have been decided. They are
+// asked for again by their keys, in their order, and nobody is told that a claim failed
+// which may have been accepted.
+func TestRemoteCut(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("p", 4))
+	a, b := w.offers("a", "1"), w.offers("b", "1")
+	first := w.asked("p", "a", "b")
+	w.r.Cut(w.now, "another")
+	w.r.Forget("p")
+	w.r.Cut(w.now, "p")
+	c := w.offers("c", "1")
+	w.asked("")
+	w.answers(first[0], remoteSold) // too late to count: it is asked for again
+	w.r.Learn(w.now, w.owner("q", 5))
+	again := w.asked("q", "a", "b", "c")
+	if again[0].Claim.Key != first[0].Claim.Key || again[0].ID == first[0].ID {
+		t.Errorf("asked for %+v, and then for %+v", first[0], again[0])
+	}
+	w.answers(again[0], Answer{Outcome: api.Sold, Replayed: true, Claim: Claim{Units: []int64{1}}})
+	a.hears(api.Sold)
+
+	// Nobody takes the others: of b it is not known, and c was never asked for by anybody.
+	w.r.Forget("q")
+	w.bounces(Route{}, again[1], again[2])
+	w.pass(Patience)
+	b.hears(api.Unknown)
+	c.hears(meanwhile)
+	if !w.doubts.Has("b", "1") || w.doubts.Has("c", "1") {
+		t.Error("what is in doubt is not what was asked of who is gone")
+	}
+}
+
+// TestRemoteStopped has the owner stop without knowing what became of a request: it is asked
+// for again elsewhere.
+func TestRemoteStopped(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("p", 4))
+	a, b := w.offers("a", "1"), w.offers("b", "1")
+	es := w.asked("p", "a", "b")
+	w.answers(es[0], remoteStopped)
+	a.hears("")
+	w.r.Learn(w.now, w.owner("q", 5))
+	w.bounces(w.owner("q", 5), es[1])
+	es = w.asked("q", "a", "b")
+	w.answers(es[1], remoteSold)
+	b.hears(api.Sold)
+	w.answers(es[0], remoteDenied)
+	a.hears(api.SoldOut) // by who has read all of the log
+}
+
+// TestRemoteTriedBefore has the next owner refuse without a look what the one before may
+// have accepted. What it has looked at stands.
+func TestRemoteTriedBefore(t *testing.T) {
+	for name, test := range map[string]struct {
+		key   string
+		says  Answer
+		want  api.Outcome
+		doubt bool
+	}{
+		"not looked at":                {"1", here(api.NoQuorum), api.Unknown, true},
+		"not looked at, without a key": {"", here(api.Overloaded), api.Unknown, false},
+		"looked at":                    {"1", here(api.Paused), api.Paused, false},
+		"looked at, by other rules":    {"1", Answer{Outcome: api.NotChecked, OtherRules: true}, api.NotChecked, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newRemoteWorld(t)
+			w.r.Learn(w.now, w.owner("p", 4))
+			x := w.offers("a", test.key)
+			w.answers(w.asked("p", "a")[0], remoteStopped)
+			w.r.Learn(w.now, w.owner("q", 5))
+			w.answers(w.asked("q", "a")[0], test.says)
+			x.hears(test.want)
+			if w.doubts.Has("a", "1") != test.doubt {
+				t.Errorf("in doubt: %v", !test.doubt)
+			}
+		})
+	}
+}
+
+// TestRemoteKeys denies nobody what an earlier request of the same key may yet get.
+func TestRemoteKeys(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("p", 4))
+	first, second, other := w.offers("a", "1"), w.offers("a", "1"), w.offers("a", "2")
+	es := w.asked("p", "a", "a", "a")
+	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
+		t.Errorf("turned away while one is under way, it is told %+v", got)
+	}
+	for _, q := range []Request{{User: "a", Key: "3"}, {User: "b", Key: "1"}, {User: "a"}} {
+		if got := w.r.Refuse(q, Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
+			t.Errorf("%+v is told %+v", q, got)
+		}
+	}
+	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.KeyReused}); got.Outcome != api.KeyReused {
+		t.Errorf("what denies nothing became %+v", got)
+	}
+	w.answers(es[1], remoteDenied)
+	second.hears(api.Unknown)
+	w.answers(es[2], remoteDenied)
+	other.hears(api.SoldOut)
+	w.answers(es[0], remoteSold)
+	first.hears(api.Sold)
+	third := w.offers("a", "1")
+	es = w.asked("p", "a")
+	w.answers(es[0], remoteDenied)
+	third.hears(api.SoldOut) // none is before it
+
+	// One that ended with Unknown stays in doubt, until somebody says who has looked.
+	fourth := w.offers("a", "1")
+	w.answers(w.asked("p", "a")[0], Undecided)
+	fourth.hears(api.Unknown)
+	for want, a := range map[api.Outcome]Answer{
+		api.Unknown: {Outcome: api.NoQuorum, RetryAfter: time.Second}, // who says so has not looked
+		api.SoldOut: remoteDenied,
+	} {
+		x := w.offers("a", "1")
+		w.answers(w.asked("p", "a")[0], a)
+		x.hears(want)
+	}
+	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
+		t.Errorf("turned away while it is in doubt, it is told %+v", got)
+	}
+}
+
+// TestRemoteGivesUp lets those who wait give up: surely not accepted while nobody was asked
+// for them, and nobody knows once somebody was.
+func TestRemoteGivesUp(t *testing.T) {
+	w := newRemoteWorld(t)
+	a, b := w.offers("a", "1"), w.offers("b", "1")
+	if got := a.ticket.GiveUp(); got.Outcome != api.Overloaded {
+		t.Errorf("while it waits: %+v", got)
+	}
+	w.r.Learn(w.now, w.owner("p", 4))
+	es := w.asked("p", "b")
+	if got := b.ticket.GiveUp(); got.Outcome != api.Unknown || !w.doubts.Has("b", "1") {
+		t.Errorf("while it is asked for: %+v", got)
+	}
+	w.answers(es[0], remoteSold)
+
+	// One that came back unseen may be withdrawn again, and is not sent anew.
+	c := w.offers("c", "1")
+	w.bounces(Route{}, w.asked("p", "c")...)
+	if got := c.ticket.GiveUp(); got.Outcome != api.Overloaded {
+		t.Errorf("when it came back: %+v", got)
+	}
+	w.pass(restFor)
+	w.asked("")
+	if w.r.Busy() {
+		t.Error("it is busy with what nobody waits for")
+	}
+
+	// One whose answer is there has it.
+	d := w.offers("d", "1")
+	d.ticket.OnAnswer(nil)
+	w.answers(w.asked("p", "d")[0], remoteSold)
+	if got := d.ticket.GiveUp(); got.Outcome != api.Sold {
+		t.Errorf("with its answer there: %+v", got)
+	}
+
+	// Of one that was cut off nobody knows.
+	e := w.offers("e", "1")
+	w.asked("p", "e")
+	w.r.Forget("p")
+	w.r.Cut(w.now, "p")
+	if got := e.ticket.GiveUp(); got.Outcome != api.Unknown {
+		t.Errorf("when the link was cut: %+v", got)
+	}
+}
+
+// TestRemoteIsFull refuses what comes beyond the bound, and sends on when the owner takes
+// more.
+func TestRemoteIsFull(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.queue, w.full["p"] = 2, true
+	w.r.Learn(w.now, w.owner("p", 4))
+	a := w.offers("a", "1")
+	w.offers("b", "1")
+	if got := w.r.Offer(w.now, w.ticket("c", "1").ticket); got != api.Overloaded {
+		t.Errorf("a third: %q", got)
+	}
+	if got := w.r.Refuse(Request{User: "c", Key: "1"}, Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
+		t.Errorf("who was turned away is under way: %+v", got)
+	}
+	w.full["p"] = false
+	w.pass(0)
+	es := w.asked("p", "a", "b")
+	w.answers(es[0], remoteSold)
+	a.hears(api.Sold)
+}
+
+// TestRemoteHome has this process get the shard: what waits is queued on it, in order, and
+// what has come home no longer waits here.
+func TestRemoteHome(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("p", 4))
+	w.offers("sent", "1")
+	es := w.asked("p", "sent")
+	w.r.Learn(w.now, w.owner("me", 5))
+	w.offers("a", "1")
+	if len(w.home) != 0 {
+		t.Fatal("one overtakes another that is sent")
+	}
+	w.noHome = api.Overloaded
+	w.bounces(w.owner("me", 5), es...)
+	if queued, sent := w.r.Waiting(); queued != 2 || sent != 0 || !w.r.Busy() {
+		t.Errorf("%d wait, %d are sent", queued, sent)
+	}
+	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Standby}); got.Outcome != api.Unknown {
+		t.Errorf("another of its key is told %+v", got)
+	}
+	w.noHome = ""
+	w.pass(0)
+	if len(w.home) != 2 || w.home[0].User != "sent" || w.home[1].User != "a" || w.r.Busy() {
+		t.Fatalf("%d have come home, busy: %v", len(w.home), w.r.Busy())
+	}
+	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Standby}); got.Outcome != api.Unknown {
+		t.Errorf("another of the key of one that has come home, and is under way, is told %+v", got)
+	}
+}
+
+// TestRemoteMoved takes over what a shard of this process had: before all that came since,
+// and what may have been decided is not denied.
+func TestRemoteMoved(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("me", 4))
+	a, b, c := w.ticket("a", "1"), w.ticket("b", "1"), w.ticket("c", "1")
+	a.ticket.answer = remoteStopped // it was being appended
+	a.ticket.state.Store(ticketTaken)
+	b.ticket.answer = Answer{Outcome: api.NoQuorum, Elsewhere: true}
+	b.ticket.state.Store(ticketTaken)
+	c.ticket.answer = Answer{Outcome: api.NoQuorum, Elsewhere: true}
+	w.noHome = api.Standby
+	late := w.offers("late", "1")
+	w.r.Moved(w.now, []*Ticket{a.ticket, b.ticket})
+	w.r.Moved(w.now, []*Ticket{c.ticket})
+	if got := w.r.Route(); got.Owner != "" {
+		t.Errorf("the owner is still %+v", got)
+	}
+	w.r.Learn(w.now, w.owner("p", 5))
+	es := w.asked("p", "a", "b", "c", "late")
+	w.r.Cut(w.now, "another")
+	w.r.Forget("p")
+	w.bounces(Route{}, es...)
+	w.pass(Patience)
+	a.hears(api.Unknown)
+	b.hears(meanwhile)
+	c.hears(meanwhile)
+	late.hears(meanwhile)
+}
+
+// TestRemoteCloses refuses all that waits, and what comes then; of what was asked for it is
+// not known.
+func TestRemoteCloses(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("p", 4))
+	sent := w.offers("sent", "1")
+	es := w.asked("p", "sent")
+	w.r.Forget("p")
+	waits, gone := w.offers("waits", "1"), w.offers("gone", "1")
+	gone.ticket.GiveUp()
+	w.r.Close(Answer{Outcome: api.Closed})
+	sent.hears(api.Unknown)
+	waits.hears(api.Closed)
+	gone.hears("")
+	if got := w.r.Offer(w.now, w.ticket("late", "1").ticket); got != api.Closed {
+		t.Errorf("what comes then: %q", got)
+	}
+	moved := w.ticket("moved", "1")
+	moved.ticket.answer = Answer{Outcome: api.NoQuorum, Elsewhere: true}
+	w.r.Moved(w.now, []*Ticket{moved.ticket})
+	moved.hears(api.Closed)
+	w.answers(es[0], remoteSold)
+	w.bounces(Route{}, es...)
+	if w.r.Busy() || w.r.Tick(w.now) != 0 {
+		t.Error("it is busy")
+	}
+}
+
+// TestRemoteSettles passes on what is asked of a claim.
+func TestRemoteSettles(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("p", 4))
+	x := &waiter{remoteWorld: w, ticket: NewSettlement(&w.pool, Settlement{Claim: ClaimID{Shard: 3, Slot: 7}, How: api.Confirm}, w.now.Mono)}
+	x.ticket.OnAnswer(WaiterFunc(func() { x.told = append(x.told, x.ticket.answer) }))
+	if refused := w.r.Offer(w.now, x.ticket); refused != "" {
+		t.Fatal(refused)
+	}
+	if len(w.sent) != 1 || w.sent[0].Claim != nil || w.sent[0].Settle == nil || w.sent[0].Settle.Claim.Slot != 7 {
+		t.Fatalf("%+v", w.sent)
+	}
+	w.r.Cut(w.now, "p") // it may have been done
+	w.r.Forget("p")
+	w.pass(Patience)
+	w.r.Tick(w.now)
+	if len(x.told) == 0 {
+		w.r.Close(Answer{Outcome: api.Closed})
+	}
+	x.hears(api.Unknown)
+}

@@ -1,0 +1,152 @@
+package shard
+
+import (
+	"time"
+
+	"salectl/api"
+	"salectl/api/streampb"
+	"salectl/spec"
+)
+
+// Answers, claims and settlements as they go over a stream: the same in another form.
+// Nothing is lost on the way there and back, so that a process can pass on what another one
+// has decided.
+
+// ToStream puts an answer into m, whose parts are used again. It sets no place.
+func (a *Answer) ToStream(m *streampb.Answer) {
+	m.Outcome, m.Replayed, m.RefundDue, m.OtherRules = string(a.Outcome), a.Replayed, a.RefundDue, a.OtherRules
+	m.Rule, m.Reason, m.Message = a.Rule, a.Reason, a.Message
+	m.OpensAtNs, m.RetryAfterNs = toNs(a.OpensAt), int64(a.RetryAfter)
+	if a.Claim.none() {
+		m.Claim = nil
+	} else {
+		if m.Claim == nil {
+			m.Claim = new(streampb.Claim)
+		}
+		a.Claim.ToStream(m.Claim)
+	}
+	m.Claims = ClaimsToStream(a.Claims)
+}
+
+// AnswerOf is ToStream backwards.
+func AnswerOf(m *streampb.Answer) Answer {
+	return Answer{
+		Outcome: api.Outcome(m.GetOutcome()), Claim: ClaimOf(m.GetClaim()), Claims: ClaimsOf(m.GetClaims()),
+		Replayed: m.GetReplayed(), RefundDue: m.GetRefundDue(), OtherRules: m.GetOtherRules(),
+		Rule: m.GetRule(), Reason: m.GetReason(), Message: m.GetMessage(),
+		OpensAt: ofNs(m.GetOpensAtNs()), RetryAfter: time.Duration(m.GetRetryAfterNs()),
+	}
+}
+
+// none says that there is no claim.
+func (c *Claim) none() bool {
+	return c.User == "" && c.ID == ClaimID{} && len(c.Units) == 0 && c.State == "" && c.Asked == 0 &&
+		c.At.IsZero() && c.HeldUntil.IsZero() && c.Books == nil && c.Packets == nil
+}
+
+// ToStream puts a claim into m, whose parts are used again. The units are still the claim's.
+func (c *Claim) ToStream(m *streampb.Claim) {
+	if m.Id == nil {
+		m.Id = new(streampb.ClaimID)
+	}
+	c.ID.toStream(m.Id)
+	m.User, m.Units, m.Asked, m.State = c.User, c.Units, c.Asked, string(c.State)
+	m.AtNs, m.HeldUntilNs, m.Books, m.Packets = toNs(c.At), toNs(c.HeldUntil), nil, nil
+	if b := c.Books; b != nil {
+		m.Books = &streampb.Books{
+			SettledAtNs: toNs(b.SettledAt), Who: b.Who, Why: b.Why, Payment: b.Payment,
+			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue,
+		}
+	}
+	if p := c.Packets; p != nil {
+		m.Packets = &streampb.Packets{Currency: p.Currency, Scale: uint32(p.Scale)}
+		for _, unit := range c.Units {
+			m.Packets.Amounts = append(m.Packets.Amounts, p.Amount(unit))
+		}
+	}
+}
+
+// ClaimOf is ToStream backwards; of the packets it has those of the claim alone.
+func ClaimOf(m *streampb.Claim) Claim {
+	c := Claim{
+		ID: ClaimIDOf(m.GetId()), User: m.GetUser(), Asked: m.GetAsked(), State: api.Outcome(m.GetState()),
+		Units: append([]int64(nil), m.GetUnits()...), At: ofNs(m.GetAtNs()), HeldUntil: ofNs(m.GetHeldUntilNs()),
+	}
+	if b := m.GetBooks(); b != nil {
+		c.Books = &Books{
+			SettledAt: ofNs(b.SettledAtNs), Who: b.Who, Why: b.Why, Payment: b.Payment,
+			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue,
+		}
+	}
+	if p := m.GetPackets(); p != nil {
+		c.Packets = spec.SomePackets(p.Currency, int(p.Scale), c.Units, p.Amounts)
+	}
+	return c
+}
+
+// ClaimsToStream is ToStream for several.
+func ClaimsToStream(claims []Claim) (all []*streampb.Claim) {
+	for i := range claims {
+		m := new(streampb.Claim)
+		claims[i].ToStream(m)
+		all = append(all, m)
+	}
+	return all
+}
+
+// ClaimsOf is ClaimsToStream backwards.
+func ClaimsOf(all []*streampb.Claim) (claims []Claim) {
+	for _, m := range all {
+		claims = append(claims, ClaimOf(m))
+	}
+	return claims
+}
+
+// ToStream returns the message that asks for a settlement.
+func (x *Settlement) ToStream() *streampb.Settlement {
+	m := &streampb.Settlement{
+		Claim: new(streampb.ClaimID), How: string(x.How),
+		Payment: x.Payment, Who: x.Who, Reason: x.Reason, Retire: x.Retire,
+	}
+	x.Claim.toStream(m.Claim)
+	return m
+}
+
+// SettlementOf is ToStream backwards.
+func SettlementOf(m *streampb.Settlement) Settlement {
+	return Settlement{
+		Claim: ClaimIDOf(m.GetClaim()), How: api.How(m.GetHow()),
+		Settlement: api.Settlement{Payment: m.GetPayment(), Who: m.GetWho(), Reason: m.GetReason(), Retire: m.GetRetire()},
+	}
+}
+
+func (id ClaimID) toStream(m *streampb.ClaimID) {
+	m.Shard, m.Slot, m.Index, m.Unit = uint32(id.Shard), id.Slot, uint32(id.Index), id.Unit
+}
+
+// ClaimIDOf returns the id that a message names.
+func ClaimIDOf(m *streampb.ClaimID) ClaimID {
+	return ClaimID{Shard: int(m.GetShard()), Slot: m.GetSlot(), Index: int(m.GetIndex()), Unit: m.GetUnit()}
+}
+
+// toNs is a time as a message has it, 0 for none.
+func toNs(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func ofNs(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
+// ToStream returns the message that names a claim.
+func (id ClaimID) ToStream() *streampb.ClaimID {
+	m := new(streampb.ClaimID)
+	id.toStream(m)
+	return m
+}

@@ -1,0 +1,568 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/spec"
+)
+
+// sharedWorld is an ownerWorld in which processes share the shards of a sale. It is an
+// error if two of them may append to one shard at a time.
+type sharedWorld struct {
+	*ownerWorld
+	shards int
+	served []time.Duration // when each shard was last seen to have an owner; monotonic
+	gaps   []time.Duration // the longest that each has had none since it had its first
+}
+
+// handOver is the longest that a shard may be without an owner while it moves from one
+// process to another: it stops, tells that it has, the successor gets the lease, reads what
+// is new and appends Own.
+const handOver = haltTakes + tellTakes + 2*time.Millisecond + takeTakes
+
+// crash is the longest that a shard may be without an owner whose owner has died.
+const crash = quorum.DefaultTTL + time.Second
+
+func newSharedWorld(t testing.TB, nodes, shards int) *sharedWorld {
+	w := &sharedWorld{ownerWorld: newOwnerWorldFor(t, nodes, quorum.DefaultTTL), shards: shards}
+	w.served, w.gaps = make([]time.Duration, shards), make([]time.Duration, shards)
+	saletest.Provision(t, w.logs, saletest.Declared(w.sale, 100, shards, 1), spec.Shares(100, shards))
+	w.watch, w.callTakes = w.look, time.Millisecond
+	return w
+}
+
+// joins starts a process, with what it is besides.
+func (w *sharedWorld) joins(name string, change func(*MachineConfig)) *ownerHost {
+	h := w.host(name, change)
+	w.ownerHost = h
+	return h
+}
+
+// look checks and measures.
+func (w *sharedWorld) look() {
+	for i := range w.shards {
+		var may []string
+		for _, h := range w.all {
+			s := h.running[i]
+			if s == nil || h.dead || !h.may(s) {
+				continue
+			}
+			may = append(may, h.o.cfg.Address)
+			if s.epoch == w.epochs[i] && s.epoch != 0 && s.endAt == 0 && !h.still {
+				w.served[i] = w.now.Mono
+			}
+		}
+		if len(may) > 1 {
+			w.t.Errorf("at %v %v may append to shard %d", w.now.Mono, may, i)
+		}
+		if w.served[i] != 0 {
+			w.gaps[i] = max(w.gaps[i], w.now.Mono-w.served[i])
+		}
+	}
+}
+
+// owns returns the shards that a process owns by their logs.
+func (h *ownerHost) owns() []int {
+	return h.shardsThat(func(s *madeUp) bool { return s.epoch != 0 && s.endAt == 0 })
+}
+
+// shared says whether each shard is owned by who should own it, in the eyes of all who
+// act.
+func (w *sharedWorld) shared() bool {
+	for i := range w.shards {
+		for _, h := range w.all {
+			if !h.acts() || h.o.stage != serving {
+				continue
+			}
+			who := w.named(h.o.shares.desired[i])
+			if who == nil || !who.acts() || who.running[i] == nil || who.running[i].epoch != w.epochs[i] || who.running[i].endAt != 0 || who.stages()[i] != owned {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// converge lets time pass until the shards are shared, and a little longer.
+func (w *sharedWorld) converge(atMost time.Duration) {
+	w.t.Helper()
+	took, ok := w.passUntil(w.shared, atMost)
+	if !ok {
+		for _, h := range w.all {
+			w.t.Logf("%s: acts %v, stage %v, shards %v, desired %q, holder %q, links %d", h.o.me, h.acts(), h.o.stage, h.stages(), h.o.shares.desired, h.o.holder, len(h.links))
+		}
+		w.t.Fatalf("after %v the shards are not shared as they should be", took)
+	}
+	w.pass(2 * askEvery)
+}
+
+// changes counts how often shards have got another owner.
+func (w *sharedWorld) changes() (n int) {
+	for _, e := range w.epochs {
+		n += int(e)
+	}
+	return n
+}
+
+// gap returns the longest that any of some shards was without an owner, and forgets it;
+// all, if none is named.
+func (w *sharedWorld) gap(shards ...int) (longest time.Duration) {
+	for i := range w.gaps {
+		if len(shards) == 0 || slices.Contains(shards, i) {
+			longest = max(longest, w.gaps[i])
+			w.gaps[i] = 0
+		}
+	}
+	return longest
+}
+
+// TestShare has processes join one by one, drain, and end. Shards move only to make the
+// shares even, each once, and are without an owner for no longer than a hand-over takes.
+func TestShare(t *testing.T) {
+	w := newSharedWorld(t, 3, 12)
+	hosts := []*ownerHost{w.joins("first", nil)}
+	w.converge(2 * time.Second)
+	if got := hosts[0].owns(); len(got) != 12 || w.changes() != 12 {
+		t.Fatalf("the first owns %v after %d changes", got, w.changes())
+	}
+	w.gap()
+	even := func(n int, moves ...int) {
+		t.Helper()
+		for _, h := range hosts {
+			if got := h.owns(); len(got) != n {
+				t.Errorf("%s owns %v, want %d", h.o.me, got, n)
+			}
+		}
+		if gap := w.gap(); gap > handOver {
+			t.Errorf("a shard was without an owner for %v", gap)
+		}
+	}
+	before := w.changes()
+	for i, name := range []string{"second", "third", "fourth"} {
+		was := make([]string, 12)
+		for s := range was {
+			was[s] = hosts[0].o.shares.desired[s]
+		}
+		hosts = append(hosts, w.joins(name, nil))
+		w.converge(3 * time.Second)
+		even(12 / (i + 2))
+		moved := 0
+		for s := range was {
+			if was[s] != hosts[0].o.shares.desired[s] {
+				moved++
+			}
+		}
+		if got := w.changes() - before; got != moved {
+			t.Errorf("when %s came %d shards got another owner, want %d", name, got, moved)
+		}
+		before = w.changes()
+	}
+
+	// The second gives its shards away, and goes.
+	second := hosts[1]
+	had := second.owns()
+	second.input(func(now clock.Now) { second.o.retire(now, false) })
+	if left, takers := second.o.retired(w.now); left != len(had) || !takers {
+		t.Errorf("it has %d shards left of %d, peers take them: %v", left, len(had), takers)
+	}
+	if _, ok := w.passUntil(func() bool { left, _ := second.o.retired(w.now); return left == 0 }, time.Second); !ok {
+		t.Fatalf("after a second it still owns %v of %v", second.owns(), had)
+	}
+	w.converge(time.Second)
+	second.input(second.o.drain)
+	w.passUntil(func() bool { return second.o.gone(w.now) }, 3*quorum.CallTimeout(w.ttl))
+	if !second.o.gone(w.now) {
+		t.Error("it is not gone")
+	}
+	second.dead = true
+	hosts = slices.Delete(hosts, 1, 2)
+	w.converge(time.Second)
+	even(4)
+	w.pass(time.Minute)
+	even(4)
+}
+
+// TestShareOfTheDead has a process die, once so that its peers see their links to it end and
+// once silently. Its shards are served again a ttl and a second later, and those of the
+// others go on, but for such as move to make the shares even.
+func TestShareOfTheDead(t *testing.T) {
+	for name, end := range map[string]func(h *ownerHost){
+		"killed":  (*ownerHost).die,
+		"stopped": func(h *ownerHost) { h.still = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSharedWorld(t, 3, 12)
+			var hosts []*ownerHost
+			for i := range 4 {
+				hosts = append(hosts, w.joins(fmt.Sprint("host-", i), nil))
+			}
+			w.converge(5 * time.Second)
+			w.gap()
+			for i := 1; i < 4; i++ {
+				h := hosts[i]
+				had, before, was := h.owns(), w.changes(), slices.Clone(hosts[0].o.shares.desired)
+				end(h)
+				w.converge(crash + time.Second)
+				gap := w.gap(had...)
+				if gap > crash {
+					t.Errorf("a shard of the dead was without an owner for %v", gap)
+				}
+				if others := w.gap(); others > handOver {
+					t.Errorf("a shard of another was without an owner for %v", others)
+				}
+				moved := 0
+				for s := range was {
+					if was[s] != hosts[0].o.shares.desired[s] {
+						moved++
+					}
+				}
+				if got := w.changes() - before; got != moved {
+					t.Errorf("%d shards got another owner, want %d", got, moved)
+				}
+				t.Logf("served again after %v", gap)
+			}
+			if name == "killed" {
+				return
+			}
+			for _, h := range hosts {
+				h.goesOn()
+			}
+			w.converge(5 * time.Second)
+			for _, h := range hosts {
+				if got := h.owns(); len(got) != 3 {
+					t.Errorf("when all go on %s owns %v", h.o.me, got)
+				}
+			}
+		})
+	}
+}
+
+// TestShareOfOtherMinds has two processes see it otherwise who should own what: as long as
+// they do, no shard moves that has an owner, and none has two.
+func TestShareOfOtherMinds(t *testing.T) {
+	for name, minds := range map[string]func(a, b *ownerHost) (whom [2]*ownerHost){
+		"each wants all":                        func(a, b *ownerHost) [2]*ownerHost { return [2]*ownerHost{a, b} },
+		"each wants the other to have all":      func(a, b *ownerHost) [2]*ownerHost { return [2]*ownerHost{b, a} },
+		"neither knows anybody to own anything": func(a, b *ownerHost) [2]*ownerHost { return [2]*ownerHost{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSharedWorld(t, 3, 8)
+			a, b := w.joins("a", nil), w.joins("b", nil)
+			w.converge(3 * time.Second)
+			w.gap()
+			before := w.changes()
+			for i, who := range minds(a, b) {
+				id := ""
+				if who != nil {
+					id = who.o.me
+				}
+				desired := []*ownerHost{a, b}[i].o.shares.desired
+				for s := range desired {
+					desired[s] = id
+				}
+			}
+			w.pass(30 * time.Second)
+			if got := w.changes() - before; got != 0 {
+				t.Errorf("shards got another owner %d times", got)
+			}
+			if len(a.owns()) != 4 || len(b.owns()) != 4 || w.gap() > takeTakes {
+				t.Errorf("they own %v and %v", a.owns(), b.owns())
+			}
+			for _, h := range w.all {
+				h.o.assigned = false // to see again what is there
+			}
+			w.converge(3 * time.Second)
+		})
+	}
+}
+
+// TestShareWithoutALink has two processes that cannot reach each other. No shard moves that
+// has an owner, also when another comes that can reach both; and what is to move does as
+// soon as they can.
+func TestShareWithoutALink(t *testing.T) {
+	w := newSharedWorld(t, 3, 8)
+	a := w.joins("a", nil)
+	w.converge(3 * time.Second)
+	b := w.joins("b", nil)
+	a.cut(b)
+	w.gap()
+	before := w.changes()
+	w.pass(20 * time.Second)
+	if got := w.changes() - before; got != 0 || len(a.owns()) != 8 {
+		t.Errorf("%d changes, a owns %v", got, a.owns())
+	}
+	c := w.joins("c", nil)
+	w.pass(20 * time.Second)
+	if got := w.changes() - before; got != len(c.owns()) || len(c.owns()) == 0 || len(b.owns()) != 0 {
+		t.Errorf("%d changes, and they own %v, %v and %v", got, a.owns(), b.owns(), c.owns())
+	}
+	a.join(b)
+	w.converge(2 * time.Second)
+	if gap := w.gap(); gap > handOver {
+		t.Errorf("a shard was without an owner for %v", gap)
+	}
+}
+
+// TestShareDespiteLoss loses a third of what peers tell each other: shares converge all the
+// same.
+func TestShareDespiteLoss(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		w := newSharedWorld(t, 3, 8)
+		w.loses = func() bool { return random.IntN(3) == 0 }
+		a := w.joins("a", nil)
+		w.pass(time.Second)
+		w.joins("b", nil)
+		w.joins("c", nil)
+		w.converge(20 * time.Second)
+		a.input(func(now clock.Now) { a.o.retire(now, false) })
+		w.converge(20 * time.Second)
+		if got := a.owns(); len(got) != 0 {
+			t.Errorf("seed %d: a owns %v", seed, got)
+		}
+	}
+}
+
+// TestShareSuccessorDies has the process die that a shard is about to move to, at each step
+// of the move. The shard is served by its owner again, or by who is left, in time.
+func TestShareSuccessorDies(t *testing.T) {
+	for _, at := range []shareStage{warming, taking, owned} {
+		t.Run(at.String(), func(t *testing.T) {
+			w := newSharedWorld(t, 3, 4)
+			a := w.joins("a", nil)
+			w.converge(3 * time.Second)
+			b := w.joins("b", nil)
+			w.gap()
+			reached := false
+			w.watch = func() {
+				if !reached && slices.Contains(b.stages(), at) {
+					reached = true
+					b.die()
+				}
+				w.look()
+			}
+			w.pass(2 * time.Second)
+			if !reached {
+				t.Fatalf("it was never %v", at)
+			}
+			w.converge(crash)
+			if got := a.owns(); len(got) != 4 || w.gap() > crash {
+				t.Errorf("a owns %v; a shard was without an owner for %v", got, w.gap())
+			}
+		})
+	}
+}
+
+// TestShareOwnerDies has the owner of a shard die that is about to move, at each step.
+func TestShareOwnerDies(t *testing.T) {
+	for name, reached := range map[string]func(a, b *ownerHost) bool{
+		"asked": func(_, b *ownerHost) bool {
+			return slices.ContainsFunc(b.o.shares.all, func(s share) bool { return s.asked != 0 })
+		},
+		"agreed":  func(_, b *ownerHost) bool { return slices.Contains(b.stages(), warming) },
+		"stopped": func(a, _ *ownerHost) bool { return slices.Contains(a.stages(), stopping) },
+		"given":   func(_, b *ownerHost) bool { return slices.Contains(b.stages(), taking) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSharedWorld(t, 3, 4)
+			a := w.joins("a", nil)
+			w.converge(3 * time.Second)
+			b := w.joins("b", nil)
+			w.gap()
+			done := false
+			w.watch = func() {
+				if !done && len(b.o.shares.all) > 0 && reached(a, b) {
+					done = true
+					a.die()
+				}
+				w.look()
+			}
+			w.pass(2 * time.Second)
+			if !done {
+				t.Fatal("it never came to that")
+			}
+			w.converge(crash + time.Second)
+			if got := b.owns(); len(got) != 4 {
+				t.Errorf("b owns %v", got)
+			}
+			if gap := w.gap(); gap > crash {
+				t.Errorf("a shard was without an owner for %v", gap)
+			}
+		})
+	}
+}
+
+// TestShareOfAWrongClock gives no shard to a process that could not sell: neither one that
+// nobody has, nor one of a peer that can.
+func TestShareOfAWrongClock(t *testing.T) {
+	w := newSharedWorld(t, 3, 6)
+	a := w.joins("a", nil)
+	w.converge(3 * time.Second)
+	w.gap()
+	before := w.changes()
+	b := w.joins("b", nil)
+	b.ahead = -2 * quorum.DefaultTTL
+	w.pass(30 * time.Second)
+	if got := w.changes() - before; got != 0 || len(a.owns()) != 6 {
+		t.Errorf("%d changes, a owns %v", got, a.owns())
+	}
+	if gap := w.gap(); gap > takeTakes {
+		t.Errorf("a shard was without an owner for %v", gap)
+	}
+	b.ahead = 0
+	w.pass(2 * quorum.DefaultTTL) // until it has asked again what time it is
+	w.converge(10 * time.Second)
+	if len(b.owns()) != 3 {
+		t.Errorf("with a clock that is right again b owns %v", b.owns())
+	}
+	if gap := w.gap(); gap > handOver {
+		t.Errorf("a shard was without an owner for %v", gap)
+	}
+}
+
+// TestShareOfNobody drains the only process, and one whose peers are standbys: nobody takes
+// its shards, which it is told.
+func TestShareOfNobody(t *testing.T) {
+	for _, standbys := range []int{0, 2} {
+		w := newSharedWorld(t, 1, 3)
+		a := w.joins("a", nil)
+		for i := range standbys {
+			w.joins(fmt.Sprint("standby", i), func(c *MachineConfig) { c.Standby = true })
+		}
+		w.pass(2 * time.Second)
+		a.input(func(now clock.Now) { a.o.retire(now, false) })
+		w.pass(2 * time.Second)
+		if left, takers := a.o.retired(w.now); left != 3 || takers {
+			t.Errorf("%d standbys: %d shards are left, peers take them: %v", standbys, left, takers)
+		}
+		if got := a.owns(); len(got) != 3 {
+			t.Errorf("it owns %v: nobody else would", got)
+		}
+	}
+}
+
+// TestShareOfManyShards moves more shards at once than are followed at a time.
+func TestShareOfManyShards(t *testing.T) {
+	w := newSharedWorld(t, 3, 60)
+	a := w.joins("a", nil)
+	w.converge(3 * time.Second)
+	b := w.joins("b", nil)
+	w.gap()
+	most := 0
+	w.watch = func() {
+		n := 0
+		for _, s := range b.o.shares.all {
+			if s.stage == warming || s.stage == taking {
+				n++
+			}
+		}
+		most = max(most, n)
+		w.look()
+	}
+	w.converge(10 * time.Second)
+	if most > warmAtOnce || most < 2 {
+		t.Errorf("%d shards were followed at a time", most)
+	}
+	if gap := w.gap(); gap > handOver || len(a.owns()) != 30 {
+		t.Errorf("a shard was without an owner for %v; a owns %d", gap, len(a.owns()))
+	}
+}
+
+// TestShareAtRandom has processes come, die, stop for a while, retire, and lose their links,
+// at random: no two may append to one shard, and when it is over the shards are shared.
+func TestShareAtRandom(t *testing.T) {
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		w := newSharedWorld(t, 3, 6)
+		w.loses = func() bool { return random.IntN(20) == 0 }
+		w.joins("host-0", nil)
+		for step := range 60 {
+			w.pass(time.Duration(random.Int64N(int64(1500 * time.Millisecond))))
+			a, b := w.all[random.IntN(len(w.all))], w.all[random.IntN(len(w.all))]
+			alive := 0
+			for _, h := range w.all {
+				if h.acts() && !h.o.retiring() {
+					alive++
+				}
+			}
+			switch what := random.IntN(10); {
+			case what < 2 && alive < 5:
+				w.joins(fmt.Sprint("late-", step), nil)
+			case what == 2 && alive > 1:
+				a.die()
+			case what == 3 && !a.dead:
+				a.still = true
+				w.after(time.Duration(random.Int64N(int64(2*w.ttl))), a.goesOn)
+			case what == 4 && alive > 1:
+				a.input(func(now clock.Now) { a.o.retire(now, false) })
+			case what == 5 && a != b:
+				a.cut(b)
+				w.after(time.Duration(random.Int64N(int64(2*w.ttl))), func() { a.join(b) })
+			case what == 6:
+				n := random.IntN(3)
+				a.hangs[n] = true
+				w.after(time.Duration(random.Int64N(int64(2*w.ttl))), func() { delete(a.hangs, n) })
+			case what == 7 && a.acts() && len(a.running) > 0:
+				for i := range a.running {
+					a.end(i)
+					break
+				}
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, step %d", seed, step)
+			}
+		}
+		w.joins("last", nil)
+		w.pass(3 * w.ttl)
+		w.converge(30 * time.Second)
+		if w.gap(); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestShareOfAStranger has the lock nodes list a process that nobody can reach: those that
+// are there share all, and one that is to own nothing gives its share to the other.
+func TestShareOfAStranger(t *testing.T) {
+	w := newSharedWorld(t, 3, 8)
+	a, b := w.joins("a", nil), w.joins("b", nil)
+	w.converge(3 * time.Second)
+	note, err := json.Marshal(memberNote{Address: "nowhere:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := func(d time.Duration) {
+		for end := w.now.Mono + d; w.now.Mono < end; w.pass(w.ttl / 4) {
+			for _, n := range w.nodes {
+				if _, err := n.Meet(context.Background(), roomOf(saletest.UID), quorum.Member{ID: "stranger", Note: "1 " + string(note)}, w.ttl); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	before := w.changes()
+	pass(goneAfter + time.Second)
+	if x, y := len(a.owns()), len(b.owns()); x != 4 || y != 4 {
+		t.Errorf("they own %d and %d of 8", x, y)
+	}
+	if n := w.changes() - before; n != 0 {
+		t.Errorf("for one who is not there %d shards got another owner", n)
+	}
+	a.input(func(now clock.Now) { a.o.retire(now, false) })
+	if _, takers := a.o.retired(w.now); !takers {
+		t.Error("nobody is there to take its shards")
+	}
+	pass(2 * time.Second)
+	if x, y := len(a.owns()), len(b.owns()); x != 0 || y != 8 {
+		t.Errorf("they own %d and %d of 8", x, y)
+	}
+}
