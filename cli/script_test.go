@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,7 +61,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EXAMPLES", examples)
-			for _, n := range []string{"", "2"} {
+			for _, n := range []string{"", "2", "3"} {
 				listen := scripts.FreeAddress(t)
 				e.Setenv("LISTEN"+n, listen)
 				e.Setenv("URL"+n, "http://"+listen)
@@ -70,7 +71,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scripts.Code, "ready": scripts.Ready, "alive": scripts.Alive, "crowd": scriptCrowd, "term": scriptTerm, "sql": scriptSQL,
-			"lines": scriptLines, "message": scriptMessage,
+			"lines": scriptLines, "message": scriptMessage, "metric": scriptMetric,
 		},
 	})
 }
@@ -122,6 +123,22 @@ func scriptSQL(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer conn.Close()
 	ts.Check(sqlitex.ExecuteTransient(conn, args[1], nil))
+}
+
+// scriptMetric is "metric ADMIN SERIES VALUE": what a process tells of a series begins with
+// the value, a regular expression.
+func scriptMetric(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: metric ADMIN SERIES VALUE")
+	}
+	r, err := http.Get("http://" + args[0] + "/metrics")
+	ts.Check(err)
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	ts.Check(err)
+	if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(args[1]) + " " + args[2]).Match(body) {
+		ts.Fatalf("no %s %s in\n%s", args[1], args[2], body)
+	}
 }
 
 // scriptLines is "lines N FILE": the file, or stdout, has N lines.

@@ -29,6 +29,8 @@ type serveOptions struct {
 	admin     string
 	tokenFile string
 	insecure  bool
+	advertise string // "": where it listens
+	standby   bool
 	buyers    int    // connections at a time; 0: as many as can be
 	logFormat string // text, json
 	logLevel  slog.Level
@@ -37,16 +39,19 @@ type serveOptions struct {
 func (p *program) serveCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "serve", Category: groupSale, Usage: "answer claims over HTTP",
-		Description: "Serves all sales of the files from one process. The files say which sales and where\n" +
-			"they are kept; everything else comes from what was applied. Where another process\n" +
-			"serves a sale, this one stands by and takes over when it ends.\n" +
-			"SIGTERM or SIGINT: answers what was accepted, then exits with 0. A second one: at once.",
+		Description: "Serves all sales of the files. The files say which sales and where they are kept;\n" +
+			"everything else comes from what was applied. Any number of processes share a sale: they\n" +
+			"find each other through its lock nodes, each sells a part, and each answers for all.\n" +
+			"SIGTERM or SIGINT: gives its part to the others, or answers what was accepted if there\n" +
+			"are none, then exits with 0. A second one: at once.",
 		Flags: []urfave.Flag{
 			fileFlag(),
 			valueFlag("listen", "answer buyers at `ADDRESS`; port 0 takes a free one (default: "+defaultListen+")"),
 			valueFlag("admin", "answer /healthz, /readyz, /metrics and refunds at `ADDRESS` (default: "+defaultAdmin+")"),
 			valueFlag("token-file", "ask buyers for the bearer token in `FILE`"),
 			onFlag("insecure", "let other machines in without a token"),
+			valueFlag("advertise", "tell the other processes of a sale to reach this one at `ADDRESS`, host:port (default: where it listens)"),
+			onFlag("standby", "own no shard of a sale, and pass on what is asked, until it is started again without this"),
 			valueFlag("connections", fmt.Sprintf("keep at most `N` connections of buyers; one more closes the one that has been idle for longest "+
 				"(default: as many as may be open files, less what the rest needs, at most %d)", httpd.MostConnections)),
 			valueFlag("log-format", "log as `FORMAT`: text or json (default: text)"),
@@ -59,8 +64,14 @@ func (p *program) serveCommand() *urfave.Command {
 func parseServe(f *flags) serveOptions {
 	o := serveOptions{
 		source: source{files: f.files()}, listen: defaultListen, admin: defaultAdmin,
-		tokenFile: f.text("token-file"), insecure: f.on("insecure"), buyers: int(f.number("connections", 1, 1<<20, 0)),
+		tokenFile: f.text("token-file"), insecure: f.on("insecure"), standby: f.on("standby"), buyers: int(f.number("connections", 1, 1<<20, 0)),
 		logFormat: f.oneOf("log-format", "text", "json"),
+	}
+	if f.c.IsSet("advertise") {
+		o.advertise = f.text("advertise")
+		if host, port, err := net.SplitHostPort(o.advertise); err != nil || host == "" || port == "" || port == "0" || strings.ContainsAny(o.advertise, " /") {
+			f.refuse("--advertise: %q is no address that others can reach; write it as host:port, such as 10.0.0.7:8080", o.advertise)
+		}
 	}
 	level := f.oneOf("log-level", "info", "debug", "warn", "error")
 	if err := o.logLevel.UnmarshalText([]byte(level)); err != nil {
@@ -81,7 +92,7 @@ func parseServe(f *flags) serveOptions {
 
 // hosts are the names in the addresses that serve was told to listen at.
 func (o serveOptions) hosts() (names []string) {
-	for _, address := range []string{o.listen, o.admin} {
+	for _, address := range []string{o.listen, o.admin, o.advertise} {
 		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
 			names = append(names, host)
 		}
@@ -106,7 +117,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	defer buyers.Close()
+	defer func() { buyers.Close() }()
 	admin, err := listen("admin", o.admin)
 	if err != nil {
 		return err
@@ -114,8 +125,13 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	defer admin.Close()
 
 	log := p.serveLog(o)
-	s := &server{log: log, address: buyers.Addr().String(), hosts: o.hosts(), most: most, token: token, env: p.env, stores: backends.Stores{Logger: log, Opener: p.open}}
+	s := &server{log: log, address: o.address(buyers), standby: o.standby, hosts: o.hosts(), most: most, token: token, env: p.env, stores: backends.Stores{Logger: log, Opener: p.open}}
 	defer func() { err = errors.Join(err, s.stores.Close()) }()
+	// The address is free, and that is all that is to be known of it until the sales have
+	// been read: buyers who are refused a connection ask another process at once, and need
+	// not wait for this one.
+	at := buyers.Addr().String()
+	buyers.Close()
 	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error { return s.add(ctx, p, sale) })
 	switch {
 	case ctx.Err() != nil:
@@ -123,6 +139,11 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	case len(s.sales) == 0:
 		return failures
 	}
+	again, err := listen("listen", at)
+	if err != nil {
+		return err
+	}
+	buyers = again
 	if err := s.run(ctx, buyers, admin); err != nil {
 		failures = multierror.Append(failures, err)
 	}
@@ -143,6 +164,14 @@ func listen(flag, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("--%s: %w; choose another address, or port 0 for any free one", flag, err)
 	}
 	return l, nil
+}
+
+// address is where other processes, and people, reach what listens.
+func (o serveOptions) address(l net.Listener) string {
+	if o.advertise != "" {
+		return o.advertise
+	}
+	return strings.TrimPrefix(reach(l), "http://")
 }
 
 // reach is where a listener is reached, as people type it.

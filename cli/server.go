@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -15,6 +18,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/executor"
 	"salectl/executor/httpd"
+	"salectl/executor/links"
 	"salectl/executor/payments"
 	"salectl/planner"
 	"salectl/rules"
@@ -25,6 +29,7 @@ import (
 type server struct {
 	log     *slog.Logger
 	address string   // of buyers, as other processes read it
+	standby bool     // it is to own no shard
 	hosts   []string // names in the addresses that it was told to listen at
 	most    int      // connections of buyers at a time
 	token   string
@@ -66,6 +71,7 @@ func (s *server) add(ctx context.Context, p *program, sale spec.Sale) error {
 	s.sales = append(s.sales, executor.New(executor.Config{
 		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.address,
 		Users: usersOf(sale), Clock: clock.System(), Logger: s.log,
+		Dial: links.Dialer(links.Config{Sale: sale.Name, Token: s.token, Log: s.log}), Version: builtFrom().Version, Standby: s.standby,
 	}))
 	return nil
 }
@@ -92,8 +98,10 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var services []executor.Service
 	paid := make(map[string]httpd.Payments)
+	host := &links.Host{Sales: make(map[string]*executor.Executor), Log: s.log}
 	for _, e := range s.sales {
 		services = append(services, e)
+		host.Sales[e.Sale()] = e
 		p := httpd.Payments{
 			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.env, Logger: s.log}),
 			Webhook: payments.NewWebhook(e, s.env, s.log),
@@ -102,17 +110,18 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 		registry.MustRegister(e.Collectors()...)
 		registry.MustRegister(p.Checker.Collectors()...)
 	}
-	h := httpd.New(httpd.Config{Sales: services, Payments: paid, Token: s.token, Hosts: s.hosts, Connections: s.most, Log: s.log, Metrics: registry})
+	opened := make(chan struct{})
+	h := httpd.New(httpd.Config{Sales: services, Peers: host, Opened: opened, Payments: paid, Token: s.token, Address: s.address, Hosts: s.hosts, Connections: s.most, Log: s.log, Metrics: registry})
 	registry.MustRegister(h.Collectors()...)
 
-	serving, stop := context.WithCancel(ctx)
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	owning, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 	operating, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 
-	var executors, checkers, admins sync.WaitGroup
+	var executors, opening, checkers, admins sync.WaitGroup
 	executorErrs := make([]error, len(s.sales))
 	for i, e := range s.sales {
 		executors.Go(func() {
@@ -121,6 +130,7 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 			}
 		})
 	}
+	opening.Go(func() { s.open(serving); close(opened) })
 	for _, p := range paid {
 		checkers.Go(func() { p.Checker.Run(serving) })
 	}
@@ -129,9 +139,15 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 	var adminErr error
 	admins.Go(func() { adminErr = h.ServeAdmin(operating, admin) })
 
+	retiring := context.AfterFunc(ctx, func() {
+		s.retire(h)
+		stop()
+	})
+	defer retiring()
 	s.log.Info("listening", "url", reach(buyers), "admin", reach(admin), "sales", len(s.sales))
 	err := h.Serve(serving, buyers)
 	stop()
+	opening.Wait()
 	checkers.Wait()
 	release()
 	executors.Wait()
@@ -139,6 +155,50 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 	admins.Wait()
 	s.log.Info("ended")
 	return errors.Join(append(executorErrs, err, adminErr)...)
+}
+
+// openWithin is for how long requests wait that come before the process knows who can
+// answer them. Then they are told how it is.
+const openWithin = time.Second
+
+// open waits until this process can answer for each of its sales, by itself or by a peer,
+// or has had the time to find out that it cannot.
+func (s *server) open(ctx context.Context) {
+	bound, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	for bound.Err() == nil && slices.ContainsFunc(s.sales, func(e *executor.Executor) bool { return e.Ready() != nil }) {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-bound.Done():
+		}
+	}
+}
+
+// How long a process that ends takes to give its shards to its peers, and how long it then
+// waits for connections to be closed by those who use them.
+const (
+	retireWithin = 20 * time.Second
+	closeWithin  = 200 * time.Millisecond
+)
+
+// retire gives all shards of all sales to peers, while claims are answered as before. Where
+// there is no peer, or none takes them in time, the rest is left to the end of Run.
+func (s *server) retire(h *httpd.Server) {
+	h.Retire()
+	bound, cancel := context.WithTimeout(context.Background(), retireWithin)
+	defer cancel()
+	var all sync.WaitGroup
+	var left atomic.Int64
+	for _, e := range s.sales {
+		all.Go(func() {
+			n := e.Retire(bound, func(n int) { s.log.Info("giving shards to other processes", "sale", e.Sale(), "left", n) })
+			left.Add(int64(n))
+		})
+	}
+	if all.Wait(); left.Load() == 0 {
+		h.Retired()
+		time.Sleep(closeWithin)
+	}
 }
 
 // usersOf opens the users of a sale as it was applied. Where they are in files, only the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,16 +21,22 @@ const serverTimeout = time.Second
 // know: since when a node is down or a shard stalls, and what has become of holds.
 // Whoever reads once sees no more than now.
 func askServer(ctx context.Context, s *saleStatus, token string) {
-	address := serverOf(s.Status)
-	if address == "" {
+	var told api.Sale
+	for _, address := range serversOf(s.Status) {
+		var err error
+		if told, err = readServer(ctx, address, s.Sale, token); err == nil {
+			s.Server = &planner.ServerStatus{Address: address}
+			break
+		}
+		if s.Server == nil {
+			s.Server = &planner.ServerStatus{Address: address, Error: err.Error()}
+		}
+	}
+	if s.Server == nil {
 		return
 	}
-	s.Server = &planner.ServerStatus{Address: address}
-	told, err := readServer(ctx, address, s.Sale, token)
-	if err != nil {
-		s.Server.Error = err.Error()
-	}
 	s.Holds, s.PaymentCheck = told.Holds, told.PaymentCheck
+	s.Processes, s.Ownership, s.Moves = told.Processes, told.Owners, told.Moves
 	for _, n := range told.Nodes {
 		for i := range s.Nodes {
 			if s.Nodes[i].Name == n.Name {
@@ -44,18 +51,29 @@ func askServer(ctx context.Context, s *saleStatus, token string) {
 	}
 }
 
-// serverOf is where to ask: at the owner, or where no majority of nodes names
-// one, at whoever owned a shard last.
-func serverOf(s *planner.Status) string {
-	if s.Owner != "" {
-		return s.Owner
-	}
-	for _, shard := range s.Shards {
-		if shard.Owner != "" {
-			return shard.Owner
+// mostAsked bounds how many processes are asked, one after another, until one tells.
+const mostAsked = 3
+
+// serversOf is where to ask: at the owner of the first shard, and then at those of others;
+// where no majority of nodes names one, at whoever owned a shard last.
+func serversOf(s *planner.Status) (all []string) {
+	add := func(address string) {
+		if address != "" && len(all) < mostAsked && !slices.Contains(all, address) {
+			all = append(all, address)
 		}
 	}
-	return ""
+	add(s.Owner)
+	for _, shard := range s.Shards {
+		if shard.LeaseLeftSeconds > 0 {
+			add(shard.Owner)
+		}
+	}
+	if len(all) == 0 {
+		for _, shard := range s.Shards {
+			add(shard.Owner)
+		}
+	}
+	return all
 }
 
 // readServer asks one process.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +126,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 			if s.Server.Error != test.want || s.Nodes[1].Server != nil {
 				t.Errorf("server: %+v", s.Server)
 			}
-			if got := served(s); !strings.HasSuffix(got, "which does not tell how it goes: "+test.want) {
+			if got := served(&saleStatus{Status: s}); !strings.HasSuffix(got, "which does not tell how it goes: "+test.want) {
 				t.Errorf("it says %q", got)
 			}
 			if got := nodeState(s.Nodes[1]); got != "down now: connection refused" {
@@ -162,15 +163,20 @@ func TestWhoServes(t *testing.T) {
 			for i := range s.Nodes {
 				s.Nodes[i].Up = i >= test.down
 			}
-			if got := served(s); got != test.want {
+			if got := served(&saleStatus{Status: s}); got != test.want {
 				t.Errorf("it says %q, want %q", got, test.want)
 			}
 		})
 	}
 	s := troubled("")
 	s.Shards[2].Owner = "last:1"
-	if got := serverOf(s); got != "last:1" {
-		t.Errorf("asked is %q", got)
+	if got := serversOf(s); !slices.Equal(got, []string{"last:1"}) {
+		t.Errorf("asked are %q", got)
+	}
+	s = troubled("")
+	s.Shards[2].Owner, s.Shards[2].LeaseLeftSeconds, s.Shards[0].Owner, s.Shards[0].LeaseLeftSeconds = "b:1", 1, "gone:1", 0
+	if got := serversOf(s); !slices.Equal(got, []string{"b:1"}) {
+		t.Errorf("asked are %q", got)
 	}
 }
 

@@ -22,7 +22,7 @@ func (p *program) statusText(s *saleStatus) {
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
-	for _, line := range []string{times(s.Status), payment(s.Status), holds(s.Holds), checked(s.PaymentCheck), eligible(s.Status), served(s.Status), votes(s.Status)} {
+	for _, line := range []string{times(s.Status), payment(s.Status), holds(s.Holds), checked(s.PaymentCheck), eligible(s.Status), served(s), votes(s.Status)} {
 		if line != "" {
 			fmt.Fprintf(p.out, "  %s\n", line)
 		}
@@ -32,14 +32,20 @@ func (p *program) statusText(s *saleStatus) {
 	}
 	writeWarnings(p.out, c, s.Warnings)
 	fmt.Fprintln(p.out)
-	p.shardsText(s.Status, c)
+	p.processesText(s, c)
+	p.shardsText(s, c)
 	p.listsText(s.Status, c)
 	fmt.Fprintln(p.out)
 	p.nodesText(s.Status, c)
 }
 
-func (p *program) shardsText(s *planner.Status, c palette) {
-	shards := newTable("shard", "owner", ">lease", ">slot", ">generation", ">limit", ">available", ">held", ">sold", "")
+func (p *program) shardsText(s *saleStatus, c palette) {
+	head := []string{"shard", "owner", ">lease", ">slot", ">generation", ">limit", ">available", ">held", ">sold"}
+	loads := len(s.Ownership) > 0 // else nobody tells
+	if loads {
+		head = append(head, ">claims/s")
+	}
+	shards := newTable(append(head, "")...)
 	for _, shard := range s.Shards {
 		lease := "-"
 		if shard.LeaseLeftSeconds > 0 {
@@ -49,16 +55,26 @@ func (p *program) shardsText(s *planner.Status, c palette) {
 		if owner == "" {
 			owner = "-"
 		}
-		if shard.Error != "" {
-			shards.row(shard.Shard, owner, lease, "-", "-", "-", "-", "-", "-", shard.Error)
-			continue
-		}
-		state := ""
-		if shard.Stalled != nil {
+		cells, state := []any{shard.Shard, owner, lease}, ""
+		load, busy := s.load(shard.Shard)
+		switch {
+		case shard.Error != "":
+			state = shard.Error
+		case shard.Stalled != nil:
 			state = "stalls" + since(shard.Stalled) + because(shard.Stalled.Error)
+		case busy:
+			state = c.yellow("busier than the others")
 		}
-		shards.row(shard.Shard, owner, lease, shard.Slot, shard.Generation,
-			grouped(shard.Limit), grouped(shard.Available), grouped(shard.Held), grouped(shard.Sold), state)
+		if shard.Error != "" {
+			cells = append(cells, "-", "-", "-", "-", "-", "-")
+		} else {
+			cells = append(cells, shard.Slot, shard.Generation,
+				grouped(shard.Limit), grouped(shard.Available), grouped(shard.Held), grouped(shard.Sold))
+		}
+		if loads {
+			cells = append(cells, load)
+		}
+		shards.row(append(cells, state)...)
 	}
 	shards.write(p.out, "  ", c.dim)
 }
@@ -205,7 +221,10 @@ func checked(c *api.PaymentCheck) string {
 }
 
 // served says who sells. Where too few lock nodes answer to tell, a warning does.
-func served(s *planner.Status) string {
+func served(s *saleStatus) string {
+	if len(s.Processes) > 1 {
+		return fmt.Sprintf("served by %d processes", len(s.Processes))
+	}
 	up := 0
 	for _, n := range s.Nodes {
 		if n.Up {

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/api"
+	"salectl/planner"
+)
+
+type drainOptions struct {
+	operating
+	sale string // "": all that the process serves
+	undo bool
+}
+
+func (p *program) drainCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "drain", Category: groupSale, Usage: "have a process give its shards to others", ArgsUsage: "[flags] ADDRESS [SALE]",
+		Description: "ADDRESS is the admin address of a serve process. It gives its shards of SALE, or of all\n" +
+			"its sales, to the others, goes on answering by them, and owns none until --undo, or until\n" +
+			"it is started again. Waits until nothing is left. Exit codes: 0 done, 1 no such sale,\n" +
+			"3 it is going down, 7 not in time: what is left stays with it until another takes it.",
+		Flags: operatingFlags(onFlag("undo", "let it take its share again")),
+		Action: func(c *urfave.Context) error {
+			f := &flags{c: c}
+			o := drainOptions{operating: f.operating("drain", 0), sale: c.Args().Get(1), undo: f.on("undo")}
+			if err := f.done(2); err != nil {
+				return err
+			}
+			return p.drain(c.Context, o)
+		},
+	}
+}
+
+// operatingFlags are those of drain and move.
+func operatingFlags(more ...urfave.Flag) []urfave.Flag {
+	return append(more,
+		valueFlag("token-file", "send the bearer token in `FILE`"),
+		valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultOperating)),
+		onFlag("json", "answer in JSON: one object a sale, one a line"),
+	)
+}
+
+// operating reads them, and the argument that names the process.
+func (f *flags) operating(command string, at int) operating {
+	o := operating{
+		command: "salectl " + command, tokenFile: f.text("token-file"),
+		timeout: f.duration("timeout", defaultOperating), json: f.on("json"),
+	}
+	if address := f.c.Args().Get(at); address != "" {
+		o.admin = f.adminAddress(address)
+	} else {
+		f.refuse("name the process by its admin address, such as %s", defaultAdmin)
+	}
+	return o
+}
+
+// drainReply is what drain prints with --json.
+type drainReply struct {
+	FormatVersion int `json:"formatVersion"`
+	api.Share
+	Done bool `json:"done"`
+}
+
+func (p *program) drain(ctx context.Context, o drainOptions) error {
+	process, err := p.operator(o.operating)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%w after %s", errTimeout, o.timeout))
+	defer cancel()
+	sales := []string{o.sale}
+	if o.sale == "" {
+		client, err := process.client("")
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		if sales, err = client.SalesAt(bounded); err != nil {
+			return process.explain(bounded, err)
+		}
+	}
+	for _, sale := range sales {
+		if err := p.drainSale(bounded, process, sale, o.undo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drainSale waits until a process has nothing left of a sale, or with undo all that it
+// should have.
+func (p *program) drainSale(ctx context.Context, process *operator, sale string, undo bool) error {
+	client, err := process.client(sale)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var share api.Share
+	ask := func(ask func(context.Context) (api.Share, error)) error {
+		return process.ask(ctx, func(ctx context.Context) (err error) { share, err = ask(ctx); return err })
+	}
+	err = ask(func(ctx context.Context) (api.Share, error) { return client.Drain(ctx, undo) })
+	for said, lastAt := -1, time.Now(); err == nil; err = ask(client.Share) {
+		done := share.Shards == 0
+		if undo {
+			done = share.Shards >= share.Should
+		}
+		switch {
+		case (share.State == api.ProcessStandby) == undo:
+			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has said meanwhile that %s is to be %s", process.admin.Host, share.State)}
+		case done:
+			p.drained(process, share, undo)
+			return nil
+		case share.Shards != said && (said < 0 || time.Since(lastAt) > time.Second):
+			p.say("%s", drainText(share, undo, process.admin.Host))
+			said, lastAt = share.Shards, time.Now()
+		}
+		if api.Sleep(ctx, operatingEvery) != nil {
+			err = context.Cause(ctx)
+			break
+		}
+	}
+	if share.Sale != "" && ctx.Err() != nil {
+		if process.json {
+			p.emit(drainReply{formatVersion, share, false})
+		}
+		return fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.admin.Host))
+	}
+	return err
+}
+
+func (p *program) drained(process *operator, share api.Share, undo bool) {
+	switch {
+	case process.json:
+		p.emit(drainReply{formatVersion, share, true})
+	case undo:
+		fmt.Fprintf(p.out, "%s: %s owns %s again.\n", share.Sale, process.admin.Host, count(int64(share.Shards), "shard"))
+	default:
+		fmt.Fprintf(p.out, "%s: %s owns no shard, and passes on what it is asked.\n", share.Sale, process.admin.Host)
+	}
+}
+
+// drainText says how far a process is.
+func drainText(share api.Share, undo bool, host string) string {
+	switch {
+	case undo:
+		return fmt.Sprintf("%s: %s has %d of %s", share.Sale, host, share.Shards, count(int64(share.Should), "shard"))
+	case !share.Takers:
+		return fmt.Sprintf("%s: %s left at %s, and no other process that it reaches can take them", share.Sale, count(int64(share.Shards), "shard"), host)
+	}
+	return fmt.Sprintf("%s: %s left at %s", share.Sale, count(int64(share.Shards), "shard"), host)
+}

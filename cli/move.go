@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/api"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+type moveOptions struct {
+	operating
+	sale   string
+	shard  int
+	anyone bool
+}
+
+func (p *program) moveCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "move", Category: groupSale, Usage: "have a process own a shard", ArgsUsage: "[flags] SALE SHARD ADDRESS",
+		Description: "ADDRESS is the admin address of the serve process that is to own the shard, beside its\n" +
+			"share. Waits until it does. The shard stays there while the process runs and is not\n" +
+			"drained, until it is moved elsewhere or, with --any at any of the processes, wherever\n" +
+			"it would be by itself. Exit codes: 0 done, 1 no such sale, 3 the process is on standby,\n" +
+			"or somebody else has moved the shard meanwhile, 4 no such shard, 7 not in time.",
+		Flags: operatingFlags(onFlag("any", "let the shard be wherever it would be by itself")),
+		Action: func(c *urfave.Context) error {
+			f := &flags{c: c}
+			o := moveOptions{operating: f.operating("move", 2), sale: c.Args().Get(0), anyone: f.on("any")}
+			var err error
+			if o.shard, err = strconv.Atoi(c.Args().Get(1)); c.Args().Len() > 1 && (err != nil || o.shard < 0 || o.shard >= spec.MaxLockCount) {
+				f.refuse("SHARD must be a number from 0, not %q", c.Args().Get(1))
+			}
+			if err := f.done(3); err != nil {
+				return err
+			}
+			return p.move(c.Context, o)
+		},
+	}
+}
+
+// moveReply is what move prints with --json.
+type moveReply struct {
+	FormatVersion int `json:"formatVersion"`
+	api.Whereabouts
+	Done bool `json:"done"`
+}
+
+func (p *program) move(ctx context.Context, o moveOptions) error {
+	process, err := p.operator(o.operating)
+	if err != nil {
+		return err
+	}
+	client, err := process.client(o.sale)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%w after %s", errTimeout, o.timeout))
+	defer cancel()
+	var at api.Whereabouts
+	ask := func(ask func(context.Context) (api.Whereabouts, error)) error {
+		return process.ask(bounded, func(ctx context.Context) (err error) { at, err = ask(ctx); return err })
+	}
+	err = ask(func(ctx context.Context) (api.Whereabouts, error) { return client.Move(ctx, o.shard, o.anyone) })
+	said := false
+	for ; err == nil; err = ask(func(ctx context.Context) (api.Whereabouts, error) { return client.Whereabouts(ctx, o.shard) }) {
+		switch {
+		case o.anyone && at.Moved != "":
+			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has moved shard %d to %s meanwhile", o.shard, at.Moved)}
+		case !o.anyone && !at.Pinned:
+			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has moved shard %d meanwhile, or the process was drained: it should be at %s", o.shard, placeText(at.Should))}
+		case at.Here && !o.anyone, o.anyone && at.Owner != "" && at.Owner == at.Should:
+			if o.json {
+				p.emit(moveReply{formatVersion, at, true})
+			} else {
+				fmt.Fprintf(p.out, "%s: %s owns shard %d.\n", o.sale, at.Owner, o.shard)
+			}
+			return nil
+		case !said:
+			p.say("%s", moveWaits(at))
+			said = true
+		}
+		if api.Sleep(bounded, operatingEvery) != nil {
+			err = context.Cause(bounded)
+			break
+		}
+	}
+	if at.Sale != "" && bounded.Err() != nil {
+		if o.json {
+			p.emit(moveReply{formatVersion, at, false})
+		}
+		return fmt.Errorf("%w: %s", context.Cause(bounded), moveWaits(at))
+	}
+	return err
+}
+
+// moveWaits says where a shard is and where it should be.
+func moveWaits(at api.Whereabouts) string {
+	return fmt.Sprintf("shard %d of %s is at %s and should be at %s", at.Shard, at.Sale, placeText(at.Owner), placeText(at.Should))
+}
+
+func placeText(address string) string {
+	if address == "" {
+		return "no process that is known"
+	}
+	return address
+}

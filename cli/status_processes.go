@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"salectl/api"
+)
+
+// processesText says which processes share the sale, where there are several or something
+// is to be said of the one.
+func (p *program) processesText(s *saleStatus, c palette) {
+	if len(s.Processes) < 2 {
+		return
+	}
+	table := newTable("process", "version", "state", ">shards", ">should own", ">requests/s", ">passed on", "")
+	for _, m := range s.Processes {
+		owns, notes := "?", []string(nil)
+		if m.Shards != nil {
+			owns = fmt.Sprint(*m.Shards)
+		}
+		if m.Here {
+			notes = append(notes, "tells this")
+		}
+		if !m.Up {
+			notes = append(notes, "the process that tells this does not reach it")
+		}
+		version := m.Version
+		if version == "" {
+			version = "-"
+		}
+		table.row(m.Address, version, m.State, owns, m.Should, rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
+	}
+	table.write(p.out, "  ", c.dim)
+	for _, m := range s.Moves {
+		fmt.Fprintf(p.out, "  %s\n", moveText(m, s.Processes))
+	}
+	fmt.Fprintln(p.out)
+}
+
+// rate is how often something happens a second; "?" if that is not known.
+func rate(perSecond *float64) string {
+	switch {
+	case perSecond == nil:
+		return "?"
+	case *perSecond < 10:
+		return fmt.Sprintf("%.1f", *perSecond)
+	}
+	return grouped(int64(*perSecond + 0.5))
+}
+
+// passedOn is the share of its requests that a process passes on to others.
+func passedOn(m api.Process) string {
+	switch {
+	case m.Requests == nil || m.Forwarded == nil:
+		return "?"
+	case *m.Requests == 0:
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", min(100*(*m.Forwarded) / *m.Requests, 100))
+}
+
+// moveText says of a shard where it is to go and how far that is.
+func moveText(m api.Move, all []api.Process) string {
+	from, here := m.From, ""
+	if from == "" {
+		from = "nobody that is known"
+	}
+	for _, p := range all {
+		if p.Here {
+			here = p.Address
+		}
+	}
+	stage := map[string]string{
+		api.MoveDue: "not begun, as far as " + here + " knows", api.MoveFollows: "it reads the log",
+		api.MoveTakes: "it waits for the lease", api.MoveGives: "the lease is about to be freed",
+	}[m.Stage]
+	return fmt.Sprintf("shard %d is to go from %s to %s: %s", m.Shard, from, m.To, stage)
+}
+
+// load is how busy a shard is, as a cell of a table.
+func (s *saleStatus) load(shard int) (cell string, busy bool) {
+	for _, o := range s.Ownership {
+		if o.Shard == shard {
+			return rate(o.Load), o.Busy
+		}
+	}
+	return "?", false
+}
