@@ -7,7 +7,7 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # from docs, whose test waits for servers while others run.
 RACED = ./backends/... ./rules/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/... ./api/... ./docs/...
 
-.PHONY: help build test lint soak mutants bench generate services services-down
+.PHONY: help build test lint soak mutants models bench replicas generate services services-down
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,10 +39,16 @@ mutants: ## look for a seed that finds each bug of testdata/mutants, and for wha
 	go run ./sim/mutants
 	go run ./sim/mutate -sample 100
 
+models: ## explore the models of the protocols, also the large ones
+	GOMAXPROCS=1 go run ./sim/models/run
+
 bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one run
 	go test -run '^$$' -bench . -benchmem -timeout 60m \
 		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/httpd
 	cd testdata/peers && go run . && go run ./locks && go run ./packets
+
+replicas: ## the figures of several processes of one sale; on a machine that does nothing else
+	SALECTL_FIGURES=1 go test -run 'TestFigures|TestPause$$' -v -timeout 60m ./cli/replicas | grep -E 'figures_test|rolling_test|kill_test|^ *---|failed'
 
 generate: ## regenerate docs/sale-file.md and the protobuf code (needs protoc and protoc-gen-go v1.36.11)
 	go generate ./...

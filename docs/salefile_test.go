@@ -14,9 +14,9 @@ import (
 	"salectl/spec"
 )
 
-//go:generate go test . -run TestSaleFilePage -update
+//go:generate go test . -run "TestSaleFilePage|TestProtocolPage" -update
 
-var update = flag.Bool("update", false, "write sale-file.md from the schema")
+var update = flag.Bool("update", false, "write sale-file.md from the schema, and the rules of protocol.md from the models")
 
 const saleFilePage = "sale-file.md"
 

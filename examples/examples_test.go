@@ -83,7 +83,7 @@ func TestExamples(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"cluster": scriptCluster, "server": scriptServer, "serve": scriptServe, "ready": scripts.Ready,
 			"outcome": scriptOutcome, "keys": scriptKeys, "rows": scriptRows, "sold": scriptSold,
-			"signal": scriptSignal, "code": scripts.Code,
+			"signal": scriptSignal, "appends": scriptAppends, "code": scripts.Code,
 			"payments": scriptPayments, "pay": scriptPay("pay"), "fail": scriptPay("fail"), "claimed": scriptClaimed, "books": scriptBooks,
 			"members": scriptMembers, "tables": scriptTables,
 			"packets": scriptPackets, "flush": scriptFlush, "has": scriptHas, "money": scriptMoney,

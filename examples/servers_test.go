@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,8 @@ type servers struct {
 	hbase *services.HBase
 	table string
 	serve map[string]*exec.Cmd
+
+	appends map[string]string // what processes had appended when a script last asked, by admin address
 }
 
 type serversKey struct{}
@@ -200,6 +203,38 @@ func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
 	case "TERM":
 		ts.Check(cmd.Wait())
 	}
+}
+
+// scriptAppends is "[!] appends ADMIN": the process has appended to logs, or tried to, since
+// the script last asked; with ! it has not. The first time it only takes note.
+func scriptAppends(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] appends ADMIN")
+	}
+	response, err := http.Get("http://" + args[0] + "/metrics")
+	ts.Check(err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "salectl_appends_total{") {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		ts.Fatalf("%s tells nothing of its appends", args[0])
+	}
+	slices.Sort(lines)
+	s, now := serversOf(ts), strings.Join(lines, "")
+	before, asked := s.appends[args[0]]
+	if asked && (before == now) != neg {
+		ts.Fatalf("the appends of %s were\n%sand are\n%s", args[0], before, now)
+	}
+	if s.appends == nil {
+		s.appends = map[string]string{}
+	}
+	s.appends[args[0]] = now
 }
 
 // scriptOutcome is "outcome CLAIMS,CLAIMS USER OUTCOME...": the user claims a unit again
