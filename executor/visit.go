@@ -53,7 +53,7 @@ func (l *links) ask(id string, e shard.Errand) bool {
 	if to == nil || !to.Ask(e) {
 		return false
 	}
-	if !IsLook(e.ID) {
+	if !IsLook(e.ID) && !e.GiveUp {
 		l.sent.Add(1)
 	}
 	return true
@@ -73,11 +73,54 @@ type visitors struct {
 // visitor is one of their links. What it has brought counts as long as the peer has made
 // no other: then it has asked again for what was not answered, and a copy that is decided
 // later than the other might be granted what that was denied.
-type visitor struct{ over atomic.Bool }
+type visitor struct {
+	over atomic.Bool
+
+	mu       sync.Mutex
+	underway map[uint64]underVisit // what has no answer yet, by errand
+}
+
+// underVisit is an errand that was queued, and what takes its answer.
+type underVisit struct {
+	ticket   *shard.Ticket
+	answered func(Answer)
+}
+
+// begin takes down an errand that is about to be queued, and end one that has its answer.
+func (v *visitor) begin(errand uint64, x underVisit) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.underway[errand] = x
+}
+
+func (v *visitor) end(errand uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.underway, errand)
+}
+
+// giveUp has an errand not be decided, if it is not being decided yet, since nobody waits for
+// the answer.
+func (v *visitor) giveUp(errand uint64) {
+	v.mu.Lock()
+	x, ok := v.underway[errand]
+	if !ok {
+		v.mu.Unlock()
+		return
+	}
+	a, ok := x.ticket.Withdraw() // under the lock: it is not freed before end
+	if ok {
+		delete(v.underway, errand)
+	}
+	v.mu.Unlock()
+	if ok {
+		x.answered(a)
+	}
+}
 
 // enter begins a link of a peer, and ends the one before.
 func (v *visitors) enter(id string) *visitor {
-	fresh := new(visitor)
+	fresh := &visitor{underway: make(map[uint64]underVisit)}
 	v.mu.Lock()
 	if v.all == nil {
 		v.all = make(map[string]*visitor)
@@ -101,8 +144,13 @@ func (v *visitors) leave(id string, x *visitor) {
 
 // visit takes in an errand of a peer. It is answered if this process owns the shard;
 // otherwise bounced says who does, as far as is known: nothing that a peer sends is sent
-// on. One of both is called, once, and must not wait.
+// on. One of both is called, once, and must not wait; neither is for an errand that gives
+// another up.
 func (d *admission) visit(ctx context.Context, now clock.Now, by *visitor, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
+	if e.GiveUp {
+		by.giveUp(e.ID)
+		return
+	}
 	t := d.tenure.Load()
 	if t == nil {
 		bounced(shard.Route{})
@@ -142,7 +190,9 @@ func (d *admission) visit(ctx context.Context, now clock.Now, by *visitor, e sha
 		return
 	}
 	ticket.Visits(&by.over)
+	by.begin(e.ID, underVisit{ticket, answered})
 	ticket.OnAnswer(shard.WaiterFunc(func() {
+		by.end(e.ID)
 		a := ticket.Finish()
 		if a.Elsewhere && a.Outcome != api.Unknown {
 			bounce()
@@ -152,9 +202,11 @@ func (d *admission) visit(ctx context.Context, now clock.Now, by *visitor, e sha
 		answered(a)
 	}))
 	if refused := s.Offer(now, ticket); refused == api.Standby {
+		by.end(e.ID)
 		ticket.Free()
 		bounce()
 	} else if refused != "" {
+		by.end(e.ID)
 		a := t.refuse(s, ticket.Request, Answer{Outcome: refused, RetryAfter: time.Second})
 		ticket.Free()
 		answered(a)

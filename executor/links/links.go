@@ -68,6 +68,8 @@ func (l *link) Tell(t *executor.Tell) bool {
 func requestOf(e shard.Errand) *streampb.Request {
 	r := &streampb.Request{Id: e.ID, Forwarded: true}
 	switch {
+	case e.GiveUp:
+		r.Asks = &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}
 	case e.Claim != nil:
 		r.Asks = &streampb.Request_Claim{Claim: &streampb.NewClaim{User: e.Claim.User, Key: e.Claim.Key, Quantity: e.Claim.Quantity}}
 	case e.Settle != nil:
@@ -84,6 +86,8 @@ func requestOf(e shard.Errand) *streampb.Request {
 func errandOf(r *streampb.Request) (shard.Errand, bool) {
 	e := shard.Errand{ID: r.GetId()}
 	switch asks := r.GetAsks().(type) {
+	case *streampb.Request_Cancel:
+		e.GiveUp = true
 	case *streampb.Request_Claim:
 		e.Claim = &shard.Request{User: asks.Claim.GetUser(), Key: asks.Claim.GetKey(), Quantity: max(asks.Claim.GetQuantity(), 1)}
 	case *streampb.Request_Settle:

@@ -53,7 +53,8 @@ type Errand struct {
 	Claim  *Request    // or
 	Settle *Settlement // what is asked of a claim, or
 	User   string      // whose claims are to be told, or
-	Find   *ClaimID    // a claim that is to be told
+	Find   *ClaimID    // a claim that is to be told, or
+	GiveUp bool        // nobody waits any more for the answer to the errand of this ID
 }
 
 // Patience is for how long a request waits for a shard that moves.
@@ -215,10 +216,11 @@ func (r *Remote) pump(now clock.Now) {
 		if r.probes && len(r.sent) > 0 {
 			break
 		}
-		if !t.tried && !t.take() {
-			n++ // nobody waits for it any more
+		if !r.claims(t) {
+			n++
 			continue
 		}
+		t.passedBy.Store(r)
 		r.last++
 		t.errand = uint64(r.cfg.Shard)<<errandBits | r.last&(1<<errandBits-1)
 		if !r.cfg.Send(to, t.errandOf(r.cfg.Shard)) {
@@ -237,8 +239,8 @@ func (r *Remote) pump(now clock.Now) {
 func (r *Remote) home(now clock.Now) {
 	n := 0
 	for _, t := range r.queue {
-		if !t.tried && !t.take() {
-			n++ // nobody waits for it any more
+		if !r.claims(t) {
+			n++
 			continue
 		}
 		if r.cfg.Home(now, t) != "" {
@@ -250,6 +252,27 @@ func (r *Remote) home(now clock.Now) {
 		n++
 	}
 	r.queue = slices.Delete(r.queue, 0, n)
+}
+
+// claims takes a ticket that waits, to have it decided; false: nobody waits for it any
+// more. mu is held.
+func (r *Remote) claims(t *Ticket) bool {
+	if t.gone {
+		r.drop(t)
+		return false
+	}
+	return t.tried || t.take()
+}
+
+// forsake takes in that nobody waits any more for a ticket that was sent: the owner, if it
+// has not decided, is not to; and nobody else is asked.
+func (r *Remote) forsake(t *Ticket) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.gone = true
+	if slices.Contains(r.sent, t) {
+		r.cfg.Send(r.at, Errand{ID: t.errand, Shard: r.cfg.Shard, GiveUp: true}) // a courtesy: it may be lost
+	}
 }
 
 // errandBits is how many bits of an errand's number count the errands of one shard.
@@ -425,6 +448,9 @@ func (r *Remote) giveUp(now clock.Now) (over []*Ticket) {
 // refuse answers a ticket that is sent nowhere any more. mu is held.
 func (r *Remote) refuse(t *Ticket, why Answer, over *[]*Ticket) bool {
 	switch {
+	case t.gone:
+		r.drop(t)
+		return true
 	case t.tried:
 		why = Undecided
 	case !t.take():
@@ -445,6 +471,13 @@ func (r *Remote) Close(why Answer) {
 		r.queue, r.sent = append(r.sent, r.queue...), nil
 		return r.refuseAll(why)
 	})
+}
+
+// drop has a ticket that is gone wait no longer. mu is held.
+func (r *Remote) drop(t *Ticket) {
+	if t.in.Load() != nil {
+		r.underway.leave(t)
+	}
 }
 
 // refuseAll refuses all that waits. mu is held.

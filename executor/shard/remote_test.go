@@ -249,6 +249,49 @@ func TestRemoteKeepsOrder(t *testing.T) {
 	w.asked("q", "d")
 }
 
+// TestRemoteForsaken has those who wait go away: the owner hears which errands are given up,
+// and what comes back undecided goes to nobody else.
+func TestRemoteForsaken(t *testing.T) {
+	for _, key := range []string{"1", ""} {
+		w := newRemoteWorld(t)
+		w.r.Learn(w.now, w.owner("p", 4))
+		a, b, c := w.offers("a", key), w.offers("b", key), w.offers("c", key)
+		es := w.asked("p", "a", "b", "c")
+		for i, x := range []*waiter{a, b} {
+			if got := x.ticket.GiveUp(); got.Outcome != api.Unknown {
+				t.Errorf("who gives up hears %+v", got)
+			}
+			if len(w.sent) != 1 || w.sent[0].to != "p" || w.sent[0].Errand != (Errand{ID: es[i].ID, Shard: 3, GiveUp: true}) {
+				t.Errorf("the owner hears %+v, want that errand %d is given up", w.sent, es[i].ID)
+			}
+			w.sent = nil
+		}
+		w.bounces(w.owner("q", 5), es[0]) // before it heard
+		w.answers(es[1], Answer{Outcome: api.Overloaded, RetryAfter: time.Second})
+		w.bounces(w.owner("q", 5), es[2])
+		es = w.asked("q", "c")
+		w.answers(es[0], remoteSold)
+		c.hears(api.Sold)
+		a.hears("")
+		if w.r.Busy() || w.r.underway.n.Load() != 0 {
+			t.Errorf("those that nobody waits for are still under way: %d", w.r.underway.n.Load())
+		}
+
+		d := w.offers("d", key)
+		w.asked("q", "d")
+		d.ticket.GiveUp()
+		w.sent = nil
+		w.r.Cut(w.now, "q") // it may have been decided
+		w.r.Learn(w.now, w.owner("p", 6))
+		w.asked("p")
+		w.offers("e", key)
+		w.asked("p", "e")
+		if w.doubts.Has("d", "1") != (key != "") {
+			t.Error("what nobody heard the answer of is in doubt, if it can be asked for again")
+		}
+	}
+}
+
 // TestRemoteBounces asks an owner that does not take the shard yet from time to time, by one
 // request, and for all when it does.
 func TestRemoteBounces(t *testing.T) {
@@ -449,6 +492,7 @@ func TestRemoteGivesUp(t *testing.T) {
 	if got := b.ticket.GiveUp(); got.Outcome != api.Unknown || !w.doubts.Has("b", "1") {
 		t.Errorf("while it is asked for: %+v", got)
 	}
+	w.sent = nil // TestRemoteForsaken holds what the owner hears
 	w.answers(es[0], remoteSold)
 
 	// One that came back unseen may be withdrawn again, and is not sent anew.

@@ -80,6 +80,9 @@ func (c *remoteCrowd) send(owner string, e Errand) bool {
 	if l == nil {
 		return false
 	}
+	if e.GiveUp {
+		return true // and is lost
+	}
 	select {
 	case l.in <- e:
 		return true

@@ -42,6 +42,9 @@ type Ticket struct {
 	parkedAt time.Duration // monotonic: since when it waits for somebody to ask
 	tried    bool          // it may have been decided
 	moved    bool          // a shard of this process had it first
+	gone     bool          // nobody waits for it any more
+
+	passedBy atomic.Pointer[Remote] // by whom it was sent to another process; nil: it was not
 
 	state atomic.Int32
 	done  chan struct{} // holds one signal
@@ -145,7 +148,8 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 		t = &Ticket{done: make(chan struct{}, 1), pool: pool}
 	}
 	t.queuedAt, t.op, t.asked, t.minted, t.visiting, t.answer = now, 0, false, false, false, Answer{}
-	t.errand, t.turn, t.parkedAt, t.tried, t.moved = 0, 0, 0, false, false
+	t.errand, t.turn, t.parkedAt, t.tried, t.moved, t.gone = 0, 0, 0, false, false, false
+	t.passedBy.Store(nil)
 	t.state.Store(ticketWaiting)
 	return t
 }
@@ -207,21 +211,8 @@ func (t *Ticket) Wait(ctx context.Context) Answer {
 // GiveUp is the answer for somebody who waits no longer: if the request can
 // still be withdrawn it surely was not accepted, unless another process had it before.
 func (t *Ticket) GiveUp() Answer {
-	if t.withdraw() {
-		a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
-		in := t.place()
-		switch {
-		case in == nil && t.tried:
-			return Undecided
-		case in == nil: // nobody else asks for it
-			return a
-		}
-		in.left(t)
-		if t.tried && !in.surely() {
-			in.abandoned(t)
-			return Undecided
-		}
-		return in.Refuse(t.Request, a)
+	if a, ok := t.Withdraw(); ok {
+		return a
 	}
 	select {
 	case <-t.done:
@@ -230,8 +221,33 @@ func (t *Ticket) GiveUp() Answer {
 		if in := t.place(); in != nil {
 			in.abandoned(t)
 		}
+		if by := t.passedBy.Load(); by != nil {
+			by.forsake(t)
+		}
 		return Undecided
 	}
+}
+
+// Withdraw has nobody decide on the request, and returns the answer to that; false: it is
+// being decided, and will be answered.
+func (t *Ticket) Withdraw() (Answer, bool) {
+	if !t.withdraw() {
+		return Answer{}, false
+	}
+	a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
+	in := t.place()
+	switch {
+	case in == nil && t.tried:
+		return Undecided, true
+	case in == nil: // nobody else asks for it
+		return a, true
+	}
+	in.left(t)
+	if t.tried && !in.surely() {
+		in.abandoned(t)
+		return Undecided, true
+	}
+	return in.Refuse(t.Request, a), true
 }
 
 // Undecided is said while nobody knows what becomes of a claim.

@@ -1,0 +1,82 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/quorum"
+	"salectl/spec"
+)
+
+// usersOf returns users whose claims a process decides.
+func (c *cluster) usersOf(m *member, n int) (users []string) {
+	c.t.Helper()
+	for i := 0; len(users) < n; i++ {
+		user := fmt.Sprint("user-", i)
+		if m.term().local(spec.HomeShard(user, c.sale.LockCount)) != nil {
+			users = append(users, user)
+		}
+	}
+	return users
+}
+
+func (m *member) term() *tenure { return m.tenure.Load() }
+
+// TestForwardedAndGivenUp has clients go away while the owner of their shard waits for its
+// store, which another process has asked for them: a claim that is queued is not granted to
+// somebody who has gone, and one that is being decided is answered from the log.
+func TestForwardedAndGivenUp(t *testing.T) {
+	for name, key := range map[string]string{"with a key": "key", "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
+				a, b := c.start("a", nil), c.start("b", nil)
+				defer b.stop()
+				defer a.stop()
+				shared(a, b)
+				users := c.usersOf(b, 3)
+				claim := func(user string, d time.Duration) Answer {
+					ctx, cancel := context.WithTimeout(c.t.Context(), d)
+					defer cancel()
+					return a.Claim(ctx, Request{User: user, Key: key, Quantity: 1})
+				}
+				has := func(user string) int {
+					claims, why := b.User(user)
+					if why != "" {
+						c.t.Fatalf("the claims of %s cannot be told: %s", user, why)
+					}
+					return len(claims)
+				}
+
+				b.store.all.close()
+				under := make(chan Answer, 1)
+				go func() { under <- claim(users[0], time.Minute) }()
+				synctest.Wait()
+				time.Sleep(50 * time.Millisecond) // it is being appended
+				if got := claim(users[1], 200*time.Millisecond); got.Outcome != api.Unknown {
+					c.t.Errorf("who gives up while another process may decide hears %+v", got)
+				}
+				time.Sleep(50 * time.Millisecond) // the owner hears of it
+				b.store.all.open()
+				if got := <-under; got.Outcome != api.Sold {
+					c.t.Errorf("the claim that was being decided: %+v", got)
+				}
+				if got := claim(users[2], time.Minute); got.Outcome != api.Sold {
+					c.t.Errorf("a claim behind the one that was given up: %+v", got)
+				}
+				if n := has(users[0]); n != 1 {
+					c.t.Errorf("who waited has %d claims", n)
+				}
+				if n := has(users[1]); n != 0 {
+					c.t.Errorf("who went away before the claim was looked at has %d claims", n)
+				}
+				if got := claim(users[1], time.Minute); got.Outcome != api.Sold || got.Replayed {
+					c.t.Errorf("who comes back hears %+v", got)
+				}
+			})
+		})
+	}
+}
