@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	mrand "math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -100,6 +99,7 @@ func (r *runner) loop(ctx context.Context) error {
 				do(r)
 			case <-timer.C:
 				now := r.clock()
+				wake = clock.Soonest(out.wake, r.passTime(now))
 				if quiet = (wake == 0 || now.Mono < wake) && !r.restless(now); !quiet {
 					r.owner.tick(now)
 				}
@@ -124,11 +124,8 @@ func (r *runner) peeks(wake time.Duration) time.Duration {
 	return clock.Soonest(wake, r.clock().Mono+tellEvery)
 }
 
-// restless says whether there is.
-func (r *runner) restless(now clock.Now) bool {
-	t := r.term
-	return t != nil && (t.board.Restless(now) || slices.ContainsFunc(t.remotes, (*shard.Remote).Busy))
-}
+// restless says whether a shard has something for peers to hear.
+func (r *runner) restless(now clock.Now) bool { return r.term != nil && r.term.board.Restless(now) }
 
 // call makes one of the owner's calls.
 func (r *runner) call(c calls.Call) {

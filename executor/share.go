@@ -113,12 +113,15 @@ func (o *owner) enter(now clock.Now, i int, stage shareStage) {
 
 // share brings what this process has of each shard closer to what it should have.
 func (o *owner) share(now clock.Now) {
-	if o.clockLost(now) {
+	o.shares.wake = 0
+	switch {
+	case o.clockLost(now):
 		for i := range o.shares.all {
 			o.stop(now, i, shard.Halt{Why: errClock, Refusal: api.NoQuorum, Elsewhere: true}, "")
 		}
+	case o.clockOff != 0:
+		o.shares.wake = o.offSince + o.ttl + 1
 	}
-	o.shares.wake = 0
 	var try, end []string
 	warm := o.warming()
 	for i := range o.shares.all {
@@ -200,7 +203,11 @@ func (o *owner) isFree(now clock.Now, s *share, holder string) bool {
 	if s.freed == 0 {
 		s.freed = now.Mono
 	}
-	return o.assigned && now.Mono >= s.freed+o.ttl
+	if free := s.freed + o.ttl; now.Mono < free {
+		o.shares.wake = clock.Soonest(o.shares.wake, free)
+		return false
+	}
+	return o.assigned
 }
 
 // ask asks the owner of a shard for it, from time to time.

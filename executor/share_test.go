@@ -429,6 +429,28 @@ func TestShareOfAWrongClock(t *testing.T) {
 	}
 }
 
+// TestShareIsPrompt has a process look again just when its clock has been wrong for a ttl, and
+// when nobody has taken a shard for a ttl.
+func TestShareIsPrompt(t *testing.T) {
+	w := newSharedWorld(t, 3, 1)
+	a := w.joins("a", func(c *MachineConfig) { c.Standby = true })
+	w.pass(time.Second)
+	for what, begin := range map[string]func(now clock.Now){
+		"its clock is wrong":       func(now clock.Now) { a.o.clockOff, a.o.offSince = time.Hour, now.Mono },
+		"nobody has the shard":     func(now clock.Now) { a.o.clockOff, a.o.shares.desired[0] = 0, "" },
+		"its successor is unknown": func(now clock.Now) { a.o.clockOff, a.o.shares.desired[0] = 0, "b" },
+	} {
+		a.input(func(now clock.Now) {
+			a.o.shares.all[0].freed = now.Mono
+			begin(now)
+			a.o.share(now)
+			if wake := a.o.shares.wake - now.Mono; wake < a.o.ttl || wake > a.o.ttl+1 {
+				t.Errorf("%s: it looks again after %v, want %v", what, wake, a.o.ttl)
+			}
+		})
+	}
+}
+
 // TestShareOfNobody drains the only process, and one whose peers are standbys: nobody takes
 // its shards, which it is told.
 func TestShareOfNobody(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -109,19 +110,23 @@ func (c *crowd) leave() {
 	c.transport.CloseIdleConnections()
 }
 
+// run has users come independently of each other, as a Poisson process: what comes at once
+// is cheaper for one process than for three, who each are woken for their part of it.
 func (c *crowd) run(ctx context.Context) {
-	const beat = 5 * time.Millisecond
-	began := time.Now()
-	for n := 0; ; {
-		due := int(time.Since(began).Seconds() * float64(c.rate))
-		for ; n < due; n++ {
-			c.all.Go(c.buy)
+	random := rand.New(rand.NewPCG(1, 2))
+	for due := time.Now(); ; {
+		due = due.Add(time.Duration(random.ExpFloat64() * float64(time.Second) / float64(c.rate)))
+		if wait := time.Until(due); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
 		}
-		select {
-		case <-time.After(beat):
-		case <-ctx.Done():
+		if ctx.Err() != nil {
 			return
 		}
+		c.all.Go(c.buy)
 	}
 }
 
