@@ -84,7 +84,7 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 			t.given[i].Store(int64(now.Mono))
 		}
 		for _, x := range out.rights {
-			t.grant(x.shard, x.rights)
+			t.grant(now, x.shard, x.rights)
 		}
 	}
 	for _, c := range out.calls { // rights that are over have been told before the leases are given back

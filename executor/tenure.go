@@ -148,13 +148,16 @@ func (t *tenure) follows(i int) bool {
 }
 
 // grant tells a shard its rights. With the first it is this process's.
-func (t *tenure) grant(i int, r shard.Rights) {
+func (t *tenure) grant(now clock.Now, i int, r shard.Rights) {
 	s := t.running[i]
 	if s == nil {
 		return
 	}
 	s.Grant(r)
 	if t.local(i) == nil {
+		if len(t.grabs) > 0 {
+			t.grabs[t.node(i)].Own(s, now)
+		}
 		t.shards[i].Store(s)
 	}
 }

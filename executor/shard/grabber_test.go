@@ -1027,3 +1027,29 @@ func TestGrabberStalls(t *testing.T) {
 		t.Errorf("%+v, want since %v", s, since)
 	}
 }
+
+// TestGrabberOwns has a process follow a shard's log for longer than a list may be off: who
+// comes when the shard is its own waits for the list to be filled.
+func TestGrabberOwns(t *testing.T) {
+	c := newCountedAs(t, spec.AckRedis, 100)
+	s := New(Config{
+		Shard: 1, Log: "log-2", Me: []byte("12345678"), Address: "a:1", UID: saletest.UID, Follows: true,
+		Board: NewBoard(2), Doubts: new(Doubts), Clock: func() clock.Now { return c.now },
+	})
+	c.queues[1] = c.g.Serve(s, lists.List{UID: saletest.UID, Shard: 1}, lists.Sizes{}, 100, c.now)
+	c.now.Mono += 2 * StallAfter
+	c.queues[1].turn(c.now, 0)
+	c.g.Own(s, c.now)
+	x := c.wait(1, "x")
+	c.now.Mono += StallAfter - 1
+	c.queues[1].turn(c.now, 0)
+	c.told(x, "")
+	c.now.Mono++
+	c.queues[1].turn(c.now, 0)
+	c.told(x, api.NoQuorum)
+	c.queues[0].turn(c.now, 0)
+	c.now.Mono += StallAfter
+	c.queues[0].turn(c.now, 1)
+	c.g.Own(c.queues[0].shard, c.now) // which gives, and goes on
+	c.wait(0, "y")
+}

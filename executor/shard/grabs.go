@@ -94,6 +94,18 @@ func (g *NodeBatcher) Serve(s *Shard, l lists.List, sizes lists.Sizes, mayLack i
 	return gs
 }
 
+// Own says that a shard whose machine followed its log is this process's from here on: its
+// list has until StallAfter to give.
+func (g *NodeBatcher) Own(s *Shard, now clock.Now) {
+	if gs, ok := s.front.(*shardQueue); ok {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if gs.fill == 0 {
+			gs.off = now
+		}
+	}
+}
+
 // Leave ends the way to the units of a shard, whose machine has ended.
 func (g *NodeBatcher) Leave(s *Shard) {
 	if gs, ok := s.front.(*shardQueue); ok {
