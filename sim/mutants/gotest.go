@@ -15,7 +15,7 @@ func (t *tree) find(ctx context.Context, m mutant, o options) (finding, error) {
 		return t.soak(ctx, o.seeds, o)
 	}
 	// What does not build would fail like a test that finds something.
-	if err := t.check(ctx, m); err != nil {
+	if err := t.build(ctx, []mutant{m}); err != nil {
 		return finding{}, err
 	}
 	began := time.Now()
@@ -54,15 +54,6 @@ func failedTest(said string) string {
 		}
 	}
 	return ""
-}
-
-// check builds what a mutant touches, and the test that is to find it.
-func (t *tree) check(ctx context.Context, m mutant) error {
-	if err := t.build(ctx, m.packages()...); err != nil || m.test == nil {
-		return err
-	}
-	_, err := t.goTool(ctx, "vet", m.test[2])
-	return err
 }
 
 // healthy fails if a soak or a test fails with no bug planted.

@@ -71,25 +71,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return findAll(ctx, t, mutants, o, out)
 }
 
-// checkAll applies and builds each mutant. It goes on after one that fails.
-func checkAll(ctx context.Context, t *tree, mutants []mutant, out io.Writer) error {
-	bad := 0
-	for _, m := range mutants {
-		if err := t.with(ctx, m, func() error { return t.check(ctx, m) }); err != nil {
-			bad++
-			fmt.Fprintf(out, "%s: %v\n", m.name, err)
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d of %d planted bugs do not apply or build: the code has changed under them, so write them anew", bad, len(mutants))
-	}
-	fmt.Fprintf(out, "%d planted bugs apply and build\n", len(mutants))
-	return nil
-}
-
 // findAll looks for each mutant and writes the table.
 func findAll(ctx context.Context, t *tree, mutants []mutant, o options, out io.Writer) error {
 	// What fails by itself would find every bug.

@@ -37,7 +37,7 @@ func TestPatchThatDoesNotFit(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(copied.root, "go.mod"), []byte("module copied\n"), 0o644); err != nil {
 					t.Fatal(err)
 				}
-				err = copied.with(t.Context(), m, func() error { return copied.build(t.Context(), m.packages()...) })
+				err = copied.with(t.Context(), m, func() error { return copied.build(t.Context(), []mutant{m}) })
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error that says %q", err, c.want)

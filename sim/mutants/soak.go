@@ -31,7 +31,7 @@ var errUnsure = errors.New("the soak did not end in time")
 // soak builds the command soak of the copy and runs it until a world fails.
 func (t *tree) soak(ctx context.Context, seeds uint64, o options) (finding, error) {
 	program := filepath.Join(t.temp, "soak")
-	if err := t.build(ctx, "-o", program, "./sim/soak"); err != nil {
+	if err := t.compile(ctx, "-o", program, "./sim/soak"); err != nil {
 		return finding{}, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, errUnsure)

@@ -92,9 +92,9 @@ func outsideGit() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }
 
-// build compiles packages. With -trimpath the results do not depend on where the
+// compile builds packages. With -trimpath the results do not depend on where the
 // copy lies, so that they are in the build cache the next time.
-func (t *tree) build(ctx context.Context, packages ...string) error {
+func (t *tree) compile(ctx context.Context, packages ...string) error {
 	_, err := t.goTool(ctx, append([]string{"build", "-trimpath"}, packages...)...)
 	return err
 }
