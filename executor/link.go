@@ -58,6 +58,7 @@ func (v *Visitor) Ask(ctx context.Context, errand shard.Errand) {
 			func(to shard.Route) { v.back.Bounced(errand.ID, to) })
 	}
 	if errand.Claim != nil && !v.e.prompt(errand.Claim.User) { // a store is asked about the user
+		v.by.begin(errand.ID) // which may be given up meanwhile
 		go visit()
 		return
 	}

@@ -132,15 +132,21 @@ func (m *machine) route(now clock.Now) {
 	if o.stage != serving {
 		return
 	}
-	for i, id := range o.holder {
-		r := t.remotes[i]
-		switch s := t.local(i); {
-		case s != nil && s.Serves():
-			r.Learn(now, shard.Route{Owner: o.me, Address: o.cfg.Address, Epoch: s.Epoch()})
-		case id != "":
-			p := o.fellows.all[id]
-			r.Learn(now, shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]})
-		}
+	for i := range t.remotes {
+		m.routeTo(now, i)
+	}
+}
+
+// routeTo tells it of one shard.
+func (m *machine) routeTo(now clock.Now, i int) {
+	o, t := m.owner, m.term
+	r, id := t.remotes[i], o.holder[i]
+	switch s := t.local(i); {
+	case s != nil && s.Serves():
+		r.Learn(now, shard.Route{Owner: o.me, Address: o.cfg.Address, Epoch: s.Epoch()})
+	case id != "":
+		p := o.fellows.all[id]
+		r.Learn(now, shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]})
 	}
 }
 
@@ -150,10 +156,14 @@ func (m *machine) passTime(now clock.Now) (wake time.Duration) {
 	if m.term == nil {
 		return 0
 	}
-	for _, r := range m.term.remotes {
-		if r.Busy() {
-			wake = clock.Soonest(wake, r.Tick(now))
+	for i, r := range m.term.remotes {
+		if !r.Busy() {
+			continue
 		}
+		if m.owner.stage == serving { // a shard of this process may have begun to serve
+			m.routeTo(now, i)
+		}
+		wake = clock.Soonest(wake, r.Tick(now))
 	}
 	return wake
 }

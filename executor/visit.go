@@ -77,50 +77,72 @@ type visitor struct {
 	over atomic.Bool
 
 	mu       sync.Mutex
-	underway map[uint64]underVisit // what has no answer yet, by errand
+	underway map[uint64]*underVisit // by errand
 }
 
-// underVisit is an errand that was queued, and what takes its answer.
+// underVisit is an errand that has no answer yet.
 type underVisit struct {
-	ticket   *shard.Ticket
-	answered func(Answer)
+	ticket *shard.Ticket // under which it waits; nil: it is not queued yet
+	gone   bool          // nobody waits for the answer any more
 }
 
-// begin takes down an errand that is about to be queued, and end one that has its answer.
-func (v *visitor) begin(errand uint64, x underVisit) {
+// begin takes down an errand, if that was not done before.
+func (v *visitor) begin(errand uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.underway[errand] = x
+	if v.underway[errand] == nil {
+		v.underway[errand] = new(underVisit)
+	}
 }
 
+// end forgets an errand, which has its answer.
 func (v *visitor) end(errand uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.underway, errand)
 }
 
-// giveUp has an errand not be decided, if it is not being decided yet, since nobody waits for
-// the answer.
-func (v *visitor) giveUp(errand uint64) {
+// queued says under which ticket an errand waits, unless it was answered already: then the
+// ticket may be another's by now.
+func (v *visitor) queued(errand uint64, t *shard.Ticket) (withdrawn bool) {
 	v.mu.Lock()
-	x, ok := v.underway[errand]
-	if !ok {
-		v.mu.Unlock()
-		return
+	defer v.mu.Unlock()
+	x := v.underway[errand]
+	if x == nil {
+		return false
 	}
-	a, ok := x.ticket.Withdraw() // under the lock: it is not freed before end
-	if ok {
-		delete(v.underway, errand)
+	x.ticket = t
+	return x.gone && v.withdraw(errand, x)
+}
+
+// giveUp takes in that nobody waits for the answer to an errand any more. It returns the
+// ticket that has been withdrawn for that; nil: none is yet, or it is being decided.
+func (v *visitor) giveUp(errand uint64) *shard.Ticket {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	x := v.underway[errand]
+	if x == nil {
+		return nil
 	}
-	v.mu.Unlock()
-	if ok {
-		x.answered(a)
+	if x.gone = true; x.ticket == nil || !v.withdraw(errand, x) {
+		return nil
 	}
+	return x.ticket
+}
+
+// withdraw has an errand not be decided, if it is not being decided. mu is held, so that the
+// ticket is not given back meanwhile; no other lock is taken under it.
+func (v *visitor) withdraw(errand uint64, x *underVisit) bool {
+	if !x.ticket.Withdraw() {
+		return false
+	}
+	delete(v.underway, errand)
+	return true
 }
 
 // enter begins a link of a peer, and ends the one before.
 func (v *visitors) enter(id string) *visitor {
-	fresh := &visitor{underway: make(map[uint64]underVisit)}
+	fresh := &visitor{underway: make(map[uint64]*underVisit)}
 	v.mu.Lock()
 	if v.all == nil {
 		v.all = make(map[string]*visitor)
@@ -144,13 +166,27 @@ func (v *visitors) leave(id string, x *visitor) {
 
 // visit takes in an errand of a peer. It is answered if this process owns the shard;
 // otherwise bounced says who does, as far as is known: nothing that a peer sends is sent
-// on. One of both is called, once, and must not wait; neither is for an errand that gives
-// another up.
+// on. One of both is called, once, and must not wait. An errand that gives another up has
+// the number of that one, and is answered in place of it or not at all.
 func (d *admission) visit(ctx context.Context, now clock.Now, by *visitor, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
 	if e.GiveUp {
-		by.giveUp(e.ID)
+		if ticket := by.giveUp(e.ID); ticket != nil {
+			answered(ticket.WithdrawnAnswer())
+		}
 		return
 	}
+	by.begin(e.ID)
+	d.visitFor(ctx, now, by, e, func(a Answer) {
+		by.end(e.ID)
+		answered(a)
+	}, func(to shard.Route) {
+		by.end(e.ID)
+		bounced(to)
+	})
+}
+
+// visitFor is visit of an errand that is not given up yet.
+func (d *admission) visitFor(ctx context.Context, now clock.Now, by *visitor, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
 	t := d.tenure.Load()
 	if t == nil {
 		bounced(shard.Route{})
@@ -190,9 +226,8 @@ func (d *admission) visit(ctx context.Context, now clock.Now, by *visitor, e sha
 		return
 	}
 	ticket.Visits(&by.over)
-	by.begin(e.ID, underVisit{ticket, answered})
 	ticket.OnAnswer(shard.WaiterFunc(func() {
-		by.end(e.ID)
+		by.end(e.ID) // before the ticket may be another's
 		a := ticket.Finish()
 		if a.Elsewhere && a.Outcome != api.Unknown {
 			bounce()
@@ -201,14 +236,15 @@ func (d *admission) visit(ctx context.Context, now clock.Now, by *visitor, e sha
 		t.price(&a)
 		answered(a)
 	}))
-	if refused := s.Offer(now, ticket); refused == api.Standby {
-		by.end(e.ID)
+	switch refused := s.Offer(now, ticket); {
+	case refused == api.Standby:
 		ticket.Free()
 		bounce()
-	} else if refused != "" {
-		by.end(e.ID)
+	case refused != "":
 		a := t.refuse(s, ticket.Request, Answer{Outcome: refused, RetryAfter: time.Second})
 		ticket.Free()
 		answered(a)
+	case by.queued(e.ID, ticket):
+		answered(ticket.WithdrawnAnswer())
 	}
 }

@@ -156,10 +156,10 @@ func TestTicket(t *testing.T) {
 	})
 	t.Run("taken by one of two", func(t *testing.T) {
 		k := fresh()
-		if !k.take() || k.take() || k.withdraw() {
+		if !k.take() || k.take() || k.Withdraw() {
 			t.Error("it was had twice")
 		}
-		if k.putBack(); !k.withdraw() || k.take() {
+		if k.putBack(); !k.Withdraw() || k.take() {
 			t.Error("it was decided after it was withdrawn")
 		}
 	})

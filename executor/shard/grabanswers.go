@@ -75,7 +75,7 @@ func (g *NodeBatcher) Done(now clock.Now, c *GrabCall, given []lists.Given, err 
 		}
 	}
 	g.rouse()
-	g.mu.Unlock()
+	g.unlock()
 	for _, t := range answered {
 		t.tell()
 	}

@@ -154,7 +154,7 @@ func TestGrabCalls(t *testing.T) {
 	t.Run("nobody twice at a time, and who has gone not at all", func(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
 		c.wait(0, "a")
-		c.wait(0, "b").withdraw()
+		c.wait(0, "b").Withdraw()
 		c.wait(0, "a")
 		c.wait(0, "c")
 		first, _ := c.next()
@@ -236,7 +236,7 @@ func TestGrabCalls(t *testing.T) {
 		c := newCountedAs(t, spec.AckLedger, 10_000)
 		x, y, z := c.wait(0, "a"), c.wait(1, "b"), c.wait(0, "c")
 		y.asked, c.noRights = true, true
-		z.withdraw()
+		z.Withdraw()
 		if call, wake := c.next(); call != nil || wake != 0 {
 			t.Errorf("it asks %v, or at %v", sizes(call), wake)
 		}
@@ -375,7 +375,7 @@ func TestGrabberTells(t *testing.T) {
 		first, _ := c.next()
 		c.g.Done(c.now, first, []lists.Given{{Why: lists.ErrFill}}, nil)
 		heard(c, 1)
-		if on := c.queues[0].fill != 0; on || c.queues[0].waiting() != 1 || !x.withdraw() {
+		if on := c.queues[0].fill != 0; on || c.queues[0].waiting() != 1 || !x.Withdraw() {
 			t.Errorf("on: %v, %d wait", on, c.queues[0].waiting())
 		}
 		// A reply from before does not turn off what gives again.
@@ -395,7 +395,7 @@ func TestGrabberTells(t *testing.T) {
 			s.closed, s.refusal = true, here(api.Standby)
 			x, y, z := c.wait(0, "a"), c.wait(0, "b"), c.wait(0, "c")
 			both, _ := c.next()
-			x.told = waiterFunc(func() { z.withdraw(); x.done <- struct{}{} }) // at once, if x has its answer before
+			x.told = waiterFunc(func() { z.Withdraw(); x.done <- struct{}{} }) // at once, if x has its answer before
 			c.g.Done(c.now, both, []lists.Given{{At: 1, Units: []lists.Unit{{Number: 1}, {}, {}}}}, nil)
 			c.told(x, want[0])
 			if ack == spec.AckRedis {
@@ -438,7 +438,7 @@ func TestGrabberSilence(t *testing.T) {
 	asked := c.wait(0, "asked")
 	call, _ := c.next()
 	early, gone := c.wait(0, "early"), c.wait(0, "gone")
-	gone.withdraw()
+	gone.Withdraw()
 	c.now.Mono++
 	later := c.wait(0, "later")
 	c.now.Mono = begun.Mono + StallAfter - 1
@@ -668,7 +668,7 @@ func TestGrabberAsksAgain(t *testing.T) {
 				t.Errorf("in doubt: %v", !test.mayHave)
 			}
 			if test.end == "" { // it waits for units, and has none
-				if x.asked || !x.withdraw() {
+				if x.asked || !x.Withdraw() {
 					t.Error("it cannot be withdrawn")
 				}
 				return
@@ -907,7 +907,7 @@ func TestGrabberHandsBack(t *testing.T) {
 	call, _ := c.next()
 	c.g.Done(c.now, call, nil, errors.New("the reply is lost"))
 	gone, waits := c.wait(0, "gone"), c.wait(0, "waits")
-	gone.withdraw()
+	gone.Withdraw()
 	if got := c.queues[0].handBack(); !slices.Equal(got, []*Ticket{asked, waits}) {
 		t.Errorf("%d are handed back", len(got))
 	}

@@ -24,10 +24,27 @@ type NodeBatcher struct {
 
 	wake chan struct{} // holds one signal: there may be something to ask
 
-	mu     sync.Mutex
-	shards []*shardQueue // of this node
-	from   int           // of shards, where the next call begins
-	under  int           // calls under way
+	mu       sync.Mutex
+	shards   []*shardQueue // of this node
+	from     int           // of shards, where the next call begins
+	under    int           // calls under way
+	answered []answered    // those who are to be told so by unlock
+}
+
+// answered is a request that has its answer.
+type answered struct {
+	by     *Shard
+	ticket *Ticket
+}
+
+// unlock gives mu back, and tells those who were answered under it.
+func (g *NodeBatcher) unlock() {
+	all := g.answered
+	g.answered = nil
+	g.mu.Unlock()
+	for _, a := range all {
+		a.by.deliver([]*Ticket{a.ticket})
+	}
 }
 
 // shardQueue is the requests of one shard that wait for its list's node, and what that
@@ -153,7 +170,7 @@ func (gs *shardQueue) offer(now clock.Now, t *Ticket) api.Outcome {
 // again queues tickets that were short of units, which have come since.
 func (gs *shardQueue) again(ts []*Ticket) {
 	gs.node.mu.Lock()
-	defer gs.node.mu.Unlock()
+	defer gs.node.unlock()
 	gs.queue = append(gs.queue, ts...)
 	if gs.shut != nil {
 		gs.node.refuse(gs, *gs.shut)
@@ -231,7 +248,7 @@ func (gs *shardQueue) answerWaiting(now clock.Now) {
 // turn says under which fill a list gives, 0 if it does not.
 func (gs *shardQueue) turn(now clock.Now, fill uint64) {
 	gs.node.mu.Lock()
-	defer gs.node.mu.Unlock()
+	defer gs.node.unlock()
 	switch {
 	case gs.fill == fill:
 	case fill == 0:
@@ -279,15 +296,16 @@ func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
 	gs.queue = nil
 }
 
-// tell tells a request its answer.
+// tell has a request told its answer by unlock.
 func (gs *shardQueue) tell(t *Ticket) {
-	gs.shard.tell([]*Ticket{t}, gs.mayHaveLocked)
+	gs.shard.conclude([]*Ticket{t}, gs.mayHaveLocked)
+	gs.node.answered = append(gs.node.answered, answered{gs.shard, t})
 }
 
 // shutDown refuses all requests of a shard from here on.
 func (gs *shardQueue) shutDown(refusal Answer) {
 	gs.node.mu.Lock()
-	defer gs.node.mu.Unlock()
+	defer gs.node.unlock()
 	gs.shut, gs.fill = &refusal, 0
 	gs.node.refuse(gs, refusal)
 	gs.node.abandon(gs)
@@ -356,7 +374,7 @@ func (gs *shardQueue) show(v *Status) {
 // monotonic time returned, which is 0 where an event must come first.
 func (g *NodeBatcher) Next(now clock.Now, c *GrabCall) (bool, time.Duration) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	c.reset()
 	c.begun = now.Mono
 	switch {

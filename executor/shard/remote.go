@@ -475,9 +475,13 @@ func (r *Remote) Close(why Answer) {
 
 // drop has a ticket that is gone wait no longer. mu is held.
 func (r *Remote) drop(t *Ticket) {
-	if t.in.Load() != nil {
-		r.underway.leave(t)
+	if t.in.Load() == nil {
+		return
 	}
+	if t.tried { // perhaps only since it is gone
+		r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
+	}
+	r.underway.leave(t)
 }
 
 // refuseAll refuses all that waits. mu is held.

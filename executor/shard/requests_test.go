@@ -44,7 +44,7 @@ func TestRequests(t *testing.T) {
 	begin := func() (r *requests, all []*Ticket) {
 		r = new(requests)
 		all = waiters("a", "b", "w", "c", "d", "e", "f")
-		all[2].withdraw()
+		all[2].Withdraw()
 		r.add(all[:3])
 		r.add(all[3:])
 		r.decide(func(t *Ticket) decision {
@@ -62,7 +62,7 @@ func TestRequests(t *testing.T) {
 	t.Run("decided", func(t *testing.T) {
 		r, all := begin()
 		r.holds(t, "a", "e f", "b:sold c:sold d:sold", "")
-		if all[1].withdraw() || !all[5].withdraw() || !all[0].withdraw() {
+		if all[1].Withdraw() || !all[5].Withdraw() || !all[0].Withdraw() {
 			t.Error("requests can be withdrawn until they are decided, and not after")
 		}
 		r.finishBatch(func(t *Ticket) Answer { return t.answer })
@@ -83,23 +83,23 @@ func TestRequests(t *testing.T) {
 		r, all := begin()
 		r.undo()
 		r.holds(t, "", "b:sold c:sold d:sold a e f", "", "") // and are decided anew
-		if !all[1].withdraw() {
+		if !all[1].Withdraw() {
 			t.Error("what is undone cannot be withdrawn")
 		}
 	})
 	t.Run("refused", func(t *testing.T) {
 		r, all := begin()
-		all[5].withdraw()
+		all[5].Withdraw()
 		r.refuse(func(*Ticket) Answer { return Answer{Outcome: api.Standby} })
 		r.holds(t, "", "", "b:sold c:sold d:sold", "a:standby f:standby")
-		if all[0].withdraw() {
+		if all[0].Withdraw() {
 			t.Error("a request that has its answer can be withdrawn")
 		}
 	})
 	t.Run("short of units for good", func(t *testing.T) {
 		r, _ := begin()
 		more := waiters("g", "h")
-		more[0].withdraw()
+		more[0].Withdraw()
 		r.waiting = slices.Insert(r.waiting, 1, more...)
 		r.refuseShort(func(*Ticket) Answer { return Answer{Outcome: api.SoldOut} })
 		r.holds(t, "", "e f", "b:sold c:sold d:sold", "a:sold_out h:sold_out")

@@ -253,6 +253,12 @@ func (s *Shard) collect() {
 // decide on.
 func (s *Shard) tell(ts []*Ticket, mayHave func(user string) bool) {
 	s.conclude(ts, mayHave)
+	s.deliver(ts)
+}
+
+// deliver is the part of tell that others hear: they may take locks that are held while a
+// ticket is queued here.
+func (s *Shard) deliver(ts []*Ticket) {
 	var moved []*Ticket
 	for _, t := range ts {
 		if s.moves(t) {

@@ -86,9 +86,6 @@ func (t *Ticket) take() bool { return t.state.CompareAndSwap(ticketWaiting, tick
 // putBack allows withdrawing again.
 func (t *Ticket) putBack() { t.state.Store(ticketWaiting) }
 
-// withdraw gives the request up; false: it is being decided.
-func (t *Ticket) withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, ticketWithdrawn) }
-
 // withdrawn says whether it was given up.
 func (t *Ticket) withdrawn() bool { return t.state.Load() == ticketWithdrawn }
 
@@ -211,8 +208,8 @@ func (t *Ticket) Wait(ctx context.Context) Answer {
 // GiveUp is the answer for somebody who waits no longer: if the request can
 // still be withdrawn it surely was not accepted, unless another process had it before.
 func (t *Ticket) GiveUp() Answer {
-	if a, ok := t.Withdraw(); ok {
-		return a
+	if t.Withdraw() {
+		return t.WithdrawnAnswer()
 	}
 	select {
 	case <-t.done:
@@ -228,26 +225,26 @@ func (t *Ticket) GiveUp() Answer {
 	}
 }
 
-// Withdraw has nobody decide on the request, and returns the answer to that; false: it is
-// being decided, and will be answered.
-func (t *Ticket) Withdraw() (Answer, bool) {
-	if !t.withdraw() {
-		return Answer{}, false
-	}
+// Withdraw gives the request up, so that nobody decides on it; false: it is being decided,
+// and will be answered.
+func (t *Ticket) Withdraw() bool { return t.state.CompareAndSwap(ticketWaiting, ticketWithdrawn) }
+
+// WithdrawnAnswer is what whoever has withdrawn a request is to be told. It is called once.
+func (t *Ticket) WithdrawnAnswer() Answer {
 	a := Answer{Outcome: api.Overloaded, RetryAfter: time.Second, Message: "nobody had time to decide on this request"}
 	in := t.place()
 	switch {
 	case in == nil && t.tried:
-		return Undecided, true
+		return Undecided
 	case in == nil: // nobody else asks for it
-		return a, true
+		return a
 	}
 	in.left(t)
 	if t.tried && !in.surely() {
 		in.abandoned(t)
-		return Undecided, true
+		return Undecided
 	}
-	return in.Refuse(t.Request, a), true
+	return in.Refuse(t.Request, a)
 }
 
 // Undecided is said while nobody knows what becomes of a claim.

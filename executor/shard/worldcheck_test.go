@@ -61,7 +61,7 @@ func (w *world) commit(id ClaimID) *pb.Commit {
 
 // withdraw gives the request up, if it still can be.
 func (x *asked) withdraw() bool {
-	if x.answered || !x.ticket.withdraw() {
+	if x.answered || !x.ticket.Withdraw() {
 		return false
 	}
 	x.withdrawn = true

@@ -17,9 +17,8 @@ func checkAll(ctx context.Context, t *tree, mutants []mutant, out io.Writer) err
 			apply = append(apply, m)
 		}
 	}
-	t.buildAll(ctx, apply, bad)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := t.buildAll(ctx, apply, bad); err != nil {
+		return err
 	}
 	failed := 0
 	for _, m := range mutants {
@@ -37,9 +36,9 @@ func checkAll(ctx context.Context, t *tree, mutants []mutant, out io.Writer) err
 
 // buildAll writes to bad which mutants do not build. Those that apply on top of each other
 // are built together, which takes a small part of the time; where that fails, halves of them
-// are, until it is known which one it is.
-func (t *tree) buildAll(ctx context.Context, mutants []mutant, bad map[string]error) {
-	for len(mutants) > 0 && ctx.Err() == nil {
+// are, until it is known which one it is. An error means that it is not known.
+func (t *tree) buildAll(ctx context.Context, mutants []mutant, bad map[string]error) error {
+	for len(mutants) > 0 {
 		var group, rest []mutant
 		for _, m := range mutants {
 			if len(group) == 0 || t.apply(ctx, m, "--check") == nil {
@@ -56,19 +55,23 @@ func (t *tree) buildAll(ctx context.Context, mutants []mutant, bad map[string]er
 		for _, m := range slices.Backward(group) {
 			// Also when ctx has ended: the next group would meet what this one left.
 			if back := t.apply(context.WithoutCancel(ctx), m, "--reverse"); back != nil {
-				bad[m.name] = errors.Join(err, fmt.Errorf("it cannot be taken back: %w", back))
-				return
+				return errors.Join(err, fmt.Errorf("%s cannot be taken back: %w", m.name, back))
 			}
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		switch half := len(group) / 2; {
-		case err != nil && half == 0:
+		case err != nil && len(group) == 1:
 			bad[group[0].name] = err
 		case err != nil:
-			t.buildAll(ctx, group[:half], bad)
-			t.buildAll(ctx, group[half:], bad)
+			if err := errors.Join(t.buildAll(ctx, group[:half], bad), t.buildAll(ctx, group[half:], bad)); err != nil {
+				return err
+			}
 		}
 		mutants = rest
 	}
+	return nil
 }
 
 // build compiles what mutants touch, and the tests that are to find them.
