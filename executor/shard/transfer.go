@@ -123,10 +123,7 @@ func (x *transfers) answeredBy(shard int) {
 
 // end takes back what the shard has put on the board, where its process lets it go.
 func (x *transfers) end() {
-	for _, r := range x.asked {
-		x.board.answered(r)
-	}
-	x.asked = nil
+	x.takeBack()
 	if x.short {
 		x.short = false
 		x.board.need(x.shard, false)
@@ -285,4 +282,16 @@ func (x *transfers) resend() {
 }
 
 // stop ends all waiting.
-func (x *transfers) stop() { x.asked, x.resendAt = nil, 0 }
+func (x *transfers) stop() {
+	x.takeBack()
+	x.resendAt = 0
+}
+
+// takeBack takes back what others were asked for: or the shard, when this process has it
+// again, would count those units as gone and never ask for them.
+func (x *transfers) takeBack() {
+	for _, r := range x.asked {
+		x.board.answered(r)
+	}
+	x.asked = nil
+}

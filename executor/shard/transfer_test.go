@@ -588,3 +588,20 @@ func TestTransferEnds(t *testing.T) {
 		t.Errorf("short: %v, and what nobody will hear of is not asked for again", b.short[1])
 	}
 }
+
+// TestTransfersStop has a shard stop while it asks another for units, as one does that goes to
+// another process: what it asked for is not counted as gone when the shard is back.
+func TestTransfersStop(t *testing.T) {
+	b := NewBoard(2)
+	b.Post(1, 1, ledger.Totals{Available: 3}, time.Time{}, true)
+	nobody := func(int) bool { return false }
+	x := &transfers{board: b, asked: b.ask(0, 3, nobody)}
+	if left := b.ask(0, 1, nobody); len(x.asked) != 1 || len(left) != 0 {
+		t.Fatalf("asked %+v, and %+v of what is gone", x.asked, left)
+	}
+	x.stop()
+	x.end()
+	if again := b.ask(0, 3, nobody); len(again) != 1 || again[0].units != 3 {
+		t.Errorf("when the shard is back it asks %+v, want for all 3 units", again)
+	}
+}
