@@ -58,6 +58,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"a process whose clock was off kept the leases":                       9810560,
 		"a claim of an earlier run was taken for one of the next":             9803295,
 		"a tenure of whose leases only moments are known began again":         9510083,
+		"units that a shard had asked for when it went were never asked for":  41012899,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}
