@@ -197,6 +197,9 @@ func (w *world) call(p *process, c calls.Call) {
 		}
 		w.reached(c.What, landed)
 		w.note(p.name, c.What, "lands", nil)
+		if (over || p.life != life) && c.What == "vote" {
+			w.struck() // it takes a shard that is free, as in a hand-over, and nobody has it for a ttl
+		}
 		reply := w.serve(c)
 		w.landed(p, c.What)
 		w.doubt(p, c.What, landed)

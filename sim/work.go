@@ -205,11 +205,14 @@ func (k *work) standBy(e *server, then func()) {
 // kill is kill -9. All of its share is back a ttl and a second later.
 func (k *work) kill(e *server, then func()) {
 	k.w.hit("work: kill")
-	k.w.history.Struck(k.w.now, k.w.now+k.w.scenario.ttl+time.Second)
+	k.w.struck()
 	life := e.life
 	e.kill(k.between(50*time.Millisecond, 5*time.Second))
 	k.until(e.name+" is back", time.Minute, func() bool { return e.alive && e.life != life }, then)
 }
+
+// struck says that shards may be without an owner for a ttl and a second.
+func (w *world) struck() { w.history.Struck(w.now, w.now+w.scenario.ttl+time.Second) }
 
 // ask has one after the other claim a unit, at any process.
 func (k *work) ask() {

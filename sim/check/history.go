@@ -123,8 +123,9 @@ type Skew struct{ At, Off time.Duration }
 // each shard when it begins. To is 0 while it lasts.
 type Calm struct{ From, To time.Duration }
 
-// Strike is a time within a Calm that begins when a process is killed, and ends when its
-// shards are to have new owners.
+// Strike is a time within a Calm that begins when a process is killed, or when a vote reaches
+// a node that its process has long given up, and ends when what that took is to have an owner
+// again.
 type Strike struct{ From, To time.Duration }
 
 // Visit is a claim as a process took it in and answered it, whether or not anybody
