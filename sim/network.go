@@ -133,13 +133,16 @@ func (w *world) slowest() time.Duration {
 }
 
 // under takes down until when messages are under way that may leave something on a
-// node which only a destroy removes.
+// node which only a destroy removes, or may bring units back by a refund.
 func (w *world) under(m message, until time.Duration) {
 	if m.from == atOperators {
 		w.latest = max(w.latest, until)
 	}
 	if m.list {
 		w.latestList = max(w.latestList, until)
+	}
+	if m.what == settleMessage {
+		w.latestPay = max(w.latestPay, until)
 	}
 }
 

@@ -98,6 +98,9 @@ func (p *payer) pay() string {
 	return fmt.Sprintf("payment-%d-%d", p.c.n, p.payments)
 }
 
+// settleMessage asks for a claim to be settled.
+const settleMessage = "settle"
+
 // settle asks for a claim to be settled until that is answered for good, or it was asked
 // for often enough.
 func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries int, then func(api.Outcome)) {
@@ -133,7 +136,7 @@ func (p *payer) settle(how api.How, claim executor.Claim, payment string, tries 
 		}
 		p.later(p.between(20*time.Millisecond, 500*time.Millisecond), func() { p.settle(how, claim, payment, tries-1, then) })
 	}
-	w.net.send(message{from: atClients, to: e.host, what: "settle"}, func() {
+	w.net.send(message{from: atClients, to: e.host, what: settleMessage}, func() {
 		e.settle(x, func(a executor.Answer, heard bool) {
 			w.net.send(message{from: e.host, to: atClients, what: "settled"}, func() { done(a, heard) })
 		})

@@ -55,7 +55,7 @@ type world struct {
 	rushed     int                 // names of users who came in a rush, tried
 	thinking   time.Duration       // of a client between two things
 	latest     time.Duration       // when the last of the operators' messages lands
-	latestPay  time.Duration       // when the last settlement is asked for, or waited for, at most
+	latestPay  time.Duration       // when the last settlement is asked for, waited for, or arrives, at most
 	heldUp     time.Duration       // of the message that is about to be sent
 	latestList time.Duration       // and of those about lists, by whomever
 	waiting    []func()            // until settled
