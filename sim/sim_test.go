@@ -61,6 +61,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"units that a shard had asked for when it went were never asked for":  41012899,
 		"a vote of long ago was taken for a hand-over that failed":            41017384,
 		"a refund that came late was taken for a unit that was held back":     52002588,
+		"a grab that the ledger had was taken for one given again":            61011522,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}

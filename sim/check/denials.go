@@ -45,7 +45,7 @@ func denials(e *evidence, bad fault) {
 			// the node has lost what it gave.
 			known := func(o *Visit) bool {
 				return slices.ContainsFunc(all[:n], func(r *Visit) bool {
-					return r.Process == v.Process && accepted(r.Outcome) && r.Ended < v.Seq && (o.Ended < r.Ended || !e.forgot(c.at.log.run, c.user))
+					return r.Process == v.Process && accepted(r.Outcome) && r.Ended < v.Seq && (o.Ended < r.Ended || !e.forgotBefore(c))
 				})
 			}
 			earlier := slices.IndexFunc(all[:n], func(o *Visit) bool {

@@ -139,6 +139,14 @@ func (e *evidence) forgot(r *run, user string) bool {
 	return slices.ContainsFunc(e.grants, func(g *grant) bool { return g.run == r && r.ackRedis && g.User == user && g.lost })
 }
 
+// forgotBefore says whether a claim may be one that a node gave again, since it had lost what
+// it gave its user before: not what the ledger had by then.
+func (e *evidence) forgotBefore(c *claim) bool {
+	return slices.ContainsFunc(e.grants, func(g *grant) bool {
+		return g.run == c.at.log.run && g.run.ackRedis && g.User == c.user && g.lost && !(g.stored == c && g.ended == c.at.Seq)
+	})
+}
+
 // fills judges the slots of shards with lists: fills come in order and alone, and
 // each claim is one unit of a user who has no other, under the fill in force.
 func fills(e *evidence, bad fault) {
