@@ -75,15 +75,10 @@ func (s *Source) doubted(ctx context.Context, have Have, doubts map[int64]uint64
 	if doubtful == 0 {
 		return nil
 	}
-	type known struct {
-		number int64
-		name   string
-		there  bool
-	}
-	names := map[uint64][]*known{}
+	names := map[uint64][]string{}
 	err := have(func(number int64, u Unit) error {
 		if hash, in := doubts[number]; in {
-			names[hash] = append(names[hash], &known{number: number, name: strings.Clone(u.Name)})
+			names[hash] = append(names[hash], strings.Clone(u.Name))
 		}
 		return nil
 	})
@@ -92,11 +87,8 @@ func (s *Source) doubted(ctx context.Context, have Have, doubts map[int64]uint64
 	}
 	problems := s.problems()
 	_, err = s.scan(ctx, s.problems(), func(line int64, u Unit) error {
-		for _, k := range names[s.hash(u.Name)] {
-			if k.name == u.Name {
-				k.there = true
-				s.refuseAltered(problems, line, u)
-			}
+		if slices.Contains(names[s.hash(u.Name)], u.Name) {
+			s.refuseAltered(problems, line, u)
 		}
 		return nil
 	})
@@ -106,17 +98,14 @@ func (s *Source) doubted(ctx context.Context, have Have, doubts map[int64]uint64
 	switch unseen := doubtful - int64(len(doubts)); {
 	case problems.any():
 		problems.more += unseen
+		return problems.err()
 	case unseen > 0:
 		return errCollide
 	}
-	for _, same := range names {
-		for _, k := range same {
-			if !k.there {
-				c.Gone = append(c.Gone, k.number)
-			}
-		}
+	for number := range doubts {
+		c.Gone = append(c.Gone, number)
 	}
-	return problems.err()
+	return nil
 }
 
 func (s *Source) refuseAltered(problems *problems, line int64, u Unit) {
@@ -146,10 +135,7 @@ func (s *Source) New(ctx context.Context, c *Change, each func(Unit) error) erro
 	if c == nil {
 		return s.Read(ctx, each)
 	}
-	if s.digest != nil && *s.digest != c.digest {
-		return s.changed()
-	}
-	s.digest = &c.digest
+	s.digest = &c.digest // also if this is another source than the one that compared
 	problems := s.problems()
 	if _, err := s.scan(ctx, problems, func(line int64, u Unit) error {
 		if !c.added(uint64(line)) {

@@ -81,7 +81,12 @@ codes.csv:5:1: the unit of this line is in the sale already, with other attribut
 			t.Errorf("%s: got\n%s", kind, got)
 		}
 	}
-	s := mustSource(t, 2, spec.Units{Ranges: []string{"A1-A2"}})
+	// Where one attribute ends matters.
+	s := publicFile(t, 1, "code,x,y\na,bc,d\n")
+	if _, err := s.Compare(t.Context(), having(map[int64]Unit{1: {"a", []string{"b", "cd"}}})); err == nil {
+		t.Error("attributes are taken together")
+	}
+	s = mustSource(t, 2, spec.Units{Ranges: []string{"A1-A2"}})
 	_, err := s.Compare(t.Context(), having(map[int64]Unit{5: {"A2", []string{"x"}}}))
 	if got := told(t, s, err); got != "sale.yaml:1: the unit A2 is in the sale already, with attributes that a range does not have\n"+
 		"  Declare the units by a file, as before; or give the unit another name.\n" {

@@ -99,17 +99,7 @@ func (l *lines) column(bytes int) int { return utf8.RuneCount(l.text[:min(bytes-
 // judge leaves out a line with characters that no unit has, or one whose quotes do not
 // close: a record would reach into the next line.
 func (l *lines) judge(text []byte) {
-	plain := true
-	for _, c := range text {
-		if c < ' ' || c >= 0x7f {
-			plain = false
-			break
-		}
-	}
-	if !plain && l.foreign(text) {
-		return
-	}
-	if bytes.Count(text, []byte(`"`))%2 == 1 {
+	if !l.foreign(text) && bytes.Count(text, []byte(`"`))%2 == 1 {
 		l.leaveOut(1, "Close it in the same line, and double a quote that is meant.", "a quote is not closed")
 	}
 }

@@ -69,6 +69,8 @@ func TestUnpackRefusesDamage(t *testing.T) {
 		"another version":          "\x02\x00",
 		"something behind":         "\x01\x00\x00",
 		"a count of two bytes":     "\x01\x80\x00",
+		"a number that goes on":    "\x01\x80",
+		"a number of many bytes":   "\x01" + strings.Repeat("\x80", 10) + "\x01",
 		"more units than bytes":    "\x01\xff\xff\xff\xff\x0f\x00\x00",
 		"a number beyond 64 bits":  "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 		"a number beyond 63 bits":  "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",

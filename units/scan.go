@@ -28,13 +28,11 @@ func (s *Source) scan(ctx context.Context, problems *problems, each func(line in
 	} else {
 		p.sum = s.newDigest()
 		for name := range s.units.Names() {
-			if p.units++; p.units%1024 == 0 {
-				err = context.Cause(ctx)
+			p.units++
+			if err = p.unit(p.units, Unit{Name: name}); err != nil {
+				break
 			}
-			if err == nil {
-				err = p.unit(p.units, Unit{Name: name})
-			}
-			if err != nil {
+			if err = context.Cause(ctx); err != nil {
 				break
 			}
 		}
@@ -163,18 +161,16 @@ func (p *pass) csv(f io.Reader) error {
 			p.units = lines.filled - 1
 			p.hold(lines)
 			return nil
-		case err == nil:
-			err = p.record(record, name, reader, lines)
-		case !errors.Is(err, csvfile.ErrBroken):
-			err = spec.Unreadable(s.units.File, err)
+		case errors.Is(err, csvfile.ErrBroken): // it is told, and the next record is in the next line
+		case err != nil:
+			return spec.Unreadable(s.units.File, err)
 		default:
-			err = nil // it is told, and the next record is in the next line
+			if err := p.record(record, name, reader, lines); err != nil {
+				return err
+			}
 		}
-		if err == nil && lines.filled%1024 == 0 {
-			err = context.Cause(p.ctx)
-		}
-		if err != nil {
-			return err
+		if p.ctx.Err() != nil {
+			return context.Cause(p.ctx)
 		}
 	}
 }
@@ -207,9 +203,6 @@ func (p *pass) header(reader *csvfile.Reader, lines *lines) (name int) {
 		} else {
 			_, _ = reader.Column(s.units.Column) // tells that it is not there
 		}
-	}
-	if p.problems.any() {
-		return 0
 	}
 	s.columns = []string{reader.Header[name]}
 	for i, column := range reader.Header {

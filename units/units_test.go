@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"salectl/spec"
 )
@@ -42,7 +43,10 @@ func TestRead(t *testing.T) {
 		"empty lines at the end": {"code\na\nb\nc\n\r\n\n", spec.Units{FromFile: true}, []string{"code"}, []Unit{{"a", nil}, {"b", nil}, {"c", nil}}},
 		"quoted headers": {"\ufeff\"code\",\"the pin\"\na,1\nb,2\nc,3\n", spec.Units{FromFile: true, Column: "code"}, []string{"code", "the pin"},
 			[]Unit{{"a", []string{"1"}}, {"b", []string{"2"}}, {"c", []string{"3"}}}},
-		"the longest": {"code,x\n" + strings.Repeat("c", maxField) + "," + strings.Repeat(`""`, 0) + "\"" + strings.Repeat(`""`, maxField) + "\"\nb,\nc,\n",
+		"all columns there may be": {columns(maxColumns) + "\na" + strings.Repeat(",", maxColumns-1) + "\nb" + strings.Repeat(",", maxColumns-1) + "\n\ufffd" + strings.Repeat(",", maxColumns-1),
+			spec.Units{FromFile: true}, strings.Split(columns(maxColumns), ","),
+			[]Unit{{"a", make([]string, maxColumns-1)}, {"b", make([]string, maxColumns-1)}, {"\ufffd", make([]string, maxColumns-1)}}},
+		"the longest": {"code,x\n" + strings.Repeat("c", maxField) + ",\"" + strings.Repeat(`""`, maxField) + "\"\nb,\nc,\n",
 			spec.Units{FromFile: true}, []string{"code", "x"},
 			[]Unit{{strings.Repeat("c", maxField), []string{strings.Repeat(`"`, maxField)}}, {"b", []string{""}}, {"c", []string{""}}}},
 	} {
@@ -51,6 +55,9 @@ func TestRead(t *testing.T) {
 				c.units.File = write(t, c.text)
 			}
 			s := mustSource(t, 3, c.units)
+			if c.units.FromFile && s.Columns() != nil {
+				t.Errorf("before it is read its columns are %q", s.Columns())
+			}
 			got := all(t, s)
 			if !reflect.DeepEqual(got, c.want) || !slices.Equal(s.Columns(), c.columns) {
 				t.Errorf("got %q of %q", got, s.Columns())
@@ -167,6 +174,36 @@ codes.csv:3:1: a quote is not closed
 codes.csv:4:1: the file has 3 units and the stock is 2: it has 1 more, from line 4 on
   Remove 1 line, or write stock: 3.
 `, 2},
+		"a header that nobody can read": {"code", "co\x01de\na\nb\n", `
+codes.csv:1:3: a control character stands here
+  Remove it; an editor that shows invisible characters finds it.
+`, 2},
+		"invisible characters": {"", "code\na\u2028\nb\u2029\nc\ufeff\nd\n\n\ne\u0085\n", `
+codes.csv:2:2: a control character stands here
+  Remove it; an editor that shows invisible characters finds it.
+codes.csv:3:2: a control character stands here
+  Remove it; an editor that shows invisible characters finds it.
+codes.csv:4:2: a control character stands here
+  Remove it; an editor that shows invisible characters finds it.
+codes.csv:6:1: the line is empty
+  Remove it.
+codes.csv:8:2: a control character stands here
+  Remove it; an editor that shows invisible characters finds it.
+`, 5},
+		"by line": {"", "code\na\na\n\"\n", `
+codes.csv:3:1: the unit of this line is that of line 2 once more
+  Remove one of them.
+codes.csv:4:1: a quote is not closed
+  Close it in the same line, and double a quote that is meant.
+`, 3},
+		"wide characters in the header": {"", "ä,ö,\nx,1,\n", `
+codes.csv:1:5: column 3 has no name
+  Give each column a name.
+`, 1},
+		"UTF-16, the other way round": {"", "\xfe\xff\x00c\x00o", `
+codes.csv:1:1: the file is UTF-16
+  Save it as UTF-8.
+`, 2},
 		"UTF-16": {"", "\xff\xfec\x00o\x00", `
 codes.csv:1:1: the file is UTF-16
   Save it as UTF-8.
@@ -192,24 +229,25 @@ codes.csv:1:3: this is no CSV: bare " in non-quoted-field
 // Of many problems the first are told, however many duplicates there are, and the number of
 // the others.
 func TestManyProblems(t *testing.T) {
+	const each = 2*maxDoubts + 5
 	text := "code\n"
 	for range 3 {
-		for i := range 2 * maxDoubts {
+		for i := range each {
 			text += fmt.Sprintf("c%d\n", i)
 		}
 	}
-	s := publicFile(t, 6*maxDoubts, text)
+	s := publicFile(t, 3*each, text)
 	_, err := s.Check(t.Context())
 	problems := spec.Problems(err)
 	if len(problems) != maxProblems+1 {
 		t.Fatalf("%d problems: %v", len(problems), err)
 	}
 	for i, p := range problems[:maxProblems] {
-		if p.Line != 2*maxDoubts+2+i || !strings.HasSuffix(p.Message, fmt.Sprintf("that of line %d once more", i+2)) {
+		if p.Line != each+2+i || !strings.HasSuffix(p.Message, fmt.Sprintf("that of line %d once more", i+2)) {
 			t.Errorf("got %v", p)
 		}
 	}
-	if last := problems[maxProblems].Message; last != "it has 3,990 more problems" {
+	if last := problems[maxProblems].Message; last != "it has 4,000 more problems" {
 		t.Errorf("the last says %s", last)
 	}
 }
@@ -353,6 +391,28 @@ func TestFilesThatChange(t *testing.T) {
 	if got := told(t, s, err); got != want {
 		t.Errorf("meanwhile: %s", got)
 	}
+	// Nor is it overlooked if it keeps its size, or its time.
+	for name, change := range map[string]func(path string) error{
+		"the same size": func(path string) error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) },
+		"the same time": func(path string) error {
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			return errors.Join(os.WriteFile(path, []byte("code\na\n"), 0o600), os.Chtimes(path, time.Time{}, info.ModTime()))
+		},
+	} {
+		s := publicFile(t, 2, "code\na\nb\n")
+		err := s.Read(t.Context(), func(u Unit) error {
+			if u.Name == "a" {
+				return change(s.units.File)
+			}
+			return nil
+		})
+		if got := told(t, s, err); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
 	for name, second := range map[string]func(*Source) error{
 		"check": func(s *Source) error { _, err := s.Check(t.Context()); return err },
 		"read":  func(s *Source) error { return s.Read(t.Context(), func(Unit) error { return nil }) },
@@ -380,14 +440,23 @@ func TestFilesThatChange(t *testing.T) {
 	if got := told(t, s, s.New(t.Context(), c, func(Unit) error { return nil })); got != want {
 		t.Errorf("after it was compared: %s", got)
 	}
+	for name, use := range map[string]func(*Source){"another source": func(*Source) {}, "another source that has read it": func(s *Source) { all(t, s) }} {
+		other := mustSource(t, 2, s.units)
+		use(other)
+		if got := told(t, other, other.New(t.Context(), c, func(Unit) error { return nil })); got != want {
+			t.Errorf("after it was compared, with %s: %s", name, got)
+		}
+	}
 }
 
 func TestReadEndsEarly(t *testing.T) {
 	enough := errors.New("enough")
-	s := publicFile(t, 2, "code\na\nb\n")
 	calls := 0
-	if err := s.Read(t.Context(), func(Unit) error { calls++; return enough }); !errors.Is(err, enough) || calls != 1 {
-		t.Errorf("%d calls, %v", calls, err)
+	for _, s := range []*Source{publicFile(t, 2, "code\na\nb\n"), mustSource(t, 2, spec.Units{Ranges: []string{"1-2"}})} {
+		calls = 0
+		if err := s.Read(t.Context(), func(Unit) error { calls++; return enough }); !errors.Is(err, enough) || calls != 1 {
+			t.Errorf("%d calls, %v", calls, err)
+		}
 	}
 	gone, cancel := context.WithCancelCause(t.Context())
 	cancel(enough)
@@ -400,7 +469,7 @@ func TestReadEndsEarly(t *testing.T) {
 		}
 	}
 	// Behind a problem nothing is handed over.
-	s = publicFile(t, 3, "code\na\n\"\nc\n")
+	s := publicFile(t, 3, "code\na\n\"\nc\n")
 	calls = 0
 	if err := s.Read(t.Context(), func(Unit) error { calls++; return nil }); err == nil || calls != 1 {
 		t.Errorf("%d calls, %v", calls, err)
@@ -429,6 +498,10 @@ func TestDigest(t *testing.T) {
 	if got := digest(secret); !bytes.Equal(got[:], mac.Sum(nil)) {
 		t.Errorf("secret: %x", got)
 	}
+	// Plans compare it with what an older program has stored.
+	if got := fmt.Sprintf("%x", mac.Sum(nil)); got != wantDigest {
+		t.Errorf("of this key it was another once: %s", got)
+	}
 	seen := map[[32]byte]string{public: "first"}
 	for name, other := range map[string]string{
 		"another order": "pin,code\n,b\n1,a\n", "another column": "pim,code\n1,a\n,b\n", "another pin": "pin,code\n2,a\n,b\n", "moved": "pin,code\n,a\n1,b\n",
@@ -444,6 +517,8 @@ func TestDigest(t *testing.T) {
 		t.Error("quotes and line ends matter")
 	}
 }
+
+const wantDigest = "5b935ae70311a4c040d060491a21ea127131ebafa5211ae3436b9e30448bfd84"
 
 // A million units take little memory, and their names none.
 func TestManyUnits(t *testing.T) {
@@ -469,6 +544,28 @@ func TestManyUnits(t *testing.T) {
 		t.Errorf("%.1f bytes a unit, %d marks in a place for %d", each, len(marks), cap(marks))
 	}
 	runtime.KeepAlive(marks)
+}
+
+// A file that is far too long is not remembered, and neither are ranges given too much room.
+func TestMarksAreAsManyAsUnits(t *testing.T) {
+	s := publicFile(t, 2, "code\n"+strings.Repeat("a\n", 3*sparePlaces))
+	seen := 0
+	s.hash = func(string) uint64 { seen++; return 0 }
+	if _, _, err := s.index(t.Context()); err == nil || seen > 2+sparePlaces+3*sparePlaces { // with those that are looked at again
+		t.Errorf("%d names were taken, %v", seen, err)
+	}
+	s = mustSource(t, 5, spec.Units{Ranges: []string{"1-5"}})
+	if marks, _, err := s.index(t.Context()); err != nil || cap(marks) != 5 {
+		t.Errorf("room for %d marks, %v", cap(marks), err)
+	}
+}
+
+func columns(n int) string {
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprint("c", i))
+	}
+	return strings.Join(names, ",")
 }
 
 func heap() uint64 {
