@@ -20,10 +20,7 @@ func Pack(dst []byte, us []Unit) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(us)))
 	for _, u := range us {
 		dst = binary.AppendUvarint(dst, uint64(len(u.Attributes)))
-		for field := range u.fields() {
-			dst = binary.AppendUvarint(dst, uint64(len(field)))
-			dst = append(dst, field...)
-		}
+		dst = u.appendFields(dst)
 	}
 	return dst
 }

@@ -61,6 +61,7 @@ type pass struct {
 	each     func(line int64, u Unit) error
 	units    int64     // with those that are not in order
 	sum      hash.Hash // of the columns, and the units so far; nil: the columns are not in order
+	fields   []byte    // of the unit that is read; kept for the next
 }
 
 // newDigest is for the columns and all units.
@@ -69,26 +70,18 @@ func (s *Source) newDigest() hash.Hash {
 	if s.key != nil {
 		h = hmac.New(sha256.New, s.key.digest)
 	}
-	var count [binary.MaxVarintLen64]byte
-	h.Write([]byte("salectl units v1\x00"))
-	h.Write(count[:binary.PutUvarint(count[:], uint64(len(s.columns)))])
+	head := binary.AppendUvarint([]byte("salectl units v1\x00"), uint64(len(s.columns)))
 	for _, column := range s.columns {
-		addField(h, column)
+		head = appendField(head, column)
 	}
+	h.Write(head)
 	return h
-}
-
-func addField(h io.Writer, field string) {
-	var length [binary.MaxVarintLen64]byte
-	_, _ = h.Write(length[:binary.PutUvarint(length[:], uint64(len(field)))])
-	_, _ = io.WriteString(h, field)
 }
 
 // unit takes a unit that is in order.
 func (p *pass) unit(line int64, u Unit) error {
-	for field := range u.fields() {
-		addField(p.sum, field)
-	}
+	p.fields = u.appendFields(p.fields[:0])
+	p.sum.Write(p.fields)
 	return p.each(line, u)
 }
 

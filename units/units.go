@@ -21,7 +21,6 @@ import (
 	"context"
 	"encoding/binary"
 	"hash/maphash"
-	"iter"
 
 	"salectl/spec"
 )
@@ -58,7 +57,11 @@ func ForSale(s spec.Sale, env func(string) (string, bool)) (*Source, error) {
 	}
 	names, wholes := maphash.MakeSeed(), maphash.MakeSeed()
 	source.hash = func(name string) uint64 { return maphash.String(names, name) }
-	source.whole = func(u Unit) uint64 { return hashUnit(wholes, u) }
+	var fields []byte
+	source.whole = func(u Unit) uint64 {
+		fields = u.appendFields(fields[:0])
+		return maphash.Bytes(wholes, fields)
+	}
 	if !s.Units.FromFile {
 		source.columns = []string{"unit"}
 	}
@@ -71,29 +74,17 @@ func ForSale(s spec.Sale, env func(string) (string, bool)) (*Source, error) {
 	return source, nil
 }
 
-func hashUnit(seed maphash.Seed, u Unit) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for field := range u.fields() {
-		var length [binary.MaxVarintLen64]byte
-		h.Write(length[:binary.PutUvarint(length[:], uint64(len(field)))])
-		h.WriteString(field)
+// appendFields appends the name and the attributes, each with its length before it.
+func (u Unit) appendFields(dst []byte) []byte {
+	dst = appendField(dst, u.Name)
+	for _, a := range u.Attributes {
+		dst = appendField(dst, a)
 	}
-	return h.Sum64()
+	return dst
 }
 
-// fields are the name and the attributes.
-func (u Unit) fields() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		if !yield(u.Name) {
-			return
-		}
-		for _, a := range u.Attributes {
-			if !yield(a) {
-				return
-			}
-		}
-	}
+func appendField(dst []byte, field string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
 }
 
 // Columns are what the fields of a unit are called, that of the name first. Those of a file
