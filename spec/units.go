@@ -359,8 +359,10 @@ func (d *decoder) tooMany(o object, s *Sale) {
 // check holds units to what the rest of the program takes for granted.
 func (u Units) check(stock int64) error {
 	switch {
-	case u.FromFile == (len(u.Ranges) > 0):
-		return errors.New("the units have neither a range nor a file, or both")
+	case !u.FromFile && len(u.Ranges) == 0:
+		return errors.New("the units are of a kind that is not known to this program: use a newer one")
+	case u.FromFile && len(u.Ranges) > 0:
+		return errors.New("the units have both a range and a file")
 	case !u.FromFile && (u.File != "" || u.Column != "" || u.Secret):
 		return errors.New("the units of a range have a file, a column or a key")
 	case !u.Secret && (u.KeyEnv != "" || u.KeyFile != ""):
