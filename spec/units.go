@@ -168,20 +168,19 @@ var unitKinds = []struct {
 // unitKind returns which of unitKinds the document has, and reports what does not go with
 // it. Empty: none, or more than one.
 func (d *decoder) unitKind(o object) string {
-	var found *yaml.Node
+	found := ""
 	var with []string
 	for _, kind := range unitKinds {
-		at := o.keys[kind.key]
 		switch {
-		case at == nil:
-		case found == nil:
-			found, with = at, kind.with
+		case o.keys[kind.key] == nil:
+		case found == "":
+			found, with = kind.key, kind.with
 		default:
-			d.beside(o, found, at, "Keep one of them.")
+			d.beside(o, o.keys[found], o.keys[kind.key], "Keep one of them.")
 			return ""
 		}
 	}
-	if found == nil {
+	if found == "" {
 		if !o.merged {
 			d.refuse(o.at, "Add range: [\"A1-A40\"] for units with these names, file: codes.csv for those of a file, or redPacket for packets of money.",
 				"%s has neither range, file nor redPacket", o.path)
@@ -189,11 +188,11 @@ func (d *decoder) unitKind(o object) string {
 		return ""
 	}
 	for _, key := range keysOf(reflect.TypeFor[unitsPart]()) {
-		if at := o.keys[key.name]; at != nil && at != found && !slices.Contains(with, key.name) {
-			d.refuse(at, "Remove it.", "%s does not go with %s", join(o.path, key.name), found.Value)
+		if at := o.keys[key.name]; at != nil && key.name != found && !slices.Contains(with, key.name) {
+			d.refuse(at, "Remove it.", "%s does not go with %s", join(o.path, key.name), found)
 		}
 	}
-	return found.Value
+	return found
 }
 
 // units takes what the units of the sale are. Its stock is 0 if that is not known. If the
