@@ -101,3 +101,34 @@ func TestUnitsOfADocument(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
+
+func TestLimitsOfUnits(t *testing.T) {
+	sale := func(stock, units string) string {
+		return "apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: a}\nspec: {stock: " + stock + ", lockCount: 1, embedded: {}" + units + "}\n"
+	}
+	ranges := func(items ...string) string { return ", units: {range: [" + strings.Join(items, ", ") + "]}" }
+	var many []string
+	for i := range MaxRanges + 1 {
+		many = append(many, fmt.Sprintf("R%d-1-R%d-2", i, i))
+	}
+	for name, c := range map[string]struct {
+		text, want string // begin of the only problem; empty: there is none
+	}{
+		"numbers beyond those of units": {sale("200000000", ""), ""},
+		"all items":                     {sale("2000", ranges(many[1:]...)), ""},
+		"an item more":                  {sale("2002", ranges(many...)), "spec.units.range has 1001 items, and may have 1000"},
+		"the longest item":              {sale("1", ranges(strings.Repeat("x", MaxRangeText))), ""},
+		"a longer one":                  {sale("1", ranges(strings.Repeat("x", MaxRangeText+1))), "spec.units.range[0] has 257 bytes, and may have 256"},
+		"a zero in the second only":     {sale("10", ranges("A1-A010")), "spec.units.range[0] has a number that begins with a zero"},
+		"public, or not":                {sale("1", ", units: {file: x, public: maybe}"), "spec.units.public is neither true nor false"},
+	} {
+		_, err := Load([]string{"-"}, strings.NewReader(c.text))
+		switch problems := Problems(err); {
+		case c.want == "" && err != nil, c.want != "" && (len(problems) != 1 || !strings.HasPrefix(problems[0].Message, c.want)):
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if err := (Units{FromFile: true, Secret: true, KeyEnv: "A", KeyFile: "b"}).check(1); err == nil {
+		t.Error("units with two keys pass")
+	}
+}
