@@ -1,0 +1,107 @@
+package csvfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// collector is a Refuse that reads on until there are most problems.
+type collector struct {
+	most int
+	told []string
+}
+
+var errEnough = errors.New("enough")
+
+func (c *collector) refuse(line, column int, remedy, message string, args ...any) error {
+	c.told = append(c.told, fmt.Sprintf("%d:%d: %s. %s", line, column, fmt.Sprintf(message, args...), remedy))
+	if len(c.told) == c.most {
+		return errEnough
+	}
+	return nil
+}
+
+func TestReader(t *testing.T) {
+	c := &collector{}
+	r, err := New(strings.NewReader("\ufeffid,level\nada,\"5\n6\"\nbob\neve,7\n"), "id among them", c.refuse)
+	if err != nil || !slices.Equal(r.Header, []string{"id", "level"}) {
+		t.Fatal(r, err)
+	}
+	if i, err := r.Column("level"); i != 1 || err != nil {
+		t.Errorf("column %d, %v", i, err)
+	}
+	record, err := r.Record()
+	if line, column := r.At(1); err != nil || record[1] != "5\n6" || line != 2 || column != 5 {
+		t.Errorf("got %q at %d:%d, %v", record, line, column, err)
+	}
+	if _, err := r.Record(); err != ErrBroken {
+		t.Errorf("a line with one cell: %v", err)
+	}
+	record, err = r.Record()
+	if line, _ := r.At(0); err != nil || record[0] != "eve" || line != 5 {
+		t.Errorf("got %q in line %d, %v", record, line, err)
+	}
+	if _, err := r.Record(); err != io.EOF {
+		t.Errorf("at the end: %v", err)
+	}
+	if want := "4:1: this is no CSV: wrong number of fields. Give each line as many cells as the header has."; len(c.told) != 1 || c.told[0] != want {
+		t.Errorf("told: %q", c.told)
+	}
+}
+
+func TestHeader(t *testing.T) {
+	for _, c := range []struct {
+		text, column string
+		hidden       bool
+		want         string
+	}{
+		{"", "id", false, "1:1: the file is empty. Write the names of the columns into the first line, id among them."},
+		{"i\"d\"\n", "id", false, "1:2: this is no CSV: bare \" in non-quoted-field. Put texts that hold a comma or a quote into double quotes, and double each quote in them."},
+		{"user,x\n", "id", false, "1:1: there is no column named id. The columns are user, x. Name the one that is meant id."},
+		{"levle,x\n", "level", false, "1:1: there is no column named level. Is levle meant? Name it level."},
+		{"a,id,id\n", "id", false, "1:6: there are two columns named id. Rename one of them."},
+		{"levle,x\n", "level", true, "1:1: there is no column named level. Is levle meant? Name it level."},
+		{"level-XYZ,x\n", "level", true, "1:1: there is no column named level. Write the names of the columns into the first line, level among them, or declare another column."},
+		{"level-XYZ,x\n", "level", false, "1:1: there is no column named level. Is level-XYZ meant? Name it level."},
+	} {
+		told := &collector{}
+		r, err := New(strings.NewReader(c.text), "id among them", told.refuse)
+		if err == nil {
+			r.Hidden = c.hidden
+			_, err = r.Column(c.column)
+		} else if err != ErrBroken {
+			t.Errorf("%q: %v", c.text, err)
+		} else {
+			err = nil
+		}
+		if err != nil || len(told.told) != 1 || told.told[0] != c.want {
+			t.Errorf("%q: got %q, %v", c.text, told.told, err)
+		}
+	}
+}
+
+// Who has heard enough gets back their own error.
+func TestRefuseEndsReading(t *testing.T) {
+	for _, text := range []string{"", "a\"\n", "id\na\"\n"} {
+		told := &collector{most: 1}
+		r, err := New(strings.NewReader(text), "id among them", told.refuse)
+		if err == nil {
+			_, err = r.Record()
+		}
+		if err != errEnough {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	told := &collector{most: 1}
+	r, err := New(strings.NewReader("a\n"), "id among them", told.refuse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i, err := r.Column("id"); i >= 0 || err != errEnough {
+		t.Errorf("column %d, %v", i, err)
+	}
+}
