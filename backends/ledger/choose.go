@@ -69,11 +69,11 @@ func (d *Draft) takeUnits(n int, first int64, w demand) []int64 {
 	return units
 }
 
-// Missing adds to a set those of the units listed that are not available here.
+// Missing puts those of the units listed into a set that are not available here.
 func (d *Draft) Missing(u *Units, units []int64) {
 	for _, unit := range units {
-		if !d.available.Has(unit) && !u.Has(unit) {
-			_ = u.Add(Range{unit, 1}) // it is not there
+		if !d.available.has(unit) {
+			u.include(unit)
 		}
 	}
 }
@@ -100,10 +100,28 @@ func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept
 	return picked
 }
 
-// Has says whether a unit is in the set.
-func (u Units) Has(unit int64) bool {
+func (u Units) has(unit int64) bool {
 	i := u.after(unit) - 1
 	return i >= 0 && unit < u[i].end()
+}
+
+// Include puts those of the units listed into the set that are not there.
+func (u *Units) Include(units []int64) {
+	for _, unit := range units {
+		u.include(unit)
+	}
+}
+
+func (u *Units) include(unit int64) {
+	if !u.has(unit) {
+		_ = u.Add(Range{unit, 1}) // it is not there
+	}
+}
+
+// HasRun says whether the set has n units that are adjacent by the settings.
+func (u Units) HasRun(n int64, s *pb.Settings) bool {
+	_, ok := u.run(n, s.GetRows())
+	return ok
 }
 
 // run returns where the lowest n units begin that follow each other in the set and lie in
