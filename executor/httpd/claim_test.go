@@ -102,7 +102,7 @@ var answers = map[string]struct {
 
 	"sold out": {executor.Answer{Outcome: api.SoldOut}, 409, "",
 		`{"type":"urn:salectl:outcome:sold_out","title":"Sold out","status":409,"detail":"Every unit of the sale is sold.","outcome":"sold_out"}`},
-	"units taken":  {executor.Answer{Outcome: api.UnitsTaken, RetryAfter: time.Second}, 409, "1",
+	"units taken": {executor.Answer{Outcome: api.UnitsTaken, RetryAfter: time.Second}, 409, "1",
 		`{"type":"urn:salectl:outcome:units_taken","title":"Units taken","status":409,"detail":"Not all of the units that the claim names are free at the moment: somebody has them, or they are on their way from one part of the stock to another. They may come back; others may be free.","outcome":"units_taken"}`},
 	"not adjacent": {executor.Answer{Outcome: api.NotAdjacent, RetryAfter: time.Second}, 409, "1",
 		`{"type":"urn:salectl:outcome:not_adjacent","title":"Not adjacent","status":409,"detail":"Nowhere are so many units free side by side at the moment; fewer may be, or some that are apart.","outcome":"not_adjacent"}`},
