@@ -18,7 +18,7 @@ build: ## build ./salectl
 test: lint ## lint, then run every test; installs the servers that the tests start
 	@go run ./services/run install || { [ "$$CI" != true ] && \
 		echo "The tests that need what is missing will be skipped."; }
-	go test ./spec/... ./sim/... .
+	go test ./spec/... ./csvfile/... ./units/... ./sim/... .
 	go test -race -timeout 30m $(RACED)
 
 lint: ## formatting, go vet, staticcheck, a tidy go.mod

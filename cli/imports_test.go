@@ -26,6 +26,8 @@ var layers = []struct {
 	{"api", 0, []string{"api/streampb"}}, // with which other programs ask, too
 	{"api/streampb", 0, nil},
 	{"spec", 0, nil},
+	{"csvfile", 1, nil},
+	{"units", 1, []string{"csvfile"}}, // what units are; it knows no store and no sale under way
 	{"backends/clock", 1, nil},
 	{"rules", 2, nil}, // who may claim; it knows no store and no sale under way
 	{"backends/ledger", 2, []string{"backends/ledger/ledgerpb"}},

@@ -1,97 +1,70 @@
 package rules
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
-	"salectl/spec"
+	"salectl/csvfile"
 )
 
 // csv reads CSV with a header.
 func (r *fileReader) csv(from io.Reader) error {
-	lines := csv.NewReader(from)
-	lines.ReuseRecord = true
-	header, err := lines.Read()
-	if errors.Is(err, io.EOF) {
-		return done(r.refuse(1, 1, "Write the names of the columns into the first line, id among them.", "the file is empty"))
-	}
+	lines, err := csvfile.New(from, fieldID+" among them", r.refuse)
 	if err != nil {
-		return r.csvError(err)
+		return csvDone(err)
 	}
-	columns, id := r.header(slices.Clone(header), lines)
-	if len(r.problems) > 0 {
-		return nil
+	columns, id, err := r.header(lines)
+	if err != nil || len(r.problems) > 0 {
+		return csvDone(err)
 	}
 	r.values = make([]Value, len(r.table.schema.attributes))
 	for {
-		record, err := lines.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+		record, err := lines.Record()
 		if err == nil {
 			err = r.csvUser(record, columns, id, lines)
-		} else {
-			err = r.csvError(err)
 		}
 		if err != nil {
-			return done(err)
+			return csvDone(err)
 		}
 	}
 }
 
-// csvError is a line that is no CSV, after which nothing is certain.
-func (r *fileReader) csvError(err error) error {
-	var parse *csv.ParseError
-	if !errors.As(err, &parse) {
-		return err
+// csvDone turns the end of reading into no error. A line that is no CSV ends it too, since
+// after that nothing is certain.
+func csvDone(err error) error {
+	if errors.Is(err, csvfile.ErrBroken) {
+		return nil
 	}
-	remedy := "Put texts that hold a comma, a quote or a new line into double quotes, and double each quote in them."
-	if errors.Is(err, csv.ErrFieldCount) {
-		remedy = "Give each line as many cells as the header has."
-	}
-	_ = r.refuse(parse.Line, parse.Column, remedy, "this is no CSV: %v", parse.Err)
-	return errEnough
+	return done(err)
 }
 
 // header returns the column of each attribute, and that of the id.
-func (r *fileReader) header(header []string, lines *csv.Reader) (columns []int, id int) {
-	header[0] = strings.TrimPrefix(header[0], "\ufeff")
-	column := func(name string) int {
-		i := slices.Index(header, name)
-		if i >= 0 && slices.Contains(header[i+1:], name) {
-			line, at := lines.FieldPos(i + 1 + slices.Index(header[i+1:], name))
-			_ = r.refuse(line, at, "Rename one of them.", "there are two columns named %s", name)
-		}
-		if i < 0 {
-			remedy := fmt.Sprintf("The columns are %s. Name the one that is meant %s.", strings.Join(header, ", "), name)
-			if near := spec.Nearest(name, header); near != "" {
-				remedy = fmt.Sprintf("Is %s meant? Name it %s.", near, name)
-			}
-			_ = r.refuse(1, 1, remedy, "there is no column named %s", name)
-		}
-		return i
+func (r *fileReader) header(lines *csvfile.Reader) (columns []int, id int, err error) {
+	if id, err = lines.Column(fieldID); err != nil {
+		return nil, 0, err
 	}
-	id = column(fieldID)
 	for _, name := range r.table.schema.Names() {
-		columns = append(columns, column(name))
+		column, err := lines.Column(name)
+		if err != nil {
+			return nil, 0, err
+		}
+		columns = append(columns, column)
 	}
-	return columns, id
+	return columns, id, nil
 }
 
-func (r *fileReader) csvUser(record []string, columns []int, id int, lines *csv.Reader) error {
+func (r *fileReader) csvUser(record []string, columns []int, id int, lines *csvfile.Reader) error {
 	for i, a := range r.table.schema.attributes {
 		v, err := ParseValue(a.Type, record[columns[i]])
 		if err != nil {
-			line, at := lines.FieldPos(columns[i])
+			line, at := lines.At(columns[i])
 			return r.refuse(line, at, remedyFor(a), "%s: %s", a.Name, err)
 		}
 		r.values[i] = v
 	}
-	line, at := lines.FieldPos(id)
+	line, at := lines.At(id)
 	return r.user(line, at, strings.Clone(record[id]))
 }
 

@@ -86,7 +86,7 @@ users.csv:2:1: this is no CSV: wrong number of fields
 `},
 		{"users.csv", "id,level,vip\nada,\"5,true\n", `
 users.csv:2:13: this is no CSV: extraneous or missing " in quoted-field
-  Put texts that hold a comma, a quote or a new line into double quotes, and double each quote in them.
+  Put texts that hold a comma or a quote into double quotes, and double each quote in them.
 `},
 		{"users.ndjson", `{"id": "ada", "level": "5"}
 {"id": "bob", "level": 1.5}

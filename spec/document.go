@@ -39,7 +39,7 @@ type specPart struct {
 	Engine       string         `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them. It stays for the life of a run."`
 	Ack          string         `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
 	Backlog      int64          `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Each shard has its part of it: backlog / lockCount, what is left over one each to the first shards, and at least one; so below lockCount one of each shard may be missing. Beyond its part, claims of a shard are refused as overloaded."`
-	Units        *unitsPart     `yaml:"units,omitempty" jsonschema_description:"With engine redis: what a unit is. Without it: a number."`
+	Units        *unitsPart     `yaml:"units,omitempty" jsonschema_description:"What a unit is, and what its buyer gets with it. Without it: a number."`
 	Lock         *lockPart      `yaml:"lock,omitempty" jsonschema_description:"How shards are locked."`
 	Redis        *redisPart     `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
 	HBase        *hbasePart     `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
@@ -122,7 +122,14 @@ type queuePart struct {
 }
 
 type unitsPart struct {
-	RedPacket *redPacketPart `yaml:"redPacket" jsonschema_description:"Units are packets of money; the stock is their number."`
+	Range     []string       `yaml:"range,omitempty" jsonschema:"example=A1-A40" jsonschema_description:"With engine ledger: names of the units, such as those of seats. Each item is one name, or the first and the last of many, which differ in the number at their end only: A1-A40, or A01-A40 with numbers of two digits. They name as many units as the stock has; anybody may know them."`
+	File      string         `yaml:"file,omitempty" jsonschema:"example=codes.csv" jsonschema_description:"With engine ledger: file of the units, relative to this document: CSV with a header, one unit a line and as many as the stock has. Needs keyEnv, keyFile or public: true."`
+	Column    string         `yaml:"column,omitempty" jsonschema:"example=code" jsonschema_description:"Column of file that names a unit, each another. Without it: the first. A buyer gets the others with it."`
+	KeyEnv    string         `yaml:"keyEnv,omitempty" jsonschema:"example=COUPON_KEY" jsonschema_description:"Name of the environment variable that holds the key under which units of file are encrypted where they are kept: 32 bytes or more in base64, such as openssl rand -base64 32 makes. Never the key."`
+	KeyFile   string         `yaml:"keyFile,omitempty" jsonschema:"example=coupon.key" jsonschema_description:"File that holds such a key, relative to this document. Instead of keyEnv."`
+	Public    bool           `yaml:"public,omitempty" jsonschema_description:"Whether anybody may know the units of file: they are stored as they are. Instead of keyEnv or keyFile."`
+	Choose    bool           `yaml:"choose,omitempty" jsonschema_description:"Whether buyers may ask for units by name, or for some that are adjacent: with range, or with public: true."`
+	RedPacket *redPacketPart `yaml:"redPacket,omitempty" jsonschema_description:"With engine redis: units are packets of money; the stock is their number."`
 }
 
 type redPacketPart struct {

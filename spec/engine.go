@@ -2,7 +2,6 @@ package spec
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -37,8 +36,9 @@ func (d *decoder) engine(o object, s *Sale) bool {
 	if v, ok := d.value(o, "backlog"); ok {
 		s.Backlog, _ = d.number(v, 1, MaxBacklog)
 	}
-	if v, ok := d.value(o, "units"); ok {
-		s.RedPacket = d.units(v, s.Stock)
+	if v, found := d.value(o, "units"); found {
+		d.units(v, s, ok)
+		d.tooMany(o, s)
 	}
 	if !ok {
 		return false
@@ -53,7 +53,7 @@ func (d *decoder) engine(o object, s *Sale) bool {
 }
 
 // redisKeys are the keys that go with the Redis engine alone.
-var redisKeys = []string{"ack", "backlog", "units"}
+var redisKeys = []string{"ack", "backlog"}
 
 func (d *decoder) onlyRedis(o object) {
 	for _, key := range redisKeys {
@@ -90,18 +90,6 @@ func (d *decoder) notRedis(o object, s *Sale) {
 			d.refuse(at, fmt.Sprintf("Remove %s, or use engine: ledger.", key), "%s stands with engine: redis, %s", join(o.path, key), why)
 		}
 	}
-}
-
-// units takes what the units of the sale are. stock is 0 if it is not known.
-func (d *decoder) units(v value, stock int64) *RedPacket {
-	o, ok := d.object(v, reflect.TypeFor[unitsPart]())
-	if !ok {
-		return nil
-	}
-	if v, ok := d.value(o, "redPacket"); ok {
-		return d.redPacket(v, stock)
-	}
-	return nil
 }
 
 // choice takes one of a few words; the first stands for an absent key. It

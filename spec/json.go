@@ -26,7 +26,7 @@ type stored struct {
 	Redis        *storedRedis    `json:"redis,omitempty"`
 	HBase        *storedHBase    `json:"hbase,omitempty"`
 	Embedded     *storedEmbedded `json:"embedded,omitempty"`
-	Engine       Engine          `json:"engine,omitempty"` // absent: ledger, and none of the next three
+	Engine       Engine          `json:"engine,omitempty"` // absent: ledger, and neither ack nor backlog
 	Ack          Ack             `json:"ack,omitempty"`
 	Backlog      int64           `json:"backlog,omitempty"`
 	Units        *storedUnits    `json:"units,omitempty"`
@@ -45,8 +45,17 @@ type storedPayment struct {
 	Webhook *storedWebhook `json:"webhook,omitempty"`
 }
 
+// storedUnits is without the names of the files: a sale that is moved together with its
+// files is the same sale.
 type storedUnits struct {
-	RedPacket *storedRedPacket `json:"redPacket"`
+	RedPacket *storedRedPacket `json:"redPacket,omitempty"` // alone
+
+	Range  []string `json:"range,omitempty"`
+	File   bool     `json:"file,omitempty"`
+	Column string   `json:"column,omitempty"`
+	KeyEnv string   `json:"keyEnv,omitempty"`
+	Secret bool     `json:"secret,omitempty"`
+	Choose bool     `json:"choose,omitempty"`
 }
 
 // storedRedPacket has its amounts as Format writes them, with all decimals of
@@ -78,8 +87,8 @@ type storedEmbedded struct{}
 
 // JSON returns the declaration as it is stored in the ledger and compared by
 // plans: one line, in a fixed order, equal for equal declarations. Times are
-// RFC 3339 in UTC, what ends in Ms is in milliseconds. File and Embedded.Dir are no
-// part of it. The error is for a Sale that Load would not have returned.
+// RFC 3339 in UTC, what ends in Ms is in milliseconds. File, Embedded.Dir and the paths of
+// files are no part of it. The error is for a Sale that Load would not have returned.
 func (s Sale) JSON() ([]byte, error) {
 	if err := s.sane(); err != nil {
 		return nil, err
@@ -104,8 +113,11 @@ func (s Sale) JSON() ([]byte, error) {
 	if s.Engine == EngineRedis {
 		out.Engine, out.Ack, out.Backlog = s.Engine, s.Ack, s.Backlog
 		if r := s.RedPacket; r != nil {
-			out.Units = &storedUnits{&storedRedPacket{r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min)}}
+			out.Units = &storedUnits{RedPacket: &storedRedPacket{r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min)}}
 		}
+	}
+	if u := s.Units; u != nil {
+		out.Units = &storedUnits{Range: u.Ranges, File: u.FromFile, Column: u.Column, KeyEnv: u.KeyEnv, Secret: u.Secret, Choose: u.Choose}
 	}
 	if p := s.Payment; p != nil {
 		out.Payment = p.stored()
@@ -115,7 +127,7 @@ func (s Sale) JSON() ([]byte, error) {
 }
 
 // FromJSON reads what JSON wrote, in this version of the program or another:
-// fields that it does not know are ignored. File and Embedded.Dir are empty.
+// fields that it does not know are ignored. File, Embedded.Dir and paths are empty.
 func FromJSON(data []byte) (Sale, error) {
 	var in stored
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -153,10 +165,14 @@ func FromJSON(data []byte) (Sale, error) {
 	if s.Engine == "" {
 		s.Engine, s.Ack = EngineLedger, AckLedger
 	}
-	if in.Units != nil && in.Units.RedPacket != nil {
-		if s.RedPacket = in.Units.RedPacket.read(); s.RedPacket == nil {
+	switch u := in.Units; {
+	case u == nil:
+	case u.RedPacket != nil:
+		if s.RedPacket = u.RedPacket.read(); s.RedPacket == nil {
 			return Sale{}, errors.New("stored declaration: the amounts of its red packet cannot be read")
 		}
+	default:
+		s.Units = &Units{Ranges: u.Range, FromFile: u.File, Column: u.Column, KeyEnv: u.KeyEnv, Secret: u.Secret, Choose: u.Choose}
 	}
 	if p := in.Payment; p != nil {
 		s.Payment = p.read()
@@ -243,7 +259,10 @@ func (s Sale) saneEngine() error {
 	switch {
 	case s.Engine == "" || s.Engine == EngineLedger:
 		if s.Ack != "" && s.Ack != AckLedger || s.Backlog != 0 || s.RedPacket != nil {
-			return errors.New("ack, backlog and units stand without engine redis")
+			return errors.New("ack, backlog and red packets stand without engine redis")
+		}
+		if s.Units != nil {
+			return s.Units.check(s.Stock)
 		}
 	case s.Engine != EngineRedis:
 		return fmt.Errorf("the engine %q is not known to this program: use a newer one", s.Engine)
@@ -253,6 +272,8 @@ func (s Sale) saneEngine() error {
 		return errors.New("payment stands with engine redis")
 	case s.Partial:
 		return errors.New("partial stands with engine redis")
+	case s.Units != nil:
+		return errors.New("units that are no red packets stand with engine redis")
 	case s.who():
 		return errors.New("rules, variables, users, history or queue stand with engine redis")
 	case s.Backlog < 1:

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -37,6 +38,9 @@ func anySale(t *rapid.T) Sale {
 		anyRules(t, &s)
 	}
 	s.Partial = !redis && rapid.Bool().Draw(t, "partial")
+	if !redis && rapid.Bool().Draw(t, "units") {
+		anyUnits(t, &s)
+	}
 	s.LockCount = int(rapid.Int64Range(1, min(s.Stock, MaxLockCount)).Draw(t, "locks"))
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
 		return time.Unix(rapid.Int64Range(946684800, 32503680000-1).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC()
@@ -136,6 +140,23 @@ func anyRules(t *rapid.T, s *Sale) {
 	}
 }
 
+// anyUnits draws units that are more than numbers.
+func anyUnits(t *rapid.T, s *Sale) {
+	s.Units = &Units{Choose: rapid.Bool().Draw(t, "choose")}
+	if rapid.Bool().Draw(t, "range") {
+		s.Stock = rapid.Int64Range(1, 1e12).Draw(t, "seats")
+		s.Units.Ranges = []string{fmt.Sprintf("A1-A%d", s.Stock)}
+		return
+	}
+	s.Units.FromFile, s.Units.File, s.Units.Column = true, rapid.String().Draw(t, "codes"), rapid.String().Draw(t, "column")
+	switch rapid.IntRange(0, 2).Draw(t, "key") {
+	case 0:
+		s.Units.Secret, s.Units.Choose, s.Units.KeyEnv = true, false, rapid.StringMatching(envForm).Draw(t, "env")
+	case 1:
+		s.Units.Secret, s.Units.Choose, s.Units.KeyFile = true, false, rapid.String().Draw(t, "key file")
+	}
+}
+
 // withoutFiles is a sale as FromJSON reads it: it says that there are files, and not which.
 func withoutFiles(s Sale) Sale {
 	s.File = ""
@@ -151,6 +172,11 @@ func withoutFiles(s Sale) Sale {
 		h := *s.History
 		h.Files = []string{}
 		s.History = &h
+	}
+	if s.Units != nil {
+		u := *s.Units
+		u.File, u.KeyFile = "", ""
+		s.Units = &u
 	}
 	return s
 }
@@ -273,6 +299,29 @@ func TestJSONIsCanonical(t *testing.T) {
 				`"redis":{"nodes":["r:1"],"tls":false},"embedded":{},"engine":"redis","ack":"redis","backlog":5,` +
 				`"units":{"redPacket":{"total":"100.00","currency":"CNY","split":"random","min":"0.01"}}}`,
 		},
+		"seats": {
+			Sale{Name: "a", Run: 1, Stock: 80, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+				Units: &Units{Ranges: []string{"A1-A40", "B1-B40"}, Choose: true}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":80,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
+				`"units":{"range":["A1-A40","B1-B40"],"choose":true}}`,
+		},
+		"codes": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+				Units: &Units{File: "x.csv", FromFile: true, Column: "code", KeyEnv: "K", Secret: true}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
+				`"units":{"file":true,"column":"code","keyEnv":"K","secret":true}}`,
+		},
+		"codes, the key in a file": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+				Units: &Units{File: "x.csv", FromFile: true, KeyFile: "k", Secret: true}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},` +
+				`"units":{"file":true,"secret":true}}`,
+		},
+		"seats of a file": {
+			Sale{Name: "a", Run: 1, Stock: 9, LockCount: 1, PerUserLimit: 1, LockTTL: 3 * time.Second, Embedded: &Embedded{},
+				Units: &Units{File: "x.csv", FromFile: true}},
+			`{"apiVersion":"salectl/v1","name":"a","run":1,"stock":9,"lockCount":1,"perUserLimit":1,"lockTtlMs":3000,"embedded":{},"units":{"file":true}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := c.sale.JSON(); err != nil || string(got) != c.want {
@@ -298,6 +347,14 @@ func TestFromJSON(t *testing.T) {
 		`"users":{"attributes":{"level":"int"},"file":true,"freshMs":1000,"cached":7},"queue":{"order":"arrival","depth":1}`
 	changeWho := func(old, new string) string {
 		return change(`"embedded":{}`, strings.Replace(who, old, new, 1))
+	}
+	const seats = `"embedded":{},"units":{"range":["A1-A5","B1-B4"],"choose":true}`
+	changeSeats := func(old, new string) string {
+		return change(`"embedded":{}`, strings.Replace(seats, old, new, 1))
+	}
+	const codes = `"embedded":{},"units":{"file":true,"column":"code","keyEnv":"K","secret":true}`
+	changeCodes := func(old, new string) string {
+		return change(`"embedded":{}`, strings.Replace(codes, old, new, 1))
 	}
 	for name, c := range map[string]struct {
 		data string
@@ -365,6 +422,19 @@ func TestFromJSON(t *testing.T) {
 		"a deeper queue":        {changeWho(`"depth":1`, `"depth":1000000000`), true},
 		"rules of lists":        {changeLists(`"embedded":{}`, who), false},
 		"no min":                {changeLists(`,"min":"0.10"`, ``), false},
+		"seats":                 {changeSeats("", ""), true},
+		"too few seats":         {changeSeats("A5", "A4"), false},
+		"a seat twice":          {changeSeats("B1-B4", "A2-A5"), false},
+		"a range backwards":     {changeSeats("B1-B4", "B4-B1"), false},
+		"seats with a column":   {changeSeats(`"choose"`, `"column":"x","choose"`), false},
+		"seats with a key":      {changeSeats(`"choose":true`, `"secret":true`), false},
+		"seats and a file":      {changeSeats(`"choose"`, `"file":true,"choose"`), false},
+		"neither":               {changeSeats(`"range":["A1-A5","B1-B4"],`, ``), false},
+		"seats of lists":        {changeLists(`"units":{"redPacket":{"total":"0.90","currency":"CNY","split":"fixed","min":"0.10"}}`, seats[len(`"embedded":{},`):]), false},
+		"codes":                 {changeCodes("", ""), true},
+		"codes of a key file":   {changeCodes(`"keyEnv":"K",`, ``), true},
+		"a key and no secret":   {changeCodes(`,"secret":true`, ``), false},
+		"codes to choose":       {changeCodes(`"secret"`, `"choose":true,"secret"`), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := FromJSON([]byte(c.data))

@@ -76,7 +76,7 @@ func (l *loader) path(path string) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		l.fail(unreadable(path, err))
+		l.fail(Unreadable(path, err))
 	case info.IsDir():
 		l.folder(path)
 	default:
@@ -87,7 +87,7 @@ func (l *loader) path(path string) {
 func (l *loader) folder(dir string) {
 	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
-		l.fail(unreadable(dir, err))
+		l.fail(Unreadable(dir, err))
 		return
 	}
 	found := false
@@ -120,7 +120,7 @@ func (l *loader) file(path string) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		l.fail(unreadable(path, err))
+		l.fail(Unreadable(path, err))
 		return
 	}
 	defer f.Close()
@@ -138,7 +138,7 @@ func (l *loader) stream(name, dir string, r io.Reader) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxFileSize+1))
 	switch {
 	case err != nil:
-		l.fail(unreadable(name, err))
+		l.fail(Unreadable(name, err))
 		return
 	case len(text) > MaxFileSize:
 		l.fail(&Problem{File: name, Message: "the file is larger than 1 MiB",
@@ -189,8 +189,8 @@ func (l *loader) documents(src *source) {
 	}
 }
 
-// unreadable says why a file or folder could not be read.
-func unreadable(path string, err error) *Problem {
+// Unreadable says why a file or folder could not be read.
+func Unreadable(path string, err error) *Problem {
 	p := &Problem{File: path, Cause: err}
 	var pathErr *fs.PathError
 	reason := err

@@ -34,11 +34,12 @@ type Sale struct {
 	Queue     *Queue     // nil: by arrival, DefaultDepth deep
 
 	// How units are given out. With EngineLedger, Ack is AckLedger, Backlog is
-	// 0 and RedPacket is nil.
+	// 0 and RedPacket is nil. With EngineRedis, Units is nil.
 	Engine    Engine
 	Ack       Ack
 	Backlog   int64      // most claims that Redis has granted and the ledger lacks, over all shards; 1 to MaxBacklog; see Allotment
-	RedPacket *RedPacket // nil: a unit is a number and no more
+	RedPacket *RedPacket // nil: a unit is no packet of money
+	Units     *Units     // nil: a unit is a number, or a red packet
 
 	// Where the sale lives. With EngineLedger: either Embedded, or Redis and
 	// HBase. With EngineRedis: Redis, and one of Embedded and HBase. Ask Ledger,

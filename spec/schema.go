@@ -3,6 +3,8 @@ package spec
 import (
 	"encoding/json"
 	"math"
+	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -74,10 +76,13 @@ func (specPart) JSONSchemaExtend(s *jsonschema.Schema) {
 func home(title string, engine Engine, needs, forbids []string) *jsonschema.Schema {
 	s := &jsonschema.Schema{Title: title, Required: needs, Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{}}
 	s.Properties.Set("engine", &jsonschema.Schema{Const: engine})
+	packets := &jsonschema.Schema{Required: []string{"redPacket"}}
 	switch engine {
 	case EngineLedger:
 		forbids = append(forbids, redisKeys...)
+		s.Properties.Set("units", &jsonschema.Schema{Not: packets})
 	case EngineRedis:
+		s.Properties.Set("units", packets)
 		forbids = append(append(forbids, "partial", "payment"), ruleKeys...)
 		s.Properties.Set("stock", &jsonschema.Schema{Maximum: json.Number(strconv.Itoa(MaxRedisStock))})
 		s.Properties.Set("perUserLimit", &jsonschema.Schema{Const: DefaultPerUserLimit})
@@ -95,6 +100,43 @@ func choices[Word ~string](s *jsonschema.Schema, name string, words ...Word) {
 	for _, word := range words {
 		p.Enum = append(p.Enum, word)
 	}
+}
+
+func (unitsPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	longest := uint64(MaxRangeText)
+	list(property(s, "range"), MaxRanges)
+	property(s, "range").Items.MaxLength = &longest
+	property(s, "keyEnv").Pattern = envForm
+	notBlank(s, "file", "column", "keyFile")
+	property(s, "public").Default = false
+	property(s, "choose").Default = false
+	for _, kind := range unitKinds {
+		if kind.key != "file" {
+			s.OneOf = append(s.OneOf, unitsOf(kind.key, kind.with))
+			continue
+		}
+		for _, key := range []string{"keyEnv", "keyFile"} {
+			withKey := unitsOf("file", []string{"column", "public", "choose", key}, key)
+			withKey.Properties.Set("public", &jsonschema.Schema{Const: false})
+			withKey.Properties.Set("choose", &jsonschema.Schema{Const: false})
+			s.OneOf = append(s.OneOf, withKey)
+		}
+		public := unitsOf("file", []string{"column", "public", "choose"}, "public")
+		public.Properties.Set("public", &jsonschema.Schema{Const: true})
+		s.OneOf = append(s.OneOf, public)
+	}
+}
+
+// unitsOf is one of the ways to say what units are: the key that says it, those that may
+// stand beside it, and those of them that must.
+func unitsOf(key string, with []string, must ...string) *jsonschema.Schema {
+	s := &jsonschema.Schema{Required: append([]string{key}, must...), Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{}}
+	for _, k := range keysOf(reflect.TypeFor[unitsPart]()) {
+		if k.name != key && !slices.Contains(with, k.name) {
+			s.Not.AnyOf = append(s.Not.AnyOf, &jsonschema.Schema{Required: []string{k.name}})
+		}
+	}
+	return s
 }
 
 func (redPacketPart) JSONSchemaExtend(s *jsonschema.Schema) {

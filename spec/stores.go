@@ -74,18 +74,22 @@ func (d *decoder) listsAndLedger(o object) {
 		d.refuse(o.values["engine"], "Add embedded: {} to keep the ledger in local files, or hbase.",
 			"%s is redis, and %s does not say where the ledger is kept", engine, o.path)
 	case embedded != nil && hbase != nil:
-		first, second, name := embedded, hbase, "hbase"
-		if after(embedded, hbase) {
-			first, second, name = hbase, embedded, "embedded"
-		}
-		d.refuse(second, "Keep one of them, for the ledger.",
-			"%s cannot stand beside %s, which is on line %d", join(o.path, name), first.Value, first.Line)
+		d.beside(o, embedded, hbase, "Keep one of them, for the ledger.")
 	}
 }
 
 // after reports whether a stands behind b in the document.
 func after(a, b *yaml.Node) bool {
 	return a.Line > b.Line || a.Line == b.Line && a.Column > b.Column
+}
+
+// beside reports the later of two keys that cannot stand beside each other.
+func (d *decoder) beside(o object, a, b *yaml.Node, remedy string) {
+	later, other := b, a
+	if after(a, b) {
+		later, other = a, b
+	}
+	d.refuse(later, remedy, "%s cannot stand beside %s, which is on line %d", join(o.path, target(later).Value), target(other).Value, other.Line)
 }
 
 func (d *decoder) embedded(v value) *Embedded {

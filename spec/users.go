@@ -131,11 +131,7 @@ func (d *decoder) one(o object, first, second, what string) bool {
 	case a == nil && b == nil:
 		d.refuse(o.at, fmt.Sprintf("Add %s or %s %s.", first, second, what), "%s has neither %s nor %s", o.path, first, second)
 	case a != nil && b != nil:
-		later, other := b, a
-		if after(a, b) {
-			later, other = a, b
-		}
-		d.refuse(later, "Keep one of them.", "%s cannot stand beside %s, which is on line %d", join(o.path, later.Value), other.Value, other.Line)
+		d.beside(o, a, b, "Keep one of them.")
 		return false
 	}
 	return true

@@ -1,0 +1,115 @@
+// Package csvfile reads CSV whose first line names the columns, and says what is wrong
+// with it at its place: New reads that line, Column finds a column by its name, and Record
+// goes on line by line. What stands in the cells is the business of those who call it.
+package csvfile
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"salectl/spec"
+)
+
+// Refuse takes what is wrong at a line and a column, both from 1. With an error, reading
+// ends with that error.
+type Refuse func(line, column int, remedy, message string, args ...any) error
+
+// ErrBroken is a line that is no CSV, or has more cells or fewer than the first. Refuse
+// has been told. Where a cell may reach over lines, nothing behind it is certain.
+var ErrBroken = errors.New("a line is no CSV")
+
+// Reader reads the records of a file.
+type Reader struct {
+	// Header are the names of the columns, without a byte order mark.
+	Header []string
+	// Hidden keeps texts of the file out of what Refuse is told, apart from a name that is
+	// nearly the one that is looked for: the first line of a file without a header may be
+	// a secret.
+	Hidden bool
+
+	csv    *csv.Reader
+	refuse Refuse
+}
+
+// New reads the first line. needed tells in its remedy which columns are expected.
+func New(from io.Reader, needed string, refuse Refuse) (*Reader, error) {
+	r := &Reader{csv: csv.NewReader(from), refuse: refuse}
+	r.csv.ReuseRecord = true
+	header, err := r.csv.Read()
+	switch {
+	case errors.Is(err, io.EOF):
+		if err := refuse(1, 1, "Write the names of the columns into the first line, "+needed+".", "the file is empty"); err != nil {
+			return nil, err
+		}
+		return nil, ErrBroken
+	case err != nil:
+		return nil, r.broken(err)
+	}
+	r.Header = slices.Clone(header)
+	r.Header[0] = strings.TrimPrefix(r.Header[0], "\ufeff")
+	return r, nil
+}
+
+// Column is the index of a column. Refuse is told if there is none, or there are two; the
+// index is below zero if there is none.
+func (r *Reader) Column(name string) (int, error) {
+	i := slices.Index(r.Header, name)
+	if i < 0 {
+		return i, r.refuse(1, 1, r.others(name), "there is no column named %s", name)
+	}
+	if again := slices.Index(r.Header[i+1:], name); again >= 0 {
+		line, at := r.csv.FieldPos(i + 1 + again)
+		return i, r.refuse(line, at, "Rename one of them.", "there are two columns named %s", name)
+	}
+	return i, nil
+}
+
+// others says which columns there are instead of one.
+func (r *Reader) others(name string) string {
+	near := spec.Nearest(name, r.Header)
+	switch {
+	case near != "" && (!r.Hidden || likeName(near, name)):
+		return fmt.Sprintf("Is %s meant? Name it %s.", near, name)
+	case r.Hidden:
+		return fmt.Sprintf("Write the names of the columns into the first line, %s among them, or declare another column.", name)
+	}
+	return fmt.Sprintf("The columns are %s. Name the one that is meant %s.", strings.Join(r.Header, ", "), name)
+}
+
+// likeName reports whether a text that resembles a name is one, rather than a secret that
+// begins like it.
+func likeName(text, name string) bool {
+	return len(text) <= len(name)+2 && !strings.ContainsAny(text, "0123456789")
+}
+
+// Record is the next record, until the next call; io.EOF behind the last.
+func (r *Reader) Record() ([]string, error) {
+	record, err := r.csv.Read()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = r.broken(err)
+	}
+	return record, err
+}
+
+// At is where a field of the record begins.
+func (r *Reader) At(field int) (line, column int) { return r.csv.FieldPos(field) }
+
+// broken tells of a line that is no CSV; any other error is that of the file.
+func (r *Reader) broken(err error) error {
+	var parse *csv.ParseError
+	if !errors.As(err, &parse) {
+		return err
+	}
+	remedy := "Put texts that hold a comma or a quote into double quotes, and double each quote in them."
+	if errors.Is(err, csv.ErrFieldCount) {
+		remedy = "Give each line as many cells as the header has."
+	}
+	if err := r.refuse(parse.Line, parse.Column, remedy, "this is no CSV: %v", parse.Err); err != nil {
+		return err
+	}
+	return ErrBroken
+}

@@ -1,0 +1,163 @@
+package units
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Change is how what is declared differs from the units that a sale has.
+type Change struct {
+	Gone  []int64 // numbers of the units that are declared no more, ascending
+	Added int64   // units that are declared and not there
+
+	lines  []uint64 // a bit for each line of which the unit is added
+	digest [32]byte // of what was compared
+}
+
+// Have hands over the units that a sale has, in any order, each with its number, until each
+// returns an error, which it then returns.
+type Have = func(each func(number int64, u Unit) error) error
+
+// matched marks, in mark.line, a unit that is there.
+const matched = 1 << 63
+
+// Compare holds what is declared against the units that a sale has already. It reads have
+// twice where it has to look at a unit again. A unit that is declared under the name of one
+// that is there, with other attributes, is refused. So is what Check refuses.
+func (s *Source) Compare(ctx context.Context, have Have) (*Change, error) {
+	marks, summary, err := s.index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Change{digest: summary.Digest}
+	doubts, doubtful := map[int64]uint64{}, int64(0) // hashes of names by number; how many there would be
+	err = have(func(number int64, u Unit) error {
+		hash := s.hash(u.Name)
+		same := withName(marks, hash)
+		if len(same) == 0 {
+			c.Gone = append(c.Gone, number)
+			return nil
+		}
+		whole := s.whole(u)
+		switch i := slices.IndexFunc(same, func(m mark) bool { return m.whole == whole }); {
+		case i < 0:
+			if doubtful++; len(doubts) < maxDoubts {
+				doubts[number] = hash
+			}
+		case same[i].line&matched != 0:
+			return errors.New("the sale has a unit twice: its ledger is damaged. Run audit")
+		default:
+			same[i].line |= matched
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.doubted(ctx, have, doubts, doubtful, c); err != nil {
+		return nil, err
+	}
+	slices.Sort(c.Gone)
+	for _, m := range marks {
+		if m.line&matched == 0 {
+			c.Added++
+			c.add(m.line)
+		}
+	}
+	return c, nil
+}
+
+// doubted looks again at units that are there and whose names have the hash of one that is
+// declared and differs: either its attributes do, which is refused, or it is another one.
+func (s *Source) doubted(ctx context.Context, have Have, doubts map[int64]uint64, doubtful int64, c *Change) error {
+	if doubtful == 0 {
+		return nil
+	}
+	type known struct {
+		number int64
+		name   string
+		there  bool
+	}
+	names := map[uint64][]*known{}
+	err := have(func(number int64, u Unit) error {
+		if hash, in := doubts[number]; in {
+			names[hash] = append(names[hash], &known{number: number, name: strings.Clone(u.Name)})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	problems := s.problems()
+	_, err = s.scan(ctx, s.problems(), func(line int64, u Unit) error {
+		for _, k := range names[s.hash(u.Name)] {
+			if k.name == u.Name {
+				k.there = true
+				s.refuseAltered(problems, line, u)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	switch unseen := doubtful - int64(len(doubts)); {
+	case problems.any():
+		problems.more += unseen
+	case unseen > 0:
+		return errCollide
+	}
+	for _, same := range names {
+		for _, k := range same {
+			if !k.there {
+				c.Gone = append(c.Gone, k.number)
+			}
+		}
+	}
+	return problems.err()
+}
+
+func (s *Source) refuseAltered(problems *problems, line int64, u Unit) {
+	if !s.units.FromFile {
+		_ = problems.refuse(0, 0, "Declare the units by a file, as before; or give the unit another name.",
+			"the unit %s is in the sale already, with attributes that a range does not have", u.Name)
+		return
+	}
+	_ = problems.refuse(int(line), 1, "Write the line as it was; or give the unit another name, which makes it a new one.",
+		"the unit of this line is in the sale already, with other attributes")
+}
+
+func (c *Change) add(line uint64) {
+	for uint64(len(c.lines)) <= line/64 {
+		c.lines = append(c.lines, 0)
+	}
+	c.lines[line/64] |= 1 << (line % 64)
+}
+
+func (c *Change) added(line uint64) bool {
+	return line/64 < uint64(len(c.lines)) && c.lines[line/64]>>(line%64)&1 == 1
+}
+
+// New hands over the units that are added, in their order; all if c is nil. As with Read,
+// what was handed over counts for nothing if there is an error.
+func (s *Source) New(ctx context.Context, c *Change, each func(Unit) error) error {
+	if c == nil {
+		return s.Read(ctx, each)
+	}
+	if s.digest != nil && *s.digest != c.digest {
+		return s.changed()
+	}
+	s.digest = &c.digest
+	problems := s.problems()
+	if _, err := s.scan(ctx, problems, func(line int64, u Unit) error {
+		if !c.added(uint64(line)) {
+			return nil
+		}
+		return each(u)
+	}); err != nil {
+		return err
+	}
+	return problems.err()
+}

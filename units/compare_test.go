@@ -1,0 +1,157 @@
+package units
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"salectl/spec"
+)
+
+// having is a sale with units, which it hands over in the order of their numbers.
+func having(units map[int64]Unit) Have {
+	return func(each func(int64, Unit) error) error {
+		for _, number := range slices.Sorted(maps.Keys(units)) {
+			if err := each(number, units[number]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func added(t testing.TB, s *Source, c *Change) []string {
+	t.Helper()
+	var names []string
+	if err := s.New(t.Context(), c, func(u Unit) error { names = append(names, u.Name); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestCompare(t *testing.T) {
+	for name, c := range map[string]struct {
+		have  map[int64]Unit
+		gone  []int64
+		added string
+	}{
+		"nothing there": {nil, nil, "b a d c"},
+		"all there":     {map[int64]Unit{1: {"b", []string{"2"}}, 2: {"a", []string{"1"}}, 3: {"d", []string{"4"}}, 4: {"c", []string{"3"}}}, nil, ""},
+		"some there":    {map[int64]Unit{7: {"a", []string{"1"}}, 9: {"c", []string{"3"}}}, nil, "b d"},
+		"others there":  {map[int64]Unit{3: {"x", []string{"1"}}, 12: {"y", nil}, 5: {"a", []string{"1"}}, 11: {"w", nil}}, []int64{3, 11, 12}, "b d c"},
+	} {
+		for kind, hash := range map[string]func(string) uint64{"": nil, ", hashes collide": func(string) uint64 { return 1 }} {
+			t.Run(name+kind, func(t *testing.T) {
+				s := secretFile(t, 4, "code,pin\nb,2\na,1\nd,4\nc,3\n")
+				if hash != nil {
+					s.hash = hash
+				}
+				change, err := s.Compare(t.Context(), having(c.have))
+				if err != nil {
+					t.Fatal(err)
+				}
+				names := added(t, s, change)
+				if !slices.Equal(change.Gone, c.gone) || strings.Join(names, " ") != c.added || change.Added != int64(len(names)) {
+					t.Errorf("gone %v, %d added: %v", change.Gone, change.Added, names)
+				}
+			})
+		}
+	}
+}
+
+// What is there with other attributes cannot be made another unit silently.
+func TestCompareRefusesAlteredUnits(t *testing.T) {
+	const want = `codes.csv:3:1: the unit of this line is in the sale already, with other attributes
+  Write the line as it was; or give the unit another name, which makes it a new one.
+codes.csv:5:1: the unit of this line is in the sale already, with other attributes
+  Write the line as it was; or give the unit another name, which makes it a new one.
+`
+	for kind, hash := range map[string]func(string) uint64{"": nil, "hashes collide": func(string) uint64 { return 1 }} {
+		s := secretFile(t, 4, "code,pin\nb,2\na,1\nd,4\nc,3\n")
+		if hash != nil {
+			s.hash = hash
+		}
+		_, err := s.Compare(t.Context(), having(map[int64]Unit{1: {"a", []string{"9"}}, 2: {"b", []string{"2"}}, 3: {"c", nil}, 4: {"x", nil}}))
+		if got := told(t, s, err); got != want {
+			t.Errorf("%s: got\n%s", kind, got)
+		}
+	}
+	s := mustSource(t, 2, spec.Units{Ranges: []string{"A1-A2"}})
+	_, err := s.Compare(t.Context(), having(map[int64]Unit{5: {"A2", []string{"x"}}}))
+	if got := told(t, s, err); got != "sale.yaml:1: the unit A2 is in the sale already, with attributes that a range does not have\n"+
+		"  Declare the units by a file, as before; or give the unit another name.\n" {
+		t.Errorf("of a range: %s", got)
+	}
+}
+
+func TestCompareManyAlteredUnits(t *testing.T) {
+	text, have := "code,pin\n", map[int64]Unit{}
+	for i := range 3 * maxDoubts {
+		text += fmt.Sprintf("c%d,1\n", i)
+		have[int64(i)] = Unit{fmt.Sprintf("c%d", i), []string{"2"}}
+	}
+	s := publicFile(t, 3*maxDoubts, text)
+	_, err := s.Compare(t.Context(), having(have))
+	problems := spec.Problems(err)
+	if len(problems) != maxProblems+1 || problems[0].Line != 2 || problems[maxProblems].Message != "it has 2,990 more problems" {
+		t.Errorf("got %v", err)
+	}
+	// Where none of those that are looked at again is altered, the hash is to blame.
+	s = publicFile(t, 3*maxDoubts, text)
+	s.hash = func(string) uint64 { return 1 }
+	for number := range have {
+		have[number] = Unit{fmt.Sprintf("x%d", number), nil}
+	}
+	if _, err := s.Compare(t.Context(), having(have)); err == nil {
+		t.Error("the names of all units have one hash, and nobody minds")
+	}
+}
+
+func TestCompareErrors(t *testing.T) {
+	s := publicFile(t, 2, "code\na\nb\n")
+	broken := errors.New("broken")
+	if _, err := s.Compare(t.Context(), func(func(int64, Unit) error) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("what the sale has cannot be read: %v", err)
+	}
+	if _, err := s.Compare(t.Context(), having(map[int64]Unit{1: {"a", nil}, 2: {"a", nil}})); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("the sale has a unit twice: %v", err)
+	}
+	s = publicFile(t, 2, "code\na\na\n")
+	if _, err := s.Compare(t.Context(), having(nil)); len(spec.Problems(err)) != 1 {
+		t.Errorf("the file has a unit twice: %v", err)
+	}
+}
+
+// Compare says what a comparison of sets of names says, whichever hashes collide.
+func TestCompareAgreesWithSets(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		name := rapid.StringMatching("[a-d]{1,3}")
+		declared := rapid.SliceOfNDistinct(name, 1, 12, rapid.ID[string]).Draw(r, "declared")
+		there := rapid.SliceOfNDistinct(name, 0, 12, rapid.ID[string]).Draw(r, "there")
+		s := publicFile(t, int64(len(declared)), "code\n"+strings.Join(declared, "\n")+"\n")
+		if buckets := rapid.Uint64Range(0, 3).Draw(r, "buckets"); buckets > 0 {
+			s.hash = func(name string) uint64 { return uint64(name[0]) % buckets }
+		}
+		have := map[int64]Unit{}
+		var gone []int64
+		for i, name := range there {
+			have[int64(i)] = Unit{Name: name}
+			if !slices.Contains(declared, name) {
+				gone = append(gone, int64(i))
+			}
+		}
+		c, err := s.Compare(t.Context(), having(have))
+		if err != nil {
+			r.Fatal(err)
+		}
+		want := slices.DeleteFunc(slices.Clone(declared), func(name string) bool { return slices.Contains(there, name) })
+		if got := added(t, s, c); !slices.Equal(c.Gone, gone) || !slices.Equal(got, want) || c.Added != int64(len(want)) {
+			r.Fatalf("gone %v, want %v; added %v (%d), want %v", c.Gone, gone, got, c.Added, want)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package units
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"unicode"
+	"unicode/utf8"
+
+	"salectl/csvfile"
+)
+
+// Limits of a file.
+const (
+	maxColumns = 32
+	maxField   = 4096 // bytes
+	maxLine    = maxColumns * (2*maxField + 3)
+)
+
+// lines hands a file on to a reader of CSV, without lines of which that could make nothing
+// good: where one of these was it leaves an empty line, so that lines keep their numbers.
+// In what it hands on each record is one line.
+type lines struct {
+	from   *bufio.Reader
+	refuse csvfile.Refuse
+	number int    // of the line that was read last
+	empty  int    // the first empty line behind all others so far; 0: there is none
+	rest   []byte // of the line, not handed on yet
+	text   []byte // the line
+	err    error  // what comes behind the rest
+
+	// filled counts the lines that are not empty, and surplus is the first beyond the most
+	// that there may be; 0: there is none.
+	filled, most int64
+	surplus      int
+}
+
+func newLines(from io.Reader, most int64, refuse csvfile.Refuse) *lines {
+	l := &lines{from: bufio.NewReaderSize(from, maxLine+2), refuse: refuse, most: most}
+	if mark, _ := l.from.Peek(3); string(mark) == "\ufeff" {
+		_, _ = l.from.Discard(3)
+	}
+	return l
+}
+
+// Read implements io.Reader. It hands on one line at a time, so that number is that of the
+// record that is read.
+func (l *lines) Read(p []byte) (int, error) {
+	if len(l.rest) == 0 && l.err == nil {
+		l.next()
+	}
+	if len(l.rest) == 0 {
+		return 0, l.err
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+var newline = []byte("\n")
+
+func (l *lines) next() {
+	line, err := l.from.ReadSlice('\n')
+	long := errors.Is(err, bufio.ErrBufferFull)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = l.from.ReadSlice('\n')
+	}
+	l.err = err
+	if len(line) == 0 {
+		return
+	}
+	l.number++
+	text := bytes.TrimSuffix(bytes.TrimSuffix(line, newline), []byte("\r"))
+	l.text, l.rest = text, line
+	if len(text) == 0 {
+		if l.empty == 0 {
+			l.empty = l.number
+		}
+		return
+	}
+	if l.filled++; l.filled == l.most+1 {
+		l.surplus = l.number
+	}
+	if l.empty > 0 {
+		_ = l.refuse(l.empty, 1, "Remove it.", "the line is empty")
+		l.empty = 0
+	}
+	if long {
+		l.leaveOut(1, "Write one unit a line.", "the line has more than %d bytes", maxLine)
+	} else {
+		l.judge(text)
+	}
+}
+
+// column is a column in characters, for one in bytes of the line.
+func (l *lines) column(bytes int) int { return utf8.RuneCount(l.text[:min(bytes-1, len(l.text))]) + 1 }
+
+// judge leaves out a line with characters that no unit has, or one whose quotes do not
+// close: a record would reach into the next line.
+func (l *lines) judge(text []byte) {
+	plain := true
+	for _, c := range text {
+		if c < ' ' || c >= 0x7f {
+			plain = false
+			break
+		}
+	}
+	if !plain && l.foreign(text) {
+		return
+	}
+	if bytes.Count(text, []byte(`"`))%2 == 1 {
+		l.leaveOut(1, "Close it in the same line, and double a quote that is meant.", "a quote is not closed")
+	}
+}
+
+// foreign leaves out a line that is not UTF-8, or has characters that nobody sees.
+func (l *lines) foreign(text []byte) bool {
+	column := 1
+	for rest := text; len(rest) > 0; column++ {
+		r, size := utf8.DecodeRune(rest)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			l.leaveOut(column, "Save the file as UTF-8.", "this is not UTF-8")
+			return true
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029', r == '\ufeff':
+			l.leaveOut(column, "Remove it; an editor that shows invisible characters finds it.", "a control character stands here")
+			return true
+		}
+		rest = rest[size:]
+	}
+	return false
+}
+
+func (l *lines) leaveOut(column int, remedy, message string, args ...any) {
+	_ = l.refuse(l.number, column, remedy, message, args...)
+	l.rest = newline
+}

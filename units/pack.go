@@ -1,0 +1,97 @@
+package units
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// packed is the first byte of packed units: the version of their form, which is never
+// changed, since packed units stand in ledgers.
+const packed = 1
+
+// ErrDamaged says that bytes are no packed units.
+var ErrDamaged = errors.New("these are no packed units: they are damaged, or a newer program has packed them")
+
+// Pack appends units as the bytes of one chunk: the version, how many units there are, and
+// of each how many attributes it has, its name and these. Numbers are varints, and a text
+// has its length before it.
+func Pack(dst []byte, us []Unit) []byte {
+	dst = append(dst, packed)
+	dst = binary.AppendUvarint(dst, uint64(len(us)))
+	for _, u := range us {
+		dst = binary.AppendUvarint(dst, uint64(len(u.Attributes)))
+		for field := range u.fields() {
+			dst = binary.AppendUvarint(dst, uint64(len(field)))
+			dst = append(dst, field...)
+		}
+	}
+	return dst
+}
+
+// Unpack is Pack backwards. It returns ErrDamaged for what Pack has not made.
+func Unpack(b []byte) ([]Unit, error) {
+	if len(b) == 0 || b[0] != packed {
+		return nil, ErrDamaged
+	}
+	r := unpacker{rest: string(b[1:])}
+	var us []Unit
+	for count := r.number(2); count > 0 && !r.damaged; count-- {
+		us = append(us, r.unit())
+	}
+	if r.damaged || r.rest != "" {
+		return nil, ErrDamaged
+	}
+	return us, nil
+}
+
+// unpacker reads the rest of packed units.
+type unpacker struct {
+	rest    string // so that texts share its memory
+	damaged bool
+}
+
+func (r *unpacker) unit() Unit {
+	attributes := r.number(1)
+	u := Unit{Name: r.text()}
+	if attributes > 0 && !r.damaged {
+		u.Attributes = make([]string, attributes)
+	}
+	for i := range u.Attributes {
+		u.Attributes[i] = r.text()
+	}
+	return u
+}
+
+func (r *unpacker) text() string {
+	n := r.number(1)
+	if r.damaged {
+		return ""
+	}
+	text := r.rest[:n]
+	r.rest = r.rest[n:]
+	return text
+}
+
+// number reads how many things follow, each of which takes at least size bytes. Zero if
+// there are not so many bytes left: then all is damaged.
+func (r *unpacker) number(size int) int {
+	var n uint64
+	for i := 0; ; i++ {
+		if i == len(r.rest) || i == binary.MaxVarintLen64 {
+			r.damaged = true
+			return 0
+		}
+		c := r.rest[i]
+		n |= uint64(c&0x7f) << (7 * i)
+		if c >= 0x80 {
+			continue
+		}
+		r.rest = r.rest[i+1:]
+		// One number has one form only, and none is as large as to overflow.
+		if c == 0 && i > 0 || n > uint64(len(r.rest)/size) {
+			r.damaged = true
+			return 0
+		}
+		return int(n)
+	}
+}

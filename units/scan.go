@@ -1,0 +1,259 @@
+package units
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"strings"
+
+	"salectl/csvfile"
+	"salectl/spec"
+)
+
+// scan reads everything once. It calls each for every unit that is in order, with its line
+// or, with ranges, its place from 1 on, and goes on behind one that is not. The error is one
+// of each, of ctx, or of a file that cannot be read or has changed; what is wrong with the
+// units is in problems.
+func (s *Source) scan(ctx context.Context, problems *problems, each func(line int64, u Unit) error) (Summary, error) {
+	p := &pass{source: s, ctx: ctx, problems: problems, each: each}
+	var err error
+	if s.units.FromFile {
+		err = p.file()
+	} else {
+		p.sum = s.newDigest()
+		for name := range s.units.Names() {
+			if p.units++; p.units%1024 == 0 {
+				err = context.Cause(ctx)
+			}
+			if err == nil {
+				err = p.unit(p.units, Unit{Name: name})
+			}
+			if err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		return Summary{}, err
+	}
+	summary := Summary{Count: p.units}
+	if p.sum != nil {
+		p.sum.Sum(summary.Digest[:0])
+	}
+	if s.digest == nil {
+		s.digest = &summary.Digest
+	}
+	if *s.digest != summary.Digest {
+		return Summary{}, s.changed()
+	}
+	return summary, nil
+}
+
+// pass is one reading of all units.
+type pass struct {
+	source   *Source
+	ctx      context.Context
+	problems *problems
+	each     func(line int64, u Unit) error
+	units    int64     // with those that are not in order
+	sum      hash.Hash // of the columns, and the units so far; nil: the columns are not in order
+}
+
+// newDigest is for the columns and all units.
+func (s *Source) newDigest() hash.Hash {
+	h := sha256.New()
+	if s.key != nil {
+		h = hmac.New(sha256.New, s.key.digest)
+	}
+	var count [binary.MaxVarintLen64]byte
+	h.Write([]byte("salectl units v1\x00"))
+	h.Write(count[:binary.PutUvarint(count[:], uint64(len(s.columns)))])
+	for _, column := range s.columns {
+		addField(h, column)
+	}
+	return h
+}
+
+func addField(h io.Writer, field string) {
+	var length [binary.MaxVarintLen64]byte
+	_, _ = h.Write(length[:binary.PutUvarint(length[:], uint64(len(field)))])
+	_, _ = io.WriteString(h, field)
+}
+
+// unit takes a unit that is in order.
+func (p *pass) unit(line int64, u Unit) error {
+	for field := range u.fields() {
+		addField(p.sum, field)
+	}
+	return p.each(line, u)
+}
+
+// file reads the units of a file.
+func (p *pass) file() error {
+	path := p.source.units.File
+	if path == "" {
+		return &spec.Problem{File: p.source.sale, Message: "its units are in a file, and it is not known in which",
+			Remedy: "Name the sale's file, which says it, with -f."}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return spec.Unreadable(path, err)
+	}
+	defer f.Close()
+	before, err := f.Stat()
+	if err != nil {
+		return spec.Unreadable(path, err)
+	}
+	if !before.Mode().IsRegular() {
+		return &spec.Problem{File: path, Message: "it is no regular file, and units are read more than once", Remedy: "Name a file."}
+	}
+	p.source.size = before.Size()
+	if err := p.csv(f); err != nil {
+		return err
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return spec.Unreadable(path, err)
+	}
+	if before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
+		return p.source.changed()
+	}
+	return nil
+}
+
+func (s *Source) changed() error {
+	return &spec.Problem{File: s.units.File, Message: "the file changed while it was read",
+		Remedy: "Try again once nobody writes to it any more."}
+}
+
+// csv reads all lines.
+func (p *pass) csv(f io.Reader) error {
+	s := p.source
+	lines := newLines(f, s.stock+1, p.problems.refuse)
+	if begin, _ := lines.from.Peek(2); string(begin) == "\xff\xfe" || string(begin) == "\xfe\xff" {
+		return p.problems.refuse(1, 1, "Save it as UTF-8.", "the file is UTF-16")
+	}
+	among := "that of the units' names among them"
+	if s.units.Column != "" {
+		among = s.units.Column + " among them"
+	}
+	reader, err := csvfile.New(lines, among, p.problems.refuse)
+	switch {
+	case errors.Is(err, csvfile.ErrBroken), err == nil && p.problems.any():
+		return nil
+	case err != nil:
+		return spec.Unreadable(s.units.File, err)
+	}
+	reader.Hidden = s.units.Secret
+	name := p.header(reader, lines)
+	if p.problems.any() {
+		return nil
+	}
+	p.sum = s.newDigest()
+	for {
+		record, err := reader.Record()
+		switch {
+		case errors.Is(err, io.EOF):
+			p.units = lines.filled - 1
+			p.hold(lines)
+			return nil
+		case err == nil:
+			err = p.record(record, name, reader, lines)
+		case !errors.Is(err, csvfile.ErrBroken):
+			err = spec.Unreadable(s.units.File, err)
+		default:
+			err = nil // it is told, and the next record is in the next line
+		}
+		if err == nil && lines.filled%1024 == 0 {
+			err = context.Cause(p.ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// header takes the columns, and returns the index of the one that names units.
+func (p *pass) header(reader *csvfile.Reader, lines *lines) (name int) {
+	s := p.source
+	if n := len(reader.Header); n > maxColumns {
+		_ = p.problems.refuse(1, 1, "Leave out those that no buyer needs.", "there are %d columns, and may be %d", n, maxColumns)
+		return 0
+	}
+	first := map[string]int{}
+	for i, column := range reader.Header {
+		_, at := reader.At(i)
+		at = lines.column(at)
+		switch other, twice := first[column]; {
+		case strings.TrimSpace(column) == "":
+			_ = p.problems.refuse(1, at, "Give each column a name.", "column %d has no name", i+1)
+		case len(column) > maxField:
+			_ = p.problems.refuse(1, at, "Shorten it.", "the name of column %d has more than %d bytes", i+1, maxField)
+		case twice:
+			_ = p.problems.refuse(1, at, "Rename one of them.", "columns %d and %d have the same name", other+1, i+1)
+		default:
+			first[column] = i
+		}
+	}
+	if s.units.Column != "" {
+		if i, there := first[s.units.Column]; there {
+			name = i
+		} else {
+			_, _ = reader.Column(s.units.Column) // tells that it is not there
+		}
+	}
+	if p.problems.any() {
+		return 0
+	}
+	s.columns = []string{reader.Header[name]}
+	for i, column := range reader.Header {
+		if i != name {
+			s.columns = append(s.columns, column)
+		}
+	}
+	return name
+}
+
+// record takes the record of a line.
+func (p *pass) record(record []string, name int, reader *csvfile.Reader, lines *lines) error {
+	refuse := func(field int, remedy, message string, args ...any) error {
+		_, at := reader.At(field)
+		return p.problems.refuse(lines.number, lines.column(at), remedy, message, args...)
+	}
+	for i, field := range record {
+		if len(field) > maxField {
+			return refuse(i, "Shorten it.", "cell %d has %d bytes, and may have %d", i+1, len(field), maxField)
+		}
+	}
+	u := Unit{Name: record[name]}
+	switch trimmed := strings.TrimSpace(u.Name); {
+	case trimmed == "":
+		return refuse(name, "Write the unit's name there, or remove the line.", "the unit has no name")
+	case trimmed != u.Name:
+		return refuse(name, "Remove the blank.", "the unit's name begins or ends with a blank")
+	}
+	if len(record) > 1 {
+		u.Attributes = make([]string, 0, len(record)-1)
+		u.Attributes = append(append(u.Attributes, record[:name]...), record[name+1:]...)
+	}
+	return p.unit(int64(lines.number), u)
+}
+
+// hold holds the number of units against the stock.
+func (p *pass) hold(lines *lines) {
+	stock := p.source.stock
+	switch missing := stock - p.units; {
+	case missing > 0:
+		_ = p.problems.refuse(0, 0, fmt.Sprintf("Add %s, or write stock: %d. The first line names the columns and is no unit.", spec.Count(missing, "line"), p.units),
+			"the file has %s and the stock is %s: it lacks %s", spec.Count(p.units, "unit"), spec.Grouped(stock), spec.Grouped(missing))
+	case missing < 0:
+		_ = p.problems.refuse(lines.surplus, 1, fmt.Sprintf("Remove %s, or write stock: %d.", spec.Count(-missing, "line"), p.units),
+			"the file has %s and the stock is %s: it has %s more, from line %d on", spec.Count(p.units, "unit"), spec.Grouped(stock), spec.Grouped(-missing), lines.surplus)
+	}
+}

@@ -1,0 +1,479 @@
+package units
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"salectl/spec"
+)
+
+func TestNoUnits(t *testing.T) {
+	if s, err := ForSale(spec.Sale{Name: "plain", Stock: 5}, env); s != nil || err != nil {
+		t.Errorf("got %v, %v", s, err)
+	}
+}
+
+func TestRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		text    string
+		units   spec.Units
+		columns []string
+		want    []Unit
+	}{
+		"ranges":     {"", spec.Units{Ranges: []string{"A1-A2", "VIP"}}, []string{"unit"}, []Unit{{"A1", nil}, {"A2", nil}, {"VIP", nil}}},
+		"one column": {"code\na\nb\nc\n", spec.Units{FromFile: true}, []string{"code"}, []Unit{{"a", nil}, {"b", nil}, {"c", nil}}},
+		"attributes": {"code,pin,shop\nx1,1234,north\nx2,,\nx3,\"a \"\"b\"\", c\", \n", spec.Units{FromFile: true}, []string{"code", "pin", "shop"},
+			[]Unit{{"x1", []string{"1234", "north"}}, {"x2", []string{"", ""}}, {"x3", []string{`a "b", c`, " "}}}},
+		"the name in between": {"pin,code,shop\n1,x1,n\n2,x2,n\n3,x3,n\n", spec.Units{FromFile: true, Column: "code"}, []string{"code", "pin", "shop"},
+			[]Unit{{"x1", []string{"1", "n"}}, {"x2", []string{"2", "n"}}, {"x3", []string{"3", "n"}}}},
+		"as Windows writes it": {"\ufeffcode,pin\r\nä,1\r\nb,2\r\nc,3", spec.Units{FromFile: true, Column: "code"}, []string{"code", "pin"},
+			[]Unit{{"ä", []string{"1"}}, {"b", []string{"2"}}, {"c", []string{"3"}}}},
+		"empty lines at the end": {"code\na\nb\nc\n\r\n\n", spec.Units{FromFile: true}, []string{"code"}, []Unit{{"a", nil}, {"b", nil}, {"c", nil}}},
+		"quoted headers": {"\ufeff\"code\",\"the pin\"\na,1\nb,2\nc,3\n", spec.Units{FromFile: true, Column: "code"}, []string{"code", "the pin"},
+			[]Unit{{"a", []string{"1"}}, {"b", []string{"2"}}, {"c", []string{"3"}}}},
+		"the longest": {"code,x\n" + strings.Repeat("c", maxField) + "," + strings.Repeat(`""`, 0) + "\"" + strings.Repeat(`""`, maxField) + "\"\nb,\nc,\n",
+			spec.Units{FromFile: true}, []string{"code", "x"},
+			[]Unit{{strings.Repeat("c", maxField), []string{strings.Repeat(`"`, maxField)}}, {"b", []string{""}}, {"c", []string{""}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.units.FromFile {
+				c.units.File = write(t, c.text)
+			}
+			s := mustSource(t, 3, c.units)
+			got := all(t, s)
+			if !reflect.DeepEqual(got, c.want) || !slices.Equal(s.Columns(), c.columns) {
+				t.Errorf("got %q of %q", got, s.Columns())
+			}
+			if summary, err := s.Check(t.Context()); err != nil || summary.Count != 3 {
+				t.Errorf("checked: %+v, %v", summary, err)
+			}
+		})
+	}
+}
+
+// What is wrong is told all at once, with places and remedies.
+func TestCheckSaysWhatIsWrong(t *testing.T) {
+	long := strings.Repeat("x", maxField+1)
+	for name, c := range map[string]struct {
+		column, text, want string
+		stock              int64
+	}{
+		"empty": {"", "", `
+codes.csv:1:1: the file is empty
+  Write the names of the columns into the first line, that of the units' names among them.
+`, 2},
+		"blank": {"code", "\n\n\n", `
+codes.csv:1:1: the file is empty
+  Write the names of the columns into the first line, code among them.
+`, 2},
+		"begins with an empty line": {"", "\ncode\na\nb\n", `
+codes.csv:1:1: the line is empty
+  Remove it.
+`, 2},
+		"another column": {"code", "kode,pin\na,1\nb,2\n", `
+codes.csv:1:1: there is no column named code
+  Is kode meant? Name it code.
+`, 2},
+		"no such column": {"code", "pin,shop\na,1\nb,2\n", `
+codes.csv:1:1: there is no column named code
+  The columns are pin, shop. Name the one that is meant code.
+`, 2},
+		"columns": {"code", "code,,pin,pin," + long + "\n", `
+codes.csv:1:6: column 2 has no name
+  Give each column a name.
+codes.csv:1:11: columns 3 and 4 have the same name
+  Rename one of them.
+codes.csv:1:15: the name of column 5 has more than 4096 bytes
+  Shorten it.
+`, 2},
+		"too many columns": {"", strings.Repeat("c,", 32) + "c\n", `
+codes.csv:1:1: there are 33 columns, and may be 32
+  Leave out those that no buyer needs.
+`, 2},
+		"lines": {"", "code,pin\n,1\n\nx1,1,2\nx2\n" + `"x3,3` + "\n" + `x4,4"4"` + "\n \t,5\nä\x00,6\nä\xff,7\n x8,8\nx9," + long + "\n", `
+codes.csv:2:1: the unit has no name
+  Write the unit's name there, or remove the line.
+codes.csv:3:1: the line is empty
+  Remove it.
+codes.csv:4:1: this is no CSV: wrong number of fields
+  Give each line as many cells as the header has.
+codes.csv:5:1: this is no CSV: wrong number of fields
+  Give each line as many cells as the header has.
+codes.csv:6:1: a quote is not closed
+  Close it in the same line, and double a quote that is meant.
+codes.csv:7:5: this is no CSV: bare " in non-quoted-field
+  Put texts that hold a comma or a quote into double quotes, and double each quote in them.
+codes.csv:8:2: a control character stands here
+  Remove it; an editor that shows invisible characters finds it.
+codes.csv:9:2: a control character stands here
+  Remove it; an editor that shows invisible characters finds it.
+codes.csv:10:2: this is not UTF-8
+  Save the file as UTF-8.
+codes.csv:11:1: the unit's name begins or ends with a blank
+  Remove the blank.
+codes.csv: it has 1 more problem
+  Correct those above first.
+`, 10},
+		"a name behind wide characters": {"code", "pin,code\nünï, b\nx,c\n", `
+codes.csv:2:5: the unit's name begins or ends with a blank
+  Remove the blank.
+`, 2},
+		"a field too long": {"", "code,pin\na," + long + "\nb,1\n", `
+codes.csv:2:3: cell 2 has 4097 bytes, and may have 4096
+  Shorten it.
+`, 2},
+		"a line too long": {"", "code\n" + strings.Repeat("x", 3*maxLine) + "\nb\na\n", `
+codes.csv:2:1: the line has more than 262240 bytes
+  Write one unit a line.
+`, 3},
+		"twice": {"", "code,pin\nx1,1\nx2,2\nx1,3\nx3,4\nx1,1\n", `
+codes.csv:4:1: the unit of this line is that of line 2 once more
+  Remove one of them.
+codes.csv:6:1: the unit of this line is that of line 2 once more
+  Remove one of them.
+`, 5},
+		"too few": {"", "code\na\nb\n", `
+codes.csv: the file has 2 units and the stock is 1,000: it lacks 998
+  Add 998 lines, or write stock: 2. The first line names the columns and is no unit.
+`, 1000},
+		"one too few": {"", "code\na\nb\n", `
+codes.csv: the file has 2 units and the stock is 3: it lacks 1
+  Add 1 line, or write stock: 2. The first line names the columns and is no unit.
+`, 3},
+		"too many": {"", "code\na\nb\nc\nd\n", `
+codes.csv:4:1: the file has 4 units and the stock is 2: it has 2 more, from line 4 on
+  Remove 2 lines, or write stock: 4.
+`, 2},
+		"too many, some of them twice": {"", "code\na\nb\na\n", `
+codes.csv:4:1: the file has 3 units and the stock is 2: it has 1 more, from line 4 on
+  Remove 1 line, or write stock: 3.
+codes.csv:4:1: the unit of this line is that of line 2 once more
+  Remove one of them.
+`, 2},
+		"too many with problems": {"", "code\na\n\"\nc\n", `
+codes.csv:3:1: a quote is not closed
+  Close it in the same line, and double a quote that is meant.
+codes.csv:4:1: the file has 3 units and the stock is 2: it has 1 more, from line 4 on
+  Remove 1 line, or write stock: 3.
+`, 2},
+		"UTF-16": {"", "\xff\xfec\x00o\x00", `
+codes.csv:1:1: the file is UTF-16
+  Save it as UTF-8.
+`, 2},
+		"a broken header": {"", "co\"de\"\na\nb\n", `
+codes.csv:1:3: this is no CSV: bare " in non-quoted-field
+  Put texts that hold a comma or a quote into double quotes, and double each quote in them.
+`, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustSource(t, c.stock, spec.Units{FromFile: true, File: write(t, c.text), Column: c.column})
+			_, err := s.Check(t.Context())
+			if got := told(t, s, err); got != c.want[1:] {
+				t.Errorf("got:\n%s", got)
+			}
+			if read := s.Read(t.Context(), func(Unit) error { return nil }); read == nil && !strings.Contains(c.want, "once more") {
+				t.Error("it can be read")
+			}
+		})
+	}
+}
+
+// Of many problems the first are told, however many duplicates there are, and the number of
+// the others.
+func TestManyProblems(t *testing.T) {
+	text := "code\n"
+	for range 3 {
+		for i := range 2 * maxDoubts {
+			text += fmt.Sprintf("c%d\n", i)
+		}
+	}
+	s := publicFile(t, 6*maxDoubts, text)
+	_, err := s.Check(t.Context())
+	problems := spec.Problems(err)
+	if len(problems) != maxProblems+1 {
+		t.Fatalf("%d problems: %v", len(problems), err)
+	}
+	for i, p := range problems[:maxProblems] {
+		if p.Line != 2*maxDoubts+2+i || !strings.HasSuffix(p.Message, fmt.Sprintf("that of line %d once more", i+2)) {
+			t.Errorf("got %v", p)
+		}
+	}
+	if last := problems[maxProblems].Message; last != "it has 3,990 more problems" {
+		t.Errorf("the last says %s", last)
+	}
+}
+
+// Names whose hashes collide are no duplicates.
+func TestCollisions(t *testing.T) {
+	for name, hash := range map[string]func(string) uint64{
+		"all":  func(string) uint64 { return 7 },
+		"some": func(name string) uint64 { return uint64(name[0]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := publicFile(t, 6, "code\na1\nb1\na2\na3\nb2\nc1\n")
+			s.hash = hash
+			if summary, err := s.Check(t.Context()); err != nil || summary.Count != 6 {
+				t.Errorf("got %+v, %v", summary, err)
+			}
+			s = publicFile(t, 6, "code\na1\nb1\na2\na1\nb2\na2\n")
+			s.hash = hash
+			_, err := s.Check(t.Context())
+			want := "codes.csv:5:1: the unit of this line is that of line 2 once more\n  Remove one of them.\n" +
+				"codes.csv:7:1: the unit of this line is that of line 4 once more\n  Remove one of them.\n"
+			if got := told(t, s, err); got != want {
+				t.Errorf("got:\n%s", got)
+			}
+		})
+	}
+}
+
+// A hash that makes nothing of names is found out before it fills the memory.
+func TestTooManyCollisions(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("code\n")
+	for i := range 2*maxDoubts + 2 {
+		fmt.Fprintf(&text, "c%d\n", i)
+	}
+	s := publicFile(t, 2*maxDoubts+2, text.String())
+	pair := map[string]uint64{} // two of a hash each
+	for i := range 2*maxDoubts + 2 {
+		pair[fmt.Sprintf("c%d", i)] = uint64(i / 2)
+	}
+	s.hash = func(name string) uint64 { return pair[name] }
+	if _, err := s.Check(t.Context()); !errors.Is(err, errCollide) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// No text of a file with secret units is in any error, not even if its first line is a unit.
+func TestErrorsKeepSecrets(t *testing.T) {
+	const canary = "CODE-CANARY"
+	texts := map[string]string{
+		"no header":           canary + "1\n" + canary + "2\n",
+		"no header, cells":    canary + "1," + canary + "3\n" + canary + "2,x\n",
+		"a header twice":      "code," + canary + "," + canary + "\n",
+		"duplicates":          "code\n" + canary + "\n" + canary + "\n",
+		"quotes":              "code\n" + canary + "\"x\"\n\"" + canary + "\n",
+		"cells":               "code\n" + canary + "," + canary + "\n",
+		"a control character": "code\n" + canary + "\x01\n" + canary + "2\xff\n",
+		"blanks":              "code\n " + canary + "\n" + canary + "2 \n",
+		"too few":             "code\n" + canary + "\n",
+		"too many":            "code\n" + canary + "\n" + canary + "2\n" + canary + "3\n",
+		"long":                "code\n" + strings.Repeat(canary, maxField) + "\n" + strings.Repeat(canary, maxLine) + "\n",
+	}
+	for name, text := range texts {
+		for _, column := range []string{"", "code", "CODE", "CODE-"} {
+			s := mustSource(t, 2, spec.Units{FromFile: true, File: write(t, text), Column: column, KeyEnv: "KEY", Secret: true})
+			_, err := s.Check(t.Context())
+			if err == nil {
+				if column == "" && strings.HasPrefix(name, "no header") {
+					continue // its first unit is taken for the header, and one is missing
+				}
+				t.Errorf("%s, column %q: nothing is wrong", name, column)
+				continue
+			}
+			if shown := err.Error() + fmt.Sprintf("%+v", err) + told(t, s, err); strings.Contains(shown, "CANARY") {
+				t.Errorf("%s, column %q: it shows a code:\n%s", name, column, shown)
+			}
+		}
+	}
+	// Altered units are refused without being shown, too.
+	s := secretFile(t, 2, "code,pin\n"+canary+"1,1\n"+canary+"2,2\n")
+	_, err := s.Compare(t.Context(), having(map[int64]Unit{1: {canary + "1", []string{"CANARY"}}}))
+	if err == nil || strings.Contains(fmt.Sprintf("%v%+v", err, err), "CANARY") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The nearest column is suggested for secret units, too, unless it may be one of them.
+func TestNearestColumn(t *testing.T) {
+	for header, want := range map[string]string{
+		"Code":        "Is Code meant? Name it code.",
+		"kode":        "Is kode meant? Name it code.",
+		"cod1":        "Write the names of the columns into the first line, code among them, or declare another column.",
+		"code-abcdef": "Write the names of the columns into the first line, code among them, or declare another column.",
+	} {
+		s := mustSource(t, 1, spec.Units{FromFile: true, File: write(t, header+",x\na,b\n"), Column: "code", KeyEnv: "KEY", Secret: true})
+		_, err := s.Check(t.Context())
+		if problems := spec.Problems(err); len(problems) != 1 || problems[0].Remedy != want {
+			t.Errorf("%s: got %v", header, told(t, s, err))
+		}
+	}
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	s := publicFile(t, 1, "code\na\n")
+	if err := os.Remove(s.units.File); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Check(t.Context())
+	if got := told(t, s, err); !errors.Is(err, fs.ErrNotExist) || got != "codes.csv: there is no such file or folder\n  Check the path; it is relative to the working directory.\n" {
+		t.Errorf("missing: %s", got)
+	}
+	if err := os.Mkdir(s.units.File, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Check(t.Context())
+	if got := told(t, s, err); got != "codes.csv: it is no regular file, and units are read more than once\n  Name a file.\n" {
+		t.Errorf("a folder: %s", got)
+	}
+	s = mustSource(t, 1, spec.Units{FromFile: true})
+	_, err = s.Check(t.Context())
+	if got := told(t, s, err); !strings.Contains(got, "it is not known in which") {
+		t.Errorf("of a stored declaration: %s", got)
+	}
+}
+
+// A file that changes while it is read, or between two readings, is refused.
+func TestFilesThatChange(t *testing.T) {
+	const want = "codes.csv: the file changed while it was read\n  Try again once nobody writes to it any more.\n"
+	rewrite := func(s *Source, text string) {
+		if err := os.WriteFile(s.units.File, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := publicFile(t, 2, "code\na\nb\n")
+	err := s.Read(t.Context(), func(u Unit) error {
+		if u.Name == "a" {
+			rewrite(s, "code\na\nb\nc\n")
+		}
+		return nil
+	})
+	if got := told(t, s, err); got != want {
+		t.Errorf("meanwhile: %s", got)
+	}
+	for name, second := range map[string]func(*Source) error{
+		"check": func(s *Source) error { _, err := s.Check(t.Context()); return err },
+		"read":  func(s *Source) error { return s.Read(t.Context(), func(Unit) error { return nil }) },
+		"new":   func(s *Source) error { return s.New(t.Context(), nil, func(Unit) error { return nil }) },
+		"compare": func(s *Source) error {
+			_, err := s.Compare(t.Context(), having(nil))
+			return err
+		},
+	} {
+		s := publicFile(t, 2, "code\na\nb\n")
+		if _, err := s.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		rewrite(s, "code\na\nc\n")
+		if got := told(t, s, second(s)); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	s = publicFile(t, 2, "code\na\nb\n")
+	c, err := s.Compare(t.Context(), having(map[int64]Unit{1: {"a", nil}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rewrite(s, "code\nb\na\n")
+	if got := told(t, s, s.New(t.Context(), c, func(Unit) error { return nil })); got != want {
+		t.Errorf("after it was compared: %s", got)
+	}
+}
+
+func TestReadEndsEarly(t *testing.T) {
+	enough := errors.New("enough")
+	s := publicFile(t, 2, "code\na\nb\n")
+	calls := 0
+	if err := s.Read(t.Context(), func(Unit) error { calls++; return enough }); !errors.Is(err, enough) || calls != 1 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+	gone, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	for _, s := range []*Source{
+		publicFile(t, 2000, "code\n"+strings.Repeat("a\n", 2000)),
+		mustSource(t, 2000, spec.Units{Ranges: []string{"1-2000"}}),
+	} {
+		if _, err := s.Check(gone); !errors.Is(err, enough) {
+			t.Errorf("with a context that has ended: %v", err)
+		}
+	}
+	// Behind a problem nothing is handed over.
+	s = publicFile(t, 3, "code\na\n\"\nc\n")
+	calls = 0
+	if err := s.Read(t.Context(), func(Unit) error { calls++; return nil }); err == nil || calls != 1 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
+// The digest is the hash of the columns and all fields, under the key if there is one.
+func TestDigest(t *testing.T) {
+	content := []byte("salectl units v1\x00" + "\x02\x04code\x03pin" + "\x01a\x01" + "1" + "\x01b\x00")
+	const text = "pin,code\n1,a\n,b\n"
+	digest := func(s *Source) [32]byte {
+		summary, err := s.Check(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return summary.Digest
+	}
+	path := write(t, text)
+	public := digest(mustSource(t, 2, spec.Units{FromFile: true, File: path, Column: "code"}))
+	if public != sha256.Sum256(content) {
+		t.Errorf("public: %x", public)
+	}
+	secret := mustSource(t, 2, spec.Units{FromFile: true, File: path, Column: "code", KeyEnv: "KEY", Secret: true})
+	mac := hmac.New(sha256.New, secret.Key().digest)
+	mac.Write(content)
+	if got := digest(secret); !bytes.Equal(got[:], mac.Sum(nil)) {
+		t.Errorf("secret: %x", got)
+	}
+	seen := map[[32]byte]string{public: "first"}
+	for name, other := range map[string]string{
+		"another order": "pin,code\n,b\n1,a\n", "another column": "pim,code\n1,a\n,b\n", "another pin": "pin,code\n2,a\n,b\n", "moved": "pin,code\n,a\n1,b\n",
+	} {
+		d := digest(mustSource(t, 2, spec.Units{FromFile: true, File: write(t, other), Column: "code"}))
+		if twin, twice := seen[d]; twice {
+			t.Errorf("%s has the digest of %s", name, twin)
+		}
+		seen[d] = name
+	}
+	// How a file is written does not matter.
+	if d := digest(mustSource(t, 2, spec.Units{FromFile: true, File: write(t, "\ufeff\"pin\",code\r\n\"1\",a\r\n,b"), Column: "code"})); d != public {
+		t.Error("quotes and line ends matter")
+	}
+}
+
+// A million units take little memory, and their names none.
+func TestManyUnits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes a file of a million lines")
+	}
+	const units = 1_000_000
+	var text strings.Builder
+	text.WriteString("code,pin\n")
+	for i := range units {
+		fmt.Fprintf(&text, "COUPON-%07d-XXXXXXXXXXXXXXXXXXXX,%d\n", i*7919%units, i)
+	}
+	s := secretFile(t, units, text.String())
+	text.Reset()
+	before := heap()
+	marks, summary, err := s.index(t.Context())
+	if err != nil || summary.Count != units {
+		t.Fatal(summary, err)
+	}
+	each := float64(heap()-before) / units
+	t.Logf("%.1f bytes a unit", each)
+	if each > 26 || len(marks) != units || cap(marks) > units+sparePlaces {
+		t.Errorf("%.1f bytes a unit, %d marks in a place for %d", each, len(marks), cap(marks))
+	}
+	runtime.KeepAlive(marks)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
