@@ -68,9 +68,9 @@ const silence = 500 * time.Millisecond
 // withheld says why somebody should have been given the units that were chosen: all of them
 // lay the whole time where they could be had. "" if that is not so, or nobody can tell.
 //
-// Units on the home shard can be had. Those of another can while both shards are served by
-// one process, which had them for a while, and the answer came before silence counts; and
-// nobody asks there whom that shard puts first.
+// Units on the home shard can be had. Those of another can while neither shard has got another
+// owner or generation for a while, nor had nothing, unless one process serves both; if the
+// answer came before silence counts; and nobody asks there whom that shard puts first.
 func (e *evidence) withheld(o *operation) string {
 	r, q := e.runOf(o), o.invoked
 	if r == nil || len(r.shards) == 0 {
@@ -148,7 +148,7 @@ func (e *evidence) outOfReach(home, l *log, o *operation, units []int64) bool {
 		return true
 	}
 	a, b := home.at(o.invoked.Seq), l.at(o.invoked.Seq)
-	if a == nil || b == nil || a.after.writer != b.after.writer || home.changed(o) || l.changed(o) {
+	if a == nil || b == nil || a.after.writer != b.after.writer && l.emptied(o) || home.changed(o) || l.changed(o) {
 		return true
 	}
 	// The other shard keeps units that claims of its own wait for, from higher numbers.
@@ -167,6 +167,14 @@ func (o *operation) mayWantOneOf(units []int64, adjacent bool) bool {
 		return adjacent
 	}
 	return slices.ContainsFunc(o.invoked.Units, func(unit int64) bool { return slices.Contains(units, unit) })
+}
+
+// emptied says whether a shard had nothing available shortly before an operation or while it
+// ran: another process may not have heard that it has some since, and asks it for none.
+func (l *log) emptied(o *operation) bool {
+	return slices.ContainsFunc(l.slots, func(s *slot) bool {
+		return s.At+grace > o.invoked.At && s.Seq < o.returned.Seq && s.after.available == 0
+	})
 }
 
 // changed says whether a log got another owner or generation shortly before an operation or
