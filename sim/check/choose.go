@@ -3,9 +3,11 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/proto"
 
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -68,9 +70,10 @@ const silence = 500 * time.Millisecond
 // withheld says why somebody should have been given the units that were chosen: all of them
 // lay the whole time where they could be had. "" if that is not so, or nobody can tell.
 //
-// Units on the home shard can be had. Those of another can while neither shard has got another
-// owner or generation for a while, nor had nothing, unless one process serves both; if the
-// answer came before silence counts; and nobody asks there whom that shard puts first.
+// Units on the home shard can be had. Those of another can while neither shard gets another
+// owner or generation; if the answer comes before silence counts; and if nobody asks there
+// whom that shard puts first. Where another process serves that shard, it must have had
+// something available for a while, or who asks may not have heard of it.
 func (e *evidence) withheld(o *operation) string {
 	r, q := e.runOf(o), o.invoked
 	if r == nil || len(r.shards) == 0 {
@@ -84,6 +87,12 @@ func (e *evidence) withheld(o *operation) string {
 		return "it does not ask for adjacent ones"
 	case last == nil:
 		return ""
+	case q.Adjacent && slices.ContainsFunc(home.during(q.Place, o.returned.Seq), func(s *slot) bool {
+		return !slices.EqualFunc(s.after.settings.GetRows(), last.after.settings.GetRows(), func(x, y *pb.Range) bool { return proto.Equal(x, y) })
+	}):
+		return ""
+	case !e.answeredByOwner(o, last.after.owner):
+		return "" // it was another's by then
 	case q.Units != nil:
 		if at, ok := e.rested(home, o, q.Units); ok {
 			return fmt.Sprintf("all of them lay available on the shards %v", at)
@@ -103,6 +112,14 @@ func (e *evidence) withheld(o *operation) string {
 		}
 	}
 	return ""
+}
+
+// answeredByOwner says whether the process at an address gave the answer that a client heard,
+// by itself or to another. Without visits nobody knows of another.
+func (e *evidence) answeredByOwner(o *operation, owner string) bool {
+	return len(e.h.Visits) == 0 || slices.ContainsFunc(e.h.Visits, func(v Visit) bool {
+		return e.ops[v.Op] == o && v.Outcome == o.returned.Answer.Outcome && strings.HasPrefix(v.Process, owner+",")
+	})
 }
 
 func (r *run) homeOf(user string) *log {
@@ -144,19 +161,57 @@ func (r *run) rests(unit int64, from, to uint64) (shard int, ok bool) {
 
 // outOfReach says whether a shard may not have given units to the home shard of an operation.
 func (e *evidence) outOfReach(home, l *log, o *operation, units []int64) bool {
-	if o.returned.At-o.invoked.At >= silence {
+	from, to := o.invoked.Place, o.returned.Seq
+	a, b := home.at(from.Seq), l.at(from.Seq)
+	switch {
+	case o.returned.At-from.At >= silence, b == nil, home.turned(from.Seq, to), l.turned(from.Seq, to):
 		return true
-	}
-	a, b := home.at(o.invoked.Seq), l.at(o.invoked.Seq)
-	if a == nil || b == nil || a.after.writer != b.after.writer && l.emptied(o) || home.changed(o) || l.changed(o) {
-		return true
+	case slices.ContainsFunc(l.during(from, to), func(s *slot) bool { return s.after.settings.GetPhase() == phaseClosed }):
+		return true // and it gives nothing
+	case a.after.writer == b.after.writer && !l.served(from.Seq):
+		return true // it may not have come to answer yet
+	case b.after.writer == "", a.after.writer != b.after.writer && (l.emptied(o) || l.fresh(from) || home.fresh(from)):
+		return true // what one process knows of the other's shards may be old, or nothing
 	}
 	// The other shard keeps units that claims of its own wait for, from higher numbers.
 	return l.shard < home.shard && slices.ContainsFunc(e.ops, func(other *operation) bool {
 		return other != nil && other.invoked != nil && other.invoked.Kind == ClaimInvoked && other != o &&
-			home.run.homeOf(other.invoked.User) == l && other.invoked.Seq < o.returned.Seq &&
-			(!other.answered() || other.returned.Seq > o.invoked.Seq) && other.mayWantOneOf(units, o.invoked.Adjacent)
+			home.run.homeOf(other.invoked.User) == l && other.invoked.Seq < to &&
+			(!other.answered() || other.returned.Seq > from.Seq) && other.mayWantOneOf(units, o.invoked.Adjacent)
 	})
+}
+
+// turned says whether a log got another owner or generation between two places.
+func (l *log) turned(from, to uint64) bool {
+	for i, s := range l.slots {
+		if s.Seq > from && s.Seq < to && (s.after.generation != s.before || i > 0 && s.after.epoch != l.slots[i-1].after.epoch) {
+			return true
+		}
+	}
+	return false
+}
+
+// fresh says whether a log's owner has taken it over a short while before a place.
+func (l *log) fresh(at Place) bool {
+	for i, s := range l.slots {
+		if i > 0 && s.Seq < at.Seq && s.At+grace > at.At && s.after.epoch != l.slots[i-1].after.epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// served says whether a shard's owner had appended something by a place since it took the
+// shard over.
+func (l *log) served(seq uint64) bool {
+	last := l.at(seq)
+	i := slices.Index(l.slots, last)
+	for ; i > 0 && l.slots[i-1].after.epoch == last.after.epoch; i-- {
+		if l.slots[i].byOwner() {
+			return true
+		}
+	}
+	return false
 }
 
 // mayWantOneOf says whether an operation is put first, on its shard, when another asks for
@@ -175,18 +230,4 @@ func (l *log) emptied(o *operation) bool {
 	return slices.ContainsFunc(l.slots, func(s *slot) bool {
 		return s.At+grace > o.invoked.At && s.Seq < o.returned.Seq && s.after.available == 0
 	})
-}
-
-// changed says whether a log got another owner or generation shortly before an operation or
-// while it ran.
-func (l *log) changed(o *operation) bool {
-	for i, s := range l.slots {
-		if s.At+grace <= o.invoked.At || s.Seq > o.returned.Seq {
-			continue
-		}
-		if s.after.generation != s.before || i > 0 && s.after.epoch != l.slots[i-1].after.epoch {
-			return true
-		}
-	}
-	return false
 }
