@@ -17,6 +17,8 @@ const (
 	Held         Outcome = "held"          // until paid or its deadline
 	SoldOut      Outcome = "sold_out"      // for good, unless the stock is raised or a claim refunded
 	NoneNow      Outcome = "none_now"      // too few units are free at the moment
+	UnitsTaken   Outcome = "units_taken"   // not all of the units that the claim names are free at the moment
+	NotAdjacent  Outcome = "not_adjacent"  // so many units are free, but nowhere side by side
 	LimitReached Outcome = "limit_reached" // the user would pass the per-user limit
 	NotOpen      Outcome = "not_open"
 	Paused       Outcome = "paused"
@@ -117,6 +119,10 @@ var outcomes = [...]Row{
 		Title: "Sold out", Detail: "Every unit of the sale is sold."},
 	{Outcome: NoneNow, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
 		Title: "None free now", Detail: "Fewer units are free at the moment than the claim asks for; some may come back."},
+	{Outcome: UnitsTaken, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
+		Title: "Units taken", Detail: "Not all of the units that the claim names are free at the moment: somebody has them, or they are on their way from one part of the stock to another. They may come back; others may be free."},
+	{Outcome: NotAdjacent, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
+		Title: "Not adjacent", Detail: "Nowhere are so many units free side by side at the moment; fewer may be, or some that are apart."},
 	{Outcome: LimitReached, Status: http.StatusConflict, Exit: ExitLimit, Decides: true,
 		Title: "Limit reached", Detail: "With this claim the user would have more units than one user may have."},
 

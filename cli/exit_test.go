@@ -72,6 +72,8 @@ func TestExitCode(t *testing.T) {
 		"held":          {claimed(api.Held), 0},
 		"sold out":      {claimed(api.SoldOut), 10},
 		"none now":      {claimed(api.NoneNow), 10},
+		"units taken":   {claimed(api.UnitsTaken), 10},
+		"not adjacent":  {claimed(api.NotAdjacent), 10},
 		"limit reached": {claimed(api.LimitReached), 11},
 		"not open":      {claimed(api.NotOpen), 12},
 		"paused":        {claimed(api.Paused), 12},

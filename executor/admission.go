@@ -143,6 +143,9 @@ func (d *admission) admitTo(ctx context.Context, now clock.Now, t *tenure, s *sh
 	case t.keepsOut(s.Stalled()):
 		return t.refuse(s, r, Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}), nil
 	}
+	if r.Chooses() && len(t.grabs) > 0 {
+		return Answer{Outcome: api.BadRequest, Message: "buyers of a sale with engine redis cannot choose units: ask for a quantity alone"}, nil
+	}
 	var by *shard.Admittance
 	if e := t.eligibility.Load(); e != nil {
 		var a Answer
@@ -239,6 +242,13 @@ func check(r *Request) string {
 		return fmt.Sprintf("a key has at most %d bytes", api.MaxKey)
 	case r.Quantity < 1 || r.Quantity > api.MaxQuantity:
 		return fmt.Sprintf("a quantity is 1 to %d", api.MaxQuantity)
+	case r.Units != nil && (r.Adjacent || int64(len(r.Units)) != r.Quantity):
+		return "whoever names units asks for as many, and not for adjacent ones"
+	}
+	for i, unit := range r.Units {
+		if unit < 1 || i > 0 && unit <= r.Units[i-1] {
+			return "units are named by their numbers, from 1 on, in ascending order and each once"
+		}
 	}
 	return ""
 }

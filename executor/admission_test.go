@@ -23,15 +23,23 @@ func TestCheckAtTheBounds(t *testing.T) {
 		request Request
 		bad     string
 	}{
-		"the least":          {Request{User: "u", Quantity: 1}, ""},
-		"the most":           {Request{User: strings.Repeat("u", api.MaxUser), Key: strings.Repeat("k", api.MaxKey), Quantity: api.MaxQuantity}, ""},
-		"no user":            {Request{Quantity: 1}, "a user is named by 1 to 255 bytes"},
-		"a longer user":      {Request{User: strings.Repeat("u", api.MaxUser+1), Quantity: 1}, "a user is named by 1 to 255 bytes"},
-		"no text":            {Request{User: "\xff", Quantity: 1}, "a user is named by UTF-8 text"},
-		"a longer key":       {Request{User: "u", Key: strings.Repeat("k", api.MaxKey+1), Quantity: 1}, "a key has at most 255 bytes"},
-		"no quantity":        {Request{User: "u"}, "a quantity is 1 to 1000"},
-		"a larger quantity":  {Request{User: "u", Quantity: api.MaxQuantity + 1}, "a quantity is 1 to 1000"},
-		"a key of any bytes": {Request{User: "u", Key: "\xff\x00", Quantity: 1}, ""},
+		"the least":                    {Request{User: "u", Quantity: 1}, ""},
+		"the most":                     {Request{User: strings.Repeat("u", api.MaxUser), Key: strings.Repeat("k", api.MaxKey), Quantity: api.MaxQuantity}, ""},
+		"no user":                      {Request{Quantity: 1}, "a user is named by 1 to 255 bytes"},
+		"a longer user":                {Request{User: strings.Repeat("u", api.MaxUser+1), Quantity: 1}, "a user is named by 1 to 255 bytes"},
+		"no text":                      {Request{User: "\xff", Quantity: 1}, "a user is named by UTF-8 text"},
+		"a longer key":                 {Request{User: "u", Key: strings.Repeat("k", api.MaxKey+1), Quantity: 1}, "a key has at most 255 bytes"},
+		"no quantity":                  {Request{User: "u"}, "a quantity is 1 to 1000"},
+		"a larger quantity":            {Request{User: "u", Quantity: api.MaxQuantity + 1}, "a quantity is 1 to 1000"},
+		"a key of any bytes":           {Request{User: "u", Key: "\xff\x00", Quantity: 1}, ""},
+		"units":                        {Request{User: "u", Quantity: 3, Units: []int64{1, 2, 9}}, ""},
+		"adjacent units":               {Request{User: "u", Quantity: 3, Adjacent: true}, ""},
+		"more units than one asks for": {Request{User: "u", Quantity: 1, Units: []int64{1, 2}}, "whoever names units asks for as many, and not for adjacent ones"},
+		"no units":                     {Request{User: "u", Quantity: 1, Units: []int64{}}, "whoever names units asks for as many, and not for adjacent ones"},
+		"both":                         {Request{User: "u", Quantity: 1, Units: []int64{1}, Adjacent: true}, "whoever names units asks for as many, and not for adjacent ones"},
+		"no unit":                      {Request{User: "u", Quantity: 2, Units: []int64{0, 1}}, "units are named by their numbers, from 1 on, in ascending order and each once"},
+		"out of order":                 {Request{User: "u", Quantity: 2, Units: []int64{2, 1}}, "units are named by their numbers, from 1 on, in ascending order and each once"},
+		"one unit twice":               {Request{User: "u", Quantity: 2, Units: []int64{2, 2}}, "units are named by their numbers, from 1 on, in ascending order and each once"},
 	} {
 		if got := check(&test.request); got != test.bad {
 			t.Errorf("%s: %q, want %q", name, got, test.bad)

@@ -240,7 +240,21 @@ func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
 	if hash, ok := rules.HashFor(s); ok {
 		settings.Rules = hash[:]
 	}
+	if s.Units != nil && s.Units.Choose {
+		settings.Choose, settings.Rows = true, rowsOf(s.Units)
+	}
 	return settings
+}
+
+// rowsOf numbers units in the order of their names, from 1 on: those of one declared range
+// are a row.
+func rowsOf(u *spec.Units) (rows []*pb.Range) {
+	first := int64(1)
+	for _, n := range u.Rows() {
+		rows = append(rows, &pb.Range{First: first, Count: n})
+		first += n
+	}
+	return rows
 }
 
 // MakePhase plans a pause (PAUSED), resume (OPEN) or close (CLOSED), for good,

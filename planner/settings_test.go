@@ -118,7 +118,12 @@ func TestPhasesKeepTheSettings(t *testing.T) {
 func fill(m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
-		switch f := fields.Get(i); f.Kind() {
+		f := fields.Get(i)
+		if f.IsList() {
+			fill(m.Mutable(f).List().AppendMutable().Message())
+			continue
+		}
+		switch f.Kind() {
 		case protoreflect.MessageKind:
 			fill(m.Mutable(f).Message())
 		case protoreflect.EnumKind:
@@ -191,6 +196,20 @@ func TestPaymentOfALiveSale(t *testing.T) {
 		if got, err := json.Marshal(now); err != nil || string(got) != step.json {
 			t.Errorf("as JSON it is %s, %v; want %s", got, err, step.json)
 		}
+	}
+}
+
+// Where buyers choose, the units of each declared range are a row.
+func TestSettingsOfUnits(t *testing.T) {
+	sale := with(tickets(7), func(s *spec.Sale) { s.Units = &spec.Units{Ranges: []string{"A1-A4", "VIP", "B1-B2"}} })
+	if got := settingsOf(sale, pb.Phase_OPEN); got.GetChoose() || got.GetRows() != nil {
+		t.Errorf("where nobody chooses: %v", got)
+	}
+	sale.Units.Choose = true
+	got := settingsOf(sale, pb.Phase_OPEN)
+	want := &pb.Settings{PerUserLimit: 2, Phase: pb.Phase_OPEN, Choose: true, Rows: []*pb.Range{{First: 1, Count: 4}, {First: 5, Count: 1}, {First: 6, Count: 2}}}
+	if !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

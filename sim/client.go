@@ -26,7 +26,21 @@ type want struct {
 	user     string
 	key      string
 	quantity int64
+	units    []int64 // by their numbers; nil: any
+	adjacent bool
 	tries    int
+}
+
+// request is what a process is asked.
+func (x want) request() executor.Request {
+	return executor.Request{User: x.user, Key: x.key, Quantity: x.quantity, Units: x.units, Adjacent: x.adjacent}
+}
+
+// invoked is the request as the history has it.
+func (x want) invoked(e *server) check.Event {
+	return check.Event{
+		Kind: check.ClaimInvoked, Process: e.n, User: x.user, Key: x.key, Quantity: x.quantity, Units: x.units, Adjacent: x.adjacent,
+	}
 }
 
 func (w *world) newClient(n int) *client {
@@ -67,6 +81,7 @@ func (c *client) live() {
 // act does one thing, and goes on.
 func (c *client) act(then func()) {
 	x := want{user: c.user(), quantity: 1 + c.Int64N(c.w.scenario.perUser) + c.w.more(), tries: 1 + c.IntN(6)}
+	c.w.choose(&x)
 	c.made++
 	key := fmt.Sprintf("key-%d-%d", c.n, c.made)
 	switch draw := c.IntN(100); {
@@ -79,7 +94,7 @@ func (c *client) act(then func()) {
 		x.tries = 2
 	case draw < 72 && c.last.key != "": // a key for something else
 		x = c.last
-		x.quantity++
+		x.enlarge()
 	case draw < 80: // twice at once
 		x.key = key
 		c.ask(x, func(executor.Answer, bool) {})
@@ -127,9 +142,7 @@ func (c *client) ask(x want, then func(a executor.Answer, heard bool)) {
 
 // askOf is ask for one executor.
 func (c *client) askOf(e *server, x want, then func(a executor.Answer, heard bool)) {
-	op := c.w.tell(check.Event{
-		Kind: check.ClaimInvoked, Process: e.n, User: x.user, Key: x.key, Quantity: x.quantity,
-	})
+	op := c.w.tell(x.invoked(e))
 	over := false
 	done := func(a executor.Answer, heard bool) {
 		if over {
@@ -141,6 +154,14 @@ func (c *client) askOf(e *server, x want, then func(a executor.Answer, heard boo
 			c.w.hit("claim " + string(a.Outcome))
 			if a.Claim.Asked != 0 {
 				c.w.hit("claim given a part")
+			}
+			if a.Accepted() {
+				switch {
+				case x.units != nil:
+					c.w.hit("claim given chosen units")
+				case x.adjacent:
+					c.w.hit("claim given adjacent units")
+				}
 			}
 			switch a.Outcome {
 			case api.SoldOut:
@@ -159,7 +180,7 @@ func (c *client) askOf(e *server, x want, then func(a executor.Answer, heard boo
 		life := e.life
 		c.w.unanswered[op] = func() bool { return e.life == life || e.drained[life] }
 		c.w.nag(e, x)
-		e.claim(op, executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
+		e.claim(op, x.request(), func(a executor.Answer, heard bool) {
 			delete(c.w.unanswered, op)
 			c.w.net.send(message{from: e.host, to: atClients, what: "answer"}, func() { done(a, heard) })
 		})
@@ -178,15 +199,13 @@ func (c *client) askOf(e *server, x want, then func(a executor.Answer, heard boo
 // vanish sends a request and goes away: the executor notices soon, or late.
 func (c *client) vanish(x want) {
 	e := c.w.executors[c.IntN(len(c.w.executors))]
-	op := c.w.tell(check.Event{
-		Kind: check.ClaimInvoked, Process: e.n, User: x.user, Key: x.key, Quantity: x.quantity,
-	})
+	op := c.w.tell(x.invoked(e))
 	c.w.vanished[op] = true
 	c.w.hit("client vanished")
 	noticed := c.spread(100*time.Microsecond, time.Second)
 	c.w.net.send(message{from: atClients, to: e.host, what: "claim"}, func() {
 		c.w.nag(e, x)
-		withdraw := e.claim(op, executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
+		withdraw := e.claim(op, x.request(), func(a executor.Answer, heard bool) {
 			if heard { // by nobody, but the process has said so
 				delete(c.w.vanished, op)
 				c.w.told(op, check.ClaimReturned, answerOf(a))
@@ -210,11 +229,11 @@ func (w *world) nag(e *server, x want) {
 				return
 			}
 			op := w.history.Op()
-			w.history.Tell(w.now, check.Event{
-				Kind: check.ClaimInvoked, Op: op, Process: e.n, User: x.user, Key: x.key, Quantity: x.quantity,
-			})
+			asked := x.invoked(e)
+			asked.Op = op
+			w.history.Tell(w.now, asked)
 			w.vanished[op] = true
-			e.claim(op, executor.Request{User: x.user, Key: x.key, Quantity: x.quantity}, func(a executor.Answer, heard bool) {
+			e.claim(op, x.request(), func(a executor.Answer, heard bool) {
 				if heard {
 					delete(w.vanished, op)
 					w.told(op, check.ClaimReturned, answerOf(a))
@@ -239,6 +258,7 @@ func (w *world) rush(r random) {
 		came++
 		c := w.clients[came%len(w.clients)]
 		x := want{user: user, key: "key", quantity: w.scenario.perUser + w.more(), tries: 3}
+		w.choose(&x)
 		w.after(r.between(0, 1500*time.Millisecond), func() { c.insist(x, func() {}) })
 	}
 }

@@ -26,8 +26,8 @@ var happenings = []string{
 	"node came back empty", "node came back with old memory", "node came back with its memory",
 	"fault: lost", "fault: late", "fault: late behind a partition", "fault: twice", "fault: crash",
 	"fault: stale read", "fault: own append told taken", "fault: held up", "fault: repeated", "fault: all executors killed",
-	"second run begun", "raised when sold out", "hours changed", "rules changed", "partial changed", "claim given a part", "fault: users cannot be read",
-	"claim sold", "claim sold_out", "claim limit_reached", "claim key_reused", "claim none_now", "claim paused",
+	"second run begun", "raised when sold out", "hours changed", "rules changed", "partial changed", "claim given a part", "claim given chosen units", "claim given adjacent units", "fault: users cannot be read",
+	"claim sold", "claim sold_out", "claim limit_reached", "claim key_reused", "claim none_now", "claim units_taken", "claim not_adjacent", "claim paused",
 	"claim closed", "claim standby", "claim no_quorum", "claim unknown", "claim overloaded", "claim draining",
 	"claim not_open", "claim no_such_sale", "claim not_eligible", "claim not_checked", "claim without answer",
 }

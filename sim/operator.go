@@ -66,6 +66,7 @@ func (o *operators) sale(stock int64) spec.Sale {
 	declared.Payment = s.payment
 	s.ruled.declare(&declared)
 	s.partial.declare(&declared)
+	s.choice.declare(&declared)
 	if s.lists != nil {
 		s.lists.declare(&declared, o.w.listNames)
 	}

@@ -33,6 +33,7 @@ const (
 	forParts
 	forPeers
 	forWork
+	forChoice
 )
 
 // random is one stream.

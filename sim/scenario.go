@@ -31,6 +31,7 @@ type scenario struct {
 	payment   *spec.Payment // nil: claims are sold at once
 	ruled     *ruled        // nil: everybody may claim
 	partial   *partial      // nil: a claim gets all it asks for or nothing
+	choice    *choice       // nil: nobody chooses units
 	timetable *timetable    // nil: the sale is open whenever it is not closed
 }
 

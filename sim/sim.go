@@ -40,7 +40,7 @@ type world struct {
 	doubtful  map[string][]*ambush // and doubts
 	operators *operators
 	clients   []*client
-	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, peers, work random }
+	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, choice, peers, work random }
 
 	ahead      time.Duration       // that the clocks of new processes are
 	calm       bool                // the faults have stopped
@@ -114,6 +114,8 @@ func newWorld(o Options) *world {
 	w.random.lookups = o.random(forRules, 0)
 	w.scenario.drawPartial(o.random(forParts, whole), o.Until)
 	w.random.parts = o.random(forParts, 0)
+	w.scenario.drawChoice(o.random(forChoice, unchosen))
+	w.random.choice = o.random(forChoice, 0)
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)

@@ -28,21 +28,24 @@ func AppendRequest(b []byte, r *Request) []byte {
 	b = appendUint(b, 1, r.Id)
 	b = appendUint(b, 2, uint64(r.TimeoutMs))
 	b = appendBool(b, 3, r.Forwarded)
-	return shut(appendNewClaim(b, asks.Claim.GetUser(), asks.Claim.GetKey(), asks.Claim.GetQuantity()), whole)
+	c := asks.Claim
+	return shut(appendNewClaim(b, c.GetUser(), c.GetKey(), c.GetQuantity(), c.GetUnits(), c.GetAdjacent()), whole)
 }
 
 // AppendClaim is AppendRequest of one that claims units, and nothing else.
 func AppendClaim(b []byte, id uint64, user, key string, quantity int64) []byte {
 	b, whole := open(b)
 	b = appendUint(b, 1, id)
-	return shut(appendNewClaim(b, user, key, quantity), whole)
+	return shut(appendNewClaim(b, user, key, quantity, nil, false), whole)
 }
 
-func appendNewClaim(b []byte, user, key string, quantity int64) []byte {
+func appendNewClaim(b []byte, user, key string, quantity int64, units []int64, adjacent bool) []byte {
 	b, claim := openField(b, 5)
 	b = appendString(b, 1, user)
 	b = appendString(b, 2, key)
-	return shut(appendUint(b, 3, uint64(quantity)), claim)
+	b = appendUint(b, 3, uint64(quantity))
+	b = appendUnits(b, 4, units)
+	return shut(appendBool(b, 5, adjacent), claim)
 }
 
 // AppendReply appends a message with its length before it.
@@ -88,14 +91,7 @@ func appendClaim(b []byte, field protowire.Number, c *Claim) []byte {
 		b = shut(appendUint(b, 4, uint64(id.Unit)), at)
 	}
 	b = appendString(b, 2, c.User)
-	if len(c.Units) > 0 {
-		var at int
-		b, at = openField(b, 3)
-		for _, unit := range c.Units {
-			b = binary.AppendUvarint(b, uint64(unit))
-		}
-		b = shut(b, at)
-	}
+	b = appendUnits(b, 3, c.Units)
 	b = appendUint(b, 4, uint64(c.Asked))
 	b = appendString(b, 5, c.State)
 	b = appendFixed(b, 6, c.AtNs)
@@ -107,6 +103,17 @@ func appendClaim(b []byte, field protowire.Number, c *Claim) []byte {
 		b = appendMessage(append(b, tag(9, protowire.BytesType)), c.Packets)
 	}
 	return shut(b, claim)
+}
+
+func appendUnits(b []byte, field protowire.Number, units []int64) []byte {
+	if len(units) == 0 {
+		return b
+	}
+	b, at := openField(b, field)
+	for _, unit := range units {
+		b = binary.AppendUvarint(b, uint64(unit))
+	}
+	return shut(b, at)
 }
 
 // appendWhole appends any message with its length before it.

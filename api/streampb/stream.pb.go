@@ -275,10 +275,13 @@ func (x *Hello) GetVersion() string {
 
 // NewClaim asks for units.
 type NewClaim struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`            // "": nobody asks again
-	Quantity      int64                  `protobuf:"varint,3,opt,name=quantity,proto3" json:"quantity,omitempty"` // 0: 1
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	User     string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Key      string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`            // "": nobody asks again
+	Quantity int64                  `protobuf:"varint,3,opt,name=quantity,proto3" json:"quantity,omitempty"` // 0: 1
+	// Where the sale lets buyers choose, between processes of the sale.
+	Units         []int64 `protobuf:"varint,4,rep,packed,name=units,proto3" json:"units,omitempty"` // the numbers of the units wanted, ascending; none: any
+	Adjacent      bool    `protobuf:"varint,5,opt,name=adjacent,proto3" json:"adjacent,omitempty"`  // the units are to lie side by side
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -332,6 +335,20 @@ func (x *NewClaim) GetQuantity() int64 {
 		return x.Quantity
 	}
 	return 0
+}
+
+func (x *NewClaim) GetUnits() []int64 {
+	if x != nil {
+		return x.Units
+	}
+	return nil
+}
+
+func (x *NewClaim) GetAdjacent() bool {
+	if x != nil {
+		return x.Adjacent
+	}
+	return false
 }
 
 // Settlement asks for a claim that was accepted to be confirmed, extended, cancelled or
@@ -1476,11 +1493,13 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x05Hello\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion\"L\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\"~\n" +
 	"\bNewClaim\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1a\n" +
-	"\bquantity\x18\x03 \x01(\x03R\bquantity\"\xac\x01\n" +
+	"\bquantity\x18\x03 \x01(\x03R\bquantity\x12\x14\n" +
+	"\x05units\x18\x04 \x03(\x03R\x05units\x12\x1a\n" +
+	"\badjacent\x18\x05 \x01(\bR\badjacent\"\xac\x01\n" +
 	"\n" +
 	"Settlement\x120\n" +
 	"\x05claim\x18\x01 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x05claim\x12\x10\n" +

@@ -10,7 +10,7 @@ type Decision struct {
 	// Refusal says why, for NotNow.
 	Refusal Refusal
 	// Want is, for Short, how many units the claim may have: what it asks for or, where
-	// the settings have partial, what the user's limit leaves of that.
+	// the settings have partial and it does not choose, what the user's limit leaves of that.
 	Want int64
 }
 
@@ -25,22 +25,23 @@ const (
 	KeyReused               // the key was used for another quantity
 	NotNow                  // see Refusal
 	OverLimit               // the user would pass the per-user limit
-	Short                   // the shard has too few units; see Want
+	Short                   // the shard has too few units, or not those that the claim chooses; see Want
 	Full                    // the commit is as large as it may be: try the next one
 	Void                    // a grab that the log contradicts
 	OtherRules              // the rules in force are not those that have let the claim in
+	NoChoice                // the settings let nobody choose units
 )
 
 // Recall answers a request from the state alone, where that decides it: the same
 // request has its answer already, or the time or the limit forbids a new claim.
 // timeUs is the clock of whoever would write the next commit.
 func (s *State) Recall(user, key string, quantity, timeUs int64) (Decision, bool) {
-	return s.ask(s.claims.look(user, key), quantity, 0, s.at(timeUs))
+	return s.ask(s.claims.look(user, key), quantity, 0, s.at(timeUs), s.settings.GetPartial())
 }
 
 // ask is Recall for a commit of a known time, when the user is about to get
-// more units.
-func (s *State) ask(at spot, quantity, more, timeUs int64) (Decision, bool) {
+// more units. partial: the request may be given fewer units than it asks for.
+func (s *State) ask(at spot, quantity, more, timeUs int64, partial bool) (Decision, bool) {
 	if at.claim != 0 {
 		if s.claims.quantity(at.claim-1) != quantity {
 			return Decision{Kind: KeyReused}, true
@@ -51,7 +52,7 @@ func (s *State) ask(at spot, quantity, more, timeUs int64) (Decision, bool) {
 	if no := s.refusal(timeUs); no != Allowed {
 		return Decision{Kind: NotNow, Refusal: no}, true
 	}
-	if s.settings.GetPartial() {
+	if partial {
 		quantity = 1 // the least that a claim gets
 	}
 	if quantity > s.settings.GetPerUserLimit()-s.claims.unitsAt(at)-more {

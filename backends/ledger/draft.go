@@ -76,16 +76,16 @@ func (d *Draft) Claim(user, key string, quantity int64) Decision {
 
 // ClaimBy is Claim for a request that rules have let in.
 func (d *Draft) ClaimBy(r Ruling, user, key string, quantity int64) Decision {
-	return d.claim(r, user, key, quantity, false)
+	return d.claim(r, user, key, quantity, demand{})
 }
 
 // ClaimSome is ClaimBy for a request that no more units are to be waited for. Where the
 // settings have partial it is Short only if the shard has no unit at all.
 func (d *Draft) ClaimSome(r Ruling, user, key string, quantity int64) Decision {
-	return d.claim(r, user, key, quantity, true)
+	return d.claim(r, user, key, quantity, demand{some: true})
 }
 
-func (d *Draft) claim(r Ruling, user, key string, quantity int64, some bool) Decision {
+func (d *Draft) claim(r Ruling, user, key string, quantity int64, w demand) Decision {
 	at := d.state.claims.look(user, key)
 	if op, ok := d.requested(at, user, key); ok {
 		if d.quantity(op) != quantity {
@@ -94,18 +94,23 @@ func (d *Draft) claim(r Ruling, user, key string, quantity int64, some bool) Dec
 		return Decision{Kind: ReplayHere, Op: op}
 	}
 	g, more := d.granted(at, user)
-	if v, ok := d.state.ask(at, quantity, more, d.commit.TimeUs); ok {
+	partial := d.state.settings.GetPartial() && !w.chooses()
+	if v, ok := d.state.ask(at, quantity, more, d.commit.TimeUs, partial); ok {
 		return v
+	}
+	if w.chooses() && !d.state.settings.GetChoose() {
+		return Decision{Kind: NoChoice}
 	}
 	if string(d.state.settings.GetRules()) != r.Rules {
 		return Decision{Kind: OtherRules}
 	}
 	asked := quantity
-	if d.state.settings.GetPartial() {
+	if partial {
 		quantity = min(quantity, d.state.settings.GetPerUserLimit()-d.state.claims.unitsAt(at)-more)
 	}
-	if d.totals.Available < quantity {
-		if !some || !d.state.settings.GetPartial() || d.totals.Available == 0 {
+	chosen, has := d.choose(quantity, w)
+	if d.totals.Available < quantity || !has {
+		if !w.some || !partial || d.totals.Available == 0 {
 			return Decision{Kind: Short, Want: quantity}
 		}
 		quantity = d.totals.Available
@@ -136,7 +141,7 @@ func (d *Draft) claim(r Ruling, user, key string, quantity int64, some bool) Dec
 		op.claim.HeldUntilUs, op.claim.GraceUs = d.commit.TimeUs+payment.GetHoldForUs(), payment.GetGraceUs()
 	}
 	d.totals.claim(quantity, payment != nil)
-	op.claim.Units = d.takeLowest(int(quantity))
+	op.claim.Units = d.takeUnits(int(quantity), chosen, w)
 	d.add(&op.op)
 	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
 }
@@ -157,7 +162,7 @@ func (d *Draft) Grab(g Grab) Decision {
 		return same(Decision{Kind: ReplayHere, Op: op}, d.Units(op), g.Unit)
 	}
 	i, more := d.granted(at, g.User)
-	if v, ok := d.state.ask(at, 1, more, g.GrantedUs); ok && v.Kind == Replay {
+	if v, ok := d.state.ask(at, 1, more, g.GrantedUs, false); ok && v.Kind == Replay {
 		return same(v, v.Claim.Units, g.Unit)
 	} else if ok {
 		return Decision{Kind: Void}
@@ -238,9 +243,6 @@ func (d *Draft) newClaim() *claimOp {
 	return d.ops[d.used-1]
 }
 
-// takeLowest takes that many of the lowest available units.
-func (d *Draft) takeLowest(n int) []int64 { return d.available.takeLowest(d.room(n), int64(n)) }
-
 // room returns an empty slice with room for n units.
 func (d *Draft) room(n int) []int64 {
 	at := len(d.units)
@@ -290,8 +292,8 @@ func (d *Draft) Out(to int, n int64) Transfer {
 	return d.out(to, d.available.takeHighest(n, maxRanges))
 }
 
-// OutTaken is Out of units that were taken from the shard's list. It fails if one
-// of them is not available: then the list is not what the log says.
+// OutTaken is Out of units that were taken from the shard's list, or that the other shard
+// has asked for by their numbers. It fails if one of them is not available.
 func (d *Draft) OutTaken(to int, units Units) (Transfer, error) {
 	for _, r := range units {
 		if err := d.available.Remove(r); err != nil {

@@ -89,8 +89,14 @@ func (h *history) claims(t *rapid.T) {
 			rapid.StringOfN(rapid.RuneFrom([]rune("uvw")), 1, 2, -1).Draw(t, "user"),
 			rapid.StringOfN(rapid.RuneFrom([]rune("kl")), 0, 2, -1).Draw(t, "key"),
 		}
-		quantity, partial := rapid.Int64Range(1, 3).Draw(t, "quantity"), h.settings.GetPartial()
+		quantity, w := rapid.Int64Range(1, 3).Draw(t, "quantity"), h.demand(t)
+		if w.units != nil {
+			quantity = int64(len(w.units))
+		}
+		partial := h.settings.GetPartial() && !w.chooses()
 		gives, some := quantity, partial && rapid.Bool().Draw(t, "some")
+		w.some = some
+		chosen, has := h.chosen(d, quantity, w)
 		if partial {
 			gives = max(1, min(quantity, h.settings.GetPerUserLimit()-h.had[shard][id.user]))
 		}
@@ -107,12 +113,16 @@ func (h *history) claims(t *rapid.T) {
 			want = NotNow
 		case h.had[shard][id.user]+gives > h.settings.GetPerUserLimit():
 			want = OverLimit
+		case w.chooses() && !h.settings.GetChoose():
+			want = NoChoice
+		case !has:
+			want = Short
 		case some && d.Available() > 0:
 			gives = min(gives, d.Available())
 		case d.Available() < gives:
 			want = Short
 		}
-		v := d.claim(Ruling{}, id.user, id.key, quantity, some)
+		v := d.claim(Ruling{}, id.user, id.key, quantity, w)
 		if v.Kind != want {
 			t.Fatalf("decision %d on %+v, want %d", v.Kind, id, want)
 		}
@@ -125,9 +135,52 @@ func (h *history) claims(t *rapid.T) {
 			if n := int64(len(d.Units(v.Op))); n != gives {
 				t.Fatalf("%d units for %+v, want %d", n, id, gives)
 			}
+			if units := d.Units(v.Op); w.chooses() && !slices.Equal(units, chosen) {
+				t.Fatalf("units %v for %+v that asks for %+v, want %v", units, id, w, chosen)
+			}
 		}
 	}
 	h.commit(t, shard, d)
+}
+
+// demand draws what a claim asks for beyond a quantity.
+func (h *history) demand(t *rapid.T) (w demand) {
+	switch rapid.IntRange(0, 3).Draw(t, "chooses") {
+	case 0:
+		units := rapid.SliceOfNDistinct(rapid.Int64Range(1, h.nextUnit+1), 1, 3, rapid.ID).Draw(t, "units")
+		slices.Sort(units)
+		w.units = units
+	case 1:
+		w.adjacent = true
+	}
+	return w
+}
+
+// chosen says, unit by unit, which units a claim is to get by its choice, and whether they
+// are here.
+func (h *history) chosen(d *Draft, n int64, w demand) (units []int64, ok bool) {
+	here := func(unit int64) bool {
+		return slices.ContainsFunc(d.available, func(r Range) bool { return r.First <= unit && unit < r.First+r.Count })
+	}
+	switch {
+	case w.units != nil:
+		return w.units, !slices.ContainsFunc(w.units, func(unit int64) bool { return !here(unit) })
+	case !w.adjacent:
+		return nil, true
+	}
+	row := func(unit int64) int {
+		return slices.IndexFunc(h.settings.GetRows(), func(r *pb.Range) bool { return r.First <= unit && unit < r.First+r.Count })
+	}
+	for first := range h.nextUnit {
+		units = nil
+		for unit := first; unit < first+n && here(unit) && row(unit) >= 0 && row(unit) == row(first); unit++ {
+			units = append(units, unit)
+		}
+		if int64(len(units)) == n {
+			return units, true
+		}
+	}
+	return nil, false
 }
 
 // generation brings the next generation to all shards.
@@ -137,6 +190,13 @@ func (h *history) generation(t *rapid.T) {
 		Phase:        rapid.SampledFrom([]pb.Phase{pb.Phase_OPEN, pb.Phase_OPEN, pb.Phase_PAUSED}).Draw(t, "phase"),
 	}
 	h.settings.Partial = rapid.Bool().Draw(t, "partial")
+	if h.settings.Choose = rapid.Bool().Draw(t, "choose"); h.settings.Choose {
+		for next := int64(1); next < h.nextUnit+9; {
+			r := &pb.Range{First: next + rapid.Int64Range(0, 2).Draw(t, "aisle"), Count: rapid.Int64Range(1, 8).Draw(t, "row")}
+			h.settings.Rows = append(h.settings.Rows, r)
+			next = r.First + r.Count
+		}
+	}
 	if rapid.IntRange(0, 2).Draw(t, "payment") > 0 {
 		h.settings.Payment = &pb.Payment{
 			HoldForUs: rapid.Int64Range(1, 6).Draw(t, "hold"), GraceUs: rapid.Int64Range(0, 2).Draw(t, "grace"),

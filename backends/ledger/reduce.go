@@ -213,6 +213,9 @@ func added(op *pb.Generation) (Units, error) {
 	if err := rulable(op.GetSettings()); err != nil {
 		return nil, err
 	}
+	if err := choosable(op.GetSettings()); err != nil {
+		return nil, err
+	}
 	return unitsOf(op.GetAdd())
 }
 

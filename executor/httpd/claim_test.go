@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,10 @@ var answers = map[string]struct {
 
 	"sold out": {executor.Answer{Outcome: api.SoldOut}, 409, "",
 		`{"type":"urn:salectl:outcome:sold_out","title":"Sold out","status":409,"detail":"Every unit of the sale is sold.","outcome":"sold_out"}`},
+	"units taken": {executor.Answer{Outcome: api.UnitsTaken, RetryAfter: time.Second}, 409, "1",
+		`{"type":"urn:salectl:outcome:units_taken","title":"Units taken","status":409,"detail":"Not all of the units that the claim names are free at the moment: somebody has them, or they are on their way from one part of the stock to another. They may come back; others may be free.","outcome":"units_taken"}`},
+	"not adjacent": {executor.Answer{Outcome: api.NotAdjacent, RetryAfter: time.Second}, 409, "1",
+		`{"type":"urn:salectl:outcome:not_adjacent","title":"Not adjacent","status":409,"detail":"Nowhere are so many units free side by side at the moment; fewer may be, or some that are apart.","outcome":"not_adjacent"}`},
 	"none now": {executor.Answer{Outcome: api.NoneNow}, 409, "1",
 		`{"type":"urn:salectl:outcome:none_now","title":"None free now","status":409,"detail":"Fewer units are free at the moment than the claim asks for; some may come back.","outcome":"none_now"}`},
 	"none before the next hold ends": {
@@ -167,7 +172,7 @@ func TestAnswers(t *testing.T) {
 			}}})
 			r := post(t, s, claimsPath, `{"user":"\"u\"","quantity":2}`, http.Header{"Idempotency-Key": {"k-1"}})
 
-			if want := (executor.Request{User: `"u"`, Key: "k-1", Quantity: 2}); got != want {
+			if want := (executor.Request{User: `"u"`, Key: "k-1", Quantity: 2}); !reflect.DeepEqual(got, want) {
 				t.Errorf("the executor was asked for %+v, want %+v", got, want)
 			}
 			if r.StatusCode != c.status {

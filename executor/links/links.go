@@ -71,7 +71,9 @@ func requestOf(e shard.Errand) *streampb.Request {
 	case e.GiveUp:
 		r.Asks = &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}
 	case e.Claim != nil:
-		r.Asks = &streampb.Request_Claim{Claim: &streampb.NewClaim{User: e.Claim.User, Key: e.Claim.Key, Quantity: e.Claim.Quantity}}
+		r.Asks = &streampb.Request_Claim{Claim: &streampb.NewClaim{
+			User: e.Claim.User, Key: e.Claim.Key, Quantity: e.Claim.Quantity, Units: e.Claim.Units, Adjacent: e.Claim.Adjacent,
+		}}
 	case e.Settle != nil:
 		r.Asks = &streampb.Request_Settle{Settle: e.Settle.ToStream()}
 	case e.Find != nil:
@@ -89,7 +91,10 @@ func errandOf(r *streampb.Request) (shard.Errand, bool) {
 	case *streampb.Request_Cancel:
 		e.GiveUp = true
 	case *streampb.Request_Claim:
-		e.Claim = &shard.Request{User: asks.Claim.GetUser(), Key: asks.Claim.GetKey(), Quantity: max(asks.Claim.GetQuantity(), 1)}
+		e.Claim = &shard.Request{
+			User: asks.Claim.GetUser(), Key: asks.Claim.GetKey(), Quantity: max(asks.Claim.GetQuantity(), 1),
+			Units: asks.Claim.GetUnits(), Adjacent: asks.Claim.GetAdjacent(),
+		}
 	case *streampb.Request_Settle:
 		x := shard.SettlementOf(asks.Settle)
 		e.Settle = &x

@@ -16,6 +16,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/embedded"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/executor/httpd"
@@ -36,10 +37,14 @@ type pair struct {
 
 // newPair starts them, and returns when each owns half and knows what the other has.
 func newPair(t testing.TB) *pair {
+	return newPairAs(t, &pb.Settings{PerUserLimit: 10, Phase: pb.Phase_OPEN})
+}
+
+func newPairAs(t testing.TB, settings *pb.Settings) *pair {
 	t.Helper()
 	dir := t.TempDir()
 	logs, node := open(t, dir)
-	saletest.Provision(t, logs, saletest.Declared("linked", shards<<32, shards, 10), slices.Repeat([]int64{1 << 32}, shards))
+	saletest.ProvisionAs(t, logs, saletest.Declared("linked", shards<<32, shards, 10), slices.Repeat([]int64{1 << 32}, shards), settings)
 	saletest.Mark(t, node)
 	p, addresses := new(pair), make(map[string]*executor.Executor)
 	for _, e := range []**executor.Executor{&p.a, &p.b} {
@@ -154,6 +159,40 @@ func TestForwarded(t *testing.T) {
 				t.Errorf("nobody has %+v", claims)
 			}
 		}
+	}
+}
+
+// What a user chooses is asked for on the other process's shards, in whichever process the
+// user has asked.
+func TestForwardedChoice(t *testing.T) {
+	row := &pb.Range{First: 1, Count: 12} // of shard 0
+	p := newPairAs(t, &pb.Settings{PerUserLimit: 10, Phase: pb.Phase_OPEN, Choose: true, Rows: []*pb.Range{row}})
+	other := p.a
+	if p.owners[0] == p.a {
+		other = p.b
+	}
+	unit := int64(100)
+	for _, asked := range []*executor.Executor{p.a, p.b} {
+		user := p.userOf(other)
+		named := []int64{unit, unit + 2, 1<<32 + unit, 5<<32 + unit}
+		unit += 4
+		sold := asked.Claim(t.Context(), executor.Request{User: user, Key: "named", Quantity: 4, Units: named})
+		if sold.Outcome != api.Sold || !slices.Equal(sold.Claim.Units, named) {
+			t.Errorf("for units %v: %+v", named, sold)
+		}
+		taken := asked.Claim(t.Context(), executor.Request{User: p.userOf(other), Key: "named", Quantity: 1, Units: named[:1]})
+		if taken.Outcome != api.UnitsTaken || taken.RetryAfter != time.Second {
+			t.Errorf("for unit %d again: %+v", named[0], taken)
+		}
+		run := asked.Claim(t.Context(), executor.Request{User: user, Key: "run", Quantity: 6, Adjacent: true})
+		if want := []int64{row.First, row.First + 1, row.First + 2, row.First + 3, row.First + 4, row.First + 5}; !slices.Equal(run.Claim.Units, want) {
+			t.Errorf("for adjacent units: %+v, want %v", run, want)
+		}
+		row.First += 6
+	}
+	none := p.a.Claim(t.Context(), executor.Request{User: p.userOf(other), Quantity: 1, Adjacent: true})
+	if none.Outcome != api.NotAdjacent {
+		t.Errorf("for an adjacent one when the row is sold: %+v", none)
 	}
 }
 

@@ -15,7 +15,14 @@ type Request struct {
 	User     string // 1 to api.MaxUser bytes
 	Key      string // identifies the request together with User, at most api.MaxKey bytes; "" is a new request
 	Quantity int64  // units wanted, 1 to api.MaxQuantity; all or nothing, unless the sale has partial
+
+	// Where the sale lets buyers choose; who does gets all or nothing. One of both at most.
+	Units    []int64 // the numbers of the units wanted, ascending and distinct, as many as Quantity; nil: any
+	Adjacent bool    // the units are to lie side by side
 }
+
+// Chooses says whether the request is for particular units, or for adjacent ones.
+func (r *Request) Chooses() bool { return r.Adjacent || r.Units != nil }
 
 // Admittance is what the rules have decided on a request that they let in.
 type Admittance struct {

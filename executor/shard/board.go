@@ -141,9 +141,12 @@ func (b *Board) need(shard int, units bool) {
 
 // request is what a shard asks another for.
 type request struct {
-	shard int
-	units int64
-	until time.Duration // monotonic: when to take silence for a no
+	shard  int
+	units  int64         // whichever they are
+	named  bool          // and those that requests have named
+	run    int64         // and so many adjacent ones; 0: none
+	number uint64        // from 1
+	until  time.Duration // monotonic: when to take silence for a no
 }
 
 // ask returns whom a shard is to ask for units that it lacks, and each for how
@@ -179,6 +182,34 @@ func (b *Board) ask(to int, units int64, skip func(shard int) bool) []request {
 		b.asked[r.shard] += r.units
 	}
 	return found[:n]
+}
+
+// others returns the shards that have at least so many units available, those with the most
+// first, and how many. What others have asked them for does not count: which units that will
+// be nobody knows.
+func (b *Board) others(to int, least int64) (found []request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, t := range b.shards {
+		if b.known[i] && t.Available >= least && i != to {
+			found = append(found, request{shard: i, units: t.Available})
+		}
+	}
+	slices.SortStableFunc(found, func(x, y request) int { return cmp.Compare(y.units, x.units) })
+	return found
+}
+
+// anyOther says whether another shard has so many units available and is not among those that
+// skip names.
+func (b *Board) anyOther(to int, least int64, skip func(shard int) bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, t := range b.shards {
+		if b.known[i] && t.Available >= least && i != to && !skip(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // answered says that a request was answered, or is given up.

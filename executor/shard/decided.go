@@ -15,6 +15,8 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 		return replay(shard, *v.Claim)
 	case ledger.KeyReused:
 		return Answer{Outcome: api.KeyReused, Message: "this key was used for another quantity"}
+	case ledger.NoChoice:
+		return Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: ask for a quantity alone"}
 	case ledger.OverLimit:
 		return Answer{Outcome: api.LimitReached, Claims: claimsOf(shard, s, user)}
 	case ledger.NotNow:

@@ -85,17 +85,17 @@ func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
 	q.expire(d)
 	q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t, false) })
 	if q.board.AllSold(now) {
-		q.refuseShort(now) // all of them: nobody hears sold_out while an earlier request of theirs waits
+		q.refuseShort(now, func(*Ticket) bool { return false }) // all of them: nobody hears sold_out while an earlier request of theirs waits
 	}
-	q.transfers.give(func(w Message) (ledger.Transfer, bool) {
-		spare := d.Available()
-		if spare == 0 || q.transfers.keeps(w) || q.state.Phase == ledger.PhaseClosed {
-			return ledger.Transfer{}, false
+	var failed error
+	q.transfers.give(func(w Message) (t ledger.Transfer, later bool) {
+		if failed == nil && d.Available() > 0 && q.state.Phase != ledger.PhaseClosed {
+			t, failed = q.transfers.out(d, w)
 		}
-		return d.Out(w.From, share(spare, w.N)), false
+		return t, false
 	})
 	q.seek(now, d.Available(), func(now clock.Now) { e.endWaiting(now, d) })
-	return nil
+	return failed
 }
 
 // endWaiting decides on those who wait for units that no shard has to spare: the first get
@@ -108,7 +108,7 @@ func (e ownerDecides) endWaiting(now clock.Now, d *ledger.Draft) {
 		clear(e.q.transfers.denied)
 	}
 	if d.Ops() == 0 {
-		e.q.refuseShort(now)
+		e.q.refuseShort(now, e.q.transfers.searches)
 	}
 }
 
@@ -128,8 +128,16 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool)
 	if t.by != nil {
 		by = t.by.Ruling
 	}
-	v := d.ClaimBy(by, t.User, t.Key, t.Quantity)
-	if v.Kind == ledger.Short && e.partial() && (last || !e.q.board.elsewhere(e.q.shard)) {
+	var v ledger.Decision
+	switch {
+	case t.Adjacent:
+		v = d.ClaimAdjacent(by, t.User, t.Key, t.Quantity)
+	case t.Units != nil:
+		v = d.ClaimUnits(by, t.User, t.Key, t.Units)
+	default:
+		v = d.ClaimBy(by, t.User, t.Key, t.Quantity)
+	}
+	if v.Kind == ledger.Short && !t.Chooses() && e.partial() && (last || !e.q.board.elsewhere(e.q.shard)) {
 		v = d.ClaimSome(by, t.User, t.Key, t.Quantity)
 	}
 	switch v.Kind {
@@ -144,13 +152,17 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool)
 	case ledger.Short:
 		t.want = v.Want
 		least := v.Want
-		if e.partial() {
+		if e.partial() && !t.Chooses() {
 			least = 1
 		}
-		if e.q.board.within(least) {
+		within := e.q.board.within(least)
+		if within && (!t.Chooses() || e.q.transfers.mayFind(t)) {
 			return short
 		}
 		t.answer = e.q.noUnits(now)
+		if within && t.Chooses() {
+			t.answer = notFound(t)
+		}
 	default:
 		t.answer = answerOf(e.q.shard, e.q.state, t.User, v, now)
 	}

@@ -136,7 +136,7 @@ func (e *listGives) decide(now clock.Now, d *ledger.Draft) error {
 		q.transfers.remind(now)
 		return nil
 	}
-	q.seek(now, 0, q.refuseShort) // who waits found the list empty, whatever the log says
+	q.seek(now, 0, func(now clock.Now) { q.refuseShort(now, func(*Ticket) bool { return false }) }) // who waits found the list empty, whatever the log says
 	return nil
 }
 

@@ -16,8 +16,8 @@ func newPartialWorld(t testing.TB, perUser int64, shares ...int64) *world {
 	return newWorldAs(t, &pb.Settings{PerUserLimit: perUser, Phase: pb.Phase_OPEN, Partial: true}, shares...)
 }
 
-// got is what a request was given, such as "sold 2 of 3".
-func (x *asked) got() string {
+// given is what a request was given, such as "sold 2 of 3".
+func (x *asked) given() string {
 	n := len(x.answer.Claim.Units)
 	switch {
 	case n == 0:
@@ -57,7 +57,7 @@ func TestPartial(t *testing.T) {
 			}
 			w.settle() // no time passes
 			for i, x := range all {
-				if got := x.got(); got != c.want[i] {
+				if got := x.given(); got != c.want[i] {
 					t.Errorf("request %d for %d: %s, want %s", i, x.Quantity, got, c.want[i])
 				}
 			}
@@ -76,8 +76,8 @@ func TestPartialAgain(t *testing.T) {
 	again, other := h.ask(user, "key", 3), h.ask(user, "key", 2)
 	w.settle()
 	for i, x := range []*asked{first, twice, again} {
-		if x.got() != "sold 2 of 3" || x.answer.Replayed != (i > 0) || x.answer.Claim.ID != first.answer.Claim.ID {
-			t.Errorf("request %d: %s, replayed: %v, %+v", i, x.got(), x.answer.Replayed, x.answer.Claim)
+		if x.given() != "sold 2 of 3" || x.answer.Replayed != (i > 0) || x.answer.Claim.ID != first.answer.Claim.ID {
+			t.Errorf("request %d: %s, replayed: %v, %+v", i, x.given(), x.answer.Replayed, x.answer.Claim)
 		}
 	}
 	other.want(t, string(api.KeyReused))
@@ -140,8 +140,8 @@ func TestPartialAsksAgain(t *testing.T) {
 	}
 	w.pass(RepeatAfter)
 	w.settle()
-	if first.got() != "sold 2 of 3" || second.got() != "sold 3" {
-		t.Errorf("%s and %s", first.got(), second.got())
+	if first.given() != "sold 2 of 3" || second.given() != "sold 3" {
+		t.Errorf("%s and %s", first.given(), second.given())
 	}
 }
 
@@ -157,8 +157,8 @@ func TestPartialAsksForWhatItMayHave(t *testing.T) {
 	}
 	x := h.ask(w.buyer(0, 0), "key", 80)
 	w.settle()
-	if x.got() != "sold 2 of 80" {
-		t.Error(x.got())
+	if x.given() != "sold 2 of 80" {
+		t.Error(x.given())
 	}
 }
 

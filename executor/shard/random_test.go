@@ -11,6 +11,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor/saletest"
 )
@@ -30,6 +31,7 @@ type chaos struct {
 	buyers  []string
 	wishes  []*wish
 	replans int
+	chooses bool          // buyers choose units
 	outage  time.Duration // monotonic: until then no call of the store is answered
 }
 
@@ -57,7 +59,12 @@ func newChaos(t testing.TB, seed uint64) *chaos {
 	}
 	shares[0] += max(0, int64(len(shares))-stock)
 	perUser := 1 + r.Int64N(4)
-	c := &chaos{world: newWorld(t, perUser, shares...), r: r, luck: 1 + r.IntN(16)}
+	settings := &pb.Settings{PerUserLimit: perUser, Phase: pb.Phase_OPEN}
+	choice := rand.New(rand.NewPCG(seed, 2)) // beside the other, so that each world without choice is what it was
+	if choice.IntN(2) == 0 {
+		settings.Choose, settings.Rows = true, rowsOf(stock+3, choice)
+	}
+	c := &chaos{world: newWorldAs(t, settings, shares...), r: r, luck: 1 + r.IntN(16), chooses: settings.Choose}
 	rate := 0.1 * r.Float64()
 	faults := backendtest.Random(seed, backendtest.Rates{
 		backendtest.ErrorBefore: rate, backendtest.LostReply: rate, backendtest.OwnTaken: rate,
@@ -88,9 +95,36 @@ func newChaos(t testing.TB, seed uint64) *chaos {
 		w := &wish{Request: Request{
 			User: c.buyers[r.IntN(len(c.buyers))], Key: fmt.Sprint(r.IntN(3)), Quantity: 1 + r.Int64N(perUser+1),
 		}}
+		if c.chooses {
+			w.choose(stock, choice)
+		}
 		c.wishes = append(c.wishes, w)
 	}
 	return c
+}
+
+// rowsOf cuts so many units into rows.
+func rowsOf(units int64, r *rand.Rand) (rows []*pb.Range) {
+	for next := int64(1); next <= units; {
+		row := &pb.Range{First: next + r.Int64N(2), Count: 1 + r.Int64N(7)}
+		rows, next = append(rows, row), row.First+row.Count
+	}
+	return rows
+}
+
+// choose has a buyer want particular units, low ones rather, or adjacent ones.
+func (x *wish) choose(stock int64, r *rand.Rand) {
+	switch r.IntN(4) {
+	case 0:
+		x.Adjacent = true
+	case 1, 2:
+		for len(x.Units) < int(x.Quantity) {
+			unit := 1 + min(r.Int64N(stock+5), r.Int64N(stock+5))
+			if at, has := slices.BinarySearch(x.Units, unit); !has {
+				x.Units = slices.Insert(x.Units, at, unit)
+			}
+		}
+	}
 }
 
 // act lets one thing happen.
@@ -162,7 +196,7 @@ func (c *chaos) want(h *host) {
 	case x.last != nil && !x.last.answered && c.r.IntN(3) == 0:
 		x.last.withdraw()
 	case !x.over() || c.r.IntN(10) == 0:
-		x.last = h.ask(x.User, x.Key, x.Quantity)
+		x.last = h.request(x.Request)
 	}
 }
 
@@ -223,12 +257,17 @@ func (c *chaos) calm() {
 	c.pass(5 * time.Second)
 	for _, x := range c.wishes {
 		for range 3 {
-			if x.last = h.ask(x.User, x.Key, x.Quantity); true {
+			var free ledger.Units
+			if x.Chooses() {
+				free = c.free()
+			}
+			if x.last = h.request(x.Request); true {
 				c.pass(2 * time.Second)
 			}
 			if x.over() {
 				break
 			}
+			c.rightly(x, free)
 		}
 	}
 	left := int64(0)
@@ -244,6 +283,7 @@ func (c *chaos) calm() {
 		case x.over():
 		case o == api.SoldOut && left == 0:
 		case o == api.NoneNow && left < x.Quantity: // left was more for those before
+		case o == api.UnitsTaken && x.Units != nil, o == api.NotAdjacent && x.Adjacent: // see rightly
 		default:
 			c.t.Errorf("%v ends with %+v, %d units are left", x.Request, x.last.answer, left)
 		}
@@ -253,6 +293,38 @@ func (c *chaos) calm() {
 		x := h.ask("one-more", "1", 1)
 		c.pass(2 * time.Second)
 		x.want(c.t, "sold")
+	}
+}
+
+// free returns the units that are available, on whichever shard. None is in flight.
+func (c *chaos) free() (free ledger.Units) {
+	for i := range c.shards {
+		for _, r := range saletest.LoadShard(c.t, c.logs, i, c.shards).AvailableUnits() {
+			if err := free.Add(r); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+	return free
+}
+
+// rightly holds that somebody who chooses, and whom nobody disturbs, was refused for want of
+// the units. Adjacent ones may be free on two shards.
+func (c *chaos) rightly(x *wish, free ledger.Units) {
+	switch x.last.answer.Outcome {
+	case api.UnitsTaken:
+		if !slices.ContainsFunc(x.Units, func(unit int64) bool {
+			return !slices.ContainsFunc(free, func(r ledger.Range) bool { return r.First <= unit && unit < r.First+r.Count })
+		}) {
+			c.t.Errorf("%v is told that not all of %v are free; %v are", x.Request, x.Units, free)
+		}
+	case api.NotAdjacent:
+		for i := range c.shards {
+			s := saletest.LoadShard(c.t, c.logs, i, c.shards)
+			if s.AvailableUnits().HasRun(x.Quantity, s.Settings()) {
+				c.t.Errorf("%v is told that no %d adjacent units are free; shard %d has %v", x.Request, x.Quantity, i, s.AvailableUnits())
+			}
+		}
 	}
 }
 

@@ -20,6 +20,9 @@ type requests struct {
 
 // add takes in new requests.
 func (r *requests) add(ts []*Ticket) {
+	for _, t := range ts {
+		t.search = nil // an owner before may have begun one
+	}
 	r.waiting = append(r.waiting, ts...)
 	r.fresh += len(ts)
 	r.ranked = r.ranked || slices.ContainsFunc(ts, func(t *Ticket) bool { return t.by != nil && t.by.Priority != rules.Priority{} })
@@ -65,15 +68,26 @@ func (r *requests) refuse(why func(*Ticket) Answer) {
 	})
 }
 
-// refuseShort answers the requests that wait for units.
-func (r *requests) refuseShort(why func(*Ticket) Answer) {
+// refuseShort answers the requests that wait for units, but for those that stay.
+func (r *requests) refuseShort(stays func(*Ticket) bool, why func(*Ticket) Answer) {
 	short := r.short()
+	n := 0
 	for _, t := range short {
-		if t.take() {
+		switch {
+		case stays(t):
+			short[n] = t
+			n++
+		case t.take():
 			r.answer(t, why(t))
 		}
 	}
-	r.waiting = r.waiting[len(short):]
+	r.waiting = slices.Delete(r.waiting, n, len(short))
+}
+
+// forAny says whether any undecided request does not choose its units, and so may want
+// whichever are here.
+func (r *requests) forAny() bool {
+	return slices.ContainsFunc(r.waiting, func(t *Ticket) bool { return !t.Chooses() })
 }
 
 // sift looks at the requests that are to be looked at: those that stay wait for units

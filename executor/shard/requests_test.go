@@ -101,8 +101,14 @@ func TestRequests(t *testing.T) {
 		more := waiters("g", "h")
 		more[0].Withdraw()
 		r.waiting = slices.Insert(r.waiting, 1, more...)
-		r.refuseShort(func(*Ticket) Answer { return Answer{Outcome: api.SoldOut} })
+		r.refuseShort(func(*Ticket) bool { return false }, func(*Ticket) Answer { return Answer{Outcome: api.SoldOut} })
 		r.holds(t, "", "e f", "b:sold c:sold d:sold", "a:sold_out h:sold_out")
+	})
+	t.Run("short of units for good but for some", func(t *testing.T) {
+		r, _ := begin()
+		r.waiting = slices.Insert(r.waiting, 1, waiters("g", "h")...)
+		r.refuseShort(func(t *Ticket) bool { return t.User == "g" }, func(*Ticket) Answer { return Answer{Outcome: api.SoldOut} })
+		r.holds(t, "g", "e f", "b:sold c:sold d:sold", "a:sold_out h:sold_out")
 	})
 	t.Run("sifted", func(t *testing.T) {
 		r, _ := begin()

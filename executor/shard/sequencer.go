@@ -466,25 +466,30 @@ func (q *sequencer) turnAway() {
 }
 
 // seek asks other shards for the units that waiting claims lack, without those that
-// are here for them. When nobody has any, and this commit changes nothing about that,
-// end ends the waiting.
+// are here for them, and for those that they choose. When nobody has any, and this commit
+// changes nothing about that, end ends the waiting.
 func (q *sequencer) seek(now clock.Now, here int64, end func(clock.Now)) {
 	lack := -here
 	for _, t := range q.requests.short() {
-		if !t.withdrawn() {
+		if !t.withdrawn() && !t.Chooses() {
 			lack += t.want
 		}
 	}
-	q.transfers.ask(now, lack)
-	if len(q.transfers.asked) == 0 && q.draft.Ops() == 0 {
+	q.transfers.ask(now, lack, q.draft)
+	if !q.transfers.asksForAny() && q.draft.Ops() == 0 {
 		end(now)
 	}
 	q.transfers.settle(now)
 }
 
-// refuseShort answers those who wait for units: there are none.
-func (q *sequencer) refuseShort(now clock.Now) {
-	q.requests.refuseShort(func(*Ticket) Answer { return q.noUnits(now) })
+// refuseShort answers those who wait for units, but for those that stay: there are none.
+func (q *sequencer) refuseShort(now clock.Now, stays func(*Ticket) bool) {
+	q.requests.refuseShort(stays, func(t *Ticket) Answer {
+		if a := q.noUnits(now); a.Outcome == api.SoldOut || !t.Chooses() {
+			return a
+		}
+		return notFound(t)
+	})
 	clear(q.transfers.denied)
 }
 

@@ -23,6 +23,7 @@ type Ticket struct {
 	answer   Answer
 	op       int          // of the claim granted, in the commit under way
 	want     int64        // units that it waits for, while it is short
+	search   *search      // of other shards, for the units that it chooses; nil: none began
 	asked    bool         // a node was asked for it, and may have given it something
 	minted   bool         // its key is of this process, and nobody else has it
 	visiting bool         // another process sent it, and asks elsewhere by itself
@@ -93,7 +94,7 @@ func (t *Ticket) withdrawn() bool { return t.state.Load() == ticketWithdrawn }
 // goes there when it is free. mint makes the key of a request that has none.
 func NewTicket(pool *sync.Pool, r Request, mint func() string, now time.Duration) *Ticket {
 	t := newTicket(pool, now)
-	t.Request, t.want, t.minted = r, r.Quantity, r.Key == ""
+	t.Request, t.want, t.search, t.minted = r, r.Quantity, nil, r.Key == ""
 	if t.minted {
 		t.Key = mint()
 	}

@@ -21,6 +21,9 @@ import (
 // not short to such that are, and among these to lower numbers. They go nowhere
 // else until a claim that waits is granted or refused.
 //
+// A claim may choose its units: by their numbers, or so many that lie side by side; see
+// choose.go.
+//
 // A sent transfer is never taken back. If a message is lost, or a process dies
 // between Out and In, the source sends the same transfer again.
 
@@ -28,9 +31,11 @@ import (
 type Message struct {
 	Kind     MessageKind
 	From, To int
-	N        int64        // for want: how many units from lacks
+	N        int64        // for want: how many units from lacks, whichever they are
 	K        uint64       // for sent and received
-	Units    ledger.Units // for sent, and for received before it is told
+	Units    ledger.Units // for sent, and for received before it is told; for want: the units named that from lacks
+	Run      int64        `json:",omitempty"` // for want: how many adjacent units from lacks; 0: none
+	Ask      uint64       `json:",omitempty"` // the number of a want, and for none and sent of that which they answer; 0: of none, or nobody knows
 }
 
 // MessageKind is what a message says.
@@ -48,7 +53,11 @@ func (k MessageKind) String() string { return [...]string{"want", "none", "sent"
 func (m Message) String() string {
 	switch m.Kind {
 	case Want:
-		return fmt.Sprintf("want %d for shard %d", m.N, m.From)
+		s := fmt.Sprintf("want %d for shard %d", m.N, m.From)
+		if m.Run > 0 || len(m.Units) > 0 {
+			s += fmt.Sprintf(", %d adjacent, and of %v", m.Run, m.Units)
+		}
+		return s
 	case none:
 		return fmt.Sprintf("none from shard %d", m.From)
 	}
@@ -69,7 +78,8 @@ type transfers struct {
 	acks    []Message // received elsewhere and not acknowledged here yet
 	moving  []Message // to be told once the commit under way is in the log
 
-	short  bool         // the board says that claims wait here for units
+	short  bool         // the board says that claims wait here for any units
+	number uint64       // of the last request for units
 	asked  []request    // for units, and not answered
 	denied map[int]bool // shards that had none to spare, since units last came
 
@@ -94,7 +104,7 @@ func (x *transfers) hear(m Message) {
 			x.wants = append(x.wants, m)
 		}
 	case none:
-		x.deny(m.From)
+		x.deny(m.From, m.Ask)
 	case Sent:
 		if m.K <= x.state.Received(m.From) {
 			x.say(Message{Kind: received, To: m.From, K: m.K})
@@ -107,18 +117,31 @@ func (x *transfers) hear(m Message) {
 }
 
 // deny takes in that a shard has no units to spare, or does not answer.
-func (x *transfers) deny(shard int) {
-	x.denied[shard] = true
-	x.answeredBy(shard)
+func (x *transfers) deny(shard int, number uint64) {
+	r, asked := x.answeredBy(shard, number)
+	switch {
+	case asked:
+		x.searched(r, nil)
+	case number != 0:
+		return // it was asked again since, or has sent some
+	}
+	if !asked || r.units > 0 {
+		x.denied[shard] = true
+	}
 	x.requests.lookAgain()
 }
 
-// answeredBy says that a shard has answered what it was asked, if it was.
-func (x *transfers) answeredBy(shard int) {
-	if i := slices.IndexFunc(x.asked, func(r request) bool { return r.shard == shard }); i >= 0 {
-		x.board.answered(x.asked[i])
-		x.asked = slices.Delete(x.asked, i, i+1)
+// answeredBy says that a shard has answered what it was asked by a request of that number, if
+// it was; 0: by any.
+func (x *transfers) answeredBy(shard int, number uint64) (r request, asked bool) {
+	i := slices.IndexFunc(x.asked, func(r request) bool { return r.shard == shard && (number == 0 || r.number == number) })
+	if i < 0 {
+		return request{}, false
 	}
+	r = x.asked[i]
+	x.board.answered(r)
+	x.asked = slices.Delete(x.asked, i, i+1)
+	return r, true
 }
 
 // end takes back what the shard has put on the board, where its process lets it go.
@@ -150,7 +173,7 @@ func (x *transfers) receive(d *ledger.Draft) error {
 			if err := d.In(m.From, m.K, m.Units); err != nil {
 				return err
 			}
-			x.moving = append(x.moving, Message{Kind: received, To: m.From, K: m.K, Units: m.Units})
+			x.moving = append(x.moving, Message{Kind: received, To: m.From, K: m.K, Units: m.Units, Ask: m.Ask})
 			x.requests.lookAgain()
 		}
 	}
@@ -182,16 +205,17 @@ func (x *transfers) give(out func(w Message) (t ledger.Transfer, later bool)) {
 		case wait:
 			later = append(later, w)
 		case t.K == 0:
-			x.say(Message{Kind: none, To: w.From})
+			x.say(Message{Kind: none, To: w.From, Ask: w.Ask})
 		default:
-			x.moving = append(x.moving, Message{Kind: Sent, To: w.From, K: t.K, Units: t.Units})
+			x.moving = append(x.moving, Message{Kind: Sent, To: w.From, K: t.K, Units: t.Units, Ask: w.Ask})
 		}
 	}
 	x.wants = later
 }
 
-// keeps says whether a shard that asked gets nothing because this one is short itself.
-func (x *transfers) keeps(w Message) bool { return len(x.requests.waiting) > 0 && w.From > x.shard }
+// keeps says whether a shard that asked gets nothing, unless it names its units, because
+// this one is short itself.
+func (x *transfers) keeps(w Message) bool { return w.From > x.shard && x.requests.forAny() }
 
 // share is how many of the units that a shard can spare it gives to one that lacks
 // n: that many, or half of them, rounded up, if that is more.
@@ -204,7 +228,9 @@ func (x *transfers) moved() (came []ledger.Units) {
 		if m.Kind == received {
 			came = append(came, m.Units)
 			clear(x.denied)
-			x.answeredBy(m.To)
+			if r, asked := x.answeredBy(m.To, m.Ask); asked && m.Ask != 0 {
+				x.searched(r, m.Units)
+			}
 		}
 	}
 	x.moving = nil
@@ -212,19 +238,31 @@ func (x *transfers) moved() (came []ledger.Units) {
 }
 
 // ask asks other shards for units that claims lack, if they lack any beyond those that
-// others were asked for already.
-func (x *transfers) ask(now clock.Now, lack int64) {
+// others were asked for already, and for those that claims choose.
+func (x *transfers) ask(now clock.Now, lack int64, d *ledger.Draft) {
 	for _, r := range x.asked {
 		lack -= r.units
 	}
-	if lack <= 0 {
-		return
+	var whom []request
+	if lack > 0 {
+		whom = x.board.ask(x.shard, lack, func(shard int) bool { return x.denied[shard] || x.asks(shard) })
 	}
-	for _, r := range x.board.ask(x.shard, lack, func(shard int) bool { return x.denied[shard] || x.asks(shard) }) {
-		r.until = now.Mono + RepeatAfter
+	whom, named := x.search(d, whom)
+	for _, r := range whom {
+		x.number++
+		r.number, r.until = x.number, now.Mono+RepeatAfter
 		x.asked = append(x.asked, r)
-		x.say(Message{Kind: Want, To: r.shard, N: r.units})
+		m := Message{Kind: Want, To: r.shard, N: r.units, Run: r.run, Ask: r.number}
+		if r.named {
+			m.Units = named
+		}
+		x.say(m)
 	}
+}
+
+// asksForAny says whether others were asked for units, whichever they are.
+func (x *transfers) asksForAny() bool {
+	return slices.ContainsFunc(x.asked, func(r request) bool { return r.units > 0 })
 }
 
 func (x *transfers) asks(shard int) bool {
@@ -234,7 +272,7 @@ func (x *transfers) asks(shard int) bool {
 // settle puts on the board whether claims wait here, and sets when to tell again of
 // transfers that are not acknowledged.
 func (x *transfers) settle(now clock.Now) {
-	if short := len(x.requests.waiting) > 0; short != x.short {
+	if short := x.requests.forAny(); short != x.short {
 		x.short = short
 		x.board.need(x.shard, short)
 	}
@@ -256,7 +294,7 @@ func (x *transfers) remind(now clock.Now) {
 func (x *transfers) repeat(now clock.Now) {
 	for _, r := range slices.Clone(x.asked) {
 		if now.Mono >= r.until {
-			x.deny(r.shard)
+			x.deny(r.shard, r.number)
 		}
 	}
 	if x.resendAt != 0 && now.Mono >= x.resendAt {

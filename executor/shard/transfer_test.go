@@ -576,7 +576,7 @@ func TestTransferEnds(t *testing.T) {
 	b := NewBoard(3)
 	b.Post(0, 1, ledger.Totals{Limit: 5, Available: 5}, time.Time{}, false)
 	x := newTransfers(1, b, nil, new(requests))
-	x.ask(clock.Now{Mono: time.Hour}, 5)
+	x.ask(clock.Now{Mono: time.Hour}, 5, nil)
 	x.short = true
 	b.need(1, true)
 	other := func() int { return len(b.ask(2, 1, func(int) bool { return false })) }

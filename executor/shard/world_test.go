@@ -183,8 +183,12 @@ func (h *host) halt(why Halt) {
 
 // ask queues a request with the process.
 func (h *host) ask(user, key string, quantity int64) *asked {
-	a := h.actors[spec.HomeShard(user, h.w.shards)]
-	x := &asked{Request: Request{User: user, Key: key, Quantity: quantity}, actor: a}
+	return h.request(Request{User: user, Key: key, Quantity: quantity})
+}
+
+func (h *host) request(r Request) *asked {
+	a := h.actors[spec.HomeShard(r.User, h.w.shards)]
+	x := &asked{Request: r, actor: a}
 	x.ticket = NewTicket(&h.w.pool, x.Request, nil, h.w.now.Mono)
 	h.w.asked = append(h.w.asked, x)
 	h.w.tickets[x.ticket] = x

@@ -39,6 +39,27 @@ func (w *world) answered(a *actor, t *Ticket) {
 	if op.GetUser() != x.User || string(op.GetKey()) != x.Key || !slices.Equal(op.GetUnits(), c.Units) || int64(op.GetAsked()) != c.Asked || max(int64(len(c.Units)), c.Asked) != x.Quantity {
 		w.t.Fatalf("%v accepts %v as %v; the ledger has %v there", a, x.Request, c, op)
 	}
+	if !x.answer.Replayed && !x.got(c.Units, a.q.state.Settings()) {
+		w.t.Fatalf("%v accepts %v, which chooses %v, adjacent: %v, as %v", a, x.Request, x.Units, x.Adjacent, c)
+	}
+}
+
+// got says whether units are what a request has chosen, if it chooses.
+func (r *Request) got(units []int64, s *pb.Settings) bool {
+	switch {
+	case r.Units != nil:
+		return slices.Equal(units, r.Units)
+	case r.Adjacent:
+		return slices.ContainsFunc(s.GetRows(), func(row *pb.Range) bool {
+			for i, unit := range units {
+				if unit != units[0]+int64(i) || unit < row.GetFirst() || unit >= row.GetFirst()+row.GetCount() {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	return true
 }
 
 // commit reads the slot of a claim.

@@ -38,6 +38,7 @@ var checkers = []struct {
 	{"hours", hours},             // by a right clock, claims are sold in their hours, and refused outside of them
 	{"limits", limits},           // nobody passes the limit of the generation in force
 	{"given", givenParts},        // whoever is given fewer units than asked for is given all there can be, and told so
+	{"chosen", chosen},           // whoever chooses units is given those, or nothing
 	{"identities", identity},     // no request has two claims, and each is on its user's home shard
 	{"ending", ending},           // Sealed tells the truth, and comes before the first delete
 	{"remains", remains},         // after Destroyed nothing is left but the sale's log

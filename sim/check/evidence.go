@@ -67,9 +67,10 @@ type run struct {
 	declared
 
 	// From the recount.
-	unsold  int64  // units dealt and not removed, not sold
-	started int    // shards that have a slot
-	soldOut []span // when nothing was unsold
+	moves   map[int64][]moved // by unit: where it came to, in order
+	unsold  int64             // units dealt and not removed, not sold
+	started int               // shards that have a slot
+	soldOut []span            // when nothing was unsold
 }
 
 // planned is one generation of a run.

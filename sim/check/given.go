@@ -5,7 +5,7 @@ func (c *claim) quantity() int64 { return max(int64(len(c.units)), c.asked) }
 
 // least is how many units an operation had to be given, if any, by the settings in force.
 func (m *moment) least(o *operation) int64 {
-	if m.settings.GetPartial() {
+	if m.settings.GetPartial() && !o.invoked.chooses() {
 		return 1
 	}
 	return o.invoked.Quantity

@@ -166,6 +166,8 @@ type Event struct {
 	User     string
 	Key      string // "": a keyless request; the executor mints a key
 	Quantity int64
+	Units    []int64 // asked for by their numbers; nil: any
+	Adjacent bool    // the units are to lie side by side
 
 	// Of SettleInvoked.
 	Claim   string      // its id

@@ -2,7 +2,11 @@ package check
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/proto"
@@ -142,7 +146,11 @@ func settings(e *evidence, bad fault) {
 				PerUserLimit      int64
 				Partial           bool
 				OpensAt, ClosesAt time.Time
-				Payment           *struct {
+				Units             *struct {
+					Range  []string
+					Choose bool
+				}
+				Payment *struct {
 					HoldForMs, GraceMs, ExtendByMs int64
 					Late                           string
 				}
@@ -160,6 +168,9 @@ func settings(e *evidence, bad fault) {
 			if !said.ClosesAt.IsZero() {
 				want.ClosesAtUs = said.ClosesAt.UnixMicro()
 			}
+			if u := said.Units; u != nil && u.Choose {
+				want.Choose, want.Rows = true, rows(u.Range)
+			}
 			if paid := said.Payment; paid != nil {
 				want.Payment = &pb.Payment{
 					HoldForUs: 1000 * paid.HoldForMs, GraceUs: 1000 * paid.GraceMs, ExtendByUs: 1000 * paid.ExtendByMs,
@@ -173,7 +184,25 @@ func settings(e *evidence, bad fault) {
 	}
 }
 
+// rows are those of declared ranges such as A1-A4: a row each, whose units follow those of
+// the one before.
+func rows(declared []string) (rows []*pb.Range) {
+	next := int64(1)
+	for _, text := range declared {
+		number := func(name string) (n int64) {
+			_, _ = fmt.Sscan(strings.TrimLeftFunc(name, unicode.IsLetter), &n)
+			return n
+		}
+		first, last, _ := strings.Cut(text, "-")
+		n := number(last) - number(first) + 1
+		rows = append(rows, &pb.Range{First: next, Count: n})
+		next += n
+	}
+	return rows
+}
+
 func sameSettings(a, b *pb.Settings) bool {
 	return a.GetPerUserLimit() == b.GetPerUserLimit() && a.GetPartial() == b.GetPartial() && a.GetPhase() == b.GetPhase() &&
+		a.GetChoose() == b.GetChoose() && slices.EqualFunc(a.GetRows(), b.GetRows(), func(x, y *pb.Range) bool { return proto.Equal(x, y) }) &&
 		a.GetOpensAtUs() == b.GetOpensAtUs() && a.GetClosesAtUs() == b.GetClosesAtUs() && proto.Equal(a.GetPayment(), b.GetPayment())
 }

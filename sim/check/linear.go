@@ -137,7 +137,7 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 			}
 		}
 		a.look(i, o, len(list), len(list))
-	case said == api.SoldOut, said == api.NoneNow, said == api.Paused, said == api.Closed && !e.sealedBy(o, r):
+	case said == api.SoldOut, said == api.NoneNow, said == api.UnitsTaken, said == api.NotAdjacent, said == api.Paused, said == api.Closed && !e.sealedBy(o, r):
 		for n, c := range a.claims {
 			if c.key == o.invoked.Key {
 				a.look(i, o, 0, n) // the same request that was accepted gets the same answer

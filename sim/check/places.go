@@ -131,6 +131,12 @@ type place struct {
 	k     uint64 // of units in flight: the transfer
 }
 
+// moved is a place to which a unit came.
+type moved struct {
+	seq uint64
+	to  place
+}
+
 type placeKind uint8
 
 const (

@@ -58,6 +58,7 @@ func recount(e *evidence, bad fault) {
 }
 
 func newStock(r *run, bad fault) *stock {
+	r.moves = make(map[int64][]moved)
 	st := &stock{run: r, bad: bad}
 	for range r.shards {
 		st.shards = append(st.shards, &shard{
@@ -127,7 +128,12 @@ func (st *stock) move(s *slot, unit int64, from, to place) {
 	if at := st.places[unit]; at != from {
 		st.bad("%v moves unit %d as if it were %v, but it is %v", s, unit, from, at)
 	}
+	st.put(s, unit, to)
+}
+
+func (st *stock) put(s *slot, unit int64, to place) {
 	st.places[unit] = to
+	st.run.moves[unit] = append(st.run.moves[unit], moved{s.Seq, to})
 }
 
 func (st *stock) moveAll(s *slot, ranges []*pb.Range, from, to place) (n int64) {
@@ -235,7 +241,7 @@ func (st *stock) generation(s *slot, op *pb.Generation) {
 	n -= left
 	for unit := int64(len(st.places)) - 1; unit > 0 && left > 0; unit-- { // the highest go first
 		if st.places[unit] == here {
-			st.places[unit] = place{kind: removed, shard: s.log.shard}
+			st.put(s, unit, place{kind: removed, shard: s.log.shard})
 			left--
 		}
 	}

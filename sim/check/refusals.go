@@ -60,6 +60,11 @@ func refusals(e *evidence, bad fault) {
 			}) {
 				bad("operation %d: no claim of user %q under key %q was %s then", i, q.User, q.Key, said)
 			}
+		case api.UnitsTaken, api.NotAdjacent:
+			if why := e.withheld(o); why != "" {
+				bad("operation %d (user %q, %d units of %v) was answered %q between %v and %v, and %s",
+					i, q.User, q.Quantity, q.Units, said, q.At, o.returned.At, why)
+			}
 		case api.SoldOut, api.NoneNow, api.LimitReached, api.Paused, api.Closed:
 			if r := e.runOf(o); r != nil && !e.holds(r, o, said) {
 				bad("operation %d (user %q, %d units) was answered %q, which was at no time true between its begin at %v and its end at %v",

@@ -299,6 +299,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, settlementFaults)
 	maps.Copy(faults, ruleFaults)
 	maps.Copy(faults, partialFaults)
+	maps.Copy(faults, chosenFaults)
 	maps.Copy(faults, workFaults)
 	return faults
 }

@@ -43,6 +43,8 @@ type world struct {
 	off            time.Duration // that writers' clocks are ahead
 	opens, closes  time.Duration // of the next generations, since 1970; 0: none
 	partial        bool          // of the next generations: whether a claim may get a part
+	choose         bool          // and whether buyers may choose units
+	rows           []*pb.Range   // which lie side by side
 	said           string        // the declaration of the next generations; "": none, or rules
 	require, rules string        // of the next generations: the rule that is declared, and the rule set's name; "": none
 }
@@ -132,7 +134,7 @@ func (w *world) declare(add, remove int64, phase pb.Phase) {
 		Generation: generation, Uid: w.uid, Run: w.run,
 		Settings: &pb.Settings{
 			PerUserLimit: 2, Phase: phase, OpensAtUs: w.opens.Microseconds(), ClosesAtUs: w.closes.Microseconds(),
-			Payment: w.payment, Rules: []byte(w.rules), Partial: w.partial,
+			Payment: w.payment, Rules: []byte(w.rules), Partial: w.partial, Choose: w.choose, Rows: w.rows,
 		},
 	}
 	if w.said != "" {
@@ -312,6 +314,20 @@ func (w *world) user(shard int) string {
 func (w *world) invoke(user, key string, quantity int64) int {
 	op := w.h.Op()
 	w.h.Tell(w.pass(), Event{Kind: ClaimInvoked, Op: op, User: user, Key: key, Quantity: quantity})
+	return op
+}
+
+// ask begins a claim for particular units.
+func (w *world) ask(user, key string, units ...int64) int {
+	op := w.invoke(user, key, int64(len(units)))
+	w.h.Events[len(w.h.Events)-1].Units = units
+	return op
+}
+
+// askAdjacent begins a claim for adjacent units.
+func (w *world) askAdjacent(user, key string, quantity int64) int {
+	op := w.invoke(user, key, quantity)
+	w.h.Events[len(w.h.Events)-1].Adjacent = true
 	return op
 }
 

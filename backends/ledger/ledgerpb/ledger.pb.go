@@ -1088,6 +1088,8 @@ type Settings struct {
 	Payment       *Payment               `protobuf:"bytes,5,opt,name=payment,proto3" json:"payment,omitempty"`  // absent: claims are sold at once
 	Rules         []byte                 `protobuf:"bytes,6,opt,name=rules,proto3" json:"rules,omitempty"`      // SHA-256 of the rule set that each claim has to satisfy; empty: there is none
 	Partial       bool                   `protobuf:"varint,7,opt,name=partial,proto3" json:"partial,omitempty"` // a claim for more than there is gets what there is
+	Choose        bool                   `protobuf:"varint,8,opt,name=choose,proto3" json:"choose,omitempty"`   // a claim may ask for units by their numbers, or for adjacent ones
+	Rows          []*Range               `protobuf:"bytes,9,rep,name=rows,proto3" json:"rows,omitempty"`        // with choose: units that lie side by side, in ascending order; adjacent units lie in one row
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1169,6 +1171,20 @@ func (x *Settings) GetPartial() bool {
 		return x.Partial
 	}
 	return false
+}
+
+func (x *Settings) GetChoose() bool {
+	if x != nil {
+		return x.Choose
+	}
+	return false
+}
+
+func (x *Settings) GetRows() []*Range {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
 }
 
 // Payment is how claims are paid: each is held first, on the terms of its time.
@@ -1777,7 +1793,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05units\x18\x03 \x03(\v2\x18.salectl.ledger.v1.RangeR\x05units\"#\n" +
 	"\x03Ack\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\rR\x02to\x12\f\n" +
-	"\x01k\x18\x02 \x01(\x04R\x01k\"\x88\x02\n" +
+	"\x01k\x18\x02 \x01(\x04R\x01k\"\xce\x02\n" +
 	"\bSettings\x12$\n" +
 	"\x0eper_user_limit\x18\x01 \x01(\x03R\fperUserLimit\x12\x1e\n" +
 	"\vopens_at_us\x18\x02 \x01(\x03R\topensAtUs\x12 \n" +
@@ -1786,7 +1802,9 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05phase\x18\x04 \x01(\x0e2\x18.salectl.ledger.v1.PhaseR\x05phase\x124\n" +
 	"\apayment\x18\x05 \x01(\v2\x1a.salectl.ledger.v1.PaymentR\apayment\x12\x14\n" +
 	"\x05rules\x18\x06 \x01(\fR\x05rules\x12\x18\n" +
-	"\apartial\x18\a \x01(\bR\apartial\"\xd1\x01\n" +
+	"\apartial\x18\a \x01(\bR\apartial\x12\x16\n" +
+	"\x06choose\x18\b \x01(\bR\x06choose\x12,\n" +
+	"\x04rows\x18\t \x03(\v2\x18.salectl.ledger.v1.RangeR\x04rows\"\xd1\x01\n" +
 	"\aPayment\x12\x1e\n" +
 	"\vhold_for_us\x18\x01 \x01(\x03R\tholdForUs\x12\x19\n" +
 	"\bgrace_us\x18\x02 \x01(\x03R\agraceUs\x12 \n" +
@@ -1904,17 +1922,18 @@ var file_backends_ledger_ledgerpb_ledger_proto_depIdxs = []int32{
 	5,  // 16: salectl.ledger.v1.In.units:type_name -> salectl.ledger.v1.Range
 	0,  // 17: salectl.ledger.v1.Settings.phase:type_name -> salectl.ledger.v1.Phase
 	14, // 18: salectl.ledger.v1.Settings.payment:type_name -> salectl.ledger.v1.Payment
-	2,  // 19: salectl.ledger.v1.Payment.late:type_name -> salectl.ledger.v1.Payment.Late
-	5,  // 20: salectl.ledger.v1.Generation.add:type_name -> salectl.ledger.v1.Range
-	13, // 21: salectl.ledger.v1.Generation.settings:type_name -> salectl.ledger.v1.Settings
-	18, // 22: salectl.ledger.v1.Planned.shards:type_name -> salectl.ledger.v1.ShardChange
-	13, // 23: salectl.ledger.v1.Planned.settings:type_name -> salectl.ledger.v1.Settings
-	5,  // 24: salectl.ledger.v1.ShardChange.add:type_name -> salectl.ledger.v1.Range
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	5,  // 19: salectl.ledger.v1.Settings.rows:type_name -> salectl.ledger.v1.Range
+	2,  // 20: salectl.ledger.v1.Payment.late:type_name -> salectl.ledger.v1.Payment.Late
+	5,  // 21: salectl.ledger.v1.Generation.add:type_name -> salectl.ledger.v1.Range
+	13, // 22: salectl.ledger.v1.Generation.settings:type_name -> salectl.ledger.v1.Settings
+	18, // 23: salectl.ledger.v1.Planned.shards:type_name -> salectl.ledger.v1.ShardChange
+	13, // 24: salectl.ledger.v1.Planned.settings:type_name -> salectl.ledger.v1.Settings
+	5,  // 25: salectl.ledger.v1.ShardChange.add:type_name -> salectl.ledger.v1.Range
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_backends_ledger_ledgerpb_ledger_proto_init() }

@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"fmt"
+	"sort"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// Claims that choose their units: by their numbers, or so many that lie side by side.
+// What lies side by side is said by the rows of the settings: ranges of unit numbers, such
+// as the seats of a row. Two units are adjacent if their numbers follow each other and one
+// row has both. The log does not say that a claim has chosen; its units do.
+
+// MaxRows is how many rows settings may have.
+const MaxRows = 10_000
+
+// demand is what a claim asks for beyond a quantity.
+type demand struct {
+	units    []int64 // these, in ascending order; nil: any
+	adjacent bool    // they are to lie side by side
+	some     bool    // no more units are to be waited for
+}
+
+func (w demand) chooses() bool { return w.adjacent || w.units != nil }
+
+// ClaimUnits is ClaimBy for a request that asks for units by their numbers, which are
+// distinct and in ascending order. It gets these or nothing, also where the settings have
+// partial, and it is Short unless all of them are here. NoChoice: the settings let nobody
+// choose.
+func (d *Draft) ClaimUnits(r Ruling, user, key string, units []int64) Decision {
+	return d.claim(r, user, key, int64(len(units)), demand{units: units})
+}
+
+// ClaimAdjacent is ClaimUnits for a request that asks for so many adjacent units: it gets
+// the lowest that are here, and is Short if no row has so many side by side.
+func (d *Draft) ClaimAdjacent(r Ruling, user, key string, quantity int64) Decision {
+	return d.claim(r, user, key, quantity, demand{adjacent: true})
+}
+
+// choose says whether the units that a claim chooses are here, and where adjacent ones begin.
+func (d *Draft) choose(quantity int64, w demand) (first int64, ok bool) {
+	switch {
+	case w.units != nil:
+		return 0, d.available.hasEach(w.units)
+	case w.adjacent:
+		return d.available.run(quantity, d.state.settings.GetRows())
+	}
+	return 0, true
+}
+
+// takeUnits takes the n units of a claim, which are available: those that it asks for, those
+// from first on if they are to be adjacent, or the lowest.
+func (d *Draft) takeUnits(n int, first int64, w demand) []int64 {
+	units := d.room(n)
+	switch {
+	case w.units != nil:
+		units = append(units, w.units...)
+	case w.adjacent:
+		for i := range int64(n) {
+			units = append(units, first+i)
+		}
+	default:
+		return d.available.takeLowest(units, int64(n))
+	}
+	if err := d.available.removeEach(units); err != nil {
+		panic("ledger: a claim takes what is not available: " + err.Error())
+	}
+	return units
+}
+
+// Missing puts those of the units listed into a set that are not available here.
+func (d *Draft) Missing(u *Units, units []int64) {
+	for _, unit := range units {
+		if !d.available.has(unit) {
+			u.include(unit)
+		}
+	}
+}
+
+// Pick returns units that are available here, but for those kept, to be sent to a shard that
+// asks for them: those of the set named; if run is above 0 the lowest so many adjacent ones;
+// and of the others the highest, as many as share says when it is told how many there are.
+// They lie in no more ranges than a transfer may have, if those named do.
+func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept Units) Units {
+	rest := d.available.minus(kept)
+	picked := rest.minus(rest.minus(named))
+	rest = rest.minus(picked)
+	var more []Range
+	if run > 0 {
+		if first, ok := rest.run(run, d.state.settings.GetRows()); ok {
+			more = append(more, Range{first, run})
+			_ = rest.Remove(more[0]) // it is there
+		}
+	}
+	more = append(more, rest.takeHighest(share(rest.Count()), maxRanges-len(picked)-len(more))...)
+	for _, r := range more {
+		_ = picked.Add(r) // it was not picked before
+	}
+	return picked
+}
+
+func (u Units) has(unit int64) bool {
+	i := u.after(unit) - 1
+	return i >= 0 && unit < u[i].end()
+}
+
+// Include puts those of the units listed into the set that are not there.
+func (u *Units) Include(units []int64) {
+	for _, unit := range units {
+		u.include(unit)
+	}
+}
+
+func (u *Units) include(unit int64) {
+	if !u.has(unit) {
+		_ = u.Add(Range{unit, 1}) // it is not there
+	}
+}
+
+// HasRun says whether the set has n units that are adjacent by the settings.
+func (u Units) HasRun(n int64, s *pb.Settings) bool {
+	_, ok := u.run(n, s.GetRows())
+	return ok
+}
+
+// run returns where the lowest n units begin that follow each other in the set and lie in
+// one row. The rows are in ascending order.
+func (u Units) run(n int64, rows []*pb.Range) (first int64, ok bool) {
+	row := 0
+	for _, r := range u {
+		if r.Count < n {
+			continue
+		}
+		row += sort.Search(len(rows)-row, func(i int) bool { return rows[row+i].GetFirst()+rows[row+i].GetCount() > r.First })
+		for i := row; i < len(rows) && rows[i].GetFirst() < r.end(); i++ {
+			first, end := max(r.First, rows[i].GetFirst()), min(r.end(), rows[i].GetFirst()+rows[i].GetCount())
+			if end-first >= n {
+				return first, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// choosable checks what settings say of choosing.
+func choosable(s *pb.Settings) error {
+	rows := s.GetRows()
+	switch {
+	case len(rows) > 0 && !s.GetChoose():
+		return fmt.Errorf("rows of units that nobody may choose")
+	case len(rows) > MaxRows:
+		return fmt.Errorf("%d rows of units, at most %d are allowed", len(rows), MaxRows)
+	}
+	for i, row := range rows {
+		r := Range{row.GetFirst(), row.GetCount()}
+		if !r.valid() || i > 0 && r.First < rows[i-1].GetFirst()+rows[i-1].GetCount() {
+			return fmt.Errorf("row %d has the units %d+%d: rows are ranges in ascending order that share no unit", i+1, r.First, r.Count)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// seats are the settings of a sale whose units are chosen: rows of 5, 5 and 10 units from
+// 1 on, and none beyond 20.
+func seats() *pb.Settings {
+	return &pb.Settings{
+		PerUserLimit: 4, Phase: pb.Phase_OPEN, Choose: true,
+		Rows: []*pb.Range{{First: 1, Count: 5}, {First: 6, Count: 5}, {First: 11, Count: 10}},
+	}
+}
+
+// seatsOf is an owned shard that has the units.
+func seatsOf(t *testing.T, settings *pb.Settings, units ...*pb.Range) *State {
+	s := NewState(testLog)
+	d := s.Draft([]byte("planner1"), 0)
+	if err := d.Generation(&pb.Generation{Number: 1, Add: units, Settings: settings}); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, d)
+	mustOwn(t, s)
+	return s
+}
+
+// A claim gets the units that it chooses, all of them or none.
+func TestClaimUnits(t *testing.T) {
+	some := seats()
+	some.Partial = true
+	plain := seats()
+	plain.Choose, plain.Rows = false, nil
+	for name, c := range map[string]struct {
+		settings *pb.Settings
+		had      int64 // units that the user has
+		units    []int64
+		want     DecisionKind
+	}{
+		"one":                          {seats(), 0, []int64{7}, Granted},
+		"the first":                    {seats(), 0, []int64{2}, Granted},
+		"some here and there":          {seats(), 0, []int64{3, 5, 19}, Granted},
+		"side by side":                 {seats(), 0, []int64{5, 6}, Granted},
+		"outside of any row":           {seats(), 0, []int64{22}, Granted},
+		"one is not here":              {seats(), 0, []int64{3, 30}, Short},
+		"none is here":                 {seats(), 0, []int64{1}, Short},
+		"beyond the limit":             {seats(), 3, []int64{7, 8}, OverLimit},
+		"beyond what a part of leaves": {some, 3, []int64{7, 8}, OverLimit},
+		"a part of":                    {some, 0, []int64{7, 30}, Short},
+		"no choice":                    {plain, 0, []int64{7}, NoChoice},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := seatsOf(t, c.settings, &pb.Range{First: 2, Count: 21}, &pb.Range{First: 100, Count: 9})
+			d := s.Draft(testOwner, 0)
+			if c.had > 0 {
+				d.Claim("u", "before", c.had)
+				mustCommit(t, s, d)
+				d.Reset(0)
+			}
+			v := d.ClaimUnits(Ruling{}, "u", "k", c.units)
+			if v.Kind != c.want {
+				t.Fatalf("decision %d, want %d", v.Kind, c.want)
+			}
+			if v.Kind != Granted {
+				return
+			}
+			if got := d.Units(v.Op); !slices.Equal(got, c.units) {
+				t.Errorf("units %v, want %v", got, c.units)
+			}
+			if other := d.ClaimUnits(Ruling{}, "w", "k", c.units); other.Kind != Short {
+				t.Errorf("somebody else gets decision %d", other.Kind)
+			}
+			if again := d.ClaimUnits(Ruling{}, "u", "k", c.units); again.Kind != ReplayHere {
+				t.Errorf("asked again: decision %d", again.Kind)
+			}
+			mustCommit(t, s, d)
+			d.Reset(0)
+			if again := d.ClaimUnits(Ruling{}, "u", "k", c.units); again.Kind != Replay || !slices.Equal(again.Claim.Units, c.units) {
+				t.Errorf("asked again later: %+v", again)
+			}
+		})
+	}
+}
+
+// Adjacent units lie in one row, and the lowest go first.
+func TestClaimAdjacent(t *testing.T) {
+	some := seats()
+	some.Partial = true
+	for name, c := range map[string]struct {
+		settings *pb.Settings
+		units    []*pb.Range // that are here
+		n        int64
+		want     string
+	}{
+		"the lowest":           {seats(), []*pb.Range{{First: 1, Count: 20}}, 4, "[1 2 3 4]"},
+		"not across two rows":  {seats(), []*pb.Range{{First: 4, Count: 5}}, 3, "[6 7 8]"},
+		"only across two rows": {seats(), []*pb.Range{{First: 4, Count: 4}}, 3, "short"},
+		"behind a gap":         {seats(), []*pb.Range{{First: 1, Count: 2}, {First: 4, Count: 1}, {First: 8, Count: 4}, {First: 14, Count: 3}}, 3, "[8 9 10]"},
+		"at the end of a row":  {seats(), []*pb.Range{{First: 18, Count: 9}}, 3, "[18 19 20]"},
+		"beyond all rows":      {seats(), []*pb.Range{{First: 19, Count: 9}}, 3, "short"},
+		"one":                  {seats(), []*pb.Range{{First: 5, Count: 1}}, 1, "[5]"},
+		"one outside of rows":  {seats(), []*pb.Range{{First: 21, Count: 1}}, 1, "short"},
+		"no part":              {some, []*pb.Range{{First: 1, Count: 2}}, 3, "short"},
+		"none":                 {seats(), nil, 1, "short"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := seatsOf(t, c.settings, c.units...)
+			d := s.Draft(testOwner, 0)
+			got := "short"
+			if v := d.ClaimAdjacent(Ruling{}, "u", "k", c.n); v.Kind == Granted {
+				got = fmt.Sprint(d.Units(v.Op))
+				mustCommit(t, s, d)
+			} else if v.Kind != Short {
+				t.Fatalf("decision %d", v.Kind)
+			}
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+	plain := seatsOf(t, openSettings(3), &pb.Range{First: 1, Count: 9})
+	if v := plain.Draft(testOwner, 0).ClaimAdjacent(Ruling{}, "u", "k", 2); v.Kind != NoChoice {
+		t.Errorf("where nobody may choose: decision %d", v.Kind)
+	}
+}
+
+// Another shard gets the units that it names, a run and others, and none that are kept.
+func TestPick(t *testing.T) {
+	half := func(spare int64) int64 { return spare / 2 }
+	none := func(int64) int64 { return 0 }
+	for name, c := range map[string]struct {
+		named Units
+		run   int64
+		share func(int64) int64
+		kept  Units
+		want  string
+	}{
+		"named":               {Units{{1, 1}, {3, 2}, {40, 1}}, 0, none, nil, "[3-4]"},
+		"none of them":        {Units{{1, 1}, {40, 1}}, 0, none, nil, "[]"},
+		"kept":                {Units{{3, 5}}, 0, none, Units{{4, 1}, {6, 1}}, "[3 5 7]"},
+		"a run":               {nil, 3, none, nil, "[2-4]"},
+		"a run but for kept":  {nil, 3, none, Units{{3, 1}}, "[6-8]"},
+		"a run but for named": {Units{{3, 1}}, 3, none, nil, "[3 6-8]"},
+		"no run":              {nil, 6, none, nil, "[]"},
+		"others":              {nil, 0, half, nil, "[8-12]"},
+		"others but for kept": {nil, 0, half, Units{{11, 2}, {30, 1}}, "[7-10]"},
+		"all of it":           {Units{{12, 1}}, 2, half, Units{{10, 1}}, "[2-3 8-9 11-12]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := seatsOf(t, seats(), &pb.Range{First: 2, Count: 10}, &pb.Range{First: 12, Count: 1}).Draft(testOwner, 0)
+			got := d.Pick(c.named, c.run, c.share, c.kept)
+			if fmt.Sprint(got) != c.want {
+				t.Errorf("picked %v, want %s", got, c.want)
+			}
+			if d.Available() != 11 {
+				t.Error("to pick units takes them")
+			}
+		})
+	}
+}
+
+// What a shard lacks of the units that are asked for is counted once.
+func TestMissing(t *testing.T) {
+	d := seatsOf(t, seats(), &pb.Range{First: 2, Count: 3}).Draft(testOwner, 0)
+	var u Units
+	d.Missing(&u, []int64{1, 2, 5, 6})
+	d.Missing(&u, []int64{3, 6, 9})
+	if want := "[1 5-6 9]"; fmt.Sprint(u) != want {
+		t.Errorf("missing are %v, want %s", u, want)
+	}
+}
+
+// Settings whose rows are none are refused by draft and reducer.
+func TestRowsThatAreNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		settings *pb.Settings
+		want     string
+	}{
+		"nobody may choose":  {&pb.Settings{Rows: []*pb.Range{{First: 1, Count: 2}}}, "rows of units that nobody may choose"},
+		"too many":           {&pb.Settings{Choose: true, Rows: make([]*pb.Range, MaxRows+1)}, "10001 rows of units, at most 10000 are allowed"},
+		"empty":              {&pb.Settings{Choose: true, Rows: []*pb.Range{{First: 1}}}, "row 1 has the units 1+0"},
+		"out of order":       {&pb.Settings{Choose: true, Rows: []*pb.Range{{First: 6, Count: 2}, {First: 1, Count: 2}}}, "row 2 has the units 1+2"},
+		"with a common unit": {&pb.Settings{Choose: true, Rows: []*pb.Range{{First: 1, Count: 2}, {First: 2, Count: 2}}}, "row 2 has the units 2+2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			op := &pb.Generation{Number: 1, Settings: c.settings}
+			s := NewState(testLog)
+			for who, err := range map[string]error{"draft": s.Draft(testOwner, 0).Generation(op), "reducer": s.generation(op)} {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("the %s says %v, want %q", who, err, c.want)
+				}
+			}
+		})
+	}
+}
