@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,6 +16,8 @@ const (
 	MaxPayment  = 255  // bytes
 	MaxWho      = 255  // bytes
 	MaxReason   = 1023 // bytes
+	MaxNames    = 100  // units that are asked for by name
+	MaxName     = 4096 // bytes
 )
 
 // CheckUser says what is wrong with a user's id, nil if nothing is.
@@ -56,6 +59,25 @@ func visible(s string) bool {
 		}
 	}
 	return true
+}
+
+// CheckNames says what is wrong with the names of units that are asked for, nil if nothing
+// is: how many there are says how many units.
+func CheckNames(names []string) error {
+	if len(names) == 0 || len(names) > MaxNames {
+		return fmt.Errorf("units: must be 1 to %d names", MaxNames)
+	}
+	for i, name := range names {
+		switch {
+		case name == "" || len(name) > MaxName:
+			return fmt.Errorf("units: a name has 1 to %d bytes", MaxName)
+		case !utf8.ValidString(name):
+			return fmt.Errorf("units: must be UTF-8")
+		case slices.Contains(names[:i], name):
+			return fmt.Errorf("units: %q is named twice", name)
+		}
+	}
+	return nil
 }
 
 // CheckQuantity says what is wrong with how many units are asked for, nil if

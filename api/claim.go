@@ -97,6 +97,9 @@ func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 	if r.Key == "" {
 		r.Key = rand.Text()
 	}
+	if len(r.Units) > 0 {
+		r.Quantity = int64(len(r.Units))
+	}
 	a := c.asking()
 	defer a.free()
 	a.claim = r

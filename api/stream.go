@@ -137,10 +137,14 @@ func (c *StreamConn) send(ctx context.Context, r *streampb.Request) error {
 
 // sendClaim is send of a request that claims units.
 func (c *StreamConn) sendClaim(ctx context.Context, id uint64, r *Request) error {
+	if len(r.Units) > 0 {
+		asks := &streampb.NewClaim{User: r.User, Key: r.Key, Quantity: r.Quantity, Names: r.Units}
+		return c.send(ctx, &streampb.Request{Id: id, Asks: &streampb.Request_Claim{Claim: asks}})
+	}
 	if err := c.out.lock(ctx, true); err != nil {
 		return err
 	}
-	c.out.buf = streampb.AppendClaim(c.out.buf, id, r.User, r.Key, r.Quantity)
+	c.out.buf = streampb.AppendClaim(c.out.buf, id, r.User, r.Key, r.Quantity, r.Adjacent)
 	c.out.mu.Unlock()
 	return nil
 }

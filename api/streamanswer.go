@@ -84,10 +84,23 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 			a.Amounts = append(a.Amounts, amountText(minor, int(p.Scale)))
 		}
 	}
+	a.Undelivered = m.GetUndelivered()
+	for _, p := range m.GetPayloads() {
+		a.Payloads = append(a.Payloads, payloadOf(p))
+	}
 	if b := m.GetBooks(); b != nil {
 		a.SettledAt, a.Who, a.Why, a.Payment = timeOf(b.SettledAtNs), b.Who, b.Why, b.Payment
 		a.Extended, a.Retired, a.RefundDue = b.Extended, b.Retired, b.RefundsDue
 	}
+}
+
+// payloadOf is what a unit is, by the names of what it has.
+func payloadOf(m *streampb.Payload) map[string]string {
+	p := make(map[string]string, len(m.GetNames()))
+	for i, name := range m.GetNames()[:min(len(m.GetNames()), len(m.GetValues()))] {
+		p[name] = m.GetValues()[i]
+	}
+	return p
 }
 
 // claimID is the name of a claim as text.

@@ -10,6 +10,11 @@ type Request struct {
 	User     string `json:"user"`
 	Quantity int64  `json:"quantity"` // units wanted, all or nothing unless the sale has partial; 1 where a body does not say
 	Key      string `json:"-"`
+
+	// Where the sale lets its buyers choose: the names of the units that are asked for, all or
+	// none, whose number the quantity then is; or that the units are to lie side by side.
+	Units    []string `json:"units,omitempty"`
+	Adjacent bool     `json:"adjacent,omitempty"`
 }
 
 // Claim is an accepted claim: the answer to one (201, or 200 when it had been
@@ -26,6 +31,12 @@ type Claim struct {
 	// currency by ISO 4217.
 	Amounts  []string `json:"amounts,omitempty"`
 	Currency string   `json:"currency,omitempty"`
+
+	// What each of the units is, by the names of what it has, where units are more than
+	// numbers: secrets once the claim is sold. Undelivered says that it could not be read now,
+	// and that it is told to whoever asks for the claim again.
+	Payloads    []map[string]string `json:"payloads,omitempty"`
+	Undelivered bool                `json:"undelivered,omitempty"`
 
 	At time.Time `json:"at"`
 

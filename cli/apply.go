@@ -59,6 +59,11 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withActual(ctx, sale, planner.ReadActual, func(cfg planner.Config, actual *planner.Actual) error {
 			actual.Users = p.checkUsers(ctx, sale)
+			closeGoods, err := newGoods(ctx, &cfg, sale, actual)
+			if err != nil {
+				return err
+			}
+			defer closeGoods()
 			plan, err := planner.Make(sale, actual)
 			if err != nil {
 				return err
@@ -143,13 +148,18 @@ func (p *program) applySaved(ctx context.Context, o applyOptions, sales []spec.S
 			return p.eachSale(ctx, o.source, []spec.Sale{sale}, func(sale spec.Sale) error {
 				return p.withStore(sale, func(store *backends.Store) error {
 					cfg := p.planning(store)
-					if plan.Kind == planner.KindDestroy {
-						actual, err := planner.ReadSale(ctx, cfg, sale.Name)
-						if err != nil {
-							return err
-						}
-						return p.takeDown(ctx, cfg, actual, plan, "", o.json)
+					actual, err := planner.ReadSale(ctx, cfg, sale.Name)
+					if err != nil {
+						return err
 					}
+					if plan.Kind == planner.KindDestroy {
+						return p.takeDown(ctx, cfg, sale, actual, plan, "", o.json)
+					}
+					closeGoods, err := newGoods(ctx, &cfg, sale, actual)
+					if err != nil {
+						return err
+					}
+					defer closeGoods()
 					return p.carryOut(ctx, cfg, sale, plan, p.applyView(o.json))
 				})
 			})

@@ -42,7 +42,7 @@ func (p *program) audit(ctx context.Context, o auditOptions) error {
 			a.Warn(time.Now())
 			var found []ledger.ExportClaim
 			if o.filter.Set() {
-				if found, err = find(ctx, store.Logs, sale.Name, o.filter); err != nil {
+				if found, err = find(ctx, store.Logs, sale, o.filter); err != nil {
 					return readError(ctx, err)
 				}
 			}

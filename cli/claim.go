@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,6 +20,8 @@ type claimOptions struct {
 	inquiry
 	user     string
 	quantity int64
+	units    []string // by their names; none: any
+	adjacent bool
 	key      string // made up if none is given, so that asking again is safe
 }
 
@@ -30,6 +34,8 @@ func (p *program) claimCommand() *urfave.Command {
 		Flags: inquiryFlags("server",
 			valueFlag("user", "`ID` of the user who buys"),
 			valueFlag("quantity", fmt.Sprintf("buy `N` units, all or nothing unless the sale has partial, at most %d (default: 1)", api.MaxQuantity)),
+			&urfave.StringSliceFlag{Name: "unit", KeepSpace: true, Usage: "buy the unit of that `NAME`, where buyers may choose; may be repeated: all or none"},
+			onFlag("adjacent", "buy units that lie side by side, where buyers may choose"),
 			valueFlag("key", "`KEY` that makes this request the same one when it is sent again (default: a new one)"),
 		),
 		Action: action(parseClaim, p.claim),
@@ -41,7 +47,16 @@ func parseClaim(f *flags) claimOptions {
 		inquiry:  parseInquiry(f, "server"),
 		user:     f.need("user"),
 		quantity: f.number("quantity", 1, api.MaxQuantity, 1),
+		units:    f.texts("unit"),
+		adjacent: f.on("adjacent"),
 		key:      f.text("key"),
+	}
+	switch {
+	case len(o.units) == 0:
+	case api.CheckNames(o.units) != nil:
+		f.refuse("--unit: %s", strings.TrimPrefix(api.CheckNames(o.units).Error(), "units: "))
+	case o.adjacent, f.c.IsSet("quantity"):
+		f.refuse("--unit says which units to buy: leave --quantity and --adjacent out")
 	}
 	if !utf8.ValidString(o.user) {
 		// JSON cannot carry it, and would name another user.
@@ -61,6 +76,12 @@ func (o claimOptions) again() string {
 	command := fmt.Sprintf("salectl claim --server %s --sale %s --user %s", quoted(o.server.String()), quoted(o.sale), quoted(o.user))
 	if o.quantity != 1 {
 		command += fmt.Sprintf(" --quantity %d", o.quantity)
+	}
+	for _, unit := range o.units {
+		command += " --unit " + quoted(unit)
+	}
+	if o.adjacent {
+		command += " --adjacent"
 	}
 	if o.tokenFile != "" {
 		command += " --token-file " + quoted(o.tokenFile)
@@ -104,6 +125,7 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 		}
 		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s%s\n",
 			c.green(string(r.Outcome)), unitList(r.Units), ofAsked(r.Asked), o.sale, o.user, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim, again)
+		p.goodsLines(r.claimUnits)
 		return
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.yellow(string(r.Outcome)), r.Detail)
@@ -113,6 +135,7 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 	}
 	for _, c := range r.Claims {
 		fmt.Fprintf(p.out, "  %s %s %s%s%s, claim %s\n", o.user, has, unitList(c.Units), ofAsked(c.Asked), worth(c), c.Claim)
+		p.goodsLines(c)
 	}
 	if r.MayBeAccepted {
 		fmt.Fprintf(p.out, "  It is unknown whether the claim was accepted. Learn what became of it: %s\n", o.again())
@@ -145,6 +168,20 @@ func worth(c claimUnits) string {
 		return ""
 	}
 	return fmt.Sprintf(", worth %s %s", strings.Join(c.Amounts, " and "), c.Currency)
+}
+
+// goodsLines writes what the units of a claim are; nothing of units that are numbers.
+func (p *program) goodsLines(c claimUnits) {
+	for i, has := range c.Payloads {
+		var words []string
+		for _, name := range slices.Sorted(maps.Keys(has)) {
+			words = append(words, name+" "+has[name])
+		}
+		fmt.Fprintf(p.out, "  unit %d: %s\n", c.Units[i], strings.Join(words, ", "))
+	}
+	if c.Undelivered {
+		fmt.Fprintln(p.out, "  What the units are could not be read now: ask again with the same key, or look at the claim.")
+	}
 }
 
 // until writes ", to be paid until 2026-11-11T12:10:00Z"; nothing of units that are not

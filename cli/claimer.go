@@ -39,11 +39,17 @@ type claimUnits struct {
 	Currency string   `json:"currency,omitempty"`
 	At       string   `json:"at,omitempty"`
 
+	Payloads    []map[string]string `json:"payloads,omitempty"`    // what each unit is, where they are more than numbers
+	Undelivered bool                `json:"undelivered,omitempty"` // that could not be read now
+
 	HeldUntil string `json:"heldUntil,omitempty"` // of a claim that was held: the deadline to pay by
 }
 
 func unitsOf(c api.Claim) claimUnits {
-	return claimUnits{c.ID, c.Units, c.Asked, c.Amounts, c.Currency, timeText(c.At), timeText(c.HeldUntil)}
+	return claimUnits{
+		Claim: c.ID, Units: c.Units, Asked: c.Asked, Amounts: c.Amounts, Currency: c.Currency, At: timeText(c.At),
+		Payloads: c.Payloads, Undelivered: c.Undelivered, HeldUntil: timeText(c.HeldUntil),
+	}
 }
 
 // timeText writes a time as servers do; "" for none.
@@ -70,7 +76,7 @@ func replyTo(o claimOptions, a api.Answer) *claimReply {
 // ask sends the claim until it is decided or the time is up.
 func (p *program) ask(ctx context.Context, o claimOptions) (*claimReply, error) {
 	a, err := p.inquire(ctx, o.inquiry, func(ctx context.Context, c *api.Client) (api.Answer, error) {
-		return c.Claim(ctx, api.Request{User: o.user, Quantity: o.quantity, Key: o.key})
+		return c.Claim(ctx, api.Request{User: o.user, Quantity: o.quantity, Key: o.key, Units: o.units, Adjacent: o.adjacent})
 	})
 	switch {
 	case err == nil:

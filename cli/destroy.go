@@ -58,7 +58,7 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 			if err := p.propose(ctx, sale, plan, question, o.yes, o.json); err != nil {
 				return err
 			}
-			return p.takeDown(ctx, cfg, actual, plan, o.export, o.json)
+			return p.takeDown(ctx, cfg, sale, actual, plan, o.export, o.json)
 		})
 	})
 }
@@ -66,10 +66,15 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 // takeDown carries out a plan of kind destroy. An empty one of a destroyed sale
 // may still have something to remove that no plan shows; for people the plan has said
 // that there is nothing.
-func (p *program) takeDown(ctx context.Context, cfg planner.Config, actual *planner.Actual, plan *planner.Plan, export string, asJSON bool) error {
+func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sale, actual *planner.Actual, plan *planner.Plan, export string, asJSON bool) error {
 	if !plan.Empty() {
 		cfg.Progress = p.progress(plan)
 	}
+	key, err := goodsKey(sale)
+	if err != nil {
+		return err
+	}
+	cfg.Key = key
 	closeHistory, err := remember(&cfg, actual)
 	if err != nil {
 		return err

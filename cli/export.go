@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -50,13 +51,20 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 	defer sparing()()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			uid, shards, err := foldAll(ctx, store.Logs, sale.Name)
+			log, shards, err := foldAll(ctx, store.Logs, sale.Name)
 			if err != nil {
 				return readError(ctx, err)
 			}
-			write := func(w io.Writer) error { return ledger.Export(ctx, store.Logs, sale.Name, uid, shards, w) }
+			goods, err := goodsReader(store.Logs, sale, log)
+			if err != nil {
+				return err
+			}
+			uid := log.UID()
+			write := func(w io.Writer) error { return ledger.Export(ctx, store.Logs, sale.Name, uid, shards, goods, w) }
 			if o.filter.Set() {
-				write = func(w io.Writer) error { return ledger.Extract(ctx, store.Logs, sale.Name, uid, shards, o.filter, w) }
+				write = func(w io.Writer) error {
+					return ledger.Extract(ctx, store.Logs, sale.Name, uid, shards, goods, o.filter, w)
+				}
 			}
 			if o.out == "-" || o.out == "" && o.filter.Set() {
 				return write(p.out)
@@ -65,7 +73,11 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			if path == "" {
 				path = liveExport(sale.Name, uid)
 			}
-			if err := saveFile(path, 0o644, false, write); err != nil {
+			mode := fs.FileMode(0o644)
+			if goods.Secret() {
+				mode = 0o600
+			}
+			if err := saveFile(path, mode, false, write); err != nil {
 				return fmt.Errorf("exporting %s: %w", sale.Name, err)
 			}
 			if o.filter.Set() {
@@ -81,21 +93,21 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 // liveExport is another file than destroy's, which would be in its way.
 func liveExport(sale, uid string) string { return fmt.Sprintf("%s-%s.live.ndjson", sale, uid) }
 
-// foldAll reads every shard of a sale's present run.
-func foldAll(ctx context.Context, logs ledger.Logs, name string) (uid string, shards []*ledger.State, err error) {
+// foldAll reads a sale's log, and every shard of its present run.
+func foldAll(ctx context.Context, logs ledger.Logs, name string) (sale *ledger.Sale, shards []*ledger.State, err error) {
 	log := spec.SaleLog(name)
-	sale := ledger.NewSale(log)
+	sale = ledger.NewSale(log)
 	if _, err := ledger.Load(ctx, logs, log, sale); err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	switch {
 	case sale.UID() == "":
-		return "", nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
+		return nil, nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
 	case sale.Destroyed():
-		return "", nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
+		return nil, nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
 	}
 	shards, err = ledger.LoadShards(ctx, logs, sale)
-	return sale.UID(), shards, err
+	return sale, shards, err
 }
 
 // exported is what export says; where the file itself is the answer, nothing.

@@ -9,6 +9,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/spec"
 )
 
 // filterFlags are the flags that look for claims, with the given words before them.
@@ -34,12 +35,16 @@ func parseFilter(f *flags) ledger.ClaimFilter {
 }
 
 // find returns the claims of a sale that match, as its ledger has them now.
-func find(ctx context.Context, logs ledger.Logs, sale string, filter ledger.ClaimFilter) ([]ledger.ExportClaim, error) {
-	uid, shards, err := foldAll(ctx, logs, sale)
+func find(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter ledger.ClaimFilter) ([]ledger.ExportClaim, error) {
+	log, shards, err := foldAll(ctx, logs, sale.Name)
 	if err != nil {
 		return nil, err
 	}
-	return ledger.FindClaims(ctx, logs, sale, uid, shards, filter)
+	goods, err := goodsReader(logs, sale, log)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.FindClaims(ctx, logs, sale.Name, log.UID(), shards, goods, filter)
 }
 
 // foundText lists claims.

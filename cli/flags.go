@@ -132,6 +132,9 @@ func (f *flags) files() []string {
 	return files
 }
 
+// texts are all values of a flag that may be repeated.
+func (f *flags) texts(name string) []string { return f.c.StringSlice(name) }
+
 // The flags that several commands have.
 
 func fileFlag() urfave.Flag {

@@ -78,11 +78,14 @@ func (p *program) makePlan(ctx context.Context, sale spec.Sale, destroy bool) (p
 	if destroy {
 		read = planner.ReadSale
 	}
-	err = p.withActual(ctx, sale, read, func(_ planner.Config, actual *planner.Actual) error {
+	err = p.withActual(ctx, sale, read, func(cfg planner.Config, actual *planner.Actual) error {
 		if destroy {
 			plan, err = planner.MakeDestroy(actual)
 		} else {
 			actual.Users = p.checkUsers(ctx, sale)
+			if err = readGoods(ctx, cfg.Logs, sale, actual); err != nil {
+				return err
+			}
 			plan, err = planner.Make(sale, actual)
 		}
 		return err

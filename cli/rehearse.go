@@ -83,6 +83,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	}
 
 	leftOut := withoutRules(&c.sale)
+	c.sale.Units = nil // made-up buyers are not given what is real
 	users := o.users
 	if users == 0 {
 		users = rehearse.DefaultUsers(sale.Stock)

@@ -16,6 +16,7 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/httpd"
 	"salectl/executor/links"
@@ -54,6 +55,14 @@ func (s *server) add(ctx context.Context, p *program, sale spec.Sale) error {
 	if !actual.Sale.Live() || actual.Sale.Applied() == 0 {
 		return notApplied(sale, actual)
 	}
+	key, err := goodsKey(sale)
+	if err != nil {
+		return err
+	}
+	if err := ledger.FitsUnits(ctx, store.Logs, actual.Sale, key); err != nil {
+		return err
+	}
+	actual.KeepUnits() // the file that says what they are may be elsewhere
 	switch plan, err := planner.Make(sale, actual); {
 	case err != nil:
 		s.log.Warn("the file asks for what cannot be applied; serving what was applied", "sale", sale.Name, "why", err)
@@ -71,7 +80,7 @@ func (s *server) add(ctx context.Context, p *program, sale spec.Sale) error {
 	s.sales = append(s.sales, executor.New(executor.Config{
 		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.address,
 		Users: usersOf(sale), Clock: clock.System(), Logger: s.log,
-		Dial: links.Dialer(links.Config{Sale: sale.Name, Token: s.token, Log: s.log}), Version: builtFrom().Version, Standby: s.standby,
+		Dial: links.Dialer(links.Config{Sale: sale.Name, Token: s.token, Log: s.log}), Version: builtFrom().Version, Standby: s.standby, Key: key,
 	}))
 	return nil
 }

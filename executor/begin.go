@@ -98,8 +98,8 @@ func (x *ask) told(a Answer) {
 
 // Begin is Service's.
 func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
-	x := &ask{shell: e, request: r, answered: answered}
-	if !e.prompt(r.User) {
+	x := &ask{shell: e, request: r, answered: e.goods.delivering(answered)}
+	if !e.prompt(r.User) || len(r.Names) > 0 {
 		e.elsewhere(x)
 		return x.giveUp
 	}
@@ -111,7 +111,7 @@ func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
 
 // BeginSettle is Service's.
 func (e *Executor) BeginSettle(s Settlement, answered func(Answer)) (giveUp func()) {
-	x := &ask{shell: e, settles: true, answered: answered}
+	x := &ask{shell: e, settles: true, answered: e.goods.delivering(answered)}
 	if a, ticket, _ := e.admitSettlement(e.cfg.Clock(), s, x); ticket == nil {
 		x.end(a)
 	}

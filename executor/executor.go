@@ -38,6 +38,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
+	"salectl/units"
 )
 
 // Config is what an executor is made of. Logs, Nodes and Sale are required.
@@ -57,6 +58,8 @@ type Config struct {
 	Users OpenUsers
 	// DrainTimeout bounds how long a drain waits for requests already accepted.
 	DrainTimeout time.Duration
+	// Key opens what the units of the sale are; nil where they are numbers, or public.
+	Key *units.Key
 	// Dial makes links to the other processes of the sale; nil: none can be reached.
 	Dial Dial
 	// Version is that of this program: processes of the newest version own shards first.
@@ -73,6 +76,7 @@ type Executor struct {
 	inbox   chan func(*runner) // what is to be done between two events
 	ended   chan struct{}      // closed when Run has
 	admission
+	goods goods
 }
 
 // The defaults of a Config.
@@ -109,10 +113,19 @@ func (e *Executor) Collectors() []prometheus.Collector { return []prometheus.Col
 func (e *Executor) Sale() string { return e.cfg.Sale }
 
 // Claim answers one request, when the answer is durable or ctx has ended.
-func (e *Executor) Claim(ctx context.Context, r Request) Answer { return e.claim(ctx, r, 0) }
+func (e *Executor) Claim(ctx context.Context, r Request) Answer {
+	a := e.claim(ctx, r, 0)
+	e.goods.deliver(ctx, &a)
+	return a
+}
 
 // claim is Claim of a request during which the rules have changed so often already.
 func (e *Executor) claim(ctx context.Context, r Request, changed int) Answer {
+	if len(r.Names) > 0 {
+		if no := e.goods.choose(ctx, &r); no.Outcome != "" {
+			return e.refuse(r, no)
+		}
+	}
 	for ; ; changed++ {
 		a, ticket, t := e.admit(ctx, e.cfg.Clock(), r, nil)
 		if ticket == nil {
@@ -136,10 +149,12 @@ const mostRuleChanges = 2
 func (e *Executor) Settle(ctx context.Context, x Settlement) Answer {
 	a, ticket, t := e.admitSettlement(e.cfg.Clock(), x, nil)
 	if ticket == nil {
+		e.goods.deliver(ctx, &a)
 		return a
 	}
 	a = ticket.Wait(ctx)
 	t.price(&a)
+	e.goods.deliver(ctx, &a)
 	return a
 }
 
@@ -154,10 +169,11 @@ func (e *Executor) User(user string) ([]Claim, api.Outcome) {
 		}
 	}
 	claims, why, here := e.claims(e.cfg.Clock(), user)
-	if here {
-		return claims, why
+	a := Answer{Claims: claims, Outcome: why}
+	if !here {
+		a = e.await(func(answered func(Answer)) func() { return e.askUser(user, answered) })
 	}
-	a := e.await(func(answered func(Answer)) func() { return e.askUser(user, answered) })
+	e.goods.deliverNow(&a)
 	return a.Claims, a.Outcome
 }
 

@@ -10,10 +10,11 @@ import (
 // Find is Service's.
 func (e *Executor) Find(id ClaimID) (Claim, api.Outcome) {
 	c, why, here := e.find(e.cfg.Clock(), id)
-	if here {
-		return c, why
+	a := Answer{Claim: c, Outcome: why}
+	if !here {
+		a = e.await(func(answered func(Answer)) func() { return e.askClaim(id, answered) })
 	}
-	a := e.await(func(answered func(Answer)) func() { return e.askClaim(id, answered) })
+	e.goods.deliverNow(&a)
 	return a.Claim, a.Outcome
 }
 

@@ -39,6 +39,7 @@ type runner struct {
 	setBack   map[int]time.Duration // by shard: what was told of its log's time
 	stalls    stallWatch
 	rules     ruleWatch
+	untold    bool          // the log was told that what units are cannot be read
 	turns     chan struct{} // has a place for each shard that may be loaded at a time
 }
 
@@ -173,16 +174,21 @@ func (r *runner) follow(out doing) {
 }
 
 // prepare opens what the rules of the newest generation read, which takes as long as a
-// file takes to be read.
+// file takes to be read, and tells which units there are.
 func (r *runner) prepare() {
 	if e := r.term.eligibility.Load(); e != nil {
 		r.running.Go(func() { e.prepare(r.clock()) })
+	}
+	r.e.goods.follow(r.owner.sale, r.e.cfg.Logs, r.e.cfg.Key)
+	if r.owner.sale.Newest().GetSettings().GetChoose() {
+		r.running.Go(func() { r.e.goods.prepare(r.calls) })
 	}
 }
 
 // start begins a tenure: the goroutines for each node that keeps lists.
 func (r *runner) start() {
 	t, metrics := r.term, r.e.metrics
+	r.e.goods.reader.Store(nil)
 	over := make(chan struct{})
 	for i, g := range t.grabs {
 		took := metrics.grab.WithLabelValues(r.cfg.Lists[i])
@@ -234,6 +240,7 @@ func (r *runner) look() {
 	now, log := r.clock(), r.e.cfg.Logger.With("sale", r.e.cfg.Sale)
 	r.owner.watch.tell(now, log)
 	r.clockSeen.tell(r.owner.clockOff, log)
+	r.tellGoods(log)
 	if r.term != nil {
 		r.stalls.tell(now, r.term.stalled(), log)
 		r.tellSetBack(log)
@@ -241,6 +248,19 @@ func (r *runner) look() {
 		r.tellShare(log)
 		r.rules.tell(now, r.term.eligibility.Load(), log)
 	}
+}
+
+// tellGoods says when what units are cannot be read any more, and when it can again.
+func (r *runner) tellGoods(log *slog.Logger) {
+	switch err := r.e.goods.failed.Load(); {
+	case err != nil && !r.untold:
+		log.Warn("what units are cannot be read: claims are sold, and their buyers have to ask again for it", "error", shard.OneLine(*err))
+	case err == nil && r.untold:
+		log.Info("what units are can be read again")
+	default:
+		return
+	}
+	r.untold = !r.untold
 }
 
 // tellSetBack names the shards whose logs' time was ahead, once each.

@@ -24,8 +24,8 @@ func (x *execution) first(rehearsal bool) func() {
 }
 
 // startApply is the first event of an apply: ask the nodes who they are, make the
-// table, append what is planned to the sale's log, bring every shard to it, mark
-// the nodes, fill the lists, say that it is done.
+// table, store what new units are, append what is planned to the sale's log, bring
+// every shard to it, mark the nodes, fill the lists, say that it is done.
 func (x *execution) startApply() {
 	if err := drawSeed(x.intent, x.rand); err != nil {
 		x.core.end(err)

@@ -29,6 +29,7 @@ var kindNames = map[callKind]string{
 	callForgetList:  "forget list",
 	callSettings:    "read settings",
 	callExport:      "export",
+	callReadUnits:   "read units",
 }
 
 // stepNames are those of the calls of a lists.Machine.
@@ -49,6 +50,9 @@ var appendNames = map[string]string{
 	"claim":  "drain",     // what a stream held, into the log
 }
 
+// unitsLogs is what the logs of what units are end with.
+const unitsLogs = "/units"
+
 // name says what a call does. An append has the name of what it appends, so that each
 // is a step at which a command may be killed.
 func (k call) name() string {
@@ -57,6 +61,8 @@ func (k call) name() string {
 		return appendName(k.commit, k.request.Slot)
 	case k.kind == callLog && strings.HasPrefix(k.request.Log, spec.SaleLog("")):
 		return "read sale"
+	case k.kind == callLog && strings.HasSuffix(k.request.Log, unitsLogs):
+		return "read payloads"
 	case k.kind == callLog:
 		return "read shard"
 	case k.kind == callStep:

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -66,6 +67,12 @@ type call struct {
 	list lists.List  // callInspect, callForgetList
 
 	export *Export // callExport
+
+	units *NewUnits // callReadUnits, as all below
+	rand  io.Reader
+	plan  ledger.Hash
+	added ledger.Range
+	first int64
 }
 
 type callKind int
@@ -89,6 +96,7 @@ const (
 	callForgetList
 	callSettings
 	callExport
+	callReadUnits // that a plan adds, as the log of units is to have them
 )
 
 // subject is what a call on the ledger's store is about.
@@ -112,6 +120,7 @@ type reply struct {
 	settings lists.Settings
 	path     string // of the exported file
 	digest   []byte // of its bytes
+	payload  *pb.Payload
 	err      error
 }
 

@@ -211,7 +211,8 @@ func (t *teardown) export(try int) {
 		return
 	}
 	t.x.begin(exporting)
-	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, shards: t.x.states}
+	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, shards: t.x.states, key: t.x.key, added: t.x.sale.Added()}
+	job.goods = hasGoods(t.x.sale)
 	t.x.core.call(call{kind: callExport, export: job}, func(r reply) {
 		switch {
 		case errors.Is(r.err, ledger.ErrGone):
@@ -316,8 +317,34 @@ func (t *teardown) eraseShards() {
 	t.x.core.each(t.x.allShards(), func(i int, done func()) {
 		log := spec.ShardLog(t.x.plan.UID, i, len(slots))
 		t.x.core.retry(call{kind: callDelete, log: log, upTo: max(slots[i], 1) - 1}, func(reply) { done() })
-	}, t.eraseLate)
+	}, func() { t.eraseUnits(t.eraseLate) })
 }
+
+// eraseUnits deletes the log of what the units were, if there is one, and what comes into it
+// late.
+func (t *teardown) eraseUnits(then func()) {
+	if !hasGoods(t.x.sale) {
+		then()
+		return
+	}
+	log := spec.UnitsLog(t.x.plan.UID)
+	t.x.core.retry(call{kind: callHeads, logs: []string{log}}, func(r reply) {
+		if r.heads[0] == nil {
+			then()
+			return
+		}
+		head, err := ledger.ParseHead(r.heads[0])
+		if err != nil {
+			t.x.core.end(fmt.Errorf("%w: log %s: %w", ledger.ErrCorrupt, log, err))
+			return
+		}
+		t.x.core.changed = true
+		t.x.core.retry(call{kind: callDelete, log: log, upTo: head.Slot}, func(reply) { t.eraseUnits(then) })
+	})
+}
+
+// hasGoods says whether the units of a run are more than numbers.
+func hasGoods(sale *ledger.Sale) bool { return len(sale.Newest().GetUnits()) > 0 }
 
 // eraseLate removes what is there all the same: the first slot of a shard, by a
 // create that was sent before the run was sealed and came in after the delete.

@@ -11,6 +11,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
+	"salectl/units"
 )
 
 // execution is one run of a plan: what apply and destroy have in common.
@@ -23,7 +24,9 @@ type execution struct {
 	nodes  []lockNode
 	lists  []string // the nodes that keep lists, by name
 	sizes  lists.Sizes
-	table  string // that the logs are kept in, "" if they need none
+	units  *NewUnits  // what those are that are added; nil: they are numbers
+	key    *units.Key // opens what the units are; nil: they are numbers, or public
+	table  string     // that the logs are kept in, "" if they need none
 	result Result
 
 	// The sale's log. Only one thing at a time is done with it.
@@ -77,8 +80,11 @@ func newExecution(t Terms, plan *Plan) (*execution, error) {
 	if planned != nil {
 		planned.PlanDigest, planned.Who = plan.Digest[:], t.Who
 	}
+	if err := errors.Join(t.Units.of(planned), keyFits(plan, planned, t.Key)); err != nil {
+		return nil, err
+	}
 	x := &execution{
-		core: newCore(t.patience()), plan: plan, intent: planned, writer: t.Writer, rand: t.Rand, table: t.Table, lists: t.Lists, sizes: t.Sizes,
+		core: newCore(t.patience()), plan: plan, intent: planned, writer: t.Writer, rand: t.Rand, table: t.Table, lists: t.Lists, sizes: t.Sizes, units: t.Units, key: t.Key,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}
@@ -265,7 +271,7 @@ const (
 func (x *execution) follow(then, ended func()) {
 	switch x.standing() {
 	case isDue:
-		x.appendPlanned(then, ended)
+		x.storeUnits(func() { x.appendPlanned(then, ended) })
 	case isPlanned:
 		if err := x.checkClock(); err != nil {
 			x.core.end(err)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"salectl/backends/ledger"
+	"salectl/units"
 )
 
 // DefaultExport is the file that a sale is exported to if none is named.
@@ -57,6 +58,21 @@ func inTheWay(path string) error {
 type Export struct {
 	sale, uid string
 	shards    []*ledger.State
+
+	// What the units are is read again, where they are more than numbers.
+	goods bool
+	key   *units.Key
+	added []ledger.Added
+}
+
+// reader reads what the units are; nil where they are numbers.
+func (e *Export) reader(logs ledger.Logs) *ledger.PayloadReader {
+	if !e.goods {
+		return nil
+	}
+	r := ledger.NewPayloadReader(logs, e.uid, e.key)
+	r.Follow(e.added)
+	return r
 }
 
 // fileExporter exports to a file.
@@ -86,32 +102,36 @@ func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *E
 	if err != nil {
 		return nil, err
 	}
-	if err := partial.Chmod(0o644); err != nil {
+	mode := fs.FileMode(0o644)
+	if e.key != nil {
+		mode = 0o600 // it says what is secret
+	}
+	if err := partial.Chmod(mode); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
 	if err := x.sync(partial); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
-	if err := checkExport(partial.Name(), sum, e); err != nil {
+	if err := checkExport(ctx, logs, partial.Name(), sum, e); err != nil {
 		return nil, err
 	}
 	return sum, MovePartial(partial, func() error { return x.publish(partial.Name(), path, sum) })
 }
 
 // checkExport folds the file as it is on the disk.
-func checkExport(path string, digest []byte, e *Export) error {
+func checkExport(ctx context.Context, logs ledger.Logs, path string, digest []byte, e *Export) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("reading the export back: %w", err)
 	}
 	defer f.Close()
-	return e.Check(f, path, digest)
+	return e.Check(ctx, logs, f, path, digest)
 }
 
 // Write writes the export, and returns the SHA-256 of its bytes.
 func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]byte, error) {
 	digest := sha256.New()
-	if err := ledger.Export(ctx, logs, e.sale, e.uid, e.shards, io.MultiWriter(to, digest)); err != nil {
+	if err := ledger.Export(ctx, logs, e.sale, e.uid, e.shards, e.reader(logs), io.MultiWriter(to, digest)); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
 	return digest.Sum(nil), nil
@@ -119,9 +139,9 @@ func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]b
 
 // Check reads an export back from a place. It must have the bytes that were written,
 // and these must be those of the ledger.
-func (e *Export) Check(from io.Reader, place string, digest []byte) error {
+func (e *Export) Check(ctx context.Context, logs ledger.Logs, from io.Reader, place string, digest []byte) error {
 	read := sha256.New()
-	err := ledger.CheckExport(io.TeeReader(from, read), e.sale, e.uid, e.shards)
+	err := ledger.CheckExport(ctx, io.TeeReader(from, read), e.sale, e.uid, e.shards, e.reader(logs))
 	if err == nil && !bytes.Equal(read.Sum(nil), digest) {
 		err = errors.New("it is not what was written")
 	}

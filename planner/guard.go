@@ -24,6 +24,9 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 	if err := fixedLists(desired, old, actual, refuse); err != nil {
 		return err
 	}
+	if err := fixedUnits(desired.Units, old.Units, refuse); err != nil {
+		return err
+	}
 	switch {
 	case desired.LockCount != actual.Sale.Shards():
 		return refuse("its lockCount cannot go from %d to %d: it decides where each user's claims are",
@@ -41,6 +44,21 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 				actual.Name, nodeNames(from.Locks), nodeNames(to.Locks)),
 			Remedy: "Run 'salectl pause', then 'salectl apply', start the server anew, then run 'salectl resume'.",
 		}
+	}
+	return nil
+}
+
+// fixedUnits refuses to make other things of units than they are.
+func fixedUnits(desired, old *spec.Units, refuse func(string, ...any) error) error {
+	switch {
+	case (desired == nil) != (old == nil):
+		return refuse("its units cannot begin or cease to be more than numbers")
+	case desired == nil:
+		return nil
+	case desired.Secret != old.Secret:
+		return refuse("its units cannot become secret, or cease to be")
+	case desired.Choose != old.Choose:
+		return refuse("whether its buyers may choose cannot change")
 	}
 	return nil
 }

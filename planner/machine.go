@@ -11,6 +11,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/units"
 )
 
 // Machine reads a sale, or carries out a plan, without goroutines, clock and I/O.
@@ -45,6 +46,8 @@ type Terms struct {
 	Patience time.Duration
 	Progress func(Progress) // may be nil
 	Sizes    lists.Sizes    // of the calls about lists; 0: the usual ones
+	Units    *NewUnits      // what the units are that the plan adds; nil where they are numbers
+	Key      *units.Key     // opens what the units are; nil where they are numbers, or public
 	// ReadTries is how many reads of a sale's own log may bring nothing, one after
 	// the other, before it counts as not to be read; 0: as many as fit into Patience.
 	ReadTries int
@@ -52,7 +55,7 @@ type Terms struct {
 
 func (c Config) terms() Terms {
 	t := Terms{
-		Writer: c.Writer, Rand: c.Rand, Who: c.Who, Patience: c.Patience, Progress: c.Progress, ReadTries: ledger.ReadTries,
+		Writer: c.Writer, Rand: c.Rand, Units: c.Units, Key: c.Key, Who: c.Who, Patience: c.Patience, Progress: c.Progress, ReadTries: ledger.ReadTries,
 		Nodes: quorum.Names(c.Nodes), Lists: quorum.Names(c.Lists),
 	}
 	if named := namedTable(c); named != nil {
@@ -186,6 +189,8 @@ func (k call) perform(ctx context.Context, logs ledger.Logs, node quorum.Node, l
 		r.settings, r.err = list.Settings(ctx)
 	case callExport:
 		r.path, r.digest, r.err = export(ctx, logs, k.export)
+	case callReadUnits:
+		r.payload, r.err = k.units.payload(k.rand, k.log, k.plan, k.added, k.first)
 	}
 	return r
 }

@@ -97,7 +97,7 @@ func (c *command) exported(ctx context.Context, logs ledger.Logs, e *Export) (st
 	var content bytes.Buffer
 	digest, err := e.Write(ctx, logs, &content)
 	if err == nil {
-		err = e.Check(bytes.NewReader(content.Bytes()), "memory", digest)
+		err = e.Check(ctx, logs, bytes.NewReader(content.Bytes()), "memory", digest)
 	}
 	if err == nil {
 		err = c.job.export(content.Bytes())

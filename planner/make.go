@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -73,6 +74,10 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err := p.who(desired, actual.Users, true); err != nil {
 		return nil, err
 	}
+	if planned.Units, err = p.goods(desired, actual); err != nil {
+		return nil, err
+	}
+	planned.Settings.Rows = actual.Units.rowsFrom(1)
 	reason := "it does not exist"
 	if actual.Sale.Destroyed() {
 		reason = fmt.Sprintf("run %d is destroyed, this is a new one", actual.Sale.Run())
@@ -80,10 +85,9 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err := p.environment(actual, true); err != nil {
 		return nil, err
 	}
-	p.add(Action{
-		Address: saleAddress(p.Sale), Action: Create, Reason: reason,
-		After: saleAttributes(desired, desired.Stock, ledger.PhaseOpen, 1),
-	})
+	after := saleAttributes(desired, desired.Stock, ledger.PhaseOpen, 1)
+	after.Goods = after.Goods.with(planned.GetUnits())
+	p.add(Action{Address: saleAddress(p.Sale), Action: Create, Reason: reason, After: after})
 	for i, units := range spec.Shares(desired.Stock, desired.LockCount) {
 		added := deal(planned, units)
 		planned.Shards = append(planned.Shards, &pb.ShardChange{Add: added})
@@ -100,6 +104,13 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	p.settingsWarnings(actual, desired.Ack)
 	p.warnings(actual, endOf(planned.GetSettings()))
 	return p, p.carry(planned)
+}
+
+// withRows returns the same settings with other rows.
+func withRows(s *pb.Settings, rows []*pb.Range) *pb.Settings {
+	next := proto.CloneOf(s)
+	next.Rows = rows
+	return next
 }
 
 // environment refuses to change a sale whose table or lock nodes are not set up
@@ -146,7 +157,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	// What is in force counts, not what was declared: they differ where a fault has
 	// made a generation otherwise than it says.
 	inForce := newest.GetSettings()
-	drifted := inForce.GetPhase() != pb.Phase_CLOSED && !proto.Equal(inForce, settingsOf(old, inForce.GetPhase()))
+	drifted := inForce.GetPhase() != pb.Phase_CLOSED && !proto.Equal(withRows(inForce, nil), settingsOf(old, inForce.GetPhase()))
 	delta, err := shards.delta(desired, old, actual)
 	if err != nil {
 		return nil, err
@@ -158,7 +169,12 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err := p.who(desired, actual.Users, false); err != nil {
 		return nil, err
 	}
-	settings := settingsOf(desired, newest.GetSettings().GetPhase())
+	digest, err := p.goods(desired, actual)
+	if err != nil {
+		return nil, err
+	}
+	changed = changed || !bytes.Equal(digest, newest.GetUnits())
+	settings := withRows(settingsOf(desired, inForce.GetPhase()), slices.Concat(inForce.GetRows(), actual.Units.rowsFrom(newest.GetNextUnit())))
 	p.settingsWarnings(actual, desired.Ack)
 	if !changed && !drifted && delta == 0 {
 		p.remaining(actual, shards)
@@ -169,17 +185,19 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	}
 	p.spreadWarning(desired)
 	planned := follow(sale, settings)
-	planned.Spec = declaration
-	if err := shards.distribute(planned, delta, actual.Name); err != nil {
+	planned.Spec, planned.Units = declaration, digest
+	if err := shards.distribute(planned, delta, actual); err != nil {
 		return nil, err
 	}
 	before := saleAttributes(old, desired.Stock-delta, p.Phase, newest.GetGeneration())
+	before.Goods = before.Goods.with(newest.GetUnits())
 	before.PerUserLimit, before.Partial = inForce.GetPerUserLimit(), inForce.GetPartial()
 	before.OpensAt, before.ClosesAt = microText(inForce.GetOpensAtUs()), microText(inForce.GetClosesAtUs())
 	before.Payment = paymentShown(inForce.GetPayment()).withService(old.Payment)
 	before.RuleSet = hex.EncodeToString(inForce.GetRules())
-	p.updateSale(updateReason(changed, drifted, sale), before,
-		saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration()))
+	after := saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration())
+	after.Goods = after.Goods.with(digest)
+	p.updateSale(updateReason(changed, drifted, sale), before, after)
 	p.shards(actual, shards, planned)
 	p.lists(actual, settings.GetPhase())
 	p.leftLists(desired, old, sale.UID())
@@ -210,7 +228,7 @@ func follow(sale *ledger.Sale, settings *pb.Settings) *pb.Planned {
 	newest := sale.Newest()
 	next := &pb.Planned{
 		Generation: sale.Generation() + 1, Uid: sale.UID(), Run: sale.Run(), Spec: newest.GetSpec(),
-		Settings: settings, NextUnit: newest.GetNextUnit(),
+		Settings: settings, NextUnit: newest.GetNextUnit(), Units: newest.GetUnits(),
 	}
 	for range sale.Shards() {
 		next.Shards = append(next.Shards, &pb.ShardChange{})
@@ -227,7 +245,7 @@ func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error
 }
 
 func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
-	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial}
+	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial, Secret: s.Units != nil && s.Units.Secret}
 	if !s.OpensAt.IsZero() {
 		settings.OpensAtUs = s.OpensAt.UnixMicro()
 	}
@@ -240,21 +258,8 @@ func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
 	if hash, ok := rules.HashFor(s); ok {
 		settings.Rules = hash[:]
 	}
-	if s.Units != nil && s.Units.Choose {
-		settings.Choose, settings.Rows = true, rowsOf(s.Units)
-	}
+	settings.Choose = s.Units != nil && s.Units.Choose
 	return settings
-}
-
-// rowsOf numbers units in the order of their names, from 1 on: those of one declared range
-// are a row.
-func rowsOf(u *spec.Units) (rows []*pb.Range) {
-	first := int64(1)
-	for _, n := range u.Rows() {
-		rows = append(rows, &pb.Range{First: first, Count: n})
-		first += n
-	}
-	return rows
 }
 
 // MakePhase plans a pause (PAUSED), resume (OPEN) or close (CLOSED), for good,

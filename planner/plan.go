@@ -92,6 +92,8 @@ type Attributes struct {
 	LockTTLMs    int64  `json:"lockTtlMs,omitempty"`
 	// Payment is nil if claims are sold at once.
 	Payment *Payment `json:"payment,omitempty"`
+	// Goods is what the units are; nil if they are numbers, or packets of money.
+	Goods *Goods `json:"goods,omitempty"`
 	// Who may claim.
 	Who
 	// Where the sale is kept, and how its servers let us in.
@@ -170,6 +172,7 @@ func (a *Attributes) list() []Field {
 		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
 		{Name: "lock.ttl", After: ttl},
 	}
+	fields = append(fields, a.Goods.list()...)
 	fields = append(fields, a.Payment.list()...)
 	fields = append(fields, a.Who.list()...)
 	a.Settings.Each(func(name, value string) { fields = append(fields, Field{Name: name, After: value}) })

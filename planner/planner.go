@@ -26,6 +26,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/units"
 )
 
 // Config is what the planner works with.
@@ -51,6 +52,11 @@ type Config struct {
 	// Remember is told by Destroy what users bought, before anything is deleted; nil: nobody
 	// keeps it.
 	Remember Remember
+	// Units tells what the units are that Apply adds, as Actual.NewUnits; nil where they are
+	// numbers.
+	Units *NewUnits
+	// Key opens what the units of a sale are; nil where they are numbers, or public.
+	Key *units.Key
 	// Patience is how long one log, or a majority of the nodes, may fail every
 	// call before the planner gives up on it; 0 is 10 s.
 	Patience time.Duration

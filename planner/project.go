@@ -39,8 +39,8 @@ func (a *Actual) project() (shardViews, error) {
 		v.limitNow = v.limit
 		for g := v.generation + 1; g <= a.Sale.Generation(); g++ {
 			op := a.Sale.ShardGeneration(g, i)
-			added := countUnits(op.GetAdd())
-			removed := min(op.GetRemove(), v.available+added)
+			added := countUnits(op.GetAdd()) + countUnits(op.GetRestore())
+			removed := min(op.GetRemove()+countUnits(op.GetDrop()), v.available+added)
 			v.limit += added - removed
 			v.available += added - removed
 		}
@@ -90,6 +90,15 @@ func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error)
 	if actual.Sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED {
 		return 0, nil
 	}
+	if is := actual.Units; desired.Units != nil && is != nil && is.Err == nil {
+		// A unit that a refund has taken out of the sale is still declared: not the shards say
+		// how many are wanted, but what they are.
+		delta := is.Added
+		for i, gone := range is.Gone {
+			delta += is.Leaving[i].Count() - gone.Count()
+		}
+		return delta, v.unreadable()
+	}
 	if err := v.unreadable(); err != nil {
 		if desired.Stock == old.Stock {
 			return 0, nil
@@ -102,7 +111,11 @@ func (v shardViews) delta(desired, old spec.Sale, actual *Actual) (int64, error)
 // distribute plans which shards get new units, or give units back. What lists have
 // given and nobody has drained yet still counts as available here: a removal that
 // is allowed by it may fall short, which Result.Shortfall then says.
-func (v shardViews) distribute(planned *pb.Planned, delta int64, sale string) error {
+func (v shardViews) distribute(planned *pb.Planned, delta int64, actual *Actual) error {
+	sale := actual.Name
+	if actual.Units != nil {
+		return v.exchange(planned, actual.Units, sale)
+	}
 	switch last := planned.GetNextUnit() - 1; {
 	case delta > maxUnit-last:
 		return tooManyUnits(sale, last+min(delta, maxUnit))
@@ -153,11 +166,16 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned) {
 		if planned != nil {
 			c := planned.GetShards()[i]
 			added = append(added, c.GetAdd()...)
-			limit += countUnits(c.GetAdd()) - c.GetRemove()
-			if c.GetRemove() > 0 {
-				reasons = append(reasons, "takes back "+spec.Count(c.GetRemove(), "unit"))
-			} else if len(c.GetAdd()) > 0 {
+			removed := c.GetRemove() + countUnits(c.GetDrop())
+			limit += countUnits(c.GetAdd()) + countUnits(c.GetRestore()) - removed
+			if removed > 0 {
+				reasons = append(reasons, "takes back "+spec.Count(removed, "unit"))
+			}
+			if len(c.GetAdd()) > 0 {
 				reasons = append(reasons, "new units")
+			}
+			if n := countUnits(c.GetRestore()); n > 0 {
+				reasons = append(reasons, spec.Count(n, "unit")+" that were to go stay")
 			}
 		}
 		if len(reasons) == 0 {
@@ -211,6 +229,7 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 	if s.Payment != nil {
 		a.Payment = paymentShown(paymentOf(*s.Payment)).withService(s.Payment)
 	}
+	a.Goods = goodsOf(s)
 	if s.Engine == spec.EngineRedis {
 		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog
 		if s.RedPacket != nil {

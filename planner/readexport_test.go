@@ -2,6 +2,7 @@ package planner
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 
 	"salectl/backends/ledger"
@@ -30,5 +31,5 @@ func ReadExport(content []byte) (header ledger.ExportHeader, shards []*ledger.St
 			return header, nil, err
 		}
 	}
-	return header, shards, ledger.CheckExport(bytes.NewReader(content), header.Sale, header.UID, shards)
+	return header, shards, ledger.CheckExport(context.Background(), bytes.NewReader(content), header.Sale, header.UID, shards, nil)
 }

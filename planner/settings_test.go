@@ -198,36 +198,3 @@ func TestPaymentOfALiveSale(t *testing.T) {
 		}
 	}
 }
-
-// Where buyers choose, the units of each declared range are a row.
-func TestSettingsOfUnits(t *testing.T) {
-	sale := with(tickets(7), func(s *spec.Sale) { s.Units = &spec.Units{Ranges: []string{"A1-A4", "VIP", "B1-B2"}} })
-	if got := settingsOf(sale, pb.Phase_OPEN); got.GetChoose() || got.GetRows() != nil {
-		t.Errorf("where nobody chooses: %v", got)
-	}
-	sale.Units.Choose = true
-	got := settingsOf(sale, pb.Phase_OPEN)
-	want := &pb.Settings{PerUserLimit: 2, Phase: pb.Phase_OPEN, Choose: true, Rows: []*pb.Range{{First: 1, Count: 4}, {First: 5, Count: 1}, {First: 6, Count: 2}}}
-	if !proto.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-// What has no hours and no payment has none in its settings either.
-func TestSettingsWithoutHours(t *testing.T) {
-	if got, want := settingsOf(tickets(10), pb.Phase_PAUSED), (&pb.Settings{PerUserLimit: 2, Phase: pb.Phase_PAUSED}); !proto.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-// Only what a sale has is among its attributes.
-func TestAttributesOfNumbersAndUnits(t *testing.T) {
-	sale := tickets(10)
-	sale.Engine, sale.Ack = spec.EngineLedger, spec.AckLedger
-	if a := saleAttributes(sale, 10, "open", 1); a.Engine != "" || a.Ack != "" || a.Backlog != 0 {
-		t.Errorf("a sale without lists has %+v", a)
-	}
-	if a := saleAttributes(numbers(10), 10, "open", 1); a.Engine != "redis" || a.RedPacket != "" {
-		t.Errorf("a sale of numbers has %+v", a)
-	}
-}

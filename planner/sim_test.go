@@ -17,6 +17,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/spec"
+	"salectl/units"
 )
 
 // world is one store and three lock nodes, and a time that only moves when
@@ -35,6 +36,9 @@ type world struct {
 	table  *fakeTable         // of the logs; nil: they need none
 	unfit  map[string]string  // what nodes say of themselves, by name
 	folder string             // of exports
+
+	units *NewUnits // what the next process is told of new units
+	key   *units.Key
 }
 
 var epoch = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
@@ -50,7 +54,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) Read(b []byte) (int, error) {
 	for i := 0; i < len(b); i += 8 {
 		w.drawn++
-		binary.BigEndian.PutUint64(b[i:], w.drawn)
+		copy(b[i:], binary.BigEndian.AppendUint64(nil, w.drawn))
 	}
 	return len(b), nil
 }
@@ -60,7 +64,7 @@ func (w *world) config() Config {
 	w.Read(writer)
 	cfg := Config{
 		Logs: w.logs(w.faults), Clock: func() clock.Now { return w.now },
-		Writer: writer, Rand: w, Who: "tester@host",
+		Writer: writer, Rand: w, Who: "tester@host", Units: w.units, Key: w.key,
 	}
 	for _, n := range w.nodes {
 		cfg.Nodes = append(cfg.Nodes, unfitNode{n, w})

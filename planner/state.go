@@ -15,6 +15,7 @@ const (
 	askingNodes
 	checkingTable
 	readingSale
+	storingUnits
 	appendingPlanned
 	bringingShards
 	markingNodes
@@ -33,7 +34,7 @@ const (
 
 func (s stage) String() string {
 	return [...]string{
-		"not begun", "asking the lock nodes", "checking the table", "reading the sale's log", "appending Planned",
+		"not begun", "asking the lock nodes", "checking the table", "reading the sale's log", "storing what the units are", "appending Planned",
 		"bringing the shards to their generation", "marking the lock nodes", "filling the lists", "appending Applied",
 		"ending transfers and holds", "sealing the shards", "exporting", "appending Sealed", "sweeping the lock nodes",
 		"deleting the lists", "deleting the shards' logs", "appending Destroyed", "deleting the sale's log",

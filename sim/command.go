@@ -54,6 +54,7 @@ func (m *commandMachine) carryOut() (err error) {
 	if m.plan, err = m.plans(m.actual); err != nil {
 		return err
 	}
+	m.terms.Units = m.actual.NewUnits()
 	run, _, err := planner.NewExecution(m.terms, m.plan, m.export)
 	if err == nil {
 		m.Machine = run
@@ -67,7 +68,7 @@ func (m *commandMachine) export(ctx context.Context, logs ledger.Logs, e *planne
 	if digest, err = e.Write(ctx, logs, &content); err != nil {
 		return "", nil, err
 	}
-	if err = e.Check(bytes.NewReader(content.Bytes()), "memory", digest); err == nil {
+	if err = e.Check(ctx, logs, bytes.NewReader(content.Bytes()), "memory", digest); err == nil {
 		m.content = content.Bytes()
 	}
 	return "", digest, err

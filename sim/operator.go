@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"salectl/planner"
 	"salectl/sim/check"
 	"salectl/spec"
+	"salectl/units"
 )
 
 // command is what an operator wants done. It is run again until it succeeds or
@@ -84,7 +86,14 @@ func (o *operators) plans(c command) func(*planner.Actual) (*planner.Plan, error
 	case apply:
 		o.most = max(o.most, c.stock)
 		desired := o.sale(c.stock)
-		return func(a *planner.Actual) (*planner.Plan, error) { return planner.Make(desired, a) }
+		return func(a *planner.Actual) (*planner.Plan, error) {
+			source, err := units.ForSale(desired, nil)
+			if err != nil {
+				return nil, err
+			}
+			a.Units = planner.ReadUnits(context.Background(), o.w.store.memory.Handle(nil), desired.Units, source, a)
+			return planner.Make(desired, a)
+		}
 	case pause:
 		return phase(pb.Phase_PAUSED)
 	case resume:

@@ -16,6 +16,9 @@ func ShardLog(uid string, shard, lockCount int) string {
 	return fmt.Sprintf("%02x/%s/%d", shard*256/lockCount, uid, shard)
 }
 
+// UnitsLog is the name of the log of what the units of a run are, and its row key.
+func UnitsLog(uid string) string { return "00/" + uid + "/units" }
+
 // LeaseKey is the key of a shard's lease on a lock node.
 func LeaseKey(uid string, shard int) string {
 	return fmt.Sprintf("salectl:%s:shard:%d", uid, shard)

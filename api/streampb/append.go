@@ -29,23 +29,28 @@ func AppendRequest(b []byte, r *Request) []byte {
 	b = appendUint(b, 2, uint64(r.TimeoutMs))
 	b = appendBool(b, 3, r.Forwarded)
 	c := asks.Claim
-	return shut(appendNewClaim(b, c.GetUser(), c.GetKey(), c.GetQuantity(), c.GetUnits(), c.GetAdjacent()), whole)
+	b, claim := openNewClaim(b, c.GetUser(), c.GetKey(), c.GetQuantity())
+	b = appendBool(appendUnits(b, 4, c.GetUnits()), 5, c.GetAdjacent())
+	for _, name := range c.GetNames() {
+		b = protowire.AppendString(append(b, tag(6, protowire.BytesType)), name)
+	}
+	return shut(shut(b, claim), whole)
 }
 
 // AppendClaim is AppendRequest of one that claims units, and nothing else.
-func AppendClaim(b []byte, id uint64, user, key string, quantity int64) []byte {
+func AppendClaim(b []byte, id uint64, user, key string, quantity int64, adjacent bool) []byte {
 	b, whole := open(b)
 	b = appendUint(b, 1, id)
-	return shut(appendNewClaim(b, user, key, quantity, nil, false), whole)
+	b, claim := openNewClaim(b, user, key, quantity)
+	return shut(shut(appendBool(b, 5, adjacent), claim), whole)
 }
 
-func appendNewClaim(b []byte, user, key string, quantity int64, units []int64, adjacent bool) []byte {
-	b, claim := openField(b, 5)
+// openNewClaim begins a claim by what each has.
+func openNewClaim(b []byte, user, key string, quantity int64) (_ []byte, claim int) {
+	b, claim = openField(b, 5)
 	b = appendString(b, 1, user)
 	b = appendString(b, 2, key)
-	b = appendUint(b, 3, uint64(quantity))
-	b = appendUnits(b, 4, units)
-	return shut(appendBool(b, 5, adjacent), claim)
+	return appendUint(b, 3, uint64(quantity)), claim
 }
 
 // AppendReply appends a message with its length before it.
@@ -102,7 +107,10 @@ func appendClaim(b []byte, field protowire.Number, c *Claim) []byte {
 	if c.Packets != nil {
 		b = appendMessage(append(b, tag(9, protowire.BytesType)), c.Packets)
 	}
-	return shut(b, claim)
+	for _, p := range c.Payloads {
+		b = appendMessage(append(b, tag(10, protowire.BytesType)), p)
+	}
+	return shut(appendBool(b, 11, c.Undelivered), claim)
 }
 
 func appendUnits(b []byte, field protowire.Number, units []int64) []byte {

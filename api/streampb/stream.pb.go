@@ -280,8 +280,9 @@ type NewClaim struct {
 	Key      string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`            // "": nobody asks again
 	Quantity int64                  `protobuf:"varint,3,opt,name=quantity,proto3" json:"quantity,omitempty"` // 0: 1
 	// Where the sale lets buyers choose, between processes of the sale.
-	Units         []int64 `protobuf:"varint,4,rep,packed,name=units,proto3" json:"units,omitempty"` // the numbers of the units wanted, ascending; none: any
-	Adjacent      bool    `protobuf:"varint,5,opt,name=adjacent,proto3" json:"adjacent,omitempty"`  // the units are to lie side by side
+	Units         []int64  `protobuf:"varint,4,rep,packed,name=units,proto3" json:"units,omitempty"` // the numbers of the units wanted, ascending; none: any
+	Adjacent      bool     `protobuf:"varint,5,opt,name=adjacent,proto3" json:"adjacent,omitempty"`  // the units are to lie side by side
+	Names         []string `protobuf:"bytes,6,rep,name=names,proto3" json:"names,omitempty"`         // of the units that are asked for, whose numbers the server finds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +350,13 @@ func (x *NewClaim) GetAdjacent() bool {
 		return x.Adjacent
 	}
 	return false
+}
+
+func (x *NewClaim) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
 }
 
 // Settlement asks for a claim that was accepted to be confirmed, extended, cancelled or
@@ -959,6 +967,8 @@ type Claim struct {
 	HeldUntilNs   int64                  `protobuf:"fixed64,7,opt,name=held_until_ns,json=heldUntilNs,proto3" json:"held_until_ns,omitempty"`
 	Books         *Books                 `protobuf:"bytes,8,opt,name=books,proto3" json:"books,omitempty"`
 	Packets       *Packets               `protobuf:"bytes,9,opt,name=packets,proto3" json:"packets,omitempty"`
+	Payloads      []*Payload             `protobuf:"bytes,10,rep,name=payloads,proto3" json:"payloads,omitempty"`        // what each of the units is
+	Undelivered   bool                   `protobuf:"varint,11,opt,name=undelivered,proto3" json:"undelivered,omitempty"` // that could not be read now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1056,6 +1066,73 @@ func (x *Claim) GetPackets() *Packets {
 	return nil
 }
 
+func (x *Claim) GetPayloads() []*Payload {
+	if x != nil {
+		return x.Payloads
+	}
+	return nil
+}
+
+func (x *Claim) GetUndelivered() bool {
+	if x != nil {
+		return x.Undelivered
+	}
+	return false
+}
+
+// Payload is what a unit is: values by the names of what it has, first its own name.
+type Payload struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Names         []string               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	Values        []string               `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Payload) Reset() {
+	*x = Payload{}
+	mi := &file_api_streampb_stream_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Payload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Payload) ProtoMessage() {}
+
+func (x *Payload) ProtoReflect() protoreflect.Message {
+	mi := &file_api_streampb_stream_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Payload.ProtoReflect.Descriptor instead.
+func (*Payload) Descriptor() ([]byte, []int) {
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Payload) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *Payload) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // Books is what is told of a claim that was held or refunded to whoever looks it up.
 type Books struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1072,7 +1149,7 @@ type Books struct {
 
 func (x *Books) Reset() {
 	*x = Books{}
-	mi := &file_api_streampb_stream_proto_msgTypes[11]
+	mi := &file_api_streampb_stream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1161,7 @@ func (x *Books) String() string {
 func (*Books) ProtoMessage() {}
 
 func (x *Books) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[11]
+	mi := &file_api_streampb_stream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1174,7 @@ func (x *Books) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Books.ProtoReflect.Descriptor instead.
 func (*Books) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{11}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Books) GetSettledAtNs() int64 {
@@ -1161,7 +1238,7 @@ type Packets struct {
 
 func (x *Packets) Reset() {
 	*x = Packets{}
-	mi := &file_api_streampb_stream_proto_msgTypes[12]
+	mi := &file_api_streampb_stream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1250,7 @@ func (x *Packets) String() string {
 func (*Packets) ProtoMessage() {}
 
 func (x *Packets) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[12]
+	mi := &file_api_streampb_stream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1263,7 @@ func (x *Packets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packets.ProtoReflect.Descriptor instead.
 func (*Packets) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{12}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Packets) GetCurrency() string {
@@ -1224,7 +1301,7 @@ type Claims struct {
 
 func (x *Claims) Reset() {
 	*x = Claims{}
-	mi := &file_api_streampb_stream_proto_msgTypes[13]
+	mi := &file_api_streampb_stream_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1313,7 @@ func (x *Claims) String() string {
 func (*Claims) ProtoMessage() {}
 
 func (x *Claims) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[13]
+	mi := &file_api_streampb_stream_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1326,7 @@ func (x *Claims) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claims.ProtoReflect.Descriptor instead.
 func (*Claims) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{13}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Claims) GetOutcome() string {
@@ -1301,7 +1378,7 @@ type NotMine struct {
 
 func (x *NotMine) Reset() {
 	*x = NotMine{}
-	mi := &file_api_streampb_stream_proto_msgTypes[14]
+	mi := &file_api_streampb_stream_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1390,7 @@ func (x *NotMine) String() string {
 func (*NotMine) ProtoMessage() {}
 
 func (x *NotMine) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[14]
+	mi := &file_api_streampb_stream_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1403,7 @@ func (x *NotMine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotMine.ProtoReflect.Descriptor instead.
 func (*NotMine) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{14}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NotMine) GetShard() uint32 {
@@ -1374,7 +1451,7 @@ type GoingAway struct {
 
 func (x *GoingAway) Reset() {
 	*x = GoingAway{}
-	mi := &file_api_streampb_stream_proto_msgTypes[15]
+	mi := &file_api_streampb_stream_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1463,7 @@ func (x *GoingAway) String() string {
 func (*GoingAway) ProtoMessage() {}
 
 func (x *GoingAway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[15]
+	mi := &file_api_streampb_stream_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1476,7 @@ func (x *GoingAway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoingAway.ProtoReflect.Descriptor instead.
 func (*GoingAway) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{15}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{16}
 }
 
 // Problem is a problem document of RFC 9457.
@@ -1415,7 +1492,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_api_streampb_stream_proto_msgTypes[16]
+	mi := &file_api_streampb_stream_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1504,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_api_streampb_stream_proto_msgTypes[16]
+	mi := &file_api_streampb_stream_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1517,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_api_streampb_stream_proto_rawDescGZIP(), []int{16}
+	return file_api_streampb_stream_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Problem) GetStatus() uint32 {
@@ -1493,13 +1570,14 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x05Hello\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion\"~\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\"\x94\x01\n" +
 	"\bNewClaim\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1a\n" +
 	"\bquantity\x18\x03 \x01(\x03R\bquantity\x12\x14\n" +
 	"\x05units\x18\x04 \x03(\x03R\x05units\x12\x1a\n" +
-	"\badjacent\x18\x05 \x01(\bR\badjacent\"\xac\x01\n" +
+	"\badjacent\x18\x05 \x01(\bR\badjacent\x12\x14\n" +
+	"\x05names\x18\x06 \x03(\tR\x05names\"\xac\x01\n" +
 	"\n" +
 	"Settlement\x120\n" +
 	"\x05claim\x18\x01 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x05claim\x12\x10\n" +
@@ -1546,7 +1624,7 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x05owner\x18\f \x01(\tR\x05owner\x12\x14\n" +
 	"\x05shard\x18\r \x01(\rR\x05shard\x12\x16\n" +
 	"\x06shards\x18\x0e \x01(\rR\x06shards\x12$\n" +
-	"\x0eserver_time_ns\x18\x0f \x01(\x10R\fserverTimeNs\"\xa8\x02\n" +
+	"\x0eserver_time_ns\x18\x0f \x01(\x10R\fserverTimeNs\"\x82\x03\n" +
 	"\x05Claim\x12*\n" +
 	"\x02id\x18\x01 \x01(\v2\x1a.salectl.stream.v1.ClaimIDR\x02id\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -1556,7 +1634,13 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x05at_ns\x18\x06 \x01(\x10R\x04atNs\x12\"\n" +
 	"\rheld_until_ns\x18\a \x01(\x10R\vheldUntilNs\x12.\n" +
 	"\x05books\x18\b \x01(\v2\x18.salectl.stream.v1.BooksR\x05books\x124\n" +
-	"\apackets\x18\t \x01(\v2\x1a.salectl.stream.v1.PacketsR\apackets\"\xc0\x01\n" +
+	"\apackets\x18\t \x01(\v2\x1a.salectl.stream.v1.PacketsR\apackets\x126\n" +
+	"\bpayloads\x18\n" +
+	" \x03(\v2\x1a.salectl.stream.v1.PayloadR\bpayloads\x12 \n" +
+	"\vundelivered\x18\v \x01(\bR\vundelivered\"7\n" +
+	"\aPayload\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"\xc0\x01\n" +
 	"\x05Books\x12\"\n" +
 	"\rsettled_at_ns\x18\x01 \x01(\x10R\vsettledAtNs\x12\x10\n" +
 	"\x03who\x18\x02 \x01(\tR\x03who\x12\x10\n" +
@@ -1601,7 +1685,7 @@ func file_api_streampb_stream_proto_rawDescGZIP() []byte {
 	return file_api_streampb_stream_proto_rawDescData
 }
 
-var file_api_streampb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_api_streampb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_api_streampb_stream_proto_goTypes = []any{
 	(*Request)(nil),    // 0: salectl.stream.v1.Request
 	(*Hello)(nil),      // 1: salectl.stream.v1.Hello
@@ -1614,12 +1698,13 @@ var file_api_streampb_stream_proto_goTypes = []any{
 	(*Reply)(nil),      // 8: salectl.stream.v1.Reply
 	(*Answer)(nil),     // 9: salectl.stream.v1.Answer
 	(*Claim)(nil),      // 10: salectl.stream.v1.Claim
-	(*Books)(nil),      // 11: salectl.stream.v1.Books
-	(*Packets)(nil),    // 12: salectl.stream.v1.Packets
-	(*Claims)(nil),     // 13: salectl.stream.v1.Claims
-	(*NotMine)(nil),    // 14: salectl.stream.v1.NotMine
-	(*GoingAway)(nil),  // 15: salectl.stream.v1.GoingAway
-	(*Problem)(nil),    // 16: salectl.stream.v1.Problem
+	(*Payload)(nil),    // 11: salectl.stream.v1.Payload
+	(*Books)(nil),      // 12: salectl.stream.v1.Books
+	(*Packets)(nil),    // 13: salectl.stream.v1.Packets
+	(*Claims)(nil),     // 14: salectl.stream.v1.Claims
+	(*NotMine)(nil),    // 15: salectl.stream.v1.NotMine
+	(*GoingAway)(nil),  // 16: salectl.stream.v1.GoingAway
+	(*Problem)(nil),    // 17: salectl.stream.v1.Problem
 }
 var file_api_streampb_stream_proto_depIdxs = []int32{
 	1,  // 0: salectl.stream.v1.Request.hello:type_name -> salectl.stream.v1.Hello
@@ -1631,21 +1716,22 @@ var file_api_streampb_stream_proto_depIdxs = []int32{
 	7,  // 6: salectl.stream.v1.Settlement.claim:type_name -> salectl.stream.v1.ClaimID
 	7,  // 7: salectl.stream.v1.Find.claim:type_name -> salectl.stream.v1.ClaimID
 	9,  // 8: salectl.stream.v1.Reply.answer:type_name -> salectl.stream.v1.Answer
-	13, // 9: salectl.stream.v1.Reply.claims:type_name -> salectl.stream.v1.Claims
-	14, // 10: salectl.stream.v1.Reply.not_mine:type_name -> salectl.stream.v1.NotMine
-	15, // 11: salectl.stream.v1.Reply.going_away:type_name -> salectl.stream.v1.GoingAway
-	16, // 12: salectl.stream.v1.Reply.problem:type_name -> salectl.stream.v1.Problem
+	14, // 9: salectl.stream.v1.Reply.claims:type_name -> salectl.stream.v1.Claims
+	15, // 10: salectl.stream.v1.Reply.not_mine:type_name -> salectl.stream.v1.NotMine
+	16, // 11: salectl.stream.v1.Reply.going_away:type_name -> salectl.stream.v1.GoingAway
+	17, // 12: salectl.stream.v1.Reply.problem:type_name -> salectl.stream.v1.Problem
 	10, // 13: salectl.stream.v1.Answer.claim:type_name -> salectl.stream.v1.Claim
 	10, // 14: salectl.stream.v1.Answer.claims:type_name -> salectl.stream.v1.Claim
 	7,  // 15: salectl.stream.v1.Claim.id:type_name -> salectl.stream.v1.ClaimID
-	11, // 16: salectl.stream.v1.Claim.books:type_name -> salectl.stream.v1.Books
-	12, // 17: salectl.stream.v1.Claim.packets:type_name -> salectl.stream.v1.Packets
-	10, // 18: salectl.stream.v1.Claims.claims:type_name -> salectl.stream.v1.Claim
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	12, // 16: salectl.stream.v1.Claim.books:type_name -> salectl.stream.v1.Books
+	13, // 17: salectl.stream.v1.Claim.packets:type_name -> salectl.stream.v1.Packets
+	11, // 18: salectl.stream.v1.Claim.payloads:type_name -> salectl.stream.v1.Payload
+	10, // 19: salectl.stream.v1.Claims.claims:type_name -> salectl.stream.v1.Claim
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_api_streampb_stream_proto_init() }
@@ -1676,7 +1762,7 @@ func file_api_streampb_stream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_streampb_stream_proto_rawDesc), len(file_api_streampb_stream_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

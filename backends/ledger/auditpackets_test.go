@@ -383,11 +383,11 @@ func TestExportOfUntakenPackets(t *testing.T) {
 // TestExportOfAnotherRun exports what the sale's log does not name.
 func TestExportOfAnotherRun(t *testing.T) {
 	w := packetsWorld(t, nil)
-	if err := Export(t.Context(), w.logs, "test", "fedcba9876543210", w.shards, new(bytes.Buffer)); err == nil {
+	if err := Export(t.Context(), w.logs, "test", "fedcba9876543210", w.shards, nil, new(bytes.Buffer)); err == nil {
 		t.Error("it was exported")
 	}
 	w = packetsWorld(t, func(p *pb.Planned, _ *spec.Sale) { p.Seed = testSeed[:5] })
-	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, new(bytes.Buffer)); err == nil {
+	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, nil, new(bytes.Buffer)); err == nil {
 		t.Error("it was exported without a seed")
 	}
 }

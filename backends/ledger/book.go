@@ -43,6 +43,7 @@ type book struct {
 	held        Units
 	sold        Units
 	removed     Units
+	dropped     Units   // of these, those that generations have named
 	twice       []Range // came to where some of them were already
 	peers       map[int]*exchange
 }
@@ -241,6 +242,18 @@ func (b *book) generation(op *pb.Generation) {
 		b.dealt += r.GetCount()
 		b.put(&b.free, Range{r.GetFirst(), r.GetCount()})
 	}
+	eachUnit(op.GetRestore(), func(unit Range) {
+		if b.dropped.Remove(unit) == nil {
+			b.take(&b.removed, unit)
+			b.put(&b.free, unit)
+		}
+	})
+	eachUnit(op.GetDrop(), func(unit Range) {
+		if b.free.Remove(unit) == nil {
+			b.put(&b.removed, unit)
+			b.put(&b.dropped, unit)
+		}
+	})
 	// What a removal takes is for the reducer to choose: the highest units.
 	for left := op.GetRemove(); left > 0 && len(b.free) > 0; {
 		last := b.free[len(b.free)-1]
@@ -249,6 +262,15 @@ func (b *book) generation(op *pb.Generation) {
 		b.take(&b.free, gone)
 		b.put(&b.removed, gone)
 		left -= n
+	}
+}
+
+// eachUnit tells of the units of ranges one by one.
+func eachUnit(ranges []*pb.Range, each func(unit Range)) {
+	for _, r := range ranges {
+		for unit := r.GetFirst(); unit < r.GetFirst()+r.GetCount(); unit++ {
+			each(Range{unit, 1})
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"math"
 
 	"google.golang.org/protobuf/proto"
 
@@ -307,7 +306,7 @@ func (d *Draft) out(to int, units Units) Transfer {
 	p := d.peer(to)
 	p.outK, p.out = p.outK+1, units
 	d.totals.out(units.Count())
-	d.addOther(&pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: uint32(to), K: p.outK, Units: units.toProto()}}})
+	d.addOther(&pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: uint32(to), K: p.outK, Units: units.Proto()}}})
 	return Transfer{To: to, K: p.outK, Units: units}
 }
 
@@ -337,7 +336,7 @@ func (d *Draft) In(from int, k uint64, units Units) error {
 	}
 	p.inK = k
 	d.totals.in(units.Count())
-	d.addOther(&pb.Op{Op: &pb.Op_In{In: &pb.In{From: uint32(from), K: k, Units: units.toProto()}}})
+	d.addOther(&pb.Op{Op: &pb.Op_In{In: &pb.In{From: uint32(from), K: k, Units: units.Proto()}}})
 	return nil
 }
 
@@ -375,17 +374,14 @@ func (d *Draft) Generation(op *pb.Generation) error {
 	if op.GetNumber() != d.totals.Generation+1 {
 		return fmt.Errorf("generation %d cannot follow %d", op.GetNumber(), d.totals.Generation)
 	}
-	add, err := added(op)
+	c, err := changeOf(op)
+	if err == nil {
+		c, err = c.made(&d.available, new(d.state.DroppedUnits()))
+	}
 	if err != nil {
 		return fmt.Errorf("generation %d: %w", op.GetNumber(), err)
 	}
-	for _, r := range add {
-		if err := d.available.Add(r); err != nil {
-			return fmt.Errorf("generation %d: %w", op.GetNumber(), err)
-		}
-	}
-	d.available.takeHighest(op.GetRemove(), math.MaxInt)
-	d.totals.generation(op, add.Count())
+	d.totals.generation(op, c.added, c.removed)
 	d.addOther(&pb.Op{Op: &pb.Op_Generation{Generation: op}})
 	d.size = MaxEntry
 	return nil

@@ -248,12 +248,79 @@ func TestDraftAfterRemoval(t *testing.T) {
 	mustCommit(t, s, d)
 }
 
+// Of the units that a generation takes out by name those go that are available. The others
+// stay whose they are, and fall short. What was dropped comes back if it is named again.
+func TestDraftOfNamedRemoval(t *testing.T) {
+	s, _ := mustOpenShard(t, 10, 5)
+	d := s.Draft(testOwner, 30)
+	d.Claim("u", "k", 2) // units 1 and 2
+	mustCommit(t, s, d)
+	d = s.Draft(testOwner, 31)
+	op := &pb.Generation{
+		Number: 2, Settings: openSettings(5), Remove: 1, Add: []*pb.Range{{First: 30, Count: 2}},
+		Drop: []*pb.Range{{First: 2, Count: 2}, {First: 7, Count: 1}, {First: 99, Count: 1}, {First: 30, Count: 1}},
+	}
+	if err := d.Generation(op); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, d)
+	if got, want := s.AvailableUnits(), (Units{{4, 3}, {8, 3}}); !slices.Equal(got, want) {
+		t.Errorf("units %v are available, not %v", got, want)
+	}
+	if got, want := s.DroppedUnits(), (Units{{3, 1}, {7, 1}, {30, 1}}); !slices.Equal(got, want) {
+		t.Errorf("units %v were dropped, not %v", got, want)
+	}
+	if s.Limit != 8 || s.Available != 6 || s.Shortfall() != 2 {
+		t.Errorf("the limit is %d, %d are available, and %d could not go", s.Limit, s.Available, s.Shortfall())
+	}
+	d = s.Draft(testOwner, 32)
+	if err := d.Generation(&pb.Generation{
+		Number: 3, Settings: openSettings(5), Restore: []*pb.Range{{First: 2, Count: 2}, {First: 6, Count: 2}}, Drop: []*pb.Range{{First: 7, Count: 1}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, d)
+	if got, want := s.AvailableUnits(), (Units{{3, 4}, {8, 3}}); !slices.Equal(got, want) || s.Limit != 9 || s.Shortfall() != 0 {
+		t.Errorf("units %v are available, not %v; the limit is %d, and %d could not go", got, want, s.Limit, s.Shortfall())
+	}
+	if got, want := s.DroppedUnits(), (Units{{7, 1}, {30, 1}}); !slices.Equal(got, want) {
+		t.Errorf("units %v were dropped, not %v", got, want)
+	}
+}
+
+// What a buyer was told is secret no longer: no other is to get it.
+func TestDraftRefundOfASecret(t *testing.T) {
+	s, _ := mustOpenShard(t, 10, 5)
+	settings := openSettings(5)
+	settings.Secret = true
+	d := s.Draft(testOwner, 30)
+	if err := d.Generation(&pb.Generation{Number: 2, Settings: settings}); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, d)
+	d = s.Draft(testOwner, 31)
+	d.Claim("u", "k", 2)
+	mustCommit(t, s, d)
+	d = s.Draft(testOwner, 32)
+	if v := d.Refund(s.Claim(0), "ops", "broken", false); v.Kind != SettleDone || !v.Claim.Retired {
+		t.Errorf("the refund is %v, of %+v", v.Kind, v.Claim)
+	}
+	mustCommit(t, s, d)
+	if s.Available != 8 || s.Limit != 8 {
+		t.Errorf("%d units are available of %d", s.Available, s.Limit)
+	}
+	if err := s.settled(&pb.Commit{}, 0, &pb.Settle{How: pb.Settle_REFUND}); err == nil {
+		t.Error("the reducer makes a unit available that was told")
+	}
+}
+
 func TestDraftGenerationThatDoesNotFit(t *testing.T) {
 	for name, op := range map[string]*pb.Generation{
-		"a gap":            {Number: 3},
-		"units it has":     {Number: 2, Add: []*pb.Range{{First: 10, Count: 1}}},
-		"units twice":      {Number: 2, Add: []*pb.Range{{First: 11, Count: 2}, {First: 12, Count: 1}}},
-		"negative removal": {Number: 2, Remove: -1},
+		"a gap":                {Number: 3},
+		"units it has":         {Number: 2, Add: []*pb.Range{{First: 10, Count: 1}}},
+		"units twice":          {Number: 2, Add: []*pb.Range{{First: 11, Count: 2}, {First: 12, Count: 1}}},
+		"negative removal":     {Number: 2, Remove: -1},
+		"a unit to drop twice": {Number: 2, Drop: []*pb.Range{{First: 1, Count: 2}, {First: 2, Count: 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := mustOpenShard(t, 10, 5)

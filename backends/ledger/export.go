@@ -45,16 +45,19 @@ type ExportCounts struct {
 // ExportClaim is the line of a claim. A key that is no UTF-8 text is written as
 // base64 in keyBase64 instead.
 type ExportClaim struct {
-	Claim     string   `json:"claim"` // as Claim.ID has it
-	Sale      string   `json:"sale"`
-	User      string   `json:"user"`
-	Units     []int64  `json:"units"`
-	Asked     int64    `json:"asked,omitempty"`   // units asked for, where fewer were given
-	Amounts   []string `json:"amounts,omitempty"` // of a red packet: what each unit is worth
-	State     string   `json:"state"`             // sold, held, cancelled, expired, refunded
-	At        string   `json:"at"`                // RFC 3339, UTC
-	Key       string   `json:"key,omitempty"`
-	KeyBase64 []byte   `json:"keyBase64,omitempty"`
+	Claim   string   `json:"claim"` // as Claim.ID has it
+	Sale    string   `json:"sale"`
+	User    string   `json:"user"`
+	Units   []int64  `json:"units"`
+	Asked   int64    `json:"asked,omitempty"`   // units asked for, where fewer were given
+	Amounts []string `json:"amounts,omitempty"` // of a red packet: what each unit is worth
+	// Payloads is what each of the units is, by the names of what it has. Secrets are left out
+	// of a claim that was never sold: its buyer has not been told them.
+	Payloads  []map[string]string `json:"payloads,omitempty"`
+	State     string              `json:"state"` // sold, held, cancelled, expired, refunded
+	At        string              `json:"at"`    // RFC 3339, UTC
+	Key       string              `json:"key,omitempty"`
+	KeyBase64 []byte              `json:"keyBase64,omitempty"`
 
 	// Of a claim that rules have let in: the hash of the rule set, and the first 16 bytes
 	// of the digest of what was known of the user, both in hex.
@@ -99,8 +102,9 @@ func Header(sale string, uid string, shards []*State) ExportHeader {
 
 // Export writes an export of the shards as they are folded. The commits are
 // read once more and must hash to the same roots. What the units are worth is
-// read from the sale's own log, which must be of the same run (else ErrGone).
-func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, to io.Writer) error {
+// read from the sale's own log, which must be of the same run (else ErrGone); what they are
+// is read by goods, which is nil where they are numbers.
+func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, to io.Writer) error {
 	packets, err := loadPackets(ctx, logs, sale, uid)
 	if err != nil {
 		return err
@@ -114,7 +118,11 @@ func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, t
 	}
 	for shard, s := range shards {
 		for i := range s.Claims() {
-			if err := lines.Encode(exportClaim(sale, shard, s.Claim(i), packets)); err != nil {
+			line, err := goods.exportClaim(ctx, sale, shard, s.Claim(i), packets)
+			if err != nil {
+				return err
+			}
+			if err := lines.Encode(line); err != nil {
 				return err
 			}
 		}

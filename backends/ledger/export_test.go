@@ -3,6 +3,7 @@ package ledger
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func exported(t *testing.T) (*world, []byte) {
 func mustExport(t *testing.T, w *world) []byte {
 	t.Helper()
 	var to bytes.Buffer
-	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, &to); err != nil {
+	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, nil, &to); err != nil {
 		t.Fatal(err)
 	}
 	return to.Bytes()
@@ -63,7 +64,7 @@ func readExport(from io.ReadSeeker) (ExportHeader, []*State, error) {
 	if err != nil {
 		return header, nil, err
 	}
-	return header, shards, CheckExport(from, header.Sale, header.UID, shards)
+	return header, shards, CheckExport(context.Background(), from, header.Sale, header.UID, shards, nil)
 }
 
 func TestExportRoundTrip(t *testing.T) {
@@ -198,7 +199,7 @@ func wantNoticed(t *testing.T, w *world, what string, line int, lines []string) 
 	if _, _, err := readExport(strings.NewReader(altered)); err == nil {
 		t.Errorf("line %d %s, and nobody noticed:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
-	if err := CheckExport(strings.NewReader(altered), "test", testUID, w.shards); err == nil {
+	if err := CheckExport(t.Context(), strings.NewReader(altered), "test", testUID, w.shards, nil); err == nil {
 		t.Errorf("line %d %s, and it passes for the ledger's:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
 }
@@ -212,7 +213,7 @@ func TestCheckExportOfAnother(t *testing.T) {
 		"an older": func() (string, string, []*State) { return "test", testUID, busyWorld(t).shards },
 	} {
 		sale, uid, shards := other()
-		if err := CheckExport(bytes.NewReader(file), sale, uid, shards); !errors.Is(err, ErrCorrupt) {
+		if err := CheckExport(t.Context(), bytes.NewReader(file), sale, uid, shards, nil); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -227,7 +228,7 @@ func TestCheckExportOfBadDisk(t *testing.T) {
 			continue
 		}
 		from := io.MultiReader(bytes.NewReader(file[:at+1]), &errorOnce{}, bytes.NewReader(file[at+1:]))
-		if err := CheckExport(from, "test", testUID, w.shards); !errors.Is(err, errBroken) {
+		if err := CheckExport(t.Context(), from, "test", testUID, w.shards, nil); !errors.Is(err, errBroken) {
 			t.Errorf("after %d bytes: %v", at+1, err)
 		}
 	}
@@ -263,14 +264,14 @@ func TestExportTellsWhatIsWrong(t *testing.T) {
 		"the export has slot 0 of shard 0 out": insert("{}\n"),
 		"in the middle of a line":              strings.TrimSuffix(string(file), "\n"),
 	} {
-		err := CheckExport(strings.NewReader(altered), "test", testUID, w.shards)
+		err := CheckExport(t.Context(), strings.NewReader(altered), "test", testUID, w.shards, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ErrCorrupt) == errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
 	// A disk that fails in the middle of a line says nothing of the line.
 	from := io.MultiReader(strings.NewReader(insert(last)[:len(strings.Join(lines[:claims+1], ""))+20]), iotest.ErrReader(errBroken))
-	if err := CheckExport(from, "test", testUID, w.shards); !errors.Is(err, errBroken) {
+	if err := CheckExport(t.Context(), from, "test", testUID, w.shards, nil); !errors.Is(err, errBroken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -319,7 +320,7 @@ func TestExportOfLiveSale(t *testing.T) {
 	w.sell(1, 1)
 	w.timesCommit(2, 2*readAtOnce)
 	var file bytes.Buffer
-	if err := Export(t.Context(), w.logs, "test", testUID, cut, &file); err != nil {
+	if err := Export(t.Context(), w.logs, "test", testUID, cut, nil, &file); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(file.Bytes(), before) {
@@ -353,7 +354,7 @@ func TestExportFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := busyWorld(t)
 			test.damage(w)
-			if err := Export(t.Context(), w.logs, "test", testUID, w.shards, io.Discard); !errors.Is(err, test.want) {
+			if err := Export(t.Context(), w.logs, "test", testUID, w.shards, nil, io.Discard); !errors.Is(err, test.want) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -365,7 +366,7 @@ func TestExportFails(t *testing.T) {
 		t.Run(what+" cannot be read", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := busyWorld(t)
-				if err := Export(t.Context(), broken{w.logs, log(w)}, "test", testUID, w.shards, io.Discard); !errors.Is(err, errBroken) {
+				if err := Export(t.Context(), broken{w.logs, log(w)}, "test", testUID, w.shards, nil, io.Discard); !errors.Is(err, errBroken) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -373,7 +374,7 @@ func TestExportFails(t *testing.T) {
 	}
 	t.Run("a full disk", func(t *testing.T) {
 		w := busyWorld(t)
-		if err := Export(t.Context(), w.logs, "test", testUID, w.shards, fullDisk{}); !errors.Is(err, errBroken) {
+		if err := Export(t.Context(), w.logs, "test", testUID, w.shards, nil, fullDisk{}); !errors.Is(err, errBroken) {
 			t.Errorf("got %v", err)
 		}
 	})

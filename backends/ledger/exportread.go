@@ -3,6 +3,7 @@ package ledger
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,7 +16,7 @@ import (
 //
 // It keeps no more than a line in memory: who has folded a large sale has no room
 // for another fold.
-func CheckExport(from io.Reader, sale, uid string, shards []*State) error {
+func CheckExport(ctx context.Context, from io.Reader, sale, uid string, shards []*State, goods *PayloadReader) error {
 	r := exportReader{lines: bufio.NewReaderSize(from, 1<<16)}
 	header, packets, err := r.header()
 	if err != nil {
@@ -26,7 +27,7 @@ func CheckExport(from io.Reader, sale, uid string, shards []*State) error {
 	if !bytes.Equal(r.line, exportLine(want)) || !packets.all(want.Counts) {
 		return fmt.Errorf("the export's header is not that of the ledger: %w", ErrCorrupt)
 	}
-	if err := r.claims(header.Sale, shards, packets); err != nil {
+	if err := r.claims(ctx, header.Sale, shards, packets, goods); err != nil {
 		return err
 	}
 	chains := make([]chain, len(shards))
@@ -87,13 +88,16 @@ func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`
 
 // claims reads the lines of the claims, which are to be those of the shards, and
 // the line after them.
-func (r *exportReader) claims(sale string, shards []*State, packets *exportedPackets) error {
+func (r *exportReader) claims(ctx context.Context, sale string, shards []*State, packets *exportedPackets, goods *PayloadReader) error {
 	err := r.next()
 	for shard, s := range shards {
 		for i := range s.Claims() {
-			claim := exportClaim(sale, shard, s.Claim(i), packets)
 			if err != nil {
 				return err
+			}
+			claim, err2 := goods.exportClaim(ctx, sale, shard, s.Claim(i), packets)
+			if err2 != nil {
+				return err2
 			}
 			if !bytes.Equal(r.line, exportLine(claim)) {
 				return fmt.Errorf("claim %s has another line in the export than in its commit: %w", claim.Claim, ErrCorrupt)

@@ -34,7 +34,7 @@ func TestExtract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var to bytes.Buffer
-			if err := Extract(t.Context(), w.logs, "test", testUID, w.shards, c.filter, &to); err != nil {
+			if err := Extract(t.Context(), w.logs, "test", testUID, w.shards, nil, c.filter, &to); err != nil {
 				t.Fatal(err)
 			}
 			lines := slices.Collect(strings.Lines(to.String()))
@@ -51,7 +51,7 @@ func TestExtract(t *testing.T) {
 			}
 		})
 	}
-	if err := Extract(t.Context(), w.logs, "test", "fedcba9876543210", w.shards, ClaimFilter{}, new(bytes.Buffer)); !errors.Is(err, ErrGone) {
+	if err := Extract(t.Context(), w.logs, "test", "fedcba9876543210", w.shards, nil, ClaimFilter{}, new(bytes.Buffer)); !errors.Is(err, ErrGone) {
 		t.Errorf("of another run: %v", err)
 	}
 }
@@ -60,10 +60,10 @@ func TestExtract(t *testing.T) {
 func TestExtractIsNoExport(t *testing.T) {
 	w := dealsWorld(t)
 	var to bytes.Buffer
-	if err := Extract(t.Context(), w.logs, "test", testUID, w.shards, ClaimFilter{}, &to); err != nil {
+	if err := Extract(t.Context(), w.logs, "test", testUID, w.shards, nil, ClaimFilter{}, &to); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckExport(bytes.NewReader(to.Bytes()), "test", testUID, w.shards); err == nil {
+	if err := CheckExport(t.Context(), bytes.NewReader(to.Bytes()), "test", testUID, w.shards, nil); err == nil {
 		t.Error("an extract passes for an export")
 	}
 	var header ExportHeader

@@ -211,6 +211,14 @@ func (h *history) generation(t *rapid.T) {
 			op.Add = append(op.Add, &pb.Range{First: h.nextUnit, Count: n})
 			h.nextUnit += n + rapid.Int64Range(0, 1).Draw(t, "gap")
 		}
+		if h.nextUnit > 1 && rapid.Bool().Draw(t, "drops") {
+			first := rapid.Int64Range(1, h.nextUnit).Draw(t, "dropped")
+			op.Drop = []*pb.Range{{First: first, Count: rapid.Int64Range(1, 8).Draw(t, "drops")}}
+		}
+		if h.nextUnit > 1 && rapid.Bool().Draw(t, "restores") {
+			first := rapid.Int64Range(1, h.nextUnit).Draw(t, "restored")
+			op.Restore = []*pb.Range{{First: first, Count: rapid.Int64Range(1, 8).Draw(t, "restores")}}
+		}
 		d := h.draft(shard)
 		if err := d.Generation(op); err != nil {
 			t.Fatal(err)

@@ -64,18 +64,18 @@ func settle(slot uint64, index uint32, how pb.Settle_How) *pb.Op {
 }
 
 func out(to uint32, k uint64, units ...Range) *pb.Op {
-	return &pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: to, K: k, Units: Units(units).toProto()}}}
+	return &pb.Op{Op: &pb.Op_Out{Out: &pb.Out{To: to, K: k, Units: Units(units).Proto()}}}
 }
 
 func in(from uint32, k uint64, units ...Range) *pb.Op {
-	return &pb.Op{Op: &pb.Op_In{In: &pb.In{From: from, K: k, Units: Units(units).toProto()}}}
+	return &pb.Op{Op: &pb.Op_In{In: &pb.In{From: from, K: k, Units: Units(units).Proto()}}}
 }
 
 func ack(to uint32, k uint64) *pb.Op { return &pb.Op{Op: &pb.Op_Ack{Ack: &pb.Ack{To: to, K: k}}} }
 
 func generation(number uint64, remove int64, settings *pb.Settings, add ...Range) *pb.Op {
 	return &pb.Op{Op: &pb.Op_Generation{Generation: &pb.Generation{
-		Number: number, Remove: remove, Settings: settings, Add: Units(add).toProto(),
+		Number: number, Remove: remove, Settings: settings, Add: Units(add).Proto(),
 	}}}
 }
 

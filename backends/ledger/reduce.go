@@ -184,39 +184,69 @@ func (s *State) generation(op *pb.Generation) error {
 	if op.GetNumber() != s.Generation+1 {
 		return fmt.Errorf("generation %d after %d", op.GetNumber(), s.Generation)
 	}
-	add, err := added(op)
+	c, err := changeOf(op)
 	if err != nil {
 		return err
 	}
-	for _, r := range add {
-		if err := s.available.Add(r); err != nil {
-			return err
-		}
+	c, err = c.made(&s.available, &s.dropped)
+	if err != nil {
+		return err
 	}
-	s.Totals.generation(op, add.Count())
-	s.shortfall = op.GetRemove() - s.available.takeHighest(op.GetRemove(), math.MaxInt).Count()
+	s.Totals.generation(op, c.added, c.removed)
+	s.shortfall = op.GetRemove() + c.drop.Count() - c.removed
 	s.settings = op.GetSettings()
 	s.claims.rulings.change(s.next, s.settings)
 	return nil
 }
 
-// added returns the units that a generation adds, if it is well formed.
-func added(op *pb.Generation) (Units, error) {
+// change is what a generation does to the units of a shard.
+type change struct {
+	add, drop, restore Units
+	remove             int64
+
+	added, removed int64 // once it is made: how many units came, and went
+}
+
+// changeOf is what a generation says, if it is well formed.
+func changeOf(op *pb.Generation) (c change, err error) {
 	if op.GetRemove() < 0 {
-		return nil, fmt.Errorf("a generation cannot remove %d units", op.GetRemove())
+		return c, fmt.Errorf("a generation cannot remove %d units", op.GetRemove())
 	}
 	if p := op.GetSettings().GetPayment(); p != nil {
 		if err := payable(p); err != nil {
-			return nil, err
+			return c, err
 		}
 	}
 	if err := rulable(op.GetSettings()); err != nil {
-		return nil, err
+		return c, err
 	}
 	if err := choosable(op.GetSettings()); err != nil {
-		return nil, err
+		return c, err
 	}
-	return unitsOf(op.GetAdd())
+	c.remove = op.GetRemove()
+	for _, x := range []struct {
+		to     *Units
+		ranges []*pb.Range
+	}{{&c.add, op.GetAdd()}, {&c.drop, op.GetDrop()}, {&c.restore, op.GetRestore()}} {
+		if *x.to, err = unitsOf(x.ranges); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// made does it to the units of a shard that are available, and to those that drops have
+// taken out of it.
+func (c change) made(available, dropped *Units) (change, error) {
+	for _, units := range []Units{c.add, dropped.takeThose(c.restore)} {
+		if err := available.addAll(units); err != nil {
+			return c, err
+		}
+		c.added += units.Count()
+	}
+	gone := available.takeThose(c.drop)
+	c.removed = gone.Count() + available.takeHighest(c.remove, math.MaxInt).Count()
+	return c, dropped.addAll(gone)
 }
 
 // maxTerm bounds the times of a payment, so that no deadline is beyond all numbers:

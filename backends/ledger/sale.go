@@ -169,7 +169,7 @@ func (s *Sale) ShardGeneration(generation uint64, shard int) *pb.Generation {
 	p := s.generations[generation-1]
 	change := p.GetShards()[shard]
 	return &pb.Generation{
-		Number: generation, Add: change.GetAdd(), Remove: change.GetRemove(), Settings: p.GetSettings(),
+		Number: generation, Add: change.GetAdd(), Remove: change.GetRemove(), Drop: change.GetDrop(), Restore: change.GetRestore(), Settings: p.GetSettings(),
 	}
 }
 

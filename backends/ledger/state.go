@@ -45,6 +45,7 @@ type State struct {
 	settings  *pb.Settings
 	owner     string // the writer id of the owner
 	available Units
+	dropped   Units // that generations have taken out by name
 	claims    claims
 	peers     map[int]*peer
 	shortfall int64 // units that the newest generation should have removed and could not
@@ -169,6 +170,9 @@ func (s *State) IsOwner(writer []byte) bool { return s.Epoch > 0 && s.owner == s
 
 // AvailableUnits returns the units that nobody has.
 func (s *State) AvailableUnits() Units { return slices.Clone(s.available) }
+
+// DroppedUnits returns the units that generations have taken out by their numbers.
+func (s *State) DroppedUnits() Units { return slices.Clone(s.dropped) }
 
 // Claims returns how many claims were accepted.
 func (s *State) Claims() int { return s.claims.records.len() }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -12,6 +13,17 @@ import (
 type Range struct{ First, Count int64 }
 
 func (r Range) end() int64 { return r.First + r.Count }
+
+// compare says whether the run lies before a unit (-1), has it (0) or lies behind it.
+func (r Range) compare(unit int64) int {
+	switch {
+	case r.end() <= unit:
+		return -1
+	case r.First > unit:
+		return 1
+	}
+	return 0
+}
 
 func (r Range) valid() bool { return r.First >= 1 && r.Count >= 1 && r.end() > r.First }
 
@@ -131,6 +143,22 @@ func (u Units) hasEach(units []int64) bool {
 	return true
 }
 
+// Has says whether a unit is in the set.
+func (u Units) Has(unit int64) bool { return u.hasEach([]int64{unit}) }
+
+// Those returns which of some units are in the set.
+func (u Units) Those(numbers []int64) (found Units) {
+	for _, unit := range numbers {
+		if u.Has(unit) && !found.Has(unit) {
+			_ = found.Add(Range{unit, 1}) // it is not there
+		}
+	}
+	return found
+}
+
+// Without returns the set without some units.
+func (u Units) Without(numbers []int64) Units { return u.minus(u.Those(numbers)) }
+
 // lowest returns the n lowest units. The set must have that many.
 func (u Units) lowest(n int) []int64 {
 	units := make([]int64, 0, n)
@@ -175,6 +203,24 @@ func (u *Units) takeHighest(n int64, most int) Units {
 	return out
 }
 
+// addAll puts other units into the set, of which it must have none.
+func (u *Units) addAll(others Units) error {
+	for _, r := range others {
+		if err := u.Add(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeThose removes those of the wanted units that are in the set, and returns them.
+func (u *Units) takeThose(wanted Units) Units {
+	rest := u.minus(wanted)
+	taken := u.minus(rest)
+	*u = rest
+	return taken
+}
+
 // minus returns the units that are in u and not in v.
 func (u Units) minus(v Units) (out Units) {
 	for _, r := range u {
@@ -202,7 +248,24 @@ func (u Units) after(unit int64) int {
 	return sort.Search(len(u), func(i int) bool { return u[i].First > unit })
 }
 
-func (u Units) toProto() []*pb.Range {
+// Minus returns the set without those of some ranges, as they are stored.
+func (u Units) Minus(ranges []*pb.Range) Units {
+	others, _ := unitsOf(ranges) // of what was accepted each is well formed
+	return u.minus(others)
+}
+
+// Plus returns the set with those of some ranges, of which it must have none.
+func (u Units) Plus(ranges []*pb.Range) (Units, error) {
+	others, err := unitsOf(ranges)
+	all := slices.Clone(u)
+	return all, errors.Join(err, all.addAll(others))
+}
+
+// Proto returns the set as it is stored; nil for the empty one.
+func (u Units) Proto() []*pb.Range {
+	if len(u) == 0 {
+		return nil
+	}
 	out := make([]*pb.Range, len(u))
 	for i, r := range u {
 		out[i] = &pb.Range{First: r.First, Count: r.Count}

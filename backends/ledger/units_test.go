@@ -114,7 +114,7 @@ func TestUnitsAgainstModel(t *testing.T) {
 				if got := list(t, u); !slices.Equal(got, model.sorted()) || u.Count() != int64(len(model)) {
 					t.Fatalf("%v, the model has %v", u, model.sorted())
 				}
-				read, err := unitsOf(u.toProto())
+				read, err := unitsOf(u.Proto())
 				if err != nil || !slices.Equal(read, u) {
 					t.Fatalf("%v is read back as %v: %v", u, read, err)
 				}

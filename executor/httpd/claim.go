@@ -127,11 +127,9 @@ func readClaim(r *http.Request, buf *[maxBody + 1]byte) (executor.Request, *faul
 	if f != nil {
 		return none, f
 	}
-	user, quantity, f := parseClaim(body)
-	if f != nil {
-		return none, f
-	}
-	return executor.Request{User: user, Key: key, Quantity: quantity}, nil
+	claim, f := parseClaim(body)
+	claim.Key = key
+	return claim, f
 }
 
 // checkContentType wants JSON, said once. That keeps web pages of other sites out:

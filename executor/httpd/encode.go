@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -35,6 +36,12 @@ func appendClaim(b []byte, outcome api.Outcome, sale string, c *executor.Claim) 
 	}
 	if c.Packets != nil {
 		b = appendAmounts(b, c.Units, c.Packets)
+	}
+	if len(c.Payloads) > 0 {
+		b = appendPayloads(b, c.Payloads)
+	}
+	if c.Undelivered {
+		b = append(b, `,"undelivered":true`...)
 	}
 	b = appendTime(append(b, `,"at":`...), c.At)
 	if !c.HeldUntil.IsZero() {
@@ -98,6 +105,25 @@ func appendAmounts(b []byte, units []int64, packets *spec.Packets) []byte {
 		b = append(append(append(b, '"'), packets.Text(unit)...), '"')
 	}
 	return appendString(append(b, `],"currency":`...), packets.Currency)
+}
+
+// appendPayloads appends what each of the units is, in their order.
+func appendPayloads(b []byte, payloads []ledger.Payload) []byte {
+	b = append(b, `,"payloads":[`...)
+	for i, p := range payloads {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '{')
+		for j, name := range p.Columns {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(append(appendString(b, name), ':'), p.Values[j])
+		}
+		b = append(b, '}')
+	}
+	return append(b, ']')
 }
 
 // appendClaims appends a JSON array, never null.

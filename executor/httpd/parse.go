@@ -3,6 +3,7 @@ package httpd
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"salectl/api"
+	"salectl/executor"
 )
 
 // fault is what is wrong with a request's form.
@@ -24,43 +26,78 @@ func malformed(format string, args ...any) *fault {
 
 func unacceptable(err error) *fault { return &fault{http.StatusUnprocessableEntity, err.Error()} }
 
-// parseClaim reads the body of a claim: a JSON object with a string "user" and,
-// if it pleases, an integer "quantity", and nothing else.
+// parseClaim reads the body of a claim: a JSON object with a string "user" and, if it
+// pleases, an integer "quantity", the names of the "units" that are wanted, or whether they
+// are to be "adjacent", and nothing else.
 //
 // It is written by hand because encoding/json forgives what must not be forgiven
 // here: a key given twice, a key in other letters, and bytes or surrogates that
 // are no text, which it makes all the same "\uFFFD", and so two users one.
-func parseClaim(body []byte) (user string, quantity int64, _ *fault) {
+func parseClaim(body []byte) (r executor.Request, _ *fault) {
 	p := parser{in: body}
 	var userText []byte
-	var seenUser, seenQuantity bool
-	quantity = 1
+	var seenUser, seenQuantity, seenUnits, seenAdjacent bool
+	r.Quantity = 1
 	f := p.object(`{"user": "u-1", "quantity": 1}`, func(field []byte) (f *fault) {
-		switch {
-		case string(field) == "user" && !seenUser:
-			seenUser = true
-			userText, f = p.text("user")
-		case string(field) == "quantity" && !seenQuantity:
-			seenQuantity = true
-			quantity, f = p.integer("quantity")
-		case string(field) == "user" || string(field) == "quantity":
-			f = malformed("%s: given twice", field)
+		var seen *bool
+		switch string(field) {
+		case "user":
+			seen = &seenUser
+		case "quantity":
+			seen = &seenQuantity
+		case "units":
+			seen = &seenUnits
+		case "adjacent":
+			seen = &seenAdjacent
 		default:
-			f = malformed("%s: unknown field; a claim has user and quantity", name(field))
+			return malformed("%s: unknown field; a claim has user, quantity, units and adjacent", name(field))
+		}
+		if *seen {
+			return malformed("%s: given twice", field)
+		}
+		switch *seen = true; seen {
+		case &seenUser:
+			userText, f = p.text("user")
+		case &seenQuantity:
+			r.Quantity, f = p.integer("quantity")
+		case &seenUnits:
+			r.Names, f = p.texts("units")
+		case &seenAdjacent:
+			r.Adjacent, f = p.truth("adjacent")
 		}
 		return f
 	})
 	if f != nil {
-		return "", 0, f
+		return executor.Request{}, f
 	}
 	if !seenUser {
-		return "", 0, malformed("user: missing")
+		return executor.Request{}, malformed("user: missing")
 	}
-	user = string(userText)
-	if err := cmp.Or(api.CheckUser(user), api.CheckQuantity(quantity)); err != nil {
-		return "", 0, unacceptable(err)
+	r.User = string(userText)
+	if seenUnits {
+		if f := named(&r, seenQuantity); f != nil {
+			return executor.Request{}, f
+		}
 	}
-	return user, quantity, nil
+	if err := cmp.Or(api.CheckUser(r.User), api.CheckQuantity(r.Quantity)); err != nil {
+		return executor.Request{}, unacceptable(err)
+	}
+	return r, nil
+}
+
+// named checks the names of units that a request asks for, which say how many it asks for.
+func named(r *executor.Request, quantity bool) *fault {
+	n := int64(len(r.Names))
+	switch err := api.CheckNames(r.Names); {
+	case err != nil:
+		return unacceptable(err)
+	case quantity && r.Quantity != n:
+		return unacceptable(fmt.Errorf("quantity: is %d, and %d units are named; leave it out", r.Quantity, n))
+	case r.Adjacent:
+		return unacceptable(errors.New("adjacent: goes with a quantity, not with units that are named"))
+	}
+	r.Quantity = n
+	return nil
 }
 
 // parseSettlement reads the body of a settlement: a JSON object with the fields of an
@@ -197,6 +234,24 @@ func (p *parser) text(what string) ([]byte, *fault) {
 		}
 	}
 	return nil, malformed("%s: the string has no end", what)
+}
+
+// texts reads a list of strings.
+func (p *parser) texts(what string) (all []string, _ *fault) {
+	if !p.take('[') {
+		return nil, malformed("%s: must be a list of strings", what)
+	}
+	for more := !p.take(']'); more; {
+		text, f := p.text(what)
+		if f != nil {
+			return nil, f
+		}
+		all = append(all, string(text))
+		if more = p.take(','); !more && !p.take(']') {
+			return nil, malformed("%s: a comma or the end of the list must follow a string", what)
+		}
+	}
+	return all, nil
 }
 
 // integer reads a number without fraction and exponent. One that int64 cannot

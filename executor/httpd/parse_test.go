@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"salectl/api"
+	"salectl/executor"
 )
 
 var wellFormed = map[string]struct {
@@ -30,14 +33,28 @@ var wellFormed = map[string]struct {
 func TestParseClaim(t *testing.T) {
 	for name, c := range wellFormed {
 		t.Run(name, func(t *testing.T) {
-			user, quantity, f := parseClaim([]byte(c.body))
+			r, f := parseClaim([]byte(c.body))
 			if f != nil {
 				t.Fatalf("refused: %s", f.detail)
 			}
-			if user != c.user || quantity != c.quantity {
-				t.Errorf("got %q, %d, want %q, %d", user, quantity, c.user, c.quantity)
+			if r.User != c.user || r.Quantity != c.quantity || r.Names != nil || r.Adjacent {
+				t.Errorf("got %+v, want %q, %d", r, c.user, c.quantity)
 			}
 		})
+	}
+}
+
+func TestParseClaimThatChooses(t *testing.T) {
+	for body, want := range map[string]executor.Request{
+		`{"user":"u","units":["A1","A2"]}`:              {User: "u", Quantity: 2, Names: []string{"A1", "A2"}},
+		` {"units" : [ "\u0041" ] , "user":"u"} `:       {User: "u", Quantity: 1, Names: []string{"A"}},
+		`{"user":"u","quantity":2,"units":["A1","A2"]}`: {User: "u", Quantity: 2, Names: []string{"A1", "A2"}},
+		`{"user":"u","quantity":3,"adjacent":true}`:     {User: "u", Quantity: 3, Adjacent: true},
+		`{"user":"u","adjacent":false}`:                 {User: "u", Quantity: 1},
+	} {
+		if r, f := parseClaim([]byte(body)); f != nil || !reflect.DeepEqual(r, want) {
+			t.Errorf("%s is %+v, %v", body, r, f)
+		}
 	}
 }
 
@@ -110,15 +127,24 @@ var malformedBodies = map[string]struct {
 	"quantity 1001":        {`{"user":"u","quantity":1001}`, 422, "quantity: must be from 1 to 1000"},
 	"quantity beyond all":  {`{"user":"u","quantity":18446744073709551617}`, 422, "quantity: must be from 1 to 1000"},
 	"quantity below all":   {`{"user":"u","quantity":-99999999999999999999}`, 422, "quantity: must be from 1 to 1000"},
+	"units of no name":     {`{"user":"u","units":[]}`, 422, "units: must be 1 to 100 names"},
+	"units twice":          {`{"user":"u","units":["A","A"]}`, 422, `units: "A" is named twice`},
+	"an empty name":        {`{"user":"u","units":[""]}`, 422, "units: a name has 1 to"},
+	"another quantity":     {`{"user":"u","units":["A"],"quantity":2}`, 422, "quantity: is 2, and 1 units are named"},
+	"units side by side":   {`{"user":"u","units":["A"],"adjacent":true}`, 422, "adjacent: goes with a quantity"},
+	"units of numbers":     {`{"user":"u","units":[1]}`, 400, "units: must be a string"},
+	"units that are one":   {`{"user":"u","units":"A"}`, 400, "units: must be a list of strings"},
+	"units without an end": {`{"user":"u","units":["A"`, 400, "units: a comma or the end of the list"},
+	"a word for adjacent":  {`{"user":"u","adjacent":"yes"}`, 400, "adjacent: must be true or false"},
 	"form before contents": {`{"user":"","quantity":1.5}`, 400, "quantity: must be an integer"},
 }
 
 func TestParseClaimRefuses(t *testing.T) {
 	for name, c := range malformedBodies {
 		t.Run(name, func(t *testing.T) {
-			user, quantity, f := parseClaim([]byte(c.body))
+			r, f := parseClaim([]byte(c.body))
 			if f == nil {
-				t.Fatalf("accepted as %q, %d", user, quantity)
+				t.Fatalf("accepted as %+v", r)
 			}
 			if f.status != c.status || !strings.Contains(f.detail, c.detail) {
 				t.Errorf("got %d %q, want %d and %q in it", f.status, f.detail, c.status, c.detail)
@@ -140,7 +166,7 @@ func FuzzParseClaim(f *testing.F) {
 		if len(body) > maxBody {
 			return // never reaches the parser
 		}
-		user, quantity, got := parseClaim(body)
+		claim, got := parseClaim(body)
 		status := http.StatusOK
 		if got != nil {
 			status = got.status
@@ -148,58 +174,81 @@ func FuzzParseClaim(f *testing.F) {
 				t.Errorf("detail %q is not UTF-8", got.detail)
 			}
 		}
-		wantUser, wantQuantity, wantStatus := oracle(body)
+		want, wantStatus := oracle(body)
 		if status != wantStatus {
 			t.Fatalf("status %d (%v), encoding/json says %d", status, got, wantStatus)
 		}
-		if got == nil && (user != wantUser || quantity != wantQuantity) {
-			t.Fatalf("read as %q, %d, encoding/json says %q, %d", user, quantity, wantUser, wantQuantity)
+		if got == nil && !reflect.DeepEqual(claim, want) {
+			t.Fatalf("read as %+v, encoding/json says %+v", claim, want)
 		}
 	})
 }
 
 // oracle reads a claim with encoding/json and returns the status it deserves.
-func oracle(body []byte) (user string, quantity int64, status int) {
-	const bad = http.StatusBadRequest
+func oracle(body []byte) (r executor.Request, status int) {
+	const bad, unacceptable = http.StatusBadRequest, http.StatusUnprocessableEntity
 	if !json.Valid(body) || !utf8.Valid(body) || hasHalfSurrogate(body) {
-		return "", 0, bad
+		return r, bad
 	}
 	in := json.NewDecoder(bytes.NewReader(body))
-	in.UseNumber()
 	if first, _ := in.Token(); first != json.Delim('{') {
-		return "", 0, bad
+		return r, bad
 	}
-	seen := map[string]any{}
+	seen := map[string]bool{}
+	var number json.Number
+	var names []*string
 	for in.More() {
 		key, _ := in.Token()
 		field := key.(string)
-		value, _ := in.Token()
-		_, isText := value.(string)
-		number, isNumber := value.(json.Number)
-		switch _, twice := seen[field]; {
-		case twice,
-			field == "user" && !isText,
-			field == "quantity" && (!isNumber || strings.ContainsAny(number.String(), ".eE")),
-			field != "user" && field != "quantity":
-			return "", 0, bad
+		var raw json.RawMessage
+		if err := in.Decode(&raw); err != nil || seen[field] {
+			return r, bad
 		}
-		seen[field] = value
-	}
-	user, ok := seen["user"].(string)
-	if !ok {
-		return "", 0, bad
-	}
-	quantity = 1
-	if number, ok := seen["quantity"].(json.Number); ok {
+		seen[field] = true
 		var err error
-		if quantity, err = number.Int64(); err != nil {
-			quantity = -1
+		switch kind := raw[0]; {
+		case field == "user" && kind == '"':
+			err = json.Unmarshal(raw, &r.User)
+		case field == "quantity" && (kind == '-' || kind >= '0' && kind <= '9') && !bytes.ContainsAny(raw, ".eE"):
+			number = json.Number(raw)
+		case field == "units" && kind == '[':
+			err = json.Unmarshal(raw, &names)
+		case field == "adjacent" && (kind == 't' || kind == 'f'):
+			err = json.Unmarshal(raw, &r.Adjacent)
+		default:
+			return r, bad
+		}
+		if err != nil || slices.Contains(names, nil) {
+			return r, bad
 		}
 	}
-	if api.CheckUser(user) != nil || quantity < 1 || quantity > 1000 {
-		return "", 0, http.StatusUnprocessableEntity
+	if !seen["user"] {
+		return r, bad
 	}
-	return user, quantity, http.StatusOK
+	r.Quantity = 1
+	if seen["quantity"] {
+		var err error
+		if r.Quantity, err = number.Int64(); err != nil {
+			r.Quantity = -1
+		}
+	}
+	if seen["units"] {
+		for _, name := range names {
+			if *name == "" || slices.Contains(r.Names, *name) {
+				return r, unacceptable
+			}
+			r.Names = append(r.Names, *name)
+		}
+		n := int64(len(names))
+		if n == 0 || n > 100 || seen["quantity"] && r.Quantity != n || r.Adjacent {
+			return r, unacceptable
+		}
+		r.Quantity = n
+	}
+	if api.CheckUser(r.User) != nil || r.Quantity < 1 || r.Quantity > 1000 {
+		return r, unacceptable
+	}
+	return r, http.StatusOK
 }
 
 // hasHalfSurrogate says whether a valid document has half a surrogate pair in a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"salectl/api"
@@ -207,12 +208,17 @@ func (x *stream) claim(r *streampb.Request, asks *streampb.NewClaim) bool {
 	if u == nil {
 		return ok
 	}
-	c := executor.Request{User: asks.GetUser(), Key: asks.GetKey(), Quantity: asks.GetQuantity()}
+	c := executor.Request{User: asks.GetUser(), Key: asks.GetKey(), Quantity: asks.GetQuantity(), Adjacent: asks.GetAdjacent(), Names: slices.Clone(asks.GetNames())}
 	if c.Quantity == 0 {
 		c.Quantity = 1
 	}
 	u.user = c.User
 	err := cmp.Or(api.CheckUser(c.User), api.CheckQuantity(c.Quantity))
+	if len(c.Names) > 0 {
+		if f := named(&c, asks.GetQuantity() > 1); f != nil {
+			err = cmp.Or(err, errors.New(f.detail))
+		}
+	}
 	if err == nil && c.Key != "" {
 		err = api.CheckKey(c.Key)
 	}

@@ -88,8 +88,12 @@ func (l *linesForm) asked(p *parser, r *streampb.Request, field []byte) *fault {
 				if l.asks.Quantity, f = p.integer("claim.quantity"); f == nil {
 					f = quantityFault(l.asks.Quantity)
 				}
+			case "units":
+				l.asks.Names, f = p.texts("claim.units")
+			case "adjacent":
+				l.asks.Adjacent, f = p.truth("claim.adjacent")
 			default:
-				f = malformed("claim.%s: unknown field; a claim has user, key and quantity", name(field))
+				f = malformed("claim.%s: unknown field; a claim has user, key, quantity, units and adjacent", name(field))
 			}
 			return f
 		})

@@ -19,6 +19,9 @@ type Request struct {
 	// Where the sale lets buyers choose; who does gets all or nothing. One of both at most.
 	Units    []int64 // the numbers of the units wanted, ascending and distinct, as many as Quantity; nil: any
 	Adjacent bool    // the units are to lie side by side
+
+	// Names of units are what Executor makes Units of. No shard knows them.
+	Names []string
 }
 
 // Chooses says whether the request is for particular units, or for adjacent ones.
@@ -47,6 +50,11 @@ type Claim struct {
 	// Packets is what the units are worth, nil if they are no packets of money. It
 	// is set in what Service returns.
 	Packets *spec.Packets
+
+	// Payloads is what the units are, nil where they are numbers or it is not told yet.
+	// Undelivered says that it could not be read. They are set in what Service returns.
+	Payloads    []ledger.Payload
+	Undelivered bool
 }
 
 // Books is what the ledger has of a claim that was held or refunded, beyond what its

@@ -5,6 +5,7 @@ import (
 
 	"salectl/api"
 	"salectl/api/streampb"
+	"salectl/backends/ledger"
 	"salectl/spec"
 )
 
@@ -41,7 +42,7 @@ func AnswerOf(m *streampb.Answer) Answer {
 // none says that there is no claim.
 func (c *Claim) none() bool {
 	return c.User == "" && c.ID == ClaimID{} && len(c.Units) == 0 && c.State == "" && c.Asked == 0 &&
-		c.At.IsZero() && c.HeldUntil.IsZero() && c.Books == nil && c.Packets == nil
+		c.At.IsZero() && c.HeldUntil.IsZero() && c.Books == nil && c.Packets == nil && c.Payloads == nil && !c.Undelivered
 }
 
 // ToStream puts a claim into m, whose parts are used again. The units are still the claim's.
@@ -52,6 +53,10 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 	c.ID.toStream(m.Id)
 	m.User, m.Units, m.Asked, m.State = c.User, c.Units, c.Asked, string(c.State)
 	m.AtNs, m.HeldUntilNs, m.Books, m.Packets = toNs(c.At), toNs(c.HeldUntil), nil, nil
+	m.Payloads, m.Undelivered = m.Payloads[:0], c.Undelivered
+	for _, p := range c.Payloads {
+		m.Payloads = append(m.Payloads, &streampb.Payload{Names: p.Columns, Values: p.Values})
+	}
 	if b := c.Books; b != nil {
 		m.Books = &streampb.Books{
 			SettledAtNs: toNs(b.SettledAt), Who: b.Who, Why: b.Why, Payment: b.Payment,
@@ -71,6 +76,10 @@ func ClaimOf(m *streampb.Claim) Claim {
 	c := Claim{
 		ID: ClaimIDOf(m.GetId()), User: m.GetUser(), Asked: m.GetAsked(), State: api.Outcome(m.GetState()),
 		Units: append([]int64(nil), m.GetUnits()...), At: ofNs(m.GetAtNs()), HeldUntil: ofNs(m.GetHeldUntilNs()),
+		Undelivered: m.GetUndelivered(),
+	}
+	for _, p := range m.GetPayloads() {
+		c.Payloads = append(c.Payloads, ledger.Payload{Columns: p.GetNames(), Values: p.GetValues()})
 	}
 	if b := m.GetBooks(); b != nil {
 		c.Books = &Books{

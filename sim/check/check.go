@@ -38,6 +38,7 @@ var checkers = []struct {
 	{"hours", hours},             // by a right clock, claims are sold in their hours, and refused outside of them
 	{"limits", limits},           // nobody passes the limit of the generation in force
 	{"given", givenParts},        // whoever is given fewer units than asked for is given all there can be, and told so
+	{"payloads", payloads},       // the ledger says what units are before they can be sold, and no two are the same
 	{"chosen", chosen},           // whoever chooses units is given those, or nothing
 	{"identities", identity},     // no request has two claims, and each is on its user's home shard
 	{"ending", ending},           // Sealed tells the truth, and comes before the first delete

@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"crypto/sha256"
+	"slices"
 )
 
 // ending judges Sealed and Destroyed, and that no log was deleted before.
@@ -29,22 +30,22 @@ func ending(e *evidence, bad fault) {
 	}
 	for _, d := range e.h.Deletes {
 		switch l := e.log(d.Log); {
-		case l == nil:
-			bad("log %s was deleted, which is no shard's", d.Log)
+		case l == nil || l.run == nil:
+			bad("log %s was deleted, which is no shard's, nor that of a run's units", d.Log)
 		case l.run.sealedAt == nil || l.run.sealedAt.Seq > d.Seq:
 			bad("log %s was deleted at %v before the run was sealed", d.Log, d.At)
 		}
 	}
 }
 
-// log returns a shard's log by its name, nil if there is none.
+// log returns the log of a shard, or of a run's units, by its name; nil if there is none.
 func (e *evidence) log(name string) *log {
 	for _, l := range e.logs {
 		if l.name == name {
 			return l
 		}
 	}
-	return nil
+	return e.goods[name]
 }
 
 // judgeSealed compares Sealed with the shards.
@@ -100,7 +101,11 @@ func remains(e *evidence, bad fault) {
 			over = false
 			continue
 		}
-		for _, l := range r.shards {
+		logs := r.shards
+		if l := e.goods[goodsLog(r.uid)]; l != nil {
+			logs = append(slices.Clip(logs), l)
+		}
+		for _, l := range logs {
 			if n := len(l.slots); n > 0 && !e.deleted(l.slots[n-1], r.destroyed.Seq) {
 				bad("%v says destroyed while %s is still there", r.destroyed, l.name)
 			}

@@ -19,10 +19,11 @@ type evidence struct {
 	h      *History
 	sale   *log
 	runs   []*run
-	logs   []*log       // of the shards, by run and shard
-	slots  []*slot      // of the shards, in the order stored, without what came after a delete
-	claims []*claim     // in the order stored
-	ops    []*operation // by number; nil where there is none
+	logs   []*log          // of the shards, by run and shard
+	goods  map[string]*log // of what the units of runs are, by name; also of runs that were never planned
+	slots  []*slot         // of the shards, in the order stored, without what came after a delete
+	claims []*claim        // in the order stored
+	ops    []*operation    // by number; nil where there is none
 	byID   map[string][]*claim
 
 	grants     []*grant // in the order given
@@ -41,14 +42,15 @@ type log struct {
 // slot is one stored slot.
 type slot struct {
 	Place
-	log    *log
-	n      uint64
-	bytes  []byte
-	head   []byte
-	hash   [32]byte
-	commit *pb.Commit
-	before uint64 // generation of a shard
-	after  moment // of a shard
+	log     *log
+	n       uint64
+	bytes   []byte
+	head    []byte
+	hash    [32]byte
+	commit  *pb.Commit
+	before  uint64  // generation of a shard
+	after   moment  // of a shard
+	dropped []int64 // units that a generation took out of a shard by their numbers
 }
 
 func (s *slot) String() string { return fmt.Sprintf("log %s, slot %d", s.log.name, s.n) }
@@ -128,10 +130,16 @@ func decode(e *evidence, bad fault) {
 	e.sale = &log{name: "sale/" + e.h.Sale}
 	e.sale.read(e.h.Logs[e.sale.name], 0, bad)
 	named := e.readRuns(bad)
+	e.goods = make(map[string]*log)
 	for _, name := range slices.Sorted(maps.Keys(e.h.Logs)) {
 		l := named[name]
+		uid, isGoods := goodsUID(name)
 		switch {
 		case name == e.sale.name:
+		case isGoods:
+			goods := &log{name: name, run: e.run(uid)}
+			goods.read(e.h.Logs[name], gone[name], bad)
+			e.goods[name] = goods
 		case l == nil:
 			bad("log %s belongs to no planned run", name)
 		default:
@@ -159,6 +167,16 @@ func (l *log) read(entries []Entry, gone uint64, bad fault) {
 			l.slots = append(l.slots, s)
 		}
 	}
+}
+
+// run returns the run of a uid, nil if none was planned.
+func (e *evidence) run(uid string) *run {
+	for _, r := range e.runs {
+		if r.uid == uid {
+			return r
+		}
+	}
+	return nil
 }
 
 // readRuns finds the runs in the sale's log, and returns their shards' logs by

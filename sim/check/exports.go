@@ -41,25 +41,29 @@ type (
 		outcomes
 	}
 	claimLine struct {
-		Claim      string   `json:"claim"`
-		Sale       string   `json:"sale"`
-		User       string   `json:"user"`
-		Units      []int64  `json:"units"`
-		Asked      int64    `json:"asked,omitempty"`
-		Amounts    []string `json:"amounts,omitempty"`
-		State      string   `json:"state"`
-		At         string   `json:"at"`
-		Key        string   `json:"key,omitempty"`
-		KeyBase64  []byte   `json:"keyBase64,omitempty"`
-		Rules      string   `json:"rules,omitempty"`
-		Attributes string   `json:"attributes,omitempty"`
-		HeldUntil  string   `json:"heldUntil,omitempty"`
-		SettledAt  string   `json:"settledAt,omitempty"`
-		Who        string   `json:"who,omitempty"`
-		Why        string   `json:"why,omitempty"`
-		Payment    string   `json:"payment,omitempty"`
-		Retired    bool     `json:"retired,omitempty"`
-		RefundDue  []string `json:"refundDue,omitempty"`
+		Claim      string     `json:"claim"`
+		Sale       string     `json:"sale"`
+		User       string     `json:"user"`
+		Units      []int64    `json:"units"`
+		Asked      int64      `json:"asked,omitempty"`
+		Amounts    []string   `json:"amounts,omitempty"`
+		Payloads   []nameLine `json:"payloads,omitempty"`
+		State      string     `json:"state"`
+		At         string     `json:"at"`
+		Key        string     `json:"key,omitempty"`
+		KeyBase64  []byte     `json:"keyBase64,omitempty"`
+		Rules      string     `json:"rules,omitempty"`
+		Attributes string     `json:"attributes,omitempty"`
+		HeldUntil  string     `json:"heldUntil,omitempty"`
+		SettledAt  string     `json:"settledAt,omitempty"`
+		Who        string     `json:"who,omitempty"`
+		Why        string     `json:"why,omitempty"`
+		Payment    string     `json:"payment,omitempty"`
+		Retired    bool       `json:"retired,omitempty"`
+		RefundDue  []string   `json:"refundDue,omitempty"`
+	}
+	nameLine struct {
+		Unit string `json:"unit"`
 	}
 	commitLine struct {
 		Shard  int    `json:"shard"`
@@ -112,7 +116,7 @@ func (e *evidence) export(r *run) []byte {
 		header.Counts.Available += last.after.available
 		header.Counts.add(last.after.outcomes)
 	}
-	granted := int64(0)
+	granted, names := int64(0), e.names(r)
 	lines = json.NewEncoder(&claims)
 	lines.SetEscapeHTML(false)
 	for _, l := range r.shards {
@@ -134,6 +138,9 @@ func (e *evidence) export(r *run) []byte {
 				line.SettledAt = timeText(c.settled)
 			}
 			for _, unit := range c.units {
+				if names != nil {
+					line.Payloads = append(line.Payloads, nameLine{names[unit]})
+				}
 				if r.packets != nil {
 					line.Amounts = append(line.Amounts, r.packets.Format(r.packets.amount(unit)))
 					granted += r.packets.amount(unit)

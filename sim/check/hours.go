@@ -170,6 +170,9 @@ func settings(e *evidence, bad fault) {
 			}
 			if u := said.Units; u != nil && u.Choose {
 				want.Choose, want.Rows = true, rows(u.Range)
+				if i > 0 { // units that came later are in rows of their own
+					want.Rows = r.laterRows(i, bad)
+				}
 			}
 			if paid := said.Payment; paid != nil {
 				want.Payment = &pb.Payment{
@@ -201,8 +204,26 @@ func rows(declared []string) (rows []*pb.Range) {
 	return rows
 }
 
+// laterRows are the rows of a generation, by its index: those of the one before, and others
+// that have the units which it adds, each one.
+func (r *run) laterRows(generation int, bad fault) []*pb.Range {
+	p, before := r.planned[generation], r.planned[generation-1]
+	has, had := p.GetSettings().GetRows(), before.GetSettings().GetRows()
+	next := before.GetNextUnit()
+	for _, row := range has[min(len(had), len(has)):] {
+		if row.GetFirst() != next {
+			break
+		}
+		next += row.GetCount()
+	}
+	if next != p.GetNextUnit() || len(has) < len(had) || !sameRanges(has[:len(had)], had) {
+		bad("%v plans generation %d with the rows %v, after %v, and adds the units from %d on", p.at, p.GetGeneration(), has, had, before.GetNextUnit())
+	}
+	return has
+}
+
 func sameSettings(a, b *pb.Settings) bool {
-	return a.GetPerUserLimit() == b.GetPerUserLimit() && a.GetPartial() == b.GetPartial() && a.GetPhase() == b.GetPhase() &&
+	return a.GetPerUserLimit() == b.GetPerUserLimit() && a.GetPartial() == b.GetPartial() && a.GetSecret() == b.GetSecret() && a.GetPhase() == b.GetPhase() &&
 		a.GetChoose() == b.GetChoose() && slices.EqualFunc(a.GetRows(), b.GetRows(), func(x, y *pb.Range) bool { return proto.Equal(x, y) }) &&
 		a.GetOpensAtUs() == b.GetOpensAtUs() && a.GetClosesAtUs() == b.GetClosesAtUs() && proto.Equal(a.GetPayment(), b.GetPayment())
 }

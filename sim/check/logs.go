@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"crypto/sha256"
+	"maps"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -16,7 +17,13 @@ func (s *slot) owns() bool {
 }
 
 // allLogs are the shards' logs and the sale's own.
-func (e *evidence) allLogs() []*log { return append([]*log{e.sale}, e.logs...) }
+func (e *evidence) allLogs() []*log {
+	all := append([]*log{e.sale}, e.logs...)
+	for _, name := range slices.Sorted(maps.Keys(e.goods)) {
+		all = append(all, e.goods[name])
+	}
+	return all
+}
 
 func slots(e *evidence, bad fault) {
 	for _, l := range e.allLogs() {
@@ -34,8 +41,11 @@ func slots(e *evidence, bad fault) {
 }
 
 // delayedCreate says whether a slot that came after the delete is a create that
-// was on its way: the first generation and nothing else.
-func (s *slot) delayedCreate() bool { return s.n == 0 && s.generation() == 1 }
+// was on its way: the first generation and nothing else, or the first units.
+func (s *slot) delayedCreate() bool {
+	ops := s.commit.GetOps()
+	return s.n == 0 && (s.generation() == 1 || len(ops) == 1 && ops[0].GetPayload() != nil)
+}
 
 // follows says whether a slot that came after the delete was on its way too, and
 // found the last one that did: a delayed create, or what follows one in this way.

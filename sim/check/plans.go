@@ -1,6 +1,10 @@
 package check
 
-import pb "salectl/backends/ledger/ledgerpb"
+import (
+	"slices"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
 
 // plans judges the sale's own log.
 func plans(e *evidence, bad fault) {
@@ -99,14 +103,10 @@ func asPlanned(g *pb.Generation, p *pb.Planned, shard int) bool {
 		return false
 	}
 	change, a, b := p.GetShards()[shard], g.GetSettings(), p.GetSettings()
-	if len(g.GetAdd()) != len(change.GetAdd()) || g.GetRemove() != change.GetRemove() ||
-		!sameSettings(a, b) {
-		return false
-	}
-	for i, r := range g.GetAdd() {
-		if w := change.GetAdd()[i]; r.GetFirst() != w.GetFirst() || r.GetCount() != w.GetCount() {
-			return false
-		}
-	}
-	return true
+	return sameRanges(g.GetAdd(), change.GetAdd()) && g.GetRemove() == change.GetRemove() && sameRanges(g.GetDrop(), change.GetDrop()) && sameRanges(g.GetRestore(), change.GetRestore()) &&
+		sameSettings(a, b)
+}
+
+func sameRanges(a, b []*pb.Range) bool {
+	return slices.EqualFunc(a, b, func(x, y *pb.Range) bool { return x.GetFirst() == y.GetFirst() && x.GetCount() == y.GetCount() })
 }

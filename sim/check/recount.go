@@ -19,6 +19,7 @@ type shard struct {
 	sent     map[int][]int64 // by destination: how many units each transfer had
 	received map[int]uint64  // by source: the last transfer
 	acked    map[int]uint64  // by destination
+	dropped  map[int64]bool  // units that generations took out by their numbers
 }
 
 type request struct{ user, key string }
@@ -63,7 +64,7 @@ func newStock(r *run, bad fault) *stock {
 	for range r.shards {
 		st.shards = append(st.shards, &shard{
 			requests: make(map[request]bool), users: make(map[string]int64), claims: make(map[spot]*claim),
-			sent: make(map[int][]int64), received: make(map[int]uint64), acked: make(map[int]uint64),
+			sent: make(map[int][]int64), received: make(map[int]uint64), acked: make(map[int]uint64), dropped: make(map[int64]bool),
 		})
 	}
 	return st
@@ -237,6 +238,25 @@ func (st *stock) generation(s *slot, op *pb.Generation) {
 	}
 	here := place{kind: free, shard: s.log.shard}
 	n := st.moveAll(s, op.GetAdd(), place{}, here)
+	for _, r := range op.GetRestore() {
+		for unit := r.GetFirst(); unit < r.GetFirst()+r.GetCount(); unit++ {
+			if sh.dropped[unit] {
+				delete(sh.dropped, unit)
+				st.put(s, unit, here)
+				n++
+			}
+		}
+	}
+	for _, r := range op.GetDrop() {
+		for unit := r.GetFirst(); unit < r.GetFirst()+r.GetCount(); unit++ {
+			if unit > 0 && unit < int64(len(st.places)) && st.places[unit] == here {
+				st.put(s, unit, place{kind: removed, shard: s.log.shard})
+				s.dropped = append(s.dropped, unit)
+				sh.dropped[unit] = true
+				n--
+			}
+		}
+	}
 	left := min(op.GetRemove(), sh.available+n)
 	n -= left
 	for unit := int64(len(st.places)) - 1; unit > 0 && left > 0; unit-- { // the highest go first

@@ -517,7 +517,7 @@ func (w *world) destroy() {
 		w.append(i, func(d *ledger.Draft) { d.Seal() })
 	}
 	var file bytes.Buffer
-	if err := ledger.Export(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, &file); err != nil {
+	if err := ledger.Export(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, nil, &file); err != nil {
 		w.t.Fatal(err)
 	}
 	w.h.Exported(w.pass(), file.Bytes())

@@ -285,6 +285,7 @@ type Op struct {
 	//	*Op_Applied
 	//	*Op_Sealed
 	//	*Op_Destroyed
+	//	*Op_Payload
 	Op            isOp_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -444,6 +445,15 @@ func (x *Op) GetDestroyed() *Destroyed {
 	return nil
 }
 
+func (x *Op) GetPayload() *Payload {
+	if x != nil {
+		if x, ok := x.Op.(*Op_Payload); ok {
+			return x.Payload
+		}
+	}
+	return nil
+}
+
 type isOp_Op interface {
 	isOp_Op()
 }
@@ -502,6 +512,11 @@ type Op_Destroyed struct {
 	Destroyed *Destroyed `protobuf:"bytes,19,opt,name=destroyed,proto3,oneof"`
 }
 
+type Op_Payload struct {
+	// In the log of what the units of a run are.
+	Payload *Payload `protobuf:"bytes,24,opt,name=payload,proto3,oneof"`
+}
+
 func (*Op_Own) isOp_Op() {}
 
 func (*Op_Claim) isOp_Op() {}
@@ -527,6 +542,8 @@ func (*Op_Applied) isOp_Op() {}
 func (*Op_Sealed) isOp_Op() {}
 
 func (*Op_Destroyed) isOp_Op() {}
+
+func (*Op_Payload) isOp_Op() {}
 
 // Range is a run of unit numbers: first, first+1, ... (count of them).
 type Range struct {
@@ -1090,6 +1107,7 @@ type Settings struct {
 	Partial       bool                   `protobuf:"varint,7,opt,name=partial,proto3" json:"partial,omitempty"` // a claim for more than there is gets what there is
 	Choose        bool                   `protobuf:"varint,8,opt,name=choose,proto3" json:"choose,omitempty"`   // a claim may ask for units by their numbers, or for adjacent ones
 	Rows          []*Range               `protobuf:"bytes,9,rep,name=rows,proto3" json:"rows,omitempty"`        // with choose: units that lie side by side, in ascending order; adjacent units lie in one row
+	Secret        bool                   `protobuf:"varint,10,opt,name=secret,proto3" json:"secret,omitempty"`  // buyers are told what units are once these are sold: none is sold again after a refund
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1187,6 +1205,13 @@ func (x *Settings) GetRows() []*Range {
 	return nil
 }
 
+func (x *Settings) GetSecret() bool {
+	if x != nil {
+		return x.Secret
+	}
+	return false
+}
+
 // Payment is how claims are paid: each is held first, on the terms of its time.
 type Payment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1258,13 +1283,17 @@ func (x *Payment) GetLate() Payment_Late {
 
 // Generation brings a shard to a generation of the sale: the units to add and
 // to remove, and the settings from here on. A shard takes them in order, each
-// once. Removal takes what is available, at most remove.
+// once. Removal takes what is available, at most remove; of drop it takes those
+// units that are available. Of restore those come back that an earlier drop has
+// taken out of this shard.
 type Generation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 1
 	Add           []*Range               `protobuf:"bytes,2,rep,name=add,proto3" json:"add,omitempty"`
 	Remove        int64                  `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"`
 	Settings      *Settings              `protobuf:"bytes,4,opt,name=settings,proto3" json:"settings,omitempty"`
+	Drop          []*Range               `protobuf:"bytes,5,rep,name=drop,proto3" json:"drop,omitempty"`
+	Restore       []*Range               `protobuf:"bytes,6,rep,name=restore,proto3" json:"restore,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1327,6 +1356,20 @@ func (x *Generation) GetSettings() *Settings {
 	return nil
 }
 
+func (x *Generation) GetDrop() []*Range {
+	if x != nil {
+		return x.Drop
+	}
+	return nil
+}
+
+func (x *Generation) GetRestore() []*Range {
+	if x != nil {
+		return x.Restore
+	}
+	return nil
+}
+
 // Seal ends a shard's log: nothing is appended after it.
 type Seal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1377,6 +1420,7 @@ type Planned struct {
 	Who           string                 `protobuf:"bytes,8,opt,name=who,proto3" json:"who,omitempty"`                                 // user@host, for people
 	Run           int64                  `protobuf:"varint,9,opt,name=run,proto3" json:"run,omitempty"`                                // metadata.run of the declaration
 	Seed          []byte                 `protobuf:"bytes,10,opt,name=seed,proto3" json:"seed,omitempty"`                              // 32 bytes from which the amounts of a red packet follow
+	Units         []byte                 `protobuf:"bytes,11,opt,name=units,proto3" json:"units,omitempty"`                            // digest of what all units are, where the declaration says so
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1481,11 +1525,20 @@ func (x *Planned) GetSeed() []byte {
 	return nil
 }
 
+func (x *Planned) GetUnits() []byte {
+	if x != nil {
+		return x.Units
+	}
+	return nil
+}
+
 // ShardChange is what one generation does to one shard's units.
 type ShardChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Add           []*Range               `protobuf:"bytes,1,rep,name=add,proto3" json:"add,omitempty"`
 	Remove        int64                  `protobuf:"varint,2,opt,name=remove,proto3" json:"remove,omitempty"`
+	Drop          []*Range               `protobuf:"bytes,3,rep,name=drop,proto3" json:"drop,omitempty"`
+	Restore       []*Range               `protobuf:"bytes,4,rep,name=restore,proto3" json:"restore,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1532,6 +1585,20 @@ func (x *ShardChange) GetRemove() int64 {
 		return x.Remove
 	}
 	return 0
+}
+
+func (x *ShardChange) GetDrop() []*Range {
+	if x != nil {
+		return x.Drop
+	}
+	return nil
+}
+
+func (x *ShardChange) GetRestore() []*Range {
+	if x != nil {
+		return x.Restore
+	}
+	return nil
 }
 
 // Applied says that every shard has taken the generation.
@@ -1710,6 +1777,93 @@ func (*Destroyed) Descriptor() ([]byte, []int) {
 	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{18}
 }
 
+// Payload says what some units are that a plan adds to the sale. It counts once the
+// sale's log has a Planned of that digest: whoever carries a plan out stores what its
+// units are before.
+type Payload struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plan          []byte                 `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`       // the plan's digest
+	First         int64                  `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"`    // a unit number
+	Count         int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`    // of the units, whose numbers follow each other
+	Key           string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`         // the id of the key that they are sealed with; "": anybody may read them
+	Columns       []string               `protobuf:"bytes,5,rep,name=columns,proto3" json:"columns,omitempty"` // names of what a unit has, first that of its name
+	Units         []byte                 `protobuf:"bytes,6,opt,name=units,proto3" json:"units,omitempty"`     // as package units packs them, and seals them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Payload) Reset() {
+	*x = Payload{}
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Payload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Payload) ProtoMessage() {}
+
+func (x *Payload) ProtoReflect() protoreflect.Message {
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Payload.ProtoReflect.Descriptor instead.
+func (*Payload) Descriptor() ([]byte, []int) {
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Payload) GetPlan() []byte {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *Payload) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Payload) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Payload) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Payload) GetColumns() []string {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *Payload) GetUnits() []byte {
+	if x != nil {
+		return x.Units
+	}
+	return nil
+}
+
 var File_backends_ledger_ledgerpb_ledger_proto protoreflect.FileDescriptor
 
 const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
@@ -1720,7 +1874,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x17\n" +
 	"\atime_us\x18\x03 \x01(\x03R\x06timeUs\x12\x12\n" +
 	"\x04prev\x18\x04 \x01(\fR\x04prev\x12'\n" +
-	"\x03ops\x18\x05 \x03(\v2\x15.salectl.ledger.v1.OpR\x03ops\"\xa9\x05\n" +
+	"\x03ops\x18\x05 \x03(\v2\x15.salectl.ledger.v1.OpR\x03ops\"\xe1\x05\n" +
 	"\x02Op\x12*\n" +
 	"\x03own\x18\x01 \x01(\v2\x16.salectl.ledger.v1.OwnH\x00R\x03own\x120\n" +
 	"\x05claim\x18\x02 \x01(\v2\x18.salectl.ledger.v1.ClaimH\x00R\x05claim\x123\n" +
@@ -1736,7 +1890,8 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\aplanned\x18\x10 \x01(\v2\x1a.salectl.ledger.v1.PlannedH\x00R\aplanned\x126\n" +
 	"\aapplied\x18\x11 \x01(\v2\x1a.salectl.ledger.v1.AppliedH\x00R\aapplied\x123\n" +
 	"\x06sealed\x18\x12 \x01(\v2\x19.salectl.ledger.v1.SealedH\x00R\x06sealed\x12<\n" +
-	"\tdestroyed\x18\x13 \x01(\v2\x1c.salectl.ledger.v1.DestroyedH\x00R\tdestroyedB\x04\n" +
+	"\tdestroyed\x18\x13 \x01(\v2\x1c.salectl.ledger.v1.DestroyedH\x00R\tdestroyed\x126\n" +
+	"\apayload\x18\x18 \x01(\v2\x1a.salectl.ledger.v1.PayloadH\x00R\apayloadB\x04\n" +
 	"\x02op\"3\n" +
 	"\x05Range\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
@@ -1793,7 +1948,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05units\x18\x03 \x03(\v2\x18.salectl.ledger.v1.RangeR\x05units\"#\n" +
 	"\x03Ack\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\rR\x02to\x12\f\n" +
-	"\x01k\x18\x02 \x01(\x04R\x01k\"\xce\x02\n" +
+	"\x01k\x18\x02 \x01(\x04R\x01k\"\xe6\x02\n" +
 	"\bSettings\x12$\n" +
 	"\x0eper_user_limit\x18\x01 \x01(\x03R\fperUserLimit\x12\x1e\n" +
 	"\vopens_at_us\x18\x02 \x01(\x03R\topensAtUs\x12 \n" +
@@ -1804,7 +1959,9 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05rules\x18\x06 \x01(\fR\x05rules\x12\x18\n" +
 	"\apartial\x18\a \x01(\bR\apartial\x12\x16\n" +
 	"\x06choose\x18\b \x01(\bR\x06choose\x12,\n" +
-	"\x04rows\x18\t \x03(\v2\x18.salectl.ledger.v1.RangeR\x04rows\"\xd1\x01\n" +
+	"\x04rows\x18\t \x03(\v2\x18.salectl.ledger.v1.RangeR\x04rows\x12\x16\n" +
+	"\x06secret\x18\n" +
+	" \x01(\bR\x06secret\"\xd1\x01\n" +
 	"\aPayment\x12\x1e\n" +
 	"\vhold_for_us\x18\x01 \x01(\x03R\tholdForUs\x12\x19\n" +
 	"\bgrace_us\x18\x02 \x01(\x03R\agraceUs\x12 \n" +
@@ -1816,14 +1973,16 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\n" +
 	"\x06REFUSE\x10\x01\x12\n" +
 	"\n" +
-	"\x06RESELL\x10\x02\"\xa1\x01\n" +
+	"\x06RESELL\x10\x02\"\x83\x02\n" +
 	"\n" +
 	"Generation\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12*\n" +
 	"\x03add\x18\x02 \x03(\v2\x18.salectl.ledger.v1.RangeR\x03add\x12\x16\n" +
 	"\x06remove\x18\x03 \x01(\x03R\x06remove\x127\n" +
-	"\bsettings\x18\x04 \x01(\v2\x1b.salectl.ledger.v1.SettingsR\bsettings\"\x06\n" +
-	"\x04Seal\"\xb6\x02\n" +
+	"\bsettings\x18\x04 \x01(\v2\x1b.salectl.ledger.v1.SettingsR\bsettings\x12,\n" +
+	"\x04drop\x18\x05 \x03(\v2\x18.salectl.ledger.v1.RangeR\x04drop\x122\n" +
+	"\arestore\x18\x06 \x03(\v2\x18.salectl.ledger.v1.RangeR\arestore\"\x06\n" +
+	"\x04Seal\"\xcc\x02\n" +
 	"\aPlanned\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -1838,10 +1997,13 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x03who\x18\b \x01(\tR\x03who\x12\x10\n" +
 	"\x03run\x18\t \x01(\x03R\x03run\x12\x12\n" +
 	"\x04seed\x18\n" +
-	" \x01(\fR\x04seed\"Q\n" +
+	" \x01(\fR\x04seed\x12\x14\n" +
+	"\x05units\x18\v \x01(\fR\x05units\"\xb3\x01\n" +
 	"\vShardChange\x12*\n" +
 	"\x03add\x18\x01 \x03(\v2\x18.salectl.ledger.v1.RangeR\x03add\x12\x16\n" +
-	"\x06remove\x18\x02 \x01(\x03R\x06remove\"E\n" +
+	"\x06remove\x18\x02 \x01(\x03R\x06remove\x12,\n" +
+	"\x04drop\x18\x03 \x03(\v2\x18.salectl.ledger.v1.RangeR\x04drop\x122\n" +
+	"\arestore\x18\x04 \x03(\v2\x18.salectl.ledger.v1.RangeR\arestore\"E\n" +
 	"\aApplied\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -1855,7 +2017,14 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"units_sold\x18\x04 \x01(\x03R\tunitsSold\x12#\n" +
 	"\rexport_digest\x18\x05 \x01(\fR\fexportDigest\x12\x16\n" +
 	"\x06refund\x18\x06 \x01(\x03R\x06refund\"\v\n" +
-	"\tDestroyed*@\n" +
+	"\tDestroyed\"\x8b\x01\n" +
+	"\aPayload\x12\x12\n" +
+	"\x04plan\x18\x01 \x01(\fR\x04plan\x12\x14\n" +
+	"\x05first\x18\x02 \x01(\x03R\x05first\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x03R\x05count\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12\x18\n" +
+	"\acolumns\x18\x05 \x03(\tR\acolumns\x12\x14\n" +
+	"\x05units\x18\x06 \x01(\fR\x05units*@\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04OPEN\x10\x01\x12\n" +
@@ -1877,7 +2046,7 @@ func file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP() []byte {
 }
 
 var file_backends_ledger_ledgerpb_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_backends_ledger_ledgerpb_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_backends_ledger_ledgerpb_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_backends_ledger_ledgerpb_ledger_proto_goTypes = []any{
 	(Phase)(0),          // 0: salectl.ledger.v1.Phase
 	(Settle_How)(0),     // 1: salectl.ledger.v1.Settle.How
@@ -1901,6 +2070,7 @@ var file_backends_ledger_ledgerpb_ledger_proto_goTypes = []any{
 	(*Applied)(nil),     // 19: salectl.ledger.v1.Applied
 	(*Sealed)(nil),      // 20: salectl.ledger.v1.Sealed
 	(*Destroyed)(nil),   // 21: salectl.ledger.v1.Destroyed
+	(*Payload)(nil),     // 22: salectl.ledger.v1.Payload
 }
 var file_backends_ledger_ledgerpb_ledger_proto_depIdxs = []int32{
 	4,  // 0: salectl.ledger.v1.Commit.ops:type_name -> salectl.ledger.v1.Op
@@ -1917,23 +2087,28 @@ var file_backends_ledger_ledgerpb_ledger_proto_depIdxs = []int32{
 	19, // 11: salectl.ledger.v1.Op.applied:type_name -> salectl.ledger.v1.Applied
 	20, // 12: salectl.ledger.v1.Op.sealed:type_name -> salectl.ledger.v1.Sealed
 	21, // 13: salectl.ledger.v1.Op.destroyed:type_name -> salectl.ledger.v1.Destroyed
-	1,  // 14: salectl.ledger.v1.Settle.how:type_name -> salectl.ledger.v1.Settle.How
-	5,  // 15: salectl.ledger.v1.Out.units:type_name -> salectl.ledger.v1.Range
-	5,  // 16: salectl.ledger.v1.In.units:type_name -> salectl.ledger.v1.Range
-	0,  // 17: salectl.ledger.v1.Settings.phase:type_name -> salectl.ledger.v1.Phase
-	14, // 18: salectl.ledger.v1.Settings.payment:type_name -> salectl.ledger.v1.Payment
-	5,  // 19: salectl.ledger.v1.Settings.rows:type_name -> salectl.ledger.v1.Range
-	2,  // 20: salectl.ledger.v1.Payment.late:type_name -> salectl.ledger.v1.Payment.Late
-	5,  // 21: salectl.ledger.v1.Generation.add:type_name -> salectl.ledger.v1.Range
-	13, // 22: salectl.ledger.v1.Generation.settings:type_name -> salectl.ledger.v1.Settings
-	18, // 23: salectl.ledger.v1.Planned.shards:type_name -> salectl.ledger.v1.ShardChange
-	13, // 24: salectl.ledger.v1.Planned.settings:type_name -> salectl.ledger.v1.Settings
-	5,  // 25: salectl.ledger.v1.ShardChange.add:type_name -> salectl.ledger.v1.Range
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	22, // 14: salectl.ledger.v1.Op.payload:type_name -> salectl.ledger.v1.Payload
+	1,  // 15: salectl.ledger.v1.Settle.how:type_name -> salectl.ledger.v1.Settle.How
+	5,  // 16: salectl.ledger.v1.Out.units:type_name -> salectl.ledger.v1.Range
+	5,  // 17: salectl.ledger.v1.In.units:type_name -> salectl.ledger.v1.Range
+	0,  // 18: salectl.ledger.v1.Settings.phase:type_name -> salectl.ledger.v1.Phase
+	14, // 19: salectl.ledger.v1.Settings.payment:type_name -> salectl.ledger.v1.Payment
+	5,  // 20: salectl.ledger.v1.Settings.rows:type_name -> salectl.ledger.v1.Range
+	2,  // 21: salectl.ledger.v1.Payment.late:type_name -> salectl.ledger.v1.Payment.Late
+	5,  // 22: salectl.ledger.v1.Generation.add:type_name -> salectl.ledger.v1.Range
+	13, // 23: salectl.ledger.v1.Generation.settings:type_name -> salectl.ledger.v1.Settings
+	5,  // 24: salectl.ledger.v1.Generation.drop:type_name -> salectl.ledger.v1.Range
+	5,  // 25: salectl.ledger.v1.Generation.restore:type_name -> salectl.ledger.v1.Range
+	18, // 26: salectl.ledger.v1.Planned.shards:type_name -> salectl.ledger.v1.ShardChange
+	13, // 27: salectl.ledger.v1.Planned.settings:type_name -> salectl.ledger.v1.Settings
+	5,  // 28: salectl.ledger.v1.ShardChange.add:type_name -> salectl.ledger.v1.Range
+	5,  // 29: salectl.ledger.v1.ShardChange.drop:type_name -> salectl.ledger.v1.Range
+	5,  // 30: salectl.ledger.v1.ShardChange.restore:type_name -> salectl.ledger.v1.Range
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_backends_ledger_ledgerpb_ledger_proto_init() }
@@ -1955,6 +2130,7 @@ func file_backends_ledger_ledgerpb_ledger_proto_init() {
 		(*Op_Applied)(nil),
 		(*Op_Sealed)(nil),
 		(*Op_Destroyed)(nil),
+		(*Op_Payload)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1962,7 +2138,7 @@ func file_backends_ledger_ledgerpb_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_backends_ledger_ledgerpb_ledger_proto_rawDesc), len(file_backends_ledger_ledgerpb_ledger_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,405 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+	"salectl/units"
+)
+
+// PayloadReader reads what the units of a run are: the sale's log says which plan has added
+// a unit, and the log of units what that plan says of it. It keeps what it has read last, so
+// that units which are sold one after another are read together. Its methods are safe for
+// concurrent use.
+type PayloadReader struct {
+	logs Logs
+	key  *units.Key
+
+	mu     sync.Mutex
+	added  []Added // to the run, as far as the reader was told
+	fold   *Payloads
+	kept   map[uint64]*keptSlot
+	oldest []uint64 // slots that are kept, in the order in which they were read
+
+	numbers map[string]int64 // by name, of the units before next
+	next    int64            // 0: none was taken down yet
+
+	reading sync.Mutex // one read at a time: who waits finds what was read meanwhile
+}
+
+// keptSlot is what a slot of the log of units has, opened.
+type keptSlot struct {
+	plan    Hash
+	units   Range
+	columns []string
+	unpack  []units.Unit
+}
+
+// keptSlots is how many slots are kept. A slot has some 64 kB.
+const keptSlots = 256
+
+// NewPayloadReader returns the reader of what the units of a run are; nil as key if they are
+// public. It knows of no unit before Follow.
+func NewPayloadReader(logs Logs, uid string, key *units.Key) *PayloadReader {
+	return &PayloadReader{logs: logs, key: key, fold: NewPayloads(spec.UnitsLog(uid)), kept: make(map[uint64]*keptSlot)}
+}
+
+// Payload is what one unit is.
+type Payload struct {
+	Columns []string // names of what it has
+	Values  []string // by column; the first is the unit's name
+}
+
+// ErrNoPayload says that what a unit is cannot be told: it was never stored, or it is
+// sealed with another key.
+var ErrNoPayload = errors.New("what the unit is cannot be told")
+
+// Follow tells the reader which units the plans of the run have added, as Sale.Added has
+// them.
+func (r *PayloadReader) Follow(added []Added) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.added = added
+}
+
+// planOf returns the plan that has added a unit. mu is held.
+func (r *PayloadReader) planOf(unit int64) (plan Hash, ok bool) {
+	i, found := slices.BinarySearchFunc(r.added, unit, func(a Added, unit int64) int { return a.Units.compare(unit) })
+	if !found {
+		return Hash{}, false
+	}
+	return r.added[i].Plan, true
+}
+
+// Kept returns what units are if that needs no reading.
+func (r *PayloadReader) Kept(numbers []int64) ([]Payload, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := make([]Payload, 0, len(numbers))
+	for _, unit := range numbers {
+		p, ok := r.keptUnit(unit)
+		if !ok {
+			return nil, false
+		}
+		found = append(found, p)
+	}
+	return found, true
+}
+
+// keptUnit returns what a unit is, if its slot is kept. mu is held.
+func (r *PayloadReader) keptUnit(unit int64) (Payload, bool) {
+	plan, ok := r.planOf(unit)
+	if !ok {
+		return Payload{}, false
+	}
+	slot, _, ok := r.fold.Find(plan, unit)
+	if !ok {
+		return Payload{}, false
+	}
+	kept := r.kept[slot]
+	if kept == nil {
+		return Payload{}, false
+	}
+	u := kept.unpack[unit-kept.units.First]
+	return Payload{Columns: kept.columns, Values: append([]string{u.Name}, u.Attributes...)}, true
+}
+
+// Read returns what units are, in their order.
+func (r *PayloadReader) Read(ctx context.Context, numbers []int64) ([]Payload, error) {
+	if found, ok := r.Kept(numbers); ok {
+		return found, nil
+	}
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	found := make([]Payload, 0, len(numbers))
+	for _, unit := range numbers {
+		p, err := r.read(ctx, unit)
+		if err != nil {
+			return nil, fmt.Errorf("unit %d: %w", unit, err)
+		}
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+// read returns what a unit is, after a read if it has to. reading is held.
+func (r *PayloadReader) read(ctx context.Context, unit int64) (Payload, error) {
+	r.mu.Lock()
+	p, kept := r.keptUnit(unit)
+	plan, added := r.planOf(unit)
+	slot, _, stored := r.fold.Find(plan, unit)
+	r.mu.Unlock()
+	switch {
+	case kept:
+		return p, nil
+	case !added:
+		return Payload{}, fmt.Errorf("%w: no plan has added it", ErrNoPayload)
+	case !stored:
+		if err := r.catchUp(ctx); err != nil {
+			return Payload{}, err
+		}
+		r.mu.Lock()
+		slot, _, stored = r.fold.Find(plan, unit)
+		r.mu.Unlock()
+	}
+	if !stored {
+		return Payload{}, fmt.Errorf("%w: it is not stored", ErrNoPayload)
+	}
+	if err := r.load(ctx, plan, unit, slot); err != nil {
+		return Payload{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, _ = r.keptUnit(unit)
+	return p, nil
+}
+
+// catchUp reads the log of units to its end. reading is held.
+func (r *PayloadReader) catchUp(ctx context.Context) error {
+	_, err := Load(ctx, r.logs, r.fold.log, lockedFolder{r.fold, &r.mu})
+	return err
+}
+
+// lockedFolder folds under a lock.
+type lockedFolder struct {
+	*Payloads
+	mu *sync.Mutex
+}
+
+func (f lockedFolder) Fold(entry []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.Payloads.Fold(entry)
+}
+
+// load reads a slot and keeps it. reading is held.
+func (r *PayloadReader) load(ctx context.Context, plan Hash, unit int64, slot uint64) error {
+	_, entries, err := r.logs.Read(ctx, r.fold.log, slot, 1)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading log %s: %w", r.fold.log, err)
+	case len(entries) == 0:
+		return fmt.Errorf("log %s: %w", r.fold.log, ErrGone)
+	}
+	op, err := PayloadAt(entries[0], plan, unit)
+	if err != nil {
+		return err
+	}
+	opened, err := OpenPayload(r.key, r.fold.log, op)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.oldest) == keptSlots {
+		delete(r.kept, r.oldest[0])
+		r.oldest = r.oldest[1:]
+	}
+	r.kept[slot] = &keptSlot{plan: plan, units: Range{op.GetFirst(), op.GetCount()}, columns: op.GetColumns(), unpack: opened}
+	r.oldest = append(r.oldest, slot)
+	return nil
+}
+
+// FitsUnits says whether what the units of a sale's present run are can be read with a key;
+// nil is that of public ones.
+func FitsUnits(ctx context.Context, logs Logs, sale *Sale, key *units.Key) error {
+	if len(sale.Newest().GetUnits()) == 0 {
+		return nil
+	}
+	log := spec.UnitsLog(sale.UID())
+	_, entries, err := logs.Read(ctx, log, 0, 1)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading log %s: %w", log, err)
+	case len(entries) == 0:
+		return fmt.Errorf("log %s: %w", log, ErrGone)
+	}
+	commit := new(pb.Commit)
+	if err := proto.Unmarshal(entries[0], commit); err != nil {
+		return fmt.Errorf("%w: log %s does not decode: %w", ErrCorrupt, log, err)
+	}
+	op, err := payloadOf(commit)
+	if err == nil {
+		_, err = OpenPayload(key, log, op)
+	}
+	return err
+}
+
+// SealPayload makes the payload of units of a plan, the first of which has a number. With a
+// key they are sealed to the place that they have in the log.
+func SealPayload(key *units.Key, random io.Reader, log string, plan Hash, first int64, columns []string, us []units.Unit) (*pb.Payload, error) {
+	op := &pb.Payload{Plan: plan[:], First: first, Count: int64(len(us)), Columns: columns, Units: units.Pack(nil, us)}
+	if key == nil {
+		return op, nil
+	}
+	op.Key = key.ID()
+	sealed, err := key.Seal(random, placeOf(log, op), op.GetUnits())
+	op.Units = sealed
+	return op, err
+}
+
+// OpenPayload is SealPayload backwards.
+func OpenPayload(key *units.Key, log string, op *pb.Payload) ([]units.Unit, error) {
+	packed := op.GetUnits()
+	if op.GetKey() != "" {
+		switch {
+		case key == nil:
+			return nil, fmt.Errorf("%w: it is sealed, and there is no key", ErrNoPayload)
+		case key.ID() != op.GetKey():
+			return nil, fmt.Errorf("%w: it is sealed with the key %s, and this one is %s", ErrNoPayload, op.GetKey(), key.ID())
+		}
+		var err error
+		if packed, err = key.Open(placeOf(log, op), packed); err != nil {
+			return nil, fmt.Errorf("%w: log %s: %w", ErrCorrupt, log, err)
+		}
+	}
+	us, err := units.Unpack(packed)
+	if err == nil && int64(len(us)) != op.GetCount() {
+		err = fmt.Errorf("%d units where %d are", len(us), op.GetCount())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: log %s: %w", ErrCorrupt, log, err)
+	}
+	return us, nil
+}
+
+// placeOf is what a sealed payload cannot be moved from: its log, its plan and its units.
+func placeOf(log string, op *pb.Payload) []byte {
+	return fmt.Appendf(nil, "%s/%x/%d/%d", log, op.GetPlan(), op.GetFirst(), op.GetCount())
+}
+
+// Numbers returns the numbers of the units of some names: of one that was taken out of the
+// sale and came back, the newest. unknown is the first name that no unit has. The first call,
+// and the first behind a plan that adds units, reads what all new ones are.
+func (r *PayloadReader) Numbers(ctx context.Context, names []string) (numbers []int64, unknown string, err error) {
+	if err := r.index(ctx); err != nil {
+		return nil, "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		number, ok := r.numbers[name]
+		if !ok {
+			return nil, name, nil
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers, "", nil
+}
+
+// index takes down which units have which names, of those that were added since it last did.
+func (r *PayloadReader) index(ctx context.Context) error {
+	if r.indexed() {
+		return nil
+	}
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if r.indexed() {
+		return nil
+	}
+	r.mu.Lock()
+	from := r.next
+	r.mu.Unlock()
+	return r.each(ctx, from, func(number int64, u units.Unit) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.numbers == nil {
+			r.numbers = make(map[string]int64)
+		}
+		r.numbers[strings.Clone(u.Name)] = number
+		r.next = number + 1
+		return nil
+	})
+}
+
+// indexed says whether all units are that plans have added.
+func (r *PayloadReader) indexed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.added)
+	return n == 0 || r.next == r.added[n-1].Units.end()
+}
+
+// EachUnit tells what all units are, in the order of their numbers.
+func (r *PayloadReader) EachUnit(ctx context.Context, each func(number int64, u units.Unit) error) error {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	return r.each(ctx, 1, each)
+}
+
+// each is EachUnit from a unit on. reading is held.
+func (r *PayloadReader) each(ctx context.Context, from int64, each func(number int64, u units.Unit) error) error {
+	if err := r.catchUp(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	added := r.added
+	r.mu.Unlock()
+	for _, a := range added {
+		for unit := max(from, a.Units.First); unit < a.Units.end(); {
+			slot, beside, stored := r.fold.Find(a.Plan, unit)
+			if !stored {
+				return fmt.Errorf("unit %d: %w: it is not stored", unit, ErrNoPayload)
+			}
+			if err := r.load(ctx, a.Plan, unit, slot); err != nil {
+				return err
+			}
+			r.mu.Lock()
+			us := r.kept[slot].unpack
+			r.mu.Unlock()
+			for ; unit < beside.end(); unit++ {
+				if err := each(unit, us[unit-beside.First]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// exportClaim is the line of a claim, with what its units are.
+func (r *PayloadReader) exportClaim(ctx context.Context, sale string, shard int, c Claim, packets *exportedPackets) (ExportClaim, error) {
+	line := exportClaim(sale, shard, c, packets)
+	payloads, err := r.OfClaim(ctx, c)
+	if err != nil {
+		return line, fmt.Errorf("claim %s: %w", line.Claim, err)
+	}
+	for _, p := range payloads {
+		line.Payloads = append(line.Payloads, p.Map())
+	}
+	return line, nil
+}
+
+// OfClaim returns what the units of a claim are, as far as its buyer has been told: nothing
+// of secrets if it was never sold. A nil reader is one of units that are numbers.
+func (r *PayloadReader) OfClaim(ctx context.Context, c Claim) ([]Payload, error) {
+	if r == nil || !r.Tells(c.State == StateSold || c.State == StateRefunded) {
+		return nil, nil
+	}
+	return r.Read(ctx, c.Units)
+}
+
+// Tells says whether the buyer of a claim is told what its units are: secrets only once it is
+// sold, or was.
+func (r *PayloadReader) Tells(sold bool) bool { return sold || r.key == nil }
+
+// Secret says whether what the reader tells is secret.
+func (r *PayloadReader) Secret() bool { return r != nil && r.key != nil }
+
+// Map is the payload by the names of what the unit has.
+func (p Payload) Map() map[string]string {
+	m := make(map[string]string, len(p.Columns))
+	for i, name := range p.Columns {
+		m[name] = p.Values[i]
+	}
+	return m
+}

@@ -1,0 +1,240 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+	"salectl/units"
+)
+
+// mustKey returns a key of so many equal bytes.
+func mustKey(t *testing.T, b byte) *units.Key {
+	t.Helper()
+	secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{b}, 32))
+	source, err := units.ForSale(spec.Sale{Units: &spec.Units{File: "codes.csv", FromFile: true, Secret: true, KeyEnv: "KEY"}},
+		func(string) (string, bool) { return secret, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source.Key()
+}
+
+// goodsWorld is a log of units, and the sale's plans as a reader is told them.
+type goodsWorld struct {
+	t     *testing.T
+	logs  *memory
+	fold  *Payloads
+	head  []byte
+	key   *units.Key
+	added []Added
+}
+
+func newGoodsWorld(t *testing.T, key *units.Key) *goodsWorld {
+	return &goodsWorld{t: t, logs: &memory{logs: make(map[string]*stored)}, fold: NewPayloads(spec.UnitsLog(testUID)), key: key}
+}
+
+// store stores units of a plan.
+func (w *goodsWorld) store(plan byte, first int64, names ...string) error {
+	w.t.Helper()
+	var us []units.Unit
+	for _, name := range names {
+		us = append(us, units.Unit{Name: name, Attributes: []string{strings.ToLower(name)}})
+	}
+	op, err := SealPayload(w.key, rand.Reader, w.fold.log, Hash{plan}, first, []string{"code", "small"}, us)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.append(op)
+}
+
+func (w *goodsWorld) append(op *pb.Payload) error {
+	w.t.Helper()
+	e, err := w.fold.Entry([]byte("writer"), 7, op)
+	if err != nil {
+		return err
+	}
+	if err := w.logs.Append(w.t.Context(), w.fold.log, w.fold.Next(), w.head, e.Head, e.Bytes); err != nil {
+		w.t.Fatal(err)
+	}
+	w.head = e.Head
+	if err := w.fold.Apply(e.Commit, e.Hash); err != nil {
+		w.t.Fatal(err)
+	}
+	return nil
+}
+
+func (w *goodsWorld) mustStore(plan byte, first int64, names ...string) {
+	w.t.Helper()
+	if err := w.store(plan, first, names...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// reader is one of a process that has just begun.
+func (w *goodsWorld) reader() *PayloadReader {
+	r := NewPayloadReader(w.logs, testUID, w.key)
+	r.Follow(w.added)
+	return r
+}
+
+func (w *goodsWorld) want(r *PayloadReader, unit int64, name string) {
+	w.t.Helper()
+	got, err := r.Read(w.t.Context(), []int64{unit})
+	want := map[string]string{"code": name, "small": strings.ToLower(name)}
+	if err != nil || fmt.Sprint(got[0].Map()) != fmt.Sprint(want) {
+		w.t.Errorf("unit %d is %v: %v, not %v", unit, got, err, want)
+	}
+}
+
+// Two processes carry out one plan, a third another plan for the same numbers that comes to
+// nothing; then a plan follows.
+func TestPayloadsOfSeveralPlans(t *testing.T) {
+	for name, key := range map[string]*units.Key{"public": nil, "sealed": mustKey(t, 1)} {
+		t.Run(name, func(t *testing.T) {
+			w := newGoodsWorld(t, key)
+			w.mustStore(1, 1, "A", "B")
+			w.mustStore(2, 1, "X", "Y", "Z") // the plan that another was faster than
+			w.mustStore(1, 1, "A", "B")      // once more
+			w.mustStore(1, 3, "C")
+			w.mustStore(1, 2, "B", "C") // in other parts
+			w.mustStore(3, 4, "D", "E")
+			if got := []int64{w.fold.Stored(Hash{1}), w.fold.Stored(Hash{2}), w.fold.Stored(Hash{3}), w.fold.Stored(Hash{4})}; !slices.Equal(got, []int64{4, 4, 6, 0}) {
+				t.Errorf("stored are units before %v", got)
+			}
+			w.added = []Added{{Hash{1}, Range{1, 3}}, {Hash{3}, Range{4, 2}}}
+			r := w.reader()
+			if _, ok := r.Kept([]int64{1}); ok {
+				t.Error("what was never read is kept")
+			}
+			for unit, name := range []string{"A", "B", "C", "D", "E"} {
+				w.want(r, int64(unit+1), name)
+			}
+			if got, ok := r.Kept([]int64{5, 1}); !ok || got[0].Values[0] != "E" || got[1].Values[0] != "A" {
+				t.Errorf("kept is %v, %v", got, ok)
+			}
+			var all []string
+			err := w.reader().EachUnit(t.Context(), func(number int64, u units.Unit) error {
+				all = append(all, fmt.Sprint(number, u.Name))
+				return nil
+			})
+			if err != nil || strings.Join(all, " ") != "1A 2B 3C 4D 5E" {
+				t.Errorf("all units are %v: %v", all, err)
+			}
+		})
+	}
+}
+
+func TestPayloadsThatDoNotFollow(t *testing.T) {
+	for name, op := range map[string]*pb.Payload{
+		"a gap":           {Plan: bytes.Repeat([]byte{1}, 32), First: 4, Count: 1, Columns: []string{"code"}},
+		"other columns":   {Plan: bytes.Repeat([]byte{1}, 32), First: 3, Count: 1, Columns: []string{"code", "row"}},
+		"another key":     {Plan: bytes.Repeat([]byte{1}, 32), First: 3, Count: 1, Columns: []string{"code"}, Key: "k"},
+		"no units":        {Plan: bytes.Repeat([]byte{1}, 32), First: 3, Columns: []string{"code"}},
+		"no plan":         {First: 3, Count: 1, Columns: []string{"code"}},
+		"a unit below 1":  {Plan: bytes.Repeat([]byte{2}, 32), First: 0, Count: 1},
+		"beyond counting": {Plan: bytes.Repeat([]byte{2}, 32), First: 1<<63 - 1, Count: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGoodsWorld(t, nil)
+			if err := w.append(&pb.Payload{Plan: bytes.Repeat([]byte{1}, 32), First: 1, Count: 2, Columns: []string{"code"}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.append(op); err == nil {
+				t.Error("it was taken")
+			}
+		})
+	}
+}
+
+// A unit whose payload cannot be told says why.
+func TestPayloadThatCannotBeRead(t *testing.T) {
+	w := newGoodsWorld(t, mustKey(t, 1))
+	w.mustStore(1, 1, "SECRET")
+	w.added = []Added{{Hash{1}, Range{1, 2}}}
+	other, none := NewPayloadReader(w.logs, testUID, mustKey(t, 2)), NewPayloadReader(w.logs, testUID, nil)
+	other.Follow(w.added)
+	none.Follow(w.added)
+	for name, test := range map[string]struct {
+		r    *PayloadReader
+		unit int64
+		want string
+	}{
+		"another key":    {other, 1, "and this one is " + mustKey(t, 2).ID()},
+		"no key":         {none, 1, "there is no key"},
+		"not stored":     {w.reader(), 2, "it is not stored"},
+		"of no plan":     {w.reader(), 3, "no plan has added it"},
+		"a plan unheard": {NewPayloadReader(w.logs, testUID, w.key), 1, "no plan has added it"},
+	} {
+		_, err := test.r.Read(t.Context(), []int64{test.unit})
+		if !errors.Is(err, ErrNoPayload) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What is sealed stays where it was put: no other unit, plan or run can be given it.
+func TestPayloadSealedToItsPlace(t *testing.T) {
+	key := mustKey(t, 1)
+	us := []units.Unit{{Name: "A"}}
+	for name, move := range map[string]func(op *pb.Payload) string{
+		"another unit": func(op *pb.Payload) string { op.First = 2; return "log" },
+		"another plan": func(op *pb.Payload) string { op.Plan = bytes.Repeat([]byte{9}, 32); return "log" },
+		"another log":  func(*pb.Payload) string { return "other" },
+		"more units":   func(op *pb.Payload) string { op.Count = 2; return "log" },
+	} {
+		op, err := SealPayload(key, rand.Reader, "log", Hash{1}, 1, []string{"code"}, us)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := OpenPayload(key, "log", op); err != nil || got[0].Name != "A" {
+			t.Fatalf("%v: %v", got, err)
+		}
+		log := move(op)
+		if _, err := OpenPayload(key, log, op); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An export says what the units of a claim are, but no secret that its buyer was not told.
+func TestExportPayloads(t *testing.T) {
+	w := newWorld(t)
+	goods := newGoodsWorld(t, mustKey(t, 1))
+	var names []string
+	for unit := range int64(30) {
+		names = append(names, fmt.Sprint("CODE", unit+1))
+	}
+	goods.mustStore(1, 1, names...)
+	goods.added = []Added{{Hash{1}, Range{1, 30}}}
+	w.sell(2, 0)
+	d := w.draft(1)
+	w.commit(1, d)
+	var to bytes.Buffer
+	if err := Export(t.Context(), w.logs, "test", testUID, w.shards, goods.reader(), &to); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(to.String(), `"units":[1,2],"payloads":[{"code":"CODE1","small":"code1"},{"code":"CODE2","small":"code2"}]`) {
+		t.Errorf("the export has no payloads:\n%s", to.String()[:600])
+	}
+	if err := CheckExport(t.Context(), bytes.NewReader(to.Bytes()), "test", testUID, w.shards, goods.reader()); err != nil {
+		t.Error(err)
+	}
+	altered := strings.Replace(to.String(), "CODE2", "CODE3", 1)
+	if err := CheckExport(t.Context(), strings.NewReader(altered), "test", testUID, w.shards, goods.reader()); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("an altered payload passes: %v", err)
+	}
+	for state, told := range map[ClaimState]bool{StateSold: true, StateRefunded: true, StateHeld: false, StateExpired: false, StateCancelled: false} {
+		got, err := goods.reader().OfClaim(t.Context(), Claim{State: state, Units: []int64{1}})
+		if err != nil || (len(got) > 0) != told {
+			t.Errorf("of a claim that is %v: %v, %v", state, got, err)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"os"
+
+	"salectl/backends/ledger"
+	"salectl/planner"
+	"salectl/spec"
+	"salectl/units"
+)
+
+// What the units of a sale are, where they are more than numbers. Nil stands for numbers.
+
+// readGoods reads what the units are that the sale is to have, and what of that is new, for
+// the plan.
+func readGoods(ctx context.Context, logs ledger.Logs, sale spec.Sale, actual *planner.Actual) error {
+	source, err := units.ForSale(sale, os.LookupEnv)
+	if err == nil {
+		actual.Units = planner.ReadUnits(ctx, logs, sale.Units, source, actual)
+	}
+	return err
+}
+
+// newGoods has cfg carry out a plan that was made of the same units; call close after it.
+func newGoods(ctx context.Context, cfg *planner.Config, sale spec.Sale, actual *planner.Actual) (close func(), err error) {
+	if err := readGoods(ctx, cfg.Logs, sale, actual); err != nil {
+		return nil, err
+	}
+	if actual.Units != nil && actual.Units.Err != nil {
+		return nil, actual.Units.Err
+	}
+	cfg.Units = actual.NewUnits()
+	return cfg.Units.Close, nil
+}
+
+// goodsKey is the key of the units that a sale file declares; nil if they are public.
+func goodsKey(sale spec.Sale) (*units.Key, error) {
+	source, err := units.ForSale(sale, os.LookupEnv)
+	if source == nil || err != nil {
+		return nil, err
+	}
+	return source.Key(), nil
+}
+
+// goodsReader reads what the units are that a sale has, by its log.
+func goodsReader(logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*ledger.PayloadReader, error) {
+	if log.Newest() == nil || len(log.Newest().GetUnits()) == 0 {
+		return nil, nil
+	}
+	key, err := goodsKey(sale)
+	if err != nil {
+		return nil, err
+	}
+	r := ledger.NewPayloadReader(logs, log.UID(), key)
+	r.Follow(log.Added())
+	return r, nil
+}

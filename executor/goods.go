@@ -1,0 +1,166 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+	"salectl/units"
+)
+
+// What units are, told with the claims that have them. No shard knows it, and no process
+// passes it on: whoever answers a buyer reads it from the ledger, once the claim is there.
+
+// goods reads what the units of a sale are; it holds nil where they are numbers.
+type goods struct {
+	reader atomic.Pointer[ledger.PayloadReader]
+	failed atomic.Pointer[error] // what the last read that failed came to; nil: the last one has not
+}
+
+// follow takes in which units the sale's log has added to the run, if they are more than
+// numbers.
+func (g *goods) follow(sale *ledger.Sale, logs ledger.Logs, key *units.Key) {
+	if len(sale.Newest().GetUnits()) == 0 {
+		return
+	}
+	reader := g.reader.Load()
+	if reader == nil {
+		reader = ledger.NewPayloadReader(logs, sale.UID(), key)
+	}
+	reader.Follow(sale.Added())
+	g.reader.Store(reader)
+}
+
+// prepare reads the names of the units among which buyers may choose: it takes as long as it
+// takes to read all of them, and the first who chooses need not wait.
+func (g *goods) prepare(ctx context.Context) {
+	if reader := g.reader.Load(); reader != nil {
+		if _, _, err := reader.Numbers(ctx, nil); err != nil {
+			g.failed.Store(&err)
+		}
+	}
+}
+
+// choose puts the numbers of the units into a request that names them. Where it cannot, the
+// answer says why.
+func (g *goods) choose(ctx context.Context, r *Request) Answer {
+	reader := g.reader.Load()
+	if reader == nil || reader.Secret() {
+		return Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: ask for a quantity alone"}
+	}
+	numbers, unknown, err := reader.Numbers(ctx, r.Names)
+	switch {
+	case err != nil:
+		g.failed.Store(&err)
+		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "what the units are cannot be read; this request was not looked at"}
+	case unknown != "":
+		return Answer{Outcome: api.BadRequest, Message: fmt.Sprintf("units: the sale has no unit %q", unknown)}
+	}
+	g.failed.Store(nil)
+	slices.Sort(numbers)
+	r.Units, r.Quantity = numbers, int64(len(numbers))
+	return Answer{}
+}
+
+// How often what units are is read if it cannot be, and how long apart: the plan that has
+// added a unit may be known to the owner of its shard first.
+const (
+	goodsTries = 4
+	goodsPause = 200 * time.Millisecond
+)
+
+// deliver adds to an answer what the units are that it tells of. What cannot be read is left
+// out, and said to be: the claim stands, and whoever asks again is told.
+func (g *goods) deliver(ctx context.Context, a *Answer) {
+	reader := g.reader.Load()
+	if reader == nil {
+		return
+	}
+	for c := range told(a) {
+		for try := 1; !g.deliverKept(reader, c); try++ {
+			_, err := reader.Read(ctx, c.Units)
+			if err == nil {
+				g.failed.Store(nil)
+				continue
+			}
+			g.failed.Store(&err)
+			c.Undelivered = true
+			if try == goodsTries || !pause(ctx, goodsPause) {
+				break
+			}
+		}
+	}
+}
+
+// deliverKept is deliver for one claim, if nothing has to be read for it.
+func (g *goods) deliverKept(reader *ledger.PayloadReader, c *Claim) bool {
+	if !reader.Tells(c.State == api.Sold || c.State == api.Refunded) {
+		return true
+	}
+	payloads, ok := reader.Kept(c.Units)
+	if ok {
+		c.Payloads, c.Undelivered = payloads, false
+	}
+	return ok
+}
+
+// delivering has whoever is told an answer be told what its units are, too. It does not
+// block: what has to be read is read in a goroutine.
+func (g *goods) delivering(answered func(Answer)) func(Answer) {
+	if g.reader.Load() == nil {
+		return answered
+	}
+	return func(a Answer) {
+		reader, kept := g.reader.Load(), true
+		for c := range told(&a) {
+			kept = kept && g.deliverKept(reader, c)
+		}
+		if kept {
+			answered(a)
+			return
+		}
+		go func() {
+			g.deliverNow(&a)
+			answered(a)
+		}()
+	}
+}
+
+// deliverNow is deliver for whoever looks claims up.
+func (g *goods) deliverNow(a *Answer) {
+	ctx, cancel := context.WithTimeout(context.Background(), goodsPatience)
+	defer cancel()
+	g.deliver(ctx, a)
+}
+
+// told are the claims with units that an answer tells of.
+func told(a *Answer) iter.Seq[*Claim] {
+	return func(yield func(*Claim) bool) {
+		if len(a.Claim.Units) > 0 && !yield(&a.Claim) {
+			return
+		}
+		for i := range a.Claims {
+			if len(a.Claims[i].Units) > 0 && !yield(&a.Claims[i]) {
+				return
+			}
+		}
+	}
+}
+
+// goodsPatience is how long an answer waits for what its units are, where whoever asked has
+// named no time.
+const goodsPatience = 2 * time.Second
+
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -1,0 +1,150 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"salectl/api"
+	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
+	"salectl/spec"
+	"salectl/units"
+)
+
+// deafLogs cannot be read for as often as is said.
+type deafLogs struct {
+	ledger.Logs
+	fails atomic.Int64
+}
+
+var errDeaf = errors.New("the store does not answer")
+
+func (l *deafLogs) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	if l.fails.Add(-1) >= 0 {
+		return nil, nil, errDeaf
+	}
+	return l.Logs.Read(ctx, log, from, max)
+}
+
+// newGoods returns what tells of the units A1 and A2, and of how its store fails.
+func newGoods(t *testing.T, key *units.Key) (*goods, *deafLogs) {
+	t.Helper()
+	const uid = "0123456789abcdef"
+	logs, log := backendtest.NewStore().Handle(nil), spec.UnitsLog(uid)
+	fold := ledger.NewPayloads(log)
+	op, err := ledger.SealPayload(key, strings.NewReader("twelve bytes"), log, ledger.Hash{1}, 1, []string{"seat"}, []units.Unit{{Name: "A1"}, {Name: "A2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := fold.Entry([]byte("12345678"), 1, op)
+	if err == nil {
+		err = logs.Append(t.Context(), log, 0, nil, entry.Head, entry.Bytes)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, deaf := new(goods), &deafLogs{Logs: logs}
+	reader := ledger.NewPayloadReader(deaf, uid, key)
+	reader.Follow([]ledger.Added{{Plan: ledger.Hash{1}, Units: ledger.Range{First: 1, Count: 2}}})
+	g.reader.Store(reader)
+	return g, deaf
+}
+
+func seats(names ...string) (all []ledger.Payload) {
+	for _, name := range names {
+		all = append(all, ledger.Payload{Columns: []string{"seat"}, Values: []string{name}})
+	}
+	return all
+}
+
+// A claim that is sold stands although what its units are cannot be read just then: its buyer
+// is told so, and hears of it later.
+func TestDeliver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, logs := newGoods(t, nil)
+		ask := func(outcome api.Outcome) Claim {
+			a := Answer{Outcome: outcome, Claim: Claim{State: outcome, Units: []int64{2, 1}}}
+			g.deliver(t.Context(), &a)
+			if a.Outcome != outcome {
+				t.Errorf("the outcome became %s", a.Outcome)
+			}
+			return a.Claim
+		}
+		logs.fails.Store(1 << 20)
+		if c := ask(api.Sold); !c.Undelivered || c.Payloads != nil {
+			t.Errorf("while nothing can be read: %+v", c)
+		}
+		logs.fails.Store(9) // so often a log is read before that is given up
+		if c := ask(api.Sold); c.Undelivered || !reflect.DeepEqual(c.Payloads, seats("A2", "A1")) {
+			t.Errorf("when it can be read again: %+v", c)
+		}
+		logs.fails.Store(1 << 20)
+		if c := ask(api.Held); c.Undelivered || !reflect.DeepEqual(c.Payloads, seats("A2", "A1")) {
+			t.Errorf("what was read before: %+v", c)
+		}
+	})
+}
+
+// Whoever asks over a stream is told as well, at once if that needs no reading.
+func TestDelivering(t *testing.T) {
+	g, _ := newGoods(t, nil)
+	for range 2 {
+		told := make(chan Answer, 1)
+		g.delivering(func(a Answer) { told <- a })(Answer{Outcome: api.LimitReached, Claims: []Claim{{State: api.Sold, Units: []int64{1}}}})
+		if a := <-told; !reflect.DeepEqual(a.Claims[0].Payloads, seats("A1")) {
+			t.Errorf("told %+v", a)
+		}
+	}
+	none := new(goods)
+	told := false
+	none.delivering(func(Answer) { told = true })(Answer{Outcome: api.Sold, Claim: Claim{Units: []int64{1}}})
+	if !told {
+		t.Error("where units are numbers the answer waits")
+	}
+}
+
+// A secret is told once its claim is sold.
+func TestDeliverSecrets(t *testing.T) {
+	key, err := units.NewKey([]byte(strings.Repeat("k", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, _ := newGoods(t, key)
+	for state, want := range map[api.Outcome][]ledger.Payload{api.Held: nil, api.Cancelled: nil, api.Expired: nil, api.Sold: seats("A1"), api.Refunded: seats("A1")} {
+		a := Answer{Outcome: state, Claim: Claim{State: state, Units: []int64{1}}}
+		if g.deliver(t.Context(), &a); !reflect.DeepEqual(a.Claim.Payloads, want) || a.Claim.Undelivered {
+			t.Errorf("%s: told %+v", state, a.Claim)
+		}
+	}
+	r := Request{Names: []string{"A1"}}
+	if a := g.choose(t.Context(), &r); a.Outcome != api.BadRequest {
+		t.Errorf("a secret unit was chosen: %+v, %+v", a, r)
+	}
+}
+
+func TestChooseByName(t *testing.T) {
+	g, logs := newGoods(t, nil)
+	r := Request{Names: []string{"A2", "A1"}}
+	if a := g.choose(t.Context(), &r); a.Outcome != "" || !reflect.DeepEqual(r.Units, []int64{1, 2}) || r.Quantity != 2 {
+		t.Errorf("%+v, %+v", a, r)
+	}
+	r = Request{Names: []string{"A1", "Z9"}}
+	if a := g.choose(t.Context(), &r); a.Outcome != api.BadRequest || !strings.Contains(a.Message, `no unit "Z9"`) {
+		t.Errorf("%+v", a)
+	}
+	if a := new(goods).choose(t.Context(), &r); a.Outcome != api.BadRequest {
+		t.Errorf("where units are numbers: %+v", a)
+	}
+	g, logs = newGoods(t, nil)
+	logs.fails.Store(1 << 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a := g.choose(ctx, &r); a.Outcome != api.NoQuorum || a.RetryAfter == 0 {
+		t.Errorf("while nothing can be read: %+v", a)
+	}
+}
