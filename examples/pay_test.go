@@ -48,7 +48,7 @@ func scriptPayments(ts *testscript.TestScript, neg bool, args []string) {
 	if args[1] != "-" {
 		cmd.Args = append(cmd.Args, "-webhook", "http://"+args[1]+"/v1/sales/hold-and-pay/webhooks/payment")
 	}
-	cmd.Env = append(os.Environ(), paymentSecrets(ts)...)
+	cmd.Env = append(os.Environ(), secretsFor(ts)...)
 	ts.Check(cmd.Start())
 	ts.Defer(func() {
 		cmd.Process.Kill()
@@ -118,9 +118,9 @@ func scriptBooks(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// paymentSecrets are the variables that sale.yaml of payments names.
-func paymentSecrets(ts *testscript.TestScript) (all []string) {
-	for _, name := range []string{"PAYMENT_TOKEN", "PAYMENT_WEBHOOK_SECRETS"} {
+// secretsFor are the variables with secrets that a sale.yaml names.
+func secretsFor(ts *testscript.TestScript) (all []string) {
+	for _, name := range []string{"PAYMENT_TOKEN", "PAYMENT_WEBHOOK_SECRETS", "COUPON_KEY"} {
 		all = append(all, name+"="+ts.Getenv(name))
 	}
 	return all

@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -174,7 +175,7 @@ func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 	log, err := os.Create(ts.MkAbs(args[0] + ".log"))
 	ts.Check(err)
 	cmd := exec.Command(program, "serve", "--listen", args[1], "--admin", args[2])
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = ts.MkAbs("."), log, log, append(os.Environ(), paymentSecrets(ts)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = ts.MkAbs("."), log, log, append(os.Environ(), secretsFor(ts)...)
 	ts.Check(cmd.Start())
 	if s.serve == nil {
 		s.serve = map[string]*exec.Cmd{}
@@ -284,21 +285,44 @@ func scriptKeys(ts *testscript.TestScript, neg bool, args []string) {
 // scriptRows is "rows ROW...": those rows are in the sale's table and no others.
 func scriptRows(ts *testscript.TestScript, neg bool, args []string) {
 	s := serversOf(ts)
+	var rows []string
+	s.scan(ts, func(row *hrpc.Result) { rows = append(rows, string(row.Cells[0].Row)) })
+	if !slices.Equal(rows, args) {
+		ts.Fatalf("the table has the rows %q, want %q", rows, args)
+	}
+}
+
+// scriptCells is "[!] cells TEXT": some cell of the table has the text in it.
+func scriptCells(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] cells TEXT")
+	}
+	found := ""
+	serversOf(ts).scan(ts, func(row *hrpc.Result) {
+		for _, cell := range row.Cells {
+			if bytes.Contains(cell.Value, []byte(args[0])) {
+				found = string(cell.Row)
+			}
+		}
+	})
+	if (found == "") != neg {
+		ts.Fatalf("%q is in row %q", args[0], found)
+	}
+}
+
+// scan reads the whole table.
+func (s *servers) scan(ts *testscript.TestScript, each func(*hrpc.Result)) {
 	client := gohbase.NewClient(s.hbase.Zookeeper())
 	defer client.Close()
 	scan, err := hrpc.NewScanStr(context.Background(), s.table)
 	ts.Check(err)
-	var rows []string
 	for scanner := client.Scan(scan); ; {
 		row, err := scanner.Next()
 		if err == io.EOF {
-			break
+			return
 		}
 		ts.Check(err)
-		rows = append(rows, string(row.Cells[0].Row))
-	}
-	if !slices.Equal(rows, args) {
-		ts.Fatalf("the table has the rows %q, want %q", rows, args)
+		each(row)
 	}
 }
 
