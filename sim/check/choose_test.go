@@ -22,6 +22,12 @@ func seats(t testing.TB) *world {
 	return w
 }
 
+// row has the next generation declare a row of two more units.
+func (w *world) row() {
+	w.said = `{"perUserLimit":2,"units":{"range":["A1-A2","B8-B11","C1-C2"],"choose":true}}`
+	w.rows = append(w.rows, &pb.Range{First: w.next, Count: 2})
+}
+
 // moveUnit takes a transfer of one unit all its way.
 func (w *world) moveUnit(from, to int, unit int64) {
 	w.t.Helper()
@@ -92,7 +98,7 @@ func TestToleratedChoice(t *testing.T) {
 		"of a shard that is taken over":            func(w *world) { w.taken(0, func() { w.succeed(1) }, 6) },
 		"when its shard is taken over":             func(w *world) { w.taken(0, func() { w.succeed(0) }, 6) },
 		"of a shard that has just been taken over": func(w *world) { w.succeed(0); w.succeed(1); w.taken(0, nothing, 6) },
-		"by a generation that comes":               func(w *world) { w.taken(0, func() { w.planOn(1) }, 6) },
+		"by a generation that comes":               func(w *world) { w.row(); w.taken(0, func() { w.planOn(1) }, 6) },
 		"when all is closed":                       func(w *world) { w.command("close", func() { w.planBy(0, pb.Phase_CLOSED) }); w.taken(0, nothing, 6) },
 		"when its shard was taken over":            func(w *world) { w.succeed(0); w.taken(0, nothing, 6) },
 		"what another process had nothing of": func(w *world) {
@@ -116,10 +122,12 @@ func TestToleratedChoice(t *testing.T) {
 			w.apart(0, nothing, 2)
 		},
 		"of two shards": func(w *world) { w.apart(0, nothing, 4) },
-		"of rows that were others": func(w *world) {
-			w.rows, w.said = nil, `{"perUserLimit":2,"units":{"range":[],"choose":true}}`
-			w.planBy(0, pb.Phase_OPEN)
-			w.apart(0, nothing, 2)
+		"when a row comes": func(w *world) {
+			w.buy(w.user(0), "k", 1)
+			w.buy(w.user(1), "k", 2)
+			w.buy(w.user(1), "k", 1)
+			w.row()
+			w.apart(0, func() { w.planBy(1, pb.Phase_OPEN) }, 2)
 		},
 		"where any are asked for": func(w *world) {
 			w.move(0, 1, 1)
@@ -215,8 +223,12 @@ var chosenFaults = map[string]planted{
 		w.said = `{"perUserLimit":2,"units":{"range":["A1-A2","B8-B11"]}}`
 		w.plan(0, 0, pb.Phase_OPEN)
 	}, "settings"},
-	"other rows than are declared": {seats, func(w *world) {
-		w.said = `{"perUserLimit":2,"units":{"range":["A1-A3","B8-B10"],"choose":true}}`
-		w.plan(0, 0, pb.Phase_OPEN)
-	}, "settings"},
+	"other rows than are declared": {func(t testing.TB) *world {
+		w := emptyWorld(t)
+		w.choose, w.said = true, `{"perUserLimit":2,"units":{"range":["A1-A3","B8-B10"],"choose":true}}`
+		w.rows = []*pb.Range{{First: 1, Count: 2}, {First: 3, Count: 4}}
+		w.serve()
+		return w
+	}, nothingTo, "settings"},
+	"rows that are no longer there": {seats, func(w *world) { w.rows = nil; w.plan(0, 0, pb.Phase_OPEN) }, "settings"},
 }

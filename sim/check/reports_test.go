@@ -300,6 +300,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, ruleFaults)
 	maps.Copy(faults, partialFaults)
 	maps.Copy(faults, chosenFaults)
+	maps.Copy(faults, namedFaults)
 	maps.Copy(faults, workFaults)
 	return faults
 }

@@ -43,10 +43,11 @@ type world struct {
 	off            time.Duration // that writers' clocks are ahead
 	opens, closes  time.Duration // of the next generations, since 1970; 0: none
 	partial        bool          // of the next generations: whether a claim may get a part
-	choose         bool          // and whether buyers may choose units
-	rows           []*pb.Range   // which lie side by side
-	said           string        // the declaration of the next generations; "": none, or rules
-	require, rules string        // of the next generations: the rule that is declared, and the rule set's name; "": none
+	goods          *ledger.Payloads
+	choose         bool        // and whether buyers may choose units
+	rows           []*pb.Range // which lie side by side
+	said           string      // the declaration of the next generations; "": none, or rules
+	require, rules string      // of the next generations: the rule that is declared, and the rule set's name; "": none
 }
 
 // newWorld returns the history of a sale of 6 units, 3 on each of two shards,
@@ -65,7 +66,7 @@ func emptyWorld(t testing.TB) *world {
 
 // begins goes on with a new run, of which nothing is stored yet.
 func (w *world) begins(uid string) {
-	w.uid, w.run, w.next, w.shards = uid, w.run+1, 1, nil
+	w.uid, w.run, w.next, w.shards, w.goods = uid, w.run+1, 1, nil, ledger.NewPayloads(goodsLog(uid))
 	for i := range shards {
 		w.shards = append(w.shards, ledger.NewState(w.log(i)))
 	}
@@ -146,6 +147,7 @@ func (w *world) declare(add, remove int64, phase pb.Phase) {
 	if w.listed != nil {
 		w.declareLists(p)
 	}
+	first := w.next
 	for range shards {
 		change := &pb.ShardChange{Remove: remove}
 		if add > 0 {
@@ -155,6 +157,7 @@ func (w *world) declare(add, remove int64, phase pb.Phase) {
 		p.Shards = append(p.Shards, change)
 	}
 	p.NextUnit = w.next
+	w.nameUnits(p, first)
 	w.say(&pb.Op{Op: &pb.Op_Planned{Planned: p}})
 }
 

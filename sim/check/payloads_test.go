@@ -1,0 +1,113 @@
+package check
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/units"
+)
+
+// nameUnits stores what the units of a plan are from the first on, if its declaration names
+// them, and has the plan say so.
+func (w *world) nameUnits(p *pb.Planned, first int64) {
+	w.t.Helper()
+	names := declaredNames(p.GetSpec())
+	if names == nil {
+		return
+	}
+	plan := sha256.Sum256(fmt.Append(p.GetSpec(), p.GetGeneration()))
+	all := sha256.Sum256(p.GetSpec())
+	p.PlanDigest, p.Units = plan[:], all[:]
+	if p.GetNextUnit() > first {
+		w.storeNames(p.GetPlanDigest(), first, names[first-1:min(p.GetNextUnit()-1, int64(len(names)))]...)
+	}
+}
+
+// storeNames appends to the log of units.
+func (w *world) storeNames(plan []byte, first int64, names ...string) {
+	w.t.Helper()
+	var all []units.Unit
+	for _, name := range names {
+		all = append(all, units.Unit{Name: name})
+	}
+	e, err := w.goods.Entry(planner, w.at.Microseconds(), &pb.Payload{
+		Plan: plan, First: first, Count: int64(len(names)), Columns: []string{"name"}, Units: units.Pack(nil, all),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.h.Stored(w.pass(), goodsLog(w.uid), w.goods.Next(), e.Bytes, e.Head)
+	if err := w.goods.Apply(e.Commit, e.Hash); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// named is a sale of the units A1 to A6.
+func named(t testing.TB) *world { return namedAs(t, "A1-A6") }
+
+// namedAs is a sale of six units that declares a range.
+func namedAs(t testing.TB, declared string) *world {
+	w := emptyWorld(t)
+	w.names(declared)
+	w.serve()
+	return w
+}
+
+// names has the next generations declare ranges of units.
+func (w *world) names(ranges ...string) {
+	said, err := json.Marshal(ranges)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.said = fmt.Sprintf(`{"perUserLimit":2,"units":{"range":%s}}`, said)
+}
+
+// plantNames adds ops to the first commit in the log of units: payloads of unit 1 by the first
+// plan, with these bytes.
+func (w *world) plantNames(packed ...[]byte) {
+	w.t.Helper()
+	w.rewrite(goodsLog(w.uid), func(slot int, c *pb.Commit) {
+		if slot > 0 {
+			return
+		}
+		plan := c.GetOps()[0].GetPayload().GetPlan()
+		for _, b := range packed {
+			c.Ops = append(c.Ops, &pb.Op{Op: &pb.Op_Payload{Payload: &pb.Payload{Plan: plan, First: 1, Count: 1, Columns: []string{"name"}, Units: b}}})
+		}
+	})
+}
+
+func packedName(name string) []byte { return units.Pack(nil, []units.Unit{{Name: name}}) }
+
+func isPlanned(op *pb.Op) bool { return op.GetPlanned() != nil }
+
+func TestToleratedNames(t *testing.T) {
+	w := named(t)
+	w.buy(w.user(0), "k", 2)
+	w.names("A1-A8")
+	w.planBy(1, pb.Phase_OPEN)
+	w.plantNames(packedName("A1")) // once more by another apply of the same plan
+	for _, p := range Check(w.h) {
+		t.Error(p)
+	}
+}
+
+// namedFaults are what is found where units have names.
+var namedFaults = map[string]planted{
+	"names without a digest": {named, func(w *world) {
+		w.change(isPlanned, func(_ *pb.Commit, op *pb.Op) { op.GetPlanned().Units = nil })
+	}, "payloads"},
+	"a unit without a name": {func(t testing.TB) *world { return namedAs(t, "A1-A5") }, nothingTo, "payloads"},
+	"two units of one name": {named, func(w *world) { w.names("A1-A6", "A5-A6"); w.planBy(1, pb.Phase_OPEN) }, "payloads"},
+	"a name without a unit": {named, func(w *world) { w.names("A1-A7"); w.planBy(0, pb.Phase_OPEN) }, "payloads"},
+	"an op that names nothing": {named, func(w *world) {
+		w.rewrite(goodsLog(w.uid), func(_ int, c *pb.Commit) { c.Ops = append(c.Ops, noOp()) })
+	}, "payloads"},
+	"names that cannot be read": {named, func(w *world) { w.plantNames([]byte{9}) }, "payloads"},
+	"a unit named anew":         {named, func(w *world) { w.plantNames(packedName("B1"), packedName("A1")) }, "payloads"},
+}
+
+func nothingTo(*world) {}
