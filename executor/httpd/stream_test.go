@@ -248,6 +248,7 @@ func TestStreamRefusesRequests(t *testing.T) {
 		"255":                     claimOf(1, strings.Repeat("x", 300)),
 		"control":                 claimOf(1, "a\nb"),
 		"quantity":                {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Quantity: -1}}},
+		"names":                   {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Quantity: 1, Units: []int64{7}}}},
 		"visible ASCII":           {Id: 1, Asks: &streampb.Request_Claim{Claim: &streampb.NewClaim{User: "ada", Key: "ä"}}},
 		"user:":                   {Id: 1, Asks: &streampb.Request_User{User: &streampb.User{}}},
 	} {

@@ -214,6 +214,9 @@ func (x *stream) claim(r *streampb.Request, asks *streampb.NewClaim) bool {
 	}
 	u.user = c.User
 	err := cmp.Or(api.CheckUser(c.User), api.CheckQuantity(c.Quantity))
+	if len(asks.GetUnits()) > 0 {
+		err = cmp.Or(err, errors.New("units: these are numbers, by which processes ask each other: say the names of the units that are wanted in names"))
+	}
 	if len(c.Names) > 0 {
 		if f := named(&c, asks.GetQuantity() > 1); f != nil {
 			err = cmp.Or(err, errors.New(f.detail))
