@@ -419,6 +419,18 @@ func TestRowsOfUnits(t *testing.T) {
 	}
 }
 
+// killWhenTaken carries a plan out until as many shards have taken its generation.
+func (g *goodsSale) killWhenTaken(killed *process, generation uint64, shards int) {
+	for have := 0; have < shards || g.actual().Sale.Generation() < generation; killed.step(inOrder) {
+		have = 0
+		for _, shard := range g.actual().Shards {
+			if shard.Head.Generation == generation {
+				have++
+			}
+		}
+	}
+}
+
 // Units that an apply which was killed takes out of the sale stay if they are declared again,
 // by whichever shard has not taken that yet, and no name comes twice.
 func TestUnitsThatWereToGoStay(t *testing.T) {
@@ -429,15 +441,7 @@ func TestUnitsThatWereToGoStay(t *testing.T) {
 		g.mustCarryOut(p, s, is)
 		less := g.declare("A02", "A05", "A09")
 		p, is = g.plan(less)
-		killed := g.begin(p, less, is)
-		for have := 0; have < shards || g.actual().Sale.Generation() < 2; killed.step(inOrder) {
-			have = 0
-			for _, shard := range g.actual().Shards {
-				if shard.Head.Generation == 2 {
-					have++
-				}
-			}
-		}
+		g.killWhenTaken(g.begin(p, less, is), 2, shards)
 		if shards == 0 {
 			g.owner(0).claim(1) // A01, which was to go
 		}
@@ -454,6 +458,34 @@ func TestUnitsThatWereToGoStay(t *testing.T) {
 		g.wantUnits(s, again...)
 		if p, _ := g.plan(s); !p.Empty() {
 			t.Errorf("there still is to do: %+v", p.Actions)
+		}
+	}
+}
+
+// What a killed apply has planned to bring back is there for the next one, which does not add
+// it once more, whichever shards have it already.
+func TestUnitsThatAreToComeBack(t *testing.T) {
+	for shards := range 4 {
+		g := newGoodsSale(t, true)
+		all := codes(9)
+		for _, names := range [][]string{all, all[:3]} {
+			s := g.declare(names...)
+			p, is := g.plan(s)
+			g.mustCarryOut(p, s, is)
+		}
+		s := g.declare(all...)
+		p, is := g.plan(s)
+		g.killWhenTaken(g.begin(p, s, is), 3, shards)
+		more := append(codes(9), "B01")
+		s = g.declare(more...)
+		p, is = g.plan(s)
+		if is.change.Added != 1 {
+			t.Errorf("%d shards: %d units are to be added, want B01 alone", shards, is.change.Added)
+		}
+		g.mustCarryOut(p, s, is)
+		g.wantUnits(s, more...)
+		if p, _ := g.plan(s); !p.Empty() {
+			t.Errorf("%d shards: there still is to do: %+v", shards, p.Actions)
 		}
 	}
 }
