@@ -128,7 +128,7 @@ func TestDeliverSecrets(t *testing.T) {
 }
 
 func TestChooseByName(t *testing.T) {
-	g, logs := newGoods(t, nil)
+	g, _ := newGoods(t, nil)
 	r := Request{Names: []string{"A2", "A1"}}
 	if a := g.choose(t.Context(), &r); a.Outcome != "" || !reflect.DeepEqual(r.Units, []int64{1, 2}) || r.Quantity != 2 {
 		t.Errorf("%+v, %+v", a, r)
@@ -140,7 +140,7 @@ func TestChooseByName(t *testing.T) {
 	if a := new(goods).choose(t.Context(), &r); a.Outcome != api.BadRequest {
 		t.Errorf("where units are numbers: %+v", a)
 	}
-	g, logs = newGoods(t, nil)
+	g, logs := newGoods(t, nil)
 	logs.fails.Store(1 << 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
