@@ -112,11 +112,12 @@ func (g *goods) deliverKept(reader *ledger.PayloadReader, c *Claim) bool {
 // delivering has whoever is told an answer be told what its units are, too. It does not
 // block: what has to be read is read in a goroutine.
 func (g *goods) delivering(answered func(Answer)) func(Answer) {
-	if g.reader.Load() == nil {
+	reader := g.reader.Load() // the answer may come when the next tenure has none yet
+	if reader == nil {
 		return answered
 	}
 	return func(a Answer) {
-		reader, kept := g.reader.Load(), true
+		kept := true
 		for c := range told(&a) {
 			kept = kept && g.deliverKept(reader, c)
 		}

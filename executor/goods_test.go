@@ -100,6 +100,13 @@ func TestDelivering(t *testing.T) {
 			t.Errorf("told %+v", a)
 		}
 	}
+	answers := make(chan Answer, 1)
+	answered := g.delivering(func(a Answer) { answers <- a })
+	g.reader.Store(nil) // another tenure begins
+	answered(Answer{Outcome: api.Sold, Claim: Claim{State: api.Sold, Units: []int64{2}}})
+	if a := <-answers; !reflect.DeepEqual(a.Claim.Payloads, seats("A2")) {
+		t.Errorf("told %+v at the end of a tenure", a)
+	}
 	none := new(goods)
 	told := false
 	none.delivering(func(Answer) { told = true })(Answer{Outcome: api.Sold, Claim: Claim{Units: []int64{1}}})
