@@ -200,9 +200,15 @@ func (p *Plan) goods(desired spec.Sale, actual *Actual) (digest []byte, err erro
 		return nil, fmt.Errorf("sale %s: nobody has read what its units are", p.Sale)
 	case is.Err != nil:
 		return nil, is.Err
-	case len(is.rows) > ledger.MaxRows:
+	}
+	rows := len(is.rows)
+	if actual.Sale.Live() { // the rows of units that are there stay
+		rows += len(actual.Sale.Newest().GetSettings().GetRows())
+	}
+	switch {
+	case rows > ledger.MaxRows:
 		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s has units in %d rows, and at most %d are counted with", p.Sale, len(is.rows), ledger.MaxRows),
+			Reason: fmt.Sprintf("sale %s would have units in %d rows, with those that earlier plans added, and at most %d are counted with", p.Sale, rows, ledger.MaxRows),
 			Remedy: "Leave choose out, or make of several rows one.",
 		}
 	case len(is.Taken) > 0 && actual.Sale.Live() && string(actual.Sale.Newest().GetUnits()) == string(is.Digest[:]):

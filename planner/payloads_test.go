@@ -419,6 +419,31 @@ func TestRowsOfUnits(t *testing.T) {
 	}
 }
 
+// Rows are counted with those that earlier plans have added: no shard takes more of them.
+func TestTooManyRows(t *testing.T) {
+	g := newGoodsSale(t, false)
+	declare := func(n int) spec.Sale {
+		var names, lines []string
+		for i := range n {
+			names = append(names, fmt.Sprintf("S%05d", i))
+			lines = append(lines, fmt.Sprintf("S%05d,%d", i, i%2))
+		}
+		s := g.declare(names...)
+		s.Units.Choose, s.Units.Column = true, "seat"
+		if err := os.WriteFile(g.path, []byte("seat,row\n"+strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := declare(ledger.MaxRows)
+	p, is := g.plan(s)
+	g.mustCarryOut(p, s, is)
+	s = declare(ledger.MaxRows + 1)
+	if _, err := Make(s, g.read(s)); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "rows") {
+		t.Errorf("one row more is planned: %v", err)
+	}
+}
+
 // killWhenTaken carries a plan out until as many shards have taken its generation.
 func (g *goodsSale) killWhenTaken(killed *process, generation uint64, shards int) {
 	for have := 0; have < shards || g.actual().Sale.Generation() < generation; killed.step(inOrder) {
