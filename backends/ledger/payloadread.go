@@ -38,10 +38,16 @@ type PayloadReader struct {
 
 // keptSlot is what a slot of the log of units has, opened.
 type keptSlot struct {
-	plan    Hash
 	units   Range
 	columns []string
-	unpack  []units.Unit
+	values  []string // of one unit after the other, as many as there are columns
+}
+
+// of returns what a unit is, which the slot has.
+func (k *keptSlot) of(unit int64) Payload {
+	n := len(k.columns)
+	at := int(unit-k.units.First) * n
+	return Payload{Columns: k.columns, Values: k.values[at : at+n : at+n]}
 }
 
 // keptSlots is how many slots are kept. A slot has some 64 kB.
@@ -109,8 +115,7 @@ func (r *PayloadReader) keptUnit(unit int64) (Payload, bool) {
 	if kept == nil {
 		return Payload{}, false
 	}
-	u := kept.unpack[unit-kept.units.First]
-	return Payload{Columns: kept.columns, Values: append([]string{u.Name}, u.Attributes...)}, true
+	return kept.of(unit), true
 }
 
 // Read returns what units are, in their order.
@@ -183,20 +188,23 @@ func (f lockedFolder) Fold(entry []byte) error {
 
 // load reads a slot and keeps it. reading is held.
 func (r *PayloadReader) load(ctx context.Context, plan Hash, unit int64, slot uint64) error {
-	_, entries, err := r.logs.Read(ctx, r.fold.log, slot, 1)
-	switch {
-	case err != nil:
-		return fmt.Errorf("reading log %s: %w", r.fold.log, err)
-	case len(entries) == 0:
-		return fmt.Errorf("log %s: %w", r.fold.log, ErrGone)
-	}
-	op, err := PayloadAt(entries[0], plan, unit)
+	op, err := readPayload(ctx, r.logs, r.fold.log, slot)
 	if err != nil {
 		return err
 	}
-	opened, err := OpenPayload(r.key, r.fold.log, op)
+	if string(op.GetPlan()) != string(plan[:]) || unit < op.GetFirst() || unit >= op.GetFirst()+op.GetCount() {
+		return fmt.Errorf("%w: log %s, slot %d does not have unit %d", ErrCorrupt, r.fold.log, slot, unit)
+	}
+	opened, err := openPayload(r.key, r.fold.log, op)
 	if err != nil {
 		return err
+	}
+	kept := &keptSlot{units: Range{op.GetFirst(), op.GetCount()}, columns: op.GetColumns()}
+	for _, u := range opened {
+		kept.values = append(append(kept.values, u.Name), u.Attributes...)
+	}
+	if len(kept.values) != len(opened)*len(kept.columns) {
+		return fmt.Errorf("%w: log %s, slot %d has units with more columns than it names, or fewer", ErrCorrupt, r.fold.log, slot)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,9 +212,29 @@ func (r *PayloadReader) load(ctx context.Context, plan Hash, unit int64, slot ui
 		delete(r.kept, r.oldest[0])
 		r.oldest = r.oldest[1:]
 	}
-	r.kept[slot] = &keptSlot{plan: plan, units: Range{op.GetFirst(), op.GetCount()}, columns: op.GetColumns(), unpack: opened}
+	r.kept[slot] = kept
 	r.oldest = append(r.oldest, slot)
 	return nil
+}
+
+// readPayload reads one slot of a log of units.
+func readPayload(ctx context.Context, logs Logs, log string, slot uint64) (*pb.Payload, error) {
+	_, entries, err := logs.Read(ctx, log, slot, 1)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading log %s: %w", log, err)
+	case len(entries) == 0:
+		return nil, fmt.Errorf("log %s: %w", log, ErrGone)
+	}
+	commit := new(pb.Commit)
+	if err := proto.Unmarshal(entries[0], commit); err != nil {
+		return nil, fmt.Errorf("%w: log %s, slot %d does not decode: %w", ErrCorrupt, log, slot, err)
+	}
+	op, err := payloadOf(commit)
+	if err != nil {
+		return nil, fmt.Errorf("%w: log %s, slot %d: %w", ErrCorrupt, log, slot, err)
+	}
+	return op, nil
 }
 
 // FitsUnits says whether what the units of a sale's present run are can be read with a key;
@@ -216,20 +244,9 @@ func FitsUnits(ctx context.Context, logs Logs, sale *Sale, key *units.Key) error
 		return nil
 	}
 	log := spec.UnitsLog(sale.UID())
-	_, entries, err := logs.Read(ctx, log, 0, 1)
-	switch {
-	case err != nil:
-		return fmt.Errorf("reading log %s: %w", log, err)
-	case len(entries) == 0:
-		return fmt.Errorf("log %s: %w", log, ErrGone)
-	}
-	commit := new(pb.Commit)
-	if err := proto.Unmarshal(entries[0], commit); err != nil {
-		return fmt.Errorf("%w: log %s does not decode: %w", ErrCorrupt, log, err)
-	}
-	op, err := payloadOf(commit)
+	op, err := readPayload(ctx, logs, log, 0)
 	if err == nil {
-		_, err = OpenPayload(key, log, op)
+		_, err = openPayload(key, log, op)
 	}
 	return err
 }
@@ -247,8 +264,8 @@ func SealPayload(key *units.Key, random io.Reader, log string, plan Hash, first 
 	return op, err
 }
 
-// OpenPayload is SealPayload backwards.
-func OpenPayload(key *units.Key, log string, op *pb.Payload) ([]units.Unit, error) {
+// openPayload is SealPayload backwards.
+func openPayload(key *units.Key, log string, op *pb.Payload) ([]units.Unit, error) {
 	packed := op.GetUnits()
 	if op.GetKey() != "" {
 		switch {
@@ -354,10 +371,11 @@ func (r *PayloadReader) each(ctx context.Context, from int64, each func(number i
 				return err
 			}
 			r.mu.Lock()
-			us := r.kept[slot].unpack
+			kept := r.kept[slot]
 			r.mu.Unlock()
 			for ; unit < beside.end(); unit++ {
-				if err := each(unit, us[unit-beside.First]); err != nil {
+				has := kept.of(unit).Values
+				if err := each(unit, units.Unit{Name: has[0], Attributes: has[1:]}); err != nil {
 					return err
 				}
 			}
@@ -369,7 +387,7 @@ func (r *PayloadReader) each(ctx context.Context, from int64, each func(number i
 // exportClaim is the line of a claim, with what its units are.
 func (r *PayloadReader) exportClaim(ctx context.Context, sale string, shard int, c Claim, packets *exportedPackets) (ExportClaim, error) {
 	line := exportClaim(sale, shard, c, packets)
-	payloads, err := r.OfClaim(ctx, c)
+	payloads, err := r.ofClaim(ctx, c)
 	if err != nil {
 		return line, fmt.Errorf("claim %s: %w", line.Claim, err)
 	}
@@ -379,9 +397,9 @@ func (r *PayloadReader) exportClaim(ctx context.Context, sale string, shard int,
 	return line, nil
 }
 
-// OfClaim returns what the units of a claim are, as far as its buyer has been told: nothing
+// ofClaim returns what the units of a claim are, as far as its buyer has been told: nothing
 // of secrets if it was never sold. A nil reader is one of units that are numbers.
-func (r *PayloadReader) OfClaim(ctx context.Context, c Claim) ([]Payload, error) {
+func (r *PayloadReader) ofClaim(ctx context.Context, c Claim) ([]Payload, error) {
 	if r == nil || !r.Tells(c.State == StateSold || c.State == StateRefunded) {
 		return nil, nil
 	}

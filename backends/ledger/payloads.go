@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -115,16 +113,6 @@ func (p *Payloads) Stored(plan Hash) int64 {
 	return 0
 }
 
-// Key returns the id of the key that the units of a plan are sealed with, and the names of
-// what each of them has; false: none is stored.
-func (p *Payloads) Key(plan Hash) (key string, columns []string, ok bool) {
-	known := p.plans[plan]
-	if known == nil {
-		return "", nil, false
-	}
-	return known.key, known.columns, true
-}
-
 // Find returns the slot that has a unit of a plan, and the units beside it there.
 func (p *Payloads) Find(plan Hash, unit int64) (slot uint64, beside Range, ok bool) {
 	known := p.plans[plan]
@@ -150,23 +138,6 @@ func (p *Payloads) Entry(writer []byte, timeUs int64, op *pb.Payload) (*Entry, e
 	}
 	head := Head{Slot: p.next, Hash: hash, TimeUs: commit.GetTimeUs()}
 	return &Entry{Commit: commit, Hash: hash, Bytes: stored, Head: head.Encode()}, nil
-}
-
-// PayloadAt decodes an entry of such a log that was read by itself, for a unit that Find
-// has said is there.
-func PayloadAt(entry []byte, plan Hash, unit int64) (*pb.Payload, error) {
-	commit := new(pb.Commit)
-	if err := proto.Unmarshal(entry, commit); err != nil {
-		return nil, fmt.Errorf("%w: a slot of the units' log does not decode: %w", ErrCorrupt, err)
-	}
-	op, err := payloadOf(commit)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	if string(op.GetPlan()) != string(plan[:]) || unit < op.GetFirst() || unit >= op.GetFirst()+op.GetCount() {
-		return nil, fmt.Errorf("%w: a slot of the units' log does not have unit %d", ErrCorrupt, unit)
-	}
-	return op, nil
 }
 
 // Added is what one plan has added to a run.

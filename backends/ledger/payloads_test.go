@@ -194,11 +194,11 @@ func TestPayloadSealedToItsPlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := OpenPayload(key, "log", op); err != nil || got[0].Name != "A" {
+		if got, err := openPayload(key, "log", op); err != nil || got[0].Name != "A" {
 			t.Fatalf("%v: %v", got, err)
 		}
 		log := move(op)
-		if _, err := OpenPayload(key, log, op); !errors.Is(err, ErrCorrupt) {
+		if _, err := openPayload(key, log, op); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -232,7 +232,7 @@ func TestExportPayloads(t *testing.T) {
 		t.Errorf("an altered payload passes: %v", err)
 	}
 	for state, told := range map[ClaimState]bool{StateSold: true, StateRefunded: true, StateHeld: false, StateExpired: false, StateCancelled: false} {
-		got, err := goods.reader().OfClaim(t.Context(), Claim{State: state, Units: []int64{1}})
+		got, err := goods.reader().ofClaim(t.Context(), Claim{State: state, Units: []int64{1}})
 		if err != nil || (len(got) > 0) != told {
 			t.Errorf("of a claim that is %v: %v, %v", state, got, err)
 		}
