@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -81,25 +80,31 @@ func (g *goods) deliver(ctx context.Context, a *Answer) {
 	if reader == nil {
 		return
 	}
-	for c := range told(a) {
-		for try := 1; !g.deliverKept(reader, c); try++ {
-			_, err := reader.Read(ctx, c.Units)
-			if err == nil {
-				g.failed.Store(nil)
-				continue
-			}
-			g.failed.Store(&err)
-			c.Undelivered = true
-			if try == goodsTries || !pause(ctx, goodsPause) {
-				break
-			}
+	g.deliverClaim(ctx, reader, &a.Claim)
+	for i := range a.Claims {
+		g.deliverClaim(ctx, reader, &a.Claims[i])
+	}
+}
+
+func (g *goods) deliverClaim(ctx context.Context, reader *ledger.PayloadReader, c *Claim) {
+	for try := 1; !deliverKept(reader, c); try++ {
+		payloads, err := reader.Read(ctx, c.Units)
+		if err == nil {
+			g.failed.Store(nil)
+			c.Payloads, c.Undelivered = payloads, false
+			return
+		}
+		g.failed.Store(&err)
+		c.Undelivered = true
+		if try == goodsTries || !pause(ctx, goodsPause) {
+			return
 		}
 	}
 }
 
 // deliverKept is deliver for one claim, if nothing has to be read for it.
-func (g *goods) deliverKept(reader *ledger.PayloadReader, c *Claim) bool {
-	if !reader.Tells(c.State == api.Sold || c.State == api.Refunded) {
+func deliverKept(reader *ledger.PayloadReader, c *Claim) bool {
+	if len(c.Units) == 0 || !reader.Tells(c.State == api.Sold || c.State == api.Refunded) {
 		return true
 	}
 	payloads, ok := reader.Kept(c.Units)
@@ -117,19 +122,23 @@ func (g *goods) delivering(answered func(Answer)) func(Answer) {
 		return answered
 	}
 	return func(a Answer) {
-		kept := true
-		for c := range told(&a) {
-			kept = kept && g.deliverKept(reader, c)
+		kept := deliverKept(reader, &a.Claim)
+		for i := range a.Claims {
+			kept = deliverKept(reader, &a.Claims[i]) && kept
 		}
 		if kept {
 			answered(a)
-			return
+		} else {
+			g.deliverLater(a, answered)
 		}
-		go func() {
-			g.deliverNow(&a)
-			answered(a)
-		}()
 	}
+}
+
+func (g *goods) deliverLater(a Answer, answered func(Answer)) {
+	go func() {
+		g.deliverNow(&a)
+		answered(a)
+	}()
 }
 
 // deliverNow is deliver for whoever looks claims up.
@@ -137,20 +146,6 @@ func (g *goods) deliverNow(a *Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), goodsPatience)
 	defer cancel()
 	g.deliver(ctx, a)
-}
-
-// told are the claims with units that an answer tells of.
-func told(a *Answer) iter.Seq[*Claim] {
-	return func(yield func(*Claim) bool) {
-		if len(a.Claim.Units) > 0 && !yield(&a.Claim) {
-			return
-		}
-		for i := range a.Claims {
-			if len(a.Claims[i].Units) > 0 && !yield(&a.Claims[i]) {
-				return
-			}
-		}
-	}
 }
 
 // goodsPatience is how long an answer waits for what its units are, where whoever asked has
