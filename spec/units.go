@@ -34,6 +34,20 @@ type Units struct {
 	Choose   bool   // buyers may choose units by name; not with Secret
 }
 
+// Rows are how many names each item of Ranges has, in their order: units of one item lie
+// side by side, those of two do not. None for nil, and for units of a file.
+func (u *Units) Rows() (counts []int64) {
+	if u == nil {
+		return nil
+	}
+	for _, text := range u.Ranges {
+		if r, f := readRange(text); f == nil { // else neither Load nor FromJSON takes it
+			counts = append(counts, r.count())
+		}
+	}
+	return counts
+}
+
 // Limits of what units are declared to be.
 const (
 	MaxUnits     = 100_000_000 // that are more than numbers: plan remembers each while it compares

@@ -13,8 +13,8 @@ import (
 	"salectl/executor"
 )
 
-// maxBody is the most that the body of a claim may have. A claim takes less than
-// a tenth of it, or half if every letter of the user's id is escaped.
+// maxBody is the most that the body of a claim may have. A claim takes less than a tenth of
+// it, or half if every letter of the user's id is escaped; the rest is for names of units.
 const maxBody = 4096
 
 // buffers are what one claim needs while it is read and answered.
