@@ -226,8 +226,21 @@ func newPlan(kind Kind, actual *Actual) *Plan {
 	}
 }
 
-// carry makes p a plan that appends planned, and completes it.
+// carry makes p a plan that appends planned, and completes it. What no shard could take is
+// refused here, and not by an apply.
 func (p *Plan) carry(planned *pb.Planned) error {
+	switch err := ledger.CheckPlanned(planned); {
+	case errors.Is(err, ledger.ErrTooLarge):
+		return &Refusal{
+			Reason: fmt.Sprintf("sale %s: the plan does not fit into a slot of the sale's log: %v", p.Sale, err),
+			Remedy: "Change fewer units at a time: those whose numbers follow each other take the least room.",
+		}
+	case err != nil:
+		return &Refusal{
+			Reason: fmt.Sprintf("sale %s: generation %d could not be taken by its shards: %v", p.Sale, planned.GetGeneration(), err),
+			Remedy: "Declare it otherwise. Nothing was changed.",
+		}
+	}
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(planned)
 	if err != nil {
 		return fmt.Errorf("encoding the plan of sale %s: %w", p.Sale, err)

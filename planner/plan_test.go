@@ -765,3 +765,36 @@ func TestALedgerOfAnotherKind(t *testing.T) {
 		t.Errorf("plan: %v", err)
 	}
 }
+
+// What the shards could not take is refused by the plan, with what to do, and not by an apply.
+func TestPlanRefusesWhatShardsWould(t *testing.T) {
+	w := newWorld(t)
+	refused := func(what string, _ *Plan, err error) {
+		t.Helper()
+		var r *Refusal
+		if !errors.As(err, &r) || !strings.Contains(r.Reason, what) || r.Remedy == "" {
+			t.Errorf("it is planned, or refused otherwise than for %q: %v", what, err)
+		}
+	}
+	long := with(tickets(10), func(s *spec.Sale) {
+		s.Payment = &spec.Payment{HoldFor: 200 * 365 * 24 * time.Hour, Late: spec.LateRefuse}
+	})
+	p, err := Make(long, w.actual())
+	refused("shard 0: a payment", p, err)
+
+	w.mustApply(tickets(10))
+	w.drift(func(s *pb.Settings) { s.Choose, s.Rows = true, []*pb.Range{{First: 1, Count: 2}} })
+	p, err = Make(tickets(12), w.actual())
+	refused("rows of units that nobody may choose", p, err)
+}
+
+func TestPlanRefusesWhatDoesNotFit(t *testing.T) {
+	scattered := new(pb.Planned)
+	scattered.Shards = []*pb.ShardChange{{}}
+	for i := range int64(200_000) {
+		scattered.Shards[0].Drop = append(scattered.Shards[0].Drop, &pb.Range{First: 1 + 2*i, Count: 1})
+	}
+	if err := (&Plan{Sale: "tickets"}).carry(scattered); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "fewer units at a time") {
+		t.Errorf("units in 200,000 places go at once: %v", err)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -166,20 +168,42 @@ func (s *Sale) Shards() int {
 // ShardGeneration returns what a generation does to one shard, as the op that
 // its log takes.
 func (s *Sale) ShardGeneration(generation uint64, shard int) *pb.Generation {
-	p := s.generations[generation-1]
+	return shardGeneration(s.generations[generation-1], shard)
+}
+
+func shardGeneration(p *pb.Planned, shard int) *pb.Generation {
 	change := p.GetShards()[shard]
 	return &pb.Generation{
-		Number: generation, Add: change.GetAdd(), Remove: change.GetRemove(), Drop: change.GetDrop(), Restore: change.GetRestore(), Settings: p.GetSettings(),
+		Number: p.GetGeneration(), Add: change.GetAdd(), Remove: change.GetRemove(), Drop: change.GetDrop(), Restore: change.GetRestore(), Settings: p.GetSettings(),
 	}
 }
 
+// CheckPlanned says why a generation could not be taken, whatever units the shards have: its
+// entry would be ErrTooLarge, or a shard refuses what it is to do. Once it were in the sale's
+// log, no shard could go on to any later one.
+func CheckPlanned(p *pb.Planned) error {
+	if size := proto.Size(p); size > MaxEntry {
+		return fmt.Errorf("%d bytes: %w, which takes %d", size, ErrTooLarge, MaxEntry)
+	}
+	for i := range p.GetShards() {
+		if _, err := changeOf(shardGeneration(p, i)); err != nil {
+			return fmt.Errorf("shard %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
 // Entry encodes a commit of ops to follow, by a writer whose clock says timeUs.
-// It fails on ops that the sale, as it is now, could not take.
+// It fails on ops that the sale, as it is now, could not take, or its shards could not.
 func (s *Sale) Entry(writer []byte, timeUs int64, ops ...*pb.Op) (*Entry, error) {
 	after := *s
 	after.generations, after.slots = slices.Clip(s.generations), slices.Clip(s.slots)
 	for _, op := range ops {
-		if err := after.applyOp(op); err != nil {
+		err := after.applyOp(op)
+		if planned := op.GetPlanned(); err == nil && planned != nil {
+			err = CheckPlanned(planned)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("log %s, slot %d: %w", s.log, s.next, err)
 		}
 	}

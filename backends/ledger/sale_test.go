@@ -180,3 +180,38 @@ func TestSaleRemembers(t *testing.T) {
 		t.Error("a new run remembers the old one")
 	}
 }
+
+// No generation comes into a sale's log that its shards could not take.
+func TestCheckPlanned(t *testing.T) {
+	scattered := func() (all []*pb.Range) {
+		for i := range int64(200_000) {
+			all = append(all, &pb.Range{First: 1 + 2*i, Count: 1})
+		}
+		return all
+	}()
+	for name, test := range map[string]struct {
+		change func(*pb.Planned)
+		want   string
+	}{
+		"a plan":                        {func(*pb.Planned) {}, ""},
+		"rows and no choice":            {func(p *pb.Planned) { p.Settings.Rows = []*pb.Range{{First: 1, Count: 1}} }, "shard 0: rows of units"},
+		"half a rule set":               {func(p *pb.Planned) { p.Settings.Rules = []byte("half") }, "shard 0: a rule set"},
+		"a hold without end":            {func(p *pb.Planned) { p.Settings.Payment = &pb.Payment{} }, "shard 0: a payment"},
+		"a unit that comes twice":       {func(p *pb.Planned) { p.Shards[1].Add = []*pb.Range{{First: 7, Count: 2}, {First: 8, Count: 1}} }, "shard 1: units 8"},
+		"fewer than no units that go":   {func(p *pb.Planned) { p.Shards[1].Remove = -1 }, "shard 1: a generation cannot remove"},
+		"a range of no units that stay": {func(p *pb.Planned) { p.Shards[0].Restore = []*pb.Range{{First: 7}} }, "shard 0: units 7+0"},
+		"units in many places":          {func(p *pb.Planned) { p.Shards[0].Drop = scattered }, ErrTooLarge.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := planned(1, pb.Phase_OPEN)
+			test.change(p)
+			err := CheckPlanned(p)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			if _, entry := NewSale("sale/tickets").Entry([]byte("12345678"), 1, planOp(p)); (entry == nil) != (err == nil) {
+				t.Errorf("the sale's log says %v to it", entry)
+			}
+		})
+	}
+}
