@@ -146,9 +146,18 @@ func codes(n int) (all []string) {
 	return all
 }
 
-// killed carries out a plan up to its kill-th call; false if it ended before.
+// killed carries out a plan up to its kill-th call; false if it succeeded before.
 func (g *goodsSale) killed(p *process, kill int, how fate) bool {
 	g.Helper()
+	stopped := g.stopped(p, kill, how)
+	if p.err != nil {
+		g.Fatalf("before call %d: %v", kill, p.err)
+	}
+	return stopped
+}
+
+// stopped is killed for a plan that may fail; false if it ended before.
+func (g *goodsSale) stopped(p *process, kill int, how fate) bool {
 	for calls := 1; !p.done; p.step(inOrder) {
 		if len(p.queue) == 0 {
 			continue
@@ -163,9 +172,6 @@ func (g *goodsSale) killed(p *process, kill int, how fate) bool {
 			return true
 		}
 		calls++
-	}
-	if p.err != nil {
-		g.Fatalf("before call %d: %v", kill, p.err)
 	}
 	return false
 }
@@ -190,6 +196,35 @@ func TestKilledWhileUnitsAreStored(t *testing.T) {
 						t.Fatalf("killed at call %d: there still is to do: %+v", kill, p.Actions)
 					}
 				}
+			}
+		})
+	}
+}
+
+// What a file says when its units are stored is what it said when the plan was made, or
+// nothing is stored: neither is the plan carried out, nor does the same plan, carried out when
+// the file is as it was again, sell what it said in between.
+func TestUnitsChangedWhileTheyAreStored(t *testing.T) {
+	for _, how := range []fate{served, dropped, delayed} {
+		t.Run(how.String(), func(t *testing.T) {
+			for kill, more := 1, true; more; kill++ {
+				g := newGoodsSale(t, true)
+				g.slots = 4
+				was := codes(12) // the last slot is full
+				s := g.declare(was...)
+				p, is := g.plan(s)
+				altered := codes(12)
+				altered[11] = "B12"
+				g.declare(altered...)
+				proc := g.begin(p, s, is)
+				more = g.stopped(proc, kill, how)
+				if !more && (proc.err == nil || !strings.Contains(proc.err.Error(), "the file changed")) {
+					t.Fatalf("the file has changed since the plan was made, and the plan is carried out: %v", proc.err)
+				}
+				g.declare(was...)
+				g.mustCarryOut(p, s, g.small(g.read(s).NewUnits()))
+				g.land()
+				g.wantUnits(s, was...)
 			}
 		})
 	}

@@ -12,8 +12,8 @@ type Change struct {
 	Gone  []int64 // numbers of the units that are declared no more, ascending
 	Added int64   // units that are declared and not there
 
-	lines  []uint64 // a bit for each line of which the unit is added
-	digest [32]byte // of what was compared
+	lines []uint64 // a bit for each line of which the unit is added
+	seen  *seen    // of what was compared
 }
 
 // Have hands over the units that a sale has, in any order, each with its number, until each
@@ -27,11 +27,11 @@ const matched = 1 << 63
 // twice where it has to look at a unit again. A unit that is declared under the name of one
 // that is there, with other attributes, is refused. So is what Check refuses.
 func (s *Source) Compare(ctx context.Context, have Have) (*Change, error) {
-	marks, summary, err := s.index(ctx)
+	marks, _, err := s.index(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &Change{digest: summary.Digest}
+	c := &Change{seen: s.seen}
 	doubts, doubtful := map[int64]uint64{}, int64(0) // hashes of names by number; how many there would be
 	err = have(func(number int64, u Unit) error {
 		hash := s.hash(u.Name)
@@ -130,12 +130,12 @@ func (c *Change) added(line uint64) bool {
 }
 
 // New hands over the units that are added, in their order; all if c is nil. As with Read,
-// what was handed over counts for nothing if there is an error.
+// these are units that the first reading has seen, also if there is an error.
 func (s *Source) New(ctx context.Context, c *Change, each func(Unit) error) error {
 	if c == nil {
 		return s.Read(ctx, each)
 	}
-	s.digest = &c.digest // also if this is another source than the one that compared
+	s.seen = c.seen // also if this is another source than the one that compared
 	problems := s.problems()
 	if _, err := s.scan(ctx, problems, func(line int64, u Unit) error {
 		if !c.added(uint64(line)) {

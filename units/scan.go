@@ -19,7 +19,8 @@ import (
 // scan reads everything once. It calls each for every unit that is in order, with its line
 // or, with ranges, its place from 1 on, and goes on behind one that is not. The error is one
 // of each, of ctx, or of a file that cannot be read or has changed; what is wrong with the
-// units is in problems.
+// units is in problems. Behind the first scan that came to its end, each is called for no
+// unit that this one has not seen in its place.
 func (s *Source) scan(ctx context.Context, problems *problems, each func(line int64, u Unit) error) (Summary, error) {
 	p := &pass{source: s, ctx: ctx, problems: problems, each: each}
 	var err error
@@ -44,14 +45,25 @@ func (s *Source) scan(ctx context.Context, problems *problems, each func(line in
 	if p.sum != nil {
 		p.sum.Sum(summary.Digest[:0])
 	}
-	if s.digest == nil {
-		s.digest = &summary.Digest
+	if s.seen == nil {
+		s.seen = &seen{digest: summary.Digest, parts: p.parts}
 	}
-	if *s.digest != summary.Digest {
+	if s.seen.digest != summary.Digest {
 		return Summary{}, s.changed()
 	}
-	return summary, nil
+	return summary, p.handOver()
 }
+
+// seen is what a scan has come to, for later ones to be held against: the digest of all, and
+// those up to the end of each part.
+type seen struct {
+	digest [32]byte
+	parts  [][32]byte
+}
+
+// partSize is how many bytes of units are held back, about, until they are known to be those
+// that the first scan has seen.
+const partSize = 64 << 10
 
 // pass is one reading of all units.
 type pass struct {
@@ -62,6 +74,15 @@ type pass struct {
 	units    int64     // with those that are not in order
 	sum      hash.Hash // of the columns, and the units so far; nil: the columns are not in order
 	fields   []byte    // of the unit that is read; kept for the next
+
+	parts [][32]byte // that have come to their end
+	size  int        // bytes of the present part
+	held  []heldUnit // its units, for which each was not called yet
+}
+
+type heldUnit struct {
+	line int64
+	unit Unit
 }
 
 // newDigest is for the columns and all units.
@@ -82,7 +103,39 @@ func (s *Source) newDigest() hash.Hash {
 func (p *pass) unit(line int64, u Unit) error {
 	p.fields = u.appendFields(p.fields[:0])
 	p.sum.Write(p.fields)
-	return p.each(line, u)
+	if p.source.seen != nil {
+		p.held = append(p.held, heldUnit{line, u})
+	} else if err := p.each(line, u); err != nil {
+		return err
+	}
+	if p.size += len(p.fields); p.size < partSize {
+		return nil
+	}
+	p.size = 0
+	return p.endPart()
+}
+
+// endPart hands the units of a part over, unless the first scan has seen others.
+func (p *pass) endPart() error {
+	n := len(p.parts)
+	p.parts = append(p.parts, [32]byte{})
+	p.sum.Sum(p.parts[n][:0])
+	if first := p.source.seen; first != nil && (n >= len(first.parts) || p.parts[n] != first.parts[n]) {
+		return p.source.changed()
+	}
+	return p.handOver()
+}
+
+// handOver calls each for the units that are held back.
+func (p *pass) handOver() error {
+	for _, h := range p.held {
+		if err := p.each(h.line, h.unit); err != nil {
+			return err
+		}
+	}
+	clear(p.held)
+	p.held = p.held[:0]
+	return nil
 }
 
 // file reads the units of a file.

@@ -13,7 +13,7 @@
 //
 // A file may have millions of units. They are read line by line, as often as it takes, and
 // what is remembered of a unit is two hashes and its line, see mark. A file that changes
-// between two readings is refused. No text of a file with secret units ever stands in an
+// between two readings is refused, before a unit that has changed is handed over. No text of a file with secret units ever stands in an
 // error, but for the name of a column that is nearly the one declared.
 package units
 
@@ -38,7 +38,7 @@ type Source struct {
 	units   spec.Units
 	key     *Key
 	columns []string
-	digest  *[32]byte                // of the first reading that came to its end
+	seen    *seen                    // by the first reading that came to its end
 	size    int64                    // of the file, when it was last opened
 	hash    func(name string) uint64 // for names; tests let them collide
 	whole   func(u Unit) uint64      // for a unit with its attributes
@@ -109,10 +109,11 @@ func (s *Source) Check(ctx context.Context) (Summary, error) {
 	return summary, err
 }
 
-// Read hands over all units in their order, until each returns an error. What was handed
-// over counts for nothing if there is an error: the file may be seen to have changed, or to
-// have too few units, when it has come to its end. It does not look for names that are
-// there twice, as Check does.
+// Read hands over all units in their order, until each returns an error. Behind a Check these
+// are units that it has seen: where the file has changed since, Read ends with an error before
+// it. Without one, what was handed over counts for nothing if there is an error, since the file
+// may turn out to have too few units. It does not look for names that are there twice, as
+// Check does.
 func (s *Source) Read(ctx context.Context, each func(Unit) error) error {
 	problems := s.problems()
 	if _, err := s.scan(ctx, problems, func(_ int64, u Unit) error {

@@ -449,6 +449,42 @@ func TestFilesThatChange(t *testing.T) {
 	}
 }
 
+// Behind a first reading no unit is handed over that it has not seen in its place, wherever
+// the file has changed since, and whether it is read on or not.
+func TestChangedUnitsAreNotHandedOver(t *testing.T) {
+	const units = 20_000 // several parts
+	lines := []string{"code"}
+	for i := range units {
+		lines = append(lines, fmt.Sprintf("CODE-%08d", i))
+	}
+	text := strings.Join(lines, "\n") + "\n"
+	for _, line := range []int{1, units / 2, units} {
+		for name, open := range map[string]func(testing.TB, int64, string) *Source{"public": publicFile, "secret": secretFile} {
+			s := open(t, units, text)
+			if _, err := s.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			altered := strings.Replace(text, lines[line], strings.ToLower(lines[line]), 1)
+			if err := os.WriteFile(s.units.File, []byte(altered), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			read := 0
+			err := s.Read(t.Context(), func(u Unit) error {
+				if read++; u.Name != lines[read] {
+					t.Fatalf("%s: line %d has changed, and unit %d is handed over as %s", name, line, read, u.Name)
+				}
+				return nil
+			})
+			if got := told(t, s, err); !strings.Contains(got, "the file changed") {
+				t.Errorf("%s: line %d has changed: %s", name, line, got)
+			}
+			if line == units && read < units/2 {
+				t.Errorf("%s: all but the last line are as they were, and %d are handed over", name, read)
+			}
+		}
+	}
+}
+
 func TestReadEndsEarly(t *testing.T) {
 	enough := errors.New("enough")
 	calls := 0
