@@ -40,8 +40,8 @@ type UnitsActual struct {
 }
 
 // ReadUnits reads what the units of a sale are, and holds it against what the present run
-// has. Only where that differs from what was applied last it reads the logs of the shards. A
-// nil source: a unit is a number, and so is what is returned nil.
+// has. Only where that differs from what was applied last, or claims were refunded, it reads the
+// logs of the shards. A nil source: a unit is a number, and so is what is returned nil.
 func ReadUnits(ctx context.Context, logs ledger.Logs, declared *spec.Units, source *units.Source, actual *Actual) *UnitsActual {
 	if source == nil {
 		return nil
@@ -68,8 +68,8 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 	case !sale.Live():
 		u.Added = is.Count
 		return nil
-	case string(sale.Newest().GetUnits()) == string(u.Digest[:]) && actual.limits() <= is.Count:
-		return nil // else a unit has stayed that was to go
+	case string(sale.Newest().GetUnits()) == string(u.Digest[:]) && !actual.refunded() && actual.limits() <= is.Count:
+		return nil // else a unit may have stayed that was to go
 	}
 	shards, err := ledger.LoadShards(ctx, logs, sale)
 	if err != nil {
@@ -106,8 +106,24 @@ func (u *UnitsActual) read(ctx context.Context, logs ledger.Logs, actual *Actual
 		u.Gone = append(u.Gone, s.AvailableUnits().Those(gone))
 		u.Leaving = append(u.Leaving, leaving[i].Without(u.change.Gone))
 	}
-	u.Taken = slices.DeleteFunc(gone, func(unit int64) bool { return among(u.Gone, unit) })
+	retired := retiredUnits(shards)
+	u.Taken = slices.DeleteFunc(gone, func(unit int64) bool { return among(u.Gone, unit) || retired.Has(unit) })
 	return nil
+}
+
+// retiredUnits are those that refunds have taken out of the sale: nobody has them.
+func retiredUnits(shards []*ledger.State) (retired ledger.Units) {
+	for _, s := range shards {
+		if s.Refunded == 0 {
+			continue
+		}
+		for i := range s.Claims() {
+			if c := s.Claim(i); c.Retired {
+				retired.Include(c.Units)
+			}
+		}
+	}
+	return retired
 }
 
 // rowColumn is the column of a file that says in which row a place is.
@@ -182,6 +198,12 @@ func (a *Actual) limits() (sum int64) {
 		}
 	}
 	return sum
+}
+
+// refunded says whether a claim was, as far as the shards could be read: its units may have
+// gone out of the sale, and the shards' limits are lower without them.
+func (a *Actual) refunded() bool {
+	return slices.ContainsFunc(a.Shards, func(s ShardActual) bool { return s.Head != nil && s.Head.Refunded > 0 })
 }
 
 // among says whether a unit is in one of some sets.

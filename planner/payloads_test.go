@@ -357,6 +357,62 @@ func TestPlanAfterARefundedSecret(t *testing.T) {
 	g.wantUnits(s, codes(9)[1:]...)
 }
 
+// A unit that was to go and was sold goes when its claim is refunded, also where a refund has
+// taken another one out of the sale: so many units as are declared need not be those.
+func TestUnitGoesAfterItsRefund(t *testing.T) {
+	g := newGoodsSale(t, false)
+	s := g.declare(codes(9)...)
+	p, is := g.plan(s)
+	g.mustCarryOut(p, s, is)
+	s = g.declare(codes(9)[1:]...)
+	p, is = g.plan(s)
+	o := g.owner(0)
+	o.claim(1) // unit 1, A01
+	g.mustCarryOut(p, s, is)
+	o = g.owner(0)
+	o.claim(1) // unit 2, A02
+	refund := func(claim int, retire bool) {
+		t.Helper()
+		if err := o.append(func(d *ledger.Draft) { d.Refund(o.state.Claim(claim), "ops", "", retire) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refund(1, true)
+	p, _ = g.plan(s)
+	if !p.Empty() || !strings.Contains(fmt.Sprint(p.Warnings), "are not declared any more that somebody has got all the same, or that are between two shards: 1]") {
+		t.Errorf("with a unit that was to go and is sold there is to do %+v, with the warnings %q", p.Actions, p.Warnings)
+	}
+	refund(0, false)
+	if p, is = g.plan(s); p.Empty() {
+		t.Fatal("a unit is for sale that is not declared, and stays")
+	}
+	g.mustCarryOut(p, s, is)
+	g.wantUnits(s, codes(9)[2:]...)
+	if p, _ := g.plan(s); !p.Empty() || len(p.Warnings) > 0 {
+		t.Errorf("there still is to do: %+v, %q", p.Actions, p.Warnings)
+	}
+}
+
+// A unit that a refund has taken out of the sale is nobody's, and its line may go.
+func TestLineOfARefundedSecretGoes(t *testing.T) {
+	g := newGoodsSale(t, true)
+	s := g.declare(codes(9)...)
+	p, is := g.plan(s)
+	g.mustCarryOut(p, s, is)
+	o := g.owner(0)
+	o.claim(1)
+	if err := o.append(func(d *ledger.Draft) { d.Refund(o.state.Claim(0), "ops", "", false) }); err != nil {
+		t.Fatal(err)
+	}
+	s = g.declare(codes(9)[1:]...)
+	p, is = g.plan(s)
+	g.mustCarryOut(p, s, is)
+	g.wantUnits(s, codes(9)[1:]...)
+	if p, _ := g.plan(s); !p.Empty() || len(p.Warnings) > 0 {
+		t.Errorf("there still is to do: %+v, %q", p.Actions, p.Warnings)
+	}
+}
+
 // What units are goes with the sale, also where the destroy is killed at any call.
 func TestDestroyUnits(t *testing.T) {
 	for kill, more := 1, true; more; kill++ {
