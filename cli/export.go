@@ -55,7 +55,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			if err != nil {
 				return readError(ctx, err)
 			}
-			goods, err := goodsReader(store.Logs, sale, log)
+			goods, err := goodsReader(ctx, store.Logs, sale, log)
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ func find(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter ledger.C
 	if err != nil {
 		return nil, err
 	}
-	goods, err := goodsReader(logs, sale, log)
+	goods, err := goodsReader(ctx, logs, sale, log)
 	if err != nil {
 		return nil, err
 	}

@@ -43,13 +43,17 @@ func goodsKey(sale spec.Sale) (*units.Key, error) {
 	return source.Key(), nil
 }
 
-// goodsReader reads what the units are that a sale has, by its log.
-func goodsReader(logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*ledger.PayloadReader, error) {
+// goodsReader reads what the units are that a sale has, by its log. A key that opens none of
+// them is refused, also where nothing is sold yet.
+func goodsReader(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale) (*ledger.PayloadReader, error) {
 	if log.Newest() == nil || len(log.Newest().GetUnits()) == 0 {
 		return nil, nil
 	}
 	key, err := goodsKey(sale)
 	if err != nil {
+		return nil, err
+	}
+	if err := ledger.FitsUnits(ctx, logs, log, key); err != nil {
 		return nil, err
 	}
 	r := ledger.NewPayloadReader(logs, log.UID(), key)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -440,6 +441,47 @@ func TestDestroyWithoutTheKey(t *testing.T) {
 	g.mustCarryOut(p, s, is)
 	if _, err := newExecution(g.config().terms(), g.planDestroy()); err == nil || !strings.Contains(err.Error(), "give the key") {
 		t.Errorf("a sale is destroyed whose export can tell nothing: %v", err)
+	}
+}
+
+// The wrong key is heard of before anything of the sale has changed; so is none, of a sale that
+// is closed already.
+func TestDestroyWithTheWrongKey(t *testing.T) {
+	g := newGoodsSale(t, true)
+	s := g.declare(codes(9)...)
+	p, is := g.plan(s)
+	g.mustCarryOut(p, s, is)
+	g.owner(0).claim(1)
+	wrong, err := units.ForSale(s, func(string) (string, bool) {
+		return base64.StdEncoding.EncodeToString([]byte(strings.Repeat("w", 32))), true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := g.running()
+	refused := func(want string) {
+		t.Helper()
+		before := g.actual().Sale.Root()
+		path := filepath.Join(t.TempDir(), "export.ndjson")
+		if _, err := Destroy(t.Context(), cfg, g.planDestroy(), path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a sale is destroyed whose export can tell nothing: %v", err)
+		}
+		if g.actual().Sale.Root() != before {
+			t.Error("the sale's log has changed")
+		}
+	}
+	cfg.Key = wrong.Key()
+	refused("it is sealed with the key")
+	closing, err := MakePhase(g.actual(), pb.Phase_CLOSED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.mustCarryOut(closing, s, nil)
+	cfg.Key = nil
+	refused("there is no key")
+	cfg.Key = g.source(s).Key()
+	if _, err := Destroy(t.Context(), cfg, g.planDestroy(), filepath.Join(t.TempDir(), "export.ndjson")); err != nil {
+		t.Error(err)
 	}
 }
 

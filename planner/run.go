@@ -89,7 +89,8 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 	return result, cfg.run(ctx, plan.Sale, m)
 }
 
-// checkDestroy refuses an export path that something is in the way of.
+// checkDestroy refuses, before anything is closed, an export path that something is in the way
+// of, and a key that opens nothing of what the units are, which the export is to say.
 func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) error {
 	if plan.Phase == ledger.PhaseSealed || plan.Phase == ledger.PhaseDestroyed {
 		return nil
@@ -102,6 +103,9 @@ func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string
 	// nothing is exported any more, and the file there is no concern.
 	if ended := actual.Sale.UID() == plan.UID && !actual.Sale.Live(); ended {
 		return nil
+	}
+	if err := ledger.FitsUnits(ctx, cfg.Logs, actual.Sale, cfg.Key); err != nil {
+		return fmt.Errorf("sale %s is not destroyed, its export could not say what was sold: %w", plan.Sale, err)
 	}
 	return checkExportPath(exportPath, plan.UID, actual.shardsSealed())
 }
