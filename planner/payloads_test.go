@@ -414,6 +414,28 @@ func TestLineOfARefundedSecretGoes(t *testing.T) {
 	}
 }
 
+// An audit misses what units are that a plan has added.
+func TestAuditOfUnits(t *testing.T) {
+	g := newGoodsSale(t, true)
+	g.slots = 4
+	s := g.declare(codes(9)...)
+	p, is := g.plan(s)
+	g.mustCarryOut(p, s, is)
+	g.audit()
+	s = g.declare(codes(12)...)
+	p, is = g.plan(s)
+	g.mustCarryOut(p, s, is)
+	g.audit()
+	log := spec.UnitsLog(g.actual().Sale.UID())
+	if err := g.store.Handle(nil).Delete(t.Context(), log, 99); err != nil {
+		t.Fatal(err)
+	}
+	a, err := ledger.NewAudit(t.Context(), g.store.Handle(nil), "tickets")
+	if err != nil || a.OK || len(a.Problems) != 2 || !strings.Contains(a.Problems[0], "units [1-9] are in the sale, and what they are is not stored") {
+		t.Errorf("the log of units is gone: %+v, %v", a, err)
+	}
+}
+
 // What units are goes with the sale, also where the destroy is killed at any call.
 func TestDestroyUnits(t *testing.T) {
 	for kill, more := 1, true; more; kill++ {

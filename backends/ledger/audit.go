@@ -86,8 +86,11 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 	if head, err := ParseHead(w.head); err != nil || !head.tells(sale.Head()) {
 		a.problem("the sale's log: the head says %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
 	}
-	applied := sale.Applied()
+	applied, added, goods := sale.Applied(), sale.Added(), newGoodsBook(sale)
 	books, err := readBooks(ctx, logs, sale)
+	if err == nil {
+		err = goods.read(ctx, logs)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +98,7 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 	if _, err := Load(ctx, logs, sale.log, sale); err != nil {
 		return nil, err
 	}
-	if deleted(sale, a.UID, books) {
+	if deleted(sale, a.UID, books, goods) {
 		return nil, fmt.Errorf("sale %s is being deleted, its ledger is in the export alone: %w", name, ErrGone)
 	}
 	var held []endedHold
@@ -108,17 +111,18 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 	}
 	a.HoldTimes = newHoldTimes(held)
 	a.place(sale, books)
+	a.goods(goods, added)
 	a.packets(sale, books)
 	slices.Sort(a.Problems)
 	a.OK = len(a.Problems) == 0
 	return a, nil
 }
 
-// deleted says whether the shards' logs may have been deleted while they were
-// read, or before.
-func deleted(sale *Sale, uid string, books []*book) bool {
-	return sale.UID() != uid || sale.Destroyed() ||
-		sale.Sealed() != nil && slices.ContainsFunc(books, func(b *book) bool { return b.next == 0 })
+// deleted says whether the logs of the shards, or that of the units, may have been deleted
+// while they were read, or before.
+func deleted(sale *Sale, uid string, books []*book, goods *goodsBook) bool {
+	return sale.UID() != uid || sale.Destroyed() || sale.Sealed() != nil &&
+		(goods.gone() || slices.ContainsFunc(books, func(b *book) bool { return b.next == 0 }))
 }
 
 // readBooks reads all shards up to a cut that is closed under In to Out and Ack

@@ -238,3 +238,34 @@ func TestExportPayloads(t *testing.T) {
 		}
 	}
 }
+
+// An audit names the units of which it is not stored what they are. What other plans have stored
+// for their numbers does not count.
+func TestAuditMissesPayloads(t *testing.T) {
+	w := newGoodsWorld(t, mustKey(t, 1))
+	w.mustStore(1, 1, "A", "B")
+	w.mustStore(2, 1, "X", "Y", "Z")
+	w.mustStore(3, 4, "D", "E")
+	p := planned(1, pb.Phase_OPEN)
+	p.Units = []byte("digest")
+	book := newGoodsBook(mustSale(t, planOp(p)))
+	if err := book.read(t.Context(), w.logs); err != nil || book.gone() {
+		t.Fatal(err)
+	}
+	a := new(Audit)
+	a.goods(book, []Added{{Hash{1}, Range{1, 3}}, {Hash{3}, Range{4, 2}}, {Hash{4}, Range{6, 2}}})
+	want := []string{"units [3] are in the sale, and what they are is not stored", "units [6-7] are in the sale, and what they are is not stored"}
+	if !slices.Equal(a.Problems, want) {
+		t.Errorf("problems are %q", a.Problems)
+	}
+	a = new(Audit)
+	if a.goods(book, []Added{{Hash{1}, Range{1, 2}}, {Hash{3}, Range{4, 2}}}); len(a.Problems) > 0 {
+		t.Errorf("all is stored, and problems are %q", a.Problems)
+	}
+	stored := w.logs.logs[w.fold.log]
+	stored.entries[1][20] ^= 1
+	book = newGoodsBook(mustSale(t, planOp(p)))
+	if err := book.read(t.Context(), w.logs); err != nil || !errors.Is(book.damage, ErrCorrupt) || book.gone() {
+		t.Errorf("a damaged log is %v, %v", book.damage, err)
+	}
+}

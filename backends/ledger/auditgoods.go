@@ -1,0 +1,62 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+
+	"salectl/spec"
+)
+
+// What an audit knows of what units are, where they are more than numbers: that it is stored of
+// each. What it is needs the key, and is held against the declaration by a plan.
+
+// goodsBook is the log of units as an audit reads it; nil where units are numbers.
+type goodsBook struct {
+	fold   *Payloads
+	damage error // why it cannot be read further
+}
+
+func newGoodsBook(sale *Sale) *goodsBook {
+	if len(sale.Newest().GetUnits()) == 0 {
+		return nil
+	}
+	return &goodsBook{fold: NewPayloads(spec.UnitsLog(sale.UID()))}
+}
+
+func (g *goodsBook) read(ctx context.Context, logs Logs) error {
+	if g == nil {
+		return nil
+	}
+	_, err := Load(ctx, logs, g.fold.log, g.fold)
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrGone) {
+		g.damage, err = err, nil
+	}
+	return err
+}
+
+// gone says whether the log has nothing that could be read.
+func (g *goodsBook) gone() bool {
+	return g != nil && (g.fold.next == 0 || errors.Is(g.damage, ErrGone))
+}
+
+// goods checks that of each unit that plans had added before its log was read it is stored what
+// the unit is.
+func (a *Audit) goods(g *goodsBook, added []Added) {
+	if g == nil {
+		return
+	}
+	if g.damage != nil {
+		a.problem("what the units are: %v", g.damage)
+	}
+	for _, plan := range added {
+		lacks := Units{plan.Units}
+		if known := g.fold.plans[plan.Plan]; known != nil {
+			for _, p := range known.parts {
+				lacks = lacks.minus(Units{p.units})
+			}
+		}
+		if len(lacks) > 0 {
+			a.problem("units %v are in the sale, and what they are is not stored", lacks)
+		}
+	}
+}
