@@ -122,7 +122,11 @@ func (e *Executor) Claim(ctx context.Context, r Request) Answer {
 // claim is Claim of a request during which the rules have changed so often already.
 func (e *Executor) claim(ctx context.Context, r Request, changed int) Answer {
 	if len(r.Names) > 0 {
-		if no := e.goods.choose(ctx, &r); no.Outcome != "" {
+		away := e.away.Load()
+		if e.tenure.Load() == nil { // what was read in an earlier one may be old
+			return e.refuse(r, *away)
+		}
+		if no := e.goods.choose(ctx, &r, away); no.Outcome != "" {
 			return e.refuse(r, no)
 		}
 	}

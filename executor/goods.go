@@ -15,16 +15,24 @@ import (
 // What units are, told with the claims that have them. No shard knows it, and no process
 // passes it on: whoever answers a buyer reads it from the ledger, once the claim is there.
 
-// goods reads what the units of a sale are; it holds nil where they are numbers.
+// goods reads what the units of a sale are.
 type goods struct {
-	reader atomic.Pointer[ledger.PayloadReader]
-	failed atomic.Pointer[error] // what the last read that failed came to; nil: the last one has not
+	reader  atomic.Pointer[ledger.PayloadReader] // nil: they are numbers, or what they are is not known yet
+	numbers atomic.Bool                          // they are numbers
+	failed  atomic.Pointer[error]                // what the last read that failed came to; nil: the last one has not
+}
+
+// forget is for the start of a tenure: what units are is not known before follow.
+func (g *goods) forget() {
+	g.numbers.Store(false)
+	g.reader.Store(nil)
 }
 
 // follow takes in which units the sale's log has added to the run, if they are more than
 // numbers.
 func (g *goods) follow(sale *ledger.Sale, logs ledger.Logs, key *units.Key) {
 	if len(sale.Newest().GetUnits()) == 0 {
+		g.numbers.Store(true)
 		return
 	}
 	reader := g.reader.Load()
@@ -46,10 +54,13 @@ func (g *goods) prepare(ctx context.Context) {
 }
 
 // choose puts the numbers of the units into a request that names them. Where it cannot, the
-// answer says why.
-func (g *goods) choose(ctx context.Context, r *Request) Answer {
+// answer says why: away, while it is not known what the units are.
+func (g *goods) choose(ctx context.Context, r *Request, away *Answer) Answer {
 	reader := g.reader.Load()
-	if reader == nil || reader.Secret() {
+	switch {
+	case reader == nil && !g.numbers.Load():
+		return *away
+	case reader == nil || reader.Secret():
 		return Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: ask for a quantity alone"}
 	}
 	numbers, unknown, err := reader.Numbers(ctx, r.Names)

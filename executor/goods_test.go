@@ -129,7 +129,7 @@ func TestDeliverSecrets(t *testing.T) {
 		}
 	}
 	r := Request{Names: []string{"A1"}}
-	if a := g.choose(t.Context(), &r); a.Outcome != api.BadRequest {
+	if a := g.choose(t.Context(), &r, nil); a.Outcome != api.BadRequest {
 		t.Errorf("a secret unit was chosen: %+v, %+v", a, r)
 	}
 }
@@ -137,21 +137,47 @@ func TestDeliverSecrets(t *testing.T) {
 func TestChooseByName(t *testing.T) {
 	g, _ := newGoods(t, nil)
 	r := Request{Names: []string{"A2", "A1"}}
-	if a := g.choose(t.Context(), &r); a.Outcome != "" || !reflect.DeepEqual(r.Units, []int64{1, 2}) || r.Quantity != 2 {
+	if a := g.choose(t.Context(), &r, nil); a.Outcome != "" || !reflect.DeepEqual(r.Units, []int64{1, 2}) || r.Quantity != 2 {
 		t.Errorf("%+v, %+v", a, r)
 	}
 	r = Request{Names: []string{"A1", "Z9"}}
-	if a := g.choose(t.Context(), &r); a.Outcome != api.BadRequest || !strings.Contains(a.Message, `no unit "Z9"`) {
+	if a := g.choose(t.Context(), &r, nil); a.Outcome != api.BadRequest || !strings.Contains(a.Message, `no unit "Z9"`) {
 		t.Errorf("%+v", a)
 	}
-	if a := new(goods).choose(t.Context(), &r); a.Outcome != api.BadRequest {
+	numbers := new(goods)
+	numbers.follow(new(ledger.Sale), nil, nil)
+	if a := numbers.choose(t.Context(), &r, nil); a.Outcome != api.BadRequest {
 		t.Errorf("where units are numbers: %+v", a)
 	}
 	g, logs := newGoods(t, nil)
 	logs.fails.Store(1 << 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if a := g.choose(ctx, &r); a.Outcome != api.NoQuorum || a.RetryAfter == 0 {
+	if a := g.choose(ctx, &r, nil); a.Outcome != api.NoQuorum || a.RetryAfter == 0 {
 		t.Errorf("while nothing can be read: %+v", a)
+	}
+}
+
+// While it is not known what the units of a sale are, whoever names some is told what
+// everybody is told then, and so asks again.
+func TestChooseBeforeUnitsAreKnown(t *testing.T) {
+	e := New(Config{Sale: "test"}) // and does not run
+	r := Request{User: "ada", Quantity: 1, Names: []string{"A1"}}
+	want := e.Claim(t.Context(), Request{User: "ada", Quantity: 1})
+	if a := e.Claim(t.Context(), r); a.Outcome != api.Standby || !reflect.DeepEqual(a, want) {
+		t.Errorf("before a tenure: %+v, others are told %+v", a, want)
+	}
+	g, _ := newGoods(t, nil)
+	e.goods.reader.Store(g.reader.Load()) // from an earlier tenure, which has ended
+	r.Names = []string{"Z9"}
+	if a := e.Claim(t.Context(), r); !reflect.DeepEqual(a, want) {
+		t.Errorf("between two tenures: %+v, others are told %+v", a, want)
+	}
+	for _, begun := range []*goods{g, new(goods)} {
+		begun.numbers.Store(begun != g)
+		begun.forget()
+		if a := begun.choose(t.Context(), &r, &want); !reflect.DeepEqual(a, want) {
+			t.Errorf("at the start of a tenure: %+v", a)
+		}
 	}
 }

@@ -188,7 +188,7 @@ func (r *runner) prepare() {
 // start begins a tenure: the goroutines for each node that keeps lists.
 func (r *runner) start() {
 	t, metrics := r.term, r.e.metrics
-	r.e.goods.reader.Store(nil)
+	r.e.goods.forget()
 	over := make(chan struct{})
 	for i, g := range t.grabs {
 		took := metrics.grab.WithLabelValues(r.cfg.Lists[i])
