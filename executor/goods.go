@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -43,12 +44,20 @@ func (g *goods) follow(sale *ledger.Sale, logs ledger.Logs, key *units.Key) {
 	g.reader.Store(reader)
 }
 
+// fail takes in why what units are could not be read. That nobody waits for it any more says
+// nothing of the store.
+func (g *goods) fail(ctx context.Context, err error) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		g.failed.Store(&err)
+	}
+}
+
 // prepare reads the names of the units among which buyers may choose: it takes as long as it
 // takes to read all of them, and the first who chooses need not wait.
 func (g *goods) prepare(ctx context.Context) {
 	if reader := g.reader.Load(); reader != nil {
 		if _, _, err := reader.Numbers(ctx, nil); err != nil {
-			g.failed.Store(&err)
+			g.fail(ctx, err)
 		}
 	}
 }
@@ -66,7 +75,7 @@ func (g *goods) choose(ctx context.Context, r *Request, away *Answer) Answer {
 	numbers, unknown, err := reader.Numbers(ctx, r.Names)
 	switch {
 	case err != nil:
-		g.failed.Store(&err)
+		g.fail(ctx, err)
 		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "what the units are cannot be read; this request was not looked at"}
 	case unknown != "":
 		return Answer{Outcome: api.BadRequest, Message: fmt.Sprintf("units: the sale has no unit %q", unknown)}
@@ -105,7 +114,7 @@ func (g *goods) deliverClaim(ctx context.Context, reader *ledger.PayloadReader, 
 			c.Payloads, c.Undelivered = payloads, false
 			return
 		}
-		g.failed.Store(&err)
+		g.fail(ctx, err)
 		c.Undelivered = true
 		if try == goodsTries || !pause(ctx, goodsPause) {
 			return

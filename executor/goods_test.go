@@ -181,3 +181,34 @@ func TestChooseBeforeUnitsAreKnown(t *testing.T) {
 		}
 	}
 }
+
+// A client that goes away while what its units are is read is no failure of the store.
+func TestNobodyWaitsForGoods(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait   func(context.Context) (context.Context, context.CancelFunc)
+		failed bool
+	}{
+		"went away":  {context.WithCancel, false},
+		"was kept":   {func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 0) }, true},
+		"still here": {func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			for what, ask := range map[string]func(context.Context, *goods){
+				"deliver": func(ctx context.Context, g *goods) {
+					g.deliver(ctx, &Answer{Outcome: api.Sold, Claim: Claim{State: api.Sold, Units: []int64{1}}})
+				},
+				"choose":  func(ctx context.Context, g *goods) { g.choose(ctx, &Request{Names: []string{"A1"}}, nil) },
+				"prepare": func(ctx context.Context, g *goods) { g.prepare(ctx) },
+			} {
+				g, logs := newGoods(t, nil)
+				logs.fails.Store(1 << 20)
+				ctx, cancel := c.wait(t.Context())
+				cancel()
+				ask(ctx, g)
+				if (g.failed.Load() != nil) != c.failed {
+					t.Errorf("%s, who asked %s: failed is %v", what, name, g.failed.Load())
+				}
+			}
+		})
+	}
+}
