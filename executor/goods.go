@@ -52,13 +52,25 @@ func (g *goods) fail(ctx context.Context, err error) {
 	}
 }
 
-// prepare reads the names of the units among which buyers may choose: it takes as long as it
-// takes to read all of them, and the first who chooses need not wait.
-func (g *goods) prepare(ctx context.Context) {
-	if reader := g.reader.Load(); reader != nil {
-		if _, _, err := reader.Numbers(ctx, nil); err != nil {
-			g.fail(ctx, err)
+// prepare reads ahead where the units are in their log or, if buyers may choose among them,
+// what their names are. It takes as long as it takes to read all of that log, and no buyer has
+// to wait for it who comes later.
+func (g *goods) prepare(ctx context.Context, choose bool) {
+	reader := g.reader.Load()
+	if reader == nil {
+		return
+	}
+	ahead := reader.CatchUp
+	if choose {
+		ahead = func(ctx context.Context) error {
+			_, _, err := reader.Numbers(ctx, nil)
+			return err
 		}
+	}
+	if err := ahead(ctx); err != nil {
+		g.fail(ctx, err)
+	} else {
+		g.failed.Store(nil)
 	}
 }
 

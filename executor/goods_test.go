@@ -16,15 +16,16 @@ import (
 	"salectl/units"
 )
 
-// deafLogs cannot be read for as often as is said.
+// deafLogs cannot be read for as often as is said. It counts how often it was asked.
 type deafLogs struct {
 	ledger.Logs
-	fails atomic.Int64
+	fails, reads atomic.Int64
 }
 
 var errDeaf = errors.New("the store does not answer")
 
 func (l *deafLogs) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	l.reads.Add(1)
 	if l.fails.Add(-1) >= 0 {
 		return nil, nil, errDeaf
 	}
@@ -197,8 +198,9 @@ func TestNobodyWaitsForGoods(t *testing.T) {
 				"deliver": func(ctx context.Context, g *goods) {
 					g.deliver(ctx, &Answer{Outcome: api.Sold, Claim: Claim{State: api.Sold, Units: []int64{1}}})
 				},
-				"choose":  func(ctx context.Context, g *goods) { g.choose(ctx, &Request{Names: []string{"A1"}}, nil) },
-				"prepare": func(ctx context.Context, g *goods) { g.prepare(ctx) },
+				"choose":             func(ctx context.Context, g *goods) { g.choose(ctx, &Request{Names: []string{"A1"}}, nil) },
+				"prepare":            func(ctx context.Context, g *goods) { g.prepare(ctx, true) },
+				"prepare to deliver": func(ctx context.Context, g *goods) { g.prepare(ctx, false) },
 			} {
 				g, logs := newGoods(t, nil)
 				logs.fails.Store(1 << 20)
@@ -211,4 +213,31 @@ func TestNobodyWaitsForGoods(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is read ahead no buyer waits for: who is told of a unit waits for one read of its slot,
+// and who chooses for none.
+func TestPrepare(t *testing.T) {
+	for name, c := range map[string]struct {
+		choose bool
+		ask    func(*goods) Answer
+		want   Answer
+		reads  int64
+	}{
+		"to deliver": {false, func(g *goods) (a Answer) {
+			a.Claim = Claim{State: api.Sold, Units: []int64{2}}
+			g.deliver(t.Context(), &a)
+			return a
+		}, Answer{Claim: Claim{State: api.Sold, Units: []int64{2}, Payloads: seats("A2")}}, 1},
+		"to choose": {true, func(g *goods) Answer { return g.choose(t.Context(), &Request{Names: []string{"A2"}}, nil) }, Answer{}, 0},
+	} {
+		g, logs := newGoods(t, nil)
+		g.failed.Store(new(error))
+		g.prepare(t.Context(), c.choose)
+		ahead := logs.reads.Load()
+		if a := c.ask(g); !reflect.DeepEqual(a, c.want) || logs.reads.Load()-ahead != c.reads || g.failed.Load() != nil {
+			t.Errorf("%s: %+v, after %d reads and %d ahead, failed is %v", name, a, logs.reads.Load()-ahead, ahead, g.failed.Load())
+		}
+	}
+	new(goods).prepare(t.Context(), false) // units that are numbers
 }

@@ -174,15 +174,14 @@ func (r *runner) follow(out doing) {
 }
 
 // prepare opens what the rules of the newest generation read, which takes as long as a
-// file takes to be read, and tells which units there are.
+// file takes to be read, tells which units there are, and reads ahead what they are.
 func (r *runner) prepare() {
 	if e := r.term.eligibility.Load(); e != nil {
 		r.running.Go(func() { e.prepare(r.clock()) })
 	}
 	r.e.goods.follow(r.owner.sale, r.e.cfg.Logs, r.e.cfg.Key)
-	if r.owner.sale.Newest().GetSettings().GetChoose() {
-		r.running.Go(func() { r.e.goods.prepare(r.calls) })
-	}
+	choose := r.owner.sale.Newest().GetSettings().GetChoose()
+	r.running.Go(func() { r.e.goods.prepare(r.calls, choose) })
 }
 
 // start begins a tenure: the goroutines for each node that keeps lists.

@@ -33,8 +33,23 @@ type PayloadReader struct {
 	numbers map[string]int64 // by name, of the units before next
 	next    int64            // 0: none was taken down yet
 
-	reading sync.Mutex // one read at a time: who waits finds what was read meanwhile
+	reading  turn // one read at a time: who waits finds what was read meanwhile
+	indexing turn // who takes down names, and reads for that slot by slot
 }
+
+// turn is a mutex for which nobody waits longer than their context.
+type turn chan struct{}
+
+func (t turn) lock(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) unlock() { <-t }
 
 // keptSlot is what a slot of the log of units has, opened.
 type keptSlot struct {
@@ -56,7 +71,10 @@ const keptSlots = 256
 // NewPayloadReader returns the reader of what the units of a run are; nil as key if they are
 // public. It knows of no unit before Follow.
 func NewPayloadReader(logs Logs, uid string, key *units.Key) *PayloadReader {
-	return &PayloadReader{logs: logs, key: key, fold: NewPayloads(spec.UnitsLog(uid)), kept: make(map[uint64]*keptSlot)}
+	return &PayloadReader{
+		logs: logs, key: key, fold: NewPayloads(spec.UnitsLog(uid)), kept: make(map[uint64]*keptSlot),
+		reading: make(turn, 1), indexing: make(turn, 1),
+	}
 }
 
 // Payload is what one unit is.
@@ -123,8 +141,10 @@ func (r *PayloadReader) Read(ctx context.Context, numbers []int64) ([]Payload, e
 	if found, ok := r.Kept(numbers); ok {
 		return found, nil
 	}
-	r.reading.Lock()
-	defer r.reading.Unlock()
+	if err := r.reading.lock(ctx); err != nil {
+		return nil, fmt.Errorf("waiting for another read of log %s: %w", r.fold.log, err)
+	}
+	defer r.reading.unlock()
 	found := make([]Payload, 0, len(numbers))
 	for _, unit := range numbers {
 		p, err := r.read(ctx, unit)
@@ -139,33 +159,48 @@ func (r *PayloadReader) Read(ctx context.Context, numbers []int64) ([]Payload, e
 // read returns what a unit is, after a read if it has to. reading is held.
 func (r *PayloadReader) read(ctx context.Context, unit int64) (Payload, error) {
 	r.mu.Lock()
-	p, kept := r.keptUnit(unit)
 	plan, added := r.planOf(unit)
-	slot, _, stored := r.fold.Find(plan, unit)
+	_, _, stored := r.fold.Find(plan, unit)
 	r.mu.Unlock()
-	switch {
-	case kept:
-		return p, nil
-	case !added:
+	if !added {
 		return Payload{}, fmt.Errorf("%w: no plan has added it", ErrNoPayload)
-	case !stored:
+	}
+	if !stored {
 		if err := r.catchUp(ctx); err != nil {
 			return Payload{}, err
 		}
-		r.mu.Lock()
-		slot, _, stored = r.fold.Find(plan, unit)
-		r.mu.Unlock()
 	}
-	if !stored {
-		return Payload{}, fmt.Errorf("%w: it is not stored", ErrNoPayload)
-	}
-	if err := r.load(ctx, plan, unit, slot); err != nil {
+	kept, err := r.slot(ctx, plan, unit)
+	if err != nil {
 		return Payload{}, err
 	}
+	return kept.of(unit), nil
+}
+
+// slot returns the slot that has a unit of a plan, as far as the log was read, after a read
+// if it is not kept. reading is held.
+func (r *PayloadReader) slot(ctx context.Context, plan Hash, unit int64) (*keptSlot, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	p, _ = r.keptUnit(unit)
-	return p, nil
+	slot, _, stored := r.fold.Find(plan, unit)
+	kept := r.kept[slot]
+	r.mu.Unlock()
+	switch {
+	case !stored:
+		return nil, fmt.Errorf("%w: it is not stored", ErrNoPayload)
+	case kept != nil:
+		return kept, nil
+	}
+	return r.load(ctx, plan, unit, slot)
+}
+
+// CatchUp reads where the units are in their log, as far as that goes, so that nobody who
+// asks for one of them has to wait for it.
+func (r *PayloadReader) CatchUp(ctx context.Context) error {
+	if err := r.reading.lock(ctx); err != nil {
+		return err
+	}
+	defer r.reading.unlock()
+	return r.catchUp(ctx)
 }
 
 // catchUp reads the log of units to its end. reading is held.
@@ -186,25 +221,25 @@ func (f lockedFolder) Fold(entry []byte) error {
 	return f.Payloads.Fold(entry)
 }
 
-// load reads a slot and keeps it. reading is held.
-func (r *PayloadReader) load(ctx context.Context, plan Hash, unit int64, slot uint64) error {
+// load reads a slot, keeps and returns it. reading is held.
+func (r *PayloadReader) load(ctx context.Context, plan Hash, unit int64, slot uint64) (*keptSlot, error) {
 	op, err := readPayload(ctx, r.logs, r.fold.log, slot)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if string(op.GetPlan()) != string(plan[:]) || unit < op.GetFirst() || unit >= op.GetFirst()+op.GetCount() {
-		return fmt.Errorf("%w: log %s, slot %d does not have unit %d", ErrCorrupt, r.fold.log, slot, unit)
+		return nil, fmt.Errorf("%w: log %s, slot %d does not have unit %d", ErrCorrupt, r.fold.log, slot, unit)
 	}
 	opened, err := openPayload(r.key, r.fold.log, op)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kept := &keptSlot{units: Range{op.GetFirst(), op.GetCount()}, columns: op.GetColumns()}
 	for _, u := range opened {
 		kept.values = append(append(kept.values, u.Name), u.Attributes...)
 	}
 	if len(kept.values) != len(opened)*len(kept.columns) {
-		return fmt.Errorf("%w: log %s, slot %d has units with more columns than it names, or fewer", ErrCorrupt, r.fold.log, slot)
+		return nil, fmt.Errorf("%w: log %s, slot %d has units with more columns than it names, or fewer", ErrCorrupt, r.fold.log, slot)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,7 +249,7 @@ func (r *PayloadReader) load(ctx context.Context, plan Hash, unit int64, slot ui
 	}
 	r.kept[slot] = kept
 	r.oldest = append(r.oldest, slot)
-	return nil
+	return kept, nil
 }
 
 // readPayload reads one slot of a log of units.
@@ -318,8 +353,10 @@ func (r *PayloadReader) index(ctx context.Context) error {
 	if r.indexed() {
 		return nil
 	}
-	r.reading.Lock()
-	defer r.reading.Unlock()
+	if err := r.indexing.lock(ctx); err != nil {
+		return fmt.Errorf("waiting for the names of log %s: %w", r.fold.log, err)
+	}
+	defer r.indexing.unlock()
 	if r.indexed() {
 		return nil
 	}
@@ -348,14 +385,12 @@ func (r *PayloadReader) indexed() bool {
 
 // EachUnit tells what all units are, in the order of their numbers.
 func (r *PayloadReader) EachUnit(ctx context.Context, each func(number int64, u units.Unit) error) error {
-	r.reading.Lock()
-	defer r.reading.Unlock()
 	return r.each(ctx, 1, each)
 }
 
-// each is EachUnit from a unit on. reading is held.
+// each is EachUnit from a unit on. Others may read between two slots.
 func (r *PayloadReader) each(ctx context.Context, from int64, each func(number int64, u units.Unit) error) error {
-	if err := r.catchUp(ctx); err != nil {
+	if err := r.CatchUp(ctx); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -363,17 +398,11 @@ func (r *PayloadReader) each(ctx context.Context, from int64, each func(number i
 	r.mu.Unlock()
 	for _, a := range added {
 		for unit := max(from, a.Units.First); unit < a.Units.end(); {
-			slot, beside, stored := r.fold.Find(a.Plan, unit)
-			if !stored {
-				return fmt.Errorf("unit %d: %w: it is not stored", unit, ErrNoPayload)
+			kept, err := r.nextSlot(ctx, a.Plan, unit)
+			if err != nil {
+				return fmt.Errorf("unit %d: %w", unit, err)
 			}
-			if err := r.load(ctx, a.Plan, unit, slot); err != nil {
-				return err
-			}
-			r.mu.Lock()
-			kept := r.kept[slot]
-			r.mu.Unlock()
-			for ; unit < beside.end(); unit++ {
+			for ; unit < kept.units.end(); unit++ {
 				has := kept.of(unit).Values
 				if err := each(unit, units.Unit{Name: has[0], Attributes: has[1:]}); err != nil {
 					return err
@@ -382,6 +411,15 @@ func (r *PayloadReader) each(ctx context.Context, from int64, each func(number i
 		}
 	}
 	return nil
+}
+
+// nextSlot is slot for who does not hold reading.
+func (r *PayloadReader) nextSlot(ctx context.Context, plan Hash, unit int64) (*keptSlot, error) {
+	if err := r.reading.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer r.reading.unlock()
+	return r.slot(ctx, plan, unit)
 }
 
 // exportClaim is the line of a claim, with what its units are.

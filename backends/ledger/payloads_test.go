@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
@@ -267,5 +269,84 @@ func TestAuditMissesPayloads(t *testing.T) {
 	book = newGoodsBook(mustSale(t, planOp(p)))
 	if err := book.read(t.Context(), w.logs); err != nil || !errors.Is(book.damage, ErrCorrupt) || book.gone() {
 		t.Errorf("a damaged log is %v, %v", book.damage, err)
+	}
+}
+
+// heldLogs holds reads until it is let go.
+type heldLogs struct {
+	Logs
+	asked, let chan struct{}
+}
+
+func (l heldLogs) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	l.asked <- struct{}{}
+	<-l.let
+	return l.Logs.Read(ctx, log, from, max)
+}
+
+// Nobody waits for the read of another for longer than their own context.
+func TestPayloadsAreNotWaitedForForever(t *testing.T) {
+	w := newGoodsWorld(t, nil)
+	w.mustStore(1, 1, "A", "B")
+	held := heldLogs{w.logs, make(chan struct{}, 9), make(chan struct{})}
+	r := NewPayloadReader(held, testUID, nil)
+	r.Follow([]Added{{Hash{1}, Range{1, 2}}})
+	first := make(chan error)
+	go func() {
+		_, _, err := r.Numbers(t.Context(), []string{"A"})
+		first <- err
+	}()
+	<-held.asked
+	for name, ask := range map[string]func(context.Context) error{
+		"Read":    func(ctx context.Context) error { _, err := r.Read(ctx, []int64{1}); return err },
+		"Numbers": func(ctx context.Context) error { _, _, err := r.Numbers(ctx, []string{"B"}); return err },
+		"CatchUp": r.CatchUp,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan error, 1)
+		go func() { got <- ask(ctx) }()
+		cancel()
+		select {
+		case err := <-got:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s waits though nobody waits for it", name)
+		}
+	}
+	close(held.let)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}
+
+// Others read what single units are while somebody reads what all are.
+func TestReadBetweenSlots(t *testing.T) {
+	w := newGoodsWorld(t, mustKey(t, 1))
+	w.mustStore(1, 1, "A", "B")
+	w.mustStore(1, 3, "C")
+	w.added = []Added{{Hash{1}, Range{1, 3}}}
+	r := w.reader()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := r.EachUnit(t.Context(), func(number int64, _ units.Unit) error {
+			if number == 1 {
+				w.want(r, 3, "C")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("who reads one unit waits for who reads all")
+	}
+	if len(r.oldest) != 2 {
+		t.Errorf("two slots are kept %d times", len(r.oldest))
 	}
 }
