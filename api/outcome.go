@@ -25,7 +25,7 @@ const (
 	Closed       Outcome = "closed"
 	NotEligible  Outcome = "not_eligible" // a rule said no
 	BadRequest   Outcome = "bad_request"
-	KeyReused    Outcome = "key_reused" // the key was used for another quantity
+	KeyReused    Outcome = "key_reused" // the key was used for another quantity, or for other units
 	NoSuchSale   Outcome = "no_such_sale"
 	Unknown      Outcome = "unknown" // perhaps accepted: ask again with the same key
 
@@ -155,7 +155,7 @@ var outcomes = [...]Row{
 	{Outcome: BadRequest, Status: http.StatusUnprocessableEntity, Exit: ExitUsage,
 		Title: "Bad request", Detail: "The request cannot be a claim."},
 	{Outcome: KeyReused, Status: http.StatusUnprocessableEntity, Exit: ExitUsage, Decides: true,
-		Title: "Key reused", Detail: "The Idempotency-Key belongs to an earlier claim of another quantity: send that quantity, or a new key."},
+		Title: "Key reused", Detail: "The Idempotency-Key belongs to an earlier claim, of another quantity or other units: send what that asked for, or a new key."},
 	{Outcome: NoSuchSale, Status: http.StatusNotFound, Exit: ExitError,
 		Title: "No such sale", Detail: "No sale of this name is served here."},
 

@@ -71,10 +71,15 @@ func (w *world) choose(x *want) {
 	}
 }
 
-// enlarge has somebody want one unit more.
-func (x *want) enlarge() {
-	x.quantity++
-	if x.units != nil {
-		x.units = append(slices.Clone(x.units), x.units[len(x.units)-1]+1)
+// change has somebody want one unit more or, of some that are named, another in place of one.
+func (x *want) change() {
+	if n := len(x.units); n > 0 {
+		x.units = slices.Clone(x.units)
+		if x.units[n-1]%2 == 0 {
+			x.units[n-1]++
+			return
+		}
+		x.units = append(x.units, x.units[n-1]+1)
 	}
+	x.quantity++
 }

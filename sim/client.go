@@ -94,7 +94,7 @@ func (c *client) act(then func()) {
 		x.tries = 2
 	case draw < 72 && c.last.key != "": // a key for something else
 		x = c.last
-		x.enlarge()
+		x.change()
 	case draw < 80: // twice at once
 		x.key = key
 		c.ask(x, func(executor.Answer, bool) {})

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	pb "salectl/backends/ledger/ledgerpb"
@@ -24,6 +25,23 @@ type demand struct {
 
 func (w demand) chooses() bool { return w.adjacent || w.units != nil }
 
+// mayHaveGot says whether a claim that was given units, of so many asked for if those were
+// more, else 0, may be one of this demand. The log does not have what a claim has chosen:
+// named units are what it was given, and adjacent ones have numbers that follow each other.
+// Their row may have changed since, when a unit of it was taken out. Whoever asks for any
+// units is content with those that another chose.
+func (w demand) mayHaveGot(units []int64, asked uint32) bool {
+	switch {
+	case !w.chooses():
+		return true
+	case asked != 0:
+		return false
+	case w.units != nil:
+		return slices.Equal(units, w.units)
+	}
+	return isRun(units)
+}
+
 // ClaimUnits is ClaimBy for a request that asks for units by their numbers, which are
 // distinct and in ascending order. It gets these or nothing, also where the settings have
 // partial, and it is Short unless all of them are here. NoChoice: the settings let nobody
@@ -36,6 +54,16 @@ func (d *Draft) ClaimUnits(r Ruling, user, key string, units []int64) Decision {
 // the lowest that are here, and is Short if no row has so many side by side.
 func (d *Draft) ClaimAdjacent(r Ruling, user, key string, quantity int64) Decision {
 	return d.claim(r, user, key, quantity, demand{adjacent: true})
+}
+
+// RecallUnits is Recall for a request that asks for units by their numbers.
+func (s *State) RecallUnits(user, key string, units []int64, timeUs int64) (Decision, bool) {
+	return s.recall(user, key, int64(len(units)), timeUs, demand{units: units})
+}
+
+// RecallAdjacent is Recall for a request that asks for so many adjacent units.
+func (s *State) RecallAdjacent(user, key string, quantity, timeUs int64) (Decision, bool) {
+	return s.recall(user, key, quantity, timeUs, demand{adjacent: true})
 }
 
 // choose says whether the units that a claim chooses are here, and where adjacent ones begin.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -196,5 +198,121 @@ func TestRowsThatAreNone(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A key is good for the units that were chosen with it, and for no others.
+func TestKeyOfOtherUnits(t *testing.T) {
+	type ask struct {
+		units    []int64
+		adjacent int64
+		any      int64
+	}
+	some := seats()
+	some.Partial = true
+	for name, c := range map[string]struct {
+		settings *pb.Settings
+		first    ask
+		then     ask
+		again    bool
+	}{
+		"the same units":                 {seats(), ask{units: []int64{3, 7}}, ask{units: []int64{3, 7}}, true},
+		"other units":                    {seats(), ask{units: []int64{3, 7}}, ask{units: []int64{3, 8}}, false},
+		"the same, after any":            {seats(), ask{any: 2}, ask{units: []int64{2, 3}}, true},
+		"other units, after any":         {seats(), ask{any: 2}, ask{units: []int64{4, 5}}, false},
+		"other units, after adjacent":    {seats(), ask{adjacent: 2}, ask{units: []int64{4, 5}}, false},
+		"any, after units":               {seats(), ask{units: []int64{3, 7}}, ask{any: 2}, true},
+		"adjacent":                       {seats(), ask{adjacent: 3}, ask{adjacent: 3}, true},
+		"fewer adjacent":                 {seats(), ask{adjacent: 3}, ask{adjacent: 2}, false},
+		"adjacent, after units apart":    {seats(), ask{units: []int64{3, 7}}, ask{adjacent: 2}, false},
+		"adjacent, after units that are": {seats(), ask{units: []int64{3, 4}}, ask{adjacent: 2}, true},
+		"units, after a part":            {some, ask{any: 5}, ask{units: []int64{2, 3, 4, 6, 7}}, false},
+		"adjacent, after a part":         {some, ask{any: 5}, ask{adjacent: 5}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := seatsOf(t, c.settings, &pb.Range{First: 2, Count: 9})
+			draft := func(d *Draft, a ask) Decision {
+				switch {
+				case a.units != nil:
+					return d.ClaimUnits(Ruling{}, "u", "k", a.units)
+				case a.adjacent > 0:
+					return d.ClaimAdjacent(Ruling{}, "u", "k", a.adjacent)
+				}
+				return d.ClaimSome(Ruling{}, "u", "k", a.any)
+			}
+			recall := func(a ask) (Decision, bool) {
+				switch {
+				case a.units != nil:
+					return s.RecallUnits("u", "k", a.units, 0)
+				case a.adjacent > 0:
+					return s.RecallAdjacent("u", "k", a.adjacent, 0)
+				}
+				return s.Recall("u", "k", a.any, 0)
+			}
+			d := s.Draft(testOwner, 0)
+			if v := draft(d, c.first); v.Kind != Granted {
+				t.Fatalf("decision %d", v.Kind)
+			}
+			here, later := KeyReused, KeyReused
+			if c.again {
+				here, later = ReplayHere, Replay
+			}
+			if v := draft(d, c.then); v.Kind != here {
+				t.Errorf("in the same commit: decision %d, want %d", v.Kind, here)
+			}
+			mustCommit(t, s, d)
+			d.Reset(0)
+			if v := draft(d, c.then); v.Kind != later {
+				t.Errorf("in a later commit: decision %d, want %d", v.Kind, later)
+			}
+			if v, ok := recall(c.then); !ok || v.Kind != later {
+				t.Errorf("recalled: decision %d (%v), want %d", v.Kind, ok, later)
+			}
+		})
+	}
+}
+
+// A late payment that bought other units than the claim had chosen leaves its key good for
+// those that it had.
+func TestKeyOfUnitsThatWereResold(t *testing.T) {
+	settings := proto.CloneOf(held())
+	settings.Choose = true
+	w := worldOf(t, settings)
+	d, user := w.draft(0), w.buyer(0)
+	chosen := w.shards[0].AvailableUnits()[0].First
+	if v := d.ClaimUnits(Ruling{}, user, "k", []int64{chosen}); v.Kind != Granted {
+		t.Fatalf("%+v", v)
+	}
+	w.commit(0, d)
+	w.timeUs += 1_001_000
+	d = w.draft(0)
+	d.Expire(w.shards[0].Claim(0))
+	d.ClaimUnits(Ruling{}, w.buyer(0), "k", []int64{chosen})
+	v := d.Late(w.shards[0].Claim(0), "payment")
+	if v.Kind != SettleDone || v.Claim.Units[0] == chosen {
+		t.Fatalf("%+v", v)
+	}
+	w.commit(0, d)
+	if again, ok := w.shards[0].RecallUnits(user, "k", []int64{chosen}, w.timeUs); !ok || again.Kind != Replay || again.Claim.Units[0] != v.Claim.Units[0] {
+		t.Errorf("for what it had chosen: %+v, %v", again, ok)
+	}
+	if other, ok := w.shards[0].RecallUnits(user, "k", v.Claim.Units, w.timeUs); !ok || other.Kind != KeyReused {
+		t.Errorf("for what it was given later: %+v, %v", other, ok)
+	}
+}
+
+// Whoever chooses in a sale with partial is over the limit with all of the units or none.
+func TestRecallOfChoiceWithPartial(t *testing.T) {
+	settings := seats()
+	settings.Partial = true
+	s := seatsOf(t, settings, &pb.Range{First: 2, Count: 9})
+	if v, ok := s.RecallUnits("u", "k", []int64{2, 3, 4, 5, 6}, 0); !ok || v.Kind != OverLimit {
+		t.Errorf("units: %+v, %v", v, ok)
+	}
+	if v, ok := s.RecallAdjacent("u", "k", 5, 0); !ok || v.Kind != OverLimit {
+		t.Errorf("adjacent ones: %+v, %v", v, ok)
+	}
+	if v, ok := s.Recall("u", "k", 5, 0); ok {
+		t.Errorf("any: %+v", v)
 	}
 }

@@ -35,6 +35,9 @@ type claims struct {
 	// The quantities asked of claims that were given fewer units.
 	asked map[uint32]uint32
 
+	// What those were given first for which a late payment has bought other units.
+	resold map[uint32][]int64
+
 	// Those that were held or refunded; see dealRecord.
 	byClaim table // from records to deals
 	deals   chunked[dealRecord]
@@ -126,6 +129,7 @@ func newClaims() claims {
 		mask:      math.MaxUint64,
 		scattered: make(map[uint32][]int64),
 		asked:     make(map[uint32]uint32),
+		resold:    make(map[uint32][]int64),
 	}
 }
 
@@ -255,6 +259,18 @@ func (c *claims) quantity(i uint32) int64 {
 		return int64(asked)
 	}
 	return int64(c.records.at(i).count)
+}
+
+// chosen says whether a claim may be one of a demand, if that chooses.
+func (c *claims) chosen(i uint32, w demand) bool {
+	if !w.chooses() {
+		return true
+	}
+	units, ok := c.resold[i]
+	if !ok {
+		units = c.units(i)
+	}
+	return w.mayHaveGot(units, c.asked[i])
 }
 
 func (c *claims) units(i uint32) []int64 {

@@ -111,6 +111,9 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 
 // setUnits gives a claim other units, as many as it had.
 func (c *claims) setUnits(i uint32, units []int64) {
+	if had := c.units(i); !slices.Equal(had, units) {
+		c.resold[i] = had
+	}
 	c.records.at(i).first = units[0]
 	if isRun(units) {
 		delete(c.scattered, i)

@@ -22,7 +22,7 @@ const (
 	Granted    DecisionKind = iota
 	ReplayHere              // the same request was granted earlier in this draft
 	Replay                  // the same request has a claim in the log
-	KeyReused               // the key was used for another quantity
+	KeyReused               // the key was used for another quantity, or for other units
 	NotNow                  // see Refusal
 	OverLimit               // the user would pass the per-user limit
 	Short                   // the shard has too few units, or not those that the claim chooses; see Want
@@ -36,14 +36,18 @@ const (
 // request has its answer already, or the time or the limit forbids a new claim.
 // timeUs is the clock of whoever would write the next commit.
 func (s *State) Recall(user, key string, quantity, timeUs int64) (Decision, bool) {
-	return s.ask(s.claims.look(user, key), quantity, 0, s.at(timeUs), s.settings.GetPartial())
+	return s.recall(user, key, quantity, timeUs, demand{})
+}
+
+func (s *State) recall(user, key string, quantity, timeUs int64, w demand) (Decision, bool) {
+	return s.ask(s.claims.look(user, key), quantity, 0, s.at(timeUs), w)
 }
 
 // ask is Recall for a commit of a known time, when the user is about to get
-// more units. partial: the request may be given fewer units than it asks for.
-func (s *State) ask(at spot, quantity, more, timeUs int64, partial bool) (Decision, bool) {
+// more units.
+func (s *State) ask(at spot, quantity, more, timeUs int64, w demand) (Decision, bool) {
 	if at.claim != 0 {
-		if s.claims.quantity(at.claim-1) != quantity {
+		if s.claims.quantity(at.claim-1) != quantity || !s.claims.chosen(at.claim-1, w) {
 			return Decision{Kind: KeyReused}, true
 		}
 		c := s.claims.at(at.claim - 1)
@@ -52,7 +56,7 @@ func (s *State) ask(at spot, quantity, more, timeUs int64, partial bool) (Decisi
 	if no := s.refusal(timeUs); no != Allowed {
 		return Decision{Kind: NotNow, Refusal: no}, true
 	}
-	if partial {
+	if s.settings.GetPartial() && !w.chooses() {
 		quantity = 1 // the least that a claim gets
 	}
 	if quantity > s.settings.GetPerUserLimit()-s.claims.unitsAt(at)-more {

@@ -87,14 +87,13 @@ func (d *Draft) ClaimSome(r Ruling, user, key string, quantity int64) Decision {
 func (d *Draft) claim(r Ruling, user, key string, quantity int64, w demand) Decision {
 	at := d.state.claims.look(user, key)
 	if op, ok := d.requested(at, user, key); ok {
-		if d.quantity(op) != quantity {
+		if d.quantity(op) != quantity || !w.mayHaveGot(d.Units(op), d.commit.Ops[op].GetClaim().GetAsked()) {
 			return Decision{Kind: KeyReused}
 		}
 		return Decision{Kind: ReplayHere, Op: op}
 	}
 	g, more := d.granted(at, user)
-	partial := d.state.settings.GetPartial() && !w.chooses()
-	if v, ok := d.state.ask(at, quantity, more, d.commit.TimeUs, partial); ok {
+	if v, ok := d.state.ask(at, quantity, more, d.commit.TimeUs, w); ok {
 		return v
 	}
 	if w.chooses() && !d.state.settings.GetChoose() {
@@ -104,6 +103,7 @@ func (d *Draft) claim(r Ruling, user, key string, quantity int64, w demand) Deci
 		return Decision{Kind: OtherRules}
 	}
 	asked := quantity
+	partial := d.state.settings.GetPartial() && !w.chooses()
 	if partial {
 		quantity = min(quantity, d.state.settings.GetPerUserLimit()-d.state.claims.unitsAt(at)-more)
 	}
@@ -161,7 +161,7 @@ func (d *Draft) Grab(g Grab) Decision {
 		return same(Decision{Kind: ReplayHere, Op: op}, d.Units(op), g.Unit)
 	}
 	i, more := d.granted(at, g.User)
-	if v, ok := d.state.ask(at, 1, more, g.GrantedUs, false); ok && v.Kind == Replay {
+	if v, ok := d.state.ask(at, 1, more, g.GrantedUs, demand{}); ok && v.Kind == Replay {
 		return same(v, v.Claim.Units, g.Unit)
 	} else if ok {
 		return Decision{Kind: Void}

@@ -22,8 +22,8 @@ type history struct {
 	timeUs        int64
 	settings      *pb.Settings
 	nextUnit      int64
-	asked         []map[request]int64 // quantity of each request granted, by shard
-	had           []map[string]int64  // units of each user, by shard
+	asked         []map[request]asking // what each request granted has asked for, by shard
+	had           []map[string]int64   // units of each user, by shard
 }
 
 type request struct{ user, key string }
@@ -35,7 +35,7 @@ func newHistory() *history {
 	for i := range historyShards {
 		log := fmt.Sprintf("%02x/0123456789abcdef/%d", i*85, i)
 		h.shards, h.twins = append(h.shards, NewState(log)), append(h.twins, NewState(log))
-		h.asked, h.had = append(h.asked, map[request]int64{}), append(h.had, map[string]int64{})
+		h.asked, h.had = append(h.asked, map[request]asking{}), append(h.had, map[string]int64{})
 	}
 	return h
 }
@@ -103,7 +103,7 @@ func (h *history) claims(t *rapid.T) {
 		asked, granted := h.asked[shard][id]
 		want := Granted
 		switch {
-		case granted && asked != quantity:
+		case granted && (asked.quantity != quantity || !asked.mayBe(w)):
 			want = KeyReused
 		case here[id]:
 			want = ReplayHere
@@ -130,7 +130,7 @@ func (h *history) claims(t *rapid.T) {
 			t.Fatalf("the draft has %d units and counts %d", units, d.Available())
 		}
 		if want == Granted {
-			h.asked[shard][id], here[id] = quantity, true
+			h.asked[shard][id], here[id] = asking{quantity, slices.Clone(d.Units(v.Op))}, true
 			h.had[shard][id.user] += gives
 			if n := int64(len(d.Units(v.Op))); n != gives {
 				t.Fatalf("%d units for %+v, want %d", n, id, gives)
@@ -141,6 +141,22 @@ func (h *history) claims(t *rapid.T) {
 		}
 	}
 	h.commit(t, shard, d)
+}
+
+// asking is what a request that was granted has asked for, and what it was given first.
+type asking struct {
+	quantity int64
+	units    []int64
+}
+
+// mayBe says whether it may have been asked with a demand.
+func (a asking) mayBe(w demand) bool {
+	for i, unit := range a.units {
+		if w.units != nil && unit != w.units[i] || w.adjacent && unit != a.units[0]+int64(i) {
+			return false
+		}
+	}
+	return !w.chooses() || a.quantity == int64(len(a.units))
 }
 
 // demand draws what a claim asks for beyond a quantity.
@@ -372,11 +388,12 @@ func (h *history) buy(t *rapid.T, shard int, d *Draft) {
 	if _, again := h.asked[shard][id]; again {
 		return
 	}
-	if v := d.Claim(id.user, id.key, 1); v.Kind != want {
+	v := d.Claim(id.user, id.key, 1)
+	if v.Kind != want {
 		t.Fatalf("decision %d for %+v, who has %d, want %d", v.Kind, id, h.had[shard][id.user], want)
 	}
 	if want == Granted {
-		h.asked[shard][id] = 1
+		h.asked[shard][id] = asking{1, slices.Clone(d.Units(v.Op))}
 		h.had[shard][id.user]++
 	}
 }

@@ -300,3 +300,29 @@ func TestOut(t *testing.T) {
 		})
 	}
 }
+
+// A key that was used for other units is refused, from memory and by a decision.
+func TestChooseWithAKeyOfOthers(t *testing.T) {
+	for name, c := range map[string]struct{ first, other wants }{
+		"units":    {wants{units: []int64{1, 6}}, wants{units: []int64{1, 7}}},
+		"adjacent": {wants{units: []int64{1, 6}}, wants{n: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSeats(t, 5, 5)
+			h := w.serving("first")
+			first := h.choose(c.first)
+			w.settle()
+			first.want(t, "sold")
+			other := h.choose(c.other)
+			w.settle()
+			other.want(t, "key_reused")
+			a := &Shard{seq: h.actors[0].q}
+			for x, want := range map[*wants]string{&c.first: "sold", &c.other: "key_reused"} {
+				r := Request{User: w.buyer(0, 0), Key: "key", Quantity: 2, Units: x.units, Adjacent: x.units == nil}
+				if got, ok := a.Recall(w.now, r); !ok || string(got.Outcome) != want {
+					t.Errorf("recalled %+v, %v; want %s", got, ok, want)
+				}
+			}
+		})
+	}
+}

@@ -14,7 +14,7 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 	case ledger.Replay:
 		return replay(shard, *v.Claim)
 	case ledger.KeyReused:
-		return Answer{Outcome: api.KeyReused, Message: "this key was used for another quantity"}
+		return Answer{Outcome: api.KeyReused, Message: "this key was used for another quantity, or for other units"}
 	case ledger.NoChoice:
 		return Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: ask for a quantity alone"}
 	case ledger.OverLimit:

@@ -53,7 +53,16 @@ func (s *Shard) Recall(now clock.Now, r Request) (Answer, bool) {
 	if state.Settings() == nil {
 		return Answer{}, false
 	}
-	v, ok := state.Recall(r.User, r.Key, r.Quantity, now.Wall.UnixMicro())
+	var v ledger.Decision
+	var ok bool
+	switch timeUs := now.Wall.UnixMicro(); {
+	case r.Adjacent:
+		v, ok = state.RecallAdjacent(r.User, r.Key, r.Quantity, timeUs)
+	case r.Units != nil:
+		v, ok = state.RecallUnits(r.User, r.Key, r.Units, timeUs)
+	default:
+		v, ok = state.Recall(r.User, r.Key, r.Quantity, timeUs)
+	}
 	if !ok {
 		return Answer{}, false
 	}

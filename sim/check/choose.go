@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,21 @@ func (c *claim) suits(q *Event) bool {
 	return slices.ContainsFunc(c.settings.GetRows(), func(row *pb.Range) bool { return sideBySide(c.first, row) })
 }
 
+// repeated says whether a request may be one of those that a claim was made for: it asks for
+// so many units and, if it chooses, for those that the claim was given or, since its row may
+// have lost a unit, for adjacent ones whose numbers follow each other.
+func (c *claim) repeated(q *Event) bool {
+	switch {
+	case c.quantity() != q.Quantity:
+		return false
+	case q.Units != nil:
+		return slices.Equal(c.first, q.Units)
+	case q.Adjacent:
+		return c.asked == 0 && sideBySide(c.first, &pb.Range{Count: math.MaxInt64})
+	}
+	return true
+}
+
 // sideBySide says whether units follow each other within a row.
 func sideBySide(units []int64, row *pb.Range) bool {
 	for i, unit := range units {
@@ -48,6 +64,8 @@ func chosen(e *evidence, bad fault) {
 		asked[id] = append(asked[id], o)
 		if c := e.granted(o); c != nil && !o.returned.Answer.Replayed && !c.suits(o.invoked) {
 			bad("operation %d chose units %v, adjacent ones: %v, and was given %v of %v", i, o.invoked.Units, o.invoked.Adjacent, c.first, c)
+		} else if c != nil && !c.repeated(o.invoked) {
+			bad("operation %d asked for units %v, adjacent ones: %v, under a key of other units, and was told of %v", i, o.invoked.Units, o.invoked.Adjacent, c)
 		}
 	}
 	for _, c := range e.claims {

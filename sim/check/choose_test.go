@@ -85,6 +85,19 @@ func TestToleratedChoice(t *testing.T) {
 			w.ask(a, "", 2)
 			w.storeUnits(a, "minted", 2)
 		},
+		"refused for other units than its key has": func(w *world) {
+			a := w.user(0)
+			op := w.ask(a, "k", 1, 3)
+			w.answer(op, Answer{Outcome: api.Sold, Claim: w.storeUnits(a, "k", 1, 3)})
+			w.answer(w.ask(a, "k", 1, 2), Answer{Outcome: api.KeyReused})
+			w.answer(w.askAdjacent(a, "k", 2), Answer{Outcome: api.KeyReused})
+		},
+		"any, under a key of units": func(w *world) {
+			a := w.user(0)
+			op := w.ask(a, "k", 1, 3)
+			w.answer(op, Answer{Outcome: api.Sold, Claim: w.storeUnits(a, "k", 1, 3)})
+			w.answer(w.invoke(a, "k", 2), Answer{Outcome: api.Sold, Claim: w.claims(a)[0], Replayed: true})
+		},
 		"adjacent ones": func(w *world) {
 			a := w.user(0)
 			op := w.askAdjacent(a, "k", 2)
@@ -165,6 +178,31 @@ var chosenFaults = map[string]planted{
 		w.invoke(a, "k", 1)
 		w.answer(w.ask(a, "k", 2), Answer{Outcome: api.Sold, Claim: w.store(a, "k", 1)})
 	}, "chosen"},
+	"told again of other units than are asked for": {seats, func(w *world) {
+		a := w.user(0)
+		op := w.ask(a, "k", 1, 3)
+		w.answer(op, Answer{Outcome: api.Sold, Claim: w.storeUnits(a, "k", 1, 3)})
+		w.answer(w.ask(a, "k", 1, 2), Answer{Outcome: api.Sold, Claim: w.claims(a)[0], Replayed: true})
+	}, "chosen"},
+	"told again of units apart, asked for adjacent ones": {seats, func(w *world) {
+		a := w.user(0)
+		op := w.ask(a, "k", 1, 3)
+		w.answer(op, Answer{Outcome: api.Sold, Claim: w.storeUnits(a, "k", 1, 3)})
+		w.answer(w.askAdjacent(a, "k", 2), Answer{Outcome: api.Sold, Claim: w.claims(a)[0], Replayed: true})
+	}, "chosen"},
+	"a key reused with the units it was used for": {seats, func(w *world) {
+		a := w.user(0)
+		op := w.ask(a, "k", 1, 3)
+		w.answer(op, Answer{Outcome: api.Sold, Claim: w.storeUnits(a, "k", 1, 3)})
+		w.refuse(a, "k", 2, api.KeyReused)
+		w.answer(w.ask(a, "k", 1, 3), Answer{Outcome: api.KeyReused})
+	}, "refusals"},
+	"a key reused with adjacent ones as it was used for": {seats, func(w *world) {
+		a := w.user(0)
+		op := w.askAdjacent(a, "k", 2)
+		w.answer(op, Answer{Outcome: api.Sold, Claim: w.storeUnits(a, "k", 1, 2)})
+		w.answer(w.askAdjacent(a, "k", 2), Answer{Outcome: api.KeyReused})
+	}, "refusals"},
 	"adjacent ones that are apart": {seats, func(w *world) {
 		a := w.user(0)
 		w.move(1, 0, 1)

@@ -49,10 +49,10 @@ func refusals(e *evidence, bad fault) {
 			}
 		case api.KeyReused:
 			other := func(c *claim) bool {
-				return c.user == q.User && c.key == q.Key && c.quantity() != q.Quantity && c.at.Seq < o.returned.Seq
+				return c.user == q.User && c.key == q.Key && !c.repeated(q) && c.at.Seq < o.returned.Seq
 			}
 			if q.Key == "" || !slices.ContainsFunc(e.claims, other) {
-				bad("operation %d: user %q has no claim of other than %d units under key %q", i, q.User, q.Quantity, q.Key)
+				bad("operation %d: user %q has no claim under key %q but for %d units, those named %v, adjacent: %v", i, q.User, q.Key, q.Quantity, q.Units, q.Adjacent)
 			}
 		case api.Expired, api.Cancelled, api.Refunded:
 			if !slices.ContainsFunc(e.claims, func(c *claim) bool {
