@@ -22,13 +22,13 @@ import (
 // their way between two shards, which is why it may be asked again.
 //
 // Units that came for a claim that is refused stay where they are: each transfer answers a
-// request, and each claim makes one request of each shard, so that units come to rest when
-// no claims come any more. Two claims that want each other's units do not swap them either.
-// A shard keeps units that claims which wait here name, and gives them to a lower-numbered
-// shard only: of the claims that want a unit, the one on the lowest shard gets it. A shard
-// whose claims wait for any units gives those that others name all the same: it can do with
-// others. And units that claims wait for which do not choose go to lower numbers only, as
-// ever.
+// request, and each claim makes one request of each shard, and one more whenever that sends a
+// transfer again, so that units come to rest when no claims come any more. Two claims that
+// want each other's units do not swap them either. A shard keeps units that claims which wait
+// here name, and gives them to a lower-numbered shard only: of the claims that want a unit,
+// the one on the lowest shard gets it. A shard whose claims wait for any units gives those
+// that others name all the same: it can do with others. And units that claims wait for which
+// do not choose go to lower numbers only, as ever.
 
 // search is what is known of other shards, for one claim that waits.
 type search struct {
@@ -143,6 +143,16 @@ func (x *transfers) searched(r request, sent ledger.Units) {
 		}
 		if t.Adjacent && r.run > 0 && r.run <= t.Quantity && !adjacent || !t.Adjacent && r.named {
 			s.none[r.shard] = true
+		}
+	}
+}
+
+// searchAnew takes back a request: the shard has sent units again, and nobody knows whether
+// they answer it. Claims go on searching there, if what came does not do.
+func (x *transfers) searchAnew(r request) {
+	for _, t := range x.requests.waiting {
+		if t.search != nil && t.search.at == r.shard+1 {
+			t.search.at = 0
 		}
 	}
 }

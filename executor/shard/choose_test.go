@@ -197,6 +197,51 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
+// A transfer that is sent again does not say which request it answers: those of claims that
+// choose since then go on being searched for.
+func TestSearchBeyondATransferSentAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		then wants
+		sold string
+	}{
+		"adjacent": {wants{buyer: 2, n: 3}, "[11 12 13]"},
+		"named":    {wants{buyer: 2, units: []int64{10, 12}}, "[10 12]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSeats(t, 5, 5, 3)
+			h := w.serving("first")
+			here := h.choose(wants{units: []int64{3}})
+			w.settle()
+			here.want(t, "sold")
+			var lost Message
+			w.mail = func(m Message) int {
+				if m.From == 1 && m.To == 0 {
+					lost = m
+					return 0
+				}
+				return 1
+			}
+			first := h.choose(wants{buyer: 1, units: []int64{8}})
+			w.pass(RepeatAfter + time.Millisecond)
+			first.want(t, "units_taken")
+			then := h.choose(c.then)
+			w.settle()
+			then.want(t, "") // shard 1 is to answer it, once its transfer was received
+			if lost.Kind != Sent || lost.Ask != 0 {
+				t.Fatalf("shard 1 has said %+v again", lost)
+			}
+			w.mail = nil
+			h.say(lost)
+			w.settle()
+			then.want(t, "sold")
+			if got := fmt.Sprint(then.answer.Claim.Units); got != c.sold {
+				t.Errorf("it gets %s, want %s", got, c.sold)
+			}
+			h.wantRest()
+		})
+	}
+}
+
 // A claim is refused though the shard has others to decide all the while, and though other
 // shards are asked for what those choose.
 func TestChooseAmongMany(t *testing.T) {

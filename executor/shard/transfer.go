@@ -228,7 +228,11 @@ func (x *transfers) moved() (came []ledger.Units) {
 		if m.Kind == received {
 			came = append(came, m.Units)
 			clear(x.denied)
-			if r, asked := x.answeredBy(m.To, m.Ask); asked && m.Ask != 0 {
+			switch r, asked := x.answeredBy(m.To, m.Ask); {
+			case !asked:
+			case m.Ask == 0:
+				x.searchAnew(r)
+			default:
 				x.searched(r, m.Units)
 			}
 		}
