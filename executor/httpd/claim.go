@@ -10,16 +10,21 @@ import (
 	"sync"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/executor"
 )
 
-// maxBody is the most that the body of a claim may have. A claim takes less than a tenth of
-// it, or half if every letter of the user's id is escaped; the rest is for names of units.
-const maxBody = 4096
+// maxBody is the most that the body of a claim may have, as much as a message of a stream:
+// it is for names of units.
+const maxBody = streampb.MaxMessage
+
+// usualBody is more than a claim takes that names no units, also if every letter of the
+// user's id is escaped.
+const usualBody = 4096
 
 // buffers are what one claim needs while it is read and answered.
 type buffers struct {
-	in  [maxBody + 1]byte // one more, to see that a body is too large
+	in  [usualBody]byte
 	out []byte
 }
 
@@ -107,7 +112,7 @@ func (s *Server) refusal(sale *sale, a *executor.Answer) problem {
 }
 
 // readClaim reads a claim from a request. Nothing in it points into buf.
-func readClaim(r *http.Request, buf *[maxBody + 1]byte) (executor.Request, *fault) {
+func readClaim(r *http.Request, buf *[usualBody]byte) (executor.Request, *fault) {
 	var none executor.Request
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return none, f
@@ -123,7 +128,7 @@ func readClaim(r *http.Request, buf *[maxBody + 1]byte) (executor.Request, *faul
 	default:
 		return none, malformed("%s: given %d times", api.KeyHeader, len(keys))
 	}
-	body, f := readBody(r, buf[:])
+	body, f := readBody(r, buf[:], maxBody)
 	if f != nil {
 		return none, f
 	}
@@ -147,12 +152,20 @@ func checkContentType(values []string) *fault {
 	return &fault{http.StatusUnsupportedMediaType, "Content-Type: must be application/json, given once"}
 }
 
-// readBody reads a body that has less than buf.
-func readBody(r *http.Request, buf []byte) ([]byte, *fault) {
+// readBody reads a body of at most so many bytes, into buf if it has fewer than that. For a
+// larger one it takes no more memory than twice what the client has sent.
+func readBody(r *http.Request, buf []byte, most int) ([]byte, *fault) {
 	n, err := io.ReadFull(r.Body, buf)
+	for err == nil && n <= most {
+		long := make([]byte, min(max(2*n, 1024), most+1)) // one more, to see that it is too large
+		copy(long, buf)
+		var more int
+		more, err = io.ReadFull(r.Body, long[n:])
+		n, buf = n+more, long
+	}
 	switch {
 	case err == nil:
-		return nil, &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large; it may have at most %d KiB", len(buf)>>10)}
+		return nil, &fault{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large; it may have at most %d KiB", most>>10)}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		// The second is also what a body cut short gives; then it is no whole
 		// object, or the client did not wait for the answer anyway.

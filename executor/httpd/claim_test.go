@@ -3,11 +3,13 @@ package httpd
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +225,31 @@ func TestAnswersAreOfTheAPI(t *testing.T) {
 	}
 }
 
+// A claim may name as many units as there may be, also by long names.
+func TestClaimOfLongNames(t *testing.T) {
+	var got executor.Request
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: func(_ context.Context, r executor.Request) executor.Answer {
+		got = r
+		return executor.Answer{Outcome: api.UnitsTaken}
+	}}}})
+	long := strings.Repeat("x", api.MaxName-1)
+	for _, want := range [][]string{
+		{"A" + long, "B" + long},
+		slices.Collect(func(yield func(string) bool) {
+			for i := 0; i < api.MaxNames && yield(fmt.Sprint(i, long[:500])); i++ {
+			}
+		}),
+	} {
+		body, err := json.Marshal(map[string]any{"user": "u", "units": want})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := post(t, s, claimsPath, string(body), nil); r.StatusCode != http.StatusConflict || !slices.Equal(got.Names, want) {
+			t.Errorf("%d names in %d bytes: status %d, asked for %d", len(want), len(body), r.StatusCode, len(got.Names))
+		}
+	}
+}
+
 // TestClaimIDs holds the written form of a claim's name against the executor's.
 func TestClaimIDs(t *testing.T) {
 	for _, id := range []executor.ClaimID{{}, {Shard: 1023, Slot: 1<<64 - 1, Index: 99999}, {Shard: 7, Unit: 123}} {
@@ -244,8 +271,10 @@ var badRequests = map[string]struct {
 }{
 	"body":              {`{"user":7}`, nil, 400, "user: must be a string"},
 	"value":             {`{"user":""}`, nil, 422, "user: must not be empty"},
+	"4095 bytes":        {`{"user":"u"` + strings.Repeat(" ", 4095-11), nil, 400, "a comma or the end"},
 	"4096 bytes":        {`{"user":"u"` + strings.Repeat(" ", 4096-11), nil, 400, "a comma or the end"},
-	"4097 bytes":        {`{"user":"u"` + strings.Repeat(" ", 4097-11), nil, 413, "too large"},
+	"64 KiB":            {`{"user":"u"` + strings.Repeat(" ", 64<<10-11), nil, 400, "a comma or the end"},
+	"64 KiB and a byte": {`{"user":"u"` + strings.Repeat(" ", 64<<10-10), nil, 413, "at most 64 KiB"},
 	"form":              {`{"user":"u"}`, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, 415, "application/json"},
 	"plain text":        {`{"user":"u"}`, http.Header{"Content-Type": {"text/plain"}}, 415, "application/json"},
 	"no type":           {`{"user":"u"}`, http.Header{"Content-Type": nil}, 415, "application/json"},

@@ -110,7 +110,7 @@ func readOrder(r *http.Request, into any) *fault {
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return f
 	}
-	body, f := readBody(r, make([]byte, maxOrder+1))
+	body, f := readBody(r, nil, maxOrder)
 	if f != nil {
 		return f
 	}

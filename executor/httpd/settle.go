@@ -78,7 +78,7 @@ func readSettlement(r *http.Request, how api.How) (api.Settlement, *fault) {
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
 		return api.Settlement{}, f
 	}
-	body, f := readBody(r, make([]byte, maxSettlement+1))
+	body, f := readBody(r, nil, maxSettlement)
 	if f != nil {
 		return api.Settlement{}, f
 	}

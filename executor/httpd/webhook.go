@@ -35,7 +35,7 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api
 	if sale.webhook == nil {
 		return s.rejectWebhook(w, sale, payments.ErrNoWebhook)
 	}
-	body, f := readBody(r, make([]byte, payments.MaxEvent+1))
+	body, f := readBody(r, nil, payments.MaxEvent)
 	if f != nil {
 		writeBadRequest(w, f)
 		return rejected
