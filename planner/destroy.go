@@ -317,19 +317,24 @@ func (t *teardown) eraseShards() {
 	t.x.core.each(t.x.allShards(), func(i int, done func()) {
 		log := spec.ShardLog(t.x.plan.UID, i, len(slots))
 		t.x.core.retry(call{kind: callDelete, log: log, upTo: max(slots[i], 1) - 1}, func(reply) { done() })
-	}, func() { t.eraseUnits(t.eraseLate) })
+	}, func() { t.eraseUnits(0, t.eraseLate) })
 }
 
-// eraseUnits deletes the log of what the units were, if there is one, and what comes into it
-// late.
-func (t *teardown) eraseUnits(then func()) {
+// eraseUnits deletes the log of what the units were, and what comes into it late. The sale had
+// such a log, and nothing else says how long it was: that it is gone is believed of several
+// looks, since each of them may lag.
+func (t *teardown) eraseUnits(missed int, then func()) {
 	if !hasGoods(t.x.sale) {
 		then()
 		return
 	}
 	log := spec.UnitsLog(t.x.plan.UID)
 	t.x.core.retry(call{kind: callHeads, logs: []string{log}}, func(r reply) {
-		if r.heads[0] == nil {
+		switch {
+		case r.heads[0] == nil && missed < lagTries:
+			t.x.core.after(lagPause, func() { t.eraseUnits(missed+1, then) })
+			return
+		case r.heads[0] == nil:
 			then()
 			return
 		}
@@ -339,7 +344,7 @@ func (t *teardown) eraseUnits(then func()) {
 			return
 		}
 		t.x.core.changed = true
-		t.x.core.retry(call{kind: callDelete, log: log, upTo: head.Slot}, func(reply) { t.eraseUnits(then) })
+		t.x.core.retry(call{kind: callDelete, log: log, upTo: head.Slot}, func(reply) { t.eraseUnits(lagTries, then) })
 	})
 }
 
