@@ -163,7 +163,7 @@ func (o *owner) share(now clock.Now) {
 			}
 		case taking:
 			switch {
-			case !mine:
+			case !mine && (s.woken == 0 || o.retiring()): // what it was given it takes, and gives on: nobody else has it
 				o.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
 			case holder != "" && now.Mono >= s.since+wantsFor: // it was not given after all
 				o.enter(now, i, warming)
