@@ -188,6 +188,8 @@ func (e *evidence) outOfReach(home, l *log, o *operation, units []int64) bool {
 		return true // and it gives nothing
 	case a.after.writer == b.after.writer && !l.served(from.Seq):
 		return true // it may not have come to answer yet
+	case len(e.h.Leases) > 0 && !e.serves(b, from.At):
+		return true // nobody answers for it at the time
 	case b.after.writer == "", a.after.writer != b.after.writer && (l.emptied(o) || l.fresh(from) || home.fresh(from)):
 		return true // what one process knows of the other's shards may be old, or nothing
 	}
@@ -196,6 +198,19 @@ func (e *evidence) outOfReach(home, l *log, o *operation, units []int64) bool {
 		return other != nil && other.invoked != nil && other.invoked.Kind == ClaimInvoked && other != o &&
 			home.run.homeOf(other.invoked.User) == l && other.invoked.Seq < to &&
 			(!other.answered() || other.returned.Seq > from.Seq) && other.mayWantOneOf(units, o.invoked.Adjacent)
+	})
+}
+
+// serves says whether the owner that a shard has by its last slot had the lease at a time, and
+// has not lost and won it again since it took the shard over.
+func (e *evidence) serves(last *slot, at time.Duration) bool {
+	l := last.log
+	began := last.At
+	for i := slices.Index(l.slots, last); i >= 0 && l.slots[i].after.epoch == last.after.epoch; i-- {
+		began = l.slots[i].At
+	}
+	return slices.ContainsFunc(e.h.Leases, func(has Lease) bool {
+		return has.UID == l.run.uid && has.Shard == l.shard && has.From <= began && at < has.To && strings.HasPrefix(has.Process, last.after.owner+",")
 	})
 }
 
