@@ -1,0 +1,381 @@
+package draw
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Record is the part of an export's header that says how a sale was drawn. What has not
+// happened yet is left out.
+type Record struct {
+	Commitment Digest  `json:"commitment"`
+	Opens      string  `json:"opensAt,omitempty"` // RFC 3339, as all times
+	Closes     string  `json:"closesAt"`
+	Beacon     *Beacon `json:"beacon,omitempty"`
+
+	// From the close on: the trees of the shards' entries, in their order, and their root.
+	Shards []Tree  `json:"shards,omitempty"`
+	Root   *Digest `json:"root,omitempty"`
+
+	// Once it is revealed: the link before the commitment, and how many ranks are published.
+	Link  *Digest `json:"link,omitempty"`
+	Ranks int64   `json:"ranks,omitempty"`
+
+	// Winners is the stock, and Lapsed how many awards have come to nothing: so many
+	// substitutes follow.
+	Winners int64 `json:"winners"`
+	Lapsed  int64 `json:"lapsed"`
+
+	// Ended says that nothing more is awarded. Until then an entry may wait for its unit
+	// although another of a higher rank has its own.
+	Ended bool `json:"ended,omitempty"`
+}
+
+// Beacon is a public source of randomness, and the round of it that a sale has named
+// before its first entry.
+type Beacon struct {
+	Name     string `json:"name"`
+	Round    string `json:"round"`
+	Fallback string `json:"fallback"`        // none, or secret: the order is by the secret alone if there is no value
+	Value    string `json:"value,omitempty"` // of that round, in hex; none: the fallback was taken
+}
+
+// Line is the line of an entry in an export. User and key are left out of a list that is
+// published.
+type Line struct {
+	Claim     string `json:"claim"`
+	User      string `json:"user,omitempty"`
+	Key       string `json:"key,omitempty"`
+	KeyBase64 []byte `json:"keyBase64,omitempty"`
+	State     string `json:"state"` // entered: it was awarded nothing
+	At        string `json:"at"`
+	Label     Digest `json:"label"`
+	Rank      int64  `json:"rank,omitempty"` // 0: beyond the ranks that were published
+}
+
+// StateEntered is the state of an entry that was awarded nothing.
+const StateEntered = "entered"
+
+// Options are what Verify is to look for besides.
+type Options struct {
+	User   string // whose rank is asked; "": nobody's
+	Key    string // of that user's request, where the list has no users
+	Beacon []byte // the value of the beacon's round, from the beacon itself; nil: it is not held against that
+}
+
+// Report is what Verify found.
+type Report struct {
+	Sale     string   `json:"sale"`
+	UID      string   `json:"uid"`
+	OK       bool     `json:"ok"`
+	Revealed bool     `json:"revealed"` // if not, there is nothing but entries yet
+	Entries  int64    `json:"entries"`
+	Winners  int64    `json:"winners"`
+	Lapsed   int64    `json:"lapsed"`
+	Awarded  int64    `json:"awarded"`
+	Waiting  int64    `json:"waiting"` // entries that are to be awarded a unit, and have none yet
+	Problems []string `json:"problems"`
+
+	// Of the user asked for; 0: the user has no entry, or nothing is revealed yet.
+	Rank  int64  `json:"rank,omitempty"`
+	Claim string `json:"claim,omitempty"`
+	State string `json:"state,omitempty"`
+}
+
+// ErrNoDraw says that an export is not of a draw.
+var ErrNoDraw = errors.New("the export is not of a draw")
+
+// Verify reads an export and works the draw out again: commitment, entries, roots, order,
+// and who was awarded a unit. What does not fit is in the report, each problem with its
+// place; an error says that the export cannot be read.
+func Verify(from io.Reader, o Options) (*Report, error) {
+	var v *Verifier
+	lines := bufio.NewReaderSize(from, 1<<16)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		switch {
+		case err == io.EOF && len(line) == 0 && n > 1, err == nil && n > 1 && !bytes.HasPrefix(line, []byte(`{"claim":`)):
+			return v.Report(), nil
+		case err == io.EOF && len(line) > 0:
+			return nil, fmt.Errorf("line %d: it ends in the middle: %w", n, io.ErrUnexpectedEOF)
+		case err != nil:
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		case n == 1:
+			v, err = newVerifier(line, o)
+		default:
+			err = v.line(line)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+}
+
+// Verifier is Verify for whoever has the lines already.
+type Verifier struct {
+	options Options
+	record  Record
+	closes  time.Time
+	report  *Report
+	entries []entry
+	last    Entry // by its place
+	shards  [][]Digest
+	user    int // of the entries, +1
+}
+
+// entry is what is kept of a line.
+type entry struct {
+	Entry
+	rank  int64
+	state string
+}
+
+func (e entry) id() string { return fmt.Sprintf("%d-%d-%d", e.Shard, e.Slot, e.Index) }
+
+func (v *Verifier) problem(format string, args ...any) {
+	const enough = 100
+	if len(v.report.Problems) < enough {
+		v.report.Problems = append(v.report.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+func newVerifier(line []byte, o Options) (*Verifier, error) {
+	var header struct {
+		Sale string  `json:"sale"`
+		UID  string  `json:"uid"`
+		Draw *Record `json:"draw"`
+	}
+	if err := json.Unmarshal(line, &header); err != nil {
+		return nil, fmt.Errorf("an export begins with a header: %w", err)
+	}
+	if header.Draw == nil {
+		return nil, ErrNoDraw
+	}
+	return NewVerifier(header.Sale, header.UID, *header.Draw, o)
+}
+
+// NewVerifier begins to verify the draw of a run of a sale.
+func NewVerifier(sale, uid string, r Record, o Options) (*Verifier, error) {
+	v := &Verifier{options: o, record: r, shards: make([][]Digest, len(r.Shards)), report: &Report{
+		Sale: sale, UID: uid, Winners: r.Winners, Lapsed: r.Lapsed, Problems: []string{},
+	}}
+	var err error
+	if v.closes, err = time.Parse(time.RFC3339Nano, r.Closes); err != nil {
+		return nil, fmt.Errorf("draw.closesAt: %w", err)
+	}
+	return v, nil
+}
+
+func (v *Verifier) line(text []byte) error {
+	var line Line
+	if err := json.Unmarshal(text, &line); err != nil {
+		return err
+	}
+	return v.Add(line)
+}
+
+// Add takes in the line of an entry. They come by shard and in the order of its log. An
+// error says that it cannot be one.
+func (v *Verifier) Add(line Line) error {
+	e := entry{Entry: Entry{Label: line.Label}, rank: line.Rank, state: line.State}
+	var err error
+	if e.Shard, e.Slot, e.Index, err = place(line.Claim); err != nil {
+		return err
+	}
+	at, err := time.Parse(time.RFC3339Nano, line.At)
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", line.Claim, err)
+	}
+	if len(v.entries) > 0 && !before(v.last, e.Entry) {
+		v.problem("claim %s: it is out of order, or there twice", line.Claim)
+	}
+	if !at.Before(v.closes) {
+		v.problem("claim %s: it was entered at %s, and the sale closed at %s", line.Claim, line.At, v.record.Closes)
+	}
+	key := line.Key
+	if line.KeyBase64 != nil {
+		key = string(line.KeyBase64)
+	}
+	if line.User != "" && Label(v.report.UID, line.User, key) != line.Label {
+		v.problem("claim %s: its label is not that of its user and key", line.Claim)
+	}
+	v.last = e.Entry
+	v.entries = append(v.entries, e)
+	if v.mine(line) {
+		v.user = len(v.entries)
+	}
+	if e.Shard >= len(v.shards) {
+		if len(v.shards) > 0 {
+			v.problem("claim %s: there are %d shards, from 0", line.Claim, len(v.shards))
+		}
+		return nil
+	}
+	v.shards[e.Shard] = append(v.shards[e.Shard], line.Label)
+	return nil
+}
+
+func (v *Verifier) mine(line Line) bool {
+	switch {
+	case v.options.User == "":
+		return false
+	case line.User != "":
+		return line.User == v.options.User
+	}
+	return line.Label == Label(v.report.UID, v.options.User, v.options.Key)
+}
+
+// place reads the name of a claim: its shard, slot and index.
+func place(claim string) (shard int, slot uint64, index int, err error) {
+	parts := strings.Split(claim, "-")
+	if len(parts) == 3 {
+		var errs [3]error
+		shard, errs[0] = strconv.Atoi(parts[0])
+		slot, errs[1] = strconv.ParseUint(parts[1], 10, 64)
+		index, errs[2] = strconv.Atoi(parts[2])
+		if errors.Join(errs[:]...) == nil && shard >= 0 {
+			return shard, slot, index, nil
+		}
+	}
+	return 0, 0, 0, fmt.Errorf("%q is not the name of a claim: <shard>-<slot>-<index>", claim)
+}
+
+// before says whether one place in the ledger is before another.
+func before(a, b Entry) bool {
+	return a.Shard < b.Shard || a.Shard == b.Shard && (a.Slot < b.Slot || a.Slot == b.Slot && a.Index < b.Index)
+}
+
+// Report says what was found, once all lines were added.
+func (v *Verifier) Report() *Report {
+	v.report.Entries = int64(len(v.entries))
+	if v.user > 0 {
+		e := v.entries[v.user-1]
+		v.report.Claim, v.report.State = e.id(), e.state
+	}
+	v.trees()
+	if v.report.Revealed = v.record.Link != nil; v.report.Revealed {
+		v.ranks()
+	} else {
+		for _, e := range v.entries {
+			if e.state != StateEntered || e.rank != 0 {
+				v.problem("claim %s: it has a rank or a unit, and nothing is revealed yet", e.id())
+			}
+		}
+	}
+	v.report.OK = len(v.report.Problems) == 0
+	return v.report
+}
+
+// trees holds the entries against what was published at the close.
+func (v *Verifier) trees() {
+	switch {
+	case v.record.Root == nil && v.record.Link != nil:
+		v.problem("header: the secret is revealed, and the root of the entries was never published")
+	case v.record.Root != nil && RootOf(v.record.Shards) != *v.record.Root:
+		v.problem("header: draw.root is not that of draw.shards")
+	}
+	for i, tree := range v.record.Shards {
+		switch labels := v.shards[i]; {
+		case tree.Entries != int64(len(labels)):
+			v.problem("shard %d: there are %d entries, and at the close there were %d: some were added or removed", i, len(labels), tree.Entries)
+		case tree.Root != Root(labels):
+			v.problem("shard %d: the root of its entries is %v, and at the close it was %v: some were exchanged or altered", i, Root(labels), tree.Root)
+		}
+	}
+}
+
+// ranks works the order out again and holds ranks and awards against it.
+func (v *Verifier) ranks() {
+	if Commitment(*v.record.Link) != v.record.Commitment {
+		v.problem("header: SHA-256 of draw.link is not draw.commitment: another secret was revealed than was committed to")
+	}
+	if v.record.Root == nil {
+		return
+	}
+	beacon, ok := v.beacon()
+	if !ok {
+		return
+	}
+	order := NewOrder(v.report.UID, *v.record.Root, *v.record.Link, beacon)
+	sorted := make([]*entry, len(v.entries))
+	for i := range v.entries {
+		sorted[i] = &v.entries[i]
+		sorted[i].Value = order.Value(sorted[i].Label)
+	}
+	slices.SortFunc(sorted, func(a, b *entry) int { return a.Compare(b.Entry) })
+	last := min(v.record.Ranks, v.record.Winners+v.record.Lapsed)
+	for i, e := range sorted {
+		rank := int64(i + 1)
+		if published := rank * boolInt(rank <= v.record.Ranks); e.rank != published {
+			v.problem("claim %s: it is entry %d in the order and should have rank %s, and the export says %s",
+				e.id(), rank, rankText(published), rankText(e.rank))
+		}
+		switch awarded := e.state != StateEntered; {
+		case awarded && rank > v.record.Ranks:
+			v.problem("claim %s: it was awarded a unit, and %d ranks are published", e.id(), v.record.Ranks)
+		case awarded && rank > last:
+			v.problem("claim %s: it was awarded a unit at rank %d, and there were %d units and %d awards that lapsed",
+				e.id(), rank, v.record.Winners, v.record.Lapsed)
+		case !awarded && rank <= last && v.record.Ended:
+			v.problem("claim %s: it has rank %d and was awarded nothing, and there were %d units and %d awards that lapsed: a winner was skipped",
+				e.id(), rank, v.record.Winners, v.record.Lapsed)
+		case !awarded && rank <= last:
+			v.report.Waiting++
+		}
+		v.report.Awarded += boolInt(e.state != StateEntered)
+		if v.user > 0 && e == &v.entries[v.user-1] {
+			v.report.Rank = rank
+		}
+	}
+}
+
+// beacon returns the value that the order is to follow from.
+func (v *Verifier) beacon() ([]byte, bool) {
+	b := v.record.Beacon
+	if b == nil {
+		if v.options.Beacon != nil {
+			v.problem("header: the sale has declared no beacon, and you give the value of one")
+		}
+		return nil, true
+	}
+	if b.Value == "" {
+		if b.Fallback != "secret" {
+			v.problem("header: draw.beacon has no value, and the sale declares no other order without one")
+		}
+		if v.options.Beacon != nil {
+			v.problem("header: round %s of %s has a value, and the draw has left it out", b.Round, b.Name)
+		}
+		return nil, true
+	}
+	value, err := hex.DecodeString(b.Value)
+	if err != nil {
+		v.problem("header: draw.beacon.value %q is not in hex", b.Value)
+		return nil, false
+	}
+	if v.options.Beacon != nil && !bytes.Equal(value, v.options.Beacon) {
+		v.problem("header: draw.beacon.value is %s, and round %s of %s has %x: it is the value of another round", b.Value, b.Round, b.Name, v.options.Beacon)
+	}
+	return value, true
+}
+
+func boolInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func rankText(rank int64) string {
+	if rank == 0 {
+		return "none"
+	}
+	return strconv.FormatInt(rank, 10)
+}
