@@ -15,6 +15,7 @@ type Outcome string
 const (
 	Sold         Outcome = "sold"
 	Held         Outcome = "held"          // until paid or its deadline
+	Entered      Outcome = "entered"       // into a draw: what it wins is known after that
 	SoldOut      Outcome = "sold_out"      // for good, unless the stock is raised or a claim refunded
 	NoneNow      Outcome = "none_now"      // too few units are free at the moment
 	UnitsTaken   Outcome = "units_taken"   // not all of the units that the claim names are free at the moment
@@ -34,6 +35,7 @@ const (
 	Expired     Outcome = "expired"       // it was not paid in time
 	Cancelled   Outcome = "cancelled"     // given up before it was paid
 	Refunded    Outcome = "refunded"      // undone after it was sold
+	NotDrawn    Outcome = "not_drawn"     // an entry that has won nothing, or not yet
 	NotHeld     Outcome = "not_held"      // it is sold already
 	NotSold     Outcome = "not_sold"      // it is only held
 	NoExtension Outcome = "no_extension"  // the sale extends no holds
@@ -53,8 +55,8 @@ const (
 // accepted before, so that Sold counts each claim once. It is no Outcome of a claim.
 const Replayed Outcome = "replayed"
 
-// Accepted says whether the claim has units.
-func (o Outcome) Accepted() bool { return o == Sold || o == Held }
+// Accepted says whether the claim has units, or is an entry that may be given some.
+func (o Outcome) Accepted() bool { return o == Sold || o == Held || o == Entered }
 
 // Retry says whether the same request, with the same key, is worth sending again.
 type Retry int
@@ -114,6 +116,7 @@ const askAgain = " An earlier one with the same Idempotency-Key may have been ac
 var outcomes = [...]Row{
 	{Outcome: Sold, Status: http.StatusCreated, Exit: ExitOK, Decides: true},
 	{Outcome: Held, Status: http.StatusCreated, Exit: ExitOK, Decides: true},
+	{Outcome: Entered, Status: http.StatusCreated, Exit: ExitOK, Decides: true},
 
 	{Outcome: SoldOut, Status: http.StatusConflict, Exit: ExitSoldOut, Decides: true,
 		Title: "Sold out", Detail: "Every unit of the sale is sold."},
@@ -143,6 +146,8 @@ var outcomes = [...]Row{
 		Title: "Cancelled", Detail: "The claim was cancelled; its units are for sale again."},
 	{Outcome: Refunded, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "Refunded", Detail: "The claim was refunded."},
+	{Outcome: NotDrawn, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+		Title: "Not drawn", Detail: "The claim is an entry of a draw, and has won nothing."},
 	{Outcome: NotHeld, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "Not held", Detail: "The claim is sold: it can be refunded, and nothing else."},
 	{Outcome: NotSold, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,

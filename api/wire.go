@@ -3,6 +3,8 @@ package api
 import (
 	"fmt"
 	"time"
+
+	"salectl/draw"
 )
 
 // Request is one claim. The key goes in a header, and is not part of the body.
@@ -118,6 +120,8 @@ type Sale struct {
 	Packets *Packets `json:"packets,omitempty"` // of a red packet
 	Lists   *Lists   `json:"lists,omitempty"`   // where units lie in lists on nodes
 	Holds   *Holds   `json:"holds,omitempty"`   // where claims are held until they are paid, or were
+
+	Draw *draw.Status `json:"draw,omitempty"` // of a draw
 
 	PaymentCheck *PaymentCheck `json:"paymentCheck,omitempty"` // of a sale whose payment service is asked; nil: there is nothing to tell
 

@@ -27,7 +27,7 @@ func (p *program) newApp() *urfave.App {
 		Commands: []*urfave.Command{
 			p.validateCommand(), p.planCommand(), p.applyCommand(), p.serveCommand(), p.claimCommand(),
 			p.drainCommand(), p.moveCommand(), p.confirmCommand(), p.extendCommand(), p.cancelCommand(), p.refundCommand(),
-			p.pauseCommand(), p.resumeCommand(), p.closeCommand(), p.destroyCommand(),
+			p.drawCommand(), p.pauseCommand(), p.resumeCommand(), p.closeCommand(), p.destroyCommand(),
 			p.statusCommand(), p.claimsCommand(), p.explainCommand(), p.auditCommand(), p.exportCommand(), p.rehearseCommand(), p.lockCommand(),
 			p.schemaCommand(), p.completionCommand(), p.versionCommand(), p.helpCommand(),
 		},

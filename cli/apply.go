@@ -10,6 +10,7 @@ import (
 	"salectl/backends"
 	"salectl/planner"
 	"salectl/spec"
+	"salectl/units"
 )
 
 type applyOptions struct {
@@ -68,6 +69,9 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 			if err != nil {
 				return err
 			}
+			if cfg.DrawKey, err = secretKey(sale, plan); err != nil {
+				return err
+			}
 			question := fmt.Sprintf("Apply this to %s?", sale.Name)
 			if err := p.propose(ctx, sale, plan, question, o.yes, o.json); err != nil {
 				return err
@@ -75,6 +79,15 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 			return p.carryOut(ctx, cfg, sale, plan, p.applyView(o.json))
 		})
 	})
+}
+
+// secretKey reads the key that the secret of a draw is encrypted with, if the plan begins
+// one.
+func secretKey(sale spec.Sale, plan *planner.Plan) (*units.Key, error) {
+	if plan.Generation != 1 {
+		return nil, nil
+	}
+	return units.DrawKey(sale, os.LookupEnv)
 }
 
 // propose shows a plan to people and asks whether to carry it out. A plan
@@ -160,6 +173,9 @@ func (p *program) applySaved(ctx context.Context, o applyOptions, sales []spec.S
 						return err
 					}
 					defer closeGoods()
+					if cfg.DrawKey, err = secretKey(sale, plan); err != nil {
+						return err
+					}
 					return p.carryOut(ctx, cfg, sale, plan, p.applyView(o.json))
 				})
 			})

@@ -123,6 +123,10 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 		if r.Replayed {
 			again = " (asked again, the same answer)"
 		}
+		if r.Outcome == api.Entered {
+			fmt.Fprintf(p.out, "%s: %s into the draw of %s, claim %s%s\n", c.green(string(r.Outcome)), o.user, o.sale, r.Claim, again)
+			return
+		}
 		fmt.Fprintf(p.out, "%s: %s%s of %s to %s%s%s, claim %s%s\n",
 			c.green(string(r.Outcome)), unitList(r.Units), ofAsked(r.Asked), o.sale, o.user, worth(r.claimUnits), until(r.Outcome, r.claimUnits), r.Claim, again)
 		p.goodsLines(r.claimUnits)
@@ -144,6 +148,9 @@ func (p *program) replyText(o claimOptions, r *claimReply) {
 
 // unitList writes "unit 7" or "units 7, 12".
 func unitList(units []int64) string {
+	if len(units) == 0 {
+		return "no unit"
+	}
 	var words []string
 	for _, u := range units {
 		words = append(words, fmt.Sprint(u))

@@ -14,6 +14,7 @@ import (
 	"salectl/executor/httpd"
 	"salectl/planner"
 	"salectl/spec"
+	"salectl/units"
 )
 
 // copied is the throwaway copy of a sale that a rehearsal sells.
@@ -22,7 +23,8 @@ type copied struct {
 	store   *backends.Store
 	list    *rehearsals
 	sale    spec.Sale
-	planned bool // there is something to remove
+	planned bool       // there is something to remove
+	drawKey *units.Key // of a draw; made for the copy, and known to nobody else
 }
 
 const (
@@ -55,6 +57,19 @@ func (c *copied) create(ctx context.Context) error {
 			return fmt.Errorf("removing an earlier rehearsal, %s: %w", run.Name, err)
 		}
 	}
+	return c.apply(ctx)
+}
+
+// planning is the program's, with the copy's own key.
+func (c *copied) planning(store *backends.Store) planner.Config {
+	cfg := c.program.planning(store)
+	cfg.DrawKey = c.drawKey
+	return cfg
+}
+
+// apply applies the copy as it is declared now.
+func (c *copied) apply(ctx context.Context) error {
+	cfg := c.planning(c.store)
 	actual, err := planner.ReadActual(ctx, cfg, c.sale.Name)
 	if err != nil {
 		return err
@@ -64,6 +79,9 @@ func (c *copied) create(ctx context.Context) error {
 		return err
 	}
 	result, err := planner.Apply(ctx, cfg, plan)
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // that it is half applied matters to nobody: it is removed
+	}
 	if err != nil && result != nil && len(result.Unmarked) > 0 {
 		c.warn([]string{"the copy is sold without the lock nodes that are away: " + strings.Join(result.Unmarked, ", ")})
 		return nil

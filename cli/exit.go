@@ -73,6 +73,7 @@ var codes = []struct {
 	{errUnconfirmed, exitRefused},
 	{errAudit, exitRefused},
 	{errRehearsal, exitRefused},
+	{errDraw, exitRefused},
 	{errTimeout, exitTimeout},
 	{planner.ErrRefused, exitRefused},
 	{planner.ErrBadPlan, exitUsage},

@@ -23,7 +23,8 @@ var layers = []struct {
 	floor  int
 	beside []string // packages of the same floor that it may import
 }{
-	{"api", 0, []string{"api/streampb"}}, // with which other programs ask, too
+	{"draw", 0, nil}, // the arithmetic of a draw; it knows nothing of the program
+	{"api", 0, []string{"api/streampb", "draw"}}, // with which other programs ask, too
 	{"api/streampb", 0, nil},
 	{"spec", 0, nil},
 	{"csvfile", 1, nil},

@@ -27,6 +27,9 @@ func (p *program) statusText(s *saleStatus) {
 			fmt.Fprintf(p.out, "  %s\n", line)
 		}
 	}
+	for _, line := range drawn(s.Draw) {
+		fmt.Fprintf(p.out, "  %s\n", line)
+	}
 	if s.Applied < s.Generation {
 		fmt.Fprintf(p.out, "  generation %d is not on every shard yet\n", s.Generation)
 	}

@@ -81,7 +81,7 @@ func TestExamples(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"cluster": scriptCluster, "server": scriptServer, "serve": scriptServe, "ready": scripts.Ready,
+			"cluster": scriptCluster, "draws": scriptDraws, "server": scriptServer, "serve": scriptServe, "ready": scripts.Ready,
 			"outcome": scriptOutcome, "keys": scriptKeys, "rows": scriptRows, "sold": scriptSold,
 			"signal": scriptSignal, "appends": scriptAppends, "code": scripts.Code,
 			"payments": scriptPayments, "pay": scriptPay("pay"), "fail": scriptPay("fail"), "claimed": scriptClaimed, "books": scriptBooks,

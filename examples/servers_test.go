@@ -71,6 +71,19 @@ func scriptCluster(ts *testscript.TestScript, neg bool, args []string) {
 	s.example(ts, "movie-tickets-cluster", append(s.places(), change{threeNodes, s.nodes()})...)
 }
 
+// scriptDraws is "draws N": starts so many Redis, and names an HBase, for the draw on servers.
+func scriptDraws(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: draws N")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	s := serversOf(ts)
+	s.startRedis(ts, n)
+	s.startHBase(ts, false)
+	s.example(ts, "sneaker-draw-cluster", append(s.places(), change{threeNodes, s.nodes()})...)
+}
+
 // threeNodes are the Redis that examples name.
 const threeNodes = `["127.0.0.1:16379", "127.0.0.1:16380", "127.0.0.1:16381"]`
 

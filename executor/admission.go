@@ -367,6 +367,15 @@ func (d *admission) status() Status {
 	}
 	settings := t.settings.Load()
 	v.Generation, v.PerUser, v.Partial = v.Shards[0].Generation, settings.GetPerUserLimit(), settings.GetPartial()
+	if drawn := t.drawn.Load(); drawn != nil {
+		is := *drawn
+		for _, one := range totals {
+			is.Winners += one.Limit
+			is.Entries += one.Entries
+			is.Lapsed += one.Lapsed()
+		}
+		v.Draw = &is
+	}
 	v.OpensAt, v.ClosesAt = ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs())
 	return v
 }

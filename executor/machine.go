@@ -77,6 +77,7 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 		if out.plans {
 			t.plan(m.owner)
 		}
+		t.followDraw(m.owner.sale)
 		for _, x := range out.open {
 			done.opened = append(done.opened, t.open(now, x.shard, x.follows, m.owner.plans(x.shard)))
 		}

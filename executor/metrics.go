@@ -91,6 +91,7 @@ func newMetrics(e *Executor) *metrics {
 	for name, help := range map[string]string{
 		"salectl_available_units": "Units for sale on the shard.",
 		"salectl_sold_units":      "Units sold on the shard.",
+		"salectl_entries":         "Entries of a draw that the shard has, also those that have won.",
 		"salectl_queue_depth":     "Requests that wait on the shard.",
 		"salectl_owner":           "1 while this process may append to the shard.",
 		"salectl_stalled":         "1 while the store does not answer for the shard, or not clearly.",
@@ -199,6 +200,9 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		gauge("salectl_owner", one(s.Owned))
 		gauge("salectl_stalled", one(s.Stall != nil))
 		gauge("salectl_shard_bytes", float64(s.Bytes))
+		if s.Drawn {
+			gauge("salectl_entries", float64(s.Entries))
+		}
 		if s.Listed {
 			gauge("salectl_list_on", one(s.ListOn))
 			gauge("salectl_undrained_grabs", float64(s.Undrained))

@@ -59,6 +59,7 @@ type owner struct {
 	roster     *quorum.Roster // who is there; kept as the leases are
 	rosterWake time.Duration  // monotonic
 	told       uint64         // the newest generation that the shards were told of
+	toldRanks  bool           // they were told the ranks of their entries
 	shares
 	fellows
 
@@ -320,6 +321,7 @@ func (o *owner) begin(now clock.Now) error {
 		return err
 	}
 	o.uid, o.declared, o.ttl, o.told = o.sale.UID(), declared, declared.LockTTL, 0
+	o.toldRanks = false
 	o.clockKnown = false
 	if o.leases == nil {
 		o.leases, err = quorum.NewGroup(quorum.Config{
@@ -375,8 +377,8 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 		o.leave(now, shard.Halt{Why: errNotLive, Refusal: o.parting()})
 	}
 	if o.stage == serving && o.board != nil { // else the tenure is about to begin
-		if o.sale.Generation() > o.told {
-			o.told, o.out.plans = o.sale.Generation(), true
+		if o.sale.Generation() > o.told || o.sale.Ranked() != o.toldRanks {
+			o.told, o.toldRanks, o.out.plans = o.sale.Generation(), o.sale.Ranked(), true
 		}
 		o.share(now)
 		o.converse(now)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/draw"
 	"salectl/executor/shard"
 	"salectl/spec"
 )
@@ -58,6 +59,7 @@ type Status struct {
 	PerUser    int64
 	Partial    bool
 	RedPacket  *spec.RedPacket // nil: units are no packets of money
+	Draw       *draw.Status    // nil: it is no draw
 	Shards     []ShardStatus
 	Nodes      []NodeStatus
 	Members    []MemberStatus // the processes of the sale, as far as is known

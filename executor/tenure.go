@@ -9,6 +9,7 @@ import (
 	"salectl/backends/clock"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/draw"
 	"salectl/executor/shard"
 	"salectl/spec"
 )
@@ -43,6 +44,9 @@ type tenure struct {
 	// declared is what the newest generation declares that the shards were told of.
 	declared atomic.Pointer[spec.Sale]
 	settings atomic.Pointer[pb.Settings] // of the newest generation
+	ranks    atomic.Pointer[ranks]       // of a draw; nil: they are not published yet
+	drawn    atomic.Pointer[draw.Status] // what the sale's log says of a draw; nil: it is none
+	drawnAt  uint64                      // the slot behind what that was read from; only the machine touches it
 }
 
 // newTenure returns the tenure that the owner has begun. cfg is what is the same for all
@@ -134,6 +138,9 @@ func (t *tenure) open(now clock.Now, i int, follows bool, plans []*pb.Generation
 		t.grabs[cfg.Node].Serve(s, lists.List{UID: t.uid, Shard: i}, t.sizes, t.mayLack(i), now)
 	}
 	s.Post(shard.Planned(plans))
+	if r := t.ranks.Load(); r != nil {
+		s.Post(r.shards[i])
+	}
 	t.running[i] = s
 	if !follows {
 		t.shards[i].Store(s)
@@ -198,8 +205,14 @@ func (t *tenure) plan(o *owner) {
 	t.board.Generation(o.sale.Generation())
 	t.declare(o)
 	t.boundQueues(o.cfg.Queue)
+	if o.sale.Ranked() && t.ranks.Load() == nil {
+		t.ranks.Store(ranksOf(o.sale))
+	}
 	for i, s := range t.running {
 		s.Post(shard.Planned(o.plans(i)))
+		if r := t.ranks.Load(); r != nil {
+			s.Post(r.shards[i])
+		}
 		if len(t.grabs) > 0 {
 			t.grabs[t.node(i)].Allot(s, t.mayLack(i))
 		}
@@ -264,7 +277,7 @@ func (t *tenure) stop(h shard.Halt) {
 func (t *tenure) recall(now clock.Now, s *shard.Shard, r Request) (Answer, bool) {
 	a, ok := s.Recall(now, r)
 	switch {
-	case ok && (a.Accepted() && a.Claim.HeldUntil.IsZero() || a.Outcome == api.KeyReused):
+	case ok && (a.Accepted() && a.Claim.Stays() || a.Outcome == api.KeyReused):
 		return a, true
 	case !s.May(now):
 		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second}, true
@@ -297,21 +310,29 @@ func (t *tenure) answer(now clock.Now, s *shard.Shard, r Request, a Answer, idle
 	return a, true
 }
 
-// price adds to an answer what the units are worth that it tells of.
+// price adds to an answer what the units are worth that it tells of, and of entries that
+// have not won that they have not.
 func (t *tenure) price(a *Answer) {
-	if t != nil && t.packets != nil {
-		t.priceOf(a)
+	if t == nil {
+		return
 	}
-}
-
-func (t *tenure) priceOf(a *Answer) {
+	if r := t.ranks.Load(); r != nil {
+		r.tell(a)
+	}
+	if t.packets == nil {
+		return
+	}
 	if a.Accepted() {
 		a.Claim.Packets = t.packets()
 	}
 	t.priceAll(a.Claims)
 }
 
+// priceAll is price of claims that were looked up.
 func (t *tenure) priceAll(claims []Claim) {
+	if r := t.ranks.Load(); r != nil {
+		r.tellAll(claims)
+	}
 	if t.packets == nil || len(claims) == 0 {
 		return
 	}

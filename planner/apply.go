@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"errors"
 	"slices"
 
 	"salectl/backends/ledger"
@@ -12,6 +13,11 @@ import (
 // that of a sale which is in its phase already, which is made sure of.
 func (x *execution) first(rehearsal bool) func() {
 	switch p := x.plan; {
+	case p.Kind == KindReveal && p.Empty():
+		x.result.Generation = p.Generation
+		return nil
+	case p.Kind == KindReveal:
+		return (&revealing{x: x}).start
 	case p.Kind == KindApply && p.Empty():
 		x.result.Generation = p.Generation
 		return nil
@@ -27,7 +33,7 @@ func (x *execution) first(rehearsal bool) func() {
 // table, store what new units are, append what is planned to the sale's log, bring
 // every shard to it, mark the nodes, fill the lists, say that it is done.
 func (x *execution) startApply() {
-	if err := drawSeed(x.intent, x.rand); err != nil {
+	if err := errors.Join(drawSeed(x.intent, x.rand), drawSecret(x.intent, x.rand, x.drawKey)); err != nil {
 		x.core.end(err)
 		return
 	}

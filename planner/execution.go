@@ -26,8 +26,10 @@ type execution struct {
 	sizes  lists.Sizes
 	units  *NewUnits  // what those are that are added; nil: they are numbers
 	key    *units.Key // opens what the units are; nil: they are numbers, or public
-	table  string     // that the logs are kept in, "" if they need none
-	result Result
+	// drawKey seals the secret of a draw, and opens it to be revealed; nil: there is none.
+	drawKey *units.Key
+	table   string // that the logs are kept in, "" if they need none
+	result  Result
 
 	// The sale's log. Only one thing at a time is done with it.
 	sale *ledger.Sale
@@ -84,7 +86,7 @@ func newExecution(t Terms, plan *Plan) (*execution, error) {
 		return nil, err
 	}
 	x := &execution{
-		core: newCore(t.patience()), plan: plan, intent: planned, writer: t.Writer, rand: t.Rand, table: t.Table, lists: t.Lists, sizes: t.Sizes, units: t.Units, key: t.Key,
+		core: newCore(t.patience()), plan: plan, intent: planned, writer: t.Writer, rand: t.Rand, table: t.Table, lists: t.Lists, sizes: t.Sizes, units: t.Units, key: t.Key, drawKey: t.DrawKey,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}

@@ -27,6 +27,9 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 	if err := fixedUnits(desired.Units, old.Units, refuse); err != nil {
 		return err
 	}
+	if err := fixedDraw(desired, old, actual, refuse); err != nil {
+		return err
+	}
 	switch {
 	case desired.LockCount != actual.Sale.Shards():
 		return refuse("its lockCount cannot go from %d to %d: it decides where each user's claims are",

@@ -48,6 +48,7 @@ type Terms struct {
 	Sizes    lists.Sizes    // of the calls about lists; 0: the usual ones
 	Units    *NewUnits      // what the units are that the plan adds; nil where they are numbers
 	Key      *units.Key     // opens what the units are; nil where they are numbers, or public
+	DrawKey  *units.Key     // seals the secret of a draw, and opens it to be revealed; nil where none is drawn
 	// ReadTries is how many reads of a sale's own log may bring nothing, one after
 	// the other, before it counts as not to be read; 0: as many as fit into Patience.
 	ReadTries int
@@ -55,7 +56,7 @@ type Terms struct {
 
 func (c Config) terms() Terms {
 	t := Terms{
-		Writer: c.Writer, Rand: c.Rand, Units: c.Units, Key: c.Key, Who: c.Who, Patience: c.Patience, Progress: c.Progress, ReadTries: ledger.ReadTries,
+		Writer: c.Writer, Rand: c.Rand, Units: c.Units, Key: c.Key, DrawKey: c.DrawKey, Who: c.Who, Patience: c.Patience, Progress: c.Progress, ReadTries: ledger.ReadTries,
 		Nodes: quorum.Names(c.Nodes), Lists: quorum.Names(c.Lists),
 	}
 	if named := namedTable(c); named != nil {

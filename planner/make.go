@@ -162,6 +162,9 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := keepsWinners(old, actual, delta); err != nil {
+		return nil, err
+	}
 	p := newPlan(KindApply, actual)
 	if err := p.environment(actual, false); err != nil {
 		return nil, err
@@ -245,7 +248,7 @@ func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error
 }
 
 func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
-	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial, Secret: s.Units != nil && s.Units.Secret}
+	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial, Secret: s.Units != nil && s.Units.Secret, Draw: s.Draw != nil}
 	if !s.OpensAt.IsZero() {
 		settings.OpensAtUs = s.OpensAt.UnixMicro()
 	}

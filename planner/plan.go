@@ -45,6 +45,9 @@ type Plan struct {
 	// packets. Empty: apply appends no Planned, and completes the generations that
 	// the log has.
 	Payload []byte `json:"payload,omitempty"`
+	// Beacon is, of a plan to reveal a draw, the value of its beacon's round; none: it is
+	// not known, or there is no beacon.
+	Beacon []byte `json:"beacon,omitempty"`
 	// Digest is the SHA-256 of all the above. The sale's log keeps it, so that a
 	// saved plan is known again.
 	Digest ledger.Hash `json:"digest"`
@@ -58,6 +61,7 @@ const (
 	KindApply   Kind = "apply"
 	KindPhase   Kind = "phase"
 	KindDestroy Kind = "destroy"
+	KindReveal  Kind = "reveal" // of a draw
 )
 
 // Action is one change of one resource. Addresses are table/<name>, sale/<name>,
@@ -94,6 +98,8 @@ type Attributes struct {
 	Payment *Payment `json:"payment,omitempty"`
 	// Goods is what the units are; nil if they are numbers, or packets of money.
 	Goods *Goods `json:"goods,omitempty"`
+	// Draw is how the sale is drawn; nil if it is no draw.
+	Draw *DrawShown `json:"draw,omitempty"`
 	// Who may claim.
 	Who
 	// Where the sale is kept, and how its servers let us in.
@@ -175,6 +181,7 @@ func (a *Attributes) list() []Field {
 	fields = append(fields, a.Goods.list()...)
 	fields = append(fields, a.Payment.list()...)
 	fields = append(fields, a.Who.list()...)
+	fields = append(fields, a.Draw.list()...)
 	a.Settings.Each(func(name, value string) { fields = append(fields, Field{Name: name, After: value}) })
 	return append(fields, []Field{
 		{Name: "generation", After: number(int64(a.Generation))},

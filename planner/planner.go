@@ -57,6 +57,9 @@ type Config struct {
 	Units *NewUnits
 	// Key opens what the units of a sale are; nil where they are numbers, or public.
 	Key *units.Key
+	// DrawKey seals the secret of a draw that Apply begins, and opens it for a plan of
+	// MakeReveal; nil where neither is done.
+	DrawKey *units.Key
 	// Patience is how long one log, or a majority of the nodes, may fail every
 	// call before the planner gives up on it; 0 is 10 s.
 	Patience time.Duration

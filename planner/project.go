@@ -229,7 +229,7 @@ func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *
 	if s.Payment != nil {
 		a.Payment = paymentShown(paymentOf(*s.Payment)).withService(s.Payment)
 	}
-	a.Goods = goodsOf(s)
+	a.Goods, a.Draw = goodsOf(s), drawShown(s.Draw)
 	if s.Engine == spec.EngineRedis {
 		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog
 		if s.RedPacket != nil {

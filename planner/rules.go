@@ -65,7 +65,7 @@ type OuterTable struct {
 
 // Queue is the order in which claims are decided.
 type Queue struct {
-	Order     string `json:"order"` // arrival, priority
+	Order     string `json:"order"` // arrival, priority, draw
 	Priority  string `json:"priority,omitempty"`
 	WorstCost uint64 `json:"worstCost,omitempty"` // of the priority; 0: not known, or there is none
 	Depth     int64  `json:"depth"`

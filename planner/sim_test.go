@@ -39,6 +39,8 @@ type world struct {
 
 	units *NewUnits // what the next process is told of new units
 	key   *units.Key
+
+	drawKey *units.Key
 }
 
 var epoch = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
@@ -64,7 +66,7 @@ func (w *world) config() Config {
 	w.Read(writer)
 	cfg := Config{
 		Logs: w.logs(w.faults), Clock: func() clock.Now { return w.now },
-		Writer: writer, Rand: w, Who: "tester@host", Units: w.units, Key: w.key,
+		Writer: writer, Rand: w, Who: "tester@host", Units: w.units, Key: w.key, DrawKey: w.drawKey,
 	}
 	for _, n := range w.nodes {
 		cfg.Nodes = append(cfg.Nodes, unfitNode{n, w})

@@ -21,6 +21,10 @@ const (
 	markingNodes
 	fillingLists
 	notingApplied
+	closingEntries
+	notingEntries
+	notingDrawn
+	notingRanked
 	settlingTransfers
 	sealingShards
 	exporting
@@ -36,6 +40,7 @@ func (s stage) String() string {
 	return [...]string{
 		"not begun", "asking the lock nodes", "checking the table", "reading the sale's log", "storing what the units are", "appending Planned",
 		"bringing the shards to their generation", "marking the lock nodes", "filling the lists", "appending Applied",
+		"closing the entries of the shards", "appending EntriesClosed", "appending Drawn", "appending Ranked",
 		"ending transfers and holds", "sealing the shards", "exporting", "appending Sealed", "sweeping the lock nodes",
 		"deleting the lists", "deleting the shards' logs", "appending Destroyed", "deleting the sale's log",
 	}[s]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/draw"
 )
 
 // StatusVersion is the version of a status's JSON.
@@ -34,6 +35,7 @@ type Status struct {
 	ClosesAt  string        `json:"closesAt,omitempty"` // RFC 3339, UTC
 	Payment   *Payment      `json:"payment,omitempty"`  // nil: claims are sold at once
 	Rules     *RulesStatus  `json:"rules,omitempty"`    // nil: every user may claim
+	Draw      *draw.Status  `json:"draw,omitempty"`     // nil: it is no draw
 	Owner     string        `json:"owner"`              // where claims are answered now, "" if nowhere or unknown
 	Shards    []ShardStatus `json:"shards"`
 	Nodes     []NodeStatus  `json:"nodes"`
@@ -167,6 +169,15 @@ func NewStatus(actual *Actual) (*Status, error) {
 	// A transfer that was received and not acknowledged yet is in both shards'
 	// heads, so what is on its way is what is nowhere else.
 	s.InFlight = max(0, s.Stock-s.Sold-s.Held-s.Available)
+	if s.Draw = ledger.DrawStatus(sale); s.Draw != nil {
+		s.Draw.Winners, s.Draw.Entries = s.Stock, 0
+		for _, shard := range actual.Shards {
+			if shard.Head != nil {
+				s.Draw.Entries += shard.Head.Entries
+				s.Draw.Lapsed += shard.Head.Lapsed()
+			}
+		}
+	}
 	if sale.Live() {
 		votes := actual.Votes()
 		s.Voting, s.Majority = votes.Voting, votes.Majority()

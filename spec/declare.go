@@ -136,6 +136,7 @@ func (d *decoder) spec(v value, s *Sale) {
 	engineOK := d.engine(o, s)
 	d.stores(o, s, engineOK)
 	d.who(o, s)
+	d.draw(o, s, engineOK)
 }
 
 func (d *decoder) times(o object, s *Sale) {

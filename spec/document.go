@@ -36,6 +36,7 @@ type specPart struct {
 	Users        *usersPart     `yaml:"users,omitempty" jsonschema_description:"What rules may know of a user: attributes, and where they are read from, which is a file or an HBase table."`
 	History      *historyPart   `yaml:"history,omitempty" jsonschema_description:"What rules may know of what a user bought in other sales: exports, an HBase table, or both."`
 	Queue        *queuePart     `yaml:"queue,omitempty" jsonschema_description:"Who is served first where more is asked for than there is, with engine ledger."`
+	Draw         *drawPart      `yaml:"draw,omitempty" jsonschema_description:"How entries are drawn, with order: draw in queue. All but the key stays for the life of a run."`
 	Engine       string         `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them. It stays for the life of a run."`
 	Ack          string         `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
 	Backlog      int64          `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Each shard has its part of it: backlog / lockCount, what is left over one each to the first shards, and at least one; so below lockCount one of each shard may be missing. Beyond its part, claims of a shard are refused as overloaded."`
@@ -119,6 +120,19 @@ type queuePart struct {
 	Order    string `yaml:"order,omitempty" jsonschema_description:"Order in which claims that wait are decided."`
 	Priority string `yaml:"priority,omitempty" jsonschema:"example=user.level == 'gold' ? 1 : 0" jsonschema_description:"With order priority: expression in CEL, a number, the highest first. Those of one priority go by arrival."`
 	Depth    int64  `yaml:"depth,omitempty" jsonschema_description:"Claims that may wait for one shard. Beyond it, claims are refused as overloaded."`
+}
+
+type drawPart struct {
+	KeyEnv      string      `yaml:"keyEnv,omitempty" jsonschema:"example=DRAW_KEY" jsonschema_description:"Name of the environment variable that holds the key under which the secret of the draw is encrypted until it is revealed: 32 bytes or more in base64, such as openssl rand -base64 32 makes. Never the key."`
+	KeyFile     string      `yaml:"keyFile,omitempty" jsonschema:"example=draw.key" jsonschema_description:"File that holds such a key, relative to this document. Instead of keyEnv."`
+	Substitutes int64       `yaml:"substitutes,omitempty" jsonschema_description:"Ranks that are drawn beyond the stock, for awards that come to nothing. Without it: as many as the stock."`
+	Beacon      *beaconPart `yaml:"beacon,omitempty" jsonschema_description:"Public source of randomness that the order follows from besides, so that whoever knows the secret cannot foresee it. Without it: the order follows from entries and secret."`
+}
+
+type beaconPart struct {
+	Name     string `yaml:"name" jsonschema:"example=drand quicknet" jsonschema_description:"What the beacon is called, for people who verify the draw."`
+	Round    any    `yaml:"round" jsonschema:"example=12345678" jsonschema_description:"Round of the beacon whose value counts, a number or text: one that comes after closesAt."`
+	Fallback string `yaml:"fallback,omitempty" jsonschema_description:"What counts if the beacon has no value for that round. none: nothing is drawn without it. secret: the order follows from entries and secret alone."`
 }
 
 type unitsPart struct {

@@ -9,6 +9,7 @@ type storedWho struct {
 	Users     *storedUsers     `json:"users,omitempty"`
 	History   *storedHistory   `json:"history,omitempty"`
 	Queue     *storedQueue     `json:"queue,omitempty"`
+	Draw      *storedDraw      `json:"draw,omitempty"`
 }
 
 type storedRule struct {
@@ -83,6 +84,7 @@ func (s Sale) storeWho() storedWho {
 	if q := s.Queue; q != nil {
 		out.Queue = &storedQueue{q.Order, q.Priority, q.Depth}
 	}
+	out.Draw = s.Draw.stored()
 	return out
 }
 
@@ -115,4 +117,5 @@ func (in storedWho) read(s *Sale) {
 	if q := in.Queue; q != nil {
 		s.Queue = &Queue{Order: q.Order, Priority: q.Priority, Depth: q.Depth}
 	}
+	s.Draw = in.Draw.read()
 }

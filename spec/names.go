@@ -16,6 +16,13 @@ func ShardLog(uid string, shard, lockCount int) string {
 	return fmt.Sprintf("%02x/%s/%d", shard*256/lockCount, uid, shard)
 }
 
+// LogUID returns the run that a log of ShardLog is of.
+func LogUID(log string) string {
+	_, rest, _ := strings.Cut(log, "/")
+	uid, _, _ := strings.Cut(rest, "/")
+	return uid
+}
+
 // UnitsLog is the name of the log of what the units of a run are, and its row key.
 func UnitsLog(uid string) string { return "00/" + uid + "/units" }
 

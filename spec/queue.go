@@ -22,6 +22,7 @@ type Order string
 const (
 	OrderArrival  Order = "arrival"  // the default
 	OrderPriority Order = "priority" // by the priority, those of one priority by arrival
+	OrderDraw     Order = "draw"     // claims are entries, which are drawn when the sale has closed; see Draw
 )
 
 // MaxDepth is the most claims that may wait for one shard, and DefaultDepth how many do
@@ -38,14 +39,14 @@ func (d *decoder) queue(v value) *Queue {
 		return nil
 	}
 	q := &Queue{Depth: DefaultDepth}
-	order, ok := choice(d, o, "order", OrderArrival, OrderPriority)
+	order, ok := choice(d, o, "order", OrderArrival, OrderPriority, OrderDraw)
 	q.Order = order
 	q.Priority, q.At = d.prose(o, "priority", `"user.level == 'gold' ? 1 : 0"`)
 	switch priority := o.keys["priority"]; {
 	case !ok:
 	case order == OrderPriority && priority == nil:
 		d.refuse(o.values["order"], `Add priority: "user.level == 'gold' ? 1 : 0", or remove order.`, "%s is priority, and %s has no priority", join(o.path, "order"), o.path)
-	case order == OrderArrival && priority != nil:
+	case order != OrderPriority && priority != nil:
 		d.refuse(priority, "Add order: priority, or remove priority.", "%s stands without order: priority", join(o.path, "priority"))
 	}
 	if v, ok := d.value(o, "depth"); ok {
@@ -57,7 +58,7 @@ func (d *decoder) queue(v value) *Queue {
 // check holds a queue to what the rest of the program takes for granted.
 func (q Queue) check() error {
 	switch {
-	case q.Order != OrderArrival && q.Order != OrderPriority:
+	case q.Order != OrderArrival && q.Order != OrderPriority && q.Order != OrderDraw:
 		return fmt.Errorf("the queue's order %q is not known to this program: use a newer one", q.Order)
 	case (q.Order == OrderPriority) != (q.Priority != ""):
 		return errors.New("the queue has a priority and no order by it, or the other way round")

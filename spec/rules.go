@@ -192,9 +192,11 @@ func (s Sale) saneRules() error {
 		return errors.New("the history has neither files nor a table")
 	}
 	if s.Queue != nil {
-		return s.Queue.check()
+		if err := s.Queue.check(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return s.saneDraw()
 }
 
 // who reports whether a sale says who may claim, or in which order.

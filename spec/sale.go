@@ -32,6 +32,7 @@ type Sale struct {
 	Users     *Users     // nil: nothing is known of users but their ids
 	History   *History   // nil: rules may not ask for it
 	Queue     *Queue     // nil: by arrival, DefaultDepth deep
+	Draw      *Draw      // with OrderDraw, and only then
 
 	// How units are given out. With EngineLedger, Ack is AckLedger, Backlog is
 	// 0 and RedPacket is nil. With EngineRedis, Units is nil.

@@ -201,13 +201,13 @@ func outerTable(s *jsonschema.Schema) {
 }
 
 func (queuePart) JSONSchemaExtend(s *jsonschema.Schema) {
-	choices(s, "order", OrderArrival, OrderPriority)
+	choices(s, "order", OrderArrival, OrderPriority, OrderDraw)
 	notBlank(s, "priority")
 	bound(s, "depth", MaxDepth, DefaultDepth)
 	byPriority := &jsonschema.Schema{Properties: jsonschema.NewProperties(), Required: []string{"order", "priority"}}
 	byPriority.Properties.Set("order", &jsonschema.Schema{Const: OrderPriority})
 	byArrival := &jsonschema.Schema{Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{Required: []string{"priority"}}}
-	byArrival.Properties.Set("order", &jsonschema.Schema{Const: OrderArrival})
+	byArrival.Properties.Set("order", &jsonschema.Schema{Enum: []any{OrderArrival, OrderDraw}})
 	s.OneOf = []*jsonschema.Schema{byArrival, byPriority}
 }
 
@@ -247,6 +247,21 @@ func (checkPart) JSONSchemaExtend(s *jsonschema.Schema) {
 
 func (webhookPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "secretsEnv").Pattern = envForm
+}
+
+func (drawPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	property(s, "keyEnv").Pattern = envForm
+	notBlank(s, "keyFile")
+	p := property(s, "substitutes")
+	p.Minimum, p.Maximum = "0", json.Number(strconv.Itoa(MaxRanks))
+	s.OneOf = []*jsonschema.Schema{{Required: []string{"keyEnv"}}, {Required: []string{"keyFile"}}}
+}
+
+func (beaconPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	notBlank(s, "name")
+	round := property(s, "round")
+	round.OneOf = []*jsonschema.Schema{{Type: "integer", Minimum: "0"}, {Type: "string", Pattern: `[^ \t\r\n]`}}
+	choices(s, "fallback", FallbackNone, FallbackSecret)
 }
 
 func (lockPart) JSONSchemaExtend(s *jsonschema.Schema) {

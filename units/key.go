@@ -18,12 +18,12 @@ import (
 
 // ErrKey says that bytes do not open: they were sealed under another key or for another
 // context, or are damaged.
-var ErrKey = errors.New("the units do not open under this key: it is another one than they were encrypted with, or they are damaged")
+var ErrKey = errors.New("it does not open under this key: it is another one than was encrypted with, or it is damaged")
 
 // MinSecret is the least number of bytes that a secret has, before base64.
 const MinSecret = 32
 
-// Key encrypts units. It is safe for concurrent use.
+// Key encrypts units, or the secret of a draw. It is safe for concurrent use.
 type Key struct {
 	id     string
 	digest []byte // the key of digests
@@ -33,18 +33,25 @@ type Key struct {
 // What is derived from a secret, by HKDF-SHA256 without a salt. These texts never change:
 // units that are sealed could not be opened any more.
 const (
-	infoSeal   = "salectl units v1"
-	infoID     = "salectl units v1 id"
-	infoDigest = "salectl units v1 digest"
+	infoUnits  = "salectl units v1"
+	infoDraw   = "salectl draw v1"
+	moreID     = " id"
+	moreDigest = " digest"
 )
 
-// NewKey makes the key of a secret of MinSecret bytes or more.
-func NewKey(secret []byte) (*Key, error) {
+// NewKey makes the key of units of a secret of MinSecret bytes or more.
+func NewKey(secret []byte) (*Key, error) { return newKey(secret, infoUnits) }
+
+// NewDrawKey makes the key that the secret of a draw is encrypted with. From the same bytes
+// NewKey makes another key.
+func NewDrawKey(secret []byte) (*Key, error) { return newKey(secret, infoDraw) }
+
+func newKey(secret []byte, info string) (*Key, error) {
 	if len(secret) < MinSecret {
 		return nil, fmt.Errorf("the secret of a key has %d bytes, and needs %d", len(secret), MinSecret)
 	}
 	var derived [3][]byte
-	for i, info := range []string{infoSeal, infoID, infoDigest} {
+	for i, info := range []string{info, info + moreID, info + moreDigest} {
 		var err error
 		if derived[i], err = hkdf.Key(sha256.New, secret, nil, info, sha256.Size); err != nil {
 			return nil, err
@@ -70,7 +77,7 @@ func (k *Key) ID() string { return k.id }
 func (k *Key) Seal(random io.Reader, context, plain []byte) ([]byte, error) {
 	sealed := make([]byte, k.aead.NonceSize(), k.aead.NonceSize()+len(plain)+k.aead.Overhead())
 	if _, err := io.ReadFull(random, sealed); err != nil {
-		return nil, fmt.Errorf("units cannot be encrypted without randomness: %w", err)
+		return nil, fmt.Errorf("nothing can be encrypted without randomness: %w", err)
 	}
 	return k.aead.Seal(sealed, sealed, plain, context), nil
 }
@@ -92,47 +99,81 @@ func (k *Key) Open(context, sealed []byte) ([]byte, error) {
 // maxKeyFile is more than a file with a key has.
 const maxKeyFile = 64 << 10
 
-const makeKey = "Make one with openssl rand -base64 32, and keep it: without it nobody can read the units any more."
+// keyOf is a key that a sale file declares.
+type keyOf struct {
+	sale      string // the file, for problems
+	of, whose string // what the key is for
+	part      string // of the document
+	env, path string
+	without   string // what cannot be done without it
+	make      func(secret []byte) (*Key, error)
+}
+
+func (k keyOf) remedy() string {
+	return "Make one with openssl rand -base64 32, and keep it: without it " + k.without + "."
+}
+
+// DrawKey reads the key that the secret of a sale's draw is encrypted with; nil: it is no
+// draw. env is os.LookupEnv. The error is a *spec.Problem: the key is not there, or is none.
+func DrawKey(s spec.Sale, env func(string) (string, bool)) (*Key, error) {
+	if s.Draw == nil {
+		return nil, nil
+	}
+	k := keyOf{
+		sale: s.File, of: "draw", whose: "its", part: "draw", env: s.Draw.KeyEnv, path: s.Draw.KeyFile,
+		without: "the draw cannot be revealed", make: NewDrawKey,
+	}
+	if k.sale == "" {
+		k.sale = "sale " + s.Name
+	}
+	return k.read(env)
+}
 
 // readKey reads the key from where it is declared.
 func (s *Source) readKey(env func(string) (string, bool)) (*Key, error) {
-	if name := s.units.KeyEnv; name != "" {
-		text, set := env(name)
-		what := fmt.Sprintf("the environment variable %s, which units.keyEnv names for their key,", name)
+	return keyOf{
+		sale: s.sale, of: "units", whose: "their", part: "units", env: s.units.KeyEnv, path: s.units.KeyFile,
+		without: "nobody can read the units any more", make: NewKey,
+	}.read(env)
+}
+
+func (k keyOf) read(env func(string) (string, bool)) (*Key, error) {
+	if k.env != "" {
+		text, set := env(k.env)
+		what := fmt.Sprintf("the environment variable %s, which %s.keyEnv names for %s key,", k.env, k.part, k.whose)
 		if !set {
-			return nil, &spec.Problem{File: s.sale, Message: what + " is not set", Remedy: "Set it to the key. " + makeKey}
+			return nil, &spec.Problem{File: k.sale, Message: what + " is not set", Remedy: "Set it to the key. " + k.remedy()}
 		}
-		return parseKey(s.sale, what, text)
+		return k.parse(k.sale, what, text)
 	}
-	path := s.units.KeyFile
-	if path == "" {
-		return nil, &spec.Problem{File: s.sale, Message: "the key of its units is in a file, and it is not known in which",
+	if k.path == "" {
+		return nil, &spec.Problem{File: k.sale, Message: fmt.Sprintf("the key of its %s is in a file, and it is not known in which", k.of),
 			Remedy: "Name the sale's file, which says it, with -f."}
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(k.path)
 	if err != nil {
-		return nil, unreadableKey(path, err)
+		return nil, k.unreadable(err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
 	switch {
 	case err != nil:
-		return nil, unreadableKey(path, err)
+		return nil, k.unreadable(err)
 	case len(text) > maxKeyFile:
-		return nil, &spec.Problem{File: path, Message: "the file is too large for a key", Remedy: "Name the file with the key. " + makeKey}
+		return nil, &spec.Problem{File: k.path, Message: "the file is too large for a key", Remedy: "Name the file with the key. " + k.remedy()}
 	}
-	return parseKey(path, "the file", string(text))
+	return k.parse(k.path, "the file", string(text))
 }
 
-func unreadableKey(path string, err error) error {
-	p := spec.Unreadable(path, err)
-	p.Message = "the key of the units: " + p.Message
+func (k keyOf) unreadable(err error) error {
+	p := spec.Unreadable(k.path, err)
+	p.Message = fmt.Sprintf("the key of the %s: %s", k.of, p.Message)
 	return p
 }
 
-// parseKey reads a key in base64, padded or not. What is wrong with it is said of what, and
+// parse reads a key in base64, padded or not. What is wrong with it is said of what, and
 // never shows it.
-func parseKey(file, what, text string) (*Key, error) {
+func (k keyOf) parse(file, what, text string) (*Key, error) {
 	encoded := strings.TrimSpace(text)
 	secret, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
@@ -147,7 +188,7 @@ func parseKey(file, what, text string) (*Key, error) {
 	case len(secret) < MinSecret:
 		message = fmt.Sprintf("%s has a key of %d bytes, and %d are the least", what, len(secret), MinSecret)
 	default:
-		return NewKey(secret)
+		return k.make(secret)
 	}
-	return nil, &spec.Problem{File: file, Message: message, Remedy: makeKey}
+	return nil, &spec.Problem{File: file, Message: message, Remedy: k.remedy()}
 }

@@ -143,3 +143,39 @@ func TestReadKey(t *testing.T) {
 		t.Error("a key of 31 bytes")
 	}
 }
+
+// The secret of a draw is sealed under another key than units are, of the same bytes.
+func TestDrawKey(t *testing.T) {
+	secret := strings.Repeat("k", MinSecret)
+	set := map[string]string{"DRAW_KEY": base64.StdEncoding.EncodeToString([]byte(secret))}
+	env := func(name string) (string, bool) { text, ok := set[name]; return text, ok }
+	s := spec.Sale{Name: "trainers", File: "sale.yaml:1", Draw: &spec.Draw{KeyEnv: "DRAW_KEY"}}
+	key, err := DrawKey(s, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, _ := NewDrawKey([]byte(secret))
+	other, _ := NewKey([]byte(secret))
+	sealed, err := key.Seal(rand.Reader, []byte("draw 1"), []byte("secret"))
+	if err != nil || key.ID() != same.ID() || key.ID() == other.ID() {
+		t.Fatalf("ids %s, %s and %s, %v", key.ID(), same.ID(), other.ID(), err)
+	}
+	if plain, err := same.Open([]byte("draw 1"), sealed); err != nil || string(plain) != "secret" {
+		t.Errorf("opened: %q, %v", plain, err)
+	}
+	for name, open := range map[string]func() ([]byte, error){
+		"the key of units": func() ([]byte, error) { return other.Open([]byte("draw 1"), sealed) },
+		"another run":      func() ([]byte, error) { return key.Open([]byte("draw 2"), sealed) },
+	} {
+		if plain, err := open(); !errors.Is(err, ErrKey) {
+			t.Errorf("%s opens it: %q, %v", name, plain, err)
+		}
+	}
+	s.Draw.KeyEnv = "MISSING"
+	if _, err := DrawKey(s, env); err == nil || !strings.Contains(err.Error(), "the environment variable MISSING, which draw.keyEnv names for its key, is not set") {
+		t.Errorf("without the variable: %v", err)
+	}
+	if key, err := DrawKey(spec.Sale{}, env); key != nil || err != nil {
+		t.Errorf("of a sale that is no draw: %v, %v", key, err)
+	}
+}

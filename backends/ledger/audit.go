@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"salectl/draw"
 	"salectl/spec"
 )
 
@@ -37,6 +38,9 @@ type Audit struct {
 	// Warnings are what does not speak against the sale and matters all the same: see
 	// Audit.Warn.
 	Warnings []string `json:"warnings"`
+
+	// Draw is what the draw comes to, nil if the sale is none.
+	Draw *draw.Report `json:"draw,omitempty"`
 
 	// Packets is what the units come to, nil if they are no packets of money.
 	Packets *PacketsAudit `json:"packets,omitempty"`
@@ -113,6 +117,7 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 	a.place(sale, books)
 	a.goods(goods, added)
 	a.packets(sale, books)
+	a.draw(ctx, logs, sale, books)
 	slices.Sort(a.Problems)
 	a.OK = len(a.Problems) == 0
 	return a, nil

@@ -37,6 +37,35 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
+// BenchmarkEnter is BenchmarkCommit of a draw.
+func BenchmarkEnter(b *testing.B) {
+	const entries, batch = 200_000, 400
+	users, keys := names('u', entries), names('k', entries)
+	b.ReportAllocs()
+	for done := 0; done < b.N; {
+		b.StopTimer()
+		s := NewState(testLog)
+		d := s.Draft([]byte("planner1"), 0)
+		if err := d.Generation(&pb.Generation{Number: 1, Settings: drawSettings(nil)}); err != nil {
+			b.Fatal(err)
+		}
+		mustCommit(b, s, d)
+		mustOwn(b, s)
+		d = s.Draft(testOwner, 1)
+		b.StartTimer()
+		for at := 0; at < entries && done < b.N; at += batch {
+			d.Reset(int64(at))
+			for i := at; i < at+batch; i++ {
+				if v := d.Claim(users[i], keys[i], 1); v.Kind != Granted {
+					b.Fatal(v)
+				}
+			}
+			mustCommit(b, s, d)
+			done += batch
+		}
+	}
+}
+
 // BenchmarkClaimAndPay is BenchmarkCommit of a sale with payment: each claim is held, and
 // confirmed in a later commit.
 func BenchmarkClaimAndPay(b *testing.B) {

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/draw"
 	"salectl/spec"
 )
 
@@ -38,7 +39,9 @@ type book struct {
 	scattered   map[uint32][]int64  // the units of claims that do not follow one another
 	deals       map[uint32]bookDeal // what became of claims that were held or refunded
 	outcomes    Outcomes
-	ended       []endedHold // of each hold that has ended
+	labels      []draw.Digest // of the entries of a draw
+	entries     *draw.Tree    // what the log says of them at the close
+	ended       []endedHold   // of each hold that has ended
 	free        Units
 	held        Units
 	sold        Units
@@ -154,6 +157,8 @@ func (b *book) enter(c *pb.Commit, at place, op *pb.Op) {
 		b.claim(c, at, op.Claim)
 	case *pb.Op_Settle:
 		b.settle(c, op.Settle)
+	case *pb.Op_Entries:
+		b.closeEntries(op.Entries)
 	case *pb.Op_Rebuild:
 		b.fill = op.Rebuild.GetFill()
 	case *pb.Op_Generation:
@@ -202,6 +207,13 @@ func (b *book) claim(c *pb.Commit, at place, op *pb.Claim) {
 	}
 	if op.GetFill() != b.fill {
 		b.fault("a claim of fill %d at fill %d", op.GetFill(), b.fill)
+	}
+	if b.settings.GetDraw() != op.GetEntry() {
+		b.fault("a claim that is an entry (%v) in a sale that is a draw (%v)", op.GetEntry(), b.settings.GetDraw())
+	}
+	if op.GetEntry() {
+		b.entry(at, n, known, op)
+		return
 	}
 	has := b.accounts.at(n)
 	has.units += int64(len(op.GetUnits()))

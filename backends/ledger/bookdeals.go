@@ -92,6 +92,9 @@ func (b *book) settle(c *pb.Commit, op *pb.Settle) {
 	deal, known := b.deals[n]
 	if !known {
 		deal.state = "sold"
+		if b.claims.at(n).count == 0 {
+			deal.state = "entered"
+		}
 	}
 	was := deal.state
 	switch op.GetHow() {
@@ -100,6 +103,11 @@ func (b *book) settle(c *pb.Commit, op *pb.Settle) {
 			return // it has ended before
 		}
 		b.endHold(c, n, &deal, op)
+	case pb.Settle_AWARD:
+		if was != "entered" {
+			return // said twice, counts once
+		}
+		b.award(c, n, &deal, op)
 	case pb.Settle_REFUND:
 		if was == "refunded" {
 			return // said twice, counts once
@@ -123,9 +131,10 @@ func (b *book) settle(c *pb.Commit, op *pb.Settle) {
 	b.deals[n] = deal
 }
 
-// paidOtherwise says whether another payment has bought a claim than an op names.
+// paidOtherwise says whether another payment has bought a claim than an op names, or none
+// was needed.
 func paidOtherwise(deal bookDeal, op *pb.Settle) bool {
-	return deal.paid != "" && op.GetPayment() != "" && deal.paid != op.GetPayment()
+	return op.GetPayment() != "" && deal.paid != op.GetPayment() && (deal.paid != "" || deal.until == 0)
 }
 
 // endHold takes a claim out of the holds, or gives it a later deadline.

@@ -43,6 +43,7 @@ type claims struct {
 	deals   chunked[dealRecord]
 	owed    chunked[owedRecord]
 	queue   []queued // the holds, by their release
+	awarded []uint32 // of a draw: the records that were given units, in the order of that
 
 	rulings rulings
 }
@@ -64,8 +65,8 @@ type claimRecord struct {
 	state ClaimState
 }
 
-// ClaimState is where a claim stands. All but Held are terminal, but that a refund ends
-// a sale and a late payment may make one of what has expired.
+// ClaimState is where a claim stands. All but Held and Entered are terminal, but that a
+// refund ends a sale and a late payment may make one of what has expired.
 type ClaimState uint8
 
 // The states of a claim.
@@ -75,10 +76,11 @@ const (
 	StateCancelled
 	StateExpired
 	StateRefunded
+	StateEntered // of a draw: it has no units, and may be given some
 )
 
 func (s ClaimState) String() string {
-	return [...]string{"sold", "held", "cancelled", "expired", "refunded"}[s]
+	return [...]string{"sold", "held", "cancelled", "expired", "refunded", "entered"}[s]
 }
 
 // Claim is one accepted claim as its log has it.
@@ -200,11 +202,16 @@ func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
 	units := op.GetUnits()
 	owner := c.users.at(at.user - 1)
 	r := claimRecord{
-		key: c.text.put(string(op.GetKey())), first: units[0], user: at.user - 1, prev: owner.last,
+		key: c.text.put(string(op.GetKey())), user: at.user - 1, prev: owner.last,
 		slot: uint32(slot), index: uint32(index), count: int32(len(units)),
 	}
-	if op.GetHeldUntilUs() != 0 {
-		r.state = StateHeld
+	switch {
+	case op.GetEntry():
+		r.state = StateEntered
+	case op.GetHeldUntilUs() != 0:
+		r.first, r.state = units[0], StateHeld
+	default:
+		r.first = units[0]
 	}
 	i := c.records.add(r)
 	if op.GetFill() != 0 {
@@ -258,7 +265,7 @@ func (c *claims) quantity(i uint32) int64 {
 	if asked := c.asked[i]; asked != 0 {
 		return int64(asked)
 	}
-	return int64(c.records.at(i).count)
+	return max(int64(c.records.at(i).count), 1) // an entry is for one
 }
 
 // chosen says whether a claim may be one of a demand, if that chooses.

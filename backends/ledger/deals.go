@@ -21,6 +21,7 @@ type dealRecord struct {
 	ended     uint32 // the slot of the op that ended its hold, +1; 0: it is held, or never was
 	owed      uint32 // the newest payment that bought nothing, +1
 	queued    uint32 // the place in the queue of holds, +1; 0: not held any more
+	awarded   uint32 // the slot of the AWARD that began its hold, +1; 0: that began with the claim
 	extended  bool
 	retired   bool
 }
@@ -33,11 +34,24 @@ type owedRecord struct {
 
 // deal returns what is kept of a claim, nil for one that was just sold.
 func (c *claims) deal(i uint32) *dealRecord {
-	at, ok := c.byClaim.find(uint64(i), func(at uint32) bool { return c.deals.at(at).claim == i })
+	at, ok := c.findDeal(i)
 	if !ok {
 		return nil
 	}
 	return c.deals.at(at)
+}
+
+func (c *claims) findDeal(i uint32) (at uint32, ok bool) {
+	return c.byClaim.find(uint64(i), func(at uint32) bool { return c.deals.at(at).claim == i })
+}
+
+// dealOf returns where the record of a claim is, which is made if it has none.
+func (c *claims) dealOf(i uint32) uint32 {
+	at, ok := c.findDeal(i)
+	if !ok {
+		at = c.newDeal(dealRecord{claim: i})
+	}
+	return at
 }
 
 // newDeal adds the record of a claim that has none.
@@ -58,10 +72,12 @@ func (c *claims) heldUntil(i uint32) int64 {
 // standing says where a claim stands for somebody who has this payment.
 func (c *claims) standing(i uint32, payment string) standing {
 	at := standing{state: c.records.at(i).state, grabbed: int(i) < len(c.granted)}
+	at.another = payment != "" // a claim that was never held was bought by none
 	if d := c.deal(i); d != nil {
 		at.releaseUs, at.extended = d.heldUntil+d.grace, d.extended
-		paid := c.text.bytes(d.payment)
-		at.another = len(paid) > 0 && payment != "" && string(paid) != payment
+		if paid := c.text.bytes(d.payment); d.heldUntil != 0 {
+			at.another = len(paid) > 0 && payment != "" && string(paid) != payment
+		}
 		for o := d.owed; o != 0 && !at.owed; o = c.owed.at(o - 1).prev {
 			at.owed = c.text.equal(c.owed.at(o-1).payment, payment)
 		}
@@ -71,11 +87,11 @@ func (c *claims) standing(i uint32, payment string) standing {
 
 // settle does to a claim what an op says, which stands in a slot.
 func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
-	d := c.deal(i)
-	if d == nil {
-		d = c.deals.at(c.newDeal(dealRecord{claim: i}))
+	if op.GetHow() == pb.Settle_AWARD {
+		c.award(i, slot, op)
+		return
 	}
-	r := c.records.at(i)
+	d, r := c.deals.at(c.dealOf(i)), c.records.at(i)
 	units := &c.users.at(r.user).units
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:

@@ -56,6 +56,9 @@ func (s *State) ask(at spot, quantity, more, timeUs int64, w demand) (Decision, 
 	if no := s.refusal(timeUs); no != Allowed {
 		return Decision{Kind: NotNow, Refusal: no}, true
 	}
+	if s.settings.GetDraw() && at.user != 0 {
+		return Decision{Kind: OverLimit}, true // also if it has no units, or lost them: one entry a user
+	}
 	if s.settings.GetPartial() && !w.chooses() {
 		quantity = 1 // the least that a claim gets
 	}

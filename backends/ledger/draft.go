@@ -102,6 +102,9 @@ func (d *Draft) claim(r Ruling, user, key string, quantity int64, w demand) Deci
 	if string(d.state.settings.GetRules()) != r.Rules {
 		return Decision{Kind: OtherRules}
 	}
+	if d.state.settings.GetDraw() {
+		return d.enter(at, g, r, user, key)
+	}
 	asked := quantity
 	partial := d.state.settings.GetPartial() && !w.chooses()
 	if partial {
@@ -197,7 +200,7 @@ func (d *Draft) grant(at spot, g uint32, size int, user, key string, n int64) *c
 	d.requests.add(at.hash, uint32(len(d.commit.Ops)))
 	op := d.newClaim()
 	op.claim.User, op.claim.Key, op.claim.Attributes = user, append(op.claim.Key[:0], key...), op.claim.Attributes[:0]
-	op.claim.Asked = 0
+	op.claim.Asked, op.claim.Entry = 0, false
 	return op
 }
 
@@ -258,6 +261,9 @@ func (d *Draft) Units(op int) []int64 { return d.commit.Ops[op].GetClaim().GetUn
 // quantity returns how many units a claim granted here has asked for.
 func (d *Draft) quantity(op int) int64 {
 	c := d.commit.Ops[op].GetClaim()
+	if c.GetEntry() {
+		return 1
+	}
 	return max(int64(len(c.GetUnits())), int64(c.GetAsked()))
 }
 
@@ -373,6 +379,9 @@ func (d *Draft) Generation(op *pb.Generation) error {
 	}
 	if op.GetNumber() != d.totals.Generation+1 {
 		return fmt.Errorf("generation %d cannot follow %d", op.GetNumber(), d.totals.Generation)
+	}
+	if err := d.state.staysDraw(op); err != nil {
+		return err
 	}
 	c, err := changeOf(op)
 	if err == nil {

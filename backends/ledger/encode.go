@@ -48,7 +48,7 @@ func appendClaim(b []byte, c *pb.Claim) ([]byte, error) {
 	units := sizeUnits(c.GetUnits())
 	size := sizeBytes(len(c.GetUser())) + sizeBytes(len(c.GetKey())) + sizeBytes(units) +
 		sizeNumber(uint64(c.GetHeldUntilUs())) + sizeNumber(c.GetFill()) + sizeNumber(uint64(c.GetGrantedUs())) + sizeNumber(uint64(c.GetGraceUs())) +
-		sizeBytes(len(c.GetAttributes())) + sizeNumber(uint64(c.GetAsked()))
+		sizeBytes(len(c.GetAttributes())) + sizeNumber(uint64(c.GetAsked())) + sizeNumber(bit(c.GetEntry()))
 	b = protowire.AppendVarint(b, uint64(1+protowire.SizeBytes(size)))
 	b = protowire.AppendTag(b, 2, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(size))
@@ -60,7 +60,15 @@ func appendClaim(b []byte, c *pb.Claim) ([]byte, error) {
 	b = appendNumber(b, 6, uint64(c.GetGrantedUs()))
 	b = appendNumber(b, 7, uint64(c.GetGraceUs()))
 	b = appendBytes(b, 8, c.GetAttributes())
-	return appendNumber(b, 9, uint64(c.GetAsked())), nil
+	b = appendNumber(b, 9, uint64(c.GetAsked()))
+	return appendNumber(b, 10, bit(c.GetEntry())), nil
+}
+
+func bit(is bool) uint64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // appendSettle appends the op of a settlement, after its length.
@@ -68,13 +76,10 @@ func appendSettle(b []byte, s *pb.Settle) ([]byte, error) {
 	if !utf8.ValidString(s.GetPayment()) || !utf8.ValidString(s.GetWho()) || !utf8.ValidString(s.GetReason()) {
 		return nil, errors.New("a payment, name or reason is not UTF-8 text")
 	}
-	units, how, retire := sizeUnits(s.GetUnits()), uint64(s.GetHow()), uint64(0)
-	if s.GetRetire() {
-		retire = 1
-	}
+	units, how, retire := sizeUnits(s.GetUnits()), uint64(s.GetHow()), bit(s.GetRetire())
 	size := sizeNumber(s.GetSlot()) + sizeNumber(uint64(s.GetIndex())) + sizeNumber(how) +
 		sizeBytes(len(s.GetPayment())) + sizeBytes(len(s.GetWho())) + sizeBytes(len(s.GetReason())) +
-		sizeNumber(uint64(s.GetHeldUntilUs())) + sizeBytes(units) + sizeNumber(retire)
+		sizeNumber(uint64(s.GetHeldUntilUs())) + sizeBytes(units) + sizeNumber(retire) + sizeNumber(uint64(s.GetGraceUs()))
 	b = protowire.AppendVarint(b, uint64(1+protowire.SizeBytes(size)))
 	b = protowire.AppendTag(b, 3, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(size))
@@ -86,7 +91,8 @@ func appendSettle(b []byte, s *pb.Settle) ([]byte, error) {
 	b = appendText(b, 6, s.GetReason())
 	b = appendNumber(b, 7, uint64(s.GetHeldUntilUs()))
 	b = appendUnits(b, 8, units, s.GetUnits())
-	return appendNumber(b, 9, retire), nil
+	b = appendNumber(b, 9, retire)
+	return appendNumber(b, 10, uint64(s.GetGraceUs())), nil
 }
 
 // What follows leaves out what is empty or 0, as proto does. All tags have a byte.

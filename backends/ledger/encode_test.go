@@ -18,7 +18,7 @@ func anyClaim(t *rapid.T) *pb.Claim {
 		Units:       rapid.SliceOf(rapid.Int64()).Draw(t, "units"),
 		HeldUntilUs: rapid.Int64().Draw(t, "held"), Fill: rapid.Uint64().Draw(t, "fill"), GrantedUs: rapid.Int64().Draw(t, "granted"),
 		GraceUs: rapid.Int64().Draw(t, "grace"), Attributes: rapid.SliceOf(rapid.Byte()).Draw(t, "attributes"),
-		Asked: rapid.Uint32().Draw(t, "asked"),
+		Asked: rapid.Uint32().Draw(t, "asked"), Entry: rapid.Bool().Draw(t, "entry"),
 	}
 }
 
@@ -28,6 +28,7 @@ func anySettle(t *rapid.T) *pb.Settle {
 		Slot: rapid.Uint64().Draw(t, "slot"), Index: rapid.Uint32().Draw(t, "index"), How: pb.Settle_How(rapid.Int32().Draw(t, "how")),
 		Payment: rapid.String().Draw(t, "payment"), Who: rapid.String().Draw(t, "who"), Reason: rapid.String().Draw(t, "reason"),
 		HeldUntilUs: rapid.Int64().Draw(t, "held"), Units: rapid.SliceOf(rapid.Int64()).Draw(t, "units"), Retire: rapid.Bool().Draw(t, "retire"),
+		GraceUs: rapid.Int64().Draw(t, "grace"),
 	}
 }
 

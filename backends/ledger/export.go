@@ -9,6 +9,8 @@ import (
 	"io"
 	"time"
 	"unicode/utf8"
+
+	"salectl/draw"
 )
 
 // An export is NDJSON: a header, a line a claim, then a line a commit, both by
@@ -28,6 +30,9 @@ type ExportHeader struct {
 
 	// Packets is what the units came to, nil if they are no packets of money.
 	Packets *ExportPackets `json:"packets,omitempty"`
+
+	// Draw is how the sale was drawn, nil if it was not: draw.Verify works it out again.
+	Draw *draw.Record `json:"draw,omitempty"`
 }
 
 // ExportCounts are the sums over all shards.
@@ -54,10 +59,14 @@ type ExportClaim struct {
 	// Payloads is what each of the units is, by the names of what it has. Secrets are left out
 	// of a claim that was never sold: its buyer has not been told them.
 	Payloads  []map[string]string `json:"payloads,omitempty"`
-	State     string              `json:"state"` // sold, held, cancelled, expired, refunded
+	State     string              `json:"state"` // sold, held, cancelled, expired, refunded, entered
 	At        string              `json:"at"`    // RFC 3339, UTC
 	Key       string              `json:"key,omitempty"`
 	KeyBase64 []byte              `json:"keyBase64,omitempty"`
+
+	// Of an entry of a draw: its label, and its rank if that was published.
+	Label *draw.Digest `json:"label,omitempty"`
+	Rank  int64        `json:"rank,omitempty"`
 
 	// Of a claim that rules have let in: the hash of the rule set, and the first 16 bytes
 	// of the digest of what was known of the user, both in hex.
@@ -105,20 +114,21 @@ func Header(sale string, uid string, shards []*State) ExportHeader {
 // read from the sale's own log, which must be of the same run (else ErrGone); what they are
 // is read by goods, which is nil where they are numbers.
 func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, to io.Writer) error {
-	packets, err := loadPackets(ctx, logs, sale, uid)
+	x, err := loadOfSale(ctx, logs, sale, uid)
 	if err != nil {
 		return err
 	}
+	x.draw.cut(shards)
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := lineEncoder(w)
 	header := Header(sale, uid, shards)
-	header.Packets = packets.header(shards)
+	header.Packets, header.Draw = x.packets.header(shards), x.draw.header(shards)
 	if err := lines.Encode(header); err != nil {
 		return err
 	}
 	for shard, s := range shards {
 		for i := range s.Claims() {
-			line, err := goods.exportClaim(ctx, sale, shard, s.Claim(i), packets)
+			line, err := goods.exportClaim(ctx, sale, shard, s.Claim(i), x)
 			if err != nil {
 				return err
 			}
@@ -135,15 +145,18 @@ func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, g
 	return w.Flush()
 }
 
-func exportClaim(sale string, shard int, c Claim, packets *exportedPackets) ExportClaim {
+func exportClaim(sale string, shard int, c Claim, x *ofSale) ExportClaim {
 	line := ExportClaim{
-		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units, Asked: c.Asked, Amounts: packets.amounts(c.Units),
+		Claim: c.ID(shard), Sale: sale, User: c.User, Units: c.Units, Asked: c.Asked, Amounts: x.amounts(c.Units),
 		State: c.State.String(), At: time.UnixMicro(c.TimeUs).UTC().Format(time.RFC3339Nano),
 		HeldUntil: exportTime(c.HeldUntilUs), SettledAt: exportTime(c.SettledUs),
 		Who: c.Who, Why: c.Reason, Payment: c.Payment, Retired: c.Retired, RefundDue: c.RefundsDue,
 	}
 	if c.Ruling.Rules != "" {
 		line.Rules, line.Attributes = fmt.Sprintf("%x", c.Ruling.Rules), fmt.Sprintf("%x", c.Ruling.Attributes)
+	}
+	if x != nil {
+		x.draw.tell(&line, shard, c)
 	}
 	if utf8.ValidString(c.Key) {
 		line.Key = c.Key

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -29,15 +28,8 @@ type exportedPackets struct {
 	dealt *spec.Packets
 }
 
-// loadPackets reads from the sale's own log what its units are worth.
-func loadPackets(ctx context.Context, logs Logs, name, uid string) (*exportedPackets, error) {
-	sale := NewSale(spec.SaleLog(name))
-	if _, err := Load(ctx, logs, sale.log, sale); err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
-	}
-	if sale.UID() != uid {
-		return nil, fmt.Errorf("exporting run %s of sale %s, whose log has run %q: %w", uid, name, sale.UID(), ErrGone)
-	}
+// packetsOf is what the units of a sale are worth.
+func packetsOf(sale *Sale) (*exportedPackets, error) {
 	red, err := RedPacketOf(sale)
 	if red == nil {
 		return nil, err

@@ -23,11 +23,16 @@ func CheckExport(ctx context.Context, from io.Reader, sale, uid string, shards [
 		return err
 	}
 	want := Header(sale, uid, shards)
-	want.Packets = packets.header(shards)
+	drawn, err := readDraw(header.Draw, uid, shards)
+	if err != nil {
+		return err
+	}
+	x := &ofSale{packets, drawn}
+	want.Packets, want.Draw = packets.header(shards), drawn.header(shards)
 	if !bytes.Equal(r.line, exportLine(want)) || !packets.all(want.Counts) {
 		return fmt.Errorf("the export's header is not that of the ledger: %w", ErrCorrupt)
 	}
-	if err := r.claims(ctx, header.Sale, shards, packets, goods); err != nil {
+	if err := r.claims(ctx, header.Sale, shards, x, goods); err != nil {
 		return err
 	}
 	chains := make([]chain, len(shards))
@@ -88,14 +93,14 @@ func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`
 
 // claims reads the lines of the claims, which are to be those of the shards, and
 // the line after them.
-func (r *exportReader) claims(ctx context.Context, sale string, shards []*State, packets *exportedPackets, goods *PayloadReader) error {
+func (r *exportReader) claims(ctx context.Context, sale string, shards []*State, x *ofSale, goods *PayloadReader) error {
 	err := r.next()
 	for shard, s := range shards {
 		for i := range s.Claims() {
 			if err != nil {
 				return err
 			}
-			claim, err2 := goods.exportClaim(ctx, sale, shard, s.Claim(i), packets)
+			claim, err2 := goods.exportClaim(ctx, sale, shard, s.Claim(i), x)
 			if err2 != nil {
 				return err2
 			}

@@ -18,7 +18,7 @@ const stateRefundDue = "refund_due"
 // ClaimStates are all that a ClaimFilter takes as a state.
 func ClaimStates() []string {
 	return []string{
-		StateHeld.String(), StateSold.String(), StateExpired.String(), StateCancelled.String(), StateRefunded.String(), stateRefundDue,
+		StateHeld.String(), StateSold.String(), StateExpired.String(), StateCancelled.String(), StateRefunded.String(), StateEntered.String(), stateRefundDue,
 	}
 }
 
@@ -65,7 +65,7 @@ type ExtractOf struct {
 // as lines of an export. What the units are worth is read from the sale's own log, which
 // must be of the same run (else ErrGone).
 func FindClaims(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, f ClaimFilter) ([]ExportClaim, error) {
-	packets, err := loadPackets(ctx, logs, sale, uid)
+	x, err := loadOfSale(ctx, logs, sale, uid)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func FindClaims(ctx context.Context, logs Logs, sale, uid string, shards []*Stat
 	for shard, s := range shards {
 		for i := range s.Claims() {
 			if c := s.Claim(i); f.matches(c) {
-				line, err := goods.exportClaim(ctx, sale, shard, c, packets)
+				line, err := goods.exportClaim(ctx, sale, shard, c, x)
 				if err != nil {
 					return nil, err
 				}

@@ -72,6 +72,8 @@ type Totals struct {
 	InFlight   int64  `json:"inFlight"` // sent to other shards and not acknowledged yet
 	// Fill is that of the shard's list on its node, 0 for a shard that has none.
 	Fill uint64 `json:"fill,omitempty"`
+	// Entries are those of a draw, with those that were awarded since.
+	Entries int64 `json:"entries,omitempty"`
 	Outcomes
 }
 

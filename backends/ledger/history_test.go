@@ -340,7 +340,7 @@ func (h *history) ask(t *rapid.T, d *Draft, c, was Claim) (v Settlement) {
 	open := was.State == StateHeld && d.TimeUs() < was.ReleaseUs()
 	p := h.settings.GetPayment()
 	payment := rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "payment")
-	other := was.Payment != "" && payment != "" && payment != was.Payment
+	other := payment != "" && payment != was.Payment && (was.Payment != "" || was.HeldUntilUs == 0)
 	owed := slices.Contains(was.RefundsDue, payment)
 	bought := (was.State == StateSold || was.State == StateRefunded) && !other
 	done := map[bool]SettlementKind{true: SettleDone, false: -1}

@@ -2,7 +2,7 @@ package ledger
 
 // HoldSpan is how a claim lay in its hold.
 type HoldSpan struct {
-	SinceUs  int64 // the commit of the claim, in microseconds since 1970
+	SinceUs  int64 // the commit of the claim, or of its award, in microseconds since 1970
 	EndedUs  int64 // 0: it is held
 	Extended bool
 }
@@ -18,6 +18,9 @@ func (s *State) HoldOf(i int) (HoldSpan, bool) {
 		return HoldSpan{}, false
 	}
 	span := HoldSpan{SinceUs: s.claims.times[s.claims.records.at(d.claim).slot], Extended: d.extended}
+	if d.awarded != 0 {
+		span.SinceUs = s.claims.times[d.awarded-1]
+	}
 	if d.ended != 0 {
 		span.EndedUs = s.claims.times[d.ended-1]
 	}

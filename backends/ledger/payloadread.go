@@ -423,8 +423,8 @@ func (r *PayloadReader) nextSlot(ctx context.Context, plan Hash, unit int64) (*k
 }
 
 // exportClaim is the line of a claim, with what its units are.
-func (r *PayloadReader) exportClaim(ctx context.Context, sale string, shard int, c Claim, packets *exportedPackets) (ExportClaim, error) {
-	line := exportClaim(sale, shard, c, packets)
+func (r *PayloadReader) exportClaim(ctx context.Context, sale string, shard int, c Claim, x *ofSale) (ExportClaim, error) {
+	line := exportClaim(sale, shard, c, x)
 	payloads, err := r.ofClaim(ctx, c)
 	if err != nil {
 		return line, fmt.Errorf("claim %s: %w", line.Claim, err)

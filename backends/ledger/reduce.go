@@ -20,6 +20,12 @@ func (s *State) own(c *pb.Commit, op *pb.Own) error {
 }
 
 func (s *State) claim(c *pb.Commit, i int, op *pb.Claim) error {
+	if op.GetEntry() != s.settings.GetDraw() {
+		return fmt.Errorf("an entry in a sale that is no draw, or a claim in one that is")
+	}
+	if op.GetEntry() {
+		return s.enter(c, i, op)
+	}
 	n := int64(len(op.GetUnits()))
 	grab := op.GetFill() != 0
 	switch {
@@ -88,17 +94,9 @@ func (s *State) part(op *pb.Claim, had int64) error {
 // terms checks that a claim is held on the terms in force, or sold at once if there
 // are none.
 func (s *State) terms(c *pb.Commit, op *pb.Claim) error {
-	p := s.settings.GetPayment()
-	if p == nil && op.GetHeldUntilUs() == 0 && op.GetGraceUs() == 0 {
-		return nil
-	}
-	var until int64
-	if p != nil {
-		until = c.GetTimeUs() + p.GetHoldForUs()
-	}
-	if op.GetHeldUntilUs() != until || op.GetGraceUs() != p.GetGraceUs() {
+	if until, grace := s.term(c.GetTimeUs()); op.GetHeldUntilUs() != until || op.GetGraceUs() != grace {
 		return fmt.Errorf("a claim that is held until %d and %d us of grace, by the settings it is until %d and %d",
-			op.GetHeldUntilUs(), op.GetGraceUs(), until, p.GetGraceUs())
+			op.GetHeldUntilUs(), op.GetGraceUs(), until, grace)
 	}
 	return nil
 }
@@ -184,6 +182,9 @@ func (s *State) generation(op *pb.Generation) error {
 	if op.GetNumber() != s.Generation+1 {
 		return fmt.Errorf("generation %d after %d", op.GetNumber(), s.Generation)
 	}
+	if err := s.staysDraw(op); err != nil {
+		return err
+	}
 	c, err := changeOf(op)
 	if err != nil {
 		return err
@@ -196,6 +197,14 @@ func (s *State) generation(op *pb.Generation) error {
 	s.shortfall = op.GetRemove() + c.drop.Count() - c.removed
 	s.settings = op.GetSettings()
 	s.claims.rulings.change(s.next, s.settings)
+	return nil
+}
+
+// staysDraw checks that a generation leaves a draw one, and makes none of another sale.
+func (s *State) staysDraw(op *pb.Generation) error {
+	if s.settings != nil && s.settings.GetDraw() != op.GetSettings().GetDraw() {
+		return fmt.Errorf("generation %d makes a draw of another sale, or the other way round", op.GetNumber())
+	}
 	return nil
 }
 
@@ -295,7 +304,7 @@ const (
 // refusal says whether claims are accepted in a commit of a time.
 func (s *State) refusal(timeUs int64) Refusal {
 	switch opens, closes := s.settings.GetOpensAtUs(), s.settings.GetClosesAtUs(); {
-	case s.sealed || s.settings.GetPhase() == pb.Phase_CLOSED || closes != 0 && timeUs >= closes:
+	case s.sealed || s.entries != nil || s.settings.GetPhase() == pb.Phase_CLOSED || closes != 0 && timeUs >= closes:
 		return RefusedClosed
 	case s.settings.GetPhase() == pb.Phase_PAUSED:
 		return RefusedPaused

@@ -22,6 +22,7 @@ type Sale struct {
 	unmarked    []string // when that was noted
 	sealed      *pb.Sealed
 	destroyed   bool
+	drawing     drawing
 }
 
 // NewSale returns a sale before its first slot.
@@ -65,6 +66,12 @@ func (s *Sale) applyOp(op *pb.Op) error {
 		}
 		s.sealed = op.Sealed
 		return nil
+	case *pb.Op_EntriesClosed:
+		return s.entriesClosed(op.EntriesClosed)
+	case *pb.Op_Drawn:
+		return s.reveal(op.Drawn)
+	case *pb.Op_Ranked:
+		return s.ranked(op.Ranked)
 	case *pb.Op_Destroyed:
 		if s.sealed == nil {
 			return fmt.Errorf("a sale that is %s was destroyed before it was sealed", s.Phase())
@@ -77,6 +84,9 @@ func (s *Sale) applyOp(op *pb.Op) error {
 
 func (s *Sale) planned(op *pb.Planned) error {
 	fresh := s.uid == "" || s.destroyed
+	if err := drawable(op); err != nil {
+		return err
+	}
 	switch {
 	case len(op.GetShards()) == 0:
 		return fmt.Errorf("generation %d names no shards", op.GetGeneration())
@@ -87,7 +97,7 @@ func (s *Sale) planned(op *pb.Planned) error {
 			return fmt.Errorf("a run begins with generation 1, a new uid and a number above %d", s.run)
 		}
 		s.run, s.uid, s.generations, s.slots = op.GetRun(), op.GetUid(), nil, nil
-		s.applied, s.unmarked, s.sealed, s.destroyed = 0, nil, nil, false
+		s.applied, s.unmarked, s.sealed, s.destroyed, s.drawing = 0, nil, nil, false, drawing{}
 	case s.sealed != nil:
 		return fmt.Errorf("generation %d of a sealed sale", op.GetGeneration())
 	case op.GetUid() != s.uid || op.GetGeneration() != s.Generation()+1:
@@ -197,7 +207,7 @@ func CheckPlanned(p *pb.Planned) error {
 // It fails on ops that the sale, as it is now, could not take, or its shards could not.
 func (s *Sale) Entry(writer []byte, timeUs int64, ops ...*pb.Op) (*Entry, error) {
 	after := *s
-	after.generations, after.slots = slices.Clip(s.generations), slices.Clip(s.slots)
+	after.generations, after.slots, after.drawing = slices.Clip(s.generations), slices.Clip(s.slots), s.drawing.clip()
 	for _, op := range ops {
 		err := after.applyOp(op)
 		if planned := op.GetPlanned(); err == nil && planned != nil {

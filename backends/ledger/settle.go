@@ -32,6 +32,8 @@ const (
 	SettleRefunded                   // the claim was refunded
 	SettleRefundDue                  // the payment bought nothing and is recorded as owed back
 	SettleNoExtension                // the sale's settings extend no hold
+	SettleEntered                    // the claim is an entry, which has no units; to Award: none may be given it now
+	SettleShort                      // to Award: no unit is available
 	SettleFull                       // the commit is as large as it may be: try the next one
 	SettleUnfit                      // there is no such claim, it is from a list, its units are in two places, or a text is too long or not UTF-8
 )
@@ -42,7 +44,7 @@ type standing struct {
 	releaseUs int64 // of a hold
 	extended  bool
 	grabbed   bool
-	another   bool // another payment than this one has bought the claim
+	another   bool // another payment than this one has bought the claim, or none was needed
 	owed      bool // this payment is recorded as owed back
 }
 
@@ -54,6 +56,14 @@ func (s *State) verdict(how pb.Settle_How, at standing, timeUs int64) Settlement
 	switch {
 	case at.grabbed:
 		return SettleUnfit
+	case at.state == StateEntered:
+		if how == pb.Settle_AWARD && s.entries != nil && s.settings.GetPhase() != pb.Phase_CLOSED {
+			return SettleDone
+		}
+		if how == pb.Settle_REFUND_DUE {
+			return due(at, open)
+		}
+		return SettleEntered
 	case how == pb.Settle_CONFIRM && open, how == pb.Settle_CANCEL && at.state == StateHeld,
 		how == pb.Settle_REFUND && at.state == StateSold:
 		return SettleDone
@@ -88,8 +98,8 @@ func (s *State) resale(at standing) SettlementKind {
 	switch {
 	case at.owed:
 		return SettleRefundDue // whoever keeps the books may have paid it back
-	case s.settings.GetPayment().GetLate() != pb.Payment_RESELL:
-		return SettleExpired
+	case s.settings.GetPayment().GetLate() != pb.Payment_RESELL, s.settings.GetDraw():
+		return SettleExpired // in a draw a unit that comes back is the next one's
 	}
 	return SettleDone
 }
@@ -153,7 +163,9 @@ func (s *State) settle(c *pb.Commit, op *pb.Settle) error {
 	switch v := s.verdict(op.GetHow(), at, c.GetTimeUs()); {
 	case v == SettleDone:
 		return s.settled(c, i, op)
-	case v == SettleAlready, v == SettleRefundDue && op.GetHow() == pb.Settle_REFUND_DUE, endsHold(op) && at.state != StateHeld:
+	case v == SettleEntered:
+		return fmt.Errorf("%v of an entry, which has no units", op.GetHow())
+	case v == SettleAlready, op.GetHow() == pb.Settle_AWARD, v == SettleRefundDue && op.GetHow() == pb.Settle_REFUND_DUE, endsHold(op) && at.state != StateHeld:
 		return nil
 	}
 	return fmt.Errorf("%v of a claim that is %v%s", op.GetHow(), at.state, why(op, at, c.GetTimeUs()))
@@ -202,6 +214,11 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 			return err
 		}
 	}
+	if op.GetHow() == pb.Settle_AWARD {
+		if err := s.award(c, op); err != nil {
+			return err
+		}
+	}
 	if op.GetHow() == pb.Settle_REFUND && !op.GetRetire() && s.settings.GetSecret() {
 		return fmt.Errorf("a refund makes units available whose secret the buyer has been told")
 	}
@@ -210,9 +227,17 @@ func (s *State) settled(c *pb.Commit, i uint32, op *pb.Settle) error {
 			return err
 		}
 	}
-	s.Totals.settle(int64(s.claims.records.at(i).count), op)
+	s.Totals.settle(moved(int64(s.claims.records.at(i).count), op), op)
 	s.claims.settle(i, s.next, op)
 	return nil
+}
+
+// moved returns how many units an op is about, of a claim that has n.
+func moved(n int64, op *pb.Settle) int64 {
+	if op.GetHow() == pb.Settle_AWARD {
+		return int64(len(op.GetUnits()))
+	}
+	return n
 }
 
 // frees says whether an op makes the units of its claim available.

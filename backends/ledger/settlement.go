@@ -143,7 +143,7 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	if !d.move(now, &op.settle) {
 		return Settlement{SettleUnfit, now}
 	}
-	d.totals.settle(int64(len(now.Units)), &op.settle)
+	d.totals.settle(moved(int64(len(now.Units)), &op.settle), &op.settle)
 	now.settle(&op.settle, d.commit.TimeUs)
 	if d.settlements == nil {
 		d.settlements = make(map[uint32]Claim)
@@ -157,10 +157,10 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 // move counts the units that an op frees or takes. It says whether it could: a ledger
 // that is damaged may have them in two places.
 func (d *Draft) move(now Claim, op *pb.Settle) bool {
-	n := int64(len(now.Units))
+	n := moved(int64(len(now.Units)), op)
 	var err error
 	switch {
-	case op.GetHow() == pb.Settle_RESELL:
+	case op.GetHow() == pb.Settle_RESELL || op.GetHow() == pb.Settle_AWARD:
 		err = d.available.removeEach(op.GetUnits())
 	case frees(op):
 		n, err = -n, d.available.addEach(now.Units)
@@ -182,7 +182,7 @@ func (d *Draft) move(now Claim, op *pb.Settle) bool {
 func (c Claim) standing(payment string) standing {
 	return standing{
 		state: c.State, releaseUs: c.ReleaseUs(), extended: c.Extended, grabbed: c.Grabbed,
-		another: c.Payment != "" && payment != "" && c.Payment != payment, owed: slices.Contains(c.RefundsDue, payment),
+		another: payment != "" && c.Payment != payment && (c.Payment != "" || c.HeldUntilUs == 0), owed: slices.Contains(c.RefundsDue, payment),
 	}
 }
 
@@ -199,6 +199,11 @@ func (c *Claim) settle(op *pb.Settle, timeUs int64) {
 		c.State, c.Payment = StateSold, op.GetPayment()
 	case pb.Settle_RESELL:
 		c.State, c.Payment, c.Units = StateSold, op.GetPayment(), op.GetUnits()
+	case pb.Settle_AWARD:
+		c.State, c.Units, c.HeldUntilUs, c.GraceUs = StateSold, op.GetUnits(), op.GetHeldUntilUs(), op.GetGraceUs()
+		if c.HeldUntilUs != 0 {
+			c.State = StateHeld
+		}
 	case pb.Settle_CANCEL:
 		c.State = StateCancelled
 	case pb.Settle_EXPIRE:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/draw"
 )
 
 // Phases of a sale, as heads and people name them.
@@ -48,7 +49,8 @@ type State struct {
 	dropped   Units // that generations have taken out by name
 	claims    claims
 	peers     map[int]*peer
-	shortfall int64 // units that the newest generation should have removed and could not
+	shortfall int64      // units that the newest generation should have removed and could not
+	entries   *draw.Tree // of a draw: those that it has, once no more come
 	sealed    bool
 	bytes     int64
 }
@@ -127,6 +129,8 @@ func (s *State) applyOp(c *pb.Commit, i int, op *pb.Op) error {
 		return s.seal()
 	case *pb.Op_Rebuild:
 		return s.rebuild(op.Rebuild)
+	case *pb.Op_Entries:
+		return s.closeEntries(c, op.Entries)
 	}
 	return fmt.Errorf("it is of a kind that no shard has (written by a newer version?)")
 }

@@ -44,6 +44,8 @@ func (t *Totals) settle(n int64, op *pb.Settle) {
 		t.Available -= n
 		t.Sold += n
 		t.Resold++
+	case pb.Settle_AWARD:
+		t.claim(n, op.GetHeldUntilUs() != 0)
 	case pb.Settle_REFUND_DUE:
 		t.RefundsDue++
 	}

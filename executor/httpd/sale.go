@@ -82,6 +82,7 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		Processes:    processes(status.Members),
 		Owners:       ownership(status.Shards),
 		Moves:        moves(status.Moves),
+		Draw:         status.Draw,
 	}
 	if p := status.RedPacket; p != nil {
 		view.Packets = &api.Packets{Currency: p.Currency, Total: p.Format(p.Total)}

@@ -5,6 +5,7 @@ package saletest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,6 +13,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/draw"
 	"salectl/spec"
 )
 
@@ -42,6 +44,11 @@ func Provision(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64) {
 // ProvisionAs is Provision with other settings than those of an open sale.
 func ProvisionAs(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64, settings *pb.Settings) {
 	t.Helper()
+	if settings.GetDraw() {
+		sale.ClosesAt = time.UnixMicro(settings.GetClosesAtUs()).UTC()
+		sale.Queue = &spec.Queue{Order: spec.OrderDraw, Depth: spec.DefaultDepth}
+		sale.Draw = &spec.Draw{KeyEnv: "DRAW_KEY", Substitutes: sale.Stock}
+	}
 	declaration, err := sale.JSON()
 	if err != nil {
 		t.Fatal(err)
@@ -62,11 +69,48 @@ func ProvisionAs(t testing.TB, logs ledger.Logs, sale spec.Sale, shares []int64,
 	if sale.RedPacket != nil {
 		first.Seed = make([]byte, 32)
 	}
+	if settings.GetDraw() {
+		end := draw.Commitment(drawLink)
+		first.Draw = &pb.Draw{Commitment: end[:]}
+	}
 	Plan(t, logs, sale.Name, first)
 	for shard := range shares {
 		Take(t, logs, sale.Name, shard)
 	}
 	AppendSale(t, logs, sale.Name, &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}})
+}
+
+// drawLink is what every draw reveals.
+var drawLink = draw.Link([]byte("the secret of all draws"))
+
+// Reveal does to the log of a sale what a reveal of its draw would, once each shard's log
+// says which entries it has, and returns what the sale's log says then.
+func Reveal(t testing.TB, logs ledger.Logs, name string, ranks int64) *ledger.Sale {
+	t.Helper()
+	sale := LoadSale(t, logs, name)
+	trees := make([]draw.Tree, sale.Shards())
+	var entries []draw.Entry
+	for i := range trees {
+		s := LoadShard(t, logs, i, len(trees))
+		tree, closed := s.Entries()
+		if !closed {
+			t.Fatalf("shard %d does not say which entries it has", i)
+		}
+		trees[i] = tree
+		entries = append(entries, s.DrawEntries(i)...)
+	}
+	order, lowest := draw.NewOrder(UID, draw.RootOf(trees), drawLink, nil), draw.NewLowest(ranks)
+	for _, e := range entries {
+		e.Value = order.Value(e.Label)
+		lowest.Add(e)
+	}
+	ranked := lowest.Ranked()
+	AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: ledger.NewEntriesClosed(trees)}})
+	AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_Drawn{Drawn: &pb.Drawn{Link: drawLink[:], Ranks: int64(len(ranked))}}})
+	if len(ranked) > 0 {
+		AppendSale(t, logs, name, &pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(1, ranked)}})
+	}
+	return LoadSale(t, logs, name)
 }
 
 // Plan appends a generation to the log of a sale.

@@ -39,7 +39,7 @@ type Claim struct {
 	User  string
 	Units []int64
 	Asked int64       // units that were asked for, where fewer were given; else 0
-	State api.Outcome // Sold, Held, Expired, Cancelled or Refunded
+	State api.Outcome // Sold, Held, Expired, Cancelled, Refunded, Entered or NotDrawn
 	At    time.Time
 	// HeldUntil is the deadline to pay by; zero: it was never held.
 	HeldUntil time.Time
@@ -106,7 +106,7 @@ type Settlement struct {
 // Answer is what a claim gets.
 type Answer struct {
 	Outcome api.Outcome
-	// Claim is set for Sold and Held, and for all that says what became of a claim.
+	// Claim is set for Sold, Held and Entered, and for all that says what became of a claim.
 	Claim Claim
 	// Replayed says that the request had been accepted before, or that another
 	// request of the same key is the one that was: this is the same answer again.
@@ -134,7 +134,11 @@ type Answer struct {
 	Message string
 }
 
-// Accepted says whether the claim has units.
+// Stays says whether a claim is as it was answered for as long as it is not refunded. What
+// becomes of a hold or of an entry only who reads the log to its end can tell.
+func (c Claim) Stays() bool { return c.HeldUntil.IsZero() && c.State == api.Sold }
+
+// Accepted says whether the claim has units, or is an entry that may be given some.
 func (a Answer) Accepted() bool { return a.Outcome.Accepted() }
 
 // Denies says whether whoever gets the answer takes it that the claim is not
@@ -142,7 +146,7 @@ func (a Answer) Accepted() bool { return a.Outcome.Accepted() }
 // SoldOut is among them: more units may come before that one is decided.
 func (a Answer) Denies() bool {
 	switch a.Outcome {
-	case api.Sold, api.Held, api.Expired, api.Cancelled, api.Refunded, api.KeyReused, api.BadRequest, api.Unknown:
+	case api.Sold, api.Held, api.Entered, api.NotDrawn, api.Expired, api.Cancelled, api.Refunded, api.KeyReused, api.BadRequest, api.Unknown:
 		return false
 	}
 	return true

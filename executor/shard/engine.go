@@ -67,7 +67,7 @@ func (e ownerDecides) stall(clock.Now) *Stall { return nil }
 func (e ownerDecides) drained() bool          { return false }
 
 func (e ownerDecides) act(now clock.Now, effects *Effects) {
-	effects.Wake = clock.Soonest(effects.Wake, e.q.nextRelease(now))
+	effects.Wake = clock.Soonest(effects.Wake, clock.Soonest(e.q.nextRelease(now), e.q.awardsAt(now)))
 }
 
 func (e ownerDecides) certain() uint64 {
@@ -79,10 +79,15 @@ func (e ownerDecides) certain() uint64 {
 
 func (e ownerDecides) decide(now clock.Now, d *ledger.Draft) error {
 	q := e.q
+	if q.state.MayCloseEntries(d.TimeUs()) {
+		d.Entries() // alone in its commit: what follows is decided behind it
+		return nil
+	}
 	if err := q.transfers.receive(d); err != nil {
 		return err
 	}
 	q.expire(d)
+	q.award(d)
 	q.requests.decide(func(t *Ticket) decision { return e.look(now, d, t, false) })
 	if q.board.AllSold(now) {
 		q.refuseShort(now, func(*Ticket) bool { return false }) // all of them: nobody hears sold_out while an earlier request of theirs waits
@@ -123,6 +128,9 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool)
 	accepted := api.Sold
 	if e.q.state.Settings().GetPayment() != nil {
 		accepted = api.Held
+	}
+	if e.q.state.Settings().GetDraw() {
+		accepted = api.Entered
 	}
 	var by ledger.Ruling
 	if t.by != nil {

@@ -28,6 +28,9 @@ type (
 	// Planned: all generations of the sale's log, from the first, as far as they change
 	// this shard.
 	Planned []*pb.Generation
+	// Ranked: the ranks of the entries of this shard, the lowest first, once the sale's log
+	// has all ranks of its draw.
+	Ranked []Award
 	// Halt is why a shard is to stop, and what the undecided are told. A gentle one
 	// lets it decide what has been queued before. Elsewhere says that another process
 	// may decide on the undecided, as Answer has it.
@@ -56,6 +59,7 @@ func elsewhere(why api.Outcome) Answer {
 func (Ticked) happen(now clock.Now, q *sequencer)    { q.tick(now) }
 func (r replied) happen(now clock.Now, q *sequencer) { q.done(now, r.Reply) }
 func (p Planned) happen(_ clock.Now, q *sequencer)   { q.pending = p }
+func (r Ranked) happen(_ clock.Now, q *sequencer)    { q.awards.ranked(r) }
 func (h Halt) happen(_ clock.Now, q *sequencer)      { q.halt(h) }
 func (r Rights) happen(now clock.Now, q *sequencer)  { q.grant(now, r) }
 func (m Message) happen(_ clock.Now, q *sequencer)   { q.transfers.hear(m) }
@@ -63,6 +67,7 @@ func (m Message) happen(_ clock.Now, q *sequencer)   { q.transfers.hear(m) }
 func (Ticked) String() string    { return "tick" }
 func (r replied) String() string { return fmt.Sprintf("reply of the store: %v", orOK(r.Err)) }
 func (p Planned) String() string { return fmt.Sprintf("planned: %d generations", len(p)) }
+func (r Ranked) String() string  { return fmt.Sprintf("ranked: %d entries", len(r)) }
 func (h Halt) String() string    { return fmt.Sprintf("stop: %v", h.Why) }
 func (r Rights) String() string  { return fmt.Sprintf("may append until %v", r.Lease.Until()) }
 

@@ -15,8 +15,8 @@ type Hold struct {
 	Release time.Time // when it expires, or would have: its deadline and the grace
 }
 
-// HoldsFrom looks at no more than most claims, in the order of their acceptance from the
-// from-th on, and says where to go on: at the same place if there were none. It returns
+// HoldsFrom looks at no more than most claims, in the order of their acceptance, or of a
+// draw in that of their awards, from the from-th on, and says where to go on: at the same place if there were none. It returns
 // those that are held, and those that have expired or were cancelled and whose release is
 // after since. What has been looked at need not be again, since a claim is held from its
 // first moment or never.
@@ -24,9 +24,9 @@ func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next i
 	s.state.RLock()
 	defer s.state.RUnlock()
 	state := s.seq.state
-	end := min(from+most, state.Claims())
+	end := min(from+most, state.Dealt())
 	for ; from < end; from++ {
-		if h, ok := s.unpaid(state.Claim(from)); ok && (h.State == api.Held || h.Release.After(since)) {
+		if h, ok := s.unpaid(state.DealtClaim(from)); ok && (h.State == api.Held || h.Release.After(since)) {
 			holds = append(holds, h)
 		}
 	}

@@ -15,6 +15,7 @@ type requests struct {
 	ranked  bool      // some have priorities
 	batch   []*Ticket // decided in the commit under way
 	most    int       // claims a commit may have, after one was too large; 0: any number
+	lacking int64     // units that awards of a draw wait for
 	done    []*Ticket // answered, to be handed back
 }
 
@@ -84,10 +85,10 @@ func (r *requests) refuseShort(stays func(*Ticket) bool, why func(*Ticket) Answe
 	r.waiting = slices.Delete(r.waiting, n, len(short))
 }
 
-// forAny says whether any undecided request does not choose its units, and so may want
-// whichever are here.
-func (r *requests) forAny() bool {
-	return slices.ContainsFunc(r.waiting, func(t *Ticket) bool { return !t.Chooses() })
+// lack says whether awards, or requests that do not choose their units, wait for units,
+// whichever these are.
+func (r *requests) lack() bool {
+	return r.lacking > 0 || slices.ContainsFunc(r.waiting, func(t *Ticket) bool { return !t.Chooses() })
 }
 
 // sift looks at the requests that are to be looked at: those that stay wait for units

@@ -60,6 +60,7 @@ type sequencer struct {
 
 	requests  requests
 	transfers transfers
+	awards    awards
 	engine    engine
 }
 
@@ -469,7 +470,7 @@ func (q *sequencer) turnAway() {
 // are here for them, and for those that they choose. When nobody has any, and this commit
 // changes nothing about that, end ends the waiting.
 func (q *sequencer) seek(now clock.Now, here int64, end func(clock.Now)) {
-	lack := -here
+	lack := q.requests.lacking - here
 	for _, t := range q.requests.short() {
 		if !t.withdrawn() && !t.Chooses() {
 			lack += t.want

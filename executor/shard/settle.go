@@ -51,7 +51,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 		return full
 	}
 	t.answer = Answer{Outcome: settled(x.How, v.Kind), Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
-	if len(v.Claim.Units) > 0 {
+	if v.Claim.User != "" {
 		t.answer.Claim = claimOf(q.shard, v.Claim)
 	}
 	return decided
@@ -62,7 +62,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 func confirm(d *ledger.Draft, claim ledger.Claim, payment string) (v ledger.Settlement, owed bool) {
 	v = d.Confirm(claim, payment)
 	switch v.Kind {
-	case ledger.SettleExpired, ledger.SettleCancelled, ledger.SettleRefunded, ledger.SettleSold:
+	case ledger.SettleExpired, ledger.SettleCancelled, ledger.SettleRefunded, ledger.SettleSold, ledger.SettleEntered:
 		late := d.Late(claim, payment)
 		if owed = late.Kind == ledger.SettleRefundDue; owed {
 			v.Claim = late.Claim
@@ -88,6 +88,8 @@ func settled(how api.How, v ledger.SettlementKind) api.Outcome {
 		return api.Cancelled
 	case ledger.SettleRefunded:
 		return api.Refunded
+	case ledger.SettleEntered:
+		return api.NotDrawn
 	case ledger.SettleNoExtension:
 		return api.NoExtension
 	}

@@ -30,6 +30,9 @@ type Status struct {
 	Owner      string   // where the process answers that owns it, as far as is known
 	Load       *float64 // requests decided a second, lately; nil: it is not known
 
+	Drawn   bool  // its claims are entries of a draw
+	Entries int64 // so many
+
 	Outcomes    ledger.Outcomes // of its claims
 	Paid        bool            // claims are held until they are paid, or some were
 	NextRelease time.Time       // of the holds, the earliest; zero: no claim is held
@@ -115,7 +118,7 @@ func (s *Shard) Status() Status {
 	if st.Next() > 0 {
 		v.Slot = st.Next() - 1
 	}
-	v.Outcomes = st.Outcomes
+	v.Outcomes, v.Entries, v.Drawn = st.Outcomes, st.Totals.Entries, st.Settings().GetDraw()
 	v.Paid = st.Settings().GetPayment() != nil || st.Deals() > 0
 	if release, ok := st.NextDue(); ok {
 		v.NextRelease = ledger.Time(release)

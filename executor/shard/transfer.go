@@ -215,7 +215,7 @@ func (x *transfers) give(out func(w Message) (t ledger.Transfer, later bool)) {
 
 // keeps says whether a shard that asked gets nothing, unless it names its units, because
 // this one is short itself.
-func (x *transfers) keeps(w Message) bool { return w.From > x.shard && x.requests.forAny() }
+func (x *transfers) keeps(w Message) bool { return w.From > x.shard && x.requests.lack() }
 
 // share is how many of the units that a shard can spare it gives to one that lacks
 // n: that many, or half of them, rounded up, if that is more.
@@ -276,7 +276,7 @@ func (x *transfers) asks(shard int) bool {
 // settle puts on the board whether claims wait here, and sets when to tell again of
 // transfers that are not acknowledged.
 func (x *transfers) settle(now clock.Now) {
-	if short := x.requests.forAny(); short != x.short {
+	if short := x.requests.lack(); short != x.short {
 		x.short = short
 		x.board.need(x.shard, short)
 	}

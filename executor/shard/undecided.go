@@ -70,7 +70,7 @@ func (s *Shard) lookBack(t *Ticket) {
 	}
 	switch had, ok := s.Recall(s.clock(), t.Request); {
 	case !ok || had.Denies(): // it was not accepted
-	case !looked && !had.Claim.HeldUntil.IsZero(): // what became of the hold since is not known
+	case !looked && !had.Claim.Stays(): // what became of it since is not known
 		t.answer.undecide()
 	default:
 		t.answer = t.own(had)
@@ -107,7 +107,7 @@ func (s *Shard) Refuse(r Request, a Answer) Answer {
 	now := s.clock()
 	if again, ok := s.Recall(now, r); ok && again.Accepted() {
 		switch final := a.Outcome.Row().Retry != api.Again; {
-		case again.Claim.HeldUntil.IsZero(), final && s.Serves() && s.May(now):
+		case again.Claim.Stays(), final && s.Serves() && s.May(now):
 			return again
 		case final:
 			return Undecided

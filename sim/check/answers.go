@@ -22,7 +22,7 @@ func (e *evidence) named(id string) []*claim {
 func (c *claim) told(told Claim, user string, before uint64) bool {
 	r := c.at.log.run
 	return (c.at.Seq < before || r.ackRedis && r.planned[0].at.Seq < before) && c.user == user && told.User == user && told.Asked == c.asked &&
-		(slices.Equal(c.units, told.Units) || slices.Equal(c.first, told.Units))
+		(slices.Equal(c.units, told.Units) || slices.Equal(c.first, told.Units) || c.entry && len(told.Units) == 0)
 }
 
 // granted returns the claim that an operation was given, nil if none is known. Two
@@ -57,6 +57,9 @@ func answers(e *evidence, bad fault) {
 		case c == nil:
 			bad("operation %d: user %q, key %q, %d units were accepted as %+v; the ledger had no such claim then",
 				i, o.invoked.User, o.invoked.Key, o.invoked.Quantity, a.Claim)
+		case c.entry && !c.was(string(a.Outcome), o.invoked.Seq, o.returned.Seq):
+			bad("operation %d was answered %q; %v was not so then: %v", i, a.Outcome, c, c.states)
+		case c.entry:
 		case c.deadline == 0 && a.Outcome != api.Sold:
 			bad("operation %d was answered %q; %v was sold at once", i, a.Outcome, c)
 		case c.deadline != 0 && !c.was(string(a.Outcome), o.invoked.Seq, o.returned.Seq):

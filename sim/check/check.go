@@ -40,6 +40,8 @@ var checkers = []struct {
 	{"given", givenParts},        // whoever is given fewer units than asked for is given all there can be, and told so
 	{"payloads", payloads},       // the ledger says what units are before they can be sold, and no two are the same
 	{"chosen", chosen},           // whoever chooses units is given those, or nothing
+	{"draws", draws},             // a draw comes to what its commitment, entries and beacon imply, step after step
+	{"awards", awards},           // units go to entries by their ranks, as far as these reach by then
 	{"identities", identity},     // no request has two claims, and each is on its user's home shard
 	{"ending", ending},           // Sealed tells the truth, and comes before the first delete
 	{"remains", remains},         // after Destroyed nothing is left but the sale's log

@@ -63,7 +63,7 @@ func denials(e *evidence, bad fault) {
 // accepted.
 func denies(outcome api.Outcome) bool {
 	switch outcome {
-	case api.Sold, api.Held, api.Expired, api.Cancelled, api.Refunded, api.Unknown, api.BadRequest, api.KeyReused:
+	case api.Sold, api.Held, api.Expired, api.Cancelled, api.Refunded, api.Unknown, api.BadRequest, api.KeyReused, api.Entered, api.NotDrawn:
 		return false
 	}
 	return true

@@ -51,6 +51,8 @@ type slot struct {
 	before  uint64  // generation of a shard
 	after   moment  // of a shard
 	dropped []int64 // units that a generation took out of a shard by their numbers
+	entries []*pb.Entries
+	awards  []*claim
 }
 
 func (s *slot) String() string { return fmt.Sprintf("log %s, slot %d", s.log.name, s.n) }
@@ -66,6 +68,7 @@ type run struct {
 	sealed    *pb.Sealed
 	sealedAt  *slot
 	destroyed *slot
+	drawing
 	declared
 
 	// From the recount.
@@ -111,13 +114,15 @@ func (o *operation) answered() bool {
 // knows.
 func (o *operation) ended() bool {
 	switch o.returned.Answer.Outcome {
-	case api.Expired, api.Cancelled, api.Refunded:
+	case api.Expired, api.Cancelled, api.Refunded, api.NotDrawn:
 		return true
 	}
 	return false
 }
 
-func accepted(outcome api.Outcome) bool { return outcome == api.Sold || outcome == api.Held }
+func accepted(outcome api.Outcome) bool {
+	return outcome == api.Sold || outcome == api.Held || outcome == api.Entered
+}
 
 // decode reads the history: the runs from the sale's log, then the shards' logs.
 func decode(e *evidence, bad fault) {
@@ -204,8 +209,8 @@ func (e *evidence) readRuns(bad fault) map[string]*log {
 	return named
 }
 
-func (r *run) note(s *slot, op *pb.Op, deal Deal, bad fault) {
-	switch op := op.GetOp().(type) {
+func (r *run) note(s *slot, whole *pb.Op, deal Deal, bad fault) {
+	switch op := whole.GetOp().(type) {
 	case *pb.Op_Planned:
 		if r.planned = append(r.planned, planned{op.Planned, s}); len(r.planned) == 1 {
 			r.declare(deal, bad)
@@ -213,6 +218,8 @@ func (r *run) note(s *slot, op *pb.Op, deal Deal, bad fault) {
 	case *pb.Op_Applied:
 		r.applied = s
 		r.completed = append(r.completed, completed{op.Applied.GetGeneration(), s})
+	case *pb.Op_EntriesClosed, *pb.Op_Drawn, *pb.Op_Ranked:
+		r.noteDraw(s, whole, bad)
 	case *pb.Op_Sealed:
 		r.sealed, r.sealedAt = op.Sealed, s
 	case *pb.Op_Destroyed:

@@ -19,6 +19,7 @@ type (
 		Counts counts   `json:"counts"`
 
 		Packets *packetsPart `json:"packets,omitempty"`
+		Draw    *drawPart    `json:"draw,omitempty"`
 	}
 	packetsPart struct {
 		Currency string `json:"currency"`
@@ -52,6 +53,8 @@ type (
 		At         string     `json:"at"`
 		Key        string     `json:"key,omitempty"`
 		KeyBase64  []byte     `json:"keyBase64,omitempty"`
+		Label      string     `json:"label,omitempty"`
+		Rank       int64      `json:"rank,omitempty"`
 		Rules      string     `json:"rules,omitempty"`
 		Attributes string     `json:"attributes,omitempty"`
 		HeldUntil  string     `json:"heldUntil,omitempty"`
@@ -125,7 +128,7 @@ func (e *evidence) export(r *run) []byte {
 				continue
 			}
 			line := claimLine{
-				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: c.units, Asked: c.asked, State: c.state,
+				Claim: c.id(), Sale: e.h.Sale, User: c.user, Units: append([]int64{}, c.units...), Asked: c.asked, State: c.state,
 				At: timeText(c.timeUs()), Who: c.who, Why: c.why, Payment: c.payment, Retired: c.retired, RefundDue: c.owed,
 			}
 			if len(c.attributes) > 0 {
@@ -151,6 +154,9 @@ func (e *evidence) export(r *run) []byte {
 			} else {
 				line.KeyBase64 = []byte(c.key)
 			}
+			if c.entry {
+				line.Label, line.Rank = hex.EncodeToString(r.label(c)), r.rankOf(c)
+			}
 			lines.Encode(line)
 			header.Counts.Claims++
 		}
@@ -161,6 +167,7 @@ func (e *evidence) export(r *run) []byte {
 			Split: p.Split, Min: p.Format(p.Min), Packets: r.stock, Seed: r.planned[0].GetSeed(),
 		}
 	}
+	header.Draw = e.drawPart(r)
 	first, _ := json.Marshal(header)
 	return bytes.Join([][]byte{first, append(claims.Bytes(), commits.Bytes()...)}, []byte("\n"))
 }

@@ -1,7 +1,14 @@
 package check
 
+import "salectl/api"
+
 // quantity is how many units a claim has asked for.
-func (c *claim) quantity() int64 { return max(int64(len(c.units)), c.asked) }
+func (c *claim) quantity() int64 {
+	if c.entry {
+		return 1
+	}
+	return max(int64(len(c.units)), c.asked)
+}
 
 // least is how many units an operation had to be given, if any, by the settings in force.
 func (m *moment) least(o *operation) int64 {
@@ -32,6 +39,9 @@ func givenParts(e *evidence, bad fault) {
 			continue
 		}
 		told := o.returned.Answer.Claim
+		if o.returned.Answer.Outcome == api.Entered {
+			continue // it has no units yet
+		}
 		if n := int64(len(told.Units)); max(n, told.Asked) != o.invoked.Quantity || told.Asked == n {
 			bad("operation %d asked for %d units and was told of %d, of %d asked for", i, o.invoked.Quantity, n, told.Asked)
 		}

@@ -79,6 +79,9 @@ func appendHead(b []byte, s *slot, m *moment, phase string) []byte {
 	if m.fill != 0 {
 		b = strconv.AppendUint(append(b, `,"fill":`...), m.fill, 10)
 	}
+	if m.entries != 0 {
+		b = strconv.AppendInt(append(b, `,"entries":`...), m.entries, 10)
+	}
 	if m.outcomes == (outcomes{}) {
 		return append(b, '}')
 	}

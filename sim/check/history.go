@@ -29,6 +29,7 @@ type History struct {
 	Looks   []Look             // at lists that gave, in order
 	Visits  []Visit            // every claim that a process took in, in order
 	Users   *Users             // nil: the sale has no rules
+	Beacon  []byte             // the value of the round that the sale declares, if it is a draw that does
 	Final   Final
 
 	Begin time.Time     // what a right clock showed when the world began; zero: nothing is asked of hours

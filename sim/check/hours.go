@@ -83,6 +83,9 @@ func (e *evidence) refusedByHours(i int, o *operation, bad fault) {
 	during := r.shards[xxhash.Sum64String(o.invoked.User)%uint64(len(r.shards))].during(o.invoked.Place, o.returned.Seq)
 	for _, s := range during {
 		m := &s.after
+		if said == api.Closed && m.closed {
+			return // it takes no entries any more, whatever its hours became since
+		}
 		timed = timed || m.settings.GetClosesAtUs() != 0
 		opens, closes := e.h.virtual(m.settings.GetOpensAtUs()), e.h.virtual(m.settings.GetClosesAtUs())
 		switch {
@@ -145,6 +148,7 @@ func settings(e *evidence, bad fault) {
 			var said struct {
 				PerUserLimit      int64
 				Partial           bool
+				Queue             struct{ Order string }
 				OpensAt, ClosesAt time.Time
 				Units             *struct {
 					Range  []string
@@ -161,7 +165,7 @@ func settings(e *evidence, bad fault) {
 				}
 				continue
 			}
-			want := &pb.Settings{PerUserLimit: said.PerUserLimit, Phase: p.GetSettings().GetPhase(), Partial: said.Partial}
+			want := &pb.Settings{PerUserLimit: said.PerUserLimit, Phase: p.GetSettings().GetPhase(), Partial: said.Partial, Draw: said.Queue.Order == "draw"}
 			if !said.OpensAt.IsZero() {
 				want.OpensAtUs = said.OpensAt.UnixMicro()
 			}
@@ -223,7 +227,7 @@ func (r *run) laterRows(generation int, bad fault) []*pb.Range {
 }
 
 func sameSettings(a, b *pb.Settings) bool {
-	return a.GetPerUserLimit() == b.GetPerUserLimit() && a.GetPartial() == b.GetPartial() && a.GetSecret() == b.GetSecret() && a.GetPhase() == b.GetPhase() &&
+	return a.GetPerUserLimit() == b.GetPerUserLimit() && a.GetPartial() == b.GetPartial() && a.GetSecret() == b.GetSecret() && a.GetDraw() == b.GetDraw() && a.GetPhase() == b.GetPhase() &&
 		a.GetChoose() == b.GetChoose() && slices.EqualFunc(a.GetRows(), b.GetRows(), func(x, y *pb.Range) bool { return proto.Equal(x, y) }) &&
 		a.GetOpensAtUs() == b.GetOpensAtUs() && a.GetClosesAtUs() == b.GetClosesAtUs() && proto.Equal(a.GetPayment(), b.GetPayment())
 }

@@ -20,6 +20,8 @@ type moment struct {
 	sold       int64
 	inFlight   int64 // sent and not acknowledged
 	fill       uint64
+	entries    int64 // of a draw
+	closed     bool  // and its log has said which these are
 	sealed     bool
 
 	outcomes
@@ -59,13 +61,14 @@ type claim struct {
 	grace    int64        // from there to the release
 	extended bool         // the deadline is not the first
 	settled  int64        // when its state changed last; 0: it is as it was made
-	state    string       // sold, held, cancelled, expired, refunded
+	state    string       // entered, sold, held, cancelled, expired, refunded
+	entry    bool         // of a draw
 	states   []stateFrom  // all that it was, in order
 	who, why string       // of a cancel or refund
 	payment  string       // that bought it
 	retired  bool         // its units went out of the sale
 	owed     []string     // payments that bought nothing
-	first    []int64      // the units that it was made with
+	first    []int64      // the units that it was made with, or awarded
 	settings *pb.Settings // in force
 	had      int64        // units of the user before
 	again    bool         // the request had a claim before

@@ -28,6 +28,9 @@ func progress(e *evidence, bad fault) {
 		}
 	}
 	now := newest.GetSettings()
+	if r.isDraw() {
+		e.awarded(r, bad)
+	}
 	if e.h.Final.Demanded && now.GetPhase() == phaseOpen && now.GetOpensAtUs() == 0 && now.GetClosesAtUs() == 0 && r.unsold > 0 {
 		bad("%d units were not sold, though there was demand for all", r.unsold)
 	}

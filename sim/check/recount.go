@@ -20,6 +20,7 @@ type shard struct {
 	received map[int]uint64  // by source: the last transfer
 	acked    map[int]uint64  // by destination
 	dropped  map[int64]bool  // units that generations took out by their numbers
+	entrants map[string]bool // users who have an entry
 }
 
 type request struct{ user, key string }
@@ -64,7 +65,7 @@ func newStock(r *run, bad fault) *stock {
 	for range r.shards {
 		st.shards = append(st.shards, &shard{
 			requests: make(map[request]bool), users: make(map[string]int64), claims: make(map[spot]*claim),
-			sent: make(map[int][]int64), received: make(map[int]uint64), acked: make(map[int]uint64), dropped: make(map[int64]bool),
+			sent: make(map[int][]int64), received: make(map[int]uint64), acked: make(map[int]uint64), dropped: make(map[int64]bool), entrants: make(map[string]bool),
 		})
 	}
 	return st
@@ -108,6 +109,9 @@ func (st *stock) enter(s *slot, i int, op *pb.Op) *claim {
 			st.bad("%v, op %d begins fill %d after %d", s, i, op.Rebuild.GetFill(), sh.fill)
 		}
 		sh.fill = op.Rebuild.GetFill()
+	case *pb.Op_Entries:
+		s.entries = append(s.entries, op.Entries)
+		sh.closed = true
 	default:
 		st.bad("%v, op %d is of no kind that a shard has", s, i)
 	}
@@ -157,11 +161,16 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	c := &claim{
 		at: s, index: i, user: id.user, key: id.key, units: op.GetUnits(), asked: int64(op.GetAsked()), deadline: op.GetHeldUntilUs(), grace: op.GetGraceUs(),
 		first: op.GetUnits(), settings: sh.settings, had: sh.users[id.user], again: sh.requests[id],
-		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(), attributes: op.GetAttributes(),
+		fill: op.GetFill(), under: sh.fill, grantedUs: op.GetGrantedUs(), attributes: op.GetAttributes(), entry: op.GetEntry(),
 	}
 	if c.again {
 		c.state = "sold"
 		return c // it counts once; that it is there twice is for another to judge
+	}
+	if c.entry {
+		st.entry(s, c)
+		sh.requests[id], sh.claims[spot{s.n, uint32(i)}] = true, c
+		return c
 	}
 	to := place{kind: sold, shard: s.log.shard}
 	n := int64(len(c.units))

@@ -54,6 +54,10 @@ func refusals(e *evidence, bad fault) {
 			if q.Key == "" || !slices.ContainsFunc(e.claims, other) {
 				bad("operation %d: user %q has no claim under key %q but for %d units, those named %v, adjacent: %v", i, q.User, q.Key, q.Quantity, q.Units, q.Adjacent)
 			}
+		case api.NotDrawn:
+			if !slices.ContainsFunc(e.claims, func(c *claim) bool { return c.user == q.User && e.keyed(c, q) && c.lost(o.returned.Seq) }) {
+				bad("operation %d: user %q has no entry under key %q that was drawn and has no rank", i, q.User, q.Key)
+			}
 		case api.Expired, api.Cancelled, api.Refunded:
 			if !slices.ContainsFunc(e.claims, func(c *claim) bool {
 				return c.user == q.User && e.keyed(c, q) && c.was(string(said), q.Seq, o.returned.Seq)
@@ -78,6 +82,9 @@ func refusals(e *evidence, bad fault) {
 
 // holds says whether a refusal was true at some time while the operation ran.
 func (e *evidence) holds(r *run, o *operation, said api.Outcome) bool {
+	if r.isDraw() && (said == api.SoldOut || said == api.NoneNow) {
+		return false // entries need no units
+	}
 	if said == api.SoldOut {
 		return r.soldOutToOwner(o) || slices.ContainsFunc(r.soldOut, func(s span) bool {
 			return s.from < o.returned.Seq && (s.to > o.invoked.Seq || s.endedBy.unknown(o.invoked.Place))
@@ -108,6 +115,9 @@ func (e *evidence) holds(r *run, o *operation, said api.Outcome) bool {
 // has returns how many units an operation's user had on a shard when it ended.
 func (e *evidence) has(home *log, o *operation) (units int64) {
 	for _, c := range e.claims {
+		if c.entry && c.user == o.invoked.User && c.at.log == home && c.at.Seq < o.returned.Seq {
+			return 1 // whatever became of it
+		}
 		if c.user == o.invoked.User && c.at.log == home && c.at.Seq < o.returned.Seq && !c.again &&
 			(c.was("sold", o.invoked.Seq, o.returned.Seq) || c.was("held", o.invoked.Seq, o.returned.Seq)) {
 			units += int64(len(c.units))

@@ -302,6 +302,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, chosenFaults)
 	maps.Copy(faults, namedFaults)
 	maps.Copy(faults, workFaults)
+	maps.Copy(faults, drawFaults)
 	return faults
 }
 

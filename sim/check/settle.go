@@ -30,7 +30,7 @@ func (st *stock) settle(s *slot, op *pb.Settle) {
 	late := s.commit.GetTimeUs() >= c.deadline+c.grace
 	now := map[pb.Settle_How]string{
 		pb.Settle_CONFIRM: "sold", pb.Settle_CANCEL: "cancelled", pb.Settle_EXPIRE: "expired",
-		pb.Settle_REFUND: "refunded", pb.Settle_RESELL: "sold",
+		pb.Settle_REFUND: "refunded", pb.Settle_RESELL: "sold", pb.Settle_AWARD: "sold",
 	}[op.GetHow()]
 	switch op.GetHow() {
 	case pb.Settle_CONFIRM, pb.Settle_CANCEL, pb.Settle_EXPIRE:
@@ -63,6 +63,13 @@ func (st *stock) settle(s *slot, op *pb.Settle) {
 		if had := sh.users[c.user]; had+int64(len(op.GetUnits())) > sh.settings.GetPerUserLimit() {
 			st.bad("%v resells %v to a user who has %d units", s, c, had)
 		}
+	case pb.Settle_AWARD:
+		if !st.award(s, c, op) {
+			return
+		}
+		if c.deadline != 0 {
+			now = "held"
+		}
 	default:
 		st.bad("%v settles %v by %v", s, c, op.GetHow())
 		return
@@ -94,6 +101,9 @@ func (sh *shard) count(before, now string) {
 		sh.OpenHolds--
 	}
 	switch {
+	case now == "held":
+		sh.OpenHolds++
+	case before == "entered":
 	case now == "sold" && before == "held":
 		sh.Confirmed++
 	case now == "sold":
@@ -194,6 +204,8 @@ func (c *claim) settledAs(o *operation) bool {
 		return (was(api.Expired) || q.How == api.Held && was(api.Held)) && a.RefundDue == pays
 	case api.Cancelled, api.Refunded:
 		return was(a.Outcome) && a.RefundDue == pays
+	case api.NotDrawn:
+		return was(api.Entered) && a.RefundDue == pays
 	case api.NotHeld:
 		return was(api.Sold) && q.How != api.Refunded && a.RefundDue == pays
 	case api.NotSold:

@@ -89,6 +89,7 @@ const (
 	Settle_REFUND          Settle_How = 5 // a sold claim is undone
 	Settle_RESELL          Settle_How = 6 // an expired claim is paid late and sold after all, by the owner
 	Settle_REFUND_DUE      Settle_How = 7 // a payment bought nothing and is owed back; the claim stays as it is
+	Settle_AWARD           Settle_How = 8 // an entry is given its unit, by the owner: held by the settings in force, or sold
 )
 
 // Enum value maps for Settle_How.
@@ -102,6 +103,7 @@ var (
 		5: "REFUND",
 		6: "RESELL",
 		7: "REFUND_DUE",
+		8: "AWARD",
 	}
 	Settle_How_value = map[string]int32{
 		"HOW_UNSPECIFIED": 0,
@@ -112,6 +114,7 @@ var (
 		"REFUND":          5,
 		"RESELL":          6,
 		"REFUND_DUE":      7,
+		"AWARD":           8,
 	}
 )
 
@@ -188,7 +191,7 @@ func (x Payment_Late) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Payment_Late.Descriptor instead.
 func (Payment_Late) EnumDescriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{11, 0}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{12, 0}
 }
 
 // Commit is one batch of ops, stored in one slot, all or none.
@@ -281,10 +284,14 @@ type Op struct {
 	//	*Op_Generation
 	//	*Op_Seal
 	//	*Op_Rebuild
+	//	*Op_Entries
 	//	*Op_Planned
 	//	*Op_Applied
 	//	*Op_Sealed
 	//	*Op_Destroyed
+	//	*Op_EntriesClosed
+	//	*Op_Drawn
+	//	*Op_Ranked
 	//	*Op_Payload
 	Op            isOp_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
@@ -409,6 +416,15 @@ func (x *Op) GetRebuild() *Rebuild {
 	return nil
 }
 
+func (x *Op) GetEntries() *Entries {
+	if x != nil {
+		if x, ok := x.Op.(*Op_Entries); ok {
+			return x.Entries
+		}
+	}
+	return nil
+}
+
 func (x *Op) GetPlanned() *Planned {
 	if x != nil {
 		if x, ok := x.Op.(*Op_Planned); ok {
@@ -440,6 +456,33 @@ func (x *Op) GetDestroyed() *Destroyed {
 	if x != nil {
 		if x, ok := x.Op.(*Op_Destroyed); ok {
 			return x.Destroyed
+		}
+	}
+	return nil
+}
+
+func (x *Op) GetEntriesClosed() *EntriesClosed {
+	if x != nil {
+		if x, ok := x.Op.(*Op_EntriesClosed); ok {
+			return x.EntriesClosed
+		}
+	}
+	return nil
+}
+
+func (x *Op) GetDrawn() *Drawn {
+	if x != nil {
+		if x, ok := x.Op.(*Op_Drawn); ok {
+			return x.Drawn
+		}
+	}
+	return nil
+}
+
+func (x *Op) GetRanked() *Ranked {
+	if x != nil {
+		if x, ok := x.Op.(*Op_Ranked); ok {
+			return x.Ranked
 		}
 	}
 	return nil
@@ -495,6 +538,10 @@ type Op_Rebuild struct {
 	Rebuild *Rebuild `protobuf:"bytes,9,opt,name=rebuild,proto3,oneof"`
 }
 
+type Op_Entries struct {
+	Entries *Entries `protobuf:"bytes,10,opt,name=entries,proto3,oneof"`
+}
+
 type Op_Planned struct {
 	// In a sale's own log.
 	Planned *Planned `protobuf:"bytes,16,opt,name=planned,proto3,oneof"`
@@ -510,6 +557,18 @@ type Op_Sealed struct {
 
 type Op_Destroyed struct {
 	Destroyed *Destroyed `protobuf:"bytes,19,opt,name=destroyed,proto3,oneof"`
+}
+
+type Op_EntriesClosed struct {
+	EntriesClosed *EntriesClosed `protobuf:"bytes,20,opt,name=entries_closed,json=entriesClosed,proto3,oneof"`
+}
+
+type Op_Drawn struct {
+	Drawn *Drawn `protobuf:"bytes,21,opt,name=drawn,proto3,oneof"`
+}
+
+type Op_Ranked struct {
+	Ranked *Ranked `protobuf:"bytes,22,opt,name=ranked,proto3,oneof"`
 }
 
 type Op_Payload struct {
@@ -535,6 +594,8 @@ func (*Op_Seal) isOp_Op() {}
 
 func (*Op_Rebuild) isOp_Op() {}
 
+func (*Op_Entries) isOp_Op() {}
+
 func (*Op_Planned) isOp_Op() {}
 
 func (*Op_Applied) isOp_Op() {}
@@ -542,6 +603,12 @@ func (*Op_Applied) isOp_Op() {}
 func (*Op_Sealed) isOp_Op() {}
 
 func (*Op_Destroyed) isOp_Op() {}
+
+func (*Op_EntriesClosed) isOp_Op() {}
+
+func (*Op_Drawn) isOp_Op() {}
+
+func (*Op_Ranked) isOp_Op() {}
 
 func (*Op_Payload) isOp_Op() {}
 
@@ -664,7 +731,10 @@ type Claim struct {
 	Attributes []byte `protobuf:"bytes,8,opt,name=attributes,proto3" json:"attributes,omitempty"`
 	// Where the settings have partial: the quantity asked, if fewer units were given.
 	// Else 0.
-	Asked         uint32 `protobuf:"varint,9,opt,name=asked,proto3" json:"asked,omitempty"`
+	Asked uint32 `protobuf:"varint,9,opt,name=asked,proto3" json:"asked,omitempty"`
+	// Where the settings have draw: the claim is an entry, without units. It may be given
+	// one by an AWARD.
+	Entry         bool `protobuf:"varint,10,opt,name=entry,proto3" json:"entry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -762,6 +832,13 @@ func (x *Claim) GetAsked() uint32 {
 	return 0
 }
 
+func (x *Claim) GetEntry() bool {
+	if x != nil {
+		return x.Entry
+	}
+	return false
+}
+
 // Rebuild begins a new fill of the shard's list on its node. From here on grabs
 // of any other are refused.
 type Rebuild struct {
@@ -819,9 +896,10 @@ type Settle struct {
 	Payment       string                 `protobuf:"bytes,4,opt,name=payment,proto3" json:"payment,omitempty"`                               // of CONFIRM, RESELL and REFUND_DUE: its reference, at most 255 bytes
 	Who           string                 `protobuf:"bytes,5,opt,name=who,proto3" json:"who,omitempty"`                                       // of CANCEL and REFUND: at most 255 bytes, for people
 	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`                                 // of CANCEL and REFUND: at most 1023 bytes, for people
-	HeldUntilUs   int64                  `protobuf:"varint,7,opt,name=held_until_us,json=heldUntilUs,proto3" json:"held_until_us,omitempty"` // of EXTEND: the new deadline
-	Units         []int64                `protobuf:"varint,8,rep,packed,name=units,proto3" json:"units,omitempty"`                           // of RESELL: what is given, packed; the claim's own if they are available
+	HeldUntilUs   int64                  `protobuf:"varint,7,opt,name=held_until_us,json=heldUntilUs,proto3" json:"held_until_us,omitempty"` // of EXTEND: the new deadline; of AWARD: the first, 0 if it is sold at once
+	Units         []int64                `protobuf:"varint,8,rep,packed,name=units,proto3" json:"units,omitempty"`                           // of RESELL and AWARD: what is given, packed; RESELL: the claim's own if they are available
 	Retire        bool                   `protobuf:"varint,9,opt,name=retire,proto3" json:"retire,omitempty"`                                // of REFUND: the units are gone for good, not available again
+	GraceUs       int64                  `protobuf:"varint,10,opt,name=grace_us,json=graceUs,proto3" json:"grace_us,omitempty"`              // of AWARD: from the deadline to the release
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -919,6 +997,67 @@ func (x *Settle) GetRetire() bool {
 	return false
 }
 
+func (x *Settle) GetGraceUs() int64 {
+	if x != nil {
+		return x.GraceUs
+	}
+	return 0
+}
+
+// Entries says which entries a shard has, once the sale has closed by its hours or its
+// phase. After it there is no entry. To say it again changes nothing.
+type Entries struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Root          []byte                 `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"` // Merkle root over the entries' labels in the order of the log, see package draw
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Entries) Reset() {
+	*x = Entries{}
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Entries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Entries) ProtoMessage() {}
+
+func (x *Entries) ProtoReflect() protoreflect.Message {
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Entries.ProtoReflect.Descriptor instead.
+func (*Entries) Descriptor() ([]byte, []int) {
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Entries) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Entries) GetRoot() []byte {
+	if x != nil {
+		return x.Root
+	}
+	return nil
+}
+
 // Out sends units to another shard. k counts the transfers from this shard to
 // that one, from 1; the next may begin when this one is acknowledged.
 type Out struct {
@@ -932,7 +1071,7 @@ type Out struct {
 
 func (x *Out) Reset() {
 	*x = Out{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[7]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1083,7 @@ func (x *Out) String() string {
 func (*Out) ProtoMessage() {}
 
 func (x *Out) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[7]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1096,7 @@ func (x *Out) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Out.ProtoReflect.Descriptor instead.
 func (*Out) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{7}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Out) GetTo() uint32 {
@@ -993,7 +1132,7 @@ type In struct {
 
 func (x *In) Reset() {
 	*x = In{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[8]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1144,7 @@ func (x *In) String() string {
 func (*In) ProtoMessage() {}
 
 func (x *In) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[8]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1157,7 @@ func (x *In) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use In.ProtoReflect.Descriptor instead.
 func (*In) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{8}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *In) GetFrom() uint32 {
@@ -1053,7 +1192,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[9]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1204,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[9]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1217,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{9}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Ack) GetTo() uint32 {
@@ -1107,6 +1246,7 @@ type Settings struct {
 	Partial       bool                   `protobuf:"varint,7,opt,name=partial,proto3" json:"partial,omitempty"` // a claim for more than there is gets what there is
 	Choose        bool                   `protobuf:"varint,8,opt,name=choose,proto3" json:"choose,omitempty"`   // a claim may ask for units by their numbers, or for adjacent ones
 	Rows          []*Range               `protobuf:"bytes,9,rep,name=rows,proto3" json:"rows,omitempty"`        // with choose: units that lie side by side, in ascending order; adjacent units lie in one row
+	Draw          bool                   `protobuf:"varint,11,opt,name=draw,proto3" json:"draw,omitempty"`      // claims are entries, without units
 	Secret        bool                   `protobuf:"varint,10,opt,name=secret,proto3" json:"secret,omitempty"`  // buyers are told what units are once these are sold: none is sold again after a refund
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1114,7 +1254,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[10]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1266,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[10]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1279,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{10}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Settings) GetPerUserLimit() int64 {
@@ -1205,6 +1345,13 @@ func (x *Settings) GetRows() []*Range {
 	return nil
 }
 
+func (x *Settings) GetDraw() bool {
+	if x != nil {
+		return x.Draw
+	}
+	return false
+}
+
 func (x *Settings) GetSecret() bool {
 	if x != nil {
 		return x.Secret
@@ -1225,7 +1372,7 @@ type Payment struct {
 
 func (x *Payment) Reset() {
 	*x = Payment{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1384,7 @@ func (x *Payment) String() string {
 func (*Payment) ProtoMessage() {}
 
 func (x *Payment) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[11]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1397,7 @@ func (x *Payment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payment.ProtoReflect.Descriptor instead.
 func (*Payment) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{11}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Payment) GetHoldForUs() int64 {
@@ -1300,7 +1447,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1459,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[12]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1472,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{12}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -1379,7 +1526,7 @@ type Seal struct {
 
 func (x *Seal) Reset() {
 	*x = Seal{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1538,7 @@ func (x *Seal) String() string {
 func (*Seal) ProtoMessage() {}
 
 func (x *Seal) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[13]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1551,7 @@ func (x *Seal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seal.ProtoReflect.Descriptor instead.
 func (*Seal) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{13}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 // Planned is one accepted version of the sale's declaration.
@@ -1421,13 +1568,14 @@ type Planned struct {
 	Run           int64                  `protobuf:"varint,9,opt,name=run,proto3" json:"run,omitempty"`                                // metadata.run of the declaration
 	Seed          []byte                 `protobuf:"bytes,10,opt,name=seed,proto3" json:"seed,omitempty"`                              // 32 bytes from which the amounts of a red packet follow
 	Units         []byte                 `protobuf:"bytes,11,opt,name=units,proto3" json:"units,omitempty"`                            // digest of what all units are, where the declaration says so
+	Draw          *Draw                  `protobuf:"bytes,12,opt,name=draw,proto3" json:"draw,omitempty"`                              // of the first generation, where the declaration has order: draw
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Planned) Reset() {
 	*x = Planned{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1587,7 @@ func (x *Planned) String() string {
 func (*Planned) ProtoMessage() {}
 
 func (x *Planned) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[14]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1600,7 @@ func (x *Planned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Planned.ProtoReflect.Descriptor instead.
 func (*Planned) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{14}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Planned) GetGeneration() uint64 {
@@ -1532,6 +1680,267 @@ func (x *Planned) GetUnits() []byte {
 	return nil
 }
 
+func (x *Planned) GetDraw() *Draw {
+	if x != nil {
+		return x.Draw
+	}
+	return nil
+}
+
+// Draw is what a run of a sale is to be drawn by. It is published before the first entry.
+type Draw struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Commitment    []byte                 `protobuf:"bytes,1,opt,name=commitment,proto3" json:"commitment,omitempty"` // the end of the hash chain that begins with the secret
+	Sealed        []byte                 `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`         // the secret, as package units seals it
+	Key           string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`               // the id of the key that it is sealed with
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Draw) Reset() {
+	*x = Draw{}
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Draw) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Draw) ProtoMessage() {}
+
+func (x *Draw) ProtoReflect() protoreflect.Message {
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Draw.ProtoReflect.Descriptor instead.
+func (*Draw) Descriptor() ([]byte, []int) {
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Draw) GetCommitment() []byte {
+	if x != nil {
+		return x.Commitment
+	}
+	return nil
+}
+
+func (x *Draw) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+func (x *Draw) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+// EntriesClosed says which entries all shards have. It is published before the secret is
+// revealed.
+type EntriesClosed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Roots         [][]byte               `protobuf:"bytes,1,rep,name=roots,proto3" json:"roots,omitempty"` // of each shard, in order, as its Entries has it
+	Counts        []int64                `protobuf:"varint,2,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	Root          []byte                 `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"` // over all of these
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntriesClosed) Reset() {
+	*x = EntriesClosed{}
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntriesClosed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntriesClosed) ProtoMessage() {}
+
+func (x *EntriesClosed) ProtoReflect() protoreflect.Message {
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntriesClosed.ProtoReflect.Descriptor instead.
+func (*EntriesClosed) Descriptor() ([]byte, []int) {
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *EntriesClosed) GetRoots() [][]byte {
+	if x != nil {
+		return x.Roots
+	}
+	return nil
+}
+
+func (x *EntriesClosed) GetCounts() []int64 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *EntriesClosed) GetRoot() []byte {
+	if x != nil {
+		return x.Root
+	}
+	return nil
+}
+
+// Drawn reveals what the order of the entries follows from.
+type Drawn struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Link          []byte                 `protobuf:"bytes,1,opt,name=link,proto3" json:"link,omitempty"`     // of the hash chain, the last before the commitment
+	Beacon        []byte                 `protobuf:"bytes,2,opt,name=beacon,proto3" json:"beacon,omitempty"` // the value of the beacon's round; empty: there is no beacon, or its fallback is taken
+	Ranks         int64                  `protobuf:"varint,3,opt,name=ranks,proto3" json:"ranks,omitempty"`  // that are to be published
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drawn) Reset() {
+	*x = Drawn{}
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drawn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drawn) ProtoMessage() {}
+
+func (x *Drawn) ProtoReflect() protoreflect.Message {
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drawn.ProtoReflect.Descriptor instead.
+func (*Drawn) Descriptor() ([]byte, []int) {
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Drawn) GetLink() []byte {
+	if x != nil {
+		return x.Link
+	}
+	return nil
+}
+
+func (x *Drawn) GetBeacon() []byte {
+	if x != nil {
+		return x.Beacon
+	}
+	return nil
+}
+
+func (x *Drawn) GetRanks() int64 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
+}
+
+// Ranked publishes ranks, in parts that fit into commits: where the claims stand in the
+// ledger that have first, first+1 and so on.
+type Ranked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         int64                  `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"` // from 1
+	Shards        []uint32               `protobuf:"varint,2,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	Slots         []uint64               `protobuf:"varint,3,rep,packed,name=slots,proto3" json:"slots,omitempty"`
+	Indexes       []uint32               `protobuf:"varint,4,rep,packed,name=indexes,proto3" json:"indexes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ranked) Reset() {
+	*x = Ranked{}
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ranked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ranked) ProtoMessage() {}
+
+func (x *Ranked) ProtoReflect() protoreflect.Message {
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ranked.ProtoReflect.Descriptor instead.
+func (*Ranked) Descriptor() ([]byte, []int) {
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Ranked) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Ranked) GetShards() []uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+func (x *Ranked) GetSlots() []uint64 {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+func (x *Ranked) GetIndexes() []uint32 {
+	if x != nil {
+		return x.Indexes
+	}
+	return nil
+}
+
 // ShardChange is what one generation does to one shard's units.
 type ShardChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1545,7 +1954,7 @@ type ShardChange struct {
 
 func (x *ShardChange) Reset() {
 	*x = ShardChange{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1966,7 @@ func (x *ShardChange) String() string {
 func (*ShardChange) ProtoMessage() {}
 
 func (x *ShardChange) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[15]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1979,7 @@ func (x *ShardChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardChange.ProtoReflect.Descriptor instead.
 func (*ShardChange) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{15}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ShardChange) GetAdd() []*Range {
@@ -1612,7 +2021,7 @@ type Applied struct {
 
 func (x *Applied) Reset() {
 	*x = Applied{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +2033,7 @@ func (x *Applied) String() string {
 func (*Applied) ProtoMessage() {}
 
 func (x *Applied) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[16]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +2046,7 @@ func (x *Applied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Applied.ProtoReflect.Descriptor instead.
 func (*Applied) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{16}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Applied) GetGeneration() uint64 {
@@ -1670,7 +2079,7 @@ type Sealed struct {
 
 func (x *Sealed) Reset() {
 	*x = Sealed{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[17]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +2091,7 @@ func (x *Sealed) String() string {
 func (*Sealed) ProtoMessage() {}
 
 func (x *Sealed) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[17]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +2104,7 @@ func (x *Sealed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sealed.ProtoReflect.Descriptor instead.
 func (*Sealed) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{17}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Sealed) GetRoots() [][]byte {
@@ -1749,7 +2158,7 @@ type Destroyed struct {
 
 func (x *Destroyed) Reset() {
 	*x = Destroyed{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[18]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +2170,7 @@ func (x *Destroyed) String() string {
 func (*Destroyed) ProtoMessage() {}
 
 func (x *Destroyed) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[18]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +2183,7 @@ func (x *Destroyed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Destroyed.ProtoReflect.Descriptor instead.
 func (*Destroyed) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{18}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{23}
 }
 
 // Payload says what some units are that a plan adds to the sale. It counts once the
@@ -1794,7 +2203,7 @@ type Payload struct {
 
 func (x *Payload) Reset() {
 	*x = Payload{}
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[19]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +2215,7 @@ func (x *Payload) String() string {
 func (*Payload) ProtoMessage() {}
 
 func (x *Payload) ProtoReflect() protoreflect.Message {
-	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[19]
+	mi := &file_backends_ledger_ledgerpb_ledger_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +2228,7 @@ func (x *Payload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payload.ProtoReflect.Descriptor instead.
 func (*Payload) Descriptor() ([]byte, []int) {
-	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{19}
+	return file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Payload) GetPlan() []byte {
@@ -1874,7 +2283,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x17\n" +
 	"\atime_us\x18\x03 \x01(\x03R\x06timeUs\x12\x12\n" +
 	"\x04prev\x18\x04 \x01(\fR\x04prev\x12'\n" +
-	"\x03ops\x18\x05 \x03(\v2\x15.salectl.ledger.v1.OpR\x03ops\"\xe1\x05\n" +
+	"\x03ops\x18\x05 \x03(\v2\x15.salectl.ledger.v1.OpR\x03ops\"\xcb\a\n" +
 	"\x02Op\x12*\n" +
 	"\x03own\x18\x01 \x01(\v2\x16.salectl.ledger.v1.OwnH\x00R\x03own\x120\n" +
 	"\x05claim\x18\x02 \x01(\v2\x18.salectl.ledger.v1.ClaimH\x00R\x05claim\x123\n" +
@@ -1887,17 +2296,22 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"generation\x12-\n" +
 	"\x04seal\x18\b \x01(\v2\x17.salectl.ledger.v1.SealH\x00R\x04seal\x126\n" +
 	"\arebuild\x18\t \x01(\v2\x1a.salectl.ledger.v1.RebuildH\x00R\arebuild\x126\n" +
+	"\aentries\x18\n" +
+	" \x01(\v2\x1a.salectl.ledger.v1.EntriesH\x00R\aentries\x126\n" +
 	"\aplanned\x18\x10 \x01(\v2\x1a.salectl.ledger.v1.PlannedH\x00R\aplanned\x126\n" +
 	"\aapplied\x18\x11 \x01(\v2\x1a.salectl.ledger.v1.AppliedH\x00R\aapplied\x123\n" +
 	"\x06sealed\x18\x12 \x01(\v2\x19.salectl.ledger.v1.SealedH\x00R\x06sealed\x12<\n" +
-	"\tdestroyed\x18\x13 \x01(\v2\x1c.salectl.ledger.v1.DestroyedH\x00R\tdestroyed\x126\n" +
+	"\tdestroyed\x18\x13 \x01(\v2\x1c.salectl.ledger.v1.DestroyedH\x00R\tdestroyed\x12I\n" +
+	"\x0eentries_closed\x18\x14 \x01(\v2 .salectl.ledger.v1.EntriesClosedH\x00R\rentriesClosed\x120\n" +
+	"\x05drawn\x18\x15 \x01(\v2\x18.salectl.ledger.v1.DrawnH\x00R\x05drawn\x123\n" +
+	"\x06ranked\x18\x16 \x01(\v2\x19.salectl.ledger.v1.RankedH\x00R\x06ranked\x126\n" +
 	"\apayload\x18\x18 \x01(\v2\x1a.salectl.ledger.v1.PayloadH\x00R\apayloadB\x04\n" +
 	"\x02op\"3\n" +
 	"\x05Range\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\"\x1f\n" +
 	"\x03Own\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\"\xeb\x01\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x81\x02\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -1910,9 +2324,11 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\n" +
 	"attributes\x18\b \x01(\fR\n" +
 	"attributes\x12\x14\n" +
-	"\x05asked\x18\t \x01(\rR\x05asked\"\x1d\n" +
+	"\x05asked\x18\t \x01(\rR\x05asked\x12\x14\n" +
+	"\x05entry\x18\n" +
+	" \x01(\bR\x05entry\"\x1d\n" +
 	"\aRebuild\x12\x12\n" +
-	"\x04fill\x18\x01 \x01(\x04R\x04fill\"\xee\x02\n" +
+	"\x04fill\x18\x01 \x01(\x04R\x04fill\"\x94\x03\n" +
 	"\x06Settle\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\x04R\x04slot\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12/\n" +
@@ -1922,7 +2338,9 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\"\n" +
 	"\rheld_until_us\x18\a \x01(\x03R\vheldUntilUs\x12\x14\n" +
 	"\x05units\x18\b \x03(\x03R\x05units\x12\x16\n" +
-	"\x06retire\x18\t \x01(\bR\x06retire\"s\n" +
+	"\x06retire\x18\t \x01(\bR\x06retire\x12\x19\n" +
+	"\bgrace_us\x18\n" +
+	" \x01(\x03R\agraceUs\"~\n" +
 	"\x03How\x12\x13\n" +
 	"\x0fHOW_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aCONFIRM\x10\x01\x12\n" +
@@ -1937,7 +2355,11 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\n" +
 	"\x06RESELL\x10\x06\x12\x0e\n" +
 	"\n" +
-	"REFUND_DUE\x10\a\"S\n" +
+	"REFUND_DUE\x10\a\x12\t\n" +
+	"\x05AWARD\x10\b\"3\n" +
+	"\aEntries\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x12\n" +
+	"\x04root\x18\x02 \x01(\fR\x04root\"S\n" +
 	"\x03Out\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\rR\x02to\x12\f\n" +
 	"\x01k\x18\x02 \x01(\x04R\x01k\x12.\n" +
@@ -1948,7 +2370,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05units\x18\x03 \x03(\v2\x18.salectl.ledger.v1.RangeR\x05units\"#\n" +
 	"\x03Ack\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\rR\x02to\x12\f\n" +
-	"\x01k\x18\x02 \x01(\x04R\x01k\"\xe6\x02\n" +
+	"\x01k\x18\x02 \x01(\x04R\x01k\"\xfa\x02\n" +
 	"\bSettings\x12$\n" +
 	"\x0eper_user_limit\x18\x01 \x01(\x03R\fperUserLimit\x12\x1e\n" +
 	"\vopens_at_us\x18\x02 \x01(\x03R\topensAtUs\x12 \n" +
@@ -1959,7 +2381,8 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x05rules\x18\x06 \x01(\fR\x05rules\x12\x18\n" +
 	"\apartial\x18\a \x01(\bR\apartial\x12\x16\n" +
 	"\x06choose\x18\b \x01(\bR\x06choose\x12,\n" +
-	"\x04rows\x18\t \x03(\v2\x18.salectl.ledger.v1.RangeR\x04rows\x12\x16\n" +
+	"\x04rows\x18\t \x03(\v2\x18.salectl.ledger.v1.RangeR\x04rows\x12\x12\n" +
+	"\x04draw\x18\v \x01(\bR\x04draw\x12\x16\n" +
 	"\x06secret\x18\n" +
 	" \x01(\bR\x06secret\"\xd1\x01\n" +
 	"\aPayment\x12\x1e\n" +
@@ -1982,7 +2405,7 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\bsettings\x18\x04 \x01(\v2\x1b.salectl.ledger.v1.SettingsR\bsettings\x12,\n" +
 	"\x04drop\x18\x05 \x03(\v2\x18.salectl.ledger.v1.RangeR\x04drop\x122\n" +
 	"\arestore\x18\x06 \x03(\v2\x18.salectl.ledger.v1.RangeR\arestore\"\x06\n" +
-	"\x04Seal\"\xcc\x02\n" +
+	"\x04Seal\"\xf9\x02\n" +
 	"\aPlanned\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -1998,7 +2421,27 @@ const file_backends_ledger_ledgerpb_ledger_proto_rawDesc = "" +
 	"\x03run\x18\t \x01(\x03R\x03run\x12\x12\n" +
 	"\x04seed\x18\n" +
 	" \x01(\fR\x04seed\x12\x14\n" +
-	"\x05units\x18\v \x01(\fR\x05units\"\xb3\x01\n" +
+	"\x05units\x18\v \x01(\fR\x05units\x12+\n" +
+	"\x04draw\x18\f \x01(\v2\x17.salectl.ledger.v1.DrawR\x04draw\"P\n" +
+	"\x04Draw\x12\x1e\n" +
+	"\n" +
+	"commitment\x18\x01 \x01(\fR\n" +
+	"commitment\x12\x16\n" +
+	"\x06sealed\x18\x02 \x01(\fR\x06sealed\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\"Q\n" +
+	"\rEntriesClosed\x12\x14\n" +
+	"\x05roots\x18\x01 \x03(\fR\x05roots\x12\x16\n" +
+	"\x06counts\x18\x02 \x03(\x03R\x06counts\x12\x12\n" +
+	"\x04root\x18\x03 \x01(\fR\x04root\"I\n" +
+	"\x05Drawn\x12\x12\n" +
+	"\x04link\x18\x01 \x01(\fR\x04link\x12\x16\n" +
+	"\x06beacon\x18\x02 \x01(\fR\x06beacon\x12\x14\n" +
+	"\x05ranks\x18\x03 \x01(\x03R\x05ranks\"f\n" +
+	"\x06Ranked\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x16\n" +
+	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x14\n" +
+	"\x05slots\x18\x03 \x03(\x04R\x05slots\x12\x18\n" +
+	"\aindexes\x18\x04 \x03(\rR\aindexes\"\xb3\x01\n" +
 	"\vShardChange\x12*\n" +
 	"\x03add\x18\x01 \x03(\v2\x18.salectl.ledger.v1.RangeR\x03add\x12\x16\n" +
 	"\x06remove\x18\x02 \x01(\x03R\x06remove\x12,\n" +
@@ -2046,69 +2489,79 @@ func file_backends_ledger_ledgerpb_ledger_proto_rawDescGZIP() []byte {
 }
 
 var file_backends_ledger_ledgerpb_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_backends_ledger_ledgerpb_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_backends_ledger_ledgerpb_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_backends_ledger_ledgerpb_ledger_proto_goTypes = []any{
-	(Phase)(0),          // 0: salectl.ledger.v1.Phase
-	(Settle_How)(0),     // 1: salectl.ledger.v1.Settle.How
-	(Payment_Late)(0),   // 2: salectl.ledger.v1.Payment.Late
-	(*Commit)(nil),      // 3: salectl.ledger.v1.Commit
-	(*Op)(nil),          // 4: salectl.ledger.v1.Op
-	(*Range)(nil),       // 5: salectl.ledger.v1.Range
-	(*Own)(nil),         // 6: salectl.ledger.v1.Own
-	(*Claim)(nil),       // 7: salectl.ledger.v1.Claim
-	(*Rebuild)(nil),     // 8: salectl.ledger.v1.Rebuild
-	(*Settle)(nil),      // 9: salectl.ledger.v1.Settle
-	(*Out)(nil),         // 10: salectl.ledger.v1.Out
-	(*In)(nil),          // 11: salectl.ledger.v1.In
-	(*Ack)(nil),         // 12: salectl.ledger.v1.Ack
-	(*Settings)(nil),    // 13: salectl.ledger.v1.Settings
-	(*Payment)(nil),     // 14: salectl.ledger.v1.Payment
-	(*Generation)(nil),  // 15: salectl.ledger.v1.Generation
-	(*Seal)(nil),        // 16: salectl.ledger.v1.Seal
-	(*Planned)(nil),     // 17: salectl.ledger.v1.Planned
-	(*ShardChange)(nil), // 18: salectl.ledger.v1.ShardChange
-	(*Applied)(nil),     // 19: salectl.ledger.v1.Applied
-	(*Sealed)(nil),      // 20: salectl.ledger.v1.Sealed
-	(*Destroyed)(nil),   // 21: salectl.ledger.v1.Destroyed
-	(*Payload)(nil),     // 22: salectl.ledger.v1.Payload
+	(Phase)(0),            // 0: salectl.ledger.v1.Phase
+	(Settle_How)(0),       // 1: salectl.ledger.v1.Settle.How
+	(Payment_Late)(0),     // 2: salectl.ledger.v1.Payment.Late
+	(*Commit)(nil),        // 3: salectl.ledger.v1.Commit
+	(*Op)(nil),            // 4: salectl.ledger.v1.Op
+	(*Range)(nil),         // 5: salectl.ledger.v1.Range
+	(*Own)(nil),           // 6: salectl.ledger.v1.Own
+	(*Claim)(nil),         // 7: salectl.ledger.v1.Claim
+	(*Rebuild)(nil),       // 8: salectl.ledger.v1.Rebuild
+	(*Settle)(nil),        // 9: salectl.ledger.v1.Settle
+	(*Entries)(nil),       // 10: salectl.ledger.v1.Entries
+	(*Out)(nil),           // 11: salectl.ledger.v1.Out
+	(*In)(nil),            // 12: salectl.ledger.v1.In
+	(*Ack)(nil),           // 13: salectl.ledger.v1.Ack
+	(*Settings)(nil),      // 14: salectl.ledger.v1.Settings
+	(*Payment)(nil),       // 15: salectl.ledger.v1.Payment
+	(*Generation)(nil),    // 16: salectl.ledger.v1.Generation
+	(*Seal)(nil),          // 17: salectl.ledger.v1.Seal
+	(*Planned)(nil),       // 18: salectl.ledger.v1.Planned
+	(*Draw)(nil),          // 19: salectl.ledger.v1.Draw
+	(*EntriesClosed)(nil), // 20: salectl.ledger.v1.EntriesClosed
+	(*Drawn)(nil),         // 21: salectl.ledger.v1.Drawn
+	(*Ranked)(nil),        // 22: salectl.ledger.v1.Ranked
+	(*ShardChange)(nil),   // 23: salectl.ledger.v1.ShardChange
+	(*Applied)(nil),       // 24: salectl.ledger.v1.Applied
+	(*Sealed)(nil),        // 25: salectl.ledger.v1.Sealed
+	(*Destroyed)(nil),     // 26: salectl.ledger.v1.Destroyed
+	(*Payload)(nil),       // 27: salectl.ledger.v1.Payload
 }
 var file_backends_ledger_ledgerpb_ledger_proto_depIdxs = []int32{
 	4,  // 0: salectl.ledger.v1.Commit.ops:type_name -> salectl.ledger.v1.Op
 	6,  // 1: salectl.ledger.v1.Op.own:type_name -> salectl.ledger.v1.Own
 	7,  // 2: salectl.ledger.v1.Op.claim:type_name -> salectl.ledger.v1.Claim
 	9,  // 3: salectl.ledger.v1.Op.settle:type_name -> salectl.ledger.v1.Settle
-	10, // 4: salectl.ledger.v1.Op.out:type_name -> salectl.ledger.v1.Out
-	11, // 5: salectl.ledger.v1.Op.in:type_name -> salectl.ledger.v1.In
-	12, // 6: salectl.ledger.v1.Op.ack:type_name -> salectl.ledger.v1.Ack
-	15, // 7: salectl.ledger.v1.Op.generation:type_name -> salectl.ledger.v1.Generation
-	16, // 8: salectl.ledger.v1.Op.seal:type_name -> salectl.ledger.v1.Seal
+	11, // 4: salectl.ledger.v1.Op.out:type_name -> salectl.ledger.v1.Out
+	12, // 5: salectl.ledger.v1.Op.in:type_name -> salectl.ledger.v1.In
+	13, // 6: salectl.ledger.v1.Op.ack:type_name -> salectl.ledger.v1.Ack
+	16, // 7: salectl.ledger.v1.Op.generation:type_name -> salectl.ledger.v1.Generation
+	17, // 8: salectl.ledger.v1.Op.seal:type_name -> salectl.ledger.v1.Seal
 	8,  // 9: salectl.ledger.v1.Op.rebuild:type_name -> salectl.ledger.v1.Rebuild
-	17, // 10: salectl.ledger.v1.Op.planned:type_name -> salectl.ledger.v1.Planned
-	19, // 11: salectl.ledger.v1.Op.applied:type_name -> salectl.ledger.v1.Applied
-	20, // 12: salectl.ledger.v1.Op.sealed:type_name -> salectl.ledger.v1.Sealed
-	21, // 13: salectl.ledger.v1.Op.destroyed:type_name -> salectl.ledger.v1.Destroyed
-	22, // 14: salectl.ledger.v1.Op.payload:type_name -> salectl.ledger.v1.Payload
-	1,  // 15: salectl.ledger.v1.Settle.how:type_name -> salectl.ledger.v1.Settle.How
-	5,  // 16: salectl.ledger.v1.Out.units:type_name -> salectl.ledger.v1.Range
-	5,  // 17: salectl.ledger.v1.In.units:type_name -> salectl.ledger.v1.Range
-	0,  // 18: salectl.ledger.v1.Settings.phase:type_name -> salectl.ledger.v1.Phase
-	14, // 19: salectl.ledger.v1.Settings.payment:type_name -> salectl.ledger.v1.Payment
-	5,  // 20: salectl.ledger.v1.Settings.rows:type_name -> salectl.ledger.v1.Range
-	2,  // 21: salectl.ledger.v1.Payment.late:type_name -> salectl.ledger.v1.Payment.Late
-	5,  // 22: salectl.ledger.v1.Generation.add:type_name -> salectl.ledger.v1.Range
-	13, // 23: salectl.ledger.v1.Generation.settings:type_name -> salectl.ledger.v1.Settings
-	5,  // 24: salectl.ledger.v1.Generation.drop:type_name -> salectl.ledger.v1.Range
-	5,  // 25: salectl.ledger.v1.Generation.restore:type_name -> salectl.ledger.v1.Range
-	18, // 26: salectl.ledger.v1.Planned.shards:type_name -> salectl.ledger.v1.ShardChange
-	13, // 27: salectl.ledger.v1.Planned.settings:type_name -> salectl.ledger.v1.Settings
-	5,  // 28: salectl.ledger.v1.ShardChange.add:type_name -> salectl.ledger.v1.Range
-	5,  // 29: salectl.ledger.v1.ShardChange.drop:type_name -> salectl.ledger.v1.Range
-	5,  // 30: salectl.ledger.v1.ShardChange.restore:type_name -> salectl.ledger.v1.Range
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	10, // 10: salectl.ledger.v1.Op.entries:type_name -> salectl.ledger.v1.Entries
+	18, // 11: salectl.ledger.v1.Op.planned:type_name -> salectl.ledger.v1.Planned
+	24, // 12: salectl.ledger.v1.Op.applied:type_name -> salectl.ledger.v1.Applied
+	25, // 13: salectl.ledger.v1.Op.sealed:type_name -> salectl.ledger.v1.Sealed
+	26, // 14: salectl.ledger.v1.Op.destroyed:type_name -> salectl.ledger.v1.Destroyed
+	20, // 15: salectl.ledger.v1.Op.entries_closed:type_name -> salectl.ledger.v1.EntriesClosed
+	21, // 16: salectl.ledger.v1.Op.drawn:type_name -> salectl.ledger.v1.Drawn
+	22, // 17: salectl.ledger.v1.Op.ranked:type_name -> salectl.ledger.v1.Ranked
+	27, // 18: salectl.ledger.v1.Op.payload:type_name -> salectl.ledger.v1.Payload
+	1,  // 19: salectl.ledger.v1.Settle.how:type_name -> salectl.ledger.v1.Settle.How
+	5,  // 20: salectl.ledger.v1.Out.units:type_name -> salectl.ledger.v1.Range
+	5,  // 21: salectl.ledger.v1.In.units:type_name -> salectl.ledger.v1.Range
+	0,  // 22: salectl.ledger.v1.Settings.phase:type_name -> salectl.ledger.v1.Phase
+	15, // 23: salectl.ledger.v1.Settings.payment:type_name -> salectl.ledger.v1.Payment
+	5,  // 24: salectl.ledger.v1.Settings.rows:type_name -> salectl.ledger.v1.Range
+	2,  // 25: salectl.ledger.v1.Payment.late:type_name -> salectl.ledger.v1.Payment.Late
+	5,  // 26: salectl.ledger.v1.Generation.add:type_name -> salectl.ledger.v1.Range
+	14, // 27: salectl.ledger.v1.Generation.settings:type_name -> salectl.ledger.v1.Settings
+	5,  // 28: salectl.ledger.v1.Generation.drop:type_name -> salectl.ledger.v1.Range
+	5,  // 29: salectl.ledger.v1.Generation.restore:type_name -> salectl.ledger.v1.Range
+	23, // 30: salectl.ledger.v1.Planned.shards:type_name -> salectl.ledger.v1.ShardChange
+	14, // 31: salectl.ledger.v1.Planned.settings:type_name -> salectl.ledger.v1.Settings
+	19, // 32: salectl.ledger.v1.Planned.draw:type_name -> salectl.ledger.v1.Draw
+	5,  // 33: salectl.ledger.v1.ShardChange.add:type_name -> salectl.ledger.v1.Range
+	5,  // 34: salectl.ledger.v1.ShardChange.drop:type_name -> salectl.ledger.v1.Range
+	5,  // 35: salectl.ledger.v1.ShardChange.restore:type_name -> salectl.ledger.v1.Range
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_backends_ledger_ledgerpb_ledger_proto_init() }
@@ -2126,10 +2579,14 @@ func file_backends_ledger_ledgerpb_ledger_proto_init() {
 		(*Op_Generation)(nil),
 		(*Op_Seal)(nil),
 		(*Op_Rebuild)(nil),
+		(*Op_Entries)(nil),
 		(*Op_Planned)(nil),
 		(*Op_Applied)(nil),
 		(*Op_Sealed)(nil),
 		(*Op_Destroyed)(nil),
+		(*Op_EntriesClosed)(nil),
+		(*Op_Drawn)(nil),
+		(*Op_Ranked)(nil),
 		(*Op_Payload)(nil),
 	}
 	type x struct{}
@@ -2138,7 +2595,7 @@ func file_backends_ledger_ledgerpb_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_backends_ledger_ledgerpb_ledger_proto_rawDesc), len(file_backends_ledger_ledgerpb_ledger_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   20,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,383 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/draw"
+	"salectl/spec"
+)
+
+// A sale that is a draw. While it is open each claim is an entry, which has no units. When
+// it has closed, each shard's log says which entries it has (Entries), and the sale's log
+// says the same of all shards (EntriesClosed), then what the order follows from (Drawn),
+// then the first ranks of that order (Ranked). From there on the owners of the shards give
+// the entries that are ranked their units (an AWARD).
+//
+// Whether a rank may be awarded yet is nobody's decision: see MayBeAwarded.
+
+// MayBeAwarded returns the last rank that may be awarded by now: so many units as there
+// are, and one for each award that has come to nothing. Refunds with retire take a unit
+// from the first number and add one award to the second.
+func MayBeAwarded(shards []Totals) int64 {
+	var last int64
+	for _, t := range shards {
+		last += t.Limit + t.Lapsed()
+	}
+	return last
+}
+
+// Lapsed returns how many claims have lost their units again.
+func (o Outcomes) Lapsed() int64 { return o.Expired + o.Cancelled + o.Refunded }
+
+// enter is the op of a claim that is an entry.
+func (s *State) enter(c *pb.Commit, i int, op *pb.Claim) error {
+	switch {
+	case op.GetFill() != 0 || len(op.GetUnits()) > 0 || op.GetHeldUntilUs() != 0 || op.GetGraceUs() != 0 || op.GetAsked() != 0:
+		return fmt.Errorf("an entry that has units, or a hold")
+	case !s.IsOwner(c.GetWriter()):
+		return fmt.Errorf("an entry by somebody who is not the owner")
+	case max(len(op.GetUser()), len(op.GetKey())) > maxText:
+		return fmt.Errorf("a user or key of more than %d bytes", maxText)
+	}
+	at := s.claims.look(op.GetUser(), string(op.GetKey()))
+	if at.claim != 0 {
+		return nil // the same request: it has its answer
+	}
+	if no := s.refusal(c.GetTimeUs()); no != Allowed {
+		return fmt.Errorf("an entry when the sale is %s", no)
+	}
+	if at.user != 0 {
+		return fmt.Errorf("user %q has an entry and may not have another", op.GetUser())
+	}
+	if err := s.ruled(op); err != nil {
+		return err
+	}
+	s.claims.insert(at, s.next, i, op)
+	s.Totals.Entries++
+	return nil
+}
+
+// Labels returns the labels of a shard's entries in the order of its log.
+func (s *State) Labels() []draw.Digest {
+	uid := spec.LogUID(s.log)
+	labels := make([]draw.Digest, s.claims.records.len())
+	for i := range labels {
+		r := s.claims.records.at(uint32(i))
+		labels[i] = draw.Label(uid, s.claims.text.get(s.claims.users.at(r.user).name), s.claims.text.get(r.key))
+	}
+	return labels
+}
+
+// Entries returns what the shard's log says of its entries at the close; false: it does not
+// yet.
+func (s *State) Entries() (draw.Tree, bool) {
+	if s.entries == nil {
+		return draw.Tree{}, false
+	}
+	return *s.entries, true
+}
+
+// MayCloseEntries says whether Draft.Entries may be called in a commit of a writer whose
+// clock says timeUs, and has something to say.
+func (s *State) MayCloseEntries(timeUs int64) bool {
+	return s.settings.GetDraw() && s.entries == nil && !s.sealed && s.refusal(s.at(timeUs)) == RefusedClosed
+}
+
+// tree works out what Entries is to say.
+func (s *State) tree() draw.Tree {
+	labels := s.Labels()
+	return draw.Tree{Entries: int64(len(labels)), Root: draw.Root(labels)}
+}
+
+func (s *State) closeEntries(c *pb.Commit, op *pb.Entries) error {
+	if !s.settings.GetDraw() {
+		return fmt.Errorf("entries of a sale that is no draw")
+	}
+	if no := s.refusal(c.GetTimeUs()); no != RefusedClosed {
+		return fmt.Errorf("the last entry, and the sale is not closed (%q)", string(no))
+	}
+	tree := s.entries
+	if tree == nil {
+		is := s.tree()
+		tree = &is
+	}
+	if op.GetCount() != tree.Entries || !bytes.Equal(op.GetRoot(), tree.Root[:]) {
+		return fmt.Errorf("%d entries with the root %x, and the log has %d with %v", op.GetCount(), op.GetRoot(), tree.Entries, tree.Root)
+	}
+	s.entries = tree
+	return nil
+}
+
+// award takes the unit of an entry that has won.
+func (s *State) award(c *pb.Commit, op *pb.Settle) error {
+	switch {
+	case !s.IsOwner(c.GetWriter()):
+		return fmt.Errorf("an award by somebody who is not the owner")
+	case len(op.GetUnits()) != 1:
+		return fmt.Errorf("an award of %s", spec.Count(len(op.GetUnits()), "unit"))
+	}
+	until, grace := s.term(c.GetTimeUs())
+	if op.GetHeldUntilUs() != until || op.GetGraceUs() != grace {
+		return fmt.Errorf("an award that is held until %d and %d us of grace, by the settings it is until %d and %d",
+			op.GetHeldUntilUs(), op.GetGraceUs(), until, grace)
+	}
+	return s.available.removeEach(op.GetUnits())
+}
+
+// term returns how long what is given in a commit of a time is held; 0: it is sold at once.
+func (s *State) term(timeUs int64) (untilUs, graceUs int64) {
+	p := s.settings.GetPayment()
+	if p == nil {
+		return 0, 0
+	}
+	return timeUs + p.GetHoldForUs(), p.GetGraceUs()
+}
+
+// award gives an entry its units.
+func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
+	r := c.records.at(i)
+	r.count, r.first = 1, op.GetUnits()[0]
+	c.users.at(r.user).units++
+	c.awarded = append(c.awarded, i)
+	r.state = StateSold
+	at := c.dealOf(i) // it has one where a payment came before
+	d := c.deals.at(at)
+	d.heldUntil, d.grace, d.settled, d.awarded = op.GetHeldUntilUs(), op.GetGraceUs(), uint32(slot)+1, uint32(slot)+1
+	if op.GetHeldUntilUs() != 0 {
+		r.state = StateHeld
+		c.enqueue(at)
+	}
+}
+
+// Dealt returns how many claims have, or had, units that may be held. Of a draw these are
+// the entries that were awarded, in the order of that; else all claims.
+func (s *State) Dealt() int {
+	if s.settings.GetDraw() {
+		return len(s.claims.awarded)
+	}
+	return s.Claims()
+}
+
+// DealtClaim returns the i-th of those.
+func (s *State) DealtClaim(i int) Claim {
+	if s.settings.GetDraw() {
+		return s.claims.at(s.claims.awarded[i])
+	}
+	return s.Claim(i)
+}
+
+// enter decides on a claim that is an entry, which nothing speaks against.
+func (d *Draft) enter(at spot, g uint32, r Ruling, user, key string) Decision {
+	size := len(user) + len(key) + 32
+	if r.Rules != "" {
+		size += 2 + AttributesLen
+	}
+	if d.size+size > softEntry {
+		return Decision{Kind: Full}
+	}
+	op := d.grant(at, g, size, user, key, 1)
+	if r.Rules != "" {
+		op.claim.Attributes = append(op.claim.Attributes, r.Attributes[:]...)
+	}
+	op.claim.HeldUntilUs, op.claim.GraceUs, op.claim.Fill, op.claim.GrantedUs = 0, 0, 0, 0
+	op.claim.Units, op.claim.Entry = nil, true
+	d.totals.Entries++
+	d.add(&op.op)
+	return Decision{Kind: Granted, Op: len(d.commit.Ops) - 1}
+}
+
+// Entries says which entries the shard has, alone in its commit, where MayCloseEntries.
+func (d *Draft) Entries() {
+	tree := d.state.tree()
+	d.addOther(&pb.Op{Op: &pb.Op_Entries{Entries: &pb.Entries{Count: tree.Entries, Root: tree.Root[:]}}})
+	d.size = MaxEntry
+}
+
+// Award gives an entry the lowest unit that is available, held by the settings in force or
+// sold at once. SettleShort: there is none. The draft's writer must be the owner.
+func (d *Draft) Award(c Claim) Settlement {
+	op := newSettle(pb.Settle_AWARD)
+	if d.totals.Available == 0 {
+		_, now, _ := d.look(c)
+		return Settlement{SettleShort, now}
+	}
+	op.settle.Units = d.available.lowest(1)
+	op.settle.HeldUntilUs, op.settle.GraceUs = d.state.term(d.commit.TimeUs)
+	return d.settle(c, op)
+}
+
+// Rank is where the claim of an entry stands that is ranked.
+type Rank struct {
+	Shard int
+	Slot  uint64
+	Index int
+}
+
+// drawing is how far the draw of a sale has come.
+type drawing struct {
+	closed *pb.EntriesClosed
+	drawn  *pb.Drawn
+	ranks  []Rank // from rank 1
+}
+
+// Draw returns what the present run is to be drawn by, nil if it is no draw.
+func (s *Sale) Draw() *pb.Draw {
+	if len(s.generations) == 0 {
+		return nil
+	}
+	return s.generations[0].GetDraw()
+}
+
+// EntriesClosed returns which entries all shards have; nil: the log does not say yet.
+func (s *Sale) EntriesClosed() *pb.EntriesClosed { return s.drawing.closed }
+
+// Drawn returns what the order follows from; nil: it is not revealed yet.
+func (s *Sale) Drawn() *pb.Drawn { return s.drawing.drawn }
+
+// Ranks returns the ranks that are published, from the first.
+func (s *Sale) Ranks() []Rank { return s.drawing.ranks }
+
+// Ranked says whether all ranks are published that the draw has.
+func (s *Sale) Ranked() bool {
+	d := s.drawing
+	return d.drawn != nil && int64(len(d.ranks)) == d.drawn.GetRanks()
+}
+
+// drawable checks what the first generation of a run is to be drawn by.
+func drawable(op *pb.Planned) error {
+	d := op.GetDraw()
+	switch {
+	case op.GetGeneration() > 1 && d != nil:
+		return fmt.Errorf("generation %d has a commitment, which stands in the first", op.GetGeneration())
+	case op.GetGeneration() == 1 && op.GetSettings().GetDraw() != (d != nil):
+		return fmt.Errorf("a commitment stands in a sale that is no draw, or is missing in one that is")
+	case d != nil && len(d.GetCommitment()) != len(draw.Digest{}):
+		return fmt.Errorf("a commitment of %d bytes", len(d.GetCommitment()))
+	}
+	return nil
+}
+
+func (s *Sale) entriesClosed(op *pb.EntriesClosed) error {
+	trees, err := trees(op)
+	switch {
+	case err != nil:
+		return err
+	case s.Draw() == nil || s.sealed != nil || s.drawing.closed != nil:
+		return fmt.Errorf("entries are closed of a sale that is no draw, or a second time")
+	case len(trees) != s.Shards():
+		return fmt.Errorf("entries of %d shards, the sale has %d", len(trees), s.Shards())
+	}
+	if root := draw.RootOf(trees); !bytes.Equal(root[:], op.GetRoot()) {
+		return fmt.Errorf("the root %x of all shards' entries, which is %v", op.GetRoot(), root)
+	}
+	s.drawing.closed = op
+	return nil
+}
+
+// trees returns what is said of each shard.
+func trees(op *pb.EntriesClosed) ([]draw.Tree, error) {
+	if len(op.GetRoots()) != len(op.GetCounts()) {
+		return nil, fmt.Errorf("%d roots and %d counts", len(op.GetRoots()), len(op.GetCounts()))
+	}
+	all := make([]draw.Tree, len(op.GetRoots()))
+	for i, root := range op.GetRoots() {
+		if all[i].Entries = op.GetCounts()[i]; len(root) != len(all[i].Root) || all[i].Entries < 0 {
+			return nil, fmt.Errorf("shard %d has %d entries with a root of %d bytes", i, all[i].Entries, len(root))
+		}
+		copy(all[i].Root[:], root)
+	}
+	return all, nil
+}
+
+// Trees returns what the shards' logs have said of their entries; nil: the sale's log does
+// not know yet.
+func (s *Sale) Trees() []draw.Tree {
+	all, _ := trees(s.drawing.closed) // it was checked
+	return all
+}
+
+// NewEntriesClosed is the op that publishes the entries of all shards.
+func NewEntriesClosed(trees []draw.Tree) *pb.EntriesClosed {
+	root := draw.RootOf(trees)
+	op := &pb.EntriesClosed{Root: root[:]}
+	for _, tree := range trees {
+		op.Roots, op.Counts = append(op.Roots, bytes.Clone(tree.Root[:])), append(op.Counts, tree.Entries)
+	}
+	return op
+}
+
+func (s *Sale) reveal(op *pb.Drawn) error {
+	switch {
+	case s.drawing.closed == nil || s.sealed != nil || s.drawing.drawn != nil:
+		return fmt.Errorf("a draw is revealed before its entries are published, or a second time")
+	case len(op.GetLink()) != len(draw.Digest{}) || op.GetRanks() < 0:
+		return fmt.Errorf("a link of %d bytes and %d ranks", len(op.GetLink()), op.GetRanks())
+	}
+	if end := draw.Commitment(draw.Digest(op.GetLink())); !bytes.Equal(end[:], s.Draw().GetCommitment()) {
+		return fmt.Errorf("the link that is revealed comes to %v, and the commitment is %x", end, s.Draw().GetCommitment())
+	}
+	if err := s.beaconFits(op); err != nil {
+		return err
+	}
+	s.drawing.drawn = op
+	return nil
+}
+
+// beaconFits holds the value of a beacon against what the first generation declares.
+func (s *Sale) beaconFits(op *pb.Drawn) error {
+	declared, err := spec.FromJSON(s.generations[0].GetSpec())
+	if err != nil {
+		return err
+	}
+	if declared.Draw == nil {
+		return fmt.Errorf("the sale's declaration is no draw")
+	}
+	switch b := declared.Draw.Beacon; {
+	case b == nil && len(op.GetBeacon()) > 0:
+		return fmt.Errorf("a beacon's value, and the sale has declared no beacon")
+	case b != nil && len(op.GetBeacon()) == 0 && b.Fallback != spec.FallbackSecret:
+		return fmt.Errorf("the draw has no value of round %s of %s, and the sale declares no other order without one", b.Round, b.Name)
+	}
+	return nil
+}
+
+func (s *Sale) ranked(op *pb.Ranked) error {
+	n := len(op.GetShards())
+	switch d := s.drawing; {
+	case d.drawn == nil || s.sealed != nil:
+		return fmt.Errorf("ranks before the draw is revealed")
+	case n == 0 || n != len(op.GetSlots()) || n != len(op.GetIndexes()):
+		return fmt.Errorf("ranks of %d shards, %d slots and %d indexes", n, len(op.GetSlots()), len(op.GetIndexes()))
+	case op.GetFirst() != int64(len(d.ranks))+1 || int64(n) > d.drawn.GetRanks()-int64(len(d.ranks)):
+		return fmt.Errorf("ranks %d+%d after %d of %d", op.GetFirst(), n, len(d.ranks), d.drawn.GetRanks())
+	}
+	for i, shard := range op.GetShards() {
+		if int64(shard) >= int64(s.Shards()) {
+			return fmt.Errorf("rank %d is on shard %d of %d", op.GetFirst()+int64(i), shard, s.Shards())
+		}
+		s.drawing.ranks = append(s.drawing.ranks, Rank{int(shard), op.GetSlots()[i], int(op.GetIndexes()[i])})
+	}
+	return nil
+}
+
+// RanksAtOnce is how many ranks a commit publishes: far below what it has room for.
+const RanksAtOnce = 40_000
+
+// NewRanked is the op that publishes the ranks from first on, as many as go into a commit.
+func NewRanked(first int64, all []draw.Entry) *pb.Ranked {
+	op := &pb.Ranked{First: first}
+	rest := all[first-1:]
+	for _, e := range rest[:min(len(rest), RanksAtOnce)] {
+		op.Shards, op.Slots, op.Indexes = append(op.Shards, uint32(e.Shard)), append(op.Slots, e.Slot), append(op.Indexes, uint32(e.Index))
+	}
+	return op
+}
+
+// clip lets the drawing of a copy grow without touching this one's.
+func (d drawing) clip() drawing {
+	d.ranks = slices.Clip(d.ranks)
+	return d
+}

@@ -1,0 +1,228 @@
+package ledger
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"salectl/draw"
+	"salectl/spec"
+)
+
+// ofSale is what an export needs of the sale's own log; nil: nothing of it.
+type ofSale struct {
+	packets *exportedPackets // nil: units are no packets of money
+	draw    *exportedDraw    // nil: the sale is no draw
+}
+
+func (x *ofSale) amounts(units []int64) []string {
+	if x == nil {
+		return nil
+	}
+	return x.packets.amounts(units)
+}
+
+// exportedDraw is how a sale was drawn: what the header says of it but for what the shards
+// say themselves, and the rank of each entry that has one.
+type exportedDraw struct {
+	uid    string
+	record draw.Record
+	ranks  map[Rank]int64
+	heads  []Totals // of the shards, as they were later than what is exported; none: not looked at
+}
+
+// loadOfSale reads from the sale's own log what an export needs of it.
+func loadOfSale(ctx context.Context, logs Logs, name, uid string) (*ofSale, error) {
+	sale := NewSale(spec.SaleLog(name))
+	if _, err := Load(ctx, logs, sale.log, sale); err != nil {
+		return nil, fmt.Errorf("exporting: %w", err)
+	}
+	if sale.UID() != uid {
+		return nil, fmt.Errorf("exporting run %s of sale %s, whose log has run %q: %w", uid, name, sale.UID(), ErrGone)
+	}
+	packets, err := packetsOf(sale)
+	if err != nil {
+		return nil, err
+	}
+	drawn, err := drawOf(sale)
+	if err == nil && drawn != nil {
+		err = drawn.look(ctx, logs, sale)
+	}
+	return &ofSale{packets, drawn}, err
+}
+
+// drawOf is how a sale was drawn as far as its own log says it; nil: it is no draw.
+func drawOf(sale *Sale) (*exportedDraw, error) {
+	if sale.Draw() == nil {
+		return nil, nil
+	}
+	record, err := DrawRecord(sale)
+	if err != nil {
+		return nil, err
+	}
+	x := &exportedDraw{uid: sale.UID(), record: *record, ranks: make(map[Rank]int64, len(sale.Ranks()))}
+	for i, rank := range sale.Ranks() {
+		x.ranks[rank] = int64(i) + 1
+	}
+	return x, nil
+}
+
+// look reads how the shards stand. What is exported was read before, one shard after the
+// other: a rank that one has awarded may be due to an award that lapsed on another since
+// that was read. How many may be awarded only grows, so that a later look has them all.
+func (x *exportedDraw) look(ctx context.Context, logs Logs, sale *Sale) error {
+	names := make([]string, sale.Shards())
+	for i := range names {
+		names[i] = spec.ShardLog(sale.UID(), i, len(names))
+	}
+	stored, err := logs.Heads(ctx, names)
+	if err != nil {
+		return fmt.Errorf("reading the heads of the shards: %w", err)
+	}
+	x.heads = make([]Totals, len(names))
+	for i, b := range stored {
+		if b == nil {
+			continue // it is deleted, or never was: what is exported says enough
+		}
+		head, err := ParseHead(b)
+		if err != nil {
+			return err
+		}
+		x.heads[i] = head.Totals
+	}
+	return nil
+}
+
+// cut leaves out what the sale's log says of the close and after, if shards were read before
+// theirs said which entries they have.
+func (x *exportedDraw) cut(shards []*State) {
+	if x == nil || !slices.ContainsFunc(shards, func(s *State) bool { return s.entries == nil }) {
+		return
+	}
+	x.record.Shards, x.record.Root, x.record.Link, x.record.Ranks = nil, nil, nil, 0
+	if b := x.record.Beacon; b != nil {
+		x.record.Beacon = &draw.Beacon{Name: b.Name, Round: b.Round, Fallback: b.Fallback}
+	}
+	clear(x.ranks)
+}
+
+// DrawRecord is what the sale's own log says of its draw, which it must be.
+func DrawRecord(sale *Sale) (*draw.Record, error) {
+	declared, err := spec.FromJSON(sale.generations[0].GetSpec())
+	if err != nil {
+		return nil, fmt.Errorf("generation 1 of run %s: %w", sale.UID(), err)
+	}
+	var closes int64 // an entry was held against the hours of its time
+	for _, p := range sale.generations {
+		closes = max(closes, p.GetSettings().GetClosesAtUs())
+	}
+	settings := sale.Newest().GetSettings()
+	r := &draw.Record{
+		Commitment: draw.Digest(sale.Draw().GetCommitment()),
+		Opens:      exportTime(settings.GetOpensAtUs()), Closes: exportTime(closes),
+	}
+	if declared.Draw == nil {
+		return nil, fmt.Errorf("generation 1 of run %s has a commitment and declares no draw: %w", sale.UID(), ErrCorrupt)
+	}
+	if b := declared.Draw.Beacon; b != nil {
+		r.Beacon = &draw.Beacon{Name: b.Name, Round: b.Round, Fallback: string(b.Fallback)}
+	}
+	if closed := sale.EntriesClosed(); closed != nil {
+		root := draw.Digest(closed.GetRoot())
+		r.Shards, r.Root = sale.Trees(), &root
+	}
+	if drawn := sale.Drawn(); drawn != nil {
+		link := draw.Digest(drawn.GetLink())
+		r.Link, r.Ranks = &link, int64(len(sale.Ranks()))
+		if r.Beacon != nil {
+			r.Beacon.Value = hex.EncodeToString(drawn.GetBeacon())
+		}
+	}
+	return r, nil
+}
+
+// header is the part of the header, for shards as they are folded.
+func (x *exportedDraw) header(shards []*State) *draw.Record {
+	if x == nil {
+		return nil
+	}
+	r := x.record
+	r.Winners, r.Lapsed, r.Ended = 0, 0, true
+	for i, s := range shards {
+		t := s.Totals
+		if i < len(x.heads) && x.heads[i].Limit+x.heads[i].Lapsed() > t.Limit+t.Lapsed() {
+			t = x.heads[i]
+		}
+		r.Winners += t.Limit
+		r.Lapsed += t.Lapsed()
+		r.Ended = r.Ended && s.Sealed()
+	}
+	return &r
+}
+
+// tell adds to the line of an entry what it was drawn by.
+func (x *exportedDraw) tell(line *ExportClaim, shard int, c Claim) {
+	if x == nil {
+		return
+	}
+	label := draw.Label(x.uid, c.User, c.Key)
+	line.Label, line.Rank = &label, x.ranks[Rank{shard, c.Slot, c.Index}]
+}
+
+// readDraw is header backwards: the order is worked out again from what the header reveals
+// and from the entries of the shards. What it is given may be anything.
+func readDraw(r *draw.Record, uid string, shards []*State) (*exportedDraw, error) {
+	if r == nil {
+		return nil, nil
+	}
+	x := &exportedDraw{uid: uid, record: *r, ranks: make(map[Rank]int64)}
+	if r.Link == nil || r.Root == nil {
+		return x, nil
+	}
+	var beacon []byte
+	if r.Beacon != nil {
+		var err error
+		if beacon, err = hex.DecodeString(r.Beacon.Value); err != nil {
+			return nil, fmt.Errorf("the export's draw has a beacon's value of %q: %w", r.Beacon.Value, ErrCorrupt)
+		}
+	}
+	order, lowest := draw.NewOrder(uid, *r.Root, *r.Link, beacon), draw.NewLowest(r.Ranks)
+	for shard, s := range shards {
+		for _, e := range s.DrawEntries(shard) {
+			e.Value = order.Value(e.Label)
+			lowest.Add(e)
+		}
+	}
+	for i, e := range lowest.Ranked() {
+		x.ranks[Rank{e.Shard, e.Slot, e.Index}] = int64(i) + 1
+	}
+	return x, nil
+}
+
+// DrawEntries returns the entries of a shard in the order of its log, without their values.
+func (s *State) DrawEntries(shard int) []draw.Entry {
+	all := make([]draw.Entry, s.claims.records.len())
+	for i, label := range s.Labels() {
+		r := s.claims.records.at(uint32(i))
+		all[i] = draw.Entry{Label: label, Shard: shard, Slot: uint64(r.slot), Index: int(r.index)}
+	}
+	return all
+}
+
+// DrawStatus is how far the draw of a sale has come by its own log, which does not say what
+// the shards have; nil: it is no draw.
+func DrawStatus(sale *Sale) *draw.Status {
+	if sale.Draw() == nil {
+		return nil
+	}
+	r, err := DrawRecord(sale)
+	if err != nil {
+		return nil // a newer program has written the declaration
+	}
+	declared, _ := spec.FromJSON(sale.generations[0].GetSpec()) // it was read above
+	return &draw.Status{
+		Commitment: r.Commitment, Beacon: r.Beacon, Substitutes: declared.Draw.Substitutes, Root: r.Root,
+		Revealed: r.Link != nil, Link: r.Link, Ranks: r.Ranks, Complete: sale.Ranked(),
+	}
+}

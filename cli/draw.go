@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/draw"
+	"salectl/planner"
+	"salectl/spec"
+	"salectl/units"
+)
+
+func (p *program) drawCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "draw", Category: groupSale, Usage: "reveal a draw, look at one, or verify one",
+		Description: "Of a sale with queue: {order: draw}. Until the sale closes each claim is an entry.",
+		Subcommands: []*urfave.Command{p.drawStatusCommand(), p.drawRevealCommand(), p.drawVerifyCommand()},
+		Action: func(c *urfave.Context) error {
+			if c.Args().Present() {
+				return unknownCommand(c, c.Command.Subcommands, c.Args().First())
+			}
+			return misused(c, "say what to do with a draw: %s", strings.Join(commandNames(c.Command.Subcommands), ", "))
+		},
+	}
+}
+
+func (p *program) drawStatusCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "status", Usage: "show what is published of a draw",
+		Description: "The commitment, from the first apply on; the root of all entries, from the close on;\n" +
+			"and what was revealed.",
+		Flags:  []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
+		Action: action(parseSource, p.drawStatus),
+	}
+}
+
+// drawReply is what draw status prints with --json.
+type drawReply struct {
+	FormatVersion int    `json:"formatVersion"`
+	Sale          string `json:"sale"`
+	UID           string `json:"uid"`
+	*draw.Status
+}
+
+func (p *program) drawStatus(ctx context.Context, o source) error {
+	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
+		return p.withActual(ctx, sale, planner.ReadSale, func(_ planner.Config, actual *planner.Actual) error {
+			status, err := planner.NewStatus(actual)
+			switch {
+			case err != nil:
+				return err
+			case status.Draw == nil:
+				return &planner.Refusal{Reason: fmt.Sprintf("sale %s is no draw, or it is destroyed", sale.Name)}
+			case o.json:
+				p.emit(drawReply{formatVersion, sale.Name, status.UID, status.Draw})
+			default:
+				p.gap()
+				fmt.Fprintf(p.out, "%s: run %s\n", p.colours(p.out).bold(sale.Name), status.UID)
+				for _, line := range drawn(status.Draw) {
+					fmt.Fprintf(p.out, "  %s\n", line)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// drawn says how far a draw has come, a line each; nil: the sale is none.
+func drawn(d *draw.Status) (lines []string) {
+	if d == nil {
+		return nil
+	}
+	lines = append(lines, fmt.Sprintf("a draw of %s, with %s, committed to %v", count(d.Winners, "unit"), count(d.Substitutes, "substitute"), d.Commitment))
+	if b := d.Beacon; b != nil {
+		value := ""
+		if b.Value != "" {
+			value = ": " + b.Value
+		}
+		lines = append(lines, fmt.Sprintf("by round %s of %s%s", b.Round, b.Name, value))
+	}
+	if d.Root == nil {
+		return append(lines, fmt.Sprintf("%s so far", entries(d.Entries)))
+	}
+	lines = append(lines, fmt.Sprintf("%s, with the root %v", entries(d.Entries), d.Root))
+	switch {
+	case d.Complete:
+		lines = append(lines, fmt.Sprintf("revealed: %v; %s, %s", d.Link, count(d.Ranks, "rank"), count(d.Lapsed, "award")+" that came to nothing"))
+	case d.Revealed:
+		lines = append(lines, fmt.Sprintf("revealed: %v; not all ranks are published: run 'salectl draw reveal' again", d.Link))
+	default:
+		lines = append(lines, "not revealed yet")
+	}
+	return lines
+}
+
+// entries writes "1 entry" or "12 entries".
+func entries(n int64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return grouped(n) + " entries"
+}
+
+// revealOptions is the command line of draw reveal.
+type revealOptions struct {
+	source
+	beacon   []byte // nil: none was given
+	fallback bool
+	yes      bool
+}
+
+func (p *program) drawRevealCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "reveal", Usage: "publish the entries, then the secret, then who has won",
+		Description: "Once the sale has closed. Asks first. Killed anywhere and run again, it completes.\n" +
+			"What is revealed is for good, and the order that follows from it, too.",
+		Flags: []urfave.Flag{
+			fileFlag(),
+			valueFlag("beacon", "the value of the beacon's round that the sale declares, in `HEX`"),
+			onFlag("fallback", "the beacon has no value for that round: take the fallback that the sale declares"),
+			yesFlag(), timeoutFlag(), jsonFlag(),
+		},
+		Action: action(func(f *flags) revealOptions {
+			o := revealOptions{source: parseSource(f), fallback: f.on("fallback"), yes: f.on("yes")}
+			o.beacon = f.hex("beacon")
+			if o.fallback && o.beacon != nil {
+				f.refuse("--fallback stands beside --beacon, and says that there is no value")
+			}
+			return o
+		}, p.drawReveal),
+	}
+}
+
+// hex reads bytes in hex; nil: the flag is not there.
+func (f *flags) hex(name string) []byte {
+	if !f.c.IsSet(name) {
+		return nil
+	}
+	value, err := hex.DecodeString(f.text(name))
+	if err != nil || len(value) == 0 {
+		f.refuse("%s is no value in hex: pairs of the digits 0 to 9 and a to f", dashed(name))
+	}
+	return value
+}
+
+func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
+	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
+		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+			if err := o.fits(sale, actual); err != nil {
+				return err
+			}
+			plan, err := planner.MakeReveal(actual, o.beacon)
+			if err != nil {
+				return err
+			}
+			if cfg.DrawKey, err = units.DrawKey(sale, os.LookupEnv); err != nil {
+				return err
+			}
+			if !plan.Empty() {
+				if err := p.askPerson(ctx, fmt.Sprintf("Reveal the draw of %s for good?", sale.Name), o.yes, o.json); err != nil {
+					return err
+				}
+			}
+			return p.carryOut(ctx, cfg, sale, plan, pick[applyView](o.json, (*revealHuman)(p), (*applyJSON)(p)))
+		})
+	})
+}
+
+// fits refuses to leave out a beacon that the sale declares, unless that is said.
+func (o revealOptions) fits(sale spec.Sale, actual *planner.Actual) error {
+	if sale.Draw == nil || sale.Draw.Beacon == nil || o.beacon != nil || o.fallback || actual.Sale.Drawn() != nil {
+		return nil
+	}
+	b := sale.Draw.Beacon
+	return &planner.Refusal{
+		Reason: fmt.Sprintf("the draw of %s follows from round %s of %s, whose value is not given", sale.Name, b.Round, b.Name),
+		Remedy: "Give the value with --beacon; or say --fallback if the beacon has none, and the sale declares a fallback.",
+	}
+}
+
+type revealHuman program
+
+func (v *revealHuman) Unchanged(plan *planner.Plan) {
+	fmt.Fprintf(v.out, "No changes. All of the draw of %s is published.\n", plan.Sale)
+}
+
+func (v *revealHuman) Applied(sale spec.Sale, _ *planner.Plan, r *planner.Result) {
+	fmt.Fprintf(v.out, "The draw of %s is revealed. 'salectl draw status' shows it, 'salectl export' has the ranks.\n", sale.Name)
+	(*program)(v).warn(r.Warnings)
+}
+
+// verifyOptions is the command line of draw verify.
+type verifyOptions struct {
+	path string // of an export, "-" for standard input
+	draw.Options
+	json bool
+}
+
+func (p *program) drawVerifyCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "verify", Usage: "work a draw out again from an export", ArgsUsage: "[flags] EXPORT",
+		Description: "Needs nothing but the file, which is - for standard input. Exits with 3 if anything is\n" +
+			"wrong, and says where. With --user it tells a user's rank; in a list without users the\n" +
+			"key of the user's request tells which entry it is.",
+		Flags: []urfave.Flag{
+			valueFlag("user", "tell the rank of `ID`"),
+			valueFlag("key", "the `KEY` of that user's request, where the list has no users"),
+			valueFlag("beacon", "hold the draw against the value of the beacon's round, in `HEX`"),
+			jsonFlag(),
+		},
+		Action: func(c *urfave.Context) error {
+			f := &flags{c: c}
+			o := verifyOptions{json: f.on("json"), Options: draw.Options{User: f.text("user"), Key: f.text("key"), Beacon: f.hex("beacon")}}
+			if o.path = c.Args().First(); o.path == "" {
+				f.refuse("say which export to verify")
+			}
+			if err := f.done(1); err != nil {
+				return err
+			}
+			return p.drawVerify(o)
+		},
+	}
+}
+
+var errDraw = errors.New("the draw is not as it was published")
+
+func (p *program) drawVerify(o verifyOptions) error {
+	from := p.in
+	if o.path != "-" {
+		f, err := os.Open(o.path)
+		if err != nil {
+			return spec.Unreadable(o.path, err)
+		}
+		defer f.Close()
+		from = f
+	}
+	r, err := draw.Verify(from, o.Options)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.path, err)
+	}
+	if o.json {
+		p.emit(struct {
+			FormatVersion int `json:"formatVersion"`
+			*draw.Report
+		}{formatVersion, r})
+	} else {
+		p.verifiedText(o, r)
+	}
+	if !r.OK {
+		return shown{errDraw}
+	}
+	return nil
+}
+
+func (p *program) verifiedText(o verifyOptions, r *draw.Report) {
+	c := p.colours(p.out)
+	verdict := c.green("ok")
+	if !r.OK {
+		verdict = c.red(count(len(r.Problems), "problem"))
+	}
+	fmt.Fprintf(p.out, "%s: %s\n", c.bold(r.Sale), verdict)
+	if r.Revealed {
+		fmt.Fprintf(p.out, "  %s for %s; %s awarded, %s came to nothing%s\n", entries(r.Entries), count(r.Winners, "unit"),
+			count(r.Awarded, "unit"), grouped(r.Lapsed), some(r.Waiting, "still to be awarded"))
+	} else {
+		fmt.Fprintf(p.out, "  %s for %s; not revealed yet\n", entries(r.Entries), count(r.Winners, "unit"))
+	}
+	for _, problem := range r.Problems {
+		fmt.Fprintf(p.out, "  %s %s\n", c.red("-"), problem)
+	}
+	switch {
+	case o.User == "":
+	case r.Claim == "":
+		fmt.Fprintf(p.out, "  %s has no entry\n", o.User)
+	case r.Rank == 0:
+		fmt.Fprintf(p.out, "  %s is claim %s\n", o.User, r.Claim)
+	default:
+		fmt.Fprintf(p.out, "  %s is claim %s, rank %s of %s: %s\n", o.User, r.Claim, grouped(r.Rank), grouped(r.Entries), r.State)
+	}
+}

@@ -1,0 +1,47 @@
+package executor
+
+import (
+	"salectl/api"
+	"salectl/backends/ledger"
+	"salectl/executor/shard"
+)
+
+// ranks are those of a draw, once all are published.
+type ranks struct {
+	shards []shard.Ranked // by shard
+	has    map[ClaimID]bool
+}
+
+func ranksOf(sale *ledger.Sale) *ranks {
+	r := &ranks{shards: make([]shard.Ranked, sale.Shards()), has: make(map[ClaimID]bool, len(sale.Ranks()))}
+	for i, at := range sale.Ranks() {
+		r.shards[at.Shard] = append(r.shards[at.Shard], shard.Award{Rank: int64(i) + 1, Slot: at.Slot, Index: at.Index})
+		r.has[ClaimID{Shard: at.Shard, Slot: at.Slot, Index: at.Index}] = true
+	}
+	return r
+}
+
+// followDraw takes in what the sale's log says of a draw.
+func (t *tenure) followDraw(sale *ledger.Sale) {
+	if sale.Draw() != nil && sale.Next() != t.drawnAt {
+		t.drawnAt = sale.Next()
+		t.drawn.Store(ledger.DrawStatus(sale))
+	}
+}
+
+// tell says of entries that have no rank that they have not won. Those with a rank that has
+// no unit may yet get one.
+func (r *ranks) tell(a *Answer) {
+	if a.Outcome == api.Entered && !r.has[a.Claim.ID] {
+		a.Outcome, a.Claim.State = api.NotDrawn, api.NotDrawn
+	}
+	r.tellAll(a.Claims)
+}
+
+func (r *ranks) tellAll(claims []Claim) {
+	for i := range claims {
+		if c := &claims[i]; c.State == api.Entered && !r.has[c.ID] {
+			c.State = api.NotDrawn
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package planner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/draw"
+	"salectl/spec"
+	"salectl/units"
+)
+
+func drawKeyOf(t testing.TB, letter string) *units.Key {
+	t.Helper()
+	key, err := units.NewDrawKey([]byte(strings.Repeat(letter, units.MinSecret)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// aDraw is a sale that is drawn an hour after the epoch.
+func aDraw(stock int64, beacon *spec.Beacon) spec.Sale {
+	return with(tickets(stock), func(s *spec.Sale) {
+		s.PerUserLimit, s.ClosesAt = 1, epoch.Add(time.Hour)
+		s.Queue = &spec.Queue{Order: spec.OrderDraw, Depth: spec.DefaultDepth}
+		s.Draw = &spec.Draw{KeyEnv: "DRAW_KEY", Substitutes: stock / 2, Beacon: beacon}
+	})
+}
+
+var aBeacon = &spec.Beacon{Name: "drand", Round: "7", Fallback: spec.FallbackNone}
+
+// newDraw returns a world with a draw that has entries on all shards and has closed.
+func newDraw(t testing.TB, beacon *spec.Beacon) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.drawKey = drawKeyOf(t, "k")
+	w.mustApply(aDraw(10, beacon))
+	for shard := range w.actual().Sale.Shards() {
+		o := w.owner(shard)
+		for i, entered := 0, 0; entered < 6+shard; i++ {
+			user := fmt.Sprint("entrant-", i)
+			if spec.HomeShard(user, o.sale.Shards()) != shard {
+				continue
+			}
+			entered++
+			if err := o.append(func(d *ledger.Draft) {
+				if v := d.Claim(user, "key", 1); v.Kind != ledger.Granted {
+					t.Fatalf("decision %d", v.Kind)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.pass(time.Hour)
+	return w
+}
+
+func (w *world) mustReveal(beacon []byte) *Plan {
+	w.Helper()
+	plan, err := MakeReveal(w.actual(), beacon)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return plan
+}
+
+// wantDrawn checks that what is published is what commitment and entries imply, and returns
+// the ranks.
+func (w *world) wantDrawn(beacon []byte) []ledger.Rank {
+	w.Helper()
+	sale := w.actual().Sale
+	if !sale.Ranked() || !bytes.Equal(sale.Drawn().GetBeacon(), beacon) {
+		w.Fatalf("the draw is not complete: %v", sale.Drawn())
+	}
+	var to bytes.Buffer
+	shards, err := ledger.LoadShards(context.Background(), w.store.Handle(nil), sale)
+	if err == nil {
+		err = ledger.Export(context.Background(), w.store.Handle(nil), "tickets", sale.UID(), shards, nil, &to)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	r, err := draw.Verify(&to, draw.Options{})
+	if err != nil || !r.OK || !r.Revealed || r.Entries != 21 || len(sale.Ranks()) != 15 {
+		w.Fatalf("%d ranks: %v, %+v", len(sale.Ranks()), err, r)
+	}
+	return sale.Ranks()
+}
+
+func TestReveal(t *testing.T) {
+	w := newDraw(t, aBeacon)
+	if d := w.actual().Sale.Draw(); len(d.GetCommitment()) != 32 || d.GetKey() != w.drawKey.ID() || len(d.GetSealed()) < draw.SecretLen {
+		t.Fatalf("what is committed to is %v", d)
+	}
+	if err := w.run(w.mustReveal([]byte{1, 2})); err != nil {
+		t.Fatal(err)
+	}
+	w.wantDrawn([]byte{1, 2})
+	if again := w.mustReveal(nil); !again.Empty() {
+		t.Errorf("then there still is to do: %+v", again.Actions)
+	}
+	if a := w.audit(); !a.OK || a.Draw == nil || a.Draw.Waiting != 10 {
+		t.Errorf("audit: %+v", a)
+	}
+	sealed := w.actual().Sale.Draw().GetSealed()
+	if link := w.actual().Sale.Drawn().GetLink(); bytes.Contains(sealed, link) {
+		t.Error("the secret is not encrypted")
+	}
+}
+
+// A reveal that is killed at any call, and run again, comes to one result: what is in the
+// logs by then counts. So do the calls of the first that come late.
+func TestRevealKilledAtEveryCall(t *testing.T) {
+	for _, how := range []fate{served, dropped, delayed} {
+		t.Run(how.String(), func(t *testing.T) {
+			var want []ledger.Rank
+			for kill := 1; ; kill++ {
+				w := newDraw(t, aBeacon)
+				killed := w.runKilled(w.mustReveal([]byte{1, 2}), kill, how)
+				if kill%2 == 0 {
+					w.land()
+				}
+				if again := w.mustReveal([]byte{1, 2}); !again.Empty() {
+					if err := w.run(again); err != nil {
+						t.Fatalf("after a kill at call %d: %v", kill, err)
+					}
+				}
+				w.land()
+				ranks := w.wantDrawn([]byte{1, 2})
+				if want == nil {
+					want = ranks
+				}
+				if fmt.Sprint(ranks) != fmt.Sprint(want) {
+					t.Fatalf("after a kill at call %d the ranks are\n%v, not\n%v", kill, ranks, want)
+				}
+				if !killed {
+					return
+				}
+			}
+		})
+	}
+}
+
+// Two reveal at once, with steps in any order, and owners close their shards meanwhile. The
+// first value of the beacon that comes into the log counts.
+func TestTwoReveal(t *testing.T) {
+	for seed := range uint64(60) {
+		choose := seeded(seed)
+		w := newDraw(t, aBeacon)
+		a, b := w.begin(w.mustReveal([]byte{1})), w.begin(w.mustReveal([]byte{2}))
+		for !a.done || !b.done {
+			if p := []*process{a, b}[choose(2)]; !p.done {
+				p.step(choose)
+			}
+			if choose(10) == 0 {
+				o := w.appender(choose(w.actual().Sale.Shards()))
+				if o.state.MayCloseEntries(w.now.Wall.UnixMicro()) {
+					_ = o.append(func(d *ledger.Draft) { d.Entries() }) // or another was faster
+				}
+			}
+		}
+		if a.err != nil || b.err != nil {
+			t.Fatalf("seed %d: %v, %v", seed, a.err, b.err)
+		}
+		w.wantDrawn(w.actual().Sale.Drawn().GetBeacon())
+	}
+}
+
+// A reveal of a run that is destroyed meanwhile is stale, at whichever step.
+func TestRevealOfWhatIsDestroyed(t *testing.T) {
+	for steps := 0; ; steps++ {
+		w := newDraw(t, nil)
+		p := w.begin(w.mustReveal(nil))
+		for range steps {
+			if !p.done {
+				p.step(inOrder)
+			}
+		}
+		ended := p.done
+		w.mustDestroy()
+		for !p.done {
+			p.step(inOrder)
+		}
+		if ended && p.err != nil || !ended && !errors.Is(p.err, ErrStale) {
+			t.Fatalf("after %d steps: %v", steps, p.err)
+		}
+		if ended {
+			return
+		}
+	}
+}
+
+func TestRevealRefused(t *testing.T) {
+	fallback := *aBeacon
+	fallback.Fallback = spec.FallbackSecret
+	for name, test := range map[string]struct {
+		world  func(*testing.T) *world
+		beacon []byte
+		want   string // "": it is planned
+	}{
+		"too soon": {func(t *testing.T) *world {
+			w := newWorld(t)
+			w.drawKey = drawKeyOf(t, "k")
+			w.mustApply(aDraw(10, nil))
+			return w
+		}, nil, "takes entries until 2026-11-11T13:00:00Z"},
+		"no draw": {func(t *testing.T) *world { w := newWorld(t); w.mustApply(tickets(10)); return w }, nil, "is no draw"},
+		"no sale": {func(t *testing.T) *world { return newWorld(t) }, nil, "does not exist"},
+		"closed by hand": {func(t *testing.T) *world {
+			w := newWorld(t)
+			w.drawKey = drawKeyOf(t, "k")
+			w.mustApply(aDraw(10, nil))
+			w.mustPhase(pb.Phase_CLOSED)
+			return w
+		}, nil, ""},
+		"no value":                 {func(t *testing.T) *world { return newDraw(t, aBeacon) }, nil, "whose value was not given"},
+		"no value, and a fallback": {func(t *testing.T) *world { return newDraw(t, &fallback) }, nil, ""},
+		"a value of no beacon":     {func(t *testing.T) *world { return newDraw(t, nil) }, []byte{1}, "declares no beacon"},
+		"another value": {func(t *testing.T) *world {
+			w := newDraw(t, aBeacon)
+			if err := w.run(w.mustReveal([]byte{1})); err != nil {
+				t.Fatal(err)
+			}
+			return w
+		}, []byte{2}, "revealed already, with the beacon's value \"01\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := test.world(t)
+			plan, err := MakeReveal(w.actual(), test.beacon)
+			var no *Refusal
+			if test.want != "" {
+				if !errors.As(err, &no) || !strings.Contains(no.Reason, test.want) {
+					t.Fatalf("got %v, want %s", err, test.want)
+				}
+				return
+			}
+			if err == nil {
+				err = w.run(plan)
+			}
+			if err != nil || !w.actual().Sale.Ranked() {
+				t.Error(err)
+			}
+		})
+	}
+	w := newDraw(t, nil)
+	w.drawKey = drawKeyOf(t, "x")
+	if err := w.run(w.mustReveal(nil)); err == nil || !strings.Contains(err.Error(), "the key given is another") {
+		t.Errorf("with another key: %v", err)
+	}
+	if w.actual().Sale.Drawn() != nil || w.actual().Sale.EntriesClosed() == nil {
+		t.Error("with another key the entries are to be closed, and nothing is to be revealed")
+	}
+	w = newWorld(t)
+	if err := w.run(w.mustPlan(aDraw(10, nil))); err == nil || !strings.Contains(err.Error(), "give the key") {
+		t.Errorf("apply without a key: %v", err)
+	}
+	if w.actual().Sale.UID() != "" {
+		t.Error("apply without a key has begun the sale")
+	}
+}
+
+// What cannot change of a draw that is live.
+func TestADrawStaysAsItIs(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*spec.Sale)
+		closed bool
+		want   string // "": it may
+	}{
+		"no draw any more":  {func(s *spec.Sale) { s.Draw, s.Queue = nil, nil }, false, "it cannot become a draw, or cease to be one"},
+		"other substitutes": {func(s *spec.Sale) { s.Draw.Substitutes++ }, false, "cannot go from 5 to 6"},
+		"another round": {func(s *spec.Sale) {
+			s.Draw.Beacon = &spec.Beacon{Name: "drand", Round: "8", Fallback: spec.FallbackNone}
+		}, false, "the beacon of its draw cannot change"},
+		"no beacon":               {func(s *spec.Sale) { s.Draw.Beacon = nil }, false, "the beacon of its draw cannot change"},
+		"another key":             {func(s *spec.Sale) { s.Draw.KeyEnv = "OTHER" }, false, ""},
+		"a later end":             {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(time.Hour) }, false, ""},
+		"a later end, too late":   {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(time.Hour) }, true, "its closesAt cannot change"},
+		"a lower stock":           {func(s *spec.Sale) { s.Stock = 9 }, false, ""},
+		"a lower stock, too late": {func(s *spec.Sale) { s.Stock = 9 }, true, "the stock cannot be lowered by 1"},
+		"a higher stock":          {func(s *spec.Sale) { s.Stock = 11 }, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.drawKey = drawKeyOf(t, "k")
+			w.mustApply(aDraw(10, aBeacon))
+			if test.closed {
+				w.pass(time.Hour)
+			}
+			next := aDraw(10, aBeacon)
+			test.change(&next)
+			_, err := Make(next, w.actual())
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
