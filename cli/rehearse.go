@@ -29,8 +29,10 @@ func (p *program) rehearseCommand() *urfave.Command {
 		Name: "rehearse", Category: groupLook, Usage: "run a throwaway copy of a sale against a crowd",
 		Description: "Makes a copy under another name on the same backend, open at once, and serves it here.\n" +
 			"A burst of buyers wants it, some of them twice, some too much. Where claims are paid,\n" +
-			"buyers pay, give up, pay late or twice, under terms of seconds. Where rules decide and users\n" +
-			"are in a file, buyers have their names. Then the ledger is audited and the copy removed. Exits with 3 if the audit or a buyer finds anything.",
+			"buyers pay, give up, pay late or twice, under terms of seconds. A draw is closed once they\n" +
+			"have entered, and revealed with a secret, and a value of its beacon, that are made for the\n" +
+			"copy. Where rules decide and users are in a file, buyers have their names. Then the ledger\n" +
+			"is audited and the copy removed. Exits with 3 if the audit or a buyer finds anything.",
 		Flags: []urfave.Flag{
 			fileFlag(),
 			valueFlag("users", "send `N` buyers (default: 20 a unit, at least 1,000, at most 100,000)"),
@@ -82,6 +84,10 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		c.sale.Payment = &short
 	}
 
+	drawn, err := c.drawCopy()
+	if err != nil {
+		return nil, nil, err
+	}
 	leftOut := withoutRules(&c.sale)
 	c.sale.Units = nil // made-up buyers are not given what is real
 	users := o.users
@@ -107,7 +113,8 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	err = c.serve(ctx, func(url, admin string) error {
 		crowd := rehearse.Config{
 			URL: url, Admin: admin, Sale: c.sale.Name, Users: users, Concurrency: concurrency, Seed: o.seed,
-			PerUserLimit: sale.PerUserLimit, Partial: sale.Partial, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment, Progress: p.bar(),
+			PerUserLimit: sale.PerUserLimit, Partial: sale.Partial, Stock: sale.Stock, RedPacket: sale.RedPacket, Payment: c.sale.Payment,
+			Draw: drawn.drawing(), Progress: p.bar(),
 		}
 		if decided != nil {
 			crowd.Names, crowd.Refused = decided.names, decided.refused
@@ -121,8 +128,8 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		}
 		// Beside the server, as an auditor would.
 		audit, err = ledger.NewAudit(ctx, store.Logs, c.sale.Name)
-		if err == nil && report.Payment != nil {
-			err = c.compare(ctx, report, audit, sale)
+		if err == nil && (report.Payment != nil || drawn != nil) {
+			err = c.compare(ctx, report, audit, sale, drawn)
 		}
 		return err
 	})
@@ -137,8 +144,8 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 }
 
 // compare holds what buyers were told against the ledger, claim by claim.
-func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *ledger.Audit, declared spec.Sale) error {
-	_, shards, err := foldAll(ctx, c.store.Logs, c.sale.Name)
+func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *ledger.Audit, declared spec.Sale, drawn *copiedDraw) error {
+	log, shards, err := foldAll(ctx, c.store.Logs, c.sale.Name)
 	if err != nil {
 		return err
 	}
@@ -152,7 +159,18 @@ func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *ledger.
 			})
 		}
 	}
-	r.Compare(books)
+	if drawn != nil {
+		verified, err := drawn.verify(ctx, log.UID(), shards)
+		if err != nil {
+			return err
+		}
+		r.CompareDraw(books, verified)
+	} else {
+		r.Compare(books)
+	}
+	if r.Payment == nil {
+		return nil
+	}
 	r.Payment.HoldTimes = audit.HoldTimes
 	if *c.sale.Payment != *declared.Payment {
 		terms := rehearse.NewTerms(*declared.Payment)

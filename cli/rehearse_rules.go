@@ -31,7 +31,7 @@ func withoutRules(sale *spec.Sale) (why string) {
 		why = usersUnlisted
 	}
 	sale.Rules, sale.Variables, sale.Users, sale.History = nil, nil, nil, nil
-	if sale.Queue != nil {
+	if sale.Queue != nil && sale.Draw == nil {
 		sale.Queue = &spec.Queue{Order: spec.OrderArrival, Depth: sale.Queue.Depth}
 	}
 	return why

@@ -145,3 +145,15 @@ func TestRehearsalNames(t *testing.T) {
 		t.Error("two rehearsals have one name")
 	}
 }
+
+// Without its rules a draw is still a draw.
+func TestDrawWithoutRules(t *testing.T) {
+	sale := spec.Sale{
+		Name: "trainers", Queue: &spec.Queue{Order: spec.OrderDraw, Depth: 7}, Draw: &spec.Draw{},
+		Users: &spec.Users{Table: new(spec.UsersTable)},
+	}
+	withoutRules(&sale)
+	if sale.Users != nil || sale.Queue == nil || sale.Queue.Order != spec.OrderDraw || sale.Queue.Depth != 7 {
+		t.Errorf("the copy has users %v and the queue %v", sale.Users, sale.Queue)
+	}
+}

@@ -39,6 +39,7 @@ type drive struct {
 	start  clock.Now
 
 	payers *payers // nil: claims are sold at once
+	drawn  *drawn  // of a draw, once its crowd has entered
 
 	next atomic.Int64 // the visit that the next free worker takes
 
@@ -86,29 +87,42 @@ func Drive(ctx context.Context, c Config) (*Report, error) {
 			return nil, err
 		}
 	}
-	workers := make([]*worker, min(c.Concurrency, len(d.visits)))
-	for i := range workers {
-		workers[i] = &worker{
-			drive:   d,
-			random:  rand.New(rand.NewPCG(c.Seed, uint64(i)+1)),
-			latency: newHistogram(),
-			records: make([]record, 0, d.total/len(workers)+1),
-		}
-		if err := workers[i].open(); err != nil {
-			return nil, err
-		}
+	workers, err := d.newWorkers(len(d.visits))
+	if err != nil {
+		return nil, err
 	}
 	if err := d.burst(ctx, workers); err != nil {
 		return nil, err
 	}
 	took := c.Clock().Mono - d.start.Mono
 	left := leftOver{}
-	if c.Payment != nil {
-		if left, err = d.sellAgain(ctx, workers); err != nil {
+	switch {
+	case c.Draw != nil:
+		err = d.draw(ctx, recordsOf(workers))
+	case c.Payment != nil:
+		left, err = d.sellAgain(ctx, workers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return report(d, workers, took, left), nil
+}
+
+// newWorkers makes as many workers as there may be, and no more than there is work.
+func (d *drive) newWorkers(work int) ([]*worker, error) {
+	workers := make([]*worker, min(d.Concurrency, work))
+	for i := range workers {
+		workers[i] = &worker{
+			drive:   d,
+			random:  rand.New(rand.NewPCG(d.Seed, uint64(i)+1)),
+			latency: newHistogram(),
+			records: make([]record, 0, work/len(workers)+1),
+		}
+		if err := workers[i].open(); err != nil {
 			return nil, err
 		}
 	}
-	return report(d, workers, took, left), nil
+	return workers, nil
 }
 
 // burst lets all visits in, and returns when each has its answers and each story is over.
@@ -176,9 +190,14 @@ func (w *worker) ask(ctx context.Context, k click) (record, error) {
 	w.began = w.Clock()
 	a, err := w.client.Claim(ctx, api.Request{User: k.user, Key: k.key, Quantity: k.quantity})
 	r := record{click: k, reply: reply{status: a.Status, Claim: a.Claim}, began: w.began, ended: w.ended}
-	if r.Outcome = a.Outcome; r.Outcome == api.NotEligible {
+	switch r.Outcome = a.Outcome; {
+	case r.Outcome == api.NotEligible:
 		problem := a.Problem()
 		r.rule = problem.Rule
+	case ended(r.Outcome) || r.Outcome == api.NotDrawn: // of a claim that was accepted
+		if problem := a.Problem(); len(problem.Claims) == 1 {
+			r.Claim, r.Outcome = problem.Claims[0], a.Outcome
+		}
 	}
 	var unexpected *api.UnexpectedError
 	switch {

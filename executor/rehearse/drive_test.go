@@ -136,7 +136,7 @@ func TestBrokenShops(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 			io.WriteString(w, "<html>")
 			return true
-		}}, `was answered 201 with claim ""`},
+		}}, `was answered 201 http_201 with claim ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.shop.stock, c.shop.limit = 100, 1

@@ -28,6 +28,10 @@ type judge struct {
 	soldOut *record             // one who was told so
 	money   int64               // that buyers were told of, in minor units
 
+	// Of a draw.
+	entered  map[string]*record // the first entry, by user
+	entrants []*entrant         // by key
+
 	// Of claims that were held.
 	plays  []*play
 	byID   map[string]*play
@@ -45,11 +49,16 @@ type accepts struct {
 // judged is the verdict of a rehearsal: what was sold, and every broken promise
 // in words.
 func judged(c Config, records []record, plays []*play) (found *judge) {
+	return judgedDraw(c, records, plays, nil)
+}
+
+// judgedDraw is judged for a draw; nil: the sale is none.
+func judgedDraw(c Config, records []record, plays []*play, w *drawn) (found *judge) {
 	j := &judge{
 		c:      c,
 		owners: map[int64]*record{}, claims: map[string]*record{},
 		keys: map[string]*accepts{}, units: map[string]int64{},
-		plays: plays, byID: map[string]*play{},
+		plays: plays, byID: map[string]*play{}, entered: map[string]*record{},
 	}
 	// In order of arrival, so that "first" is, and messages are the same for
 	// the same answers.
@@ -74,6 +83,9 @@ func judged(c Config, records []record, plays []*play) (found *judge) {
 			j.refuse(&records[i])
 		}
 	}
+	if w != nil {
+		j.drawn(w, records)
+	}
 	j.wholeSale(records)
 	return j
 }
@@ -84,8 +96,8 @@ func (j *judge) violated(format string, args ...any) {
 
 func (j *judge) accept(r *record) {
 	if r.ID == "" || r.User != r.user || r.Sale != j.c.Sale || !j.asMany(r) {
-		j.violated("%s asked for %s and was answered %d with claim %q of user %q in sale %q and %s",
-			r.key, spec.Count(r.quantity, "unit"), r.status, r.ID, r.User, r.Sale, spec.Count(len(r.Units), "unit"))
+		j.violated("%s asked for %s and was answered %d %s with claim %q of user %q in sale %q and %s",
+			r.key, spec.Count(r.quantity, "unit"), r.status, r.Outcome, r.ID, r.User, r.Sale, spec.Count(len(r.Units), "unit"))
 		return
 	}
 	key := j.keys[r.key]
@@ -114,7 +126,11 @@ func (j *judge) accept(r *record) {
 	} else if other.key != r.key {
 		j.violated("claim %s was given to %s and to %s", r.ID, other.key, r.key)
 	}
-	if j.c.Payment != nil {
+	switch {
+	case j.c.Draw != nil:
+		j.enter(r)
+		return
+	case j.c.Payment != nil:
 		j.hold(r)
 		return
 	}
@@ -134,9 +150,12 @@ func (j *judge) accept(r *record) {
 }
 
 // asMany says whether a claim was given as many units as it asked for or, where the sale
-// has partial, was given some of them and told so.
+// has partial, was given some of them and told so. An entry of a draw is given none.
 func (j *judge) asMany(r *record) bool {
 	given := int64(len(r.Units))
+	if j.c.Draw != nil {
+		return given == 0 && r.Outcome == api.Entered
+	}
 	return given == r.quantity && r.Asked == 0 || j.c.Partial && given > 0 && given < r.quantity && r.Asked == r.quantity
 }
 

@@ -4,8 +4,9 @@
 // It is a buyer and no more: it knows a sale by its HTTP answers alone, and
 // judges them by what a buyer could complain of (judge.go). Where claims are held
 // until they are paid, it pays some and not others (payer.go), and follows each hold by
-// what its buyer was told (holds.go). What the ledger says is for an audit to find out;
-// Report.Compare takes it claim by claim. The load only ever goes to this machine.
+// what its buyer was told (holds.go). Of a draw it hears what came of its entries
+// (draw.go). What the ledger says is for an audit to find out;
+// Report.Compare and Report.CompareDraw take it claim by claim. The load only ever goes to this machine.
 package rehearse
 
 import (
@@ -68,6 +69,10 @@ type Config struct {
 	// Payment is how claims are paid, nil if they are sold at once. Buyers then pay, or
 	// do not: see stories.
 	Payment *spec.Payment
+
+	// Draw is how the sale is closed and drawn once the crowd has entered, nil if it is no
+	// draw. PerUserLimit is 1 then.
+	Draw *Drawing
 
 	// Admin is the server's admin address, where sold claims are refunded; on this
 	// machine. Required with Payment.

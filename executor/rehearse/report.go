@@ -37,6 +37,7 @@ type Report struct {
 	Payment   *Payment       `json:"payment,omitempty"` // what became of holds; nil: claims are sold at once
 
 	Rules *Rules `json:"rules,omitempty"` // nil: the sale has none
+	Draw  *Draw  `json:"draw,omitempty"`  // nil: the sale is no draw; else requests, outcomes, times and latency are those of entering
 
 	DurationSeconds     float64 `json:"durationSeconds"`
 	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests with their final answer; with Payment, most of the time is that of holds
@@ -107,12 +108,16 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		P999: milliseconds(latency.ValueAtPercentile(99.9)),
 		Max:  milliseconds(latency.Max()),
 	}
-	found := judged(d.Config, records, d.plays)
+	found := judgedDraw(d.Config, records, d.plays, d.drawn)
 	r.UnitsSold = int64(len(found.owners))
 	if d.Payment != nil {
 		found.leftOver(records, left)
 		r.Retries += int(d.payers.resent.Load())
 		r.Payment = paid(d.Config, found)
+	}
+	if d.Draw != nil {
+		r.Draw = d.drawn.report(records, took)
+		r.Retries += d.drawn.retries()
 	}
 	if d.Refused != nil {
 		r.Rules = ruled(d.Config, records)

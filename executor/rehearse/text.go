@@ -16,7 +16,7 @@ import (
 // reading is the order in which people want to see outcomes; others follow by
 // their names.
 var reading = []string{
-	string(api.Sold), string(api.Held), string(api.Replayed),
+	string(api.Sold), string(api.Held), string(api.Entered), string(api.Replayed),
 	string(api.LimitReached), string(api.SoldOut), string(api.NoneNow),
 }
 
@@ -42,13 +42,16 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Retries > 0 {
 		row("sent again", "%s", spec.Grouped(int64(r.Retries)))
 	}
-	if r.Payment == nil {
+	if r.Payment == nil || r.Draw != nil {
 		row("throughput", "%s/s over %.2f s", spec.Grouped(int64(r.ThroughputPerSecond)), r.DurationSeconds)
 	} else {
 		row("took", "%.2f s, most of it until holds were over", r.DurationSeconds)
 	}
 	l := r.LatencyMs
 	row("latency", "p50 %s, p99 %s, p99.9 %s, max %s", ms(l.P50), ms(l.P99), ms(l.P999), ms(l.Max))
+	if r.Draw != nil {
+		r.Draw.writeText(rows)
+	}
 	if r.Payment != nil {
 		r.Payment.writeText(rows)
 	}

@@ -1,0 +1,221 @@
+package rehearse
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"salectl/api"
+	"salectl/draw"
+	"salectl/spec"
+)
+
+// How the judge follows a draw. Entries are accepted as claims are, but for their units
+// (accept). What buyers were told after the draw is held against that here, and against the
+// ledger in CompareDraw.
+
+// enter takes in an entry. A user may have one.
+func (j *judge) enter(r *record) {
+	first := j.entered[r.user]
+	if first == nil {
+		j.entered[r.user] = r
+		j.units[r.user]++
+	} else {
+		j.violated("%s has two entries: claim %s and claim %s", r.user, first.ID, r.ID)
+	}
+}
+
+// drawn checks what buyers were told after the draw. The plays of awards are followed.
+func (j *judge) drawn(w *drawn, records []record) {
+	for i := range records {
+		r := &records[i]
+		if !r.accepted() && !r.later() && r.Outcome != api.LimitReached && r.Outcome != api.NotEligible {
+			j.violated("%s wanted to enter while the draw took entries, and was told %d %s", r.key, r.status, r.Outcome)
+		}
+	}
+	j.entrants = slices.SortedFunc(slices.Values(w.entrants), func(a, b *entrant) int { return cmp.Compare(a.key, b.key) })
+	for _, e := range j.entrants {
+		j.follows(e)
+	}
+	j.allTold(w)
+}
+
+// follows checks what one buyer was told, answer by answer.
+func (j *judge) follows(e *entrant) {
+	key, was := j.keys[e.key], new(record)
+	was.Outcome = api.Entered
+	for i := range e.told {
+		r := &e.told[i]
+		switch {
+		case r.later():
+			continue // another answer tells it
+		case key == nil:
+			if !j.unresolved && (r.Outcome.Accepted() || ended(r.Outcome)) {
+				j.violated("%s was told %s after the draw, and never that it had entered", e.key, r.Outcome)
+			}
+			continue
+		case r.ID != "" && (r.ID != key.first.ID || r.User != e.user):
+			j.violated("%s has entered as claim %s, and was told after the draw of claim %s of %s", e.key, key.first.ID, r.ID, r.User)
+			continue
+		case !j.mayFollow(was, r):
+			j.violated("%s, which is claim %s, was told %s, and then %d %s", e.key, key.first.ID, toldText(was), r.status, toldText(r))
+			return // one violation is enough
+		}
+		if r.Outcome == api.Sold && was.Outcome == api.Entered {
+			j.won(r)
+		}
+		was = r
+	}
+}
+
+// toldText is what an entry was told: its outcome, and its units where it has some.
+func toldText(r *record) string {
+	if len(r.Units) == 0 {
+		return string(r.Outcome)
+	}
+	return fmt.Sprintf("%s with units %v", r.Outcome, r.Units)
+}
+
+// mayFollow says whether an entry that was told one thing may be told another one later.
+func (j *judge) mayFollow(was, r *record) bool {
+	v := j.byID[r.ID]
+	switch was.Outcome {
+	case api.Entered:
+		switch {
+		case r.Outcome == api.Entered || r.Outcome == api.NotDrawn:
+			return true
+		case j.c.Payment == nil:
+			return r.Outcome == api.Sold && len(r.Units) == 1
+		case r.Outcome == api.Expired: // the buyer has asked too late
+			return v != nil && !r.ended.Wall.Before(v.claim.HeldUntil.Add(j.c.Payment.Grace))
+		}
+		return r.Outcome == api.Held && len(r.Units) == 1
+	case api.Held: // its story is over
+		return v != nil && (v.state == api.Unknown || r.Outcome == v.ending() && (r.Outcome != api.Sold || slices.Equal(r.Units, v.units)))
+	case api.Sold:
+		return r.Outcome == was.Outcome && slices.Equal(r.Units, was.Units)
+	}
+	return r.Outcome == was.Outcome
+}
+
+// ending is what a claim comes to that is asked nothing more.
+func (v *play) ending() api.Outcome {
+	if v.state == api.Held { // nobody has paid, and its release is past
+		return api.Expired
+	}
+	return v.state
+}
+
+// won takes in a unit that was sold by the draw.
+func (j *judge) won(r *record) {
+	unit := r.Units[0]
+	if other := j.owners[unit]; other != nil {
+		j.violated("unit %d was sold twice: to %s in claim %s and to %s in claim %s", unit, other.key, other.ID, r.key, r.ID)
+		return
+	}
+	j.owners[unit] = r
+}
+
+// allTold checks that as many were told of an award as there are to be, and that no more
+// may still hope than there are ranks.
+func (j *judge) allTold(w *drawn) {
+	told := w.awards()
+	if w.missing {
+		j.violated("%s told of an award, and nothing more happened: the server says that %s sold and %s held",
+			were(told), are(w.sale.Sold), are(w.sale.Held))
+		return
+	}
+	waiting := 0
+	for _, e := range w.entrants {
+		if last := e.last(); last != nil && last.Outcome == api.Entered {
+			waiting++
+		}
+	}
+	if left := len(w.ranks) - told; waiting != left && !j.unresolved {
+		j.violated("%s told that they may still win, and the ranks left are %d", were(waiting), left)
+	}
+}
+
+// were writes how many buyers something was told.
+func were(buyers int) string {
+	if buyers == 1 {
+		return "1 buyer was"
+	}
+	return spec.Grouped(buyers) + " buyers were"
+}
+
+// CompareDraw holds what buyers of a draw were told against the books, and adds what is
+// wrong to the report:
+//
+//   - the books have every entry that was told of, with its user, and no other; and none of
+//     a user who has one already;
+//   - the books have an award for each that a buyer was told of, and for no other;
+//   - what was awarded is as Compare wants it, where it is held until it is paid;
+//   - whoever works the draw out again from the ledger finds it right, and nothing is still
+//     to be awarded.
+func (r *Report) CompareDraw(books []Booked, verified *draw.Report) {
+	j := r.found
+	has := make(map[string]*Booked, len(books))
+	users := make(map[string]string, len(books))
+	var won []Booked
+	for i := range books {
+		b := &books[i]
+		has[b.ID] = b
+		if j.claims[b.ID] == nil && !j.unresolved {
+			j.violated("the ledger has claim %s of %s, and nobody was told that it had entered", b.ID, b.User)
+		}
+		if other := users[b.User]; other != "" {
+			j.violated("the ledger has two entries of %s: claim %s and claim %s", b.User, other, b.ID)
+		}
+		users[b.User] = b.ID
+		if awarded(b.State) {
+			won = append(won, *b)
+		}
+	}
+	for _, e := range j.entrants {
+		if e.claim != "" {
+			j.drawBooked(e, has[e.claim])
+		}
+	}
+	j.verified(verified, len(won))
+	if j.c.Payment != nil {
+		r.Compare(won)
+	}
+	r.tell()
+}
+
+// drawBooked holds one entry against the books.
+func (j *judge) drawBooked(e *entrant, b *Booked) {
+	last := e.last()
+	if n := len(e.told); n > 0 && e.told[n-1].later() {
+		last = nil // it may have changed since
+	}
+	switch {
+	case b == nil:
+		j.violated("%s has entered as claim %s, and the ledger does not have it", e.key, e.claim)
+	case b.User != e.user:
+		j.violated("claim %s is the entry of %s, and in the ledger it is of %s", b.ID, e.user, b.User)
+	case last == nil:
+	case awarded(b.State) != (e.won() != nil):
+		j.violated("%s, which is claim %s, was told %s, and in the ledger it is %s", e.key, b.ID, last.Outcome, b.State)
+	case j.c.Payment == nil && last.Outcome == api.Sold && !slices.Equal(last.Units, b.Units):
+		j.violated("%s, which is claim %s, was told that it has the units %v, and in the ledger it has %v", e.key, b.ID, last.Units, b.Units)
+	}
+}
+
+// verified takes in what the draw is found to be that is worked out again.
+func (j *judge) verified(v *draw.Report, won int) {
+	for _, problem := range v.Problems {
+		j.violated("the draw: %s", problem)
+	}
+	switch {
+	case !v.OK && len(v.Problems) == 0:
+		j.violated("the draw: it is not as it was published")
+	case !v.Revealed:
+		j.violated("the draw: it is not revealed")
+	case v.Waiting > 0:
+		j.violated("the draw: %s still to be awarded", are(v.Waiting))
+	case v.Awarded != int64(won):
+		j.violated("the draw: %d entries are awarded a unit, and in the ledger %d are", v.Awarded, won)
+	}
+}

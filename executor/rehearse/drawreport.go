@@ -1,0 +1,113 @@
+package rehearse
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"salectl/api"
+	"salectl/spec"
+)
+
+// Draw is how the crowd entered a draw, and what came of it. All counts are of what buyers
+// were told.
+type Draw struct {
+	Entries       int     `json:"entries"`
+	Users         int     `json:"users"`         // who have an entry
+	SecondEntries int     `json:"secondEntries"` // requests that were refused, as the user has an entry
+	SameAnswer    int     `json:"sameAnswer"`    // requests that were sent again, and told of the entry that they are
+	EnterSeconds  float64 `json:"enterSeconds"`  // from the first request until the last was answered
+
+	RevealSeconds float64 `json:"revealSeconds"` // to publish entries, secret and ranks
+	// From the end of the reveal until the last of the first winners, and the last of the
+	// substitutes, was told. The latter have to wait for awards that come to nothing.
+	WinnersToldSeconds     float64 `json:"winnersToldSeconds"`
+	SubstitutesToldSeconds float64 `json:"substitutesToldSeconds,omitempty"`
+
+	Ranks       int `json:"ranks"`       // that were published
+	Winners     int `json:"winners"`     // who were awarded a unit of the stock
+	Substitutes int `json:"substitutes"` // who were awarded one that came back
+	Lapsed      int `json:"lapsed"`      // awards that came to nothing
+
+	// Told counts entries by what their buyers were told last: entered, they may still win.
+	Told map[string]int `json:"told"`
+}
+
+// report puts together what became of the entries.
+func (w *drawn) report(records []record, took time.Duration) *Draw {
+	r := &Draw{
+		EnterSeconds: round(took.Seconds()), RevealSeconds: round(w.reveal.Seconds()),
+		Ranks: len(w.ranks), Told: map[string]int{},
+	}
+	for i := range records {
+		switch one := &records[i]; {
+		case one.label() == string(api.Replayed):
+			r.SameAnswer++
+		case one.Outcome == api.LimitReached && one.quantity == 1:
+			r.SecondEntries++
+		}
+	}
+	users, stock := map[string]bool{}, int(min(w.Stock, int64(len(w.ranks))))
+	for _, e := range w.entrants {
+		if e.claim == "" {
+			continue
+		}
+		r.Entries++
+		users[e.user] = true
+		last := e.last()
+		if last == nil {
+			r.Told[string(api.Unknown)]++
+			continue
+		}
+		r.Told[string(last.Outcome)]++
+		if ended(last.Outcome) {
+			r.Lapsed++
+		}
+		if won := e.won(); won != nil {
+			at := round((won.ended.Mono - w.revealed.Mono).Seconds())
+			if e.place < stock {
+				r.Winners++
+				r.WinnersToldSeconds = max(r.WinnersToldSeconds, at)
+			} else {
+				r.Substitutes++
+				r.SubstitutesToldSeconds = max(r.SubstitutesToldSeconds, at)
+			}
+		}
+	}
+	r.Users = len(users)
+	return r
+}
+
+// retries is how often a request was sent again after the draw.
+func (w *drawn) retries() (n int) {
+	for _, one := range w.workers {
+		n += one.retries
+	}
+	return n
+}
+
+// writeText adds the rows for people.
+func (r *Draw) writeText(rows *tabwriter.Writer) {
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(rows, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	n := func(n int) string { return spec.Grouped(int64(n)) }
+	row("entries", "%s of %s, in %.2f s; %s refused for a second one, %s sent again and told the same",
+		n(r.Entries), spec.Count(r.Users, "user"), r.EnterSeconds, n(r.SecondEntries), n(r.SameAnswer))
+	row("reveal", "took %.2f s; %s", r.RevealSeconds, spec.Count(r.Ranks, "rank"))
+	row("winners", "%s, the last told %.2f s after the reveal", n(r.Winners), r.WinnersToldSeconds)
+	if r.Substitutes > 0 {
+		row("substitutes", "%s followed, the last told %.2f s after the reveal; %s came to nothing",
+			n(r.Substitutes), r.SubstitutesToldSeconds, spec.Count(r.Lapsed, "award"))
+	} else {
+		row("substitutes", "none followed; %s came to nothing", spec.Count(r.Lapsed, "award"))
+	}
+	var told []string
+	for _, name := range slices.SortedFunc(maps.Keys(r.Told), byReading) {
+		told = append(told, fmt.Sprintf("%s %s", n(r.Told[name]), name))
+	}
+	row("told at last", "%s", strings.Join(told, ", "))
+}
