@@ -19,6 +19,9 @@ type client struct {
 	made  int  // requests minted
 	last  want // that it asked for, to be asked for again
 	payer      // of what it is given
+
+	awaited map[string]bool           // keys of entries that it asks about
+	taken   map[executor.ClaimID]bool // units of entries that it has heard of
 }
 
 // want is one thing that a client wants. It may ask for it several times.
@@ -168,6 +171,12 @@ func (c *client) askOf(e *server, x want, then func(a executor.Answer, heard boo
 				c.w.operators.soldOut()
 			case api.Held:
 				c.decide(a.Claim)
+				c.won(a.Claim)
+			case api.Entered:
+				c.settleEntry(a.Claim)
+				c.await(x)
+			case api.Sold:
+				c.won(a.Claim)
 			}
 		} else {
 			c.w.hit("claim without answer")
@@ -303,6 +312,10 @@ func (c *client) finishNow() {
 		// One that was read long ago may be said not to exist.
 		if o == api.SoldOut || o == api.Closed && (c.w.operators.closing || c.w.operators.over()) || o == api.NoSuchSale && c.w.operators.ending {
 			c.w.rest()
+			return
+		}
+		if c.w.scenario.drawn != nil { // anybody may enter
+			c.w.after(c.between(500*time.Millisecond, 2*time.Second), c.finishNow)
 			return
 		}
 		c.finishNow()

@@ -101,15 +101,21 @@ func (w *world) onceSettled(then func()) {
 // place of those that refunds have taken out of the sale, all is done once more after it.
 func (w *world) rest() {
 	w.resting++
-	if w.resting < len(w.clients) {
-		return
+	if w.resting == len(w.clients) {
+		w.onceDrawn(w.allRest)
 	}
+}
+
+// allRest is what follows when all clients were refused for good.
+func (w *world) allRest() {
 	w.demanded = w.now > max(w.latest, w.latestPay) && w.operators.running == 0
 	switch {
 	case w.scenario.destroyed && !w.operators.ending:
 		w.operators.insist(command{kind: destroy}, w.end)
 	case w.demanded && w.operators.ending:
 		w.end()
+	case w.demanded && w.scenario.drawn != nil:
+		w.after(lastAwards, w.goDown)
 	case w.demanded:
 		w.after(lastMoves, w.goDown)
 	default:
@@ -120,6 +126,9 @@ func (w *world) rest() {
 // lastMoves is how long a world goes on when nobody wants anything any more: a shard that
 // was taken over late sends again what it had sent to others.
 const lastMoves = 2 * time.Second
+
+// lastAwards is lastMoves of a draw: holds that nobody pays lapse, and others get their units.
+const lastAwards = 40 * time.Second
 
 // onceMore has all settled once more, when no command runs. What settles until then lets
 // no client go on: refused while the next settling runs, the clients would ask for yet

@@ -69,6 +69,7 @@ func (o *operators) sale(stock int64) spec.Sale {
 	s.ruled.declare(&declared)
 	s.partial.declare(&declared)
 	s.choice.declare(&declared)
+	s.drawn.declare(&declared)
 	if s.lists != nil {
 		s.lists.declare(&declared, o.w.listNames)
 	}
@@ -85,8 +86,9 @@ func (o *operators) plans(c command) func(*planner.Actual) (*planner.Plan, error
 	switch c.kind {
 	case apply:
 		o.most = max(o.most, c.stock)
-		desired := o.sale(c.stock)
 		return func(a *planner.Actual) (*planner.Plan, error) {
+			o.keepClose(a)
+			desired := o.sale(c.stock)
 			source, err := units.ForSale(desired, nil)
 			if err != nil {
 				return nil, err
@@ -98,6 +100,8 @@ func (o *operators) plans(c command) func(*planner.Actual) (*planner.Plan, error
 		return phase(pb.Phase_PAUSED)
 	case resume:
 		return phase(pb.Phase_OPEN)
+	case reveal:
+		return o.reveals()
 	case closes:
 		o.closing = true
 		return phase(pb.Phase_CLOSED)
@@ -147,7 +151,7 @@ func (o *operators) run(c command, then func()) {
 	}
 	m := newCommandMachine(o, o.plans(c), planner.Terms{
 		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: writer, Rand: o.random, Who: "operator@world",
-		Sizes: o.w.scenario.sizes,
+		Sizes: o.w.scenario.sizes, DrawKey: drawKey,
 	})
 	p.ended = func() {
 		defer o.stopped(c)
@@ -256,7 +260,10 @@ func (o *operators) beginAgain(then func()) (begun bool) {
 	o.number++
 	o.known = o.w.now + 10*time.Second
 	o.closing, o.ending, o.most = false, false, 0
-	if o.w.calm {
+	switch {
+	case o.w.scenario.drawn != nil:
+		o.hours = hours{closes: o.w.now + 20*time.Second}
+	case o.w.calm:
 		o.hours = hours{} // those of the run before are over
 	}
 	o.w.hit("second run begun")

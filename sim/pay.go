@@ -40,7 +40,7 @@ type payer struct {
 
 // decide decides what becomes of a claim that was just held.
 func (p *payer) decide(claim executor.Claim) {
-	if p.c.w.calm { // all is to be sold
+	if p.c.w.calm && p.c.w.scenario.drawn == nil { // all is to be sold
 		p.settle(api.Confirm, claim, p.pay(), 1000, func(api.Outcome) {})
 		return
 	}

@@ -34,6 +34,7 @@ const (
 	forPeers
 	forWork
 	forChoice
+	forDraws
 )
 
 // random is one stream.

@@ -25,6 +25,7 @@ var rare = map[string]float64{
 	"sealed": 8, "destroyed": 8,
 	"append rebuild": 10, "grab": 3, "list run id": 5, "list stop": 10, "list put": 10, "list start": 10, "list take": 20, "list add": 20,
 	"drain": 20, "forget list": 3,
+	"append entries": 3, "entries_closed": 8, "drawn": 8, "ranked": 30,
 }
 
 var crashPlaces = []string{beforeSending, afterSending, beforeTaking}

@@ -32,6 +32,7 @@ type scenario struct {
 	ruled     *ruled        // nil: everybody may claim
 	partial   *partial      // nil: a claim gets all it asks for or nothing
 	choice    *choice       // nil: nobody chooses units
+	drawn     *drawn        // nil: claims get units while there are any
 	timetable *timetable    // nil: the sale is open whenever it is not closed
 }
 

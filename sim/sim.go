@@ -40,7 +40,7 @@ type world struct {
 	doubtful  map[string][]*ambush // and doubts
 	operators *operators
 	clients   []*client
-	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, choice, peers, work random }
+	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, choice, draws, peers, work random }
 
 	ahead      time.Duration       // that the clocks of new processes are
 	calm       bool                // the faults have stopped
@@ -116,6 +116,8 @@ func newWorld(o Options) *world {
 	w.random.parts = o.random(forParts, 0)
 	w.scenario.drawChoice(o.random(forChoice, unchosen))
 	w.random.choice = o.random(forChoice, 0)
+	w.scenario.drawDraw(o.random(forDraws, undrawn), o.Until)
+	w.random.draws = o.random(forDraws, 0)
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)
@@ -161,6 +163,7 @@ func (w *world) live() {
 	w.operators.scheduleHours()
 	w.operators.scheduleRules()
 	w.operators.schedulePartial()
+	w.operators.scheduleReveals()
 	w.operators.schedule()
 	w.schedule()
 	w.scheduleClocks()

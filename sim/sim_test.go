@@ -62,6 +62,8 @@ func TestWorldsThatFailed(t *testing.T) {
 		"a vote of long ago was taken for a hand-over that failed":            41017384,
 		"a refund that came late was taken for a unit that was held back":     52002588,
 		"a grab that the ledger had was taken for one given again":            61011522,
+		"what units were stayed when a read of it lagged in a destroy":        92000024,
+		"a shard that was just given was to go elsewhere, and nobody had it":  2938,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}
