@@ -77,10 +77,10 @@ func (w *world) result() *Result {
 	switch {
 	case !w.over:
 		r.Broken = []string{"rest"}
-		r.Err = fmt.Errorf("no rest %v after the faults: %s", patience, w.whoWaits())
+		r.Err = fmt.Errorf("no rest %v after the faults: %s", w.patience(), w.whoWaits())
 	case len(w.queue) > 0:
 		r.Broken = []string{"rest"}
-		r.Err = fmt.Errorf("all is done, and %v after the faults something goes on", patience)
+		r.Err = fmt.Errorf("all is done, and %v after the faults something goes on", w.patience())
 	}
 	return r
 }

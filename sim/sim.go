@@ -152,8 +152,14 @@ func newWorld(o Options) *world {
 	return w
 }
 
-// patience is how long after the faults a world may take to come to rest.
-const patience = 4 * time.Minute
+// patience is how long after the faults a world may take to come to rest. A draw takes longer:
+// for each run its entries, its reveal and its substitutes.
+func (w *world) patience() time.Duration {
+	if w.scenario.drawn != nil {
+		return 8 * time.Minute
+	}
+	return 4 * time.Minute
+}
 
 // live runs the world until nothing is left to happen.
 func (w *world) live() {
@@ -171,6 +177,6 @@ func (w *world) live() {
 		w.at(c.between(0, 2*time.Second), c.live)
 	}
 	w.at(w.Until, w.calmDown)
-	for w.step(w.Until + patience) {
+	for w.step(w.Until + w.patience()) {
 	}
 }
