@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -18,9 +19,9 @@ import (
 
 func (p *program) drawCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "draw", Category: groupSale, Usage: "reveal a draw, look at one, or verify one",
+		Name: "draw", Category: groupSale, Usage: "reveal a draw, look at one, verify one, or publish its entries",
 		Description: "Of a sale with queue: {order: draw}. Until the sale closes each claim is an entry.",
-		Subcommands: []*urfave.Command{p.drawStatusCommand(), p.drawRevealCommand(), p.drawVerifyCommand()},
+		Subcommands: []*urfave.Command{p.drawStatusCommand(), p.drawCloseCommand(), p.drawRevealCommand(), p.drawVerifyCommand(), p.drawPublishCommand()},
 		Action: func(c *urfave.Context) error {
 			if c.Args().Present() {
 				return unknownCommand(c, c.Command.Subcommands, c.Args().First())
@@ -78,11 +79,14 @@ func drawn(d *draw.Status) (lines []string) {
 	}
 	lines = append(lines, fmt.Sprintf("a draw of %s, with %s, committed to %v", count(d.Winners, "unit"), count(d.Substitutes, "substitute"), d.Commitment))
 	if b := d.Beacon; b != nil {
-		value := ""
-		if b.Value != "" {
-			value = ": " + b.Value
+		how := fmt.Sprintf("by round %s of %s", b.Round, b.Name)
+		switch {
+		case b.Value != "":
+			how += ": " + b.Value
+		case d.Revealed:
+			how = fmt.Sprintf("by the secret alone, since no value of round %s of %s was given", b.Round, b.Name)
 		}
-		lines = append(lines, fmt.Sprintf("by round %s of %s%s", b.Round, b.Name, value))
+		lines = append(lines, how)
 	}
 	if d.Root == nil {
 		return append(lines, fmt.Sprintf("%s so far", entries(d.Entries)))
@@ -94,7 +98,7 @@ func drawn(d *draw.Status) (lines []string) {
 	case d.Revealed:
 		lines = append(lines, fmt.Sprintf("revealed: %v; not all ranks are published: run 'salectl draw reveal' again", d.Link))
 	default:
-		lines = append(lines, "not revealed yet")
+		lines = append(lines, "not revealed yet: 'salectl draw reveal' does that")
 	}
 	return lines
 }
@@ -105,6 +109,39 @@ func entries(n int64) string {
 		return "1 entry"
 	}
 	return grouped(n) + " entries"
+}
+
+func (p *program) drawCloseCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "close", Usage: "publish the entries, before anything is revealed",
+		Description: "Once the sale has closed: 'draw status' shows the root of all entries from then on, for all\n" +
+			"to note before the value of the beacon is known. 'draw reveal' does it too, if nobody has.",
+		Flags:  []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
+		Action: action(parseSource, p.drawClose),
+	}
+}
+
+func (p *program) drawClose(ctx context.Context, o source) error {
+	return p.forEach(ctx, o, func(ctx context.Context, sale spec.Sale) error {
+		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+			plan, err := planner.MakeCloseDraw(actual)
+			if err != nil {
+				return err
+			}
+			return p.carryOut(ctx, cfg, sale, plan, pick[applyView](o.json, (*closeHuman)(p), (*applyJSON)(p)))
+		})
+	})
+}
+
+type closeHuman program
+
+func (v *closeHuman) Unchanged(plan *planner.Plan) {
+	fmt.Fprintf(v.out, "No changes. The entries of %s are published: 'salectl draw status' shows their root.\n", plan.Sale)
+}
+
+func (v *closeHuman) Applied(sale spec.Sale, _ *planner.Plan, r *planner.Result) {
+	fmt.Fprintf(v.out, "The entries of %s are published: 'salectl draw status' shows their root, to be noted by all.\n", sale.Name)
+	(*program)(v).warn(r.Warnings)
 }
 
 // revealOptions is the command line of draw reveal.
@@ -152,15 +189,14 @@ func (f *flags) hex(name string) []byte {
 func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
 		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
-			if err := o.fits(sale, actual); err != nil {
-				return err
-			}
-			plan, err := planner.MakeReveal(actual, o.beacon)
+			plan, err := planner.MakeReveal(actual, o.beacon, o.fallback)
 			if err != nil {
 				return err
 			}
-			if cfg.DrawKey, err = units.DrawKey(sale, os.LookupEnv); err != nil {
-				return err
+			if actual.Sale.Drawn() == nil {
+				if cfg.DrawKey, err = units.DrawKey(sale, os.LookupEnv); err != nil {
+					return err
+				}
 			}
 			if !plan.Empty() {
 				if err := p.askPerson(ctx, fmt.Sprintf("Reveal the draw of %s for good?", sale.Name), o.yes, o.json); err != nil {
@@ -170,18 +206,6 @@ func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 			return p.carryOut(ctx, cfg, sale, plan, pick[applyView](o.json, (*revealHuman)(p), (*applyJSON)(p)))
 		})
 	})
-}
-
-// fits refuses to leave out a beacon that the sale declares, unless that is said.
-func (o revealOptions) fits(sale spec.Sale, actual *planner.Actual) error {
-	if sale.Draw == nil || sale.Draw.Beacon == nil || o.beacon != nil || o.fallback || actual.Sale.Drawn() != nil {
-		return nil
-	}
-	b := sale.Draw.Beacon
-	return &planner.Refusal{
-		Reason: fmt.Sprintf("the draw of %s follows from round %s of %s, whose value is not given", sale.Name, b.Round, b.Name),
-		Remedy: "Give the value with --beacon; or say --fallback if the beacon has none, and the sale declares a fallback.",
-	}
 }
 
 type revealHuman program
@@ -212,18 +236,84 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 			valueFlag("user", "tell the rank of `ID`"),
 			valueFlag("key", "the `KEY` of that user's request, where the list has no users"),
 			valueFlag("beacon", "hold the draw against the value of the beacon's round, in `HEX`"),
+			valueFlag("commitment", "hold the draw against the commitment that was published before the first entry, in `HEX`"),
+			valueFlag("root", "hold the draw against the root that was published at the close, in `HEX`"),
 			jsonFlag(),
 		},
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
-			o := verifyOptions{json: f.on("json"), Options: draw.Options{User: f.text("user"), Key: f.text("key"), Beacon: f.hex("beacon")}}
-			if o.path = c.Args().First(); o.path == "" {
-				f.refuse("say which export to verify")
-			}
-			if err := f.done(1); err != nil {
+			o := verifyOptions{json: f.on("json"), Options: draw.Options{
+				User: f.text("user"), Key: f.text("key"), Beacon: f.hex("beacon"), Commitment: f.digest("commitment"), Root: f.digest("root"),
+			}}
+			var err error
+			if o.path, err = f.export("say which export to verify"); err != nil {
 				return err
 			}
-			return p.drawVerify(o)
+			err = p.drawVerify(o)
+			if errors.Is(err, draw.ErrKeyNeeded) {
+				return misused(c, "%v: give the key of %s with --key", err, o.User)
+			}
+			return err
+		},
+	}
+}
+
+// digest reads a digest in hex; nil: the flag is not there.
+func (f *flags) digest(name string) *draw.Digest {
+	if !f.c.IsSet(name) {
+		return nil
+	}
+	d := new(draw.Digest)
+	if err := d.UnmarshalText([]byte(f.text(name))); err != nil {
+		f.refuse("%s must be 64 hex digits, as 'salectl draw status' shows them", dashed(name))
+	}
+	return d
+}
+
+// export returns the one argument of a command that reads an export. It may be "-", which
+// is no flag.
+func (f *flags) export(ifNone string) (string, error) {
+	path := f.c.Args().First()
+	if path == "" {
+		f.refuse("%s", ifNone)
+	}
+	if path == "-" && f.c.NArg() == 1 {
+		return path, f.errs.ErrorOrNil()
+	}
+	return path, f.done(1)
+}
+
+// openExport opens an export, or standard input.
+func (p *program) openExport(path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(p.in), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, spec.Unreadable(path, err)
+	}
+	return f, nil
+}
+
+func (p *program) drawPublishCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "publish", Usage: "write the list of entries that can be published", ArgsUsage: "EXPORT",
+		Description: "Reads an export, which is - for standard input, and writes to standard output what\n" +
+			"'salectl draw verify' needs of it: no users, keys, payments or commits.",
+		Action: func(c *urfave.Context) error {
+			path, err := (&flags{c: c}).export("say of which export to publish the entries")
+			if err != nil {
+				return err
+			}
+			from, err := p.openExport(path)
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			if err := draw.Publish(from, p.out); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			return nil
 		},
 	}
 }
@@ -231,18 +321,17 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 var errDraw = errors.New("the draw is not as it was published")
 
 func (p *program) drawVerify(o verifyOptions) error {
-	from := p.in
-	if o.path != "-" {
-		f, err := os.Open(o.path)
-		if err != nil {
-			return spec.Unreadable(o.path, err)
-		}
-		defer f.Close()
-		from = f
+	from, err := p.openExport(o.path)
+	if err != nil {
+		return err
 	}
+	defer from.Close()
 	r, err := draw.Verify(from, o.Options)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.path, err)
+	}
+	if note := orderNote(o, r); note != "" {
+		r.Notes = append([]string{note}, r.Notes...)
 	}
 	if o.json {
 		p.emit(struct {
@@ -258,6 +347,23 @@ func (p *program) drawVerify(o verifyOptions) error {
 	return nil
 }
 
+// orderNote says by which value the order goes; "": by none but the secret. Whether it is
+// the value of that round the file cannot tell.
+func orderNote(o verifyOptions, r *draw.Report) string {
+	b := r.Beacon
+	switch {
+	case b == nil:
+		return ""
+	case !r.Revealed:
+		return fmt.Sprintf("the order is to go by the value of round %s of %s", b.Round, b.Name)
+	case b.Value == "":
+		return fmt.Sprintf("the fallback was taken: the operator says that round %s of %s has no value", b.Round, b.Name)
+	case o.Options.Beacon == nil:
+		return fmt.Sprintf("by the value %s of round %s of %s: look it up there, or give --beacon", b.Value, b.Round, b.Name)
+	}
+	return fmt.Sprintf("by the value %s of round %s of %s; --beacon is %x", b.Value, b.Round, b.Name, o.Options.Beacon)
+}
+
 func (p *program) verifiedText(o verifyOptions, r *draw.Report) {
 	c := p.colours(p.out)
 	verdict := c.green("ok")
@@ -270,6 +376,16 @@ func (p *program) verifiedText(o verifyOptions, r *draw.Report) {
 			count(r.Awarded, "unit"), grouped(r.Lapsed), some(r.Waiting, "still to be awarded"))
 	} else {
 		fmt.Fprintf(p.out, "  %s for %s; not revealed yet\n", entries(r.Entries), count(r.Winners, "unit"))
+	}
+	fmt.Fprintf(p.out, "  commitment %v\n", r.Commitment)
+	if r.Root != nil {
+		fmt.Fprintf(p.out, "  root       %v\n", r.Root)
+	}
+	if r.Link != nil {
+		fmt.Fprintf(p.out, "  link       %v\n", r.Link)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(p.out, "  %s\n", note)
 	}
 	for _, problem := range r.Problems {
 		fmt.Fprintf(p.out, "  %s %s\n", c.red("-"), problem)

@@ -111,7 +111,7 @@ func (w *copiedDraw) revealOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := planner.MakeReveal(actual, w.beacon)
+	plan, err := planner.MakeReveal(actual, w.beacon, false)
 	if err != nil || plan.Empty() {
 		return err
 	}

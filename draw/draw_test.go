@@ -3,13 +3,18 @@ package draw
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -109,7 +114,7 @@ type list struct {
 // newList draws a sale with three shards, units for four, ranks for seven; one award has
 // lapsed and its substitute followed.
 func newList(beacon *Beacon, value []byte) *list {
-	l := &list{record: Record{Closes: "2026-11-27T18:00:00Z", Beacon: beacon, Winners: 4, Lapsed: 1, Ranks: 7, Ended: true, Shards: make([]Tree, 3)}}
+	l := &list{record: Record{Closes: "2026-11-27T18:00:00Z", Beacon: beacon, Substitutes: 3, Stock: 4, Reach: 5, Winners: 4, Lapsed: 1, Ranks: 7, Ended: true, Shards: make([]Tree, 3)}}
 	labels := make([][]Digest, 3)
 	for i := range 12 {
 		shard := i / 5
@@ -151,6 +156,41 @@ func (l *list) sorted(order *Order) []*Line {
 		return Entry{Value: order.Value(a.Label), Label: a.Label}.Compare(Entry{Value: order.Value(b.Label), Label: b.Label})
 	})
 	return all
+}
+
+// keyInBase64 has the key of the second line stand in base64.
+func (l *list) keyInBase64(key string) {
+	l.lines[1].Key, l.lines[1].KeyBase64 = "", []byte(key)
+}
+
+// drawAgain publishes the lines as they are, and draws them.
+func (l *list) drawAgain() {
+	labels := make([][]Digest, len(l.record.Shards))
+	for i := range l.lines {
+		line := &l.lines[i]
+		shard, _, _, _ := place(line.Claim)
+		labels[shard] = append(labels[shard], line.Label)
+	}
+	for i := range labels {
+		l.record.Shards[i] = Tree{int64(len(labels[i])), Root(labels[i])}
+	}
+	root := RootOf(l.record.Shards)
+	l.record.Root = &root
+	value, err := hex.DecodeString(l.record.Beacon.Value)
+	if err != nil {
+		panic(err)
+	}
+	for i, line := range l.sorted(NewOrder(testUID, root, *l.record.Link, value)) {
+		line.Rank, line.State = 0, StateEntered
+		switch {
+		case i == 2:
+			line.Rank, line.State = 3, stateExpired
+		case i < 5:
+			line.Rank, line.State = int64(i+1), stateSold
+		case i < 7:
+			line.Rank = int64(i + 1)
+		}
+	}
 }
 
 func (l *list) ranked(rank int64) *Line {
@@ -217,14 +257,14 @@ func TestVerify(t *testing.T) {
 		"no beacon was declared": {beacon: []byte{1, 2, 3}, problem: "the sale has declared no beacon", change: func(l *list) {
 			*l = *newList(nil, nil)
 		}},
-		"a winner skipped": {python: true, problem: "it has rank 2 and was awarded nothing, and there were 4 units and 1 awards that lapsed: a winner was skipped", change: func(l *list) {
+		"a winner skipped": {python: true, problem: "it has rank 2 and was awarded nothing, and ranks up to 5 were to have a unit: a winner was skipped, or the sale was closed before", change: func(l *list) {
 			l.ranked(2).State = StateEntered
 		}},
 		"two ranks exchanged": {python: true, problem: "in the order and should have rank 6, and the export says 7", change: func(l *list) {
 			a, b := l.ranked(6), l.ranked(7)
 			a.Rank, b.Rank = b.Rank, a.Rank
 		}},
-		"a substitute too many": {python: true, problem: "it was awarded a unit at rank 6, and there were 4 units and 1 awards that lapsed", change: func(l *list) {
+		"a substitute too many": {python: true, problem: "it was awarded a unit at rank 6, and there were 4 units and 1 awards that lapsed: only ranks up to 5 could have one", change: func(l *list) {
 			l.ranked(6).State = "held"
 		}},
 		"a substitute left out of the ranks": {python: true, problem: "should have rank 7, and the export says none", change: func(l *list) {
@@ -240,6 +280,70 @@ func TestVerify(t *testing.T) {
 			for i := range l.lines {
 				l.lines[i].User, l.lines[i].Key = "", ""
 			}
+		}},
+		"without keys": {python: true, change: func(l *list) {
+			for i := range l.lines {
+				l.lines[i].Key = ""
+			}
+		}},
+		"a key that is no text": {python: true, change: func(l *list) { l.keyInBase64(l.lines[1].Key) }},
+		"a key that is no text, and another": {python: true, problem: "claim 0-3-1: its label is not that of its user and key", change: func(l *list) {
+			l.keyInBase64("another")
+		}},
+		"fewer ranks than substitutes": {python: true, problem: "header: draw.ranks is 5, and 12 entries, a stock of 4 and 3 substitutes make 7 ranks", change: func(l *list) {
+			l.ranked(6).Rank, l.ranked(7).Rank, l.record.Ranks = 0, 0, 5
+		}},
+		"fewer ranks, and it has not ended": {python: true, problem: "header: draw.ranks is 5, and 12 entries", change: func(l *list) {
+			l.ranked(6).Rank, l.ranked(7).Rank, l.record.Ranks, l.record.Ended = 0, 0, 5, false
+		}},
+		"more ranks than substitutes": {python: true, problem: "header: draw.ranks is 7, and 12 entries, a stock of 4 and 2 substitutes make 6 ranks", change: func(l *list) {
+			l.record.Substitutes = 2
+		}},
+		"ranks for all, and more substitutes": {python: true, change: func(l *list) {
+			l.record.Substitutes, l.record.Ranks = 1<<63-1, 12
+			for i, line := range l.sorted(NewOrder(testUID, *l.record.Root, *l.record.Link, []byte{1, 2, 3})) {
+				line.Rank = int64(i + 1)
+			}
+		}},
+		"an award that lapsed after the sale was closed for good": {python: true, change: func(l *list) {
+			l.ranked(5).State, l.record.Lapsed = "cancelled", 2
+		}},
+		"more reach than units and awards that lapsed": {python: true, problem: "header: draw.reach is 6, and there were 4 units and 1 awards that came to nothing", change: func(l *list) {
+			l.record.Reach = 6
+		}},
+		"oversold, and said to have lapsed": {python: true, problem: "header: draw.lapsed is 2, and 1 entries are expired, cancelled or refunded", change: func(l *list) {
+			l.ranked(6).State, l.record.Reach, l.record.Lapsed = "sold", 6, 2
+		}},
+		"oversold": {python: true, problem: "header: draw.winners is 4, and 5 entries are sold or held: more than there are units", change: func(l *list) {
+			l.ranked(3).State = "held"
+			l.record.Lapsed = 0
+		}},
+		"oversold, and it has not ended": {python: true, problem: "header: draw.winners is 4, and 5 entries are sold or held", change: func(l *list) {
+			l.ranked(3).State = "held"
+			l.record.Lapsed, l.record.Ended = 0, false
+		}},
+		"lapsed more often than is said": {python: true, problem: "header: draw.lapsed is 0, and 1 entries are expired", change: func(l *list) {
+			l.record.Lapsed, l.record.Reach, l.record.Ended = 0, 4, false
+		}},
+		"a state that is unknown": {python: true, problem: `an entry cannot be in the state "won"`, change: func(l *list) {
+			l.ranked(2).State = "won"
+		}},
+		"no state": {python: true, problem: `an entry cannot be in the state ""`, change: func(l *list) {
+			l.ranked(7).State = ""
+		}},
+		"an award without a rank": {python: true, problem: "it was awarded a unit, and 7 ranks are published", change: func(l *list) {
+			l.sorted(NewOrder(testUID, *l.record.Root, *l.record.Link, []byte{1, 2, 3}))[7].State = "sold"
+		}},
+		"one user with two entries": {python: true, problem: `claims 0-3-1 and 2-8-1: user "user1" has two entries`, change: func(l *list) {
+			l.lines[11].User, l.lines[11].Label = "user1", Label(testUID, "user1", l.lines[11].Key)
+			l.drawAgain()
+		}},
+		"one label with two entries": {python: true, problem: "claims 0-3-1 and 2-8-1: they have the same label", change: func(l *list) {
+			l.lines[11].Label = l.lines[1].Label
+			for i := range l.lines {
+				l.lines[i].User, l.lines[i].Key = "", ""
+			}
+			l.drawAgain()
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -330,9 +434,219 @@ func TestVerifyTellsARank(t *testing.T) {
 	}
 }
 
+func TestVerifyRefusesAUserWithoutKey(t *testing.T) {
+	beacon := drand
+	l := newList(&beacon, []byte{1, 2, 3})
+	if r, err := Verify(bytes.NewReader(l.export(t)), Options{User: "nobody"}); err != nil || r.Claim != "" {
+		t.Errorf("a user without an entry, in a list with users: %+v, %v", r, err)
+	}
+	for i := range l.lines {
+		l.lines[i].Key = ""
+	}
+	if r, err := Verify(bytes.NewReader(l.export(t)), Options{User: "user4"}); err != nil || r.Rank != 5 {
+		t.Errorf("a user of a list without keys: %+v, %v", r, err)
+	}
+	for i := range l.lines {
+		l.lines[i].User = ""
+	}
+	if r, err := Verify(bytes.NewReader(l.export(t)), Options{User: "user4"}); !errors.Is(err, ErrKeyNeeded) {
+		t.Errorf("a user without key, in a list without users: %+v, %v", r, err)
+	}
+}
+
+func TestVerifyNamesThoseWhoWait(t *testing.T) {
+	beacon := drand
+	l := newList(&beacon, []byte{1, 2, 3})
+	l.record.Ended = false
+	skipped := l.ranked(2)
+	skipped.State = StateEntered
+	r, err := Verify(bytes.NewReader(l.export(t)), Options{})
+	want := []string{fmt.Sprintf("claim %s: it has rank 2 and waits for its unit", skipped.Claim)}
+	if err != nil || !r.OK || r.Waiting != 1 || !slices.Equal(r.Notes, want) {
+		t.Errorf("with a winner skipped before the end: %+v, %v", r, err)
+	}
+
+	// Just after the reveal all wait.
+	l.record.Stock, l.record.Winners, l.record.Reach, l.record.Lapsed, l.record.Ranks = 12, 12, 12, 0, 12
+	for i, line := range l.sorted(NewOrder(testUID, *l.record.Root, *l.record.Link, []byte{1, 2, 3})) {
+		line.State, line.Rank = StateEntered, int64(i+1)
+	}
+	r, err = Verify(bytes.NewReader(l.export(t)), Options{})
+	if err != nil || !r.OK || r.Waiting != 12 || len(r.Notes) != 11 || r.Notes[10] != "2 more wait for their units" {
+		t.Errorf("with 12 that wait: %+v, %v", r, err)
+	}
+
+	// While ranks are being published nothing is awarded.
+	l.record.Ranks = 0
+	for i := range l.lines {
+		l.lines[i].Rank = 0
+	}
+	r, err = Verify(bytes.NewReader(l.export(t)), Options{})
+	if err != nil || !r.OK || len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "0 of 12 ranks are published") {
+		t.Errorf("before the ranks are published: %+v, %v", r, err)
+	}
+}
+
+// As long as a draw has not ended, the numbers of the header may be later than the lines.
+func TestVerifyBetweenTwoLines(t *testing.T) {
+	beacon := drand
+	l := newList(&beacon, []byte{1, 2, 3})
+	l.record.Ended = false
+	l.ranked(3).State = "held" // its substitute, of rank 5, has the unit
+	r, err := Verify(bytes.NewReader(l.export(t)), Options{})
+	if err != nil || !r.OK || len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "draw.lapsed is 1, and 0 entries are expired, cancelled or refunded") {
+		t.Errorf("a hold that lapsed after its line was read: %+v, %v", r, err)
+	}
+	l.record.Reach = 3
+	l.ranked(5).State, l.ranked(4).State, l.ranked(3).State = StateEntered, StateEntered, "expired"
+	r, err = Verify(bytes.NewReader(l.export(t)), Options{})
+	if err != nil || !r.OK || len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "ranks up to 3 might be awarded, and the stock was 4") {
+		t.Errorf("a sale that was closed for good before the draw: %+v, %v", r, err)
+	}
+}
+
+func TestVerifyWhatWasNoted(t *testing.T) {
+	beacon := drand
+	l := newList(&beacon, []byte{1, 2, 3})
+	export := l.export(t)
+	other := Digest{1}
+	for want, o := range map[string]Options{
+		"": {Commitment: &l.record.Commitment, Root: l.record.Root},
+		"header: draw.commitment is " + l.record.Commitment.String() + ", and the one that you have noted is 01": {Commitment: &other},
+		"header: draw.root is " + l.record.Root.String() + ", and the one that you have noted is 01":             {Root: &other},
+	} {
+		r, err := Verify(bytes.NewReader(export), o)
+		if err != nil || r.OK != (want == "") || !strings.HasPrefix(strings.Join(r.Problems, "\n"), want) {
+			t.Errorf("%+v: %+v, %v, not %s", o, r, err, want)
+		}
+		if r.Commitment != l.record.Commitment || *r.Root != *l.record.Root || *r.Link != *l.record.Link || *r.Beacon != drand {
+			t.Errorf("the report does not say what was published: %+v", r)
+		}
+	}
+	l.record.Root, l.record.Link, l.record.Shards = nil, nil, nil
+	if r, err := Verify(bytes.NewReader(l.export(t)), Options{Root: &other}); err != nil || !strings.Contains(strings.Join(r.Problems, "\n"), "header: there is no draw.root, and you have noted 01") {
+		t.Errorf("a root that is not published yet: %+v, %v", r, err)
+	}
+}
+
+// What is published is enough to verify the draw, and says nothing of anybody.
+func TestPublish(t *testing.T) {
+	private := []string{"pay-77", "operator-olga", "asked-by-phone", "attr5", "secret-code"}
+	beacon := drand
+	for name, change := range map[string]func(*list){
+		"right":            func(*list) {},
+		"a winner skipped": func(l *list) { l.ranked(2).State = StateEntered },
+		"an entry removed": func(l *list) { l.lines = slices.Delete(l.lines, 6, 7) },
+	} {
+		l := newList(&beacon, []byte{1, 2, 3})
+		for i := range l.lines {
+			line := &l.lines[i]
+			line.User, line.Key = fmt.Sprintf("visitor-%d", i), fmt.Sprintf("request-%d", i)
+			line.Label = Label(testUID, line.User, line.Key)
+			private = append(private, line.User, line.Key)
+		}
+		l.drawAgain()
+		l.lines[1].Key, l.lines[1].KeyBase64 = "", []byte(l.lines[1].Key)
+		change(l)
+		full := l.exportInFull(t, private)
+
+		var published, again bytes.Buffer
+		if err := Publish(bytes.NewReader(full), &published); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range private {
+			forms := inBase64(text)
+			if !slices.ContainsFunc(forms[1:], func(form string) bool { return bytes.Contains(full, []byte(form)) }) {
+				t.Errorf("%s: the commits of the export lack %q", name, text)
+			}
+			for _, form := range forms {
+				if bytes.Contains(published.Bytes(), []byte(form)) {
+					t.Errorf("%s: %q is published, as %q", name, text, form)
+				}
+			}
+		}
+		if err := Publish(bytes.NewReader(published.Bytes()), &again); err != nil || again.String() != published.String() {
+			t.Errorf("%s: what is published of a published list differs: %v\n%s", name, err, again.String())
+		}
+		fields := map[string]bool{}
+		for i, text := range strings.Split(strings.TrimSpace(published.String()), "\n") {
+			var line map[string]any
+			if err := json.Unmarshal([]byte(text), &line); err != nil {
+				t.Fatal(err)
+			}
+			for field := range line {
+				fields[fmt.Sprintf("%t %s", i == 0, field)] = true
+			}
+		}
+		for _, field := range []string{"true export", "true sale", "true uid", "true draw", "false claim", "false state", "false at", "false label", "false rank"} {
+			if !fields[field] {
+				t.Errorf("%s: the header (true) or the lines lack %s", name, field)
+			}
+			delete(fields, field)
+		}
+		if len(fields) > 0 {
+			t.Errorf("%s: more is published: %v", name, fields)
+		}
+
+		want, err := Verify(bytes.NewReader(full), Options{User: l.lines[3].User, Key: l.lines[3].Key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Verify(&published, Options{User: l.lines[3].User, Key: l.lines[3].Key})
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: the published list is verified as\n%+v, %v, the export as\n%+v", name, got, err, want)
+		}
+		python(t, again.Bytes(), want.OK)
+	}
+	for text, want := range map[string]string{
+		"{}\n":      ErrNoDraw.Error(),
+		"kind: x\n": "an export begins with a header",
+		`{"draw":{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"0-3-0"}` + "\n": "line 2: claim 0-3-0: it has no label",
+		`{"draw":{"closesAt":"2026-11-27T18:00:00Z"}}` + "\n" + `{"claim":"ada"}` + "\n":   `line 2: "ada" is not the name of a claim`,
+	} {
+		if err := Publish(strings.NewReader(text), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, not %s", text, err, want)
+		}
+	}
+}
+
+// exportInFull is an export with all that the ledger's has, and with texts in its lines.
+func (l *list) exportInFull(t *testing.T, texts []string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	lines := json.NewEncoder(&b)
+	lines.Encode(map[string]any{"export": 1, "sale": "trainers", "uid": testUID, "roots": texts, "counts": map[string]any{"shards": 3}, "draw": l.record})
+	for _, line := range l.lines {
+		lines.Encode(struct {
+			Line
+			Sale       string              `json:"sale"`
+			Payloads   []map[string]string `json:"payloads"`
+			Attributes string              `json:"attributes"`
+			Who        string              `json:"who"`
+			Why        string              `json:"why"`
+			Payment    string              `json:"payment"`
+			RefundDue  []string            `json:"refundDue"`
+		}{line, "trainers", []map[string]string{{"code": texts[4]}}, texts[3], texts[1], texts[2], texts[0], texts[:1]})
+	}
+	for i := range l.lines {
+		lines.Encode(map[string]any{"shard": 0, "slot": i, "commit": []byte(strings.Join(texts, "\x00")[i:])})
+	}
+	return b.Bytes()
+}
+
+// inBase64 is a text, and what of it is found in the base64 of any bytes around it.
+func inBase64(text string) []string {
+	forms := []string{text}
+	for skip := range 3 {
+		whole := text[skip:]
+		forms = append(forms, base64.StdEncoding.EncodeToString([]byte(whole[:len(whole)-len(whole)%3])))
+	}
+	return forms
+}
+
 func TestVerifyBeforeTheDraw(t *testing.T) {
 	l := newList(nil, nil)
-	l.record.Link, l.record.Ranks = nil, 0
+	l.record.Link, l.record.Ranks, l.record.Stock, l.record.Reach, l.record.Lapsed, l.record.Ended = nil, 0, 0, 4, 0, false
 	for i := range l.lines {
 		l.lines[i].State, l.lines[i].Rank = StateEntered, 0
 	}
@@ -340,7 +654,7 @@ func TestVerifyBeforeTheDraw(t *testing.T) {
 		t.Errorf("before it is revealed the report is %+v, %v", r, err)
 	}
 	l.lines[3].State = "sold"
-	if r, _ := Verify(bytes.NewReader(l.export(t)), Options{}); r.OK || !strings.Contains(r.Problems[0], "claim 0-4-1: it has a rank or a unit") {
+	if r, _ := Verify(bytes.NewReader(l.export(t)), Options{}); r.OK || !strings.Contains(r.Problems[0], "claim 0-4-1: it has a rank or a unit, and nothing is revealed yet") {
 		t.Errorf("an award before the secret was revealed: %+v", r)
 	}
 }

@@ -30,6 +30,13 @@ type Record struct {
 	Link  *Digest `json:"link,omitempty"`
 	Ranks int64   `json:"ranks,omitempty"`
 
+	// Substitutes is how many ranks are drawn beyond the stock; Stock is what that was when the
+	// draw was revealed, 0 if it is not. Reach is the last rank that might be awarded: the stock,
+	// and one for each award that came to nothing, until the sale was closed for good.
+	Substitutes int64 `json:"substitutes"`
+	Stock       int64 `json:"stock,omitempty"`
+	Reach       int64 `json:"reach"`
+
 	// Winners is the stock, and Lapsed how many awards have come to nothing: so many
 	// substitutes follow.
 	Winners int64 `json:"winners"`
@@ -65,11 +72,24 @@ type Line struct {
 // StateEntered is the state of an entry that was awarded nothing.
 const StateEntered = "entered"
 
+// The states of an entry that was awarded a unit. By the last three the award has lapsed.
+const (
+	stateSold      = "sold"
+	stateHeld      = "held"
+	stateExpired   = "expired"
+	stateCancelled = "cancelled"
+	stateRefunded  = "refunded"
+)
+
 // Options are what Verify is to look for besides.
 type Options struct {
 	User   string // whose rank is asked; "": nobody's
 	Key    string // of that user's request, where the list has no users
 	Beacon []byte // the value of the beacon's round, from the beacon itself; nil: it is not held against that
+
+	// What was noted when it was published; nil: the export is not held against it.
+	Commitment *Digest
+	Root       *Digest
 }
 
 // Report is what Verify found.
@@ -85,6 +105,15 @@ type Report struct {
 	Waiting  int64    `json:"waiting"` // entries that are to be awarded a unit, and have none yet
 	Problems []string `json:"problems"`
 
+	// Notes are what no file can decide, and what a person should look at.
+	Notes []string `json:"notes"`
+
+	// What the operator has published: compare it with what was noted in time.
+	Commitment Digest  `json:"commitment"`
+	Root       *Digest `json:"root,omitempty"`
+	Link       *Digest `json:"link,omitempty"`
+	Beacon     *Beacon `json:"beacon,omitempty"`
+
 	// Of the user asked for; 0: the user has no entry, or nothing is revealed yet.
 	Rank  int64  `json:"rank,omitempty"`
 	Claim string `json:"claim,omitempty"`
@@ -94,30 +123,70 @@ type Report struct {
 // ErrNoDraw says that an export is not of a draw.
 var ErrNoDraw = errors.New("the export is not of a draw")
 
+// ErrKeyNeeded says that a list without users was asked for a user whose key is not given.
+var ErrKeyNeeded = errors.New("the list has no users, and the user's entry is found by the key of the request")
+
 // Verify reads an export and works the draw out again: commitment, entries, roots, order,
 // and who was awarded a unit. What does not fit is in the report, each problem with its
-// place; an error says that the export cannot be read.
+// place; an error says that the export cannot be read, or that it is ErrKeyNeeded.
 func Verify(from io.Reader, o Options) (*Report, error) {
 	var v *Verifier
+	err := readExport(from, func(h exportHeader) (err error) {
+		v, err = NewVerifier(h.Sale, h.UID, *h.Draw, o)
+		return err
+	}, func(line Line) error { return v.Add(line) })
+	switch {
+	case err != nil:
+		return nil, err
+	case o.User != "" && o.Key == "" && v.user == 0 && v.unnamed:
+		return nil, ErrKeyNeeded
+	}
+	return v.Report(), nil
+}
+
+// exportHeader is what the header of an export says of a draw.
+type exportHeader struct {
+	Export int     `json:"export"`
+	Sale   string  `json:"sale"`
+	UID    string  `json:"uid"`
+	Draw   *Record `json:"draw"`
+}
+
+// readExport reads the header and the lines of the entries. What stands behind those is
+// left unread.
+func readExport(from io.Reader, header func(exportHeader) error, entry func(Line) error) error {
 	lines := bufio.NewReaderSize(from, 1<<16)
 	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
+		text, err := lines.ReadBytes('\n')
 		switch {
-		case err == io.EOF && len(line) == 0 && n > 1, err == nil && n > 1 && !bytes.HasPrefix(line, []byte(`{"claim":`)):
-			return v.Report(), nil
-		case err == io.EOF && len(line) > 0:
-			return nil, fmt.Errorf("line %d: it ends in the middle: %w", n, io.ErrUnexpectedEOF)
+		case err == io.EOF && len(text) == 0 && n > 1, err == nil && n > 1 && !bytes.HasPrefix(text, []byte(`{"claim":`)):
+			return nil
+		case err == io.EOF && len(text) > 0:
+			err = fmt.Errorf("it ends in the middle: %w", io.ErrUnexpectedEOF)
 		case err != nil:
-			return nil, fmt.Errorf("line %d: %w", n, err)
 		case n == 1:
-			v, err = newVerifier(line, o)
+			err = readHeader(text, header)
 		default:
-			err = v.line(line)
+			var line Line
+			if err = json.Unmarshal(text, &line); err == nil {
+				err = entry(line)
+			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
+}
+
+func readHeader(text []byte, take func(exportHeader) error) error {
+	var h exportHeader
+	if err := json.Unmarshal(text, &h); err != nil {
+		return fmt.Errorf("an export begins with a header: %w", err)
+	}
+	if h.Draw == nil {
+		return ErrNoDraw
+	}
+	return take(h)
 }
 
 // Verifier is Verify for whoever has the lines already.
@@ -129,7 +198,11 @@ type Verifier struct {
 	entries []entry
 	last    Entry // by its place
 	shards  [][]Digest
-	user    int // of the entries, +1
+	users   map[string]int32 // the entry of each user, where the list has users
+	states  map[string]int64 // how many entries have each
+	keyless int64            // entries with a user and without a key
+	unnamed bool             // there are entries without a user
+	user    int              // of the entries, +1
 }
 
 // entry is what is kept of a line.
@@ -148,39 +221,17 @@ func (v *Verifier) problem(format string, args ...any) {
 	}
 }
 
-func newVerifier(line []byte, o Options) (*Verifier, error) {
-	var header struct {
-		Sale string  `json:"sale"`
-		UID  string  `json:"uid"`
-		Draw *Record `json:"draw"`
-	}
-	if err := json.Unmarshal(line, &header); err != nil {
-		return nil, fmt.Errorf("an export begins with a header: %w", err)
-	}
-	if header.Draw == nil {
-		return nil, ErrNoDraw
-	}
-	return NewVerifier(header.Sale, header.UID, *header.Draw, o)
-}
-
 // NewVerifier begins to verify the draw of a run of a sale.
 func NewVerifier(sale, uid string, r Record, o Options) (*Verifier, error) {
-	v := &Verifier{options: o, record: r, shards: make([][]Digest, len(r.Shards)), report: &Report{
-		Sale: sale, UID: uid, Winners: r.Winners, Lapsed: r.Lapsed, Problems: []string{},
+	v := &Verifier{options: o, record: r, shards: make([][]Digest, len(r.Shards)), users: map[string]int32{}, states: map[string]int64{}, report: &Report{
+		Sale: sale, UID: uid, Winners: r.Winners, Lapsed: r.Lapsed, Problems: []string{}, Notes: []string{},
+		Commitment: r.Commitment, Root: r.Root, Link: r.Link, Beacon: r.Beacon,
 	}}
 	var err error
 	if v.closes, err = time.Parse(time.RFC3339Nano, r.Closes); err != nil {
 		return nil, fmt.Errorf("draw.closesAt: %w", err)
 	}
 	return v, nil
-}
-
-func (v *Verifier) line(text []byte) error {
-	var line Line
-	if err := json.Unmarshal(text, &line); err != nil {
-		return err
-	}
-	return v.Add(line)
 }
 
 // Add takes in the line of an entry. They come by shard and in the order of its log. An
@@ -201,13 +252,7 @@ func (v *Verifier) Add(line Line) error {
 	if !at.Before(v.closes) {
 		v.problem("claim %s: it was entered at %s, and the sale closed at %s", line.Claim, line.At, v.record.Closes)
 	}
-	key := line.Key
-	if line.KeyBase64 != nil {
-		key = string(line.KeyBase64)
-	}
-	if line.User != "" && Label(v.report.UID, line.User, key) != line.Label {
-		v.problem("claim %s: its label is not that of its user and key", line.Claim)
-	}
+	v.known(line, e)
 	v.last = e.Entry
 	v.entries = append(v.entries, e)
 	if v.mine(line) {
@@ -221,6 +266,35 @@ func (v *Verifier) Add(line Line) error {
 	}
 	v.shards[e.Shard] = append(v.shards[e.Shard], line.Label)
 	return nil
+}
+
+// known takes in the state and the user of an entry, which is the next.
+func (v *Verifier) known(line Line, e entry) {
+	v.states[line.State]++
+	switch line.State {
+	case StateEntered, stateSold, stateHeld, stateExpired, stateCancelled, stateRefunded:
+	default:
+		v.problem("claim %s: an entry cannot be in the state %q", line.Claim, line.State)
+	}
+	if line.User == "" {
+		v.unnamed = true
+		return
+	}
+	if other, ok := v.users[line.User]; ok {
+		v.problem("claims %s and %s: user %q has two entries", v.entries[other].id(), e.id(), line.User)
+	} else {
+		v.users[line.User] = int32(len(v.entries))
+	}
+	key := line.Key
+	if line.KeyBase64 != nil {
+		key = string(line.KeyBase64)
+	}
+	switch {
+	case key == "":
+		v.keyless++
+	case Label(v.report.UID, line.User, key) != line.Label:
+		v.problem("claim %s: its label is not that of its user and key", line.Claim)
+	}
 }
 
 func (v *Verifier) mine(line Line) bool {
@@ -260,10 +334,16 @@ func (v *Verifier) Report() *Report {
 		e := v.entries[v.user-1]
 		v.report.Claim, v.report.State = e.id(), e.state
 	}
+	v.published()
+	v.counts()
 	v.trees()
-	if v.report.Revealed = v.record.Link != nil; v.report.Revealed {
-		v.ranks()
+	v.report.Revealed = v.record.Link != nil
+	if order := v.order(); order != nil {
+		v.ranks(v.sorted(order))
 	} else {
+		v.sorted(nil)
+	}
+	if !v.report.Revealed {
 		for _, e := range v.entries {
 			if e.state != StateEntered || e.rank != 0 {
 				v.problem("claim %s: it has a rank or a unit, and nothing is revealed yet", e.id())
@@ -272,6 +352,45 @@ func (v *Verifier) Report() *Report {
 	}
 	v.report.OK = len(v.report.Problems) == 0
 	return v.report
+}
+
+// published holds the header against what was noted in time.
+func (v *Verifier) published() {
+	if noted := v.options.Commitment; noted != nil && *noted != v.record.Commitment {
+		v.problem("header: draw.commitment is %v, and the one that you have noted is %v", v.record.Commitment, noted)
+	}
+	switch noted := v.options.Root; {
+	case noted == nil:
+	case v.record.Root == nil:
+		v.problem("header: there is no draw.root, and you have noted %v", noted)
+	case *noted != *v.record.Root:
+		v.problem("header: draw.root is %v, and the one that you have noted is %v", v.record.Root, noted)
+	}
+}
+
+// counts holds the states of all entries against the numbers of the header. These may be
+// later than the lines as long as the draw has not ended: then an award may have lapsed, and
+// its substitute's line say that it has the unit, although the line of the first says so too.
+func (v *Verifier) counts() {
+	r := v.record
+	has := v.states[stateSold] + v.states[stateHeld]
+	lapsed := v.states[stateExpired] + v.states[stateCancelled] + v.states[stateRefunded]
+	later := r.Lapsed - lapsed
+	switch {
+	case later < 0 || r.Ended && later > 0:
+		v.problem("header: draw.lapsed is %d, and %d entries are expired, cancelled or refunded", r.Lapsed, lapsed)
+	case has > r.Winners+later:
+		v.problem("header: draw.winners is %d, and %d entries are sold or held: more than there are units", r.Winners, has)
+	case later > 0:
+		v.note("draw.lapsed is %d, and %d entries are expired, cancelled or refunded: the others were read before their awards lapsed. A later export shows them", r.Lapsed, lapsed)
+	}
+	if v.keyless > 0 {
+		v.note("%d entries have a user and no key: whether their labels are those of their users was not checked", v.keyless)
+	}
+}
+
+func (v *Verifier) note(format string, args ...any) {
+	v.report.Notes = append(v.report.Notes, fmt.Sprintf(format, args...))
 }
 
 // trees holds the entries against what was published at the close.
@@ -292,26 +411,51 @@ func (v *Verifier) trees() {
 	}
 }
 
-// ranks works the order out again and holds ranks and awards against it.
-func (v *Verifier) ranks() {
+// order is the order that follows from what was revealed; nil: there is none.
+func (v *Verifier) order() *Order {
+	if v.record.Link == nil {
+		return nil
+	}
 	if Commitment(*v.record.Link) != v.record.Commitment {
 		v.problem("header: SHA-256 of draw.link is not draw.commitment: another secret was revealed than was committed to")
 	}
 	if v.record.Root == nil {
-		return
+		return nil
 	}
 	beacon, ok := v.beacon()
 	if !ok {
-		return
+		return nil
 	}
-	order := NewOrder(v.report.UID, *v.record.Root, *v.record.Link, beacon)
+	return NewOrder(v.report.UID, *v.record.Root, *v.record.Link, beacon)
+}
+
+// sorted puts the entries in an order, or in that of their labels where there is none. Two
+// with one label stand side by side in either.
+func (v *Verifier) sorted(order *Order) []*entry {
 	sorted := make([]*entry, len(v.entries))
 	for i := range v.entries {
 		sorted[i] = &v.entries[i]
-		sorted[i].Value = order.Value(sorted[i].Label)
+		if order != nil {
+			sorted[i].Value = order.Value(sorted[i].Label)
+		}
 	}
 	slices.SortFunc(sorted, func(a, b *entry) int { return a.Compare(b.Entry) })
-	last := min(v.record.Ranks, v.record.Winners+v.record.Lapsed)
+	for i := 1; i < len(sorted); i++ {
+		if a, b := sorted[i-1], sorted[i]; a.Label == b.Label {
+			if before(b.Entry, a.Entry) {
+				a, b = b, a
+			}
+			v.problem("claims %s and %s: they have the same label, so one entry is there twice", a.id(), b.id())
+		}
+	}
+	return sorted
+}
+
+// ranks holds ranks and awards against the entries in their order.
+func (v *Verifier) ranks(sorted []*entry) {
+	const most = 10 // waiting entries that are named
+	v.rankCount()
+	last := min(v.record.Ranks, v.record.Reach)
 	for i, e := range sorted {
 		rank := int64(i + 1)
 		if published := rank * boolInt(rank <= v.record.Ranks); e.rank != published {
@@ -322,18 +466,47 @@ func (v *Verifier) ranks() {
 		case awarded && rank > v.record.Ranks:
 			v.problem("claim %s: it was awarded a unit, and %d ranks are published", e.id(), v.record.Ranks)
 		case awarded && rank > last:
-			v.problem("claim %s: it was awarded a unit at rank %d, and there were %d units and %d awards that lapsed",
-				e.id(), rank, v.record.Winners, v.record.Lapsed)
+			v.problem("claim %s: it was awarded a unit at rank %d, and there were %d units and %d awards that lapsed: only ranks up to %d could have one",
+				e.id(), rank, v.record.Winners, v.record.Lapsed, last)
 		case !awarded && rank <= last && v.record.Ended:
-			v.problem("claim %s: it has rank %d and was awarded nothing, and there were %d units and %d awards that lapsed: a winner was skipped",
-				e.id(), rank, v.record.Winners, v.record.Lapsed)
+			v.problem("claim %s: it has rank %d and was awarded nothing, and ranks up to %d were to have a unit: a winner was skipped, or the sale was closed before",
+				e.id(), rank, last)
 		case !awarded && rank <= last:
-			v.report.Waiting++
+			if v.report.Waiting++; v.report.Waiting <= most {
+				v.note("claim %s: it has rank %d and waits for its unit", e.id(), rank)
+			}
 		}
 		v.report.Awarded += boolInt(e.state != StateEntered)
 		if v.user > 0 && e == &v.entries[v.user-1] {
 			v.report.Rank = rank
 		}
+	}
+	if more := v.report.Waiting - most; more > 0 {
+		v.note("%d more wait for their units", more)
+	}
+}
+
+// rankCount holds the number of ranks, and how many of them may be awarded, against the
+// entries, the stock and the substitutes.
+func (v *Verifier) rankCount() {
+	r := v.record
+	var entries int64 // at the close; trees has held them against the lines
+	for _, tree := range r.Shards {
+		entries += tree.Entries
+	}
+	want := min(entries, min(r.Stock, entries)+min(r.Substitutes, entries))
+	awarded := int64(len(v.entries)) > v.states[StateEntered]
+	switch {
+	case r.Ranks < want && r.Ranks >= 0 && !r.Ended && !awarded:
+		v.note("%d of %d ranks are published, and nothing is awarded yet: the draw is being revealed, or the reveal was broken off", r.Ranks, want)
+	case r.Ranks != want:
+		v.problem("header: draw.ranks is %d, and %d entries, a stock of %d and %d substitutes make %d ranks", r.Ranks, entries, r.Stock, r.Substitutes, want)
+	}
+	switch {
+	case r.Reach > r.Winners+r.Lapsed:
+		v.problem("header: draw.reach is %d, and there were %d units and %d awards that came to nothing", r.Reach, r.Winners, r.Lapsed)
+	case r.Reach < r.Stock:
+		v.note("ranks up to %d might be awarded, and the stock was %d when the draw was revealed: the sale was closed before", r.Reach, r.Stock)
 	}
 }
 

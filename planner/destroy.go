@@ -18,6 +18,7 @@ type teardown struct {
 	x         *execution
 	alive     bool // somebody serves the sale
 	rehearsal bool // no export, and the sale's own log goes too
+	drawSteps int  // what the sale's log said of a draw when it was exported
 }
 
 func (t *teardown) start() {
@@ -211,8 +212,9 @@ func (t *teardown) export(try int) {
 		return
 	}
 	t.x.begin(exporting)
-	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, shards: t.x.states, key: t.x.key, added: t.x.sale.Added()}
+	job := &Export{sale: t.x.plan.Sale, uid: t.x.plan.UID, log: t.x.sale, shards: t.x.states, key: t.x.key, added: t.x.sale.Added()}
 	job.goods = hasGoods(t.x.sale)
+	t.drawSteps = t.x.sale.DrawSteps()
 	t.x.core.call(call{kind: callExport, export: job}, func(r reply) {
 		switch {
 		case errors.Is(r.err, ledger.ErrGone):
@@ -276,6 +278,8 @@ func (t *teardown) isSealed(mine *pb.Sealed) func() (bool, error) {
 		switch {
 		case t.x.sale.UID() != t.x.plan.UID:
 			return false, stale("was destroyed meanwhile, and begun anew")
+		case !t.rehearsal && t.x.sale.DrawSteps() != t.drawSteps:
+			return false, stale("was drawn further since it was exported")
 		case len(has.GetExportDigest()) > 0 && string(has.GetExportDigest()) != string(mine.GetExportDigest()):
 			return false, fmt.Errorf("%w: the sale was sealed with another export than this one", ledger.ErrCorrupt)
 		}

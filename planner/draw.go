@@ -53,7 +53,10 @@ func drawContext(uid string) []byte { return []byte("draw " + uid) }
 func openLink(sale *ledger.Sale, key *units.Key) (link draw.Digest, err error) {
 	d := sale.Draw()
 	if key == nil || key.ID() != d.GetKey() {
-		return link, fmt.Errorf("the secret of the draw is encrypted with the key %s, and the key given is another", d.GetKey())
+		return link, &Refusal{
+			Reason: fmt.Sprintf("the secret of the draw is encrypted with the key whose id is %s, and the key given is another", d.GetKey()),
+			Remedy: "Give the key that draw.keyEnv or draw.keyFile had at the first apply: without it the draw cannot be revealed.",
+		}
 	}
 	secret, err := key.Open(drawContext(sale.UID()), d.GetSealed())
 	if err != nil {
@@ -75,13 +78,21 @@ func fixedDraw(desired, old spec.Sale, actual *Actual, refuse func(string, ...an
 	case desired.Draw == nil:
 		return nil
 	case desired.Draw.Substitutes != old.Draw.Substitutes:
-		return refuse("the substitutes of its draw cannot go from %d to %d", old.Draw.Substitutes, desired.Draw.Substitutes)
+		return &Refusal{
+			Reason: fmt.Sprintf("sale %s is live, and the substitutes of its draw cannot go from %d to %d", actual.Name, old.Draw.Substitutes, desired.Draw.Substitutes),
+			Remedy: fmt.Sprintf("Write draw: {substitutes: %d}, also where nothing was written before: then they are as many as the stock.", old.Draw.Substitutes),
+		}
 	case (desired.Draw.Beacon == nil) != (old.Draw.Beacon == nil), desired.Draw.Beacon != nil && *desired.Draw.Beacon != *old.Draw.Beacon:
 		return refuse("the beacon of its draw cannot change: somebody may know the values of another")
 	case !desired.ClosesAt.Equal(old.ClosesAt) && drawCloses(old, actual):
 		return &Refusal{
 			Reason: fmt.Sprintf("sale %s closed at %s and takes no entries any more: its closesAt cannot change", actual.Name, old.ClosesAt.Format(time.RFC3339Nano)),
 			Remedy: "Declare closesAt as it was.",
+		}
+	case old.Draw.Beacon != nil && desired.ClosesAt.After(old.ClosesAt):
+		return &Refusal{
+			Reason: fmt.Sprintf("sale %s is drawn by round %s of %s, which is to come after closesAt: that cannot become later", actual.Name, old.Draw.Beacon.Round, old.Draw.Beacon.Name),
+			Remedy: "Declare closesAt as it was, or an earlier time.",
 		}
 	}
 	return nil
@@ -97,9 +108,10 @@ func keepsWinners(old spec.Sale, actual *Actual, delta int64) error {
 	if old.Draw == nil || !drawCloses(old, actual) {
 		return nil
 	}
+	reason := "sale %s has closed, and each of its units may be somebody's who wins: "
 	if is := actual.Units; is != nil && slices.ContainsFunc(is.Gone, func(u ledger.Units) bool { return len(u) > 0 }) {
 		return &Refusal{
-			Reason: fmt.Sprintf("sale %s has closed, and each of its units is somebody's who has won: none can be exchanged", actual.Name),
+			Reason: fmt.Sprintf(reason+"none can be exchanged", actual.Name),
 			Remedy: "Declare the units as they were.",
 		}
 	}
@@ -107,7 +119,7 @@ func keepsWinners(old spec.Sale, actual *Actual, delta int64) error {
 		return nil
 	}
 	return &Refusal{
-		Reason: fmt.Sprintf("sale %s has closed, and each of its units is somebody's who has won: the stock cannot be lowered by %d", actual.Name, -delta),
+		Reason: fmt.Sprintf(reason+"the stock cannot be lowered by %d", actual.Name, -delta),
 		Remedy: "Declare the stock as it was.",
 	}
 }
@@ -142,67 +154,103 @@ func (d *DrawShown) list() []Field {
 	}
 }
 
+// MakeCloseDraw plans to publish the entries of a draw whose sale has closed, and nothing
+// that follows from them: so that all can note the root before anybody can know the order. It
+// is empty if that is done.
+func MakeCloseDraw(actual *Actual) (*Plan, error) {
+	p, _, err := drawPlan(actual)
+	if err != nil || actual.Sale.EntriesClosed() != nil {
+		return p, err
+	}
+	p.EntriesOnly = true
+	return p, p.revealed(actual, "entries are published")
+}
+
 // MakeReveal plans to reveal a draw whose sale has closed, with the value of its beacon's
-// round; nil: there is none. It is empty if all is published.
-func MakeReveal(actual *Actual, beacon []byte) (*Plan, error) {
-	sale := actual.Sale
-	if err := exists(actual, "is drawn"); err != nil {
+// round; nil: there is none, which has to be said by fallback. It is empty if all is published.
+func MakeReveal(actual *Actual, beacon []byte, fallback bool) (*Plan, error) {
+	p, old, err := drawPlan(actual)
+	if err != nil {
 		return nil, err
 	}
+	if p.Beacon, err = beaconGiven(actual.Sale, old.Draw.Beacon, beacon, fallback); err != nil || actual.Sale.Ranked() {
+		return p, err
+	}
+	return p, p.revealed(actual, "entries are published, the secret is revealed, and ranks are published")
+}
+
+// drawPlan is an empty plan for the draw of a sale, with what its newest generation declares;
+// it refuses a sale that cannot be drawn, or not yet.
+func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
+	sale := actual.Sale
+	if err := exists(actual, "is drawn"); err != nil {
+		return nil, spec.Sale{}, err
+	}
 	if sale.Draw() == nil {
-		return nil, &Refusal{Reason: fmt.Sprintf("sale %s is no draw", actual.Name), Remedy: "Declare queue: {order: draw} in a new run."}
+		return nil, spec.Sale{}, &Refusal{Reason: fmt.Sprintf("sale %s is no draw", actual.Name), Remedy: "Declare queue: {order: draw} in a new run."}
 	}
 	old, err := declared(sale.Newest())
 	if err != nil {
-		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
+		return nil, old, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
 	phase := sale.Newest().GetSettings().GetPhase()
 	if phase != pb.Phase_CLOSED && actual.At.Before(old.ClosesAt) {
-		return nil, &Refusal{
+		return nil, old, &Refusal{
 			Reason: fmt.Sprintf("sale %s takes entries until %s", actual.Name, old.ClosesAt.Format(time.RFC3339)), Remedy: "Run it again then.",
 		}
 	}
 	if sale.Applied() < sale.Generation() { // units may still have to go out of a shard, which nobody may win
-		return nil, &Refusal{
+		return nil, old, &Refusal{
 			Reason: fmt.Sprintf("generation %d of sale %s is not on every shard yet", sale.Generation(), actual.Name), Remedy: "Run 'salectl apply' first.",
 		}
 	}
-	if err := beaconGiven(sale, old.Draw.Beacon, beacon); err != nil {
-		return nil, err
-	}
 	p := newPlan(KindReveal, actual)
-	p.Beacon = beacon
-	if !sale.Ranked() {
-		attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
-		p.add(Action{
-			Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes,
-			Reason: "entries are published, the secret is revealed, and ranks are published",
-		})
-	}
-	return p, p.complete()
+	return p, old, p.complete()
 }
 
-// beaconGiven refuses another value of a beacon than what is declared, and was revealed,
-// asks for.
-func beaconGiven(sale *ledger.Sale, b *spec.Beacon, value []byte) error {
+// revealed puts into a plan what it does.
+func (p *Plan) revealed(actual *Actual, what string) error {
+	sale := actual.Sale
+	old, err := declared(sale.Newest())
+	if err != nil {
+		return err
+	}
+	attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
+	p.add(Action{Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes, Reason: what})
+	return p.complete()
+}
+
+// beaconGiven returns the value that the order follows from. It refuses another one than what
+// is declared, and was revealed, asks for.
+func beaconGiven(sale *ledger.Sale, b *spec.Beacon, value []byte, fallback bool) ([]byte, error) {
 	drawn := sale.Drawn()
 	switch {
-	case drawn != nil && !bytes.Equal(drawn.GetBeacon(), value) && value != nil:
-		return &Refusal{
-			Reason: fmt.Sprintf("the draw is revealed already, with the beacon's value %q", hex.EncodeToString(drawn.GetBeacon())),
-			Remedy: "Leave the value out, to complete it.",
-		}
+	case drawn != nil && (value != nil && !bytes.Equal(drawn.GetBeacon(), value) || fallback && len(drawn.GetBeacon()) > 0):
+		return nil, &Refusal{Reason: "the draw is revealed already, " + drawnBy(drawn), Remedy: "Leave the value out, to complete it."}
 	case drawn != nil:
-		return nil
-	case b == nil && len(value) > 0:
-		return &Refusal{Reason: "the sale declares no beacon, and a value of one was given", Remedy: "Leave it out."}
+		return drawn.GetBeacon(), nil
+	case b == nil && (len(value) > 0 || fallback):
+		return nil, &Refusal{Reason: "the sale declares no beacon, and a value of one was given, or its fallback is asked for", Remedy: "Leave it out."}
 	case b != nil && len(value) == 0 && b.Fallback == spec.FallbackNone:
-		return &Refusal{
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("the order follows from round %s of %s, whose value was not given, and the sale declares no fallback", b.Round, b.Name),
+			Remedy: "Give the value, in hex, with --beacon. Until it is known, 'salectl draw close' publishes the entries.",
+		}
+	case b != nil && len(value) == 0 && !fallback:
+		return nil, &Refusal{
 			Reason: fmt.Sprintf("the order follows from round %s of %s, whose value was not given", b.Round, b.Name),
-			Remedy: "Give the value, in hex, with --beacon.",
+			Remedy: "Give the value, in hex, with --beacon; or say --fallback if the beacon has none. Until it is known, 'salectl draw close' publishes the entries.",
 		}
 	}
-	return nil
+	return value, nil
+}
+
+// drawnBy says what a draw was revealed by.
+func drawnBy(drawn *pb.Drawn) string {
+	if len(drawn.GetBeacon()) == 0 {
+		return "without a value of a beacon"
+	}
+	return "with the beacon's value " + hex.EncodeToString(drawn.GetBeacon())
 }
 
 // revealing is one run of a plan that reveals a draw.
@@ -234,6 +282,10 @@ func (r *revealing) look() {
 	}
 	if x.sale.UID() != x.plan.UID || !x.sale.Live() || x.sale.Draw() == nil {
 		x.stale("was destroyed since the plan was made")
+		return
+	}
+	if err := r.settled(); err != nil {
+		x.core.end(err)
 		return
 	}
 	if err := x.checkClock(); err != nil {
@@ -298,7 +350,22 @@ func (r *revealing) publish() {
 			return false, fmt.Errorf("%w: the shards have other entries than the sale's log says", ledger.ErrCorrupt)
 		}
 		return true, nil
-	}, &pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: op}}, r.reveal)
+	}, &pb.Op{Op: &pb.Op_EntriesClosed{EntriesClosed: op}}, func() {
+		if x.plan.EntriesOnly {
+			r.end()
+			return
+		}
+		r.reveal()
+	})
+}
+
+// settled refuses to go on while a generation is not on every shard: units may still go that
+// entries could win.
+func (r *revealing) settled() error {
+	if r.x.sale.Applied() < r.x.sale.Generation() {
+		return stale("has got another generation since, which is not on every shard yet")
+	}
+	return nil
 }
 
 func (r *revealing) live() bool { return r.x.sale.UID() == r.x.plan.UID && r.x.sale.Live() }
@@ -321,21 +388,16 @@ func (r *revealing) reveal() {
 		x.core.end(err)
 		return
 	}
-	op := &pb.Drawn{Link: link[:], Beacon: x.plan.Beacon, Ranks: min(r.count(), newest.Stock+newest.Draw.Substitutes)}
+	op := &pb.Drawn{Link: link[:], Beacon: x.plan.Beacon, Ranks: x.sale.RanksOf(newest)}
 	x.note(func() (bool, error) {
-		if !r.live() {
+		switch {
+		case !r.live():
 			return false, stale("was destroyed meanwhile")
+		case x.sale.Drawn() != nil:
+			return true, nil
 		}
-		return x.sale.Drawn() != nil, nil
+		return false, r.settled()
 	}, &pb.Op{Op: &pb.Op_Drawn{Drawn: op}}, r.rank)
-}
-
-// count is how many entries there are.
-func (r *revealing) count() (n int64) {
-	for _, tree := range r.trees {
-		n += tree.Entries
-	}
-	return n
 }
 
 // rank works out the ranks that follow from what is revealed.
@@ -359,9 +421,7 @@ func (r *revealing) rank() {
 func (r *revealing) publishRanks() {
 	x := r.x
 	if x.sale.Ranked() {
-		x.result.Generation = x.sale.Generation()
-		x.finished(saleAddress(x.plan.Sale), "")
-		x.core.end(nil)
+		r.end()
 		return
 	}
 	first := int64(len(x.sale.Ranks())) + 1
@@ -371,4 +431,16 @@ func (r *revealing) publishRanks() {
 		}
 		return int64(len(x.sale.Ranks())) >= first, nil
 	}, &pb.Op{Op: &pb.Op_Ranked{Ranked: ledger.NewRanked(first, r.ranked)}}, r.publishRanks)
+}
+
+// end is the end of a reveal that has come to it. Whoever gave another value than the order
+// follows from hears so.
+func (r *revealing) end() {
+	x := r.x
+	if drawn := x.sale.Drawn(); drawn != nil && !x.plan.EntriesOnly && !bytes.Equal(drawn.GetBeacon(), x.plan.Beacon) {
+		x.result.Warnings = append(x.result.Warnings, "somebody else has revealed the draw meanwhile, "+drawnBy(drawn)+": the order follows from that")
+	}
+	x.result.Generation = x.sale.Generation()
+	x.finished(saleAddress(x.plan.Sale), "")
+	x.core.end(nil)
 }

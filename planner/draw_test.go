@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +67,7 @@ func newDraw(t testing.TB, beacon *spec.Beacon) *world {
 
 func (w *world) mustReveal(beacon []byte) *Plan {
 	w.Helper()
-	plan, err := MakeReveal(w.actual(), beacon)
+	plan, err := MakeReveal(w.actual(), beacon, false)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -170,8 +172,33 @@ func TestTwoReveal(t *testing.T) {
 		if a.err != nil || b.err != nil {
 			t.Fatalf("seed %d: %v, %v", seed, a.err, b.err)
 		}
-		w.wantDrawn(w.actual().Sale.Drawn().GetBeacon())
+		value := w.actual().Sale.Drawn().GetBeacon()
+		w.wantDrawn(value)
+		for i, p := range []*process{a, b} {
+			if warned := len(p.x.result.Warnings) > 0; warned == bytes.Equal(value, []byte{byte(i + 1)}) {
+				t.Errorf("seed %d: it was revealed by %x, and the one with %d is warned: %q", seed, value, i+1, p.x.result.Warnings)
+			}
+		}
 	}
+}
+
+// The entries can be published before anything is revealed.
+func TestCloseDraw(t *testing.T) {
+	w := newDraw(t, aBeacon)
+	plan, err := MakeCloseDraw(w.actual())
+	if err == nil {
+		err = w.run(plan)
+	}
+	if sale := w.actual().Sale; err != nil || sale.EntriesClosed() == nil || sale.Drawn() != nil {
+		t.Fatalf("%v: entries %v, revealed %v", err, sale.EntriesClosed(), sale.Drawn())
+	}
+	if plan, err := MakeCloseDraw(w.actual()); err != nil || !plan.Empty() {
+		t.Errorf("once more it is %+v, %v", plan, err)
+	}
+	if err := w.run(w.mustReveal([]byte{1})); err != nil {
+		t.Fatal(err)
+	}
+	w.wantDrawn([]byte{1})
 }
 
 // A reveal of a run that is destroyed meanwhile is stale, at whichever step.
@@ -202,39 +229,59 @@ func TestRevealRefused(t *testing.T) {
 	fallback := *aBeacon
 	fallback.Fallback = spec.FallbackSecret
 	for name, test := range map[string]struct {
-		world  func(*testing.T) *world
-		beacon []byte
-		want   string // "": it is planned
+		world    func(*testing.T) *world
+		beacon   []byte
+		fallback bool
+		want     string // "": it is planned
 	}{
 		"too soon": {func(t *testing.T) *world {
 			w := newWorld(t)
 			w.drawKey = drawKeyOf(t, "k")
 			w.mustApply(aDraw(10, nil))
 			return w
-		}, nil, "takes entries until 2026-11-11T13:00:00Z"},
-		"no draw": {func(t *testing.T) *world { w := newWorld(t); w.mustApply(tickets(10)); return w }, nil, "is no draw"},
-		"no sale": {func(t *testing.T) *world { return newWorld(t) }, nil, "does not exist"},
+		}, nil, false, "takes entries until 2026-11-11T13:00:00Z"},
+		"no draw": {func(t *testing.T) *world { w := newWorld(t); w.mustApply(tickets(10)); return w }, nil, false, "is no draw"},
+		"no sale": {func(t *testing.T) *world { return newWorld(t) }, nil, false, "does not exist"},
 		"closed by hand": {func(t *testing.T) *world {
 			w := newWorld(t)
 			w.drawKey = drawKeyOf(t, "k")
 			w.mustApply(aDraw(10, nil))
 			w.mustPhase(pb.Phase_CLOSED)
 			return w
-		}, nil, ""},
-		"no value":                 {func(t *testing.T) *world { return newDraw(t, aBeacon) }, nil, "whose value was not given"},
-		"no value, and a fallback": {func(t *testing.T) *world { return newDraw(t, &fallback) }, nil, ""},
-		"a value of no beacon":     {func(t *testing.T) *world { return newDraw(t, nil) }, []byte{1}, "declares no beacon"},
+		}, nil, false, ""},
+		"no value":                 {func(t *testing.T) *world { return newDraw(t, aBeacon) }, nil, false, "whose value was not given"},
+		"no value, and a fallback": {func(t *testing.T) *world { return newDraw(t, &fallback) }, nil, true, ""},
+		"no value, and nobody says that there is none": {func(t *testing.T) *world { return newDraw(t, &fallback) }, nil, false, "whose value was not given"},
+		"no fallback":             {func(t *testing.T) *world { return newDraw(t, aBeacon) }, nil, true, "declares no fallback"},
+		"a fallback of no beacon": {func(t *testing.T) *world { return newDraw(t, nil) }, nil, true, "declares no beacon"},
+		"a stock that is not lowered everywhere": {func(t *testing.T) *world {
+			w := newWorld(t)
+			w.drawKey = drawKeyOf(t, "k")
+			w.mustApply(aDraw(10, nil))
+			lower := aDraw(10, nil)
+			lower.Stock = 9
+			plan, err := Make(lower, w.actual())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for p := w.begin(plan); w.actual().Sale.Generation() < 2; {
+				p.step(inOrder)
+			}
+			w.pass(time.Hour)
+			return w
+		}, nil, false, "is not on every shard yet"},
+		"a value of no beacon": {func(t *testing.T) *world { return newDraw(t, nil) }, []byte{1}, false, "declares no beacon"},
 		"another value": {func(t *testing.T) *world {
 			w := newDraw(t, aBeacon)
 			if err := w.run(w.mustReveal([]byte{1})); err != nil {
 				t.Fatal(err)
 			}
 			return w
-		}, []byte{2}, "revealed already, with the beacon's value \"01\""},
+		}, []byte{2}, false, "revealed already, with the beacon's value 01"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := test.world(t)
-			plan, err := MakeReveal(w.actual(), test.beacon)
+			plan, err := MakeReveal(w.actual(), test.beacon, test.fallback)
 			var no *Refusal
 			if test.want != "" {
 				if !errors.As(err, &no) || !strings.Contains(no.Reason, test.want) {
@@ -281,7 +328,8 @@ func TestADrawStaysAsItIs(t *testing.T) {
 		}, false, "the beacon of its draw cannot change"},
 		"no beacon":               {func(s *spec.Sale) { s.Draw.Beacon = nil }, false, "the beacon of its draw cannot change"},
 		"another key":             {func(s *spec.Sale) { s.Draw.KeyEnv = "OTHER" }, false, ""},
-		"a later end":             {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(time.Hour) }, false, ""},
+		"an earlier end":          {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(-time.Minute) }, false, ""},
+		"a later end":             {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(time.Hour) }, false, "that cannot become later"},
 		"a later end, too late":   {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(time.Hour) }, true, "its closesAt cannot change"},
 		"a lower stock":           {func(s *spec.Sale) { s.Stock = 9 }, false, ""},
 		"a lower stock, too late": {func(s *spec.Sale) { s.Stock = 9 }, true, "the stock cannot be lowered by 1"},
@@ -301,5 +349,48 @@ func TestADrawStaysAsItIs(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// What is refunded once a sale is closed for good goes to nobody, and its export shows no
+// winner who was skipped.
+func TestDrawThatEnded(t *testing.T) {
+	w := newWorld(t)
+	w.drawKey = drawKeyOf(t, "k")
+	s := aDraw(2, nil)
+	s.LockCount = 1
+	w.mustApply(s)
+	o := w.owner(0)
+	appended := func(do func(d *ledger.Draft)) {
+		t.Helper()
+		if err := o.append(do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 4 {
+		appended(func(d *ledger.Draft) { d.Claim(fmt.Sprint("user-", i), "key", 1) })
+	}
+	w.pass(time.Hour)
+	if err := w.run(w.mustReveal(nil)); err != nil {
+		t.Fatal(err)
+	}
+	o.catchUp()
+	claim := func(rank int) ledger.Claim {
+		at := w.actual().Sale.Ranks()[rank-1]
+		c, _ := o.state.ClaimAt(at.Slot, at.Index)
+		return c
+	}
+	appended(func(d *ledger.Draft) { d.Award(claim(1)); d.Award(claim(2)) })
+	w.mustPhase(pb.Phase_CLOSED)
+	o.catchUp()
+	appended(func(d *ledger.Draft) { d.Refund(claim(1), "ada", "", false) })
+	w.mustDestroy()
+	export, err := os.ReadFile(filepath.Join(w.folder, "export.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := draw.Verify(bytes.NewReader(export), draw.Options{})
+	if err != nil || !r.OK || r.Entries != 4 || r.Awarded != 2 || r.Lapsed != 1 {
+		t.Errorf("%v, %+v", err, r)
 	}
 }

@@ -57,6 +57,7 @@ func inTheWay(path string) error {
 // before it is deleted.
 type Export struct {
 	sale, uid string
+	log       *ledger.Sale // the sale's own, as it was read
 	shards    []*ledger.State
 
 	// What the units are is read again, where they are more than numbers.
@@ -131,7 +132,7 @@ func checkExport(ctx context.Context, logs ledger.Logs, path string, digest []by
 // Write writes the export, and returns the SHA-256 of its bytes.
 func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]byte, error) {
 	digest := sha256.New()
-	if err := ledger.Export(ctx, logs, e.sale, e.uid, e.shards, e.reader(logs), io.MultiWriter(to, digest)); err != nil {
+	if err := ledger.ExportBy(ctx, logs, e.sale, e.log, e.shards, e.reader(logs), io.MultiWriter(to, digest)); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
 	return digest.Sum(nil), nil

@@ -48,6 +48,8 @@ type Plan struct {
 	// Beacon is, of a plan to reveal a draw, the value of its beacon's round; none: it is
 	// not known, or there is no beacon.
 	Beacon []byte `json:"beacon,omitempty"`
+	// EntriesOnly says, of such a plan, that it publishes the entries and reveals nothing.
+	EntriesOnly bool `json:"entriesOnly,omitempty"`
 	// Digest is the SHA-256 of all the above. The sale's log keeps it, so that a
 	// saved plan is known again.
 	Digest ledger.Hash `json:"digest"`

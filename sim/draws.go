@@ -90,6 +90,9 @@ func (d *drawn) declare(s *spec.Sale) {
 // reveal is the command that reveals a draw.
 const reveal = "reveal"
 
+// closeDraw is the command that publishes the entries alone.
+const closeDraw = "draw close"
+
 // reveals is how a reveal makes its plan. Where the beacon has a fallback some operators know
 // no value.
 func (o *operators) reveals() func(*planner.Actual) (*planner.Plan, error) {
@@ -99,9 +102,9 @@ func (o *operators) reveals() func(*planner.Actual) (*planner.Plan, error) {
 	}
 	return func(a *planner.Actual) (*planner.Plan, error) {
 		if a.Sale.Drawn() != nil {
-			return planner.MakeReveal(a, nil) // whatever it was revealed by
+			return planner.MakeReveal(a, nil, false) // whatever it was revealed by
 		}
-		return planner.MakeReveal(a, value)
+		return planner.MakeReveal(a, value, value == nil && o.w.scenario.drawn.beacon != nil)
 	}
 }
 
@@ -118,6 +121,10 @@ func (o *operators) scheduleReveals() {
 		at := o.w.scenario.timetable.first.closes + in
 		o.w.at(at, func() {
 			if !o.w.calm && !o.ending {
+				if o.w.random.draws.chance(0.2) {
+					o.run(command{kind: closeDraw, runs: 1 + o.w.random.draws.IntN(4)}, func() {})
+					return
+				}
 				o.w.hit("revealed amid faults")
 				o.run(command{kind: reveal, runs: 1 + o.w.random.draws.IntN(4)}, func() {})
 			}
@@ -126,13 +133,19 @@ func (o *operators) scheduleReveals() {
 }
 
 // keepClose puts the hours of a draw back into the file, where they were to change and the
-// sale has closed before: such a change is refused, and all that goes with it.
+// sale has closed before, or is drawn by a beacon and would close later: such a change is
+// refused, and all that goes with it.
 func (o *operators) keepClose(a *planner.Actual) {
 	if o.w.scenario.drawn == nil || !a.Sale.Live() {
 		return
 	}
-	if old, err := spec.FromJSON(a.Sale.Newest().GetSpec()); err == nil && !a.At.Before(old.ClosesAt) {
-		o.hours.closes = old.ClosesAt.Sub(epoch)
+	old, err := spec.FromJSON(a.Sale.Newest().GetSpec())
+	if err != nil {
+		return
+	}
+	closes := old.ClosesAt.Sub(epoch)
+	if !a.At.Before(old.ClosesAt) || old.Draw.Beacon != nil && o.hours.closes > closes {
+		o.hours.closes = closes
 	}
 }
 

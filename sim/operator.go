@@ -100,6 +100,8 @@ func (o *operators) plans(c command) func(*planner.Actual) (*planner.Plan, error
 		return phase(pb.Phase_PAUSED)
 	case resume:
 		return phase(pb.Phase_OPEN)
+	case closeDraw:
+		return planner.MakeCloseDraw
 	case reveal:
 		return o.reveals()
 	case closes:

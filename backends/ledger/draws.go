@@ -29,6 +29,15 @@ func MayBeAwarded(shards []Totals) int64 {
 	return last
 }
 
+// Reach is the part of MayBeAwarded that a shard has to do with: it grows no more once the
+// sale is closed for good, when nothing is awarded any more.
+func (s *State) Reach() int64 {
+	if s.settings.GetPhase() == pb.Phase_CLOSED {
+		return s.reach
+	}
+	return s.Limit + s.Lapsed()
+}
+
 // Lapsed returns how many claims have lost their units again.
 func (o Outcomes) Lapsed() int64 { return o.Expired + o.Cancelled + o.Refunded }
 
@@ -220,6 +229,7 @@ type Rank struct {
 type drawing struct {
 	closed *pb.EntriesClosed
 	drawn  *pb.Drawn
+	stock  int64  // when it was revealed
 	ranks  []Rank // from rank 1
 }
 
@@ -239,6 +249,18 @@ func (s *Sale) Drawn() *pb.Drawn { return s.drawing.drawn }
 
 // Ranks returns the ranks that are published, from the first.
 func (s *Sale) Ranks() []Rank { return s.drawing.ranks }
+
+// DrawSteps counts what the log says of a draw: it grows with each step.
+func (s *Sale) DrawSteps() int {
+	n := len(s.drawing.ranks)
+	if s.drawing.closed != nil {
+		n++
+	}
+	if s.drawing.drawn != nil {
+		n++
+	}
+	return n
+}
 
 // Ranked says whether all ranks are published that the draw has.
 func (s *Sale) Ranked() bool {
@@ -319,10 +341,46 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	if end := draw.Commitment(draw.Digest(op.GetLink())); !bytes.Equal(end[:], s.Draw().GetCommitment()) {
 		return fmt.Errorf("the link that is revealed comes to %v, and the commitment is %x", end, s.Draw().GetCommitment())
 	}
+	if s.applied < s.Generation() {
+		return fmt.Errorf("a draw is revealed, and generation %d is not on every shard: units may still go that entries could win", s.Generation())
+	}
 	if err := s.beaconFits(op); err != nil {
 		return err
 	}
-	s.drawing.drawn = op
+	newest, err := spec.FromJSON(s.Newest().GetSpec())
+	if err != nil {
+		return err
+	}
+	if want := s.RanksOf(newest); op.GetRanks() != want {
+		return fmt.Errorf("a draw with %d ranks, of the entries, the stock and the substitutes follow %d", op.GetRanks(), want)
+	}
+	s.drawing.drawn, s.drawing.stock = op, newest.Stock
+	return nil
+}
+
+// RanksOf returns how many ranks a draw has that is revealed now, by what it declares.
+func (s *Sale) RanksOf(declared spec.Sale) int64 {
+	var entries int64
+	for _, n := range s.drawing.closed.GetCounts() {
+		entries += n
+	}
+	if declared.Draw == nil {
+		return 0
+	}
+	return min(entries, declared.Stock+declared.Draw.Substitutes)
+}
+
+// keepsUnits refuses a generation that takes units from a draw whose entries are published:
+// each may be somebody's who has won.
+func (s *Sale) keepsUnits(op *pb.Planned) error {
+	if s.drawing.closed == nil {
+		return nil
+	}
+	for i, change := range op.GetShards() {
+		if change.GetRemove() > 0 || len(change.GetDrop()) > 0 {
+			return fmt.Errorf("generation %d takes units from shard %d of a draw whose entries are published", op.GetGeneration(), i)
+		}
+	}
 	return nil
 }
 

@@ -118,6 +118,19 @@ func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, g
 	if err != nil {
 		return err
 	}
+	return x.export(ctx, logs, sale, uid, shards, goods, to)
+}
+
+// ExportBy is Export with the sale's own log as it is folded.
+func ExportBy(ctx context.Context, logs Logs, sale string, log *Sale, shards []*State, goods *PayloadReader, to io.Writer) error {
+	x, err := readOfSale(ctx, logs, log)
+	if err != nil {
+		return err
+	}
+	return x.export(ctx, logs, sale, log.UID(), shards, goods, to)
+}
+
+func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, to io.Writer) error {
 	x.draw.cut(shards)
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := lineEncoder(w)

@@ -32,7 +32,7 @@ type exportedDraw struct {
 	heads  []Totals // of the shards, as they were later than what is exported; none: not looked at
 }
 
-// loadOfSale reads from the sale's own log what an export needs of it.
+// loadOfSale is readOfSale of a log that is yet to be read.
 func loadOfSale(ctx context.Context, logs Logs, name, uid string) (*ofSale, error) {
 	sale := NewSale(spec.SaleLog(name))
 	if _, err := Load(ctx, logs, sale.log, sale); err != nil {
@@ -41,6 +41,11 @@ func loadOfSale(ctx context.Context, logs Logs, name, uid string) (*ofSale, erro
 	if sale.UID() != uid {
 		return nil, fmt.Errorf("exporting run %s of sale %s, whose log has run %q: %w", uid, name, sale.UID(), ErrGone)
 	}
+	return readOfSale(ctx, logs, sale)
+}
+
+// readOfSale takes from the sale's own log what an export needs of it.
+func readOfSale(ctx context.Context, logs Logs, sale *Sale) (*ofSale, error) {
 	packets, err := packetsOf(sale)
 	if err != nil {
 		return nil, err
@@ -100,7 +105,7 @@ func (x *exportedDraw) cut(shards []*State) {
 	if x == nil || !slices.ContainsFunc(shards, func(s *State) bool { return s.entries == nil }) {
 		return
 	}
-	x.record.Shards, x.record.Root, x.record.Link, x.record.Ranks = nil, nil, nil, 0
+	x.record.Shards, x.record.Root, x.record.Link, x.record.Ranks, x.record.Stock = nil, nil, nil, 0, 0
 	if b := x.record.Beacon; b != nil {
 		x.record.Beacon = &draw.Beacon{Name: b.Name, Round: b.Round, Fallback: b.Fallback}
 	}
@@ -120,11 +125,12 @@ func DrawRecord(sale *Sale) (*draw.Record, error) {
 	settings := sale.Newest().GetSettings()
 	r := &draw.Record{
 		Commitment: draw.Digest(sale.Draw().GetCommitment()),
-		Opens:      exportTime(settings.GetOpensAtUs()), Closes: exportTime(closes),
+		Opens:      exportTime(settings.GetOpensAtUs()), Closes: exportTime(closes), Stock: sale.drawing.stock,
 	}
 	if declared.Draw == nil {
 		return nil, fmt.Errorf("generation 1 of run %s has a commitment and declares no draw: %w", sale.UID(), ErrCorrupt)
 	}
+	r.Substitutes = declared.Draw.Substitutes
 	if b := declared.Draw.Beacon; b != nil {
 		r.Beacon = &draw.Beacon{Name: b.Name, Round: b.Round, Fallback: string(b.Fallback)}
 	}
@@ -148,12 +154,15 @@ func (x *exportedDraw) header(shards []*State) *draw.Record {
 		return nil
 	}
 	r := x.record
-	r.Winners, r.Lapsed, r.Ended = 0, 0, true
+	r.Winners, r.Lapsed, r.Reach, r.Ended = 0, 0, 0, true
 	for i, s := range shards {
-		t := s.Totals
+		t, reach := s.Totals, s.Reach()
 		if i < len(x.heads) && x.heads[i].Limit+x.heads[i].Lapsed() > t.Limit+t.Lapsed() {
-			t = x.heads[i]
+			if t = x.heads[i]; s.Phase != PhaseClosed {
+				reach = t.Limit + t.Lapsed()
+			}
 		}
+		r.Reach += reach
 		r.Winners += t.Limit
 		r.Lapsed += t.Lapsed()
 		r.Ended = r.Ended && s.Sealed()

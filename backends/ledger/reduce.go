@@ -194,6 +194,9 @@ func (s *State) generation(op *pb.Generation) error {
 		return err
 	}
 	s.Totals.generation(op, c.added, c.removed)
+	if s.settings.GetPhase() != pb.Phase_CLOSED && op.GetSettings().GetPhase() == pb.Phase_CLOSED {
+		s.reach = s.Limit + s.Lapsed()
+	}
 	s.shortfall = op.GetRemove() + c.drop.Count() - c.removed
 	s.settings = op.GetSettings()
 	s.claims.rulings.change(s.next, s.settings)

@@ -102,6 +102,10 @@ func (s *Sale) planned(op *pb.Planned) error {
 		return fmt.Errorf("generation %d of a sealed sale", op.GetGeneration())
 	case op.GetUid() != s.uid || op.GetGeneration() != s.Generation()+1:
 		return fmt.Errorf("generation %d of run %s after %d of %s", op.GetGeneration(), op.GetUid(), s.Generation(), s.uid)
+	default:
+		if err := s.keepsUnits(op); err != nil {
+			return err
+		}
 	}
 	s.generations = append(s.generations, op)
 	s.slots = append(s.slots, s.next)

@@ -50,6 +50,7 @@ type State struct {
 	claims    claims
 	peers     map[int]*peer
 	shortfall int64      // units that the newest generation should have removed and could not
+	reach     int64      // of a draw that is closed for good: see Reach
 	entries   *draw.Tree // of a draw: those that it has, once no more come
 	sealed    bool
 	bytes     int64

@@ -12,7 +12,8 @@ import (
 func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now clock.Now) Answer {
 	switch v.Kind {
 	case ledger.Replay:
-		return replay(shard, *v.Claim)
+		claim := asItStands(s, claimOf(shard, *v.Claim))
+		return Answer{Outcome: claim.State, Claim: claim, Replayed: true}
 	case ledger.KeyReused:
 		return Answer{Outcome: api.KeyReused, Message: "this key was used for another quantity, or for other units"}
 	case ledger.NoChoice:
@@ -25,10 +26,13 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 	panic("executor: no such decision")
 }
 
-// replay answers a request that has its claim already.
-func replay(shard int, c ledger.Claim) Answer {
-	claim := claimOf(shard, c)
-	return Answer{Outcome: claim.State, Claim: claim, Replayed: true}
+// asItStands is a claim as it stands in a state: an entry that has no unit when its sale is closed
+// for good has won nothing.
+func asItStands(s *ledger.State, c Claim) Claim {
+	if c.State == api.Entered && s.Phase == ledger.PhaseClosed {
+		c.State = api.NotDrawn
+	}
+	return c
 }
 
 func claimOf(shard int, c ledger.Claim) Claim {
@@ -46,7 +50,7 @@ func claimOf(shard int, c ledger.Claim) Claim {
 func claimsOf(shard int, s *ledger.State, user string) []Claim {
 	var claims []Claim
 	for _, c := range s.User(user) {
-		claims = append(claims, claimOf(shard, c))
+		claims = append(claims, asItStands(s, claimOf(shard, c)))
 	}
 	return claims
 }

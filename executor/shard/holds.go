@@ -16,10 +16,10 @@ type Hold struct {
 }
 
 // HoldsFrom looks at no more than most claims, in the order of their acceptance, or of a
-// draw in that of their awards, from the from-th on, and says where to go on: at the same place if there were none. It returns
-// those that are held, and those that have expired or were cancelled and whose release is
-// after since. What has been looked at need not be again, since a claim is held from its
-// first moment or never.
+// draw in that of their awards, from the from-th on, and says where to go on: at the same
+// place if there were none. It returns those that are held, and those that have expired or
+// were cancelled and whose release is after since. What has been looked at need not be again:
+// a claim is held from the moment at which it got its units, or never.
 func (s *Shard) HoldsFrom(from, most int, since time.Time) (holds []Hold, next int) {
 	s.state.RLock()
 	defer s.state.RUnlock()

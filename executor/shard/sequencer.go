@@ -281,7 +281,7 @@ func (q *sequencer) committed(now clock.Now) {
 	q.tally.Committed++
 	q.requests.finishBatch(func(t *Ticket) Answer {
 		switch {
-		case t.answer.Accepted() && t.answer.Claim.Units == nil:
+		case t.answer.Accepted() && t.answer.Claim.User == "":
 			t.answer.Claim = q.granted(t, slot, e.Commit)
 		case t.answer.Outcome == api.LimitReached: // perhaps by what this commit granted
 			t.answer.Claims = claimsOf(q.shard, q.state, t.User)

@@ -77,7 +77,7 @@ func (s *Shard) User(user string) (claims []Claim) {
 	s.state.RLock()
 	defer s.state.RUnlock()
 	for _, c := range s.seq.state.User(user) {
-		claims = append(claims, lookedUp(s.seq.shard, c))
+		claims = append(claims, asItStands(s.seq.state, lookedUp(s.seq.shard, c)))
 	}
 	return claims
 }
@@ -90,7 +90,7 @@ func (s *Shard) Find(id ClaimID) (Claim, bool) {
 	if !ok || c.Grabbed { // which has another name
 		return Claim{}, false
 	}
-	return lookedUp(s.seq.shard, c), true
+	return asItStands(s.seq.state, lookedUp(s.seq.shard, c)), true
 }
 
 // lookedUp is a claim with what the books say of it.
@@ -119,7 +119,7 @@ func (s *Shard) Status() Status {
 		v.Slot = st.Next() - 1
 	}
 	v.Outcomes, v.Entries, v.Drawn = st.Outcomes, st.Totals.Entries, st.Settings().GetDraw()
-	v.Paid = st.Settings().GetPayment() != nil || st.Deals() > 0
+	v.Paid = st.Settings().GetPayment() != nil || st.Deals() > 0 && !v.Drawn
 	if release, ok := st.NextDue(); ok {
 		v.NextRelease = ledger.Time(release)
 	}

@@ -58,6 +58,16 @@ func (r *run) noteDraw(s *slot, op *pb.Op, bad fault) {
 	}
 }
 
+// lastDrawn is the place of the last step of a run's draw, 0 if there is none.
+func (r *run) lastDrawn() (seq uint64) {
+	for _, s := range []*slot{r.closedAt, r.drawnAt, r.rankedAt} {
+		if s != nil {
+			seq = max(seq, s.Seq)
+		}
+	}
+	return seq
+}
+
 // isDraw says whether a run is one.
 func (r *run) isDraw() bool { return r.planned[0].GetSettings().GetDraw() }
 
@@ -71,8 +81,12 @@ func (r *run) rankOf(c *claim) int64 {
 	return int64(slices.Index(r.ranks, rank{c.at.log.shard, spot{c.at.n, uint32(c.index)}})) + 1
 }
 
-// lost says whether an entry was known by a time to have no rank.
+// lost says whether an entry was known by a time to have no rank, or to get no unit since its
+// sale was closed for good.
 func (c *claim) lost(by uint64) bool {
+	if last := c.at.log.at(by); last != nil && last.after.settings.GetPhase() == phaseClosed && c.entry && c.state == "entered" {
+		return true
+	}
 	return c.entry && c.at.log.run.ranked(by) && c.at.log.run.rankOf(c) == 0
 }
 
@@ -397,17 +411,20 @@ func (e *evidence) awarded(r *run, bad fault) {
 
 // drawPart is what an export says of a draw.
 type drawPart struct {
-	Commitment string      `json:"commitment"`
-	OpensAt    string      `json:"opensAt,omitempty"`
-	ClosesAt   string      `json:"closesAt"`
-	Beacon     *drawBeacon `json:"beacon,omitempty"`
-	Shards     []treePart  `json:"shards,omitempty"`
-	Root       string      `json:"root,omitempty"`
-	Link       string      `json:"link,omitempty"`
-	Ranks      int64       `json:"ranks,omitempty"`
-	Winners    int64       `json:"winners"`
-	Lapsed     int64       `json:"lapsed"`
-	Ended      bool        `json:"ended,omitempty"`
+	Commitment  string      `json:"commitment"`
+	OpensAt     string      `json:"opensAt,omitempty"`
+	ClosesAt    string      `json:"closesAt"`
+	Beacon      *drawBeacon `json:"beacon,omitempty"`
+	Shards      []treePart  `json:"shards,omitempty"`
+	Root        string      `json:"root,omitempty"`
+	Link        string      `json:"link,omitempty"`
+	Ranks       int64       `json:"ranks,omitempty"`
+	Substitutes int64       `json:"substitutes"`
+	Stock       int64       `json:"stock,omitempty"`
+	Reach       int64       `json:"reach"`
+	Winners     int64       `json:"winners"`
+	Lapsed      int64       `json:"lapsed"`
+	Ended       bool        `json:"ended,omitempty"`
 }
 
 type treePart struct {
@@ -422,6 +439,7 @@ func (e *evidence) drawPart(r *run) *drawPart {
 	}
 	p := &drawPart{
 		Commitment: hex.EncodeToString(r.planned[0].GetDraw().GetCommitment()), Beacon: r.planned[0].draw().Beacon, Ended: true,
+		Substitutes: r.planned[0].draw().Substitutes,
 	}
 	var closes int64
 	for _, g := range r.planned {
@@ -437,6 +455,12 @@ func (e *evidence) drawPart(r *run) *drawPart {
 			m := l.slots[n-1].after
 			p.Winners += m.limit
 			p.Lapsed += m.Expired + m.Cancelled + m.Refunded
+			for _, s := range l.slots {
+				if is := s.after; is.settings.GetPhase() == phaseClosed {
+					p.Reach += is.limit + is.Expired + is.Cancelled + is.Refunded // and no more from there on
+					break
+				}
+			}
 		}
 	}
 	if said := r.entriesClosed; said != nil {
@@ -446,6 +470,11 @@ func (e *evidence) drawPart(r *run) *drawPart {
 		}
 	}
 	if r.drawn != nil {
+		for _, g := range r.planned {
+			if g.at.Seq < r.drawnAt.Seq {
+				p.Stock = g.stock()
+			}
+		}
 		p.Link, p.Ranks = hex.EncodeToString(r.drawn.GetLink()), int64(len(r.ranks))
 		if p.Beacon != nil {
 			p.Beacon.Value = hex.EncodeToString(r.drawn.GetBeacon())

@@ -369,6 +369,7 @@ var drawFaults = map[string]planted{
 		for range 5 {
 			w.enters(w.user(0), "k")
 		}
+		w.plan(0, 1, pb.Phase_OPEN) // now there are 4
 		w.lastEntry(0)
 		w.lastEntry(1)
 		w.publish()
@@ -376,7 +377,6 @@ var drawFaults = map[string]planted{
 		w.say(w.ranksOp(func(r *pb.Ranked) { r.Shards, r.Slots, r.Indexes = r.Shards[:6], r.Slots[:6], r.Indexes[:6] }))
 		return w
 	}, func(w *world) {
-		w.plan(0, 1, pb.Phase_OPEN) // now there are 4
 		for rank := 5; ; rank++ {
 			if shard, c := w.ranked(rank); shard == 0 {
 				w.plantOp(w.awardOp(func(s *pb.Settle) { s.Slot, s.Index = c.Slot, uint32(c.Index) }))

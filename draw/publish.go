@@ -1,0 +1,31 @@
+package draw
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Publish reads an export and writes the list that can be published: what Verify needs and
+// nothing else. The header keeps the sale, the run and the draw; of each entry there is the
+// claim, state, time, label and rank. So there are no users, keys, payments or reasons in
+// it, and no commits, which have all of these in base64.
+func Publish(from io.Reader, to io.Writer) error {
+	w := bufio.NewWriterSize(to, 1<<16)
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	err := readExport(from, func(h exportHeader) error { return lines.Encode(h) }, func(line Line) error {
+		if _, _, _, err := place(line.Claim); err != nil {
+			return err
+		}
+		if line.Label == (Digest{}) {
+			return fmt.Errorf("claim %s: it has no label", line.Claim)
+		}
+		return lines.Encode(Line{Claim: line.Claim, State: line.State, At: line.At, Label: line.Label, Rank: line.Rank})
+	})
+	if err != nil {
+		return err
+	}
+	return w.Flush()
+}
