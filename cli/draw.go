@@ -57,7 +57,10 @@ func (p *program) drawStatus(ctx context.Context, o source) error {
 			case err != nil:
 				return err
 			case status.Draw == nil:
-				return &planner.Refusal{Reason: fmt.Sprintf("sale %s is no draw, or it is destroyed", sale.Name)}
+				return &planner.Refusal{
+					Reason: fmt.Sprintf("sale %s is no draw, or it is destroyed", sale.Name),
+					Remedy: "'salectl status' tells how it stands.",
+				}
 			case o.json:
 				p.emit(drawReply{formatVersion, sale.Name, status.UID, status.Draw})
 			default:

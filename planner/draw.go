@@ -158,12 +158,12 @@ func (d *DrawShown) list() []Field {
 // that follows from them: so that all can note the root before anybody can know the order. It
 // is empty if that is done.
 func MakeCloseDraw(actual *Actual) (*Plan, error) {
-	p, _, err := drawPlan(actual)
+	p, old, err := drawPlan(actual)
 	if err != nil || actual.Sale.EntriesClosed() != nil {
 		return p, err
 	}
 	p.EntriesOnly = true
-	return p, p.revealed(actual, "entries are published")
+	return p, p.revealed(actual, old, "entries are published")
 }
 
 // MakeReveal plans to reveal a draw whose sale has closed, with the value of its beacon's
@@ -176,7 +176,7 @@ func MakeReveal(actual *Actual, beacon []byte, fallback bool) (*Plan, error) {
 	if p.Beacon, err = beaconGiven(actual.Sale, old.Draw.Beacon, beacon, fallback); err != nil || actual.Sale.Ranked() {
 		return p, err
 	}
-	return p, p.revealed(actual, "entries are published, the secret is revealed, and ranks are published")
+	return p, p.revealed(actual, old, "entries are published, the secret is revealed, and ranks are published")
 }
 
 // drawPlan is an empty plan for the draw of a sale, with what its newest generation declares;
@@ -209,13 +209,8 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 }
 
 // revealed puts into a plan what it does.
-func (p *Plan) revealed(actual *Actual, what string) error {
-	sale := actual.Sale
-	old, err := declared(sale.Newest())
-	if err != nil {
-		return err
-	}
-	attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
+func (p *Plan) revealed(actual *Actual, old spec.Sale, what string) error {
+	attributes := saleAttributes(old, old.Stock, p.Phase, actual.Sale.Generation())
 	p.add(Action{Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes, Reason: what})
 	return p.complete()
 }

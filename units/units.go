@@ -13,8 +13,9 @@
 //
 // A file may have millions of units. They are read line by line, as often as it takes, and
 // what is remembered of a unit is two hashes and its line, see mark. A file that changes
-// between two readings is refused, before a unit that has changed is handed over. No text of a file with secret units ever stands in an
-// error, but for the name of a column that is nearly the one declared.
+// between two readings is refused, before a unit that has changed is handed over. No text of
+// a file with secret units ever stands in an error, but for the name of a column that is
+// nearly the one declared.
 package units
 
 import (

@@ -176,7 +176,7 @@ type Event struct {
 	Payment string      // of a confirm
 
 	// Of CommandInvoked.
-	Command string // apply, pause, resume, close or destroy
+	Command string // apply, pause, resume, close, destroy, draw close or reveal
 	Stock   int64  // that an apply declares
 	Writer  string // as commits name the process
 
