@@ -19,7 +19,7 @@ const undrawn = 11
 type drawn struct {
 	substitutes int64
 	beacon      *spec.Beacon    // nil: none
-	reveals     []time.Duration // when operators reveal it, after its close
+	reveals     []time.Duration // when operators reveal it, from its close on; below 0: before it
 }
 
 // beaconValue is the value of the round that sales with a beacon declare.
@@ -34,8 +34,8 @@ var drawKey = func() *units.Key {
 	return k
 }()
 
-// drawDraw makes draws of some sales. A draw has hours, one unit a user, and nobody who chooses
-// or is given a part. All else stays as it was drawn.
+// drawDraw makes draws of some sales. A draw has hours, a small stock, many users with one unit
+// each, and nobody who chooses or is given a part. All else stays as it was drawn.
 func (s *scenario) drawDraw(r random, until time.Duration) {
 	if s.lists != nil || s.choice != nil || s.partial != nil || !r.chance(0.2) {
 		return
@@ -108,7 +108,8 @@ func (o *operators) reveals() func(*planner.Actual) (*planner.Plan, error) {
 	}
 }
 
-// scheduleReveals has operators reveal the draw amid the faults, a while after its close.
+// scheduleReveals has operators reveal the draw amid the faults, about at its close or a while
+// after it; some of them publish the entries alone.
 func (o *operators) scheduleReveals() {
 	d := o.w.scenario.drawn
 	if d == nil {
