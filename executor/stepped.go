@@ -261,7 +261,8 @@ func (p *Stepped) Drain(now clock.Now) {
 // Next lets the owner and all sequencers act until none has anything to do, and
 // returns the calls that they want made and the monotonic time at which Tick is
 // due, 0 if it is not. gone says that Run would have returned: there will be
-// nothing more to do, and replies to calls under way are not waited for.
+// nothing more to do, and of calls under way only grabs are waited for, as requests wait for
+// those.
 func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, gone bool) {
 	p.now = now
 	for p.step() || p.serve() || p.grab() || p.end() || p.tell() {
@@ -270,7 +271,7 @@ func (p *Stepped) Next(now clock.Now) (calls []calls.Call, wake time.Duration, g
 	for p.tell() || p.serve() || p.end() || p.step() {
 	}
 	calls, p.calls = p.calls, nil
-	if p.gone {
+	if p.gone && p.batches.under == 0 {
 		return calls, 0, true
 	}
 	wake = clock.Soonest(p.own.wake, p.late, p.batches.wake, p.passing)
@@ -311,7 +312,7 @@ func (p *Stepped) step() bool {
 		return true
 	}
 	if out.start {
-		p.shards, p.batches = nil, stepper{news: true}
+		p.shards, p.batches = nil, stepper{news: true, under: p.batches.under}
 	}
 	for _, s := range out.opened {
 		p.shards = append(p.shards, &steppedShard{Shard: s, stepper: stepper{news: true}})
@@ -323,7 +324,10 @@ func (p *Stepped) step() bool {
 	for _, m := range out.dial {
 		p.dial = append(p.dial, Peer{ID: m.ID, Address: m.Address, Version: m.Version})
 	}
-	p.own.wake, p.gone = out.wake, p.owner.gone(p.now)
+	p.own.wake = out.wake
+	if p.gone = p.owner.gone(p.now); p.gone {
+		p.own.wake, p.late = 0, 0
+	}
 	return true
 }
 

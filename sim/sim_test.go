@@ -64,6 +64,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"a grab that the ledger had was taken for one given again":            61011522,
 		"what units were stayed when a read of it lagged in a destroy":        92000024,
 		"a shard that was just given was to go elsewhere, and nobody had it":  2938,
+		"a process was gone before a list said what it had given":             94011368,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}
