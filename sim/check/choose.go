@@ -193,10 +193,14 @@ func (e *evidence) outOfReach(home, l *log, o *operation, units []int64) bool {
 	case b.after.writer == "", a.after.writer != b.after.writer && (l.emptied(o) || l.fresh(from) || home.fresh(from)):
 		return true // what one process knows of the other's shards may be old, or nothing
 	}
-	// The other shard keeps units that claims of its own wait for, from higher numbers.
-	return l.shard < home.shard && slices.ContainsFunc(e.ops, func(other *operation) bool {
-		return other != nil && other.invoked != nil && other.invoked.Kind == ClaimInvoked && other != o &&
-			home.run.homeOf(other.invoked.User) == l && other.invoked.Seq < to &&
+	// The other shard keeps units that claims of its own wait for, from higher numbers, and
+	// may just have found them for a third one that asked before.
+	return slices.ContainsFunc(e.ops, func(other *operation) bool {
+		if other == nil || other.invoked == nil || other.invoked.Kind != ClaimInvoked || other == o {
+			return false
+		}
+		at := home.run.homeOf(other.invoked.User)
+		return (at != home && at != l || at == l && l.shard < home.shard) && other.invoked.Seq < to &&
 			(!other.answered() || other.returned.Seq > from.Seq) && other.mayWantOneOf(units, o.invoked.Adjacent)
 	})
 }

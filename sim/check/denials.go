@@ -42,10 +42,10 @@ func denials(e *evidence, bad fault) {
 				continue // perhaps that one was sold
 			}
 			// To those who ask: it was accepted. So it is no other one that was sold later, unless
-			// the node has lost what it gave.
+			// the node has lost what it gave, and had not given this one by then.
 			known := func(o *Visit) bool {
 				return slices.ContainsFunc(all[:n], func(r *Visit) bool {
-					return r.Process == v.Process && accepted(r.Outcome) && r.Ended < v.Seq && (o.Ended < r.Ended || !e.forgotBefore(c))
+					return r.Process == v.Process && accepted(r.Outcome) && r.Ended < v.Seq && (o.Ended < r.Ended || e.gave(c, r.Ended) || !e.forgotBefore(c))
 				})
 			}
 			earlier := slices.IndexFunc(all[:n], func(o *Visit) bool {

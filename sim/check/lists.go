@@ -147,6 +147,11 @@ func (e *evidence) forgotBefore(c *claim) bool {
 	})
 }
 
+// gave says whether a node had given by a time what came into the ledger as a claim.
+func (e *evidence) gave(c *claim, by uint64) bool {
+	return slices.ContainsFunc(e.grants, func(g *grant) bool { return g.stored == c && !g.lost && g.Seq < by })
+}
+
 // fills judges the slots of shards with lists: fills come in order and alone, and
 // each claim is one unit of a user who has no other, under the fill in force.
 func fills(e *evidence, bad fault) {

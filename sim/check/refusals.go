@@ -87,7 +87,7 @@ func (e *evidence) holds(r *run, o *operation, said api.Outcome) bool {
 	}
 	if said == api.SoldOut {
 		return r.soldOutToOwner(o) || slices.ContainsFunc(r.soldOut, func(s span) bool {
-			return s.from < o.returned.Seq && (s.to > o.invoked.Seq || s.endedBy.unknown(o.invoked.Place))
+			return s.from < o.returned.Seq && (s.to > o.invoked.Seq || s.endedBy.unknown(o.invoked.Place) || s.endedBy.unheard(o.invoked.Place))
 		})
 	}
 	if len(r.shards) == 0 {
@@ -223,6 +223,12 @@ func (s *slot) unknown(at Place) bool {
 		}
 	}
 	return true
+}
+
+// unheard says whether an owner may not have heard at a time that a slot of its own is
+// stored, which brought units back: it has appended nothing since.
+func (s *slot) unheard(at Place) bool {
+	return s.byOwner() && s.after.generation == s.before && s.At+grace > at.At && s.log.at(at.Seq) == s
 }
 
 // keyed says whether a claim of the same user may be the one that was asked for: it has the
