@@ -326,7 +326,7 @@ func (t *teardown) eraseShards() {
 
 // eraseUnits deletes the log of what the units were, and what comes into it late. The sale had
 // such a log, and nothing else says how long it was: that it is gone is believed of several
-// looks, since each of them may lag.
+// looks, since each of them may lag, the one by which it was deleted too.
 func (t *teardown) eraseUnits(missed int, then func()) {
 	if !hasGoods(t.x.sale) {
 		then()
@@ -348,7 +348,7 @@ func (t *teardown) eraseUnits(missed int, then func()) {
 			return
 		}
 		t.x.core.changed = true
-		t.x.core.retry(call{kind: callDelete, log: log, upTo: head.Slot}, func(reply) { t.eraseUnits(lagTries, then) })
+		t.x.core.retry(call{kind: callDelete, log: log, upTo: head.Slot}, func(reply) { t.eraseUnits(0, then) })
 	})
 }
 
