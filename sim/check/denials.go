@@ -8,9 +8,10 @@ import (
 )
 
 // denials judges what was said of a key while a process had a claim under it under
-// way: that it is not accepted must be true of every request of the key that the
+// way: that it is not accepted must be true of every like request of the key that the
 // same process took in before, and has not answered, or answered with unknown and never
-// with something better. Only what was sold afterwards, by that process and by no later
+// with something better. Of a request for something else under the same key, which no client
+// should send, it tells nothing. Only what was sold afterwards, by that process and by no later
 // request, shows that it was not. A process that has the key under way may have had the
 // owner of the shard, or a list, sell it: then nothing is known.
 func denials(e *evidence, bad fault) {
@@ -49,7 +50,7 @@ func denials(e *evidence, bad fault) {
 				})
 			}
 			earlier := slices.IndexFunc(all[:n], func(o *Visit) bool {
-				return o.Process == v.Process && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == api.Unknown && !known(o))
+				return o.Process == v.Process && e.ops[o.Op].invoked.asksLike(e.ops[v.Op].invoked) && (o.Ended == 0 || o.Ended > v.Ended || o.Outcome == api.Unknown && !known(o))
 			})
 			if earlier >= 0 {
 				bad("%s answered operation %d (user %q, key %q) with %q, and operation %d of that key, which it had under way, was sold as %v",
@@ -57,6 +58,11 @@ func denials(e *evidence, bad fault) {
 			}
 		}
 	}
+}
+
+// asksLike says whether two requests of one user and key ask for the same.
+func (q *Event) asksLike(other *Event) bool {
+	return q.Quantity == other.Quantity && q.Adjacent == other.Adjacent && slices.Equal(q.Units, other.Units)
 }
 
 // denies says whether an outcome lets its reader believe that the claim is not
