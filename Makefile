@@ -44,7 +44,8 @@ models: ## explore the models of the protocols, also the large ones
 
 bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one run
 	go test -run '^$$' -bench . -benchmem -timeout 60m \
-		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/httpd
+		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/httpd ./draw
+	go test -run '^$$' -bench Reveal -benchtime 1x -timeout 60m ./planner
 	cd testdata/peers && go run . && go run ./locks && go run ./packets
 
 replicas: ## the figures of several processes of one sale; on a machine that does nothing else

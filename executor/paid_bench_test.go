@@ -23,13 +23,19 @@ import (
 // paidSale serves a sale whose claims are held for a time.
 func paidSale(b *testing.B, stock int64, holdFor time.Duration) *Executor {
 	b.Helper()
-	const shards = 5
-	logs, node := openEmbedded(b)
-	sale := saletest.Declared("bench", stock, shards, 10)
 	settings := &pb.Settings{PerUserLimit: 10, Phase: pb.Phase_OPEN}
 	if holdFor > 0 {
 		settings.Payment = &pb.Payment{HoldForUs: holdFor.Microseconds(), Late: pb.Payment_REFUSE}
 	}
+	return benchSale(b, stock, settings)
+}
+
+// benchSale serves a sale of five shards.
+func benchSale(b *testing.B, stock int64, settings *pb.Settings) *Executor {
+	b.Helper()
+	const shards = 5
+	logs, node := openEmbedded(b)
+	sale := saletest.Declared("bench", stock, shards, settings.GetPerUserLimit())
 	saletest.ProvisionAs(b, logs, sale, spec.Shares(sale.Stock, shards), settings)
 	saletest.Mark(b, node)
 	return serve(b, logs, node, sale.Name)
