@@ -292,6 +292,9 @@ func (o *owner) won(now clock.Now, i int) {
 		s.rests = now.Mono + restAfter
 		o.enter(now, i, away)
 		o.leased(now, o.leases.Release(now, "", o.shares.keys[i]))
+	case s.stage == taking && o.clockOff != 0: // nor here
+		s.rests = now.Mono + restAfter
+		o.stop(now, i, shard.Halt{Why: errClock, Refusal: api.NoQuorum, Elsewhere: true}, "")
 	case s.stage == trying:
 		o.enter(now, i, owned)
 		o.open(i, false)

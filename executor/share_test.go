@@ -429,6 +429,32 @@ func TestShareOfAWrongClock(t *testing.T) {
 	}
 }
 
+// TestShareGivenToAWrongClock has the clock of a process jump while it takes a shard: it could
+// not sell, and frees what it has won at once.
+func TestShareGivenToAWrongClock(t *testing.T) {
+	w := newSharedWorld(t, 3, 2)
+	w.joins("a", nil)
+	w.converge(3 * time.Second)
+	b := w.joins("b", nil)
+	w.gap()
+	w.watch = func() {
+		if b.ahead == 0 && slices.Contains(b.stages(), taking) {
+			b.ahead = 2 * quorum.DefaultTTL
+		}
+		w.look()
+	}
+	w.pass(2 * quorum.DefaultTTL)
+	if b.ahead == 0 {
+		t.Fatal("it never came to that")
+	}
+	if got := b.owns(); len(got) != 0 {
+		t.Errorf("b owns %v", got)
+	}
+	if gap := w.gap(); gap >= quorum.DefaultTTL {
+		t.Errorf("a shard was without an owner for %v", gap)
+	}
+}
+
 // TestShareIsPrompt has a process look again just when its clock has been wrong for a ttl, and
 // when nobody has taken a shard for a ttl.
 func TestShareIsPrompt(t *testing.T) {

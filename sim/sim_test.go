@@ -66,6 +66,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"a shard that was just given was to go elsewhere, and nobody had it":  2938,
 		"a process was gone before a list said what it had given":             94011368,
 		"what units were stayed when the read before their delete lagged":     97001712,
+		"a process whose clock was wrong kept a shard that it was given":      98011349,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}
