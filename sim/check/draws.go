@@ -58,14 +58,9 @@ func (r *run) noteDraw(s *slot, op *pb.Op, bad fault) {
 	}
 }
 
-// lastDrawn is the place of the last step of a run's draw, 0 if there is none.
-func (r *run) lastDrawn() (seq uint64) {
-	for _, s := range []*slot{r.closedAt, r.drawnAt, r.rankedAt} {
-		if s != nil {
-			seq = max(seq, s.Seq)
-		}
-	}
-	return seq
+// lacks says whether a run was drawn further than an export tells.
+func (d *drawPart) lacks(r *run) bool {
+	return d != nil && (d.Root == "" && r.closedAt != nil || d.Link == "" && r.drawnAt != nil || d.Ranks == 0 && r.rankedAt != nil)
 }
 
 // isDraw says whether a run is one.

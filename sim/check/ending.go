@@ -85,12 +85,16 @@ func (r *run) judgeSealed(e *evidence, bad fault) {
 	if told.GetClaims() != claims || told.GetUnitsSold() != units {
 		bad("%v counts %d claims and %d units sold, there are %d and %d", at, told.GetClaims(), told.GetUnitsSold(), claims, units)
 	}
-	for _, x := range e.h.Exports {
-		if sum := sha256.Sum256(x.Bytes); x.Seq < at.Seq && bytes.Equal(sum[:], told.GetExportDigest()) {
-			return
-		}
+	if slices.ContainsFunc(e.h.Exports, func(x Export) bool { return x.Seq < at.Seq && x.has(told.GetExportDigest()) }) {
+		return
 	}
 	bad("%v names the export %x, which was not written before", at, told.GetExportDigest())
+}
+
+// has says whether an export has a digest.
+func (x *Export) has(digest []byte) bool {
+	sum := sha256.Sum256(x.Bytes)
+	return bytes.Equal(sum[:], digest)
 }
 
 // remains looks for what a run that was destroyed left behind.
