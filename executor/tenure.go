@@ -207,6 +207,7 @@ func (t *tenure) plan(o *owner) {
 	t.boundQueues(o.cfg.Queue)
 	if o.sale.Ranked() && t.ranks.Load() == nil {
 		t.ranks.Store(ranksOf(o.sale))
+		t.board.Drawn(o.sale.DrawnSince())
 	}
 	for i, s := range t.running {
 		s.Post(shard.Planned(o.plans(i)))

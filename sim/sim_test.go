@@ -67,6 +67,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"a process was gone before a list said what it had given":             94011368,
 		"what units were stayed when the read before their delete lagged":     97001712,
 		"a process whose clock was wrong kept a shard that it was given":      98011349,
+		"a rank was awarded by a report of before units had gone":             99001430,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}

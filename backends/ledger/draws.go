@@ -21,10 +21,16 @@ import (
 // MayBeAwarded returns the last rank that may be awarded by now: so many units as there
 // are, and one for each award that has come to nothing. Refunds with retire take a unit
 // from the first number and add one award to the second.
-func MayBeAwarded(shards []Totals) int64 {
+//
+// Totals may be old, which can only lower the sum, unless they are of before the draw was
+// revealed (see Sale.DrawnSince): a shard may have had units then that have gone since. Those
+// do not count.
+func MayBeAwarded(shards []Totals, since uint64) int64 {
 	var last int64
 	for _, t := range shards {
-		last += t.Limit + t.Lapsed()
+		if t.Generation >= since {
+			last += t.Limit + t.Lapsed()
+		}
 	}
 	return last
 }
@@ -230,6 +236,7 @@ type drawing struct {
 	closed *pb.EntriesClosed
 	drawn  *pb.Drawn
 	stock  int64  // when it was revealed
+	since  uint64 // the generation in force then
 	ranks  []Rank // from rank 1
 }
 
@@ -246,6 +253,10 @@ func (s *Sale) EntriesClosed() *pb.EntriesClosed { return s.drawing.closed }
 
 // Drawn returns what the order follows from; nil: it is not revealed yet.
 func (s *Sale) Drawn() *pb.Drawn { return s.drawing.drawn }
+
+// DrawnSince returns the generation that was in force when the order was revealed: from there
+// on units come and none go. 0: it is not revealed yet.
+func (s *Sale) DrawnSince() uint64 { return s.drawing.since }
 
 // Ranks returns the ranks that are published, from the first.
 func (s *Sale) Ranks() []Rank { return s.drawing.ranks }
@@ -354,7 +365,7 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	if want := s.RanksOf(newest); op.GetRanks() != want {
 		return fmt.Errorf("a draw with %d ranks, of the entries, the stock and the substitutes follow %d", op.GetRanks(), want)
 	}
-	s.drawing.drawn, s.drawing.stock = op, newest.Stock
+	s.drawing.drawn, s.drawing.stock, s.drawing.since = op, newest.Stock, s.Generation()
 	return nil
 }
 

@@ -190,7 +190,7 @@ func TestAnyDraw(t *testing.T) {
 		w.verify()
 		lapsed, next := int64(0), int64(1)
 		for next <= min(int64(len(w.ranked)), stock+lapsed) {
-			if last := MayBeAwarded(w.totals()); last != stock+lapsed {
+			if last := MayBeAwarded(w.totals(), w.sale.DrawnSince()); last != stock+lapsed {
 				rt.Fatalf("%d ranks may be awarded, and %d units lapsed of %d", last, lapsed, stock)
 			}
 			w.award(next)

@@ -82,10 +82,17 @@ func (q *sequencer) awardsAt(now clock.Now) time.Duration {
 	return 0
 }
 
+// Drawn says in which generation the order of a draw was revealed.
+func (b *Board) Drawn(since uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drawnSince = since
+}
+
 // mayBeAwarded returns the last rank that may be awarded by now, as far as the board knows:
 // what it does not know of other shards yet can only raise it.
 func (b *Board) mayBeAwarded() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return ledger.MayBeAwarded(b.shards)
+	return ledger.MayBeAwarded(b.shards, b.drawnSince)
 }

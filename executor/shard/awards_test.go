@@ -50,7 +50,7 @@ func (w *world) wantAwarded(sale *ledger.Sale) (awarded, lapsed int64) {
 		shards, totals = append(shards, s), append(totals, s.Totals)
 		lapsed += s.Lapsed()
 	}
-	last := ledger.MayBeAwarded(totals)
+	last := ledger.MayBeAwarded(totals, sale.DrawnSince())
 	for i, at := range sale.Ranks() {
 		c, _ := shards[at.Shard].ClaimAt(at.Slot, at.Index)
 		if is := c.State != ledger.StateEntered; is != (int64(i) < last) {
@@ -172,5 +172,21 @@ func TestSettlementOfAnEntry(t *testing.T) {
 		h.actors[0].queue = append(h.actors[0].queue, ticket)
 		w.settle()
 		settles.want(t, "not_drawn")
+	}
+}
+
+// What a board has of a shard that has lost units since is no reason to award a rank.
+func TestAwardsBelieveNoOldStock(t *testing.T) {
+	b := NewBoard(2)
+	b.Generation(2)
+	b.Post(0, 4, ledger.Totals{Generation: 2, Limit: 5}, time.Time{}, true)
+	b.Post(1, 4, ledger.Totals{Generation: 1, Limit: 6}, time.Time{}, false)
+	b.Drawn(2)
+	if last := b.mayBeAwarded(); last != 5 {
+		t.Errorf("by an old report the ranks up to %d may be awarded", last)
+	}
+	b.Post(1, 5, ledger.Totals{Generation: 3, Limit: 7}, time.Time{}, false)
+	if last := b.mayBeAwarded(); last != 12 {
+		t.Errorf("by a new report the ranks up to %d may be awarded", last)
 	}
 }

@@ -20,16 +20,17 @@ type Board struct {
 	news    atomic.Bool // a shard of this process stands so that peers should hear of it soon
 
 	// mu guards the rest. It is taken once a commit.
-	mu     sync.Mutex
-	newest uint64 // generation that the sale's log has
-	shards []ledger.Totals
-	slots  []uint64        // of each, the slot behind the last that its totals have
-	told   []ledger.Totals // what was on the board when peers were last told of those of this process
-	mine   []bool          // shards of this process
-	due    []time.Time     // when the next hold of each is to be released; zero: none is
-	known  []bool
-	loads  []Load
-	sure   []uint64 // the slots at which all shards were at one instant; nil: it was not looked
+	mu         sync.Mutex
+	newest     uint64 // generation that the sale's log has
+	drawnSince uint64 // the one in which the order of a draw was revealed; 0: it is not
+	shards     []ledger.Totals
+	slots      []uint64        // of each, the slot behind the last that its totals have
+	told       []ledger.Totals // what was on the board when peers were last told of those of this process
+	mine       []bool          // shards of this process
+	due        []time.Time     // when the next hold of each is to be released; zero: none is
+	known      []bool
+	loads      []Load
+	sure       []uint64 // the slots at which all shards were at one instant; nil: it was not looked
 
 	// What is promised between processes: see Promise.
 	sureAt    atomic.Pointer[clock.Now] // when that look began; nil: all shards are this process's
