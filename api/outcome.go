@@ -133,9 +133,7 @@ var outcomes = [...]Row{
 		Title: "Not open yet", Detail: "The sale has not opened yet."},
 	{Outcome: Paused, Status: http.StatusForbidden, Exit: ExitNotOpen, Retry: Later, RetryAfter: time.Second, Decides: true, Timed: true,
 		Title: "Paused", Detail: "The sale is paused."},
-	// A closed sale seldom comes back; whoever obeys the header should not ask every
-	// second until the end of time.
-	{Outcome: Closed, Status: http.StatusForbidden, Exit: ExitNotOpen, RetryAfter: time.Minute, Timed: true,
+	{Outcome: Closed, Status: http.StatusForbidden, Exit: ExitNotOpen, Timed: true,
 		Title: "Closed", Detail: "The sale is closed; this request was not accepted."},
 	{Outcome: NotEligible, Status: http.StatusForbidden, Exit: ExitRefused, Decides: true,
 		Title: "Not eligible", Detail: "A rule of the sale refuses this claim."},

@@ -127,3 +127,12 @@ func TestDocumentsHaveTheTable(t *testing.T) {
 		t.Errorf("the documents' table has %q, which is no outcome", word)
 	}
 }
+
+// Whoever is to ask again is told when, and nobody else.
+func TestRetryAfterOfOutcomes(t *testing.T) {
+	for _, row := range Outcomes() {
+		if says := row.RetryAfter > 0; says != (row.Retry != Final) {
+			t.Errorf("%s is %v, and Retry-After %v", row.Outcome, row.Retry, row.RetryAfter)
+		}
+	}
+}

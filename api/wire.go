@@ -104,8 +104,9 @@ type User struct {
 // Sale is the answer to GET /v1/sales/{sale}.
 type Sale struct {
 	Sale         string    `json:"sale"`
-	Phase        string    `json:"phase"` // open, paused, closed
-	Stock        int64     `json:"stock"` // units added minus removed, over all shards
+	Phase        string    `json:"phase"`   // at ServerTime: scheduled, open, stalled, paused, ended, closed
+	SoldOut      bool      `json:"soldOut"` // every unit is sold: none is available, held or on its way
+	Stock        int64     `json:"stock"`   // units added minus removed, over all shards
 	Available    int64     `json:"available"`
 	Held         int64     `json:"held"`
 	Sold         int64     `json:"sold"`

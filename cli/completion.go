@@ -44,7 +44,7 @@ var fileValues = map[string]bool{"f": true, "out": true, "plan": true, "export":
 
 // wordValues are the flags whose value is one of a few words.
 var wordValues = map[string]string{
-	"wait-for": strings.Join(phases, " "), "log-format": "text json", "log-level": "debug info warn error",
+	"wait-for": strings.Join(waitable, " "), "log-format": "text json", "log-level": "debug info warn error",
 }
 
 // argumentWords are the arguments of the commands that take one.

@@ -25,6 +25,8 @@ const (
 	exitStale       = 5               // the plan was made for an earlier state; or a lock could not be acquired, or was lost
 	exitPartly      = 6               // begun and not finished: run it again
 	exitTimeout     = api.ExitTimeout // not within the time given; or a claim that met a server too busy or not in charge
+	exitDown        = 8               // status --exit-code: the sale is open, and nobody can be sold anything
+	exitDegraded    = 9               // status --exit-code: the sale sells, and something is amiss
 	exitSoldOut     = api.ExitSoldOut // sold out, or none free now
 	exitLimit       = api.ExitLimit   // the user has what one user may have
 	exitNotOpen     = api.ExitNotOpen // not open yet, paused, or closed
@@ -39,7 +41,7 @@ const (
 // not hide behind an unreachable server, nor a failure behind a refused claim.
 var worst = []int{
 	exitInterrupted, exitRefused, exitPartly, exitError, exitTimeout, exitStale, exitUsage,
-	exitSoldOut, exitLimit, exitNotOpen, exitChanges,
+	exitDown, exitDegraded, exitSoldOut, exitLimit, exitNotOpen, exitChanges,
 }
 
 // What commands themselves end with; the rest comes from below.
@@ -51,6 +53,8 @@ var (
 	errAudit       = errors.New("the audit found problems")
 	errRehearsal   = errors.New("the rehearsal found problems")
 	errTimeout     = errors.New("timed out")
+	errDown        = errors.New("the sale cannot sell")
+	errDegraded    = errors.New("something is amiss")
 )
 
 // codedError has an exit code of its own, such as that of a command that was run.
@@ -75,6 +79,8 @@ var codes = []struct {
 	{errRehearsal, exitRefused},
 	{errDraw, exitRefused},
 	{errTimeout, exitTimeout},
+	{errDown, exitDown},
+	{errDegraded, exitDegraded},
 	{planner.ErrRefused, exitRefused},
 	{planner.ErrBadPlan, exitUsage},
 	{planner.ErrStale, exitStale},

@@ -17,13 +17,17 @@ import (
 	"salectl/spec"
 )
 
-// phases are what status can wait for, in the order in which they come.
-var phases = []string{
-	ledger.PhasePlanned, ledger.PhaseOpen, ledger.PhasePaused, ledger.PhaseClosed, ledger.PhaseSealed, ledger.PhaseDestroyed,
+// waitable is what status can wait for: phases, in the order in which they come, and that a
+// sale is sold out, which it may be in any.
+var waitable = []string{
+	ledger.PhasePlanned, ledger.PhaseScheduled, ledger.PhaseOpen, ledger.PhaseStalled, ledger.PhasePaused,
+	ledger.PhaseEnded, ledger.PhaseClosed, ledger.PhaseSealed, ledger.PhaseDestroyed, soldOut,
 }
 
+const soldOut = "sold-out"
+
 const (
-	// defaultWait is how long status waits for a phase.
+	// defaultWait is how long status waits for what it is to wait for.
 	defaultWait = time.Minute
 	// lookAgain is how often it looks.
 	lookAgain = 200 * time.Millisecond
@@ -31,7 +35,8 @@ const (
 
 type statusOptions struct {
 	source
-	waitFor   string // a phase, "" to wait for none
+	waitFor   string // one of waitable, "" to wait for nothing
+	health    bool   // the exit code tells the health
 	tokenFile string // for the process that serves the sale
 }
 
@@ -40,22 +45,30 @@ func (p *program) statusCommand() *urfave.Command {
 		Name: "status", Category: groupLook, Usage: "show how sales stand, shard by shard",
 		Description: "Reads the heads of the shards and the lock nodes, also while a sale is served, and\n" +
 			"asks the process that serves it since when something is down. Servers that are away\n" +
-			"are part of the answer. With --wait-for it waits until every shard has come to that\n" +
-			"phase, and exits with 7 if the time runs out.",
+			"are part of the answer.\n" +
+			"\n" +
+			"A sale is planned until every shard has it, scheduled before opensAt, open, stalled\n" +
+			"where it is open and nobody can be sold anything, paused, ended once closesAt has\n" +
+			"passed, closed, sealed or destroyed. With --wait-for it waits until the sale is that,\n" +
+			"or sold out, and exits with 7 if the time runs out.\n" +
+			"\n" +
+			"With --exit-code it exits with 8 if the sale is open and nobody can be sold anything,\n" +
+			"be it that no process serves it, and with 9 if it sells and something is amiss.",
 		Flags: []urfave.Flag{
 			fileFlag(),
-			valueFlag("wait-for", "wait for `PHASE`: "+strings.Join(phases, ", ")),
+			valueFlag("wait-for", "wait for `PHASE`: "+strings.Join(waitable, ", ")),
+			onFlag("exit-code", "exit with 8 if nobody can be sold anything and with 9 if something is amiss"),
 			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultWait)),
 			valueFlag("token-file", "send the bearer token in `FILE` to the process that serves the sale"),
 			jsonFlag(),
 		},
 		Action: action(func(f *flags) statusOptions {
-			o := statusOptions{source: parseSource(f), tokenFile: f.text("token-file")}
+			o := statusOptions{source: parseSource(f), health: f.on("exit-code"), tokenFile: f.text("token-file")}
 			if o.timeout == 0 {
 				o.timeout = defaultWait
 			}
 			if f.c.IsSet("wait-for") {
-				o.waitFor = f.oneOf("wait-for", phases...)
+				o.waitFor = f.oneOf("wait-for", waitable...)
 			}
 			return o
 		}, p.status),
@@ -66,6 +79,8 @@ func (p *program) statusCommand() *urfave.Command {
 // their payments.
 type saleStatus struct {
 	*planner.Status
+	Health saleHealth `json:"health"`
+
 	Holds        *api.Holds        `json:"holds,omitempty"`        // nil: there are none, or nobody tells
 	PaymentCheck *api.PaymentCheck `json:"paymentCheck,omitempty"` // nil: there is nothing to tell, or nobody tells
 
@@ -89,37 +104,36 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 	defer cancel()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			status, err := awaitPhase(bounded, p.planning(store), sale.Name, o)
-			if errors.Is(err, errTimeout) && status != nil {
+			view, err := p.await(bounded, store, sale.Name, token, o)
+			if errors.Is(err, errTimeout) && view != nil {
 				p.report(err)
 				err = shown{err}
 			}
-			if status != nil {
-				view := &saleStatus{Status: status}
-				askServer(ctx, view, token)
+			if view != nil {
 				show(view)
+			}
+			if err == nil && o.health {
+				err = view.Health.err()
 			}
 			return err
 		})
 	})
 }
 
-// awaitPhase reads a status again and again until the sale has come to the
-// phase that is waited for. After errTimeout it returns the last one, if any.
-func awaitPhase(ctx context.Context, cfg planner.Config, name string, o statusOptions) (last *planner.Status, err error) {
+// await reads a status again and again until the sale is what is waited for. After
+// errTimeout it returns the last one, if any.
+func (p *program) await(ctx context.Context, store *backends.Store, name, token string, o statusOptions) (last *saleStatus, err error) {
 	for {
-		status, err := planner.ReadStatus(ctx, cfg, name)
-		phase := "not there"
+		status, err := planner.ReadStatus(ctx, p.planning(store), name)
 		switch {
 		case err == nil:
-			last, phase = status, status.Phase
-			if o.waitFor == "" || phase == o.waitFor {
-				return status, nil
+			last = &saleStatus{Status: status}
+			askServer(ctx, last, token)
+			if last.judge(); o.waitFor == "" || last.is(o.waitFor) {
+				return last, nil
 			}
 		case ctx.Err() == nil && !(o.waitFor != "" && mayPass(err)):
 			return nil, err
-		case last != nil:
-			phase = last.Phase
 		}
 		select {
 		case <-ctx.Done():
@@ -132,10 +146,24 @@ func awaitPhase(ctx context.Context, cfg planner.Config, name string, o statusOp
 			if errors.Is(err, planner.ErrStore) {
 				return last, fmt.Errorf("%w after %s: %w", errTimeout, o.timeout, err)
 			}
-			return last, fmt.Errorf("%w after %s: sale %s is %s, not %s", errTimeout, o.timeout, name, phase, o.waitFor)
+			return last, fmt.Errorf("%w after %s: sale %s is %s, not %s", errTimeout, o.timeout, name, last.word(), o.waitFor)
 		case <-time.After(lookAgain):
 		}
 	}
+}
+
+// is says whether a sale is what somebody waits for.
+func (s *saleStatus) is(what string) bool { return s.Phase == what || what == soldOut && s.SoldOut }
+
+// word is how a sale is.
+func (s *saleStatus) word() string {
+	switch {
+	case s == nil:
+		return "not there"
+	case s.SoldOut:
+		return s.Phase + " and sold out"
+	}
+	return s.Phase
 }
 
 // mayPass says whether a later look may see what this one did not.

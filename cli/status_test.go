@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends"
+	"salectl/backends/ledger"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -25,9 +27,9 @@ func troubled(owner string) *planner.Status {
 		Stock: 60, Sold: 20, Available: 40, OpensAt: "2026-11-11T12:00:00Z", Owner: owner,
 		Payment: &planner.Payment{HoldForMs: 600_000, ExtendByMs: 90_000, Late: "refuse"},
 		Shards: []planner.ShardStatus{
-			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Generation: 2, Limit: 30, Available: 20, Sold: 10},
+			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10},
 			{Shard: 1, Error: "region server rs1:16020 does not answer"},
-			{Shard: 2, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 9, Generation: 2, Limit: 30, Available: 20, Sold: 10},
+			{Shard: 2, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 9, Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10},
 		},
 		Nodes: []planner.NodeStatus{
 			{Name: "a:1", Up: true, Leases: 3, ClockOffSeconds: 1.25},
@@ -341,5 +343,57 @@ func TestHoldsView(t *testing.T) {
 		if got := holds(h); got != want {
 			t.Errorf("%+v: %q, want %q", h, got, want)
 		}
+	}
+}
+
+// TestHealth tells a sale that sells from one that cannot, and from one that need not.
+func TestHealth(t *testing.T) {
+	stalls := &planner.Seen{Error: "no answer"}
+	for name, test := range map[string]struct {
+		change  func(*planner.Status)
+		phase   string // "": open
+		state   healthState
+		reasons []string
+	}{
+		"all is well":            {change: func(*planner.Status) {}, state: healthOK},
+		"paused":                 {change: func(s *planner.Status) { s.Phase, s.Shards[0].LeaseLeftSeconds = ledger.PhasePaused, 0 }, phase: ledger.PhasePaused, state: healthOK},
+		"scheduled and unserved": {change: func(s *planner.Status) { s.Phase = ledger.PhaseScheduled; unserve(s, 0, 1) }, phase: ledger.PhaseScheduled, state: healthOK},
+		"unserved":               {change: func(s *planner.Status) { unserve(s, 0, 1) }, state: healthDown, reasons: []string{"no process serves it"}},
+		"a shard without owner":  {change: func(s *planner.Status) { unserve(s, 1) }, state: healthDegraded, reasons: []string{"1 of 2 shards are served by no process"}},
+		"a shard stalls":         {change: func(s *planner.Status) { s.Shards[1].Stalled = stalls }, state: healthDegraded, reasons: []string{"1 of 2 shards cannot be written"}},
+		"all shards stall": {
+			change: func(s *planner.Status) { s.Shards[0].Stalled, s.Shards[1].Stalled = stalls, stalls },
+			phase:  ledger.PhaseStalled, state: healthDown, reasons: []string{"2 of 2 shards cannot be written"},
+		},
+		"no majority": {
+			change: func(s *planner.Status) {
+				s.Phase, s.Warnings = ledger.PhaseStalled, []string{"only 1 of 3 lock nodes votes"}
+			},
+			phase: ledger.PhaseStalled, state: healthDown, reasons: []string{"only 1 of 3 lock nodes votes"},
+		},
+		"a warning": {change: func(s *planner.Status) { s.Warnings = []string{"w"} }, state: healthDegraded, reasons: []string{"w"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &planner.Status{
+				Phase: ledger.PhaseOpen, Voting: 1, Majority: 1, Nodes: []planner.NodeStatus{{Name: "embedded", Up: true}},
+				Shards: []planner.ShardStatus{{Shard: 0, Owner: "here:1", LeaseLeftSeconds: 2}, {Shard: 1, Owner: "here:1", LeaseLeftSeconds: 2}},
+			}
+			test.change(s)
+			view := &saleStatus{Status: s}
+			view.judge()
+			if want := cmp.Or(test.phase, ledger.PhaseOpen); view.Phase != want {
+				t.Errorf("the sale is %s, want %s", view.Phase, want)
+			}
+			if view.Health.State != test.state || !slices.Equal(view.Health.Reasons, test.reasons) {
+				t.Errorf("its health is %+v, want %s %q", view.Health, test.state, test.reasons)
+			}
+		})
+	}
+}
+
+// unserve takes shards from whoever owns them.
+func unserve(s *planner.Status, shards ...int) {
+	for _, i := range shards {
+		s.Shards[i].LeaseLeftSeconds = 0
 	}
 }

@@ -14,7 +14,7 @@ import (
 func (p *program) statusText(s *saleStatus) {
 	c := p.colours(p.out)
 	p.gap()
-	fmt.Fprintf(p.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s.Phase), s.Generation, s.UID)
+	fmt.Fprintf(p.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s), s.Generation, s.UID)
 	fmt.Fprintf(p.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
 	if s.Refund != nil {
 		fmt.Fprintf(p.out, "  %s\n", refunded(s.Refund))
@@ -93,11 +93,11 @@ func (p *program) listsText(s *planner.Status, c palette) {
 			lists.row(shard.Shard, l.Node, l.State, "-", "-", "-", l.Error)
 		default:
 			note := ""
-			if l.Token > l.Fill && s.Phase == ledger.PhaseOpen {
+			if l.Token > l.Fill && shard.Phase == ledger.PhaseOpen {
 				note = fmt.Sprintf("fill %d is under way", l.Token)
 			}
 			undrained := grouped(l.Entries)
-			if s.Phase != ledger.PhaseOpen {
+			if shard.Phase != ledger.PhaseOpen {
 				undrained = "-" // the ledger has them all; the next fill deletes them
 			}
 			lists.row(shard.Shard, l.Node, l.State, grouped(l.Left), undrained, l.Fill, note)
@@ -278,12 +278,18 @@ func clockOff(seconds float64) string {
 	return fmt.Sprintf("%+.2f s", seconds)
 }
 
-func phaseWord(c palette, phase string) string {
-	switch phase {
+// phaseWord is how a sale is, green only where it sells.
+func phaseWord(c palette, s *saleStatus) string {
+	switch s.Phase {
 	case ledger.PhaseOpen:
-		return c.green(phase)
-	case ledger.PhasePaused, ledger.PhasePlanned:
-		return c.yellow(phase)
+		if s.Health.State != healthDown {
+			return c.green(s.word())
+		}
+		return c.yellow(s.word())
+	case ledger.PhaseStalled:
+		return c.red(s.word())
+	case ledger.PhasePaused, ledger.PhasePlanned, ledger.PhaseScheduled:
+		return c.yellow(s.word())
 	}
-	return phase
+	return s.word()
 }

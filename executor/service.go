@@ -53,7 +53,7 @@ type Status struct {
 	Away       api.Outcome // why this process cannot tell; then only Sale is set. "": it can
 	UID        string
 	Generation uint64
-	Phase      string // open, paused, closed
+	Phase      string // in the ledger: open, paused, closed
 	OpensAt    time.Time
 	ClosesAt   time.Time
 	PerUser    int64

@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,10 +23,11 @@ type Status struct {
 	Run           int64  `json:"run"`
 	Generation    uint64 `json:"generation"` // the newest planned
 	Applied       uint64 `json:"applied"`    // the newest known to be on every shard
-	// Phase is what holds on every shard: planned, open, paused, closed, sealed,
-	// destroyed.
+	// Phase is what holds on every shard, at the time of reading: planned, scheduled, open,
+	// stalled, paused, ended, closed, sealed, destroyed.
 	Phase     string        `json:"phase"`
-	Stock     int64         `json:"stock"` // of a destroyed sale, as last declared
+	SoldOut   bool          `json:"soldOut"` // every unit is sold: none is available, held or on its way
+	Stock     int64         `json:"stock"`   // of a destroyed sale, as last declared
 	Sold      int64         `json:"sold"`
 	Held      int64         `json:"held"`
 	Available int64         `json:"available"`
@@ -73,7 +75,7 @@ type ShardStatus struct {
 	Slot             uint64  `json:"slot"`
 	Epoch            uint64  `json:"epoch"`
 	Generation       uint64  `json:"generation"`
-	Phase            string  `json:"phase"`
+	Phase            string  `json:"phase"` // by its log alone, which has no hours
 	Limit            int64   `json:"limit"`
 	Available        int64   `json:"available"`
 	Held             int64   `json:"held"`
@@ -150,6 +152,7 @@ func NewStatus(actual *Actual) (*Status, error) {
 		return s, nil
 	}
 	settings := sale.Newest().GetSettings()
+	s.Phase = ledger.PhaseAt(s.Phase, ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs()), actual.At)
 	s.OpensAt, s.ClosesAt = microText(settings.GetOpensAtUs()), microText(settings.GetClosesAtUs())
 	s.Payment = paymentShown(settings.GetPayment())
 	newest, _ := declared(sale.Newest()) // one that cannot be read shows no names
@@ -178,10 +181,16 @@ func NewStatus(actual *Actual) (*Status, error) {
 			}
 		}
 	}
+	read := slices.ContainsFunc(s.Shards, func(shard ShardStatus) bool { return shard.Error == "" })
+	all := !slices.ContainsFunc(s.Shards, func(shard ShardStatus) bool { return shard.Error != "" })
+	s.SoldOut = all && s.Draw == nil && s.Stock > 0 && s.Sold == s.Stock
 	if sale.Live() {
 		votes := actual.Votes()
 		s.Voting, s.Majority = votes.Voting, votes.Majority()
 		s.warnings(actual)
+		if s.Phase == ledger.PhaseOpen && (s.Voting < s.Majority || !read) {
+			s.Phase = ledger.PhaseStalled
+		}
 	}
 	return s, nil
 }
@@ -216,9 +225,6 @@ func (s *Status) warnings(actual *Actual) {
 	s.listWarnings(actual)
 	if s.Owner == "" && !actual.Unserved() {
 		s.Warnings = append(s.Warnings, "whether a process serves it is unknown: too few lock nodes answer")
-	}
-	if end := endOf(actual.Sale.Newest().GetSettings()); hasPassed(end, actual.At) {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("closesAt %s has passed: no claim is accepted", microText(end)))
 	}
 }
 

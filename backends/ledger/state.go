@@ -10,29 +10,6 @@ import (
 	"salectl/draw"
 )
 
-// Phases of a sale, as heads and people name them.
-const (
-	PhasePlanned   = "planned" // accepted, not yet on every shard
-	PhaseOpen      = "open"
-	PhasePaused    = "paused"
-	PhaseClosed    = "closed"
-	PhaseSealed    = "sealed"
-	PhaseDestroyed = "destroyed"
-)
-
-// PhaseName returns the word for a phase that a declaration set.
-func PhaseName(p pb.Phase) string {
-	switch p {
-	case pb.Phase_OPEN:
-		return PhaseOpen
-	case pb.Phase_PAUSED:
-		return PhasePaused
-	case pb.Phase_CLOSED:
-		return PhaseClosed
-	}
-	return PhasePlanned
-}
-
 // State is one shard: the fold of its log, and never anything else. Its methods
 // that begin with an op's name are the one implementation of what is allowed;
 // whoever decides (Draft) asks the same questions first.

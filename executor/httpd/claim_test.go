@@ -122,7 +122,7 @@ var answers = map[string]struct {
 	"not open, by a clock that is ahead": {executor.Answer{Outcome: api.NotOpen, OpensAt: noon.Add(90 * time.Second), RetryAfter: 1500 * time.Millisecond}, 403, "2",
 		`"serverTime":"2026-11-11T12:00:00Z","opensAt":"2026-11-11T12:01:30Z"}`},
 	"paused": {executor.Answer{Outcome: api.Paused}, 403, "1", `"outcome":"paused","serverTime":"2026-11-11T12:00:00Z"}`},
-	"closed": {executor.Answer{Outcome: api.Closed}, 403, "60", `"outcome":"closed","serverTime":"2026-11-11T12:00:00Z"}`},
+	"closed": {executor.Answer{Outcome: api.Closed}, 403, "", `"outcome":"closed","serverTime":"2026-11-11T12:00:00Z"}`},
 	"refused by a rule": {
 		executor.Answer{Outcome: api.NotEligible, Message: "no", Rule: "gold", Reason: "denied"}, 403, "",
 		`"detail":"no","outcome":"not_eligible","rule":"gold","reason":"denied"}`},

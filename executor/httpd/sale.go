@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/payments"
 	"salectl/executor/shard"
@@ -68,15 +69,16 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		writeOutcome(w, status.Away)
 		return
 	}
+	now := s.now().Wall
 	view := api.Sale{
 		Sale:         sale.name,
-		Phase:        status.Phase,
+		Phase:        ledger.PhaseAt(status.Phase, status.OpensAt, status.ClosesAt, now),
 		PerUserLimit: status.PerUser,
 		Partial:      status.Partial,
 		OpensAt:      status.OpensAt.UTC(),
 		ClosesAt:     status.ClosesAt.UTC(),
 		Generation:   status.Generation,
-		ServerTime:   s.now().Wall.UTC(),
+		ServerTime:   now.UTC(),
 		Nodes:        make([]api.Node, 0, len(status.Nodes)),
 		Shards:       []api.Shard{},
 		Processes:    processes(status.Members),
@@ -103,6 +105,10 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		if stall := shard.Stall; stall != nil {
 			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: moment(stall.Since), Error: stall.Error})
 		}
+	}
+	view.SoldOut = view.Draw == nil && view.Stock > 0 && view.Sold == view.Stock
+	if view.Phase == ledger.PhaseOpen && len(view.Shards) == len(status.Shards) {
+		view.Phase = ledger.PhaseStalled
 	}
 	if sale.checker != nil {
 		view.PaymentCheck = paymentCheck(sale.checker.Health())

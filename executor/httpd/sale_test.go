@@ -10,6 +10,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/draw"
 	"salectl/executor"
 	"salectl/executor/shard"
 )
@@ -28,7 +29,7 @@ func TestGetSale(t *testing.T) {
 		},
 	}
 	s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}}})
-	const want = `{"sale":"movie","phase":"open","stock":40,"available":31,"held":1,"sold":5,"inFlight":3,"perUserLimit":2,` +
+	const want = `{"sale":"movie","phase":"open","soldOut":false,"stock":40,"available":31,"held":1,"sold":5,"inFlight":3,"perUserLimit":2,` +
 		`"opensAt":"2026-11-11T11:00:00Z","generation":4,"serverTime":"2026-11-11T12:00:00Z",` +
 		`"nodes":[{"name":"a:1","up":true,"since":"2026-11-11T11:00:00Z"},` +
 		`{"name":"b:1","up":false,"since":"2026-11-11T11:59:00Z","error":"connection refused"},` +
@@ -57,6 +58,40 @@ func TestGetSale(t *testing.T) {
 	status = executor.Status{Sale: "movie", Away: api.Standby}
 	if r := do(s, http.MethodGet, "/v1/sales/movie", "", nil); r.StatusCode != 503 {
 		t.Errorf("a standby tells of the sale: %d %s", r.StatusCode, text(t, r))
+	}
+}
+
+// A sale is to people what it does at the time: an open one is scheduled before its hours and
+// has ended after them, and stalled while no shard can be written.
+func TestPhase(t *testing.T) {
+	stalls := &executor.Stall{Since: noon, Error: "too slow"}
+	for name, c := range map[string]struct {
+		status executor.Status
+		want   string
+	}{
+		"open":                {executor.Status{Phase: ledger.PhaseOpen}, `"phase":"open","soldOut":false`},
+		"opens in a second":   {executor.Status{Phase: ledger.PhaseOpen, OpensAt: noon.Add(time.Second)}, `"phase":"scheduled"`},
+		"opens now":           {executor.Status{Phase: ledger.PhaseOpen, OpensAt: noon}, `"phase":"open"`},
+		"closes in a second":  {executor.Status{Phase: ledger.PhaseOpen, ClosesAt: noon.Add(time.Second)}, `"phase":"open"`},
+		"closes now":          {executor.Status{Phase: ledger.PhaseOpen, ClosesAt: noon}, `"phase":"ended"`},
+		"paused and ended":    {executor.Status{Phase: ledger.PhasePaused, ClosesAt: noon}, `"phase":"ended"`},
+		"paused before hours": {executor.Status{Phase: ledger.PhasePaused, OpensAt: noon.Add(time.Second)}, `"phase":"paused"`},
+		"closed before hours": {executor.Status{Phase: ledger.PhaseClosed, OpensAt: noon.Add(time.Second)}, `"phase":"closed"`},
+		"one shard stalls":    {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1}, {Limit: 1, Stall: stalls}}}, `"phase":"open"`},
+		"all shards stall":    {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1, Stall: stalls}}}, `"phase":"stalled"`},
+		"sold out":            {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1}, {Limit: 1, Sold: 2}}}, `"phase":"open","soldOut":true`},
+		"on its way":          {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 2, Sold: 1, InFlight: 1}}}, `"phase":"open","soldOut":false`},
+		"a draw":              {executor.Status{Phase: ledger.PhaseOpen, Draw: &draw.Status{}, Shards: []executor.ShardStatus{{Limit: 1, Sold: 1}}}, `"soldOut":false`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if len(c.status.Shards) == 0 {
+				c.status.Shards = []executor.ShardStatus{{Limit: 1, Available: 1}}
+			}
+			s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return c.status }}}})
+			if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, c.want) {
+				t.Errorf("%s lacks %s", got, c.want)
+			}
+		})
 	}
 }
 
