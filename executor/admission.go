@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -54,7 +55,7 @@ func (d *admission) show(now clock.Now, o *owner) {
 // lose ends the tenure, if there is one, because nobody can follow the sale any
 // more.
 func (d *admission) lose(t *tenure, why error) {
-	d.away.Store(&Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "the sale's log cannot be followed"})
+	d.away.Store(&Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notFollowed})
 	t.stop(shard.Halt{Why: why, Refusal: api.NoQuorum})
 	d.left.Store(t)
 	d.tenure.Store(nil)
@@ -206,6 +207,9 @@ func (d *admission) admitSettlementTo(now clock.Now, t *tenure, s *shard.Shard, 
 	return Answer{}, shard.NewSettlement(d.tickets, x, now.Mono)
 }
 
+// notFollowed says that the sale's log is damaged.
+const notFollowed = "the sale's log cannot be followed"
+
 // notLooked says of a stalled shard what its buyers may know.
 const notLooked = "the ledger does not answer; this request was not looked at"
 
@@ -293,7 +297,7 @@ func (d *admission) ready(now clock.Now) error {
 	for _, s := range t.locals() {
 		if !s.May(now) {
 			_, leased := s.Leased(now)
-			return fmt.Errorf("%s: %s", api.NoQuorum, d.health.Load().withoutRights(leased))
+			return errors.New(d.health.Load().withoutRights(leased))
 		}
 	}
 	stalled := t.stalled()
@@ -329,9 +333,11 @@ func (d *admission) absent() error {
 	away, h := d.away.Load(), d.health.Load()
 	switch {
 	case away.Outcome == api.NoQuorum && h.clockOff != 0:
-		return fmt.Errorf("%s: %s", away.Outcome, h.wrongClock())
+		return errors.New(h.wrongClock())
+	case away.Outcome == api.NoQuorum && away.Message == notFollowed:
+		return errors.New("ledger: " + notFollowed)
 	case away.Outcome == api.NoQuorum:
-		return fmt.Errorf("%s: %s%s", away.Outcome, away.Message, h.troubles())
+		return fmt.Errorf("lock nodes: %s%s", away.Message, h.troubles())
 	case h.unread != nil:
 		return fmt.Errorf("%s: %s; the sale's log cannot be read: %s", away.Outcome, away.Message, shard.OneLine(h.unread))
 	}

@@ -118,7 +118,7 @@ func TestDoor(t *testing.T) {
 	// The lock node does not answer, and then the sale's log cannot be read.
 	p.keeps("vote", "renew", "release")
 	w.pass(quorum.DefaultTTL)
-	ready(p, "no_quorum: no majority of the lock nodes votes: ")
+	ready(p, "lock nodes: no majority of the lock nodes votes: ")
 	claims(p, users[0], 0, api.NoQuorum)
 	p.ask(users[4], "1").want(t, api.NoQuorum)
 	p.lets()
@@ -126,7 +126,7 @@ func TestDoor(t *testing.T) {
 	ready(p, "<nil>")
 	p.keeps("read sale")
 	w.pass(quorum.DefaultTTL + time.Second)
-	ready(p, "no_quorum: the sale's log ")
+	ready(p, "ledger: the sale's log ")
 	claims(p, users[0], 0, api.NoQuorum)
 	p.ask(users[4], "1").want(t, api.NoQuorum)
 	if a := p.ask(users[0], "1").want(t, api.Sold); !a.Replayed || a.Claim.ID != sold.Claim.ID {
@@ -252,7 +252,7 @@ func TestDoorDamaged(t *testing.T) {
 		p.queue("ann", "", 1).want(t, api.NoQuorum)
 		p.queue("bob", "1", 1).want(t, api.NoQuorum)
 		x.want(t, "")
-		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "no_quorum: the sale's log cannot be followed") {
+		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "ledger: the sale's log cannot be followed") {
 			t.Errorf("ready: %v", err)
 		}
 		p.lets()
@@ -376,7 +376,7 @@ func TestDoorWithoutRights(t *testing.T) {
 		if _, o := p.p.has(w.now, "ann"); o != api.NoQuorum {
 			t.Errorf("%s: claims are told: %q", name, o)
 		}
-		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "no_quorum: ") {
+		if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "lock nodes: ") {
 			t.Errorf("%s: ready: %v", name, err)
 		}
 		if a, known := tenure.recall(w.now, s, Request{User: "ann", Key: "1", Quantity: 1}); !known || a.Claim.ID != sold.Claim.ID {

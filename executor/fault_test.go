@@ -54,7 +54,7 @@ func TestLockNodesFail(t *testing.T) {
 					}
 					time.Sleep(ttl / 30)
 				}
-				if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "no_quorum: ") || !strings.Contains(why, "node1 is down since 2") {
+				if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "lock nodes: ") || !strings.Contains(why, "node1 is down since 2") {
 					t.Errorf("ready: %s", why)
 				}
 				c.nodes[4].Resume()
@@ -130,7 +130,7 @@ func TestLockNodesCannotVote(t *testing.T) {
 		}
 		m.within(2*quorum.DefaultTTL, "without quorum", func() bool { return m.claim("bob").Outcome == api.NoQuorum })
 		for range 100 {
-			if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "no_quorum: ") || !strings.Contains(why, "the disk is full") {
+			if why := fmt.Sprint(m.Ready()); !strings.HasPrefix(why, "lock nodes: ") || !strings.Contains(why, "the disk is full") {
 				t.Fatalf("ready: %s", why)
 			}
 			time.Sleep(100 * time.Millisecond)

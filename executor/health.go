@@ -94,21 +94,21 @@ func silent(nodes []quorum.NodeView, before bool) bool {
 	return 2*silent >= len(nodes) || before && 2*voting <= len(nodes)
 }
 
-// withoutRights says why a process that serves may not append now.
+// withoutRights says why a process that serves may not append now, first which part fails.
 func (h *health) withoutRights(leased bool) string {
 	switch {
 	case h.clockOff != 0:
 		return h.wrongClock()
 	case leased && h.unread != nil:
-		return "the sale's log cannot be read: " + shard.OneLine(h.unread)
+		return "ledger: the sale's log cannot be read: " + shard.OneLine(h.unread)
 	case leased:
-		return "the sale's log has not been read for too long"
+		return "ledger: the sale's log has not been read for too long"
 	}
-	return "no majority of the lock nodes votes" + h.troubles()
+	return "lock nodes: no majority of the lock nodes votes" + h.troubles()
 }
 
 func (h *health) wrongClock() string {
-	return fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks", h.clockOff.Round(time.Millisecond))
+	return fmt.Sprintf("clock: this host's clock is %v off the median of the lock nodes' clocks", h.clockOff.Round(time.Millisecond))
 }
 
 // troubles names the nodes that do not vote, behind a colon.

@@ -333,7 +333,7 @@ func TestOwnerClock(t *testing.T) {
 			if !c.serves && len(w.opened) != 0 {
 				t.Errorf("it has begun to serve: %+v", w.opened)
 			}
-			if why := w.o.health().withoutRights(true); strings.HasPrefix(why, "this host's clock is "+c.ahead.String()+" off") == c.serves {
+			if why := w.o.health().withoutRights(true); strings.HasPrefix(why, "clock: this host's clock is "+c.ahead.String()+" off") == c.serves {
 				t.Errorf("it says %q", why)
 			}
 			if a := w.o.absent(); !c.serves && (a.Outcome != api.NoQuorum || !strings.Contains(a.Message, "clock is wrong")) {
