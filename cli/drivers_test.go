@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +27,15 @@ import (
 type memoryHome struct {
 	logs  *backendtest.Store
 	nodes []*backendtest.Node
+	away  atomic.Bool // the store answers nothing
+}
+
+// fault is that of a call of the store.
+func (m *memoryHome) fault(backendtest.Call) (f backendtest.Fault) {
+	if m.away.Load() {
+		f.Kind = backendtest.ErrorBefore
+	}
+	return f
 }
 
 func newMemoryHome(t *testing.T) *memoryHome {
@@ -74,7 +84,7 @@ func (m *memoryHome) read(paths []string, stdin io.Reader) ([]spec.Sale, error) 
 
 func (m *memoryHome) open(sale spec.Sale, _ *slog.Logger) (*backends.Store, error) {
 	nodes, _, _ := m.openNodes(sale) // never fails
-	return &backends.Store{Name: "memory", Logs: m.logs.Handle(nil), Nodes: nodes}, nil
+	return &backends.Store{Name: "memory", Logs: m.logs.Handle(m.fault), Nodes: nodes}, nil
 }
 
 func (m *memoryHome) openNodes(sale spec.Sale) (nodes []quorum.Node, closeNodes func() error, err error) {
@@ -195,6 +205,88 @@ func TestAThirdKindOfStore(t *testing.T) {
 	if text, err := os.ReadFile(export); err != nil || !bytes.Contains(text, []byte(`"sold":4`)) {
 		t.Errorf("the export has %.300s, %v", text, err)
 	}
+}
+
+// TestStatusInAnOutage has the ledger away: status tells what the lock nodes have, and what the
+// process that serves the sale knows; and without that, or with nodes away too, the rest.
+func TestStatusInAnOutage(t *testing.T) {
+	m := newMemoryHome(t)
+	dir := t.TempDir()
+	document := func(name string) string {
+		path := filepath.Join(dir, name+".yaml")
+		text := "apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: " + name + "}\n" +
+			"spec: {stock: 10, lockCount: 2, lock: {ttl: 2s}, embedded: {}}\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	run := func(want int, args ...string) string {
+		t.Helper()
+		c := newCapture()
+		c.drivers = m.drivers()
+		if code := c.run(append([]string{"salectl"}, args...), nil); code != want {
+			t.Fatalf("%v: exit code %d, want %d\n%s", args, code, want, &c.err)
+		}
+		return c.out.String() + c.err.String()
+	}
+	path, other := document("tickets"), document("aria") // whose leases are no others' either
+	run(0, "apply", "-f", path, "-f", other, "--yes")
+	serve := func(path string) (address string, stop func()) {
+		address = scripts.FreeAddress(t)
+		server, signals, ended := newCapture(), make(chan os.Signal, 1), make(chan int, 1)
+		server.drivers = m.drivers()
+		go func() {
+			ended <- server.run([]string{"salectl", "serve", "-f", path, "--listen", address, "--admin", "127.0.0.1:0"}, signals)
+		}()
+		run(0, "status", "-f", path, "--wait-for", "open")
+		for range 600 {
+			if strings.Contains(run(0, "status", "-f", path), "served at "+address) {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		return address, func() {
+			signals <- syscall.SIGTERM
+			<-ended
+		}
+	}
+	at, stop := serve(path)
+	_, stopOther := serve(other)
+	defer stopOther()
+
+	m.away.Store(true)
+	said := run(1, "status", "-f", path)
+	for _, part := range []string{
+		"tickets: unknown\n", "  the ledger cannot be read: ", "  0 of 10 units sold, 10 available, as far as the process that serves it knows\n",
+		"  served at " + at + "\n", "  0      " + at + "  ", "  memory-2        2  ",
+	} {
+		if !strings.Contains(said, part) {
+			t.Errorf("status does not say %q: %s", part, said)
+		}
+	}
+	said = run(1, "status", "-f", path, "--json", "--exit-code")
+	for _, part := range []string{`"phase":"unknown"`, `"ledgerError":"`, `"owner":"` + at + `"`, `"available":10`, `"health":{"state":"down","reasons":["the ledger cannot be read: `} {
+		if !strings.Contains(said, part) {
+			t.Errorf("status does not say %s: %s", part, said)
+		}
+	}
+	if said := run(7, "status", "-f", path, "--wait-for", "closed", "--timeout", "300ms"); !strings.Contains(said, "tickets: unknown\n") {
+		t.Errorf("who waits in vain is not told how it is: %s", said)
+	}
+	m.nodes[0].SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} })
+	if said := run(1, "status", "-f", path); !strings.Contains(said, "served at "+at) || !strings.Contains(said, "memory-0        -          -  down since ") {
+		t.Errorf("with a node away, too, status says %s", said)
+	}
+	m.nodes[0].SetFaults(nil)
+	m.away.Store(false)
+	stop()
+	m.away.Store(true)
+	if said := run(1, "status", "-f", path); strings.Contains(said, "sold") || strings.Contains(said, "served at") ||
+		!strings.Contains(said, "no process answers that serves it\n\n  lock node") || !strings.Contains(said, "memory-2        0") {
+		t.Errorf("with nobody serving the sale, status says %s", said)
+	}
+	m.away.Store(false)
 }
 
 // What has no driver in this program is refused by name.

@@ -45,7 +45,8 @@ func (p *program) statusCommand() *urfave.Command {
 		Name: "status", Category: groupLook, Usage: "show how sales stand, shard by shard",
 		Description: "Reads the heads of the shards and the lock nodes, also while a sale is served, and\n" +
 			"asks the process that serves it since when something is down. Servers that are away\n" +
-			"are part of the answer.\n" +
+			"are part of the answer: without the ledger the phase is unknown, the rest is shown,\n" +
+			"and the command fails.\n" +
 			"\n" +
 			"A sale is planned until every shard has it, scheduled before opensAt, open, stalled\n" +
 			"where it is open and nobody can be sold anything, paused, ended once closesAt has\n" +
@@ -124,15 +125,16 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 // errTimeout it returns the last one, if any.
 func (p *program) await(ctx context.Context, store *backends.Store, name, token string, o statusOptions) (last *saleStatus, err error) {
 	for {
-		status, err := planner.ReadStatus(ctx, p.planning(store), name)
+		status, err := p.readStatus(ctx, store, name, token)
+		if status != nil {
+			last = status
+		}
 		switch {
-		case err == nil:
-			last = &saleStatus{Status: status}
-			askServer(ctx, last, token)
-			if last.judge(); o.waitFor == "" || last.is(o.waitFor) {
-				return last, nil
-			}
-		case ctx.Err() == nil && !(o.waitFor != "" && mayPass(err)):
+		case err == nil && (o.waitFor == "" || last.is(o.waitFor)):
+			return last, nil
+		case err != nil && o.waitFor == "" && (last != nil || ctx.Err() == nil):
+			return last, err
+		case err != nil && ctx.Err() == nil && !mayPass(err):
 			return nil, err
 		}
 		select {

@@ -37,6 +37,9 @@ func (s *saleStatus) judge() {
 	if s.Phase == ledger.PhaseOpen && stalled == len(s.Shards) {
 		s.Phase = ledger.PhaseStalled
 	}
+	if s.unread() {
+		amiss(healthDown, "the ledger cannot be read: %s", s.LedgerError)
+	}
 	switch unowned := s.unowned(); {
 	case s.Phase == ledger.PhaseStalled:
 		s.Health.State = healthDown // for the reasons below
@@ -52,7 +55,7 @@ func (s *saleStatus) judge() {
 		amiss(healthDegraded, "%s", w)
 	}
 	for _, n := range s.Nodes {
-		if n.Error != "" && s.Voting == len(s.Nodes) { // else its vote is missed among the warnings
+		if n.Error != "" && (s.unread() || s.Voting == len(s.Nodes)) { // else its vote is missed among the warnings
 			amiss(healthDegraded, "lock node %s: %s", n.Name, n.Error)
 		}
 	}

@@ -32,9 +32,13 @@ func askServer(ctx context.Context, s *saleStatus, token string) {
 			s.Server = &planner.ServerStatus{Address: address, Error: err.Error()}
 		}
 	}
-	if s.Server == nil {
-		return
+	if s.Server != nil {
+		s.tell(told)
 	}
+}
+
+// tell takes in what the process that serves a sale has told.
+func (s *saleStatus) tell(told api.Sale) {
 	s.Holds, s.PaymentCheck = told.Holds, told.PaymentCheck
 	s.Processes, s.Ownership, s.Moves = told.Processes, told.Owners, told.Moves
 	for _, n := range told.Nodes {

@@ -14,8 +14,17 @@ import (
 func (p *program) statusText(s *saleStatus) {
 	c := p.colours(p.out)
 	p.gap()
-	fmt.Fprintf(p.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s), s.Generation, s.UID)
-	fmt.Fprintf(p.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
+	switch {
+	case !s.unread():
+		fmt.Fprintf(p.out, "%s: %s, generation %d, run %s\n", c.bold(s.Sale), phaseWord(c, s), s.Generation, s.UID)
+		fmt.Fprintf(p.out, "  %s of %s sold%s\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
+	default:
+		fmt.Fprintf(p.out, "%s: %s\n", c.bold(s.Sale), phaseWord(c, s))
+		fmt.Fprintf(p.out, "  the ledger cannot be read: %s\n", s.LedgerError)
+		if s.Generation > 0 {
+			fmt.Fprintf(p.out, "  %s of %s sold%s, as far as the process that serves it knows\n", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
+		}
+	}
 	if s.Refund != nil {
 		fmt.Fprintf(p.out, "  %s\n", refunded(s.Refund))
 	}
@@ -30,15 +39,17 @@ func (p *program) statusText(s *saleStatus) {
 	for _, line := range drawn(s.Draw) {
 		fmt.Fprintf(p.out, "  %s\n", line)
 	}
-	if s.Applied < s.Generation {
+	if s.Applied < s.Generation && !s.unread() {
 		fmt.Fprintf(p.out, "  generation %d is not on every shard yet\n", s.Generation)
 	}
 	writeWarnings(p.out, c, s.Warnings)
 	fmt.Fprintln(p.out)
 	p.processesText(s, c)
-	p.shardsText(s, c)
-	p.listsText(s.Status, c)
-	fmt.Fprintln(p.out)
+	if len(s.Shards) > 0 {
+		p.shardsText(s, c)
+		p.listsText(s.Status, c)
+		fmt.Fprintln(p.out)
+	}
 	p.nodesText(s.Status, c)
 }
 
@@ -234,6 +245,9 @@ func served(s *saleStatus) string {
 			up++
 		}
 	}
+	if s.unread() && s.UID == "" {
+		return "no process answers that serves it"
+	}
 	answers := s.Server != nil && s.Server.Error == ""
 	switch {
 	case s.Owner != "" && s.Server != nil && !answers:
@@ -286,7 +300,7 @@ func phaseWord(c palette, s *saleStatus) string {
 			return c.green(s.word())
 		}
 		return c.yellow(s.word())
-	case ledger.PhaseStalled:
+	case ledger.PhaseStalled, ledger.PhaseUnknown:
 		return c.red(s.word())
 	case ledger.PhasePaused, ledger.PhasePlanned, ledger.PhaseScheduled:
 		return c.yellow(s.word())

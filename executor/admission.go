@@ -346,7 +346,7 @@ func (d *admission) absent() error {
 
 // status is what this process knows of the sale: by its own shards, and by what its peers
 // have told of theirs.
-func (d *admission) status() Status {
+func (d *admission) status(now clock.Now) Status {
 	t := d.tenure.Load()
 	if t == nil {
 		return Status{Sale: d.sale, Away: d.away.Load().Outcome}
@@ -361,9 +361,11 @@ func (d *admission) status() Status {
 		switch {
 		case s != nil && s.Serves():
 			one = s.Status()
+			v.Sells = v.Sells || s.May(now) && one.Stall == nil
 		case s == nil && known[i] && owner.Owner != "":
 			one = shard.StatusOf(i, slots[i], totals[i])
 			one.Queue = loads[i].Queue
+			v.Sells = true // as far as is known here
 		default:
 			return Status{Sale: d.sale, Away: d.notHere()}
 		}

@@ -189,7 +189,7 @@ const lookPatience = 500 * time.Millisecond
 func (e *Executor) Ready() error { return e.ready(e.cfg.Clock()) }
 
 // Status is what this process knows of the sale, once it has read all of it.
-func (e *Executor) Status() Status { return e.status() }
+func (e *Executor) Status() Status { return e.status(e.cfg.Clock()) }
 
 // mintKey returns an identity for a request that brings none: 96 random bits as
 // text. Without one, a commit decided twice could not be told from two requests.

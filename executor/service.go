@@ -54,6 +54,7 @@ type Status struct {
 	UID        string
 	Generation uint64
 	Phase      string // in the ledger: open, paused, closed
+	Sells      bool   // or would, if it is open: some shard can be written, as far as is known
 	OpensAt    time.Time
 	ClosesAt   time.Time
 	PerUser    int64

@@ -120,7 +120,7 @@ func (p *Stepped) User(now clock.Now, user string, answered func([]Claim, api.Ou
 func (p *Stepped) Ready(now clock.Now) error { return p.ready(now) }
 
 // Status is Executor's.
-func (p *Stepped) Status() Status { return p.status() }
+func (p *Stepped) Status() Status { return p.status(p.now) }
 
 // Leases says of which run and shards this process has the leases, and until when they are
 // its own by its monotonic clock. A suspend, or a jump of the wall clock, may end them

@@ -142,7 +142,11 @@ type lease struct {
 
 // leaseOf returns the lease that a majority of nodes has promised.
 func (a *Actual) leaseOf(shard int) (lease, bool) {
-	key := spec.LeaseKey(a.Sale.UID(), shard)
+	return a.leaseOn(spec.LeaseKey(a.Sale.UID(), shard))
+}
+
+// leaseOn is leaseOf by the lease's key.
+func (a *Actual) leaseOn(key string) (lease, bool) {
 	var held []quorum.Holding
 	for _, n := range a.Nodes {
 		for _, h := range n.Leases {

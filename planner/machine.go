@@ -233,6 +233,15 @@ func NewReading(t Terms, sale string) (*Machine, *Actual) {
 	}, r.actual
 }
 
+// NewLook is NewReading that asks the lock nodes alone, where the ledger cannot be read.
+func NewLook(t Terms, sale string) (*Machine, *Actual) {
+	r := newReading(t, sale)
+	r.blind = true
+	return &Machine{
+		core: r.core, first: r.start, stop: r.core.end, state: r, outcome: r.outcome, told: t.Progress,
+	}, r.actual
+}
+
 // NewExecution returns a machine that carries out a plan; one of destroy needs an
 // Exporter. What it came to is in the Result when it is done. An empty plan of
 // MakePhase is made sure of by a note in the sale's log.

@@ -24,7 +24,8 @@ type Status struct {
 	Generation    uint64 `json:"generation"` // the newest planned
 	Applied       uint64 `json:"applied"`    // the newest known to be on every shard
 	// Phase is what holds on every shard, at the time of reading: planned, scheduled, open,
-	// stalled, paused, ended, closed, sealed, destroyed.
+	// stalled, paused, ended, closed, sealed, destroyed; unknown where the ledger cannot be
+	// read.
 	Phase     string        `json:"phase"`
 	SoldOut   bool          `json:"soldOut"` // every unit is sold: none is available, held or on its way
 	Stock     int64         `json:"stock"`   // of a destroyed sale, as last declared
@@ -47,6 +48,9 @@ type Status struct {
 	Majority int `json:"majority"`
 	// Warnings are clauses about what keeps the sale from selling, or may.
 	Warnings []string `json:"warnings"`
+	// LedgerError is why the ledger cannot be read; then the rest is what the lock nodes tell,
+	// and the process that serves the sale.
+	LedgerError string `json:"ledgerError,omitempty"`
 	// Server is the process that was asked for its own view; nil: none was.
 	// Planner leaves it to its caller to ask.
 	Server *ServerStatus `json:"server,omitempty"`

@@ -16,9 +16,10 @@ const (
 	PhaseDestroyed = "destroyed"
 )
 
-// What an open sale may be to those who look at it.
+// What a sale may be besides to those who look at it.
 const (
 	PhaseScheduled = "scheduled" // it opens later
+	PhaseUnknown   = "unknown"   // the ledger cannot be read
 	PhaseStalled   = "stalled"   // nobody can be sold anything at the moment
 	PhaseEnded     = "ended"     // its hours are over; a paused one ends with them, too
 )

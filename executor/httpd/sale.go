@@ -107,7 +107,7 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		}
 	}
 	view.SoldOut = view.Draw == nil && view.Stock > 0 && view.Sold == view.Stock
-	if view.Phase == ledger.PhaseOpen && len(view.Shards) == len(status.Shards) {
+	if view.Phase == ledger.PhaseOpen && !status.Sells {
 		view.Phase = ledger.PhaseStalled
 	}
 	if sale.checker != nil {

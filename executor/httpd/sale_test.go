@@ -17,6 +17,7 @@ import (
 
 func TestGetSale(t *testing.T) {
 	status := executor.Status{
+		Sells: true,
 		Sale: "movie", Generation: 4, Phase: "open", PerUser: 2, OpensAt: noon.Add(-time.Hour),
 		Shards: []executor.ShardStatus{
 			{Limit: 20, Available: 11, Held: 1, Sold: 5, InFlight: 3},
@@ -69,6 +70,7 @@ func TestPhase(t *testing.T) {
 		status executor.Status
 		want   string
 	}{
+		"nobody may write":    {executor.Status{Phase: ledger.PhaseOpen}, `"phase":"stalled"`},
 		"open":                {executor.Status{Phase: ledger.PhaseOpen}, `"phase":"open","soldOut":false`},
 		"opens in a second":   {executor.Status{Phase: ledger.PhaseOpen, OpensAt: noon.Add(time.Second)}, `"phase":"scheduled"`},
 		"opens now":           {executor.Status{Phase: ledger.PhaseOpen, OpensAt: noon}, `"phase":"open"`},
@@ -84,6 +86,7 @@ func TestPhase(t *testing.T) {
 		"a draw":              {executor.Status{Phase: ledger.PhaseOpen, Draw: &draw.Status{}, Shards: []executor.ShardStatus{{Limit: 1, Sold: 1}}}, `"soldOut":false`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c.status.Sells = name != "nobody may write" && name != "all shards stall"
 			if len(c.status.Shards) == 0 {
 				c.status.Shards = []executor.ShardStatus{{Limit: 1, Available: 1}}
 			}

@@ -1,0 +1,67 @@
+package planner
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"salectl/backends/ledger"
+	"salectl/spec"
+)
+
+// Outage is what can be seen of a sale whose ledger cannot be read. Which run of which sale
+// a lease is of stands in the ledger alone, so that leases of other sales are among these.
+type Outage struct {
+	actual *Actual
+	why    error
+}
+
+// ReadOutage asks the lock nodes, whatever the ledger does. why is what reading it came to.
+func ReadOutage(ctx context.Context, cfg Config, name string, why error) (*Outage, error) {
+	m, actual := NewLook(cfg.terms(), name)
+	if err := cfg.run(ctx, name, m); err != nil {
+		return nil, err
+	}
+	return &Outage{actual, why}, nil
+}
+
+// Runs returns the runs of which processes have leases, by their uids.
+func (o *Outage) Runs() []string {
+	uids := make(map[string]struct{})
+	for _, n := range o.actual.Nodes {
+		for _, h := range n.Leases {
+			if uid, _, ok := spec.ParseLeaseKey(h.Key); ok {
+				uids[uid] = struct{}{}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(uids))
+}
+
+// Status says how the sale stands if a run is its own; "": nobody knows which is.
+func (o *Outage) Status(uid string) *Status {
+	s := &Status{
+		FormatVersion: StatusVersion, Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown, LedgerError: inShort(o.why),
+		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{},
+	}
+	shards := make(map[int]lease)
+	for _, n := range o.actual.Nodes {
+		v := newNodeStatus(n, false)
+		v.Leases = 0
+		for _, h := range n.Leases {
+			if of, shard, ok := spec.ParseLeaseKey(h.Key); ok && of == uid {
+				v.Leases++
+				if l, ok := o.actual.leaseOn(h.Key); ok {
+					shards[shard] = l
+				}
+			}
+		}
+		s.Nodes = append(s.Nodes, v)
+	}
+	for _, shard := range slices.Sorted(maps.Keys(shards)) {
+		l := shards[shard]
+		s.Shards = append(s.Shards, ShardStatus{Shard: shard, Owner: l.address, LeaseLeftSeconds: l.left.Seconds(), Error: "not read"})
+	}
+	s.Owner = shards[0].address
+	return s
+}
