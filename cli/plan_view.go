@@ -89,6 +89,9 @@ func writeAction(w io.Writer, c palette, a planner.Action, widest int) {
 	}
 	if a.Action == planner.Delete {
 		fields = nil // what goes away is named by its address
+		if a.Before != nil {
+			fields = a.Before.Ends.Fields() // and by what it ends
+		}
 	}
 	long := func(f planner.Field) bool { return utf8.RuneCountInString(change(f)) > inlineWidth }
 	if len(fields) > inline || slices.ContainsFunc(fields, long) {

@@ -30,6 +30,11 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 	if err := fixedDraw(desired, old, actual, refuse); err != nil {
 		return err
 	}
+	if end := desired.ClosesAt; desired.Protect && !end.IsZero() && !end.After(actual.At) && !end.Equal(old.ClosesAt) {
+		if err := protected(desired, actual.Name, "its closesAt cannot become "+timeText(end)+", which has passed"); err != nil {
+			return err
+		}
+	}
 	switch {
 	case desired.LockCount != actual.Sale.Shards():
 		return refuse("its lockCount cannot go from %d to %d: it decides where each user's claims are",
@@ -49,6 +54,17 @@ func fixed(desired, old spec.Sale, actual *Actual, changed bool) error {
 		}
 	}
 	return nil
+}
+
+// protected refuses what would end a sale that is protected by what was applied last.
+func protected(old spec.Sale, name, refusal string) error {
+	if !old.Protect {
+		return nil
+	}
+	return &Refusal{
+		Reason: fmt.Sprintf("sale %s is protected: %s", name, refusal),
+		Remedy: "If that is meant, remove metadata.protect from its file and run 'salectl apply' first.",
+	}
 }
 
 // fixedUnits refuses to make other things of units than they are.

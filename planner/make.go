@@ -200,6 +200,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	before.RuleSet = hex.EncodeToString(inForce.GetRules())
 	after := saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration())
 	after.Goods = after.Goods.with(digest)
+	p.harm(inForce, settings, actual.At)
 	p.updateSale(updateReason(changed, drifted, sale), before, after)
 	p.shards(actual, shards, planned)
 	p.lists(actual, settings.GetPhase())
@@ -299,6 +300,11 @@ func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
 		p.lists(actual, phase)
 		p.warnings(actual, endOf(settings))
 		return p, p.complete()
+	}
+	if phase == pb.Phase_CLOSED {
+		if err := protected(old, actual.Name, "it is not closed"); err != nil {
+			return nil, err
+		}
 	}
 	if now == pb.Phase_CLOSED {
 		return nil, &Refusal{

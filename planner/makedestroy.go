@@ -23,6 +23,9 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, noLog(name))
 	}
 	if sale.Live() {
+		if err := protected(old, actual.Name, "it is not destroyed"); err != nil {
+			return nil, err
+		}
 		if err := actual.sameLists(); err != nil {
 			return nil, err
 		}
@@ -33,16 +36,36 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		if actual.Table != nil {
 			kept += ", and so is the table " + actual.Table.Name + ", where other sales may be"
 		}
-		p.add(Action{
-			Address: saleAddress(p.Sale), Action: Delete, Reason: deleteReason(sale, kept),
-			Before: saleAttributes(old, old.Stock, sale.Phase(), sale.Generation()),
-		})
+		before := saleAttributes(old, old.Stock, sale.Phase(), sale.Generation())
+		if sale.Live() {
+			if before.Ends = actual.ends(); before.Ends.Held > 0 {
+				p.warn("%d units are held for payments that may still come: those will buy nothing", before.Ends.Held)
+			}
+		}
+		p.add(Action{Address: saleAddress(p.Sale), Action: Delete, Reason: deleteReason(sale, kept), Before: before})
 	}
 	p.warnings(actual, 0)
 	if sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED { // as each is that is sealed
 		return p, p.complete()
 	}
 	return p, p.carry(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
+}
+
+// ends sums up what the heads say of units.
+func (a *Actual) ends() *Ends {
+	e := new(Ends)
+	var limit int64
+	for _, s := range a.Shards {
+		if s.Head != nil {
+			limit += s.Head.Limit
+			e.Sold += s.Head.Sold
+			e.Held += s.Head.Held
+			e.Available += s.Head.Available
+			e.Entries += s.Head.Entries
+		}
+	}
+	e.InFlight = max(0, limit-e.Sold-e.Held-e.Available) // what was received and not acknowledged is in two heads
+	return e
 }
 
 // deletions plans the end of shards, and of what nodes have. Of a destroyed

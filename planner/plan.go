@@ -88,6 +88,7 @@ const (
 // out.
 type Attributes struct {
 	Run          int64  `json:"run,omitempty"`
+	Protect      bool   `json:"protect,omitempty"` // it is neither destroyed nor closed
 	Phase        string `json:"phase,omitempty"`
 	Stock        int64  `json:"stock,omitempty"`
 	LockCount    int    `json:"lockCount,omitempty"`
@@ -96,6 +97,8 @@ type Attributes struct {
 	OpensAt      string `json:"opensAt,omitempty"`  // RFC 3339, UTC
 	ClosesAt     string `json:"closesAt,omitempty"` // RFC 3339, UTC
 	LockTTLMs    int64  `json:"lockTtlMs,omitempty"`
+	// Ends is what a destroy ends; nil: the plan is of something else, or nothing is left.
+	Ends *Ends `json:"ends,omitempty"`
 	// Payment is nil if claims are sold at once.
 	Payment *Payment `json:"payment,omitempty"`
 	// Goods is what the units are; nil if they are numbers, or packets of money.
@@ -120,6 +123,31 @@ type Attributes struct {
 	RedPacket string `json:"redPacket,omitempty"` // total, currency, split and least amount
 	List      string `json:"list,omitempty"`      // of a shard: on, off, unknown
 	Node      string `json:"node,omitempty"`      // that has the list
+}
+
+// Ends is how many units are what when a sale is destroyed, by the heads that can be read.
+type Ends struct {
+	Sold      int64 `json:"sold"`
+	Held      int64 `json:"held"`
+	Available int64 `json:"available"`
+	InFlight  int64 `json:"inFlight"`          // on their way from one shard to another
+	Entries   int64 `json:"entries,omitempty"` // of a draw
+}
+
+// Fields lists those that are not 0, and how many units are sold.
+func (e *Ends) Fields() (fields []Field) {
+	if e == nil {
+		return nil
+	}
+	for _, f := range []struct {
+		name  string
+		units int64
+	}{{"sold", e.Sold}, {"held", e.Held}, {"available", e.Available}, {"inFlight", e.InFlight}, {"entries", e.Entries}} {
+		if f.units > 0 || f.name == "sold" {
+			fields = append(fields, Field{Name: f.name, After: strconv.FormatInt(f.units, 10)})
+		}
+	}
+	return fields
 }
 
 // Field is one attribute as text.
@@ -173,13 +201,18 @@ func (a *Attributes) list() []Field {
 	if a.Partial {
 		partial = "true"
 	}
+	protect := ""
+	if a.Protect {
+		protect = "true"
+	}
 	fields := []Field{
-		{Name: "run", After: number(a.Run)}, {Name: "phase", After: a.Phase},
+		{Name: "run", After: number(a.Run)}, {Name: "protect", After: protect}, {Name: "phase", After: a.Phase},
 		{Name: "stock", After: number(a.Stock)}, {Name: "lockCount", After: number(int64(a.LockCount))},
 		{Name: "perUserLimit", After: number(a.PerUserLimit)}, {Name: "partial", After: partial},
 		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
 		{Name: "lock.ttl", After: ttl},
 	}
+	fields = append(fields, a.Ends.Fields()...)
 	fields = append(fields, a.Goods.list()...)
 	fields = append(fields, a.Payment.list()...)
 	fields = append(fields, a.Who.list()...)

@@ -222,7 +222,7 @@ func (p *Plan) markers(actual *Actual) {
 
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
 	a := &Attributes{
-		Run: s.Run, Phase: phase, Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
+		Run: s.Run, Protect: s.Protect, Phase: phase, Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
 		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTLMs: s.LockTTL.Milliseconds(),
 		Settings: s.Settings(), Generation: generation, Who: whoOf(s),
 	}

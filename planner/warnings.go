@@ -30,6 +30,22 @@ func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 	}
 }
 
+// harm warns of changes of a running sale that take something from its buyers.
+func (p *Plan) harm(before, after *pb.Settings, now time.Time) {
+	opens := func(s *pb.Settings) bool { return s.GetOpensAtUs() <= now.UnixMicro() }
+	switch ends, ended := after.GetClosesAtUs(), before.GetClosesAtUs(); {
+	case before.GetPhase() != pb.Phase_OPEN || hasPassed(ended, now):
+		return // nobody buys
+	case opens(before) && !opens(after):
+		p.warn("the sale is open, and opensAt %s is to come: until then every claim is refused", microText(after.GetOpensAtUs()))
+	case ends != 0 && !hasPassed(ends, now) && (ended == 0 || ends < ended):
+		p.warn("the sale closes at %s, which is sooner than before", microText(ends))
+	}
+	if after.GetPerUserLimit() < before.GetPerUserLimit() {
+		p.warn("perUserLimit goes from %d to %d: users who have more keep it, and get no more", before.GetPerUserLimit(), after.GetPerUserLimit())
+	}
+}
+
 func hasPassed(us int64, now time.Time) bool { return us != 0 && us <= now.UnixMicro() }
 
 // ahead says which logs' time is ahead of this host's clock, "" if none's is.

@@ -101,6 +101,9 @@ func (d *decoder) metadata(v value, got *declared) {
 	if v, ok := d.value(o, "run"); ok {
 		got.sale.Run, _ = d.number(v, 1, math.MaxInt64)
 	}
+	if v, ok := d.value(o, "protect"); ok {
+		got.sale.Protect, _ = d.boolean(v)
+	}
 }
 
 func (d *decoder) spec(v value, s *Sale) {

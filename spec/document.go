@@ -21,6 +21,8 @@ type saleDocument struct {
 type metadataPart struct {
 	Name string `yaml:"name" jsonschema:"example=movie-tickets" jsonschema_description:"Name of the sale everywhere, a DNS label: lower-case letters, digits and hyphens, at most 63. No two sales share one."`
 	Run  int64  `yaml:"run,omitempty" jsonschema_description:"Begins the name of a destroyed sale again: the next number, since a destroyed run stays destroyed."`
+
+	Protect bool `yaml:"protect,omitempty" jsonschema_description:"Refuses destroy, close, and a closesAt in the past, until an apply without it. Of a live sale it may change."`
 }
 
 type specPart struct {

@@ -16,6 +16,7 @@ type stored struct {
 	APIVersion   string          `json:"apiVersion"`
 	Name         string          `json:"name"`
 	Run          int64           `json:"run"`
+	Protect      bool            `json:"protect,omitempty"`
 	Stock        int64           `json:"stock"`
 	LockCount    int             `json:"lockCount"`
 	PerUserLimit int64           `json:"perUserLimit"`
@@ -95,7 +96,7 @@ func (s Sale) JSON() ([]byte, error) {
 	}
 	out := stored{
 		APIVersion: APIVersion,
-		Name:       s.Name, Run: s.Run,
+		Name:       s.Name, Run: s.Run, Protect: s.Protect,
 		Stock: s.Stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
 		OpensAt: utc(s.OpensAt), ClosesAt: utc(s.ClosesAt),
 		LockTTLMs: s.LockTTL.Milliseconds(),
@@ -141,7 +142,7 @@ func FromJSON(data []byte) (Sale, error) {
 		return Sale{}, fmt.Errorf("stored declaration: %w", err)
 	}
 	s := Sale{
-		Name: in.Name, Run: in.Run,
+		Name: in.Name, Run: in.Run, Protect: in.Protect,
 		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit, Partial: in.Partial,
 		LockTTL: milliseconds(in.LockTTLMs),
 		Homes:   in.Homes,

@@ -17,6 +17,7 @@ import "time"
 type Sale struct {
 	Name         string        // a DNS label
 	Run          int64         // from 1, the default; the next number starts a destroyed sale's name again
+	Protect      bool          // it is neither destroyed nor closed
 	Stock        int64         // from 1
 	LockCount    int           // 1 to MaxLockCount, at most Stock
 	PerUserLimit int64         // units a user may have; from 1, the default

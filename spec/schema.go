@@ -49,6 +49,7 @@ func (saleDocument) JSONSchemaExtend(s *jsonschema.Schema) {
 func (metadataPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "name").Pattern = nameForm
 	bound(s, "run", math.MaxInt64, DefaultRun)
+	property(s, "protect").Default = false
 }
 
 func (specPart) JSONSchemaExtend(s *jsonschema.Schema) {
