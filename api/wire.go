@@ -104,6 +104,7 @@ type User struct {
 // Sale is the answer to GET /v1/sales/{sale}.
 type Sale struct {
 	Sale         string    `json:"sale"`
+	UID          string    `json:"uid"`     // of the run
 	Phase        string    `json:"phase"`   // at ServerTime: scheduled, open, stalled, paused, ended, closed
 	SoldOut      bool      `json:"soldOut"` // every unit is sold: none is available, held or on its way
 	Stock        int64     `json:"stock"`   // units added minus removed, over all shards

@@ -18,6 +18,7 @@ import (
 	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/backendtest"
+	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/services/scripts"
 	"salectl/spec"
@@ -27,7 +28,8 @@ import (
 type memoryHome struct {
 	logs  *backendtest.Store
 	nodes []*backendtest.Node
-	away  atomic.Bool // the store answers nothing
+
+	away, silent atomic.Bool // the store fails, or does not answer
 }
 
 // fault is that of a call of the store.
@@ -36,6 +38,20 @@ func (m *memoryHome) fault(backendtest.Call) (f backendtest.Fault) {
 		f.Kind = backendtest.ErrorBefore
 	}
 	return f
+}
+
+// silentLogs do not answer who reads while the home is silent.
+type silentLogs struct {
+	ledger.Logs
+	home *memoryHome
+}
+
+func (l silentLogs) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	if l.home.silent.Load() {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
+	return l.Logs.Read(ctx, log, from, max)
 }
 
 func newMemoryHome(t *testing.T) *memoryHome {
@@ -84,7 +100,7 @@ func (m *memoryHome) read(paths []string, stdin io.Reader) ([]spec.Sale, error) 
 
 func (m *memoryHome) open(sale spec.Sale, _ *slog.Logger) (*backends.Store, error) {
 	nodes, _, _ := m.openNodes(sale) // never fails
-	return &backends.Store{Name: "memory", Logs: m.logs.Handle(m.fault), Nodes: nodes}, nil
+	return &backends.Store{Name: "memory", Logs: silentLogs{m.logs.Handle(m.fault), m}, Nodes: nodes}, nil
 }
 
 func (m *memoryHome) openNodes(sale spec.Sale) (nodes []quorum.Node, closeNodes func() error, err error) {
@@ -212,14 +228,18 @@ func TestAThirdKindOfStore(t *testing.T) {
 func TestStatusInAnOutage(t *testing.T) {
 	m := newMemoryHome(t)
 	dir := t.TempDir()
-	document := func(name string) string {
+	var names, files []string
+	for shards, name := range []string{1: "aria", 2: "tickets", 3: "zoo"} { // one process serves them all
+		if name == "" {
+			continue
+		}
 		path := filepath.Join(dir, name+".yaml")
-		text := "apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: " + name + "}\n" +
-			"spec: {stock: 10, lockCount: 2, lock: {ttl: 2s}, embedded: {}}\n"
+		text := fmt.Sprintf("apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: %s}\n"+
+			"spec: {stock: 10, lockCount: %d, lock: {ttl: 2s}, embedded: {}}\n", name, shards)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return path
+		names, files = append(names, name), append(files, "-f", path)
 	}
 	run := func(want int, args ...string) string {
 		t.Helper()
@@ -230,63 +250,80 @@ func TestStatusInAnOutage(t *testing.T) {
 		}
 		return c.out.String() + c.err.String()
 	}
-	path, other := document("tickets"), document("aria") // whose leases are no others' either
-	run(0, "apply", "-f", path, "-f", other, "--yes")
-	serve := func(path string) (address string, stop func()) {
-		address = scripts.FreeAddress(t)
-		server, signals, ended := newCapture(), make(chan os.Signal, 1), make(chan int, 1)
-		server.drivers = m.drivers()
-		go func() {
-			ended <- server.run([]string{"salectl", "serve", "-f", path, "--listen", address, "--admin", "127.0.0.1:0"}, signals)
-		}()
-		run(0, "status", "-f", path, "--wait-for", "open")
-		for range 600 {
-			if strings.Contains(run(0, "status", "-f", path), "served at "+address) {
-				break
+	status := func(want int, name string, more ...string) string {
+		t.Helper()
+		return run(want, append([]string{"status", "-f", filepath.Join(dir, name+".yaml")}, more...)...)
+	}
+	run(0, append(append([]string{"apply"}, files...), "--yes")...)
+	at := scripts.FreeAddress(t)
+	server, signals, ended := newCapture(), make(chan os.Signal, 1), make(chan int, 1)
+	server.drivers = m.drivers()
+	go func() {
+		ended <- server.run(append(append([]string{"salectl", "serve"}, files...), "--listen", at, "--admin", "127.0.0.1:0"), signals)
+	}()
+	stop := func() {
+		signals <- syscall.SIGTERM
+		<-ended
+	}
+	for _, name := range names {
+		for tries := 0; !strings.Contains(status(0, name), "served at "+at); tries++ {
+			if tries > 300 {
+				t.Fatalf("nobody serves %s: %s", name, status(0, name))
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
-		return address, func() {
-			signals <- syscall.SIGTERM
-			<-ended
-		}
 	}
-	at, stop := serve(path)
-	_, stopOther := serve(other)
-	defer stopOther()
 
 	m.away.Store(true)
-	said := run(1, "status", "-f", path)
+	for i, name := range names {
+		said := status(1, name)
+		for _, part := range []string{
+			name + ": unknown\n", "  the ledger cannot be read: ", "  0 of 10 units sold, 10 available, as far as the process that serves it knows\n",
+			"  served at " + at + ", which says that it is ", fmt.Sprintf("  memory-2        %d  ", i+1),
+		} {
+			if !strings.Contains(said, part) {
+				t.Errorf("status does not say %q: %s", part, said)
+			}
+		}
+		if n := strings.Count(said, "not read"); n < i+1 {
+			t.Errorf("%s has %d shards: %s", name, i+1, said)
+		}
+	}
+	c := newCapture()
+	c.drivers = m.drivers()
+	code := c.run(append(append([]string{"salectl", "status"}, files...), "--json", "--exit-code"), nil)
+	said := strings.Split(strings.TrimSpace(c.out.String()), "\n")
+	if code != 1 || len(said) != len(names) {
+		t.Fatalf("exit code %d, one object a sale: %s", code, &c.out)
+	}
 	for _, part := range []string{
-		"tickets: unknown\n", "  the ledger cannot be read: ", "  0 of 10 units sold, 10 available, as far as the process that serves it knows\n",
-		"  served at " + at + "\n", "  0      " + at + "  ", "  memory-2        2  ",
+		`"phase":"unknown"`, `"ledgerError":"`, `"owner":"` + at + `"`, `"available":10`, `"reasons":["the ledger cannot be read: `, `"server":{"address":"` + at + `","phase":"`,
 	} {
-		if !strings.Contains(said, part) {
-			t.Errorf("status does not say %q: %s", part, said)
+		if !strings.Contains(said[1], part) {
+			t.Errorf("status does not say %s: %s", part, said[1])
 		}
 	}
-	said = run(1, "status", "-f", path, "--json", "--exit-code")
-	for _, part := range []string{`"phase":"unknown"`, `"ledgerError":"`, `"owner":"` + at + `"`, `"available":10`, `"health":{"state":"down","reasons":["the ledger cannot be read: `} {
-		if !strings.Contains(said, part) {
-			t.Errorf("status does not say %s: %s", part, said)
-		}
-	}
-	if said := run(7, "status", "-f", path, "--wait-for", "closed", "--timeout", "300ms"); !strings.Contains(said, "tickets: unknown\n") {
-		t.Errorf("who waits in vain is not told how it is: %s", said)
+	if said := status(7, "tickets", "--wait-for", "closed", "--timeout", "300ms"); !strings.Contains(said, "timed out after 300ms: ") {
+		t.Errorf("who waits in vain is not told so: %s", said)
 	}
 	m.nodes[0].SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} })
-	if said := run(1, "status", "-f", path); !strings.Contains(said, "served at "+at) || !strings.Contains(said, "memory-0        -          -  down since ") {
+	if said := status(1, "tickets"); !strings.Contains(said, "served at "+at) || !strings.Contains(said, "memory-0        -          -  down") {
 		t.Errorf("with a node away, too, status says %s", said)
 	}
 	m.nodes[0].SetFaults(nil)
 	m.away.Store(false)
+
+	m.silent.Store(true)
+	if said := status(1, "tickets", "--timeout", "2s"); !strings.Contains(said, "tickets: unknown\n") || !strings.Contains(said, "it was not read in 1s") || !strings.Contains(said, "served at "+at) {
+		t.Errorf("of a ledger that does not answer status says %s", said)
+	}
+	m.silent.Store(false)
 	stop()
 	m.away.Store(true)
-	if said := run(1, "status", "-f", path); strings.Contains(said, "sold") || strings.Contains(said, "served at") ||
+	if said := status(1, "tickets"); strings.Contains(said, " sold") || strings.Contains(said, "served at") ||
 		!strings.Contains(said, "no process answers that serves it\n\n  lock node") || !strings.Contains(said, "memory-2        0") {
 		t.Errorf("with nobody serving the sale, status says %s", said)
 	}
-	m.away.Store(false)
 }
 
 // What has no driver in this program is refused by name.

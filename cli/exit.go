@@ -25,8 +25,8 @@ const (
 	exitStale       = 5               // the plan was made for an earlier state; or a lock could not be acquired, or was lost
 	exitPartly      = 6               // begun and not finished: run it again
 	exitTimeout     = api.ExitTimeout // not within the time given; or a claim that met a server too busy or not in charge
-	exitDown        = 8               // status --exit-code: the sale is open, and nobody can be sold anything
-	exitDegraded    = 9               // status --exit-code: the sale sells, and something is amiss
+	exitDown        = 8               // status --exit-code: the sale is open, and no claim can be sold
+	exitDegraded    = 9               // status --exit-code: anything else is amiss
 	exitSoldOut     = api.ExitSoldOut // sold out, or none free now
 	exitLimit       = api.ExitLimit   // the user has what one user may have
 	exitNotOpen     = api.ExitNotOpen // not open yet, paused, or closed

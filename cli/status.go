@@ -49,16 +49,16 @@ func (p *program) statusCommand() *urfave.Command {
 			"and the command fails.\n" +
 			"\n" +
 			"A sale is planned until every shard has it, scheduled before opensAt, open, stalled\n" +
-			"where it is open and nobody can be sold anything, paused, ended once closesAt has\n" +
+			"where it is open and no claim can be sold, paused, ended once closesAt has\n" +
 			"passed, closed, sealed or destroyed. With --wait-for it waits until the sale is that,\n" +
 			"or sold out, and exits with 7 if the time runs out.\n" +
 			"\n" +
-			"With --exit-code it exits with 8 if the sale is open and nobody can be sold anything,\n" +
-			"be it that no process serves it, and with 9 if it sells and something is amiss.",
+			"With --exit-code it exits with 8 if the sale is open and no claim can be sold, for\n" +
+			"example because no process serves it, and with 9 if anything else is amiss.",
 		Flags: []urfave.Flag{
 			fileFlag(),
 			valueFlag("wait-for", "wait for `PHASE`: "+strings.Join(waitable, ", ")),
-			onFlag("exit-code", "exit with 8 if nobody can be sold anything and with 9 if something is amiss"),
+			onFlag("exit-code", "exit with 8 if the sale is open and no claim can be sold, and with 9 if anything else is amiss"),
 			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultWait)),
 			valueFlag("token-file", "send the bearer token in `FILE` to the process that serves the sale"),
 			jsonFlag(),
@@ -105,10 +105,10 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 	defer cancel()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			view, err := p.await(bounded, store, sale.Name, token, o)
-			if errors.Is(err, errTimeout) && view != nil {
-				p.report(err)
-				err = shown{err}
+			view, err := p.await(ctx, bounded, store, sale.Name, token, o)
+			if err != nil && view != nil {
+				p.report(withRemedy(store, err))
+				err = shown{err} // its JSON is that of the view
 			}
 			if view != nil {
 				show(view)
@@ -121,25 +121,23 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 	})
 }
 
-// await reads a status again and again until the sale is what is waited for. After
-// errTimeout it returns the last one, if any.
-func (p *program) await(ctx context.Context, store *backends.Store, name, token string, o statusOptions) (last *saleStatus, err error) {
+// await reads a status again and again until the sale is what is waited for. Beside an error
+// it returns what it has read last, if anything. bounded is ctx until --timeout.
+func (p *program) await(ctx, bounded context.Context, store *backends.Store, name, token string, o statusOptions) (last *saleStatus, err error) {
 	for {
-		status, err := p.readStatus(ctx, store, name, token)
+		status, err := p.readStatus(ctx, bounded, store, name, token, o)
 		if status != nil {
 			last = status
 		}
 		switch {
 		case err == nil && (o.waitFor == "" || last.is(o.waitFor)):
 			return last, nil
-		case err != nil && o.waitFor == "" && (last != nil || ctx.Err() == nil):
+		case err != nil && bounded.Err() == nil && (o.waitFor == "" || !mayPass(err)):
 			return last, err
-		case err != nil && ctx.Err() == nil && !mayPass(err):
-			return nil, err
 		}
 		select {
-		case <-ctx.Done():
-			if cause := context.Cause(ctx); !errors.Is(cause, errTimeout) {
+		case <-bounded.Done():
+			if cause := context.Cause(bounded); !errors.Is(cause, errTimeout) {
 				return last, cause
 			}
 			if o.waitFor == "" {

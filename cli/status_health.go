@@ -2,10 +2,8 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 
 	"salectl/backends/ledger"
-	"salectl/planner"
 )
 
 // saleHealth is whether a sale does what its phase promises, as far as status can see.
@@ -18,57 +16,75 @@ type healthState string
 
 const (
 	healthOK       healthState = "ok"
-	healthDegraded healthState = "degraded" // claims are answered, and something is amiss
-	healthDown     healthState = "down"     // it is to sell, and nobody can be sold anything
+	healthDegraded healthState = "degraded" // something is amiss
+	healthDown     healthState = "down"     // it is open, and no claim can be sold
 )
 
 // judge works out the health of a sale and whether it is open, by what the ledger, the lock
 // nodes and the process that serves it have told.
 func (s *saleStatus) judge() {
 	s.Health = saleHealth{State: healthOK, Reasons: []string{}}
-	amiss := func(state healthState, format string, args ...any) {
-		if s.Health.State != healthDown {
-			s.Health.State = state
-		}
+	amiss := func(format string, args ...any) {
+		s.Health.State = healthDegraded
 		s.Health.Reasons = append(s.Health.Reasons, fmt.Sprintf(format, args...))
 	}
-	stalls := func(shard planner.ShardStatus) bool { return shard.Stalled != nil }
-	stalled := len(s.Shards) - len(slices.DeleteFunc(slices.Clone(s.Shards), stalls))
-	if s.Phase == ledger.PhaseOpen && stalled == len(s.Shards) {
-		s.Phase = ledger.PhaseStalled
+	of := count(int64(len(s.Shards)), "shard")
+	unowned, stalled, sells := 0, 0, 0
+	for _, shard := range s.Shards {
+		owned := shard.LeaseLeftSeconds > 0
+		switch {
+		case !owned:
+			unowned++
+		case shard.Stalled == nil && (shard.Error == "" || s.unread()):
+			sells++
+		}
+		if shard.Stalled != nil {
+			stalled++
+		}
 	}
-	if s.unread() {
-		amiss(healthDown, "the ledger cannot be read: %s", s.LedgerError)
-	}
-	switch unowned := s.unowned(); {
-	case s.Phase == ledger.PhaseStalled:
-		s.Health.State = healthDown // for the reasons below
-	case s.Phase == ledger.PhaseOpen && unowned == len(s.Shards):
-		amiss(healthDown, "no process serves it")
-	case s.Phase == ledger.PhaseOpen && unowned > 0:
-		amiss(healthDegraded, "%d of %s are served by no process", unowned, count(int64(len(s.Shards)), "shard"))
+	open := s.Phase == ledger.PhaseOpen || s.Phase == ledger.PhaseStalled
+	switch {
+	case s.unread():
+		amiss("the ledger cannot be read: %s", s.LedgerError)
+		open = s.Server == nil || s.Server.Phase == "" || s.Server.Phase == ledger.PhaseOpen || s.Server.Phase == ledger.PhaseStalled
+	case open && s.Owner == "" && s.Unserved && unowned == len(s.Shards):
+		amiss("no process serves it")
+	case open && unowned > 0:
+		amiss("%d of %s are served by no process that a majority of the lock nodes names", unowned, of)
 	}
 	if stalled > 0 {
-		amiss(healthDegraded, "%d of %s cannot be written", stalled, count(int64(len(s.Shards)), "shard"))
+		amiss("%d of %s cannot be written", stalled, of)
+		if s.Phase == ledger.PhaseOpen && stalled == len(s.Shards) {
+			s.Phase = ledger.PhaseStalled
+		}
 	}
 	for _, w := range s.Warnings {
-		amiss(healthDegraded, "%s", w)
+		amiss("%s", w)
 	}
-	for _, n := range s.Nodes {
-		if n.Error != "" && (s.unread() || s.Voting == len(s.Nodes)) { // else its vote is missed among the warnings
-			amiss(healthDegraded, "lock node %s: %s", n.Name, n.Error)
-		}
+	s.judgeServers(amiss)
+	if open && (sells == 0 || s.Phase == ledger.PhaseStalled || s.unread() && s.Server != nil && s.Server.Phase == ledger.PhaseStalled) {
+		s.Health.State = healthDown
 	}
 }
 
-// unowned is how many shards no majority of the lock nodes knows an owner of.
-func (s *saleStatus) unowned() (n int) {
-	for _, shard := range s.Shards {
-		if shard.LeaseLeftSeconds <= 0 {
-			n++
+// judgeServers names the servers that are not as they should be.
+func (s *saleStatus) judgeServers(amiss func(format string, args ...any)) {
+	for _, n := range s.Nodes {
+		switch {
+		case n.Error != "" && s.unread(): // else a warning says that its vote is missing
+			amiss("lock node %s: %s", n.Name, n.Error)
+		case n.Unfit != "":
+			amiss("lock node %s is not as it must be: %s", n.Name, n.Unfit)
+		case n.Error == "" && n.Server != nil && !n.Server.Up:
+			amiss("lock node %s is not reached by the process that serves the sale: %s", n.Name, n.Server.Error)
 		}
 	}
-	return n
+	if s.Server != nil && s.Server.Error != "" {
+		amiss("the process at %s does not tell how it goes: %s", s.Server.Address, s.Server.Error)
+	}
+	if c := s.PaymentCheck; c != nil && !c.FailingSince.IsZero() {
+		amiss("the payment service gives no answer: %s", c.Error)
+	}
 }
 
 // err is what status ends with where its exit code tells the health.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"salectl/api"
@@ -12,79 +13,98 @@ import (
 )
 
 const (
-	// ledgerPatience is how long status waits for the ledger before it tells the rest.
-	ledgerPatience = 10 * time.Second
-	// nodesPatience is how long it then takes for that.
-	nodesPatience = 5 * time.Second
+	// readPatience is how long a reading may take before status tells what the others know;
+	// half of --timeout, if that is less.
+	readPatience = 20 * time.Second
+	// lookPatience is how long it then takes for that.
+	lookPatience = 5 * time.Second
+	// mostLooked bounds how many processes are then asked whether they serve the sale.
+	mostLooked = 8
 )
 
-// readStatus reads how a sale stands, and asks the process that serves it. Where the ledger cannot be
-// read it returns what the others tell, beside the error.
-func (p *program) readStatus(ctx context.Context, store *backends.Store, name, token string) (*saleStatus, error) {
-	patient, cancel := context.WithTimeout(ctx, ledgerPatience)
+// readStatus reads how a sale stands, and asks the process that serves it. Where the ledger
+// cannot be read it returns what the others tell, beside the error, which is ErrStore.
+// bounded is ctx until --timeout.
+func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name, token string, o statusOptions) (*saleStatus, error) {
+	patience := min(readPatience, o.timeout/2)
+	patient, cancel := context.WithTimeout(bounded, patience)
+	defer cancel()
 	status, err := planner.ReadStatus(patient, p.planning(store), name)
-	cancel()
-	switch {
-	case err == nil:
+	if err == nil {
 		view := &saleStatus{Status: status}
-		askServer(ctx, view, token)
+		askServer(bounded, view, token)
 		view.judge()
 		return view, nil
-	case errors.Is(err, planner.ErrStore), errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) != errInterrupted:
-		return p.readOutage(context.WithoutCancel(ctx), store, name, token, err), err
 	}
-	return nil, err
+	if bounded.Err() != nil {
+		return nil, err
+	}
+	if patient.Err() != nil {
+		err = fmt.Errorf("sale %s: %w: it was not read in %v", name, planner.ErrStore, patience)
+	}
+	if !errors.Is(err, planner.ErrStore) {
+		return nil, err
+	}
+	return p.readOutage(ctx, store, name, token, err), err
 }
 
-// readOutage returns what the lock nodes tell of a sale, and the process that says that it
-// serves it, which knows what the ledger had; nil if there is nothing to tell.
+// readOutage returns what the lock nodes tell of a sale, and a process that serves it, which
+// knows what the ledger had; nil if there is nothing to tell.
 func (p *program) readOutage(ctx context.Context, store *backends.Store, name, token string, why error) *saleStatus {
-	ctx, cancel := context.WithTimeout(ctx, nodesPatience)
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	outage, err := planner.ReadOutage(ctx, p.planning(store), name, why)
 	if err != nil {
 		return nil
 	}
 	view := &saleStatus{Status: outage.Status("")}
-	for _, uid := range outage.Runs() {
-		s := outage.Status(uid)
-		if told, ok := servesIt(ctx, s, token); ok {
-			view.Status = s
-			view.know(told)
+	for i, address := range outage.Processes() {
+		if i == mostLooked {
 			break
+		}
+		told, err := readServer(ctx, address, name, token)
+		var problem *api.Problem
+		switch {
+		case err == nil:
+			view.Status = outage.Status(told.UID) // of all leases those of this run
+			view.Server = &planner.ServerStatus{Address: address, Phase: told.Phase}
+			view.know(told)
+			view.judge()
+			return view
+		case errors.As(err, &problem) && problem.Outcome == api.NoSuchSale:
+		case errors.As(err, &problem): // it has the sale, or has had it
+			view.Server = &planner.ServerStatus{Address: address, Error: string(problem.Outcome) + ": " + problem.Detail}
+		case view.Server == nil:
+			view.Server = &planner.ServerStatus{Address: address, Error: err.Error()}
 		}
 	}
 	view.judge()
 	return view
 }
 
-// servesIt asks the processes that have the leases of a run whether that is of a sale.
-func servesIt(ctx context.Context, s *planner.Status, token string) (told api.Sale, ok bool) {
-	for _, address := range serversOf(s) {
-		told, err := readServer(ctx, address, s.Sale, token)
-		var problem *api.Problem
-		switch {
-		case err == nil:
-			s.Server = &planner.ServerStatus{Address: address}
-			return told, true
-		case errors.As(err, &problem) && problem.Outcome != api.NoSuchSale:
-			s.Server = &planner.ServerStatus{Address: address, Error: string(problem.Outcome) + ": " + problem.Detail}
-			return told, true
+// know takes in what the process that serves the sale knows, which may be less than the
+// ledger has.
+func (s *saleStatus) know(told api.Sale) {
+	s.Generation, s.Stock, s.Sold, s.Held, s.Available, s.InFlight = told.Generation, told.Stock, told.Sold, told.Held, told.Available, told.InFlight
+	s.SoldOut, s.Draw = told.SoldOut, told.Draw
+	s.OpensAt, s.ClosesAt = timeText(told.OpensAt), timeText(told.ClosesAt)
+	for _, shard := range told.Shards {
+		if s.shard(shard.Shard) == nil {
+			s.Shards = append(s.Shards, planner.ShardStatus{Shard: shard.Shard, Error: planner.NotRead})
 		}
 	}
-	return told, false
-}
-
-// know takes in what the process that serves the sale knows of units, which may be less than
-// the ledger has.
-func (s *saleStatus) know(told api.Sale) {
-	if told.Sale == "" {
-		return
-	}
-	s.Generation, s.Stock, s.Sold, s.Held, s.Available, s.InFlight = told.Generation, told.Stock, told.Sold, told.Held, told.Available, told.InFlight
-	s.SoldOut = told.SoldOut
 	s.tell(told)
 }
 
 // unread says whether the ledger cannot be read.
 func (s *saleStatus) unread() bool { return s.Phase == ledger.PhaseUnknown }
+
+// shard returns the shard of a number; nil: nothing is known of it.
+func (s *saleStatus) shard(n int) *planner.ShardStatus {
+	for i := range s.Shards {
+		if s.Shards[i].Shard == n {
+			return &s.Shards[i]
+		}
+	}
+	return nil
+}

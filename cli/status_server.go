@@ -49,8 +49,8 @@ func (s *saleStatus) tell(told api.Sale) {
 		}
 	}
 	for _, shard := range told.Shards {
-		if shard.Shard >= 0 && shard.Shard < len(s.Shards) {
-			s.Shards[shard.Shard].Stalled = &planner.Seen{Since: timeText(shard.Since), Error: shard.Error}
+		if known := s.shard(shard.Shard); known != nil {
+			known.Stalled = &planner.Seen{Since: timeText(shard.Since), Error: shard.Error}
 		}
 	}
 }

@@ -359,8 +359,20 @@ func TestHealth(t *testing.T) {
 		"paused":                 {change: func(s *planner.Status) { s.Phase, s.Shards[0].LeaseLeftSeconds = ledger.PhasePaused, 0 }, phase: ledger.PhasePaused, state: healthOK},
 		"scheduled and unserved": {change: func(s *planner.Status) { s.Phase = ledger.PhaseScheduled; unserve(s, 0, 1) }, phase: ledger.PhaseScheduled, state: healthOK},
 		"unserved":               {change: func(s *planner.Status) { unserve(s, 0, 1) }, state: healthDown, reasons: []string{"no process serves it"}},
-		"a shard without owner":  {change: func(s *planner.Status) { unserve(s, 1) }, state: healthDegraded, reasons: []string{"1 of 2 shards are served by no process"}},
+		"a shard without owner":  {change: func(s *planner.Status) { unserve(s, 1) }, state: healthDegraded, reasons: []string{"1 of 2 shards are served by no process that a majority of the lock nodes names"}},
 		"a shard stalls":         {change: func(s *planner.Status) { s.Shards[1].Stalled = stalls }, state: healthDegraded, reasons: []string{"1 of 2 shards cannot be written"}},
+		"one stalls, nobody has the other": {
+			change: func(s *planner.Status) { unserve(s, 1); s.Shards[0].Stalled = stalls }, state: healthDown,
+			reasons: []string{"1 of 2 shards are served by no process that a majority of the lock nodes names", "1 of 2 shards cannot be written"},
+		},
+		"a server that does not tell": {
+			change: func(s *planner.Status) { s.Server = &planner.ServerStatus{Address: "here:1", Error: "no answer within 1s"} },
+			state:  healthDegraded, reasons: []string{"the process at here:1 does not tell how it goes: no answer within 1s"},
+		},
+		"a node that the server does not reach": {
+			change: func(s *planner.Status) { s.Nodes[0].Server = &planner.Seen{Error: "refused"} },
+			state:  healthDegraded, reasons: []string{"lock node embedded is not reached by the process that serves the sale: refused"},
+		},
 		"all shards stall": {
 			change: func(s *planner.Status) { s.Shards[0].Stalled, s.Shards[1].Stalled = stalls, stalls },
 			phase:  ledger.PhaseStalled, state: healthDown, reasons: []string{"2 of 2 shards cannot be written"},
@@ -375,7 +387,7 @@ func TestHealth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &planner.Status{
-				Phase: ledger.PhaseOpen, Voting: 1, Majority: 1, Nodes: []planner.NodeStatus{{Name: "embedded", Up: true}},
+				Phase: ledger.PhaseOpen, Owner: "here:1", Voting: 1, Majority: 1, Nodes: []planner.NodeStatus{{Name: "embedded", Up: true}},
 				Shards: []planner.ShardStatus{{Shard: 0, Owner: "here:1", LeaseLeftSeconds: 2}, {Shard: 1, Owner: "here:1", LeaseLeftSeconds: 2}},
 			}
 			test.change(s)
@@ -395,5 +407,8 @@ func TestHealth(t *testing.T) {
 func unserve(s *planner.Status, shards ...int) {
 	for _, i := range shards {
 		s.Shards[i].LeaseLeftSeconds = 0
+	}
+	if len(shards) == len(s.Shards) {
+		s.Owner, s.Unserved = "", true
 	}
 }

@@ -72,7 +72,7 @@ func (p *program) shardsText(s *saleStatus, c palette) {
 		cells, state := []any{shard.Shard, owner, lease}, ""
 		load, busy := s.load(shard.Shard)
 		switch {
-		case shard.Error != "":
+		case shard.Error != "" && (shard.Stalled == nil || shard.Error != planner.NotRead):
 			state = shard.Error
 		case shard.Stalled != nil:
 			state = "stalls" + since(shard.Stalled) + because(shard.Stalled.Error)
@@ -245,8 +245,13 @@ func served(s *saleStatus) string {
 			up++
 		}
 	}
-	if s.unread() && s.UID == "" {
+	switch {
+	case s.unread() && s.UID == "" && s.Server != nil:
+		return fmt.Sprintf("no process tells how it goes; %s: %s", s.Server.Address, s.Server.Error)
+	case s.unread() && s.UID == "":
 		return "no process answers that serves it"
+	case s.unread() && s.Server != nil:
+		return fmt.Sprintf("served at %s, which says that it is %s", s.Server.Address, s.Server.Phase)
 	}
 	answers := s.Server != nil && s.Server.Error == ""
 	switch {

@@ -339,7 +339,7 @@ func (d *admission) absent() error {
 	case away.Outcome == api.NoQuorum:
 		return fmt.Errorf("lock nodes: %s%s", away.Message, h.troubles())
 	case h.unread != nil:
-		return fmt.Errorf("%s: %s; the sale's log cannot be read: %s", away.Outcome, away.Message, shard.OneLine(h.unread))
+		return fmt.Errorf("ledger: the sale's log cannot be read: %s; %s: %s", shard.OneLine(h.unread), away.Outcome, away.Message)
 	}
 	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
 }

@@ -96,6 +96,14 @@ func TestDoor(t *testing.T) {
 	p.ask(users[0], "").want(t, api.Sold)
 	p.ask(users[0], "").want(t, api.LimitReached)
 
+	sells := func(when string, want bool) {
+		t.Helper()
+		if s := p.p.Status(); s.Away == "" && s.Sells != want {
+			t.Errorf("%s it sells: %v", when, s.Sells)
+		}
+	}
+	sells("while all is well", true)
+
 	// The store does not answer for one shard.
 	p.keeps("append claims", "read back")
 	stuck := p.ask(users[1], "1")
@@ -109,6 +117,7 @@ func TestDoor(t *testing.T) {
 	p.ask(users[0], "1").want(t, api.Sold)
 	p.ask(w.buyers(1, 1)[0], "1").want(t, "")
 	ready(p, "stalled: shards 0 of 2 since 20")
+	sells("while one of two shards stalls", true)
 	stuck.want(t, "")
 	p.lets()
 	w.pass(time.Second)
@@ -127,6 +136,7 @@ func TestDoor(t *testing.T) {
 	p.keeps("read sale")
 	w.pass(quorum.DefaultTTL + time.Second)
 	ready(p, "ledger: the sale's log ")
+	sells("while the sale's log cannot be read", false)
 	claims(p, users[0], 0, api.NoQuorum)
 	p.ask(users[4], "1").want(t, api.NoQuorum)
 	if a := p.ask(users[0], "1").want(t, api.Sold); !a.Replayed || a.Claim.ID != sold.Claim.ID {

@@ -39,7 +39,7 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		before := saleAttributes(old, old.Stock, sale.Phase(), sale.Generation())
 		if sale.Live() {
 			if before.Ends = actual.ends(); before.Ends.Held > 0 {
-				p.warn("%d units are held for payments that may still come: those will buy nothing", before.Ends.Held)
+				p.warn("%s held for payments that may still come: such payments will buy nothing", unitsAre(before.Ends.Held))
 			}
 		}
 		p.add(Action{Address: saleAddress(p.Sale), Action: Delete, Reason: deleteReason(sale, kept), Before: before})
@@ -49,6 +49,13 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		return p, p.complete()
 	}
 	return p, p.carry(follow(sale, withPhase(sale.Newest().GetSettings(), pb.Phase_CLOSED)))
+}
+
+func unitsAre(n int64) string {
+	if n == 1 {
+		return "1 unit is"
+	}
+	return fmt.Sprintf("%d units are", n)
 }
 
 // ends sums up what the heads say of units.
@@ -62,6 +69,8 @@ func (a *Actual) ends() *Ends {
 			e.Held += s.Head.Held
 			e.Available += s.Head.Available
 			e.Entries += s.Head.Entries
+		} else {
+			e.Unread++
 		}
 	}
 	e.InFlight = max(0, limit-e.Sold-e.Held-e.Available) // what was received and not acknowledged is in two heads

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"salectl/backends/ledger"
+	"salectl/backends/quorum"
 	"salectl/spec"
 )
 
@@ -25,17 +26,20 @@ func ReadOutage(ctx context.Context, cfg Config, name string, why error) (*Outag
 	return &Outage{actual, why}, nil
 }
 
-// Runs returns the runs of which processes have leases, by their uids.
-func (o *Outage) Runs() []string {
-	uids := make(map[string]struct{})
+// Processes returns the addresses of those who have leases, of whatever sale.
+func (o *Outage) Processes() []string {
+	addresses := make(map[string]struct{})
 	for _, n := range o.actual.Nodes {
 		for _, h := range n.Leases {
-			if uid, _, ok := spec.ParseLeaseKey(h.Key); ok {
-				uids[uid] = struct{}{}
+			if _, _, ok := spec.ParseLeaseKey(h.Key); !ok {
+				continue
+			}
+			if note, ok := quorum.ParseNote(h.Note); ok {
+				addresses[note.Address] = struct{}{}
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(uids))
+	return slices.Sorted(maps.Keys(addresses))
 }
 
 // Status says how the sale stands if a run is its own; "": nobody knows which is.
@@ -60,8 +64,10 @@ func (o *Outage) Status(uid string) *Status {
 	}
 	for _, shard := range slices.Sorted(maps.Keys(shards)) {
 		l := shards[shard]
-		s.Shards = append(s.Shards, ShardStatus{Shard: shard, Owner: l.address, LeaseLeftSeconds: l.left.Seconds(), Error: "not read"})
+		s.Shards = append(s.Shards, ShardStatus{Shard: shard, Owner: l.address, LeaseLeftSeconds: l.left.Seconds(), Error: NotRead})
 	}
-	s.Owner = shards[0].address
+	if s.Owner = shards[0].address; s.Owner == "" && len(s.Shards) > 0 {
+		s.Owner = s.Shards[0].Owner
+	}
 	return s
 }

@@ -132,6 +132,7 @@ type Ends struct {
 	Available int64 `json:"available"`
 	InFlight  int64 `json:"inFlight"`          // on their way from one shard to another
 	Entries   int64 `json:"entries,omitempty"` // of a draw
+	Unread    int64 `json:"unread,omitempty"`  // shards that cannot be read, which the sums leave out
 }
 
 // Fields lists those that are not 0, and how many units are sold.
@@ -142,7 +143,7 @@ func (e *Ends) Fields() (fields []Field) {
 	for _, f := range []struct {
 		name  string
 		units int64
-	}{{"sold", e.Sold}, {"held", e.Held}, {"available", e.Available}, {"inFlight", e.InFlight}, {"entries", e.Entries}} {
+	}{{"sold", e.Sold}, {"held", e.Held}, {"available", e.Available}, {"inFlight", e.InFlight}, {"entries", e.Entries}, {"shards unread", e.Unread}} {
 		if f.units > 0 || f.name == "sold" {
 			fields = append(fields, Field{Name: f.name, After: strconv.FormatInt(f.units, 10)})
 		}

@@ -40,6 +40,7 @@ type Status struct {
 	Rules     *RulesStatus  `json:"rules,omitempty"`    // nil: every user may claim
 	Draw      *draw.Status  `json:"draw,omitempty"`     // nil: it is no draw
 	Owner     string        `json:"owner"`              // where claims are answered now, "" if nowhere or unknown
+	Unserved  bool          `json:"-"`                  // that Owner is "" means that no process serves it
 	Shards    []ShardStatus `json:"shards"`
 	Nodes     []NodeStatus  `json:"nodes"`
 	// Voting is how many lock nodes vote on the sale's leases now, Majority how
@@ -61,6 +62,7 @@ type Status struct {
 type ServerStatus struct {
 	Address string `json:"address"`
 	Error   string `json:"error,omitempty"` // why it told nothing
+	Phase   string `json:"phase,omitempty"` // that it told, where the ledger cannot be read
 }
 
 // Seen is one server as the process that serves the sale sees it.
@@ -84,12 +86,15 @@ type ShardStatus struct {
 	Available        int64   `json:"available"`
 	Held             int64   `json:"held"`
 	Sold             int64   `json:"sold"`
-	Error            string  `json:"error,omitempty"` // why the rest is empty
+	Error            string  `json:"error,omitempty"` // why the rest is empty; NotRead where the ledger is why
 	// List is how the shard's list stands, nil where the engine is no redis.
 	List *ListStatus `json:"list,omitempty"`
 	// Stalled is set if the serving process cannot append; see Status.Server.
 	Stalled *Seen `json:"stalled,omitempty"`
 }
+
+// NotRead is said of a shard where nothing of the ledger can be read.
+const NotRead = "not read"
 
 // ListStatus is the list of one shard.
 type ListStatus struct {
@@ -142,7 +147,7 @@ func NewStatus(actual *Actual) (*Status, error) {
 	}
 	s := &Status{
 		FormatVersion: StatusVersion, Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
-		Generation: sale.Generation(), Applied: sale.Applied(), Phase: phaseNow(actual),
+		Generation: sale.Generation(), Applied: sale.Applied(), Phase: sale.Phase(),
 		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{},
 	}
 	for _, n := range actual.Nodes {
@@ -152,16 +157,18 @@ func NewStatus(actual *Actual) (*Status, error) {
 		s.Sold = sale.Sealed().GetUnitsSold()
 		last, _ := declared(sale.Newest()) // one that cannot be read has no stock
 		s.Stock = last.Stock
+		s.SoldOut = sale.Draw() == nil && s.Stock > 0 && s.Sold == s.Stock
 		s.Refund = RefundOf(sale)
 		return s, nil
 	}
 	settings := sale.Newest().GetSettings()
-	s.Phase = ledger.PhaseAt(s.Phase, ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs()), actual.At)
+	s.Phase = phaseNow(actual)
 	s.OpensAt, s.ClosesAt = microText(settings.GetOpensAtUs()), microText(settings.GetClosesAtUs())
 	s.Payment = paymentShown(settings.GetPayment())
 	newest, _ := declared(sale.Newest()) // one that cannot be read shows no names
 	s.Rules = rulesShown(settings.GetRules(), newest)
 	s.Owner, _ = actual.Served()
+	s.Unserved = actual.Unserved()
 	for i := range actual.Shards {
 		shard := newShardStatus(actual, i)
 		if i < len(actual.Lists) {
@@ -310,8 +317,8 @@ func newNodeStatus(n NodeActual, live bool) NodeStatus {
 	return s
 }
 
-// phaseNow is the phase that every shard has come to. While a change of phase is
-// on its way to some, it is still the one before.
+// phaseNow is the phase that every shard has come to, by the hours that it goes by. While a
+// change is on its way to some, it is still the one before.
 func phaseNow(actual *Actual) string {
 	sale := actual.Sale
 	if !sale.Live() || sale.Applied() == 0 {
@@ -326,5 +333,6 @@ func phaseNow(actual *Actual) string {
 		}
 	}
 	p, _ := sale.Planned(everywhere)
-	return ledger.PhaseName(p.GetSettings().GetPhase())
+	settings := p.GetSettings()
+	return ledger.PhaseAt(ledger.PhaseName(settings.GetPhase()), ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs()), actual.At)
 }

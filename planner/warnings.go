@@ -30,15 +30,17 @@ func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 	}
 }
 
-// harm warns of changes of a running sale that take something from its buyers.
+// harm warns of changes of a sale that is open by its hours, too, which take something from
+// its buyers.
 func (p *Plan) harm(before, after *pb.Settings, now time.Time) {
-	opens := func(s *pb.Settings) bool { return s.GetOpensAtUs() <= now.UnixMicro() }
-	switch ends, ended := after.GetClosesAtUs(), before.GetClosesAtUs(); {
-	case before.GetPhase() != pb.Phase_OPEN || hasPassed(ended, now):
-		return // nobody buys
-	case opens(before) && !opens(after):
+	if before.GetPhase() != pb.Phase_OPEN || before.GetOpensAtUs() > now.UnixMicro() || hasPassed(before.GetClosesAtUs(), now) {
+		return
+	}
+	if after.GetOpensAtUs() > now.UnixMicro() {
 		p.warn("the sale is open, and opensAt %s is to come: until then every claim is refused", microText(after.GetOpensAtUs()))
-	case ends != 0 && !hasPassed(ends, now) && (ended == 0 || ends < ended):
+	}
+	ends, ended := after.GetClosesAtUs(), before.GetClosesAtUs()
+	if ends != 0 && !hasPassed(ends, now) && (ended == 0 || ends < ended) {
 		p.warn("the sale closes at %s, which is sooner than before", microText(ends))
 	}
 	if after.GetPerUserLimit() < before.GetPerUserLimit() {

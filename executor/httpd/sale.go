@@ -72,6 +72,7 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 	now := s.now().Wall
 	view := api.Sale{
 		Sale:         sale.name,
+		UID:          status.UID,
 		Phase:        ledger.PhaseAt(status.Phase, status.OpensAt, status.ClosesAt, now),
 		PerUserLimit: status.PerUser,
 		Partial:      status.Partial,

@@ -17,7 +17,7 @@ import (
 
 func TestGetSale(t *testing.T) {
 	status := executor.Status{
-		Sells: true,
+		UID: "5a1e", Sells: true,
 		Sale: "movie", Generation: 4, Phase: "open", PerUser: 2, OpensAt: noon.Add(-time.Hour),
 		Shards: []executor.ShardStatus{
 			{Limit: 20, Available: 11, Held: 1, Sold: 5, InFlight: 3},
@@ -30,7 +30,7 @@ func TestGetSale(t *testing.T) {
 		},
 	}
 	s := New(Config{Clock: atNoon, Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}}})
-	const want = `{"sale":"movie","phase":"open","soldOut":false,"stock":40,"available":31,"held":1,"sold":5,"inFlight":3,"perUserLimit":2,` +
+	const want = `{"sale":"movie","uid":"5a1e","phase":"open","soldOut":false,"stock":40,"available":31,"held":1,"sold":5,"inFlight":3,"perUserLimit":2,` +
 		`"opensAt":"2026-11-11T11:00:00Z","generation":4,"serverTime":"2026-11-11T12:00:00Z",` +
 		`"nodes":[{"name":"a:1","up":true,"since":"2026-11-11T11:00:00Z"},` +
 		`{"name":"b:1","up":false,"since":"2026-11-11T11:59:00Z","error":"connection refused"},` +
@@ -70,23 +70,23 @@ func TestPhase(t *testing.T) {
 		status executor.Status
 		want   string
 	}{
+		"open":                {executor.Status{Sells: true, Phase: ledger.PhaseOpen}, `"phase":"open","soldOut":false`},
+		"opens in a second":   {executor.Status{Sells: true, Phase: ledger.PhaseOpen, OpensAt: noon.Add(time.Second)}, `"phase":"scheduled"`},
+		"opens now":           {executor.Status{Sells: true, Phase: ledger.PhaseOpen, OpensAt: noon}, `"phase":"open"`},
+		"closes in a second":  {executor.Status{Sells: true, Phase: ledger.PhaseOpen, ClosesAt: noon.Add(time.Second)}, `"phase":"open"`},
+		"closes now":          {executor.Status{Sells: true, Phase: ledger.PhaseOpen, ClosesAt: noon}, `"phase":"ended"`},
+		"paused and ended":    {executor.Status{Sells: true, Phase: ledger.PhasePaused, ClosesAt: noon}, `"phase":"ended"`},
+		"paused before hours": {executor.Status{Sells: true, Phase: ledger.PhasePaused, OpensAt: noon.Add(time.Second)}, `"phase":"paused"`},
+		"closed before hours": {executor.Status{Sells: true, Phase: ledger.PhaseClosed, OpensAt: noon.Add(time.Second)}, `"phase":"closed"`},
+		"one shard stalls":    {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1}, {Limit: 1, Stall: stalls}}}, `"phase":"open"`},
 		"nobody may write":    {executor.Status{Phase: ledger.PhaseOpen}, `"phase":"stalled"`},
-		"open":                {executor.Status{Phase: ledger.PhaseOpen}, `"phase":"open","soldOut":false`},
-		"opens in a second":   {executor.Status{Phase: ledger.PhaseOpen, OpensAt: noon.Add(time.Second)}, `"phase":"scheduled"`},
-		"opens now":           {executor.Status{Phase: ledger.PhaseOpen, OpensAt: noon}, `"phase":"open"`},
-		"closes in a second":  {executor.Status{Phase: ledger.PhaseOpen, ClosesAt: noon.Add(time.Second)}, `"phase":"open"`},
-		"closes now":          {executor.Status{Phase: ledger.PhaseOpen, ClosesAt: noon}, `"phase":"ended"`},
-		"paused and ended":    {executor.Status{Phase: ledger.PhasePaused, ClosesAt: noon}, `"phase":"ended"`},
-		"paused before hours": {executor.Status{Phase: ledger.PhasePaused, OpensAt: noon.Add(time.Second)}, `"phase":"paused"`},
-		"closed before hours": {executor.Status{Phase: ledger.PhaseClosed, OpensAt: noon.Add(time.Second)}, `"phase":"closed"`},
-		"one shard stalls":    {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1}, {Limit: 1, Stall: stalls}}}, `"phase":"open"`},
+		"paused, and cannot":  {executor.Status{Phase: ledger.PhasePaused}, `"phase":"paused"`},
 		"all shards stall":    {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1, Stall: stalls}}}, `"phase":"stalled"`},
-		"sold out":            {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1}, {Limit: 1, Sold: 2}}}, `"phase":"open","soldOut":true`},
-		"on its way":          {executor.Status{Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 2, Sold: 1, InFlight: 1}}}, `"phase":"open","soldOut":false`},
-		"a draw":              {executor.Status{Phase: ledger.PhaseOpen, Draw: &draw.Status{}, Shards: []executor.ShardStatus{{Limit: 1, Sold: 1}}}, `"soldOut":false`},
+		"sold out":            {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 1}, {Limit: 1, Sold: 2}}}, `"phase":"open","soldOut":true`},
+		"on its way":          {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Shards: []executor.ShardStatus{{Limit: 2, Sold: 1, InFlight: 1}}}, `"phase":"open","soldOut":false`},
+		"a draw":              {executor.Status{Sells: true, Phase: ledger.PhaseOpen, Draw: &draw.Status{}, Shards: []executor.ShardStatus{{Limit: 1, Sold: 1}}}, `"soldOut":false`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.status.Sells = name != "nobody may write" && name != "all shards stall"
 			if len(c.status.Shards) == 0 {
 				c.status.Shards = []executor.ShardStatus{{Limit: 1, Available: 1}}
 			}
