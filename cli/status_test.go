@@ -366,8 +366,10 @@ func TestHealth(t *testing.T) {
 			reasons: []string{"1 of 2 shards are served by no process that a majority of the lock nodes names", "1 of 2 shards cannot be written"},
 		},
 		"a server that does not tell": {
-			change: func(s *planner.Status) { s.Server = &planner.ServerStatus{Address: "here:1", Error: "no answer within 1s"} },
-			state:  healthDegraded, reasons: []string{"the process at here:1 does not tell how it goes: no answer within 1s"},
+			change: func(s *planner.Status) {
+				s.Server = &planner.ServerStatus{Address: "here:1", Error: "no answer within 1s"}
+			},
+			state: healthDegraded, reasons: []string{"the process at here:1 does not tell how it goes: no answer within 1s"},
 		},
 		"a node that the server does not reach": {
 			change: func(s *planner.Status) { s.Nodes[0].Server = &planner.Seen{Error: "refused"} },
