@@ -121,7 +121,7 @@ func TestExitCode(t *testing.T) {
 func TestWorstHasEveryCode(t *testing.T) {
 	want := []int{
 		exitError, exitChanges, exitRefused, exitUsage, exitStale, exitPartly, exitTimeout,
-		exitSoldOut, exitLimit, exitNotOpen, exitInterrupted,
+		exitDown, exitDegraded, exitSoldOut, exitLimit, exitNotOpen, exitInterrupted,
 	}
 	got := slices.Sorted(slices.Values(worst))
 	slices.Sort(want)
