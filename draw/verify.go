@@ -1,14 +1,11 @@
 package draw
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,131 +140,6 @@ func Verify(from io.Reader, o Options) (*Report, error) {
 		return nil, ErrKeyNeeded
 	}
 	return v.Report(), nil
-}
-
-// exportHeader is what the header of an export says of a draw.
-type exportHeader struct {
-	Export int     `json:"export"`
-	Sale   string  `json:"sale"`
-	UID    string  `json:"uid"`
-	Draw   *Record `json:"draw"`
-}
-
-// readExport reads the header and the lines of the entries, and calls entry with these in
-// their order. What stands behind them is left unread.
-func readExport(from io.Reader, header func(exportHeader) error, entry func(Line) error) error {
-	lines := bufio.NewReaderSize(from, 1<<16)
-	first, err := lines.ReadBytes('\n')
-	switch {
-	case err == io.EOF && len(first) > 0:
-		err = errCutOff
-	case err == nil:
-		err = readHeader(first, header)
-	}
-	if err != nil {
-		return fmt.Errorf("line 1: %w", err)
-	}
-	over := make(chan struct{})
-	defer close(over)
-	for p := range decoded(lines, over) {
-		<-p.done
-		for i, line := range p.lines {
-			if err := entry(line); err != nil {
-				return fmt.Errorf("line %d: %w", p.first+i, err)
-			}
-		}
-		if p.err != nil {
-			return fmt.Errorf("line %d: %w", p.first+len(p.lines), p.err)
-		}
-	}
-	return nil
-}
-
-var errCutOff = fmt.Errorf("it ends in the middle: %w", io.ErrUnexpectedEOF)
-
-// part is some lines that follow each other.
-type part struct {
-	first int // its number
-	texts [][]byte
-	err   error // of the line behind texts, or behind lines once it is done
-	lines []Line
-	done  chan struct{} // closed when the texts are decoded
-}
-
-// linesOfPart is so much that handing a part over costs little beside decoding it.
-const linesOfPart = 256
-
-// decoded returns the lines behind the header in parts, in their order, each of which is
-// decoded beside the others: that is most of the work. It ends when over is closed.
-func decoded(from *bufio.Reader, over <-chan struct{}) <-chan *part {
-	workers := runtime.GOMAXPROCS(0)
-	work, parts := make(chan *part), make(chan *part, 2*workers)
-	for range workers {
-		go func() {
-			for p := range work {
-				p.decode()
-			}
-		}()
-	}
-	go func() {
-		defer close(parts)
-		defer close(work)
-		for next, last := 2, false; !last; {
-			p := &part{first: next, done: make(chan struct{})}
-			last = p.read(from)
-			next += len(p.texts)
-			for _, to := range []chan<- *part{parts, work} {
-				select {
-				case to <- p:
-				case <-over:
-					return
-				}
-			}
-		}
-	}()
-	return parts
-}
-
-// read fills a part; last: nothing of the entries is behind it.
-func (p *part) read(from *bufio.Reader) (last bool) {
-	for len(p.texts) < linesOfPart {
-		text, err := from.ReadBytes('\n')
-		switch {
-		case err == io.EOF && len(text) == 0, err == nil && !bytes.HasPrefix(text, []byte(`{"claim":`)):
-			return true
-		case err == io.EOF:
-			p.err = errCutOff
-			return true
-		case err != nil:
-			p.err = err
-			return true
-		}
-		p.texts = append(p.texts, text)
-	}
-	return false
-}
-
-func (p *part) decode() {
-	p.lines = make([]Line, len(p.texts))
-	for i, text := range p.texts {
-		if err := json.Unmarshal(text, &p.lines[i]); err != nil {
-			p.lines, p.err = p.lines[:i], err
-			break
-		}
-	}
-	p.texts = nil
-	close(p.done)
-}
-
-func readHeader(text []byte, take func(exportHeader) error) error {
-	var h exportHeader
-	if err := json.Unmarshal(text, &h); err != nil {
-		return fmt.Errorf("an export begins with a header: %w", err)
-	}
-	if h.Draw == nil {
-		return ErrNoDraw
-	}
-	return take(h)
 }
 
 // Verifier is Verify for whoever has the lines already.
