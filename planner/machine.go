@@ -228,18 +228,20 @@ func (k callKind) timeout() time.Duration {
 // an error.
 func NewReading(t Terms, sale string) (*Machine, *Actual) {
 	r := newReading(t, sale)
-	return &Machine{
-		core: r.core, first: r.start, stop: r.core.end, state: r, outcome: r.outcome, told: t.Progress,
-	}, r.actual
+	return r.machine(), r.actual
 }
 
 // NewLook is NewReading that asks the lock nodes alone, where the ledger cannot be read.
 func NewLook(t Terms, sale string) (*Machine, *Actual) {
 	r := newReading(t, sale)
 	r.blind = true
+	return r.machine(), r.actual
+}
+
+func (r *reading) machine() *Machine {
 	return &Machine{
-		core: r.core, first: r.start, stop: r.core.end, state: r, outcome: r.outcome, told: t.Progress,
-	}, r.actual
+		core: r.core, first: r.start, stop: r.core.end, state: r, outcome: r.outcome, told: r.terms.Progress,
+	}
 }
 
 // NewExecution returns a machine that carries out a plan; one of destroy needs an
