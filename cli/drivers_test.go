@@ -119,6 +119,17 @@ func (m *memoryHome) drivers() drivers {
 	return drivers{read: m.read, open: m.open, nodes: m.openNodes, files: func(spec.Sale) (int, error) { return 0, nil }}
 }
 
+// run runs a command there, which is to end with an exit code, and returns what it says.
+func (m *memoryHome) run(t *testing.T, want int, args ...string) string {
+	t.Helper()
+	c := newCapture()
+	c.drivers = m.drivers()
+	if code := c.run(append([]string{"salectl"}, args...), nil); code != want {
+		t.Fatalf("%v: exit code %d, want %d\n%s", args, code, want, &c.err)
+	}
+	return c.out.String() + c.err.String()
+}
+
 // A third kind of store and a third kind of lock node are plugged in where stores
 // are opened, and nothing else knows of them.
 func TestAThirdKindOfStore(t *testing.T) {
@@ -135,12 +146,7 @@ func TestAThirdKindOfStore(t *testing.T) {
 	document("")
 	run := func(want int, args ...string) string {
 		t.Helper()
-		c := newCapture()
-		c.drivers = m.drivers()
-		if code := c.run(append([]string{"salectl"}, args...), nil); code != want {
-			t.Fatalf("%v: exit code %d, want %d\n%s", args, code, want, &c.err)
-		}
-		return c.out.String() + c.err.String()
+		return m.run(t, want, args...)
 	}
 	said := run(0, "plan", "-f", path)
 	for _, part := range []string{"backend       the memory of a test\n", "lock nodes    memory-0, memory-1, memory-2\n", "node/memory-2"} {
@@ -243,12 +249,7 @@ func TestStatusInAnOutage(t *testing.T) {
 	}
 	run := func(want int, args ...string) string {
 		t.Helper()
-		c := newCapture()
-		c.drivers = m.drivers()
-		if code := c.run(append([]string{"salectl"}, args...), nil); code != want {
-			t.Fatalf("%v: exit code %d, want %d\n%s", args, code, want, &c.err)
-		}
-		return c.out.String() + c.err.String()
+		return m.run(t, want, args...)
 	}
 	status := func(want int, name string, more ...string) string {
 		t.Helper()

@@ -18,20 +18,7 @@ func BenchmarkEntries(b *testing.B) {
 			drawn := benchSale(b, 100, &pb.Settings{
 				PerUserLimit: 1, Phase: pb.Phase_OPEN, Draw: true, ClosesAtUs: time.Now().Add(time.Hour).UnixMicro(),
 			})
-			var claims, entries time.Duration
-			const turns = 4 // in turn, so that both have the same machine
-			each := b.N/turns + 1
-			b.ResetTimer()
-			for turn := range turns {
-				began := time.Now()
-				buyers(b, plain, callers, turn*each, each, api.Sold, nil)
-				claims += time.Since(began)
-				began = time.Now()
-				buyers(b, drawn, callers, turn*each, each, api.Entered, nil)
-				entries += time.Since(began)
-			}
-			b.StopTimer()
-			n := float64(turns * each)
+			n, claims, entries := inTurn(b, callers, plain, drawn, api.Entered)
 			b.ReportMetric(n/entries.Seconds(), "entries/s")
 			b.ReportMetric(n/claims.Seconds(), "claims/s")
 			b.ReportMetric(claims.Seconds()/entries.Seconds(), "ratio")

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"testing"
-	"time"
 
 	"salectl/api"
 	"salectl/backends/ledger"
@@ -59,24 +58,11 @@ func BenchmarkCodes(b *testing.B) {
 			room := b.N + 5*callers
 			plain, coded := paidSale(b, int64(room), 0), paidSale(b, int64(room), 0)
 			tellCodes(b, coded, room)
-			var alone, told time.Duration
-			const turns = 4 // in turn, so that both have the same machine
-			each := b.N/turns + 1
-			b.ResetTimer()
-			for turn := range turns {
-				began := time.Now()
-				buyers(b, plain, callers, turn*each, each, api.Sold, nil)
-				alone += time.Since(began)
-				began = time.Now()
-				buyers(b, coded, callers, turn*each, each, api.Sold, nil)
-				told += time.Since(began)
-			}
-			b.StopTimer()
+			n, alone, told := inTurn(b, callers, plain, coded, api.Sold)
 			a := coded.Claim(context.Background(), Request{User: fmt.Sprintf("user-%011d", 1), Key: fmt.Sprintf("key-%012d", 1), Quantity: 1})
 			if len(a.Claim.Payloads) != 1 {
 				b.Errorf("buyers are not told their codes: %+v", a)
 			}
-			n := float64(turns * each)
 			b.ReportMetric(n/told.Seconds(), "told/s")
 			b.ReportMetric(n/alone.Seconds(), "claims/s")
 			b.ReportMetric(alone.Seconds()/told.Seconds(), "ratio")

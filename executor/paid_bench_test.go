@@ -64,6 +64,25 @@ func buyers(b *testing.B, e *Executor, callers, from, n int, want api.Outcome, t
 	}
 }
 
+// inTurn has callers buy of a sale at once and of another with the answer want, in turn, so
+// that both have the same machine: how many claims each, and how long they took.
+func inTurn(b *testing.B, callers int, plain, other *Executor, want api.Outcome) (n float64, alone, beside time.Duration) {
+	b.Helper()
+	const turns = 4
+	each := b.N/turns + 1
+	b.ResetTimer()
+	for turn := range turns {
+		began := time.Now()
+		buyers(b, plain, callers, turn*each, each, api.Sold, nil)
+		alone += time.Since(began)
+		began = time.Now()
+		buyers(b, other, callers, turn*each, each, want, nil)
+		beside += time.Since(began)
+	}
+	b.StopTimer()
+	return float64(turns * each), alone, beside
+}
+
 // BenchmarkClaimAndPay is what one process sells where each claim is paid: beside plain
 // claims in the same run, of which it is a ratio.
 func BenchmarkClaimAndPay(b *testing.B) {
