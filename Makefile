@@ -7,7 +7,7 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # from docs, whose test waits for servers while others run.
 RACED = ./backends/... ./rules/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/... ./api/... ./docs/...
 
-.PHONY: help build test lint soak mutants models bench replicas generate services services-down
+.PHONY: help build test lint soak mutants models bench replicas fuzz-http generate services services-down
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,11 +15,16 @@ help: ## list the targets
 build: ## build ./salectl
 	go build -trimpath -o salectl .
 
+# The tests start a Java some twenty times, each for seconds: what its second compiler
+# would gain comes too late, and takes half of the processor time of an HBase's start.
+# The cache of test results does not know of the salectl that testdata/openapi builds.
+test: export JDK_JAVA_OPTIONS = -XX:TieredStopAtLevel=1
 test: lint ## lint, then run every test; installs the servers that the tests start
 	@go run ./services/run install || { [ "$$CI" != true ] && \
 		echo "The tests that need what is missing will be skipped."; }
-	go test ./spec/... ./csvfile/... ./units/... ./sim/... .
+	go test ./spec/... ./csvfile/... ./units/... ./report/... ./sim/... .
 	go test -race -timeout 30m $(RACED)
+	cd testdata/openapi && go test -count=1 ./...
 
 lint: ## formatting, go vet, staticcheck, a tidy go.mod
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
@@ -28,6 +33,7 @@ lint: ## formatting, go vet, staticcheck, a tidy go.mod
 	go vet ./...
 	$(STATICCHECK) ./...
 	cd testdata/peers && go mod tidy -diff && go vet ./...
+	cd testdata/openapi && go mod tidy -diff && go vet ./...
 
 SEEDS ?= 50000
 FROM ?= 0
@@ -51,8 +57,14 @@ bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one 
 replicas: ## the figures of several processes of one sale; on a machine that does nothing else
 	SALECTL_FIGURES=1 go test -run 'TestFigures|TestPause$$' -v -timeout 60m ./cli/replicas | grep -E 'figures_test|rolling_test|kill_test|^ *---|failed'
 
-generate: ## regenerate docs/sale-file.md and the protobuf code (needs protoc and protoc-gen-go v1.36.11)
+FUZZ_SECONDS ?= 300
+
+fuzz-http: ## send a server what api/openapi.yaml permits and what it forbids, for FUZZ_SECONDS (needs Python 3.10)
+	testdata/openapi/fuzz/run $(FUZZ_SECONDS) .cache/fuzz-http
+
+generate: ## regenerate docs/sale-file.md, the OpenAPI client of the tests, and the protobuf code (needs protoc and protoc-gen-go v1.36.11)
 	go generate ./...
+	cd testdata/openapi && go generate ./...
 
 services: ## start three redis-servers and an HBase for the examples
 	go run ./services/run up

@@ -16,6 +16,9 @@ import "net/url"
 // SalesPath is where all paths of the API begin. A sale's name follows.
 const SalesPath = "/v1/sales/"
 
+// AllSalesPath is where a server lists its sales.
+const AllSalesPath = "/v1/sales"
+
 // Where a process tells on its admin address that it runs, and whether it can sell.
 const (
 	AlivePath = "/healthz"
@@ -25,6 +28,10 @@ const (
 // KeyHeader is the request header that has a claim's key. All requests of one user
 // with the same key are one claim, however often it is sent.
 const KeyHeader = "Idempotency-Key"
+
+// RequestIDHeader is the header that has a request's id, which the answer has too, and what
+// the server logs of the request.
+const RequestIDHeader = "X-Request-Id"
 
 // The media types of answers.
 const (
@@ -46,4 +53,5 @@ func settlePath(claim string, how How) string { return "/" + url.PathEscape(clai
 // claimPath is where one claim is looked up.
 func claimPath(sale, claim string) string { return claimsPath(sale) + "/" + url.PathEscape(claim) }
 
-func userPath(sale, user string) string { return salePath(sale) + "/users/" + url.PathEscape(user) }
+// UserPath is where the claims of a user are looked up.
+func UserPath(sale, user string) string { return salePath(sale) + "/users/" + url.PathEscape(user) }

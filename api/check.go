@@ -10,14 +10,15 @@ import (
 
 // Limits of a request.
 const (
-	MaxUser     = 255  // bytes
-	MaxKey      = 255  // bytes
-	MaxQuantity = 1000 // units
-	MaxPayment  = 255  // bytes
-	MaxWho      = 255  // bytes
-	MaxReason   = 1023 // bytes
-	MaxNames    = 100  // units that are asked for by name
-	MaxName     = 4096 // bytes
+	MaxUser      = 255  // bytes
+	MaxKey       = 255  // bytes
+	MaxRequestID = 128  // bytes
+	MaxQuantity  = 1000 // units
+	MaxPayment   = 255  // bytes
+	MaxWho       = 255  // bytes
+	MaxReason    = 1023 // bytes
+	MaxNames     = 100  // units that are asked for by name
+	MaxName      = 4096 // bytes
 )
 
 // CheckUser says what is wrong with a user's id, nil if nothing is.
@@ -49,6 +50,12 @@ func CheckKey(key string) error {
 		return fmt.Errorf("%s: only visible ASCII characters are allowed", KeyHeader)
 	}
 	return nil
+}
+
+// GoodRequestID says whether a request's id is taken as it is: 1 to MaxRequestID visible
+// ASCII characters.
+func GoodRequestID(id string) bool {
+	return id != "" && len(id) <= MaxRequestID && visible(id)
 }
 
 // visible says whether a text has only visible ASCII characters.

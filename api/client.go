@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,8 +32,12 @@ type Config struct {
 	// Token is sent as a bearer token. Empty: none is sent.
 	Token string
 
-	// Transport makes the connections. nil: http.DefaultTransport.
+	// Transport makes the connections. nil: http.DefaultTransport, with TLS if that is set.
 	Transport http.RoundTripper
+
+	// TLS is whom the client believes over https, and what it proves itself with. nil: those
+	// whom the system trusts, and nothing. A Transport has its own.
+	TLS *tls.Config
 
 	// Timeout is how long one attempt may take. A server answers within 5 s, if
 	// only with Unknown. Zero: DefaultTimeout.
@@ -121,6 +126,11 @@ func NewClient(cfg Config) (*Client, error) {
 	if cfg.Sleep == nil {
 		cfg.Sleep = Sleep
 	}
+	if cfg.Transport == nil && cfg.TLS != nil {
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.TLSClientConfig = cfg.TLS.Clone() // a transport changes what it is given
+		cfg.Transport = transport
+	}
 	c := &Client{cfg: cfg, header: http.Header{}, http: http.Client{
 		Transport: cfg.Transport, Timeout: cfg.Timeout,
 		// A redirect would be followed with a GET, and with the token.
@@ -175,13 +185,18 @@ type UnexpectedError struct {
 func (e *UnexpectedError) Error() string {
 	text := fmt.Sprintf("%s answers %s", e.Server, e.Status)
 	switch {
-	case (e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusHTTPVersionNotSupported) && e.Detail != "":
+	case e.StatusCode == http.StatusBadRequest && e.Detail == speaksTLS:
+		return text + ": " + e.Detail
+	case (e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusForbidden || e.StatusCode == http.StatusHTTPVersionNotSupported) && e.Detail != "":
 		return text + ": " + e.Detail
 	case e.StatusCode == http.StatusUnauthorized, e.passing():
 		return text
 	}
 	return text + ", which is not what salectl serve would say"
 }
+
+// speaksTLS is what to do where a server speaks TLS and the client did not.
+const speaksTLS = "it speaks TLS: begin its URL with https://"
 
 // passing says whether the answer may come from a proxy in front of a server that
 // is away for the moment.
@@ -208,7 +223,7 @@ func (c *Client) User(ctx context.Context, user string) (User, error) {
 		}
 		return User{Sale: c.cfg.Sale, User: user, Claims: claims}, nil
 	}
-	err := c.look(ctx, userPath(c.cfg.Sale, user), &has, func() bool { return has.Sale == c.cfg.Sale && has.User == user })
+	err := c.look(ctx, UserPath(c.cfg.Sale, user), &has, func() bool { return has.Sale == c.cfg.Sale && has.User == user })
 	return has, err
 }
 
@@ -318,7 +333,10 @@ func (c *Client) do(request *http.Request) (*http.Response, *bytes.Buffer, error
 
 func unexpected(base string, r *http.Response, body *bytes.Buffer) error {
 	var said Problem
-	_ = json.Unmarshal(body.Bytes(), &said) // it may be anything
+	_ = json.Unmarshal(body.Bytes(), &said)                                                                          // it may be anything
+	if r.StatusCode == http.StatusBadRequest && strings.Contains(body.String(), "HTTP request to an HTTPS server") { // net/http's words
+		said.Detail = speaksTLS
+	}
 	return &UnexpectedError{Server: base, StatusCode: r.StatusCode, Status: r.Status, Detail: said.Detail, RetryAfter: retryAfter(r.Header), said: said}
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -354,11 +355,13 @@ func answerOfProblem(p *streampb.Problem) Answer {
 	}
 }
 
-// likeTransport returns a transport for streams that connects as another does.
-func likeTransport(like http.RoundTripper) (_ http.RoundTripper, own *http.Transport) {
+// likeTransport returns a transport for streams that connects as another does, or without one
+// as over says.
+func likeTransport(like http.RoundTripper, over *tls.Config) (_ http.RoundTripper, own *http.Transport) {
 	switch t := like.(type) {
 	case nil:
 		own = streamTransport()
+		own.TLSClientConfig = over.Clone() // a transport changes what it is given
 	case *http.Transport:
 		own = t.Clone()
 		own.Protocols, own.HTTP2 = streamProtocols(), streamSettings

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"salectl/api/streampb"
 )
@@ -25,10 +26,22 @@ func (a *asking) sendOver(ctx context.Context, s *server) (err error) {
 	if sent {
 		a.sent.Store(true)
 	}
+	if err == nil {
+		err = notTaken(s, a.next)
+	}
 	if err != nil {
 		*a.next, err = refused(s, err)
 	}
 	return err
+}
+
+// notTaken returns the error of a request that the server has not looked at, such as for want
+// of a right: it is that of the same request over HTTP.
+func notTaken(s *server, a *Answer) error {
+	if a.Outcome != "" || a.said == nil {
+		return nil
+	}
+	return &UnexpectedError{Server: s.base, StatusCode: a.said.Status, Status: fmt.Sprintf("%d %s", a.said.Status, a.said.Title), Detail: a.said.Detail, said: *a.said}
 }
 
 // refused returns the answer of a server that has opened no stream, where its document has
@@ -67,6 +80,9 @@ func (c *Client) lookAtOver(ctx context.Context, s *server, r *streampb.Request)
 	var answer Answer
 	asks.asks, asks.answer = r, &answer
 	_, err := s.link.ask(ctx, asks)
+	if err == nil {
+		err = notTaken(s, &answer)
+	}
 	if err != nil {
 		if answer, err = refused(s, err); err != nil {
 			return nil, err

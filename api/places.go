@@ -12,7 +12,7 @@ import (
 )
 
 // Headers of answers: the shard on which the user's claims are decided, such as 3/8, and
-// the address of the process that decides there.
+// the address of the process that decides there, see BaseURL.
 const (
 	ShardHeader = "Salectl-Shard"
 	OwnerHeader = "Salectl-Owner"
@@ -117,10 +117,14 @@ func (c *Client) find(owner string) int {
 		}
 	}
 	base, err := url.Parse(c.servers[0].base)
-	if err != nil || len(followed) >= mostFollowed || strings.ContainsAny(owner, "/?#@ ") {
+	host, secure := strings.CutPrefix(owner, "https://")
+	if err != nil || len(followed) >= mostFollowed || strings.ContainsAny(host, "/?#@ ") {
 		return -1
 	}
-	s := c.newServer(&url.URL{Scheme: base.Scheme, Host: owner}) // never without TLS where that was asked for
+	if secure {
+		base.Scheme = "https" // and never without TLS where that was asked for
+	}
+	s := c.newServer(&url.URL{Scheme: base.Scheme, Host: host})
 	more := append(followed[:len(followed):len(followed)], s)
 	c.followed.Store(&more)
 	return len(c.servers) + len(more) - 1
@@ -136,7 +140,7 @@ func (c *Client) server(i int) *server {
 
 // is says whether a process calls itself so.
 func (s *server) is(owner string) bool {
-	if s.host == owner {
+	if s.host == strings.TrimPrefix(owner, "https://") {
 		return true
 	}
 	called := s.called.Load()
@@ -147,6 +151,15 @@ func (s *server) is(owner string) bool {
 func (s *server) rests() bool {
 	silent := s.silent.Load()
 	return silent != 0 && time.Now().UnixNano()-silent < int64(restAfter)
+}
+
+// BaseURL is where a process is asked that calls itself by an address: host:port, with https://
+// before it if the process speaks TLS.
+func BaseURL(address string) string {
+	if strings.HasPrefix(address, "https://") {
+		return address
+	}
+	return "http://" + address
 }
 
 // hostOf is where a URL leads, with its port.

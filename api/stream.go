@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,10 @@ type StreamConfig struct {
 	// this stream alone.
 	Transport http.RoundTripper
 
+	// TLS is whom it believes over https, and what it proves itself with; nil: those whom the
+	// system trusts, and nothing. A Transport has its own.
+	TLS *tls.Config
+
 	// Received is called with each message of the server, one after the other, in the order
 	// in which they come. While it does not return nothing is read.
 	Received func(*streampb.Reply)
@@ -69,7 +74,7 @@ type StreamConn struct {
 func DialStream(ctx context.Context, cfg StreamConfig) (*StreamConn, error) {
 	transport, own := cfg.Transport, (*http.Transport)(nil)
 	if transport == nil {
-		transport, own = likeTransport(cfg.like)
+		transport, own = likeTransport(cfg.like, cfg.TLS)
 	}
 	c := &StreamConn{cfg: cfg, out: newGathered(), done: make(chan struct{})}
 	open, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -120,26 +120,52 @@ type Sale struct {
 	ServerTime   time.Time `json:"serverTime"`
 
 	Packets *Packets `json:"packets,omitempty"` // of a red packet
-	Lists   *Lists   `json:"lists,omitempty"`   // where units lie in lists on nodes
 	Holds   *Holds   `json:"holds,omitempty"`   // where claims are held until they are paid, or were
 
 	Draw *draw.Status `json:"draw,omitempty"` // of a draw
 
+	// What follows is told to those who may operate.
+
+	Lists        *Lists        `json:"lists,omitempty"`        // where units lie in lists on nodes
 	PaymentCheck *PaymentCheck `json:"paymentCheck,omitempty"` // of a sale whose payment service is asked; nil: there is nothing to tell
 
-	Nodes  []Node  `json:"nodes"`
-	Shards []Shard `json:"shards"` // those that stall
+	Nodes  []Node  `json:"nodes,omitzero"`  // in the order of the sale's file; nil: they are not told
+	Shards []Shard `json:"shards,omitzero"` // those that stall; nil: they are not told
 
 	Processes []Process   `json:"processes,omitempty"` // that share the sale, as far as the one that answers knows
 	Owners    []Ownership `json:"owners,omitempty"`    // by shard
 	Moves     []Move      `json:"moves,omitempty"`     // of shards from process to process
 }
 
+// Sales is the answer to GET /v1/sales: the sales that a process serves, by name.
+type Sales struct {
+	Sales      []SaleSummary `json:"sales"`
+	ServerTime time.Time     `json:"serverTime"`
+}
+
+// SaleSummary is the most important of a Sale. Where a process cannot tell how a sale stands,
+// the Phase is unknown, and Outcome is what a GET of the sale is answered with; then there is
+// nothing else.
+type SaleSummary struct {
+	Sale       string    `json:"sale"`
+	UID        string    `json:"uid,omitempty"`
+	Generation uint64    `json:"generation,omitempty"`
+	Phase      string    `json:"phase"`
+	Outcome    Outcome   `json:"outcome,omitempty"`
+	SoldOut    bool      `json:"soldOut"`
+	Stock      int64     `json:"stock"`
+	Available  int64     `json:"available"`
+	Held       int64     `json:"held"`
+	Sold       int64     `json:"sold"`
+	OpensAt    time.Time `json:"opensAt,omitzero"`
+	ClosesAt   time.Time `json:"closesAt,omitzero"`
+}
+
 // PaymentCheck is how it goes to ask a payment service about claims that are held.
 type PaymentCheck struct {
 	Watched      int       `json:"watched"`               // claims that it is asked about
 	FailingSince time.Time `json:"failingSince,omitzero"` // since when it gives no answer that can be used; zero: it does
-	Error        string    `json:"error,omitempty"`       // why
+	Error        string    `json:"error,omitempty"`       // why; told at the admin address alone
 }
 
 // WebhookAnswer is what the sender of a payment service's message is told that needs not
@@ -156,6 +182,10 @@ type WebhookAnswer struct {
 type Packets struct {
 	Currency string `json:"currency"`
 	Total    string `json:"total"` // an exact decimal
+
+	// Commitment fixes the amounts and tells nothing of them: 64 hex digits, as
+	// ledger.RedPacket.Commitment has them.
+	Commitment string `json:"commitment"`
 }
 
 // Holds is what has become of the claims that were held.
@@ -177,9 +207,10 @@ type Lists struct {
 	Undrained int64 `json:"undrained"` // claims that they gave and the ledger lacks
 }
 
-// Node is a lock node as the server sees it.
+// Node is a lock node as the server sees it. Its name, which is its address, and errors are
+// told at the admin address alone.
 type Node struct {
-	Name  string    `json:"name"`
+	Name  string    `json:"name,omitempty"`
 	Up    bool      `json:"up"`
 	Since time.Time `json:"since"` // when that began
 	Error string    `json:"error,omitempty"`
@@ -191,7 +222,7 @@ type Node struct {
 type Shard struct {
 	Shard int       `json:"shard"`
 	Since time.Time `json:"since"`
-	Error string    `json:"error"`
+	Error string    `json:"error,omitempty"` // told at the admin address alone
 }
 
 // Readiness is the answer to GET /readyz at the admin address: 200 while Ready is

@@ -240,7 +240,7 @@ func BenchmarkUsersOfAFile(b *testing.B) {
 func TestUsersWithHistory(t *testing.T) {
 	dir := t.TempDir()
 	exported := func(n string) string {
-		return `{"export":1,"sale":"drop-` + n + `","uid":"000` + n + `"}` + "\n" +
+		return `{"format":1,"kind":"export","sale":"drop-` + n + `","uid":"000` + n + `"}` + "\n" +
 			`{"claim":"0-1-0","sale":"drop-` + n + `","user":"ada","units":[1,2],"state":"sold","at":"2026-11-2` + n + `T12:00:00Z"}` + "\n"
 	}
 	put(t, filepath.Join(dir, "users.csv"), "id,level\nada,1\n")

@@ -16,19 +16,20 @@ const (
 )
 
 // newApp puts the commands together and closes urfave's traps: it would end the
-// process by itself, print usage errors to standard output, split -f at
-// commas, and let a flag behind an argument pass unread.
+// process by itself, print usage errors to standard output, and split -f at
+// commas. (It would also leave flags behind arguments unread: arguments.go.)
 func (p *program) newApp() *urfave.App {
 	app := &urfave.App{
-		Name:        "salectl",
-		Usage:       "runs flash sales from YAML files",
-		Description: "Run 'salectl help COMMAND' for a command's flags.",
-		Flags:       []urfave.Flag{helpFlag(), onFlag("version", "print the version")},
+		Name:  "salectl",
+		Usage: "runs flash sales from YAML files",
+		Description: "Run 'salectl COMMAND --help' for a command's flags, and 'salectl help help' for the\n" +
+			"order of flags and for colours.",
+		Flags: []urfave.Flag{helpFlag(), onFlag("version", "print the version")},
 		Commands: []*urfave.Command{
 			p.validateCommand(), p.planCommand(), p.applyCommand(), p.serveCommand(), p.claimCommand(),
 			p.drainCommand(), p.moveCommand(), p.confirmCommand(), p.extendCommand(), p.cancelCommand(), p.refundCommand(),
 			p.drawCommand(), p.pauseCommand(), p.resumeCommand(), p.closeCommand(), p.destroyCommand(),
-			p.statusCommand(), p.claimsCommand(), p.explainCommand(), p.auditCommand(), p.exportCommand(), p.rehearseCommand(), p.lockCommand(),
+			p.statusCommand(), p.listCommand(), p.showCommand(), p.historyCommand(), p.claimsCommand(), p.explainCommand(), p.auditCommand(), p.exportCommand(), p.rehearseCommand(), p.lockCommand(),
 			p.schemaCommand(), p.completionCommand(), p.versionCommand(), p.helpCommand(),
 		},
 		Reader:                    p.in,
@@ -43,7 +44,7 @@ func (p *program) newApp() *urfave.App {
 	app.Action = func(c *urfave.Context) error {
 		switch {
 		case c.Args().Present():
-			return unknownCommand(c, app.Commands, c.Args().First())
+			return unknownCommand(c, app.Name, app.Commands, c.Args().First())
 		case c.Bool("version"):
 			p.version(false)
 			return nil
@@ -78,7 +79,8 @@ func verbatim(text string) string { return "{{ " + strconv.Quote(text) + " }}" }
 // command runs one command line. Of urfave's own errors only those about help
 // topics come back here: they are about usage.
 func (p *program) command(ctx context.Context, args []string) error {
-	err := p.newApp().RunContext(ctx, args)
+	app := p.newApp()
+	err := app.RunContext(ctx, arrange(app, args))
 	var theirs urfave.ExitCoder
 	if errors.As(err, &theirs) {
 		return &usageError{command: "salectl", what: err.Error()}

@@ -8,6 +8,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends"
+	"salectl/backends/ledger"
 	"salectl/planner"
 	"salectl/spec"
 	"salectl/units"
@@ -15,7 +16,7 @@ import (
 
 type applyOptions struct {
 	source
-	saved string // the file of a saved plan, "" for a new one
+	saved string // the file of saved plans, "" for new ones
 	yes   bool
 	trust bool // this host's clock, whatever it showed before
 }
@@ -24,17 +25,18 @@ func (p *program) applyCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "apply", Category: groupSale, Usage: "make sales as their files declare them",
 		Description: "Shows the plan and asks. Killed anywhere and run again, it completes. A saved plan\n" +
-			"is carried out without asking, and only if nothing has changed since it was made.",
-		Flags: []urfave.Flag{
-			fileFlag(),
-			valueFlag("plan", "carry out the plan saved in `FILE`"),
+			"is carried out without asking, and only if nothing has changed since it was made. Of\n" +
+			"several sales all plans are made or looked at before the first is carried out.",
+		ArgsUsage: planFileArgument,
+		Flags: salesFlags(
 			yesFlag(),
 			onFlag("trust-clock", "believe this host's clock, which was set and is right now (embedded sales)"),
 			timeoutFlag(),
+			allFlag(),
 			jsonFlag(),
-		},
-		Action: action(func(f *flags) applyOptions {
-			return applyOptions{source: parseSource(f), saved: f.text("plan"), yes: f.on("yes"), trust: f.on("trust-clock")}
+		),
+		Action: actionWith(func(f *flags) applyOptions {
+			return applyOptions{source: parseSource(f), saved: f.planFile(), yes: f.on("yes"), trust: f.on("trust-clock")}
 		}, p.apply),
 	}
 }
@@ -54,31 +56,40 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 			return err
 		}
 	}
-	if o.saved != "" {
-		return p.applySaved(ctx, o, sales)
+	jobs, err := p.toApply(ctx, o, sales)
+	if err != nil {
+		return err
 	}
-	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadActual, func(cfg planner.Config, actual *planner.Actual) error {
-			actual.Users = p.checkUsers(ctx, sale)
-			closeGoods, err := newGoods(ctx, &cfg, sale, actual)
+	return p.carryOutAll(ctx, o.source, jobs, func(j job) error {
+		return p.withActual(ctx, j.sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+			closeGoods, err := newGoods(ctx, &cfg, j.sale, actual)
 			if err != nil {
 				return err
 			}
 			defer closeGoods()
-			plan, err := planner.Make(sale, actual)
-			if err != nil {
+			if cfg.DrawKey, err = secretKey(j.sale, j.plan); err != nil {
 				return err
 			}
-			if cfg.DrawKey, err = secretKey(sale, plan); err != nil {
-				return err
-			}
-			question := fmt.Sprintf("Apply this to %s?", sale.Name)
-			if err := p.propose(ctx, sale, plan, question, o.yes, o.json); err != nil {
-				return err
-			}
-			return p.carryOut(ctx, cfg, sale, plan, p.applyView(o.json))
+			return p.carryOut(ctx, cfg, j.sale, j.plan, o.json, p.applyView(o.json))
 		})
 	})
+}
+
+// toApply returns plans that may be carried out: saved ones that still fit, or new ones that
+// were shown and agreed to.
+func (p *program) toApply(ctx context.Context, o applyOptions, sales []spec.Sale) (jobs []job, err error) {
+	if o.saved != "" {
+		jobs, err := savedJobs(o.saved, sales, "apply", func(k planner.Kind) bool { return k != planner.KindDestroy })
+		if err != nil {
+			return nil, err
+		}
+		return jobs, p.checkJobs(ctx, o.source, jobs)
+	}
+	if jobs, err = p.newJobs(ctx, planOptions{source: o.source}, sales); err != nil {
+		return nil, err
+	}
+	return jobs, p.askForAll(ctx, o.source, jobs, o.yes,
+		func(j job) string { return fmt.Sprintf("Apply this to %s?", j.sale.Name) }, "Apply this to %s?")
 }
 
 // secretKey reads the key that the secret of a draw is encrypted with, if the plan begins
@@ -90,20 +101,8 @@ func secretKey(sale spec.Sale, plan *planner.Plan) (*units.Key, error) {
 	return units.DrawKey(sale, os.LookupEnv)
 }
 
-// propose shows a plan to people and asks whether to carry it out. A plan
-// without changes needs no answer.
-func (p *program) propose(ctx context.Context, sale spec.Sale, plan *planner.Plan, question string, yes, asJSON bool) error {
-	if !asJSON {
-		p.planText(sale, plan)
-	}
-	if plan.Empty() {
-		return nil
-	}
-	return p.askPerson(ctx, question, yes, asJSON)
-}
-
 // carryOut applies a plan.
-func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sale, plan *planner.Plan, view applyView) error {
+func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sale, plan *planner.Plan, asJSON bool, view applyView) error {
 	if plan.Empty() {
 		if plan.Kind == planner.KindPhase {
 			if _, err := planner.Confirm(ctx, cfg, plan); err != nil {
@@ -113,8 +112,10 @@ func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sa
 		view.Unchanged(plan)
 		return nil
 	}
-	cfg.Progress = p.progress(plan)
+	tell, end := p.progress(plan, asJSON)
+	cfg.Progress = tell
 	result, err := planner.Apply(ctx, cfg, plan)
+	end()
 	if err != nil && (result == nil || result.Generation == 0) {
 		return err
 	}
@@ -124,65 +125,6 @@ func (p *program) carryOut(ctx context.Context, cfg planner.Config, sale spec.Sa
 		return shown{err}
 	}
 	return nil
-}
-
-// progress writes a line for everything that is done.
-func (p *program) progress(plan *planner.Plan) func(planner.Progress) {
-	done := map[string]string{
-		planner.Create: "created", planner.Update: "updated", planner.Delete: "deleted",
-		"close": "closed", "wait": "waiting", "seal": "sealed", "export": "exported",
-	}
-	return func(is planner.Progress) {
-		word, ok := done[is.Action]
-		if !ok {
-			word = is.Action
-		}
-		note := ""
-		if is.Note != "" {
-			note = ": " + is.Note
-		}
-		digits := len(fmt.Sprint(is.Total))
-		p.say("[%*d/%d] %s %s%s", digits, is.Done, is.Total, is.Address, word, note)
-	}
-}
-
-// applySaved carries out a plan that was shown when it was saved.
-func (p *program) applySaved(ctx context.Context, o applyOptions, sales []spec.Sale) error {
-	text, err := os.ReadFile(o.saved)
-	if err != nil {
-		return fmt.Errorf("reading the plan: %w", err)
-	}
-	plan, err := planner.DecodePlan(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.saved, err)
-	}
-	for _, sale := range sales {
-		if sale.Name == plan.Sale {
-			return p.eachSale(ctx, o.source, []spec.Sale{sale}, func(sale spec.Sale) error {
-				return p.withStore(sale, func(store *backends.Store) error {
-					cfg := p.planning(store)
-					actual, err := planner.ReadSale(ctx, cfg, sale.Name)
-					if err != nil {
-						return err
-					}
-					if plan.Kind == planner.KindDestroy {
-						return p.takeDown(ctx, cfg, sale, actual, plan, "", o.json)
-					}
-					closeGoods, err := newGoods(ctx, &cfg, sale, actual)
-					if err != nil {
-						return err
-					}
-					defer closeGoods()
-					if cfg.DrawKey, err = secretKey(sale, plan); err != nil {
-						return err
-					}
-					return p.carryOut(ctx, cfg, sale, plan, p.applyView(o.json))
-				})
-			})
-		}
-	}
-	return &usageError{"salectl apply", fmt.Sprintf(
-		"%s is a plan for the sale %s, which no file under -f declares; it says where the sale is kept", o.saved, plan.Sale)}
 }
 
 // applyView is all that apply says besides its plan.
@@ -212,6 +154,17 @@ func (v *applyHuman) Applied(sale spec.Sale, plan *planner.Plan, r *planner.Resu
 	}
 	fmt.Fprintf(v.out, "%s generation %d of %s: %d created, %d updated, %d deleted.\n", p.colours(v.out).green("Applied"),
 		r.Generation, sale.Name, r.Summary.Create, r.Summary.Update, r.Summary.Delete)
+	if r.Packets != nil && r.Generation == 1 {
+		fmt.Fprintf(v.out, "  %s\n", committed(r.Packets))
+	}
+}
+
+// committed says what a red packet is committed to, "" if units are no packets.
+func committed(r *ledger.PacketsStatus) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %s in %s, committed to %v", r.Total, r.Currency, count(r.Packets, "packet"), r.Commitment)
 }
 
 // warn writes what went wrong and does not matter for the result.
@@ -233,7 +186,9 @@ type applied struct {
 	Summary       planner.Summary `json:"summary"`
 	Shortfall     int64           `json:"shortfall"`          // units that could not be removed
 	Unmarked      []string        `json:"unmarked,omitempty"` // lock nodes that could not be reached
-	Warnings      []string        `json:"warnings"`
+	// Packets is what everybody may know of a red packet.
+	Packets  *ledger.PacketsStatus `json:"packets,omitempty"`
+	Warnings []string              `json:"warnings"`
 }
 
 func (v *applyJSON) Unchanged(plan *planner.Plan) {
@@ -250,7 +205,7 @@ func (v *applyJSON) Applied(_ spec.Sale, plan *planner.Plan, r *planner.Result) 
 	}
 	(*program)(v).emit(applied{
 		FormatVersion: formatVersion, Sale: r.Sale, UID: r.UID, Generation: r.Generation, Changed: r.Changed,
-		Summary: summary, Shortfall: r.Shortfall, Unmarked: r.Unmarked,
+		Summary: summary, Shortfall: r.Shortfall, Unmarked: r.Unmarked, Packets: r.Packets,
 		Warnings: append(append([]string{}, plan.Warnings...), r.Warnings...),
 	})
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -30,6 +31,9 @@ func (p *program) askPerson(ctx context.Context, question string, yes, asJSON bo
 	select {
 	case <-ctx.Done():
 		p.say("")
+		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
+			return waited{fmt.Errorf("%w: nobody has answered, and nothing was changed", cause)}
+		}
 		return context.Cause(ctx)
 	case line := <-typed:
 		p.say("")

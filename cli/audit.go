@@ -9,6 +9,8 @@ import (
 
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/report"
+	"salectl/report/threshold"
 	"salectl/spec"
 )
 
@@ -17,46 +19,79 @@ func (p *program) auditCommand() *urfave.Command {
 		Name: "audit", Category: groupLook, Usage: "prove that every unit is in one place",
 		Description: "Reads the whole ledger and accounts for each unit and each user, also while the sale\n" +
 			"is served. Exits with 3 if anything is wrong. With --user, --unit or --state it also\n" +
-			"lists the claims that match all of them, as the ledger has them just after.",
-		Flags: append([]urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()}, filterFlags("list")...),
+			"lists the claims that match all of them, as the ledger has them just after.\n" +
+			"With --export it reads an export alone, also of a sale that is destroyed: no sale file and\n" +
+			"no server. It names the line of each problem, and says what the file cannot prove.",
+		Flags: append(salesFlags(valueFlag("export", "audit the export in `FILE`, and nothing else"), reportFlag(), thresholdFlag("sold==100"), timeoutFlag(), allFlag(), jsonFlag()), filterFlags("list")...),
 		Action: action(func(f *flags) auditOptions {
-			return auditOptions{source: parseSource(f), filter: parseFilter(f)}
+			o := auditOptions{source: parseSource(f), reporting: parseReporting(f, report.AuditMeasures), filter: parseFilter(f)}
+			if o.export = f.text("export"); o.export != "" {
+				for _, other := range []string{"f", "selector", "report", "threshold", "timeout", "user", "unit", "state"} {
+					if f.c.IsSet(other) {
+						f.refuse("%s does not go with --export", dashed(other))
+					}
+				}
+			}
+			return o
 		}, p.audit),
 	}
 }
 
 type auditOptions struct {
 	source
+	reporting
 	filter ledger.ClaimFilter
+	export string // a file to audit instead of sales; "": none
 }
 
 func (p *program) audit(ctx context.Context, o auditOptions) error {
-	show := pick(o.json, p.auditText, p.auditJSON)
+	if o.export != "" {
+		return p.auditExport(o)
+	}
+	show := pick(o.json, func(a audited) { p.auditText(a, o.all) }, p.auditJSON)
 	defer sparing()()
-	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
+	return p.forEachReported(ctx, o.source, o.reporting, "audit", func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			a, err := ledger.NewAudit(ctx, store.Logs, sale.Name)
+			passes := int64(1)
+			if o.filter.Set() {
+				passes++
+			}
+			logs, end := p.watchRead(ctx, store.Logs, sale.Name, "reading the ledger", passes, o.json)
+			page := &report.Page{Sale: sale, Backend: store.Name}
+			a, err := ledger.AuditShowing(ctx, logs, sale.Name, func(log *ledger.Sale, shards []*ledger.State) {
+				if o.asked() {
+					page.Ledger = report.NewLedger(log, shards)
+				}
+			})
+			found := audited{Audit: a}
+			if err == nil && o.filter.Set() {
+				found.Found, err = find(ctx, logs, sale, o.filter)
+			}
+			end()
 			if err != nil {
 				return readError(ctx, err)
 			}
 			a.Warn(time.Now())
-			var found []ledger.ExportClaim
-			if o.filter.Set() {
-				if found, err = find(ctx, store.Logs, sale, o.filter); err != nil {
-					return readError(ctx, err)
-				}
+			kept := true
+			if page.Audit = a; o.asked() {
+				found.Thresholds, kept = threshold.CheckAll(o.thresholds, report.AuditValues(a, page.Ledger))
+				page.Thresholds = found.Thresholds
 			}
-			show(a, found)
-			if !a.OK {
-				return shown{errAudit}
-			}
-			return nil
+			show(found)
+			return p.reported(o.reporting, page, a.OK, errAudit, kept)
 		})
 	})
 }
 
-// auditText writes an audit, and the claims that were found; nil: none were looked for.
-func (p *program) auditText(a *ledger.Audit, found []ledger.ExportClaim) {
+// audited is what audit answers.
+type audited struct {
+	*ledger.Audit
+	Thresholds []threshold.Result
+	Found      []ledger.ExportClaim // nil: no claims were looked for
+	Export     *exportAudit         // the file that was audited; nil: the ledger was
+}
+
+func (p *program) auditText(a audited, all bool) {
 	c := p.colours(p.out)
 	p.gap()
 	verdict := c.green("ok")
@@ -64,20 +99,24 @@ func (p *program) auditText(a *ledger.Audit, found []ledger.ExportClaim) {
 		verdict = c.red(count(len(a.Problems), "problem"))
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", c.bold(a.Sale), verdict)
-	fmt.Fprintf(p.out, "  %s\n", accounted(a))
+	fmt.Fprintf(p.out, "  %s\n", accounted(a.Audit))
 	if a.Packets != nil {
 		fmt.Fprintf(p.out, "  %s\n", paid(a.Packets))
 	}
-	for _, line := range becameOf(a) {
+	for _, line := range becameOf(a.Audit) {
 		fmt.Fprintf(p.out, "  %s\n", line)
 	}
 	fmt.Fprintf(p.out, "  %s and %s read, run %s\n", count(a.Shards, "shard"), count(a.Slots, "slot"), a.UID)
-	for _, problem := range a.Problems {
-		fmt.Fprintf(p.out, "  %s %s\n", c.red("-"), problem)
+	if a.Export != nil {
+		p.exportText(a.Export)
 	}
-	writeWarnings(p.out, c, a.Warnings)
-	if found != nil {
-		p.foundText(found)
+	writeSome(p.out, c.red("-"), a.Problems, "problem", all)
+	writeWarnings(p.out, c, a.Warnings, all)
+	for _, t := range a.Thresholds {
+		fmt.Fprintf(p.out, "  threshold %s\n", thresholdText(c, t))
+	}
+	if a.Found != nil {
+		p.foundText(a.Found)
 	}
 }
 
@@ -115,11 +154,14 @@ func paid(r *ledger.PacketsAudit) string {
 		r.Total, r.Currency, count(r.Packets, "packet"), r.Granted, grouped(r.Taken), r.Left)
 }
 
-func (p *program) auditJSON(a *ledger.Audit, found []ledger.ExportClaim) {
+func (p *program) auditJSON(a audited) {
 	p.emit(struct {
 		FormatVersion int `json:"formatVersion"`
 		*ledger.Audit
+		Thresholds []threshold.Result `json:"thresholds,omitempty"`
 		// Found are the claims that were looked for.
 		Found []ledger.ExportClaim `json:"found,omitzero"`
-	}{formatVersion, a, found})
+		// Export is the file that was audited.
+		Export *exportAudit `json:"export,omitempty"`
+	}{formatVersion, a.Audit, a.Thresholds, a.Found, a.Export})
 }

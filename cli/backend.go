@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/user"
@@ -76,10 +77,17 @@ func (d drivers) withStore(sale spec.Sale, use func(*backends.Store) error) (err
 
 // withRemedy adds to an error of the ledger's store what to do about it.
 func withRemedy(store *backends.Store, err error) error {
-	if store.Remedy == "" || !errors.Is(err, planner.ErrStore) || errors.As(err, new(shown)) {
+	remedy := store.Remedy
+	switch {
+	case remedy == "" || errors.As(err, new(shown)) || errors.Is(err, fs.ErrPermission): // the store is up, and has said what it wants
+		return err
+	case errors.Is(err, planner.ErrStore):
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(waited)):
+		remedy += " If they are up, give it a longer --timeout."
+	default:
 		return err
 	}
-	return advised{err.Error(), store.Remedy, err}
+	return advised{err.Error(), remedy, err}
 }
 
 // readError marks an error of reading whole logs, which planner takes no part

@@ -83,10 +83,7 @@ func (o claimOptions) again() string {
 	if o.adjacent {
 		command += " --adjacent"
 	}
-	if o.tokenFile != "" {
-		command += " --token-file " + quoted(o.tokenFile)
-	}
-	return command + " --key " + quoted(o.key)
+	return command + o.secrets.words() + " --key " + quoted(o.key)
 }
 
 func (p *program) claim(ctx context.Context, o claimOptions) error {

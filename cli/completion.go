@@ -13,9 +13,9 @@ import (
 func (p *program) completionCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "completion", Category: groupProgram, Usage: "print a shell's completion script", ArgsUsage: "bash|zsh|fish",
-		Description: "bash:  source <(salectl completion bash)\n" +
-			"zsh:   source <(salectl completion zsh)\n" +
-			"fish:  salectl completion fish | source",
+		Description: "  bash:  source <(salectl completion bash)\n" +
+			"  zsh:   source <(salectl completion zsh)\n" +
+			"  fish:  salectl completion fish | source",
 		Action: func(c *urfave.Context) error {
 			if err := atMost(c, 1); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"strings"
@@ -45,7 +46,7 @@ func (c *copied) create(ctx context.Context) error {
 		return err
 	}
 	before, err := c.list.add(ctx, c.sale.Name, time.Now())
-	c.planned = true // even after an error: perhaps it is on the list
+	c.planned = !errors.Is(err, fs.ErrPermission) // after any other error it may be on the list
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 type destroyOptions struct {
 	source
+	saved  string // the file of saved plans, "" for new ones
 	export string // where the ledger goes; "" for its own name
 	yes    bool
 }
@@ -23,16 +24,18 @@ func (p *program) destroyCommand() *urfave.Command {
 		Name: "destroy", Category: groupSale, Usage: "export the ledger, then remove a sale",
 		Description: "Closes the sale, seals every shard, writes the export and reads it back, and only\n" +
 			"then deletes. Killed anywhere and run again, it completes. What stays is one log that\n" +
-			"says what the sale came to.",
-		Flags: []urfave.Flag{
-			fileFlag(),
+			"says what the sale came to. A plan that 'salectl plan --destroy --out FILE' has saved is\n" +
+			"carried out without asking.",
+		ArgsUsage: planFileArgument,
+		Flags: salesFlags(
 			valueFlag("export", "write the ledger to `FILE`; there must be one sale only (default: SALE-UID.ndjson)"),
 			yesFlag(),
 			timeoutFlag(),
+			allFlag(),
 			jsonFlag(),
-		},
-		Action: action(func(f *flags) destroyOptions {
-			return destroyOptions{source: parseSource(f), export: f.text("export"), yes: f.on("yes")}
+		),
+		Action: actionWith(func(f *flags) destroyOptions {
+			return destroyOptions{source: parseSource(f), saved: f.planFile(), export: f.text("export"), yes: f.on("yes")}
 		}, p.destroy),
 	}
 }
@@ -42,33 +45,72 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.export != "" && len(sales) > 1 {
-		return &usageError{"salectl destroy", fmt.Sprintf("--export names the file of one sale, and -f names %d", len(sales))}
-	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
 	defer sparing()()
-	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		return p.withActual(ctx, sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
-			plan, err := planner.MakeDestroy(actual)
-			if err != nil {
-				return err
-			}
-			question := fmt.Sprintf("Export %s and remove it for good?", sale.Name)
-			if err := p.propose(ctx, sale, plan, question, o.yes, o.json); err != nil {
-				return err
-			}
-			return p.takeDown(ctx, cfg, sale, actual, plan, o.export, o.json)
+	jobs, err := p.toDestroy(ctx, o, sales)
+	if err != nil {
+		return err
+	}
+	return p.carryOutAll(ctx, o.source, jobs, func(j job) error {
+		return p.withActual(ctx, j.sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+			return p.takeDown(ctx, cfg, j.sale, actual, j.plan, o.export, o.json)
 		})
 	})
+}
+
+// toDestroy is toApply for destroy.
+func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.Sale) (jobs []job, err error) {
+	if o.saved != "" {
+		jobs, err = savedJobs(o.saved, sales, "destroy", func(k planner.Kind) bool { return k == planner.KindDestroy })
+		if err != nil {
+			return nil, err
+		}
+		sales = salesOf(jobs)
+	}
+	if o.export != "" && len(sales) > 1 {
+		return nil, &usageError{"salectl destroy", fmt.Sprintf("--export names the file of one sale, and there are %d", len(sales))}
+	}
+	if o.saved != "" {
+		return jobs, p.checkJobs(ctx, o.source, jobs)
+	}
+	if jobs, err = p.newJobs(ctx, planOptions{source: o.source, destroy: true}, sales); err != nil {
+		return nil, err
+	}
+	return jobs, p.askForAll(ctx, o.source, jobs, o.yes, func(j job) string { return mayDestroy(j.plan) }, "Export %s and remove them for good?")
+}
+
+// makeDestroy plans a destroy, with what is left of a red packet.
+func (p *program) makeDestroy(ctx context.Context, cfg planner.Config, actual *planner.Actual, quiet bool) (*planner.Plan, error) {
+	if actual.HasPackets() {
+		logs, end := p.watchRead(ctx, cfg.Logs, actual.Name, "reading the ledger", 1, quiet)
+		actual.Packets = planner.ReadPackets(ctx, logs, actual)
+		end()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return planner.MakeDestroy(actual)
+}
+
+// mayDestroy is the question whether to carry out a plan of kind destroy.
+func mayDestroy(plan *planner.Plan) string {
+	for _, a := range plan.Actions {
+		if a.Before != nil && a.Before.Ends != nil && a.Before.Ends.Refund != nil {
+			r := a.Before.Ends.Refund
+			return fmt.Sprintf("Export %s, remove it for good, and leave %s of %s %s to be refunded?", plan.Sale, r.Amount, r.Total, r.Currency)
+		}
+	}
+	return fmt.Sprintf("Export %s and remove it for good?", plan.Sale)
 }
 
 // takeDown carries out a plan of kind destroy. An empty one of a destroyed sale
 // may still have something to remove that no plan shows; for people the plan has said
 // that there is nothing.
 func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sale, actual *planner.Actual, plan *planner.Plan, export string, asJSON bool) error {
+	end := func() {}
 	if !plan.Empty() {
-		cfg.Progress = p.progress(plan)
+		cfg.Progress, end = p.progress(plan, asJSON)
 	}
 	key, err := goodsKey(sale)
 	if err != nil {
@@ -81,6 +123,7 @@ func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sa
 	}
 	defer closeHistory()
 	result, err := planner.Destroy(ctx, cfg, plan, export)
+	end()
 	switch {
 	case err != nil:
 		return err
@@ -119,7 +162,8 @@ func (p *program) destroyedText(plan *planner.Plan, r *planner.Result) {
 		fmt.Fprintf(p.out, "  %s\n", refunded(r.Refund))
 	}
 	if r.Export != "" {
-		fmt.Fprintf(p.out, "  Its ledger is in %s\n  SHA-256 %s\n", r.Export, hex.EncodeToString(r.ExportDigest))
+		fmt.Fprintf(p.out, "  Its ledger is in %s\n  SHA-256 %s, also in %s\n",
+			r.Export, hex.EncodeToString(r.ExportDigest), planner.ManifestPath(r.Export))
 	}
 	p.warn(r.Warnings)
 }
@@ -139,13 +183,18 @@ type destroyed struct {
 	Refund        *planner.Refund `json:"refund,omitempty"` // of a red packet
 	Export        string          `json:"export,omitempty"`
 	ExportSHA256  string          `json:"exportSha256,omitempty"`
+	Manifest      string          `json:"manifest,omitempty"` // the file with that digest, as sha256sum -c reads it
 	Warnings      []string        `json:"warnings"`
 }
 
 func (p *program) destroyedJSON(plan *planner.Plan, r *planner.Result) {
+	manifest := ""
+	if r.Export != "" {
+		manifest = planner.ManifestPath(r.Export)
+	}
 	p.emit(destroyed{
 		FormatVersion: formatVersion, Sale: plan.Sale, UID: plan.UID, Changed: r.Changed, Refund: r.Refund,
-		Export: r.Export, ExportSHA256: hex.EncodeToString(r.ExportDigest),
+		Export: r.Export, ExportSHA256: hex.EncodeToString(r.ExportDigest), Manifest: manifest,
 		Warnings: append(append([]string{}, plan.Warnings...), r.Warnings...),
 	})
 }

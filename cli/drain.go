@@ -19,7 +19,7 @@ type drainOptions struct {
 
 func (p *program) drainCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "drain", Category: groupSale, Usage: "have a process give its shards to others", ArgsUsage: "[flags] ADDRESS [SALE]",
+		Name: "drain", Category: groupSale, Usage: "have a process give its shards to others", ArgsUsage: "ADDRESS [SALE]",
 		Description: "ADDRESS is the admin address of a serve process. It gives its shards of SALE, or of all\n" +
 			"its sales, to the others, goes on answering by them, and owns none until --undo, or until\n" +
 			"it is started again. Waits until nothing is left. Exit codes: 0 done, 1 no such sale,\n" +
@@ -38,8 +38,7 @@ func (p *program) drainCommand() *urfave.Command {
 
 // operatingFlags are those of drain and move.
 func operatingFlags(more ...urfave.Flag) []urfave.Flag {
-	return append(more,
-		valueFlag("token-file", "send the bearer token in `FILE`"),
+	return append(append(append(more, valueFlag("token-file", "send the first bearer token in `FILE`")), tlsFlags()...),
 		valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultOperating)),
 		onFlag("json", "answer in JSON: one object a sale, one a line"),
 	)
@@ -48,11 +47,11 @@ func operatingFlags(more ...urfave.Flag) []urfave.Flag {
 // operating reads them, and the argument that names the process.
 func (f *flags) operating(command string, at int) operating {
 	o := operating{
-		command: "salectl " + command, tokenFile: f.text("token-file"),
+		command: "salectl " + command, secrets: f.secrets(),
 		timeout: f.duration("timeout", defaultOperating), json: f.on("json"),
 	}
 	if address := f.c.Args().Get(at); address != "" {
-		o.admin = f.adminAddress(address)
+		o.admin = f.adminAddress("ADDRESS", address, o.secrets)
 	} else {
 		f.refuse("name the process by its admin address, such as %s", defaultAdmin)
 	}
@@ -71,7 +70,7 @@ func (p *program) drain(ctx context.Context, o drainOptions) error {
 	if err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%w after %s", errTimeout, o.timeout))
+	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, timedOut(o.timeout))
 	defer cancel()
 	sales := []string{o.sale}
 	if o.sale == "" {

@@ -24,7 +24,7 @@ func (p *program) drawCommand() *urfave.Command {
 		Subcommands: []*urfave.Command{p.drawStatusCommand(), p.drawCloseCommand(), p.drawRevealCommand(), p.drawVerifyCommand(), p.drawPublishCommand()},
 		Action: func(c *urfave.Context) error {
 			if c.Args().Present() {
-				return unknownCommand(c, c.Command.Subcommands, c.Args().First())
+				return unknownCommand(c, c.Command.HelpName, c.Command.Subcommands, c.Args().First())
 			}
 			return misused(c, "say what to do with a draw: %s", strings.Join(commandNames(c.Command.Subcommands), ", "))
 		},
@@ -36,7 +36,7 @@ func (p *program) drawStatusCommand() *urfave.Command {
 		Name: "status", Usage: "show what is published of a draw",
 		Description: "The commitment, from the first apply on; the root of all entries, from the close on;\n" +
 			"and what was revealed.",
-		Flags:  []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
+		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(parseSource, p.drawStatus),
 	}
 }
@@ -119,7 +119,7 @@ func (p *program) drawCloseCommand() *urfave.Command {
 		Name: "close", Usage: "publish the entries, before anything is revealed",
 		Description: "Once the sale has closed: 'draw status' shows the root of all entries from then on, for all\n" +
 			"to note before the value of the beacon is known. 'draw reveal' does it too, if nobody has.",
-		Flags:  []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
+		Flags:  salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(parseSource, p.drawClose),
 	}
 }
@@ -131,7 +131,7 @@ func (p *program) drawClose(ctx context.Context, o source) error {
 			if err != nil {
 				return err
 			}
-			return p.carryOut(ctx, cfg, sale, plan, pick[applyView](o.json, (*closeHuman)(p), (*applyJSON)(p)))
+			return p.carryOut(ctx, cfg, sale, plan, o.json, pick[applyView](o.json, (*closeHuman)(p), (*applyJSON)(p)))
 		})
 	})
 }
@@ -160,12 +160,11 @@ func (p *program) drawRevealCommand() *urfave.Command {
 		Name: "reveal", Usage: "publish the entries, then the secret, then who has won",
 		Description: "Once the sale has closed. Asks first. Killed anywhere and run again, it completes.\n" +
 			"What is revealed is for good, and the order that follows from it, too.",
-		Flags: []urfave.Flag{
-			fileFlag(),
+		Flags: salesFlags(
 			valueFlag("beacon", "the value of the beacon's round that the sale declares, in `HEX`"),
 			onFlag("fallback", "the beacon has no value for that round: take the fallback that the sale declares"),
 			yesFlag(), timeoutFlag(), jsonFlag(),
-		},
+		),
 		Action: action(func(f *flags) revealOptions {
 			o := revealOptions{source: parseSource(f), fallback: f.on("fallback"), yes: f.on("yes")}
 			o.beacon = f.hex("beacon")
@@ -206,7 +205,7 @@ func (p *program) drawReveal(ctx context.Context, o revealOptions) error {
 					return err
 				}
 			}
-			return p.carryOut(ctx, cfg, sale, plan, pick[applyView](o.json, (*revealHuman)(p), (*applyJSON)(p)))
+			return p.carryOut(ctx, cfg, sale, plan, o.json, pick[applyView](o.json, (*revealHuman)(p), (*applyJSON)(p)))
 		})
 	})
 }
@@ -231,7 +230,7 @@ type verifyOptions struct {
 
 func (p *program) drawVerifyCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "verify", Usage: "work a draw out again from an export", ArgsUsage: "[flags] EXPORT",
+		Name: "verify", Usage: "work a draw out again from an export", ArgsUsage: "EXPORT",
 		Description: "Needs nothing but the file, which is - for standard input. Exits with 3 if anything is\n" +
 			"wrong, and says where. With --user it tells a user's rank; in a list without users the\n" +
 			"key of the user's request tells which entry it is.",
@@ -273,15 +272,11 @@ func (f *flags) digest(name string) *draw.Digest {
 	return d
 }
 
-// export returns the one argument of a command that reads an export. It may be "-", which
-// is no flag.
+// export returns the one argument of a command that reads an export, which may be "-".
 func (f *flags) export(ifNone string) (string, error) {
 	path := f.c.Args().First()
 	if path == "" {
 		f.refuse("%s", ifNone)
-	}
-	if path == "-" && f.c.NArg() == 1 {
-		return path, f.errs.ErrorOrNil()
 	}
 	return path, f.done(1)
 }

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
@@ -30,6 +32,7 @@ const (
 	exitSoldOut     = api.ExitSoldOut // sold out, or none free now
 	exitLimit       = api.ExitLimit   // the user has what one user may have
 	exitNotOpen     = api.ExitNotOpen // not open yet, paused, or closed
+	exitThreshold   = 13              // rehearse, audit: a threshold failed
 	exitNotRunnable = 126             // lock run: the command is there and cannot be run
 	exitNotFound    = 127             // lock run: there is no such command
 	exitInterrupted = 130             // by a signal
@@ -41,7 +44,7 @@ const (
 // not hide behind an unreachable server, nor a failure behind a refused claim.
 var worst = []int{
 	exitInterrupted, exitRefused, exitPartly, exitError, exitTimeout, exitStale, exitUsage,
-	exitDown, exitDegraded, exitSoldOut, exitLimit, exitNotOpen, exitChanges,
+	exitThreshold, exitDown, exitDegraded, exitSoldOut, exitLimit, exitNotOpen, exitChanges,
 }
 
 // What commands themselves end with; the rest comes from below.
@@ -52,10 +55,26 @@ var (
 	errUnconfirmed = errors.New("not confirmed")
 	errAudit       = errors.New("the audit found problems")
 	errRehearsal   = errors.New("the rehearsal found problems")
+	errThreshold   = errors.New("a threshold failed")
 	errTimeout     = errors.New("timed out")
 	errDown        = errors.New("the sale cannot sell")
 	errDegraded    = errors.New("something is amiss")
 )
+
+// timedOut is the error of what was not done after so long. It is errTimeout, and for those
+// who know contexts alone context.DeadlineExceeded.
+func timedOut(after time.Duration) error { return timeoutError(after) }
+
+type timeoutError time.Duration
+
+func (e timeoutError) Error() string   { return fmt.Sprintf("%v after %v", errTimeout, time.Duration(e)) }
+func (e timeoutError) Unwrap() []error { return []error{errTimeout, context.DeadlineExceeded} }
+
+// waited is why the time was up where no server is to blame: a person did not answer, or a
+// sale is not what was waited for.
+type waited struct{ error }
+
+func (w waited) Unwrap() error { return w.error }
 
 // codedError has an exit code of its own, such as that of a command that was run.
 type codedError struct {
@@ -78,6 +97,7 @@ var codes = []struct {
 	{errAudit, exitRefused},
 	{errRehearsal, exitRefused},
 	{errDraw, exitRefused},
+	{errThreshold, exitThreshold},
 	{errTimeout, exitTimeout},
 	{errDown, exitDown},
 	{errDegraded, exitDegraded},

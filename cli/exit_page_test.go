@@ -15,7 +15,7 @@ import (
 var exitCodes = map[string]int{
 	"exitOK": exitOK, "exitError": exitError, "exitChanges": exitChanges, "exitRefused": exitRefused,
 	"exitUsage": exitUsage, "exitStale": exitStale, "exitPartly": exitPartly, "exitTimeout": exitTimeout,
-	"exitDown": exitDown, "exitDegraded": exitDegraded, "exitSoldOut": exitSoldOut, "exitLimit": exitLimit, "exitNotOpen": exitNotOpen, "exitNotRunnable": exitNotRunnable,
+	"exitDown": exitDown, "exitDegraded": exitDegraded, "exitSoldOut": exitSoldOut, "exitLimit": exitLimit, "exitNotOpen": exitNotOpen, "exitThreshold": exitThreshold, "exitNotRunnable": exitNotRunnable,
 	"exitNotFound": exitNotFound, "exitInterrupted": exitInterrupted, "exitSignal": exitSignal,
 }
 

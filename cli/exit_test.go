@@ -82,6 +82,9 @@ func TestExitCode(t *testing.T) {
 		"paused":        {claimed(api.Paused), 12},
 		"closed":        {claimed(api.Closed), 12},
 
+		"a failed threshold":                           {shown{errThreshold}, 13},
+		"a failed threshold beside a failed rehearsal": {shown{errors.Join(errThreshold, errRehearsal)}, 3},
+
 		"interrupted": {errInterrupted, 130},
 
 		"a lock that was refused":        {&codedError{99, quorum.ErrRefused}, 99},
@@ -121,7 +124,7 @@ func TestExitCode(t *testing.T) {
 func TestWorstHasEveryCode(t *testing.T) {
 	want := []int{
 		exitError, exitChanges, exitRefused, exitUsage, exitStale, exitPartly, exitTimeout,
-		exitDown, exitDegraded, exitSoldOut, exitLimit, exitNotOpen, exitInterrupted,
+		exitDown, exitDegraded, exitSoldOut, exitLimit, exitNotOpen, exitThreshold, exitInterrupted,
 	}
 	got := slices.Sorted(slices.Values(worst))
 	slices.Sort(want)

@@ -31,15 +31,14 @@ func (p *program) explainCommand() *urfave.Command {
 		Description: "Evaluates the rules of the files, whether they are applied or not, with what is known\n" +
 			"of the user now. It sells nothing. Exit codes: 0 the user may claim, 3 a rule refuses,\n" +
 			"4 bad file or usage.",
-		Flags: []urfave.Flag{
-			fileFlag(),
+		Flags: salesFlags(
 			valueFlag("user", "`ID` of the user who would claim"),
 			valueFlag("quantity", fmt.Sprintf("as if `N` units were claimed, at most %d (default: 1)", api.MaxQuantity)),
 			valueFlag("key", "as if the claim had this `KEY` (default: none)"),
 			valueFlag("at", "as if it were `TIME`, such as 2026-11-11T20:00:00+08:00 (default: now)"),
 			timeoutFlag(),
 			jsonFlag(),
-		},
+		),
 		Action: action(parseExplain, p.explainRules),
 	}
 }

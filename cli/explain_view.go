@@ -163,7 +163,7 @@ func (p *program) explainText(x *explanation) {
 		fmt.Fprintf(p.out, "%s: %s may claim (%s)\n", c.bold(x.Sale), x.User.ID, x.File)
 	}
 	if warning := x.Live.warning(x.RuleSet); warning != "" {
-		writeWarnings(p.out, c, []string{warning})
+		writeWarnings(p.out, c, []string{warning}, true)
 	}
 	p.userText(x.User)
 	for _, r := range x.Rules {

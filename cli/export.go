@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
+	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends"
 	"salectl/backends/ledger"
+	"salectl/planner"
 	"salectl/spec"
 )
 
@@ -17,6 +18,9 @@ type exportOptions struct {
 	source
 	out    string // a file, "-" for standard output, "" for the sale's own name
 	filter ledger.ClaimFilter
+	csv    bool // a table of claims, and no export
+	redact bool // the keys of requests
+	follow followed
 }
 
 func (p *program) exportCommand() *urfave.Command {
@@ -26,14 +30,26 @@ func (p *program) exportCommand() *urfave.Command {
 			"all; one that is there already with other content is never overwritten. Of a sale that\n" +
 			"is selling, it has a consistent cut: every unit is in one place.\n" +
 			"With --user, --unit or --state it is an extract: a header that says so and the claims\n" +
-			"that match all of them, on standard output unless --out names a file.",
-		Flags: append([]urfave.Flag{
-			fileFlag(),
-			valueFlag("out", "write to `FILE`, or - for standard output; there must be one sale only (default: SALE-UID.live.ndjson)"),
+			"that match all of them, on standard output unless --out names a file.\n" +
+			"With --format csv it is a table of claims for bookkeeping, which proves nothing.\n" +
+			"With --redact-keys the export is for sharing: keys of requests are replaced by digests, and\n" +
+			"secret codes are left out. It still has users and payments.\n" +
+			"With --follow it is a feed: each event as it comes, one a line.",
+		Flags: append(salesFlags(
+			valueFlag("out", "write to `FILE`, or - for standard output; there must be one sale only (default: SALE-UID.live.ndjson, or .csv)"),
+			valueFlag("format", "write as `FORMAT`: ndjson or csv (default: ndjson)"),
+			onFlag("redact-keys", "replace the keys of requests by digests, and leave secret codes out"),
 			timeoutFlag(),
-		}, filterFlags("write only")...),
+		), append(filterFlags("write only"), followFlags()...)...),
 		Action: action(func(f *flags) exportOptions {
-			return exportOptions{source: parseSource(f), out: f.text("out"), filter: parseFilter(f)}
+			o := exportOptions{
+				source: parseSource(f), out: f.text("out"), filter: parseFilter(f),
+				csv: f.oneOf("format", "ndjson", "csv") == "csv", redact: f.on("redact-keys"), follow: parseFollow(f),
+			}
+			if o.redact && (o.csv || o.filter.Set()) {
+				f.refuse("--redact-keys is for whole exports: a table has no keys, and an extract is for its owner")
+			}
+			return o
 		}, p.export),
 	}
 }
@@ -43,6 +59,9 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.follow.on {
+		return p.follow(ctx, o, sales)
+	}
 	if o.out != "" && len(sales) > 1 {
 		return &usageError{"salectl export", fmt.Sprintf("--out names the file of one sale, and -f names %d", len(sales))}
 	}
@@ -51,43 +70,84 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 	defer sparing()()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			log, shards, err := foldAll(ctx, store.Logs, sale.Name)
+			toOut := o.out == "-" || o.out == "" && o.filter.Set()
+			passes := int64(2) // to fold it, and to write it
+			if o.filter.Set() {
+				passes = 1
+			}
+			logs, end := p.watchRead(ctx, store.Logs, sale.Name, "reading the ledger", passes, toOut && isTerminal(p.out))
+			defer end()
+			log, shards, err := foldAll(ctx, logs, sale.Name)
 			if err != nil {
 				return readError(ctx, err)
 			}
-			goods, err := goodsReader(ctx, store.Logs, sale, log)
+			uid := log.UID()
+			write, err := exportWriter(ctx, logs, sale, log, shards, o)
 			if err != nil {
 				return err
 			}
-			uid := log.UID()
-			write := func(w io.Writer) error { return ledger.Export(ctx, store.Logs, sale.Name, uid, shards, goods, w) }
-			if o.filter.Set() {
-				write = func(w io.Writer) error {
-					return ledger.Extract(ctx, store.Logs, sale.Name, uid, shards, goods, o.filter, w)
-				}
-			}
-			if o.out == "-" || o.out == "" && o.filter.Set() {
+			if toOut {
 				return write(p.out)
 			}
 			path := o.out
 			if path == "" {
 				path = liveExport(sale.Name, uid)
+				switch {
+				case o.redact:
+					path = strings.TrimSuffix(path, "ndjson") + "redacted.ndjson"
+				case o.csv:
+					path = strings.TrimSuffix(path, "ndjson") + "csv"
+				}
 			}
-			mode := fs.FileMode(0o644)
-			if goods.Secret() {
-				mode = 0o600
+			if err := planner.CheckManifest(path); err != nil {
+				return err
 			}
-			if err := saveFile(path, mode, false, write); err != nil {
+			// It has users and the keys of their requests, so it is its owner's alone.
+			digest, err := saveFile(path, 0o600, false, write)
+			if err == nil {
+				err = planner.WriteManifest(path, digest)
+			}
+			if err != nil {
 				return fmt.Errorf("exporting %s: %w", sale.Name, err)
 			}
-			if o.filter.Set() {
-				fmt.Fprintf(p.out, "Extracted claims to %s, which is no export\n", path)
+			end()
+			switch {
+			case o.csv:
+				fmt.Fprintf(p.out, "Wrote a table of claims to %s, which is no export; %s has its SHA-256\n", path, planner.ManifestPath(path))
+				return nil
+			case o.filter.Set():
+				fmt.Fprintf(p.out, "Extracted claims to %s, which is no export; %s has its SHA-256\n", path, planner.ManifestPath(path))
 				return nil
 			}
 			p.exported(path, ledger.Header(sale.Name, uid, shards).Counts)
 			return nil
 		})
 	})
+}
+
+// exportWriter returns what writes the export, extract or table that is asked for.
+func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *ledger.Sale, shards []*ledger.State, o exportOptions) (func(io.Writer) error, error) {
+	uid := log.UID()
+	if o.csv {
+		return func(w io.Writer) error {
+			return ledger.ExportCSV(ctx, logs, sale.Name, uid, shards, o.filter, w)
+		}, nil
+	}
+	goods, err := goodsReader(ctx, logs, sale, log)
+	if err != nil {
+		return nil, err
+	}
+	if o.filter.Set() {
+		return func(w io.Writer) error {
+			return ledger.Extract(ctx, logs, sale.Name, uid, shards, goods, o.filter, w)
+		}, nil
+	}
+	if o.redact {
+		return func(w io.Writer) error {
+			return ledger.ExportRedacted(ctx, logs, sale.Name, uid, shards, goods, w)
+		}, nil
+	}
+	return func(w io.Writer) error { return ledger.Export(ctx, logs, sale.Name, uid, shards, goods, w) }, nil
 }
 
 // liveExport is another file than destroy's, which would be in its way.
@@ -112,5 +172,6 @@ func foldAll(ctx context.Context, logs ledger.Logs, name string) (sale *ledger.S
 
 // exported is what export says; where the file itself is the answer, nothing.
 func (p *program) exported(path string, c ledger.ExportCounts) {
-	fmt.Fprintf(p.out, "Exported %s and %s to %s\n", count(c.Claims, "claim"), count(c.Slots, "slot"), path)
+	fmt.Fprintf(p.out, "Exported %s and %s to %s; %s has its SHA-256\n",
+		count(c.Claims, "claim"), count(c.Slots, "slot"), path, planner.ManifestPath(path))
 }

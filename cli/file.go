@@ -16,11 +16,11 @@ import (
 // saveFile writes a file so that it is there in full or not at all, whatever
 // happens: beside it under another name, synced, then moved into place. An old
 // file of that name is replaced if replace says so; otherwise one with the same
-// content counts as written, and any other is refused.
-func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer) error) (err error) {
+// content counts as written, and any other is refused. It returns the SHA-256.
+func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer) error) (digest []byte, err error) {
 	temp, err := planner.CreatePartial(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer temp.Close()
 	// After the move this removes nothing.
@@ -28,21 +28,22 @@ func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer)
 
 	content := sha256.New()
 	if err := write(io.MultiWriter(temp, content)); err != nil {
-		return err
+		return nil, err
 	}
 	if err := errors.Join(temp.Chmod(mode), temp.Sync()); err != nil {
-		return err
+		return nil, err
 	}
+	digest = content.Sum(nil)
 	err = planner.MovePartial(temp, func() error {
 		if replace {
 			return os.Rename(temp.Name(), path)
 		}
-		return place(temp.Name(), path, content.Sum(nil))
+		return place(temp.Name(), path, digest)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return syncDir(filepath.Dir(path))
+	return digest, syncDir(filepath.Dir(path))
 }
 
 // place gives the new file its name unless that is taken. A link, unlike a

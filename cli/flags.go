@@ -8,6 +8,8 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
+
+	"salectl/spec"
 )
 
 // Values are taken as text and read here: package flag would take 010 for
@@ -132,10 +134,35 @@ func (f *flags) files() []string {
 	return files
 }
 
+// selector returns what chooses sales by their labels, by default all of them.
+func (f *flags) selector() spec.Selector {
+	text := f.text("selector")
+	if text == "" {
+		return spec.Selector{}
+	}
+	s, err := spec.ParseSelector(text)
+	if err != nil {
+		f.refuse("--selector %q: %v", text, err)
+	}
+	return s
+}
+
 // texts are all values of a flag that may be repeated.
 func (f *flags) texts(name string) []string { return f.c.StringSlice(name) }
 
 // The flags that several commands have.
+
+// salesFlags are those of a command that is about the sales of some files, and more.
+func salesFlags(more ...urfave.Flag) []urfave.Flag {
+	return append([]urfave.Flag{fileFlag(), selectorFlag()}, more...)
+}
+
+func selectorFlag() urfave.Flag {
+	return &urfave.StringFlag{
+		Name: "selector", Aliases: []string{"l"},
+		Usage: "take of the sales those whose labels match `SELECTOR`, such as team=a,stage!=test or 'stage in (soon,live)' (default: all)",
+	}
+}
 
 func fileFlag() urfave.Flag {
 	return &urfave.StringSliceFlag{
@@ -149,7 +176,11 @@ func jsonFlag() urfave.Flag {
 }
 
 func yesFlag() urfave.Flag {
-	return &urfave.BoolFlag{Name: "yes", Usage: "do it without asking"}
+	return &urfave.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do it without asking"}
+}
+
+func allFlag() urfave.Flag {
+	return onFlag("all", "list every shard and every problem, however many: the lists of --json have all")
 }
 
 func timeoutFlag() urfave.Flag {

@@ -7,6 +7,9 @@ import (
 	urfave "github.com/urfave/cli/v2"
 )
 
+// columns is how wide the help is at most.
+const columns = 80
+
 // overview is the help of the whole program.
 func overview(app *urfave.App) string {
 	var b strings.Builder
@@ -20,7 +23,7 @@ func overview(app *urfave.App) string {
 		}
 		fmt.Fprintf(&b, "  %-11s %s\n", c.Name, c.Usage)
 	}
-	fmt.Fprintf(&b, "\n%s\n", app.Description)
+	fmt.Fprintf(&b, "\n%s\n", paragraphs(app.Description))
 	return b.String()
 }
 
@@ -28,19 +31,16 @@ func overview(app *urfave.App) string {
 func manual(c *urfave.Command, within string) string {
 	var b strings.Builder
 	usage := within + " " + c.Name
-	switch {
-	case len(c.Subcommands) > 0:
-		usage += " COMMAND [flags]"
-	case strings.HasPrefix(c.ArgsUsage, "[flags]"):
+	if len(c.Subcommands) > 0 {
+		usage += " COMMAND"
+	}
+	usage += " [flags]"
+	if c.ArgsUsage != "" {
 		usage += " " + c.ArgsUsage
-	case c.ArgsUsage != "":
-		usage += " " + c.ArgsUsage + " [flags]"
-	default:
-		usage += " [flags]"
 	}
 	fmt.Fprintf(&b, "%s %s - %s\n\nUsage:\n  %s\n", within, c.Name, c.Usage, usage)
 	if c.Description != "" {
-		fmt.Fprintf(&b, "\n%s\n", c.Description)
+		fmt.Fprintf(&b, "\n%s\n", paragraphs(c.Description))
 	}
 	if len(c.Subcommands) > 0 {
 		fmt.Fprintf(&b, "\nCommands:\n")
@@ -61,7 +61,7 @@ func manual(c *urfave.Command, within string) string {
 		widest = max(widest, len(name))
 	}
 	for i := range left {
-		fmt.Fprintf(&b, "  %-*s  %s\n", widest, left[i], fold(right[i], 78-widest, widest+4))
+		fmt.Fprintf(&b, "  %-*s  %s\n", widest, left[i], fold(right[i], columns-widest-4, widest+4))
 	}
 	return b.String()
 }
@@ -81,6 +81,18 @@ func flagLine(f urfave.DocGenerationFlag) (name, text string) {
 		text = before + value + after
 	}
 	return name, text
+}
+
+// paragraphs folds text at the width of the help. A blank line ends a paragraph; one that is
+// indented stays as it is.
+func paragraphs(text string) string {
+	all := strings.Split(text, "\n\n")
+	for i, paragraph := range all {
+		if !strings.HasPrefix(paragraph, " ") {
+			all[i] = fold(paragraph, columns, 0)
+		}
+	}
+	return strings.Join(all, "\n\n")
 }
 
 // fold breaks text into lines of at most width, all but the first indented.

@@ -40,6 +40,7 @@ var layers = []struct {
 	{"backends/hbase", 3, nil},
 	{"backends/redis", 3, nil},
 	{"backends/backendtest", 3, nil},
+	{"backends/feed", 4, nil},
 	{"backends", 4, nil},
 	{"planner", 5, nil},
 	{"executor/saletest", 3, nil},
@@ -48,7 +49,10 @@ var layers = []struct {
 	{"executor/links", 6, nil},
 	{"executor/payments", 6, nil},
 	{"executor/httpd", 6, []string{"executor/payments"}},
+	{"executor/httpd/dashboard", 2, nil}, // it shows what it is told, and knows no executor
 	{"executor/rehearse", 6, nil},
+	{"report", 6, []string{"executor/rehearse"}},
+	{"report/threshold", 1, nil},
 	{"cli", 7, nil},
 	{"cli/replicas", 10, nil}, // tests alone, of several real processes
 	{"", 8, nil},              // main
@@ -63,10 +67,13 @@ var layers = []struct {
 	{"sim/mutants", 9, nil},
 	{"sim/mutate/mutation", 0, nil}, // in copies of all others, while they are tried
 	{"sim/mutate", 9, nil},
-	{"services", 9, nil}, // real servers, for tests and newcomers; the program knows nothing of them
+	{"services", 9, nil},          // real servers, for tests and newcomers; the program knows nothing of them
+	{"services/browser", 10, nil}, // for tests alone
+	{"services/certs", 8, nil},    // for tests alone
 	{"services/run", 10, nil},
 	{"services/scripts", 10, nil}, // what test scripts share
 	{"examples", 10, nil},
+	{"examples/monitoring", 10, nil},                 // tests of what to monitor sales with
 	{"examples/hold-and-pay/pay", 0, nil},            // a payment service, which knows nothing of the program
 	{"examples/members-only-cluster/tables", 0, nil}, // makes HBase tables, and knows nothing of the program
 	{"docs", 10, nil},                                // tests of the pages alone
@@ -84,10 +91,10 @@ var vendors = map[string]string{
 	"github.com/tsuna/gohbase":   "backends/hbase examples/members-only-cluster/tables",
 	"github.com/urfave/cli":      "cli services/run",
 	"github.com/schollz":         "cli",
-	"gopkg.in/yaml.v3":           "spec",
+	"gopkg.in/yaml.v3":           "spec executor/httpd",
 	"golang.org/x/text":          "spec",
 	"github.com/invopop":         "spec",
-	"github.com/HdrHistogram":    "executor/rehearse",
+	"github.com/chromedp":        "services/browser",
 	"github.com/prometheus":      "executor executor/payments executor/httpd cli",
 	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/ledgerpb backends/hbase planner executor/saletest sim/check",
 	"github.com/anishathalye":    "sim/check",

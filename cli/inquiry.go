@@ -11,18 +11,17 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/api"
-	"salectl/executor/httpd"
 )
 
 // inquiry is how a command asks a server for something of a sale, until the server has
 // decided.
 type inquiry struct {
-	server    *url.URL
-	flag      string // that names the server
-	sale      string
-	tokenFile string
-	timeout   time.Duration
-	json      bool
+	secrets
+	server  *url.URL
+	flag    string // that names the server
+	sale    string
+	timeout time.Duration
+	json    bool
 }
 
 // defaultInquiryTimeout is how long a command keeps asking a server that is too busy
@@ -36,8 +35,8 @@ func inquiryFlags(server string, more ...urfave.Flag) []urfave.Flag {
 		"admin":  "`URL` of the admin address of a serving salectl, like http://127.0.0.1:8081",
 	}
 	flags := []urfave.Flag{valueFlag(server, usage[server]), valueFlag("sale", "`NAME` of the sale")}
-	return append(append(flags, more...),
-		valueFlag("token-file", "send the bearer token in `FILE`"),
+	flags = append(append(flags, more...), valueFlag("token-file", "send the first bearer token in `FILE`"))
+	return append(append(flags, tlsFlags()...),
 		valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultInquiryTimeout)),
 		onFlag("json", "answer in JSON"),
 	)
@@ -45,12 +44,12 @@ func inquiryFlags(server string, more ...urfave.Flag) []urfave.Flag {
 
 func parseInquiry(f *flags, server string) inquiry {
 	return inquiry{
-		server:    f.server(server),
-		flag:      server,
-		sale:      f.need("sale"),
-		tokenFile: f.text("token-file"),
-		timeout:   f.duration("timeout", defaultInquiryTimeout),
-		json:      f.on("json"),
+		secrets: f.secrets(),
+		server:  f.server(server),
+		flag:    server,
+		sale:    f.need("sale"),
+		timeout: f.duration("timeout", defaultInquiryTimeout),
+		json:    f.on("json"),
 	}
 }
 
@@ -71,13 +70,13 @@ func (f *flags) server(name string) *url.URL {
 // inquire asks until the server has decided or the time is up. It says why it asks
 // again, once for each reason in a row.
 func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Context, *api.Client) (api.Answer, error)) (api.Answer, error) {
-	token, err := httpd.ReadToken(o.tokenFile)
+	token, over, err := o.secrets.read()
 	if err != nil {
 		return api.Answer{}, err
 	}
 	said := ""
 	client, err := api.NewClient(api.Config{
-		Servers: []string{o.server.String()}, Sale: o.sale, Token: token,
+		Servers: []string{o.server.String()}, Sale: o.sale, Token: token, TLS: over,
 		Attempted: func(a api.Attempt) bool {
 			if why := whyAgain(a); a.Again && why != said {
 				p.say("%s; asking again.", why)
@@ -90,16 +89,21 @@ func (p *program) inquire(ctx context.Context, o inquiry, ask func(context.Conte
 		return api.Answer{}, err
 	}
 	defer client.Close()
-	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%w after %s", errTimeout, o.timeout))
+	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, timedOut(o.timeout))
 	defer cancel()
 	a, err := ask(bounded, client)
 	var unexpected *api.UnexpectedError
+	var request *url.Error
 	switch {
 	case a.Outcome != "" && errors.Is(err, errTimeout):
 		err = nil
+	case errors.As(err, &request) && errors.Is(request.Err, errTimeout):
+		err = fmt.Errorf("%w: no answer from %s", request.Err, o.server)
 	case errors.Is(err, errTimeout), !errors.As(err, &unexpected):
 	case unexpected.StatusCode == http.StatusUnauthorized:
 		err = fmt.Errorf("%s refuses the request: %s", o.server, unauthorized(token))
+	case unexpected.StatusCode == http.StatusForbidden && unexpected.Detail != "":
+		err = fmt.Errorf("%s refuses the request: %s", o.server, unexpected.Detail)
 	default:
 		err = fmt.Errorf("%w; check %s", err, dashed(o.flag))
 	}

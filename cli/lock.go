@@ -21,7 +21,7 @@ func (p *program) lockCommand() *urfave.Command {
 		Subcommands: []*urfave.Command{p.lockListCommand(), p.lockBreakCommand(), p.lockRunCommand()},
 		Action: func(c *urfave.Context) error {
 			if c.Args().Present() {
-				return unknownCommand(c, c.Command.Subcommands, c.Args().First())
+				return unknownCommand(c, c.Command.HelpName, c.Command.Subcommands, c.Args().First())
 			}
 			return misused(c, "say what to do with locks: %s", strings.Join(commandNames(c.Command.Subcommands), ", "))
 		},

@@ -22,17 +22,18 @@ type lockBreakOptions struct {
 
 func (p *program) lockBreakCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "break", Usage: "take a lock from its holder", ArgsUsage: "[flags] NAME",
+		Name: "break", Usage: "take a lock from its holder", ArgsUsage: "NAME",
 		Description: "NAME is that of a named lock, or SALE/SHARD for the lease of a shard. Asks first, then\n" +
 			"removes from each lock node exactly the value that was shown: what a holder who lives\n" +
 			"has renewed meanwhile stays, and so does what another has got. A holder who lives learns\n" +
-			"that it has lost the lock: 'lock run' ends its command, serve stops selling.\n" +
+			"that it has lost the lock: 'lock run' ends its command, serve stops selling. While a\n" +
+			"question is open a holder who lives renews: --yes asks none, and takes the lock from it.\n" +
 			"Exits with 1 if nobody holds the lock, 5 if it was held anew or renewed meanwhile, 6 if\n" +
 			"lock nodes were out of reach on which it may still be held.",
-		Flags: []urfave.Flag{fileFlag(), yesFlag(), jsonFlag()},
+		Flags: salesFlags(yesFlag(), jsonFlag()),
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
-			o := lockBreakOptions{source: source{files: f.files(), json: f.on("json")}, yes: f.on("yes")}
+			o := lockBreakOptions{source: parseSource(f), yes: f.on("yes")}
 			if c.Args().Present() {
 				o.id = f.lockID(c.Args().First())
 			} else {
@@ -94,7 +95,11 @@ func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string,
 	seen := heldLocks(read, only)
 	quiet := silent(read)
 	if len(seen) == 0 {
-		if len(quiet) > 0 {
+		switch len(quiet) {
+		case 0:
+		case len(nodes):
+			return fmt.Errorf("%s: no lock node answers: %s", o.id, strings.Join(quiet, "; "))
+		default:
 			return fmt.Errorf("%s: %w on the lock nodes that answer; %s", o.id, errNotHeld, strings.Join(quiet, "; "))
 		}
 		return fmt.Errorf("%s: %w", o.id, errNotHeld)
@@ -106,7 +111,7 @@ func (p *program) breakLock(ctx context.Context, o lockBreakOptions, key string,
 	if err := p.askPerson(ctx, fmt.Sprintf("Break %s?", o.id), o.yes, o.json); err != nil {
 		return err
 	}
-	r := breakResult{id: o.id, nodes: len(nodes), seen: seen}
+	r := breakResult{id: o.id, asked: !o.yes, nodes: len(nodes), seen: seen}
 	r.remove(ctx, nodes)
 	after := readLocks(ctx, nodes, key)
 	r.compare(after, heldLocks(after, only))
@@ -126,6 +131,7 @@ func seenText(lock heldLock, nodes int) string {
 // breakResult is what came of breaking a lock.
 type breakResult struct {
 	id      lockID
+	asked   bool            // a person, between reading and removing
 	nodes   int             // how many there are
 	removed []brokenOnNode  // what was taken away
 	changed []changedOnNode // had another value when it was to be removed
@@ -220,6 +226,18 @@ func nowText(was, is quorum.Holding) string {
 	return holderName(is) + " has got it"
 }
 
+// remedy says how to break a lock all the same whose holder has renewed it.
+func (r *breakResult) remedy(lock heldLock) string {
+	switch {
+	case len(r.changed) == 0:
+		return "" // lock nodes fail, and the answer says which
+	case r.asked:
+		return fmt.Sprintf("It was renewed while the question was open, so %s is alive: end that process, or run this again with --yes, "+
+			"which leaves no time for a renewal and takes the lock from a process that works under it.", lock.holder)
+	}
+	return fmt.Sprintf("It was renewed at that very moment, so %s is alive: end that process, or run this again.", lock.holder)
+}
+
 // error is why those who were seen to have the lock may have it still.
 func (r *breakResult) error() error {
 	most := r.nodes/2 + 1
@@ -233,7 +251,8 @@ func (r *breakResult) error() error {
 		switch {
 		case still+len(r.failed) < most:
 		case still > 0:
-			return &codedError{exitStale, fmt.Errorf("%s is not broken: %s still has it on %d of %s", r.id, lock.holder, still, count(r.nodes, "lock node"))}
+			err := fmt.Errorf("%s is not broken: %s still has it on %d of %s", r.id, lock.holder, still, count(r.nodes, "lock node"))
+			return advised{err.Error(), r.remedy(lock), &codedError{exitStale, err}}
 		default:
 			return &codedError{exitPartly, fmt.Errorf("%s may still be held: too few lock nodes answered; run it again when they do", r.id)}
 		}

@@ -73,6 +73,12 @@ func TestLockListWithServersAway(t *testing.T) {
 	if got := w.list(); !strings.Contains(strings.Join(got.Warnings, "\n"), "1 of 3 lock nodes answered") {
 		t.Errorf("it warns of %q", got.Warnings)
 	}
+	w.nodes[0].Kill()
+	silent := w.open("lock", "list", "--json")
+	silent.ends(1)
+	if !strings.Contains(silent.out.String(), "0 of 3 lock nodes answered") || !strings.Contains(silent.err.String(), "Error: no lock node of tickets answers: ") {
+		t.Errorf("without any lock node it says %s and %s", &silent.out, &silent.err)
+	}
 }
 
 // Who was shown a lock breaks what he saw. A holder who renewed it since lives,
@@ -109,6 +115,9 @@ func TestLockBreakRemovesOnlyWhatWasShown(t *testing.T) {
 			test.meanwhile(w)
 			tty.person.WriteString("yes\n")
 			got := <-code
+			if name == "renewed" {
+				tty.await("It was renewed while the question was open, so somebody is alive: end that process, or run this again with --yes")
+			}
 			if got != test.code || !strings.Contains(out.String(), test.says) {
 				t.Errorf("exit code %d, want %d and %q in\n%s", got, test.code, test.says, &out)
 			}

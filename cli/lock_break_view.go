@@ -33,13 +33,19 @@ type lockBreakLine struct {
 	Removed       []brokenOnNode  `json:"removed"`
 	Changed       []changedOnNode `json:"changed"`
 	Failed        []failedOnNode  `json:"failed"`
+	Error         string          `json:"error,omitempty"` // why it is not broken
+	Remedy        string          `json:"remedy,omitempty"`
 }
 
 func (p *program) brokenJSON(r breakResult) {
-	p.emit(lockBreakLine{
+	line := lockBreakLine{
 		FormatVersion: formatVersion, Name: r.id.String(), Broken: r.error() == nil,
 		Removed: append([]brokenOnNode{}, r.removed...),
 		Changed: append([]changedOnNode{}, r.changed...),
 		Failed:  append([]failedOnNode{}, r.failed...),
-	})
+	}
+	if err := r.error(); err != nil {
+		line.Error, line.Remedy = explain(err)
+	}
+	p.emit(line)
 }

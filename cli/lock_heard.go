@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,9 @@ import (
 type heard struct {
 	nodes []quorum.Node // to be used instead of the bare ones
 	say   func(string)
+	// denied is closed when so many nodes do not permit what they are asked that the others
+	// are no majority: to wait is in vain then.
+	denied chan struct{}
 
 	// mu guards what follows: the nodes answer all at once.
 	mu      sync.Mutex
@@ -33,7 +37,7 @@ type lastWord struct {
 }
 
 func newHeard(nodes []quorum.Node, say func(string)) *heard {
-	h := &heard{say: say, last: make([]lastWord, len(nodes))}
+	h := &heard{say: say, denied: make(chan struct{}), last: make([]lastWord, len(nodes))}
 	for i, n := range nodes {
 		h.nodes = append(h.nodes, &heardNode{Node: n, heard: h, at: i})
 	}
@@ -78,8 +82,12 @@ func (h *heard) vote(at int, count quorum.BallotReply, err error) {
 		return
 	}
 	last := &h.last[at]
+	denied := errors.Is(err, fs.ErrPermission)
+	again := denied && errors.Is(last.err, fs.ErrPermission)
 	last.err, last.holder, last.votesFrom = err, quorum.Holding{}, time.Time{}
 	switch {
+	case denied && !again:
+		h.deny() // one that is alone is told of when it says so again; of more the end of the wait tells
 	case err != nil:
 		h.failed(at, err)
 	case count.Abstained:
@@ -90,9 +98,32 @@ func (h *heard) vote(at int, count quorum.BallotReply, err error) {
 	h.delay()
 }
 
+// deny ends the wait if too many nodes do not permit what they are asked.
+func (h *heard) deny() {
+	if h.isDenied() {
+		return
+	}
+	errs := make([]error, len(h.last))
+	for i, last := range h.last {
+		errs[i] = last.err
+	}
+	if quorum.NotPermitted(errs) {
+		close(h.denied)
+	}
+}
+
+func (h *heard) isDenied() bool {
+	select {
+	case <-h.denied:
+		return true
+	default:
+		return false
+	}
+}
+
 // failed tells that a node fails, if nobody was told yet.
 func (h *heard) failed(at int, err error) {
-	if err == nil || h.last[at].told || errors.Is(err, context.Canceled) {
+	if err == nil || h.last[at].told || errors.Is(err, context.Canceled) || errors.Is(err, fs.ErrPermission) && h.isDenied() {
 		return
 	}
 	h.last[at].told = true

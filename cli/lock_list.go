@@ -17,8 +17,9 @@ func (p *program) lockListCommand() *urfave.Command {
 		Name: "list", Usage: "show who holds which lock, on which lock nodes",
 		Description: "Lists the named locks on the lock nodes of each sale, and the leases of its shards as\n" +
 			"SALE/SHARD. It writes nothing. Servers that are away are part of the answer: without\n" +
-			"the ledger it is unknown which leases are the sale's, and they are only counted.",
-		Flags:  []urfave.Flag{fileFlag(), jsonFlag()},
+			"the ledger it is unknown which leases are the sale's, and they are only counted. Only if\n" +
+			"no lock node answers it ends with an error.",
+		Flags:  salesFlags(jsonFlag()),
 		Action: action(parseSource, p.lockList),
 	}
 }
@@ -39,7 +40,13 @@ func (p *program) lockList(ctx context.Context, from source) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			show(newLockList(sale.Name, uid, away, read))
+			list := newLockList(sale.Name, uid, away, read)
+			show(list)
+			if len(silent(read)) == len(read) {
+				err := fmt.Errorf("no lock node of %s answers: %w", sale.Name, read[0].err)
+				p.report(err)
+				return shown{err} // its JSON is the list
+			}
 			return nil
 		})
 	})

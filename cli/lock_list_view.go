@@ -10,7 +10,7 @@ func (p *program) lockListText(l lockList) {
 	c := p.colours(p.out)
 	p.gap()
 	fmt.Fprintf(p.out, "%s: %s\n", c.bold(l.sale), count(len(l.locks), "lock"))
-	writeWarnings(p.out, c, l.warnings)
+	writeWarnings(p.out, c, l.warnings, true)
 	for _, u := range l.unnamed {
 		fmt.Fprintf(p.out, "  leases of %s are there under the uid %s\n", count(u.Shards, "shard"), u.UID)
 	}

@@ -27,7 +27,7 @@ type lockRunOptions struct {
 
 func (p *program) lockRunCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "run", Usage: "run a command while holding a lock", ArgsUsage: "[flags] NAME -- COMMAND [ARGUMENT...]",
+		Name: "run", Usage: "run a command while holding a lock", ArgsUsage: "NAME -- COMMAND [ARGUMENT...]",
 		Description: "Waits until nobody else has the named lock, runs the command, gives the lock back, and\n" +
 			"exits with the command's exit code, or 128 and the number of the signal that ended it.\n" +
 			"The lock is held by a majority of the lock nodes of the sale in the file; the sale\n" +
@@ -38,13 +38,12 @@ func (p *program) lockRunCommand() *urfave.Command {
 			"a shell, exec the last command.\n" +
 			"Signals are passed on to the command. Nodes that never had named locks, or lost their\n" +
 			"memory, vote after 10 s.",
-		Flags: []urfave.Flag{
-			fileFlag(),
+		Flags: salesFlags(
 			valueFlag("ttl", fmt.Sprintf("hold the lock for `DURATION` at a time: others get it that long after this process dies; %s to %s (default: %s)",
 				quorum.MinTTL, quorum.MaxTTL, quorum.DefaultTTL)),
 			valueFlag("wait", "wait for the lock at most `DURATION`; 0 asks once (default: as long as it takes)"),
 			valueFlag("conflict-exit-code", fmt.Sprintf("exit with `CODE` if the lock could not be acquired (default: %d)", exitStale)),
-		},
+		),
 		Action: func(c *urfave.Context) error {
 			o, err := parseLockRun(c)
 			if err != nil {
@@ -57,7 +56,7 @@ func (p *program) lockRunCommand() *urfave.Command {
 
 func parseLockRun(c *urfave.Context) (lockRunOptions, error) {
 	f := &flags{c: c}
-	o := lockRunOptions{source: source{files: f.files()}, ttl: f.duration("ttl", quorum.DefaultTTL), wait: asLongAsItTakes}
+	o := lockRunOptions{source: parseSource(f), ttl: f.duration("ttl", quorum.DefaultTTL), wait: asLongAsItTakes}
 	if o.ttl < quorum.MinTTL || o.ttl > quorum.MaxTTL {
 		f.refuse("--ttl must be from %s to %s, not %s", quorum.MinTTL, quorum.MaxTTL, o.ttl)
 	}
@@ -72,14 +71,10 @@ func parseLockRun(c *urfave.Context) (lockRunOptions, error) {
 	if slices.Contains(o.files, "-") {
 		f.refuse("-f - would read the standard input, which is the command's")
 	}
-	args := c.Args().Slice()
-	switch {
-	case len(args) > 0 && args[0] != "" && args[0][0] == '-', len(args) > 1 && args[1] != "--" && len(args[1]) > 1 && args[1][0] == '-':
-		f.refuse("all flags stand before NAME, and -- behind it")
-	case len(args) < 2 || args[1] != "--" || len(args) == 2:
-		f.refuse("name the lock and, behind --, the command: %s NAME -- COMMAND", c.Command.HelpName)
-	default:
+	if args := c.Args().Slice(); len(args) > 2 && args[1] == "--" {
 		o.name, o.command = f.lockName(args[0]), args[2:]
+	} else {
+		f.refuse("name the lock and, behind --, the command: %s NAME -- COMMAND", c.Command.HelpName)
 	}
 	return o, f.errs.ErrorOrNil()
 }
@@ -145,7 +140,7 @@ func (h *heard) hold(holding context.Context, giveUp context.CancelCauseFunc, o 
 		defer timer.Stop()
 		late = timer.C
 	}
-	interrupted := w.program.Done()
+	interrupted, denied := w.program.Done(), h.denied
 	for {
 		select {
 		case got := <-done:
@@ -156,12 +151,18 @@ func (h *heard) hold(holding context.Context, giveUp context.CancelCauseFunc, o 
 				giveBack(got.lease)
 				got.err = context.Cause(holding)
 			}
-			if errors.Is(got.err, errLate) || errors.Is(got.err, quorum.ErrRefused) {
+			switch {
+			case errors.Is(got.err, errDenied), errors.Is(got.err, quorum.ErrRefused) && h.isDenied():
+				return nil, h.refusal(lockRunOptions{name: o.name})
+			case errors.Is(got.err, errLate), errors.Is(got.err, quorum.ErrRefused):
 				return nil, &codedError{o.conflict, h.refusal(o)}
 			}
 			return nil, got.err
 		case <-late:
 			giveUp(errLate)
+		case <-denied:
+			denied = nil
+			giveUp(errDenied)
 		case <-interrupted:
 			interrupted = nil
 			giveUp(context.Cause(w.program))
@@ -173,5 +174,8 @@ func (h *heard) hold(holding context.Context, giveUp context.CancelCauseFunc, o 
 	}
 }
 
-// errLate says that the lock could not be acquired in the time given.
-var errLate = errors.New("not acquired in time")
+// Why a wait for a lock ends without it.
+var (
+	errLate   = errors.New("not acquired in time")
+	errDenied = errors.New("too few lock nodes permit it")
+)

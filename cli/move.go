@@ -21,7 +21,7 @@ type moveOptions struct {
 
 func (p *program) moveCommand() *urfave.Command {
 	return &urfave.Command{
-		Name: "move", Category: groupSale, Usage: "have a process own a shard", ArgsUsage: "[flags] SALE SHARD ADDRESS",
+		Name: "move", Category: groupSale, Usage: "have a process own a shard", ArgsUsage: "SALE SHARD ADDRESS",
 		Description: "ADDRESS is the admin address of the serve process that is to own the shard, beside its\n" +
 			"share. Waits until it does. The shard stays there while the process runs and is not\n" +
 			"drained, until it is moved elsewhere or, with --any at any of the processes, wherever\n" +
@@ -60,7 +60,7 @@ func (p *program) move(ctx context.Context, o moveOptions) error {
 		return err
 	}
 	defer client.Close()
-	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%w after %s", errTimeout, o.timeout))
+	bounded, cancel := context.WithTimeoutCause(ctx, o.timeout, timedOut(o.timeout))
 	defer cancel()
 	var at api.Whereabouts
 	ask := func(ask func(context.Context) (api.Whereabouts, error)) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,11 +17,11 @@ import (
 
 // operating is how drain and move ask a process at its admin address.
 type operating struct {
-	command   string
-	admin     *url.URL
-	tokenFile string
-	timeout   time.Duration
-	json      bool
+	secrets
+	command string
+	admin   *url.URL
+	timeout time.Duration
+	json    bool
 }
 
 const (
@@ -31,14 +32,19 @@ const (
 	operatingEvery = 100 * time.Millisecond
 )
 
-// adminAddress reads the admin address of a process: host:port, or a URL.
-func (f *flags) adminAddress(text string) *url.URL {
-	if !strings.Contains(text, "://") {
+// adminAddress reads the admin address of a process: a URL, or host:port, which is asked over
+// https if the command line says how.
+func (f *flags) adminAddress(what, text string, by secrets) *url.URL {
+	switch {
+	case strings.Contains(text, "://"):
+	case by.tls != (httpd.TLSFiles{}):
+		text = "https://" + text
+	default:
 		text = "http://" + text
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		f.refuse("ADDRESS must be the admin address of a process like 127.0.0.1:8081, not %q", text)
+		f.refuse("%s must be the admin address of a process like 127.0.0.1:8081, not %q", what, text)
 		return nil
 	}
 	return u
@@ -50,15 +56,16 @@ type operator struct {
 	operating
 	p     *program
 	token string
+	over  *tls.Config
 }
 
 func (p *program) operator(o operating) (*operator, error) {
-	token, err := httpd.ReadToken(o.tokenFile)
-	return &operator{operating: o, p: p, token: token}, err
+	token, over, err := o.secrets.read()
+	return &operator{operating: o, p: p, token: token, over: over}, err
 }
 
 func (o *operator) client(sale string) (*api.Client, error) {
-	return api.NewClient(api.Config{Servers: []string{o.admin.String()}, Sale: sale, Token: o.token})
+	return api.NewClient(api.Config{Servers: []string{o.admin.String()}, Sale: sale, Token: o.token, TLS: o.over})
 }
 
 // ask asks until there is an answer that is not for the moment only.
@@ -100,6 +107,8 @@ func (o *operator) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%s: %w", o.admin.Host, err)
 	case unexpected.StatusCode == http.StatusUnauthorized:
 		return fmt.Errorf("%s refuses the request: %s", o.admin.Host, unauthorized(o.token))
+	case unexpected.StatusCode == http.StatusForbidden && unexpected.Detail != "":
+		return fmt.Errorf("%s refuses the request: %s", o.admin.Host, unexpected.Detail)
 	}
 	return advised{what: fmt.Sprintf("%s answers %s", o.admin.Host, unexpected.Status), err: err,
 		remedy: fmt.Sprintf("%s asks the admin address of a process, not that of its claims: what 'salectl serve' was told with --admin, %s by default.", o.command, defaultAdmin)}

@@ -60,7 +60,7 @@ func TestRefundView(t *testing.T) {
 		t.Errorf("destroy --json says %s", got)
 	}
 	p = newCapture()
-	p.statusText(&saleStatus{Status: &planner.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund}})
+	p.statusText(&saleStatus{Status: &planner.Status{Sale: "luck", Phase: "destroyed", UID: "ab", Stock: 3001, Sold: 2000, Refund: someRefund}}, false)
 	if got := p.out.String(); !strings.HasSuffix(got, line) {
 		t.Errorf("status says %q", got)
 	}
@@ -71,7 +71,7 @@ func TestRefundView(t *testing.T) {
 func TestListsInStatus(t *testing.T) {
 	s := troubled("here:1")
 	p := newCapture()
-	p.statusText(&saleStatus{Status: s})
+	p.statusText(&saleStatus{Status: s}, false)
 	if got := p.out.String(); strings.Contains(got, "to drain") {
 		t.Errorf("a sale without lists: %s", got)
 	}
@@ -79,7 +79,7 @@ func TestListsInStatus(t *testing.T) {
 	s.Shards[1].List = &planner.ListStatus{Node: "b:1", State: "unknown", Error: "connection refused"}
 	s.Shards[2].List = &planner.ListStatus{Node: "c:1", State: "off", Fill: 3, Token: 4}
 	p = newCapture()
-	p.statusText(&saleStatus{Status: s})
+	p.statusText(&saleStatus{Status: s}, false)
 	const want = `
   list  node  state      left  to drain  fill
   0     a:1   on       12,345         2     3
@@ -97,12 +97,12 @@ func TestPacketsInAudit(t *testing.T) {
 		Currency: "CNY", Total: "100.00", Granted: "99.50", Left: "0.50", Packets: 1_000, Taken: 990,
 	}}
 	p := newCapture()
-	p.auditText(a, nil)
+	p.auditText(audited{Audit: a}, false)
 	if got := p.out.String(); !strings.Contains(got, "\n  100.00 CNY in 1,000 packets: 99.50 granted in 990, 0.50 left\n") {
 		t.Errorf("audit says %s", got)
 	}
 	p = newCapture()
-	p.auditJSON(a, nil)
+	p.auditJSON(audited{Audit: a})
 	const json = `"packets":{"currency":"CNY","total":"100.00","granted":"99.50","left":"0.50","packets":1000,"taken":990}`
 	if got := p.out.String(); !strings.Contains(got, json) {
 		t.Errorf("audit --json says %s", got)
@@ -134,7 +134,7 @@ spec:
 			t.Fatal(err)
 		}
 		c := newCapture()
-		for _, command := range [][]string{{"plan"}, {"apply", "--yes"}, {"plan", "--json"}, {"status", "--json"}, {"audit", "--json"}} {
+		for _, command := range [][]string{{"plan"}, {"apply", "--yes"}, {"plan", "--json"}, {"status", "--json"}, {"audit", "--json"}, {"history", "--all", "--json"}, {"export", "--out", "-"}, {"status"}} {
 			if code := c.run(append([]string{"salectl", command[0], "-f", path}, command[1:]...), nil); code != 0 {
 				t.Fatalf("%s: exit code %d\n%s", command, code, &c.err)
 			}
@@ -157,11 +157,24 @@ spec:
 			t.Fatalf("the seed has %d bytes", len(seed))
 		}
 		seeds[string(seed)] = true
+		commitment := ledger.PacketsStatusOf(sale).Commitment.String()
 		said := c.out.String() + c.err.String()
 		for _, form := range []string{string(seed), hex.EncodeToString(seed), base64.StdEncoding.EncodeToString(seed)} {
 			if strings.Contains(said, form) {
 				t.Errorf("the seed is in what the commands said:\n%s", said)
 			}
+		}
+		if told := strings.Count(said, commitment); told != 4 {
+			t.Errorf("apply, status, status --json and export tell the commitment %s %d times in all:\n%s", commitment, told, said)
+		}
+		c = newCapture()
+		for _, command := range [][]string{{"close", "--yes"}, {"export", "--out", "-"}} {
+			if code := c.run(append([]string{"salectl", command[0], "-f", path}, command[1:]...), nil); code != 0 {
+				t.Fatalf("%s: exit code %d\n%s", command, code, &c.err)
+			}
+		}
+		if want := fmt.Sprintf(`"commitment":%q,"seed":%q}`, commitment, base64.StdEncoding.EncodeToString(seed)); !strings.Contains(c.out.String(), want) {
+			t.Errorf("the export of the closed sale has no %s:\n%s", want, &c.out)
 		}
 	}
 	if len(seeds) != 2 {

@@ -262,7 +262,7 @@ func (b *bank) send(ctx context.Context, url, body string) int {
 func (b *bank) quiet(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, s := range b.shops {
-			told, err := readServer(ctx, strings.TrimPrefix(s.at(), "http://"), "seats", "")
+			told, err := asker{}.read(ctx, strings.TrimPrefix(s.at(), "http://"), "seats")
 			if err == nil && told.Sale != "" && told.Held == 0 && told.PaymentCheck == nil {
 				return
 			}

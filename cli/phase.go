@@ -31,14 +31,14 @@ func (p *program) closeCommand() *urfave.Command {
 	c := p.phaseCommand("close", pb.Phase_CLOSED, "stop taking claims for good",
 		"Asks first. When it has returned no claim is accepted, ever. A closed sale can be read,\n"+
 			"exported and destroyed, but not opened again.")
-	c.Flags = []urfave.Flag{fileFlag(), yesFlag(), timeoutFlag(), jsonFlag()}
+	c.Flags = salesFlags(yesFlag(), timeoutFlag(), jsonFlag())
 	return c
 }
 
 func (p *program) phaseCommand(name string, phase pb.Phase, usage, description string) *urfave.Command {
 	return &urfave.Command{
 		Name: name, Category: groupSale, Usage: usage, Description: description,
-		Flags: []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
+		Flags: salesFlags(timeoutFlag(), jsonFlag()),
 		Action: action(func(f *flags) phaseOptions {
 			return phaseOptions{source: parseSource(f), phase: phase, yes: f.on("yes")}
 		}, p.setPhase),
@@ -61,7 +61,7 @@ func (p *program) setPhase(ctx context.Context, o phaseOptions) error {
 					return err
 				}
 			}
-			return p.carryOut(ctx, cfg, sale, plan, pick[applyView](o.json, &phaseHuman{p, o.phase}, (*applyJSON)(p)))
+			return p.carryOut(ctx, cfg, sale, plan, o.json, pick[applyView](o.json, &phaseHuman{p, o.phase}, (*applyJSON)(p)))
 		})
 	})
 }

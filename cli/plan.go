@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
+	"os"
+	"slices"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -16,71 +18,138 @@ type planOptions struct {
 	out      string // where to save the plan, "" for nowhere
 	detailed bool   // exit with 2 if there are changes
 	destroy  bool
+	markdownFlags
 }
 
 func (p *program) planCommand() *urfave.Command {
 	return &urfave.Command{
 		Name: "plan", Category: groupSale, Usage: "show what apply would change",
 		Description: "Compares the files with what the backends have. It changes and creates nothing.\n" +
-			"A saved plan is carried out by 'salectl apply --plan FILE', as long as nothing has\n" +
-			"changed since.",
-		Flags: []urfave.Flag{
-			fileFlag(),
-			valueFlag("out", "save the plan in `FILE`; there must be one sale only"),
+			"Saved plans are carried out by 'salectl apply FILE' or 'salectl destroy FILE', as long\n" +
+			"as nothing has changed since; 'salectl show FILE' prints them.",
+		Flags: salesFlags(
+			valueFlag("out", "save the plans in `FILE`"),
 			onFlag("destroy", "show what destroy would remove"),
 			onFlag("detailed-exitcode", "exit with 2 if there are changes, 0 if there are none"),
+			valueFlag("format", formatUsage),
+			valueFlag("title", titleUsage),
 			timeoutFlag(),
+			allFlag(),
 			jsonFlag(),
-		},
+		),
 		Action: action(func(f *flags) planOptions {
 			return planOptions{
 				source: parseSource(f), out: f.text("out"),
-				detailed: f.on("detailed-exitcode"), destroy: f.on("destroy"),
+				detailed: f.on("detailed-exitcode"), destroy: f.on("destroy"), markdownFlags: f.markdown(),
 			}
 		}, p.plan),
 	}
 }
 
 func (p *program) plan(ctx context.Context, o planOptions) error {
-	show := pick(o.json, p.planText, func(_ spec.Sale, plan *planner.Plan) { p.emit(plan) })
-	sales, err := p.load(ctx, o.source)
+	if !o.markdown {
+		return p.planSales(ctx, o, pick[planView](o.json, planHuman{p, o}, planJSON{p}))
+	}
+	page := newPlanPage(o.title, o.showsAll())
+	err := p.planSales(ctx, o, page)
+	fmt.Fprint(p.out, page.text(mostMarkdown))
+	return err
+}
+
+// planView is all that plan can say to its reader.
+type planView interface {
+	plan(spec.Sale, *planner.Plan)
+	saved(changes bool)
+	undeclared(undeclared)
+	// noPlan is why there is no plan of a sale, and trouble why there is none of any, or what
+	// went wrong with all. Standard error has both.
+	noPlan(spec.Sale, error)
+	trouble(error)
+}
+
+type planHuman struct {
+	*program
+	o planOptions
+}
+
+func (h planHuman) plan(sale spec.Sale, plan *planner.Plan) { h.planText(sale, plan, h.o.all) }
+func (h planHuman) saved(changes bool)                      { h.savedText(h.o, changes) }
+func (h planHuman) undeclared(u undeclared)                 { h.undeclaredText(u) }
+func (planHuman) noPlan(spec.Sale, error)                   {}
+func (planHuman) trouble(error)                             {}
+
+// planJSON leaves it to eachSale to print a line for a sale without a plan.
+type planJSON struct{ *program }
+
+func (j planJSON) plan(_ spec.Sale, plan *planner.Plan) { j.emit(plan) }
+func (planJSON) saved(bool)                             {} // whoever asked for JSON gave --out, and knows
+func (j planJSON) undeclared(u undeclared)              { j.emit(u) }
+func (planJSON) noPlan(spec.Sale, error)                {}
+func (planJSON) trouble(error)                          {}
+
+func (p *program) planSales(ctx context.Context, o planOptions, view planView) error {
+	all, err := p.loadAll(ctx, o.source)
 	if err != nil {
+		view.trouble(err)
 		return err
 	}
-	if o.out != "" && len(sales) > 1 {
-		return &usageError{"salectl plan", fmt.Sprintf("--out saves the plan of one sale, and -f names %d", len(sales))}
+	sales, err := o.chosen(all)
+	if err != nil {
+		view.trouble(err)
+		return err
 	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
-	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
-		plan, err := p.makePlan(ctx, sale, o.destroy)
+	var plans []*planner.Plan
+	changes := false
+	planned := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+		plan, err := p.makePlan(ctx, sale, o)
 		if err != nil {
+			view.noPlan(sale, plainly(sale.Name, late(ctx, err)))
 			return err
 		}
-		if o.out != "" {
-			if err := savePlan(o.out, plan); err != nil {
-				return err
-			}
-		}
-		show(sale, plan)
-		if o.out != "" && !o.json {
-			p.savedText(plan, o.out)
-		}
-		if o.detailed && !plan.Empty() {
-			return shown{errChanges}
-		}
+		plan.Labels = sale.Labels
+		plans, changes = append(plans, plan), changes || !plan.Empty()
+		view.plan(sale, plan)
 		return nil
 	})
+	if ctx.Err() != nil {
+		view.trouble(context.Cause(ctx))
+	}
+	if o.out != "" && planned == nil {
+		if planned = savePlans(o.out, plans); planned == nil {
+			view.saved(changes)
+		} else {
+			view.trouble(planned)
+		}
+	}
+	if planned == nil && o.detailed && changes {
+		planned = shown{errChanges}
+	}
+	if slices.ContainsFunc(o.files, isFolder) && ctx.Err() == nil {
+		undeclared, err := p.undeclaredAt(ctx, all)
+		for _, u := range undeclared {
+			view.undeclared(u)
+		}
+		return errors.Join(planned, err)
+	}
+	return planned
 }
 
-func (p *program) makePlan(ctx context.Context, sale spec.Sale, destroy bool) (plan *planner.Plan, err error) {
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (plan *planner.Plan, err error) {
 	read := planner.ReadActual
-	if destroy {
+	if o.destroy {
 		read = planner.ReadSale
 	}
 	err = p.withActual(ctx, sale, read, func(cfg planner.Config, actual *planner.Actual) error {
-		if destroy {
-			plan, err = planner.MakeDestroy(actual)
+		if o.destroy {
+			defer sparing()()
+			plan, err = p.makeDestroy(ctx, cfg, actual, o.json)
 		} else {
 			actual.Users = p.checkUsers(ctx, sale)
 			if err = readGoods(ctx, cfg.Logs, sale, actual); err != nil {
@@ -91,21 +160,4 @@ func (p *program) makePlan(ctx context.Context, sale spec.Sale, destroy bool) (p
 		return err
 	})
 	return plan, err
-}
-
-// savePlan writes a plan for apply --plan. Nobody else may read it: it says
-// what is about to be sold.
-func savePlan(path string, plan *planner.Plan) error {
-	text, err := plan.Encode()
-	if err != nil {
-		return err
-	}
-	err = saveFile(path, 0o600, true, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("saving the plan: %w", err)
-	}
-	return nil
 }

@@ -12,37 +12,66 @@ import (
 )
 
 // planText shows a plan, for plan and for the commands that carry one out.
-func (p *program) planText(sale spec.Sale, plan *planner.Plan) {
+func (p *program) planText(sale spec.Sale, plan *planner.Plan, all bool) {
 	c := p.colours(p.out)
 	p.gap()
 	if plan.Empty() {
 		fmt.Fprintln(p.out, nothingToDo(plan))
-		writeWarnings(p.out, c, plan.Warnings)
+		writeWarnings(p.out, c, plan.Warnings, all)
 		return
 	}
 	fmt.Fprintf(p.out, "%s%s\n\n", c.bold(plan.Sale), c.dim(whereAndWhen(sale, plan)))
-	widest := 0
-	for _, a := range plan.Actions {
-		widest = max(widest, len(a.Address))
-	}
-	for i, a := range plan.Actions {
-		if i > 0 && a.Reason == plan.Actions[i-1].Reason {
-			a.Reason = "" // once is enough
-		}
-		writeAction(p.out, c, a, widest)
-	}
+	writeActions(p.out, c, plan.Actions, all)
 	if len(plan.Warnings) > 0 {
 		fmt.Fprintln(p.out)
-		writeWarnings(p.out, c, plan.Warnings)
+		writeWarnings(p.out, c, plan.Warnings, all)
 	}
 	fmt.Fprintf(p.out, "\n%s %d to create, %d to update, %d to delete.\n",
 		c.bold("Plan:"), plan.Summary.Create, plan.Summary.Update, plan.Summary.Delete)
 }
 
+// writeActions writes what a plan does, like actions together unless all are wanted.
+func writeActions(w io.Writer, c palette, actions []planner.Action, all bool) {
+	groups, folds := foldActions(actions, all)
+	widest := 0
+	for _, group := range groups {
+		if len(group) == 1 {
+			widest = max(widest, len(group[0].Address))
+		}
+	}
+	for i, group := range groups {
+		a := group[0]
+		if i > 0 && a.Reason == groups[i-1][0].Reason {
+			a.Reason = "" // once is enough
+		}
+		if len(group) > 1 {
+			writeFolded(w, c.action(a), c.reason(a), group)
+			continue
+		}
+		writeAction(w, c, a, widest)
+	}
+	if folds {
+		listsAll(w, c, "shard")
+	}
+}
+
 // writeWarnings writes what is part of an answer and not as it should be.
-func writeWarnings(w io.Writer, c palette, warnings []string) {
-	for _, text := range warnings {
-		fmt.Fprintf(w, "  %s %s\n", c.yellow("!"), text)
+func writeWarnings(w io.Writer, c palette, warnings []string, all bool) {
+	writeSome(w, c.yellow("!"), warnings, "warning", all)
+}
+
+// writeSome writes a line for each text behind a mark, for no more than foldBeyond unless all
+// are wanted.
+func writeSome(w io.Writer, mark string, texts []string, noun string, all bool) {
+	shown := texts
+	if !all && len(texts) > foldBeyond {
+		shown = texts[:foldBeyond]
+	}
+	for _, text := range shown {
+		fmt.Fprintf(w, "  %s %s\n", mark, text)
+	}
+	if left := len(texts) - len(shown); left > 0 {
+		fmt.Fprintf(w, "  %s and %s, which --all lists\n", mark, count(left, "more "+noun))
 	}
 }
 
@@ -79,20 +108,7 @@ const (
 // writeAction writes one action: what it sets behind its address, or below it
 // if that is much.
 func writeAction(w io.Writer, c palette, a planner.Action, widest int) {
-	mark := map[string]string{
-		planner.Create: c.green("+"), planner.Update: c.yellow("~"), planner.Delete: c.red("-"),
-	}[a.Action]
-	fields := a.Fields()
-	reason := ""
-	if a.Reason != "" {
-		reason = "  " + c.dim("# "+a.Reason)
-	}
-	if a.Action == planner.Delete {
-		fields = nil // what goes away is named by its address
-		if a.Before != nil {
-			fields = a.Before.Ends.Fields() // and by what it ends
-		}
-	}
+	mark, reason, fields := c.action(a), c.reason(a), shownFields(a)
 	long := func(f planner.Field) bool { return utf8.RuneCountInString(change(f)) > inlineWidth }
 	if len(fields) > inline || slices.ContainsFunc(fields, long) {
 		fmt.Fprintf(w, "  %s %s%s\n", mark, a.Address, reason)
@@ -113,6 +129,32 @@ func writeAction(w io.Writer, c palette, a planner.Action, widest int) {
 	fmt.Fprintf(w, "  %s %s%s\n", mark, strings.TrimRight(line, " "), reason)
 }
 
+// action is the mark of what an action does.
+func (c palette) action(a planner.Action) string {
+	return map[string]string{
+		planner.Create: c.green("+"), planner.Update: c.yellow("~"), planner.Delete: c.red("-"),
+	}[a.Action]
+}
+
+// reason follows what an action does.
+func (c palette) reason(a planner.Action) string {
+	if a.Reason == "" {
+		return ""
+	}
+	return "  " + c.dim("# "+a.Reason)
+}
+
+// shownFields are the attributes that people are shown.
+func shownFields(a planner.Action) []planner.Field {
+	switch {
+	case a.Action != planner.Delete:
+		return a.Fields()
+	case a.Before != nil: // what goes away is named by its address, and by what it ends
+		return a.Before.Ends.Fields()
+	}
+	return nil
+}
+
 // change writes what becomes of one attribute.
 func change(f planner.Field) string {
 	switch {
@@ -124,11 +166,15 @@ func change(f planner.Field) string {
 	return f.Before + " -> " + f.After
 }
 
-// savedText says where a plan is. Whoever asked for JSON gave --out, and knows.
-func (p *program) savedText(plan *planner.Plan, path string) {
-	if plan.Empty() {
-		fmt.Fprintf(p.out, "Saved in %s.\n", path)
+// savedText says where plans are.
+func (p *program) savedText(o planOptions, changes bool) {
+	if !changes {
+		fmt.Fprintf(p.out, "Saved in %s.\n", o.out)
 		return
 	}
-	fmt.Fprintf(p.out, "\nSaved in %s. To carry it out:\n  salectl apply --plan %s\n", path, quoted(path))
+	command := "apply"
+	if o.destroy {
+		command = "destroy"
+	}
+	fmt.Fprintf(p.out, "\nSaved in %s. To carry it out:\n  salectl %s %s\n", o.out, command, quoted(o.out))
 }

@@ -7,7 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -107,7 +109,10 @@ func (r *rehearsals) change(ctx context.Context, edit func([]rehearsalRun) ([]re
 			}
 			return r.logs.Delete(ctx, r.log, next-1) // all that counts is the head
 		}
-		if ctx.Err() != nil {
+		switch {
+		case errors.Is(last, fs.ErrPermission):
+			return fmt.Errorf("the list of rehearsals: %w", last)
+		case ctx.Err() != nil:
 			return ctx.Err()
 		}
 	}

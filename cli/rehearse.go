@@ -14,11 +14,14 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/executor/rehearse"
+	"salectl/report"
+	"salectl/report/threshold"
 	"salectl/spec"
 )
 
 type rehearseOptions struct {
 	source
+	reporting
 	users       int // 0: as many as suit the stock
 	concurrency int
 	seed        uint64
@@ -33,13 +36,13 @@ func (p *program) rehearseCommand() *urfave.Command {
 			"have entered, and revealed with a secret, and a value of its beacon, that are made for the\n" +
 			"copy. Where rules decide and users are in a file, buyers have their names. Then the ledger\n" +
 			"is audited and the copy removed. Exits with 3 if the audit or a buyer finds anything.",
-		Flags: []urfave.Flag{
-			fileFlag(),
+		Flags: salesFlags(
 			valueFlag("users", "send `N` buyers (default: 20 a unit, at least 1,000, at most 100,000)"),
 			valueFlag("concurrency", fmt.Sprintf("let `N` of them in at once (default: %d)", rehearse.DefaultConcurrency)),
 			valueFlag("seed", "draw the crowd from `N` (default: another one each time)"),
+			reportFlag(), thresholdFlag("p99<50ms"),
 			jsonFlag(),
-		},
+		),
 		Action: action(parseRehearse, p.rehearse),
 	}
 }
@@ -48,6 +51,7 @@ func parseRehearse(f *flags) rehearseOptions {
 	const most = 1 << 53 // what every reader of JSON can tell exactly
 	return rehearseOptions{
 		source:      parseSource(f),
+		reporting:   parseReporting(f, rehearse.Measures),
 		users:       int(f.number("users", 1, 1_000_000, 0)),
 		concurrency: int(f.number("concurrency", 1, 10_000, rehearse.DefaultConcurrency)),
 		seed:        uint64(f.number("seed", 0, most, rand.Int64N(1_000_000))),
@@ -56,25 +60,24 @@ func parseRehearse(f *flags) rehearseOptions {
 
 func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
 	show := pick(o.json, p.rehearsedText, p.rehearsedJSON)
-	return p.forEach(ctx, o.source, func(ctx context.Context, sale spec.Sale) error {
+	return p.forEachReported(ctx, o.source, o.reporting, "rehearse", func(ctx context.Context, sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			report, audit, err := p.stage(ctx, o, sale, store)
+			page, err := p.stage(ctx, o, sale, store)
 			if err != nil {
 				return err
 			}
-			show(report, audit)
-			if report.Verdict() != nil || !audit.OK {
-				return shown{errRehearsal}
-			}
-			return nil
+			r, kept := page.Rehearsal, false
+			r.Thresholds, kept = threshold.CheckAll(o.thresholds, r.Values(sale.Stock))
+			page.Thresholds = r.Thresholds
+			show(r, page.Audit)
+			return p.reported(o.reporting, page, r.Verdict() == nil && page.Audit.OK, errRehearsal, kept)
 		})
 	})
 }
 
-// stage rehearses one sale and leaves nothing behind, however it ends.
-func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, store *backends.Store) (
-	report *rehearse.Report, audit *ledger.Audit, err error,
-) {
+// stage rehearses one sale and leaves nothing behind, however it ends. The page that it
+// returns has what the rehearsal and the audit found.
+func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, store *backends.Store) (page *report.Page, err error) {
 	c := &copied{program: p, store: store, list: rehearsalsOf(store.Logs, sale.Name)}
 	c.sale = sale
 	c.sale.Name, c.sale.Run = c.list.name(), spec.DefaultRun
@@ -86,7 +89,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 
 	drawn, err := c.drawCopy()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	leftOut := withoutRules(&c.sale)
 	c.sale.Units = nil // made-up buyers are not given what is real
@@ -96,7 +99,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 	}
 	decided, err := c.rehearsedRules(ctx, users)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
 	defer func() {
@@ -106,9 +109,10 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		err = errors.Join(err, c.remove(ctx))
 	}()
 	if err := c.create(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	concurrency := min(o.concurrency, users)
+	page = &report.Page{Sale: sale, Backend: store.Name, Concurrency: concurrency, Seed: o.seed}
 	p.say("Rehearsing %s: %s, %s at once, seed %d.\n", sale.Name, count(users, "buyer"), grouped(concurrency), o.seed)
 	err = c.serve(ctx, func(url, admin string) error {
 		crowd := rehearse.Config{
@@ -119,28 +123,33 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 		if decided != nil {
 			crowd.Names, crowd.Refused = decided.names, decided.refused
 		}
-		report, err = rehearse.Drive(ctx, crowd)
+		seen, err := rehearse.Drive(ctx, crowd)
 		if err != nil {
 			if isTerminal(p.err) {
 				p.say("") // below the bar
 			}
 			return err
 		}
+		page.Rehearsal = seen
 		// Beside the server, as an auditor would.
-		audit, err = ledger.NewAudit(ctx, store.Logs, c.sale.Name)
-		if err == nil && (report.Payment != nil || drawn != nil) {
-			err = c.compare(ctx, report, audit, sale, drawn)
+		page.Audit, err = ledger.AuditShowing(ctx, store.Logs, c.sale.Name, func(log *ledger.Sale, shards []*ledger.State) {
+			if o.file != "" {
+				page.Ledger = report.NewLedger(log, shards)
+			}
+		})
+		if err == nil && (seen.Payment != nil || drawn != nil) {
+			err = c.compare(ctx, seen, page.Audit, sale, drawn)
 		}
 		return err
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	report.Sale, report.Backend = sale.Name, store.Name
+	page.Rehearsal.Sale, page.Rehearsal.Backend = sale.Name, store.Name
 	if leftOut != "" {
-		report.Rules = &rehearse.Rules{Refused: map[string]int{}, Skipped: leftOut}
+		page.Rehearsal.Rules = &rehearse.Rules{Refused: map[string]int{}, Skipped: leftOut}
 	}
-	return report, audit, nil
+	return page, nil
 }
 
 // compare holds what buyers were told against the ledger, claim by claim.

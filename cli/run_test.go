@@ -150,7 +150,7 @@ func TestProgressWords(t *testing.T) {
 		"close": "[1/2] shard/0 closed\n", "wait": "[1/2] shard/0 waiting\n", "seal": "[1/2] shard/0 sealed\n",
 	} {
 		c := newCapture()
-		c.progress(nil)(planner.Progress{Address: "shard/0", Action: action, Done: 1, Total: 2})
+		c.tellStep(planner.Progress{Address: "shard/0", Action: action, Done: 1, Total: 2})
 		if got := c.err.String(); got != want {
 			t.Errorf("%s: it says %q, want %q", action, got, want)
 		}

@@ -12,19 +12,23 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/executor/payments"
+	"salectl/planner"
 	"salectl/rules"
 	"salectl/spec"
 )
 
 // source is which sales a command is about, and how it answers.
 type source struct {
-	files   []string // as -f names them
-	json    bool
-	timeout time.Duration // 0: none but that of each step
+	files    []string // as -f names them
+	named    bool     // -f was given
+	selector spec.Selector
+	json     bool
+	all      bool          // no list is folded
+	timeout  time.Duration // 0: none but that of each step
 }
 
 func parseSource(f *flags) source {
-	return source{files: f.files(), json: f.on("json"), timeout: f.duration("timeout", 0)}
+	return source{files: f.files(), named: f.c.IsSet("f"), selector: f.selector(), json: f.on("json"), all: f.on("all"), timeout: f.duration("timeout", 0)}
 }
 
 // bounded is ctx with the command's time limit.
@@ -32,12 +36,37 @@ func (from source) bounded(ctx context.Context) (context.Context, context.Cancel
 	if from.timeout == 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, from.timeout, errTimeout)
+	return context.WithTimeoutCause(ctx, from.timeout, timedOut(from.timeout))
 }
 
-// load reads the sales. One that is wrong stops all: whoever applies a folder
-// means the whole folder, and the wrong one may be a copy that was not renamed.
+// late says of what was cut short by --timeout how long it has taken. ctx is what bounded
+// has made.
+func late(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if !errors.Is(cause, errTimeout) || errors.Is(err, errTimeout) || !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(shown)) {
+		return err
+	}
+	what, remedy := explain(err)
+	what = strings.TrimSuffix(what, ": "+context.DeadlineExceeded.Error())
+	return advised{cause.Error() + ": " + what, remedy, err}
+}
+
+// load reads the sales, and returns those that are chosen. One that is wrong stops all, chosen
+// or not: whoever applies a folder means the whole folder, and the wrong one may be a copy
+// that was not renamed.
 func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
+	sales, err := p.loadAll(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	return from.chosen(sales)
+}
+
+// loadAll is load, whatever is chosen.
+func (p *program) loadAll(ctx context.Context, from source) ([]spec.Sale, error) {
+	if err := noPlans(from.files); err != nil {
+		return nil, err
+	}
 	sales, err := p.read(from.files, &endingReader{ctx, p.in})
 	err = withExpressions(sales, err)
 	switch {
@@ -53,6 +82,24 @@ func (p *program) load(ctx context.Context, from source) ([]spec.Sale, error) {
 	p.report(err)
 	p.say("\n%s in the sale files.", count(len(problems), "problem"))
 	return nil, shown{err}
+}
+
+// chosen are the sales that the selector chooses. That there are none is an error: a slip in a
+// selector must not look like work done.
+func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
+	for _, sale := range sales {
+		if from.selector.Matches(sale.Labels) {
+			chosen = append(chosen, sale)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, advised{
+			fmt.Sprintf("the labels of no sale match --selector %q", from.selector),
+			fmt.Sprintf("'salectl validate --json' without it tells the labels of each of the %s.", count(len(sales), "sale")),
+			errUsage,
+		}
+	}
+	return chosen, nil
 }
 
 // withExpressions adds to what is wrong with sale files what is wrong with the expressions
@@ -110,7 +157,7 @@ func (p *program) eachSale(ctx context.Context, from source, sales []spec.Sale, 
 		if ctx.Err() != nil {
 			return multierror.Append(failures, context.Cause(ctx))
 		}
-		err := do(sale)
+		err := late(ctx, do(sale))
 		if err == nil {
 			continue
 		}
@@ -137,8 +184,7 @@ func (p *program) failed(sale string, asJSON bool, err error) error {
 	}
 	err = plainly(sale, err)
 	if asJSON {
-		what, remedy := explain(err)
-		p.emit(failureLine{formatVersion, sale, what, remedy, ExitCode(err)})
+		p.emit(failure(sale, err))
 	}
 	if !strings.Contains(err.Error(), sale) {
 		err = fmt.Errorf("%s: %w", sale, err)
@@ -162,6 +208,16 @@ func plainly(sale string, err error) error {
 	return advised{what, remedy, err}
 }
 
+// failure is the failureLine of a sale.
+func failure(sale string, err error) failureLine {
+	what, remedy := explain(err)
+	f := failureLine{FormatVersion: formatVersion, Sale: sale, Error: what, Remedy: remedy, ExitCode: ExitCode(err)}
+	if drift := new(planner.DriftError); errors.As(err, &drift) {
+		f.Address, f.ActionReason = drift.Address, drift.Reason
+	}
+	return f
+}
+
 // failureLine stands in the place of a sale's answer where there is none.
 type failureLine struct {
 	FormatVersion int    `json:"formatVersion"`
@@ -169,6 +225,9 @@ type failureLine struct {
 	Error         string `json:"error"`
 	Remedy        string `json:"remedy,omitempty"`
 	ExitCode      int    `json:"exitCode"`
+	// Address and ActionReason are of drift that only people can mend, as a plan has them.
+	Address      string               `json:"address,omitempty"`
+	ActionReason planner.ActionReason `json:"actionReason,omitempty"`
 }
 
 // problemList is what is wrong with the files, as JSON.

@@ -26,6 +26,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"salectl/api"
+	"salectl/services/certs"
 	"salectl/services/scripts"
 )
 
@@ -71,7 +72,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scripts.Code, "ready": scripts.Ready, "alive": scripts.Alive, "crowd": scriptCrowd, "term": scriptTerm, "sql": scriptSQL,
-			"lines": scriptLines, "message": scriptMessage, "metric": scriptMetric,
+			"lines": scriptLines, "message": scriptMessage, "metric": scriptMetric, "certs": scriptCerts, "appears": scriptAppears,
 		},
 	})
 }
@@ -138,6 +139,35 @@ func scriptMetric(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(args[1]) + " " + args[2]).Match(body) {
 		ts.Fatalf("no %s %s in\n%s", args[1], args[2], body)
+	}
+}
+
+// scriptAppears is "appears FILE REGEXP": waits until the file has that.
+func scriptAppears(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: appears FILE REGEXP")
+	}
+	want := regexp.MustCompile(args[1])
+	scripts.Eventually(ts, func() error {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && !want.Match(text) {
+			err = fmt.Errorf("no %s in\n%s", args[1], text)
+		}
+		return err
+	})
+}
+
+// scriptCerts is "certs CA NAME...": a new authority, whose certificate is CA.pem, issues
+// certificates for 127.0.0.1, which are NAME.pem, with their keys in NAME.key.
+func scriptCerts(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: certs CA NAME...")
+	}
+	ca, err := certs.New(args[0])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".pem"), ca.PEM, 0o600))
+	for _, name := range args[1:] {
+		ts.Check(ca.Write(ts.MkAbs("."), name, certs.Leaf{Hosts: []string{"127.0.0.1"}, Client: true}))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
@@ -28,10 +29,12 @@ type serveOptions struct {
 	listen    string
 	admin     string
 	tokenFile string
+	tls       httpd.TLSFiles
 	insecure  bool
 	advertise string // "": where it listens
 	standby   bool
-	buyers    int    // connections at a time; 0: as many as can be
+	buyers    int // connections at a time; 0: as many as can be
+	idle      time.Duration
 	logFormat string // text, json
 	logLevel  slog.Level
 }
@@ -42,30 +45,42 @@ func (p *program) serveCommand() *urfave.Command {
 		Description: "Serves all sales of the files. The files say which sales and where they are kept;\n" +
 			"everything else comes from what was applied. Any number of processes share a sale: they\n" +
 			"find each other through its lock nodes, each sells a part, and each answers for all.\n" +
+			"The files of a folder are read again every second, and all files at SIGHUP: a sale that\n" +
+			"is declared and applied later is served from then on. With -f FOLDER it may be the first.\n" +
 			"SIGTERM or SIGINT: gives its part to the others, or answers what was accepted if there\n" +
 			"are none, then exits with 0. A second one: at once.",
-		Flags: []urfave.Flag{
-			fileFlag(),
+		Flags: salesFlags(
 			valueFlag("listen", "answer buyers at `ADDRESS`; port 0 takes a free one (default: "+defaultListen+")"),
-			valueFlag("admin", "answer /healthz, /readyz, /metrics and refunds at `ADDRESS` (default: "+defaultAdmin+")"),
-			valueFlag("token-file", "ask buyers for the bearer token in `FILE`"),
+			valueFlag("admin", "answer /healthz, /readyz, /metrics, the dashboard and refunds at `ADDRESS` (default: "+defaultAdmin+")"),
+			valueFlag("token-file", "ask for a bearer token of `FILE`: one a line, with its right, claim or operate, behind it, or alone for both; read again when it changes"),
+			valueFlag("tls-cert", "speak TLS, at both addresses, with the certificate in `FILE`, and those between it and its authority; read again when it changes"),
+			valueFlag("tls-key", "the key of --tls-cert is in `FILE`"),
+			valueFlag("tls-client-ca", "ask clients for certificates of the authorities in `FILE`"),
+			valueFlag("tls-ca", "believe other processes of a sale whose certificates are of the authorities in `FILE` (default: those of the system)"),
 			onFlag("insecure", "let other machines in without a token"),
 			valueFlag("advertise", "tell the other processes of a sale to reach this one at `ADDRESS`, host:port (default: where it listens)"),
 			onFlag("standby", "own no shard of a sale, and pass on what is asked, until it is started again without this"),
 			valueFlag("connections", fmt.Sprintf("keep at most `N` connections of buyers; one more closes the one that has been idle for longest "+
 				"(default: as many as may be open files, less what the rest needs, at most %d)", httpd.MostConnections)),
+			valueFlag("idle-timeout", fmt.Sprintf("close a connection on which there has been no request for a `DURATION`; longer than a load balancer before it keeps one "+
+				"(default: %.0fs)", httpd.DefaultIdleTimeout.Seconds())),
 			valueFlag("log-format", "log as `FORMAT`: text or json (default: text)"),
 			valueFlag("log-level", "log from `LEVEL` on: debug, info, warn or error (default: info)"),
-		},
+		),
 		Action: action(parseServe, p.serve),
 	}
 }
 
 func parseServe(f *flags) serveOptions {
 	o := serveOptions{
-		source: source{files: f.files()}, listen: defaultListen, admin: defaultAdmin,
+		source: parseSource(f), listen: defaultListen, admin: defaultAdmin,
 		tokenFile: f.text("token-file"), insecure: f.on("insecure"), standby: f.on("standby"), buyers: int(f.number("connections", 1, 1<<20, 0)),
+		idle:      f.duration("idle-timeout", httpd.DefaultIdleTimeout),
 		logFormat: f.oneOf("log-format", "text", "json"),
+	}
+	o.tls = f.tlsFiles()
+	if o.tls.ClientCA = f.text("tls-client-ca"); o.tls.ClientCA != "" && o.tls.Cert == "" {
+		f.refuse("--tls-client-ca needs --tls-cert and --tls-key: clients show certificates over TLS alone")
 	}
 	if f.c.IsSet("advertise") {
 		o.advertise = f.text("advertise")
@@ -82,8 +97,11 @@ func parseServe(f *flags) serveOptions {
 			*address = f.text(name)
 		}
 		// The admin address asks nobody who only looks for a token, so one does not open it.
-		hasToken := name == "listen" && o.tokenFile != ""
-		if err := httpd.CheckListen(*address, hasToken, o.insecure); err != nil && *address != "" {
+		guarded := o.tokenFile != ""
+		if name == "admin" {
+			guarded = o.tls.ClientCA != ""
+		}
+		if err := httpd.CheckListen(*address, guarded, o.insecure); err != nil && *address != "" {
 			f.refuse("--%s: %v", name, err)
 		}
 	}
@@ -105,7 +123,11 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	token, err := httpd.ReadToken(o.tokenFile)
+	tokens, err := httpd.ReadTokens(o.tokenFile)
+	if err != nil {
+		return err
+	}
+	certificates, err := httpd.ReadCertificates(o.tls)
 	if err != nil {
 		return err
 	}
@@ -125,26 +147,36 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	defer admin.Close()
 
 	log := p.serveLog(o)
-	s := &server{log: log, address: o.address(buyers), standby: o.standby, hosts: o.hosts(), most: most, token: token, env: p.env, stores: backends.Stores{Logger: log, Opener: p.open}}
+	s := &server{log: log, address: o.address(buyers), standby: o.standby, hosts: o.hosts(), most: most, idle: o.idle, tokens: tokens, certificates: certificates, env: p.env, stores: backends.Stores{Logger: log, Opener: p.open}}
 	defer func() { err = errors.Join(err, s.stores.Close()) }()
 	// The address is free, and that is all that is to be known of it until the sales have
 	// been read: buyers who are refused a connection ask another process at once, and need
 	// not wait for this one.
 	at := buyers.Addr().String()
 	buyers.Close()
-	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error { return s.add(ctx, p, sale) })
+	var first []hosted
+	k := p.newKeeper(s, o.source)
+	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
+		e, err := s.prepare(ctx, p, sale)
+		if k.changed(sale); err == nil {
+			first = append(first, e)
+		}
+		return err
+	})
 	switch {
 	case ctx.Err() != nil:
 		return nil // ended before it began, which is good order too
-	case len(s.sales) == 0:
+	case len(first) == 0 && !(o.named && k.watches()):
 		return failures
+	case k.watches():
+		failures = nil // the keeper tries again
 	}
 	again, err := listen("listen", at)
 	if err != nil {
 		return err
 	}
 	buyers = again
-	if err := s.run(ctx, buyers, admin); err != nil {
+	if err := s.run(ctx, buyers, admin, first, k); err != nil {
 		failures = multierror.Append(failures, err)
 	}
 	return failures
@@ -166,16 +198,21 @@ func listen(flag, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// address is where other processes, and people, reach what listens.
+// address is where other processes, and people, reach what listens; api.BaseURL makes a URL
+// of it.
 func (o serveOptions) address(l net.Listener) string {
-	if o.advertise != "" {
-		return o.advertise
+	address := o.advertise
+	if address == "" {
+		address = reached(l)
 	}
-	return strings.TrimPrefix(reach(l), "http://")
+	if o.tls.Cert != "" {
+		return "https://" + address
+	}
+	return address
 }
 
-// reach is where a listener is reached, as people type it.
-func reach(l net.Listener) string {
+// reached is where a listener is reached.
+func reached(l net.Listener) string {
 	address := l.Addr().String()
 	// An address that means all of them is no place to go to.
 	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
@@ -185,5 +222,5 @@ func reach(l net.Listener) string {
 		}
 		address = net.JoinHostPort(name, port)
 	}
-	return "http://" + address
+	return address
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,44 +25,95 @@ import (
 	"salectl/planner"
 	"salectl/rules"
 	"salectl/spec"
+	"salectl/units"
 )
 
 // server is what serve runs: an executor for each sale behind one HTTP server.
 type server struct {
-	log     *slog.Logger
-	address string   // of buyers, as other processes read it
-	standby bool     // it is to own no shard
-	hosts   []string // names in the addresses that it was told to listen at
-	most    int      // connections of buyers at a time
-	token   string
-	stores  backends.Stores
-	sales   []*executor.Executor
-	env     payments.Lookup
+	log          *slog.Logger
+	address      string              // of buyers, as other processes read it
+	standby      bool                // it is to own no shard
+	hosts        []string            // names in the addresses that it was told to listen at
+	most         int                 // connections of buyers at a time
+	idle         time.Duration       // how long a connection is kept that has no request
+	tokens       *httpd.Tokens       // nil: none is asked for
+	certificates *httpd.Certificates // nil: there is no TLS
+	stores       backends.Stores
+	env          payments.Lookup
+
+	mu    sync.Mutex
+	sales []hosted
 }
 
-// add prepares one sale. It must have been applied; if its file says something
+// hosted is a sale that the server serves, and where it is kept.
+type hosted struct {
+	*executor.Executor
+	store *backends.Store
+}
+
+// prepare prepares one sale. It must have been applied; if its file says something
 // else since, that is only told, for the ledger is what counts.
-func (s *server) add(ctx context.Context, p *program, sale spec.Sale) error {
+func (s *server) prepare(ctx context.Context, p *program, sale spec.Sale) (hosted, error) {
 	store, err := s.stores.Open(sale)
 	if err != nil {
-		return err
+		return hosted{}, err
 	}
-	cfg := p.planning(store)
-	cfg.Logger = s.log
-	actual, err := planner.ReadActual(ctx, cfg, sale.Name)
+	actual, key, err := s.ready(ctx, p, store, sale)
 	if err != nil {
-		return err
+		return hosted{}, err
+	}
+	s.differs(sale, actual)
+	return hosted{executor.New(executor.Config{
+		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.address,
+		Users: usersOf(sale), Clock: clock.System(), Logger: s.log,
+		Dial: links.Dialer(links.Config{Sale: sale.Name, Token: s.tokens.Shown, TLS: s.certificates.Client, Secure: s.certificates.Server(), Log: s.log}), Version: builtFrom().Version, Standby: s.standby, Key: key,
+	}), store}, nil
+}
+
+// ready reads a sale, and says why it cannot be served.
+func (s *server) ready(ctx context.Context, p *program, store *backends.Store, sale spec.Sale) (*planner.Actual, *units.Key, error) {
+	actual, err := s.read(ctx, p, store, sale.Name)
+	if err != nil {
+		return nil, nil, err
 	}
 	if !actual.Sale.Live() || actual.Sale.Applied() == 0 {
-		return notApplied(sale, actual)
+		return nil, nil, notApplied(sale, actual)
+	}
+	if err := executor.Permitted(ctx, store.Nodes, actual.Sale.UID()); err != nil {
+		return nil, nil, fmt.Errorf("sale %s cannot be served: %w", sale.Name, err)
 	}
 	key, err := goodsKey(sale)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := ledger.FitsUnits(ctx, store.Logs, actual.Sale, key); err != nil {
+		return nil, nil, err
+	}
+	applied, err := spec.FromJSON(actual.Sale.Newest().GetSpec())
+	if err != nil {
+		return nil, nil, err
+	}
+	return actual, key, payments.Ready(applied, s.env)
+}
+
+func (s *server) read(ctx context.Context, p *program, store *backends.Store, name string) (*planner.Actual, error) {
+	cfg := p.planning(store)
+	cfg.Logger = s.log
+	return planner.ReadActual(ctx, cfg, name)
+}
+
+// compare tells what differs between the file of a sale that is served and what was applied.
+func (s *server) compare(ctx context.Context, p *program, of hosted, sale spec.Sale) error {
+	actual, err := s.read(ctx, p, of.store, sale.Name)
+	if err != nil {
 		return err
 	}
+	s.differs(sale, actual)
+	return nil
+}
+
+// differs tells what differs between a sale's file and what was applied.
+func (s *server) differs(sale spec.Sale, actual *planner.Actual) {
 	actual.KeepUnits() // the file that says what they are may be elsewhere
 	switch plan, err := planner.Make(sale, actual); {
 	case err != nil:
@@ -70,19 +122,31 @@ func (s *server) add(ctx context.Context, p *program, sale spec.Sale) error {
 		s.log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
 			"generation", actual.Sale.Generation(), "remedy", "salectl plan shows the difference")
 	}
-	applied, err := spec.FromJSON(actual.Sale.Newest().GetSpec())
-	if err != nil {
-		return err
+}
+
+// serves returns the sale of that name, if it is served.
+func (s *server) serves(name string) *hosted {
+	for _, e := range s.all() {
+		if e.Sale() == name {
+			return &e
+		}
 	}
-	if err := payments.Ready(applied, s.env); err != nil {
-		return err
-	}
-	s.sales = append(s.sales, executor.New(executor.Config{
-		Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: sale.Name, Address: s.address,
-		Users: usersOf(sale), Clock: clock.System(), Logger: s.log,
-		Dial: links.Dialer(links.Config{Sale: sale.Name, Token: s.token, Log: s.log}), Version: builtFrom().Version, Standby: s.standby, Key: key,
-	}))
 	return nil
+}
+
+// all are the sales that are served.
+func (s *server) all() []hosted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sales)
+}
+
+// names are those of all sales that are served.
+func (s *server) names() (names []string) {
+	for _, e := range s.all() {
+		names = append(names, e.Sale())
+	}
+	return names
 }
 
 // notApplied says why there is nothing to serve.
@@ -99,28 +163,15 @@ func notApplied(sale spec.Sale, actual *planner.Actual) error {
 	return &planner.Refusal{Reason: fmt.Sprintf("sale %s is not applied in full", sale.Name), Remedy: "Run 'salectl apply' again."}
 }
 
-// run serves until ctx ends or no sale is left. The order of the end is: answer
+// run serves until ctx ends; or no sale is left, unless a folder is watched for others. The order of the end is: answer
 // the requests under way and ask no payment service any more, then give the leases back, then stop telling
 // operators how it goes.
-func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
+func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []hosted, k *keeper) error {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	var services []executor.Service
-	paid := make(map[string]httpd.Payments)
-	host := &links.Host{Sales: make(map[string]*executor.Executor), Log: s.log}
-	for _, e := range s.sales {
-		services = append(services, e)
-		host.Sales[e.Sale()] = e
-		p := httpd.Payments{
-			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.env, Logger: s.log}),
-			Webhook: payments.NewWebhook(e, s.env, s.log),
-		}
-		paid[e.Sale()] = p
-		registry.MustRegister(e.Collectors()...)
-		registry.MustRegister(p.Checker.Collectors()...)
-	}
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
+	host := &links.Host{Log: s.log}
 	opened := make(chan struct{})
-	h := httpd.New(httpd.Config{Sales: services, Peers: host, Opened: opened, Payments: paid, Token: s.token, Address: s.address, Hosts: s.hosts, Connections: s.most, Log: s.log, Metrics: registry})
+	h := httpd.New(httpd.Config{Peers: host, Opened: opened, Tokens: s.tokens, Certificates: s.certificates, Address: s.address, Hosts: s.hosts, Connections: s.most, IdleTimeout: s.idle, Log: s.log, Metrics: registry})
 	registry.MustRegister(h.Collectors()...)
 
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -131,18 +182,39 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 	defer leave()
 
 	var executors, opening, checkers, admins sync.WaitGroup
-	executorErrs := make([]error, len(s.sales))
-	for i, e := range s.sales {
+	var failures error // under s.mu
+	k.declare = h.Declare
+	k.serve = func(e hosted) {
+		p := httpd.Payments{
+			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.env, Logger: s.log}),
+			Webhook: payments.NewWebhook(e, s.env, s.log),
+		}
+		registry.MustRegister(e.Collectors()...)
+		registry.MustRegister(p.Checker.Collectors()...)
+		s.mu.Lock()
+		s.sales = append(s.sales, e)
+		s.mu.Unlock()
 		executors.Go(func() {
-			if executorErrs[i] = e.Run(owning); executorErrs[i] != nil {
-				s.log.Error("a sale is served no more", "sale", e.Sale(), "why", executorErrs[i])
+			if err := e.Run(owning); err != nil {
+				s.log.Error("a sale is served no more", "sale", e.Sale(), "why", err)
+				s.mu.Lock()
+				failures = errors.Join(failures, err)
+				s.mu.Unlock()
 			}
 		})
-	}
-	opening.Go(func() { s.open(serving); close(opened) })
-	for _, p := range paid {
 		checkers.Go(func() { p.Checker.Run(serving) })
+		host.Add(e.Executor)
+		h.Add(e, p)
 	}
+	for _, e := range first {
+		k.serve(e)
+	}
+	if k.watches() {
+		executors.Go(func() { <-serving.Done() }) // another sale may come
+	}
+	opening.Go(func() { k.keep(serving) }) // it begins what is waited for after it
+	opening.Go(func() { s.open(serving); close(opened) })
+	checkers.Go(func() { httpd.Watch(serving, s.log, clock.System(), s.reloaded()...) })
 	// With the last sale gone there is nothing to answer.
 	go func() { executors.Wait(); stop() }()
 	var adminErr error
@@ -153,7 +225,8 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 		stop()
 	})
 	defer retiring()
-	s.log.Info("listening", "url", reach(buyers), "admin", reach(admin), "sales", len(s.sales))
+	s.named()
+	s.log.Info("listening", "url", s.url(buyers), "admin", s.url(admin), "sales", len(first))
 	err := h.Serve(serving, buyers)
 	stop()
 	opening.Wait()
@@ -163,7 +236,51 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener) error {
 	leave()
 	admins.Wait()
 	s.log.Info("ended")
-	return errors.Join(append(executorErrs, err, adminErr)...)
+	return errors.Join(failures, err, adminErr)
+}
+
+// buildInfo is a metric that says what this program was built from.
+func buildInfo() prometheus.Collector {
+	b := builtFrom()
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "salectl_build_info", Help: "1, with what this program was built from.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Commit, "goversion": b.Go},
+	}, func() float64 { return 1 })
+}
+
+// url is where a listener is reached, as people type it.
+func (s *server) url(l net.Listener) string {
+	if s.certificates.Server() {
+		return "https://" + reached(l)
+	}
+	return "http://" + reached(l)
+}
+
+// named warns of a certificate that is not one of the host under which others reach this
+// process: they refuse it.
+func (s *server) named() {
+	if !s.certificates.Server() {
+		return
+	}
+	host, _, err := net.SplitHostPort(strings.TrimPrefix(s.address, "https://"))
+	if err == nil {
+		err = s.certificates.Names(host)
+	}
+	if err != nil {
+		s.log.Warn("the certificate does not name the host under which others reach this process, and they will refuse it",
+			"address", s.address, "why", err, "remedy", "have the certificate name it, or say --advertise with a host that it names")
+	}
+}
+
+// reloaded are the files that are read again while the server serves.
+func (s *server) reloaded() (all []httpd.Reloaded) {
+	if s.tokens != nil {
+		all = append(all, s.tokens)
+	}
+	if s.certificates != nil {
+		all = append(all, s.certificates)
+	}
+	return all
 }
 
 // openWithin is for how long requests wait that come before the process knows who can
@@ -175,7 +292,7 @@ const openWithin = time.Second
 func (s *server) open(ctx context.Context) {
 	bound, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
-	for bound.Err() == nil && slices.ContainsFunc(s.sales, func(e *executor.Executor) bool { return e.Ready() != nil }) {
+	for bound.Err() == nil && slices.ContainsFunc(s.all(), func(e hosted) bool { return e.Ready() != nil }) {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-bound.Done():
@@ -198,7 +315,7 @@ func (s *server) retire(h *httpd.Server) {
 	defer cancel()
 	var all sync.WaitGroup
 	var left atomic.Int64
-	for _, e := range s.sales {
+	for _, e := range s.all() {
 		all.Go(func() {
 			n := e.Retire(bound, func(n int) { s.log.Info("giving shards to other processes", "sale", e.Sale(), "left", n) })
 			left.Add(int64(n))

@@ -74,15 +74,22 @@ func TestSettleOutcomes(t *testing.T) {
 		if row.Outcome.Accepted() {
 			continue
 		}
-		s := &seller{answers: []sellerAnswer{refused(row.Status, string(row.Outcome))}}
-		c, code := settleFrom(t, s, api.Confirm, "--payment", "p", "--json", "--timeout", "50ms")
-		var got settleReply
-		if err := json.Unmarshal(c.out.Bytes(), &got); err != nil || code != row.Exit {
-			t.Errorf("%s: exit code %d, want %d (%v)", row.Outcome, code, row.Exit, err)
-		}
-		if got.Outcome != row.Outcome || got.Detail != "because" || got.Claim != "1-2-3" || got.Sale != "tickets" || got.MayBeDone != (row.Outcome == api.Unknown) {
-			t.Errorf("%s: it answers %s", row.Outcome, &c.out)
-		}
+		t.Run(string(row.Outcome), func(t *testing.T) {
+			t.Parallel()
+			timeout := "1m"
+			if row.Retry != api.Final { // it is asked again until then
+				timeout = "2s"
+			}
+			s := &seller{answers: []sellerAnswer{refused(row.Status, string(row.Outcome))}}
+			c, code := settleFrom(t, s, api.Confirm, "--payment", "p", "--json", "--timeout", timeout)
+			var got settleReply
+			if err := json.Unmarshal(c.out.Bytes(), &got); err != nil || code != row.Exit {
+				t.Errorf("exit code %d, want %d (%v)", code, row.Exit, err)
+			}
+			if got.Outcome != row.Outcome || got.Detail != "because" || got.Claim != "1-2-3" || got.Sale != "tickets" || got.MayBeDone != (row.Outcome == api.Unknown) {
+				t.Errorf("it answers %s", &c.out)
+			}
+		})
 	}
 	for how, extra := range map[api.How][]string{api.Cancel: {"--reason", "r"}, api.Refund: {"--reason", "r"}} {
 		want := `{"formatVersion":1,"outcome":"` + string(how.Done()) + `","sale":"tickets","user":"ann","claim":"1-2-3","units":[7],` +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/ledger"
-	"salectl/executor/httpd"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -35,9 +35,11 @@ const (
 
 type statusOptions struct {
 	source
-	waitFor   string // one of waitable, "" to wait for nothing
-	health    bool   // the exit code tells the health
-	tokenFile string // for the process that serves the sale
+	secrets                // for the process that serves the sale
+	waitFor  string        // one of waitable, "" to wait for nothing
+	health   bool          // the exit code tells the health
+	interval time.Duration // between readings, to go on until a signal; 0: one reading
+	admin    *url.URL      // of that process; nil: it is asked where claims go
 }
 
 func (p *program) statusCommand() *urfave.Command {
@@ -54,22 +56,35 @@ func (p *program) statusCommand() *urfave.Command {
 			"or sold out, and exits with 7 if the time runs out.\n" +
 			"\n" +
 			"With --exit-code it exits with 8 if the sale is open and no claim can be sold, for\n" +
-			"example because no process serves it, and with 9 if anything else is amiss.",
-		Flags: []urfave.Flag{
-			fileFlag(),
+			"example because no process serves it, and with 9 if anything else is amiss.\n" +
+			"\n" +
+			"With --watch it reads on until Ctrl-C, also while servers are away, and then exits\n" +
+			"with 0. A terminal shows the newest in place; elsewhere a sale is printed each time\n" +
+			"that it has changed, and with --json that is a line.",
+		Flags: append(salesFlags(
 			valueFlag("wait-for", "wait for `PHASE`: "+strings.Join(waitable, ", ")),
 			onFlag("exit-code", "exit with 8 if the sale is open and no claim can be sold, and with 9 if anything else is amiss"),
-			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s)", defaultWait)),
-			valueFlag("token-file", "send the bearer token in `FILE` to the process that serves the sale"),
-			jsonFlag(),
-		},
+			&urfave.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "show how sales stand until Ctrl-C"},
+			valueFlag("interval", fmt.Sprintf("with --watch, rest for `DURATION` between readings (default: %s)", defaultInterval)),
+			valueFlag("timeout", fmt.Sprintf("give up after `DURATION` (default: %s; with --watch %s for each reading)", defaultWait, watchTimeout)),
+			valueFlag("admin", "ask the process with the admin `ADDRESS`, which tells errors, too (default: that of the leases, at its claims address)"),
+			valueFlag("token-file", "send the first bearer token in `FILE`, which must be one that may operate, to the process that serves the sale"),
+		), append(tlsFlags(), allFlag(), jsonFlag())...),
 		Action: action(func(f *flags) statusOptions {
-			o := statusOptions{source: parseSource(f), health: f.on("exit-code"), tokenFile: f.text("token-file")}
-			if o.timeout == 0 {
-				o.timeout = defaultWait
+			o := statusOptions{source: parseSource(f), health: f.on("exit-code"), secrets: f.secrets()}
+			if f.c.IsSet("admin") {
+				o.admin = f.adminAddress("--admin", f.text("admin"), o.secrets)
 			}
 			if f.c.IsSet("wait-for") {
 				o.waitFor = f.oneOf("wait-for", waitable...)
+			}
+			if f.on("watch") {
+				f.watch(&o)
+			} else if f.c.IsSet("interval") {
+				f.refuse("--interval stands beside --watch")
+			}
+			if o.timeout == 0 {
+				o.timeout = defaultWait
 			}
 			return o
 		}, p.status),
@@ -80,7 +95,9 @@ func (p *program) statusCommand() *urfave.Command {
 // their payments.
 type saleStatus struct {
 	*planner.Status
-	Health saleHealth `json:"health"`
+	Labels map[string]string `json:"labels,omitempty"` // of the sale's file
+	ReadAt string            `json:"readAt"`           // RFC 3339, UTC, by this host's clock
+	Health saleHealth        `json:"health"`
 
 	Holds        *api.Holds        `json:"holds,omitempty"`        // nil: there are none, or nobody tells
 	PaymentCheck *api.PaymentCheck `json:"paymentCheck,omitempty"` // nil: there is nothing to tell, or nobody tells
@@ -92,20 +109,23 @@ type saleStatus struct {
 }
 
 func (p *program) status(ctx context.Context, o statusOptions) error {
-	show := pick(o.json, p.statusText, func(s *saleStatus) { p.emit(s) })
+	show := pick(o.json, func(s *saleStatus) { p.statusText(s, o.all) }, func(s *saleStatus) { p.emit(s) })
 	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
 	}
-	token, err := httpd.ReadToken(o.tokenFile)
+	token, over, err := o.secrets.read()
 	if err != nil {
 		return err
+	}
+	if o.interval > 0 {
+		return p.watchStatus(ctx, o, sales)
 	}
 	bounded, cancel := o.bounded(ctx)
 	defer cancel()
 	return p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		return p.withStore(sale, func(store *backends.Store) error {
-			view, err := p.await(ctx, bounded, store, sale.Name, token, o)
+			view, err := p.await(ctx, bounded, store, sale, asker{o.admin, token, over}, o)
 			if err != nil && view != nil {
 				p.report(withRemedy(store, err))
 				err = shown{err} // its JSON is that of the view
@@ -113,7 +133,7 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 			if view != nil {
 				show(view)
 			}
-			if err == nil && o.health {
+			if o.health && (err == nil || o.waitFor == "" && view != nil && view.Health.State == healthDown) {
 				err = view.Health.err()
 			}
 			return err
@@ -123,11 +143,11 @@ func (p *program) status(ctx context.Context, o statusOptions) error {
 
 // await reads a status again and again until the sale is what is waited for. Beside an error
 // it returns what it has read last, if anything. bounded is ctx until --timeout.
-func (p *program) await(ctx, bounded context.Context, store *backends.Store, name, token string, o statusOptions) (last *saleStatus, err error) {
+func (p *program) await(ctx, bounded context.Context, store *backends.Store, sale spec.Sale, a asker, o statusOptions) (last *saleStatus, err error) {
 	for {
-		status, err := p.readStatus(ctx, bounded, store, name, token, o)
+		status, err := p.readStatus(ctx, bounded, store, sale.Name, a, o)
 		if status != nil {
-			last = status
+			last, status.ReadAt, status.Labels = status, timeText(time.Now()), sale.Labels
 		}
 		switch {
 		case err == nil && (o.waitFor == "" || last.is(o.waitFor)):
@@ -141,12 +161,16 @@ func (p *program) await(ctx, bounded context.Context, store *backends.Store, nam
 				return last, cause
 			}
 			if o.waitFor == "" {
-				return last, fmt.Errorf("%w after %s: reading sale %s: %w", errTimeout, o.timeout, name, err)
+				return last, late(bounded, err)
 			}
 			if errors.Is(err, planner.ErrStore) {
-				return last, fmt.Errorf("%w after %s: %w", errTimeout, o.timeout, err)
+				return last, fmt.Errorf("%w: it is unknown whether sale %s is %s: %w", timedOut(o.timeout), sale.Name, o.waitFor, err)
 			}
-			return last, fmt.Errorf("%w after %s: sale %s is %s, not %s", errTimeout, o.timeout, name, last.word(), o.waitFor)
+			err = fmt.Errorf("%w: sale %s is %s, not %s%s", timedOut(o.timeout), sale.Name, last.word(), o.waitFor, because(last.why(o.waitFor)))
+			if last != nil && !last.unread() {
+				err = waited{err}
+			}
+			return last, err
 		case <-time.After(lookAgain):
 		}
 	}
@@ -164,6 +188,29 @@ func (s *saleStatus) word() string {
 		return s.Phase + " and sold out"
 	}
 	return s.Phase
+}
+
+// why says what a sale is short of that is not what somebody waits for; "": its phase says it.
+func (s *saleStatus) why(what string) string {
+	switch {
+	case s == nil:
+		return "'salectl apply' makes it"
+	case s.unread():
+		return s.LedgerError
+	case what == soldOut:
+		return fmt.Sprintf("%s of %s sold%s", grouped(s.Sold), count(s.Stock, "unit"), elsewhere(s.Status))
+	case s.Phase == ledger.PhaseScheduled:
+		return "it opens at " + s.OpensAt
+	case s.Phase == ledger.PhasePaused && what != ledger.PhasePaused:
+		return "'salectl resume' opens it"
+	case s.Phase == ledger.PhasePlanned:
+		return fmt.Sprintf("generation %d is not on every shard yet", s.Generation)
+	case s.Phase == ledger.PhaseStalled:
+		return strings.Join(s.Health.Reasons, "; ")
+	case what == ledger.PhaseEnded && s.ClosesAt != "":
+		return "it closes at " + s.ClosesAt
+	}
+	return ""
 }
 
 // mayPass says whether a later look may see what this one did not.

@@ -76,14 +76,14 @@ func (s *saleStatus) judgeServers(amiss func(format string, args ...any)) {
 		case n.Unfit != "":
 			amiss("lock node %s is not as it must be: %s", n.Name, n.Unfit)
 		case n.Error == "" && n.Server != nil && !n.Server.Up:
-			amiss("lock node %s is not reached by the process that serves the sale: %s", n.Name, n.Server.Error)
+			amiss("lock node %s is not reached by the process that serves the sale%s", n.Name, because(n.Server.Error))
 		}
 	}
 	if s.Server != nil && s.Server.Error != "" {
 		amiss("the process at %s does not tell how it goes: %s", s.Server.Address, s.Server.Error)
 	}
 	if c := s.PaymentCheck; c != nil && !c.FailingSince.IsZero() {
-		amiss("the payment service gives no answer: %s", c.Error)
+		amiss("the payment service gives no answer%s", because(c.Error))
 	}
 }
 

@@ -25,14 +25,14 @@ const (
 // readStatus reads how a sale stands, and asks the process that serves it. Where the ledger
 // cannot be read it returns what the others tell, beside the error, which is ErrStore.
 // bounded is ctx until --timeout.
-func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name, token string, o statusOptions) (*saleStatus, error) {
+func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name string, a asker, o statusOptions) (*saleStatus, error) {
 	patience := min(readPatience, o.timeout/2)
 	patient, cancel := context.WithTimeout(bounded, patience)
 	defer cancel()
 	status, err := planner.ReadStatus(patient, p.planning(store), name)
 	if err == nil {
 		view := &saleStatus{Status: status}
-		askServer(bounded, view, token)
+		askServer(bounded, view, a)
 		view.judge()
 		return view, nil
 	}
@@ -45,12 +45,12 @@ func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store
 	if !errors.Is(err, planner.ErrStore) {
 		return nil, err
 	}
-	return p.readOutage(ctx, store, name, token, err), err
+	return p.readOutage(ctx, store, name, a, err), err
 }
 
 // readOutage returns what the lock nodes tell of a sale, and a process that serves it, which
 // knows what the ledger had; nil if there is nothing to tell.
-func (p *program) readOutage(ctx context.Context, store *backends.Store, name, token string, why error) *saleStatus {
+func (p *program) readOutage(ctx context.Context, store *backends.Store, name string, a asker, why error) *saleStatus {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	outage, err := planner.ReadOutage(ctx, p.planning(store), name, why)
@@ -58,16 +58,19 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name, t
 		return nil
 	}
 	view := &saleStatus{Status: outage.Status("")}
-	for i, address := range outage.Processes() {
+	for i, address := range a.where(outage.Processes()) {
 		if i == mostLooked {
 			break
 		}
-		told, err := readServer(ctx, address, name, token)
+		told, err := a.read(ctx, address, name)
 		var problem *api.Problem
 		switch {
 		case err == nil:
 			view.Status = outage.Status(told.UID) // of all leases those of this run
 			view.Server = &planner.ServerStatus{Address: address, Phase: told.Phase}
+			if told.Nodes == nil {
+				view.Server.Error = notOperating
+			}
 			view.know(told)
 			view.judge()
 			return view

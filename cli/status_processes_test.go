@@ -17,12 +17,12 @@ func TestStatusOfSeveralProcesses(t *testing.T) {
 	s := troubled("127.0.0.1:1") // nobody is there
 	s.Shards[2].Owner = address
 	view := &saleStatus{Status: s}
-	askServer(t.Context(), view, "secret")
+	askServer(t.Context(), view, asker{token: "secret"})
 	if s.Server == nil || s.Server.Address != address || s.Server.Error != "" {
 		t.Fatalf("asked was %+v", s.Server)
 	}
 	c := newCapture()
-	c.statusText(view)
+	c.statusText(view, false)
 	got := squeeze(c.out.String())
 	for _, want := range []string{`served by 3 processes
 `, `

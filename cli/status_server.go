@@ -2,10 +2,13 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,15 +20,25 @@ import (
 // it goes. Its word is a help and no more.
 const serverTimeout = time.Second
 
+// asker is how status asks the processes that serve a sale.
+type asker struct {
+	admin *url.URL // the admin address to ask at; nil: where the leases say that claims are answered
+	token string
+	over  *tls.Config // nil: nothing was said of TLS
+}
+
 // askServer adds to a status what only the process that serves the sale can
 // know: since when a node is down or a shard stalls, and what has become of holds.
 // Whoever reads once sees no more than now.
-func askServer(ctx context.Context, s *saleStatus, token string) {
+func askServer(ctx context.Context, s *saleStatus, a asker) {
 	var told api.Sale
-	for _, address := range serversOf(s.Status) {
+	for _, address := range a.where(serversOf(s.Status)) {
 		var err error
-		if told, err = readServer(ctx, address, s.Sale, token); err == nil {
+		if told, err = a.read(ctx, address, s.Sale); err == nil {
 			s.Server = &planner.ServerStatus{Address: address}
+			if told.Nodes == nil {
+				s.Server.Error = notOperating
+			}
 			break
 		}
 		if s.Server == nil {
@@ -37,15 +50,21 @@ func askServer(ctx context.Context, s *saleStatus, token string) {
 	}
 }
 
+// where is where to ask, of those that the leases name.
+func (a asker) where(named []string) []string {
+	if a.admin != nil {
+		return []string{a.admin.Host}
+	}
+	return named
+}
+
 // tell takes in what the process that serves a sale has told.
 func (s *saleStatus) tell(told api.Sale) {
 	s.Holds, s.PaymentCheck = told.Holds, told.PaymentCheck
 	s.Processes, s.Ownership, s.Moves = told.Processes, told.Owners, told.Moves
-	for _, n := range told.Nodes {
-		for i := range s.Nodes {
-			if s.Nodes[i].Name == n.Name {
-				s.Nodes[i].Server = &planner.Seen{Up: n.Up, Since: timeText(n.Since), Error: n.Error}
-			}
+	for at, n := range told.Nodes {
+		if known := s.node(n.Name, at, len(told.Nodes)); known != nil {
+			known.Server = &planner.Seen{Up: n.Up, Since: timeText(n.Since), Error: n.Error}
 		}
 	}
 	for _, shard := range told.Shards {
@@ -53,6 +72,20 @@ func (s *saleStatus) tell(told api.Sale) {
 			known.Stalled = &planner.Seen{Since: timeText(shard.Since), Error: shard.Error}
 		}
 	}
+}
+
+// node returns the lock node of a name, or where only the admin address tells names, the one
+// at that place of so many; nil: it is none of the file's.
+func (s *saleStatus) node(name string, at, of int) *planner.NodeStatus {
+	if name == "" && of == len(s.Nodes) {
+		return &s.Nodes[at]
+	}
+	for i := range s.Nodes {
+		if s.Nodes[i].Name == name {
+			return &s.Nodes[i]
+		}
+	}
+	return nil
 }
 
 // mostAsked bounds how many processes are asked, one after another, until one tells.
@@ -80,11 +113,18 @@ func serversOf(s *planner.Status) (all []string) {
 	return all
 }
 
-// readServer asks one process.
-func readServer(ctx context.Context, address, sale, token string) (api.Sale, error) {
+// read asks one process.
+func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
-	client, err := api.NewClient(api.Config{Servers: []string{"http://" + address}, Sale: sale, Token: token})
+	base := api.BaseURL(address)
+	switch {
+	case a.admin != nil:
+		base = a.admin.String()
+	case a.over != nil && !strings.HasPrefix(base, "https://"): // whoever writes to the lock nodes is not to get the token
+		return api.Sale{}, errors.New("it speaks no TLS, and the command line has flags for that")
+	}
+	client, err := api.NewClient(api.Config{Servers: []string{base}, Sale: sale, Token: a.token, TLS: a.over})
 	if err != nil {
 		return api.Sale{}, err
 	}
@@ -98,12 +138,16 @@ func readServer(ctx context.Context, address, sale, token string) (api.Sale, err
 		err = syscall.ECONNREFUSED
 	case !errors.As(err, &unexpected):
 	case unexpected.StatusCode == http.StatusUnauthorized:
-		err = errors.New(unauthorized(token))
+		err = errors.New(unauthorized(a.token))
 	default:
 		err = fmt.Errorf("it answers %s, which is not what salectl serve would say", unexpected.Status)
 	}
 	return told, err
 }
+
+// notOperating is why a process does not tell more.
+const notOperating = "the bearer token may claim, and only one that may operate is told of nodes, shards and processes: " +
+	"--token-file sends the first of its file"
 
 // unauthorized says what is wrong with the token that a server has refused.
 func unauthorized(token string) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -67,9 +68,9 @@ func TestStatusView(t *testing.T) {
 	address := answering(t, http.StatusOK, toldAnswer)
 	s := troubled(address)
 	view := &saleStatus{Status: s}
-	askServer(t.Context(), view, "secret")
+	askServer(t.Context(), view, asker{token: "secret"})
 	c := newCapture()
-	c.statusText(view)
+	c.statusText(view, false)
 	want := strings.ReplaceAll(`tickets: open, generation 2, run 0123456789abcdef
   20 of 60 units sold, 40 available
   opens at 2026-11-11T12:00:00Z
@@ -124,7 +125,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := troubled(answering(t, test.status, test.body))
-			askServer(t.Context(), &saleStatus{Status: s}, test.token)
+			askServer(t.Context(), &saleStatus{Status: s}, asker{token: test.token})
 			if s.Server.Error != test.want || s.Nodes[1].Server != nil {
 				t.Errorf("server: %+v", s.Server)
 			}
@@ -137,7 +138,7 @@ func TestServerThatTellsNothing(t *testing.T) {
 		})
 	}
 	gone := troubled("127.0.0.1:1")
-	askServer(t.Context(), &saleStatus{Status: gone}, "")
+	askServer(t.Context(), &saleStatus{Status: gone}, asker{})
 	if gone.Server.Error != "connection refused" {
 		t.Errorf("nobody there: %+v", gone.Server)
 	}
@@ -217,7 +218,7 @@ func TestPlanView(t *testing.T) {
 		Warnings: []string{"lock node b:1 cannot be reached: connection refused"},
 	}
 	c := newCapture()
-	c.planText(spec.Sale{File: "sale.yaml:1"}, plan)
+	c.planText(spec.Sale{File: "sale.yaml:1"}, plan, false)
 	want := `tickets (sale.yaml:1)
 
   + table/sales  # it does not exist
@@ -240,7 +241,7 @@ Plan: 3 to create, 0 to update, 0 to delete.
 		t.Errorf("it says\n%s\nwant\n%s", got, want)
 	}
 	c = newCapture()
-	c.planText(spec.Sale{}, &planner.Plan{Kind: planner.KindApply, Sale: "tickets", Phase: "open", Generation: 1, Warnings: plan.Warnings})
+	c.planText(spec.Sale{}, &planner.Plan{Kind: planner.KindApply, Sale: "tickets", Phase: "open", Generation: 1, Warnings: plan.Warnings}, false)
 	if want := "No changes. tickets is as its file declares it: generation 1, open.\n  ! lock node b:1 cannot be reached: connection refused\n"; c.out.String() != want {
 		t.Errorf("it says\n%s", &c.out)
 	}
@@ -258,7 +259,7 @@ func TestPlanViewOfLongAttributes(t *testing.T) {
 	} {
 		c := newCapture()
 		c.planText(spec.Sale{}, &planner.Plan{Sale: "tickets", Actions: []planner.Action{
-			{Address: "sale/tickets", Action: planner.Update, Before: rule(test.before), After: rule(test.after)}}})
+			{Address: "sale/tickets", Action: planner.Update, Before: rule(test.before), After: rule(test.after)}}}, false)
 		if got := c.out.String(); !strings.Contains(got, test.want) {
 			t.Errorf("it says\n%s\nwant\n%s", got, test.want)
 		}
@@ -298,6 +299,10 @@ func TestStoreErrorsNameThePlace(t *testing.T) {
 	what, remedy := explain(withRemedy(store, cause))
 	if what != cause.Error() || !strings.Contains(remedy, "HBase table sales") || !strings.Contains(remedy, "z1:2181, z2:2181") {
 		t.Errorf("%q, %q", what, remedy)
+	}
+	denied := fmt.Errorf("%w: %w", cause, fs.ErrPermission)
+	if what, remedy := explain(withRemedy(store, denied)); what != denied.Error() || remedy != "" {
+		t.Errorf("what does not permit it is up, and has said more: %q, %q", what, remedy)
 	}
 	if _, remedy := explain(withRemedy(new(backends.Store), cause)); remedy != "" {
 		t.Errorf("files have no servers: %q", remedy)

@@ -11,7 +11,7 @@ import (
 	"salectl/planner"
 )
 
-func (p *program) statusText(s *saleStatus) {
+func (p *program) statusText(s *saleStatus, all bool) {
 	c := p.colours(p.out)
 	p.gap()
 	switch {
@@ -28,6 +28,9 @@ func (p *program) statusText(s *saleStatus) {
 	if s.Refund != nil {
 		fmt.Fprintf(p.out, "  %s\n", refunded(s.Refund))
 	}
+	if line := committed(s.Packets); line != "" {
+		fmt.Fprintf(p.out, "  %s\n", line)
+	}
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
@@ -42,10 +45,17 @@ func (p *program) statusText(s *saleStatus) {
 	if s.Applied < s.Generation && !s.unread() {
 		fmt.Fprintf(p.out, "  generation %d is not on every shard yet\n", s.Generation)
 	}
-	writeWarnings(p.out, c, s.Warnings)
+	writeWarnings(p.out, c, s.Warnings, all)
 	fmt.Fprintln(p.out)
 	p.processesText(s, c)
-	if len(s.Shards) > 0 {
+	switch {
+	case len(s.Shards) == 0:
+	case len(s.Shards) > foldBeyond && !all:
+		p.foldedShardsText(s, c)
+		p.foldedListsText(s.Status, c)
+		listsAll(p.out, c, "shard")
+		fmt.Fprintln(p.out)
+	default:
 		p.shardsText(s, c)
 		p.listsText(s.Status, c)
 		fmt.Fprintln(p.out)
@@ -63,22 +73,9 @@ func (p *program) shardsText(s *saleStatus, c palette) {
 	for _, shard := range s.Shards {
 		lease := "-"
 		if shard.LeaseLeftSeconds > 0 {
-			lease = fmt.Sprintf("%.1f s", shard.LeaseLeftSeconds)
+			lease = leaseText(shard.LeaseLeftSeconds)
 		}
-		owner := shard.Owner
-		if owner == "" {
-			owner = "-"
-		}
-		cells, state := []any{shard.Shard, owner, lease}, ""
-		load, busy := s.load(shard.Shard)
-		switch {
-		case shard.Error != "" && (shard.Stalled == nil || shard.Error != planner.NotRead):
-			state = shard.Error
-		case shard.Stalled != nil:
-			state = "stalls" + since(shard.Stalled) + because(shard.Stalled.Error)
-		case busy:
-			state = c.yellow("busier than the others")
-		}
+		cells := []any{shard.Shard, orDash(shard.Owner), lease}
 		if shard.Error != "" {
 			cells = append(cells, "-", "-", "-", "-", "-", "-")
 		} else {
@@ -86,11 +83,27 @@ func (p *program) shardsText(s *saleStatus, c palette) {
 				grouped(shard.Limit), grouped(shard.Available), grouped(shard.Held), grouped(shard.Sold))
 		}
 		if loads {
+			load, _ := s.load(shard.Shard)
 			cells = append(cells, load)
 		}
-		shards.row(append(cells, state)...)
+		shards.row(append(cells, s.shardState(shard, c))...)
 	}
 	shards.write(p.out, "  ", c.dim)
+}
+
+func leaseText(seconds float64) string { return fmt.Sprintf("%.1f s", seconds) }
+
+// shardState says what is to be said of a shard beside its numbers.
+func (s *saleStatus) shardState(shard planner.ShardStatus, c palette) string {
+	switch _, busy := s.load(shard.Shard); {
+	case shard.Error != "" && (shard.Stalled == nil || shard.Error != planner.NotRead):
+		return shard.Error
+	case shard.Stalled != nil:
+		return "stalls" + since(shard.Stalled) + because(shard.Stalled.Error)
+	case busy:
+		return c.yellow("busier than the others")
+	}
+	return ""
 }
 
 // listsText says how the lists of the shards stand, where there are any.
@@ -103,21 +116,37 @@ func (p *program) listsText(s *planner.Status, c palette) {
 		case l.Error != "":
 			lists.row(shard.Shard, l.Node, l.State, "-", "-", "-", l.Error)
 		default:
-			note := ""
-			if l.Token > l.Fill && shard.Phase == ledger.PhaseOpen {
-				note = fmt.Sprintf("fill %d is under way", l.Token)
+			toDrain := "-"
+			if shard.Phase == ledger.PhaseOpen {
+				toDrain = grouped(undrained(shard))
 			}
-			undrained := grouped(l.Entries)
-			if shard.Phase != ledger.PhaseOpen {
-				undrained = "-" // the ledger has them all; the next fill deletes them
-			}
-			lists.row(shard.Shard, l.Node, l.State, grouped(l.Left), undrained, l.Fill, note)
+			lists.row(shard.Shard, l.Node, l.State, grouped(l.Left), toDrain, l.Fill, listNote(shard))
 		}
 	}
 	if len(lists.rows) > 0 {
 		fmt.Fprintln(p.out)
 		lists.write(p.out, "  ", c.dim)
 	}
+}
+
+// undrained is how many batches of a shard's list the ledger may lack. Of a shard that is not
+// open the ledger has them all, and the next fill deletes them.
+func undrained(shard planner.ShardStatus) int64 {
+	if shard.Phase != ledger.PhaseOpen {
+		return 0
+	}
+	return shard.List.Entries
+}
+
+// listNote says what is to be said of a shard's list beside its numbers.
+func listNote(shard planner.ShardStatus) string {
+	switch l := shard.List; {
+	case l.Error != "":
+		return l.Error
+	case l.Token > l.Fill && shard.Phase == ledger.PhaseOpen:
+		return fmt.Sprintf("fill %d is under way", l.Token)
+	}
+	return ""
 }
 
 func (p *program) nodesText(s *planner.Status, c palette) {
@@ -229,7 +258,7 @@ func checked(c *api.PaymentCheck) string {
 	}
 	text := "the payment service is asked about " + count(c.Watched, "claim")
 	if !c.FailingSince.IsZero() {
-		text += fmt.Sprintf("; since %s no payment could be checked: %s", timeText(c.FailingSince), c.Error)
+		text += fmt.Sprintf("; since %s no payment could be checked%s", timeText(c.FailingSince), because(c.Error))
 	}
 	return text
 }
@@ -237,7 +266,11 @@ func checked(c *api.PaymentCheck) string {
 // served says who sells. Where too few lock nodes answer to tell, a warning does.
 func served(s *saleStatus) string {
 	if len(s.Processes) > 1 {
-		return fmt.Sprintf("served by %d processes", len(s.Processes))
+		by := fmt.Sprintf("served by %d processes", len(s.Processes))
+		if s.unread() && s.Server != nil {
+			by += fmt.Sprintf("; %s says that it is %s", s.Server.Address, s.Server.Phase)
+		}
+		return by
 	}
 	up := 0
 	for _, n := range s.Nodes {

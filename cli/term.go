@@ -9,37 +9,69 @@ import (
 
 // isTerminal says whether a person looks at a stream.
 func isTerminal(stream any) bool {
-	if a, ok := stream.(*answer); ok {
-		stream = a.w
-	}
-	f, ok := stream.(*os.File)
+	f, ok := fileOf(stream)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// width is how many columns a stream has, 80 if it does not say.
-func width(stream any) int {
-	if f, ok := stream.(*os.File); ok {
-		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
-			return columns
+// fileOf is the file that a stream writes to, or is to write to later.
+func fileOf(stream any) (*os.File, bool) {
+	switch s := stream.(type) {
+	case *os.File:
+		return s, true
+	case *answer:
+		return fileOf(s.w)
+	case *frame:
+		return fileOf(s.on)
+	}
+	return nil, false
+}
+
+// size is how many columns and rows a stream has, 80 and 24 if it does not say.
+func size(stream any) (columns, rows int) {
+	if f, ok := fileOf(stream); ok {
+		if columns, rows, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && rows > 0 {
+			return columns, rows
 		}
 	}
-	return 80
+	return 80, 24
+}
+
+// width is how many columns a stream has.
+func width(stream any) int {
+	columns, _ := size(stream)
+	return columns
 }
 
 // palette colours words, or leaves them alone.
 type palette bool
 
-// colours returns the palette for one of the two output streams. Even where
-// standard error alone is a terminal there is no colour: whoever redirects the
+// colours returns the palette for one of the two output streams. Unless colours are forced,
+// there are none even where standard error alone is a terminal: whoever redirects the
 // answer often keeps both.
 func (p *program) colours(w io.Writer) palette {
-	if value, set := p.env("NO_COLOR"); set && value != "" {
-		return false
-	}
-	if kind, _ := p.env("TERM"); kind == "dumb" {
-		return false
+	if forced, on := colourForced(p.env); forced {
+		return palette(on)
 	}
 	return palette(isTerminal(p.out) && isTerminal(w))
+}
+
+// colourForced says whether the environment decides about colours, whatever the streams are,
+// and how. The customary variables count in this order: NO_COLOR (no-color.org), FORCE_COLOR
+// (force-color.org; 0 is off, as Node.js has it), CLICOLOR_FORCE and CLICOLOR
+// (bixense.com/clicolors), TERM. One with nothing in it counts for nothing.
+func colourForced(env func(string) (string, bool)) (forced, on bool) {
+	get := func(name string) string { value, _ := env(name); return value }
+	switch force, clicolorForce := get("FORCE_COLOR"), get("CLICOLOR_FORCE"); {
+	case get("NO_COLOR") != "":
+		return true, false
+	case force != "":
+		return true, force != "0" && force != "false"
+	case clicolorForce != "" && clicolorForce != "0":
+		return true, true
+	case get("CLICOLOR") == "0", get("TERM") == "dumb":
+		return true, false
+	}
+	return false, false
 }
 
 func (c palette) paint(code, s string) string {

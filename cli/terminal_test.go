@@ -9,12 +9,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"salectl/backends/embedded"
+	"salectl/backends/ledger"
+	"salectl/services"
 )
 
 // pty is a terminal with nobody before it but the test.
@@ -107,6 +113,17 @@ func TestConfirmAsksAPerson(t *testing.T) {
 	}
 }
 
+// A question that nobody answers in time is nobody's fault.
+func TestAQuestionHasAnEnd(t *testing.T) {
+	path := applySale(t, "tickets")
+	tty := openTerminal(t)
+	p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
+	if code := p.run([]string{"salectl", "close", "-f", path, "--timeout", "300ms"}, nil); code != 7 {
+		t.Errorf("exit code %d, want 7", code)
+	}
+	tty.await("timed out after 300ms: nobody has answered, and nothing was changed")
+}
+
 func TestConfirmEndsWithItsContext(t *testing.T) {
 	tty := openTerminal(t)
 	p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
@@ -137,6 +154,97 @@ func TestCloseAsks(t *testing.T) {
 		}
 	}
 	tty.await("Close tickets for good? Only 'yes' is accepted: ")
+}
+
+// Whoever is asked whether to destroy a red packet is told what is to be given back.
+func TestDestroyAsksWithTheRefund(t *testing.T) {
+	redis, err := services.StartRedis(t.Context(), services.RedisOptions{Dir: t.TempDir()})
+	services.Require(t, err)
+	defer redis.Stop()
+	path := filepath.Join(t.TempDir(), "sale.yaml")
+	text := fmt.Sprintf(`apiVersion: salectl/v1
+kind: Sale
+metadata: {name: luck}
+spec:
+  engine: redis
+  stock: 20
+  lockCount: 1
+  units: {redPacket: {total: "12.30", currency: CNY, split: even}}
+  redis: {nodes: [%q]}
+  embedded: {}
+`, redis.Addr())
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c := newCapture(); c.run([]string{"salectl", "apply", "-f", path, "--yes"}, nil) != 0 {
+		t.Fatal(c.err.String())
+	}
+	tty := openTerminal(t)
+	if _, err := tty.person.WriteString("no\n"); err != nil {
+		t.Fatal(err)
+	}
+	var to bytes.Buffer
+	p := &program{in: tty.program, out: &answer{w: &to}, err: tty.program, env: noVariables}
+	if code := p.run([]string{"salectl", "destroy", "-f", path}, nil); code != 3 {
+		t.Errorf("exit code %d, want 3", code)
+	}
+	tty.await("Export luck, remove it for good, and leave 12.30 of 12.30 CNY to be refunded? Only 'yes' is accepted: ")
+	if !strings.Contains(to.String(), "  granted 0.00 CNY in 0 packets  refund 12.30 CNY in 20 packets  # asked for") {
+		t.Errorf("the plan is\n%s", &to)
+	}
+}
+
+// status --watch draws in place, and leaves the terminal as it was, with what it showed last.
+func TestWatchDrawsInPlace(t *testing.T) {
+	path := applySale(t, "tickets")
+	tty := openTerminal(t)
+	if err := unix.IoctlSetWinsize(int(tty.program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 8, Col: 60}); err != nil {
+		t.Fatal(err)
+	}
+	p := &program{in: tty.program, out: &answer{w: tty.program}, err: tty.program, env: noVariables}
+	signals, done := make(chan os.Signal, 2), make(chan int, 1)
+	go func() {
+		done <- p.run([]string{"salectl", "status", "-w", "-f", path, "--interval", "100ms"}, signals)
+	}()
+	tty.await("\x1b[33mopen\x1b[0m")
+	tty.await("… 5 lines below")
+	if code := newCapture().run([]string{"salectl", "pause", "-f", path}, nil); code != 0 {
+		t.Fatalf("pause: exit code %d", code)
+	}
+	tty.await("\x1b[33mpaused\x1b[0m")
+	signals <- os.Interrupt
+	if code := <-done; code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	tty.await("embedded        0          -  up\r\n") // which did not fit
+	tty.mu.Lock()
+	defer tty.mu.Unlock()
+	seen := tty.seen.String()
+	if first, left, _ := strings.Cut(seen, screenEnds); !strings.HasPrefix(first, screenBegins+cursorHome) ||
+		strings.Count(seen, screenBegins) != 1 || strings.Contains(left, "\x1b[H") || !strings.Contains(left, "tickets") {
+		t.Errorf("it shows %q", seen)
+	}
+}
+
+// A terminal on which nothing can be drawn in place gets one text after another.
+func TestWatchOnADumbTerminal(t *testing.T) {
+	path := applySale(t, "tickets")
+	tty := openTerminal(t)
+	p := &program{in: tty.program, out: &answer{w: tty.program}, err: tty.program, env: func(name string) (string, bool) {
+		return "dumb", name == "TERM"
+	}}
+	signals, done := make(chan os.Signal, 2), make(chan int, 1)
+	go func() { done <- p.run([]string{"salectl", "status", "-w", "-f", path}, signals) }()
+	tty.await("tickets: open")
+	signals <- os.Interrupt
+	if code := <-done; code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	tty.mu.Lock()
+	defer tty.mu.Unlock()
+	if seen := tty.seen.String(); strings.Contains(seen, "\x1b") {
+		t.Errorf("it shows %q", seen)
+	}
 }
 
 func TestConfirmNeedsBothEndsOfATerminal(t *testing.T) {
@@ -172,6 +280,16 @@ func TestColourIsForTerminals(t *testing.T) {
 	}{
 		"a terminal":                   {tty.program, tty.program, noVariables, true},
 		"a file":                       {&file, tty.program, noVariables, false},
+		"FORCE_COLOR into a file":      {&file, &file, env("FORCE_COLOR", "1"), true},
+		"FORCE_COLOR and TERM=dumb":    {&file, &file, env("FORCE_COLOR", "1", "TERM", "dumb"), true},
+		"FORCE_COLOR with nothing":     {&file, &file, env("FORCE_COLOR", ""), false},
+		"FORCE_COLOR=0":                {tty.program, tty.program, env("FORCE_COLOR", "0", "CLICOLOR_FORCE", "1"), false},
+		"CLICOLOR_FORCE into a file":   {&file, &file, env("CLICOLOR_FORCE", "1"), true},
+		"CLICOLOR_FORCE=0":             {&file, &file, env("CLICOLOR_FORCE", "0"), false},
+		"CLICOLOR_FORCE and CLICOLOR":  {&file, &file, env("CLICOLOR_FORCE", "1", "CLICOLOR", "0"), true},
+		"CLICOLOR=0":                   {tty.program, tty.program, env("CLICOLOR", "0"), false},
+		"CLICOLOR=1 into a file":       {&file, &file, env("CLICOLOR", "1"), false},
+		"NO_COLOR and FORCE_COLOR":     {tty.program, tty.program, env("NO_COLOR", "1", "FORCE_COLOR", "1"), false},
 		"NO_COLOR":                     {tty.program, tty.program, env("NO_COLOR", "1"), false},
 		"NO_COLOR with nothing in it":  {tty.program, tty.program, env("NO_COLOR", ""), true},
 		"a terminal that cannot do it": {tty.program, tty.program, env("TERM", "dumb"), false},
@@ -198,4 +316,76 @@ func TestProgressBarIsForTerminals(t *testing.T) {
 	draw(1, 2)
 	draw(2, 2)
 	tty.await("buyers")
+}
+
+// A plan of many steps has a bar on a terminal, which is gone at its end, and so has the
+// reading of a long ledger. JSON has none beside it.
+func TestManyStepsHaveABar(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sale.yaml")
+	text := "apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: many}\nspec: {stock: 300, lockCount: 64, embedded: {}}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (out, seen string) {
+		t.Helper()
+		tty := openTerminal(t)
+		var to bytes.Buffer
+		p := &program{in: tty.program, out: &answer{w: &to}, err: tty.program, env: noVariables}
+		if code := p.run(append([]string{"salectl"}, args...), nil); code != 0 {
+			t.Fatalf("%q: exit code %d", args, code)
+		}
+		fmt.Fprintln(tty.program, "the end")
+		tty.await("the end")
+		tty.mu.Lock()
+		defer tty.mu.Unlock()
+		return to.String(), tty.seen.String()
+	}
+	out, seen := run("apply", "-f", path, "--yes")
+	if !strings.Contains(seen, "/66)") || strings.Contains(seen, "[1/66]") || strings.Contains(out, "\r") {
+		t.Errorf("apply shows %q and answers %q", seen, out)
+	}
+	if last := seen[strings.LastIndex(seen, "/66)"):]; !strings.Contains(last, "\r"+strings.Repeat(" ", 20)) {
+		t.Errorf("the bar is still there: %q", last)
+	}
+	if _, seen := run("audit", "-f", path); strings.Contains(seen, "\r ") {
+		t.Errorf("the audit of a short ledger shows %q", seen)
+	}
+	if _, seen := run("destroy", "-f", path, "--yes", "--json", "--export", path+".ndjson"); strings.Contains(seen, "/66)") {
+		t.Errorf("beside JSON destroy shows %q", seen)
+	}
+}
+
+// It is shown how far a long ledger was read.
+func TestReadingALongLedgerHasABar(t *testing.T) {
+	path := applySale(t, "long")
+	store, err := embedded.OpenLogs(filepath.Join(filepath.Dir(path), ".salectl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	tty := openTerminal(t)
+	p := &program{in: tty.program, out: &answer{w: io.Discard}, err: tty.program, env: noVariables}
+	watched, end := p.watchRead(t.Context(), tall{store}, "long", "reading", 1, false)
+	if _, can := watched.(ledger.Scanner); !can {
+		t.Error("what reads the ledger cannot scan it any more")
+	}
+	if a, err := ledger.NewAudit(t.Context(), watched, "long"); err != nil || !a.OK {
+		t.Errorf("%+v, %v", a, err)
+	}
+	tty.await("(0/40002)")
+	end()
+	for name, logs := range map[string]ledger.Logs{"short": store, "quiet": tall{store}} {
+		watched, end := p.watchRead(t.Context(), logs, "long", "reading", 1, name == "quiet")
+		end()
+		if watched != logs {
+			t.Errorf("the reading of a %s ledger is watched", name)
+		}
+	}
+}
+
+// tall is logs whose heads say that they are long.
+type tall struct{ *embedded.Logs }
+
+func (tall) Heads(_ context.Context, logs []string) ([][]byte, error) {
+	return slices.Repeat([][]byte{ledger.Head{Slot: longRead}.Encode()}, len(logs)), nil
 }

@@ -3,10 +3,12 @@ package cli
 import (
 	"fmt"
 	"regexp"
-	"salectl/spec"
+	"slices"
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
+
+	"salectl/spec"
 )
 
 // usageError is a command line that means nothing to us.
@@ -56,21 +58,30 @@ func flagFault(c *urfave.Context, err error, _ bool) error {
 // unknown speaks about a flag that the command does not have.
 func unknown(c *urfave.Context, name string) error {
 	flag := dashed(name)
-	if c.Command.Name == c.App.Name {
-		for _, command := range c.App.Commands {
-			if hasFlag(command, name) {
-				return misused(c, "%s comes after the command, as in '%s %s %s'", flag, c.App.Name, command.Name, flag)
-			}
+	for _, command := range c.Command.Subcommands { // the whole program is the outermost command
+		if hasFlag(command, name) {
+			return misused(c, "%s comes after the command, as in '%s %s %s'", flag, c.Command.HelpName, command.Name, flag)
 		}
 	}
+	what := "unknown flag " + flag
 	var names []string
 	for _, f := range c.Command.Flags {
 		names = append(names, f.Names()...)
 	}
-	if near := spec.Nearest(name, names); near != "" {
-		return misused(c, "there is no flag %s; did you mean %s?", flag, dashed(near))
+	near := spec.Nearest(name, names)
+	if near == "" && hasFlag(c.Command, calledElsewhere[name]) {
+		near = calledElsewhere[name]
 	}
-	return misused(c, "there is no flag %s", flag)
+	if near != "" {
+		what += "; did you mean " + dashed(near) + "?"
+	}
+	return misused(c, "%s", what)
+}
+
+// calledElsewhere says what flags and commands of other tools are called here.
+var calledElsewhere = map[string]string{
+	"auto-approve": "yes", "force": "yes", "file": "f", "filename": "f",
+	"delete": "destroy", "start": "serve",
 }
 
 func hasFlag(command *urfave.Command, name string) bool {
@@ -84,44 +95,42 @@ func hasFlag(command *urfave.Command, name string) bool {
 	return false
 }
 
-// unknownCommand speaks about a word that should have been one of the commands.
-func unknownCommand(c *urfave.Context, commands []*urfave.Command, word string) error {
-	what := fmt.Sprintf("there is no command %q", word)
-	if near := spec.Nearest(word, commandNames(commands)); near != "" {
-		what += fmt.Sprintf("; did you mean %s?", near)
-	}
-	within := c.App.Name
-	if len(c.Command.Subcommands) > 0 && c.Command.Name != c.App.Name {
-		within = c.Command.HelpName
+// unknownCommand speaks about a word that should have been one of the commands. within is
+// what is typed before their names.
+func unknownCommand(c *urfave.Context, within string, commands []*urfave.Command, word string) error {
+	what := fmt.Sprintf("unknown command %q", word)
+	if near := nearestCommand(c.App, within, commands, word); near != "" {
+		what += fmt.Sprintf("; did you mean '%s'?", near)
 	}
 	return &usageError{command: within, what: what}
 }
 
-// atMost refuses more than n arguments. urfave ends its flags at the first
-// argument, so that a --yes behind one would silently not count.
-func atMost(c *urfave.Context, n int) error {
-	args := c.Args().Slice()
-	if len(args) <= n {
-		for _, arg := range args {
-			if strings.HasPrefix(arg, "-") {
-				return behind(c, arg, args[0])
-			}
-		}
-		return nil
+// nearestCommand is the command line that was probably meant, or empty.
+func nearestCommand(app *urfave.App, within string, commands []*urfave.Command, word string) string {
+	names := commandNames(commands)
+	if near := spec.Nearest(word, names); near != "" {
+		return within + " " + near
 	}
-	for _, arg := range args[1:] {
-		if strings.HasPrefix(arg, "-") && len(arg) > 1 {
-			return behind(c, arg, args[0])
+	for _, group := range app.Commands {
+		if slices.Contains(commandNames(group.Subcommands), word) {
+			return app.Name + " " + group.Name + " " + word
 		}
 	}
-	if extra := args[n]; hasFlag(c.Command, "f") {
-		return misused(c, "unexpected argument %q; sale files are named with -f: %s -f %s", extra, c.Command.HelpName, quoted(extra))
+	if name := calledElsewhere[word]; slices.Contains(names, name) {
+		return within + " " + name
 	}
-	return misused(c, "unexpected argument %q", args[n])
+	return ""
 }
 
-func behind(c *urfave.Context, flag, arg string) error {
-	return misused(c, "%s stands behind the argument %q, where flags are not read: put all flags first", flag, arg)
+// atMost refuses more than n arguments.
+func atMost(c *urfave.Context, n int) error {
+	if c.NArg() <= n {
+		return nil
+	}
+	if extra := c.Args().Get(n); hasFlag(c.Command, "f") {
+		return misused(c, "unexpected argument %q; sale files are named with -f: %s -f %s", extra, c.Command.HelpName, quoted(extra))
+	}
+	return misused(c, "unexpected argument %q", c.Args().Get(n))
 }
 
 // dashed writes a flag as people type it.

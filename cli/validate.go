@@ -15,7 +15,7 @@ func (p *program) validateCommand() *urfave.Command {
 		Name: "validate", Category: groupSale, Usage: "check sale files",
 		Description: "Says all that is wrong with the files at once, each with its place and a remedy.\n" +
 			"It looks at nothing but the files.",
-		Flags:  []urfave.Flag{fileFlag(), jsonFlag()},
+		Flags:  salesFlags(jsonFlag()),
 		Action: action(parseSource, p.validate),
 	}
 }
@@ -35,7 +35,7 @@ func (p *program) validate(ctx context.Context, from source) error {
 func (p *program) validText(s spec.Sale) {
 	fmt.Fprintf(p.out, "%s is valid: %s over %s, at most %s a user (%s)\n",
 		s.Name, count(s.Stock, "unit"), count(s.LockCount, "shard"), grouped(s.PerUserLimit), s.File)
-	writeWarnings(p.out, p.colours(p.out), warningsOf(s))
+	writeWarnings(p.out, p.colours(p.out), warningsOf(s), true)
 }
 
 // warningsOf tells what is valid and probably not meant.
@@ -53,6 +53,9 @@ func (p *program) validJSON(s spec.Sale) {
 		File          string `json:"file"`
 		Valid         bool   `json:"valid"`
 
+		Labels      map[string]string `json:"labels,omitempty"`
+		Annotations map[string]string `json:"annotations,omitempty"`
+
 		Warnings []string `json:"warnings,omitempty"`
-	}{formatVersion, s.Name, s.File, true, warningsOf(s)})
+	}{formatVersion, s.Name, s.File, true, s.Labels, s.Annotations, warningsOf(s)})
 }

@@ -24,10 +24,27 @@ const saleFileHead = `<!-- Made from the schema's descriptions, in spec/document
 
 # The sale file
 
-A sale file is YAML. ` + "`salectl schema`" + ` prints its JSON Schema, from which this page is made; the first line of [the example](../examples/movie-tickets/sale.yaml) shows how an editor finds it. ` + "`-f`" + ` takes files, folders or ` + "`-`" + `, and a file may hold several sales. ` + "`salectl validate`" + ` reports every mistake at once, with file, line, column and remedy. [Payments](payment.md), [rules](rules.md) and [red packets](red-packets.md) have pages of their own.
+A sale file is YAML. ` + "`salectl schema`" + ` prints its JSON Schema, from which this page is made; the first line of [the example](../examples/movie-tickets/sale.yaml) shows how an editor finds it. ` + "`-f`" + ` takes files, folders or ` + "`-`" + `, and a file may hold several sales; of these ` + "`-l`" + ` takes those with the [labels](#labels) that it selects. ` + "`salectl validate`" + ` reports every mistake at once, with file, line, column and remedy. [Payments](payment.md), [rules](rules.md) and [red packets](red-packets.md) have pages of their own.
 
 | field | value | default | meaning |
 |---|---|---|---|
+`
+
+const saleFileLabels = `
+## Labels
+
+Every command that reads sale files takes ` + "`-l`" + ` (` + "`--selector`" + `), a label selector as ` + "`kubectl`" + ` has it: requirements with commas between them, all of which must hold. A selector that no sale matches is an error; files of sales that are not selected must be valid all the same.
+
+| requirement | holds for a sale whose |
+|---|---|
+| ` + "`team=films`, `team==films`" + ` | label ` + "`team`" + ` is ` + "`films`" + ` |
+| ` + "`team!=films`" + ` | label ` + "`team`" + ` is another, or missing |
+| ` + "`stage in (soon,live)`" + ` | label ` + "`stage`" + ` is one of these |
+| ` + "`stage notin (soon,live)`" + ` | label ` + "`stage`" + ` is none of these, or missing |
+| ` + "`team`" + ` | label ` + "`team`" + ` is there |
+| ` + "`!team`" + ` | label ` + "`team`" + ` is missing |
+
+` + "`validate`, `plan` and `status`" + ` have the labels of the file in their JSON, ` + "`validate`" + ` its annotations too.
 `
 
 // The page says what the schema says, and so what the program takes.
@@ -74,6 +91,7 @@ func saleFile(t *testing.T) string {
 		}
 		fmt.Fprintf(&page, "; without %s.\n", code(forbidden...))
 	}
+	page.WriteString(saleFileLabels)
 	return page.String()
 }
 

@@ -201,7 +201,7 @@ func (l *list) export(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	lines := json.NewEncoder(&b)
-	lines.Encode(map[string]any{"export": 1, "sale": "trainers", "uid": testUID, "draw": l.record})
+	lines.Encode(map[string]any{"format": 1, "kind": "export", "sale": "trainers", "uid": testUID, "draw": l.record})
 	for _, line := range l.lines {
 		if err := lines.Encode(line); err != nil {
 			t.Fatal(err)
@@ -578,7 +578,7 @@ func TestPublish(t *testing.T) {
 				fields[fmt.Sprintf("%t %s", i == 0, field)] = true
 			}
 		}
-		for _, field := range []string{"true export", "true sale", "true uid", "true draw", "false claim", "false state", "false at", "false label", "false rank"} {
+		for _, field := range []string{"true format", "true kind", "true sale", "true uid", "true draw", "false claim", "false state", "false at", "false label", "false rank"} {
 			if !fields[field] {
 				t.Errorf("%s: the header (true) or the lines lack %s", name, field)
 			}
@@ -615,7 +615,7 @@ func (l *list) exportInFull(t *testing.T, texts []string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	lines := json.NewEncoder(&b)
-	lines.Encode(map[string]any{"export": 1, "sale": "trainers", "uid": testUID, "roots": texts, "counts": map[string]any{"shards": 3}, "draw": l.record})
+	lines.Encode(map[string]any{"format": 1, "kind": "export", "sale": "trainers", "uid": testUID, "roots": texts, "counts": map[string]any{"shards": 3}, "draw": l.record})
 	for _, line := range l.lines {
 		lines.Encode(struct {
 			Line

@@ -13,7 +13,8 @@ import (
 
 // exportHeader is what the header of an export says of a draw.
 type exportHeader struct {
-	Export int     `json:"export"`
+	Format int     `json:"format"`
+	Kind   string  `json:"kind"`
 	Sale   string  `json:"sale"`
 	UID    string  `json:"uid"`
 	Draw   *Record `json:"draw"`

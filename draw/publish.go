@@ -15,7 +15,10 @@ func Publish(from io.Reader, to io.Writer) error {
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false)
-	err := readExport(from, func(h exportHeader) error { return lines.Encode(h) }, func(line Line) error {
+	err := readExport(from, func(h exportHeader) error {
+		h.Kind = "entries"
+		return lines.Encode(h)
+	}, func(line Line) error {
 		if _, _, _, err := place(line.Claim); err != nil {
 			return err
 		}

@@ -82,7 +82,21 @@ func newPaidSale(t *testing.T, late, places string) *paidSale {
 		listen, admin = append(listen, "http://"+s.servers[i].listen), append(admin, "http://"+s.servers[i].admin)
 	}
 	s.buyers, s.staff = s.client(listen), s.client(admin)
+	s.Cleanup(s.explain)
 	return s
+}
+
+// explain shows the end of what each server has logged, if the test has failed.
+func (s *paidSale) explain() {
+	if !s.Failed() {
+		return
+	}
+	for _, p := range s.servers {
+		if text, err := os.ReadFile(p.logFile()); err == nil {
+			lines := strings.Split(string(text), "\n")
+			s.Logf("%s ends with:\n%s", p.logFile(), strings.Join(lines[max(0, len(lines)-80):], "\n"))
+		}
+	}
 }
 
 // client asks until somebody decides.
@@ -108,9 +122,13 @@ func (s *paidSale) run(args ...string) string {
 	return string(out)
 }
 
+func (p *paidServer) logFile() string {
+	return filepath.Join(p.dir, "serve-"+p.listen[strings.LastIndex(p.listen, ":")+1:]+".log")
+}
+
 func (p *paidServer) start(t *testing.T) {
 	t.Helper()
-	log, err := os.OpenFile(filepath.Join(p.dir, "serve-"+p.listen[strings.LastIndex(p.listen, ":")+1:]+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,13 +187,17 @@ func (s *paidSale) midst(ctx context.Context, chance *rand.Rand) {
 
 // settled waits until no claim is held any more.
 func (s *paidSale) settled(ctx context.Context) {
+	var last api.Sale // as it was when a server told of it
 	for ; ; time.Sleep(20 * time.Millisecond) {
 		sale, err := s.buyers.Status(ctx)
 		if err == nil && sale.Held == 0 {
 			return
 		}
+		if err == nil {
+			last = sale
+		}
 		if ctx.Err() != nil {
-			s.Fatalf("claims stay held: %+v, %v", sale.Holds, err)
+			s.Fatalf("claims stay held: %+v, %v", last, err)
 		}
 	}
 }

@@ -323,6 +323,34 @@ func scriptCells(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// scriptLose is "lose SUFFIX": the row of the sale's table whose name ends so is deleted.
+func scriptLose(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: lose SUFFIX")
+	}
+	s, row := serversOf(ts), ""
+	s.scan(ts, func(r *hrpc.Result) {
+		if name := string(r.Cells[0].Row); strings.HasSuffix(name, args[0]) {
+			row = name
+		}
+	})
+	client := gohbase.NewClient(s.hbase.Zookeeper())
+	defer client.Close()
+	del, err := hrpc.NewDelStr(context.Background(), s.table, row, nil)
+	ts.Check(err)
+	_, err = client.Delete(del)
+	ts.Check(err)
+}
+
+// scriptDisable is "disable": the sale's table is.
+func scriptDisable(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: disable")
+	}
+	s := serversOf(ts)
+	ts.Check(gohbase.NewAdminClient(s.hbase.Zookeeper()).DisableTable(hrpc.NewDisableTable(context.Background(), []byte(s.table))))
+}
+
 // scan reads the whole table.
 func (s *servers) scan(ts *testscript.TestScript, each func(*hrpc.Result)) {
 	client := gohbase.NewClient(s.hbase.Zookeeper())

@@ -37,8 +37,8 @@ type admission struct {
 }
 
 // open lets requests come in, before anything is known of the sale.
-func (d *admission) open(sale string, mint func() string) {
-	d.sale, d.mint = sale, mint
+func (d *admission) open(sale, me string, mint func() string) {
+	d.sale, d.visitors.me, d.mint = sale, me, mint
 	d.away.Store(&Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "starting"})
 	d.health.Store(&health{})
 	d.tickets = new(sync.Pool)
@@ -48,7 +48,7 @@ func (d *admission) open(sale string, mint func() string) {
 func (d *admission) show(now clock.Now, o *owner) {
 	d.away.Store(o.absent())
 	h := o.health()
-	h.members, h.moving = o.memberStatus(now), o.moving(now)
+	h.members, h.moving, h.held = o.memberStatus(now), o.moving(now), o.held(now)
 	d.health.Store(h)
 }
 
@@ -294,25 +294,32 @@ func (d *admission) ready(now clock.Now) error {
 	case t == nil:
 		return d.absent()
 	}
+	h := d.health.Load()
 	for _, s := range t.locals() {
 		if !s.May(now) {
 			_, leased := s.Leased(now)
-			return errors.New(d.health.Load().withoutRights(leased))
+			part, why := h.withoutRights(leased)
+			return fmt.Errorf("%s: %s", part, why)
 		}
 	}
 	stalled := t.stalled()
 	if len(stalled) > 0 {
 		first := oldest(stalled)
-		return fmt.Errorf("stalled: shards %s of %d since %s: %s",
-			names(stalled), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
+		return fmt.Errorf("%s: shards %s of %d are stalled since %s: %s",
+			stallPart(first), names(stalled), len(t.shards), first.Since.UTC().Format(time.RFC3339), first.Error)
 	}
-	missing := make(map[int]Stall)
+	votes := d.away.Load().Outcome != api.NoQuorum
+	loads := t.board.Loads()
+	missing, stuck := make(map[int]Stall), ""
 	for i := range t.shards {
-		s := t.local(i)
+		s, owner := t.local(i), t.remotes[i].Route()
 		switch {
-		case s == nil && t.links.to(t.remotes[i].Route().Owner) != nil:
-		case s == nil:
+		case s == nil && (t.links.to(owner.Owner) == nil || !votes && !h.holds(i)):
+			// While a shard moves nobody says for a moment that it owns it; that is no trouble.
 			missing[i] = Stall{}
+		case s == nil && loads[i].Stuck != "" && stuck == "":
+			stuck = fmt.Sprintf("%s: shard %d of %d is stalled at %s", loads[i].Stuck, i, len(t.shards), owner.Address)
+		case s == nil:
 		case !s.Serves():
 			return fmt.Errorf("shard %d is being taken over", i)
 		case !s.Ready():
@@ -320,12 +327,35 @@ func (d *admission) ready(now clock.Now) error {
 		}
 	}
 	switch {
-	case len(missing) == len(t.shards):
+	case len(missing) == len(t.shards) || len(missing) > 0 && !votes:
 		return d.absent()
 	case len(missing) > 0:
 		return fmt.Errorf("%s: no process is known to own shards %s of %d", api.Standby, names(missing), len(t.shards))
+	case stuck != "":
+		return errors.New(stuck)
 	}
 	return nil
+}
+
+// stuck is the part that keeps a shard of this process from being written, "" if none does.
+func (d *admission) stuck(now clock.Now, s *shard.Shard) string {
+	if !s.May(now) {
+		_, leased := s.Leased(now)
+		part, _ := d.health.Load().withoutRights(leased)
+		return part
+	}
+	if stall := s.Stalled(); stall != nil {
+		return stallPart(*stall)
+	}
+	return ""
+}
+
+// stallPart is the part because of which a shard stalls.
+func stallPart(s Stall) string {
+	if s.Node {
+		return partNodes
+	}
+	return partLedger
 }
 
 // absent says why this process does not serve: more than buyers are told.
@@ -333,13 +363,13 @@ func (d *admission) absent() error {
 	away, h := d.away.Load(), d.health.Load()
 	switch {
 	case away.Outcome == api.NoQuorum && h.clockOff != 0:
-		return errors.New(h.wrongClock())
+		return fmt.Errorf("%s: %s", partClock, h.wrongClock())
 	case away.Outcome == api.NoQuorum && away.Message == notFollowed:
-		return errors.New("ledger: " + notFollowed)
-	case away.Outcome == api.NoQuorum:
-		return fmt.Errorf("lock nodes: %s%s", away.Message, h.troubles())
+		return fmt.Errorf("%s: %s", partLedger, notFollowed)
+	case away.Outcome == api.NoQuorum && away.Message != notLooked:
+		return fmt.Errorf("%s: %s%s", partNodes, away.Message, h.troubles())
 	case h.unread != nil:
-		return fmt.Errorf("ledger: the sale's log cannot be read: %s; %s: %s", shard.OneLine(h.unread), away.Outcome, away.Message)
+		return fmt.Errorf("%s: %s", partLedger, h.cannotRead())
 	}
 	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
 }
@@ -347,34 +377,42 @@ func (d *admission) absent() error {
 // status is what this process knows of the sale: by its own shards, and by what its peers
 // have told of theirs.
 func (d *admission) status(now clock.Now) Status {
-	t := d.tenure.Load()
+	t, h := d.tenure.Load(), d.health.Load()
+	v := Status{Sale: d.sale, Nodes: h.nodes, Members: h.members, Moves: h.moving}
 	if t == nil {
-		return Status{Sale: d.sale, Away: d.away.Load().Outcome}
+		v.Away = d.away.Load().Outcome
+		return v
 	}
-	h := d.health.Load()
-	v := Status{Sale: d.sale, UID: t.uid, Nodes: h.nodes, RedPacket: t.red, Members: h.members, Moves: h.moving}
+	v.UID, v.RedPacket, v.Commitment = t.uid, t.red, t.commits
 	totals, slots, known := t.board.Totals()
-	loads := t.board.Loads()
+	loads, releases := t.board.Loads(), t.board.Releases()
+	settings, votes := t.settings.Load(), d.away.Load().Outcome != api.NoQuorum
+	v.Shards = make([]ShardStatus, 0, len(t.shards))
 	for i := range t.shards {
 		s, owner := t.local(i), t.remotes[i].Route()
 		var one ShardStatus
 		switch {
 		case s != nil && s.Serves():
 			one = s.Status()
-			v.Sells = v.Sells || s.May(now) && one.Stall == nil
+			one.NoLease = !s.May(now)
+			v.Sells = v.Sells || !one.NoLease && one.Stall == nil
 		case s == nil && known[i] && owner.Owner != "":
 			one = shard.StatusOf(i, slots[i], totals[i])
-			one.Queue = loads[i].Queue
-			v.Sells = true // as far as is known here
+			one.Queue, one.NextRelease = loads[i].Queue, releases[i]
+			one.Paid = settings.GetPayment() != nil || !settings.GetDraw() && one.Outcomes != ledger.Outcomes{}
+			one.Stuck = loads[i].Stuck == partLedger
+			one.NoLease = loads[i].Stuck != "" && !one.Stuck || !votes && !h.holds(i)
+			v.Sells = v.Sells || h.holds(i) && loads[i].Stuck == "" // as far as is known here
 		default:
-			return Status{Sale: d.sale, Away: d.notHere()}
+			one.Shard, one.Unknown, v.Away = i, true, d.notHere()
 		}
 		one.Owner, one.Load = owner.Address, loads[i].PerSecond
 		v.Shards = append(v.Shards, one)
-		v.Phase = totals[i].Phase
+		if !one.Unknown {
+			v.Phase, v.Generation = totals[i].Phase, one.Generation
+		}
 	}
-	settings := t.settings.Load()
-	v.Generation, v.PerUser, v.Partial = v.Shards[0].Generation, settings.GetPerUserLimit(), settings.GetPartial()
+	v.PerUser, v.Partial = settings.GetPerUserLimit(), settings.GetPartial()
 	if drawn := t.drawn.Load(); drawn != nil {
 		is := *drawn
 		for _, one := range totals {

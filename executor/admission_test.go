@@ -116,7 +116,7 @@ func TestDoor(t *testing.T) {
 	p.ask(users[1], "1").want(t, api.Unknown)
 	p.ask(users[0], "1").want(t, api.Sold)
 	p.ask(w.buyers(1, 1)[0], "1").want(t, "")
-	ready(p, "stalled: shards 0 of 2 since 20")
+	ready(p, "ledger: shards 0 of 2 are stalled since 20")
 	sells("while one of two shards stalls", true)
 	stuck.want(t, "")
 	p.lets()
@@ -154,7 +154,8 @@ func TestDoor(t *testing.T) {
 	w.pass(20 * time.Second)
 	ready(p, "shard 0 is being taken over")
 	claims(p, users[0], 0, api.Standby)
-	if s := p.p.Status(); s.Away != api.Standby || s.Shards != nil {
+	if s := p.p.Status(); s.Away != api.Standby || s.UID != saletest.UID || len(s.Nodes) != 1 ||
+		len(s.Shards) != 2 || !s.Shards[0].Unknown || s.Shards[0].Shard != 0 {
 		t.Errorf("%+v", s)
 	}
 	if a := p.ask(users[0], "1").want(t, api.Sold); !a.Replayed {
@@ -350,7 +351,7 @@ func TestDoorStalls(t *testing.T) {
 // accepted, and to nobody else.
 func TestDoorRefuses(t *testing.T) {
 	var d admission
-	d.open("sale", func() string { return "minted" })
+	d.open("sale", "me", func() string { return "minted" })
 	d.doubts.Add(saletest.UID, 0, "ann", "1")
 	d.doubts.Add(saletest.UID, 0, "bob", shard.AnyKey)
 	for name, test := range map[string]struct {

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"salectl/api"
 )
 
 // memberNote is a process of a sale as it tells the others of itself.
@@ -25,9 +27,9 @@ func (m memberNote) same(o memberNote) bool {
 
 // The states of a process that is to own no shard.
 const (
-	memberStandby  = "standby"  // by the wish of an operator
-	memberDraining = "draining" // it gives its shards away
-	memberUnable   = "unable"   // its clock is wrong, or it cannot read the sale's log
+	memberStandby  = api.ProcessStandby  // by the wish of an operator
+	memberDraining = api.ProcessDraining // it gives its shards away
+	memberUnable   = api.ProcessUnable   // its clock is wrong, or it cannot read the sale's log
 )
 
 // assign says which process should own which shard, by the members that a process sees:

@@ -54,7 +54,7 @@ func TestAssignMovesFew(t *testing.T) {
 	}
 	const shards = 1024
 	worst := 0.0
-	for n := 1; n <= 50; n++ {
+	for n := 1; n <= 50; n += 1 + n/5 {
 		members := membersNamed(n + 1)
 		run := fmt.Sprint("run-", n)
 		with := assign(run, shards, members)

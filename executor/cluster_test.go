@@ -280,12 +280,24 @@ func (m *member) sells(users ...string) {
 // label, "" for none.
 func (m *member) metric(name, label string) float64 {
 	m.c.t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.Collectors()...)
+	v, is := scrape(m.c.t, m.Executor)[strings.TrimSpace(name+" "+label)]
+	if !is {
+		m.c.t.Fatalf("no metric %s of %q", name, label)
+	}
+	return v
+}
+
+// scrape returns what the metrics of a process say: by name and, behind a blank, the values
+// of its labels but for the sale's; of a histogram how many were observed.
+func scrape(t testing.TB, e *Executor) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(e.Collectors()...)
 	families, err := registry.Gather()
 	if err != nil {
-		m.c.t.Fatal(err)
+		t.Fatal(err)
 	}
+	all := make(map[string]float64)
 	for _, f := range families {
 		for _, one := range f.GetMetric() {
 			labels := ""
@@ -294,17 +306,13 @@ func (m *member) metric(name, label string) float64 {
 					labels += l.GetValue()
 				}
 			}
-			if f.GetName() == name && labels == label {
-				return one.GetGauge().GetValue() + one.GetCounter().GetValue() + float64(one.GetHistogram().GetSampleCount())
-			}
+			all[strings.TrimSpace(f.GetName()+" "+labels)] = one.GetGauge().GetValue() + one.GetCounter().GetValue() + float64(one.GetHistogram().GetSampleCount())
 		}
 	}
-	m.c.t.Fatalf("no metric %s of %q", name, label)
-	return 0
+	return all
 }
 
 // ended counts the machines of shards that have ended on a process.
 func (m *member) ended() float64 {
-	m.metrics.terms.WithLabelValues("ended")
 	return m.metric("salectl_tenures_total", "ended")
 }

@@ -663,7 +663,7 @@ func TestListedStallsSince(t *testing.T) {
 				}
 			}
 			w.pass(shard.StallAfter)
-			if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "stalled: ") {
+			if err := p.p.Ready(w.now); err == nil || !strings.HasPrefix(err.Error(), "lock nodes: shards 0 of 1 are stalled since ") {
 				t.Errorf("ready: %v", err)
 			}
 		})

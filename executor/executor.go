@@ -26,6 +26,8 @@ package executor
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
 	"time"
@@ -72,6 +74,7 @@ type Config struct {
 // concurrent use, before, during and after it.
 type Executor struct {
 	cfg     Config
+	me      []byte // this start of the process, as commits name it
 	metrics *metrics
 	inbox   chan func(*runner) // what is to be done between two events
 	ended   chan struct{}      // closed when Run has
@@ -99,12 +102,21 @@ func New(cfg Config) *Executor {
 	if cfg.DrainTimeout == 0 {
 		cfg.DrainTimeout = defaultDrain
 	}
-	e := &Executor{cfg: cfg, inbox: make(chan func(*runner)), ended: make(chan struct{})}
+	e := &Executor{cfg: cfg, me: make([]byte, 8), inbox: make(chan func(*runner)), ended: make(chan struct{})}
 	e.metrics = newMetrics(e)
 	e.cfg.Nodes = e.metrics.observe(cfg.Nodes)
-	e.open(cfg.Sale, mintKey)
+	rand.Read(e.me)
+	e.open(cfg.Sale, idOf(e.me), mintKey)
 	return e
 }
+
+// Me names the process to its peers.
+func (e *Executor) Me() Peer {
+	return Peer{ID: idOf(e.me), Address: e.cfg.Address, Version: e.cfg.Version}
+}
+
+// idOf is how processes call one that commits name so.
+func idOf(me []byte) string { return fmt.Sprintf("%x", me) }
 
 // Collectors returns the executor's metrics, to be registered once.
 func (e *Executor) Collectors() []prometheus.Collector { return []prometheus.Collector{e.metrics} }

@@ -122,6 +122,9 @@ func (o *owner) myself() memberNote {
 // met takes in what the roster wants done and has found out.
 func (o *owner) met(now clock.Now, e quorum.Effects) {
 	o.out.meet = append(o.out.meet, e.Calls...)
+	for _, c := range e.Calls {
+		o.watch.asked(now, c.Node)
+	}
 	o.rosterWake = e.Wake
 	if o.stage == serving {
 		o.view(now)

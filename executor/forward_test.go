@@ -86,7 +86,7 @@ func TestForwardedAndGivenUp(t *testing.T) {
 // TestGivenUpBeforeQueued gives errands up before they are queued, and when they have their
 // answer: only the first are withdrawn, once they wait.
 func TestGivenUpBeforeQueued(t *testing.T) {
-	v := new(visitors).enter("peer")
+	v := new(visitors).enter("peer", "")
 	ticket := func() *shard.Ticket {
 		return shard.NewTicket(new(sync.Pool), Request{User: "ann", Key: "key", Quantity: 1}, nil, 0)
 	}

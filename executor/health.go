@@ -8,6 +8,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
 )
@@ -37,6 +38,7 @@ func (n NodeStatus) String() string {
 // health is what this process rests on, as it stands.
 type health struct {
 	nodes    []NodeStatus
+	logged   logged
 	unread   error         // why the sale's log could not be read; nil: it was
 	clockOff time.Duration // of this host, where it is too much
 	locks    quorum.Stats
@@ -44,11 +46,40 @@ type health struct {
 	members  []MemberStatus
 	moving   []MoveStatus
 	moves    uint64 // shards given to peers
+	held     []bool // by shard: a process that can be reached says now that it owns it
+}
+
+// holds says whether a process that can be reached owns a shard.
+func (h *health) holds(i int) bool { return i < len(h.held) && h.held[i] }
+
+// logged is what the sale's log says, as it was read last.
+type logged struct {
+	readAt     time.Time // when that was; zero: never
+	phase      string    // in the ledger; "": it says nothing
+	uid        string
+	generation uint64
+	shards     int
+	perUser    int64
+	opensAt    time.Time
+	closesAt   time.Time
+}
+
+// logged is what the sale's log says. What was read once is there, or the store answers from
+// the past.
+func (o *owner) logged() logged {
+	l := logged{readAt: o.readAt.Wall}
+	if l.readAt.IsZero() || o.sale.Next() < o.seen || o.sale.Generation() == 0 {
+		return l
+	}
+	l.phase, l.uid, l.generation, l.shards = o.sale.Phase(), o.sale.UID(), o.sale.Generation(), o.sale.Shards()
+	settings := o.sale.Newest().GetSettings()
+	l.perUser, l.opensAt, l.closesAt = settings.GetPerUserLimit(), ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs())
+	return l
 }
 
 // health is what the process rests on.
 func (o *owner) health() *health {
-	h := &health{nodes: o.watch.status(), unread: o.readErr, clockOff: o.clockOff, locks: o.locks, errors: o.watch.errors()}
+	h := &health{nodes: o.watch.status(), logged: o.logged(), unread: o.readErr, clockOff: o.clockOff, locks: o.locks, errors: o.watch.errors()}
 	if o.leases != nil {
 		h.locks = h.locks.Plus(o.leases.Stats())
 	}
@@ -75,6 +106,8 @@ func (o *owner) absent() *Answer {
 		return &Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "this host's clock is wrong: another process is to serve the sale"}
 	case o.silent:
 		return &Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: "no majority of the lock nodes votes"}
+	case o.readErr != nil:
+		return &Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}
 	}
 	return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no process that can be reached owns the shard, or this one is about to"}
 }
@@ -94,21 +127,32 @@ func silent(nodes []quorum.NodeView, before bool) bool {
 	return 2*silent >= len(nodes) || before && 2*voting <= len(nodes)
 }
 
-// withoutRights says why a process that serves may not append now, first which part fails.
-func (h *health) withoutRights(leased bool) string {
+// The parts of a sale that may fail, as operators are told.
+const (
+	partLedger = "ledger"
+	partNodes  = "lock nodes"
+	partClock  = "clock"
+)
+
+// withoutRights says why a process that serves may not append now: which part fails, and how.
+func (h *health) withoutRights(leased bool) (part, why string) {
 	switch {
 	case h.clockOff != 0:
-		return h.wrongClock()
+		return partClock, h.wrongClock()
 	case leased && h.unread != nil:
-		return "ledger: the sale's log cannot be read: " + shard.OneLine(h.unread)
+		return partLedger, h.cannotRead()
 	case leased:
-		return "ledger: the sale's log has not been read for too long"
+		return partLedger, "the sale's log has not been read for too long"
 	}
-	return "lock nodes: no majority of the lock nodes votes" + h.troubles()
+	return partNodes, "no majority of the lock nodes votes" + h.troubles()
+}
+
+func (h *health) cannotRead() string {
+	return "the sale's log cannot be read: " + shard.OneLine(h.unread)
 }
 
 func (h *health) wrongClock() string {
-	return fmt.Sprintf("clock: this host's clock is %v off the median of the lock nodes' clocks", h.clockOff.Round(time.Millisecond))
+	return fmt.Sprintf("this host's clock is %v off the median of the lock nodes' clocks", h.clockOff.Round(time.Millisecond))
 }
 
 // troubles names the nodes that do not vote, behind a colon.

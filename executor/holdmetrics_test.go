@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,7 +46,7 @@ func TestMetricsOfHolds(t *testing.T) {
 			}
 			return byName
 		}
-		if families(m)["salectl_open_holds"] != nil {
+		if families(m)["salectl_sale_open_holds"] != nil {
 			t.Error("a sale that sells at once has metrics of holds")
 		}
 		saletest.Replan(t, c.logs, c.sale.Name, func(p *pb.Planned) {
@@ -71,9 +72,9 @@ func TestMetricsOfHolds(t *testing.T) {
 		tell := func(m *member, when string, want map[string]float64, lasted float64) {
 			t.Helper()
 			for name, n := range want {
-				family, label := name, "0"
-				if how, ok := settledLabel[name]; ok {
-					family, label = "salectl_settled_claims_total", how+"0"
+				family, label := "salectl_sale_settled_claims_total", name
+				if strings.HasPrefix(name, "salectl_") {
+					family, label = name, ""
 				}
 				if got := m.metric(family, label); got != n {
 					t.Errorf("%s: %s is %v, want %v", when, name, got, n)
@@ -85,10 +86,10 @@ func TestMetricsOfHolds(t *testing.T) {
 			}
 		}
 		tell(m, "while some are held", map[string]float64{
-			"salectl_open_holds": 4, "salectl_held_units": 4, "confirmed": 2, "cancelled": 1, "extended": 2, "expired": 0,
-			"salectl_refunds_due_total": 1, "salectl_hold_seconds": 3,
+			"salectl_sale_open_holds": 4, "salectl_sale_held_units": 4, "confirmed": 2, "cancelled": 1, "salectl_extended_holds": 2, "expired": 0,
+			"salectl_sale_refunds_due_total": 1, "salectl_hold_seconds": 3,
 		}, 3*holdFor.Seconds()/4)
-		if got, want := m.metric("salectl_next_release_timestamp_seconds", "0"), held["buyer-5"].Claim.HeldUntil.Add(grace); math.Abs(got-float64(want.UnixMilli())/1000) > .01 {
+		if got, want := m.metric("salectl_sale_next_release_timestamp_seconds", ""), held["buyer-5"].Claim.HeldUntil.Add(grace); math.Abs(got-float64(want.UnixMilli())/1000) > .01 {
 			t.Errorf("the next release is told as %v, and is at %v", got, want)
 		}
 		time.Sleep(holdFor + 2*grace) // buyers 5 and 6 have expired
@@ -97,8 +98,8 @@ func TestMetricsOfHolds(t *testing.T) {
 		m.settles(held["buyer-4"], api.Refund, "", api.Refunded)
 		synctest.Wait()
 		final := map[string]float64{
-			"salectl_open_holds": 1, "salectl_held_units": 1, "confirmed": 3, "cancelled": 1, "extended": 2, "expired": 2,
-			"refunded": 1, "resold": 1, "salectl_refunds_due_total": 1, "salectl_hold_seconds": 6,
+			"salectl_sale_open_holds": 1, "salectl_sale_held_units": 1, "confirmed": 3, "cancelled": 1, "salectl_extended_holds": 2, "expired": 2,
+			"refunded": 1, "resold": 1, "salectl_sale_refunds_due_total": 1, "salectl_hold_seconds": 6,
 		}
 		// Three for a quarter of a hold, two for all of it and the grace, one for all that
 		// has passed.
@@ -111,7 +112,41 @@ func TestMetricsOfHolds(t *testing.T) {
 	})
 }
 
-// settledLabel has the ways in which claims are settled, as the label of their counter.
-var settledLabel = map[string]string{
-	"confirmed": "confirmed", "cancelled": "cancelled", "extended": "extended", "expired": "expired", "refunded": "refunded", "resold": "resold",
+// TestMetricsOfHoldsOfPeers has each process tell of the holds of all shards.
+func TestMetricsOfHoldsOfPeers(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{10, 10}, func(c *cluster) {
+		saletest.Replan(t, c.logs, c.sale.Name, func(p *pb.Planned) {
+			p.Settings.Payment = &pb.Payment{HoldForUs: holdFor.Microseconds(), GraceUs: grace.Microseconds(), Late: pb.Payment_REFUSE}
+		})
+		first, second := c.start("first", nil), c.start("second", nil)
+		defer first.stop()
+		defer second.stop()
+		shared(first, second)
+		var release time.Time
+		for i, user := range append(c.homes(0, 3), c.homes(1, 4)...) {
+			a := first.claim(user)
+			if a.Outcome != api.Held {
+				t.Fatalf("%s: %+v", user, a)
+			}
+			if i == 0 {
+				release = a.Claim.HeldUntil.Add(grace)
+			}
+			first.settles(a, api.Extend, "", api.NoExtension)
+		}
+		for _, m := range []*member{first, second} {
+			m.within(10*time.Second, "told of all holds", func() bool { return m.metric("salectl_sale_open_holds", "") == 7 })
+			m.tells("of all shards", told{
+				"salectl_sale_held_units": 7, "salectl_sale_settled_claims_total expired": 0, "salectl_sale_refunds_due_total": 0,
+				"salectl_sale_next_release_timestamp_seconds": float64(release.UnixMilli()) / 1000,
+			})
+		}
+		time.Sleep(2 * (holdFor + grace))
+		for _, m := range []*member{first, second} {
+			m.within(10*time.Second, "told of all releases", func() bool { return m.metric("salectl_sale_settled_claims_total", "expired") == 7 })
+			m.tells("when all have expired", told{"salectl_sale_open_holds": 0, "salectl_sale_available_units": 20}, "salectl_sale_next_release_timestamp_seconds")
+		}
+		if a, b := first.metric("salectl_hold_seconds", ""), second.metric("salectl_hold_seconds", ""); a+b != 7 || a == 0 || b == 0 {
+			t.Errorf("%v and %v holds have ended", a, b)
+		}
+	})
 }

@@ -42,9 +42,15 @@ type Visitor struct {
 	back Replies
 }
 
-// Accept begins to hear a peer that has made a link. What it is to hear goes to back.
-func (e *Executor) Accept(from Peer, back Replies) *Visitor {
-	return &Visitor{e: e, from: from.ID, by: e.visitors.enter(from.ID), back: back}
+// Accept begins to hear a peer that has made a link. What it is to hear goes to back. nil:
+// the link was made to another process, whose id is to, that had this one's address before;
+// "": the peer does not say to whom.
+func (e *Executor) Accept(from Peer, to string, back Replies) *Visitor {
+	by := e.visitors.enter(from.ID, to)
+	if by == nil {
+		return nil
+	}
+	return &Visitor{e: e, from: from.ID, by: by, back: back}
 }
 
 // Gone says that the link has ended.

@@ -248,7 +248,7 @@ func TestListedNodeStaysAway(t *testing.T) {
 	w.pass(shard.LookForStuck)
 	other.want(t, api.Sold)
 	err := p.p.Ready(w.now)
-	if err == nil || !strings.HasPrefix(err.Error(), "stalled: shards 1 of 2 since") {
+	if err == nil || !strings.HasPrefix(err.Error(), "lock nodes: shards 1 of 2 are stalled since") {
 		t.Errorf("ready: %v", err)
 	}
 	p.lets()

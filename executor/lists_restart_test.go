@@ -1,9 +1,8 @@
 package executor
 
 import (
+	"strings"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/api"
 	"salectl/executor/saletest"
@@ -132,21 +131,13 @@ func TestListsForgotten(t *testing.T) {
 // voids returns how many grabs the ledger could not take.
 func (p *process) voids() float64 { return p.told("salectl_void_grabs_total") }
 
-// told returns what a metric comes to over all shards or nodes: of a histogram how
-// many were observed.
+// told returns what a metric comes to over all its labels: of a histogram how many were
+// observed.
 func (p *process) told(name string) (all float64) {
 	p.t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(p.Collectors()...)
-	families, err := registry.Gather()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			for _, m := range f.GetMetric() {
-				all += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-			}
+	for of, v := range scrape(p.t, p.Executor) {
+		if of == name || strings.HasPrefix(of, name+" ") {
+			all += v
 		}
 	}
 	return all

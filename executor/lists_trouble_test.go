@@ -56,7 +56,7 @@ func TestListsNodeHangs(t *testing.T) {
 				})
 			}
 			calm.Wait()
-			const says = "stalled: shards 1,4 of 6"
+			const says = "lock nodes: shards 1,4 of 6"
 			c.await("not ready: "+says, func() bool { return strings.Contains(fmt.Sprint(p.Ready()), says) })
 			if err := s.servers[1].Continue(); err != nil {
 				t.Fatal(err)

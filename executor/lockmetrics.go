@@ -4,55 +4,72 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// lockMetrics are the counts of what the leases cost and went through. They are
-// read from the process's health when somebody asks.
+// lockMetrics tell how the lock nodes are, and what the leases cost and went through. They
+// are read from the process's health when somebody asks.
 type lockMetrics struct {
+	up, abstains, quorum, clock *prometheus.Desc
+
 	tries, votes, renewals, lost, forced, repaired, acquiring, waited, errors *prometheus.Desc
 }
 
-func newLockMetrics(sale prometheus.Labels) *lockMetrics {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, labels, sale)
-	}
-	return &lockMetrics{
-		tries:     desc("salectl_lock_tries_total", "Tries to get leases: won, or refused.", "outcome"),
-		votes:     desc("salectl_lock_votes_total", "Answers of lock nodes about single leases: yes, no, abstained, failed.", "answer"),
-		renewals:  desc("salectl_lock_renewals_total", "Leases of shards that a majority renewed."),
-		lost:      desc("salectl_leases_lost_total", "Leases of shards that were lost."),
-		forced:    desc("salectl_lock_forced_releases_total", "Holders without a sign of life that were removed because they blocked this process."),
-		repaired:  desc("salectl_lock_repairs_total", "Keys without an end, or with one too far, that lock nodes gave one."),
-		acquiring: desc("salectl_lock_acquire_seconds_total", "From asking for leases until they were held, in sum."),
-		waited:    desc("salectl_lock_wait_seconds_total", "The part of it that was before the tries that won."),
-		errors:    desc("salectl_lock_errors_total", "Calls of a lock node that failed, by kind.", "node", "kind"),
+func newLockMetrics(describe describing) lockMetrics {
+	return lockMetrics{
+		up:       describe("salectl_node_up", "1 while the lock node answers.", "node"),
+		abstains: describe("salectl_node_abstaining", "1 while the lock node does not vote because it lost its memory.", "node"),
+		quorum:   describe("salectl_lock_quorum", "1 while a majority of the lock nodes votes."),
+		clock: describe("salectl_clock_offset_seconds",
+			"By how much this host's clock is ahead of the median of the lock nodes', while that is too much to sell; else 0."),
+
+		tries:     describe("salectl_lock_tries_total", "Tries to get leases: won, or refused.", "outcome"),
+		votes:     describe("salectl_lock_votes_total", "Answers of lock nodes about single leases: yes, no, abstained, failed.", "answer"),
+		renewals:  describe("salectl_lock_renewals_total", "Leases of shards that a majority renewed."),
+		lost:      describe("salectl_leases_lost_total", "Leases of shards that were lost."),
+		forced:    describe("salectl_lock_forced_releases_total", "Holders without a sign of life that were removed because they blocked this process."),
+		repaired:  describe("salectl_lock_repairs_total", "Keys without an end, or with one too far, that lock nodes gave one."),
+		acquiring: describe("salectl_lock_acquire_seconds_total", "From asking for leases until they were held, in sum."),
+		waited:    describe("salectl_lock_wait_seconds_total", "The part of it that was before the tries that won."),
+		errors:    describe("salectl_lock_errors_total", "Calls of a lock node that failed, by kind.", "node", "kind"),
 	}
 }
 
-func (m *lockMetrics) describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.tries, m.votes, m.renewals, m.lost, m.forced, m.repaired, m.acquiring, m.waited, m.errors} {
-		to <- d
-	}
-}
-
-func (m *lockMetrics) collect(h *health, to chan<- prometheus.Metric) {
-	count := func(d *prometheus.Desc, n float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, n, labels...)
-	}
+func (m *lockMetrics) collect(h *health, to tellMetrics) {
+	m.collectNodes(h, to)
+	to.gauge(m.clock, h.clockOff.Seconds())
 	s := &h.locks
-	count(m.tries, float64(s.Won), "won")
-	count(m.tries, float64(s.Refused), "refused")
-	count(m.votes, float64(s.Yes), "yes")
-	count(m.votes, float64(s.No), "no")
-	count(m.votes, float64(s.Abstained), "abstained")
-	count(m.votes, float64(s.Failed), "failed")
-	count(m.renewals, float64(s.Renewals))
-	count(m.lost, float64(s.Lost))
-	count(m.forced, float64(s.Forced))
-	count(m.repaired, float64(s.Repaired))
-	count(m.acquiring, s.Acquiring.Seconds())
-	count(m.waited, s.Waited.Seconds())
+	to.count(m.tries, float64(s.Won), "won")
+	to.count(m.tries, float64(s.Refused), "refused")
+	to.count(m.votes, float64(s.Yes), "yes")
+	to.count(m.votes, float64(s.No), "no")
+	to.count(m.votes, float64(s.Abstained), "abstained")
+	to.count(m.votes, float64(s.Failed), "failed")
+	to.count(m.renewals, float64(s.Renewals))
+	to.count(m.lost, float64(s.Lost))
+	to.count(m.forced, float64(s.Forced))
+	to.count(m.repaired, float64(s.Repaired))
+	to.count(m.acquiring, s.Acquiring.Seconds())
+	to.count(m.waited, s.Waited.Seconds())
 	for i, n := range h.nodes {
 		for kind, errors := range h.errors[i] {
-			count(m.errors, float64(errors), n.Name, kind)
+			to.count(m.errors, float64(errors), n.Name, kind)
 		}
+	}
+}
+
+// collectNodes tells nothing of nodes that this process has not asked.
+func (m *lockMetrics) collectNodes(h *health, to tellMetrics) {
+	voting, asked := 0, 0
+	for _, n := range h.nodes {
+		if n.Since.IsZero() {
+			continue
+		}
+		asked++
+		to.gauge(m.up, one(n.Up), n.Name)
+		to.gauge(m.abstains, one(!n.VotesFrom.IsZero()), n.Name)
+		if n.Up && n.VotesFrom.IsZero() {
+			voting++
+		}
+	}
+	if asked > 0 {
+		to.gauge(m.quorum, one(2*voting > len(h.nodes)))
 	}
 }

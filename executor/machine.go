@@ -37,8 +37,8 @@ type machine struct {
 	*admission
 	cfg   MachineConfig
 	owner *owner
-	clock clock.Clock                         // of the shards
-	told  func(shard int) func(time.Duration) // as shard.Config.Answered; nil: nobody counts
+	clock clock.Clock                // of the shards
+	told  func(oldest time.Duration) // shard.Config.Answered; nil: nobody counts
 
 	// term is the present tenure; nil: there is none. It outlives that of admission where
 	// the sale's log cannot be followed any more.
@@ -121,7 +121,7 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 // begin begins a tenure.
 func (m *machine) begin() {
 	m.terms++
-	m.term = newTenure(m.owner, shard.Config{Me: m.cfg.Me, Clock: m.clock, Queue: m.cfg.Queue, Doubts: &m.doubts}, m.told, m.admission, m.terms<<32)
+	m.term = newTenure(m.owner, shard.Config{Me: m.cfg.Me, Clock: m.clock, Queue: m.cfg.Queue, Doubts: &m.doubts, Answered: m.told}, m.admission, m.terms<<32)
 	m.owner.board, m.owner.warm = m.term.board, m.term.follows
 	m.left.Store(nil)
 	m.tenure.Store(m.term)

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"salectl/api"
 	"salectl/backends/clock"
 )
 
@@ -30,22 +31,31 @@ func (o *owner) memberStatus(now clock.Now) (all []MemberStatus) {
 	return all
 }
 
+// held is, by shard, whether a process that can be reached owns it, as far as is known.
+func (o *owner) held(now clock.Now) []bool {
+	all := make([]bool, len(o.shares.all))
+	for i := range all {
+		all[i] = o.shares.all[i].stage == owned || o.ownerOf(now, i) != ""
+	}
+	return all
+}
+
 // moving is which shards are not where they should be.
 func (o *owner) moving(now clock.Now) (all []MoveStatus) {
 	for i := range o.shares.all {
 		s := &o.shares.all[i]
 		holder, to := o.ownerOf(now, i), o.shares.desired[i]
-		m := MoveStatus{Shard: i, Stage: "due"}
+		m := MoveStatus{Shard: i, Stage: api.MoveDue}
 		switch s.stage {
 		case owned, stopping:
 			holder = o.me
 			if s.stage == stopping && s.to != "" {
-				to, m.Stage = s.to, "gives"
+				to, m.Stage = s.to, api.MoveGives
 			}
 		case warming:
-			m.Stage = "follows"
+			m.Stage = api.MoveFollows
 		case trying, taking:
-			m.Stage = "takes"
+			m.Stage = api.MoveTakes
 		}
 		if to == "" || to == holder {
 			continue

@@ -59,7 +59,11 @@ func (s *switchboard) dial(ctx context.Context, from, to Peer, hear Hearing) (Li
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	l := &memLink{from: from.Address, to: to.Address, hear: hear, over: cancel, out: newLane(), back: newLane()}
-	visitor := there.e.Accept(from, l)
+	visitor := there.e.Accept(from, to.ID, l)
+	if visitor == nil {
+		cancel()
+		return nil, errors.New("another process answers at the address")
+	}
 	l.gone = visitor.Gone
 	l.ask = func(e shard.Errand) { visitor.Ask(ctx, e) }
 	l.tell = func(t *Tell) { visitor.Tell(ctx, t) }

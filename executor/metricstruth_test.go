@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"time"
 
 	"salectl/api"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
-// TestMetricsTellTheTruth holds what is told of each shard against the ledger, after
-// a run in which units have moved.
+// TestMetricsTellTheTruth holds what is told of the sale and of its shards against the
+// ledger, after a run in which units have moved.
 func TestMetricsTellTheTruth(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{30, 1, 9}, func(c *cluster) {
 		m := c.serve("first", nil)
@@ -26,56 +26,141 @@ func TestMetricsTellTheTruth(t *testing.T) {
 			m.claim("buyer-0") // again: nothing more is sold
 		}
 		synctest.Wait() // a shard counts a commit when its claims have been answered
-		registry := prometheus.NewRegistry()
-		registry.MustRegister(m.Collectors()...)
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		told := make(map[string]float64) // name and shard
-		for _, f := range families {
-			for _, one := range f.GetMetric() {
-				shard := ""
-				for _, l := range one.GetLabel() {
-					if l.GetName() == "shard" || l.GetName() == "outcome" || l.GetName() == "event" {
-						shard = l.GetValue()
-					}
-				}
-				told[f.GetName()+" "+shard] = one.GetGauge().GetValue() + one.GetCounter().GetValue()
-			}
-		}
-		var sold, available, commits float64
-		for _, s := range m.Status().Shards {
-			log, bytes := fmt.Sprint(s.Shard), float64(0)
-			_, entries, err := c.logs.Read(t.Context(), spec.ShardLog(saletest.UID, s.Shard, 3), 0, 1000)
+		var bytes, largest, commits int
+		for shard := range 3 {
+			_, entries, err := c.logs.Read(t.Context(), spec.ShardLog(saletest.UID, shard, 3), 0, 1000)
 			if err != nil {
 				t.Fatal(err)
 			}
+			one := 0
 			for _, e := range entries {
-				bytes += float64(len(e))
+				one += len(e)
 			}
-			sold += told["salectl_sold_units "+log]
-			available += told["salectl_available_units "+log]
-			commits += float64(len(entries) - 1) // without the planner's
-			for name, want := range map[string]float64{
-				"salectl_sold_units": float64(s.Sold), "salectl_available_units": float64(s.Available),
-				"salectl_shard_bytes": bytes, "salectl_owner": 1, "salectl_stalled": 0, "salectl_queue_depth": 0,
-			} {
-				if _, is := told[name+" "+log]; !is || told[name+" "+log] != want {
-					t.Errorf("%s of shard %s is %v, want %v", name, log, told[name+" "+log], want)
-				}
-			}
+			bytes, largest, commits = bytes+one, max(largest, one), commits+len(entries)-1 // without the planner's
 		}
-		audit := saletest.Audited(t, c.logs, c.sale.Name)
-		if sold != 27 || available != 13 || sold != float64(audit.Sold) {
-			t.Errorf("%v units are told to be sold and %v to be left, and the ledger has %d and 13", sold, available, audit.Sold)
+		if audit := saletest.Audited(t, c.logs, c.sale.Name); audit.Sold != 27 {
+			t.Fatalf("the ledger has sold %d", audit.Sold)
 		}
-		if got := told["salectl_appends_total committed"]; got != commits {
-			t.Errorf("%v appends are told, and the logs have %v commits", got, commits)
+		m.tells("after some claims", told{
+			"salectl_sale_stock_units": 40, "salectl_sale_sold_units": 27, "salectl_sale_available_units": 13,
+			"salectl_sale_held_units": 0, "salectl_sale_moving_units": 0, "salectl_sale_user_limit_units": 1,
+			"salectl_sale_shards": 3, "salectl_sale_generation": 1, "salectl_sale_sold_out": 0,
+			"salectl_sale_phase open": 1, "salectl_sale_phase unknown": 0, "salectl_sale_info " + saletest.UID: 1,
+			"salectl_owned_shards": 3, "salectl_stalled_shards": 0, "salectl_queue_depth": 0, "salectl_queue_depth_max": 0,
+			"salectl_log_bytes": float64(bytes), "salectl_log_bytes_max": float64(largest),
+			"salectl_appends_total committed": float64(commits), "salectl_tenures_total begun": 3,
+			"salectl_ledger_up": 1, "salectl_lock_quorum": 1, "salectl_clock_offset_seconds": 0,
+		}, "salectl_stalled_since_timestamp_seconds", "salectl_sale_opens_timestamp_seconds", "salectl_sale_open_holds", "salectl_lists on")
+		for i := range 13 {
+			m.sells(fmt.Sprint("late-", i))
 		}
-		if told["salectl_tenures_total begun"] != 3 || told["salectl_stalled_shards "] != 0 {
-			t.Errorf("tenures and stalls: %v", told)
+		m.tells("at the end", told{
+			"salectl_sale_sold_units": 40, "salectl_sale_available_units": 0, "salectl_sale_sold_out": 1, "salectl_sale_phase open": 1,
+		})
+	})
+}
+
+// told is what metrics are to say, by name and label as scrape has them.
+type told map[string]float64
+
+// tells fails the test unless a process tells what it is to, and nothing of what it cannot
+// know.
+func (m *member) tells(when string, want told, absent ...string) {
+	m.c.t.Helper()
+	got := scrape(m.c.t, m.Executor)
+	for name, n := range want {
+		if v, is := got[name]; !is || v != n {
+			m.c.t.Errorf("%s, %s is %v (%v), want %v", when, name, v, is, n)
 		}
+	}
+	for _, name := range absent {
+		if v, is := got[name]; is {
+			m.c.t.Errorf("%s, %s is told to be %v, and nobody can know it", when, name, v)
+		}
+	}
+}
+
+// unknowable is what a process cannot tell that neither owns the shards nor hears of them.
+var unknowable = []string{
+	"salectl_sale_stock_units", "salectl_sale_sold_units", "salectl_sale_available_units", "salectl_sale_held_units",
+	"salectl_sale_moving_units", "salectl_sale_sold_out",
+}
+
+// TestMetricsBeforeAnythingIsKnown tells no zeros of what nobody has read or asked yet.
+func TestMetricsBeforeAnythingIsKnown(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{30, 1, 9}, func(c *cluster) {
+		m := &member{c: c, Executor: New(Config{Logs: c.logs, Sale: c.sale.Name})}
+		m.tells("at first", told{"salectl_sale_phase unknown": 1, "salectl_sale_phase open": 0, "salectl_owned_shards": 0},
+			append(unknowable, "salectl_ledger_up", "salectl_ledger_read_timestamp_seconds", "salectl_lock_quorum",
+				"salectl_sale_user_limit_units", "salectl_sale_shards")...)
+	})
+}
+
+// TestMetricsInAnOutage has the store, and then the lock nodes, answer no more.
+func TestMetricsInAnOutage(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{30, 1, 9}, func(c *cluster) {
+		m := c.serve("first", nil)
+		defer m.stop()
+		m.sells("ann", "bob")
+		synctest.Wait()
+
+		m.store.all.close()
+		m.later("carl") // nobody knows what becomes of it
+		time.Sleep(shard.StallAfter + time.Second)
+		m.tells("while the store is away", told{
+			"salectl_ledger_up": 0, "salectl_lock_quorum": 1, "salectl_stalled_shards": 1, "salectl_sale_sold_units": 2, "salectl_sale_stock_units": 40,
+		})
+		time.Sleep(20 * time.Second) // the sale's log is to be read at times
+		m.tells("while it is away for long", told{
+			"salectl_ledger_up": 0, "salectl_sale_phase stalled": 1, "salectl_sale_phase open": 0, "salectl_sale_sold_units": 2, "salectl_sale_user_limit_units": 1,
+		})
+		time.Sleep(2 * time.Minute) // the shard in doubt is given up
+		m.tells("when the process has given up", told{"salectl_ledger_up": 0, "salectl_sale_phase unknown": 1}, unknowable...)
+		m.store.all.open()
+		m.within(time.Minute, "ready", func() bool { return m.Ready() == nil })
+		m.tells("when it is back", told{"salectl_ledger_up": 1, "salectl_sale_phase open": 1, "salectl_sale_stock_units": 40})
+
+		for _, n := range m.nodes[1:4] {
+			n.close()
+		}
+		m.within(30*time.Second, "without a lease", func() bool { return m.metric("salectl_owned_shards", "") == 0 })
+		m.within(5*time.Second, "told of the quorum", func() bool { return m.metric("salectl_lock_quorum", "") == 0 })
+		m.tells("without a majority", told{
+			"salectl_lock_quorum": 0, "salectl_ledger_up": 1, "salectl_sale_phase stalled": 1, "salectl_sale_phase open": 0,
+			"salectl_node_up node0": 1, "salectl_node_up node1": 0, "salectl_sale_user_limit_units": 1, "salectl_sale_shards": 3,
+		}, unknowable...)
+		for _, n := range m.nodes[1:4] {
+			n.open()
+		}
+		m.within(time.Minute, "ready", func() bool { return m.Ready() == nil })
+		m.tells("with a majority again", told{"salectl_lock_quorum": 1, "salectl_sale_phase open": 1, "salectl_sale_stock_units": 40})
+	})
+}
+
+// TestMetricsOfSeveralProcesses has each tell the same of the sale, and each of its own
+// shards.
+func TestMetricsOfSeveralProcesses(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{30, 1, 9, 5}, func(c *cluster) {
+		first, second := c.start("first", nil), c.start("second", nil)
+		defer second.stop()
+		shared(first, second)
+		for i := range 20 {
+			first.sells(fmt.Sprint("buyer-", i))
+		}
+		sale := told{"salectl_sale_stock_units": 45, "salectl_sale_phase open": 1}
+		for _, m := range []*member{first, second} {
+			m.within(10*time.Second, "up to date", func() bool { return m.metric("salectl_sale_sold_units", "") == 20 })
+			m.tells("of both", sale)
+			m.tells("of itself", told{"salectl_owned_shards": 2, "salectl_members serving": 2, "salectl_links_up": 1, "salectl_misplaced_shards": 0})
+		}
+		first.stop()
+		shared(second)
+		second.tells("alone", sale)
+		if n := second.metric("salectl_moves_total", "taken"); n == 0 {
+			t.Error("it has taken no shard")
+		}
+		second.tells("alone", told{"salectl_sale_sold_units": 20, "salectl_owned_shards": 4})
+		first.tells("when it has ended", told{"salectl_owned_shards": 0}, unknowable...)
 	})
 }
 
@@ -96,7 +181,7 @@ func TestMetricsOfLists(t *testing.T) {
 		}
 	}
 	told("at first", map[string]float64{
-		"salectl_list_on": 2, "salectl_list_fills_total": 2, "salectl_undrained_grabs": 0, "salectl_grab_seconds": 0, "salectl_sold_units": 0,
+		"salectl_lists": 2, "salectl_list_fills_total": 2, "salectl_undrained_grabs": 0, "salectl_grab_seconds": 0, "salectl_sale_sold_units": 0,
 	})
 	p.logs.appends.close()
 	for i := range 7 {
@@ -104,10 +189,10 @@ func TestMetricsOfLists(t *testing.T) {
 			t.Fatalf("user-%d: %+v", i, a)
 		}
 	}
-	told("while the ledger stalls", map[string]float64{"salectl_undrained_grabs": 7, "salectl_grab_seconds": 7, "salectl_sold_units": 0})
+	told("while the ledger stalls", map[string]float64{"salectl_undrained_grabs": 7, "salectl_grab_seconds": 7, "salectl_sale_sold_units": 0})
 	p.logs.appends.open()
 	told("when it is back", map[string]float64{
-		"salectl_undrained_grabs": 0, "salectl_sold_units": 7, "salectl_list_on": 2, "salectl_list_fills_total": 2, "salectl_void_grabs_total": 0,
+		"salectl_undrained_grabs": 0, "salectl_sale_sold_units": 7, "salectl_lists": 2, "salectl_list_fills_total": 2, "salectl_void_grabs_total": 0,
 	})
 	// Each of them has the name that the node gave it with, and no other.
 	for slot := range uint64(20) {

@@ -2,6 +2,8 @@ package executor
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,4 +130,69 @@ func TestOwnerReadsThePast(t *testing.T) {
 	if w.starts != 2 || !w.valid() {
 		t.Errorf("%d starts, valid %v", w.starts, w.valid())
 	}
+}
+
+// TestProcessesInTrouble has three processes share two shards, so that one owns none, while
+// what all rest on fails, or what one of them does: each says which part it is, and that
+// nothing can be sold where that is so.
+func TestProcessesInTrouble(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
+		all := []*member{c.start("a", nil), c.start("b", nil), c.start("c", nil)}
+		for _, m := range all {
+			defer m.stop()
+		}
+		shared(all...)
+		// say waits until all say the reason for which the first shards cannot be sold from.
+		say := func(when, reason string, cannot int) {
+			c.t.Helper()
+			for _, m := range all {
+				m.within(10*time.Second, when+" saying "+reason, func() bool {
+					why, status := m.Ready(), m.Status()
+					for i, s := range status.Shards {
+						if (i < cannot) != (s.NoLease || s.Stuck || s.Stall != nil) {
+							return false
+						}
+					}
+					return status.Sells == (cannot < 2) && (why == nil && reason == "" || why != nil && reason != "" && strings.HasPrefix(why.Error(), reason))
+				})
+			}
+		}
+		say("while all is well", "", 0)
+
+		for _, m := range all {
+			for _, n := range m.nodes[:3] {
+				n.close()
+			}
+		}
+		say("without a majority", "lock nodes: no majority of the lock nodes votes: node0 is down since ", 2)
+		for _, m := range all {
+			for _, n := range m.nodes[:3] {
+				n.open()
+			}
+		}
+		shared(all...)
+		say("with all of them", "", 0)
+
+		for _, m := range all {
+			m.store.all.close()
+		}
+		say("without the store", "ledger: ", 2)
+		for user := range 4 {
+			if x := all[0].claim(fmt.Sprint("user-", user)); x.Outcome != api.NoQuorum && x.Outcome != api.Unknown {
+				c.t.Errorf("without the store a user hears %+v", x)
+			}
+		}
+		for _, m := range all {
+			m.store.all.open()
+		}
+		shared(all...)
+		say("with the store", "", 0)
+
+		owner := all[slices.IndexFunc(all, func(m *member) bool { return m.term().local(0) != nil })]
+		owner.store.all.close()
+		say("where an owner has no store", "ledger: ", 1)
+		owner.store.all.open()
+		shared(all...)
+		say("where it has", "", 0)
+	})
 }

@@ -115,7 +115,7 @@ var (
 var tooLate = shard.Halt{Why: errDraining, Refusal: api.Draining}
 
 func newOwner(cfg MachineConfig) *owner {
-	o := &owner{cfg: cfg, me: fmt.Sprintf("%x", cfg.Me), standby: cfg.Standby, watch: newNodeWatch(cfg.Nodes)}
+	o := &owner{cfg: cfg, me: idOf(cfg.Me), standby: cfg.Standby, watch: newNodeWatch(cfg.Nodes)}
 	o.fellows = newFellows()
 	o.forget()
 	return o
@@ -179,11 +179,16 @@ func (o *owner) voted(now clock.Now, r quorum.Reply) {
 	o.grantAll(now)
 }
 
-// meetingReply takes in a lock node's reply to a meeting.
+// meetingReply takes in a lock node's reply to a meeting. While a process is not sure who is
+// there it asks for no lease, so that why a node fails is known from meetings alone.
 func (o *owner) meetingReply(now clock.Now, r quorum.Reply) {
-	if o.roster != nil {
-		o.met(now, o.roster.Reply(now, r))
+	if o.roster == nil {
+		return
 	}
+	if n := o.leases.Nodes()[r.Node]; r.Err != nil && n.Answers+n.Errors == 0 {
+		o.watch.heard(now, r.Node, quorum.NodeView{Err: r.Err})
+	}
+	o.met(now, o.roster.Reply(now, r))
 }
 
 // tick tells the time.

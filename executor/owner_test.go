@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -333,7 +334,8 @@ func TestOwnerClock(t *testing.T) {
 			if !c.serves && len(w.opened) != 0 {
 				t.Errorf("it has begun to serve: %+v", w.opened)
 			}
-			if why := w.o.health().withoutRights(true); strings.HasPrefix(why, "clock: this host's clock is "+c.ahead.String()+" off") == c.serves {
+			part, why := w.o.health().withoutRights(true)
+			if off := part == partClock && strings.HasPrefix(why, "this host's clock is "+c.ahead.String()+" off"); off == c.serves {
 				t.Errorf("it says %q", why)
 			}
 			if a := w.o.absent(); !c.serves && (a.Outcome != api.NoQuorum || !strings.Contains(a.Message, "clock is wrong")) {
@@ -658,6 +660,35 @@ func TestOwnerLateReply(t *testing.T) {
 	w.o.voted(w.now, quorum.Reply{Err: errors.New("too late")})
 	w.pass(time.Second)
 	w.wantStage(following)
+}
+
+// TestOwnerSaysWhyNodesFail begins on nodes that fail: no lease is asked for before it is known
+// who is there, and what they answered is known all the same. One that votes is judged by
+// its votes.
+func TestOwnerSaysWhyNodesFail(t *testing.T) {
+	w := newOwnerWorldOn(t, 3, quorum.DefaultTTL)
+	for _, n := range w.nodes {
+		n.SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.Denied} })
+	}
+	w.apply(2)
+	w.pass(quorum.DefaultTTL)
+	for _, n := range w.o.health().nodes {
+		if n.Up || n.Since.IsZero() || !strings.Contains(n.Error, fs.ErrPermission.Error()) {
+			t.Errorf("%+v", n)
+		}
+	}
+	for _, n := range w.nodes {
+		n.SetFaults(nil)
+	}
+	w.pass(quorum.DefaultTTL)
+	w.wantShares(owned, owned)
+	w.nodes[1].SetFaults(backendtest.On(backendtest.OpMeet, func(backendtest.Call) backendtest.Fault {
+		return backendtest.Fault{Kind: backendtest.Denied}
+	}))
+	w.pass(quorum.DefaultTTL)
+	if n := w.o.health().nodes[1]; !n.Up {
+		t.Errorf("it votes, and is down: %+v", n)
+	}
 }
 
 // TestOwnerHealth shows since when nodes are as they are, whose clock is wrong, and

@@ -4,23 +4,39 @@ import (
 	"cmp"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/api"
 )
 
-// collectPeers sends what is known of the other processes of the sale.
-func (m *metrics) collectPeers(h *health, to chan<- prometheus.Metric) {
-	l := &m.e.links
-	for outcome, n := range map[string]uint64{"answered": l.answered.Load(), "not_owner": l.bounced.Load(), "lost": l.lost.Load()} {
-		to <- prometheus.MustNewConstMetric(m.forwards, prometheus.CounterValue, float64(n), outcome)
+// peerMetrics tell of the processes of the sale, and of what goes between them.
+type peerMetrics struct {
+	forwards, members, links, due *prometheus.Desc
+}
+
+func newPeerMetrics(describe describing) peerMetrics {
+	return peerMetrics{
+		forwards: describe("salectl_forwards_total", "Requests that this process passed on to others, by what came of it: answered, "+
+			"not_owner (it is passed on again), lost (the link was cut; it is asked again).", "outcome"),
+		members: describe("salectl_members", "Processes of the sale that this one knows of, itself among them, by state.", "state"),
+		links:   describe("salectl_links_up", "Processes of the sale that this one reaches."),
+		due:     describe("salectl_misplaced_shards", "Shards that another process should own than does, as far as is known."),
 	}
-	up, states := 0, map[string]int{"serving": 0, memberStandby: 0, memberDraining: 0, memberUnable: 0}
+}
+
+func (m *peerMetrics) collect(h *health, l *links, to tellMetrics) {
+	for outcome, n := range map[string]uint64{"answered": l.answered.Load(), "not_owner": l.bounced.Load(), "lost": l.lost.Load()} {
+		to.count(m.forwards, float64(n), outcome)
+	}
+	up, states := 0, map[string]int{api.ProcessServing: 0, memberStandby: 0, memberDraining: 0, memberUnable: 0}
 	for _, x := range h.members {
-		states[cmp.Or(x.State, "serving")]++
+		states[cmp.Or(x.State, api.ProcessServing)]++
 		if x.Up && !x.Here {
 			up++
 		}
 	}
 	for state, n := range states {
-		to <- prometheus.MustNewConstMetric(m.members, prometheus.GaugeValue, float64(n), state)
+		to.gauge(m.members, float64(n), state)
 	}
-	to <- prometheus.MustNewConstMetric(m.links, prometheus.GaugeValue, float64(up))
+	to.gauge(m.links, float64(up))
+	to.gauge(m.due, float64(len(h.moving)))
 }

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	mrand "math/rand/v2"
@@ -49,16 +48,11 @@ type runner struct {
 func (e *Executor) Run(ctx context.Context) error {
 	cfg := MachineConfig{
 		Sale: e.cfg.Sale, Address: e.cfg.Address, Version: e.cfg.Version, Standby: e.cfg.Standby, Nodes: quorum.Names(e.cfg.Nodes), Lists: quorum.Names(e.cfg.Lists),
-		Queue: e.cfg.Queue, Users: e.cfg.Users, Ruled: e.metrics.ruled, Me: make([]byte, 8), Token: quorum.RandomToken, Key: mintKey, Jitter: mrand.Float64,
-	}
-	if _, err := rand.Read(cfg.Me); err != nil {
-		return err
+		Queue: e.cfg.Queue, Users: e.cfg.Users, Ruled: e.metrics.ruled, Me: e.me, Token: quorum.RandomToken, Key: mintKey, Jitter: mrand.Float64,
 	}
 	r := &runner{
-		machine: machine{admission: &e.admission, cfg: cfg, owner: newOwner(cfg), clock: e.cfg.Clock, told: func(shard int) func(time.Duration) {
-			return e.metrics.shard(shard).answered
-		}},
-		e: e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),
+		machine: machine{admission: &e.admission, cfg: cfg, owner: newOwner(cfg), clock: e.cfg.Clock, told: e.metrics.answered},
+		e:       e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),
 		ended: make(chan int), hearing: make(map[string]context.CancelFunc),
 	}
 	// Calls outlive ctx, until the drain is over.
@@ -203,7 +197,7 @@ func (r *runner) start() {
 // open runs the machine of a shard.
 func (r *runner) open(s *shard.Shard) {
 	i, metrics := s.Number(), r.e.metrics
-	l := &shardLoop{Shard: s, clock: r.clock, ends: r.ends, turns: r.turns, stats: metrics.shard(i), replies: make(chan func(), 2)}
+	l := &shardLoop{Shard: s, clock: r.clock, ends: r.ends, turns: r.turns, stats: &metrics.shardMetrics, replies: make(chan func(), 2)}
 	given := &r.term.given[i]
 	l.serves = func() {
 		if at := time.Duration(given.Swap(0)); at != 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/draw"
 	"salectl/executor/shard"
 	"salectl/spec"
@@ -50,7 +51,7 @@ type Service interface {
 // Status is a sale as the process that serves it sees it.
 type Status struct {
 	Sale       string
-	Away       api.Outcome // why this process cannot tell; then only Sale is set. "": it can
+	Away       api.Outcome // why this process cannot tell of the whole sale; then some of the rest is zero, and shards may be Unknown. "": it can
 	UID        string
 	Generation uint64
 	Phase      string // in the ledger: open, paused, closed
@@ -60,6 +61,7 @@ type Status struct {
 	PerUser    int64
 	Partial    bool
 	RedPacket  *spec.RedPacket // nil: units are no packets of money
+	Commitment ledger.Hash     // to its amounts
 	Draw       *draw.Status    // nil: it is no draw
 	Shards     []ShardStatus
 	Nodes      []NodeStatus

@@ -60,7 +60,7 @@ func NewStepped(cfg MachineConfig) *Stepped {
 	}
 	p := &Stepped{own: stepper{news: true}}
 	p.machine = machine{admission: new(admission), cfg: cfg, owner: newOwner(cfg), clock: func() clock.Now { return p.now }}
-	p.open(cfg.Sale, cfg.Key)
+	p.open(cfg.Sale, idOf(cfg.Me), cfg.Key)
 	return p
 }
 
@@ -171,9 +171,13 @@ func (p *Stepped) Hear(now clock.Now, from string, t *Tell) {
 
 // Accept begins to hear a peer that has made a link, and returns what takes in its errands.
 // Of each errand one of answered and bounced is called, once, before visit returns or within
-// a later input; or none, if the peer has made another link since.
-func (p *Stepped) Accept(from string) (visit func(now clock.Now, e shard.Errand, answered func(Answer), bounced func(shard.Route))) {
-	by := p.visitors.enter(from)
+// a later input; or none, if the peer has made another link since. nil: the link was made to
+// another process, whose id is to.
+func (p *Stepped) Accept(from, to string) (visit func(now clock.Now, e shard.Errand, answered func(Answer), bounced func(shard.Route))) {
+	by := p.visitors.enter(from, to)
+	if by == nil {
+		return nil
+	}
 	return func(now clock.Now, e shard.Errand, answered func(Answer), bounced func(shard.Route)) {
 		p.now = now
 		p.visit(context.Background(), now, by, e, answered, bounced)

@@ -51,7 +51,7 @@ func (l *steppedLink) dial() {
 		}
 		for _, s := range w.processes {
 			if s.p != nil && !s.gone && s.p.Me().ID == l.id {
-				next := &steppedLink{from: l.from, to: s, id: l.id, open: true, visit: s.p.Accept(l.from.p.Me().ID)}
+				next := &steppedLink{from: l.from, to: s, id: l.id, open: true, visit: s.p.Accept(l.from.p.Me().ID, l.id)}
 				l.from.links[l.id] = next
 				l.from.input(func() {
 					if next.open {

@@ -7,6 +7,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/draw"
@@ -23,6 +24,7 @@ type tenure struct {
 	board   *shard.Board
 	ack     spec.Ack
 	red     *spec.RedPacket      // nil: units are no packets of money
+	commits ledger.Hash          // to the amounts of a red packet
 	packets func() *spec.Packets // deals them the first time; nil: units are no packets
 	post    func(shard.Message)  // carries what shards tell each other
 	grabs   []*shard.NodeBatcher // by node; none where owners decide
@@ -34,7 +36,6 @@ type tenure struct {
 	// shard, with or without a lease.
 	cfg     shard.Config
 	sizes   lists.Sizes
-	tally   func(shard int) func(time.Duration)
 	running map[int]*shard.Shard
 
 	// eligibility is by the rules of the newest generation; nil: there are none. users are
@@ -50,18 +51,18 @@ type tenure struct {
 }
 
 // newTenure returns the tenure that the owner has begun. cfg is what is the same for all
-// shards; told returns a shard's, and may be nil.
-func newTenure(o *owner, cfg shard.Config, told func(shard int) func(time.Duration), d *admission, first uint64) *tenure {
+// shards.
+func newTenure(o *owner, cfg shard.Config, d *admission, first uint64) *tenure {
 	n := o.sale.Shards()
 	t := &tenure{
 		uid: o.uid, shards: make([]atomic.Pointer[shard.Shard], n), given: make([]atomic.Int64, n), board: shard.NewBoard(n), ack: o.declared.Ack,
-		links: &d.links, tally: told, sizes: o.cfg.Sizes, running: make(map[int]*shard.Shard),
+		links: &d.links, sizes: o.cfg.Sizes, running: make(map[int]*shard.Shard),
 	}
 	t.depth.Store(int64(cfg.Queue))
 	declared := o.declared
 	t.declared.Store(&declared)
 	if o.red != nil {
-		t.red, t.packets = &o.red.RedPacket, sync.OnceValue(o.red.Deal)
+		t.red, t.commits, t.packets = &o.red.RedPacket, o.red.Commitment(), sync.OnceValue(o.red.Deal)
 	}
 	if o.declared.Engine == spec.EngineRedis {
 		for range o.cfg.Lists {
@@ -127,9 +128,6 @@ func (t *tenure) open(now clock.Now, i int, follows bool, plans []*pb.Generation
 	cfg.Shard, cfg.Log, cfg.Follows = i, spec.ShardLog(t.uid, i, len(t.shards)), follows
 	cfg.Queue, cfg.Remote = int(t.depth.Load()), t.remotes[i]
 	cfg.Moved = func(ts []*shard.Ticket) { t.remotes[i].Moved(cfg.Clock(), ts) }
-	if t.tally != nil {
-		cfg.Answered = t.tally(i)
-	}
 	if len(t.grabs) > 0 {
 		cfg.Node = t.node(i)
 	}

@@ -66,6 +66,7 @@ func (l *links) tell(id string, t *Tell) bool {
 
 // visitors are the peers whose links lead here, by id.
 type visitors struct {
+	me  string // the id of this process
 	mu  sync.Mutex
 	all map[string]*visitor
 }
@@ -140,8 +141,14 @@ func (v *visitor) withdraw(errand uint64, x *underVisit) bool {
 	return true
 }
 
-// enter begins a link of a peer, and ends the one before.
-func (v *visitors) enter(id string) *visitor {
+// enter begins a link of a peer, and ends the one before. nil: it was made to another
+// process. A process that was killed is among the members until its lease has run out, and
+// one that was started at its address meanwhile is reached by either id. If it took both
+// links, the later would end the earlier, on which the peer goes on waiting for answers.
+func (v *visitors) enter(id, to string) *visitor {
+	if to != "" && to != v.me {
+		return nil
+	}
 	fresh := &visitor{underway: make(map[uint64]*underVisit)}
 	v.mu.Lock()
 	if v.all == nil {

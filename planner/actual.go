@@ -35,6 +35,9 @@ type Actual struct {
 	// Units is what the units of the sale that is planned are, where whoever plans has read
 	// it (ReadUnits). Reading a sale leaves it nil.
 	Units *UnitsActual
+	// Packets is what has become of a red packet, where whoever plans its destroy has read it
+	// (ReadPackets). Reading a sale leaves it nil.
+	Packets *PacketsActual
 	// NewUID is what a run is called that begins now: drawn with each reading,
 	// so that making a plan stays a pure function.
 	NewUID string
@@ -101,17 +104,13 @@ func newUID(rand io.Reader) (string, error) {
 	return hex.EncodeToString(uid), nil
 }
 
-// missing names a shard that has no log and must have one, "" if there is none.
-func (a *Actual) missing() string {
+// missing returns a shard that has no log and must have one; false: there is none.
+func (a *Actual) missing() (shard int, is bool) {
 	if !a.Sale.Live() || a.Sale.Applied() == 0 {
-		return ""
+		return 0, false
 	}
-	for i, s := range a.Shards {
-		if s.Head == nil && s.Err == nil {
-			return shardAddress(i)
-		}
-	}
-	return ""
+	shard = slices.IndexFunc(a.Shards, func(s ShardActual) bool { return s.Head == nil && s.Err == nil })
+	return shard, shard >= 0
 }
 
 // shardLogs names the logs of the present run.

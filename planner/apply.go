@@ -68,6 +68,7 @@ func (x *execution) conclude(goal uint64, unmarked []string) {
 		}
 		x.result.Generation = goal
 		x.result.Shortfall = x.shortfall(goal)
+		x.result.Packets = ledger.PacketsStatusOf(x.sale)
 		x.finished(saleAddress(x.plan.Sale), "")
 		x.core.end(nil)
 	})

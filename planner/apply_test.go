@@ -307,7 +307,8 @@ func TestMissingShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := w.now.Mono
-	if err := w.run(plan); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), "shard/1 of a live sale has no log") {
+	var drift *DriftError
+	if err := w.run(plan); !errors.Is(err, ledger.ErrCorrupt) || !errors.As(err, &drift) || drift.Address != "shard/1" || drift.Reason != ReasonLogMissing || !strings.Contains(err.Error(), "shard/1 of a live sale has no log") {
 		t.Errorf("apply: %v", err)
 	}
 	if took := w.now.Mono - began; took != (missingTries-1)*missingPause {

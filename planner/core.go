@@ -1,8 +1,10 @@
 package planner
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -224,6 +226,8 @@ func (c *core) retry(k call, then func(reply)) {
 		switch {
 		case r.err == nil:
 			then(r)
+		case errors.Is(r.err, fs.ErrPermission):
+			c.end(fmt.Errorf("%w: %s: %w", ErrStore, k.subject(), r.err))
 		case c.now.Mono-began > c.patience:
 			c.end(fmt.Errorf("%w, tried for %v: %s: %w", ErrStore, c.patience, k.subject(), r.err))
 		default:

@@ -593,7 +593,7 @@ func TestExportInTheWay(t *testing.T) {
 	plan := w.planDestroy()
 	for name, content := range map[string]string{
 		"no export":         "my notes\n",
-		"of another run":    `{"export":1,"sale":"tickets","uid":"0123456789abcdef","roots":[],"counts":{}}` + "\n",
+		"of another run":    `{"format":1,"kind":"export","sale":"tickets","uid":"0123456789abcdef","roots":[],"counts":{}}` + "\n",
 		"an empty file":     "",
 		"of another format": "{}\n",
 	} {
@@ -631,7 +631,7 @@ func TestOlderExportOfTheSameRun(t *testing.T) {
 	sold(w)
 	path := filepath.Join(w.folder, "export.ndjson")
 	uid := w.actual().Sale.UID()
-	header := `{"export":1,"sale":"tickets","uid":"` + uid + `","roots":[],"counts":{}}` + "\n"
+	header := `{"format":1,"kind":"export","sale":"tickets","uid":"` + uid + `","roots":[],"counts":{}}` + "\n"
 	if err := os.WriteFile(path, []byte(header), 0o600); err != nil {
 		t.Fatal(err)
 	}

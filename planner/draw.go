@@ -211,7 +211,7 @@ func drawPlan(actual *Actual) (*Plan, spec.Sale, error) {
 // revealed puts into a plan what it does.
 func (p *Plan) revealed(actual *Actual, old spec.Sale, what string) error {
 	attributes := saleAttributes(old, old.Stock, p.Phase, actual.Sale.Generation())
-	p.add(Action{Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes, Reason: what})
+	p.add(Action{Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes, ActionReason: ReasonRequested, Reason: what})
 	return p.complete()
 }
 

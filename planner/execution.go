@@ -37,6 +37,7 @@ type execution struct {
 	lags int // reads that ended before the slot that the plan was made at
 
 	stage stage  // for people
+	waits string // what it waits for in that stage, "" for nothing but answers
 	goal  uint64 // generation that the shards are brought to; 0: not known yet
 
 	tableMade bool // or may have been
@@ -180,6 +181,9 @@ func (x *execution) finished(address, note string) {
 
 // doing tells of a step on the way.
 func (x *execution) doing(address, action, note string) {
+	if action == "wait" {
+		x.waits = note
+	}
 	x.core.progress(Progress{Address: address, Action: action, Done: x.done, Total: len(x.plan.Actions), Note: note})
 }
 
@@ -234,14 +238,15 @@ const (
 )
 
 // standing compares the log, read to its end, with the plan.
-func (x *execution) standing() standing {
-	p, s := x.plan, x.sale
+func (x *execution) standing() standing { return x.plan.standing(x.intent, x.sale) }
+
+func (p *Plan) standing(intent *pb.Planned, s *ledger.Sale) standing {
 	switch {
 	case s.Next() < p.Slot:
 		return isBehind
 	case p.UID != "" && s.UID() == p.UID && !s.Live():
 		return isEnded
-	case x.intent == nil && s.UID() == p.UID && s.Generation() == p.Generation:
+	case intent == nil && s.UID() == p.UID && s.Generation() == p.Generation:
 		return isPlanned
 	case s.Root() == p.After:
 		return isDue
@@ -252,6 +257,25 @@ func (x *execution) standing() standing {
 		}
 	}
 	return isOther
+}
+
+// Fits returns ErrStale if a plan could not be carried out any more when the sale's log was
+// read: whoever carries out several looks at all of them first. One that was carried out
+// before, or in part, fits. Apply and Destroy look again.
+func (p *Plan) Fits(sale *ledger.Sale) error {
+	intent, err := p.planned()
+	if err != nil {
+		return err
+	}
+	switch p.standing(intent, sale) {
+	case isOther:
+		return stale("has changed since the plan was made")
+	case isEnded:
+		if p.Kind != KindDestroy {
+			return stale("was destroyed since the plan was made")
+		}
+	}
+	return nil // a log that is behind the plan is a read that lags
 }
 
 // enter reads the sale's log, appends what is planned unless it is there, and

@@ -22,8 +22,11 @@ func DefaultExport(sale, uid string) string { return fmt.Sprintf("%s-%s.ndjson",
 // checkExportPath refuses, before anything is closed, a path at which a file
 // stands that cannot be the export to come: any file while shards are unsealed,
 // then any that is no export of this run. Whether it is the same export is known
-// only when that is made.
+// only when that is made. So it does what is no manifest where that is to be.
 func checkExportPath(path, uid string, sealed bool) error {
+	if err := CheckManifest(path); err != nil {
+		return err
+	}
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -91,7 +94,9 @@ type exporter struct {
 }
 
 // write writes the export, reads it back, and gives it its name. It returns the
-// SHA-256 of the file. A file of that name with the same bytes counts as written.
+// SHA-256 of the file, which its manifest has too. A file of that name with the same bytes
+// counts as written. The file is its owner's alone, as partials are: it has all users and
+// the keys of their requests.
 func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) ([]byte, error) {
 	partial, err := CreatePartial(path)
 	if err != nil {
@@ -103,20 +108,16 @@ func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *E
 	if err != nil {
 		return nil, err
 	}
-	mode := fs.FileMode(0o644)
-	if e.key != nil {
-		mode = 0o600 // it says what is secret
-	}
-	if err := partial.Chmod(mode); err != nil {
-		return nil, fmt.Errorf("exporting: %w", err)
-	}
 	if err := x.sync(partial); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
 	if err := checkExport(ctx, logs, partial.Name(), sum, e); err != nil {
 		return nil, err
 	}
-	return sum, MovePartial(partial, func() error { return x.publish(partial.Name(), path, sum) })
+	if err := MovePartial(partial, func() error { return x.publish(partial.Name(), path, sum) }); err != nil {
+		return sum, err
+	}
+	return sum, x.manifest(path, sum)
 }
 
 // checkExport folds the file as it is on the disk.

@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -95,6 +97,8 @@ func (x *execution) fillList(i int, alive bool, began time.Duration, done func()
 			switch {
 			case r.err == nil && r.state.On && r.state.Fill == head.Fill, head.Phase != ledger.PhaseOpen:
 				done()
+			case errors.Is(r.err, fs.ErrPermission): // whether its owner fills it cannot be seen
+				x.core.end(fmt.Errorf("%s on node %s cannot be looked at: %s", listAddress(i), x.listNode(i), nodeShort(x.listNode(i), r.err)))
 			case alive && x.core.now.Mono < began+x.ttl(), changes && (!r.state.On || r.state.Fill > head.Fill):
 				seen = r.state
 				x.core.after(pollOwner, func() { x.readHead(i, look) })
@@ -146,7 +150,7 @@ func (t *teardown) forgetFrom(node, shard, try int, then func(all bool)) {
 		switch {
 		case r.err == nil:
 			t.forgetFrom(node, shard+1, 1, then)
-		case try == sweepTries:
+		case try == sweepTries, errors.Is(r.err, fs.ErrPermission):
 			t.x.warn("node %s may still have lists of the sale: %s. They are never asked for again;"+
 				" destroy, run again when the node is up, removes them", t.x.lists[node], nodeShort(t.x.lists[node], r.err))
 			then(false)

@@ -42,7 +42,7 @@ func (p *Plan) createList(actual *Actual, shard int, node string) {
 			reason = "the shard's units are put there; its node cannot be reached now"
 		}
 	}
-	p.add(Action{Address: listAddress(shard), Action: Create, Reason: reason, After: &Attributes{List: listOn, Node: node}})
+	p.add(Action{Address: listAddress(shard), Action: Create, ActionReason: ReasonNew, Reason: reason, After: &Attributes{List: listOn, Node: node}})
 }
 
 // lists plans the lists whose state is not that of the phase to come. Where a
@@ -71,13 +71,13 @@ func (p *Plan) lists(actual *Actual, to pb.Phase) {
 			p.warn("%s is %s: whoever serves the sale fills it from the ledger", listAddress(i), listWhy(stands, l))
 			continue
 		case want == listOn && now == to:
-			a.Reason = "it is " + listWhy(stands, l) + "; it is filled from the ledger"
+			a.ActionReason, a.Reason = listReason(stands, l), "it is "+listWhy(stands, l)+"; it is filled from the ledger"
 		case want == listOn:
-			a.Reason = "it is filled from the ledger"
+			a.ActionReason, a.Reason = ReasonPhaseChanges, "it is filled from the ledger"
 		case now == to:
 			continue // an apply that did not end stops it with its shard
 		default:
-			a.Reason = "it is stopped, and what it has given comes into the ledger"
+			a.ActionReason, a.Reason = ReasonPhaseChanges, "it is stopped, and what it has given comes into the ledger"
 		}
 		p.add(a)
 	}
@@ -94,6 +94,17 @@ func listWhy(stands string, l ListActual) string {
 	return "off on node " + l.Node
 }
 
+// listReason is listWhy in a word.
+func listReason(stands string, l ListActual) ActionReason {
+	switch {
+	case stands == listUnknown:
+		return ReasonListUnknown
+	case !l.State.Exists:
+		return ReasonListMissing
+	}
+	return ReasonListOff
+}
+
 // forgottenLists plans the end of lists. Of a destroyed sale that is only what
 // was left behind.
 func (p *Plan) forgottenLists(actual *Actual) {
@@ -107,9 +118,10 @@ func (p *Plan) forgottenLists(actual *Actual) {
 		} else if actual.listOn(i) {
 			stands = listOn
 		}
+		why, reason := deleteReason(actual.Sale, "it is stopped, drained into the ledger and deleted")
 		p.add(Action{
 			Address: listAddress(i), Action: Delete, Before: &Attributes{List: stands, Node: l.Node},
-			Reason: deleteReason(actual.Sale, "it is stopped, drained into the ledger and deleted"),
+			ActionReason: why, Reason: reason,
 		})
 	}
 }

@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -101,19 +102,19 @@ func TestReasonsOfLists(t *testing.T) {
 		want   string // of the list of shard 1, "" for nothing
 		warns  string
 	}{
-		"new":            {func(*listWorld) {}, func(*listWorld) {}, apply, created, ""},
-		"new, away":      {func(*listWorld) {}, func(w *listWorld) { away(w.keepers[1]) }, apply, created + "; its node cannot be reached now", ""},
-		"new, one other": {func(*listWorld) {}, func(w *listWorld) { away(w.keepers[0]) }, apply, created, ""},
-		"being made":     {func(w *listWorld) { w.runUntil(w.mustPlan(numbers(30)), 2) }, func(*listWorld) {}, apply, created, ""},
+		"new":            {func(*listWorld) {}, func(*listWorld) {}, apply, created + " (new)", ""},
+		"new, away":      {func(*listWorld) {}, func(w *listWorld) { away(w.keepers[1]) }, apply, created + "; its node cannot be reached now (new)", ""},
+		"new, one other": {func(*listWorld) {}, func(w *listWorld) { away(w.keepers[0]) }, apply, created + " (new)", ""},
+		"being made":     {func(w *listWorld) { w.runUntil(w.mustPlan(numbers(30)), 2) }, func(*listWorld) {}, apply, created + " (new)", ""},
 		"on":             {applied, func(*listWorld) {}, apply, "", ""},
-		"off":            {applied, func(w *listWorld) { w.keepers[1].Restart() }, apply, "update list/1: it is off on node redis-1:6379; it is filled from the ledger", ""},
-		"gone":           {applied, func(w *listWorld) { w.keepers[1].RestartEmpty() }, apply, "update list/1: it is missing on node redis-1:6379; it is filled from the ledger", ""},
+		"off":            {applied, func(w *listWorld) { w.keepers[1].Restart() }, apply, "update list/1: it is off on node redis-1:6379; it is filled from the ledger (list_off)", ""},
+		"gone":           {applied, func(w *listWorld) { w.keepers[1].RestartEmpty() }, apply, "update list/1: it is missing on node redis-1:6379; it is filled from the ledger (list_missing)", ""},
 		"away": {applied, func(w *listWorld) { away(w.keepers[1]) }, apply,
-			"update list/1: it is not to be reached (node redis-1:6379: redis-1:6379: injected fault: not done); it is filled from the ledger", ""},
+			"update list/1: it is not to be reached (node redis-1:6379: redis-1:6379: injected fault: not done); it is filled from the ledger (list_unknown)", ""},
 		"off, and served": {applied, func(w *listWorld) { w.serve(); w.keepers[1].Restart() }, apply, "",
 			"list/1 is off on node redis-1:6379: whoever serves the sale fills it from the ledger"},
-		"a pause":                  {applied, func(*listWorld) {}, pauses, "update list/1: it is stopped, and what it has given comes into the ledger", ""},
-		"a pause, and served":      {applied, func(w *listWorld) { w.serve() }, pauses, "update list/1: it is stopped, and what it has given comes into the ledger", ""},
+		"a pause":                  {applied, func(*listWorld) {}, pauses, "update list/1: it is stopped, and what it has given comes into the ledger (phase_changes)", ""},
+		"a pause, and served":      {applied, func(w *listWorld) { w.serve() }, pauses, "update list/1: it is stopped, and what it has given comes into the ledger (phase_changes)", ""},
 		"a pause, off":             {applied, func(w *listWorld) { w.keepers[1].Restart() }, pauses, "", ""},
 		"paused":                   {paused, func(*listWorld) {}, apply, "", ""},
 		"paused, away":             {paused, func(w *listWorld) { away(w.keepers[1]) }, apply, "", ""},
@@ -122,9 +123,9 @@ func TestReasonsOfLists(t *testing.T) {
 			w.runUntil(w.mustPlan(numbers(30)), 2)
 			runDestroyUntil(w.world, w.planDestroy(), func(*process) bool { return w.actual().Sale.Generation() == 2 })
 		}, func(*listWorld) {}, apply, "", ""},
-		"a resume":         {paused, func(*listWorld) {}, resume, "update list/1: it is filled from the ledger", ""},
-		"a resume, served": {paused, func(w *listWorld) { w.serve() }, resume, "update list/1: it is filled from the ledger", ""},
-		"destroy":          {applied, func(*listWorld) {}, destroy, "delete list/1: it is stopped, drained into the ledger and deleted", ""},
+		"a resume":         {paused, func(*listWorld) {}, resume, "update list/1: it is filled from the ledger (phase_changes)", ""},
+		"a resume, served": {paused, func(w *listWorld) { w.serve() }, resume, "update list/1: it is filled from the ledger (phase_changes)", ""},
+		"destroy":          {applied, func(*listWorld) {}, destroy, "delete list/1: it is stopped, drained into the ledger and deleted (requested)", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newListWorld(t)
@@ -134,7 +135,7 @@ func TestReasonsOfLists(t *testing.T) {
 			got := ""
 			for _, a := range p.Actions {
 				if a.Address == "list/1" {
-					got = a.Action + " list/1: " + a.Reason
+					got = fmt.Sprintf("%s list/1: %s (%s)", a.Action, a.Reason, a.ActionReason)
 				}
 			}
 			if got != test.want {

@@ -3,6 +3,7 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"salectl/backends/ledger"
@@ -164,7 +165,8 @@ func (l *listRebuild) lookAgain() {
 }
 
 // answered takes in the reply to one of the machine's calls. It gives up when no
-// try has come further than those before for as long as patience lasts.
+// try has come further than those before for as long as patience lasts, and at once where
+// the node does not permit the call.
 func (l *listRebuild) answered(c *lists.Call, r reply) {
 	r.step.Err = r.err
 	l.m.Done(l.x.core.now, r.step)
@@ -174,6 +176,9 @@ func (l *listRebuild) answered(c *lists.Call, r reply) {
 		if l.calls++; l.calls > l.most {
 			l.most, l.failing = l.calls, 0
 		}
+	case errors.Is(r.err, fs.ErrPermission):
+		l.x.core.end(l.stuck(c, r.err))
+		return
 	case l.failing == 0:
 		l.calls, l.failing = 0, now
 	case now-l.failing > l.x.core.patience:
@@ -192,6 +197,9 @@ func (l *listRebuild) stuck(c *lists.Call, err error) error {
 	if l.want == lists.Stopped {
 		what = "stopped and drained"
 		remedy += "; what the list has given and the ledger does not have is lost then"
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s on node %s cannot be %s (%s): %s", listAddress(l.shard), node, what, c.Kind, nodeShort(node, err))
 	}
 	if errors.Is(err, lists.ErrToken) || errors.Is(err, lists.ErrLength) {
 		remedy = "Another process rebuilds it: let that end"

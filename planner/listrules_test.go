@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +70,104 @@ func TestRefundOfWhatIsNotOver(t *testing.T) {
 	w.seal()
 	if r := RefundOf(w.actual().Sale); r != nil {
 		t.Errorf("of numbers: %+v", r)
+	}
+}
+
+// The plan of a destroy tells what a red packet comes to by its ledger, and the destroy
+// then gives back just that.
+func TestDestroyPlansTheRefund(t *testing.T) {
+	w := newListWorld(t)
+	const ahead = "lists have given packets that the ledger may lack: the refund will be less by those"
+	plan := func(ctx context.Context) (*Ends, *Plan) {
+		t.Helper()
+		actual := w.actual()
+		actual.Packets = ReadPackets(ctx, w.logs(nil), actual)
+		p, err := MakeDestroy(actual)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Actions[len(p.Actions)-1].Before.Ends, p
+	}
+	untouched := Ends{Available: 30, Refund: &Refund{Packets: 30, Amount: "30.00", Currency: "CNY", GrantedAmount: "0.00", Total: "30.00"}}
+	want := func(what string, want Ends, warns ...string) {
+		t.Helper()
+		if ends, p := plan(t.Context()); !reflect.DeepEqual(*ends, want) || !slices.Equal(p.Warnings, warns) {
+			t.Errorf("%s the plan says %+v, %+v, %q, want %+v, %+v, %q", what, ends, ends.Refund, p.Warnings, want, want.Refund, warns)
+		}
+	}
+	w.runUntil(w.mustPlan(packets(30)), 1)
+	if w.actual().Sale.Applied() != 0 {
+		t.Fatal("the sale is on every shard")
+	}
+	actual := w.actual()
+	if is := ReadPackets(t.Context(), w.logs(nil), actual); is.Err != nil || !reflect.DeepEqual(is.ends, untouched) {
+		t.Errorf("of a sale that is not on every shard: %+v", is)
+	}
+	w.mustApply(packets(30))
+	want("before anybody came", untouched)
+	w.grabAll()
+	want("before the ledger has any", untouched, ahead)
+	actual = w.actual()
+	for i := range actual.Lists { // as they are once the ledger has the batches that the streams have still
+		actual.Lists[i].State.Units = actual.Shards[i].Head.Available
+	}
+	actual.Packets = ReadPackets(t.Context(), w.logs(nil), actual)
+	if p, err := MakeDestroy(actual); err != nil || len(p.Warnings) > 0 {
+		t.Errorf("where the ledger has all that was given: %q, %v", p.Warnings, err)
+	}
+
+	w.mustPhase(pb.Phase_PAUSED)
+	var taken int64
+	r := packets(30).RedPacket
+	first, _ := w.actual().Sale.Planned(1)
+	dealt := r.Deal(30, [32]byte(first.GetSeed()))
+	for _, unit := range w.told {
+		taken += dealt.Amount(unit)
+	}
+	refund := &Refund{Packets: 24, Amount: r.Format(3000 - taken), Currency: "CNY", Granted: 6, GrantedAmount: r.Format(taken), Total: "30.00"}
+	want("paused", Ends{Sold: 6, Available: 24, Refund: refund, Claims: 6})
+	sender := w.owner(0)
+	if err := sender.append(func(d *ledger.Draft) { d.Out(1, 4) }); err != nil {
+		t.Fatal(err)
+	}
+	moving := Ends{Sold: 6, Available: 20, InFlight: 4, Refund: refund, Claims: 6}
+	want("while packets are on their way", moving)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ends, p := plan(ctx)
+	if ends.Refund != nil || ends.Sold != 6 || ends.Available != 20 || len(p.Warnings) != 1 ||
+		!strings.HasPrefix(p.Warnings[0], "how much of the red packet is left is not known: ") {
+		t.Errorf("where the logs cannot be read the plan says %+v, %q", ends, p.Warnings)
+	}
+	receiver := w.owner(1)
+	if err := receiver.append(func(d *ledger.Draft) { _ = d.In(0, 1, sender.state.Open()[0].Units) }); err != nil {
+		t.Fatal(err)
+	}
+	want("once they were received", Ends{Sold: 6, Available: 24, Refund: refund, Claims: 6})
+
+	actual = w.actual()
+	actual.Lists[1].Err = backendtest.ErrInjected
+	actual.Shards[2] = ShardActual{Err: backendtest.ErrInjected}
+	actual.Packets = ReadPackets(t.Context(), w.logs(nil), actual)
+	if p, err := MakeDestroy(actual); err != nil || len(p.Warnings) != 3 ||
+		!strings.HasPrefix(p.Warnings[0], "how much of the red packet is left is not known: shard/2: ") ||
+		!strings.HasPrefix(p.Warnings[1], "list/1 cannot be looked at (node redis-1:6379: ") || !strings.HasPrefix(p.Warnings[2], "shard/2 cannot be read: ") {
+		t.Errorf("where a shard and a list are away: %q, %v", p.Warnings, err)
+	}
+
+	exported := new(sink)
+	c := w.command(exported.job())
+	if err := c.finish(); err != nil || c.result.Refund == nil || *c.result.Refund != *refund {
+		t.Errorf("the destroy gives back %+v, %v, and its plan said %+v", c.result.Refund, err, refund)
+	}
+	if is := ReadPackets(t.Context(), w.logs(nil), w.actual()); is != nil {
+		t.Errorf("of a sale that is over: %+v", is)
+	}
+	w = newListWorld(t)
+	w.mustApply(numbers(30))
+	if is := ReadPackets(t.Context(), w.logs(nil), w.actual()); is != nil {
+		t.Errorf("of numbers: %+v", is)
 	}
 }
 

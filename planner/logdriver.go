@@ -3,6 +3,7 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"salectl/backends/ledger"
@@ -85,7 +86,7 @@ func (t *logDriver) run(do ledger.Do) {
 			k.commit = t.sent.Commit
 		}
 		t.core.call(k, func(r reply) {
-			if t.tries == 0 && !t.bears(kind, r.log.Err) {
+			if !t.bears(kind, r.log.Err) {
 				return
 			}
 			do := t.w.Done(t.core.now, r.log)
@@ -113,12 +114,17 @@ func (t *logDriver) count(r ledger.Reply) {
 }
 
 // bears says whether to go on after a reply. A Writer tries for ever, which is
-// right for a server; a person wants to know that the disk is full.
+// right for a server; a person wants to know that the disk is full, and at once that this
+// user may not read or write there. Of a log that is only read, idle counts the rest.
 func (t *logDriver) bears(kind ledger.RequestKind, err error) bool {
 	now := max(t.core.now.Mono, 1)
 	switch {
 	case err == nil || errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrTooLarge):
 		t.failing[kind] = 0
+	case errors.Is(err, fs.ErrPermission):
+		t.fail(fmt.Errorf("%w: log %s: %w", ErrStore, t.w.Log(), err))
+		return false
+	case t.tries > 0:
 	case t.failing[kind] == 0:
 		t.failing[kind] = now
 	case now-t.failing[kind] > t.core.patience:

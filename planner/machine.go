@@ -98,8 +98,9 @@ func (m *Machine) Tick(now clock.Now) {
 	}
 }
 
-// Stop ends the machine, as the end of Apply's context does: cause is
-// context.Canceled or context.DeadlineExceeded. The error says where it was.
+// Stop ends the machine, as the end of Apply's context does. The cause is that of the
+// context: where the time is up, it is context.DeadlineExceeded or wraps it. The error says
+// where the machine was.
 func (m *Machine) Stop(now clock.Now, cause error) {
 	if !m.done {
 		cause = fmt.Errorf("%w (%v)", cause, m)

@@ -65,11 +65,15 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
+	phase, err := firstPhase(desired, actual)
+	if err != nil {
+		return nil, err
+	}
 	p := newPlan(KindApply, actual)
 	p.Phase = ""
 	planned := &pb.Planned{
 		Generation: 1, Uid: actual.NewUID, Run: desired.Run, Spec: declaration,
-		Settings: settingsOf(desired, pb.Phase_OPEN), NextUnit: 1,
+		Settings: settingsOf(desired, phase), NextUnit: 1,
 	}
 	if err := p.who(desired, actual.Users, true); err != nil {
 		return nil, err
@@ -78,25 +82,25 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	planned.Settings.Rows = actual.Units.rowsFrom(1)
-	reason := "it does not exist"
+	why, reason := ReasonNew, "it does not exist"
 	if actual.Sale.Destroyed() {
-		reason = fmt.Sprintf("run %d is destroyed, this is a new one", actual.Sale.Run())
+		why, reason = ReasonNewRun, fmt.Sprintf("run %d is destroyed, this is a new one", actual.Sale.Run())
 	}
 	if err := p.environment(actual, true); err != nil {
 		return nil, err
 	}
-	after := saleAttributes(desired, desired.Stock, ledger.PhaseOpen, 1)
+	after := saleAttributes(desired, desired.Stock, ledger.PhaseName(phase), 1)
 	after.Goods = after.Goods.with(planned.GetUnits())
-	p.add(Action{Address: saleAddress(p.Sale), Action: Create, Reason: reason, After: after})
+	p.add(Action{Address: saleAddress(p.Sale), Action: Create, ActionReason: why, Reason: reason, After: after})
 	for i, units := range spec.Shares(desired.Stock, desired.LockCount) {
 		added := deal(planned, units)
 		planned.Shards = append(planned.Shards, &pb.ShardChange{Add: added})
 		p.add(Action{
-			Address: shardAddress(i), Action: Create, Reason: "the sale is new",
+			Address: shardAddress(i), Action: Create, ActionReason: why, Reason: "the sale is new",
 			After: &Attributes{Limit: &units, Units: unitsText(added)},
 		})
 	}
-	if desired.Engine == spec.EngineRedis {
+	if desired.Engine == spec.EngineRedis && phase == pb.Phase_OPEN {
 		p.newLists(desired, actual)
 	}
 	p.markers(actual)
@@ -147,6 +151,10 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	phase, err := nextPhase(&desired, old, actual)
+	if err != nil {
+		return nil, err
+	}
 	declaration, changed, err := differ(desired, old)
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
@@ -157,6 +165,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	// What is in force counts, not what was declared: they differ where a fault has
 	// made a generation otherwise than it says.
 	inForce := newest.GetSettings()
+	moved := phase != inForce.GetPhase()
 	drifted := inForce.GetPhase() != pb.Phase_CLOSED && !proto.Equal(withRows(inForce, nil), settingsOf(old, inForce.GetPhase()))
 	delta, err := shards.delta(desired, old, actual)
 	if err != nil {
@@ -177,9 +186,9 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	changed = changed || !bytes.Equal(digest, newest.GetUnits())
-	settings := withRows(settingsOf(desired, inForce.GetPhase()), slices.Concat(inForce.GetRows(), actual.Units.rowsFrom(newest.GetNextUnit())))
+	settings := withRows(settingsOf(desired, phase), slices.Concat(inForce.GetRows(), actual.Units.rowsFrom(newest.GetNextUnit())))
 	p.settingsWarnings(actual, desired.Ack)
-	if !changed && !drifted && delta == 0 {
+	if !changed && !drifted && !moved && delta == 0 {
 		p.remaining(actual, shards)
 		p.lists(actual, settings.GetPhase())
 		p.markers(actual)
@@ -199,10 +208,14 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	before.Payment = paymentShown(inForce.GetPayment()).withService(old.Payment)
 	before.RuleSet = hex.EncodeToString(inForce.GetRules())
 	after := saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration())
+	if moved {
+		after.Phase = ledger.PhaseName(phase)
+	}
 	after.Goods = after.Goods.with(digest)
 	p.harm(inForce, settings, actual.At)
-	p.updateSale(updateReason(changed, drifted, sale), before, after)
-	p.shards(actual, shards, planned)
+	why, reason := updateReason(changed, drifted, moved, declaration, sale)
+	p.updateSale(why, reason, before, after)
+	p.shards(actual, shards, planned, why)
 	p.lists(actual, settings.GetPhase())
 	p.leftLists(desired, old, sale.UID())
 	p.markers(actual)
@@ -210,20 +223,8 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	return p, p.carry(planned)
 }
 
-func (p *Plan) updateSale(reason string, before, after *Attributes) {
-	p.add(Action{Address: saleAddress(p.Sale), Action: Update, Reason: reason, Before: before, After: after})
-}
-
-func updateReason(changed, drifted bool, sale *ledger.Sale) string {
-	switch {
-	case drifted:
-		return "the settings in force are not those that were declared"
-	case !changed:
-		return "the shards do not have as many units as declared: an earlier removal fell short"
-	case sale.Applied() < sale.Generation():
-		return fmt.Sprintf("the declaration has changed; generation %d is completed first", sale.Generation())
-	}
-	return "the declaration has changed"
+func (p *Plan) updateSale(why ActionReason, reason string, before, after *Attributes) {
+	p.add(Action{Address: saleAddress(p.Sale), Action: Update, ActionReason: why, Reason: reason, Before: before, After: after})
 }
 
 // follow begins the next generation of a live run: nothing changes but the
@@ -264,68 +265,6 @@ func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
 	}
 	settings.Choose = s.Units != nil && s.Units.Choose
 	return settings
-}
-
-// MakePhase plans a pause (PAUSED), resume (OPEN) or close (CLOSED), for good,
-// of a sale that was applied. Where the sale is in that phase already and every
-// shard has it, the plan is empty; Apply makes sure that it still is so.
-func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
-	sale := actual.Sale
-	if err := exists(actual, "changes its phase"); err != nil {
-		return nil, err
-	}
-	if sale.Applied() == 0 {
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s is planned and not on every shard yet", actual.Name),
-			Remedy: "Run 'salectl apply' first.",
-		}
-	}
-	shards, err := actual.project()
-	if err != nil {
-		return nil, err
-	}
-	newest := sale.Newest()
-	old, err := declared(newest)
-	if err != nil {
-		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
-	}
-	if err := actual.sameLists(); err != nil {
-		return nil, err
-	}
-	now := newest.GetSettings().GetPhase()
-	p := newPlan(KindPhase, actual)
-	settings := withPhase(newest.GetSettings(), phase)
-	if now == phase {
-		p.remaining(actual, shards)
-		p.lists(actual, phase)
-		p.warnings(actual, endOf(settings))
-		return p, p.complete()
-	}
-	if phase == pb.Phase_CLOSED {
-		if err := protected(old, actual.Name, "it is not closed"); err != nil {
-			return nil, err
-		}
-	}
-	if now == pb.Phase_CLOSED {
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s is closed, which is for good", actual.Name),
-			Remedy: fmt.Sprintf("Destroy it and write metadata.run: %d to sell under this name again.", sale.Run()+1),
-		}
-	}
-	planned := follow(sale, settings)
-	p.updateSale("asked for", saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),
-		saleAttributes(old, old.Stock, ledger.PhaseName(phase), planned.GetGeneration()))
-	p.shards(actual, shards, planned)
-	p.lists(actual, phase)
-	p.warnings(actual, endOf(settings))
-	return p, p.carry(planned)
-}
-
-// withPhase returns the same settings, all of them, in another phase.
-func withPhase(s *pb.Settings, phase pb.Phase) *pb.Settings {
-	next := proto.CloneOf(s)
-	next.Phase = phase
-	return next
 }
 
 // exists refuses what only a live sale can do.

@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 
-	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -19,8 +18,8 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
-	if name := actual.missing(); name != "" {
-		return nil, fmt.Errorf("sale %s: %w", actual.Name, noLog(name))
+	if i, is := actual.missing(); is {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, noLog(sale, i))
 	}
 	if sale.Live() {
 		if err := protected(old, actual.Name, "it is not destroyed"); err != nil {
@@ -41,8 +40,10 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 			if before.Ends = actual.ends(); before.Ends.Held > 0 {
 				p.warn("%s held for payments that may still come: such payments will buy nothing", unitsAre(before.Ends.Held))
 			}
+			p.packets(actual, before)
 		}
-		p.add(Action{Address: saleAddress(p.Sale), Action: Delete, Reason: deleteReason(sale, kept), Before: before})
+		why, reason := deleteReason(sale, kept)
+		p.add(Action{Address: saleAddress(p.Sale), Action: Delete, ActionReason: why, Reason: reason, Before: before})
 	}
 	p.warnings(actual, 0)
 	if sale.Newest().GetSettings().GetPhase() == pb.Phase_CLOSED { // as each is that is sealed
@@ -85,29 +86,18 @@ func (p *Plan) deletions(actual *Actual) {
 		if s.Head == nil && s.Err == nil && !sale.Live() {
 			continue // deleted already
 		}
-		p.add(Action{
-			Address: shardAddress(i), Action: Delete, Before: shardAttributes(s.Head),
-			Reason: deleteReason(sale, "its log is sealed, exported and deleted"),
-		})
+		why, reason := deleteReason(sale, "its log is sealed, exported and deleted")
+		p.add(Action{Address: shardAddress(i), Action: Delete, ActionReason: why, Reason: reason, Before: shardAttributes(s.Head)})
 	}
 	p.forgottenLists(actual)
 	for _, n := range actual.Nodes {
 		if has := n.Marker.Good || len(n.Leases) > 0; sale.Destroyed() && !has {
 			continue
 		}
+		why, _ := deleteReason(sale, "")
 		p.add(Action{
 			Address: nodeAddress(n.Name), Action: Delete, Before: &Attributes{Marker: n.marker()},
-			Reason: "leases and marker of the sale are removed",
+			ActionReason: why, Reason: "leases and marker of the sale are removed",
 		})
 	}
-}
-
-func deleteReason(sale *ledger.Sale, live string) string {
-	switch {
-	case sale.Destroyed():
-		return "the sale is destroyed; a write that came late has left this behind"
-	case sale.Sealed() != nil:
-		return "the sale is exported, and an earlier destroy did not end"
-	}
-	return live
 }

@@ -28,10 +28,10 @@ func (x *execution) mark(then func(unmarked []string)) {
 }
 
 func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func()) {
-	good, restarted := 0, false
+	good, restarted, errs := 0, false, make([]error, len(x.nodes))
 	x.core.all(len(x.nodes), func(i int, done func()) {
 		x.markNode(i, func(err error) {
-			x.nodes[i].unmarked = err
+			x.nodes[i].unmarked, errs[i] = err, err
 			switch {
 			case err == nil:
 				good++
@@ -46,7 +46,7 @@ func (x *execution) markRound(first bool, giveUp, pause time.Duration, then func
 		switch n := len(x.nodes); {
 		case good == n, !restarted && (good > n/2 || !first):
 			then()
-		case x.core.now.Mono > giveUp:
+		case x.core.now.Mono > giveUp, quorum.NotPermitted(errs):
 			x.core.end(fmt.Errorf("%d of %d lock nodes have a marker, and a new sale needs %d: %s", good, n, n/2+1, x.left()))
 		default:
 			x.core.after(pause, func() { x.markRound(first, giveUp, min(2*pause, lastPause), then) })

@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -100,9 +102,10 @@ func medianOff(nodes []lockNode) (time.Duration, bool) {
 	return low + (high-low)/2, true
 }
 
-// checkNodes ends an apply whose nodes are not set up as they must be. One that
-// begins a sale waits for a majority of them before it writes anything: the sale
-// could not be sold without, and the clock not be checked.
+// checkNodes ends an apply whose nodes are not set up as they must be, or do not permit
+// what it needs: a majority of those that vote on a new sale, and all that keep lists. One
+// that begins a sale waits for a majority of them before it writes anything: the sale could
+// not be sold without, and the clock not be checked.
 func (x *execution) checkNodes(then func()) {
 	giveUp, pause := x.core.now.Mono+min(x.core.patience, nodePatience), firstPause
 	told := false
@@ -115,12 +118,17 @@ func (x *execution) checkNodes(then func()) {
 			}
 		}
 		unfit := unfitOf(x.nodes, len(x.lists) > 0)
+		keepers := slices.DeleteFunc(slices.Clone(x.nodes), func(n lockNode) bool { return !slices.Contains(x.lists, n.name) })
 		all, why := len(x.nodes), strings.Join(silent, "; ")
 		switch begins := x.intent.GetGeneration() == 1; {
 		case x.plan.Kind != KindApply:
 			then()
 		case len(unfit) > 0:
 			x.core.end(unfitNodes(unfit))
+		case denials(keepers) != "":
+			x.core.end(fmt.Errorf("nothing was changed: an apply needs all nodes that keep lists, and some do not permit it: %s", denials(keepers)))
+		case begins && quorum.NotPermitted(errorsOf(x.nodes)):
+			x.core.end(fmt.Errorf("nothing was changed: a new sale needs %d of %d lock nodes, and too many do not permit it: %s", all/2+1, all, denials(x.nodes)))
 		case !begins || 2*len(silent) < all || all == 0:
 			then()
 		case x.core.now.Mono > giveUp:
@@ -128,7 +136,7 @@ func (x *execution) checkNodes(then func()) {
 				ErrTimeout, all-len(silent), all, all/2+1, why))
 		default:
 			if !told {
-				x.doing(saleAddress(x.plan.Sale), "wait", "for a majority of the lock nodes: "+why)
+				x.doing(saleAddress(x.plan.Sale), "wait", fmt.Sprintf("for a majority of the lock nodes, %d of %d answer: %s", all-len(silent), all, why))
 			}
 			told = true
 			x.core.after(pause, func() { x.askNodes(look) })
@@ -136,6 +144,25 @@ func (x *execution) checkNodes(then func()) {
 		}
 	}
 	look()
+}
+
+// errorsOf returns what came of asking each node.
+func errorsOf(nodes []lockNode) (errs []error) {
+	for _, n := range nodes {
+		errs = append(errs, n.err)
+	}
+	return errs
+}
+
+// denials says which nodes do not permit what they were asked, "" if there is none.
+func denials(nodes []lockNode) string {
+	var all []string
+	for _, n := range nodes {
+		if errors.Is(n.err, fs.ErrPermission) {
+			all = append(all, n.name+": "+nodeShort(n.name, n.err))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // nodePatience bounds the wait for a majority of the nodes.
@@ -218,7 +245,7 @@ const sweepTries = 4
 
 func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 	failed := func(err error) {
-		if try == sweepTries {
+		if try == sweepTries || errors.Is(err, fs.ErrPermission) {
 			x.warn("lock node %s was not swept: %s. Leases there run out within %v, its marker is never asked for again;"+
 				" destroy, run again when the node is up, removes it", x.nodes[i].name, nodeShort(x.nodes[i].name, err), x.ttl())
 			then()

@@ -148,6 +148,24 @@ func TestApplyWithoutAMajority(t *testing.T) {
 	w.mustPhase(pb.Phase_PAUSED) // which no node is needed for
 }
 
+// Whoever stops waiting for lock nodes says how many answer.
+func TestStoppedWhileItWaitsForNodes(t *testing.T) {
+	w := newWorld(t)
+	down(w.nodes[0])
+	down(w.nodes[2])
+	p := w.begin(w.mustPlan(tickets(10)))
+	for p.x.waits == "" {
+		p.step(inOrder)
+	}
+	m := &Machine{core: p.x.core, stop: p.x.stop, state: p.x, outcome: p.x.outcome}
+	m.Stop(w.now, context.DeadlineExceeded)
+	_, _, _, err := m.Next(w.now)
+	const want = "asking the lock nodes, waiting for a majority of the lock nodes, 1 of 3 answer: node-0: injected fault"
+	if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), want) {
+		t.Errorf("it ends with %v, want %q in it", err, want)
+	}
+}
+
 // Half of the nodes are no majority: not to begin a sale, and not to have its marker.
 func TestHalfOfTheNodes(t *testing.T) {
 	w := newWorld(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
@@ -42,10 +43,22 @@ func (o *Outage) Processes() []string {
 	return slices.Sorted(maps.Keys(addresses))
 }
 
+// reason is why the ledger cannot be read, whole and in one line: whoever looks has nothing else.
+func (o *Outage) reason() string {
+	if word, ok := inAWord(o.why); ok {
+		return word
+	}
+	_, cause, found := strings.Cut(o.why.Error(), ErrStore.Error()+": ")
+	if !found {
+		cause = o.why.Error()
+	}
+	return inOneLine(cause)
+}
+
 // Status says how the sale stands if a run is its own; "": nobody knows which is.
 func (o *Outage) Status(uid string) *Status {
 	s := &Status{
-		FormatVersion: StatusVersion, Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown, LedgerError: inShort(o.why),
+		FormatVersion: StatusVersion, Sale: o.actual.Name, UID: uid, Phase: ledger.PhaseUnknown, LedgerError: o.reason(),
 		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{},
 	}
 	shards := make(map[int]lease)

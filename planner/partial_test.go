@@ -142,7 +142,7 @@ func TestExportIsSynced(t *testing.T) {
 	for len(p.queue) == 0 || p.queue[0].kind != callExport {
 		p.step(inOrder)
 	}
-	for fails, want := range map[int]error{0: nil, 1: errDisk, 2: errDisk} {
+	for fails, want := range map[int]error{0: nil, 1: errDisk, 2: errDisk, 3: errDisk, 4: errDisk} {
 		d := &disk{t: t, path: filepath.Join(t.TempDir(), "export.ndjson"), fails: fails}
 		_, err := exporter{d.sync}.write(t.Context(), p.cfg.Logs, d.path, p.queue[0].export)
 		if !errors.Is(err, want) || fails == 0 && err != nil {
@@ -151,7 +151,12 @@ func TestExportIsSynced(t *testing.T) {
 		if fails == 1 && len(names(t, filepath.Dir(d.path))) > 0 {
 			t.Error("an export that is not on the disk has its name")
 		}
-		if fails != 1 && (len(d.synced) != 2 || !strings.HasSuffix(d.synced[0], ".partial") || d.synced[1] != filepath.Base(filepath.Dir(d.path))) {
+		if fails == 3 && slices.Contains(names(t, filepath.Dir(d.path)), "export.ndjson.sha256") {
+			t.Error("a manifest that is not on the disk has its name")
+		}
+		folder := filepath.Base(filepath.Dir(d.path))
+		if fails == 0 && (len(d.synced) != 4 || !strings.HasPrefix(d.synced[0], "export.ndjson.") || d.synced[1] != folder ||
+			!strings.HasPrefix(d.synced[2], "export.ndjson.sha256.") || d.synced[3] != folder) {
 			t.Errorf("synced were %q", d.synced)
 		}
 	}

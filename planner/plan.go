@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -29,8 +30,7 @@ type Plan struct {
 	Sale          string `json:"sale"`
 	UID           string `json:"uid"` // of the run that it begins or changes, "" if there is none
 	Run           int64  `json:"run"`
-	// Phase is where the sale is now, "" if it does not exist. Being carried
-	// over, it is shown and is no change.
+	// Phase is where the sale is now, "" if it does not exist.
 	Phase      string      `json:"phase"`
 	Generation uint64      `json:"generation"` // that the shards are to come to
 	Slot       uint64      `json:"slot"`       // of the sale's log, the next one
@@ -53,6 +53,9 @@ type Plan struct {
 	// Digest is the SHA-256 of all the above. The sale's log keeps it, so that a
 	// saved plan is known again.
 	Digest ledger.Hash `json:"digest"`
+	// Labels are those of the sale's file, where whoever shows the plan has set them. They are
+	// no part of what is planned, nor of the digest.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Kind says what a plan is for.
@@ -73,7 +76,9 @@ type Action struct {
 	Action  string      `json:"action"` // create, update, delete
 	Before  *Attributes `json:"before"` // null for create
 	After   *Attributes `json:"after"`  // null for delete
-	Reason  string      `json:"reason"`
+	// ActionReason and Reason say why it is due, in a word for programs and a sentence for people.
+	ActionReason ActionReason `json:"actionReason"`
+	Reason       string       `json:"reason"`
 }
 
 // What an action does.
@@ -87,16 +92,17 @@ const (
 // node have different ones, a table has none; those that do not apply are left
 // out.
 type Attributes struct {
-	Run          int64  `json:"run,omitempty"`
-	Protect      bool   `json:"protect,omitempty"` // it is neither destroyed nor closed
-	Phase        string `json:"phase,omitempty"`
-	Stock        int64  `json:"stock,omitempty"`
-	LockCount    int    `json:"lockCount,omitempty"`
-	PerUserLimit int64  `json:"perUserLimit,omitempty"`
-	Partial      bool   `json:"partial,omitempty"`
-	OpensAt      string `json:"opensAt,omitempty"`  // RFC 3339, UTC
-	ClosesAt     string `json:"closesAt,omitempty"` // RFC 3339, UTC
-	LockTTLMs    int64  `json:"lockTtlMs,omitempty"`
+	Run           int64  `json:"run,omitempty"`
+	Protect       bool   `json:"protect,omitempty"`       // it is neither destroyed nor closed
+	Phase         string `json:"phase,omitempty"`         // that the sale is in
+	DeclaredPhase string `json:"declaredPhase,omitempty"` // by spec.phase
+	Stock         int64  `json:"stock,omitempty"`
+	LockCount     int    `json:"lockCount,omitempty"`
+	PerUserLimit  int64  `json:"perUserLimit,omitempty"`
+	Partial       bool   `json:"partial,omitempty"`
+	OpensAt       string `json:"opensAt,omitempty"`  // RFC 3339, UTC
+	ClosesAt      string `json:"closesAt,omitempty"` // RFC 3339, UTC
+	LockTTLMs     int64  `json:"lockTtlMs,omitempty"`
 	// Ends is what a destroy ends; nil: the plan is of something else, or nothing is left.
 	Ends *Ends `json:"ends,omitempty"`
 	// Payment is nil if claims are sold at once.
@@ -125,7 +131,8 @@ type Attributes struct {
 	Node      string `json:"node,omitempty"`      // that has the list
 }
 
-// Ends is how many units are what when a sale is destroyed, by the heads that can be read.
+// Ends is how many units are what when a sale is destroyed, by the heads that can be read;
+// of a red packet by the whole ledger, if that can be read.
 type Ends struct {
 	Sold      int64 `json:"sold"`
 	Held      int64 `json:"held"`
@@ -133,17 +140,36 @@ type Ends struct {
 	InFlight  int64 `json:"inFlight"`          // on their way from one shard to another
 	Entries   int64 `json:"entries,omitempty"` // of a draw
 	Unread    int64 `json:"unread,omitempty"`  // shards that cannot be read, which the sums leave out
+	// Of a red packet, what is to be given back if nobody takes any more; what is on its way
+	// is part of it. Nil: the units are no packets, or their amounts are not known.
+	Refund *Refund `json:"refund,omitempty"`
+	Claims int64   `json:"claims,omitempty"` // accepted, beside Refund
 }
 
-// Fields lists those that are not 0, and how many units are sold.
+// Fields lists those that are not 0, and how many units are sold; of a red packet, what
+// was granted and what is left.
 func (e *Ends) Fields() (fields []Field) {
-	if e == nil {
-		return nil
-	}
-	for _, f := range []struct {
+	type number struct {
 		name  string
 		units int64
-	}{{"sold", e.Sold}, {"held", e.Held}, {"available", e.Available}, {"inFlight", e.InFlight}, {"entries", e.Entries}, {"shards unread", e.Unread}} {
+	}
+	var numbers []number
+	switch {
+	case e == nil:
+		return nil
+	case e.Refund != nil:
+		r := e.Refund
+		worth := func(amount string, packets int64) string {
+			return fmt.Sprintf("%s %s in %s", amount, r.Currency, spec.Count(packets, "packet"))
+		}
+		fields = []Field{
+			{Name: "granted", After: worth(r.GrantedAmount, r.Granted)}, {Name: "refund", After: worth(r.Amount, r.Packets)},
+		}
+		numbers = []number{{"claims", e.Claims}, {"inFlight", e.InFlight}}
+	default:
+		numbers = []number{{"sold", e.Sold}, {"held", e.Held}, {"available", e.Available}, {"inFlight", e.InFlight}, {"entries", e.Entries}, {"shards unread", e.Unread}}
+	}
+	for _, f := range numbers {
 		if f.units > 0 || f.name == "sold" {
 			fields = append(fields, Field{Name: f.name, After: strconv.FormatInt(f.units, 10)})
 		}
@@ -208,6 +234,7 @@ func (a *Attributes) list() []Field {
 	}
 	fields := []Field{
 		{Name: "run", After: number(a.Run)}, {Name: "protect", After: protect}, {Name: "phase", After: a.Phase},
+		{Name: "spec.phase", After: a.DeclaredPhase},
 		{Name: "stock", After: number(a.Stock)}, {Name: "lockCount", After: number(int64(a.LockCount))},
 		{Name: "perUserLimit", After: number(a.PerUserLimit)}, {Name: "partial", After: partial},
 		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
@@ -301,7 +328,7 @@ func (p *Plan) complete() error {
 
 func (p *Plan) digest() (ledger.Hash, error) {
 	bare := *p
-	bare.Digest = ledger.Hash{}
+	bare.Digest, bare.Labels = ledger.Hash{}, nil
 	b, err := json.Marshal(&bare)
 	if err != nil {
 		return ledger.Hash{}, fmt.Errorf("encoding the plan of sale %s: %w", p.Sale, err)
@@ -339,14 +366,45 @@ func (p *Plan) Encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// DecodePlan reads what Encode wrote. A plan of another version, or one that was
-// changed since it was made, is ErrBadPlan.
-func DecodePlan(b []byte) (*Plan, error) {
+// LooksLikePlan says whether a file begins like one of plans, so that it can be told from
+// a sale file, which may be JSON, too.
+func LooksLikePlan(begin []byte) bool {
+	return plans.Match(begin)
+}
+
+var plans = regexp.MustCompile(`^\s*\{\s*"formatVersion"\s*:\s*[0-9]+\s*,\s*"kind"\s*:\s*"(apply|phase|destroy|reveal)"`)
+
+// DecodePlans reads what Encode wrote, of one sale or of several one after another. A plan
+// of another version, or one that was changed since it was made, is ErrBadPlan.
+func DecodePlans(b []byte) (all []*Plan, err error) {
+	files := json.NewDecoder(bytes.NewReader(b))
+	for {
+		var one json.RawMessage
+		switch err := files.Decode(&one); {
+		case errors.Is(err, io.EOF) && len(all) > 0:
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("%w: it is not JSON: %w", ErrBadPlan, err)
+		}
+		plan, err := decodePlan(one)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range all {
+			if other.Sale == plan.Sale {
+				return nil, fmt.Errorf("%w: it has two plans of the sale %s", ErrBadPlan, plan.Sale)
+			}
+		}
+		all = append(all, plan)
+	}
+}
+
+func decodePlan(b []byte) (*Plan, error) {
 	var version struct {
 		FormatVersion int `json:"formatVersion"`
 	}
 	if err := json.Unmarshal(b, &version); err != nil {
-		return nil, fmt.Errorf("%w: it is not JSON: %w", ErrBadPlan, err)
+		return nil, fmt.Errorf("%w: it is no plan: %w", ErrBadPlan, err)
 	}
 	if version.FormatVersion != PlanVersion {
 		return nil, fmt.Errorf("%w: it has formatVersion %d and this program reads %d; make a new plan",
@@ -357,9 +415,6 @@ func DecodePlan(b []byte) (*Plan, error) {
 	p := new(Plan)
 	if err := lines.Decode(p); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadPlan, err)
-	}
-	if _, err := lines.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: something follows it in the file", ErrBadPlan)
 	}
 	switch digest, err := p.digest(); {
 	case err != nil:

@@ -28,7 +28,7 @@ func brief(p *Plan) string {
 		line := sign + a.Address
 		for _, f := range a.Fields() {
 			switch f.Name {
-			case "stock", "limit", "units", "perUserLimit", "partial", "opensAt", "closesAt", "lock.ttl", "phase", "marker",
+			case "stock", "limit", "units", "perUserLimit", "partial", "opensAt", "closesAt", "lock.ttl", "phase", "spec.phase", "marker",
 				"payment.holdFor", "payment.grace", "payment.extendBy", "payment.late":
 				line += fmt.Sprintf(" %s %s>%s", f.Name, f.Before, f.After)
 			}
@@ -232,35 +232,41 @@ func TestMake(t *testing.T) {
 	}
 }
 
+// because is why an action is due.
+type because struct {
+	why  ActionReason
+	text string
+}
+
 // What each action is for is told with it.
 func TestReasons(t *testing.T) {
 	half := func(w *world) { w.mustApply(tickets(10)); w.runUntil(w.mustPlan(tickets(13)), 1) }
 	for name, test := range map[string]struct {
 		before func(*world)
 		plan   func(*world) *Plan
-		want   map[string]string // by address
+		want   map[string]because // by address
 	}{
-		"new": {func(w *world) { down(w.nodes[1]) }, applies(tickets(10)), map[string]string{
-			"sale/tickets": "it does not exist", "shard/2": "the sale is new",
-			"node/node-0": "it votes on the sale's leases", "node/node-1": "it cannot be reached now",
+		"new": {func(w *world) { down(w.nodes[1]) }, applies(tickets(10)), map[string]because{
+			"sale/tickets": {ReasonNew, "it does not exist"}, "shard/2": {ReasonNew, "the sale is new"},
+			"node/node-0": {ReasonNew, "it votes on the sale's leases"}, "node/node-1": {ReasonNew, "it cannot be reached now"},
 		}},
-		"the next run": {func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, applies(run(tickets(10), 2)), map[string]string{
-			"sale/tickets": "run 1 is destroyed, this is a new one",
+		"the next run": {func(w *world) { w.mustApply(tickets(10)); w.mustDestroy() }, applies(run(tickets(10), 2)), map[string]because{
+			"sale/tickets": {ReasonNewRun, "run 1 is destroyed, this is a new one"},
 		}},
-		"more": {func(w *world) { w.mustApply(tickets(10)) }, applies(tickets(12)), map[string]string{
-			"sale/tickets": "the declaration has changed", "shard/1": "new units",
+		"more": {func(w *world) { w.mustApply(tickets(10)) }, applies(tickets(12)), map[string]because{
+			"sale/tickets": {ReasonDeclarationChanged, "the declaration has changed"}, "shard/1": {ReasonDeclarationChanged, "new units"},
 		}},
-		"less": {func(w *world) { w.mustApply(tickets(10)) }, applies(tickets(8)), map[string]string{
-			"sale/tickets": "the declaration has changed", "shard/0": "takes back 1 unit",
+		"less": {func(w *world) { w.mustApply(tickets(10)) }, applies(tickets(8)), map[string]because{
+			"sale/tickets": {ReasonDeclarationChanged, "the declaration has changed"}, "shard/0": {ReasonDeclarationChanged, "takes back 1 unit"},
 		}},
 		"more, while there is less to come": {
-			func(w *world) { w.mustApply(tickets(10)); w.runUntil(w.mustPlan(tickets(7)), 1) }, applies(tickets(12)), map[string]string{
-				"sale/tickets": "the declaration has changed; generation 2 is completed first",
-				"shard/0":      "new units", "shard/1": "generation 2 pending, new units",
+			func(w *world) { w.mustApply(tickets(10)); w.runUntil(w.mustPlan(tickets(7)), 1) }, applies(tickets(12)), map[string]because{
+				"sale/tickets": {ReasonDeclarationChanged, "the declaration has changed; generation 2 is completed first"},
+				"shard/0":      {ReasonDeclarationChanged, "new units"}, "shard/1": {ReasonGenerationPending, "generation 2 pending, new units"},
 			},
 		},
-		"what did not end": {half, applies(tickets(13)), map[string]string{
-			"sale/tickets": "generation 2 pending: an earlier apply did not end", "shard/1": "generation 2 pending",
+		"what did not end": {half, applies(tickets(13)), map[string]because{
+			"sale/tickets": {ReasonGenerationPending, "generation 2 pending: an earlier apply did not end"}, "shard/1": {ReasonGenerationPending, "generation 2 pending"},
 		}},
 		"a node that forgot, or never knew": {
 			func(w *world) {
@@ -268,28 +274,35 @@ func TestReasons(t *testing.T) {
 				w.note(&pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: 1, Unmarked: []string{"node-0"}}}})
 				down(w.nodes[0])
 				w.nodes[1].RestartEmpty()
-			}, applies(tickets(10)), map[string]string{
-				"node/node-0": "it cannot be reached now",
-				"node/node-1": "it is new, or lost its memory: it abstains until what it may have promised has run out",
+			}, applies(tickets(10)), map[string]because{
+				"node/node-0": {ReasonNodePending, "it cannot be reached now"},
+				"node/node-1": {ReasonMarkerMissing, "its marker is gone: it was restarted or flushed, or the key was deleted; it abstains until what it may have promised has run out"},
 			},
 		},
-		"a pause": {func(w *world) { w.mustApply(tickets(10)) }, pauses, map[string]string{"sale/tickets": "asked for"}},
-		"destroy": {func(w *world) { w.mustApply(tickets(10)) }, (*world).planDestroy, map[string]string{
-			"sale/tickets": "asked for; its own log is kept", "shard/0": "its log is sealed, exported and deleted",
-			"node/node-0": "leases and marker of the sale are removed",
+		"a pause": {func(w *world) { w.mustApply(tickets(10)) }, pauses, map[string]because{"sale/tickets": {ReasonRequested, "asked for"}}},
+		"a file that others have replaced": {
+			func(w *world) { w.mustApply(tickets(10)); w.mustApply(tickets(12)); w.mustPhase(pb.Phase_PAUSED) }, applies(tickets(10)), map[string]because{
+				"sale/tickets": {ReasonOtherGeneration, "the file is as generation 1 declared, and generation 2 by tester@host has another declaration:" +
+					" somebody applied another file, or this one was taken back"},
+				"shard/2": {ReasonOtherGeneration, "takes back 1 unit"},
+			},
+		},
+		"destroy": {func(w *world) { w.mustApply(tickets(10)) }, (*world).planDestroy, map[string]because{
+			"sale/tickets": {ReasonRequested, "asked for; its own log is kept"}, "shard/0": {ReasonRequested, "its log is sealed, exported and deleted"},
+			"node/node-0": {ReasonRequested, "leases and marker of the sale are removed"},
 		}},
-		"destroy of what is sealed": {func(w *world) { w.mustApply(tickets(10)); w.seal() }, (*world).planDestroy, map[string]string{
-			"sale/tickets": "the sale is exported, and an earlier destroy did not end",
-			"shard/0":      "the sale is exported, and an earlier destroy did not end",
+		"destroy of what is sealed": {func(w *world) { w.mustApply(tickets(10)); w.seal() }, (*world).planDestroy, map[string]because{
+			"sale/tickets": {ReasonDestroyPending, "the sale is exported, and an earlier destroy did not end"},
+			"shard/0":      {ReasonDestroyPending, "the sale is exported, and an earlier destroy did not end"},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			test.before(w)
-			got := make(map[string]string)
+			got := make(map[string]because)
 			for _, a := range test.plan(w).Actions {
-				if test.want[a.Address] != "" {
-					got[a.Address] = a.Reason
+				if test.want[a.Address].why != "" {
+					got[a.Address] = because{a.ActionReason, a.Reason}
 				}
 			}
 			if !maps.Equal(got, test.want) {
@@ -570,6 +583,72 @@ func TestPlanWritesNothing(t *testing.T) {
 	}
 }
 
+// decodeOne reads a file with one plan.
+func decodeOne(b []byte) (*Plan, error) {
+	all, err := DecodePlans(b)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// A file may have the plans of several sales, and is told from a sale's.
+func TestPlansOfSeveralSales(t *testing.T) {
+	w := newWorld(t)
+	one, err := w.mustPlan(tickets(10)).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := w.mustPlan(tickets(10))
+	second.Sale = "matinee"
+	if second.Digest, err = second.digest(); err != nil {
+		t.Fatal(err)
+	}
+	two, err := second.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := slices.Concat(one, two)
+	if all, err := DecodePlans(file); err != nil || len(all) != 2 || all[0].Sale != "tickets" || all[1].Sale != "matinee" {
+		t.Errorf("%v, %v", all, err)
+	}
+	if !LooksLikePlan(file) || LooksLikePlan([]byte(`{"apiVersion": "salectl/v1", "kind": "Sale"}`)) || LooksLikePlan(nil) {
+		t.Error("plans are not told from sale files")
+	}
+}
+
+// A plan fits until the sale goes another way, also when it was carried out.
+func TestPlanFits(t *testing.T) {
+	w := newWorld(t)
+	create := w.mustPlan(tickets(10))
+	fits := func(p *Plan, want bool) {
+		t.Helper()
+		if err := p.Fits(w.actual().Sale); (err == nil) != want || err != nil && !errors.Is(err, ErrStale) {
+			t.Errorf("%s to generation %d: %v", p.Kind, p.Generation, err)
+		}
+	}
+	fits(create, true)
+	w.runUntil(create, 1)
+	fits(create, true)
+	if err := w.run(create); err != nil {
+		t.Fatal(err)
+	}
+	fits(create, true)
+	more, other, nothing, end := w.mustPlan(tickets(13)), w.mustPlan(tickets(14)), w.mustPlan(tickets(10)), w.planDestroy()
+	for _, p := range []*Plan{more, other, nothing, end} {
+		fits(p, true)
+	}
+	if err := w.run(more); err != nil {
+		t.Fatal(err)
+	}
+	fits(more, true)
+	fits(other, false)
+	fits(nothing, false)
+	w.mustDestroy()
+	fits(more, false)
+	fits(w.planDestroy(), true)
+}
+
 func TestPlanFile(t *testing.T) {
 	w := newWorld(t)
 	plan := w.mustPlan(tickets(10))
@@ -582,7 +661,7 @@ func TestPlanFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, form := range [][]byte{saved, compact.Bytes()} {
-		if p, err := DecodePlan(form); err != nil || p.Digest != plan.Digest || brief(p) != brief(plan) {
+		if p, err := decodeOne(form); err != nil || p.Digest != plan.Digest || brief(p) != brief(plan) {
 			t.Fatalf("%v, %v", p, err)
 		}
 	}
@@ -593,23 +672,28 @@ func TestPlanFile(t *testing.T) {
 		"a new field":      {`"formatVersion": 1`, `"formatVersion": 1, "force": true`},
 		"another payload":  {`"payload": "`, `"payload": "AAAA`},
 		"no JSON":          {`{`, ``},
+		"cut off":          {`"digest"`, ``},
 		"something behind": {"}\n", "}\n{}"},
+		"the same again":   {"}\n", "}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := strings.Replace(string(saved), change[0], change[1], 1)
-			if name == "something behind" {
+			switch name {
+			case "something behind":
 				bad = string(saved) + "{}"
+			case "the same again":
+				bad = string(saved) + string(saved)
 			}
 			if bad == string(saved) {
 				t.Fatal("nothing was changed")
 			}
-			says := map[string]string{"no JSON": "it is not JSON", "another version": "formatVersion 2 and this program reads 1"}
-			if _, err := DecodePlan([]byte(bad)); !errors.Is(err, ErrBadPlan) || !strings.Contains(err.Error(), says[name]) {
+			says := map[string]string{"no JSON": "it is no plan", "cut off": "it is not JSON", "the same again": "two plans of the sale tickets", "another version": "formatVersion 2 and this program reads 1"}
+			if _, err := DecodePlans([]byte(bad)); !errors.Is(err, ErrBadPlan) || !strings.Contains(err.Error(), says[name]) {
 				t.Errorf("error %v", err)
 			}
 		})
 	}
-	p, err := DecodePlan(saved)
+	p, err := decodeOne(saved)
 	if err != nil {
 		t.Fatal(err)
 	}

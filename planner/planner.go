@@ -105,6 +105,9 @@ type Result struct {
 	// Refund is what nobody took of a red packet that was destroyed. Nil: the sale
 	// had none, or is not sealed yet.
 	Refund *Refund
+	// Packets is what everybody may know of the red packet that was applied. Nil: units are
+	// no packets.
+	Packets *ledger.PacketsStatus
 	// Export is the path of the file that Destroy wrote, or found written.
 	Export string
 	// ExportDigest is the SHA-256 of the exported file, as the sale's log has it.

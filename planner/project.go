@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +26,8 @@ type shardViews []shardView
 // project looks ahead: the heads, and on top of them what the sale's log has
 // planned and they have not taken yet.
 func (a *Actual) project() (shardViews, error) {
-	if name := a.missing(); name != "" {
-		return nil, fmt.Errorf("sale %s: %w", a.Name, noLog(name))
+	if i, is := a.missing(); is {
+		return nil, fmt.Errorf("sale %s: %w", a.Name, noLog(a.Sale, i))
 	}
 	views := make(shardViews, len(a.Shards))
 	for i, s := range a.Shards {
@@ -46,12 +47,6 @@ func (a *Actual) project() (shardViews, error) {
 		}
 	}
 	return views, nil
-}
-
-// noLog is a shard that must have a log and has none.
-func noLog(shard string) error {
-	return fmt.Errorf("%w: %s of a live sale has no log. It is never made anew, since its claims would be lost; look for what removed it",
-		ledger.ErrCorrupt, shard)
 }
 
 func countUnits(ranges []*pb.Range) (n int64) {
@@ -146,15 +141,15 @@ func (p *Plan) remaining(actual *Actual, shards shardViews) {
 		attributes := saleAttributes(old, old.Stock, p.Phase, sale.Generation())
 		p.add(Action{
 			Address: saleAddress(p.Sale), Action: Update, Before: attributes, After: attributes,
-			Reason: fmt.Sprintf("generation %d pending: an earlier apply did not end", sale.Generation()),
+			ActionReason: ReasonGenerationPending, Reason: fmt.Sprintf("generation %d pending: an earlier apply did not end", sale.Generation()),
 		})
 	}
-	p.shards(actual, shards, nil)
+	p.shards(actual, shards, nil, ReasonGenerationPending)
 }
 
 // shards plans the shards: what is left of earlier generations, and what planned
-// changes, if it is not nil.
-func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned) {
+// changes, if it is not nil. why is the reason of that change.
+func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned, why ActionReason) {
 	for i, v := range shards {
 		var reasons []string
 		var added []*pb.Range
@@ -182,11 +177,14 @@ func (p *Plan) shards(actual *Actual, shards shardViews, planned *pb.Planned) {
 			continue
 		}
 		action := Action{
-			Address: shardAddress(i), Action: Update, Reason: strings.Join(reasons, ", "),
+			Address: shardAddress(i), Action: Update, ActionReason: why, Reason: strings.Join(reasons, ", "),
 			Before: &Attributes{Limit: &v.limitNow}, After: &Attributes{Limit: &limit, Units: unitsText(added)},
 		}
 		if v.absent {
 			action.Action, action.Before = Create, nil
+		}
+		if v.generation < actual.Sale.Generation() {
+			action.ActionReason = ReasonGenerationPending
 		}
 		p.add(action)
 	}
@@ -201,7 +199,8 @@ func (p *Plan) markers(actual *Actual) {
 		a := Action{Address: nodeAddress(n.Name)}
 		switch {
 		case first:
-			a.Action, a.After, a.Reason = Create, &Attributes{Marker: markerGood}, "it votes on the sale's leases"
+			a.Action, a.After = Create, &Attributes{Marker: markerGood}
+			a.ActionReason, a.Reason = ReasonNew, "it votes on the sale's leases"
 			if n.Err != nil {
 				a.Reason = "it cannot be reached now"
 			}
@@ -209,10 +208,14 @@ func (p *Plan) markers(actual *Actual) {
 			continue
 		case n.Err != nil:
 			a.Action, a.Before, a.After = Update, &Attributes{Marker: markerUnknown}, &Attributes{Marker: markerGood}
-			a.Reason = "it cannot be reached now"
+			a.ActionReason, a.Reason = markerReason(actual.Sale, n.Name), "it cannot be reached now"
 		case n.marker() == markerMissing:
 			a.Action, a.Before, a.After = Update, &Attributes{Marker: markerMissing}, &Attributes{Marker: markerAbstaining}
-			a.Reason = "it is new, or lost its memory: it abstains until what it may have promised has run out"
+			a.ActionReason = markerReason(actual.Sale, n.Name)
+			a.Reason = "it has no marker of the sale yet: it abstains until what it may have promised has run out"
+			if a.ActionReason == ReasonMarkerMissing {
+				a.Reason = "its marker is gone: it was restarted or flushed, or the key was deleted; it abstains until what it may have promised has run out"
+			}
 		default:
 			continue
 		}
@@ -220,9 +223,20 @@ func (p *Plan) markers(actual *Actual) {
 	}
 }
 
+// markerReason says why a lock node has no marker of a live sale.
+func markerReason(sale *ledger.Sale, node string) ActionReason {
+	switch {
+	case wasMarked(sale, node):
+		return ReasonMarkerMissing
+	case slices.Contains(sale.Unmarked(), node):
+		return ReasonNodePending
+	}
+	return ReasonNewNode
+}
+
 func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
 	a := &Attributes{
-		Run: s.Run, Protect: s.Protect, Phase: phase, Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
+		Run: s.Run, Protect: s.Protect, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
 		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTLMs: s.LockTTL.Milliseconds(),
 		Settings: s.Settings(), Generation: generation, Who: whoOf(s),
 	}

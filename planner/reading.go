@@ -104,7 +104,7 @@ func (r *reading) logs(try int) {
 			return
 		}
 		r.shards(func() {
-			if r.actual.missing() == "" || try == missingTries {
+			if _, missing := r.actual.missing(); !missing || try == missingTries {
 				r.nodes()
 				return
 			}

@@ -69,8 +69,8 @@ func TestReadingThatLags(t *testing.T) {
 		return past(100)
 	})
 	a, err := ReadSale(t.Context(), w.running(), "tickets")
-	if err != nil || a.missing() != "" || first {
-		t.Errorf("%s has no log, %v", a.missing(), err)
+	if shard, missing := a.missing(); err != nil || missing || first {
+		t.Errorf("%s has no log, %v", shardAddress(shard), err)
 	}
 	w.faults = nil
 	cfg := w.config()

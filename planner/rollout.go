@@ -209,6 +209,6 @@ func (x *execution) lost(i int, again func()) {
 		return
 	}
 	x.recheck(func() {
-		x.core.end(noLog(shardAddress(i)))
+		x.core.end(noLog(x.sale, i))
 	})
 }

@@ -121,7 +121,7 @@ queue.priority: user.level == 'gold' ? 1 : 0, cost at most 3 of 100,000 >
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err = DecodePlan(encoded); err != nil {
+		if p, err = decodeOne(encoded); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.run(p); err != nil {

@@ -173,7 +173,7 @@ func (c Config) run(ctx context.Context, sale string, m *Machine) error {
 		case <-ticks:
 			m.Tick(c.Clock())
 		case <-ctx.Done():
-			m.Stop(c.Clock(), ctx.Err())
+			m.Stop(c.Clock(), context.Cause(ctx))
 		}
 	}
 }

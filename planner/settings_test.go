@@ -171,7 +171,7 @@ func TestPaymentOfALiveSale(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err = DecodePlan(encoded); err != nil {
+		if p, err = decodeOne(encoded); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.run(p); err != nil {

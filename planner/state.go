@@ -61,12 +61,15 @@ const (
 func (p planned) isKnown() bool { return p >= found }
 
 // begin begins a stage.
-func (x *execution) begin(s stage) { x.stage = s }
+func (x *execution) begin(s stage) { x.stage, x.waits = s, "" }
 
 // String says where the execution is, for people: "apply: appending Planned, slot 7,
 // 3 of 5 shards done".
 func (x *execution) String() string {
 	text := fmt.Sprintf("%s: %v", x.plan.Kind, x.stage)
+	if x.waits != "" {
+		text += ", waiting " + x.waits
+	}
 	if x.stage > readingSale || x.sale.Next() > 0 {
 		text += fmt.Sprintf(", slot %d", x.sale.Next())
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"salectl/backends/ledger"
 	"salectl/draw"
+	"salectl/spec"
 )
 
 // StatusVersion is the version of a status's JSON.
@@ -55,6 +55,8 @@ type Status struct {
 	// Server is the process that was asked for its own view; nil: none was.
 	// Planner leaves it to its caller to ask.
 	Server *ServerStatus `json:"server,omitempty"`
+	// Packets is what everybody may know of a red packet, nil if units are no packets.
+	Packets *ledger.PacketsStatus `json:"packets,omitempty"`
 }
 
 // ServerStatus is what came of asking the process that serves a sale, or did so
@@ -148,7 +150,7 @@ func NewStatus(actual *Actual) (*Status, error) {
 	s := &Status{
 		FormatVersion: StatusVersion, Sale: actual.Name, UID: sale.UID(), Run: sale.Run(),
 		Generation: sale.Generation(), Applied: sale.Applied(), Phase: sale.Phase(),
-		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{},
+		Shards: []ShardStatus{}, Nodes: []NodeStatus{}, Warnings: []string{}, Packets: ledger.PacketsStatusOf(sale),
 	}
 	for _, n := range actual.Nodes {
 		s.Nodes = append(s.Nodes, newNodeStatus(n, sale.Live()))
@@ -211,16 +213,16 @@ func (s *Status) Votes() Votes { return Votes{Nodes: len(s.Nodes), Voting: s.Vot
 
 // warnings tells what keeps a live sale from selling.
 func (s *Status) warnings(actual *Actual) {
-	var lost []string
+	var lost []int
 	for i, shard := range actual.Shards {
 		if shard.Err != nil || shard.Head == nil {
-			lost = append(lost, fmt.Sprint(i))
+			lost = append(lost, i)
 		}
 	}
 	if len(lost) > 0 && actual.Sale.Applied() > 0 {
 		s.Warnings = append(s.Warnings, fmt.Sprintf(
 			"%d of %d shards cannot be read (%s): their users cannot buy, and the sums leave them out",
-			len(lost), len(actual.Shards), strings.Join(lost, ", ")))
+			len(lost), len(actual.Shards), spec.Numbers(lost)))
 	}
 	for _, n := range actual.Nodes {
 		if n.Err == nil && n.Info.Carried {
@@ -246,11 +248,11 @@ func (s *Status) listWarnings(actual *Actual) {
 		s.Warnings = append(s.Warnings, err.Error())
 		return
 	}
-	var off []string
+	var off []int
 	for i := range actual.Lists {
 		head := actual.Shards[i].Head
 		if head != nil && head.Phase == ledger.PhaseOpen && actual.listStands(i) != listOn {
-			off = append(off, fmt.Sprint(i))
+			off = append(off, i)
 		}
 	}
 	if len(off) == 0 || actual.Sale.Applied() == 0 {
@@ -261,7 +263,7 @@ func (s *Status) listWarnings(actual *Actual) {
 		then = "the process that serves the sale fills them from the ledger as soon as their nodes answer"
 	}
 	s.Warnings = append(s.Warnings, fmt.Sprintf("%d of %d lists are off or cannot be asked for (%s): their users get nothing; %s",
-		len(off), len(actual.Lists), strings.Join(off, ", "), then))
+		len(off), len(actual.Lists), spec.Numbers(off), then))
 }
 
 func microText(us int64) string {

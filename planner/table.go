@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"salectl/backends/ledger"
@@ -39,13 +40,14 @@ func readTable(ctx context.Context, cfg Config) *TableActual {
 func (t *TableActual) unfit() bool { return t != nil && errors.Is(t.Err, ledger.ErrTableUnfit) }
 
 // refusal is what a change says of a table that is unfit.
-func (t *TableActual) refusal() *Refusal { return unfitTable(t.Name, t.Err) }
+func (t *TableActual) refusal() error { return unfitTable(t.Name, t.Err) }
 
-func unfitTable(name string, err error) *Refusal {
+func unfitTable(name string, err error) error {
 	// The driver's words end with the remedy. Where they are parted only matters
 	// for how they are shown.
 	reason, remedy, _ := strings.Cut(err.Error(), ". ")
-	return &Refusal{Reason: fmt.Sprintf("table %s: %s", name, strings.TrimSuffix(reason, ".")), Remedy: remedy}
+	return &DriftError{Address: tableAddress(name), Reason: ReasonTableUnfit,
+		Err: &Refusal{Reason: fmt.Sprintf("table %s: %s", name, strings.TrimSuffix(reason, ".")), Remedy: remedy}}
 }
 
 func tableAddress(name string) string { return "table/" + name }
@@ -60,7 +62,7 @@ func (p *Plan) table(t *TableActual, fresh bool) error {
 	case !fresh:
 		p.warn("table %s cannot be checked: %s; the sale goes on", t.Name, inShort(t.Err))
 	case errors.Is(t.Err, ledger.ErrNoTable):
-		p.add(Action{Address: tableAddress(t.Name), Action: Create, After: &Attributes{}, Reason: "it does not exist"})
+		p.add(Action{Address: tableAddress(t.Name), Action: Create, After: &Attributes{}, ActionReason: ReasonNew, Reason: "it does not exist"})
 	default:
 		return fmt.Errorf("%w: table %s cannot be checked, as a new sale asks for: %w", ErrStore, t.Name, t.Err)
 	}
@@ -81,7 +83,11 @@ func (x *execution) provideTable(then func()) {
 	address := tableAddress(x.table)
 	var look func()
 	again := func(err error) {
-		if x.core.now.Mono > giveUp {
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			x.core.end(fmt.Errorf("%w: table %s: %w", ErrStore, x.table, err))
+			return
+		case x.core.now.Mono > giveUp:
 			x.core.end(fmt.Errorf("%w, tried for %v: table %s: %w", ErrStore, x.core.patience, x.table, err))
 			return
 		}
@@ -89,8 +95,12 @@ func (x *execution) provideTable(then func()) {
 		pause = min(2*pause, lastPause)
 	}
 	create := func() {
+		before := x.tableMade
 		x.tableMade = true
 		x.core.call(call{kind: callCreateTable}, func(r reply) {
+			if errors.Is(r.err, fs.ErrPermission) {
+				x.tableMade = before
+			}
 			if made = r.err == nil; !made {
 				again(r.err)
 				return

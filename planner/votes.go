@@ -110,9 +110,13 @@ func inAWord(err error) (string, bool) {
 const shortLine = 160
 
 func oneLine(text string) string {
-	line := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " "))
+	line := []rune(inOneLine(text))
 	if len(line) > shortLine {
 		line = append(line[:shortLine-1], '…')
 	}
 	return string(line)
+}
+
+func inOneLine(text string) string {
+	return strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
 }

@@ -33,6 +33,10 @@ func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 // harm warns of changes of a sale that is open by its hours, too, which take something from
 // its buyers.
 func (p *Plan) harm(before, after *pb.Settings, now time.Time) {
+	if after.GetPhase() == pb.Phase_CLOSED && before.GetPhase() != pb.Phase_CLOSED {
+		p.warn("the sale is closed for good: no claim is accepted any more, and it cannot be opened again")
+		return
+	}
 	if before.GetPhase() != pb.Phase_OPEN || before.GetOpensAtUs() > now.UnixMicro() || hasPassed(before.GetClosesAtUs(), now) {
 		return
 	}

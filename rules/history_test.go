@@ -57,7 +57,7 @@ func TestWithHistory(t *testing.T) {
 	}
 }
 
-const exported = `{"export":1,"sale":"drop-1","uid":"0011223344556677","roots":["00"],"counts":{"shards":1}}
+const exported = `{"format":1,"kind":"export","sale":"drop-1","uid":"0011223344556677","roots":["00"],"counts":{"shards":1}}
 {"claim":"0-1-0","sale":"drop-1","user":"ada","units":[1,2],"state":"sold","at":"2026-11-21T12:00:00Z","key":"k"}
 {"claim":"0-2-0","sale":"drop-1","user":"ada","units":[3],"state":"sold","at":"2026-11-21T13:00:00Z","key":"l"}
 {"claim":"0-3-0","sale":"drop-1","user":"eve","units":[4],"state":"refunded","at":"2026-11-21T13:00:00Z","key":"k"}

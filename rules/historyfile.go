@@ -63,7 +63,8 @@ func (h *HistoryFiles) History(_ context.Context, ids []string) ([][]Purchase, e
 
 // exportLine is what a history takes of a line of an export: the header, or a claim.
 type exportLine struct {
-	Export int       `json:"export"`
+	Format int       `json:"format"`
+	Kind   string    `json:"kind"`
 	UID    string    `json:"uid"`
 	Claim  string    `json:"claim"`
 	Sale   string    `json:"sale"`
@@ -73,8 +74,11 @@ type exportLine struct {
 	At     time.Time `json:"at"`
 }
 
-// The only version of exports, and how an export that is no whole ledger says so.
-const exportVersion = 1
+// What the header of an export says that can be read.
+const (
+	exportFormat = 1
+	exportKind   = "export"
+)
 
 func (h *HistoryFiles) read(file string) error {
 	f, err := os.Open(file)
@@ -84,7 +88,7 @@ func (h *HistoryFiles) read(file string) error {
 	defer f.Close()
 	lines := bufio.NewReaderSize(f, 1<<16)
 	var header exportLine
-	if err := nextLine(lines, &header); err != nil || header.Export != exportVersion || header.UID == "" {
+	if err := nextLine(lines, &header); err != nil || header.Format != exportFormat || header.Kind != exportKind || header.UID == "" {
 		return errors.New("its first line is not that of an export; name files that 'salectl export' or 'destroy' has written")
 	}
 	if _, known := h.runs[header.UID]; known {

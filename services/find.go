@@ -41,7 +41,10 @@ var (
 	chromium = tool{"Chromium", []string{"chromium", "chromium-browser"}, "--cask chromium", findChromium}
 	python   = tool{"Python 3", []string{"python3"}, "python", func() (string, error) { return exec.LookPath("python3") }}
 	wrk      = tool{"wrk", []string{"wrk"}, "wrk", func() (string, error) { return exec.LookPath("wrk") }}
-	java     = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
+	// Prometheus and what checks its files come in one package.
+	prometheus = tool{"prometheus", []string{"prometheus"}, "prometheus", func() (string, error) { return exec.LookPath("prometheus") }}
+	promtool   = tool{"promtool", []string{"prometheus"}, "prometheus", func() (string, error) { return exec.LookPath("promtool") }}
+	java       = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
 )
 
 // path returns the tool's path, or an ErrMissing with the remedy.
@@ -66,6 +69,12 @@ func Python() (string, error) { return python.path() }
 
 // Wrk returns the path of wrk, for tests of clients that know nothing of salectl.
 func Wrk() (string, error) { return wrk.path() }
+
+// Prometheus returns the path of a Prometheus server, for tests of what is asked of metrics.
+func Prometheus() (string, error) { return prometheus.path() }
+
+// Promtool returns the path of promtool, which checks metrics, rules and queries.
+func Promtool() (string, error) { return promtool.path() }
 
 // findChromium returns the first browser of that family.
 func findChromium() (string, error) {

@@ -29,14 +29,18 @@ func Install(ctx context.Context, progress io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// InstallClients sees to it that there are Chromium, Python and wrk, which only tests need,
-// as Install does for the servers.
+// InstallClients sees to it that there are Chromium, Python, wrk and Prometheus, which only
+// tests need, as Install does for the servers.
 func InstallClients(ctx context.Context, progress io.Writer) error {
 	if err := supported(); err != nil {
 		return err
 	}
 	apt := newAptGet(ctx, progress)
-	return errors.Join(apt.provide(ctx, chromium), apt.provide(ctx, python), apt.provide(ctx, wrk))
+	var errs []error
+	for _, t := range []tool{chromium, python, wrk, prometheus, promtool} {
+		errs = append(errs, apt.provide(ctx, t))
+	}
+	return errors.Join(errs...)
 }
 
 // aptGet installs packages.

@@ -38,6 +38,8 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 		"browser": {func() error { _, err := Chromium(); return err }, "apt-get install chromium"},
 		"python":  {func() error { _, err := Python(); return err }, "apt-get install python3"},
 		"wrk":     {func() error { _, err := Wrk(); return err }, "apt-get install wrk"},
+		"metrics": {func() error { _, err := Prometheus(); return err }, "apt-get install prometheus"},
+		"rules":   {func() error { _, err := Promtool(); return err }, "brew install prometheus"},
 		"jars":    {func() error { return fetchJars(t.Context(), io.Discard) }, "mvn is not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {

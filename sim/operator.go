@@ -20,6 +20,8 @@ type command struct {
 	kind  string
 	stock int64 // apply
 	runs  int   // that it may have
+
+	phase spec.Phase // that its file has as it begins
 }
 
 // The commands.
@@ -89,6 +91,9 @@ func (o *operators) plans(c command) func(*planner.Actual) (*planner.Plan, error
 		return func(a *planner.Actual) (*planner.Plan, error) {
 			o.keepClose(a)
 			desired := o.sale(c.stock)
+			if desired.Phase = c.phase; o.number > 1 && c.phase == spec.PhaseClosed {
+				desired.Phase = "" // it was declared for the run before
+			}
 			source, err := units.ForSale(desired, nil)
 			if err != nil {
 				return nil, err
@@ -127,7 +132,11 @@ func (o *operators) run(c command, then func()) {
 		c.stock = o.w.scenario.stock
 	}
 	writer := fmt.Appendf(nil, "op%06d", n)
-	op := o.w.tell(check.Event{Kind: check.CommandInvoked, Command: c.kind, Stock: c.stock, Writer: string(writer)})
+	c.phase = ""
+	if p := o.w.scenario.phased; p != nil && c.kind == apply {
+		c.phase = p.now
+	}
+	op := o.w.tell(check.Event{Kind: check.CommandInvoked, Command: c.kind, Stock: c.stock, Phase: string(c.phase), Writer: string(writer)})
 	p := &process{w: o.w, name: fmt.Sprintf("%s-%d", c.kind, n), host: atOperators}
 	o.w.commands = append(o.w.commands, p)
 	calm := o.w.calm
@@ -222,6 +231,8 @@ func (o *operators) settle(then func()) {
 	switch {
 	case o.ending:
 		o.insist(command{kind: destroy}, then)
+	case o.w.scenario.phased != nil:
+		o.settlePhase(then)
 	case o.closing:
 		o.insist(command{kind: apply, stock: o.most}, func() {
 			o.insist(command{kind: closes}, then)
@@ -262,6 +273,9 @@ func (o *operators) beginAgain(then func()) (begun bool) {
 	o.number++
 	o.known = o.w.now + 10*time.Second
 	o.closing, o.ending, o.most = false, false, 0
+	if p := o.w.scenario.phased; p != nil && (o.w.calm || p.now == spec.PhaseClosed) {
+		p.now = "" // a run does not begin closed, and in the calm nobody opens it
+	}
 	switch {
 	case o.w.scenario.drawn != nil:
 		o.hours = hours{closes: o.w.now + 20*time.Second}

@@ -57,14 +57,18 @@ func (e *server) dialAgain(l *link, after time.Duration) {
 		if !e.alive || e.life != l.fromLife || e.links[l.peer.ID] != l {
 			return
 		}
-		to := w.serverOf(l.peer.ID)
+		to := w.serverAt(l.peer.Address)
 		if to == nil || w.net.cut[e.host][to.host] || w.net.cut[to.host][e.host] {
 			e.dialAgain(l, redial)
 			return
 		}
 		l := &link{from: e, fromLife: e.life, to: to, toLife: to.life, peer: l.peer, open: true}
 		e.links[l.peer.ID] = l
-		l.carry(there, "hears hello", func(clock.Now) { l.visit = to.s.Accept(e.s.Me().ID) })
+		l.carry(there, "hears hello", func(clock.Now) {
+			if l.visit = to.s.Accept(e.s.Me().ID, l.peer.ID); l.visit == nil {
+				l.cut()
+			}
+		})
 		e.event("link", func(now clock.Now) {
 			if l.open {
 				e.s.Linked(now, l.peer.ID, l)
@@ -73,10 +77,11 @@ func (e *server) dialAgain(l *link, after time.Duration) {
 	})
 }
 
-// serverOf returns the executor that lives under an id.
-func (w *world) serverOf(id string) *server {
+// serverAt returns the executor that lives at an address, whether or not whoever asks knows
+// that it was started anew.
+func (w *world) serverAt(address string) *server {
 	for _, e := range w.executors {
-		if e.alive && e.s.Me().ID == id {
+		if e.alive && e.name == address {
 			return e
 		}
 	}

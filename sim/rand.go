@@ -35,6 +35,7 @@ const (
 	forWork
 	forChoice
 	forDraws
+	forPhases
 )
 
 // random is one stream.

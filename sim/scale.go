@@ -368,7 +368,7 @@ func (p *scaleProcess) connect() {
 		l := &scaleLink{from: p, to: to}
 		p.links[peer.ID] = l
 		p.w.after(2*scaleAway, func() {
-			l.visit = to.s.Accept(p.s.Me().ID)
+			l.visit = to.s.Accept(p.s.Me().ID, peer.ID)
 			p.take(0, func(now clock.Now) { p.s.Linked(now, peer.ID, l) })
 		})
 	}

@@ -118,6 +118,7 @@ func newWorld(o Options) *world {
 	w.random.choice = o.random(forChoice, 0)
 	w.scenario.drawDraw(o.random(forDraws, undrawn), o.Until)
 	w.random.draws = o.random(forDraws, 0)
+	w.scenario.drawPhases(o.random(forPhases, unphased), o.Until)
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)
@@ -170,6 +171,7 @@ func (w *world) live() {
 	w.operators.scheduleRules()
 	w.operators.schedulePartial()
 	w.operators.scheduleReveals()
+	w.operators.schedulePhases()
 	w.operators.schedule()
 	w.schedule()
 	w.scheduleClocks()

@@ -1,6 +1,9 @@
 package spec
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Count writes how many of something there are, for people: "1 unit", "2 units",
 // "12,345 units".
@@ -9,6 +12,34 @@ func Count[N int | int64 | uint64](n N, noun string) string {
 		return "1 " + noun
 	}
 	return Grouped(n) + " " + noun + "s"
+}
+
+// mostRanges is how many ranges Numbers names.
+const mostRanges = 10
+
+// Numbers lists whole numbers that ascend, three or more that follow each other as a range:
+// "0-3, 5, 6". It names ten ranges and single numbers at most, and says how many numbers
+// come behind them.
+func Numbers(list []int) string {
+	var words []string
+	for at := 0; at < len(list); {
+		end := at + 1
+		for end < len(list) && list[end] == list[end-1]+1 {
+			end++
+		}
+		if end < at+3 {
+			end = at + 1
+		}
+		if len(words) == mostRanges {
+			return fmt.Sprintf("%s and %s more", strings.Join(words, ", "), Grouped(len(list)-at))
+		}
+		word := fmt.Sprint(list[at])
+		if end > at+1 {
+			word += fmt.Sprintf("-%d", list[end-1])
+		}
+		words, at = append(words, word), end
+	}
+	return strings.Join(words, ", ")
 }
 
 // Grouped writes a number with a comma every three digits.

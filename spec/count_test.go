@@ -12,3 +12,18 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestNumbers(t *testing.T) {
+	var odd []int
+	for i := range 14 {
+		odd = append(odd, 2*i+1)
+	}
+	for want, list := range map[string][]int{
+		"": nil, "7": {7}, "7, 8": {7, 8}, "7-9": {7, 8, 9}, "0-2, 4, 5, 9-12": {0, 1, 2, 4, 5, 9, 10, 11, 12},
+		"1, 3, 5, 7, 9, 11, 13, 15, 17, 19 and 4 more": odd,
+	} {
+		if got := Numbers(list); got != want {
+			t.Errorf("%v are %q, want %q", list, got, want)
+		}
+	}
+}

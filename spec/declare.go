@@ -104,6 +104,12 @@ func (d *decoder) metadata(v value, got *declared) {
 	if v, ok := d.value(o, "protect"); ok {
 		got.sale.Protect, _ = d.boolean(v)
 	}
+	if v, ok := d.value(o, "labels"); ok {
+		got.sale.Labels = d.labels(v)
+	}
+	if v, ok := d.value(o, "annotations"); ok {
+		got.sale.Annotations = d.annotations(v)
+	}
 }
 
 func (d *decoder) spec(v value, s *Sale) {
@@ -128,6 +134,9 @@ func (d *decoder) spec(v value, s *Sale) {
 	}
 	if v, ok := d.value(o, "partial"); ok {
 		s.Partial, _ = d.boolean(v)
+	}
+	if o.keys["phase"] != nil {
+		s.Phase, _ = choice(d, o, "phase", phases...)
 	}
 	d.times(o, s)
 	if v, ok := d.value(o, "payment"); ok {

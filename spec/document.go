@@ -23,6 +23,9 @@ type metadataPart struct {
 	Run  int64  `yaml:"run,omitempty" jsonschema_description:"Begins the name of a destroyed sale again: the next number, since a destroyed run stays destroyed."`
 
 	Protect bool `yaml:"protect,omitempty" jsonschema_description:"Refuses destroy, close, and a closesAt in the past, until an apply without it. Of a live sale it may change."`
+
+	Labels      map[string]string `yaml:"labels,omitempty" jsonschema_description:"Labels for people and pipelines, with the keys and values of Kubernetes labels: a key is a name, or a DNS subdomain, a slash and a name; a name or value has at most 63 letters, digits, -, _ and dots, with a letter or digit at either end, and a value may be empty. -l chooses sales by them. They stand in the file alone: a change of them plans nothing."`
+	Annotations map[string]string `yaml:"annotations,omitempty" jsonschema_description:"Any text under keys like those of labels, for people and pipelines: 256 KiB in all. It stands in the file alone, too, and nothing is chosen by it."`
 }
 
 type specPart struct {
@@ -30,6 +33,7 @@ type specPart struct {
 	LockCount    int64          `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock. It stays for the life of a run. With less than four times perUserLimit units a shard many claims wait for units of other shards: plan warns."`
 	PerUserLimit int64          `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
 	Partial      bool           `yaml:"partial,omitempty" jsonschema_description:"With engine ledger: a claim for more units than there are, or than its user may still have, gets those that there are, at least one, and its answer says how many were asked for. Of a live sale it may change. Without it: a claim gets all units or none."`
+	Phase        string         `yaml:"phase,omitempty" jsonschema_description:"Whether claims are accepted within opensAt and closesAt: open, paused, or closed, which is for good. A phase that was set otherwise by hand (pause, resume, close) is a difference that plan shows and apply mends, if the sale is not closed. Without it: a new sale is open, and a live one stays in the phase that it is in."`
 	OpensAt      string         `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
 	ClosesAt     string         `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
 	Payment      *paymentPart   `yaml:"payment,omitempty" jsonschema_description:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
@@ -127,7 +131,7 @@ type queuePart struct {
 type drawPart struct {
 	KeyEnv      string      `yaml:"keyEnv,omitempty" jsonschema:"example=DRAW_KEY" jsonschema_description:"Name of the environment variable that holds the key under which the secret of the draw is encrypted until it is revealed: 32 bytes or more in base64, such as openssl rand -base64 32 makes. Never the key."`
 	KeyFile     string      `yaml:"keyFile,omitempty" jsonschema:"example=draw.key" jsonschema_description:"File that holds such a key, relative to this document. Instead of keyEnv."`
-	Substitutes int64       `yaml:"substitutes,omitempty" jsonschema_description:"Ranks that are drawn beyond the stock, for awards that come to nothing. Without it: as many as the stock."`
+	Substitutes *int64      `yaml:"substitutes,omitempty" jsonschema_description:"Ranks that are drawn beyond the stock, for awards that come to nothing. Without it: as many as the stock."`
 	Beacon      *beaconPart `yaml:"beacon,omitempty" jsonschema_description:"Public source of randomness that the order follows from besides, so that whoever knows the secret cannot foresee it. Without it: the order follows from entries and secret."`
 }
 

@@ -63,6 +63,14 @@ func (s Settings) Each(show func(name, value string)) {
 	show("tls", tls)
 }
 
+// At names a home for people on this host: Place, and the folder of files.
+func (h Home) At() string {
+	if h.Kind != "embedded" || h.Local == "" {
+		return h.Place
+	}
+	return h.Place + " in " + h.Local
+}
+
 // Ledger returns where the sale's logs are. The error is for a declaration that
 // another version of the program has stored, with a home that this one does not
 // know.

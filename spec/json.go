@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,6 +22,7 @@ type stored struct {
 	LockCount    int             `json:"lockCount"`
 	PerUserLimit int64           `json:"perUserLimit"`
 	Partial      bool            `json:"partial,omitempty"`
+	Phase        Phase           `json:"phase,omitempty"`
 	OpensAt      *time.Time      `json:"opensAt,omitempty"`
 	ClosesAt     *time.Time      `json:"closesAt,omitempty"`
 	LockTTLMs    int64           `json:"lockTtlMs"`
@@ -88,8 +90,8 @@ type storedEmbedded struct{}
 
 // JSON returns the declaration as it is stored in the ledger and compared by
 // plans: one line, in a fixed order, equal for equal declarations. Times are
-// RFC 3339 in UTC, what ends in Ms is in milliseconds. File, Embedded.Dir and the paths of
-// files are no part of it. The error is for a Sale that Load would not have returned.
+// RFC 3339 in UTC, what ends in Ms is in milliseconds. File, Labels, Annotations,
+// Embedded.Dir and the paths of files are no part of it. The error is for a Sale that Load would not have returned.
 func (s Sale) JSON() ([]byte, error) {
 	if err := s.sane(); err != nil {
 		return nil, err
@@ -98,7 +100,7 @@ func (s Sale) JSON() ([]byte, error) {
 		APIVersion: APIVersion,
 		Name:       s.Name, Run: s.Run, Protect: s.Protect,
 		Stock: s.Stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
-		OpensAt: utc(s.OpensAt), ClosesAt: utc(s.ClosesAt),
+		Phase: s.Phase, OpensAt: utc(s.OpensAt), ClosesAt: utc(s.ClosesAt),
 		LockTTLMs: s.LockTTL.Milliseconds(),
 		Homes:     s.Homes,
 	}
@@ -143,7 +145,7 @@ func FromJSON(data []byte) (Sale, error) {
 	}
 	s := Sale{
 		Name: in.Name, Run: in.Run, Protect: in.Protect,
-		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit, Partial: in.Partial,
+		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit, Partial: in.Partial, Phase: in.Phase,
 		LockTTL: milliseconds(in.LockTTLMs),
 		Homes:   in.Homes,
 	}
@@ -242,6 +244,8 @@ func (s Sale) sane() error {
 		return errors.New("lockCount is above stock")
 	case s.LockTTL <= 0 || s.LockTTL%time.Millisecond != 0:
 		return fmt.Errorf("the lock's ttl of %v is no positive number of milliseconds", s.LockTTL)
+	case s.Phase != "" && !slices.Contains(phases, s.Phase):
+		return fmt.Errorf("the phase %q is not known to this program: use a newer one", s.Phase)
 	}
 	if s.Payment != nil {
 		if err := s.Payment.check(); err != nil {

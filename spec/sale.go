@@ -22,6 +22,7 @@ type Sale struct {
 	LockCount    int           // 1 to MaxLockCount, at most Stock
 	PerUserLimit int64         // units a user may have; from 1, the default
 	Partial      bool          // with EngineLedger: a claim for more than there is gets what there is
+	Phase        Phase         // "": the one that it is in; a new run is then open
 	OpensAt      time.Time     // UTC; zero: open as soon as applied
 	ClosesAt     time.Time     // UTC, after OpensAt; zero: until closed by hand
 	LockTTL      time.Duration // MinLockTTL to MaxLockTTL in whole milliseconds
@@ -56,6 +57,10 @@ type Sale struct {
 	// File names where the document stands, as file:line. It is no part of
 	// the declaration.
 	File string
+	// Labels and Annotations are for people and pipelines, nil where there are none. They
+	// change nothing of what is sold and are no part of the declaration either: the
+	// ledger has none of them, and no plan changes one.
+	Labels, Annotations map[string]string
 
 	// expressions are the places of those in CEL, by path, for InExpression. Nor are
 	// they a part of the declaration.

@@ -50,6 +50,11 @@ func (metadataPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	property(s, "name").Pattern = nameForm
 	bound(s, "run", math.MaxInt64, DefaultRun)
 	property(s, "protect").Default = false
+	for _, name := range []string{"labels", "annotations"} {
+		longest := uint64(MaxLabelPrefix + len("/") + MaxLabelName)
+		property(s, name).PropertyNames = &jsonschema.Schema{Pattern: labelKeyForm, MaxLength: &longest}
+	}
+	property(s, "labels").AdditionalProperties.Pattern = labelValueForm
 }
 
 func (specPart) JSONSchemaExtend(s *jsonschema.Schema) {
@@ -57,6 +62,8 @@ func (specPart) JSONSchemaExtend(s *jsonschema.Schema) {
 	bound(s, "lockCount", MaxLockCount, 0)
 	bound(s, "perUserLimit", math.MaxInt64, DefaultPerUserLimit)
 	property(s, "partial").Default = false
+	choices(s, "phase", phases...)
+	property(s, "phase").Default = nil
 	property(s, "opensAt").Pattern = timeForm
 	property(s, "closesAt").Pattern = timeForm
 	list(property(s, "rules"), MaxRules)

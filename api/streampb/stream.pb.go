@@ -212,12 +212,15 @@ func (*Request_Cancel) isRequest_Asks() {}
 
 func (*Request_Peer) isRequest_Asks() {}
 
-// Hello is the first message of a process of the sale to another.
+// Hello is the first message of a process of the sale to another. It is sent again, with the
+// token alone, when that is another one than before.
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
 	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Token         string                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`           // a bearer token, in place of the request's
+	ToId          string                 `protobuf:"bytes,5,opt,name=to_id,json=toId,proto3" json:"to_id,omitempty"` // of the process that it is for: another may answer at its address by now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +272,20 @@ func (x *Hello) GetAddress() string {
 func (x *Hello) GetVersion() string {
 	if x != nil {
 		return x.Version
+	}
+	return ""
+}
+
+func (x *Hello) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *Hello) GetToId() string {
+	if x != nil {
+		return x.ToId
 	}
 	return ""
 }
@@ -1566,11 +1583,13 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x06cancel\x18\t \x01(\v2\x19.salectl.stream.v1.CancelH\x00R\x06cancel\x12\x14\n" +
 	"\x04peer\x18\n" +
 	" \x01(\fH\x00R\x04peerB\x06\n" +
-	"\x04asks\"T\n" +
+	"\x04asks\"\x7f\n" +
 	"\x05Hello\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion\"\x94\x01\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12\x14\n" +
+	"\x05token\x18\x04 \x01(\tR\x05token\x12\x13\n" +
+	"\x05to_id\x18\x05 \x01(\tR\x04toId\"\x94\x01\n" +
 	"\bNewClaim\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1a\n" +

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"sync"
 )
@@ -33,11 +34,14 @@ const (
 	Stale
 	// Vanish: the whole log is deleted just before the call is served.
 	Vanish
+	// Denied: not permitted (fs.ErrPermission), and nothing was done. It suits every
+	// method, and never comes at random: it lasts until somebody changes what is permitted.
+	Denied
 
 	kinds
 )
 
-var kindNames = [kinds]string{"None", "ErrorBefore", "LostReply", "OwnTaken", "Late", "Twice", "Stale", "Vanish"}
+var kindNames = [kinds]string{"None", "ErrorBefore", "LostReply", "OwnTaken", "Late", "Twice", "Stale", "Vanish", "Denied"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -119,7 +123,7 @@ func (o Op) takes(k Kind) bool {
 			return true
 		}
 	}
-	return k == None
+	return k == None || k == Denied
 }
 
 // Call is one call of a method.
@@ -135,6 +139,9 @@ type Faults func(Call) Fault
 
 // ErrInjected is what a caller gets in place of the answer that a fault ate.
 var ErrInjected = errors.New("injected fault")
+
+// errDenied is what a caller gets who may not do what was asked.
+var errDenied = fmt.Errorf("injected fault: %w", fs.ErrPermission)
 
 // Script gives each call in turn the next fault, and none after the last. A
 // fault that does not suit its call panics: the script is then not what its
@@ -264,6 +271,8 @@ func write[T any](w *lateWrites, fault Fault, do func() (T, error)) (answer T, e
 	switch fault.Kind {
 	case ErrorBefore:
 		return nothing, fmt.Errorf("%w: not done", ErrInjected)
+	case Denied:
+		return nothing, errDenied
 	case LostReply:
 		do()
 		return nothing, fmt.Errorf("%w: the reply was lost", ErrInjected)

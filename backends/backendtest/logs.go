@@ -61,6 +61,8 @@ func TestLogs(t *testing.T, open func(*testing.T) (a, b ledger.Logs), exempt ...
 		{"DeleteBesideAppends", deleteBesideAppends},
 		{"EndedContext", endedContext},
 		{"CancelledAppendsStayConsistent", cancelledAppends},
+		{"ScanIsRead", scanIsRead},
+		{"ListNamesWhatIsThere", listNames},
 	} {
 		t.Run(test.promise, func(t *testing.T) {
 			if reason, ok := reasons[test.promise]; ok {

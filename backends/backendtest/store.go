@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"salectl/backends/ledger"
@@ -99,6 +100,25 @@ type Memory struct {
 
 var _ ledger.Logs = (*Memory)(nil)
 
+var _ ledger.Lister = (*Memory)(nil)
+
+// List is ledger.Lister's.
+func (m *Memory) List(ctx context.Context, prefix string) (names []string, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := m.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, l := range s.logs {
+		if strings.HasPrefix(name, prefix) && l.at(0).head != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
 // begin counts a call and returns its fault. The store's mu is held.
 func (m *Memory) begin(c Call) Fault {
 	m.store.late.call()
@@ -170,8 +190,11 @@ func (m *Memory) Read(ctx context.Context, log string, from uint64, max int) (he
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fault := m.begin(Call{Op: OpRead, Log: log, Slot: from})
-	if fault.Kind == ErrorBefore {
+	switch fault.Kind {
+	case ErrorBefore:
 		return nil, nil, fmt.Errorf("%w: not read", ErrInjected)
+	case Denied:
+		return nil, nil, errDenied
 	}
 	v := s.peek(log, back(fault))
 	if from < v.first || from >= v.next() || max <= 0 {
@@ -195,8 +218,11 @@ func (m *Memory) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fault := m.begin(Call{Op: OpHeads})
-	if fault.Kind == ErrorBefore {
+	switch fault.Kind {
+	case ErrorBefore:
 		return nil, fmt.Errorf("%w: not read", ErrInjected)
+	case Denied:
+		return nil, errDenied
 	}
 	heads := make([][]byte, len(logs))
 	for i, log := range logs {

@@ -47,12 +47,18 @@ type database struct {
 type session struct {
 	*sqlite.Conn
 	file os.FileInfo
+	// frozen is the file as it was, where it is read as one that does not change: nothing
+	// keeps it from that. What was read counts only if the session is current after it.
+	frozen os.FileInfo
 }
 
 // current says whether the path still leads to the session's file. After
 // somebody removed or replaced the folder it must not be used: two processes
 // would sell the same stock from two files of one name.
 func (s *session) current(path string) bool {
+	if s.frozen != nil {
+		return unchanged(path, s.frozen)
+	}
 	info, err := os.Stat(path)
 	return err == nil && os.SameFile(info, s.file)
 }

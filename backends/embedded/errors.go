@@ -12,14 +12,21 @@ import (
 
 // What can be wrong with a file. The messages around them name the path.
 var (
-	ErrFull     = errors.New("the disk is full; free some space and try again, what was acknowledged is safe")
-	ErrReadOnly = errors.New("it cannot be written, which even reading needs; check the permissions of the folder and its files, and that the disk is not mounted read-only")
-	ErrDamaged  = errors.New("the file is damaged; put back a copy of the whole folder, or move it away and begin a new run of the sale")
-	ErrForeign  = errors.New("the file was not made by salectl for this; name another folder under embedded.dir")
-	ErrNewer    = errors.New("the file was written by a newer salectl; use that version")
-	ErrBusy     = errors.New("another process did not let go of the file; look for one that is stopped or stuck")
-	ErrClosed   = errors.New("the store is closed")
+	ErrFull       = errors.New("the disk is full; free some space and try again, what was acknowledged is safe")
+	ErrReadOnly   = permissionError("it cannot be written; run this as the user who serves the sale, or give this user the right to write the folder and its files, and check that the disk is not mounted read-only")
+	ErrUnreadable = permissionError("it cannot be read; give this user the right to read the folder and its files")
+	ErrDamaged    = errors.New("the file is damaged; put back a copy of the whole folder, or move it away and begin a new run of the sale")
+	ErrForeign    = errors.New("the file was not made by salectl for this; name another folder under embedded.dir")
+	ErrNewer      = errors.New("the file was written by a newer salectl; use that version")
+	ErrBusy       = errors.New("another process did not let go of the file; look for one that is stopped or stuck")
+	ErrClosed     = errors.New("the store is closed")
 )
+
+// permissionError is a fs.ErrPermission in words of its own: to try again does not help.
+type permissionError string
+
+func (e permissionError) Error() string        { return string(e) }
+func (e permissionError) Is(target error) bool { return target == fs.ErrPermission }
 
 // errAbsent says that there is no database yet. It never leaves the package.
 var errAbsent = errors.New("no database yet")
@@ -29,6 +36,9 @@ var errAbsent = errors.New("no database yet")
 func explain(path string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
+	}
+	if errors.As(err, new(permissionError)) {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	if known := cause(err); known != nil {
 		return fmt.Errorf("%s: %w (%v)", path, known, err)

@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -142,5 +143,90 @@ func TestRemovedFolder(t *testing.T) {
 	_, entries, err := old.logs.Read(t.Context(), "log", 0, 10)
 	if err != nil || !slices.EqualFunc(entries, [][]byte{[]byte("new")}, bytes.Equal) {
 		t.Errorf("the handle of before reads %q, %v; want the new entry", entries, err)
+	}
+}
+
+// TestReadWithoutTheRightToWrite reads with one handle that may not write while others come,
+// write and go: what it reads is what was written last, and it makes no file.
+func TestReadWithoutTheRightToWrite(t *testing.T) {
+	dir := t.TempDir()
+	db := ledgerDatabase(dir)
+	db.readOnly = true
+	reader := newLogs(db)
+	t.Cleanup(func() { reader.Close() })
+	c := &chain{log: "log"}
+	files := func() (names []string) {
+		t.Helper()
+		there, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range there {
+			names = append(names, f.Name())
+		}
+		return names
+	}
+	read := func(when string) {
+		t.Helper()
+		before := files()
+		head, entries, err := reader.Read(t.Context(), "log", 0, 1000)
+		if err != nil || !bytes.Equal(head, c.head) || len(entries) != int(c.next) {
+			t.Errorf("%s: it reads %d entries and the head %s, %v; want %d and %s", when, len(entries), head, err, c.next, c.head)
+		}
+		if after := files(); !slices.Equal(after, before) {
+			t.Errorf("%s: the files were %v, and after reading %v", when, before, after)
+		}
+	}
+	read("before there is a file")
+	for round := range 3 {
+		writer := mustOpenLogs(t, dir)
+		c.logs = writer
+		read("before the writer writes")
+		c.mustAppend(t, make([]byte, 20_000))
+		read("beside a writer")
+		c.mustAppend(t, make([]byte, 20_000))
+		read("beside a writer, later")
+		writer.Close()
+		read(fmt.Sprint("after writer ", round))
+		reader.Close()
+		reader = newLogs(db)
+		read(fmt.Sprint("anew after writer ", round))
+		// In one process SQLite shares the index of the write-ahead log, also one that was
+		// opened for reading alone.
+		reader.Close()
+		own := mustOpenLogs(t, dir) // whoever may write comes by, and takes away what is left
+		if _, _, err := own.Read(t.Context(), "log", 0, 1); err != nil {
+			t.Error(err)
+		}
+		own.Close()
+		reader = newLogs(db)
+		read("at rest")
+	}
+}
+
+// What is read while the file changes is read again.
+func TestReadWhileTheFileChanges(t *testing.T) {
+	dir := t.TempDir()
+	makeLedger(t, dir, 1)
+	db := ledgerDatabase(dir)
+	db.readOnly = true
+	reader := newReaders(db)
+	defer reader.close()
+	runs, seen := 0, int64(0)
+	err := reader.do(t.Context(), func(conn *sqlite.Conn) error {
+		if runs++; runs == 1 {
+			c := &chain{logs: mustOpenLogs(t, dir), log: "log 1"}
+			for range 3 {
+				c.mustAppend(t, make([]byte, 10_000))
+			}
+			if err := c.logs.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		_, err := first(conn, func(row *sqlite.Stmt) { seen = row.ColumnInt64(0) }, "SELECT count(*) FROM entries")
+		return err
+	})
+	if err != nil || runs != 2 || seen != 4 {
+		t.Errorf("after %d runs %d entries are seen, %v; want 2 and 4", runs, seen, err)
 	}
 }

@@ -143,6 +143,7 @@ func findLog(conn *sqlite.Conn, name string) (row logRow, err error) {
 // slot from+i: where from has been deleted there are none.
 func (l *Logs) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
 	err = l.readers.do(ctx, func(conn *sqlite.Conn) error {
+		head, entries = nil, nil
 		found, err := findLog(conn, log)
 		if err != nil || found.id == 0 {
 			return err

@@ -132,7 +132,7 @@ func (n *Node) Mark(ctx context.Context, marker, runID string) error {
 func (n *Node) ReadMarker(ctx context.Context, marker string) (m quorum.Marker, err error) {
 	err = n.readers.do(ctx, func(conn *sqlite.Conn) error {
 		from, found, err := readMarker(conn, marker)
-		if err == nil && found {
+		if m = (quorum.Marker{}); err == nil && found {
 			m = quorum.Marker{Good: true, VotesFrom: time.UnixMicro(from)}
 		}
 		return err

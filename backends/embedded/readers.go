@@ -29,7 +29,8 @@ func newReaders(db *database) *readers {
 }
 
 // do runs fn on one snapshot of the database. Without a database it returns
-// nil and does not run it: nothing is there to be read.
+// nil and does not run it: nothing is there to be read. fn begins anew if it is run again:
+// only its last run has read a snapshot.
 func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	select {
 	case r.places <- struct{}{}:
@@ -37,18 +38,36 @@ func (r *readers) do(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	s, err := r.get()
+	again := false
+	err := untilFrozen(func() error {
+		err := r.try(ctx, fn)
+		if errors.Is(err, errAbsent) && again {
+			return errChanged // fn has read something, and may not be told again that it is nothing
+		}
+		again = true
+		return err
+	})
 	if errors.Is(err, errAbsent) {
 		return nil
-	}
-	if err == nil {
-		err = snapshot(ctx, s, fn)
-		r.put(s, err == nil)
 	}
 	if ctx.Err() != nil && err != nil {
 		return ctx.Err() // SQLite calls it an interrupt
 	}
 	return explain(r.db.path, err)
+}
+
+// try runs fn once. errChanged: what it has read is no snapshot.
+func (r *readers) try(ctx context.Context, fn func(*sqlite.Conn) error) error {
+	s, err := r.get()
+	if err != nil {
+		return err
+	}
+	err = snapshot(ctx, s, fn)
+	if s.frozen != nil && ctx.Err() == nil && !s.current(r.db.path) {
+		err = errChanged
+	}
+	r.put(s, err == nil)
+	return err
 }
 
 // snapshot runs fn inside a transaction, so that its queries see one state.
@@ -74,7 +93,7 @@ func (r *readers) get() (*session, error) {
 		}
 		if len(r.idle) == 0 {
 			r.mu.Unlock()
-			return r.db.open(false)
+			return r.db.openRead()
 		}
 		s := r.idle[len(r.idle)-1]
 		r.idle = r.idle[:len(r.idle)-1]

@@ -3,6 +3,7 @@ package hbase
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/tsuna/gohbase/region"
@@ -34,7 +35,17 @@ func (f *fault) Error() string {
 	case lost:
 		return fmt.Sprintf("server %s is not reachable: %s", f.server, f.what)
 	}
+	if f.denies() {
+		return fmt.Sprintf("server %s does not permit it; in the HBase shell, grant the user salectl RWC on the namespace of the table: %s", f.server, f.what)
+	}
 	return fmt.Sprintf("server %s refused: %s", f.server, f.what)
+}
+
+// Is says that what a server does not permit is fs.ErrPermission: to ask again does not help.
+func (f *fault) Is(target error) bool { return target == fs.ErrPermission && f.denies() }
+
+func (f *fault) denies() bool {
+	return f.kind == refused && strings.HasPrefix(f.what+": ", "AccessDeniedException: ")
 }
 
 // faultOf translates an error of a region client.

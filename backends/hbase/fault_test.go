@@ -3,6 +3,7 @@ package hbase
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -27,6 +28,10 @@ func TestFaultsAreOneClearLine(t *testing.T) {
 			errors.New("region.NotServingRegionError: HBase Java exception org.apache.hadoop.hbase.NotServingRegionException:\norg.apache.hadoop.hbase.NotServingRegionException: sales,,1 is not online\n\tat x"),
 			"server rs:1 refused: NotServingRegionException: sales,,1 is not online",
 		},
+		"no right": {
+			errors.New("HBase Java exception org.apache.hadoop.hbase.security.AccessDeniedException:\norg.apache.hadoop.hbase.security.AccessDeniedException: Insufficient permissions (user=salectl, scope=sales)\n\tat x"),
+			"server rs:1 does not permit it; in the HBase shell, grant the user salectl RWC on the namespace of the table: AccessDeniedException: Insufficient permissions (user=salectl, scope=sales)",
+		},
 		"a closed connection": {region.ErrClientClosed, "server rs:1 is not reachable: the connection was lost"},
 		"something else":      {errors.New("odd"), "server rs:1 refused: odd"},
 	} {
@@ -35,6 +40,23 @@ func TestFaultsAreOneClearLine(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
 		})
+	}
+}
+
+// What a server does not permit is the same kind of error as in every store.
+func TestDenials(t *testing.T) {
+	const class = "AccessDeniedException"
+	for f, want := range map[*fault]bool{
+		{what: class + ": Insufficient permissions"}: true,
+		{what: class}:                                            true,
+		{kind: busy, what: class}:                                false,
+		{what: "DoNotRetryIOException: not " + class}:            false,
+		{kind: lost, what: "the connection was lost"}:            false,
+		{what: class + "Indeed: of a class with a similar name"}: false,
+	} {
+		if got := errors.Is(fmt.Errorf("wrapped: %w", f), fs.ErrPermission); got != want {
+			t.Errorf("%v is a fs.ErrPermission: %v, want %v", f, got, want)
+		}
 	}
 }
 

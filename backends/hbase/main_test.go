@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -116,4 +117,12 @@ func (s store) Heads(ctx context.Context, logs []string) ([][]byte, error) {
 
 func (s store) Delete(ctx context.Context, log string, upTo uint64) error {
 	return s.Logs.Delete(ctx, s.prefix+log, upTo)
+}
+
+func (s store) List(ctx context.Context, prefix string) ([]string, error) {
+	names, err := s.Logs.(ledger.Lister).List(ctx, s.prefix+prefix)
+	for i, name := range names {
+		names[i] = strings.TrimPrefix(name, s.prefix)
+	}
+	return names, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/spec"
 )
@@ -73,6 +74,13 @@ func (a *Audit) problem(format string, args ...any) {
 // could not be read, or the sale's own log not be trusted (ErrCorrupt); what is
 // wrong with the shards stands in the audit.
 func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
+	return AuditShowing(ctx, logs, name, func(*Sale, []*State) {})
+}
+
+// AuditShowing is NewAudit for somebody who also wants to see what the audit has read: show
+// is called once, with the sale and its shards as the reducer has them, those of one cut. A
+// shard that the reducer refused to fold on is shown as it was until then.
+func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, []*State)) (*Audit, error) {
 	sale := NewSale(spec.SaleLog(name))
 	w, err := Load(ctx, logs, sale.log, sale)
 	switch {
@@ -114,13 +122,26 @@ func NewAudit(ctx context.Context, logs Logs, name string) (*Audit, error) {
 		a.heads[b.state.log] = b.state.Head()
 	}
 	a.HoldTimes = newHoldTimes(held)
-	a.place(sale, books)
+	a.place(books, func(b *book) (planned []*pb.Generation) {
+		for g := range b.generations[:min(uint64(len(b.generations)), sale.Generation())] {
+			planned = append(planned, sale.ShardGeneration(uint64(g+1), b.shard))
+		}
+		return planned
+	})
 	a.goods(goods, added)
 	a.packets(sale, books)
 	a.draw(ctx, logs, sale, books)
 	slices.Sort(a.Problems)
 	a.OK = len(a.Problems) == 0
+	show(sale, statesOf(books))
 	return a, nil
+}
+
+func statesOf(books []*book) (states []*State) {
+	for _, b := range books {
+		states = append(states, b.state)
+	}
+	return states
 }
 
 // deleted says whether the logs of the shards, or that of the units, may have been deleted
@@ -135,8 +156,14 @@ func deleted(sale *Sale, uid string, books []*book, goods *goodsBook) bool {
 // that it began with.
 func readBooks(ctx context.Context, logs Logs, sale *Sale) ([]*book, error) {
 	books := make([]*book, sale.Shards())
-	err := eachShard(ctx, len(books), func(ctx context.Context, shard int) error {
+	for shard := range books {
 		books[shard] = newBook(spec.ShardLog(sale.UID(), shard, len(books)), shard, len(books))
+	}
+	failed := foldTogether(ctx, logs, books)
+	err := eachShard(ctx, len(books), func(ctx context.Context, shard int) error {
+		if books[shard].damage = failed[shard]; failed[shard] != nil {
+			return nil
+		}
 		return books[shard].read(ctx, logs)
 	})
 	if err != nil {
@@ -178,7 +205,7 @@ func (a *Audit) add(b *book) {
 	a.Held += b.held.Count()
 	a.Available += b.free.Count()
 	a.Stock += b.dealt - b.removed.Count()
-	a.Outcomes.add(b.outcomes)
+	a.Outcomes.Add(b.outcomes)
 }
 
 // compare holds one shard's book against its state, against the sale's log and
@@ -193,14 +220,26 @@ func (a *Audit) compare(sale *Sale, b *book, applied uint64) {
 	case uint64(len(b.generations)) < applied:
 		a.problem("shard %d has %s, %d were applied", b.shard, spec.Count(len(b.generations), "generation"), applied)
 	}
-	for _, what := range b.faults {
-		a.problem("shard %d: %s", b.shard, what)
-	}
 	for i, taken := range b.generations {
 		g := uint64(i + 1)
 		if g > sale.Generation() || !proto.Equal(taken, sale.ShardGeneration(g, b.shard)) {
 			a.problem("shard %d took another generation %d than was planned", b.shard, g)
 		}
+	}
+	a.faults(b)
+	if b.refused != nil {
+		return
+	}
+	if end := sale.Sealed(); end != nil && (b.shard >= len(end.GetRoots()) || string(end.GetRoots()[b.shard]) != string(b.hash[:])) {
+		a.problem("shard %d does not end in the slot that the sale was sealed with", b.shard)
+	}
+}
+
+// faults tells what a shard's book has found by itself, and where the reducer does not agree
+// with it.
+func (a *Audit) faults(b *book) {
+	for _, what := range b.faults {
+		a.problem("shard %d: %s", b.shard, what)
 	}
 	for user, home := range b.away {
 		a.problem("user %q has claims on shard %d, the home shard is %d", user, b.shard, home)
@@ -222,9 +261,6 @@ func (a *Audit) compare(sale *Sale, b *book, applied uint64) {
 		a.problem("shard %d folds to %+v, its commits add up to %+v", b.shard, s.Outcomes, b.outcomes)
 	}
 	b.differs(a)
-	if end := sale.Sealed(); end != nil && (b.shard >= len(end.GetRoots()) || string(end.GetRoots()[b.shard]) != string(b.hash[:])) {
-		a.problem("shard %d does not end in the slot that the sale was sealed with", b.shard)
-	}
 }
 
 // transfers holds what a shard received against what the others sent.
@@ -249,8 +285,9 @@ func (a *Audit) transfers(books []*book, b *book) {
 	}
 }
 
-// place checks that every unit dealt is in exactly one place of all shards.
-func (a *Audit) place(sale *Sale, books []*book) {
+// place checks that every unit dealt is in exactly one place of all shards. planned are the
+// generations that a shard was to take.
+func (a *Audit) place(books []*book, planned func(*book) []*pb.Generation) {
 	var dealt, seen Units
 	put := func(units Units, where string, shards ...any) {
 		fresh := units.minus(seen)
@@ -263,13 +300,13 @@ func (a *Audit) place(sale *Sale, books []*book) {
 		}
 	}
 	for _, b := range books {
-		for g := range b.generations[:min(uint64(len(b.generations)), sale.Generation())] {
-			units, err := unitsOf(sale.ShardGeneration(uint64(g+1), b.shard).GetAdd())
+		for _, g := range planned(b) {
+			units, err := unitsOf(g.GetAdd())
 			for _, r := range units {
 				err = errors.Join(err, dealt.Add(r))
 			}
 			if err != nil {
-				a.problem("generation %d deals units twice: %v", g+1, err)
+				a.problem("generation %d deals units twice: %v", g.GetNumber(), err)
 			}
 		}
 		put(b.free, "available on shard %d", b.shard)

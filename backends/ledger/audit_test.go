@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +23,44 @@ func mustAudit(t *testing.T, logs Logs) *Audit {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if m, plain := logs.(*memory); plain && m.before == nil {
+		for _, most := range []uint64{3, 1000} { // as much of each log is handed out before it is read
+			if b, err := NewAudit(t.Context(), scanned{m, rand.New(rand.NewPCG(most, 1)), most}, "test"); err != nil || !reflect.DeepEqual(a, b) {
+				t.Errorf("with up to %d slots of each log handed out: %+v, %v\nwithout: %+v", most, b, err, a)
+			}
+		}
+	}
 	return a
+}
+
+// scanned is a Scanner that hands out no more than so many slots of each log, in a random
+// order of the logs.
+type scanned struct {
+	*memory
+	random *rand.Rand
+	most   uint64
+}
+
+func (s scanned) Scan(_ context.Context, logs []string, each func(log int, entry []byte) error) error {
+	next := make([]uint64, len(logs))
+	for left := len(logs); left > 0; {
+		if s.before != nil && s.random.IntN(20) == 0 {
+			s.before()
+		}
+		log := s.random.IntN(len(logs))
+		switch stored := s.logs[logs[log]]; {
+		case next[log] == math.MaxUint64:
+		case stored == nil, next[log] == min(uint64(len(stored.entries)), s.most):
+			next[log] = math.MaxUint64
+			left--
+		default:
+			if err := each(log, stored.entries[next[log]]); err != nil {
+				return err
+			}
+			next[log]++
+		}
+	}
+	return errBroken // which is for whoever reads on to find out
 }
 
 func TestAuditOfGoodLedgers(t *testing.T) {
@@ -527,7 +566,11 @@ func TestAuditOfLiveSale(t *testing.T) {
 			w.anything(random)
 		}
 		w.logs.before = live
-		a := mustAudit(t, w.logs)
+		var logs Logs = w.logs
+		if seed%2 == 1 {
+			logs = scanned{w.logs, random, 40}
+		}
+		a := mustAudit(t, logs)
 		if !a.OK || a.Sold+a.Held+a.Available+a.InFlight != a.Stock {
 			t.Fatalf("seed %d: %+v", seed, a)
 		}
@@ -553,7 +596,11 @@ func TestLoadShardsOfLiveSale(t *testing.T) {
 				w.anything(random)
 			}
 		}
-		shards, err := LoadShards(t.Context(), w.logs, w.sale)
+		var logs Logs = w.logs
+		if seed%2 == 1 {
+			logs = scanned{w.logs, random, 40}
+		}
+		shards, err := LoadShards(t.Context(), logs, w.sale)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -710,4 +757,37 @@ func (b broken) Read(ctx context.Context, log string, from uint64, max int) ([]b
 		return nil, nil, errBroken
 	}
 	return b.memory.Read(ctx, log, from, max)
+}
+
+// Who looks on sees the cut that the audit has read, also what the reducer did not take.
+func TestAuditShows(t *testing.T) {
+	w := busyWorld(t)
+	w.plant(0, claim(w.buyer(0), "k", 1))
+	var users, units, holds int64
+	a, err := AuditShowing(t.Context(), w.logs, "test", func(sale *Sale, shards []*State) {
+		if sale.UID() != testUID || len(shards) != worldShards {
+			t.Errorf("sale %s with %d shards", sale.UID(), len(shards))
+		}
+		for _, s := range shards {
+			for user, n := range s.Users() {
+				if n != s.UserUnits(user) {
+					t.Errorf("%s has %d, not %d", user, n, s.UserUnits(user))
+				}
+				users, units = users+1, units+n
+			}
+			for i := range s.Deals() {
+				if h, ok := s.HoldOf(i); !ok || s.Claim(h.Claim).HeldUntilUs == 0 {
+					t.Errorf("deal %d is of claim %d", i, h.Claim)
+				} else {
+					holds++
+				}
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.OK || users != 10 || units != 16 || holds != 10 {
+		t.Errorf("ok %v, %d users with %d units, %d holds", a.OK, users, units, holds)
+	}
 }

@@ -21,6 +21,7 @@ type PacketsAudit struct {
 // RedPacket is the red packet of a run, and what its amounts follow from.
 type RedPacket struct {
 	spec.RedPacket
+	uid   string // of the run
 	count int64  // of packets: units 1 to count
 	seed  []byte // 32 bytes, once it is checked
 }
@@ -51,7 +52,7 @@ func declaredPacket(sale *Sale) (*RedPacket, error) {
 	if declared.RedPacket == nil {
 		return nil, nil
 	}
-	return &RedPacket{*declared.RedPacket, declared.Stock, first.GetSeed()}, nil
+	return &RedPacket{*declared.RedPacket, sale.UID(), declared.Stock, first.GetSeed()}, nil
 }
 
 // check says why the packets cannot be dealt: what is said of them may come from a
@@ -65,6 +66,9 @@ func (r *RedPacket) check() error {
 	}
 	return r.Check(r.count)
 }
+
+// Packets is how many there are.
+func (r *RedPacket) Packets() int64 { return r.count }
 
 // Deal deals the packets.
 func (r *RedPacket) Deal() *spec.Packets { return r.RedPacket.Deal(r.count, [32]byte(r.seed)) }

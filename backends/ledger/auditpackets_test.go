@@ -214,7 +214,7 @@ func TestAuditOfPacketsToNowhere(t *testing.T) {
 // units is none.
 func TestRedPacketOf(t *testing.T) {
 	for count, good := range map[int64]bool{0: false, 1: true, spec.MaxRedisStock: true, spec.MaxRedisStock + 1: false} {
-		red := &RedPacket{spec.RedPacket{Currency: "CNY", Scale: 2, Total: 5 * max(count, 1), Min: 5, Split: spec.SplitRandom}, count, testSeed}
+		red := &RedPacket{spec.RedPacket{Currency: "CNY", Scale: 2, Total: 5 * max(count, 1), Min: 5, Split: spec.SplitRandom}, testUID, count, testSeed}
 		if err := red.check(); (err == nil) != good {
 			t.Errorf("%d packets: %v", count, err)
 		}
@@ -241,14 +241,14 @@ func (w *world) seal() {
 	}
 }
 
-// replan appends a second generation that changes no units.
+// replan appends a further generation that changes no units.
 func (w *world) replan(change func(*pb.Planned, *spec.Sale)) {
 	first, _ := w.sale.Planned(1)
 	declared, err := spec.FromJSON(first.GetSpec())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p := &pb.Planned{Generation: 2, Uid: testUID, Run: 1, Settings: openSettings(1), Shards: make([]*pb.ShardChange, worldShards)}
+	p := &pb.Planned{Generation: w.sale.Generation() + 1, Uid: testUID, Run: 1, Settings: openSettings(1), Shards: make([]*pb.ShardChange, worldShards)}
 	for i := range p.Shards {
 		p.Shards[i] = &pb.ShardChange{}
 	}
@@ -285,11 +285,55 @@ func TestExportOfPackets(t *testing.T) {
 	}
 	want := ExportPackets{
 		Currency: "CNY", Total: "100.00", Granted: dealt.Format(granted), Refund: dealt.Format(10_000 - granted),
-		Split: "random", Min: "0.05", Packets: 30, Seed: testSeed,
+		Split: "random", Min: "0.05", Packets: 30, Commitment: testCommitment, Seed: testSeed,
 	}
 	if got := header.Packets; got == nil || fmt.Sprint(*got) != fmt.Sprint(want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
+}
+
+// testCommitment is to testSeed and the packets of packetsWorld.
+var testCommitment = sum([]byte("salectl red packet v1\n" + testUID + "\nCNY\n100.00\n30\nrandom\n0.05\n" + string(testSeed)))
+
+// TestSeedOfOpenPackets exports a red packet before and after its last packet can be given.
+// Only then is the seed told, and the commitment is to it.
+func TestSeedOfOpenPackets(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.taken(3)
+	if got := PacketsStatusOf(w.sale); got == nil || got.Commitment != testCommitment {
+		t.Errorf("%+v, want the commitment %v", got, testCommitment)
+	}
+	told := func(when string, want []byte) {
+		t.Helper()
+		first, _, _ := bytes.Cut(mustExport(t, w), []byte("\n"))
+		var header ExportHeader
+		if err := json.Unmarshal(first, &header); err != nil {
+			t.Fatal(err)
+		}
+		if p := header.Packets; !bytes.Equal(p.Seed, want) || p.Commitment != testCommitment || bytes.Contains(first, []byte("seed")) != (want != nil) {
+			t.Errorf("%s: %s", when, first)
+		}
+	}
+	become := func(p pb.Phase, shards ...int) {
+		t.Helper()
+		if w.sale.Newest().GetSettings().GetPhase() != p {
+			w.replan(func(planned *pb.Planned, _ *spec.Sale) { planned.Settings = phase(p) })
+		}
+		for _, i := range shards {
+			d := w.draft(i)
+			if err := d.Generation(w.sale.ShardGeneration(w.sale.Generation(), i)); err != nil {
+				t.Fatal(err)
+			}
+			w.commit(i, d)
+		}
+	}
+	told("open", nil)
+	become(pb.Phase_PAUSED, 0, 1, 2)
+	told("paused", nil)
+	become(pb.Phase_CLOSED, 0, 1)
+	told("closed but for one shard", nil)
+	become(pb.Phase_CLOSED, 2)
+	told("closed", testSeed)
 }
 
 // What is held for somebody is granted, and what was given back is not; it counts for
@@ -305,13 +349,13 @@ func TestExportOfHeldPackets(t *testing.T) {
 	c := w.shards[1].Claim(0)
 	w.settle(1, settle(c.Slot, uint32(c.Index), pb.Settle_CANCEL))
 	w.taken(2)
-	header, shards, err := readExport(bytes.NewReader(mustExport(t, w)))
-	if err != nil {
+	var header ExportHeader
+	if err := json.NewDecoder(bytes.NewReader(mustExport(t, w))).Decode(&header); err != nil {
 		t.Fatal(err)
 	}
 	dealt := spec.RedPacket{Currency: "CNY", Scale: 2, Total: 10_000, Min: 5, Split: spec.SplitRandom}.Deal(30, [32]byte(testSeed))
 	granted, had := int64(0), 0
-	for _, s := range shards {
+	for _, s := range w.shards {
 		for i := range s.Claims() {
 			if c := s.Claim(i); c.State != StateCancelled {
 				granted, had = granted+dealt.Amount(c.Units[0]), had+1

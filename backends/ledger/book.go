@@ -134,7 +134,10 @@ func (b *book) Next() uint64 { return b.next }
 func (b *book) Root() Hash { return b.hash }
 
 // Fold books a slot, and folds it as long as the reducer agrees.
-func (b *book) Fold(entry []byte) error {
+func (b *book) Fold(entry []byte) error { return b.fold(entry, sum(entry)) }
+
+// fold is Fold of a slot whose stored bytes have the hash, whatever was redacted since.
+func (b *book) fold(entry []byte, hash Hash) error {
 	commit, err := b.decode(entry)
 	if err != nil {
 		return err
@@ -143,7 +146,6 @@ func (b *book) Fold(entry []byte) error {
 	for i, op := range commit.GetOps() {
 		b.enter(commit, place{b.next, uint32(i)}, op)
 	}
-	hash := sum(entry)
 	if b.refused == nil {
 		b.refused = b.state.Apply(commit, hash, len(entry))
 	}

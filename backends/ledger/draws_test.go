@@ -159,6 +159,9 @@ func (w *drawWorld) verify() *draw.Report {
 	if err := Export(ctx, w.logs, "test", testUID, w.shards, nil, &to); err != nil {
 		w.t.Fatal(err)
 	}
+	if a := mustAuditExport(w.t, to.Bytes()); !a.OK || a.Draw == nil {
+		w.t.Errorf("an audit of the export: %q", a.Problems)
+	}
 	if err := CheckExport(ctx, bytes.NewReader(to.Bytes()), "test", testUID, w.shards, nil); err != nil {
 		w.t.Fatal(err)
 	}

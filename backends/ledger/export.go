@@ -17,16 +17,24 @@ import (
 // shard and slot. Nothing in it depends on when or where it was written, so two
 // exports of one sealed sale are the same bytes.
 
-// ExportVersion is the version of the format, in the header's field export.
-const ExportVersion = 1
+// ExportFormat is the version of the format, in the header's field format.
+const ExportFormat = 1
+
+// KindExport is what the header's field kind says, and no other file of salectl.
+const KindExport = "export"
 
 // ExportHeader is the first line.
 type ExportHeader struct {
-	Export int          `json:"export"`
+	Format int          `json:"format"`
+	Kind   string       `json:"kind"`
 	Sale   string       `json:"sale"`
 	UID    string       `json:"uid"`
 	Roots  []Hash       `json:"roots"` // of each shard: the hash of its last slot
 	Counts ExportCounts `json:"counts"`
+
+	// Redacted says that keys are replaced by digests, and what else is gone that
+	// only the owner of an export may have.
+	Redacted bool `json:"redacted,omitempty"`
 
 	// Packets is what the units came to, nil if they are no packets of money.
 	Packets *ExportPackets `json:"packets,omitempty"`
@@ -64,6 +72,9 @@ type ExportClaim struct {
 	Key       string              `json:"key,omitempty"`
 	KeyBase64 []byte              `json:"keyBase64,omitempty"`
 
+	// KeyDigest stands for the key where that was redacted.
+	KeyDigest *draw.Digest `json:"keyDigest,omitempty"`
+
 	// Of an entry of a draw: its label, and its rank if that was published.
 	Label *draw.Digest `json:"label,omitempty"`
 	Rank  int64        `json:"rank,omitempty"`
@@ -89,12 +100,14 @@ type ExportCommit struct {
 	Shard  int    `json:"shard"`
 	Slot   uint64 `json:"slot"`
 	Commit []byte `json:"commit"` // base64
+	// Hash is the SHA-256 of the bytes that the slot has, where Commit is redacted.
+	Hash *Hash `json:"hash,omitempty"`
 }
 
 // Header returns the first line of an export of the shards as they are folded,
 // but for what the units are worth.
 func Header(sale string, uid string, shards []*State) ExportHeader {
-	h := ExportHeader{Export: ExportVersion, Sale: sale, UID: uid}
+	h := ExportHeader{Format: ExportFormat, Kind: KindExport, Sale: sale, UID: uid}
 	for _, s := range shards {
 		h.Roots = append(h.Roots, s.Root())
 		h.Counts.Slots += s.Next()
@@ -103,7 +116,7 @@ func Header(sale string, uid string, shards []*State) ExportHeader {
 		h.Counts.Held += s.Held
 		h.Counts.Available += s.Available
 		h.Counts.InFlight += s.InFlight
-		h.Counts.Outcomes.add(s.Outcomes)
+		h.Counts.Outcomes.Add(s.Outcomes)
 	}
 	h.Counts.Shards = len(shards)
 	return h
@@ -121,6 +134,20 @@ func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, g
 	return x.export(ctx, logs, sale, uid, shards, goods, to)
 }
 
+// ExportRedacted is Export for somebody who is not to have the keys of requests, see
+// redaction. That of a draw is ErrDrawRedacted.
+func ExportRedacted(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, to io.Writer) error {
+	x, err := loadOfSale(ctx, logs, sale, uid)
+	if err != nil {
+		return err
+	}
+	if x.draw != nil {
+		return ErrDrawRedacted
+	}
+	x.redact = &redaction{uid: uid, secret: goods.Secret()}
+	return x.export(ctx, logs, sale, uid, shards, goods, to)
+}
+
 // ExportBy is Export with the sale's own log as it is folded.
 func ExportBy(ctx context.Context, logs Logs, sale string, log *Sale, shards []*State, goods *PayloadReader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
@@ -135,6 +162,7 @@ func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := lineEncoder(w)
 	header := Header(sale, uid, shards)
+	header.Redacted = x.redact != nil
 	header.Packets, header.Draw = x.packets.header(shards), x.draw.header(shards)
 	if err := lines.Encode(header); err != nil {
 		return err
@@ -145,13 +173,14 @@ func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards
 			if err != nil {
 				return err
 			}
+			x.redact.claim(&line)
 			if err := lines.Encode(line); err != nil {
 				return err
 			}
 		}
 	}
 	for shard, s := range shards {
-		if err := exportCommits(ctx, logs, shard, s, lines); err != nil {
+		if err := exportCommits(ctx, logs, shard, s, x.redact, lines); err != nil {
 			return err
 		}
 	}
@@ -187,7 +216,7 @@ func exportTime(us int64) string {
 	return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
 }
 
-func exportCommits(ctx context.Context, logs Logs, shard int, s *State, lines *json.Encoder) error {
+func exportCommits(ctx context.Context, logs Logs, shard int, s *State, redact *redaction, lines *json.Encoder) error {
 	copied := newChain(s.log)
 	for copied.next < s.next {
 		_, entries, err := logs.Read(ctx, s.log, copied.next, readAtOnce)
@@ -202,11 +231,17 @@ func exportCommits(ctx context.Context, logs Logs, shard int, s *State, lines *j
 			if err != nil {
 				return err
 			}
-			line := ExportCommit{Shard: shard, Slot: copied.next, Commit: entry}
+			line, hash := ExportCommit{Shard: shard, Slot: copied.next, Commit: entry}, sum(entry)
+			if redact != nil {
+				if line.Commit, err = redact.commit(commit); err != nil {
+					return err
+				}
+				line.Hash = &hash
+			}
 			if err := lines.Encode(line); err != nil {
 				return err
 			}
-			copied.advance(commit, sum(entry))
+			copied.advance(commit, hash)
 		}
 	}
 	if copied.hash != s.hash {

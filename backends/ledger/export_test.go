@@ -73,7 +73,7 @@ func TestExportRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if header.Sale != "test" || header.UID != testUID || header.Export != 1 || len(shards) != worldShards {
+	if header.Sale != "test" || header.UID != testUID || header.Format != 1 || header.Kind != "export" || len(shards) != worldShards {
 		t.Errorf("header %+v", header)
 	}
 	for i, s := range shards {
@@ -111,7 +111,7 @@ func TestExportForm(t *testing.T) {
 	w.commit(0, d)
 	lines := strings.Split(string(mustExport(t, w)), "\n")
 	for i, want := range []string{
-		`{"export":1,"sale":"test","uid":"0123456789abcdef","roots":["` + w.shards[0].Root().String() + `",`,
+		`{"format":1,"kind":"export","sale":"test","uid":"0123456789abcdef","roots":["` + w.shards[0].Root().String() + `",`,
 		`{"claim":"0-2-0","sale":"test","user":"user1","units":[1,2],"state":"sold","at":"1970-01-01T00:00:01.000007Z","key":"key <1>"}`,
 		`{"claim":"0-2-1","sale":"test","user":"user2","units":[3],"state":"sold","at":"1970-01-01T00:00:01.000007Z","keyBase64":"/w=="}`,
 		`{"shard":0,"slot":0,"commit":"`,
@@ -196,6 +196,9 @@ func exportLines(file []byte) []string { return slices.Collect(strings.Lines(str
 func wantNoticed(t *testing.T, w *world, what string, line int, lines []string) {
 	t.Helper()
 	altered := strings.Join(lines, "")
+	if a, _, err := AuditExport(strings.NewReader(altered)); err == nil && a.OK {
+		t.Errorf("line %d %s, and its audit did not notice:\n%s", line+1, what, lines[min(line, len(lines)-1)])
+	}
 	if _, _, err := readExport(strings.NewReader(altered)); err == nil {
 		t.Errorf("line %d %s, and nobody noticed:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
@@ -281,8 +284,8 @@ func TestReadExportOfSomethingElse(t *testing.T) {
 		"nothing":         {"", "begins with a header"},
 		"no JSON":         {"hello", "in the middle of a line"},
 		"no JSON, a line": {"hello\n", "begins with a header"},
-		"a later version": {`{"export":2,"sale":"test","uid":"x","roots":[],"counts":{}}` + "\n{}\n", "an export of version 2"},
-		"another JSON":    {`{"apiVersion":"salectl/v1"}` + "\n", "an export of version 0"},
+		"a later version": {`{"format":2,"kind":"export","sale":"test","uid":"x","roots":[],"counts":{}}` + "\n{}\n", "an export of format 2"},
+		"another JSON":    {`{"apiVersion":"salectl/v1"}` + "\n", `of kind ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := readExport(strings.NewReader(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {

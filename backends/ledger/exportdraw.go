@@ -14,6 +14,7 @@ import (
 type ofSale struct {
 	packets *exportedPackets // nil: units are no packets of money
 	draw    *exportedDraw    // nil: the sale is no draw
+	redact  *redaction       // nil: nothing is redacted
 }
 
 func (x *ofSale) amounts(units []int64) []string {
@@ -54,7 +55,7 @@ func readOfSale(ctx context.Context, logs Logs, sale *Sale) (*ofSale, error) {
 	if err == nil && drawn != nil {
 		err = drawn.look(ctx, logs, sale)
 	}
-	return &ofSale{packets, drawn}, err
+	return &ofSale{packets: packets, draw: drawn}, err
 }
 
 // drawOf is how a sale was drawn as far as its own log says it; nil: it is no draw.

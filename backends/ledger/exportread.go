@@ -27,7 +27,7 @@ func CheckExport(ctx context.Context, from io.Reader, sale, uid string, shards [
 	if err != nil {
 		return err
 	}
-	x := &ofSale{packets, drawn}
+	x := &ofSale{packets: packets, draw: drawn}
 	want.Packets, want.Draw = packets.header(shards), drawn.header(shards)
 	if !bytes.Equal(r.line, exportLine(want)) || !packets.all(want.Counts) {
 		return fmt.Errorf("the export's header is not that of the ledger: %w", ErrCorrupt)
@@ -82,11 +82,22 @@ func (r *exportReader) header() (header ExportHeader, packets *exportedPackets, 
 	if err != nil {
 		return header, nil, fmt.Errorf("an export begins with a header: %w", err)
 	}
-	if header.Export != ExportVersion {
-		return header, nil, fmt.Errorf("an export of version %d cannot be read, only version %d", header.Export, ExportVersion)
+	if err := header.check(); err != nil {
+		return header, nil, err
 	}
-	packets, err = header.Packets.read()
+	packets, err = header.Packets.read(header.UID)
 	return header, packets, err
+}
+
+// check says why what follows the header cannot be read.
+func (h *ExportHeader) check() error {
+	switch {
+	case h.Kind != KindExport:
+		return fmt.Errorf("an export begins with a header of kind %q, and this one is of kind %q", KindExport, h.Kind)
+	case h.Format != ExportFormat:
+		return fmt.Errorf("an export of format %d cannot be read, only format %d", h.Format, ExportFormat)
+	}
+	return nil
 }
 
 func isClaim(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"claim":`)) }

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// ExtractVersion is the version of the format of an extract, in its header's field
-// extract.
-const ExtractVersion = 1
+// KindExtract is what an extract's header says in its field kind.
+const KindExtract = "extract"
 
 // stateRefundDue is what a ClaimFilter takes beside the states of claims: a payment for the
 // claim is owed back, whatever its state.
@@ -45,14 +44,15 @@ func (f ClaimFilter) matches(c Claim) bool {
 }
 
 // ExtractHeader is the first line of an extract: some of a sale's claims, each in the
-// line that it has in an export. It is no export, and nobody takes it for one: it has
-// no field of that name, nor its sale and uid where an ExportHeader has them, and none
-// of the commits that would prove it.
+// line that it has in an export. It is no export, and nobody takes it for one: it is of
+// another kind, has no sale and uid where an ExportHeader has them, and none of the
+// commits that would prove it.
 type ExtractHeader struct {
-	Extract int         `json:"extract"`
-	Of      ExtractOf   `json:"of"`
-	Filter  ClaimFilter `json:"filter"`
-	Claims  int         `json:"claims"` // how many lines follow
+	Format int         `json:"format"` // ExportFormat
+	Kind   string      `json:"kind"`   // KindExtract
+	Of     ExtractOf   `json:"of"`
+	Filter ClaimFilter `json:"filter"`
+	Claims int         `json:"claims"` // how many lines follow
 }
 
 // ExtractOf is the sale that an extract is of.
@@ -92,7 +92,7 @@ func Extract(ctx context.Context, logs Logs, sale, uid string, shards []*State, 
 	}
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := lineEncoder(w)
-	if err := lines.Encode(ExtractHeader{ExtractVersion, ExtractOf{sale, uid}, f, len(found)}); err != nil {
+	if err := lines.Encode(ExtractHeader{ExportFormat, KindExtract, ExtractOf{sale, uid}, f, len(found)}); err != nil {
 		return err
 	}
 	for i := range found {

@@ -39,7 +39,7 @@ func TestExtract(t *testing.T) {
 			}
 			lines := slices.Collect(strings.Lines(to.String()))
 			var header ExtractHeader
-			if err := json.Unmarshal([]byte(lines[0]), &header); err != nil || header.Filter != c.filter || header.Claims != len(lines)-1 || header.Extract != 1 {
+			if err := json.Unmarshal([]byte(lines[0]), &header); err != nil || header.Filter != c.filter || header.Claims != len(lines)-1 || header.Format != 1 || header.Kind != "extract" {
 				t.Errorf("header %s (%v)", lines[0], err)
 			}
 			var want []string
@@ -67,7 +67,7 @@ func TestExtractIsNoExport(t *testing.T) {
 		t.Error("an extract passes for an export")
 	}
 	var header ExportHeader
-	if err := json.Unmarshal([]byte(strings.SplitN(to.String(), "\n", 2)[0]), &header); err != nil || header.Export != 0 || header.Sale != "" || header.UID != "" {
+	if err := json.Unmarshal([]byte(strings.SplitN(to.String(), "\n", 2)[0]), &header); err != nil || header.Kind == KindExport || header.Sale != "" || header.UID != "" {
 		t.Errorf("read as an export's, the header of an extract is %+v, %v", header, err)
 	}
 }

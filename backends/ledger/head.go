@@ -90,8 +90,8 @@ type Outcomes struct {
 	RefundsDue int64 `json:"refundsDue,omitempty"` // payments that bought nothing
 }
 
-// add adds those of another shard.
-func (o *Outcomes) add(other Outcomes) {
+// Add adds those of another shard.
+func (o *Outcomes) Add(other Outcomes) {
 	o.OpenHolds += other.OpenHolds
 	o.Confirmed += other.Confirmed
 	o.Expired += other.Expired

@@ -2,6 +2,7 @@ package ledger
 
 // HoldSpan is how a claim lay in its hold.
 type HoldSpan struct {
+	Claim    int   // which: State.Claim has it
 	SinceUs  int64 // the commit of the claim, or of its award, in microseconds since 1970
 	EndedUs  int64 // 0: it is held
 	Extended bool
@@ -17,7 +18,7 @@ func (s *State) HoldOf(i int) (HoldSpan, bool) {
 	if d.heldUntil == 0 {
 		return HoldSpan{}, false
 	}
-	span := HoldSpan{SinceUs: s.claims.times[s.claims.records.at(d.claim).slot], Extended: d.extended}
+	span := HoldSpan{Claim: int(d.claim), SinceUs: s.claims.times[s.claims.records.at(d.claim).slot], Extended: d.extended}
 	if d.awarded != 0 {
 		span.SinceUs = s.claims.times[d.awarded-1]
 	}

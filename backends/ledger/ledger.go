@@ -21,7 +21,7 @@ import (
 // returns nil the entry is durable and visible to every later Append, on any
 // handle of the store. Read and Heads may lag behind; only Append decides.
 // Nothing is retried by whoever implements this, unless the repetition cannot
-// be told from a single try.
+// be told from a single try. What the store does not permit is fs.ErrPermission.
 type Logs interface {
 	// Append stores entry in slot and replaces the head, if the head still is
 	// prev (nil: no log yet) and slot is the one behind prev's (0 if there is no
@@ -44,6 +44,28 @@ type Logs interface {
 	// Delete removes the slots up to and including upTo, and the head if its
 	// slot is not beyond it. Deleting what is not there is no error.
 	Delete(ctx context.Context, log string, upTo uint64) error
+}
+
+// Scanner is a Logs that hands out whole logs faster than Read does, where they are many and
+// lie among each other in the store.
+type Scanner interface {
+	Logs
+
+	// Scan calls each with the entries of the logs, a log being its index in logs: of each
+	// log from slot 0 on, in order, none left out between, and none twice. It may leave out
+	// as many as it likes at the end of a log, or hand out nothing at all: read on from
+	// there. The entries are each's to keep. An error of each ends the scan, and Scan
+	// returns it.
+	Scan(ctx context.Context, logs []string, each func(log int, entry []byte) error) error
+}
+
+// Lister is a Logs that can name the logs that it has.
+type Lister interface {
+	Logs
+
+	// List returns the names of the logs that begin with a prefix, which is not empty, in the
+	// order of their bytes. A log that begins or goes away meanwhile may be named or not.
+	List(ctx context.Context, prefix string) (names []string, err error)
 }
 
 // ErrTaken says that the head of the log was not the one that an append

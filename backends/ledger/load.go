@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -38,8 +39,8 @@ func eachShard(ctx context.Context, shards int, read func(ctx context.Context, s
 
 // Load reads a log to its end into fold and returns the writer that has done
 // so, ready to append. An absent log is no error: Next of fold is 0 then, and
-// the writer may create it. A read that fails is repeated a few times. So is
-// one whose head and slots do not fit, since a read may lag; in the end that is
+// the writer may create it. A read that fails is repeated a few times, unless
+// the store does not permit it (fs.ErrPermission). So is one whose head and slots do not fit, since a read may lag; in the end that is
 // ErrCorrupt.
 func Load(ctx context.Context, logs Logs, log string, fold Folder) (*Writer, error) {
 	w := NewWriter(log, fold)
@@ -56,7 +57,9 @@ func Load(ctx context.Context, logs Logs, log string, fold Folder) (*Writer, err
 			return nil, do.Err
 		case do.Send != nil:
 			before := fold.Next()
-			reply = do.Send.Do(ctx, logs)
+			if reply = do.Send.Do(ctx, logs); errors.Is(reply.Err, fs.ErrPermission) {
+				return nil, Stuck(log, fold, reply)
+			}
 			do = w.Done(now(), reply)
 			if idle++; fold.Next() != before {
 				idle = 0
@@ -114,8 +117,14 @@ func Stuck(log string, fold Folder, last Reply) error {
 // unit is in one place of what was read.
 func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
 	shards := make([]*State, sale.Shards())
-	err := eachShard(ctx, len(shards), func(ctx context.Context, i int) error {
+	for i := range shards {
 		shards[i] = NewState(spec.ShardLog(sale.UID(), i, len(shards)))
+	}
+	failed := foldTogether(ctx, logs, shards)
+	err := eachShard(ctx, len(shards), func(ctx context.Context, i int) error {
+		if failed[i] != nil {
+			return failed[i]
+		}
 		_, err := Load(ctx, logs, shards[i].log, shards[i])
 		return err
 	})

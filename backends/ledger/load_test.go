@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -98,6 +100,17 @@ func (w *world) timesCommit(shard, times int) {
 		d := w.draft(shard)
 		d.Own("again:1")
 		w.commit(shard, d)
+	}
+}
+
+// What the store does not permit it does not permit a second later either.
+func TestLoadIsNotPermitted(t *testing.T) {
+	w := newWorld(t)
+	denied := fmt.Errorf("the file: %w", fs.ErrPermission)
+	logs := &scripted{memory: w.logs, replies: []Reply{{Err: errBroken}, {Err: denied}}}
+	_, err := Load(t.Context(), logs, w.shards[0].log, NewState(w.shards[0].log))
+	if !errors.Is(err, denied) || logs.reads != 2 {
+		t.Errorf("%d reads, %v", logs.reads, err)
 	}
 }
 

@@ -226,6 +226,9 @@ func TestExportPayloads(t *testing.T) {
 	if !strings.Contains(to.String(), `"units":[1,2],"payloads":[{"code":"CODE1","small":"code1"},{"code":"CODE2","small":"code2"}]`) {
 		t.Errorf("the export has no payloads:\n%s", to.String()[:600])
 	}
+	if a := mustAuditExport(t, to.Bytes()); !a.OK {
+		t.Errorf("an audit of the export: %q", a.Problems)
+	}
 	if err := CheckExport(t.Context(), bytes.NewReader(to.Bytes()), "test", testUID, w.shards, goods.reader()); err != nil {
 		t.Error(err)
 	}

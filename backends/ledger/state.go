@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -183,6 +184,19 @@ func (s *State) Find(user, key string) (Claim, bool) {
 
 // User returns a user's claims in the order of their acceptance.
 func (s *State) User(user string) []Claim { return s.claims.ofUser(user) }
+
+// Users are all users who have claims here, each with the units that the user has, held and
+// sold.
+func (s *State) Users() iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		for i := range s.claims.users.len() {
+			u := s.claims.users.at(uint32(i))
+			if !yield(s.claims.text.get(u.name), u.units) {
+				return
+			}
+		}
+	}
+}
 
 // UserUnits returns how many units a user has, held and sold.
 func (s *State) UserUnits(user string) int64 {

@@ -34,7 +34,8 @@ type List struct {
 
 // Node keeps lists. Each method is one atomic step of the node (Settings and
 // Forget aside), and is sent at most once. All are safe for concurrent use. An
-// error other than those below says nothing about whether the step was done.
+// error other than those below says nothing about whether the step was done, and a
+// fs.ErrPermission that the node does not permit it.
 type Node interface {
 	// Name is the node's address.
 	Name() string

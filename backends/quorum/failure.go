@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 )
@@ -29,6 +30,19 @@ func ErrorKind(err error) string {
 		return "canceled"
 	}
 	return "other"
+}
+
+// NotPermitted says whether so many nodes do not permit what they were asked
+// (fs.ErrPermission) that the others are no majority: to ask again does not help then. errs
+// has what came of asking each node, nil if it did what it was asked.
+func NotPermitted(errs []error) bool {
+	denied := 0
+	for _, err := range errs {
+		if errors.Is(err, fs.ErrPermission) {
+			denied++
+		}
+	}
+	return denied > 0 && 2*denied >= len(errs)
 }
 
 // Answer is what a node makes of a key.

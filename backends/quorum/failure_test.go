@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"testing"
 	"time"
@@ -194,5 +195,29 @@ func TestFailureOfTheMachine(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Nodes that do not permit what they are asked end a wait where the others are no majority.
+func TestNotPermitted(t *testing.T) {
+	denied, away := fmt.Errorf("node: %w", fs.ErrPermission), errors.New("away")
+	for _, test := range []struct {
+		errs []error
+		want bool
+	}{
+		{nil, false},
+		{[]error{nil}, false},
+		{[]error{away, away, away}, false},
+		{[]error{denied}, true},
+		{[]error{denied, nil}, true}, // one of two is no majority
+		{[]error{denied, nil, nil}, false},
+		{[]error{denied, away, away}, false}, // who is away may be back
+		{[]error{nil, denied, denied}, true},
+		{[]error{denied, nil, denied, nil, nil}, false},
+		{[]error{denied, nil, denied, nil, denied}, true},
+	} {
+		if got := quorum.NotPermitted(test.errs); got != test.want {
+			t.Errorf("%v: %v, want %v", test.errs, got, test.want)
+		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 // Node is one lock server. All methods are safe for concurrent use and return
 // soon after ctx ends, or by its deadline. An error other than ErrUnsent means
 // that nobody knows whether the node did what was asked; asking again is always
-// safe.
+// safe. It is in vain after a fs.ErrPermission: the node does not permit it.
 //
 // A node keeps a marker for each sale: the node's own run id, and the node time
 // from which it votes. A node whose marker is missing or bears another run id

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"strings"
 	"syscall"
@@ -15,15 +16,16 @@ import (
 )
 
 // What can be wrong with a node. The messages around them name its address.
-// They do not say whether the node did what was asked.
+// They do not say whether the node did what was asked. Those of a node that does not
+// permit it are fs.ErrPermission, too: to ask again does not help.
 var (
 	ErrAway      error = trouble{"away", "nothing answers at this address; start the server, or correct spec.redis.nodes"}
 	ErrSilent    error = trouble{"timeout", "it did not answer in time; it may be stopped, overloaded or cut off"}
 	ErrHungUp    error = trouble{"hung_up", "the connection broke off; if it always does, see whether spec.redis.tls is what the server wants"}
 	ErrTLS       error = trouble{"tls", "there is no TLS with it; check spec.redis.tls, and that this machine trusts the server's certificate (SSL_CERT_FILE names further authorities)"}
-	ErrLogin     error = trouble{"login", "it does not let us in; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name"}
-	ErrForbidden error = trouble{"forbidden", "its user lacks a right; by ACL SETUSER, give it " + Rights + "; for lists also " + ListRights}
-	ErrProtected error = trouble{"protected", "it takes connections from its own host only; give it a password, or turn off its protected-mode"}
+	ErrLogin     error = denial{trouble{"login", "it does not let us in; check the variables that spec.redis.usernameEnv and spec.redis.passwordEnv name"}}
+	ErrForbidden error = denial{trouble{"forbidden", "its user lacks a right; by ACL SETUSER, give it those that docs/security.md names (" + Rights + "; for lists also " + ListRights + ")"}}
+	ErrProtected error = denial{trouble{"protected", "it takes connections from its own host only; give it a password, or turn off its protected-mode"}}
 	ErrCrowded   error = trouble{"crowded", "it has no connection free; raise its maxclients, or look for clients that leave theirs open"}
 	ErrLoading   error = trouble{"loading", "it is still loading its data from disk; it answers when it has"}
 	ErrReplica   error = trouble{"replica", "it is a replica and cannot be written; name a server of its own in spec.redis.nodes"}
@@ -43,6 +45,11 @@ func (t trouble) Error() string { return t.text }
 
 // Kind is a word for quorum.ErrorKind.
 func (t trouble) Kind() string { return t.kind }
+
+// denial is the trouble of a node that does not permit what is asked of it.
+type denial struct{ trouble }
+
+func (denial) Is(target error) bool { return target == fs.ErrPermission }
 
 // replies are the beginnings of what a server says, and what that means. Inside
 // of scripts, Redis 7.0 words a lack of rights otherwise than 7.2.

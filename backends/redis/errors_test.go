@@ -3,10 +3,13 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"salectl/backends/quorum"
 )
 
 // reply is an error that a server answers with.
@@ -51,6 +54,20 @@ func TestExplain(t *testing.T) {
 	}
 	if got := n.explain(nil); got != nil {
 		t.Errorf("no error becomes %v", got)
+	}
+}
+
+// What a node does not permit is the same kind of error as in every store.
+func TestDenials(t *testing.T) {
+	for _, err := range []error{ErrLogin, ErrForbidden, ErrProtected} {
+		if !errors.Is(fmt.Errorf("wrapped: %w", err), fs.ErrPermission) || quorum.ErrorKind(err) == "other" {
+			t.Errorf("%v is no fs.ErrPermission, or of no kind", err)
+		}
+	}
+	for _, err := range []error{ErrAway, ErrSilent, ErrHungUp, ErrTLS, ErrCrowded, ErrLoading, ErrReplica, ErrCluster, ErrBusy, ErrFull, ErrUnsaved, ErrForeign, ErrUnset, ErrClosed} {
+		if errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%v is a fs.ErrPermission, and to ask again may help", err)
+		}
 	}
 }
 

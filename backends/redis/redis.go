@@ -51,7 +51,7 @@ import (
 )
 
 // Rights is what the user of a server with an ACL needs, as ACL SETUSER takes
-// it.
+// it; docs/security.md has it too, and what a user needs who only reads.
 const Rights = "~salectl:* &salectl:* +eval +evalsha +info +time +get +set +del +exists +pttl +pexpire +persist +hmget +hgetall +hset +hdel +scan" +
 	" +zadd +zrem +zpopmin +publish +subscribe +unsubscribe"
 

@@ -148,7 +148,7 @@ func (c *crowd) failedOnlyOn(shards map[int]bool, at ...*replica) {
 		for _, f := range a.failures {
 			excused := shards[a.shard]
 			for _, r := range at {
-				excused = excused || f.server == "http://"+r.listen
+				excused = excused || f.server == c.s.url(r.listen)
 			}
 			if !excused {
 				if wrong++; wrong <= 5 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -32,16 +31,15 @@ type crowd struct {
 	once    bool   // nobody comes back
 	follows bool   // one client asks all processes, and learns who decides
 
-	transport *http.Transport
-	stop      context.CancelFunc
-	all       sync.WaitGroup
-	next      atomic.Int64
-	started   atomic.Int64
+	stop    context.CancelFunc
+	all     sync.WaitGroup
+	next    atomic.Int64
+	started atomic.Int64
 
 	// mu guards the rest.
 	mu      sync.Mutex
-	at      []string // base URLs that are asked
-	clients map[string]*api.Client
+	at      []string               // base URLs that are asked
+	clients map[string]*api.Client // by the process that is asked, and the token
 	tellers []*asked
 }
 
@@ -76,9 +74,9 @@ func (f failure) counts() bool { return !f.patient || wantFigures }
 func (s *sale) come(over string, rate int) *crowd { return s.comeAs(&crowd{over: over, rate: rate}) }
 
 func (s *sale) comeAs(c *crowd) *crowd {
-	c.s, c.clients, c.transport = s, make(map[string]*api.Client), &http.Transport{MaxIdleConnsPerHost: 256}
+	c.s, c.clients = s, make(map[string]*api.Client)
 	for _, r := range s.all {
-		c.at = append(c.at, "http://"+r.listen)
+		c.at = append(c.at, c.s.url(r.listen))
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
@@ -93,7 +91,7 @@ func (c *crowd) ask(of ...*replica) {
 	defer c.mu.Unlock()
 	c.at = nil
 	for _, r := range of {
-		c.at = append(c.at, "http://"+r.listen)
+		c.at = append(c.at, c.s.url(r.listen))
 	}
 }
 
@@ -107,7 +105,6 @@ func (c *crowd) leave() {
 		client.Close()
 	}
 	clear(c.clients)
-	c.transport.CloseIdleConnections()
 }
 
 // run has users come independently of each other, as a Poisson process: what comes at once
@@ -210,18 +207,18 @@ func (c *crowd) server(n int) (*api.Client, string) {
 		at := n % len(c.at)
 		urls = c.at[at : at+1]
 	}
-	url := urls[0]
-	client := c.clients[url]
+	url, token := urls[0], c.s.bearer()
+	client := c.clients[url+" "+token]
 	if client == nil {
 		var err error
 		client, err = api.NewClient(api.Config{
-			Servers: urls, Sale: c.s.name, Transport: c.transport, Stream: c.over == "stream",
+			Servers: urls, Sale: c.s.name, Token: token, Transport: c.s.transport, Stream: c.over == "stream",
 			Attempted: func(api.Attempt) bool { return false },
 		})
 		if err != nil {
 			panic(err)
 		}
-		c.clients[url] = client
+		c.clients[url+" "+token] = client
 	}
 	return client, url
 }

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,7 +50,7 @@ func (s *sale) python(rate int) *crowd {
 	if err != nil {
 		s.Fatal(err)
 	}
-	c := &crowd{s: s, over: "Python", transport: new(http.Transport)}
+	c := &crowd{s: s, over: "Python"}
 	cmd := exec.Command(program, append([]string{path, s.name, fmt.Sprint(rate)}, s.urls()...)...)
 	var trouble bytes.Buffer
 	cmd.Stderr = &trouble

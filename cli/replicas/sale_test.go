@@ -3,7 +3,9 @@ package replicas
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -14,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +36,11 @@ type sale struct {
 	began  time.Time
 	env    []string // of its processes and commands
 	all    []*replica
+
+	// Of all processes: how they are asked.
+	transport *http.Transport
+	secure    bool                   // over TLS
+	token     atomic.Pointer[string] // nil: none is sent
 
 	mu      sync.Mutex
 	history []string
@@ -55,7 +63,8 @@ func apply(t testing.TB, where store, o terms) *sale {
 
 func applyAs(t testing.TB, name string, where store, o terms) *sale {
 	t.Helper()
-	s := &sale{TB: t, name: name, shards: o.shards, env: o.env, dir: t.TempDir(), began: time.Now()}
+	s := &sale{TB: t, name: name, shards: o.shards, env: o.env, dir: t.TempDir(), began: time.Now(), transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+	t.Cleanup(s.transport.CloseIdleConnections)
 	text := fmt.Sprintf("apiVersion: salectl/v1\nkind: Sale\nmetadata: {name: %s}\nspec:\n  stock: %d\n  lockCount: %d\n  lock: {ttl: %v}\n%s%s",
 		s.name, o.stock, o.shards, o.ttl, o.spec, where(t, s.name))
 	if err := os.WriteFile(filepath.Join(s.dir, "sale.yaml"), []byte(text), 0o600); err != nil {
@@ -64,6 +73,39 @@ func applyAs(t testing.TB, name string, where store, o terms) *sale {
 	t.Cleanup(s.tell)
 	s.well("apply", "--yes")
 	return s
+}
+
+// bearer is the token that is sent; "": none.
+func (s *sale) bearer() string {
+	if token := s.token.Load(); token != nil {
+		return *token
+	}
+	return ""
+}
+
+// get asks a process for something below the sale, with a token.
+func (s *sale) get(address, path, token string) (*http.Response, error) {
+	r, err := http.NewRequest(http.MethodGet, s.url(address)+"/v1/sales/"+s.name+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := s.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return response, errors.Join(err, response.Body.Close())
+}
+
+// url is how an address is asked.
+func (s *sale) url(address string) string {
+	if s.secure {
+		return "https://" + address
+	}
+	return "http://" + address
 }
 
 // note keeps what has happened. It is told if the test fails.
@@ -238,7 +280,7 @@ func (r *replica) await() {
 // ready waits until the process answers for every shard, its own or a peer's.
 func (r *replica) ready() {
 	r.sale.Helper()
-	client, err := api.NewClient(api.Config{Servers: []string{"http://" + r.admin}, Timeout: 2 * time.Second})
+	client, err := api.NewClient(api.Config{Servers: []string{r.sale.url(r.admin)}, Transport: r.sale.transport, Timeout: 2 * time.Second})
 	if err != nil {
 		r.sale.Fatal(err)
 	}
@@ -294,11 +336,10 @@ func (r *replica) owners() (by []string, err error) {
 		if by[shard] != "" {
 			continue
 		}
-		response, err := http.Get("http://" + r.listen + "/v1/sales/" + r.sale.name + "/users/" + user)
+		response, err := r.sale.get(r.listen, "/users/"+user, r.sale.bearer())
 		if err != nil {
 			return nil, err
 		}
-		response.Body.Close()
 		if by[shard] = response.Header.Get(api.OwnerHeader); by[shard] == "" {
 			return nil, fmt.Errorf("%s knows no owner of shard %d: %s", r.name, shard, response.Status)
 		}

@@ -2,53 +2,116 @@ package httpd
 
 import (
 	"io"
-	"maps"
 	"net/http"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"salectl/api"
+	"salectl/executor/httpd/dashboard"
 )
 
-// Admin answers operators: /healthz, /readyz and, if Config.Metrics is set,
-// /metrics. It asks no one who only looks for a token; who may reach it is up to its
-// listener. A refund needs the token, if there is one, and so does what an operator may have
-// the process do (operate.go).
-func (s *Server) Admin() http.Handler {
+// Admin answers operators: /healthz, /readyz, /openapi.json, how sales stand with all that is
+// known of their lock nodes and shards, the pages of package dashboard and, if Config.Metrics is
+// set, /metrics. It asks no one who only looks for a token; who may reach it is up to its
+// listener. A refund needs a token that may operate, if there are tokens, and so does what an
+// operator may have the process do (operate.go).
+func (s *Server) Admin() http.Handler { return s.identified(s.admin()) }
+
+func (s *Server) admin() http.HandlerFunc {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+api.AlivePath, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "ok\n")
 	})
 	mux.HandleFunc("GET "+api.ReadyPath, s.getReady)
 	mux.HandleFunc(api.SalesPath+"{sale}/claims/{claim}/"+string(api.Refund), func(w http.ResponseWriter, r *http.Request) {
-		if s.letIn(w, r) {
+		if _, ok := s.letIn(w, r, MayOperate); ok {
 			s.postSettlement(w, r, r.PathValue("sale"), r.PathValue("claim")+"/"+string(api.Refund))
 		}
 	})
+	mux.HandleFunc(api.SalesPath+"{sale}", func(w http.ResponseWriter, r *http.Request) {
+		s.withSale(w, r, http.MethodGet, r.PathValue("sale"), func(sale *sale) { s.getSale(w, sale, mayAll, true) })
+	})
+	mux.HandleFunc(api.AllSalesPath, func(w http.ResponseWriter, r *http.Request) { s.getSales(w, r) })
+	mux.HandleFunc(api.OpenAPIPath, getOpenAPI)
 	s.operators(mux)
+	mux.Handle("GET "+dashboard.Path, s.dashboard.Handler())
+	mux.Handle("GET /{$}", http.RedirectHandler(dashboard.Path, http.StatusFound))
 	if s.gatherer != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{}))
 	}
-	return mux
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch h, pattern := mux.Handler(r); {
+		case !clean(r.URL.EscapedPath()): // the mux would send the client elsewhere
+			writeNoSuchPath(w)
+		case pattern == "":
+			refuseRoute(w, r, h)
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	}
 }
+
+// clean says whether a path has no empty parts, and none that mean others.
+func clean(p string) bool {
+	return strings.TrimSuffix(p, "/") == strings.TrimSuffix(path.Clean(p), "/")
+}
+
+// refuseRoute says in a problem document that there is nothing at a path, or not with the method,
+// as the handler would say in plain text.
+func refuseRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	said := unsent{header: http.Header{}}
+	h.ServeHTTP(&said, r)
+	if allowed := said.header.Get("Allow"); said.status == http.StatusMethodNotAllowed {
+		writeMethodNotAllowed(w, allowed)
+		return
+	}
+	writeNoSuchPath(w)
+}
+
+// unsent is an answer that nobody gets.
+type unsent struct {
+	header http.Header
+	status int
+}
+
+func (u *unsent) Header() http.Header         { return u.header }
+func (u *unsent) WriteHeader(status int)      { u.status = status }
+func (u *unsent) Write(b []byte) (int, error) { return len(b), nil }
 
 // getReady says 200 only while every sale can be sold on every shard.
 func (s *Server) getReady(w http.ResponseWriter, _ *http.Request) {
-	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(s.sales))}
-	for _, name := range slices.Sorted(maps.Keys(s.sales)) {
-		one := api.SaleReadiness{Sale: name, Ready: true}
-		if s.draining.Load() || s.leaving.Load() {
-			one = api.SaleReadiness{Sale: name, Reason: "the server is going down"}
-		} else if err := s.sales[name].Ready(); err != nil {
-			one = api.SaleReadiness{Sale: name, Reason: err.Error()}
-		}
+	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(s.sales()))}
+	say := func(name, why string) {
+		one := api.SaleReadiness{Sale: name, Ready: why == "", Reason: why}
 		view.Ready = view.Ready && one.Ready
 		view.Sales = append(view.Sales, one)
 	}
+	for name, sale := range s.sales() {
+		say(name, s.unready(sale))
+	}
+	if unserved := s.unserved.Load(); unserved != nil {
+		for name, why := range *unserved {
+			say(name, why)
+		}
+	}
+	slices.SortFunc(view.Sales, func(a, b api.SaleReadiness) int { return strings.Compare(a.Sale, b.Sale) })
 	status := http.StatusOK
 	if !view.Ready {
 		status = http.StatusServiceUnavailable
 	}
 	writeJSON(w, status, view)
+}
+
+// unready says why a sale cannot be sold on every shard; "": it can.
+func (s *Server) unready(sale *sale) string {
+	if s.draining.Load() || s.leaving.Load() {
+		return "the server is going down"
+	}
+	if err := sale.Ready(); err != nil {
+		return err.Error()
+	}
+	return ""
 }

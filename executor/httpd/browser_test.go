@@ -9,58 +9,24 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"salectl/api"
 	"salectl/executor"
-	"salectl/services"
+	"salectl/services/browser"
 )
-
-// browse starts a real browser, for which every name ends at this machine, and
-// returns what runs a script in a page: its result is that of the promise which
-// the script is.
-func browse(t *testing.T) func(page, script string) string {
-	t.Helper()
-	path, err := services.Chromium()
-	services.Require(t, err)
-	browser, end := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("no-sandbox", true), // not every container lets it make one, and it visits nobody else
-		chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"),
-	))
-	t.Cleanup(func() {
-		if err := chromedp.Cancel(browser); err != nil { // waits until it is gone
-			t.Error(err)
-		}
-		end()
-	})
-	if err := chromedp.Do(browser); err != nil { // the browser lives as long as the first context
-		t.Fatal(err)
-	}
-	return func(page, script string) string {
-		t.Helper()
-		patient, cancel := context.WithTimeout(browser, 2*time.Minute)
-		defer cancel()
-		if err := chromedp.Do(patient, chromedp.Navigate(page)); err != nil {
-			t.Fatalf("go to %s: %v", page, err)
-		}
-		script = fmt.Sprintf(`(async () => { try { return String(await (%s)) } catch (e) { return "threw " + e } })()`, script)
-		result, err := chromedp.Run(patient, chromedp.Evaluate[string](script, chromedp.EvalAwaitPromise))
-		if err != nil {
-			t.Fatalf("%s in %s: %v", script, page, err)
-		}
-		return result
-	}
-}
 
 // TestWebPages lets web pages try to claim on a server that listens on loopback,
 // and to read what it knows: as a page of another site, and as one whose name has
 // been made to mean this machine after it was loaded (DNS rebinding).
 func TestWebPages(t *testing.T) {
-	run := browse(t)
+	browsing := browser.Start(t)
+	run := func(page, script string) string {
+		t.Helper()
+		browser.Go(t, browsing, page)
+		return browser.Run(t, browsing, script)
+	}
 	var mu sync.Mutex
 	claimed := make(map[string]bool)
 	movie := &fake{name: "movie",

@@ -26,6 +26,8 @@ const usualBody = 4096
 type buffers struct {
 	in  [usualBody]byte
 	out []byte
+
+	location [1]string
 }
 
 var pool = sync.Pool{New: func() any { return &buffers{out: make([]byte, 0, 1024)} }}
@@ -36,6 +38,7 @@ func (s *Server) postClaim(w http.ResponseWriter, r *http.Request, name string) 
 		began := s.now().Mono
 		label := s.claim(w, r, sale)
 		sale.metrics.claim(label, s.now().Mono-began)
+		note(w, label)
 	})
 }
 
@@ -64,10 +67,13 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 		return a.Outcome
 	}
 	b.out = appendClaim(b.out[:0], a.Outcome, sale.name, &a.Claim)
-	w.Header()["Content-Type"] = typeJSON
+	h := w.Header()
+	h["Content-Type"] = typeJSON
 	if a.Replayed {
 		w.WriteHeader(http.StatusOK)
 	} else {
+		b.location[0] = locationOf(sale.name, &a.Claim)
+		h["Location"] = b.location[:] // net/http keeps nothing of it behind WriteHeader
 		w.WriteHeader(prepared[a.Outcome].row.Status)
 	}
 	w.Write(b.out)
@@ -75,6 +81,16 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, sale *sale) api.O
 		return api.Replayed
 	}
 	return a.Outcome
+}
+
+// locationOf is where an accepted claim is looked up: one that a node gave by its user.
+func locationOf(sale string, c *executor.Claim) string {
+	if c.ID.Unit != 0 {
+		return api.UserPath(sale, c.User)
+	}
+	b := make([]byte, 0, 128) // of the stack
+	b = append(append(append(b, api.SalesPath...), sale...), "/claims/"...)
+	return string(appendID(b, c.ID))
 }
 
 // refuse writes an answer that is no accepted claim, and no claim settled as asked.

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"container/list"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -94,6 +95,9 @@ func (c *connections) Close() error {
 
 // turned is http.Server's ConnState.
 func (c *connections) turned(conn net.Conn, state http.ConnState) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
 	one := conn.(*connection)
 	c.mu.Lock()
 	defer c.mu.Unlock()

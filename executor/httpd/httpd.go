@@ -7,14 +7,14 @@
 // a request, so that an executor only meets well-formed ones.
 //
 // Buyers' and operators' requests arrive on two listeners: Serve answers
-// /v1/..., ServeAdmin answers /healthz, /readyz and /metrics, and undoes sold claims.
+// /v1/..., ServeAdmin answers /healthz, /readyz, /metrics and the dashboard, and undoes
+// sold claims.
 package httpd
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -25,6 +25,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/executor/httpd/dashboard"
 	"salectl/executor/payments"
 )
 
@@ -36,9 +37,13 @@ type Config struct {
 	// Payments are the checks and webhooks of the sales that may have them, by name.
 	Payments map[string]Payments
 
-	// Token is what buyers, and operators who refund, send as "Authorization: Bearer
-	// <token>". Empty: no one is asked for it. ReadToken reads it from a file.
-	Token string
+	// Tokens are what is sent as "Authorization: Bearer <token>", and say what its sender may
+	// do. nil: no one is asked for one, and everything is permitted.
+	Tokens *Tokens
+
+	// Certificates are what Serve and ServeAdmin speak TLS with. nil, or without one of the
+	// server: they speak plain HTTP.
+	Certificates *Certificates
 
 	// Hosts are names under which loopback listeners are reached, beside the usual
 	// ones: see withHosts.
@@ -70,10 +75,15 @@ type Config struct {
 	// every claim has its answer.
 	DrainTimeout time.Duration
 
+	// IdleTimeout is how long a connection is kept on which there is no request. Zero:
+	// DefaultIdleTimeout.
+	IdleTimeout time.Duration
+
 	// Clock tells the time in answers. Zero: the host's.
 	Clock clock.Clock
 
-	// Log gets what goes wrong with connections. Zero: slog's default logger.
+	// Log gets what goes wrong with connections, and at level debug a line for each
+	// request. Zero: slog's default logger.
 	Log *slog.Logger
 
 	// Metrics is what /metrics shows. Whoever makes the registry also registers
@@ -90,30 +100,40 @@ type Payments struct {
 // DefaultClaimTimeout is how long a claim may take where Config does not say.
 const DefaultClaimTimeout = 5 * time.Second
 
+// DefaultIdleTimeout is how long an idle connection is kept where Config does not say. A load
+// balancer that keeps one for longer than the server would send a request into a connection
+// that is being closed; most keep them for 60 seconds.
+const DefaultIdleTimeout = 75 * time.Second
+
 // How many connections may be open at a time: the buyers', where Config does not
-// say, and those of the admin address.
+// say, and those of the admin address. All who watch the dashboard leave some to those who
+// ask for health and metrics.
 const (
 	MostConnections  = 20_000
-	AdminConnections = 16
+	AdminConnections = 16 + dashboard.MostViewers
 )
 
 // Server answers HTTP requests for one or several sales.
 type Server struct {
-	sales        map[string]*sale
+	served       atomic.Pointer[map[string]*sale]  // by name; replaced as a whole
+	unserved     atomic.Pointer[map[string]string] // see Declare
 	hosts        []string
 	address      string
 	peers        Peers
 	opened       <-chan struct{}
 	mostStreams  int
-	token        []byte // SHA-256 of Config.Token; nil: none
+	tokens       *Tokens
+	certs        *Certificates // nil: there is no TLS
 	connections  int
 	claimTimeout time.Duration
 	drainTimeout time.Duration
+	idleTimeout  time.Duration
 	stall        time.Duration // how long one write to a stream may take
 	now          clock.Clock
 	log          *slog.Logger
 	gatherer     prometheus.Gatherer
 	metrics      *metrics
+	dashboard    *dashboard.Dashboard
 
 	// draining is set once by Serve and read by every claim.
 	draining atomic.Bool
@@ -127,15 +147,17 @@ type Server struct {
 // New makes a Server. It starts nothing.
 func New(c Config) *Server {
 	s := &Server{
-		sales:        make(map[string]*sale, len(c.Sales)),
 		hosts:        c.Hosts,
 		address:      c.Address,
+		tokens:       c.Tokens,
+		certs:        c.Certificates,
 		peers:        c.Peers,
 		opened:       c.Opened,
 		mostStreams:  c.Streams,
 		connections:  c.Connections,
 		claimTimeout: c.ClaimTimeout,
 		drainTimeout: c.DrainTimeout,
+		idleTimeout:  c.IdleTimeout,
 		stall:        answerTimeout,
 		now:          c.Clock,
 		log:          c.Log,
@@ -154,33 +176,54 @@ func New(c Config) *Server {
 	if s.drainTimeout <= 0 {
 		s.drainTimeout = s.claimTimeout + 5*time.Second
 	}
+	if s.idleTimeout <= 0 {
+		s.idleTimeout = DefaultIdleTimeout
+	}
 	if s.now == nil {
 		s.now = clock.System()
 	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	if c.Token != "" {
-		sum := sha256.Sum256([]byte(c.Token))
-		s.token = sum[:]
-	}
+	s.served.Store(new(map[string]*sale))
+	s.dashboard = dashboard.New(dashboard.Config{Process: s.address, Clock: s.now})
 	for _, service := range c.Sales {
-		name := service.Sale()
-		p := c.Payments[name]
-		s.sales[name] = &sale{Service: service, name: name, metrics: s.metrics.of(name), checker: p.Checker, webhook: p.Webhook}
+		s.Add(service, c.Payments[service.Sale()])
 	}
 	return s
 }
 
+// Add has the server answer for another sale, from now on. One goroutine calls it.
+func (s *Server) Add(service executor.Service, p Payments) {
+	name, all := service.Sale(), maps.Clone(s.sales())
+	if all == nil {
+		all = make(map[string]*sale)
+	}
+	added := &sale{Service: service, name: name, metrics: s.metrics.of(name), checker: p.Checker, webhook: p.Webhook}
+	all[name] = added
+	s.served.Store(&all)
+	s.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return s.look(added) }})
+}
+
+// sales are those that the server answers for.
+func (s *Server) sales() map[string]*sale { return *s.served.Load() }
+
+// Declare says which sales this server should answer for and does not, by name, and why:
+// while there is one, it is not ready.
+func (s *Server) Declare(unserved map[string]string) { s.unserved.Store(&unserved) }
+
 // ServeHTTP answers buyers.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.identified(s.answer)(w, r) }
+
+// answer answers a request of buyers.
 //
 // The paths are taken apart here and not by http.ServeMux, for two reasons: a
 // user's id may be any text, and ServeMux would redirect the ids "." and ".." to
 // other pages; and its own 404 and 405 are no problem documents.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath)
 	if !ok {
-		writeNoSuchPath(w)
+		s.answerElsewhere(w, r)
 		return
 	}
 	name, rest, deeper := strings.Cut(rest, "/")
@@ -192,16 +235,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.postWebhook(w, r, name)
 		return
 	}
-	if kind == "stream" && !named && r.ProtoMajor < 2 {
+	if kind == "stream" && !named && r.ProtoMajor < 2 && r.Method == http.MethodPost {
 		writeWantsHTTP2(w)
 		return
 	}
-	if !s.letIn(w, r) {
+	needs := MayClaim
+	if kind == "users" || kind == "claims" && strings.HasSuffix(id, "/"+string(api.Cancel)) {
+		needs = MayOperate
+	}
+	by, ok := s.letIn(w, r, needs)
+	if !ok {
 		return
 	}
 	switch {
 	case !deeper:
-		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getSale(w, sale) })
+		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getSale(w, sale, by.rights(), false) })
 	case kind == "claims" && !named:
 		s.postClaim(w, r, name)
 	case kind == "claims" && ofBuyers(id):
@@ -209,9 +257,24 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case kind == "claims" && id != "" && !strings.Contains(id, "/"):
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getClaim(w, sale, id) })
 	case kind == "stream" && !named:
-		s.postStream(w, r, name)
+		s.postStream(w, r, name, by)
 	case kind == "users" && named && !strings.Contains(id, "/"):
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getUser(w, sale, id) })
+	default:
+		writeNoSuchPath(w)
+	}
+}
+
+// answerElsewhere answers what is asked of no one sale.
+func (s *Server) answerElsewhere(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.EscapedPath() {
+	case api.OpenAPIPath:
+		getOpenAPI(w, r)
+	case api.AllSalesPath:
+		s.untilOpened(r.Context())
+		if _, ok := s.letIn(w, r, MayClaim); ok {
+			s.getSales(w, r)
+		}
 	default:
 		writeNoSuchPath(w)
 	}
@@ -228,17 +291,20 @@ func (s *Server) untilOpened(ctx context.Context) {
 	}
 }
 
-// letIn says whether a request may ask for something of a sale, and if not answers it.
-func (s *Server) letIn(w http.ResponseWriter, r *http.Request) bool {
-	switch {
-	case !s.authorized(r):
-		writeUnauthorized(w)
-		return false
+// letIn says whether a request may ask for something of a sale that needs a right, and if not
+// answers it.
+func (s *Server) letIn(w http.ResponseWriter, r *http.Request, needs Rights) (by access, ok bool) {
+	by = s.accessOf(r)
+	switch missing := by.may(needs); {
+	case missing != nil:
+		missing.challenge(w.Header(), r)
+		missing.write(w)
+		return by, false
 	case ofOtherSite(r):
 		writeForbidden(w, "Web pages of other sites may not do this.")
-		return false
+		return by, false
 	}
-	return true
+	return by, true
 }
 
 // withSale calls f with the sale of that name, if it is served here and the
@@ -251,21 +317,10 @@ func (s *Server) withSale(w http.ResponseWriter, r *http.Request, method, name s
 		writeMethodNotAllowed(w, method)
 		return
 	}
-	sale, ok := s.sales[name]
+	sale, ok := s.sales()[name]
 	if !ok {
 		writeNoSuchSale(w)
 		return
 	}
 	f(sale)
-}
-
-// authorized says whether the request has the token, if one is asked for. Only
-// digests are compared, so the time taken tells nothing, not even a length.
-func (s *Server) authorized(r *http.Request) bool {
-	if s.token == nil {
-		return true
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	return subtle.ConstantTimeCompare(sum[:], s.token) == 1 && strings.EqualFold(scheme, "Bearer")
 }

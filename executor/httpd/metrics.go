@@ -69,7 +69,45 @@ func newMetrics() *metrics {
 // Collectors are the Server's metrics, for whoever has the registry.
 func (s *Server) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{s.metrics.claims, s.metrics.duration, s.metrics.settlements, s.metrics.settling,
-		s.metrics.webhooks, s.metrics.delivering, s.metrics.streams}
+		s.metrics.webhooks, s.metrics.delivering, s.metrics.streams, ready{s}, validity{s.certs}}
+}
+
+// ready tells for each sale whether it is ready, as /readyz does.
+type ready struct{ *Server }
+
+var readyDesc = prometheus.NewDesc("salectl_ready", "1 while this process can answer for every shard of the sale, as /readyz says.", []string{"sale"}, nil)
+
+// Describe and Collect make ready a prometheus.Collector.
+func (r ready) Describe(to chan<- *prometheus.Desc) { to <- readyDesc }
+
+func (r ready) Collect(to chan<- prometheus.Metric) {
+	for name, sale := range r.sales() {
+		is := 0.
+		if r.unready(sale) == "" {
+			is = 1
+		}
+		to <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, is, name)
+	}
+}
+
+// validity tells from when until when the process's certificate is valid, if it has one.
+type validity struct{ of *Certificates }
+
+var (
+	validFromDesc  = prometheus.NewDesc("salectl_tls_certificate_from_timestamp_seconds", "From when the certificate that the process shows is valid.", nil, nil)
+	validUntilDesc = prometheus.NewDesc("salectl_tls_certificate_until_timestamp_seconds", "Until when the certificate that the process shows is valid.", nil, nil)
+)
+
+// Describe and Collect make validity a prometheus.Collector.
+func (v validity) Describe(to chan<- *prometheus.Desc) { to <- validFromDesc; to <- validUntilDesc }
+
+func (v validity) Collect(to chan<- prometheus.Metric) {
+	from, until, ok := v.of.Validity()
+	if !ok {
+		return
+	}
+	to <- prometheus.MustNewConstMetric(validFromDesc, prometheus.GaugeValue, float64(from.Unix()))
+	to <- prometheus.MustNewConstMetric(validUntilDesc, prometheus.GaugeValue, float64(until.Unix()))
 }
 
 // saleMetrics are one sale's counters. They are looked up once, and so are there

@@ -3,7 +3,6 @@ package httpd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -22,15 +21,15 @@ type Operated interface {
 }
 
 // operators adds what operators may have a process do. Like a refund that is asked for at
-// the admin address, with the token if there is one: the claims address is open to every
-// application that sells, and none of these is to take a process out of service.
+// the admin address, with a token that may operate if there are tokens: the claims address is
+// open to every application that sells, and none of these is to take a process out of service.
 func (s *Server) operators(mux *http.ServeMux) {
 	guarded := func(pattern string, serve func(http.ResponseWriter, *http.Request, Operated)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if !s.letIn(w, r) {
+			if _, ok := s.letIn(w, r, MayOperate); !ok {
 				return
 			}
-			sale := s.sales[r.PathValue("sale")]
+			sale := s.sales()[r.PathValue("sale")]
 			if sale == nil {
 				writeNoSuchSale(w)
 				return
@@ -56,12 +55,12 @@ func (s *Server) drainOrTell(w http.ResponseWriter, r *http.Request, sale Operat
 	var share executor.Share
 	var err error
 	if r.Method == http.MethodPost {
-		var said api.DrainRequest
-		if f := readOrder(r, &said); f != nil {
+		undo, f := readOrder(r, "undo")
+		if f != nil {
 			writeBadRequest(w, f)
 			return
 		}
-		share, err = sale.StandBy(r.Context(), said.Undo)
+		share, err = sale.StandBy(r.Context(), undo)
 	} else {
 		share, err = sale.Share(r.Context())
 	}
@@ -84,12 +83,12 @@ func (s *Server) moveOrTell(w http.ResponseWriter, r *http.Request, sale Operate
 	}
 	var at executor.Whereabouts
 	if r.Method == http.MethodPost {
-		var said api.MoveRequest
-		if f := readOrder(r, &said); f != nil {
+		anyone, f := readOrder(r, "any")
+		if f != nil {
 			writeBadRequest(w, f)
 			return
 		}
-		at, err = sale.Move(r.Context(), shard, said.Any)
+		at, err = sale.Move(r.Context(), shard, anyone)
 	} else {
 		at, err = sale.Whereabouts(r.Context(), shard)
 	}
@@ -105,19 +104,30 @@ func (s *Server) moveOrTell(w http.ResponseWriter, r *http.Request, sale Operate
 // maxOrder is the most that the body of an operator's request may have.
 const maxOrder = 1024
 
-// readOrder reads what an operator says.
-func readOrder(r *http.Request, into any) *fault {
+// readOrder reads what an operator says, an api.DrainRequest or api.MoveRequest: an object
+// that has at most the one field, true or false. Where a slip in its name were forgiven, a
+// process that is to take its share again would be drained.
+func readOrder(r *http.Request, field string) (on bool, _ *fault) {
 	if f := checkContentType(r.Header["Content-Type"]); f != nil {
-		return f
+		return false, f
 	}
 	body, f := readBody(r, nil, maxOrder)
 	if f != nil {
+		return false, f
+	}
+	p, seen := parser{in: body}, false
+	f = p.object(`{"`+field+`": true}`, func(given []byte) (f *fault) {
+		switch {
+		case string(given) != field:
+			return malformed("%s: unknown field; there is %s", name(given), field)
+		case seen:
+			return malformed("%s: given twice", field)
+		}
+		seen = true
+		on, f = p.truth(field)
 		return f
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return &fault{http.StatusBadRequest, "the body is no JSON object of this request: " + err.Error()}
-	}
-	return nil
+	})
+	return on, f
 }
 
 // writeRefused says why a process does not do what an operator wants.

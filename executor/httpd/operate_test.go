@@ -55,6 +55,11 @@ func TestOperators(t *testing.T) {
 		{"GET", "shards/12/move", "", "where 12", 200, `{"sale":"movie","shard":12,"owner":"a:1","should":"a:1","here":true,"pinned":false}`},
 		{"POST", "drain", `{`, "", 400, ""},
 		{"POST", "drain", ``, "", 400, ""},
+		{"POST", "drain", `null`, "", 400, ""},
+		{"POST", "drain", `{"undo": null}`, "", 400, ""},
+		{"POST", "drain", `{"undoo": true}`, "", 400, ""},
+		{"POST", "drain", `{"undo": true, "undo": false}`, "", 400, ""},
+		{"POST", "shards/3/move", `{"undo": true}`, "", 400, ""},
 		{"POST", "shards/three/move", `{}`, "", 422, ""},
 		{"POST", "shards/03/move", `{}`, "", 422, ""},
 		{"PUT", "drain", `{}`, "", 405, ""},
@@ -89,7 +94,7 @@ func TestOperatorsAreGuarded(t *testing.T) {
 		"going down":     {"", nil, true, 503},
 	} {
 		sale := &operated{fake: fake{name: "movie"}}
-		s := New(Config{Sales: []executor.Service{sale}, Token: c.token})
+		s := New(Config{Sales: []executor.Service{sale}, Tokens: tokensOf(t, c.token)})
 		if c.leaving {
 			s.Retire()
 		}

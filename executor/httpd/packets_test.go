@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/spec"
 )
@@ -31,7 +32,7 @@ func TestPackets(t *testing.T) {
 		claim: func(context.Context, executor.Request) executor.Answer { return answer },
 		user:  func(string) ([]executor.Claim, api.Outcome) { return []executor.Claim{grab, several}, "" },
 		status: func() executor.Status {
-			return executor.Status{RedPacket: &red, Shards: []executor.ShardStatus{
+			return executor.Status{RedPacket: &red, Commitment: ledger.Hash{0xab, 31: 0xcd}, Shards: []executor.ShardStatus{
 				{Limit: 2, Listed: true, ListOn: true, Undrained: 5}, {Limit: 1, Listed: true, Undrained: 2}, {Limit: 1, Listed: true, ListOn: true},
 			}}
 		},
@@ -57,7 +58,7 @@ func TestPackets(t *testing.T) {
 	if got, want := ask(http.MethodGet, "/users/u"), `{"sale":"movie","user":"u","claims":[`+grabBody+`,`+severalBody+`]}`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if got, want := ask(http.MethodGet, ""), `,"packets":{"currency":"CNY","total":"0.10"},"lists":{"on":2,"off":1,"undrained":7},`; !strings.Contains(got, want) {
+	if got, want := ask(http.MethodGet, ""), `,"packets":{"currency":"CNY","total":"0.10","commitment":"ab`+strings.Repeat("0", 60)+`cd"},"lists":{"on":2,"off":1,"undrained":7},`; !strings.Contains(got, want) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }

@@ -23,7 +23,7 @@ func ofOtherSite(r *http.Request) bool { return pages.Check(r) != nil }
 // withHosts guards a handler that is reached at l. It answers to every name unless
 // the listener is on loopback: then to the usual ones, that of the address, and
 // more if there are some.
-func withHosts(l net.Addr, more []string, h http.Handler) http.Handler {
+func withHosts(l net.Addr, more []string, h http.HandlerFunc) http.HandlerFunc {
 	tcp, ok := l.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsLoopback() {
 		return h
@@ -33,14 +33,14 @@ func withHosts(l net.Addr, more []string, h http.Handler) http.Handler {
 		known[strings.ToLower(name)] = true
 	}
 	usual := l.String()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != usual && !known[hostOf(r.Host)] {
 			writeForbidden(w, "This server is reached from this machine alone, under localhost, 127.0.0.1 and [::1], and the request names another host. "+
 				"A proxy before it must send one of these as Host.")
 			return
 		}
-		h.ServeHTTP(w, r)
-	})
+		h(w, r)
+	}
 }
 
 // hostOf is the name in a Host header, without the port. Every port will do: it may

@@ -94,7 +94,7 @@ func TestListenersAreGuarded(t *testing.T) {
 		"buyers": {"", false, 403}, "buyers with a token": {"secret", false, 401}, "admin": {"", true, 403}, "admin beside a token": {"secret", true, 403},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Token: c.token})
+			s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Tokens: tokensOf(t, c.token)})
 			run, path := s.Serve, "/v1/sales/movie/users/u"
 			if c.admin {
 				run, path = s.ServeAdmin, "/healthz"

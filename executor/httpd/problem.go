@@ -34,6 +34,8 @@ type problem struct {
 	claims  []byte // a JSON array; nil: left out
 
 	refundDue bool // left out when false
+
+	scope string // the right that the token lacks; only in the header
 }
 
 // problemOf returns what the table of outcomes has for an outcome.
@@ -76,6 +78,7 @@ func (p *problem) appendTo(b []byte) []byte {
 }
 
 func (p *problem) write(w http.ResponseWriter) {
+	note(w, p.outcome)
 	writeProblem(w, p.status, p.retryAfter, p.appendTo(make([]byte, 0, 512)))
 }
 
@@ -146,8 +149,14 @@ func writeForbidden(w http.ResponseWriter, detail string) {
 	(&problem{status: http.StatusForbidden, title: "Forbidden", detail: detail}).write(w)
 }
 
-func writeUnauthorized(w http.ResponseWriter) {
-	w.Header().Set("WWW-Authenticate", "Bearer")
-	(&problem{status: http.StatusUnauthorized, title: "Unauthorized",
-		detail: "Send the server's token as \"Authorization: Bearer <token>\"."}).write(w)
+// challenge says of a request that was not let in, by RFC 6750, what is missing.
+func (p *problem) challenge(h http.Header, r *http.Request) {
+	says := "Bearer"
+	switch {
+	case p.scope != "":
+		says = `Bearer error="insufficient_scope", scope="` + p.scope + `"`
+	case r.Header.Get("Authorization") != "":
+		says = `Bearer error="invalid_token"`
+	}
+	h.Set("WWW-Authenticate", says)
 }

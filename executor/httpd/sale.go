@@ -63,15 +63,30 @@ func withHolds(v *api.Holds, shard executor.ShardStatus) *api.Holds {
 	return v
 }
 
-func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
+func (s *Server) getSale(w http.ResponseWriter, sale *sale, rights Rights, admin bool) {
 	status := sale.Status()
 	if status.Away != "" {
 		writeOutcome(w, status.Away)
 		return
 	}
-	now := s.now().Wall
-	view := api.Sale{
-		Sale:         sale.name,
+	view := sale.stands(&status, s.now().Wall)
+	if rights&MayOperate != 0 {
+		sale.operations(view, &status, admin)
+	}
+	writeJSON(w, http.StatusOK, view)
+}
+
+// view is all that is known of a sale at a time, as the admin address tells it.
+func (s *sale) view(status *executor.Status, now time.Time) *api.Sale {
+	view := s.stands(status, now)
+	s.operations(view, status, true)
+	return view
+}
+
+// stands is what everybody may know of a sale who may claim.
+func (s *sale) stands(status *executor.Status, now time.Time) *api.Sale {
+	view := &api.Sale{
+		Sale:         s.name,
 		UID:          status.UID,
 		Phase:        ledger.PhaseAt(status.Phase, status.OpensAt, status.ClosesAt, now),
 		PerUserLimit: status.PerUser,
@@ -80,41 +95,53 @@ func (s *Server) getSale(w http.ResponseWriter, sale *sale) {
 		ClosesAt:     status.ClosesAt.UTC(),
 		Generation:   status.Generation,
 		ServerTime:   now.UTC(),
-		Nodes:        make([]api.Node, 0, len(status.Nodes)),
-		Shards:       []api.Shard{},
-		Processes:    processes(status.Members),
-		Owners:       ownership(status.Shards),
-		Moves:        moves(status.Moves),
 		Draw:         status.Draw,
 	}
 	if p := status.RedPacket; p != nil {
-		view.Packets = &api.Packets{Currency: p.Currency, Total: p.Format(p.Total)}
-	}
-	for _, n := range status.Nodes {
-		view.Nodes = append(view.Nodes, api.Node{
-			Name: n.Name, Up: n.Up, Since: moment(n.Since), Error: n.Error, VotesFrom: n.VotesFrom.UTC(),
-		})
+		view.Packets = &api.Packets{Currency: p.Currency, Total: p.Format(p.Total), Commitment: status.Commitment.String()}
 	}
 	for _, shard := range status.Shards {
-		view.Lists = withList(view.Lists, shard)
 		view.Holds = withHolds(view.Holds, shard)
 		view.Stock += shard.Limit
 		view.Available += shard.Available
 		view.Held += shard.Held
 		view.Sold += shard.Sold
 		view.InFlight += shard.InFlight
-		if stall := shard.Stall; stall != nil {
-			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: moment(stall.Since), Error: stall.Error})
-		}
 	}
 	view.SoldOut = view.Draw == nil && view.Stock > 0 && view.Sold == view.Stock
 	if view.Phase == ledger.PhaseOpen && !status.Sells {
 		view.Phase = ledger.PhaseStalled
 	}
-	if sale.checker != nil {
-		view.PaymentCheck = paymentCheck(sale.checker.Health())
+	return view
+}
+
+// operations adds what operators may know of a sale. Names of lock nodes, which are their
+// addresses, and errors, which have addresses in them, are told at the admin address alone.
+func (s *sale) operations(view *api.Sale, status *executor.Status, admin bool) {
+	said := func(text string) string {
+		if admin {
+			return text
+		}
+		return ""
 	}
-	writeJSON(w, http.StatusOK, view)
+	view.Nodes, view.Shards = make([]api.Node, 0, len(status.Nodes)), []api.Shard{}
+	view.Processes, view.Owners, view.Moves = processes(status.Members), ownership(status.Shards), moves(status.Moves)
+	for _, n := range status.Nodes {
+		view.Nodes = append(view.Nodes, api.Node{
+			Name: said(n.Name), Up: n.Up, Since: moment(n.Since), Error: said(n.Error), VotesFrom: n.VotesFrom.UTC(),
+		})
+	}
+	for _, shard := range status.Shards {
+		view.Lists = withList(view.Lists, shard)
+		if stall := shard.Stall; stall != nil {
+			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: moment(stall.Since), Error: said(stall.Error)})
+		}
+	}
+	if s.checker != nil {
+		if view.PaymentCheck = paymentCheck(s.checker.Health()); view.PaymentCheck != nil {
+			view.PaymentCheck.Error = said(view.PaymentCheck.Error)
+		}
+	}
 }
 
 // paymentCheck is how the checks of a sale go; nil where there is nothing to tell.
@@ -137,11 +164,7 @@ type userView struct {
 }
 
 func (s *Server) getUser(w http.ResponseWriter, sale *sale, segment string) {
-	user, err := url.PathUnescape(segment)
-	if err != nil {
-		writeBadRequest(w, &fault{http.StatusBadRequest, "user: the path is not escaped properly"})
-		return
-	}
+	user, _ := url.PathUnescape(segment) // what URL.EscapedPath returns is escaped properly
 	if err := api.CheckUser(user); err != nil {
 		writeBadRequest(w, unacceptable(err))
 		return

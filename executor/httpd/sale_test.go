@@ -1,9 +1,9 @@
 package httpd
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -36,9 +36,14 @@ func TestGetSale(t *testing.T) {
 		`{"name":"b:1","up":false,"since":"2026-11-11T11:59:00Z","error":"connection refused"},` +
 		`{"name":"c:1","up":true,"since":"2026-11-11T12:00:00Z","votesFrom":"2026-11-11T12:00:10Z"}],` +
 		`"shards":[{"shard":1,"since":"2026-11-11T11:59:59Z","error":"too slow"}]}`
-	r := do(s, http.MethodGet, "/v1/sales/movie", "", nil)
+	r := do(s.Admin(), http.MethodGet, "/v1/sales/movie", "", nil)
 	if got := text(t, r); r.StatusCode != 200 || got != want {
 		t.Errorf("%d %s\nwant 200 %s", r.StatusCode, got, want)
+	}
+	// Buyers have no business with addresses of lock nodes, or with errors that have some in them.
+	without := regexp.MustCompile(`"name":"[^"]*",|,"error":"[^"]*"`).ReplaceAllString(want, "")
+	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); got != without {
+		t.Errorf("where claims go: %s\nwant %s", got, without)
 	}
 	status.Shards[0].Paid, status.Shards[0].Outcomes = true, ledger.Outcomes{OpenHolds: 2, Confirmed: 3, Expired: 1, RefundsDue: 1}
 	status.Shards[0].NextRelease = noon.Add(time.Minute)
@@ -144,7 +149,6 @@ func TestPathsAndMethods(t *testing.T) {
 	}{
 		"root":                {"GET", "/", 404, "", `"type":"about:blank","title":"Not Found"`},
 		"no version":          {"POST", "/sales/movie/claims", 404, "", "about:blank"},
-		"list of sales":       {"GET", "/v1/sales", 404, "", "about:blank"},
 		"unknown sale":        {"GET", "/v1/sales/opera", 404, "", `"outcome":"no_such_sale"`},
 		"unknown sale, claim": {"POST", "/v1/sales/opera/claims", 404, "", `"outcome":"no_such_sale"`},
 		"unknown sale, user":  {"GET", "/v1/sales/opera/users/u", 404, "", `"outcome":"no_such_sale"`},
@@ -169,44 +173,6 @@ func TestPathsAndMethods(t *testing.T) {
 	}
 	if r := do(s, http.MethodHead, "/v1/sales/movie", "", nil); r.StatusCode != 200 {
 		t.Errorf("HEAD: status %d", r.StatusCode)
-	}
-}
-
-func TestToken(t *testing.T) {
-	const token = "the-token-of-this-test"
-	s := New(Config{Token: token, Sales: []executor.Service{&fake{
-		name:  "movie",
-		claim: func(_ context.Context, r executor.Request) executor.Answer { return soldTo(r.User) },
-	}}})
-	for name, c := range map[string]struct {
-		header string
-		want   int
-	}{
-		"right":             {"Bearer " + token, 201},
-		"scheme in capital": {"BEARER " + token, 201},
-		"none":              {"", 401},
-		"another":           {"Bearer the-token-of-that-test", 401},
-		"a part":            {"Bearer the-token", 401},
-		"more":              {"Bearer " + token + "s", 401},
-		"empty":             {"Bearer ", 401},
-		"no scheme":         {token, 401},
-		"another scheme":    {"Basic " + token, 401},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := post(t, s, claimsPath, `{"user":"u"}`, http.Header{"Authorization": {c.header}})
-			if r.StatusCode != c.want {
-				t.Errorf("status %d, want %d", r.StatusCode, c.want)
-			}
-			if c.want == 401 && (r.Header.Get("WWW-Authenticate") != "Bearer" || strings.Contains(text(t, r), token)) {
-				t.Error("the refusal does not ask for a bearer token, or tells it")
-			}
-		})
-	}
-	if r := do(s, http.MethodGet, "/v1/sales/movie", "", nil); r.StatusCode != 401 {
-		t.Errorf("the sale is told without a token: status %d", r.StatusCode)
-	}
-	if r := do(s.Admin(), http.MethodGet, "/healthz", "", nil); r.StatusCode != 200 {
-		t.Errorf("healthz asks for a token: status %d", r.StatusCode)
 	}
 }
 

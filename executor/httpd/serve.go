@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -15,7 +17,6 @@ const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 5 * time.Second
 	answerTimeout = 10 * time.Second
-	idleTimeout   = 60 * time.Second
 	maxHeader     = 8 << 10
 )
 
@@ -24,9 +25,9 @@ const (
 // requests under way are answered. It returns nil when they are, and an error
 // when DrainTimeout has cut some off. It closes l in any case.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	var h http.Handler = s
-	if s.token == nil { // no page knows the token
-		h = withHosts(l.Addr(), s.hosts, s)
+	h := s.withCertificates(s.answer)
+	if s.tokens == nil { // no page knows one
+		h = withHosts(l.Addr(), s.hosts, h)
 	}
 	server := s.httpServer(h)
 	withHTTP2(server)
@@ -56,13 +57,20 @@ func (s *Server) Retired() { s.retired.Store(true) }
 // ServeAdmin answers operators on l until ctx ends. Let it end after Serve has
 // returned, so that readyz can tell that the server drains.
 func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
-	return s.serve(ctx, newConnections(l, AdminConnections), s.httpServer(withHosts(l.Addr(), s.hosts, s.Admin())), func() {})
+	return s.serve(ctx, newConnections(l, AdminConnections), s.httpServer(withHosts(l.Addr(), s.hosts, s.withCertificates(s.admin()))), s.dashboard.Close)
 }
 
 func (s *Server) serve(ctx context.Context, l *connections, server *http.Server, ending func()) error {
 	server.ConnState = l.turned
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
+	go func() {
+		if s.certs.Server() {
+			server.TLSConfig = s.certs.listener()
+			done <- server.ServeTLS(l, "", "")
+		} else {
+			done <- server.Serve(l)
+		}
+	}()
 
 	select {
 	case err := <-done:
@@ -103,18 +111,31 @@ func withHTTP2(server *http.Server) {
 // mostOfConnection is how many requests may be under way on one connection by HTTP/2.
 const mostOfConnection = 100
 
-func (s *Server) httpServer(h http.Handler) *http.Server {
+func (s *Server) httpServer(h http.HandlerFunc) *http.Server {
 	// net/http counts both from the moment it begins to read a request, and a
 	// read deadline that passes while a claim waits for its append would end
 	// the claim's context as if the buyer had gone. So they include its time.
 	read := headerTimeout + bodyTimeout + s.claimTimeout
 	return &http.Server{
-		Handler:           h,
+		Handler:           s.identified(h),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       read,
 		WriteTimeout:      read + answerTimeout,
-		IdleTimeout:       idleTimeout,
+		IdleTimeout:       s.idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ErrorLog:          log.New(connectionLog{s.log}, "", 0),
 	}
+}
+
+// connectionLog takes what net/http has to say of connections. One that ends before its TLS
+// handshake is nothing to warn of: load balancers look that way whether anybody listens.
+type connectionLog struct{ log *slog.Logger }
+
+func (l connectionLog) Write(line []byte) (int, error) {
+	text, level := strings.TrimSpace(string(line)), slog.LevelWarn
+	if strings.Contains(text, "TLS handshake error") && strings.HasSuffix(text, ": EOF") {
+		level = slog.LevelDebug
+	}
+	l.log.Log(context.Background(), level, text)
+	return len(line), nil
 }

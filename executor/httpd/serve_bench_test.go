@@ -17,8 +17,14 @@ import (
 	"salectl/spec"
 )
 
-// serveReal applies a sale to a new embedded store and runs its executor.
-func serveReal(b *testing.B, name string, stock int64) *executor.Executor {
+// serveReal applies a sale of five shards to a new embedded store and runs its executor.
+func serveReal(b testing.TB, name string, stock int64) *executor.Executor {
+	b.Helper()
+	return serveShards(b, name, stock, 5)
+}
+
+// serveShards is serveReal with so many shards.
+func serveShards(b testing.TB, name string, stock int64, shards int) *executor.Executor {
 	b.Helper()
 	dir := b.TempDir()
 	logs, err := embedded.OpenLogs(dir)
@@ -30,7 +36,7 @@ func serveReal(b *testing.B, name string, stock int64) *executor.Executor {
 		b.Fatal(err)
 	}
 	sale := spec.Sale{
-		Name: name, Run: 1, Stock: stock, LockCount: 5, PerUserLimit: stock,
+		Name: name, Run: 1, Stock: stock, LockCount: shards, PerUserLimit: stock,
 		LockTTL: quorum.DefaultTTL, Embedded: &spec.Embedded{Dir: dir},
 	}
 	nodes := []quorum.Node{node}

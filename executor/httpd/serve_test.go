@@ -219,7 +219,7 @@ func TestBuyerGone(t *testing.T) {
 // a claim may take, a slow append would look like a buyer who has gone.
 func TestDeadlinesLeaveRoomForAClaim(t *testing.T) {
 	s := New(Config{ClaimTimeout: time.Minute})
-	h := s.httpServer(s)
+	h := s.httpServer(s.answer)
 	if h.ReadTimeout <= h.ReadHeaderTimeout+time.Minute || h.WriteTimeout <= h.ReadTimeout {
 		t.Errorf("read %s, write %s for claims of a minute", h.ReadTimeout, h.WriteTimeout)
 	}
@@ -250,7 +250,10 @@ func TestReadyz(t *testing.T) {
 	ready := func(name string) *fake {
 		return &fake{name: name, ready: func() error { return reasons[name] }}
 	}
-	admin := New(Config{Sales: []executor.Service{ready("opera"), ready("movie")}}).Admin()
+	registry := prometheus.NewRegistry()
+	s := New(Config{Metrics: registry, Sales: []executor.Service{ready("opera"), ready("movie")}})
+	registry.MustRegister(s.Collectors()...)
+	admin := s.Admin()
 	for _, c := range []struct {
 		name   string
 		reason error
@@ -265,6 +268,19 @@ func TestReadyz(t *testing.T) {
 		r := do(admin, "GET", "/readyz", "", nil)
 		if body := text(t, r); r.StatusCode != c.status || body != c.body {
 			t.Errorf("%s: %d %s\nwant %d %s", c.name, r.StatusCode, body, c.status, c.body)
+		}
+		metrics, err := io.ReadAll(do(admin, "GET", "/metrics", "", nil).Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready := 1
+		if c.reason != nil {
+			ready = 0
+		}
+		for _, want := range []string{`salectl_ready{sale="movie"} 1`, fmt.Sprintf(`salectl_ready{sale="opera"} %d`, ready)} {
+			if !strings.Contains(string(metrics), want+"\n") {
+				t.Errorf("%s: no %s in\n%s", c.name, want, metrics)
+			}
 		}
 	}
 }

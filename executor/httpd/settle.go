@@ -30,6 +30,7 @@ func (s *Server) postSettlement(w http.ResponseWriter, r *http.Request, name, re
 		began := s.now().Mono
 		label := s.settle(w, r, sale, claim, how)
 		s.metrics.settlement(sale.name, how, label, s.now().Mono-began)
+		note(w, label)
 	})
 }
 

@@ -180,7 +180,7 @@ func TestSettlementsAreGuarded(t *testing.T) {
 	service := &fake{name: "movie", settle: func(_ context.Context, x executor.Settlement) executor.Answer {
 		return executor.Answer{Outcome: x.How.Done(), Claim: firstClaim}
 	}}
-	guarded, open := New(Config{Sales: []executor.Service{service}, Token: "s3cret"}), New(Config{Sales: []executor.Service{service}})
+	guarded, open := New(Config{Sales: []executor.Service{service}, Tokens: tokensOf(t, "s3cret")}), New(Config{Sales: []executor.Service{service}})
 	for how, address := range map[string]func(*Server) http.Handler{
 		"cancel": func(s *Server) http.Handler { return s },
 		"refund": (*Server).Admin,

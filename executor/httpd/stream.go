@@ -44,6 +44,7 @@ type stream struct {
 	out     io.Writer
 
 	now time.Duration // of the last read; the reader's
+	by  access        // the reader's
 
 	mu     sync.Mutex // guards what follows
 	news   sync.Cond  // for the writer
@@ -66,7 +67,7 @@ type stream struct {
 }
 
 // postStream answers POST /v1/sales/{sale}/stream.
-func (s *Server) postStream(w http.ResponseWriter, r *http.Request, name string) {
+func (s *Server) postStream(w http.ResponseWriter, r *http.Request, name string, by access) {
 	s.withSale(w, r, http.MethodPost, name, func(sale *sale) {
 		form, f := formOf(r.Header["Content-Type"])
 		switch {
@@ -75,7 +76,7 @@ func (s *Server) postStream(w http.ResponseWriter, r *http.Request, name string)
 		case s.draining.Load():
 			writeOutcome(w, api.Draining)
 		default:
-			s.stream(w, r, sale, form)
+			s.stream(w, r, sale, form, by)
 		}
 	})
 }
@@ -102,9 +103,9 @@ func formOf(values []string) (form, *fault) {
 }
 
 // stream serves a stream to its end.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form form) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form form, by access) {
 	x := &stream{
-		server: s, ctx: r.Context(), sale: sale, form: form, control: http.NewResponseController(w), out: w,
+		server: s, ctx: r.Context(), sale: sale, form: form, control: http.NewResponseController(w), out: w, by: by,
 		open: make(map[uint64]*under),
 	}
 	x.news.L, x.room.L = &x.mu, &x.mu

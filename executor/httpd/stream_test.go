@@ -275,7 +275,7 @@ func TestStreamRefusesRequests(t *testing.T) {
 
 // A stream is opened for those that the other paths let in, and by HTTP/2 alone.
 func TestStreamIsRefused(t *testing.T) {
-	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}, Token: "s3cret", Streams: 1}))
+	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}, Tokens: tokensOf(t, "s3cret"), Streams: 1}))
 	for name, c := range map[string]struct {
 		change func(*api.StreamConfig)
 		status int
@@ -321,7 +321,7 @@ func TestStreamIsRefused(t *testing.T) {
 	if r := post(api.TypeStream); r.StatusCode != 429 || !strings.Contains(text(t, r), "1 streams") {
 		t.Errorf("one stream too many: %d", r.StatusCode)
 	}
-	if r := do(v.Server, "GET", api.StreamPath("movie"), "", nil); r.StatusCode != 505 || r.Header.Get("Connection") != "close" {
-		t.Errorf("GET by HTTP/1.1: %d", r.StatusCode)
+	if r := do(v.Server, "POST", api.StreamPath("movie"), "", nil); r.StatusCode != 505 || r.Header.Get("Connection") != "close" {
+		t.Errorf("POST by HTTP/1.1: %d", r.StatusCode)
 	}
 }

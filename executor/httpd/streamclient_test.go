@@ -245,7 +245,7 @@ func TestClientGivesUp(t *testing.T) {
 
 // What is no server, or lets nobody in, is not asked again.
 func TestClientIsNotLetIn(t *testing.T) {
-	v := serve(t, New(Config{Sales: []executor.Service{newShop()}, Token: "s3cret"}))
+	v := serve(t, New(Config{Sales: []executor.Service{newShop()}, Tokens: tokensOf(t, "s3cret")}))
 	for name, c := range map[string]struct {
 		change func(*api.Config)
 		want   string
@@ -284,7 +284,7 @@ func owners(t *testing.T, n, shards int, ownerOf func(shard int) string) (all []
 			count.Add(1)
 			return soldTo("ada")
 		}
-		all, came = append(all, serve(t, New(Config{Sales: []executor.Service{sale}, Token: "s3cret"}))), append(came, count)
+		all, came = append(all, serve(t, New(Config{Sales: []executor.Service{sale}, Tokens: tokensOf(t, "s3cret")}))), append(came, count)
 	}
 	return all, came
 }

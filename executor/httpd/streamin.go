@@ -101,6 +101,16 @@ func (x *stream) take(message []byte, first bool, body io.Reader, rest []byte) b
 	if first {
 		x.server.untilOpened(x.ctx)
 	}
+	switch missing := x.by.may(rightOf(r)); {
+	case missing == nil:
+	case missing.scope != "":
+		x.say(r.Id, missing)
+		return true
+	default: // its token was taken away since
+		x.say(0, missing)
+		x.end(nil)
+		return false
+	}
 	switch asks := r.Asks.(type) {
 	case *streampb.Request_Claim:
 		return x.claim(r, asks.Claim)
@@ -116,6 +126,19 @@ func (x *stream) take(message []byte, first bool, body io.Reader, rest []byte) b
 		x.refuse(r.Id, malformed("the request asks for nothing that is known here: it has claim, settle, user, find or cancel"))
 	}
 	return true
+}
+
+// rightOf is what a request needs.
+func rightOf(r *streampb.Request) Rights {
+	switch asks := r.Asks.(type) {
+	case *streampb.Request_User:
+		return MayOperate
+	case *streampb.Request_Settle:
+		if asks.Settle.GetHow() == string(api.Cancel) {
+			return MayOperate
+		}
+	}
+	return MayClaim
 }
 
 // refuse says what is wrong with a message, or with the stream.

@@ -44,7 +44,7 @@ func TestPageOfStreams(t *testing.T) {
 	now := s.now()
 	now.Wall = opens.Add(-90 * time.Second)
 	s.now = func() clock.Now { return now }
-	x := &stream{server: s, sale: s.sales["movie-tickets"]}
+	x := &stream{server: s, sale: s.sales()["movie-tickets"]}
 	for _, user := range []string{"ada", "eve"} {
 		line := string(new(linesForm).answer(nil, &under{stream: x, id: 1, user: user, answer: answers[user]}))
 		if !json.Valid([]byte(line)) || !strings.Contains(page, "\n"+line) {

@@ -19,6 +19,11 @@ type Peers interface {
 
 // link hands the stream over to a process of the sale. rest is what was read already.
 func (x *stream) link(hello *streampb.Hello, body io.Reader, rest []byte) {
+	if missing := x.by.may(MayOperate); missing != nil {
+		x.say(0, missing)
+		x.end(nil)
+		return
+	}
 	protobuf, ok := x.form.(*protobufForm)
 	if !ok || x.server.peers == nil {
 		x.say(0, &problem{status: http.StatusForbidden, title: "Forbidden",
@@ -41,7 +46,9 @@ func (x *stream) link(hello *streampb.Hello, body io.Reader, rest []byte) {
 	}
 }
 
-// listen passes on messages until there are no more.
+// listen passes on messages until there are no more, or the token of the other process is
+// good no more. A process that has another token by then has shown it before, so that a
+// rotation cuts no link.
 func (x *stream) listen(p *protobufForm, body io.Reader, rest []byte, heard func(*streampb.Request)) error {
 	buf := append(make([]byte, 0, 64<<10), rest...)
 	for {
@@ -59,6 +66,14 @@ func (x *stream) listen(p *protobufForm, body io.Reader, rest []byte, heard func
 			r, err := new(streampb.Decoder).Request(message)
 			if err != nil {
 				x.refuse(0, malformed("%v", err))
+				return nil
+			}
+			if again, ok := r.Asks.(*streampb.Request_Hello); ok {
+				x.by = x.server.accessBy(again.Hello.GetToken())
+				continue
+			}
+			if missing := x.by.may(MayOperate); missing != nil {
+				x.say(0, missing)
 				return nil
 			}
 			heard(r)

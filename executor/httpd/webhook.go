@@ -27,13 +27,14 @@ func (s *Server) postWebhook(w http.ResponseWriter, r *http.Request, name string
 		began := s.now().Mono
 		label := s.webhook(w, r, sale)
 		s.metrics.webhook(sale.name, label, s.now().Mono-began)
+		note(w, label)
 	})
 }
 
 // webhook answers one message and returns its label in metrics.
 func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api.Outcome {
 	if sale.webhook == nil {
-		return s.rejectWebhook(w, sale, payments.ErrNoWebhook)
+		return s.rejectWebhook(w, r, sale, payments.ErrNoWebhook)
 	}
 	body, f := readBody(r, nil, payments.MaxEvent)
 	if f != nil {
@@ -43,19 +44,19 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request, sale *sale) api
 	event, err := sale.webhook.Read(s.now().Wall, r.Header, body)
 	switch {
 	case err != nil:
-		return s.rejectWebhook(w, sale, err)
+		return s.rejectWebhook(w, r, sale, err)
 	case event.How == "":
 		writeJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: ignored, Sale: sale.name})
 		return ignored
 	}
 	a := s.settled(r.Context(), sale, event.Claim, event.How, event.Settlement)
-	return s.answerWebhook(w, sale, &event, &a)
+	return s.answerWebhook(w, r, sale, &event, &a)
 }
 
 // answerWebhook answers with what became of the claim. A sender takes 2xx for done, and
 // sends a message with any other answer again. So what is for good is 200, whether the
 // message has done it or not; what has no answer yet is 503.
-func (s *Server) answerWebhook(w http.ResponseWriter, sale *sale, event *payments.Event, a *executor.Answer) api.Outcome {
+func (s *Server) answerWebhook(w http.ResponseWriter, r *http.Request, sale *sale, event *payments.Event, a *executor.Answer) api.Outcome {
 	switch row := a.Outcome.Row(); {
 	case row.Retry != api.Final:
 		p := problemOf(a.Outcome)
@@ -66,7 +67,7 @@ func (s *Server) answerWebhook(w http.ResponseWriter, sale *sale, event *payment
 		s.refuse(w, sale, a)
 	default:
 		if a.RefundDue {
-			s.log.Warn("a payment bought nothing and is owed back", "sale", sale.name, "claim", event.Claim,
+			s.log.With(about(w, r)...).Warn("a payment bought nothing and is owed back", "sale", sale.name, "claim", event.Claim,
 				"payment", event.Payment, "outcome", a.Outcome)
 		}
 		writeJSON(w, http.StatusOK, api.WebhookAnswer{Outcome: a.Outcome, Sale: sale.name, Claim: event.Claim, RefundDue: a.RefundDue})
@@ -78,7 +79,7 @@ func (s *Server) answerWebhook(w http.ResponseWriter, sale *sale, event *payment
 }
 
 // rejectWebhook answers a message that is not taken.
-func (s *Server) rejectWebhook(w http.ResponseWriter, sale *sale, err error) api.Outcome {
+func (s *Server) rejectWebhook(w http.ResponseWriter, r *http.Request, sale *sale, err error) api.Outcome {
 	var rejection *payments.Rejection
 	switch {
 	case errors.As(err, &rejection):
@@ -92,7 +93,7 @@ func (s *Server) rejectWebhook(w http.ResponseWriter, sale *sale, err error) api
 		if a.Outcome == "" { // it has just begun to serve
 			a.Outcome = api.Standby
 		}
-		return s.answerWebhook(w, sale, &payments.Event{}, &a)
+		return s.answerWebhook(w, r, sale, &payments.Event{}, &a)
 	}
 	(&problem{status: http.StatusServiceUnavailable, title: http.StatusText(http.StatusServiceUnavailable), retryAfter: unreadyRetry,
 		detail: "This server cannot read messages of the payment service now; its log says why. Send it again later."}).write(w)

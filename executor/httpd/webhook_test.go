@@ -48,7 +48,9 @@ func told(f func(executor.Settlement) executor.Answer, change func(*toldSale, *C
 			SecretsEnv: "KEYS", Success: `event.type == "paid"`, Failure: `event.type == "failed"`, Claim: "event.claim", Payment: "event.id",
 		}}},
 	}
-	cfg := Config{Clock: atNoon, Sales: []executor.Service{sale}, Token: "s3cret", Log: slog.New(slog.DiscardHandler)}
+	tokens := new(Tokens)
+	tokens.set.Store(&tokenSet{}) // no token is good, and none is asked for
+	cfg := Config{Clock: atNoon, Sales: []executor.Service{sale}, Tokens: tokens, Log: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(sale, &cfg)
 	}

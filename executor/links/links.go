@@ -8,9 +8,14 @@ package links
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"salectl/api"
 	"salectl/api/streampb"
@@ -21,25 +26,48 @@ import (
 // Config is what links are made with.
 type Config struct {
 	Sale      string
-	Token     string            // of all processes of the sale; "": none is asked for
+	Token     func() string     // what is shown to other processes, now; nil, "": nothing
 	Transport http.RoundTripper // speaks HTTP/2; nil: a usual one
-	Log       *slog.Logger
+
+	// TLS is, for each link that is made, whom it believes and what it proves itself with;
+	// nil: as by api.StreamConfig.
+	TLS func() *tls.Config
+	// Secure: the token is shown over TLS alone. Whoever writes to the lock nodes could else
+	// have it sent anywhere.
+	Secure bool
+
+	Log *slog.Logger
 }
 
 // Dialer returns what makes links to peers.
 func Dialer(c Config) executor.Dial {
+	refused := &refusals{log: c.Log.With("sale", c.Sale), by: make(map[string]string)}
 	return func(ctx context.Context, from, to executor.Peer, hear executor.Hearing) (executor.Link, error) {
-		l := &link{hear: hear}
+		l := &link{hear: hear, token: c.Token, refused: func(why string) { refused.tell(to.Address, why) }}
+		token := l.now()
+		l.shown.Store(&token)
+		base := api.BaseURL(to.Address)
+		if c.Secure && !strings.HasPrefix(base, "https://") {
+			l.refused(errPlain.Error())
+			return nil, errPlain
+		}
+		var over *tls.Config
+		if c.TLS != nil {
+			over = c.TLS()
+		}
 		conn, err := api.DialStream(ctx, api.StreamConfig{
-			Server: "http://" + to.Address, Sale: c.Sale, Token: c.Token, Transport: c.Transport,
+			Server: base, Sale: c.Sale, Token: token, Transport: c.Transport, TLS: over,
 			Received: l.received, Closed: hear.Closed,
 		})
 		if err != nil {
+			if reason := refusal(err); reason != "" {
+				l.refused(reason)
+			}
 			return nil, err
 		}
 		context.AfterFunc(ctx, conn.Abort)
 		l.conn = conn
-		hello := &streampb.Hello{PeerId: from.ID, Address: from.Address, Version: from.Version}
+		hello := &streampb.Hello{ToId: to.ID, PeerId: from.ID, Address: from.Address, Version: from.Version}
 		if err := conn.Send(&streampb.Request{Asks: &streampb.Request_Hello{Hello: hello}}); err != nil {
 			conn.Abort()
 		}
@@ -49,20 +77,78 @@ func Dialer(c Config) executor.Dial {
 
 // link is the way to one peer.
 type link struct {
-	conn *api.StreamConn
-	hear executor.Hearing
+	conn  *api.StreamConn
+	hear  executor.Hearing
+	token func() string
+
+	refused func(why string) // logs why the peer takes nothing
+
+	shown atomic.Pointer[string] // the token that the peer has seen last
 }
 
 // Ask is executor.Link's.
-func (l *link) Ask(e shard.Errand) bool {
-	return l.conn.TrySend(requestOf(e)) == nil
-}
+func (l *link) Ask(e shard.Errand) bool { return l.send(requestOf(e)) }
 
 // Tell is executor.Link's.
 func (l *link) Tell(t *executor.Tell) bool {
 	text, err := json.Marshal(t)
-	return err == nil && l.conn.TrySend(&streampb.Request{Asks: &streampb.Request_Peer{Peer: text}}) == nil
+	return err == nil && l.send(&streampb.Request{Asks: &streampb.Request_Peer{Peer: text}})
 }
+
+// now is the token of now.
+func (l *link) now() string {
+	if l.token == nil {
+		return ""
+	}
+	return l.token()
+}
+
+// send sends a message, and before it the token, if that is another one since.
+func (l *link) send(r *streampb.Request) bool {
+	if now := l.now(); now != *l.shown.Load() {
+		if l.conn.TrySend(&streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{Token: now}}}) != nil {
+			return false
+		}
+		l.shown.Store(&now) // not before: nobody else is to send anything that comes first
+	}
+	return l.conn.TrySend(r) == nil
+}
+
+// refusals logs of each peer once why it takes no links: they are tried again and again.
+type refusals struct {
+	log *slog.Logger
+
+	mu sync.Mutex
+	by map[string]string // the reason that was logged last, by address
+}
+
+func (r *refusals) tell(address, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by[address] != why {
+		r.by[address] = why
+		r.log.Warn("another process of the sale takes no link from this one", "peer", address, "why", why)
+	}
+}
+
+// refusal says why a peer that runs takes no link; "" of an error that may pass by itself,
+// as when the peer is down.
+func refusal(err error) string {
+	var unexpected *api.UnexpectedError
+	var unverified *tls.CertificateVerificationError
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &unexpected) && unexpected.StatusCode < http.StatusInternalServerError && unexpected.StatusCode != http.StatusNotFound:
+		return err.Error()
+	case errors.As(err, &unverified):
+		return unverified.Error()
+	case errors.As(err, &alert):
+		return alert.Error()
+	}
+	return ""
+}
+
+var errPlain = errors.New("it speaks no TLS, and this process shows its token over TLS alone: start it with --tls-cert and --tls-key")
 
 // requestOf is an errand as it goes over a stream.
 func requestOf(e shard.Errand) *streampb.Request {
@@ -116,6 +202,8 @@ func (l *link) received(r *streampb.Reply) {
 		l.hear.Answered(r.GetId(), shard.AnswerOf(says.Answer))
 	case *streampb.Reply_Claims:
 		l.hear.Answered(r.GetId(), found(says.Claims))
+	case *streampb.Reply_Problem: // of the link
+		l.refused(says.Problem.GetDetail())
 	case *streampb.Reply_NotMine:
 		if says.NotMine.GetTried() {
 			tried := shard.Undecided
@@ -140,18 +228,27 @@ func found(m *streampb.Claims) shard.Answer {
 
 // Host takes the links of peers for the sales of a process. It is httpd.Peers.
 type Host struct {
-	Sales map[string]*executor.Executor // by name
-	Log   *slog.Logger
+	Log *slog.Logger
+
+	sales sync.Map // of *executor.Executor, by name
 }
+
+// Add has the links of a sale's processes taken from now on.
+func (h *Host) Add(e *executor.Executor) { h.sales.Store(e.Sale(), e) }
 
 // Accept is httpd.Peers'.
 func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request), gone func(error)) {
-	e := h.Sales[sale]
-	if e == nil {
+	of, ok := h.sales.Load(sale)
+	if !ok {
 		return nil, nil
 	}
+	e := of.(*executor.Executor)
 	ctx, cancel := context.WithCancel(context.Background())
-	v := e.Accept(executor.Peer{ID: hello.GetPeerId(), Address: hello.GetAddress(), Version: hello.GetVersion()}, &replies{send: send})
+	v := e.Accept(executor.Peer{ID: hello.GetPeerId(), Address: hello.GetAddress(), Version: hello.GetVersion()}, hello.GetToId(), &replies{send: send})
+	if v == nil {
+		cancel()
+		return nil, nil
+	}
 	v.Greet(ctx)
 	heard = func(r *streampb.Request) {
 		if text := r.GetPeer(); text != nil {

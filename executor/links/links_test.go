@@ -22,6 +22,7 @@ import (
 	"salectl/executor/httpd"
 	"salectl/executor/links"
 	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/spec"
 )
 
@@ -102,7 +103,8 @@ func (p *pair) shared(addresses map[string]*executor.Executor) bool {
 
 // run serves until the test has ended.
 func run(t testing.TB, e *executor.Executor, l net.Listener) {
-	host := &links.Host{Sales: map[string]*executor.Executor{e.Sale(): e}, Log: slog.New(slog.DiscardHandler)}
+	host := &links.Host{Log: slog.New(slog.DiscardHandler)}
+	host.Add(e)
 	server := httpd.New(httpd.Config{Sales: []executor.Service{e}, Peers: host, Address: l.Addr().String()})
 	ctx, cancel := context.WithCancel(context.Background())
 	owning, release := context.WithCancel(context.Background())
@@ -159,6 +161,36 @@ func TestForwarded(t *testing.T) {
 				t.Errorf("nobody has %+v", claims)
 			}
 		}
+	}
+}
+
+// deaf is a Hearing that only notes that the link is cut.
+type deaf struct{ closed chan struct{} }
+
+func (deaf) Answered(uint64, executor.Answer) {}
+func (deaf) Bounced(uint64, shard.Route)      {}
+func (d deaf) Closed(error)                   { close(d.closed) }
+
+// A process that was killed and started again is known to its peers by two ids for a while,
+// and both lead to it. It takes no link that is made to the one before, and goes on
+// answering what comes by the other.
+func TestLinkToTheProcessBefore(t *testing.T) {
+	p := newPair(t)
+	dial := links.Dialer(links.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)})
+	before, hear := p.b.Me(), deaf{make(chan struct{})}
+	before.ID = "0123456789abcdef"
+	if _, err := dial(t.Context(), p.a.Me(), before, hear); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-hear.closed:
+	case <-time.After(time.Minute):
+		t.Error("the link is taken")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if a := p.a.Claim(ctx, executor.Request{User: p.userOf(p.b), Quantity: 1}); a.Outcome != api.Sold {
+		t.Errorf("what goes by the other link: %+v", a)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 
 	"salectl/api"
@@ -23,20 +22,29 @@ const (
 )
 
 // record is one click with its final answer. The times are those of the request
-// that got it.
+// that got it, but for sent.
 type record struct {
 	click
 	reply
+	sent         time.Duration // on the monotonic clock: when it was sent first
 	began, ended clock.Now
+}
+
+// attempt is one request that was answered, also if it was sent again after that.
+type attempt struct {
+	ended time.Duration // on the monotonic clock
+	took  time.Duration
 }
 
 // drive is one rehearsal under way.
 type drive struct {
 	Config
-	api    api.Config
-	visits []visit
-	total  int // clicks
-	start  clock.Now
+	api      api.Config
+	visits   []visit
+	total    int           // clicks
+	opened   time.Duration // on the monotonic clock: the begin of the first burst
+	answered time.Duration // from there until all claims of it had their answers
+	start    clock.Now     // the begin of the last burst
 
 	payers *payers // nil: claims are sold at once
 	drawn  *drawn  // of a draw, once its crowd has entered
@@ -52,13 +60,13 @@ type drive struct {
 // worker is one connection's share. Nothing in it is shared while workers run.
 type worker struct {
 	*drive
-	client  *api.Client
-	random  *rand.Rand // jitter
-	began   clock.Now  // the attempt under way, or the last one
-	ended   clock.Now  // the last attempt
-	latency *hdrhistogram.Histogram
-	records []record
-	retries int
+	client   *api.Client
+	random   *rand.Rand // jitter
+	began    clock.Now  // the attempt under way, or the last one
+	ended    clock.Now  // the last attempt
+	attempts []attempt
+	records  []record
+	retries  int
 }
 
 // Drive sends all buyers to the sale in one burst, and returns what they saw. It
@@ -91,10 +99,12 @@ func Drive(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.opened = c.Clock().Mono
 	if err := d.burst(ctx, workers); err != nil {
 		return nil, err
 	}
-	took := c.Clock().Mono - d.start.Mono
+	took := c.Clock().Mono - d.opened
+	d.answered = lastAnswer(workers) - d.opened
 	left := leftOver{}
 	switch {
 	case c.Draw != nil:
@@ -113,10 +123,10 @@ func (d *drive) newWorkers(work int) ([]*worker, error) {
 	workers := make([]*worker, min(d.Concurrency, work))
 	for i := range workers {
 		workers[i] = &worker{
-			drive:   d,
-			random:  rand.New(rand.NewPCG(d.Seed, uint64(i)+1)),
-			latency: newHistogram(),
-			records: make([]record, 0, work/len(workers)+1),
+			drive:    d,
+			random:   rand.New(rand.NewPCG(d.Seed, uint64(i)+1)),
+			attempts: make([]attempt, 0, work/len(workers)+1),
+			records:  make([]record, 0, work/len(workers)+1),
 		}
 		if err := workers[i].open(); err != nil {
 			return nil, err
@@ -175,7 +185,7 @@ func (w *worker) open() (err error) {
 func (w *worker) attempted(a api.Attempt) bool {
 	w.ended = w.Clock()
 	if a.Err == nil || errors.As(a.Err, new(*api.UnexpectedError)) {
-		w.latency.RecordValue(latencyUnits(w.ended.Mono - w.began.Mono))
+		w.attempts = append(w.attempts, attempt{w.ended.Mono, w.ended.Mono - w.began.Mono})
 	}
 	again := a.Again && a.Number < maxAttempts && w.ended.Mono-w.start.Mono < w.Patience
 	if again {
@@ -188,8 +198,9 @@ func (w *worker) attempted(a api.Attempt) bool {
 // that it is one claim however often it is sent.
 func (w *worker) ask(ctx context.Context, k click) (record, error) {
 	w.began = w.Clock()
+	sent := w.began.Mono
 	a, err := w.client.Claim(ctx, api.Request{User: k.user, Key: k.key, Quantity: k.quantity})
-	r := record{click: k, reply: reply{status: a.Status, Claim: a.Claim}, began: w.began, ended: w.ended}
+	r := record{click: k, reply: reply{status: a.Status, Claim: a.Claim}, sent: sent, began: w.began, ended: w.ended}
 	switch r.Outcome = a.Outcome; {
 	case r.Outcome == api.NotEligible:
 		problem := a.Problem()

@@ -1,12 +1,14 @@
 package rehearse
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
+	"salectl/report/threshold"
 )
 
 // FormatVersion is that of a Report's JSON.
@@ -40,8 +42,11 @@ type Report struct {
 	Draw  *Draw  `json:"draw,omitempty"`  // nil: the sale is no draw; else requests, outcomes, times and latency are those of entering
 
 	DurationSeconds     float64 `json:"durationSeconds"`
-	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests with their final answer; with Payment, most of the time is that of holds
+	ThroughputPerSecond float64 `json:"throughputPerSecond"` // requests of the crowd with their final answer, until the last one had it
 	LatencyMs           Latency `json:"latencyMs"`
+
+	// Fairness is whether claims were served in the order in which they came, nil for a draw.
+	Fairness *Fairness `json:"fairness,omitempty"`
 
 	// Violations are promises that buyers saw broken, in words. Never null.
 	Violations []string `json:"violations"`
@@ -50,7 +55,15 @@ type Report struct {
 	// is a fmt.Stringer, WriteText shows it.
 	Audit any `json:"audit,omitempty"`
 
-	found *judge
+	// Thresholds are what came of those that the rehearsal was to keep, for whoever has them
+	// to fill in.
+	Thresholds []threshold.Result `json:"thresholds,omitempty"`
+
+	found    *judge
+	opened   time.Duration // on the monotonic clock: the begin
+	records  []record
+	attempts []attempt // in order of their ends
+	latency  latencies // of the attempts
 }
 
 // Money is what buyers of a red packet were told that they have. Amounts are
@@ -90,23 +103,28 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		DurationSeconds: round(took.Seconds()),
 		Violations:      []string{},
 	}
-	latency := newHistogram()
 	records := recordsOf(workers)
+	r.opened, r.records = d.opened, records
 	for _, w := range workers {
-		latency.Merge(w.latency)
+		r.attempts = append(r.attempts, w.attempts...)
 		r.Retries += w.retries
 	}
+	slices.SortFunc(r.attempts, func(a, b attempt) int { return cmp.Compare(a.ended, b.ended) })
+	for _, a := range r.attempts {
+		r.latency = append(r.latency, a.took)
+	}
+	slices.Sort(r.latency)
 	for i := range records {
 		r.Outcomes[records[i].label()]++
 	}
-	if took > 0 {
-		r.ThroughputPerSecond = round(float64(d.total) / took.Seconds())
+	if d.answered > 0 {
+		r.ThroughputPerSecond = round(float64(d.total) / d.answered.Seconds())
 	}
 	r.LatencyMs = Latency{
-		P50:  milliseconds(latency.ValueAtPercentile(50)),
-		P99:  milliseconds(latency.ValueAtPercentile(99)),
-		P999: milliseconds(latency.ValueAtPercentile(99.9)),
-		Max:  milliseconds(latency.Max()),
+		P50:  r.latency.ms(50),
+		P99:  r.latency.ms(99),
+		P999: r.latency.ms(99.9),
+		Max:  r.latency.ms(100),
 	}
 	found := judgedDraw(d.Config, records, d.plays, d.drawn)
 	r.UnitsSold = int64(len(found.owners))
@@ -115,7 +133,10 @@ func report(d *drive, workers []*worker, took time.Duration, left leftOver) *Rep
 		r.Retries += int(d.payers.resent.Load())
 		r.Payment = paid(d.Config, found)
 	}
-	if d.Draw != nil {
+	if d.Draw == nil {
+		f := fairness(d.Config, records)
+		r.Fairness = &f
+	} else {
 		r.Draw = d.drawn.report(records, took)
 		r.Retries += d.drawn.retries()
 	}
@@ -139,25 +160,22 @@ func (r *Report) tell() {
 	}
 }
 
+// lastAnswer is when the last of all claims had its answer, on the monotonic clock.
+func lastAnswer(workers []*worker) (last time.Duration) {
+	for _, w := range workers {
+		for i := range w.records {
+			last = max(last, w.records[i].ended.Mono)
+		}
+	}
+	return last
+}
+
 func recordsOf(workers []*worker) (all []record) {
 	for _, w := range workers {
 		all = append(all, w.records...)
 	}
 	return all
 }
-
-// Histograms count microseconds, up to a little more than any request may take.
-const longest = 10 * time.Minute
-
-func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, longest.Microseconds(), 3)
-}
-
-func latencyUnits(d time.Duration) int64 {
-	return min(max(d, time.Microsecond), longest).Microseconds()
-}
-
-func milliseconds(units int64) float64 { return float64(units) / 1000 }
 
 // round cuts off the digits that no measurement has.
 func round(f float64) float64 { return math.Round(f*1000) / 1000 }

@@ -90,16 +90,17 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// TestLatencyFits keeps even absurd durations inside the histogram, which drops
-// what does not fit.
-func TestLatencyFits(t *testing.T) {
-	h := newHistogram()
-	for _, d := range []time.Duration{-1, 0, 1, time.Second, longest, 100 * longest} {
-		if err := h.RecordValue(latencyUnits(d)); err != nil {
-			t.Errorf("%s: %v", d, err)
+func TestLatencyPercentiles(t *testing.T) {
+	var l latencies
+	for i := range 1000 {
+		l = append(l, time.Duration(i+1)*time.Millisecond)
+	}
+	for percent, want := range map[float64]float64{.01: 1, 50: 500, 50.01: 501, 99: 990, 99.9: 999, 100: 1000} {
+		if got := l.ms(percent); got != want {
+			t.Errorf("p%v: %v ms, want %v", percent, got, want)
 		}
 	}
-	if got := h.TotalCount(); got != 6 {
-		t.Errorf("%d of 6 counted", got)
+	if one, none := l[:1], l[:0]; one.ms(1) != 1 || one.ms(99) != 1 || none.ms(50) != 0 || none.mean() != 0 || l.mean() != 500500*time.Microsecond {
+		t.Error("of one or none, or the mean")
 	}
 }

@@ -73,6 +73,13 @@ func (r *Report) WriteText(w io.Writer) error {
 	if audit, ok := r.Audit.(fmt.Stringer); ok {
 		row("audit", "%s", audit)
 	}
+	for i, t := range r.Thresholds {
+		name := ""
+		if i == 0 {
+			name = "thresholds"
+		}
+		row(name, "%s", t)
+	}
 	rows.Flush()
 	_, err := w.Write(b.Bytes())
 	return err

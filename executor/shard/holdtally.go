@@ -36,7 +36,7 @@ func (s *Shard) Holds() HoldTally {
 	if t.sum.Within == nil {
 		t.sum.Within = make([]uint64, len(HoldBounds))
 	}
-	look, open, extended := t.open, []int(nil), uint64(0)
+	look, open, extended := t.open, t.open[:0], uint64(0)
 	for {
 		s.state.RLock()
 		all := s.seq.state.Deals()
@@ -70,6 +70,19 @@ func (s *Shard) Holds() HoldTally {
 	sum.Within = append([]uint64(nil), t.sum.Within...)
 	sum.Extended += extended
 	return sum
+}
+
+// Add adds the holds of another shard.
+func (h *HoldTally) Add(other HoldTally) {
+	h.Count += other.Count
+	h.Seconds += other.Seconds
+	h.Extended += other.Extended
+	if h.Within == nil {
+		h.Within = make([]uint64, len(HoldBounds))
+	}
+	for i, n := range other.Within {
+		h.Within[i] += n
+	}
 }
 
 func (h *HoldTally) add(lasted time.Duration, extended bool) {

@@ -16,12 +16,14 @@ type Report struct {
 	Release time.Time // when the next of its holds is to be released; zero: none is
 	Queue   int       // requests that wait, where Load is known
 	Load    *float64  // requests decided a second, lately; nil: it is not known
+	Stuck   string    // as Load has it
 }
 
 // Load is how busy a shard is.
 type Load struct {
 	PerSecond *float64 // requests that it decides; nil: it is not known
 	Queue     int      // requests that wait, if that is known
+	Stuck     string   // the part that keeps it from being written, such as "ledger"; "": none
 }
 
 // Measured says how busy a shard of this process is.
@@ -71,7 +73,7 @@ func (b *Board) Reports(told map[int]uint64) (all []Report) {
 			continue
 		}
 		told[i] = b.slots[i]
-		all = append(all, Report{Shard: i, Next: b.slots[i], Totals: t, Release: b.due[i], Queue: b.loads[i].Queue, Load: b.loads[i].PerSecond})
+		all = append(all, Report{Shard: i, Next: b.slots[i], Totals: t, Release: b.due[i], Queue: b.loads[i].Queue, Load: b.loads[i].PerSecond, Stuck: b.loads[i].Stuck})
 	}
 	return all
 }
@@ -83,7 +85,7 @@ func (b *Board) Heard(r Report) {
 	if b.mine[r.Shard] {
 		return
 	}
-	b.loads[r.Shard] = Load{r.Load, r.Queue} // which changes without a commit, too
+	b.loads[r.Shard] = Load{r.Load, r.Queue, r.Stuck} // which changes without a commit, too
 	if b.known[r.Shard] && r.Next <= b.slots[r.Shard] {
 		return
 	}
@@ -197,6 +199,14 @@ func (b *Board) Doubt() {
 	defer b.mu.Unlock()
 	b.sure = nil
 	b.settle()
+}
+
+// Releases returns when the next hold of each shard is to be released; zero: none is, or it is
+// not known.
+func (b *Board) Releases() []time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.due)
 }
 
 // Totals returns how the shards stand, of which that is known, by what is on the board.

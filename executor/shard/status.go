@@ -13,6 +13,7 @@ import (
 // Status is one shard as its owner has it.
 type Status struct {
 	Shard      int
+	Unknown    bool   // nobody has told of it: only Shard, Owner and Load are set
 	Slot       uint64 // of the last commit
 	Epoch      uint64
 	Generation uint64
@@ -27,6 +28,8 @@ type Status struct {
 	ListOn     bool     // which gives them
 	Undrained  int64    // grabs that the list gave and the log does not have yet
 	Owned      bool     // this process may append
+	NoLease    bool     // its owner, or who was that last, may not append now
+	Stuck      bool     // its owner, another process, says that its log cannot be read or written
 	Owner      string   // where the process answers that owns it, as far as is known
 	Load       *float64 // requests decided a second, lately; nil: it is not known
 

@@ -4,6 +4,7 @@ package scripts
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -20,7 +21,7 @@ import (
 const Patience = 2 * time.Minute
 
 // FreeAddress returns an address on loopback at which nobody listens.
-func FreeAddress(t *testing.T) string {
+func FreeAddress(t testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +62,8 @@ func Code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// Ready is "[!] ready ADMIN": waits until the process is ready, or is not.
+// Ready is "[!] ready ADMIN": waits until the process is ready, or is not. One that speaks TLS
+// is named with https://, and its certificate is not looked at.
 func Ready(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] ready ADMIN")
@@ -84,7 +86,7 @@ func Alive(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func admin(ts *testscript.TestScript, address string, ask func(context.Context, *api.Client) error) {
-	client, err := api.NewClient(api.Config{Servers: []string{"http://" + address}})
+	client, err := api.NewClient(api.Config{Servers: []string{api.BaseURL(address)}, TLS: &tls.Config{InsecureSkipVerify: true}})
 	ts.Check(err)
 	defer client.Close()
 	Eventually(ts, func() error { return ask(context.Background(), client) })

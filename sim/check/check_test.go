@@ -185,6 +185,17 @@ func TestTolerated(t *testing.T) {
 			w.raise(7)
 			w.as("apply", 6, func() {})
 		}},
+		"an apply whose phase was set otherwise a moment ago": {newWorld, func(w *world) {
+			w.plan(0, 0, pb.Phase_PAUSED)
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.phased("paused", 0, func() {})
+			w.buy(w.user(0), "k", 1)
+		}},
+		"an apply that pauses": {newWorld, func(w *world) {
+			w.phased("paused", 0, func() { w.plan(0, 0, pb.Phase_PAUSED) })
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.buy(w.user(0), "k", 1)
+		}},
 		"an apply to a closed sale": {withAckLedger, func(w *world) {
 			w.plan(0, 0, pb.Phase_CLOSED)
 			w.at += grace

@@ -1,14 +1,21 @@
 package check
 
 // closes reports claims that were stored after a close returned, or after a
-// pause did and under settings that were in force before it.
+// pause did and under settings that were in force before it; also where an apply has
+// closed or paused the sale, as its file declares.
 func closes(e *evidence, bad fault) {
 	for i, o := range e.all(CommandInvoked) {
-		what := o.invoked.Command
-		if what != "close" && what != "pause" || !o.succeeded() {
+		if !o.succeeded() {
 			continue
 		}
 		r := e.runOf(o)
+		what := o.invoked.Command
+		if what == "apply" && r.plannedBy(o, o.invoked.Phase) {
+			what = map[string]string{"closed": "close", "paused": "pause"}[o.invoked.Phase]
+		}
+		if what != "close" && what != "pause" {
+			continue
+		}
 		for _, c := range e.claims {
 			if c.at.log.run == r && c.at.Seq > o.returned.Seq && (what == "close" || !r.reopened(o, c)) {
 				bad("%v was stored after %s (operation %d) returned", c, what, i)
@@ -41,4 +48,18 @@ func (r *run) opening(c *claim) int {
 		open = g
 	}
 	return open
+}
+
+// plannedBy says whether a command has itself planned a generation in a phase. One that found
+// the sale in that phase may have read what has lagged.
+func (r *run) plannedBy(o *operation, phase string) bool {
+	if r == nil {
+		return false
+	}
+	for _, p := range r.planned {
+		if p.at.Seq > o.invoked.Seq && string(p.at.commit.GetWriter()) == o.invoked.Writer && p.phase() == phase {
+			return true
+		}
+	}
+	return false
 }

@@ -1,17 +1,21 @@
 package check
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // commands judges what operators were told to be done. A change that a command has
 // planned itself is on every shard when it returns; and when an apply returns, its
 // stock is what was declared at some time while it ran, or a short while before:
-// what it read may lag.
+// what it read may lag. The same goes for the phase that its file declares.
 func commands(e *evidence, bad fault) {
 	for i, o := range e.all(CommandInvoked) {
 		if !o.succeeded() {
 			continue
 		}
 		declared, live := false, true
+		held := o.invoked.Phase == ""
 		for _, r := range e.runs {
 			for g, p := range r.planned {
 				if p.at.Seq > o.returned.Seq {
@@ -28,10 +32,14 @@ func commands(e *evidence, bad fault) {
 					continue
 				}
 				declared = declared || p.stock() == o.invoked.Stock
+				held = held || p.phase() == o.invoked.Phase
 			}
 		}
 		if o.invoked.Command == "apply" && live && !declared {
 			bad("operation %d: apply returned, and a stock of %d was not declared then", i, o.invoked.Stock)
+		}
+		if !held {
+			bad("operation %d: apply returned, and the sale was not %s then, as its file declares", i, o.invoked.Phase)
 		}
 	}
 }
@@ -65,3 +73,6 @@ func (p planned) stock() int64 {
 	}
 	return said.Stock
 }
+
+// phase is a generation's phase as files declare it.
+func (p planned) phase() string { return strings.ToLower(p.GetSettings().GetPhase().String()) }

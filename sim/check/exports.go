@@ -2,9 +2,12 @@ package check
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -12,7 +15,8 @@ import (
 // The lines of an export.
 type (
 	exportHeader struct {
-		Export int      `json:"export"`
+		Format int      `json:"format"`
+		Kind   string   `json:"kind"`
 		Sale   string   `json:"sale"`
 		UID    string   `json:"uid"`
 		Roots  []string `json:"roots"`
@@ -29,7 +33,9 @@ type (
 		Split    string `json:"split"`
 		Min      string `json:"min"`
 		Packets  int64  `json:"packets"`
-		Seed     []byte `json:"seed"`
+
+		Commitment string `json:"commitment"`
+		Seed       []byte `json:"seed"`
 	}
 	counts struct {
 		Shards    int    `json:"shards"`
@@ -104,7 +110,7 @@ func differing(a, b []byte) ([]byte, []byte) {
 // export writes what the export of a run must be. Nothing is held or on its way in
 // a sealed shard.
 func (e *evidence) export(r *run) []byte {
-	header := exportHeader{Export: 1, Sale: e.h.Sale, UID: r.uid, Counts: counts{Shards: len(r.shards)}}
+	header := exportHeader{Format: 1, Kind: "export", Sale: e.h.Sale, UID: r.uid, Counts: counts{Shards: len(r.shards)}}
 	var claims, commits bytes.Buffer
 	lines := json.NewEncoder(&commits)
 	for i, l := range r.shards {
@@ -164,9 +170,12 @@ func (e *evidence) export(r *run) []byte {
 		}
 	}
 	if p := r.packets; p != nil {
+		seed := r.planned[0].GetSeed()
+		terms := []string{"salectl red packet v1", r.uid, p.Currency, p.Format(p.Total), strconv.FormatInt(r.stock, 10), string(p.Split), p.Format(p.Min), string(seed)}
+		committed := sha256.Sum256([]byte(strings.Join(terms, "\n")))
 		header.Packets = &packetsPart{
 			Currency: p.Currency, Total: p.Format(p.Total), Granted: p.Format(granted), Refund: p.Format(p.Total - granted),
-			Split: p.Split, Min: p.Format(p.Min), Packets: r.stock, Seed: r.planned[0].GetSeed(),
+			Split: p.Split, Min: p.Format(p.Min), Packets: r.stock, Commitment: hex.EncodeToString(committed[:]), Seed: seed,
 		}
 	}
 	header.Draw = e.drawPart(r)

@@ -178,6 +178,7 @@ type Event struct {
 	// Of CommandInvoked.
 	Command string // apply, pause, resume, close, destroy, draw close or reveal
 	Stock   int64  // that an apply declares
+	Phase   string // that an apply declares, "": none
 	Writer  string // as commits name the process
 
 	// Of ClaimReturned, ReadReturned and SettleReturned. A read has no outcome if it was answered.

@@ -66,6 +66,15 @@ func (w *world) raise(stock int64) {
 	w.plan(0, 0, pb.Phase_OPEN)
 }
 
+// phased is an apply whose file declares a phase.
+func (w *world) phased(phase string, stock int64, do func()) {
+	op := w.begin("apply")
+	e := &w.h.Events[len(w.h.Events)-1]
+	e.Stock, e.Phase, e.Writer = stock, phase, string(planner)
+	do()
+	w.end(op)
+}
+
 // denied has one process asked for a key, and then another, which denies it; the
 // claim is sold afterwards, to a third request if there is one. first is what the
 // first is answered before that, "" if it still waits.
@@ -225,6 +234,26 @@ var reportFaults = map[string]planted{
 		w.as("apply", 7, func() {})
 		w.raise(7)
 	}, "commands"},
+
+	"an apply whose phase was never in force": {newWorld, func(w *world) {
+		w.phased("paused", 0, func() {})
+	}, "commands"},
+	"an apply whose phase was set otherwise long ago": {newWorld, func(w *world) {
+		w.plan(0, 0, pb.Phase_PAUSED)
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.plan(0, 0, pb.Phase_OPEN)
+		w.at += grace
+		w.phased("paused", 0, func() {})
+	}, "commands"},
+	"a claim after an apply that paused the sale": {newWorld, func(w *world) {
+		w.phased("paused", 0, func() { w.plan(0, 0, pb.Phase_PAUSED) })
+		w.asks(claimOf(w.user(0), "k", 1))
+	}, "phases close"},
+	"a claim after an apply that closed the sale": {newWorld, func(w *world) {
+		w.phased("closed", 0, func() { w.plan(0, 0, pb.Phase_CLOSED); w.plan(0, 0, pb.Phase_OPEN) })
+		w.buy(w.user(0), "k", 1)
+	}, "plans close"},
 
 	// progress
 	"a generation not taken": {newWorld, func(w *world) { w.declare(0, 0, pb.Phase_OPEN); w.h.Final.Rested = true }, "progress"},

@@ -1,0 +1,16 @@
+//go:build unix
+
+package embedded
+
+import "golang.org/x/sys/unix"
+
+// mayWrite says whether this process may write a file that is there. It is asked without
+// opening the file: to close it again would drop the locks that SQLite has on it.
+func mayWrite(path string) bool { return may(path, unix.W_OK|unix.R_OK) }
+
+func mayRead(path string) bool { return may(path, unix.R_OK) }
+
+func may(path string, mode uint32) bool {
+	err := unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS)
+	return err != unix.EACCES && err != unix.EROFS && err != unix.EPERM
+}

@@ -1,0 +1,343 @@
+package feed
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// Event is one thing that the logs say, in the form of CloudEvents 1.0. Together with Source an
+// ID names it for good: whoever is told it again is told the same ID.
+type Event struct {
+	SpecVersion  string `json:"specversion"` // 1.0
+	Type         string `json:"type"`
+	Source       string `json:"source"` // /v1/sales/<sale>/<uid>
+	ID           string `json:"id"`
+	Time         string `json:"time"`              // RFC 3339, UTC: that of its commit
+	Subject      string `json:"subject,omitempty"` // the claim that it is about
+	Sequence     string `json:"sequence"`          // orders the events of one PartitionKey by its bytes
+	PartitionKey string `json:"partitionkey"`      // the number of the shard, or "sale"
+	ContentType  string `json:"datacontenttype"`   // application/json
+	Data         any    `json:"data"`
+}
+
+// prefix is what the types of all events begin with.
+const prefix = "salectl."
+
+// The types of events. Those of claims are prefix, "claim." and what became of the claim.
+const (
+	TypeClaim         = prefix + "claim."
+	TypeGeneration    = prefix + "shard.generation"
+	TypeEntries       = prefix + "shard.entries_closed"
+	TypeShardSealed   = prefix + "shard.sealed"
+	TypeSetBack       = prefix + "shard.clock_set_back"
+	TypePlanned       = prefix + "sale.planned"
+	TypeApplied       = prefix + "sale.applied"
+	TypeEntriesClosed = prefix + "sale.entries_closed"
+	TypeDrawn         = prefix + "sale.drawn"
+	TypeRanked        = prefix + "sale.ranked"
+	TypeSealed        = prefix + "sale.sealed"
+	TypeDestroyed     = prefix + "sale.destroyed"
+	TypeCommit        = prefix + "commit"
+	TypeResolved      = prefix + "resolved"
+)
+
+// Claim is the data of an event of a claim. The first of a claim has all that it was given; what
+// a later one leaves out is as it was. Names and values are those of an export.
+type Claim struct {
+	Claim     string              `json:"claim"`
+	Shard     int                 `json:"shard"`
+	State     string              `json:"state,omitempty"` // that it has now; none: it has not changed
+	User      string              `json:"user,omitempty"`
+	Units     []int64             `json:"units,omitempty"`
+	Asked     int64               `json:"asked,omitempty"`
+	Amounts   []string            `json:"amounts,omitempty"`
+	Payloads  []map[string]string `json:"payloads,omitempty"`
+	At        string              `json:"at,omitempty"` // of a grab: when the node gave it
+	Key       string              `json:"key,omitempty"`
+	KeyBase64 []byte              `json:"keyBase64,omitempty"`
+	HeldUntil string              `json:"heldUntil,omitempty"`
+	Payment   string              `json:"payment,omitempty"`
+	Who       string              `json:"who,omitempty"`
+	Why       string              `json:"why,omitempty"`
+	Retired   bool                `json:"retired,omitempty"`
+}
+
+// Generation is the data of TypeGeneration and TypePlanned: what is declared from here on.
+type Generation struct {
+	Shard        *int   `json:"shard,omitempty"`
+	Generation   uint64 `json:"generation"`
+	Phase        string `json:"phase"`
+	OpensAt      string `json:"opensAt,omitempty"`
+	ClosesAt     string `json:"closesAt,omitempty"`
+	PerUserLimit int64  `json:"perUserLimit"`
+	Run          int64  `json:"run,omitempty"`        // of TypePlanned, as all below
+	Who          string `json:"who,omitempty"`        // user@host
+	PlanDigest   string `json:"planDigest,omitempty"` // SHA-256, in hex
+}
+
+// Applied is the data of TypeApplied: every shard has the generation.
+type Applied struct {
+	Generation uint64 `json:"generation"`
+}
+
+// Entries is the data of TypeEntries and TypeEntriesClosed.
+type Entries struct {
+	Shard *int   `json:"shard,omitempty"`
+	Count int64  `json:"count"`
+	Root  string `json:"root"` // in hex
+}
+
+// Drawn is the data of TypeDrawn.
+type Drawn struct {
+	Link   string `json:"link"` // in hex
+	Beacon string `json:"beacon,omitempty"`
+	Ranks  int64  `json:"ranks"`
+}
+
+// Ranked is the data of TypeRanked: the claims that have the ranks first, first+1 and so on.
+type Ranked struct {
+	First  int64    `json:"first"`
+	Claims []string `json:"claims"`
+}
+
+// OfShard is the data of TypeShardSealed and TypeSetBack.
+type OfShard struct {
+	Shard  int    `json:"shard"`
+	Before string `json:"before,omitempty"` // of TypeSetBack: the time of the commit before
+}
+
+// Sealed is the data of TypeSealed: how the sale ended.
+type Sealed struct {
+	Roots        []string `json:"roots"` // of each shard: the hash of its last slot
+	Slots        []uint64 `json:"slots"`
+	Claims       int64    `json:"claims"`
+	UnitsSold    int64    `json:"unitsSold"`
+	ExportDigest string   `json:"exportDigest,omitempty"` // SHA-256, in hex
+}
+
+// Commit is the data of TypeCommit: the stored bytes of a slot, from which the hash chain
+// follows, or their hash alone where they are not told.
+type Commit struct {
+	Log    string      `json:"log"`
+	Shard  *int        `json:"shard,omitempty"`
+	Slot   uint64      `json:"slot"`
+	Hash   ledger.Hash `json:"hash"`
+	Commit []byte      `json:"commit,omitempty"` // base64
+}
+
+// Resolved is the data of TypeResolved: all that stands before a position in the logs was told,
+// and nothing that comes later stands before it.
+type Resolved struct {
+	Position string `json:"position"`
+	// Through is the oldest of the times of the shards' last commits: what comes later has no
+	// time before it, but behind a TypeSetBack. "": some shard has no commit.
+	Through string `json:"through,omitempty"`
+	Logs    []End  `json:"logs"`
+	Ended   bool   `json:"ended,omitempty"` // nothing will ever follow
+}
+
+// End is where a log was followed to.
+type End struct {
+	Log   string      `json:"log"`
+	Shard *int        `json:"shard,omitempty"`
+	Slots uint64      `json:"slots"`
+	Hash  ledger.Hash `json:"hash"` // of the last slot, or of the log's name
+}
+
+// teller makes events of what stands in one log.
+type teller struct {
+	source  string
+	shard   int // -1: the sale's own log
+	commits bool
+	amounts func(unit int64) string // nil: units are no packets of money
+	events  []Event
+}
+
+// partition names the log in events.
+func (t *teller) partition() string {
+	if t.shard < 0 {
+		return "sale"
+	}
+	return strconv.Itoa(t.shard)
+}
+
+func (t *teller) number() *int {
+	if t.shard < 0 {
+		return nil
+	}
+	return &t.shard
+}
+
+// tell adds an event that op index of a slot means. An index of -1 is the slot itself.
+func (t *teller) tell(kind string, slot uint64, index int, timeUs int64, data any) *Event {
+	id := t.partition() + "-" + strconv.FormatUint(slot, 10)
+	if index >= 0 {
+		id += "-" + strconv.Itoa(index)
+	}
+	t.events = append(t.events, Event{
+		SpecVersion: "1.0", Type: kind, Source: t.source, ID: id, Time: moment(timeUs),
+		Sequence: fmt.Sprintf("%015d-%06d", slot, index+1), PartitionKey: t.partition(),
+		ContentType: "application/json", Data: data,
+	})
+	return &t.events[len(t.events)-1]
+}
+
+// moment writes a time in microseconds since 1970, of which 0 is none.
+func moment(us int64) string {
+	if us == 0 {
+		return ""
+	}
+	return time.UnixMicro(us).UTC().Format(time.RFC3339Nano)
+}
+
+// slot tells of a commit of a shard's log. before is the time of the slot before.
+func (t *teller) slot(c *pb.Commit, slot uint64, beforeUs int64) {
+	for i, op := range c.GetOps() {
+		switch op := op.GetOp().(type) {
+		case *pb.Op_Claim:
+			t.claim(c, slot, i, op.Claim)
+		case *pb.Op_Settle:
+			t.settle(c, slot, i, op.Settle)
+		case *pb.Op_Generation:
+			g := generation(op.Generation.GetNumber(), op.Generation.GetSettings())
+			g.Shard = t.number()
+			t.tell(TypeGeneration, slot, i, c.GetTimeUs(), g)
+		case *pb.Op_Entries:
+			t.tell(TypeEntries, slot, i, c.GetTimeUs(), Entries{t.number(), op.Entries.GetCount(), fmt.Sprintf("%x", op.Entries.GetRoot())})
+		case *pb.Op_Seal:
+			t.tell(TypeShardSealed, slot, i, c.GetTimeUs(), OfShard{Shard: t.shard})
+		case *pb.Op_Own:
+			if c.GetTimeUs() < beforeUs {
+				t.tell(TypeSetBack, slot, i, c.GetTimeUs(), OfShard{t.shard, moment(beforeUs)})
+			}
+		}
+	}
+}
+
+func (t *teller) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
+	d := &Claim{
+		Claim: claimID(t.shard, slot, i), Shard: t.shard, State: "sold", User: op.GetUser(), Units: op.GetUnits(), Asked: int64(op.GetAsked()),
+		HeldUntil: moment(op.GetHeldUntilUs()),
+	}
+	switch {
+	case op.GetEntry():
+		d.State = "entered"
+	case op.GetFill() != 0 && len(d.Units) == 1:
+		d.Claim, d.At = ledger.GrabID(t.shard, d.Units[0]), moment(op.GetGrantedUs())
+	case op.GetHeldUntilUs() != 0:
+		d.State = "held"
+	}
+	d.Amounts = t.worth(d.Units)
+	if key := op.GetKey(); utf8.Valid(key) {
+		d.Key = string(key)
+	} else {
+		d.KeyBase64 = key
+	}
+	t.tell(TypeClaim+d.State, slot, i, c.GetTimeUs(), d).Subject = d.Claim
+}
+
+// worth is what units are worth, nil if they are no packets of money.
+func (t *teller) worth(units []int64) (all []string) {
+	if t.amounts == nil {
+		return nil
+	}
+	for _, unit := range units {
+		all = append(all, t.amounts(unit))
+	}
+	return all
+}
+
+func claimID(shard int, slot uint64, index int) string {
+	return strconv.Itoa(shard) + "-" + strconv.FormatUint(slot, 10) + "-" + strconv.Itoa(index)
+}
+
+// settle tells what became of a claim. Whoever appends a Settle has asked the reducer before
+// whether it changes anything, against the very state that the slot follows; so none stands in
+// a log that does not, and it means what it says without a fold.
+func (t *teller) settle(c *pb.Commit, slot uint64, i int, op *pb.Settle) {
+	d := &Claim{
+		Claim: claimID(t.shard, op.GetSlot(), int(op.GetIndex())), Shard: t.shard, Units: op.GetUnits(),
+		HeldUntil: moment(op.GetHeldUntilUs()), Payment: op.GetPayment(), Who: op.GetWho(), Why: op.GetReason(), Retired: op.GetRetire(),
+	}
+	kind := ""
+	switch op.GetHow() {
+	case pb.Settle_CONFIRM:
+		kind, d.State = "confirmed", "sold"
+	case pb.Settle_CANCEL:
+		kind, d.State = "cancelled", "cancelled"
+	case pb.Settle_EXPIRE:
+		kind, d.State = "expired", "expired"
+	case pb.Settle_EXTEND:
+		kind, d.State = "extended", "held"
+	case pb.Settle_REFUND:
+		kind, d.State = "refunded", "refunded"
+	case pb.Settle_RESELL:
+		kind, d.State = "resold", "sold"
+	case pb.Settle_REFUND_DUE:
+		kind = "refund_due"
+	case pb.Settle_AWARD:
+		kind, d.State = "awarded", "sold"
+		if op.GetHeldUntilUs() != 0 {
+			d.State = "held"
+		}
+	default:
+		kind = "settled" // by a newer program
+	}
+	t.tell(TypeClaim+kind, slot, i, c.GetTimeUs(), d).Subject = d.Claim
+}
+
+func generation(number uint64, s *pb.Settings) *Generation {
+	return &Generation{
+		Generation: number, Phase: ledger.PhaseName(s.GetPhase()), OpensAt: moment(s.GetOpensAtUs()), ClosesAt: moment(s.GetClosesAtUs()), PerUserLimit: s.GetPerUserLimit(),
+	}
+}
+
+// saleSlot tells of a commit of the sale's own log.
+func (t *teller) saleSlot(c *pb.Commit, slot uint64) {
+	for i, op := range c.GetOps() {
+		tell := func(kind string, data any) { t.tell(kind, slot, i, c.GetTimeUs(), data) }
+		switch op := op.GetOp().(type) {
+		case *pb.Op_Planned:
+			g := generation(op.Planned.GetGeneration(), op.Planned.GetSettings())
+			g.Run, g.Who, g.PlanDigest = op.Planned.GetRun(), op.Planned.GetWho(), fmt.Sprintf("%x", op.Planned.GetPlanDigest())
+			tell(TypePlanned, g)
+		case *pb.Op_Applied:
+			tell(TypeApplied, Applied{op.Applied.GetGeneration()})
+		case *pb.Op_EntriesClosed:
+			e := Entries{Root: fmt.Sprintf("%x", op.EntriesClosed.GetRoot())}
+			for _, n := range op.EntriesClosed.GetCounts() {
+				e.Count += n
+			}
+			tell(TypeEntriesClosed, e)
+		case *pb.Op_Drawn:
+			tell(TypeDrawn, Drawn{fmt.Sprintf("%x", op.Drawn.GetLink()), fmt.Sprintf("%x", op.Drawn.GetBeacon()), op.Drawn.GetRanks()})
+		case *pb.Op_Ranked:
+			r := Ranked{First: op.Ranked.GetFirst(), Claims: []string{}}
+			for n, shard := range op.Ranked.GetShards() {
+				r.Claims = append(r.Claims, claimID(int(shard), op.Ranked.GetSlots()[n], int(op.Ranked.GetIndexes()[n])))
+			}
+			tell(TypeRanked, r)
+		case *pb.Op_Sealed:
+			s := Sealed{Roots: []string{}, Slots: op.Sealed.GetSlots(), Claims: op.Sealed.GetClaims(), UnitsSold: op.Sealed.GetUnitsSold(), ExportDigest: fmt.Sprintf("%x", op.Sealed.GetExportDigest())}
+			for _, root := range op.Sealed.GetRoots() {
+				s.Roots = append(s.Roots, fmt.Sprintf("%x", root))
+			}
+			tell(TypeSealed, s)
+		case *pb.Op_Destroyed:
+			tell(TypeDestroyed, struct{}{})
+		}
+	}
+}
+
+// whole tells the stored bytes of a slot, if they are asked for. Those of a slot that has a plan
+// are not told: they have the seed of a red packet, and where the servers are.
+func (t *teller) whole(log string, slot uint64, hash ledger.Hash, timeUs int64, entry []byte) {
+	if t.commits {
+		t.tell(TypeCommit, slot, -1, timeUs, &Commit{log, t.number(), slot, hash, entry})
+	}
+}

@@ -1,0 +1,115 @@
+package feed
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+
+	"salectl/backends/ledger"
+)
+
+// Position is a place in all logs of a run of a sale: how many slots of each lie before it, and
+// the beginning of the hash of the last of them. A feed that begins at a position holds those
+// against the logs, so it never goes on in another sale, another run or another history than
+// the one that the position was told of.
+type Position struct {
+	UID    string // of the run
+	Sale   Place  // in the sale's own log
+	Shards []Place
+}
+
+// Place is a place in one log.
+type Place struct {
+	Slots uint64
+	Check [checkLen]byte // of the hash of slot Slots-1; zero where Slots is 0
+}
+
+// checkLen is how many bytes of a hash a position has: enough to find out a mistake.
+const checkLen = 8
+
+// placeOf is where a log was followed to.
+func placeOf(t *ledger.Tail) Place {
+	p := Place{Slots: t.Next()}
+	if root := t.Root(); p.Slots > 0 {
+		copy(p.Check[:], root[:])
+	}
+	return p
+}
+
+// fits says whether an entry with a hash is the last before the place.
+func (p Place) fits(hash ledger.Hash) bool { return string(hash[:checkLen]) == string(p.Check[:]) }
+
+// The errors of a position.
+var (
+	// ErrBadPosition says that a text is no position: it was cut or altered.
+	ErrBadPosition = errors.New("not a position of a feed")
+	// ErrForeign says that a position is none in the logs of this sale: it is of another sale
+	// or run, or of logs that have become others since.
+	ErrForeign = errors.New("the position is not of this sale's ledger")
+)
+
+// The beginning of a position's bytes, and the bounds of what follows.
+const (
+	positionVersion = 1
+	uidLen          = 8
+	mostShards      = 1 << 16
+)
+
+// String is the position as text: letters, digits, - and _.
+func (p Position) String() string {
+	b := []byte{positionVersion}
+	b, _ = hex.AppendDecode(b, []byte(p.UID)) // a uid is 16 hex digits
+	b = binary.AppendUvarint(b, uint64(len(p.Shards)))
+	for _, place := range append([]Place{p.Sale}, p.Shards...) {
+		if b = binary.AppendUvarint(b, place.Slots); place.Slots > 0 {
+			b = append(b, place.Check[:]...)
+		}
+	}
+	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// ParsePosition reads what String has written; else it fails with ErrBadPosition.
+func ParsePosition(text string) (p Position, err error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) < 1+uidLen+1+4 {
+		return p, fmt.Errorf("%w: %.80q", ErrBadPosition, text)
+	}
+	b, end := b[:len(b)-4], b[len(b)-4:]
+	if crc32.ChecksumIEEE(b) != binary.BigEndian.Uint32(end) {
+		return p, fmt.Errorf("%w: it was cut or altered", ErrBadPosition)
+	}
+	if b[0] != positionVersion {
+		return p, fmt.Errorf("%w: it is of version %d, and this program knows version %d", ErrBadPosition, b[0], positionVersion)
+	}
+	p.UID = hex.EncodeToString(b[1 : 1+uidLen])
+	b = b[1+uidLen:]
+	shards, n := binary.Uvarint(b)
+	if n <= 0 || shards == 0 || shards > mostShards {
+		return Position{}, fmt.Errorf("%w: it names no shards", ErrBadPosition)
+	}
+	b = b[n:]
+	places := make([]Place, 0, shards+1)
+	for range shards + 1 {
+		var place Place
+		if place.Slots, n = binary.Uvarint(b); n <= 0 {
+			return Position{}, fmt.Errorf("%w: it is too short", ErrBadPosition)
+		}
+		if b = b[n:]; place.Slots > 0 {
+			if len(b) < checkLen {
+				return Position{}, fmt.Errorf("%w: it is too short", ErrBadPosition)
+			}
+			b = b[copy(place.Check[:], b):]
+		}
+		places = append(places, place)
+	}
+	if len(b) > 0 || places[0].Slots == 0 {
+		return Position{}, fmt.Errorf("%w: its places are not those of a run", ErrBadPosition)
+	}
+	p.Sale, p.Shards = places[0], slices.Clip(places[1:])
+	return p, nil
+}

@@ -1,0 +1,85 @@
+package hbase
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+
+	"salectl/backends/ledger"
+)
+
+var _ ledger.Lister = (*Logs)(nil)
+
+// listedAtOnce is how many rows one call of a list returns at most.
+const listedAtOnce = 500
+
+// List is ledger.Lister's. It reads the heads' cells alone, region after region.
+func (l *Logs) List(ctx context.Context, prefix string) (names []string, err error) {
+	if err := l.begin(); err != nil {
+		return nil, err
+	}
+	defer l.busy.Done()
+	end := behind([]byte(prefix))
+	for from := []byte(prefix); from != nil; {
+		err := l.again(ctx, func() error {
+			some, next, err := l.listFrom(ctx, from, end)
+			if err == nil {
+				names, from = append(names, some...), next
+			}
+			return err
+		})
+		switch {
+		case errors.Is(err, ledger.ErrNoTable):
+			return nil, nil
+		case err != nil:
+			return nil, l.failed(fmt.Sprintf("list what begins with %s", prefix), err)
+		}
+	}
+	return names, nil
+}
+
+// listFrom returns some of the rows from one on, and where to go on; nil: there are no more.
+func (l *Logs) listFrom(ctx context.Context, from, end []byte) (names []string, next []byte, err error) {
+	p, err := l.regions.find(ctx, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	scan, err := hrpc.NewScanRange(ctx, l.regions.table, from, end,
+		hrpc.Families(map[string][]string{family: {headCell}}), hrpc.NumberOfRows(listedAtOnce), hrpc.CloseScanner())
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, err := l.regions.askAt(ctx, p, scan)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, result := range scan.Response.Results {
+		if len(result.Cells) > 0 {
+			names = append(names, string(result.Cells[0].Row()))
+		}
+	}
+	switch {
+	case len(names) > 0: // HBase may have stopped anywhere behind them
+		return names, append([]byte(names[len(names)-1]), 0), nil
+	case answer.(*pb.ScanResponse).GetHeartbeatMessage():
+		return nil, nil, &fault{kind: busy, server: p.addr, what: "it took too long to look"}
+	case len(p.StopKey()) == 0 || end != nil && bytes.Compare(p.StopKey(), end) >= 0:
+		return nil, nil, nil
+	}
+	return nil, bytes.Clone(p.StopKey()), nil
+}
+
+// behind is the first row behind all that begin with a prefix; nil: there is none.
+func behind(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}

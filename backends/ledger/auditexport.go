@@ -1,0 +1,449 @@
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/draw"
+	"salectl/spec"
+)
+
+// An audit of an export has the file alone: no store, and nothing of the sale's own log but
+// what the header says. It keeps the same books of the commits, and holds header and claims
+// against them. Each problem that a line has begins with its number.
+
+// AuditExport audits an export. The error says that it is none, or cannot be read; what is
+// wrong with it stands in the audit. unproven says what such a file cannot prove.
+func AuditExport(from io.ReadSeeker) (a *Audit, unproven []string, err error) {
+	x := exportAudit{exportReader: exportReader{lines: bufio.NewReaderSize(from, 1<<16)}}
+	if err := x.open(); err != nil {
+		return nil, nil, err
+	}
+	if err := x.book(); err != nil {
+		return nil, nil, err
+	}
+	if _, err := from.Seek(0, io.SeekStart); err != nil {
+		return nil, nil, err
+	}
+	x.account()
+	x.exportReader, x.number = exportReader{lines: bufio.NewReaderSize(from, 1<<16)}, 0
+	if err := x.claims(); err != nil {
+		return nil, nil, err
+	}
+	x.OK = len(x.Problems) == 0
+	return x.Audit, x.unproven(), nil
+}
+
+type exportAudit struct {
+	*Audit
+	exportReader
+	number int // of the line that was read last
+	header ExportHeader
+	books  []*book
+	last   []int // by shard: the line of its last commit that was booked
+	of     ofSale
+	goods  bool // claims say what their units are
+	worth  int64
+}
+
+// read is next, counting lines; a line that the file ends in is a problem, and is not judged.
+func (x *exportAudit) read() error {
+	err := x.next()
+	x.number++
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		x.at("the file ends in the middle of this line: its end was cut off")
+		x.line, err = nil, nil
+	}
+	return err
+}
+
+func (x *exportAudit) at(format string, args ...any) {
+	x.problem("line %d: %s", x.number, fmt.Sprintf(format, args...))
+}
+
+// open reads the header.
+func (x *exportAudit) open() error {
+	x.Audit = &Audit{Problems: []string{}, Warnings: []string{}}
+	if err := x.read(); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(x.line, &x.header); err != nil {
+		return fmt.Errorf("an export begins with a header: %w", err)
+	}
+	if err := x.header.check(); err != nil {
+		return err
+	}
+	h := x.header
+	if n := len(h.Roots); n < 1 || n > spec.MaxLockCount {
+		return fmt.Errorf("the export's header names the roots of %d shards: there are 1 to %d", n, spec.MaxLockCount)
+	}
+	x.Sale, x.UID, x.Shards = h.Sale, h.UID, len(h.Roots)
+	for i := range h.Roots {
+		x.books = append(x.books, newBook(spec.ShardLog(h.UID, i, len(h.Roots)), i, len(h.Roots)))
+	}
+	x.last = make([]int, len(x.books))
+	return nil
+}
+
+// book enters the commits.
+func (x *exportAudit) book() error {
+	for {
+		if err := x.read(); err != nil || len(x.line) == 0 {
+			return err
+		}
+		if isClaim(x.line) {
+			continue
+		}
+		var c ExportCommit
+		if err := json.Unmarshal(x.line, &c); err != nil {
+			x.at("it cannot be read: %v", err)
+			continue
+		}
+		if c.Shard < 0 || c.Shard >= len(x.books) {
+			x.at("it is of shard %d, and the header names the roots of %d shards", c.Shard, len(x.books))
+			continue
+		}
+		b := x.books[c.Shard]
+		switch {
+		case !bytes.Equal(x.line, exportLine(c)):
+			x.at("slot %d of shard %d is written otherwise than salectl writes it", c.Slot, c.Shard)
+		case x.header.Redacted != (c.Hash != nil):
+			x.at("slot %d of shard %d is redacted: %v; the header says: %v", c.Slot, c.Shard, c.Hash != nil, x.header.Redacted)
+		case slices.ContainsFunc(x.last[c.Shard+1:], func(line int) bool { return line > 0 }):
+			x.at("slot %d of shard %d stands behind those of a later shard", c.Slot, c.Shard)
+		}
+		switch {
+		case b.damage != nil: // what follows it cannot be judged
+		case c.Slot < b.next:
+			x.at("slot %d of shard %d stands here a second time, or out of order", c.Slot, c.Shard)
+		case c.Slot > b.next:
+			b.damage = fmt.Errorf("line %d: slot %d of shard %d follows slot %d in line %d: what was between them is missing, and what follows cannot be judged",
+				x.number, c.Slot, c.Shard, int64(b.next)-1, x.last[c.Shard])
+		default:
+			hash := sum(c.Commit)
+			if x.header.Redacted && c.Hash != nil {
+				hash = *c.Hash
+			}
+			if err := b.fold(c.Commit, hash); err != nil {
+				b.damage = fmt.Errorf("line %d: slot %d of shard %d does not continue the slot before it, in line %d, and what follows cannot be judged: %w",
+					x.number, c.Slot, c.Shard, x.last[c.Shard], err)
+				continue
+			}
+			x.last[c.Shard] = x.number
+		}
+	}
+}
+
+// account judges the books, by themselves and against each other.
+func (x *exportAudit) account() {
+	var held []endedHold
+	most := x.books[0]
+	for _, b := range x.books {
+		if len(b.generations) > len(most.generations) {
+			most = b
+		}
+	}
+	for i, b := range x.books {
+		x.add(b)
+		held = append(held, b.ended...)
+		if b.damage != nil {
+			x.problem("%v", b.damage)
+		} else if b.hash != x.header.Roots[i] {
+			x.problem("line %d: shard %d ends here with another hash than its root in the header, line 1: slots are missing behind it, or one of the two lines was altered",
+				x.last[i], i)
+		}
+		x.faults(b)
+		x.transfers(x.books, b)
+		for g, taken := range b.generations {
+			if !proto.Equal(taken.GetSettings(), most.generations[g].GetSettings()) {
+				x.problem("shards %d and %d took other settings in generation %d", b.shard, most.shard, g+1)
+			}
+		}
+		if b.damage == nil && b.state.Sealed() && len(b.generations) < len(most.generations) {
+			x.problem("shard %d ended at generation %d, shard %d has %d", b.shard, len(b.generations), most.shard, len(most.generations))
+		}
+	}
+	x.HoldTimes = newHoldTimes(held)
+	x.place(x.books, func(b *book) []*pb.Generation { return b.generations })
+}
+
+// damaged says whether a shard could not be read to its end, or any of them where shard is -1.
+func (x *exportAudit) damaged(shard int) bool {
+	return slices.ContainsFunc(x.books, func(b *book) bool {
+		return (shard < 0 || b.shard == shard) && (b.damage != nil || b.refused != nil)
+	})
+}
+
+// claims holds the header and the lines of the claims against the books.
+func (x *exportAudit) claims() error {
+	if err := x.read(); err != nil {
+		return err
+	}
+	states := statesOf(x.books)
+	if !x.whole(states) {
+		return nil
+	}
+	firsts, total := make([]int, len(states)), 0 // the number of each shard's first claim
+	for i, s := range states {
+		firsts[i] = total
+		total += s.Claims()
+	}
+	claim := func(k int) (int, Claim) {
+		shard, found := slices.BinarySearch(firsts, k+1)
+		if found || shard > 0 {
+			shard--
+		}
+		for firsts[shard] > k || k-firsts[shard] >= states[shard].Claims() {
+			shard--
+		}
+		return shard, states[shard].Claim(k - firsts[shard])
+	}
+	var places map[string]int // of all claims; made once a line is not where it should be
+	verifier := x.verifier()
+	next, unjudged := 0, 0
+	missing := func(until int) {
+		if n := until - next; n > 0 {
+			shard, c := claim(next)
+			x.at("before it the lines of %s are missing, the first of them claim %s of user %q", spec.Count(n, "claim"), c.ID(shard), c.User)
+		}
+	}
+	for {
+		if err := x.read(); err != nil {
+			return err
+		}
+		if !isClaim(x.line) {
+			break
+		}
+		var line ExportClaim
+		if err := json.Unmarshal(x.line, &line); err != nil {
+			x.at("it cannot be read: %v", err)
+			continue
+		}
+		k := next
+		if k < total {
+			if shard, c := claim(k); c.ID(shard) != line.Claim {
+				k = total
+			}
+		}
+		if k == total {
+			if places == nil {
+				places = make(map[string]int, total)
+				for i := range total {
+					shard, c := claim(i)
+					places[c.ID(shard)] = i
+				}
+			}
+			at, known := places[line.Claim]
+			shard := -2
+			fmt.Sscanf(line.Claim, "%d-", &shard)
+			switch {
+			case !known && shard >= 0 && x.damaged(shard):
+				unjudged++
+				continue
+			case !known:
+				x.at("claim %s of user %q is in no commit", line.Claim, line.User)
+				continue
+			case at < next:
+				x.at("claim %s stands here a second time, or out of order", line.Claim)
+				continue
+			}
+			missing(at)
+			k = at
+		}
+		next = k + 1
+		shard, c := claim(k)
+		x.hold(line, shard, c)
+		if verifier != nil && line.Label != nil {
+			if err := verifier.Add(draw.Line{Claim: line.Claim, User: line.User, Key: c.Key, State: line.State, At: line.At, Label: *line.Label, Rank: line.Rank}); err != nil {
+				x.at("%v", err)
+			}
+		}
+	}
+	missing(total)
+	if unjudged > 0 {
+		x.problem("%s could not be judged, since commits cannot be read", spec.Count(unjudged, "claim"))
+	}
+	if verifier != nil && !x.damaged(-1) {
+		x.Draw = verifier.Report()
+		for _, problem := range x.Draw.Problems {
+			x.problem("the draw: %s", problem)
+		}
+	}
+	if p := x.header.Packets; p != nil && x.of.packets.dealt == nil {
+		if granted := x.of.packets.Format(x.worth); granted != p.Granted {
+			x.problem("line 1: the packets that were granted come to %s by the lines of the claims, and %s by the header", granted, p.Granted)
+		}
+	}
+	return nil
+}
+
+// hold compares the line of a claim with what its commits say.
+func (x *exportAudit) hold(line ExportClaim, shard int, c Claim) {
+	want := exportClaim(x.Sale, shard, c, &x.of)
+	if want.Payloads = line.Payloads; line.Payloads != nil {
+		x.goods = true
+	}
+	if p := x.of.packets; p != nil && p.dealt == nil {
+		want.Amounts = line.Amounts
+		sum := int64(0)
+		for _, text := range line.Amounts {
+			minor, ok := p.Parse(text)
+			if !ok || minor < p.Min {
+				x.at("claim %s has an amount of %q, the least is %s", line.Claim, text, p.Format(p.Min))
+			}
+			sum += minor
+		}
+		if len(line.Amounts) != len(c.Units) {
+			x.at("claim %s has %s for %s", line.Claim, spec.Count(len(line.Amounts), "amount"), spec.Count(len(c.Units), "unit"))
+		}
+		if c.State == StateSold || c.State == StateHeld {
+			x.worth += sum
+		}
+	}
+	if x.header.Redacted {
+		redactedLine(&want, c.Key)
+	}
+	x.differs("claim "+line.Claim, exportLine(want), "its commits say")
+}
+
+// whole holds the header against the books, and says whether claims can be held against it.
+func (x *exportAudit) whole(states []*State) bool {
+	h := x.header
+	want := Header(h.Sale, h.UID, states)
+	want.Redacted = h.Redacted
+	if want.Packets = h.Packets; h.Packets != nil {
+		packets, err := h.Packets.readTerms(h.UID)
+		if err == nil && len(h.Packets.Seed) > 0 {
+			packets, err = h.Packets.read(h.UID)
+		}
+		if err != nil {
+			x.at("%v", err)
+			return false
+		}
+		x.of.packets = packets
+		over := !slices.ContainsFunc(states, func(s *State) bool { return !s.over() })
+		switch {
+		case packets.dealt != nil:
+			want.Packets = packets.header(states)
+			x.money(packets, states)
+		case over && !x.damaged(-1):
+			x.at("the sale is closed, and the seed of its red packet is missing")
+		}
+		if !x.damaged(-1) && !packets.all(want.Counts) {
+			x.at("the header says that there are %d packets, and the commits have another number of units", h.Packets.Packets)
+		}
+	}
+	if want.Draw = h.Draw; h.Draw != nil {
+		drawn, err := readDraw(h.Draw, h.UID, states)
+		if err != nil {
+			x.at("%v", err)
+			return false
+		}
+		x.of.draw = drawn
+		if x.sealed() {
+			want.Draw = drawn.header(states)
+		}
+	}
+	if !x.damaged(-1) {
+		want.Roots = h.Roots // account has compared them
+		x.differs("the header", exportLine(want), "the commits say")
+	}
+	return true
+}
+
+// money fills in what a red packet came to.
+func (x *exportAudit) money(p *exportedPackets, states []*State) {
+	h, taken := p.header(states), int64(0)
+	for _, s := range states {
+		taken += s.Sold + s.Held
+	}
+	x.Packets = &PacketsAudit{Currency: h.Currency, Total: h.Total, Granted: h.Granted, Left: h.Refund, Packets: p.count, Taken: taken}
+}
+
+func (x *exportAudit) sealed() bool {
+	return !slices.ContainsFunc(x.books, func(b *book) bool { return !b.state.Sealed() })
+}
+
+func (x *exportAudit) verifier() *draw.Verifier {
+	if x.header.Draw == nil {
+		return nil
+	}
+	v, err := draw.NewVerifier(x.Sale, x.UID, *x.header.Draw, draw.Options{})
+	if err != nil {
+		x.problem("line 1: %v", err)
+		return nil
+	}
+	return v
+}
+
+// differs tells in which fields the line that was read last differs from the one that should
+// be there.
+func (x *exportAudit) differs(what string, want []byte, source string) {
+	if bytes.Equal(x.line, want) {
+		return
+	}
+	is, should := fields(x.line), fields(want)
+	names := maps.Clone(is)
+	maps.Copy(names, should)
+	told := false
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		switch a, b := is[name], should[name]; {
+		case a == b:
+			continue
+		case a == "":
+			x.at("%s has no %s, %s %s", what, name, source, b)
+		case b == "":
+			x.at("%s has %s %s, %s nothing of it", what, name, a, source)
+		default:
+			x.at("%s has %s %s, %s %s", what, name, a, source, b)
+		}
+		told = true
+	}
+	if !told {
+		x.at("%s is written otherwise than salectl writes it", what)
+	}
+}
+
+// fields are the values of an object as JSON, those of objects in it by names with a dot.
+func fields(line []byte) map[string]string {
+	all := make(map[string]string)
+	var walk func(prefix string, text json.RawMessage)
+	walk = func(prefix string, text json.RawMessage) {
+		var inner map[string]json.RawMessage
+		if json.Unmarshal(text, &inner) != nil || inner == nil {
+			all[strings.TrimSuffix(prefix, ".")] = string(text)
+			return
+		}
+		for name, value := range inner {
+			walk(prefix+name+".", value)
+		}
+	}
+	walk("", line)
+	return all
+}
+
+// unproven says what the file alone cannot prove.
+func (x *exportAudit) unproven() (all []string) {
+	all = append(all, "that this is the export of the sale, and not one made up as a whole: hold its SHA-256 against the one that 'salectl history' tells of the sale, and a live export's against its manifest",
+		"that the shards took what was planned: the sale's own log, which destroy keeps, is not in the file")
+	if p := x.of.packets; p != nil && p.dealt == nil {
+		all = append(all, "which amount each packet has: the seed is left out while a packet may still be given")
+	}
+	if x.header.Redacted {
+		all = append(all, "that the commits are those of the ledger: the keys in them are redacted, so that they have other bytes than those that were hashed; whoever has the whole export can compare the two line by line")
+	}
+	if x.goods {
+		all = append(all, "what the units are: they are encrypted in a log of their own, which is not in the file")
+	}
+	return all
+}

@@ -1,0 +1,202 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// mustAuditExport audits an export that can be read.
+func mustAuditExport(t testing.TB, file []byte) *Audit {
+	t.Helper()
+	a, _, err := AuditExport(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestAuditOfExport says of an export what an audit says of the ledger that it is of.
+func TestAuditOfExport(t *testing.T) {
+	for name, w := range map[string]*world{
+		"busy": func() *world { w, _ := exported(t); return w }(),
+		"red packet, open": func() *world {
+			w := packetsWorld(t, nil)
+			w.taken(3)
+			return w
+		}(),
+		"red packet, sealed": func() *world {
+			w := packetsWorld(t, nil)
+			w.taken(3)
+			w.seal()
+			return w
+		}(),
+		"on the way": func() *world {
+			w := newWorld(t)
+			w.sell(2, 0, 1)
+			w.move(0, 1, 2, 2)
+			w.move(2, 0, 3, 1)
+			return w
+		}(),
+	} {
+		live := mustAudit(t, w.logs)
+		a := mustAuditExport(t, mustExport(t, w))
+		if !a.OK {
+			t.Errorf("%s: %q", name, a.Problems)
+		}
+		live.heads = nil
+		if name == "red packet, open" {
+			live.Packets = nil // what nobody has yet cannot be told without the seed
+		}
+		is, _ := json.Marshal(a)
+		want, _ := json.Marshal(live)
+		if !bytes.Equal(is, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", name, is, want)
+		}
+	}
+}
+
+// TestAuditOfTamperedExport names what was done to an export, and where.
+func TestAuditOfTamperedExport(t *testing.T) {
+	w := newWorld(t)
+	d := w.draft(0)
+	d.Claim("user1", "key1", 2)
+	d.Claim("user2", "key2", 1)
+	w.commit(0, d)
+	w.end()
+	lines := exportLines(mustExport(t, w))
+	if len(lines) < 9 || !strings.HasPrefix(lines[2], `{"claim":"0-2-1"`) || !strings.HasPrefix(lines[6], `{"shard":0,"slot":3`) {
+		t.Fatalf("other lines than the cases below are for: %q", lines)
+	}
+	last := len(lines) - 1
+	replace := func(i int, from, to string) []string {
+		if !strings.Contains(lines[i], from) {
+			t.Fatalf("line %d has no %s", i+1, from)
+		}
+		altered := slices.Clone(lines)
+		altered[i] = strings.Replace(lines[i], from, to, 1)
+		return altered
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"a claim removed":     {slices.Delete(slices.Clone(lines), 1, 2), `line 2: before it the lines of 1 claim are missing, the first of them claim 0-2-0 of user "user1"`},
+		"the last claim":      {slices.Delete(slices.Clone(lines), 2, 3), `line 3: before it the lines of 1 claim are missing, the first of them claim 0-2-1 of user "user2"`},
+		"a claim doubled":     {slices.Insert(slices.Clone(lines), 2, lines[1]), `line 3: claim 0-2-0 stands here a second time, or out of order`},
+		"a claim made up":     {replace(1, `"0-2-0"`, `"0-9-9"`), `line 2: claim 0-9-9 of user "user1" is in no commit`},
+		"another unit":        {replace(2, `"units":[3]`, `"units":[4]`), `line 3: claim 0-2-1 has units [4], its commits say [3]`},
+		"another user":        {replace(1, `"user1"`, `"eve"`), `line 2: claim 0-2-0 has user "eve", its commits say "user1"`},
+		"a field left out":    {replace(1, `,"key":"key1"`, ``), `line 2: claim 0-2-0 has no key, its commits say "key1"`},
+		"another form":        {replace(1, `{"claim":`, `{"claim": `), `line 2: claim 0-2-0 is written otherwise than salectl writes it`},
+		"other counts":        {replace(0, `"sold":3`, `"sold":4`), `line 1: the header has counts.sold 4, the commits say 3`},
+		"a commit removed":    {slices.Delete(slices.Clone(lines), 6, 7), `line 7: slot 4 of shard 0 follows slot 2 in line 6: what was between them is missing`},
+		"a commit doubled":    {slices.Insert(slices.Clone(lines), 6, lines[6]), `line 8: slot 3 of shard 0 stands here a second time, or out of order`},
+		"a commit altered":    {replace(5, `"commit":"Cg`, `"commit":"Ch`), `line 6: slot 2 of shard 0 does not continue`},
+		"of no shard":         {replace(6, `"shard":0`, `"shard":7`), `line 7: it is of shard 7, and the header names the roots of 3 shards`},
+		"the end cut off":     {lines[:last], ` ends here with another hash than its root in the header, line 1`},
+		"cut within the line": {append(slices.Clone(lines[:last]), lines[last][:9]), `the file ends in the middle of this line: its end was cut off`},
+		"another root":        {replace(0, `"roots":["`+w.shards[0].Root().String()[:2], `"roots":["zz`), ``},
+	} {
+		a, _, err := AuditExport(strings.NewReader(strings.Join(c.lines, "")))
+		switch {
+		case c.want == "":
+			if err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want):
+			t.Errorf("%s: %q\nwant %s", name, a.Problems, c.want)
+		}
+	}
+}
+
+// TestAuditOfExportOfPackets finds amounts that do not follow from the seed, a seed that was
+// not committed to, and where there is none yet, a sum that the amounts do not come to.
+func TestAuditOfExportOfPackets(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.taken(3)
+	open := string(mustExport(t, w))
+	w.seal()
+	sealed := string(mustExport(t, w))
+	for _, c := range []struct{ file, from, to, want string }{
+		{sealed, `"amounts":["`, `"amounts":["9`, `line 2: claim `},
+		{sealed, `"seed":"BwcHBwcH`, `"seed":"BwcHBwcI`, `line 1: the header has packets.commitment`},
+		{sealed, `"min":"0.05"`, `"min":"0.04"`, `line 1: the header has packets.commitment`},
+		{sealed, `,"seed":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="`, ``, `line 1: the sale is closed, and the seed of its red packet is missing`},
+		{open, `"amounts":["`, `"amounts":["9`, `line 1: the packets that were granted come to`},
+		{open, `"amounts":["`, `"amounts":["0.04","`, `has an amount of "0.04", the least is 0.05`},
+		{open, `"amounts":["`, `"amounts":["0.07","`, `line 2: claim 0-2-0 has 2 amounts for 1 unit`},
+		{open, `"packets":30`, `"packets":29`, `line 1: the header says that there are 29 packets`},
+	} {
+		altered := strings.Replace(c.file, c.from, c.to, 1)
+		if altered == c.file {
+			t.Fatalf("the export does not say %s", c.from)
+		}
+		if a := mustAuditExport(t, []byte(altered)); a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want) {
+			t.Errorf("%s: %q\nwant %s", c.to, a.Problems, c.want)
+		}
+	}
+}
+
+// TestAuditOfExportsThatDisagree audits exports whose shards are each whole by themselves, as
+// somebody may make them who writes roots anew.
+func TestAuditOfExportsThatDisagree(t *testing.T) {
+	w := newWorld(t)
+	w.move(0, 1, 2, 2)
+	lines := exportLines(mustExport(t, w))
+	last := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"shard":1`) }) - 1
+	var before ExportCommit
+	if err := json.Unmarshal([]byte(lines[last-1]), &before); err != nil {
+		t.Fatal(err)
+	}
+	lines[0] = strings.Replace(lines[0], w.shards[0].Root().String(), sum(before.Commit).String(), 1)
+	unsent := slices.Delete(slices.Clone(lines), last, last+1)
+
+	w = newWorld(t)
+	take := func(i int, number uint64, settings *pb.Settings) {
+		d := w.draft(i)
+		if err := d.Generation(&pb.Generation{Number: number, Settings: settings}); err != nil {
+			t.Fatal(err)
+		}
+		w.commit(i, d)
+	}
+	for i, limit := range []int64{3, 5} {
+		take(i, 2, openSettings(limit))
+		take(i, 3, openSettings(limit))
+	}
+	take(2, 2, phase(pb.Phase_CLOSED))
+	d := w.draft(2)
+	d.Seal()
+	w.commit(2, d)
+	for name, c := range map[string]struct {
+		file string
+		want string
+	}{
+		"received and never sent": {strings.Join(unsent, ""), "shard 1 received transfer 1 from shard 0, which never sent it"},
+		"other settings":          {string(mustExport(t, w)), "took other settings in generation 2"},
+		"sealed before":           {string(mustExport(t, w)), "shard 2 ended at generation 2, shard 0 has 3"},
+	} {
+		if a := mustAuditExport(t, []byte(c.file)); a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want) {
+			t.Errorf("%s: %q\nwant %s", name, a.Problems, c.want)
+		}
+	}
+}
+
+// TestAuditOfUnreadableCommits says how many claims it could not judge, and not that they are
+// in no commit.
+func TestAuditOfUnreadableCommits(t *testing.T) {
+	w := newWorld(t)
+	w.sell(1, 0, 0, 1)
+	lines := exportLines(mustExport(t, w))
+	first := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"shard":0,"slot":1,`) })
+	said := strings.Join(mustAuditExport(t, []byte(strings.Join(slices.Delete(lines, first, first+1), ""))).Problems, "\n")
+	if !strings.Contains(said, "4 claims could not be judged") || strings.Contains(said, "in no commit") {
+		t.Error(said)
+	}
+}

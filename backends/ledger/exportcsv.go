@@ -1,0 +1,72 @@
+package ledger
+
+import (
+	"context"
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// csvColumns are the columns of ExportCSV.
+var csvColumns = []string{
+	"claim", "sale", "user", "state", "units", "quantity", "amount", "currency", "payment",
+	"at", "held_until", "settled_at", "retired", "who", "why", "refund_due",
+}
+
+// ExportCSV writes the claims that match as a table for bookkeeping, in the order of an export:
+// RFC 4180, with a row of names. It proves nothing, and has neither keys of requests nor what
+// units are. What somebody else has chosen is written as safe has it.
+func ExportCSV(ctx context.Context, logs Logs, sale, uid string, shards []*State, f ClaimFilter, to io.Writer) error {
+	x, err := loadOfSale(ctx, logs, sale, uid)
+	if err != nil {
+		return err
+	}
+	w := csv.NewWriter(to)
+	w.UseCRLF = true
+	if err := w.Write(csvColumns); err != nil {
+		return err
+	}
+	for shard, s := range shards {
+		for i := range s.Claims() {
+			c := s.Claim(i)
+			if !f.matches(c) {
+				continue
+			}
+			if err := w.Write(csvRow(exportClaim(sale, shard, c, x), x)); err != nil {
+				return err
+			}
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+func csvRow(c ExportClaim, x *ofSale) []string {
+	units := make([]string, len(c.Units))
+	for i, unit := range c.Units {
+		units[i] = strconv.FormatInt(unit, 10)
+	}
+	amount, currency := "", ""
+	if p := x.packets; p != nil {
+		amount, currency = p.Format(p.dealt.Sum(c.Units...)), p.Currency
+	}
+	retired := ""
+	if c.Retired {
+		retired = "true"
+	}
+	return []string{
+		c.Claim, c.Sale, safe(c.User), c.State, strings.Join(units, " "), strconv.Itoa(len(units)), amount, currency, safe(c.Payment),
+		c.At, c.HeldUntil, c.SettledAt, retired, safe(c.Who), safe(c.Why), safe(strings.Join(c.RefundDue, "; ")),
+	}
+}
+
+// safe is a text that no spreadsheet takes for a formula: users choose their ids, and payment
+// services their references. One that begins like a formula, or with an apostrophe, gets an
+// apostrophe in front, so that whoever takes one off has the text again.
+func safe(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r\n'＝＋－＠", []rune(text)[0]) {
+		return "'" + text
+	}
+	return text
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"salectl/backends/ledger"
+	"salectl/planner"
+)
+
+// exportAudit is what the audit of an export answers beside what it found.
+type exportAudit struct {
+	File     string `json:"file"`
+	SHA256   string `json:"sha256"`
+	Manifest bool   `json:"manifest"` // one lies beside the file, and was held against it
+	// Unproven is what such a file cannot prove.
+	Unproven []string `json:"unproven"`
+}
+
+// auditExport audits the file that o.export names, which is all that it needs.
+func (p *program) auditExport(o auditOptions) error {
+	defer sparing()()
+	f, err := os.Open(o.export)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	a, unproven, err := ledger.AuditExport(f)
+	if err != nil {
+		return fmt.Errorf("auditing %s: %w", o.export, err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	digest := sha256.New()
+	if _, err := io.Copy(digest, f); err != nil {
+		return err
+	}
+	x := &exportAudit{File: o.export, SHA256: hex.EncodeToString(digest.Sum(nil)), Unproven: unproven}
+	says, err := planner.ReadManifest(o.export)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		x.Manifest = true
+		a.Problems = append(a.Problems, err.Error())
+	default:
+		x.Manifest = true
+		if has := hex.EncodeToString(says); has != x.SHA256 {
+			a.Problems = append(a.Problems, fmt.Sprintf("%s says the SHA-256 %s, the file has %s: one of the two was altered since they were written",
+				planner.ManifestPath(o.export), has, x.SHA256))
+		}
+	}
+	a.OK = len(a.Problems) == 0
+	found := audited{Audit: a, Export: x}
+	pick(o.json, func(a audited) { p.auditText(a, o.all) }, p.auditJSON)(found)
+	if !a.OK {
+		return shown{errAudit}
+	}
+	return nil
+}
+
+// exportText says which file was audited, and what it cannot prove.
+func (p *program) exportText(x *exportAudit) {
+	beside := "; no manifest lies beside it"
+	if x.Manifest {
+		beside = "; its manifest was held against it"
+	}
+	fmt.Fprintf(p.out, "  %s, SHA-256 %s%s\n", x.File, x.SHA256, beside)
+	for _, what := range x.Unproven {
+		fmt.Fprintf(p.out, "  not proven: %s\n", what)
+	}
+}

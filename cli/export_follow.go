@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends"
+	"salectl/backends/feed"
+	"salectl/backends/ledger"
+	"salectl/spec"
+)
+
+// followed is what export --follow is asked for.
+type followed struct {
+	on      bool
+	from    *feed.Position // nil: the beginning of the run
+	now     bool           // from the end of the ledger
+	commits bool
+}
+
+func followFlags() []urfave.Flag {
+	return []urfave.Flag{
+		onFlag("follow", "write each event to standard output as it comes, until Ctrl-C or the sale is destroyed; see docs/feed.md"),
+		valueFlag("from", "with --follow: go on at `POSITION`, as a line of type salectl.resolved has it, or at the end of the ledger: now (default: at its beginning)"),
+		onFlag("commits", "with --follow: write the stored bytes of the ledger, too, which prove the events"),
+	}
+}
+
+func parseFollow(f *flags) (o followed) {
+	o = followed{on: f.on("follow"), commits: f.on("commits")}
+	switch from := f.text("from"); {
+	case from == "now":
+		o.now = true
+	case from != "":
+		position, err := feed.ParsePosition(from)
+		if err != nil {
+			f.refuse("--from: %v; copy the position of a line of type %s, or write now", err, feed.TypeResolved)
+		}
+		o.from = &position
+	}
+	for _, name := range []string{"from", "commits"} {
+		if f.c.IsSet(name) && !o.on {
+			f.refuse("--%s needs --follow", name)
+		}
+	}
+	for _, name := range []string{"out", "format", "redact-keys", "user", "unit", "state"} {
+		if f.c.IsSet(name) && o.on {
+			f.refuse("--%s does not go with --follow, which writes all events to standard output", name)
+		}
+	}
+	return o
+}
+
+// follow writes the feed of a sale.
+func (p *program) follow(ctx context.Context, o exportOptions, sales []spec.Sale) error {
+	if len(sales) > 1 {
+		return &usageError{"salectl export", fmt.Sprintf("--follow is of one sale, and -f names %d", len(sales))}
+	}
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
+	return p.withStore(sales[0], func(store *backends.Store) error {
+		w := bufio.NewWriterSize(p.out, 1<<16)
+		lines := json.NewEncoder(w)
+		lines.SetEscapeHTML(false)
+		r := feed.New(feed.Config{Sale: sales[0].Name, From: o.follow.from, Now: o.follow.now, Commits: o.follow.commits})
+		shell := feed.Shell{Logs: store.Logs, Trouble: func(err error) {
+			if err == nil {
+				p.say("The ledger can be read again.")
+				return
+			}
+			p.say("The ledger cannot be read, which is tried again: %v", err)
+		}}
+		return explained(feed.Follow(ctx, shell, r, func(b *feed.Batch) error {
+			for i := range b.Events {
+				if err := lines.Encode(&b.Events[i]); err != nil {
+					return err
+				}
+			}
+			return w.Flush()
+		}))
+	})
+}
+
+// explained says what to do where a feed cannot go on.
+func explained(err error) error {
+	switch {
+	case errors.Is(err, errInterrupted):
+		return nil // it is how one ends to follow
+	case errors.Is(err, feed.ErrForeign):
+		return advised{err.Error(), "Begin without --from, and drop what was told before that position.", err}
+	case errors.Is(err, feed.ErrGone) && !errors.Is(err, ledger.ErrGone):
+		return advised{err.Error(), "Read the rest from that export: 'salectl audit --export FILE' checks it.", err}
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+func (p *program) historyCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "history", Category: groupLook, Usage: "list who changed sales when, and what",
+		Description: "Lists every generation of a sale, by its own log: when it was planned and was on every\n" +
+			"shard, by whom, from the plan with which digest, and what it changed. Destroy keeps that\n" +
+			"log, so earlier runs are listed, too.",
+		Flags: []urfave.Flag{
+			fileFlag(), timeoutFlag(),
+			onFlag("all", "list what the first generation of a run declares, too"),
+			jsonFlag(),
+		},
+		Action: action(parseSource, p.history),
+	}
+}
+
+func (p *program) history(ctx context.Context, from source) error {
+	show := pick(from.json, func(h *planner.SaleHistory) { p.historyText(h, from.all) }, func(h *planner.SaleHistory) { p.emit(h) })
+	return p.forEach(ctx, from, func(ctx context.Context, sale spec.Sale) error {
+		return p.withStore(sale, func(store *backends.Store) error {
+			h, err := planner.ReadHistory(ctx, store.Logs, sale.Name)
+			if err != nil {
+				return err
+			}
+			show(h)
+			return nil
+		})
+	})
+}
+
+// historyText lists generations. What a new run declares is left out unless all is asked for.
+func (p *program) historyText(h *planner.SaleHistory, all bool) {
+	c := p.colours(p.out)
+	for _, run := range h.Runs {
+		p.gap()
+		fmt.Fprintf(p.out, "%s: run %d, %s\n", c.bold(h.Sale), run.Run, run.UID)
+		for i := range run.Generations {
+			p.generationText(&run.Generations[i], c, all)
+		}
+		for _, event := range []struct{ at, what string }{
+			{run.EntriesClosedAt, "the entries were published"},
+			{run.DrawnAt, "it was drawn"},
+			{run.SealedAt, fmt.Sprintf("it was sealed and exported: %s, %s sold, SHA-256 %s", count(run.Claims, "claim"), count(run.UnitsSold, "unit"), run.ExportDigest)},
+			{run.DestroyedAt, "it was destroyed"},
+		} {
+			if event.at != "" {
+				fmt.Fprintf(p.out, "  %s  %s\n", event.at, event.what)
+			}
+		}
+	}
+}
+
+func (p *program) generationText(g *planner.GenerationRecord, c palette, all bool) {
+	by := ""
+	if g.Who != "" {
+		by = " by " + g.Who
+	}
+	applied := "not on every shard"
+	if g.AppliedAt != "" {
+		applied = "applied " + g.AppliedAt
+	}
+	fmt.Fprintf(p.out, "  %s  generation %d%s, %s  %s\n", g.At, g.Generation, by, applied, c.dim("plan "+shortDigest(g.PlanDigest)))
+	if g.Generation == 1 && !all {
+		return
+	}
+	for _, change := range g.Changes {
+		fmt.Fprintf(p.out, "      %s\n", changeText(change))
+	}
+}
+
+func changeText(c planner.Change) string {
+	switch {
+	case c.Before == "":
+		return c.Name + " " + c.After
+	case c.After == "":
+		return fmt.Sprintf("%s %s -> none", c.Name, c.Before)
+	}
+	return fmt.Sprintf("%s %s -> %s", c.Name, c.Before, c.After)
+}
+
+// shortDigest is enough of a digest for people to know a plan again.
+func shortDigest(digest string) string {
+	if len(digest) > 12 {
+		return digest[:12]
+	}
+	return strings.TrimSpace(digest)
+}

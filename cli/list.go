@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+func (p *program) listCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "list", Category: groupLook, Usage: "list all sales of the places where sales are kept",
+		Description: "Lists every sale of each place that a file under -f names, such as a folder of embedded\n" +
+			"or a table of HBase, and which file declares it. A live sale that none declares may have\n" +
+			"been applied from elsewhere, or its file may have been removed: nothing destroys it but\n" +
+			"'salectl destroy' with a file of it.",
+		Flags:  []urfave.Flag{fileFlag(), timeoutFlag(), jsonFlag()},
+		Action: action(parseSource, p.list),
+	}
+}
+
+// keptAt is where ledgers of sales are, and what of it files declare.
+type keptAt struct {
+	home  spec.Home
+	sales []spec.Sale // none is empty
+}
+
+// placesOf puts sales together that are kept at one place.
+func placesOf(sales []spec.Sale) (all []keptAt, err error) {
+	for _, sale := range sales {
+		home, err := sale.Ledger()
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(all, func(k keptAt) bool {
+			return k.home.Kind == home.Kind && k.home.Place == home.Place && k.home.Local == home.Local
+		})
+		if i < 0 {
+			i = len(all)
+			all = append(all, keptAt{home: home})
+		}
+		all[i].sales = append(all[i].sales, sale)
+	}
+	return all, nil
+}
+
+// declaredBy returns the file that declares a sale, "": none does.
+func (k *keptAt) declaredBy(sale string) string {
+	for _, s := range k.sales {
+		if s.Name == sale {
+			return s.File
+		}
+	}
+	return ""
+}
+
+// listed is what list says of one place.
+type listed struct {
+	FormatVersion int          `json:"formatVersion"`
+	Place         string       `json:"place"`
+	Sales         []listedSale `json:"sales"` // by name
+}
+
+type listedSale struct {
+	Sale           string `json:"sale"`
+	*planner.Brief        // nil if there is an Error
+	File           string `json:"file,omitempty"` // that declares it, "": none under -f
+	Error          string `json:"error,omitempty"`
+}
+
+func (p *program) list(ctx context.Context, from source) error {
+	show := pick(from.json, p.listText, func(l *listed) { p.emit(l) })
+	sales, err := p.load(ctx, from)
+	if err != nil {
+		return err
+	}
+	places, err := placesOf(sales)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := from.bounded(ctx)
+	defer cancel()
+	var failures *multierror.Error
+	for _, at := range places {
+		err := p.withStore(at.sales[0], func(store *backends.Store) error {
+			l, err := listPlace(ctx, store, at)
+			if l != nil {
+				show(l)
+			}
+			return err
+		})
+		if err != nil {
+			failures = multierror.Append(failures, p.failed(at.home.At(), from.json, late(ctx, err)))
+		}
+	}
+	return failures.ErrorOrNil()
+}
+
+// listPlace reads all sales of a place. Beside an error of one of them it returns the others.
+func listPlace(ctx context.Context, store *backends.Store, at keptAt) (*listed, error) {
+	names, err := planner.ListSales(ctx, store.Logs)
+	if err != nil {
+		return nil, err
+	}
+	l := &listed{FormatVersion: formatVersion, Place: at.home.At(), Sales: []listedSale{}}
+	var failures *multierror.Error
+	for _, name := range names {
+		one := listedSale{Sale: name, File: at.declaredBy(name)}
+		if one.Brief, err = planner.Summarize(ctx, store.Logs, name); err != nil {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			one.Error = err.Error()
+			failures = multierror.Append(failures, err)
+		}
+		l.Sales = append(l.Sales, one)
+	}
+	return l, failures.ErrorOrNil()
+}
+
+func (p *program) listText(l *listed) {
+	c := p.colours(p.out)
+	p.gap()
+	fmt.Fprintf(p.out, "%s: %s\n", c.bold(l.Place), count(len(l.Sales), "sale"))
+	if len(l.Sales) == 0 {
+		return
+	}
+	t := newTable("sale", "phase", ">run", ">generation", ">stock", ">available", ">held", ">sold", "declared in")
+	for _, s := range l.Sales {
+		if s.Error != "" {
+			t.row(s.Sale, c.red("unknown"), "", "", "", "", "", "", s.Error)
+			continue
+		}
+		file := s.File
+		if file == "" {
+			file = "-"
+		}
+		t.row(s.Sale, s.Phase, s.Run, s.Generation, grouped(s.Stock), grouped(s.Available), grouped(s.Held), grouped(s.Sold)+partly(s.Unread), file)
+	}
+	t.write(p.out, "  ", c.dim)
+}
+
+// partly marks sums that leave shards out.
+func partly(unread int) string {
+	if unread == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s not read)", count(int64(unread), "shard"))
+}
+
+// undeclared is what plan says of a place whose live sales are not all declared.
+type undeclared struct {
+	FormatVersion int      `json:"formatVersion"`
+	Place         string   `json:"place"`
+	Undeclared    []string `json:"undeclared"` // names of live sales, in their order
+}
+
+// undeclaredAt names the live sales of the places of a folder's files that no file of it
+// declares. What a place does not tell is left out: the sales' own plans have told of it.
+func (p *program) undeclaredAt(ctx context.Context, sales []spec.Sale) (all []undeclared, err error) {
+	places, err := placesOf(sales)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range places {
+		err := p.withStore(at.sales[0], func(store *backends.Store) error {
+			l, err := listPlace(ctx, store, at)
+			if l == nil {
+				return err
+			}
+			u := undeclared{FormatVersion: formatVersion, Place: l.Place}
+			for _, s := range l.Sales {
+				if s.Error == "" && s.File == "" && s.Live() {
+					u.Undeclared = append(u.Undeclared, s.Sale)
+				}
+			}
+			if len(u.Undeclared) > 0 {
+				all = append(all, u)
+			}
+			return nil
+		})
+		if err != nil && ctx.Err() != nil {
+			return all, context.Cause(ctx)
+		}
+	}
+	return all, nil
+}
+
+func (p *program) undeclaredText(u undeclared) {
+	fmt.Fprintf(p.out, "\n%s has %s that no file here declares, and that nothing here changes: %s\n",
+		strings.ToUpper(u.Place[:1])+u.Place[1:], count(int64(len(u.Undeclared)), "live sale"), strings.Join(u.Undeclared, ", "))
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// planned is a part of a page: a sale of so many shards that is to be made, each shard's line
+// as long as it gets.
+func planned(name string, shards int) planPart {
+	plan := &planner.Plan{Kind: planner.KindApply, Sale: name, Generation: 1}
+	limit := int64(5)
+	add := func(address string, after *planner.Attributes) {
+		plan.Actions = append(plan.Actions, planner.Action{Address: address, Action: planner.Create, After: after, Reason: "case " + address})
+		plan.Summary.Create++
+	}
+	add("sale/"+name, &planner.Attributes{Phase: "open", Stock: 5 * int64(shards), LockCount: shards, PerUserLimit: 1})
+	for i := range shards {
+		add(fmt.Sprint("shard/", i), &planner.Attributes{Limit: &limit, Units: fmt.Sprintf("%d-%d", 5*i+1, 5*i+5)})
+	}
+	return planPart{sale: spec.Sale{Name: name, File: name + ".yaml:1"}, plan: plan}
+}
+
+// A page never has more characters than a comment may have, whatever the plans. It ends
+// within no block of code or fold, keeps its marker, and says what is left out.
+func TestMarkdownIsCut(t *testing.T) {
+	many := func(sales, shards int) (parts []planPart) {
+		for i := range sales {
+			parts = append(parts, planned(fmt.Sprintf("sale-with-a-name-as-long-as-names-may-be-and-a-number-%04d", i), shards))
+		}
+		return parts
+	}
+	problems := func(n int) (all []error) {
+		for i := range n {
+			all = append(all, fmt.Errorf("problem %d with ```` in it: %s", i, strings.Repeat("long ", 60)))
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		parts []planPart
+		cut   bool
+		says  []string
+		wrong []error
+	}{
+		"one":               {many(1, 3), false, nil, nil},
+		"many problems":     {nil, true, []string{"Not all that is of no one sale is told. "}, problems(1000)},
+		"problems and more": {many(400, 3), true, []string{"Not all that is of no one sale is told. ", "Left out as a whole: "}, problems(200)},
+		"a large one":       {many(1, 5000), true, []string{" more lines\n```\n\n</details>\n"}, nil},
+		"some":              {many(8, 30), false, nil, nil},
+		"so many in part":   {many(60, 30), true, []string{"Without their resources: `sale-with-"}, nil},
+		"too many":          {many(400, 1), true, []string{"Left out as a whole: `sale-with-", " more. ", "Without their resources: `"}, nil},
+		"thousands of them": {many(4000, 1), true, []string{"Left out as a whole: `sale-with-", " more sales.\n"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newPlanPage("", "salectl plan")
+			g.parts, g.troubles = test.parts, test.wrong
+			text := g.text(mostMarkdown)
+			if n := mdLength(text); n > mostMarkdown {
+				t.Errorf("the page has %d characters", n)
+			}
+			if !strings.HasPrefix(text, g.marker()) {
+				t.Errorf("it begins with %.60s", text)
+			}
+			if !fencesShut(text) || strings.Count(text, "<details>") != strings.Count(text, "</details>") {
+				t.Error("it ends within a block")
+			}
+			if cut := strings.Contains(text, "**This is cut") && strings.HasSuffix(text, "`salectl plan` prints all.\n"); cut != test.cut {
+				t.Errorf("it says that it is cut: %v; it ends with %s", cut, text[max(0, len(text)-300):])
+			}
+			for _, what := range test.says {
+				if !strings.Contains(text, what) {
+					t.Errorf("no %q in the page, which ends with %s", what, text[max(0, len(text)-1200):])
+				}
+			}
+		})
+	}
+}
+
+// fencesShut says whether each block of code is closed by the fence that has begun it.
+func fencesShut(text string) bool {
+	fence := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		ticks := line[:len(line)-len(strings.TrimLeft(line, "`"))]
+		switch {
+		case len(ticks) < 3:
+		case fence == "" && line == ticks+"text":
+			fence = ticks
+		case fence == line:
+			fence = ""
+		}
+	}
+	return fence == ""
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"salectl/planner"
+)
+
+// noticed says what buyers notice of a plan, in Markdown. Each line is a sentence or two.
+func noticed(plan *planner.Plan) []string {
+	var lines []string
+	for _, a := range plan.Actions {
+		if !strings.HasPrefix(a.Address, "sale/") {
+			continue
+		}
+		switch a.Action {
+		case planner.Create:
+			lines = newlyNoticed(a.After)
+		case planner.Update:
+			lines = changeNoticed(a.Before, a.After)
+		case planner.Delete:
+			lines = endNoticed(a.Before)
+		}
+		if len(lines) == 0 {
+			return []string{"Nothing."}
+		}
+		return lines
+	}
+	if plan.Kind == planner.KindDestroy {
+		return []string{"Nothing: the sale has ended, and what it has left behind is removed."}
+	}
+	return []string{fmt.Sprintf("What generation %d has declared, where it is not in force yet.", plan.Generation)}
+}
+
+// newlyNoticed is of a new sale.
+func newlyNoticed(sale *planner.Attributes) (lines []string) {
+	until := ""
+	if sale.ClosesAt != "" {
+		until = ", until " + mdCode(sale.ClosesAt)
+	}
+	switch {
+	case sale.Phase != "open":
+		lines = append(lines, fmt.Sprintf("The sale begins %s: no claim is accepted until it is opened.", mdPhase(sale.Phase)))
+	case sale.OpensAt != "":
+		lines = append(lines, fmt.Sprintf("Claims are accepted from %s on%s.", mdCode(sale.OpensAt), until))
+	default:
+		lines = append(lines, fmt.Sprintf("Claims are accepted as soon as the sale is served%s.", until))
+	}
+	lines = append(lines, fmt.Sprintf("There %s; a user may have %s.", areUnits(sale.Stock), grouped(sale.PerUserLimit)))
+	if sale.Draw != nil {
+		lines = append(lines, "A claim is an entry of a draw, and gets a unit if it is drawn.")
+	}
+	if sale.Payment != nil {
+		lines = append(lines, heldFor(sale.Payment))
+	}
+	if sale.RuleSet != "" {
+		lines = append(lines, "Rules say who may claim.")
+	}
+	return lines
+}
+
+// mdPhase is a phase in a sentence. A saved plan may have anything in its place.
+func mdPhase(phase string) string {
+	if phase == "" || strings.Trim(phase, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return mdCode(phase)
+	}
+	return phase
+}
+
+func areUnits(n int64) string {
+	if n == 1 {
+		return "is 1 unit"
+	}
+	return "are " + count(n, "unit")
+}
+
+func heldFor(p *planner.Payment) string {
+	for _, f := range (planner.Action{After: &planner.Attributes{Payment: p}}).Fields() {
+		if f.Name == "payment.holdFor" {
+			return fmt.Sprintf("A claim is held for %s, to be paid.", mdCode(f.After))
+		}
+	}
+	return "A claim is held, to be paid."
+}
+
+// changeNoticed is of a live sale.
+func changeNoticed(before, after *planner.Attributes) (lines []string) {
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if before.Phase != after.Phase {
+		switch after.Phase {
+		case "open":
+			say("Claims are accepted again: the sale was %s.", mdPhase(before.Phase))
+		case "paused":
+			say("Every claim is refused, since the sale is paused; buyers keep what they have.")
+		case "closed":
+			say("Every claim is refused from then on, since the sale is closed for good; buyers keep what they have.")
+		}
+	}
+	switch more := after.Stock - before.Stock; {
+	case more > 0:
+		say("The sale has %s.", count(more, "more unit"))
+	case more < 0:
+		say("The sale has %s: units that nobody has are withdrawn.", count(-more, "fewer unit"))
+	}
+	switch limit := mdCode(grouped(after.PerUserLimit)); {
+	case after.PerUserLimit > before.PerUserLimit:
+		say("A user may have %s instead of %s.", limit, mdCode(grouped(before.PerUserLimit)))
+	case after.PerUserLimit < before.PerUserLimit:
+		say("A user may have %s instead of %s; who has more keeps it.", limit, mdCode(grouped(before.PerUserLimit)))
+	}
+	if before.Partial != after.Partial {
+		if after.Partial {
+			say("Who asks for more units than there are gets those that there are.")
+		} else {
+			say("Who asks for more units than there are gets none.")
+		}
+	}
+	hour := func(what, before, after, without string) {
+		switch {
+		case before == after:
+		case after == "":
+			say("The sale %s, and no longer %s.", without, mdCode(before))
+		case before == "":
+			say("The sale %s %s.", what, mdCode(after))
+		default:
+			say("The sale %s %s instead of %s.", what, mdCode(after), mdCode(before))
+		}
+	}
+	hour("opens at", before.OpensAt, after.OpensAt, "needs no hour to open")
+	hour("closes at", before.ClosesAt, after.ClosesAt, "closes at no hour")
+	switch was, is := before.Payment, after.Payment; {
+	case was == nil && is != nil:
+		say("Later claims are no longer sold at once. %s", heldFor(is))
+	case was != nil && is == nil:
+		say("Later claims are sold at once; those that are held still have to be paid.")
+	case was != nil && (was.HoldForMs != is.HoldForMs || was.GraceMs != is.GraceMs || was.ExtendByMs != is.ExtendByMs || was.Late != is.Late):
+		say("Later claims are held on other terms; those that are held keep theirs.")
+	}
+	if before.RuleSet != after.RuleSet {
+		say("Later claims are judged by other rules; who has a claim keeps it.")
+	}
+	if !reflect.DeepEqual(before.Queue, after.Queue) {
+		say("Who comes first is decided otherwise.")
+	}
+	return lines
+}
+
+// endNoticed is of a sale that is destroyed.
+func endNoticed(sale *planner.Attributes) (lines []string) {
+	if sale == nil || sale.Ends == nil {
+		return []string{"Nothing: the sale has ended already."}
+	}
+	lines = append(lines, "The sale ends: every claim is refused from then on, and no claim is settled or looked up any more.")
+	if sale.Ends.Held > 0 {
+		lines = append(lines, "Units are held for payments that may still come: such payments will buy nothing.")
+	}
+	return lines
+}

@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// planFileArgument says in a command's usage that it takes a saved plan.
+const planFileArgument = "[PLAN-FILE]"
+
+// planFile returns the saved plan that a command is to carry out, "": none.
+func (f *flags) planFile() string {
+	if f.c.Args().First() == "" && f.c.NArg() > 0 {
+		f.refuse("the name of the plan's file is empty")
+	}
+	path := f.c.Args().First()
+	info, err := os.Stat(path)
+	if ext := filepath.Ext(path); ext == ".yaml" || ext == ".yml" || err == nil && (info.IsDir() || !isPlan(path)) {
+		f.refuse("unexpected argument %q, which is no saved plan; sale files are named with -f: %s -f %s", path, f.c.Command.HelpName, quoted(path))
+	}
+	return path
+}
+
+// actionWith is action for a command with at most one argument.
+func actionWith[O any](read func(*flags) O, run func(context.Context, O) error) urfave.ActionFunc {
+	return func(c *urfave.Context) error {
+		f := &flags{c: c}
+		o := read(f)
+		if err := f.done(1); err != nil {
+			return err
+		}
+		return run(c.Context, o)
+	}
+}
+
+// savePlans writes plans to be carried out later. Nobody else may read them: they say what
+// is about to be sold.
+func savePlans(path string, plans []*planner.Plan) error {
+	_, err := saveFile(path, 0o600, true, func(w io.Writer) error {
+		for _, plan := range plans {
+			text, err := plan.Encode()
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("saving the plan: %w", err)
+	}
+	return nil
+}
+
+func readPlans(path string) ([]*planner.Plan, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	plans, err := planner.DecodePlans(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return plans, nil
+}
+
+// isPlan says whether a file has plans, by its first bytes.
+func isPlan(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	begin := make([]byte, 4096)
+	n, _ := io.ReadFull(f, begin)
+	return planner.LooksLikePlan(begin[:n])
+}
+
+// noPlans refuses plans in the place of sale files.
+func noPlans(files []string) error {
+	for _, path := range files {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && isPlan(path) {
+			return advised{
+				path + " is a saved plan, and no sale file",
+				fmt.Sprintf("Give it as an argument: 'salectl show %s' tells what it changes, 'salectl apply' or 'salectl destroy' carries it out; -f names the sale's file all the same.", quoted(path)),
+				errUsage,
+			}
+		}
+	}
+	return nil
+}
+
+// job is a plan on its way to be carried out.
+type job struct {
+	sale spec.Sale
+	plan *planner.Plan
+}
+
+// savedJobs reads the plans of a file for the sales that files declare: these say where each
+// sale is kept. Each must be of one of the kinds, which a command carries out.
+func savedJobs(path string, sales []spec.Sale, command string, does func(planner.Kind) bool) (jobs []job, err error) {
+	plans, err := readPlans(path)
+	if err != nil {
+		return nil, err
+	}
+	byName := make(map[string]spec.Sale)
+	for _, sale := range sales {
+		byName[sale.Name] = sale
+	}
+	for _, plan := range plans {
+		sale, found := byName[plan.Sale]
+		switch {
+		case !does(plan.Kind):
+			other := map[string]string{"apply": "destroy", "destroy": "apply"}[command]
+			return nil, &usageError{"salectl " + command, fmt.Sprintf("%s has a plan to %s the sale %s: salectl %s carries it out", path, plan.Kind, plan.Sale, other)}
+		case !found:
+			return nil, &usageError{"salectl " + command, fmt.Sprintf(
+				"%s has a plan for the sale %s, which no file under -f declares; it says where the sale is kept", path, plan.Sale)}
+		}
+		jobs = append(jobs, job{sale, plan})
+	}
+	return jobs, nil
+}
+
+// checkJobs looks whether all plans of a file still fit, before the first is carried out.
+func (p *program) checkJobs(ctx context.Context, from source, jobs []job) error {
+	return p.allOrNone(ctx, from, salesOf(jobs), func(i int) error {
+		return p.withStore(jobs[i].sale, func(store *backends.Store) error {
+			sale, err := planner.ReadOwnLog(ctx, store.Logs, jobs[i].plan.Sale)
+			if err != nil {
+				return err
+			}
+			return jobs[i].plan.Fits(sale)
+		})
+	})
+}
+
+func salesOf(jobs []job) (sales []spec.Sale) {
+	for _, j := range jobs {
+		sales = append(sales, j.sale)
+	}
+	return sales
+}
+
+// allOrNone does something for every sale that has to go well for all before anything is
+// changed for one. What fails is told; the other sales have their line in JSON, too.
+func (p *program) allOrNone(ctx context.Context, from source, sales []spec.Sale, do func(i int) error) error {
+	at := -1
+	var failed []string
+	err := p.eachSale(ctx, from, sales, func(sale spec.Sale) error {
+		at++
+		err := do(at)
+		if err != nil {
+			failed = append(failed, sale.Name)
+		}
+		return err
+	})
+	if err == nil || len(sales) == 1 || ctx.Err() != nil {
+		return err
+	}
+	why := "nothing was changed, since " + strings.Join(failed, ", ") + " failed"
+	if !from.json {
+		p.say("\n%s%s.", strings.ToUpper(why[:1]), why[1:])
+		return err
+	}
+	for _, sale := range sales {
+		if !strings.Contains(" "+strings.Join(failed, " ")+" ", " "+sale.Name+" ") {
+			p.emit(failureLine{FormatVersion: formatVersion, Sale: sale.Name, Error: why, ExitCode: ExitCode(err)})
+		}
+	}
+	return err
+}
+
+// newJobs plans for all sales, and shows each plan.
+func (p *program) newJobs(ctx context.Context, o planOptions, sales []spec.Sale) (jobs []job, err error) {
+	err = p.allOrNone(ctx, o.source, sales, func(i int) error {
+		plan, err := p.makePlan(ctx, sales[i], o)
+		if err != nil {
+			return err
+		}
+		if !o.json {
+			p.planText(sales[i], plan, o.all)
+		}
+		jobs = append(jobs, job{sales[i], plan})
+		return nil
+	})
+	return jobs, err
+}
+
+// carryOutAll carries out jobs one after another, whatever becomes of the others, and tells at
+// the end what became of each.
+func (p *program) carryOutAll(ctx context.Context, from source, jobs []job, do func(job) error) error {
+	at, told := -1, make([]string, len(jobs))
+	for i := range told {
+		told[i] = "not begun"
+	}
+	err := p.eachSale(ctx, from, salesOf(jobs), func(spec.Sale) error {
+		at++
+		j := jobs[at]
+		err := do(j)
+		told[at] = outcomeOf(j, err)
+		return err
+	})
+	if len(jobs) > 1 && !from.json {
+		t := newTable("sale", "outcome")
+		for i, j := range jobs {
+			t.row(j.sale.Name, told[i])
+		}
+		fmt.Fprintln(p.out)
+		t.write(p.out, "", p.colours(p.out).dim)
+	}
+	return err
+}
+
+// outcomeOf says in a few words what became of a plan.
+func outcomeOf(j job, err error) string {
+	switch {
+	case err != nil:
+		what, _ := explain(err)
+		return "failed: " + firstLine(what)
+	case j.plan.Empty():
+		return "unchanged"
+	case j.plan.Kind == planner.KindDestroy:
+		return "destroyed"
+	}
+	return fmt.Sprintf("applied, generation %d", j.plan.Generation)
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// askForAll asks a person once about all plans that change something.
+func (p *program) askForAll(ctx context.Context, from source, jobs []job, yes bool, question func(job) string, several string) error {
+	var changes []job
+	var names []string
+	for _, j := range jobs {
+		if !j.plan.Empty() {
+			changes, names = append(changes, j), append(names, j.sale.Name)
+		}
+	}
+	ask := ""
+	switch len(changes) {
+	case 0:
+		return nil
+	case 1:
+		ask = question(changes[0])
+	default:
+		ask = fmt.Sprintf(several, strings.Join(names[:len(names)-1], ", ")+" and "+names[len(names)-1])
+	}
+	err := p.askPerson(ctx, ask, yes, from.json)
+	switch {
+	case err == nil:
+		return nil
+	case len(changes) == 1:
+		return p.failed(names[0], from.json, late(ctx, err))
+	case from.json:
+		for _, name := range names {
+			p.emit(failure(name, err))
+		}
+	}
+	p.report(err)
+	return shown{err}
+}

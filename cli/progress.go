@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/schollz/progressbar/v3"
+
+	"salectl/backends/ledger"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// bar is a progress bar on standard error; nil draws nothing.
+type bar struct{ drawn *progressbar.ProgressBar }
+
+// newBar begins a bar of so many steps, if a person looks at standard error and it is not to
+// be quiet: while JSON is written nothing else is.
+func (p *program) newBar(what string, steps int64, quiet bool) *bar {
+	if kind, _ := p.env("TERM"); quiet || kind == "dumb" || !isTerminal(p.err) {
+		return nil
+	}
+	const describing = 24 // columns, so that the bar stays where it is
+	return &bar{progressbar.NewOptions64(steps,
+		progressbar.OptionSetWriter(p.err),
+		progressbar.OptionSetDescription(fmt.Sprintf("%-*s", describing, what)),
+		progressbar.OptionSetWidth(max(min(width(p.err)-describing-32, 40), 8)),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionSetRenderBlankState(true),
+		progressbar.OptionClearOnFinish(),
+	)}
+}
+
+// at says how many steps are done, and what the last of them was.
+func (b *bar) at(done int, what string) {
+	if b != nil {
+		b.drawn.Describe(fmt.Sprintf("%-24.24s", what))
+		_ = b.drawn.Set(done) // no bar is no reason to fail
+	}
+}
+
+func (b *bar) add(steps int) {
+	if b != nil {
+		_ = b.drawn.Add(steps)
+	}
+}
+
+// end takes the bar away.
+func (b *bar) end() {
+	if b != nil {
+		_ = b.drawn.Finish()
+	}
+}
+
+// progress returns what tells people of each step of a plan, and what they are told at its
+// end: a line a step, or of a plan with many of them a bar. Where no bar can be, of the steps
+// that lists fold one in so many has a line.
+func (p *program) progress(plan *planner.Plan, asJSON bool) (tell func(planner.Progress), end func()) {
+	groups, many := foldActions(plan.Actions, false)
+	if !many {
+		return p.tellStep, func() {}
+	}
+	if bar := p.newBar("", int64(len(plan.Actions)), asJSON); bar != nil {
+		return func(is planner.Progress) { bar.at(is.Done, is.Address+" "+done(is)) }, bar.end
+	}
+	folded := map[string]bool{}
+	for _, group := range groups {
+		for _, a := range group {
+			folded[a.Address] = len(group) > 1
+		}
+	}
+	seen, each := 0, max(len(plan.Actions)/foldBeyond, 1)
+	return func(is planner.Progress) {
+		if folded[is.Address] && is.Note == "" {
+			if seen++; seen%each != 0 {
+				return
+			}
+		}
+		p.tellStep(is)
+	}, func() {}
+}
+
+// tellStep writes a line for what is done.
+func (p *program) tellStep(is planner.Progress) {
+	note := ""
+	if is.Note != "" {
+		note = ": " + is.Note
+	}
+	digits := len(fmt.Sprint(is.Total))
+	p.say("[%*d/%d] %s %s%s", digits, is.Done, is.Total, is.Address, done(is), note)
+}
+
+// done is the word for a step.
+func done(is planner.Progress) string {
+	switch is.Action {
+	case planner.Create:
+		return "created"
+	case planner.Update:
+		return "updated"
+	case planner.Delete:
+		return "deleted"
+	case "close":
+		return "closed"
+	case "wait":
+		return "waiting"
+	case "seal":
+		return "sealed"
+	case "export":
+		return "exported"
+	}
+	return is.Action
+}
+
+// longRead is from how many slots on it is shown how far a command has read.
+const longRead = 20_000
+
+// watchRead returns logs that show how far a command has read a sale, if that may take a
+// while, and is not to be quiet: passes is how often it reads every slot. Call end when it has.
+func (p *program) watchRead(ctx context.Context, logs ledger.Logs, sale, what string, passes int64, quiet bool) (watched ledger.Logs, end func()) {
+	nothing := func() {}
+	if quiet || !isTerminal(p.err) {
+		return logs, nothing
+	}
+	log := ledger.NewSale(spec.SaleLog(sale))
+	if _, err := ledger.Load(ctx, logs, spec.SaleLog(sale), log); err != nil {
+		return logs, nothing // whoever reads the sale finds out why
+	}
+	w := &watchedLogs{Logs: logs, shards: map[string]bool{}}
+	var shards []string
+	for i := range log.Shards() {
+		shards = append(shards, spec.ShardLog(log.UID(), i, log.Shards()))
+		w.shards[shards[i]] = true
+	}
+	heads, err := logs.Heads(ctx, shards)
+	if err != nil {
+		return logs, nothing
+	}
+	slots := int64(0)
+	for _, head := range heads {
+		if h, err := ledger.ParseHead(head); err == nil {
+			slots += int64(h.Slot) + 1
+		}
+	}
+	if slots < longRead {
+		return logs, nothing
+	}
+	w.bar = p.newBar(what, slots*passes, quiet)
+	if scanner, can := logs.(ledger.Scanner); can {
+		return &watchedScanner{w, scanner}, w.bar.end
+	}
+	return w, w.bar.end
+}
+
+// watchedLogs counts the slots that are read of some logs.
+type watchedLogs struct {
+	ledger.Logs
+	shards map[string]bool
+	bar    *bar
+}
+
+func (w *watchedLogs) Read(ctx context.Context, log string, from uint64, max int) (head []byte, entries [][]byte, err error) {
+	head, entries, err = w.Logs.Read(ctx, log, from, max)
+	if w.shards[log] {
+		w.bar.add(len(entries))
+	}
+	return head, entries, err
+}
+
+// watchedScanner counts what is scanned, too.
+type watchedScanner struct {
+	*watchedLogs
+	scanner ledger.Scanner
+}
+
+func (w *watchedScanner) Scan(ctx context.Context, logs []string, each func(log int, entry []byte) error) error {
+	const together = 1000 // to draw takes longer than to fold
+	counted := 0
+	return w.scanner.Scan(ctx, logs, func(log int, entry []byte) error {
+		if counted++; counted%together == 0 {
+			w.bar.add(together)
+		}
+		return each(log, entry)
+	})
+}

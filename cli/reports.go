@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/report"
+	"salectl/report/threshold"
+	"salectl/spec"
+)
+
+// reporting is how rehearse and audit report beyond their answer.
+type reporting struct {
+	file       string // where the page is written, "" for nowhere
+	thresholds []threshold.Threshold
+}
+
+// asked says whether the report needs more than the answer does.
+func (o reporting) asked() bool { return o.file != "" || len(o.thresholds) > 0 }
+
+func reportFlag() urfave.Flag {
+	return valueFlag("report", "write a report as one HTML file, `FILE`; there must be one sale only")
+}
+
+func thresholdFlag(example string) urfave.Flag {
+	return &urfave.StringSliceFlag{
+		Name: "threshold", KeepSpace: true,
+		Usage: fmt.Sprintf("exit with %d unless `CONDITION` holds, like '%s'; may be repeated", exitThreshold, example),
+	}
+}
+
+func parseReporting(f *flags, metrics threshold.Metrics) reporting {
+	o := reporting{file: f.text("report")}
+	for _, text := range f.texts("threshold") {
+		t, err := metrics.Parse(text)
+		if err != nil {
+			f.refuse("--%s", err)
+		}
+		o.thresholds = append(o.thresholds, t)
+	}
+	return o
+}
+
+// forEachReported is forEach for a command that may write a report. What is in the way of
+// that is told before anything is done.
+func (p *program) forEachReported(ctx context.Context, from source, o reporting, command string, do func(context.Context, spec.Sale) error) error {
+	sales, err := p.load(ctx, from)
+	if err != nil {
+		return err
+	}
+	if o.file != "" {
+		if len(sales) > 1 {
+			return &usageError{"salectl " + command, fmt.Sprintf("--report names the file of one sale, and -f names %d", len(sales))}
+		}
+		if err := mayBeReport(o.file); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := from.bounded(ctx)
+	defer cancel()
+	return p.eachSale(ctx, from, sales, func(sale spec.Sale) error { return do(ctx, sale) })
+}
+
+// reportMark is in the head of every report.
+const reportMark = `<meta name="generator" content="salectl `
+
+// mayBeReport refuses a path at which no report can be written, or at which a file stands
+// that is no report: somebody has named the wrong one.
+func mayBeReport(path string) error {
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		folder, err := os.Stat(filepath.Dir(path))
+		if err == nil && !folder.IsDir() {
+			err = fmt.Errorf("%s is no folder", filepath.Dir(path))
+		}
+		if err != nil {
+			return fmt.Errorf("the report cannot be written: %w", err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("the report cannot be written: %w", err)
+	}
+	defer f.Close()
+	head := make([]byte, 2048)
+	n, err := io.ReadFull(f, head)
+	switch {
+	case errors.Is(err, io.EOF): // it is empty
+		return nil
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("the report cannot be written: %w", err)
+	case !bytes.Contains(head[:n], []byte(reportMark)):
+		return fmt.Errorf("%w: %s is no report; move it away, or name another file with --report", errExists, path)
+	}
+	return nil
+}
+
+// reported writes the page, if that is asked for, and returns what the command ends with. It
+// is called when the answer is shown: whatever it returns has been told.
+func (p *program) reported(o reporting, page *report.Page, good bool, ifBad error, kept bool) error {
+	var failed *multierror.Error
+	if o.file != "" {
+		page.At, page.Version = time.Now(), builtFrom().Version
+		if _, err := saveFile(o.file, 0o644, true, page.Write); err != nil {
+			err = fmt.Errorf("writing the report: %w", err)
+			p.fault(err)
+			failed = multierror.Append(failed, err)
+		} else {
+			p.say("The report is in %s.", o.file)
+		}
+	}
+	if !good {
+		failed = multierror.Append(failed, ifBad)
+	}
+	if !kept {
+		failed = multierror.Append(failed, errThreshold)
+	}
+	if failed == nil {
+		return nil
+	}
+	return shown{failed}
+}
+
+// thresholdText says what came of a threshold, with a failure in red.
+func thresholdText(c palette, t threshold.Result) string {
+	if t.OK {
+		return t.String()
+	}
+	return strings.Replace(t.String(), "FAILED", c.red("FAILED"), 1)
+}

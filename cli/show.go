@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/backends"
+	"salectl/backends/ledger"
+	"salectl/planner"
+	"salectl/spec"
+)
+
+// showOptions is the command line of show.
+type showOptions struct {
+	source
+	names []string // of sales; none: those of the files
+	markdownFlags
+}
+
+func (p *program) showCommand() *urfave.Command {
+	return &urfave.Command{
+		Name: "show", Category: groupLook, Usage: "print what is in force, or what a saved plan changes", ArgsUsage: "[SALE ... | PLAN-FILE]",
+		Description: "Prints the declaration of each sale, as the ledger has it, as a document that plans to no\n" +
+			"change. Sales that no file declares are named as arguments, and looked for where the\n" +
+			"files under -f keep theirs. Paths are relative to the working directory. The ledger does\n" +
+			"not keep them, so the document of a sale without a file has names to be filled in.\n" +
+			"\n" +
+			"Of a file that 'salectl plan --out' has saved, prints the plans.",
+		Flags: []urfave.Flag{fileFlag(), valueFlag("format", formatUsage+", of saved plans"), valueFlag("title", titleUsage), timeoutFlag(), allFlag(), jsonFlag()},
+		Action: func(c *urfave.Context) error {
+			f := &flags{c: c}
+			o := showOptions{source: parseSource(f), names: c.Args().Slice(), markdownFlags: f.markdown()}
+			if o.markdown && (len(o.names) != 1 || !isPlan(o.names[0])) {
+				f.refuse("--format markdown is for a saved plan: name its file")
+			}
+			if err := f.done(c.NArg()); err != nil {
+				return err
+			}
+			return p.show(c.Context, o)
+		},
+	}
+}
+
+// showPlans prints what saved plans change.
+func (p *program) showPlans(o showOptions) error {
+	plans, err := readPlans(o.names[0])
+	if err != nil {
+		return err
+	}
+	page := newPlanPage(o.title, "salectl show "+quoted(o.names[0]))
+	for _, plan := range plans {
+		if o.markdown {
+			page.plan(spec.Sale{Name: plan.Sale}, plan)
+			continue
+		}
+		if o.json {
+			p.emit(plan)
+			continue
+		}
+		p.planText(spec.Sale{Name: plan.Sale, File: o.names[0]}, plan, o.all)
+	}
+	if o.markdown {
+		fmt.Fprint(p.out, page.text(mostMarkdown))
+	}
+	return nil
+}
+
+// declaration is what show says of a sale.
+type declaration struct {
+	FormatVersion int             `json:"formatVersion"`
+	Sale          string          `json:"sale"`
+	Generation    uint64          `json:"generation"`
+	Declaration   json.RawMessage `json:"declaration"` // as the ledger keeps it and plans compare it
+	Document      string          `json:"document"`    // YAML
+}
+
+func (p *program) show(ctx context.Context, o showOptions) error {
+	if len(o.names) == 1 && isPlan(o.names[0]) {
+		return p.showPlans(o)
+	}
+	sales, err := p.load(ctx, o.source)
+	if err != nil {
+		return err
+	}
+	places, err := placesOf(sales)
+	if err != nil {
+		return err
+	}
+	wanted := sales
+	if len(o.names) > 0 {
+		wanted = nil
+	}
+	for _, name := range o.names {
+		wanted = append(wanted, wantedSale(name, sales))
+	}
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
+	shown := 0
+	return p.eachSale(ctx, o.source, wanted, func(sale spec.Sale) error {
+		d, err := p.inForce(ctx, sale, places)
+		switch {
+		case err != nil:
+			return err
+		case o.json:
+			p.emit(d)
+			return nil
+		case shown > 0:
+			fmt.Fprintln(p.out, "---")
+		}
+		shown++
+		fmt.Fprint(p.out, d.Document)
+		return nil
+	})
+}
+
+// wantedSale is the sale of a name: one that a file declares, or one without a declaration.
+func wantedSale(name string, sales []spec.Sale) spec.Sale {
+	for _, sale := range sales {
+		if sale.Name == name {
+			return sale
+		}
+	}
+	return spec.Sale{Name: name}
+}
+
+// inForce reads the declaration of a sale. One without a declaration is looked for at all
+// places.
+func (p *program) inForce(ctx context.Context, sale spec.Sale, places []keptAt) (*declaration, error) {
+	at := []spec.Sale{sale}
+	if sale.File == "" {
+		at = nil
+		for _, place := range places {
+			at = append(at, place.sales[0])
+		}
+	}
+	for _, local := range at {
+		var found *ledger.Sale
+		err := p.withStore(local, func(store *backends.Store) (err error) {
+			found, err = planner.ReadOwnLog(ctx, store.Logs, sale.Name)
+			return err
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case found.UID() != "":
+			return newDeclaration(sale.Name, found, local)
+		}
+	}
+	return nil, fmt.Errorf("sale %s does not exist: %w", sale.Name, ledger.ErrGone)
+}
+
+// newDeclaration is what the newest generation of a sale declares, with the folder and the
+// files that a file at the same place names.
+func newDeclaration(name string, sale *ledger.Sale, local spec.Sale) (*declaration, error) {
+	stored := sale.Newest().GetSpec()
+	declared, err := spec.FromJSON(stored)
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", name, err)
+	}
+	document, err := declared.WithFiles(local).YAML()
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", name, err)
+	}
+	return &declaration{formatVersion, name, sale.Generation(), stored, string(document)}, nil
+}

@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"salectl/backends"
+	"salectl/spec"
+)
+
+const (
+	// defaultInterval is how long status --watch rests between two readings of a sale.
+	defaultInterval = 2 * time.Second
+	leastInterval   = 100 * time.Millisecond
+	// watchTimeout bounds each of its readings: one that hangs is told of after half of it,
+	// by what the lock nodes and the process that serves the sale tell.
+	watchTimeout = 10 * time.Second
+	// redrawn is how often the screen is drawn where nothing new is known: what is old
+	// shows its age.
+	redrawn = time.Second
+)
+
+// watch reads the flags of status --watch.
+func (f *flags) watch(o *statusOptions) {
+	for _, other := range []string{"wait-for", "exit-code"} {
+		if f.c.IsSet(other) {
+			f.refuse("--watch goes on until Ctrl-C and exits with 0; %s is for a status that ends by itself", dashed(other))
+		}
+	}
+	if o.interval = f.duration("interval", defaultInterval); o.interval < leastInterval {
+		f.refuse("--interval must be at least %s, not %s", leastInterval, o.interval)
+	}
+	if o.timeout == 0 {
+		o.timeout = watchTimeout
+	}
+}
+
+// reading is how a sale stood at a moment, or why that is not known.
+type reading struct {
+	sale int // its number
+	view *saleStatus
+	err  error
+	at   time.Time // when it was read
+}
+
+// watchStatus reads the sales again and again until ctx ends, which is no error: whoever
+// watches ends it with Ctrl-C. Whatever goes wrong with a reading is shown in its place. Each
+// sale is read on its own, so that one whose ledger is down does not hold up the others.
+func (p *program) watchStatus(ctx context.Context, o statusOptions, sales []spec.Sale) error {
+	readings := make(chan reading)
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for i, sale := range sales {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				r := p.look(ctx, o, sale)
+				r.sale = i
+				select {
+				case readings <- r:
+				case <-ctx.Done():
+				}
+				select {
+				case <-time.After(o.interval):
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	if kind, _ := p.env("TERM"); !o.json && isTerminal(p.out) && kind != "dumb" {
+		return p.watchScreen(ctx, o, sales, readings)
+	}
+	return p.watchLines(ctx, o, sales, readings)
+}
+
+// look reads how a sale stands now. It opens the store and reads what it proves itself with anew each time: what
+// was replaced meanwhile, or is another server under the same name, is seen.
+func (p *program) look(ctx context.Context, o statusOptions, sale spec.Sale) reading {
+	ctx, cancel := o.bounded(ctx)
+	defer cancel()
+	// Several of them at once must not write between the lines of what is shown.
+	quiet := &program{in: p.in, out: &answer{w: io.Discard}, err: io.Discard, env: p.env, drivers: p.drivers}
+	var r reading
+	token, over, err := o.secrets.read()
+	if err == nil {
+		err = quiet.withStore(sale, func(store *backends.Store) (err error) {
+			r.view, err = quiet.await(ctx, ctx, store, sale, asker{o.admin, token, over}, o)
+			return err
+		})
+	}
+	r.err = err
+	r.at = time.Now()
+	return r
+}
+
+// watchLines writes the status of a sale when it has changed: with JSON the line that status
+// prints, else a time and the text that it prints.
+func (p *program) watchLines(ctx context.Context, o statusOptions, sales []spec.Sale, readings <-chan reading) error {
+	last := make([]string, len(sales))
+	for p.out.err == nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case r := <-readings:
+			if ctx.Err() != nil {
+				return nil // what it says is that it was cut short
+			}
+			key := r.key()
+			if key == last[r.sale] {
+				continue
+			}
+			last[r.sale] = key
+			if !o.json {
+				p.gap()
+				fmt.Fprintf(p.out, "%s\n%s", clockText(timeText(r.at)), p.readingText(r, sales[r.sale], o.all))
+				continue
+			}
+			if r.view != nil {
+				p.emit(r.view)
+				p.report(r.err)
+			} else {
+				p.failed(sales[r.sale].Name, true, r.err)
+			}
+		}
+	}
+	return nil
+}
+
+// watchScreen draws all sales in the same place, and leaves behind what it showed last.
+func (p *program) watchScreen(ctx context.Context, o statusOptions, sales []spec.Sale, readings <-chan reading) error {
+	s := &screen{to: p.out.w}
+	// Not after the last reading has ended: that may take its time.
+	stop := context.AfterFunc(ctx, s.end)
+	defer stop()
+	last := make([]reading, len(sales))
+	tick := time.NewTicker(redrawn)
+	defer tick.Stop()
+	for {
+		if err := s.draw(p.watchText(o, sales, last)); err != nil {
+			return fmt.Errorf("drawing on the terminal: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			s.end()
+			for i, r := range last {
+				if i > 0 {
+					fmt.Fprintln(p.out)
+				}
+				fmt.Fprintf(p.out, "%s\n%s", clockText(timeText(r.at)), p.readingText(r, sales[i], o.all))
+			}
+			return nil
+		case r := <-readings:
+			last[r.sale] = r
+		case <-tick.C:
+		}
+	}
+}
+
+// watchText is all that the screen shows.
+func (p *program) watchText(o statusOptions, sales []spec.Sale, last []reading) string {
+	c := p.colours(p.out)
+	var b strings.Builder
+	now := time.Now()
+	fmt.Fprintf(&b, "%s\n", c.dim(fmt.Sprintf("Every %s: salectl status, %s; Ctrl-C ends it", o.interval, clockText(timeText(now)))))
+	for i, r := range last {
+		b.WriteString("\n")
+		b.WriteString(p.readingText(r, sales[i], o.all))
+		if age := now.Sub(r.at); !r.at.IsZero() && age > o.interval+redrawn {
+			fmt.Fprintf(&b, "  %s this is %s old: the next reading takes its time\n", c.yellow("!"), age.Round(time.Second))
+		}
+	}
+	return b.String()
+}
+
+// readingText is what status says of one reading.
+func (p *program) readingText(r reading, sale spec.Sale, all bool) string {
+	f := &frame{on: p.out}
+	onto := &program{in: p.in, out: &answer{w: f}, err: f, env: p.env, drivers: p.drivers}
+	switch {
+	case r.at.IsZero():
+		return fmt.Sprintf("%s: not read yet\n", p.colours(p.out).bold(sale.Name))
+	case r.view == nil:
+		onto.failed(sale.Name, false, r.err)
+	default:
+		onto.statusText(r.view, all)
+		onto.report(r.err)
+	}
+	return f.String()
+}
+
+// key is the same for two readings between which nothing has happened: leases run down and
+// are renewed, clocks and loads are measured anew each time.
+func (r reading) key() string {
+	told := struct {
+		Status *saleStatus
+		Err    string
+	}{}
+	if r.err != nil {
+		told.Err = r.err.Error()
+	}
+	if r.view != nil {
+		view, status := *r.view, *r.view.Status
+		view.Status, view.ReadAt, told.Status = &status, "", &view
+		status.Shards, status.Nodes = slices.Clone(status.Shards), slices.Clone(status.Nodes)
+		for i := range status.Shards {
+			status.Shards[i].LeaseLeftSeconds = math.Ceil(min(status.Shards[i].LeaseLeftSeconds, 1))
+		}
+		for i := range status.Nodes {
+			status.Nodes[i].ClockOffSeconds = 0
+		}
+		view.Processes, view.Ownership = slices.Clone(view.Processes), slices.Clone(view.Ownership)
+		for i := range view.Processes {
+			view.Processes[i].Requests, view.Processes[i].Forwarded = nil, nil
+		}
+		for i := range view.Ownership {
+			view.Ownership[i].Load, view.Ownership[i].Waiting = nil, 0
+		}
+	}
+	text, err := json.Marshal(told)
+	if err != nil {
+		panic(err) // emit prints the same
+	}
+	return string(text)
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/planner"
+)
+
+// A line is printed for what has happened, not for what is measured anew each time.
+func TestWhatIsNewToAWatcher(t *testing.T) {
+	load := func(f float64) *float64 { return &f }
+	read := func(change func(*reading)) string {
+		r := reading{at: time.Unix(1, 0), view: &saleStatus{
+			Status: &planner.Status{
+				Shards: []planner.ShardStatus{{LeaseLeftSeconds: 2.5, Sold: 3}}, Nodes: []planner.NodeStatus{{Up: true}},
+			},
+			ReadAt:    "2026-11-11T12:00:00Z",
+			Processes: []api.Process{{Requests: load(10), Forwarded: load(5)}}, Ownership: []api.Ownership{{Load: load(10)}},
+		}}
+		change(&r)
+		return r.key()
+	}
+	first := read(func(*reading) {})
+	for name, test := range map[string]struct {
+		change func(*reading)
+		same   bool
+	}{
+		"time":            {func(r *reading) { r.at = time.Unix(2, 0); r.view.ReadAt = "2026-11-11T12:00:02Z" }, true},
+		"a lease":         {func(r *reading) { r.view.Shards[0].LeaseLeftSeconds = 1.1 }, true},
+		"a lease's end":   {func(r *reading) { r.view.Shards[0].LeaseLeftSeconds = 0 }, false},
+		"a clock":         {func(r *reading) { r.view.Nodes[0].ClockOffSeconds = 0.001 }, true},
+		"a node":          {func(r *reading) { r.view.Nodes[0].Up = false }, false},
+		"requests":        {func(r *reading) { r.view.Processes[0].Requests = load(11) }, true},
+		"load":            {func(r *reading) { r.view.Ownership[0].Load = load(11); r.view.Ownership[0].Waiting = 1 }, true},
+		"a busy shard":    {func(r *reading) { r.view.Ownership[0].Busy = true }, false},
+		"a unit":          {func(r *reading) { r.view.Shards[0].Sold++ }, false},
+		"health":          {func(r *reading) { r.view.Health.State = healthDown }, false},
+		"an error":        {func(r *reading) { r.err = errors.New("away") }, false},
+		"an error only":   {func(r *reading) { r.view, r.err = nil, errors.New("away") }, false},
+		"another process": {func(r *reading) { r.view.Processes = append(r.view.Processes, api.Process{}) }, false},
+	} {
+		if same := read(test.change) == first; same != test.same {
+			t.Errorf("%s: it is the same: %v, want %v", name, same, test.same)
+		}
+	}
+	shards := []planner.ShardStatus{{LeaseLeftSeconds: 2.5}}
+	reading{view: &saleStatus{Status: &planner.Status{Shards: shards}}}.key()
+	if shards[0].LeaseLeftSeconds != 2.5 {
+		t.Error("the reading itself has changed")
+	}
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"crypto/tls"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"salectl/executor/httpd"
+)
+
+// tlsFlags are how a command that asks servers speaks TLS to them.
+func tlsFlags() []urfave.Flag {
+	return []urfave.Flag{
+		valueFlag("tls-ca", "over https, believe servers whose certificates are of the authorities in `FILE` (default: those of the system)"),
+		valueFlag("tls-cert", "over https, show the certificate in `FILE` to servers that ask for one"),
+		valueFlag("tls-key", "the key of --tls-cert is in `FILE`"),
+	}
+}
+
+// tlsFiles reads what a command says of TLS.
+func (f *flags) tlsFiles() httpd.TLSFiles {
+	files := httpd.TLSFiles{Cert: f.text("tls-cert"), Key: f.text("tls-key"), CA: f.text("tls-ca")}
+	if (files.Cert == "") != (files.Key == "") {
+		f.refuse("--tls-cert and --tls-key go together: name both files or none")
+	}
+	return files
+}
+
+// secrets are what a command proves itself with to servers.
+type secrets struct {
+	tokenFile string
+	tls       httpd.TLSFiles
+}
+
+// secrets reads the flags of both.
+func (f *flags) secrets() secrets { return secrets{f.text("token-file"), f.tlsFiles()} }
+
+// read reads the files.
+func (s secrets) read() (token string, over *tls.Config, err error) {
+	if token, err = httpd.ReadToken(s.tokenFile); err != nil {
+		return "", nil, err
+	}
+	certificates, err := httpd.ReadCertificates(s.tls)
+	return token, certificates.Client(), err
+}
+
+// words are the flags as they are typed.
+func (s secrets) words() (text string) {
+	for _, flag := range [][2]string{
+		{"token-file", s.tokenFile}, {"tls-ca", s.tls.CA}, {"tls-cert", s.tls.Cert}, {"tls-key", s.tls.Key},
+	} {
+		if flag[1] != "" {
+			text += " --" + flag[0] + " " + quoted(flag[1])
+		}
+	}
+	return text
+}

@@ -1,0 +1,218 @@
+package httpd
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"salectl/api"
+)
+
+// ErrBadTLS says that a file of certificates or keys is not fit for use.
+var ErrBadTLS = errors.New("unusable TLS file")
+
+// TLSFiles name what a process proves itself with over TLS, and whom it believes; "": none.
+type TLSFiles struct {
+	Cert, Key string // its own certificate, with those between it and its authority, and its key
+	CA        string // the authorities of others' certificates; "": those of the system
+	ClientCA  string // of a server: the authorities of its clients' certificates; "": none is asked for
+}
+
+// Certificates are what TLSFiles have. They can be read again while they are in use.
+type Certificates struct {
+	files TLSFiles
+	now   atomic.Pointer[credentials]
+}
+
+// credentials are what one reading of the files has brought.
+type credentials struct {
+	content [][]byte
+	own     *tls.Certificate // nil: none
+	client  *tls.Config
+	server  *tls.Config // nil: it has no certificate
+}
+
+// ReadCertificates reads files in PEM. It refuses a key that everyone on the machine can
+// read, and one that is not the certificate's. Without files there are none: nil.
+func ReadCertificates(files TLSFiles) (*Certificates, error) {
+	if files == (TLSFiles{}) {
+		return nil, nil
+	}
+	c := &Certificates{files: files}
+	if _, err := c.Reload(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Reload reads the files again. Connections that are open go on as they are. If the files are
+// not fit for use, what was read before remains: so a certificate and its key may be replaced
+// one after the other.
+func (c *Certificates) Reload() (changed bool, err error) {
+	read, err := c.files.read()
+	if err != nil {
+		return false, err
+	}
+	if before := c.now.Load(); before != nil && bytes.Equal(bytes.Join(before.content, []byte{0}), bytes.Join(read.content, []byte{0})) {
+		return false, nil
+	}
+	c.now.Store(read)
+	return true, nil
+}
+
+// String names the files.
+func (c *Certificates) String() string {
+	var names []string
+	for _, path := range []string{c.files.Cert, c.files.Key, c.files.CA, c.files.ClientCA} {
+		if path != "" {
+			names = append(names, path)
+		}
+	}
+	return "TLS " + strings.Join(names, ", ")
+}
+
+// Client is with what others are reached over TLS, by the files as they were read last. nil:
+// with what net/http does by itself.
+func (c *Certificates) Client() *tls.Config {
+	if c == nil {
+		return nil
+	}
+	return c.now.Load().client
+}
+
+// Server says whether there is a certificate to serve with.
+func (c *Certificates) Server() bool { return c != nil && c.now.Load().server != nil }
+
+// listener is how connections are accepted, each by the files as they were read last.
+func (c *Certificates) listener() *tls.Config {
+	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.now.Load().server, nil }}
+}
+
+// Warning says what is wrong with the certificate at a time, "" if nothing is: that it has
+// expired, or is about to, with a tenth of its time left.
+func (c *Certificates) Warning(now time.Time) string {
+	own := c.now.Load().own
+	switch {
+	case own == nil:
+		return ""
+	case now.After(own.Leaf.NotAfter):
+		return "the certificate has expired at " + own.Leaf.NotAfter.UTC().Format(time.RFC3339)
+	case own.Leaf.NotAfter.Sub(now) < own.Leaf.NotAfter.Sub(own.Leaf.NotBefore)/10:
+		return "the certificate expires at " + own.Leaf.NotAfter.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// Validity returns from when until when the own certificate is valid; ok is false if there is none.
+func (c *Certificates) Validity() (from, until time.Time, ok bool) {
+	if c == nil || c.now.Load().own == nil {
+		return time.Time{}, time.Time{}, false
+	}
+	leaf := c.now.Load().own.Leaf
+	return leaf.NotBefore, leaf.NotAfter, true
+}
+
+// Names says whether the certificate is one of a host, nil if it is.
+func (c *Certificates) Names(host string) error { return c.now.Load().own.Leaf.VerifyHostname(host) }
+
+func (f TLSFiles) read() (*credentials, error) {
+	r := &credentials{client: new(tls.Config)}
+	var err error
+	if r.client.RootCAs, err = r.authorities(f.CA); err != nil {
+		return nil, err
+	}
+	clients, err := r.authorities(f.ClientCA)
+	if err != nil || f.Cert == "" {
+		return r, err
+	}
+	cert, err := r.public(f.Cert)
+	if err != nil {
+		return nil, err
+	}
+	key, err := readSecret("TLS file", f.Key, maxPEM, ErrBadTLS)
+	if err != nil {
+		return nil, err
+	}
+	r.content = append(r.content, key)
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s and %s are no certificate and its key: %s", ErrBadTLS, f.Cert, f.Key, strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	r.own = &pair
+	r.client.Certificates = []tls.Certificate{pair}
+	r.server = &tls.Config{Certificates: r.client.Certificates, NextProtos: []string{"h2", "http/1.1"}}
+	if clients != nil {
+		// Each handshake asks: what one of before has proved may not be so by now.
+		r.server.ClientCAs, r.server.ClientAuth, r.server.SessionTicketsDisabled = clients, tls.VerifyClientCertIfGiven, true
+	}
+	return r, nil
+}
+
+// maxPEM keeps out files that are something else. The authorities of a system have some 200 KB.
+const maxPEM = 4 << 20
+
+// authorities are those of a file; nil without one.
+func (r *credentials) authorities(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	content, err := r.public(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(content) {
+		return nil, fmt.Errorf("%w: %s has no certificate in PEM", ErrBadTLS, path)
+	}
+	return pool, nil
+}
+
+// public reads a file that is no secret.
+func (r *credentials) public(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("TLS file: %w", err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("TLS file: %w", err)
+	case len(content) > maxPEM:
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", ErrBadTLS, path, maxPEM)
+	}
+	r.content = append(r.content, content)
+	return content, nil
+}
+
+// withCertificates guards a handler whose clients prove who they are. Two kinds of requests
+// need no certificate, because their senders often can have none: messages of a payment
+// service, which are signed, and questions of a load balancer whether the process runs.
+//
+// It is asked for here, and not in the handshake, so that these can be let through; one that
+// is shown and is not of the authority ends the handshake.
+func (s *Server) withCertificates(h http.HandlerFunc) http.HandlerFunc {
+	if s.certs == nil || s.certs.files.ClientCA == "" {
+		return h
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+			path := r.URL.EscapedPath()
+			rest, _ := strings.CutPrefix(path, api.SalesPath)
+			_, below, _ := strings.Cut(rest, "/")
+			if below != "webhooks/"+paymentWebhook && path != api.AlivePath && path != api.ReadyPath {
+				writeForbidden(w, "This server asks for a client certificate, and the connection has shown none.")
+				return
+			}
+		}
+		h(w, r)
+	}
+}

@@ -1,0 +1,62 @@
+package httpd
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"salectl/api"
+	"salectl/executor"
+	"salectl/executor/httpd/dashboard"
+)
+
+// look is what the pages show of a sale at this moment.
+func (s *Server) look(sale *sale) dashboard.Look {
+	status := sale.Status()
+	l := dashboard.Look{View: sale.view(&status, s.now().Wall), Away: status.Away, Unready: s.unready(sale)}
+	l.Answers, l.Took = sale.metrics.read()
+	moving := make(map[int]bool)
+	for _, m := range status.Moves {
+		moving[m.Shard] = true
+	}
+	busy := busier(status.Shards)
+	for i, one := range status.Shards {
+		l.Shards = append(l.Shards, shardOf(&one, busy[i], moving[one.Shard]))
+	}
+	return l
+}
+
+func shardOf(s *executor.ShardStatus, busy, moving bool) dashboard.Shard {
+	return dashboard.Shard{
+		Shard: s.Shard, Known: !s.Unknown, Owner: s.Owner, Available: s.Available, Held: s.Held, Sold: s.Sold, InFlight: s.InFlight,
+		Entries: s.Entries, Load: tenths(s.Load), Waiting: s.Queue, Busy: busy, Stalled: s.Stall != nil || s.Stuck,
+		NoLease: s.NoLease, Moving: moving,
+	}
+}
+
+// read returns how many claims were answered, by outcome, and how long they took.
+func (s *saleMetrics) read() (map[api.Outcome]uint64, dashboard.Histogram) {
+	answers := make(map[api.Outcome]uint64)
+	for outcome, counter := range s.claims {
+		if n := written(counter).GetCounter().GetValue(); n > 0 {
+			answers[outcome] = uint64(n)
+		}
+	}
+	var took dashboard.Histogram
+	h := written(s.duration.(prometheus.Metric)).GetHistogram() // a HistogramVec has no others
+	below := uint64(0)
+	for _, b := range h.GetBucket() {
+		took.Bounds = append(took.Bounds, b.GetUpperBound())
+		took.Counts = append(took.Counts, b.GetCumulativeCount()-below)
+		below = b.GetCumulativeCount()
+	}
+	took.Counts = append(took.Counts, h.GetSampleCount()-below)
+	return answers, took
+}
+
+func written(m prometheus.Metric) *dto.Metric {
+	var said dto.Metric
+	if err := m.Write(&said); err != nil {
+		panic(err) // a counter and a histogram write without error
+	}
+	return &said
+}

@@ -1,0 +1,293 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/services/browser"
+)
+
+// TestPagesInABrowser looks at the pages as people do.
+func TestPagesInABrowser(t *testing.T) {
+	w := browser.Open(t)
+	for name, test := range map[string]func(*testing.T, *browser.Window){
+		"scenes": scenesIn, "turns": turnsIn, "full": fullIn, "keys": keysIn, "hidden": hiddenIn, "sales": salesIn,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, w); browser.Go(t, w, "about:blank"); w.Calm() })
+	}
+}
+
+const live = `document.querySelector("#live").className === "live on"`
+
+// scenesIn draws sales in all states, in light and dark, and looks for what keeps people
+// from reading them. The pictures are among the test's artifacts.
+func scenesIn(t *testing.T, w *browser.Window) {
+	for _, name := range slices.Sorted(maps.Keys(scenes)) {
+		browser.Width(t, w, 1280)
+		page := scenes[name]().open(t)
+		browser.Go(t, w, page)
+		browser.Until(t, w, live)
+		for _, scheme := range []string{"light", "dark"} {
+			browser.Prefer(t, w, "prefers-color-scheme", scheme)
+			if faults := browser.Faults(t, w); faults != "" {
+				t.Errorf("%s, %s:\n%s", name, scheme, faults)
+			}
+			browser.Shoot(t, w, name+"-"+scheme)
+		}
+		for _, fault := range unnamed(t, w) {
+			t.Errorf("%s: %s", name, fault)
+		}
+		complaints, addresses := w.Calm()
+		if len(complaints) > 0 {
+			t.Errorf("%s: the page complains: %s", name, strings.Join(complaints, "\n"))
+		}
+		home := page[:strings.Index(page, Path)] + "/"
+		if len(addresses) == 0 || slices.ContainsFunc(addresses, func(a string) bool { return !strings.HasPrefix(a, home) }) {
+			t.Errorf("%s: the page of %s asks for %q", name, home, addresses)
+		}
+	}
+	browser.Width(t, w, 390) // a telephone
+	browser.Go(t, w, scenes["holds"]().open(t))
+	browser.Until(t, w, live)
+	if faults := browser.Faults(t, w); faults != "" {
+		t.Errorf("narrow:\n%s", faults)
+	}
+	browser.Shoot(t, w, "narrow")
+}
+
+// unnamed are the parts of the page that a screen reader has no name for, and those that it
+// does not meet.
+func unnamed(t *testing.T, w *browser.Window) (faults []string) {
+	t.Helper()
+	roles, without := browser.Roles(t, w)
+	for _, role := range without {
+		faults = append(faults, "a screen reader has no name for a "+role)
+	}
+	for role, least := range map[string]int{"main": 1, "banner": 1, "contentinfo": 1, "status": 1, "listbox": 1, "heading": 8} {
+		if roles[role] < least {
+			faults = append(faults, "a screen reader meets no "+role)
+		}
+	}
+	return faults
+}
+
+// acted is a dashboard on the host's clock of a sale that a test changes.
+type acted struct {
+	*Dashboard
+	now  atomic.Pointer[Look]
+	down atomic.Bool
+	url  string
+}
+
+func newActed(t *testing.T) *acted {
+	a := new(acted)
+	a.show(func(*Look) {})
+	a.Dashboard = New(Config{Process: "10.0.0.7:8080", Sales: []Sale{{"movie", func() Look { return *a.now.Load() }}}})
+	handler := a.Handler()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.down.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { a.Close(); server.Close() })
+	a.url = server.URL
+	return a
+}
+
+// show has the sale be as change makes it of one with three shards that sells.
+func (a *acted) show(change func(*Look)) {
+	l := Look{
+		View: &api.Sale{Sale: "movie", Phase: "open", Stock: 300, Available: 290, Sold: 10, Nodes: nodes(0)},
+		Shards: []Shard{
+			{Shard: 0, Known: true, Owner: "10.0.0.7:8080", Available: 90, Sold: 10},
+			{Shard: 1, Known: true, Owner: "10.0.0.7:8080", Available: 100}, {Shard: 2, Known: true, Owner: "10.0.0.8:8080", Available: 100},
+		},
+		Answers: map[api.Outcome]uint64{api.Sold: 10}, Took: Histogram{bounds, make([]uint64, len(bounds)+1)},
+	}
+	change(&l)
+	a.now.Store(&l)
+}
+
+const said = `document.querySelector("#said").textContent`
+
+// turnsIn follows a sale through its turns: what the page shows, and what it tells a
+// screen reader.
+func turnsIn(t *testing.T, w *browser.Window) {
+	a := newActed(t)
+	browser.Go(t, w, a.url+"/dashboard/")
+	browser.Until(t, w, said+` === "movie: Open."`)
+	shows := func(id, words string) {
+		t.Helper()
+		browser.Until(t, w, `document.querySelector("#`+id+`").innerText.replace(/\s+/g, " ").includes(`+quoted(words)+`)`)
+	}
+	shows("tiles", "For sale 290")
+	shows("units-text", "3.3% of 300 units sold, 96.7% for sale.")
+	browser.Until(t, w, `document.title === "Open · 290 for sale · movie"`)
+
+	// Claims come.
+	a.show(func(l *Look) {
+		l.View.Available, l.View.Sold = 200, 100
+		l.Answers = map[api.Outcome]uint64{api.Sold: 100, api.LimitReached: 5}
+	})
+	shows("tiles", "For sale 200 Sold 100")
+	shows("outcomes", "limit_reached Refused")
+	browser.Until(t, w, `document.querySelector("#answers path.accepted") !== null && document.querySelector("#answers path.refused") !== null`)
+	if got := browser.Run(t, w, said); got != "movie: Open." {
+		t.Errorf("a screen reader is told of each claim: %s", got)
+	}
+
+	// It stalls, and is not known.
+	a.show(func(l *Look) {
+		l.View.Phase, l.View.Nodes, l.Unready = "stalled", nodes(2), "lock nodes: no majority of the lock nodes votes"
+	})
+	browser.Until(t, w, said+` === "movie: Stalled: no claim can be sold. This process is not ready."`)
+	shows("banners", "The sale is open, and no claim can be sold: this process is not ready, seen since")
+	shows("nodes-text", "1 of 3 lock nodes votes: that is no majority")
+	a.show(func(l *Look) {
+		l.Away, l.Unready, l.View = api.Standby, "standby: starting", &api.Sale{Sale: "movie", Nodes: nodes(0)}
+		l.Shards[1] = Shard{Shard: 1}
+	})
+	browser.Until(t, w, said+` === "movie: Not known. This process is not ready."`)
+	shows("units-of", "This is as of")
+	shows("shards-legend", "not known: 1")
+	browser.Until(t, w, `document.querySelector("[aria-labelledby=units-h]").classList.contains("old")`)
+
+	// The server goes away, and comes back.
+	a.down.Store(true)
+	a.Close()
+	browser.Until(t, w, said+` === "No news. This process does not answer."`)
+	shows("banners", "No news since")
+	shows("live", "As of")
+	browser.Until(t, w, `document.body.classList.contains("old")`)
+	browser.Shoot(t, w, "no-news")
+	w.Calm() // a browser complains of a server that is not there
+	fresh := newGate(MostViewers)
+	a.gate = fresh
+	a.show(func(l *Look) { l.View.Available, l.View.Sold, l.View.SoldOut = 0, 300, true })
+	a.down.Store(false)
+	browser.Until(t, w, said+` === "movie: Sold out."`)
+	browser.Until(t, w, `!document.body.classList.contains("old") && document.querySelector("#banners").innerText === ""`)
+	if complaints, _ := w.Calm(); len(complaints) > 0 && !strings.Contains(strings.Join(complaints, ""), "ERR_EMPTY_RESPONSE") {
+		t.Errorf("the page complains: %s", strings.Join(complaints, "\n"))
+	}
+}
+
+func quoted(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// fullIn says on the page that there are as many as may watch.
+func fullIn(t *testing.T, w *browser.Window) {
+	a := newActed(t)
+	a.gate = newGate(1)
+	a.gate.places <- struct{}{}
+	browser.Go(t, w, a.url+"/dashboard/sales/movie")
+	browser.Until(t, w, said+` === "No news. 1 pages watch this process already, which is as many as it lets in. Close one of them."`)
+	<-a.gate.places
+	browser.Until(t, w, live)
+}
+
+// keysIn goes through the page by keys alone.
+func keysIn(t *testing.T, w *browser.Window) {
+	a := newActed(t)
+	browser.Go(t, w, a.url+"/dashboard/sales/movie")
+	browser.Until(t, w, live)
+	at := func(want string) {
+		t.Helper()
+		browser.Press(t, w, kb.Tab)
+		got := browser.Run(t, w, `document.activeElement.id || document.activeElement.getAttribute("aria-label") || document.activeElement.textContent`)
+		if got != want {
+			t.Errorf("Tab leads to %q, want %q", got, want)
+		}
+	}
+	detail := func(keys, want string) {
+		t.Helper()
+		browser.Press(t, w, keys)
+		if got := browser.Run(t, w, `document.querySelector("#shard-text").textContent`); !strings.HasPrefix(got, want) {
+			t.Errorf("the page tells of %q, want %q", got, want)
+		}
+	}
+	at("Skip to the sale")
+	at("shards")
+	detail("", "Shard 0: selling; 90 for sale, 0 held, 10 sold; owned by 10.0.0.7:8080")
+	detail(kb.ArrowRight, "Shard 1: selling; 100 for sale")
+	detail(kb.End, "Shard 2: selling; 100 for sale, 0 held, 0 sold; owned by 10.0.0.8:8080")
+	detail(kb.ArrowRight, "Shard 2")
+	detail(kb.Home, "Shard 0")
+	if got := browser.Run(t, w, `document.getElementById(document.querySelector("#shards").getAttribute("aria-activedescendant")).getAttribute("aria-label")`); !strings.HasPrefix(got, "Shard 0: selling") {
+		t.Errorf("a screen reader is told of %q", got)
+	}
+	at("shards-summary")
+	browser.Press(t, w, kb.Enter)
+	browser.Until(t, w, `document.querySelector("#shards-table").rows.length === 4`)
+	at("Table of shards")
+	at("Table of processes")
+	at("Table of lock nodes")
+}
+
+// hiddenIn has a page that nobody sees ask for nothing.
+func hiddenIn(t *testing.T, w *browser.Window) {
+	a := newActed(t)
+	browser.Go(t, w, a.url+"/dashboard/sales/movie")
+	browser.Until(t, w, live)
+	hide := func(hidden string) {
+		browser.Run(t, w, `(() => { Object.defineProperty(document, "hidden", {value: `+hidden+`, configurable: true}); document.dispatchEvent(new Event("visibilitychange")) })()`)
+	}
+	hide("true")
+	for deadline := time.Now().Add(time.Minute); len(a.gate.places) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it still takes a place")
+		}
+	}
+	hide("false")
+	a.show(func(l *Look) { l.View.Phase = "paused" })
+	browser.Until(t, w, said+` === "movie: Paused."`)
+}
+
+// salesIn draws the list of several sales.
+func salesIn(t *testing.T, w *browser.Window) {
+	d := New(Config{Clock: func() clock.Now { return clock.Now{Wall: noon, Mono: time.Hour} }, Sales: []Sale{
+		{"movie", func() Look {
+			return Look{View: &api.Sale{Phase: "open", Stock: 300, Available: 90, Held: 10, Sold: 200, ClosesAt: noon.Add(time.Hour)}}
+		}},
+		{"concert", func() Look {
+			return Look{View: &api.Sale{Phase: "open", Stock: 10, Sold: 10, SoldOut: true}}
+		}},
+		{"lottery", func() Look { return Look{Away: api.Standby, Unready: "standby: starting", View: &api.Sale{}} }},
+	}})
+	server := httptest.NewServer(d.Handler())
+	defer server.Close()
+	defer d.Close()
+	browser.Width(t, w, 1280)
+	browser.Go(t, w, server.URL+Path)
+	browser.Until(t, w, said+` === "concert: Sold out. lottery: Not known. movie: Open."`)
+	text := browser.Run(t, w, `document.querySelector("main").innerText`)
+	for _, want := range []string{"Open. Closes in 1 h 0 min, at 2026-11-11 13:00:00 UTC", "90 of 300 for sale, 10 held, 200 sold.", "Units: not known here. This process is not ready: standby: starting."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+	if faults := browser.Faults(t, w); faults != "" {
+		t.Error(faults)
+	}
+	browser.Shoot(t, w, "sales")
+	if complaints, _ := w.Calm(); len(complaints) > 0 {
+		t.Errorf("the page complains: %s", strings.Join(complaints, "\n"))
+	}
+}

@@ -1,0 +1,203 @@
+// Package dashboard shows operators sales as they run: a page for each, whose figures are
+// renewed once a second.
+//
+// It promises that looking costs little: a sale is looked at once a second for all who
+// watch it, and not at all while nobody does; and that those who watch are so many at
+// most, each of whom is dropped who does not take what it is sent. It shows what it is
+// told and asks nothing by itself. Who may reach it is up to whoever serves its Handler.
+package dashboard
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// Path is where all pages are.
+const Path = "/dashboard/"
+
+// MostViewers is how many may watch at a time where Config does not say.
+const MostViewers = 32
+
+// Config is what a Dashboard needs. Only Sales is required.
+type Config struct {
+	Sales   []Sale
+	Process string // the address of the process that tells, as others know it; "": it has none
+	Viewers int    // at a time; zero: MostViewers
+	Clock   clock.Clock
+}
+
+// Sale is a sale that can be looked at. Look is called once a second at most, by one
+// goroutine at a time, while somebody watches.
+type Sale struct {
+	Name string
+	Look func() Look
+}
+
+// Dashboard is the pages of some sales.
+type Dashboard struct {
+	process string
+	clock   clock.Clock
+	began   time.Duration // monotonic
+	all     *feed
+	list    list // of all sales
+	gate    gate
+
+	mu    sync.Mutex
+	names []string // in order; replaced as a whole
+	sales map[string]*feed
+}
+
+//go:embed web
+var web embed.FS
+
+// The files that are served as they are, by media type.
+var files = map[string]string{
+	"dashboard.css": "text/css; charset=utf-8",
+	"sale.js":       "text/javascript; charset=utf-8",
+	"sales.js":      "text/javascript; charset=utf-8",
+	"follow.js":     "text/javascript; charset=utf-8",
+	"charts.js":     "text/javascript; charset=utf-8",
+	"shards.js":     "text/javascript; charset=utf-8",
+	"words.js":      "text/javascript; charset=utf-8",
+	"icon.svg":      "image/svg+xml",
+}
+
+var templates = template.Must(template.ParseFS(web, "web/*.html"))
+
+// New returns a Dashboard. It starts nothing: whoever watches does the work.
+func New(c Config) *Dashboard {
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	if c.Viewers <= 0 {
+		c.Viewers = MostViewers
+	}
+	d := &Dashboard{process: c.Process, clock: c.Clock, began: c.Clock().Mono, list: list{process: c.Process}, sales: make(map[string]*feed), gate: newGate(c.Viewers)}
+	d.all = &feed{clock: c.Clock, began: d.began, make: d.list.event}
+	for _, s := range c.Sales {
+		d.Add(s)
+	}
+	return d
+}
+
+// Add has another sale shown from now on.
+func (d *Dashboard) Add(s Sale) {
+	d.list.add(s)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.names = append(slices.Clone(d.names), s.Name)
+	slices.Sort(d.names)
+	d.sales[s.Name] = &feed{clock: d.clock, began: d.began, make: newWatch(d.process, s.Look).event}
+}
+
+// named returns the feed of a sale, nil if it is not shown, and the names of all that are.
+func (d *Dashboard) named(sale string) (*feed, []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sales[sale], d.names
+}
+
+// Close ends what everybody watches. Nobody can watch from then on.
+func (d *Dashboard) Close() { d.gate.close() }
+
+// Handler answers all below Path.
+func (d *Dashboard) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Path+"{$}", func(w http.ResponseWriter, r *http.Request) {
+		_, names := d.named("")
+		if len(names) == 1 {
+			http.Redirect(w, r, Path+"sales/"+names[0], http.StatusFound)
+			return
+		}
+		d.show(w, r, "sales.html", page{Sales: names})
+	})
+	mux.HandleFunc("GET "+Path+"events", func(w http.ResponseWriter, r *http.Request) { d.watch(w, r, d.all) })
+	of := func(serve func(w http.ResponseWriter, r *http.Request, sale *feed)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			sale, _ := d.named(r.PathValue("sale"))
+			if sale == nil {
+				http.Error(w, "This process serves no sale of this name.", http.StatusNotFound)
+				return
+			}
+			serve(w, r, sale)
+		}
+	}
+	mux.HandleFunc("GET "+Path+"sales/{sale}", of(func(w http.ResponseWriter, r *http.Request, _ *feed) {
+		_, names := d.named("")
+		d.show(w, r, "sale.html", page{Name: r.PathValue("sale"), Sales: names})
+	}))
+	mux.HandleFunc("GET "+Path+"sales/{sale}/events", of(d.watch))
+	mux.HandleFunc("GET "+Path+"{file}", func(w http.ResponseWriter, r *http.Request) {
+		media, ok := files[r.PathValue("file")]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		content, err := web.ReadFile("web/" + r.PathValue("file"))
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		serve(w, r, media, content)
+	})
+	return guarded(mux)
+}
+
+// page is what a page is made of.
+type page struct {
+	Name  string   // of the sale; "": of all of them
+	Sales []string // all names
+}
+
+// Several says whether there are others to go to.
+func (p page) Several() bool { return len(p.Sales) > 1 }
+
+func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, name string, p page) {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, p); err != nil {
+		panic(err) // it is embedded
+	}
+	serve(w, r, "text/html; charset=utf-8", b.Bytes())
+}
+
+func serve(w http.ResponseWriter, r *http.Request, media string, content []byte) {
+	h := w.Header()
+	h.Set("Content-Type", media)
+	h.Set("Cache-Control", "no-cache") // another version of the program has other files
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+}
+
+// policy lets a page have what this server has, and nothing else: no script or style that
+// stands in the page itself, and no way into another site's frame.
+var policy = strings.Join([]string{
+	"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self' data:",
+	"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
+}, "; ")
+
+// guarded keeps pages of other sites from asking for anything here, such as for all places
+// of those who watch, and says what a page may do.
+func guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "same-origin", "none": // no browser; this page; whoever typed the address
+		default:
+			if r.Header.Get("Sec-Fetch-Mode") != "navigate" { // a link from a chat may lead here
+				http.Error(w, "Web pages of other sites may not do this.", http.StatusForbidden)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,109 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// every is how often news are made and sent.
+const every = time.Second
+
+// patience is how long one who watches may take to take in one event.
+const patience = 10 * time.Second
+
+// feed is what is told of one thing to all who watch it, in ticks of a second. Whoever
+// comes first in a tick makes the event, and the others send the same bytes, so that there
+// is nothing to be done while nobody watches.
+type feed struct {
+	clock clock.Clock
+	began time.Duration // monotonic: of tick 0
+
+	// mu guards the rest, and keeps make from being called twice at a time.
+	mu   sync.Mutex
+	make func(now clock.Now) (event []byte, history func() []byte)
+	tick int64
+	made bool
+	last []byte
+	past func() []byte
+}
+
+// tickAt is the tick of a time, and how long it is until the next.
+func (f *feed) tickAt(now clock.Now) (tick int64, left time.Duration) {
+	since := now.Mono - f.began
+	tick = int64(since / every)
+	return tick, f.began + time.Duration(tick+1)*every - now.Mono
+}
+
+// now returns the event of this tick, and with first all that one who comes new has to be
+// told before it.
+func (f *feed) now(first bool) (history, event []byte, next time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock()
+	tick, next := f.tickAt(now)
+	if !f.made || tick != f.tick {
+		f.last, f.past = f.make(now)
+		f.tick, f.made = tick, true
+	}
+	if first && f.past != nil {
+		history = f.past()
+	}
+	return history, f.last, next
+}
+
+// gate bounds those who watch.
+type gate struct {
+	places chan struct{}
+	ending context.Context
+	close  context.CancelFunc
+}
+
+func newGate(places int) gate {
+	ending, end := context.WithCancel(context.Background())
+	return gate{make(chan struct{}, places), ending, end}
+}
+
+// watch sends the news of a feed as server-sent events for as long as they are taken.
+func (d *Dashboard) watch(w http.ResponseWriter, r *http.Request, f *feed) {
+	select {
+	case d.gate.places <- struct{}{}:
+		defer func() { <-d.gate.places }()
+	default:
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, fmt.Sprintf("%d pages watch this process already, which is as many as it lets in. Close one of them.", cap(d.gate.places)),
+			http.StatusServiceUnavailable)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // a proxy is to pass on each event as it comes
+	if r.Method == http.MethodHead {
+		return
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // where there is none to set, none ends this
+	send := func(b []byte) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(patience))
+		_, err := w.Write(b)
+		return err == nil && control.Flush() == nil
+	}
+	for first := true; ; first = false {
+		history, event, next := f.now(first)
+		if history != nil && !send(history) || !send(event) {
+			return
+		}
+		select {
+		case <-time.After(next):
+		case <-r.Context().Done():
+			return
+		case <-d.gate.ending.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+)
+
+func TestQuantile(t *testing.T) {
+	h := Histogram{Bounds: []float64{1, 2, 4}, Counts: []uint64{0, 10, 10, 0}}
+	for q, want := range map[float64]float64{.25: 1.5, .5: 2, .75: 3, 1: 4} {
+		if got, ok := h.quantile(q); !ok || math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v: %v, %v; want %v", q, got, ok, want)
+		}
+	}
+	if got, ok := (Histogram{Bounds: h.Bounds, Counts: []uint64{0, 1, 0, 9}}).quantile(.99); !ok || got != 4 {
+		t.Errorf("above the last bound: %v, %v", got, ok)
+	}
+	if got, ok := (Histogram{Bounds: h.Bounds, Counts: make([]uint64, 4)}).quantile(.5); ok {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+// told is the newest snapshot of a stage, after a second has passed.
+func (s *stage) told(t *testing.T) (v struct {
+	Unready, Away *trouble
+	Sale          api.Sale
+	Stalls        []stall
+	Shards        *columns
+	Point         point
+}) {
+	t.Helper()
+	s.now.Wall, s.now.Mono = s.now.Wall.Add(time.Second), s.now.Mono+time.Second
+	_, event, _ := s.sales[s.sale].now(false)
+	data, ok := strings.CutPrefix(string(event), "event: snapshot\ndata: ")
+	data, end := strings.CutSuffix(data, "\n\n")
+	if !ok || !end || strings.Contains(data, "\n") {
+		t.Fatalf("no event: %q", event)
+	}
+	if err := json.Unmarshal([]byte(data), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestSnapshot holds what is told of a sale that sells, cannot be told of, and stalls.
+func TestSnapshot(t *testing.T) {
+	l := Look{
+		View:    &api.Sale{Sale: "s", Phase: "open", Stock: 100, Available: 60, Held: 10, Sold: 30, Owners: []api.Ownership{{Owner: "x"}}},
+		Answers: map[api.Outcome]uint64{api.Sold: 30, api.LimitReached: 7},
+		Took:    Histogram{[]float64{.001, .01}, []uint64{37, 0, 0}},
+		Shards: []Shard{
+			{Shard: 0, Known: true, Owner: "a:1", Available: 60},
+			{Shard: 1, Known: true, Owner: "b:1", Held: 10, Sold: 10, Busy: true},
+			{Shard: 2, Known: true, Owner: "a:1", Sold: 20},
+			{Shard: 3, Owner: "b:1"},
+			{Shard: 4, Known: true, Moving: true},
+			{Shard: 5, Known: true, Owner: "a:1", Available: 1, NoLease: true},
+		},
+	}
+	s := play("s", 1, func(int) Look { return l })
+	v := s.told(t)
+	if c := v.Shards; !reflect.DeepEqual(c.Owners, []string{"a:1", "b:1"}) || !reflect.DeepEqual(c.Owner, []int{0, 1, 0, 1, -1, 0}) ||
+		!reflect.DeepEqual(c.State, []string{selling, none, soldOut, unknown, moving, noLease}) || !reflect.DeepEqual(c.Busy, []int{1}) ||
+		!reflect.DeepEqual(c.Sold, []int64{0, 10, 20, 0, 0, 0}) {
+		t.Errorf("shards: %+v", c)
+	}
+	if v.Sale.Owners != nil || v.Sale.Sold != 30 || v.Unready != nil || v.Away != nil {
+		t.Errorf("%+v", v)
+	}
+	if p := v.Point; *p.Sold != 30 || *p.Available != 60 || len(p.Answers) != 0 || p.Answers == nil || p.P50 != nil {
+		t.Errorf("in a second without a claim: %+v", p)
+	}
+
+	l.Answers = map[api.Outcome]uint64{api.Sold: 50, api.LimitReached: 7, api.NoneNow: 2}
+	l.Took.Counts = []uint64{37, 22, 0}
+	if p := s.told(t).Point; !reflect.DeepEqual(p.Answers, map[api.Outcome]float64{api.Sold: 20, api.NoneNow: 2}) || *p.P50 != 5.5 || *p.P99 < 9.9 {
+		t.Errorf("in a second with 22 claims: %v", p)
+	}
+
+	// What nobody looked at for longer is no rate of a second.
+	s.now.Mono, s.now.Wall = s.now.Mono+time.Minute, s.now.Wall.Add(time.Minute)
+	l.Answers = map[api.Outcome]uint64{api.Sold: 5000}
+	if p := s.told(t).Point; p.Answers != nil || p.P50 != nil || *p.Sold != 30 {
+		t.Errorf("after a minute: %+v", p)
+	}
+
+	l.Away, l.Unready, l.View = api.Standby, "shard 3 is nobody's", &api.Sale{Sale: "s"}
+	since := s.now.Wall.Add(time.Second)
+	for range 2 {
+		if v = s.told(t); v.Away == nil || v.Away.Why != "standby" || !v.Away.Since.Equal(since) || v.Unready.Why != l.Unready || !v.Unready.Since.Equal(since) {
+			t.Errorf("%+v", v)
+		}
+		if p := v.Point; p.Sold != nil || p.Available != nil {
+			t.Errorf("of units that are not known: %+v", p)
+		}
+	}
+
+	l.Away, l.Unready, l.Shards = "", "", nil
+	l.View.Shards = []api.Shard{{Shard: 7, Since: noon, Error: "b"}, {Shard: 1, Since: noon.Add(1), Error: "a"}, {Shard: 0, Since: noon.Add(2), Error: "a"}, {Shard: 3, Since: noon.Add(3), Error: "a"}}
+	want := []stall{{"0-1,3", noon.Add(1), "a"}, {"7", noon, "b"}}
+	if v = s.told(t); !reflect.DeepEqual(v.Stalls, want) || v.Shards != nil || v.Away != nil || v.Unready != nil {
+		t.Errorf("%+v", v)
+	}
+}
+
+// A draw's shards take entries until they have given units.
+func TestStatesOfADraw(t *testing.T) {
+	for s, want := range map[Shard]string{
+		{Known: true, Available: 5}:                      drawing,
+		{Known: true, Available: 3, Sold: 2}:             selling,
+		{Known: true, Sold: 5}:                           soldOut,
+		{Known: true, Available: 5, Stalled: true}:       stalled,
+		{Known: false, Available: 5}:                     unknown,
+		{Known: true, Stalled: true, NoLease: true}:      stalled,
+		{Known: true, InFlight: 1, Sold: 1}:              none,
+		{Known: true, Available: 5, Sold: 1, Held: 2}:    selling,
+		{Known: true, Available: 1, Sold: 1, Busy: true}: selling,
+	} {
+		if got := s.state(true); got != want {
+			t.Errorf("%+v: %s, want %s", s, got, want)
+		}
+	}
+}
+
+// What is older than a page shows is forgotten.
+func TestHistory(t *testing.T) {
+	w := newWatch("", func() Look { return Look{View: &api.Sale{}} })
+	var history func() []byte
+	for i := range 400 {
+		_, history = w.event(clock.Now{Wall: noon.Add(time.Duration(i) * time.Second), Mono: time.Duration(i) * time.Second})
+	}
+	var points []point
+	data := strings.TrimPrefix(string(history()), "event: history\ndata: ")
+	if err := json.Unmarshal([]byte(data), &points); err != nil {
+		t.Fatal(err)
+	}
+	if n, first := len(points), points[0].At; n != 301 || first != noon.Add(99*time.Second).UnixMilli() {
+		t.Errorf("%d points, the first of %s", n, time.UnixMilli(first).UTC())
+	}
+}
+
+// BenchmarkEvent is what it takes, once a second, to write what the pages of a sale show.
+func BenchmarkEvent(b *testing.B) {
+	for _, shards := range []int{5, 1024} {
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			l := crowd(1_024_000, shards, owners...)(100)
+			w := newWatch("", func() Look { return l })
+			now := clock.Now{Wall: noon, Mono: time.Hour}
+			for b.Loop() {
+				now.Wall, now.Mono = now.Wall.Add(time.Second), now.Mono+time.Second
+				event, _ := w.event(now)
+				b.ReportMetric(float64(len(event)), "bytes/event")
+			}
+		})
+	}
+}

@@ -1,0 +1,305 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+)
+
+// remembered is for how long a page can look back.
+const remembered = 5 * time.Minute
+
+// point is what a chart has of one second. Units are of the whole sale, nil where they are
+// not known; answers and durations are of this process, and not there where the second
+// before was not looked at.
+type point struct {
+	At        int64                   `json:"at"` // ms since 1970
+	Available *int64                  `json:"available,omitempty"`
+	Held      *int64                  `json:"held,omitempty"`
+	Sold      *int64                  `json:"sold,omitempty"`
+	InFlight  *int64                  `json:"inFlight,omitempty"`
+	Entries   *int64                  `json:"entries,omitempty"`
+	Answers   map[api.Outcome]float64 `json:"answers,omitzero"` // a second
+	P50       *float64                `json:"p50,omitempty"`    // ms
+	P99       *float64                `json:"p99,omitempty"`
+}
+
+// snapshot is one event: all that a page shows.
+type snapshot struct {
+	At      time.Time              `json:"at"`
+	Process string                 `json:"process,omitempty"`
+	Unready *trouble               `json:"unready,omitempty"` // nil: it is ready
+	Away    *trouble               `json:"away,omitempty"`    // nil: how the whole sale stands is known
+	Sale    *api.Sale              `json:"sale"`
+	Stalls  []stall                `json:"stalls,omitempty"`
+	Shards  *columns               `json:"shards,omitempty"` // nil: nothing is known of them
+	Answers map[api.Outcome]uint64 `json:"answers"`          // in all
+	Point   point                  `json:"point"`
+}
+
+// trouble is something that is wrong, and since when it was seen.
+type trouble struct {
+	Why   string    `json:"why"`
+	Since time.Time `json:"since"`
+}
+
+// stall is shards that stall for one reason.
+type stall struct {
+	Shards string    `json:"shards"` // such as 0-3,7
+	Since  time.Time `json:"since"`  // of the first
+	Error  string    `json:"error"`
+}
+
+// columns are the shards, from 0 on: a sale may have a thousand, each second.
+type columns struct {
+	Owners    []string   `json:"owners"`
+	Owner     []int      `json:"owner"` // an index of owners; -1: nobody is known to own it
+	State     []string   `json:"state"`
+	Available []int64    `json:"available"`
+	Held      []int64    `json:"held"`
+	Sold      []int64    `json:"sold"`
+	Entries   []int64    `json:"entries,omitempty"`
+	Load      []*float64 `json:"load"`
+	Waiting   []int      `json:"waiting"`
+	Busy      []int      `json:"busy,omitempty"` // those that are busier than the others
+}
+
+// The states of a shard.
+const (
+	unknown = "unknown"  // nobody tells
+	stalled = "stalled"  // its log cannot be read or written
+	noLease = "no-lease" // its owner, or who was that last, may not write now
+	moving  = "moving"   // on its way to another process
+	selling = "selling"  // it has units for sale
+	none    = "none"     // no unit is for sale now; some are held, or on their way
+	soldOut = "sold-out" // all that it has is sold
+	drawing = "drawing"  // it takes entries of a draw
+)
+
+// watch makes the events of a sale.
+type watch struct {
+	process string
+	look    func() Look
+
+	points []point
+	at     time.Duration // monotonic: of the last look
+	seen   bool          // there was one
+	before Look          // its counts
+
+	unready, away *trouble
+}
+
+func newWatch(process string, look func() Look) *watch { return &watch{process: process, look: look} }
+
+// event looks at the sale and returns what is to be told.
+func (w *watch) event(now clock.Now) (event []byte, history func() []byte) {
+	l := w.look()
+	w.unready, w.away = w.unready.goesOn(l.Unready, now), w.away.goesOn(string(l.Away), now)
+	p := w.point(now, l)
+	first := now.Wall.Add(-remembered).UnixMilli()
+	w.points = append(slices.DeleteFunc(w.points, func(p point) bool { return p.At < first }), p)
+	sale := *l.View
+	sale.ServerTime, sale.Owners, sale.Shards = now.Wall.UTC(), nil, nil // they are in columns and stalls
+	return encode("snapshot", snapshot{
+		At: now.Wall.UTC(), Process: w.process, Unready: w.unready, Away: w.away, Sale: &sale, Stalls: stalls(l.View.Shards),
+		Shards: columnsOf(l), Answers: l.Answers, Point: p,
+	}), func() []byte { return encode("history", w.points) }
+}
+
+// goesOn is a trouble with the reason that there is now; nil if there is none.
+func (t *trouble) goesOn(why string, now clock.Now) *trouble {
+	switch {
+	case why == "":
+		return nil
+	case t == nil:
+		return &trouble{why, now.Wall.UTC()}
+	}
+	return &trouble{why, t.Since}
+}
+
+// gap is how long ago the last look may be for what was counted since to be called a rate.
+const gap = 3 * every
+
+func (w *watch) point(now clock.Now, l Look) point {
+	p := point{At: now.Wall.UnixMilli()}
+	if l.Away == "" {
+		v := l.View
+		p.Available, p.Held, p.Sold, p.InFlight = &v.Available, &v.Held, &v.Sold, &v.InFlight
+		if v.Draw != nil {
+			p.Entries = &v.Draw.Entries
+		}
+	}
+	if passed := now.Mono - w.at; w.seen && passed > 0 && passed <= gap {
+		p.Answers = make(map[api.Outcome]float64)
+		for o, n := range l.Answers {
+			if before := w.before.Answers[o]; n > before {
+				p.Answers[o] = math.Round(float64(n-before)/passed.Seconds()*10) / 10
+			}
+		}
+		took := l.Took.since(w.before.Took)
+		p.P50, p.P99 = millis(took.quantile(.5)), millis(took.quantile(.99))
+	}
+	w.at, w.seen, w.before = now.Mono, true, Look{Answers: l.Answers, Took: l.Took}
+	return p
+}
+
+func millis(seconds float64, ok bool) *float64 {
+	if !ok {
+		return nil
+	}
+	ms := math.Round(seconds*1e6) / 1e3
+	return &ms
+}
+
+func columnsOf(l Look) *columns {
+	if len(l.Shards) == 0 {
+		return nil
+	}
+	c := &columns{Owners: []string{}}
+	owners := make(map[string]int)
+	for _, s := range l.Shards {
+		at := -1
+		if s.Owner != "" {
+			i, ok := owners[s.Owner]
+			if !ok {
+				i = len(c.Owners)
+				owners[s.Owner] = i
+				c.Owners = append(c.Owners, s.Owner)
+			}
+			at = i
+		}
+		c.Owner, c.State = append(c.Owner, at), append(c.State, s.state(l.View.Draw != nil))
+		c.Available, c.Held, c.Sold = append(c.Available, s.Available), append(c.Held, s.Held), append(c.Sold, s.Sold)
+		c.Load, c.Waiting = append(c.Load, s.Load), append(c.Waiting, s.Waiting)
+		if l.View.Draw != nil {
+			c.Entries = append(c.Entries, s.Entries)
+		}
+		if s.Busy {
+			c.Busy = append(c.Busy, s.Shard)
+		}
+	}
+	return c
+}
+
+func (s *Shard) state(draw bool) string {
+	switch {
+	case s.Stalled:
+		return stalled
+	case s.NoLease:
+		return noLease
+	case s.Moving:
+		return moving
+	case !s.Known:
+		return unknown
+	case draw && s.Sold == 0:
+		return drawing
+	case s.Available > 0:
+		return selling
+	case s.Held > 0 || s.InFlight > 0:
+		return none
+	}
+	return soldOut
+}
+
+// stalls puts shards together that stall for the same reason.
+func stalls(shards []api.Shard) (all []stall) {
+	by := make(map[string][]api.Shard)
+	for _, s := range shards {
+		by[s.Error] = append(by[s.Error], s)
+	}
+	for why, of := range by {
+		one := stall{Error: why, Since: of[0].Since}
+		var numbers []int
+		for _, s := range of {
+			numbers = append(numbers, s.Shard)
+			if s.Since.Before(one.Since) {
+				one.Since = s.Since
+			}
+		}
+		one.Shards = ranges(numbers)
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b stall) int { return strings.Compare(a.Error, b.Error) })
+	return all
+}
+
+// ranges writes numbers as "0-3,7".
+func ranges(numbers []int) string {
+	slices.Sort(numbers)
+	var parts []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		if j > i {
+			parts = append(parts, fmt.Sprintf("%d-%d", numbers[i], numbers[j]))
+		} else {
+			parts = append(parts, fmt.Sprint(numbers[i]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// encode makes a server-sent event. JSON on one line needs no more than one field.
+func encode(kind string, v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // nothing in it can fail
+	}
+	return fmt.Appendf(make([]byte, 0, len(data)+len(kind)+16), "event: %s\ndata: %s\n\n", kind, data)
+}
+
+// list makes the events of the page of all sales.
+type list struct {
+	process string
+
+	mu    sync.Mutex
+	sales []Sale // in the order of their names; replaced as a whole
+}
+
+func (l *list) add(s Sale) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sales = append(slices.Clone(l.sales), s)
+	slices.SortFunc(l.sales, func(a, b Sale) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func (l *list) all() []Sale {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sales
+}
+
+// line is one sale in the list.
+type line struct {
+	Away    string    `json:"away,omitempty"`
+	Unready string    `json:"unready,omitempty"`
+	Sale    *api.Sale `json:"sale"` // its units, phase and hours
+}
+
+func (l *list) event(now clock.Now) (event []byte, history func() []byte) {
+	sales := l.all()
+	lines := make([]line, 0, len(sales))
+	for _, s := range sales {
+		look := s.Look()
+		v := look.View
+		lines = append(lines, line{string(look.Away), look.Unready, &api.Sale{
+			Sale: s.Name, UID: v.UID, Phase: v.Phase, SoldOut: v.SoldOut, Stock: v.Stock, Available: v.Available, Held: v.Held, Sold: v.Sold,
+			InFlight: v.InFlight, OpensAt: v.OpensAt, ClosesAt: v.ClosesAt, Draw: v.Draw, ServerTime: now.Wall.UTC(),
+		}})
+	}
+	return encode("sales", struct {
+		At      time.Time `json:"at"`
+		Process string    `json:"process,omitempty"`
+		Sales   []line    `json:"sales"`
+	}{now.Wall.UTC(), l.process, lines}), nil
+}

@@ -1,0 +1,372 @@
+// The page of one sale.
+
+import { areas, bar, lines } from "./charts.js";
+import { follow } from "./follow.js";
+import { shards } from "./shards.js";
+import { away, clock, count, groupOf, groups, hours, millis, moment, number, phase, rate, span, stages, stamp } from "./words.js";
+
+const remembered = 5 * 60 * 1000;
+const byId = (id) => document.getElementById(id);
+const text = (id, words) => {
+  if (byId(id).textContent !== words) byId(id).textContent = words;
+};
+
+let points = [];     // of the last minutes, from the server
+let snapshot = null; // the newest
+let heard = 0;       // when it came, by this page's clock
+let amiss = null;    // why there are no news; "": there are
+
+// serverNow is the server's time: that of the newest news, and what has passed since.
+const serverNow = () => Date.parse(snapshot.at) + (performance.now() - heard);
+
+const showShards = shards({
+  box: byId("shards"), detail: byId("shard-text"), details: byId("shards-details"),
+  body: byId("shards-table").tBodies[0], legend: byId("shards-legend"),
+});
+
+follow(location.pathname.replace(/\/$/, "") + "/events", hear, turned);
+setInterval(tick, 1000);
+addEventListener("resize", () => snapshot && charts());
+
+function hear(kind, said) {
+  if (kind === "history") {
+    points = said;
+    return;
+  }
+  snapshot = said;
+  heard = performance.now();
+  if (!points.length || points[points.length - 1].at < said.point.at) points.push(said.point);
+  points = points.filter((p) => p.at >= said.point.at - remembered);
+  show();
+}
+
+function turned(what) {
+  amiss = what;
+  document.body.classList.toggle("old", what !== "");
+  tick();
+}
+
+// tick shows what changes with time alone.
+function tick() {
+  const live = byId("live");
+  live.className = amiss === "" ? "live on" : "live off";
+  if (!snapshot) text("live-text", amiss ? "Not connected" : "Connecting…");
+  else if (amiss === "") text("live-text", `Live, ${clock(new Date(snapshot.at))}`);
+  else text("live-text", `As of ${clock(new Date(snapshot.at))}`);
+  banners();
+  if (snapshot) {
+    const words = snapshot.away ? "" : hours(snapshot.sale, new Date(serverNow()));
+    text("hours", amiss === "" ? words : "");
+  }
+  announce();
+}
+
+// announce tells a screen reader of turns: another phase, news that end or begin.
+let announced = "";
+function announce() {
+  let now = "";
+  if (amiss) now = `No news. ${amiss}`;
+  else if (snapshot) now = `${document.querySelector("h1").textContent}: ${phase(snapshot)[0]}.${snapshot.unready ? " This process is not ready." : ""}`;
+  if (now && now !== announced) text("said", announced = now);
+}
+
+function banners() {
+  const all = [];
+  if (amiss) {
+    const since = snapshot ? `No news since ${stamp(new Date(snapshot.at))}, ${span(serverNow() - Date.parse(snapshot.at))} ago. ` : "";
+    all.push(["bad", `${since}${amiss} ${snapshot ? "What is shown is as of then. " : ""}It is asked again every two seconds.`]);
+  }
+  if (snapshot && amiss === "") {
+    const s = snapshot;
+    const stalled = !s.away && s.sale.phase === "stalled";
+    const why = s.unready && `this process is not ready, seen since ${clock(new Date(s.unready.since))}: ${s.unready.why}.`;
+    if (s.away) all.push(["bad", `How the whole sale stands is not known here, seen since ${clock(new Date(s.away.since))}: ${away(s.away.why)}.`]);
+    if (stalled) all.push(["bad", `The sale is open, and no claim can be sold${why ? `: ${why}` : "."}`]);
+    else if (why) all.push([s.away ? "bad" : "warn", why[0].toUpperCase() + why.slice(1)]);
+    const silent = (s.sale.nodes || []).filter((n) => !n.up || n.votesFrom).length, of = (s.sale.nodes || []).length;
+    if (silent && 2 * silent < of) all.push(["warn", `${of - silent} of ${count(of, "lock node")} vote: ${reserve(of, silent)}.`]);
+    if (s.sale.holds?.refundsDue) all.push(["warn", `${count(s.sale.holds.refundsDue, "payment")} bought nothing: refunds are due.`]);
+    if (s.sale.paymentCheck?.failingSince) all.push(["warn", `The payment service gives no answer that can be used, since ${stamp(moment(s.sale.paymentCheck.failingSince))}: ${s.sale.paymentCheck.error}.`]);
+  }
+  const wanted = JSON.stringify(all);
+  if (byId("banners").dataset.shown === wanted) return;
+  byId("banners").dataset.shown = wanted;
+  byId("banners").replaceChildren(...all.map(([kind, words]) => element("p", { className: `banner ${kind}` }, words)));
+}
+
+function reserve(of, silent) {
+  const more = Math.ceil(of / 2) - 1 - silent;
+  return more > 0 ? `${more} more may fail` : "no other may fail";
+}
+
+function element(tag, properties = {}, ...children) {
+  const e = Object.assign(document.createElement(tag), properties);
+  e.append(...children);
+  return e;
+}
+
+// facts fills a list of names and values; those without a value are left out.
+function facts(id, all) {
+  const list = all.filter(([, v]) => v !== undefined && v !== null && v !== "");
+  const wanted = JSON.stringify(list);
+  const box = byId(id);
+  if (box.dataset.shown === wanted) return;
+  box.dataset.shown = wanted;
+  box.replaceChildren(...list.map(([name, value, kind]) =>
+    element("div", { className: kind || "" }, element("dt", {}, name), element("dd", {}, value))));
+}
+
+// rows fills a table; a cell is its text, or its text and classes.
+function rows(id, all) {
+  const wanted = JSON.stringify(all);
+  const table = byId(id);
+  if (table.dataset.shown === wanted) return;
+  table.dataset.shown = wanted;
+  table.tBodies[0].replaceChildren(...all.map((row) => element("tr", {}, ...row.map((cell, i) => {
+    const [words, classes] = Array.isArray(cell) ? cell : [cell, ""];
+    return element(i ? "td" : "th", i ? { className: classes } : { className: classes, scope: "row" }, String(words));
+  }))));
+}
+
+function show() {
+  const sale = snapshot.sale, [words, kind] = phase(snapshot);
+  text("phase-text", words);
+  byId("phase").className = `phase ${kind}`;
+  for (const e of document.querySelectorAll("[data-part=process]")) if (snapshot.process) e.textContent = snapshot.process;
+  for (const e of document.querySelectorAll("[data-needs=units]")) e.classList.toggle("old", Boolean(snapshot.away));
+  units();
+  charts();
+  outcomes();
+  shardsPanel();
+  processes(sale);
+  nodes(sale);
+  self();
+  holds(sale);
+  drawing(sale);
+  packets(sale);
+}
+
+// standing is the newest point that tells of units, which may be an old one.
+const standing = () => points.findLast((p) => p.available !== undefined);
+
+function units() {
+  const sale = snapshot.sale, p = standing();
+  const where = "Of the whole sale, by what this process last heard of each shard";
+  if (!p) {
+    text("units-of", "They are not known.");
+    text("units-text", "");
+    text("pace", "");
+    byId("bar").replaceChildren();
+    facts("tiles", []);
+    document.title = `${phase(snapshot)[0]} · ${sale.sale}`;
+    return;
+  }
+  text("units-of", snapshot.away ? `${where}. This is as of ${stamp(new Date(p.at))}: how they stand now is not known.` : `${where}.`);
+  const stock = p.available + p.held + p.sold + p.inFlight;
+  const entering = p.entries !== undefined && !p.sold && !p.held; // into a draw that has given nothing yet
+  facts("tiles", [
+    ["Entries", p.entries === undefined ? "" : number(p.entries), "tile entries"],
+    ["To be won", entering ? number(stock) : "", "tile"],
+    ["For sale", entering ? "" : number(p.available), "tile available"],
+    ["Held", p.held || sale.holds && !entering ? number(p.held) : "", "tile held"],
+    ["On their way", p.inFlight ? number(p.inFlight) : "", "tile inFlight"],
+    ["Sold", entering ? "" : number(p.sold), "tile sold"],
+    ["Stock", entering ? "" : number(stock), "tile"],
+  ]);
+  byId("bar").classList.toggle("none", entering);
+  bar(byId("bar"), entering ? [] : [
+    { name: "sold", value: p.sold }, { name: "held", value: p.held }, { name: "inFlight", value: p.inFlight }, { name: "available", value: p.available },
+  ]);
+  if (entering) text("units-text", `${rate(p.entries / Math.max(stock, 1))} entries for each unit.`);
+  else text("units-text", stock ? `${percent(p.sold, stock)} of ${count(stock, "unit")} sold${p.held ? `, ${percent(p.held, stock)} held` : ""}, ${percent(p.available, stock)} for sale.` : "The sale has no units.");
+  text("pace", snapshot.away || sale.phase !== "open" ? "" : pace(p));
+  document.title = `${phase(snapshot)[0]} · ${entering ? count(p.entries, "entry", "entries") : `${number(p.available)} for sale`} · ${sale.sale}`;
+}
+
+function percent(part, of) {
+  const share = (100 * part) / of;
+  if (part && share < 0.1) return "less than 0.1%";
+  if (part < of && share > 99.9) return "more than 99.9%";
+  return `${rate(share)}%`;
+}
+
+// pace is how fast units are sold, by the last ten seconds.
+function pace(p) {
+  const before = points.find((q) => q.at >= p.at - 10500 && q.sold !== undefined);
+  if (!before || p.at - before.at < 2000) return "";
+  const taken = (p.sold + p.held - before.sold - before.held) / ((p.at - before.at) / 1000);
+  if (taken <= 0 || !p.available) return "";
+  return `${rate(taken)} units a second go over the last ten seconds; at this pace none is for sale in ${span((p.available / taken) * 1000)}.`;
+}
+
+const charted = (p, name) => (p.available === undefined ? undefined : p[name]);
+
+function charts() {
+  const to = Date.parse(snapshot.at), from = to - remembered;
+  const now = standing(), entering = now?.entries !== undefined && !now.sold && !now.held;
+  areas(byId("stock"), points, {
+    from, to, format: short,
+    series: (entering ? ["entries"] : ["sold", "held", "inFlight", "available"]).map((name) => ({ name, value: (p) => charted(p, name) })),
+  });
+  text("stock-text", stockText());
+  const sum = (p, of) => Object.entries(p.answers).reduce((n, [outcome, r]) => n + (groupOf(outcome) === of ? r : 0), 0);
+  areas(byId("answers"), points, {
+    from, to, format: short,
+    series: groups.map((g) => ({ name: g.name, value: (p) => (p.answers ? sum(p, g) : undefined) })),
+  });
+  lines(byId("took"), points, {
+    from, to, format: millis,
+    series: [{ name: "p99", value: (p) => p.p99 }, { name: "p50", value: (p) => p.p50 }],
+  });
+  const p = snapshot.point;
+  if (p.p50 === undefined) text("took-text", p.answers ? "No claim was answered in the last second." : "");
+  else text("took-text", `In the last second: half within ${millis(p.p50)} (solid line), 99% within ${millis(p.p99)} (dashed).`);
+  const all = p.answers && Object.values(p.answers).reduce((n, r) => n + r, 0);
+  const loads = snapshot.shards?.load.filter((l) => l !== null) ?? [];
+  const whole = loads.length ? ` All processes together decide ${rate(loads.reduce((n, l) => n + l, 0))} requests a second, by the last five seconds.` : "";
+  text("answers-text", (all === undefined ? "" : `${rate(all)} answers in the last second.`) + whole);
+}
+
+const short = (n) => (n >= 1e6 ? `${rate(n / 1e6)}M` : n >= 10000 ? `${rate(n / 1e3)}k` : rate(n));
+
+function stockText() {
+  const p = standing();
+  if (!p || snapshot.away) return "";
+  const then = points.find((q) => q.sold !== undefined);
+  if (p.entries !== undefined && !p.sold && !p.held) return `${count(p.entries - then.entries, "entry", "entries")} in the last ${span(p.at - then.at)}.`;
+  const more = p.sold - then.sold;
+  return `${more >= 0 ? count(more, "unit") + " sold" : count(-more, "unit") + " came back"} in the last ${span(p.at - then.at)}.`;
+}
+
+function outcomes() {
+  const now = snapshot.point.answers;
+  const names = Object.keys(snapshot.answers).sort((a, b) => groups.indexOf(groupOf(a)) - groups.indexOf(groupOf(b)) || snapshot.answers[b] - snapshot.answers[a]);
+  const wanted = JSON.stringify([names, now, snapshot.answers]);
+  const table = byId("outcomes");
+  if (table.dataset.shown === wanted) return;
+  table.dataset.shown = wanted;
+  table.hidden = !names.length;
+  byId("outcomes-none").hidden = names.length > 0;
+  table.tBodies[0].replaceChildren(...names.map((name) => {
+    const group = groupOf(name);
+    return element("tr", {},
+      element("th", { scope: "row" }, swatch(group.name), ` ${name} `, element("span", { className: "quiet" }, group.label)),
+      element("td", { className: "number" }, now ? rate(now[name] || 0) : "?"),
+      element("td", { className: "number" }, number(snapshot.answers[name])));
+  }));
+}
+
+function swatch(name) {
+  const s = element("span", { className: `swatch ${name}` });
+  s.setAttribute("aria-hidden", "true");
+  return s;
+}
+
+function shardsPanel() {
+  const c = snapshot.shards;
+  showShards(c);
+  byId("shard-text").hidden = !c;
+  byId("shards-details").hidden = !c;
+  if (!c) {
+    byId("shards-legend").replaceChildren();
+    text("shards-text", "Nothing is known of the shards.");
+    return;
+  }
+  const here = c.owners.length;
+  text("shards-text", `${count(c.owner.length, "shard")}, owned by ${here ? count(here, "process", "processes") : "nobody that is known"}. A cell fills up as its shard sells.`);
+}
+
+// told says whether it is known how much a process is asked.
+const told = (p) => (p.up || p.here) && p.requests !== undefined;
+
+function processes(sale) {
+  const all = sale.processes || [];
+  const states = { serving: "serving", standby: "standby", draining: "draining", unable: "unable: its clock is wrong" };
+  rows("processes", all.map((p) => [
+    [p.here ? `${p.address} (this one)` : p.address, ""],
+    p.up || p.here ? [states[p.state] || p.state, p.state === "unable" ? "bad" : ""] : ["not heard of", "bad"],
+    [p.shards === undefined ? "?" : p.shards === p.should ? number(p.shards) : `${number(p.shards)}, should be ${number(p.should)}`, "number"],
+    [told(p) ? rate(p.requests) : "?", "number"],
+    [!told(p) ? "?" : p.requests ? percent(p.forwarded || 0, p.requests) : "0%", "number"],
+    [p.version || "?", ""],
+  ]));
+  byId("processes").hidden = !all.length;
+  byId("processes-none").hidden = all.length > 0;
+  const moves = sale.moves || [], most = 20;
+  text("moves-text", moves.length ? `${count(moves.length, "shard")} ${moves.length === 1 ? "is" : "are"} not where ${moves.length === 1 ? "it" : "they"} should be${moves.length > most ? `; the first ${most} are shown` : ""}.` : "Each shard is where it should be, as far as is known here.");
+  byId("moves").hidden = !moves.length;
+  rows("moves", moves.slice(0, most).map((m) => [[m.shard, "number"], m.from || "nobody", m.to, stages[m.stage] || m.stage]));
+}
+
+function nodes(sale) {
+  const all = sale.nodes || [];
+  const voting = all.filter((n) => n.up && !n.votesFrom).length;
+  const has = 2 * voting > all.length;
+  text("nodes-text", all.length ? `${voting} of ${count(all.length, "lock node")} ${voting === 1 ? "votes" : "vote"}${has ? "" : ": that is no majority, and no lease can be won or renewed"}.` : "Nothing is known of the lock nodes.");
+  byId("nodes-text").className = all.length && !has ? "bad" : "";
+  byId("nodes").hidden = !all.length;
+  rows("nodes", all.map((n) => {
+    const since = moment(n.since) ? stamp(moment(n.since)) : "?";
+    if (!n.up) return [n.name, [`down: ${n.error || "it gives no answer"}`, "bad"], since];
+    const votes = moment(n.votesFrom);
+    return votes ? [n.name, [`lost its memory, votes again at ${stamp(votes)}`, "bad"], since] : [n.name, "votes", since];
+  }));
+}
+
+function self() {
+  const s = snapshot, me = (s.sale.processes || []).find((p) => p.here);
+  facts("self", [
+    ["Address", s.process],
+    ["Version", me?.version],
+    ["Ready", s.unready ? `no: ${s.unready.why}` : "yes", s.unready ? "bad" : ""],
+    ...(s.stalls || []).map((x) => ["Ledger", `shards ${x.shards} stall since ${stamp(new Date(x.since))}: ${x.error}`, "bad"]),
+    ["Ledger", s.stalls?.length ? "" : s.unready?.why.startsWith("ledger:") ? "cannot be read" : s.shards && s.shards.state.every((x) => x !== "unknown") ? "answers for all shards" : "not known for all shards"],
+    ["Run", s.sale.uid],
+    ["Generation", s.sale.generation ? number(s.sale.generation) : ""],
+    ["Limit of a user", s.sale.perUserLimit ? count(s.sale.perUserLimit, "unit") : ""],
+  ]);
+}
+
+function holds(sale) {
+  const h = sale.holds;
+  byId("holds-panel").hidden = !h;
+  if (!h) return;
+  const next = moment(h.nextRelease);
+  facts("holds", [
+    ["Open", number(h.open)],
+    ["Next release", next ? `in ${span(next - Date.parse(snapshot.at))}, at ${clock(next)}` : "none"],
+    ["Confirmed", number(h.confirmed)],
+    ["Expired", number(h.expired)],
+    ["Cancelled", number(h.cancelled)],
+    ["Refunded", number(h.refunded)],
+    ["Sold to late payments", number(h.resold)],
+    ["Refunds due", number(h.refundsDue), h.refundsDue ? "bad" : ""],
+    ["Asked of the payment service", sale.paymentCheck ? count(sale.paymentCheck.watched, "claim") : ""],
+  ]);
+}
+
+function drawing(sale) {
+  const d = sale.draw;
+  byId("draw-panel").hidden = !d;
+  if (!d) return;
+  facts("draw", [
+    ["State", d.complete ? "drawn, all ranks are published" : d.revealed ? "drawn, its ranks are being published" : d.root ? "entries are closed, and the draw is not revealed" : "takes entries, or waits for its close"],
+    ["Entries", number(d.entries)],
+    ["Winners", number(d.winners)],
+    ["Substitutes", number(d.substitutes)],
+    ["Ranks published", number(d.ranks || 0)],
+    ["Awards that came to nothing", number(d.lapsed)],
+    ["Commitment", d.commitment],
+  ]);
+}
+
+function packets(sale) {
+  byId("packets-panel").hidden = !sale.lists && !sale.packets;
+  if (sale.packets && !sale.lists) text("packets-h", "Red packets");
+  facts("packets", [
+    ["Money in all packets", sale.packets ? `${sale.packets.total} ${sale.packets.currency}` : ""],
+    ["Lists that give units", sale.lists ? number(sale.lists.on) : ""],
+    ["Lists that give none now", sale.lists ? number(sale.lists.off) : ""],
+    ["Claims given that the ledger lacks still", sale.lists ? number(sale.lists.undrained) : ""],
+  ]);
+}

@@ -1,0 +1,51 @@
+// The page of all sales of a process.
+
+import { bar } from "./charts.js";
+import { follow } from "./follow.js";
+import { clock, hours, number, phase, stamp } from "./words.js";
+
+const live = document.getElementById("live"), liveText = document.getElementById("live-text");
+let said = null;
+
+follow("events", (_, news) => {
+  said = news;
+  const words = said.sales.map(show);
+  announce(words.join(" "));
+  liveText.textContent = `Live, ${clock(new Date(said.at))}`;
+}, (amiss) => {
+  live.className = amiss ? "live off" : "live on";
+  document.body.classList.toggle("old", Boolean(amiss));
+  const banner = document.createElement("p");
+  banner.className = "banner bad";
+  banner.textContent = `${said ? `No news since ${stamp(new Date(said.at))}. ` : ""}${amiss} It is asked again every two seconds.`;
+  document.getElementById("banners").replaceChildren(...(amiss ? [banner] : []));
+  if (amiss) {
+    liveText.textContent = said ? `As of ${clock(new Date(said.at))}` : "Not connected";
+    announce(`No news. ${amiss}`);
+  }
+});
+
+let announced = "";
+function announce(words) {
+  if (words === announced) return;
+  document.getElementById("said").textContent = announced = words;
+}
+
+// show renews the line of a sale and returns its phase in words.
+function show(line) {
+  const sale = line.sale, item = document.querySelector(`[data-sale="${CSS.escape(sale.sale)}"]`);
+  if (!item) return "";
+  const part = (name) => item.querySelector(`[data-part=${name}]`);
+  const [words, kind] = phase({ away: line.away && { why: line.away }, sale });
+  part("phase").className = `phase ${kind}`;
+  part("phase").textContent = [words, line.away ? "" : hours(sale, new Date(said.at))].filter(Boolean).join(". ");
+  const units = line.away ? "Units: not known here." : sale.draw
+    ? `${number(sale.draw.entries)} entries for ${number(sale.draw.winners)} units.`
+    : `${number(sale.available)} of ${number(sale.stock)} for sale, ${number(sale.held)} held, ${number(sale.sold)} sold.`;
+  part("units").textContent = units + (line.unready ? ` This process is not ready: ${line.unready}.` : "");
+  part("bar").setAttribute("aria-label", units);
+  bar(part("bar"), line.away ? [] : [
+    { name: "sold", value: sale.sold }, { name: "held", value: sale.held }, { name: "inFlight", value: sale.inFlight }, { name: "available", value: sale.available },
+  ]);
+  return `${sale.sale}: ${words}.`;
+}

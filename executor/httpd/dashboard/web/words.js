@@ -1,0 +1,105 @@
+// What the pages call things, and how they write numbers and times.
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const tenth = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
+export const number = (n) => whole.format(n);
+export const rate = (n) => (n >= 100 ? whole : tenth).format(n);
+
+// count is such as "1 unit" and "20 units".
+export const count = (n, one, many = one + "s") => `${number(n)} ${n === 1 ? one : many}`;
+
+// clock is the time of day of a Date, and stamp the day as well. Both are UTC.
+export const clock = (date) => date.toISOString().slice(11, 19);
+export const stamp = (date) => date.toISOString().slice(0, 19).replace("T", " ") + " UTC";
+
+// span is a length of time as people say it.
+export function span(ms) {
+  const s = Math.max(0, Math.round(ms / 1000));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+export function millis(ms) {
+  if (ms >= 1000) return `${tenth.format(ms / 1000)} s`;
+  if (ms >= 10) return `${whole.format(ms)} ms`;
+  return `${ms >= 1 ? tenth.format(ms) : ms.toPrecision(1)} ms`;
+}
+
+const far = (when) => when.getUTCFullYear() > 9000; // "never" is the end of time in some answers
+
+export const moment = (text) => {
+  if (!text) return null;
+  const when = new Date(text);
+  return Number.isNaN(when.getTime()) || when.getTime() <= 0 || far(when) ? null : when;
+};
+
+const phases = {
+  planned: ["Not applied yet", "wait"],
+  scheduled: ["Scheduled", "wait"],
+  open: ["Open", "good"],
+  stalled: ["Stalled: no claim can be sold", "bad"],
+  paused: ["Paused", "wait"],
+  ended: ["Ended", "over"],
+  closed: ["Closed", "over"],
+};
+
+// phase is what a sale is called now: words, and one of good, wait, over, bad.
+export function phase(snapshot) {
+  if (snapshot.away) return ["Not known", "bad"];
+  const sale = snapshot.sale;
+  const [text, kind] = phases[sale.phase] || [sale.phase || "Not known", "bad"];
+  if (!sale.soldOut) return [text, kind];
+  return [sale.phase === "open" ? "Sold out" : `${text}, sold out`, kind === "bad" ? kind : "over"];
+}
+
+// hours says when the sale opens or closes, seen from a time.
+export function hours(sale, now) {
+  const opens = moment(sale.opensAt), closes = moment(sale.closesAt);
+  if (opens && now < opens) return `Opens in ${span(opens - now)}, at ${stamp(opens)}`;
+  if (closes && now < closes) return `Closes in ${span(closes - now)}, at ${stamp(closes)}`;
+  if (closes) return `Its hours ended at ${stamp(closes)}`;
+  if (opens) return `Open since ${stamp(opens)}`;
+  return "";
+}
+
+// away is why a process cannot tell how a sale stands, by the outcome that claims get.
+export const away = (outcome) => ({
+  standby: "some shards have no owner that this process knows, or it is still starting",
+  no_quorum: "this process has lost the right to sell",
+  no_such_sale: "the sale is not applied, or is destroyed",
+  closed: "the sale has ended and is sealed",
+  not_open: "the sale is not applied in full yet",
+  draining: "this process is going down",
+}[outcome] || outcome);
+
+// The outcomes of claims, in groups that have a colour each. What no group names is amiss.
+export const groups = [
+  { name: "accepted", label: "Accepted", of: ["sold", "held", "entered"] },
+  { name: "again", label: "Asked again", of: ["replayed"] },
+  { name: "gone", label: "No unit free", of: ["sold_out", "none_now", "units_taken", "not_adjacent"] },
+  { name: "refused", label: "Refused", of: ["limit_reached", "not_eligible", "key_reused", "bad_request", "expired", "cancelled", "refunded", "not_drawn", "no_such_sale"] },
+  { name: "hours", label: "Outside hours", of: ["not_open", "paused", "closed"] },
+  { name: "amiss", label: "Not decided", of: [] },
+];
+export const groupOf = (outcome) => groups.find((g) => g.of.includes(outcome)) || groups[groups.length - 1];
+
+export const states = {
+  selling: "selling",
+  none: "none for sale now",
+  "sold-out": "sold out",
+  drawing: "takes entries",
+  moving: "moving",
+  stalled: "stalled: its log does not answer",
+  "no-lease": "not selling: the lease has run out",
+  unknown: "not known",
+};
+
+export const stages = {
+  due: "due",
+  follows: "this process follows its log",
+  takes: "this process takes it",
+  gives: "this process gives it",
+};

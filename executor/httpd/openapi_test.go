@@ -1,0 +1,119 @@
+package httpd
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"gopkg.in/yaml.v3"
+
+	"salectl/api"
+	"salectl/executor"
+)
+
+// operation is one of the OpenAPI document.
+type operation struct {
+	method, path string
+	buyers       bool   // the buyers' address has it
+	admin        bool   // the admin address has it
+	needs        string // the right that a token needs; "": no token is asked for
+}
+
+// operations are those of the document, by name.
+func operations(t *testing.T) map[string]operation {
+	t.Helper()
+	type server struct {
+		Variables map[string]struct{ Default string }
+	}
+	var document struct {
+		Servers  []server
+		Security []map[string][]string
+		Paths    map[string]map[string]yaml.Node
+	}
+	if err := yaml.Unmarshal([]byte(api.OpenAPI), &document); err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]operation)
+	for path, item := range document.Paths {
+		servers := document.Servers
+		if own, ok := item["servers"]; ok {
+			if err := own.Decode(&servers); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := operation{path: strings.NewReplacer("{sale}", "movie", "{claim}", "1-2-3", "{user}", "u", "{shard}", "1").Replace(path)}
+		for _, s := range servers {
+			buyers := s.Variables["address"].Default == "127.0.0.1:8080"
+			o.buyers, o.admin = o.buyers || buyers, o.admin || !buyers
+		}
+		for method, node := range item {
+			o.method = strings.ToUpper(method)
+			if !slices.Contains([]string{"GET", "POST"}, o.method) {
+				continue
+			}
+			one := struct {
+				OperationID string `yaml:"operationId"`
+				Security    []map[string][]string
+			}{Security: document.Security}
+			if err := node.Decode(&one); err != nil {
+				t.Fatal(err)
+			}
+			switch said := fmt.Sprint(one.Security); said {
+			case "[map[]]":
+				o.needs = ""
+			case "[map[token:[claim]] map[]]":
+				o.needs = "claim"
+			case "[map[token:[operate]] map[]]":
+				o.needs = "operate"
+			default:
+				t.Fatalf("%s needs %s", one.OperationID, said)
+			}
+			all[one.OperationID] = o
+		}
+	}
+	return all
+}
+
+// The document says which right a token needs for an operation, and which address has it.
+func TestOpenAPIHasTheRights(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{guardedSale()}, Tokens: tokensOf(t, "shop claim\nops operate\n"), Metrics: prometheus.NewRegistry()})
+	for name, o := range operations(t) {
+		for _, admin := range []bool{false, true} {
+			at, has, needs := http.Handler(s), o.buyers, o.needs
+			if admin {
+				at, has = s.Admin(), o.admin
+			}
+			if admin && o.buyers { // what both addresses have, this one tells everybody
+				needs = ""
+			}
+			for _, token := range []string{"", "shop", "ops"} {
+				r := httptest.NewRequest(o.method, o.path, strings.NewReader("{}"))
+				r.ProtoMajor, r.ProtoMinor, r.Proto = 2, 0, "HTTP/2.0" // which a stream needs
+				r.Header.Set("Authorization", "Bearer "+token)
+				w := httptest.NewRecorder()
+				at.ServeHTTP(w, r)
+				got := fmt.Sprint(w.Code, " ", w.Header().Get("WWW-Authenticate"))
+				lacks := strings.Contains(w.Body.String(), "There is nothing at this path.")
+				if lacks == has && token == "ops" {
+					t.Errorf("%s, admin=%t: %s, and the document has it there: %t", name, admin, got, has)
+				}
+				want := ""
+				switch {
+				case !has:
+					continue
+				case needs != "" && token == "":
+					want = `401 Bearer error="invalid_token"`
+				case needs == "operate" && token == "shop":
+					want = `403 Bearer error="insufficient_scope", scope="operate"`
+				}
+				if refused := strings.Contains(got, "Bearer"); refused != (want != "") || refused && got != want {
+					t.Errorf("%s, admin=%t, token %q: %s, want %q, since the document says that it needs %q", name, admin, token, got, want, needs)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package httpd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"salectl/backends/clock"
+)
+
+// readSecret reads a file of at most so many bytes that not everyone on the machine may
+// read. what it is begins the errors that come from the system; the others wrap bad.
+func readSecret(what, path string, most int64, bad error) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o004 != 0 {
+		return nil, fmt.Errorf("%w: everyone can read %s (mode %04o); run: chmod o-rwx %s; or, where it comes from a volume of Kubernetes, give the volume defaultMode: 0400",
+			bad, path, mode.Perm(), path)
+	}
+	content, err := io.ReadAll(io.LimitReader(f, most+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", what, err)
+	case int64(len(content)) > most:
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", bad, path, most)
+	}
+	return content, nil
+}
+
+// Reloaded is what is read from files that may change while a server serves.
+type Reloaded interface {
+	// Reload reads the files again. If they are not fit for use, it returns why, and what was
+	// read before remains in force.
+	Reload() (changed bool, err error)
+	String() string // names the files
+}
+
+// reloadEvery is how often files are read again. They are small, and reading is surer than
+// asking for their times, which may be the same after a change.
+const reloadEvery = time.Second
+
+// Watch reads files again every second until ctx ends, and logs what comes of it, and what
+// is wrong with certificates by the time that now tells.
+func Watch(ctx context.Context, log *slog.Logger, now clock.Clock, all ...Reloaded) {
+	said, warned := make([]string, len(all)), ""
+	for {
+		for i, r := range all {
+			said[i] = reload(log, r, said[i])
+			if c, ok := r.(*Certificates); ok {
+				warned = warn(log, c, now().Wall, warned)
+			}
+		}
+		select {
+		case <-time.After(reloadEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// warn logs a warning once, said being the one of before, and returns it.
+func warn(log *slog.Logger, c *Certificates, now time.Time, said string) string {
+	says := c.Warning(now)
+	if says != "" && says != said {
+		log.Warn(says, "file", c.files.Cert, "remedy", "replace the certificate and its key; they are read again without a restart")
+	}
+	return says
+}
+
+// reload logs a fault once, said being the one of before, and returns it.
+func reload(log *slog.Logger, r Reloaded, said string) string {
+	changed, err := r.Reload()
+	switch {
+	case err != nil && err.Error() != said:
+		log.Error("a file has changed and is not fit for use; what was read before remains in force", "file", r.String(), "why", err)
+		return err.Error()
+	case err != nil:
+		return said
+	case changed:
+		log.Info("a file has changed and was read again", "file", r.String())
+	}
+	return ""
+}

@@ -1,0 +1,238 @@
+package httpd
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+)
+
+// Rights are what a token permits.
+type Rights uint8
+
+// The rights of a token file. A token that may operate may claim, too.
+const (
+	MayClaim   Rights = 1 << iota // claim, confirm, extend, look a claim up by its id, read how the sale stands
+	MayOperate                    // cancel, refund, read what users have, drain, move, read of nodes and shards, link to the process
+)
+
+const mayAll = MayClaim | MayOperate
+
+// word is how a right is written in a token file.
+func (r Rights) word() string {
+	if r&MayOperate != 0 {
+		return "operate"
+	}
+	return "claim"
+}
+
+// ErrBadToken says that a token file is not fit for use.
+var ErrBadToken = errors.New("unusable token file")
+
+// Bounds of a token file: they keep out files that are something else, and a request is
+// compared with every token.
+const (
+	maxToken   = 4096
+	mostTokens = 64
+	maxTokens  = 64 << 10 // bytes
+)
+
+// Tokens are the bearer tokens that a server takes. They can be read again while it serves.
+type Tokens struct {
+	path string
+	set  atomic.Pointer[tokenSet]
+}
+
+// tokenSet is what one reading of a file has brought. Nobody writes to it.
+type tokenSet struct {
+	content []byte
+	all     []token
+}
+
+type token struct {
+	text   string
+	digest [sha256.Size]byte
+	rights Rights
+}
+
+// ReadTokens reads a token file: a token a line, of visible ASCII, with its right behind it,
+// claim or operate; a token alone may do everything. Lines that begin with # are comments.
+// ReadTokens refuses a file that everyone on the machine can read, and one without a token
+// that may operate: the processes of a sale show it to each other. Without a path there are
+// none.
+func ReadTokens(path string) (*Tokens, error) {
+	if path == "" {
+		return nil, nil
+	}
+	t := &Tokens{path: path}
+	if _, err := t.Reload(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// ReadToken returns the first token of a file, for a client. Without a path there is none.
+func ReadToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	set, err := readTokenSet(path)
+	if err != nil {
+		return "", err
+	}
+	return set.all[0].text, nil
+}
+
+// Reload reads the file again. From then on its tokens are good, and no others. If it is not
+// fit for use, those of before remain. changed says whether it has other contents than before.
+func (t *Tokens) Reload() (changed bool, err error) {
+	set, err := readTokenSet(t.path)
+	if err != nil {
+		return false, err
+	}
+	if set.shown() == "" {
+		return false, fmt.Errorf("%w: no token in %s may operate, and the processes of a sale show each other the first that may; "+
+			"write a line with a token alone, or with \"operate\" behind it", ErrBadToken, t.path)
+	}
+	if before := t.set.Load(); before != nil && bytes.Equal(before.content, set.content) {
+		return false, nil
+	}
+	t.set.Store(set)
+	return true, nil
+}
+
+// String names the file.
+func (t *Tokens) String() string { return "token file " + t.path }
+
+// Shown is the token that this process shows to the others of a sale: the first that may
+// operate. Without tokens it is "".
+func (t *Tokens) Shown() string {
+	if t == nil {
+		return ""
+	}
+	return t.set.Load().shown()
+}
+
+func (s *tokenSet) shown() string {
+	for _, t := range s.all {
+		if t.rights&MayOperate != 0 {
+			return t.text
+		}
+	}
+	return ""
+}
+
+func readTokenSet(path string) (*tokenSet, error) {
+	content, err := readSecret("token file", path, maxTokens, ErrBadToken)
+	if err != nil {
+		return nil, err
+	}
+	return parseTokens(path, content)
+}
+
+func parseTokens(path string, content []byte) (*tokenSet, error) {
+	set := &tokenSet{content: content}
+	at := make(map[string]int) // lines, by token
+	number := 0
+	for line := range strings.Lines(string(content)) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		text, right, _ := strings.Cut(line, " ")
+		rights := mayAll
+		switch right = strings.TrimSpace(right); {
+		case len(text) > maxToken:
+			return nil, fmt.Errorf("%w: the token in line %d of %s has more than %d bytes", ErrBadToken, number, path, maxToken)
+		case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+			return nil, fmt.Errorf("%w: the token in line %d of %s must be visible ASCII characters", ErrBadToken, number, path)
+		case at[text] > 0:
+			return nil, fmt.Errorf("%w: line %d of %s has the token of line %d again", ErrBadToken, number, path, at[text])
+		case right == "claim":
+			rights = MayClaim
+		case right != "" && right != "operate":
+			return nil, fmt.Errorf("%w: behind the token in line %d of %s may be its right, claim or operate, and nothing else", ErrBadToken, number, path)
+		}
+		at[text] = number
+		set.all = append(set.all, token{text, sha256.Sum256([]byte(text)), rights})
+	}
+	switch {
+	case len(set.all) == 0:
+		return nil, fmt.Errorf("%w: %s has no token; write a random one into it, for instance by: openssl rand -hex 32 > %s", ErrBadToken, path, path)
+	case len(set.all) > mostTokens:
+		return nil, fmt.Errorf("%w: %s has %d tokens, at most %d are allowed", ErrBadToken, path, len(set.all), mostTokens)
+	}
+	return set, nil
+}
+
+// rights are those of the token with that digest. All tokens are compared, and only digests
+// are, so the time taken tells nothing, not even a length.
+func (s *tokenSet) rights(digest *[sha256.Size]byte) Rights {
+	var rights Rights
+	for i := range s.all {
+		same := subtle.ConstantTimeCompare(digest[:], s.all[i].digest[:])
+		rights |= s.all[i].rights & -Rights(same)
+	}
+	return rights
+}
+
+// access is what whoever sends requests may do, by the token that was sent. The zero access
+// of a server without tokens may do everything.
+type access struct {
+	tokens *Tokens
+	set    *tokenSet // by which the rights were found
+	digest [sha256.Size]byte
+	found  Rights
+}
+
+// accessOf finds out what the sender of a request may do.
+func (s *Server) accessOf(r *http.Request) (a access) {
+	if s.tokens == nil {
+		return a
+	}
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return access{tokens: s.tokens}
+	}
+	return s.accessBy(strings.TrimSpace(text))
+}
+
+// accessBy is what whoever shows a token may do.
+func (s *Server) accessBy(token string) (a access) {
+	if s.tokens == nil {
+		return a
+	}
+	a.tokens, a.digest, a.set = s.tokens, sha256.Sum256([]byte(token)), s.tokens.set.Load()
+	a.found = a.set.rights(&a.digest)
+	return a
+}
+
+// rights are those of now: a token that was taken out of the file since has none.
+func (a *access) rights() Rights {
+	if a.tokens == nil {
+		return mayAll
+	}
+	if now := a.tokens.set.Load(); a.set != nil && a.set != now {
+		a.set, a.found = now, now.rights(&a.digest)
+	}
+	return a.found
+}
+
+// may says whether a request may do what needs a right. If not, the problem says what is
+// missing.
+func (a *access) may(needs Rights) *problem {
+	switch has := a.rights(); {
+	case has == 0:
+		return &problem{status: http.StatusUnauthorized, title: "Unauthorized",
+			detail: "Send a token of the server as \"Authorization: Bearer <token>\"."}
+	case has&needs == 0:
+		return &problem{status: http.StatusForbidden, title: "Forbidden", scope: needs.word(),
+			detail: fmt.Sprintf("The token has not the right to %s, which this request needs.", needs.word())}
+	}
+	return nil
+}

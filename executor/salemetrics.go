@@ -1,0 +1,134 @@
+package executor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+)
+
+// saleMetrics tell how the sale stands as a whole. Each process that shares it tells the
+// same, as far as it knows: what its peers own it knows from them. What it does not know it
+// leaves out, since a zero would be believed.
+type saleMetrics struct {
+	info, phase, soldOut, shards, generation         *prometheus.Desc
+	stock, available, held, sold, moving, limit      *prometheus.Desc
+	opens, closes                                    *prometheus.Desc
+	openHolds, release, settled, refundsDue, entries *prometheus.Desc
+	ledgerUp, ledgerRead                             *prometheus.Desc
+}
+
+func newSaleMetrics(describe describing) saleMetrics {
+	return saleMetrics{
+		info:       describe("salectl_sale_info", "1, with the uid of the sale's run.", "uid"),
+		phase:      describe("salectl_sale_phase", "1 for the phase that the sale is in, 0 for all others; unknown: the ledger cannot be read.", "phase"),
+		soldOut:    describe("salectl_sale_sold_out", "1 while every unit is sold."),
+		shards:     describe("salectl_sale_shards", "Shards of the sale: its lockCount."),
+		generation: describe("salectl_sale_generation", "The newest generation: how often what the sale declares was applied."),
+		stock:      describe("salectl_sale_stock_units", "Units added less those removed or retired."),
+		available:  describe("salectl_sale_available_units", "Units for sale."),
+		held:       describe("salectl_sale_held_units", "Units in claims that are held until they are paid."),
+		sold:       describe("salectl_sale_sold_units", "Units sold."),
+		moving:     describe("salectl_sale_moving_units", "Units on their way from one shard to another."),
+		limit:      describe("salectl_sale_user_limit_units", "Units that one user may have: perUserLimit."),
+		opens:      describe("salectl_sale_opens_timestamp_seconds", "When the sale opens; no value where it has no such hour."),
+		closes:     describe("salectl_sale_closes_timestamp_seconds", "When the sale ends; no value where it has no such hour."),
+		openHolds:  describe("salectl_sale_open_holds", "Claims that are held."),
+		release: describe("salectl_sale_next_release_timestamp_seconds",
+			"When the next hold is released, unless it is paid; no value while nothing is held."),
+		settled: describe("salectl_sale_settled_claims_total",
+			"Claims that were confirmed, expired, cancelled, refunded, or resold to a late payment, since the sale began.", "how"),
+		refundsDue: describe("salectl_sale_refunds_due_total", "Payments that bought nothing and are owed back, since the sale began."),
+		entries:    describe("salectl_sale_entries", "Entries of a draw, also those that have won."),
+		ledgerUp:   describe("salectl_ledger_up", "1 while this process can read the sale's log."),
+		ledgerRead: describe("salectl_ledger_read_timestamp_seconds", "When this process last read the sale's log."),
+	}
+}
+
+// phases are those that a process which serves a sale may tell.
+var phases = []string{
+	ledger.PhasePlanned, ledger.PhaseScheduled, ledger.PhaseOpen, ledger.PhaseStalled, ledger.PhasePaused,
+	ledger.PhaseEnded, ledger.PhaseClosed, ledger.PhaseSealed, ledger.PhaseDestroyed, ledger.PhaseUnknown,
+}
+
+// collect tells of the sale, by what is known of its shards and of its log. away is what
+// claims on shards of others are told.
+func (m *saleMetrics) collect(s Status, away api.Outcome, h *health, now time.Time, to tellMetrics) {
+	is := phaseNow(s, away, h, now)
+	for _, phase := range phases {
+		to.gauge(m.phase, one(phase == is), phase)
+	}
+	if h.unread != nil || !h.logged.readAt.IsZero() {
+		to.gauge(m.ledgerUp, one(h.unread == nil))
+		to.moment(m.ledgerRead, h.logged.readAt)
+	}
+	if l := h.logged; l.phase != "" {
+		to.gauge(m.info, 1, l.uid)
+		to.gauge(m.shards, float64(l.shards))
+		to.gauge(m.generation, float64(l.generation))
+		to.gauge(m.limit, float64(l.perUser))
+		to.moment(m.opens, l.opensAt)
+		to.moment(m.closes, l.closesAt)
+	}
+	// What nobody says that it owns may be sold by processes of which this one does not hear.
+	if s.Away == "" && !slices.Contains(h.held, false) {
+		m.collectUnits(s, to)
+	}
+}
+
+// collectUnits tells what all shards have together.
+func (m *saleMetrics) collectUnits(s Status, to tellMetrics) {
+	var sum ShardStatus
+	for _, shard := range s.Shards {
+		sum.Limit += shard.Limit
+		sum.Available += shard.Available
+		sum.Held += shard.Held
+		sum.Sold += shard.Sold
+		sum.InFlight += shard.InFlight
+		sum.Paid = sum.Paid || shard.Paid
+		sum.Outcomes.Add(shard.Outcomes)
+		if next := shard.NextRelease; !next.IsZero() && (sum.NextRelease.IsZero() || next.Before(sum.NextRelease)) {
+			sum.NextRelease = next
+		}
+	}
+	to.gauge(m.soldOut, one(s.Draw == nil && sum.Limit > 0 && sum.Sold == sum.Limit))
+	to.gauge(m.stock, float64(sum.Limit))
+	to.gauge(m.available, float64(sum.Available))
+	to.gauge(m.held, float64(sum.Held))
+	to.gauge(m.sold, float64(sum.Sold))
+	to.gauge(m.moving, float64(sum.InFlight))
+	if s.Draw != nil {
+		to.gauge(m.entries, float64(s.Draw.Entries))
+	}
+	if !sum.Paid {
+		return
+	}
+	to.gauge(m.openHolds, float64(sum.Outcomes.OpenHolds))
+	to.moment(m.release, sum.NextRelease)
+	for how, n := range map[string]int64{
+		"confirmed": sum.Outcomes.Confirmed, "expired": sum.Outcomes.Expired, "cancelled": sum.Outcomes.Cancelled,
+		"refunded": sum.Outcomes.Refunded, "resold": sum.Outcomes.Resold,
+	} {
+		to.count(m.settled, float64(n), how)
+	}
+	to.count(m.refundsDue, float64(sum.Outcomes.RefundsDue))
+}
+
+// phaseNow is the word for the sale at the moment: by its shards or, where not all of them
+// are known, by its log.
+func phaseNow(s Status, away api.Outcome, h *health, now time.Time) string {
+	phase := ledger.PhaseUnknown
+	switch {
+	case s.Away == "":
+		phase = ledger.PhaseAt(s.Phase, s.OpensAt, s.ClosesAt, now)
+	case h.unread == nil && h.logged.phase != "":
+		phase = ledger.PhaseAt(h.logged.phase, h.logged.opensAt, h.logged.closesAt, now)
+	}
+	if phase == ledger.PhaseOpen && !s.Sells && (s.Away == "" || away == api.NoQuorum) {
+		return ledger.PhaseStalled
+	}
+	return phase
+}

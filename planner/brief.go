@@ -1,0 +1,96 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/spec"
+)
+
+// Brief is how a sale stands, by its ledger alone.
+type Brief struct {
+	Phase      string `json:"phase"` // by its hours, too; nobody is asked whether it can sell
+	Run        int64  `json:"run"`
+	UID        string `json:"uid"`
+	Generation uint64 `json:"generation"`
+	Stock      int64  `json:"stock"`
+	Sold       int64  `json:"sold"`
+	Held       int64  `json:"held"`
+	Available  int64  `json:"available"`
+	Unread     int    `json:"unread,omitempty"` // shards that could not be read, which the sums leave out
+}
+
+// Live says whether the sale is not destroyed, nor about to be.
+func (s *Brief) Live() bool {
+	return s.Phase != ledger.PhaseSealed && s.Phase != ledger.PhaseDestroyed
+}
+
+// ListSales returns the names of all sales that a store has, destroyed ones among them. The
+// error says so if the store cannot name them.
+func ListSales(ctx context.Context, logs ledger.Logs) ([]string, error) {
+	lister, can := logs.(ledger.Lister)
+	if !can {
+		return nil, fmt.Errorf("this kind of store cannot list its sales")
+	}
+	names, err := lister.List(ctx, spec.SaleLog(""))
+	if err != nil {
+		return nil, fmt.Errorf("%w: listing sales: %w", ErrStore, err)
+	}
+	for i, name := range names {
+		names[i] = name[len(spec.SaleLog("")):]
+	}
+	return names, nil
+}
+
+// ReadOwnLog reads a sale's own log. One that never was has no UID; where the log fails, the
+// error is ErrStore.
+func ReadOwnLog(ctx context.Context, logs ledger.Logs, name string) (*ledger.Sale, error) {
+	log := spec.SaleLog(name)
+	sale := ledger.NewSale(log)
+	if _, err := ledger.Load(ctx, logs, log, sale); err != nil {
+		return nil, fmt.Errorf("sale %s: %w: %w", name, ErrStore, err)
+	}
+	return sale, nil
+}
+
+// Summarize reads a sale's own log, and the heads of its shards. A sale that never was is
+// ledger.ErrGone; where its log fails, the error is ErrStore.
+func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, error) {
+	sale, err := ReadOwnLog(ctx, logs, name)
+	if err != nil {
+		return nil, err
+	}
+	if sale.UID() == "" {
+		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
+	}
+	s := &Brief{Phase: sale.Phase(), Run: sale.Run(), UID: sale.UID(), Generation: sale.Generation()}
+	if sale.Destroyed() {
+		last, err := declared(sale.Newest())
+		if err != nil {
+			return nil, fmt.Errorf("sale %s: %w", name, err)
+		}
+		s.Stock, s.Sold = last.Stock, sale.Sealed().GetUnitsSold()
+		return s, nil
+	}
+	actual := &Actual{Name: name, At: time.Now(), Sale: sale}
+	heads, err := logs.Heads(ctx, shardLogs(sale))
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w: reading the heads of its shards: %w", name, ErrStore, err)
+	}
+	for _, head := range heads {
+		shard := newShardActual(head)
+		actual.Shards = append(actual.Shards, shard)
+		if shard.Head == nil {
+			s.Unread++
+			continue
+		}
+		s.Stock += shard.Head.Limit
+		s.Sold += shard.Head.Sold
+		s.Held += shard.Head.Held
+		s.Available += shard.Head.Available
+	}
+	s.Phase = phaseNow(actual)
+	return s, nil
+}

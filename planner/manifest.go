@@ -1,0 +1,84 @@
+package planner
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A manifest says beside an export which bytes it has, so that whoever is handed both can
+// tell whether the export is the one that was written: sha256sum -c reads it.
+
+// ManifestPath is the manifest of an export's file.
+func ManifestPath(export string) string { return export + ".sha256" }
+
+// CheckManifest refuses an export at whose manifest's path a file stands that is no
+// manifest of it.
+func CheckManifest(export string) error {
+	_, err := ReadManifest(export)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// ReadManifest returns the SHA-256 that the manifest of an export says. No manifest is
+// fs.ErrNotExist; a file that is no manifest of it is a Refusal.
+func ReadManifest(export string) ([]byte, error) {
+	path := ManifestPath(export)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("the manifest cannot be read: %w", err)
+	}
+	defer f.Close()
+	digest, name := make([]byte, 64), manifestName(export)
+	rest := ""
+	if _, err = io.ReadFull(f, digest); err == nil {
+		var b []byte
+		b, err = io.ReadAll(io.LimitReader(f, int64(len(name))+1))
+		rest = string(b)
+	}
+	says, wrong := hex.DecodeString(string(digest))
+	if err != nil || wrong != nil || rest != name {
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("%s is there already, and is no manifest of %s", path, export),
+			Remedy: "Move it away, or name another file for the export.",
+		}
+	}
+	return says, nil
+}
+
+// manifestName is what stands behind the digest. A name with a line break or a backslash is
+// written as sha256sum does; then its line begins with a backslash, for which there is no need.
+func manifestName(export string) string { return "  " + filepath.Base(export) + "\n" }
+
+// WriteManifest writes the manifest of an export, in place of an older one.
+func WriteManifest(export string, digest []byte) error {
+	return exporter{(*os.File).Sync}.manifest(export, digest)
+}
+
+func (x exporter) manifest(export string, digest []byte) error {
+	if err := CheckManifest(export); err != nil {
+		return err
+	}
+	path := ManifestPath(export)
+	partial, err := CreatePartial(path)
+	if err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	defer partial.Close()
+	defer os.Remove(partial.Name()) // after the rename there is nothing to remove
+	_, err = io.Copy(partial, strings.NewReader(hex.EncodeToString(digest)+manifestName(export)))
+	if err = errors.Join(err, x.sync(partial)); err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	if err := MovePartial(partial, func() error { return os.Rename(partial.Name(), path) }); err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	return x.syncFolder(path)
+}

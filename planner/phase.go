@@ -1,0 +1,154 @@
+package planner
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// phaseOf is a declared phase as settings have it; unspecified: none is declared.
+func phaseOf(declared spec.Phase) pb.Phase {
+	switch declared {
+	case spec.PhaseOpen:
+		return pb.Phase_OPEN
+	case spec.PhasePaused:
+		return pb.Phase_PAUSED
+	case spec.PhaseClosed:
+		return pb.Phase_CLOSED
+	}
+	return pb.Phase_PHASE_UNSPECIFIED
+}
+
+// firstPhase is the phase in which a run begins.
+func firstPhase(desired spec.Sale, actual *Actual) (pb.Phase, error) {
+	switch desired.Phase {
+	case "":
+		return pb.Phase_OPEN, nil
+	case spec.PhaseClosed:
+		return 0, &Refusal{
+			Reason: fmt.Sprintf("sale %s would begin closed, which is for good", actual.Name),
+			Remedy: "Write spec.phase: paused to sell later, or open, or leave it out.",
+		}
+	}
+	return phaseOf(desired.Phase), nil
+}
+
+// nextPhase is the phase that a live run is to come to: the declared one, or, where none is,
+// the one that it is in. A closed sale stays so; what its file then says of the phase is as
+// good as what was declared, so that it is no change.
+func nextPhase(desired *spec.Sale, old spec.Sale, actual *Actual) (pb.Phase, error) {
+	now, next := actual.Sale.Newest().GetSettings().GetPhase(), phaseOf(desired.Phase)
+	switch {
+	case now == pb.Phase_CLOSED && next != now && next != pb.Phase_PHASE_UNSPECIFIED:
+		return 0, &Refusal{
+			Reason: fmt.Sprintf("sale %s is closed, which is for good, and its file declares spec.phase: %s", actual.Name, desired.Phase),
+			Remedy: fmt.Sprintf("Write spec.phase: closed, or leave it out; or destroy the sale and write metadata.run: %d to sell under this name again.", actual.Sale.Run()+1),
+		}
+	case now == pb.Phase_CLOSED:
+		desired.Phase = old.Phase
+		return now, nil
+	case next == pb.Phase_CLOSED && actual.Sale.Applied() == 0:
+		return 0, &Refusal{
+			Reason: fmt.Sprintf("sale %s is planned and not on every shard yet, and its file declares spec.phase: closed", actual.Name),
+			Remedy: "Run 'salectl apply' without it first, or destroy the sale.",
+		}
+	case next == pb.Phase_CLOSED:
+		for _, file := range []spec.Sale{old, *desired} {
+			if err := protected(file, actual.Name, "its file cannot declare spec.phase: closed"); err != nil {
+				return 0, err
+			}
+		}
+	case next == pb.Phase_PHASE_UNSPECIFIED:
+		return now, nil
+	}
+	return next, nil
+}
+
+// phaseSince is the generation that brought a run the phase that it is in.
+func phaseSince(sale *ledger.Sale) uint64 {
+	g, now := sale.Generation(), sale.Newest().GetSettings().GetPhase()
+	for ; g > 1; g-- {
+		if before, _ := sale.Planned(g - 1); before.GetSettings().GetPhase() != now {
+			break
+		}
+	}
+	return g
+}
+
+// thenApply says what an apply comes to when the phase was set by hand to another one than is
+// declared.
+func thenApply(phase pb.Phase) string {
+	if phase == pb.Phase_CLOSED {
+		return "and a closed sale is not opened again: change the file, too"
+	}
+	return "and the next apply brings it back to that: change the file, too"
+}
+
+// MakePhase plans a pause (PAUSED), resume (OPEN) or close (CLOSED), for good,
+// of a sale that was applied. Where the sale is in that phase already and every
+// shard has it, the plan is empty; Apply makes sure that it still is so.
+func MakePhase(actual *Actual, phase pb.Phase) (*Plan, error) {
+	sale := actual.Sale
+	if err := exists(actual, "changes its phase"); err != nil {
+		return nil, err
+	}
+	if sale.Applied() == 0 {
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("sale %s is planned and not on every shard yet", actual.Name),
+			Remedy: "Run 'salectl apply' first.",
+		}
+	}
+	shards, err := actual.project()
+	if err != nil {
+		return nil, err
+	}
+	newest := sale.Newest()
+	old, err := declared(newest)
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
+	}
+	if err := actual.sameLists(); err != nil {
+		return nil, err
+	}
+	now := newest.GetSettings().GetPhase()
+	p := newPlan(KindPhase, actual)
+	settings := withPhase(newest.GetSettings(), phase)
+	if now == phase {
+		p.remaining(actual, shards)
+		p.lists(actual, phase)
+		p.warnings(actual, endOf(settings))
+		return p, p.complete()
+	}
+	if phase == pb.Phase_CLOSED {
+		if err := protected(old, actual.Name, "it is not closed"); err != nil {
+			return nil, err
+		}
+	}
+	if now == pb.Phase_CLOSED {
+		return nil, &Refusal{
+			Reason: fmt.Sprintf("sale %s is closed, which is for good", actual.Name),
+			Remedy: fmt.Sprintf("Destroy it and write metadata.run: %d to sell under this name again.", sale.Run()+1),
+		}
+	}
+	if declares := phaseOf(old.Phase); declares != pb.Phase_PHASE_UNSPECIFIED && declares != phase {
+		p.warn("the sale's file declares spec.phase: %s, %s", old.Phase, thenApply(phase))
+	}
+	planned := follow(sale, settings)
+	p.updateSale(ReasonRequested, "asked for", saleAttributes(old, old.Stock, ledger.PhaseName(now), newest.GetGeneration()),
+		saleAttributes(old, old.Stock, ledger.PhaseName(phase), planned.GetGeneration()))
+	p.shards(actual, shards, planned, ReasonRequested)
+	p.lists(actual, phase)
+	p.warnings(actual, endOf(settings))
+	return p, p.carry(planned)
+}
+
+// withPhase returns the same settings, all of them, in another phase.
+func withPhase(s *pb.Settings, phase pb.Phase) *pb.Settings {
+	next := proto.CloneOf(s)
+	next.Phase = phase
+	return next
+}

@@ -1,0 +1,167 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// maxBins is how many bins a chart over time has at most: each is some pixels wide, and a
+// table of them can still be read.
+const maxBins = 120
+
+// steps are the widths that bins may have, so that their edges are numbers that people
+// count by.
+var steps = func() (all []time.Duration) {
+	for unit := time.Microsecond; unit < time.Second; unit *= 10 {
+		all = append(all, unit, 2*unit, 5*unit)
+	}
+	for _, s := range []int{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600} {
+		all = append(all, time.Duration(s)*time.Second)
+	}
+	for day := 24 * time.Hour; day < 100_000*time.Hour; day *= 2 {
+		all = append(all, day)
+	}
+	return all
+}()
+
+// stepFor returns the least step of which no more than n cover a span.
+func stepFor(span time.Duration, n int) time.Duration {
+	for _, step := range steps {
+		if span <= step*time.Duration(n) {
+			return step
+		}
+	}
+	return steps[len(steps)-1] * (1 + span/steps[len(steps)-1]/time.Duration(n))
+}
+
+// bins divide a time from 0 on.
+type bins struct {
+	width time.Duration
+	n     int
+}
+
+// binsFor returns at most n bins that cover the time up to last, at least one.
+func binsFor(last time.Duration, n int) bins {
+	width := stepFor(max(last, 1), n)
+	return bins{width, max(int((max(last, 1)+width-1)/width), 1)}
+}
+
+// of returns the bin that a time is in. The end of the last one is within it.
+func (b bins) of(at time.Duration) int { return min(max(int(at/b.width), 0), b.n-1) }
+
+// covers says whether a time is within the bins.
+func (b bins) covers(at time.Duration) bool { return at >= 0 && at <= b.end() }
+
+func (b bins) end() time.Duration         { return time.Duration(b.n) * b.width }
+func (b bins) from(bin int) time.Duration { return time.Duration(bin) * b.width }
+
+// name is the time of a bin.
+func (b bins) name(bin int) string {
+	return fmt.Sprintf("%s to %s", offset(b.from(bin), b.width), offset(b.from(bin+1), b.width))
+}
+
+// rushShare and rushPart say when a chart of the whole time hides the rush: so much of it
+// all was over in so small a part of the time.
+const (
+	rushShare = 0.95
+	rushPart  = 0.1
+)
+
+// rushOf returns the end of the rush, if the times, which are sorted, have one that a chart
+// up to the last of them hides. It is a little after the time by which 95 % had come.
+func rushOf(times []time.Duration) (end time.Duration, ok bool) {
+	if len(times) < 20 {
+		return 0, false
+	}
+	last := times[len(times)-1]
+	by := times[int(rushShare*float64(len(times)-1))]
+	if float64(by) >= rushPart*float64(last) {
+		return 0, false
+	}
+	return max(by+by/10, time.Millisecond), true
+}
+
+// offset writes a time since the begin, with as many digits as steps of that size need.
+func offset(at, step time.Duration) string {
+	switch {
+	case (at >= time.Hour || step >= time.Hour) && step%time.Minute == 0:
+		return fmt.Sprintf("%d:%02d h", int(at.Hours()), int(at.Minutes())%60)
+	case at >= time.Hour || step >= time.Hour:
+		return fmt.Sprintf("%d:%02d:%02d h", int(at.Hours()), int(at.Minutes())%60, int(at.Seconds())%60)
+	case step%time.Minute == 0:
+		return fmt.Sprintf("%d min", int(at.Minutes()))
+	case at >= time.Minute && step >= time.Second:
+		return fmt.Sprintf("%d:%02d min", int(at.Minutes()), int(at.Seconds())%60)
+	case at >= time.Second || step >= 100*time.Millisecond:
+		return trimmed(at.Seconds(), decimals(step, time.Second)) + " s"
+	case at >= time.Millisecond || step >= 100*time.Microsecond || at == 0:
+		return trimmed(float64(at)/float64(time.Millisecond), decimals(step, time.Millisecond)) + " ms"
+	}
+	return trimmed(float64(at)/float64(time.Microsecond), decimals(step, time.Microsecond)) + " µs"
+}
+
+// decimals is how many digits after the point a step has in a unit.
+func decimals(step, unit time.Duration) (n int) {
+	for part := unit; n < 6 && step%part != 0; part /= 10 {
+		n++
+	}
+	return n
+}
+
+func trimmed(f float64, decimals int) string { return fmt.Sprintf("%.*f", decimals, f) }
+
+// niceTicks returns numbers from 0 on, at most n steps, that people count by; the last one
+// is the most or above it.
+func niceTicks(most float64, n int) (ticks []float64) {
+	if most <= 0 {
+		most = 1
+	}
+	raw := most / float64(n)
+	unit := math.Pow(10, math.Floor(math.Log10(raw)))
+	step := unit * 10
+	for _, f := range []float64{1, 2, 5} {
+		if f*unit >= raw*(1-1e-9) {
+			step = f * unit
+			break
+		}
+	}
+	step = max(step, 1) // what is counted is whole
+	for i := 0; ; i++ {
+		ticks = append(ticks, float64(i)*step)
+		if float64(i)*step >= most {
+			return ticks
+		}
+	}
+}
+
+// quantile returns the least of sorted values that so many of a hundred do not pass.
+func quantile[T cmp.Ordered](sorted []T, percent float64) (v T) {
+	if len(sorted) == 0 {
+		return v
+	}
+	rank := int(math.Ceil(percent*float64(len(sorted))/100 - 1e-9))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+// tenths cuts n things into ten parts as equal as can be, and returns where each ends. Of
+// fewer than ten there are as many.
+func tenths(n int) (ends []int) {
+	parts := min(n, 10)
+	for i := range parts {
+		ends = append(ends, n*(i+1)/parts)
+	}
+	return ends
+}
+
+// sortedKeys are the keys of a map in order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,474 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"html/template"
+	"math"
+	"strings"
+	"time"
+
+	"salectl/report/threshold"
+	"salectl/spec"
+)
+
+// Charts are SVG made here, without a script: a reader's mail program, a printer and a
+// browser without a network show them alike. Colours are classes of the page's style sheet,
+// so that they fit a dark screen and paper. Each chart has its numbers in a table beside it,
+// which is what a screen reader reads.
+
+// The size of a chart, and of its margins, in the units of its view box.
+const (
+	chartWidth   = 880.0
+	chartLeft    = 64.0
+	chartRight   = 16.0
+	chartTop     = 26.0
+	chartBottom  = 30.0
+	chartHeight  = 260.0
+	lowHeight    = 180.0
+	labelWidth   = 6.6  // of a letter, about
+	leastBarGap  = 3.0  // bars that are narrower stand side by side without a gap
+	widestBar    = 64.0 // where few bars have much room
+	roomForNames = 46.0
+)
+
+// series is one row of values in a chart.
+type series struct {
+	Name  string
+	Class string // of the style sheet
+	Line  bool   // it is drawn as a line, else as a bar or an area
+
+	values []float64 // of each bin; NaN: there is none
+}
+
+// measure is how the values of a chart are written.
+type measure struct {
+	tick func(v, step float64) string // on the scale, whose ticks are a step apart
+	tell func(v float64) string       // of one bar
+}
+
+// counted are values that are whole numbers of things.
+var counted = measure{
+	tick: func(v, _ float64) string { return short(v) },
+	tell: func(v float64) string { return spec.Grouped(int64(v)) },
+}
+
+// amounts are values in minor units of a currency. The scale has no decimals where all its
+// ticks are whole.
+func amounts(of *spec.RedPacket) measure {
+	whole := math.Pow10(of.Scale)
+	return measure{
+		tick: func(v, step float64) string {
+			if math.Mod(step, whole) == 0 {
+				return short(v / whole)
+			}
+			return of.Format(int64(v))
+		},
+		tell: func(v float64) string { return of.Format(int64(v)) + " " + of.Currency },
+	}
+}
+
+// level is a line across a chart, with a name. Its zero value is none.
+type level struct {
+	at   float64
+	name string
+}
+
+// level draws the line, and writes its name at a height.
+func (c *canvas) level(l level, height float64) {
+	if l.at > 0 {
+		c.printf(`<line class="limit" x1="%.1f" x2="%.1f" y1="%.2f" y2="%.2f"/>`, chartLeft, chartWidth-c.right, c.y(l.at), c.y(l.at))
+		c.text(chartWidth-c.right, height, "limit-name", l.name)
+	}
+}
+
+// canvas is an SVG that is being drawn.
+type canvas struct {
+	strings.Builder
+	height, right float64
+	top           float64 // of the values
+	log           bool    // in the powers of ten, from low on
+	low           float64
+}
+
+func (c *canvas) printf(format string, args ...any) { fmt.Fprintf(&c.Builder, format, args...) }
+
+func newCanvas(height float64) *canvas { return &canvas{height: height, right: chartRight} }
+
+func (c *canvas) width() float64 { return chartWidth - chartLeft - c.right }
+func (c *canvas) floor() float64 { return c.height - chartBottom }
+
+// y is where a value stands.
+func (c *canvas) y(v float64) float64 {
+	part := v / c.top
+	if c.log {
+		part = math.Log(max(v, c.low)/c.low) / math.Log(c.top/c.low)
+	}
+	return c.floor() - part*(c.floor()-chartTop)
+}
+
+func (c *canvas) text(x, y float64, class, text string) {
+	c.printf(`<text x="%.1f" y="%.1f" class="%s">%s</text>`, x, y, class, html.EscapeString(text))
+}
+
+// scale draws the values' scale, from 0 to at least the most.
+func (c *canvas) scale(most float64, what string) { c.scaleOf(most, what, counted) }
+
+func (c *canvas) scaleOf(most float64, what string, in measure) {
+	ticks := niceTicks(most, 4)
+	c.top = ticks[len(ticks)-1]
+	for _, t := range ticks {
+		c.tick(t, in.tick(t, ticks[1]))
+	}
+	c.text(0, 12, "what", what)
+}
+
+// logScale draws the scale of times in milliseconds by powers of ten: what takes 1 ms and what
+// takes 100 ms are both to be seen.
+func (c *canvas) logScale(least, most float64, what string) {
+	c.log, c.low = true, math.Pow(10, math.Floor(math.Log10(max(least, .001))))
+	c.top = c.low
+	for c.top < most*(1-1e-9) || c.top == c.low {
+		c.top *= 10
+	}
+	if c.top/10*5 >= most && c.top/10 > c.low {
+		c.top /= 2
+	}
+	several := c.top/c.low > 1001
+	for power := c.low; power <= c.top*1.001; power *= 10 {
+		for _, f := range []float64{1, 2, 5} {
+			if v := power * f; v <= c.top*1.001 && (f == 1 || !several) {
+				c.tick(v, shortTime(v))
+			}
+		}
+	}
+	c.text(0, 12, "what", what)
+}
+
+func (c *canvas) tick(v float64, name string) {
+	y := c.y(v)
+	c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" class="grid"/>`, chartLeft, chartWidth-c.right, y, y)
+	c.text(chartLeft-8, y+4, "left", name)
+}
+
+// times draws the axis of the time.
+func (c *canvas) times(b bins) {
+	step := stepFor(b.end(), 10)
+	for at := time.Duration(0); at <= b.end(); at += step {
+		x := c.x(b, at)
+		c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" class="axis"/>`, x, x, c.floor(), c.floor()+4)
+		class := "under"
+		if x > chartWidth-c.right-20 {
+			class = "under last"
+		}
+		c.text(x, c.floor()+18, class, offset(at, step))
+	}
+	c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" class="axis"/>`, chartLeft, chartWidth-c.right, c.floor(), c.floor())
+}
+
+func (c *canvas) x(b bins, at time.Duration) float64 {
+	return chartLeft + float64(at)/float64(b.end())*c.width()
+}
+
+// hits tells what stands in each bin to whoever points at it.
+func (c *canvas) hits(b bins, name func(bin int) string, tell func(bin int) string) {
+	w := c.width() / float64(b.n)
+	for i := range b.n {
+		if said := tell(i); said != "" {
+			c.printf(`<rect class="hit" x="%.2f" y="%.1f" width="%.2f" height="%.1f"><title>%s</title></rect>`,
+				chartLeft+float64(i)*w, chartTop, w, c.floor()-chartTop, html.EscapeString(name(i)+": "+said))
+		}
+	}
+}
+
+// svg ends the drawing. The label says in a sentence what is to be seen.
+func (c *canvas) svg(label string) template.HTML {
+	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">%s</svg>`,
+		chartWidth, c.height, html.EscapeString(label), c.String()))
+}
+
+// stacked draws bars over time, one series upon the other.
+func stacked(b bins, all []series, what, label string) template.HTML {
+	c := newCanvas(chartHeight)
+	most := 0.0
+	for i := range b.n {
+		sum := 0.0
+		for _, s := range all {
+			sum += s.values[i]
+		}
+		most = max(most, sum)
+	}
+	c.scale(most, what)
+	w := c.width() / float64(b.n)
+	gap := 0.0
+	if w >= leastBarGap {
+		gap = min(w/5, 2)
+	}
+	for i := range b.n {
+		below := 0.0
+		for _, s := range all {
+			if v := s.values[i]; v > 0 {
+				c.printf(`<rect class="%s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"/>`,
+					s.Class, chartLeft+float64(i)*w+gap/2, c.y(below+v), w-gap, c.y(below)-c.y(below+v))
+				below += v
+			}
+		}
+	}
+	c.times(b)
+	c.hits(b, b.name, func(i int) string { return tellCounts(all, i) })
+	return c.svg(label)
+}
+
+// levels draws what there is at the end of each bin: areas upon each other, and lines.
+func levels(b bins, all []series, limit level, what, label string) template.HTML {
+	c := newCanvas(chartHeight)
+	most := limit.at
+	for i := range b.n {
+		sum := 0.0
+		for _, s := range all {
+			if s.Line {
+				most = max(most, s.values[i])
+			} else {
+				sum += s.values[i]
+			}
+		}
+		most = max(most, sum)
+	}
+	c.scale(most, what)
+	w := c.width() / float64(b.n)
+	below := make([]float64, b.n)
+	for _, s := range all {
+		var path, back strings.Builder
+		for i := range b.n {
+			x1, x2 := chartLeft+float64(i)*w, chartLeft+float64(i+1)*w
+			base := 0.0
+			if !s.Line {
+				base = below[i]
+			}
+			fmt.Fprintf(&path, "%s%.2f,%.2f L%.2f,%.2f ", map[bool]string{true: "M", false: "L"}[i == 0], x1, c.y(base+s.values[i]), x2, c.y(base+s.values[i]))
+		}
+		if s.Line {
+			c.printf(`<path class="line %s" d="%s"/>`, s.Class, strings.TrimSpace(path.String()))
+			continue
+		}
+		for i := b.n - 1; i >= 0; i-- {
+			fmt.Fprintf(&back, "L%.2f,%.2f L%.2f,%.2f ", chartLeft+float64(i+1)*w, c.y(below[i]), chartLeft+float64(i)*w, c.y(below[i]))
+			below[i] += s.values[i]
+		}
+		c.printf(`<path class="area %s" d="%s%sZ"/>`, s.Class, path.String(), back.String())
+	}
+	c.level(limit, c.y(limit.at)-5)
+	c.times(b)
+	c.hits(b, func(i int) string { return "by " + offset(b.from(i+1), b.width) }, func(i int) string { return tellCounts(all, i) })
+	return c.svg(label)
+}
+
+// curves draws times in milliseconds as lines, each with its name at its end.
+func curves(b bins, all []series, what, label string) template.HTML {
+	c := newCanvas(chartHeight)
+	c.right = roomForNames
+	least, most := math.Inf(1), 0.0
+	for _, s := range all {
+		for _, v := range s.values {
+			if !math.IsNaN(v) {
+				least, most = min(least, v), max(most, v)
+			}
+		}
+	}
+	if most == 0 {
+		least, most = .1, 1
+	}
+	c.logScale(least, most, what)
+	w := c.width() / float64(b.n)
+	var names []float64
+	for k := len(all) - 1; k >= 0; k-- { // the name of a higher one keeps its place
+		s := all[k]
+		c.printf(`<path class="line %s" d="%s"/>`, s.Class, c.curve(s, w))
+		for i, v := range s.values { // one that stands alone is no line
+			if !math.IsNaN(v) && (i == 0 || math.IsNaN(s.values[i-1])) && (i == b.n-1 || math.IsNaN(s.values[i+1])) {
+				c.printf(`<circle class="%s" cx="%.2f" cy="%.2f" r="2"/>`, s.Class, chartLeft+(float64(i)+.5)*w, c.y(v))
+			}
+		}
+		if i := lastValue(s.values); i >= 0 {
+			y := c.y(s.values[i])
+			for _, other := range names {
+				if y < other+13 {
+					y = other + 13
+				}
+			}
+			names = append(names, y)
+			c.text(chartLeft+(float64(i)+.5)*w+6, y+4, "name", s.Name)
+		}
+	}
+	c.times(b)
+	c.hits(b, b.name, func(i int) string {
+		var words []string
+		for _, s := range all {
+			if !math.IsNaN(s.values[i]) {
+				words = append(words, s.Name+" "+threshold.Milliseconds(s.values[i]))
+			}
+		}
+		return strings.Join(words, ", ")
+	})
+	return c.svg(label)
+}
+
+// curve is the path of a line, which ends where there are no values.
+func (c *canvas) curve(s series, w float64) string {
+	var path strings.Builder
+	pen := "M"
+	for i, v := range s.values {
+		if math.IsNaN(v) {
+			pen = "M"
+			continue
+		}
+		fmt.Fprintf(&path, "%s%.2f,%.2f ", pen, chartLeft+(float64(i)+.5)*w, c.y(v))
+		pen = "L"
+	}
+	return strings.TrimSpace(path.String())
+}
+
+func lastValue(values []float64) int {
+	for i := len(values) - 1; i >= 0; i-- {
+		if !math.IsNaN(values[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// parts draws a bar for each row, from 0 to 100 %, cut into the shares of the series.
+func parts(rows []string, all []series, label string) template.HTML {
+	const left, high, gap = 130.0, 20.0, 6.0
+	c := newCanvas(float64(len(rows))*(high+gap) + 26)
+	width := chartWidth - left - chartRight
+	for i, name := range rows {
+		y := float64(i) * (high + gap)
+		c.text(left-10, y+high-5, "left", name)
+		sum, x := 0.0, left
+		for _, s := range all {
+			sum += s.values[i]
+		}
+		for _, s := range all {
+			if s.values[i] == 0 || sum == 0 {
+				continue
+			}
+			share := s.values[i] / sum
+			c.printf(`<rect class="%s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"><title>%s</title></rect>`, s.Class, x, y, share*width, high,
+				html.EscapeString(fmt.Sprintf("%s: %s %s, %s", name, spec.Grouped(int64(s.values[i])), s.Name, percent(share))))
+			if said := percent(share); share*width > labelWidth*float64(len(said))+8 {
+				c.text(x+6, y+high-5.5, "inside in-"+s.Class, said)
+			}
+			x += share * width
+		}
+	}
+	floor := float64(len(rows)) * (high + gap)
+	for share := 0; share <= 100; share += 25 {
+		class := "under"
+		if share == 100 {
+			class = "under last"
+		}
+		c.text(left+float64(share)/100*width, floor+14, class, fmt.Sprintf("%d%%", share))
+	}
+	return c.svg(label)
+}
+
+// columns draws a bar for each of several things that have no time, cut into series.
+func columns(names []string, all []series, what, label string) template.HTML {
+	return columnsOf(names, all, counted, level{}, what, label)
+}
+
+// columnsOf is columns of what is no number of things, with a line across.
+func columnsOf(names []string, all []series, in measure, mark level, what, label string) template.HTML {
+	c := newCanvas(lowHeight)
+	most := mark.at
+	for i := range names {
+		sum := 0.0
+		for _, s := range all {
+			sum += s.values[i]
+		}
+		most = max(most, sum)
+	}
+	c.scaleOf(most, what, in)
+	w := c.width() / float64(len(names))
+	gap := 0.0
+	if w >= leastBarGap {
+		gap = max(min(w/5, 8), w-widestBar)
+	}
+	every := int(math.Ceil(labelWidth * float64(longestOf(names)+2) / w))
+	for i, name := range names {
+		below, x := 0.0, chartLeft+float64(i)*w
+		for _, s := range all {
+			if v := s.values[i]; v > 0 {
+				c.printf(`<rect class="%s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"/>`, s.Class, x+gap/2, c.y(below+v), w-gap, c.y(below)-c.y(below+v))
+				below += v
+			}
+		}
+		if half := labelWidth * float64(len(name)) / 2; i%every == 0 && x+w/2+half > chartWidth {
+			c.text(chartWidth, c.floor()+18, "under last", name)
+		} else if i%every == 0 {
+			c.text(x+w/2, c.floor()+18, "under", name)
+		}
+	}
+	c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" class="axis"/>`, chartLeft, chartWidth-c.right, c.floor(), c.floor())
+	c.level(mark, 12) // bars may stand beyond the line
+	b := bins{1, len(names)}
+	c.hits(b, func(i int) string { return names[i] }, func(i int) string { return tell(all, i, in) })
+	return c.svg(label)
+}
+
+func longestOf(names []string) (n int) {
+	for _, name := range names {
+		n = max(n, len(name))
+	}
+	return n
+}
+
+// tellCounts says what the series have in one bin.
+func tellCounts(all []series, bin int) string { return tell(all, bin, counted) }
+
+func tell(all []series, bin int, in measure) string {
+	var words []string
+	for _, s := range all {
+		if v := s.values[bin]; v > 0 {
+			words = append(words, in.tell(v)+" "+s.Name)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// short writes a number of a scale.
+func short(v float64) string {
+	switch {
+	case v >= 10_000_000:
+		return fmt.Sprintf("%gM", v/1e6)
+	case v >= 10_000:
+		return fmt.Sprintf("%gk", v/1e3)
+	}
+	return spec.Grouped(int64(v))
+}
+
+// shortTime writes a time in milliseconds on a scale.
+func shortTime(ms float64) string {
+	switch {
+	case ms >= 999.9:
+		return fmt.Sprintf("%.4g s", ms/1000)
+	case ms >= .9999:
+		return fmt.Sprintf("%.4g ms", ms)
+	}
+	return fmt.Sprintf("%.4g µs", ms*1000)
+}
+
+// percent writes a share of 1. One that is not 0 or 1 is not told as if it were.
+func percent(share float64) string {
+	p := share * 100
+	switch {
+	case p > 0 && p < .1:
+		return "<0.1%"
+	case p < 100 && p > 99.9:
+		return ">99.9%"
+	case p == math.Trunc(p):
+		return fmt.Sprintf("%.0f%%", p)
+	}
+	return fmt.Sprintf("%.1f%%", p)
+}

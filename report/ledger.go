@@ -1,0 +1,193 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// Ledger is what a report shows of a sale's ledger: sums, and a few bytes of each claim for
+// the charts over time. It has no text of a claim but the names of a few users.
+type Ledger struct {
+	Generation uint64
+	Phase      string // as the ledger has it
+	Settings   *pb.Settings
+	Claims     int64
+	States     map[ledger.ClaimState]int64 // claims, by their state now
+
+	claims  []acceptance // in order of time
+	changes []change     // in order of time
+	shards  []shardSums
+	buyers  []buyer         // with the most units, at most topBuyers
+	spread  map[int64]int64 // users, by how many units they have
+	users   int64           // who have claims
+	resold  int64           // claims that were sold after their holds had expired
+	red     *ledger.RedPacket
+}
+
+// topBuyers is how many users a report names.
+const topBuyers = 10
+
+// acceptance is one claim.
+type acceptance struct {
+	us     int64 // since 1970
+	amount int64 // what its packets of money are worth, in minor units
+	units  int32
+	state  ledger.ClaimState
+}
+
+// change is what a moment did to the number of units that are sold, and held.
+type change struct {
+	us         int64
+	sold, held int32
+}
+
+// shardSums is where a shard's units are, and when it took claims.
+type shardSums struct {
+	shards                int // that are summed up
+	sold, held, available int64
+	claims                int64
+	firstUs, lastUs       int64 // of the claims; 0: there are none
+}
+
+type buyer struct {
+	user  string
+	units int64
+}
+
+// NewLedger sums up a sale as ledger.AuditShowing shows it. It keeps nothing of what it is
+// given but the settings.
+func NewLedger(sale *ledger.Sale, shards []*ledger.State) *Ledger {
+	l := &Ledger{
+		Generation: sale.Generation(), Phase: sale.Phase(), States: map[ledger.ClaimState]int64{}, spread: map[int64]int64{},
+		shards: make([]shardSums, len(shards)),
+	}
+	var dealt *spec.Packets
+	if red, err := ledger.RedPacketOf(sale); err == nil && red != nil { // else the audit says so
+		l.red, dealt = red, red.Deal()
+	}
+	n := 0
+	for _, s := range shards {
+		n += s.Claims()
+	}
+	l.claims, l.changes = make([]acceptance, 0, n), make([]change, 0, n)
+	for shard, s := range shards {
+		if l.Settings == nil {
+			l.Settings = s.Settings()
+		}
+		l.shard(&l.shards[shard], s, dealt)
+		l.holds(s)
+		l.usersOf(s)
+	}
+	l.Claims = int64(n)
+	slices.SortFunc(l.claims, func(a, b acceptance) int { return cmp.Compare(a.us, b.us) })
+	slices.SortFunc(l.changes, func(a, b change) int { return cmp.Compare(a.us, b.us) })
+	return l
+}
+
+// shard takes in the claims of a shard.
+func (l *Ledger) shard(sums *shardSums, s *ledger.State, dealt *spec.Packets) {
+	*sums = shardSums{shards: 1, sold: s.Sold, held: s.Held, available: s.Available, claims: int64(s.Claims())}
+	for i := range s.Claims() {
+		c := s.Claim(i)
+		l.States[c.State]++
+		one := acceptance{us: c.TimeUs, units: int32(len(c.Units)), state: c.State}
+		if dealt != nil {
+			one.amount = dealt.Sum(c.Units...)
+		}
+		l.claims = append(l.claims, one)
+		if sums.firstUs == 0 || c.TimeUs < sums.firstUs {
+			sums.firstUs = c.TimeUs
+		}
+		sums.lastUs = max(sums.lastUs, c.TimeUs)
+		if c.HeldUntilUs != 0 {
+			continue // see holds
+		}
+		units := int32(len(c.Units))
+		switch c.State {
+		case ledger.StateSold:
+			at := c.TimeUs
+			if c.SettledUs != 0 {
+				at = c.SettledUs // it is an entry of a draw, and was awarded then
+			}
+			l.changes = append(l.changes, change{us: at, sold: units})
+		case ledger.StateRefunded:
+			l.changes = append(l.changes, change{us: c.TimeUs, sold: units}, change{us: c.SettledUs, sold: -units})
+		}
+	}
+}
+
+// holds takes in how the claims lay in their holds, and what came of that.
+func (l *Ledger) holds(s *ledger.State) {
+	for i := range s.Deals() {
+		h, ok := s.HoldOf(i)
+		if !ok {
+			continue
+		}
+		c := s.Claim(h.Claim)
+		units := int32(len(c.Units))
+		l.changes = append(l.changes, change{us: h.SinceUs, held: units})
+		if h.EndedUs == 0 {
+			continue
+		}
+		l.changes = append(l.changes, change{us: h.EndedUs, held: -units})
+		switch c.State {
+		case ledger.StateSold:
+			l.changes = append(l.changes, change{us: c.SettledUs, sold: units})
+			if c.SettledUs > h.EndedUs {
+				l.resold++
+			}
+		case ledger.StateRefunded:
+			l.changes = append(l.changes, change{us: h.EndedUs, sold: units}, change{us: c.SettledUs, sold: -units})
+		}
+	}
+}
+
+// usersOf takes in who has how many units. Each user is of one shard.
+func (l *Ledger) usersOf(s *ledger.State) {
+	for user, units := range s.Users() {
+		l.users++
+		l.spread[units]++
+		more := func(a, b buyer) int { return cmp.Or(cmp.Compare(b.units, a.units), cmp.Compare(a.user, b.user)) }
+		one := buyer{user, units}
+		if units == 0 || len(l.buyers) == topBuyers && more(one, l.buyers[topBuyers-1]) > 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(l.buyers, one, more)
+		l.buyers = slices.Insert(l.buyers, at, one)
+		l.buyers = l.buyers[:min(len(l.buyers), topBuyers)]
+	}
+}
+
+// begin is the time of the first claim; the zero time: there is none.
+func (l *Ledger) begin() time.Time {
+	if len(l.claims) == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(l.claims[0].us).UTC()
+}
+
+// took is the time from the first claim to the last one.
+func (l *Ledger) took() time.Duration {
+	if len(l.claims) == 0 {
+		return 0
+	}
+	return l.since(l.claims[len(l.claims)-1].us)
+}
+
+// since is how long after the first claim a time is.
+func (l *Ledger) since(us int64) time.Duration {
+	return time.Duration(us-l.claims[0].us) * time.Microsecond
+}
+
+// isDraw says whether claims are entries.
+func (l *Ledger) isDraw() bool { return l.Settings.GetDraw() }
+
+// isHeld says whether claims are, or were, held until they are paid.
+func (l *Ledger) isHeld() bool {
+	return slices.ContainsFunc(l.changes, func(c change) bool { return c.held != 0 })
+}

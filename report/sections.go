@@ -1,0 +1,550 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"salectl/backends/ledger"
+	"salectl/spec"
+)
+
+// sections are the parts of the page that the sale has something for, in their order.
+func (p *Page) sections() (all []section) {
+	for _, part := range []func() (section, bool){
+		p.thresholds, p.units, p.answers, p.latency, p.fairness, p.drawFairness, p.packetFairness,
+		p.users, p.holds, p.draw, p.packets, p.rules, p.shards, p.checks,
+	} {
+		if s, ok := part(); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// thresholds says what came of each.
+func (p *Page) thresholds() (s section, ok bool) {
+	if len(p.Thresholds) == 0 {
+		return s, false
+	}
+	t := newTable("Thresholds", "threshold", ">measured", "result")
+	for _, r := range p.Thresholds {
+		t.row(r.Threshold, r.Value(), r.OK)
+	}
+	return section{ID: "thresholds", Title: "Thresholds", Table: t}, true
+}
+
+// states are those of claims, in the order in which charts stack them.
+var states = []struct {
+	state ledger.ClaimState
+	name  string
+	class string
+}{
+	{ledger.StateSold, "sold", "c1"}, {ledger.StateHeld, "held", "c4"}, {ledger.StateEntered, "entered, with no unit", "c3"},
+	{ledger.StateExpired, "expired", "c2"}, {ledger.StateCancelled, "cancelled", "c5"}, {ledger.StateRefunded, "refunded", "c6"},
+}
+
+// units is how the sale went by its ledger.
+func (p *Page) units() (s section, ok bool) {
+	l := p.Ledger
+	s = section{ID: "units", Title: "Units and claims over time"}
+	if len(l.claims) == 0 {
+		s.Says = []string{"The ledger has no claim."}
+		return s, true
+	}
+	s.Says = []string{fmt.Sprintf("By the ledger. Times count from the first claim, at %s.", clock(l.begin()))}
+	if l.isDraw() {
+		s.Says[0] = fmt.Sprintf("By the ledger. Times count from the first entry, at %s.", clock(l.begin()))
+	}
+	if len(l.changes) > 0 {
+		times := make([]time.Duration, len(l.changes))
+		for i, c := range l.changes {
+			times[i] = l.since(c.us)
+		}
+		for _, w := range windows(times, maxBins) {
+			s.Figures = append(s.Figures, l.unitsFigure(w, p.Audit.Stock))
+		}
+	}
+	times := make([]time.Duration, len(l.claims))
+	for i, c := range l.claims {
+		times[i] = l.since(c.us)
+	}
+	for _, w := range windows(times, maxBins) {
+		s.Figures = append(s.Figures, l.claimsFigure(w))
+	}
+	if l.resold > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%s sold after the hold had expired: the units count as held until then, and as sold from the payment on.", was(l.resold, "claim")))
+	}
+	return s, true
+}
+
+// window is the time that a chart shows.
+type window struct {
+	bins
+	says string // which part it is; "": all of it
+}
+
+// windows are the times that charts of some events are to show: all of it and, where that
+// hides the rush, the rush first, each in at most n bins. The times are sorted.
+func windows(times []time.Duration, n int) (all []window) {
+	whole := window{binsFor(times[len(times)-1], n), ""}
+	if end, ok := rushOf(times); ok {
+		return whole.behind(window{binsFor(end, n), fmt.Sprintf(" The rush: the first %.0f%% of them.", 100*rushShare)})
+	}
+	return []window{whole}
+}
+
+// behind has a part of the time shown before all of it.
+func (w window) behind(part window) []window {
+	w.says = " The whole time."
+	return []window{part, w}
+}
+
+// unitsFigure is how many units were sold and held at each time.
+func (l *Ledger) unitsFigure(w window, stock int64) figure {
+	sold := series{Name: "sold", Class: "c1", values: make([]float64, w.n)}
+	held := series{Name: "held", Class: "c4", values: make([]float64, w.n)}
+	next, hasSold, hasHeld := 0, 0.0, 0.0
+	for bin := range w.n {
+		for ; next < len(l.changes) && (l.since(l.changes[next].us) < w.from(bin+1) || bin == w.n-1 && w.covers(l.since(l.changes[next].us))); next++ {
+			hasSold += float64(l.changes[next].sold)
+			hasHeld += float64(l.changes[next].held)
+		}
+		sold.values[bin], held.values[bin] = hasSold, hasHeld
+	}
+	all := []series{sold}
+	if l.isHeld() {
+		all = append(all, held)
+	}
+	f := figure{Says: l.soldSays(stock) + w.says, Table: newTable("Units over time", "by", ">sold")}
+	if len(all) > 1 {
+		f.Legend = all
+		f.Table = newTable("Units over time", "by", ">sold", ">held")
+	}
+	for bin := range w.n {
+		cells := []any{offset(w.from(bin+1), w.width)}
+		for _, s := range all {
+			cells = append(cells, int64(s.values[bin]))
+		}
+		f.Table.row(cells...)
+	}
+	f.SVG = levels(w.bins, all, level{float64(stock), "stock: " + spec.Grouped(stock)}, "units", "Units over time. "+f.Says)
+	return f
+}
+
+// soldSays says how quickly units were sold.
+func (l *Ledger) soldSays(stock int64) string {
+	sold, peak := int64(0), int64(0)
+	for _, c := range l.changes {
+		sold += int64(c.sold)
+		peak = max(peak, sold)
+	}
+	if peak == 0 {
+		return "No unit is sold."
+	}
+	at := func(n int64) time.Duration {
+		has := int64(0)
+		for _, c := range l.changes {
+			if has += int64(c.sold); has >= n {
+				return l.since(c.us)
+			}
+		}
+		return 0
+	}
+	words := fmt.Sprintf("%s of %s sold, half of these within %s", spec.Grouped(sold), was(stock, "unit"), lasting(at((peak+1)/2)))
+	if peak == sold {
+		words += fmt.Sprintf(" and the last after %s", lasting(at(peak)))
+	} else {
+		words += fmt.Sprintf("; at most %s at a time", spec.Grouped(peak))
+	}
+	return words + "."
+}
+
+// claimsFigure is when claims were accepted, and what became of them.
+func (l *Ledger) claimsFigure(w window) figure {
+	var all []series
+	row := map[ledger.ClaimState]int{}
+	for _, s := range states {
+		if l.States[s.state] > 0 {
+			row[s.state] = len(all)
+			all = append(all, series{Name: s.name, Class: s.class, values: make([]float64, w.n)})
+		}
+	}
+	for _, c := range l.claims {
+		if at := l.since(c.us); w.covers(at) {
+			all[row[c.state]].values[w.of(at)]++
+		}
+	}
+	noun, accepted := "claims", "accepted"
+	if l.isDraw() {
+		noun, accepted = "entries", "taken"
+	}
+	most := 0.0
+	for bin := range w.n {
+		sum := 0.0
+		for _, s := range all {
+			sum += s.values[bin]
+		}
+		most = max(most, sum)
+	}
+	f := figure{Says: fmt.Sprintf("%s %s were %s; at most %s within %s.%s", spec.Grouped(l.Claims), noun, accepted,
+		spec.Grouped(int64(most)), offset(w.width, w.width), w.says), Legend: all}
+	if len(all) > 1 {
+		f.Says += " The colours are what became of them."
+	}
+	f.SVG = stacked(w.bins, all, fmt.Sprintf("%s per %s", noun, offset(w.width, w.width)), "Claims over time. "+f.Says)
+	f.Table = countsOver("Claims over time", w.bins, all)
+	return f
+}
+
+// countsOver is the table of a chart over time; bins with nothing in them are left out.
+func countsOver(name string, b bins, all []series) *table {
+	head := []string{"time"}
+	for _, s := range all {
+		head = append(head, ">"+s.Name)
+	}
+	t := newTable(name, head...)
+	for bin := range b.n {
+		if tellCounts(all, bin) == "" {
+			continue
+		}
+		cells := []any{b.name(bin)}
+		for _, s := range all {
+			cells = append(cells, int64(s.values[bin]))
+		}
+		t.row(cells...)
+	}
+	return t
+}
+
+// drawFairness is whether the time of an entry had a part in who won.
+func (p *Page) drawFairness() (s section, ok bool) {
+	l := p.Ledger
+	if !l.isDraw() || len(l.claims) == 0 || len(l.claims) == int(l.States[ledger.StateEntered]) {
+		return s, false
+	}
+	won := series{Name: "winners", Class: "c1"}
+	t := newTable("Winners by the time of their entries", "entries", ">number", ">winners", ">share")
+	var names []string
+	from := 0
+	parts := tenths(len(l.claims))
+	for i, end := range parts {
+		n := int64(0)
+		for _, c := range l.claims[from:end] {
+			if c.state != ledger.StateEntered {
+				n++
+			}
+		}
+		t.row(tenth(i, len(parts)), end-from, n, percent(float64(n)/float64(end-from)))
+		won.values, names, from = append(won.values, float64(n)), append(names, fmt.Sprint(i+1)), end
+	}
+	f := figure{Says: "Entries in the order of their times, in ten parts, and how many of each part were awarded a unit. Whether an entry came early or late has no part in a draw: the numbers differ by chance alone.", Table: t}
+	f.SVG = columns(names, []series{won}, "winners, by tenth of the entries", "Winners by the time of their entries. "+f.Says)
+	return section{ID: "winners", Title: "Fairness: time of entry against outcome", Figures: []figure{f}}, true
+}
+
+// packetFairness is whether who came early had more money.
+func (p *Page) packetFairness() (s section, ok bool) {
+	l := p.Ledger
+	if l.red == nil || len(l.claims) == 0 {
+		return s, false
+	}
+	in := " in " + l.red.Currency
+	t := newTable("Amounts by the order of the claims", "claims", ">packets", ">mean"+in, ">least"+in, ">most"+in)
+	mean := series{Name: "in the mean", Class: "c1"}
+	var rows []string
+	from := 0
+	parts := tenths(len(l.claims))
+	for i, end := range parts {
+		part := l.claims[from:end]
+		least, most := extremes(part)
+		t.row(tenth(i, len(parts)), len(part), l.red.Format(meanOf(part)), l.red.Format(least), l.red.Format(most))
+		mean.values = append(mean.values, float64(meanOf(part)))
+		rows, from = append(rows, fmt.Sprint(i+1)), end
+	}
+	all := meanOf(l.claims)
+	f := figure{Says: fmt.Sprintf("%s in the order in which they were claimed, in ten parts, and what a packet of each part holds in the mean. All hold %s %s in the mean. What a packet holds is dealt before the sale, so that whoever comes early is sure of a packet, and of no larger one: the parts differ by chance alone.",
+		count(int64(len(l.claims)), "packet", "packets"), l.red.Format(all), l.red.Currency), Table: t}
+	f.SVG = columnsOf(rows, []series{mean}, amounts(&l.red.RedPacket), level{float64(all), "dashed: the mean of all, " + l.red.Format(all)},
+		"mean amount of a packet in "+l.red.Currency+", by tenth of the claims", "Amounts by the order of the claims. "+f.Says)
+	return section{ID: "amounts", Title: "Fairness: time of the claim against amount", Figures: []figure{f}}, true
+}
+
+// meanOf is what a packet of some claims holds in the mean, rounded. Each claim has one packet.
+func meanOf(claims []acceptance) int64 {
+	sum := int64(0)
+	for _, c := range claims {
+		sum += c.amount
+	}
+	n := int64(len(claims))
+	return (sum + n/2) / n
+}
+
+// extremes are the least and the most that a packet of some claims holds.
+func extremes(claims []acceptance) (least, most int64) {
+	least = math.MaxInt64
+	for _, c := range claims {
+		least, most = min(least, c.amount), max(most, c.amount)
+	}
+	return least, most
+}
+
+// tenth is the name of one of ten parts, or of as many as there are.
+func tenth(i, of int) string {
+	if of < 10 {
+		return fmt.Sprintf("part %d of %d", i+1, of)
+	}
+	return [...]string{"first tenth", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "last tenth"}[i]
+}
+
+// partsTable is the table of a chart of parts.
+func partsTable(name, what string, rows []string, all []series) *table {
+	head := []string{what}
+	for _, s := range all {
+		head = append(head, ">"+s.Name, ">share")
+	}
+	t := newTable(name, head...)
+	for i, row := range rows {
+		sum := 0.0
+		for _, s := range all {
+			sum += s.values[i]
+		}
+		cells := []any{row}
+		for _, s := range all {
+			cells = append(cells, int64(s.values[i]), percent(s.values[i]/max(sum, 1)))
+		}
+		t.row(cells...)
+	}
+	return t
+}
+
+// users is how the units are spread over the users.
+func (p *Page) users() (s section, ok bool) {
+	l := p.Ledger
+	with := l.users - l.spread[0]
+	if with == 0 {
+		return s, false
+	}
+	s = section{ID: "users", Title: "Who has the units"}
+	s.Says = []string{fmt.Sprintf("%s, and at most %s each may have.", count(with, "user has units", "users have units"), spec.Count(l.Settings.GetPerUserLimit(), "unit"))}
+	if l.spread[0] > 0 {
+		s.Says[0] += fmt.Sprintf(" %s and no units, or none any more.", count(l.spread[0], "user has claims", "users have claims"))
+	}
+	many := sortedKeys(l.spread)
+	if many[0] == 0 {
+		many = many[1:]
+	}
+	if len(many) == 1 {
+		s.Says = append(s.Says, fmt.Sprintf("Each of them has %s.", spec.Count(many[0], "unit")))
+		return s, true
+	}
+	f := figure{Says: "Users by how many units they have.", Table: newTable("Users by their units", "units", ">users")}
+	const most = 40 // of bars
+	one := series{Name: "users", Class: "c1"}
+	var names []string
+	if len(many) <= most {
+		for _, n := range many {
+			names, one.values = append(names, spec.Grouped(n)), append(one.values, float64(l.spread[n]))
+		}
+	} else {
+		wide := (many[len(many)-1] + most - 1) / most
+		for from := int64(1); from <= many[len(many)-1]; from += wide {
+			n := int64(0)
+			for units := from; units < from+wide; units++ {
+				n += l.spread[units]
+			}
+			names, one.values = append(names, fmt.Sprintf("%d–%d", from, from+wide-1)), append(one.values, float64(n))
+		}
+	}
+	f.SVG = columns(names, []series{one}, "users, by units", f.Says)
+	for i, name := range names {
+		f.Table.row(name, int64(one.values[i]))
+	}
+	s.Figures = []figure{f}
+	s.Table = newTable("Users with the most units", "users with the most units", ">units")
+	for _, b := range l.buyers {
+		s.Table.row(b.user, b.units)
+	}
+	return s, true
+}
+
+// holds is what became of claims that were held.
+func (p *Page) holds() (s section, ok bool) {
+	a := p.Audit
+	if a.Outcomes == (ledger.Outcomes{}) && a.HoldTimes == nil {
+		return s, false
+	}
+	s = section{ID: "holds", Title: "Holds and payments"}
+	t := newTable("What became of claims", "claims", ">number")
+	for _, row := range []struct {
+		name string
+		n    int64
+	}{
+		{"held now", a.OpenHolds}, {"paid", a.Confirmed}, {"expired", a.Expired}, {"cancelled", a.Cancelled}, {"refunded", a.Refunded},
+		{"sold after they had expired", a.Resold}, {"payments that bought nothing, to be paid back", a.RefundsDue},
+	} {
+		t.row(row.name, row.n)
+	}
+	s.Table = t
+	if h := a.HoldTimes; h != nil {
+		s.Facts = append(s.Facts, fact{"Units lay in holds", fmt.Sprintf("half of them up to %s, 90%% up to %s, 99%% up to %s, the longest %s; %s that ended",
+			seconds(h.P50), seconds(h.P90), seconds(h.P99), seconds(h.Max), spec.Count(h.Holds, "hold"))})
+	}
+	if r := p.Rehearsal; r != nil && r.Payment != nil {
+		y := r.Payment
+		s.Facts = append(s.Facts,
+			fact{"Terms", y.Terms.String() + map[bool]string{true: ", shortened for the rehearsal", false: ""}[y.Declared != nil]},
+			fact{"Buyers", fmt.Sprintf("%s paid in time, %s abandoned, %s cancelled, %s paid late; of the late, %s sold after all and %s owed back",
+				spec.Grouped(y.Paid), spec.Grouped(y.Abandoned), spec.Grouped(y.Cancelled), spec.Grouped(y.PaidLate), spec.Grouped(y.LateSold), spec.Grouped(y.LateRefundDue))},
+			fact{"Came back", fmt.Sprintf("%s, %s of them given to somebody else", spec.Count(y.Released, "unit"), spec.Grouped(y.SoldAgain))})
+	}
+	return s, true
+}
+
+func seconds(f float64) string { return lasting(time.Duration(f * float64(time.Second))) }
+
+// draw is how a draw went.
+func (p *Page) draw() (s section, ok bool) {
+	d := p.Audit.Draw
+	if d == nil {
+		return s, false
+	}
+	s = section{ID: "draw", Title: "The draw", Problems: d.Problems}
+	add := func(name, value string) { s.Facts = append(s.Facts, fact{name, value}) }
+	add("Entries", spec.Grouped(d.Entries))
+	if !d.Revealed {
+		s.Says = []string{"The draw has not been revealed."}
+		return s, true
+	}
+	add("Winners", spec.Grouped(d.Winners))
+	add("Awarded", fmt.Sprintf("%s; %s came to nothing, %s still to be made", spec.Count(d.Awarded, "unit"), spec.Count(d.Lapsed, "award"), spec.Grouped(d.Waiting)))
+	add("Commitment", fmt.Sprint(d.Commitment))
+	if b := d.Beacon; b != nil {
+		add("Beacon", fmt.Sprintf("%s, round %s", b.Name, b.Round))
+	}
+	if r := p.Rehearsal; r != nil && r.Draw != nil {
+		y := r.Draw
+		add("Entering", fmt.Sprintf("took %.2f s; %s refused for a second entry, %s sent again and told the same", y.EnterSeconds, spec.Grouped(y.SecondEntries), spec.Grouped(y.SameAnswer)))
+		add("Reveal", fmt.Sprintf("took %.2f s", y.RevealSeconds))
+		add("Told", fmt.Sprintf("the last winner %.2f s after the reveal; %s followed", y.WinnersToldSeconds, spec.Count(y.Substitutes, "substitute")))
+	}
+	s.Notes = d.Notes
+	return s, true
+}
+
+// packets is what a red packet came to.
+func (p *Page) packets() (s section, ok bool) {
+	r := p.Audit.Packets
+	if r == nil {
+		return s, false
+	}
+	return section{ID: "packets", Title: "The red packet", Facts: []fact{
+		{"Declared", fmt.Sprintf("%s %s in %s", r.Total, r.Currency, spec.Count(r.Packets, "packet"))},
+		{"Granted", fmt.Sprintf("%s %s in %s", r.Granted, r.Currency, spec.Count(r.Taken, "packet"))},
+		{"Left", fmt.Sprintf("%s %s", r.Left, r.Currency)},
+	}}, true
+}
+
+// rules is whom the rules refused, which only a rehearsal sees.
+func (p *Page) rules() (s section, ok bool) {
+	if p.Rehearsal == nil || p.Rehearsal.Rules == nil {
+		return s, false
+	}
+	r := p.Rehearsal.Rules
+	s = section{ID: "rules", Title: "Rules"}
+	if r.Skipped != "" || len(r.Refused) == 0 {
+		s.Says = []string{sentence(r.String())}
+		return s, true
+	}
+	s.Table = newTable("Refusals by rule", "rule", ">requests refused")
+	for _, rule := range sortedKeys(r.Refused) {
+		s.Table.row(rule, r.Refused[rule])
+	}
+	return s, true
+}
+
+// shards is where the units are. Many shards are summed up, several in a bar.
+func (p *Page) shards() (s section, ok bool) {
+	l := p.Ledger
+	const most = 128
+	each := (len(l.shards) + most - 1) / most
+	sums, names := []shardSums{}, []string{}
+	for part := range slices.Chunk(l.shards, each) {
+		from := len(sums) * each
+		sum := shardSums{}
+		for _, one := range part {
+			sum.shards, sum.sold, sum.held, sum.available, sum.claims = sum.shards+1, sum.sold+one.sold, sum.held+one.held, sum.available+one.available, sum.claims+one.claims
+			if one.firstUs != 0 && (sum.firstUs == 0 || one.firstUs < sum.firstUs) {
+				sum.firstUs = one.firstUs
+			}
+			sum.lastUs = max(sum.lastUs, one.lastUs)
+		}
+		name := fmt.Sprint(from)
+		if len(part) > 1 {
+			name = fmt.Sprintf("%d–%d", from, from+len(part)-1)
+		}
+		sums, names = append(sums, sum), append(names, name)
+	}
+	sold, held, available := series{Name: "sold", Class: "c1"}, series{Name: "held", Class: "c4"}, series{Name: "available", Class: "c3"}
+	t := newTable("Shards", "shard", ">sold", ">held", ">available", ">claims", ">first claim", ">last claim")
+	for i, sum := range sums {
+		sold.values, held.values, available.values = append(sold.values, float64(sum.sold)), append(held.values, float64(sum.held)), append(available.values, float64(sum.available))
+		first, last := "–", "–"
+		if sum.firstUs != 0 {
+			first, last = lasting(l.since(sum.firstUs)), lasting(l.since(sum.lastUs))
+		}
+		t.row(names[i], sum.sold, sum.held, sum.available, sum.claims, first, last)
+	}
+	all := slices.DeleteFunc([]series{sold, held, available}, func(s series) bool { return slices.Max(s.values) == 0 })
+	f := figure{Says: fmt.Sprintf("Where %s are. Each user claims at one shard, and a shard that runs out is given units by others.", spec.Count(p.Audit.Stock, "unit")), Legend: all, Table: t}
+	if each > 1 {
+		f.Says += fmt.Sprintf(" A bar is %d shards.", each)
+	}
+	f.SVG = columns(names, all, "units, by shard", f.Says)
+	s = section{ID: "shards", Title: "Shards", Figures: []figure{f}}
+	if n := p.Audit.InFlight; n > 0 {
+		s.Notes = []string{fmt.Sprintf("%s on the way between shards.", are(n))}
+	}
+	return s, true
+}
+
+// checks is what was checked, and what came of it.
+func (p *Page) checks() (s section, ok bool) {
+	a := p.Audit
+	s = section{ID: "checks", Title: "Checks"}
+	t := newTable("Checks", "check", "found", "result")
+	if r := p.Rehearsal; r != nil {
+		t.row("What buyers were told keeps what they were promised", spec.Count(len(r.Violations), "broken promise"), len(r.Violations) == 0)
+		s.Problems = append(s.Problems, r.Violations...)
+	}
+	t.row("No unit is in two places", spec.Count(a.Oversold, "unit"), a.Oversold == 0)
+	t.row("Nobody had more than the limit", spec.Count(a.OverLimit, "user"), a.OverLimit == 0)
+	t.row("Each unit is somewhere", fmt.Sprintf("%s sold, %s held, %s available, %s on the way, of %s",
+		spec.Grouped(a.Sold), spec.Grouped(a.Held), spec.Grouped(a.Available), spec.Grouped(a.InFlight), spec.Grouped(a.Stock)),
+		a.Sold+a.Held+a.Available+a.InFlight == a.Stock)
+	if d := a.Draw; d != nil {
+		t.row("The draw works out again from what was published", spec.Count(len(d.Problems), "problem"), d.OK)
+	}
+	t.row("The whole ledger adds up, its chains of hashes are whole", fmt.Sprintf("%s in %s read, %s", spec.Count(a.Slots, "slot"), spec.Count(a.Shards, "shard"), spec.Count(len(a.Problems), "problem")), a.OK)
+	s.Table = t
+	s.Problems = append(s.Problems, a.Problems...)
+	s.Notes = append(s.Notes, a.Warnings...)
+	if p.Rehearsal == nil {
+		s.Notes = append(s.Notes, "The ledger has what was accepted. Who was refused, and how long anybody waited for an answer, stands in no ledger: a rehearsal's report has it, and for a sale the metrics of serve.")
+	}
+	return s, true
+}
+
+// count writes a number and what so many do.
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return spec.Grouped(n) + " " + many
+}
+
+func was(n int64, noun string) string { return strings.TrimSpace(count(n, noun+" was", noun+"s were")) }
+
+func are(n int64) string { return count(n, "unit is", "units are") }

@@ -1,0 +1,171 @@
+// Package threshold reads conditions like p99<50ms and holds measured values against them.
+// Which names a condition may have is the caller's to say: Metrics.
+package threshold
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind is what a metric is measured in.
+type Kind int
+
+// The kinds of metrics.
+const (
+	Count    Kind = iota // of claims, units and so on
+	Rate                 // a second
+	Duration             // in milliseconds
+)
+
+// Metric is something that is measured.
+type Metric struct {
+	Name string
+	Kind Kind
+	Of   string // the metric that is 100 %; "": a threshold in % makes no sense
+	Says string // what it is, in a few words
+}
+
+// Metrics are those that thresholds may name.
+type Metrics struct {
+	All []Metric
+
+	// Latency says that percentiles of the latency may be named, too: p50, p99.9.
+	Latency bool
+}
+
+// find returns the metric of that name.
+func (m Metrics) find(name string) (Metric, bool) {
+	for _, one := range m.All {
+		if one.Name == name {
+			return one, true
+		}
+	}
+	return Metric{}, false
+}
+
+// Names are all names, percentiles by an example.
+func (m Metrics) Names() (names []string) {
+	if m.Latency {
+		names = append(names, "p50", "p90", "p99", "p99.9")
+	}
+	for _, one := range m.All {
+		names = append(names, one.Name)
+	}
+	return names
+}
+
+// Threshold is a condition on one metric.
+type Threshold struct {
+	text    string
+	metric  Metric
+	percent float64 // of a percentile; 0: it is a metric of Metrics.All
+	is      comparison
+	bound   float64
+	share   bool // bound is in % of metric.Of
+}
+
+// String returns the condition as it was written.
+func (t Threshold) String() string { return t.text }
+
+// Values are what was measured. A metric that is missing is 0.
+type Values struct {
+	Of      map[string]float64            // by the name of the metric; of a Duration in milliseconds
+	Latency func(percent float64) float64 // in milliseconds
+}
+
+// Result is what came of a threshold.
+type Result struct {
+	Threshold string  `json:"threshold"`
+	OK        bool    `json:"ok"`
+	Measured  float64 `json:"measured"`
+	Unit      string  `json:"unit,omitempty"` // of Measured: ms, %, /s; "": it is a count
+}
+
+// Check holds measured values against the condition. A share of nothing is 0 %.
+func (t Threshold) Check(v Values) Result {
+	r := Result{Threshold: t.text}
+	switch {
+	case t.percent > 0:
+		r.Measured = v.Latency(t.percent)
+	case t.share:
+		if whole := v.Of[t.metric.Of]; whole != 0 {
+			r.Measured = 100 * v.Of[t.metric.Name] / whole
+		}
+	default:
+		r.Measured = v.Of[t.metric.Name]
+	}
+	switch {
+	case t.share:
+		r.Unit = "%"
+	case t.metric.Kind == Duration:
+		r.Unit = "ms"
+	case t.metric.Kind == Rate:
+		r.Unit = "/s"
+	}
+	r.OK = t.is.holds(r.Measured, t.bound)
+	return r
+}
+
+// CheckAll holds measured values against all conditions, and says whether all hold. Of no
+// conditions there are no results.
+func CheckAll(all []Threshold, v Values) (results []Result, ok bool) {
+	ok = true
+	for _, t := range all {
+		r := t.Check(v)
+		results, ok = append(results, r), ok && r.OK
+	}
+	return results, ok
+}
+
+// String says it in a line.
+func (r Result) String() string {
+	if r.OK {
+		return fmt.Sprintf("%s: ok, %s", r.Threshold, r.Value())
+	}
+	return fmt.Sprintf("%s: FAILED, it is %s", r.Threshold, r.Value())
+}
+
+// Value is what was measured, with its unit, for people.
+func (r Result) Value() string {
+	switch r.Unit {
+	case "ms":
+		return Milliseconds(r.Measured)
+	case "%":
+		return number(r.Measured) + "%"
+	}
+	return number(r.Measured) + r.Unit
+}
+
+// Milliseconds writes a time in milliseconds in the unit that suits it, with three digits.
+func Milliseconds(ms float64) string {
+	switch {
+	case ms >= 60_000:
+		return fmt.Sprintf("%d min %.0f s", int(ms/60_000), (ms-60_000*float64(int(ms/60_000)))/1000)
+	case ms >= 1000:
+		return digits(ms/1000) + " s"
+	case ms >= 1 || ms == 0:
+		return digits(ms) + " ms"
+	}
+	return digits(ms*1000) + " µs"
+}
+
+// digits writes a number below 1000 with three digits.
+func digits(f float64) string {
+	switch {
+	case f == 0:
+		return "0"
+	case f >= 100:
+		return fmt.Sprintf("%.0f", f)
+	case f >= 10:
+		return fmt.Sprintf("%.1f", f)
+	}
+	return fmt.Sprintf("%.2f", f)
+}
+
+// number writes what need not be whole, without digits that say nothing.
+func number(f float64) string {
+	if f == float64(int64(f)) {
+		return fmt.Sprint(int64(f))
+	}
+	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.3f", f), "0"), ".")
+}
