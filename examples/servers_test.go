@@ -199,6 +199,8 @@ func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 		cmd.Process.Kill()
 		cmd.Wait()
 		log.Close()
+		said, _ := os.ReadFile(log.Name())
+		ts.Logf("%s said at its end:\n%s", args[0], said[max(0, len(said)-4_000):]) // is shown of a script that failed
 	})
 }
 

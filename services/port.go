@@ -6,29 +6,54 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 const loopback = "127.0.0.1"
 
 // Ports are drawn from below the range that the kernel hands out for outgoing
 // connections, so that none of those can sit on a server's port while the
-// server is down, and at random, so that processes that start servers at the
-// same time rarely draw the same one.
+// server is down.
 const firstPort, lastPort = 20000, 32000
 
-// freePorts returns n different ports on which nobody listens.
+// reserved are what keeps other processes from drawing a port that this one has drawn and
+// where no server listens yet, or none at the moment: a UDP socket at the same number, which
+// is in no TCP server's way. They are open until the process ends.
+var reserved struct {
+	sync.Mutex
+	sockets []net.PacketConn
+}
+
+// FreeAddress returns an address on loopback at which nobody listens, and which no process
+// that asks here is told for as long as this process runs.
+func FreeAddress() (string, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return "", err
+	}
+	return address(ports[0]), nil
+}
+
+// freePorts returns n different ports on which nobody listens, and reserves them.
 func freePorts(n int) ([]int, error) {
+	reserved.Lock()
+	defer reserved.Unlock()
 	var ports []int
-	taken := make(map[int]bool)
 	for range 1000 {
 		if len(ports) == n {
 			return ports, nil
 		}
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		if _, err := portOr(port); err == nil && !taken[port] {
-			taken[port] = true
-			ports = append(ports, port)
+		socket, err := net.ListenPacket("udp", address(port))
+		if err != nil {
+			continue
 		}
+		if _, err := portOr(port); err != nil {
+			socket.Close()
+			continue
+		}
+		reserved.sockets = append(reserved.sockets, socket)
+		ports = append(ports, port)
 	}
 	return nil, fmt.Errorf("there are no %d free ports on %s between %d and %d", n, loopback, firstPort, lastPort)
 }

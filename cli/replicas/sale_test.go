@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +20,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/services/scripts"
 )
 
 // patience is how long a test waits for what must happen at some time.
@@ -164,30 +163,10 @@ func (s *sale) add(args ...string) *replica {
 	return r
 }
 
-// given are the ports that were: a process that is yet to start has none open.
-var given sync.Map
-
-// freeAddress returns one at which nobody listens, and which no connection is given: it is
-// to be free still when a process comes back.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		port := 20_000 + rand.IntN(10_000)
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
-			l.Close()
-			if _, twice := given.LoadOrStore(port, true); !twice {
-				return l.Addr().String()
-			}
-		}
-	}
-	t.Fatal("no port from 20000 to 29999 is free")
-	return ""
-}
-
 // prepare makes room for a process.
 func (s *sale) prepare(args ...string) *replica {
 	s.Helper()
-	r := &replica{sale: s, name: fmt.Sprint("replica ", len(s.all)+1), listen: freeAddress(s), admin: freeAddress(s), args: args}
+	r := &replica{sale: s, name: fmt.Sprint("replica ", len(s.all)+1), listen: scripts.FreeAddress(s), admin: scripts.FreeAddress(s), args: args}
 	r.called = r.listen
 	s.all = append(s.all, r)
 	s.Cleanup(func() {

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"testing"
 	"time"
@@ -15,19 +14,20 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"salectl/api"
+	"salectl/services"
 )
 
 // Patience is how long a script waits for what must happen at some time.
 const Patience = 2 * time.Minute
 
-// FreeAddress returns an address on loopback at which nobody listens.
+// FreeAddress returns an address of services.FreeAddress.
 func FreeAddress(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	t.Helper()
+	free, err := services.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return free
 }
 
 // Eventually tries until it works.
