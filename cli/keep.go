@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -26,6 +27,7 @@ type keeper struct {
 	hup     chan os.Signal          // asks for a look
 	told    map[string]string       // of each sale, and of "", the files: what was logged last
 	seen    map[string][]byte       // the declaration of each sale as it was seen last, as JSON
+	lacks   map[string]string       // which declared sales are not served, and why, as it was seen last
 }
 
 // lookForSales is how often the files of a folder are read again.
@@ -33,7 +35,7 @@ const lookForSales = time.Second
 
 // newKeeper returns a keeper that hears SIGHUP from now on, which ends the process no more.
 func (p *program) newKeeper(s *server, from source) *keeper {
-	k := &keeper{s: s, p: p, from: from, log: s.log, hup: make(chan os.Signal, 1), told: make(map[string]string), seen: make(map[string][]byte)}
+	k := &keeper{s: s, p: p, from: from, log: s.log, hup: make(chan os.Signal, 1), told: make(map[string]string), seen: make(map[string][]byte), lacks: make(map[string]string)}
 	signal.Notify(k.hup, syscall.SIGHUP)
 	return k
 }
@@ -73,7 +75,7 @@ func (k *keeper) look(ctx context.Context, asked bool) {
 		return
 	}
 	delete(k.told, "")
-	unserved := make(map[string]string)
+	clear(k.lacks)
 	for _, sale := range sales {
 		if ctx.Err() != nil {
 			return
@@ -88,8 +90,7 @@ func (k *keeper) look(ctx context.Context, asked bool) {
 		}
 		added, err := k.s.prepare(ctx, k.p, sale)
 		if err != nil {
-			what, _ := explain(err)
-			unserved[sale.Name] = "it is declared, and not served: " + what
+			k.lacking(sale, err)
 			k.tell(sale.Name, "a sale is declared and cannot be served yet", err.Error())
 			continue
 		}
@@ -98,12 +99,18 @@ func (k *keeper) look(ctx context.Context, asked bool) {
 		k.serve(added)
 		k.log.Info("a sale is served from now on", "sale", sale.Name)
 	}
-	k.declare(unserved)
+	k.declare(maps.Clone(k.lacks))
 	for _, name := range k.s.names() {
 		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {
 			k.tell(name, "no file declares the sale any more; it is served on", "a file may be gone by mistake")
 		}
 	}
+}
+
+// lacking notes why a sale that is declared is not served.
+func (k *keeper) lacking(sale spec.Sale, err error) {
+	what, _ := explain(err)
+	k.lacks[sale.Name] = "it is declared, and not served: " + what
 }
 
 // read reads the files as load does, and reports nothing.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -210,6 +211,7 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 		k.serve(e)
 	}
 	if k.watches() {
+		k.declare(maps.Clone(k.lacks))            // nobody says ready before the first look
 		executors.Go(func() { <-serving.Done() }) // another sale may come
 	}
 	opening.Go(func() { k.keep(serving) }) // it begins what is waited for after it
