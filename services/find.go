@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -44,7 +45,9 @@ var (
 	// Prometheus and what checks its files come in one package.
 	prometheus = tool{"prometheus", []string{"prometheus"}, "prometheus", func() (string, error) { return exec.LookPath("prometheus") }}
 	promtool   = tool{"promtool", []string{"prometheus"}, "prometheus", func() (string, error) { return exec.LookPath("promtool") }}
-	java       = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
+	postgres   = tool{"PostgreSQL", []string{"postgresql"}, "postgresql",
+		func() (string, error) { return findPostgres(postgresFolders) }}
+	java = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
 )
 
 // path returns the tool's path, or an ErrMissing with the remedy.
@@ -89,6 +92,32 @@ func findChromium() (string, error) {
 		}
 	}
 	return "", why
+}
+
+// postgresFolders are where packages put the server's programs, which PATH does not name.
+var postgresFolders = []string{"/usr/lib/postgresql/*/bin", "/opt/homebrew/opt/postgresql@*/bin", "/usr/local/opt/postgresql@*/bin"}
+
+// findPostgres returns the postgres of the newest version that is in a folder of these patterns,
+// or that of PATH.
+func findPostgres(patterns []string) (string, error) {
+	newest, path := -1, ""
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join(pattern, "postgres"))
+		if err != nil {
+			return "", err
+		}
+		for _, each := range found {
+			folder := filepath.Base(filepath.Dir(filepath.Dir(each))) // 15, postgresql@16
+			version, err := strconv.Atoi(strings.TrimPrefix(folder, "postgresql@"))
+			if err == nil && version > newest {
+				newest, path = version, each
+			}
+		}
+	}
+	if path != "" {
+		return path, nil
+	}
+	return exec.LookPath("postgres")
 }
 
 // Installed says whether all is here that Local starts: nil, or an ErrMissing with the

@@ -29,15 +29,16 @@ func Install(ctx context.Context, progress io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// InstallClients sees to it that there are Chromium, Python, wrk and Prometheus, which only
-// tests need, as Install does for the servers.
+// InstallClients sees to it that there are Chromium, Python, wrk, Prometheus and PostgreSQL,
+// which only tests need, as Install does for the servers. A PostgreSQL that the package itself
+// starts is not used.
 func InstallClients(ctx context.Context, progress io.Writer) error {
 	if err := supported(); err != nil {
 		return err
 	}
 	apt := newAptGet(ctx, progress)
 	var errs []error
-	for _, t := range []tool{chromium, python, wrk, prometheus, promtool} {
+	for _, t := range []tool{chromium, python, wrk, prometheus, promtool, postgres} {
 		errs = append(errs, apt.provide(ctx, t))
 	}
 	return errors.Join(errs...)

@@ -28,6 +28,7 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 	oldJava := t.TempDir()
 	fakeProgram(t, filepath.Join(oldJava, "bin"), "java", `echo 'openjdk version "1.8.0_392"' >&2`)
 	noJava := tool{java.name, java.debian, java.brew, func() (string, error) { return "", errors.New("there is none") }}
+	noPostgres := tool{postgres.name, postgres.debian, postgres.brew, func() (string, error) { return findPostgres(nil) }}
 	for name, c := range map[string]struct {
 		find func() error
 		want string
@@ -40,6 +41,7 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 		"wrk":     {func() error { _, err := Wrk(); return err }, "apt-get install wrk"},
 		"metrics": {func() error { _, err := Prometheus(); return err }, "apt-get install prometheus"},
 		"rules":   {func() error { _, err := Promtool(); return err }, "brew install prometheus"},
+		"tables":  {func() error { _, err := noPostgres.path(); return err }, "apt-get install postgresql'"},
 		"jars":    {func() error { return fetchJars(t.Context(), io.Discard) }, "mvn is not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,10 @@ type server struct {
 	// ready says whether the server serves, given what it has logged since it
 	// was started. It is asked several times a second.
 	ready func(ctx context.Context, log string) bool
-	limit time.Duration // from start to ready, whatever ctx allows
-	grace time.Duration // for a clean shutdown
+	limit time.Duration  // from start to ready, whatever ctx allows
+	grace time.Duration  // for a clean shutdown
+	bye   syscall.Signal // asks for that; 0: SIGTERM
+	as    *account       // whom it runs as; nil: as this process
 
 	temporary string   // a folder to remove after Stop, or empty
 	keep      *os.File // not nil: the server outlives this process and keeps this file open
@@ -87,7 +89,11 @@ func (s *server) Kill() error {
 // gone. It kills a server that takes too long.
 func (s *server) Stop() {
 	if r := s.running(); r != nil {
-		_ = r.signal(syscall.SIGTERM)
+		bye := s.bye
+		if bye == 0 {
+			bye = syscall.SIGTERM
+		}
+		_ = r.signal(bye)
 		_ = r.signal(sigContinue) // a stopped process takes no other signal
 		select {
 		case <-r.ended:
@@ -189,7 +195,7 @@ func (s *server) launch() (*run, error) {
 	cmd := exec.Command(s.command[0], s.command[1:]...)
 	cmd.Dir = filepath.Dir(s.log)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = childAttributes(s.keep != nil)
+	cmd.SysProcAttr = childAttributes(s.keep != nil, s.as)
 	if s.keep != nil {
 		cmd.ExtraFiles = []*os.File{s.keep}
 	}

@@ -1,5 +1,5 @@
 // Package services starts real servers on this machine: Redis, HBase in one
-// process, and HBase over HDFS with a process for each part. Tests use it,
+// process, HBase over HDFS with a process for each part, and PostgreSQL. Tests use it,
 // examples use it, and "go run ./services/run up" gives a newcomer the servers
 // that a sale needs.
 //

@@ -20,6 +20,6 @@ func supported() error {
 	return fmt.Errorf("%w: local servers run on Linux and macOS, not on %s; on Windows use WSL", ErrMissing, runtime.GOOS)
 }
 
-func childAttributes(bool) *syscall.SysProcAttr { return nil }
+func childAttributes(bool, *account) *syscall.SysProcAttr { return nil }
 
 func lockFile(*os.File, lockHow) error { return supported() }

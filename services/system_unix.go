@@ -35,3 +35,11 @@ func lockFile(f *os.File, how lockHow) error {
 		}
 	}
 }
+
+// credential is what a process of the account is started with; of nil, that of this process.
+func (a *account) credential() *syscall.Credential {
+	if a == nil {
+		return nil
+	}
+	return &syscall.Credential{Uid: a.uid, Gid: a.gid}
+}
