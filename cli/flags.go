@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -134,6 +135,15 @@ func (f *flags) files() []string {
 	return files
 }
 
+// names returns which sales --sale names, by default none.
+func (f *flags) names() []string {
+	names := f.texts("sale")
+	if slices.Contains(names, "") {
+		f.refuse("--sale is empty")
+	}
+	return names
+}
+
 // selector returns what chooses sales by their labels, by default all of them.
 func (f *flags) selector() spec.Selector {
 	text := f.text("selector")
@@ -154,7 +164,11 @@ func (f *flags) texts(name string) []string { return f.c.StringSlice(name) }
 
 // salesFlags are those of a command that is about the sales of some files, and more.
 func salesFlags(more ...urfave.Flag) []urfave.Flag {
-	return append([]urfave.Flag{fileFlag(), selectorFlag()}, more...)
+	return append([]urfave.Flag{fileFlag(), saleFlag(), selectorFlag()}, more...)
+}
+
+func saleFlag() urfave.Flag {
+	return &urfave.StringSliceFlag{Name: "sale", KeepSpace: true, Usage: "take of the sales the one with that `NAME`; may be repeated (default: all)"}
 }
 
 func selectorFlag() urfave.Flag {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -142,7 +143,7 @@ func (p *program) checkJobs(ctx context.Context, from source, jobs []job) error 
 			if err != nil {
 				return err
 			}
-			return jobs[i].plan.Fits(sale)
+			return cmp.Or(jobs[i].plan.Fits(sale), jobs[i].plan.Declares(jobs[i].sale, sale))
 		})
 	})
 }

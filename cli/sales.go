@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 type source struct {
 	files    []string // as -f names them
 	named    bool     // -f was given
+	names    []string // of the sales to take; none: all of them
 	selector spec.Selector
 	json     bool
 	all      bool          // no list is folded
@@ -28,7 +30,7 @@ type source struct {
 }
 
 func parseSource(f *flags) source {
-	return source{files: f.files(), named: f.c.IsSet("f"), selector: f.selector(), json: f.on("json"), all: f.on("all"), timeout: f.duration("timeout", 0)}
+	return source{files: f.files(), named: f.c.IsSet("f"), names: f.names(), selector: f.selector(), json: f.on("json"), all: f.on("all"), timeout: f.duration("timeout", 0)}
 }
 
 // bounded is ctx with the command's time limit.
@@ -84,11 +86,20 @@ func (p *program) loadAll(ctx context.Context, from source) ([]spec.Sale, error)
 	return nil, shown{err}
 }
 
-// chosen are the sales that the selector chooses. That there are none is an error: a slip in a
-// selector must not look like work done.
+// chosen are the sales that --sale names and the selector chooses. That there are none is an
+// error, and so is a name that no sale has: a slip must not look like work done.
 func (from source) chosen(sales []spec.Sale) (chosen []spec.Sale, err error) {
+	for _, name := range from.names {
+		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {
+			return nil, advised{
+				fmt.Sprintf("no file under -f declares the sale %s", name),
+				fmt.Sprintf("'salectl validate' without --sale names each of the %s.", count(len(sales), "sale")),
+				errUsage,
+			}
+		}
+	}
 	for _, sale := range sales {
-		if from.selector.Matches(sale.Labels) {
+		if (len(from.names) == 0 || slices.Contains(from.names, sale.Name)) && from.selector.Matches(sale.Labels) {
 			chosen = append(chosen, sale)
 		}
 	}

@@ -15,11 +15,16 @@ type Brief struct {
 	Run        int64  `json:"run"`
 	UID        string `json:"uid"`
 	Generation uint64 `json:"generation"`
-	Stock      int64  `json:"stock"`
-	Sold       int64  `json:"sold"`
-	Held       int64  `json:"held"`
-	Available  int64  `json:"available"`
-	Unread     int    `json:"unread,omitempty"` // shards that could not be read, which the sums leave out
+	// Of a sale that is not destroyed, by its newest generation.
+	Protect   bool   `json:"protect,omitempty"`
+	OpensAt   string `json:"opensAt,omitempty"`  // RFC 3339, UTC; "": at once
+	ClosesAt  string `json:"closesAt,omitempty"` // RFC 3339, UTC; "": never
+	Undrawn   bool   `json:"undrawn,omitempty"`  // a draw of which not all ranks are published
+	Stock     int64  `json:"stock"`
+	Sold      int64  `json:"sold"`
+	Held      int64  `json:"held"`
+	Available int64  `json:"available"`
+	Unread    int    `json:"unread,omitempty"` // shards that could not be read, which the sums leave out
 }
 
 // Live says whether the sale is not destroyed, nor about to be.
@@ -66,14 +71,17 @@ func Summarize(ctx context.Context, logs ledger.Logs, name string) (*Brief, erro
 		return nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
 	}
 	s := &Brief{Phase: sale.Phase(), Run: sale.Run(), UID: sale.UID(), Generation: sale.Generation()}
+	last, err := declared(sale.Newest())
+	if err != nil {
+		return nil, fmt.Errorf("sale %s: %w", name, err)
+	}
 	if sale.Destroyed() {
-		last, err := declared(sale.Newest())
-		if err != nil {
-			return nil, fmt.Errorf("sale %s: %w", name, err)
-		}
 		s.Stock, s.Sold = last.Stock, sale.Sealed().GetUnitsSold()
 		return s, nil
 	}
+	settings, drawing := sale.Newest().GetSettings(), ledger.DrawStatus(sale)
+	s.Protect, s.Undrawn = last.Protect, drawing != nil && !drawing.Complete
+	s.OpensAt, s.ClosesAt = microText(settings.GetOpensAtUs()), microText(settings.GetClosesAtUs())
 	actual := &Actual{Name: name, At: time.Now(), Sale: sale}
 	heads, err := logs.Heads(ctx, shardLogs(sale))
 	if err != nil {

@@ -278,6 +278,33 @@ func (p *Plan) Fits(sale *ledger.Sale) error {
 	return nil // a log that is behind the plan is a read that lags
 }
 
+// Declares returns ErrStale if a plan to apply does not bring a sale to what its file declares,
+// which has changed since, or never was what was planned. The sale's log was read as for Fits.
+func (p *Plan) Declares(desired spec.Sale, sale *ledger.Sale) error {
+	intent, err := p.planned()
+	if err != nil || p.Kind != KindApply {
+		return err
+	}
+	repeats := intent == nil // what was declared before
+	if repeats {
+		if intent = sale.Newest(); intent == nil {
+			return nil // the read lags
+		}
+	}
+	old, err := declared(intent)
+	if err != nil {
+		return fmt.Errorf("sale %s: %w", p.Sale, err)
+	}
+	if repeats && intent.GetSettings().GetPhase() == pb.Phase_CLOSED && desired.Phase != spec.PhaseOpen && desired.Phase != spec.PhasePaused {
+		desired.Phase = old.Phase // as nextPhase has it
+	}
+	_, changed, err := differ(desired, old)
+	if err == nil && changed {
+		err = stale("is declared otherwise in its file than in the plan")
+	}
+	return err
+}
+
 // enter reads the sale's log, appends what is planned unless it is there, and
 // goes on. A run that has ended goes to ended instead.
 func (x *execution) enter(then, ended func()) {

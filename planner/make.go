@@ -30,7 +30,7 @@ func Make(desired spec.Sale, actual *Actual) (*Plan, error) {
 	case sale.Destroyed() && desired.Run <= sale.Run():
 		return nil, &Refusal{
 			Reason: fmt.Sprintf("run %d of sale %s is destroyed, and its file asks for run %d", sale.Run(), actual.Name, desired.Run),
-			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d.", sale.Run()+1),
+			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d; otherwise remove it from its file.", sale.Run()+1),
 		}
 	case sale.Destroyed():
 		return create(desired, actual)
