@@ -22,7 +22,7 @@ test: export JDK_JAVA_OPTIONS = -XX:TieredStopAtLevel=1
 test: lint ## lint, then run every test; installs the servers that the tests start
 	@go run ./services/run install || { [ "$$CI" != true ] && \
 		echo "The tests that need what is missing will be skipped."; }
-	go test ./spec/... ./csvfile/... ./units/... ./report/... ./sim/... .
+	go test -timeout 30m ./spec/... ./csvfile/... ./units/... ./report/... ./sim/... .
 	go test -race -timeout 30m $(RACED)
 	cd testdata/openapi && go test -count=1 ./...
 

@@ -160,12 +160,15 @@ func (w *world) end() {
 	}
 }
 
-// goDown drains all executors. What is under way then has until the end of the
-// world to land.
+// goDown drains all executors, and ends who follows the ledger a while later. What is under
+// way then has until the end of the world to land.
 func (w *world) goDown() {
 	w.note("world", "goes down", "", nil)
 	w.over, w.down = true, w.history.Count()
 	for _, e := range w.executors {
 		e.drain()
+	}
+	for _, c := range w.consumers {
+		w.after(lastFeeds, c.stop)
 	}
 }

@@ -18,6 +18,8 @@ var steps = []string{
 	"append rebuild", "grab", "list run id", "list stop", "list read", "list put", "list start", "list take", "list add", "list inspect",
 	"read settings", "inspect list", "rebuild", "drain", "ask list's run", "stop list", "read stream", "fill list", "start list",
 	"forget list",
+	// A feed's.
+	"feed read", "feed heads",
 }
 
 // happenings are what else a soak should meet.
@@ -26,6 +28,7 @@ var happenings = []string{
 	"node came back empty", "node came back with old memory", "node came back with its memory",
 	"fault: lost", "fault: late", "fault: late behind a partition", "fault: twice", "fault: crash",
 	"fault: stale read", "fault: own append told taken", "fault: held up", "fault: repeated", "fault: all executors killed",
+	"feed acted on", "feed ended", "feed gone", "fault: consumer killed", "fault: consumer paused",
 	"second run begun", "raised when sold out", "hours changed", "rules changed", "partial changed", "claim given a part", "claim given chosen units", "claim given adjacent units", "fault: users cannot be read",
 	"claim sold", "claim sold_out", "claim limit_reached", "claim key_reused", "claim none_now", "claim units_taken", "claim not_adjacent", "claim paused",
 	"claim closed", "claim standby", "claim no_quorum", "claim unknown", "claim overloaded", "claim draining",

@@ -36,6 +36,7 @@ const (
 	forChoice
 	forDraws
 	forPhases
+	forFeeds // and the consumer
 )
 
 // random is one stream.

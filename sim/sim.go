@@ -40,6 +40,7 @@ type world struct {
 	doubtful  map[string][]*ambush // and doubts
 	operators *operators
 	clients   []*client
+	consumers []*consumer
 	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, choice, draws, peers, work random }
 
 	ahead      time.Duration       // that the clocks of new processes are
@@ -150,6 +151,7 @@ func newWorld(o Options) *world {
 	for i := range o.Clients {
 		w.clients = append(w.clients, w.newClient(i))
 	}
+	w.drawConsumers(o.random(forFeeds, unfed))
 	return w
 }
 
@@ -175,6 +177,7 @@ func (w *world) live() {
 	w.operators.schedule()
 	w.schedule()
 	w.scheduleClocks()
+	w.scheduleConsumers()
 	for _, c := range w.clients {
 		w.at(c.between(0, 2*time.Second), c.live)
 	}

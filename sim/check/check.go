@@ -45,6 +45,7 @@ var checkers = []struct {
 	{"identities", identity},     // no request has two claims, and each is on its user's home shard
 	{"ending", ending},           // Sealed tells the truth, and comes before the first delete
 	{"remains", remains},         // after Destroyed nothing is left but the sale's log
+	{"feeds", feeds},             // who follows the ledger is told it all, once and in order
 	{"exports", exports},         // an export is the ledger
 	{"operations", paired},       // each operation is invoked once and returns at most once
 	{"fills", fills},             // fills come in order, and claims under the fill in force

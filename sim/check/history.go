@@ -36,6 +36,8 @@ type History struct {
 	Slack time.Duration // how far the clock of a process that decides may be off the lock nodes'
 	Skews []Skew        // how far these were off, in order
 
+	Feeds []Feed // what those were told who follow the ledger, in order of their begin
+
 	Calm    []Calm   // when nothing but planned work and Strikes befell the processes, in order
 	Strikes []Strike // in order
 	Unmoved []string // planned work that did not come to its end
@@ -138,6 +140,36 @@ type Visit struct {
 	Ended   uint64      // Seq of its answer; 0: there was none
 	Outcome api.Outcome // of the answer
 }
+
+// Feed is what a consumer that follows the ledger has made of it, from its begin to its end, by
+// as many processes as it took: one goes on at the position that the one before has left.
+type Feed struct {
+	Place          // when it began
+	Now     bool   // at the end of what there was then
+	Batches []Told // in order
+	Ended   Place  // zero: it has not
+	How     How
+	Err     string
+}
+
+// Told is a batch of events, one a line of JSON, the last one a position, which became durable
+// together.
+type Told struct {
+	Place
+	Lines [][]byte
+}
+
+// How is how a feed ended.
+type How uint8
+
+// The ends of feeds.
+const (
+	FeedEnded   How = iota + 1 // the sale is destroyed, and everything was told
+	FeedGone                   // the rest is deleted
+	FeedNoSale                 // there is no sale to be followed
+	FeedStopped                // by the consumer
+	FeedFailed
+)
 
 // Kind is what an event tells.
 type Kind uint8
@@ -338,6 +370,24 @@ func (h *History) Visited(at time.Duration, op int, process string) (ended func(
 		h.seq++
 		h.Visits[n].Ended, h.Visits[n].Outcome = h.seq, outcome
 	}
+}
+
+// Followed adds a feed, and returns its number.
+func (h *History) Followed(at time.Duration, now bool) int {
+	h.Feeds = append(h.Feeds, Feed{Place: h.place(at), Now: now})
+	return len(h.Feeds) - 1
+}
+
+// Fed adds a batch to a feed.
+func (h *History) Fed(at time.Duration, feed int, lines [][]byte) {
+	f := &h.Feeds[feed]
+	f.Batches = append(f.Batches, Told{h.place(at), lines})
+}
+
+// Unfollowed ends a feed.
+func (h *History) Unfollowed(at time.Duration, feed int, how How, err string) {
+	f := &h.Feeds[feed]
+	f.Ended, f.How, f.Err = h.place(at), how, err
 }
 
 // Count is how much has happened so far: the Seq of the newest Place.

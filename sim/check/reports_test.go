@@ -332,6 +332,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, namedFaults)
 	maps.Copy(faults, workFaults)
 	maps.Copy(faults, drawFaults)
+	maps.Copy(faults, feedFaults)
 	return faults
 }
 
