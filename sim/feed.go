@@ -174,4 +174,11 @@ func (m *followMachine) act() {
 	m.w.history.Fed(m.w.now, m.feed, lines)
 	m.w.hit("feed acted on")
 	m.stored, m.batch = m.batch.Position.String(), nil
+	if m.chance(0.05) {
+		m.w.at(m.w.now, func() {
+			if m.w.fault("world", "consumer killed") {
+				m.kill(m.w.comeback(m.random))
+			}
+		})
+	}
 }
