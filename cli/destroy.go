@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -104,6 +105,10 @@ func mayDestroy(plan *planner.Plan) string {
 	return fmt.Sprintf("Export %s and remove it for good?", plan.Sale)
 }
 
+// lastWords is how long those who follow a sale have to read its end: they look ten times a
+// second.
+const lastWords = 500 * time.Millisecond
+
 // takeDown carries out a plan of kind destroy. An empty one of a destroyed sale
 // may still have something to remove that no plan shows; for people the plan has said
 // that there is nothing.
@@ -116,7 +121,7 @@ func (p *program) takeDown(ctx context.Context, cfg planner.Config, sale spec.Sa
 	if err != nil {
 		return err
 	}
-	cfg.Key = key
+	cfg.Key, cfg.Linger = key, lastWords
 	closeHistory, err := remember(&cfg, actual)
 	if err != nil {
 		return err

@@ -52,6 +52,9 @@ type Config struct {
 	// Remember is told by Destroy what users bought, before anything is deleted; nil: nobody
 	// keeps it.
 	Remember Remember
+	// Linger is how long Destroy leaves the sealed logs where they are once they are exported, so
+	// that feeds that are up to date read the end. Zero: it deletes at once.
+	Linger time.Duration
 	// Units tells what the units are that Apply adds, as Actual.NewUnits; nil where they are
 	// numbers.
 	Units *NewUnits

@@ -76,6 +76,9 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 	if cfg.Remember != nil {
 		export = remembering(export, cfg.Remember)
 	}
+	if cfg.Linger > 0 {
+		export = lingering(export, cfg.Linger)
+	}
 	m, result, err := newMachine(cfg.terms(), plan, export, rehearsal)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,25 @@
+package planner
+
+import (
+	"context"
+	"time"
+
+	"salectl/backends/ledger"
+)
+
+// lingering is an Exporter that waits once the export is where it belongs. By then all shards are
+// sealed, and nothing is deleted: whoever follows the sale reads the last slots meanwhile.
+func lingering(export Exporter, wait time.Duration) Exporter {
+	return func(ctx context.Context, logs ledger.Logs, e *Export) (string, []byte, error) {
+		path, digest, err := export(ctx, logs, e)
+		if err != nil {
+			return path, digest, err
+		}
+		select {
+		case <-time.After(wait):
+			return path, digest, nil
+		case <-ctx.Done():
+			return path, digest, context.Cause(ctx)
+		}
+	}
+}
