@@ -37,6 +37,7 @@ const RequestIDHeader = "X-Request-Id"
 const (
 	TypeJSON    = "application/json"
 	TypeProblem = "application/problem+json"
+	TypeEvents  = "text/event-stream"
 )
 
 // OutcomeType begins the type of a problem document that has an outcome. One that
@@ -52,6 +53,9 @@ func settlePath(claim string, how How) string { return "/" + url.PathEscape(clai
 
 // claimPath is where one claim is looked up.
 func claimPath(sale, claim string) string { return claimsPath(sale) + "/" + url.PathEscape(claim) }
+
+// EventsPath is where all is told that the ledger says of a sale, as it comes.
+func EventsPath(sale string) string { return salePath(sale) + "/events" }
 
 // UserPath is where the claims of a user are looked up.
 func UserPath(sale, user string) string { return salePath(sale) + "/users/" + url.PathEscape(user) }

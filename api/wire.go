@@ -89,9 +89,17 @@ type Problem struct {
 	Claims []Claim `json:"claims,omitempty"`
 	// RefundDue says that a payment bought nothing; the ledger has it for the books.
 	RefundDue bool `json:"refundDue,omitempty"`
+	// ExportDigest is, of a feed whose rest is deleted, the SHA-256 of the export that has it, in
+	// hex.
+	ExportDigest string `json:"exportDigest,omitempty"`
 }
 
-func (p *Problem) Error() string { return fmt.Sprintf("%s: %s", p.Outcome, p.Detail) }
+func (p *Problem) Error() string {
+	if p.Outcome == "" {
+		return fmt.Sprintf("%d %s: %s", p.Status, p.Title, p.Detail)
+	}
+	return fmt.Sprintf("%s: %s", p.Outcome, p.Detail)
+}
 
 // User is the answer to GET /v1/sales/{sale}/users/{user}: what a user has, in the
 // order of acceptance.

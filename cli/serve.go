@@ -34,6 +34,7 @@ type serveOptions struct {
 	advertise string // "": where it listens
 	standby   bool
 	buyers    int // connections at a time; 0: as many as can be
+	followers int // of feeds, at a time; 0: the usual number
 	idle      time.Duration
 	logFormat string // text, json
 	logLevel  slog.Level
@@ -52,7 +53,7 @@ func (p *program) serveCommand() *urfave.Command {
 		Flags: salesFlags(
 			valueFlag("listen", "answer buyers at `ADDRESS`; port 0 takes a free one (default: "+defaultListen+")"),
 			valueFlag("admin", "answer /healthz, /readyz, /metrics, the dashboard and refunds at `ADDRESS` (default: "+defaultAdmin+")"),
-			valueFlag("token-file", "ask for a bearer token of `FILE`: one a line, with its right, claim or operate, behind it, or alone for both; read again when it changes"),
+			valueFlag("token-file", "ask for a bearer token of `FILE`: one a line, with its right, claim, follow or operate, behind it, or alone for all; read again when it changes"),
 			valueFlag("tls-cert", "speak TLS, at both addresses, with the certificate in `FILE`, and those between it and its authority; read again when it changes"),
 			valueFlag("tls-key", "the key of --tls-cert is in `FILE`"),
 			valueFlag("tls-client-ca", "ask clients for certificates of the authorities in `FILE`"),
@@ -62,6 +63,7 @@ func (p *program) serveCommand() *urfave.Command {
 			onFlag("standby", "own no shard of a sale, and pass on what is asked, until it is started again without this"),
 			valueFlag("connections", fmt.Sprintf("keep at most `N` connections of buyers; one more closes the one that has been idle for longest "+
 				"(default: as many as may be open files, less what the rest needs, at most %d)", httpd.MostConnections)),
+			valueFlag("followers", fmt.Sprintf("let at most `N` programs follow the feeds of the sales at a time (default: %d)", httpd.MostFollowers)),
 			valueFlag("idle-timeout", fmt.Sprintf("close a connection on which there has been no request for a `DURATION`; longer than a load balancer before it keeps one "+
 				"(default: %.0fs)", httpd.DefaultIdleTimeout.Seconds())),
 			valueFlag("log-format", "log as `FORMAT`: text or json (default: text)"),
@@ -75,6 +77,7 @@ func parseServe(f *flags) serveOptions {
 	o := serveOptions{
 		source: parseSource(f), listen: defaultListen, admin: defaultAdmin,
 		tokenFile: f.text("token-file"), insecure: f.on("insecure"), standby: f.on("standby"), buyers: int(f.number("connections", 1, 1<<20, 0)),
+		followers: int(f.number("followers", 1, 1000, 0)),
 		idle:      f.duration("idle-timeout", httpd.DefaultIdleTimeout),
 		logFormat: f.oneOf("log-format", "text", "json"),
 	}
@@ -147,7 +150,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	defer admin.Close()
 
 	log := p.serveLog(o)
-	s := &server{log: log, address: o.address(buyers), standby: o.standby, hosts: o.hosts(), most: most, idle: o.idle, tokens: tokens, certificates: certificates, env: p.env, stores: backends.Stores{Logger: log, Opener: p.open}}
+	s := &server{log: log, address: o.address(buyers), standby: o.standby, hosts: o.hosts(), most: most, idle: o.idle, followers: o.followers, tokens: tokens, certificates: certificates, env: p.env, stores: backends.Stores{Logger: log, Opener: p.open}}
 	defer func() { err = errors.Join(err, s.stores.Close()) }()
 	// The address is free, and that is all that is to be known of it until the sales have
 	// been read: buyers who are refused a connection ask another process at once, and need

@@ -36,6 +36,7 @@ type server struct {
 	standby      bool                // it is to own no shard
 	hosts        []string            // names in the addresses that it was told to listen at
 	most         int                 // connections of buyers at a time
+	followers    int                 // of feeds, at a time
 	idle         time.Duration       // how long a connection is kept that has no request
 	tokens       *httpd.Tokens       // nil: none is asked for
 	certificates *httpd.Certificates // nil: there is no TLS
@@ -172,7 +173,7 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
 	host := &links.Host{Log: s.log}
 	opened := make(chan struct{})
-	h := httpd.New(httpd.Config{Peers: host, Opened: opened, Tokens: s.tokens, Certificates: s.certificates, Address: s.address, Hosts: s.hosts, Connections: s.most, IdleTimeout: s.idle, Log: s.log, Metrics: registry})
+	h := httpd.New(httpd.Config{Peers: host, Opened: opened, Tokens: s.tokens, Certificates: s.certificates, Address: s.address, Hosts: s.hosts, Connections: s.most, IdleTimeout: s.idle, Followers: s.followers, Log: s.log, Metrics: registry})
 	registry.MustRegister(h.Collectors()...)
 
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -121,6 +121,9 @@ func idOf(me []byte) string { return fmt.Sprintf("%x", me) }
 // Collectors returns the executor's metrics, to be registered once.
 func (e *Executor) Collectors() []prometheus.Collector { return []prometheus.Collector{e.metrics} }
 
+// Logs are where the ledger is kept, for those who read it.
+func (e *Executor) Logs() ledger.Logs { return e.cfg.Logs }
+
 // Sale returns the name.
 func (e *Executor) Sale() string { return e.cfg.Sale }
 

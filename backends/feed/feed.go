@@ -141,6 +141,10 @@ func (r *Reader) Trouble() error { return r.failed }
 // deleted.
 func (r *Reader) Sealed() bool { return r.sale.sealed != nil }
 
+// ExportDigest is the SHA-256 of the export that destroy has written; nil: the sale is not
+// sealed.
+func (r *Reader) ExportDigest() []byte { return r.sale.sealed.GetExportDigest() }
+
 // Run is the sale's own log as far as it is read. It is that of the run that is followed once
 // there was a batch.
 func (r *Reader) Run() *ledger.Sale { return r.sale.fold }

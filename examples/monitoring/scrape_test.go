@@ -87,6 +87,7 @@ var rare = map[string]string{
 	"salectl_grab_seconds":                    "engine redis",
 	"salectl_stalled_since_timestamp_seconds": "a shard stalls",
 	"salectl_lock_errors_total":               "a lock node fails",
+	"salectl_feed_lag_seconds":                "somebody follows",
 
 	"salectl_tls_certificate_from_timestamp_seconds":  "TLS",
 	"salectl_tls_certificate_until_timestamp_seconds": "TLS",

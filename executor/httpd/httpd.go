@@ -62,6 +62,9 @@ type Config struct {
 	// Streams bounds those that are open at a time. Zero: MostStreams.
 	Streams int
 
+	// Followers bounds those who follow feeds at a time. Zero: MostFollowers.
+	Followers int
+
 	// Connections bounds those of buyers that are open at a time. Zero:
 	// MostConnections. ServeAdmin has AdminConnections of its own.
 	Connections int
@@ -115,60 +118,70 @@ const (
 
 // Server answers HTTP requests for one or several sales.
 type Server struct {
-	served       atomic.Pointer[map[string]*sale]  // by name; replaced as a whole
-	unserved     atomic.Pointer[map[string]string] // see Declare
-	hosts        []string
-	address      string
-	peers        Peers
-	opened       <-chan struct{}
-	mostStreams  int
-	tokens       *Tokens
-	certs        *Certificates // nil: there is no TLS
-	connections  int
-	claimTimeout time.Duration
-	drainTimeout time.Duration
-	idleTimeout  time.Duration
-	stall        time.Duration // how long one write to a stream may take
-	now          clock.Clock
-	log          *slog.Logger
-	gatherer     prometheus.Gatherer
-	metrics      *metrics
-	dashboard    *dashboard.Dashboard
+	served        atomic.Pointer[map[string]*sale]  // by name; replaced as a whole
+	unserved      atomic.Pointer[map[string]string] // see Declare
+	hosts         []string
+	address       string
+	peers         Peers
+	opened        <-chan struct{}
+	mostStreams   int
+	mostFollowers int
+	heartbeat     time.Duration // of a feed
+	beginWithin   time.Duration // so is its first batch there
+	tokens        *Tokens
+	certs         *Certificates // nil: there is no TLS
+	connections   int
+	claimTimeout  time.Duration
+	drainTimeout  time.Duration
+	idleTimeout   time.Duration
+	stall         time.Duration // how long one write to a stream may take
+	now           clock.Clock
+	log           *slog.Logger
+	gatherer      prometheus.Gatherer
+	metrics       *metrics
+	dashboard     *dashboard.Dashboard
 
 	// draining is set once by Serve and read by every claim.
-	draining atomic.Bool
-	leaving  atomic.Bool // see Retire
-	retired  atomic.Bool // see Retired
-	ending   atomic.Bool // Serve is: set once, before streams are told to go away
-	buyers   atomic.Pointer[http.Server]
-	streams  streams
+	draining  atomic.Bool
+	leaving   atomic.Bool // see Retire
+	retired   atomic.Bool // see Retired
+	ending    atomic.Bool // Serve is: set once, before streams are told to go away
+	buyers    atomic.Pointer[http.Server]
+	streams   streams
+	followers followers
 }
 
 // New makes a Server. It starts nothing.
 func New(c Config) *Server {
 	s := &Server{
-		hosts:        c.Hosts,
-		address:      c.Address,
-		tokens:       c.Tokens,
-		certs:        c.Certificates,
-		peers:        c.Peers,
-		opened:       c.Opened,
-		mostStreams:  c.Streams,
-		connections:  c.Connections,
-		claimTimeout: c.ClaimTimeout,
-		drainTimeout: c.DrainTimeout,
-		idleTimeout:  c.IdleTimeout,
-		stall:        answerTimeout,
-		now:          c.Clock,
-		log:          c.Log,
-		gatherer:     c.Metrics,
-		metrics:      newMetrics(),
+		hosts:         c.Hosts,
+		address:       c.Address,
+		tokens:        c.Tokens,
+		certs:         c.Certificates,
+		peers:         c.Peers,
+		opened:        c.Opened,
+		mostStreams:   c.Streams,
+		mostFollowers: c.Followers,
+		heartbeat:     heartbeat,
+		beginWithin:   beginWithin,
+		connections:   c.Connections,
+		claimTimeout:  c.ClaimTimeout,
+		drainTimeout:  c.DrainTimeout,
+		idleTimeout:   c.IdleTimeout,
+		stall:         answerTimeout,
+		now:           c.Clock,
+		log:           c.Log,
+		gatherer:      c.Metrics,
+		metrics:       newMetrics(),
 	}
 	if s.connections <= 0 {
 		s.connections = MostConnections
 	}
 	if s.mostStreams <= 0 {
 		s.mostStreams = MostStreams
+	}
+	if s.mostFollowers <= 0 {
+		s.mostFollowers = MostFollowers
 	}
 	if s.claimTimeout <= 0 {
 		s.claimTimeout = DefaultClaimTimeout
@@ -199,7 +212,7 @@ func (s *Server) Add(service executor.Service, p Payments) {
 	if all == nil {
 		all = make(map[string]*sale)
 	}
-	added := &sale{Service: service, name: name, metrics: s.metrics.of(name), checker: p.Checker, webhook: p.Webhook}
+	added := &sale{Service: service, name: name, metrics: s.metrics.of(name), checker: p.Checker, webhook: p.Webhook, logs: readsOf(service)}
 	all[name] = added
 	s.served.Store(&all)
 	s.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return s.look(added) }})
@@ -240,7 +253,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	needs := MayClaim
-	if kind == "users" || kind == "claims" && strings.HasSuffix(id, "/"+string(api.Cancel)) {
+	if kind == "events" {
+		needs = MayFollow
+	} else if kind == "users" || kind == "claims" && strings.HasSuffix(id, "/"+string(api.Cancel)) {
 		needs = MayOperate
 	}
 	by, ok := s.letIn(w, r, needs)
@@ -258,6 +273,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getClaim(w, sale, id) })
 	case kind == "stream" && !named:
 		s.postStream(w, r, name, by)
+	case kind == "events" && !named:
+		s.getEvents(w, r, name, by)
 	case kind == "users" && named && !strings.Contains(id, "/"):
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getUser(w, sale, id) })
 	default:

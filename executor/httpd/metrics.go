@@ -69,7 +69,7 @@ func newMetrics() *metrics {
 // Collectors are the Server's metrics, for whoever has the registry.
 func (s *Server) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{s.metrics.claims, s.metrics.duration, s.metrics.settlements, s.metrics.settling,
-		s.metrics.webhooks, s.metrics.delivering, s.metrics.streams, ready{s}, validity{s.certs}}
+		s.metrics.webhooks, s.metrics.delivering, s.metrics.streams, ready{s}, feeds{s}, validity{s.certs}}
 }
 
 // ready tells for each sale whether it is ready, as /readyz does.
@@ -87,6 +87,28 @@ func (r ready) Collect(to chan<- prometheus.Metric) {
 			is = 1
 		}
 		to <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, is, name)
+	}
+}
+
+// feeds tells who follows each sale.
+type feeds struct{ *Server }
+
+var (
+	followersDesc = prometheus.NewDesc("salectl_feed_followers", "Programs that follow the feed of the sale here.", []string{"sale"}, nil)
+	feedLagDesc   = prometheus.NewDesc("salectl_feed_lag_seconds", "Of the follower that is furthest behind, how old the newest commit was that it was told when it was told, "+
+		"or how old is what it has not taken yet.", []string{"sale"}, nil)
+)
+
+// Describe and Collect make feeds a prometheus.Collector.
+func (f feeds) Describe(to chan<- *prometheus.Desc) { to <- followersDesc; to <- feedLagDesc }
+
+func (f feeds) Collect(to chan<- prometheus.Metric) {
+	for name, sale := range f.sales() {
+		n, lag := f.followers.of(sale)
+		to <- prometheus.MustNewConstMetric(followersDesc, prometheus.GaugeValue, float64(n), name)
+		if n > 0 {
+			to <- prometheus.MustNewConstMetric(feedLagDesc, prometheus.GaugeValue, lag.Seconds(), name)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package httpd
 
 import (
+	"context"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor"
 )
 
@@ -69,6 +72,8 @@ func operations(t *testing.T) map[string]operation {
 				o.needs = "claim"
 			case "[map[token:[operate]] map[]]":
 				o.needs = "operate"
+			case "[map[token:[follow]] map[]]":
+				o.needs = "follow"
 			default:
 				t.Fatalf("%s needs %s", one.OperationID, said)
 			}
@@ -78,9 +83,22 @@ func operations(t *testing.T) map[string]operation {
 	return all
 }
 
+// shut is a sale that can be followed, if its store lets anybody read.
+type shut struct{ *operated }
+
+func (shut) Logs() ledger.Logs { return unreadable{} }
+
+// unreadable is a store that lets nobody read.
+type unreadable struct{ ledger.Logs }
+
+func (unreadable) Read(context.Context, string, uint64, int) ([]byte, [][]byte, error) {
+	return nil, nil, fs.ErrPermission
+}
+
 // The document says which right a token needs for an operation, and which address has it.
 func TestOpenAPIHasTheRights(t *testing.T) {
-	s := New(Config{Sales: []executor.Service{guardedSale()}, Tokens: tokensOf(t, "shop claim\nops operate\n"), Metrics: prometheus.NewRegistry()})
+	sale := shut{guardedSale()}
+	s := New(Config{Sales: []executor.Service{sale}, Tokens: tokensOf(t, "shop claim\nbooks follow\nops operate\n"), Metrics: prometheus.NewRegistry()})
 	for name, o := range operations(t) {
 		for _, admin := range []bool{false, true} {
 			at, has, needs := http.Handler(s), o.buyers, o.needs
@@ -90,7 +108,7 @@ func TestOpenAPIHasTheRights(t *testing.T) {
 			if admin && o.buyers { // what both addresses have, this one tells everybody
 				needs = ""
 			}
-			for _, token := range []string{"", "shop", "ops"} {
+			for _, token := range []string{"", "shop", "books", "ops"} {
 				r := httptest.NewRequest(o.method, o.path, strings.NewReader("{}"))
 				r.ProtoMajor, r.ProtoMinor, r.Proto = 2, 0, "HTTP/2.0" // which a stream needs
 				r.Header.Set("Authorization", "Bearer "+token)
@@ -107,8 +125,8 @@ func TestOpenAPIHasTheRights(t *testing.T) {
 					continue
 				case needs != "" && token == "":
 					want = `401 Bearer error="invalid_token"`
-				case needs == "operate" && token == "shop":
-					want = `403 Bearer error="insufficient_scope", scope="operate"`
+				case token == "shop" && needs != "" && needs != "claim", token == "books" && needs != "" && needs != "follow":
+					want = `403 Bearer error="insufficient_scope", scope="` + needs + `"`
 				}
 				if refused := strings.Contains(got, "Bearer"); refused != (want != "") || refused && got != want {
 					t.Errorf("%s, admin=%t, token %q: %s, want %q, since the document says that it needs %q", name, admin, token, got, want, needs)

@@ -35,6 +35,8 @@ type problem struct {
 
 	refundDue bool // left out when false
 
+	exportDigest string // in hex; left out when empty
+
 	scope string // the right that the token lacks; only in the header
 }
 
@@ -73,6 +75,9 @@ func (p *problem) appendTo(b []byte) []byte {
 	}
 	if p.refundDue {
 		b = append(b, `,"refundDue":true`...)
+	}
+	if p.exportDigest != "" {
+		b = appendString(append(b, `,"exportDigest":`...), p.exportDigest)
 	}
 	return append(b, '}')
 }

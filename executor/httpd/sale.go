@@ -21,6 +21,7 @@ type sale struct {
 	metrics saleMetrics
 	checker *payments.Checker // nil: there is none
 	webhook *payments.Webhook // nil: there is none
+	logs    ledger.Logs       // as followers read them; nil: nobody can follow the sale
 	places  atomic.Pointer[places]
 }
 

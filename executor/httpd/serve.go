@@ -38,6 +38,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 		s.ending.Store(true)
 		s.streams.goAway()
+		s.followers.leave()
 	})
 }
 

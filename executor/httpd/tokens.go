@@ -14,18 +14,22 @@ import (
 // Rights are what a token permits.
 type Rights uint8
 
-// The rights of a token file. A token that may operate may claim, too.
+// The rights of a token file. A token that may operate may claim and follow, too.
 const (
 	MayClaim   Rights = 1 << iota // claim, confirm, extend, look a claim up by its id, read how the sale stands
 	MayOperate                    // cancel, refund, read what users have, drain, move, read of nodes and shards, link to the process
+	MayFollow                     // be told all that the ledger says, as it comes
 )
 
-const mayAll = MayClaim | MayOperate
+const mayAll = MayClaim | MayOperate | MayFollow
 
 // word is how a right is written in a token file.
 func (r Rights) word() string {
-	if r&MayOperate != 0 {
+	switch {
+	case r&MayOperate != 0:
 		return "operate"
+	case r&MayFollow != 0:
+		return "follow"
 	}
 	return "claim"
 }
@@ -60,7 +64,7 @@ type token struct {
 }
 
 // ReadTokens reads a token file: a token a line, of visible ASCII, with its right behind it,
-// claim or operate; a token alone may do everything. Lines that begin with # are comments.
+// claim, follow or operate; a token alone may do everything. Lines that begin with # are comments.
 // ReadTokens refuses a file that everyone on the machine can read, and one without a token
 // that may operate: the processes of a sale show it to each other. Without a path there are
 // none.
@@ -155,8 +159,10 @@ func parseTokens(path string, content []byte) (*tokenSet, error) {
 			return nil, fmt.Errorf("%w: line %d of %s has the token of line %d again", ErrBadToken, number, path, at[text])
 		case right == "claim":
 			rights = MayClaim
+		case right == "follow":
+			rights = MayFollow
 		case right != "" && right != "operate":
-			return nil, fmt.Errorf("%w: behind the token in line %d of %s may be its right, claim or operate, and nothing else", ErrBadToken, number, path)
+			return nil, fmt.Errorf("%w: behind the token in line %d of %s may be its right, claim, follow or operate, and nothing else", ErrBadToken, number, path)
 		}
 		at[text] = number
 		set.all = append(set.all, token{text, sha256.Sum256([]byte(text)), rights})

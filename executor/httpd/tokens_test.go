@@ -61,17 +61,17 @@ func TestReadTokens(t *testing.T) {
 		shown   string
 		remedy  string // "": no error
 	}{
-		"one line":         {content: "s3cret\n", tokens: "s3cret 3", shown: "s3cret"},
-		"for a group":      {content: "s3cret", mode: 0o640, tokens: "s3cret 3", shown: "s3cret"},
-		"Windows line end": {content: "a claim\r\nb\r\n", tokens: "a 1, b 3", shown: "b"},
-		"rights":           {content: "# of the shop\n\n a  claim \nb operate\n#c\nd", tokens: "a 1, b 3, d 3", shown: "b"},
+		"one line":         {content: "s3cret\n", tokens: "s3cret 7", shown: "s3cret"},
+		"for a group":      {content: "s3cret", mode: 0o640, tokens: "s3cret 7", shown: "s3cret"},
+		"Windows line end": {content: "a claim\r\nb\r\n", tokens: "a 1, b 7", shown: "b"},
+		"rights":           {content: "# of the shop\n\n a  claim \ne follow\nb operate\n#c\nd", tokens: "a 1, e 4, b 7, d 7", shown: "b"},
 
 		"empty":             {content: "", remedy: "write a random one"},
 		"only comments":     {content: "\n# none\n", remedy: "write a random one"},
-		"nobody operates":   {content: "a claim\nb claim\n", remedy: "a line with a token alone"},
+		"nobody operates":   {content: "a claim\nb follow\n", remedy: "a line with a token alone"},
 		"another right":     {content: "a\nb everything", remedy: "line 2"},
-		"two rights":        {content: "a claim operate", remedy: "claim or operate, and nothing else"},
-		"a comment behind":  {content: "a claim # the shop", remedy: "claim or operate, and nothing else"},
+		"two rights":        {content: "a claim operate", remedy: "claim, follow or operate, and nothing else"},
+		"a comment behind":  {content: "a claim # the shop", remedy: "claim, follow or operate, and nothing else"},
 		"one token twice":   {content: "a claim\n\na operate", remedy: "has the token of line 1 again"},
 		"not ASCII":         {content: "né", remedy: "visible ASCII"},
 		"a tab":             {content: "a\tclaim", remedy: "visible ASCII"},

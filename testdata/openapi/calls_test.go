@@ -1,6 +1,8 @@
 package openapi
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -26,6 +28,7 @@ type call struct {
 	body               string
 	header             http.Header
 	host               string // "": that of the URL
+	query              string // of the URL, with its question mark
 	http1              bool   // also for a stream
 	patient            bool   // the call is made again until its answer is the one that is wanted
 	done               func() // called behind it; nil: nothing is to be done
@@ -107,7 +110,7 @@ func (c *call) sign(body string) {
 func (w *world) request(c *call) *http.Request {
 	w.t.Helper()
 	path := strings.NewReplacer("{sale}", c.sale, "{claim}", c.claim, "{user}", c.user, "{shard}", c.shard).Replace(c.path)
-	r, err := http.NewRequestWithContext(w.t.Context(), c.method, c.at+path, strings.NewReader(c.body))
+	r, err := http.NewRequestWithContext(w.t.Context(), c.method, c.at+path+c.query, strings.NewReader(c.body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -145,14 +148,61 @@ func (w *world) send(c *call) (status int, body string) {
 	if err != nil {
 		w.t.Fatalf("%s: %v", c.name, err)
 	}
-	text, err := io.ReadAll(got.Body)
-	got.Body.Close()
+	text, err := w.body(c, got)
 	if err != nil {
 		w.t.Fatalf("%s: %v", c.name, err)
 	}
 	w.check(c.operation, r, got, string(text))
 	return got.StatusCode, string(text)
 }
+
+// body reads an answer: of a feed, which has no end, what was told first.
+func (w *world) body(c *call, got *http.Response) (text []byte, err error) {
+	defer got.Body.Close()
+	if c.name != "followSale" || got.StatusCode != http.StatusOK {
+		return io.ReadAll(got.Body)
+	}
+	lines := bufio.NewReader(got.Body)
+	for err == nil && !bytes.HasSuffix(text, []byte("\n\n")) {
+		var line []byte
+		line, err = lines.ReadBytes('\n')
+		text = append(text, line...)
+	}
+	return text, err
+}
+
+// position is where the feed of the sale that is paid has come to.
+func (w *world) position() string {
+	w.t.Helper()
+	c := w.call("followSale")
+	c.query = "?from=now"
+	status, body := w.send(c)
+	id, _, _ := strings.Cut(strings.TrimPrefix(body, "id: "), "\n")
+	if status != http.StatusOK || !strings.HasPrefix(body, "id: ") {
+		w.t.Fatalf("a feed from now on is answered with %d: %s", status, body)
+	}
+	return id
+}
+
+// allFollowers has as many follow the sale as the server takes.
+func (w *world) allFollowers(c *call) {
+	var open []io.Closer
+	c.done = func() {
+		for _, one := range open {
+			one.Close()
+		}
+	}
+	for range mostFollowers {
+		got, err := one.Do(w.request(c))
+		if err != nil || got.StatusCode != http.StatusOK {
+			w.t.Fatalf("a feed is answered with %v, %v", got, err)
+		}
+		open = append(open, got.Body)
+	}
+}
+
+// mostFollowers is how many may follow a server's feeds at a time.
+const mostFollowers = 16
 
 // provoke calls an operation so that the answer has a status, and returns which it has.
 func (w *world) provoke(o *operation, status int) int {
@@ -242,6 +292,11 @@ var special = map[string]func(*world, *call){
 	"openStream 429": (*world).allStreams,
 	"openStream 505": func(w *world, c *call) { c.http1 = true },
 
+	"followSale 400": func(w *world, c *call) { c.query = "?from=rubbish" },
+	"followSale 409": func(w *world, c *call) { c.sale = "busy"; c.header.Set("Last-Event-ID", w.position()) },
+	"followSale 410": (*world).destroyed,
+	"followSale 503": (*world).allFollowers,
+
 	"receivePayment 400": func(w *world, c *call) { c.header.Del("webhook-id") },
 	"receivePayment 403": func(w *world, c *call) { c.body += " " },
 	"receivePayment 503": func(w *world, c *call) {
@@ -266,7 +321,7 @@ func (w *world) others() {
 		if c := w.call(name); o.declared[http.StatusUnauthorized] != nil {
 			c.header.Set("Authorization", "Bearer nobody's")
 			w.want(c, 401, "")
-			if o.name == "getUser" || o.name == "cancelClaim" || o.admin {
+			if o.name == "getUser" || o.name == "followSale" || o.name == "cancelClaim" || o.admin {
 				c.header.Set("Authorization", "Bearer "+claimToken)
 				w.want(c, 403, "Forbidden")
 			}
@@ -305,6 +360,12 @@ func (w *world) others() {
 	c = w.call("getUser")
 	c.user = fmt.Sprint("user-", w.users)
 	w.want(c, 200, "refundDue")
+
+	c = w.call("followSale")
+	c.patient = true // those that have followed may do so still
+	c.query, c.header = "?from=now&commits=true", c.header.Clone()
+	c.header.Set("Last-Event-ID", w.position())
+	w.until(c, 200)
 
 	c = w.call("getMetrics")
 	c.header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")

@@ -2987,6 +2987,9 @@ type Problem struct {
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
 
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time `json:"opensAt,omitempty"`
 
@@ -3157,6 +3160,9 @@ type BadRequest struct {
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
 
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time        `json:"opensAt,omitempty"`
 	Outcome BadRequestOutcome `json:"outcome"`
@@ -3190,6 +3196,9 @@ type ClaimConflict struct {
 	// Claims The user's, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time           `json:"opensAt,omitempty"`
@@ -3225,6 +3234,9 @@ type ClaimForbidden struct {
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
 
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time             `json:"opensAt,omitempty"`
 	Outcome *ClaimForbiddenOutcome `json:"outcome,omitempty"`
@@ -3259,6 +3271,9 @@ type ClaimUnacceptable struct {
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
 
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time               `json:"opensAt,omitempty"`
 	Outcome ClaimUnacceptableOutcome `json:"outcome"`
@@ -3292,6 +3307,9 @@ type ClaimUnavailable struct {
 	// Claims The user's, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time              `json:"opensAt,omitempty"`
@@ -3339,6 +3357,9 @@ type LookUpUnavailable struct {
 	// Claims The user's, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time               `json:"opensAt,omitempty"`
@@ -3390,6 +3411,9 @@ type NoSuchClaim struct {
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
 
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time          `json:"opensAt,omitempty"`
 	Outcome *NoSuchClaimOutcome `json:"outcome,omitempty"`
@@ -3423,6 +3447,9 @@ type NoSuchSale struct {
 	// Claims The user's, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time         `json:"opensAt,omitempty"`
@@ -3458,6 +3485,9 @@ type NotServed struct {
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
 
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time        `json:"opensAt,omitempty"`
 	Outcome *NotServedOutcome `json:"outcome,omitempty"`
@@ -3491,6 +3521,9 @@ type Overloaded struct {
 	// Claims The user's, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time        `json:"opensAt,omitempty"`
@@ -3529,6 +3562,9 @@ type SettlementConflict struct {
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
 
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time                `json:"opensAt,omitempty"`
 	Outcome SettlementConflictOutcome `json:"outcome"`
@@ -3562,6 +3598,9 @@ type SettlementUnavailable struct {
 	// Claims The user's, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time                   `json:"opensAt,omitempty"`
@@ -3597,6 +3636,9 @@ type TooLarge struct {
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
 
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time      `json:"opensAt,omitempty"`
 	Outcome TooLargeOutcome `json:"outcome"`
@@ -3630,6 +3672,9 @@ type Unacceptable struct {
 	// Claims The user's, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time          `json:"opensAt,omitempty"`
@@ -3677,6 +3722,9 @@ type UnsupportedMediaType struct {
 	// Claims The user's, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
 	Detail string   `json:"detail"`
+
+	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
+	ExportDigest *string `json:"exportDigest,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time                  `json:"opensAt,omitempty"`
