@@ -161,12 +161,10 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	k := p.newKeeper(s, o.source)
 	failures := p.eachSale(ctx, o.source, sales, func(sale spec.Sale) error {
 		e, err := s.prepare(ctx, p, sale)
-		if k.changed(sale); err != nil {
-			k.lacking(sale, err)
-			return err
+		if k.Began(sale, err); err == nil {
+			first = append(first, e)
 		}
-		first = append(first, e)
-		return nil
+		return err
 	})
 	switch {
 	case ctx.Err() != nil:

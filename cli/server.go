@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -105,12 +104,17 @@ func (s *server) read(ctx context.Context, p *program, store *backends.Store, na
 }
 
 // compare tells what differs between the file of a sale that is served and what was applied.
-func (s *server) compare(ctx context.Context, p *program, of hosted, sale spec.Sale) error {
-	actual, err := s.read(ctx, p, of.store, sale.Name)
-	if err != nil {
-		return err
+func (s *server) compare(ctx context.Context, p *program, sale spec.Sale) error {
+	for _, e := range s.all() {
+		if e.Sale() != sale.Name {
+			continue
+		}
+		actual, err := s.read(ctx, p, e.store, sale.Name)
+		if err != nil {
+			return err
+		}
+		s.differs(sale, actual)
 	}
-	s.differs(sale, actual)
 	return nil
 }
 
@@ -124,16 +128,6 @@ func (s *server) differs(sale spec.Sale, actual *planner.Actual) {
 		s.log.Warn("the file differs from what was applied; serving what was applied", "sale", sale.Name,
 			"generation", actual.Sale.Generation(), "remedy", "salectl plan shows the difference")
 	}
-}
-
-// serves returns the sale of that name, if it is served.
-func (s *server) serves(name string) *hosted {
-	for _, e := range s.all() {
-		if e.Sale() == name {
-			return &e
-		}
-	}
-	return nil
 }
 
 // all are the sales that are served.
@@ -185,7 +179,7 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 
 	var executors, opening, checkers, admins sync.WaitGroup
 	var failures error // under s.mu
-	k.declare = h.Declare
+	k.lack = h.Declare
 	k.serve = func(e hosted) {
 		p := httpd.Payments{
 			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.env, Logger: s.log}),
@@ -212,7 +206,7 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 		k.serve(e)
 	}
 	if k.watches() {
-		k.declare(maps.Clone(k.lacks))            // nobody says ready before the first look
+		k.lack(k.Lacks())                         // nobody says ready before the first look
 		executors.Go(func() { <-serving.Done() }) // another sale may come
 	}
 	opening.Go(func() { k.keep(serving) }) // it begins what is waited for after it

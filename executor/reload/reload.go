@@ -1,0 +1,127 @@
+// Package reload decides what a server does when its sale files are read again: which sales
+// it begins to serve, which it says that it lacks, and what it tells of the others. It reads
+// no file and no store itself.
+package reload
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"salectl/spec"
+)
+
+// Server is who serves the sales.
+type Server interface {
+	// Names are those of all sales that are served.
+	Names() []string
+	// Prepare makes a sale ready to be served, and returns what begins to serve it, or says
+	// why it cannot be served.
+	Prepare(ctx context.Context, sale spec.Sale) (begin func(), err error)
+	// Compare tells what differs between the file of a sale that is served and what was applied.
+	Compare(ctx context.Context, sale spec.Sale) error
+	// Lack says which declared sales are not served, by name, and why. While there is one the
+	// server is not ready.
+	Lack(unserved map[string]string)
+}
+
+// Keeper has a server keep up with the sale files: a sale that is declared and applied after
+// the server began is served from then on. A sale that is served is served on, whatever becomes
+// of its file. It is not safe for concurrent use.
+type Keeper struct {
+	server Server
+	log    *slog.Logger
+	why    func(error) string
+	told   map[string]string // of each sale, and of "", the files: what was logged last
+	seen   map[string][]byte // the declaration of each sale as it was seen last, as JSON
+	lacks  map[string]string // which declared sales are not served, and why, as of the last look
+}
+
+// New returns a keeper of a server that serves nothing yet. why is what people are told of an
+// error.
+func New(server Server, log *slog.Logger, why func(error) string) *Keeper {
+	return &Keeper{server: server, log: log, why: why, told: make(map[string]string), seen: make(map[string][]byte), lacks: make(map[string]string)}
+}
+
+// Began notes a sale that was declared when the server began, and why it cannot be served, nil
+// if it is.
+func (k *Keeper) Began(sale spec.Sale, err error) {
+	if k.changed(sale); err != nil {
+		k.lacking(sale, err)
+	}
+}
+
+// Lacks are the declared sales that are not served, and why, as of the last look.
+func (k *Keeper) Lacks() map[string]string { return maps.Clone(k.lacks) }
+
+// Look takes in what the files say now, or why they cannot be read. Of sales that are served and
+// whose file has not changed it tells something only if it was asked for.
+func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked bool) {
+	if asked {
+		clear(k.told)
+	}
+	if err != nil {
+		k.tell("", "the sale files cannot be read; what is served is served on", err.Error())
+		return
+	}
+	delete(k.told, "")
+	clear(k.lacks)
+	served := k.server.Names()
+	for _, sale := range sales {
+		if ctx.Err() != nil {
+			return
+		}
+		if slices.Contains(served, sale.Name) {
+			if k.changed(sale) || asked {
+				if err := k.server.Compare(ctx, sale); err != nil {
+					k.log.Warn("whether the file differs from what was applied cannot be told", "sale", sale.Name, "why", err)
+				}
+			}
+			continue
+		}
+		begin, err := k.server.Prepare(ctx, sale)
+		if err != nil {
+			k.lacking(sale, err)
+			k.tell(sale.Name, "a sale is declared and cannot be served yet", err.Error())
+			continue
+		}
+		delete(k.told, sale.Name)
+		k.changed(sale)
+		begin()
+		k.log.Info("a sale is served from now on", "sale", sale.Name)
+	}
+	k.server.Lack(k.Lacks())
+	for _, name := range served {
+		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {
+			k.tell(name, "no file declares the sale any more; it is served on", "a file may be gone by mistake")
+		}
+	}
+}
+
+// lacking notes why a sale that is declared is not served.
+func (k *Keeper) lacking(sale spec.Sale, err error) {
+	k.lacks[sale.Name] = "it is declared, and not served: " + k.why(err)
+}
+
+// changed says whether a sale's declaration is another one than when it was seen last.
+func (k *Keeper) changed(sale spec.Sale) bool {
+	text, err := sale.JSON()
+	before, seen := k.seen[sale.Name]
+	k.seen[sale.Name] = text
+	return err == nil && seen && !bytes.Equal(before, text)
+}
+
+// tell logs something of a sale, unless it was what was logged last.
+func (k *Keeper) tell(sale, what, why string) {
+	if k.told[sale] == what+why {
+		return
+	}
+	k.told[sale] = what + why
+	attrs := []any{"why", why}
+	if sale != "" {
+		attrs = append(attrs, "sale", sale)
+	}
+	k.log.Warn(what, attrs...)
+}
