@@ -31,16 +31,21 @@ type server struct {
 	version    string           // of the next run
 	nodeClocks []hostClock      // of the lock nodes, as last seen
 	links      map[string]*link // that it has made, by the id of the peer
+
+	keeper *keeper // of the present run, where it reads a folder
+	kept   int     // how many there were
 }
 
 func (w *world) newServer(n int) *server {
 	e := &server{n: n, random: w.Options.random(forTokens, n), drained: make(map[int]bool), version: w.fleet.version(w.random.work)}
 	e.process = process{w: w, name: fmt.Sprintf("executor-%d", n), host: firstNode + host(len(w.nodes)+n)}
 	e.died = func(back time.Duration) {
+		e.keeper = nil
 		e.unlink()
 		w.after(back, e.begin)
 	}
 	e.ended = func() {
+		e.keeper = nil
 		e.unlink()
 		e.drained[e.life] = true
 		w.after(w.comeback(e.random), e.begin)
@@ -51,11 +56,8 @@ func (w *world) newServer(n int) *server {
 	return e
 }
 
-// begin starts a new process.
-func (e *server) begin() {
-	if e.w.over {
-		return
-	}
+// open has it serve the sale.
+func (e *server) open() {
 	me := make([]byte, 8)
 	e.Read(me)
 	e.s = executor.NewStepped(executor.MachineConfig{
@@ -117,7 +119,8 @@ type makeCall = func(context.Context, ledger.Logs, quorum.Node, lists.Node) any
 // at once.
 func (e *server) claim(op int, r executor.Request, answered func(a executor.Answer, heard bool)) (withdraw func()) {
 	if !e.alive {
-		answered(executor.Answer{}, false)
+		outcome, heard := e.away()
+		answered(executor.Answer{Outcome: outcome}, heard)
 		return func() {}
 	}
 	life, s := e.life, e.s
@@ -143,7 +146,8 @@ func (e *server) claim(op int, r executor.Request, answered func(a executor.Answ
 // settle takes in what is asked of a claim. Nobody is there: answered hears that at once.
 func (e *server) settle(x executor.Settlement, answered func(a executor.Answer, heard bool)) {
 	if !e.alive {
-		answered(executor.Answer{}, false)
+		outcome, heard := e.away()
+		answered(executor.Answer{Outcome: outcome}, heard)
 		return
 	}
 	life, s := e.life, e.s
@@ -160,7 +164,8 @@ func (e *server) settle(x executor.Settlement, answered func(a executor.Answer, 
 // read tells a user's claims.
 func (e *server) read(user string, answered func(a check.Answer, heard bool)) {
 	if !e.alive {
-		answered(check.Answer{}, false)
+		outcome, heard := e.away()
+		answered(check.Answer{Outcome: outcome}, heard)
 		return
 	}
 	e.eventOr("read", func(now clock.Now) {

@@ -37,6 +37,7 @@ const (
 	forDraws
 	forPhases
 	forFeeds // and the consumer
+	forFolders
 )
 
 // random is one stream.

@@ -41,6 +41,7 @@ type world struct {
 	operators *operators
 	clients   []*client
 	consumers []*consumer
+	folder    *folder // nil: processes know at once which sale they serve
 	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, choice, draws, peers, work random }
 
 	ahead      time.Duration       // that the clocks of new processes are
@@ -152,6 +153,7 @@ func newWorld(o Options) *world {
 		w.clients = append(w.clients, w.newClient(i))
 	}
 	w.drawConsumers(o.random(forFeeds, unfed))
+	w.drawFolder(o.random(forFolders, unread))
 	return w
 }
 
@@ -178,6 +180,7 @@ func (w *world) live() {
 	w.schedule()
 	w.scheduleClocks()
 	w.scheduleConsumers()
+	w.scheduleFolder()
 	for _, c := range w.clients {
 		w.at(c.between(0, 2*time.Second), c.live)
 	}

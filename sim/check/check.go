@@ -46,6 +46,7 @@ var checkers = []struct {
 	{"ending", ending},           // Sealed tells the truth, and comes before the first delete
 	{"remains", remains},         // after Destroyed nothing is left but the sale's log
 	{"feeds", feeds},             // who follows the ledger is told it all, once and in order
+	{"reloads", reloads},         // a process serves what its folder declares, from when it can
 	{"exports", exports},         // an export is the ledger
 	{"operations", paired},       // each operation is invoked once and returns at most once
 	{"fills", fills},             // fills come in order, and claims under the fill in force

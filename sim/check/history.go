@@ -38,6 +38,8 @@ type History struct {
 
 	Feeds []Feed // what those were told who follow the ledger, in order of their begin
 
+	Reloads []Reloaded // each time that a process has read its folder of sale files, in order
+
 	Calm    []Calm   // when nothing but planned work and Strikes befell the processes, in order
 	Strikes []Strike // in order
 	Unmoved []string // planned work that did not come to its end
@@ -169,6 +171,28 @@ const (
 	FeedNoSale                 // there is no sale to be followed
 	FeedStopped                // by the consumer
 	FeedFailed
+)
+
+// Reloaded is that a process has read its folder of sale files, once more.
+type Reloaded struct {
+	Place
+	Process string // one run of it
+	Files   Files
+	Could   bool // the sale was applied, and the store could be reached
+	Serves  bool // before
+	Begins  bool // it began to serve it
+	After   bool // it serves the sale after it
+	Lacks   bool // it says then that it does not serve a sale that is declared
+}
+
+// Files is what a folder has.
+type Files uint8
+
+// What a folder has: nothing, the sale's file, or a file that cannot be read.
+const (
+	NoFile Files = iota
+	SaleFile
+	BrokenFile
 )
 
 // Kind is what an event tells.
@@ -388,6 +412,12 @@ func (h *History) Fed(at time.Duration, feed int, lines [][]byte) {
 func (h *History) Unfollowed(at time.Duration, feed int, how How, err string) {
 	f := &h.Feeds[feed]
 	f.Ended, f.How, f.Err = h.place(at), how, err
+}
+
+// Reloaded adds that a process has read its folder.
+func (h *History) Reloaded(at time.Duration, r Reloaded) {
+	r.Place = h.place(at)
+	h.Reloads = append(h.Reloads, r)
 }
 
 // Count is how much has happened so far: the Seq of the newest Place.

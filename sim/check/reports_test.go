@@ -333,6 +333,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, workFaults)
 	maps.Copy(faults, drawFaults)
 	maps.Copy(faults, feedFaults)
+	maps.Copy(faults, reloadFaults)
 	return faults
 }
 
