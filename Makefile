@@ -1,19 +1,33 @@
 # What a contributor and CI run. `make` alone lists the targets.
 
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+CYCLONEDX = go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+CRANE = go run github.com/google/go-containerregistry/cmd/crane@v0.22.1
 
 # Packages whose tests race goroutines or processes against each other: the
 # race detector pays there. The rest is single-threaded and runs without, apart
 # from docs, whose test waits for servers while others run.
 RACED = ./backends/... ./rules/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/... ./api/... ./docs/...
 
-.PHONY: help build test lint soak mutants models bench replicas fuzz-http generate services services-down
+.PHONY: help build image push test lint soak mutants models bench replicas fuzz-http generate services services-down
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build ./salectl
 	go build -trimpath -o salectl .
+
+# The same commit makes the same digests, with the same version of Go.
+image: ## write a container image for amd64 and arm64 to .cache/image, an OCI layout; no container engine is needed
+	for arch in amd64 arm64; do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o .cache/linux/salectl-$$arch . && \
+		$(CYCLONEDX) bin -json -noserial -notimestamp -output .cache/linux/salectl-$$arch.cdx.json .cache/linux/salectl-$$arch || exit 1; \
+	done
+	cd image && go run . -out ../.cache/image ../.cache/linux/salectl-amd64 ../.cache/linux/salectl-arm64
+
+push: image ## push the image as IMAGE, such as registry.example.com/salectl:v1, with the rights of 'docker login'
+	@[ -n "$(IMAGE)" ] || { echo "Say where to: make push IMAGE=registry.example.com/salectl:v1"; exit 2; }
+	$(CRANE) push .cache/image "$(IMAGE)"
 
 # The tests start a Java some twenty times, each for seconds: what its second compiler
 # would gain comes too late, and takes half of the processor time of an HBase's start.
@@ -25,6 +39,7 @@ test: lint ## lint, then run every test; installs the servers that the tests sta
 	go test -timeout 30m ./spec/... ./csvfile/... ./units/... ./report/... ./sim/... .
 	go test -race -timeout 30m $(RACED)
 	cd testdata/openapi && go test -count=1 ./...
+	cd testdata/kubernetes && go test -count=1 ./...
 
 lint: ## formatting, go vet, staticcheck, a tidy go.mod
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
@@ -34,6 +49,8 @@ lint: ## formatting, go vet, staticcheck, a tidy go.mod
 	$(STATICCHECK) ./...
 	cd testdata/peers && go mod tidy -diff && go vet ./...
 	cd testdata/openapi && go mod tidy -diff && go vet ./...
+	cd testdata/kubernetes && go mod tidy -diff && go vet ./...
+	cd image && go mod tidy -diff && go vet ./...
 
 SEEDS ?= 50000
 FROM ?= 0

@@ -1,0 +1,309 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// rootVariable names the folder of the unpacked image for the process that is alone in a network.
+const rootVariable = "SALECTL_KUBERNETES_ROOT"
+
+// patience is how long something may take that a test waits for.
+const patience = 2 * time.Minute
+
+// The servers of the manifests run from the image as a node runs them: without rights, with a tree
+// that they cannot write to, and with Secrets as volumes have them. The probes reach them, they
+// find each other by their names, and SIGTERM ends one within its time while the other sells on.
+// The Jobs apply the sale and find drift. Redis and HBase are the one thing that is not there: the
+// sale is kept in a folder that all Pods have.
+func TestServe(t *testing.T) {
+	root := os.Getenv(rootVariable)
+	if root == "" {
+		alone(t)
+		return
+	}
+	c := &cluster{root: root, program: []string{"/salectl"}, manifest: build(t), shared: t.TempDir()}
+	for path := c.shared; len(path) > len(os.TempDir()); path = filepath.Dir(path) { // the way there is not for root alone
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(c.shared, 65532, 65532); err != nil {
+		t.Fatal(err)
+	}
+	authority := newAuthority(t)
+	cert, key := authority.issue(t, "*.salectl.shop.svc", "salectl-claims.shop.svc")
+	c.secrets = map[string]map[string]string{
+		"salectl-tokens": {"tokens": "token-of-the-shop claim\ntoken-of-the-operators operate\n"},
+		"salectl-tls":    {"tls.crt": cert, "tls.key": key, "ca.crt": authority.pem},
+		"salectl-redis":  {"username": "salectl", "password": "secret"},
+	}
+	for _, name := range []string{"sales", "sales-to-apply"} {
+		c.keepHere(t, name)
+	}
+	c.start(t)
+
+	job := c.run(t, "salectl-apply", c.manifest.apply.Spec.Template.Spec)
+	if code := job.wait(); code != 0 || !strings.Contains(job.said(), "Applied generation 1 of movie-tickets") {
+		t.Fatalf("apply ends with %d\n%s", code, job.said())
+	}
+	c.pods = 0 // the Pods of the StatefulSet have the addresses of their names
+	c.sh(t, "ip netns delete pod0")
+
+	server := c.manifest.server.Spec.Template.Spec
+	var servers []*pod
+	for i := range *c.manifest.server.Spec.Replicas {
+		servers = append(servers, c.run(t, fmt.Sprintf("salectl-%d", i), server))
+	}
+	for _, p := range servers {
+		container := server.Containers[0]
+		for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+			eventually(t, p, func() error { return probed(container, probe, p.ip) })
+		}
+	}
+	first, second := servers[0], servers[1]
+
+	// Who has no certificate gets no further than the probes, at either address.
+	stranger := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	for _, path := range []string{":9443/metrics", ":9443/v1/sales", ":8443/v1/sales/movie-tickets"} {
+		response, err := stranger.Get("https://" + first.ip + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.Body.Close(); response.StatusCode != http.StatusForbidden {
+			t.Errorf("%s without a certificate: %s", path, response.Status)
+		}
+	}
+
+	shop := client(t, authority)
+	for i, p := range servers {
+		if err := claim(shop, p.ip, fmt.Sprint("user-", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Each owns a part, so that they have found each other by the names.
+	eventually(t, second, func() error { return owned(shop, second.ip, len(servers)) })
+
+	// A Pod is ended: SIGTERM comes when preStop is over, and the other sells on.
+	began := time.Now()
+	if code := first.end(t); code != 0 {
+		t.Errorf("the server ends with %d", code)
+	}
+	left := time.Duration(*server.TerminationGracePeriodSeconds-server.Containers[0].Lifecycle.PreStop.Sleep.Seconds) * time.Second
+	if took := time.Since(began); took > left {
+		t.Errorf("it has taken %s, and would have been killed after %s", took, left)
+	}
+	if err := claim(shop, second.ip, "user-after"); err != nil {
+		t.Error(err)
+	}
+
+	// The sale is as git declares it, until somebody changes it by hand.
+	drift := c.manifest.drift.Spec.JobTemplate.Spec.Template.Spec
+	if p := c.run(t, "salectl-drift-1", drift); p.wait() != 0 {
+		t.Errorf("drift, where there is none: %s", p.said())
+	}
+	by := c.manifest.apply.Spec.Template.Spec
+	by.Containers = []corev1.Container{*by.Containers[0].DeepCopy()}
+	by.Containers[0].Args = []string{"pause", "-f=/etc/salectl/sales"}
+	if p := c.run(t, "by-hand", by); p.wait() != 0 {
+		t.Fatal(p.said())
+	}
+	if p := c.run(t, "salectl-drift-2", drift); p.wait() != 2 || !strings.Contains(p.said(), "phase paused -> open") {
+		t.Errorf("exit code %d; want 2, for drift: %s", p.cmd.ProcessState.ExitCode(), p.said())
+	}
+
+	// Secrets as they are mounted without defaultMode.
+	server = *server.DeepCopy()
+	for i := range server.Volumes {
+		if server.Volumes[i].Secret != nil {
+			server.Volumes[i].Secret.DefaultMode = nil
+		}
+	}
+	if p := c.run(t, "salectl-2", server); p.wait() == 0 || !strings.Contains(p.said(), "defaultMode: 0400") {
+		t.Errorf("Secrets that all can read: %s", p.said())
+	}
+}
+
+// alone runs this test again, in a network and a tree of mounts of its own.
+func alone(t *testing.T) {
+	missing := error(nil)
+	for _, tool := range []string{"ip", "mount", "chroot", "setpriv"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing = errors.Join(missing, err)
+		}
+	}
+	if os.Getuid() != 0 {
+		missing = errors.Join(missing, errors.New("only root may make networks and mounts"))
+	}
+	if missing != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+	program, err := salectl()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(binaries, "layout")
+	makeImage(t, out, program)
+	of, _ := image(t, out)
+	root := filepath.Join(binaries, "root")
+	if err := errors.Join(os.Chmod(binaries, 0o755), os.Mkdir(root, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	unpack(t, of, root)
+	again := exec.Command("/proc/self/exe", "-test.run=^TestServe$", "-test.v")
+	again.Env = append(os.Environ(), rootVariable+"="+root)
+	again.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
+	said, err := again.CombinedOutput()
+	if t.Logf("%s", said); err != nil {
+		t.Error(err)
+	}
+}
+
+// probed asks what a probe asks, as a kubelet does: over HTTPS it shows no certificate and
+// believes any.
+func probed(container corev1.Container, probe *corev1.Probe, ip string) error {
+	get := probe.HTTPGet
+	for _, p := range container.Ports {
+		if p.Name != get.Port.StrVal {
+			continue
+		}
+		kubelet := &http.Client{
+			Timeout:   time.Duration(probe.TimeoutSeconds) * time.Second,
+			Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+		}
+		request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("%s://%s:%d%s", strings.ToLower(string(get.Scheme)), ip, p.ContainerPort, get.Path), nil)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("User-Agent", "kube-probe/1.33")
+		response, err := kubelet.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if response.StatusCode < 200 || response.StatusCode >= 400 {
+			return fmt.Errorf("%s: %s %s", get.Path, response.Status, body)
+		}
+		return err
+	}
+	return fmt.Errorf("there is no port %s", get.Port.StrVal)
+}
+
+// client is the application: it has a certificate and believes those of the Service.
+func client(t *testing.T, of *authority) *http.Client {
+	t.Helper()
+	cert, key := of.issue(t)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(of.pem))
+	return &http.Client{Timeout: patience, Transport: &http.Transport{
+		// The Service has a name that all servers' certificate has, and leads to any of them.
+		TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, ServerName: "salectl-claims.shop.svc"},
+	}}
+}
+
+// claim claims a unit, until it is sold.
+func claim(shop *http.Client, ip, user string) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+ip+":8443/v1/sales/movie-tickets/claims", strings.NewReader(`{"user": "`+user+`"}`))
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Idempotency-Key", "key-of-"+user)
+		request.Header.Set("Authorization", "Bearer token-of-the-shop")
+		response, err := shop.Do(request)
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		switch response.StatusCode {
+		case http.StatusOK, http.StatusCreated:
+			return err
+		case http.StatusServiceUnavailable: // as clients do
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+				return fmt.Errorf("%s is told: %s", user, body)
+			}
+		default:
+			return fmt.Errorf("%s is told: %s %s", user, response.Status, body)
+		}
+	}
+}
+
+// owned says whether each server is known to the one at ip by the name that the manifest gives it,
+// and owns its part.
+func owned(shop *http.Client, ip string, servers int) error {
+	response, err := shop.Get("https://" + ip + ":9443/v1/sales/movie-tickets")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	var sale struct {
+		Processes []struct {
+			Address        string
+			Shards, Should int
+		}
+	}
+	if err := json.Unmarshal(body, &sale); err != nil {
+		return err
+	}
+	owning := make(map[string]bool)
+	for _, p := range sale.Processes {
+		owning[p.Address] = p.Shards > 0 && p.Shards == p.Should
+	}
+	for i := range servers {
+		if name := fmt.Sprintf("https://salectl-%d.salectl.shop.svc:8443", i); !owning[name] {
+			return fmt.Errorf("%s does not own its part: %s", name, body)
+		}
+	}
+	return nil
+}
+
+// eventually waits until try succeeds, while a Pod runs.
+func eventually(t *testing.T, p *pod, try func() error) {
+	t.Helper()
+	for late := time.After(patience); ; {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-p.ended:
+			t.Fatalf("the Pod has ended with %d: %v", p.wait(), err)
+		case <-late:
+			t.Fatal(err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
