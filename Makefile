@@ -29,6 +29,8 @@ push: image ## push the image as IMAGE, such as registry.example.com/salectl:v1,
 	@[ -n "$(IMAGE)" ] || { echo "Say where to: make push IMAGE=registry.example.com/salectl:v1"; exit 2; }
 	$(CRANE) push .cache/image "$(IMAGE)"
 
+# With the race detector a program rests a second before it exits, and scripts run hundreds.
+test: export GORACE = atexit_sleep_ms=0
 # The tests start a Java some twenty times, each for seconds: what its second compiler
 # would gain comes too late, and takes half of the processor time of an HBase's start.
 # The cache of test results does not know of the salectl that testdata/openapi builds.
