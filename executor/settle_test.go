@@ -252,14 +252,14 @@ func TestPaymentRacesExpiry(t *testing.T) {
 }
 
 // A claim is looked up by its id, with what became of it and of its payments; so are those
-// of its user.
+// of its user. Whoever has something done to it is told the same.
 func TestLookUp(t *testing.T) {
 	w := newPaidWorld(t, &pb.Payment{ExtendByUs: holdFor.Microseconds()}, 2)
 	a, b := w.claim("ann", "1"), w.claim("bob", "1")
 	w.settle(api.Extend, a, "")
 	w.settle(api.Confirm, a, "p1")
 	w.settle(api.Confirm, a, "p2")
-	w.settle(api.Refund, a, "")
+	refunded := w.settle(api.Refund, a, "")
 	find := func(id ClaimID, want api.Outcome) Claim {
 		t.Helper()
 		c, no := w.s.p.Find(w.s.now(), id)
@@ -269,6 +269,9 @@ func TestLookUp(t *testing.T) {
 		return c
 	}
 	got := find(a.Claim.ID, "")
+	if !reflect.DeepEqual(refunded.Claim, got) {
+		t.Errorf("who refunds a claim is told %+v, %+v, and it is %+v, %+v", refunded.Claim, refunded.Claim.Books, got, got.Books)
+	}
 	has, _ := w.s.p.has(w.s.now(), "ann")
 	if len(has) != 1 || !reflect.DeepEqual(has[0], got) {
 		t.Errorf("ann has %+v, and her claim is %+v", has, got)

@@ -52,7 +52,7 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 	}
 	t.answer = Answer{Outcome: settled(x.How, v.Kind), Replayed: v.Kind == ledger.SettleAlready, RefundDue: owed}
 	if v.Claim.User != "" {
-		t.answer.Claim = claimOf(q.shard, v.Claim)
+		t.answer.Claim = lookedUp(q.shard, v.Claim)
 	}
 	return decided
 }
