@@ -20,7 +20,7 @@ build: ## build ./salectl
 # The same commit makes the same digests, with the same version of Go.
 image: ## write a container image for amd64 and arm64 to .cache/image, an OCI layout; no container engine is needed
 	for arch in amd64 arm64; do \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o .cache/linux/salectl-$$arch . && \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=auto -ldflags '-s -w' -o .cache/linux/salectl-$$arch . && \
 		$(CYCLONEDX) bin -json -noserial -notimestamp -output .cache/linux/salectl-$$arch.cdx.json .cache/linux/salectl-$$arch || exit 1; \
 	done
 	cd image && go run . -out ../.cache/image ../.cache/linux/salectl-amd64 ../.cache/linux/salectl-arm64

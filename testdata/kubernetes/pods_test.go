@@ -27,6 +27,7 @@ type cluster struct {
 	manifest *manifests
 	secrets  map[string]map[string]string // data of Secrets
 	shared   string                       // a folder that all may write to, at /ledger: what Redis and HBase are else
+	names    map[string]string            // the addresses of Pods that have a name in DNS
 	pods     int
 }
 
@@ -42,16 +43,16 @@ func (c *cluster) start(t *testing.T) {
 	}
 	// The names that the cluster's DNS has for the Pods of the StatefulSet, and of the Service.
 	hosts := "127.0.0.1 localhost\n"
+	c.names = make(map[string]string)
 	for i := range *c.manifest.server.Spec.Replicas {
-		hosts += fmt.Sprintf("%s %s-%d.%s.shop.svc\n", ip(int(i)), c.manifest.server.Name, i, c.manifest.server.Spec.ServiceName)
+		pod, ip := fmt.Sprintf("%s-%d", c.manifest.server.Name, i), fmt.Sprintf("10.9.0.%d", 10+i)
+		hosts += fmt.Sprintf("%s %s.%s.shop.svc\n", ip, pod, c.manifest.server.Spec.ServiceName)
+		c.names[pod] = ip
 	}
 	if err := os.WriteFile(filepath.Join(c.root, "etc/hosts"), []byte(hosts), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
-
-// ip is the address of a Pod by its number.
-func ip(i int) string { return "10.9.0." + strconv.Itoa(10+i) }
 
 func (c *cluster) sh(t *testing.T, script string) {
 	t.Helper()
@@ -102,7 +103,11 @@ exec setpriv --no-new-privs chroot --userspec="$user" --groups="$groups" "$root"
 // run starts the container of a Pod.
 func (c *cluster) run(t *testing.T, name string, spec corev1.PodSpec) *pod {
 	t.Helper()
-	p := &pod{ip: ip(c.pods), out: new(output), ended: make(chan struct{})}
+	address, ok := c.names[name]
+	if !ok {
+		address = fmt.Sprintf("10.9.0.%d", 100+c.pods)
+	}
+	p := &pod{ip: address, out: new(output), ended: make(chan struct{})}
 	ns := "pod" + strconv.Itoa(c.pods)
 	c.sh(t, fmt.Sprintf(`ip netns add %[1]s; ip link add %[1]s type veth peer name eth0 netns %[1]s; ip link set %[1]s master br0 up
 		ip -n %[1]s addr add %[2]s/24 dev eth0; ip -n %[1]s link set eth0 up; ip -n %[1]s link set lo up`, ns, p.ip))

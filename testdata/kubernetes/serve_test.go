@@ -62,8 +62,6 @@ func TestServe(t *testing.T) {
 	if code := job.wait(); code != 0 || !strings.Contains(job.said(), "Applied generation 1 of movie-tickets") {
 		t.Fatalf("apply ends with %d\n%s", code, job.said())
 	}
-	c.pods = 0 // the Pods of the StatefulSet have the addresses of their names
-	c.sh(t, "ip netns delete pod0")
 
 	server := c.manifest.server.Spec.Template.Spec
 	var servers []*pod
