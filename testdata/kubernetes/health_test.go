@@ -26,21 +26,21 @@ func TestHealth(t *testing.T) {
 	}{
 		{"without a status", "apply", "{}", "Progressing", []string{"the sale is being applied"}},
 		{"begun", "apply", "\n" + began + "  active: 1\n", "Progressing", []string{"the sale is being applied"}},
-		{"about to fail", "apply", "\n" + began + "  failed: 1\n  conditions:\n" + condition("FailureTarget", "PodFailurePolicy", refused), "Progressing", nil},
-		{"refused", "apply", "\n" + began + "  failed: 1\n  conditions:\n" + condition("FailureTarget", "PodFailurePolicy", refused) + condition("Failed", "PodFailurePolicy", refused),
+		{"about to fail", "apply", "\n" + began + "  failed: 1\n  conditions:\n" + condition("FailureTarget", batchv1.JobReasonPodFailurePolicy, refused), "Progressing", nil},
+		{"refused", "apply", "\n" + began + "  failed: 1\n  conditions:\n" + condition("FailureTarget", batchv1.JobReasonPodFailurePolicy, refused) + condition("Failed", batchv1.JobReasonPodFailurePolicy, refused),
 			"Degraded", []string{"exit code 3 matching", ": the sale was not applied"}},
-		{"out of tries", "apply", "\n" + began + "  failed: 6\n  conditions:\n" + condition("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+		{"out of tries", "apply", "\n" + began + "  failed: 6\n  conditions:\n" + condition("Failed", batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit"),
 			"Degraded", []string{"backoff limit: ", "Applying it again completes it"}},
-		{"out of time", "drift", "\n" + began + "  failed: 1\n  conditions:\n" + condition("Failed", "DeadlineExceeded", "Job was active longer than specified deadline"),
+		{"out of time", "drift", "\n" + began + "  failed: 1\n  conditions:\n" + condition("Failed", batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline"),
 			"Degraded", []string{"deadline: whether the sale is as its file declares cannot be told"}},
-		{"drift", "drift", "\n" + began + "  failed: 1\n  conditions:\n" + condition("Failed", "PodFailurePolicy", drift),
+		{"drift", "drift", "\n" + began + "  failed: 1\n  conditions:\n" + condition("Failed", batchv1.JobReasonPodFailurePolicy, drift),
 			"Degraded", []string{"exit code 2 matching", "what is in force is not what the file declares"}},
 		{"done", "apply", "\n" + began + "  completionTime: 2026-11-21T07:29:40Z\n  succeeded: 1\n  conditions:\n" +
-			condition("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods") + condition("Complete", "CompletionsReached", "Reached expected number of succeeded pods"),
+			condition("SuccessCriteriaMet", batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods") + condition("Complete", batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods"),
 			"Healthy", []string{"Reached expected number of succeeded pods"}},
 		{"suspended", "apply", "\n  conditions:\n" + condition("Suspended", "JobSuspended", "Job suspended"), "Suspended", []string{"Job suspended"}},
 		{"resumed", "apply", "\n" + began + "  active: 1\n  conditions:\n" + strings.Replace(condition("Suspended", "JobResumed", "Job resumed"), `"True"`, `"False"`, 1), "Progressing", []string{"being applied"}},
-		{"of somebody else", "", "\n" + began + "  failed: 1\n  conditions:\n" + condition("Failed", "PodFailurePolicy", "why"), "Degraded", []string{"why"}},
+		{"of somebody else", "", "\n" + began + "  failed: 1\n  conditions:\n" + condition("Failed", batchv1.JobReasonPodFailurePolicy, "why"), "Degraded", []string{"why"}},
 		{"of somebody else, begun", "", "\n" + began + "  active: 1\n", "Progressing", []string{""}},
 	}
 	for _, tt := range tests {
