@@ -50,6 +50,24 @@ var (
 	java = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
 )
 
+// onPath is a tool whose program, package and formula have one name.
+func onPath(name string) tool {
+	return tool{name, []string{name}, name, func() (string, error) { return exec.LookPath(name) }}
+}
+
+// What scripts of pipelines call.
+var git, curl, jq, unzip = onPath("git"), onPath("curl"), onPath("jq"), onPath("unzip")
+
+// PipelinePrograms says whether the programs are there that scripts of pipelines call: nil, or an
+// ErrMissing with the remedy.
+func PipelinePrograms() (err error) {
+	for _, t := range []tool{git, curl, jq, unzip} {
+		_, missing := t.path()
+		err = errors.Join(err, missing)
+	}
+	return err
+}
+
 // path returns the tool's path, or an ErrMissing with the remedy.
 func (t tool) path() (string, error) {
 	path, err := t.find()

@@ -29,8 +29,9 @@ func Install(ctx context.Context, progress io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// InstallClients sees to it that there are Chromium, Python, wrk, Prometheus and PostgreSQL,
-// which only tests need, as Install does for the servers. A PostgreSQL that the package itself
+// InstallClients sees to it that there are Chromium, Python, wrk, Prometheus, PostgreSQL,
+// check-jsonschema and what the scripts of pipelines call, which only tests need, as Install does
+// for the servers. A PostgreSQL that the package itself
 // starts is not used.
 func InstallClients(ctx context.Context, progress io.Writer) error {
 	if err := supported(); err != nil {
@@ -38,9 +39,10 @@ func InstallClients(ctx context.Context, progress io.Writer) error {
 	}
 	apt := newAptGet(ctx, progress)
 	var errs []error
-	for _, t := range []tool{chromium, python, wrk, prometheus, promtool, postgres} {
+	for _, t := range []tool{chromium, python, wrk, prometheus, promtool, postgres, git, curl, jq, unzip} {
 		errs = append(errs, apt.provide(ctx, t))
 	}
+	errs = append(errs, fetchSchemas(ctx, apt, progress))
 	return errors.Join(errs...)
 }
 

@@ -42,6 +42,8 @@ func TestMissingProgramsAreNamed(t *testing.T) {
 		"metrics": {func() error { _, err := Prometheus(); return err }, "apt-get install prometheus"},
 		"rules":   {func() error { _, err := Promtool(); return err }, "brew install prometheus"},
 		"tables":  {func() error { _, err := noPostgres.path(); return err }, "apt-get install postgresql'"},
+		"schemas": {func() error { _, err := CheckJSONSchema(); return err }, "services/run install"},
+		"scripts": {PipelinePrograms, "apt-get install jq"},
 		"jars":    {func() error { return fetchJars(t.Context(), io.Discard) }, "mvn is not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {
