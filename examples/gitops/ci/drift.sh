@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Compares all sales with their files on the main branch. Where something differs, or cannot be
+# told, an issue says what and how that can have come, and the job fails; where nothing does, the
+# issue is closed.
+. "$(dirname "$0")/common.sh"
+mkdir -p out
+code=0
+salectl plan -f "$sales" --detailed-exitcode --format markdown --title "drift of $title" >out/drift.md || code=$?
+cat out/drift.md
+if [ $code = 0 ]; then
+	close_issue out/drift.md
+	exit 0
+fi
+open_issue "Sales of $title differ from their files" out/drift.md
+complain "The sales are not as their files declare them: exit code $code, see the issue."
+exit $code
