@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"slices"
@@ -21,8 +22,8 @@ type keeper struct {
 	from source
 	hup  chan os.Signal // asks for a look
 
-	serve func(hosted)            // begins to serve a sale
-	lack  func(map[string]string) // see reload.Server
+	serve func(hosted)                 // begins to serve a sale
+	lack  func(map[string]reload.Lack) // see reload.Server
 }
 
 // lookForSales is how often the files of a folder are read again.
@@ -31,9 +32,9 @@ const lookForSales = time.Second
 // newKeeper returns a keeper that hears SIGHUP from now on, which ends the process no more.
 func (p *program) newKeeper(s *server, from source) *keeper {
 	k := &keeper{s: s, p: p, from: from, hup: make(chan os.Signal, 1)}
-	k.Keeper = reload.New(k, s.log, func(err error) string {
+	k.Keeper = reload.New(k, s.log, func(err error) reload.Lack {
 		what, _ := explain(err)
-		return what
+		return reload.Lack{Why: what, Absent: errors.As(err, new(*absent))}
 	})
 	signal.Notify(k.hup, syscall.SIGHUP)
 	return k
@@ -92,4 +93,4 @@ func (k *keeper) Compare(ctx context.Context, sale spec.Sale) error {
 	return k.s.compare(ctx, k.p, sale)
 }
 
-func (k *keeper) Lack(unserved map[string]string) { k.lack(unserved) }
+func (k *keeper) Lack(unserved map[string]reload.Lack) { k.lack(unserved) }

@@ -145,18 +145,23 @@ func (s *server) names() (names []string) {
 	return names
 }
 
+// absent says that there is no such sale to serve.
+type absent struct{ *planner.Refusal }
+
+func (a *absent) Unwrap() error { return a.Refusal }
+
 // notApplied says why there is nothing to serve.
 func notApplied(sale spec.Sale, actual *planner.Actual) error {
 	switch phase := actual.Sale.Phase(); {
 	case phase == "":
-		return &planner.Refusal{Reason: fmt.Sprintf("sale %s does not exist yet", sale.Name), Remedy: "Run 'salectl apply' first."}
+		return &absent{&planner.Refusal{Reason: fmt.Sprintf("sale %s does not exist yet", sale.Name), Remedy: "Run 'salectl apply' first."}}
 	case !actual.Sale.Live():
-		return &planner.Refusal{
+		return &absent{&planner.Refusal{
 			Reason: fmt.Sprintf("sale %s is %s", sale.Name, phase),
 			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d and run 'salectl apply'.", actual.Sale.Run()+1),
-		}
+		}}
 	}
-	return &planner.Refusal{Reason: fmt.Sprintf("sale %s is not applied in full", sale.Name), Remedy: "Run 'salectl apply' again."}
+	return &absent{&planner.Refusal{Reason: fmt.Sprintf("sale %s is not applied in full", sale.Name), Remedy: "Run 'salectl apply' again."}}
 }
 
 // run serves until ctx ends; or no sale is left, unless a folder is watched for others. The order of the end is: answer

@@ -151,7 +151,7 @@ func (k *keeper) Prepare(context.Context, spec.Sale) (begin func(), err error) {
 
 func (k *keeper) Compare(context.Context, spec.Sale) error { return nil }
 
-func (k *keeper) Lack(unserved map[string]string) { k.lacks = len(unserved) > 0 }
+func (k *keeper) Lack(unserved map[string]reload.Lack) { k.lacks = len(unserved) > 0 }
 
 // away is what a process that does not serve the sale answers; heard is false where it says
 // nothing that its clients rely on.
@@ -170,7 +170,7 @@ func (e *server) begin() {
 	}
 	e.kept++
 	k := &keeper{server: e, name: fmt.Sprintf("%s, kept %d", e.name, e.kept)}
-	k.Keeper = reload.New(k, slog.New(slog.DiscardHandler), func(err error) string { return err.Error() })
+	k.Keeper = reload.New(k, slog.New(slog.DiscardHandler), func(err error) reload.Lack { return reload.Lack{Why: err.Error()} })
 	e.keeper = k
 	k.look()
 }

@@ -93,8 +93,8 @@ func (s *Server) getReady(w http.ResponseWriter, _ *http.Request) {
 		say(name, s.unready(sale))
 	}
 	if unserved := s.unserved.Load(); unserved != nil {
-		for name, why := range *unserved {
-			say(name, why)
+		for name, lack := range *unserved {
+			say(name, lack.Why)
 		}
 	}
 	slices.SortFunc(view.Sales, func(a, b api.SaleReadiness) int { return strings.Compare(a.Sale, b.Sale) })

@@ -309,7 +309,7 @@ func (f *follower) ended(err error, reader *feed.Reader) {
 	case errors.Is(err, errNoRight):
 		f.by.may(MayFollow).write(w)
 	case errors.Is(err, ledger.ErrGone):
-		writeNoSuchSale(w)
+		writeOutcome(w, api.NoSuchSale)
 	case gone:
 		p := problem{status: http.StatusGone, title: "Gone", detail: err.Error() + "."}
 		p.exportDigest = hex.EncodeToString(reader.ExportDigest())

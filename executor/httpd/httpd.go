@@ -27,6 +27,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/httpd/dashboard"
 	"salectl/executor/payments"
+	"salectl/executor/reload"
 )
 
 // Config is what a Server needs. Only Sales is required.
@@ -118,8 +119,8 @@ const (
 
 // Server answers HTTP requests for one or several sales.
 type Server struct {
-	served        atomic.Pointer[map[string]*sale]  // by name; replaced as a whole
-	unserved      atomic.Pointer[map[string]string] // see Declare
+	served        atomic.Pointer[map[string]*sale]       // by name; replaced as a whole
+	unserved      atomic.Pointer[map[string]reload.Lack] // see Declare
 	hosts         []string
 	address       string
 	peers         Peers
@@ -221,9 +222,9 @@ func (s *Server) Add(service executor.Service, p Payments) {
 // sales are those that the server answers for.
 func (s *Server) sales() map[string]*sale { return *s.served.Load() }
 
-// Declare says which sales this server should answer for and does not, by name, and why:
-// while there is one, it is not ready.
-func (s *Server) Declare(unserved map[string]string) { s.unserved.Store(&unserved) }
+// Declare says which sales this server should answer for and does not, by name: while there is
+// one it is not ready, and who asks for one that there may be is told to ask again.
+func (s *Server) Declare(unserved map[string]reload.Lack) { s.unserved.Store(&unserved) }
 
 // ServeHTTP answers buyers.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.identified(s.answer)(w, r) }
@@ -336,7 +337,7 @@ func (s *Server) withSale(w http.ResponseWriter, r *http.Request, method, name s
 	}
 	sale, ok := s.sales()[name]
 	if !ok {
-		writeNoSuchSale(w)
+		s.writeNotServed(w, name)
 		return
 	}
 	f(sale)

@@ -31,7 +31,7 @@ func (s *Server) operators(mux *http.ServeMux) {
 			}
 			sale := s.sales()[r.PathValue("sale")]
 			if sale == nil {
-				writeNoSuchSale(w)
+				s.writeNotServed(w, r.PathValue("sale"))
 				return
 			}
 			o, ok := sale.Service.(Operated)

@@ -137,7 +137,18 @@ func writeBadRequest(w http.ResponseWriter, f *fault) {
 	p.write(w)
 }
 
-func writeNoSuchSale(w http.ResponseWriter) { writeOutcome(w, api.NoSuchSale) }
+// writeNotServed says that a sale is not served here: that there is none, or, where this server
+// is to serve it and cannot yet, that it may be asked again.
+func (s *Server) writeNotServed(w http.ResponseWriter, name string) {
+	p := problemOf(api.NoSuchSale)
+	if unserved := s.unserved.Load(); unserved != nil {
+		if lack, declared := (*unserved)[name]; declared && !lack.Absent {
+			p = problemOf(api.Standby)
+			p.detail = "This server is to serve the sale, and cannot yet; this request was not looked at. Ask again, here or at another process of the sale."
+		}
+	}
+	p.write(w)
+}
 
 func writeNoSuchPath(w http.ResponseWriter) {
 	(&problem{status: http.StatusNotFound, title: "Not Found",

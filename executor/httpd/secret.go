@@ -55,7 +55,7 @@ func Watch(ctx context.Context, log *slog.Logger, now clock.Clock, all ...Reload
 	said, warned := make([]string, len(all)), ""
 	for {
 		for i, r := range all {
-			said[i] = reload(log, r, said[i])
+			said[i] = reloadFile(log, r, said[i])
 			if c, ok := r.(*Certificates); ok {
 				warned = warn(log, c, now().Wall, warned)
 			}
@@ -77,8 +77,8 @@ func warn(log *slog.Logger, c *Certificates, now time.Time, said string) string 
 	return says
 }
 
-// reload logs a fault once, said being the one of before, and returns it.
-func reload(log *slog.Logger, r Reloaded, said string) string {
+// reloadFile reads one again, and logs a fault once, said being the one of before, and returns it.
+func reloadFile(log *slog.Logger, r Reloaded, said string) string {
 	changed, err := r.Reload()
 	switch {
 	case err != nil && err.Error() != said:

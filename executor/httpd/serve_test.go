@@ -17,6 +17,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/executor/reload"
 )
 
 // TestMain fails the run if a server has left a goroutine behind.
@@ -280,6 +281,29 @@ func TestReadyz(t *testing.T) {
 		for _, want := range []string{`salectl_ready{sale="movie"} 1`, fmt.Sprintf(`salectl_ready{sale="opera"} %d`, ready)} {
 			if !strings.Contains(string(metrics), want+"\n") {
 				t.Errorf("%s: no %s in\n%s", c.name, want, metrics)
+			}
+		}
+	}
+}
+
+// A sale that is declared and not served makes a server unready. Who asks for it is told that
+// there is none only where that is known.
+func TestDeclared(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	s.Declare(map[string]reload.Lack{"opera": {Why: "not applied", Absent: true}, "circus": {Why: "the ledger cannot be read"}})
+	want := `{"ready":false,"sales":[{"sale":"circus","ready":false,"reason":"the ledger cannot be read"},{"sale":"movie","ready":true},{"sale":"opera","ready":false,"reason":"not applied"}]}`
+	if body := text(t, do(s.Admin(), "GET", "/readyz", "", nil)); body != want {
+		t.Errorf("readyz says %s", body)
+	}
+	for name, outcome := range map[string]api.Outcome{"opera": api.NoSuchSale, "circus": api.Standby, "ballet": api.NoSuchSale} {
+		for i, r := range []*http.Response{
+			do(s, "GET", "/v1/sales/"+name, "", nil), do(s, "POST", "/v1/sales/"+name+"/claims", `{"user":"ada"}`, nil),
+			do(s, "POST", "/v1/sales/"+name+"/webhooks/payment", "{}", nil), do(s, "POST", "/v1/sales/"+name+"/claims/0-1-0/confirm", `{"payment":"p"}`, nil),
+			do(s.Admin(), "GET", "/v1/sales/"+name+"/drain", "", nil),
+		} {
+			again := r.Header.Get("Retry-After") != ""
+			if body := text(t, r); r.StatusCode != outcome.Row().Status || !strings.Contains(body, `"outcome":"`+string(outcome)+`"`) || again != (outcome == api.Standby) {
+				t.Errorf("%s, request %d: status %d, %s, Retry-After %v", name, i, r.StatusCode, body, again)
 			}
 		}
 	}

@@ -317,7 +317,7 @@ func TestReloadLogs(t *testing.T) {
 	} {
 		write(t, tokens.path, c.content)
 		out.Reset()
-		said = reload(log, tokens, said)
+		said = reloadFile(log, tokens, said)
 		if got := out.String(); !strings.Contains(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%q: logged is %q, want %q", c.content, got, c.want)
 		}

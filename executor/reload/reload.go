@@ -22,9 +22,15 @@ type Server interface {
 	Prepare(ctx context.Context, sale spec.Sale) (begin func(), err error)
 	// Compare tells what differs between the file of a sale that is served and what was applied.
 	Compare(ctx context.Context, sale spec.Sale) error
-	// Lack says which declared sales are not served, by name, and why. While there is one the
-	// server is not ready.
-	Lack(unserved map[string]string)
+	// Lack says which declared sales are not served, by name. While there is one the server is
+	// not ready.
+	Lack(unserved map[string]Lack)
+}
+
+// Lack is why a sale that is declared is not served.
+type Lack struct {
+	Why    string
+	Absent bool // as far as is known there is no such sale: it is not applied, or destroyed
 }
 
 // Keeper has a server keep up with the sale files: a sale that is declared and applied after
@@ -33,16 +39,16 @@ type Server interface {
 type Keeper struct {
 	server Server
 	log    *slog.Logger
-	why    func(error) string
+	why    func(error) Lack
 	told   map[string]string // of each sale, and of "", the files: what was logged last
 	seen   map[string][]byte // the declaration of each sale as it was seen last, as JSON
-	lacks  map[string]string // which declared sales are not served, and why, as of the last look
+	lacks  map[string]Lack   // which declared sales are not served, as of the last look
 }
 
 // New returns a keeper of a server that serves nothing yet. why is what people are told of an
-// error.
-func New(server Server, log *slog.Logger, why func(error) string) *Keeper {
-	return &Keeper{server: server, log: log, why: why, told: make(map[string]string), seen: make(map[string][]byte), lacks: make(map[string]string)}
+// error of Prepare.
+func New(server Server, log *slog.Logger, why func(error) Lack) *Keeper {
+	return &Keeper{server: server, log: log, why: why, told: make(map[string]string), seen: make(map[string][]byte), lacks: make(map[string]Lack)}
 }
 
 // Began notes a sale that was declared when the server began, and why it cannot be served, nil
@@ -53,8 +59,8 @@ func (k *Keeper) Began(sale spec.Sale, err error) {
 	}
 }
 
-// Lacks are the declared sales that are not served, and why, as of the last look.
-func (k *Keeper) Lacks() map[string]string { return maps.Clone(k.lacks) }
+// Lacks are the declared sales that are not served, by name, as of the last look.
+func (k *Keeper) Lacks() map[string]Lack { return maps.Clone(k.lacks) }
 
 // Look takes in what the files say now, or why they cannot be read. Of sales that are served and
 // whose file has not changed it tells something only if it was asked for.
@@ -102,7 +108,9 @@ func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked b
 
 // lacking notes why a sale that is declared is not served.
 func (k *Keeper) lacking(sale spec.Sale, err error) {
-	k.lacks[sale.Name] = "it is declared, and not served: " + k.why(err)
+	lack := k.why(err)
+	lack.Why = "it is declared, and not served: " + lack.Why
+	k.lacks[sale.Name] = lack
 }
 
 // changed says whether a sale's declaration is another one than when it was seen last.
