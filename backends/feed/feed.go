@@ -67,6 +67,9 @@ const (
 	// patience is for how long a log may lack the slots that a position names, or a sale that
 	// has one be without logs: reads may lag.
 	patience = 3 * time.Second
+	// goneFor is for how long a log that was there may not be there before it counts as deleted,
+	// where nothing says that it is: there is nothing to go on with then.
+	goneFor = 15 * time.Second
 )
 
 // How much is read at once.
@@ -243,10 +246,14 @@ func (r *Reader) rounded(now clock.Now) {
 // lacks waits for what a log is to have, since reads may lag. If it has been missing for too
 // long it ends the reader.
 func (r *Reader) lacks(now clock.Now, err error) {
+	wait := patience
+	if errors.Is(err, ErrGone) {
+		wait = goneFor
+	}
 	if r.lacking == 0 {
 		r.lacking = max(now.Mono, 1)
 	}
-	if now.Mono-r.lacking >= patience {
+	if now.Mono-r.lacking >= wait {
 		r.end(now, err)
 		return
 	}

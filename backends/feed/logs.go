@@ -59,6 +59,10 @@ func (r *Reader) request(log string, from uint64, most int, took func(now clock.
 func (r *Reader) readSale() {
 	s := &r.sale
 	r.request(s.tail.Log(), s.tail.Next(), firstPage, func(now clock.Now, got ledger.Reply) {
+		if got.Head == nil && s.tail.Next() > 0 {
+			r.lacks(now, r.gone())
+			return
+		}
 		if got.Head == nil {
 			r.lacks(now, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
 			return
