@@ -78,8 +78,14 @@ func (k *keeper) read() ([]spec.Sale, error) {
 
 var _ reload.Server = (*keeper)(nil)
 
-// Names is reload.Server's, as what follows.
-func (k *keeper) Names() []string { return k.s.names() }
+// Served is reload.Server's, as what follows.
+func (k *keeper) Served() map[string]uint64 {
+	served := make(map[string]uint64)
+	for _, e := range k.s.all() {
+		served[e.Sale()] = e.Status().Generation
+	}
+	return served
+}
 
 func (k *keeper) Prepare(ctx context.Context, sale spec.Sale) (begin func(), err error) {
 	added, err := k.s.prepare(ctx, k.p, sale)

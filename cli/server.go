@@ -137,14 +137,6 @@ func (s *server) all() []hosted {
 	return slices.Clone(s.sales)
 }
 
-// names are those of all sales that are served.
-func (s *server) names() (names []string) {
-	for _, e := range s.all() {
-		names = append(names, e.Sale())
-	}
-	return names
-}
-
 // absent says that there is no such sale to serve.
 type absent struct{ *planner.Refusal }
 

@@ -122,10 +122,10 @@ func readSale(logs ledger.Logs) (*ledger.Sale, error) {
 	}
 }
 
-// Names is reload.Server's, as what follows.
-func (k *keeper) Names() []string {
+// Served is reload.Server's, as what follows.
+func (k *keeper) Served() map[string]uint64 {
 	if k.serves {
-		return []string{saleName}
+		return map[string]uint64{saleName: 0}
 	}
 	return nil
 }

@@ -15,8 +15,9 @@ import (
 
 // Server is who serves the sales.
 type Server interface {
-	// Names are those of all sales that are served.
-	Names() []string
+	// Served are all sales that are served, by name, with the generation that each is served
+	// by, 0 where that is not known at the moment.
+	Served() map[string]uint64
 	// Prepare makes a sale ready to be served, and returns what begins to serve it, or says
 	// why it cannot be served.
 	Prepare(ctx context.Context, sale spec.Sale) (begin func(), err error)
@@ -42,13 +43,14 @@ type Keeper struct {
 	why    func(error) Lack
 	told   map[string]string // of each sale, and of "", the files: what was logged last
 	seen   map[string][]byte // the declaration of each sale as it was seen last, as JSON
+	newest map[string]uint64 // the newest generation that each is known to be served by
 	lacks  map[string]Lack   // which declared sales are not served, as of the last look
 }
 
 // New returns a keeper of a server that serves nothing yet. why is what people are told of an
 // error of Prepare.
 func New(server Server, log *slog.Logger, why func(error) Lack) *Keeper {
-	return &Keeper{server: server, log: log, why: why, told: make(map[string]string), seen: make(map[string][]byte), lacks: make(map[string]Lack)}
+	return &Keeper{server: server, log: log, why: why, told: make(map[string]string), seen: make(map[string][]byte), newest: make(map[string]uint64), lacks: make(map[string]Lack)}
 }
 
 // Began notes a sale that was declared when the server began, and why it cannot be served, nil
@@ -62,8 +64,8 @@ func (k *Keeper) Began(sale spec.Sale, err error) {
 // Lacks are the declared sales that are not served, by name, as of the last look.
 func (k *Keeper) Lacks() map[string]Lack { return maps.Clone(k.lacks) }
 
-// Look takes in what the files say now, or why they cannot be read. Of sales that are served and
-// whose file has not changed it tells something only if it was asked for.
+// Look takes in what the files say now, or why they cannot be read. A sale that is served is
+// compared with its file when the one or the other has changed, and when that was asked for.
 func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked bool) {
 	if asked {
 		clear(k.told)
@@ -74,13 +76,13 @@ func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked b
 	}
 	delete(k.told, "")
 	clear(k.lacks)
-	served := k.server.Names()
+	served := k.server.Served()
 	for _, sale := range sales {
 		if ctx.Err() != nil {
 			return
 		}
-		if slices.Contains(served, sale.Name) {
-			if k.changed(sale) || asked {
+		if generation, is := served[sale.Name]; is {
+			if changed := k.changed(sale); k.applied(sale.Name, generation) || changed || asked {
 				if err := k.server.Compare(ctx, sale); err != nil {
 					k.log.Warn("whether the file differs from what was applied cannot be told", "sale", sale.Name, "why", err)
 				}
@@ -99,7 +101,7 @@ func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked b
 		k.log.Info("a sale is served from now on", "sale", sale.Name)
 	}
 	k.server.Lack(k.Lacks())
-	for _, name := range served {
+	for _, name := range slices.Sorted(maps.Keys(served)) {
 		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {
 			k.tell(name, "no file declares the sale any more; it is served on", "a file may be gone by mistake")
 		}
@@ -119,6 +121,13 @@ func (k *Keeper) changed(sale spec.Sale) bool {
 	before, seen := k.seen[sale.Name]
 	k.seen[sale.Name] = text
 	return err == nil && seen && !bytes.Equal(before, text)
+}
+
+// applied says whether a sale is served by a newer generation than was known.
+func (k *Keeper) applied(sale string, generation uint64) bool {
+	before := k.newest[sale]
+	k.newest[sale] = max(before, generation)
+	return before != 0 && generation > before
 }
 
 // tell logs something of a sale, unless it was what was logged last.
