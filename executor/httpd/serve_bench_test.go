@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/embedded"
+	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/planner"
@@ -26,10 +28,19 @@ func serveReal(b testing.TB, name string, stock int64) *executor.Executor {
 // serveShards is serveReal with so many shards.
 func serveShards(b testing.TB, name string, stock int64, shards int) *executor.Executor {
 	b.Helper()
+	return serveOn(b, nil, name, stock, shards)
+}
+
+// serveOn is serveShards on other logs; nil: on a new embedded store.
+func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards int) *executor.Executor {
+	b.Helper()
 	dir := b.TempDir()
-	logs, err := embedded.OpenLogs(dir)
-	if err != nil {
-		b.Fatal(err)
+	if logs == nil {
+		opened, err := embedded.OpenLogs(dir)
+		if err != nil {
+			b.Fatal(err)
+		}
+		logs = opened
 	}
 	node, err := embedded.OpenNode(dir, embedded.ThisHost())
 	if err != nil {
@@ -58,7 +69,7 @@ func serveShards(b testing.TB, name string, stock int64, shards int) *executor.E
 	go func() { done <- e.Run(ctx) }()
 	b.Cleanup(func() {
 		cancel()
-		if err := errors.Join(<-done, logs.Close(), node.Close()); err != nil {
+		if err := errors.Join(<-done, logs.(io.Closer).Close(), node.Close()); err != nil {
 			b.Error(err)
 		}
 	})
