@@ -201,9 +201,6 @@ func (f *follower) take(b *feed.Batch) error {
 			return errHead
 		}
 	}
-	if f.by.may(MayFollow) != nil {
-		return errNoRight
-	}
 	read := f.server.now().Wall
 	if b.TimeUs != 0 {
 		read = time.UnixMicro(b.TimeUs)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -118,7 +119,8 @@ func hear(t *testing.T, url string, header ...string) *hearing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cancel(); response.Body.Close(); transport.CloseIdleConnections() })
+	hung := time.AfterFunc(time.Minute, cancel) // what is waited for never comes
+	t.Cleanup(func() { hung.Stop(); cancel(); response.Body.Close(); transport.CloseIdleConnections() })
 	return &hearing{t, response, bufio.NewReader(response.Body)}
 }
 
@@ -202,7 +204,7 @@ func TestEvents(t *testing.T) {
 	_, id, _ := strings.Cut(first, "\nid: ")
 	id, _, _ = strings.Cut(id, "\n")
 	if strings.Count(first, "\nid: ") != 1 || !strings.Contains(first, "\n\nid: "+id+"\nevent: salectl.resolved\ndata: ") || !strings.Contains(first, `"position":"`+id+`"`) {
-		t.Errorf("the ids in\n%s", first)
+		t.Fatalf("the ids in\n%s", first)
 	}
 	sale.sells(t, 1, "ada & <co>")
 	l.until(`"user":"ada & <co>"`)
@@ -482,28 +484,54 @@ func TestEventsWithoutAStore(t *testing.T) {
 
 // TestReadsOfFollowers: all followers of a sale have few reads under way at a time.
 func TestReadsOfFollowers(t *testing.T) {
-	count := &counting{Logs: backendtest.NewStore().Handle(nil)}
-	sale := newFollowable(t, count)
-	v := serve(t, New(Config{Sales: []executor.Service{sale}}))
-	for range 8 {
-		hear(t, v.url+eventsPath).until(resolvedLine)
+	store := &slow{inside: make(chan struct{}, 10), open: make(chan struct{})}
+	logs := readsOf(&followable{logs: store})
+	var reads sync.WaitGroup
+	for i := range readsOfFollowers {
+		reads.Go(func() {
+			if i == 0 {
+				logs.Heads(t.Context(), nil)
+			} else {
+				logs.Read(t.Context(), "log", 0, 1)
+			}
+		})
+		<-store.inside
 	}
-	if most := count.most.Load(); most < 1 || most > readsOfFollowers {
-		t.Errorf("%d reads at a time, at most %d", most, readsOfFollowers)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := logs.Heads(over, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("one more look at heads: %v", err)
+	}
+	if _, _, err := logs.Read(over, "log", 0, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("one more read: %v", err)
+	}
+	close(store.open)
+	reads.Wait()
+	if _, err := logs.Heads(t.Context(), nil); err != nil {
+		t.Errorf("a look at heads when there is room: %v", err)
 	}
 }
 
-// counting counts the calls that are under way at a time.
-type counting struct {
+// slow is a store whose reads last until it is open. It takes no account of contexts.
+type slow struct {
 	ledger.Logs
-	now, most atomic.Int64
+	inside, open chan struct{}
+	under        atomic.Int64
 }
 
-func (c *counting) Heads(ctx context.Context, logs []string) ([][]byte, error) {
-	n := c.now.Add(1)
-	defer c.now.Add(-1)
-	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+var errTooMany = errors.New("more reads than there may be")
+
+func (s *slow) Read(context.Context, string, uint64, int) ([]byte, [][]byte, error) {
+	defer s.under.Add(-1)
+	if s.under.Add(1) > readsOfFollowers {
+		return nil, nil, errTooMany
 	}
-	time.Sleep(2 * time.Millisecond) // for the others
-	return c.Logs.Heads(ctx, logs)
+	s.inside <- struct{}{}
+	<-s.open
+	return nil, nil, nil
+}
+
+func (s *slow) Heads(context.Context, []string) ([][]byte, error) {
+	_, _, err := s.Read(context.Background(), "", 0, 0)
+	return nil, err
 }
