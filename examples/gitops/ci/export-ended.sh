@@ -3,12 +3,12 @@
 # in the folder ended. Changes nothing. A sale is left alone while it is protected, while units
 # are held for payments, while its draw is not done, and for a day after its end.
 . "$(dirname "$0")/common.sh"
-rest=${SALECTL_REST_SECONDS:-86400}
+rest=86400 # seconds since the end of a sale
 mkdir -p ended
 salectl list -f "$sales" --json >ended/list.json
 jq -r --argjson rest "$rest" '.sales[]
-	| select(.file and .closesAt and ([.phase] | inside(["ended", "closed", "sealed"])))
-	| select((.protect or .undrawn or .unread or .held > 0) | not)
+	| select(.file and .closesAt)
+	| select(.phase == "sealed" or (.phase == "ended" or .phase == "closed") and ((.protect or .undrawn or .unread or .held > 0) | not))
 	| select((.closesAt | sub("[.][0-9]+Z$"; "Z") | fromdate) <= now - $rest)
 	| "\(.sale) \(.uid) \(.phase)"' ended/list.json >ended/names
 while read -r sale uid phase; do
