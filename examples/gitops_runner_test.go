@@ -32,7 +32,7 @@ type pipelines interface {
 	destroy() ran
 	// fork is what runs for a request from a fork.
 	fork(request int, branch string) ran
-	// forge puts a made-up plan of main's files where one of a fork would be.
+	// forged puts a made-up plan of these files where one of a fork would be.
 	forged(request int, version string, plan []byte)
 }
 
@@ -562,4 +562,5 @@ func (g onGitLab) destroy() ran { return g.main("schedule", "SALECTL_JOB=destroy
 
 func (g onGitLab) forged(request int, version string, plan []byte) {
 	g.forge.keep(artifact{name: "plan", request: request, fork: true, files: map[string][]byte{"out/" + version + ".plan": plan}})
+	g.forge.keep(artifact{name: "plan", request: request, files: map[string][]byte{"out/of-a-push-that-was-taken-back.plan": plan}})
 }

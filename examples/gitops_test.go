@@ -197,8 +197,8 @@ func TestPipelinesFindDrift(t *testing.T) {
 		}
 		s.salectl("apply", "-f", "sales", "--yes")
 		expect(t, p.nightly(), 0)
-		if issues = s.forge.botIssues(); len(issues) != 0 {
-			t.Errorf("the issues are %+v", issues)
+		if issues = s.forge.botIssues(); len(issues) != 0 || len(s.forge.open()) != 1 {
+			t.Errorf("the issues are %+v, and %d are open", issues, len(s.forge.open()))
 		}
 	})
 }
