@@ -254,6 +254,7 @@ func (f *follower) flush() error {
 	if err := f.control.Flush(); err != nil {
 		return err
 	}
+	f.limit(false)
 	f.sent = f.server.now().Mono
 	return nil
 }
@@ -340,17 +341,20 @@ func (f *follower) farewell(err error, gone bool) {
 type bounded struct{ *follower }
 
 func (b bounded) Write(p []byte) (int, error) {
-	b.limit()
+	b.limit(true)
 	return b.out.Write(p)
 }
 
-// limit gives what is written next its time.
-func (f *follower) limit() {
+// limit gives what is written next its time. Where nothing is written there is none: HTTP/2 ends
+// a stream whose time has passed, whether anything waits to be written or not.
+func (f *follower) limit(writes bool) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
-	until := time.Now().Add(f.server.stall)
-	if !f.until.IsZero() && f.until.Before(until) {
-		until = f.until
+	until := f.until
+	if writes {
+		if until = time.Now().Add(f.server.stall); !f.until.IsZero() && f.until.Before(until) {
+			until = f.until
+		}
 	}
 	if !f.closed {
 		_ = f.control.SetWriteDeadline(until)
@@ -362,7 +366,7 @@ func (f *follower) leave() {
 	f.writing.Lock()
 	f.until = time.Now().Add(leavingGrace)
 	f.writing.Unlock()
-	f.limit()
+	f.limit(true)
 	f.end(errLeaving)
 }
 

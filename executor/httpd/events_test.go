@@ -106,6 +106,11 @@ type hearing struct {
 // hear follows by a URL, with headers in turn with their values.
 func hear(t *testing.T, url string, header ...string) *hearing {
 	t.Helper()
+	return hearBy(t, &http.Transport{}, url, header...)
+}
+
+func hearBy(t *testing.T, transport *http.Transport, url string, header ...string) *hearing {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -114,7 +119,6 @@ func hear(t *testing.T, url string, header ...string) *hearing {
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	transport := &http.Transport{}
 	response, err := transport.RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
@@ -426,6 +430,32 @@ func TestFollowersLeave(t *testing.T) {
 	l.until(": the server goes down: go on at another process of the sale")
 	if rest, err := io.ReadAll(l.lines); err != nil || strings.TrimSpace(string(rest)) != "" {
 		t.Errorf("then there is %q, %v", rest, err)
+	}
+}
+
+// TestEventsOverHTTP2: a feed on which nothing is written for longer than a write may take goes on.
+func TestEventsOverHTTP2(t *testing.T) {
+	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
+	s := New(Config{Sales: []executor.Service{sale}})
+	s.stall, s.heartbeat = 30*time.Millisecond, 200*time.Millisecond
+	v := serve(t, s)
+	two := &http.Transport{Protocols: new(http.Protocols)}
+	two.Protocols.SetUnencryptedHTTP2(true)
+	l := hearBy(t, two, v.url+eventsPath)
+	if l.response.ProtoMajor != 2 {
+		t.Fatalf("it is %s", l.response.Proto)
+	}
+	l.until(`"type":"salectl.shard.generation"`)
+	l.until(`"type":"salectl.shard.generation"`)
+	l.until(resolvedLine)
+	l.until(":\n")
+	l.until(":\n")
+	sale.sells(t, 0, "ada")
+	l.until("ada")
+	v.end()
+	l.until(": the server goes down: go on at another process of the sale")
+	if <-v.done; v.err != nil {
+		t.Errorf("the server ends with %v", v.err)
 	}
 }
 
