@@ -24,6 +24,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor"
 	"salectl/executor/saletest"
+	"salectl/services/browser"
 	"salectl/spec"
 )
 
@@ -564,4 +565,59 @@ func (s *slow) Read(context.Context, string, uint64, int) ([]byte, [][]byte, err
 func (s *slow) Heads(context.Context, []string) ([][]byte, error) {
 	_, _, err := s.Read(context.Background(), "", 0, 0)
 	return nil, err
+}
+
+// TestEventSource: an EventSource of a browser takes each event for what docs/feed.md says. Its last
+// id is that of the newest batch, it goes on behind that by itself, and it stops at the end.
+func TestEventSource(t *testing.T) {
+	browsing := browser.Start(t)
+	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
+	v := serve(t, New(Config{Sales: []executor.Service{sale}}))
+	browser.Go(t, browsing, v.url+api.OpenAPIPath) // a page of the same server
+	browser.Run(t, browsing, `(() => {
+		window.told = []
+		window.source = new EventSource("`+eventsPath+`")
+		for (const type of ["planned", "sealed", "destroyed"].map(t => "sale." + t).concat("claim.sold", "shard.generation", "shard.sealed", "resolved"))
+			source.addEventListener("salectl." + type, e => told.push(JSON.parse(e.data).id + " " + type + " " + e.lastEventId))
+		return "following"
+	})()`)
+	told := func(until string) (all []string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			all = strings.Split(browser.Run(t, browsing, `told.join("\n")`), "\n")
+			if slices.ContainsFunc(all, func(one string) bool { return strings.Contains(one, until) }) {
+				return all
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("no %s in %q", until, all)
+			}
+		}
+	}
+	told("0-0-0 shard.generation")
+	told("1-0-0 shard.generation")
+	sale.sells(t, 0, "ada")
+	last := ""
+	for _, one := range told("0-2-0 claim.sold") {
+		id, rest, _ := strings.Cut(one, " ")
+		kind, lastID, _ := strings.Cut(rest, " ")
+		if kind == "resolved" {
+			last = id
+		}
+		if lastID != last {
+			t.Errorf("at %q its last id is %q, want %q", one, lastID, last)
+		}
+	}
+	sale.destroys(t, func() { told("0-4-0 shard.sealed"); told("1-3-0 shard.sealed") })
+	for browser.Run(t, browsing, `source.readyState`) != "2" {
+		time.Sleep(10 * time.Millisecond)
+	}
+	all := told("sale.destroyed")
+	seen := make(map[string]bool)
+	for _, one := range all {
+		if id, _, _ := strings.Cut(one, " "); seen[id] && !strings.Contains(one, " resolved ") {
+			t.Errorf("it is told %q twice", one)
+		} else {
+			seen[id] = true
+		}
+	}
 }
