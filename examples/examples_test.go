@@ -23,12 +23,13 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// tidy stops the server that scripts share, and removes what was built, when all have run.
+// tidy stops the servers that tests share, and removes what was built, when all have run.
 type tidy struct{ *testing.M }
 
 func (m tidy) Run() int {
 	code := m.M.Run()
 	stopShared()
+	stopDatabase()
 	removeBuilt()
 	return code
 }
@@ -53,7 +54,9 @@ func built(pkg string) func() (string, error) {
 			return "", err
 		}
 		path := filepath.Join(dir, filepath.Base(pkg))
-		if out, err := exec.Command("go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-o", path, ".")
+		build.Dir = pkg // which may be a module of its own
+		if out, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("go build: %w\n%s", err, out)
 		}
 		return path, nil
@@ -87,6 +90,7 @@ func TestExamples(t *testing.T) {
 			"payments": scriptPayments, "pay": scriptPay("pay"), "fail": scriptPay("fail"), "claimed": scriptClaimed, "books": scriptBooks,
 			"members": scriptMembers, "tables": scriptTables, "units": scriptUnits, "cells": scriptCells, "lose": scriptLose, "disable": scriptDisable,
 			"packets": scriptPackets, "flush": scriptFlush, "has": scriptHas, "money": scriptMoney,
+			"orders": scriptOrders,
 		},
 	})
 }

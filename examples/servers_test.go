@@ -37,6 +37,8 @@ type servers struct {
 	table string
 	serve map[string]*exec.Cmd
 
+	orders follower // of the sale
+
 	appends map[string]string // what processes had appended when a script last asked, by admin address
 }
 

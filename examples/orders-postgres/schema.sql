@@ -1,0 +1,25 @@
+-- Two consumers that start at once make the tables one after the other.
+SELECT pg_advisory_xact_lock(7370001);
+
+-- Each claim of each run of a sale, as it is now.
+CREATE TABLE IF NOT EXISTS orders (
+    run         text NOT NULL,        -- the sale and the run: claims are numbered within it
+    claim       text NOT NULL,
+    user_id     text NOT NULL,
+    state       text NOT NULL,        -- as in an export: sold, held, cancelled, expired, refunded or entered
+    units       bigint[],
+    payloads    jsonb,                -- what each unit is, where it is more than a number
+    amounts     numeric[],            -- what each unit is worth, of a red packet
+    payment     text,                 -- that bought it
+    refunds_due text[] NOT NULL DEFAULT '{}',   -- payments that bought nothing and are owed back
+    held_until  timestamptz,
+    placed_at   timestamptz NOT NULL,
+    changed_at  timestamptz NOT NULL,
+    PRIMARY KEY (run, claim)
+);
+
+-- Up to where the table has the feed of a sale.
+CREATE TABLE IF NOT EXISTS feed_position (
+    sale     text PRIMARY KEY,
+    position text NOT NULL DEFAULT ''           -- '': nothing of it yet
+);
