@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // connections is a listener with a bound on the connections that it has open at a
@@ -33,6 +34,9 @@ type connection struct {
 	over bool
 }
 
+// vanishedAfter is for how long nothing of what was sent may be acknowledged.
+const vanishedAfter = 30 * time.Second
+
 func newConnections(l net.Listener, most int) *connections {
 	c := &connections{Listener: l, most: most}
 	c.change.L = &c.mu
@@ -45,6 +49,7 @@ func (c *connections) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	vanishes(inner, vanishedAfter)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.open >= c.most && !c.closed {
