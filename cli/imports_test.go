@@ -46,6 +46,7 @@ var layers = []struct {
 	{"executor/saletest", 3, nil},
 	{"executor/shard", 4, nil},
 	{"executor", 5, nil},
+	{"executor/reload", 1, nil}, // what a server does about its sale files; it reads none
 	{"executor/links", 6, nil},
 	{"executor/payments", 6, nil},
 	{"executor/httpd", 6, []string{"executor/payments"}},
