@@ -53,7 +53,7 @@ func shopIn(t *testing.T, name, dir string) *shop {
 	var err error
 	s.db, err = database()
 	services.Require(t, err)
-	s.told, err = os.Create(filepath.Join(dir, "told"))
+	s.told, err = os.OpenFile(filepath.Join(dir, "told"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	s.check(err)
 	t.Cleanup(func() { s.told.Close() })
 	return s
