@@ -25,11 +25,12 @@ func TestFollow(t *testing.T) {
 }
 
 func TestFollowOnACluster(t *testing.T) {
+	t.Parallel()
 	follow(t, cluster)
 }
 
 func follow(t *testing.T, where store) {
-	const rate = 80
+	const rate = 40
 	s := apply(t, where, terms{stock: 1_000_000, shards: 4, ttl: killTTL})
 	for range 2 {
 		s.add()
@@ -38,11 +39,11 @@ func follow(t *testing.T, where store) {
 	f := s.follow()
 	c := s.come("http", rate)
 	for kill := range 3 {
-		c.some(rate / 4)
+		c.some(rate / 2)
 		f.has(len(c.accepted()))
 		r := s.all[kill%2]
 		r.kill()
-		c.some(rate / 4)
+		c.some(rate / 2)
 		f.again()
 		f.has(len(c.accepted())) // by the other process
 		r.start()
