@@ -53,7 +53,11 @@ func built(pkg string) func() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		path := filepath.Join(dir, filepath.Base(pkg))
+		from, err := filepath.Abs(pkg)
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, filepath.Base(from))
 		build := exec.Command("go", "build", "-o", path, ".")
 		build.Dir = pkg // which may be a module of its own
 		if out, err := build.CombinedOutput(); err != nil {

@@ -56,7 +56,7 @@ type site struct {
 }
 
 // pipelineProgram is salectl without the race detector: pipelines start it hundreds of times.
-var pipelineProgram = built("salectl")
+var pipelineProgram = built("..")
 
 // newSite makes a repository with the example's files, with sales that are kept where home says.
 func newSite(t *testing.T, home string) *site {

@@ -51,7 +51,8 @@ func TestHonestDraw(t *testing.T) {
 			if d.WinnersToldSeconds <= 0 || (d.Substitutes > 0) != (d.SubstitutesToldSeconds > 0) || d.EnterSeconds != r.DurationSeconds {
 				t.Errorf("times %+v", d)
 			}
-			if config.Users == 400 && (d.SecondEntries == 0 || d.SameAnswer == 0) {
+			// Of seven users it may be that none asks again.
+			if config.Users == 400 && (d.SecondEntries == 0 || d.SameAnswer == 0 && config.Names == nil) {
 				t.Errorf("nobody wanted to enter twice, or asked again: %+v", d)
 			}
 		})
