@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -53,7 +54,13 @@ func TestScrape(t *testing.T) {
 	services.Require(t, err)
 	p := serve(t)
 	p.sell()
-	page := p.scrape()
+	var page *scraped
+	p.eventually("told of all shards", func() error { // which it does not while it lacks a lease
+		if page = p.scrape(); page.samples[`salectl_owned_shards{sale="large"}`] != "1024" || page.samples[`salectl_ready{sale="large"}`] != "1" {
+			return errors.New("some shard is not owned")
+		}
+		return nil
+	})
 
 	if n := len(page.samples); n > mostSeries {
 		t.Errorf("a scrape has %d series, at most %d", n, mostSeries)
