@@ -287,6 +287,14 @@ func (m *member) metric(name, label string) float64 {
 	return v
 }
 
+// shows says whether a metric has a value. While a process cannot tell of all shards it has none
+// of the sale's.
+func (m *member) shows(name, label string, want float64) bool {
+	m.c.t.Helper()
+	v, is := scrape(m.c.t, m.Executor)[strings.TrimSpace(name+" "+label)]
+	return is && v == want
+}
+
 // scrape returns what the metrics of a process say: by name and, behind a blank, the values
 // of its labels but for the sale's; of a histogram how many were observed.
 func scrape(t testing.TB, e *Executor) map[string]float64 {

@@ -134,7 +134,7 @@ func TestMetricsOfHoldsOfPeers(t *testing.T) {
 			first.settles(a, api.Extend, "", api.NoExtension)
 		}
 		for _, m := range []*member{first, second} {
-			m.within(10*time.Second, "told of all holds", func() bool { return m.metric("salectl_sale_open_holds", "") == 7 })
+			m.within(10*time.Second, "told of all holds", func() bool { return m.shows("salectl_sale_open_holds", "", 7) })
 			m.tells("of all shards", told{
 				"salectl_sale_held_units": 7, "salectl_sale_settled_claims_total expired": 0, "salectl_sale_refunds_due_total": 0,
 				"salectl_sale_next_release_timestamp_seconds": float64(release.UnixMilli()) / 1000,
@@ -142,7 +142,7 @@ func TestMetricsOfHoldsOfPeers(t *testing.T) {
 		}
 		time.Sleep(2 * (holdFor + grace))
 		for _, m := range []*member{first, second} {
-			m.within(10*time.Second, "told of all releases", func() bool { return m.metric("salectl_sale_settled_claims_total", "expired") == 7 })
+			m.within(10*time.Second, "told of all releases", func() bool { return m.shows("salectl_sale_settled_claims_total", "expired", 7) })
 			m.tells("when all have expired", told{"salectl_sale_open_holds": 0, "salectl_sale_available_units": 20}, "salectl_sale_next_release_timestamp_seconds")
 		}
 		if a, b := first.metric("salectl_hold_seconds", ""), second.metric("salectl_hold_seconds", ""); a+b != 7 || a == 0 || b == 0 {

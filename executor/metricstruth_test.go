@@ -123,8 +123,8 @@ func TestMetricsInAnOutage(t *testing.T) {
 		for _, n := range m.nodes[1:4] {
 			n.close()
 		}
-		m.within(30*time.Second, "without a lease", func() bool { return m.metric("salectl_owned_shards", "") == 0 })
-		m.within(5*time.Second, "told of the quorum", func() bool { return m.metric("salectl_lock_quorum", "") == 0 })
+		m.within(30*time.Second, "without a lease", func() bool { return m.shows("salectl_owned_shards", "", 0) })
+		m.within(5*time.Second, "told of the quorum", func() bool { return m.shows("salectl_lock_quorum", "", 0) })
 		m.tells("without a majority", told{
 			"salectl_lock_quorum": 0, "salectl_ledger_up": 1, "salectl_sale_phase stalled": 1, "salectl_sale_phase open": 0,
 			"salectl_node_up node0": 1, "salectl_node_up node1": 0, "salectl_sale_user_limit_units": 1, "salectl_sale_shards": 3,
@@ -149,7 +149,7 @@ func TestMetricsOfSeveralProcesses(t *testing.T) {
 		}
 		sale := told{"salectl_sale_stock_units": 45, "salectl_sale_phase open": 1}
 		for _, m := range []*member{first, second} {
-			m.within(10*time.Second, "up to date", func() bool { return m.metric("salectl_sale_sold_units", "") == 20 })
+			m.within(10*time.Second, "up to date", func() bool { return m.shows("salectl_sale_sold_units", "", 20) })
 			m.tells("of both", sale)
 			m.tells("of itself", told{"salectl_owned_shards": 2, "salectl_members serving": 2, "salectl_links_up": 1, "salectl_misplaced_shards": 0})
 		}
