@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	"salectl/backends/calls"
 	"salectl/backends/ledger"
@@ -143,40 +141,19 @@ func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
 // is done. When ctx ends the machine is told to stop; calls under way are
 // cancelled and waited for.
 func (c Config) run(ctx context.Context, sale string, m *Machine) error {
-	bounded, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	replies := make(chan func())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	making := calls.NewMaking(context.WithoutCancel(ctx), c.Clock, func(ctx context.Context, k calls.Call) any { return c.do(ctx, sale, k) })
+	defer making.End()
 	for {
 		made, wake, done, err := m.Next(c.Clock())
 		if done {
 			return err
 		}
-		for _, k := range made {
-			running.Go(func() {
-				made := c.do(bounded, sale, k)
-				select {
-				case replies <- func() { k.Took(c.Clock(), made, nil) }:
-				case <-bounded.Done():
-				}
-			})
-		}
-		var ticks <-chan time.Time
-		if wake > 0 {
-			timer.Reset(max(0, wake-c.Clock().Mono))
-			ticks = timer.C
-		}
-		select {
-		case take := <-replies:
-			take()
-		case <-ticks:
+		making.Make(made)
+		switch due, err := making.Await(ctx, wake); {
+		case err != nil:
+			m.Stop(c.Clock(), err)
+		case due:
 			m.Tick(c.Clock())
-		case <-ctx.Done():
-			m.Stop(c.Clock(), context.Cause(ctx))
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"salectl/backends/calls"
@@ -28,13 +27,8 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 	if sh.Clock == nil {
 		sh.Clock = clock.System()
 	}
-	bounded, cancel := context.WithCancel(ctx)
-	replies := make(chan func())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	making := calls.NewMaking(ctx, sh.Clock, func(ctx context.Context, c calls.Call) any { return c.Do(ctx, calls.Ends{Logs: sh.Logs}) })
+	defer making.End()
 	goods := goods{logs: sh.Logs}
 	var trouble error
 	told := func(now error) {
@@ -60,26 +54,9 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 			return err
 		}
 		told(r.Trouble())
-		for _, c := range made {
-			running.Go(func() {
-				reply := c.Do(bounded, calls.Ends{Logs: sh.Logs})
-				select {
-				case replies <- func() { c.Took(sh.Clock(), reply, nil) }:
-				case <-bounded.Done():
-				}
-			})
-		}
-		var ticks <-chan time.Time
-		if wake > 0 {
-			timer.Reset(max(0, wake-sh.Clock().Mono))
-			ticks = timer.C
-		}
-		select {
-		case took := <-replies:
-			took()
-		case <-ticks:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		making.Make(made)
+		if _, err := making.Await(ctx, wake); err != nil {
+			return err
 		}
 	}
 }
