@@ -38,14 +38,38 @@ func brief(p *Plan) string {
 	return strings.Join(parts, "; ")
 }
 
+// making is a plan that Make makes, or refuses to.
+type making struct {
+	before  func(*world)
+	desired spec.Sale
+	want    string // the plan, or part of the error
+	err     error
+}
+
+func (test making) try(t *testing.T) {
+	w := newWorld(t)
+	test.before(w)
+	p, err := Make(test.desired, w.actual())
+	if !errors.Is(err, test.err) {
+		t.Fatalf("error %v, want %v", err, test.err)
+	}
+	if err != nil {
+		if !strings.Contains(err.Error(), test.want) {
+			t.Errorf("error %q, want %q in it", err, test.want)
+		}
+		return
+	}
+	if got := brief(p); got != test.want {
+		t.Errorf("the plan is\n%s, want\n%s", got, test.want)
+	}
+	if p.Empty() != (test.want == "") {
+		t.Errorf("empty is %t, with %d actions", p.Empty(), len(p.Actions))
+	}
+}
+
 func TestMake(t *testing.T) {
 	nodes := "; +node/node-0 marker >good; +node/node-1 marker >good; +node/node-2 marker >good"
-	for name, test := range map[string]struct {
-		before  func(*world)
-		desired spec.Sale
-		want    string // the plan, or part of the error
-		err     error
-	}{
+	for name, test := range map[string]making{
 		"new": {
 			func(*world) {}, tickets(10),
 			"+sale/tickets phase >open stock >10 perUserLimit >2 lock.ttl >3s; +shard/0 limit >4 units >1-4; " +
@@ -209,26 +233,7 @@ func TestMake(t *testing.T) {
 				"+shard/2 limit >768614336404564650 units >1537228672809129302-2305843009213693951" + nodes, nil,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			test.before(w)
-			p, err := Make(test.desired, w.actual())
-			if !errors.Is(err, test.err) {
-				t.Fatalf("error %v, want %v", err, test.err)
-			}
-			if err != nil {
-				if !strings.Contains(err.Error(), test.want) {
-					t.Errorf("error %q, want %q in it", err, test.want)
-				}
-				return
-			}
-			if got := brief(p); got != test.want {
-				t.Errorf("the plan is\n%s, want\n%s", got, test.want)
-			}
-			if p.Empty() != (test.want == "") {
-				t.Errorf("empty is %t, with %d actions", p.Empty(), len(p.Actions))
-			}
-		})
+		t.Run(name, test.try)
 	}
 }
 
