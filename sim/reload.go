@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"salectl/api"
-	"salectl/backends/ledger"
 	"salectl/executor/reload"
+	"salectl/planner"
 	"salectl/sim/check"
 	"salectl/spec"
 )
@@ -63,15 +63,14 @@ type keeper struct {
 	*server
 	*reload.Keeper
 	name   string // of the process
-	serves bool
-	begins bool // in this look
-	lacks  bool // it says that it does not serve a sale that is declared
-	over   bool // the sale that it read is destroyed
+	begins bool   // in this look
+	lacks  bool   // it says that it does not serve a sale that is declared
+	over   bool   // the sale that it read is destroyed
 }
 
 // look reads the folder and what it declares, once a second for as long as the run lasts.
 func (k *keeper) look() {
-	if k.server.keeper != k || k.w.over && !k.serves {
+	if k.server.keeper != k || k.w.over && !k.alive {
 		return
 	}
 	var sales []spec.Sale
@@ -83,16 +82,19 @@ func (k *keeper) look() {
 		err = errors.New("did not find expected key")
 	}
 	k.begins = false
-	looked := check.Reloaded{Process: k.name, Files: k.w.folder.now, Serves: k.serves, Could: k.w.applied() && k.reaches()}
+	looked := check.Reloaded{Process: k.name, Files: k.w.folder.now, Serves: k.alive, Could: k.w.applied() && k.reaches()}
 	k.Look(context.Background(), sales, err, false)
-	looked.Begins, looked.After, looked.Lacks = k.begins, k.serves, k.lacks
+	if k.server.keeper != k { // it was killed as it began to serve
+		return
+	}
+	looked.Begins, looked.After, looked.Lacks = k.begins, k.alive, k.lacks
 	k.w.history.Reloaded(k.w.now, looked)
 	k.w.after(time.Second, k.look)
 }
 
 // applied says whether there is a sale that can be served.
 func (w *world) applied() bool {
-	sale, err := readSale(w.store.memory.Handle(nil))
+	sale, err := planner.ReadOwnLog(context.Background(), w.store.memory.Handle(nil), saleName)
 	return err == nil && sale.Live() && sale.Applied() > 0
 }
 
@@ -101,40 +103,19 @@ func (e *server) reaches() bool {
 	return !e.w.store.down && !e.w.net.cut[e.host][atStore] && !e.w.net.cut[atStore][e.host]
 }
 
-// readSale reads the sale's own log.
-func readSale(logs ledger.Logs) (*ledger.Sale, error) {
-	log := spec.SaleLog(saleName)
-	sale, tail := ledger.NewSale(log), ledger.NewTail(log)
-	for {
-		head, entries, err := logs.Read(context.Background(), log, tail.Next(), 100)
-		if err != nil || head == nil || len(entries) == 0 {
-			return sale, err
-		}
-		for _, entry := range entries {
-			commit, err := tail.Take(entry)
-			if err != nil {
-				return nil, err
-			}
-			if err := sale.Apply(commit, tail.Root()); err != nil {
-				return nil, err
-			}
-		}
-	}
-}
-
 // Served is reload.Server's, as what follows.
 func (k *keeper) Served() map[string]uint64 {
-	if k.serves {
+	if k.alive {
 		return map[string]uint64{saleName: 0}
 	}
 	return nil
 }
 
-func (k *keeper) Prepare(context.Context, spec.Sale) (begin func(), err error) {
+func (k *keeper) Prepare(ctx context.Context, _ spec.Sale) (begin func(), err error) {
 	if !k.reaches() {
 		return nil, errDown
 	}
-	sale, err := readSale(k.w.store)
+	sale, err := planner.ReadOwnLog(ctx, k.w.store, saleName)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +124,7 @@ func (k *keeper) Prepare(context.Context, spec.Sale) (begin func(), err error) {
 		return nil, errors.New("the sale is not applied")
 	}
 	return func() {
-		k.begins, k.serves = true, true
+		k.begins = true
 		k.w.hit("served by a reload")
 		k.open()
 	}, nil
