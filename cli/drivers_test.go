@@ -267,8 +267,8 @@ func TestStatusInAnOutage(t *testing.T) {
 		<-ended
 	}
 	for _, name := range names {
-		for tries := 0; !strings.Contains(status(0, name), "served at "+at); tries++ {
-			if tries > 300 {
+		for deadline := time.Now().Add(scripts.Patience); !strings.Contains(status(0, name), "served at "+at); {
+			if time.Now().After(deadline) {
 				t.Fatalf("nobody serves %s: %s", name, status(0, name))
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -291,7 +291,7 @@ func TestStatusInAnOutage(t *testing.T) {
 		}
 	}
 	var said []string
-	for tries := 0; ; tries++ { // until the process has found out
+	for deadline := time.Now().Add(scripts.Patience); ; { // until the process has found out
 		c := newCapture()
 		c.drivers = m.drivers()
 		code := c.run(append(append([]string{"salectl", "status"}, files...), "--json", "--exit-code"), nil)
@@ -301,7 +301,7 @@ func TestStatusInAnOutage(t *testing.T) {
 		}
 		if down := strings.Count(c.out.String(), `"state":"down"`); down == len(names) && code == 8 {
 			break
-		} else if down == len(names) || tries > 300 {
+		} else if down == len(names) || time.Now().After(deadline) {
 			t.Fatalf("exit code %d of %d stalled sales: %s", code, down, &c.out)
 		}
 		time.Sleep(50 * time.Millisecond)
