@@ -22,10 +22,15 @@ func (p *program) auditCommand() *urfave.Command {
 			"lists the claims that match all of them, as the ledger has them just after.\n" +
 			"With --export it reads an export alone, also of a sale that is destroyed: no sale file and\n" +
 			"no server. It names the line of each problem, and says what the file cannot prove.",
-		Flags: append(salesFlags(valueFlag("export", "audit the export in `FILE`, and nothing else"), reportFlag(), thresholdFlag("sold==100"), timeoutFlag(), allFlag(), jsonFlag()), filterFlags("list")...),
+		Flags: append(salesFlags(valueFlag("export", "audit the export in `FILE`, and nothing else"),
+			valueFlag("units-key", "with --export: prove what units are that are encrypted, by their key in `FILE`"), reportFlag(), thresholdFlag("sold==100"), timeoutFlag(), allFlag(), jsonFlag()), filterFlags("list")...),
 		Action: action(func(f *flags) auditOptions {
 			o := auditOptions{source: parseSource(f), reporting: parseReporting(f, report.AuditMeasures), filter: parseFilter(f)}
-			if o.export = f.text("export"); o.export != "" {
+			o.unitsKey = f.text("units-key")
+			if o.export = f.text("export"); o.export == "" && o.unitsKey != "" {
+				f.refuse("--units-key goes with --export")
+			}
+			if o.export != "" {
 				for _, other := range []string{"f", "selector", "report", "threshold", "timeout", "user", "unit", "state"} {
 					if f.c.IsSet(other) {
 						f.refuse("%s does not go with --export", dashed(other))
@@ -41,7 +46,9 @@ type auditOptions struct {
 	source
 	reporting
 	filter ledger.ClaimFilter
-	export string // a file to audit instead of sales; "": none
+
+	export   string // a file to audit instead of sales; "": none
+	unitsKey string // the file with the key of its units; "": none
 }
 
 func (p *program) audit(ctx context.Context, o auditOptions) error {

@@ -11,6 +11,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/planner"
+	"salectl/units"
 )
 
 // exportAudit is what the audit of an export answers beside what it found.
@@ -30,7 +31,13 @@ func (p *program) auditExport(o auditOptions) error {
 		return err
 	}
 	defer f.Close()
-	a, unproven, err := ledger.AuditExport(f)
+	var key *units.Key
+	if o.unitsKey != "" {
+		if key, err = units.ReadKey(o.unitsKey); err != nil {
+			return err
+		}
+	}
+	a, unproven, err := ledger.AuditExport(f, key)
 	if err != nil {
 		return fmt.Errorf("auditing %s: %w", o.export, err)
 	}

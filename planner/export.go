@@ -143,7 +143,7 @@ func (e *Export) Write(ctx context.Context, logs ledger.Logs, to io.Writer) ([]b
 // and these must be those of the ledger.
 func (e *Export) Check(ctx context.Context, logs ledger.Logs, from io.Reader, place string, digest []byte) error {
 	read := sha256.New()
-	err := ledger.CheckExport(ctx, io.TeeReader(from, read), e.sale, e.uid, e.shards, e.reader(logs))
+	err := ledger.CheckExport(ctx, logs, io.TeeReader(from, read), e.sale, e.log, e.shards, e.reader(logs))
 	if err == nil && !bytes.Equal(read.Sum(nil), digest) {
 		err = errors.New("it is not what was written")
 	}

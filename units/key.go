@@ -137,6 +137,14 @@ func (s *Source) readKey(env func(string) (string, bool)) (*Key, error) {
 	}.read(env)
 }
 
+// ReadKey reads the key of units from a file. The error is a *spec.Problem.
+func ReadKey(path string) (*Key, error) {
+	return keyOf{
+		sale: path, of: "units", whose: "their", part: "units", path: path,
+		without: "nobody can read the units any more", make: NewKey,
+	}.read(nil)
+}
+
 func (k keyOf) read(env func(string) (string, bool)) (*Key, error) {
 	if k.env != "" {
 		text, set := env(k.env)

@@ -122,12 +122,7 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 		a.heads[b.state.log] = b.state.Head()
 	}
 	a.HoldTimes = newHoldTimes(held)
-	a.place(books, func(b *book) (planned []*pb.Generation) {
-		for g := range b.generations[:min(uint64(len(b.generations)), sale.Generation())] {
-			planned = append(planned, sale.ShardGeneration(uint64(g+1), b.shard))
-		}
-		return planned
-	})
+	a.place(books, plannedBy(sale))
 	a.goods(goods, added)
 	a.packets(sale, books)
 	a.draw(ctx, logs, sale, books)
@@ -135,6 +130,16 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 	a.OK = len(a.Problems) == 0
 	show(sale, statesOf(books))
 	return a, nil
+}
+
+// plannedBy is what a sale's log has planned for each shard, as far as that has taken it.
+func plannedBy(sale *Sale) func(*book) []*pb.Generation {
+	return func(b *book) (planned []*pb.Generation) {
+		for g := range b.generations[:min(uint64(len(b.generations)), sale.Generation())] {
+			planned = append(planned, sale.ShardGeneration(uint64(g+1), b.shard))
+		}
+		return planned
+	}
 }
 
 func statesOf(books []*book) (states []*State) {
@@ -220,18 +225,23 @@ func (a *Audit) compare(sale *Sale, b *book, applied uint64) {
 	case uint64(len(b.generations)) < applied:
 		a.problem("shard %d has %s, %d were applied", b.shard, spec.Count(len(b.generations), "generation"), applied)
 	}
-	for i, taken := range b.generations {
-		g := uint64(i + 1)
-		if g > sale.Generation() || !proto.Equal(taken, sale.ShardGeneration(g, b.shard)) {
-			a.problem("shard %d took another generation %d than was planned", b.shard, g)
-		}
-	}
+	a.generations(sale, b)
 	a.faults(b)
 	if b.refused != nil {
 		return
 	}
 	if end := sale.Sealed(); end != nil && (b.shard >= len(end.GetRoots()) || string(end.GetRoots()[b.shard]) != string(b.hash[:])) {
 		a.problem("shard %d does not end in the slot that the sale was sealed with", b.shard)
+	}
+}
+
+// generations holds what a shard has taken against what was planned.
+func (a *Audit) generations(sale *Sale, b *book) {
+	for i, taken := range b.generations {
+		g := uint64(i + 1)
+		if g > sale.Generation() || !proto.Equal(taken, sale.ShardGeneration(g, b.shard)) {
+			a.problem("shard %d took another generation %d than was planned", b.shard, g)
+		}
 	}
 }
 

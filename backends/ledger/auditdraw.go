@@ -62,6 +62,18 @@ func (b *book) award(c *pb.Commit, n uint32, deal *bookDeal, op *pb.Settle) {
 	b.accounts.at(claim.user).units += int64(claim.count)
 }
 
+// trees holds the entries of each shard against what the sale's log says of them.
+func (a *Audit) trees(x *exportedDraw, books []*book) {
+	if x == nil {
+		return
+	}
+	for i, b := range books {
+		if i < len(x.record.Shards) && (b.entries == nil || *b.entries != x.record.Shards[i]) {
+			a.problem("shard %d: its entries are %v, and the sale's log says %v", i, b.entries, x.record.Shards[i])
+		}
+	}
+}
+
 // draw holds the draw of a sale against its entries: by the books, and by the verifier that
 // everybody has.
 func (a *Audit) draw(ctx context.Context, logs Logs, sale *Sale, books []*book) {
@@ -82,12 +94,7 @@ func (a *Audit) draw(ctx context.Context, logs Logs, sale *Sale, books []*book) 
 		states[i] = b.state
 	}
 	x.cut(states)
-	trees := x.record.Shards
-	for i, b := range books {
-		if i < len(trees) && (b.entries == nil || *b.entries != trees[i]) {
-			a.problem("shard %d: its entries are %v, and the sale's log says %v", i, b.entries, trees[i])
-		}
-	}
+	a.trees(x, books)
 	v, err := draw.NewVerifier(a.Sale, sale.UID(), *x.header(states), draw.Options{})
 	if err != nil {
 		a.problem("%v", err)

@@ -11,20 +11,21 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 	"salectl/spec"
+	"salectl/units"
 )
 
-// An audit of an export has the file alone: no store, and nothing of the sale's own log but
-// what the header says. It keeps the same books of the commits, and holds header and claims
-// against them. Each problem that a line has begins with its number.
+// An audit of an export has the file alone, and no store. It keeps the same books of the
+// commits as an audit of the ledger, holds them against the sale's own log, and header and
+// claims against both. Each problem that a line has begins with its number.
 
 // AuditExport audits an export. The error says that it is none, or cannot be read; what is
-// wrong with it stands in the audit. unproven says what such a file cannot prove.
-func AuditExport(from io.ReadSeeker) (a *Audit, unproven []string, err error) {
+// wrong with it stands in the audit. unproven says what such a file cannot prove. The key is
+// that of the units, by which it is proven what these are: nil where they are public, or where
+// that is to stay unproven. One that does not open them is an error.
+func AuditExport(from io.ReadSeeker, key *units.Key) (a *Audit, unproven []string, err error) {
 	x := exportAudit{exportReader: exportReader{lines: bufio.NewReaderSize(from, 1<<16)}}
 	if err := x.open(); err != nil {
 		return nil, nil, err
@@ -36,6 +37,9 @@ func AuditExport(from io.ReadSeeker) (a *Audit, unproven []string, err error) {
 		return nil, nil, err
 	}
 	x.account()
+	if err := x.openUnits(key); err != nil {
+		return nil, nil, err
+	}
 	x.exportReader, x.number = exportReader{lines: bufio.NewReaderSize(from, 1<<16)}, 0
 	if err := x.claims(); err != nil {
 		return nil, nil, err
@@ -50,10 +54,16 @@ type exportAudit struct {
 	number int // of the line that was read last
 	header ExportHeader
 	books  []*book
-	last   []int // by shard: the line of its last commit that was booked
+	last   []int // by shard, then of logs: the line of the last commit that was taken in
 	of     ofSale
-	goods  bool // claims say what their units are
 	worth  int64
+
+	logs     []*auditedLog
+	sale     *Sale     // nil: its log cannot be relied on
+	payloads *Payloads // nil: that log cannot
+	entries  [][]byte  // of that log
+	reader   *PayloadReader
+	locked   bool // what the units are is encrypted, and there is no key
 }
 
 // read is next, counting lines; a line that the file ends in is a problem, and is not judged.
@@ -92,6 +102,7 @@ func (x *exportAudit) open() error {
 		x.books = append(x.books, newBook(spec.ShardLog(h.UID, i, len(h.Roots)), i, len(h.Roots)))
 	}
 	x.last = make([]int, len(x.books))
+	x.openLogs()
 	return nil
 }
 
@@ -102,6 +113,10 @@ func (x *exportAudit) book() error {
 			return err
 		}
 		if isClaim(x.line) {
+			continue
+		}
+		if isLogCommit(x.line) {
+			x.logCommit()
 			continue
 		}
 		var c ExportCommit
@@ -144,7 +159,7 @@ func (x *exportAudit) book() error {
 	}
 }
 
-// account judges the books, by themselves and against each other.
+// account judges the books, by themselves, against each other, and against what was planned.
 func (x *exportAudit) account() {
 	var held []endedHold
 	most := x.books[0]
@@ -164,16 +179,15 @@ func (x *exportAudit) account() {
 		}
 		x.faults(b)
 		x.transfers(x.books, b)
-		for g, taken := range b.generations {
-			if !proto.Equal(taken.GetSettings(), most.generations[g].GetSettings()) {
-				x.problem("shards %d and %d took other settings in generation %d", b.shard, most.shard, g+1)
-			}
-		}
 		if b.damage == nil && b.state.Sealed() && len(b.generations) < len(most.generations) {
 			x.problem("shard %d ended at generation %d, shard %d has %d", b.shard, len(b.generations), most.shard, len(most.generations))
 		}
 	}
 	x.HoldTimes = newHoldTimes(held)
+	if x.endLogs(); x.sale != nil {
+		x.planned()
+		return
+	}
 	x.place(x.books, func(b *book) []*pb.Generation { return b.generations })
 }
 
@@ -190,7 +204,7 @@ func (x *exportAudit) claims() error {
 		return err
 	}
 	states := statesOf(x.books)
-	if !x.whole(states) {
+	if x.sale == nil || !x.whole(states) {
 		return nil
 	}
 	firsts, total := make([]int, len(states)), 0 // the number of each shard's first claim
@@ -279,9 +293,11 @@ func (x *exportAudit) claims() error {
 			x.problem("the draw: %s", problem)
 		}
 	}
-	if p := x.header.Packets; p != nil && x.of.packets.dealt == nil {
-		if granted := x.of.packets.Format(x.worth); granted != p.Granted {
-			x.problem("line 1: the packets that were granted come to %s by the lines of the claims, and %s by the header", granted, p.Granted)
+	if p := x.of.packets; p != nil && p.dealt == nil {
+		has, granted, left := x.header.Packets, p.Format(x.worth), p.Format(p.Total-x.worth)
+		if granted != has.Granted || left != has.Refund {
+			x.problem("line 1: the packets that were granted come to %s by the lines of the claims, which leaves %s, and to %s and %s by the header",
+				granted, left, has.Granted, has.Refund)
 		}
 	}
 	return nil
@@ -290,9 +306,7 @@ func (x *exportAudit) claims() error {
 // hold compares the line of a claim with what its commits say.
 func (x *exportAudit) hold(line ExportClaim, shard int, c Claim) {
 	want := exportClaim(x.Sale, shard, c, &x.of)
-	if want.Payloads = line.Payloads; line.Payloads != nil {
-		x.goods = true
-	}
+	want.Payloads = x.payloadsOf(line, c)
 	if p := x.of.packets; p != nil && p.dealt == nil {
 		want.Amounts = line.Amounts
 		sum := int64(0)
@@ -316,58 +330,64 @@ func (x *exportAudit) hold(line ExportClaim, shard int, c Claim) {
 	x.differs("claim "+line.Claim, exportLine(want), "its commits say")
 }
 
-// whole holds the header against the books, and says whether claims can be held against it.
+// whole holds the header against the books and the sale's log, and says whether claims can be
+// held against it.
 func (x *exportAudit) whole(states []*State) bool {
 	h := x.header
-	want := Header(h.Sale, h.UID, states)
-	want.Redacted = h.Redacted
-	if want.Packets = h.Packets; h.Packets != nil {
-		packets, err := h.Packets.readTerms(h.UID)
-		if err == nil && len(h.Packets.Seed) > 0 {
-			packets, err = h.Packets.read(h.UID)
-		}
-		if err != nil {
-			x.at("%v", err)
-			return false
-		}
+	x.of = ofSale{sale: x.sale, units: h.UnitsLog}
+	if h.Redacted {
+		x.of.redact = new(redaction)
+	}
+	packets, err := x.packetsOf(states)
+	if err == nil {
 		x.of.packets = packets
-		over := !slices.ContainsFunc(states, func(s *State) bool { return !s.over() })
-		switch {
-		case packets.dealt != nil:
-			want.Packets = packets.header(states)
-			x.money(packets, states)
-		case over && !x.damaged(-1):
-			x.at("the sale is closed, and the seed of its red packet is missing")
+		x.of.draw, err = drawOf(x.sale)
+	}
+	if err != nil {
+		x.problem("%v", err)
+		return false
+	}
+	x.of.draw.cut(states)
+	x.trees(x.of.draw, x.books)
+	if x.payloads != nil && h.UnitsLog != nil {
+		x.of.units = x.payloads.exported(x.added())
+	}
+	if x.damaged(-1) {
+		return true
+	}
+	want := x.of.header(h.Sale, h.UID, states)
+	want.Roots = h.Roots // account has compared them
+	if p := want.Packets; p != nil {
+		if packets.dealt == nil && h.Packets != nil {
+			p.Granted, p.Refund, p.Commitment = h.Packets.Granted, h.Packets.Refund, h.Packets.Commitment
 		}
-		if !x.damaged(-1) && !packets.all(want.Counts) {
-			x.at("the header says that there are %d packets, and the commits have another number of units", h.Packets.Packets)
+		if !packets.all(want.Counts) {
+			x.at("the sale's log says that there are %d packets, and the commits have another number of units", p.Packets)
 		}
 	}
-	if want.Draw = h.Draw; h.Draw != nil {
-		drawn, err := readDraw(h.Draw, h.UID, states)
-		if err != nil {
-			x.at("%v", err)
-			return false
-		}
-		x.of.draw = drawn
-		if x.sealed() {
-			want.Draw = drawn.header(states)
-		}
+	if d := want.Draw; d != nil && h.Draw != nil && !x.sealed() {
+		d.Winners, d.Lapsed, d.Reach = h.Draw.Winners, h.Draw.Lapsed, h.Draw.Reach // by heads, which may be of later than the file
 	}
-	if !x.damaged(-1) {
-		want.Roots = h.Roots // account has compared them
-		x.differs("the header", exportLine(want), "the commits say")
-	}
+	x.differs("the header", exportLine(want), "the commits say")
 	return true
 }
 
-// money fills in what a red packet came to.
-func (x *exportAudit) money(p *exportedPackets, states []*State) {
-	h, taken := p.header(states), int64(0)
-	for _, s := range states {
-		taken += s.Sold + s.Held
+// packetsOf is the red packet of the sale. While packets may still be given the file has not
+// their seed, and which amount each has cannot be told.
+func (x *exportAudit) packetsOf(states []*State) (*exportedPackets, error) {
+	red, err := declaredPacket(x.sale)
+	if red == nil || err != nil {
+		return nil, err
 	}
-	x.Packets = &PacketsAudit{Currency: h.Currency, Total: h.Total, Granted: h.Granted, Left: h.Refund, Packets: p.count, Taken: taken}
+	over := !slices.ContainsFunc(states, func(s *State) bool { return !s.over() })
+	if len(red.seed) > 0 || over && !x.damaged(-1) {
+		x.packets(x.sale, x.books)
+		if red.check() != nil {
+			return &exportedPackets{red, nil}, nil // which packets has told
+		}
+		return &exportedPackets{red, red.Deal()}, nil
+	}
+	return &exportedPackets{red, nil}, nil
 }
 
 func (x *exportAudit) sealed() bool {
@@ -434,16 +454,18 @@ func fields(line []byte) map[string]string {
 
 // unproven says what the file alone cannot prove.
 func (x *exportAudit) unproven() (all []string) {
-	all = append(all, "that this is the export of the sale, and not one made up as a whole: hold its SHA-256 against the one that 'salectl history' tells of the sale, and a live export's against its manifest",
-		"that the shards took what was planned: the sale's own log, which destroy keeps, is not in the file")
+	all = append(all, "that this is the export of the sale, and not one made up as a whole: hold its SHA-256 against the one that 'salectl history' tells of the sale, and a live export's against its manifest")
 	if p := x.of.packets; p != nil && p.dealt == nil {
 		all = append(all, "which amount each packet has: the seed is left out while a packet may still be given")
 	}
 	if x.header.Redacted {
 		all = append(all, "that the commits are those of the ledger: the keys in them are redacted, so that they have other bytes than those that were hashed; whoever has the whole export can compare the two line by line")
 	}
-	if x.goods {
-		all = append(all, "what the units are: they are encrypted in a log of their own, which is not in the file")
+	switch {
+	case x.locked:
+		all = append(all, "what the units are: they are encrypted, and --units-key names the file with their key")
+	case x.sale != nil && x.sale.Newest().GetUnits() != nil && x.header.UnitsLog == nil:
+		all = append(all, "what the units are: they are secret, and were left out of a file for sharing")
 	}
 	return all
 }

@@ -13,7 +13,7 @@ import (
 // mustAuditExport audits an export that can be read.
 func mustAuditExport(t testing.TB, file []byte) *Audit {
 	t.Helper()
-	a, _, err := AuditExport(bytes.NewReader(file))
+	a, _, err := AuditExport(bytes.NewReader(file), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +73,7 @@ func TestAuditOfTamperedExport(t *testing.T) {
 		t.Fatalf("other lines than the cases below are for: %q", lines)
 	}
 	last := len(lines) - 1
+	sale := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"log":"sale"`) })
 	replace := func(i int, from, to string) []string {
 		if !strings.Contains(lines[i], from) {
 			t.Fatalf("line %d has no %s", i+1, from)
@@ -98,11 +99,20 @@ func TestAuditOfTamperedExport(t *testing.T) {
 		"a commit doubled":    {slices.Insert(slices.Clone(lines), 6, lines[6]), `line 8: slot 3 of shard 0 stands here a second time, or out of order`},
 		"a commit altered":    {replace(5, `"commit":"Cg`, `"commit":"Ch`), `line 6: slot 2 of shard 0 does not continue`},
 		"of no shard":         {replace(6, `"shard":0`, `"shard":7`), `line 7: it is of shard 7, and the header names the roots of 3 shards`},
-		"the end cut off":     {lines[:last], ` ends here with another hash than its root in the header, line 1`},
+		"the end cut off":     {lines[:last], `the log "sale" ends here otherwise than the header says, line 1: slots are missing`},
+		"a shard's end":       {slices.Delete(slices.Clone(lines), sale-1, sale), ` ends here with another hash than its root in the header, line 1`},
+		"a plan removed":      {slices.Delete(slices.Clone(lines), sale, sale+1), `: slot 1 of the log "sale" stands where slot 0 should`},
+		"a plan doubled":      {slices.Insert(slices.Clone(lines), sale, lines[sale]), `slot 0 of the log "sale" stands here a second time, or out of order`},
+		"a plan altered":      {replace(sale, `"commit":"Cg`, `"commit":"Ch`), `slot 0 of the log "sale" does not continue what is before it`},
+		"a plan redacted":     {replace(sale, `"}`, `","hash":"`+w.sale.marks[0].hash.String()+`"}`), `as one from which a seed was left out, and is none`},
+		"a plan before":       {slices.Insert(slices.Delete(slices.Clone(lines), sale, sale+1), sale-1, lines[sale]), `of shard 2 stands behind those of a later shard`},
+		"of another log":      {replace(sale, `"log":"sale"`, `"log":"sales"`), `it is of the log "sales", and the header names no such log`},
+		"another form of it":  {replace(sale, `"log":`, `"log": `), `slot 0 of the log "sale" is written otherwise than salectl writes it`},
+		"no log of the sale":  {replace(0, `"saleLog"`, `"saleLag"`), ``},
 		"cut within the line": {append(slices.Clone(lines[:last]), lines[last][:9]), `the file ends in the middle of this line: its end was cut off`},
 		"another root":        {replace(0, `"roots":["`+w.shards[0].Root().String()[:2], `"roots":["zz`), ``},
 	} {
-		a, _, err := AuditExport(strings.NewReader(strings.Join(c.lines, "")))
+		a, _, err := AuditExport(strings.NewReader(strings.Join(c.lines, "")), nil)
 		switch {
 		case c.want == "":
 			if err == nil {
@@ -126,13 +136,13 @@ func TestAuditOfExportOfPackets(t *testing.T) {
 	sealed := string(mustExport(t, w))
 	for _, c := range []struct{ file, from, to, want string }{
 		{sealed, `"amounts":["`, `"amounts":["9`, `line 2: claim `},
-		{sealed, `"seed":"BwcHBwcH`, `"seed":"BwcHBwcI`, `line 1: the header has packets.commitment`},
-		{sealed, `"min":"0.05"`, `"min":"0.04"`, `line 1: the header has packets.commitment`},
-		{sealed, `,"seed":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="`, ``, `line 1: the sale is closed, and the seed of its red packet is missing`},
+		{sealed, `"seed":"BwcHBwcH`, `"seed":"BwcHBwcI`, `line 1: the header has packets.seed`},
+		{sealed, `"min":"0.05"`, `"min":"0.04"`, `line 1: the header has packets.min`},
+		{sealed, `,"seed":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="`, ``, `line 1: the header has no packets.seed`},
 		{open, `"amounts":["`, `"amounts":["9`, `line 1: the packets that were granted come to`},
 		{open, `"amounts":["`, `"amounts":["0.04","`, `has an amount of "0.04", the least is 0.05`},
 		{open, `"amounts":["`, `"amounts":["0.07","`, `line 2: claim 0-2-0 has 2 amounts for 1 unit`},
-		{open, `"packets":30`, `"packets":29`, `line 1: the header says that there are 29 packets`},
+		{open, `"packets":30`, `"packets":29`, `line 1: the header has packets.packets 29`},
 	} {
 		altered := strings.Replace(c.file, c.from, c.to, 1)
 		if altered == c.file {
@@ -179,7 +189,7 @@ func TestAuditOfExportsThatDisagree(t *testing.T) {
 		want string
 	}{
 		"received and never sent": {strings.Join(unsent, ""), "shard 1 received transfer 1 from shard 0, which never sent it"},
-		"other settings":          {string(mustExport(t, w)), "took other settings in generation 2"},
+		"never planned":           {string(mustExport(t, w)), "shard 1 took another generation 2 than was planned"},
 		"sealed before":           {string(mustExport(t, w)), "shard 2 ended at generation 2, shard 0 has 3"},
 	} {
 		if a := mustAuditExport(t, []byte(c.file)); a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want) {

@@ -266,7 +266,7 @@ func TestExportOfPackets(t *testing.T) {
 	w.taken(3)
 	w.seal()
 	file := mustExport(t, w)
-	header, shards, err := readExport(bytes.NewReader(file))
+	header, shards, err := readExport(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func TestAlteredExportOfPackets(t *testing.T) {
 	w.taken(3)
 	w.seal()
 	file := string(mustExport(t, w))
-	header, _, err := readExport(strings.NewReader(file))
+	header, _, err := readExport([]byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,9 +402,9 @@ func TestAlteredExportOfPackets(t *testing.T) {
 		if altered == file {
 			t.Fatalf("%s: the export does not say %s", c.name, c.from)
 		}
-		if _, _, err := readExport(strings.NewReader(altered)); err == nil {
+		if _, _, err := readExport([]byte(altered)); err == nil {
 			t.Errorf("%s was altered, and nobody noticed", c.name)
-		} else if c.name == "a form" && !strings.Contains(err.Error(), `an amount of "0100.00"`) {
+		} else if c.name == "a form" && !strings.Contains(err.Error(), `packets.total "0100.00"`) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -416,10 +416,10 @@ func TestExportOfUntakenPackets(t *testing.T) {
 	w := packetsWorld(t, nil)
 	w.seal()
 	file := string(mustExport(t, w))
-	if _, _, err := readExport(strings.NewReader(file)); err != nil {
+	if _, _, err := readExport([]byte(file)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := readExport(strings.NewReader(strings.Replace(file, `"packets":30`, `"packets":31`, 1))); err == nil {
+	if _, _, err := readExport([]byte(strings.Replace(file, `"packets":30`, `"packets":31`, 1))); err == nil {
 		t.Error("nobody noticed")
 	}
 }

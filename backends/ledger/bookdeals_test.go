@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -228,10 +227,10 @@ func TestExportFormOfDeals(t *testing.T) {
 			t.Errorf("claim %d is\n%s, want\n%s", i, lines[i+1], want)
 		}
 	}
-	if want := `"openHolds":4,"confirmed":3,"expired":2,"cancelled":1,"refunded":2,"resold":1,"refundsDue":2}}`; !strings.HasSuffix(lines[0], want) {
+	if want := `"openHolds":4,"confirmed":3,"expired":2,"cancelled":1,"refunded":2,"resold":1,"refundsDue":2},`; !strings.Contains(lines[0], want) {
 		t.Errorf("the header is %s", lines[0])
 	}
-	if _, _, err := readExport(bytes.NewReader(file)); err != nil {
+	if _, _, err := readExport(file); err != nil {
 		t.Error(err)
 	}
 	for i, line := range exportLines(file)[:8] {

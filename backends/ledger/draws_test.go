@@ -162,7 +162,7 @@ func (w *drawWorld) verify() *draw.Report {
 	if a := mustAuditExport(w.t, to.Bytes()); !a.OK || a.Draw == nil {
 		w.t.Errorf("an audit of the export: %q", a.Problems)
 	}
-	if err := CheckExport(ctx, bytes.NewReader(to.Bytes()), "test", testUID, w.shards, nil); err != nil {
+	if err := CheckExport(ctx, w.logs, bytes.NewReader(to.Bytes()), "test", w.sale, w.shards, nil); err != nil {
 		w.t.Fatal(err)
 	}
 	r, err := draw.Verify(&to, draw.Options{})

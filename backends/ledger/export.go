@@ -10,11 +10,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/draw"
 )
 
 // An export is NDJSON: a header, a line a claim, then a line a commit, both by
-// shard and slot. Nothing in it depends on when or where it was written, so two
+// shard and slot, and at last the commits of the sale's own log and of that of its units
+// (exportlogs.go). Nothing in it depends on when or where it was written, so two
 // exports of one sealed sale are the same bytes.
 
 // ExportFormat is the version of the format, in the header's field format.
@@ -31,6 +33,11 @@ type ExportHeader struct {
 	UID    string       `json:"uid"`
 	Roots  []Hash       `json:"roots"` // of each shard: the hash of its last slot
 	Counts ExportCounts `json:"counts"`
+
+	// The logs that follow the commits of the shards: the sale's own, which says what was
+	// planned, and that of what its units are, nil if they are numbers or it is left out.
+	SaleLog  *ExportLog `json:"saleLog"`
+	UnitsLog *ExportLog `json:"unitsLog,omitempty"`
 
 	// Redacted says that keys are replaced by digests, and what else is gone that
 	// only the owner of an export may have.
@@ -105,7 +112,7 @@ type ExportCommit struct {
 }
 
 // Header returns the first line of an export of the shards as they are folded,
-// but for what the units are worth.
+// but for what only the sale's own log says.
 func Header(sale string, uid string, shards []*State) ExportHeader {
 	h := ExportHeader{Format: ExportFormat, Kind: KindExport, Sale: sale, UID: uid}
 	for _, s := range shards {
@@ -123,8 +130,8 @@ func Header(sale string, uid string, shards []*State) ExportHeader {
 }
 
 // Export writes an export of the shards as they are folded. The commits are
-// read once more and must hash to the same roots. What the units are worth is
-// read from the sale's own log, which must be of the same run (else ErrGone); what they are
+// read once more and must hash to the same roots. The sale's own log must be of the same
+// run (else ErrGone) and have every generation that the shards have; what units are
 // is read by goods, which is nil where they are numbers.
 func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, to io.Writer) error {
 	x, err := loadOfSale(ctx, logs, sale, uid)
@@ -159,11 +166,12 @@ func ExportBy(ctx context.Context, logs Logs, sale string, log *Sale, shards []*
 
 func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, to io.Writer) error {
 	x.draw.cut(shards)
+	if err := x.readUnits(ctx, goods, shards); err != nil {
+		return err
+	}
 	w := bufio.NewWriterSize(to, 1<<16)
 	lines := lineEncoder(w)
-	header := Header(sale, uid, shards)
-	header.Redacted = x.redact != nil
-	header.Packets, header.Draw = x.packets.header(shards), x.draw.header(shards)
+	header := x.header(sale, uid, shards)
 	if err := lines.Encode(header); err != nil {
 		return err
 	}
@@ -184,7 +192,19 @@ func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards
 			return err
 		}
 	}
+	if err := x.exportLogs(ctx, logs, header, lines); err != nil {
+		return err
+	}
 	return w.Flush()
+}
+
+// header is the first line of the shards as they are folded.
+func (x *ofSale) header(sale, uid string, shards []*State) ExportHeader {
+	h := Header(sale, uid, shards)
+	h.Redacted = x.redact != nil
+	h.SaleLog, h.UnitsLog = x.sale.exported(shards), x.units
+	h.Packets, h.Draw = x.packets.header(shards), x.draw.header(shards)
+	return h
 }
 
 func exportClaim(sale string, shard int, c Claim, x *ofSale) ExportClaim {
@@ -218,33 +238,42 @@ func exportTime(us int64) string {
 
 func exportCommits(ctx context.Context, logs Logs, shard int, s *State, redact *redaction, lines *json.Encoder) error {
 	copied := newChain(s.log)
-	for copied.next < s.next {
-		_, entries, err := logs.Read(ctx, s.log, copied.next, readAtOnce)
+	return copySlots(ctx, logs, &copied, s.next, s.hash, func(slot uint64, entry []byte, commit *pb.Commit, hash Hash) (err error) {
+		line := ExportCommit{Shard: shard, Slot: slot, Commit: entry}
+		if redact != nil {
+			if line.Commit, err = redact.commit(commit); err != nil {
+				return err
+			}
+			line.Hash = &hash
+		}
+		return lines.Encode(line)
+	})
+}
+
+// copySlots reads a log once more from where copied stands to a slot, before which it must
+// have the hash that was folded, and hands out what it has.
+func copySlots(ctx context.Context, logs Logs, copied *chain, to uint64, root Hash, each func(slot uint64, entry []byte, commit *pb.Commit, hash Hash) error) error {
+	for copied.next < to {
+		_, entries, err := logs.Read(ctx, copied.log, copied.next, readAtOnce)
 		if err != nil {
-			return fmt.Errorf("exporting shard %d: %w", shard, err)
+			return fmt.Errorf("exporting log %s: %w", copied.log, err)
 		}
 		if len(entries) == 0 {
-			return fmt.Errorf("exporting shard %d: %w at slot %d", shard, ErrGone, copied.next)
+			return fmt.Errorf("exporting log %s: %w at slot %d", copied.log, ErrGone, copied.next)
 		}
-		for _, entry := range entries[:min(uint64(len(entries)), s.next-copied.next)] {
+		for _, entry := range entries[:min(uint64(len(entries)), to-copied.next)] {
 			commit, err := copied.decode(entry)
 			if err != nil {
 				return err
 			}
-			line, hash := ExportCommit{Shard: shard, Slot: copied.next, Commit: entry}, sum(entry)
-			if redact != nil {
-				if line.Commit, err = redact.commit(commit); err != nil {
-					return err
-				}
-				line.Hash = &hash
-			}
-			if err := lines.Encode(line); err != nil {
+			hash := sum(entry)
+			if err := each(copied.next, entry, commit, hash); err != nil {
 				return err
 			}
 			copied.advance(commit, hash)
 		}
 	}
-	if copied.hash != s.hash {
+	if copied.hash != root {
 		return copied.corrupt("the log is not what was folded from it before")
 	}
 	return nil

@@ -3,7 +3,6 @@ package ledger
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,10 +40,10 @@ func mustExport(t *testing.T, w *world) []byte {
 }
 
 // readExport folds the commits of an export, for whoever has nothing else of the
-// sale, and holds the export against the fold as CheckExport does.
-func readExport(from io.ReadSeeker) (ExportHeader, []*State, error) {
-	r := exportReader{lines: bufio.NewReaderSize(from, 1<<16)}
-	header, _, err := r.header()
+// sale, and audits it.
+func readExport(file []byte) (ExportHeader, []*State, error) {
+	r := exportReader{lines: bufio.NewReaderSize(bytes.NewReader(file), 1<<16)}
+	header, err := r.header()
 	if err != nil {
 		return header, nil, err
 	}
@@ -52,24 +51,34 @@ func readExport(from io.ReadSeeker) (ExportHeader, []*State, error) {
 	for i := range shards {
 		shards[i] = NewState(spec.ShardLog(header.UID, i, len(shards)))
 	}
-	for err = r.next(); err == nil && isClaim(r.line); err = r.next() {
+	for {
+		if err := r.next(); err != nil {
+			return header, nil, err
+		}
+		if len(r.line) == 0 || isLogCommit(r.line) {
+			break
+		}
+		var c ExportCommit
+		if isClaim(r.line) {
+			continue
+		}
+		if err := json.Unmarshal(r.line, &c); err != nil {
+			return header, nil, err
+		}
+		if err := shards[c.Shard].Fold(c.Commit); err != nil {
+			return header, nil, err
+		}
 	}
-	if err == nil {
-		err = r.commits(len(shards), func(c ExportCommit) error { return shards[c.Shard].Fold(c.Commit) },
-			func(shard int) uint64 { return shards[shard].next })
+	a, _, err := AuditExport(bytes.NewReader(file), nil)
+	if err == nil && !a.OK {
+		err = errors.New(strings.Join(a.Problems, "\n"))
 	}
-	if err == nil {
-		_, err = from.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return header, nil, err
-	}
-	return header, shards, CheckExport(context.Background(), from, header.Sale, header.UID, shards, nil)
+	return header, shards, err
 }
 
 func TestExportRoundTrip(t *testing.T) {
 	w, file := exported(t)
-	header, shards, err := readExport(bytes.NewReader(file))
+	header, shards, err := readExport(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +129,7 @@ func TestExportForm(t *testing.T) {
 			t.Errorf("line %d is\n%s, want\n%s", i+1, lines[i], want)
 		}
 	}
-	if !strings.HasSuffix(lines[0], `"counts":{"shards":3,"slots":7,"claims":2,"sold":3,"held":0,"available":27,"inFlight":0}}`) {
+	if !strings.HasSuffix(lines[0], `"counts":{"shards":3,"slots":7,"claims":2,"sold":3,"held":0,"available":27,"inFlight":0},"saleLog":{"first":0,"slots":1,"root":"`+w.sale.marks[0].hash.String()+`"}}`) {
 		t.Errorf("the header ends otherwise: %s", lines[0])
 	}
 }
@@ -129,7 +138,7 @@ func TestExportForm(t *testing.T) {
 func TestExportTampered(t *testing.T) {
 	w, file := exported(t)
 	lines := exportLines(file)
-	if _, _, err := readExport(strings.NewReader(strings.Join(lines, ""))); err != nil {
+	if _, _, err := readExport([]byte(strings.Join(lines, ""))); err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range lines {
@@ -196,13 +205,10 @@ func exportLines(file []byte) []string { return slices.Collect(strings.Lines(str
 func wantNoticed(t *testing.T, w *world, what string, line int, lines []string) {
 	t.Helper()
 	altered := strings.Join(lines, "")
-	if a, _, err := AuditExport(strings.NewReader(altered)); err == nil && a.OK {
+	if a, _, err := AuditExport(strings.NewReader(altered), nil); err == nil && a.OK {
 		t.Errorf("line %d %s, and its audit did not notice:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
-	if _, _, err := readExport(strings.NewReader(altered)); err == nil {
-		t.Errorf("line %d %s, and nobody noticed:\n%s", line+1, what, lines[min(line, len(lines)-1)])
-	}
-	if err := CheckExport(t.Context(), strings.NewReader(altered), "test", testUID, w.shards, nil); err == nil {
+	if err := CheckExport(t.Context(), w.logs, strings.NewReader(altered), "test", w.sale, w.shards, nil); err == nil {
 		t.Errorf("line %d %s, and it passes for the ledger's:\n%s", line+1, what, lines[min(line, len(lines)-1)])
 	}
 }
@@ -210,13 +216,21 @@ func wantNoticed(t *testing.T, w *world, what string, line int, lines []string) 
 // An export that is right in itself is still not that of other shards.
 func TestCheckExportOfAnother(t *testing.T) {
 	w, file := exported(t)
-	for name, other := range map[string]func() (sale, uid string, shards []*State){
-		"sale":     func() (string, string, []*State) { return "tset", testUID, w.shards },
-		"run":      func() (string, string, []*State) { return "test", "fedcba9876543210", w.shards },
-		"an older": func() (string, string, []*State) { return "test", testUID, busyWorld(t).shards },
+	older := busyWorld(t)
+	planned := NewSale(w.sale.log)
+	if err := planned.Fold(w.logs.logs[w.sale.log].entries[0]); err != nil {
+		t.Fatal(err)
+	}
+	for name, other := range map[string]struct {
+		sale   string
+		log    *Sale
+		shards []*State
+	}{
+		"sale":       {"tset", w.sale, w.shards},
+		"an older":   {"test", w.sale, older.shards},
+		"older plan": {"test", planned, w.shards},
 	} {
-		sale, uid, shards := other()
-		if err := CheckExport(t.Context(), bytes.NewReader(file), sale, uid, shards, nil); !errors.Is(err, ErrCorrupt) {
+		if err := CheckExport(t.Context(), w.logs, bytes.NewReader(file), other.sale, other.log, other.shards, nil); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -231,7 +245,7 @@ func TestCheckExportOfBadDisk(t *testing.T) {
 			continue
 		}
 		from := io.MultiReader(bytes.NewReader(file[:at+1]), &errorOnce{}, bytes.NewReader(file[at+1:]))
-		if err := CheckExport(t.Context(), from, "test", testUID, w.shards, nil); !errors.Is(err, errBroken) {
+		if err := CheckExport(t.Context(), w.logs, from, "test", w.sale, w.shards, nil); !errors.Is(err, errBroken) {
 			t.Errorf("after %d bytes: %v", at+1, err)
 		}
 	}
@@ -261,20 +275,20 @@ func TestExportTellsWhatIsWrong(t *testing.T) {
 	}
 	first.Commit[2] ^= 1 // of its writer
 	for want, altered := range map[string]string{
-		"slot 1: does not follow":              strings.Replace(string(file), lines[claims+1], string(exportLine(first)), 1),
-		"a claim that is in no commit":         insert(last),
-		"a line of the export: ":               insert("noise\n"),
-		"the export has slot 0 of shard 0 out": insert("{}\n"),
-		"in the middle of a line":              strings.TrimSuffix(string(file), "\n"),
+		"slot 1: does not follow":          strings.Replace(string(file), lines[claims+1], string(exportLine(first)), 1),
+		"a claim that is in no commit":     insert(last),
+		"a line of the export: ":           insert("noise\n"),
+		"another line than that of slot 0": insert("{}\n"),
+		"in the middle of a line":          strings.TrimSuffix(string(file), "\n"),
 	} {
-		err := CheckExport(t.Context(), strings.NewReader(altered), "test", testUID, w.shards, nil)
+		err := CheckExport(t.Context(), w.logs, strings.NewReader(altered), "test", w.sale, w.shards, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ErrCorrupt) == errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
 	// A disk that fails in the middle of a line says nothing of the line.
 	from := io.MultiReader(strings.NewReader(insert(last)[:len(strings.Join(lines[:claims+1], ""))+20]), iotest.ErrReader(errBroken))
-	if err := CheckExport(t.Context(), from, "test", testUID, w.shards, nil); !errors.Is(err, errBroken) {
+	if err := CheckExport(t.Context(), w.logs, from, "test", w.sale, w.shards, nil); !errors.Is(err, errBroken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -288,7 +302,7 @@ func TestReadExportOfSomethingElse(t *testing.T) {
 		"another JSON":    {`{"apiVersion":"salectl/v1"}` + "\n", `of kind ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := readExport(strings.NewReader(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, _, err := readExport([]byte(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -329,7 +343,7 @@ func TestExportOfLiveSale(t *testing.T) {
 	if !bytes.Equal(file.Bytes(), before) {
 		t.Error("the export is not that of the cut")
 	}
-	if _, shards, err := readExport(bytes.NewReader(file.Bytes())); err != nil || shards[2].Next() != cut[2].Next() {
+	if _, shards, err := readExport(file.Bytes()); err != nil || shards[2].Next() != cut[2].Next() {
 		t.Errorf("read back: %v", err)
 	}
 }

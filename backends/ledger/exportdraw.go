@@ -10,8 +10,10 @@ import (
 	"salectl/spec"
 )
 
-// ofSale is what an export needs of the sale's own log; nil: nothing of it.
+// ofSale is what an export needs of the sale's own log, and of that of its units.
 type ofSale struct {
+	sale    *Sale
+	units   *ExportLog       // nil: the units are numbers, or what they are is left out
 	packets *exportedPackets // nil: units are no packets of money
 	draw    *exportedDraw    // nil: the sale is no draw
 	redact  *redaction       // nil: nothing is redacted
@@ -55,7 +57,7 @@ func readOfSale(ctx context.Context, logs Logs, sale *Sale) (*ofSale, error) {
 	if err == nil && drawn != nil {
 		err = drawn.look(ctx, logs, sale)
 	}
-	return &ofSale{packets: packets, draw: drawn}, err
+	return &ofSale{sale: sale, packets: packets, draw: drawn}, err
 }
 
 // drawOf is how a sale was drawn as far as its own log says it; nil: it is no draw.
@@ -178,36 +180,6 @@ func (x *exportedDraw) tell(line *ExportClaim, shard int, c Claim) {
 	}
 	label := draw.Label(x.uid, c.User, c.Key)
 	line.Label, line.Rank = &label, x.ranks[Rank{shard, c.Slot, c.Index}]
-}
-
-// readDraw is header backwards: the order is worked out again from what the header reveals
-// and from the entries of the shards. What it is given may be anything.
-func readDraw(r *draw.Record, uid string, shards []*State) (*exportedDraw, error) {
-	if r == nil {
-		return nil, nil
-	}
-	x := &exportedDraw{uid: uid, record: *r, ranks: make(map[Rank]int64)}
-	if r.Link == nil || r.Root == nil {
-		return x, nil
-	}
-	var beacon []byte
-	if r.Beacon != nil {
-		var err error
-		if beacon, err = hex.DecodeString(r.Beacon.Value); err != nil {
-			return nil, fmt.Errorf("the export's draw has a beacon's value of %q: %w", r.Beacon.Value, ErrCorrupt)
-		}
-	}
-	order, lowest := draw.NewOrder(uid, *r.Root, *r.Link, beacon), draw.NewLowest(r.Ranks)
-	for shard, s := range shards {
-		for _, e := range s.DrawEntries(shard) {
-			e.Value = order.Value(e.Label)
-			lowest.Add(e)
-		}
-	}
-	for i, e := range lowest.Ranked() {
-		x.ranks[Rank{e.Shard, e.Slot, e.Index}] = int64(i) + 1
-	}
-	return x, nil
 }
 
 // DrawEntries returns the entries of a shard in the order of its log, without their values.

@@ -1,11 +1,6 @@
 package ledger
 
-import (
-	"fmt"
-	"strings"
-
-	"salectl/spec"
-)
+import "salectl/spec"
 
 // ExportPackets is the part of the header that says what a red packet came to,
 // and all that its amounts follow from: who has spec.RedPacket.Deal can check
@@ -38,7 +33,8 @@ func packetsOf(sale *Sale) (*exportedPackets, error) {
 	return &exportedPackets{red, red.Deal()}, nil
 }
 
-// header is the part of the header, for shards as they are folded.
+// header is the part of the header, for shards as they are folded. Where nothing is dealt it
+// does not know what was granted.
 func (p *exportedPackets) header(shards []*State) *ExportPackets {
 	if p == nil {
 		return nil
@@ -49,7 +45,7 @@ func (p *exportedPackets) header(shards []*State) *ExportPackets {
 			seed = nil // who has it knows what each packet holds that nobody has yet
 		}
 		for i := range s.Claims() {
-			if c := s.Claim(i); c.State == StateSold || c.State == StateHeld {
+			if c := s.Claim(i); p.dealt != nil && (c.State == StateSold || c.State == StateHeld) {
 				granted += p.dealt.Sum(c.Units...)
 			}
 		}
@@ -74,37 +70,4 @@ func (p *exportedPackets) amounts(units []int64) (all []string) {
 // all says whether there are as many units as packets.
 func (p *exportedPackets) all(c ExportCounts) bool {
 	return p == nil || p.count == c.Sold+c.Held+c.Available+c.InFlight
-}
-
-// read is header backwards. What it is given may be anything.
-func (h *ExportPackets) read(uid string) (*exportedPackets, error) {
-	if h == nil {
-		return nil, nil
-	}
-	p, err := h.readTerms(uid)
-	if err == nil {
-		if err = p.check(); err != nil {
-			err = fmt.Errorf("the export's header: %w: %w", err, ErrCorrupt)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &exportedPackets{p.RedPacket, p.Deal()}, nil
-}
-
-// readTerms is read where there may be no seed. Then nothing is dealt.
-func (h *ExportPackets) readTerms(uid string) (*exportedPackets, error) {
-	_, decimals, _ := strings.Cut(h.Total, ".")
-	red := &RedPacket{spec.RedPacket{Currency: h.Currency, Scale: len(decimals), Split: h.Split}, uid, h.Packets, h.Seed}
-	for _, amount := range []struct {
-		text  string
-		minor *int64
-	}{{h.Total, &red.Total}, {h.Min, &red.Min}} {
-		var ok bool
-		if *amount.minor, ok = red.Parse(amount.text); !ok {
-			return nil, fmt.Errorf("the export's red packet has an amount of %q: %w", amount.text, ErrCorrupt)
-		}
-	}
-	return &exportedPackets{red, nil}, nil
 }

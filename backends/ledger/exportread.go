@@ -10,50 +10,52 @@ import (
 )
 
 // CheckExport reads an export of shards as they are folded back, and holds it
-// against them byte for byte: the header, a line for each claim, and commits that
-// hash to the shards' roots, so that they are those that were folded. ErrCorrupt
+// against them and the sale's own log byte for byte: the header, a line for each claim, and
+// commits that hash to the roots, so that they are those that were folded. ErrCorrupt
 // says that something was altered, added or left out since the export was written.
 //
 // It keeps no more than a line in memory: who has folded a large sale has no room
 // for another fold.
-func CheckExport(ctx context.Context, from io.Reader, sale, uid string, shards []*State, goods *PayloadReader) error {
+func CheckExport(ctx context.Context, logs Logs, from io.Reader, sale string, log *Sale, shards []*State, goods *PayloadReader) error {
+	x, err := readOfSale(ctx, logs, log)
+	if err != nil {
+		return err
+	}
+	if err := x.readUnits(ctx, goods, shards); err != nil {
+		return err
+	}
 	r := exportReader{lines: bufio.NewReaderSize(from, 1<<16)}
-	header, packets, err := r.header()
-	if err != nil {
+	if _, err := r.header(); err != nil {
 		return err
 	}
-	want := Header(sale, uid, shards)
-	drawn, err := readDraw(header.Draw, uid, shards)
-	if err != nil {
-		return err
-	}
-	x := &ofSale{packets: packets, draw: drawn}
-	want.Packets, want.Draw = packets.header(shards), drawn.header(shards)
-	if !bytes.Equal(r.line, exportLine(want)) || !packets.all(want.Counts) {
+	want := x.header(sale, log.UID(), shards)
+	if !bytes.Equal(r.line, exportLine(want)) || !x.packets.all(want.Counts) {
 		return fmt.Errorf("the export's header is not that of the ledger: %w", ErrCorrupt)
 	}
-	if err := r.claims(ctx, header.Sale, shards, x, goods); err != nil {
+	if err := r.claims(ctx, sale, shards, x, goods); err != nil {
 		return err
 	}
-	chains := make([]chain, len(shards))
-	for i := range chains {
-		chains[i] = newChain(shards[i].log)
-	}
-	err = r.commits(len(shards), func(c ExportCommit) error {
-		at := &chains[c.Shard]
-		commit, err := at.decode(c.Commit)
+	for shard, s := range shards {
+		at := newChain(s.log)
+		err := r.slots(&at, s.next, s.hash, func(slot uint64, commit []byte) any {
+			return ExportCommit{Shard: shard, Slot: slot, Commit: commit}
+		})
 		if err != nil {
-			return err
-		}
-		at.advance(commit, sum(c.Commit))
-		return nil
-	}, func(shard int) uint64 { return chains[shard].next })
-	for i, s := range shards {
-		if err == nil && (chains[i].next != s.next || chains[i].hash != s.hash) {
-			err = fmt.Errorf("the export has other commits of shard %d than were folded: %w", i, ErrCorrupt)
+			return fmt.Errorf("shard %d: %w", shard, err)
 		}
 	}
-	return err
+	for _, log := range x.logs(want) {
+		err := r.slots(&log.from, log.has.First+log.has.Slots, log.has.Root, func(slot uint64, commit []byte) any {
+			return ExportLogCommit{Log: log.name, Slot: slot, Commit: commit}
+		})
+		if err != nil {
+			return fmt.Errorf("log %s: %w", log.from.log, err)
+		}
+	}
+	if len(r.line) > 0 {
+		return fmt.Errorf("the export goes on behind its end: %w", ErrCorrupt)
+	}
+	return nil
 }
 
 // exportReader reads an export line by line.
@@ -74,19 +76,15 @@ func (r *exportReader) next() (err error) {
 	return err
 }
 
-// header reads the first line, and what it says of the units' worth.
-func (r *exportReader) header() (header ExportHeader, packets *exportedPackets, err error) {
+// header reads the first line.
+func (r *exportReader) header() (header ExportHeader, err error) {
 	if err = r.next(); err == nil {
 		err = json.Unmarshal(r.line, &header)
 	}
 	if err != nil {
-		return header, nil, fmt.Errorf("an export begins with a header: %w", err)
+		return header, fmt.Errorf("an export begins with a header: %w", err)
 	}
-	if err := header.check(); err != nil {
-		return header, nil, err
-	}
-	packets, err = header.Packets.read(header.UID)
-	return header, packets, err
+	return header, header.check()
 }
 
 // check says why what follows the header cannot be read.
@@ -96,6 +94,8 @@ func (h *ExportHeader) check() error {
 		return fmt.Errorf("an export begins with a header of kind %q, and this one is of kind %q", KindExport, h.Kind)
 	case h.Format != ExportFormat:
 		return fmt.Errorf("an export of format %d cannot be read, only format %d", h.Format, ExportFormat)
+	case h.SaleLog == nil:
+		return fmt.Errorf("the export's header names no log of the sale: it was written before salectl exported that, or it was altered; audit it with the version that wrote it")
 	}
 	return nil
 }
@@ -127,22 +127,28 @@ func (r *exportReader) claims(ctx context.Context, sale string, shards []*State,
 	return fmt.Errorf("the export has a line for a claim that is in no commit: %w", ErrCorrupt)
 }
 
-// commits reads the lines of the commits to the end, from the last line read on.
-// next says which slot of a shard take is to be given.
-func (r *exportReader) commits(shards int, take func(ExportCommit) error, next func(shard int) uint64) error {
-	shard, err := 0, error(nil)
-	for ; err == nil && len(r.line) > 0; err = r.next() {
-		var c ExportCommit
-		if err := json.Unmarshal(r.line, &c); err != nil {
+// slots reads the lines of a log's commits up to a slot, from the last line read on, and the
+// line after them. line makes of a commit the line that should be there.
+func (r *exportReader) slots(at *chain, to uint64, root Hash, line func(slot uint64, commit []byte) any) error {
+	for at.next < to {
+		var has struct{ Commit []byte }
+		if err := json.Unmarshal(r.line, &has); err != nil {
 			return fmt.Errorf("a line of the export: %w: %w", err, ErrCorrupt)
 		}
-		if c.Shard < shard || c.Shard >= shards || c.Slot != next(c.Shard) || !bytes.Equal(r.line, exportLine(c)) {
-			return fmt.Errorf("the export has slot %d of shard %d out of order: %w", c.Slot, c.Shard, ErrCorrupt)
+		if !bytes.Equal(r.line, exportLine(line(at.next, has.Commit))) {
+			return fmt.Errorf("the export has another line than that of slot %d: %w", at.next, ErrCorrupt)
 		}
-		shard = c.Shard
-		if err := take(c); err != nil {
+		commit, err := at.decode(has.Commit)
+		if err != nil {
+			return err
+		}
+		at.advance(commit, sum(has.Commit))
+		if err := r.next(); err != nil {
 			return err
 		}
 	}
-	return err
+	if at.hash != root {
+		return at.corrupt("the export has other commits than were folded")
+	}
+	return nil
 }

@@ -63,7 +63,7 @@ func TestExtractIsNoExport(t *testing.T) {
 	if err := Extract(t.Context(), w.logs, "test", testUID, w.shards, nil, ClaimFilter{}, &to); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckExport(t.Context(), bytes.NewReader(to.Bytes()), "test", testUID, w.shards, nil); err == nil {
+	if err := CheckExport(t.Context(), w.logs, bytes.NewReader(to.Bytes()), "test", w.sale, w.shards, nil); err == nil {
 		t.Error("an extract passes for an export")
 	}
 	var header ExportHeader

@@ -57,7 +57,7 @@ func TestCheckExportTakesNoMemory(t *testing.T) {
 	for _, left := range []float64{0.6, 0.1} { // among the claims, and among the commits
 		from := &measured{from: bytes.NewReader(file), at: int(left * float64(len(file)))}
 		before := int64(heapInUse())
-		if err := CheckExport(t.Context(), from, "test", testUID, w.shards, nil); err != nil {
+		if err := CheckExport(t.Context(), w.logs, from, "test", w.sale, w.shards, nil); err != nil {
 			t.Fatal(err)
 		}
 		if took := from.use - before; from.use == 0 || took > int64(len(file)/10) {

@@ -18,7 +18,8 @@ import (
 // counts once.
 type Payloads struct {
 	chain
-	plans map[Hash]*planPayloads
+	plans  map[Hash]*planPayloads
+	hashes []Hash // of each slot
 }
 
 // planPayloads are those of one plan.
@@ -64,6 +65,7 @@ func (p *Payloads) Apply(c *pb.Commit, hash Hash) error {
 		return p.corrupt("%v", err)
 	}
 	p.advance(c, hash)
+	p.hashes = append(p.hashes, hash)
 	return nil
 }
 
@@ -147,9 +149,12 @@ type Added struct {
 }
 
 // Added returns which plans have added units to the present run, in the order of the units.
-func (s *Sale) Added() (all []Added) {
+func (s *Sale) Added() []Added { return s.addedBy(s.Generation()) }
+
+// addedBy is Added of the generations up to one of them.
+func (s *Sale) addedBy(generation uint64) (all []Added) {
 	first := int64(1)
-	for _, p := range s.generations {
+	for _, p := range s.generations[:generation] {
 		if next := p.GetNextUnit(); next > first {
 			a := Added{Units: Range{first, next - first}}
 			copy(a.Plan[:], p.GetPlanDigest())

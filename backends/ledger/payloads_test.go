@@ -229,11 +229,11 @@ func TestExportPayloads(t *testing.T) {
 	if a := mustAuditExport(t, to.Bytes()); !a.OK {
 		t.Errorf("an audit of the export: %q", a.Problems)
 	}
-	if err := CheckExport(t.Context(), bytes.NewReader(to.Bytes()), "test", testUID, w.shards, goods.reader()); err != nil {
+	if err := CheckExport(t.Context(), w.logs, bytes.NewReader(to.Bytes()), "test", w.sale, w.shards, goods.reader()); err != nil {
 		t.Error(err)
 	}
 	altered := strings.Replace(to.String(), "CODE2", "CODE3", 1)
-	if err := CheckExport(t.Context(), strings.NewReader(altered), "test", testUID, w.shards, goods.reader()); !errors.Is(err, ErrCorrupt) {
+	if err := CheckExport(t.Context(), w.logs, strings.NewReader(altered), "test", w.sale, w.shards, goods.reader()); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("an altered payload passes: %v", err)
 	}
 	for state, told := range map[ClaimState]bool{StateSold: true, StateRefunded: true, StateHeld: false, StateExpired: false, StateCancelled: false} {

@@ -25,7 +25,7 @@ func TestExportRedacted(t *testing.T) {
 	if err := ExportRedacted(t.Context(), w.logs, "test", testUID, w.shards, nil, &to); err != nil {
 		t.Fatal(err)
 	}
-	a, unproven, err := AuditExport(bytes.NewReader(to.Bytes()))
+	a, unproven, err := AuditExport(bytes.NewReader(to.Bytes()), nil)
 	if err != nil || !a.OK || a.Sold != 4 || a.Users != 2 {
 		t.Errorf("%+v, %v", a, err)
 	}

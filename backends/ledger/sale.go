@@ -18,6 +18,8 @@ type Sale struct {
 	uid         string
 	generations []*pb.Planned
 	slots       []uint64 // where each generation stands
+	before      Hash     // of the slot before the first of them
+	marks       []mark
 	applied     uint64   // the newest generation that every shard has
 	unmarked    []string // when that was noted
 	sealed      *pb.Sealed
@@ -45,6 +47,7 @@ func (s *Sale) Apply(c *pb.Commit, hash Hash) error {
 		}
 	}
 	s.advance(c, hash)
+	s.mark(c)
 	return nil
 }
 
@@ -96,7 +99,7 @@ func (s *Sale) planned(op *pb.Planned) error {
 		if op.GetGeneration() != 1 || op.GetRun() <= s.run || op.GetUid() == s.uid {
 			return fmt.Errorf("a run begins with generation 1, a new uid and a number above %d", s.run)
 		}
-		s.run, s.uid, s.generations, s.slots = op.GetRun(), op.GetUid(), nil, nil
+		s.run, s.uid, s.generations, s.slots, s.before, s.marks = op.GetRun(), op.GetUid(), nil, nil, s.hash, nil
 		s.applied, s.unmarked, s.sealed, s.destroyed, s.drawing = 0, nil, nil, false, drawing{}
 	case s.sealed != nil:
 		return fmt.Errorf("generation %d of a sealed sale", op.GetGeneration())

@@ -72,6 +72,7 @@ type world struct {
 	timeUs int64
 	buyers int
 	next   int64 // unit
+	change func(*pb.Planned)
 }
 
 const worldShards = 3
@@ -84,10 +85,14 @@ func held() *pb.Settings {
 	return paying(3, &pb.Payment{HoldForUs: 1_000_000, GraceUs: 1000, ExtendByUs: 500_000, Late: pb.Payment_RESELL})
 }
 
-func worldOf(t testing.TB, settings *pb.Settings) *world {
+// worldOf returns a sale of such settings. What is first is called before anything is planned.
+func worldOf(t testing.TB, settings *pb.Settings, first ...func(*world)) *world {
 	w := &world{t: t, logs: &memory{logs: make(map[string]*stored)}, sale: NewSale(spec.SaleLog("test")), timeUs: 1_000_000, next: 1}
 	for i := range worldShards {
 		w.shards = append(w.shards, NewState(spec.ShardLog(testUID, i, worldShards)))
+	}
+	for _, do := range first {
+		do(w)
 	}
 	w.plan(10, 0, settings)
 	for i := range w.shards {
@@ -100,7 +105,10 @@ func worldOf(t testing.TB, settings *pb.Settings) *world {
 
 // plan adds and removes units of every shard, by a generation that is applied.
 func (w *world) plan(add, remove int64, settings *pb.Settings) {
-	p := &pb.Planned{Generation: w.sale.Generation() + 1, Uid: testUID, Run: 1, Settings: settings}
+	p := &pb.Planned{Generation: w.sale.Generation() + 1, Uid: testUID, Run: w.sale.Run(), Settings: settings}
+	if !w.sale.Live() {
+		p.Generation, p.Run = 1, p.Run+1
+	}
 	for range w.shards {
 		change := &pb.ShardChange{Remove: remove}
 		if add > 0 {
@@ -108,6 +116,9 @@ func (w *world) plan(add, remove int64, settings *pb.Settings) {
 		}
 		w.next += add
 		p.Shards = append(p.Shards, change)
+	}
+	if w.change != nil {
+		w.change(p)
 	}
 	w.say(planOp(p))
 	for i := range w.shards {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	pb "salectl/backends/ledger/ledgerpb"
 )
 
 // The lines of an export.
@@ -22,8 +24,16 @@ type (
 		Roots  []string `json:"roots"`
 		Counts counts   `json:"counts"`
 
+		SaleLog  *logPart `json:"saleLog"`
+		UnitsLog *logPart `json:"unitsLog,omitempty"`
+
 		Packets *packetsPart `json:"packets,omitempty"`
 		Draw    *drawPart    `json:"draw,omitempty"`
+	}
+	logPart struct {
+		First uint64 `json:"first"`
+		Slots int    `json:"slots"`
+		Root  string `json:"root"`
 	}
 	packetsPart struct {
 		Currency string `json:"currency"`
@@ -79,6 +89,11 @@ type (
 		Slot   uint64 `json:"slot"`
 		Commit []byte `json:"commit"`
 	}
+	otherLine struct {
+		Log    string `json:"log"`
+		Slot   uint64 `json:"slot"`
+		Commit []byte `json:"commit"`
+	}
 )
 
 // exports compares every export with what the ledger's would be.
@@ -127,6 +142,16 @@ func (e *evidence) export(r *run) []byte {
 		header.Counts.Available += last.after.available
 		header.Counts.add(last.after.outcomes)
 	}
+	logs := func(name string, slots []*slot) *logPart {
+		if len(slots) == 0 {
+			return nil
+		}
+		for _, s := range slots {
+			lines.Encode(otherLine{name, s.n, s.bytes})
+		}
+		return &logPart{slots[0].n, len(slots), hex.EncodeToString(slots[len(slots)-1].hash[:])}
+	}
+	header.SaleLog, header.UnitsLog = logs("sale", e.plans(r)), logs("units", e.units(r))
 	granted, names := int64(0), e.names(r)
 	lines = json.NewEncoder(&claims)
 	lines.SetEscapeHTML(false)
@@ -181,6 +206,63 @@ func (e *evidence) export(r *run) []byte {
 	header.Draw = e.drawPart(r)
 	first, _ := json.Marshal(header)
 	return bytes.Join([][]byte{first, append(claims.Bytes(), commits.Bytes()...)}, []byte("\n"))
+}
+
+// plans are the slots of the sale's own log that an export of a run has: from its first plan to
+// the last one that a shard has taken, or to the last step of its draw.
+func (e *evidence) plans(r *run) (slots []*slot) {
+	needed := 0
+	for _, s := range e.sale.slots {
+		if s.n < r.planned[0].at.n || r.sealedAt != nil && s.n >= r.sealedAt.n {
+			continue
+		}
+		if slices.ContainsFunc(s.commit.GetOps(), func(op *pb.Op) bool { return op.GetPlanned() != nil && op.GetPlanned().GetUid() != r.uid }) {
+			break // the next run
+		}
+		slots = append(slots, s)
+		for _, op := range s.commit.GetOps() {
+			p := op.GetPlanned()
+			if p != nil && p.GetGeneration() <= r.taken() || op.GetEntriesClosed() != nil || op.GetDrawn() != nil || op.GetRanked() != nil {
+				needed = len(slots)
+			}
+		}
+	}
+	return slots[:needed]
+}
+
+// taken is the newest generation that a shard of the run has.
+func (r *run) taken() (newest uint64) {
+	for _, l := range r.shards {
+		if n := len(l.slots); n > 0 {
+			newest = max(newest, l.slots[n-1].after.generation)
+		}
+	}
+	return newest
+}
+
+// units are the slots of the log of a run's units that an export has: to the last one that says
+// of a unit what it is before any other has said it, by a plan that has added units.
+func (e *evidence) units(r *run) []*slot {
+	l := e.goods[goodsLog(r.uid)]
+	if l == nil {
+		return nil
+	}
+	next, ends := int64(1), make(map[string]int64) // by plan: the unit behind the last that is stored
+	for _, p := range r.planned {
+		if p.GetGeneration() <= r.taken() && p.GetNextUnit() > next {
+			next, ends[string(p.GetPlanDigest())] = p.GetNextUnit(), 0
+		}
+	}
+	needed := 0
+	for i, s := range l.slots {
+		for _, op := range s.commit.GetOps() {
+			x := op.GetPayload()
+			if end, adds := ends[string(x.GetPlan())]; adds && x.GetFirst()+x.GetCount() > end {
+				ends[string(x.GetPlan())], needed = x.GetFirst()+x.GetCount(), i+1
+			}
+		}
+	}
+	return l.slots[:needed]
 }
 
 func timeText(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }

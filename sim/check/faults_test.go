@@ -222,7 +222,7 @@ var ledgerFaults = map[string]planted{
 			op.Op = &pb.Op_Applied{Applied: &pb.Applied{Generation: 1}}
 		})
 		w.h.Deletes = w.h.Deletes[:len(w.h.Deletes)-1]
-	}, "plans remains"},
+	}, "plans remains exports"},
 	"sealed without the export":   {ended, func(w *world) { w.h.Exports = nil }, "ending"},
 	"deleted before it is sealed": {open, func(w *world) { w.h.Deleted(w.pass(), w.log(0), 99) }, "ending"},
 	"the sale's log deleted":      {ended, func(w *world) { w.h.Deleted(w.pass(), "sale/tickets", 0) }, "ending"},

@@ -1,12 +1,16 @@
 package check
 
 import (
+	"bytes"
 	"crypto/sha256"
-	"encoding/json"
+	"encoding/base64"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
 	"salectl/units"
 )
 
@@ -56,13 +60,17 @@ func namedAs(t testing.TB, declared string) *world {
 	return w
 }
 
-// names has the next generations declare ranges of units.
+// names has the next generations declare ranges of units, also such as no sale file may.
 func (w *world) names(ranges ...string) {
-	said, err := json.Marshal(ranges)
+	declared := spec.Sale{
+		Name: "tickets", Run: 1, Stock: 6, LockCount: shards, PerUserLimit: 2, LockTTL: time.Second, Embedded: &spec.Embedded{},
+		Units: &spec.Units{Ranges: []string{"A1-A6"}},
+	}
+	said, err := declared.JSON()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.said = fmt.Sprintf(`{"perUserLimit":2,"units":{"range":%s}}`, said)
+	w.said = strings.Replace(string(said), "A1-A6", strings.Join(ranges, `","`), 1)
 }
 
 // plantNames adds ops to the first commit in the log of units: payloads of unit 1 by the first
@@ -107,7 +115,20 @@ var namedFaults = map[string]planted{
 		w.rewrite(goodsLog(w.uid), func(_ int, c *pb.Commit) { c.Ops = append(c.Ops, noOp()) })
 	}, "payloads"},
 	"names that cannot be read": {named, func(w *world) { w.plantNames([]byte{9}) }, "payloads"},
-	"a unit named anew":         {named, func(w *world) { w.plantNames(packedName("B1"), packedName("A1")) }, "payloads"},
+	"an export without what units were": {named, func(w *world) {
+		w.close()
+		x := &w.h.Exports[0]
+		x.Bytes = x.Bytes[:bytes.Index(x.Bytes, []byte(`{"log":"units"`))]
+	}, "ending exports"},
+	"an export with what no plan has said of units": {named, func(w *world) {
+		never := sha256.Sum256(nil)
+		w.storeNames(never[:], 1, "never")
+		w.close()
+		x := &w.h.Exports[0]
+		l := w.h.Logs[goodsLog(w.uid)]
+		x.Bytes = fmt.Appendf(x.Bytes, `{"log":"units","slot":1,"commit":%q}`+"\n", base64.StdEncoding.EncodeToString(l[1].Bytes))
+	}, "ending exports"},
+	"a unit named anew": {named, func(w *world) { w.plantNames(packedName("B1"), packedName("A1")) }, "payloads"},
 }
 
 func nothingTo(*world) {}

@@ -533,7 +533,12 @@ func (w *world) destroy() {
 		w.append(i, func(d *ledger.Draft) { d.Seal() })
 	}
 	var file bytes.Buffer
-	if err := ledger.Export(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, nil, &file); err != nil {
+	var goods *ledger.PayloadReader
+	if w.goods.Next() > 0 {
+		goods = ledger.NewPayloadReader(reader{w: w}, w.uid, nil)
+		goods.Follow(w.sale.Added())
+	}
+	if err := ledger.Export(w.t.Context(), reader{w: w}, "tickets", w.uid, w.shards, goods, &file); err != nil {
 		w.t.Fatal(err)
 	}
 	w.h.Exported(w.pass(), file.Bytes())
@@ -549,6 +554,9 @@ func (w *world) destroy() {
 	w.say(&pb.Op{Op: &pb.Op_Sealed{Sealed: end}})
 	for i, s := range w.shards {
 		w.h.Deleted(w.pass(), w.log(i), s.Next()-1)
+	}
+	if w.goods.Next() > 0 {
+		w.h.Deleted(w.pass(), goodsLog(w.uid), w.goods.Next()-1)
 	}
 	w.say(&pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}})
 }

@@ -1,0 +1,216 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+	"salectl/units"
+)
+
+// How an audit of an export reads the sale's own log and that of its units, and holds the
+// books of the shards and the claims against them.
+
+// auditedLog is one of the two, as far as it was read.
+type auditedLog struct {
+	name   string // in the lines
+	place  int    // in exportAudit.last
+	has    *ExportLog
+	at     *chain
+	apply  func(*pb.Commit, Hash) error
+	damage error // why what follows is not judged
+}
+
+// openLogs prepares for the logs that the header names.
+func (x *exportAudit) openLogs() {
+	h, shards := x.header, len(x.books)
+	x.sale, x.payloads = NewSale(spec.SaleLog(h.Sale)), NewPayloads(spec.UnitsLog(h.UID))
+	x.sale.next = h.SaleLog.First // else it begins with the hash of its name
+	x.logs = []*auditedLog{{name: exportedSale, place: shards, has: h.SaleLog, at: &x.sale.chain, apply: x.sale.Apply}}
+	if h.UnitsLog != nil {
+		x.logs = append(x.logs, &auditedLog{name: exportedUnits, place: shards + 1, has: h.UnitsLog, at: &x.payloads.chain, apply: x.payloads.Apply})
+	}
+	x.last = append(x.last, 0, 0)
+}
+
+func isLogCommit(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"log":`)) }
+
+// logCommit takes in a line of one of the two logs.
+func (x *exportAudit) logCommit() {
+	var c ExportLogCommit
+	if err := json.Unmarshal(x.line, &c); err != nil {
+		x.at("it cannot be read: %v", err)
+		return
+	}
+	i := slices.IndexFunc(x.logs, func(l *auditedLog) bool { return l.name == c.Log })
+	if i < 0 {
+		x.at("it is of the log %q, and the header names no such log", c.Log)
+		return
+	}
+	l := x.logs[i]
+	switch {
+	case !bytes.Equal(x.line, exportLine(c)):
+		x.at("slot %d of the log %q is written otherwise than salectl writes it", c.Slot, c.Log)
+	case slices.ContainsFunc(x.last[l.place+1:], func(line int) bool { return line > 0 }):
+		x.at("slot %d of the log %q stands behind those of a later log", c.Slot, c.Log)
+	}
+	switch {
+	case l.damage != nil:
+	case c.Slot < l.at.next:
+		x.at("slot %d of the log %q stands here a second time, or out of order", c.Slot, c.Log)
+	case c.Slot > l.at.next:
+		l.damage = fmt.Errorf("line %d: slot %d of the log %q stands where slot %d should: what was between is missing, and what follows cannot be judged",
+			x.number, c.Slot, c.Log, l.at.next)
+	default:
+		if err := x.fold(l, c); err != nil {
+			l.damage = fmt.Errorf("line %d: slot %d of the log %q does not continue what is before it, and what follows cannot be judged: %w", x.number, c.Slot, c.Log, err)
+			return
+		}
+		x.last[l.place] = x.number
+		if l.name == exportedUnits {
+			x.entries = append(x.entries, c.Commit)
+		}
+	}
+}
+
+// fold takes in the commit of a line. Where the log's part begins behind earlier runs, the file
+// does not have what is before it.
+func (x *exportAudit) fold(l *auditedLog, c ExportLogCommit) error {
+	if begins := x.last[l.place] == 0; begins && l.has.First > 0 {
+		first := new(pb.Commit)
+		if err := proto.Unmarshal(c.Commit, first); err != nil {
+			return l.at.corrupt("does not decode: %v", err)
+		}
+		copy(l.at.hash[:], first.GetPrev())
+	}
+	commit, err := l.at.decode(c.Commit)
+	if err != nil {
+		return err
+	}
+	hash := sum(c.Commit)
+	if c.Hash != nil {
+		planned := slices.ContainsFunc(commit.GetOps(), func(op *pb.Op) bool { return op.GetPlanned() != nil })
+		if p := x.header.Packets; p == nil || len(p.Seed) > 0 || !planned || slices.ContainsFunc(commit.GetOps(), hasSeed) {
+			return fmt.Errorf("it has a hash as one from which a seed was left out, and is none")
+		}
+		hash = *c.Hash
+	}
+	return l.apply(commit, hash)
+}
+
+// endLogs says whether the sale's log can be relied on, after the last line.
+func (x *exportAudit) endLogs() {
+	whole := func(l *auditedLog) bool {
+		if l.damage == nil && (l.at.next != l.has.First+l.has.Slots || l.at.hash != l.has.Root) {
+			l.damage = fmt.Errorf("line %d: the log %q ends here otherwise than the header says, line 1: slots are missing behind it, or one of the two lines was altered",
+				x.last[l.place], l.name)
+		}
+		if l.damage != nil {
+			x.problem("%v", l.damage)
+		}
+		return l.damage == nil
+	}
+	switch {
+	case !whole(x.logs[0]):
+		x.sale = nil
+	case x.sale.UID() != x.UID || x.sale.Shards() != len(x.books):
+		x.problem("the log %q is of run %q with %s, the header of run %q with %s", exportedSale,
+			x.sale.UID(), spec.Count(x.sale.Shards(), "shard"), x.UID, spec.Count(len(x.books), "shard"))
+		x.sale = nil
+	}
+	if len(x.logs) > 1 && !whole(x.logs[1]) {
+		x.payloads = nil
+	}
+}
+
+// planned holds the shards, and what units were stored, against what the sale's log has planned.
+func (x *exportAudit) planned() {
+	for _, b := range x.books {
+		x.generations(x.sale, b)
+		if applied := x.sale.Applied(); b.damage == nil && b.state.Sealed() && uint64(len(b.generations)) < applied {
+			x.problem("shard %d ended at generation %d, and %d were applied", b.shard, len(b.generations), applied)
+		}
+	}
+	x.place(x.books, plannedBy(x.sale))
+	if x.sale.Newest().GetUnits() == nil {
+		return
+	}
+	switch {
+	case x.header.UnitsLog == nil && !x.header.Redacted:
+		x.problem("line 1: the header names no log of units, and the sale's log says that they are more than numbers")
+	case x.header.UnitsLog != nil && x.payloads != nil:
+		x.goods(&goodsBook{fold: x.payloads}, x.added())
+	}
+}
+
+// added are the units that the generations have added which the shards have.
+func (x *exportAudit) added() []Added {
+	return x.sale.addedBy(min(max(takenBy(statesOf(x.books)), 1), x.sale.Generation()))
+}
+
+// openUnits makes the reader of what the units are; nil if that cannot be told. A key that opens
+// nothing of the file is an error.
+func (x *exportAudit) openUnits(key *units.Key) error {
+	sealedWith := ""
+	if x.payloads != nil {
+		for _, p := range x.payloads.plans {
+			sealedWith = p.key
+		}
+	}
+	switch {
+	case key != nil && sealedWith == "" && !x.damaged(-1):
+		return errors.New("the file has no units that are encrypted: audit it without a key")
+	case key != nil && key.ID() != sealedWith:
+		return fmt.Errorf("the units in the file are encrypted with the key %s, and the one given is %s", sealedWith, key.ID())
+	case x.payloads == nil || x.header.UnitsLog == nil || x.sale == nil:
+		return nil
+	case sealedWith != "" && key == nil:
+		x.locked = true
+		return nil
+	}
+	x.reader = NewPayloadReader(fileLog(x.entries), x.UID, key)
+	x.reader.fold = x.payloads
+	x.reader.Follow(x.added())
+	return nil
+}
+
+// payloads is what the line of a claim is to say of its units: what they are by the log of
+// units, or what it says if that cannot be told.
+func (x *exportAudit) payloadsOf(line ExportClaim, c Claim) []map[string]string {
+	if x.reader == nil {
+		return line.Payloads
+	}
+	told, err := x.reader.ofClaim(context.Background(), c)
+	if err != nil {
+		x.at("what the units of claim %s are: %v", line.Claim, err)
+		return line.Payloads
+	}
+	var all []map[string]string
+	for _, p := range told {
+		all = append(all, p.Map())
+	}
+	return all
+}
+
+// fileLog has the slots of one log, and can only be read.
+type fileLog [][]byte
+
+func (f fileLog) Read(_ context.Context, _ string, from uint64, n int) (head []byte, entries [][]byte, err error) {
+	from = min(from, uint64(len(f)))
+	return nil, f[from:min(from+uint64(n), uint64(len(f)))], nil
+}
+
+var errFileLog = errors.New("an export can only be read")
+
+func (fileLog) Append(context.Context, string, uint64, []byte, []byte, []byte) error {
+	return errFileLog
+}
+func (fileLog) Heads(context.Context, []string) ([][]byte, error) { return nil, errFileLog }
+func (fileLog) Delete(context.Context, string, uint64) error      { return errFileLog }

@@ -1,0 +1,271 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/units"
+)
+
+// TestExportOfLaterRun exports a run whose sale had another before: its part of the sale's own
+// log begins behind that, and is audited as it is.
+func TestExportOfLaterRun(t *testing.T) {
+	w := worldOf(t, openSettings(3), func(w *world) {
+		before := planned(1, pb.Phase_OPEN)
+		before.Uid = "fedcba9876543210"
+		for _, op := range []*pb.Op{planOp(before), sealed(), destroyed()} {
+			w.say(op)
+		}
+	})
+	w.sell(2, 0)
+	w.end()
+	file := mustExport(t, w)
+	header, _, err := readExport(file)
+	if err != nil || header.SaleLog.First != 3 || header.SaleLog.Slots != 3 {
+		t.Errorf("%+v, %v", header.SaleLog, err)
+	}
+	if err := CheckExport(t.Context(), w.logs, bytes.NewReader(file), "test", w.sale, w.shards, nil); err != nil {
+		t.Error(err)
+	}
+	lines := exportLines(file)
+	last := len(lines) - 1
+	for i := range 3 {
+		wantNoticed(t, w, "is gone", last-i, slices.Delete(slices.Clone(lines), last-i, last-i+1))
+	}
+	earlier := w.logs.logs[w.sale.log].entries[0]
+	header.SaleLog = &ExportLog{Slots: 1, Root: sum(earlier)}
+	forged := append(slices.Clone(lines[:last-2]), string(exportLine(ExportLogCommit{Log: "sale", Commit: earlier})))
+	forged[0] = string(exportLine(header))
+	if said := mustAuditExport(t, []byte(strings.Join(forged, ""))).Problems; !slices.ContainsFunc(said, func(s string) bool {
+		return strings.Contains(s, `the log "sale" is of run "fedcba9876543210"`)
+	}) {
+		t.Errorf("with the log of the run before: %q", said)
+	}
+}
+
+// TestExportHasWhatShardsTook exports the sale's log to the last generation that a shard has: what
+// comes behind it changes no export of the same shards.
+func TestExportHasWhatShardsTook(t *testing.T) {
+	w := newWorld(t)
+	w.sell(1, 1)
+	before := mustExport(t, w)
+	for _, op := range []*pb.Op{applied(1), plan(2, pb.Phase_PAUSED)} {
+		p := op.GetPlanned()
+		if p != nil {
+			p.Shards = []*pb.ShardChange{{}, {}, {}}
+		}
+		w.say(op)
+		if !bytes.Equal(mustExport(t, w), before) {
+			t.Errorf("after %v it is another export", op)
+		}
+	}
+	d := w.draft(1)
+	if err := d.Generation(w.sale.ShardGeneration(2, 1)); err != nil {
+		t.Fatal(err)
+	}
+	w.commit(1, d)
+	header, _, err := readExport(mustExport(t, w))
+	if err != nil || header.SaleLog.Slots != w.sale.Next() {
+		t.Errorf("once a shard has it: %+v, %v", header.SaleLog, err)
+	}
+}
+
+// TestAuditOfExportAgainstPlans finds shards that took what nobody has planned, though the shards
+// agree with each other and with their claims.
+func TestAuditOfExportAgainstPlans(t *testing.T) {
+	for name, c := range map[string]struct {
+		op   *pb.Generation
+		want []string
+	}{
+		"units": {&pb.Generation{Number: 2, Add: []*pb.Range{{First: 31, Count: 5}}, Settings: openSettings(3)}, []string{
+			"shard 0 took another generation 2 than was planned", "units [31-35] are in the ledger and were never dealt"}},
+		"a limit": {&pb.Generation{Number: 2, Settings: openSettings(30)}, []string{"shard 0 took another generation 2 than was planned"}},
+		"a generation more": {&pb.Generation{Number: 3, Settings: openSettings(3)}, []string{
+			"shard 0 took another generation 3 than was planned"}},
+	} {
+		w := newWorld(t)
+		w.say(planOp(&pb.Planned{Generation: 2, Uid: testUID, Run: 1, Settings: openSettings(3), Shards: []*pb.ShardChange{{}, {}, {}}}))
+		for number := uint64(2); number <= c.op.GetNumber(); number++ {
+			op := c.op
+			if number < op.GetNumber() {
+				op = w.sale.ShardGeneration(number, 0)
+			}
+			d := w.draft(0)
+			if err := d.Generation(op); err != nil {
+				t.Fatal(err)
+			}
+			w.commit(0, d)
+		}
+		said := mustAuditExport(t, mustExport(t, w)).Problems
+		for _, want := range c.want {
+			if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, want) }) {
+				t.Errorf("%s: %q\nwant %s", name, said, want)
+			}
+		}
+	}
+}
+
+// TestSealedBeforeApplied finds a shard that ended before a generation that is said to be on
+// every shard.
+func TestSealedBeforeApplied(t *testing.T) {
+	w := newWorld(t)
+	w.end()
+	forged := *w.sale
+	forged.sealed = nil
+	w.sale = &forged
+	w.say(applied(2))
+	w.say(planOp(&pb.Planned{Generation: 3, Uid: testUID, Run: 1, Settings: phase(pb.Phase_CLOSED), Shards: []*pb.ShardChange{{}, {}, {}}}))
+	w.say(applied(3))
+	a := &exportAudit{Audit: &Audit{}, sale: w.sale}
+	for i, s := range w.shards {
+		b := newBook(s.log, i, worldShards)
+		if _, err := Load(t.Context(), w.logs, s.log, b); err != nil {
+			t.Fatal(err)
+		}
+		a.books = append(a.books, b)
+	}
+	a.planned()
+	if want := "shard 0 ended at generation 2, and 3 were applied"; !slices.Contains(a.Problems, want) {
+		t.Errorf("%q, want %s", a.Problems, want)
+	}
+}
+
+// TestNoSeedInExportOfOpenPackets looks for the seed in all that an export has while packets may
+// still be given, and for each hash that is told in its place.
+func TestNoSeedInExportOfOpenPackets(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.taken(3)
+	file := mustExport(t, w)
+	hashes := 0
+	for _, line := range exportLines(file) {
+		var c ExportLogCommit
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(c.Commit, testSeed) || strings.Contains(line, "BwcHBwcHBwcH") {
+			t.Errorf("the seed is in %s", line)
+		}
+		if c.Log != "" && c.Hash != nil {
+			hashes++
+		}
+	}
+	if a := mustAuditExport(t, file); !a.OK || hashes != 1 {
+		t.Errorf("%q, with %d hashes", a.Problems, hashes)
+	}
+	w.seal()
+	if file = mustExport(t, w); bytes.Contains(file, []byte(`"hash":`)) {
+		t.Error("the seed is left out of a sale that is over")
+	}
+}
+
+// goodsExport exports a sale of units that are CODE1 to CODE30, of which two are sold and two are
+// held.
+func goodsExport(t *testing.T, key *units.Key, export func(*world, *PayloadReader, *bytes.Buffer) error) (*world, []string) {
+	t.Helper()
+	plan := Hash{1}
+	w := worldOf(t, openSettings(3), func(w *world) {
+		w.change = func(p *pb.Planned) { p.Units, p.PlanDigest, p.NextUnit = []byte("digest"), plan[:], 31 }
+	})
+	goods := newGoodsWorld(t, key)
+	goods.logs = w.logs
+	for first := int64(1); first <= 30; first += 10 {
+		var names []string
+		for unit := range int64(10) {
+			names = append(names, fmt.Sprint("CODE", first+unit))
+		}
+		goods.mustStore(1, first, names...)
+	}
+	goods.mustStore(9, 1, "NEVER") // of a plan that came to nothing
+	goods.added = w.sale.Added()
+	w.sell(2, 0)
+	var to bytes.Buffer
+	if err := export(w, goods.reader(), &to); err != nil {
+		t.Fatal(err)
+	}
+	return w, exportLines(to.Bytes())
+}
+
+// TestAuditOfExportOfGoods proves what the units of claims are by the log of units, with the key
+// where they are secret.
+func TestAuditOfExportOfGoods(t *testing.T) {
+	whole := func(w *world, goods *PayloadReader, to *bytes.Buffer) error {
+		return Export(t.Context(), w.logs, "test", testUID, w.shards, goods, to)
+	}
+	for name, key := range map[string]*units.Key{"public": nil, "secret": mustKey(t, 1)} {
+		_, lines := goodsExport(t, key, whole)
+		text := strings.Join(lines, "")
+		audit := func(text string) (*Audit, []string) {
+			a, unproven, err := AuditExport(strings.NewReader(text), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a, unproven
+		}
+		if a, unproven := audit(text); !a.OK || len(unproven) != 1 {
+			t.Errorf("%s: %q, unproven %q", name, a.Problems, unproven)
+		}
+		if strings.Count(text, `{"log":"units"`) != 3 {
+			t.Errorf("%s: the log of units is not there as far as a plan has added units", name)
+		}
+		first := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"log":"units"`) })
+		for what, c := range map[string]struct{ text, want string }{
+			"a claim's":      {strings.Replace(text, `"CODE2"`, `"CODE3"`, 1), `line 2: claim 0-2-0 has payloads`},
+			"a claim's none": {strings.Replace(text, `,"payloads":[{"code":"CODE1","small":"code1"},{"code":"CODE2","small":"code2"}]`, ``, 1), `line 2: claim 0-2-0 has no payloads`},
+			"a slot gone":    {strings.Join(slices.Delete(slices.Clone(lines), first+1, first+2), ""), `slot 2 of the log "units" stands where slot 1 should`},
+			"the last gone":  {strings.Join(lines[:len(lines)-1], ""), `the log "units" ends here otherwise than the header says`},
+			"none":           {strings.Replace(strings.Join(lines[:first], ""), `"unitsLog"`, `"unitsLag"`, 1), `line 1: the header names no log of units`},
+		} {
+			if c.text == text {
+				t.Fatalf("%s, %s: nothing was altered", name, what)
+			}
+			a, _, err := AuditExport(strings.NewReader(c.text), nil)
+			if key != nil && !strings.Contains(c.text, "unitsLag") && !strings.Contains(c.want, `"units"`) {
+				a, _, err = AuditExport(strings.NewReader(c.text), key)
+			}
+			if err != nil || a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want) {
+				t.Errorf("%s, %s: %v, %q\nwant %s", name, what, err, a.Problems, c.want)
+			}
+		}
+	}
+}
+
+// TestAuditOfExportOfSecretsWithoutKey says what it cannot prove, and refuses keys that open
+// nothing.
+func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
+	key := mustKey(t, 1)
+	for name, c := range map[string]struct {
+		sealed, with *units.Key
+		redact       bool
+		unproven     string
+		err          string
+	}{
+		"no key":      {sealed: key, unproven: "what the units are: they are encrypted"},
+		"another key": {sealed: key, with: mustKey(t, 2), err: "the units in the file are encrypted with the key " + key.ID()},
+		"public":      {with: key, err: "the file has no units that are encrypted"},
+		"redacted":    {sealed: key, redact: true, unproven: "what the units are: they are secret, and were left out"},
+	} {
+		_, lines := goodsExport(t, c.sealed, func(w *world, goods *PayloadReader, to *bytes.Buffer) error {
+			if c.redact {
+				return ExportRedacted(t.Context(), w.logs, "test", testUID, w.shards, goods, to)
+			}
+			return Export(t.Context(), w.logs, "test", testUID, w.shards, goods, to)
+		})
+		a, unproven, err := AuditExport(strings.NewReader(strings.Join(lines, "")), c.with)
+		switch {
+		case c.err != "":
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v, want %s", name, err, c.err)
+			}
+		case err != nil || !a.OK || !strings.Contains(strings.Join(unproven, "\n"), c.unproven):
+			t.Errorf("%s: %v, %+v, %q", name, err, a, unproven)
+		}
+		if text := strings.Join(lines, ""); c.redact && (strings.Contains(text, `"log":"units"`) || strings.Contains(text, "CODE")) {
+			t.Errorf("%s: it has what is secret", name)
+		}
+	}
+}
