@@ -11,7 +11,7 @@ CRANE = go run github.com/google/go-containerregistry/cmd/crane@v0.22.1
 # at every byte would take minutes with the detector.
 RACED = $$(go list ./backends/... | grep -v /backends/ledger) ./rules/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/... ./api/... ./docs/...
 
-.PHONY: help build image push test lint soak mutants models bench replicas fuzz-http generate services services-down
+.PHONY: help build image push test lint soak mutants models bench bench-compare replicas fuzz-http generate services services-down
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,7 @@ test: lint ## lint, then run every test; installs the servers that the tests sta
 		echo "The tests that need what is missing will be skipped."; }
 	go test -timeout 30m ./spec/... ./csvfile/... ./units/... ./report/... ./backends/ledger/... ./sim/... .
 	go test -race -timeout 30m $(RACED)
+	cd testdata/benchcompare && go test ./...
 	cd testdata/openapi && go test -count=1 ./...
 	cd testdata/kubernetes && go test -count=1 ./...
 
@@ -53,6 +54,7 @@ lint: ## formatting, go vet, staticcheck, a tidy go.mod
 	$(STATICCHECK) ./...
 	cd examples/orders-postgres && go mod tidy -diff && go vet ./...
 	cd testdata/peers && go mod tidy -diff && go vet ./...
+	cd testdata/benchcompare && go mod tidy -diff && go vet ./...
 	cd testdata/openapi && go mod tidy -diff && go vet ./...
 	cd testdata/kubernetes && go mod tidy -diff && go vet ./...
 	cd image && go mod tidy -diff && go vet ./...
@@ -75,6 +77,12 @@ bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one 
 		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/httpd ./draw
 	go test -run '^$$' -bench Reveal -benchtime 1x -timeout 60m ./planner
 	cd testdata/peers && go run . && go run ./locks && go run ./packets
+
+ROUNDS ?= 10
+
+bench-compare: ## measure the working tree and the commit BASE in turns, and fail if the working tree is slower beyond the noise
+	@[ -n "$(BASE)" ] || { echo "Say which commit to compare with: make bench-compare BASE=HEAD"; exit 2; }
+	cd testdata/benchcompare && go run . -base "$(BASE)" -rounds $(ROUNDS)
 
 replicas: ## the figures of several processes of one sale; on a machine that does nothing else
 	SALECTL_FIGURES=1 go test -run 'TestFigures|TestPause$$' -v -timeout 60m ./cli/replicas | grep -E 'figures_test|rolling_test|kill_test|^ *---|failed'

@@ -47,6 +47,14 @@ func sell(b *testing.B, e *Executor, callers, n int) {
 	}
 }
 
+// reportProcessorTime reports what each of b.N operations took of the processors, that of
+// its callers and of all else in this process included.
+func reportProcessorTime(b *testing.B, before time.Duration, operation string) {
+	b.Helper()
+	took := saletest.ProcessorTime(b) - before
+	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "cpu-ns/"+operation)
+}
+
 // written returns how many slots and bytes the logs of the shards have.
 func written(e *Executor) (slots int, bytes int64) {
 	for _, s := range e.Status().Shards {
@@ -69,9 +77,11 @@ func BenchmarkClaims(b *testing.B) {
 			saletest.Mark(b, node)
 			e := serve(b, logs, node, sale.Name)
 			slotsBefore, bytesBefore := written(e)
+			before := saletest.ProcessorTime(b)
 			b.ResetTimer()
 			sell(b, e, callers, b.N)
 			b.StopTimer()
+			reportProcessorTime(b, before, "claim")
 			slots, bytes := written(e)
 			slots, bytes = slots-slotsBefore, bytes-bytesBefore
 			perAppend := float64(b.N) / float64(slots)
@@ -129,6 +139,7 @@ func BenchmarkRefusals(b *testing.B) {
 	b.ReportAllocs()
 	b.SetParallelism(4) // many more that never rest would keep the lease from being renewed
 	var wrong atomic.Int64
+	before := saletest.ProcessorTime(b)
 	b.ResetTimer()
 	b.RunParallel(func(p *testing.PB) {
 		for i := 0; p.Next(); i++ {
@@ -139,6 +150,7 @@ func BenchmarkRefusals(b *testing.B) {
 		}
 	})
 	b.StopTimer()
+	reportProcessorTime(b, before, "refusal")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "refusals/s")
 	if wrong.Load() > 0 {
 		b.Errorf("%d claims had another answer", wrong.Load())

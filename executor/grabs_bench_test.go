@@ -31,9 +31,11 @@ func BenchmarkGrabs(b *testing.B) {
 					ahead := func(sale *spec.Sale, _ *pb.Settings) { sale.Backlog = spec.MaxBacklog }
 					s := listSiteAt(b, ack, []string{startRedis(b, mode.args...).Addr()}, ahead, spec.Shares(stock+stock/10, shards)...)
 					p := s.serve()
+					before := saletest.ProcessorTime(b)
 					b.ResetTimer()
 					sell(b, p.Executor, callers, b.N)
 					b.StopTimer()
+					reportProcessorTime(b, before, "grab")
 					b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "grabs/s")
 					b.ReportMetric(float64(b.N)/float64(grabsMade(b, p)), "grabs/call")
 				})

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"salectl/backends/hbase"
 	"salectl/backends/ledger"
 	"salectl/executor"
+	"salectl/executor/saletest"
 	"salectl/services"
 )
 
@@ -139,15 +139,6 @@ func offer(b *testing.B, e *executor.Executor, first, n, rate int) {
 	}
 }
 
-// processorTime is what this process has taken.
-func processorTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkFollowed compares claims while a program follows the feed over HTTP, from the same
 // process and on the same cores, with claims while nobody does, and tells how late events come.
 // The rounds alternate; the order turns around from one pair to the next.
@@ -192,7 +183,7 @@ func followed(b *testing.B, open func(*testing.B) ledger.Logs, rate int) {
 		if followed == 1 {
 			r = followAt(address, "full")
 		}
-		began, before := time.Now(), processorTime(b)
+		began, before := time.Now(), saletest.ProcessorTime(b)
 		offer(b, e, next, round, rate)
 		took[followed] += time.Since(began)
 		next += round
@@ -203,7 +194,7 @@ func followed(b *testing.B, open func(*testing.B) ledger.Logs, rate int) {
 			}
 			lags = append(lags, late...)
 		}
-		worked[followed] += processorTime(b) - before
+		worked[followed] += saletest.ProcessorTime(b) - before
 	}
 	for range 4 { // a store that has just been started is slower
 		run(0)

@@ -15,6 +15,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor"
+	"salectl/executor/saletest"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -108,6 +109,7 @@ func BenchmarkServe(b *testing.B) {
 				name string
 				load *load
 				took time.Duration
+				used time.Duration // of the processors, by server and clients
 			}{
 				{name: "echo", load: newLoad(b, bare, conns, claimRequest("/v1/sales/full/claims"), "201")},
 				{name: "claims", load: newLoad(b, addr, conns, claimRequest("/v1/sales/full/claims"), "201")},
@@ -115,11 +117,12 @@ func BenchmarkServe(b *testing.B) {
 			}
 			for b.Loop() {
 				for i := range loads {
-					began := time.Now()
+					began, before := time.Now(), saletest.ProcessorTime(b)
 					if err := loads[i].load.run(round); err != nil {
 						b.Fatal(err)
 					}
 					loads[i].took += time.Since(began)
+					loads[i].used += saletest.ProcessorTime(b) - before
 				}
 			}
 			b.ReportMetric(0, "ns/op")
@@ -127,6 +130,7 @@ func BenchmarkServe(b *testing.B) {
 				b.ReportMetric(float64(b.N*round)/l.took.Seconds(), l.name+"/s")
 				if l.name != "echo" {
 					b.ReportMetric(loads[0].took.Seconds()/l.took.Seconds(), l.name+":echo")
+					b.ReportMetric(loads[0].used.Seconds()/l.used.Seconds(), l.name+":echo-cpu")
 				}
 			}
 		})

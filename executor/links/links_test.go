@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -246,9 +245,9 @@ func BenchmarkForwarded(b *testing.B) {
 			for b.Loop() {
 				for i := range rounds {
 					runtime.GC()
-					before := processor(b)
+					before := saletest.ProcessorTime(b)
 					p.claim(b, rounds[i].owner, callers, n)
-					rounds[i].used += processor(b) - before
+					rounds[i].used += saletest.ProcessorTime(b) - before
 				}
 			}
 			b.ReportMetric(0, "ns/op") // a round of both is no operation
@@ -281,13 +280,4 @@ func (p *pair) claim(b *testing.B, owner *executor.Executor, callers, n int) {
 	if a := wrong.Load(); a != nil {
 		b.Fatalf("%+v", *a)
 	}
-}
-
-// processor is the time that this process has taken of the processors.
-func processor(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
