@@ -6,6 +6,7 @@ import (
 
 	"salectl/spec"
 	"salectl/testdata/peers/internal/commandstats"
+	"salectl/testdata/peers/internal/sales"
 	"salectl/testdata/peers/internal/table"
 )
 
@@ -19,15 +20,15 @@ type alone struct {
 // by a bare CheckAndPut. Both sides have as many rows, with as many slots, so
 // that they grow alike.
 func (b *bench) alone(ctx context.Context) (a alone, err error) {
-	_, err = b.selling(ctx, plenty, shards, func(e *serving) error {
-		claim := e.claimer(user)
-		slots, bytes := e.written()
+	_, err = b.Selling(ctx, plenty, shards, func(e *sales.Serving) error {
+		claim := claimerOf(e, user)
+		slots, bytes := e.Written()
 		for i := range int64(200) { // to see how large a commit of one claim is
 			if _, err := claim(ctx, i); err != nil {
 				return err
 			}
 		}
-		slotsNow, bytesNow := e.written()
+		slotsNow, bytesNow := e.Written()
 		rows := b.newBare(int((bytesNow - bytes) / (slotsNow - slots)))
 		a, err = b.beside(ctx, claim, rows)
 		return err

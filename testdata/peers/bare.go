@@ -14,6 +14,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/spec"
+	"salectl/testdata/peers/internal/naive"
 )
 
 // filler makes what is appended to one log by whoever has nothing to sell: heads
@@ -50,7 +51,7 @@ func random(n int) []byte {
 // rawAppends returns how many appends a second the executor's own driver takes
 // from a loop for each shard, with entries of a size.
 func (b *bench) rawAppends(ctx context.Context, size int) (float64, error) {
-	uid, entry := b.fresh("raw"), random(size)
+	uid, entry := b.Fresh("raw"), random(size)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var appended atomic.Int64
@@ -60,7 +61,7 @@ func (b *bench) rawAppends(ctx context.Context, size int) (float64, error) {
 		all.Go(func() {
 			for f := newFiller(uid, shard, entry); time.Since(begin) < b.each && ctx.Err() == nil; appended.Add(1) {
 				head := f.next()
-				if err := b.store.Logs.Append(ctx, f.log, f.slot, f.head, head, f.entry); err != nil {
+				if err := b.Store.Logs.Append(ctx, f.log, f.slot, f.head, head, f.entry); err != nil {
 					cancel(fmt.Errorf("a raw append: %w", err))
 					return
 				}
@@ -80,8 +81,8 @@ type bare struct {
 }
 
 func (b *bench) newBare(size int) *bare {
-	r := &bare{client: b.hbase, table: b.declared.HBase.Table}
-	uid, entry := b.fresh("bare"), random(size)
+	r := &bare{client: b.hbase, table: b.Declared.HBase.Table}
+	uid, entry := b.Fresh("bare"), random(size)
 	for shard := range shards {
 		r.rows = append(r.rows, newFiller(uid, shard, entry))
 	}
@@ -93,12 +94,12 @@ func (r *bare) put(ctx context.Context, shard int) error {
 	f := r.rows[shard]
 	head := f.next()
 	put, err := hrpc.NewPutStr(ctx, r.table, f.log, map[string]map[string][]byte{
-		family: {fmt.Sprintf("e%016x", f.slot): f.entry, "h": head},
+		naive.Family: {fmt.Sprintf("e%016x", f.slot): f.entry, "h": head},
 	}, hrpc.TimestampUint64(f.slot+1))
 	if err != nil {
 		return err
 	}
-	switch ok, err := r.client.CheckAndPut(put, family, "h", f.head); {
+	switch ok, err := r.client.CheckAndPut(put, naive.Family, "h", f.head); {
 	case err != nil:
 		return err
 	case !ok:

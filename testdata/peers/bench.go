@@ -12,6 +12,8 @@ import (
 
 	"salectl/api"
 	"salectl/executor"
+	"salectl/testdata/peers/internal/naive"
+	"salectl/testdata/peers/internal/sales"
 )
 
 // shards is the number of locks of every sale here but the large one.
@@ -81,16 +83,16 @@ type claims struct {
 }
 
 func (b *bench) claims(ctx context.Context, callers int) (c claims, err error) {
-	sale, err := b.selling(ctx, plenty, shards, func(e *serving) error {
-		slotsBefore, bytesBefore := e.written()
+	sale, err := b.Selling(ctx, plenty, shards, func(e *sales.Serving) error {
+		slotsBefore, bytesBefore := e.Written()
 		err := b.profiled(fmt.Sprintf("claims-%d.pprof", callers), func() (err error) {
-			c.crowd, err = call(ctx, callers, b.each, math.MaxInt64, e.claimer(user))
+			c.crowd, err = call(ctx, callers, b.each, math.MaxInt64, claimerOf(e, user))
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		slots, bytes := e.written()
+		slots, bytes := e.Written()
 		slots, bytes = slots-slotsBefore, bytes-bytesBefore
 		c.batch, c.entry = float64(c.sold)/float64(slots), int(bytes/slots)
 		return nil
@@ -98,7 +100,7 @@ func (b *bench) claims(ctx context.Context, callers int) (c claims, err error) {
 	if err != nil {
 		return c, err
 	}
-	return c, b.audit(ctx, sale, c.sold)
+	return c, b.Audit(ctx, sale, c.sold)
 }
 
 // profiled does something, under the eye of the profiler if profiles are wanted.
@@ -118,10 +120,10 @@ func (b *bench) profiled(name string, do func() error) error {
 	return errors.Join(err, f.Close())
 }
 
-// claimer claims one unit each for the users that name gives. A user who has a
+// claimerOf claims one unit each for the users that name gives. A user who has a
 // unit already, or comes after the last, is refused; any other answer is an
 // error.
-func (s *serving) claimer(name func(i int64) string) claimer {
+func claimerOf(s *sales.Serving, name func(i int64) string) claimer {
 	return func(_ context.Context, i int64) (bool, error) {
 		// Real clients each have a context of their own. This crowd's is one, at
 		// whose lock all of them would meet, before and after each wait.
@@ -142,13 +144,13 @@ var naiveCallers = []int{5, 20, 200}
 // naiveClaims is what the naive protocol sells to a crowd, and how many Redis
 // commands each sold claim cost.
 func (b *bench) naiveClaims(ctx context.Context, callers int) (crowd, float64, error) {
-	n := newNaive(b.hbase, b.redis, b.declared.HBase.Table, b.fresh("naive"), shards, plenty)
+	n := naive.New(b.hbase, b.redis, b.Declared.HBase.Table, b.Fresh("naive"), shards, plenty)
 	before, err := b.commands(ctx)
 	if err != nil {
 		return crowd{}, 0, err
 	}
 	c, err := call(ctx, callers, b.each, math.MaxInt64, func(ctx context.Context, i int64) (bool, error) {
-		return n.claim(ctx, user(i))
+		return n.Claim(ctx, user(i))
 	})
 	if err != nil {
 		return c, 0, err
@@ -157,7 +159,7 @@ func (b *bench) naiveClaims(ctx context.Context, callers int) (crowd, float64, e
 	if err != nil {
 		return c, 0, err
 	}
-	return c, float64(after-before) / float64(c.sold), n.check(ctx, c.sold)
+	return c, float64(after-before) / float64(c.sold), n.Check(ctx, c.sold)
 }
 
 // soldOut has 2,000 users ask twice each for 1,000 units, and counts what each
@@ -166,23 +168,23 @@ func (b *bench) soldOut(ctx context.Context, f *figures) error {
 	const stock, asks = 1000, 4000
 	twice := func(i int64) string { return user(i / 2) }
 	var ours crowd
-	sale, err := b.selling(ctx, stock, shards, func(e *serving) (err error) {
-		ours, err = call(ctx, 200, time.Minute, asks, e.claimer(twice))
+	sale, err := b.Selling(ctx, stock, shards, func(e *sales.Serving) (err error) {
+		ours, err = call(ctx, 200, time.Minute, asks, claimerOf(e, twice))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := b.audit(ctx, sale, ours.sold); err != nil {
+	if err := b.Audit(ctx, sale, ours.sold); err != nil {
 		return err
 	}
-	n := newNaive(b.hbase, b.redis, b.declared.HBase.Table, b.fresh("naive"), shards, stock/shards)
+	n := naive.New(b.hbase, b.redis, b.Declared.HBase.Table, b.Fresh("naive"), shards, stock/shards)
 	theirs, err := call(ctx, 20, time.Minute, asks, func(ctx context.Context, i int64) (bool, error) {
-		return n.claim(ctx, twice(i))
+		return n.Claim(ctx, twice(i))
 	})
 	if err != nil {
 		return err
 	}
 	f.soldOut.Add(float64(ours.sold), float64(theirs.sold))
-	return n.check(ctx, theirs.sold)
+	return n.Check(ctx, theirs.sold)
 }

@@ -12,6 +12,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/spec"
+	"salectl/testdata/peers/internal/sales"
 )
 
 // The large sale.
@@ -36,32 +37,32 @@ func (b *bench) load(ctx context.Context) (l load, err error) {
 	if l.read, err = b.readLarge(ctx); err != nil {
 		return l, err
 	}
-	sale := b.declared
+	sale := b.Declared
 	sale.Name = b.large
 	begin := time.Now()
-	store, err := backends.Open(sale, quiet)
+	store, err := backends.Open(sale, sales.Quiet)
 	if err != nil {
 		return l, err
 	}
 	defer store.Close()
-	e, err := serve(ctx, store, b.large)
+	e, err := sales.Serve(ctx, store, b.large)
 	if err != nil {
 		return l, err
 	}
 	l.serve = time.Since(begin)
-	return l, e.stop()
+	return l, e.Stop()
 }
 
 // storeLarge makes the large sale: applied as any other, its claims written into
 // the shards' logs as an owner would. It takes a little more stock than claims,
 // since the users' hashes do not spread quite evenly.
 func (b *bench) storeLarge(ctx context.Context) (string, error) {
-	name, err := b.apply(ctx, largeClaims*11/10, largeShards)
+	name, err := b.Apply(ctx, largeClaims*11/10, largeShards)
 	if err != nil {
 		return "", err
 	}
 	sale := ledger.NewSale(spec.SaleLog(name))
-	if _, err := ledger.Load(ctx, b.store.Logs, spec.SaleLog(name), sale); err != nil {
+	if _, err := ledger.Load(ctx, b.Store.Logs, spec.SaleLog(name), sale); err != nil {
 		return "", err
 	}
 	buyers := make([][]string, largeShards)
@@ -72,13 +73,13 @@ func (b *bench) storeLarge(ctx context.Context) (string, error) {
 	group, storing := errgroup.WithContext(ctx)
 	for shard, buyers := range buyers {
 		group.Go(func() error {
-			return storeShard(storing, b.store.Logs, spec.ShardLog(sale.UID(), shard, largeShards), buyers)
+			return storeShard(storing, b.Store.Logs, spec.ShardLog(sale.UID(), shard, largeShards), buyers)
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return "", err
 	}
-	return name, b.audit(ctx, name, largeClaims)
+	return name, b.Audit(ctx, name, largeClaims)
 }
 
 // storeShard sells a unit to each buyer.
@@ -129,7 +130,7 @@ func commit(ctx context.Context, logs ledger.Logs, w *ledger.Writer, state *ledg
 func (b *bench) readLarge(ctx context.Context) (time.Duration, error) {
 	name := spec.SaleLog(b.large)
 	sale := ledger.NewSale(name)
-	if _, err := ledger.Load(ctx, b.store.Logs, name, sale); err != nil {
+	if _, err := ledger.Load(ctx, b.Store.Logs, name, sale); err != nil {
 		return 0, err
 	}
 	begin := time.Now()
@@ -139,7 +140,7 @@ func (b *bench) readLarge(ctx context.Context) (time.Duration, error) {
 			const atOnce = 64
 			log := spec.ShardLog(sale.UID(), shard, largeShards)
 			for from, last := uint64(0), uint64(0); from <= last; {
-				stored, entries, err := b.store.Logs.Read(reading, log, from, atOnce)
+				stored, entries, err := b.Store.Logs.Read(reading, log, from, atOnce)
 				if err != nil {
 					return err
 				}

@@ -9,7 +9,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,9 +16,6 @@ import (
 	"runtime"
 	"time"
 )
-
-// errWrong says that a sale's books are not in order.
-var errWrong = errors.New("the count is wrong")
 
 func main() {
 	rounds := flag.Int("rounds", 3, "how often to measure each figure, after a round that warms the servers up")

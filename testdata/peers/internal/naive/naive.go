@@ -1,4 +1,5 @@
-package main
+// Package naive is the protocol that salectl grew out of, as fast as its text allows.
+package naive
 
 import (
 	"context"
@@ -16,9 +17,10 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 
 	"salectl/spec"
+	"salectl/testdata/peers/internal/sales"
 )
 
-// naive is a sale by the protocol of 一种基于Redis和HBase的分锁方法 (a patent
+// Sale is a sale by the protocol of 一种基于Redis和HBase的分锁方法 (a patent
 // application of 2016): each claim takes its shard's lock on a majority of the
 // Redis nodes, reads the shard's row, checks it, writes it, and gives the lock
 // back. Payment and rules are left out.
@@ -28,7 +30,7 @@ import (
 // again after naiveRetry. The write is a compare-and-set, so that a holder who
 // slept through the end of the lock sells nothing twice; it costs no more than
 // a plain one.
-type naive struct {
+type Sale struct {
 	client gohbase.Client
 	locks  *redsync.Redsync
 	table  string
@@ -50,11 +52,13 @@ const (
 // together.
 func jittered(int) time.Duration { return naiveRetry/2 + rand.N(naiveRetry) }
 
-// family is the one column family of the table.
-const family = "s"
+// Family is the one column family of the table.
+const Family = "s"
 
-func newNaive(client gohbase.Client, nodes []*redis.Client, table, run string, shards int, limit int64) *naive {
-	n := &naive{client: client, table: table, run: run, shards: shards, limit: limit}
+// New returns a sale of so many units a shard in a table, with its locks on some nodes. No
+// other sale has the name run.
+func New(client gohbase.Client, nodes []*redis.Client, table, run string, shards int, limit int64) *Sale {
+	n := &Sale{client: client, table: table, run: run, shards: shards, limit: limit}
 	var pools []lockredis.Pool
 	for _, node := range nodes {
 		pools = append(pools, goredis.NewPool(node))
@@ -63,9 +67,9 @@ func newNaive(client gohbase.Client, nodes []*redis.Client, table, run string, s
 	return n
 }
 
-// claim sells a unit to a user, at most one each. False: the user has one, or
+// Claim sells a unit to a user, at most one each. False: the user has one, or
 // the shard has none left.
-func (n *naive) claim(ctx context.Context, user string) (bool, error) {
+func (n *Sale) Claim(ctx context.Context, user string) (bool, error) {
 	shard := spec.HomeShard(user, n.shards)
 	lock := n.locks.NewMutex(n.lockKey(shard), redsync.WithExpiry(naiveTTL),
 		redsync.WithTries(math.MaxInt), redsync.WithRetryDelayFunc(jittered))
@@ -79,10 +83,10 @@ func (n *naive) claim(ctx context.Context, user string) (bool, error) {
 }
 
 // sell is what the lock is held for.
-func (n *naive) sell(ctx context.Context, shard int, user string) (bool, error) {
+func (n *Sale) sell(ctx context.Context, shard int, user string) (bool, error) {
 	row, mine := n.row(shard), userCell+user
 	get, err := hrpc.NewGetStr(ctx, n.table, row, hrpc.SkipBatch(),
-		hrpc.Families(map[string][]string{family: {soldCell, mine}}))
+		hrpc.Families(map[string][]string{Family: {soldCell, mine}}))
 	if err != nil {
 		return false, err
 	}
@@ -99,12 +103,12 @@ func (n *naive) sell(ctx context.Context, shard int, user string) (bool, error) 
 		return false, nil
 	}
 	put, err := hrpc.NewPutStr(ctx, n.table, row, map[string]map[string][]byte{
-		family: {soldCell: strconv.AppendInt(nil, sold+1, 10), mine: []byte("1")},
+		Family: {soldCell: strconv.AppendInt(nil, sold+1, 10), mine: []byte("1")},
 	})
 	if err != nil {
 		return false, err
 	}
-	return n.client.CheckAndPut(put, family, soldCell, cells[soldCell])
+	return n.client.CheckAndPut(put, Family, soldCell, cells[soldCell])
 }
 
 // The cells of a naive row: units sold, and one for each user who has a unit.
@@ -113,13 +117,13 @@ const (
 	userCell = "user/"
 )
 
-func (n *naive) row(shard int) string     { return spec.ShardLog(n.run, shard, n.shards) }
-func (n *naive) lockKey(shard int) string { return fmt.Sprintf("naive:%s:%d", n.run, shard) }
+func (n *Sale) row(shard int) string     { return spec.ShardLog(n.run, shard, n.shards) }
+func (n *Sale) lockKey(shard int) string { return fmt.Sprintf("naive:%s:%d", n.run, shard) }
 
-// check counts the users who have a unit, in the table: errWrong if a shard sold
+// Check counts the users who have a unit, in the table: sales.ErrWrong if a shard sold
 // more than it had or its counter is off, or if a claim that was accepted is not
 // there.
-func (n *naive) check(ctx context.Context, accepted int64) error {
+func (n *Sale) Check(ctx context.Context, accepted int64) error {
 	var all int64
 	for shard := range n.shards {
 		get, err := hrpc.NewGetStr(ctx, n.table, n.row(shard), hrpc.SkipBatch())
@@ -138,12 +142,12 @@ func (n *naive) check(ctx context.Context, accepted int64) error {
 		delete(cells, soldCell)
 		if users := int64(len(cells)); users != counted || users > n.limit {
 			return fmt.Errorf("%w: shard %d of %s has %d users with a unit, counted %d, and had %d units",
-				errWrong, shard, n.run, users, counted, n.limit)
+				sales.ErrWrong, shard, n.run, users, counted, n.limit)
 		}
 		all += counted
 	}
 	if all < accepted {
-		return fmt.Errorf("%w: %s accepted %d claims and has %d", errWrong, n.run, accepted, all)
+		return fmt.Errorf("%w: %s accepted %d claims and has %d", sales.ErrWrong, n.run, accepted, all)
 	}
 	return nil
 }
