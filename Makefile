@@ -43,6 +43,7 @@ test: lint ## lint, then run every test; installs the servers that the tests sta
 	go test -timeout 30m ./spec/... ./csvfile/... ./units/... ./report/... ./backends/ledger/... ./sim/... .
 	go test -race -timeout 30m $(RACED)
 	cd testdata/benchcompare && go test ./...
+	cd testdata/peers && go test ./...
 	cd testdata/openapi && go test -count=1 ./...
 	cd testdata/kubernetes && go test -count=1 ./...
 
@@ -76,9 +77,9 @@ bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one 
 	go test -run '^$$' -bench . -benchmem -timeout 60m \
 		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/httpd ./draw
 	go test -run '^$$' -bench Reveal -benchtime 1x -timeout 60m ./planner
-	cd testdata/peers && go run . && go run ./locks && go run ./packets
+	cd testdata/peers && go run . && go run ./postgres && go run ./locks && go run ./packets
 
-ROUNDS ?= 10
+ROUNDS ?= 15
 
 bench-compare: ## measure the working tree and the commit BASE in turns, and fail if the working tree is slower beyond the noise
 	@[ -n "$(BASE)" ] || { echo "Say which commit to compare with: make bench-compare BASE=HEAD"; exit 2; }

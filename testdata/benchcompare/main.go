@@ -36,7 +36,7 @@ var errLoss = errors.New("the working tree is slower beyond the noise")
 func main() {
 	var o options
 	flag.StringVar(&o.base, "base", "", "the commit to compare the working tree with")
-	flag.IntVar(&o.rounds, "rounds", 10, fmt.Sprintf("how often to measure each figure on both sides, at least %d", leastRounds))
+	flag.IntVar(&o.rounds, "rounds", 15, fmt.Sprintf("how often to measure each figure on both sides, at least %d", leastRounds))
 	percent := flag.Float64("threshold", 3, "how many percent slower is no loss yet")
 	only := flag.String("only", "", "a regular expression: of the benchmarks, only those whose `package/name` it matches")
 	flag.Parse()
