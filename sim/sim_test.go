@@ -68,6 +68,8 @@ func TestWorldsThatFailed(t *testing.T) {
 		"what units were stayed when the read before their delete lagged":     97001712,
 		"a process whose clock was wrong kept a shard that it was given":      98011349,
 		"a rank was awarded by a report of before units had gone":             99001430,
+		"a feed took the time of its pause for time in which it had read":     5000013,
+		"a feed begun behind the seal of a sale was to be told of the seal":   5000265,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}

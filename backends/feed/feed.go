@@ -64,12 +64,18 @@ const (
 	lastPause = time.Second
 	// still is how often a position is told where nothing changes.
 	still = 10 * time.Second
-	// patience is for how long a log may lack the slots that a position names, or a sale that
-	// has one be without logs: reads may lag.
-	patience = 3 * time.Second
-	// goneFor is for how long a log that was there may not be there before it counts as deleted,
-	// where nothing says that it is: there is nothing to go on with then.
-	goneFor = 15 * time.Second
+)
+
+// How often in a row a log may lack something before that is believed, since reads may lag: as many
+// rounds, idle apart. Rounds are counted, and not the time, since in a process that was paused time
+// has passed in which nobody has read.
+const (
+	// patience is for the slots that a position names, for a sale that has one to be without
+	// logs, and for a log of a sealed sale, which may be deleted.
+	patience = int(3 * time.Second / idle)
+	// goneFor is for a log that was there and is not, where nothing says that it is deleted: there is
+	// nothing to go on with then.
+	goneFor = int(15 * time.Second / idle)
 )
 
 // How much is read at once.
@@ -89,11 +95,13 @@ type Reader struct {
 	shards []*shardLog // none before the run is known
 
 	due     time.Duration // monotonic: when to go on
+	round   int           // counts the steps
 	under   int           // calls under way
 	broken  error         // of a call of this round
 	failed  error         // of the last round, nil where none did
 	tries   int           // rounds in a row that have failed
-	lacking time.Duration // monotonic: since when a log lacks what it is to have; 0: none does
+	lacking int           // rounds in a row in which a log lacked what it is to have
+	lacked  int           // the last of them
 	turn    int           // the shard to be read first in the next round
 
 	// What was read and not handed out yet.
@@ -154,13 +162,15 @@ func (r *Reader) Run() *ledger.Sale { return r.sale.fold }
 
 // step does what comes next: it asks for calls, or goes on to the next stage.
 func (r *Reader) step(now clock.Now) {
+	r.round++
+	r.endShards()
 	switch {
 	case !r.sale.read:
 		r.readSale()
 	case r.shards == nil:
 		r.open(now)
 	case !r.placed():
-		r.place()
+		r.place(now)
 	case slices.ContainsFunc(r.shards, func(s *shardLog) bool { return s.behind }):
 		r.read()
 	default:
@@ -243,17 +253,13 @@ func (r *Reader) rounded(now clock.Now) {
 	}
 }
 
-// lacks waits for what a log is to have, since reads may lag. If it has been missing for too
-// long it ends the reader.
-func (r *Reader) lacks(now clock.Now, err error) {
-	wait := patience
-	if errors.Is(err, ErrGone) {
-		wait = goneFor
+// lacks waits for what a log is to have, since reads may lag. If it has been missing in too many
+// rounds it ends the reader.
+func (r *Reader) lacks(now clock.Now, rounds int, err error) {
+	if r.lacked != r.round {
+		r.lacked, r.lacking = r.round, r.lacking+1
 	}
-	if r.lacking == 0 {
-		r.lacking = max(now.Mono, 1)
-	}
-	if now.Mono-r.lacking >= wait {
+	if r.lacking > rounds {
 		r.end(now, err)
 		return
 	}

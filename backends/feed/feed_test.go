@@ -43,19 +43,41 @@ func logOf(shard int) string { return spec.ShardLog(saletest.UID, shard, 2) }
 // drive runs a reader until it has nothing to read, or has ended.
 func drive(t *testing.T, logs ledger.Logs, c Config) (all []*Batch, err error) {
 	t.Helper()
-	r, now := New(c), clock.Now{Mono: time.Second}
-	for until := now.Mono + 6*time.Second; ; {
-		made, wake, done, err := r.Next(now)
-		if b := r.Take(); b != nil {
+	return newDriven(logs, c).run(t)
+}
+
+// driven is a reader that goes on from time to time.
+type driven struct {
+	*Reader
+	logs  ledger.Logs
+	now   clock.Now
+	pause func() time.Duration // nil: none; how long the process stands still before it takes a reply
+}
+
+func newDriven(logs ledger.Logs, c Config) *driven {
+	return &driven{Reader: New(c), logs: logs, now: clock.Now{Mono: time.Second}}
+}
+
+// run goes on until there is nothing to read, or the reader has ended.
+func (d *driven) run(t *testing.T) (all []*Batch, err error) {
+	t.Helper()
+	for until := d.now.Mono + 6*time.Second; ; {
+		made, wake, done, err := d.Next(d.now)
+		if b := d.Take(); b != nil {
 			all = append(all, b)
 		}
 		for _, k := range made {
-			k.Took(now, k.Do(t.Context(), calls.Ends{Logs: logs}), nil)
+			got := k.Do(t.Context(), calls.Ends{Logs: d.logs})
+			if d.pause != nil {
+				paused := d.pause()
+				d.now.Mono, until = d.now.Mono+paused, until+paused
+			}
+			k.Took(d.now, got, nil)
 		}
-		if done || now.Mono > until {
+		if done || d.now.Mono > until {
 			return all, err
 		}
-		now.Mono = max(now.Mono, wake)
+		d.now.Mono = max(d.now.Mono, wake)
 	}
 }
 
@@ -72,7 +94,12 @@ func ids(all []*Batch) (ids []string) {
 // sold returns a sale in which all kinds of things have come to pass.
 func sold(t *testing.T) ledger.Logs {
 	t.Helper()
-	logs := backendtest.NewStore().Handle(nil)
+	return soldIn(t, backendtest.NewStore())
+}
+
+func soldIn(t *testing.T, store *backendtest.Store) ledger.Logs {
+	t.Helper()
+	logs := store.Handle(nil)
 	saletest.ProvisionAs(t, logs, saletest.Declared(testSale, 10, 2, 5), []int64{5, 5}, held)
 	for shard := range 2 {
 		settles(t, logs, shard, func(_ *ledger.State, d *ledger.Draft) { d.Own("here") })
@@ -168,13 +195,9 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestDestroyed: who was told all of the shards is told the end; who was not, that it is gone.
-func TestDestroyed(t *testing.T) {
-	logs := sold(t)
-	before, err := drive(t, logs, Config{Sale: testSale})
-	if err != nil {
-		t.Fatal(err)
-	}
+// closes ends the shards of a sale, and returns what the sale's own log is to say of that.
+func closes(t *testing.T, logs ledger.Logs) *pb.Op {
+	t.Helper()
 	saletest.Replan(t, logs, testSale, func(p *pb.Planned) { p.Settings.Phase = pb.Phase_CLOSED })
 	sealed := &pb.Sealed{ExportDigest: []byte{1}}
 	for shard := range 2 {
@@ -184,20 +207,39 @@ func TestDestroyed(t *testing.T) {
 		root := s.Root()
 		sealed.Roots, sealed.Slots = append(sealed.Roots, root[:]), append(sealed.Slots, s.Next())
 	}
+	return &pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}}
+}
+
+// deletes deletes the logs of the shards of a sealed sale.
+func deletes(t *testing.T, logs ledger.Logs) {
+	t.Helper()
+	for shard, slots := range saletest.LoadSale(t, logs, testSale).Sealed().GetSlots() {
+		if err := logs.Delete(t.Context(), logOf(shard), slots-1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var destroyed = &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}
+
+// TestDestroyed: who was told all of the shards is told the end; who was not, that it is gone.
+func TestDestroyed(t *testing.T) {
+	logs := sold(t)
+	before, err := drive(t, logs, Config{Sale: testSale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := closes(t, logs)
 	full, err := drive(t, logs, Config{Sale: testSale})
 	if err != nil {
 		t.Fatal(err)
 	}
-	saletest.AppendSale(t, logs, testSale, &pb.Op{Op: &pb.Op_Sealed{Sealed: sealed}})
+	saletest.AppendSale(t, logs, testSale, sealed)
 	if all, err := drive(t, logs, Config{Sale: testSale}); err != nil || ids(all)[len(ids(all))-1] != "sale-3-0 "+TypeSealed {
 		t.Errorf("before the logs are deleted: %q, %v", ids(all), err)
 	}
-	for shard := range 2 {
-		if err := logs.Delete(t.Context(), logOf(shard), sealed.Slots[shard]-1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	saletest.AppendSale(t, logs, testSale, &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}})
+	deletes(t, logs)
+	saletest.AppendSale(t, logs, testSale, destroyed)
 
 	end, err := drive(t, logs, Config{Sale: testSale, From: &full[len(full)-1].Position})
 	if want := []string{"sale-3-0 " + TypeSealed, "sale-4-0 " + TypeDestroyed}; err != nil || !slices.Equal(ids(end), want) || !end[len(end)-1].Ended {
@@ -207,5 +249,122 @@ func TestDestroyed(t *testing.T) {
 		if got, err := drive(t, logs, Config{Sale: testSale, From: from}); !errors.Is(err, ErrGone) || len(got) > 0 {
 			t.Errorf("from %v: %q, %v", from, ids(got), err)
 		}
+	}
+	for what, change := range map[string]func(p *Place){
+		"a fork":         func(p *Place) { p.Check[0]++ },
+		"beyond the end": func(p *Place) { p.Slots++ },
+	} {
+		p := full[len(full)-1].Position
+		p.Shards = slices.Clone(p.Shards)
+		change(&p.Shards[1])
+		if got, err := drive(t, logs, Config{Sale: testSale, From: &p}); !errors.Is(err, ErrForeign) || len(got) > 0 {
+			t.Errorf("%s: %q, %v", what, ids(got), err)
+		}
+	}
+}
+
+// TestBegunBehindSeals: who has begun behind the seals of the shards, which it was not told, is told
+// the end all the same, whenever it looks.
+func TestBegunBehindSeals(t *testing.T) {
+	for name, first := range map[string]int{"when sealed": 1, "when deleted": 2, "when destroyed": 3} {
+		for _, now := range []bool{true, false} {
+			logs := sold(t)
+			sealed := closes(t, logs)
+			c := Config{Sale: testSale, Now: now}
+			if !now {
+				full, err := drive(t, logs, Config{Sale: testSale})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.From = &full[len(full)-1].Position
+			}
+			d := newDriven(logs, c)
+			var told []string
+			for i, step := range []func(){
+				func() {},
+				func() { saletest.AppendSale(t, logs, testSale, sealed) },
+				func() { deletes(t, logs) },
+				func() { saletest.AppendSale(t, logs, testSale, destroyed) },
+			} {
+				if step(); i > 0 && i < first {
+					continue
+				}
+				all, err := d.run(t)
+				if told = append(told, ids(all)...); err != nil || len(all) == 0 || all[len(all)-1].Ended != (i == 3) {
+					t.Fatalf("%s, from now %v, step %d: %q, %v", name, now, i, told, err)
+				}
+			}
+			if want := []string{"sale-3-0 " + TypeSealed, "sale-4-0 " + TypeDestroyed}; !slices.Equal(told, want) {
+				t.Errorf("%s, from now %v: %q, want %q", name, now, told, want)
+			}
+		}
+	}
+}
+
+// TestFromNowOfASealedSale: who begins at the end of a sale whose logs are deleted lacks nothing.
+func TestFromNowOfASealedSale(t *testing.T) {
+	logs := sold(t)
+	saletest.AppendSale(t, logs, testSale, closes(t, logs))
+	deletes(t, logs)
+	d := newDriven(logs, Config{Sale: testSale, Now: true})
+	if all, err := d.run(t); err != nil || len(all) == 0 || len(ids(all)) > 0 {
+		t.Errorf("%d batches, %q, %v; want a position", len(all), ids(all), err)
+	}
+	saletest.AppendSale(t, logs, testSale, destroyed)
+	if all, err := d.run(t); err != nil || !slices.Equal(ids(all), []string{"sale-4-0 " + TypeDestroyed}) || !all[len(all)-1].Ended {
+		t.Errorf("the end: %q, %v", ids(all), err)
+	}
+}
+
+// TestLag: what a read that lags does not show is not missing yet, however long the process stands
+// still before it takes what it has read.
+func TestLag(t *testing.T) {
+	for name, test := range map[string]struct {
+		log    string // whose reads lag
+		back   int
+		sealed bool
+		from   bool // the end of what there is, else the beginning
+	}{
+		"the place in the sale's own log":  {spec.SaleLog(testSale), 1, false, true},
+		"the place in a shard's log":       {logOf(0), 1, false, true},
+		"the sale":                         {spec.SaleLog(testSale), 9, false, false},
+		"a shard's log":                    {logOf(0), 9, false, true},
+		"a shard's log, which was sealed":  {logOf(0), 9, true, false},
+		"the place, and the log is sealed": {logOf(0), 9, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := backendtest.NewStore()
+			logs := soldIn(t, store)
+			c := Config{Sale: testSale}
+			if test.from {
+				all, err := drive(t, logs, c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.From = &all[len(all)-1].Position
+			}
+			if test.sealed {
+				saletest.AppendSale(t, logs, testSale, closes(t, logs))
+			}
+			lags, lagged := 3, false
+			d := newDriven(store.Handle(func(k backendtest.Call) backendtest.Fault {
+				if lagged = lags > 0 && (k.Op == backendtest.OpHeads || k.Log == test.log); !lagged {
+					return backendtest.Fault{}
+				}
+				lags--
+				return backendtest.Fault{Kind: backendtest.Stale, N: test.back}
+			}), c)
+			d.pause = func() time.Duration {
+				if lagged {
+					return time.Hour
+				}
+				return 0
+			}
+			all, err := d.run(t)
+			want, wantErr := drive(t, logs, c)
+			if err != nil || wantErr != nil || lags > 0 || !slices.Equal(ids(all), ids(want)) {
+				t.Errorf("%q, %v; %d reads still to lag; want %q, %v", ids(all), err, lags, ids(want), wantErr)
+			}
+		})
 	}
 }

@@ -60,11 +60,11 @@ func (r *Reader) readSale() {
 	s := &r.sale
 	r.request(s.tail.Log(), s.tail.Next(), firstPage, func(now clock.Now, got ledger.Reply) {
 		if got.Head == nil && s.tail.Next() > 0 {
-			r.lacks(now, r.gone())
+			r.lacks(now, goneFor, r.gone())
 			return
 		}
 		if got.Head == nil {
-			r.lacks(now, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
+			r.lacks(now, patience, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
 			return
 		}
 		for _, entry := range got.Entries {
@@ -124,11 +124,11 @@ func (r *Reader) open(now clock.Now) {
 	switch {
 	case from != nil && !s.found: // which a read that lags may not show
 		s.read = false
-		r.lacks(now, fmt.Errorf("%w: it stands behind slot %d of run %s, which the log of sale %s does not have", ErrForeign, from.Sale.Slots-1, from.UID, r.cfg.Sale))
+		r.lacks(now, patience, fmt.Errorf("%w: it stands behind slot %d of run %s, which the log of sale %s does not have", ErrForeign, from.Sale.Slots-1, from.UID, r.cfg.Sale))
 		return
 	case s.fold.UID() == "":
 		s.read = false
-		r.lacks(now, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
+		r.lacks(now, patience, fmt.Errorf("sale %s does not exist: %w", r.cfg.Sale, ledger.ErrGone))
 		return
 	case from == nil && s.fold.Destroyed():
 		r.end(now, r.gone())
@@ -185,26 +185,54 @@ func (r *Reader) placed() bool {
 }
 
 // place finds in the logs where to begin.
-func (r *Reader) place() {
+func (r *Reader) place(now clock.Now) {
+	if r.sale.sealed != nil && !r.placeAtEnds(now) {
+		return
+	}
 	if r.cfg.Now {
 		r.heads()
 		return
 	}
 	reads := 0
-	for i, s := range r.shards {
+	for _, s := range r.shards {
 		if s.placed || reads == logsAtOnce {
 			continue
 		}
-		// Where the end of a run was followed to, its logs may be deleted: its seal is left.
-		if sealed := r.sale.sealed; sealed != nil {
-			if root := ledger.Hash(sealed.GetRoots()[i]); s.from.Slots == sealed.GetSlots()[i] && s.from.fits(root) {
-				s.tail.Skip(ledger.Head{Slot: s.from.Slots - 1, Hash: root})
-				s.placed, s.sealed = true, true
-				continue
-			}
-		}
 		reads++
 		r.request(s.tail.Log(), s.from.Slots-1, 1, func(now clock.Now, got ledger.Reply) { r.found(now, s, got) })
+	}
+}
+
+// placeAtEnds begins at the ends of a sealed run, where that is the place, without a look at the logs,
+// which may be deleted: the seal is left. false: there is a place that is none of this run.
+func (r *Reader) placeAtEnds(now clock.Now) bool {
+	slots, roots := r.sale.sealed.GetSlots(), r.sale.sealed.GetRoots()
+	for i, s := range r.shards {
+		root := ledger.Hash(roots[i])
+		switch {
+		case s.placed:
+		case r.cfg.Now, s.from.Slots == slots[i] && s.from.fits(root):
+			s.tail.Skip(ledger.Head{Slot: slots[i] - 1, Hash: root})
+			s.placed, s.sealed = true, true
+		case s.from.Slots >= slots[i]:
+			r.end(now, fmt.Errorf("%w: it stands behind slot %d of log %s, which was sealed as another one, with %d slots",
+				ErrForeign, s.from.Slots-1, s.tail.Log(), slots[i]))
+			return false
+		}
+	}
+	return true
+}
+
+// endShards notes which shards were followed to where the seal of the run says that they end. A
+// reader that has begun behind the seal of a shard does not read it in the shard's own log.
+func (r *Reader) endShards() {
+	if r.sale.sealed == nil {
+		return
+	}
+	for i, s := range r.shards {
+		if s.placed && s.tail.Next() == r.sale.sealed.GetSlots()[i] {
+			s.behind, s.sealed = false, true
+		}
 	}
 }
 
@@ -214,8 +242,11 @@ func (r *Reader) found(now clock.Now, s *shardLog, got ledger.Reply) {
 	case got.Head == nil:
 		r.missing(now)
 		return
+	case len(got.Entries) == 0 && r.sale.sealed != nil: // it is being deleted
+		r.lacks(now, patience, r.gone())
+		return
 	case len(got.Entries) == 0:
-		r.lacks(now, fmt.Errorf("%w: log %s has no slot %d", ErrForeign, s.tail.Log(), s.from.Slots-1))
+		r.lacks(now, patience, fmt.Errorf("%w: log %s has no slot %d", ErrForeign, s.tail.Log(), s.from.Slots-1))
 		return
 	}
 	if err := s.tail.SkipTo(s.from.Slots, got.Entries[0]); err != nil {
@@ -229,15 +260,20 @@ func (r *Reader) found(now clock.Now, s *shardLog, got ledger.Reply) {
 	s.placed, s.behind, r.lacking = true, true, 0
 }
 
-// missing takes in that a shard's log is not there which was there before. If the sale is sealed
-// it was deleted; else the sale's own log will say so, or the read lags.
+// missing takes in that a shard's log is not there which was there before. If the sale is destroyed
+// it was deleted, and if it is sealed that, too, unless the read lags; else the sale's own log will
+// say so.
 func (r *Reader) missing(now clock.Now) {
-	if r.sale.sealed != nil {
+	if r.sale.over {
 		r.end(now, r.gone())
 		return
 	}
 	r.sale.read = false
-	r.lacks(now, r.gone())
+	rounds := goneFor
+	if r.sale.sealed != nil {
+		rounds = patience
+	}
+	r.lacks(now, rounds, r.gone())
 }
 
 // heads asks which logs have grown.
@@ -251,7 +287,7 @@ func (r *Reader) heads() {
 	r.call("feed heads", func(ctx context.Context, logs ledger.Logs) (any, error) { return logs.Heads(ctx, names) }, func(now clock.Now, got any) {
 		heads := got.([][]byte)
 		if heads[0] == nil {
-			r.lacks(now, r.gone())
+			r.lacks(now, goneFor, r.gone())
 			return
 		}
 		slot, ok := ledger.HeadSlot(heads[0])

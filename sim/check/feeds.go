@@ -153,8 +153,9 @@ func (f *following) begin(lines []feedLine) bool {
 		}
 		f.logs = append(f.logs, to)
 	}
-	if f.Now {
+	if f.Now { // what the sale's own log says before that is not for this feed
 		f.planned = forever
+		f.sealed = f.run.sealedAt != nil && f.logs[0].next > f.run.sealedAt.n
 	}
 	return true
 }
@@ -257,7 +258,8 @@ func (f *following) end() {
 	case FeedGone:
 		lacks := f.run == nil
 		for _, l := range f.logs {
-			lacks = lacks || l.next < uint64(len(l.slots))
+			// The sale's own log, which has the end of a sale, is never deleted.
+			lacks = lacks || l.log != f.e.sale && l.next < uint64(len(l.slots))
 		}
 		if !lacks || !f.deleted() {
 			f.bad("%v has ended, since its logs are deleted, and there is what it waits for: %s", f, f.Err)

@@ -157,6 +157,17 @@ var feedFaults = map[string]planted{
 	"a feed whose logs are said to be gone": {withFeed, func(w *world) {
 		w.h.Unfollowed(w.pass(), 0, FeedGone, "")
 	}, "feeds"},
+	"a feed whose logs are said to be gone though it lacks the end alone": {newWorld, func(w *world) {
+		f := w.consume(false)
+		w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+		w.command("destroy", func() {
+			w.sealShards()
+			f.hear()
+			w.noteSealed()
+			w.erase()
+		})
+		f.ends(FeedGone)
+	}, "feeds"},
 	"a feed whose sale is said not to be there": {withFeed, func(w *world) {
 		w.h.Unfollowed(w.pass(), 0, FeedNoSale, "")
 	}, "feeds"},
@@ -203,6 +214,17 @@ func TestToleratedFeeds(t *testing.T) {
 			f := w.consume(false).hear()
 			w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
 			w.command("destroy", w.destroy)
+			f.hear()
+		}},
+		"from behind the seal": {newWorld, func(w *world) {
+			f := w.consume(true)
+			w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+			w.command("destroy", func() {
+				w.sealShards()
+				w.noteSealed()
+				f.hear()
+				w.erase()
+			})
 			f.hear()
 		}},
 		"stopped amid the sale": {withFeed, func(w *world) {

@@ -529,9 +529,20 @@ func (reader) Heads(_ context.Context, logs []string) ([][]byte, error) {
 
 func (w *world) destroy() {
 	w.t.Helper()
+	w.sealShards()
+	w.noteSealed()
+	w.erase()
+}
+
+func (w *world) sealShards() {
+	w.t.Helper()
 	for i := range shards {
 		w.append(i, func(d *ledger.Draft) { d.Seal() })
 	}
+}
+
+func (w *world) noteSealed() {
+	w.t.Helper()
 	var file bytes.Buffer
 	var goods *ledger.PayloadReader
 	if w.goods.Next() > 0 {
@@ -552,6 +563,10 @@ func (w *world) destroy() {
 	}
 	end.Refund = w.refund()
 	w.say(&pb.Op{Op: &pb.Op_Sealed{Sealed: end}})
+}
+
+func (w *world) erase() {
+	w.t.Helper()
 	for i, s := range w.shards {
 		w.h.Deleted(w.pass(), w.log(i), s.Next()-1)
 	}
