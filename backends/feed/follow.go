@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"salectl/backends/calls"
@@ -29,7 +30,7 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 	}
 	making := calls.NewMaking(ctx, sh.Clock, func(ctx context.Context, c calls.Call) any { return c.Do(ctx, calls.Ends{Logs: sh.Logs}) })
 	defer making.End()
-	goods := goods{logs: sh.Logs}
+	goods := goods{logs: sh.Logs, log: r.sale.tail.Log()}
 	var trouble error
 	told := func(now error) {
 		if (now == nil) != (trouble == nil) && sh.Trouble != nil {
@@ -64,11 +65,13 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 // goods adds to events what units are, where everybody may know that.
 type goods struct {
 	logs       ledger.Logs
+	log        string // the sale's own
 	reader     *ledger.PayloadReader
 	generation uint64
 }
 
-// add adds them to the events of claims. While they cannot be read it waits, and tells why.
+// add adds them to the events of claims. While they cannot be read it waits, and tells why, but not
+// beyond the end of the sale: its log of units may be deleted, and units are numbers from then on.
 func (g *goods) add(ctx context.Context, sale *ledger.Sale, b *Batch, trouble func(error)) error {
 	newest := sale.Newest()
 	if len(newest.GetUnits()) == 0 || newest.GetSettings().GetSecret() || sale.Sealed() != nil {
@@ -86,21 +89,46 @@ func (g *goods) add(ctx context.Context, sale *ledger.Sale, b *Batch, trouble fu
 		if !ok || len(claim.Units) == 0 {
 			continue
 		}
-		payloads, err := g.reader.Read(ctx, claim.Units)
-		for ; err != nil && !errors.Is(err, ledger.ErrCorrupt) && !errors.Is(err, ledger.ErrNoPayload); payloads, err = g.reader.Read(ctx, claim.Units) {
-			trouble(err)
-			select {
-			case <-time.After(idle):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
+		payloads, err := g.read(ctx, sale, claim.Units, trouble)
 		if err != nil {
 			return fmt.Errorf("claim %s: %w", claim.Claim, err)
+		}
+		if payloads == nil {
+			return nil
 		}
 		for _, p := range payloads {
 			claim.Payloads = append(claim.Payloads, p.Map())
 		}
 	}
 	return nil
+}
+
+// read returns what units are; nil: the sale has come to its end.
+func (g *goods) read(ctx context.Context, sale *ledger.Sale, units []int64, trouble func(error)) ([]ledger.Payload, error) {
+	for tries := 0; ; tries++ {
+		payloads, err := g.reader.Read(ctx, units)
+		switch {
+		case err == nil:
+			return payloads, nil
+		case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, fs.ErrPermission):
+			return nil, err
+		case g.over(ctx, sale):
+			return nil, nil
+		case errors.Is(err, ledger.ErrNoPayload) && tries >= patience: // before that the read may have lagged
+			return nil, err
+		}
+		trouble(err)
+		select {
+		case <-time.After(idle):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// over says whether the run of a sale is sealed by now, which whoever follows it has not read yet.
+func (g *goods) over(ctx context.Context, sale *ledger.Sale) bool {
+	now := ledger.NewSale(g.log)
+	_, err := ledger.Load(ctx, g.logs, g.log, now)
+	return err == nil && now.Next() > sale.Next() && (now.UID() != sale.UID() || !now.Live())
 }
