@@ -79,7 +79,7 @@ func (m *machine) lead(now clock.Now, do func(calls.Call)) (doing, error) {
 		}
 		t.followDraw(m.owner.sale)
 		for _, x := range out.open {
-			done.opened = append(done.opened, t.open(now, x.shard, x.follows, m.owner.plans(x.shard)))
+			done.opened = append(done.opened, t.open(now, x.shard, x.follows, m.owner.sale.Applied(), m.owner.plans(x.shard)))
 		}
 		for _, i := range out.given {
 			t.given[i].Store(int64(now.Mono))

@@ -10,6 +10,7 @@ import (
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
 )
@@ -27,19 +28,26 @@ type runner struct {
 	standing int // refusals since a lease was last held: the first is told of
 	owned    int // shards that the log was told of
 
-	ended   chan int                      // shards that have ended
+	ended   chan shardEnd                 // shards that have ended
 	hearing map[string]context.CancelFunc // of the links to peers, by id
 
 	// Of the present tenure.
 	over      chan struct{}  // closed when it ends
 	grabbing  sync.WaitGroup // those that make calls of nodes with lists
 	heavy     map[int]bool   // shards that were warned of
+	broken    map[int]string // by shard: why its log could not be gone on with
 	clockSeen clockWatch
 	setBack   map[int]time.Duration // by shard: what was told of its log's time
 	stalls    stallWatch
 	rules     ruleWatch
 	untold    bool          // the log was told that what units are cannot be read
 	turns     chan struct{} // has a place for each shard that may be loaded at a time
+}
+
+// shardEnd is the end of a shard's machine, and why.
+type shardEnd struct {
+	shard int
+	why   error
 }
 
 // Run serves the sale whenever this process owns it, until ctx ends: then it
@@ -53,7 +61,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	r := &runner{
 		machine: machine{admission: &e.admission, cfg: cfg, owner: newOwner(cfg), clock: e.cfg.Clock, told: e.metrics.answered},
 		e:       e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),
-		ended: make(chan int), hearing: make(map[string]context.CancelFunc),
+		ended: make(chan shardEnd), hearing: make(map[string]context.CancelFunc),
 	}
 	// Calls outlive ctx, until the drain is over.
 	var cancel context.CancelFunc
@@ -87,8 +95,9 @@ func (r *runner) loop(ctx context.Context) error {
 			select {
 			case take := <-r.replies:
 				take()
-			case i := <-r.ended:
-				r.machine.ended(r.clock(), i)
+			case end := <-r.ended:
+				r.machine.ended(r.clock(), end.shard)
+				r.tellBroken(end)
 				r.e.metrics.terms.WithLabelValues("ended").Inc()
 			case do := <-r.e.inbox:
 				do(r)
@@ -190,7 +199,7 @@ func (r *runner) start() {
 		}
 	}
 	r.over, r.turns = over, make(chan struct{}, loadAtOnce)
-	r.heavy, r.stalls, r.setBack, r.owned = make(map[int]bool), stallWatch{}, make(map[int]time.Duration), 0
+	r.heavy, r.broken, r.stalls, r.setBack, r.owned = make(map[int]bool), make(map[int]string), stallWatch{}, make(map[int]time.Duration), 0
 	r.e.cfg.Logger.Info("this process takes its share of the sale", "sale", r.cfg.Sale, "uid", t.uid, "shards", len(t.shards))
 }
 
@@ -212,7 +221,7 @@ func (r *runner) open(s *shard.Shard) {
 		}
 		r.e.cfg.Logger.Debug("a shard's machine has ended", "sale", r.cfg.Sale, "shard", i, "why", why)
 		select {
-		case r.ended <- i:
+		case r.ended <- shardEnd{i, why}:
 		case <-r.calls.Done():
 		}
 	})
@@ -270,9 +279,33 @@ func (r *runner) tellSetBack(log *slog.Logger) {
 	}
 }
 
+// tellBroken names a shard whose log is gone or damaged when it is found so for the second time:
+// a sale that is being destroyed has no logs either, until its own log is read again.
+func (r *runner) tellBroken(end shardEnd) {
+	if !errors.Is(end.why, ledger.ErrGone) && !errors.Is(end.why, ledger.ErrCorrupt) {
+		return
+	}
+	why := shard.OneLine(end.why)
+	switch told, before := r.broken[end.shard]; {
+	case !before:
+		r.broken[end.shard] = "" // not told yet
+	case told != why:
+		r.broken[end.shard] = why
+		r.e.cfg.Logger.Error("a shard's log is gone or damaged: its units are not sold, and its users' claims not looked at",
+			"sale", r.e.cfg.Sale, "shard", end.shard, "seen", r.term.board.Seen(end.shard), "why", why,
+			"remedy", "see what salectl plan and salectl audit say; leave this process running, since it knows how far the log went")
+	}
+}
+
 // tellShare says how many shards this process owns, where that has changed.
 func (r *runner) tellShare(log *slog.Logger) {
-	n := len(r.term.locals())
+	locals := r.term.locals()
+	for _, s := range locals {
+		if s.Serves() {
+			delete(r.broken, s.Number())
+		}
+	}
+	n := len(locals)
 	if n != r.owned {
 		r.owned = n
 		log.Info("this process owns shards", "owned", n, "of", len(r.term.shards), "members", len(r.owner.members))

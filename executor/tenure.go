@@ -123,9 +123,9 @@ func (t *tenure) carry(m shard.Message) {
 
 // open makes the machine of a shard, which reads its log and appends Own when it has
 // the rights to.
-func (t *tenure) open(now clock.Now, i int, follows bool, plans []*pb.Generation) *shard.Shard {
+func (t *tenure) open(now clock.Now, i int, follows bool, applied uint64, plans []*pb.Generation) *shard.Shard {
 	cfg := t.cfg
-	cfg.Shard, cfg.Log, cfg.Follows = i, spec.ShardLog(t.uid, i, len(t.shards)), follows
+	cfg.Shard, cfg.Log, cfg.Follows, cfg.Applied = i, spec.ShardLog(t.uid, i, len(t.shards)), follows, applied
 	cfg.Queue, cfg.Remote = int(t.depth.Load()), t.remotes[i]
 	cfg.Moved = func(ts []*shard.Ticket) { t.remotes[i].Moved(cfg.Clock(), ts) }
 	if len(t.grabs) > 0 {

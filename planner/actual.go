@@ -104,12 +104,15 @@ func newUID(rand io.Reader) (string, error) {
 	return hex.EncodeToString(uid), nil
 }
 
-// missing returns a shard that has no log and must have one; false: there is none.
-func (a *Actual) missing() (shard int, is bool) {
+// damaged returns a shard that has no log and must have one, or whose log lacks a generation that
+// every shard has had; false: there is none.
+func (a *Actual) damaged() (shard int, is bool) {
 	if !a.Sale.Live() || a.Sale.Applied() == 0 {
 		return 0, false
 	}
-	shard = slices.IndexFunc(a.Shards, func(s ShardActual) bool { return s.Head == nil && s.Err == nil })
+	shard = slices.IndexFunc(a.Shards, func(s ShardActual) bool {
+		return s.Err == nil && (s.Head == nil || s.Head.Generation < a.Sale.Applied())
+	})
 	return shard, shard >= 0
 }
 

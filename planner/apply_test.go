@@ -297,6 +297,44 @@ func TestApplyBesideABusyOwner(t *testing.T) {
 	w.wantStock(60)
 }
 
+// A log that lacks a generation which every shard has had is an older copy: it is not gone on with.
+func TestOlderCopyOfAShard(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(10))
+	log := spec.ShardLog(w.actual().Sale.UID(), 1, 3)
+	logs := w.store.Handle(nil)
+	head, entries, err := logs.Read(t.Context(), log, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mustApply(tickets(20))
+	if err := logs.Delete(t.Context(), log, 100); err != nil {
+		t.Fatal(err)
+	}
+	for slot, entry := range entries {
+		before := head
+		if slot == 0 {
+			before = nil
+		}
+		if err := logs.Append(t.Context(), log, uint64(slot), before, head, entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	actual := w.actual()
+	for name, make := range map[string]func() (*Plan, error){
+		"plan":    func() (*Plan, error) { return Make(tickets(20), actual) },
+		"change":  func() (*Plan, error) { return Make(tickets(30), actual) },
+		"pause":   func() (*Plan, error) { return MakePhase(actual, pb.Phase_PAUSED) },
+		"destroy": func() (*Plan, error) { return MakeDestroy(actual) },
+	} {
+		var drift *DriftError
+		if _, err := make(); !errors.As(err, &drift) || drift.Address != "shard/1" || drift.Reason != ReasonLogOlder || !errors.Is(err, ledger.ErrCorrupt) ||
+			!strings.Contains(err.Error(), "ends with generation 1, and generation 2 was on every shard") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A shard whose log is gone is never made anew: its claims would be lost.
 func TestMissingShard(t *testing.T) {
 	w := newWorld(t)

@@ -18,8 +18,8 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", actual.Name, err)
 	}
-	if i, is := actual.missing(); is {
-		return nil, fmt.Errorf("sale %s: %w", actual.Name, noLog(sale, i))
+	if i, is := actual.damaged(); is {
+		return nil, fmt.Errorf("sale %s: %w", actual.Name, damaged(sale, i, actual.Shards[i].Head))
 	}
 	if sale.Live() {
 		if err := protected(old, actual.Name, "it is not destroyed"); err != nil {

@@ -26,8 +26,8 @@ type shardViews []shardView
 // project looks ahead: the heads, and on top of them what the sale's log has
 // planned and they have not taken yet.
 func (a *Actual) project() (shardViews, error) {
-	if i, is := a.missing(); is {
-		return nil, fmt.Errorf("sale %s: %w", a.Name, noLog(a.Sale, i))
+	if i, is := a.damaged(); is {
+		return nil, fmt.Errorf("sale %s: %w", a.Name, damaged(a.Sale, i, a.Shards[i].Head))
 	}
 	views := make(shardViews, len(a.Shards))
 	for i, s := range a.Shards {

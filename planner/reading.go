@@ -104,7 +104,7 @@ func (r *reading) logs(try int) {
 			return
 		}
 		r.shards(func() {
-			if _, missing := r.actual.missing(); !missing || try == missingTries {
+			if _, damaged := r.actual.damaged(); !damaged || try == missingTries {
 				r.nodes()
 				return
 			}

@@ -69,7 +69,7 @@ func TestReadingThatLags(t *testing.T) {
 		return past(100)
 	})
 	a, err := ReadSale(t.Context(), w.running(), "tickets")
-	if shard, missing := a.missing(); err != nil || missing || first {
+	if shard, missing := a.damaged(); err != nil || missing || first {
 		t.Errorf("%s has no log, %v", shardAddress(shard), err)
 	}
 	w.faults = nil

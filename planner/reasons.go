@@ -42,6 +42,7 @@ const (
 	// Drift that is refused, since nothing mends it but people.
 	ReasonTableUnfit ActionReason = "table_unfit" // a setting of the table endangers the ledger, or it is disabled
 	ReasonLogMissing ActionReason = "log_missing" // a shard of a live sale has no log
+	ReasonLogOlder   ActionReason = "log_older"   // it lacks a generation that every shard had
 )
 
 // Reasons are all of them, in the order above: drift comes last.
@@ -49,7 +50,7 @@ var Reasons = []ActionReason{
 	ReasonNew, ReasonNewRun, ReasonDeclarationChanged, ReasonPhaseChanges, ReasonNewNode, ReasonRequested,
 	ReasonGenerationPending, ReasonNodePending, ReasonRemovalFellShort, ReasonDestroyPending, ReasonLateWrite,
 	ReasonOtherGeneration, ReasonPhaseByHand, ReasonSettingsDiffer, ReasonMarkerMissing,
-	ReasonListMissing, ReasonListOff, ReasonListUnknown, ReasonTableUnfit, ReasonLogMissing,
+	ReasonListMissing, ReasonListOff, ReasonListUnknown, ReasonTableUnfit, ReasonLogMissing, ReasonLogOlder,
 }
 
 // Drift says whether somebody else, or a fault, has changed what there is: neither the file
@@ -114,6 +115,17 @@ type DriftError struct {
 
 func (e *DriftError) Error() string { return e.Err.Error() }
 func (e *DriftError) Unwrap() error { return e.Err }
+
+// damaged is a shard of a live sale whose log is gone, or older than it was.
+func damaged(sale *ledger.Sale, shard int, head *ledger.Head) error {
+	if head == nil {
+		return noLog(sale, shard)
+	}
+	log, address := spec.ShardLog(sale.UID(), shard, sale.Shards()), shardAddress(shard)
+	return &DriftError{Address: address, Reason: ReasonLogOlder, Err: fmt.Errorf("%w: the log of %s (%s) ends with generation %d, and generation %d was on every shard:"+
+		" an older copy was put back, and claims that came after it are lost. Put a newer one in its place",
+		ledger.ErrCorrupt, address, log, head.Generation, sale.Applied())}
+}
 
 // noLog is a shard that must have a log and has none.
 func noLog(sale *ledger.Sale, shard int) error {

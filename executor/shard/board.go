@@ -25,6 +25,7 @@ type Board struct {
 	drawnSince uint64 // the one in which the order of a draw was revealed; 0: it is not
 	shards     []ledger.Totals
 	slots      []uint64        // of each, the slot behind the last that its totals have
+	seen       []uint64        // of each, the slot behind the last that this process ever heard of
 	told       []ledger.Totals // what was on the board when peers were last told of those of this process
 	mine       []bool          // shards of this process
 	due        []time.Time     // when the next hold of each is to be released; zero: none is
@@ -45,7 +46,7 @@ type Board struct {
 func NewBoard(shards int) *Board {
 	return &Board{
 		promised: make([]time.Duration, shards), returning: make([]bool, shards),
-		shards: make([]ledger.Totals, shards), told: make([]ledger.Totals, shards), slots: make([]uint64, shards), mine: make([]bool, shards), due: make([]time.Time, shards), known: make([]bool, shards),
+		shards: make([]ledger.Totals, shards), told: make([]ledger.Totals, shards), slots: make([]uint64, shards), seen: make([]uint64, shards), mine: make([]bool, shards), due: make([]time.Time, shards), known: make([]bool, shards),
 		loads: make([]Load, shards),
 		short: make([]bool, shards), asked: make([]int64, shards),
 	}
@@ -67,11 +68,19 @@ func (b *Board) Post(shard int, next uint64, t ledger.Totals, release time.Time,
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shards[shard], b.slots[shard], b.due[shard], b.known[shard], b.mine[shard] = t, next, release, true, serves
-	b.returning[shard] = false
+	b.returning[shard], b.seen[shard] = false, max(b.seen[shard], next)
 	if serves && matters(b.told[shard], t) {
 		b.news.Store(true)
 	}
 	b.settle()
+}
+
+// Seen returns the slot behind the last of a shard that this process ever heard of. A log that
+// ends before it has lost slots.
+func (b *Board) Seen(shard int) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seen[shard]
 }
 
 // Leave says that another process is to own a shard.

@@ -228,6 +228,29 @@ func (w *world) seal(shard int) {
 	saletest.Settle(w.t, w.logs, writer, e)
 }
 
+// putBack has a log end behind so many of its slots, as a copy of then does.
+func putBack(t *testing.T, logs ledger.Logs, log string, slots uint64) {
+	t.Helper()
+	_, entries, err := logs.Read(t.Context(), log, 0, int(slots))
+	if err == nil {
+		err = logs.Delete(t.Context(), log, 1<<40)
+	}
+	state, before := ledger.NewState(log), []byte(nil)
+	for slot, entry := range entries {
+		if err == nil {
+			err = state.Fold(entry)
+		}
+		head := state.Head().Encode()
+		if err == nil {
+			err = logs.Append(t.Context(), log, uint64(slot), before, head, entry)
+		}
+		before = head
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestLogUnusable is about logs that are not there, or not what they were.
 func TestLogUnusable(t *testing.T) {
 	t.Run("deleted under an append", func(t *testing.T) {
@@ -266,6 +289,61 @@ func TestLogUnusable(t *testing.T) {
 			t.Errorf("it stopped because %v", q.why)
 		}
 	})
+	for name, c := range map[string]struct {
+		slots uint64 // of the copy that is put back
+		next  func(h *host, q *sequencer) *sequencer
+		want  string
+	}{
+		"an older copy than this process has seen": {3, func(h *host, q *sequencer) *sequencer {
+			return newSequencer(0, q.writer.Log(), []byte("me"), "me:1", h.board)
+		}, "it ends before slot 3, and this process has seen 4 slots of it"},
+		"an older copy than a peer has seen": {3, func(_ *host, q *sequencer) *sequencer {
+			board := NewBoard(1)
+			board.Heard(Report{Next: 4})
+			return newSequencer(0, q.writer.Log(), []byte("me"), "me:1", board)
+		}, "it ends before slot 3, and this process has seen 4 slots of it"},
+		"an older copy than what was applied": {4, func(_ *host, q *sequencer) *sequencer {
+			q = newSequencer(0, q.writer.Log(), []byte("me"), "me:1", NewBoard(1))
+			q.applied = 2
+			return q
+		}, "it ends with generation 1, and generation 2 was on every shard"},
+		"the log as it was last": {4, func(h *host, q *sequencer) *sequencer {
+			q = newSequencer(0, q.writer.Log(), []byte("me"), "me:1", h.board)
+			q.applied = 1
+			return q
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, 9)
+			w.ruins = true
+			h := w.serving("first")
+			for _, user := range []string{"ann", "bob"} {
+				h.ask(user, "1", 1)
+				w.settle()
+			}
+			log := h.actors[0].q.writer.Log()
+			putBack(t, w.logs, log, c.slots)
+			q := c.next(h, h.actors[0].q)
+			q.grant(w.now, h.actors[0].q.rights)
+			for range 20 {
+				if e := q.next(w.now); e.Send != nil {
+					q.done(w.now, e.Send.Do(t.Context(), w.logs))
+				}
+			}
+			head, entries, err := w.logs.Read(t.Context(), log, 0, 10)
+			if err != nil || head == nil {
+				t.Fatal(err)
+			}
+			switch ok := q.mode == serving && len(entries) == 5; {
+			case c.want == "" && !ok:
+				t.Errorf("mode %d, %v: %d slots", q.mode, q.why, len(entries))
+			case c.want != "" && (q.mode != stopped || !errors.Is(q.why, ledger.ErrCorrupt) || !strings.Contains(q.why.Error(), c.want)):
+				t.Errorf("mode %d, %v", q.mode, q.why)
+			case c.want != "" && uint64(len(entries)) != c.slots:
+				t.Errorf("the copy has %d slots now", len(entries))
+			}
+		})
+	}
 	t.Run("sealed", func(t *testing.T) {
 		w := newWorldAs(t, &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_CLOSED}, 9)
 		h := w.serving("first")

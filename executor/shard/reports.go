@@ -90,6 +90,7 @@ func (b *Board) Heard(r Report) {
 		return
 	}
 	b.shards[r.Shard], b.slots[r.Shard], b.due[r.Shard], b.known[r.Shard] = r.Totals, r.Next, r.Release, true
+	b.seen[r.Shard] = max(b.seen[r.Shard], r.Next)
 	b.settle()
 }
 

@@ -58,6 +58,11 @@ type sequencer struct {
 	readTo uint64
 	readAt clock.Now
 
+	// What the log has at least, by all that is known: so many slots, by what this process had
+	// seen when it began to read on, and the generation that every shard had before.
+	least, applied uint64
+	rereads        int // since it was found to have less
+
 	requests  requests
 	transfers transfers
 	awards    awards
@@ -115,7 +120,7 @@ var (
 func newSequencer(shard int, log string, me []byte, address string, b *Board) *sequencer {
 	q := &sequencer{shard: shard, me: me, address: address, board: b, state: ledger.NewState(log)}
 	q.writer = ledger.NewWriter(log, q.state)
-	q.do = q.writer.CatchUp()
+	q.readOn()
 	q.transfers = newTransfers(shard, b, q.state, &q.requests)
 	q.engine = ownerDecides{q}
 	return q
@@ -138,8 +143,14 @@ func (q *sequencer) grant(now clock.Now, r Rights) {
 // catchUp reads the log on, if nothing else is under way.
 func (q *sequencer) catchUp() {
 	if q.mode == takingOver && q.sent == nil && q.writer.Idle() {
-		q.do = q.writer.CatchUp()
+		q.readOn()
 	}
+}
+
+// readOn reads the log to its end, which is not before what this process has seen of it by now.
+func (q *sequencer) readOn() {
+	q.least = q.board.Seen(q.shard)
+	q.do = q.writer.CatchUp()
 }
 
 // follow reads the log on from time to time, and returns when it will next.
@@ -249,9 +260,28 @@ func (q *sequencer) caughtUp() {
 		q.abandon(fmt.Errorf("shard %d: %w", q.shard, ledger.ErrGone), here(api.NoQuorum))
 	case q.state.Sealed():
 		q.abandon(errSealed, here(api.Closed))
+	case q.state.Next() < q.least || q.state.Generation < q.applied:
+		q.older()
 	default:
-		q.mode = takingOver
+		q.mode, q.rereads = takingOver, 0
 	}
+}
+
+// rereadMost is how often a log is read again that ends too early: a read may lag.
+const rereadMost = 3
+
+// older takes in that the log ends before what is known of it. To go on behind it would give
+// units to others that were given before.
+func (q *sequencer) older() {
+	if q.rereads++; q.rereads <= rereadMost {
+		q.do = q.writer.CatchUp()
+		return
+	}
+	why := fmt.Sprintf("it ends before slot %d, and this process has seen %d slots of it", q.state.Next(), q.least)
+	if q.state.Generation < q.applied {
+		why = fmt.Sprintf("it ends with generation %d, and generation %d was on every shard", q.state.Generation, q.applied)
+	}
+	q.abandon(fmt.Errorf("%w: the log of shard %d is an older copy: %s", ledger.ErrCorrupt, q.shard, why), here(api.NoQuorum))
 }
 
 // taken means that somebody else has written: a planner, whose commit changes

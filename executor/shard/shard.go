@@ -63,6 +63,7 @@ type Config struct {
 	Post     func(Message)              // to another shard
 	Remote   *Remote                    // the shard's stand-in while another process owns it; nil: there is none
 	Moved    func([]*Ticket)            // takes over, in their order, requests that came to this process and that another is to decide on; nil: they are refused
+	Applied  uint64                     // the generation that every shard had before the log is read
 	Follows  bool                       // read the log on while there are no rights to append
 	Answered func(waited time.Duration) // after a batch is answered: how long its first request waited; nil: nobody counts
 }
@@ -120,7 +121,7 @@ type Shard struct {
 // New returns a shard that begins, with Next, by reading its log.
 func New(c Config) *Shard {
 	seq := newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Board)
-	seq.follows = c.Follows
+	seq.follows, seq.applied = c.Follows, c.Applied
 	s := &Shard{
 		seq:   seq,
 		clock: c.Clock, post: c.Post, moved: c.Moved, told: c.Answered, bound: c.Queue, uid: c.UID, node: c.Node, doubts: c.Doubts,
