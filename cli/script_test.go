@@ -115,15 +115,17 @@ func scriptTerm(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptSQL is "sql FILE STATEMENT": what a person with bad intent would do.
+// scriptSQL is "sql FILE STATEMENT...": what a person with bad intent would do.
 func scriptSQL(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: sql FILE STATEMENT")
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: sql FILE STATEMENT...")
 	}
 	conn, err := sqlite.OpenConn(ts.MkAbs(args[0]), sqlite.OpenReadWrite)
 	ts.Check(err)
 	defer conn.Close()
-	ts.Check(sqlitex.ExecuteTransient(conn, args[1], nil))
+	for _, statement := range args[1:] {
+		ts.Check(sqlitex.ExecuteTransient(conn, statement, nil))
+	}
 }
 
 // scriptMetric is "metric ADMIN SERIES VALUE": what a process tells of a series begins with

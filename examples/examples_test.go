@@ -92,7 +92,7 @@ func TestExamples(t *testing.T) {
 			"outcome": scriptOutcome, "keys": scriptKeys, "rows": scriptRows, "sold": scriptSold,
 			"signal": scriptSignal, "appends": scriptAppends, "code": scripts.Code,
 			"payments": scriptPayments, "pay": scriptPay("pay"), "fail": scriptPay("fail"), "claimed": scriptClaimed, "books": scriptBooks,
-			"members": scriptMembers, "tables": scriptTables, "units": scriptUnits, "cells": scriptCells, "lose": scriptLose, "disable": scriptDisable,
+			"members": scriptMembers, "tables": scriptTables, "units": scriptUnits, "cells": scriptCells, "lose": scriptLose, "snapshot": scriptSnapshot, "restore": scriptRestore, "says": scriptSays, "disable": scriptDisable,
 			"packets": scriptPackets, "flush": scriptFlush, "has": scriptHas, "money": scriptMoney,
 			"orders": scriptOrders,
 		},

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,6 +207,21 @@ func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
+// scriptSays is "says NAME PATTERN": waits until a process of "serve" has said so.
+func scriptSays(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: says NAME PATTERN")
+	}
+	pattern, err := regexp.Compile(args[1])
+	ts.Check(err)
+	scripts.Eventually(ts, func() error {
+		if said := ts.ReadFile(args[0] + ".log"); !pattern.MatchString(said) {
+			return fmt.Errorf("%s does not say %q", args[0], args[1])
+		}
+		return nil
+	})
+}
+
 // scriptSignal is "signal NAME KILL|TERM|STOP|CONT": to a process of "serve".
 // It waits for the end of one that it ends.
 func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
@@ -327,7 +343,8 @@ func scriptCells(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptLose is "lose SUFFIX": the row of the sale's table whose name ends so is deleted.
+// scriptLose is "lose SUFFIX": the row of the sale's table whose name ends so is deleted. $LOST
+// is its name then.
 func scriptLose(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: lose SUFFIX")
@@ -338,12 +355,39 @@ func scriptLose(ts *testscript.TestScript, neg bool, args []string) {
 			row = name
 		}
 	})
+	ts.Setenv("LOST", row)
 	client := gohbase.NewClient(s.hbase.Zookeeper())
 	defer client.Close()
 	del, err := hrpc.NewDelStr(context.Background(), s.table, row, nil)
 	ts.Check(err)
 	_, err = client.Delete(del)
 	ts.Check(err)
+}
+
+// scriptSnapshot is "snapshot NAME": of the sale's table, as 'snapshot' of the HBase shell. HBase
+// writes what it has of the table in memory to files for it, and forgets what was deleted there.
+func scriptSnapshot(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: snapshot NAME")
+	}
+	s := serversOf(ts)
+	snapshot, err := hrpc.NewSnapshot(context.Background(), args[0], s.table)
+	ts.Check(err)
+	ts.Check(gohbase.NewAdminClient(s.hbase.Zookeeper()).CreateSnapshot(snapshot))
+}
+
+// scriptRestore is "[!] restore SNAPSHOT": the row that was lost is put back by the example's
+// program, in a command that fails if ! says so.
+func scriptRestore(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] restore SNAPSHOT")
+	}
+	s := serversOf(ts)
+	command, err := s.hbase.Java(filepath.Join(ts.Getenv("EXAMPLES"), "restore-row", "RestoreRow.java"), s.table, ts.Getenv("LOST"), args[0])
+	services.Require(s.t, err)
+	if err := ts.Exec(command[0], command[1:]...); (err != nil) != neg {
+		ts.Fatalf("%v: %v", command, err)
+	}
 }
 
 // scriptDisable is "disable": the sale's table is.

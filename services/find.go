@@ -50,6 +50,9 @@ var (
 	java = tool{fmt.Sprintf("Java %d", oldestJava), []string{"openjdk-17-jre-headless", "openjdk-21-jre-headless"}, "openjdk@17", findJava}
 )
 
+// jdk is a java that also compiles, for programs that are run from their source.
+var jdk = tool{"a Java compiler", []string{"openjdk-17-jdk-headless", "openjdk-21-jdk-headless"}, "openjdk@17", findJDK}
+
 // onPath is a tool whose program, package and formula have one name.
 func onPath(name string) tool {
 	return tool{name, []string{name}, name, func() (string, error) { return exec.LookPath(name) }}
@@ -193,6 +196,19 @@ func findJava() (string, error) {
 		}
 	}
 	return "", why
+}
+
+// findJDK returns the Java program if its compiler is beside it.
+func findJDK() (string, error) {
+	program, err := findJava()
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(program) // Debian's is a link, and javac a link of its own
+	if err == nil {
+		_, err = os.Stat(filepath.Join(filepath.Dir(real), "javac"))
+	}
+	return program, err
 }
 
 // javaVersion returns the major version of a Java program. Up to 8 it calls

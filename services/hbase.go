@@ -22,7 +22,8 @@ type HBaseOptions struct {
 // pauses together, for up to two minutes, and goes on as if nothing had been.
 type HBase struct {
 	server
-	port int // ZooKeeper's
+	port int    // ZooKeeper's
+	conf string // the folder of its settings
 }
 
 // initialized is what a master logs when it serves. Its ports are open long
@@ -52,6 +53,16 @@ func StartHBase(ctx context.Context, o HBaseOptions) (*HBase, error) {
 // a client needs.
 func (h *HBase) Zookeeper() string { return address(h.port) }
 
+// Java returns the command line by which a Java program, given as its source, is run as a client
+// of it: with the classes and settings that 'hbase classpath' names where HBase is installed.
+func (h *HBase) Java(source string, args ...string) ([]string, error) {
+	java, err := jdk.path()
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{java, "-cp", h.conf + ":" + filepath.Join(jarFolder(), "lib", "*"), source}, args...), nil
+}
+
 // newHBase prepares an HBase that does not run yet.
 func newHBase(o HBaseOptions) (*HBase, error) {
 	java, err := findHBase()
@@ -76,7 +87,7 @@ func newHBase(o HBaseOptions) (*HBase, error) {
 	if err := standaloneSettings(dir, port).write(filepath.Join(conf, "hbase-site.xml")); err != nil {
 		return nil, err
 	}
-	return &HBase{port: port, server: server{
+	return &HBase{port: port, conf: conf, server: server{
 		name:    "HBase with ZooKeeper on " + address(port),
 		command: javaCommand(java, conf, "1g", "org.apache.hadoop.hbase.master.HMaster", "start"),
 		log:     filepath.Join(dir, "hbase.log"),

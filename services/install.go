@@ -39,7 +39,7 @@ func InstallClients(ctx context.Context, progress io.Writer) error {
 	}
 	apt := newAptGet(ctx, progress)
 	var errs []error
-	for _, t := range []tool{chromium, python, wrk, prometheus, promtool, postgres, git, curl, jq, unzip} {
+	for _, t := range []tool{chromium, python, wrk, prometheus, promtool, postgres, jdk, git, curl, jq, unzip} {
 		errs = append(errs, apt.provide(ctx, t))
 	}
 	errs = append(errs, fetchSchemas(ctx, apt, progress))
