@@ -61,17 +61,24 @@ func shopIn(t *testing.T, name, dir string) *shop {
 
 func newShop(t *testing.T, name string, stock int) *shop {
 	t.Helper()
-	s := shopIn(t, name, t.TempDir())
+	t.Helper()
 	example, err := os.ReadFile("orders-postgres/sale.yaml")
-	s.check(err)
-	text := strings.NewReplacer("name: prints", "name: "+name, "stock: 500", fmt.Sprint("stock: ", stock), "P1-P500", fmt.Sprint("P1-P", stock)).Replace(string(example))
-	s.check(os.WriteFile(s.file(), []byte(text), 0o600))
-	s.salectl("apply", "--yes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openShop(t, name, strings.NewReplacer("name: prints", "name: "+name, "stock: 500", fmt.Sprint("stock: ", stock), "P1-P500", fmt.Sprint("P1-P", stock)).Replace(string(example)))
+}
+
+// openShop is a shop of the sale that a file's text declares.
+func openShop(t *testing.T, name, text string) *shop {
+	t.Helper()
+	s := shopIn(t, name, t.TempDir())
+	s.apply(text)
 	sales, err := spec.Load([]string{s.file()}, nil)
 	s.check(err)
 	store, err := backends.Open(sales[0], nil)
 	s.check(err)
-	s.sale = executor.New(executor.Config{Logs: store.Logs, Nodes: store.Nodes, Sale: name, Address: "here:1"})
+	s.sale = executor.New(executor.Config{Logs: store.Logs, Nodes: store.Nodes, Lists: store.Lists, Sale: name, Address: "here:1"})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- s.sale.Run(ctx) }()
@@ -86,6 +93,13 @@ func newShop(t *testing.T, name string, stock int) *shop {
 }
 
 func (s *shop) file() string { return filepath.Join(s.dir, "sale.yaml") }
+
+// apply makes the sale what the text declares.
+func (s *shop) apply(text string) {
+	s.t.Helper()
+	s.check(os.WriteFile(s.file(), []byte(text), 0o600))
+	s.salectl("apply", "--yes")
+}
 
 func (s *shop) check(err error) {
 	s.t.Helper()
@@ -157,11 +171,14 @@ func (s *shop) said() string {
 }
 
 // buy has a user claim a print, which is held then.
-func (s *shop) buy(user string) executor.ClaimID {
+func (s *shop) buy(user string) executor.ClaimID { return s.claim(user, api.Held) }
+
+// claim has a user claim a unit, which comes to what is wanted.
+func (s *shop) claim(user string, want api.Outcome) executor.ClaimID {
 	s.t.Helper()
 	for deadline := time.Now().Add(scripts.Patience); ; time.Sleep(20 * time.Millisecond) {
 		a := s.sale.Claim(context.Background(), executor.Request{User: user, Key: "first", Quantity: 1})
-		if a.Outcome == api.Held {
+		if a.Outcome == want {
 			return a.Claim.ID
 		}
 		if a.Outcome.Row().Retry == api.Final || time.Now().After(deadline) {
@@ -174,7 +191,12 @@ func (s *shop) buy(user string) executor.ClaimID {
 // settle says what becomes of a claim.
 func (s *shop) settle(claim executor.ClaimID, how api.How, payment string) {
 	s.t.Helper()
-	x := executor.Settlement{Claim: claim, How: how, Settlement: api.Settlement{Payment: payment}}
+	s.settleAs(claim, how, api.Settlement{Payment: payment})
+}
+
+func (s *shop) settleAs(claim executor.ClaimID, how api.How, as api.Settlement) {
+	s.t.Helper()
+	x := executor.Settlement{Claim: claim, How: how, Settlement: as}
 	for deadline := time.Now().Add(scripts.Patience); ; time.Sleep(20 * time.Millisecond) {
 		a := s.sale.Settle(context.Background(), x)
 		if row := a.Outcome.Row(); row.Retry == api.Final || row.Status < 300 {
@@ -229,6 +251,7 @@ type order struct {
 	State    string
 	Units    string
 	Payloads string
+	Amounts  string // with their currency
 	Payment  string
 	Due      string // payments that are owed back
 	Held     time.Time
@@ -245,6 +268,8 @@ func (s *shop) table() map[string]order {
 			User                  string `json:"user_id"`
 			Units                 []int64
 			Payloads              json.RawMessage
+			Amounts               []json.Number // with the digits that PostgreSQL has
+			Currency              string
 			Due                   []string  `json:"refunds_due"`
 			Held                  time.Time `json:"held_until"`
 			At                    time.Time `json:"placed_at"`
@@ -254,7 +279,7 @@ func (s *shop) table() map[string]order {
 			s.t.Errorf("claim %s is in the table twice", row.Claim)
 		}
 		orders[row.Claim] = order{
-			row.Claim, row.User, row.State, fmt.Sprint(row.Units), compact(row.Payloads), row.Payment, fmt.Sprint(row.Due), row.Held.UTC(), row.At.UTC(),
+			row.Claim, row.User, row.State, fmt.Sprint(row.Units), compact(row.Payloads), fmt.Sprint(row.Amounts, row.Currency), row.Payment, fmt.Sprint(row.Due), row.Held.UTC(), row.At.UTC(),
 		}
 	}
 	return orders
@@ -265,25 +290,38 @@ func (s *shop) exported() map[string]order {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "export.ndjson")
 	s.salectl("export", "--out", file)
-	claims := make(map[string]order)
+	claims, currency := make(map[string]order), ""
 	s.check(eachLine(file, func(line []byte) error {
 		var c struct {
 			Claim, User, State, Payment string
 			Units                       []int64
 			Payloads                    json.RawMessage
+			Amounts                     []string
 			RefundDue                   []string
 			HeldUntil, At               time.Time
+
+			Packets struct{ Currency string } // of the header
 		}
-		if err := json.Unmarshal(line, &c); err != nil || c.Claim == "" {
-			return err // the header, or a commit
+		if err := json.Unmarshal(line, &c); err != nil {
+			return err
 		}
-		claims[c.Claim] = order{c.Claim, c.User, c.State, fmt.Sprint(c.Units), compact(c.Payloads), c.Payment, fmt.Sprint(c.RefundDue), c.HeldUntil, c.At}
+		if c.Packets.Currency != "" {
+			currency = c.Packets.Currency
+		}
+		if c.Claim == "" {
+			return nil // the header, or a commit
+		}
+		claims[c.Claim] = order{c.Claim, c.User, c.State, fmt.Sprint(c.Units), compact(c.Payloads), fmt.Sprint(c.Amounts, currency), c.Payment, fmt.Sprint(c.RefundDue), c.HeldUntil, c.At}
 		return nil
 	}))
 	return claims
 }
 
+// compact is JSON without spaces, "" where there is nothing.
 func compact(text json.RawMessage) string {
+	if string(text) == "null" {
+		return ""
+	}
 	var b bytes.Buffer
 	_ = json.Compact(&b, text)
 	return b.String()

@@ -21,6 +21,9 @@ func TestOrders(t *testing.T) {
 	t.Run("one-transaction", ordersInOneTransaction)
 	t.Run("commit-under-way", ordersCommitUnderWay)
 	t.Run("two-consumers", ordersOfTwoConsumers)
+	t.Run("states", ordersOfEveryState)
+	t.Run("packets", ordersOfPackets)
+	t.Run("draw", ordersOfDraw)
 }
 
 // The consumer is killed 20 times, and PostgreSQL once, while a crowd buys: in the end the table

@@ -56,6 +56,7 @@ type Claim struct {
 	Units     []int64             `json:"units,omitempty"`
 	Asked     int64               `json:"asked,omitempty"`
 	Amounts   []string            `json:"amounts,omitempty"`
+	Currency  string              `json:"currency,omitempty"` // of the amounts, by ISO 4217
 	Payloads  []map[string]string `json:"payloads,omitempty"`
 	At        string              `json:"at,omitempty"` // of a grab: when the node gave it
 	Key       string              `json:"key,omitempty"`
@@ -151,11 +152,12 @@ type End struct {
 
 // teller makes events of what stands in one log.
 type teller struct {
-	source  string
-	shard   int // -1: the sale's own log
-	commits bool
-	amounts func(unit int64) string // nil: units are no packets of money
-	events  []Event
+	source   string
+	shard    int // -1: the sale's own log
+	commits  bool
+	amounts  func(unit int64) string // nil: units are no packets of money
+	currency string                  // of the amounts
+	events   []Event
 }
 
 // partition names the log in events.
@@ -232,7 +234,9 @@ func (t *teller) claim(c *pb.Commit, slot uint64, i int, op *pb.Claim) {
 	case op.GetHeldUntilUs() != 0:
 		d.State = "held"
 	}
-	d.Amounts = t.worth(d.Units)
+	if d.Amounts = t.worth(d.Units); d.Amounts != nil {
+		d.Currency = t.currency
+	}
 	if key := op.GetKey(); utf8.Valid(key) {
 		d.Key = string(key)
 	} else {

@@ -141,7 +141,7 @@ func (r *Reader) open(now clock.Now) {
 	uid, shards := s.fold.UID(), s.fold.Shards()
 	r.source = "/v1/sales/" + r.cfg.Sale + "/" + uid
 	s.tell = teller{source: r.source, shard: -1, commits: r.cfg.Commits}
-	worth, err := r.worth()
+	worth, currency, err := r.worth()
 	if err != nil {
 		r.end(now, err)
 		return
@@ -149,7 +149,7 @@ func (r *Reader) open(now clock.Now) {
 	for i := range shards {
 		log := &shardLog{
 			tail: ledger.NewTail(spec.ShardLog(uid, i, shards)), placed: !r.cfg.Now, page: firstPage,
-			tell: teller{source: r.source, shard: i, commits: r.cfg.Commits, amounts: worth},
+			tell: teller{source: r.source, shard: i, commits: r.cfg.Commits, amounts: worth, currency: currency},
 		}
 		if from != nil {
 			log.from = from.Shards[i]
@@ -166,12 +166,12 @@ func (r *Reader) open(now clock.Now) {
 }
 
 // worth is what a unit is worth; nil: units are no packets of money.
-func (r *Reader) worth() (func(unit int64) string, error) {
+func (r *Reader) worth() (amounts func(unit int64) string, currency string, err error) {
 	red, err := ledger.RedPacketOf(r.sale.fold)
 	if red == nil || err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return red.Deal().Text, nil
+	return red.Deal().Text, red.Currency, nil
 }
 
 // placed says whether each shard's log is known to be the one that the position is of.

@@ -50,6 +50,7 @@ type event struct {
 		Units     []int64         `json:"units"`
 		Payloads  json.RawMessage `json:"payloads"`
 		Amounts   []string        `json:"amounts"`
+		Currency  *string         `json:"currency"` // of the amounts
 		HeldUntil *time.Time      `json:"heldUntil"`
 		Payment   *string         `json:"payment"`
 		At        *time.Time      `json:"at"`
@@ -144,8 +145,8 @@ const (
 	locked = `SELECT position FROM feed_position WHERE sale = $1 FOR UPDATE`
 	moved  = `UPDATE feed_position SET position = $2 WHERE sale = $1`
 
-	placed = `INSERT INTO orders (run, claim, user_id, state, units, payloads, amounts, held_until, placed_at, changed_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7::text[]::numeric[], $8, coalesce($9::timestamptz, $10), $10)`
+	placed = `INSERT INTO orders (run, claim, user_id, state, units, payloads, amounts, currency, held_until, placed_at, changed_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7::text[]::numeric[], $8, $9, coalesce($10::timestamptz, $11), $11)`
 	changed = `UPDATE orders SET state = coalesce($3, state), units = coalesce($4, units), payloads = coalesce($5, payloads),
 		amounts = coalesce($6::text[]::numeric[], amounts), held_until = coalesce($7, held_until), payment = coalesce($8, payment), changed_at = $9
 		WHERE run = $1 AND claim = $2`
@@ -176,7 +177,7 @@ func write(ctx context.Context, db *pgx.Conn, sale, from, to string, claims []ev
 			d := &e.Data
 			switch e.Type {
 			case "salectl.claim.sold", "salectl.claim.held", "salectl.claim.entered": // the first of a claim
-				one(placed, e.Source, e.Subject, d.User, d.State, d.Units, d.Payloads, d.Amounts, d.HeldUntil, d.At, e.Time)
+				one(placed, e.Source, e.Subject, d.User, d.State, d.Units, d.Payloads, d.Amounts, d.Currency, d.HeldUntil, d.At, e.Time)
 			case "salectl.claim.refund_due":
 				one(owed, e.Source, e.Subject, d.Payment, e.Time)
 			default:

@@ -10,6 +10,7 @@ CREATE TABLE IF NOT EXISTS orders (
     units       bigint[],
     payloads    jsonb,                -- what each unit is, where it is more than a number
     amounts     numeric[],            -- what each unit is worth, of a red packet
+    currency    text,                 -- of the amounts, by ISO 4217
     payment     text,                 -- that bought it
     refunds_due text[] NOT NULL DEFAULT '{}',   -- payments that bought nothing and are owed back
     held_until  timestamptz,
