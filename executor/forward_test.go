@@ -107,3 +107,33 @@ func TestGivenUpBeforeQueued(t *testing.T) {
 		t.Error("what waits is withdrawn once, when it is given up")
 	}
 }
+
+// TestForwardedOfAnotherRun has a process ask for the run that it knows of, when the owner serves
+// another one: nothing is decided or told for a run that was not asked for.
+func TestForwardedOfAnotherRun(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
+		a, b := c.start("a", nil), c.start("b", nil)
+		defer b.stop()
+		defer a.stop()
+		shared(a, b)
+		user := c.usersOf(b, 1)[0]
+		claim := func() Answer { return a.Claim(c.t.Context(), Request{User: user, Key: "key", Quantity: 1}) }
+		synctest.Wait()
+		run := b.term().uid
+		b.term().uid = "of the next run"
+		if got := claim(); got.Accepted() || got.Outcome.Row().Retry != api.Again {
+			c.t.Errorf("a claim of another run: %+v", got)
+		}
+		if claims, why := a.User(user); why != api.Standby {
+			c.t.Errorf("the claims of a user of another run: %v, %q", claims, why)
+		}
+		synctest.Wait()
+		b.term().uid = run
+		if claims, why := a.User(user); len(claims) > 0 || why != "" {
+			c.t.Errorf("after a claim of another run: %v, %q", claims, why)
+		}
+		if got := claim(); got.Outcome != api.Sold || got.Replayed {
+			c.t.Errorf("a claim of the same run: %+v", got)
+		}
+	})
+}

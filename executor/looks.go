@@ -102,6 +102,7 @@ func (d *admission) askClaim(id ClaimID, answered func(Answer)) (forget func()) 
 }
 
 func (d *admission) askOwner(t *tenure, i int, e shard.Errand, answered func(Answer)) (forget func()) {
+	e.UID = t.uid
 	forget, ok := d.looks.ask(&d.links, t.remotes[i].Route().Owner, e, answered)
 	if !ok {
 		answered(Answer{Outcome: api.Standby})

@@ -34,7 +34,7 @@ func AppendRequest(b []byte, r *Request) []byte {
 	for _, name := range c.GetNames() {
 		b = protowire.AppendString(append(b, tag(6, protowire.BytesType)), name)
 	}
-	return shut(shut(b, claim), whole)
+	return shut(appendString(shut(b, claim), 11, r.Run), whole)
 }
 
 // AppendClaim is AppendRequest of one that claims units, and nothing else.

@@ -44,6 +44,7 @@ type Decoder struct {
 	units      [8]int64
 
 	owner string // of the answer before: most have the same
+	run   string // of the request before: most have the same
 }
 
 var errMalformed = errors.New("the message is no protobuf of the stream")
@@ -73,6 +74,13 @@ func (d *Decoder) Request(b []byte) (*Request, error) {
 			if err := d.newClaim.merge(f.bytes); err != nil {
 				return nil, err
 			}
+		case f.is(11, protowire.BytesType):
+			if string(f.bytes) != d.run {
+				if d.run, err = f.text(); err != nil {
+					return nil, err
+				}
+			}
+			r.Run = d.run
 		default: // seldom: all of it is left to the generated code
 			r.Reset()
 			if err := proto.Unmarshal(b, r); err != nil {

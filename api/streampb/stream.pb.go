@@ -41,6 +41,7 @@ type Request struct {
 	//	*Request_Cancel
 	//	*Request_Peer
 	Asks          isRequest_Asks `protobuf_oneof:"asks"`
+	Run           string         `protobuf:"bytes,11,opt,name=run,proto3" json:"run,omitempty"` // with forwarded: the uid of the run that it is for; "": of any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -164,6 +165,13 @@ func (x *Request) GetPeer() []byte {
 		}
 	}
 	return nil
+}
+
+func (x *Request) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
 }
 
 type isRequest_Asks interface {
@@ -1569,7 +1577,7 @@ var File_api_streampb_stream_proto protoreflect.FileDescriptor
 
 const file_api_streampb_stream_proto_rawDesc = "" +
 	"\n" +
-	"\x19api/streampb/stream.proto\x12\x11salectl.stream.v1\"\xa7\x03\n" +
+	"\x19api/streampb/stream.proto\x12\x11salectl.stream.v1\"\xb9\x03\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1d\n" +
 	"\n" +
@@ -1582,7 +1590,8 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\x04find\x18\b \x01(\v2\x17.salectl.stream.v1.FindH\x00R\x04find\x123\n" +
 	"\x06cancel\x18\t \x01(\v2\x19.salectl.stream.v1.CancelH\x00R\x06cancel\x12\x14\n" +
 	"\x04peer\x18\n" +
-	" \x01(\fH\x00R\x04peerB\x06\n" +
+	" \x01(\fH\x00R\x04peer\x12\x10\n" +
+	"\x03run\x18\v \x01(\tR\x03runB\x06\n" +
 	"\x04asks\"\x7f\n" +
 	"\x05Hello\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x18\n" +

@@ -211,7 +211,7 @@ func TestDecoderIsUsedAgain(t *testing.T) {
 	if got, err := d.Reply(encode(empty)); err != nil || !proto.Equal(got, empty) {
 		t.Errorf("after another one: %v, %v", got, err)
 	}
-	claim := &Request{Id: 1, TimeoutMs: 2, Forwarded: true, Asks: &Request_Claim{Claim: &NewClaim{User: "ada", Key: "k", Quantity: 3}}}
+	claim := &Request{Id: 1, TimeoutMs: 2, Forwarded: true, Run: "of before", Asks: &Request_Claim{Claim: &NewClaim{User: "ada", Key: "k", Quantity: 3}}}
 	first, err := d.Request(encode(claim))
 	if err != nil {
 		t.Fatal(err)

@@ -152,7 +152,7 @@ var errPlain = errors.New("it speaks no TLS, and this process shows its token ov
 
 // requestOf is an errand as it goes over a stream.
 func requestOf(e shard.Errand) *streampb.Request {
-	r := &streampb.Request{Id: e.ID, Forwarded: true}
+	r := &streampb.Request{Id: e.ID, Forwarded: true, Run: e.UID}
 	switch {
 	case e.GiveUp:
 		r.Asks = &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}
@@ -172,7 +172,7 @@ func requestOf(e shard.Errand) *streampb.Request {
 
 // errandOf is requestOf backwards; false: it is none.
 func errandOf(r *streampb.Request) (shard.Errand, bool) {
-	e := shard.Errand{ID: r.GetId()}
+	e := shard.Errand{ID: r.GetId(), UID: r.GetRun()}
 	switch asks := r.GetAsks().(type) {
 	case *streampb.Request_Cancel:
 		e.GiveUp = true

@@ -49,6 +49,7 @@ type Route struct {
 // Errand is a request that another process is asked to decide.
 type Errand struct {
 	ID     uint64
+	UID    string // of the run that it is for; "": an older version asks, which does not say
 	Shard  int
 	Claim  *Request    // or
 	Settle *Settlement // what is asked of a claim, or
@@ -223,7 +224,9 @@ func (r *Remote) pump(now clock.Now) {
 		t.passedBy.Store(r)
 		r.last++
 		t.errand = uint64(r.cfg.Shard)<<errandBits | r.last&(1<<errandBits-1)
-		if !r.cfg.Send(to, t.errandOf(r.cfg.Shard)) {
+		e := t.errandOf(r.cfg.Shard)
+		e.UID = r.cfg.UID
+		if !r.cfg.Send(to, e) {
 			if !t.tried {
 				t.putBack()
 			}

@@ -1,0 +1,24 @@
+package links
+
+import (
+	"reflect"
+	"testing"
+
+	"salectl/executor/shard"
+)
+
+// TestErrands: an errand arrives as it was sent, but for the shard, which the other end finds out.
+func TestErrands(t *testing.T) {
+	for name, e := range map[string]shard.Errand{
+		"claim":   {ID: 7, UID: "a run", Claim: &shard.Request{User: "ada", Key: "key", Quantity: 2, Units: []int64{3, 4}, Adjacent: true}},
+		"settle":  {ID: 7, UID: "a run", Settle: &shard.Settlement{Claim: shard.ClaimID{Shard: 1, Slot: 2, Index: 3}, How: "confirm"}},
+		"user":    {ID: 7, UID: "a run", User: "ada"},
+		"find":    {ID: 7, UID: "a run", Find: &shard.ClaimID{Shard: 1, Slot: 2, Index: 3}},
+		"give up": {ID: 7, GiveUp: true},
+		"no run":  {ID: 7, User: "ada"},
+	} {
+		if got, ok := errandOf(requestOf(e)); !ok || !reflect.DeepEqual(got, e) {
+			t.Errorf("%s: %+v arrives as %+v, %v", name, e, got, ok)
+		}
+	}
+}
