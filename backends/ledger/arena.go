@@ -71,9 +71,27 @@ func (l *chunked[T]) add(v T) uint32 {
 // over words of half a hash and an index + 1: a miss, which is what a new claim
 // and a sold-out sale mostly see, costs one cache line where Go's map costs
 // several. Hashes may be alike; whoever asks tells by the thing itself.
+//
+// Words lie in the order of their hashes, but for those that collide. So a table grows by a
+// quarter, which wastes little, and reads and writes it from one end to the other meanwhile.
 type table struct {
-	words []uint64 // a power of two of them; 0 is free
+	words []uint64 // 0 is free
 	used  int
+}
+
+// spread is half a hash whose every bit depends on the lower ones of what it is made of, as
+// of indexes, which are their own hashes. The multiplier is 2^32 over the golden ratio.
+func spread(hash uint64) uint32 { return uint32(hash) * 0x9e3779b1 }
+
+// place is the first word in which a hash may be.
+func (t *table) place(half uint32) int { return int(uint64(half) * uint64(len(t.words)) >> 32) }
+
+// after is the word that follows a word.
+func (t *table) after(p int) int {
+	if p++; p == len(t.words) {
+		return 0
+	}
+	return p
 }
 
 // find returns the index under a hash for which is returns true.
@@ -81,10 +99,10 @@ func (t *table) find(hash uint64, is func(i uint32) bool) (uint32, bool) {
 	if t.used == 0 {
 		return 0, false
 	}
-	mask := uint32(len(t.words) - 1)
-	for p := uint32(hash) & mask; t.words[p] != 0; p = (p + 1) & mask {
+	half := spread(hash)
+	for p := t.place(half); t.words[p] != 0; p = t.after(p) {
 		w := t.words[p]
-		if uint32(w>>32) == uint32(hash) && is(uint32(w)-1) {
+		if uint32(w>>32) == half && is(uint32(w)-1) {
 			return uint32(w) - 1, true
 		}
 	}
@@ -96,22 +114,21 @@ func (t *table) add(hash uint64, i uint32) {
 	if 4*(t.used+1) > 3*len(t.words) {
 		t.grow()
 	}
-	t.put(hash<<32 | uint64(i+1))
+	t.put(uint64(spread(hash))<<32 | uint64(i+1))
 	t.used++
 }
 
 func (t *table) put(word uint64) {
-	mask := uint32(len(t.words) - 1)
-	p := uint32(word>>32) & mask
+	p := t.place(uint32(word >> 32))
 	for t.words[p] != 0 {
-		p = (p + 1) & mask
+		p = t.after(p)
 	}
 	t.words[p] = word
 }
 
 func (t *table) grow() {
 	old := t.words
-	t.words = make([]uint64, max(16, 2*len(old)))
+	t.words = make([]uint64, max(16, len(old)+len(old)/4))
 	for _, w := range old {
 		if w != 0 {
 			t.put(w)

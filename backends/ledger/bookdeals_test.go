@@ -190,7 +190,7 @@ func TestAuditFindsTheReducersDeals(t *testing.T) {
 		want  string
 	}{
 		"a count":    {func(s *State) { s.Expired++ }, "shard 1 folds to {OpenHolds:4 "},
-		"a state":    {func(s *State) { s.claims.records.at(1).state = StateExpired }, "claim 1-2-1 folds to expired"},
+		"a state":    {func(s *State) { s.claims.records.at(1).setState(StateExpired) }, "claim 1-2-1 folds to expired"},
 		"a deadline": {func(s *State) { s.claims.deal(1).heldUntil++ }, "claim 1-2-1 folds to held"},
 		"a payment":  {func(s *State) { s.claims.deal(0).payment = 0 }, `claim 1-2-0 folds to sold`},
 		"a due":      {func(s *State) { s.claims.deal(3).owed = 0 }, `claim 1-2-3 folds to expired`},

@@ -11,26 +11,31 @@ import (
 )
 
 // claims remembers every accepted claim of a shard: who has what, and what each
-// request was answered. It holds a million of them at under 300 bytes each and
+// request was answered. It holds a million of them at some 60 bytes each beside the
+// names of users and requests, and
 // without a pointer in a record, so that the garbage collector has nothing to
 // trace: texts, users and claims are named by index.
 //
-// Two tables lead in, from the hash of a user and from the hash of a request.
+// Two tables lead in: from the hash of a user, and from that of a request of a user who has
+// several claims. Most have one, which is found by its user.
 // The hash is seeded anew in each process, so nobody can choose names that
 // collide; nothing depends on its value.
 type claims struct {
 	seed    maphash.Seed
 	mask    uint64 // of hashes; a test makes it small, so that they collide
 	byUser  table  // to users
-	byKey   table  // to records, where owners decide
+	byKey   table  // to records of users who have several, where owners decide
 	users   chunked[userRecord]
 	records chunked[claimRecord]
 	text    arena
 	times   []int64 // of each slot, in microseconds since 1970
 	granted []int64 // of each record: the time of a grab, by its node's clock; none where owners decide
 
-	// The few claims whose units are not one run.
+	// The few claims whose units are not one run, or of a number that a record has no room for.
 	scattered map[uint32][]int64
+
+	// The units of users whose record has no room for their number.
+	rich map[uint32]int64
 
 	// The quantities asked of claims that were given fewer units.
 	asked map[uint32]uint32
@@ -50,20 +55,29 @@ type claims struct {
 
 type userRecord struct {
 	name  text
-	units int64  // held and sold
+	units uint32 // held and sold; tooMany: see rich
 	last  uint32 // the user's newest claim, +1
 }
 
+const tooMany = math.MaxUint32
+
 type claimRecord struct {
 	key   text
-	first int64 // lowest unit, the others follow; see scattered
+	first uint32 // lowest unit, the others follow; see scattered
 	user  uint32
 	prev  uint32 // the user's claim before this one, +1
 	slot  uint32
-	index uint32 // among the ops of the commit
-	count int32  // of units
-	state ClaimState
+	count uint32 // of units
+	place uint32 // index and state
 }
+
+// index is the claim's place among the ops of its commit, which are fewer than bytes of an
+// entry.
+func (r *claimRecord) index() int { return int(r.place >> 8) }
+
+func (r *claimRecord) state() ClaimState { return ClaimState(r.place) }
+
+func (r *claimRecord) setState(s ClaimState) { r.place = r.place&^0xff | uint32(s) }
 
 // ClaimState is where a claim stands. All but Held and Entered are terminal, but that a
 // refund ends a sale and a late payment may make one of what has expired.
@@ -130,6 +144,7 @@ func newClaims() claims {
 		seed:      maphash.MakeSeed(),
 		mask:      math.MaxUint64,
 		scattered: make(map[uint32][]int64),
+		rich:      make(map[uint32]int64),
 		asked:     make(map[uint32]uint32),
 		resold:    make(map[uint32][]int64),
 	}
@@ -147,12 +162,16 @@ type spot struct {
 // look finds a user, and the claim that the user's request was given.
 func (c *claims) look(user, key string) spot {
 	at := spot{userHash: c.hash(user)}
-	at.hash = (at.userHash*0x9e3779b97f4a7c15 ^ c.hash(key)) & c.mask
+	at.hash = c.requestHash(at.userHash, key)
 	if u, ok := c.findUser(at.userHash, user); ok {
 		at.user = u + 1
 		at.claim = c.findClaim(at.hash, u, key)
 	}
 	return at
+}
+
+func (c *claims) requestHash(user uint64, key string) uint64 {
+	return (user*0x9e3779b97f4a7c15 ^ c.hash(key)) & c.mask
 }
 
 func (c *claims) findUser(hash uint64, user string) (uint32, bool) {
@@ -161,8 +180,15 @@ func (c *claims) findUser(hash uint64, user string) (uint32, bool) {
 
 // findClaim returns the index of the claim under a user's key, +1; 0: none.
 func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
+	last := c.users.at(user).last
+	if r := c.records.at(last - 1); r.prev == 0 {
+		if c.text.equal(r.key, key) {
+			return last
+		}
+		return 0
+	}
 	if len(c.granted) > 0 {
-		return c.findGrab(user, key)
+		return c.findGrab(last, key)
 	}
 	i, ok := c.byKey.find(hash, func(i uint32) bool {
 		r := c.records.at(i)
@@ -176,8 +202,7 @@ func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 
 // findGrab is findClaim where nodes give, at most one unit to a user: byKey would be
 // for nothing.
-func (c *claims) findGrab(user uint32, key string) uint32 {
-	i := c.users.at(user).last
+func (c *claims) findGrab(i uint32, key string) uint32 {
 	for i != 0 && !c.text.equal(c.records.at(i-1).key, key) {
 		i = c.records.at(i - 1).prev
 	}
@@ -189,7 +214,26 @@ func (c *claims) unitsAt(at spot) int64 {
 	if at.user == 0 {
 		return 0
 	}
-	return c.users.at(at.user - 1).units
+	return c.unitsOf(at.user - 1)
+}
+
+// unitsOf returns how many units a user has, held and sold.
+func (c *claims) unitsOf(user uint32) int64 {
+	if n := c.users.at(user).units; n != tooMany {
+		return int64(n)
+	}
+	return c.rich[user]
+}
+
+// giveUser adds to the units of a user, or takes away.
+func (c *claims) giveUser(user uint32, n int64) {
+	u := c.users.at(user)
+	n += c.unitsOf(user)
+	delete(c.rich, user)
+	if n >= tooMany {
+		c.rich[user], n = n, tooMany
+	}
+	u.units = uint32(n)
 }
 
 // insert remembers a new claim at the spot where there was none.
@@ -203,33 +247,44 @@ func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
 	owner := c.users.at(at.user - 1)
 	r := claimRecord{
 		key: c.text.put(string(op.GetKey())), user: at.user - 1, prev: owner.last,
-		slot: uint32(slot), index: uint32(index), count: int32(len(units)),
+		slot: uint32(slot), count: uint32(len(units)), place: uint32(index) << 8,
 	}
 	switch {
 	case op.GetEntry():
-		r.state = StateEntered
+		r.setState(StateEntered)
 	case op.GetHeldUntilUs() != 0:
-		r.first, r.state = units[0], StateHeld
-	default:
-		r.first = units[0]
+		r.setState(StateHeld)
 	}
 	i := c.records.add(r)
+	c.writeUnits(i, units)
 	if op.GetFill() != 0 {
 		c.granted = append(c.granted, op.GetGrantedUs()) // before the first fill there is no claim
-	} else {
+	} else if owner.last != 0 {
+		if before := c.records.at(owner.last - 1); before.prev == 0 {
+			c.byKey.add(c.requestHash(at.userHash, c.text.get(before.key)), owner.last-1)
+		}
 		c.byKey.add(at.hash, i)
 	}
 	owner.last = i + 1
-	owner.units += int64(len(units))
-	if !isRun(units) {
-		c.scattered[i] = slices.Clone(units)
-	}
+	c.giveUser(at.user-1, int64(len(units)))
 	if op.GetAsked() != 0 {
 		c.asked[i] = op.GetAsked()
 	}
 	c.rulings.add(i, op.GetAttributes())
-	if r.state == StateHeld {
+	if r.state() == StateHeld {
 		c.enqueue(c.newDeal(dealRecord{claim: i, heldUntil: op.GetHeldUntilUs(), grace: op.GetGraceUs()}))
+	}
+}
+
+// writeUnits says which units a claim has.
+func (c *claims) writeUnits(i uint32, units []int64) {
+	switch {
+	case len(units) == 0: // an entry
+	case isRun(units) && units[0] <= math.MaxUint32:
+		c.records.at(i).first = uint32(units[0])
+		delete(c.scattered, i)
+	default:
+		c.scattered[i] = slices.Clone(units)
 	}
 }
 
@@ -246,9 +301,9 @@ func isRun(units []int64) bool {
 func (c *claims) at(i uint32) Claim {
 	r := c.records.at(i)
 	claim := Claim{
-		Slot: uint64(r.slot), Index: int(r.index),
+		Slot: uint64(r.slot), Index: r.index(),
 		User: c.text.get(c.users.at(r.user).name), Key: c.text.get(r.key),
-		Units: c.units(i), Asked: int64(c.asked[i]), State: r.state, TimeUs: c.times[r.slot],
+		Units: c.units(i), Asked: int64(c.asked[i]), State: r.state(), TimeUs: c.times[r.slot],
 		Ruling: c.rulings.of(i, uint64(r.slot)),
 	}
 	if int(i) < len(c.granted) {
@@ -287,7 +342,7 @@ func (c *claims) units(i uint32) []int64 {
 	r := c.records.at(i)
 	units := make([]int64, r.count)
 	for j := range units {
-		units[j] = r.first + int64(j)
+		units[j] = int64(r.first) + int64(j)
 	}
 	return units
 }
@@ -311,11 +366,11 @@ func (c *claims) locate(slot uint64, index int) (uint32, bool) {
 	n := c.records.len()
 	i := sort.Search(n, func(i int) bool {
 		r := c.records.at(uint32(i))
-		return uint64(r.slot) > slot || uint64(r.slot) == slot && int(r.index) >= index
+		return uint64(r.slot) > slot || uint64(r.slot) == slot && r.index() >= index
 	})
 	if i == n {
 		return 0, false
 	}
 	r := c.records.at(uint32(i))
-	return uint32(i), uint64(r.slot) == slot && int(r.index) == index
+	return uint32(i), uint64(r.slot) == slot && r.index() == index
 }

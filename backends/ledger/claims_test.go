@@ -42,7 +42,7 @@ func TestClaimsAgainstModel(t *testing.T) {
 						}
 						m := Claim{
 							Slot: uint64(len(model) / 3), Index: len(model) % 3 * 2, User: user, Key: key,
-							Units:       rapid.SliceOfN(rapid.Int64Range(1, 9), 1, 3).Draw(t, "units"),
+							Units:       rapid.SliceOfN(rapid.OneOf(rapid.Int64Range(1, 9), rapid.Int64Range(math.MaxUint32-2, math.MaxUint32+2)), 1, 3).Draw(t, "units"),
 							HeldUntilUs: rapid.Int64Range(0, 1).Draw(t, "held"),
 						}
 						m.TimeUs = 1000 * int64(m.Slot)
@@ -96,6 +96,43 @@ func TestClaimsAgainstModel(t *testing.T) {
 func wantClaims(t interface{ Fatalf(string, ...any) }, got, want []Claim) {
 	if !slices.EqualFunc(got, want, func(a, b Claim) bool { return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b) }) {
 		t.Fatalf("claims\n%+v, not\n%+v", got, want)
+	}
+}
+
+// TestUnitsOfRichUsers gives a user more units than a record has room to count, and takes them
+// away again.
+func TestUnitsOfRichUsers(t *testing.T) {
+	c := newClaims()
+	insertNew(&c, 0, 0, &pb.Claim{User: "ann", Key: []byte("1"), Units: []int64{1, 2}})
+	for _, step := range []struct{ give, want int64 }{
+		{math.MaxUint32 - 3, math.MaxUint32 - 1}, {1, math.MaxUint32}, {5, math.MaxUint32 + 5}, {-5, math.MaxUint32}, {-1, math.MaxUint32 - 1}, {2 - math.MaxUint32, 1},
+	} {
+		c.giveUser(0, step.give)
+		if got := c.unitsAt(c.look("ann", "1")); got != step.want {
+			t.Errorf("after %d more: %d units, want %d", step.give, got, step.want)
+		}
+	}
+	if len(c.rich) > 0 {
+		t.Errorf("%v is left of a user who has few", c.rich)
+	}
+}
+
+// TestOneClaimAUser keeps requests out of the table of requests whose users have no other.
+func TestOneClaimAUser(t *testing.T) {
+	c := newClaims()
+	for i, user := range names('u', 100) {
+		insertNew(&c, 0, i, &pb.Claim{User: user, Key: []byte("key"), Units: []int64{1}})
+	}
+	insertNew(&c, 1, 0, &pb.Claim{User: "ann", Key: []byte("1"), Units: []int64{1}})
+	insertNew(&c, 1, 1, &pb.Claim{User: "ann", Key: []byte("2"), Units: []int64{1}})
+	insertNew(&c, 1, 2, &pb.Claim{User: "ann", Key: []byte("3"), Units: []int64{1}})
+	if c.byKey.used != 3 {
+		t.Errorf("the table of requests has %d, those of one user are 3", c.byKey.used)
+	}
+	for key, want := range map[string]uint32{"1": 101, "2": 102, "3": 103, "4": 0} {
+		if at := c.look("ann", key); at.claim != want {
+			t.Errorf("request %s is claim %d, want %d", key, at.claim, want)
+		}
 	}
 }
 

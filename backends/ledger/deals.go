@@ -71,7 +71,7 @@ func (c *claims) heldUntil(i uint32) int64 {
 
 // standing says where a claim stands for somebody who has this payment.
 func (c *claims) standing(i uint32, payment string) standing {
-	at := standing{state: c.records.at(i).state, grabbed: int(i) < len(c.granted)}
+	at := standing{state: c.records.at(i).state(), grabbed: int(i) < len(c.granted)}
 	at.another = payment != "" // a claim that was never held was bought by none
 	if d := c.deal(i); d != nil {
 		at.releaseUs, at.extended = d.heldUntil+d.grace, d.extended
@@ -92,7 +92,6 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		return
 	}
 	d, r := c.deals.at(c.dealOf(i)), c.records.at(i)
-	units := &c.users.at(r.user).units
 	switch op.GetHow() {
 	case pb.Settle_EXTEND:
 		d.extended, d.heldUntil = true, op.GetHeldUntilUs()
@@ -102,20 +101,23 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		d.owed = c.owed.add(owedRecord{c.text.put(op.GetPayment()), d.owed}) + 1
 		return
 	case pb.Settle_CONFIRM:
-		r.state, d.payment = StateSold, c.text.put(op.GetPayment())
+		r.setState(StateSold)
+		d.payment = c.text.put(op.GetPayment())
 	case pb.Settle_RESELL:
-		r.state, d.payment = StateSold, c.text.put(op.GetPayment())
-		*units += int64(r.count)
+		r.setState(StateSold)
+		d.payment = c.text.put(op.GetPayment())
+		c.giveUser(r.user, int64(r.count))
 		c.setUnits(i, op.GetUnits())
 	case pb.Settle_CANCEL:
-		r.state = StateCancelled
-		*units -= int64(r.count)
+		r.setState(StateCancelled)
+		c.giveUser(r.user, -int64(r.count))
 	case pb.Settle_EXPIRE:
-		r.state = StateExpired
-		*units -= int64(r.count)
+		r.setState(StateExpired)
+		c.giveUser(r.user, -int64(r.count))
 	case pb.Settle_REFUND:
-		r.state, d.retired = StateRefunded, op.GetRetire()
-		*units -= int64(r.count)
+		r.setState(StateRefunded)
+		d.retired = op.GetRetire()
+		c.giveUser(r.user, -int64(r.count))
 	}
 	if d.queued != 0 {
 		d.ended = uint32(slot) + 1
@@ -130,12 +132,7 @@ func (c *claims) setUnits(i uint32, units []int64) {
 	if had := c.units(i); !slices.Equal(had, units) {
 		c.resold[i] = had
 	}
-	c.records.at(i).first = units[0]
-	if isRun(units) {
-		delete(c.scattered, i)
-	} else {
-		c.scattered[i] = slices.Clone(units)
-	}
+	c.writeUnits(i, units)
 }
 
 // tell adds to a claim what its record says.

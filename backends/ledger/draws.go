@@ -154,15 +154,16 @@ func (s *State) term(timeUs int64) (untilUs, graceUs int64) {
 // award gives an entry its units.
 func (c *claims) award(i uint32, slot uint64, op *pb.Settle) {
 	r := c.records.at(i)
-	r.count, r.first = 1, op.GetUnits()[0]
-	c.users.at(r.user).units++
+	r.count = 1
+	c.writeUnits(i, op.GetUnits())
+	c.giveUser(r.user, 1)
 	c.awarded = append(c.awarded, i)
-	r.state = StateSold
+	r.setState(StateSold)
 	at := c.dealOf(i) // it has one where a payment came before
 	d := c.deals.at(at)
 	d.heldUntil, d.grace, d.settled, d.awarded = op.GetHeldUntilUs(), op.GetGraceUs(), uint32(slot)+1, uint32(slot)+1
 	if op.GetHeldUntilUs() != 0 {
-		r.state = StateHeld
+		r.setState(StateHeld)
 		c.enqueue(at)
 	}
 }

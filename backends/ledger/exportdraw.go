@@ -187,7 +187,7 @@ func (s *State) DrawEntries(shard int) []draw.Entry {
 	all := make([]draw.Entry, s.claims.records.len())
 	for i, label := range s.Labels() {
 		r := s.claims.records.at(uint32(i))
-		all[i] = draw.Entry{Label: label, Shard: shard, Slot: uint64(r.slot), Index: int(r.index)}
+		all[i] = draw.Entry{Label: label, Shard: shard, Slot: uint64(r.slot), Index: r.index()}
 	}
 	return all
 }

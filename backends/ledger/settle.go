@@ -254,7 +254,7 @@ func frees(op *pb.Settle) bool {
 // resell takes the units of a late payment.
 func (s *State) resell(c *pb.Commit, i uint32, op *pb.Settle) error {
 	r := s.claims.records.at(i)
-	n, had := int64(len(op.GetUnits())), s.claims.users.at(r.user).units
+	n, had := int64(len(op.GetUnits())), s.claims.unitsOf(r.user)
 	own := s.claims.units(i)
 	switch {
 	case !s.IsOwner(c.GetWriter()):

@@ -100,7 +100,7 @@ func (d *Draft) resells(n uint32, now Claim, payment string) bool {
 	}
 	user := d.state.claims.records.at(n).user
 	_, more := d.granted(spot{userHash: d.state.claims.hash(now.User)}, now.User)
-	left := d.state.settings.GetPerUserLimit() - d.state.claims.users.at(user).units - more
+	left := d.state.settings.GetPerUserLimit() - d.state.claims.unitsOf(user) - more
 	return int64(len(now.Units)) <= min(left, d.totals.Available)
 }
 

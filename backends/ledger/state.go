@@ -191,7 +191,7 @@ func (s *State) Users() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		for i := range s.claims.users.len() {
 			u := s.claims.users.at(uint32(i))
-			if !yield(s.claims.text.get(u.name), u.units) {
+			if !yield(s.claims.text.get(u.name), s.claims.unitsOf(uint32(i))) {
 				return
 			}
 		}
@@ -204,7 +204,7 @@ func (s *State) UserUnits(user string) int64 {
 	if !ok {
 		return 0
 	}
-	return s.claims.users.at(u).units
+	return s.claims.unitsOf(u)
 }
 
 // Open returns the transfers sent and not yet acknowledged, in order of shards.
