@@ -75,9 +75,10 @@ models: ## explore the models of the protocols, also the large ones
 
 bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one run
 	go test -run '^$$' -bench . -benchmem -timeout 60m \
-		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/httpd ./draw
+		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/links ./executor/httpd ./rules ./draw
 	go test -run '^$$' -bench Reveal -benchtime 1x -timeout 60m ./planner
-	cd testdata/peers && go run . && go run ./postgres && go run ./locks && go run ./packets
+	go test -run '^$$' -bench Large -benchtime 3x -timeout 60m ./cli
+	cd testdata/peers && go run . && go run ./postgres && go run ./locks && go run ./packets && go run ./callers -docs ../../docs
 
 ROUNDS ?= 15
 

@@ -6,6 +6,7 @@ import (
 
 	"salectl/spec"
 	"salectl/testdata/peers/internal/commandstats"
+	"salectl/testdata/peers/internal/crowd"
 	"salectl/testdata/peers/internal/sales"
 	"salectl/testdata/peers/internal/table"
 )
@@ -21,7 +22,7 @@ type alone struct {
 // that they grow alike.
 func (b *bench) alone(ctx context.Context) (a alone, err error) {
 	_, err = b.Selling(ctx, plenty, shards, func(e *sales.Serving) error {
-		claim := claimerOf(e, user)
+		claim := e.Claimer(crowd.User)
 		slots, bytes := e.Written()
 		for i := range int64(200) { // to see how large a commit of one claim is
 			if _, err := claim(ctx, i); err != nil {
@@ -37,7 +38,7 @@ func (b *bench) alone(ctx context.Context) (a alone, err error) {
 }
 
 // beside takes turns between claims and bare writes.
-func (b *bench) beside(ctx context.Context, claim claimer, rows *bare) (alone, error) {
+func (b *bench) beside(ctx context.Context, claim crowd.Claimer, rows *bare) (alone, error) {
 	before, err := b.commands(ctx)
 	if err != nil {
 		return alone{}, err
@@ -50,7 +51,7 @@ func (b *bench) beside(ctx context.Context, claim claimer, rows *bare) (alone, e
 			return alone{}, err
 		}
 		claimed := time.Now()
-		if err := rows.put(ctx, spec.HomeShard(user(i), shards)); err != nil {
+		if err := rows.put(ctx, spec.HomeShard(crowd.User(i), shards)); err != nil {
 			return alone{}, err
 		}
 		claims, puts = append(claims, claimed.Sub(began)), append(puts, time.Since(claimed))
@@ -71,6 +72,6 @@ func (b *bench) beside(ctx context.Context, claim claimer, rows *bare) (alone, e
 // commands counts what the Redis nodes were ever told, scripts' own commands
 // included, but not the questions of who counts.
 func (b *bench) commands(ctx context.Context) (int64, error) {
-	counts, err := commandstats.Of(ctx, b.redis)
+	counts, err := commandstats.Of(ctx, b.Redis)
 	return counts.All(), err
 }

@@ -81,7 +81,7 @@ type bare struct {
 }
 
 func (b *bench) newBare(size int) *bare {
-	r := &bare{client: b.hbase, table: b.Declared.HBase.Table}
+	r := &bare{client: b.HBase, table: b.Declared.HBase.Table}
 	uid, entry := b.Fresh("bare"), random(size)
 	for shard := range shards {
 		r.rows = append(r.rows, newFiller(uid, shard, entry))

@@ -10,8 +10,8 @@ import (
 	"runtime/pprof"
 	"time"
 
-	"salectl/api"
-	"salectl/executor"
+	"salectl/testdata/peers/internal/cluster"
+	"salectl/testdata/peers/internal/crowd"
 	"salectl/testdata/peers/internal/naive"
 	"salectl/testdata/peers/internal/sales"
 )
@@ -24,7 +24,7 @@ const plenty = 1 << 40
 
 // bench makes the measurements.
 type bench struct {
-	*site
+	*cluster.Cluster
 	each     time.Duration // one measurement
 	profiles string        // a folder for CPU profiles; "": none
 	large    string        // the sale with a million claims; "": not stored yet
@@ -43,8 +43,8 @@ func (b *bench) round(ctx context.Context, f *figures) error {
 		if err != nil {
 			return err
 		}
-		sold[callers] = c.rate
-		f.raw[callers].Add(c.rate, raw*c.batch)
+		sold[callers] = c.Rate
+		f.raw[callers].Add(c.Rate, raw*c.batch)
 		f.batch[callers].Add(c.batch, 0)
 	}
 	best, commands := 0.0, 0.0
@@ -53,9 +53,9 @@ func (b *bench) round(ctx context.Context, f *figures) error {
 		if err != nil {
 			return err
 		}
-		f.naive[callers].Add(c.rate, 0)
-		if c.rate > best {
-			best, commands = c.rate, each
+		f.naive[callers].Add(c.Rate, 0)
+		if c.Rate > best {
+			best, commands = c.Rate, each
 		}
 	}
 	for callers, rate := range sold {
@@ -77,7 +77,7 @@ func (b *bench) round(ctx context.Context, f *figures) error {
 
 // claims is what an executor sells to a crowd.
 type claims struct {
-	crowd
+	crowd.Result
 	batch float64 // claims in a commit, on average
 	entry int     // bytes of a commit, on average
 }
@@ -86,7 +86,7 @@ func (b *bench) claims(ctx context.Context, callers int) (c claims, err error) {
 	sale, err := b.Selling(ctx, plenty, shards, func(e *sales.Serving) error {
 		slotsBefore, bytesBefore := e.Written()
 		err := b.profiled(fmt.Sprintf("claims-%d.pprof", callers), func() (err error) {
-			c.crowd, err = call(ctx, callers, b.each, math.MaxInt64, claimerOf(e, user))
+			c.Result, err = crowd.Call(ctx, crowd.Options{Callers: callers, For: b.each, Most: math.MaxInt64}, e.Claimer(crowd.User))
 			return err
 		})
 		if err != nil {
@@ -94,13 +94,13 @@ func (b *bench) claims(ctx context.Context, callers int) (c claims, err error) {
 		}
 		slots, bytes := e.Written()
 		slots, bytes = slots-slotsBefore, bytes-bytesBefore
-		c.batch, c.entry = float64(c.sold)/float64(slots), int(bytes/slots)
+		c.batch, c.entry = float64(c.Sold)/float64(slots), int(bytes/slots)
 		return nil
 	})
 	if err != nil {
 		return c, err
 	}
-	return c, b.Audit(ctx, sale, c.sold)
+	return c, b.Audit(ctx, sale, c.Sold)
 }
 
 // profiled does something, under the eye of the profiler if profiles are wanted.
@@ -120,37 +120,19 @@ func (b *bench) profiled(name string, do func() error) error {
 	return errors.Join(err, f.Close())
 }
 
-// claimerOf claims one unit each for the users that name gives. A user who has a
-// unit already, or comes after the last, is refused; any other answer is an
-// error.
-func claimerOf(s *sales.Serving, name func(i int64) string) claimer {
-	return func(_ context.Context, i int64) (bool, error) {
-		// Real clients each have a context of their own. This crowd's is one, at
-		// whose lock all of them would meet, before and after each wait.
-		a := s.Claim(context.Background(), executor.Request{User: name(i), Key: key(i), Quantity: 1})
-		switch a.Outcome {
-		case api.Sold:
-			return true, nil
-		case api.LimitReached, api.SoldOut, api.NoneNow:
-			return false, nil
-		}
-		return false, fmt.Errorf("a claim on %s was answered %s %s", s.Sale(), a.Outcome, a.Message)
-	}
-}
-
 // naiveCallers are the crowds of which the naive protocol's best counts.
 var naiveCallers = []int{5, 20, 200}
 
 // naiveClaims is what the naive protocol sells to a crowd, and how many Redis
 // commands each sold claim cost.
-func (b *bench) naiveClaims(ctx context.Context, callers int) (crowd, float64, error) {
-	n := naive.New(b.hbase, b.redis, b.Declared.HBase.Table, b.Fresh("naive"), shards, plenty)
+func (b *bench) naiveClaims(ctx context.Context, callers int) (crowd.Result, float64, error) {
+	n := naive.New(b.HBase, b.Redis, b.Declared.HBase.Table, b.Fresh("naive"), shards, plenty)
 	before, err := b.commands(ctx)
 	if err != nil {
-		return crowd{}, 0, err
+		return crowd.Result{}, 0, err
 	}
-	c, err := call(ctx, callers, b.each, math.MaxInt64, func(ctx context.Context, i int64) (bool, error) {
-		return n.Claim(ctx, user(i))
+	c, err := crowd.Call(ctx, crowd.Options{Callers: callers, For: b.each, Most: math.MaxInt64}, func(ctx context.Context, i int64) (bool, error) {
+		return n.Claim(ctx, crowd.User(i))
 	})
 	if err != nil {
 		return c, 0, err
@@ -159,32 +141,32 @@ func (b *bench) naiveClaims(ctx context.Context, callers int) (crowd, float64, e
 	if err != nil {
 		return c, 0, err
 	}
-	return c, float64(after-before) / float64(c.sold), n.Check(ctx, c.sold)
+	return c, float64(after-before) / float64(c.Sold), n.Check(ctx, c.Sold)
 }
 
 // soldOut has 2,000 users ask twice each for 1,000 units, and counts what each
 // of the two protocols has sold by then.
 func (b *bench) soldOut(ctx context.Context, f *figures) error {
 	const stock, asks = 1000, 4000
-	twice := func(i int64) string { return user(i / 2) }
-	var ours crowd
+	twice := func(i int64) string { return crowd.User(i / 2) }
+	var ours crowd.Result
 	sale, err := b.Selling(ctx, stock, shards, func(e *sales.Serving) (err error) {
-		ours, err = call(ctx, 200, time.Minute, asks, claimerOf(e, twice))
+		ours, err = crowd.Call(ctx, crowd.Options{Callers: 200, For: time.Minute, Most: asks}, e.Claimer(twice))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := b.Audit(ctx, sale, ours.sold); err != nil {
+	if err := b.Audit(ctx, sale, ours.Sold); err != nil {
 		return err
 	}
-	n := naive.New(b.hbase, b.redis, b.Declared.HBase.Table, b.Fresh("naive"), shards, stock/shards)
-	theirs, err := call(ctx, 20, time.Minute, asks, func(ctx context.Context, i int64) (bool, error) {
+	n := naive.New(b.HBase, b.Redis, b.Declared.HBase.Table, b.Fresh("naive"), shards, stock/shards)
+	theirs, err := crowd.Call(ctx, crowd.Options{Callers: 20, For: time.Minute, Most: asks}, func(ctx context.Context, i int64) (bool, error) {
 		return n.Claim(ctx, twice(i))
 	})
 	if err != nil {
 		return err
 	}
-	f.soldOut.Add(float64(ours.sold), float64(theirs.sold))
-	return n.Check(ctx, theirs.sold)
+	f.soldOut.Add(float64(ours.Sold), float64(theirs.Sold))
+	return n.Check(ctx, theirs.Sold)
 }

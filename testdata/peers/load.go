@@ -12,6 +12,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/spec"
+	"salectl/testdata/peers/internal/crowd"
 	"salectl/testdata/peers/internal/sales"
 )
 
@@ -67,8 +68,8 @@ func (b *bench) storeLarge(ctx context.Context) (string, error) {
 	}
 	buyers := make([][]string, largeShards)
 	for i := range int64(largeClaims) {
-		home := spec.HomeShard(user(i), largeShards)
-		buyers[home] = append(buyers[home], user(i))
+		home := spec.HomeShard(crowd.User(i), largeShards)
+		buyers[home] = append(buyers[home], crowd.User(i))
 	}
 	group, storing := errgroup.WithContext(ctx)
 	for shard, buyers := range buyers {
@@ -101,7 +102,7 @@ func storeShard(ctx context.Context, logs ledger.Logs, log string, buyers []stri
 		}
 		d.Reset(now().Wall.UnixMicro())
 		for i, user := range buyers[at:min(at+largeCommit, len(buyers))] {
-			if v := d.Claim(user, key(int64(at+i)), 1); v.Kind != ledger.Granted {
+			if v := d.Claim(user, crowd.Key(int64(at+i)), 1); v.Kind != ledger.Granted {
 				return fmt.Errorf("%s: a claim was not granted", log)
 			}
 		}

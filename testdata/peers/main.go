@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"salectl/testdata/peers/internal/cluster"
 	"time"
 )
 
@@ -36,12 +37,13 @@ func main() {
 }
 
 func run(ctx context.Context, rounds int, each time.Duration, profiles string) error {
-	site, err := openSite(ctx)
+	say("starting three Redis and an HBase")
+	site, err := cluster.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer site.close()
-	b := &bench{site: site, each: each, profiles: profiles}
+	defer site.Stop()
+	b := &bench{Cluster: site, each: each, profiles: profiles}
 	measured := newFigures()
 	for round := range rounds + 1 {
 		say("round %d of %d", round, rounds)

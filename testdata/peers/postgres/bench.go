@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"salectl/testdata/peers/internal/httpload"
 	"salectl/testdata/peers/internal/servers"
 )
-
-// plenty is a stock that no measurement sells out.
-const plenty = 1 << 40
 
 // bench makes the measurements.
 type bench struct {
@@ -39,9 +35,9 @@ func (b *bench) round(ctx context.Context, f *figures, backwards bool) error {
 		if backwards {
 			slices.Reverse(all)
 		}
-		got := make(map[string]result)
+		got := make(map[string]servers.Result)
 		for _, c := range all {
-			r, err := b.measure(ctx, c.Side, callers)
+			r, err := servers.Measure(ctx, c.Side, callers, b.each)
 			if err != nil {
 				return fmt.Errorf("%s, %d connections: %w", c.name, callers, err)
 			}
@@ -50,45 +46,6 @@ func (b *bench) round(ctx context.Context, f *figures, backwards bool) error {
 		f.add(callers, got["salectl"], got["postgres"], got["echo"])
 	}
 	return nil
-}
-
-// result is what a server did.
-type result struct {
-	httpload.Result
-	used time.Duration // of the processors, a claim: by it, its store and its callers
-}
-
-// measure has callers make claims, each of another user, after some that are not measured.
-func (b *bench) measure(ctx context.Context, side servers.Side, callers int) (r result, err error) {
-	err = side(ctx, plenty, func(s servers.Server) (int64, error) {
-		l, err := httpload.Dial(s.Address, s.Path, callers)
-		if err != nil {
-			return 0, err
-		}
-		warm, err := l.Run(ctx, b.each/5, math.MaxInt64)
-		if err == nil {
-			r, err = b.counted(ctx, s, l)
-		}
-		if refused := warm.Refused + r.Refused; err == nil && refused > 0 {
-			err = fmt.Errorf("%d claims were refused", refused)
-		}
-		return warm.Sold + r.Sold, errors.Join(err, l.Close())
-	})
-	return r, err
-}
-
-// counted runs a load and counts what that takes.
-func (b *bench) counted(ctx context.Context, s servers.Server, l *httpload.Load) (r result, err error) {
-	before, err := s.Used()
-	if err != nil {
-		return r, err
-	}
-	if r.Result, err = l.Run(ctx, b.each, math.MaxInt64); err != nil {
-		return r, err
-	}
-	after, err := s.Used()
-	r.used = (after - before) / time.Duration(r.Sold)
-	return r, err
 }
 
 // soldOut has 2,000 users ask twice each for 1,000 units, by a key of its own each time.

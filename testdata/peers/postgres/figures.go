@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"salectl/testdata/peers/internal/servers"
 	"salectl/testdata/peers/internal/table"
 )
 
@@ -37,11 +38,11 @@ func newFigures() *figures {
 	return f
 }
 
-func (f *figures) add(connections int, ours, postgres, echo result) {
+func (f *figures) add(connections int, ours, postgres, echo servers.Result) {
 	f.rate[connections].Add(ours.Rate, postgres.Rate)
 	f.p50[connections].Add(ours.P(50), postgres.P(50))
 	f.p99[connections].Add(ours.P(99), postgres.P(99))
-	f.used[connections].Add(float64(ours.used.Nanoseconds())/1e3, float64(postgres.used.Nanoseconds())/1e3)
+	f.used[connections].Add(float64(ours.Used.Nanoseconds())/1e3, float64(postgres.Used.Nanoseconds())/1e3)
 	f.echo[connections].Add(ours.Rate, echo.Rate)
 	f.peerEcho[connections].Add(postgres.Rate, echo.Rate)
 }

@@ -14,10 +14,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -27,12 +29,14 @@ import (
 type Load struct {
 	request []byte
 	conns   []*connection
-	each    int64 // how often each user asks
+	each    int64         // how often each user asks
+	pause   time.Duration // of who was told to ask again
 	asked   atomic.Int64
 }
 
 // connection is one caller.
 type connection struct {
+	address string
 	net.Conn
 	in      *bufio.Reader
 	request []byte
@@ -46,6 +50,7 @@ type Result struct {
 	Rate    float64 // answers a second, while all were asking
 	Sold    int64   // in all, with those that were under way at the end
 	Refused int64
+	Again   int64                   // answers that said to ask again, which was done
 	Took    *hdrhistogram.Histogram // in microseconds
 }
 
@@ -68,21 +73,29 @@ func DialTwice(address, path string, connections int) (*Load, error) {
 
 func dial(address, path string, connections int, each int64) (*Load, error) {
 	body := `{"user": "u-` + serial + `", "quantity": 1}`
-	l := &Load{each: each, request: fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+	l := &Load{each: each, pause: time.Second, request: fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
 		"Idempotency-Key: k-%s\r\nContent-Length: %d\r\n\r\n%s", path, serial, len(body), body)}
 	for range connections {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			return nil, errors.Join(err, l.Close())
-		}
 		request := bytes.Clone(l.request)
 		key, user := bytes.Index(request, []byte(serial)), bytes.LastIndex(request, []byte(serial))
-		l.conns = append(l.conns, &connection{
-			Conn: conn, in: bufio.NewReaderSize(conn, 1024), request: request,
+		c := &connection{
+			address: address, request: request,
 			key: request[key : key+len(serial)], user: request[user : user+len(serial)],
-		})
+		}
+		if err := c.dial(); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		l.conns = append(l.conns, c)
 	}
 	return l, nil
+}
+
+func (c *connection) dial() (err error) {
+	if c.Conn, err = net.Dial("tcp", c.address); err != nil {
+		return err
+	}
+	c.in = bufio.NewReaderSize(c.Conn, 1024)
+	return nil
 }
 
 // Close closes the connections.
@@ -94,8 +107,11 @@ func (l *Load) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run makes claims for a time, or until n were made. An answer that is neither 201 nor 409,
-// or the end of ctx, ends it with an error.
+// Run makes claims for a time, or until n were made. Where a server has not decided, which
+// 429 and 503 say, the claim is sent again with the same key after a second, as salectl's
+// Retry-After says, and has taken as long as until it was decided. So it is where the server
+// has closed the connection, as it may one that was idle for long. Any other answer that is
+// neither 201 nor 409, or the end of ctx, ends Run with an error.
 func (l *Load) Run(ctx context.Context, d time.Duration, n int64) (Result, error) {
 	runtime.GC() // what others left behind is not its burden
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -104,7 +120,7 @@ func (l *Load) Run(ctx context.Context, d time.Duration, n int64) (Result, error
 	if last < n {
 		last = n // it would be more than a number can say
 	}
-	var sold, refused atomic.Int64
+	var sold, refused, again atomic.Int64
 	var over atomic.Bool
 	var all sync.WaitGroup
 	begin := time.Now()
@@ -116,7 +132,8 @@ func (l *Load) Run(ctx context.Context, d time.Duration, n int64) (Result, error
 				if number > last {
 					return
 				}
-				granted, err := c.claim(number, (number-1)/l.each)
+				granted, more, err := c.claim(ctx, number, (number-1)/l.each, l.pause)
+				again.Add(more)
 				switch {
 				case err != nil:
 					cancel(err)
@@ -145,7 +162,7 @@ func (l *Load) Run(ctx context.Context, d time.Duration, n int64) (Result, error
 	}
 	<-done
 	l.asked.Store(min(l.asked.Load(), last)) // those who found that all were made have counted on
-	return Result{rate, sold.Load(), refused.Load(), l.histogram()}, context.Cause(ctx)
+	return Result{rate, sold.Load(), refused.Load(), again.Load(), l.histogram()}, context.Cause(ctx)
 }
 
 // longest is what a longer wait counts for.
@@ -161,17 +178,50 @@ func (l *Load) histogram() *hdrhistogram.Histogram {
 	return h
 }
 
-// claim makes one claim and says whether it was granted.
-func (c *connection) claim(key, user int64) (bool, error) {
+// mostAgain is how often in a row a server may close a connection.
+const mostAgain = 10
+
+// claim makes one claim and says whether it was granted, and how often it was told to ask
+// again.
+func (c *connection) claim(ctx context.Context, key, user int64, pause time.Duration) (granted bool, again int64, err error) {
 	putDecimal(c.key, key)
 	putDecimal(c.user, user)
-	began := time.Now()
-	if _, err := c.Write(c.request); err != nil {
-		return false, err
+	for began := time.Now(); ; again++ {
+		_, err := c.Write(c.request)
+		if err == nil {
+			_, err = c.in.Peek(1)
+		}
+		closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+		if closed && again < mostAgain { // before there was any answer
+			if err := errors.Join(c.Conn.Close(), c.dial()); err != nil {
+				return false, again, err
+			}
+			continue
+		}
+		if err != nil {
+			return false, again, err
+		}
+		status, err := readAnswer(c.in)
+		if err != nil {
+			return false, again, err
+		}
+		switch status {
+		case http.StatusCreated, http.StatusOK, http.StatusConflict:
+			c.took = append(c.took, time.Since(began))
+			if status == http.StatusOK && again == 0 {
+				return false, again, errors.New("a claim that nobody had made was accepted before")
+			}
+			return status != http.StatusConflict, again, nil
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		default:
+			return false, again, fmt.Errorf("the answer has the status %d", status)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return false, again, context.Cause(ctx)
+		}
 	}
-	granted, err := readAnswer(c.in)
-	c.took = append(c.took, time.Since(began))
-	return granted, err
 }
 
 func putDecimal(to []byte, n int64) {
@@ -183,28 +233,30 @@ func putDecimal(to []byte, n int64) {
 
 var contentLength = []byte("Content-Length: ")
 
-// readAnswer says whether an answer is 201. It is an error if it is not 409 either.
-func readAnswer(in *bufio.Reader) (granted bool, err error) {
+// readAnswer reads an answer and returns its status.
+func readAnswer(in *bufio.Reader) (status int, err error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	granted = bytes.HasPrefix(line, []byte("HTTP/1.1 201"))
-	if !granted && !bytes.HasPrefix(line, []byte("HTTP/1.1 409")) {
-		rest, _ := in.Peek(in.Buffered())
-		return false, fmt.Errorf("answer %q %q", line, rest)
+	const before, after = len("HTTP/1.1 "), len("HTTP/1.1 201")
+	if len(line) < after {
+		return 0, fmt.Errorf("an answer begins with %q", line)
+	}
+	if status, err = strconv.Atoi(string(line[before:after])); err != nil {
+		return 0, err
 	}
 	length := 0
 	for len(line) > len("\r\n") {
 		if line, err = in.ReadSlice('\n'); err != nil {
-			return false, err
+			return 0, err
 		}
 		if value, ok := bytes.CutPrefix(line, contentLength); ok {
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return false, err
+				return 0, err
 			}
 		}
 	}
 	_, err = io.CopyN(io.Discard, in, int64(length))
-	return granted, err
+	return status, err
 }

@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunEndsWithAnError(t *testing.T) {
-	_, address := serve(t, func(n int) int { return map[bool]int{true: 201, false: 503}[n <= 5] })
+	_, address := serve(t, func(n int) int { return map[bool]int{true: 201, false: 500}[n <= 5] })
 	l, err := Dial(address, "/claims", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -66,5 +66,52 @@ func TestRunEndsWithAnError(t *testing.T) {
 	defer l.Close()
 	if r, err := l.Run(t.Context(), time.Hour, math.MaxInt64); err == nil || r.Sold != 5 {
 		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+// TestAskAgain has a server that has not decided the first claim when it is asked twice, and
+// the second when it is asked once.
+func TestAskAgain(t *testing.T) {
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.WriteHeader([]int{503, 429, 200, 503, 201, 200}[asked-1])
+	}))
+	defer s.Close()
+	l, err := Dial(strings.TrimPrefix(s.URL, "http://"), "/claims", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	l.pause = time.Nanosecond
+	if r, err := l.Run(t.Context(), time.Hour, 2); err != nil || r.Sold != 2 || r.Again != 3 || r.Took.TotalCount() != 2 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if r, err := l.Run(t.Context(), time.Hour, 1); err == nil {
+		t.Errorf("of a claim that was accepted before it was made: got %+v", r)
+	}
+}
+
+// TestReconnect has a server that closes each connection after two answers, without saying so.
+func TestReconnect(t *testing.T) {
+	answers := map[string]int{} // by connection
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answers[r.RemoteAddr]++; answers[r.RemoteAddr] > 2 {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusCreated)
+	}))
+	defer s.Close()
+	l, err := Dial(strings.TrimPrefix(s.URL, "http://"), "/claims", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if r, err := l.Run(t.Context(), time.Hour, 5); err != nil || r.Sold != 5 || r.Again != 2 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	s.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	if r, err := l.Run(t.Context(), time.Hour, 1); err == nil {
+		t.Errorf("of a server that never answers: got %+v", r)
 	}
 }

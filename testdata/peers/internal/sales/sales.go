@@ -10,12 +10,14 @@ import (
 	"os"
 	"time"
 
+	"salectl/api"
 	"salectl/backends"
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/planner"
 	"salectl/spec"
+	"salectl/testdata/peers/internal/crowd"
 )
 
 // ErrWrong says that a sale's books are not in order.
@@ -136,6 +138,32 @@ func (s *Serving) Written() (slots, bytes int64) {
 		slots, bytes = slots+int64(shard.Slot)+1, bytes+shard.Bytes
 	}
 	return slots, bytes
+}
+
+// Claimer claims one unit each for the users that name gives. A user who has a
+// unit already, or comes after the last, is refused. A claim that was not decided is
+// made again with the same key, as a client would, up to a minute later. Any other
+// answer is an error.
+func (s *Serving) Claimer(name func(i int64) string) crowd.Claimer {
+	return func(_ context.Context, i int64) (bool, error) {
+		r := executor.Request{User: name(i), Key: crowd.Key(i), Quantity: 1}
+		for again := 0; ; again++ {
+			// Real clients each have a context of their own. This crowd's is one, at
+			// whose lock all of them would meet, before and after each wait.
+			a := s.Claim(context.Background(), r)
+			row := a.Outcome.Row()
+			switch {
+			case a.Outcome == api.Sold:
+				return true, nil
+			case a.Outcome == api.LimitReached, a.Outcome == api.SoldOut, a.Outcome == api.NoneNow:
+				return false, nil
+			case row.Retry == api.Again && again < 60:
+				time.Sleep(row.RetryAfter)
+			default:
+				return false, fmt.Errorf("a claim on %s was answered %s %s", s.Sale(), a.Outcome, a.Message)
+			}
+		}
+	}
 }
 
 // Audit fails unless the ledger has exactly the claims that were accepted.

@@ -189,11 +189,16 @@ func (s *Shop) Check(ctx context.Context, accepted int64) error {
 	return err
 }
 
-// Processes are those of the database, but for the one that starts the others.
+// Processes are those of the database that work for this shop and stay: of its connections,
+// and who writes the log and the pages.
 func (s *Shop) Processes(ctx context.Context) ([]int, error) {
-	rows, err := s.conns[0].Query(ctx, "SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL AND backend_type NOT LIKE 'autovacuum worker'")
+	rows, err := s.conns[0].Query(ctx, "SELECT pid FROM pg_stat_activity WHERE backend_type IN ('walwriter', 'background writer', 'checkpointer')")
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowTo[int])
+	all, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	for _, conn := range s.conns {
+		all = append(all, int(conn.PgConn().PID()))
+	}
+	return all, err
 }

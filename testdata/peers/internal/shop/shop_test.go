@@ -106,6 +106,9 @@ func oneBatch(t *testing.T, s *Shop) {
 	if want := "sold 1 false, sold 1 true, sold 2 false, limit_reached 0 false, sold_out 0 false, sold 1 true, "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	if all, err := s.Processes(t.Context()); err != nil || len(all) != 4 {
+		t.Errorf("the processes are %v, %v", all, err)
+	}
 	if len(b.users) != 0 || len(b.waiting) != 0 {
 		t.Error("the batch is not empty")
 	}

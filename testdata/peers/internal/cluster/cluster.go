@@ -1,4 +1,5 @@
-package main
+// Package cluster is servers for sales that are kept in HBase, with their locks on three Redis.
+package cluster
 
 import (
 	"context"
@@ -12,24 +13,24 @@ import (
 	"salectl/testdata/peers/internal/sales"
 )
 
-// site is three Redis and an HBase of our own, and the clients of both sides.
-type site struct {
+// Cluster is three Redis and an HBase of our own, and the clients of both sides.
+type Cluster struct {
 	*sales.Site
-	redis []*redis.Client // the naive protocol's
-	hbase gohbase.Client  // the naive protocol's
+	Redis []*redis.Client // the naive protocol's
+	HBase gohbase.Client  // the naive protocol's
 
 	stops []func()
 }
 
-func openSite(ctx context.Context) (_ *site, err error) {
-	s, declared := &site{}, sales.Declared()
+// Open starts the servers.
+func Open(ctx context.Context) (_ *Cluster, err error) {
+	s, declared := &Cluster{}, sales.Declared()
 	declared.Redis = &spec.Redis{}
 	defer func() {
 		if err != nil {
-			s.close()
+			s.Stop()
 		}
 	}()
-	say("starting three Redis and an HBase")
 	for range 3 {
 		server, err := services.StartRedis(ctx, services.RedisOptions{})
 		if err != nil {
@@ -40,7 +41,7 @@ func openSite(ctx context.Context) (_ *site, err error) {
 		// A pool smaller than the callers would be what the naive protocol waits for.
 		client := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: 256})
 		s.stops = append(s.stops, func() { _ = client.Close() })
-		s.redis = append(s.redis, client)
+		s.Redis = append(s.Redis, client)
 	}
 	server, err := services.StartHBase(ctx, services.HBaseOptions{})
 	if err != nil {
@@ -50,8 +51,8 @@ func openSite(ctx context.Context) (_ *site, err error) {
 	declared.HBase = &spec.HBase{
 		Zookeeper: []string{server.Zookeeper()}, ZookeeperRoot: spec.DefaultZookeeperRoot, Table: "sales",
 	}
-	s.hbase = gohbase.NewClient(server.Zookeeper(), gohbase.Logger(sales.Quiet))
-	s.stops = append(s.stops, s.hbase.Close)
+	s.HBase = gohbase.NewClient(server.Zookeeper(), gohbase.Logger(sales.Quiet))
+	s.stops = append(s.stops, s.HBase.Close)
 	if s.Site, err = sales.Open(declared); err != nil {
 		return nil, err
 	}
@@ -59,8 +60,8 @@ func openSite(ctx context.Context) (_ *site, err error) {
 	return s, s.Store.Logs.(ledger.Table).CreateTable(ctx)
 }
 
-// close gives everything back, the last first.
-func (s *site) close() {
+// Stop gives everything back, the last first.
+func (s *Cluster) Stop() {
 	for i := len(s.stops) - 1; i >= 0; i-- {
 		s.stops[i]()
 	}
