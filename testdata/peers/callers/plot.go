@@ -11,7 +11,7 @@ import (
 const (
 	plotWidth  = 860.0
 	plotHeight = 480.0
-	panelWidth = 350.0
+	panelWidth = 340.0
 	panelTop   = 50.0
 	panelFloor = 360.0
 )
@@ -66,8 +66,8 @@ func plot(lines []line) []byte {
   <desc id="desc">Two charts with scales of powers of ten. The table beside them has the same numbers.</desc>
   <rect x="1" y="1" width="%[3]g" height="%[4]g" rx="14" fill="#f7f9fc" stroke="#9aa9ba"/>
 `, plotWidth, plotHeight, plotWidth-2, plotHeight-2)
-	draw(b, lines, panel{"claims a second", 62, func(p point) float64 { return p.rate }, grouped, func(point) bool { return false }})
-	draw(b, lines, panel{"99th percentile of the wait", 488, func(p point) float64 { return p.p99 },
+	draw(b, lines, panel{"claims a second", 80, func(p point) float64 { return p.rate }, grouped, func(point) bool { return false }})
+	draw(b, lines, panel{"99th percentile of the wait", 500, func(p point) float64 { return p.p99 },
 		func(ms float64) string { return wait(point{p99: ms}) }, func(p point) bool { return p.atLeast }})
 	legend(b, lines)
 	b.WriteString("</svg>\n")
