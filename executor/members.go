@@ -54,6 +54,9 @@ func (o *owner) moving(now clock.Now) (all []MoveStatus) {
 			}
 		case warming:
 			m.Stage = api.MoveFollows
+			if s.heir {
+				to = o.me
+			}
 		case trying, taking:
 			m.Stage = api.MoveTakes
 		}

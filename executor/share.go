@@ -19,6 +19,10 @@ import (
 // for the successor by name, and says so. So two processes that see different members do
 // not fight for a shard.
 //
+// What a peer owns that cannot be reached any more is followed at once by the process that should
+// own it without that peer. By the time the lock nodes forget the peer, and its leases end, little
+// is left to read.
+//
 // That a move has both sides' word before the owner stops is after Kafka's KIP-848, in
 // which a revocation is acknowledged before the partition is assigned anew.
 
@@ -27,6 +31,8 @@ type shares struct {
 	all     []share
 	keys    []string // of the shards' leases
 	desired []string // by shard: the id of the process that should own it; "": nobody
+	heirs   []string // the same without those that cannot be reached; nil: all can
+	heirsOf []memberNote
 	wake    time.Duration
 }
 
@@ -34,6 +40,7 @@ type shares struct {
 type share struct {
 	stage shareStage
 	runs  bool          // its machine does
+	heir  bool          // warming: for the case that who should own it is gone
 	to    string        // stopping: who is to have the lease; "": whoever comes
 	rests time.Duration // monotonic: it is not tried for before
 	asked time.Duration // monotonic: when its owner was last asked for it; 0: it was not
@@ -108,7 +115,7 @@ func (s *shares) running() bool {
 // enter begins a stage.
 func (o *owner) enter(now clock.Now, i int, stage shareStage) {
 	s := &o.shares.all[i]
-	s.stage, s.since, s.asked, s.woken = stage, now.Mono, 0, 0
+	s.stage, s.since, s.asked, s.woken, s.heir = stage, now.Mono, 0, 0, false
 }
 
 // share brings what this process has of each shard closer to what it should have.
@@ -123,11 +130,13 @@ func (o *owner) share(now clock.Now) {
 		o.shares.wake = o.offSince + o.ttl + 1
 	}
 	var try, end []string
+	o.inherit(now)
 	warm := o.warming()
 	for i := range o.shares.all {
 		s := &o.shares.all[i]
 		holder := o.ownerOf(now, i)
 		mine := (o.shares.desired[i] == o.me || o.isFree(now, s, holder)) && !o.retiring()
+		heir := holder == "" && o.shares.heirs != nil && o.shares.heirs[i] == o.me && !o.retiring()
 		switch s.stage {
 		case away:
 			switch {
@@ -135,9 +144,16 @@ func (o *owner) share(now clock.Now) {
 				s.rests = now.Mono + restAfter
 				o.enter(now, i, trying)
 				try = append(try, o.shares.keys[i])
-			case !mine || o.clockOff != 0:
+			case !mine && !heir || o.clockOff != 0:
 			case now.Mono < s.rests:
 				o.shares.wake = clock.Soonest(o.shares.wake, s.rests)
+			case !mine:
+				if warm < warmAtOnce {
+					warm++
+					o.enter(now, i, warming)
+					s.heir = true
+					o.open(i, true)
+				}
 			case holder == "" || !o.clockKnown: // a vote tells the time, also one that is refused
 				o.enter(now, i, trying)
 				try = append(try, o.shares.keys[i])
@@ -151,8 +167,13 @@ func (o *owner) share(now clock.Now) {
 			}
 		case warming:
 			switch {
-			case !mine:
+			case !mine && !heir:
 				o.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
+			case !mine: // the lock nodes have its owner still
+				s.heir = true
+				if !o.warm(i) {
+					o.shares.wake = clock.Soonest(o.shares.wake, now.Mono+lookWarm)
+				}
 			case holder == "": // its owner is gone
 				o.enter(now, i, taking)
 				try = append(try, o.shares.keys[i])
@@ -183,10 +204,27 @@ func (o *owner) share(now clock.Now) {
 	o.leased(now, o.leases.Release(now, "", end...))
 }
 
-// warming is how many shards are followed, or about to be taken.
+// inherit works out who should own what if the members are gone that could be reached before and
+// cannot be now.
+func (o *owner) inherit(now clock.Now) {
+	up := slices.DeleteFunc(slices.Clone(o.members), func(m memberNote) bool {
+		p := o.fellows.all[m.ID]
+		return p != nil && p.heard != 0 && !o.isUp(now, m.ID)
+	})
+	switch {
+	case len(up) == len(o.members):
+		o.shares.heirs, o.shares.heirsOf = nil, nil
+	case !slices.EqualFunc(up, o.shares.heirsOf, sameRole):
+		o.shares.heirs, o.shares.heirsOf = assign(o.uid, len(o.shares.all), up), up
+	}
+}
+
+// warming is how many shards are followed, or about to be taken, but for those of a peer that
+// cannot be reached whose logs are read.
 func (o *owner) warming() (n int) {
 	for i := range o.shares.all {
-		if st := o.shares.all[i].stage; st == warming || st == taking {
+		s := &o.shares.all[i]
+		if s.stage == taking || s.stage == warming && !(s.heir && o.warm(i)) {
 			n++
 		}
 	}

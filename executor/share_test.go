@@ -246,6 +246,88 @@ func TestShareOfTheDead(t *testing.T) {
 	}
 }
 
+// TestShareIsFollowedByItsHeir has a process fall silent, and go on or die. Its shards are followed
+// meanwhile by those who would own them without it, and by nobody once it goes on.
+func TestShareIsFollowedByItsHeir(t *testing.T) {
+	w := newSharedWorld(t, 3, 12)
+	var hosts []*ownerHost
+	for i := range 3 {
+		hosts = append(hosts, w.joins(fmt.Sprint("host-", i), nil))
+	}
+	w.converge(5 * time.Second)
+	last, others := hosts[2], hosts[:2]
+	had, before := last.owns(), w.changes()
+	following := func() (all []int) {
+		for i := range w.shards {
+			for _, h := range others {
+				if s := h.running[i]; s != nil && s.follows && s.warmAt <= w.now.Mono && h.stages()[i] == warming {
+					all = append(all, i)
+				}
+			}
+		}
+		return all
+	}
+	last.still = true
+	w.pass(silentAfter + beatEvery + 2*warmTakes)
+	if got := following(); !slices.Equal(got, had) {
+		t.Errorf("while it is silent %v are followed, it owns %v", got, had)
+	}
+	last.goesOn()
+	w.pass(time.Second)
+	if got := following(); len(got) > 0 || w.changes() != before || !slices.Equal(last.owns(), had) {
+		t.Errorf("when it goes on %v are followed, it owns %v, and shards got another owner %d times", got, last.owns(), w.changes()-before)
+	}
+	last.die()
+	w.pass(2*warmTakes + 10*time.Millisecond)
+	if got := following(); !slices.Equal(got, had) {
+		t.Errorf("once it is dead %v are followed, it owned %v", got, had)
+	}
+	heirs := make(map[int]*ownerHost)
+	for _, h := range others {
+		for i, st := range h.stages() {
+			if st == warming {
+				heirs[i] = h
+			}
+		}
+	}
+	w.converge(crash + time.Second)
+	for i, h := range heirs {
+		if !slices.Contains(h.owns(), i) {
+			t.Errorf("%s has followed shard %d, and does not own it in the end", h.o.me, i)
+		}
+	}
+}
+
+// TestShareOfManyHeirs has thirty shards of a process that is gone followed, sixteen at a
+// time until their logs are read.
+func TestShareOfManyHeirs(t *testing.T) {
+	w := newSharedWorld(t, 3, 60)
+	a, b := w.joins("a", nil), w.joins("b", nil)
+	w.converge(10 * time.Second)
+	had := len(b.owns())
+	b.die()
+	follows := func() (warm, cold int) {
+		for i, st := range a.stages() {
+			switch {
+			case st != warming:
+			case a.running[i].warmAt <= w.now.Mono:
+				warm++
+			default:
+				cold++
+			}
+		}
+		return warm, cold
+	}
+	w.pass(5 * time.Millisecond)
+	if warm, cold := follows(); warm != 0 || cold != warmAtOnce {
+		t.Errorf("at first %d are followed and %d are read, want %d and none", cold, warm, warmAtOnce)
+	}
+	w.pass(4 * warmTakes)
+	if warm, cold := follows(); warm != had || cold != 0 {
+		t.Errorf("in the end %d are read and %d are not, want %d and none", warm, cold, had)
+	}
+}
+
 // TestShareOfOtherMinds has two processes see it otherwise who should own what: as long as
 // they do, no shard moves that has an owner, and none has two.
 func TestShareOfOtherMinds(t *testing.T) {
@@ -296,7 +378,11 @@ func TestShareWithoutALink(t *testing.T) {
 	a.cut(b)
 	w.gap()
 	before := w.changes()
-	w.pass(20 * time.Second)
+	w.pass(2 * time.Second)
+	if slices.Contains(b.stages(), warming) {
+		t.Errorf("b has never reached a, and follows its shards: %v", b.stages())
+	}
+	w.pass(18 * time.Second)
 	if got := w.changes() - before; got != 0 || len(a.owns()) != 8 {
 		t.Errorf("%d changes, a owns %v", got, a.owns())
 	}
