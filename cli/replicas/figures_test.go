@@ -1,13 +1,19 @@
 package replicas
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"salectl/api"
 )
 
 // wantFigures says whether figures are wanted: `make replicas` says so. They go by wall
@@ -133,4 +139,100 @@ func TestFiguresOfAKill(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFiguresOfATakeover prints how soon each shard of a process that is killed sells again,
+// counted from the end of its leases, after 1,000,000 claims.
+func TestFiguresOfATakeover(t *testing.T) {
+	figures(t)
+	for name, where := range map[string]store{"embedded": embedded, "HBase": cluster} {
+		t.Run(name, func(t *testing.T) {
+			for range 3 {
+				takeover(t, where)
+			}
+		})
+	}
+}
+
+func takeover(t *testing.T, where store) {
+	const claims, shards = 1_000_000, 12
+	s := applyAs(t, fmt.Sprint("takeover-", time.Now().UnixMilli()), where, terms{stock: 2 * claims, shards: shards, ttl: killTTL})
+	dies, stays := s.add(), s.add()
+	dies.ready()
+	stays.ready()
+	s.settled()
+	var clients []*api.Client
+	for _, r := range s.all {
+		client, err := api.NewClient(api.Config{
+			Servers: []string{s.url(r.listen)}, Sale: s.name, Transport: s.transport, Stream: true,
+			Attempted: func(api.Attempt) bool { return false }, // the pause before it asks again would count
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		clients = append(clients, client)
+	}
+	sold := func(client *api.Client, user string) bool {
+		a, err := client.Claim(t.Context(), api.Request{User: user, Quantity: 1, Key: "key"})
+		return err == nil && a.Outcome == api.Sold
+	}
+	var next, lost atomic.Int64
+	var all sync.WaitGroup
+	for i := range 2000 {
+		all.Go(func() {
+			for n := next.Add(1); n <= claims; n = next.Add(1) {
+				if !sold(clients[i%len(clients)], fmt.Sprint("user-", n)) {
+					lost.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if lost.Load() > 0 {
+		t.Errorf("%d claims were not sold", lost.Load())
+	}
+	its := dies.shards()
+	dies.kill()
+	ends := s.leasesEnd(its)
+	ctx, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	var mu sync.Mutex
+	var back []time.Duration
+	for i := range its {
+		all.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				if user := fmt.Sprint("late-", i, "-", n); homeShard(user, shards) == i && sold(clients[1], user) {
+					mu.Lock()
+					defer mu.Unlock()
+					back = append(back, time.Since(ends))
+					return
+				}
+			}
+			t.Errorf("shard %d sells to nobody", i)
+		})
+	}
+	all.Wait()
+	back = sorted(back)
+	t.Logf("the first of its %d shards sold again %v after the end of its leases, the last %v", len(its),
+		back[0].Round(time.Millisecond), back[len(back)-1].Round(time.Millisecond))
+	stays.stop()
+}
+
+// leasesEnd is when the last lease of some shards ends.
+func (s *sale) leasesEnd(of map[int]bool) (ends time.Time) {
+	s.Helper()
+	var status struct {
+		Shards []struct{ LeaseLeftSeconds float64 }
+	}
+	if err := json.Unmarshal([]byte(s.well("status", "--json")), &status); err != nil {
+		s.Fatal(err)
+	}
+	now := time.Now()
+	for i := range of {
+		if at := now.Add(time.Duration(status.Shards[i].LeaseLeftSeconds * float64(time.Second))); at.After(ends) {
+			ends = at
+		}
+	}
+	return ends
 }
