@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -20,6 +21,7 @@ type groupHand struct {
 	events []quorum.Event      // since they were last taken
 	wake   time.Duration
 	tokens int
+	left   time.Duration // of the leases of others; 0: a ttl
 }
 
 func newGroupHand(t *testing.T, nodes int) *groupHand {
@@ -97,7 +99,7 @@ func (h *groupHand) answer(node int, others ...string) {
 			no := slices.Contains(others, a.Key)
 			var holder quorum.Holding
 			if no {
-				holder = quorum.Holding{Key: a.Key, Token: "another's", Note: fmt.Sprint("there ", h.sent, " 3000"), Left: ttl}
+				holder = quorum.Holding{Key: a.Key, Token: "another's", Note: fmt.Sprint("there ", h.sent, " 3000"), Left: cmp.Or(h.left, ttl)}
 			}
 			r.Ballot.Yes = append(r.Ballot.Yes, !no)
 			r.Ballot.Holders = append(r.Ballot.Holders, holder)
@@ -433,6 +435,26 @@ func TestGroup(t *testing.T) {
 }
 
 // A node that hangs keeps the call under way for a while, and what waits for it must
+
+// TestGroupWhenLeasesRunOut tries for the keys of a holder that has died in one call, just when
+// their leases have run out.
+func TestGroupWhenLeasesRunOut(t *testing.T) {
+	h := newGroupHand(t, 3)
+	h.acquire("k0", "k1", "k2")
+	for range 5 {
+		h.answers("k0", "k1", "k2")
+		h.sleep()
+	}
+	h.left = 100 * ms
+	h.answers("k0", "k1", "k2")
+	began := h.now.Mono
+	h.sleep()
+	if got := h.now.Mono - began; got != 104*ms+ms/2 {
+		t.Errorf("they are tried for again after %v", got)
+	}
+	h.wantAsked(0, "k0", "k1", "k2")
+}
+
 // not time out again and again.
 func TestGroupWithANodeThatHangs(t *testing.T) {
 	h := newGroupHand(t, 3)

@@ -346,9 +346,10 @@ func (m *Machine) refuse(l *lease, why string) {
 	m.emit(e)
 	m.stats.Refused++
 	m.see(l)
+	free := m.freeIn()
 	m.dropWanted()
 	if e.Again {
-		m.retryAt = m.aged + m.pause(m.refusals)
+		m.retryAt = m.aged + m.pauseUntil(free, m.refusals)
 		m.refusals++
 		return
 	}
@@ -404,6 +405,49 @@ func (m *Machine) pause(before int) time.Duration {
 		return m.group.pause(m.aged, base/2, base/2+base)
 	}
 	return base/2 + time.Duration(m.cfg.Jitter()*float64(base))
+}
+
+// freeIn is how long it takes until the leases have run out that were in the way of the try
+// under way, if nobody renews them; never: something else was.
+func (m *Machine) freeIn() (longest time.Duration) {
+	for _, l := range m.wanted {
+		var left []time.Duration
+		for i := range l.at {
+			if h := l.at[i].holder; l.at[i].answer == No && h != nil && h.Left > 0 {
+				left = append(left, h.Left)
+			}
+		}
+		need := m.majority() - l.yes
+		if need < 1 {
+			continue
+		}
+		if len(left) < need {
+			return never
+		}
+		slices.Sort(left)
+		longest = max(longest, left[need-1])
+	}
+	if longest == 0 {
+		return never
+	}
+	return longest
+}
+
+// afterFree is how long after that instant it is tried at the latest: several may wait for it,
+// and not all are to ask at once.
+const afterFree = 8 * time.Millisecond
+
+// pauseUntil is pause, but no longer than until leases have run out: their holder has died if it
+// has not renewed them by then.
+func (m *Machine) pauseUntil(free time.Duration, before int) time.Duration {
+	d := m.pause(before)
+	if free == never || d <= free+time.Millisecond {
+		return d
+	}
+	if m.group != nil {
+		return m.group.pause(m.aged, free+time.Millisecond, free+afterFree)
+	}
+	return free + time.Millisecond + time.Duration(m.cfg.Jitter()*float64(afterFree-time.Millisecond))
 }
 
 func (m *Machine) emit(e Event) { m.out.Events = append(m.out.Events, e) }

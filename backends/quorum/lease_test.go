@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,6 +30,7 @@ type hand struct {
 	wake   time.Duration
 	tokens int
 	jitter float64
+	left   time.Duration // of the leases of others; 0: a second
 }
 
 func newHand(t *testing.T, nodes int, once bool) *hand {
@@ -113,7 +115,7 @@ func (h *hand) votes(node int, votes string) quorum.Reply {
 	for i, v := range votes {
 		var other quorum.Holding
 		if v == 'o' {
-			other = quorum.Holding{Key: c.Vote.Asks[i].Key, Token: "other", Note: "10.0.0.9:80 4 3000", Left: time.Second}
+			other = quorum.Holding{Key: c.Vote.Asks[i].Key, Token: "other", Note: "10.0.0.9:80 4 3000", Left: cmp.Or(h.left, time.Second)}
 		}
 		r.Ballot.Yes = append(r.Ballot.Yes, v == 'y')
 		r.Ballot.Holders = append(r.Ballot.Holders, other)

@@ -432,3 +432,52 @@ func TestTries(t *testing.T) {
 		t.Run(name, test)
 	}
 }
+
+// TestTriesWhenLeasesRunOut tries again just when leases that are in the way have run out on a
+// majority, if that is before the pause has ended.
+func TestTriesWhenLeasesRunOut(t *testing.T) {
+	refused := func(h *hand, node0, node1 time.Duration) time.Duration {
+		h.left = node0
+		h.votes(0, "o")
+		h.left = node1
+		h.votes(1, "o")
+		for c, asked := h.calls[2]; asked; c, asked = h.calls[2] { // it comes too late to count
+			if c.Vote != nil {
+				h.votes(2, "o")
+			} else {
+				h.do(h.m.Reply(h.now, quorum.Reply{Node: 2, Seq: h.take(2).Seq}))
+			}
+		}
+		h.told(quorum.Refused)
+		return h.sleep()
+	}
+	h := newHand(t, 3, false)
+	h.acquire("a")
+	for range 5 { // until pauses grow no more
+		refused(h, time.Second, time.Second)
+	}
+	longest := refused(h, time.Second, time.Second)
+	for _, c := range []struct{ node0, node1, want time.Duration }{
+		{100 * ms, 100 * ms, 104*ms + ms/2},
+		{100 * ms, 150 * ms, 154*ms + ms/2}, // two of three are a majority
+		{100 * ms, time.Second, longest},
+		{longest, longest, longest},
+	} {
+		if got := refused(h, c.node0, c.node1); got != c.want {
+			t.Errorf("with leases of %v and %v it tries again after %v, want %v", c.node0, c.node1, got, c.want)
+		}
+	}
+	h = newHand(t, 3, false)
+	h.acquire("a")
+	h.left = 20 * ms
+	h.votes(0, "y")
+	h.votes(1, "o")
+	if _, asked := h.calls[2]; !asked { // it is a hedge
+		h.sleep()
+	}
+	h.votes(2, "o")
+	h.told(quorum.Refused)
+	if got := h.sleep(); got != 24*ms+ms/2 {
+		t.Errorf("with one vote it tries again after %v", got)
+	}
+}
