@@ -54,11 +54,11 @@ func (o *owner) moving(now clock.Now) (all []MoveStatus) {
 			}
 		case warming:
 			m.Stage = api.MoveFollows
-			if s.heir {
-				to = o.me
-			}
 		case trying, taking:
 			m.Stage = api.MoveTakes
+		}
+		if s.heir {
+			to = o.me
 		}
 		if to == "" || to == holder {
 			continue

@@ -20,8 +20,8 @@ import (
 // not fight for a shard.
 //
 // What a peer owns that cannot be reached any more is followed at once by the process that should
-// own it without that peer. By the time the lock nodes forget the peer, and its leases end, little
-// is left to read.
+// own it without that peer, and its lease is tried for when little is left to read. If the peer is
+// dead its lease ends, perhaps before the lock nodes forget that it was there; else it renews that.
 //
 // That a move has both sides' word before the owner stops is after Kafka's KIP-848, in
 // which a revocation is acknowledged before the partition is assigned anew.
@@ -40,7 +40,7 @@ type shares struct {
 type share struct {
 	stage shareStage
 	runs  bool          // its machine does
-	heir  bool          // warming: for the case that who should own it is gone
+	heir  bool          // warming or taking: for the case that who should own it is gone
 	to    string        // stopping: who is to have the lease; "": whoever comes
 	rests time.Duration // monotonic: it is not tried for before
 	asked time.Duration // monotonic: when its owner was last asked for it; 0: it was not
@@ -169,11 +169,13 @@ func (o *owner) share(now clock.Now) {
 			switch {
 			case !mine && !heir:
 				o.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
-			case !mine: // the lock nodes have its owner still
+			case !mine && !o.warm(i):
 				s.heir = true
-				if !o.warm(i) {
-					o.shares.wake = clock.Soonest(o.shares.wake, now.Mono+lookWarm)
-				}
+				o.shares.wake = clock.Soonest(o.shares.wake, now.Mono+lookWarm)
+			case !mine: // the lock nodes have its owner still
+				o.enter(now, i, taking)
+				s.heir = true
+				try = append(try, o.shares.keys[i])
 			case holder == "": // its owner is gone
 				o.enter(now, i, taking)
 				try = append(try, o.shares.keys[i])
@@ -184,7 +186,7 @@ func (o *owner) share(now clock.Now) {
 			}
 		case taking:
 			switch {
-			case !mine && (s.woken == 0 || o.retiring()): // what it was given it takes, and gives on: nobody else has it
+			case !mine && !heir && (s.woken == 0 || o.retiring()): // what it was given it takes, and gives on: nobody else has it
 				o.stop(now, i, shard.Halt{Why: errGiven, Refusal: api.Standby, Elsewhere: true}, "")
 			case holder != "" && now.Mono >= s.since+wantsFor: // it was not given after all
 				o.enter(now, i, warming)
@@ -224,7 +226,7 @@ func (o *owner) inherit(now clock.Now) {
 func (o *owner) warming() (n int) {
 	for i := range o.shares.all {
 		s := &o.shares.all[i]
-		if s.stage == taking || s.stage == warming && !(s.heir && o.warm(i)) {
+		if (s.stage == warming || s.stage == taking) && !(s.heir && o.warm(i)) {
 			n++
 		}
 	}

@@ -260,7 +260,7 @@ func TestShareIsFollowedByItsHeir(t *testing.T) {
 	following := func() (all []int) {
 		for i := range w.shards {
 			for _, h := range others {
-				if s := h.running[i]; s != nil && s.follows && s.warmAt <= w.now.Mono && h.stages()[i] == warming {
+				if s := h.running[i]; s != nil && s.follows && s.warmAt <= w.now.Mono && h.stages()[i] == taking {
 					all = append(all, i)
 				}
 			}
@@ -285,7 +285,7 @@ func TestShareIsFollowedByItsHeir(t *testing.T) {
 	heirs := make(map[int]*ownerHost)
 	for _, h := range others {
 		for i, st := range h.stages() {
-			if st == warming {
+			if st == taking {
 				heirs[i] = h
 			}
 		}
@@ -309,7 +309,7 @@ func TestShareOfManyHeirs(t *testing.T) {
 	follows := func() (warm, cold int) {
 		for i, st := range a.stages() {
 			switch {
-			case st != warming:
+			case st != warming && st != taking:
 			case a.running[i].warmAt <= w.now.Mono:
 				warm++
 			default:
