@@ -209,14 +209,15 @@ func (o *owner) share(now clock.Now) {
 // inherit works out who should own what if the members are gone that could be reached before and
 // cannot be now.
 func (o *owner) inherit(now clock.Now) {
-	up := slices.DeleteFunc(slices.Clone(o.members), func(m memberNote) bool {
+	gone := func(m memberNote) bool {
 		p := o.fellows.all[m.ID]
 		return p != nil && p.heard != 0 && !o.isUp(now, m.ID)
-	})
-	switch {
-	case len(up) == len(o.members):
+	}
+	if !slices.ContainsFunc(o.members, gone) {
 		o.shares.heirs, o.shares.heirsOf = nil, nil
-	case !slices.EqualFunc(up, o.shares.heirsOf, sameRole):
+		return
+	}
+	if up := slices.DeleteFunc(slices.Clone(o.members), gone); !slices.EqualFunc(up, o.shares.heirsOf, sameRole) {
 		o.shares.heirs, o.shares.heirsOf = assign(o.uid, len(o.shares.all), up), up
 	}
 }

@@ -32,7 +32,7 @@ type auditedLog struct {
 func (x *exportAudit) openLogs() {
 	h, shards := x.header, len(x.books)
 	x.sale, x.payloads = NewSale(spec.SaleLog(h.Sale)), NewPayloads(spec.UnitsLog(h.UID))
-	x.sale.next = h.SaleLog.First // else it begins with the hash of its name
+	x.sale.next = h.SaleLog.First // what is before it is of earlier runs
 	x.logs = []*auditedLog{{name: exportedSale, place: shards, has: h.SaleLog, at: &x.sale.chain, apply: x.sale.Apply}}
 	if h.UnitsLog != nil {
 		x.logs = append(x.logs, &auditedLog{name: exportedUnits, place: shards + 1, has: h.UnitsLog, at: &x.payloads.chain, apply: x.payloads.Apply})
@@ -105,7 +105,8 @@ func (x *exportAudit) fold(l *auditedLog, c ExportLogCommit) error {
 	return l.apply(commit, hash)
 }
 
-// endLogs says whether the sale's log can be relied on, after the last line.
+// endLogs holds both logs against the header, after the last line, and forgets one that cannot be
+// relied on.
 func (x *exportAudit) endLogs() {
 	whole := func(l *auditedLog) bool {
 		if l.damage == nil && (l.at.next != l.has.First+l.has.Slots || l.at.hash != l.has.Root) {
@@ -151,9 +152,7 @@ func (x *exportAudit) planned() {
 }
 
 // added are the units that the generations have added which the shards have.
-func (x *exportAudit) added() []Added {
-	return x.sale.addedBy(min(max(takenBy(statesOf(x.books)), 1), x.sale.Generation()))
-}
+func (x *exportAudit) added() []Added { return x.sale.addedTo(statesOf(x.books)) }
 
 // openUnits makes the reader of what the units are; nil if that cannot be told. A key that opens
 // nothing of the file is an error.
@@ -181,7 +180,7 @@ func (x *exportAudit) openUnits(key *units.Key) error {
 	return nil
 }
 
-// payloads is what the line of a claim is to say of its units: what they are by the log of
+// payloadsOf is what the line of a claim is to say of its units: what they are by the log of
 // units, or what it says if that cannot be told.
 func (x *exportAudit) payloadsOf(line ExportClaim, c Claim) []map[string]string {
 	if x.reader == nil {

@@ -64,13 +64,18 @@ func (s *Sale) exported(shards []*State) *ExportLog {
 	if len(s.marks) == 0 {
 		return nil
 	}
-	last := s.marks[0]
+	last, taken := s.marks[0], takenBy(shards)
 	for _, m := range s.marks {
-		if m.generation <= takenBy(shards) {
+		if m.generation <= taken {
 			last = m
 		}
 	}
 	return &ExportLog{First: s.slots[0], Slots: last.next - s.slots[0], Root: last.hash}
+}
+
+// addedTo is Added by the generations that an export of shards has.
+func (s *Sale) addedTo(shards []*State) []Added {
+	return s.addedBy(min(max(takenBy(shards), 1), s.Generation()))
 }
 
 // takenBy is the newest generation that one of the shards has.
@@ -105,8 +110,7 @@ func (x *ofSale) readUnits(ctx context.Context, goods *PayloadReader, shards []*
 	if err := goods.CatchUp(ctx); err != nil {
 		return err
 	}
-	taken := min(max(takenBy(shards), 1), x.sale.Generation())
-	x.units = goods.fold.exported(x.sale.addedBy(taken))
+	x.units = goods.fold.exported(x.sale.addedTo(shards))
 	return nil
 }
 
