@@ -72,7 +72,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scripts.Code, "ready": scripts.Ready, "alive": scripts.Alive, "crowd": scriptCrowd, "term": scriptTerm, "sql": scriptSQL,
-			"lines": scriptLines, "message": scriptMessage, "metric": scriptMetric, "certs": scriptCerts, "appears": scriptAppears,
+			"lines": scriptLines, "message": scriptMessage, "metric": scriptMetric, "certs": scriptCerts, "appears": scriptAppears, "prints": scriptPrints,
 		},
 	})
 }
@@ -156,6 +156,24 @@ func scriptAppears(ts *testscript.TestScript, neg bool, args []string) {
 			err = fmt.Errorf("no %s in\n%s", args[1], text)
 		}
 		return err
+	})
+}
+
+// scriptPrints is "prints REGEXP program args...": runs the program, until what it prints has
+// that.
+func scriptPrints(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: prints REGEXP program [args...]")
+	}
+	want := regexp.MustCompile(args[0])
+	scripts.Eventually(ts, func() error {
+		if err := ts.Exec(args[1], args[2:]...); err != nil {
+			return err
+		}
+		if text := ts.ReadFile("stdout"); !want.MatchString(text) {
+			return fmt.Errorf("no %s in\n%s", args[0], text)
+		}
+		return nil
 	})
 }
 

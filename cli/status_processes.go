@@ -15,21 +15,22 @@ func (p *program) processesText(s *saleStatus, c palette) {
 	}
 	table := newTable("process", "version", "state", ">shards", ">should own", ">requests/s", ">passed on", "")
 	for _, m := range s.Processes {
-		owns, notes := "?", []string(nil)
+		owns, state, notes := "?", m.State, []string(nil)
 		if m.Shards != nil {
 			owns = fmt.Sprint(*m.Shards)
 		}
 		if m.Here {
 			notes = append(notes, "tells this")
 		}
-		if !m.Up {
+		if !m.Up { // what it last wrote of itself may be from before its death
+			state = "not reached"
 			notes = append(notes, "the process that tells this does not reach it")
 		}
 		version := m.Version
 		if version == "" {
 			version = "-"
 		}
-		table.row(m.Address, version, m.State, owns, m.Should, rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
+		table.row(m.Address, version, state, owns, m.Should, rate(m.Requests), passedOn(m), strings.Join(notes, ", "))
 	}
 	table.write(p.out, "  ", c.dim)
 	for _, m := range s.Moves {

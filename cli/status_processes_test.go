@@ -28,7 +28,7 @@ func TestStatusOfSeveralProcesses(t *testing.T) {
 `, `
 process version state shards should own requests/s passed on
 a:1 v2 serving 2 1 120 66% tells this
-b:1 - draining ? 2 ? ? the process that tells this does not reach it
+b:1 - not reached ? 2 ? ? the process that tells this does not reach it
 c:1 - standby 0 0 0.0 -
 shard 0 is to go from a:1 to b:1: not begun, as far as a:1 knows
 shard 2 is to go from nobody that is known to a:1: it waits for the lease
