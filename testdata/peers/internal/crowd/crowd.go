@@ -3,6 +3,7 @@
 package crowd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"salectl/testdata/peers/internal/processor"
 )
 
 // Claimer makes the i-th claim, from 1 on, and says whether it was sold. Where it can wait
@@ -34,6 +37,7 @@ type Result struct {
 	Sold int64                   // in all, with those that were under way at the end
 	Took *hdrhistogram.Histogram // in microseconds; one cut short counts for as long as it had lasted
 	Cut  int64                   // how many of those that were timed were cut short
+	Used time.Duration           // of the processors, by this process, from the first claim to the last
 }
 
 // patience is how long claims may take that are under way at the end. Then they are cut
@@ -52,6 +56,10 @@ func Call(ctx context.Context, o Options, claim Claimer) (Result, error) {
 	var over atomic.Bool
 	var all sync.WaitGroup
 	took := make([][]time.Duration, o.Callers)
+	before, err := processor.Used()
+	if err != nil {
+		return Result{}, err
+	}
 	begin := time.Now()
 	for caller := range o.Callers {
 		all.Go(func() {
@@ -95,11 +103,11 @@ func Call(ctx context.Context, o Options, claim Claimer) (Result, error) {
 		cancel(errOver)
 		<-done
 	}
-	r := Result{rate, sold.Load(), histogram(took), cut.Load()}
-	if err := context.Cause(ctx); err != errOver {
-		return r, err
+	after, err := processor.Used()
+	if cause := context.Cause(ctx); cause != errOver {
+		err = cmp.Or(cause, err)
 	}
-	return r, nil
+	return Result{rate, sold.Load(), histogram(took), cut.Load(), after - before}, err
 }
 
 // longest is what a longer wait counts for.

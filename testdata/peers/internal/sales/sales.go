@@ -2,6 +2,7 @@
 package sales
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,7 +26,7 @@ var ErrWrong = errors.New("the count is wrong")
 
 // Site is a store and the sales in it.
 type Site struct {
-	Declared spec.Sale // how a sale here is declared, without name, stock and locks
+	Declared spec.Sale // how a sale here is declared, without stock and locks; a name is one to begin with
 	Store    *backends.Store
 	names    int // given so far
 }
@@ -76,7 +77,7 @@ func (s *Site) Fresh(what string) string {
 // Apply makes a new sale, as the command apply does, and returns its name.
 func (s *Site) Apply(ctx context.Context, stock int64, shards int) (string, error) {
 	sale := s.Declared
-	sale.Name, sale.Stock, sale.LockCount = s.Fresh("sale"), stock, shards
+	sale.Name, sale.Stock, sale.LockCount = s.Fresh(cmp.Or(s.Declared.Name, "sale")), stock, shards
 	cfg := planner.Config{
 		Logs: s.Store.Logs, Nodes: s.Store.Nodes, Clock: clock.System(), Writer: make([]byte, 8), Rand: rand.Reader, Who: "bench",
 	}
