@@ -2,15 +2,22 @@ package httpd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/executor/saletest"
 )
 
 // callers are goroutines that claim one unit after the other, each waiting for its answer.
@@ -111,6 +118,97 @@ func BenchmarkStream(b *testing.B) {
 			}
 			b.ReportMetric(rate["stream"]/rate["http"], "stream:http")
 			b.ReportMetric(rate["stream"]/rate["within"], "stream:within")
+		})
+	}
+}
+
+// refusals sends claims over one stream, with so many of them under way at a time, and takes
+// in the answers, which must all be sold_out. It encodes and reads messages in place: a client
+// with a goroutine for each caller takes more of the processors than the server.
+func refusals(ctx context.Context, addr, sale string, under, total int) error {
+	var only http.Protocols
+	only.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: &only}
+	defer transport.CloseIdleConnections()
+	out, in := io.Pipe()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/sales/"+sale+"/stream", out)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", api.TypeStream)
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return errors.New(answer.Status)
+	}
+	var decoder streampb.Decoder
+	var messages []byte
+	buf, to := make([]byte, 64<<10), 0
+	user := make([]byte, 0, 16)
+	for sent, told := 0, 0; told < total; {
+		messages = messages[:0]
+		for ; sent < min(total, told+under); sent++ {
+			user = strconv.AppendInt(append(user[:0], "user-"...), int64(10_000_000_000+sent), 10)
+			messages = streampb.AppendClaim(messages, uint64(sent+1), string(user), "key-000000000001", 1, false)
+		}
+		if len(messages) > 0 {
+			if _, err := in.Write(messages); err != nil {
+				return err
+			}
+		}
+		n, err := answer.Body.Read(buf[to:])
+		if err != nil {
+			return err
+		}
+		rest := buf[:to+n]
+		for {
+			message, after, err := streampb.Cut(rest, streampb.MaxMessage)
+			if err != nil {
+				return err
+			}
+			if message == nil {
+				break
+			}
+			reply, err := decoder.Reply(message)
+			if err != nil {
+				return err
+			}
+			if outcome := reply.GetAnswer().GetOutcome(); outcome != string(api.SoldOut) {
+				return fmt.Errorf("an answer is %v", reply)
+			}
+			told, rest = told+1, after
+		}
+		to = copy(buf, rest)
+	}
+	return in.Close()
+}
+
+// BenchmarkStreamRefusals is how fast claims are refused over streams once all is sold, of
+// clients that have many under way.
+func BenchmarkStreamRefusals(b *testing.B) {
+	empty := serveReal(b, "empty", 5)
+	sellOut(b, empty)
+	addr := start(b, New(Config{Sales: []executor.Service{empty}}).Serve)
+	for _, streams := range []int{1, 4} {
+		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
+			const round = 200_000
+			before := saletest.ProcessorTime(b)
+			for b.Loop() {
+				var all errgroup.Group
+				for range streams {
+					all.Go(func() error { return refusals(b.Context(), addr, "empty", 2000, round/streams) })
+				}
+				if err := all.Wait(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			made := float64(b.N * round)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(made/b.Elapsed().Seconds(), "refusals/s")
+			b.ReportMetric(float64((saletest.ProcessorTime(b)-before).Nanoseconds())/1e3/made, "µs-cpu/refusal")
 		})
 	}
 }
