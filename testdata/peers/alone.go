@@ -21,7 +21,7 @@ type alone struct {
 // by a bare CheckAndPut. Both sides have as many rows, with as many slots, so
 // that they grow alike.
 func (b *bench) alone(ctx context.Context) (a alone, err error) {
-	_, err = b.Selling(ctx, plenty, shards, func(e *sales.Serving) error {
+	_, err = b.Selling(ctx, sales.Plenty, shards, func(e *sales.Serving) error {
 		claim := e.Claimer(crowd.User)
 		slots, bytes := e.Written()
 		for i := range int64(200) { // to see how large a commit of one claim is

@@ -15,6 +15,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/spec"
 	"salectl/testdata/peers/internal/naive"
+	"salectl/testdata/peers/internal/sales"
 )
 
 // filler makes what is appended to one log by whoever has nothing to sell: heads
@@ -33,7 +34,7 @@ func newFiller(uid string, shard int, entry []byte) *filler {
 // next returns the head to be written with the next slot.
 func (f *filler) next() []byte {
 	h := ledger.Head{Slot: f.slot, Totals: ledger.Totals{
-		Generation: 1, Epoch: 1, Owner: "127.0.0.1:1", Phase: ledger.PhaseOpen, Limit: plenty / shards, Available: plenty / shards, Sold: 1_000_000,
+		Generation: 1, Epoch: 1, Owner: "127.0.0.1:1", Phase: ledger.PhaseOpen, Limit: sales.Plenty / shards, Available: sales.Plenty / shards, Sold: 1_000_000,
 	}}
 	return h.Encode()
 }

@@ -19,9 +19,6 @@ import (
 // shards is the number of locks of every sale here but the large one.
 const shards = 5
 
-// plenty is a stock that no measurement sells out.
-const plenty = 1 << 40
-
 // bench makes the measurements.
 type bench struct {
 	*cluster.Cluster
@@ -83,7 +80,7 @@ type claims struct {
 }
 
 func (b *bench) claims(ctx context.Context, callers int) (c claims, err error) {
-	sale, err := b.Selling(ctx, plenty, shards, func(e *sales.Serving) error {
+	sale, err := b.Selling(ctx, sales.Plenty, shards, func(e *sales.Serving) error {
 		slotsBefore, bytesBefore := e.Written()
 		err := b.profiled(fmt.Sprintf("claims-%d.pprof", callers), func() (err error) {
 			c.Result, err = crowd.Call(ctx, crowd.Options{Callers: callers, For: b.each, Most: math.MaxInt64}, e.Claimer(crowd.User))
@@ -126,7 +123,7 @@ var naiveCallers = []int{5, 20, 200}
 // naiveClaims is what the naive protocol sells to a crowd, and how many Redis
 // commands each sold claim cost.
 func (b *bench) naiveClaims(ctx context.Context, callers int) (crowd.Result, float64, error) {
-	n := naive.New(b.HBase, b.Redis, b.Declared.HBase.Table, b.Fresh("naive"), shards, plenty)
+	n := naive.New(b.HBase, b.Redis, b.Declared.HBase.Table, b.Fresh("naive"), shards, sales.Plenty)
 	before, err := b.commands(ctx)
 	if err != nil {
 		return crowd.Result{}, 0, err

@@ -13,9 +13,6 @@ import (
 	"salectl/testdata/peers/internal/servers"
 )
 
-// plenty is a stock that no measurement sells out.
-const plenty = 1 << 40
-
 // bench makes the measurements.
 type bench struct {
 	*cluster.Cluster
@@ -73,7 +70,7 @@ func (b *bench) embedded(ctx context.Context, callers int) (p point, err error) 
 func (b *bench) within(ctx context.Context, site *sales.Site, callers int) (point, error) {
 	var r crowd.Result
 	o := crowd.Options{Callers: callers, For: b.each, Most: math.MaxInt64, Timed: 8}
-	sale, err := site.Selling(ctx, plenty, servers.Shards, func(e *sales.Serving) (err error) {
+	sale, err := site.Selling(ctx, sales.Plenty, servers.Shards, func(e *sales.Serving) (err error) {
 		r, err = crowd.Call(ctx, o, e.Claimer(crowd.User))
 		return err
 	})
@@ -85,7 +82,7 @@ func (b *bench) within(ctx context.Context, site *sales.Site, callers int) (poin
 
 // naive has them claim by the naive protocol.
 func (b *bench) naive(ctx context.Context, callers int) (point, error) {
-	n := naive.New(b.HBase, b.Redis, b.Declared.HBase.Table, b.Fresh("naive"), servers.Shards, plenty)
+	n := naive.New(b.HBase, b.Redis, b.Declared.HBase.Table, b.Fresh("naive"), servers.Shards, sales.Plenty)
 	o := crowd.Options{Callers: callers, For: b.each, Most: math.MaxInt64, Timed: 1}
 	r, err := crowd.Call(ctx, o, func(ctx context.Context, i int64) (bool, error) { return n.Claim(ctx, crowd.User(i)) })
 	if err != nil {

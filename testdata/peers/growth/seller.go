@@ -18,7 +18,6 @@ import (
 const (
 	callers = 2000
 	shards  = 5
-	plenty  = 1 << 40 // a stock that no measurement sells out
 )
 
 // task is what a process that sells is told first. It answers with a rate when the sale
@@ -93,7 +92,7 @@ func sell(ctx context.Context, _ options) error {
 	}
 	do := func(site *sales.Site) error {
 		var sold int64
-		sale, err := site.Selling(ctx, plenty, shards, func(e *sales.Serving) (err error) {
+		sale, err := site.Selling(ctx, sales.Plenty, shards, func(e *sales.Serving) (err error) {
 			sold, err = sellAsTold(ctx, e, t.Claims, hear)
 			return err
 		})

@@ -24,6 +24,10 @@ import (
 // ErrWrong says that a sale's books are not in order.
 var ErrWrong = errors.New("the count is wrong")
 
+// Plenty is a stock that no measurement sells out. Its units have numbers as those of real
+// sales: a claim takes more memory for one beyond 32 bits.
+const Plenty = 1 << 31
+
 // Site is a store and the sales in it.
 type Site struct {
 	Declared spec.Sale // how a sale here is declared, without stock and locks; a name is one to begin with

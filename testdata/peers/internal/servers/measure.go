@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"salectl/testdata/peers/internal/httpload"
+	"salectl/testdata/peers/internal/sales"
 )
-
-// plenty is a stock that no measurement sells out.
-const plenty = 1 << 40
 
 // Result is what a server did.
 type Result struct {
@@ -22,7 +20,7 @@ type Result struct {
 // Measure has callers make claims for a time, each of another user, after some that are not
 // measured.
 func Measure(ctx context.Context, side Side, callers int, d time.Duration) (r Result, err error) {
-	err = side(ctx, plenty, func(s Server) (int64, error) {
+	err = side(ctx, sales.Plenty, func(s Server) (int64, error) {
 		l, err := httpload.Dial(s.Address, s.Path, callers)
 		if err != nil {
 			return 0, err
