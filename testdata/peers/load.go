@@ -12,6 +12,7 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/spec"
+	"salectl/testdata/peers/internal/appends"
 	"salectl/testdata/peers/internal/crowd"
 	"salectl/testdata/peers/internal/sales"
 )
@@ -91,7 +92,7 @@ func storeShard(ctx context.Context, logs ledger.Logs, log string, buyers []stri
 		return err
 	}
 	now := clock.System()
-	d := state.Draft(random(8), now().Wall.UnixMicro())
+	d := state.Draft(appends.Random(8), now().Wall.UnixMicro())
 	d.Own("127.0.0.1:1")
 	for at := 0; ; at += largeCommit {
 		if err := commit(ctx, logs, w, state, d); err != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/xml"
 	"fmt"
 	"math"
+
+	"salectl/testdata/peers/internal/page"
 )
 
 // The plot's parts, in the units of its view box.
@@ -66,7 +68,7 @@ func plot(lines []line) []byte {
   <desc id="desc">Two charts with scales of powers of ten. The table beside them has the same numbers.</desc>
   <rect x="1" y="1" width="%[3]g" height="%[4]g" rx="14" fill="#f7f9fc" stroke="#9aa9ba"/>
 `, plotWidth, plotHeight, plotWidth-2, plotHeight-2)
-	draw(b, lines, panel{"claims a second", 80, func(p point) float64 { return p.rate }, grouped, func(point) bool { return false }})
+	draw(b, lines, panel{"claims a second", 80, func(p point) float64 { return p.rate }, page.Grouped, func(point) bool { return false }})
 	draw(b, lines, panel{"99th percentile of the wait", 500, func(p point) float64 { return p.p99 },
 		func(ms float64) string { return wait(point{p99: ms}) }, func(p point) bool { return p.atLeast }})
 	legend(b, lines)
@@ -86,12 +88,12 @@ func draw(b *bytes.Buffer, lines []line, p panel) {
 	fmt.Fprintf(b, "  <text x=\"%g\" y=\"30\" font-size=\"15\" font-weight=\"600\">%s</text>\n", p.left, p.title)
 	for tick := y.least; tick <= y.most*1.001; tick *= 10 {
 		fmt.Fprintf(b, "  <path d=\"M%g %.1fH%g\" stroke=\"#cdd6e0\"/><text x=\"%g\" y=\"%.1f\" text-anchor=\"end\" font-size=\"12\">%s</text>\n",
-			p.left, y.at(tick), p.left+panelWidth, p.left-6, y.at(tick)+4, escaped(p.name(rounded(tick, 1))))
+			p.left, y.at(tick), p.left+panelWidth, p.left-6, y.at(tick)+4, escaped(p.name(page.Rounded(tick, 1))))
 	}
 	for _, callers := range crowds {
 		at := x.at(float64(callers))
 		fmt.Fprintf(b, "  <path d=\"M%.1f %gV%g\" stroke=\"#e3e9f0\"/><text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\" font-size=\"12\">%s</text>\n",
-			at, panelTop, panelFloor, at, panelFloor+18, grouped(float64(callers)))
+			at, panelTop, panelFloor, at, panelFloor+18, page.Grouped(float64(callers)))
 	}
 	fmt.Fprintf(b, "  <text x=\"%g\" y=\"%g\" text-anchor=\"middle\" font-size=\"12\">callers</text>\n", p.left+panelWidth/2, panelFloor+36)
 	for _, l := range lines {
