@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/go-redsync/redsync/v4 v4.16.0
+	github.com/google/pprof v0.0.0-20250317173921-a4b03ec1a45e
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/tsuna/gohbase v0.0.0-20260613001017-cfe2cb9e6df3

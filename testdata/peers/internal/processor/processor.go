@@ -4,9 +4,13 @@ package processor
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -49,4 +53,29 @@ func parse(stat []byte) (time.Duration, error) {
 	}
 	s, err := strconv.ParseInt(string(fields[system]), 10, 64)
 	return time.Duration(u+s) * tick, err
+}
+
+// Children are the processes that this one has started and that have not ended.
+func Children() (pids []int, err error) {
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range lists {
+		list, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // the thread has ended
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, field := range strings.Fields(string(list)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
 }

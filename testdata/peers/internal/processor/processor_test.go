@@ -2,6 +2,8 @@ package processor
 
 import (
 	"os"
+	"os/exec"
+	"slices"
 	"testing"
 	"time"
 )
@@ -31,5 +33,24 @@ func TestUsed(t *testing.T) {
 	}
 	if _, err := Used(0); err == nil {
 		t.Error("a process that is not there has used nothing")
+	}
+}
+
+// TestChildren finds a process that this one has started, while it runs.
+func TestChildren(t *testing.T) {
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	during, err := Children()
+	if err != nil || !slices.Contains(during, child.Process.Pid) {
+		t.Errorf("%d is not among %v, %v", child.Process.Pid, during, err)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
+	if after, err := Children(); err != nil || slices.Contains(after, child.Process.Pid) {
+		t.Errorf("%d has ended and is among %v, %v", child.Process.Pid, after, err)
 	}
 }

@@ -31,7 +31,8 @@ type Site struct {
 // Server takes claims over HTTP.
 type Server struct {
 	Address, Path string
-	others        []int // the processes that work for it
+	Serving       *sales.Serving // the sale of salectl that it serves; nil: it serves none
+	others        []int          // the processes that work for it
 }
 
 // Used is what the server, its store and this process have used of the processors so far.
@@ -52,7 +53,7 @@ func (s Site) Salectl(ctx context.Context, stock int64, ask Ask) error {
 		sale, err := site.Selling(ctx, stock, Shards, func(e *sales.Serving) error {
 			server := httpd.New(httpd.Config{Sales: []executor.Service{e}, Connections: Most, Log: slog.New(slog.DiscardHandler)})
 			return serve(ctx, server.Serve, func(address string) (err error) {
-				sold, err = ask(Server{Address: address, Path: "/v1/sales/" + e.Sale() + "/claims"})
+				sold, err = ask(Server{Address: address, Path: "/v1/sales/" + e.Sale() + "/claims", Serving: e})
 				return err
 			})
 		})
@@ -79,7 +80,7 @@ func (s Site) Shop(connections int) Side {
 			if err != nil {
 				return err
 			}
-			sold, err = ask(Server{address, shop.Path, others})
+			sold, err = ask(Server{Address: address, Path: shop.Path, others: others})
 			return err
 		})
 		if err != nil {
