@@ -31,10 +31,6 @@ type reading struct {
 
 // during counts while do runs. children are the servers that work for it.
 func during(children []int, k kernel, do func() error) (r reading, err error) {
-	before, err := read(children)
-	if err != nil {
-		return r, err
-	}
 	idleBefore := idle()
 	stop, err := k.count()
 	if err != nil {
@@ -44,11 +40,12 @@ func during(children []int, k kernel, do func() error) (r reading, err error) {
 	if err := pprof.StartCPUProfile(&sampled); err != nil {
 		return r, errors.Join(err, drop(stop()))
 	}
+	before, errBefore := read(children)
 	err = do()
 	after, errAfter := read(children)
 	pprof.StopCPUProfile()
 	counted, errKernel := stop()
-	if err := errors.Join(err, errAfter, errKernel); err != nil {
+	if err := errors.Join(err, errBefore, errAfter, errKernel); err != nil {
 		return r, err
 	}
 	r = after.since(before)

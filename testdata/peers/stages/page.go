@@ -80,6 +80,7 @@ func facts(columns []*column) []fact {
 		}
 	}
 	return append(all,
+		fact{"% of the processor time that samples account for", func(c *column) string { return short(100 * c.covers()) }},
 		fact{"µs in the ledger's hash tables", func(c *column) string {
 			return short(c.claim() * float64(c.divided.probing) / float64(max(c.divided.all, 1)))
 		}},
@@ -222,12 +223,12 @@ func grid(w io.Writer, columns []*column) {
 // markdown is what is made of docs/benchmarks.md.
 func markdown(o options, b *bench, columns []*column) string {
 	var text strings.Builder
-	least, covers := columns[0].divided.all, 1.0
+	least := columns[0].divided.all
 	for _, c := range columns {
-		least, covers = min(least, c.divided.all), min(covers, c.covers())
+		least = min(least, c.divided.all)
 	}
-	fmt.Fprintf(&text, "µs of the processors that a claim takes of the process in which both the sale and its callers are, by the number of callers that wait; %d processors, medians of %d rounds of %v. Each column is divided into stages by %d or more samples, which account for %.0f %% or more of what the operating system counts; its three largest are bold:\n\n",
-		runtime.NumCPU(), o.rounds, o.each, least, 100*covers)
+	fmt.Fprintf(&text, "µs of the processors that a claim takes of the process in which both the sale and its callers are, by the number of callers that wait; %d processors, medians of %d rounds of %v. Each column is divided into stages by %d or more samples of profiles; its three largest are bold:\n\n",
+		runtime.NumCPU(), o.rounds, o.each, least)
 	markdownTable(&text, heading("stage", columns), stageRows(columns, largestBold))
 	text.WriteString("\nThe same measurements, counted for each claim where nothing else is said:\n\n")
 	markdownTable(&text, heading("count", columns), factRows(columns))
