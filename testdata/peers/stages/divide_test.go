@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"debug/elf"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -184,7 +183,7 @@ func TestStagesDiffer(t *testing.T) {
 	for of, calls := range callsOf {
 		for _, name := range []string{of, calls} {
 			if !seen["stage "+name] {
-				t.Error(fmt.Sprintf("no row has the name %q", name))
+				t.Errorf("no row has the name %q", name)
 			}
 		}
 	}
