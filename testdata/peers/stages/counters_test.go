@@ -3,6 +3,8 @@ package main
 import (
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -45,5 +47,21 @@ func TestParseCounts(t *testing.T) {
 	}
 	if _, err := parseCounts("many,,cache-misses,0,100.00,,\n"); err == nil {
 		t.Error("a count that is no number is read")
+	}
+}
+
+// Where perf is not there, or may not count, nothing is counted, and nobody waits for it.
+func TestNobodyMayCount(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if k := newKernel(); k != (kernel{}) {
+		t.Errorf("without perf: %+v", k)
+	}
+	const refuses = "#!/bin/sh\necho 'Access to performance monitoring and observability operations is limited.' >&2\nexit 255\n"
+	if err := os.WriteFile(filepath.Join(dir, "perf"), []byte(refuses), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if k := newKernel(); k != (kernel{}) {
+		t.Errorf("with one that refuses: %+v", k)
 	}
 }
