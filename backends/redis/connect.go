@@ -17,7 +17,7 @@ const (
 	// earlier deadline: to connect, to send, or to be answered.
 	patience = 3 * time.Second
 
-	// Connections is how many a node has at most. A process asks a node one
+	// Connections is how many the pool of a node has at most. A process asks a node one
 	// thing at a time for each lease and each command.
 	Connections = 8
 )

@@ -84,14 +84,23 @@ func (n *Node) Forget(ctx context.Context, marker string) error {
 // Vote is quorum.Node's. A ttl beyond quorum.MaxTTL is refused: a node that
 // lost its memory would not abstain for long enough.
 func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, error) {
-	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
-		return quorum.BallotReply{}, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.address, b.TTL, quorum.MaxTTL)
+	keys, args, err := n.ballot(b)
+	if err != nil {
+		return quorum.BallotReply{}, err
 	}
-	keys := []string{b.Marker}
-	args := []any{milliseconds(b.TTL), milliseconds(quorum.MaxTTL), milliseconds(markerKept)}
+	return told(ctx, n, voteScript, keys, args, func(a *answer) (quorum.BallotReply, error) { return countOf(a, b.Asks), nil })
+}
+
+// ballot is what the script is told of a ballot.
+func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
+	if b.TTL <= 0 || b.TTL > quorum.MaxTTL {
+		return nil, nil, fmt.Errorf("lock node %s: a lease of %v; it must be longer than nothing and at most %v", n.address, b.TTL, quorum.MaxTTL)
+	}
+	keys = append(make([]string, 0, 1+len(b.Asks)), b.Marker)
+	args = append(make([]any, 0, 3+5*len(b.Asks)), milliseconds(b.TTL), milliseconds(quorum.MaxTTL), milliseconds(markerKept))
 	for _, a := range b.Asks {
 		if a.Token == "" || strings.Contains(a.Token, " ") {
-			return quorum.BallotReply{}, fmt.Errorf("lock node %s: %q is no token: it is empty or has a space in it", n.address, a.Token)
+			return nil, nil, fmt.Errorf("lock node %s: %q is no token: it is empty or has a space in it", n.address, a.Token)
 		}
 		renew := "0"
 		if a.Renew {
@@ -104,28 +113,28 @@ func (n *Node) Vote(ctx context.Context, b quorum.Ballot) (quorum.BallotReply, e
 		}
 		args = append(args, a.Token, a.Note, renew, a.Waiter, waited)
 	}
-	return told(ctx, n, voteScript, keys, args, func(a *answer) (quorum.BallotReply, error) { return countOf(a, keys[1:]), nil })
+	return keys, args, nil
 }
 
-// countOf reads the answer to a ballot for some keys.
-func countOf(a *answer, keys []string) quorum.BallotReply {
+// countOf reads the answer to a ballot with some asks.
+func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 	count := quorum.BallotReply{
-		Yes:     make([]bool, len(keys)),
-		Holders: make([]quorum.Holding, len(keys)),
+		Yes:     make([]bool, len(asks)),
+		Holders: make([]quorum.Holding, len(asks)),
 		Time:    a.time(),
 	}
 	if from := a.time(); from.UnixMicro() != 0 {
 		count.Abstained, count.VotesFrom = true, from
 	}
 	count.Repaired = int(next[int64](a))
-	for i, key := range keys {
+	for i, ask := range asks {
 		switch said := next[any](a).(type) {
 		case int64:
 			count.Yes[i] = said == 1
 		case []any:
 			lease := answer{items: said}
 			h := &count.Holders[i]
-			h.Key = key
+			h.Key = ask.Key
 			h.Token, h.Note, h.Left = lease.held()
 			a.bad = a.bad || lease.end() != nil
 		default:
@@ -137,15 +146,21 @@ func countOf(a *answer, keys []string) quorum.BallotReply {
 
 // Release is quorum.Node's.
 func (n *Node) Release(ctx context.Context, asks []quorum.Ask) (int, error) {
-	var keys []string
-	args := []any{milliseconds(keptForNext), milliseconds(quorum.HandOver)}
+	keys, args := releaseOf(asks)
+	return ask(ctx, n, func(ctx context.Context) (int, error) {
+		return n.count(ctx, releaseScript, keys, args...)
+	})
+}
+
+// releaseOf is what the script is told of a release.
+func releaseOf(asks []quorum.Ask) (keys []string, args []any) {
+	keys = make([]string, 0, len(asks))
+	args = append(make([]any, 0, 2+4*len(asks)), milliseconds(keptForNext), milliseconds(quorum.HandOver))
 	for _, a := range asks {
 		keys = append(keys, a.Key)
 		args = append(args, a.Token, a.Note, a.Waiter, a.Next)
 	}
-	return ask(ctx, n, func(ctx context.Context) (int, error) {
-		return n.count(ctx, releaseScript, keys, args...)
-	})
+	return keys, args
 }
 
 // page is how many keys List looks at in one step of the server, which answers

@@ -79,6 +79,10 @@ type Node struct {
 	secret  string // kept out of errors
 	client  *goredis.Client
 
+	username   string // of the login, where there is a secret
+	dialer     *dialer
+	pipelining pipelining
+
 	// life ends when Close begins, and all calls with it.
 	life context.Context
 	end  context.CancelFunc
@@ -114,7 +118,11 @@ func Open(o Options) (*Node, error) {
 	}
 	n := &Node{address: o.Address, secret: o.Password}
 	n.life, n.end = context.WithCancel(context.Background())
-	n.client = goredis.NewClient(clientOptions(o, &dialer{life: n.life, tls: o.TLS}))
+	if n.username = o.Username; n.username == "" {
+		n.username = "default"
+	}
+	n.dialer = &dialer{life: n.life, tls: o.TLS}
+	n.client = goredis.NewClient(clientOptions(o, n.dialer))
 	return n, nil
 }
 
