@@ -308,3 +308,38 @@ func waitsUnlisted(t nodeTest) {
 	t.give("two")
 	w.wantNamed(t, "listed")
 }
+
+// A node that says whether anybody waits leaves out nobody who is on the list.
+func tellsWhoIsAlone(t nodeTest) {
+	t.mustMark(sale)
+	t.take("one")
+	wantAlone := func(ask quorum.Ask, want bool) (knows bool) {
+		t.Helper()
+		ask.Key, ask.Token = "key", "one"
+		got := t.vote(t.a, quorum.MaxTTL, ask)
+		if got.Alone == nil {
+			return false
+		}
+		if len(got.Alone) != 1 || !got.Yes[0] || got.Alone[0] != want {
+			t.Errorf("the reply to %+v is %+v; want a yes, and alone: %t", ask, got, want)
+		}
+		return true
+	}
+	tell := quorum.Ask{Renew: true, Tell: true}
+	if !wantAlone(tell, true) {
+		return
+	}
+	t.await("polls", -1)
+	wantAlone(tell, true)
+	t.await("waits", 0)
+	wantAlone(tell, false)
+	wantAlone(quorum.Ask{Renew: true}, false)
+	if _, err := t.b.Release(t.Context(), []quorum.Ask{{Key: "key", Token: "waits", Waiter: "waits"}}); err != nil {
+		t.Fatal(err)
+	}
+	wantAlone(tell, true)
+	wantAlone(quorum.Ask{Renew: true}, false) // it was not to tell
+	if got := t.vote(t.b, quorum.MaxTTL, quorum.Ask{Key: "key", Token: "two", Renew: true, Tell: true}); got.Yes[0] || got.Alone[0] {
+		t.Errorf("who has nothing is told %+v", got)
+	}
+}

@@ -188,6 +188,23 @@ func (m *Machine) Woken(now clock.Now) Effects {
 	return m.effects()
 }
 
+// inquire renews what is held, and asks the nodes with it whether anybody waits for
+// that.
+func (m *Machine) inquire(now clock.Now) Effects {
+	m.observe(now)
+	if m.state == Held {
+		m.begin()
+		m.round.tell = true
+	}
+	return m.effects()
+}
+
+// alone says whether a majority of the nodes has answered the inquiry that was made
+// last, and has nobody on its lists. Whoever waits is on the lists of a majority.
+func (m *Machine) alone() bool {
+	return m.state == Held && m.round.tell && !slices.ContainsFunc(m.held, func(l *lease) bool { return l.alone < m.majority() })
+}
+
 // Tick lets time pass. It does no harm early or without need.
 func (m *Machine) Tick(now clock.Now) Effects {
 	m.observe(now)

@@ -46,8 +46,12 @@ const (
 )
 
 // turn is how long the keys go from one waiter to the next within a process
-// before those of other processes are let in between.
+// before those of other processes are let in between, if any wait.
 const turn = 200 * time.Millisecond
+
+// inquiry is how long before the end of a turn the nodes are asked whether anybody
+// else waits, and after it what they said is too old.
+const inquiry = 10 * time.Millisecond
 
 // line is who in one process waits for the keys of a machine, in order, and who
 // has them. Only the line asks the nodes, however many wait in it, and hands the
@@ -62,6 +66,7 @@ type line struct {
 	cause   *Failure  // of the last try that was refused
 
 	turnEnds time.Duration // monotonic
+	inquired bool          // the nodes were asked in this turn whether anybody else waits
 	resumeAt time.Duration // monotonic: when to ask again, others having been let in; 0: not waiting for that
 	partAt   time.Duration // monotonic: while nobody wants anything, until when releases are waited for; 0: somebody does
 
@@ -122,7 +127,7 @@ func (l *line) leave(now clock.Now, t *ticket) lineEffects {
 // handOn gives the keys to the next in line, or back to the nodes.
 func (l *line) handOn(now clock.Now) {
 	switch {
-	case len(l.waiting) > 0 && now.Mono < l.turnEnds:
+	case len(l.waiting) > 0 && l.goesOn(now):
 		l.grant()
 	case len(l.waiting) > 0:
 		// Those of other processes are told by the nodes, and ask at once. That
@@ -131,6 +136,28 @@ func (l *line) handOn(now clock.Now) {
 		l.follow(now, l.m.Release(now))
 	}
 }
+
+// goesOn says whether the turn goes on: it has not ended yet, or nobody else waits,
+// and another begins. Where nodes do not say that, others are let in. Who polls and is on
+// no list gets in when nobody in this process wants the keys.
+func (l *line) goesOn(now clock.Now) bool {
+	switch {
+	case now.Mono < l.turnEnds-inquiry:
+	case now.Mono < l.turnEnds:
+		if !l.inquired {
+			l.inquired = true
+			l.follow(now, l.m.inquire(now))
+		}
+	case l.inquired && now.Mono < l.turnEnds+inquiry && l.m.alone():
+		l.begins(now)
+	default:
+		return false
+	}
+	return true
+}
+
+// begins begins a turn.
+func (l *line) begins(now clock.Now) { l.turnEnds, l.inquired = now.Mono+turn, false }
 
 func (l *line) grant() {
 	l.holder = l.waiting[0]
@@ -201,7 +228,7 @@ func (l *line) follow(now clock.Now, e Effects) {
 		case Won:
 			l.cause = nil
 			if len(l.waiting) > 0 {
-				l.turnEnds = now.Mono + turn
+				l.begins(now)
 				l.grant()
 			}
 		case Refused:

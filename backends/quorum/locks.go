@@ -13,7 +13,7 @@ import (
 // want the same key stand in one line, of which only the head asks the nodes:
 // a thousand who wait cost what one does. A key goes from one to the next within
 // the process without asking the nodes, for a fifth of a second at most. Then
-// those of other processes are let in between.
+// those of other processes are let in between, unless the nodes say that none waits.
 //
 // Among processes it is the nodes that keep a list of who waits and tell the
 // first when a key is freed. Who comes by at that moment may be faster: what is

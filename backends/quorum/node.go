@@ -122,6 +122,9 @@ type Ask struct {
 	Waiter string
 	Waited time.Duration
 
+	// Tell is of a Renew: the node is to say in Alone whether anybody is on the key's list.
+	Tell bool
+
 	// Next is of Release: the waiter to whom a lease that is freed goes next. That
 	// is a courtesy, and no promise: a node that lost its memory does not know.
 	Next string
@@ -146,8 +149,11 @@ type BallotReply struct {
 	// VotesFrom; every Yes is false then.
 	Abstained bool
 	VotesFrom time.Time
-	Time      time.Time // the node's clock when it voted
-	Repaired  int       // keys that had no end, or too far an end, and were given one
+	// Alone is nil where the node does not know, and else has an element for each
+	// ask: it is a yes, was to be told with it, and nobody is on the key's list.
+	Alone    []bool
+	Time     time.Time // the node's clock when it voted
+	Repaired int       // keys that had no end, or too far an end, and were given one
 }
 
 // Holding is one lease as one node has it.

@@ -16,6 +16,7 @@ type round struct {
 	id   uint64
 	sent time.Duration // when the first ballot was handed out
 	wide bool          // all nodes are asked, not only those of narrow
+	tell bool          // nodes are to say whether anybody waits for the held keys
 }
 
 // lease is one key as the machine knows it.
@@ -25,6 +26,7 @@ type lease struct {
 	won        uint64        // the last round that a majority granted it in
 	since      time.Duration // when that round was sent
 	yes        int           // votes in the round under way
+	alone      int           // those of them that say that nobody waits for it
 	at         []standing    // an element for each node
 }
 
@@ -99,7 +101,7 @@ func (m *Machine) begin() {
 		m.renewAt = m.group.renewal(m.aged)
 	}
 	for _, l := range m.held {
-		l.yes = 0
+		l.yes, l.alone = 0, 0
 	}
 	for _, l := range m.wanted {
 		l.yes = 0
@@ -192,7 +194,7 @@ func (m *Machine) ballot(i int) *call {
 		if !renew && l.at[i].answer != Yes {
 			l.at[i].answer = Silent
 		}
-		ask := Ask{Key: l.key, Token: l.token, Note: m.note, Renew: renew}
+		ask := Ask{Key: l.key, Token: l.token, Note: m.note, Renew: renew, Tell: l.held && m.round.tell}
 		switch {
 		case l.held || m.cfg.Waiter == "":
 		case m.group != nil:
@@ -242,6 +244,9 @@ func (m *Machine) count(i int, c *call, got BallotReply) {
 			st.answer, st.holder = Yes, nil
 			if c.round == m.round.id && (c.asks[j].Renew || !l.held) {
 				l.yes++
+				if j < len(got.Alone) && got.Alone[j] {
+					l.alone++
+				}
 			}
 		case got.Abstained:
 			m.round.wide = true

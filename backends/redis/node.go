@@ -103,7 +103,10 @@ func (n *Node) ballot(b quorum.Ballot) (keys []string, args []any, err error) {
 			return nil, nil, fmt.Errorf("lock node %s: %q is no token: it is empty or has a space in it", n.address, a.Token)
 		}
 		renew := "0"
-		if a.Renew {
+		switch {
+		case a.Renew && a.Tell:
+			renew = "2"
+		case a.Renew:
 			renew = "1"
 		}
 		keys = append(keys, a.Key)
@@ -121,6 +124,7 @@ func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 	count := quorum.BallotReply{
 		Yes:     make([]bool, len(asks)),
 		Holders: make([]quorum.Holding, len(asks)),
+		Alone:   make([]bool, len(asks)),
 		Time:    a.time(),
 	}
 	if from := a.time(); from.UnixMicro() != 0 {
@@ -130,7 +134,8 @@ func countOf(a *answer, asks []quorum.Ask) quorum.BallotReply {
 	for i, ask := range asks {
 		switch said := next[any](a).(type) {
 		case int64:
-			count.Yes[i] = said == 1
+			count.Yes[i] = said != 0
+			count.Alone[i] = said == 2
 		case []any:
 			lease := answer{items: said}
 			h := &count.Holders[i]

@@ -2,12 +2,14 @@
 --
 -- KEYS  the marker, then the key of each ask
 -- ARGV  ttl, the longest ttl, how long a marker is kept after its last use
---       (all ms); then token, note, "1" to renew or "0", waiter, and for how
---       long that has waited (us; below 0: it is not listed), for each ask
+--       (all ms); then token, note, how it is asked for, waiter, and for how
+--       long that has waited (us; below 0: it is not listed), for each ask. How:
+--       "0" if it may be taken anew, "1" to renew it, "2" to renew it and tell
 --
 -- Returns the time, the time from which the node votes if it abstains (else 0),
--- how many keys without an end were given one, and for each ask 1 for yes, 0 for
--- no because nobody has it, or {value, ms left} of the lease that is in the way.
+-- how many keys without an end were given one, and for each ask 1 for yes, 2 for
+-- yes if it was to tell and nobody is on the list of the key, 0 for no because
+-- nobody has it, or {value, ms left} of the lease that is in the way.
 
 local marker, ttl, longest, keep = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = now()
@@ -52,7 +54,8 @@ for i = 2, #KEYS do
     end
   end
   if granted then
-    answer[i + 2] = 1
+    local alone = renew == '2' and redis.call('EXISTS', waiting_for(key)) == 0
+    answer[i + 2] = alone and 2 or 1
   elseif value then
     answer[i + 2] = holder(key, value)
   else
