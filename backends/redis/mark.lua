@@ -8,7 +8,7 @@
 
 local marker, wanted, longest = KEYS[1], ARGV[1], tonumber(ARGV[2])
 if wanted == '' then
-  mended_marker(marker, now(), longest)
+  mended_marker(marker, now(), longest, run_id())
 elseif wanted == run_id() then
   write_marker(marker, wanted, now())
 else

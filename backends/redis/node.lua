@@ -36,8 +36,7 @@ end
 -- The same, after mending: what the node promised before it lost its memory has
 -- run out silence later. A marker that says later than that was written before
 -- the clock was set back, and is cut to it. new: the key was not there.
-local function mended_marker(marker, time, silence)
-  local run = run_id()
+local function mended_marker(marker, time, silence, run)
   local votes_from, kept_until = read_marker(marker, run)
   local new = false
   local latest = time + silence * 1000

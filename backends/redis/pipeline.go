@@ -47,6 +47,8 @@ type pipeline struct {
 	timer      *time.Timer
 	timing     bool  // the timer is set
 	ended      error // why nothing more is sent
+
+	own map[string]ownVote // by marker; without a digest there is none yet, or none to be had
 }
 
 // sent is a call that was written, or will be.
@@ -54,6 +56,7 @@ type sent struct {
 	call    quorum.Call
 	deliver func(quorum.Reply)
 	until   time.Time // when it is not waited for any longer
+	sha     string    // of the script
 	bytes   int
 }
 
@@ -134,20 +137,23 @@ func (n *Node) openPipeline() (*pipeline, error) {
 
 // send begins a call; false: it was not.
 func (w *pipeline) send(c quorum.Call, deliver func(quorum.Reply)) bool {
-	var script *goredis.Script
+	var sha string
 	var keys []string
 	var args []any
 	switch {
 	case c.Vote != nil:
+		own := w.ownVote(c.Vote.Marker)
+		if sha = own.sha; sha == "" {
+			sha = voteScript.Hash()
+		}
 		var err error
-		if keys, args, err = w.node.ballot(*c.Vote); err != nil {
+		if keys, args, err = w.node.ballot(*c.Vote, own.run); err != nil {
 			return false
 		}
-		script = voteScript
 	case c.Meet != nil:
 		return false
 	default:
-		script = releaseScript
+		sha = releaseScript.Hash()
 		keys, args = releaseOf(c.Release)
 	}
 	w.mu.Lock()
@@ -156,14 +162,14 @@ func (w *pipeline) send(c quorum.Call, deliver func(quorum.Reply)) bool {
 		return false
 	}
 	before := len(w.out)
-	w.out = appendScript(w.out, script, keys, args)
+	w.out = appendScript(w.out, sha, keys, args)
 	size := len(w.out) - before
 	if w.bytes+size > pipelinedBytes {
 		w.out = w.out[:before]
 		return false
 	}
 	w.bytes += size
-	w.unanswered = append(w.unanswered, sent{c, deliver, time.Now().Add(c.Timeout), size})
+	w.unanswered = append(w.unanswered, sent{c, deliver, time.Now().Add(c.Timeout), sha, size})
 	if !w.timing {
 		w.timing = true
 		if w.timer == nil {
@@ -277,6 +283,9 @@ func (w *pipeline) answered(s sent, said any) {
 	switch said := said.(type) {
 	case replyError:
 		if strings.HasPrefix(string(said), "NOSCRIPT") {
+			if s.call.Vote != nil {
+				w.forget(s.call.Vote.Marker, s.sha)
+			}
 			w.sendSource(s)
 			return
 		}
@@ -316,10 +325,10 @@ func (w *pipeline) sendSource(s sent) {
 }
 
 // appendScript appends the command that runs a script which the server has.
-func appendScript(b []byte, script *goredis.Script, keys []string, args []any) []byte {
+func appendScript(b []byte, sha string, keys []string, args []any) []byte {
 	b = appendHead(b, '*', 3+len(keys)+len(args))
 	b = appendWord(b, "EVALSHA")
-	b = appendWord(b, script.Hash())
+	b = appendWord(b, sha)
 	b = appendNumber(b, int64(len(keys)))
 	for _, key := range keys {
 		b = appendWord(b, key)

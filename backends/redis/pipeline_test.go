@@ -232,6 +232,7 @@ func TestPipelineLogsIn(t *testing.T) {
 	if r := <-n.send(voteFor("one", "salectl:key", long)); r.Err != nil || !r.Ballot.Yes[0] {
 		t.Errorf("the vote is %+v; want a yes", r)
 	}
+	mustOwn(t, n) // which takes no further right
 	stranger := mustOpen(t, Options{Address: server.Addr(), Username: "locks", Password: "wrong"})
 	if w, err := stranger.openPipeline(); err == nil {
 		w.end(ErrClosed)

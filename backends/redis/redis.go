@@ -3,7 +3,8 @@
 //
 // A lease is a string with an expiry, its holder's token and note with a space
 // between them. A marker is a hash of the server's run id and of the time, in
-// microseconds since 1970 by the server's clock, from which it votes. A call
+// microseconds since 1970 by the server's clock, from which it votes; a field more
+// names the copy of the vote script that this run has (own.go). A call
 // is one Lua script: nothing comes between what it reads and what it writes, run
 // id and time included. Only Forget is a plain DEL, and List a script for each
 // page.

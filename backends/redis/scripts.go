@@ -13,11 +13,14 @@ import (
 //go:embed *.lua
 var sources embed.FS
 
+var voteParts = []string{"node", "lease", "vote"}
+
 var (
 	infoScript       = script("node", "info")
 	markScript       = script("node", "mark")
 	readMarkerScript = script("node", "read_marker")
-	voteScript       = script("node", "lease", "vote")
+	voteScript       = script(voteParts...)
+	ownScript        = script("node", "own")
 	releaseScript    = script("lease", "release")
 	listScript       = script("lease", "list")
 	meetScript       = script("node", "meet")
@@ -34,7 +37,9 @@ var (
 )
 
 // script is made of some of the files, one behind the other.
-func script(names ...string) *goredis.Script {
+func script(names ...string) *goredis.Script { return goredis.NewScript(text(names...)) }
+
+func text(names ...string) string {
 	var source strings.Builder
 	for _, name := range names {
 		text, err := sources.ReadFile(name + ".lua")
@@ -43,7 +48,7 @@ func script(names ...string) *goredis.Script {
 		}
 		source.Write(text)
 	}
-	return goredis.NewScript(source.String())
+	return source.String()
 }
 
 // told makes a call of one script, and reads its answer to the end.

@@ -59,6 +59,7 @@ func All() []Model {
 		auditModel(),
 		clocksModel(),
 		votesModel(),
+		runsModel(),
 		rebuildModel(),
 		handoverModel(),
 		successionModel(),
