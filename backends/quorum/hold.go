@@ -13,31 +13,52 @@ import (
 func RandomToken() string { return crand.Text() }
 
 // Lease is some keys that are held, and renewed until they are lost or given
-// back. All methods are safe for concurrent use.
+// back. All methods are safe for concurrent use. It makes a context and channels
+// only for whoever asks for them: most leases of a busy lock end before.
 type Lease struct {
 	keeper   *keeper
 	ticket   *ticket
 	patience time.Duration // above 0: how long it waits
 
-	ctx     context.Context
-	end     context.CancelCauseFunc
-	decided chan struct{} // closed when the keys are held, or will not be
-	refused error         // written before decided is closed, and read after
-	stop    func() bool   // takes back what was to follow from the end of ctx
+	parent  context.Context // that it was acquired under
+	decided chan struct{}   // closed when the keys are held, or will not be
+	refused error           // written before decided is closed, and read after
+	stop    func() bool     // takes back what was to follow from the end of parent; nil: that has none
 
-	freeing, finishing sync.Once
-	freed              chan struct{} // closed when a majority has forgotten the keys
-	done               chan struct{}
-	unfreed            error // written before done is closed, and read after
+	mu      sync.Mutex
+	cause   error // why it has ended; nil: it has not
+	unfreed error // what is to be said when it is over
+	ctx     context.Context
+	cancel  context.CancelCauseFunc // of ctx
+	freed   happening               // a majority has forgotten the keys
+	done    happening
+}
+
+// happening is something for which may be waited. The mutex of its lease guards it.
+type happening struct {
+	over bool
+	told chan struct{} // closed when it is over; nil: nobody waits
+}
+
+func (h *happening) happens() {
+	if !h.over && h.told != nil {
+		close(h.told)
+	}
+	h.over = true
+}
+
+func (h *happening) channel() <-chan struct{} {
+	if h.told == nil {
+		h.told = make(chan struct{})
+		if h.over {
+			close(h.told)
+		}
+	}
+	return h.told
 }
 
 func newLease(ctx context.Context, t *ticket, patience time.Duration) *Lease {
-	l := &Lease{
-		ticket: t, patience: patience,
-		decided: make(chan struct{}), freed: make(chan struct{}), done: make(chan struct{}),
-	}
-	l.ctx, l.end = context.WithCancelCause(ctx)
-	return l
+	return &Lease{ticket: t, patience: patience, parent: ctx, decided: make(chan struct{})}
 }
 
 // Hold acquires all keys and returns when they are held. The zero values of
@@ -65,7 +86,7 @@ func Hold(ctx context.Context, nodes []Node, cfg Config, keys ...string) (*Lease
 	l.keeper = newKeeper(callers, m, Fifo, keys, callers.Close)
 	l.keeper.join(l)
 	if err := l.wait(); err != nil {
-		<-l.done
+		<-l.Done()
 		return nil, err
 	}
 	return l, nil
@@ -100,34 +121,71 @@ func (c Config) withDefaults(nodes []Node) Config {
 func (l *Lease) wait() error {
 	select {
 	case <-l.decided:
-	case <-l.ctx.Done():
+	case <-l.parent.Done():
 		l.leave()
-		return context.Cause(l.ctx)
+		return context.Cause(l.parent)
 	}
 	if l.refused != nil {
 		return l.refused
 	}
-	l.stop = context.AfterFunc(l.ctx, l.leave)
+	if l.parent.Done() != nil {
+		l.stop = context.AfterFunc(l.parent, l.leave)
+	}
 	return nil
 }
 
 func (l *Lease) leave() { l.keeper.leave(l.ticket) }
 
+// end notes that the lease has ended, and why. The end of the context that it was
+// acquired under comes first.
+func (l *Lease) end(cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause != nil {
+		return
+	}
+	if l.cause = context.Cause(l.parent); l.cause == nil {
+		l.cause = cause
+	}
+	if l.cancel != nil {
+		l.cancel(l.cause)
+	}
+}
+
 // Context ends when the lease does: its cause wraps ErrLost or ErrReleased, or
 // is that of the context under which it was acquired. When a lease is lost this
 // comes a tenth of the ttl before others can have the keys, for work in flight
 // to end in.
-func (l *Lease) Context() context.Context { return l.ctx }
+func (l *Lease) Context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.ctx != nil:
+	case l.cause != nil: // which is not what parent may have come to since
+		l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(l.parent))
+		l.cancel(l.cause)
+	default:
+		l.ctx, l.cancel = context.WithCancelCause(l.parent)
+	}
+	return l.ctx
+}
 
 // Valid says whether the keys still are ours at this moment. It is surer than
 // Context, whose end may be seen late by a process that was suspended.
 func (l *Lease) Valid() bool {
-	return l.ctx.Err() == nil && l.keeper.validity.Load().At(l.keeper.clock())
+	l.mu.Lock()
+	lasts := l.cause == nil && l.parent.Err() == nil
+	l.mu.Unlock()
+	return lasts && l.keeper.validity.Load().At(l.keeper.clock())
 }
 
 // Done is closed when the lease has ended and each node has confirmed that, or
 // had its time to.
-func (l *Lease) Done() <-chan struct{} { return l.done }
+func (l *Lease) Done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done.channel()
+}
 
 // Release gives the keys back and waits until others can have them, which takes
 // a majority of the nodes, or until ctx ends: the release then goes on without
@@ -136,24 +194,44 @@ func (l *Lease) Done() <-chan struct{} { return l.done }
 // are closed wait for Freed as well, or those that are slower than most keep the
 // keys for a ttl.
 func (l *Lease) Release(ctx context.Context) error {
-	l.stop()
+	if l.stop != nil {
+		l.stop()
+	}
 	l.end(ErrReleased)
 	l.leave()
+	l.mu.Lock()
+	if l.freed.over || l.done.over {
+		defer l.mu.Unlock()
+		return l.leftover()
+	}
+	freed, done := l.freed.channel(), l.done.channel()
+	l.mu.Unlock()
 	select {
-	case <-l.freed:
-		return nil
-	case <-l.done:
-		return l.unfreed
+	case <-freed:
+	case <-done:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leftover()
+}
+
+// leftover is what Release says of nodes that have not confirmed. mu is held.
+func (l *Lease) leftover() error {
+	if l.freed.over {
+		return nil
+	}
+	return l.unfreed
 }
 
 // Freed waits until Done, or until ctx ends. The error names the nodes that have
 // not confirmed that the lease has ended.
 func (l *Lease) Freed(ctx context.Context) error {
 	select {
-	case <-l.done:
+	case <-l.Done():
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		return l.unfreed
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -161,12 +239,18 @@ func (l *Lease) Freed(ctx context.Context) error {
 }
 
 // free says that a majority has forgotten the keys.
-func (l *Lease) free() { l.freeing.Do(func() { close(l.freed) }) }
+func (l *Lease) free() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.freed.happens()
+}
 
 // finish says that nothing more is waited for.
 func (l *Lease) finish(unfreed error) {
-	l.finishing.Do(func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.done.over {
 		l.unfreed = unfreed
-		close(l.done)
-	})
+		l.done.happens()
+	}
 }

@@ -182,8 +182,12 @@ func (k *keeper) close() {
 	if k.timer != nil {
 		k.timer.Stop()
 	}
-	for _, l := range k.leases {
+	for t, l := range k.leases {
 		l.end(ErrClosed)
+		if t.state == ticketWaits {
+			l.refused = ErrClosed
+			close(l.decided)
+		}
 		l.finish(ErrClosed)
 	}
 	for _, l := range k.parting {
