@@ -89,7 +89,7 @@ func (d *admission) admit(ctx context.Context, now clock.Now, r Request, x *ask)
 // passesOn says whether requests to a shard of this process go the way of those to a
 // shard of a peer: others wait there before them, or the shard is about to be another's.
 func (d *admission) passesOn(now clock.Now, t *tenure, s *shard.Shard) bool {
-	return t.remotes[s.Number()].Busy() || !s.May(now) && d.links.any()
+	return t.remotes[s.Number()].Busy() || d.links.any() && !s.May(now)
 }
 
 // queue has a ticket wait on a shard of this process.

@@ -17,8 +17,9 @@ type links struct {
 	// Errands that ask for a decision: those that were sent, and what became of them.
 	sent, answered, bounced, lost atomic.Uint64
 
-	mu  sync.RWMutex
-	all map[string]Link
+	mu   sync.RWMutex
+	all  map[string]Link
+	some atomic.Bool // there are any: each request asks that
 }
 
 func (l *links) set(id string, to Link) {
@@ -29,9 +30,10 @@ func (l *links) set(id string, to Link) {
 	}
 	if to == nil {
 		delete(l.all, id)
-		return
+	} else {
+		l.all[id] = to
 	}
-	l.all[id] = to
+	l.some.Store(len(l.all) > 0)
 }
 
 func (l *links) to(id string) Link {
@@ -41,11 +43,7 @@ func (l *links) to(id string) Link {
 }
 
 // any says whether any peer can be reached.
-func (l *links) any() bool {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return len(l.all) > 0
-}
+func (l *links) any() bool { return l.some.Load() }
 
 // ask hands an errand to a peer.
 func (l *links) ask(id string, e shard.Errand) bool {

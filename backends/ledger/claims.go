@@ -155,21 +155,22 @@ func (c *claims) hash(s string) uint64 { return maphash.String(c.seed, s) & c.ma
 // spot is where a request stands among the claims. It is good until the next
 // insert.
 type spot struct {
-	userHash, hash uint64
-	user, claim    uint32 // +1; 0: there is none
+	userHash    uint64
+	user, claim uint32 // +1; 0: there is none
 }
 
 // look finds a user, and the claim that the user's request was given.
 func (c *claims) look(user, key string) spot {
 	at := spot{userHash: c.hash(user)}
-	at.hash = c.requestHash(at.userHash, key)
 	if u, ok := c.findUser(at.userHash, user); ok {
 		at.user = u + 1
-		at.claim = c.findClaim(at.hash, u, key)
+		at.claim = c.findClaim(at.userHash, u, key)
 	}
 	return at
 }
 
+// requestHash is of a request, whose user has a hash. It is made where it is wanted: most
+// users ask once.
 func (c *claims) requestHash(user uint64, key string) uint64 {
 	return (user*0x9e3779b97f4a7c15 ^ c.hash(key)) & c.mask
 }
@@ -178,7 +179,7 @@ func (c *claims) findUser(hash uint64, user string) (uint32, bool) {
 	return c.byUser.find(hash, func(i uint32) bool { return c.text.equal(c.users.at(i).name, user) })
 }
 
-// findClaim returns the index of the claim under a user's key, +1; 0: none.
+// findClaim returns the index of the claim under the key of a user with a hash, +1; 0: none.
 func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 	last := c.users.at(user).last
 	if r := c.records.at(last - 1); r.prev == 0 {
@@ -190,7 +191,7 @@ func (c *claims) findClaim(hash uint64, user uint32, key string) uint32 {
 	if len(c.granted) > 0 {
 		return c.findGrab(last, key)
 	}
-	i, ok := c.byKey.find(hash, func(i uint32) bool {
+	i, ok := c.byKey.find(c.requestHash(hash, key), func(i uint32) bool {
 		r := c.records.at(i)
 		return r.user == user && c.text.equal(r.key, key)
 	})
@@ -263,7 +264,7 @@ func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
 		if before := c.records.at(owner.last - 1); before.prev == 0 {
 			c.byKey.add(c.requestHash(at.userHash, c.text.get(before.key)), owner.last-1)
 		}
-		c.byKey.add(at.hash, i)
+		c.byKey.add(c.requestHash(at.userHash, string(op.GetKey())), i)
 	}
 	owner.last = i + 1
 	c.giveUser(at.user-1, int64(len(units)))

@@ -86,13 +86,13 @@ func (d *Draft) ClaimSome(r Ruling, user, key string, quantity int64) Decision {
 
 func (d *Draft) claim(r Ruling, user, key string, quantity int64, w demand) Decision {
 	at := d.state.claims.look(user, key)
-	if op, ok := d.requested(at, user, key); ok {
+	g, more := d.granted(at, user)
+	if op, ok := d.requested(at, g, user, key); ok {
 		if d.quantity(op) != quantity || !w.mayHaveGot(d.Units(op), d.commit.Ops[op].GetClaim().GetAsked()) {
 			return Decision{Kind: KeyReused}
 		}
 		return Decision{Kind: ReplayHere, Op: op}
 	}
-	g, more := d.granted(at, user)
 	if v, ok := d.state.ask(at, quantity, more, d.commit.TimeUs, w); ok {
 		return v
 	}
@@ -160,10 +160,10 @@ type Grab struct {
 // because it has given the unit to somebody else or something else to the user.
 func (d *Draft) Grab(g Grab) Decision {
 	at := d.state.claims.look(g.User, g.Key)
-	if op, ok := d.requested(at, g.User, g.Key); ok {
+	i, more := d.granted(at, g.User)
+	if op, ok := d.requested(at, i, g.User, g.Key); ok {
 		return same(Decision{Kind: ReplayHere, Op: op}, d.Units(op), g.Unit)
 	}
-	i, more := d.granted(at, g.User)
 	if v, ok := d.state.ask(at, 1, more, g.GrantedUs, demand{}); ok && v.Kind == Replay {
 		return same(v, v.Claim.Units, g.Unit)
 	} else if ok {
@@ -197,7 +197,7 @@ func same(v Decision, units []int64, unit int64) Decision {
 func (d *Draft) grant(at spot, g uint32, size int, user, key string, n int64) *claimOp {
 	d.size += size
 	d.count(at, g, user, n)
-	d.requests.add(at.hash, uint32(len(d.commit.Ops)))
+	d.requests.add(d.state.claims.requestHash(at.userHash, key), uint32(len(d.commit.Ops)))
 	op := d.newClaim()
 	op.claim.User, op.claim.Key, op.claim.Attributes = user, append(op.claim.Key[:0], key...), op.claim.Attributes[:0]
 	op.claim.Asked, op.claim.Entry = 0, false
@@ -214,9 +214,13 @@ func (d *Draft) count(at spot, g uint32, user string, n int64) {
 	d.grants[g-1].units += n
 }
 
-// requested returns the op here that has answered a request, if there is one.
-func (d *Draft) requested(at spot, user, key string) (int, bool) {
-	op, ok := d.requests.find(at.hash, func(op uint32) bool {
+// requested returns the op here that has answered a request, if there is one. g is what
+// granted has found: who was granted nothing here has asked for nothing.
+func (d *Draft) requested(at spot, g uint32, user, key string) (int, bool) {
+	if g == 0 {
+		return 0, false
+	}
+	op, ok := d.requests.find(d.state.claims.requestHash(at.userHash, key), func(op uint32) bool {
 		c := d.commit.Ops[op].GetClaim()
 		return c.GetUser() == user && string(c.GetKey()) == key
 	})

@@ -94,8 +94,8 @@ type Rights struct {
 func (r Rights) Valid(now clock.Now) bool {
 	// A wall clock that was set back since is not believed before it has been held
 	// against the lock nodes' clocks again. One that was set forth has ended the lease.
-	back := now.Mono - r.ReadAt.Mono - now.Wall.Sub(r.ReadAt.Wall)
-	return r.Lease.At(now) && now.Since(r.ReadAt) < r.TTL && back <= r.TTL
+	mono, wall := now.Mono-r.ReadAt.Mono, now.Wall.Sub(r.ReadAt.Wall)
+	return r.Lease.At(now) && max(mono, wall) < r.TTL && mono-wall <= r.TTL
 }
 
 // Effects are what a sequencer wants done.
