@@ -228,6 +228,11 @@ func (o *operators) insist(c command, then func()) {
 // settle brings the sale, when the faults have stopped, to where all that was
 // begun is done: destroyed or closed if that was begun, else open.
 func (o *operators) settle(then func()) {
+	if o.ending && o.running == 0 && !o.everApplied() {
+		// It was destroyed before anybody could apply it, such as while a node's clock was
+		// wrong: nobody is ever told that such a sale is over.
+		o.closing, o.ending = false, false
+	}
 	switch {
 	case o.ending:
 		o.insist(command{kind: destroy}, then)
@@ -242,6 +247,12 @@ func (o *operators) settle(then func()) {
 			o.insist(command{kind: resume}, then)
 		})
 	}
+}
+
+// everApplied says whether the sale was ever applied.
+func (o *operators) everApplied() bool {
+	_, entries, err := o.w.store.memory.Handle(nil).Read(context.Background(), spec.SaleLog(saleName), 0, 1)
+	return err != nil || len(entries) > 0
 }
 
 // destroyEarly destroys the sale amid the faults, in some worlds while nobody

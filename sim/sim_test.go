@@ -71,6 +71,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"a feed took the time of its pause for time in which it had read":     5000013,
 		"a feed begun behind the seal of a sale was to be told of the seal":   5000265,
 		"who entered a sale begun anew was told a rank of the run before":     5001510,
+		"a sale that was destroyed before it was ever applied was to be over": 1795664239242,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}
