@@ -72,6 +72,8 @@ func TestWorldsThatFailed(t *testing.T) {
 		"a feed begun behind the seal of a sale was to be told of the seal":   5000265,
 		"who entered a sale begun anew was told a rank of the run before":     5001510,
 		"a sale that was destroyed before it was ever applied was to be over": 1795664239242,
+		"who had a unit by the log was told overloaded amid a hand-over":      1795664292898,
+		"who had a unit by the log was told overloaded, as others were":       77001197,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}

@@ -829,6 +829,56 @@ func TestGrabberTriedElsewhere(t *testing.T) {
 	}
 }
 
+// TestGrabberRefusesNobodyWhoHas has requests wait for a list of which the owner before had
+// given something: when it is filled the log has that, and whoever has it is told so,
+// however all others are refused.
+func TestGrabberRefusesNobodyWhoHas(t *testing.T) {
+	for name, refusal := range map[string]struct {
+		how             func(c *counted)
+		has, hasAnother api.Outcome // who has it under this key, or under another one
+	}{
+		"while the ledger is as far behind as it may be": {func(c *counted) {
+			c.queues[0].turn(c.now, 2)
+			c.queues[0].set("somebody", lacking)
+			c.next()
+		}, api.Sold, api.Overloaded},
+		"without rights": {func(c *counted) {
+			c.queues[0].turn(c.now, 2)
+			c.noRights = true
+			c.next()
+		}, api.Sold, api.NoQuorum},
+		"while the list is off": {func(c *counted) {
+			c.now.Mono += StallAfter
+			c.queues[0].turn(c.now, 0)
+		}, api.Sold, api.NoQuorum},
+		"for good":                   {func(c *counted) { c.queues[0].shutDown(Answer{Outcome: api.Closed}) }, api.Sold, api.Closed},
+		"where another is to decide": {func(c *counted) { c.queues[0].shutDown(elsewhere(api.Standby)) }, api.Standby, api.Standby},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, 9)
+			w.serving("first").ask("ann", "key", 1)
+			w.serving("first").ask("bob", "another", 1)
+			w.settle()
+			c := newCountedAs(t, spec.AckLedger, 1)
+			c.queues[0].turn(c.now, 0)
+			has, mints, hasAnother, hasNothing := c.wait(0, "ann"), c.wait(0, "ann"), c.wait(0, "bob"), c.wait(0, "cid")
+			mints.minted = true // as if whoever asks had given no key
+			s := c.queues[0].shard
+			s.certain.Store(2)
+			s.seq.state = saletest.LoadShard(t, w.logs, 0, 1)
+			refusal.how(c)
+			if a := c.told(has, refusal.has); a.Outcome == api.Sold && (!a.Replayed || len(a.Claim.Units) != 1) {
+				t.Errorf("%+v", a)
+			}
+			if a := c.told(mints, refusal.has); a.Replayed {
+				t.Errorf("%+v", a)
+			}
+			c.told(hasAnother, refusal.hasAnother)
+			c.told(hasNothing, refusal.hasAnother)
+		})
+	}
+}
+
 // TestGrabberConcludes has requests that are answered not count as under way any more,
 // however they are: another one of the same key could not be refused as long as they do.
 func TestGrabberConcludes(t *testing.T) {

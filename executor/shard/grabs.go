@@ -287,13 +287,26 @@ func (g *NodeBatcher) refuse(gs *shardQueue, a Answer) {
 			t.answer = Undecided
 			t.answer.Elsewhere = a.Elsewhere
 		case t.take():
-			t.answer = a
+			t.answer = gs.orHad(t, a)
 		default:
 			continue // nobody waits for it any more
 		}
 		gs.tell(t)
 	}
 	gs.queue = nil
+}
+
+// orHad is the refusal of a request, unless the log has its claim: the owner before may have
+// had the node give it something, which came into the log when this process filled the list,
+// while the request waited for that.
+func (gs *shardQueue) orHad(t *Ticket, a Answer) Answer {
+	if a.Elsewhere {
+		return a
+	}
+	if had, ok := gs.shard.Recall(gs.shard.clock(), t.Request); ok && had.Accepted() {
+		return t.own(had)
+	}
+	return a
 }
 
 // tell has a request told its answer by unlock.

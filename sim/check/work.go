@@ -60,19 +60,14 @@ func (e *evidence) runAt(at time.Duration) (now *run) {
 
 // continuity looks for claims that failed in a Calm, of which no Strike tells: those that are
 // to be made again, or were never answered. A list refuses claims while the ledger lacks as
-// many as it may, of which nothing is known if the owner before may have given them something,
-// and rules while what they ask is not known: neither is for want of an owner.
+// many as it may, and rules while what they ask is not known: neither is for want of an owner.
 func continuity(e *evidence, bad fault) {
 	for i, o := range e.all(ClaimInvoked) {
 		if o.returned == nil || o.returned.Answer.Outcome != Lost && o.returned.Answer.Outcome.Row().Retry != api.Again {
 			continue
 		}
 		from, to, outcome := o.invoked.At, o.returned.At, o.returned.Answer.Outcome
-		tooMany := outcome == api.Overloaded || outcome == api.Unknown && slices.ContainsFunc(e.ops, func(other *operation) bool {
-			return other != nil && other.answered() && other.returned.Answer.Outcome == api.Overloaded &&
-				other.invoked.At <= to && from <= other.returned.At
-		})
-		if outcome == api.NotChecked || tooMany && slices.ContainsFunc(e.runs, func(r *run) bool { return r.listed }) {
+		if outcome == api.NotChecked || outcome == api.Overloaded && slices.ContainsFunc(e.runs, func(r *run) bool { return r.listed }) {
 			continue
 		}
 		if slices.ContainsFunc(e.h.Calm, func(c Calm) bool { return c.From <= from && from < c.To }) &&
