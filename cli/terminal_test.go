@@ -216,7 +216,9 @@ func TestWatchDrawsInPlace(t *testing.T) {
 	if code := <-done; code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	tty.await("embedded        0          -  up\r\n") // which did not fit
+	// What did not fit. How far the node's clock is off is measured: on a busy machine it is
+	// some hundredths of a second.
+	tty.await("  up\r\n")
 	tty.mu.Lock()
 	defer tty.mu.Unlock()
 	seen := tty.seen.String()
