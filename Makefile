@@ -78,7 +78,7 @@ bench: ## the figures of docs/benchmarks.md, each beside its raw figure, in one 
 		./backends/ledger ./backends/embedded ./backends/redis ./backends/hbase ./executor ./executor/links ./executor/httpd ./rules ./draw
 	go test -run '^$$' -bench Reveal -benchtime 1x -timeout 60m ./planner
 	go test -run '^$$' -bench Large -benchtime 3x -timeout 60m ./cli
-	cd testdata/peers && go run . && go run ./postgres && go run ./locks && go run ./packets && \
+	cd testdata/peers && go run . && go run ./postgres && go run ./locks -each 2s -contest 8s && go run ./packets && \
 		go run ./growth && go run ./growth -hbase -most 1000000 -rounds 5 && \
 		go run ./callers -docs ../../docs && go run ./stages -docs ../../docs
 
