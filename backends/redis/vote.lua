@@ -8,10 +8,10 @@
 --       long that has waited (us; below 0: it is not listed), for each ask. How:
 --       "0" if it may be taken anew, "1" to renew it, "2" to renew it and tell
 --
--- With a field, returns the run. Else the time, the time from which the node votes if it abstains (else 0),
--- how many keys without an end were given one, and for each ask 1 for yes, 2 for
--- yes if it was to tell and nobody is on the list of the key, 0 for no because
--- nobody has it, or {value, ms left} of the lease that is in the way.
+-- With a field, returns the run. Else the time, the time from which the node votes
+-- if it abstains (else 0), how many keys without an end were given one, and for each
+-- ask 1 for yes, 2 for yes if it was to tell and nobody is on the list of the key, 0
+-- for no because nobody has it, or {value, ms left} of the lease that is in the way.
 
 local marker, ttl, longest, keep = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = now()
