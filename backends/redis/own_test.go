@@ -117,3 +117,16 @@ func TestOwnVoteIsShared(t *testing.T) {
 		t.Errorf("the vote by the new copy is %+v", r)
 	}
 }
+
+// A process gives a server a copy in the background, so that it may come after destroy.
+func TestOwnVoteWritesNoMarker(t *testing.T) {
+	t.Parallel()
+	server := mustStart(t, services.RedisOptions{})
+	n := mustOpen(t, Options{Address: server.Addr()})
+	if run, _, err := n.giveOwn(t.Context(), marker); err != nil || run == "" {
+		t.Fatalf("the copy was given in the run %q, %v", run, err)
+	}
+	if got, err := n.ReadMarker(t.Context(), marker); err != nil || got.Good {
+		t.Errorf("then the marker reads as %+v, %v; want none", got, err)
+	}
+}
