@@ -29,6 +29,8 @@ type runner struct {
 	owned    int // shards that the log was told of
 
 	ended   chan shardEnd                 // shards that have ended
+	stirred chan struct{}                 // has a place: shards or requests have something for peers
+	looked  time.Duration                 // monotonic: when it was last seen to what they have
 	hearing map[string]context.CancelFunc // of the links to peers, by id
 
 	// Of the present tenure.
@@ -58,10 +60,17 @@ func (e *Executor) Run(ctx context.Context) error {
 		Sale: e.cfg.Sale, Address: e.cfg.Address, Version: e.cfg.Version, Standby: e.cfg.Standby, Nodes: quorum.Names(e.cfg.Nodes), Lists: quorum.Names(e.cfg.Lists),
 		Queue: e.cfg.Queue, Users: e.cfg.Users, Ruled: e.metrics.ruled, Me: e.me, Token: quorum.RandomToken, Key: mintKey, Jitter: mrand.Float64,
 	}
+	stirred := make(chan struct{}, 1)
+	cfg.Stir = func() {
+		select {
+		case stirred <- struct{}{}:
+		default:
+		}
+	}
 	r := &runner{
 		machine: machine{admission: &e.admission, cfg: cfg, owner: newOwner(cfg), clock: e.cfg.Clock, told: e.metrics.answered},
 		e:       e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),
-		ended: make(chan shardEnd), hearing: make(map[string]context.CancelFunc),
+		ended: make(chan shardEnd), stirred: stirred, hearing: make(map[string]context.CancelFunc),
 	}
 	// Calls outlive ctx, until the drain is over.
 	var cancel context.CancelFunc
@@ -88,11 +97,16 @@ func (r *runner) loop(ctx context.Context) error {
 		if r.owner.gone(r.clock()) {
 			return nil
 		}
-		wake := clock.Soonest(out.wake, r.passTime(r.clock()))
+		now := r.clock()
+		r.looked = now.Mono
+		wake := r.wakes(now, out.wake)
 		for quiet := true; quiet; {
 			quiet = false
-			timer.Reset(until(r.peeks(wake), r.clock()))
+			timer.Reset(until(wake, r.clock()))
 			select {
+			case <-r.stirred:
+				quiet = true
+				wake = r.wakes(r.clock(), out.wake)
 			case take := <-r.replies:
 				take()
 			case end := <-r.ended:
@@ -103,8 +117,10 @@ func (r *runner) loop(ctx context.Context) error {
 				do(r)
 			case <-timer.C:
 				now := r.clock()
-				wake = clock.Soonest(out.wake, r.passTime(now))
-				if quiet = (wake == 0 || now.Mono < wake) && !r.restless(now); !quiet {
+				if quiet = !r.due(now, out.wake); quiet { // requests wait for a peer
+					r.looked = now.Mono
+					wake = r.wakes(now, out.wake)
+				} else {
 					r.owner.tick(now)
 				}
 			case <-look.C:
@@ -119,17 +135,35 @@ func (r *runner) loop(ctx context.Context) error {
 	}
 }
 
-// peeks is when to look whether there is something to do before wake: shards, and requests
-// for peers, come without a word to the loop.
-func (r *runner) peeks(wake time.Duration) time.Duration {
-	if len(r.hearing) == 0 {
+// wakes is when the loop has something to do: for the owner, or, not more often than peers
+// are told something, for shards that have something for peers and for requests that wait.
+func (r *runner) wakes(now clock.Now, owner time.Duration) time.Duration {
+	waiting := r.passTime(now)
+	wake := clock.Soonest(owner, waiting)
+	if r.term == nil || len(r.hearing) == 0 {
 		return wake
 	}
-	return clock.Soonest(wake, r.clock().Mono+tellEvery)
+	news := r.term.board.Due(now)
+	if waiting != 0 { // for a shard, which may be served any time
+		news = now.Mono
+	}
+	if news != 0 {
+		wake = clock.Soonest(wake, max(news, r.looked+tellEvery))
+	}
+	return wake
 }
 
-// restless says whether a shard has something for peers to hear.
-func (r *runner) restless(now clock.Now) bool { return r.term != nil && r.term.board.Restless(now) }
+// due says whether there is something to do for the owner, or a shard has something for peers.
+func (r *runner) due(now clock.Now, owner time.Duration) bool {
+	if owner != 0 && now.Mono >= owner {
+		return true
+	}
+	if r.term == nil || len(r.hearing) == 0 {
+		return false
+	}
+	news := r.term.board.Due(now)
+	return news != 0 && now.Mono >= news
+}
 
 // call makes one of the owner's calls.
 func (r *runner) call(c calls.Call) {

@@ -58,6 +58,7 @@ func newTenure(o *owner, cfg shard.Config, d *admission, first uint64) *tenure {
 		uid: o.uid, shards: make([]atomic.Pointer[shard.Shard], n), given: make([]atomic.Int64, n), board: shard.NewBoard(n), ack: o.declared.Ack,
 		links: &d.links, sizes: o.cfg.Sizes, running: make(map[int]*shard.Shard),
 	}
+	t.board.Stir = o.cfg.Stir
 	t.depth.Store(int64(cfg.Queue))
 	declared := o.declared
 	t.declared.Store(&declared)
@@ -80,6 +81,7 @@ func newTenure(o *owner, cfg shard.Config, d *admission, first uint64) *tenure {
 			Send:  d.links.ask,
 			Home:  t.home(i),
 			Why:   func() Answer { return *d.away.Load() },
+			Stir:  o.cfg.Stir,
 		}))
 	}
 	return t

@@ -16,6 +16,10 @@ import (
 // last. Nothing on it is trusted for a grant; it tells a shard that is short whom to ask,
 // and everybody when all is sold.
 type Board struct {
+	// Stir is called when Due may be sooner than it said, and returns at once; nil: whoever
+	// has the board asks often. It is called from any goroutine.
+	Stir func()
+
 	soldOut atomic.Bool
 	news    atomic.Bool // a shard of this process stands so that peers should hear of it soon
 
@@ -55,8 +59,9 @@ func NewBoard(shards int) *Board {
 // AllSold says whether all units are sold, or were when a shard last committed.
 func (b *Board) AllSold(now clock.Now) bool {
 	at := b.sureAt.Load()
-	if at != nil {
+	if at != nil && !b.wanted.Load() {
 		b.wanted.Store(true)
+		b.stir()
 	}
 	return b.soldOut.Load() && (at == nil || now.Since(*at) < knownFor)
 }
@@ -69,8 +74,8 @@ func (b *Board) Post(shard int, next uint64, t ledger.Totals, release time.Time,
 	defer b.mu.Unlock()
 	b.shards[shard], b.slots[shard], b.due[shard], b.known[shard], b.mine[shard] = t, next, release, true, serves
 	b.returning[shard], b.seen[shard] = false, max(b.seen[shard], next)
-	if serves && matters(b.told[shard], t) {
-		b.news.Store(true)
+	if serves && matters(b.told[shard], t) && b.news.CompareAndSwap(false, true) {
+		b.stir()
 	}
 	b.settle()
 }
@@ -112,7 +117,18 @@ func (b *Board) settle() {
 	} else if b.sureAt.Load() == nil {
 		b.sureAt.Store(new(clock.Now))
 	}
-	b.soldOut.Store(b.adds() && (all || slices.Equal(b.sure, b.slots)))
+	adds := b.adds()
+	sure := all || slices.Equal(b.sure, b.slots)
+	b.soldOut.Store(adds && sure)
+	if adds && !sure {
+		b.stir()
+	}
+}
+
+func (b *Board) stir() {
+	if b.Stir != nil {
+		b.Stir()
+	}
 }
 
 // adds says whether all units are sold by what is on the board. mu is held.

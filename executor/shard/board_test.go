@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/backends/clock"
 	"salectl/backends/ledger"
 )
 
@@ -238,15 +239,54 @@ func TestBoardNews(t *testing.T) {
 			with(func(t *ledger.Totals) { t.Available, t.Held = 0, 1 }), with(func(t *ledger.Totals) { t.Available, t.Sold = 0, 401 }), true,
 		},
 	} {
-		b := NewBoard(2)
+		b, stirs := NewBoard(2), 0
 		b.Post(0, 1, c.from, time.Time{}, true)
 		b.Told()
 		if b.News() {
 			t.Errorf("%s: there is news of what was just told", name)
 		}
-		b.Post(0, 2, c.to, time.Time{}, true)
-		if b.News() != c.news {
-			t.Errorf("%s: news %v, want %v", name, b.News(), c.news)
+		b.Stir = func() { stirs++ }
+		now := clock.Now{Mono: time.Hour}
+		for slot := range uint64(2) { // of what is news already nobody has to be told
+			b.Post(0, 2+slot, c.to, time.Time{}, true)
+		}
+		if b.News() != c.news || (stirs == 1) != c.news || (b.Due(now) == now.Mono) != c.news {
+			t.Errorf("%s: news %v, %d stirs, due at %v, want %v", name, b.News(), stirs, b.Due(now), c.news)
 		}
 	}
+}
+
+// Where all is sold by what peers have reported, they are asked at once, and again while
+// somebody wants to know.
+func TestBoardDue(t *testing.T) {
+	b, stirs := NewBoard(2), 0
+	b.Stir = func() { stirs++ }
+	now := clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}
+	want := func(what string, due time.Duration, stirred int) {
+		t.Helper()
+		if got := b.Due(now); got != due || stirs != stirred {
+			t.Errorf("%s: due at %v after %d stirs, want %v after %d", what, got, stirs, due, stirred)
+		}
+		stirs = 0
+	}
+	sold := ledger.Totals{Limit: 5, Sold: 5}
+	b.Post(0, 1, sold, time.Time{}, true)
+	b.Told()
+	stirs = 0
+	want("one shard is not known", 0, 0)
+	b.Heard(Report{Shard: 1, Next: 7, Totals: sold})
+	want("all is sold", now.Mono, 1)
+	slots, _ := b.Unsure(now)
+	b.Sure(slots, now)
+	want("all is sold for sure", 0, 0)
+	for range 2 {
+		b.AllSold(now)
+	}
+	want("somebody wants to know", now.Mono+lookEvery, 1)
+	now.Mono, now.Wall = now.Mono+lookEvery, now.Wall.Add(lookEvery)
+	want("it is time to look again", now.Mono, 0)
+	if _, unsure := b.Unsure(now); !unsure {
+		t.Error("it is time to look again, and it is not unsure")
+	}
+	want("nobody has asked since", 0, 0)
 }

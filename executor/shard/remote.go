@@ -64,7 +64,7 @@ const Patience = time.Second
 // restFor is how long an owner that has not taken its shard yet is left alone.
 const restFor = 5 * time.Millisecond
 
-// RemoteConfig is what a Remote is made of; all is required.
+// RemoteConfig is what a Remote is made of; all but Stir is required.
 type RemoteConfig struct {
 	Shard  int
 	UID    string // of the run
@@ -79,6 +79,10 @@ type RemoteConfig struct {
 	Home func(now clock.Now, t *Ticket) api.Outcome
 	// Why is what requests are told that nobody could be asked for.
 	Why func() Answer
+	// Stir is called when requests begin to wait, so that Tick is due sooner than it said,
+	// and returns at once; nil: whoever has the Remote calls Tick often. It is called from
+	// any goroutine.
+	Stir func()
 }
 
 // NewRemote returns the stand-in of a shard of which no owner is known.
@@ -137,12 +141,21 @@ func (r *Remote) Offer(now clock.Now, t *Ticket) api.Outcome {
 		r.mu.Unlock()
 		return api.Overloaded
 	}
+	waited := len(r.queue)
 	r.enter(now, t)
 	r.queue = append(r.queue, t)
 	r.pump(now)
 	r.count()
+	r.stir(waited)
 	r.mu.Unlock()
 	return ""
+}
+
+// stir is called when something has changed; before it waited so many requests did. mu is held.
+func (r *Remote) stir(waited int) {
+	if r.cfg.Stir != nil && waited == 0 && len(r.queue) > 0 {
+		r.cfg.Stir()
+	}
 }
 
 // Moved queues tickets that a shard of this process has not decided, or perhaps has. They
@@ -190,8 +203,10 @@ func (r *Remote) enter(now clock.Now, t *Ticket) {
 // change does something under the lock, and tells the tickets that this has answered.
 func (r *Remote) change(do func() []*Ticket) {
 	r.mu.Lock()
+	waited := len(r.queue)
 	over := do()
 	r.count()
+	r.stir(waited)
 	r.mu.Unlock()
 	tell(over)
 }

@@ -131,14 +131,22 @@ func (b *Board) unsure(now clock.Now) bool {
 	return at != nil && b.adds() && (!b.soldOut.Load() || now.Since(*at) >= lookEvery && b.wanted.Load())
 }
 
-// Restless says whether there is News, or Unsure would say so.
-func (b *Board) Restless(now clock.Now) bool {
+// Due returns when there is News or Unsure will say yes, as far as that is known by now: by
+// the monotonic clock; 0: not before something else happens, of which Stir tells.
+func (b *Board) Due(now clock.Now) time.Duration {
 	if b.News() {
-		return true
+		return now.Mono
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.unsure(now)
+	at := b.sureAt.Load()
+	switch {
+	case b.unsure(now):
+		return now.Mono
+	case at != nil && b.adds() && b.wanted.Load():
+		return at.Mono + lookEvery
+	}
+	return 0
 }
 
 // Sure says that all shards were at these slots at an instant, and that their owners have
