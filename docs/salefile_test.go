@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write sale-file.md from the schema, and
 
 const saleFilePage = "sale-file.md"
 
-const saleFileHead = `<!-- Made from the schema's descriptions, in spec/document.go: go generate ./docs -->
+const saleFileHead = `<!-- Made from the schema's descriptions, in package spec: go generate ./docs -->
 
 # The sale file
 

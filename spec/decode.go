@@ -128,6 +128,16 @@ func (d *decoder) object(v value, t reflect.Type) (object, bool) {
 	return o, true
 }
 
+// part takes what stands under a key as a mapping that t describes. With ok false there
+// is none, or nothing to look at.
+func (d *decoder) part(o object, key string, t reflect.Type) (object, bool) {
+	v, ok := d.value(o, key)
+	if !ok {
+		return object{}, false
+	}
+	return d.object(v, t)
+}
+
 func (d *decoder) missingKeys(o object, known []keyDef) {
 	var missing []string
 	for _, k := range known {
@@ -188,6 +198,26 @@ func (d *decoder) items(v value, remedy string) ([]value, bool) {
 		}
 	}
 	return items, len(items) == len(v.node.Content)
+}
+
+// objects takes a list of 1 to most mappings that t describes. Those that are none
+// are left out.
+func (d *decoder) objects(v value, t reflect.Type, example string, most int) []object {
+	items, ok := d.items(v, fmt.Sprintf("Write a list, each item like - %s.", example))
+	switch {
+	case ok && len(items) == 0:
+		d.refuse(v.at, fmt.Sprintf("Write items like - %s, or leave the key out.", example), "%s is an empty list", v.path)
+	case len(items) > most:
+		d.refuse(v.at, "Take some out, or say more in one.", "%s has %d items, and may have %d", v.path, len(items), most)
+		return nil
+	}
+	var all []object
+	for _, item := range items {
+		if o, ok := d.object(item, t); ok {
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 // entry is a value under a key that the document chooses.
@@ -266,6 +296,16 @@ func (d *decoder) boolean(v value) (is, ok bool) {
 		return false, false
 	}
 	return v.node.Value == "true", true
+}
+
+// flag takes true or false; false if the key is absent.
+func (d *decoder) flag(o object, key string) bool {
+	v, ok := d.value(o, key)
+	if !ok {
+		return false
+	}
+	is, _ := d.boolean(v)
+	return is
 }
 
 // scalar reports whether v is one value, and there is one.

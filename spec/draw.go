@@ -1,13 +1,16 @@
 package spec
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/invopop/jsonschema"
 	"gopkg.in/yaml.v3"
 )
 
@@ -45,8 +48,36 @@ const (
 	MaxBeaconText = 255        // bytes of a beacon's name, and of its round
 )
 
+type drawPart struct {
+	KeyEnv      string      `yaml:"keyEnv,omitempty" jsonschema:"example=DRAW_KEY" jsonschema_description:"Name of the environment variable that holds the key under which the secret of the draw is encrypted until it is revealed: 32 bytes or more in base64, such as openssl rand -base64 32 makes. Never the key."`
+	KeyFile     string      `yaml:"keyFile,omitempty" jsonschema:"example=draw.key" jsonschema_description:"File that holds such a key, relative to this document. Instead of keyEnv."`
+	Substitutes *int64      `yaml:"substitutes,omitempty" jsonschema_description:"Ranks that are drawn beyond the stock, for awards that come to nothing. Without it: as many as the stock."`
+	Beacon      *beaconPart `yaml:"beacon,omitempty" jsonschema_description:"Public source of randomness that the order follows from besides, so that whoever knows the secret cannot foresee it. Without it: the order follows from entries and secret."`
+}
+
+func (drawPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	property(s, "keyEnv").Pattern = envForm
+	notBlank(s, "keyFile")
+	p := property(s, "substitutes")
+	p.Minimum, p.Maximum = "0", json.Number(strconv.Itoa(MaxRanks))
+	s.OneOf = []*jsonschema.Schema{{Required: []string{"keyEnv"}}, {Required: []string{"keyFile"}}}
+}
+
+type beaconPart struct {
+	Name     string `yaml:"name" jsonschema:"example=drand quicknet" jsonschema_description:"What the beacon is called, for people who verify the draw."`
+	Round    any    `yaml:"round" jsonschema:"example=12345678" jsonschema_description:"Round of the beacon whose value counts, a number or text: one that comes after closesAt."`
+	Fallback string `yaml:"fallback,omitempty" jsonschema_description:"What counts if the beacon has no value for that round. none: nothing is drawn without it. secret: the order follows from entries and secret alone."`
+}
+
+func (beaconPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	notBlank(s, "name")
+	round := property(s, "round")
+	round.OneOf = []*jsonschema.Schema{{Type: "integer", Minimum: "0"}, {Type: "string", Pattern: `[^ \t\r\n]`}}
+	choices(s, "fallback", FallbackNone, FallbackSecret)
+}
+
 // draw takes how the sale is drawn.
-func (d *decoder) draw(o object, s *Sale, engineOK bool) {
+func (d *decoder) draw(o object, s *Sale) *Draw {
 	v, declared := d.value(o, "draw")
 	isDraw := s.Queue != nil && s.Queue.Order == OrderDraw
 	if !declared {
@@ -54,17 +85,19 @@ func (d *decoder) draw(o object, s *Sale, engineOK bool) {
 			d.refuse(o.keys["queue"], "Add draw: {keyEnv: DRAW_KEY}, the name of a variable with the output of openssl rand -base64 32; or keyFile, a file that holds it.",
 				"%s has order: draw, and %s is not there", join(o.path, "queue"), join(o.path, "draw"))
 		}
-		return
+		return nil
 	}
 	if !isDraw && (s.Queue == nil || s.Queue.Order != "") {
 		d.refuse(o.keys["draw"], "Add queue: {order: draw}, or remove draw.", "%s stands without order: draw in %s", v.path, join(o.path, "queue"))
 	}
+	var w *Draw
 	if part, ok := d.object(v, reflect.TypeFor[drawPart]()); ok {
-		s.Draw = d.drawOf(part, s.Stock)
+		w = d.drawOf(part, s.Stock)
 	}
 	if isDraw {
-		d.drawn(o, s, engineOK)
+		d.drawn(o, s, w)
 	}
+	return w
 }
 
 func (d *decoder) drawOf(o object, stock int64) *Draw {
@@ -125,7 +158,7 @@ func checkBeacon(text string) *fault {
 }
 
 // drawn reports what does not go with a draw.
-func (d *decoder) drawn(o object, s *Sale, engineOK bool) {
+func (d *decoder) drawn(o object, s *Sale, w *Draw) {
 	queue := join(o.path, "queue")
 	if o.keys["closesAt"] == nil && !o.merged {
 		d.refuse(o.keys["queue"], "Add closesAt: entries are collected until then.", "%s has order: draw, and %s is not there", queue, join(o.path, "closesAt"))
@@ -143,38 +176,30 @@ func (d *decoder) drawn(o object, s *Sale, engineOK bool) {
 	if s.Units != nil && s.Units.Choose {
 		d.refuse(o.keys["units"], "Remove choose.", "%s has choose with order: draw, where nobody may choose", join(o.path, "units"))
 	}
-	if engineOK && s.Engine == EngineRedis {
+	if s.Engine == EngineRedis {
 		d.refuse(o.keys["queue"], "Use engine: ledger.", "%s has order: draw with engine: redis", queue)
 	}
-	if s.Draw != nil && s.Stock > MaxRanks-min(s.Draw.Substitutes, MaxRanks) {
+	if w != nil && s.Stock > MaxRanks-min(w.Substitutes, MaxRanks) {
 		d.refuse(o.values["stock"], "Lower the stock, or draw.substitutes.", "%s and the substitutes of the draw are above %d, the most ranks there are", join(o.path, "stock"), MaxRanks)
 	}
 }
 
-// saneDraw is the part of sane that says how a sale is drawn.
-func (s Sale) saneDraw() error {
-	isDraw := s.Queue != nil && s.Queue.Order == OrderDraw
-	switch w := s.Draw; {
-	case isDraw != (w != nil):
-		return errors.New("order: draw stands without draw, or the other way round")
-	case w == nil:
+// someDrawKey stands for a file with the key that a declaration does not name.
+const someDrawKey = "DRAW.key"
+
+// part writes a draw for a document.
+func (w *Draw) part() *drawPart {
+	if w == nil {
 		return nil
-	case s.Engine == EngineRedis || s.ClosesAt.IsZero() || s.PerUserLimit != 1 || s.Partial || s.Units != nil && s.Units.Choose:
-		return errors.New("a draw needs engine ledger, closesAt and perUserLimit 1, and goes with neither partial nor units to choose")
-	case s.Payment != nil && s.Payment.Late == LateResell:
-		return errors.New("a draw resells to late payments")
-	case w.KeyEnv != "" && w.KeyFile != "":
-		return errors.New("the draw has two keys")
-	case w.Substitutes < 0 || w.Substitutes > MaxRanks || s.Stock > MaxRanks-w.Substitutes:
-		return fmt.Errorf("the draw has more than %d ranks, or less than none", MaxRanks)
-	case w.Beacon == nil:
-		return nil
-	case checkBeacon(w.Beacon.Name) != nil || checkBeacon(w.Beacon.Round) != nil:
-		return errors.New("the draw's beacon has no name or no round")
-	case w.Beacon.Fallback != FallbackNone && w.Beacon.Fallback != FallbackSecret:
-		return fmt.Errorf("the fallback %q is not known to this program: use a newer one", w.Beacon.Fallback)
 	}
-	return nil
+	part := &drawPart{KeyEnv: w.KeyEnv, Substitutes: &w.Substitutes}
+	if w.KeyEnv == "" {
+		part.KeyFile = orElse(w.KeyFile, someDrawKey)
+	}
+	if b := w.Beacon; b != nil {
+		part.Beacon = &beaconPart{Name: b.Name, Round: b.Round, Fallback: unless(string(FallbackNone), string(b.Fallback))}
+	}
+	return part
 }
 
 // storedDraw is without the name of the key's file, as storedUnits is.
@@ -210,4 +235,40 @@ func (in *storedDraw) read() *Draw {
 		w.Beacon = &Beacon{b.Name, b.Round, b.Fallback}
 	}
 	return w
+}
+
+// withFile returns a draw with the key's file of another.
+func (w *Draw) withFile(local *Draw) *Draw {
+	if w == nil || local == nil {
+		return w
+	}
+	draw := *w
+	draw.KeyFile = local.KeyFile
+	return &draw
+}
+
+// saneDraw is the part of sane that says how a sale is drawn.
+func (s Sale) saneDraw() error {
+	isDraw := s.Queue != nil && s.Queue.Order == OrderDraw
+	switch w := s.Draw; {
+	case isDraw != (w != nil):
+		return errors.New("order: draw stands without draw, or the other way round")
+	case w == nil:
+		return nil
+	case s.Engine == EngineRedis || s.ClosesAt.IsZero() || s.PerUserLimit != 1 || s.Partial || s.Units != nil && s.Units.Choose:
+		return errors.New("a draw needs engine ledger, closesAt and perUserLimit 1, and goes with neither partial nor units to choose")
+	case s.Payment != nil && s.Payment.Late == LateResell:
+		return errors.New("a draw resells to late payments")
+	case w.KeyEnv != "" && w.KeyFile != "":
+		return errors.New("the draw has two keys")
+	case w.Substitutes < 0 || w.Substitutes > MaxRanks || s.Stock > MaxRanks-w.Substitutes:
+		return fmt.Errorf("the draw has more than %d ranks, or less than none", MaxRanks)
+	case w.Beacon == nil:
+		return nil
+	case checkBeacon(w.Beacon.Name) != nil || checkBeacon(w.Beacon.Round) != nil:
+		return errors.New("the draw's beacon has no name or no round")
+	case w.Beacon.Fallback != FallbackNone && w.Beacon.Fallback != FallbackSecret:
+		return fmt.Errorf("the fallback %q is not known to this program: use a newer one", w.Beacon.Fallback)
+	}
+	return nil
 }

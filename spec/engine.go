@@ -1,9 +1,12 @@
 package spec
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"strconv"
+
+	"github.com/invopop/jsonschema"
 )
 
 // Engine is what gives a sale's units out.
@@ -24,32 +27,35 @@ const (
 	AckRedis  Ack = "redis"  // once Redis has it, so that Redis may still lose it
 )
 
-// engine takes what says how units are given out. It returns false if the
-// engine could not be made out: then nobody can say what goes with it.
-func (d *decoder) engine(o object, s *Sale) bool {
-	engine, ok := choice(d, o, "engine", EngineLedger, EngineRedis)
-	ack, _ := choice(d, o, "ack", AckLedger, AckRedis)
-	s.Engine, s.Ack = engine, ack
+// Limits of the Redis engine, and its backlog where a document says nothing.
+const (
+	MaxRedisStock  = 10_000_000 // its units stand in Redis's memory
+	MaxBacklog     = 10_000_000
+	DefaultBacklog = 100_000
+)
+
+// engine takes what gives units out. The engine is empty if it could not be made out:
+// then nobody can say what goes with it.
+func (d *decoder) engine(o object) (engine Engine, ack Ack, backlog int64) {
+	engine, _ = choice(d, o, "engine", EngineLedger, EngineRedis)
+	ack, _ = choice(d, o, "ack", AckLedger, AckRedis)
 	if engine == EngineRedis {
-		s.Backlog = DefaultBacklog
+		backlog = DefaultBacklog
 	}
 	if v, ok := d.value(o, "backlog"); ok {
-		s.Backlog, _ = d.number(v, 1, MaxBacklog)
+		backlog, _ = d.number(v, 1, MaxBacklog)
 	}
-	if v, found := d.value(o, "units"); found {
-		d.units(v, s, ok)
-		d.tooMany(o, s)
-	}
-	if !ok {
-		return false
-	}
-	switch engine {
+	return engine, ack, backlog
+}
+
+// ofEngine reports what does not go with the engine.
+func (d *decoder) ofEngine(o object, s *Sale) {
+	switch s.Engine {
 	case EngineLedger:
 		d.onlyRedis(o)
 	case EngineRedis:
 		d.notRedis(o, s)
 	}
-	return true
 }
 
 // redisKeys are the keys that go with the Redis engine alone.
@@ -73,43 +79,56 @@ func (d *decoder) notRedis(o object, s *Sale) {
 		d.refuse(o.values["stock"], fmt.Sprintf("Write at most %d, or use engine: ledger.", MaxRedisStock),
 			"%s is above %d, the most that engine redis keeps in its lists", join(o.path, "stock"), MaxRedisStock)
 	}
-	if at := o.keys["payment"]; at != nil {
-		d.refuse(at, "Remove payment, or use engine: ledger.", "%s stands with engine: redis, which sells every claim at once",
-			join(o.path, "payment"))
-	}
-	if at := o.keys["partial"]; at != nil {
-		d.refuse(at, "Remove partial, or use engine: ledger.", "%s stands with engine: redis, which gives each user one unit: there is no part of it",
-			join(o.path, "partial"))
-	}
-	for _, key := range ruleKeys {
-		why := "whose lists know nothing of users"
-		if key == "queue" {
-			why = "whose lists give units in the order of arrival"
-		}
-		if at := o.keys[key]; at != nil {
-			d.refuse(at, fmt.Sprintf("Remove %s, or use engine: ledger.", key), "%s stands with engine: redis, %s", join(o.path, key), why)
+	for _, k := range ledgerKeys {
+		if at := o.keys[k.key]; at != nil {
+			d.refuse(at, fmt.Sprintf("Remove %s, or use engine: ledger.", k.key), "%s stands with engine: redis, %s", join(o.path, k.key), k.why)
 		}
 	}
 }
 
-// choice takes one of a few words; the first stands for an absent key. It
-// returns false, and the empty word, for any other.
-func choice[Word ~string](d *decoder, o object, key string, words ...Word) (Word, bool) {
-	if o.keys[key] == nil {
-		return words[0], true
+// home is one of the ways to give out units and keep a sale: which keys it
+// needs, which it forbids, and which values its engine takes.
+func home(title string, engine Engine, needs, forbids []string) *jsonschema.Schema {
+	s := &jsonschema.Schema{Title: title, Required: needs, Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{}}
+	s.Properties.Set("engine", &jsonschema.Schema{Const: engine})
+	packets := &jsonschema.Schema{Required: []string{"redPacket"}}
+	switch engine {
+	case EngineLedger:
+		forbids = append(forbids, redisKeys...)
+		s.Properties.Set("units", &jsonschema.Schema{Not: packets})
+	case EngineRedis:
+		s.Properties.Set("units", packets)
+		for _, k := range ledgerKeys {
+			forbids = append(forbids, k.key)
+		}
+		s.Properties.Set("stock", &jsonschema.Schema{Maximum: json.Number(strconv.Itoa(MaxRedisStock))})
+		s.Properties.Set("perUserLimit", &jsonschema.Schema{Const: DefaultPerUserLimit})
 	}
-	var all []string
-	for _, word := range words {
-		all = append(all, string(word))
+	for _, name := range forbids {
+		s.Not.AnyOf = append(s.Not.AnyOf, &jsonschema.Schema{Required: []string{name}})
 	}
-	remedy := fmt.Sprintf("Write %s: %s.", key, strings.Join(all, ", or "+key+": "))
-	v, ok := d.value(o, key)
-	if !ok || !d.scalar(v, "one of "+and(all), remedy) {
-		return "", false
+	return s
+}
+
+// saneEngine is the part of sane that says how units are given out, and what they are. A
+// Sale made by hand may leave the engine out, and then gets that of old.
+func (s Sale) saneEngine() error {
+	switch {
+	case s.Engine == "" || s.Engine == EngineLedger:
+		if s.Ack != "" && s.Ack != AckLedger || s.Backlog != 0 || s.RedPacket != nil {
+			return errors.New("ack, backlog and red packets stand without engine redis")
+		}
+		return s.Units.sane(s.Stock)
+	case s.Engine != EngineRedis:
+		return fmt.Errorf("the engine %q is not known to this program: use a newer one", s.Engine)
+	case s.Ack != AckLedger && s.Ack != AckRedis:
+		return fmt.Errorf("the ack %q is not known to this program: use a newer one", s.Ack)
+	case s.needsLedger() != "":
+		return errors.New(s.needsLedger() + " with engine redis")
+	case s.Backlog < 1:
+		return errors.New("backlog must be at least 1")
+	case s.RedPacket != nil:
+		return s.RedPacket.Check(s.Stock)
 	}
-	if i := slices.Index(all, v.node.Value); i >= 0 {
-		return words[i], true
-	}
-	d.refuse(v.at, remedy, "%s is %q, which is none of %s", v.path, v.node.Value, and(all))
-	return "", false
+	return nil
 }

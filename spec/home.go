@@ -3,7 +3,6 @@ package spec
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -79,13 +78,9 @@ func (s Sale) Ledger() (Home, error) {
 	case s.Homes != nil:
 		return s.Homes.Ledger, s.Homes.Ledger.known("its ledger is")
 	case s.HBase != nil:
-		h := s.HBase
-		return Home{
-			Kind: "hbase", Place: "the HBase table " + h.Table, Local: fmt.Sprint(*h),
-			Settings: Settings{Backend: "HBase table " + h.Table, Zookeeper: h.Zookeeper, ZookeeperRoot: h.ZookeeperRoot},
-		}, nil
+		return s.HBase.home(), nil
 	case s.Embedded != nil:
-		return embeddedHome(s.Embedded), nil
+		return s.Embedded.home(), nil
 	}
 	return Home{}, Home{}.known("its ledger is")
 }
@@ -96,25 +91,13 @@ func (s Sale) Locks() (Home, error) {
 	case s.Homes != nil:
 		return s.Homes.Locks, s.Homes.Locks.known("its locks are")
 	case s.Redis != nil:
-		r := s.Redis
-		nodes := strings.Join(slices.Sorted(slices.Values(r.Nodes)), " ")
-		return Home{
-			Kind: "redis", Place: "the Redis nodes " + nodes, Nodes: r.Nodes, Local: nodes,
-			Settings: Settings{LockNodes: r.Nodes, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, TLS: r.TLS},
-		}, nil
+		return s.Redis.home(), nil
 	case s.Embedded != nil:
-		home := embeddedHome(s.Embedded)
+		home := s.Embedded.home()
 		home.Nodes = []string{EmbeddedNode}
 		return home, nil
 	}
 	return Home{}, Home{}.known("its locks are")
-}
-
-// EmbeddedNode is the name of the one lock node of an embedded sale.
-const EmbeddedNode = "embedded"
-
-func embeddedHome(e *Embedded) Home {
-	return Home{Kind: "embedded", Place: "embedded files", Local: e.Dir, Settings: Settings{Backend: "embedded"}}
 }
 
 // known is the error of a home that does not say what and where it is.

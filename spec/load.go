@@ -15,6 +15,9 @@ import (
 // stdinName stands for standard input in problems and in Sale.File.
 const stdinName = "<stdin>"
 
+// MaxFileSize is how large a file may be.
+const MaxFileSize = 1 << 20
+
 // maxProblems is how many problems of one file are told. Whoever gets more has
 // named the wrong file.
 const maxProblems = 1000

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/invopop/jsonschema"
 )
 
 // Payment says that claims are paid: each is held first, and sold once its payment
@@ -27,9 +29,34 @@ const (
 	LateResell Late = "resell" // it buys the units if they are still free, or others
 )
 
+// Limits of a payment.
+const (
+	MinHold  = time.Second // of a payment's hold, and of its extension
+	MaxHold  = 24 * time.Hour
+	MaxGrace = time.Hour
+)
+
+type paymentPart struct {
+	HoldFor  string `yaml:"holdFor" jsonschema:"example=10m" jsonschema_description:"How long a claim is held for its payment, from the claim to the deadline that the buyer is told: 1s to 24h, in h, m, s or ms."`
+	Grace    string `yaml:"grace,omitempty" jsonschema:"example=30s" jsonschema_description:"How long after the deadline a payment still counts, before the units are for sale again: up to 1h, in h, m, s or ms."`
+	ExtendBy string `yaml:"extendBy,omitempty" jsonschema:"example=5m" jsonschema_description:"By how much a hold may be extended, once: 1s to 24h, in h, m, s or ms. Without it: no hold is extended."`
+	Late     string `yaml:"late,omitempty" jsonschema_description:"What a payment does that comes after the release. refuse: it buys nothing and is owed back. resell: it buys the same units if they are still free, else others; if there are none, it is owed back."`
+
+	Check   *checkPart   `yaml:"check,omitempty" jsonschema_description:"How the process that serves asks the payment service what became of a held claim's payment. Without it: nobody is asked."`
+	Webhook *webhookPart `yaml:"webhook,omitempty" jsonschema_description:"How the payment service tells by itself, by Standard Webhooks. Without it: no webhook is taken."`
+}
+
+func (paymentPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	for _, name := range []string{"holdFor", "grace", "extendBy"} {
+		property(s, name).Pattern = termForm
+	}
+	property(s, "grace").Default = FormatTerm(0)
+	choices(s, "late", LateRefuse, LateResell)
+}
+
 // payment takes how claims are paid.
-func (d *decoder) payment(v value) *Payment {
-	o, ok := d.object(v, reflect.TypeFor[paymentPart]())
+func (d *decoder) payment(spec object) *Payment {
+	o, ok := d.part(spec, "payment", reflect.TypeFor[paymentPart]())
 	if !ok {
 		return nil
 	}
@@ -39,31 +66,67 @@ func (d *decoder) payment(v value) *Payment {
 		ExtendBy: d.term(o, "extendBy", "5m", MinHold, MaxHold),
 	}
 	p.Late, _ = choice(d, o, "late", LateRefuse, LateResell)
-	if v, ok := d.value(o, "check"); ok {
-		p.Check = d.paymentCheck(v)
-	}
-	if v, ok := d.value(o, "webhook"); ok {
-		p.Webhook = d.paymentWebhook(v)
-	}
+	p.Check, p.Webhook = d.paymentCheck(o), d.paymentWebhook(o)
 	d.oneReference(o, p)
 	return p
 }
 
-// term takes a duration from least to most; 0 if there is none, or a wrong one.
-func (d *decoder) term(o object, key, example string, least, most time.Duration) time.Duration {
-	v, ok := d.value(o, key)
-	if !ok || !d.scalar(v, "a duration", fmt.Sprintf("Write a duration, such as %s: %s.", key, example)) {
-		return 0
+// part writes a payment for a document.
+func (p *Payment) part() *paymentPart {
+	if p == nil {
+		return nil
 	}
-	term, f := readTerm(v.node.Value, example, least, most)
-	if f != nil {
-		d.fault(v, f)
+	return &paymentPart{
+		HoldFor: FormatTerm(p.HoldFor), Grace: termOrNone(p.Grace), ExtendBy: termOrNone(p.ExtendBy),
+		Late:  unless(string(LateRefuse), string(p.Late)),
+		Check: p.Check.part(), Webhook: p.Webhook.part(),
 	}
-	return term
 }
 
-// check holds a payment to what the rest of the program takes for granted.
-func (p Payment) check() error {
+type storedPayment struct {
+	HoldForMs  int64 `json:"holdForMs"`
+	GraceMs    int64 `json:"graceMs"`
+	ExtendByMs int64 `json:"extendByMs,omitempty"`
+	Late       Late  `json:"late"`
+
+	Check   *storedCheck   `json:"check,omitempty"`
+	Webhook *storedWebhook `json:"webhook,omitempty"`
+}
+
+// stored is a payment as declarations are stored.
+func (p *Payment) stored() *storedPayment {
+	if p == nil {
+		return nil
+	}
+	return &storedPayment{
+		HoldForMs: p.HoldFor.Milliseconds(), GraceMs: p.Grace.Milliseconds(), ExtendByMs: p.ExtendBy.Milliseconds(), Late: p.Late,
+		Check: p.Check.stored(), Webhook: p.Webhook.stored(),
+	}
+}
+
+// read is the reverse of stored.
+func (in *storedPayment) read() *Payment {
+	if in == nil {
+		return nil
+	}
+	return &Payment{
+		HoldFor: milliseconds(in.HoldForMs), Grace: milliseconds(in.GraceMs), ExtendBy: milliseconds(in.ExtendByMs), Late: in.Late,
+		Check: in.Check.read(), Webhook: in.Webhook.read(),
+	}
+}
+
+func (in *storedPayment) terms() []storedTerm {
+	if in == nil {
+		return nil
+	}
+	return append([]storedTerm{{"holdForMs", in.HoldForMs}, {"graceMs", in.GraceMs}, {"extendByMs", in.ExtendByMs}}, in.Check.terms()...)
+}
+
+// sane holds a payment to what the rest of the program takes for granted.
+func (p *Payment) sane() error {
+	if p == nil {
+		return nil
+	}
 	if err := p.Check.sane(); err != nil {
 		return err
 	}

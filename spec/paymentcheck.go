@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/invopop/jsonschema"
 )
 
 // PaymentCheck says how the payment service is asked what became of a claim's payment.
@@ -23,14 +25,20 @@ type PaymentCheck struct {
 	TokenEnv string        // name of the environment variable with the bearer token; empty: there is none
 }
 
-// PaymentWebhook says how the payment service tells by itself. Its expressions are in CEL.
-type PaymentWebhook struct {
-	SecretsEnv string // name of the environment variable with the keys of signatures
-	Success    string // true: a claim is paid
-	Failure    string // true: it will not be; empty: it never is
-	Claim      string // the claim's id
-	Payment    string // the reference of the payment; empty: the claim's id
-}
+// Limits of a payment's check.
+const (
+	MinCheckInterval = 100 * time.Millisecond
+	MaxCheckInterval = 10 * time.Minute
+	MinCheckTimeout  = 100 * time.Millisecond
+	MaxCheckTimeout  = 30 * time.Second
+	MaxCheckURL      = 2048 // bytes
+)
+
+// What a document has where it says nothing.
+const (
+	DefaultCheckInterval = 5 * time.Second
+	DefaultCheckTimeout  = 3 * time.Second
+)
 
 // CheckedClaim is what stands for the placeholders of a check's URL.
 type CheckedClaim struct {
@@ -80,9 +88,28 @@ func escapeSegment(text string) string {
 	return url.PathEscape(text)
 }
 
+type checkPart struct {
+	URL      string `yaml:"url" jsonschema:"example=https://pay.example/v1/payments/{claim}" jsonschema_description:"Where a GET tells of one claim's payment, http or https. {claim} has to be in it; {user}, {sale} and {run} may be. Each is escaped for its place in the path or query."`
+	Interval string `yaml:"interval,omitempty" jsonschema:"example=5s" jsonschema_description:"Time between two requests for one claim: 100ms to 10m, in h, m, s or ms. After a failed request it is longer."`
+	Timeout  string `yaml:"timeout,omitempty" jsonschema:"example=3s" jsonschema_description:"How long one request may take: 100ms to 30s, in s or ms."`
+	Success  string `yaml:"success" jsonschema:"example=response.status == 200 && response.body.state == 'paid'" jsonschema_description:"CEL that is true if the claim is paid: it is confirmed then. It may read response.status, response.body, claim.id, claim.user, claim.quantity, sale.name and sale.run."`
+	Failure  string `yaml:"failure,omitempty" jsonschema:"example=response.body.state == 'failed'" jsonschema_description:"CEL that is true if the claim will not be paid: it is cancelled then. Without it: what is not paid expires."`
+	Payment  string `yaml:"payment,omitempty" jsonschema:"example=response.body.id" jsonschema_description:"CEL for the reference of the payment, text or a whole number, which the ledger records. Without it: the claim's id. A confirm from elsewhere has to have the same reference."`
+	TokenEnv string `yaml:"tokenEnv,omitempty" jsonschema:"example=PAYMENT_TOKEN" jsonschema_description:"Name of the environment variable that holds the bearer token to send; never the token."`
+}
+
+func (checkPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	property(s, "url").Pattern = checkURLForm
+	for name, standard := range map[string]time.Duration{"interval": DefaultCheckInterval, "timeout": DefaultCheckTimeout} {
+		p := property(s, name)
+		p.Pattern, p.Default = termForm, FormatTerm(standard)
+	}
+	property(s, "tokenEnv").Pattern = envForm
+}
+
 // paymentCheck takes how the payment service is asked.
-func (d *decoder) paymentCheck(v value) *PaymentCheck {
-	o, ok := d.object(v, reflect.TypeFor[checkPart]())
+func (d *decoder) paymentCheck(payment object) *PaymentCheck {
+	o, ok := d.part(payment, "check", reflect.TypeFor[checkPart]())
 	if !ok {
 		return nil
 	}
@@ -106,35 +133,6 @@ func (d *decoder) paymentCheck(v value) *PaymentCheck {
 	c.Failure = d.expression(o, "failure", `response.body.state == "failed"`)
 	c.Payment = d.expression(o, "payment", "response.body.id")
 	return c
-}
-
-// paymentWebhook takes how the payment service tells by itself.
-func (d *decoder) paymentWebhook(v value) *PaymentWebhook {
-	o, ok := d.object(v, reflect.TypeFor[webhookPart]())
-	if !ok {
-		return nil
-	}
-	return &PaymentWebhook{
-		SecretsEnv: d.env(o, "secretsEnv"),
-		Success:    d.expression(o, "success", `event.type == "payment.paid"`),
-		Failure:    d.expression(o, "failure", `event.type == "payment.failed"`),
-		Claim:      d.expression(o, "claim", "event.data.claim"),
-		Payment:    d.expression(o, "payment", "event.data.id"),
-	}
-}
-
-// oneReference reports a check and a webhook that would record one payment under two
-// references: the second that comes would be owed back.
-func (d *decoder) oneReference(o object, p *Payment) {
-	if p.Check == nil || p.Webhook == nil || (p.Check.Payment == "") == (p.Webhook.Payment == "") {
-		return
-	}
-	has, lacks := "check", "webhook"
-	if p.Check.Payment == "" {
-		has, lacks = lacks, has
-	}
-	d.refuse(o.keys[lacks], "Write payment in both, so that both name the same reference, or in neither.",
-		"%s has payment and %s has not: of one payment, the ledger would record two", join(o.path, has), join(o.path, lacks))
 }
 
 // checkCheckURL says what is wrong with the URL of a check, nil if nothing is.
@@ -170,26 +168,15 @@ func checkCheckURL(text string) *fault {
 	return nil
 }
 
-// sane holds a check to what the rest of the program takes for granted; nil is sane.
-func (p *PaymentCheck) sane() error {
-	switch {
-	case p == nil:
-	case p.Interval <= 0 || p.Timeout <= 0 || p.Interval%time.Millisecond != 0 || p.Timeout%time.Millisecond != 0:
-		return fmt.Errorf("the check's interval of %v and timeout of %v must be whole milliseconds, above zero", p.Interval, p.Timeout)
-	case checkCheckURL(p.URL) != nil:
-		return fmt.Errorf("the check's url %s", checkCheckURL(p.URL).message)
-	case p.Success == "":
-		return fmt.Errorf("the check has no success")
+// part writes a check for a document.
+func (p *PaymentCheck) part() *checkPart {
+	if p == nil {
+		return nil
 	}
-	return nil
-}
-
-// sane holds a webhook to what the rest of the program takes for granted; nil is sane.
-func (p *PaymentWebhook) sane() error {
-	if p != nil && (p.SecretsEnv == "" || p.Success == "" || p.Claim == "") {
-		return fmt.Errorf("the webhook lacks secretsEnv, success or claim")
+	return &checkPart{
+		URL: p.URL, Interval: termOrNone(unless(DefaultCheckInterval, p.Interval)), Timeout: termOrNone(unless(DefaultCheckTimeout, p.Timeout)),
+		Success: p.Success, Failure: p.Failure, Payment: p.Payment, TokenEnv: p.TokenEnv,
 	}
-	return nil
 }
 
 type storedCheck struct {
@@ -202,36 +189,37 @@ type storedCheck struct {
 	TokenEnv   string `json:"tokenEnv,omitempty"`
 }
 
-type storedWebhook struct {
-	SecretsEnv string `json:"secretsEnv"`
-	Success    string `json:"success"`
-	Failure    string `json:"failure,omitempty"`
-	Claim      string `json:"claim"`
-	Payment    string `json:"payment,omitempty"`
+func (p *PaymentCheck) stored() *storedCheck {
+	if p == nil {
+		return nil
+	}
+	return &storedCheck{p.URL, p.Interval.Milliseconds(), p.Timeout.Milliseconds(), p.Success, p.Failure, p.Payment, p.TokenEnv}
 }
 
-// stored is the payment as declarations are stored.
-func (p *Payment) stored() *storedPayment {
-	out := &storedPayment{
-		HoldForMs: p.HoldFor.Milliseconds(), GraceMs: p.Grace.Milliseconds(), ExtendByMs: p.ExtendBy.Milliseconds(), Late: p.Late,
+func (in *storedCheck) read() *PaymentCheck {
+	if in == nil {
+		return nil
 	}
-	if c := p.Check; c != nil {
-		out.Check = &storedCheck{c.URL, c.Interval.Milliseconds(), c.Timeout.Milliseconds(), c.Success, c.Failure, c.Payment, c.TokenEnv}
-	}
-	if w := p.Webhook; w != nil {
-		out.Webhook = &storedWebhook{w.SecretsEnv, w.Success, w.Failure, w.Claim, w.Payment}
-	}
-	return out
+	return &PaymentCheck{in.URL, milliseconds(in.IntervalMs), milliseconds(in.TimeoutMs), in.Success, in.Failure, in.Payment, in.TokenEnv}
 }
 
-// read is the reverse of stored.
-func (p *storedPayment) read() *Payment {
-	in := &Payment{HoldFor: milliseconds(p.HoldForMs), Grace: milliseconds(p.GraceMs), ExtendBy: milliseconds(p.ExtendByMs), Late: p.Late}
-	if c := p.Check; c != nil {
-		in.Check = &PaymentCheck{c.URL, milliseconds(c.IntervalMs), milliseconds(c.TimeoutMs), c.Success, c.Failure, c.Payment, c.TokenEnv}
+func (in *storedCheck) terms() []storedTerm {
+	if in == nil {
+		return nil
 	}
-	if w := p.Webhook; w != nil {
-		in.Webhook = &PaymentWebhook{w.SecretsEnv, w.Success, w.Failure, w.Claim, w.Payment}
+	return []storedTerm{{"intervalMs", in.IntervalMs}, {"timeoutMs", in.TimeoutMs}}
+}
+
+// sane holds a check to what the rest of the program takes for granted; nil is sane.
+func (p *PaymentCheck) sane() error {
+	switch {
+	case p == nil:
+	case p.Interval <= 0 || p.Timeout <= 0 || p.Interval%time.Millisecond != 0 || p.Timeout%time.Millisecond != 0:
+		return fmt.Errorf("the check's interval of %v and timeout of %v must be whole milliseconds, above zero", p.Interval, p.Timeout)
+	case checkCheckURL(p.URL) != nil:
+		return fmt.Errorf("the check's url %s", checkCheckURL(p.URL).message)
+	case p.Success == "":
+		return fmt.Errorf("the check has no success")
 	}
-	return in
+	return nil
 }

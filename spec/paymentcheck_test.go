@@ -123,12 +123,12 @@ func TestChecksThatCannotBeStored(t *testing.T) {
 		check := good
 		change(&check)
 		p := Payment{HoldFor: time.Second, Late: LateRefuse, Check: &check}
-		if err := p.check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := p.sane(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 	p := Payment{HoldFor: time.Second, Late: LateRefuse, Webhook: &PaymentWebhook{Success: "true", Claim: "event"}}
-	if err := p.check(); err == nil || !strings.Contains(err.Error(), "the webhook lacks secretsEnv") {
+	if err := p.sane(); err == nil || !strings.Contains(err.Error(), "the webhook lacks secretsEnv") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+
+	"github.com/invopop/jsonschema"
 )
 
 // Queue says who gets the last units where more is asked for than there is.
@@ -32,9 +34,26 @@ const (
 	DefaultDepth = 10_000
 )
 
+type queuePart struct {
+	Order    string `yaml:"order,omitempty" jsonschema_description:"Order in which claims that wait are decided."`
+	Priority string `yaml:"priority,omitempty" jsonschema:"example=user.level == 'gold' ? 1 : 0" jsonschema_description:"With order priority: expression in CEL, a number, the highest first. Those of one priority go by arrival."`
+	Depth    int64  `yaml:"depth,omitempty" jsonschema_description:"Claims that may wait for one shard. Beyond it, claims are refused as overloaded."`
+}
+
+func (queuePart) JSONSchemaExtend(s *jsonschema.Schema) {
+	choices(s, "order", OrderArrival, OrderPriority, OrderDraw)
+	notBlank(s, "priority")
+	bound(s, "depth", MaxDepth, DefaultDepth)
+	byPriority := &jsonschema.Schema{Properties: jsonschema.NewProperties(), Required: []string{"order", "priority"}}
+	byPriority.Properties.Set("order", &jsonschema.Schema{Const: OrderPriority})
+	byArrival := &jsonschema.Schema{Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{Required: []string{"priority"}}}
+	byArrival.Properties.Set("order", &jsonschema.Schema{Enum: []any{OrderArrival, OrderDraw}})
+	s.OneOf = []*jsonschema.Schema{byArrival, byPriority}
+}
+
 // queue takes the order in which claims are decided.
-func (d *decoder) queue(v value) *Queue {
-	o, ok := d.object(v, reflect.TypeFor[queuePart]())
+func (d *decoder) queue(spec object) *Queue {
+	o, ok := d.part(spec, "queue", reflect.TypeFor[queuePart]())
 	if !ok {
 		return nil
 	}
@@ -55,9 +74,38 @@ func (d *decoder) queue(v value) *Queue {
 	return q
 }
 
-// check holds a queue to what the rest of the program takes for granted.
-func (q Queue) check() error {
+// part writes a queue for a document.
+func (q *Queue) part() *queuePart {
+	if q == nil {
+		return nil
+	}
+	return &queuePart{Order: unless(string(OrderArrival), string(q.Order)), Priority: q.Priority, Depth: unless(DefaultDepth, q.Depth)}
+}
+
+type storedQueue struct {
+	Order    Order  `json:"order"`
+	Priority string `json:"priority,omitempty"`
+	Depth    int64  `json:"depth"`
+}
+
+func (q *Queue) stored() *storedQueue {
+	if q == nil {
+		return nil
+	}
+	return &storedQueue{q.Order, q.Priority, q.Depth}
+}
+
+func (in *storedQueue) read() *Queue {
+	if in == nil {
+		return nil
+	}
+	return &Queue{Order: in.Order, Priority: in.Priority, Depth: in.Depth}
+}
+
+// sane holds a queue to what the rest of the program takes for granted.
+func (q *Queue) sane() error {
 	switch {
+	case q == nil:
 	case q.Order != OrderArrival && q.Order != OrderPriority && q.Order != OrderDraw:
 		return fmt.Errorf("the queue's order %q is not known to this program: use a newer one", q.Order)
 	case (q.Order == OrderPriority) != (q.Priority != ""):

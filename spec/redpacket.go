@@ -1,12 +1,14 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/invopop/jsonschema"
 	"golang.org/x/text/currency"
 )
 
@@ -30,6 +32,24 @@ const (
 	SplitEven   Split = "even"   // as equal as it goes
 	SplitFixed  Split = "fixed"  // all equal
 )
+
+// MaxTotal is the most that a red packet may hold, in minor units. Ninety
+// such totals may be added up in an int64.
+const MaxTotal = 100_000_000_000_000_000
+
+type redPacketPart struct {
+	Total    string `yaml:"total" jsonschema:"example=100.00" jsonschema_description:"Money in all packets together, an exact decimal in quotes; at least min times stock."`
+	Currency string `yaml:"currency" jsonschema:"example=CNY" jsonschema_description:"Code of ISO 4217. It says how many decimals there are."`
+	Split    string `yaml:"split,omitempty" jsonschema_description:"random: by luck, up to twice the mean of what is left. even: as equal as it goes, a cent more for the first ones. fixed: all equal, so that the total must divide by the stock."`
+	Min      string `yaml:"min,omitempty" jsonschema:"example=0.01" jsonschema_description:"Least amount of a packet, an exact decimal in quotes. Without it: the smallest there is."`
+}
+
+func (redPacketPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	property(s, "total").Pattern = amountForm
+	property(s, "min").Pattern = amountForm
+	property(s, "currency").Pattern = "^[A-Z]{3}$"
+	choices(s, "split", SplitRandom, SplitEven, SplitFixed)
+}
 
 // Format writes minor units as people do: 37 is 0.37 of a currency that has
 // two decimals. It is exact.
@@ -133,8 +153,8 @@ func readCurrency(text string) (scale int, f *fault) {
 
 // redPacket takes a red packet of a sale with a stock, or with 0 for one that
 // is not known.
-func (d *decoder) redPacket(v value, stock int64) *RedPacket {
-	o, ok := d.object(v, reflect.TypeFor[redPacketPart]())
+func (d *decoder) redPacket(units object, stock int64) *RedPacket {
+	o, ok := d.part(units, "redPacket", reflect.TypeFor[redPacketPart]())
 	if !ok {
 		return nil
 	}
@@ -211,6 +231,37 @@ func (d *decoder) dealable(o object, r *RedPacket, packets int64) {
 		d.refuse(at, fmt.Sprintf("Write %s, or split: even.", totals),
 			"%s is %s, which %d packets cannot share equally", path, r.Format(r.Total), packets)
 	}
+}
+
+// part writes a red packet for a document.
+func (r *RedPacket) part() *redPacketPart {
+	return &redPacketPart{Total: r.Format(r.Total), Currency: r.Currency, Split: unless(string(SplitRandom), string(r.Split)), Min: r.Format(r.Min)}
+}
+
+// storedRedPacket has its amounts as Format writes them, with all decimals of
+// the currency. So their number says the scale, and a later program that knows
+// the currency better deals no other amounts.
+type storedRedPacket struct {
+	Total    string `json:"total"`
+	Currency string `json:"currency"`
+	Split    Split  `json:"split"`
+	Min      string `json:"min"`
+}
+
+func (r *RedPacket) stored() *storedRedPacket {
+	return &storedRedPacket{r.Format(r.Total), r.Currency, r.Split, r.Format(r.Min)}
+}
+
+func (in *storedRedPacket) read() (*RedPacket, error) {
+	_, decimals, _ := strings.Cut(in.Total, ".")
+	r := &RedPacket{Currency: in.Currency, Scale: len(decimals), Split: in.Split}
+	var totalOK, minOK bool
+	r.Total, totalOK = r.Parse(in.Total)
+	r.Min, minOK = r.Parse(in.Min)
+	if !totalOK || !minOK {
+		return nil, errors.New("the amounts of its red packet cannot be read")
+	}
+	return r, nil
 }
 
 // Check holds a red packet to what Deal takes for granted, with packets of 1 or

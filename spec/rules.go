@@ -1,11 +1,12 @@
 package spec
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/invopop/jsonschema"
 )
 
 // Rule is a condition of a claim, in CEL. Package rules says what it may read, and
@@ -46,31 +47,36 @@ const (
 	MaxVariables = 64
 )
 
-// ruleKeys are the keys that say who may claim, and in which order.
-var ruleKeys = []string{"rules", "variables", "users", "history", "queue"}
-
-// who takes what says who may claim. It comes after the stores, since tables are
-// looked for where the ledger is.
-func (d *decoder) who(o object, s *Sale) {
-	if v, ok := d.value(o, "rules"); ok {
-		s.Rules = d.rules(v)
-	}
-	if v, ok := d.value(o, "variables"); ok {
-		s.Variables = d.variables(v)
-	}
-	from := tableHome{declared: o.keys["hbase"] != nil, sale: s.HBase}
-	if v, ok := d.value(o, "users"); ok {
-		s.Users = d.users(v, from)
-	}
-	if v, ok := d.value(o, "history"); ok {
-		s.History = d.history(v, from)
-	}
-	if v, ok := d.value(o, "queue"); ok {
-		s.Queue = d.queue(v)
-	}
+type rulePart struct {
+	Name              string `yaml:"name" jsonschema:"example=members" jsonschema_description:"Name of the rule, a DNS label. No two rules share one."`
+	Require           string `yaml:"require" jsonschema:"example=user.level == 'gold'" jsonschema_description:"Expression in CEL that has to be true: over user, claim, sale, history, now and variables."`
+	Message           string `yaml:"message,omitempty" jsonschema:"example=Members only." jsonschema_description:"What a buyer is told whom the rule refuses, one line. Without it: a text that names the rule."`
+	MessageExpression string `yaml:"messageExpression,omitempty" jsonschema:"example='Hello ' + user.id" jsonschema_description:"Expression in CEL that makes the message of values. If it fails, the message is told."`
+	Enforce           string `yaml:"enforce,omitempty" jsonschema_description:"deny: a claim that does not satisfy the rule is refused. audit: it is counted and goes on."`
 }
 
-func (d *decoder) rules(v value) []Rule {
+func (rulePart) JSONSchemaExtend(s *jsonschema.Schema) {
+	property(s, "name").Pattern = nameForm
+	notBlank(s, "require", "message", "messageExpression")
+	choices(s, "enforce", EnforceDeny, EnforceAudit)
+}
+
+type variablePart struct {
+	Name       string `yaml:"name" jsonschema:"example=adult" jsonschema_description:"Name of the variable, an identifier. No two variables share one."`
+	Expression string `yaml:"expression" jsonschema:"example=now - user.born > duration('157680h')" jsonschema_description:"Expression in CEL, evaluated at most once a claim."`
+}
+
+func (variablePart) JSONSchemaExtend(s *jsonschema.Schema) {
+	identifier(property(s, "name"))
+	notBlank(s, "expression")
+}
+
+// rules takes the rules.
+func (d *decoder) rules(spec object) []Rule {
+	v, ok := d.value(spec, "rules")
+	if !ok {
+		return nil
+	}
 	names := d.distinct()
 	var all []Rule
 	for _, o := range d.objects(v, reflect.TypeFor[rulePart](), "{name: members, require: user.known}", MaxRules) {
@@ -87,7 +93,12 @@ func (d *decoder) rules(v value) []Rule {
 	return all
 }
 
-func (d *decoder) variables(v value) []Variable {
+// variables takes what rules share.
+func (d *decoder) variables(spec object) []Variable {
+	v, ok := d.value(spec, "variables")
+	if !ok {
+		return nil
+	}
 	names := d.distinct()
 	var all []Variable
 	for _, o := range d.objects(v, reflect.TypeFor[variablePart](), "{name: minor, expression: user.age < 18}", MaxVariables) {
@@ -101,74 +112,65 @@ func (d *decoder) variables(v value) []Variable {
 	return all
 }
 
-// objects takes a list of 1 to most mappings that t describes. Those that are none
-// are left out.
-func (d *decoder) objects(v value, t reflect.Type, example string, most int) []object {
-	items, ok := d.items(v, fmt.Sprintf("Write a list, each item like - %s.", example))
-	switch {
-	case ok && len(items) == 0:
-		d.refuse(v.at, fmt.Sprintf("Write items like - %s, or leave the key out.", example), "%s is an empty list", v.path)
-	case len(items) > most:
-		d.refuse(v.at, "Take some out, or say more in one.", "%s has %d items, and may have %d", v.path, len(items), most)
-		return nil
+func ruleParts(rules []Rule) (parts []rulePart) {
+	for _, r := range rules {
+		parts = append(parts, rulePart{Name: r.Name, Require: r.Require, Message: r.Message, MessageExpression: r.MessageExpression, Enforce: unless(string(EnforceDeny), string(r.Enforce))})
 	}
-	var all []object
-	for _, item := range items {
-		if o, ok := d.object(item, t); ok {
-			all = append(all, o)
-		}
-	}
-	return all
+	return parts
 }
 
-// prose takes a text of any length, such as an expression, and where it stands. What
-// is blank at its end is left out: a block of text has a line end there.
-func (d *decoder) prose(o object, key, example string) (string, Place) {
-	v, ok := d.value(o, key)
-	if !ok {
-		return "", Place{}
+func variableParts(variables []Variable) (parts []variablePart) {
+	for _, v := range variables {
+		parts = append(parts, variablePart{Name: v.Name, Expression: v.Expression})
 	}
-	text, ok := d.text(v, example)
-	if !ok {
-		return "", Place{}
-	}
-	if text = strings.TrimRight(text, " \t\r\n"); text == "" {
-		d.refuse(v.at, fmt.Sprintf("Write text, such as %s: %s.", key, example), "%s is blank", v.path)
-	}
-	return text, d.place(v)
+	return parts
 }
 
-// distinct takes values none of which may be there twice.
-type distinct struct {
-	*decoder
-	first map[string]value
+type storedRule struct {
+	Name              string  `json:"name"`
+	Require           string  `json:"require"`
+	Message           string  `json:"message,omitempty"`
+	MessageExpression string  `json:"messageExpression,omitempty"`
+	Enforce           Enforce `json:"enforce"`
 }
 
-func (d *decoder) distinct() distinct { return distinct{d, map[string]value{}} }
+type storedVariable struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
+}
 
-// take takes text that check finds nothing wrong with; empty if there is a problem.
-func (d distinct) take(v value, example string, check func(string) *fault) string {
-	text, ok := checked(d.decoder, v, example, check)
-	if !ok || !d.once(v, text) {
-		return ""
+func storeRules(rules []Rule) (out []storedRule) {
+	for _, r := range rules {
+		out = append(out, storedRule{r.Name, r.Require, r.Message, r.MessageExpression, r.Enforce})
 	}
-	return text
+	return out
 }
 
-// once reports a text that another value has already.
-func (d distinct) once(v value, text string) bool {
-	if twin, twice := d.first[text]; twice {
-		d.refuse(v.at, "Give one of them another name.", "%s is %s, which %s is already", v.path, text, twin.path)
-		return false
+func storeVariables(variables []Variable) (out []storedVariable) {
+	for _, v := range variables {
+		out = append(out, storedVariable{v.Name, v.Expression})
 	}
-	d.first[text] = v
-	return true
+	return out
 }
 
-// saneRules is the part of sane that says who may claim. What stands in the
-// expressions is not asked here.
-func (s Sale) saneRules() error {
-	for _, r := range s.Rules {
+func readRules(in []storedRule) (rules []Rule) {
+	for _, r := range in {
+		rules = append(rules, Rule{Name: r.Name, Require: r.Require, Message: r.Message, MessageExpression: r.MessageExpression, Enforce: r.Enforce})
+	}
+	return rules
+}
+
+func readVariables(in []storedVariable) (variables []Variable) {
+	for _, v := range in {
+		variables = append(variables, Variable{Name: v.Name, Expression: v.Expression})
+	}
+	return variables
+}
+
+// saneRules holds rules to what the rest of the program takes for granted. What stands in
+// the expressions is not asked here.
+func saneRules(rules []Rule) error {
+	for _, r := range rules {
 		switch {
 		case !nameRE.MatchString(r.Name):
 			return fmt.Errorf("the rule name %q is no DNS label", r.Name)
@@ -178,30 +180,16 @@ func (s Sale) saneRules() error {
 			return fmt.Errorf("the rule %s has the enforce %q, which is not known to this program: use a newer one", r.Name, r.Enforce)
 		}
 	}
-	for _, v := range s.Variables {
+	return nil
+}
+
+func saneVariables(variables []Variable) error {
+	for _, v := range variables {
 		if checkIdentifier(v.Name) != nil || v.Expression == "" {
 			return fmt.Errorf("the variable %q has no identifier for a name, or no expression", v.Name)
 		}
 	}
-	if s.Users != nil {
-		if err := s.Users.check(); err != nil {
-			return err
-		}
-	}
-	if h := s.History; h != nil && h.Files == nil && h.Table == nil {
-		return errors.New("the history has neither files nor a table")
-	}
-	if s.Queue != nil {
-		if err := s.Queue.check(); err != nil {
-			return err
-		}
-	}
-	return s.saneDraw()
-}
-
-// who reports whether a sale says who may claim, or in which order.
-func (s Sale) who() bool {
-	return len(s.Rules) > 0 || len(s.Variables) > 0 || s.Users != nil || s.History != nil || s.Queue != nil
+	return nil
 }
 
 // The words that CEL does not take as the name of a field.

@@ -6,10 +6,25 @@
 // A document that Load accepts is a valid Sale; one that it refuses comes with
 // all that is wrong with it, each Problem with its place and a remedy.
 //
+// This file puts the options of a sale together: a Sale has each as its field, a
+// document and a stored declaration have it under a key, and the functions below
+// take an option from one of these forms to another. What an option is, and how it
+// is read, written and checked, is in a file of its own, such as payment.go.
+//
 // It reads files and nothing else; it knows no backend.
 package spec
 
-import "time"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/invopop/jsonschema"
+)
 
 // Sale is one valid declaration with its defaults filled in. Stock and
 // LockCount have no default: they decide what is sold and how fast, so they
@@ -67,72 +82,299 @@ type Sale struct {
 	expressions map[string]*expression
 }
 
-// Embedded keeps a sale in SQLite files in one folder, with no server.
-type Embedded struct {
-	// Dir is the folder. Load has resolved a relative path against the
-	// document's folder. It is empty in a declaration read by FromJSON.
-	Dir string
-}
-
-// Redis names the nodes of the locks and, with EngineRedis, of the lists.
-type Redis struct {
-	Nodes       []string // host:port, lower case, none twice; an odd number with EngineLedger
-	UsernameEnv string   // names of environment variables, never the secrets
-	PasswordEnv string
-	TLS         bool
-}
-
-// HBase names the table of the logs.
-type HBase struct {
-	Zookeeper     []string // host:port, lower case, none twice
-	ZookeeperRoot string   // HBase's parent znode
-	Table         string   // with its namespace, unless that is the default one
-}
-
-// Limits of a declaration.
+// MaxLockCount is the most shards of a sale, and DefaultPerUserLimit how many units a user
+// may have where a document says nothing.
 const (
-	MaxLockCount = 1024
-	MaxFileSize  = 1 << 20
-
-	// MaxServers is how many servers one list may name. Each lock node is asked
-	// for every lease, and who names more has named something else.
-	MaxServers = 99
-
-	MaxBacklog    = 10_000_000
-	MaxRedisStock = 10_000_000 // with EngineRedis: its units stand in Redis's memory
-
-	// MaxTotal is the most that a red packet may hold, in minor units. Ninety
-	// such totals may be added up in an int64.
-	MaxTotal = 100_000_000_000_000_000
-
-	MinLockTTL = 2 * time.Second
-	MaxLockTTL = 10 * time.Second
-
-	MinHold  = time.Second // of a payment's hold, and of its extension
-	MaxHold  = 24 * time.Hour
-	MaxGrace = time.Hour
-
-	MinCheckInterval = 100 * time.Millisecond
-	MaxCheckInterval = 10 * time.Minute
-	MinCheckTimeout  = 100 * time.Millisecond
-	MaxCheckTimeout  = 30 * time.Second
-	MaxCheckURL      = 2048 // bytes
+	MaxLockCount        = 1024
+	DefaultPerUserLimit = 1
 )
 
-// What a document has where it says nothing.
-const (
-	DefaultRun           = 1
-	DefaultPerUserLimit  = 1
-	DefaultLockTTL       = 3 * time.Second
-	DefaultBacklog       = 100_000
-	DefaultEmbeddedDir   = ".salectl"
-	DefaultZookeeperRoot = "/hbase"
-	DefaultCheckInterval = 5 * time.Second
-	DefaultCheckTimeout  = 3 * time.Second
-)
+// specPart is the part of a document that has the options.
+type specPart struct {
+	Stock        int64          `yaml:"stock" jsonschema:"example=100" jsonschema_description:"Units on sale, in all."`
+	LockCount    int64          `yaml:"lockCount" jsonschema:"example=5" jsonschema_description:"Shards that the stock is split over, each with a lock of its own; at most the stock. It stays for the life of a run. With less than four times perUserLimit units a shard many claims wait for units of other shards: plan warns."`
+	PerUserLimit int64          `yaml:"perUserLimit,omitempty" jsonschema_description:"Units that one user may have."`
+	Partial      bool           `yaml:"partial,omitempty" jsonschema_description:"With engine ledger: a claim for more units than there are, or than its user may still have, gets those that there are, at least one, and its answer says how many were asked for. Of a live sale it may change. Without it: a claim gets all units or none."`
+	Phase        string         `yaml:"phase,omitempty" jsonschema_description:"Whether claims are accepted within opensAt and closesAt: open, paused, or closed, which is for good. A phase that was set otherwise by hand (pause, resume, close) is a difference that plan shows and apply mends, if the sale is not closed. Without it: a new sale is open, and a live one stays in the phase that it is in."`
+	OpensAt      string         `yaml:"opensAt,omitempty" jsonschema:"example=2026-11-11T20:00:00+08:00" jsonschema_description:"When selling begins (RFC 3339, with seconds and zone), by the clock of the process that serves. Without it: as soon as the sale is applied."`
+	ClosesAt     string         `yaml:"closesAt,omitempty" jsonschema:"example=2026-11-11T21:00:00+08:00" jsonschema_description:"When selling ends (RFC 3339, with seconds and zone), by the clock of the process that serves; after opensAt. Without it: when somebody closes the sale."`
+	Payment      *paymentPart   `yaml:"payment,omitempty" jsonschema_description:"How claims are paid, with engine ledger: each is held until its payment is confirmed. Of a live sale it may change; a hold keeps the deadline and the grace that it began with. Without it: a claim is sold at once."`
+	Rules        []rulePart     `yaml:"rules,omitempty" jsonschema_description:"Who may claim, with engine ledger: conditions in CEL, of which the first that does not hold refuses the claim. Of a live sale they may change."`
+	Variables    []variablePart `yaml:"variables,omitempty" jsonschema_description:"Expressions that rules share, as variables.NAME. Each may use those before it."`
+	Users        *usersPart     `yaml:"users,omitempty" jsonschema_description:"What rules may know of a user: attributes, and where they are read from, which is a file or an HBase table."`
+	History      *historyPart   `yaml:"history,omitempty" jsonschema_description:"What rules may know of what a user bought in other sales: exports, an HBase table, or both."`
+	Queue        *queuePart     `yaml:"queue,omitempty" jsonschema_description:"Who is served first where more is asked for than there is, with engine ledger."`
+	Draw         *drawPart      `yaml:"draw,omitempty" jsonschema_description:"How entries are drawn, with order: draw in queue. All but the key stays for the life of a run."`
+	Engine       string         `yaml:"engine,omitempty" jsonschema_description:"What gives units out: ledger, or redis for lists that a script pops, with the ledger behind them. It stays for the life of a run."`
+	Ack          string         `yaml:"ack,omitempty" jsonschema_description:"With engine redis: a claim is answered once the ledger has it, or once Redis has it."`
+	Backlog      int64          `yaml:"backlog,omitempty" jsonschema_description:"With engine redis: the most claims that Redis has granted and the ledger does not have yet. Each shard has its part of it: backlog / lockCount, what is left over one each to the first shards, and at least one; so below lockCount one of each shard may be missing. Beyond its part, claims of a shard are refused as overloaded."`
+	Units        *unitsPart     `yaml:"units,omitempty" jsonschema_description:"What a unit is, and what its buyer gets with it. Without it: a number."`
+	Lock         *lockPart      `yaml:"lock,omitempty" jsonschema_description:"How shards are locked."`
+	Redis        *redisPart     `yaml:"redis,omitempty" jsonschema_description:"The Redis nodes that keep the locks, with hbase; and with engine redis the lists, with hbase or embedded."`
+	HBase        *hbasePart     `yaml:"hbase,omitempty" jsonschema_description:"The HBase table that keeps the ledger. Goes with redis."`
+	Embedded     *embeddedPart  `yaml:"embedded,omitempty" jsonschema_description:"Keeps locks and ledger in local files, with no server, instead of redis and hbase; with engine redis the ledger only."`
+}
 
-// What every document says of itself.
-const (
-	APIVersion = "salectl/v1"
-	Kind       = "Sale"
-)
+// stored is the JSON of a declaration. It stands in ledgers for years: a field
+// may be added, with a zero that means what its absence meant, but none is
+// ever renamed, moved or given another meaning.
+type stored struct {
+	APIVersion   string           `json:"apiVersion"`
+	Name         string           `json:"name"`
+	Run          int64            `json:"run"`
+	Protect      bool             `json:"protect,omitempty"`
+	Stock        int64            `json:"stock"`
+	LockCount    int              `json:"lockCount"`
+	PerUserLimit int64            `json:"perUserLimit"`
+	Partial      bool             `json:"partial,omitempty"`
+	Phase        Phase            `json:"phase,omitempty"`
+	OpensAt      *time.Time       `json:"opensAt,omitempty"`
+	ClosesAt     *time.Time       `json:"closesAt,omitempty"`
+	LockTTLMs    int64            `json:"lockTtlMs"`
+	Redis        *storedRedis     `json:"redis,omitempty"`
+	HBase        *storedHBase     `json:"hbase,omitempty"`
+	Embedded     *storedEmbedded  `json:"embedded,omitempty"`
+	Engine       Engine           `json:"engine,omitempty"` // absent: ledger, and neither ack nor backlog
+	Ack          Ack              `json:"ack,omitempty"`
+	Backlog      int64            `json:"backlog,omitempty"`
+	Units        *storedUnits     `json:"units,omitempty"`
+	Homes        *Homes           `json:"homes,omitempty"`
+	Payment      *storedPayment   `json:"payment,omitempty"`
+	Rules        []storedRule     `json:"rules,omitempty"`
+	Variables    []storedVariable `json:"variables,omitempty"`
+	Users        *storedUsers     `json:"users,omitempty"`
+	History      *storedHistory   `json:"history,omitempty"`
+	Queue        *storedQueue     `json:"queue,omitempty"`
+	Draw         *storedDraw      `json:"draw,omitempty"`
+}
+
+// ledgerKeys are the keys that go with engine ledger alone, and why engine redis does not
+// take them.
+var ledgerKeys = []struct{ key, why string }{
+	{"partial", "which gives each user one unit: there is no part of it"},
+	{"payment", "which sells every claim at once"},
+	{"rules", "whose lists know nothing of users"},
+	{"variables", "whose lists know nothing of users"},
+	{"users", "whose lists know nothing of users"},
+	{"history", "whose lists know nothing of users"},
+	{"queue", "whose lists give units in the order of arrival"},
+}
+
+// needsLedger says what a sale has that goes with engine ledger alone, and that it stands
+// there; empty: it has nothing of the kind.
+func (s Sale) needsLedger() string {
+	switch {
+	case s.Payment != nil:
+		return "payment stands"
+	case s.Partial:
+		return "partial stands"
+	case s.Units != nil:
+		return "units that are no red packets stand"
+	case len(s.Rules) > 0 || len(s.Variables) > 0 || s.Users != nil || s.History != nil || s.Queue != nil:
+		return "rules, variables, users, history or queue stand"
+	}
+	return ""
+}
+
+// spec takes the options of a document. Some ask for what others have said, and so come
+// behind these: tables are looked for where the ledger is.
+func (d *decoder) spec(v value, s *Sale) {
+	s.PerUserLimit = DefaultPerUserLimit
+	o, ok := d.object(v, reflect.TypeFor[specPart]())
+	if !ok {
+		return
+	}
+	stockOK := false
+	if v, ok := d.value(o, "stock"); ok {
+		s.Stock, stockOK = d.number(v, 1, math.MaxInt64)
+	}
+	if v, ok := d.value(o, "lockCount"); ok {
+		n, ok := d.number(v, 1, MaxLockCount)
+		if ok && stockOK && n > s.Stock {
+			d.refuse(v.at, fmt.Sprintf("Write at most %d, or raise the stock: a shard needs a unit.", s.Stock),
+				"%s is above the stock, which is %d", v.path, s.Stock)
+		}
+		s.LockCount = int(n)
+	}
+	if v, ok := d.value(o, "perUserLimit"); ok {
+		s.PerUserLimit, _ = d.number(v, 1, math.MaxInt64)
+	}
+	s.Partial = d.flag(o, "partial")
+	s.Phase = d.phase(o)
+	s.OpensAt, s.ClosesAt = d.times(o)
+	s.Payment = d.payment(o)
+	s.LockTTL = d.lock(o)
+	s.Engine, s.Ack, s.Backlog = d.engine(o)
+	s.Units, s.RedPacket = d.units(o, s)
+	d.ofEngine(o, s)
+	s.Embedded, s.Redis, s.HBase = d.stores(o, s.Engine)
+	s.Rules, s.Variables = d.rules(o), d.variables(o)
+	tables := tableHome{declared: o.keys["hbase"] != nil, sale: s.HBase}
+	s.Users, s.History = d.users(o, tables), d.history(o, tables)
+	s.Queue = d.queue(o)
+	s.Draw = d.draw(o, s)
+}
+
+// specPart writes the options for a document. What has its default is left out.
+func (s Sale) specPart() specPart {
+	part := specPart{
+		Stock: s.Stock, LockCount: int64(s.LockCount), PerUserLimit: unless(DefaultPerUserLimit, s.PerUserLimit),
+		Partial:   s.Partial,
+		Phase:     string(s.Phase),
+		OpensAt:   timeOrNone(s.OpensAt),
+		ClosesAt:  timeOrNone(s.ClosesAt),
+		Payment:   s.Payment.part(),
+		Rules:     ruleParts(s.Rules),
+		Variables: variableParts(s.Variables),
+		Users:     s.Users.part(s.HBase),
+		History:   s.History.part(s.HBase),
+		Queue:     s.Queue.part(),
+		Draw:      s.Draw.part(),
+		Engine:    unless(string(EngineLedger), string(s.Engine)),
+		Ack:       unless(string(AckLedger), string(s.Ack)),
+		Units:     unitsPartOf(s.Units, s.RedPacket),
+		Lock:      lockPartOf(s.LockTTL),
+		Redis:     s.Redis.part(),
+		HBase:     s.HBase.part(),
+		Embedded:  s.Embedded.part(),
+	}
+	if s.Engine == EngineRedis {
+		part.Backlog = unless(DefaultBacklog, s.Backlog)
+	}
+	return part
+}
+
+// stored returns the declaration as it is stored.
+func (s Sale) stored() stored {
+	out := stored{
+		APIVersion: APIVersion,
+		Name:       s.Name, Run: s.Run, Protect: s.Protect,
+		Stock: s.Stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit,
+		Partial:   s.Partial,
+		Phase:     s.Phase,
+		OpensAt:   utc(s.OpensAt),
+		ClosesAt:  utc(s.ClosesAt),
+		LockTTLMs: s.LockTTL.Milliseconds(),
+		Redis:     s.Redis.stored(),
+		HBase:     s.HBase.stored(),
+		Embedded:  s.Embedded.stored(),
+		Units:     storeUnits(s.Units, s.RedPacket),
+		Homes:     s.Homes,
+		Payment:   s.Payment.stored(),
+		Rules:     storeRules(s.Rules),
+		Variables: storeVariables(s.Variables),
+		Users:     s.Users.stored(),
+		History:   s.History.stored(),
+		Queue:     s.Queue.stored(),
+		Draw:      s.Draw.stored(),
+	}
+	if s.Engine == EngineRedis {
+		out.Engine, out.Ack, out.Backlog = s.Engine, s.Ack, s.Backlog
+	}
+	return out
+}
+
+// read is the reverse of stored. It does not ask whether the declaration is sane.
+func (in stored) read() (Sale, error) {
+	s := Sale{
+		Name: in.Name, Run: in.Run, Protect: in.Protect,
+		Stock: in.Stock, LockCount: in.LockCount, PerUserLimit: in.PerUserLimit,
+		Partial:   in.Partial,
+		Phase:     in.Phase,
+		OpensAt:   timeOf(in.OpensAt),
+		ClosesAt:  timeOf(in.ClosesAt),
+		LockTTL:   milliseconds(in.LockTTLMs),
+		Redis:     in.Redis.read(),
+		HBase:     in.HBase.read(),
+		Embedded:  in.Embedded.read(),
+		Homes:     in.Homes,
+		Payment:   in.Payment.read(),
+		Rules:     readRules(in.Rules),
+		Variables: readVariables(in.Variables),
+		Users:     in.Users.read(),
+		History:   in.History.read(),
+		Queue:     in.Queue.read(),
+		Draw:      in.Draw.read(),
+		Engine:    in.Engine, Ack: in.Ack, Backlog: in.Backlog,
+	}
+	if s.Engine == "" {
+		s.Engine, s.Ack = EngineLedger, AckLedger
+	}
+	var err error
+	s.Units, s.RedPacket, err = in.Units.read()
+	return s, err
+}
+
+// terms are all durations of a stored declaration.
+func (in stored) terms() []storedTerm {
+	return slices.Concat([]storedTerm{{"lockTtlMs", in.LockTTLMs}}, in.Users.terms(), in.Payment.terms())
+}
+
+// sane holds a declaration to what the rest of the program takes for granted.
+// Limits that a later version may move are not asked here: what was accepted
+// once stays readable. Nor is the place of the sale, since that is taken from
+// the document that leads to the ledger. An option that is absent is sane.
+func (s Sale) sane() error {
+	switch {
+	case !nameRE.MatchString(s.Name):
+		return fmt.Errorf("the name %q is no DNS label", s.Name)
+	case s.Run < 1 || s.Stock < 1 || s.LockCount < 1 || s.PerUserLimit < 1:
+		return errors.New("run, stock, lockCount and perUserLimit must be at least 1")
+	case int64(s.LockCount) > s.Stock:
+		return errors.New("lockCount is above stock")
+	}
+	return cmp.Or(
+		saneLockTTL(s.LockTTL),
+		s.Phase.sane(),
+		s.Payment.sane(),
+		saneRules(s.Rules),
+		saneVariables(s.Variables),
+		s.Users.sane(),
+		s.History.sane(),
+		s.Queue.sane(),
+		s.saneDraw(),
+		s.saneEngine(),
+	)
+}
+
+// someFiles are the names that stand in a document for files which a declaration does not
+// name.
+var someFiles = []string{someUsers, someExports, someUnits, someUnitsKey, someDrawKey}
+
+// WithFiles returns a declaration that FromJSON has read, with what it does not have: the
+// folder, the files, the labels and the annotations of another one of the same sale; of one of
+// another sale at the same place only the folder.
+func (s Sale) WithFiles(local Sale) Sale {
+	if local.Name != s.Name {
+		local = Sale{Embedded: local.Embedded}
+	}
+	s.Labels, s.Annotations = local.Labels, local.Annotations
+	s.Embedded = s.Embedded.withFolder(local.Embedded)
+	s.Users = s.Users.withFile(local.Users)
+	s.History = s.History.withFiles(local.History)
+	s.Units = s.Units.withFiles(local.Units)
+	s.Draw = s.Draw.withFile(local.Draw)
+	return s
+}
+
+func (specPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	bound(s, "stock", math.MaxInt64, 0)
+	bound(s, "lockCount", MaxLockCount, 0)
+	bound(s, "perUserLimit", math.MaxInt64, DefaultPerUserLimit)
+	property(s, "partial").Default = false
+	choices(s, "phase", phases...)
+	property(s, "phase").Default = nil
+	property(s, "opensAt").Pattern = timeForm
+	property(s, "closesAt").Pattern = timeForm
+	list(property(s, "rules"), MaxRules)
+	list(property(s, "variables"), MaxVariables)
+	choices(s, "engine", EngineLedger, EngineRedis)
+	choices(s, "ack", AckLedger, AckRedis)
+	bound(s, "backlog", MaxBacklog, DefaultBacklog)
+	s.OneOf = []*jsonschema.Schema{
+		home("in local files", EngineLedger, []string{"embedded"}, []string{"redis", "hbase"}),
+		home("on servers", EngineLedger, []string{"redis", "hbase"}, []string{"embedded"}),
+		home("on lists of Redis, with the ledger in local files", EngineRedis, []string{"engine", "redis", "embedded"}, []string{"hbase"}),
+		home("on lists of Redis, with the ledger on servers", EngineRedis, []string{"engine", "redis", "hbase"}, []string{"embedded"}),
+	}
+}

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 )
@@ -141,4 +142,12 @@ func isPreamble(line string) bool {
 	}
 	line = strings.TrimSpace(line)
 	return line == "" || strings.HasPrefix(line, "#")
+}
+
+// resolve is a folder that the document names, seen from the working directory.
+func (s *source) resolve(dir string) string {
+	if filepath.IsAbs(dir) {
+		return filepath.Clean(dir)
+	}
+	return filepath.Join(s.dir, dir)
 }

@@ -2,31 +2,27 @@ package spec
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 
+	"github.com/invopop/jsonschema"
 	"gopkg.in/yaml.v3"
 )
+
+// MaxServers is how many servers one list may name. Each lock node is asked
+// for every lease, and who names more has named something else.
+const MaxServers = 99
 
 // stores takes the parts that say where the sale lives: embedded, or redis and
 // hbase; with the Redis engine redis, and embedded or hbase. If the engine could
 // not be made out, nobody can say which parts go together.
-func (d *decoder) stores(o object, s *Sale, engineOK bool) {
-	switch {
-	case engineOK && s.Engine == EngineRedis:
+func (d *decoder) stores(o object, engine Engine) (*Embedded, *Redis, *HBase) {
+	switch engine {
+	case EngineRedis:
 		d.listsAndLedger(o)
-	case engineOK:
+	case EngineLedger:
 		d.oneHome(o)
 	}
-	if v, ok := d.value(o, "embedded"); ok {
-		s.Embedded = d.embedded(v)
-	}
-	if v, ok := d.value(o, "redis"); ok {
-		s.Redis = d.redis(v, engineOK && s.Engine == EngineLedger)
-	}
-	if v, ok := d.value(o, "hbase"); ok {
-		s.HBase = d.hbase(v)
-	}
+	return d.embedded(o), d.redis(o, engine == EngineLedger), d.hbase(o)
 }
 
 // oneHome reports a sale that lives nowhere, in two places, or by halves.
@@ -92,79 +88,6 @@ func (d *decoder) beside(o object, a, b *yaml.Node, remedy string) {
 	d.refuse(later, remedy, "%s cannot stand beside %s, which is on line %d", join(o.path, target(later).Value), target(other).Value, other.Line)
 }
 
-func (d *decoder) embedded(v value) *Embedded {
-	if v.node.Value == "" && v.node.ShortTag() == "!!null" {
-		d.refuse(v.at, "Write embedded: {}.", "%s is empty, and should be a mapping of keys", v.path)
-		return nil
-	}
-	o, ok := d.object(v, reflect.TypeFor[embeddedPart]())
-	if !ok {
-		return nil
-	}
-	dir := DefaultEmbeddedDir
-	if v, ok := d.value(o, "dir"); ok {
-		dir, _ = checked(d, v, DefaultEmbeddedDir, checkDir)
-	}
-	return &Embedded{Dir: d.src.resolve(dir)}
-}
-
-// redis takes the nodes. odd: their number must be, since nothing but a majority
-// of them is wanted.
-func (d *decoder) redis(v value, odd bool) *Redis {
-	o, ok := d.object(v, reflect.TypeFor[redisPart]())
-	if !ok {
-		return nil
-	}
-	r := &Redis{UsernameEnv: d.env(o, "usernameEnv"), PasswordEnv: d.env(o, "passwordEnv")}
-	if v, ok := d.value(o, "nodes"); ok {
-		r.Nodes = d.addresses(v, "127.0.0.1:6379")
-		if n := len(v.node.Content); odd && n%2 == 0 && n > 0 && n <= MaxServers {
-			d.refuse(v.at, fmt.Sprintf("Name %d or %d: of an even number, no more may fail than of one less.", n-1, n+1),
-				"%s has %d nodes, an even number", v.path, n)
-		}
-	}
-	if user := o.keys["usernameEnv"]; user != nil && o.keys["passwordEnv"] == nil {
-		d.refuse(user, "Add passwordEnv, or remove usernameEnv.", "%s stands without passwordEnv", join(o.path, "usernameEnv"))
-	}
-	if v, ok := d.value(o, "tls"); ok {
-		r.TLS, _ = d.boolean(v)
-	}
-	return r
-}
-
-func (d *decoder) hbase(v value) *HBase {
-	o, ok := d.object(v, reflect.TypeFor[hbasePart]())
-	if !ok {
-		return nil
-	}
-	h := &HBase{ZookeeperRoot: DefaultZookeeperRoot}
-	if v, ok := d.value(o, "zookeeper"); ok {
-		h.Zookeeper = d.addresses(v, "127.0.0.1:2181")
-	}
-	if v, ok := d.value(o, "zookeeperRoot"); ok {
-		h.ZookeeperRoot, _ = checked(d, v, DefaultZookeeperRoot, checkZnode)
-	}
-	h.Table = d.table(o, "sales")
-	return h
-}
-
-// table takes the name of a table; empty if there is a problem.
-func (d *decoder) table(o object, example string) string {
-	v, ok := d.value(o, "table")
-	if !ok {
-		return ""
-	}
-	text, ok := d.text(v, example)
-	if !ok {
-		return ""
-	}
-	table, f := readTable(text)
-	if f != nil {
-		d.fault(v, f)
-	}
-	return table
-}
-
 // addresses takes a list of host:port without repetitions.
 func (d *decoder) addresses(v value, example string) []string {
 	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
@@ -209,21 +132,7 @@ func (d *decoder) hideLogin(v value) {
 	}
 }
 
-// env takes the name of an environment variable. What is none may be a secret,
-// so neither the message nor the line shown has it.
-func (d *decoder) env(o object, key string) string {
-	v, ok := d.value(o, key)
-	if !ok || !d.scalar(v, "the name of an environment variable", fmt.Sprintf("Write %s: NAME, in capitals.", key)) {
-		return ""
-	}
-	f := checkEnv(v.node.Value)
-	if f == nil && v.node.ShortTag() != "!!str" {
-		f = checkEnv("")
-	}
-	if f != nil {
-		d.hide(v.node)
-		d.fault(v, f)
-		return ""
-	}
-	return v.node.Value
+func addressList(s *jsonschema.Schema) {
+	one, most := uint64(1), uint64(MaxServers)
+	s.MinItems, s.MaxItems, s.UniqueItems, s.Items.Pattern = &one, &most, true, addressForm
 }

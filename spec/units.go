@@ -4,16 +4,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"iter"
-	"math"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
+	"github.com/invopop/jsonschema"
 	"gopkg.in/yaml.v3"
 )
 
@@ -34,20 +30,6 @@ type Units struct {
 	Choose   bool   // buyers may choose units by name; not with Secret
 }
 
-// Rows are how many names each item of Ranges has, in their order: units of one item lie
-// side by side, those of two do not. None for nil, and for units of a file.
-func (u *Units) Rows() (counts []int64) {
-	if u == nil {
-		return nil
-	}
-	for _, text := range u.Ranges {
-		if r, f := readRange(text); f == nil { // else neither Load nor FromJSON takes it
-			counts = append(counts, r.count())
-		}
-	}
-	return counts
-}
-
 // Limits of what units are declared to be.
 const (
 	MaxUnits     = 100_000_000 // that are more than numbers: plan remembers each while it compares
@@ -55,118 +37,52 @@ const (
 	MaxRangeText = 256 // bytes of an item of a range
 )
 
-// Names are the names of the units that Ranges have, in their order; none for nil.
-func (u *Units) Names() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		if u == nil {
-			return
+type unitsPart struct {
+	Range     []string       `yaml:"range,omitempty" jsonschema:"example=A1-A40" jsonschema_description:"With engine ledger: names of the units, such as those of seats. Each item is one name, or the first and the last of many, which differ in the number at their end only: A1-A40, or A01-A40 with numbers of two digits. They name as many units as the stock has; anybody may know them."`
+	File      string         `yaml:"file,omitempty" jsonschema:"example=codes.csv" jsonschema_description:"With engine ledger: file of the units, relative to this document: CSV with a header, one unit a line and as many as the stock has. Needs keyEnv, keyFile or public: true."`
+	Column    string         `yaml:"column,omitempty" jsonschema:"example=code" jsonschema_description:"Column of file that names a unit, each another. Without it: the first. A buyer gets the others with it."`
+	KeyEnv    string         `yaml:"keyEnv,omitempty" jsonschema:"example=COUPON_KEY" jsonschema_description:"Name of the environment variable that holds the key under which units of file are encrypted where they are kept: 32 bytes or more in base64, such as openssl rand -base64 32 makes. Never the key."`
+	KeyFile   string         `yaml:"keyFile,omitempty" jsonschema:"example=coupon.key" jsonschema_description:"File that holds such a key, relative to this document. Instead of keyEnv."`
+	Public    bool           `yaml:"public,omitempty" jsonschema_description:"Whether anybody may know the units of file: they are stored as they are. Instead of keyEnv or keyFile."`
+	Choose    bool           `yaml:"choose,omitempty" jsonschema_description:"Whether buyers may ask for units by name, or for some that are adjacent: with range, or with public: true."`
+	RedPacket *redPacketPart `yaml:"redPacket,omitempty" jsonschema_description:"With engine redis: units are packets of money; the stock is their number."`
+}
+
+func (unitsPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	longest := uint64(MaxRangeText)
+	list(property(s, "range"), MaxRanges)
+	property(s, "range").Items.MaxLength = &longest
+	property(s, "keyEnv").Pattern = envForm
+	notBlank(s, "file", "column", "keyFile")
+	property(s, "public").Default = false
+	property(s, "choose").Default = false
+	for _, kind := range unitKinds {
+		if kind.key != "file" {
+			s.OneOf = append(s.OneOf, unitsOf(kind.key, kind.with))
+			continue
 		}
-		for _, text := range u.Ranges {
-			r, f := readRange(text)
-			if f != nil {
-				continue // neither Load nor FromJSON takes it
-			}
-			for n := r.from; n <= r.to; n++ {
-				if !yield(r.name(n)) {
-					return
-				}
-			}
+		for _, key := range []string{"keyEnv", "keyFile"} {
+			withKey := unitsOf("file", []string{"column", "public", "choose", key}, key)
+			withKey.Properties.Set("public", &jsonschema.Schema{Const: false})
+			withKey.Properties.Set("choose", &jsonschema.Schema{Const: false})
+			s.OneOf = append(s.OneOf, withKey)
 		}
+		public := unitsOf("file", []string{"column", "public", "choose"}, "public")
+		public.Properties.Set("public", &jsonschema.Schema{Const: true})
+		s.OneOf = append(s.OneOf, public)
 	}
 }
 
-// unitRange is the names from prefix and one number to prefix and another.
-type unitRange struct {
-	prefix   string // does not end in a digit
-	from, to int64
-	width    int  // digits of each number, zeros before it; 0: as many as the number has
-	bare     bool // there is no number, and prefix is the only name
-}
-
-func (r unitRange) count() int64 { return r.to - r.from + 1 }
-
-func (r unitRange) name(n int64) string {
-	if r.bare {
-		return r.prefix
-	}
-	return fmt.Sprintf("%s%0*d", r.prefix, r.width, n)
-}
-
-// common returns a name that two ranges share.
-func (r unitRange) common(other unitRange) (string, bool) {
-	if r.prefix != other.prefix || r.bare != other.bare || r.width > 0 && other.width > 0 && r.width != other.width {
-		return "", false
-	}
-	// Between numbers of a width and those without, the ones that begin with a zero differ.
-	first, last := max(r.from, other.from), min(r.to, other.to)
-	if r.width != other.width {
-		first = max(first, int64(math.Pow10(max(r.width, other.width)-1)))
-	}
-	return r.name(first), first <= last
-}
-
-// maxRangeDigits keeps the numbers of a range, and what they add up to, within an int64.
-const maxRangeDigits = 15
-
-var numberedRE = regexp.MustCompile(`^(.*[^0-9])?([0-9]+)$`)
-
-// readRange reads an item of a range. Both names of FROM-TO have the same prefix, and so
-// the hyphen between them is the middle one.
-func readRange(text string) (unitRange, *fault) {
-	const write = "Write the first and the last name, such as A1-A40, or one name."
-	switch {
-	case len(text) > MaxRangeText:
-		return unitRange{}, &fault{fmt.Sprintf("has %d bytes, and may have %d", len(text), MaxRangeText), "Shorten the names."}
-	case strings.TrimSpace(text) != text || text == "":
-		return unitRange{}, &fault{"begins or ends with a blank, or is nothing else", write}
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return unitRange{}, &fault{"has a control character in it", write}
-	}
-	parts := strings.Split(text, "-")
-	if len(parts)%2 == 1 {
-		if len(parts) > 1 {
-			return unitRange{}, &fault{"is neither a name without a hyphen nor the first and the last of many", write}
-		}
-		return readOneName(text)
-	}
-	middle := len(parts) / 2
-	first, last := strings.Join(parts[:middle], "-"), strings.Join(parts[middle:], "-")
-	from, to := numberedRE.FindStringSubmatch(first), numberedRE.FindStringSubmatch(last)
-	if from == nil || to == nil {
-		return unitRange{}, &fault{fmt.Sprintf("is no range: %s has to end in a number, and so has %s", first, last), write}
-	}
-	if from[1] != to[1] {
-		return unitRange{}, &fault{fmt.Sprintf("goes from %q to %q, and only the number may differ", first, last),
-			fmt.Sprintf("Write %s-%s%s, if that is meant, and an item for each row.", first, from[1], to[2])}
-	}
-	return numbered(from[1], from[2], to[2])
-}
-
-func readOneName(name string) (unitRange, *fault) {
-	if at := numberedRE.FindStringSubmatch(name); at != nil {
-		return numbered(at[1], at[2], at[2])
-	}
-	return unitRange{prefix: name, bare: true}, nil
-}
-
-func numbered(prefix, from, to string) (unitRange, *fault) {
-	if max(len(from), len(to)) > maxRangeDigits {
-		return unitRange{}, &fault{fmt.Sprintf("has a number of more than %d digits", maxRangeDigits), "Write shorter numbers."}
-	}
-	r := unitRange{prefix: prefix}
-	r.from, _ = strconv.ParseInt(from, 10, 64)
-	r.to, _ = strconv.ParseInt(to, 10, 64)
-	if from[0] == '0' && len(from) > 1 || to[0] == '0' && len(to) > 1 {
-		if r.width = len(from); len(to) != r.width {
-			return unitRange{}, &fault{"has a number that begins with a zero, and numbers of different length",
-				"Write as many digits in both, such as A01-A40, or no zeros before them."}
+// unitsOf is one of the ways to say what units are: the key that says it, those that may
+// stand beside it, and those of them that must.
+func unitsOf(key string, with []string, must ...string) *jsonschema.Schema {
+	s := &jsonschema.Schema{Required: append([]string{key}, must...), Properties: jsonschema.NewProperties(), Not: &jsonschema.Schema{}}
+	for _, k := range keysOf(reflect.TypeFor[unitsPart]()) {
+		if k.name != key && !slices.Contains(with, k.name) {
+			s.Not.AnyOf = append(s.Not.AnyOf, &jsonschema.Schema{Required: []string{k.name}})
 		}
 	}
-	if r.to < r.from {
-		return unitRange{}, &fault{fmt.Sprintf("ends before it begins: %d is below %d", r.to, r.from),
-			fmt.Sprintf("Write %s%s-%s%s, if that is meant.", prefix, to, prefix, from)}
-	}
-	return r, nil
+	return s
 }
 
 // unitKinds are the ways to say what units are, each with the keys that go with it.
@@ -209,46 +125,46 @@ func (d *decoder) unitKind(o object) string {
 	return found
 }
 
-// units takes what the units of the sale are. Its stock is 0 if that is not known. If the
-// engine could not be made out, nobody can say which units go with it.
-func (d *decoder) units(v value, s *Sale, engineOK bool) {
-	o, ok := d.object(v, reflect.TypeFor[unitsPart]())
+// units takes what the units of the sale are, packets of money or others. The sale's stock
+// is 0 if that is not known. If the engine could not be made out, nobody can say which units
+// go with it.
+func (d *decoder) units(spec object, s *Sale) (*Units, *RedPacket) {
+	o, ok := d.part(spec, "units", reflect.TypeFor[unitsPart]())
 	if !ok {
-		return
+		return nil, nil
 	}
 	u := d.unitsFile(o)
 	if v, ok := d.value(o, "range"); ok {
 		u.Ranges = d.ranges(v, s.Stock)
 	}
-	if v, ok := d.value(o, "choose"); ok {
-		u.Choose, _ = d.boolean(v)
-	}
+	u.Choose = d.flag(o, "choose")
 	public, publicOK := false, true
 	if v, ok := d.value(o, "public"); ok {
 		public, publicOK = d.boolean(v)
 	}
-	var packet *RedPacket
-	if v, ok := d.value(o, "redPacket"); ok {
-		packet = d.redPacket(v, s.Stock)
-	}
+	packet := d.redPacket(o, s.Stock)
 	kind := d.unitKind(o)
 	at := o.keys[kind]
 	switch kind {
 	case "":
+		return nil, nil
 	case "redPacket":
-		s.RedPacket = packet
-		if engineOK && s.Engine != EngineRedis {
+		if s.Engine == EngineLedger {
 			d.refuse(at, "Add engine: redis, or remove units.", "%s stands without engine: redis", join(o.path, kind))
 		}
-	default:
-		s.Units = u
-		if engineOK && s.Engine == EngineRedis {
-			d.refuse(at, "Use engine: ledger, or remove units.", "%s stands with engine: redis, whose units are numbers or red packets", join(o.path, kind))
-		}
-		if kind == "file" && publicOK && !o.merged {
-			d.mayKnow(o, u, public)
-		}
+		return nil, packet
 	}
+	if s.Engine == EngineRedis {
+		d.refuse(at, "Use engine: ledger, or remove units.", "%s stands with engine: redis, whose units are numbers or red packets", join(o.path, kind))
+	}
+	if kind == "file" && publicOK && !o.merged {
+		d.mayKnow(o, u, public)
+	}
+	if s.Stock > MaxUnits {
+		d.refuse(spec.values["stock"], fmt.Sprintf("Write at most %d, or leave units out.", MaxUnits),
+			"%s is above %d, the most units that are more than numbers", join(spec.path, "stock"), MaxUnits)
+	}
+	return u, nil
 }
 
 // unitsFile takes the file of the units and its key.
@@ -318,60 +234,80 @@ func checkUnitColumn(text string) *fault {
 	return nil
 }
 
-// ranges takes names that make up a stock, with 0 for one that is not known.
-func (d *decoder) ranges(v value, stock int64) []string {
-	const example = "A1-A40"
-	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
-	switch {
-	case ok && len(items) == 0:
-		d.refuse(v.at, fmt.Sprintf("Write %s: [%q].", v.key, example), "%s is an empty list", v.path)
-	case len(items) > MaxRanges:
-		d.refuse(v.at, "Write longer ranges, or name the units in a file.", "%s has %d items, and may have %d", v.path, len(items), MaxRanges)
+// The names that stand for files which a declaration does not name.
+const (
+	someUnits    = "UNITS.csv"
+	someUnitsKey = "UNITS.key"
+)
+
+// unitsPartOf writes what units are for a document: packets of money, or others.
+func unitsPartOf(u *Units, r *RedPacket) *unitsPart {
+	if r != nil {
+		return &unitsPart{RedPacket: r.part()}
+	}
+	if u == nil {
 		return nil
 	}
-	var all []string
-	var read []unitRange
-	var count int64
-	complete := ok && len(items) > 0
-	for _, item := range items {
-		text, ok := d.text(item, example)
-		if !ok {
-			complete = false
-			continue
-		}
-		r, f := readRange(text)
-		if f != nil {
-			d.fault(item, f)
-			complete = false
-			continue
-		}
-		for i, other := range read {
-			if name, twice := r.common(other); twice {
-				d.refuse(item.at, "Name each unit once.", "%s names %s, which %q does already", item.path, name, all[i])
-				complete = false
-				break
-			}
-		}
-		all, read, count = append(all, text), append(read, r), count+r.count()
+	part := &unitsPart{Range: u.Ranges, Column: u.Column, KeyEnv: u.KeyEnv, Choose: u.Choose}
+	if u.FromFile {
+		part.File = orElse(u.File, someUnits)
+		part.Public = !u.Secret
 	}
-	if complete && stock > 0 && count != stock {
-		d.refuse(v.at, fmt.Sprintf("Write stock: %d, or name as many units as the stock has.", count), "%s names %s, and the stock is %d",
-			v.path, Count(count, "unit"), stock)
+	if u.Secret && u.KeyEnv == "" {
+		part.KeyFile = orElse(u.KeyFile, someUnitsKey)
 	}
-	return all
+	return part
 }
 
-// tooMany reports a stock that is too large for what its units are.
-func (d *decoder) tooMany(o object, s *Sale) {
-	if s.Units != nil && s.Stock > MaxUnits {
-		d.refuse(o.values["stock"], fmt.Sprintf("Write at most %d, or leave units out.", MaxUnits),
-			"%s is above %d, the most units that are more than numbers", join(o.path, "stock"), MaxUnits)
-	}
+// storedUnits is without the names of the files: a sale that is moved together with its
+// files is the same sale.
+type storedUnits struct {
+	RedPacket *storedRedPacket `json:"redPacket,omitempty"` // alone
+
+	Range  []string `json:"range,omitempty"`
+	File   bool     `json:"file,omitempty"`
+	Column string   `json:"column,omitempty"`
+	KeyEnv string   `json:"keyEnv,omitempty"`
+	Secret bool     `json:"secret,omitempty"`
+	Choose bool     `json:"choose,omitempty"`
 }
 
-// check holds units to what the rest of the program takes for granted.
-func (u Units) check(stock int64) error {
+func storeUnits(u *Units, r *RedPacket) *storedUnits {
 	switch {
+	case r != nil:
+		return &storedUnits{RedPacket: r.stored()}
+	case u != nil:
+		return &storedUnits{Range: u.Ranges, File: u.FromFile, Column: u.Column, KeyEnv: u.KeyEnv, Secret: u.Secret, Choose: u.Choose}
+	}
+	return nil
+}
+
+func (in *storedUnits) read() (*Units, *RedPacket, error) {
+	switch {
+	case in == nil:
+		return nil, nil, nil
+	case in.RedPacket != nil:
+		packet, err := in.RedPacket.read()
+		return nil, packet, err
+	}
+	return &Units{Ranges: in.Range, FromFile: in.File, Column: in.Column, KeyEnv: in.KeyEnv, Secret: in.Secret, Choose: in.Choose}, nil, nil
+}
+
+// withFiles returns units with the files of others.
+func (u *Units) withFiles(local *Units) *Units {
+	if u == nil || local == nil {
+		return u
+	}
+	units := *u
+	units.File, units.KeyFile = local.File, local.KeyFile
+	return &units
+}
+
+// sane holds units to what the rest of the program takes for granted.
+func (u *Units) sane(stock int64) error {
+	switch {
+	case u == nil:
+		return nil
 	case !u.FromFile && len(u.Ranges) == 0:
 		return errors.New("the units are of a kind that is not known to this program: use a newer one")
 	case u.FromFile && len(u.Ranges) > 0:

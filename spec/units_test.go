@@ -33,7 +33,7 @@ func TestUnitNames(t *testing.T) {
 		if got := strings.Join(names, " "); got != want && strings.Join(names, ",") != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
-		if err := u.check(int64(len(names))); err != nil {
+		if err := u.sane(int64(len(names))); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestLimitsOfUnits(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if err := (Units{FromFile: true, Secret: true, KeyEnv: "A", KeyFile: "b"}).check(1); err == nil {
+	if err := (&Units{FromFile: true, Secret: true, KeyEnv: "A", KeyFile: "b"}).sane(1); err == nil {
 		t.Error("units with two keys pass")
 	}
 }

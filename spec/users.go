@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/invopop/jsonschema"
 )
 
 // Users says where that is found which rules read of a user. Either File or Table is
@@ -50,30 +53,9 @@ type UsersTable struct {
 	Columns       map[string]string // by attribute; one that is not there has the attribute's name
 }
 
-// History says where that is found which users bought in other sales. Files, Table or both
-// are set.
-type History struct {
-	// Files are exports of sales, or patterns of their names as filepath.Match has them.
-	// Load has resolved relative ones. Empty and not nil in a declaration read by FromJSON
-	// that has some.
-	Files []string
-	// Table has a row for each user, and a column for each run of a sale in which the user
-	// bought. Destroy appends to it.
-	Table *HistoryTable
-}
-
-// HistoryTable is an HBase table of what users bought.
-type HistoryTable struct {
-	Zookeeper     []string // host:port; that of the sale's own table unless it is said
-	ZookeeperRoot string
-	Table         string
-	Family        string
-}
-
-// Limits of what rules stand on.
+// Limits of users.
 const (
 	MaxAttributes = 64
-	MaxFiles      = 99 // patterns of a history
 	MinFresh      = time.Second
 	MaxFresh      = time.Hour
 	MaxCached     = 10_000_000
@@ -85,15 +67,45 @@ const (
 	DefaultCached = 100_000
 )
 
-// tableHome is where a table is looked for that says nothing of its ZooKeeper.
-type tableHome struct {
-	declared bool   // whether the document has the sale's own table
-	sale     *HBase // of the sale's own ledger; nil: it has none, or a problem
+type usersPart struct {
+	Attributes map[string]string `yaml:"attributes,omitempty" jsonschema_description:"Attributes of a user that rules read as user.NAME, each with its type: string, int, double, bool, timestamp or list of string."`
+	File       string            `yaml:"file,omitempty" jsonschema:"example=users.csv" jsonschema_description:"File of the users, relative to this document: CSV with a header, or one JSON object a line (.ndjson), with an id each. It is read again when it changes. Instead of hbase."`
+	HBase      *usersTablePart   `yaml:"hbase,omitempty" jsonschema_description:"HBase table of the users, with a row for each by the user's id. Instead of file."`
+	Fresh      string            `yaml:"fresh,omitempty" jsonschema:"example=30s" jsonschema_description:"How old what is known of a user may be: 1s to 1h, in h, m, s or ms. What is older is read again; if that fails, claims are refused."`
+	Cached     int64             `yaml:"cached,omitempty" jsonschema_description:"Users of an HBase table that are kept in memory, at most."`
+}
+
+func (usersPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	attributes, most := property(s, "attributes"), uint64(MaxAttributes)
+	attributes.PropertyNames = &jsonschema.Schema{Not: &jsonschema.Schema{Enum: []any{"id", "known"}}}
+	identifier(attributes.PropertyNames)
+	attributes.MaxProperties = &most
+	for _, name := range AttributeTypes {
+		attributes.AdditionalProperties.Enum = append(attributes.AdditionalProperties.Enum, name)
+	}
+	property(s, "file").Pattern = `[.]([cC][sS][vV]|[nN][dD][jJ][sS][oO][nN]|[jJ][sS][oO][nN][lL])$`
+	property(s, "fresh").Pattern, property(s, "fresh").Default = termForm, FormatTerm(DefaultFresh)
+	bound(s, "cached", MaxCached, DefaultCached)
+	s.OneOf = []*jsonschema.Schema{{Required: []string{"file"}}, {Required: []string{"hbase"}}}
+	s.DependentRequired = map[string][]string{"hbase": {"attributes"}}
+}
+
+type usersTablePart struct {
+	Zookeeper     []string          `yaml:"zookeeper,omitempty" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
+	ZookeeperRoot string            `yaml:"zookeeperRoot,omitempty" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
+	Table         string            `yaml:"table" jsonschema:"example=users" jsonschema_description:"Table of the users, which salectl only reads."`
+	Family        string            `yaml:"family" jsonschema:"example=u" jsonschema_description:"Column family of the attributes."`
+	Columns       map[string]string `yaml:"columns,omitempty" jsonschema_description:"Columns of attributes that are not called like these."`
+}
+
+func (usersTablePart) JSONSchemaExtend(s *jsonschema.Schema) {
+	outerTable(s)
+	property(s, "columns").AdditionalProperties.Pattern = "[^ ]"
 }
 
 // users takes where that is found which rules read of a user.
-func (d *decoder) users(v value, from tableHome) *Users {
-	o, ok := d.object(v, reflect.TypeFor[usersPart]())
+func (d *decoder) users(spec object, from tableHome) *Users {
+	o, ok := d.part(spec, "users", reflect.TypeFor[usersPart]())
 	if !ok {
 		return nil
 	}
@@ -225,115 +237,12 @@ func (d *decoder) columns(v value, attributes []Attribute) map[string]string {
 	return columns
 }
 
-// history takes where that is found which users bought.
-func (d *decoder) history(v value, from tableHome) *History {
-	o, ok := d.object(v, reflect.TypeFor[historyPart]())
-	if !ok {
-		return nil
-	}
-	h := new(History)
-	if o.keys["files"] == nil && o.keys["hbase"] == nil {
-		d.refuse(o.at, `Add files: ["exports/*.ndjson"], or hbase.`, "%s has neither files nor hbase", o.path)
-	}
-	if v, ok := d.value(o, "files"); ok {
-		h.Files = d.patterns(v)
-	}
-	if v, ok := d.value(o, "hbase"); ok {
-		if o, ok := d.object(v, reflect.TypeFor[historyTablePart]()); ok {
-			h.Table = new(HistoryTable)
-			h.Table.Zookeeper, h.Table.ZookeeperRoot = d.zookeeper(o, from)
-			h.Table.Table, h.Table.Family = d.table(o, "purchases"), d.family(o)
-		}
-	}
-	return h
-}
-
-// patterns takes patterns of file names.
-func (d *decoder) patterns(v value) []string {
-	const example = "exports/*.ndjson"
-	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
-	switch {
-	case ok && len(items) == 0:
-		d.refuse(v.at, fmt.Sprintf("Write %s: [%q], or leave the key out.", v.key, example), "%s is an empty list", v.path)
-	case len(items) > MaxFiles:
-		d.refuse(v.at, "Write patterns, such as exports/*.ndjson.", "%s has %d items, and may have %d", v.path, len(items), MaxFiles)
-		return nil
-	}
-	var all []string
-	for _, item := range items {
-		if pattern, ok := d.file(item, example, checkPattern); ok {
-			all = append(all, d.src.resolvePattern(pattern))
-		}
-	}
-	return all
-}
-
-// file takes the path of a file, or a pattern, as it is written.
-func (d *decoder) file(v value, example string, check func(string) *fault) (path string, ok bool) {
-	return checked(d, v, example, func(text string) *fault {
-		f := checkPath(text, "file", example)
-		if f == nil {
-			f = check(text)
-		}
-		return f
-	})
-}
-
-// resolvePattern is resolve for a pattern: the document's folder has no special
-// characters in it.
-func (s *source) resolvePattern(pattern string) string {
-	if filepath.IsAbs(pattern) {
-		return filepath.Clean(pattern)
-	}
-	folder := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(s.dir)
-	return filepath.Join(folder, pattern)
-}
-
 func checkUsersFile(path string) *fault {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".csv", ".ndjson", ".jsonl":
 		return nil
 	}
 	return &fault{"does not say what the file holds", "Name it .csv for CSV with a header, or .ndjson for one JSON object a line."}
-}
-
-func checkPattern(pattern string) *fault {
-	if _, err := filepath.Match(pattern, ""); err != nil {
-		return &fault{"is no pattern of file names", "Write a pattern such as exports/*.ndjson, with a backslash before a [ that is meant."}
-	}
-	return nil
-}
-
-// zookeeper takes where the table's servers are found, by default where the sale's own
-// are.
-func (d *decoder) zookeeper(o object, from tableHome) (servers []string, root string) {
-	root = DefaultZookeeperRoot
-	if from.sale != nil && o.keys["zookeeper"] == nil {
-		servers, root = from.sale.Zookeeper, from.sale.ZookeeperRoot
-	}
-	if v, ok := d.value(o, "zookeeper"); ok {
-		servers = d.addresses(v, "127.0.0.1:2181")
-	} else if !from.declared {
-		d.refuse(o.at, `Add zookeeper: ["127.0.0.1:2181"].`, "%s lacks zookeeper, and the sale has no hbase of its own", o.path)
-	}
-	if v, ok := d.value(o, "zookeeperRoot"); ok {
-		root, _ = checked(d, v, DefaultZookeeperRoot, checkZnode)
-	}
-	return servers, root
-}
-
-func (d *decoder) family(o object) string {
-	v, ok := d.value(o, "family")
-	if !ok {
-		return ""
-	}
-	family, _ := checked(d, v, "u", func(text string) *fault {
-		if familyRE.MatchString(text) {
-			return nil
-		}
-		return &fault{"is no column family that HBase takes", "Use letters, digits, and _ . - behind the first."}
-	})
-	return family
 }
 
 func checkColumn(text string) *fault {
@@ -343,8 +252,96 @@ func checkColumn(text string) *fault {
 	return nil
 }
 
-// check holds users to what the rest of the program takes for granted.
-func (u Users) check() error {
+// someUsers stands for a file of users that a declaration does not name.
+const someUsers = "USERS.csv"
+
+// part writes users for a document whose sale has its ledger in own.
+func (u *Users) part(own *HBase) *usersPart {
+	if u == nil {
+		return nil
+	}
+	part := &usersPart{Fresh: termOrNone(unless(DefaultFresh, u.Fresh))}
+	if len(u.Attributes) > 0 {
+		part.Attributes = make(map[string]string)
+	}
+	for _, a := range u.Attributes {
+		part.Attributes[a.Name] = a.Type
+	}
+	t := u.Table
+	if t == nil {
+		part.File = orElse(u.File, someUsers)
+		return part
+	}
+	part.Cached = unless(DefaultCached, u.Cached)
+	part.HBase = &usersTablePart{Table: t.Table, Family: t.Family, Columns: maps.Clone(t.Columns)}
+	part.HBase.Zookeeper, part.HBase.ZookeeperRoot = own.elsewhere(t.Zookeeper, t.ZookeeperRoot)
+	return part
+}
+
+// storedUsers is without the name of the file: a sale that is moved together with its
+// files is the same sale.
+type storedUsers struct {
+	Attributes map[string]string `json:"attributes,omitempty"` // types by name
+	File       bool              `json:"file,omitempty"`
+	HBase      *storedTable      `json:"hbase,omitempty"`
+	FreshMs    int64             `json:"freshMs"`
+	Cached     int64             `json:"cached"`
+}
+
+func (u *Users) stored() *storedUsers {
+	if u == nil {
+		return nil
+	}
+	out := &storedUsers{File: u.Table == nil, FreshMs: u.Fresh.Milliseconds(), Cached: u.Cached}
+	if len(u.Attributes) > 0 {
+		out.Attributes = map[string]string{}
+	}
+	for _, a := range u.Attributes {
+		out.Attributes[a.Name] = a.Type
+	}
+	if t := u.Table; t != nil {
+		out.HBase = &storedTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, t.Columns}
+	}
+	return out
+}
+
+func (in *storedUsers) read() *Users {
+	if in == nil {
+		return nil
+	}
+	u := &Users{Fresh: milliseconds(in.FreshMs), Cached: in.Cached}
+	for name, kind := range in.Attributes {
+		u.Attributes = append(u.Attributes, Attribute{name, kind})
+	}
+	slices.SortFunc(u.Attributes, byName)
+	if t := in.HBase; t != nil {
+		u.Table = &UsersTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, t.Columns}
+	}
+	return u
+}
+
+func (in *storedUsers) terms() []storedTerm {
+	if in == nil {
+		return nil
+	}
+	return []storedTerm{{"freshMs", in.FreshMs}}
+}
+
+// withFile returns users with the file of others.
+func (u *Users) withFile(local *Users) *Users {
+	if u == nil || u.Table != nil || local == nil {
+		return u
+	}
+	users := *u
+	users.File = local.File
+	return &users
+}
+
+// sane holds users to what the rest of the program takes for granted.
+func (u *Users) sane() error {
+	if u == nil {
+		return nil
+	}
 	for i, a := range u.Attributes {
 		switch {
 		case checkAttribute(a.Name) != nil || i > 0 && a.Name <= u.Attributes[i-1].Name:

@@ -70,20 +70,6 @@ func readTime(text string) (time.Time, *fault) {
 	return t, nil
 }
 
-func readTTL(text string) (time.Duration, *fault) {
-	const write = "Write seconds or milliseconds in whole numbers, such as 3s or 2500ms."
-	if f := checkDuration(text, durationRE, "3s or 2500ms", write); f != nil {
-		return 0, f
-	}
-	// ParseDuration fails only for what is far beyond the limit.
-	d, err := time.ParseDuration(text)
-	if err != nil || d < MinLockTTL || d > MaxLockTTL {
-		return 0, &fault{fmt.Sprintf("is outside of %v to %v", MinLockTTL, MaxLockTTL),
-			"A shorter lock is lost to a slow disk, a longer one blocks its shard for long after a crash. 3s is a good value."}
-	}
-	return d, nil
-}
-
 // readTerm reads a duration of at least least and at most most.
 func readTerm(text, example string, least, most time.Duration) (time.Duration, *fault) {
 	write := fmt.Sprintf("Write a whole number and one unit, which is h, m, s or ms, such as %s.", example)

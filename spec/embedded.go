@@ -1,0 +1,89 @@
+package spec
+
+import (
+	"reflect"
+
+	"github.com/invopop/jsonschema"
+)
+
+// Embedded keeps a sale in SQLite files in one folder, with no server.
+type Embedded struct {
+	// Dir is the folder. Load has resolved a relative path against the
+	// document's folder. It is empty in a declaration read by FromJSON.
+	Dir string
+}
+
+// DefaultEmbeddedDir is the folder where a document says nothing.
+const DefaultEmbeddedDir = ".salectl"
+
+// EmbeddedNode is the name of the one lock node of an embedded sale.
+const EmbeddedNode = "embedded"
+
+type embeddedPart struct {
+	Dir string `yaml:"dir,omitempty" jsonschema_description:"Folder of the files, relative to this document."`
+}
+
+func (embeddedPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	dir, one := property(s, "dir"), uint64(1)
+	dir.Default, dir.MinLength = DefaultEmbeddedDir, &one
+}
+
+// embedded takes the folder of the files.
+func (d *decoder) embedded(spec object) *Embedded {
+	v, ok := d.value(spec, "embedded")
+	if !ok {
+		return nil
+	}
+	if v.node.Value == "" && v.node.ShortTag() == "!!null" {
+		d.refuse(v.at, "Write embedded: {}.", "%s is empty, and should be a mapping of keys", v.path)
+		return nil
+	}
+	o, ok := d.object(v, reflect.TypeFor[embeddedPart]())
+	if !ok {
+		return nil
+	}
+	dir := DefaultEmbeddedDir
+	if v, ok := d.value(o, "dir"); ok {
+		dir, _ = checked(d, v, DefaultEmbeddedDir, checkDir)
+	}
+	return &Embedded{Dir: d.src.resolve(dir)}
+}
+
+// part writes the folder for a document.
+func (e *Embedded) part() *embeddedPart {
+	if e == nil {
+		return nil
+	}
+	return &embeddedPart{Dir: unless(DefaultEmbeddedDir, e.Dir)}
+}
+
+// storedEmbedded is without the folder: a sale that is moved together with its
+// files is the same sale, and must not look like a changed one.
+type storedEmbedded struct{}
+
+func (e *Embedded) stored() *storedEmbedded {
+	if e == nil {
+		return nil
+	}
+	return &storedEmbedded{}
+}
+
+func (in *storedEmbedded) read() *Embedded {
+	if in == nil {
+		return nil
+	}
+	return &Embedded{}
+}
+
+// withFolder returns the folder of another.
+func (e *Embedded) withFolder(local *Embedded) *Embedded {
+	if e == nil || local == nil {
+		return e
+	}
+	return &Embedded{Dir: local.Dir}
+}
+
+// home is the one of the ledger, and without its node of the locks.
+func (e *Embedded) home() Home {
+	return Home{Kind: "embedded", Place: "embedded files", Local: e.Dir, Settings: Settings{Backend: "embedded"}}
+}

@@ -1,0 +1,179 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+)
+
+// History says where that is found which users bought in other sales. Files, Table or both
+// are set.
+type History struct {
+	// Files are exports of sales, or patterns of their names as filepath.Match has them.
+	// Load has resolved relative ones. Empty and not nil in a declaration read by FromJSON
+	// that has some.
+	Files []string
+	// Table has a row for each user, and a column for each run of a sale in which the user
+	// bought. Destroy appends to it.
+	Table *HistoryTable
+}
+
+// HistoryTable is an HBase table of what users bought.
+type HistoryTable struct {
+	Zookeeper     []string // host:port; that of the sale's own table unless it is said
+	ZookeeperRoot string
+	Table         string
+	Family        string
+}
+
+// MaxFiles is the most patterns of a history.
+const MaxFiles = 99
+
+type historyPart struct {
+	Files []string          `yaml:"files,omitempty" jsonschema_description:"Exports of earlier sales, or patterns of their names such as exports/*.ndjson, relative to this document."`
+	HBase *historyTablePart `yaml:"hbase,omitempty" jsonschema_description:"HBase table with a row for each user by the user's id. destroy adds what users bought in this sale."`
+}
+
+func (historyPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	list(property(s, "files"), MaxFiles)
+	s.AnyOf = []*jsonschema.Schema{{Required: []string{"files"}}, {Required: []string{"hbase"}}}
+}
+
+type historyTablePart struct {
+	Zookeeper     []string `yaml:"zookeeper,omitempty" jsonschema_description:"HBase's ZooKeeper servers, host:port each. Without it: those of spec.hbase."`
+	ZookeeperRoot string   `yaml:"zookeeperRoot,omitempty" jsonschema:"example=/hbase" jsonschema_description:"HBase's parent znode. Without it: that of spec.hbase, or /hbase beside zookeeper."`
+	Table         string   `yaml:"table" jsonschema:"example=purchases" jsonschema_description:"Table of the purchases."`
+	Family        string   `yaml:"family" jsonschema:"example=h" jsonschema_description:"Column family of the purchases."`
+}
+
+func (historyTablePart) JSONSchemaExtend(s *jsonschema.Schema) { outerTable(s) }
+
+// history takes where that is found which users bought.
+func (d *decoder) history(spec object, from tableHome) *History {
+	o, ok := d.part(spec, "history", reflect.TypeFor[historyPart]())
+	if !ok {
+		return nil
+	}
+	h := new(History)
+	if o.keys["files"] == nil && o.keys["hbase"] == nil {
+		d.refuse(o.at, `Add files: ["exports/*.ndjson"], or hbase.`, "%s has neither files nor hbase", o.path)
+	}
+	if v, ok := d.value(o, "files"); ok {
+		h.Files = d.patterns(v)
+	}
+	if o, ok := d.part(o, "hbase", reflect.TypeFor[historyTablePart]()); ok {
+		h.Table = new(HistoryTable)
+		h.Table.Zookeeper, h.Table.ZookeeperRoot = d.zookeeper(o, from)
+		h.Table.Table, h.Table.Family = d.table(o, "purchases"), d.family(o)
+	}
+	return h
+}
+
+// patterns takes patterns of file names.
+func (d *decoder) patterns(v value) []string {
+	const example = "exports/*.ndjson"
+	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
+	switch {
+	case ok && len(items) == 0:
+		d.refuse(v.at, fmt.Sprintf("Write %s: [%q], or leave the key out.", v.key, example), "%s is an empty list", v.path)
+	case len(items) > MaxFiles:
+		d.refuse(v.at, "Write patterns, such as exports/*.ndjson.", "%s has %d items, and may have %d", v.path, len(items), MaxFiles)
+		return nil
+	}
+	var all []string
+	for _, item := range items {
+		if pattern, ok := d.file(item, example, checkPattern); ok {
+			all = append(all, d.src.resolvePattern(pattern))
+		}
+	}
+	return all
+}
+
+// resolvePattern is resolve for a pattern: the document's folder has no special
+// characters in it.
+func (s *source) resolvePattern(pattern string) string {
+	if filepath.IsAbs(pattern) {
+		return filepath.Clean(pattern)
+	}
+	folder := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(s.dir)
+	return filepath.Join(folder, pattern)
+}
+
+func checkPattern(pattern string) *fault {
+	if _, err := filepath.Match(pattern, ""); err != nil {
+		return &fault{"is no pattern of file names", "Write a pattern such as exports/*.ndjson, with a backslash before a [ that is meant."}
+	}
+	return nil
+}
+
+// someExports stands for files of exports that a declaration does not name.
+const someExports = "EXPORTS/*.ndjson"
+
+// part writes a history for a document whose sale has its ledger in own.
+func (h *History) part(own *HBase) *historyPart {
+	if h == nil {
+		return nil
+	}
+	part := &historyPart{Files: h.Files}
+	if h.Files != nil && len(h.Files) == 0 {
+		part.Files = []string{someExports}
+	}
+	if t := h.Table; t != nil {
+		part.HBase = &historyTablePart{Table: t.Table, Family: t.Family}
+		part.HBase.Zookeeper, part.HBase.ZookeeperRoot = own.elsewhere(t.Zookeeper, t.ZookeeperRoot)
+	}
+	return part
+}
+
+// storedHistory is without the names of the files.
+type storedHistory struct {
+	Files bool         `json:"files,omitempty"`
+	HBase *storedTable `json:"hbase,omitempty"`
+}
+
+func (h *History) stored() *storedHistory {
+	if h == nil {
+		return nil
+	}
+	out := &storedHistory{Files: h.Files != nil}
+	if t := h.Table; t != nil {
+		out.HBase = &storedTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, nil}
+	}
+	return out
+}
+
+func (in *storedHistory) read() *History {
+	if in == nil {
+		return nil
+	}
+	h := new(History)
+	if in.Files {
+		h.Files = []string{}
+	}
+	if t := in.HBase; t != nil {
+		h.Table = &HistoryTable{t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family}
+	}
+	return h
+}
+
+// withFiles returns a history with the files of another.
+func (h *History) withFiles(local *History) *History {
+	if h == nil || h.Files == nil || local == nil {
+		return h
+	}
+	history := *h
+	history.Files = local.Files
+	return &history
+}
+
+// sane holds a history to what the rest of the program takes for granted.
+func (h *History) sane() error {
+	if h != nil && h.Files == nil && h.Table == nil {
+		return errors.New("the history has neither files nor a table")
+	}
+	return nil
+}

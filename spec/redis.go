@@ -1,0 +1,92 @@
+package spec
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+)
+
+// Redis names the nodes of the locks and, with EngineRedis, of the lists.
+type Redis struct {
+	Nodes       []string // host:port, lower case, none twice; an odd number with EngineLedger
+	UsernameEnv string   // names of environment variables, never the secrets
+	PasswordEnv string
+	TLS         bool
+}
+
+type redisPart struct {
+	Nodes       []string `yaml:"nodes" jsonschema_description:"Standalone Redis nodes, independent of each other, host:port each. An odd number, so that a majority is clear; with engine redis any number, since each shard's list is on one of them. Of a live sale they change only while it is paused."`
+	UsernameEnv string   `yaml:"usernameEnv,omitempty" jsonschema:"example=REDIS_USERNAME" jsonschema_description:"Name of the environment variable that holds the user name. Goes with passwordEnv."`
+	PasswordEnv string   `yaml:"passwordEnv,omitempty" jsonschema:"example=REDIS_PASSWORD" jsonschema_description:"Name of the environment variable that holds the password; never the password."`
+	TLS         bool     `yaml:"tls,omitempty" jsonschema_description:"Whether to connect with TLS, trusting the certificates that the machine trusts, or those in SSL_CERT_FILE."`
+}
+
+func (redisPart) JSONSchemaExtend(s *jsonschema.Schema) {
+	addressList(property(s, "nodes"))
+	property(s, "usernameEnv").Pattern = envForm
+	property(s, "passwordEnv").Pattern = envForm
+	property(s, "tls").Default = false
+	s.DependentRequired = map[string][]string{"usernameEnv": {"passwordEnv"}}
+}
+
+// redis takes the nodes. odd: their number must be, since nothing but a majority
+// of them is wanted.
+func (d *decoder) redis(spec object, odd bool) *Redis {
+	o, ok := d.part(spec, "redis", reflect.TypeFor[redisPart]())
+	if !ok {
+		return nil
+	}
+	r := &Redis{UsernameEnv: d.env(o, "usernameEnv"), PasswordEnv: d.env(o, "passwordEnv")}
+	if v, ok := d.value(o, "nodes"); ok {
+		r.Nodes = d.addresses(v, "127.0.0.1:6379")
+		if n := len(v.node.Content); odd && n%2 == 0 && n > 0 && n <= MaxServers {
+			d.refuse(v.at, fmt.Sprintf("Name %d or %d: of an even number, no more may fail than of one less.", n-1, n+1),
+				"%s has %d nodes, an even number", v.path, n)
+		}
+	}
+	if user := o.keys["usernameEnv"]; user != nil && o.keys["passwordEnv"] == nil {
+		d.refuse(user, "Add passwordEnv, or remove usernameEnv.", "%s stands without passwordEnv", join(o.path, "usernameEnv"))
+	}
+	r.TLS = d.flag(o, "tls")
+	return r
+}
+
+// part writes the nodes for a document.
+func (r *Redis) part() *redisPart {
+	if r == nil {
+		return nil
+	}
+	return &redisPart{Nodes: r.Nodes, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, TLS: r.TLS}
+}
+
+type storedRedis struct {
+	Nodes       []string `json:"nodes"`
+	UsernameEnv string   `json:"usernameEnv,omitempty"`
+	PasswordEnv string   `json:"passwordEnv,omitempty"`
+	TLS         bool     `json:"tls"`
+}
+
+func (r *Redis) stored() *storedRedis {
+	if r == nil {
+		return nil
+	}
+	return &storedRedis{r.Nodes, r.UsernameEnv, r.PasswordEnv, r.TLS}
+}
+
+func (in *storedRedis) read() *Redis {
+	if in == nil {
+		return nil
+	}
+	return &Redis{in.Nodes, in.UsernameEnv, in.PasswordEnv, in.TLS}
+}
+
+func (r *Redis) home() Home {
+	nodes := strings.Join(slices.Sorted(slices.Values(r.Nodes)), " ")
+	return Home{
+		Kind: "redis", Place: "the Redis nodes " + nodes, Nodes: r.Nodes, Local: nodes,
+		Settings: Settings{LockNodes: r.Nodes, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, TLS: r.TLS},
+	}
+}

@@ -1,0 +1,183 @@
+package spec
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Rows are how many names each item of Ranges has, in their order: units of one item lie
+// side by side, those of two do not. None for nil, and for units of a file.
+func (u *Units) Rows() (counts []int64) {
+	if u == nil {
+		return nil
+	}
+	for _, text := range u.Ranges {
+		if r, f := readRange(text); f == nil { // else neither Load nor FromJSON takes it
+			counts = append(counts, r.count())
+		}
+	}
+	return counts
+}
+
+// Names are the names of the units that Ranges have, in their order; none for nil.
+func (u *Units) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if u == nil {
+			return
+		}
+		for _, text := range u.Ranges {
+			r, f := readRange(text)
+			if f != nil {
+				continue // neither Load nor FromJSON takes it
+			}
+			for n := r.from; n <= r.to; n++ {
+				if !yield(r.name(n)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// unitRange is the names from prefix and one number to prefix and another.
+type unitRange struct {
+	prefix   string // does not end in a digit
+	from, to int64
+	width    int  // digits of each number, zeros before it; 0: as many as the number has
+	bare     bool // there is no number, and prefix is the only name
+}
+
+func (r unitRange) count() int64 { return r.to - r.from + 1 }
+
+func (r unitRange) name(n int64) string {
+	if r.bare {
+		return r.prefix
+	}
+	return fmt.Sprintf("%s%0*d", r.prefix, r.width, n)
+}
+
+// common returns a name that two ranges share.
+func (r unitRange) common(other unitRange) (string, bool) {
+	if r.prefix != other.prefix || r.bare != other.bare || r.width > 0 && other.width > 0 && r.width != other.width {
+		return "", false
+	}
+	// Between numbers of a width and those without, the ones that begin with a zero differ.
+	first, last := max(r.from, other.from), min(r.to, other.to)
+	if r.width != other.width {
+		first = max(first, int64(math.Pow10(max(r.width, other.width)-1)))
+	}
+	return r.name(first), first <= last
+}
+
+// maxRangeDigits keeps the numbers of a range, and what they add up to, within an int64.
+const maxRangeDigits = 15
+
+var numberedRE = regexp.MustCompile(`^(.*[^0-9])?([0-9]+)$`)
+
+// readRange reads an item of a range. Both names of FROM-TO have the same prefix, and so
+// the hyphen between them is the middle one.
+func readRange(text string) (unitRange, *fault) {
+	const write = "Write the first and the last name, such as A1-A40, or one name."
+	switch {
+	case len(text) > MaxRangeText:
+		return unitRange{}, &fault{fmt.Sprintf("has %d bytes, and may have %d", len(text), MaxRangeText), "Shorten the names."}
+	case strings.TrimSpace(text) != text || text == "":
+		return unitRange{}, &fault{"begins or ends with a blank, or is nothing else", write}
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return unitRange{}, &fault{"has a control character in it", write}
+	}
+	parts := strings.Split(text, "-")
+	if len(parts)%2 == 1 {
+		if len(parts) > 1 {
+			return unitRange{}, &fault{"is neither a name without a hyphen nor the first and the last of many", write}
+		}
+		return readOneName(text)
+	}
+	middle := len(parts) / 2
+	first, last := strings.Join(parts[:middle], "-"), strings.Join(parts[middle:], "-")
+	from, to := numberedRE.FindStringSubmatch(first), numberedRE.FindStringSubmatch(last)
+	if from == nil || to == nil {
+		return unitRange{}, &fault{fmt.Sprintf("is no range: %s has to end in a number, and so has %s", first, last), write}
+	}
+	if from[1] != to[1] {
+		return unitRange{}, &fault{fmt.Sprintf("goes from %q to %q, and only the number may differ", first, last),
+			fmt.Sprintf("Write %s-%s%s, if that is meant, and an item for each row.", first, from[1], to[2])}
+	}
+	return numbered(from[1], from[2], to[2])
+}
+
+func readOneName(name string) (unitRange, *fault) {
+	if at := numberedRE.FindStringSubmatch(name); at != nil {
+		return numbered(at[1], at[2], at[2])
+	}
+	return unitRange{prefix: name, bare: true}, nil
+}
+
+func numbered(prefix, from, to string) (unitRange, *fault) {
+	if max(len(from), len(to)) > maxRangeDigits {
+		return unitRange{}, &fault{fmt.Sprintf("has a number of more than %d digits", maxRangeDigits), "Write shorter numbers."}
+	}
+	r := unitRange{prefix: prefix}
+	r.from, _ = strconv.ParseInt(from, 10, 64)
+	r.to, _ = strconv.ParseInt(to, 10, 64)
+	if from[0] == '0' && len(from) > 1 || to[0] == '0' && len(to) > 1 {
+		if r.width = len(from); len(to) != r.width {
+			return unitRange{}, &fault{"has a number that begins with a zero, and numbers of different length",
+				"Write as many digits in both, such as A01-A40, or no zeros before them."}
+		}
+	}
+	if r.to < r.from {
+		return unitRange{}, &fault{fmt.Sprintf("ends before it begins: %d is below %d", r.to, r.from),
+			fmt.Sprintf("Write %s%s-%s%s, if that is meant.", prefix, to, prefix, from)}
+	}
+	return r, nil
+}
+
+// ranges takes names that make up a stock, with 0 for one that is not known.
+func (d *decoder) ranges(v value, stock int64) []string {
+	const example = "A1-A40"
+	items, ok := d.items(v, fmt.Sprintf("Write %s: [%q].", v.key, example))
+	switch {
+	case ok && len(items) == 0:
+		d.refuse(v.at, fmt.Sprintf("Write %s: [%q].", v.key, example), "%s is an empty list", v.path)
+	case len(items) > MaxRanges:
+		d.refuse(v.at, "Write longer ranges, or name the units in a file.", "%s has %d items, and may have %d", v.path, len(items), MaxRanges)
+		return nil
+	}
+	var all []string
+	var read []unitRange
+	var count int64
+	complete := ok && len(items) > 0
+	for _, item := range items {
+		text, ok := d.text(item, example)
+		if !ok {
+			complete = false
+			continue
+		}
+		r, f := readRange(text)
+		if f != nil {
+			d.fault(item, f)
+			complete = false
+			continue
+		}
+		for i, other := range read {
+			if name, twice := r.common(other); twice {
+				d.refuse(item.at, "Name each unit once.", "%s names %s, which %q does already", item.path, name, all[i])
+				complete = false
+				break
+			}
+		}
+		all, read, count = append(all, text), append(read, r), count+r.count()
+	}
+	if complete && stock > 0 && count != stock {
+		d.refuse(v.at, fmt.Sprintf("Write stock: %d, or name as many units as the stock has.", count), "%s names %s, and the stock is %d",
+			v.path, Count(count, "unit"), stock)
+	}
+	return all
+}
