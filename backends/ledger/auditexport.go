@@ -63,6 +63,7 @@ type exportAudit struct {
 	payloads *Payloads // nil: that log cannot
 	entries  [][]byte  // of that log
 	reader   *PayloadReader
+	told     bool // a claim's line says what its units are
 	locked   bool // what the units are is encrypted, and there is no key
 }
 
@@ -188,6 +189,7 @@ func (x *exportAudit) account() {
 		x.planned()
 		return
 	}
+	x.sameSettings(most)
 	x.place(x.books, func(b *book) []*pb.Generation { return b.generations })
 }
 
@@ -204,7 +206,7 @@ func (x *exportAudit) claims() error {
 		return err
 	}
 	states := statesOf(x.books)
-	if x.sale == nil || !x.whole(states) {
+	if x.sale == nil && !x.older() || !x.whole(states) {
 		return nil
 	}
 	firsts, total := make([]int, len(states)), 0 // the number of each shard's first claim
@@ -293,8 +295,8 @@ func (x *exportAudit) claims() error {
 			x.problem("the draw: %s", problem)
 		}
 	}
-	if p := x.of.packets; p != nil && p.dealt == nil {
-		has, granted, left := x.header.Packets, p.Format(x.worth), p.Format(p.Total-x.worth)
+	if p, has := x.of.packets, x.header.Packets; p != nil && p.dealt == nil && has != nil {
+		granted, left := p.Format(x.worth), p.Format(p.Total-x.worth)
 		if granted != has.Granted || left != has.Refund {
 			x.problem("line 1: the packets that were granted come to %s by the lines of the claims, which leaves %s, and to %s and %s by the header",
 				granted, left, has.Granted, has.Refund)
@@ -333,36 +335,31 @@ func (x *exportAudit) hold(line ExportClaim, shard int, c Claim) {
 // whole holds the header against the books and the sale's log, and says whether claims can be
 // held against it.
 func (x *exportAudit) whole(states []*State) bool {
-	h := x.header
-	x.of = ofSale{sale: x.sale, units: h.UnitsLog}
+	h, of := x.header, x.ofLog
+	x.of = ofSale{sale: x.sale}
 	if h.Redacted {
 		x.of.redact = new(redaction)
 	}
-	packets, err := x.packetsOf(states)
-	if err == nil {
-		x.of.packets = packets
-		x.of.draw, err = drawOf(x.sale)
+	if x.older() {
+		of = x.ofHeader
 	}
-	if err != nil {
+	if err := of(states); err != nil {
 		x.problem("%v", err)
 		return false
 	}
 	x.of.draw.cut(states)
 	x.trees(x.of.draw, x.books)
-	if x.payloads != nil && h.UnitsLog != nil {
-		x.of.units = x.payloads.exported(x.added())
-	}
 	if x.damaged(-1) {
 		return true
 	}
 	want := x.of.header(h.Sale, h.UID, states)
 	want.Roots = h.Roots // account has compared them
 	if p := want.Packets; p != nil {
-		if packets.dealt == nil && h.Packets != nil {
+		if x.of.packets.dealt == nil && h.Packets != nil {
 			p.Granted, p.Refund, p.Commitment = h.Packets.Granted, h.Packets.Refund, h.Packets.Commitment
 		}
-		if !packets.all(want.Counts) {
-			x.at("the sale's log says that there are %d packets, and the commits have another number of units", p.Packets)
+		if !x.of.packets.all(want.Counts) {
+			x.at("there are to be %d packets, and the commits have another number of units", p.Packets)
 		}
 	}
 	if d := want.Draw; d != nil && h.Draw != nil && !x.sealed() {
@@ -372,22 +369,39 @@ func (x *exportAudit) whole(states []*State) bool {
 	return true
 }
 
-// packetsOf is the red packet of the sale. While packets may still be given the file has not
-// their seed, and which amount each has cannot be told.
-func (x *exportAudit) packetsOf(states []*State) (*exportedPackets, error) {
+// ofLog takes from the sale's log, and from that of its units, what header and claims are held
+// against. While packets may still be given the file has not their seed, and which amount each
+// has cannot be told.
+func (x *exportAudit) ofLog(states []*State) error {
 	red, err := declaredPacket(x.sale)
-	if red == nil || err != nil {
-		return nil, err
+	if err == nil {
+		x.of.draw, err = drawOf(x.sale)
 	}
-	over := !slices.ContainsFunc(states, func(s *State) bool { return !s.over() })
-	if len(red.seed) > 0 || over && !x.damaged(-1) {
-		x.packets(x.sale, x.books)
-		if red.check() != nil {
-			return &exportedPackets{red, nil}, nil // which packets has told
-		}
-		return &exportedPackets{red, red.Deal()}, nil
+	if err != nil {
+		return err
 	}
-	return &exportedPackets{red, nil}, nil
+	x.of.units = x.header.UnitsLog
+	if x.payloads != nil && x.header.UnitsLog != nil {
+		x.of.units = x.payloads.exported(x.added())
+	}
+	if red == nil {
+		return nil
+	}
+	x.of.packets = &exportedPackets{red, nil}
+	if len(red.seed) == 0 && (!over(states) || x.damaged(-1)) {
+		x.samePackets(x.sale, red)
+		return nil
+	}
+	x.packets(x.sale, x.books)
+	if red.check() == nil { // else packets has told
+		x.of.packets.dealt = red.Deal()
+	}
+	return nil
+}
+
+// over says whether no shard gives anything to anybody any more.
+func over(states []*State) bool {
+	return !slices.ContainsFunc(states, func(s *State) bool { return !s.over() })
 }
 
 func (x *exportAudit) sealed() bool {
@@ -455,13 +469,24 @@ func fields(line []byte) map[string]string {
 // unproven says what the file alone cannot prove.
 func (x *exportAudit) unproven() (all []string) {
 	all = append(all, "that this is the export of the sale, and not one made up as a whole: hold its SHA-256 against the one that 'salectl history' tells of the sale, and a live export's against its manifest")
+	if x.older() {
+		all = append(all, "that the shards took the units and the settings that were planned: the file was written before salectl exported the sale's own log")
+	}
 	if p := x.of.packets; p != nil && p.dealt == nil {
-		all = append(all, "which amount each packet has: the seed is left out while a packet may still be given")
+		const left = "the seed is left out while a packet may still be given"
+		all = append(all, "which amount each packet has, and what the commitment is to: "+left)
+		if x.older() {
+			all = append(all, "what was declared of the packets: only the seed proves it here, and "+left)
+		} else {
+			all = append(all, "that the first generation is the ledger's in what the shards do not have of it: "+left+", so that the commit has other bytes than those that were hashed")
+		}
 	}
 	if x.header.Redacted {
 		all = append(all, "that the commits are those of the ledger: the keys in them are redacted, so that they have other bytes than those that were hashed; whoever has the whole export can compare the two line by line")
 	}
 	switch {
+	case x.older() && x.told:
+		all = append(all, "what the units are: the file was written before salectl exported their log")
 	case x.locked:
 		all = append(all, "what the units are: they are encrypted, and --units-key names the file with their key")
 	case x.sale != nil && x.sale.Newest().GetUnits() != nil && x.header.UnitsLog == nil:

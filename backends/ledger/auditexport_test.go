@@ -3,11 +3,13 @@ package ledger
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
 )
 
 // mustAuditExport audits an export that can be read.
@@ -108,7 +110,7 @@ func TestAuditOfTamperedExport(t *testing.T) {
 		"a plan before":       {slices.Insert(slices.Delete(slices.Clone(lines), sale, sale+1), sale-1, lines[sale]), `of shard 2 stands behind those of a later shard`},
 		"of another log":      {replace(sale, `"log":"sale"`, `"log":"sales"`), `it is of the log "sales", and the header names no such log`},
 		"another form of it":  {replace(sale, `"log":`, `"log": `), `slot 0 of the log "sale" is written otherwise than salectl writes it`},
-		"no log of the sale":  {replace(0, `"saleLog"`, `"saleLag"`), ``},
+		"no log of the sale":  {replace(0, `"saleLog"`, `"saleLag"`), `it is of the log "sale", and the header names no such log`},
 		"cut within the line": {append(slices.Clone(lines[:last]), lines[last][:9]), `the file ends in the middle of this line: its end was cut off`},
 		"another root":        {replace(0, `"roots":["`+w.shards[0].Root().String()[:2], `"roots":["zz`), ``},
 	} {
@@ -151,6 +153,44 @@ func TestAuditOfExportOfPackets(t *testing.T) {
 		if a := mustAuditExport(t, []byte(altered)); a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want) {
 			t.Errorf("%s: %q\nwant %s", c.to, a.Problems, c.want)
 		}
+	}
+}
+
+// TestAuditOfExportWithoutItsPackets finds that the header does not tell of the red packet that the
+// sale's log declares, where somebody has written that log anew without the seed.
+func TestAuditOfExportWithoutItsPackets(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.taken(1)
+	lines := exportLines(mustExport(t, w))
+	var header ExportHeader
+	var first ExportLogCommit
+	last := len(lines) - 1
+	if err := errors.Join(json.Unmarshal([]byte(lines[0]), &header), json.Unmarshal([]byte(lines[last]), &first)); err != nil {
+		t.Fatal(err)
+	}
+	first.Hash, header.Packets, header.SaleLog.Root = nil, nil, sum(first.Commit)
+	lines[0], lines[last] = string(exportLine(header)), string(exportLine(first))
+	said := mustAuditExport(t, []byte(strings.Join(lines, ""))).Problems
+	if !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, `line 1: the header has no packets.currency`) }) {
+		t.Errorf("%q", said)
+	}
+}
+
+// TestAuditOfExportOfOtherPacketsLater finds that a later generation declares another red packet,
+// also while packets may be given.
+func TestAuditOfExportOfOtherPacketsLater(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.replan(func(_ *pb.Planned, declared *spec.Sale) { declared.RedPacket.Total++ })
+	for i := range w.shards {
+		d := w.draft(i)
+		if err := d.Generation(w.sale.ShardGeneration(2, i)); err != nil {
+			t.Fatal(err)
+		}
+		w.commit(i, d)
+	}
+	said := mustAuditExport(t, mustExport(t, w)).Problems
+	if !slices.Equal(said, []string{"generation 2 declares another red packet than was dealt"}) {
+		t.Errorf("%q", said)
 	}
 }
 

@@ -31,13 +31,16 @@ type auditedLog struct {
 // openLogs prepares for the logs that the header names.
 func (x *exportAudit) openLogs() {
 	h, shards := x.header, len(x.books)
+	x.last = append(x.last, 0, 0)
+	if x.older() {
+		return
+	}
 	x.sale, x.payloads = NewSale(spec.SaleLog(h.Sale)), NewPayloads(spec.UnitsLog(h.UID))
 	x.sale.next = h.SaleLog.First // what is before it is of earlier runs
 	x.logs = []*auditedLog{{name: exportedSale, place: shards, has: h.SaleLog, at: &x.sale.chain, apply: x.sale.Apply}}
 	if h.UnitsLog != nil {
 		x.logs = append(x.logs, &auditedLog{name: exportedUnits, place: shards + 1, has: h.UnitsLog, at: &x.payloads.chain, apply: x.payloads.Apply})
 	}
-	x.last = append(x.last, 0, 0)
 }
 
 func isLogCommit(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"log":`)) }
@@ -119,6 +122,7 @@ func (x *exportAudit) endLogs() {
 		return l.damage == nil
 	}
 	switch {
+	case x.older():
 	case !whole(x.logs[0]):
 		x.sale = nil
 	case x.sale.UID() != x.UID || x.sale.Shards() != len(x.books):
@@ -164,6 +168,8 @@ func (x *exportAudit) openUnits(key *units.Key) error {
 		}
 	}
 	switch {
+	case key != nil && x.older():
+		return errors.New("the file was written before salectl exported what the units are: audit it without a key")
 	case key != nil && sealedWith == "" && !x.damaged(-1):
 		return errors.New("the file has no units that are encrypted: audit it without a key")
 	case key != nil && key.ID() != sealedWith:
@@ -183,6 +189,7 @@ func (x *exportAudit) openUnits(key *units.Key) error {
 // payloadsOf is what the line of a claim is to say of its units: what they are by the log of
 // units, or what it says if that cannot be told.
 func (x *exportAudit) payloadsOf(line ExportClaim, c Claim) []map[string]string {
+	x.told = x.told || line.Payloads != nil
 	if x.reader == nil {
 		return line.Payloads
 	}

@@ -85,9 +85,7 @@ func (a *Audit) packets(sale *Sale, books []*book) {
 	case red == nil:
 		return
 	}
-	for g := uint64(2); g <= sale.Generation(); g++ {
-		a.samePacket(sale, red, g)
-	}
+	a.samePackets(sale, red)
 	if err := red.check(); err != nil {
 		a.problem("%v", err)
 		return
@@ -116,8 +114,13 @@ func (a *Audit) packets(sale *Sale, books []*book) {
 	}
 }
 
-// samePacket checks that a later generation leaves the red packet as it was
-// dealt.
+// samePackets checks that later generations leave the red packet as it was dealt.
+func (a *Audit) samePackets(sale *Sale, red *RedPacket) {
+	for g := uint64(2); g <= sale.Generation(); g++ {
+		a.samePacket(sale, red, g)
+	}
+}
+
 func (a *Audit) samePacket(sale *Sale, red *RedPacket, generation uint64) {
 	p, _ := sale.Planned(generation)
 	now, err := spec.FromJSON(p.GetSpec())

@@ -172,6 +172,29 @@ func (w *drawWorld) verify() *draw.Report {
 	return r
 }
 
+// drawnExport exports a draw of which some entries were awarded, and that is sealed.
+func drawnExport(t testing.TB) []byte {
+	t.Helper()
+	w := newDrawWorld(t, 3, nil, &spec.Beacon{Name: "drand quicknet", Round: "12345", Fallback: spec.FallbackNone})
+	for i := range w.shards {
+		w.enter(i, 2)
+	}
+	w.close()
+	w.reveal([]byte{1, 2, 3}, 6, 4)
+	for rank := range int64(3) {
+		w.award(rank + 1)
+	}
+	closed := drawSettings(nil)
+	closed.Phase = pb.Phase_CLOSED
+	w.plan(0, 0, closed)
+	for i := range w.shards {
+		d := w.draft(i)
+		d.Seal()
+		w.commit(i, d)
+	}
+	return mustExport(t, w.world)
+}
+
 var drawPayment = &pb.Payment{HoldForUs: 1_000_000, GraceUs: 1000, Late: pb.Payment_RESELL}
 
 // A draw of any size comes to what commitment and entries imply, whatever lapses.

@@ -36,7 +36,8 @@ type ExportHeader struct {
 
 	// The logs that follow the commits of the shards: the sale's own, which says what was
 	// planned, and that of what its units are, nil if they are numbers or it is left out.
-	SaleLog  *ExportLog `json:"saleLog"`
+	// Files that were written before there were such logs have none of them.
+	SaleLog  *ExportLog `json:"saleLog,omitempty"`
 	UnitsLog *ExportLog `json:"unitsLog,omitempty"`
 
 	// Redacted says that keys are replaced by digests, and what else is gone that
@@ -202,7 +203,9 @@ func (x *ofSale) export(ctx context.Context, logs Logs, sale, uid string, shards
 func (x *ofSale) header(sale, uid string, shards []*State) ExportHeader {
 	h := Header(sale, uid, shards)
 	h.Redacted = x.redact != nil
-	h.SaleLog, h.UnitsLog = x.sale.exported(shards), x.units
+	if h.UnitsLog = x.units; x.sale != nil {
+		h.SaleLog = x.sale.exported(shards)
+	}
 	h.Packets, h.Draw = x.packets.header(shards), x.draw.header(shards)
 	return h
 }

@@ -94,8 +94,6 @@ func (h *ExportHeader) check() error {
 		return fmt.Errorf("an export begins with a header of kind %q, and this one is of kind %q", KindExport, h.Kind)
 	case h.Format != ExportFormat:
 		return fmt.Errorf("an export of format %d cannot be read, only format %d", h.Format, ExportFormat)
-	case h.SaleLog == nil:
-		return fmt.Errorf("the export's header names no log of the sale: it was written before salectl exported that, or it was altered; audit it with the version that wrote it")
 	}
 	return nil
 }
