@@ -25,8 +25,11 @@ import (
 func troubled(owner string) *planner.Status {
 	return &planner.Status{
 		Sale: "tickets", UID: "0123456789abcdef", Generation: 2, Applied: 2, Phase: "open",
-		Stock: 60, Sold: 20, Available: 40, OpensAt: "2026-11-11T12:00:00Z", Owner: owner,
-		Payment: &planner.Payment{HoldForMs: 600_000, ExtendByMs: 90_000, Late: "refuse"},
+		Stock: 60, Sold: 20, Available: 40, Owner: owner,
+		InForce: planner.InForce{
+			OpensAt: "2026-11-11T12:00:00Z",
+			Payment: &planner.Payment{HoldForMs: 600_000, ExtendByMs: 90_000, Late: "refuse"},
+		},
 		Shards: []planner.ShardStatus{
 			{Shard: 0, Owner: owner, LeaseLeftSeconds: 2.5, Slot: 7, Generation: 2, Phase: ledger.PhaseOpen, Limit: 30, Available: 20, Sold: 10},
 			{Shard: 1, Error: "region server rs1:16020 does not answer"},

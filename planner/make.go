@@ -2,7 +2,6 @@ package planner
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -12,7 +11,6 @@ import (
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
-	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -110,13 +108,6 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 	return p, p.carry(planned)
 }
 
-// withRows returns the same settings with other rows.
-func withRows(s *pb.Settings, rows []*pb.Range) *pb.Settings {
-	next := proto.CloneOf(s)
-	next.Rows = rows
-	return next
-}
-
 // environment refuses to change a sale whose table or lock nodes are not set up
 // as they must be, and plans the making of the table.
 func (p *Plan) environment(actual *Actual, fresh bool) error {
@@ -203,10 +194,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	}
 	before := saleAttributes(old, desired.Stock-delta, p.Phase, newest.GetGeneration())
 	before.Goods = before.Goods.with(newest.GetUnits())
-	before.PerUserLimit, before.Partial = inForce.GetPerUserLimit(), inForce.GetPartial()
-	before.OpensAt, before.ClosesAt = microText(inForce.GetOpensAtUs()), microText(inForce.GetClosesAtUs())
-	before.Payment = paymentShown(inForce.GetPayment()).withService(old.Payment)
-	before.RuleSet = hex.EncodeToString(inForce.GetRules())
+	before.inForce(inForce, old)
 	after := saleAttributes(desired, desired.Stock, p.Phase, planned.GetGeneration())
 	if moved {
 		after.Phase = ledger.PhaseName(phase)
@@ -247,24 +235,6 @@ func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error
 	declaration, err = desired.JSON()
 	before, err2 := old.JSON()
 	return declaration, !bytes.Equal(declaration, before), errors.Join(err, err2)
-}
-
-func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
-	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial, Secret: s.Units != nil && s.Units.Secret, Draw: s.Draw != nil}
-	if !s.OpensAt.IsZero() {
-		settings.OpensAtUs = s.OpensAt.UnixMicro()
-	}
-	if !s.ClosesAt.IsZero() {
-		settings.ClosesAtUs = s.ClosesAt.UnixMicro()
-	}
-	if s.Payment != nil {
-		settings.Payment = paymentOf(*s.Payment)
-	}
-	if hash, ok := rules.HashFor(s); ok {
-		settings.Rules = hash[:]
-	}
-	settings.Choose = s.Units != nil && s.Units.Choose
-	return settings
 }
 
 // exists refuses what only a live sale can do.

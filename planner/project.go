@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
@@ -232,32 +231,6 @@ func markerReason(sale *ledger.Sale, node string) ActionReason {
 		return ReasonNodePending
 	}
 	return ReasonNewNode
-}
-
-func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
-	a := &Attributes{
-		Run: s.Run, Protect: s.Protect, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
-		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTLMs: s.LockTTL.Milliseconds(),
-		Settings: s.Settings(), Generation: generation, Who: whoOf(s),
-	}
-	if s.Payment != nil {
-		a.Payment = paymentShown(paymentOf(*s.Payment)).withService(s.Payment)
-	}
-	a.Goods, a.Draw = goodsOf(s), drawShown(s.Draw)
-	if s.Engine == spec.EngineRedis {
-		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog
-		if s.RedPacket != nil {
-			a.RedPacket = packetText(s)
-		}
-	}
-	return a
-}
-
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
 }
 
 func shardAttributes(h *ledger.Head) *Attributes {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"salectl/backends/ledger"
 	"salectl/draw"
@@ -26,23 +25,20 @@ type Status struct {
 	// Phase is what holds on every shard, at the time of reading: planned, scheduled, open,
 	// stalled, paused, ended, closed, sealed, destroyed; unknown where the ledger cannot be
 	// read.
-	Phase     string        `json:"phase"`
-	SoldOut   bool          `json:"soldOut"` // every unit is sold: none is available, held or on its way
-	Stock     int64         `json:"stock"`   // of a destroyed sale, as last declared
-	Sold      int64         `json:"sold"`
-	Held      int64         `json:"held"`
-	Available int64         `json:"available"`
-	InFlight  int64         `json:"inFlight"`
-	Refund    *Refund       `json:"refund,omitempty"`   // of a red packet that is destroyed
-	OpensAt   string        `json:"opensAt,omitempty"`  // RFC 3339, UTC
-	ClosesAt  string        `json:"closesAt,omitempty"` // RFC 3339, UTC
-	Payment   *Payment      `json:"payment,omitempty"`  // nil: claims are sold at once
-	Rules     *RulesStatus  `json:"rules,omitempty"`    // nil: every user may claim
-	Draw      *draw.Status  `json:"draw,omitempty"`     // nil: it is no draw
-	Owner     string        `json:"owner"`              // where claims are answered now, "" if nowhere or unknown
-	Unserved  bool          `json:"-"`                  // that Owner is "" means that no process serves it
-	Shards    []ShardStatus `json:"shards"`
-	Nodes     []NodeStatus  `json:"nodes"`
+	Phase     string  `json:"phase"`
+	SoldOut   bool    `json:"soldOut"` // every unit is sold: none is available, held or on its way
+	Stock     int64   `json:"stock"`   // of a destroyed sale, as last declared
+	Sold      int64   `json:"sold"`
+	Held      int64   `json:"held"`
+	Available int64   `json:"available"`
+	InFlight  int64   `json:"inFlight"`
+	Refund    *Refund `json:"refund,omitempty"` // of a red packet that is destroyed
+	InForce
+	Draw     *draw.Status  `json:"draw,omitempty"` // nil: it is no draw
+	Owner    string        `json:"owner"`          // where claims are answered now, "" if nowhere or unknown
+	Unserved bool          `json:"-"`              // that Owner is "" means that no process serves it
+	Shards   []ShardStatus `json:"shards"`
+	Nodes    []NodeStatus  `json:"nodes"`
 	// Voting is how many lock nodes vote on the sale's leases now, Majority how
 	// many must for a process to sell. Both are 0 when there is nothing to sell.
 	Voting   int `json:"voting"`
@@ -165,10 +161,8 @@ func NewStatus(actual *Actual) (*Status, error) {
 	}
 	settings := sale.Newest().GetSettings()
 	s.Phase = phaseNow(actual)
-	s.OpensAt, s.ClosesAt = microText(settings.GetOpensAtUs()), microText(settings.GetClosesAtUs())
-	s.Payment = paymentShown(settings.GetPayment())
 	newest, _ := declared(sale.Newest()) // one that cannot be read shows no names
-	s.Rules = rulesShown(settings.GetRules(), newest)
+	s.InForce = inForceShown(settings, newest)
 	s.Owner, _ = actual.Served()
 	s.Unserved = actual.Unserved()
 	for i := range actual.Shards {
@@ -264,13 +258,6 @@ func (s *Status) listWarnings(actual *Actual) {
 	}
 	s.Warnings = append(s.Warnings, fmt.Sprintf("%d of %d lists are off or cannot be asked for (%s): their users get nothing; %s",
 		len(off), len(actual.Lists), spec.Numbers(off), then))
-}
-
-func microText(us int64) string {
-	if us == 0 {
-		return ""
-	}
-	return timeText(time.UnixMicro(us))
 }
 
 func newShardStatus(actual *Actual, i int) ShardStatus {

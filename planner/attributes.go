@@ -1,0 +1,193 @@
+package planner
+
+import (
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/rules"
+	"salectl/spec"
+)
+
+// The options of a sale have several forms here: what its shards are told of them, the
+// settings; what plans show of them, the attributes; and what a status shows of the settings
+// in force. This file puts the options together. What is shown of one is in a file of its own
+// where that is more than a line, such as payment.go.
+
+// Attributes are a resource before or after an action. A sale, a shard and a
+// node have different ones, a table has none; those that do not apply are left
+// out.
+type Attributes struct {
+	Run           int64  `json:"run,omitempty"`
+	Protect       bool   `json:"protect,omitempty"`       // it is neither destroyed nor closed
+	Phase         string `json:"phase,omitempty"`         // that the sale is in
+	DeclaredPhase string `json:"declaredPhase,omitempty"` // by spec.phase
+	Stock         int64  `json:"stock,omitempty"`
+	LockCount     int    `json:"lockCount,omitempty"`
+	PerUserLimit  int64  `json:"perUserLimit,omitempty"`
+	Partial       bool   `json:"partial,omitempty"`
+	OpensAt       string `json:"opensAt,omitempty"`  // RFC 3339, UTC
+	ClosesAt      string `json:"closesAt,omitempty"` // RFC 3339, UTC
+	LockTTLMs     int64  `json:"lockTtlMs,omitempty"`
+	// Ends is what a destroy ends; nil: the plan is of something else, or nothing is left.
+	Ends *Ends `json:"ends,omitempty"`
+	// Payment is nil if claims are sold at once.
+	Payment *Payment `json:"payment,omitempty"`
+	// Goods is what the units are; nil if they are numbers, or packets of money.
+	Goods *Goods `json:"goods,omitempty"`
+	// Draw is how the sale is drawn; nil if it is no draw.
+	Draw *DrawShown `json:"draw,omitempty"`
+	// Who may claim.
+	Who
+	// Where the sale is kept, and how its servers let us in.
+	spec.Settings
+
+	Generation uint64 `json:"generation,omitempty"`
+	Limit      *int64 `json:"limit,omitempty"` // units of the shard, sold or not
+	Units      string `json:"units,omitempty"` // new unit numbers
+
+	Marker string `json:"marker,omitempty"` // of a lock node: good, missing, abstaining, unknown
+
+	// Of a sale whose engine is redis.
+	Engine    string `json:"engine,omitempty"`
+	Ack       string `json:"ack,omitempty"`
+	Backlog   int64  `json:"backlog,omitempty"`
+	RedPacket string `json:"redPacket,omitempty"` // total, currency, split and least amount
+	List      string `json:"list,omitempty"`      // of a shard: on, off, unknown
+	Node      string `json:"node,omitempty"`      // that has the list
+}
+
+// list returns every attribute, absent ones as "" or, if there may be any number of
+// them, not at all.
+func (a *Attributes) list() []Field {
+	if a == nil {
+		a = new(Attributes)
+	}
+	number := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	limit, ttl, partial := "", "", ""
+	if a.Limit != nil {
+		limit = strconv.FormatInt(*a.Limit, 10)
+	}
+	if a.LockTTLMs != 0 {
+		ttl = strconv.FormatFloat(float64(a.LockTTLMs)/1000, 'f', -1, 64) + "s"
+	}
+	if a.Partial {
+		partial = "true"
+	}
+	protect := ""
+	if a.Protect {
+		protect = "true"
+	}
+	fields := []Field{
+		{Name: "run", After: number(a.Run)}, {Name: "protect", After: protect}, {Name: "phase", After: a.Phase},
+		{Name: "spec.phase", After: a.DeclaredPhase},
+		{Name: "stock", After: number(a.Stock)}, {Name: "lockCount", After: number(int64(a.LockCount))},
+		{Name: "perUserLimit", After: number(a.PerUserLimit)}, {Name: "partial", After: partial},
+		{Name: "opensAt", After: a.OpensAt}, {Name: "closesAt", After: a.ClosesAt},
+		{Name: "lock.ttl", After: ttl},
+	}
+	fields = append(fields, a.Ends.Fields()...)
+	fields = append(fields, a.Goods.list()...)
+	fields = append(fields, a.Payment.list()...)
+	fields = append(fields, a.Who.list()...)
+	fields = append(fields, a.Draw.list()...)
+	a.Settings.Each(func(name, value string) { fields = append(fields, Field{Name: name, After: value}) })
+	return append(fields, []Field{
+		{Name: "generation", After: number(int64(a.Generation))},
+		{Name: "limit", After: limit}, {Name: "units", After: a.Units}, {Name: "marker", After: a.Marker},
+		{Name: "engine", After: a.Engine}, {Name: "ack", After: a.Ack}, {Name: "backlog", After: number(a.Backlog)},
+		{Name: "redPacket", After: a.RedPacket}, {Name: "list", After: a.List}, {Name: "node", After: a.Node},
+	}...)
+}
+
+// saleAttributes are those of a sale as a declaration has it.
+func saleAttributes(s spec.Sale, stock int64, phase string, generation uint64) *Attributes {
+	a := &Attributes{
+		Run: s.Run, Protect: s.Protect, Phase: phase, DeclaredPhase: string(s.Phase), Stock: stock, LockCount: s.LockCount, PerUserLimit: s.PerUserLimit, Partial: s.Partial,
+		OpensAt: timeText(s.OpensAt), ClosesAt: timeText(s.ClosesAt), LockTTLMs: s.LockTTL.Milliseconds(),
+		Settings: s.Settings(), Generation: generation, Who: whoOf(s),
+	}
+	if s.Payment != nil {
+		a.Payment = paymentShown(paymentOf(*s.Payment)).withService(s.Payment)
+	}
+	a.Goods, a.Draw = goodsOf(s), drawShown(s.Draw)
+	if s.Engine == spec.EngineRedis {
+		a.Engine, a.Ack, a.Backlog = string(s.Engine), string(s.Ack), s.Backlog
+		if s.RedPacket != nil {
+			a.RedPacket = packetText(s)
+		}
+	}
+	return a
+}
+
+// inForce puts the settings in force in the place of what was declared with them: they
+// differ where a fault has made a generation otherwise than it says.
+func (a *Attributes) inForce(s *pb.Settings, declared spec.Sale) {
+	a.PerUserLimit, a.Partial = s.GetPerUserLimit(), s.GetPartial()
+	a.OpensAt, a.ClosesAt = microText(s.GetOpensAtUs()), microText(s.GetClosesAtUs())
+	a.Payment = paymentShown(s.GetPayment()).withService(declared.Payment)
+	a.RuleSet = hex.EncodeToString(s.GetRules())
+}
+
+// InForce is what a status shows of the settings in force.
+type InForce struct {
+	OpensAt  string       `json:"opensAt,omitempty"`  // RFC 3339, UTC
+	ClosesAt string       `json:"closesAt,omitempty"` // RFC 3339, UTC
+	Payment  *Payment     `json:"payment,omitempty"`  // nil: claims are sold at once
+	Rules    *RulesStatus `json:"rules,omitempty"`    // nil: every user may claim
+}
+
+func inForceShown(s *pb.Settings, declared spec.Sale) InForce {
+	return InForce{
+		OpensAt: microText(s.GetOpensAtUs()), ClosesAt: microText(s.GetClosesAtUs()),
+		Payment: paymentShown(s.GetPayment()), Rules: rulesShown(s.GetRules(), declared),
+	}
+}
+
+// settingsOf is what shards are told of a declaration, all but the rows of units.
+func settingsOf(s spec.Sale, phase pb.Phase) *pb.Settings {
+	settings := &pb.Settings{PerUserLimit: s.PerUserLimit, Phase: phase, Partial: s.Partial, Secret: s.Units != nil && s.Units.Secret, Draw: s.Draw != nil}
+	if !s.OpensAt.IsZero() {
+		settings.OpensAtUs = s.OpensAt.UnixMicro()
+	}
+	if !s.ClosesAt.IsZero() {
+		settings.ClosesAtUs = s.ClosesAt.UnixMicro()
+	}
+	if s.Payment != nil {
+		settings.Payment = paymentOf(*s.Payment)
+	}
+	if hash, ok := rules.HashFor(s); ok {
+		settings.Rules = hash[:]
+	}
+	settings.Choose = s.Units != nil && s.Units.Choose
+	return settings
+}
+
+// withRows returns the same settings with other rows.
+func withRows(s *pb.Settings, rows []*pb.Range) *pb.Settings {
+	next := proto.CloneOf(s)
+	next.Rows = rows
+	return next
+}
+
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func microText(us int64) string {
+	if us == 0 {
+		return ""
+	}
+	return timeText(time.UnixMicro(us))
+}
