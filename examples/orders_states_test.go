@@ -94,22 +94,9 @@ func (s *shop) written(id executor.ClaimID) {
 
 // Packets of money: the table has each amount to the last digit, and its currency.
 func ordersOfPackets(t *testing.T) {
-	redis, err := services.StartRedis(t.Context(), services.RedisOptions{})
-	services.Require(t, err)
-	t.Cleanup(redis.Stop)
+	redis := startRedis(t)
 	for currency, total := range map[string]string{"CNY": "33.00", "JPY": "3300", "KWD": "33.000"} {
-		name := "packets-" + strings.ToLower(currency)
-		s := openShop(t, name, fmt.Sprintf(`apiVersion: salectl/v1
-kind: Sale
-metadata: {name: %s}
-spec:
-  engine: redis
-  stock: 30
-  lockCount: 2
-  units: {redPacket: {total: "%s", currency: %s, split: random}}
-  redis: {nodes: ["%s"]}
-  embedded: {dir: .salectl}
-`, name, total, currency, redis.Addr()))
+		s := openPackets(t, redis, "packets-"+strings.ToLower(currency), currency, total)
 		c := s.consumer()
 		for i := range 30 {
 			s.claim(fmt.Sprint("user-", i), api.Sold)
@@ -134,6 +121,53 @@ spec:
 			t.Errorf("PostgreSQL adds the amounts up to %s, want %s", got, total)
 		}
 	}
+}
+
+func startRedis(t *testing.T) *services.Redis {
+	t.Helper()
+	redis, err := services.StartRedis(t.Context(), services.RedisOptions{})
+	services.Require(t, err)
+	t.Cleanup(redis.Stop)
+	return redis
+}
+
+// openPackets is a shop that gives 30 packets of money.
+func openPackets(t *testing.T, redis *services.Redis, name, currency, total string) *shop {
+	t.Helper()
+	return openShop(t, name, fmt.Sprintf(`apiVersion: salectl/v1
+kind: Sale
+metadata: {name: %s}
+spec:
+  engine: redis
+  stock: 30
+  lockCount: 2
+  units: {redPacket: {total: "%s", currency: %s, split: random}}
+  redis: {nodes: ["%s"]}
+  embedded: {dir: .salectl}
+`, name, total, currency, redis.Addr()))
+}
+
+// A table from before currencies were kept gets their column. It has those of what comes, and once
+// what there was is written again, all.
+func ordersInAnOlderTable(t *testing.T) {
+	s := openPackets(t, startRedis(t), "older-table", "CNY", "33.00")
+	s.begun()
+	s.claim("before", api.Sold)
+	c := s.consumer()
+	s.same(1)
+	kill(c)
+	s.query("ALTER TABLE orders DROP COLUMN currency")
+	s.claim("after", api.Sold)
+	c = s.consumer()
+	s.eventually("the claim of after", func() bool {
+		return s.asks("SELECT user_id, currency FROM orders WHERE {sale} ORDER BY user_id", "after|CNY\nbefore|")
+	})
+	kill(c)
+	s.query("DELETE FROM orders WHERE {sale}")
+	s.query("DELETE FROM feed_position WHERE sale = 'older-table'")
+	c = s.consumer()
+	s.same(2)
+	kill(c)
 }
 
 // Entries of a draw: those that are awarded get a unit, and the next one where that comes back.

@@ -21,6 +21,7 @@ func TestOrders(t *testing.T) {
 	t.Run("one-transaction", ordersInOneTransaction)
 	t.Run("commit-under-way", ordersCommitUnderWay)
 	t.Run("two-consumers", ordersOfTwoConsumers)
+	t.Run("older-table", ordersInAnOlderTable)
 	t.Run("states", ordersOfEveryState)
 	t.Run("packets", ordersOfPackets)
 	t.Run("draw", ordersOfDraw)

@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS orders (
     units       bigint[],
     payloads    jsonb,                -- what each unit is, where it is more than a number
     amounts     numeric[],            -- what each unit is worth, of a red packet
-    currency    text,                 -- of the amounts, by ISO 4217
+    currency    text,                 -- of the amounts, by ISO 4217; none in rows from before it was kept
     payment     text,                 -- that bought it
     refunds_due text[] NOT NULL DEFAULT '{}',   -- payments that bought nothing and are owed back
     held_until  timestamptz,
@@ -18,6 +18,15 @@ CREATE TABLE IF NOT EXISTS orders (
     changed_at  timestamptz NOT NULL,
     PRIMARY KEY (run, claim)
 );
+
+-- A table from before currencies were kept gets their column. To fill it delete the orders of the
+-- run, and the row of its sale below: they are written again. Where it is there, ALTER TABLE IF NOT
+-- EXISTS would still wait for all who read.
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attname = 'currency') THEN
+        ALTER TABLE orders ADD COLUMN currency text;
+    END IF;
+END $$;
 
 -- Up to where the table has the feed of a sale.
 CREATE TABLE IF NOT EXISTS feed_position (
