@@ -18,7 +18,7 @@ import (
 // file of that name is replaced if replace says so; otherwise one with the same
 // content counts as written, and any other is refused. It returns the SHA-256.
 func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer) error) (digest []byte, err error) {
-	temp, err := planner.CreatePartial(path)
+	temp, err := planner.CreateTemp(path)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func saveFile(path string, mode fs.FileMode, replace bool, write func(io.Writer)
 		return nil, err
 	}
 	digest = content.Sum(nil)
-	err = planner.MovePartial(temp, func() error {
+	err = planner.MoveTemp(temp, func() error {
 		if replace {
 			return os.Rename(temp.Name(), path)
 		}

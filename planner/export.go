@@ -95,26 +95,26 @@ type exporter struct {
 
 // write writes the export, reads it back, and gives it its name. It returns the
 // SHA-256 of the file, which its manifest has too. A file of that name with the same bytes
-// counts as written. The file is its owner's alone, as partials are: it has all users and
-// the keys of their requests.
+// counts as written. The file is its owner's alone, as temporary files are: it has all users
+// and the keys of their requests.
 func (x exporter) write(ctx context.Context, logs ledger.Logs, path string, e *Export) ([]byte, error) {
-	partial, err := CreatePartial(path)
+	temp, err := CreateTemp(path)
 	if err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
-	defer partial.Close()
-	defer os.Remove(partial.Name()) // after the rename there is nothing to remove
-	sum, err := e.Write(ctx, logs, partial)
+	defer temp.Close()
+	defer os.Remove(temp.Name()) // after the rename there is nothing to remove
+	sum, err := e.Write(ctx, logs, temp)
 	if err != nil {
 		return nil, err
 	}
-	if err := x.sync(partial); err != nil {
+	if err := x.sync(temp); err != nil {
 		return nil, fmt.Errorf("exporting: %w", err)
 	}
-	if err := checkExport(ctx, logs, partial.Name(), sum, e); err != nil {
+	if err := checkExport(ctx, logs, temp.Name(), sum, e); err != nil {
 		return nil, err
 	}
-	if err := MovePartial(partial, func() error { return x.publish(partial.Name(), path, sum) }); err != nil {
+	if err := MoveTemp(temp, func() error { return x.publish(temp.Name(), path, sum) }); err != nil {
 		return sum, err
 	}
 	return sum, x.manifest(path, sum)
@@ -155,14 +155,14 @@ func (e *Export) Check(ctx context.Context, logs ledger.Logs, from io.Reader, pl
 
 // publish gives a file that is synced its name for good. One that is there with
 // the same bytes is replaced: nobody knows whether that is synced.
-func (e exporter) publish(partial, path string, digest []byte) error {
+func (e exporter) publish(temp, path string, digest []byte) error {
 	switch has, err := digestOf(path); {
 	case err == nil && !bytes.Equal(has, digest):
 		return inTheWay(path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("exporting: %w", err)
 	}
-	if err := os.Rename(partial, path); err != nil {
+	if err := os.Rename(temp, path); err != nil {
 		return fmt.Errorf("exporting: %w", err)
 	}
 	return e.syncFolder(path)

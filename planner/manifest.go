@@ -67,17 +67,17 @@ func (x exporter) manifest(export string, digest []byte) error {
 		return err
 	}
 	path := ManifestPath(export)
-	partial, err := CreatePartial(path)
+	temp, err := CreateTemp(path)
 	if err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
-	defer partial.Close()
-	defer os.Remove(partial.Name()) // after the rename there is nothing to remove
-	_, err = io.Copy(partial, strings.NewReader(hex.EncodeToString(digest)+manifestName(export)))
-	if err = errors.Join(err, x.sync(partial)); err != nil {
+	defer temp.Close()
+	defer os.Remove(temp.Name()) // after the rename there is nothing to remove
+	_, err = io.Copy(temp, strings.NewReader(hex.EncodeToString(digest)+manifestName(export)))
+	if err = errors.Join(err, x.sync(temp)); err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
-	if err := MovePartial(partial, func() error { return os.Rename(partial.Name(), path) }); err != nil {
+	if err := MoveTemp(temp, func() error { return os.Rename(temp.Name(), path) }); err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	return x.syncFolder(path)

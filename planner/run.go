@@ -85,7 +85,7 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 		if err := checkDestroy(ctx, cfg, plan, exportPath); err != nil {
 			return nil, err
 		}
-		RemovePartials(exportPath) // there may be nothing to export any more
+		RemoveTemps(exportPath) // there may be nothing to export any more
 	}
 	return result, cfg.run(ctx, plan.Sale, m)
 }

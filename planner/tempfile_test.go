@@ -23,17 +23,17 @@ func names(t *testing.T, folder string) (all []string) {
 	return all
 }
 
-// A process that dies leaves its partial without a lock. The next one removes that,
+// A process that dies leaves its temporary file without a lock. The next one removes that,
 // and nothing else: not that of another that lives, nor what only looks like one.
-func TestPartials(t *testing.T) {
+func TestTemps(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "export[1].ndjson")
-	living, err := CreatePartial(path)
+	living, err := CreateTemp(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer living.Close()
-	dead, err := CreatePartial(path)
+	dead, err := CreateTemp(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestPartials(t *testing.T) {
 	if err := os.Mkdir(path+".78.partial", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	mine, err := CreatePartial(path)
+	mine, err := CreateTemp(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +61,9 @@ func TestPartials(t *testing.T) {
 		if got := names(t, folder); !slices.Equal(got, want) {
 			t.Errorf("there are\n%q, want\n%q", got, want)
 		}
-		RemovePartials(path)
+		RemoveTemps(path)
 	}
-	if f, err := CreatePartial(filepath.Join(folder, "none", "export.ndjson")); err == nil {
+	if f, err := CreateTemp(filepath.Join(folder, "none", "export.ndjson")); err == nil {
 		t.Errorf("in a folder that does not exist, there is %v", f)
 	}
 }
@@ -86,19 +86,19 @@ func TestSameFile(t *testing.T) {
 	}
 }
 
-// A partial is its writer's until it has its final name, which nobody removes.
-func TestPartialsWhileMoved(t *testing.T) {
+// A temporary file is its writer's until it has its final name, which nobody removes.
+func TestTempWhileMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "export.ndjson")
-	f, err := CreatePartial(path)
+	f, err := CreateTemp(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	err = MovePartial(f, func() error {
-		RemovePartials(path) // another begins at this moment
+	err = MoveTemp(f, func() error {
+		RemoveTemps(path) // another begins at this moment
 		return os.Rename(f.Name(), path)
 	})
-	RemovePartials(path)
+	RemoveTemps(path)
 	if _, gone := os.Stat(path); err != nil || gone != nil {
 		t.Errorf("%v, %v", err, gone)
 	}

@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// A partial is a file in which another is written that is to be there in full or not
-// at all: under a name of its own beside it, renamed in the end. Two who write the
-// same file must not write into one partial, which one of them then renames.
+// A temporary file is one in which a file is written that is to be there in full or not
+// at all: under a name of its own beside it, renamed in the end. Two who write the same
+// file must not write into one temporary file, which one of them then renames.
 //
-// Who writes a partial has its lock as long as the file is open, until it has its
-// final name. So a partial that nobody has the lock of was left by a process that
-// died, and the next one removes it: it may be as large as the ledger.
+// Who writes a temporary file has its lock as long as it is open, until it has its final
+// name. So one that nobody has the lock of was left by a process that died, and the next
+// process removes it: it may be as large as the ledger.
 
-// MovePartial calls move, which gives a partial its final name. The partial stays
+// MoveTemp calls move, which gives a temporary file its final name. The file stays
 // locked meanwhile.
-func MovePartial(f *os.File, move func() error) error {
+func MoveTemp(f *os.File, move func() error) error {
 	if err := closeToMove(f); err != nil {
 		return err
 	}
 	return move()
 }
 
-// CreatePartial returns a new partial of a path, and removes those that processes
-// which died have left. It is to be closed after MovePartial.
-func CreatePartial(path string) (*os.File, error) {
-	RemovePartials(path)
+// CreateTemp returns a new temporary file of a path, and removes those that processes
+// which died have left. It is to be closed after MoveTemp.
+func CreateTemp(path string) (*os.File, error) {
+	RemoveTemps(path)
 	for {
 		f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial")
 		if err != nil {
@@ -44,13 +44,13 @@ func CreatePartial(path string) (*os.File, error) {
 	}
 }
 
-// RemovePartials removes the partials of a path that processes which died have left.
+// RemoveTemps removes the temporary files of a path that processes which died have left.
 // What it cannot remove stays: it takes room and is in nobody's way.
-func RemovePartials(path string) {
+func RemoveTemps(path string) {
 	dir := filepath.Dir(path)
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if !e.Type().IsRegular() || !isPartial(e.Name(), filepath.Base(path)) {
+		if !e.Type().IsRegular() || !isTemp(e.Name(), filepath.Base(path)) {
 			continue
 		}
 		name := filepath.Join(dir, e.Name())
@@ -65,8 +65,8 @@ func RemovePartials(path string) {
 	}
 }
 
-// isPartial says whether a name is one that CreatePartial makes for a file.
-func isPartial(name, of string) bool {
+// isTemp says whether a name is one that CreateTemp makes for a file.
+func isTemp(name, of string) bool {
 	number, ok := strings.CutPrefix(name, of+".")
 	if ok {
 		number, ok = strings.CutSuffix(number, ".partial")
