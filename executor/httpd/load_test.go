@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,19 @@ func newLoad(tb testing.TB, addr string, conns int, request []byte, status strin
 		}
 		tb.Cleanup(func() { conn.Close() })
 		l.conns = append(l.conns, conn)
+	}
+	return l
+}
+
+// secure has the connections of a load speak TLS from here on.
+func (l *load) secure(tb testing.TB, c *tls.Config) *load {
+	tb.Helper()
+	for i, conn := range l.conns {
+		over := tls.Client(conn, c)
+		if err := over.HandshakeContext(tb.Context()); err != nil {
+			tb.Fatal(err)
+		}
+		l.conns[i] = over
 	}
 	return l
 }

@@ -3,6 +3,7 @@ package httpd
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"salectl/executor"
 	"salectl/executor/saletest"
 	"salectl/planner"
+	"salectl/services/certs"
 	"salectl/spec"
 )
 
@@ -135,4 +137,33 @@ func BenchmarkServe(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkServeTLS compares claims over TLS with claims without, over connections that last.
+// The processor time is that of both ends.
+func BenchmarkServeTLS(b *testing.B) {
+	const conns, round = 200, 4000
+	ca := authority(b, "ca")
+	files := issue(b, ca, b.TempDir(), "server", certs.Leaf{})
+	secure := start(b, New(Config{Sales: []executor.Service{serveReal(b, "secure", 100_000_000)}, Certificates: certificates(b, files)}).Serve)
+	plain := start(b, New(Config{Sales: []executor.Service{serveReal(b, "plain", 100_000_000)}}).Serve)
+	loads := []*load{
+		newLoad(b, plain, conns, claimRequest("/v1/sales/plain/claims"), "201"),
+		newLoad(b, secure, conns, claimRequest("/v1/sales/secure/claims"), "201").secure(b, &tls.Config{RootCAs: ca.Pool, ServerName: "localhost"}),
+	}
+	var took, used [2]time.Duration
+	for b.Loop() {
+		for i, l := range loads {
+			began, before := time.Now(), saletest.ProcessorTime(b)
+			if err := l.run(round); err != nil {
+				b.Fatal(err)
+			}
+			took[i] += time.Since(began)
+			used[i] += saletest.ProcessorTime(b) - before
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(b.N*round)/took[1].Seconds(), "TLS/s")
+	b.ReportMetric(took[0].Seconds()/took[1].Seconds(), "TLS:plain")
+	b.ReportMetric(used[0].Seconds()/used[1].Seconds(), "TLS:plain-cpu")
 }
