@@ -59,7 +59,8 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Dir:       "testdata",
+		Condition: func(name string) (bool, error) { return name == "ci" && os.Getenv("CI") == "true", nil },
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EXAMPLES", examples)
 			for _, n := range []string{"", "2", "3"} {
@@ -72,7 +73,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scripts.Code, "ready": scripts.Ready, "alive": scripts.Alive, "crowd": scriptCrowd, "term": scriptTerm, "sql": scriptSQL,
-			"lines": scriptLines, "message": scriptMessage, "metric": scriptMetric, "certs": scriptCerts, "appears": scriptAppears, "prints": scriptPrints,
+			"putback": scriptPutBack, "lines": scriptLines, "message": scriptMessage, "metric": scriptMetric, "certs": scriptCerts, "appears": scriptAppears, "prints": scriptPrints,
 		},
 	})
 }
@@ -125,6 +126,32 @@ func scriptSQL(ts *testscript.TestScript, neg bool, args []string) {
 	defer conn.Close()
 	for _, statement := range args[1:] {
 		ts.Check(sqlitex.ExecuteTransient(conn, statement, nil))
+	}
+}
+
+// scriptPutBack is "putback LOG COPY": the log whose name ends so is put back into the ledger of
+// .salectl from a copy, by the commands of docs/gitops.md.
+func scriptPutBack(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: [!] putback LOG COPY")
+	}
+	page, err := os.ReadFile("../docs/gitops.md")
+	ts.Check(err)
+	_, commands, found := strings.Cut(string(page), "```console\n$ sqlite3 ")
+	commands, _, closed := strings.Cut(commands, "```")
+	conn, err := sqlite.OpenConn(ts.MkAbs(args[1]), sqlite.OpenReadOnly)
+	ts.Check(err)
+	defer conn.Close()
+	name, err := sqlitex.ResultText(conn.Prep("SELECT name FROM logs WHERE name LIKE '%" + args[0] + "'"))
+	ts.Check(err)
+	shown := regexp.MustCompile(`name = '[^']*'`)
+	if !found || !closed || len(shown.FindAllString(commands, -1)) != 1 || !strings.Contains(commands, "'monday.db'") {
+		ts.Fatalf("docs/gitops.md has no such commands: %s", commands)
+	}
+	commands = shown.ReplaceAllString("sqlite3 "+strings.ReplaceAll(commands, "\n$ ", "\n"), "name = '"+name+"'")
+	commands = strings.ReplaceAll(commands, "'monday.db'", "'"+args[1]+"'")
+	if err := ts.Exec("sh", "-ec", commands); (err != nil) != neg {
+		ts.Fatalf("%v: %s", err, commands)
 	}
 }
 

@@ -53,6 +53,9 @@ var (
 // jdk is a java that also compiles, for programs that are run from their source.
 var jdk = tool{"a Java compiler", []string{"openjdk-17-jdk-headless", "openjdk-21-jdk-headless"}, "openjdk@17", findJDK}
 
+// sqlite3 is the shell that docs/gitops.md puts a log back with.
+var sqlite3 = tool{"sqlite3", []string{"sqlite3"}, "sqlite", func() (string, error) { return exec.LookPath("sqlite3") }}
+
 // onPath is a tool whose program, package and formula have one name.
 func onPath(name string) tool {
 	return tool{name, []string{name}, name, func() (string, error) { return exec.LookPath(name) }}
