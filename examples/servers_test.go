@@ -343,11 +343,16 @@ func scriptCells(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptLose is "lose SUFFIX": the row of the sale's table whose name ends so is deleted. $LOST
-// is its name then.
+// scriptLose is "lose SUFFIX [head]": the row of the sale's table whose name ends so is deleted, or
+// its head alone. $LOST is its name then.
 func scriptLose(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: lose SUFFIX")
+	var cells map[string]map[string][]byte // nil: all
+	switch {
+	case !neg && len(args) == 1:
+	case !neg && len(args) == 2 && args[1] == "head":
+		cells = map[string]map[string][]byte{"s": {"h": nil}}
+	default:
+		ts.Fatalf("usage: lose SUFFIX [head]")
 	}
 	s, row := serversOf(ts), ""
 	s.scan(ts, func(r *hrpc.Result) {
@@ -358,7 +363,7 @@ func scriptLose(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("LOST", row)
 	client := gohbase.NewClient(s.hbase.Zookeeper())
 	defer client.Close()
-	del, err := hrpc.NewDelStr(context.Background(), s.table, row, nil)
+	del, err := hrpc.NewDelStr(context.Background(), s.table, row, cells)
 	ts.Check(err)
 	_, err = client.Delete(del)
 	ts.Check(err)

@@ -30,7 +30,7 @@ public class RestoreRow {
     byte[] row = Bytes.toBytes(args[1]);
     try (Connection hbase = ConnectionFactory.createConnection(HBaseConfiguration.create());
         Admin admin = hbase.getAdmin(); Table table = hbase.getTable(name); Table copy = hbase.getTable(gathered)) {
-      if (!read(table, row, false).isEmpty()) {
+      if (read(table, row, false).containsKey("h")) {
         throw new IllegalStateException("table " + name + " has the row " + args[1] + ": nothing is to be put back");
       }
       if (!admin.tableExists(gathered)) {
@@ -112,11 +112,17 @@ public class RestoreRow {
     return slots;
   }
 
+  /** Says whether a delete hides cells of the row. Who was killed before may have put some back already. */
   static boolean hasMarker(Table table, byte[] row) throws Exception {
     Scan scan = new Scan().withStartRow(row).withStopRow(row, true).addFamily(FAMILY).setBatch(1000).setRaw(true).readAllVersions();
     try (ResultScanner scanner = table.getScanner(scan)) {
-      return scanner.next() != null;
+      for (Result part : scanner) {
+        if (Arrays.stream(part.rawCells()).anyMatch(cell -> cell.getType() != Cell.Type.Put)) {
+          return true;
+        }
+      }
     }
+    return false;
   }
 
   /** Writes the cells with their timestamps, the head last: without it there is no log. */
