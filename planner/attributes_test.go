@@ -3,12 +3,14 @@ package planner
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/spec"
 )
@@ -32,16 +34,44 @@ func eachSetting(f func(field protoreflect.FieldDescriptor, in func(*pb.Settings
 	walk(new(pb.Settings).ProtoReflect().Descriptor().Fields(), func(s *pb.Settings) protoreflect.Message { return s.ProtoReflect() })
 }
 
+// optioned are sales that have every option among them; the first has all but those that go
+// with no payment, or that exclude each other.
+func optioned() []spec.Sale {
+	all := with(tickets(10), func(s *spec.Sale) {
+		s.Protect, s.Phase, s.Partial = true, spec.PhaseOpen, true
+		s.OpensAt, s.ClosesAt, s.Payment = epoch, epoch.Add(time.Hour), paid()
+		s.Payment.Check = &spec.PaymentCheck{URL: "https://pay.example/{claim}", Interval: time.Second, Timeout: time.Second,
+			Success: "response.body.paid", Failure: "response.body.failed", Payment: "response.body.id", TokenEnv: "TOKEN"}
+		s.Payment.Webhook = &spec.PaymentWebhook{SecretsEnv: "SECRETS", Success: "event.paid", Failure: "event.failed", Claim: "event.claim", Payment: "event.id"}
+		s.Rules = []spec.Rule{{Name: "some", Require: "variables.some", Message: "No.", MessageExpression: "'No, ' + user.id", Enforce: spec.EnforceDeny}}
+		s.Variables = []spec.Variable{{Name: "some", Expression: "user.level != ''"}}
+		s.Users = &spec.Users{Attributes: []spec.Attribute{{Name: "level", Type: spec.TypeString}}, Fresh: time.Second, Cached: 7, Table: &spec.UsersTable{
+			Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "users", Family: "u", Columns: map[string]string{"level": "l"}}}
+		s.History = &spec.History{Files: []string{"x.ndjson"}, Table: &spec.HistoryTable{Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "bought", Family: "h"}}
+		s.Queue = &spec.Queue{Order: spec.OrderPriority, Priority: "user.level == 'gold' ? 1 : 0", Depth: 9}
+		s.Units = &spec.Units{Ranges: []string{"A1-A10"}, Choose: true}
+	})
+	coded := with(tickets(10), func(s *spec.Sale) {
+		s.Units = &spec.Units{FromFile: true, Column: "code", KeyEnv: "KEY", Secret: true}
+		s.Users = &spec.Users{File: "users.csv", Fresh: time.Second, Cached: 7}
+		s.Homes, s.HBase = nil, &spec.HBase{Zookeeper: []string{"a:1"}, ZookeeperRoot: "/hbase", Table: "sales"}
+		s.Redis = &spec.Redis{Nodes: []string{"b:1"}, UsernameEnv: "NAME", PasswordEnv: "PASSWORD", TLS: true}
+	})
+	drawn := with(tickets(10), func(s *spec.Sale) {
+		s.Draw = &spec.Draw{KeyEnv: "KEY", Substitutes: 5, Beacon: &spec.Beacon{Name: "drand", Round: "7", Fallback: spec.FallbackNone}}
+	})
+	lists := with(tickets(10), func(s *spec.Sale) {
+		s.Engine, s.Ack, s.Backlog = spec.EngineRedis, spec.AckRedis, 5
+		s.RedPacket = &spec.RedPacket{Currency: "CNY", Scale: 2, Total: 100, Min: 1, Split: spec.SplitEven}
+	})
+	return []spec.Sale{all, coded, drawn, lists}
+}
+
 // No setting is forgotten: shards are told it if some sale declares it, and where the one in
 // force is another than was declared, a plan shows the difference.
 func TestEverySettingIsMadeAndShown(t *testing.T) {
-	sale := with(tickets(10), func(s *spec.Sale) {
-		s.OpensAt, s.ClosesAt, s.Payment, s.Partial = epoch, epoch.Add(time.Hour), paid(), true
-		s.Rules = []spec.Rule{{Name: "some", Require: "user.id != ''", Enforce: spec.EnforceDeny}}
-		s.Units = &spec.Units{Ranges: []string{"A1-A10"}, Choose: true}
-	})
-	coded := with(tickets(10), func(s *spec.Sale) { s.Units = &spec.Units{FromFile: true, Secret: true} })
-	drawn := with(tickets(10), func(s *spec.Sale) { s.Draw = new(spec.Draw) })
+	sales := optioned()
+	sale := sales[0]
 	made := settingsOf(sale, pb.Phase_OPEN)
 	shown := func(s *pb.Settings) []Field {
 		a := saleAttributes(sale, sale.Stock, "", 1)
@@ -52,8 +82,7 @@ func TestEverySettingIsMadeAndShown(t *testing.T) {
 	// units are, or stay for the life of a run.
 	asDeclared := []protoreflect.Name{"phase", "choose", "secret", "draw"}
 	eachSetting(func(field protoreflect.FieldDescriptor, in func(*pb.Settings) protoreflect.Message) {
-		is := in(made).Has(field) || in(settingsOf(coded, pb.Phase_OPEN)).Has(field) || in(settingsOf(drawn, pb.Phase_OPEN)).Has(field)
-		if !is {
+		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return in(settingsOf(s, pb.Phase_OPEN)).Has(field) }) {
 			t.Errorf("no sale has %s", field.FullName())
 		}
 		drifted := proto.CloneOf(made)
@@ -62,6 +91,63 @@ func TestEverySettingIsMadeAndShown(t *testing.T) {
 			t.Errorf("a plan does not show that %s is another than was declared", field.FullName())
 		}
 	})
+}
+
+// Shards are told nothing that is not declared.
+func TestSettingsOfAPlainSale(t *testing.T) {
+	if got, want := settingsOf(tickets(10), pb.Phase_OPEN), (&pb.Settings{PerUserLimit: 2, Phase: pb.Phase_OPEN}); !proto.Equal(got, want) {
+		t.Errorf("the settings are %v, want %v", got, want)
+	}
+	named := with(tickets(10), func(s *spec.Sale) { s.Units = &spec.Units{Ranges: []string{"A1-A10"}} })
+	if got, want := settingsOf(named, pb.Phase_OPEN), settingsOf(tickets(10), pb.Phase_OPEN); !proto.Equal(got, want) {
+		t.Errorf("with units that nobody chooses the settings are %v, want %v", got, want)
+	}
+}
+
+// No option is forgotten: each attribute of a sale is set for some sale.
+func TestEveryOptionIsShown(t *testing.T) {
+	notDeclared := []string{
+		".Ends", ".Goods.Digest", // of a sale as it is
+		".Limit", ".Units", ".Marker", ".List", ".Node", // of a shard or a node
+		".Who.History.Table.Columns", // those of users have some
+	}
+	sales := optioned()
+	for _, path := range leaves(reflect.TypeFor[Attributes](), nil) {
+		_, name := leaf(reflect.ValueOf(new(Attributes)).Elem(), path)
+		shown := slices.ContainsFunc(sales, func(s spec.Sale) bool {
+			return has(reflect.ValueOf(saleAttributes(s, s.Stock, ledger.PhaseOpen, 1)), path)
+		})
+		declared := !slices.ContainsFunc(notDeclared, func(not string) bool { return name == not || strings.HasPrefix(name, not+".") })
+		if shown != declared {
+			t.Errorf("some sale has %s: %v", name, shown)
+		}
+	}
+}
+
+// A sale with lists whose units are numbers shows no red packet.
+func TestNumbersAreNoRedPacket(t *testing.T) {
+	s := with(tickets(10), func(s *spec.Sale) { s.Engine, s.Ack, s.Backlog = spec.EngineRedis, spec.AckLedger, 5 })
+	if a := saleAttributes(s, s.Stock, ledger.PhaseOpen, 1); a.RedPacket != "" {
+		t.Errorf("it has %q", a.RedPacket)
+	}
+}
+
+// has says whether there is something at the end of a path of fields.
+func has(v reflect.Value, path []int) bool {
+	switch {
+	case v.Kind() == reflect.Pointer:
+		return !v.IsNil() && has(v.Elem(), path)
+	case len(path) == 0:
+		return !v.IsZero()
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			if has(v.Index(i), path) {
+				return true
+			}
+		}
+		return false
+	}
+	return has(v.Field(path[0]), path[1:])
 }
 
 // No attribute is forgotten: a plan lists each, also those that are part of another.
