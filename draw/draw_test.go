@@ -296,6 +296,12 @@ func TestVerify(t *testing.T) {
 		"fewer ranks, and it has not ended": {python: true, problem: "header: draw.ranks is 5, and 12 entries", change: func(l *list) {
 			l.ranked(6).Rank, l.ranked(7).Rank, l.record.Ranks, l.record.Ended = 0, 0, 5, false
 		}},
+		"no ranks and no awards, and it has ended": {python: true, problem: "header: draw.ranks is 0, 7 were to be published, and nothing was awarded: ranks were left out, or the sale was closed before", change: func(l *list) {
+			for i := range l.lines {
+				l.lines[i].Rank, l.lines[i].State = 0, StateEntered
+			}
+			l.record.Ranks, l.record.Lapsed = 0, 0
+		}},
 		"more ranks than substitutes": {python: true, problem: "header: draw.ranks is 7, and 12 entries, a stock of 4 and 2 substitutes make 6 ranks", change: func(l *list) {
 			l.record.Substitutes = 2
 		}},

@@ -449,8 +449,10 @@ func (v *Verifier) rankCount() {
 	}
 	want := min(entries, min(r.Stock, entries)+min(r.Substitutes, entries))
 	awarded := int64(len(v.entries)) > v.states[StateEntered]
-	switch {
-	case r.Ranks < want && r.Ranks >= 0 && !r.Ended && !awarded:
+	switch brokenOff := r.Ranks < want && r.Ranks >= 0 && !awarded; {
+	case brokenOff && r.Ended:
+		v.problem("header: draw.ranks is %d, %d were to be published, and nothing was awarded: ranks were left out, or the sale was closed before", r.Ranks, want)
+	case brokenOff:
 		v.note("%d of %d ranks are published, and nothing is awarded yet: the draw is being revealed, or the reveal was broken off", r.Ranks, want)
 	case r.Ranks != want:
 		v.problem("header: draw.ranks is %d, and %d entries, a stock of %d and %d substitutes make %d ranks", r.Ranks, entries, r.Stock, r.Substitutes, want)

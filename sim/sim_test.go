@@ -47,6 +47,7 @@ func TestFixedWorlds(t *testing.T) {
 // Worlds that found a bug, for as long as a seed means what it meant then.
 func TestWorldsThatFailed(t *testing.T) {
 	for name, seed := range map[string]uint64{
+		"an export of a draw that was destroyed amid its reveal":              5091,
 		"buyers told closed when a read of the sale's log lagged":             29,
 		"a planner forgot the generations when such a read came amid work":    46,
 		"a pause took another's old plan for its own":                         715177,
