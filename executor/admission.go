@@ -164,49 +164,6 @@ func (d *admission) admitTo(ctx context.Context, now clock.Now, t *tenure, s *sh
 	return Answer{}, ticket
 }
 
-// admitSettlement is admit for what is asked of a claim that was accepted.
-func (d *admission) admitSettlement(now clock.Now, settle Settlement, x *ask) (Answer, *shard.Ticket, *tenure) {
-	d.came.Add(1)
-	t := d.tenure.Load()
-	if t == nil {
-		return *d.away.Load(), nil, nil
-	}
-	if a, bad := t.unsettled(settle); bad {
-		return a, nil, nil
-	}
-	s := t.local(settle.Claim.Shard)
-	if s == nil || d.passesOn(now, t, s) {
-		return d.pass(now, t, settle.Claim.Shard, shard.NewSettlement(d.tickets, settle, now.Mono), x)
-	}
-	a, ticket := d.admitSettlementTo(now, t, s, settle)
-	if ticket == nil {
-		return a, nil, nil
-	}
-	return d.queue(now, t, s, ticket, x)
-}
-
-// unsettled answers what can be asked of no claim of the sale.
-func (t *tenure) unsettled(x Settlement) (Answer, bool) {
-	switch {
-	case len(t.grabs) > 0:
-		return Answer{Outcome: api.BadRequest, Message: "the claims of a sale with engine redis are final"}, true
-	case x.Claim.Shard >= len(t.shards) || x.Claim.Unit != 0:
-		return Answer{Outcome: api.NoSuchClaim}, true
-	}
-	return Answer{}, false
-}
-
-// admitSettlementTo is admitTo for what is asked of a claim that was accepted.
-func (d *admission) admitSettlementTo(now clock.Now, t *tenure, s *shard.Shard, x Settlement) (Answer, *shard.Ticket) {
-	switch {
-	case d.draining.Load() && !d.links.any():
-		return Answer{Outcome: api.Draining, RetryAfter: time.Second}, nil
-	case t.keepsOut(s.Stalled()):
-		return Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}, nil
-	}
-	return Answer{}, shard.NewSettlement(d.tickets, x, now.Mono)
-}
-
 // notFollowed says that the sale's log is damaged.
 const notFollowed = "the sale's log cannot be followed"
 

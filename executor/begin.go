@@ -11,8 +11,7 @@ import (
 // shells are asked this way, and each says when the answer is told.
 type ask struct {
 	shell    asker
-	request  Request // of a claim
-	settles  bool    // it settles a claim, and has no request
+	request  Request // zero: it settles a claim
 	changed  int     // how often the rules have, since it was let in first
 	ticket   *shard.Ticket
 	tenure   *tenure // under which it came
@@ -64,7 +63,7 @@ func (x *ask) tell() {
 		return
 	}
 	a := x.ticket.Finish()
-	if a.OtherRules && !x.settles && x.changed < mostRuleChanges {
+	if a.OtherRules && x.changed < mostRuleChanges {
 		x.changed++
 		x.shell.again(x)
 		return
@@ -104,15 +103,6 @@ func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
 		return x.giveUp
 	}
 	if a, ticket, _ := e.admit(context.Background(), e.cfg.Clock(), r, x); ticket == nil {
-		x.end(a)
-	}
-	return x.giveUp
-}
-
-// BeginSettle is Service's.
-func (e *Executor) BeginSettle(s Settlement, answered func(Answer)) (giveUp func()) {
-	x := &ask{shell: e, settles: true, answered: e.goods.delivering(answered)}
-	if a, ticket, _ := e.admitSettlement(e.cfg.Clock(), s, x); ticket == nil {
 		x.end(a)
 	}
 	return x.giveUp

@@ -164,19 +164,6 @@ func (e *Executor) claim(ctx context.Context, r Request, changed int) Answer {
 // what its shard was told.
 const mostRuleChanges = 2
 
-// Settle is Service's.
-func (e *Executor) Settle(ctx context.Context, x Settlement) Answer {
-	a, ticket, t := e.admitSettlement(e.cfg.Clock(), x, nil)
-	if ticket == nil {
-		e.goods.deliver(ctx, &a)
-		return a
-	}
-	a = ticket.Wait(ctx)
-	t.price(&a)
-	e.goods.deliver(ctx, &a)
-	return a
-}
-
 // User returns a user's claims.
 func (e *Executor) User(user string) ([]Claim, api.Outcome) {
 	if t := e.tenure.Load(); t != nil {

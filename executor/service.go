@@ -13,6 +13,7 @@ import (
 
 // Service is a sale as its buyers see it. Executor is one.
 type Service interface {
+	Settler
 	// Sale is the name.
 	Sale() string
 	// Claim answers one request. It returns when the answer is durable, or
@@ -22,17 +23,10 @@ type Service interface {
 	// Unknown, or with the claim, if an earlier request of the same user and key may
 	// yet be accepted, or was.
 	Decline(r Request, why api.Outcome) Answer
-	// Settle confirms, extends, cancels or refunds a claim. The outcome is How.Done if
-	// that is done, now or, with Replayed, before; else it says what forbids it. It
-	// returns when the answer is durable, or when ctx has ended: then with Unknown if it
-	// may yet be done. To ask again is safe.
-	Settle(ctx context.Context, s Settlement) Answer
 	// Begin is Claim for somebody who does not wait: answered is called once, from any
 	// goroutine, perhaps before Begin returns; it must not block, nor ask for anything
 	// more. giveUp is the end of Claim's context, and does nothing after the answer.
 	Begin(r Request, answered func(Answer)) (giveUp func())
-	// BeginSettle is Begin for Settle.
-	BeginSettle(s Settlement, answered func(Answer)) (giveUp func())
 	// Place says where a user's claims are decided, and PlaceOf where those of a shard are.
 	Place(user string) Place
 	PlaceOf(shard int) Place
@@ -93,7 +87,6 @@ type MoveStatus struct {
 type (
 	Request     = shard.Request
 	Answer      = shard.Answer
-	Settlement  = shard.Settlement
 	Claim       = shard.Claim
 	ClaimID     = shard.ClaimID
 	Hold        = shard.Hold

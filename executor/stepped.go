@@ -75,16 +75,6 @@ func (p *Stepped) Claim(now clock.Now, r Request, answered func(Answer)) (withdr
 	return func() { p.withdraw(x) }
 }
 
-// Settle is Executor's, and answers as Claim does.
-func (p *Stepped) Settle(now clock.Now, s Settlement, answered func(Answer)) (withdraw func()) {
-	p.now = now
-	x := &ask{shell: p, settles: true, answered: answered}
-	if a, ticket, _ := p.admitSettlement(now, s, x); ticket == nil {
-		x.end(a)
-	}
-	return func() { p.withdraw(x) }
-}
-
 // withdraw tells whoever asked that there is no answer, if that was not told one.
 func (p *Stepped) withdraw(x *ask) {
 	if x.state.Load() == askAnswered {
