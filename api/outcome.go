@@ -58,6 +58,9 @@ const Replayed Outcome = "replayed"
 // Accepted says whether the claim has units, or is an entry that may be given some.
 func (o Outcome) Accepted() bool { return o == Sold || o == Held || o == Entered }
 
+// Denies is Row's, of all outcomes of this program and of newer ones.
+func (o Outcome) Denies() bool { return o.row().Denies }
+
 // Retry says whether the same request, with the same key, is worth sending again.
 type Retry int
 
@@ -99,6 +102,8 @@ type Row struct {
 	// this is also the answer to all earlier attempts of the same request. A sale
 	// that is closed or gone may have accepted the claim before.
 	Decides bool
+	// Denies says that whoever gets the answer takes it that the claim is not accepted.
+	Denies bool
 	// Timed says that the answer tells the server's time, on which it depends.
 	Timed bool
 
@@ -118,24 +123,24 @@ var outcomes = [...]Row{
 	{Outcome: Held, Status: http.StatusCreated, Exit: ExitOK, Decides: true},
 	{Outcome: Entered, Status: http.StatusCreated, Exit: ExitOK, Decides: true},
 
-	{Outcome: SoldOut, Status: http.StatusConflict, Exit: ExitSoldOut, Decides: true,
+	{Outcome: SoldOut, Denies: true, Status: http.StatusConflict, Exit: ExitSoldOut, Decides: true,
 		Title: "Sold out", Detail: "Every unit of the sale is sold."},
-	{Outcome: NoneNow, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
+	{Outcome: NoneNow, Denies: true, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
 		Title: "None free now", Detail: "Fewer units are free at the moment than the claim asks for; some may come back."},
-	{Outcome: UnitsTaken, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
+	{Outcome: UnitsTaken, Denies: true, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
 		Title: "Units taken", Detail: "Not all of the units that the claim names are free at the moment: somebody has them, or they are on their way from one part of the stock to another. They may come back; others may be free."},
-	{Outcome: NotAdjacent, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
+	{Outcome: NotAdjacent, Denies: true, Status: http.StatusConflict, Exit: ExitSoldOut, Retry: Later, RetryAfter: time.Second, Decides: true,
 		Title: "Not adjacent", Detail: "Nowhere are so many units free side by side at the moment; fewer may be, or some that are apart."},
-	{Outcome: LimitReached, Status: http.StatusConflict, Exit: ExitLimit, Decides: true,
+	{Outcome: LimitReached, Denies: true, Status: http.StatusConflict, Exit: ExitLimit, Decides: true,
 		Title: "Limit reached", Detail: "With this claim the user would have more units than one user may have."},
 
-	{Outcome: NotOpen, Status: http.StatusForbidden, Exit: ExitNotOpen, Retry: Later, RetryAfter: time.Second, Decides: true, Timed: true,
+	{Outcome: NotOpen, Denies: true, Status: http.StatusForbidden, Exit: ExitNotOpen, Retry: Later, RetryAfter: time.Second, Decides: true, Timed: true,
 		Title: "Not open yet", Detail: "The sale has not opened yet."},
-	{Outcome: Paused, Status: http.StatusForbidden, Exit: ExitNotOpen, Retry: Later, RetryAfter: time.Second, Decides: true, Timed: true,
+	{Outcome: Paused, Denies: true, Status: http.StatusForbidden, Exit: ExitNotOpen, Retry: Later, RetryAfter: time.Second, Decides: true, Timed: true,
 		Title: "Paused", Detail: "The sale is paused."},
-	{Outcome: Closed, Status: http.StatusForbidden, Exit: ExitNotOpen, Timed: true,
+	{Outcome: Closed, Denies: true, Status: http.StatusForbidden, Exit: ExitNotOpen, Timed: true,
 		Title: "Closed", Detail: "The sale is closed; this request was not accepted."},
-	{Outcome: NotEligible, Status: http.StatusForbidden, Exit: ExitRefused, Decides: true,
+	{Outcome: NotEligible, Denies: true, Status: http.StatusForbidden, Exit: ExitRefused, Decides: true,
 		Title: "Not eligible", Detail: "A rule of the sale refuses this claim."},
 
 	{Outcome: Expired, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
@@ -146,33 +151,33 @@ var outcomes = [...]Row{
 		Title: "Refunded", Detail: "The claim was refunded."},
 	{Outcome: NotDrawn, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "Not drawn", Detail: "The claim is an entry of a draw, and has won nothing."},
-	{Outcome: NotHeld, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+	{Outcome: NotHeld, Denies: true, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "Not held", Detail: "The claim is sold: it can be refunded, and nothing else."},
-	{Outcome: NotSold, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+	{Outcome: NotSold, Denies: true, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "Not sold", Detail: "The claim is held: it can be confirmed or cancelled, and not refunded."},
-	{Outcome: NoExtension, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
+	{Outcome: NoExtension, Denies: true, Status: http.StatusConflict, Exit: ExitRefused, Decides: true,
 		Title: "No extension", Detail: "The sale does not extend holds."},
-	{Outcome: NoSuchClaim, Status: http.StatusNotFound, Exit: ExitError, Decides: true,
+	{Outcome: NoSuchClaim, Denies: true, Status: http.StatusNotFound, Exit: ExitError, Decides: true,
 		Title: "No such claim", Detail: "No claim of this name was accepted."},
 
 	{Outcome: BadRequest, Status: http.StatusUnprocessableEntity, Exit: ExitUsage,
 		Title: "Bad request", Detail: "The request cannot be a claim."},
 	{Outcome: KeyReused, Status: http.StatusUnprocessableEntity, Exit: ExitUsage, Decides: true,
 		Title: "Key reused", Detail: "The Idempotency-Key belongs to an earlier claim, of another quantity or other units: send what that asked for, or a new key."},
-	{Outcome: NoSuchSale, Status: http.StatusNotFound, Exit: ExitError,
+	{Outcome: NoSuchSale, Denies: true, Status: http.StatusNotFound, Exit: ExitError,
 		Title: "No such sale", Detail: "No sale of this name is served here."},
 
-	{Outcome: Overloaded, Status: http.StatusTooManyRequests, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
+	{Outcome: Overloaded, Denies: true, Status: http.StatusTooManyRequests, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Overloaded", Detail: "Too many requests are waiting; this one was not looked at." + askAgain},
-	{Outcome: NoQuorum, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
+	{Outcome: NoQuorum, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "No quorum", Detail: "This server has lost the right to sell for the moment; it did not accept this request." + askAgain},
 	{Outcome: Unknown, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Unknown", Detail: "Nobody knows yet whether the claim was accepted: ask again with the same Idempotency-Key."},
-	{Outcome: Standby, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
+	{Outcome: Standby, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Standby", Detail: "The process that owns the shard cannot be reached from here at the moment; this request was not looked at." + askAgain},
-	{Outcome: NotChecked, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
+	{Outcome: NotChecked, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Not checked", Detail: "The rules of the sale could not be checked; this request was not accepted." + askAgain},
-	{Outcome: Draining, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
+	{Outcome: Draining, Denies: true, Status: http.StatusServiceUnavailable, Exit: ExitTimeout, Retry: Again, RetryAfter: time.Second,
 		Title: "Going down", Detail: "This server is going down; this request was not looked at." + askAgain},
 }
 
@@ -190,6 +195,6 @@ func (o Outcome) row() *Row {
 			return &outcomes[i]
 		}
 	}
-	return &Row{Outcome: o, Status: http.StatusInternalServerError, Exit: ExitError, Title: "Internal error",
+	return &Row{Outcome: o, Denies: true, Status: http.StatusInternalServerError, Exit: ExitError, Title: "Internal error",
 		Detail: "The server has no words for this outcome; it is a fault of the server."}
 }

@@ -26,35 +26,6 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 	panic("executor: no such decision")
 }
 
-// asItStands is a claim as it stands in a state: an entry that has no unit when its sale is closed
-// for good has won nothing.
-func asItStands(s *ledger.State, c Claim) Claim {
-	if c.State == api.Entered && s.Phase == ledger.PhaseClosed {
-		c.State = api.NotDrawn
-	}
-	return c
-}
-
-func claimOf(shard int, c ledger.Claim) Claim {
-	id := ClaimID{Shard: shard, Slot: c.Slot, Index: c.Index}
-	if c.Grabbed {
-		id = ClaimID{Shard: shard, Unit: c.Units[0]}
-	}
-	return Claim{
-		ID: id, User: c.User, Units: c.Units, Asked: c.Asked,
-		State: api.Outcome(c.State.String()), At: time.UnixMicro(c.TimeUs),
-		HeldUntil: ledger.Time(c.HeldUntilUs),
-	}
-}
-
-func claimsOf(shard int, s *ledger.State, user string) []Claim {
-	var claims []Claim
-	for _, c := range s.User(user) {
-		claims = append(claims, asItStands(s, claimOf(shard, c)))
-	}
-	return claims
-}
-
 func notNow(s *ledger.State, why ledger.Refusal, now clock.Now) Answer {
 	switch why {
 	case ledger.RefusedPaused:

@@ -125,13 +125,7 @@ func (e ownerDecides) look(now clock.Now, d *ledger.Draft, t *Ticket, last bool)
 	if t.settles != nil {
 		return e.q.settle(d, t)
 	}
-	accepted := api.Sold
-	if e.q.state.Settings().GetPayment() != nil {
-		accepted = api.Held
-	}
-	if e.q.state.Settings().GetDraw() {
-		accepted = api.Entered
-	}
+	accepted := grantedAs(e.q.state.Settings())
 	var by ledger.Ruling
 	if t.by != nil {
 		by = t.by.Ruling

@@ -312,7 +312,7 @@ func (q *sequencer) committed(now clock.Now) {
 	q.requests.finishBatch(func(t *Ticket) Answer {
 		switch {
 		case t.answer.Accepted() && t.answer.Claim.User == "":
-			t.answer.Claim = q.granted(t, slot, e.Commit)
+			t.answer.Claim = granted(q.shard, t, slot, e.Commit)
 		case t.answer.Outcome == api.LimitReached: // perhaps by what this commit granted
 			t.answer.Claims = claimsOf(q.shard, q.state, t.User)
 		}
@@ -339,17 +339,7 @@ func (q *sequencer) committed(now clock.Now) {
 
 // post tells the board how the shard stands.
 func (q *sequencer) post() {
-	release, _ := q.state.NextDue()
-	q.board.Post(q.shard, q.state.Next(), q.state.Totals, ledger.Time(release), q.mode == serving || q.mode == stopping)
-}
-
-func (q *sequencer) granted(t *Ticket, slot uint64, c *pb.Commit) Claim {
-	op := c.GetOps()[t.op].GetClaim()
-	return Claim{
-		ID:   ClaimID{Shard: q.shard, Slot: slot, Index: t.op},
-		User: t.User, Units: op.GetUnits(), Asked: int64(op.GetAsked()), State: t.answer.Outcome,
-		At: time.UnixMicro(c.GetTimeUs()), HeldUntil: ledger.Time(op.GetHeldUntilUs()),
-	}
+	q.board.Post(q.shard, q.state.Next(), q.state.Totals, released(q.state), q.mode == serving || q.mode == stopping)
 }
 
 // abandon ends the sequencer now. What is under way stays unknown.

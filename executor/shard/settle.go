@@ -8,7 +8,15 @@ import (
 	"salectl/backends/ledger"
 )
 
-// Holds: what is asked of claims that were accepted, and how those end that nobody pays.
+// What is asked of claims that were accepted, and the end of holds that nobody pays.
+
+// Settlement is what is asked of a claim that was accepted. Its texts are within their
+// bounds.
+type Settlement struct {
+	Claim ClaimID
+	How   api.How
+	api.Settlement
+}
 
 // expireAtOnce bounds the holds that one commit ends: it has room for claims beside them.
 const expireAtOnce = 8192
@@ -21,6 +29,12 @@ func (q *sequencer) expire(d *ledger.Draft) {
 			return
 		}
 	}
+}
+
+// released is when the next hold is to end; zero: none is.
+func released(s *ledger.State) time.Time {
+	release, _ := s.NextDue()
+	return ledger.Time(release)
 }
 
 // nextRelease returns the monotonic time at which the next hold is to end, 0 if none is to

@@ -96,18 +96,6 @@ func (s *Shard) Find(id ClaimID) (Claim, bool) {
 	return asItStands(s.seq.state, lookedUp(s.seq.shard, c)), true
 }
 
-// lookedUp is a claim with what the books say of it.
-func lookedUp(shard int, c ledger.Claim) Claim {
-	claim := claimOf(shard, c)
-	if c.HeldUntilUs != 0 || c.SettledUs != 0 || len(c.RefundsDue) > 0 {
-		claim.Books = &Books{
-			SettledAt: ledger.Time(c.SettledUs), Who: c.Who, Why: c.Reason, Payment: c.Payment,
-			Extended: c.Extended, Retired: c.Retired, RefundsDue: c.RefundsDue,
-		}
-	}
-	return claim
-}
-
 // Status returns the shard as it stands.
 func (s *Shard) Status() Status {
 	s.state.RLock()
@@ -123,9 +111,7 @@ func (s *Shard) Status() Status {
 	}
 	v.Outcomes, v.Entries, v.Drawn = st.Outcomes, st.Totals.Entries, st.Settings().GetDraw()
 	v.Paid = st.Settings().GetPayment() != nil || st.Deals() > 0 && !v.Drawn
-	if release, ok := st.NextDue(); ok {
-		v.NextRelease = ledger.Time(release)
-	}
+	v.NextRelease = released(st)
 	s.front.show(&v)
 	return v
 }

@@ -1,0 +1,143 @@
+package shard
+
+import (
+	"fmt"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// Claims that were accepted, as a shard tells of them, and how they are named.
+
+// Claim is an accepted claim, as its log has it.
+type Claim struct {
+	ID    ClaimID
+	User  string
+	Units []int64
+	Asked int64       // units that were asked for, where fewer were given; else 0
+	State api.Outcome // Sold, Held, Expired, Cancelled, Refunded, Entered or NotDrawn
+	At    time.Time
+	// HeldUntil is the deadline to pay by; zero: it was never held.
+	HeldUntil time.Time
+
+	// Books is set for whoever looks a claim up that was held or refunded.
+	Books *Books
+
+	// Packets is what the units are worth, nil if they are no packets of money. It
+	// is set in what Service returns.
+	Packets *spec.Packets
+
+	// Payloads is what the units are, nil where they are numbers or it is not told yet.
+	// Undelivered says that it could not be read. They are set in what Service returns.
+	Payloads    []ledger.Payload
+	Undelivered bool
+}
+
+// Books is what the ledger has of a claim that was held or refunded, beyond what its
+// buyer is told when it is made.
+type Books struct {
+	SettledAt  time.Time // when it came to its state; zero: it is as it was made
+	Who, Why   string    // of a cancel or refund
+	Payment    string    // that bought it
+	Extended   bool
+	Retired    bool     // its units went out of the sale by its refund
+	RefundsDue []string // payments that bought nothing
+}
+
+// ClaimID names a claim by its place in the ledger, or, where a node gave it from
+// a list before it had one, by its unit. Its text form is that of ledger.Claim.
+type ClaimID struct {
+	Shard int
+	Slot  uint64
+	Index int   // among the ops of the commit
+	Unit  int64 // 0, or the unit of a grab; then Slot and Index are not set
+}
+
+// ParseClaimID reads a ClaimID's text form.
+func ParseClaimID(s string) (id ClaimID, ok bool) {
+	if n, err := fmt.Sscanf(s, "%d-u%d", &id.Shard, &id.Unit); n != 2 || err != nil {
+		id = ClaimID{}
+		if n, err := fmt.Sscanf(s, "%d-%d-%d", &id.Shard, &id.Slot, &id.Index); n != 3 || err != nil {
+			return ClaimID{}, false
+		}
+	}
+	return id, id.Shard >= 0 && id.Index >= 0 && id.Unit >= 0 && id.String() == s
+}
+
+func (id ClaimID) String() string {
+	if id.Unit != 0 {
+		return ledger.GrabID(id.Shard, id.Unit)
+	}
+	return fmt.Sprintf("%d-%d-%d", id.Shard, id.Slot, id.Index)
+}
+
+// Stays says whether a claim is as it was answered for as long as it is not refunded. What
+// becomes of a hold or of an entry only who reads the log to its end can tell.
+func (c Claim) Stays() bool { return c.HeldUntil.IsZero() && c.State == api.Sold }
+
+// grantedAs is the state in which claims begin that are granted under settings.
+func grantedAs(s *pb.Settings) api.Outcome {
+	switch {
+	case s.GetDraw():
+		return api.Entered
+	case s.GetPayment() != nil:
+		return api.Held
+	}
+	return api.Sold
+}
+
+// granted is the claim that a commit in a slot has granted to a ticket.
+func granted(shard int, t *Ticket, slot uint64, c *pb.Commit) Claim {
+	op := c.GetOps()[t.op].GetClaim()
+	return Claim{
+		ID:   ClaimID{Shard: shard, Slot: slot, Index: t.op},
+		User: t.User, Units: op.GetUnits(), Asked: int64(op.GetAsked()), State: t.answer.Outcome,
+		At: time.UnixMicro(c.GetTimeUs()), HeldUntil: ledger.Time(op.GetHeldUntilUs()),
+	}
+}
+
+// claimOf is a claim as its log has it.
+func claimOf(shard int, c ledger.Claim) Claim {
+	id := ClaimID{Shard: shard, Slot: c.Slot, Index: c.Index}
+	if c.Grabbed {
+		id = ClaimID{Shard: shard, Unit: c.Units[0]}
+	}
+	return Claim{
+		ID: id, User: c.User, Units: c.Units, Asked: c.Asked,
+		State: api.Outcome(c.State.String()), At: time.UnixMicro(c.TimeUs),
+		HeldUntil: ledger.Time(c.HeldUntilUs),
+	}
+}
+
+// lookedUp is a claim with what the books say of it.
+func lookedUp(shard int, c ledger.Claim) Claim {
+	claim := claimOf(shard, c)
+	if c.HeldUntilUs != 0 || c.SettledUs != 0 || len(c.RefundsDue) > 0 {
+		claim.Books = &Books{
+			SettledAt: ledger.Time(c.SettledUs), Who: c.Who, Why: c.Reason, Payment: c.Payment,
+			Extended: c.Extended, Retired: c.Retired, RefundsDue: c.RefundsDue,
+		}
+	}
+	return claim
+}
+
+// asItStands is a claim as it stands in a state: an entry that has no unit when its sale is closed
+// for good has won nothing.
+func asItStands(s *ledger.State, c Claim) Claim {
+	if c.State == api.Entered && s.Phase == ledger.PhaseClosed {
+		c.State = api.NotDrawn
+	}
+	return c
+}
+
+// claimsOf are those of a user.
+func claimsOf(shard int, s *ledger.State, user string) []Claim {
+	var claims []Claim
+	for _, c := range s.User(user) {
+		claims = append(claims, asItStands(s, claimOf(shard, c)))
+	}
+	return claims
+}
