@@ -192,7 +192,7 @@ func (r *Remote) Moved(now clock.Now, ts []*Ticket) {
 func (r *Remote) enter(now clock.Now, t *Ticket) {
 	r.turns++
 	t.parkedAt, t.turn = now.Mono, r.turns
-	if !t.minted && t.settles == nil {
+	if t.keyed() {
 		if t.in.Load() == nil { // else it is there already
 			r.underway.enter(t)
 		}

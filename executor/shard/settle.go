@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"sync"
 	"time"
 
 	"salectl/api"
@@ -17,6 +18,16 @@ type Settlement struct {
 	How   api.How
 	api.Settlement
 }
+
+// NewSettlement is NewTicket for what is asked of a claim.
+func NewSettlement(pool *sync.Pool, x Settlement, now time.Duration) *Ticket {
+	t := newTicket(pool, now)
+	t.settles = &x
+	return t
+}
+
+// refunds says whether it asks for a unit to come back that was sold.
+func (t *Ticket) refunds() bool { return t.settles != nil && t.settles.How == api.Refund }
 
 // expireAtOnce bounds the holds that one commit ends: it has room for claims beside them.
 const expireAtOnce = 8192

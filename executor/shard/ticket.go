@@ -104,6 +104,10 @@ func NewTicket(pool *sync.Pool, r Request, mint func() string, now time.Duration
 // Minted says whether the request came without a key.
 func (t *Ticket) Minted() bool { return t.minted }
 
+// keyed says whether the request came with a key, by which it may be asked for again while it
+// is under way. What is asked of a claim has none.
+func (t *Ticket) keyed() bool { return t.Key != "" && !t.minted }
+
 // own returns an answer as whoever asks may see it. A key that was minted here is of this
 // request alone: that it is found in the log says that the request was decided again, by
 // this process or another that it was sent to, and not that somebody had asked before.
@@ -130,16 +134,6 @@ func (t *Ticket) priority() (p rules.Priority) {
 	return p
 }
 
-// refunds says whether it asks for a unit to come back that was sold.
-func (t *Ticket) refunds() bool { return t.settles != nil && t.settles.How == api.Refund }
-
-// NewSettlement is NewTicket for what is asked of a claim.
-func NewSettlement(pool *sync.Pool, x Settlement, now time.Duration) *Ticket {
-	t := newTicket(pool, now)
-	t.settles = &x
-	return t
-}
-
 func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 	t, ok := pool.Get().(*Ticket)
 	if !ok {
@@ -155,7 +149,7 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 // enter puts the ticket among those under way on a shard. Whoever queues it does so under
 // the queue's lock: those of one key are answered in the order in which they have entered.
 func (t *Ticket) enter(s *Shard) {
-	if !t.minted && t.settles == nil {
+	if t.keyed() {
 		if t.in.Load() == nil { // else it is there already
 			s.underway.enter(t)
 		}
