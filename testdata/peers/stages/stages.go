@@ -64,7 +64,7 @@ var stages = []stage{
 	{"applying the commit", []string{"salectl/backends/ledger.(*State).Apply"}},
 	{"answering", []string{
 		"salectl/executor.(*Executor).",
-		"salectl/executor/shard.(*requests).finishBatch", "salectl/executor/shard.(*sequencer).committed.func1", "salectl/executor/shard.(*sequencer).granted",
+		"salectl/executor/shard.(*requests).finishBatch", "salectl/executor/shard.(*sequencer).committed.func1", "salectl/executor/shard.granted",
 		"salectl/executor/shard.(*Shard).handBack", "salectl/executor/shard.(*Shard).tell", "salectl/executor/shard.(*Shard).conclude",
 		"salectl/executor/shard.(*Shard).deliver", "salectl/executor/shard.(*Ticket).Wait", "salectl/executor/shard.(*Ticket).Finish",
 		"salectl/executor/shard.(*Ticket).Free", "salectl/executor.(*goods).deliver", "salectl/executor.(*tenure).price",
