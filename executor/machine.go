@@ -28,7 +28,7 @@ type MachineConfig struct {
 	Sizes   lists.Sizes               // of the calls about lists; 0: the usual ones
 	Users   OpenUsers                 // as Config has it
 	Ruled   func(rule, result string) // counts what rules have said; nil: nobody does
-	Stir    func()                    // as shard.Board and shard.RemoteConfig have it
+	Notify  func()                    // as shard.Board and shard.RemoteConfig have it
 }
 
 // machine is what Executor and Stepped both run: the owner, the tenure that it has begun,

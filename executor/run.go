@@ -28,10 +28,10 @@ type runner struct {
 	standing int // refusals since a lease was last held: the first is told of
 	owned    int // shards that the log was told of
 
-	ended   chan shardEnd                 // shards that have ended
-	stirred chan struct{}                 // has a place: shards or requests have something for peers
-	looked  time.Duration                 // monotonic: when it was last seen to what they have
-	hearing map[string]context.CancelFunc // of the links to peers, by id
+	ended    chan shardEnd                 // shards that have ended
+	notified chan struct{}                 // has a place: shards or requests have something for peers
+	looked   time.Duration                 // monotonic: when it was last seen to what they have
+	hearing  map[string]context.CancelFunc // of the links to peers, by id
 
 	// Of the present tenure.
 	over      chan struct{}  // closed when it ends
@@ -60,17 +60,17 @@ func (e *Executor) Run(ctx context.Context) error {
 		Sale: e.cfg.Sale, Address: e.cfg.Address, Version: e.cfg.Version, Standby: e.cfg.Standby, Nodes: quorum.Names(e.cfg.Nodes), Lists: quorum.Names(e.cfg.Lists),
 		Queue: e.cfg.Queue, Users: e.cfg.Users, Ruled: e.metrics.ruled, Me: e.me, Token: quorum.RandomToken, Key: mintKey, Jitter: mrand.Float64,
 	}
-	stirred := make(chan struct{}, 1)
-	cfg.Stir = func() {
+	notified := make(chan struct{}, 1)
+	cfg.Notify = func() {
 		select {
-		case stirred <- struct{}{}:
+		case notified <- struct{}{}:
 		default:
 		}
 	}
 	r := &runner{
 		machine: machine{admission: &e.admission, cfg: cfg, owner: newOwner(cfg), clock: e.cfg.Clock, told: e.metrics.answered},
 		e:       e, ends: calls.Ends{Logs: e.cfg.Logs, Nodes: e.cfg.Nodes, Lists: e.cfg.Lists}, replies: make(chan func()),
-		ended: make(chan shardEnd), stirred: stirred, hearing: make(map[string]context.CancelFunc),
+		ended: make(chan shardEnd), notified: notified, hearing: make(map[string]context.CancelFunc),
 	}
 	// Calls outlive ctx, until the drain is over.
 	var cancel context.CancelFunc
@@ -104,7 +104,7 @@ func (r *runner) loop(ctx context.Context) error {
 			quiet = false
 			timer.Reset(until(wake, r.clock()))
 			select {
-			case <-r.stirred:
+			case <-r.notified:
 				quiet = true
 				wake = r.wakes(r.clock(), out.wake)
 			case take := <-r.replies:

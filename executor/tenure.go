@@ -58,7 +58,7 @@ func newTenure(o *owner, cfg shard.Config, d *admission, first uint64) *tenure {
 		uid: o.uid, shards: make([]atomic.Pointer[shard.Shard], n), given: make([]atomic.Int64, n), board: shard.NewBoard(n), ack: o.declared.Ack,
 		links: &d.links, sizes: o.cfg.Sizes, running: make(map[int]*shard.Shard),
 	}
-	t.board.Stir = o.cfg.Stir
+	t.board.Notify = o.cfg.Notify
 	t.depth.Store(int64(cfg.Queue))
 	declared := o.declared
 	t.declared.Store(&declared)
@@ -77,11 +77,11 @@ func newTenure(o *owner, cfg shard.Config, d *admission, first uint64) *tenure {
 	for i := range n {
 		t.remotes = append(t.remotes, shard.NewRemote(shard.RemoteConfig{
 			Shard: i, UID: t.uid, Doubts: cfg.Doubts, Me: o.me, First: first,
-			Queue: func() int { return int(t.depth.Load()) },
-			Send:  d.links.ask,
-			Home:  t.home(i),
-			Why:   func() Answer { return *d.away.Load() },
-			Stir:  o.cfg.Stir,
+			Queue:  func() int { return int(t.depth.Load()) },
+			Send:   d.links.ask,
+			Home:   t.home(i),
+			Why:    func() Answer { return *d.away.Load() },
+			Notify: o.cfg.Notify,
 		}))
 	}
 	return t

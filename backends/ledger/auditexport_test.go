@@ -128,24 +128,13 @@ func TestAuditOfTamperedExport(t *testing.T) {
 	}
 }
 
-// TestAuditOfExportOfPackets finds amounts that do not follow from the seed, a seed that was
-// not committed to, and where there is none yet, a sum that the amounts do not come to.
-func TestAuditOfExportOfPackets(t *testing.T) {
-	w := packetsWorld(t, nil)
-	w.taken(3)
-	open := string(mustExport(t, w))
-	w.seal()
-	sealed := string(mustExport(t, w))
-	for _, c := range []struct{ file, from, to, want string }{
-		{sealed, `"amounts":["`, `"amounts":["9`, `line 2: claim `},
-		{sealed, `"seed":"BwcHBwcH`, `"seed":"BwcHBwcI`, `line 1: the header has packets.seed`},
-		{sealed, `"min":"0.05"`, `"min":"0.04"`, `line 1: the header has packets.min`},
-		{sealed, `,"seed":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="`, ``, `line 1: the header has no packets.seed`},
-		{open, `"amounts":["`, `"amounts":["9`, `line 1: the packets that were granted come to`},
-		{open, `"amounts":["`, `"amounts":["0.04","`, `has an amount of "0.04", the least is 0.05`},
-		{open, `"amounts":["`, `"amounts":["0.07","`, `line 2: claim 0-2-0 has 2 amounts for 1 unit`},
-		{open, `"packets":30`, `"packets":29`, `line 1: the header has packets.packets 29`},
-	} {
+// alteration is of an export, and part of what the audit is to say of it.
+type alteration struct{ file, from, to, want string }
+
+// wantFound audits exports with an alteration each.
+func wantFound(t *testing.T, all []alteration) {
+	t.Helper()
+	for _, c := range all {
 		altered := strings.Replace(c.file, c.from, c.to, 1)
 		if altered == c.file {
 			t.Fatalf("the export does not say %s", c.from)
@@ -154,6 +143,26 @@ func TestAuditOfExportOfPackets(t *testing.T) {
 			t.Errorf("%s: %q\nwant %s", c.to, a.Problems, c.want)
 		}
 	}
+}
+
+// TestAuditOfExportOfPackets finds amounts that do not follow from the seed, a seed that was
+// not committed to, and where there is none yet, a sum that the amounts do not come to.
+func TestAuditOfExportOfPackets(t *testing.T) {
+	w := packetsWorld(t, nil)
+	w.taken(3)
+	open := string(mustExport(t, w))
+	w.seal()
+	sealed := string(mustExport(t, w))
+	wantFound(t, []alteration{
+		{sealed, `"amounts":["`, `"amounts":["9`, `line 2: claim `},
+		{sealed, `"seed":"BwcHBwcH`, `"seed":"BwcHBwcI`, `line 1: the header has packets.seed`},
+		{sealed, `"min":"0.05"`, `"min":"0.04"`, `line 1: the header has packets.min`},
+		{sealed, `,"seed":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="`, ``, `line 1: the header has no packets.seed`},
+		{open, `"amounts":["`, `"amounts":["9`, `line 1: the packets that were granted come to`},
+		{open, `"amounts":["`, `"amounts":["0.04","`, `has an amount of "0.04", the least is 0.05`},
+		{open, `"amounts":["`, `"amounts":["0.07","`, `line 2: claim 0-2-0 has 2 amounts for 1 unit`},
+		{open, `"packets":30`, `"packets":29`, `line 1: the header has packets.packets 29`},
+	})
 }
 
 // TestAuditOfExportWithoutItsPackets finds that the header does not tell of the red packet that the

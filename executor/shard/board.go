@@ -16,9 +16,9 @@ import (
 // last. Nothing on it is trusted for a grant; it tells a shard that is short whom to ask,
 // and everybody when all is sold.
 type Board struct {
-	// Stir is called when Due may be sooner than it said, and returns at once; nil: whoever
+	// Notify is called when Due may be sooner than it said, and returns at once; nil: whoever
 	// has the board asks often. It is called from any goroutine.
-	Stir func()
+	Notify func()
 
 	soldOut atomic.Bool
 	news    atomic.Bool // a shard of this process stands so that peers should hear of it soon
@@ -61,7 +61,7 @@ func (b *Board) AllSold(now clock.Now) bool {
 	at := b.sureAt.Load()
 	if at != nil && !b.wanted.Load() {
 		b.wanted.Store(true)
-		b.stir()
+		b.notify()
 	}
 	return b.soldOut.Load() && (at == nil || now.Since(*at) < knownFor)
 }
@@ -75,7 +75,7 @@ func (b *Board) Post(shard int, next uint64, t ledger.Totals, release time.Time,
 	b.shards[shard], b.slots[shard], b.due[shard], b.known[shard], b.mine[shard] = t, next, release, true, serves
 	b.returning[shard], b.seen[shard] = false, max(b.seen[shard], next)
 	if serves && matters(b.told[shard], t) && b.news.CompareAndSwap(false, true) {
-		b.stir()
+		b.notify()
 	}
 	b.settle()
 }
@@ -121,13 +121,13 @@ func (b *Board) settle() {
 	sure := all || slices.Equal(b.sure, b.slots)
 	b.soldOut.Store(adds && sure)
 	if adds && !sure {
-		b.stir()
+		b.notify()
 	}
 }
 
-func (b *Board) stir() {
-	if b.Stir != nil {
-		b.Stir()
+func (b *Board) notify() {
+	if b.Notify != nil {
+		b.Notify()
 	}
 }
 

@@ -239,19 +239,19 @@ func TestBoardNews(t *testing.T) {
 			with(func(t *ledger.Totals) { t.Available, t.Held = 0, 1 }), with(func(t *ledger.Totals) { t.Available, t.Sold = 0, 401 }), true,
 		},
 	} {
-		b, stirs := NewBoard(2), 0
+		b, notices := NewBoard(2), 0
 		b.Post(0, 1, c.from, time.Time{}, true)
 		b.Told()
 		if b.News() {
 			t.Errorf("%s: there is news of what was just told", name)
 		}
-		b.Stir = func() { stirs++ }
+		b.Notify = func() { notices++ }
 		now := clock.Now{Mono: time.Hour}
 		for slot := range uint64(2) { // of what is news already nobody has to be told
 			b.Post(0, 2+slot, c.to, time.Time{}, true)
 		}
-		if b.News() != c.news || (stirs == 1) != c.news || (b.Due(now) == now.Mono) != c.news {
-			t.Errorf("%s: news %v, %d stirs, due at %v, want %v", name, b.News(), stirs, b.Due(now), c.news)
+		if b.News() != c.news || (notices == 1) != c.news || (b.Due(now) == now.Mono) != c.news {
+			t.Errorf("%s: news %v, %d notices, due at %v, want %v", name, b.News(), notices, b.Due(now), c.news)
 		}
 	}
 }
@@ -259,20 +259,20 @@ func TestBoardNews(t *testing.T) {
 // Where all is sold by what peers have reported, they are asked at once, and again while
 // somebody wants to know.
 func TestBoardDue(t *testing.T) {
-	b, stirs := NewBoard(2), 0
-	b.Stir = func() { stirs++ }
+	b, notices := NewBoard(2), 0
+	b.Notify = func() { notices++ }
 	now := clock.Now{Mono: time.Hour, Wall: time.Unix(1_800_000_000, 0)}
-	want := func(what string, due time.Duration, stirred int) {
+	want := func(what string, due time.Duration, notified int) {
 		t.Helper()
-		if got := b.Due(now); got != due || stirs != stirred {
-			t.Errorf("%s: due at %v after %d stirs, want %v after %d", what, got, stirs, due, stirred)
+		if got := b.Due(now); got != due || notices != notified {
+			t.Errorf("%s: due at %v after %d notices, want %v after %d", what, got, notices, due, notified)
 		}
-		stirs = 0
+		notices = 0
 	}
 	sold := ledger.Totals{Limit: 5, Sold: 5}
 	b.Post(0, 1, sold, time.Time{}, true)
 	b.Told()
-	stirs = 0
+	notices = 0
 	want("one shard is not known", 0, 0)
 	b.Heard(Report{Shard: 1, Next: 7, Totals: sold})
 	want("all is sold", now.Mono, 1)

@@ -64,7 +64,7 @@ const Patience = time.Second
 // restFor is how long an owner that has not taken its shard yet is left alone.
 const restFor = 5 * time.Millisecond
 
-// RemoteConfig is what a Remote is made of; all but Stir is required.
+// RemoteConfig is what a Remote is made of; all but Notify is required.
 type RemoteConfig struct {
 	Shard  int
 	UID    string // of the run
@@ -79,10 +79,10 @@ type RemoteConfig struct {
 	Home func(now clock.Now, t *Ticket) api.Outcome
 	// Why is what requests are told that nobody could be asked for.
 	Why func() Answer
-	// Stir is called when requests begin to wait, so that Tick is due sooner than it said,
+	// Notify is called when requests begin to wait, so that Tick is due sooner than it said,
 	// and returns at once; nil: whoever has the Remote calls Tick often. It is called from
 	// any goroutine.
-	Stir func()
+	Notify func()
 }
 
 // NewRemote returns the stand-in of a shard of which no owner is known.
@@ -146,15 +146,15 @@ func (r *Remote) Offer(now clock.Now, t *Ticket) api.Outcome {
 	r.queue = append(r.queue, t)
 	r.pump(now)
 	r.count()
-	r.stir(waited)
+	r.notify(waited)
 	r.mu.Unlock()
 	return ""
 }
 
-// stir is called when something has changed; before it waited so many requests did. mu is held.
-func (r *Remote) stir(waited int) {
-	if r.cfg.Stir != nil && waited == 0 && len(r.queue) > 0 {
-		r.cfg.Stir()
+// notify says if requests begin to wait; waited is how many did before. mu is held.
+func (r *Remote) notify(waited int) {
+	if r.cfg.Notify != nil && waited == 0 && len(r.queue) > 0 {
+		r.cfg.Notify()
 	}
 }
 
@@ -206,7 +206,7 @@ func (r *Remote) change(do func() []*Ticket) {
 	waited := len(r.queue)
 	over := do()
 	r.count()
-	r.stir(waited)
+	r.notify(waited)
 	r.mu.Unlock()
 	tell(over)
 }

@@ -13,13 +13,13 @@ import (
 
 // remoteWorld is a Remote, the processes that it may ask, and those who wait.
 type remoteWorld struct {
-	stirs  int
-	t      *testing.T
-	r      *Remote
-	now    clock.Now
-	doubts Doubts
-	pool   sync.Pool
-	queue  int
+	notices int
+	t       *testing.T
+	r       *Remote
+	now     clock.Now
+	doubts  Doubts
+	pool    sync.Pool
+	queue   int
 
 	full    map[string]bool // who takes nothing
 	sent    []sentErrand    // in order
@@ -64,8 +64,8 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 			}
 			return w.noHome
 		},
-		Why:  func() Answer { return Answer{Outcome: meanwhile, RetryAfter: time.Second} },
-		Stir: func() { w.stirs++ },
+		Why:    func() Answer { return Answer{Outcome: meanwhile, RetryAfter: time.Second} },
+		Notify: func() { w.notices++ },
 	})
 	return w
 }
@@ -161,32 +161,32 @@ var (
 	remoteStopped = func() Answer { a := Undecided; a.Elsewhere = true; return a }()
 )
 
-// TestRemoteStirs says so when requests begin to wait: Tick, which was not due, is now.
-func TestRemoteStirs(t *testing.T) {
+// TestRemoteNotifies says so when requests begin to wait: Tick, which was not due, is now.
+func TestRemoteNotifies(t *testing.T) {
 	w := newRemoteWorld(t)
-	stirred := func(what string, want int) {
+	notified := func(what string, want int) {
 		t.Helper()
-		if w.stirs != want {
-			t.Errorf("%s: it stirs %d times, want %d", what, w.stirs, want)
+		if w.notices != want {
+			t.Errorf("%s: it notifies %d times, want %d", what, w.notices, want)
 		}
-		w.stirs = 0
+		w.notices = 0
 	}
 	a := w.offers("a", "1")
-	stirred("nobody knows the owner", 1)
+	notified("nobody knows the owner", 1)
 	w.offers("b", "2")
 	w.r.Tick(w.now)
-	stirred("another one waits as well", 0)
+	notified("another one waits as well", 0)
 	w.r.Learn(w.now, w.owner("p", 4))
 	errands := w.asked("p", "a", "b")
 	w.offers("c", "3")
 	errands = append(errands, w.asked("p", "c")...)
 	w.answers(errands[0], remoteSold)
 	a.hears(api.Sold)
-	stirred("the owner is known", 0)
+	notified("the owner is known", 0)
 	w.bounces(Route{}, errands[1:]...)
-	stirred("the owner does not take them", 1)
+	notified("the owner does not take them", 1)
 	w.r.Moved(w.now, []*Ticket{w.ticket("d", "4").ticket})
-	stirred("one more comes", 0)
+	notified("one more comes", 0)
 }
 
 // TestRemotePassesOn sends requests to the owner in their order, and its answers back.

@@ -132,7 +132,7 @@ func (b *Board) unsure(now clock.Now) bool {
 }
 
 // Due returns when there is News or Unsure will say yes, as far as that is known by now: by
-// the monotonic clock; 0: not before something else happens, of which Stir tells.
+// the monotonic clock; 0: not before something else happens, of which Notify tells.
 func (b *Board) Due(now clock.Now) time.Duration {
 	if b.News() {
 		return now.Mono
