@@ -89,7 +89,7 @@ bench-compare: ## measure the working tree and the commit BASE in turns, and fai
 	cd testdata/benchcompare && go run . -base "$(BASE)" -rounds $(ROUNDS)
 
 replicas: ## the figures of several processes of one sale; on a machine that does nothing else
-	SALECTL_FIGURES=1 go test -run 'TestFigures|TestPause$$' -v -timeout 60m ./cli/replicas | grep -E 'figures_test|rolling_test|kill_test|^ *---|failed'
+	SALECTL_FIGURES=1 go test -run 'TestFigures|TestPause$$' -v -timeout 60m ./cli/replicas | grep -E 'figures_test|bare_test|rolling_test|kill_test|^ *---|failed'
 
 FUZZ_SECONDS ?= 300
 

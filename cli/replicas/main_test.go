@@ -19,7 +19,9 @@ import (
 // has the race detector if they have.
 func TestMain(m *testing.M) {
 	testscript.Main(shared{m}, map[string]func(){
-		"salectl": salectl,
+		"salectl":     salectl,
+		"bare-store":  bareStore,
+		"bare-server": bareServer,
 	})
 }
 
