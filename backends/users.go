@@ -181,8 +181,9 @@ func (h histories) History(ctx context.Context, ids []string) ([][]rules.Purchas
 
 // CheckUsers asks whether what a sale declares of its users, and of what they bought, can
 // be read. The error of a file of users holds all that is wrong with it, each a
-// *spec.Problem. That of exports that cannot be read, and of a table which is not there or
-// not as declared, is a *rules.SourceError. Any other error is of servers that do not answer.
+// *spec.Problem; so is that of an export that is not there. That of one that cannot be
+// read, and of a table which is not there or not as declared, is a *rules.SourceError. Any
+// other error is of servers that do not answer.
 func CheckUsers(ctx context.Context, sale spec.Sale) error {
 	if u := sale.Users; u != nil && u.Table != nil {
 		t := u.Table
@@ -198,7 +199,9 @@ func CheckUsers(ctx context.Context, sale spec.Sale) error {
 	if sale.History == nil {
 		return nil
 	}
-	if _, err := rules.OpenHistoryFiles(sale.History.Files); err != nil {
+	if _, err := rules.OpenHistoryFiles(sale.History.Files); len(spec.Problems(err)) > 0 {
+		return err
+	} else if err != nil {
 		return &rules.SourceError{What: err.Error(), Remedy: "Put a whole export there, or name others."}
 	}
 	if t := sale.History.Table; t != nil {

@@ -147,6 +147,10 @@ func TestOpenUsersSaysWhatIsWrong(t *testing.T) {
 	if err := CheckUsers(t.Context(), past); !errors.As(err, &source) || !strings.Contains(source.What, "its first line is not that of an export") {
 		t.Errorf("no export: %v", err)
 	}
+	past.History.Files = []string{bad + "x.ndjson"}
+	if err := CheckUsers(t.Context(), past); len(spec.Problems(err)) != 1 || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
 	table := filed("")
 	table.Users.Table = &spec.UsersTable{Zookeeper: []string{"127.0.0.1:1"}, Table: "users", Family: "u"}
 	users, closeUsers, err := OpenUsers(table, rules.SchemaFor(table))

@@ -10,6 +10,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/planner"
+	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -152,6 +153,9 @@ func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (
 			plan, err = p.makeDestroy(ctx, cfg, actual, o.json)
 		} else {
 			actual.Users = p.checkUsers(ctx, sale)
+			if sale.History != nil {
+				actual.NoHistory = rules.MatchNothing(sale.History.Files)
+			}
 			if err = readGoods(ctx, cfg.Logs, sale, actual); err != nil {
 				return err
 			}

@@ -32,6 +32,9 @@ type Actual struct {
 	// plans has looked: a *rules.SourceError, the problems of a file, or an error of
 	// servers that do not answer. Reading a sale leaves it nil.
 	Users error
+	// NoHistory are the patterns of its history that match no file, where whoever plans has
+	// looked. Reading a sale leaves it nil.
+	NoHistory []string
 	// Units is what the units of the sale that is planned are, where whoever plans has read
 	// it (ReadUnits). Reading a sale leaves it nil.
 	Units *UnitsActual

@@ -73,7 +73,7 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		Generation: 1, Uid: actual.NewUID, Run: desired.Run, Spec: declaration,
 		Settings: settingsOf(desired, phase), NextUnit: 1,
 	}
-	if err := p.who(desired, actual.Users, true); err != nil {
+	if err := p.who(desired, actual, true); err != nil {
 		return nil, err
 	}
 	if planned.Units, err = p.goods(desired, actual); err != nil {
@@ -169,7 +169,7 @@ func change(desired spec.Sale, actual *Actual) (*Plan, error) {
 	if err := p.environment(actual, false); err != nil {
 		return nil, err
 	}
-	if err := p.who(desired, actual.Users, false); err != nil {
+	if err := p.who(desired, actual, false); err != nil {
 		return nil, err
 	}
 	digest, err := p.goods(desired, actual)

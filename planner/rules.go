@@ -212,13 +212,17 @@ func fromText(any bool, files string, t *OuterTable) string {
 
 // who holds what a sale says of its users to what there is. fresh says that the run is
 // new.
-func (p *Plan) who(desired spec.Sale, users error, fresh bool) error {
+func (p *Plan) who(desired spec.Sale, actual *Actual, fresh bool) error {
+	users := actual.Users
 	set, err := rules.ForSale(desired)
 	if err != nil {
 		return err
 	}
 	if set == nil && (desired.Users != nil || desired.History != nil) {
 		p.warn("users or history are declared, and there are no rules to read them")
+	}
+	for _, pattern := range actual.NoHistory {
+		p.warn("no file matches %s of history.files, so it knows of no purchase", pattern)
 	}
 	var source *rules.SourceError
 	switch {

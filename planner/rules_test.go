@@ -237,3 +237,17 @@ func TestRulesThatCannotBePlanned(t *testing.T) {
 		t.Errorf("the warnings are %q", p.Warnings)
 	}
 }
+
+// A pattern of a history that matches nothing may be a slip, which would let everybody in.
+func TestHistoryThatMatchesNothing(t *testing.T) {
+	w := newWorld(t)
+	for _, when := range []string{"a new sale", "a live one"} {
+		actual := w.actual()
+		actual.NoHistory = []string{"exprots/*.ndjson"}
+		p, err := Make(choosy(), actual)
+		if err != nil || !strings.Contains(fmt.Sprint(p.Warnings), "no file matches exprots/*.ndjson of history.files") {
+			t.Errorf("%s: %v, %v", when, p, err)
+		}
+		w.mustApply(tickets(10))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,20 @@ func TestHistoryFiles(t *testing.T) {
 		if _, err := OpenHistoryFiles([]string{filepath.Join(dir, "bad.ndjson")}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	// What is wrong with where a history is to be must not read as an empty one.
+	for pattern, want := range map[string]string{
+		filepath.Join(dir, "drop-9.ndjson"):        "drop-9.ndjson: there is no such export",
+		filepath.Join(dir, `drop\-9.ndjson`):       "drop-9.ndjson: there is no such export",
+		filepath.Join(dir, "copy.ndjson/*.ndjson"): "not a directory",
+	} {
+		if _, err := OpenHistoryFiles([]string{pattern}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+	some, none := filepath.Join(dir, "d*.ndjson"), filepath.Join(dir, "none", "*.ndjson")
+	if got := MatchNothing([]string{some, none}); !slices.Equal(got, []string{none}) {
+		t.Errorf("%q match nothing", got)
 	}
 	if _, err := OpenHistoryFiles([]string{"["}); err == nil {
 		t.Error("a pattern that is none")

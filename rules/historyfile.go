@@ -8,9 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"salectl/spec"
 )
 
 // HistoryFiles is Histories of exports, read once and kept in memory. Of each export
@@ -20,9 +24,8 @@ type HistoryFiles struct {
 	runs  map[string]string // the file of each run, by uid
 }
 
-// OpenHistoryFiles reads the exports that patterns name, as filepath.Match has them. Two
-// exports of one run count once. A pattern that names nothing is no error: the first
-// sale of a series has no history.
+// OpenHistoryFiles reads the exports that patterns name, as HistoryPaths has them. Two
+// exports of one run count once. One that is not there is a *spec.Problem.
 func OpenHistoryFiles(patterns []string) (*HistoryFiles, error) {
 	h := &HistoryFiles{users: map[string][]Purchase{}, runs: map[string]string{}}
 	files, err := HistoryPaths(patterns)
@@ -30,23 +33,64 @@ func OpenHistoryFiles(patterns []string) (*HistoryFiles, error) {
 		return nil, err
 	}
 	for _, file := range files {
-		if err := h.read(file); err != nil {
+		err := h.read(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &spec.Problem{File: file, Message: "there is no such export, which history.files names", Cause: err,
+				Remedy: "Put it there, or write a pattern such as exports/*.ndjson, which may match nothing yet."}
+		}
+		if err != nil {
 			return nil, fmt.Errorf("the history in %s: %w", file, err)
 		}
 	}
 	return h, nil
 }
 
-// HistoryPaths are the files that patterns name.
+// HistoryPaths are the files that patterns name, as filepath.Match has them. A pattern
+// that matches nothing is no error: the first sale of a series has no history. A name
+// without a wildcard is there whether or not its file is, for whoever reads it to report.
 func HistoryPaths(patterns []string) (all []string, err error) {
 	for _, pattern := range patterns {
+		if file, is := plainName(pattern); is {
+			all = append(all, file)
+			continue
+		}
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, fmt.Errorf("the pattern %q of history.files: %w", pattern, err)
 		}
+		if folder, is := plainName(filepath.Dir(pattern)); is && len(files) == 0 { // Glob does not say that it could not look
+			if _, err := os.ReadDir(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("the pattern %q of history.files: %w", pattern, err)
+			}
+		}
 		all = append(all, files...)
 	}
 	return all, nil
+}
+
+// MatchNothing returns those of some patterns that match no file.
+func MatchNothing(patterns []string) (idle []string) {
+	for _, pattern := range patterns {
+		if files, err := HistoryPaths([]string{pattern}); err == nil && len(files) == 0 {
+			idle = append(idle, pattern)
+		}
+	}
+	return idle
+}
+
+// plainName returns the name that a pattern is which has no wildcard.
+func plainName(pattern string) (name string, is bool) {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		switch {
+		case strings.IndexByte("*?[", pattern[i]) >= 0:
+			return "", false
+		case pattern[i] == '\\' && i+1 < len(pattern):
+			i++
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String(), true
 }
 
 // Runs is the number of runs of sales that were read.
