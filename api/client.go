@@ -272,16 +272,44 @@ func (c *Client) Alive(ctx context.Context) error {
 
 // look reads an answer to a GET from the first server that can tell. told says
 // whether the answer is what was asked for.
-func (c *Client) look(ctx context.Context, path string, into any, told func() bool) (err error) {
+func (c *Client) look(ctx context.Context, path string, into any, told func() bool) (most error) {
 	at := int(c.decided.Load())
 	for range c.servers {
 		s := c.servers[at%len(c.servers)]
-		if err = c.lookAt(ctx, s.base, path, into, told); err == nil || ctx.Err() != nil {
+		err := c.lookAt(ctx, s.base, path, into, told)
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
+		most = saysMore(most, err)
 		at++
 	}
-	return err
+	return most
+}
+
+// saysMore returns which of two errors of a look says more of what was asked for; of two
+// that say as much, the later one.
+func saysMore(before, after error) error {
+	if says(before) > says(after) {
+		return before
+	}
+	return after
+}
+
+// says is how much an error says: most that of a server which has looked; less that of one
+// which could not at the moment; less yet that of one which does not serve the sale; nothing
+// that of whatever is no server of a sale, or does not answer.
+func says(err error) int {
+	var problem *Problem
+	if !errors.As(err, &problem) {
+		return 0
+	}
+	switch row := problem.Outcome.row(); {
+	case row.Decides:
+		return 3
+	case row.Retry == Again:
+		return 2
+	}
+	return 1
 }
 
 func (c *Client) lookAt(ctx context.Context, base, path string, into any, told func() bool) error {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -401,6 +402,22 @@ func TestClientLooks(t *testing.T) {
 	var problem *Problem
 	if !errors.As(err, &problem) || problem.Outcome != Standby || err.Error() != "standby: because" {
 		t.Errorf("a standby: %v", err)
+	}
+	// What one server has said is not lost behind another that says less.
+	for _, order := range [][]said{
+		{word(NoSuchClaim), broken}, {broken, word(NoSuchClaim)}, {word(NoSuchClaim), word(Standby), word(NoSuchSale)},
+		{word(NoSuchSale), broken}, {word(Standby), word(NoSuchSale)}, {word(NoSuchSale), {401, "", ""}},
+	} {
+		var urls []string
+		want := order[0].body
+		for _, answer := range order {
+			urls = append(urls, sells(t, answer).url)
+			want = cmp.Or(want, answer.body)
+		}
+		_, err := buys(t, 1, nil, urls...).LookUp(t.Context(), "1-2-3")
+		if !errors.As(err, &problem) || !strings.Contains(want, string(problem.Outcome)) {
+			t.Errorf("%v: %v", order, err)
+		}
 	}
 	for _, c := range []said{{200, `{"sale":"other"}`, ""}, {200, "hello", ""}, {302, "{}", ""}, {401, "", ""}} {
 		_, err := buys(t, 1, nil, sells(t, c).url).Status(t.Context())

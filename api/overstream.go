@@ -57,21 +57,24 @@ func refused(s *server, err error) (Answer, error) {
 }
 
 // lookOver looks something up over a stream, at the first server that can tell.
-func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, r *streampb.Request) (claims []Claim, err error) {
+func (c *Client) lookOver(ctx context.Context, shard func(shards int) int, r *streampb.Request) ([]Claim, error) {
 	at := c.first(shard)
 	tries := len(c.servers)
 	if at >= tries {
 		tries++
 	}
+	var most error
 	for range tries {
-		if claims, err = c.lookAtOver(ctx, c.server(at), r); err == nil || ctx.Err() != nil {
+		claims, err := c.lookAtOver(ctx, c.server(at), r)
+		if err == nil || ctx.Err() != nil {
 			return claims, err
 		}
+		most = saysMore(most, err)
 		if at++; at >= len(c.servers) {
 			at = 0
 		}
 	}
-	return nil, err
+	return nil, most
 }
 
 func (c *Client) lookAtOver(ctx context.Context, s *server, r *streampb.Request) ([]Claim, error) {

@@ -103,6 +103,17 @@ func TestClientTellsTheSame(t *testing.T) {
 			t.Errorf("the claim %s: %v %v, by HTTP/1.1 %v %v", claim, b, errB, a, errA)
 		}
 	}
+	// What a server says is told, though another does not answer.
+	for _, servers := range [][]string{{v.url, "http://127.0.0.1:1"}, {"http://127.0.0.1:1", v.url}} {
+		for _, stream := range []bool{false, true} {
+			_, claim := buyer(t, func(c *api.Config) { c.Stream = stream }, servers...).LookUp(t.Context(), "3-1-1")
+			_, user := buyer(t, func(c *api.Config) { c.Stream, c.Sale = stream, "none" }, servers...).User(t.Context(), "ann")
+			var a, b *api.Problem
+			if !errors.As(claim, &a) || a.Outcome != api.NoSuchClaim || !errors.As(user, &b) || b.Outcome != api.NoSuchSale {
+				t.Errorf("%q, stream %v: %v, %v", servers, stream, claim, user)
+			}
+		}
+	}
 }
 
 // shop is a sale in memory: each user and key gets one unit, whoever asks how often.
