@@ -80,7 +80,8 @@ type Attempt struct {
 }
 
 // Claim sends a claim until a server has decided on it, always with the same key; a
-// request without one is given a new key. An attempt that had no answer, or the
+// request without one is given a new key, and one without a quantity asks for one unit.
+// A key that servers refuse is an error, and none is asked. An attempt that had no answer, or the
 // answer Unknown, may have been accepted, and asking again tells. Where the table of
 // outcomes says Again, the other servers are asked at once, and then the client waits
 // as long as the answers say and up to a quarter more, so that those who were refused
@@ -97,8 +98,14 @@ func (c *Client) Claim(ctx context.Context, r Request) (Answer, error) {
 	if r.Key == "" {
 		r.Key = rand.Text()
 	}
-	if len(r.Units) > 0 {
+	if err := CheckKey(r.Key); err != nil { // HTTP would cut blanks off
+		return Answer{Key: r.Key}, err
+	}
+	switch {
+	case len(r.Units) > 0:
 		r.Quantity = int64(len(r.Units))
+	case r.Quantity == 0: // nothing is said, as in a body without one
+		r.Quantity = 1
 	}
 	a := c.asking()
 	defer a.free()

@@ -10,7 +10,7 @@ import (
 // Request is one claim. The key goes in a header, and is not part of the body.
 type Request struct {
 	User     string `json:"user"`
-	Quantity int64  `json:"quantity"` // units wanted, all or nothing unless the sale has partial; 1 where a body does not say
+	Quantity int64  `json:"quantity"` // units wanted, all or nothing unless the sale has partial; 1 where a body, or a Go program, does not say
 	Key      string `json:"-"`
 
 	// Where the sale lets its buyers choose: the names of the units that are asked for, all or

@@ -89,6 +89,14 @@ func TestClientTellsTheSame(t *testing.T) {
 		b, errB = streamed.Settle(t.Context(), "3-1234-56", api.Cancel, api.Settlement{Reason: name})
 		same("cancel "+name, a, b, errA, errB)
 	}
+	for _, r := range []api.Request{
+		{User: "sold", Key: "k"}, {User: "sold", Key: "k", Quantity: -1}, {User: "sold", Key: "k", Quantity: api.MaxQuantity + 1},
+		{User: "sold", Key: "a b"}, {User: "sold", Key: " k"}, {User: "sold", Key: "k\n"}, {Key: "k"},
+	} {
+		a, errA := plain.Claim(t.Context(), r)
+		b, errB := streamed.Claim(t.Context(), r)
+		same(fmt.Sprintf("claim %+v", r), a, b, errA, errB)
+	}
 	for _, user := range []string{"limit", "nobody"} {
 		a, errA := plain.User(t.Context(), user)
 		b, errB := streamed.User(t.Context(), user)
