@@ -3,7 +3,8 @@ package sim
 import "time"
 
 // calmDown ends the faults: all hosts can be reached, all processes go on, and
-// all clocks show about the same.
+// all clocks show about the same, and run alike from then on: what follows may last for
+// minutes, in which a clock that drifts comes to be wrong by more than a ttl.
 func (w *world) calmDown() {
 	w.note("world", "calm", "", nil)
 	w.calm, w.ahead = true, 0
@@ -12,7 +13,7 @@ func (w *world) calmDown() {
 	w.store.down, w.store.frozen = false, false
 	for i, n := range w.nodes {
 		n.serve()
-		n.clock = w.scenario.clock(w.Options.random(forScenario, 10+i), w.now)
+		n.clock = w.clock(w.Options.random(forScenario, 10+i))
 	}
 	w.skewed()
 	for _, e := range w.executors {

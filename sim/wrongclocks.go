@@ -55,6 +55,9 @@ func (w *world) scheduleAhead(r random) {
 func (w *world) clock(r random) hostClock {
 	c := w.scenario.clock(r, w.now)
 	c.jump(w.ahead)
+	if w.calm {
+		c.drift(w.now, 1)
+	}
 	return c
 }
 
