@@ -116,7 +116,7 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 		if at, ok := a.answers[c]; !ok || at > int64(o.returned.Seq) {
 			a.answers[c] = int64(o.returned.Seq)
 		}
-		if o.returned.Answer.Replayed && c.at.Seq < o.returned.Seq { // else its node said so
+		if at := o.returned.Place; o.returned.Answer.Replayed && c.at.Seq < at.Seq && !c.at.unheard(at) { // else its node said so
 			a.look(i, o, slices.Index(a.claims, c)+1, len(a.claims))
 		}
 		return

@@ -230,6 +230,11 @@ func TestToleratedWithAckRedis(t *testing.T) {
 			w.answer(w.invoke(a, "k", 1), Answer{Outcome: "sold", Claim: toldOf(g), Replayed: true})
 			w.drain(g)
 		},
+		"a repetition and a read before its owner hears of the append": func(w *world) {
+			a := w.user(0)
+			w.answer(w.invoke(a, "k", 1), Answer{Outcome: "sold", Claim: w.drain(w.early(a, "k", 1)), Replayed: true})
+			w.readAs(a, Answer{})
+		},
 		"a read that lags behind the append of what a node told": func(w *world) {
 			a := w.user(0)
 			op := w.invoke(a, "k", 1)

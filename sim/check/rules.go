@@ -110,7 +110,7 @@ func (e *evidence) ineligible(o *operation) bool {
 	}
 	for _, r := range e.runs {
 		for i, p := range r.planned {
-			if p.at.Seq > o.returned.Seq || i+1 < len(r.planned) && r.planned[i+1].at.At+grace < o.invoked.At {
+			if p.at.Seq > o.returned.Seq || i+1 < len(r.planned) && e.longOver(r.planned[i+1].at, o.invoked.Place) {
 				continue
 			}
 			least, err := p.least()
