@@ -112,21 +112,6 @@ func (o *owner) absent() *Answer {
 	return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no process that can be reached owns the shard, or this one is about to"}
 }
 
-// silent says whether so many nodes fail or abstain that the others are no
-// majority. While too few were heard to tell, it is as it was before.
-func silent(nodes []quorum.NodeView, before bool) bool {
-	silent, voting := 0, 0
-	for _, n := range nodes {
-		switch {
-		case n.Err != nil || !n.VotesFrom.IsZero():
-			silent++
-		case n.Answers > 0:
-			voting++
-		}
-	}
-	return 2*silent >= len(nodes) || before && 2*voting <= len(nodes)
-}
-
 // The parts of a sale that may fail, as operators are told.
 const (
 	partLedger = "ledger"
@@ -196,6 +181,21 @@ func newNodeWatch(names []string) nodeWatch {
 		w[i].NodeStatus = NodeStatus{Name: name, Error: "it has not answered yet"}
 	}
 	return w
+}
+
+// silent says whether so many nodes fail or abstain that the others are no
+// majority. While too few were heard to tell, it is as it was before.
+func (w nodeWatch) silent(before bool) bool {
+	silent, voting := 0, 0
+	for i := range w {
+		switch n := &w[i]; {
+		case n.failures > 0 || !n.VotesFrom.IsZero():
+			silent++
+		case n.Up:
+			voting++
+		}
+	}
+	return 2*silent >= len(w) || before && 2*voting <= len(w)
 }
 
 // asked says that a node is asked. Only the first time counts.

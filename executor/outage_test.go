@@ -196,3 +196,57 @@ func TestProcessesInTrouble(t *testing.T) {
 		say("where it has", "", 0)
 	})
 }
+
+// TestStandbyInTrouble takes the majority of the lock nodes away from two processes that own
+// shards and one on standby, which asks for no lease itself: it says what they say.
+func TestStandbyInTrouble(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
+		owners := []*member{c.start("a", nil), c.start("b", nil)}
+		standby := c.start("c", nil)
+		all := append(slices.Clone(owners), standby)
+		for _, m := range all {
+			defer m.stop()
+		}
+		shared(all...)
+		if _, err := standby.StandBy(c.t.Context(), false); err != nil {
+			c.t.Fatal(err)
+		}
+		shared(all...)
+		for round := range 2 {
+			for _, m := range all {
+				for _, n := range m.nodes[:3] {
+					n.close()
+				}
+			}
+			for _, m := range owners {
+				m.within(10*time.Second, "without its leases", func() bool { return !m.Status().Sells })
+			}
+			const reason = "lock nodes: no majority of the lock nodes votes: node0 is down since "
+			standby.within(time.Second, "saying why", func() bool {
+				why := standby.Ready()
+				return why != nil && strings.HasPrefix(why.Error(), reason)
+			})
+			if s := standby.Status(); s.Sells || s.Away != "" && s.Away != api.NoQuorum {
+				c.t.Errorf("without a majority the standby says that it sells (%v), or is away: %q", s.Sells, s.Away)
+			}
+			if x := standby.claim(fmt.Sprint("user-", round)); x.Outcome != api.NoQuorum {
+				c.t.Errorf("without a majority a claim at the standby hears %+v", x)
+			}
+			if _, why := standby.User("nobody"); why != api.NoQuorum {
+				c.t.Errorf("without a majority who asks the standby for a user's claims hears %q", why)
+			}
+			for _, m := range all {
+				for _, n := range m.nodes[:3] {
+					n.open()
+				}
+			}
+			shared(all...)
+			for _, n := range standby.Status().Nodes {
+				if !n.Up {
+					c.t.Errorf("with all nodes again the standby says of one: %v", n)
+				}
+			}
+			standby.sells(fmt.Sprint("user-", round))
+		}
+	})
+}

@@ -172,21 +172,30 @@ func (o *owner) voted(now clock.Now, r quorum.Reply) {
 	e := o.leases.Reply(now, r)
 	o.readClock(now)
 	o.leased(now, e)
-	nodes := o.leases.Nodes()
-	o.watch.heard(now, r.Node, nodes[r.Node])
+	o.heard(now, r.Node, o.leases.Nodes()[r.Node])
 	o.watch.clock(now, r.Node, o.leases)
-	o.silent = silent(nodes, o.silent)
 	o.grantAll(now)
 }
 
-// meetingReply takes in a lock node's reply to a meeting. While a process is not sure who is
-// there it asks for no lease, so that why a node fails is known from meetings alone.
+// heard takes in how a lock node is.
+func (o *owner) heard(now clock.Now, node int, v quorum.NodeView) {
+	o.watch.heard(now, node, v)
+	o.silent = o.watch.silent(o.silent)
+}
+
+// meetingReply takes in a lock node's reply to a meeting. Of a process that asks for no lease,
+// such as one on standby, it is known from meetings alone how the nodes are; not whether one
+// abstains, which only a vote tells.
 func (o *owner) meetingReply(now clock.Now, r quorum.Reply) {
 	if o.roster == nil {
 		return
 	}
-	if n := o.leases.Nodes()[r.Node]; r.Err != nil && n.Answers+n.Errors == 0 {
-		o.watch.heard(now, r.Node, quorum.NodeView{Err: r.Err})
+	if !slices.ContainsFunc(o.shares.all, func(s share) bool { return s.stage != away }) {
+		v := quorum.NodeView{Err: r.Err}
+		if until := o.watch[r.Node].VotesFrom; until.After(now.Wall) {
+			v.VotesFrom = until
+		}
+		o.heard(now, r.Node, v)
 	}
 	o.met(now, o.roster.Reply(now, r))
 }
