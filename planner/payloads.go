@@ -237,7 +237,7 @@ func (p *Plan) goods(desired spec.Sale, actual *Actual) (digest []byte, err erro
 	case len(is.Taken) > 0:
 		return nil, &Refusal{
 			Reason: fmt.Sprintf("sale %s does not declare units any more that are claimed, or between two shards: %s", p.Sale, someNumbers(is.Taken)),
-			Remedy: "Declare them again, and count them in the stock. 'salectl claims' tells who has them.",
+			Remedy: fmt.Sprintf("Declare them again, and count them in the stock. 'salectl audit --unit %d' tells who has unit %[1]d.", is.Taken[0]),
 		}
 	}
 	return is.Digest[:], nil
