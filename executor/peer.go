@@ -24,7 +24,7 @@ type Tell struct {
 // Traffic is what a process is asked by clients, lately.
 type Traffic struct {
 	Came   float64 // claims and settlements a second
-	Passed float64 // those that it has passed on to peers, a second
+	Passed float64 // those that peers have answered, a second: each once, however often it was passed on
 }
 
 // Owns is all shards that a process owns, with the epochs of their logs.

@@ -66,7 +66,7 @@ func (m *machine) measure(now clock.Now) {
 		}
 		t.board.Measured(i, shard.Load{PerSecond: of.look(now.Mono, s.Decided()), Queue: s.Waiting(), Stuck: m.admission.stuck(now, s)})
 	}
-	came, passed := m.requests.look(now.Mono, m.admission.came.Load()), m.forwards.look(now.Mono, m.links.sent.Load())
+	came, passed := m.requests.look(now.Mono, m.admission.came.Load()), m.forwards.look(now.Mono, m.links.answered.Load())
 	if came != nil {
 		m.owner.busy = &Traffic{Came: *came, Passed: *passed}
 	}

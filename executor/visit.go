@@ -14,8 +14,9 @@ import (
 
 // links are the ways to peers, by id. It is safe for concurrent use.
 type links struct {
-	// Errands that ask for a decision: those that were sent, and what became of them.
-	sent, answered, bounced, lost atomic.Uint64
+	// What became of errands that ask for a decision. A request is answered once, however
+	// often it is sent.
+	answered, bounced, lost atomic.Uint64
 
 	mu   sync.RWMutex
 	all  map[string]Link
@@ -48,13 +49,7 @@ func (l *links) any() bool { return l.some.Load() }
 // ask hands an errand to a peer.
 func (l *links) ask(id string, e shard.Errand) bool {
 	to := l.to(id)
-	if to == nil || !to.Ask(e) {
-		return false
-	}
-	if !IsLook(e.ID) && !e.GiveUp {
-		l.sent.Add(1)
-	}
-	return true
+	return to != nil && to.Ask(e)
 }
 
 func (l *links) tell(id string, t *Tell) bool {
