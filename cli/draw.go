@@ -236,7 +236,7 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 			"key of the user's request tells which entry it is.",
 		Flags: []urfave.Flag{
 			valueFlag("user", "tell the rank of `ID`"),
-			valueFlag("key", "the `KEY` of that user's request, where the list has no users"),
+			valueFlag("key", "the `KEY` of that user's request, which a list without users needs"),
 			valueFlag("beacon", "hold the draw against the value of the beacon's round, in `HEX`"),
 			valueFlag("commitment", "hold the draw against the commitment that was published before the first entry, in `HEX`"),
 			valueFlag("root", "hold the draw against the root that was published at the close, in `HEX`"),
@@ -390,6 +390,8 @@ func (p *program) verifiedText(o verifyOptions, r *draw.Report) {
 	}
 	switch {
 	case o.User == "":
+	case r.Claim == "" && o.Key != "":
+		fmt.Fprintf(p.out, "  %s has no entry with that key\n", o.User)
 	case r.Claim == "":
 		fmt.Fprintf(p.out, "  %s has no entry\n", o.User)
 	case r.Rank == 0:

@@ -82,7 +82,7 @@ const (
 // Options are what Verify is to look for besides.
 type Options struct {
 	User   string // whose rank is asked; "": nobody's
-	Key    string // of that user's request, where the list has no users
+	Key    string // of that user's request; "": any, where the list has users
 	Beacon []byte // the value of the beacon's round, from the beacon itself; nil: it is not held against that
 
 	// What was noted when it was published; nil: the export is not held against it.
@@ -254,7 +254,7 @@ func (v *Verifier) mine(line Line) bool {
 	switch {
 	case v.options.User == "":
 		return false
-	case line.User != "":
+	case line.User != "" && (line.User != v.options.User || v.options.Key == ""):
 		return line.User == v.options.User
 	}
 	return line.Label == Label(v.report.UID, v.options.User, v.options.Key)
