@@ -110,6 +110,8 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 			done = share.Shards >= share.Should
 		}
 		switch {
+		case share.State == api.ProcessDraining:
+			return &planner.Refusal{Reason: process.admin.Host + " is going down"}
 		case (share.State == api.ProcessStandby) == undo:
 			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has said meanwhile that %s is to be %s", process.admin.Host, share.State)}
 		case done:

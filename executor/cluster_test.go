@@ -324,3 +324,30 @@ func scrape(t testing.TB, e *Executor) map[string]float64 {
 func (m *member) ended() float64 {
 	return m.metric("salectl_tenures_total", "ended")
 }
+
+// TestGoingDownIsTold has a process be told to end while its peer cannot take its shards yet: the
+// peer says that it is draining, and what it says itself is the same.
+func TestGoingDownIsTold(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{9, 9}, func(c *cluster) {
+		a, b := c.start("a", nil), c.start("b", nil)
+		defer a.stop()
+		shared(a, b)
+		a.store.all.close()
+		ended := make(chan struct{})
+		go func() {
+			b.stop()
+			close(ended)
+		}()
+		for _, m := range []*member{a, b} {
+			m.within(time.Second, "telling that one is draining", func() bool {
+				return m.shows("salectl_members", api.ProcessDraining, 1) && m.shows("salectl_members", api.ProcessStandby, 0)
+			})
+		}
+		if s, err := b.StandBy(c.t.Context(), true); err != nil || s.State != api.ProcessDraining {
+			t.Errorf("it takes shards again that is told to end: %+v, %v", s, err)
+		}
+		a.store.all.open()
+		<-ended
+		shared(a)
+	})
+}

@@ -109,7 +109,7 @@ func roomOf(uid string) string { return "salectl:" + uid + ":members" }
 func (o *owner) myself() memberNote {
 	m := memberNote{ID: o.me, Address: o.cfg.Address, Version: o.cfg.Version, Pins: o.pins}
 	switch {
-	case o.draining:
+	case o.ending, o.draining:
 		m.State = memberDraining
 	case o.standby:
 		m.State = memberStandby

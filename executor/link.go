@@ -135,7 +135,7 @@ func (e *Executor) Retire(ctx context.Context, tell func(left int)) (left int) {
 		select {
 		case e.inbox <- func(r *runner) {
 			if first {
-				r.owner.retire(r.clock(), false)
+				r.owner.retire(r.clock())
 			}
 			n, takers := r.owner.retired(r.clock())
 			got <- stand{n, takers}

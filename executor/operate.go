@@ -76,7 +76,7 @@ func (e *Executor) StandBy(ctx context.Context, undo bool) (Share, error) {
 			return
 		}
 		r.e.cfg.Logger.Info("an operator says what this process is to own", "sale", r.cfg.Sale, "standby", !undo)
-		r.owner.retire(r.clock(), undo)
+		r.owner.standBy(r.clock(), undo)
 	})
 }
 

@@ -36,6 +36,7 @@ type owner struct {
 	nextRead time.Duration // monotonic
 
 	stage      stage
+	ending     bool // it gives its shards away before it drains
 	draining   bool
 	standby    bool   // by the wish of an operator: it owns no shard
 	readErr    error  // of the last read, nil if it was good

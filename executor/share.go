@@ -424,11 +424,18 @@ func (o *owner) grant(now clock.Now, i int) {
 }
 
 // retiring says whether this process is to own no shard any more.
-func (o *owner) retiring() bool { return o.draining || o.standby }
+func (o *owner) retiring() bool { return o.ending || o.draining || o.standby }
 
-// retire has this process give its shards to its peers, and own none from here on; with
+// retire has this process give its shards to its peers, and own none from here on, because it is
+// about to end.
+func (o *owner) retire(now clock.Now) {
+	o.ending = true
+	o.present(now)
+}
+
+// standBy has this process give its shards to its peers, and own none from here on; with
 // undo it takes its share again.
-func (o *owner) retire(now clock.Now, undo bool) {
+func (o *owner) standBy(now clock.Now, undo bool) {
 	o.standby = !undo
 	o.present(now)
 }

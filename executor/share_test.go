@@ -170,7 +170,7 @@ func TestShare(t *testing.T) {
 	// The second gives its shards away, and goes.
 	second := hosts[1]
 	had := second.owns()
-	second.input(func(now clock.Now) { second.o.retire(now, false) })
+	second.input(func(now clock.Now) { second.o.retire(now) })
 	if left, takers := second.o.retired(w.now); left != len(had) || !takers {
 		t.Errorf("it has %d shards left of %d, peers take them: %v", left, len(had), takers)
 	}
@@ -418,7 +418,7 @@ func TestShareDespiteLoss(t *testing.T) {
 		w.joins("b", nil)
 		w.joins("c", nil)
 		w.converge(20 * time.Second)
-		a.input(func(now clock.Now) { a.o.retire(now, false) })
+		a.input(func(now clock.Now) { a.o.retire(now) })
 		w.converge(20 * time.Second)
 		if got := a.owns(); len(got) != 0 {
 			t.Errorf("seed %d: a owns %v", seed, got)
@@ -581,7 +581,7 @@ func TestShareOfNobody(t *testing.T) {
 			w.joins(fmt.Sprint("standby", i), func(c *MachineConfig) { c.Standby = true })
 		}
 		w.pass(2 * time.Second)
-		a.input(func(now clock.Now) { a.o.retire(now, false) })
+		a.input(func(now clock.Now) { a.o.retire(now) })
 		w.pass(2 * time.Second)
 		if left, takers := a.o.retired(w.now); left != 3 || takers {
 			t.Errorf("%d standbys: %d shards are left, peers take them: %v", standbys, left, takers)
@@ -645,7 +645,7 @@ func TestShareAtRandom(t *testing.T) {
 				a.still = true
 				w.after(time.Duration(random.Int64N(int64(2*w.ttl))), a.goesOn)
 			case what == 4 && alive > 1:
-				a.input(func(now clock.Now) { a.o.retire(now, false) })
+				a.input(func(now clock.Now) { a.o.retire(now) })
 			case what == 5 && a != b:
 				a.cut(b)
 				w.after(time.Duration(random.Int64N(int64(2*w.ttl))), func() { a.join(b) })
@@ -699,7 +699,7 @@ func TestShareOfAStranger(t *testing.T) {
 	if n := w.changes() - before; n != 0 {
 		t.Errorf("for one who is not there %d shards got another owner", n)
 	}
-	a.input(func(now clock.Now) { a.o.retire(now, false) })
+	a.input(func(now clock.Now) { a.o.retire(now) })
 	if _, takers := a.o.retired(w.now); !takers {
 		t.Error("nobody is there to take its shards")
 	}

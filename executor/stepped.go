@@ -190,14 +190,14 @@ func (p *Stepped) Bounced(now clock.Now, errand uint64, to shard.Route) {
 // them.
 func (p *Stepped) Retire(now clock.Now) {
 	p.now, p.own.news = now, true
-	p.owner.retire(now, false)
+	p.owner.retire(now)
 }
 
 // StandBy is Executor's, for a process that shares the sale; of another it is ignored.
 func (p *Stepped) StandBy(now clock.Now, undo bool) {
 	p.now, p.own.news = now, true
 	if p.owner.operable() {
-		p.owner.retire(now, undo)
+		p.owner.standBy(now, undo)
 	}
 }
 
