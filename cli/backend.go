@@ -93,7 +93,7 @@ func withRemedy(store *backends.Store, err error) error {
 // readError marks an error of reading whole logs, which planner takes no part
 // in, like those of planner: unless the log itself is wrong, its store is.
 func readError(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, ledger.ErrGone) || errors.Is(err, ledger.ErrCorrupt) || ctx.Err() != nil {
+	if err == nil || errors.Is(err, ledger.ErrGone) || errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, planner.ErrRefused) || ctx.Err() != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", planner.ErrStore, err)

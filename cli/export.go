@@ -78,6 +78,9 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			logs, end := p.watchRead(ctx, store.Logs, sale.Name, "reading the ledger", passes, toOut && isTerminal(p.out))
 			defer end()
 			log, shards, err := foldAll(ctx, logs, sale.Name)
+			if err == nil {
+				err = planner.ReadWhole(ctx, logs, sale.Name, log, shards)
+			}
 			if err != nil {
 				return readError(ctx, err)
 			}
@@ -144,10 +147,10 @@ func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *le
 	}
 	if o.redact {
 		return func(w io.Writer) error {
-			return ledger.ExportRedacted(ctx, logs, sale.Name, uid, shards, goods, w)
+			return ledger.ExportRedacted(ctx, logs, sale.Name, log, shards, goods, w)
 		}, nil
 	}
-	return func(w io.Writer) error { return ledger.Export(ctx, logs, sale.Name, uid, shards, goods, w) }, nil
+	return func(w io.Writer) error { return ledger.ExportBy(ctx, logs, sale.Name, log, shards, goods, w) }, nil
 }
 
 // liveExport is another file than destroy's, which would be in its way.

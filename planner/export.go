@@ -11,8 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"salectl/backends/ledger"
+	"salectl/spec"
 	"salectl/units"
 )
 
@@ -53,6 +56,50 @@ func inTheWay(path string) error {
 	return &Refusal{
 		Reason: fmt.Sprintf("%s is there already, and is not the export of the sale as it ends", path),
 		Remedy: "Move it away, or name another file with --export.",
+	}
+}
+
+// ReadWhole reads a sale's log and its shards on, after they were read once, until nothing is
+// missing of any shard that must be there by that log and by the others: only then an export of
+// them is one of the whole sale. What is missing at last is the error.
+func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.Sale, shards []*ledger.State) error {
+	uid := sale.UID()
+	for try := 1; ; try++ {
+		if _, err := ledger.Load(ctx, logs, spec.SaleLog(name), sale); err != nil {
+			return err
+		}
+		lacks := ledger.Lacks(sale.Applied(), shards)
+		i := slices.IndexFunc(lacks, func(what string) bool { return what != "" })
+		switch {
+		case sale.UID() != uid || sale.Destroyed() || i >= 0 && sale.Sealed() != nil:
+			return fmt.Errorf("sale %s is being deleted, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
+		case i < 0:
+			return nil
+		case try == missingTries:
+			return partOf(sale, i, shards[i], lacks[i])
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(missingPause):
+		}
+		if err := ledger.ReadOn(ctx, logs, shards); err != nil {
+			return err
+		}
+	}
+}
+
+// partOf is a shard of which not all is there.
+func partOf(sale *ledger.Sale, i int, s *ledger.State, lacks string) error {
+	switch head := s.Head(); {
+	case s.Next() == 0:
+		return noLog(sale, i)
+	case s.Generation < sale.Applied():
+		return damaged(sale, i, &head)
+	}
+	return &Refusal{
+		Reason: fmt.Sprintf("%s %s: a destroy of the sale has begun and not ended", shardAddress(i), lacks),
+		Remedy: "Wait until it has, or run 'salectl destroy' again: it exports the sale.",
 	}
 }
 

@@ -163,12 +163,6 @@ func (x *exportAudit) book() error {
 // account judges the books, by themselves, against each other, and against what was planned.
 func (x *exportAudit) account() {
 	var held []endedHold
-	most := x.books[0]
-	for _, b := range x.books {
-		if len(b.generations) > len(most.generations) {
-			most = b
-		}
-	}
 	for i, b := range x.books {
 		x.add(b)
 		held = append(held, b.ended...)
@@ -180,17 +174,30 @@ func (x *exportAudit) account() {
 		}
 		x.faults(b)
 		x.transfers(x.books, b)
-		if b.damage == nil && b.state.Sealed() && len(b.generations) < len(most.generations) {
-			x.problem("shard %d ended at generation %d, shard %d has %d", b.shard, len(b.generations), most.shard, len(most.generations))
-		}
 	}
 	x.HoldTimes = newHoldTimes(held)
-	if x.endLogs(); x.sale != nil {
+	x.endLogs()
+	x.ends()
+	if x.sale != nil {
 		x.planned()
 		return
 	}
-	x.sameSettings(most)
+	x.sameSettings()
 	x.place(x.books, func(b *book) []*pb.Generation { return b.generations })
+}
+
+// ends tells which shards cannot have ended where they do in the file, though each is whole by
+// itself.
+func (x *exportAudit) ends() {
+	applied := uint64(0)
+	if x.sale != nil {
+		applied = x.sale.Applied()
+	}
+	for i, what := range Lacks(applied, statesOf(x.books)) {
+		if what != "" && !x.damaged(i) {
+			x.problem("shard %d %s", i, what)
+		}
+	}
 }
 
 // damaged says whether a shard could not be read to its end, or any of them where shard is -1.

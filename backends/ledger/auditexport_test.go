@@ -247,6 +247,55 @@ func TestAuditOfExportsThatDisagree(t *testing.T) {
 	}
 }
 
+// TestAuditOfShortenedExport audits exports that have less of a shard than there is, and are whole in
+// all else. An apply or a destroy that is under way shortens none.
+func TestAuditOfShortenedExport(t *testing.T) {
+	sealed := newWorld(t)
+	sealed.sell(1, 0, 1, 2)
+	sealed.end()
+	open := newWorld(t)
+	open.sell(1, 0, 1, 2)
+	begun := newWorld(t)
+	begun.plan(0, 0, phase(pb.Phase_PAUSED))
+	begun.plan(0, 0, phase(pb.Phase_OPEN))
+	for name, c := range map[string]struct {
+		w     *world
+		slots map[int]uint64 // that a shard has; of the others all
+		want  []string
+	}{
+		"whole":               {sealed, nil, nil},
+		"live":                {open, nil, nil},
+		"no log":              {open, map[int]uint64{0: 0}, []string{"shard 0 has no log"}},
+		"no log, sealed":      {sealed, map[int]uint64{1: 0}, []string{"shard 1 has no log"}},
+		"no logs but one":     {open, map[int]uint64{0: 0, 2: 0}, []string{"shard 0 has no log", "shard 2 has no log"}},
+		"before it had owner": {open, map[int]uint64{0: 1}, nil},
+		"before its close":    {sealed, map[int]uint64{0: 3}, []string{"shard 0 ended at generation 1, shard 1 has 2"}},
+		"before its seal":     {sealed, map[int]uint64{2: sealed.shards[2].Next() - 1}, []string{"shard 2 is not sealed, and shard 1 is"}},
+		"no seals":            {sealed, map[int]uint64{0: 4, 1: 4, 2: 4}, nil},
+		"amid an apply":       {sealed, map[int]uint64{0: 3, 1: 3, 2: 4}, nil},
+		"amid a later apply":  {begun, map[int]uint64{0: 2, 1: 3, 2: 3}, nil},
+		"before what it had":  {begun, map[int]uint64{0: 2, 1: 2}, []string{"shard 0 ended at generation 1, and 2 were applied", "shard 1 ended at generation 1, and 2 were applied"}},
+		"amid the first":      {open, map[int]uint64{0: 0, 1: 1, 2: 1}, nil},
+	} {
+		shards := slices.Clone(c.w.shards)
+		for i, slots := range c.slots {
+			shards[i] = NewState(shards[i].log)
+			for _, entry := range c.w.logs.logs[shards[i].log].entries[:slots] {
+				if err := shards[i].Fold(entry); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var file bytes.Buffer
+		if err := Export(t.Context(), c.w.logs, "test", testUID, shards, nil, &file); err != nil {
+			t.Fatal(err)
+		}
+		if said := mustAuditExport(t, file.Bytes()).Problems; !slices.Equal(said, c.want) && len(said)+len(c.want) > 0 {
+			t.Errorf("%s: %q, want %q", name, said, c.want)
+		}
+	}
+}
+
 // TestAuditOfUnreadableCommits says how many claims it could not judge, and not that they are
 // in no commit.
 func TestAuditOfUnreadableCommits(t *testing.T) {

@@ -129,7 +129,7 @@ func TestSealedBeforeApplied(t *testing.T) {
 		}
 		a.books = append(a.books, b)
 	}
-	a.planned()
+	a.ends()
 	if want := "shard 0 ended at generation 2, and 3 were applied"; !slices.Contains(a.Problems, want) {
 		t.Errorf("%q, want %s", a.Problems, want)
 	}
@@ -251,7 +251,7 @@ func TestAuditOfExportOfSecretsWithoutKey(t *testing.T) {
 	} {
 		_, lines := goodsExport(t, c.sealed, func(w *world, goods *PayloadReader, to *bytes.Buffer) error {
 			if c.redact {
-				return ExportRedacted(t.Context(), w.logs, "test", testUID, w.shards, goods, to)
+				return ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, goods, to)
 			}
 			return Export(t.Context(), w.logs, "test", testUID, w.shards, goods, to)
 		})

@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -19,7 +21,8 @@ func (x *exportAudit) older() bool { return x.header.SaleLog == nil }
 
 // sameSettings holds the settings of all shards against those of the one with most generations,
 // where nobody says what was planned.
-func (x *exportAudit) sameSettings(most *book) {
+func (x *exportAudit) sameSettings() {
+	most := slices.MaxFunc(x.books, func(a, b *book) int { return cmp.Compare(len(a.generations), len(b.generations)) })
 	for _, b := range x.books {
 		for g, taken := range b.generations {
 			if !proto.Equal(taken.GetSettings(), most.generations[g].GetSettings()) {

@@ -142,26 +142,26 @@ func Export(ctx context.Context, logs Logs, sale, uid string, shards []*State, g
 	return x.export(ctx, logs, sale, uid, shards, goods, to)
 }
 
-// ExportRedacted is Export for somebody who is not to have the keys of requests, see
-// redaction. That of a draw is ErrDrawRedacted.
-func ExportRedacted(ctx context.Context, logs Logs, sale, uid string, shards []*State, goods *PayloadReader, to io.Writer) error {
-	x, err := loadOfSale(ctx, logs, sale, uid)
-	if err != nil {
-		return err
-	}
-	if x.draw != nil {
-		return ErrDrawRedacted
-	}
-	x.redact = &redaction{uid: uid, secret: goods.Secret()}
-	return x.export(ctx, logs, sale, uid, shards, goods, to)
-}
-
 // ExportBy is Export with the sale's own log as it is folded.
 func ExportBy(ctx context.Context, logs Logs, sale string, log *Sale, shards []*State, goods *PayloadReader, to io.Writer) error {
 	x, err := readOfSale(ctx, logs, log)
 	if err != nil {
 		return err
 	}
+	return x.export(ctx, logs, sale, log.UID(), shards, goods, to)
+}
+
+// ExportRedacted is ExportBy for somebody who is not to have the keys of requests, see
+// redaction. That of a draw is ErrDrawRedacted.
+func ExportRedacted(ctx context.Context, logs Logs, sale string, log *Sale, shards []*State, goods *PayloadReader, to io.Writer) error {
+	x, err := readOfSale(ctx, logs, log)
+	if err != nil {
+		return err
+	}
+	if x.draw != nil {
+		return ErrDrawRedacted
+	}
+	x.redact = &redaction{uid: log.UID(), secret: goods.Secret()}
 	return x.export(ctx, logs, sale, log.UID(), shards, goods, to)
 }
 

@@ -200,7 +200,7 @@ func TestAuditOfAnyExport(t *testing.T) {
 	goods := func(key *units.Key, redact bool) []byte {
 		_, lines := goodsExport(t, key, func(w *world, goods *PayloadReader, to *bytes.Buffer) error {
 			if redact {
-				return ExportRedacted(t.Context(), w.logs, "test", testUID, w.shards, goods, to)
+				return ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, goods, to)
 			}
 			return Export(t.Context(), w.logs, "test", testUID, w.shards, goods, to)
 		})

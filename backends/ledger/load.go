@@ -120,16 +120,22 @@ func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
 	for i := range shards {
 		shards[i] = NewState(spec.ShardLog(sale.UID(), i, len(shards)))
 	}
-	failed := foldTogether(ctx, logs, shards)
-	err := eachShard(ctx, len(shards), func(ctx context.Context, i int) error {
-		if failed[i] != nil {
-			return failed[i]
+	for _, err := range foldTogether(ctx, logs, shards) {
+		if err != nil {
+			return nil, err
 		}
+	}
+	return shards, ReadOn(ctx, logs, shards)
+}
+
+// ReadOn reads shards on, each as far as its log goes, and to a cut as LoadShards does.
+func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
+	err := eachShard(ctx, len(shards), func(ctx context.Context, i int) error {
 		_, err := Load(ctx, logs, shards[i].log, shards[i])
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for again := true; again; {
 		again = false
@@ -142,13 +148,44 @@ func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
 				behind, before := shards[other], shards[other].next
 				enough := func() bool { return behind.knows(i, p) }
 				if err := loadUntil(ctx, logs, behind.log, behind, enough); err != nil {
-					return nil, err
+					return err
 				}
 				again = again || behind.next != before
 			}
 		}
 	}
-	return shards, nil
+	return nil
+}
+
+// Lacks says of each shard what is missing of it, "" if nothing is, by the newest generation
+// that was applied and by the other shards. Nobody owns a shard before all have their logs, and
+// none is sealed before all are closed, by one generation. While a sale is sealed, and where
+// shards were read long after each other, something is missing that is in their logs.
+func Lacks(applied uint64, shards []*State) []string {
+	most, end, begun := 0, -1, applied > 0
+	for i, s := range shards {
+		if s.Generation > shards[most].Generation {
+			most = i
+		}
+		if s.Sealed() {
+			end = i
+		}
+		begun = begun || s.Epoch > 0 || s.Sealed()
+	}
+	lacks := make([]string, len(shards))
+	for i, s := range shards {
+		switch newest := shards[most].Generation; {
+		case s.next == 0 && begun:
+			lacks[i] = "has no log"
+		case s.Generation < applied:
+			lacks[i] = fmt.Sprintf("ended at generation %d, and %d were applied", s.Generation, applied)
+		case end >= 0 && s.Generation < newest:
+			lacks[i] = fmt.Sprintf("ended at generation %d, shard %d has %d", s.Generation, most, newest)
+		case end >= 0 && !s.Sealed():
+			lacks[i] = fmt.Sprintf("is not sealed, and shard %d is", end)
+		}
+	}
+	return lacks
 }
 
 // knows says whether the state has all that a peer has seen of it.

@@ -22,7 +22,7 @@ func TestExportRedacted(t *testing.T) {
 	w.commit(0, d)
 	w.end()
 	var to bytes.Buffer
-	if err := ExportRedacted(t.Context(), w.logs, "test", testUID, w.shards, nil, &to); err != nil {
+	if err := ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, nil, &to); err != nil {
 		t.Fatal(err)
 	}
 	a, unproven, err := AuditExport(bytes.NewReader(to.Bytes()), nil)
@@ -66,7 +66,7 @@ func TestExportRedacted(t *testing.T) {
 // TestDrawIsNotRedacted refuses what nobody could verify.
 func TestDrawIsNotRedacted(t *testing.T) {
 	w := newDrawWorld(t, 10, nil, nil)
-	err := ExportRedacted(t.Context(), w.logs, "test", testUID, w.shards, nil, new(bytes.Buffer))
+	err := ExportRedacted(t.Context(), w.logs, "test", w.sale, w.shards, nil, new(bytes.Buffer))
 	if !errors.Is(err, ErrDrawRedacted) {
 		t.Errorf("%v", err)
 	}

@@ -1,0 +1,68 @@
+package planner
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"salectl/backends/ledger"
+	"salectl/spec"
+)
+
+// TestReadWhole reads on what was read while a sale changed, and tells of shards of which not all is
+// there that there must be.
+func TestReadWhole(t *testing.T) {
+	lose := func(w *world) {
+		if err := w.store.Handle(nil).Delete(t.Context(), spec.ShardLog(w.actual().Sale.UID(), 1, 3), 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin := func(w *world) { w.mustApply(tickets(10)) }
+	for name, test := range map[string]struct {
+		before, since func(*world)
+		generation    uint64
+		want          error
+		says          string
+	}{
+		"nothing since":    {begin, nil, 1, nil, ""},
+		"an apply since":   {begin, func(w *world) { w.mustApply(tickets(20)) }, 2, nil, ""},
+		"amid the first":   {func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 2) }, nil, 0, nil, ""},
+		"the first, since": {func(w *world) { w.runUntil(w.mustPlan(tickets(10)), 2) }, begin, 1, nil, ""},
+		"a log is lost":    {func(w *world) { begin(w); lose(w) }, nil, 0, ledger.ErrCorrupt, "shard/1 of a live sale has no log ("},
+		"amid the seals": {func(w *world) {
+			begin(w)
+			runDestroyUntil(w, w.planDestroy(), func(p *process) bool {
+				return slices.ContainsFunc(p.x.states, func(s *ledger.State) bool { return s != nil && s.Sealed() })
+			})
+		}, nil, 0, ErrRefused, "is not sealed, and shard "},
+		"sealed since":   {begin, (*world).seal, 0, ledger.ErrGone, "sale tickets is being deleted"},
+		"deleted":        {func(w *world) { begin(w); w.seal(); lose(w) }, nil, 0, ledger.ErrGone, "sale tickets is being deleted"},
+		"another by now": {begin, func(w *world) { w.mustDestroy(); s := tickets(10); s.Run = 2; w.mustApply(s) }, 0, ledger.ErrGone, "sale tickets is being deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				test.before(w)
+				logs, sale := w.store.Handle(nil), w.actual().Sale
+				shards, err := ledger.LoadShards(t.Context(), logs, sale)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if test.since != nil {
+					test.since(w)
+				}
+				err = ReadWhole(t.Context(), logs, "tickets", sale, shards)
+				if !errors.Is(err, test.want) || err != nil && !strings.Contains(err.Error(), test.says) {
+					t.Errorf("%v, want %v that says %s", err, test.want, test.says)
+				}
+				for _, s := range shards {
+					if err == nil && s.Generation < test.generation {
+						t.Errorf("a shard was read to generation %d, want %d", s.Generation, test.generation)
+					}
+				}
+			})
+		})
+	}
+}
