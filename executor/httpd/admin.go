@@ -68,7 +68,14 @@ func refuseRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
 		writeMethodNotAllowed(w, allowed)
 		return
 	}
-	writeNoSuchPath(w)
+	rest, _ := strings.CutPrefix(r.URL.EscapedPath(), api.SalesPath)
+	_, rest, _ = strings.Cut(rest, "/")
+	switch kind, _, _ := strings.Cut(rest, "/"); kind {
+	case "claims", "users", "stream", "events", "webhooks":
+		writeOtherAddress(w, "This is the admin address: claims, users, streams, events and webhooks are at the address that 'salectl serve' was told with --listen.")
+	default:
+		writeNoSuchPath(w)
+	}
 }
 
 // unsent is an answer that nobody gets.

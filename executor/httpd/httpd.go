@@ -278,6 +278,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		s.getEvents(w, r, name, by)
 	case kind == "users" && named && !strings.Contains(id, "/"):
 		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getUser(w, sale, id) })
+	case kind == "claims" && strings.HasSuffix(id, "/"+string(api.Refund)):
+		writeOtherAddress(w, "Refunds are asked of the admin address, which 'salectl serve' was told with --admin.")
 	default:
 		writeNoSuchPath(w)
 	}

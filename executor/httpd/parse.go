@@ -16,7 +16,7 @@ import (
 
 // fault is what is wrong with a request's form.
 type fault struct {
-	status int    // 400, 413, 415 or 422
+	status int    // 400, 404, 413, 415 or 422
 	detail string // names the field and says what would be right
 }
 

@@ -150,9 +150,17 @@ func (s *Server) writeNotServed(w http.ResponseWriter, name string) {
 	p.write(w)
 }
 
+// nothingHere is what every answer begins with to a request for a path that there is not.
+const nothingHere = "There is nothing at this path. "
+
 func writeNoSuchPath(w http.ResponseWriter) {
-	(&problem{status: http.StatusNotFound, title: "Not Found",
-		detail: "There is nothing at this path. Claims go to /v1/sales/{sale}/claims."}).write(w)
+	(&problem{status: http.StatusNotFound, title: "Not Found", detail: nothingHere + "Claims go to /v1/sales/{sale}/claims."}).write(w)
+}
+
+// writeOtherAddress says that this address has nothing at a path, and the server's other one
+// has. It is a bad_request, which clients show and do not send again.
+func writeOtherAddress(w http.ResponseWriter, whose string) {
+	writeBadRequest(w, &fault{http.StatusNotFound, nothingHere + whose})
 }
 
 func writeMethodNotAllowed(w http.ResponseWriter, allowed string) {

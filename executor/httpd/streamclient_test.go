@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,6 +120,41 @@ func TestClientTellsTheSame(t *testing.T) {
 			var a, b *api.Problem
 			if !errors.As(claim, &a) || a.Outcome != api.NoSuchClaim || !errors.As(user, &b) || b.Outcome != api.NoSuchSale {
 				t.Errorf("%q, stream %v: %v, %v", servers, stream, claim, user)
+			}
+		}
+	}
+}
+
+// Whoever asks the one address of a server for what its other one has is told so.
+func TestClientAtTheWrongAddress(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}}})
+	buyers, admin := serve(t, s), httptest.NewServer(s.Admin())
+	t.Cleanup(admin.Close)
+	for _, stream := range []bool{false, true} {
+		at := func(url string) *api.Client { return buyer(t, func(c *api.Config) { c.Stream = stream }, url) }
+		a, err := at(buyers.url).Settle(t.Context(), "3-1-1", api.Refund, api.Settlement{})
+		if p := a.Problem(); err != nil || a.Outcome != api.BadRequest || p.Status != 404 || !strings.Contains(p.Detail, "asked of the admin address") {
+			t.Errorf("a refund, stream %v: %+v, %v", stream, p, err)
+		}
+		if stream {
+			continue // the admin address speaks HTTP/1.1
+		}
+		for how, ask := range map[string]func() (api.Answer, error){
+			"a claim": func() (api.Answer, error) { return at(admin.URL).Claim(t.Context(), api.Request{User: "ann"}) },
+			"a cancel": func() (api.Answer, error) {
+				return at(admin.URL).Settle(t.Context(), "3-1-1", api.Cancel, api.Settlement{})
+			},
+			"a user": func() (a api.Answer, err error) {
+				_, err = at(admin.URL).User(t.Context(), "ann")
+				var p *api.Problem
+				if errors.As(err, &p) {
+					a, err = api.Answer{Outcome: p.Outcome}, nil
+				}
+				return a, err
+			},
+		} {
+			if a, err := ask(); err != nil || a.Outcome != api.BadRequest {
+				t.Errorf("%s: %+v, %v", how, a, err)
 			}
 		}
 	}
