@@ -236,7 +236,7 @@ type Shard struct {
 // Readiness is the answer to GET /readyz at the admin address: 200 while Ready is
 // true, else 503.
 type Readiness struct {
-	Ready bool            `json:"ready"` // every sale can be sold on every shard
+	Ready bool            `json:"ready"` // every sale that has not ended for good can be sold on every shard
 	Sales []SaleReadiness `json:"sales"`
 }
 

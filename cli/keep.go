@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"salectl/backends/ledger"
 	"salectl/executor/reload"
 	"salectl/spec"
 )
@@ -22,8 +23,9 @@ type keeper struct {
 	from source
 	hup  chan os.Signal // asks for a look
 
-	serve func(hosted)                 // begins to serve a sale
-	lack  func(map[string]reload.Lack) // see reload.Server
+	serve func(hosted)      // begins to serve a sale
+	drop  func(sale string) // see reload.Server, as what follows
+	lack  func(map[string]reload.Lack)
 }
 
 // lookForSales is how often the files of a folder are read again.
@@ -34,7 +36,8 @@ func (p *program) newKeeper(s *server, from source) *keeper {
 	k := &keeper{s: s, p: p, from: from, hup: make(chan os.Signal, 1)}
 	k.Keeper = reload.New(k, s.log, func(err error) reload.Lack {
 		what, _ := explain(err)
-		return reload.Lack{Why: what, Absent: errors.As(err, new(*absent))}
+		none, absent := errors.AsType[*absent](err)
+		return reload.Lack{Why: what, Absent: absent, Over: absent && none.over}
 	})
 	signal.Notify(k.hup, syscall.SIGHUP)
 	return k
@@ -79,10 +82,11 @@ func (k *keeper) read() ([]spec.Sale, error) {
 var _ reload.Server = (*keeper)(nil)
 
 // Served is reload.Server's, as what follows.
-func (k *keeper) Served() map[string]uint64 {
-	served := make(map[string]uint64)
+func (k *keeper) Served() map[string]reload.Standing {
+	served := make(map[string]reload.Standing)
 	for _, e := range k.s.all() {
-		served[e.Sale()] = e.Status().Generation
+		is := e.Status()
+		served[e.Sale()] = reload.Standing{Generation: is.Generation, Run: is.Run, Over: ledger.Over(is.Phase), Destroyed: is.Phase == ledger.PhaseDestroyed}
 	}
 	return served
 }
@@ -98,5 +102,7 @@ func (k *keeper) Prepare(ctx context.Context, sale spec.Sale) (begin func(), err
 func (k *keeper) Compare(ctx context.Context, sale spec.Sale) error {
 	return k.s.compare(ctx, k.p, sale)
 }
+
+func (k *keeper) Drop(sale string) { k.drop(sale) }
 
 func (k *keeper) Lack(unserved map[string]reload.Lack) { k.lack(unserved) }

@@ -138,7 +138,10 @@ func (s *server) all() []hosted {
 }
 
 // absent says that there is no such sale to serve.
-type absent struct{ *planner.Refusal }
+type absent struct {
+	*planner.Refusal
+	over bool // the run that is declared has ended for good
+}
 
 func (a *absent) Unwrap() error { return a.Refusal }
 
@@ -146,17 +149,17 @@ func (a *absent) Unwrap() error { return a.Refusal }
 func notApplied(sale spec.Sale, actual *planner.Actual) error {
 	switch phase := actual.Sale.Phase(); {
 	case phase == "":
-		return &absent{&planner.Refusal{Reason: fmt.Sprintf("sale %s does not exist yet", sale.Name), Remedy: "Run 'salectl apply' first."}}
+		return &absent{Refusal: &planner.Refusal{Reason: fmt.Sprintf("sale %s does not exist yet", sale.Name), Remedy: "Run 'salectl apply' first."}}
 	case !actual.Sale.Live():
 		return &absent{&planner.Refusal{
 			Reason: fmt.Sprintf("sale %s is %s", sale.Name, phase),
 			Remedy: fmt.Sprintf("To sell under this name again, write metadata.run: %d and run 'salectl apply'.", actual.Sale.Run()+1),
-		}}
+		}, sale.Run <= actual.Sale.Run()}
 	}
-	return &absent{&planner.Refusal{Reason: fmt.Sprintf("sale %s is not applied in full", sale.Name), Remedy: "Run 'salectl apply' again."}}
+	return &absent{Refusal: &planner.Refusal{Reason: fmt.Sprintf("sale %s is not applied in full", sale.Name), Remedy: "Run 'salectl apply' again."}}
 }
 
-// run serves until ctx ends; or no sale is left, unless a folder is watched for others. The order of the end is: answer
+// run serves until ctx ends; or no sale is left that can be followed, unless another may come. The order of the end is: answer
 // the requests under way and ask no payment service any more, then give the leases back, then stop telling
 // operators how it goes.
 func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []hosted, k *keeper) error {
@@ -175,18 +178,20 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 	defer leave()
 
 	var executors, opening, checkers, admins sync.WaitGroup
-	var failures error // under s.mu
+	var failures error              // under s.mu
+	ends := make(map[string]func()) // of the sales that are served, by name; the keeper's
 	k.lack = h.Declare
 	k.serve = func(e hosted) {
 		p := httpd.Payments{
 			Checker: payments.NewChecker(payments.Config{Sale: e, Env: s.env, Logger: s.log}),
 			Webhook: payments.NewWebhook(e, s.env, s.log),
 		}
-		registry.MustRegister(e.Collectors()...)
-		registry.MustRegister(p.Checker.Collectors()...)
+		collectors := append(e.Collectors(), p.Checker.Collectors()...)
+		registry.MustRegister(collectors...)
 		s.mu.Lock()
 		s.sales = append(s.sales, e)
 		s.mu.Unlock()
+		owning, disown := context.WithCancel(owning)
 		executors.Go(func() {
 			if err := e.Run(owning); err != nil {
 				s.log.Error("a sale is served no more", "sale", e.Sale(), "why", err)
@@ -195,16 +200,35 @@ func (s *server) run(ctx context.Context, buyers, admin net.Listener, first []ho
 				s.mu.Unlock()
 			}
 		})
-		checkers.Go(func() { p.Checker.Run(serving) })
+		checking, uncheck := context.WithCancel(serving)
+		checkers.Go(func() { p.Checker.Run(checking) })
 		host.Add(e.Executor)
 		h.Add(e, p)
+		ends[e.Sale()] = func() {
+			h.Remove(e.Sale())
+			host.Remove(e.Executor)
+			uncheck()
+			disown()
+			for _, c := range collectors {
+				registry.Unregister(c)
+			}
+		}
+	}
+	goOn := sync.OnceFunc(func() { executors.Go(func() { <-serving.Done() }) }) // another sale may come
+	k.drop = func(sale string) {
+		goOn()
+		s.mu.Lock()
+		s.sales = slices.DeleteFunc(s.sales, func(e hosted) bool { return e.Sale() == sale })
+		s.mu.Unlock()
+		ends[sale]()
+		delete(ends, sale)
 	}
 	for _, e := range first {
 		k.serve(e)
 	}
 	if k.watches() {
-		k.lack(k.Lacks())                         // nobody says ready before the first look
-		executors.Go(func() { <-serving.Done() }) // another sale may come
+		k.lack(k.Lacks()) // nobody says ready before the first look
+		goOn()
 	}
 	opening.Go(func() { k.keep(serving) }) // it begins what is waited for after it
 	opening.Go(func() { s.open(serving); close(opened) })

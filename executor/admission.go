@@ -335,9 +335,12 @@ func (d *admission) absent() error {
 // have told of theirs.
 func (d *admission) status(now clock.Now) Status {
 	t, h := d.tenure.Load(), d.health.Load()
-	v := Status{Sale: d.sale, Nodes: h.nodes, Members: h.members, Moves: h.moving}
+	v := Status{Sale: d.sale, Run: h.logged.run, Nodes: h.nodes, Members: h.members, Moves: h.moving}
 	if t == nil {
 		v.Away = d.away.Load().Outcome
+		if ledger.Over(h.logged.phase) { // else nobody knows who does not have the shards
+			v.Phase = h.logged.phase
+		}
 		return v
 	}
 	v.UID, v.RedPacket, v.Commitment = t.uid, t.red, t.commits

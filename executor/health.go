@@ -57,6 +57,7 @@ type logged struct {
 	readAt     time.Time // when that was; zero: never
 	phase      string    // in the ledger; "": it says nothing
 	uid        string
+	run        int64
 	generation uint64
 	shards     int
 	perUser    int64
@@ -71,7 +72,7 @@ func (o *owner) logged() logged {
 	if l.readAt.IsZero() || o.sale.Next() < o.seen || o.sale.Generation() == 0 {
 		return l
 	}
-	l.phase, l.uid, l.generation, l.shards = o.sale.Phase(), o.sale.UID(), o.sale.Generation(), o.sale.Shards()
+	l.phase, l.uid, l.run, l.generation, l.shards = o.sale.Phase(), o.sale.UID(), o.sale.Run(), o.sale.Generation(), o.sale.Shards()
 	settings := o.sale.Newest().GetSettings()
 	l.perUser, l.opensAt, l.closesAt = settings.GetPerUserLimit(), ledger.Time(settings.GetOpensAtUs()), ledger.Time(settings.GetClosesAtUs())
 	return l
@@ -96,8 +97,10 @@ func (o *owner) absent() *Answer {
 		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
 	case o.sale.Next() < o.seen: // a buyer does not ask again who was told that the sale has ended
 		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log was read further before: the store answers from the past"}
-	case o.sale.Generation() == 0 || o.sale.Destroyed():
+	case o.sale.Generation() == 0:
 		return &Answer{Outcome: api.NoSuchSale, Message: "the sale is not applied"}
+	case o.sale.Destroyed():
+		return &Answer{Outcome: api.NoSuchSale, Message: "the sale is destroyed"}
 	case o.sale.Sealed() != nil:
 		return &Answer{Outcome: api.Closed, Message: "the sale has ended; what became of every claim stands in its export"}
 	case o.sale.Applied() == 0:

@@ -47,8 +47,9 @@ type Status struct {
 	Sale       string
 	Away       api.Outcome // why this process cannot tell of the whole sale; then some of the rest is zero, and shards may be Unknown. "": it can
 	UID        string
+	Run        int64 // as the sale's log says; 0: it is not known
 	Generation uint64
-	Phase      string // in the ledger: open, paused, closed
+	Phase      string // in the ledger: open, paused, closed; and sealed or destroyed, while this process is away
 	Sells      bool   // or would, if it is open: some shard can be written, as far as is known
 	OpensAt    time.Time
 	ClosesAt   time.Time

@@ -104,9 +104,9 @@ func (e *server) reaches() bool {
 }
 
 // Served is reload.Server's, as what follows.
-func (k *keeper) Served() map[string]uint64 {
+func (k *keeper) Served() map[string]reload.Standing {
 	if k.alive {
-		return map[string]uint64{saleName: 0}
+		return map[string]reload.Standing{saleName: {}}
 	}
 	return nil
 }
@@ -131,6 +131,8 @@ func (k *keeper) Prepare(ctx context.Context, _ spec.Sale) (begin func(), err er
 }
 
 func (k *keeper) Compare(context.Context, spec.Sale) error { return nil }
+
+func (k *keeper) Drop(string) { panic("Served says of no sale that it is destroyed") }
 
 func (k *keeper) Lack(unserved map[string]reload.Lack) { k.lacks = len(unserved) > 0 }
 

@@ -37,6 +37,9 @@ func PhaseName(p pb.Phase) string {
 	return PhasePlanned
 }
 
+// Over says whether a phase is that of a run that has ended for good.
+func Over(phase string) bool { return phase == PhaseSealed || phase == PhaseDestroyed }
+
 // PhaseAt returns the word for a sale at a time, by its phase in the ledger and its hours; a
 // zero time: it has none.
 func PhaseAt(phase string, opensAt, closesAt, now time.Time) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor/httpd/dashboard"
 )
 
@@ -88,20 +89,27 @@ func (u *unsent) Header() http.Header         { return u.header }
 func (u *unsent) WriteHeader(status int)      { u.status = status }
 func (u *unsent) Write(b []byte) (int, error) { return len(b), nil }
 
-// getReady says 200 only while every sale can be sold on every shard.
+// getReady says 200 only while every sale can be sold on every shard, but for those that have
+// ended for good.
 func (s *Server) getReady(w http.ResponseWriter, _ *http.Request) {
 	view := api.Readiness{Ready: true, Sales: make([]api.SaleReadiness, 0, len(s.sales()))}
-	say := func(name, why string) {
+	say := func(name, why string, over bool) {
 		one := api.SaleReadiness{Sale: name, Ready: why == "", Reason: why}
-		view.Ready = view.Ready && one.Ready
+		view.Ready = view.Ready && (one.Ready || over)
 		view.Sales = append(view.Sales, one)
 	}
-	for name, sale := range s.sales() {
-		say(name, s.unready(sale))
+	sales, unserved := s.sales(), *s.unserved.Load()
+	for name, sale := range sales {
+		why := s.unready(sale)
+		over := ledger.Over(sale.Status().Phase) && !s.goingDown()
+		if lack, declared := unserved[name]; over && declared { // another run of it
+			why, over = lack.Why, lack.Over
+		}
+		say(name, why, over)
 	}
-	if unserved := s.unserved.Load(); unserved != nil {
-		for name, lack := range *unserved {
-			say(name, lack.Why)
+	for name, lack := range unserved {
+		if sales[name] == nil {
+			say(name, lack.Why, lack.Over)
 		}
 	}
 	slices.SortFunc(view.Sales, func(a, b api.SaleReadiness) int { return strings.Compare(a.Sale, b.Sale) })
@@ -112,9 +120,11 @@ func (s *Server) getReady(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, status, view)
 }
 
+func (s *Server) goingDown() bool { return s.draining.Load() || s.leaving.Load() }
+
 // unready says why a sale cannot be sold on every shard; "": it can.
 func (s *Server) unready(sale *sale) string {
-	if s.draining.Load() || s.leaving.Load() {
+	if s.goingDown() {
 		return "the server is going down"
 	}
 	if err := sale.Ready(); err != nil {

@@ -200,6 +200,7 @@ func New(c Config) *Server {
 		s.log = slog.Default()
 	}
 	s.served.Store(new(map[string]*sale))
+	s.unserved.Store(new(map[string]reload.Lack))
 	s.dashboard = dashboard.New(dashboard.Config{Process: s.address, Clock: s.now})
 	for _, service := range c.Sales {
 		s.Add(service, c.Payments[service.Sale()])
@@ -207,7 +208,7 @@ func New(c Config) *Server {
 	return s
 }
 
-// Add has the server answer for another sale, from now on. One goroutine calls it.
+// Add has the server answer for another sale, from now on. One goroutine calls it and Remove.
 func (s *Server) Add(service executor.Service, p Payments) {
 	name, all := service.Sale(), maps.Clone(s.sales())
 	if all == nil {
@@ -219,11 +220,22 @@ func (s *Server) Add(service executor.Service, p Payments) {
 	s.dashboard.Add(dashboard.Sale{Name: name, Look: func() dashboard.Look { return s.look(added) }})
 }
 
+// Remove has the server answer for a sale no more, and forget what it counted of it.
+func (s *Server) Remove(name string) {
+	all := maps.Clone(s.sales())
+	gone := all[name]
+	delete(all, name)
+	s.served.Store(&all)
+	s.streams.goAway(gone)
+	s.dashboard.Remove(name)
+	s.metrics.forget(name)
+}
+
 // sales are those that the server answers for.
 func (s *Server) sales() map[string]*sale { return *s.served.Load() }
 
 // Declare says which sales this server should answer for and does not, by name: while there is
-// one it is not ready, and who asks for one that there may be is told to ask again.
+// one that is not over it is not ready, and who asks for one that there may be is told to ask again.
 func (s *Server) Declare(unserved map[string]reload.Lack) { s.unserved.Store(&unserved) }
 
 // ServeHTTP answers buyers.

@@ -152,6 +152,14 @@ func (m *metrics) of(sale string) saleMetrics {
 	return s
 }
 
+// forget drops what was counted of a sale.
+func (m *metrics) forget(sale string) {
+	of := prometheus.Labels{"sale": sale}
+	for _, v := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.claims, m.duration, m.settlements, m.settling, m.webhooks, m.delivering, m.streams} {
+		v.DeletePartialMatch(of)
+	}
+}
+
 func (s *saleMetrics) claim(label api.Outcome, took time.Duration) {
 	counter, ok := s.claims[label]
 	if !ok {

@@ -141,11 +141,9 @@ func writeBadRequest(w http.ResponseWriter, f *fault) {
 // is to serve it and cannot yet, that it may be asked again.
 func (s *Server) writeNotServed(w http.ResponseWriter, name string) {
 	p := problemOf(api.NoSuchSale)
-	if unserved := s.unserved.Load(); unserved != nil {
-		if lack, declared := (*unserved)[name]; declared && !lack.Absent {
-			p = problemOf(api.Standby)
-			p.detail = "This server is to serve the sale, and cannot yet; this request was not looked at. Ask again, here or at another process of the sale."
-		}
+	if lack, declared := (*s.unserved.Load())[name]; declared && !lack.Absent {
+		p = problemOf(api.Standby)
+		p.detail = "This server is to serve the sale, and cannot yet; this request was not looked at. Ask again, here or at another process of the sale."
 	}
 	p.write(w)
 }

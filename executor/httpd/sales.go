@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -26,7 +27,7 @@ func (s *Server) getSales(w http.ResponseWriter, r *http.Request) {
 func (s *Server) summary(sale *sale) api.SaleSummary {
 	status := sale.Status()
 	if status.Away != "" {
-		return api.SaleSummary{Sale: sale.name, Phase: ledger.PhaseUnknown, Outcome: status.Away}
+		return api.SaleSummary{Sale: sale.name, Phase: cmp.Or(status.Phase, ledger.PhaseUnknown), Outcome: status.Away}
 	}
 	v := sale.stands(&status, s.now().Wall)
 	return api.SaleSummary{

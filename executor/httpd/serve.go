@@ -37,7 +37,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			s.draining.Store(true)
 		}
 		s.ending.Store(true)
-		s.streams.goAway()
+		s.streams.goAway(nil)
 		s.followers.leave()
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"salectl/api"
+	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/reload"
 )
@@ -283,6 +284,56 @@ func TestReadyz(t *testing.T) {
 				t.Errorf("%s: no %s in\n%s", c.name, want, metrics)
 			}
 		}
+	}
+}
+
+// A sale that has ended for good is told of as it is, and takes no other out of service; but one
+// of which another run is declared does, until that is served.
+func TestReadyBesideOver(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie"}, &fake{
+		name: "opera", ready: func() error { return errors.New("it is destroyed") },
+		status: func() executor.Status { return executor.Status{Away: api.NoSuchSale, Phase: ledger.PhaseDestroyed} },
+	}}})
+	told := func(want string) {
+		t.Helper()
+		if body := text(t, do(s.Admin(), "GET", "/readyz", "", nil)); body != want {
+			t.Errorf("readyz says %s\nwant %s", body, want)
+		}
+	}
+	told(`{"ready":true,"sales":[{"sale":"movie","ready":true},{"sale":"opera","ready":false,"reason":"it is destroyed"}]}`)
+	s.Declare(map[string]reload.Lack{"opera": {Why: "run 2 is not applied", Absent: true}, "circus": {Why: "destroyed, too", Absent: true, Over: true}})
+	told(`{"ready":false,"sales":[{"sale":"circus","ready":false,"reason":"destroyed, too"},{"sale":"movie","ready":true},{"sale":"opera","ready":false,"reason":"run 2 is not applied"}]}`)
+	s.Declare(nil)
+	s.Retire()
+	told(`{"ready":false,"sales":[{"sale":"movie","ready":false,"reason":"the server is going down"},{"sale":"opera","ready":false,"reason":"the server is going down"}]}`)
+}
+
+// Who has a stream of a sale that is removed is told to go elsewhere; others are not.
+func TestRemove(t *testing.T) {
+	s := New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}})
+	v := serve(t, s)
+	gone := listen(t, v, nil)
+	s.Add(&fake{name: "opera", claim: sells}, Payments{})
+	stays := listen(t, v, func(c *api.StreamConfig) { c.Sale = "opera" })
+	s.Remove("movie")
+	if r := gone.hears(); r.GetGoingAway() == nil {
+		t.Errorf("heard %v", r)
+	}
+	if err := <-gone.closed; err != nil {
+		t.Errorf("the stream ends with %v", err)
+	}
+	stays.send(claimOf(1, "ada"))
+	if got := stays.outcome(1); got != "sold" {
+		t.Errorf("the other sale's stream got %s", got)
+	}
+	if r := do(s, "POST", "/v1/sales/movie/claims", `{"user":"ada"}`, nil); r.StatusCode != 404 {
+		t.Errorf("a claim gets %d", r.StatusCode)
+	}
+	s.Add(&fake{name: "movie", claim: sells}, Payments{})
+	again := listen(t, v, nil)
+	again.send(claimOf(1, "ada"))
+	if got := again.outcome(1); got != "sold" {
+		t.Errorf("the sale that is served again says %s", got)
 	}
 }
 

@@ -136,7 +136,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form
 	}
 	written := make(chan struct{})
 	go func() { defer close(written); x.write() }()
-	if s.ending.Load() { // since all streams were told
+	if s.ending.Load() || s.sales()[sale.name] != sale { // since the streams were told
 		x.goAway()
 	}
 	x.read(r.Body)
@@ -293,12 +293,14 @@ func (s *streams) remove(x *stream) {
 	delete(s.open, x)
 }
 
-// goAway tells all clients that the server goes away.
-func (s *streams) goAway() {
+// goAway tells the clients of a sale, or with nil of all, that the server goes away.
+func (s *streams) goAway(of *sale) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for x := range s.open {
-		x.goAway()
+		if of == nil || x.sale == of {
+			x.goAway()
+		}
 	}
 }
 

@@ -236,6 +236,9 @@ type Host struct {
 // Add has the links of a sale's processes taken from now on.
 func (h *Host) Add(e *executor.Executor) { h.sales.Store(e.Sale(), e) }
 
+// Remove has them taken no more.
+func (h *Host) Remove(e *executor.Executor) { h.sales.Delete(e.Sale()) }
+
 // Accept is httpd.Peers'.
 func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request), gone func(error)) {
 	of, ok := h.sales.Load(sale)

@@ -1,11 +1,12 @@
 // Package reload decides what a server does when its sale files are read again: which sales
-// it begins to serve, which it says that it lacks, and what it tells of the others. It reads
+// it begins to serve, which it drops, which it says that it lacks, and what it tells of the others. It reads
 // no file and no store itself.
 package reload
 
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -15,28 +16,38 @@ import (
 
 // Server is who serves the sales.
 type Server interface {
-	// Served are all sales that are served, by name, with the generation that each is served
-	// by, 0 where that is not known at the moment.
-	Served() map[string]uint64
+	// Served are all sales that are served, by name.
+	Served() map[string]Standing
 	// Prepare makes a sale ready to be served, and returns what begins to serve it, or says
 	// why it cannot be served.
 	Prepare(ctx context.Context, sale spec.Sale) (begin func(), err error)
 	// Compare tells what differs between the file of a sale that is served and what was applied.
 	Compare(ctx context.Context, sale spec.Sale) error
-	// Lack says which declared sales are not served, by name. While there is one the server is
-	// not ready.
+	// Drop has a sale served no more.
+	Drop(sale string)
+	// Lack says which declared sales are not served, by name. While there is one that is not
+	// over the server is not ready.
 	Lack(unserved map[string]Lack)
+}
+
+// Standing is how a sale stands that is served, as far as is known at the moment.
+type Standing struct {
+	Generation uint64 // that it is served by; 0: it is not known
+	Run        int64  // the newest one; 0: it is not known
+	Over       bool   // that run has ended for good: it is sealed, or destroyed
+	Destroyed  bool
 }
 
 // Lack is why a sale that is declared is not served.
 type Lack struct {
 	Why    string
 	Absent bool // as far as is known there is no such sale: it is not applied, or destroyed
+	Over   bool // the run that is declared has ended for good: there is nothing to serve
 }
 
 // Keeper has a server keep up with the sale files: a sale that is declared and applied after
 // the server began is served from then on. A sale that is served is served on, whatever becomes
-// of its file. It is not safe for concurrent use.
+// of its file, until it is destroyed and no file declares it. It is not safe for concurrent use.
 type Keeper struct {
 	server Server
 	log    *slog.Logger
@@ -57,7 +68,7 @@ func New(server Server, log *slog.Logger, why func(error) Lack) *Keeper {
 // if it is.
 func (k *Keeper) Began(sale spec.Sale, err error) {
 	if k.changed(sale); err != nil {
-		k.lacking(sale, err)
+		k.lacking(sale, k.why(err))
 	}
 }
 
@@ -81,8 +92,11 @@ func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked b
 		if ctx.Err() != nil {
 			return
 		}
-		if generation, is := served[sale.Name]; is {
-			if changed := k.changed(sale); k.applied(sale.Name, generation) || changed || asked {
+		if is, found := served[sale.Name]; found {
+			if is.Over && sale.Run > is.Run { // which begins without a look, once it is applied
+				k.lacking(sale, Lack{Why: fmt.Sprintf("run %d is not applied, and run %d is over", sale.Run, is.Run), Absent: true})
+			}
+			if changed := k.changed(sale); k.applied(sale.Name, is.Generation) || changed || asked {
 				if err := k.server.Compare(ctx, sale); err != nil {
 					k.log.Warn("whether the file differs from what was applied cannot be told", "sale", sale.Name, "why", err)
 				}
@@ -91,7 +105,7 @@ func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked b
 		}
 		begin, err := k.server.Prepare(ctx, sale)
 		if err != nil {
-			k.lacking(sale, err)
+			k.lacking(sale, k.why(err))
 			k.tell(sale.Name, "a sale is declared and cannot be served yet", err.Error())
 			continue
 		}
@@ -102,15 +116,23 @@ func (k *Keeper) Look(ctx context.Context, sales []spec.Sale, err error, asked b
 	}
 	k.server.Lack(k.Lacks())
 	for _, name := range slices.Sorted(maps.Keys(served)) {
-		if !slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }) {
+		is := served[name]
+		switch declared := slices.ContainsFunc(sales, func(s spec.Sale) bool { return s.Name == name }); {
+		case declared || is.Over && !is.Destroyed: // it is about to be
+		case is.Destroyed:
+			k.server.Drop(name)
+			delete(k.told, name)
+			delete(k.seen, name)
+			delete(k.newest, name)
+			k.log.Info("the sale is destroyed, and no file declares it: it is served no more", "sale", name)
+		default:
 			k.tell(name, "no file declares the sale any more; it is served on", "a file may be gone by mistake")
 		}
 	}
 }
 
 // lacking notes why a sale that is declared is not served.
-func (k *Keeper) lacking(sale spec.Sale, err error) {
-	lack := k.why(err)
+func (k *Keeper) lacking(sale spec.Sale, lack Lack) {
 	lack.Why = "it is declared, and not served: " + lack.Why
 	k.lacks[sale.Name] = lack
 }

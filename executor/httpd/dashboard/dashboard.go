@@ -81,7 +81,7 @@ func New(c Config) *Dashboard {
 		c.Viewers = MostViewers
 	}
 	d := &Dashboard{process: c.Process, clock: c.Clock, began: c.Clock().Mono, list: list{process: c.Process}, sales: make(map[string]*feed), gate: newGate(c.Viewers)}
-	d.all = &feed{clock: c.Clock, began: d.began, make: d.list.event}
+	d.all = newFeed(c.Clock, d.began, d.list.event)
 	for _, s := range c.Sales {
 		d.Add(s)
 	}
@@ -95,7 +95,17 @@ func (d *Dashboard) Add(s Sale) {
 	defer d.mu.Unlock()
 	d.names = append(slices.Clone(d.names), s.Name)
 	slices.Sort(d.names)
-	d.sales[s.Name] = &feed{clock: d.clock, began: d.began, make: newWatch(d.process, s.Look).event}
+	d.sales[s.Name] = newFeed(d.clock, d.began, newWatch(d.process, s.Look).event)
+}
+
+// Remove has a sale shown no more. Who watches it is told nothing more.
+func (d *Dashboard) Remove(sale string) {
+	d.list.remove(sale)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.names = slices.DeleteFunc(slices.Clone(d.names), func(name string) bool { return name == sale })
+	close(d.sales[sale].over)
+	delete(d.sales, sale)
 }
 
 // named returns the feed of a sale, nil if it is not shown, and the names of all that are.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -154,6 +155,25 @@ func TestWatch(t *testing.T) {
 }
 
 // TestPages holds what is where, and what the pages are allowed to do.
+// Who watches a sale that is removed gives their place back.
+func TestRemove(t *testing.T) {
+	c := newCounted(t, 1, "movie", "opera")
+	next := events(c.get(t, "/dashboard/sales/movie/events"))
+	next()
+	c.Remove("movie")
+	for next() != "none" {
+	}
+	if a := c.get(t, "/dashboard/sales/movie/events"); a.StatusCode != 404 {
+		t.Errorf("it is shown still: %d", a.StatusCode)
+	}
+	if lists := c.get(t, "/dashboard/events"); lists.StatusCode != 200 {
+		t.Errorf("the place of who watched it is taken: %d", lists.StatusCode)
+	}
+	if _, names := c.named(""); !slices.Equal(names, []string{"opera"}) || len(c.list.all()) != 1 {
+		t.Errorf("shown are %v", names)
+	}
+}
+
 func TestPages(t *testing.T) {
 	one, two := newCounted(t, 1, "movie"), newCounted(t, 1, "movie", "concert")
 	for _, c := range []struct {

@@ -22,6 +22,7 @@ const patience = 10 * time.Second
 type feed struct {
 	clock clock.Clock
 	began time.Duration // monotonic: of tick 0
+	over  chan struct{} // closed when there is nothing to tell any more
 
 	// mu guards the rest, and keeps make from being called twice at a time.
 	mu   sync.Mutex
@@ -30,6 +31,10 @@ type feed struct {
 	made bool
 	last []byte
 	past func() []byte
+}
+
+func newFeed(c clock.Clock, began time.Duration, event func(clock.Now) ([]byte, func() []byte)) *feed {
+	return &feed{clock: c, began: began, over: make(chan struct{}), make: event}
 }
 
 // tickAt is the tick of a time, and how long it is until the next.
@@ -101,6 +106,8 @@ func (d *Dashboard) watch(w http.ResponseWriter, r *http.Request, f *feed) {
 		select {
 		case <-time.After(next):
 		case <-r.Context().Done():
+			return
+		case <-f.over:
 			return
 		case <-d.gate.ending.Done():
 			return

@@ -273,6 +273,12 @@ func (l *list) add(s Sale) {
 	slices.SortFunc(l.sales, func(a, b Sale) int { return strings.Compare(a.Name, b.Name) })
 }
 
+func (l *list) remove(sale string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sales = slices.DeleteFunc(slices.Clone(l.sales), func(s Sale) bool { return s.Name == sale })
+}
+
 func (l *list) all() []Sale {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -281,10 +281,12 @@ func (e SaleSummaryOutcome) Valid() bool {
 // Defines values for SaleSummaryPhase.
 const (
 	SaleSummaryPhaseClosed    SaleSummaryPhase = "closed"
+	SaleSummaryPhaseDestroyed SaleSummaryPhase = "destroyed"
 	SaleSummaryPhaseEnded     SaleSummaryPhase = "ended"
 	SaleSummaryPhaseOpen      SaleSummaryPhase = "open"
 	SaleSummaryPhasePaused    SaleSummaryPhase = "paused"
 	SaleSummaryPhaseScheduled SaleSummaryPhase = "scheduled"
+	SaleSummaryPhaseSealed    SaleSummaryPhase = "sealed"
 	SaleSummaryPhaseStalled   SaleSummaryPhase = "stalled"
 	SaleSummaryPhaseUnknown   SaleSummaryPhase = "unknown"
 )
@@ -294,6 +296,8 @@ func (e SaleSummaryPhase) Valid() bool {
 	switch e {
 	case SaleSummaryPhaseClosed:
 		return true
+	case SaleSummaryPhaseDestroyed:
+		return true
 	case SaleSummaryPhaseEnded:
 		return true
 	case SaleSummaryPhaseOpen:
@@ -301,6 +305,8 @@ func (e SaleSummaryPhase) Valid() bool {
 	case SaleSummaryPhasePaused:
 		return true
 	case SaleSummaryPhaseScheduled:
+		return true
+	case SaleSummaryPhaseSealed:
 		return true
 	case SaleSummaryPhaseStalled:
 		return true
@@ -3100,7 +3106,7 @@ type SaleSummary struct {
 	Held       int        `json:"held"`
 	OpensAt    *time.Time `json:"opensAt,omitempty"`
 
-	// Outcome Why the phase is unknown: what GET of the sale is answered.
+	// Outcome Why nothing else is told of the sale: what GET of it is answered.
 	Outcome *SaleSummaryOutcome `json:"outcome,omitempty"`
 	Phase   SaleSummaryPhase    `json:"phase"`
 	Sale    string              `json:"sale"`
@@ -3114,7 +3120,7 @@ type SaleSummary struct {
 	Uid *string `json:"uid,omitempty"`
 }
 
-// SaleSummaryOutcome Why the phase is unknown: what GET of the sale is answered.
+// SaleSummaryOutcome Why nothing else is told of the sale: what GET of it is answered.
 type SaleSummaryOutcome string
 
 // SaleSummaryPhase defines model for SaleSummary.Phase.
