@@ -42,11 +42,10 @@ func (s *saleStatus) judge() {
 			stalled++
 		}
 	}
-	open := s.Phase == ledger.PhaseOpen || s.Phase == ledger.PhaseStalled
+	open := s.open()
 	switch {
 	case s.unread():
 		amiss("the ledger cannot be read: %s", s.LedgerError)
-		open = s.Server == nil || s.Server.Phase == "" || s.Server.Phase == ledger.PhaseOpen || s.Server.Phase == ledger.PhaseStalled
 	case open && s.Owner == "" && s.Unserved && unowned == len(s.Shards):
 		amiss("no process serves it")
 	case open && unowned > 0:
@@ -61,10 +60,25 @@ func (s *saleStatus) judge() {
 	for _, w := range s.Warnings {
 		amiss("%s", w)
 	}
+	if why := s.unreached(); why != "" {
+		amiss("%s", why)
+	}
 	s.judgeServers(amiss)
 	if open && (sells == 0 || s.Phase == ledger.PhaseStalled || s.unread() && s.Server != nil && s.Server.Phase == ledger.PhaseStalled) {
 		s.Health.State = healthDown
 	}
+}
+
+// open says whether claims are to be decided, as far as is known.
+func (s *saleStatus) open() bool {
+	phase := s.Phase
+	if s.unread() {
+		phase = ledger.PhaseOpen
+		if s.Server != nil && s.Server.Phase != "" {
+			phase = s.Server.Phase
+		}
+	}
+	return phase == ledger.PhaseOpen || phase == ledger.PhaseStalled
 }
 
 // judgeServers names the servers that are not as they should be.

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"salectl/api"
+	"salectl/spec"
 )
 
 // processesText says which processes share the sale, where there are several or something
@@ -37,6 +39,59 @@ func (p *program) processesText(s *saleStatus, c palette) {
 		fmt.Fprintf(p.out, "  %s\n", moveText(m, s.Processes))
 	}
 	fmt.Fprintln(p.out)
+}
+
+// unreached says which processes are not reached by the one that tells, and which shards of an
+// open sale no other owns; "": nothing of that. A shard on its way from one process to another is
+// the first one's until it is the other's.
+func (s *saleStatus) unreached() string {
+	if len(s.Processes) < 2 {
+		return "" // nobody tells, or there is nobody to reach
+	}
+	reached := make(map[string]bool)
+	for _, m := range s.Processes {
+		if m.Up {
+			reached[m.Address] = true
+		}
+	}
+	var gone []string
+	for _, m := range s.Processes {
+		// One that was to own no shard may have ended as it was told, and one that was started again is there.
+		planned := m.State == api.ProcessStandby || m.State == api.ProcessDraining
+		if !m.Up && !planned && !reached[m.Address] && !slices.Contains(gone, m.Address) {
+			gone = append(gone, m.Address)
+		}
+	}
+	var parts []string
+	switch {
+	case len(gone) == 1:
+		parts = append(parts, gone[0]+" is not reached")
+	case len(gone) > 1:
+		parts = append(parts, strings.Join(gone, ", ")+" are not reached")
+	}
+	if nobodys := s.unowned(reached); len(nobodys) == 1 {
+		parts = append(parts, fmt.Sprintf("shard %d has no owner that is reached", nobodys[0]))
+	} else if len(nobodys) > 1 {
+		parts = append(parts, fmt.Sprintf("shards %s have no owner that is reached", spec.Numbers(nobodys)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// unowned is the shards of an open sale that none of the processes owns at these addresses.
+func (s *saleStatus) unowned(reached map[string]bool) (shards []int) {
+	if !s.open() {
+		return nil
+	}
+	owned := make(map[int]bool)
+	for _, o := range s.Ownership {
+		owned[o.Shard] = reached[o.Owner]
+	}
+	for _, shard := range s.Shards {
+		if !owned[shard.Shard] {
+			shards = append(shards, shard.Shard)
+		}
+	}
+	return shards
 }
 
 // rate is how often something happens a second; "?" if that is not known.

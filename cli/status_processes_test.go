@@ -2,8 +2,13 @@ package cli
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+
+	"salectl/api"
+	"salectl/backends/ledger"
+	"salectl/planner"
 )
 
 // Several processes are shown with what is known of each, and a question mark where nothing
@@ -36,5 +41,64 @@ shard 2 is to go from nobody that is known to a:1: it waits for the lease
 		if !strings.Contains(got, want) {
 			t.Errorf("it says\n%s\nwhich lacks\n%s", got, want)
 		}
+	}
+}
+
+// Something is amiss while a process is not reached or a shard is nobody's; not while shards
+// move, and not for a process that is to own none.
+func TestHealthOfSeveralProcesses(t *testing.T) {
+	lost := []api.Ownership{{Shard: 0, Owner: "a:1"}, {Shard: 1, Owner: "b:1"}, {Shard: 2}}
+	for name, test := range map[string]struct {
+		change func(*saleStatus)
+		reason string // "": nothing is amiss
+	}{
+		"all are reached": {change: func(*saleStatus) {}},
+		"shards move": {change: func(s *saleStatus) {
+			s.Moves = []api.Move{{Shard: 1, From: "b:1", To: "a:1", Stage: api.MoveGives}}
+		}},
+		"one drains":    {change: func(s *saleStatus) { s.Processes[1].State = api.ProcessDraining }},
+		"one stands by": {change: func(s *saleStatus) { s.Processes[2].State = api.ProcessStandby }},
+		"two have ended": {change: func(s *saleStatus) {
+			s.Processes[2].State, s.Processes[2].Up = api.ProcessStandby, false
+			s.Processes = append(s.Processes, api.Process{Address: "d:1", State: api.ProcessDraining})
+		}},
+		"one is stopped": {func(s *saleStatus) { s.Processes[1].Up = false }, "b:1 is not reached; shard 1 has no owner that is reached"},
+		"one is killed": {func(s *saleStatus) { s.Processes[1].Up, s.Ownership = false, lost[:1] },
+			"b:1 is not reached; shards 1, 2 have no owner that is reached"},
+		"one has ended that owned": {func(s *saleStatus) { s.Processes[1].State, s.Processes[1].Up = api.ProcessDraining, false },
+			"shard 1 has no owner that is reached"},
+		"one without shards is killed": {func(s *saleStatus) { s.Processes[2].Up = false }, "c:1 is not reached"},
+		"two are killed": {func(s *saleStatus) { s.Processes[1].Up, s.Processes[2].Up = false, false },
+			"b:1, c:1 are not reached; shard 1 has no owner that is reached"},
+		"one is there again": {func(s *saleStatus) {
+			s.Processes, s.Ownership = append(s.Processes, api.Process{Address: "b:1", State: api.ProcessServing}), lost
+		}, "shard 2 has no owner that is reached"},
+		"one alone begins": {change: func(s *saleStatus) { s.Processes, s.Ownership = s.Processes[:1], nil }},
+		"paused":           {func(s *saleStatus) { s.Phase, s.Processes[1].Up = ledger.PhasePaused, false }, "b:1 is not reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			view := &saleStatus{Status: &planner.Status{Phase: ledger.PhaseOpen, Owner: "a:1", Server: &planner.ServerStatus{Address: "a:1"}}}
+			for i, owner := range []string{"a:1", "b:1", "a:1"} {
+				view.Shards = append(view.Shards, planner.ShardStatus{Shard: i, Owner: owner, LeaseLeftSeconds: 2})
+				view.Ownership = append(view.Ownership, api.Ownership{Shard: i, Owner: owner})
+			}
+			for _, address := range []string{"a:1", "b:1", "c:1"} {
+				view.Processes = append(view.Processes, api.Process{Address: address, State: api.ProcessServing, Up: true})
+			}
+			test.change(view)
+			view.judge()
+			state, reasons := healthOK, []string{}
+			if test.reason != "" {
+				state, reasons = healthDegraded, []string{test.reason}
+			}
+			if view.Health.State != state || !slices.Equal(view.Health.Reasons, reasons) {
+				t.Errorf("its health is %+v, want %s %q", view.Health, state, reasons)
+			}
+			c := newCapture()
+			c.statusText(view, false)
+			if text := c.out.String(); test.reason != "" && !strings.Contains(text, "  ! "+test.reason+"\n") || test.reason == "" && strings.Contains(text, "!") {
+				t.Errorf("it says\n%s", text)
+			}
+		})
 	}
 }

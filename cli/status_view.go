@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +46,11 @@ func (p *program) statusText(s *saleStatus, all bool) {
 	if s.Applied < s.Generation && !s.unread() {
 		fmt.Fprintf(p.out, "  generation %d is not on every shard yet\n", s.Generation)
 	}
-	writeWarnings(p.out, c, s.Warnings, all)
+	warnings := s.Warnings
+	if why := s.unreached(); why != "" {
+		warnings = append(slices.Clone(warnings), why)
+	}
+	writeWarnings(p.out, c, warnings, all)
 	fmt.Fprintln(p.out)
 	p.processesText(s, c)
 	switch {
