@@ -130,7 +130,12 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 		if process.json {
 			p.emit(drainReply{formatVersion, share, false})
 		}
-		return fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.admin.Host))
+		err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.admin.Host))
+		if !undo && !share.Takers {
+			return advised{what: err.Error(), err: err,
+				remedy: "'salectl drain --undo ADDRESS', with the admin address of a process that is on standby, lets that take them; so does another 'salectl serve'."}
+		}
+		return err
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,9 @@ func (d *admission) show(now clock.Now, o *owner) {
 	d.away.Store(o.absent())
 	h := o.health()
 	h.members, h.moving, h.held = o.memberStatus(now), o.moving(now), o.held(now)
+	if slices.Contains(h.held, false) {
+		h.idle = o.idle()
+	}
 	d.health.Store(h)
 }
 
@@ -327,6 +331,8 @@ func (d *admission) absent() error {
 		return fmt.Errorf("%s: %s%s", partNodes, away.Message, h.troubles())
 	case h.unread != nil:
 		return fmt.Errorf("%s: %s", partLedger, h.cannotRead())
+	case away.Outcome == api.Standby && h.idle != "":
+		return fmt.Errorf("%s: %s: %s", api.Standby, h.idle, undrain)
 	}
 	return fmt.Errorf("%s: %s", away.Outcome, away.Message)
 }

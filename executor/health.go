@@ -47,6 +47,7 @@ type health struct {
 	moving   []MoveStatus
 	moves    uint64 // shards given to peers
 	held     []bool // by shard: a process that can be reached says now that it owns it
+	idle     string // why nobody is to own the shards that nobody owns; "": somebody is
 }
 
 // holds says whether a process that can be reached owns a shard.
@@ -112,8 +113,37 @@ func (o *owner) absent() *Answer {
 	case o.readErr != nil:
 		return &Answer{Outcome: api.NoQuorum, RetryAfter: time.Second, Message: notLooked}
 	}
+	if idle := o.idle(); idle != "" {
+		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: idle}
+	}
 	return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "no process that can be reached owns the shard, or this one is about to"}
 }
+
+// idle says why no process is to own shards, "" if one is: all are on standby, but for those that
+// cannot own any.
+func (o *owner) idle() string {
+	standby := 0
+	for _, m := range o.members {
+		switch m.State {
+		case "":
+			return ""
+		case memberStandby:
+			standby++
+		}
+	}
+	switch {
+	case standby == 0:
+		return ""
+	case standby < len(o.members):
+		return fmt.Sprintf("%d of %d processes are on standby, and the others cannot own shards", standby, len(o.members))
+	case standby == 1:
+		return "the only process is on standby"
+	}
+	return fmt.Sprintf("all %d processes are on standby", standby)
+}
+
+// undrain is the remedy where no process is to own shards.
+const undrain = "'salectl drain --undo ADDRESS', with the admin address of one, lets it own shards again"
 
 // The parts of a sale that may fail, as operators are told.
 const (

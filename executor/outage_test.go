@@ -250,3 +250,48 @@ func TestStandbyInTrouble(t *testing.T) {
 		}
 	})
 }
+
+// TestAllOnStandby has the last process die that owns shards: the others, which are on standby,
+// say why nothing is sold and what ends it.
+func TestAllOnStandby(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
+		a, b, last := c.start("a", nil), c.start("b", nil), c.start("c", nil)
+		defer a.stop()
+		defer b.stop()
+		defer last.stop()
+		shared(a, b, last)
+		idle := []*member{a, b}
+		standBy := func(m *member, undo bool) {
+			if _, err := m.StandBy(c.t.Context(), undo); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		for _, m := range idle {
+			standBy(m, false)
+		}
+		shared(a, b, last)
+		last.cut()
+		const why = "all 2 processes are on standby"
+		for _, m := range idle {
+			m.within(15*time.Second, "saying why", func() bool {
+				said := m.Ready()
+				return said != nil && strings.HasPrefix(said.Error(), "standby: "+why+": 'salectl drain --undo ")
+			})
+			m.within(time.Second+lookEvery, "stalled", func() bool { return m.shows("salectl_sale_phase", "stalled", 1) })
+			if x := m.claim("ann"); x.Outcome != api.Standby || x.Message != why {
+				c.t.Errorf("a claim hears %+v", x)
+			}
+			time.Sleep(5 * lookEvery)
+			if n := m.log.count(why); n != 1 {
+				c.t.Errorf("the log says %d times why nothing is sold:\n%s", n, m.log)
+			}
+		}
+		standBy(a, true)
+		shared(a, b)
+		a.sells("ann")
+		b.within(time.Second+lookEvery, "told that it sells again", func() bool {
+			return b.log.count("to be owned, again") == 1 && b.shows("salectl_sale_phase", "open", 1)
+		})
+		last.heal()
+	})
+}

@@ -42,6 +42,7 @@ type runner struct {
 	setBack   map[int]time.Duration // by shard: what was told of its log's time
 	stalls    stallWatch
 	rules     ruleWatch
+	idle      bool          // the log was told that no process is to own shards
 	untold    bool          // the log was told that what units are cannot be read
 	turns     chan struct{} // has a place for each shard that may be loaded at a time
 }
@@ -282,6 +283,7 @@ func (r *runner) look() {
 		r.tellSetBack(log)
 		r.warnOfLargeLogs(log)
 		r.tellShare(log)
+		r.tellIdle(log)
 		r.rules.tell(now, r.term.eligibility.Load(), log)
 	}
 }
@@ -344,6 +346,19 @@ func (r *runner) tellShare(log *slog.Logger) {
 		r.owned = n
 		log.Info("this process owns shards", "owned", n, "of", len(r.term.shards), "members", len(r.owner.members))
 	}
+}
+
+// tellIdle says when no process is to own shards, and when one is again.
+func (r *runner) tellIdle(log *slog.Logger) {
+	switch idle := r.health.Load().idle; {
+	case idle != "" && !r.idle:
+		log.Warn("no process is to own shards: nothing is sold of those that nobody owns", "why", idle, "remedy", undrain)
+	case idle == "" && r.idle:
+		log.Info("all shards are owned, or to be owned, again")
+	default:
+		return
+	}
+	r.idle = !r.idle
 }
 
 // largeLog is the size from which a shard's log is warned of. A log is kept

@@ -127,7 +127,7 @@ func phaseNow(s Status, away api.Outcome, h *health, now time.Time) string {
 	case h.unread == nil && h.logged.phase != "":
 		phase = ledger.PhaseAt(h.logged.phase, h.logged.opensAt, h.logged.closesAt, now)
 	}
-	if phase == ledger.PhaseOpen && !s.Sells && (s.Away == "" || away == api.NoQuorum) {
+	if phase == ledger.PhaseOpen && !s.Sells && (s.Away == "" || away == api.NoQuorum || h.idle != "") {
 		return ledger.PhaseStalled
 	}
 	return phase
