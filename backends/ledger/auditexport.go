@@ -142,17 +142,19 @@ func (x *exportAudit) book() error {
 		case b.damage != nil: // what follows it cannot be judged
 		case c.Slot < b.next:
 			x.at("slot %d of shard %d stands here a second time, or out of order", c.Slot, c.Shard)
+		case c.Slot > b.next && b.next == 0:
+			b.damage = fmt.Errorf("line %d: slot %d of shard %d stands where slot 0 should: what is before it is missing, and what follows cannot be judged",
+				x.number, c.Slot, c.Shard)
 		case c.Slot > b.next:
 			b.damage = fmt.Errorf("line %d: slot %d of shard %d follows slot %d in line %d: what was between them is missing, and what follows cannot be judged",
-				x.number, c.Slot, c.Shard, int64(b.next)-1, x.last[c.Shard])
+				x.number, c.Slot, c.Shard, b.next-1, x.last[c.Shard])
 		default:
 			hash := sum(c.Commit)
 			if x.header.Redacted && c.Hash != nil {
 				hash = *c.Hash
 			}
 			if err := b.fold(c.Commit, hash); err != nil {
-				b.damage = fmt.Errorf("line %d: slot %d of shard %d does not continue the slot before it, in line %d, and what follows cannot be judged: %w",
-					x.number, c.Slot, c.Shard, x.last[c.Shard], err)
+				b.damage = fmt.Errorf("line %d: slot %d of shard %d does not continue what is before it, and what follows cannot be judged: %w", x.number, c.Slot, c.Shard, err)
 				continue
 			}
 			x.last[c.Shard] = x.number
@@ -169,8 +171,7 @@ func (x *exportAudit) account() {
 		if b.damage != nil {
 			x.problem("%v", b.damage)
 		} else if b.hash != x.header.Roots[i] {
-			x.problem("line %d: shard %d ends here with another hash than its root in the header, line 1: slots are missing behind it, or one of the two lines was altered",
-				x.last[i], i)
+			x.problem("%s", x.endsOtherwise(i, fmt.Sprintf("shard %d", i), b.next))
 		}
 		x.faults(b)
 		x.transfers(x.books, b)
@@ -184,6 +185,15 @@ func (x *exportAudit) account() {
 	}
 	x.sameSettings()
 	x.place(x.books, func(b *book) []*pb.Generation { return b.generations })
+}
+
+// endsOtherwise says that a log does not end in the file as the header says, by its place in last
+// and its next slot.
+func (x *exportAudit) endsOtherwise(place int, what string, next uint64) string {
+	if x.last[place] == 0 {
+		return fmt.Sprintf("%s has no slot %d, and a root in the header, line 1: its lines are missing, or the file ends too early", what, next)
+	}
+	return fmt.Sprintf("line %d: %s ends here otherwise than the header says, line 1: slots are missing behind it, or one of the two lines was altered", x.last[place], what)
 }
 
 // ends tells which shards cannot have ended where they do in the file, though each is whole by

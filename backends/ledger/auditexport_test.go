@@ -76,6 +76,7 @@ func TestAuditOfTamperedExport(t *testing.T) {
 	}
 	last := len(lines) - 1
 	sale := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"log":"sale"`) })
+	ends := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, `{"shard":1`) })
 	replace := func(i int, from, to string) []string {
 		if !strings.Contains(lines[i], from) {
 			t.Fatalf("line %d has no %s", i+1, from)
@@ -99,10 +100,14 @@ func TestAuditOfTamperedExport(t *testing.T) {
 		"other counts":        {replace(0, `"sold":3`, `"sold":4`), `line 1: the header has counts.sold 4, the commits say 3`},
 		"a commit removed":    {slices.Delete(slices.Clone(lines), 6, 7), `line 7: slot 4 of shard 0 follows slot 2 in line 6: what was between them is missing`},
 		"a commit doubled":    {slices.Insert(slices.Clone(lines), 6, lines[6]), `line 8: slot 3 of shard 0 stands here a second time, or out of order`},
-		"a commit altered":    {replace(5, `"commit":"Cg`, `"commit":"Ch`), `line 6: slot 2 of shard 0 does not continue`},
+		"a commit altered":    {replace(5, `"commit":"Cg`, `"commit":"Ch`), `line 6: slot 2 of shard 0 does not continue what is before it`},
 		"of no shard":         {replace(6, `"shard":0`, `"shard":7`), `line 7: it is of shard 7, and the header names the roots of 3 shards`},
 		"the end cut off":     {lines[:last], `the log "sale" ends here otherwise than the header says, line 1: slots are missing`},
-		"a shard's end":       {slices.Delete(slices.Clone(lines), sale-1, sale), ` ends here with another hash than its root in the header, line 1`},
+		"a shard's end":       {slices.Delete(slices.Clone(lines), sale-1, sale), ` ends here otherwise than the header says, line 1`},
+		"nothing of a log":    {lines[:sale], `the log "sale" has no slot 0, and a root in the header, line 1: its lines are missing, or the file ends too early`},
+		"nothing of a shard":  {slices.Concat(lines[:3], lines[ends:]), `shard 0 has no slot 0, and a root in the header, line 1: its lines are missing, or the file ends too early`},
+		"a shard's begin":     {slices.Delete(slices.Clone(lines), 3, 4), `line 4: slot 1 of shard 0 stands where slot 0 should: what is before it is missing`},
+		"a begin altered":     {replace(3, `"commit":"Cg`, `"commit":"Ch`), `line 4: slot 0 of shard 0 does not continue what is before it`},
 		"a plan removed":      {slices.Delete(slices.Clone(lines), sale, sale+1), `: slot 1 of the log "sale" stands where slot 0 should`},
 		"a plan doubled":      {slices.Insert(slices.Clone(lines), sale, lines[sale]), `slot 0 of the log "sale" stands here a second time, or out of order`},
 		"a plan altered":      {replace(sale, `"commit":"Cg`, `"commit":"Ch`), `slot 0 of the log "sale" does not continue what is before it`},
@@ -124,6 +129,8 @@ func TestAuditOfTamperedExport(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		case a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want):
 			t.Errorf("%s: %q\nwant %s", name, a.Problems, c.want)
+		case slices.ContainsFunc(a.Problems, func(s string) bool { return strings.Contains(s, "line 0") }):
+			t.Errorf("%s: %q name a line that there is not", name, a.Problems)
 		}
 	}
 }

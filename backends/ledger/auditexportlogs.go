@@ -113,8 +113,7 @@ func (x *exportAudit) fold(l *auditedLog, c ExportLogCommit) error {
 func (x *exportAudit) endLogs() {
 	whole := func(l *auditedLog) bool {
 		if l.damage == nil && (l.at.next != l.has.First+l.has.Slots || l.at.hash != l.has.Root) {
-			l.damage = fmt.Errorf("line %d: the log %q ends here otherwise than the header says, line 1: slots are missing behind it, or one of the two lines was altered",
-				x.last[l.place], l.name)
+			l.damage = errors.New(x.endsOtherwise(l.place, fmt.Sprintf("the log %q", l.name), l.at.next))
 		}
 		if l.damage != nil {
 			x.problem("%v", l.damage)
