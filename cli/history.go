@@ -18,11 +18,11 @@ func (p *program) historyCommand() *urfave.Command {
 		Description: "Lists every generation of a sale, by its own log: when it was planned and was on every\n" +
 			"shard, by whom, from the plan with which digest, and what it changed. Destroy keeps that\n" +
 			"log, so earlier runs are listed, too.",
-		Flags: []urfave.Flag{
-			fileFlag(), timeoutFlag(),
+		Flags: salesFlags(
+			timeoutFlag(),
 			onFlag("all", "list what the first generation of a run declares, too"),
 			jsonFlag(),
-		},
+		),
 		Action: action(parseSource, p.history),
 	}
 }

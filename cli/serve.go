@@ -47,7 +47,8 @@ func (p *program) serveCommand() *urfave.Command {
 			"everything else comes from what was applied. Any number of processes share a sale: they\n" +
 			"find each other through its lock nodes, each sells a part, and each answers for all.\n" +
 			"The files of a folder are read again every second, and all files at SIGHUP: a sale that\n" +
-			"is declared and applied later is served from then on. With -f FOLDER it may be the first.\n" +
+			"is declared and applied later is served from then on. With -f FOLDER none need be applied\n" +
+			"yet, but the folder has to declare one.\n" +
 			"SIGTERM or SIGINT: gives its part to the others, or answers what was accepted if there\n" +
 			"are none, then exits with 0. A second one: at once.",
 		Flags: salesFlags(

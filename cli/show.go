@@ -16,7 +16,7 @@ import (
 // showOptions is the command line of show.
 type showOptions struct {
 	source
-	names []string // of sales; none: those of the files
+	arguments []string // sales, or the file of a saved plan; none: the sales of the files
 	markdownFlags
 }
 
@@ -29,12 +29,15 @@ func (p *program) showCommand() *urfave.Command {
 			"not keep them, so the document of a sale without a file has names to be filled in.\n" +
 			"\n" +
 			"Of a file that 'salectl plan --out' has saved, prints the plans.",
-		Flags: []urfave.Flag{fileFlag(), valueFlag("format", formatUsage+", of saved plans"), valueFlag("title", titleUsage), timeoutFlag(), allFlag(), jsonFlag()},
+		Flags: salesFlags(valueFlag("format", formatUsage+", of saved plans"), valueFlag("title", titleUsage), timeoutFlag(), allFlag(), jsonFlag()),
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
-			o := showOptions{source: parseSource(f), names: c.Args().Slice(), markdownFlags: f.markdown()}
-			if o.markdown && (len(o.names) != 1 || !isPlan(o.names[0])) {
+			o := showOptions{source: parseSource(f), arguments: c.Args().Slice(), markdownFlags: f.markdown()}
+			if o.markdown && (len(o.arguments) != 1 || !isPlan(o.arguments[0])) {
 				f.refuse("--format markdown is for a saved plan: name its file")
+			}
+			if len(o.arguments) > 0 && (c.IsSet("sale") || c.IsSet("selector")) {
+				f.refuse("--sale and --selector choose among the sales of the files: give them, or names")
 			}
 			if err := f.done(c.NArg()); err != nil {
 				return err
@@ -46,11 +49,11 @@ func (p *program) showCommand() *urfave.Command {
 
 // showPlans prints what saved plans change.
 func (p *program) showPlans(o showOptions) error {
-	plans, err := readPlans(o.names[0])
+	plans, err := readPlans(o.arguments[0])
 	if err != nil {
 		return err
 	}
-	page := newPlanPage(o.title, "salectl show "+quoted(o.names[0]))
+	page := newPlanPage(o.title, "salectl show "+quoted(o.arguments[0]))
 	for _, plan := range plans {
 		if o.markdown {
 			page.plan(spec.Sale{Name: plan.Sale}, plan)
@@ -60,7 +63,7 @@ func (p *program) showPlans(o showOptions) error {
 			p.emit(plan)
 			continue
 		}
-		p.planText(spec.Sale{Name: plan.Sale, File: o.names[0]}, plan, o.all)
+		p.planText(spec.Sale{Name: plan.Sale, File: o.arguments[0]}, plan, o.all)
 	}
 	if o.markdown {
 		fmt.Fprint(p.out, page.text(mostMarkdown))
@@ -78,7 +81,7 @@ type declaration struct {
 }
 
 func (p *program) show(ctx context.Context, o showOptions) error {
-	if len(o.names) == 1 && isPlan(o.names[0]) {
+	if len(o.arguments) == 1 && isPlan(o.arguments[0]) {
 		return p.showPlans(o)
 	}
 	sales, err := p.load(ctx, o.source)
@@ -90,10 +93,10 @@ func (p *program) show(ctx context.Context, o showOptions) error {
 		return err
 	}
 	wanted := sales
-	if len(o.names) > 0 {
+	if len(o.arguments) > 0 {
 		wanted = nil
 	}
-	for _, name := range o.names {
+	for _, name := range o.arguments {
 		wanted = append(wanted, wantedSale(name, sales))
 	}
 	ctx, cancel := o.bounded(ctx)

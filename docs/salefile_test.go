@@ -33,7 +33,7 @@ A sale file is YAML. ` + "`salectl schema`" + ` prints its JSON Schema, from whi
 const saleFileLabels = `
 ## Labels
 
-Every command that reads sale files takes ` + "`-l`" + ` (` + "`--selector`" + `), a label selector as ` + "`kubectl`" + ` has it: requirements with commas between them, all of which must hold. A selector that no sale matches is an error; files of sales that are not selected must be valid all the same. ` + "`--sale NAME`" + ` takes the one of that name, and may be repeated.
+Every command that reads sale files, but for ` + "`list`" + `, which lists whole places, takes ` + "`-l`" + ` (` + "`--selector`" + `), a label selector as ` + "`kubectl`" + ` has it: requirements with commas between them, all of which must hold. A selector that no sale matches is an error; files of sales that are not selected must be valid all the same. ` + "`--sale NAME`" + ` takes the one of that name, and may be repeated.
 
 | requirement | holds for a sale whose |
 |---|---|
