@@ -3,7 +3,9 @@ package ledger
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -230,6 +232,39 @@ func TestAuditOfExportOfGoods(t *testing.T) {
 			if err != nil || a.OK || !strings.Contains(strings.Join(a.Problems, "\n"), c.want) {
 				t.Errorf("%s, %s: %v, %q\nwant %s", name, what, err, a.Problems, c.want)
 			}
+		}
+	}
+}
+
+// TestExportWithoutItsUnits exports nothing where a read of the log of units answers from before the
+// units were stored: no export of them lacks what they are.
+func TestExportWithoutItsUnits(t *testing.T) {
+	for slots := range 4 {
+		var failed error
+		var again bytes.Buffer
+		goodsExport(t, nil, func(w *world, goods *PayloadReader, to *bytes.Buffer) error {
+			log := w.logs.logs[goods.fold.log]
+			now := *log
+			w.logs.before = func() {
+				if *log = (stored{}); slots > 0 {
+					head := Head{Slot: uint64(slots - 1), Hash: sum(now.entries[slots-1])}
+					*log = stored{head.Encode(), now.entries[:slots]}
+				}
+			}
+			x, err := readOfSale(t.Context(), w.logs, w.sale)
+			if err != nil {
+				return err
+			}
+			failed = x.readUnits(t.Context(), goods, w.shards)
+			w.logs.before = nil
+			*log = now
+			return Export(t.Context(), w.logs, "test", testUID, w.shards, goods, io.MultiWriter(to, &again))
+		})
+		if (slots < 3) != errors.Is(failed, ErrGone) {
+			t.Errorf("of %d slots: %v", slots, failed)
+		}
+		if a := mustAuditExport(t, again.Bytes()); !a.OK {
+			t.Errorf("of %d slots, read again: %q", slots, a.Problems)
 		}
 	}
 }

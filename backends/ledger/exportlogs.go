@@ -110,7 +110,13 @@ func (x *ofSale) readUnits(ctx context.Context, goods *PayloadReader, shards []*
 	if err := goods.CatchUp(ctx); err != nil {
 		return err
 	}
-	x.units = goods.fold.exported(x.sale.addedTo(shards))
+	added := x.sale.addedTo(shards)
+	for _, a := range added {
+		if next := max(goods.fold.Stored(a.Plan), a.Units.First); next < a.Units.end() {
+			return fmt.Errorf("exporting log %s, which does not say what unit %d is (did the read of it lag?): %w", goods.fold.log, next, ErrGone)
+		}
+	}
+	x.units = goods.fold.exported(added)
 	return nil
 }
 
