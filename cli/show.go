@@ -78,6 +78,8 @@ type declaration struct {
 	Generation    uint64          `json:"generation"`
 	Declaration   json.RawMessage `json:"declaration"` // as the ledger keeps it and plans compare it
 	Document      string          `json:"document"`    // YAML
+	Run           int64           `json:"run"`
+	Destroyed     bool            `json:"destroyed,omitempty"` // the run
 }
 
 func (p *program) show(ctx context.Context, o showOptions) error {
@@ -104,9 +106,13 @@ func (p *program) show(ctx context.Context, o showOptions) error {
 	shown := 0
 	return p.eachSale(ctx, o.source, wanted, func(sale spec.Sale) error {
 		d, err := p.inForce(ctx, sale, places)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		if d.Destroyed {
+			p.warn([]string{fmt.Sprintf("sale %s is destroyed, and this is what its run %d was declared to be; 'metadata.run: %d' makes a new one of it", d.Sale, d.Run, d.Run+1)})
+		}
+		switch {
 		case o.json:
 			p.emit(d)
 			return nil
@@ -167,5 +173,5 @@ func newDeclaration(name string, sale *ledger.Sale, local spec.Sale) (*declarati
 	if err != nil {
 		return nil, fmt.Errorf("sale %s: %w", name, err)
 	}
-	return &declaration{formatVersion, name, sale.Generation(), stored, string(document)}, nil
+	return &declaration{formatVersion, name, sale.Generation(), stored, string(document), sale.Run(), sale.Destroyed()}, nil
 }
