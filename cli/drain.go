@@ -62,7 +62,8 @@ func (f *flags) operating(command string, at int) operating {
 type drainReply struct {
 	FormatVersion int `json:"formatVersion"`
 	api.Share
-	Done bool `json:"done"`
+	Done    bool   `json:"done"`
+	Unready string `json:"unready,omitempty"` // why it cannot pass on all that it is asked
 }
 
 func (p *program) drain(ctx context.Context, o drainOptions) error {
@@ -115,7 +116,11 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 		case (share.State == api.ProcessStandby) == undo:
 			return &planner.Refusal{Reason: fmt.Sprintf("somebody else has said meanwhile that %s is to be %s", process.admin.Host, share.State)}
 		case done:
-			p.drained(process, share, undo)
+			unready := ""
+			if !undo {
+				unready = process.unready(ctx, client, sale)
+			}
+			p.drained(process, share, undo, unready)
 			return nil
 		case share.Shards != said && (said < 0 || time.Since(lastAt) > time.Second):
 			p.say("%s", drainText(share, undo, process.admin.Host))
@@ -128,7 +133,7 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 	}
 	if share.Sale != "" && ctx.Err() != nil {
 		if process.json {
-			p.emit(drainReply{formatVersion, share, false})
+			p.emit(drainReply{formatVersion, share, false, ""})
 		}
 		err = fmt.Errorf("%w: %s", context.Cause(ctx), drainText(share, undo, process.admin.Host))
 		if !undo && !share.Takers {
@@ -140,12 +145,38 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 	return err
 }
 
-func (p *program) drained(process *operator, share api.Share, undo bool) {
+// passesWithin is how soon a process that has given its shards away passes on what it is asked:
+// their new owners tell it in some milliseconds.
+const passesWithin = 2 * time.Second
+
+// unready says why a process cannot answer for every shard of a sale, "" if it can.
+func (o *operator) unready(ctx context.Context, client *api.Client, sale string) (why string) {
+	for began := time.Now(); ; {
+		ready, err := client.Ready(ctx)
+		if err != nil {
+			return o.explain(ctx, err).Error()
+		}
+		why = ""
+		for _, s := range ready.Sales {
+			if s.Sale == sale && !s.Ready {
+				why = s.Reason
+			}
+		}
+		if why == "" || time.Since(began) > passesWithin || api.Sleep(ctx, operatingEvery) != nil {
+			return why
+		}
+	}
+}
+
+// drained says that a process is done; unready is why it cannot pass on all that it is asked.
+func (p *program) drained(process *operator, share api.Share, undo bool, unready string) {
 	switch {
 	case process.json:
-		p.emit(drainReply{formatVersion, share, true})
+		p.emit(drainReply{formatVersion, share, true, unready})
 	case undo:
 		fmt.Fprintf(p.out, "%s: %s owns %s again.\n", share.Sale, process.admin.Host, count(int64(share.Shards), "shard"))
+	case unready != "":
+		fmt.Fprintf(p.out, "%s: %s owns no shard, and cannot pass on all that it is asked: %s\n", share.Sale, process.admin.Host, unready)
 	default:
 		fmt.Fprintf(p.out, "%s: %s owns no shard, and passes on what it is asked.\n", share.Sale, process.admin.Host)
 	}
