@@ -111,5 +111,10 @@ func (o *operator) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%s refuses the request: %s", o.admin.Host, unexpected.Detail)
 	}
 	return advised{what: fmt.Sprintf("%s answers %s", o.admin.Host, unexpected.Status), err: err,
-		remedy: fmt.Sprintf("%s asks the admin address of a process, not that of its claims: what 'salectl serve' was told with --admin, %s by default.", o.command, defaultAdmin)}
+		remedy: adminHint(o.command) + "."}
+}
+
+// adminHint says what address a command asks.
+func adminHint(command string) string {
+	return fmt.Sprintf("%s asks the admin address of a process, not that of its claims: what 'salectl serve' was told with --admin, %s by default", command, defaultAdmin)
 }

@@ -69,7 +69,7 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name st
 			view.Status = outage.Status(told.UID) // of all leases those of this run
 			view.Server = &planner.ServerStatus{Address: address, Phase: told.Phase}
 			if told.Nodes == nil {
-				view.Server.Error = notOperating
+				view.Server.Error = a.advise(notOperating)
 			}
 			view.know(told)
 			view.judge()

@@ -37,7 +37,7 @@ func askServer(ctx context.Context, s *saleStatus, a asker) {
 		if told, err = a.read(ctx, address, s.Sale); err == nil {
 			s.Server = &planner.ServerStatus{Address: address}
 			if told.Nodes == nil {
-				s.Server.Error = notOperating
+				s.Server.Error = a.advise(notOperating)
 			}
 			break
 		}
@@ -142,7 +142,18 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 	default:
 		err = fmt.Errorf("it answers %s, which is not what salectl serve would say", unexpected.Status)
 	}
+	if unexpected != nil {
+		err = errors.New(a.advise(err.Error()))
+	}
 	return told, err
+}
+
+// advise adds to what a process said that it may not have been asked at its admin address.
+func (a asker) advise(said string) string {
+	if a.admin == nil {
+		return said
+	}
+	return said + "; " + adminHint("salectl status --admin")
 }
 
 // notOperating is why a process does not tell more.

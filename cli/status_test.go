@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -140,6 +141,14 @@ func TestServerThatTellsNothing(t *testing.T) {
 			}
 		})
 	}
+	claims := answering(t, http.StatusOK, `{"sale":"tickets","phase":"open"}`)
+	for token, want := range map[string]string{"": "the bearer token is missing", "secret": "the bearer token may claim"} {
+		s := troubled("o:1")
+		askServer(t.Context(), &saleStatus{Status: s}, asker{admin: &url.URL{Scheme: "http", Host: claims}, token: token})
+		if got := s.Server.Error; s.Server.Address != claims || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, adminHint("salectl status --admin")) {
+			t.Errorf("asked with --admin where claims go: %+v", s.Server)
+		}
+	}
 	gone := troubled("127.0.0.1:1")
 	askServer(t.Context(), &saleStatus{Status: gone}, asker{})
 	if gone.Server.Error != "connection refused" {
@@ -158,6 +167,7 @@ func TestWhoServes(t *testing.T) {
 	}{
 		"an owner":                          {"h:1", answers, 0, "served at h:1"},
 		"an owner that is silent":           {"h:1", silent, 0, "served at h:1, which does not tell how it goes: connection refused"},
+		"another is asked, and silent":      {"o:1", silent, 0, "served at o:1; h:1 does not tell how it goes: connection refused"},
 		"nobody":                            {"", nil, 0, "nobody serves it"},
 		"the last one has gone":             {"", silent, 1, "nobody serves it"},
 		"the last one answers":              {"", answers, 2, "no majority of the lock nodes names a server; h:1 answers"},

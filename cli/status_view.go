@@ -293,6 +293,8 @@ func served(s *saleStatus) string {
 	}
 	answers := s.Server != nil && s.Server.Error == ""
 	switch {
+	case s.Owner != "" && s.Server != nil && !answers && s.Server.Address != s.Owner:
+		return fmt.Sprintf("served at %s; %s does not tell how it goes: %s", s.Owner, s.Server.Address, s.Server.Error)
 	case s.Owner != "" && s.Server != nil && !answers:
 		return fmt.Sprintf("served at %s, which does not tell how it goes: %s", s.Owner, s.Server.Error)
 	case s.Owner != "":
