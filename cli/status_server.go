@@ -131,7 +131,10 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 	defer client.Close()
 	told, err := client.Status(ctx)
 	var unexpected *api.UnexpectedError
+	var problem *api.Problem
 	switch {
+	case errors.As(err, &problem) && problem.Outcome == api.Standby && problem.Detail == api.Standby.Row().Detail:
+		problem.Detail = nobodys // theirs is for a buyer
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("no answer within %s", serverTimeout)
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -155,6 +158,9 @@ func (a asker) advise(said string) string {
 	}
 	return said + "; " + adminHint("salectl status --admin")
 }
+
+// nobodys is what a process lacks that tells of no sale as a whole.
+const nobodys = "it reaches no owner of some of the shards, and so cannot tell how the whole sale stands"
 
 // notOperating is why a process does not tell more.
 const notOperating = "the bearer token may claim, and only one that may operate is told of nodes, shards and processes: " +
