@@ -18,11 +18,14 @@ type memberNote struct {
 	// State is "" for a process that owns shards; else it owns none, or is to own none.
 	State string `json:"state,omitempty"`
 	Pins  []pin  `json:"pins,omitempty"` // shards that an operator has moved to it
+	// Linked says that it reaches half of the processes that the lock nodes list, itself
+	// among them.
+	Linked bool `json:"linked,omitempty"`
 }
 
 // same says whether two notes say the same.
 func (m memberNote) same(o memberNote) bool {
-	return m.ID == o.ID && m.Address == o.Address && m.Version == o.Version && m.State == o.State && slices.Equal(m.Pins, o.Pins)
+	return m.ID == o.ID && m.Address == o.Address && m.Version == o.Version && m.State == o.State && slices.Equal(m.Pins, o.Pins) && m.Linked == o.Linked
 }
 
 // The states of a process that is to own no shard.

@@ -90,6 +90,7 @@ func (o *owner) meet(now clock.Now) (err error) {
 		o.fellows.holder = make([]string, len(o.shares.all))
 	}
 	me := o.myself()
+	me.Linked = o.linkedToMost(now)
 	if !me.same(o.noted) {
 		note, err := json.Marshal(me)
 		if err != nil {
@@ -117,6 +118,37 @@ func (o *owner) myself() memberNote {
 		m.State = memberUnable
 	}
 	return m
+}
+
+// linkedToMost says whether this process reaches half of those that the lock nodes list,
+// itself among them: of two that do not reach each other each does.
+func (o *owner) linkedToMost(now clock.Now) bool {
+	there, reached := 1, 1
+	for id, p := range o.fellows.all {
+		if p.listed {
+			there++
+			if o.isUp(now, id) {
+				reached++
+			}
+		}
+	}
+	return 2*reached >= there
+}
+
+// cutOff says whether this process reaches few of the others, and one that it has not
+// heard of for long, or never, reaches most: as where this process has told a wrong
+// address. What it owned could be claimed at it alone, so it leaves to them what nobody
+// owns. A peer that has been silent for a short while may be dead, and listed still.
+func (o *owner) cutOff(now clock.Now) bool {
+	if o.noted.Linked {
+		return false
+	}
+	for _, p := range o.fellows.all {
+		if p.listed && p.State == "" && p.Linked && (p.heard == 0 || now.Mono >= p.heard+goneAfter) {
+			return true
+		}
+	}
+	return false
 }
 
 // met takes in what the roster wants done and has found out.

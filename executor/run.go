@@ -42,7 +42,8 @@ type runner struct {
 	setBack   map[int]time.Duration // by shard: what was told of its log's time
 	stalls    stallWatch
 	rules     ruleWatch
-	idle      bool          // the log was told that no process is to own shards
+	idle      bool // the log was told that no process is to own shards
+	peers     peerWatch
 	untold    bool          // the log was told that what units are cannot be read
 	turns     chan struct{} // has a place for each shard that may be loaded at a time
 }
@@ -235,6 +236,7 @@ func (r *runner) start() {
 	}
 	r.over, r.turns = over, make(chan struct{}, loadAtOnce)
 	r.heavy, r.broken, r.stalls, r.setBack, r.owned = make(map[int]bool), make(map[int]string), stallWatch{}, make(map[int]time.Duration), 0
+	r.peers = peerWatch{}
 	r.e.cfg.Logger.Info("this process takes its share of the sale", "sale", r.cfg.Sale, "uid", t.uid, "shards", len(t.shards))
 }
 
@@ -285,6 +287,7 @@ func (r *runner) look() {
 		r.tellShare(log)
 		r.tellIdle(log)
 		r.rules.tell(now, r.term.eligibility.Load(), log)
+		r.peers.tell(now, r.owner, log)
 	}
 }
 

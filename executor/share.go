@@ -132,11 +132,12 @@ func (o *owner) share(now clock.Now) {
 	var try, end []string
 	o.inherit(now)
 	warm := o.warming()
+	leaves := o.retiring() || o.cutOff(now)
 	for i := range o.shares.all {
 		s := &o.shares.all[i]
 		holder := o.ownerOf(now, i)
-		mine := (o.shares.desired[i] == o.me || o.isFree(now, s, holder)) && !o.retiring()
-		heir := holder == "" && o.shares.heirs != nil && o.shares.heirs[i] == o.me && !o.retiring()
+		mine := (o.shares.desired[i] == o.me || o.isFree(now, s, holder)) && !leaves
+		heir := holder == "" && o.shares.heirs != nil && o.shares.heirs[i] == o.me && !leaves
 		switch s.stage {
 		case away:
 			switch {

@@ -672,6 +672,34 @@ func TestShareAtRandom(t *testing.T) {
 	}
 }
 
+// TestShareOfOneWhoIsCutOff has a process that nobody reaches, and that reaches nobody. What
+// another owned who dies goes to those who reach each other, and not to it. It takes all
+// when it is alone.
+func TestShareOfOneWhoIsCutOff(t *testing.T) {
+	w := newSharedWorld(t, 3, 12)
+	a := w.joins("a", nil)
+	w.converge(5 * time.Second)
+	d := w.joins("d", nil)
+	d.cut(a)
+	b, c := w.joins("b", nil), w.joins("c", nil)
+	d.cut(b)
+	d.cut(c)
+	w.pass(goneAfter + 3*w.ttl)
+	if x, y, z := len(a.owns()), len(b.owns()), len(c.owns()); x+y+z != 12 {
+		t.Fatalf("the others own %d, %d and %d of 12", x, y, z)
+	}
+	c.dead = true
+	w.pass(5 * w.ttl)
+	if x, y, z := len(a.owns()), len(b.owns()), len(d.owns()); x+y != 12 || z != 0 {
+		t.Errorf("the others own %d and %d of 12, and it owns %d", x, y, z)
+	}
+	a.dead, b.dead = true, true
+	w.pass(2*w.ttl + time.Second)
+	if n := len(d.owns()); n != 12 {
+		t.Errorf("alone it owns %d of 12", n)
+	}
+}
+
 // TestShareOfAStranger has the lock nodes list a process that nobody can reach: those that
 // are there share all, and one that is to own nothing gives its share to the other.
 func TestShareOfAStranger(t *testing.T) {

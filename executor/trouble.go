@@ -96,6 +96,45 @@ func (w *ruleWatch) tell(now clock.Now, e *eligibility, log *slog.Logger) {
 	}
 }
 
+// awayAfter is how long a process that the lock nodes list is not reached until it is told
+// of. They list one that was killed for a ttl, and none that has ended.
+const awayAfter = 2 * time.Second
+
+// peerWatch follows which processes of the sale are not reached from this one, by id, and
+// whether it is this one that nobody reaches.
+type peerWatch struct {
+	away   map[string]bool
+	cutOff bool
+}
+
+// tell writes a line for each process that is not reached, or is again, and for this one
+// when it leaves the shards to the others since it cannot reach them.
+func (w *peerWatch) tell(now clock.Now, o *owner, log *slog.Logger) {
+	away := make(map[string]bool)
+	for _, id := range o.fellows.ids() {
+		switch p := o.fellows.all[id]; {
+		case o.isUp(now, id) && w.away[id]:
+			log.Info("another process of the sale is reached again", "peer", p.Address)
+		case o.isUp(now, id):
+		case w.away[id]:
+			away[id] = true
+		case p.listed && now.Mono >= max(p.heard, o.metAt)+awayAfter:
+			away[id] = true
+			log.Warn("another process of the sale is not reached: it has died, or the way to it is cut",
+				"peer", p.Address, "remedy", "if it runs, look at its --advertise and --token-file, and at the network")
+		}
+	}
+	w.away = away
+	switch cutOff := o.cutOff(now); {
+	case cutOff && !w.cutOff:
+		log.Warn("this process does not reach the others, which reach each other: it takes no shards",
+			"advertises", o.cfg.Address, "remedy", "look at its --advertise and --token-file, and at the network")
+	case !cutOff && w.cutOff:
+		log.Info("this process reaches the others again, or is alone")
+	}
+	w.cutOff = o.cutOff(now)
+}
+
 // stallWatch follows which shards stall. All that stall at a look are told of in
 // one line: a store that fails takes many of them with it.
 type stallWatch struct {

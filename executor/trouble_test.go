@@ -208,6 +208,45 @@ func TestClockWatch(t *testing.T) {
 	w.told(fmt.Sprintf(wrong, "-1m0s"))
 }
 
+// TestPeerWatch tells of a process that is not reached, of one that reaches nobody, and when
+// that is over. One that ends is nothing to tell.
+func TestPeerWatch(t *testing.T) {
+	w := newSharedWorld(t, 3, 6)
+	a, b := w.joins("a", nil), w.joins("b", nil)
+	w.converge(5 * time.Second)
+	c := w.joins("c", nil)
+	c.cut(a)
+	c.cut(b)
+	told := newWatching(t)
+	var ofA, ofC peerWatch
+	ofA.tell(w.now, a.o, told.log)
+	told.told()
+	w.pass(goneAfter)
+	const remedy = `remedy="if it runs, look at its --advertise and --token-file, and at the network"`
+	const away = `msg="another process of the sale is not reached: it has died, or the way to it is cut" peer=%s ` + remedy
+	for range 2 { // the second time it is known
+		ofA.tell(w.now, a.o, told.log)
+	}
+	told.told(fmt.Sprintf(away, c.o.cfg.Address))
+	ofC.tell(w.now, c.o, told.log)
+	told.told(fmt.Sprintf(away, a.o.cfg.Address), fmt.Sprintf(away, b.o.cfg.Address),
+		`msg="this process does not reach the others, which reach each other: it takes no shards" advertises=`+c.o.cfg.Address+
+			` remedy="look at its --advertise and --token-file, and at the network"`)
+	c.join(a)
+	c.join(b)
+	w.pass(goneAfter)
+	ofA.tell(w.now, a.o, told.log)
+	told.told(`msg="another process of the sale is reached again" peer=` + c.o.cfg.Address)
+	ofC.tell(w.now, c.o, told.log)
+	told.told(`msg="another process of the sale is reached again" peer=`+a.o.cfg.Address,
+		`msg="another process of the sale is reached again" peer=`+b.o.cfg.Address,
+		`msg="this process reaches the others again, or is alone"`)
+	b.dead = true
+	w.pass(awayAfter + beatEvery)
+	ofA.tell(w.now, a.o, told.log)
+	told.told(fmt.Sprintf(away, b.o.cfg.Address))
+}
+
 // TestMayTell lets the first line of its kind be written at once, and the next after a
 // while.
 func TestMayTell(t *testing.T) {
