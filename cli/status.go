@@ -100,6 +100,7 @@ type saleStatus struct {
 	Health saleHealth        `json:"health"`
 
 	Holds        *api.Holds        `json:"holds,omitempty"`        // nil: there are none, or nobody tells
+	RuleCheck    *api.RuleCheck    `json:"ruleCheck,omitempty"`    // nil: the rules can be checked, or nobody tells
 	PaymentCheck *api.PaymentCheck `json:"paymentCheck,omitempty"` // nil: there is nothing to tell, or nobody tells
 
 	// Of the processes that share the sale, by the one that was asked; none: nobody tells.

@@ -96,6 +96,9 @@ func (s *saleStatus) judgeServers(amiss func(format string, args ...any)) {
 	if s.Server != nil && s.Server.Error != "" {
 		amiss("the process at %s does not tell how it goes: %s", s.Server.Address, s.Server.Error)
 	}
+	if c := s.RuleCheck; c != nil {
+		amiss("the rules cannot be checked, and claims are answered not_checked%s", because(c.Error))
+	}
 	if c := s.PaymentCheck; c != nil && !c.FailingSince.IsZero() {
 		amiss("the payment service gives no answer%s", because(c.Error))
 	}

@@ -60,7 +60,7 @@ func (a asker) where(named []string) []string {
 
 // tell takes in what the process that serves a sale has told.
 func (s *saleStatus) tell(told api.Sale) {
-	s.Holds, s.PaymentCheck = told.Holds, told.PaymentCheck
+	s.Holds, s.RuleCheck, s.PaymentCheck = told.Holds, told.RuleCheck, told.PaymentCheck
 	s.Processes, s.Ownership, s.Moves = told.Processes, told.Owners, told.Moves
 	for at, n := range told.Nodes {
 		if known := s.node(n.Name, at, len(told.Nodes)); known != nil {

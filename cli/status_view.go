@@ -35,7 +35,7 @@ func (p *program) statusText(s *saleStatus, all bool) {
 	if s.Phase == ledger.PhaseDestroyed {
 		return
 	}
-	for _, line := range []string{times(s.Status), payment(s.Status), holds(s.Holds), checked(s.PaymentCheck), eligible(s.Status), served(s), votes(s.Status)} {
+	for _, line := range []string{times(s.Status), payment(s.Status), holds(s.Holds), checked(s.PaymentCheck), eligible(s), served(s), votes(s.Status)} {
 		if line != "" {
 			fmt.Fprintf(p.out, "  %s\n", line)
 		}
@@ -232,11 +232,15 @@ func payment(s *planner.Status) string {
 }
 
 // eligible says by which rules users may claim.
-func eligible(s *planner.Status) string {
+func eligible(s *saleStatus) string {
 	if s.Rules == nil {
 		return ""
 	}
-	return fmt.Sprintf("rules: %v", s.Rules)
+	text := fmt.Sprintf("rules: %v", s.Rules)
+	if c := s.RuleCheck; c != nil {
+		text += fmt.Sprintf("; since %s they cannot be checked%s", timeText(c.FailingSince), because(c.Error))
+	}
+	return text
 }
 
 // holds says what has become of them.

@@ -350,6 +350,9 @@ func (d *admission) status(now clock.Now) Status {
 		return v
 	}
 	v.UID, v.RedPacket, v.Commitment = t.uid, t.red, t.commits
+	if e := t.eligibility.Load(); e != nil {
+		v.Unchecked = e.trouble.Load()
+	}
 	totals, slots, known := t.board.Totals()
 	loads, releases := t.board.Loads(), t.board.Releases()
 	settings, votes := t.settings.Load(), d.away.Load().Outcome != api.NoQuorum

@@ -34,7 +34,7 @@ type eligibility struct {
 	users   *userSource
 	seen    func(rule, result string) // counts; nil: nobody does
 
-	trouble atomic.Pointer[error] // of the last decision; nil: it was taken
+	trouble atomic.Pointer[Trouble] // of the last decision; nil: it was taken
 }
 
 // newEligibility returns the rules that a generation declares, by the hash of their set.
@@ -71,12 +71,24 @@ func (e *eligibility) prepare(now clock.Now) {
 		_, err = e.users.opened(now)
 	}
 	if err != nil {
-		e.fail(err)
+		e.fail(now, err)
 	}
 }
 
+// Trouble is why something fails, and since when.
+type Trouble struct {
+	Since time.Time
+	Err   error
+}
+
 // fail keeps why no decision could be taken. Only an error that is kept is allocated.
-func (e *eligibility) fail(err error) { e.trouble.Store(&err) }
+func (e *eligibility) fail(now clock.Now, err error) {
+	t := &Trouble{now.Wall, err}
+	if before := e.trouble.Load(); before != nil {
+		t.Since = before.Since
+	}
+	e.trouble.Store(t)
+}
 
 // userSource is where a sale's users are found, opened when it is first used.
 type userSource struct {
@@ -148,7 +160,7 @@ func (e *eligibility) decide(ctx context.Context, now clock.Now, r Request) (*sh
 	set, user, err := e.look(ctx, now, r.User)
 	if err != nil {
 		e.count("", "not_checked")
-		e.fail(err)
+		e.fail(now, err)
 		return nil, Answer{Outcome: api.NotChecked, RetryAfter: time.Second}
 	}
 	if e.trouble.Load() != nil {

@@ -244,7 +244,7 @@ func TestRulesOfAnotherHash(t *testing.T) {
 	w.serve()
 	w.want(w.claim("ann", "1"), "not_checked")
 	e := w.s.p.tenure.Load().eligibility.Load()
-	if err := *e.trouble.Load(); !strings.Contains(err.Error(), "serve with the version that applied them") {
+	if err := e.trouble.Load().Err; !strings.Contains(err.Error(), "serve with the version that applied them") {
 		t.Error(err)
 	}
 	if _, err := compileRules(spec.Sale{Name: "tickets"}, "rules"); err == nil || !strings.Contains(err.Error(), "declares no rules") {

@@ -83,7 +83,7 @@ func (w *ruleWatch) tell(now clock.Now, e *eligibility, log *slog.Logger) {
 	var why error
 	if e != nil {
 		if p := e.trouble.Load(); p != nil {
-			why = *p
+			why = p.Err
 		}
 	}
 	switch {

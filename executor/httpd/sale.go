@@ -138,6 +138,9 @@ func (s *sale) operations(view *api.Sale, status *executor.Status, admin bool) {
 			view.Shards = append(view.Shards, api.Shard{Shard: shard.Shard, Since: moment(stall.Since), Error: said(stall.Error)})
 		}
 	}
+	if u := status.Unchecked; u != nil {
+		view.RuleCheck = &api.RuleCheck{FailingSince: moment(u.Since), Error: said(shard.OneLine(u.Err))}
+	}
 	if s.checker != nil {
 		if view.PaymentCheck = paymentCheck(s.checker.Health()); view.PaymentCheck != nil {
 			view.PaymentCheck.Error = said(view.PaymentCheck.Error)

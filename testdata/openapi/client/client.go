@@ -3046,6 +3046,12 @@ type Process struct {
 // ProcessState defines model for Process.State.
 type ProcessState string
 
+// RuleCheck The process cannot decide by the rules of the sale: claims are answered not_checked.
+type RuleCheck struct {
+	Error        *string   `json:"error,omitempty"`
+	FailingSince time.Time `json:"failingSince"`
+}
+
 // Sale defines model for Sale.
 type Sale struct {
 	Available  int        `json:"available"`
@@ -3078,8 +3084,11 @@ type Sale struct {
 	PerUserLimit int           `json:"perUserLimit"`
 	Phase        SalePhase     `json:"phase"`
 	Processes    *[]Process    `json:"processes,omitempty"`
-	Sale         string        `json:"sale"`
-	ServerTime   time.Time     `json:"serverTime"`
+
+	// RuleCheck The process cannot decide by the rules of the sale: claims are answered not_checked.
+	RuleCheck  *RuleCheck `json:"ruleCheck,omitempty"`
+	Sale       string     `json:"sale"`
+	ServerTime time.Time  `json:"serverTime"`
 
 	// Shards Those that stall.
 	Shards *[]Shard `json:"shards,omitempty"`
@@ -4194,7 +4203,7 @@ type ClientInterface interface {
 
 	// GetSale How a sale stands
 	//
-	// Nodes, shards, processes, owners, moves, lists and paymentCheck are told to those who may
+	// Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
 	// operate; names of lock nodes and errors at the admin address alone, which has this path,
 	// too, and asks for no token.
 	//
@@ -4307,7 +4316,7 @@ func (c *Client) ListSales(ctx context.Context, reqEditors ...RequestEditorFn) (
 
 // GetSale How a sale stands
 //
-// Nodes, shards, processes, owners, moves, lists and paymentCheck are told to those who may
+// Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
 // operate; names of lock nodes and errors at the admin address alone, which has this path,
 // too, and asks for no token.
 //
@@ -4932,7 +4941,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetSaleWithResponse How a sale stands
 	//
-	// Nodes, shards, processes, owners, moves, lists and paymentCheck are told to those who may
+	// Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
 	// operate; names of lock nodes and errors at the admin address alone, which has this path,
 	// too, and asks for no token.
 	//
@@ -6299,7 +6308,7 @@ func (c *ClientWithResponses) ListSalesWithResponse(ctx context.Context, reqEdit
 
 // GetSaleWithResponse How a sale stands
 //
-// Nodes, shards, processes, owners, moves, lists and paymentCheck are told to those who may
+// Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
 // operate; names of lock nodes and errors at the admin address alone, which has this path,
 // too, and asks for no token.
 //

@@ -86,6 +86,7 @@ function banners() {
     const silent = (s.sale.nodes || []).filter((n) => !n.up || n.votesFrom).length, of = (s.sale.nodes || []).length;
     if (silent && 2 * silent < of) all.push(["warn", `${of - silent} of ${count(of, "lock node")} vote: ${reserve(of, silent)}.`]);
     if (s.sale.holds?.refundsDue) all.push(["warn", `${count(s.sale.holds.refundsDue, "payment")} bought nothing: refunds are due.`]);
+    if (s.sale.ruleCheck) all.push(["warn", `The rules cannot be checked, and claims are not decided, since ${stamp(moment(s.sale.ruleCheck.failingSince))}: ${s.sale.ruleCheck.error}.`]);
     if (s.sale.paymentCheck?.failingSince) all.push(["warn", `The payment service gives no answer that can be used, since ${stamp(moment(s.sale.paymentCheck.failingSince))}: ${s.sale.paymentCheck.error}.`]);
   }
   const wanted = JSON.stringify(all);
