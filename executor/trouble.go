@@ -125,14 +125,15 @@ func (w *peerWatch) tell(now clock.Now, o *owner, log *slog.Logger) {
 		}
 	}
 	w.away = away
-	switch cutOff := o.cutOff(now); {
+	cutOff := o.cutOff(now)
+	switch {
 	case cutOff && !w.cutOff:
 		log.Warn("this process does not reach the others, which reach each other: it takes no shards",
 			"advertises", o.cfg.Address, "remedy", "look at its --advertise and --token-file, and at the network")
 	case !cutOff && w.cutOff:
 		log.Info("this process reaches the others again, or is alone")
 	}
-	w.cutOff = o.cutOff(now)
+	w.cutOff = cutOff
 }
 
 // stallWatch follows which shards stall. All that stall at a look are told of in
