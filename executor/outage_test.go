@@ -277,7 +277,7 @@ func TestAllOnStandby(t *testing.T) {
 				said := m.Ready()
 				return said != nil && strings.HasPrefix(said.Error(), "standby: "+why+": 'salectl drain --undo ")
 			})
-			m.within(time.Second+lookEvery, "stalled", func() bool { return m.shows("salectl_sale_phase", "stalled", 1) })
+			m.within(15*time.Second, "stalled", func() bool { return m.shows("salectl_sale_phase", "stalled", 1) })
 			if x := m.claim("ann"); x.Outcome != api.Standby || x.Message != why {
 				c.t.Errorf("a claim hears %+v", x)
 			}
