@@ -30,7 +30,8 @@ const lookErrand = 1 << 63
 // IsLook says whether the number of an errand is that of a question which changes nothing.
 func IsLook(errand uint64) bool { return errand&lookErrand != 0 }
 
-// ask asks a peer; answered is called once. false: it cannot be reached.
+// ask asks a peer; answered is called once, unless forget is called before. false: the peer
+// cannot be reached, and answered is not called.
 func (l *looks) ask(links *links, of string, e shard.Errand, answered func(Answer)) (forget func(), ok bool) {
 	l.mu.Lock()
 	l.last++
@@ -40,12 +41,12 @@ func (l *looks) ask(links *links, of string, e shard.Errand, answered func(Answe
 	}
 	l.asked[e.ID] = look{of, answered}
 	l.mu.Unlock()
-	forget = func() { l.take(e.ID) }
 	if !links.ask(of, e) {
-		forget()
-		return nil, false
+		if _, unanswered := l.take(e.ID); unanswered { // else cut has answered it: the link ended meanwhile
+			return nil, false
+		}
 	}
-	return forget, true
+	return func() { l.take(e.ID) }, true
 }
 
 func (l *looks) take(errand uint64) (look, bool) {
@@ -63,7 +64,7 @@ func (l *looks) answered(errand uint64, a Answer) {
 }
 
 // cut answers what a peer was asked that does not answer any more.
-func (l *looks) cut(of string) {
+func (l *looks) cut(of string, why api.Outcome) {
 	l.mu.Lock()
 	var over []look
 	for errand, x := range l.asked {
@@ -74,7 +75,7 @@ func (l *looks) cut(of string) {
 	}
 	l.mu.Unlock()
 	for _, x := range over {
-		x.answered(Answer{Outcome: api.Standby})
+		x.answered(Answer{Outcome: why})
 	}
 }
 
@@ -104,8 +105,8 @@ func (d *admission) askClaim(id ClaimID, answered func(Answer)) (forget func()) 
 func (d *admission) askOwner(t *tenure, i int, e shard.Errand, answered func(Answer)) (forget func()) {
 	e.UID = t.uid
 	forget, ok := d.looks.ask(&d.links, t.remotes[i].Route().Owner, e, answered)
-	if !ok {
-		answered(Answer{Outcome: api.Standby})
+	if !ok { // no link leads to the owner
+		answered(Answer{Outcome: d.notHere()})
 		return func() {}
 	}
 	return forget

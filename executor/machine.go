@@ -183,7 +183,7 @@ func (m *machine) cut(now clock.Now, id string) {
 	}
 	m.links.set(id, nil)
 	m.owner.linked(now, id, false)
-	m.looks.cut(id)
+	m.looks.cut(id, m.notHere())
 	if m.term != nil {
 		for _, r := range m.term.remotes {
 			r.Forget(id)
