@@ -65,7 +65,9 @@ func (o Outcome) Denies() bool { return o.row().Denies }
 type Retry int
 
 const (
-	// Final: the answer stays, unless an operator changes the sale.
+	// Final: the answer stays, unless an operator changes the sale. LimitReached ends with a
+	// hold of the user that is not paid too, and NotEligible where a rule reads the time or a
+	// file that is replaced.
 	Final Retry = iota
 	// Later: the answer is true now, and may be another one later.
 	Later

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -14,8 +13,8 @@ import (
 	"salectl/spec"
 )
 
-// maxUnit bounds unit numbers, so that arithmetic on them cannot overflow.
-const maxUnit = math.MaxInt64 / 4
+// maxUnit bounds the numbers of units, of those too that are no longer there.
+const maxUnit = spec.MaxStock
 
 // Make plans what brings a sale to its declaration: its creation, a change of
 // its units or settings, the completion of what an earlier apply left undone, or

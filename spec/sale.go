@@ -33,7 +33,7 @@ type Sale struct {
 	Name         string        // a DNS label
 	Run          int64         // from 1, the default; the next number starts a destroyed sale's name again
 	Protect      bool          // it is neither destroyed nor closed
-	Stock        int64         // from 1
+	Stock        int64         // 1 to MaxStock
 	LockCount    int           // 1 to MaxLockCount, at most Stock
 	PerUserLimit int64         // units a user may have; from 1, the default
 	Partial      bool          // with EngineLedger: a claim for more than there is gets what there is
@@ -82,9 +82,11 @@ type Sale struct {
 	expressions map[string]*expression
 }
 
+// MaxStock is the most units of a sale: arithmetic on the numbers of units does not overflow.
 // MaxLockCount is the most shards of a sale, and DefaultPerUserLimit how many units a user
 // may have where a document says nothing.
 const (
+	MaxStock            = math.MaxInt64 / 4
 	MaxLockCount        = 1024
 	DefaultPerUserLimit = 1
 )
@@ -186,7 +188,7 @@ func (d *decoder) spec(v value, s *Sale) {
 	}
 	stockOK := false
 	if v, ok := d.value(o, "stock"); ok {
-		s.Stock, stockOK = d.number(v, 1, math.MaxInt64)
+		s.Stock, stockOK = d.number(v, 1, MaxStock)
 	}
 	if v, ok := d.value(o, "lockCount"); ok {
 		n, ok := d.number(v, 1, MaxLockCount)
@@ -358,7 +360,7 @@ func (s Sale) WithFiles(local Sale) Sale {
 }
 
 func (specPart) JSONSchemaExtend(s *jsonschema.Schema) {
-	bound(s, "stock", math.MaxInt64, 0)
+	bound(s, "stock", MaxStock, 0)
 	bound(s, "lockCount", MaxLockCount, 0)
 	bound(s, "perUserLimit", math.MaxInt64, DefaultPerUserLimit)
 	property(s, "partial").Default = false
