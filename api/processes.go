@@ -38,7 +38,7 @@ type Ownership struct {
 	Busy    bool     `json:"busy,omitempty"`    // it decides on far more than the other shards
 }
 
-// Move is a shard that another process should own, or is about to.
+// Move is a shard that another process that is reached should own, or is about to.
 type Move struct {
 	Shard int    `json:"shard"`
 	From  string `json:"from,omitempty"` // an address; "": nobody is known to own the shard

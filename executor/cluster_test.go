@@ -351,3 +351,44 @@ func TestGoingDownIsTold(t *testing.T) {
 		shared(a)
 	})
 }
+
+// TestMovesWhileOneIsAway has a process begin that does not reach another, and that one of three
+// die later: no move is told to it or from it, and whoever is to have its shards is.
+func TestMovesWhileOneIsAway(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{9, 9, 9, 9, 9, 9}, func(c *cluster) {
+		gone := c.serve("gone", nil)
+		defer gone.stop()
+		gone.links.close()
+		a := c.start("a", nil)
+		defer a.stop()
+		unreached, inherits := 0, false
+		look := func() (members int) {
+			s, reached := a.Status(), make(map[string]bool)
+			for _, m := range s.Members {
+				if reached[m.Address] = m.Up; !m.Up {
+					unreached++
+				}
+			}
+			for _, m := range s.Moves {
+				if !reached[m.To] || m.From != "" && !reached[m.From] {
+					t.Errorf("shard %d is to go from %q to %q, and reached are %v", m.Shard, m.From, m.To, reached)
+				}
+				inherits = inherits || m.From == ""
+			}
+			return len(s.Members)
+		}
+		a.within(goneAfter, "told of the other for a second", func() bool { return look() > 0 && unreached == 100 })
+		gone.links.open()
+		b := c.start("b", nil)
+		defer b.stop()
+		shared(a, b, gone)
+		inherits = false
+		gone.cut()
+		a.within(3*quorum.DefaultTTL, "rid of the dead one", func() bool { return look() == 2 })
+		if !inherits {
+			t.Error("nobody was told to take the shards of the dead one")
+		}
+		gone.heal()
+		shared(a, b, gone)
+	})
+}

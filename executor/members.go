@@ -40,7 +40,8 @@ func (o *owner) held(now clock.Now) []bool {
 	return all
 }
 
-// moving is which shards are not where they should be.
+// moving is which shards are not where they should be, as far as whoever should own them is
+// there: what a process that cannot be reached owned goes to its heir.
 func (o *owner) moving(now clock.Now) (all []MoveStatus) {
 	for i := range o.shares.all {
 		s := &o.shares.all[i]
@@ -57,10 +58,10 @@ func (o *owner) moving(now clock.Now) (all []MoveStatus) {
 		case trying, taking:
 			m.Stage = api.MoveTakes
 		}
-		if s.heir {
-			to = o.me
+		if holder == "" && o.shares.heirs != nil {
+			to = o.shares.heirs[i]
 		}
-		if to == "" || to == holder {
+		if to == holder || to != o.me && !o.isUp(now, to) {
 			continue
 		}
 		m.From, m.To = o.addressOf(holder), o.addressOf(to)
