@@ -92,6 +92,9 @@ type Problem struct {
 	// ExportDigest is, of a feed whose rest is deleted, the SHA-256 of the export that has it, in
 	// hex.
 	ExportDigest string `json:"exportDigest,omitempty"`
+	// Known is, with 503 where a process cannot tell how a sale stands, what it knows of it still;
+	// told to those who may operate.
+	Known *Known `json:"known,omitempty"`
 }
 
 func (p *Problem) Error() string {
@@ -99,6 +102,15 @@ func (p *Problem) Error() string {
 		return fmt.Sprintf("%d %s: %s", p.Status, p.Title, p.Detail)
 	}
 	return fmt.Sprintf("%s: %s", p.Outcome, p.Detail)
+}
+
+// Known is of a Sale who serves it, and what that rests on.
+type Known struct {
+	Nodes     []Node      `json:"nodes"`
+	Shards    []Shard     `json:"shards"`
+	Processes []Process   `json:"processes,omitempty"`
+	Owners    []Ownership `json:"owners,omitempty"`
+	Moves     []Move      `json:"moves,omitempty"`
 }
 
 // User is the answer to GET /v1/sales/{sale}/users/{user}: what a user has, in the

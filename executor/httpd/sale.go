@@ -65,16 +65,32 @@ func withHolds(v *api.Holds, shard executor.ShardStatus) *api.Holds {
 }
 
 func (s *Server) getSale(w http.ResponseWriter, sale *sale, rights Rights, admin bool) {
-	status := sale.Status()
+	status, operates := sale.Status(), rights&MayOperate != 0
 	if status.Away != "" {
-		writeOutcome(w, status.Away)
+		sale.writeAway(w, &status, operates, admin)
 		return
 	}
 	view := sale.stands(&status, s.now().Wall)
-	if rights&MayOperate != 0 {
+	if operates {
 		sale.operations(view, &status, admin)
 	}
 	writeJSON(w, http.StatusOK, view)
+}
+
+// writeAway says why it cannot be told how the sale stands; to operators also what is known still.
+func (s *sale) writeAway(w http.ResponseWriter, status *executor.Status, operates, admin bool) {
+	row := status.Away.Row()
+	if !operates || row.Status != http.StatusServiceUnavailable {
+		writeOutcome(w, status.Away)
+		return
+	}
+	var view api.Sale
+	s.operations(&view, status, admin)
+	note(w, row.Outcome)
+	writeProblem(w, row.Status, row.RetryAfter, encoded(api.Problem{
+		Type: api.OutcomeType + string(row.Outcome), Title: row.Title, Status: row.Status, Detail: row.Detail, Outcome: row.Outcome,
+		Known: &api.Known{Nodes: view.Nodes, Shards: view.Shards, Processes: view.Processes, Owners: view.Owners, Moves: view.Moves},
+	}))
 }
 
 // view is all that is known of a sale at a time, as the admin address tells it.
@@ -204,18 +220,24 @@ func (s *Server) getClaim(w http.ResponseWriter, sale *sale, text string) {
 	w.Write(appendClaim(nil, claim.State, sale.name, &claim))
 }
 
-// writeJSON answers with v, whose encoding cannot fail. Views change from one
-// moment to the next, so nothing between here and the client may keep them.
+// writeJSON answers with v. Views change from one moment to the next, so nothing between here
+// and the client may keep them.
 func writeJSON(w http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
+	body := encoded(v)
 	h := w.Header()
 	h["Content-Type"] = typeJSON
 	h["Cache-Control"] = noStore
 	w.WriteHeader(status)
 	w.Write(body)
+}
+
+// encoded is v, whose encoding cannot fail.
+func encoded(v any) []byte {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return body
 }
 
 // moment is a time as people read it: nobody asks for more than milliseconds.

@@ -41,7 +41,7 @@ func TestGetSale(t *testing.T) {
 		t.Errorf("%d %s\nwant 200 %s", r.StatusCode, got, want)
 	}
 	// Buyers have no business with addresses of lock nodes, or with errors that have some in them.
-	without := regexp.MustCompile(`"name":"[^"]*",|,"error":"[^"]*"`).ReplaceAllString(want, "")
+	without := secrets.ReplaceAllString(want, "")
 	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); got != without {
 		t.Errorf("where claims go: %s\nwant %s", got, without)
 	}
@@ -61,11 +61,60 @@ func TestGetSale(t *testing.T) {
 	if got := text(t, do(s, http.MethodGet, "/v1/sales/movie", "", nil)); !strings.Contains(got, `"closesAt":"2026-11-11T12:00:00Z"`) {
 		t.Errorf("closesAt is not told: %s", got)
 	}
-	status = executor.Status{Sale: "movie", Away: api.Standby}
-	if r := do(s, http.MethodGet, "/v1/sales/movie", "", nil); r.StatusCode != 503 {
-		t.Errorf("a standby tells of the sale: %d %s", r.StatusCode, text(t, r))
+}
+
+// A process that cannot tell how a sale stands says why; who may operate is told besides what it
+// knows of who serves the sale, as of one that it can tell of, and buyers are told nothing more.
+func TestGetSaleThatIsAway(t *testing.T) {
+	status := executor.Status{
+		Sale: "movie", Away: api.Standby,
+		Nodes: []executor.NodeStatus{{Name: "a:1", Since: noon, Error: "connection refused"}},
+		Shards: []executor.ShardStatus{
+			{Shard: 0, Owner: "x:1", Stall: &executor.Stall{Since: noon, Error: "too slow"}}, {Shard: 1, Unknown: true},
+		},
+		Members: []executor.MemberStatus{{Address: "x:1", Here: true, Up: true, Shards: 1, Should: 1}, {Address: "y:1", Should: 1}},
+		Moves:   []executor.MoveStatus{{Shard: 1, To: "x:1", Stage: api.MoveTakes}},
+	}
+	s := New(Config{
+		Clock: atNoon, Tokens: tokensOf(t, "shop claim\nops operate\n"),
+		Sales: []executor.Service{&fake{name: "movie", status: func() executor.Status { return status }}},
+	})
+	document := func(o api.Outcome, more string) string {
+		return strings.TrimSuffix(string(prepared[o].body), "}") + more + "}"
+	}
+	const known = `,"known":{"nodes":[{"name":"a:1","up":false,"since":"2026-11-11T12:00:00Z","error":"connection refused"}],` +
+		`"shards":[{"shard":0,"since":"2026-11-11T12:00:00Z","error":"too slow"}],` +
+		`"processes":[{"address":"x:1","state":"serving","here":true,"up":true,"shards":1,"should":1},{"address":"y:1","state":"serving","up":false,"should":1}],` +
+		`"owners":[{"shard":0,"owner":"x:1"}],"moves":[{"shard":1,"to":"x:1","stage":"takes"}]}`
+	for name, c := range map[string]struct {
+		at    http.Handler
+		token string
+		away  api.Outcome
+		more  string
+	}{
+		"a buyer":                   {s, "shop", api.Standby, ""},
+		"an operator":               {s, "ops", api.Standby, secrets.ReplaceAllString(known, "")},
+		"the admin address":         {s.Admin(), "", api.NoQuorum, known},
+		"one that is over for good": {s.Admin(), "", api.NoSuchSale, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status.Away = c.away
+			r := do(c.at, http.MethodGet, "/v1/sales/movie", "", http.Header{"Authorization": {"Bearer " + c.token}})
+			row := c.away.Row()
+			retry := ""
+			if row.RetryAfter > 0 {
+				retry = "1"
+			}
+			if got, want := text(t, r), document(c.away, c.more); r.StatusCode != row.Status || got != want ||
+				r.Header.Get("Content-Type") != api.TypeProblem || r.Header.Get("Retry-After") != retry {
+				t.Errorf("%d %v %s\nwant %d %s", r.StatusCode, r.Header, got, row.Status, want)
+			}
+		})
 	}
 }
+
+// secrets are told at the admin address alone.
+var secrets = regexp.MustCompile(`"name":"[^"]*",|,"error":"[^"]*"`)
 
 // A sale is to people what it does at the time: an open one is scheduled before its hours and
 // has ended after them, and stalled while no shard can be written.

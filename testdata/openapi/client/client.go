@@ -2920,6 +2920,19 @@ type Holds struct {
 	Resold      int        `json:"resold"`
 }
 
+// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+type Known struct {
+	Moves *[]Move `json:"moves,omitempty"`
+	Nodes []Node  `json:"nodes"`
+
+	// Owners By shard.
+	Owners    *[]Ownership `json:"owners,omitempty"`
+	Processes *[]Process   `json:"processes,omitempty"`
+
+	// Shards Those that stall.
+	Shards []Shard `json:"shards"`
+}
+
 // Lists How the lists stand that the units lie in.
 type Lists struct {
 	// Off Lists that give none now.
@@ -2995,6 +3008,9 @@ type Problem struct {
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time `json:"opensAt,omitempty"`
@@ -3178,6 +3194,9 @@ type BadRequest struct {
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
 
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time        `json:"opensAt,omitempty"`
 	Outcome BadRequestOutcome `json:"outcome"`
@@ -3214,6 +3233,9 @@ type ClaimConflict struct {
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time           `json:"opensAt,omitempty"`
@@ -3252,6 +3274,9 @@ type ClaimForbidden struct {
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
 
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time             `json:"opensAt,omitempty"`
 	Outcome *ClaimForbiddenOutcome `json:"outcome,omitempty"`
@@ -3289,6 +3314,9 @@ type ClaimUnacceptable struct {
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
 
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time               `json:"opensAt,omitempty"`
 	Outcome ClaimUnacceptableOutcome `json:"outcome"`
@@ -3325,6 +3353,9 @@ type ClaimUnavailable struct {
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time              `json:"opensAt,omitempty"`
@@ -3375,6 +3406,9 @@ type LookUpUnavailable struct {
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time               `json:"opensAt,omitempty"`
@@ -3429,6 +3463,9 @@ type NoSuchClaim struct {
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
 
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time          `json:"opensAt,omitempty"`
 	Outcome *NoSuchClaimOutcome `json:"outcome,omitempty"`
@@ -3465,6 +3502,9 @@ type NoSuchSale struct {
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time         `json:"opensAt,omitempty"`
@@ -3503,6 +3543,9 @@ type NotServed struct {
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
 
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time        `json:"opensAt,omitempty"`
 	Outcome *NotServedOutcome `json:"outcome,omitempty"`
@@ -3539,6 +3582,9 @@ type Overloaded struct {
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time        `json:"opensAt,omitempty"`
@@ -3580,6 +3626,9 @@ type SettlementConflict struct {
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
 
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time                `json:"opensAt,omitempty"`
 	Outcome SettlementConflictOutcome `json:"outcome"`
@@ -3616,6 +3665,9 @@ type SettlementUnavailable struct {
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time                   `json:"opensAt,omitempty"`
@@ -3654,6 +3706,9 @@ type TooLarge struct {
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
 
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
+
 	// OpensAt With not_open.
 	OpensAt *time.Time      `json:"opensAt,omitempty"`
 	Outcome TooLargeOutcome `json:"outcome"`
@@ -3690,6 +3745,9 @@ type Unacceptable struct {
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time          `json:"opensAt,omitempty"`
@@ -3740,6 +3798,9 @@ type UnsupportedMediaType struct {
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
+
+	// Known What a process that cannot tell how a sale stands knows of it still. It is told to those who may operate.
+	Known *Known `json:"known,omitempty"`
 
 	// OpensAt With not_open.
 	OpensAt *time.Time                  `json:"opensAt,omitempty"`
@@ -4205,7 +4266,7 @@ type ClientInterface interface {
 	//
 	// Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
 	// operate; names of lock nodes and errors at the admin address alone, which has this path,
-	// too, and asks for no token.
+	// too, and asks for no token. In an answer 503 the first five of these are in known.
 	//
 	// Corresponds with GET /v1/sales/{sale} (the `GetSale` operationId).
 	GetSale(ctx context.Context, sale SaleParameter, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4318,7 +4379,7 @@ func (c *Client) ListSales(ctx context.Context, reqEditors ...RequestEditorFn) (
 //
 // Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
 // operate; names of lock nodes and errors at the admin address alone, which has this path,
-// too, and asks for no token.
+// too, and asks for no token. In an answer 503 the first five of these are in known.
 //
 // Corresponds with GET /v1/sales/{sale} (the `GetSale` operationId).
 func (c *Client) GetSale(ctx context.Context, sale SaleParameter, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4943,7 +5004,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
 	// operate; names of lock nodes and errors at the admin address alone, which has this path,
-	// too, and asks for no token.
+	// too, and asks for no token. In an answer 503 the first five of these are in known.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -6310,7 +6371,7 @@ func (c *ClientWithResponses) ListSalesWithResponse(ctx context.Context, reqEdit
 //
 // Nodes, shards, processes, owners, moves, lists, ruleCheck and paymentCheck are told to those who may
 // operate; names of lock nodes and errors at the admin address alone, which has this path,
-// too, and asks for no token.
+// too, and asks for no token. In an answer 503 the first five of these are in known.
 //
 // Returns a wrapper object for the known response body format(s).
 //
