@@ -22,6 +22,7 @@ type fellows struct {
 	metAt    time.Duration // monotonic: when it was first known who they are; 0: it is not
 	holder   []string      // by shard: the peer that says it owns it
 	noted    memberNote    // what this process has said of itself
+	cutSince time.Duration // monotonic: since when this process is cut off; 0: it is not
 
 	board  *shard.Board
 	warm   func(i int) bool // whether the machine of a shard has read its log to the end
@@ -90,7 +91,8 @@ func (o *owner) meet(now clock.Now) (err error) {
 		o.fellows.holder = make([]string, len(o.shares.all))
 	}
 	me := o.myself()
-	me.Linked = o.linkedToMost(now)
+	reached, there := o.reaches(now)
+	me.Linked = 2*reached >= there
 	if !me.same(o.noted) {
 		note, err := json.Marshal(me)
 		if err != nil {
@@ -120,10 +122,10 @@ func (o *owner) myself() memberNote {
 	return m
 }
 
-// linkedToMost says whether this process reaches half of those that the lock nodes list,
-// itself among them: of two that do not reach each other each does.
-func (o *owner) linkedToMost(now clock.Now) bool {
-	there, reached := 1, 1
+// reaches is how many of those that the lock nodes list this process reaches, itself
+// among them.
+func (o *owner) reaches(now clock.Now) (reached, there int) {
+	there, reached = 1, 1
 	for id, p := range o.fellows.all {
 		if p.listed {
 			there++
@@ -132,13 +134,14 @@ func (o *owner) linkedToMost(now clock.Now) bool {
 			}
 		}
 	}
-	return 2*reached >= there
+	return reached, there
 }
 
-// cutOff says whether this process reaches few of the others, and one that it has not
-// heard of for long, or never, reaches most: as where this process has told a wrong
+// cutOff says whether this process reaches fewer than half of all, and one that it has not
+// heard of for long, or never, reaches as many: as where this process has told a wrong
 // address. What it owned could be claimed at it alone, so it leaves to them what nobody
-// owns. A peer that has been silent for a short while may be dead, and listed still.
+// owns, and after a ttl what it owns. Of those that have died and are listed still none
+// lasts for so long. Of two that do not reach each other each reaches half.
 func (o *owner) cutOff(now clock.Now) bool {
 	if o.noted.Linked {
 		return false
@@ -149,6 +152,18 @@ func (o *owner) cutOff(now clock.Now) bool {
 		}
 	}
 	return false
+}
+
+// estranged notes since when this process is cut off, and says whether it has been for so long
+// that it gives up its shards.
+func (o *owner) estranged(now clock.Now) bool {
+	switch {
+	case !o.cutOff(now):
+		o.cutSince = 0
+	case o.cutSince == 0:
+		o.cutSince = now.Mono
+	}
+	return o.cutSince != 0 && now.Mono >= o.cutSince+o.ttl
 }
 
 // met takes in what the roster wants done and has found out.

@@ -21,7 +21,8 @@ import (
 //
 // What a peer owns that cannot be reached any more is followed at once by the process that should
 // own it without that peer, and its lease is tried for when little is left to read. If the peer is
-// dead its lease ends, perhaps before the lock nodes forget that it was there; else it renews that.
+// dead its lease ends, perhaps before the lock nodes forget that it was there; else it renews that,
+// unless it finds that it is itself cut off from most: then it gives up what it owns.
 //
 // That a move has both sides' word before the owner stops is after Kafka's KIP-848, in
 // which a revocation is acknowledged before the partition is assigned anew.
@@ -132,7 +133,8 @@ func (o *owner) share(now clock.Now) {
 	var try, end []string
 	o.inherit(now)
 	warm := o.warming()
-	leaves := o.retiring() || o.cutOff(now)
+	estranged := o.estranged(now)
+	leaves := o.retiring() || o.cutSince != 0
 	for i := range o.shares.all {
 		s := &o.shares.all[i]
 		holder := o.ownerOf(now, i)
@@ -200,7 +202,11 @@ func (o *owner) share(now clock.Now) {
 				o.shares.wake = clock.Soonest(o.shares.wake, s.woken+wakeEvery)
 			}
 		case owned:
-			o.offer(now, i)
+			if estranged {
+				o.stop(now, i, shard.Halt{Why: errCutOff, Refusal: api.Standby, Elsewhere: true}, "")
+			} else {
+				o.offer(now, i)
+			}
 		}
 	}
 	o.leased(now, o.leases.Acquire(now, try...))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -697,6 +698,69 @@ func TestShareOfOneWhoIsCutOff(t *testing.T) {
 	w.pass(2*w.ttl + time.Second)
 	if n := len(d.owns()); n != 12 {
 		t.Errorf("alone it owns %d of 12", n)
+	}
+}
+
+// TestShareIsGivenUp has processes that own shards lose their links to most others. These own
+// all a ttl after it is known, and the shards come back when the links do. Who reaches half
+// keeps what it owns, and so do all where nobody reaches most.
+func TestShareIsGivenUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		sides   [][]string // that do not reach each other
+		givesUp string
+	}{
+		"one of three":                     {[][]string{{"a", "b"}, {"c"}}, "c"},
+		"two of five":                      {[][]string{{"a", "b", "c"}, {"d", "e"}}, "de"},
+		"one of two":                       {[][]string{{"a"}, {"b"}}, ""},
+		"two of four":                      {[][]string{{"a", "b"}, {"c", "d"}}, ""},
+		"each of three, who reach nobody":  {[][]string{{"a"}, {"b"}, {"c"}}, ""},
+		"none of three, who reach another": {[][]string{{"a", "b", "c"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSharedWorld(t, 3, 12)
+			hosts, side := make(map[string]*ownerHost), make(map[string]int)
+			for i, names := range c.sides {
+				for _, name := range names {
+					hosts[name], side[name] = w.joins(name, nil), i
+				}
+			}
+			w.converge(10 * time.Second)
+			before := w.changes()
+			parted := func(do func(a, b *ownerHost)) {
+				for x := range hosts {
+					for y := range hosts {
+						if side[x] < side[y] {
+							do(hosts[x], hosts[y])
+						}
+					}
+				}
+			}
+			parted(func(a, b *ownerHost) { a.cut(b) })
+			w.pass(goneAfter - beatEvery)
+			if n := w.changes() - before; n != 0 {
+				t.Errorf("%d shards moved before it was known that links were gone for long", n)
+			}
+			w.gap()
+			w.pass(w.ttl + 2*time.Second)
+			for name, h := range hosts {
+				if n := len(h.owns()); (n == 0) != strings.Contains(c.givesUp, name) {
+					t.Errorf("%s owns %d", name, n)
+				}
+			}
+			if gap := w.gap(); gap > time.Second {
+				t.Errorf("a shard was without an owner for %v", gap)
+			}
+			before = w.changes()
+			w.pass(3 * w.ttl)
+			if n := w.changes() - before; n != 0 {
+				t.Errorf("%d shards moved afterwards", n)
+			}
+			parted(func(a, b *ownerHost) { a.join(b) })
+			w.converge(10 * time.Second)
+			if gap := w.gap(); gap > handOver {
+				t.Errorf("with the links back a shard was without an owner for %v", gap)
+			}
+		})
 	}
 }
 

@@ -101,14 +101,14 @@ func (w *ruleWatch) tell(now clock.Now, e *eligibility, log *slog.Logger) {
 const awayAfter = 2 * time.Second
 
 // peerWatch follows which processes of the sale are not reached from this one, by id, and
-// whether it is this one that nobody reaches.
+// whether it is this one that is cut off from most.
 type peerWatch struct {
 	away   map[string]bool
 	cutOff bool
 }
 
 // tell writes a line for each process that is not reached, or is again, and for this one
-// when it leaves the shards to the others since it cannot reach them.
+// when it leaves the shards to others since it reaches too few of them.
 func (w *peerWatch) tell(now clock.Now, o *owner, log *slog.Logger) {
 	away := make(map[string]bool)
 	for _, id := range o.fellows.ids() {
@@ -128,10 +128,13 @@ func (w *peerWatch) tell(now clock.Now, o *owner, log *slog.Logger) {
 	cutOff := o.cutOff(now)
 	switch {
 	case cutOff && !w.cutOff:
-		log.Warn("this process does not reach the others, which reach each other: it takes no shards",
+		reached, there := o.reaches(now)
+		log.Warn("this process reaches fewer than half of the processes of the sale, while others reach each other: "+
+			"it takes no shards, and gives up its own after a ttl of that",
+			"reaches", fmt.Sprintf("%d of %d others", reached-1, there-1), "ttl", o.ttl,
 			"advertises", o.cfg.Address, "remedy", "look at its --advertise and --token-file, and at the network")
 	case !cutOff && w.cutOff:
-		log.Info("this process reaches the others again, or is alone")
+		log.Info("this process takes shards again: it reaches half of the processes of the sale, or none of them reaches more")
 	}
 	w.cutOff = cutOff
 }

@@ -230,7 +230,8 @@ func TestPeerWatch(t *testing.T) {
 	told.told(fmt.Sprintf(away, c.o.cfg.Address))
 	ofC.tell(w.now, c.o, told.log)
 	told.told(fmt.Sprintf(away, a.o.cfg.Address), fmt.Sprintf(away, b.o.cfg.Address),
-		`msg="this process does not reach the others, which reach each other: it takes no shards" advertises=`+c.o.cfg.Address+
+		`msg="this process reaches fewer than half of the processes of the sale, while others reach each other: `+
+			`it takes no shards, and gives up its own after a ttl of that" reaches="0 of 2 others" ttl=3s advertises=`+c.o.cfg.Address+
 			` remedy="look at its --advertise and --token-file, and at the network"`)
 	c.join(a)
 	c.join(b)
@@ -240,7 +241,7 @@ func TestPeerWatch(t *testing.T) {
 	ofC.tell(w.now, c.o, told.log)
 	told.told(`msg="another process of the sale is reached again" peer=`+a.o.cfg.Address,
 		`msg="another process of the sale is reached again" peer=`+b.o.cfg.Address,
-		`msg="this process reaches the others again, or is alone"`)
+		`msg="this process takes shards again: it reaches half of the processes of the sale, or none of them reaches more"`)
 	b.dead = true
 	w.pass(awayAfter + beatEvery)
 	ofA.tell(w.now, a.o, told.log)
