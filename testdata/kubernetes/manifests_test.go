@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -127,6 +128,10 @@ func TestManifests(t *testing.T) {
 	if before := server.Containers[0].Lifecycle.PreStop.Sleep.Seconds; *server.TerminationGracePeriodSeconds < before+longestDrain {
 		t.Errorf("a server is killed after %d s, of which preStop takes %d, and a drain takes up to %d", *server.TerminationGracePeriodSeconds, before, longestDrain)
 	}
+	ready := server.Containers[0].ReadinessProbe
+	if patience := time.Duration(ready.PeriodSeconds*(ready.FailureThreshold-1)) * time.Second; patience <= longestTakeover {
+		t.Errorf("servers that are not ready for %v get nothing, so that one death, which takes up to %v to be made good, takes all out of the Services", patience, longestTakeover)
+	}
 
 	jobs := map[string]corev1.PodSpec{"serve": server, "apply": m.apply.Spec.Template.Spec, "plan": m.drift.Spec.JobTemplate.Spec.Template.Spec}
 	for name, spec := range jobs {
@@ -181,3 +186,7 @@ func TestManifests(t *testing.T) {
 // longestDrain is how many seconds a server takes at most between SIGTERM and its end: to give
 // its shards away, for requests, for what the shards have accepted, and at the admin address.
 const longestDrain = 20 + 10 + 5 + 10
+
+// longestTakeover is for how long nobody may own the shards of a server that has died, at the
+// default of lock.ttl. No server is ready then.
+const longestTakeover = 3*time.Second + time.Second
