@@ -28,7 +28,7 @@ var happenings = []string{
 	"node came back empty", "node came back with old memory", "node came back with its memory",
 	"fault: lost", "fault: late", "fault: late behind a partition", "fault: twice", "fault: crash",
 	"fault: stale read", "fault: own append told taken", "fault: held up", "fault: repeated", "fault: all executors killed",
-	"folder changed", "served by a reload",
+	"folder changed", "served by a reload", "estranged",
 	"feed acted on", "feed ended", "feed gone", "fault: consumer killed", "fault: consumer paused",
 	"second run begun", "raised when sold out", "hours changed", "rules changed", "partial changed", "claim given a part", "claim given chosen units", "claim given adjacent units", "fault: users cannot be read",
 	"claim sold", "claim sold_out", "claim limit_reached", "claim key_reused", "claim none_now", "claim units_taken", "claim not_adjacent", "claim paused",

@@ -29,6 +29,8 @@ type network struct {
 	slow time.Duration
 	kept []time.Duration // by host: until when it gets nothing from lock nodes
 	late []time.Duration // by host: until when nothing that it appends arrives
+
+	stranger host // an executor to and from whom no link to another leads; 0: there is none
 }
 
 func newNetwork(w *world, hosts int) *network {
@@ -37,6 +39,11 @@ func newNetwork(w *world, hosts int) *network {
 		n.cut[i] = make([]bool, hosts)
 	}
 	return n
+}
+
+// parts says whether no link from one executor to another carries anything.
+func (n *network) parts(from, to host) bool {
+	return n.cut[from][to] || n.stranger != 0 && (n.stranger == from || n.stranger == to)
 }
 
 // How often a message meets with something while nothing special is the matter.

@@ -38,6 +38,7 @@ const (
 	forPhases
 	forFeeds // and the consumer
 	forFolders
+	forStrangers
 )
 
 // random is one stream.

@@ -165,6 +165,7 @@ func newWorld(o Options) *world {
 	}
 	w.random.work = o.random(forWork, 1)
 	w.fleet = drawFleet(o.random(forWork, 0))
+	w.fleet.drawStranger(o.random(forStrangers, unparted))
 	if w.fleet.servers != 0 {
 		w.scenario.servers = w.fleet.servers
 	}

@@ -29,6 +29,7 @@ type fleet struct {
 	versions []string // one is drawn for each process
 	standby  int      // the server that is to own no shard; -1: all are to
 	steps    int      // of work
+	stranger bool     // when the work is done, one of them reaches none of the others for a while
 }
 
 func drawFleet(r random) fleet {
@@ -51,7 +52,7 @@ func (f *fleet) version(r random) string { return pick(r, f.versions...) }
 // newWork is the work of a world; nil: there is none. Where one request may wait on a shard,
 // claims are refused at any time.
 func (w *world) newWork(r random) *work {
-	if w.fleet.steps == 0 || w.scenario.queue < 2 {
+	if w.fleet.steps == 0 && !w.fleet.stranger || w.scenario.queue < 2 {
 		return nil
 	}
 	return &work{w: w, random: r, steps: w.fleet.steps, in: make(map[*server]int), out: make(map[*server]bool)}
@@ -73,7 +74,7 @@ func (k *work) begin(then func()) {
 		k.next(func() {
 			k.asking = false
 			k.w.history.Unsteady(k.w.now)
-			k.w.after(time.Second, then) // those under way are answered
+			k.w.after(time.Second, func() { k.estrange(then) }) // those under way are answered
 		})
 	})
 }

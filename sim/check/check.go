@@ -31,6 +31,7 @@ var checkers = []struct {
 	{"leases", leases},           // one process at a time has the leases
 	{"owned", owned},             // while nothing befalls the processes, each shard has an owner
 	{"continuity", continuity},   // and planned work fails no claim
+	{"strangers", strangers},     // whom the others do not reach takes and keeps no shard
 	{"phases", phases},           // no claim, transfer or seal when the settings forbid it
 	{"settings", settings},       // each generation has the settings that it declares
 	{"ruleSets", ruleSets},       // each generation has the rule set that it declares

@@ -44,6 +44,8 @@ type History struct {
 	Strikes []Strike // in order
 	Unmoved []string // planned work that did not come to its end
 
+	Estrangements []Estrangement // in order
+
 	seq  uint64
 	ops  int
 	last map[holder]int // the index of its last lease
@@ -132,6 +134,15 @@ type Calm struct{ From, To time.Duration }
 // a node that its process has long given up, and ends when what that took is to have an owner
 // again.
 type Strike struct{ From, To time.Duration }
+
+// Estrangement is a time in which a process reaches none of the others, nor they it, while most
+// of all reach each other, some that may own shards among them. All of them reach the lock nodes
+// and the store, and nothing else befalls them but Strikes.
+type Estrangement struct {
+	Process  string // one run of an executor
+	From, To time.Duration
+	TTL      time.Duration
+}
 
 // Visit is a claim as a process took it in and answered it, whether or not anybody
 // heard the answer.
@@ -363,6 +374,13 @@ func (h *History) Unsteady(at time.Duration) { h.Calm[len(h.Calm)-1].To = at }
 
 // Struck adds a Strike.
 func (h *History) Struck(at, until time.Duration) { h.Strikes = append(h.Strikes, Strike{at, until}) }
+
+// Estranged adds an Estrangement, and returns what to call when it ends.
+func (h *History) Estranged(at, ttl time.Duration, process string) (ended func(at time.Duration)) {
+	n := len(h.Estrangements)
+	h.Estrangements = append(h.Estrangements, Estrangement{Process: process, From: at, TTL: ttl})
+	return func(at time.Duration) { h.Estrangements[n].To = at }
+}
 
 // Stuck adds planned work that did not come to its end.
 func (h *History) Stuck(what string) { h.Unmoved = append(h.Unmoved, what) }

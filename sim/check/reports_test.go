@@ -331,6 +331,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, chosenFaults)
 	maps.Copy(faults, namedFaults)
 	maps.Copy(faults, workFaults)
+	maps.Copy(faults, strangerFaults)
 	maps.Copy(faults, drawFaults)
 	maps.Copy(faults, feedFaults)
 	maps.Copy(faults, reloadFaults)

@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"salectl/sim/check"
+)
+
+// unparted is a stream under which no process of TestWorldsThatFailed loses its links: those
+// worlds are as they were when they failed.
+const unparted = 38
+
+// drawStranger has some worlds have a stranger, and enough others.
+func (f *fleet) drawStranger(r random) {
+	if f.stranger = r.chance(0.15); f.stranger {
+		f.servers = max(f.servers, 3+r.IntN(3))
+	}
+}
+
+// estrange has one process reach none of the others for a while, nor be reached by them, while
+// all reach the lock nodes and the store. The others are most: what it owned is theirs after
+// check.EstrangedAfter, and so is, after a ttl, what another owned who is killed then.
+func (k *work) estrange(then func()) {
+	w := k.w
+	// One is left to own shards. Of one whose host was suspended nobody knows since when it has leases.
+	all := slices.DeleteFunc(k.owners(), func(e *server) bool { return e.suspended })
+	if !w.fleet.stranger || len(all) == 0 {
+		then()
+		return
+	}
+	r := w.Options.random(forStrangers, 1)
+	e := all[r.IntN(len(all))]
+	w.hit("estranged")
+	w.note(e.name, "is estranged", "", nil)
+	w.net.stranger = e.host
+	k.asking = true
+	k.ask()
+	ended := w.history.Estranged(w.now, w.scenario.ttl, e.run)
+	on := func() {
+		w.after(r.between(0, 3*time.Second), func() {
+			ended(w.now)
+			w.note(e.name, "is estranged no more", "", nil)
+			w.net.stranger = 0
+			k.await(func() {
+				k.asking = false
+				w.after(time.Second, then)
+			})
+		})
+	}
+	w.after(check.EstrangedAfter(w.scenario.ttl), func() {
+		k.others(e, func() {
+			others := slices.DeleteFunc(slices.Clone(w.executors), func(x *server) bool { return x == e })
+			if len(others) < 3 { // without one they would not be most
+				on()
+				return
+			}
+			k.kill(others[r.IntN(len(others))], func() { k.others(e, on) })
+		})
+	})
+}
+
+// others waits until all but one can answer for all shards.
+func (k *work) others(but *server, then func()) {
+	k.until(fmt.Sprintf("all are ready without %s, whom they do not reach", but.name), settling, func() bool {
+		for _, e := range k.w.executors {
+			if e != but && (!e.alive || e.paused || e.s.Ready(e.now()) != nil) {
+				return false
+			}
+		}
+		return true
+	}, then)
+}
