@@ -375,7 +375,10 @@ func (d *admission) status(now clock.Now) Status {
 		default:
 			one.Shard, one.Unknown, v.Away = i, true, d.notHere()
 		}
-		one.Owner, one.Load = owner.Address, loads[i].PerSecond
+		one.Load = loads[i].PerSecond
+		if !one.Unknown || s == nil && h.holds(i) { // else it is who owned it last
+			one.Owner = owner.Address
+		}
 		v.Shards = append(v.Shards, one)
 		if !one.Unknown {
 			v.Phase, v.Generation = totals[i].Phase, one.Generation

@@ -353,7 +353,8 @@ func TestGoingDownIsTold(t *testing.T) {
 }
 
 // TestMovesWhileOneIsAway has a process begin that does not reach another, and that one of three
-// die later: no move is told to it or from it, and whoever is to have its shards is.
+// die later: no move is told to it or from it, nor that it owns a shard, and whoever is to have its
+// shards is.
 func TestMovesWhileOneIsAway(t *testing.T) {
 	inCluster(t, quorum.DefaultTTL, []int64{9, 9, 9, 9, 9, 9}, func(c *cluster) {
 		gone := c.serve("gone", nil)
@@ -374,6 +375,11 @@ func TestMovesWhileOneIsAway(t *testing.T) {
 					t.Errorf("shard %d is to go from %q to %q, and reached are %v", m.Shard, m.From, m.To, reached)
 				}
 				inherits = inherits || m.From == ""
+			}
+			for _, x := range s.Shards {
+				if x.Unknown && x.Owner != "" && !reached[x.Owner] {
+					t.Errorf("the owner of shard %d, of which nothing is known, is %s, and reached are %v", x.Shard, x.Owner, reached)
+				}
 			}
 			return len(s.Members)
 		}
