@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,13 +191,7 @@ func TestAThirdKindOfStore(t *testing.T) {
 		}
 	}
 	run(0, "lock", "run", "-f", path, "nightly", "--", "true")
-	note := quorum.Note{Address: "ada@host:1", TTL: quorum.MaxTTL}.String()
-	for _, n := range m.nodes {
-		ask := quorum.Ask{Key: spec.NamedLock("nightly"), Token: "ada's", Note: note}
-		if got, err := n.Vote(t.Context(), quorum.Ballot{Marker: spec.NamedLockMarker, TTL: quorum.MaxTTL, Asks: []quorum.Ask{ask}}); err != nil || !got.Yes[0] {
-			t.Fatalf("%s does not grant the lock that lock run gave back: %+v, %v", n.Name(), got, err)
-		}
-	}
+	m.grant(t, spec.NamedLock("nightly"), "ada@host:1")
 	if said := run(0, "lock", "list", "-f", path); !strings.Contains(said, "tickets/1") || !strings.Contains(said, "ada@host:1") {
 		t.Errorf("the locks are %s", said)
 	}
@@ -333,6 +329,39 @@ func TestStatusInAnOutage(t *testing.T) {
 	if said := status(1, "tickets"); strings.Contains(said, " sold") || strings.Contains(said, "served at") ||
 		!strings.Contains(said, "no process answers that serves it\n\n  lock node") || !strings.Contains(said, "memory-2        0") {
 		t.Errorf("with nobody serving the sale, status says %s", said)
+	}
+
+	// One that cannot tell how the sale stands, either, tells who there is.
+	half := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"outcome":"no_quorum","detail":"its words","known":{"nodes":[],"shards":[],"processes":[
+			{"address":"a:1","state":"serving","here":true,"up":true,"shards":0,"should":1},{"address":"b:1","state":"serving","up":false,"should":1}]}}`)
+	}))
+	defer half.Close()
+	at = strings.TrimPrefix(half.URL, "http://")
+	m.grant(t, spec.LeaseKey("0123456789abcdef", 0), at)
+	if said := status(1, "tickets"); !strings.Contains(said, "  "+at+", which reaches 1 of 2 processes, does not tell how the whole sale stands: no_quorum: its words\n") ||
+		!strings.Contains(said, "b:1      -        not reached") || strings.Contains(said, "no process") {
+		t.Errorf("with a process that cannot tell, status says %s", said)
+	}
+}
+
+// grant has the nodes give a lock to a process at an address, which needs no sale.
+func (m *memoryHome) grant(t *testing.T, key, address string) {
+	t.Helper()
+	note := quorum.Note{Address: address, TTL: quorum.MaxTTL}.String()
+	for _, n := range m.nodes {
+		info, err := n.Info(t.Context())
+		if err == nil { // a node that had no named locks before would abstain for 10 s
+			err = n.Mark(t.Context(), spec.NamedLockMarker, info.RunID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := quorum.Ask{Key: key, Token: address, Note: note}
+		if got, err := n.Vote(t.Context(), quorum.Ballot{Marker: spec.NamedLockMarker, TTL: quorum.MaxTTL, Asks: []quorum.Ask{ask}}); err != nil || !got.Yes[0] {
+			t.Fatalf("%s does not grant %s to %s: %+v, %v", n.Name(), key, address, got, err)
+		}
 	}
 }
 

@@ -94,7 +94,7 @@ func (s *saleStatus) judgeServers(amiss func(format string, args ...any)) {
 		}
 	}
 	if s.Server != nil && s.Server.Error != "" {
-		amiss("the process at %s does not tell how it goes: %s", s.Server.Address, s.Server.Error)
+		amiss("the process at %s %s", s.Server.Address, s.untold())
 	}
 	if c := s.RuleCheck; c != nil {
 		amiss("the rules cannot be checked, and claims are answered not_checked%s", because(c.Error))

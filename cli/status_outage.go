@@ -75,8 +75,9 @@ func (p *program) readOutage(ctx context.Context, store *backends.Store, name st
 			view.judge()
 			return view
 		case errors.As(err, &problem) && problem.Outcome == api.NoSuchSale:
-		case errors.As(err, &problem): // it has the sale, or has had it
-			view.Server = &planner.ServerStatus{Address: address, Error: string(problem.Outcome) + ": " + problem.Detail}
+		case errors.As(err, &problem) && view.Processes == nil: // it has the sale, or has had it
+			view.Server = &planner.ServerStatus{Address: address, Error: err.Error()}
+			view.tell(told)
 		case view.Server == nil:
 			view.Server = &planner.ServerStatus{Address: address, Error: err.Error()}
 		}

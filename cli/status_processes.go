@@ -48,17 +48,11 @@ func (s *saleStatus) unreached() string {
 	if len(s.Processes) < 2 {
 		return "" // nobody tells, or there is nobody to reach
 	}
-	reached := make(map[string]bool)
-	for _, m := range s.Processes {
-		if m.Up {
-			reached[m.Address] = true
-		}
-	}
-	var gone []string
+	reached, gone := s.reached(), []string(nil)
 	for _, m := range s.Processes {
 		// One that was to own no shard may have ended as it was told, and one that was started again is there.
 		planned := m.State == api.ProcessStandby || m.State == api.ProcessDraining
-		if !m.Up && !planned && !reached[m.Address] && !slices.Contains(gone, m.Address) {
+		if !m.Up && !planned && !slices.Contains(reached, m.Address) && !slices.Contains(gone, m.Address) {
 			gone = append(gone, m.Address)
 		}
 	}
@@ -77,14 +71,34 @@ func (s *saleStatus) unreached() string {
 	return strings.Join(parts, "; ")
 }
 
+// reached is where the processes answer that the one reaches which tells of them, itself among
+// them.
+func (s *saleStatus) reached() (addresses []string) {
+	for _, m := range s.Processes {
+		if m.Up {
+			addresses = append(addresses, m.Address)
+		}
+	}
+	return addresses
+}
+
+// untold says what the process that was asked does not tell.
+func (s *saleStatus) untold() string {
+	what := "how it goes"
+	if len(s.Processes) > 1 {
+		what = "how the whole sale stands"
+	}
+	return fmt.Sprintf("does not tell %s: %s", what, s.Server.Error)
+}
+
 // unowned is the shards of an open sale that none of the processes owns at these addresses.
-func (s *saleStatus) unowned(reached map[string]bool) (shards []int) {
+func (s *saleStatus) unowned(reached []string) (shards []int) {
 	if !s.open() {
 		return nil
 	}
 	owned := make(map[int]bool)
 	for _, o := range s.Ownership {
-		owned[o.Shard] = reached[o.Owner]
+		owned[o.Shard] = slices.Contains(reached, o.Owner)
 	}
 	for _, shard := range s.Shards {
 		if !owned[shard.Shard] {
@@ -120,7 +134,7 @@ func passedOn(m api.Process) string {
 func moveText(m api.Move, all []api.Process) string {
 	from, here := m.From, ""
 	if from == "" {
-		from = "nobody that is known"
+		from = "nobody that is reached"
 	}
 	for _, p := range all {
 		if p.Here {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,15 +30,55 @@ func TestStatusOfSeveralProcesses(t *testing.T) {
 	c := newCapture()
 	c.statusText(view, false)
 	got := squeeze(c.out.String())
-	for _, want := range []string{`served by 3 processes
+	for _, want := range []string{`served by 2 processes
 `, `
 process version state shards should own requests/s passed on
 a:1 v2 serving 2 1 120 66% tells this
 b:1 - not reached ? 2 ? ? the process that tells this does not reach it
 c:1 - standby 0 0 0.0 -
 shard 0 is to go from a:1 to b:1: not begun, as far as a:1 knows
-shard 2 is to go from nobody that is known to a:1: it waits for the lease
+shard 2 is to go from nobody that is reached to a:1: it waits for the lease
 `, "limit available held sold claims/s\n", " 30 20 0 10 1,235 busier than the others\n", " 30 20 0 10 ?\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it says\n%s\nwhich lacks\n%s", got, want)
+		}
+	}
+}
+
+// After one was killed, the others cannot tell how the sale stands until they have its shards, and
+// tell who is there; they are shown, and not the one that answers nothing.
+func TestStatusWhileOneIsDead(t *testing.T) {
+	address := answering(t, http.StatusServiceUnavailable, fmt.Sprintf(`{"outcome":"standby","detail":%q,"known":{
+		"nodes":[{"up":true,"since":"2026-11-11T11:00:00Z"},{"up":false,"since":"2026-11-11T11:58:03Z"},{"up":true,"since":"2026-11-11T11:00:00Z"}],
+		"shards":[{"shard":2,"since":"2026-11-11T11:59:00Z"}],
+		"processes":[{"address":"a:1","state":"serving","here":true,"up":true,"shards":1,"should":1},
+			{"address":"b:1","state":"serving","up":true,"shards":1,"should":1},{"address":"127.0.0.1:1","state":"serving","up":false,"should":1}],
+		"owners":[{"shard":1,"owner":"b:1"},{"shard":2,"owner":"a:1"}],
+		"moves":[{"shard":0,"to":"a:1","stage":"takes"}]}}`, api.Standby.Row().Detail))
+	s := troubled("127.0.0.1:1") // nobody is there
+	s.Shards[2].Owner = address
+	view := &saleStatus{Status: s}
+	askServer(t.Context(), view, asker{token: "secret"})
+	view.judge()
+	const why = "does not tell how the whole sale stands: standby: it reaches no owner of some of the shards"
+	if want := (planner.ServerStatus{Address: address, Error: "standby: it reaches no owner of some of the shards"}); s.Server == nil || *s.Server != want {
+		t.Fatalf("asked was %+v, want %+v", s.Server, want)
+	}
+	if want := "the process at " + address + " " + why; !slices.Contains(view.Health.Reasons, want) {
+		t.Errorf("its health is %q, which lacks %q", view.Health.Reasons, want)
+	}
+	c := newCapture()
+	c.statusText(view, false)
+	got := squeeze(c.out.String())
+	for _, want := range []string{"\n" + address + ", which reaches 2 of 3 processes, " + why + `
+`, `
+! 127.0.0.1:1 is not reached; shard 0 has no owner that is reached
+`, `
+a:1 - serving 1 1 ? ? tells this
+b:1 - serving 1 1 ? ?
+127.0.0.1:1 - not reached ? 1 ? ? the process that tells this does not reach it
+shard 0 is to go from nobody that is reached to a:1: it waits for the lease
+`, " stalls since 2026-11-11T11:59:00Z\n", "\nb:1 - - down since 2026-11-11T11:58:03Z: connection refused\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it says\n%s\nwhich lacks\n%s", got, want)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,24 +30,23 @@ type asker struct {
 
 // askServer adds to a status what only the process that serves the sale can
 // know: since when a node is down or a shard stalls, and what has become of holds.
-// Whoever reads once sees no more than now.
+// Whoever reads once sees no more than now. Where none tells all, the first counts
+// that tells who there is.
 func askServer(ctx context.Context, s *saleStatus, a asker) {
-	var told api.Sale
 	for _, address := range a.where(serversOf(s.Status)) {
-		var err error
-		if told, err = a.read(ctx, address, s.Sale); err == nil {
+		told, err := a.read(ctx, address, s.Sale)
+		switch {
+		case err == nil:
 			s.Server = &planner.ServerStatus{Address: address}
 			if told.Nodes == nil {
 				s.Server.Error = a.advise(notOperating)
 			}
-			break
-		}
-		if s.Server == nil {
+			s.tell(told)
+			return
+		case s.Server == nil || told.Processes != nil && s.Processes == nil:
 			s.Server = &planner.ServerStatus{Address: address, Error: err.Error()}
+			s.tell(told)
 		}
-	}
-	if s.Server != nil {
-		s.tell(told)
 	}
 }
 
@@ -113,7 +113,8 @@ func serversOf(s *planner.Status) (all []string) {
 	return all
 }
 
-// read asks one process.
+// read asks one process. Beside an error it returns what that knows still which cannot tell how
+// the sale stands.
 func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
@@ -133,8 +134,13 @@ func (a asker) read(ctx context.Context, address, sale string) (api.Sale, error)
 	var unexpected *api.UnexpectedError
 	var problem *api.Problem
 	switch {
-	case errors.As(err, &problem) && problem.Outcome == api.Standby && problem.Detail == api.Standby.Row().Detail:
-		problem.Detail = nobodys // theirs is for a buyer
+	case errors.As(err, &problem):
+		if problem.Detail == problem.Outcome.Row().Detail { // that is for a buyer
+			problem.Detail = cmp.Or(inability[problem.Outcome], problem.Detail)
+		}
+		if k := problem.Known; k != nil {
+			told = api.Sale{Nodes: k.Nodes, Shards: k.Shards, Processes: k.Processes, Owners: k.Owners, Moves: k.Moves}
+		}
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("no answer within %s", serverTimeout)
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -159,8 +165,13 @@ func (a asker) advise(said string) string {
 	return said + "; " + adminHint("salectl status --admin")
 }
 
-// nobodys is what a process lacks that tells of no sale as a whole.
-const nobodys = "it reaches no owner of some of the shards, and so cannot tell how the whole sale stands"
+// inability is what a process lacks that cannot tell how the whole sale stands, as operators
+// are told.
+var inability = map[api.Outcome]string{
+	api.Standby:  "it reaches no owner of some of the shards",
+	api.NoQuorum: "it has no right to sell at the moment",
+	api.Draining: "it is going down",
+}
 
 // notOperating is why a process does not tell more.
 const notOperating = "the bearer token may claim, and only one that may operate is told of nodes, shards and processes: " +

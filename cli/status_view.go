@@ -274,8 +274,15 @@ func checked(c *api.PaymentCheck) string {
 
 // served says who sells. Where too few lock nodes answer to tell, a warning does.
 func served(s *saleStatus) string {
-	if len(s.Processes) > 1 {
-		by := fmt.Sprintf("served by %d processes", len(s.Processes))
+	if all := len(s.Processes); all > 1 {
+		reached := s.reached()
+		if s.Server != nil && s.Server.Error != "" {
+			return fmt.Sprintf("%s, which reaches %d of %d processes, %s", s.Server.Address, len(reached), all, s.untold())
+		}
+		by := fmt.Sprintf("served by %d processes", len(reached))
+		if len(reached) == 1 {
+			by = "served at " + reached[0]
+		}
 		if s.unread() && s.Server != nil {
 			by += fmt.Sprintf("; %s says that it is %s", s.Server.Address, s.Server.Phase)
 		}
