@@ -58,7 +58,11 @@ func (o *owner) moving(now clock.Now) (all []MoveStatus) {
 		case trying, taking:
 			m.Stage = api.MoveTakes
 		}
-		if holder == "" && o.shares.heirs != nil {
+		switch {
+		case holder != "":
+		case o.cutSince != 0: // those who are not reached see to it
+			continue
+		case o.shares.heirs != nil:
 			to = o.shares.heirs[i]
 		}
 		if to == holder || to != o.me && !o.isUp(now, to) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
@@ -745,6 +746,11 @@ func TestShareIsGivenUp(t *testing.T) {
 			for name, h := range hosts {
 				if n := len(h.owns()); (n == 0) != strings.Contains(c.givesUp, name) {
 					t.Errorf("%s owns %d", name, n)
+				}
+				for _, m := range h.o.moving(h.here()) {
+					if m.Stage == api.MoveDue {
+						t.Errorf("%s tells of a move that nobody is about to begin: %+v", name, m)
+					}
 				}
 			}
 			if gap := w.gap(); gap > time.Second {
