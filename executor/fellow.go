@@ -46,6 +46,7 @@ type fellow struct {
 	up       bool          // there is a link to it
 	dialed   bool          // or one is being made
 	heard    time.Duration // monotonic: when it last said something
+	reached  time.Duration // monotonic: when it last did while there was a link to it
 	said     *string       // its state as it said it itself
 	saidAt   time.Duration
 	saidPins []pin
@@ -138,8 +139,8 @@ func (o *owner) reaches(now clock.Now) (reached, there int) {
 }
 
 // cutOff says whether this process reaches fewer than half of all, and one that it has not
-// heard of for long, or never, reaches as many: as where this process has told a wrong
-// address. What it owned could be claimed at it alone, so it leaves to them what nobody
+// reached for long, or never, reaches as many: as where this process has told a wrong
+// address, or can make no links. What it owned could be claimed at it alone, so it leaves to them what nobody
 // owns, and after a ttl what it owns. Of those that have died and are listed still none
 // lasts for so long. Of two that do not reach each other each reaches half.
 func (o *owner) cutOff(now clock.Now) bool {
@@ -147,7 +148,7 @@ func (o *owner) cutOff(now clock.Now) bool {
 		return false
 	}
 	for _, p := range o.fellows.all {
-		if p.listed && p.State == "" && p.Linked && (p.heard == 0 || now.Mono >= p.heard+goneAfter) {
+		if p.listed && p.State == "" && p.Linked && (p.reached == 0 || now.Mono >= p.reached+goneAfter) {
 			return true
 		}
 	}
@@ -264,7 +265,7 @@ func (o *owner) linked(now clock.Now, id string, up bool) {
 		return
 	}
 	if p.up = up; up {
-		p.heard = now.Mono
+		p.heard, p.reached = now.Mono, now.Mono
 		clear(p.told)
 		o.newsAt = now.Mono
 		return
@@ -307,6 +308,9 @@ func (o *owner) hear(now clock.Now, from string, t *Tell) {
 		return
 	}
 	p.heard = now.Mono
+	if p.up {
+		p.reached = now.Mono
+	}
 	if t.Traffic != nil {
 		p.busy = t.Traffic
 	}

@@ -18,7 +18,7 @@ func (w *ownerWorld) named(id string) *ownerHost {
 
 // reach says whether a process can reach another.
 func (w *ownerWorld) reach(from, to *ownerHost) bool {
-	return to != nil && !from.dead && !to.dead && !from.cutFrom[to] && !to.cutFrom[from]
+	return to != nil && !from.dead && !to.dead && !from.shut && !from.cutFrom[to] && !to.cutFrom[from]
 }
 
 // dial makes a link to a peer, as soon as it can be reached.
@@ -75,6 +75,14 @@ func (h *ownerHost) cut(from *ownerHost) {
 	h.cutFrom[from] = true
 	h.unlink(from.o.me)
 	from.unlink(h.o.me)
+}
+
+// shuts has a process make no links any more, and lose those that it has.
+func (h *ownerHost) shuts() {
+	h.shut = true
+	for _, other := range h.w.all {
+		h.unlink(other.o.me)
+	}
 }
 
 // join is cut's opposite.

@@ -62,6 +62,7 @@ type ownerHost struct {
 	links   map[string]*ownerHost // the peers that can be reached, by id
 	wanted  map[string]bool       // the peers that links are wanted to
 	cutFrom map[*ownerHost]bool
+	shut    bool // it can make no link: others can to it
 
 	starts int
 	ends   int // of tenures

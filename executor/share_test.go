@@ -770,6 +770,26 @@ func TestShareIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestShareOfOneWhoHears has a process that can make no link to the others, though they can
+// make one to it: it hears them, and they do not hear it.
+func TestShareOfOneWhoHears(t *testing.T) {
+	w := newSharedWorld(t, 3, 12)
+	a, b, c := w.joins("a", nil), w.joins("b", nil), w.joins("c", nil)
+	w.converge(5 * time.Second)
+	c.shuts()
+	w.pass(goneAfter + w.ttl + 2*time.Second)
+	if x, y, z := len(a.owns()), len(b.owns()), len(c.owns()); x+y != 12 || z != 0 {
+		t.Errorf("the others own %d and %d of 12, and it owns %d", x, y, z)
+	}
+	told := newWatching(t)
+	new(peerWatch).tell(w.now, c.o, told.log)
+	if lines := strings.Count(told.out.String(), "another process of the sale is not reached"); lines != 2 {
+		t.Errorf("of two that it does not reach the log of the one that hears them has %q", told.out.String())
+	}
+	c.shut = false
+	w.converge(10 * time.Second)
+}
+
 // TestShareOfAStranger has the lock nodes list a process that nobody can reach: those that
 // are there share all, and one that is to own nothing gives its share to the other.
 func TestShareOfAStranger(t *testing.T) {

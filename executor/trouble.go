@@ -118,7 +118,7 @@ func (w *peerWatch) tell(now clock.Now, o *owner, log *slog.Logger) {
 		case o.isUp(now, id):
 		case w.away[id]:
 			away[id] = true
-		case p.listed && now.Mono >= max(p.heard, o.metAt)+awayAfter:
+		case p.listed && now.Mono >= max(p.reached, o.metAt)+awayAfter:
 			away[id] = true
 			log.Warn("another process of the sale is not reached: it has died, or the way to it is cut",
 				"peer", p.Address, "remedy", "if it runs, look at its --advertise and --token-file, and at the network")

@@ -30,7 +30,8 @@ type network struct {
 	kept []time.Duration // by host: until when it gets nothing from lock nodes
 	late []time.Duration // by host: until when nothing that it appends arrives
 
-	stranger host // an executor to and from whom no link to another leads; 0: there is none
+	stranger       host // an executor to whom and from whom no link to another leads; 0: there is none
+	hears, isHeard bool // but others make links to it, or it makes some
 }
 
 func newNetwork(w *world, hosts int) *network {
@@ -41,9 +42,9 @@ func newNetwork(w *world, hosts int) *network {
 	return n
 }
 
-// parts says whether no link from one executor to another carries anything.
+// parts says whether a link that one executor makes to another carries nothing.
 func (n *network) parts(from, to host) bool {
-	return n.cut[from][to] || n.stranger != 0 && (n.stranger == from || n.stranger == to)
+	return n.stranger != 0 && (n.stranger == from && !n.isHeard || n.stranger == to && !n.hears)
 }
 
 // How often a message meets with something while nothing special is the matter.

@@ -58,7 +58,7 @@ func (e *server) dialAgain(l *link, after time.Duration) {
 			return
 		}
 		to := w.serverAt(l.peer.Address)
-		if to == nil || w.net.parts(e.host, to.host) || w.net.parts(to.host, e.host) {
+		if to == nil || w.net.cut[e.host][to.host] || w.net.cut[to.host][e.host] || w.net.parts(e.host, to.host) {
 			e.dialAgain(l, redial)
 			return
 		}
@@ -98,7 +98,7 @@ func (l *link) carry(way int, what string, do func(now clock.Now)) bool {
 	if way == back {
 		end, other, life = l.from, l.to, l.fromLife
 	}
-	if w.net.parts(other.host, end.host) || w.random.peers.chance(usualLoss/4+w.net.loss/8) && w.fault("network", "link cut") {
+	if w.net.cut[other.host][end.host] || w.net.parts(l.from.host, l.to.host) || w.random.peers.chance(usualLoss/4+w.net.loss/8) && w.fault("network", "link cut") {
 		l.cut()
 		return true // whoever says something learns later that it was lost
 	}

@@ -19,8 +19,8 @@ func (f *fleet) drawStranger(r random) {
 	}
 }
 
-// estrange has one process reach none of the others for a while, nor be reached by them, while
-// all reach the lock nodes and the store. The others are most: what it owned is theirs after
+// estrange has one process reach none of the others for a while, nor be reached by them, in some
+// worlds though it hears them or they hear it, while all reach the lock nodes and the store. The others are most: what it owned is theirs after
 // check.EstrangedAfter, and so is, after a ttl, what another owned who is killed then.
 func (k *work) estrange(then func()) {
 	w := k.w
@@ -35,6 +35,8 @@ func (k *work) estrange(then func()) {
 	w.hit("estranged")
 	w.note(e.name, "is estranged", "", nil)
 	w.net.stranger = e.host
+	w.net.hears = r.chance(0.25)
+	w.net.isHeard = !w.net.hears && r.chance(0.25)
 	k.asking = true
 	k.ask()
 	ended := w.history.Estranged(w.now, w.scenario.ttl, e.run)

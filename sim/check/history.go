@@ -135,9 +135,10 @@ type Calm struct{ From, To time.Duration }
 // again.
 type Strike struct{ From, To time.Duration }
 
-// Estrangement is a time in which a process reaches none of the others, nor they it, while most
-// of all reach each other, some that may own shards among them. All of them reach the lock nodes
-// and the store, and nothing else befalls them but Strikes.
+// Estrangement is a time in which a process reaches none of the others, nor they it, since no
+// link leads one way at least, while most of all reach each other, some that may own shards
+// among them. All of them reach the lock nodes and the store, and nothing else befalls them but
+// Strikes.
 type Estrangement struct {
 	Process  string // one run of an executor
 	From, To time.Duration
