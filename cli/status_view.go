@@ -276,8 +276,12 @@ func checked(c *api.PaymentCheck) string {
 func served(s *saleStatus) string {
 	if all := len(s.Processes); all > 1 {
 		reached := s.reached()
-		if s.Server != nil && s.Server.Error != "" {
+		switch {
+		case s.Server == nil:
+		case s.Server.Error != "":
 			return fmt.Sprintf("%s, which reaches %d of %d processes, %s", s.Server.Address, len(reached), all, s.untold())
+		case s.Owner == "" && !s.Unserved && !s.unread():
+			return fmt.Sprintf("no majority of the lock nodes names a server; %s answers, and reaches %d of %d processes", s.Server.Address, len(reached), all)
 		}
 		by := fmt.Sprintf("served by %d processes", len(reached))
 		if len(reached) == 1 {
