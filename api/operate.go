@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 )
@@ -81,16 +82,19 @@ func (c *Client) whereabouts(ctx context.Context, method string, shard int, body
 // operate asks the first server once.
 func (c *Client) operate(ctx context.Context, method, path string, body, into any, told func() bool) error {
 	base := c.servers[0].base
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, method, base+path, nil)
 	if err != nil {
 		return err
 	}
 	request.Header = c.header.Clone()
-	request.Header.Set("Content-Type", TypeJSON)
+	if body != nil { // a GET has none, which proxies may refuse
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		request.Header.Set("Content-Type", TypeJSON)
+	}
 	response, said, err := c.do(request)
 	if err != nil {
 		return err

@@ -102,7 +102,7 @@ func (p *program) drainSale(ctx context.Context, process *operator, sale string,
 	defer client.Close()
 	var share api.Share
 	ask := func(ask func(context.Context) (api.Share, error)) error {
-		return process.ask(ctx, func(ctx context.Context) (err error) { share, err = ask(ctx); return err })
+		return process.ask(ctx, kept(&share, ask))
 	}
 	err = ask(func(ctx context.Context) (api.Share, error) { return client.Drain(ctx, undo) })
 	for said, lastAt := -1, time.Now(); err == nil; err = ask(client.Share) {

@@ -64,7 +64,7 @@ func (p *program) move(ctx context.Context, o moveOptions) error {
 	defer cancel()
 	var at api.Whereabouts
 	ask := func(ask func(context.Context) (api.Whereabouts, error)) error {
-		return process.ask(bounded, func(ctx context.Context) (err error) { at, err = ask(ctx); return err })
+		return process.ask(bounded, kept(&at, ask))
 	}
 	err = ask(func(ctx context.Context) (api.Whereabouts, error) { return client.Move(ctx, o.shard, o.anyone) })
 	said := false

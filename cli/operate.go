@@ -88,6 +88,17 @@ func (o *operator) ask(ctx context.Context, ask func(context.Context) error) err
 	}
 }
 
+// kept is ask, with the answer kept in last, where what was answered before stays if there is none.
+func kept[T any](last *T, ask func(context.Context) (T, error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		got, err := ask(ctx)
+		if err == nil {
+			*last = got
+		}
+		return err
+	}
+}
+
 // explain says what an error of a process means to an operator.
 func (o *operator) explain(ctx context.Context, err error) error {
 	var problem *api.Problem

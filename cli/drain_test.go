@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"salectl/api"
+)
+
+// A process that says what it has left, and then nothing before time runs out, has said it: drain
+// tells that, and does not say that the process does not answer.
+func TestDrainTellsWhatItHeard(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"sale":"tickets","state":%q,"shards":5,"should":0,"takers":false}`, api.ProcessStandby)
+	}))
+	defer server.Close()
+	c := newCapture()
+	code := c.run([]string{"salectl", "drain", "--timeout", "500ms", server.URL, "tickets"}, nil)
+	if want := "timed out after 500ms: tickets: 5 shards left at "; code != 7 || !strings.Contains(c.err.String(), want) {
+		t.Errorf("exit code %d, and it says %s\nwant %q", code, &c.err, want)
+	}
+}
