@@ -121,13 +121,26 @@ func drawSeed(planned *pb.Planned, rand io.Reader) error {
 // openSale begins the sale's log anew, with nothing known of it.
 func (x *execution) openSale() { x.sale = x.openLog() }
 
-// openLog begins to read the sale's log anew, into a sale that is returned.
+// openLog begins to read the sale's log anew, into a sale that is returned. Where the log goes
+// on with another run than the plan's, which it had, the machine ends at once, before the log is
+// read to its end: shards that are being worked on go by what is known of the sale.
 func (x *execution) openLog() *ledger.Sale {
 	log := spec.SaleLog(x.plan.Sale)
 	sale := ledger.NewSale(log)
-	x.log = &logDriver{core: x.core, w: ledger.NewWriter(log, sale), apply: func(e *ledger.Entry) error {
-		return sale.Apply(e.Commit, e.Hash)
-	}}
+	had := false
+	x.log = &logDriver{
+		core: x.core, w: ledger.NewWriter(log, sale),
+		apply: func(e *ledger.Entry) error { return sale.Apply(e.Commit, e.Hash) },
+		ends: func() error {
+			switch ours := sale.UID() == x.plan.UID; {
+			case ours && x.plan.UID != "":
+				had = true
+			case had:
+				return stale("was destroyed meanwhile, and begun anew")
+			}
+			return nil
+		},
+	}
 	return sale
 }
 

@@ -309,6 +309,20 @@ func TestRecheck(t *testing.T) {
 			t.Error("goes on")
 		}
 	})
+	t.Run("another run, of which there is more to read", func(t *testing.T) {
+		w, c := begin(t)
+		other := plannedOp("another", 1, 1)
+		other.GetPlanned().Run = 2
+		all := entries(t, first, sealedOp(), &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}}, other, appliedOp(1))
+		e := w.core.step(c.time(), func() { w.recheck(c.say("goes-on")) })
+		e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: entries(t, first)})
+		c.heard("goes-on")
+		e = w.core.step(c.time(), func() { w.recheck(c.say("goes-on-too")) })
+		e = w.core.reply(c.time(), reply{id: e.calls[0].id, log: ledger.Reply{Head: all.Head, Entries: all.Entries[1:4]}})
+		if c.heard(""); !e.done || !errors.Is(e.err, ErrStale) {
+			t.Errorf("while the log of a sale that was begun anew is read, shards are worked on: %+v", e)
+		}
+	})
 	for name, ops := range map[string][]*pb.Op{
 		"sealed":      {first, sealedOp()},
 		"another run": {plannedOp("another", 1, 1)},

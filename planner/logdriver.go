@@ -17,6 +17,9 @@ type logDriver struct {
 	w     *ledger.Writer
 	apply func(*ledger.Entry) error
 	sent  *ledger.Entry
+	// ends says, with each answer, why the machine is not to go on with what the log says by now,
+	// of which there may be more to read. Nil: nothing in the log ends it.
+	ends func() error
 	// Of a log that is only read, for people: how many reads may bring nothing, one
 	// after the other, and who is told then. 0, nil: patience decides, and the
 	// machine ends.
@@ -91,6 +94,12 @@ func (t *logDriver) run(do ledger.Do) {
 			}
 			do := t.w.Done(t.core.now, r.log)
 			t.count(r.log)
+			if t.ends != nil {
+				if err := t.ends(); err != nil {
+					t.core.end(err)
+					return
+				}
+			}
 			t.run(do)
 		})
 	case t.tries > 0 && t.idle >= t.tries:
