@@ -76,7 +76,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"who had a unit by the log was told overloaded amid a hand-over":      1795664292898,
 		"who had a unit by the log was told overloaded, as others were":       77001197,
 		"an export had no log of its units, since two reads of it lagged":     120006279,
-		"a paused apply went on by a half-read log of the sale begun anew":     150007234,
+		"a paused apply went on by a half-read log of the sale begun anew":    150007234,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}
