@@ -77,6 +77,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"who had a unit by the log was told overloaded, as others were":       77001197,
 		"an export had no log of its units, since two reads of it lagged":     120006279,
 		"a paused apply went on by a half-read log of the sale begun anew":    150007234,
+		"a claim of another owner was said not to be when it was paid":        150003565,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}

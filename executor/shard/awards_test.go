@@ -166,10 +166,7 @@ func TestSettlementOfAnEntry(t *testing.T) {
 	x := h.enter(0, 1)[0]
 	w.settle()
 	for _, how := range []api.How{api.Confirm, api.Extend, api.Cancel, api.Refund} {
-		ticket := NewSettlement(&w.pool, Settlement{Claim: x.answer.Claim.ID, How: how}, w.now.Mono)
-		settles := &asked{actor: h.actors[0], ticket: ticket}
-		w.tickets[ticket] = settles
-		h.actors[0].queue = append(h.actors[0].queue, ticket)
+		settles := h.settles(Settlement{Claim: x.answer.Claim.ID, How: how})
 		w.settle()
 		settles.want(t, "not_drawn")
 	}

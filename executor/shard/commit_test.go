@@ -103,6 +103,47 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// TestClaimOfALaterSlot has claims asked about that can only be in a slot behind those that the
+// owner has read: it says that there is none once a commit has shown that it has read all.
+func TestClaimOfALaterSlot(t *testing.T) {
+	t.Run("that another owner has granted", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		first := w.serving("first")
+		second := w.serving("second") // a lock node has given the lease away too early
+		x := second.ask("ann", "1", 1)
+		w.settle()
+		x.want(t, "sold")
+		y := first.settles(Settlement{Claim: x.answer.Claim.ID, How: api.Refund})
+		w.settle()
+		if y.want(t, "standby"); !y.answer.Elsewhere {
+			t.Error("the new owner is not asked")
+		}
+		z := second.settles(Settlement{Claim: x.answer.Claim.ID, How: api.Refund})
+		w.settle()
+		z.want(t, "refunded")
+	})
+	t.Run("that nobody has granted", func(t *testing.T) {
+		w := newWorld(t, 1, 9)
+		h := w.serving("first")
+		slots := w.slots(0)
+		for _, c := range []ClaimID{{Slot: 99}, {Slot: uint64(slots) + 1}} {
+			x, y := h.settles(Settlement{Claim: c, How: api.Cancel}), h.settles(Settlement{Claim: c, How: api.Confirm})
+			w.settle()
+			x.want(t, "no_such_claim")
+			y.want(t, "no_such_claim")
+			if slots++; w.slots(0) != slots {
+				t.Errorf("%d slots, want %d", w.slots(0), slots)
+			}
+		}
+		x := h.settles(Settlement{Claim: ClaimID{Slot: uint64(slots) - 1}, How: api.Cancel})
+		w.settle()
+		x.want(t, "no_such_claim")
+		if n := w.slots(0); n != slots {
+			t.Errorf("%d slots, want %d: the slot of that claim is read", n, slots)
+		}
+	})
+}
+
 // TestSlotTaken lets others write between a decision and its append.
 func TestSlotTaken(t *testing.T) {
 	ask := func(w *world) (*host, *asked) {

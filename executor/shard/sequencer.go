@@ -449,6 +449,9 @@ func (q *sequencer) decide(now clock.Now) {
 		q.abandon(err, here(api.NoQuorum)) // what was to be appended does not fit the log
 		return
 	}
+	if q.draft.Ops() == 0 && q.requests.askBeyond(q.state.Next()) {
+		q.draft.Own(q.address) // which no log takes that has more slots than were read
+	}
 	if q.draft.Ops() == 0 {
 		q.board.Returned(q.shard)
 		q.engine.logged(now)

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -80,6 +81,13 @@ func (q *sequencer) settle(d *ledger.Draft, t *Ticket) decision {
 		t.answer.Claim = lookedUp(q.shard, v.Claim)
 	}
 	return decided
+}
+
+// askBeyond says whether one of the batch names a claim of a slot from next on. That there is none
+// takes a commit to show: another process may own the shard by now and have granted that claim,
+// where the clocks of lock nodes were set and they have given the lease away too early.
+func (r *requests) askBeyond(next uint64) bool {
+	return slices.ContainsFunc(r.batch, func(t *Ticket) bool { return t.settles != nil && t.settles.Claim.Slot >= next })
 }
 
 // confirm takes a payment. One that comes too late buys the claim after all, where the

@@ -196,6 +196,15 @@ func (h *host) request(r Request) *asked {
 	return x
 }
 
+// settles asks something of a claim.
+func (h *host) settles(x Settlement) *asked {
+	a := h.actors[x.Claim.Shard]
+	s := &asked{actor: a, ticket: NewSettlement(&h.w.pool, x, h.w.now.Mono)}
+	h.w.tickets[s.ticket] = s
+	a.queue = append(a.queue, s.ticket)
+	return s
+}
+
 // buyer returns the i-th name whose home is a shard.
 func (w *world) buyer(shard, i int) string {
 	for n := 0; ; n++ {
