@@ -194,15 +194,30 @@ func (e *evidence) outOfReach(home, l *log, o *operation, units []int64) bool {
 		return true // what one process knows of the other's shards may be old, or nothing
 	}
 	// The other shard keeps units that claims of its own wait for, from higher numbers, and
-	// may just have found them for a third one that asked before.
+	// may just have found them for a third one that asked before. A claim for any units that
+	// has come to it may have got some in a commit that is under way, and perhaps never stored.
 	return slices.ContainsFunc(e.ops, func(other *operation) bool {
 		if other == nil || other.invoked == nil || other.invoked.Kind != ClaimInvoked || other == o {
 			return false
 		}
 		at := home.run.homeOf(other.invoked.User)
+		if at == l && !other.invoked.chooses() && other.invoked.Seq > l.collects(to) && other.invoked.Seq < to && (!other.answered() || other.returned.Seq > to) {
+			return true
+		}
 		return (at != home && at != l || at == l && l.shard < home.shard) && other.invoked.Seq < to &&
 			(!other.answered() || other.returned.Seq > from.Seq) && other.mayWantOneOf(units, o.invoked.Adjacent)
 	})
+}
+
+// collects returns the place from which on requests may be in a commit that was not stored at
+// another place: when its owner had stored the one before its last.
+func (l *log) collects(at uint64) uint64 {
+	if last := l.at(at); last != nil {
+		if i := slices.Index(l.slots, last); i > 0 {
+			return l.slots[i-1].Seq
+		}
+	}
+	return 0
 }
 
 // serves says whether the owner that a shard has by its last slot had the lease at a time, and

@@ -128,6 +128,10 @@ func TestToleratedChoice(t *testing.T) {
 			w.taken(1, nothing, 3)
 			w.answer(other, Answer{Outcome: api.Unknown})
 		},
+		"what somebody who asks for any may have, whose commit was lost": func(w *world) {
+			w.invoke(w.user(0), "k", 1)
+			w.taken(1, nothing, 3)
+		},
 		"across two rows": func(w *world) {
 			w.buy(w.user(0), "k", 1)
 			w.buy(w.user(1), "k", 2)
@@ -235,6 +239,16 @@ var chosenFaults = map[string]planted{
 		other := w.ask(w.user(0), "k", 2)
 		w.taken(1, nothing, 3)
 		w.answer(other, Answer{Outcome: api.Unknown})
+	}, "refusals"},
+	"taken, though who asked for any has got others": {seats, func(w *world) {
+		w.buy(w.user(0), "k", 1)
+		w.taken(1, nothing, 3)
+	}, "refusals"},
+	"taken, though who asked for any did so two commits ago": {seats, func(w *world) {
+		w.invoke(w.user(0), "k", 1)
+		w.buy(w.user(0), "k", 1)
+		w.buy(w.user(0), "k", 1)
+		w.taken(1, nothing, 3)
 	}, "refusals"},
 	"taken, though who asks for them is of a higher shard": {seats, func(w *world) {
 		other := w.ask(w.user(1), "k", 6)
