@@ -90,6 +90,14 @@ func (d *admission) admit(ctx context.Context, now clock.Now, r Request, x *ask)
 	return d.queue(now, t, s, ticket, x)
 }
 
+// admitAgain is admit of a request that rules had let in which have changed since. It stays
+// under way under the ticket that it had, which is done with.
+func (d *admission) admitAgain(ctx context.Context, now clock.Now, before *shard.Ticket, x *ask) (Answer, *shard.Ticket, *tenure) {
+	a, ticket, t := d.admit(ctx, now, before.Again(), x)
+	before.Finish()
+	return a, ticket, t
+}
+
 // passesOn says whether requests to a shard of this process go the way of those to a
 // shard of a peer: others wait there before them, or the shard is about to be another's.
 func (d *admission) passesOn(now clock.Now, t *tenure, s *shard.Shard) bool {

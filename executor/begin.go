@@ -11,8 +11,7 @@ import (
 // shells are asked this way, and each says when the answer is told.
 type ask struct {
 	shell    asker
-	request  Request // zero: it settles a claim
-	changed  int     // how often the rules have, since it was let in first
+	changed  int // how often the rules have, since it was let in first
 	ticket   *shard.Ticket
 	tenure   *tenure // under which it came
 	answered func(Answer)
@@ -62,13 +61,12 @@ func (x *ask) tell() {
 	if x.state.Load() != askAnswered {
 		return
 	}
-	a := x.ticket.Finish()
-	if a.OtherRules && x.changed < mostRuleChanges {
+	if x.ticket.OtherRules() && x.changed < mostRuleChanges {
 		x.changed++
 		x.shell.again(x)
 		return
 	}
-	x.end(a)
+	x.end(x.ticket.Finish())
 }
 
 // giveUp is for whoever waits no longer: who asked is told that there is no answer, if that
@@ -97,9 +95,9 @@ func (x *ask) told(a Answer) {
 
 // Begin is Service's.
 func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
-	x := &ask{shell: e, request: r, answered: e.goods.delivering(answered)}
+	x := &ask{shell: e, answered: e.goods.delivering(answered)}
 	if !e.prompt(r.User) || len(r.Names) > 0 {
-		e.elsewhere(x)
+		e.elsewhere(x, func(ctx context.Context) Answer { return e.claim(ctx, r) })
 		return x.giveUp
 	}
 	if a, ticket, _ := e.admit(context.Background(), e.cfg.Clock(), r, x); ticket == nil {
@@ -112,10 +110,13 @@ func (e *Executor) Begin(r Request, answered func(Answer)) (giveUp func()) {
 func (e *Executor) there(x *ask) { x.tell() }
 
 // again is asker's. Whoever answers must not wait, and a store may have to be asked.
-func (e *Executor) again(x *ask) { e.elsewhere(x) }
+func (e *Executor) again(x *ask) {
+	before, changed := x.ticket, x.changed
+	e.elsewhere(x, func(ctx context.Context) Answer { return e.claimAgain(ctx, before, changed) })
+}
 
 // elsewhere has a goroutine wait for a request. It ends when who asked was told.
-func (e *Executor) elsewhere(x *ask) {
+func (e *Executor) elsewhere(x *ask, claim func(context.Context) Answer) {
 	var ctx context.Context
 	ctx, x.cancel = context.WithCancel(context.Background())
 	x.state.Store(askElsewhere)
@@ -125,7 +126,7 @@ func (e *Executor) elsewhere(x *ask) {
 	x.tenure = nil // the answer has its price
 	go func() {
 		defer x.cancel()
-		x.end(e.claim(ctx, x.request, x.changed))
+		x.end(claim(ctx))
 	}()
 }
 

@@ -13,6 +13,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
+	"salectl/executor/shard"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -210,7 +211,8 @@ func TestBeginAgain(t *testing.T) {
 	p := newSite(t, 1, 10).serve(nil)
 	for _, unasked := range []bool{false, true} {
 		b := &begun{t: t, answer: make(chan Answer, 1)}
-		x := &ask{shell: p.Executor, request: Request{User: fmt.Sprint("user ", unasked), Quantity: 1}, answered: b.answered}
+		request := Request{User: fmt.Sprint("user ", unasked), Quantity: 1}
+		x := &ask{shell: p.Executor, ticket: shard.NewTicket(new(sync.Pool), request, mintKey, 0), answered: b.answered}
 		x.state.Store(askAnswered)
 		if unasked {
 			x.giveUp()

@@ -39,6 +39,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/executor/shard"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -129,13 +130,13 @@ func (e *Executor) Sale() string { return e.cfg.Sale }
 
 // Claim answers one request, when the answer is durable or ctx has ended.
 func (e *Executor) Claim(ctx context.Context, r Request) Answer {
-	a := e.claim(ctx, r, 0)
+	a := e.claim(ctx, r)
 	e.goods.deliver(ctx, &a)
 	return a
 }
 
-// claim is Claim of a request during which the rules have changed so often already.
-func (e *Executor) claim(ctx context.Context, r Request, changed int) Answer {
+// claim is Claim without what the units are.
+func (e *Executor) claim(ctx context.Context, r Request) Answer {
 	if len(r.Names) > 0 {
 		away := e.away.Load()
 		if e.tenure.Load() == nil { // what was read in an earlier one may be old
@@ -145,18 +146,31 @@ func (e *Executor) claim(ctx context.Context, r Request, changed int) Answer {
 			return e.refuse(r, no)
 		}
 	}
-	for ; ; changed++ {
-		a, ticket, t := e.admit(ctx, e.cfg.Clock(), r, nil)
-		if ticket == nil {
-			return a
-		}
-		a = ticket.Wait(ctx)
-		if a.OtherRules && changed < mostRuleChanges {
-			continue
-		}
-		t.price(&a)
+	a, ticket, t := e.admit(ctx, e.cfg.Clock(), r, nil)
+	return e.wait(ctx, a, ticket, t, 0)
+}
+
+// claimAgain is claim of a request during which the rules have changed so often already, the
+// last time under the ticket before.
+func (e *Executor) claimAgain(ctx context.Context, before *shard.Ticket, changed int) Answer {
+	a, ticket, t := e.admitAgain(ctx, e.cfg.Clock(), before, nil)
+	return e.wait(ctx, a, ticket, t, changed)
+}
+
+// wait waits for the answer to a request that was admitted; nil: a is the answer.
+func (e *Executor) wait(ctx context.Context, a Answer, ticket *shard.Ticket, t *tenure, changed int) Answer {
+	switch {
+	case ticket == nil:
 		return a
+	case !ticket.Await(ctx):
+		a = ticket.GiveUp()
+	case ticket.OtherRules() && changed < mostRuleChanges:
+		return e.claimAgain(ctx, ticket, changed+1)
+	default:
+		a = ticket.Finish()
 	}
+	t.price(&a)
+	return a
 }
 
 // mostRuleChanges is how often a request is decided on again because the rules have

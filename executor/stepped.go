@@ -70,8 +70,10 @@ func NewStepped(cfg MachineConfig) *Stepped {
 // the claim surely is not accepted, or Unknown. It does nothing after an answer.
 func (p *Stepped) Claim(now clock.Now, r Request, answered func(Answer)) (withdraw func()) {
 	p.now = now
-	x := &ask{shell: p, request: r, answered: answered}
-	p.again(x)
+	x := &ask{shell: p, answered: answered}
+	if a, ticket, _ := p.admit(context.Background(), now, r, x); ticket == nil {
+		x.end(a)
+	}
 	return func() { p.withdraw(x) }
 }
 
@@ -90,7 +92,7 @@ func (p *Stepped) there(x *ask) { p.answers = append(p.answers, x) }
 // again is asker's.
 func (p *Stepped) again(x *ask) {
 	x.state.Store(askWaits)
-	if a, ticket, _ := p.admit(context.Background(), p.now, x.request, x); ticket == nil {
+	if a, ticket, _ := p.admitAgain(context.Background(), p.now, x.ticket, x); ticket == nil {
 		x.end(a)
 	}
 }

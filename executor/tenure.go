@@ -301,7 +301,7 @@ func (t *tenure) answer(now clock.Now, s *shard.Shard, r Request, a Answer, idle
 		return s.Refuse(r, a), true
 	case idle:
 		return a, true // as most requests are told
-	case s.IsUnderWay(r.User, r.Key):
+	case s.IsUnderWay(r):
 		return Answer{}, false // more units may come for the one under way: it is answered after that
 	}
 	// An earlier one may just have been answered.

@@ -78,6 +78,7 @@ func TestWorldsThatFailed(t *testing.T) {
 		"an export had no log of its units, since two reads of it lagged":     120006279,
 		"a paused apply went on by a half-read log of the sale begun anew":    150007234,
 		"a claim of another owner was said not to be when it was paid":        150003565,
+		"who was to be let in by other rules was told none_now when asking":   150006606,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, seed, 1) })
 	}

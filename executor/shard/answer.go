@@ -20,6 +20,8 @@ type Request struct {
 
 	// Names of units are what Executor makes Units of. No shard knows them.
 	Names []string
+
+	before *Ticket // its own, which is under way still; nil: there is none. See Ticket.Again
 }
 
 // Chooses says whether the request is for particular units, or for adjacent ones.

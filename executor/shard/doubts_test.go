@@ -43,10 +43,10 @@ func TestUnderway(t *testing.T) {
 			in = append(in[:i], in[i+1:]...)
 		}
 		user := fmt.Sprint("user-", r.IntN(300))
-		if got := u.has(user, "key"); got != (count(user) > 0) {
+		if got := u.has(&Request{User: user, Key: "key"}); got != (count(user) > 0) {
 			t.Fatalf("%s is under way: %v, with %d requests", user, got, count(user))
 		}
-		if u.has(user, "another") || int(u.n.Load()) != len(in) {
+		if u.has(&Request{User: user, Key: "another"}) || int(u.n.Load()) != len(in) {
 			t.Fatalf("another key is under way, or %d of %d are", u.n.Load(), len(in))
 		}
 	}
@@ -219,6 +219,79 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
+// TestDecidedAgain denies nobody what an earlier request of the same key may yet get that is to
+// be decided by other rules. That one keeps its turn, and may be refused all the same.
+func TestDecidedAgain(t *testing.T) {
+	otherRules, noneNow := Answer{Outcome: api.NotChecked, OtherRules: true}, Answer{Outcome: api.NoneNow}
+	for name, next := range map[string]func(t *testing.T, s *Shard, enter func(Request) *Ticket, first, second *Ticket){
+		"it waits again": func(t *testing.T, s *Shard, enter func(Request) *Ticket, first, second *Ticket) {
+			again := enter(first.Again())
+			first.Finish()
+			if again.number >= second.number || s.underway.n.Load() != 2 {
+				t.Errorf("it is number %d, behind %d, of %d", again.number, second.number, s.underway.n.Load())
+			}
+			second.answer, again.answer = noneNow, noneNow
+			s.conclude([]*Ticket{second}, func(string) bool { return false })
+			s.conclude([]*Ticket{again}, func(string) bool { return false })
+			if a := second.Finish(); a.Outcome != api.Unknown {
+				t.Errorf("the second is told %+v", a)
+			}
+			if a := again.Finish(); a.Outcome != api.NoneNow {
+				t.Errorf("the first is told %+v", a)
+			}
+		},
+		"it is refused": func(t *testing.T, s *Shard, _ func(Request) *Ticket, first, second *Ticket) {
+			s.underway.leave(second)
+			if a := s.Refuse(first.Again(), noneNow); a.Outcome != api.NoneNow {
+				t.Errorf("the first is told %+v", a)
+			}
+			if a := s.Refuse(Request{User: "ann", Key: "key"}, noneNow); a.Outcome != api.Unknown {
+				t.Errorf("a third is told %+v", a)
+			}
+			first.Finish()
+		},
+		"nobody waits for it": func(_ *testing.T, s *Shard, _ func(Request) *Ticket, first, second *Ticket) {
+			s.underway.leave(second)
+			first.GiveUp()
+		},
+		"nobody has waited for it": func(_ *testing.T, s *Shard, enter func(Request) *Ticket, first, second *Ticket) {
+			s.underway.leave(second)
+			first.Finish()
+			gone := enter(Request{User: "ann", Key: "key", Quantity: 1})
+			gone.take()
+			gone.GiveUp()
+			gone.answer = otherRules
+			s.conclude([]*Ticket{gone}, func(string) bool { return false })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newCounted(t, 10).queues[0].shard
+			enter := func(r Request) *Ticket {
+				x := NewTicket(new(sync.Pool), r, nil, 0)
+				x.enter(s)
+				return x
+			}
+			first, second := enter(Request{User: "ann", Key: "key", Quantity: 1}), enter(Request{User: "ann", Key: "key", Quantity: 1})
+			denied := enter(Request{User: "ann", Key: "key", Quantity: 1})
+			for _, x := range []*Ticket{first, second, denied} {
+				x.take()
+			}
+			first.answer, denied.answer = otherRules, noneNow
+			s.conclude([]*Ticket{first, denied}, func(string) bool { return false })
+			if a := denied.Finish(); a.Outcome != api.Unknown {
+				t.Errorf("another is told %+v", a)
+			}
+			if !first.OtherRules() {
+				t.Errorf("the first is told %+v", first.answer)
+			}
+			next(t, s, enter, first, second)
+			if n := s.underway.n.Load(); n != 0 {
+				t.Errorf("%d are under way", n)
+			}
+		})
+	}
+}
+
 // TestTriedElsewhere refuses requests without a look on which another process may have
 // decided: what that has accepted is not denied, whether this one knows it by now or not.
 func TestTriedElsewhere(t *testing.T) {
@@ -285,7 +358,7 @@ func TestTriedElsewhere(t *testing.T) {
 			if test.user == "ann" && got.Accepted() && (got.Claim.Units == nil || got.Replayed == test.minted) {
 				t.Errorf("it is told %+v of what was accepted before", got)
 			}
-			if s.underway.has(test.user, "1") != test.moves {
+			if s.underway.has(&Request{User: test.user, Key: "1"}) != test.moves {
 				t.Errorf("it is under way: %v", !test.moves)
 			}
 		})

@@ -725,8 +725,8 @@ func TestGrabberHandsOver(t *testing.T) {
 	c.gives(call, false)
 	c.told(x, "")
 	c.told(y, "")
-	if len(moved) != 2 || !s.underway.has("a", "key") || !s.underway.has("b", "key") {
-		t.Errorf("%d are handed over; a is under way: %v", len(moved), s.underway.has("a", "key"))
+	if len(moved) != 2 || !s.underway.has(&Request{User: "a", Key: "key"}) || !s.underway.has(&Request{User: "b", Key: "key"}) {
+		t.Errorf("%d are handed over; a is under way: %v", len(moved), s.underway.has(&Request{User: "a", Key: "key"}))
 	}
 }
 
@@ -919,7 +919,7 @@ func TestGrabberConcludes(t *testing.T) {
 			end.how(c, func() *GrabCall { call, _ := c.next(); return call })
 			c.told(x, end.want)
 			s := c.queues[0].shard
-			if s.underway.has("a", "key") {
+			if s.underway.has(&Request{User: "a", Key: "key"}) {
 				t.Error("it is under way still")
 			}
 			if want := end.want == api.Unknown; s.doubts.Has("a", "key") != want {

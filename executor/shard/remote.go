@@ -360,7 +360,7 @@ func (r *Remote) answer(t *Ticket, a Answer) {
 	}
 	u := &r.underway
 	u.mu.Lock()
-	u.remove(t)
+	u.answered(t)
 	before := u.hasBefore(t.User, t.Key, t.hash, t.number)
 	u.mu.Unlock()
 	if a.Denies() && (before || undecided && r.cfg.Doubts.Has(t.User, t.Key)) {
@@ -521,7 +521,7 @@ func (r *Remote) Waiting() (queued, sent int) {
 // Refuse returns the answer to a request that is refused without a look at it, as that of
 // a Shard does.
 func (r *Remote) Refuse(q Request, a Answer) Answer {
-	if q.Key != "" && a.Denies() && (r.underway.has(q.User, q.Key) || r.cfg.Doubts.Has(q.User, q.Key)) {
+	if q.Key != "" && a.Denies() && (r.underway.has(&q) || r.cfg.Doubts.Has(q.User, q.Key)) {
 		return Undecided
 	}
 	return a
@@ -533,4 +533,7 @@ func (r *Remote) surely() bool { return false }
 // left takes out a ticket for which nobody waits any more.
 func (r *Remote) left(t *Ticket) { r.underway.leave(t) }
 
-func (r *Remote) abandoned(t *Ticket) { r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key) }
+func (r *Remote) abandoned(t *Ticket) {
+	r.underway.forsake(t)
+	r.cfg.Doubts.Add(r.cfg.UID, r.cfg.Shard, t.User, t.Key)
+}

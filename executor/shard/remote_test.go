@@ -464,6 +464,33 @@ func TestRemoteTriedBefore(t *testing.T) {
 	}
 }
 
+// TestRemoteOtherRules denies nobody what an earlier request of the same key may yet get that is
+// to be decided by other rules.
+func TestRemoteOtherRules(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.r.Learn(w.now, w.owner("p", 4))
+	first, second := w.offers("a", "1"), w.offers("a", "1")
+	es := w.asked("p", "a", "a")
+	w.answers(es[0], Answer{Outcome: api.NotChecked, OtherRules: true})
+	w.answers(es[1], remoteDenied)
+	second.hears(api.Unknown)
+	if got := w.r.Refuse(Request{User: "a", Key: "1"}, Answer{Outcome: api.Overloaded}); got.Outcome != api.Unknown {
+		t.Errorf("turned away while one is to be decided again, it is told %+v", got)
+	}
+	if got := w.r.Refuse(first.ticket.Again(), Answer{Outcome: api.Overloaded}); got.Outcome != api.Overloaded {
+		t.Errorf("turned away itself, it is told %+v", got)
+	}
+	first.hears(api.NotChecked)
+	first.ticket.Finish()
+	gone := w.offers("a", "1")
+	es = w.asked("p", "a")
+	gone.ticket.GiveUp()
+	w.answers(es[0], Answer{Outcome: api.NotChecked, OtherRules: true})
+	if n := w.r.underway.n.Load(); n != 0 {
+		t.Errorf("%d are under way", n)
+	}
+}
+
 // TestRemoteKeys denies nobody what an earlier request of the same key may yet get.
 func TestRemoteKeys(t *testing.T) {
 	w := newRemoteWorld(t)

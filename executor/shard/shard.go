@@ -24,7 +24,8 @@
 //  3. When an append is known to be in the log, its tickets get their answers; when it
 //     stays unknown, they are in doubt (doubts.go) until the log has been read behind it.
 //  4. Shard.conclude looks once more at each answer that denies a claim, takes the tickets
-//     from those under way and tells whoever waits.
+//     from those under way and tells whoever waits. One that the rules of before had let in
+//     stays under way until the rules in force have decided on it (Ticket.Again).
 //
 // # How a shard is run
 //

@@ -120,7 +120,7 @@ func (s *Shard) Status() Status {
 func (s *Shard) UnderWay() int { return int(s.underway.n.Load()) }
 
 // IsUnderWay says whether a request of that user and key waits for its answer.
-func (s *Shard) IsUnderWay(user, key string) bool { return s.underway.has(user, key) }
+func (s *Shard) IsUnderWay(r Request) bool { return s.underway.has(&r) }
 
 // Decided is how many requests the shard has answered since this process has it, but for
 // those that were answered from memory.

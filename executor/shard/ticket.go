@@ -31,11 +31,14 @@ type Ticket struct {
 	fill     uint64       // of the list that gave it something
 
 	// Of a request that came with a key, while it is among its shard's underway, wherever it waits,
-	// which guards older.
+	// which guards what follows but hash.
 	in     atomic.Pointer[place] // nil: it came without a key, and nobody can ask for it again; it may move while whoever waits gives up
 	hash   uint64
 	number uint64 // in the order of entering
 	older  *Ticket
+
+	stays    bool // it is among them although it has an answer: its request is to be decided again
+	forsaken bool // nobody waits for it any more, though it may be accepted
 
 	// While another process is to decide; a Remote's lock guards them.
 	errand   uint64        // by which it is asked for there; 0: it never was
@@ -141,6 +144,7 @@ func newTicket(pool *sync.Pool, now time.Duration) *Ticket {
 	}
 	t.queuedAt, t.op, t.asked, t.minted, t.visiting, t.answer = now, 0, false, false, false, Answer{}
 	t.errand, t.turn, t.parkedAt, t.tried, t.moved, t.gone = 0, 0, 0, false, false, false
+	t.stays, t.forsaken = false, false
 	t.passedBy.Store(nil)
 	t.state.Store(ticketWaiting)
 	return t
@@ -188,15 +192,23 @@ func (t *Ticket) OnAnswer(w Waiter) { t.told = w }
 
 // Wait returns the answer, or gives up when ctx ends.
 func (t *Ticket) Wait(ctx context.Context) Answer {
+	if t.Await(ctx) {
+		return t.Finish()
+	}
+	return t.GiveUp()
+}
+
+// Await says whether the answer is there before ctx ends.
+func (t *Ticket) Await(ctx context.Context) bool {
 	if ctx.Done() == nil { // the usual case within a process, and cheaper
 		<-t.done
-		return t.Finish()
+		return true
 	}
 	select {
 	case <-t.done:
-		return t.Finish()
+		return true
 	case <-ctx.Done():
-		return t.GiveUp()
+		return false
 	}
 }
 
@@ -245,9 +257,29 @@ func (t *Ticket) WithdrawnAnswer() Answer {
 // Undecided is said while nobody knows what becomes of a claim.
 var Undecided = Answer{Outcome: api.Unknown, RetryAfter: time.Second}
 
+// OtherRules says whether the answer, which is there, has it.
+func (t *Ticket) OtherRules() bool { return t.answer.OtherRules }
+
+// Again returns the request of a ticket with the answer OtherRules, to be decided again. It
+// stays under way, so that no other of its key is denied what this one may yet get, until its
+// next ticket takes its place or Finish is called, which is to be called in any case.
+func (t *Ticket) Again() Request {
+	r := t.Request
+	if t.minted {
+		r.Key = ""
+	}
+	if t.stays {
+		r.before = t
+	}
+	return r
+}
+
 // Finish returns the answer, which is there, and is done with the ticket.
 func (t *Ticket) Finish() Answer {
 	a := t.answer
+	if t.stays {
+		t.place().left(t)
+	}
 	t.Free()
 	return a
 }

@@ -21,7 +21,7 @@ func (s *Shard) conclude(ts []*Ticket, mayHave func(user string) bool) {
 		if s.moves(t) || t.in.Load() == nil { // one that moves stays under way, there
 			continue
 		}
-		s.underway.remove(t)
+		s.underway.answered(t)
 		switch {
 		case t.answer.Outcome == api.Unknown:
 			s.doubt(t)
@@ -100,7 +100,7 @@ func (s *Shard) Refuse(r Request, a Answer) Answer {
 	if r.Key == "" || !a.Denies() {
 		return a
 	}
-	inDoubt := s.underway.has(r.User, r.Key) ||
+	inDoubt := s.underway.has(&r) ||
 		!s.decides(a) && (s.doubts.Has(r.User, r.Key) || s.front.mayHave(r.User))
 	// An earlier one may just have been answered. What became of a hold since is not known
 	// to a process that may not append, or has yet to read the log.
@@ -156,6 +156,7 @@ func (s *Shard) left(t *Ticket) { s.underway.leave(t) }
 
 // abandoned is place's.
 func (s *Shard) abandoned(t *Ticket) {
+	s.underway.forsake(t)
 	if s.surely() {
 		s.keepInDoubt(t.User, t.Key)
 	} else { // another process may have decided before

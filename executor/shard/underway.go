@@ -30,10 +30,16 @@ func hashOf(user, key string) uint64 {
 
 func (u *underway) at(hash uint64) **Ticket { return &u.buckets[hash&uint64(len(u.buckets)-1)] }
 
-// enter adds a ticket.
+// enter adds a ticket. One of a request that is decided again takes the place of the one before.
 func (u *underway) enter(t *Ticket) {
 	t.hash = hashOf(t.User, t.Key)
 	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := t.before
+	t.before = nil
+	if before != nil && u.replace(before, t) {
+		return
+	}
 	if int(u.n.Load()) == len(u.buckets) {
 		u.grow()
 	}
@@ -42,7 +48,41 @@ func (u *underway) enter(t *Ticket) {
 	t.number = u.entered
 	first := u.at(t.hash)
 	t.older, *first = *first, t
-	u.mu.Unlock()
+}
+
+// replace has a ticket take the place of another, which has an answer; false: that is not here.
+// mu is held.
+func (u *underway) replace(before, t *Ticket) bool {
+	if u.n.Load() == 0 {
+		return false
+	}
+	for at := u.at(t.hash); *at != nil; at = &(*at).older {
+		if *at == before {
+			*at, t.older, t.number = t, before.older, before.number
+			before.older, before.stays = nil, false
+			return true
+		}
+	}
+	return false
+}
+
+// answered takes a ticket out that has an answer, unless its request is to be decided again.
+// mu is held.
+func (u *underway) answered(t *Ticket) {
+	if t.stays = t.answer.OtherRules && !t.visiting && !t.forsaken; !t.stays {
+		u.remove(t)
+	}
+}
+
+// forsake takes in that nobody waits for a ticket any more, so that it is not decided again.
+func (u *underway) forsake(t *Ticket) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t.forsaken = true
+	if t.stays {
+		t.stays = false
+		u.remove(t)
+	}
 }
 
 // grow doubles the buckets. They are never fewer again: a queue is bounded.
@@ -74,24 +114,28 @@ func (u *underway) remove(t *Ticket) {
 	u.n.Add(-1)
 }
 
-// has says whether a request of that user and key is under way.
-func (u *underway) has(user, key string) bool {
+// has says whether another request of the same user and key is under way.
+func (u *underway) has(r *Request) bool {
 	if u.n.Load() == 0 {
 		return false
 	}
-	hash := hashOf(user, key)
+	hash := hashOf(r.User, r.Key)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.hasBefore(user, key, hash, u.entered+1)
+	return u.hasOther(r.User, r.Key, hash, u.entered+1, r.before)
 }
 
 // hasBefore says the same of those that entered before the one of that number.
 func (u *underway) hasBefore(user, key string, hash, number uint64) bool {
+	return u.hasOther(user, key, hash, number, nil)
+}
+
+func (u *underway) hasOther(user, key string, hash, number uint64, but *Ticket) bool {
 	if u.n.Load() == 0 {
 		return false
 	}
 	for t := *u.at(hash); t != nil; t = t.older {
-		if t.hash == hash && t.number < number && t.User == user && t.Key == key {
+		if t != but && t.hash == hash && t.number < number && t.User == user && t.Key == key {
 			return true
 		}
 	}
