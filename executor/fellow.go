@@ -124,13 +124,14 @@ func (o *owner) myself() memberNote {
 }
 
 // reaches is how many of those that the lock nodes list this process reaches, itself
-// among them.
+// among them. That a link to a process is made is not enough: one to the record of a process that
+// has died, at whose address another lives, is made and refused again and again.
 func (o *owner) reaches(now clock.Now) (reached, there int) {
 	there, reached = 1, 1
-	for id, p := range o.fellows.all {
+	for _, p := range o.fellows.all {
 		if p.listed {
 			there++
-			if o.isUp(now, id) {
+			if p.up && p.reached != 0 && now.Mono < p.reached+silentAfter {
 				reached++
 			}
 		}
@@ -265,7 +266,7 @@ func (o *owner) linked(now clock.Now, id string, up bool) {
 		return
 	}
 	if p.up = up; up {
-		p.heard, p.reached = now.Mono, now.Mono
+		p.heard = now.Mono
 		clear(p.told)
 		o.newsAt = now.Mono
 		return

@@ -790,6 +790,38 @@ func TestShareOfOneWhoHears(t *testing.T) {
 	w.converge(10 * time.Second)
 }
 
+// TestReaches has a link made to a record of a peer, which counts once something is heard by it:
+// at the address of one that has died another may live, who refuses the link after a moment.
+func TestReaches(t *testing.T) {
+	o := &owner{stage: serving}
+	o.fellows.all = map[string]*fellow{"died": {listed: true}, "lives": {listed: true}, "gone": {}}
+	now := clock.Now{Mono: time.Hour}
+	want := func(reached int) {
+		t.Helper()
+		if n, there := o.reaches(now); n != reached || there != 3 {
+			t.Errorf("it reaches %d of %d, want %d of 3", n, there, reached)
+		}
+	}
+	want(1)
+	for range 10 { // each link to the one that died is made and refused
+		now.Mono += dialAgain
+		for id := range o.fellows.all {
+			o.linked(now, id, id != "died")
+		}
+		o.linked(now, "died", true)
+		want(1)
+	}
+	o.hear(now, "lives", new(Tell))
+	o.hear(now, "gone", new(Tell))
+	want(2)
+	o.linked(now, "lives", false)
+	want(1)
+	o.linked(now, "lives", true)
+	want(2)
+	now.Mono += silentAfter
+	want(1)
+}
+
 // TestShareOfAStranger has the lock nodes list a process that nobody can reach: those that
 // are there share all, and one that is to own nothing gives its share to the other.
 func TestShareOfAStranger(t *testing.T) {
