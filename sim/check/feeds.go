@@ -117,7 +117,7 @@ func (f *following) told(b Told) bool {
 			f.inTime(slot, lines[i])
 		}
 	}
-	f.position(lines[last])
+	f.position(lines[last], b.Seq)
 	return true
 }
 
@@ -225,14 +225,16 @@ func (f *following) inTime(s *slot, line feedLine) {
 
 func hash(h [32]byte) string { return hex.EncodeToString(h[:]) }
 
-// position judges the line that ends a batch.
-func (f *following) position(line feedLine) {
+// position judges the line that ends a batch, which was told at a place.
+func (f *following) position(line feedLine, by uint64) {
 	for i, end := range line.Data.Logs {
 		l := f.logs[i]
 		if l.hash == "" { // nothing of it was told yet
 			l.hash = hash(sha256.Sum256([]byte(l.name)))
 			for _, s := range l.stored(l.next - 1) {
-				l.hash = hash(s.hash)
+				if s.Seq <= by { // a create that was late begins a log that is deleted once more
+					l.hash = hash(s.hash)
+				}
 			}
 		}
 		if end.Log != l.name || end.Slots != l.next || end.Hash != l.hash {

@@ -210,6 +210,14 @@ func TestToleratedFeeds(t *testing.T) {
 			w.buy(w.user(0), "k", 1)
 			f.hear()
 		}},
+		"from now on, of a log that a late create begins anew": {emptyWorld, func(w *world) {
+			w.plan(3, 0, pb.Phase_OPEN)
+			w.consume(true).hear()
+			w.plan(0, 0, pb.Phase_OPEN)
+			w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+			w.command("destroy", w.destroy)
+			w.late(0, 1, func(c *pb.Commit) { c.Writer = []byte("planner2") })
+		}},
 		"to the end of the sale": {newWorld, func(w *world) {
 			f := w.consume(false).hear()
 			w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
