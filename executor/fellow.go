@@ -140,9 +140,9 @@ func (o *owner) reaches(now clock.Now) (reached, there int) {
 }
 
 // cutOff says whether this process reaches fewer than half of all, and one that it has not
-// reached for long, or never, reaches as many: as where this process has told a wrong
-// address, or can make no links. What it owned could be claimed at it alone, so it leaves to them what nobody
-// owns, and after a ttl what it owns. Of those that have died and are listed still none
+// reached for long, or never, reaches as many: as where this process has told a wrong address,
+// or can make no links. What it owned could be claimed at it alone, so it leaves to them what
+// nobody owns, and after a ttl what it owns. Of those that have died and are listed still none
 // lasts for so long. Of two that do not reach each other each reaches half.
 func (o *owner) cutOff(now clock.Now) bool {
 	if o.noted.Linked {

@@ -24,7 +24,8 @@ func (f *fleet) drawStranger(r random) {
 // others are most, and none of them ends: what it owned is theirs after check.EstrangedAfter.
 func (k *work) estrange(then func()) {
 	w := k.w
-	// One is left to own shards. Of one whose host was suspended nobody knows since when it has leases.
+	// One is left to own shards. Of one whose host was suspended nobody knows since when it has
+	// leases.
 	all := slices.DeleteFunc(k.owners(), func(e *server) bool { return e.suspended })
 	if !w.fleet.stranger || len(all) == 0 {
 		then()

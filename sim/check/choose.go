@@ -209,8 +209,8 @@ func (e *evidence) outOfReach(home, l *log, o *operation, units []int64) bool {
 	})
 }
 
-// collects returns the place from which on requests may be in a commit that was not stored at
-// another place: when its owner had stored the one before its last.
+// collects returns the place at which the slot before the newest was stored: requests that came
+// later may be in the commit that the shard's owner makes next. 0: there is no such slot.
 func (l *log) collects(at uint64) uint64 {
 	if last := l.at(at); last != nil {
 		if i := slices.Index(l.slots, last); i > 0 {
