@@ -4,14 +4,25 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CYCLONEDX = go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 CRANE = go run github.com/google/go-containerregistry/cmd/crane@v0.22.1
 
-# Packages whose tests race goroutines or processes against each other: the
-# race detector pays there. The rest is single-threaded and runs without, apart
-# from docs, whose test waits for servers while others run. What few goroutines
-# backends/ledger has race in the tests of those who use it: one that alters an export
-# at every byte would take minutes with the detector.
-RACED = $$(go list ./backends/... | grep -v /backends/ledger) ./rules/... ./executor/... ./cli/... ./planner/... ./services/... ./examples/... ./api/... ./docs/...
+GOTESTSUM = go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg
 
-.PHONY: help build image push test lint soak mutants models bench bench-compare replicas fuzz-http generate services services-down
+# RACED matches the packages whose tests race goroutines or processes against
+# each other: the race detector pays there. The other packages are single-threaded,
+# or, like backends/ledger, are raced by the tests of the packages that use them.
+RACED = $$(go list ./... | grep -E '^salectl/(api|backends|cli|docs|examples|executor|planner|rules|services)(/|$$)' | grep -v '^salectl/backends/ledger')
+PLAIN = $$(go list ./... | grep -vE '^salectl/(api|backends|cli|docs|examples|executor|planner|rules|services)(/|$$)'; go list ./backends/ledger/...)
+
+# PROCESSES are the packages whose tests start processes.
+PROCESSES = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'salectl/services[] ]' | cut -d' ' -f1)
+
+# MODULES are the modules of this repository beside its own; TESTED have tests of their own.
+MODULES = examples/orders-postgres testdata/peers testdata/benchcompare testdata/openapi testdata/kubernetes image
+TESTED = testdata/benchcompare testdata/peers testdata/openapi testdata/kubernetes
+
+# Two clones of one commit share the build cache: no object file has the path of its clone.
+export GOFLAGS := $(GOFLAGS) -trimpath
+
+.PHONY: help build image push test test-plain test-raced quick stress nightly lint soak mutants models bench bench-compare replicas fuzz-http generate services services-down
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,20 +43,44 @@ push: image ## push the image as IMAGE, such as registry.example.com/salectl:v1,
 	$(CRANE) push .cache/image "$(IMAGE)"
 
 # With the race detector a program rests a second before it exits, and scripts run hundreds.
-test: export GORACE = atexit_sleep_ms=0
-# The tests start a Java some twenty times, each for seconds: what its second compiler
-# would gain comes too late, and takes half of the processor time of an HBase's start.
-# The cache of test results does not know of the salectl that testdata/openapi builds.
-test: export JDK_JAVA_OPTIONS = -XX:TieredStopAtLevel=1
+test stress: export GORACE = atexit_sleep_ms=0
+# The tests start a Java some twenty times, each for seconds: its second compiler
+# would take half of the processor time of an HBase's start.
+test stress: export JDK_JAVA_OPTIONS = -XX:TieredStopAtLevel=1
+# Most raced tests wait for processes. The tests that compute run beside them, at a lower priority.
 test: lint ## lint, then run every test; installs the servers that the tests start
 	@go run ./services/run install || { [ "$$CI" != true ] && \
 		echo "The tests that need what is missing will be skipped."; }
-	go test -timeout 30m ./spec/... ./csvfile/... ./units/... ./report/... ./backends/ledger/... ./sim/... .
-	go test -race -timeout 30m $(RACED)
-	cd testdata/benchcompare && go test ./...
-	cd testdata/peers && go test ./...
-	cd testdata/openapi && go test -count=1 ./...
-	cd testdata/kubernetes && go test -count=1 ./...
+	@mkdir -p .cache/tests && rm -f .cache/tests/*
+	@nice $(MAKE) --no-print-directory test-plain & plain=$$!; \
+		$(MAKE) --no-print-directory test-raced; raced=$$?; wait $$plain && exit $$raced
+	@echo "The ten slowest tests:"
+	@cat .cache/tests/*.json | go run gotest.tools/gotestsum@v1.13.0 tool slowest --num 10
+
+test-raced:
+	$(GOTESTSUM) --jsonfile .cache/tests/raced.json -- -race -vet=off -timeout 30m -p 3 $(RACED)
+
+# The cache of test results does not know of the salectl that testdata/openapi builds.
+test-plain:
+	$(GOTESTSUM) --jsonfile .cache/tests/plain.json -- -vet=off -timeout 30m -p 1 $(PLAIN)
+	@for dir in $(TESTED); do \
+		echo "$$dir:" && (cd $$dir && $(GOTESTSUM) --jsonfile "$(CURDIR)/.cache/tests/$$(basename $$dir).json" -- -vet=off -count=1 ./...) || exit 1; \
+	done
+
+quick: ## the tests that need nothing but Go and take seconds; for working
+	go test -short -vet=off $(PLAIN)
+
+STRESS ?= 10
+LOAD ?= 8
+
+stress: ## run the tests that start processes STRESS times, beside LOAD busy loops
+	@mkdir -p .cache; go run ./services/run install
+	@loops=; for i in $$(seq $(LOAD)); do timeout 12h sh -c 'while :; do :; done' & loops="$$loops $$!"; done; \
+		trap "kill $$loops" EXIT; \
+		$(GOTESTSUM) --jsonfile .cache/stress.json -- -race -vet=off -count=$(STRESS) -timeout 12h $(PROCESSES)
+
+nightly: soak mutants models ## what takes hours: fresh seeds, the planted bugs, a sample of mutants, the large models
+	SALECTL_TEST_ROUNDS=100 go test ./cli -run TestRounds -timeout 2h
 
 lint: ## formatting, go vet, staticcheck, a tidy go.mod
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
@@ -53,12 +88,7 @@ lint: ## formatting, go vet, staticcheck, a tidy go.mod
 	go mod tidy -diff
 	go vet ./...
 	$(STATICCHECK) ./...
-	cd examples/orders-postgres && go mod tidy -diff && go vet ./...
-	cd testdata/peers && go mod tidy -diff && go vet ./...
-	cd testdata/benchcompare && go mod tidy -diff && go vet ./...
-	cd testdata/openapi && go mod tidy -diff && go vet ./...
-	cd testdata/kubernetes && go mod tidy -diff && go vet ./...
-	cd image && go mod tidy -diff && go vet ./...
+	for dir in $(MODULES); do (cd $$dir && go mod tidy -diff && go vet ./...) || exit 1; done
 
 SEEDS ?= 50000
 FROM ?= 0

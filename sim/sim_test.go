@@ -84,11 +84,6 @@ func TestWorldsThatFailed(t *testing.T) {
 	}
 }
 
-// Other worlds each time.
-func TestFreshWorlds(t *testing.T) {
-	run(t, uint64(time.Now().UnixMilli()), 100)
-}
-
 func run(t *testing.T, from, seeds uint64) {
 	t.Helper()
 	for r := range Many(from, seeds, runtime.GOMAXPROCS(0), Options{}) {
