@@ -4,16 +4,17 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"salectl/api"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
+	"salectl/internal/wait"
 	"salectl/rules"
 	"salectl/spec"
 )
@@ -42,120 +43,130 @@ func begin(t *testing.T, e *Executor, r Request) *begun {
 
 // Begin answers as Claim does, and once.
 func TestBegin(t *testing.T) {
-	p := newSite(t, 1, 40, 30, 30).serve(nil)
-	var all []*begun
-	for i := range 300 {
-		all = append(all, begin(t, p.Executor, Request{User: fmt.Sprint("user-", i%150), Key: "k", Quantity: 1}))
-	}
-	sold, soldOut := 0, 0
-	for i, b := range all {
-		a := <-b.answer
-		b.giveUp() // too late
-		switch {
-		case a.Outcome == api.Sold && !a.Replayed:
-			sold++
-		case a.Outcome == api.Sold:
-		case a.Outcome == api.SoldOut, a.Outcome == api.NoneNow:
-			soldOut++
-		default:
-			t.Errorf("request %d: %+v", i, a)
+	inSite(t, 1, []int64{40, 30, 30}, func(t *testing.T, s *site) {
+		p := s.serve(nil)
+		var all []*begun
+		for i := range 300 {
+			all = append(all, begin(t, p.Executor, Request{User: fmt.Sprint("user-", i%150), Key: "k", Quantity: 1}))
 		}
-		if again := p.buy(fmt.Sprint("user-", i%150), "k"); a.Accepted() && (again.Outcome != api.Sold || !again.Replayed || again.Claim.ID != a.Claim.ID) {
-			t.Errorf("request %d: %+v, asked again %+v", i, a, again)
+		sold, soldOut := 0, 0
+		for i, b := range all {
+			a := <-b.answer
+			b.giveUp() // too late
+			switch {
+			case a.Outcome == api.Sold && !a.Replayed:
+				sold++
+			case a.Outcome == api.Sold:
+			case a.Outcome == api.SoldOut, a.Outcome == api.NoneNow:
+				soldOut++
+			default:
+				t.Errorf("request %d: %+v", i, a)
+			}
+			if again := p.buy(fmt.Sprint("user-", i%150), "k"); a.Accepted() && (again.Outcome != api.Sold || !again.Replayed || again.Claim.ID != a.Claim.ID) {
+				t.Errorf("request %d: %+v, asked again %+v", i, a, again)
+			}
 		}
-	}
-	if sold > 100 || soldOut == 0 {
-		t.Errorf("%d are sold, %d are told that there is nothing", sold, soldOut)
-	}
-	if bad := <-begin(t, p.Executor, Request{User: "", Quantity: 1}).answer; bad.Outcome != api.BadRequest {
-		t.Errorf("a bad request: %+v", bad)
-	}
+		if sold > 100 || soldOut == 0 {
+			t.Errorf("%d are sold, %d are told that there is nothing", sold, soldOut)
+		}
+		if bad := <-begin(t, p.Executor, Request{User: "", Quantity: 1}).answer; bad.Outcome != api.BadRequest {
+			t.Errorf("a bad request: %+v", bad)
+		}
+	})
 }
 
 // A request that is given up was surely not accepted while it waits; after that nobody
 // knows until it is asked again.
 func TestBeginGivesUp(t *testing.T) {
-	p := newSite(t, 5, 10).serve(nil)
-	p.logs.appends.close()
-	taken := begin(t, p.Executor, Request{User: "ada", Key: "k", Quantity: 1})
-	waitFor(t, func() bool { return p.logs.appends.held.Load() > 0 })
-	waits := begin(t, p.Executor, Request{User: "bob", Key: "k", Quantity: 1})
-	waits.giveUp()
-	waits.giveUp()
-	if a := <-waits.answer; a.Outcome != api.Overloaded {
-		t.Errorf("one that waits: %+v", a)
-	}
-	taken.giveUp()
-	if a := <-taken.answer; a.Outcome != api.Unknown {
-		t.Errorf("one that is being decided: %+v", a)
-	}
-	p.logs.appends.open()
-	if a := p.claim("ada", "k"); a.Outcome != api.Sold || !a.Replayed {
-		t.Errorf("asked again: %+v", a)
-	}
-	if a := p.claim("bob", "k"); a.Outcome != api.Sold || a.Replayed {
-		t.Errorf("asked again: %+v", a)
-	}
+	inSite(t, 5, []int64{10}, func(t *testing.T, s *site) {
+		p := s.serve(nil)
+		p.logs.appends.close()
+		taken := begin(t, p.Executor, Request{User: "ada", Key: "k", Quantity: 1})
+		wait.Until(t, "an append is held", func() bool { return p.logs.appends.held.Load() > 0 })
+		waits := begin(t, p.Executor, Request{User: "bob", Key: "k", Quantity: 1})
+		waits.giveUp()
+		waits.giveUp()
+		if a := <-waits.answer; a.Outcome != api.Overloaded {
+			t.Errorf("one that waits: %+v", a)
+		}
+		taken.giveUp()
+		if a := <-taken.answer; a.Outcome != api.Unknown {
+			t.Errorf("one that is being decided: %+v", a)
+		}
+		p.logs.appends.open()
+		if a := p.claim("ada", "k"); a.Outcome != api.Sold || !a.Replayed {
+			t.Errorf("asked again: %+v", a)
+		}
+		if a := p.claim("bob", "k"); a.Outcome != api.Sold || a.Replayed {
+			t.Errorf("asked again: %+v", a)
+		}
+	})
 }
 
 // Answers and those who give up may meet: each is told one thing, which is true.
 func TestBeginRaces(t *testing.T) {
-	p := newSite(t, 1, 1000, 1000).serve(nil)
-	const users = 1500
-	var all sync.WaitGroup
-	var told [users]Answer
-	for i := range users {
-		all.Go(func() {
-			b := begin(t, p.Executor, Request{User: fmt.Sprint("user-", i), Key: "k", Quantity: 1})
-			if rand.IntN(2) == 0 {
-				time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
-				b.giveUp()
-			}
-			told[i] = <-b.answer
-		})
-	}
-	all.Wait()
-	outcomes := map[api.Outcome]int{}
-	for i, a := range told {
-		outcomes[a.Outcome]++
-		has, _ := p.User(fmt.Sprint("user-", i))
-		switch a.Outcome {
-		case api.Sold:
-			if len(has) != 1 || has[0].ID != a.Claim.ID {
-				t.Errorf("user %d was told %+v and has %+v", i, a, has)
-			}
-		case api.Overloaded:
-			if len(has) != 0 {
-				t.Errorf("user %d was told %+v and has %+v", i, a, has)
-			}
-		case api.Unknown:
-		default:
-			t.Errorf("user %d was told %+v", i, a)
+	inSite(t, 1, []int64{1000, 1000}, func(t *testing.T, s *site) {
+		p := s.serve(nil)
+		const users = 1500
+		var all sync.WaitGroup
+		var told [users]Answer
+		for i := range users {
+			all.Go(func() {
+				b := begin(t, p.Executor, Request{User: fmt.Sprint("user-", i), Key: "k", Quantity: 1})
+				if rand.IntN(2) == 0 {
+					for range rand.IntN(1000) { // in real time: in a bubble all are answered before a sleep ends
+						runtime.Gosched()
+					}
+					b.giveUp()
+				}
+				told[i] = <-b.answer
+			})
 		}
-	}
-	t.Log(outcomes)
+		all.Wait()
+		outcomes := map[api.Outcome]int{}
+		for i, a := range told {
+			outcomes[a.Outcome]++
+			has, _ := p.User(fmt.Sprint("user-", i))
+			switch a.Outcome {
+			case api.Sold:
+				if len(has) != 1 || has[0].ID != a.Claim.ID {
+					t.Errorf("user %d was told %+v and has %+v", i, a, has)
+				}
+			case api.Overloaded:
+				if len(has) != 0 {
+					t.Errorf("user %d was told %+v and has %+v", i, a, has)
+				}
+			case api.Unknown:
+			default:
+				t.Errorf("user %d was told %+v", i, a)
+			}
+		}
+		t.Log(outcomes)
+	})
 }
 
 // BeginSettle is Settle.
 func TestBeginSettle(t *testing.T) {
-	p := newSite(t, 1, 10, 10).serve(nil)
-	a := p.claim("ada", "k")
-	settle := func(x Settlement) Answer {
-		t.Helper()
-		b := &begun{t: t, answer: make(chan Answer, 1)}
-		b.giveUp = p.BeginSettle(x, b.answered)
-		return <-b.answer
-	}
-	x := Settlement{Claim: a.Claim.ID, How: api.Refund, Settlement: api.Settlement{Who: "me"}}
-	if got := settle(x); got.Outcome != api.Refunded || got.Replayed || got.Claim.ID != a.Claim.ID {
-		t.Errorf("a refund: %+v", got)
-	}
-	if got := settle(x); got.Outcome != api.Refunded || !got.Replayed {
-		t.Errorf("once more: %+v", got)
-	}
-	if got := settle(Settlement{Claim: ClaimID{Shard: 7}, How: api.Refund}); got.Outcome != api.NoSuchClaim {
-		t.Errorf("of no claim: %+v", got)
-	}
+	inSite(t, 1, []int64{10, 10}, func(t *testing.T, s *site) {
+		p := s.serve(nil)
+		a := p.claim("ada", "k")
+		settle := func(x Settlement) Answer {
+			t.Helper()
+			b := &begun{t: t, answer: make(chan Answer, 1)}
+			b.giveUp = p.BeginSettle(x, b.answered)
+			return <-b.answer
+		}
+		x := Settlement{Claim: a.Claim.ID, How: api.Refund, Settlement: api.Settlement{Who: "me"}}
+		if got := settle(x); got.Outcome != api.Refunded || got.Replayed || got.Claim.ID != a.Claim.ID {
+			t.Errorf("a refund: %+v", got)
+		}
+		if got := settle(x); got.Outcome != api.Refunded || !got.Replayed {
+			t.Errorf("once more: %+v", got)
+		}
+		if got := settle(Settlement{Claim: ClaimID{Shard: 7}, How: api.Refund}); got.Outcome != api.NoSuchClaim {
+			t.Errorf("of no claim: %+v", got)
+		}
+	})
 }
 
 // slowUsers are found out when the test says so.
@@ -208,45 +219,49 @@ func TestBeginAsksAStore(t *testing.T) {
 // Where the rules have changed since a request was let in, it is decided on again; and not
 // for long where nobody waits for it any more.
 func TestBeginAgain(t *testing.T) {
-	p := newSite(t, 1, 10).serve(nil)
-	for _, unasked := range []bool{false, true} {
-		b := &begun{t: t, answer: make(chan Answer, 1)}
-		request := Request{User: fmt.Sprint("user ", unasked), Quantity: 1}
-		x := &ask{shell: p.Executor, ticket: shard.NewTicket(new(sync.Pool), request, mintKey, 0), answered: b.answered}
-		x.state.Store(askAnswered)
-		if unasked {
-			x.giveUp()
-			p.logs.appends.close()
+	inSite(t, 1, []int64{10}, func(t *testing.T, s *site) {
+		p := s.serve(nil)
+		for _, unasked := range []bool{false, true} {
+			b := &begun{t: t, answer: make(chan Answer, 1)}
+			request := Request{User: fmt.Sprint("user ", unasked), Quantity: 1}
+			x := &ask{shell: p.Executor, ticket: shard.NewTicket(new(sync.Pool), request, mintKey, 0), answered: b.answered}
+			x.state.Store(askAnswered)
+			if unasked {
+				x.giveUp()
+				p.logs.appends.close()
+			}
+			p.again(x)
+			want := api.Sold
+			if unasked {
+				want = api.Overloaded
+			}
+			if a := <-b.answer; a.Outcome != want && !(unasked && a.Outcome == api.Unknown) {
+				t.Errorf("given up %v: %+v", unasked, a)
+			}
 		}
-		p.again(x)
-		want := api.Sold
-		if unasked {
-			want = api.Overloaded
-		}
-		if a := <-b.answer; a.Outcome != want && !(unasked && a.Outcome == api.Unknown) {
-			t.Errorf("given up %v: %+v", unasked, a)
-		}
-	}
-	p.logs.appends.open()
+		p.logs.appends.open()
+	})
 }
 
 // A process says where claims are decided while it serves.
 func TestPlace(t *testing.T) {
-	p := newSite(t, 1, 3, 3, 4).serve(nil)
-	want := Place{Shard: spec.HomeShard("ada", 3), Shards: 3, Owner: "127.0.0.1:1"}
-	if got := p.Place("ada"); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if got := p.PlaceOf(2); got != (Place{Shard: 2, Shards: 3, Owner: "127.0.0.1:1"}) {
-		t.Errorf("%+v", got)
-	}
-	if got := p.PlaceOf(3); got != (Place{}) {
-		t.Errorf("a shard that there is not: %+v", got)
-	}
-	if err := p.stop(); err != nil {
-		t.Error(err)
-	}
-	if got := p.Place("ada"); got != (Place{}) {
-		t.Errorf("%+v by a process that does not serve", got)
-	}
+	inSite(t, 1, []int64{3, 3, 4}, func(t *testing.T, s *site) {
+		p := s.serve(nil)
+		want := Place{Shard: spec.HomeShard("ada", 3), Shards: 3, Owner: "127.0.0.1:1"}
+		if got := p.Place("ada"); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if got := p.PlaceOf(2); got != (Place{Shard: 2, Shards: 3, Owner: "127.0.0.1:1"}) {
+			t.Errorf("%+v", got)
+		}
+		if got := p.PlaceOf(3); got != (Place{}) {
+			t.Errorf("a shard that there is not: %+v", got)
+		}
+		if err := p.stop(); err != nil {
+			t.Error(err)
+		}
+		if got := p.Place("ada"); got != (Place{}) {
+			t.Errorf("%+v by a process that does not serve", got)
+		}
+	})
 }

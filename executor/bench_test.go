@@ -13,16 +13,18 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/backends/embedded"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
+	"salectl/internal/wait"
 	"salectl/spec"
 )
 
 // openEmbedded opens both files of a new folder.
 func openEmbedded(t testing.TB) (ledger.Logs, quorum.Node) {
 	t.Helper()
-	return openEmbeddedAt(t, t.TempDir())
+	return openEmbeddedAt(t, t.TempDir(), embedded.ThisHost())
 }
 
 // sell has callers claim one unit after the other, n in all, each waiting for its
@@ -188,7 +190,7 @@ func BenchmarkMemory(b *testing.B) {
 type farLogs struct{ ledger.Logs }
 
 func (l farLogs) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
-	time.Sleep(5 * time.Millisecond)
+	time.Sleep(5 * time.Millisecond) // that a server takes is what is measured
 	head, entries, err := l.Logs.Read(ctx, log, from, max)
 	bytes := 0
 	for i, e := range entries {
@@ -217,7 +219,7 @@ func load(b *testing.B, logs ledger.Logs, node quorum.Node, sale spec.Sale) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
-		waitFor(b, func() bool { return e.Ready() == nil })
+		wait.Until(b, "the process is ready", func() bool { return e.Ready() == nil })
 		b.StopTimer()
 		cancel()
 		if err := <-done; err != nil {

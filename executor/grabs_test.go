@@ -5,9 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"salectl/api"
+	"salectl/backends/embedded"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
@@ -52,7 +52,7 @@ func startRedis(t testing.TB, args ...string) *services.Redis {
 // the declaration; nil: it is as it is.
 func listSiteAt(t testing.TB, ack spec.Ack, addresses []string, change func(*spec.Sale, *pb.Settings), shares ...int64) *listSite {
 	t.Helper()
-	s := &listSite{site: &site{t: t, dir: t.TempDir()}}
+	s := &listSite{site: &site{t: t, dir: t.TempDir(), host: embedded.ThisHost()}}
 	stock := int64(0)
 	for _, n := range shares {
 		stock += n
@@ -109,11 +109,7 @@ func TestLists(t *testing.T) {
 			for range 50 {
 				all.Go(func() {
 					for i := next.Add(1) - 1; i < users; i = next.Add(1) - 1 {
-						got[i] = p.claim(fmt.Sprint("user-", i), "a")
-						for got[i].Outcome == api.NoneNow { // others wait for the ledger, or units are on their way
-							time.Sleep(10 * time.Millisecond)
-							got[i] = p.claim(fmt.Sprint("user-", i), "a")
-						}
+						got[i] = finally(p.Claim, fmt.Sprint("user-", i), "a")
 					}
 				})
 			}
@@ -129,11 +125,11 @@ func TestLists(t *testing.T) {
 					t.Errorf("users %d and %d have unit %d", other, i, unit)
 				}
 				whose[unit] = i
-				again := p.claim(fmt.Sprint("user-", i), "a")
+				again := finally(p.Claim, fmt.Sprint("user-", i), "a")
 				if again.Outcome != api.Sold || !again.Replayed || again.Claim.Units[0] != unit || again.Claim.ID != a.Claim.ID || !again.Claim.At.Equal(a.Claim.At) {
 					t.Errorf("user %d got %+v, and then %+v", i, a, again)
 				}
-				if other := p.claim(fmt.Sprint("user-", i), "b"); other.Outcome != api.LimitReached || len(other.Claims) != 1 || other.Claims[0].Units[0] != unit {
+				if other := finally(p.Claim, fmt.Sprint("user-", i), "b"); other.Outcome != api.LimitReached || len(other.Claims) != 1 || other.Claims[0].Units[0] != unit {
 					t.Errorf("user %d of unit %d got %+v with another key", i, unit, other)
 				}
 			}

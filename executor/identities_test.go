@@ -52,29 +52,30 @@ func TestIdentities(t *testing.T) {
 // TestWriters starts two processes one after the other at one site: the owners that
 // the log names differ, or a process would take the commits of the other for its own.
 func TestWriters(t *testing.T) {
-	s := newSite(t, 1, 50)
-	writers := make(map[string]bool)
-	for range 3 {
-		p := s.serve(nil)
-		if err := p.stop(); err != nil {
-			t.Fatal(err)
+	inSite(t, 1, []int64{50}, func(t *testing.T, s *site) {
+		writers := make(map[string]bool)
+		for range 3 {
+			p := s.serve(nil)
+			if err := p.stop(); err != nil {
+				t.Fatal(err)
+			}
+			_, entries, err := s.logs.Read(t.Context(), spec.ShardLog(saletest.UID, 0, 1), 0, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var newest pb.Commit
+			if err := proto.Unmarshal(entries[len(entries)-1], &newest); err != nil {
+				t.Fatal(err)
+			}
+			writers[string(newest.GetWriter())] = true
 		}
-		_, entries, err := s.logs.Read(t.Context(), spec.ShardLog(saletest.UID, 0, 1), 0, 10)
-		if err != nil {
-			t.Fatal(err)
+		for w := range writers {
+			if len(w) != 8 || w == strings.Repeat("\x00", 8) {
+				t.Errorf("a writer calls itself %q", w)
+			}
 		}
-		var newest pb.Commit
-		if err := proto.Unmarshal(entries[len(entries)-1], &newest); err != nil {
-			t.Fatal(err)
+		if len(writers) != 3 {
+			t.Errorf("three processes call themselves by %d names", len(writers))
 		}
-		writers[string(newest.GetWriter())] = true
-	}
-	for w := range writers {
-		if len(w) != 8 || w == strings.Repeat("\x00", 8) {
-			t.Errorf("a writer calls itself %q", w)
-		}
-	}
-	if len(writers) != 3 {
-		t.Errorf("three processes call themselves by %d names", len(writers))
-	}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,10 +13,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"salectl/api"
+	"salectl/backends/embedded"
 	"salectl/executor/saletest"
+	"salectl/internal/wait"
 	"salectl/spec"
 )
 
@@ -113,13 +115,13 @@ func TestListsChild(t *testing.T) {
 	if err := json.Unmarshal([]byte(role), &who); err != nil {
 		t.Fatal(err)
 	}
-	s := &listSite{site: &site{t: t, dir: who.Dir}}
+	s := &listSite{site: &site{t: t, dir: who.Dir, host: embedded.ThisHost()}}
 	s.sale = saletest.Declared("site", 1, 1, 1)
 	s.sale.Redis = &spec.Redis{Nodes: who.Nodes}
 	told := os.NewFile(3, "answers")
 	stopping, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
-	p := s.process(func(c *Config) { c.Nodes, c.Lists = s.connect() })
+	p := s.serve()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var next atomic.Int64
@@ -130,7 +132,7 @@ func TestListsChild(t *testing.T) {
 				if i > int64(who.Count) {
 					return
 				}
-				for {
+				_ = wait.Poll(wait.Limit, func() error {
 					r := childAnswer{User: fmt.Sprint(who.Users, i)}
 					r.Answer = p.Claim(context.Background(), Request{User: r.User, Key: "key", Quantity: 1})
 					line, err := json.Marshal(r)
@@ -139,11 +141,13 @@ func TestListsChild(t *testing.T) {
 						_, err = told.Write(append(line, '\n'))
 					}
 					mu.Unlock()
-					if o := r.Answer.Outcome; err != nil || o == api.Draining || o == api.Sold || o == api.LimitReached || o == api.SoldOut {
-						break
+					switch o := r.Answer.Outcome; {
+					case err != nil, o == api.Draining, o == api.Sold, o == api.LimitReached, o == api.SoldOut:
+						return nil
+					default:
+						return errors.New(string(o))
 					}
-					time.Sleep(10 * time.Millisecond)
-				}
+				})
 			}
 		})
 	}

@@ -2,7 +2,9 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/executor/saletest"
+	"salectl/internal/wait"
 	"salectl/spec"
 )
 
@@ -23,15 +26,16 @@ type crowd struct {
 	t       testing.TB
 	s       *listSite
 	claim   func(context.Context, Request) Answer
-	pace    atomic.Int64 // a time.Duration: the longest that one waits before the next request
-	lossy   bool         // the fault takes away what ack redis has promised
+	lossy   bool // the fault takes away what ack redis has promised
 	stock   int64
 	patient bool // all callers are
 
 	all     sync.WaitGroup
-	stopped atomic.Bool
+	stopped bool // with mu
 
 	mu       sync.Mutex
+	changed  *sync.Cond          // queue, busy, bound, has or stopped
+	bound    int64               // of units, at which nobody asks
 	queue    []string            // who is still to ask
 	busy     int                 // who asks
 	has      map[string]Claim    // what each was told to have
@@ -47,7 +51,7 @@ func newCrowd(t testing.TB, s *listSite, claim func(context.Context, Request) An
 		has: make(map[string]Claim), whose: make(map[int64]string),
 		outcomes: make(map[api.Outcome]int), last: make(map[string]Answer),
 	}
-	c.pace.Store(int64(20 * time.Millisecond))
+	c.changed = sync.NewCond(&c.mu)
 	return c
 }
 
@@ -66,8 +70,10 @@ func anyOf(ps ...*process) func(context.Context, Request) Answer {
 }
 
 // begin lets users ask, until each has an answer that is for good. A quarter come
-// twice. Half of the callers have little patience.
+// twice. Half of the callers have little patience. They stop when half of the stock is
+// sold, until at or end is called.
 func (c *crowd) begin(users, callers int) {
+	c.bound = c.stock / 2
 	for i := range users {
 		c.queue = append(c.queue, fmt.Sprint("user-", i))
 		if i%4 == 0 {
@@ -89,8 +95,14 @@ func (c *crowd) begin(users, callers int) {
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				a := c.claim(ctx, Request{User: user, Key: "key", Quantity: 1})
 				cancel()
-				c.give(user, a)
-				time.Sleep(time.Duration(rand.Int64N(c.pace.Load())))
+				again := c.give(user, a)
+				// Buyers pause. That is the load, and no state: without it callers who are
+				// refused take the processors from the sale.
+				most := 20 * time.Millisecond
+				if again {
+					most = 200 * time.Millisecond
+				}
+				time.Sleep(rand.N(most))
 			}
 		})
 	}
@@ -99,26 +111,22 @@ func (c *crowd) begin(users, callers int) {
 
 // take returns who asks next; false: nobody is left.
 func (c *crowd) take() (string, bool) {
-	for {
-		c.mu.Lock()
-		switch {
-		case c.stopped.Load(), len(c.queue) == 0 && c.busy == 0:
-			c.mu.Unlock()
-			return "", false
-		case len(c.queue) > 0:
-			user := c.queue[0]
-			c.queue = c.queue[1:]
-			c.busy++
-			c.mu.Unlock()
-			return user, true
-		}
-		c.mu.Unlock()
-		time.Sleep(time.Millisecond)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.stopped && (int64(len(c.has)) >= c.bound || len(c.queue) == 0 && c.busy > 0) {
+		c.changed.Wait()
 	}
+	if c.stopped || len(c.queue) == 0 {
+		return "", false
+	}
+	user := c.queue[0]
+	c.queue = c.queue[1:]
+	c.busy++
+	return user, true
 }
 
 // give takes in what a user was told. Who may ask again does.
-func (c *crowd) give(user string, a Answer) {
+func (c *crowd) give(user string, a Answer) (again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.busy--
@@ -127,9 +135,12 @@ func (c *crowd) give(user string, a Answer) {
 	case api.Sold, api.LimitReached, api.SoldOut, api.Closed:
 	case api.NoneNow, api.NoQuorum, api.Unknown, api.Overloaded, api.Standby, api.Draining, api.Paused, api.NotOpen:
 		c.queue = append(c.queue, user)
+		again = true
 	default:
 		c.t.Errorf("%s: %+v", user, a)
 	}
+	c.changed.Broadcast()
+	return again
 }
 
 // heard is give for somebody who is not in the queue. c.mu is held.
@@ -173,37 +184,46 @@ func (c *crowd) count(o api.Outcome) int {
 	return c.outcomes[o]
 }
 
-// until waits until that share of the stock, in percent, was told to somebody.
-func (c *crowd) until(percent int64) {
+// at does something when that share of the stock, in percent, was told to somebody, while
+// buyers ask on. However late it is done, the crowd does not sell out before.
+func (c *crowd) at(percent int64, do func()) {
 	c.t.Helper()
+	c.bounded(c.stock * (percent + 25) / 100)
 	c.await(fmt.Sprintf("%d%% sold", percent), func() bool { return c.sold() >= c.stock*percent/100 })
+	do()
+	c.bounded(math.MaxInt64)
 }
 
-// await waits for something that comes within a minute, whatever the machine.
+func (c *crowd) bounded(units int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bound = units
+	c.changed.Broadcast()
+}
+
+// await waits for a state.
 func (c *crowd) await(what string, ok func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.t.Fatalf("after a minute not %s; outcomes %v, %d have units of %d, %d wait", what, c.outcomes, len(c.has), c.stock, len(c.queue)+c.busy)
+	wait.UntilNil(c.t, what, func() error {
+		if ok() {
+			return nil
 		}
-	}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return fmt.Errorf("outcomes %v, %d have units of %d, %d wait", c.outcomes, len(c.has), c.stock, len(c.queue)+c.busy)
+	})
 }
 
 // end waits until everybody has an answer that is for good.
 func (c *crowd) end() {
 	c.t.Helper()
-	ended := make(chan struct{})
-	go func() { c.all.Wait(); close(ended) }()
+	c.bounded(math.MaxInt64)
 	c.await("all answered", func() bool {
-		select {
-		case <-ended:
-			return true
-		default:
-			return false
-		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.queue)+c.busy == 0
 	})
+	c.all.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.t.Logf("outcomes %v", c.outcomes)
@@ -211,24 +231,28 @@ func (c *crowd) end() {
 
 // stop ends the race before everybody has an answer.
 func (c *crowd) stop() {
-	c.stopped.Store(true)
+	c.mu.Lock()
+	c.stopped = true
+	c.changed.Broadcast()
+	c.mu.Unlock()
 	c.all.Wait()
 }
 
 // one asks for a user until the answer is for good.
-func (c *crowd) one(user, key string) Answer {
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+func (c *crowd) one(user, key string) Answer { return finally(c.claim, user, key) }
+
+// finally claims a unit again and again until the answer is for good.
+func finally(claim func(context.Context, Request) Answer, user, key string) (a Answer) {
+	_ = wait.Poll(wait.Limit, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		a := c.claim(ctx, Request{User: user, Key: key, Quantity: 1})
-		cancel()
-		switch a.Outcome {
+		defer cancel()
+		switch a = claim(ctx, Request{User: user, Key: key, Quantity: 1}); a.Outcome {
 		case api.Sold, api.LimitReached, api.SoldOut, api.Closed:
-			return a
+			return nil
 		}
-		if time.Now().After(deadline) {
-			return a
-		}
-	}
+		return errors.New(string(a.Outcome))
+	})
+	return a
 }
 
 // sellOut has new users buy what is left, if anything is, until they are told that
@@ -328,25 +352,35 @@ func (c *crowd) kept() {
 	}
 }
 
-// watchLedger is kept all the time, until the function returned is called. Only
-// with ack ledger does it do anything.
+// watchLedger is kept whenever another twentieth of the stock was told to somebody, until
+// the function returned is called. Only with ack ledger does it do anything.
 func (c *crowd) watchLedger() (stop func()) {
 	if c.s.sale.Ack != spec.AckLedger {
 		return func() {}
 	}
-	over, ended := make(chan struct{}), make(chan struct{})
+	over, ended := false, make(chan struct{}) // over with c.mu
+	step := c.stock / 20
 	go func() {
 		defer close(ended)
-		for {
-			c.kept()
-			select {
-			case <-over:
+		for checked := int64(0); ; checked = c.sold() {
+			c.mu.Lock()
+			for !over && int64(len(c.has)) < checked+step {
+				c.changed.Wait()
+			}
+			last := over
+			c.mu.Unlock()
+			if c.kept(); last {
 				return
-			case <-time.After(200 * time.Millisecond):
 			}
 		}
 	}()
-	return sync.OnceFunc(func() { close(over); <-ended })
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		over = true
+		c.changed.Broadcast()
+		c.mu.Unlock()
+		<-ended
+	})
 }
 
 // settle holds the sale to its promises when all is calm: the last units are sold

@@ -6,6 +6,7 @@ import (
 
 	"salectl/api"
 	"salectl/executor/saletest"
+	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -20,8 +21,7 @@ func TestListsKilled(t *testing.T) {
 		c := newCrowd(t, s, p.Claim)
 		c.race(40, func() {
 			for _, percent := range []int64{10, 30, 50} {
-				c.until(percent)
-				restart(t, s.servers[0])
+				c.at(percent, func() { restart(t, s.servers[0]) })
 			}
 		})
 	})
@@ -36,8 +36,7 @@ func TestListsOnlyServerKilled(t *testing.T) {
 		p := s.serve()
 		c := newCrowd(t, s, p.Claim)
 		c.race(40, func() {
-			c.until(40)
-			restart(t, s.servers[0])
+			c.at(40, func() { restart(t, s.servers[0]) })
 		})
 	})
 }
@@ -72,7 +71,7 @@ var forgetting = map[string]struct {
 			replica := startRedis(t)
 			return func() {
 					follow(t, replica, s.servers[0])
-					waitFor(t, func() bool { return tell(t, replica, "EXISTS", spec.FillKey(saletest.UID, 0)) == int64(1) })
+					wait.Until(t, "the replica has the marker", func() bool { return tell(t, replica, "EXISTS", spec.FillKey(saletest.UID, 0)) == int64(1) })
 					tell(t, replica, "REPLICAOF", "NO", "ONE") // it lags from here on
 				}, func() {
 					if err := s.servers[0].Kill(); err != nil {
@@ -112,10 +111,8 @@ func TestListsForgotten(t *testing.T) {
 				c := newCrowd(t, s, p.Claim)
 				c.lossy = ack == spec.AckRedis && !fault.keeps
 				c.race(40, func() {
-					c.until(20)
-					early()
-					c.until(50)
-					strike()
+					c.at(20, early)
+					c.at(50, strike)
 				})
 				if n := p.voids(); n != 0 {
 					t.Errorf("%v grabs were given from a list that was not to be trusted", n)

@@ -12,6 +12,7 @@ import (
 	"salectl/api"
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/internal/wait"
 	"salectl/spec"
 )
 
@@ -72,31 +73,33 @@ func TestListsProcessPaused(t *testing.T) {
 		s := newListSite(t, ack, 3, always, spec.Shares(1500, 6)...)
 		c := newCrowd(t, s, nil)
 		k := c.startChild("child-", 4000, 30)
-		c.until(10)
+		c.await("sold by a child", func() bool { return c.sold() >= c.stock/10 })
 		k.signal(syscall.SIGSTOP)
+		for n := 0; !s.writes(n); n++ { // it was stopped in the middle of a write, with SQLite's lock
+			before := c.sold()
+			k.signal(syscall.SIGCONT)
+			c.await("sold by a child that goes on", func() bool { return c.sold() > before })
+			k.signal(syscall.SIGSTOP)
+		}
 		paused := c.sold()
-		p := s.serveLater()
-		tried := time.Now()
-		c.await("taken over", func() bool {
-			if time.Since(tried) > 5*time.Second { // it was stopped in the middle of a write, with SQLite's lock
-				k.signal(syscall.SIGCONT)
-				time.Sleep(10 * time.Millisecond)
-				k.signal(syscall.SIGSTOP)
-				tried = time.Now()
-			}
-			return p.Ready() == nil
-		})
+		p := s.serve()
 		c.claim = p.Claim
 		stop := c.watchLedger()
 		c.begin(1000, 30)
-		c.until(40)
-		k.signal(syscall.SIGCONT)
+		c.at(40, func() { k.signal(syscall.SIGCONT) })
 		c.end()
 		stop()
 		k.kill()
 		t.Logf("paused after %d", paused)
 		c.settle()
 	})
+}
+
+// writes says whether the store of the ledger takes a write in time.
+func (s *listSite) writes(n int) bool {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
+	defer cancel()
+	return s.logs.Append(ctx, fmt.Sprint("probe-", n), 0, nil, []byte("{}"), []byte("probe")) == nil
 }
 
 // lateNode is a node that is reached late: what is asked of it while it is held
@@ -216,36 +219,38 @@ func TestListsLateCalls(t *testing.T) {
 		t.Parallel()
 		s := newListSite(t, ack, 2, always, 450, 0, 150, 400)
 		first, held, locks := s.farProcess()
-		waitFor(t, func() bool { return first.Ready() == nil })
+		wait.Until(t, "the first process is ready", func() bool { return first.Ready() == nil })
 		second := s.serveLater()
 		c := newCrowd(t, s, anyOf(first, second))
 		c.race(40, func() {
-			c.until(20)
-			for _, n := range held {
-				n.hold()
-			}
-			first.logs.appends.close()
-			for _, n := range locks {
-				n.close()
-			}
-			waitFor(t, func() bool { return second.Ready() == nil })
-			c.until(60)
-			calls := 0
-			for i, n := range held {
-				before := n.gave.Load()
-				calls += n.letGo()
-				if now := n.gave.Load(); now != before {
-					t.Errorf("node %d gives to whoever has lost the sale: %d batches", i, now-before)
+			c.at(20, func() {
+				for _, n := range held {
+					n.hold()
 				}
-			}
-			first.logs.appends.open()
-			for _, n := range locks {
-				n.open()
-			}
-			if calls == 0 {
-				t.Error("no call was under way")
-			}
-			t.Logf("%d calls came late", calls)
+				first.logs.appends.close()
+				for _, n := range locks {
+					n.close()
+				}
+			})
+			wait.Until(t, "the second process is ready", func() bool { return second.Ready() == nil })
+			c.at(60, func() {
+				calls := 0
+				for i, n := range held {
+					before := n.gave.Load()
+					calls += n.letGo()
+					if now := n.gave.Load(); now != before {
+						t.Errorf("node %d gives to whoever has lost the sale: %d batches", i, now-before)
+					}
+				}
+				first.logs.appends.open()
+				for _, n := range locks {
+					n.open()
+				}
+				if calls == 0 {
+					t.Error("no call was under way")
+				}
+				t.Logf("%d calls came late", calls)
+			})
 		})
 	})
 }
@@ -273,7 +278,7 @@ func TestListsReady(t *testing.T) {
 		return len(shards) == 3 && shards[0].ListOn && shards[2].ListOn && held[1].asked() > 0
 	})
 	held[1].letGo()
-	waitFor(t, func() bool { return second.Ready() == nil })
+	wait.Until(t, "the second process is ready", func() bool { return second.Ready() == nil })
 	for _, shard := range second.Status().Shards {
 		if !shard.ListOn {
 			t.Errorf("ready, with %+v", shard)

@@ -11,6 +11,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 	"salectl/spec"
 )
 
@@ -97,12 +98,13 @@ func TestListsTakenAndDead(t *testing.T) {
 		c := newCrowd(t, s, anyOf(first, second))
 		c.race(20, func() {
 			c.await("dead", died.Load)
-			waitFor(t, func() bool { return second.Ready() == nil })
-			c.until(60)
-			first.logs.appends.open()
-			for _, n := range locks {
-				n.open()
-			}
+			wait.Until(t, "the second process is ready", func() bool { return second.Ready() == nil })
+			c.at(60, func() {
+				first.logs.appends.open()
+				for _, n := range locks {
+					n.open()
+				}
+			})
 		})
 	})
 }

@@ -1,14 +1,15 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"salectl/api"
 	"salectl/executor/saletest"
+	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -22,12 +23,8 @@ func TestListsNodeHangs(t *testing.T) {
 		s := newListSite(t, ack, 3, always, spec.Shares(2400, 6)...)
 		p := s.serve()
 		c := newCrowd(t, s, p.Claim)
-		c.pace.Store(int64(50 * time.Millisecond)) // the others must not sell all they have
 		c.race(10, func() {
-			c.until(5)
-			if err := s.servers[1].Pause(); err != nil {
-				t.Fatal(err)
-			}
+			c.at(5, func() { mustDo(t, s.servers[1].Pause()) })
 			before := c.count(api.NoQuorum) + c.count(api.Unknown)
 			c.await("refused", func() bool { return c.count(api.NoQuorum)+c.count(api.Unknown) > before+5 })
 			var calm sync.WaitGroup
@@ -46,24 +43,23 @@ func TestListsNodeHangs(t *testing.T) {
 						}
 						return
 					}
-					began, a := time.Now(), p.claim(user, "key")
+					ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+					defer cancel()
+					a := p.Claim(ctx, Request{User: user, Key: "key", Quantity: 1})
 					if a.Outcome != api.NoQuorum && a.Outcome != api.Unknown && a.Outcome != api.Standby {
 						t.Errorf("%s of the node that hangs: %+v", user, a)
 					}
-					if took := time.Since(began); took > 20*time.Second {
-						t.Errorf("at a node that hangs it took %v to say %s", took, a.Outcome)
+					if ctx.Err() != nil {
+						t.Errorf("at a node that hangs it took %v to say %s", wait.Limit, a.Outcome)
 					}
 				})
 			}
 			calm.Wait()
 			const says = "lock nodes: shards 1,4 of 6"
 			c.await("not ready: "+says, func() bool { return strings.Contains(fmt.Sprint(p.Ready()), says) })
-			if err := s.servers[1].Continue(); err != nil {
-				t.Fatal(err)
-			}
-			c.pace.Store(int64(5 * time.Millisecond))
+			mustDo(t, s.servers[1].Continue())
 		})
-		waitFor(t, func() bool { return p.Ready() == nil })
+		wait.Until(t, "the process is ready", func() bool { return p.Ready() == nil })
 	})
 }
 
@@ -124,9 +120,11 @@ func TestListsTroubles(t *testing.T) {
 				c := newCrowd(t, s, p.Claim)
 				c.lossy = trouble.lossy && ack == spec.AckRedis
 				c.race(40, func() {
-					c.until(20)
-					trouble.strike(t, s.servers[0])
-					before := c.count(api.Unknown)
+					before := 0
+					c.at(20, func() {
+						before = c.count(api.Unknown)
+						trouble.strike(t, s.servers[0])
+					})
 					c.await("unknown what it gave", func() bool { return c.count(api.Unknown) > before+10 })
 					c.await("not ready: "+trouble.says, func() bool { return strings.Contains(fmt.Sprint(p.Ready()), trouble.says) })
 					c.claims(0, func(user string, a Answer) {
@@ -136,7 +134,7 @@ func TestListsTroubles(t *testing.T) {
 					})
 					trouble.mend(t, s.servers[0])
 				})
-				waitFor(t, func() bool { return p.Ready() == nil })
+				wait.Until(t, "the process is ready", func() bool { return p.Ready() == nil })
 			})
 		})
 	}
@@ -172,10 +170,11 @@ func TestListsScriptsFlushed(t *testing.T) {
 		c.patient = true
 		c.race(40, func() {
 			for percent := int64(5); percent < 95; percent += 5 {
-				c.until(percent)
-				for _, r := range s.servers {
-					tell(t, r, "SCRIPT", "FLUSH")
-				}
+				c.at(percent, func() {
+					for _, r := range s.servers {
+						tell(t, r, "SCRIPT", "FLUSH")
+					}
+				})
 			}
 		})
 		if n := c.count(api.Unknown); n > 40 { // for whom the machine was too slow

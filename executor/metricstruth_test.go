@@ -10,6 +10,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
+	"salectl/internal/wait"
 	"salectl/spec"
 )
 
@@ -174,7 +175,7 @@ func TestMetricsOfLists(t *testing.T) {
 	told := func(when string, want map[string]float64) {
 		t.Helper()
 		for name, n := range want {
-			waitFor(t, func() bool { return p.told(name) == n })
+			wait.Until(t, when+": "+name, func() bool { return p.told(name) == n })
 			if got := p.told(name); got != n {
 				t.Errorf("%s %s is %v, want %v", when, name, got, n)
 			}

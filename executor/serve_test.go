@@ -3,10 +3,10 @@ package executor
 import (
 	"context"
 	"testing"
-	"time"
 
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 )
 
 // serve runs an executor until the test ends, and waits until it is ready.
@@ -28,16 +28,6 @@ func serveWith(t testing.TB, cfg Config) *Executor {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	waitFor(t, func() bool { return e.Ready() == nil })
+	wait.Until(t, "the process is ready", func() bool { return e.Ready() == nil })
 	return e
-}
-
-// waitFor polls until ok, for as long as any machine may reasonably take.
-func waitFor(t testing.TB, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not happen")
-		}
-	}
 }

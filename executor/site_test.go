@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
+	"salectl/internal/wait"
 	"salectl/spec"
 )
 
@@ -111,12 +113,19 @@ type site struct {
 	t    testing.TB
 	dir  string
 	sale spec.Sale
+	host embedded.Host
 	logs ledger.Logs // a handle of its own
 }
 
-func newSite(t testing.TB, perUser int64, shares ...int64) *site {
+// inSite runs a test of a site in a bubble: the store is on disk, and time passes only
+// while everybody waits.
+func inSite(t *testing.T, perUser int64, shares []int64, test func(t *testing.T, s *site)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newSite(t, embedded.Host{Wall: time.Now}, perUser, shares...)) })
+}
+
+func newSite(t testing.TB, host embedded.Host, perUser int64, shares ...int64) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir()}
+	s := &site{t: t, dir: t.TempDir(), host: host}
 	stock := int64(0)
 	for _, n := range shares {
 		stock += n
@@ -132,16 +141,16 @@ func newSite(t testing.TB, perUser int64, shares ...int64) *site {
 
 // handles opens handles of one more process.
 func (s *site) handles() (ledger.Logs, quorum.Node) {
-	return openEmbeddedAt(s.t, s.dir)
+	return openEmbeddedAt(s.t, s.dir, s.host)
 }
 
-func openEmbeddedAt(t testing.TB, dir string) (ledger.Logs, quorum.Node) {
+func openEmbeddedAt(t testing.TB, dir string, host embedded.Host) (ledger.Logs, quorum.Node) {
 	t.Helper()
 	logs, err := embedded.OpenLogs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := embedded.OpenNode(dir, embedded.ThisHost())
+	node, err := embedded.OpenNode(dir, host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +202,7 @@ func (s *site) process(change func(*Config)) *process {
 func (s *site) serve(change func(*Config)) *process {
 	s.t.Helper()
 	p := s.process(change)
-	waitFor(s.t, func() bool { return p.Ready() == nil })
+	wait.Until(s.t, "the process is ready", func() bool { return p.Ready() == nil })
 	return p
 }
 
@@ -221,28 +230,16 @@ func (p *process) buy(user, key string) Answer {
 	}
 }
 
-// watch reads all that may be read, until the function returned is called.
-func (p *process) watch() (stop func()) {
+// read returns what reads all that may be read.
+func (p *process) read() func() {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(p.Collectors()...)
-	var done atomic.Bool
-	var all sync.WaitGroup
-	for _, look := range []func(){
-		func() { p.Status() },
-		func() { p.User("buyer-1") },
-		func() { _ = p.Ready() },
-		func() {
-			if _, err := registry.Gather(); err != nil {
-				p.t.Error(err)
-			}
-		},
-	} {
-		all.Go(func() {
-			for !done.Load() {
-				look()
-				time.Sleep(100 * time.Microsecond)
-			}
-		})
+	return func() {
+		p.Status()
+		p.User("buyer-1")
+		_ = p.Ready()
+		if _, err := registry.Gather(); err != nil {
+			p.t.Error(err)
+		}
 	}
-	return func() { done.Store(true); all.Wait() }
 }

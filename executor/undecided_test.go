@@ -10,6 +10,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/executor/shard"
+	"salectl/internal/wait"
 	"salectl/spec"
 )
 
@@ -193,7 +194,7 @@ func TestUndecidedGrab(t *testing.T) {
 		t.Run(string(ack), func(t *testing.T) {
 			s := newListSite(t, ack, 1, nil, 50)
 			p, held, _ := s.farProcess()
-			waitFor(t, func() bool { return p.Ready() == nil })
+			wait.Until(t, "the process is ready", func() bool { return p.Ready() == nil })
 			node := held[0]
 			node.hold()
 			if a := p.claim("bob", "a"); a.Outcome != api.Unknown {
@@ -202,7 +203,7 @@ func TestUndecidedGrab(t *testing.T) {
 			node.mu.Lock()
 			node.held = false // it answers again, and what came before is still on its way
 			node.mu.Unlock()
-			waitFor(t, func() bool { return p.claim("ann", "a").Outcome == api.Sold })
+			wait.Until(t, "a unit is sold", func() bool { return p.claim("ann", "a").Outcome == api.Sold })
 			for user, want := range map[string]api.Outcome{"bob": api.Unknown, "carl": api.Draining} {
 				if a := p.Decline(Request{User: user, Key: "a", Quantity: 1}, api.Draining); a.Outcome != want {
 					t.Errorf("%s hears %+v, want %s", user, a, want)
@@ -214,7 +215,7 @@ func TestUndecidedGrab(t *testing.T) {
 			if a := p.claim("bob", "a"); a.Outcome != api.Sold {
 				t.Errorf("asked again, bob hears %+v", a)
 			}
-			waitFor(t, func() bool {
+			wait.Until(t, "a unit is sold", func() bool {
 				return p.Decline(Request{User: "bob", Key: "a", Quantity: 1}, api.Draining).Outcome == api.Sold
 			})
 			if a := saletest.Audited(t, s.logs, "site"); a.Sold != 2 {
@@ -227,36 +228,37 @@ func TestUndecidedGrab(t *testing.T) {
 // TestUndecidedWhenLost has the sale's log damaged while a claim is being appended:
 // the process gives the sale up, and still does not deny the claim.
 func TestUndecidedWhenLost(t *testing.T) {
-	s := newSite(t, 1, 50)
-	handle, node := s.handles()
-	logs := &gatedLogs{Logs: handle}
-	p := New(Config{Logs: logs, Nodes: []quorum.Node{node}, Sale: s.sale.Name, Address: "127.0.0.1:1"})
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(t.Context()) }()
-	waitFor(t, func() bool { return p.Ready() == nil })
-	request := Request{User: "ann", Key: "1", Quantity: 1}
-	logs.appends.close()
-	go p.Claim(t.Context(), request)
-	waitFor(t, func() bool { return logs.appends.held.Load() == 1 })
-	log := spec.SaleLog(s.sale.Name)
-	head, entries, err := s.logs.Read(t.Context(), log, 0, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.logs.Append(t.Context(), log, uint64(len(entries)), head, []byte(`{"slot":2}`), []byte("garbage")); err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, func() bool { return p.tenure.Load() == nil })
-	if a := p.Claim(t.Context(), request); a.Outcome != api.Unknown {
-		t.Errorf("while it ends ann hears %+v", a)
-	}
-	if <-ended == nil {
-		t.Error("Run ends without an error")
-	}
-	if a := p.Claim(t.Context(), request); a.Outcome != api.Unknown {
-		t.Errorf("after it has ended ann hears %+v", a)
-	}
-	if a := p.Claim(t.Context(), Request{User: "bob", Key: "1", Quantity: 1}); a.Outcome != api.NoQuorum {
-		t.Errorf("bob hears %+v", a)
-	}
+	inSite(t, 1, []int64{50}, func(t *testing.T, s *site) {
+		handle, node := s.handles()
+		logs := &gatedLogs{Logs: handle}
+		p := New(Config{Logs: logs, Nodes: []quorum.Node{node}, Sale: s.sale.Name, Address: "127.0.0.1:1"})
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(t.Context()) }()
+		wait.Until(t, "the process is ready", func() bool { return p.Ready() == nil })
+		request := Request{User: "ann", Key: "1", Quantity: 1}
+		logs.appends.close()
+		go p.Claim(t.Context(), request)
+		wait.Until(t, "an append is held", func() bool { return logs.appends.held.Load() == 1 })
+		log := spec.SaleLog(s.sale.Name)
+		head, entries, err := s.logs.Read(t.Context(), log, 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.logs.Append(t.Context(), log, uint64(len(entries)), head, []byte(`{"slot":2}`), []byte("garbage")); err != nil {
+			t.Fatal(err)
+		}
+		wait.Until(t, "the tenure has ended", func() bool { return p.tenure.Load() == nil })
+		if a := p.Claim(t.Context(), request); a.Outcome != api.Unknown {
+			t.Errorf("while it ends ann hears %+v", a)
+		}
+		if <-ended == nil {
+			t.Error("Run ends without an error")
+		}
+		if a := p.Claim(t.Context(), request); a.Outcome != api.Unknown {
+			t.Errorf("after it has ended ann hears %+v", a)
+		}
+		if a := p.Claim(t.Context(), Request{User: "bob", Key: "1", Quantity: 1}); a.Outcome != api.NoQuorum {
+			t.Errorf("bob hears %+v", a)
+		}
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/executor"
 	"salectl/executor/saletest"
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -94,12 +95,15 @@ func (r *feedReader) late(at []byte) {
 
 // leave ends it once it was told of so many claims, and returns how late they were.
 func (r *feedReader) leave(claims int64) ([]time.Duration, error) {
-	for r.claims.Load() < claims && r.err == nil {
-		time.Sleep(time.Millisecond)
-	}
+	late := wait.Poll(wait.Limit, func() error {
+		if n := r.claims.Load(); n < claims {
+			return fmt.Errorf("told of %d claims, want %d", n, claims)
+		}
+		return nil
+	})
 	r.end()
 	r.done.Wait()
-	return r.lags, r.err
+	return r.lags, errors.Join(late, r.err)
 }
 
 // offer has that many users claim, so many a second or, with 0, as 200 callers that wait.
@@ -127,7 +131,7 @@ func offer(b *testing.B, e *executor.Executor, first, n, rate int) {
 		began := time.Now()
 		for i := range n {
 			if due := began.Add(time.Duration(i) * time.Second / time.Duration(rate)); i%50 == 0 {
-				time.Sleep(time.Until(due))
+				time.Sleep(time.Until(due)) // the rate is what is asked for
 			}
 			all.Add(1)
 			e.Begin(request(i), func(a executor.Answer) { took(a); all.Done() })

@@ -17,6 +17,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/executor/saletest"
+	"salectl/internal/wait"
 	"salectl/planner"
 	"salectl/services/certs"
 	"salectl/spec"
@@ -76,9 +77,7 @@ func serveOn(b testing.TB, logs ledger.Logs, name string, stock int64, shards in
 			b.Error(err)
 		}
 	})
-	for e.Ready() != nil {
-		time.Sleep(time.Millisecond)
-	}
+	wait.Until(b, "the process is ready", func() bool { return e.Ready() == nil })
 	return e
 }
 
