@@ -1,3 +1,8 @@
+// A world runs in one goroutine, where the race detector finds nothing and takes
+// most of the time.
+
+//go:build !race
+
 package quorum_test
 
 import (
