@@ -22,6 +22,7 @@ import (
 	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 	"salectl/services/scripts"
 	"salectl/spec"
 )
@@ -263,12 +264,7 @@ func TestStatusInAnOutage(t *testing.T) {
 		<-ended
 	}
 	for _, name := range names {
-		for deadline := time.Now().Add(scripts.Patience); !strings.Contains(status(0, name), "served at "+at); {
-			if time.Now().After(deadline) {
-				t.Fatalf("nobody serves %s: %s", name, status(0, name))
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+		wait.Until(t, name+" to be served", func() bool { return strings.Contains(status(0, name), "served at "+at) })
 	}
 
 	m.away.Store(true)
@@ -287,7 +283,7 @@ func TestStatusInAnOutage(t *testing.T) {
 		}
 	}
 	var said []string
-	for deadline := time.Now().Add(scripts.Patience); ; { // until the process has found out
+	wait.UntilNil(t, "the process to find out", func() error {
 		c := newCapture()
 		c.drivers = m.drivers()
 		code := c.run(append(append([]string{"salectl", "status"}, files...), "--json", "--exit-code"), nil)
@@ -295,13 +291,11 @@ func TestStatusInAnOutage(t *testing.T) {
 		if len(said) != len(names) {
 			t.Fatalf("exit code %d, one object a sale: %s", code, &c.out)
 		}
-		if down := strings.Count(c.out.String(), `"state":"down"`); down == len(names) && code == 8 {
-			break
-		} else if down == len(names) || time.Now().After(deadline) {
-			t.Fatalf("exit code %d of %d stalled sales: %s", code, down, &c.out)
+		if down := strings.Count(c.out.String(), `"state":"down"`); down != len(names) || code != 8 {
+			return fmt.Errorf("exit code %d of %d stalled sales: %s", code, down, &c.out)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
 	for _, part := range []string{
 		`"phase":"unknown"`, `"ledgerError":"`, `"owner":"` + at + `"`, `"available":10`, `"reasons":["the ledger cannot be read: `, `"server":{"address":"` + at + `","phase":"`,
 	} {

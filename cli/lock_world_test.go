@@ -19,6 +19,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"salectl/backends/redis"
+	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -102,11 +103,7 @@ func (w *lockWorld) free(nodes ...int) {
 // until waits until something has come true.
 func (w *lockWorld) until(what string, true func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(time.Minute); !true(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.Fatalf("after a minute: not %s", what)
-		}
-	}
+	wait.Until(w, what, true)
 }
 
 // waits returns when somebody waits for a lock.

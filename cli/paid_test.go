@@ -8,12 +8,14 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +23,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/internal/wait"
 )
 
 // TestPaymentsSurviveKills has a sale's buyers pay, by webhook and by check, while the
@@ -210,21 +213,24 @@ func (b *bank) claim(ctx context.Context, user string) api.Claim {
 
 // tell sends a message to any of the processes until one has taken it, and then once more.
 func (b *bank) tell(ctx context.Context, f *fate) {
-	time.Sleep(time.Until(f.at))
+	select {
+	case <-time.After(time.Until(f.at)): // the moment of the payment
+	case <-ctx.Done():
+	}
 	body := fmt.Sprintf(`{"type":%q,"claim":%q,"id":%q}`, f.state(), f.claim, f.payment())
-	for taken := 0; taken < 2; {
-		if ctx.Err() != nil {
+	for range 2 {
+		if err := wait.Poll(wait.Limit, func() error {
+			b.mu.Lock()
+			url := b.shops[b.chance.IntN(2)].at()
+			b.mu.Unlock()
+			if url == "" || b.send(ctx, url, body) != http.StatusOK {
+				return errors.New("it is not taken")
+			}
+			return nil
+		}); err != nil {
 			b.Errorf("nobody takes %s", body)
 			return
 		}
-		b.mu.Lock()
-		url := b.shops[b.chance.IntN(2)].at()
-		b.mu.Unlock()
-		if url == "" || b.send(ctx, url, body) != http.StatusOK {
-			time.Sleep(50 * time.Millisecond)
-			continue
-		}
-		taken++
 		b.mu.Lock()
 		f.told = f.told || !f.fails
 		b.mu.Unlock()
@@ -260,16 +266,13 @@ func (b *bank) send(ctx context.Context, url, body string) int {
 
 // quiet waits until no claim is held any more, and the service is asked about none.
 func (b *bank) quiet(ctx context.Context) {
-	for ctx.Err() == nil {
-		for _, s := range b.shops {
+	b.Helper()
+	wait.Until(b, "no held claim", func() bool {
+		return slices.ContainsFunc(b.shops[:], func(s *shop) bool {
 			told, err := asker{}.read(ctx, strings.TrimPrefix(s.at(), "http://"), "seats")
-			if err == nil && told.Sale != "" && told.Held == 0 && told.PaymentCheck == nil {
-				return
-			}
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	b.Error("it does not come to rest")
+			return err == nil && told.Sale != "" && told.Held == 0 && told.PaymentCheck == nil
+		})
+	})
 }
 
 // check holds the books against what was paid.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"salectl/internal/wait"
 	"salectl/services/scripts"
 )
 
@@ -121,20 +121,22 @@ func TestReadersOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = serve.Process.Kill(); _ = serve.Wait() }()
-	for i := 0; ; {
-		body := strings.NewReader(fmt.Sprintf(`{"user":"user-%d","quantity":1}`, i))
+	sold := 0
+	wait.UntilNil(t, "7 claims", func() error {
+		body := strings.NewReader(fmt.Sprintf(`{"user":"user-%d","quantity":1}`, sold))
 		response, err := http.Post("http://"+listen+"/v1/sales/seen/claims", "application/json", body)
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusCreated {
-				i++
-			}
+		if err != nil {
+			return err
 		}
-		if i == 7 {
-			break
+		response.Body.Close()
+		if response.StatusCode == http.StatusCreated {
+			sold++
 		}
-		time.Sleep(time.Millisecond)
-	}
+		if sold < 7 {
+			return fmt.Errorf("%d sold, and the last answer is %s", sold, response.Status)
+		}
+		return nil
+	})
 	read("served", "7")
 	if err := serve.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"salectl/api"
+	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/services/browser"
 	"salectl/services/scripts"
@@ -83,13 +84,11 @@ func soldBy(t *testing.T, path, sale string, users int) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for deadline := time.Now().Add(scripts.Patience); !up.Load(); time.Sleep(20 * time.Millisecond) {
+	wait.UntilNil(t, sale+" to be served", func() error {
 		_, err := client.Status(t.Context())
-		up.Store(err == nil)
-		if err != nil && time.Now().After(deadline) {
-			t.Fatalf("%v\n%s", err, &served.err)
-		}
-	}
+		return err
+	})
+	up.Store(true)
 	var g errgroup.Group
 	for i := range users {
 		g.Go(func() error {

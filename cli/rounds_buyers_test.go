@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/internal/wait"
 )
 
 // crowd is the users of a round.
@@ -87,9 +89,12 @@ func (c *crowd) comes(ctx context.Context, wave int) bool {
 // long: perhaps nobody answers.
 func (c *crowd) midst(ctx context.Context, chance *rand.Rand) {
 	wanted := c.decided() + 1 + chance.IntN(c.r.users/waves)
-	for deadline := time.Now().Add(roundSpan); c.decided() < wanted && time.Now().Before(deadline) && ctx.Err() == nil; {
-		time.Sleep(time.Millisecond)
-	}
+	_ = wait.Poll(roundSpan, func() error {
+		if c.decided() < wanted && ctx.Err() == nil {
+			return errors.New("too few are decided")
+		}
+		return nil
+	})
 }
 
 // decided returns how many users have their answers.

@@ -72,8 +72,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": scripts.Code, "ready": scripts.Ready, "alive": scripts.Alive, "crowd": scriptCrowd, "term": scriptTerm, "sql": scriptSQL,
-			"putback": scriptPutBack, "lines": scriptLines, "message": scriptMessage, "metric": scriptMetric, "certs": scriptCerts, "appears": scriptAppears, "prints": scriptPrints,
+			"await": scripts.Await, "code": scripts.Code, "ready": scripts.Ready, "crowd": scriptCrowd, "term": scriptTerm, "sql": scriptSQL,
+			"putback": scriptPutBack, "lines": scriptLines, "message": scriptMessage, "metric": scriptMetric, "certs": scriptCerts,
 		},
 	})
 }
@@ -155,52 +155,24 @@ func scriptPutBack(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptMetric is "metric ADMIN SERIES VALUE": what a process tells of a series begins with
-// the value, a regular expression.
+// scriptMetric is "metric ADMIN SERIES VALUE": waits until the value of a series at a process
+// begins with the regular expression.
 func scriptMetric(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: metric ADMIN SERIES VALUE")
 	}
-	r, err := http.Get("http://" + args[0] + "/metrics")
-	ts.Check(err)
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	ts.Check(err)
-	if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(args[1]) + " " + args[2]).Match(body) {
-		ts.Fatalf("no %s %s in\n%s", args[1], args[2], body)
-	}
-}
-
-// scriptAppears is "appears FILE REGEXP": waits until the file has that.
-func scriptAppears(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: appears FILE REGEXP")
-	}
-	want := regexp.MustCompile(args[1])
+	want := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(args[1]) + " " + args[2])
 	scripts.Eventually(ts, func() error {
-		text, err := os.ReadFile(ts.MkAbs(args[0]))
-		if err == nil && !want.Match(text) {
-			err = fmt.Errorf("no %s in\n%s", args[1], text)
-		}
-		return err
-	})
-}
-
-// scriptPrints is "prints REGEXP program args...": runs the program, until what it prints has
-// that.
-func scriptPrints(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: prints REGEXP program [args...]")
-	}
-	want := regexp.MustCompile(args[0])
-	scripts.Eventually(ts, func() error {
-		if err := ts.Exec(args[1], args[2:]...); err != nil {
+		r, err := http.Get("http://" + args[0] + "/metrics")
+		if err != nil {
 			return err
 		}
-		if text := ts.ReadFile("stdout"); !want.MatchString(text) {
-			return fmt.Errorf("no %s in\n%s", args[0], text)
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err == nil && !want.Match(body) {
+			err = fmt.Errorf("no %s %s in\n%s", args[1], args[2], body)
 		}
-		return nil
+		return err
 	})
 }
 

@@ -88,11 +88,11 @@ func TestExamples(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"cluster": scriptCluster, "draws": scriptDraws, "server": scriptServer, "serve": scriptServe, "ready": scripts.Ready,
+			"cluster": scriptCluster, "draws": scriptDraws, "server": scriptServer, "serve": scriptServe, "ready": scripts.Ready, "await": scripts.Await,
 			"outcome": scriptOutcome, "keys": scriptKeys, "rows": scriptRows, "sold": scriptSold,
 			"signal": scriptSignal, "appends": scriptAppends, "code": scripts.Code,
 			"payments": scriptPayments, "pay": scriptPay("pay"), "fail": scriptPay("fail"), "claimed": scriptClaimed, "books": scriptBooks,
-			"members": scriptMembers, "tables": scriptTables, "units": scriptUnits, "cells": scriptCells, "lose": scriptLose, "snapshot": scriptSnapshot, "restore": scriptRestore, "says": scriptSays, "disable": scriptDisable,
+			"members": scriptMembers, "tables": scriptTables, "units": scriptUnits, "cells": scriptCells, "lose": scriptLose, "snapshot": scriptSnapshot, "restore": scriptRestore, "disable": scriptDisable,
 			"packets": scriptPackets, "flush": scriptFlush, "has": scriptHas, "money": scriptMoney,
 			"orders": scriptOrders,
 		},

@@ -21,6 +21,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/services/scripts"
 )
@@ -149,7 +150,7 @@ func (p *paidServer) kill() {
 // killed lets buyers come while each server in turn, and now and then both, are killed in
 // the midst of answers, and started again.
 func (s *paidSale) killed(times int, chance *rand.Rand) {
-	ctx, cancel := context.WithTimeout(s.Context(), scripts.Patience)
+	ctx, cancel := context.WithTimeout(s.Context(), wait.Limit)
 	defer cancel()
 	for _, p := range s.servers {
 		p.start(s.T)
@@ -178,28 +179,23 @@ func (s *paidSale) killed(times int, chance *rand.Rand) {
 
 // midst waits until buyers have had some more answers, whose number is up to chance.
 func (s *paidSale) midst(ctx context.Context, chance *rand.Rand) {
-	for wanted := s.answers.Load() + 20 + chance.Int64N(300); s.answers.Load() < wanted; time.Sleep(time.Millisecond) {
-		if ctx.Err() != nil {
-			s.Fatalf("nobody is answered any more: %v", ctx.Err())
-		}
-	}
+	wanted := s.answers.Load() + 20 + chance.Int64N(300)
+	wait.Until(s, "more answers", func() bool { return s.answers.Load() >= wanted })
 }
 
 // settled waits until no claim is held any more.
 func (s *paidSale) settled(ctx context.Context) {
 	var last api.Sale // as it was when a server told of it
-	for ; ; time.Sleep(20 * time.Millisecond) {
+	wait.UntilNil(s, "no held claim", func() error {
 		sale, err := s.buyers.Status(ctx)
 		if err == nil && sale.Held == 0 {
-			return
+			return nil
 		}
 		if err == nil {
 			last = sale
 		}
-		if ctx.Err() != nil {
-			s.Fatalf("claims stay held: %+v, %v", last, err)
-		}
-	}
+		return fmt.Errorf("%+v, %w", last, err)
+	})
 }
 
 // come lets buyers in until there are enough. Whoever waits does so beside.

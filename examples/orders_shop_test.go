@@ -18,8 +18,8 @@ import (
 	"salectl/api"
 	"salectl/backends"
 	"salectl/executor"
+	"salectl/internal/wait"
 	"salectl/services"
-	"salectl/services/scripts"
 	"salectl/spec"
 )
 
@@ -111,11 +111,12 @@ func (s *shop) check(err error) {
 // eventually waits for what must happen at some time.
 func (s *shop) eventually(what string, done func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(scripts.Patience); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("waited in vain for %s; the consumers said:\n%s", what, s.said())
+	wait.UntilNil(s.t, what, func() error {
+		if !done() {
+			return fmt.Errorf("the consumers said:\n%s", s.said())
 		}
-	}
+		return nil
+	})
 }
 
 func (s *shop) salectl(args ...string) []byte {
@@ -176,16 +177,23 @@ func (s *shop) buy(user string) executor.ClaimID { return s.claim(user, api.Held
 // claim has a user claim a unit, which comes to what is wanted.
 func (s *shop) claim(user string, want api.Outcome) executor.ClaimID {
 	s.t.Helper()
-	for deadline := time.Now().Add(scripts.Patience); ; time.Sleep(20 * time.Millisecond) {
-		a := s.sale.Claim(context.Background(), executor.Request{User: user, Key: "first", Quantity: 1})
-		if a.Outcome == want {
-			return a.Claim.ID
-		}
-		if a.Outcome.Row().Retry == api.Final || time.Now().After(deadline) {
-			s.t.Errorf("%s: %+v", user, a)
-			return a.Claim.ID
-		}
+	var a executor.Answer
+	_ = wait.Poll(wait.Limit, func() error {
+		a = s.sale.Claim(context.Background(), executor.Request{User: user, Key: "first", Quantity: 1})
+		return undecided(a.Outcome)
+	})
+	if a.Outcome != want {
+		s.t.Errorf("%s: %+v", user, a)
 	}
+	return a.Claim.ID
+}
+
+// undecided is an error if whoever is told so may ask again.
+func undecided(o api.Outcome) error {
+	if row := o.Row(); row.Retry != api.Final && row.Status >= 300 {
+		return fmt.Errorf("the outcome is %s", o)
+	}
+	return nil
 }
 
 // settle says what becomes of a claim.
@@ -197,15 +205,10 @@ func (s *shop) settle(claim executor.ClaimID, how api.How, payment string) {
 func (s *shop) settleAs(claim executor.ClaimID, how api.How, as api.Settlement) {
 	s.t.Helper()
 	x := executor.Settlement{Claim: claim, How: how, Settlement: as}
-	for deadline := time.Now().Add(scripts.Patience); ; time.Sleep(20 * time.Millisecond) {
-		a := s.sale.Settle(context.Background(), x)
-		if row := a.Outcome.Row(); row.Retry == api.Final || row.Status < 300 {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.t.Errorf("%s of %v: %+v", how, claim, a)
-			return
-		}
+	if err := wait.Poll(wait.Limit, func() error {
+		return undecided(s.sale.Settle(context.Background(), x).Outcome)
+	}); err != nil {
+		s.t.Errorf("%s of %v: %v", how, claim, err)
 	}
 }
 

@@ -57,7 +57,7 @@ func ordersKilled(t *testing.T) {
 		}
 		if life == lives/2 {
 			writes()
-			time.Sleep(rand.N(50 * time.Millisecond))
+			pause(50 * time.Millisecond)
 			s.check(s.db.Kill())
 			if err := c.Wait(); err == nil {
 				t.Error("the consumer did not mind that PostgreSQL was killed")
@@ -67,9 +67,9 @@ func ordersKilled(t *testing.T) {
 		}
 		if life%2 == 0 { // while it writes, or at any moment
 			writes()
-			time.Sleep(rand.N(50 * time.Millisecond))
+			pause(50 * time.Millisecond)
 		} else {
-			time.Sleep(rand.N(2 * start))
+			pause(2 * start)
 		}
 		kill(c)
 		if s.query(position) != before {
@@ -199,3 +199,7 @@ func ordersOfTwoConsumers(t *testing.T) {
 		t.Errorf("of the %s orders of the ledger before there are %s", all, got)
 	}
 }
+
+// pause lasts for a random part of d: what comes next is to happen at any moment, which no state
+// names.
+func pause(d time.Duration) { time.Sleep(rand.N(d)) }

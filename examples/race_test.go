@@ -17,9 +17,9 @@ import (
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
 	"salectl/executor"
+	"salectl/internal/wait"
 	"salectl/planner"
 	"salectl/services"
-	"salectl/services/scripts"
 	"salectl/spec"
 )
 
@@ -99,11 +99,7 @@ func (l *luck) race(users int64) {
 			l.t.Error(err)
 		}
 	}()
-	for deadline := time.Now().Add(scripts.Patience); e.Ready() != nil; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			l.t.Fatalf("the sale is not served: %v", e.Ready())
-		}
-	}
+	wait.UntilNil(l.t, "the sale to be served", e.Ready)
 	began := time.Now()
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -126,34 +122,28 @@ func (l *luck) race(users int64) {
 }
 
 func (l *luck) grab(e *executor.Executor, user int64, key string) {
-	for deadline := time.Now().Add(scripts.Patience); ; time.Sleep(20 * time.Millisecond) {
-		a := e.Claim(l.t.Context(), executor.Request{User: fmt.Sprint("user-", user), Key: key, Quantity: 1})
-		switch a.Outcome {
-		case api.Sold:
-			unit := a.Claim.Units[0]
-			if !l.told[unit].CompareAndSwap(0, user) {
-				l.t.Errorf("packet %d was given to the users %d and %d", unit, l.told[unit].Load(), user)
-			}
-			l.money.Add(a.Claim.Packets.Amount(unit))
-			l.count[gotOne].Add(1)
-		case api.LimitReached:
-			if len(a.Claims) != 1 || l.told[a.Claims[0].Units[0]].Load() != user {
-				l.t.Errorf("user %d is told of the claims %+v", user, a.Claims)
-			}
-			l.count[hadOne].Add(1)
-		case api.SoldOut:
-			l.count[tooLate].Add(1)
-		default:
-			switch again := a.Outcome.Row().Retry != api.Final; {
-			case again && time.Now().Before(deadline):
-				continue
-			case again:
-				l.t.Errorf("user %d has no answer but %s", user, a.Outcome)
-			default:
-				l.t.Errorf("user %d: %+v", user, a)
-			}
+	var a executor.Answer
+	_ = wait.Poll(wait.Limit, func() error {
+		a = e.Claim(l.t.Context(), executor.Request{User: fmt.Sprint("user-", user), Key: key, Quantity: 1})
+		return undecided(a.Outcome)
+	})
+	switch a.Outcome {
+	case api.Sold:
+		unit := a.Claim.Units[0]
+		if !l.told[unit].CompareAndSwap(0, user) {
+			l.t.Errorf("packet %d was given to the users %d and %d", unit, l.told[unit].Load(), user)
 		}
-		return
+		l.money.Add(a.Claim.Packets.Amount(unit))
+		l.count[gotOne].Add(1)
+	case api.LimitReached:
+		if len(a.Claims) != 1 || l.told[a.Claims[0].Units[0]].Load() != user {
+			l.t.Errorf("user %d is told of the claims %+v", user, a.Claims)
+		}
+		l.count[hadOne].Add(1)
+	case api.SoldOut:
+		l.count[tooLate].Add(1)
+	default:
+		l.t.Errorf("user %d: %+v", user, a)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 
 	"salectl/api"
+	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/services/scripts"
 )
@@ -207,21 +207,6 @@ func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// scriptSays is "says NAME PATTERN": waits until a process of "serve" has said so.
-func scriptSays(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: says NAME PATTERN")
-	}
-	pattern, err := regexp.Compile(args[1])
-	ts.Check(err)
-	scripts.Eventually(ts, func() error {
-		if said := ts.ReadFile(args[0] + ".log"); !pattern.MatchString(said) {
-			return fmt.Errorf("%s does not say %q", args[0], args[1])
-		}
-		return nil
-	})
-}
-
 // scriptSignal is "signal NAME KILL|TERM|STOP|CONT": to a process of "serve".
 // It waits for the end of one that it ends.
 func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
@@ -279,7 +264,7 @@ func scriptOutcome(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	urls, sale := salesAt(args[0])
 	scripts.Eventually(ts, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), scripts.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit)
 		defer cancel()
 		client, err := api.NewClient(api.Config{
 			Servers: urls, Sale: sale, Timeout: 15 * time.Second, MaxWait: 80 * time.Millisecond, Later: true,

@@ -3,6 +3,7 @@ package examples
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,9 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"salectl/api"
+	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/services/scripts"
 )
@@ -60,12 +61,7 @@ func (s *served) serve() (*exec.Cmd, string) {
 		s.t.Fatal(err)
 	}
 	defer client.Close()
-	for deadline := time.Now().Add(scripts.Patience); client.Alive(s.t.Context()) != nil; {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("%s does not answer:\n%s", listen, log.String())
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	wait.UntilNil(s.t, listen+" to answer", func() error { return client.Alive(s.t.Context()) })
 	return c, "http://" + listen
 }
 
@@ -117,7 +113,7 @@ func TestStreamClients(t *testing.T) {
 	first, one := s.serve()
 	_, two := s.serve()
 	servers := one + "," + two
-	ctx, cancel := context.WithTimeout(t.Context(), scripts.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	told := s.python(ctx, servers, "movie-tickets", "--claims", "1000", "--form", "lines", "--users", "lines-")
 	for user, got := range s.python(ctx, servers, "movie-tickets", "--claims", "1000", "--form", "protobuf", "--users", "protobuf-") {
@@ -126,12 +122,17 @@ func TestStreamClients(t *testing.T) {
 
 	go func() { // as soon as some of them have theirs
 		c, err := api.NewClient(api.Config{Servers: []string{one}, Sale: "movie-tickets"})
-		for err == nil {
-			var u api.User
-			if u, err = c.User(ctx, "killed-300"); len(u.Claims) > 0 {
-				break
-			}
-			time.Sleep(time.Millisecond)
+		if err == nil {
+			err = wait.Poll(wait.Limit, func() error {
+				u, err := c.User(ctx, "killed-300")
+				if err == nil && len(u.Claims) == 0 {
+					err = errors.New("no claim yet")
+				}
+				return err
+			})
+		}
+		if err != nil {
+			t.Error(err)
 		}
 		_ = first.Process.Kill()
 	}()

@@ -16,6 +16,7 @@ import (
 	"salectl/backends/clock"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/lists"
+	"salectl/internal/wait"
 	"salectl/planner"
 	"salectl/services"
 	"salectl/spec"
@@ -89,10 +90,12 @@ func phase(to pb.Phase) func(*planner.Actual) (*planner.Plan, error) {
 func (w *redisWorld) buy(ctx context.Context, uid string, shard int) {
 	node := w.cfg.Lists[spec.ListNode(shard, 2)]
 	l := lists.List{UID: uid, Shard: shard}
+	pace := time.NewTicker(time.Millisecond)
+	defer pace.Stop()
 	for ctx.Err() == nil {
+		<-pace.C
 		state, err := node.Inspect(ctx, l)
 		if err != nil || !state.On {
-			time.Sleep(5 * time.Millisecond)
 			continue
 		}
 		b := lists.Batch{List: l, Fill: state.Fill, At: time.Now().UnixMicro()}
@@ -115,7 +118,6 @@ func (w *redisWorld) buy(ctx context.Context, uid string, shard int) {
 			}
 		}
 		w.mu.Unlock()
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -166,17 +168,11 @@ func TestListsOnServersThatAreKilled(t *testing.T) {
 // wantTold waits until so many more users were told of a packet.
 func (w *redisWorld) wantTold(n int) {
 	w.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	wait.Until(w, fmt.Sprint(n, " users to have a packet"), func() bool {
 		w.mu.Lock()
-		told := len(w.told)
-		w.mu.Unlock()
-		switch {
-		case told >= n:
-			return
-		case time.Now().After(deadline):
-			w.Fatalf("%d users have a packet, want %d", told, n)
-		}
-	}
+		defer w.mu.Unlock()
+		return len(w.told) >= n
+	})
 }
 
 // destroy checks the export against what buyers were told.

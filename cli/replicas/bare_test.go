@@ -109,7 +109,8 @@ func inherited(descriptor uintptr) net.Listener {
 	return l
 }
 
-// bareStore is a program that answers each message after a millisecond.
+// bareStore is a program that answers each message after a millisecond, which is what a store's
+// answer takes.
 func bareStore() { answerLines(inherited(3), func() { time.Sleep(time.Millisecond) }) }
 
 // bareServer is a program: its arguments are which of the processes it is, the store's

@@ -192,7 +192,7 @@ func (c *crowd) insist(a *asked, key string) {
 			return
 		}
 		if err == nil || foreign != nil {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // as a client rests before it asks again
 		}
 	}
 }

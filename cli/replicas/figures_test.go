@@ -106,7 +106,7 @@ func cost(t *testing.T, where store, rate int) {
 		for i, k := range kinds {
 			s := sales[k.of]
 			c := s.comeAs(&crowd{over: k.over, rate: k.rate, once: true, follows: k.follows, name: fmt.Sprint(round, "-", i, "-")})
-			time.Sleep(time.Second / 2)
+			time.Sleep(time.Second / 2) // warm up: what is measured is a rate over time
 			answered, spent := len(c.answered()), s.processor()
 			began := time.Now()
 			time.Sleep(span)

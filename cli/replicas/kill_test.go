@@ -73,6 +73,7 @@ func TestPauseOnACluster(t *testing.T) {
 // until it goes on.
 func TestPause(t *testing.T) {
 	figures(t) // it is all waiting
+	// Nobody can be asked when its leases have run out, if it has the store's lock.
 	s, crowds, _ := pause(t, embedded, func(*sale) { time.Sleep(2 * killTTL) })
 	s.books(crowds...)
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"salectl/api"
+	"salectl/internal/wait"
 	"salectl/services/scripts"
 )
 
@@ -281,14 +282,8 @@ func (r *replica) ready() {
 // eventually tries until it works.
 func (s *sale) eventually(try func() error) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.Fatal(err)
-		}
+	if err := wait.Poll(patience, try); err != nil {
+		s.Fatal(err)
 	}
 }
 

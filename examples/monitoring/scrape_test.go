@@ -28,6 +28,7 @@ import (
 	"salectl/cli"
 	"salectl/executor"
 	"salectl/executor/httpd"
+	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/services/scripts"
 )
@@ -297,15 +298,7 @@ func run(t *testing.T, cmd *exec.Cmd) {
 
 func (p *process) eventually(what string, try func() error) {
 	p.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			p.Fatalf("not %s after %v: %v", what, patience, err)
-		}
-	}
+	wait.UntilNil(p, what, try)
 }
 
 // client asks at an address.

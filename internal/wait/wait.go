@@ -15,8 +15,10 @@ import (
 // on a machine whose processors are shared by many tests.
 const Limit = 2 * time.Minute
 
-// interval is the time between two polls.
-const interval = 5 * time.Millisecond
+// Polls are at least shortest and at most longest apart: an eighth of the time that
+// was waited so far, so that a long wait does not take the processor from what it
+// waits for.
+const shortest, longest = 5 * time.Millisecond, 200 * time.Millisecond
 
 // Until polls reached and returns when it is true. After Limit the test fails
 // with a message that names the state. Only the goroutine of the test may call it.
@@ -43,10 +45,12 @@ func UntilNil(t testing.TB, state string, poll func() error) {
 // takes longer than limit. It is for callers without a testing.TB, such as the
 // commands of scripts.
 func Poll(limit time.Duration, poll func() error) error {
-	for deadline := time.Now().Add(limit); ; time.Sleep(interval) {
+	for began := time.Now(); ; {
 		err := poll()
-		if err == nil || time.Now().After(deadline) {
+		waited := time.Since(began)
+		if err == nil || waited > limit {
 			return err
 		}
+		time.Sleep(min(max(waited/8, shortest), longest))
 	}
 }

@@ -1,5 +1,5 @@
 // Package scripts has what all test scripts of this module share: free addresses,
-// and commands that wait for a server or look at an exit code.
+// and commands that wait for a state or look at an exit code.
 package scripts
 
 import (
@@ -8,17 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"salectl/api"
+	"salectl/internal/wait"
 	"salectl/services"
 )
-
-// Patience is how long a script waits for what must happen at some time.
-const Patience = 2 * time.Minute
 
 // FreeAddress returns an address of services.FreeAddress.
 func FreeAddress(t testing.TB) string {
@@ -30,19 +28,33 @@ func FreeAddress(t testing.TB) string {
 	return free
 }
 
-// Eventually tries until it works.
-func Eventually(ts *testscript.TestScript, try func() error) {
-	deadline := time.Now().Add(Patience)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("after %v: %v", Patience, err)
-		}
-		time.Sleep(20 * time.Millisecond)
+// Eventually polls until poll returns nil, and fails the script after wait.Limit.
+func Eventually(ts *testscript.TestScript, poll func() error) {
+	if err := wait.Poll(wait.Limit, poll); err != nil {
+		ts.Fatalf("waited %v: %v", wait.Limit, err)
 	}
+}
+
+// Await is "[!] await PATTERN PROGRAM [ARGS...]": runs the program until its output, standard
+// output followed by standard error, matches the pattern, or with ! does not match it. The exit
+// code does not count. The commands stdout and stderr see the last run.
+func Await(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: [!] await PATTERN PROGRAM [ARGS...]")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	Eventually(ts, func() error {
+		err := ts.Exec(args[1], args[2:]...)
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			ts.Check(err) // the program cannot be run
+		}
+		output := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+		if pattern.MatchString(output) == neg {
+			return fmt.Errorf("%v: the output matches %q: %v; it is\n%s", args[1:], args[0], neg, output)
+		}
+		return nil
+	})
 }
 
 // Code is "code N program args...": the program must exit with N.
@@ -68,26 +80,14 @@ func Ready(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] ready ADMIN")
 	}
-	admin(ts, args[0], func(ctx context.Context, c *api.Client) error {
-		readiness, err := c.Ready(ctx)
+	client, err := api.NewClient(api.Config{Servers: []string{api.BaseURL(args[0])}, TLS: &tls.Config{InsecureSkipVerify: true}})
+	ts.Check(err)
+	defer client.Close()
+	Eventually(ts, func() error {
+		readiness, err := client.Ready(context.Background())
 		if err == nil && readiness.Ready == neg {
 			err = fmt.Errorf("%s: %+v", args[0], readiness)
 		}
 		return err
 	})
-}
-
-// Alive is "alive ADMIN": waits until the process answers.
-func Alive(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: alive ADMIN")
-	}
-	admin(ts, args[0], func(ctx context.Context, c *api.Client) error { return c.Alive(ctx) })
-}
-
-func admin(ts *testscript.TestScript, address string, ask func(context.Context, *api.Client) error) {
-	client, err := api.NewClient(api.Config{Servers: []string{api.BaseURL(address)}, TLS: &tls.Config{InsecureSkipVerify: true}})
-	ts.Check(err)
-	defer client.Close()
-	Eventually(ts, func() error { return ask(context.Background(), client) })
 }
