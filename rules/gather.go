@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -77,6 +78,9 @@ func (g *gathered) askFor(batch []*lookup) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
 	users, err := g.source.Lookup(ctx, ids)
+	if err == nil && len(users) != len(ids) {
+		err = fmt.Errorf("for %d ids the source returned %d users", len(ids), len(users))
+	}
 	for _, l := range batch {
 		if l.err = err; err == nil {
 			l.users, users = users[:len(l.ids):len(l.ids)], users[len(l.ids):]

@@ -86,6 +86,9 @@ func (u usersWithHistory) Lookup(ctx context.Context, ids []string) (all []Attri
 	if err != nil {
 		return nil, fmt.Errorf("look up purchases: %w", err)
 	}
+	if len(all) != len(ids) || len(bought) != len(ids) {
+		return nil, fmt.Errorf("for %d ids the source returned %d users and %d histories", len(ids), len(all), len(bought))
+	}
 	for i := range all {
 		all[i] = all[i].WithHistory(bought[i])
 	}

@@ -1,0 +1,36 @@
+package rules
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shortSource answers for one user fewer than asked for.
+type shortSource struct{}
+
+func (shortSource) Lookup(_ context.Context, ids []string) (all []Attributes, err error) {
+	for _, id := range ids[1:] {
+		all = append(all, shopper.Unknown(id))
+	}
+	return all, nil
+}
+
+func (shortSource) History(_ context.Context, ids []string) ([][]Purchase, error) {
+	return make([][]Purchase, len(ids)-1), nil
+}
+
+// A source that answers for fewer users than asked for is an error of all of them.
+func TestShortAnswers(t *testing.T) {
+	for name, users := range map[string]Users{
+		"users":                 WithHistory(shortSource{}, shopper, histories{}),
+		"purchases":             WithHistory(nil, shopper, shortSource{}),
+		"users looked up later": Gather(shortSource{}, 10, time.Minute),
+	} {
+		all, err := users.Lookup(t.Context(), []string{"ada", "eve"})
+		if err == nil || !strings.Contains(err.Error(), "for 2 ids the source returned") {
+			t.Errorf("%s: %v, %v", name, all, err)
+		}
+	}
+}
