@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// Hash names the rules, variables, attributes and priority of a set: it is the
+// Hash names the rules, variables, attributes, priority and tables of a set: it is the
 // same for the same declaration, on every host and by every version.
 func (s *Set) Hash() Digest { return s.hash }
 
@@ -36,5 +36,9 @@ func (d Declaration) hash(schema *Schema) Digest {
 			b = appendText(b, text)
 		}
 	}
-	return sha256.Sum256(appendText(b, d.Priority))
+	b = appendText(b, d.Priority)
+	for _, t := range d.Tables {
+		b = appendText(b, t)
+	}
+	return sha256.Sum256(b)
 }

@@ -75,6 +75,9 @@ type Declaration struct {
 	Variables  []Variable // at most MaxVariables, in the order in which they may use each other
 	Rules      []Rule     // at most MaxRules, in the order in which they refuse
 	Priority   string     // an int or double for the order of a queue, the highest first; empty: none
+	// Tables names the tables that users and history are read from. No rule sees them, but what
+	// was decided by one table is not decided by another.
+	Tables []string
 }
 
 // Rule is a condition of a claim.

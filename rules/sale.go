@@ -69,6 +69,14 @@ func priorityOf(s spec.Sale) string {
 
 func declarationOf(s spec.Sale) Declaration {
 	d := Declaration{Attributes: SchemaFor(s), History: s.History != nil, Priority: priorityOf(s)}
+	if s.Users != nil && s.Users.Table != nil {
+		t := s.Users.Table
+		d.Tables = append(d.Tables, fmt.Sprintf("users %q %q %q %q %q", t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, t.Columns))
+	}
+	if s.History != nil && s.History.Table != nil {
+		t := s.History.Table
+		d.Tables = append(d.Tables, fmt.Sprintf("history %q %q %q %q, files: %v", t.Zookeeper, t.ZookeeperRoot, t.Table, t.Family, s.History.Files != nil))
+	}
 	for _, v := range s.Variables {
 		d.Variables = append(d.Variables, Variable{v.Name, v.Expression})
 	}
