@@ -67,7 +67,7 @@ func (e *server) open() {
 		Key:    func() string { return e.letters(16) },
 		Jitter: e.Float64,
 		Sizes:  e.w.scenario.sizes,
-		Users:  e.w.users,
+		Users:  e.users,
 	})
 	e.links = make(map[string]*link)
 	e.run, e.suspended, e.setBack = fmt.Sprintf("%s, run %d", e.name, e.life+1), false, false

@@ -39,6 +39,8 @@ const (
 	forFeeds // and the consumer
 	forFolders
 	forStrangers
+	forSources
+	forJoint
 )
 
 // random is one stream.

@@ -23,6 +23,7 @@ type ruled struct {
 	changes []ruleChange
 	moved   []time.Duration // when the levels of users change
 	ranked  bool            // the highest level goes first
+	sources *sources        // nil: users are read from one file, and no history
 }
 
 type ruleChange struct {
@@ -52,7 +53,11 @@ func (s *scenario) drawRules(r random, until time.Duration) {
 
 // declare puts the rules into a sale's file.
 func (rs *ruled) declare(s *spec.Sale) {
-	if rs == nil || rs.least == noRules {
+	if rs == nil {
+		return
+	}
+	defer rs.sources.declare(s)
+	if rs.least == noRules {
 		return
 	}
 	s.Users = &spec.Users{
@@ -109,10 +114,10 @@ func attributesOf(user string, moves int) (a rules.Attributes, level int64) {
 }
 
 // known is attributesOf for those who judge.
-func known(user string, moves int) (level int64, digest string) {
+func known(user string, _ check.Sources, moves, _ int) (level, bought int64, digest string) {
 	a, level := attributesOf(user, moves)
 	sum := a.Digest()
-	return level, string(sum[:16])
+	return level, 0, string(sum[:16])
 }
 
 // directory is what the processes of a world know of users. At times it cannot be read.
@@ -131,7 +136,11 @@ func (d directory) Lookup(_ context.Context, ids []string) (all []rules.Attribut
 	return all, nil
 }
 
-// users opens the directory for an executor.
-func (w *world) users(spec.Sale, *rules.Schema) (rules.Users, func() error, error) {
-	return directory{w}, func() error { return nil }, nil
+// users opens what rules read.
+func (e *server) users(declared spec.Sale, schema *rules.Schema) (users rules.Users, closed func() error, err error) {
+	users, closed = directory{e.w}, func() error { return nil }
+	if e.w.scenario.ruled.sources != nil {
+		users, err = e.openTables(declared, schema)
+	}
+	return users, closed, err
 }

@@ -139,6 +139,7 @@ func newWorld(o Options) *world {
 	w.scenario.drawPayment(o.random(forPayments, unpaid))
 	w.scenario.drawRules(o.random(forRules, unruled), o.Until)
 	w.random.lookups = o.random(forRules, 0)
+	w.scenario.drawSources(o.random(forSources, oneSource))
 	w.scenario.drawPartial(o.random(forParts, whole), o.Until)
 	w.random.parts = o.random(forParts, 0)
 	w.scenario.drawChoice(o.random(forChoice, unchosen))
@@ -199,6 +200,8 @@ func (w *world) live() {
 	}
 	w.operators.scheduleHours()
 	w.operators.scheduleRules()
+	w.operators.scheduleSources()
+	w.operators.scheduleJoint(w.Options.random(forJoint, notJoint))
 	w.operators.schedulePartial()
 	w.operators.scheduleReveals()
 	w.operators.schedulePhases()

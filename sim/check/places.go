@@ -50,28 +50,29 @@ func (o *outcomes) add(other outcomes) {
 
 // claim is one Claim op, and what became of it.
 type claim struct {
-	at       *slot
-	index    int
-	user     string
-	key      string
-	units    []int64
-	asked    int64        // units asked for, where fewer were given
-	left     int64        // units that the shard had available after it
-	deadline int64        // 0: never held
-	grace    int64        // from there to the release
-	extended bool         // the deadline is not the first
-	settled  int64        // when its state changed last; 0: it is as it was made
-	state    string       // entered, sold, held, cancelled, expired, refunded
-	entry    bool         // of a draw
-	states   []stateFrom  // all that it was, in order
-	who, why string       // of a cancel or refund
-	payment  string       // that bought it
-	retired  bool         // its units went out of the sale
-	owed     []string     // payments that bought nothing
-	first    []int64      // the units that it was made with, or awarded
-	settings *pb.Settings // in force
-	had      int64        // units of the user before
-	again    bool         // the request had a claim before
+	at         *slot
+	index      int
+	user       string
+	key        string
+	units      []int64
+	asked      int64        // units asked for, where fewer were given
+	left       int64        // units that the shard had available after it
+	deadline   int64        // 0: never held
+	grace      int64        // from there to the release
+	extended   bool         // the deadline is not the first
+	settled    int64        // when its state changed last; 0: it is as it was made
+	state      string       // entered, sold, held, cancelled, expired, refunded
+	entry      bool         // of a draw
+	states     []stateFrom  // all that it was, in order
+	who, why   string       // of a cancel or refund
+	payment    string       // that bought it
+	retired    bool         // its units went out of the sale
+	owed       []string     // payments that bought nothing
+	first      []int64      // the units that it was made with, or awarded
+	settings   *pb.Settings // in force
+	generation uint64       // that has them
+	had        int64        // units of the user before
+	again      bool         // the request had a claim before
 
 	fill, under uint64 // that a list gave it under, and that the shard was at; 0: no list
 	grantedUs   int64  // by the clock of the list's node

@@ -9,58 +9,96 @@ import (
 // Users is what was known of users when, in a sale that has rules.
 type Users struct {
 	Moved []time.Duration // when it changed, in order
-	// Known returns what is known of a user after so many changes: the level, -1 if nothing
-	// is, and what names that in a claim.
-	Known func(user string, moves int) (level int64, digest string)
+	// Known returns what the sources of a generation have of a user after so many changes, those
+	// of users and those of purchases: the level, -1 if nothing is known; the units bought in
+	// ended sales; and what names both in a claim.
+	Known func(user string, from Sources, users, purchases int) (level, bought int64, digest string)
+	Old   time.Duration // how old what a process decides by may be
 }
 
-// levels yields what was known of a user at some time within a span.
-func (u *Users) levels(user string, from, to time.Duration) func(yield func(level int64, digest string) bool) {
-	return func(yield func(int64, string) bool) {
-		for moves := range len(u.Moved) + 1 {
-			began, ended := time.Duration(0), to+1
-			if moves > 0 {
-				began = u.Moved[moves-1]
-			}
-			if moves < len(u.Moved) {
-				ended = u.Moved[moves]
-			}
-			if began <= to && ended > from && !yield(u.Known(user, moves)) {
-				return
-			}
+// Sources are the tables that a generation reads users and purchases from; "": none, or a file.
+type Sources struct{ Users, History string }
+
+// terms are what a generation asks of users; -1: nothing.
+type terms struct {
+	level, bought int64
+	from          Sources
+}
+
+// allow says whether some versions of the sources within a span, and all of them, let a user
+// claim. digest is what names them, "": any do.
+func (t terms) allow(u *Users, user string, from, to time.Duration, digest string) (some, all bool) {
+	all = true
+	for _, users := range u.versions(from, to) {
+		for _, purchases := range u.versions(from, to) {
+			level, bought, named := u.Known(user, t.from, users, purchases)
+			allowed := (t.level < 0 || level >= t.level) && (t.bought < 0 || bought <= t.bought)
+			some = some || allowed && (digest == "" || digest == named)
+			all = all && allowed
 		}
 	}
+	return some, all
 }
 
-// least returns the level that a generation asks of users; -1: it has no rules, or its
-// declaration cannot be read, which others report.
-func (p *planned) least() (int64, error) {
-	var said struct{ Rules []struct{ Require string } }
-	if len(p.GetSpec()) == 0 || json.Unmarshal(p.GetSpec(), &said) != nil || len(said.Rules) == 0 {
-		return -1, nil
+// versions are those, by the number of changes before, that a process may go by within a span.
+func (u *Users) versions(from, to time.Duration) (all []int) {
+	for moves := range len(u.Moved) + 1 {
+		began, ended := time.Duration(0), to+1
+		if moves > 0 {
+			began = u.Moved[moves-1]
+		}
+		if moves < len(u.Moved) {
+			ended = u.Moved[moves]
+		}
+		if began <= to && ended > from-u.Old {
+			all = append(all, moves)
+		}
 	}
-	var level int64
-	_, err := fmt.Sscanf(said.Rules[0].Require, "user.level >= %d", &level)
-	return level, err
+	return all
+}
+
+// terms returns what a generation asks of users. Where its declaration cannot be read, which
+// others report, it asks for nothing.
+func (p *planned) terms() (terms, error) {
+	t := terms{level: -1, bought: -1}
+	type source struct{ HBase struct{ Table string } }
+	var said struct {
+		Rules          []struct{ Require string }
+		Users, History source
+	}
+	if len(p.GetSpec()) == 0 || json.Unmarshal(p.GetSpec(), &said) != nil {
+		return t, nil
+	}
+	for _, r := range said.Rules {
+		_, err := fmt.Sscanf(r.Require, "user.level >= %d", &t.level)
+		if err != nil {
+			_, err = fmt.Sscanf(r.Require, "history.filter(p, p.sale == 'first').units() <= %d", &t.bought)
+		}
+		if err != nil {
+			return t, err
+		}
+	}
+	t.from = Sources{said.Users.HBase.Table, said.History.HBase.Table}
+	return t, nil
 }
 
 // ruleSets holds the rule set of each generation against its declaration: equal ones have
 // one name, others another, and where no rules are declared there is none.
 func ruleSets(e *evidence, bad fault) {
 	for _, r := range e.runs {
-		names := make(map[int64]string)
+		names := make(map[terms]string)
 		for _, p := range r.planned {
-			least, err := p.least()
+			asked, err := p.terms()
 			name := string(p.GetSettings().GetRules())
-			switch had, known := names[least]; {
+			switch had, known := names[asked]; {
 			case err != nil:
 				bad("%v has rules that cannot be read: %v", p.at, err)
-			case (least < 0) != (name == ""):
-				bad("%v has the rule set %x, and declares the level %d", p.at, name, least)
+			case (asked.level < 0 && asked.bought < 0) != (name == ""):
+				bad("%v has the rule set %x, and declares %+v", p.at, name, asked)
 			case known && had != name:
 				bad("%v names a rule set %x that was %x before", p.at, name, had)
 			}
-			names[least] = name
+			names[asked] = name
 		}
 	}
 }
@@ -80,26 +118,13 @@ func eligible(e *evidence, bad fault) {
 			}
 			continue
 		}
-		least, ok := c.at.log.run.leastOf(rules)
 		from := asked[request{c.user, c.key}] // 0: nobody knows the key of one that was made for it
-		let := false
-		for level, digest := range e.h.Users.levels(c.user, from, c.at.At) {
-			let = let || ok && level >= least && digest == string(c.attributes)
-		}
-		if !let {
-			bad("%v is by rules that ask for level %d, on %x; that was not so of its user from %v on", c, least, c.attributes, from)
+		p := c.at.log.run.planned[c.generation-1]
+		t, err := p.terms()
+		if let, _ := t.allow(e.h.Users, c.user, from, c.at.At, string(c.attributes)); err != nil || !let {
+			bad("%v is by rules that ask for %+v, on %x; that was not so of its user from %v on", c, t, c.attributes, from)
 		}
 	}
-}
-
-// leastOf returns the level that a rule set asks for.
-func (r *run) leastOf(rules []byte) (int64, bool) {
-	for _, p := range r.planned {
-		if least, err := p.least(); err == nil && string(p.GetSettings().GetRules()) == string(rules) {
-			return least, true
-		}
-	}
-	return 0, false
 }
 
 // ineligible says whether rules that a process may have known refuse a request, at some
@@ -113,14 +138,12 @@ func (e *evidence) ineligible(o *operation) bool {
 			if p.at.Seq > o.returned.Seq || i+1 < len(r.planned) && e.longOver(r.planned[i+1].at, o.invoked.Place) {
 				continue
 			}
-			least, err := p.least()
-			if err != nil || least < 0 {
+			t, err := p.terms()
+			if err != nil || t.level < 0 && t.bought < 0 {
 				continue
 			}
-			for level := range e.h.Users.levels(o.invoked.User, o.invoked.At, o.returned.At) {
-				if level < least {
-					return true
-				}
+			if _, all := t.allow(e.h.Users, o.invoked.User, o.invoked.At, o.returned.At, ""); !all {
+				return true
 			}
 		}
 	}

@@ -17,8 +17,8 @@ var goldRules = strings.Repeat("g", 32)
 // 1 from then on.
 func ruled(t testing.TB) *world {
 	w := newWorld(t)
-	w.h.Users = &Users{Moved: []time.Duration{time.Hour}, Known: func(_ string, moves int) (int64, string) {
-		return int64(2 - moves), strings.Repeat(string(rune('0'+moves)), ledger.AttributesLen)
+	w.h.Users = &Users{Moved: []time.Duration{time.Hour}, Known: func(_ string, _ Sources, moves, _ int) (int64, int64, string) {
+		return int64(2 - moves), 0, strings.Repeat(string(rune('0'+moves)), ledger.AttributesLen)
 	}}
 	w.require, w.rules = "user.level >= 2", goldRules
 	w.plan(0, 0, pb.Phase_OPEN)
@@ -65,6 +65,11 @@ func TestToleratedRulings(t *testing.T) {
 			w.at += time.Hour
 			w.refuse(w.user(0), "key", 1, api.NotEligible)
 		},
+		"let in by what was so a minute ago": func(w *world) {
+			*w = *remembered(w.t)
+			w.at += time.Hour
+			w.let('1')
+		},
 		"refused by rules that have just ended": func(w *world) {
 			w.at += time.Hour
 			w.relax("user.level >= 1", strings.Repeat("s", 32))
@@ -81,6 +86,24 @@ func TestToleratedRulings(t *testing.T) {
 	}
 }
 
+// remembered is a sale of users who have bought at most one unit in an ended sale, by the table
+// h1: each has that in the first hour, and two from then on.
+func remembered(t testing.TB) *world {
+	w := newWorld(t)
+	w.h.Users = &Users{Moved: []time.Duration{time.Hour}, Old: time.Minute, Known: func(_ string, from Sources, _, moves int) (int64, int64, string) {
+		return -1, int64(1 + moves), strings.Repeat(from.History[1:], ledger.AttributesLen)
+	}}
+	w.rules = goldRules
+	w.remember("h1")
+	return w
+}
+
+// remember has the rule read another table.
+func (w *world) remember(table string) {
+	w.said = `{"perUserLimit":2,"rules":[{"require":"history.filter(p, p.sale == 'first').units() <= 1"}],"history":{"hbase":{"table":"` + table + `"}}}`
+	w.plan(0, 0, pb.Phase_OPEN)
+}
+
 // ruleFaults are what the checkers of rules find.
 var ruleFaults = map[string]planted{
 	"rules that are declared and not in force": {ruled, func(w *world) { w.relax("user.level >= 2", "") }, "ruleSets"},
@@ -90,7 +113,15 @@ var ruleFaults = map[string]planted{
 	"a user let in on what was so before":      {ruled, func(w *world) { w.at += time.Hour; w.let('0') }, "eligible"},
 	"a user let in on what never was so":       {ruled, func(w *world) { w.let('x') }, "eligible"},
 	"a claim by rules in a sale without users": {ruled, func(w *world) { w.let('0'); w.h.Users = nil }, "eligible"},
-	"a user refused by no rule":                {ruled, func(w *world) { w.refuse(w.user(0), "key", 1, api.NotEligible) }, "refusals"},
+	"a user let in who has bought too much":    {remembered, func(w *world) { w.at += 2 * time.Hour; w.let('1') }, "eligible"},
+	"a user let in by a table of an earlier generation": {remembered, func(w *world) {
+		w.rules = strings.Repeat("s", 32)
+		w.remember("h2")
+		w.let('1')
+	}, "eligible"},
+	"a table by two rule sets":   {remembered, func(w *world) { w.rules = strings.Repeat("s", 32); w.remember("h1") }, "ruleSets"},
+	"a user refused by no table": {remembered, func(w *world) { w.refuse(w.user(0), "key", 1, api.NotEligible) }, "refusals"},
+	"a user refused by no rule":  {ruled, func(w *world) { w.refuse(w.user(0), "key", 1, api.NotEligible) }, "refusals"},
 	"a user refused by rules of long ago": {ruled, func(w *world) {
 		for range lag { // a read may be so far behind
 			w.relax("user.level >= 1", strings.Repeat("s", 32))
