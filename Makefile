@@ -8,11 +8,11 @@ GOTESTSUM = go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide
 
 # RACED matches the packages whose tests race goroutines or processes against
 # each other: the race detector pays there. The other packages are single-threaded,
-# or, like backends/ledger, are raced by the tests of the packages that use them.
+# like planner, or, like backends/ledger, are raced by the tests of the packages that use them.
 # backends/quorum is among both: its simulated worlds run in one goroutine and are
 # not compiled with the detector.
-RACED = $$(go list ./... | grep -E '^salectl/(api|backends|cli|docs|examples|executor|planner|rules|services)(/|$$)' | grep -v '^salectl/backends/ledger')
-PLAIN = $$(go list ./... | grep -vE '^salectl/(api|backends|cli|docs|examples|executor|planner|rules|services)(/|$$)'; go list ./backends/ledger/... ./backends/quorum)
+RACED = $$(go list ./... | grep -E '^salectl/(api|backends|cli|docs|examples|executor|rules|services)(/|$$)' | grep -v '^salectl/backends/ledger')
+PLAIN = $$(go list ./... | grep -vE '^salectl/(api|backends|cli|docs|examples|executor|rules|services)(/|$$)'; go list ./backends/ledger/... ./backends/quorum)
 
 # PROCESSES are the packages whose tests start processes.
 PROCESSES = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'salectl/services[] ]' | cut -d' ' -f1)

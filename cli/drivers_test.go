@@ -303,7 +303,7 @@ func TestStatusInAnOutage(t *testing.T) {
 			t.Errorf("status does not say %s: %s", part, said[1])
 		}
 	}
-	if said := status(7, "tickets", "--wait-for", "closed", "--timeout", "300ms"); !strings.Contains(said, "timed out after 300ms: ") {
+	if said := status(7, "tickets", "--wait-for", "closed", "--timeout", "3s"); !strings.Contains(said, "timed out after 3s: ") {
 		t.Errorf("who waits in vain is not told so: %s", said)
 	}
 	m.nodes[0].SetFaults(func(backendtest.Call) backendtest.Fault { return backendtest.Fault{Kind: backendtest.ErrorBefore} })

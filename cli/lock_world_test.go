@@ -194,7 +194,7 @@ func (t *terminal) group(s syscall.Signal) {
 // ends waits for the end, and fails unless it has the exit code.
 func (t *terminal) ends(code int) {
 	t.w.Helper()
-	late := time.AfterFunc(time.Minute, func() { syscall.Kill(-t.Process.Pid, syscall.SIGKILL) })
+	late := time.AfterFunc(wait.Limit, func() { syscall.Kill(-t.Process.Pid, syscall.SIGKILL) })
 	t.Wait()
 	late.Stop()
 	if got := t.ProcessState.ExitCode(); got != code {

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -77,7 +76,7 @@ func soldBy(t *testing.T, path, sale string, users int) {
 	}()
 	var up atomic.Bool
 	client, err := api.NewClient(api.Config{
-		Servers: []string{"http://" + listen}, Sale: sale, Timeout: 10 * time.Second,
+		Servers: []string{"http://" + listen}, Sale: sale, Timeout: wait.Limit,
 		Attempted: func(a api.Attempt) bool { return !up.Load() || a.Again },
 	})
 	if err != nil {

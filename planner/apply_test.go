@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"salectl/backends/backendtest"
@@ -756,28 +757,30 @@ func TestApplyOutOfTime(t *testing.T) {
 		"with the plan in the log": {"00/", ErrPartly},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			plan := w.mustPlan(tickets(10))
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			if test.log == "" {
-				cancel()
-				ctx, cancel = context.WithTimeout(t.Context(), 0)
-			}
-			defer cancel()
-			w.faults = func(c backendtest.Call) backendtest.Fault {
-				if c.Op == backendtest.OpAppend && strings.HasPrefix(c.Log, test.log) {
-					return backendtest.Fault{Kind: backendtest.ErrorBefore}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				plan := w.mustPlan(tickets(10))
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				if test.log == "" {
+					cancel()
+					ctx, cancel = context.WithTimeout(t.Context(), 0)
 				}
-				return backendtest.Fault{}
-			}
-			cfg := w.config()
-			cfg.Clock = clockOf(w)
-			_, err := Apply(ctx, cfg, plan)
-			if !errors.Is(err, test.want) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("apply: %v, want %v", err, test.want)
-			}
-			w.faults = nil
-			w.mustApply(tickets(10))
+				defer cancel()
+				w.faults = func(c backendtest.Call) backendtest.Fault {
+					if c.Op == backendtest.OpAppend && strings.HasPrefix(c.Log, test.log) {
+						return backendtest.Fault{Kind: backendtest.ErrorBefore}
+					}
+					return backendtest.Fault{}
+				}
+				cfg := w.config()
+				cfg.Clock = clockOf(w)
+				_, err := Apply(ctx, cfg, plan)
+				if !errors.Is(err, test.want) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("apply: %v, want %v", err, test.want)
+				}
+				w.faults = nil
+				w.mustApply(tickets(10))
+			})
 		})
 	}
 }
