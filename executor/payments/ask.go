@@ -62,16 +62,13 @@ func newClient() *http.Client {
 	}}
 }
 
-// ask asks the service about a claim, and says what it answers. A result other than
-// success, failure and pending comes with an error.
-func (c *check) ask(ctx context.Context, client *http.Client, h executor.Hold) (result, verdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
+// request is what the service is asked about a claim.
+func (c *check) request(ctx context.Context, h executor.Hold) (*http.Request, error) {
 	claim := h.ID.String()
 	address := c.Address(spec.CheckedClaim{Claim: claim, User: h.User, Sale: c.sale.Name, Run: c.sale.Run})
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return unreachable, verdict{}, err
+		return nil, err
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "salectl")
@@ -79,7 +76,12 @@ func (c *check) ask(ctx context.Context, client *http.Client, h executor.Hold) (
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	response, err := client.Do(r)
+	return r, nil
+}
+
+// replied says what a response, or the error that came in place of it, means for a claim. A
+// result other than success, failure and pending comes with an error.
+func (c *check) replied(response *http.Response, err error, h executor.Hold) (result, verdict, error) {
 	if err != nil {
 		return kindOf(err), verdict{}, plain(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // metrics are a checker's collectors. What is watched is counted when somebody asks.
 type metrics struct {
-	of          *Checker
+	watching    func() (n int, oldest time.Duration)
 	checks      *prometheus.CounterVec
 	seconds     prometheus.Histogram
 	settlements *prometheus.CounterVec
@@ -19,10 +19,10 @@ type metrics struct {
 	watched, oldest *prometheus.Desc
 }
 
-func newMetrics(c *Checker) *metrics {
-	sale := prometheus.Labels{"sale": c.cfg.Sale.Sale()}
+func newMetrics(name string, watching func() (n int, oldest time.Duration)) *metrics {
+	sale := prometheus.Labels{"sale": name}
 	m := &metrics{
-		of: c,
+		watching: watching,
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "salectl_payment_checks_total", ConstLabels: sale,
 			Help: "Requests to the payment service, by what came of them.",
@@ -76,18 +76,22 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	m.checks.Collect(to)
 	m.seconds.Collect(to)
 	m.settlements.Collect(to)
-	watched, oldest := m.of.watched()
+	watched, oldest := m.watching()
 	to <- prometheus.MustNewConstMetric(m.watched, prometheus.GaugeValue, float64(watched))
 	to <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, oldest.Seconds())
 }
 
-// watched returns how many claims are, and for how long one of them has had no answer.
+// watched is machine's, at this moment.
 func (c *Checker) watched() (n int, oldest time.Duration) {
-	now := c.cfg.Clock().Mono
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.schedule.watches {
+	return c.machine.watched(c.cfg.Clock().Mono)
+}
+
+// watched returns how many claims are watched, and for how long one of them has had no answer.
+func (m *machine) watched(now time.Duration) (n int, oldest time.Duration) {
+	for _, w := range m.schedule.watches {
 		oldest = max(oldest, now-w.answered)
 	}
-	return len(c.schedule.watches), oldest
+	return len(m.schedule.watches), oldest
 }

@@ -3,7 +3,7 @@
 //
 // # The life of a check
 //
-//  1. Checker.Run reads the holds of the shards that this process serves as they are made,
+//  1. The machine (machine.go) reads the holds of the shards that this process serves as they are made,
 //     and after a takeover those that there are (Sale.NewHolds). Each becomes a watch of the
 //     schedule (schedule.go).
 //  2. When a watch is due, the ledger is asked whether the claim is still not paid
@@ -38,14 +38,19 @@ import (
 
 // Sale is what this package needs of a sale. An executor.Executor is one.
 type Sale interface {
+	Books
+	// Settle is executor.Service's.
+	Settle(ctx context.Context, s executor.Settlement) executor.Answer
+}
+
+// Books is what a sale declares and what it holds.
+type Books interface {
 	Sale() string
 	// Declared is what the newest generation declares; false: this process does not serve.
 	Declared() (spec.Sale, bool)
 	// NewHolds and Unpaid read what is not paid, as those of executor.Executor.
 	NewHolds(seen *executor.HoldsSeen, since time.Time) (holds []executor.Hold, anew, more bool)
 	Unpaid(id executor.ClaimID) (executor.Hold, bool)
-	// Settle is executor.Service's.
-	Settle(ctx context.Context, s executor.Settlement) executor.Answer
 }
 
 // Lookup returns a variable of the environment, as os.LookupEnv does.

@@ -1,7 +1,6 @@
 package payments
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"salectl/api"
-	"salectl/executor"
 	"salectl/rules"
 )
 
@@ -80,10 +78,3 @@ func reason(failure string) string {
 
 // settleTimeout is how long the ledger may take with one settlement.
 const settleTimeout = 5 * time.Second
-
-// settle has the sale settle a claim.
-func settle(ctx context.Context, sale Sale, id executor.ClaimID, v verdict) executor.Answer {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	return sale.Settle(ctx, executor.Settlement{Claim: id, How: v.how, Settlement: v.Settlement})
-}

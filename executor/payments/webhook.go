@@ -23,7 +23,7 @@ import (
 // Standard Webhooks (https://www.standardwebhooks.com). All methods are safe for
 // concurrent use.
 type Webhook struct {
-	sale   Sale
+	sale   Books
 	env    Lookup
 	logger *slog.Logger
 
@@ -73,7 +73,7 @@ const (
 )
 
 // NewWebhook returns the webhook of a sale, which may declare none.
-func NewWebhook(sale Sale, env Lookup, logger *slog.Logger) *Webhook {
+func NewWebhook(sale Books, env Lookup, logger *slog.Logger) *Webhook {
 	return &Webhook{sale: sale, env: env, logger: logger}
 }
 
