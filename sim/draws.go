@@ -234,6 +234,6 @@ func (c *client) won(claim executor.Claim) {
 // settleEntry has a client ask for its entry to be settled, which has no unit yet.
 func (c *client) settleEntry(claim executor.Claim) {
 	if c.payer.chance(0.1) {
-		c.payer.settle(pick(c.payer.random, api.Confirm, api.Cancel, api.Refund), claim, fmt.Sprintf("early-%d-%d", c.n, c.made), 1, func(api.Outcome) {})
+		c.payer.settle(pick(c.payer.random, api.Confirm, api.Cancel, api.Refund), claim, fmt.Sprintf("early-%d-%s", c.n, claim.ID), 1, func(api.Outcome) {})
 	}
 }

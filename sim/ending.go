@@ -109,6 +109,10 @@ func (w *world) rest() {
 
 // allRest is what follows when all clients were refused for good.
 func (w *world) allRest() {
+	if w.service.waits() {
+		w.after(500*time.Millisecond, w.allRest)
+		return
+	}
 	w.demanded = w.now > max(w.latest, w.latestPay) && w.operators.running == 0
 	switch {
 	case w.scenario.destroyed && !w.operators.ending:
@@ -166,6 +170,9 @@ func (w *world) end() {
 func (w *world) goDown() {
 	w.note("world", "goes down", "", nil)
 	w.over, w.down = true, w.history.Count()
+	if s := w.history.Service; s != nil {
+		s.Calm, s.Down = w.Until+lastWrong, w.now
+	}
 	for _, e := range w.executors {
 		e.drain()
 	}

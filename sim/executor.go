@@ -12,6 +12,7 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/executor"
+	"salectl/executor/payments"
 	"salectl/sim/check"
 	"salectl/spec"
 )
@@ -31,6 +32,9 @@ type server struct {
 	version    string           // of the next run
 	nodeClocks []hostClock      // of the lock nodes, as last seen
 	links      map[string]*link // that it has made, by the id of the peer
+
+	checker *payments.Stepped // of the present run; nil: there is no payment service
+	webhook *payments.Webhook
 
 	keeper *keeper // of the present run, where it reads a folder
 	kept   int     // how many there were
@@ -69,6 +73,10 @@ func (e *server) open() {
 		Sizes:  e.w.scenario.sizes,
 		Users:  e.users,
 	})
+	if w := e.w; w.service != nil {
+		e.checker = payments.NewStepped(checkedSale{e.s}, environment, w.service.Float64)
+		e.webhook = payments.NewWebhook(checkedSale{e.s}, environment, discard)
+	}
 	e.links = make(map[string]*link)
 	e.run, e.suspended, e.setBack = fmt.Sprintf("%s, run %d", e.name, e.life+1), false, false
 	e.start(&serverMachine{e}, e.w.clock(e.random))
@@ -81,6 +89,9 @@ func (m *serverMachine) tick(now clock.Now) { m.s.Tick(now) }
 
 func (m *serverMachine) next(now clock.Now) (made []calls.Call, wake time.Duration, gone bool) {
 	made, wake, gone = m.s.Next(now)
+	if m.checker != nil && !gone {
+		made, wake, gone = m.check(now, made, wake)
+	}
 	for i, c := range made {
 		if c.What == "release" {
 			made[i].Make = m.telling(m.run, c.Make)
@@ -89,6 +100,22 @@ func (m *serverMachine) next(now clock.Now) (made []calls.Call, wake time.Durati
 	m.holds(m.s.Leases(now))
 	m.connect()
 	return made, wake, gone
+}
+
+// check lets the payment checker act beside the executor, whose calls and wake are given.
+func (m *serverMachine) check(now clock.Now, made []calls.Call, wake time.Duration) (_ []calls.Call, _ time.Duration, gone bool) {
+	for {
+		asks, next, settles := m.checker.Next(now)
+		for _, x := range asks {
+			made = append(made, m.w.service.call(x))
+		}
+		if !settles {
+			return made, clock.Soonest(wake, next), gone
+		}
+		var more []calls.Call
+		more, wake, gone = m.s.Next(now)
+		made = append(made, more...)
+	}
 }
 
 // freeing tells of the shards whose leases a release gives back.

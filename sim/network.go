@@ -221,7 +221,11 @@ func (w *world) call(p *process, c calls.Call) {
 		reply := w.serve(c)
 		w.landed(p, c.What)
 		w.doubt(p, c.What, landed)
-		w.net.send(message{from: to, to: p.host, what: "reply", tender: tender}, func() { finish(answered, reply, nil) })
+		back := message{from: to, to: p.host, what: "reply", tender: tender}
+		if r, ok := reply.(*payReply); ok {
+			back.slow = r.slow
+		}
+		w.net.send(back, func() { finish(answered, reply, nil) })
 	}
 	if w.heldUp != never {
 		request.slow += w.heldUp
@@ -234,7 +238,7 @@ func (w *world) call(p *process, c calls.Call) {
 
 // serve makes a call at its far end.
 func (w *world) serve(c calls.Call) any {
-	if c.Node == calls.Store {
+	if c.Node == calls.Store || c.Node == payNode {
 		return c.Make(context.Background(), w.store, nil, nil)
 	}
 	n := w.nodes[c.Node]
@@ -243,6 +247,9 @@ func (w *world) serve(c calls.Call) any {
 }
 
 func (w *world) hostOf(node int) host {
+	if node == payNode {
+		return atClients
+	}
 	if node < 0 {
 		return atStore
 	}

@@ -36,10 +36,14 @@ type payer struct {
 	c *client
 	random
 	payments int
+	odd      int // claims paid in odd ways at a payment service
 }
 
 // decide decides what becomes of a claim that was just held.
 func (p *payer) decide(claim executor.Claim) {
+	if p.c.w.service.decide(p, claim) {
+		return
+	}
 	if p.c.w.calm && p.c.w.scenario.drawn == nil { // all is to be sold
 		p.settle(api.Confirm, claim, p.pay(), 1000, func(api.Outcome) {})
 		return

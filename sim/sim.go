@@ -44,6 +44,7 @@ type world struct {
 	operators *operators
 	clients   []*client
 	consumers []*consumer
+	service   *service
 	folder    *folder // nil: processes know at once which sale they serve
 	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, choice, draws, peers, work random }
 
@@ -147,6 +148,7 @@ func newWorld(o Options) *world {
 	w.scenario.drawDraw(o.random(forDraws, undrawn), o.Until)
 	w.random.draws = o.random(forDraws, 0)
 	w.scenario.drawPhases(o.random(forPhases, unphased), o.Until)
+	w.scenario.drawService(o.random(forService, unserved))
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)
@@ -181,6 +183,7 @@ func newWorld(o Options) *world {
 	}
 	w.drawConsumers(o.random(forFeeds, unfed))
 	w.drawFolder(o.random(forFolders, unread))
+	w.service = w.newService()
 	return w
 }
 
@@ -189,6 +192,9 @@ func newWorld(o Options) *world {
 func (w *world) patience() time.Duration {
 	if w.scenario.drawn != nil {
 		return 8 * time.Minute
+	}
+	if w.service != nil {
+		return 6 * time.Minute
 	}
 	return 4 * time.Minute
 }
@@ -210,6 +216,7 @@ func (w *world) live() {
 	w.scheduleClocks()
 	w.scheduleConsumers()
 	w.scheduleFolder()
+	w.service.schedule()
 	for _, c := range w.clients {
 		w.at(c.between(0, 2*time.Second), c.live)
 	}

@@ -54,6 +54,7 @@ func (s *store) Append(ctx context.Context, log string, slot uint64, prev, head,
 	}
 	s.w.hit("append stored")
 	s.w.history.Stored(s.w.now, log, slot, bytes.Clone(entry), bytes.Clone(head))
+	s.w.service.stored(log, slot, entry)
 	if s.w.random.store.chance(ownTaken) && s.w.fault("store", "own append told taken") {
 		return ledger.ErrTaken
 	}

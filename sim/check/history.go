@@ -46,6 +46,8 @@ type History struct {
 
 	Estrangements []Estrangement // in order
 
+	Service *Service // nil: the sale declares no payment service
+
 	seq  uint64
 	ops  int
 	last map[holder]int // the index of its last lease

@@ -74,6 +74,9 @@ type claim struct {
 	had        int64        // units of the user before
 	again      bool         // the request had a claim before
 
+	bookings  []booking // all its payments, in order
+	cancelled *slot     // nil: it was not
+
 	fill, under uint64 // that a list gave it under, and that the shard was at; 0: no list
 	grantedUs   int64  // by the clock of the list's node
 
@@ -103,6 +106,16 @@ func (c *claim) was(state string, from, to uint64) bool {
 		}
 	}
 	return false
+}
+
+// stateAt is the state of a claim at a place.
+func (c *claim) stateAt(seq uint64) (state string) {
+	for _, s := range c.states {
+		if s.seq < seq {
+			state = s.state
+		}
+	}
+	return state
 }
 
 // has says whether its user has the units of a claim, in a state.

@@ -48,6 +48,7 @@ func (st *stock) settle(s *slot, op *pb.Settle) {
 			st.bad("%v owes payment %q back for %v, which is %s by payment %q", s, op.GetPayment(), c, before, c.payment)
 		}
 		c.owed = append(c.owed, op.GetPayment())
+		c.bookings = append(c.bookings, booking{c, op.GetPayment(), true, s})
 		sh.RefundsDue++
 		return
 	case pb.Settle_REFUND:
@@ -78,8 +79,14 @@ func (st *stock) settle(s *slot, op *pb.Settle) {
 	st.relocate(s, c, op, before, now)
 	c.become(now, s)
 	c.settled, c.who, c.why, c.retired = s.commit.GetTimeUs(), op.GetWho(), op.GetReason(), op.GetRetire()
-	if now == "sold" {
+	switch now {
+	case "sold":
 		c.payment = op.GetPayment()
+		if c.payment != "" {
+			c.bookings = append(c.bookings, booking{c, c.payment, false, s})
+		}
+	case "cancelled":
+		c.cancelled = s
 	}
 }
 
@@ -166,9 +173,14 @@ func (st *stock) relocate(s *slot, c *claim, op *pb.Settle, before, now string) 
 // is lost: it has bought its claim, or is owed back.
 func settlements(e *evidence, bad fault) {
 	asked := make(map[string]uint64) // payments, and when each was first told of
+	if s := e.h.Service; s != nil {
+		for _, x := range slices.Backward(s.Calls) {
+			asked[x.Reference] = x.Seq
+		}
+	}
 	for i, o := range e.all(SettleInvoked) {
 		q := o.invoked
-		if _, known := asked[q.Payment]; !known {
+		if at, known := asked[q.Payment]; !known || q.Seq < at {
 			asked[q.Payment] = q.Seq
 		}
 		if !o.answered() {
