@@ -20,6 +20,8 @@ var steps = []string{
 	"forget list",
 	// A feed's.
 	"feed read", "feed heads",
+	// A payment checker's.
+	checkPayment,
 }
 
 // happenings are what else a soak should meet.
@@ -29,6 +31,10 @@ var happenings = []string{
 	"fault: lost", "fault: late", "fault: late behind a partition", "fault: twice", "fault: crash",
 	"fault: stale read", "fault: own append told taken", "fault: held up", "fault: repeated", "fault: all executors killed",
 	"folder changed", "served by a reload", "estranged",
+	"paid at the service", "payment failed at the service", "fault: webhook never sent", "fault: webhook late", "fault: webhook forged",
+	"fault: connection lost", "fault: executor killed amid payments",
+	"webhook answered: sold", "webhook answered: cancelled", "webhook answered: expired", "webhook answered: refunded", "webhook answered: not_held",
+	"webhook answered: ignored", "webhook answered: rejected",
 	"feed acted on", "feed ended", "feed gone", "fault: consumer killed", "fault: consumer paused",
 	"second run begun", "raised when sold out", "hours changed", "rules changed", "partial changed", "claim given a part", "claim given chosen units", "claim given adjacent units", "fault: users cannot be read",
 	"claim sold", "claim sold_out", "claim limit_reached", "claim key_reused", "claim none_now", "claim units_taken", "claim not_adjacent", "claim paused",
@@ -46,6 +52,9 @@ func Failpoints() []string {
 	}
 	for _, a := range slices.Concat(ambushes, listAmbushes, doubts) {
 		names = append(names, "fault: "+a.what)
+	}
+	for _, name := range wrongNames {
+		names = append(names, "fault: "+name)
 	}
 	for _, step := range steps {
 		for how := range ways {

@@ -348,8 +348,11 @@ func (checkedSale) Sale() string { return saleName }
 
 var discard = slog.New(slog.DiscardHandler)
 
-// payNode is where calls to the payment service go.
-const payNode = -2
+// payNode is where calls to the payment service go, and checkPayment their name.
+const (
+	payNode      = -2
+	checkPayment = "check payment"
+)
 
 // decide has a client pay at the service for a claim that was just held, or not. false: the
 // claim is settled without the service.
@@ -420,7 +423,7 @@ func (s *service) decide(p *payer, claim executor.Claim) bool {
 // call is an exchange of a process with the service, as a call.
 func (s *service) call(x payments.Exchange) calls.Call {
 	return calls.Call{
-		Node: payNode, What: "ask about payment", Timeout: x.Timeout,
+		Node: payNode, What: checkPayment, Timeout: x.Timeout,
 		Make: func(context.Context, ledger.Logs, quorum.Node, lists.Node) any { return s.answer(x.Request) },
 		Took: func(now clock.Now, reply any, err error) {
 			if r, ok := reply.(*payReply); ok && r.err == nil {
