@@ -11,8 +11,15 @@ GOTESTSUM = go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide
 # like planner, or, like backends/ledger, are raced by the tests of the packages that use them.
 # backends/quorum is among both: its simulated worlds run in one goroutine and are
 # not compiled with the detector.
-RACED = $$(go list ./... | grep -E '^salectl/(api|backends|cli|docs|examples|executor|rules|services)(/|$$)' | grep -v '^salectl/backends/ledger')
+RACED = $$(go list ./... | grep -E '^salectl/(api|backends|cli/replicas|executor|rules|services)(/|$$)' | grep -v '^salectl/backends/ledger')
 PLAIN = $$(go list ./... | grep -vE '^salectl/(api|backends|cli|docs|examples|executor|rules|services)(/|$$)'; go list ./backends/ledger/... ./backends/quorum)
+
+# SERVED are the packages whose tests run salectl hundreds of times, beside real servers.
+# With the race detector each run takes four times the processor time, nearly all of it to
+# start. What races there is raced in executor and cli/replicas, and by RACED_CLI: the tests
+# of cli in which processes serve, watch and rehearse.
+SERVED = ./cli ./docs ./examples/...
+RACED_CLI = TestRounds$$|TestPaymentsSurviveKills|Serve|TestScripts$$/^(serve_|several|status_watch|rehearse)
 
 # PROCESSES are the packages whose tests start processes.
 PROCESSES = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'salectl/services[] ]' | cut -d' ' -f1)
@@ -24,7 +31,7 @@ TESTED = testdata/benchcompare testdata/peers testdata/openapi testdata/kubernet
 # Two clones of one commit share the build cache: no object file has the path of its clone.
 export GOFLAGS := $(GOFLAGS) -trimpath
 
-.PHONY: help build image push test test-plain test-raced quick stress nightly lint soak mutants models bench bench-compare replicas fuzz-http generate services services-down
+.PHONY: help build image push test test-plain test-raced test-served quick stress nightly lint soak mutants models bench bench-compare replicas fuzz-http generate services services-down
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,12 +62,16 @@ test: lint ## lint, then run every test; installs the servers that the tests sta
 		echo "The tests that need what is missing will be skipped."; }
 	@mkdir -p .cache/tests && rm -f .cache/tests/*
 	@nice $(MAKE) --no-print-directory test-plain & plain=$$!; \
-		$(MAKE) --no-print-directory test-raced; raced=$$?; wait $$plain && exit $$raced
+		$(MAKE) --no-print-directory test-raced test-served; raced=$$?; wait $$plain && exit $$raced
 	@echo "The ten slowest tests:"
 	@cat .cache/tests/*.json | go run gotest.tools/gotestsum@v1.13.0 tool slowest --num 10
 
 test-raced:
 	$(GOTESTSUM) --jsonfile .cache/tests/raced.json -- -race -vet=off -timeout 30m -p 3 $(RACED)
+	$(GOTESTSUM) --jsonfile .cache/tests/raced-cli.json -- -race -vet=off -timeout 30m -run '$(RACED_CLI)' ./cli
+
+test-served:
+	$(GOTESTSUM) --jsonfile .cache/tests/served.json -- -vet=off -timeout 30m -p 3 $(SERVED)
 
 # The cache of test results does not know of the salectl that testdata/openapi builds.
 test-plain:
