@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"salectl/internal/wait"
 )
 
 func TestServersDieWithTheirParent(t *testing.T) {
@@ -39,7 +41,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	eventually(t, "the server to end", func() bool { return !alive(pid) })
+	wait.Until(t, "the server to end", func() bool { return !alive(pid) })
 }
 
 // alive says whether a process runs. One that waits for its parent to take note
@@ -75,7 +77,7 @@ func TestServersOutliveTheThreadOfTheirCaller(t *testing.T) {
 	<-done
 	Require(t, err)
 	t.Cleanup(r.Stop)
-	eventually(t, "the thread to end", func() bool {
+	wait.Until(t, "the thread to end", func() bool {
 		return exists(fmt.Sprintf("/proc/self/task/%d", thread)) != nil
 	})
 	wantAnswer(t, r, redisQuestion, "+PONG")

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 )
 
 // ClusterOptions describes an HBase over HDFS.
@@ -149,7 +148,7 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 			command: javaCommand(java, filepath.Join(dir, "conf"), heap, class, args...),
 			log:     filepath.Join(dir, "log", name),
 			ready:   ready,
-			limit:   90 * time.Second,
+			limit:   startLimit,
 		}
 	}
 	part("zk", "128m", logged("binding to port"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(dir, "conf", "zoo.cfg"))

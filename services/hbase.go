@@ -96,7 +96,7 @@ func newHBase(o HBaseOptions) (*HBase, error) {
 		// does not have in its own folder too, so a start begins without.
 		prepare:   func() error { return os.RemoveAll(filepath.Join(dir, "zookeeper")) },
 		ready:     logged(initialized),
-		limit:     90 * time.Second,
+		limit:     startLimit,
 		grace:     5 * time.Second, // at times it waits for its own ZooKeeper, which is down already
 		temporary: temporary,
 	}}, nil

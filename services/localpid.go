@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"salectl/internal/wait"
 )
 
 // errStopped is the answer to a signal for a server that is not there.
@@ -123,10 +125,10 @@ func (l *Local) signal(m member, sig syscall.Signal) error {
 
 // gone waits for a server's end.
 func (l *Local) gone(m member, limit time.Duration) error {
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if pid, err := l.pid(m); err == nil && pid == 0 {
-			return nil
+	return wait.Poll(limit, func() error {
+		if pid, err := l.pid(m); err != nil || pid != 0 {
+			return errors.Join(fmt.Errorf("%s still runs %v after it was told to end", m.name, limit), err)
 		}
-	}
-	return fmt.Errorf("%s still runs %v after it was told to end", m.name, limit)
+		return nil
+	})
 }

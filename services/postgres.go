@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"salectl/internal/wait"
 )
 
 // PostgresOptions describes a PostgreSQL server. The zero value is one on a free port.
@@ -80,7 +82,7 @@ func newPostgres(ctx context.Context, o PostgresOptions) (*Postgres, error) {
 		log:       filepath.Join(dir, "postgres.log"),
 		as:        as,
 		ready:     logged("database system is ready to accept connections"),
-		limit:     60 * time.Second,
+		limit:     startLimit,
 		grace:     5 * time.Second,
 		bye:       syscall.SIGINT, // to SIGTERM it would wait for its clients
 		temporary: dir,
@@ -135,13 +137,16 @@ func initdb(ctx context.Context, program, data string, as *account) error {
 // when it takes connections. The processes that Kill left over end by themselves, and
 // no new server begins beside them: Start tries until they are gone.
 func (p *Postgres) Start(ctx context.Context) error {
-	for end := time.Now().Add(p.limit); ; {
+	var failed error // for good
+	err := wait.Poll(p.limit, func() error {
 		err := p.server.Start(ctx)
-		if err == nil || !strings.Contains(err.Error(), "is still in use") || ctx.Err() != nil || time.Now().After(end) {
-			return err
+		if err == nil || !strings.Contains(err.Error(), "is still in use") || ctx.Err() != nil {
+			failed = err
+			return nil
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		return err
+	})
+	return errors.Join(failed, err)
 }
 
 // URL names the database to clients, also in Go: postgres://postgres@127.0.0.1:20000/postgres?sslmode=disable.

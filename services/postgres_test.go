@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"salectl/internal/wait"
 )
 
 func startPostgres(t *testing.T, o PostgresOptions) *Postgres {
@@ -61,7 +63,7 @@ func TestPostgresKeepsWhatItCommittedWhenKilled(t *testing.T) {
 	// A client that is connected does not keep it from ending, cleanly.
 	asked := make(chan error, 1)
 	go func() { _, err := p.Query(t.Context(), "SELECT pg_sleep(600)"); asked <- err }()
-	eventually(t, "the client", func() bool {
+	wait.Until(t, "the client", func() bool {
 		rows, err := p.Query(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
 		return err == nil && strings.TrimSpace(rows) == "1"
 	})

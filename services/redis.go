@@ -86,7 +86,7 @@ func newRedis(o RedisOptions) (*Redis, error) {
 		ready: func(ctx context.Context, log string) bool {
 			return strings.Contains(log, "Ready to accept connections") && r.answers(ctx)
 		},
-		limit:     60 * time.Second,
+		limit:     startLimit,
 		grace:     5 * time.Second,
 		temporary: temporary,
 	}

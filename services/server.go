@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"salectl/internal/wait"
 )
 
 // server is one process and what is known about it: how it is started, when it
@@ -39,6 +41,10 @@ type server struct {
 	mu  sync.Mutex
 	run *run // the latest; nil before the first
 }
+
+// startLimit is the longest start of a server. Only a fault takes that long, also
+// on a machine whose processors are shared by many tests.
+const startLimit = 5 * time.Minute
 
 // run is one life of a server.
 type run struct {
@@ -157,10 +163,12 @@ func signal(p *os.Process, sig syscall.Signal) error {
 	if err := p.Signal(sig); err != nil || sig != sigPause {
 		return err
 	}
-	for deadline := time.Now().Add(5 * time.Second); !still(p.Pid) && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
-	return nil
+	return wait.Poll(wait.Limit, func() error {
+		if !still(p.Pid) {
+			return errors.New("it still runs after SIGSTOP")
+		}
+		return nil
+	})
 }
 
 // launch starts the process and a goroutine that waits for its end.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 )
@@ -64,16 +63,4 @@ func TestRequire(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-}
-
-// eventually waits for a condition, for long enough that only a fault makes it
-// give up.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if done() {
-			return
-		}
-	}
-	t.Fatalf("waited in vain for %s", what)
 }

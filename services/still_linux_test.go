@@ -2,7 +2,8 @@ package services
 
 import (
 	"testing"
-	"time"
+
+	"salectl/internal/wait"
 )
 
 func TestPauseReturnsWhenAllStandsStill(t *testing.T) {
@@ -20,10 +21,6 @@ func TestPauseReturnsWhenAllStandsStill(t *testing.T) {
 		if err := r.Continue(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(30 * time.Second); still(pid); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("it never ran again")
-			}
-		}
+		wait.Until(t, "the server to run again", func() bool { return !still(pid) })
 	}
 }

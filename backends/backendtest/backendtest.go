@@ -16,11 +16,8 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
 )
-
-// patience is how long a suite waits for what must happen at some time. Only a
-// broken backend uses it up.
-const patience = 30 * time.Second
 
 // logUnderTest is one log and what it must hold.
 type logUnderTest struct {
@@ -68,7 +65,7 @@ func (l *logUnderTest) wantOn(t *testing.T, logs ledger.Logs) {
 // for a while before it complains.
 func wantRead(t *testing.T, logs ledger.Logs, name string, from uint64, max int, head []byte, entries [][]byte) {
 	t.Helper()
-	eventually(t, func() error {
+	wait.UntilNil(t, fmt.Sprintf("the entries of %q", name), func() error {
 		gotHead, got, err := logs.Read(t.Context(), name, from, max)
 		switch {
 		case err != nil:
@@ -86,23 +83,6 @@ func wantRead(t *testing.T, logs ledger.Logs, name string, from uint64, max int,
 		}
 		return nil
 	})
-}
-
-// eventually repeats a check until it passes, and fails with its last
-// complaint when patience has run out.
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	begin := time.Now()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Since(begin) > patience {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 // race runs all functions at the same time, as far as the machine can, and
@@ -136,7 +116,7 @@ func within(t *testing.T, what string, call func(context.Context)) {
 	}()
 	select {
 	case <-returned:
-	case <-time.After(patience):
-		t.Fatalf("%s under an ended context had not returned after %v", what, patience)
+	case <-time.After(wait.Limit):
+		t.Fatalf("%s under an ended context had not returned after %v", what, wait.Limit)
 	}
 }

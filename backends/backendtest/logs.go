@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
 )
 
 // Exemption is a promise that a backend does not keep, since no sale needs it.
@@ -257,7 +258,7 @@ func headsInOrder(t *testing.T, a, b ledger.Logs) {
 		}
 	}
 	names, want = append(names, names[1]), append(want, want[1]) // asked twice
-	eventually(t, func() error {
+	wait.UntilNil(t, "the heads", func() error {
 		heads, err := b.Heads(t.Context(), names)
 		if err != nil || len(heads) != len(names) {
 			return fmt.Errorf("%d heads and %w; want %d", len(heads), err, len(names))

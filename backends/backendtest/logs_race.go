@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
 )
 
 func oneWinnerOfACreate(t *testing.T, a, b ledger.Logs) {
@@ -68,7 +69,7 @@ func oneWinnerASlot(t *testing.T, a, b ledger.Logs) {
 // follow appends to the log's end until all slots are taken, and notes which
 // it was told to have won.
 func follow(t *testing.T, logs ledger.Logs, name, writer string, winners []atomic.Pointer[string]) {
-	for begin := time.Now(); time.Since(begin) < patience; {
+	for begin := time.Now(); time.Since(begin) < wait.Limit; {
 		slot, head, err := end(t.Context(), logs, name)
 		if err != nil {
 			t.Error(err)
@@ -88,7 +89,7 @@ func follow(t *testing.T, logs ledger.Logs, name, writer string, winners []atomi
 			return
 		}
 	}
-	t.Errorf("%s: the slots were not taken within %v", writer, patience)
+	t.Errorf("%s: the slots were not taken within %v", writer, wait.Limit)
 }
 
 // end returns the log's head and the slot that it names.
@@ -171,7 +172,7 @@ func cancelledAppends(t *testing.T, a, b ledger.Logs) {
 		err := a.Append(ctx, l.name, slot, l.head, head, entry)
 		cancel()
 		for begin := time.Now(); err != nil && !errors.Is(err, ledger.ErrTaken); {
-			if time.Since(begin) > patience {
+			if time.Since(begin) > wait.Limit {
 				t.Fatalf("slot %d: %v", slot, err)
 			}
 			err = b.Append(t.Context(), l.name, slot, l.head, head, entry)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 )
 
 // Hands are what a suite can do to a node under test apart from calling it. A
@@ -112,7 +113,7 @@ func (t nodeTest) pass(d time.Duration) {
 		return
 	}
 	begin := t.info().Time
-	eventually(t.T, func() error {
+	wait.UntilNil(t.T, "the node's clock", func() error {
 		if passed := t.info().Time.Sub(begin); passed <= d+time.Millisecond {
 			return fmt.Errorf("the node's clock has gone on by %v, want more than %v", passed, d+time.Millisecond)
 		}

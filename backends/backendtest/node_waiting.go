@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 )
 
 // Somebody who looks at a lease and wants it gone must not free what it has
@@ -88,8 +89,8 @@ func (w *watching) wantEnd(t *testing.T, calls int) {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("watch ended with %v, want that of its context", err)
 			}
-		case <-time.After(patience):
-			t.Errorf("watch went on for %v after the end of its context", patience)
+		case <-time.After(wait.Limit):
+			t.Errorf("watch went on for %v after the end of its context", wait.Limit)
 		}
 	}
 }
@@ -103,11 +104,12 @@ func (w *watching) names() []string {
 // wantNamed waits until a last name has come, and checks those before it.
 func (w *watching) wantNamed(t nodeTest, want ...string) {
 	t.Helper()
-	for begin := time.Now(); len(w.names()) < len(want); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > patience {
-			t.Fatalf("watch has named %q, want %q", w.names(), want)
+	wait.UntilNil(t.T, fmt.Sprintf("watch to name %q", want), func() error {
+		if got := w.names(); len(got) < len(want) {
+			return fmt.Errorf("it has named %q", got)
 		}
-	}
+		return nil
+	})
 	if got := w.names(); !slices.Equal(got, want) {
 		t.Errorf("watch has named %q, want %q", got, want)
 	}
@@ -116,7 +118,7 @@ func (w *watching) wantNamed(t nodeTest, want ...string) {
 // take makes a token the holder of the key, and give frees it.
 func (t nodeTest) take(token string) {
 	t.Helper()
-	eventually(t.T, func() error {
+	wait.UntilNil(t.T, "a key that the node keeps for nobody", func() error {
 		count := t.vote(t.a, quorum.MaxTTL, quorum.Ask{Key: "key", Token: token})
 		if !count.Yes[0] && count.Holders[0].Token == "" {
 			return errors.New("the node keeps the key for who is next")
@@ -191,7 +193,7 @@ func waitersLeave(t nodeTest) {
 	t.give("one") // "is named" leaves the list
 	w.wantNamed(t, "is named")
 	granted := quorum.Ask{Key: "key", Token: "two", Waiter: "is granted it", Waited: time.Second}
-	eventually(t.T, func() error {
+	wait.UntilNil(t.T, "the key", func() error {
 		if count := t.vote(t.a, quorum.MaxTTL, granted); !count.Yes[0] {
 			return fmt.Errorf("the node keeps the key for who was named: %+v", count)
 		}

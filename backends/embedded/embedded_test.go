@@ -14,9 +14,6 @@ import (
 	"salectl/backends/quorum"
 )
 
-// patience bounds what must happen at some time.
-const patience = 30 * time.Second
-
 // chain appends to one log, slot by slot.
 type chain struct {
 	logs *Logs

@@ -14,6 +14,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
 )
 
 // plug keeps the writer in the middle of a transaction until release is called.
@@ -63,7 +64,7 @@ func TestGroupCommit(t *testing.T) {
 		}
 		all.Go(func() { errs[i] = c.append(ctx, []byte("entry")) })
 	}
-	waitFor(t, func() bool { return queued(store.writer) == logs })
+	wait.Until(t, "all appends in the queue", func() bool { return queued(store.writer) == logs })
 	cancel()
 	release()
 	all.Wait()
@@ -95,15 +96,6 @@ func isClosed(w *writer) bool {
 	return w.closed
 }
 
-func waitFor(t *testing.T, done func() bool) {
-	t.Helper()
-	for begin := time.Now(); !done(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > patience {
-			t.Fatal("it has not happened")
-		}
-	}
-}
-
 // countCommits counts the frames of the write-ahead log that end a transaction.
 func countCommits(t *testing.T, path string) (n int) {
 	t.Helper()
@@ -128,9 +120,9 @@ func TestClose(t *testing.T) {
 	release := plug(t, logs.writer)
 	appended, closed := make(chan error, 1), make(chan error, 1)
 	go func() { appended <- c.append(t.Context(), []byte("under way")) }()
-	waitFor(t, func() bool { return queued(logs.writer) == 1 })
+	wait.Until(t, "an append in the queue", func() bool { return queued(logs.writer) == 1 })
 	go func() { closed <- logs.Close() }()
-	waitFor(t, func() bool { return isClosed(logs.writer) })
+	wait.Until(t, "a writer that closes", func() bool { return isClosed(logs.writer) })
 	select {
 	case <-closed:
 		t.Fatal("Close has not waited for the append that is under way")

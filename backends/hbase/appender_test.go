@@ -12,6 +12,7 @@ import (
 
 	"salectl/backends/clock"
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
 )
 
 // callTimeout is how long an executor gives a call.
@@ -150,32 +151,32 @@ func startCrowd(t *testing.T, logs ledger.Logs, prefix string, rows, size int) *
 
 // more waits until every appender has stored some more entries, and returns how
 // long the last of them took.
-func (c *crowd) more(t *testing.T, entries int64, limit time.Duration) time.Duration {
+func (c *crowd) more(t *testing.T, entries int64) time.Duration {
 	t.Helper()
-	return c.await(t, "entries stored", entries, limit, func(a *appender) int64 { return a.count.Load() })
+	return c.await(t, "entries stored", entries, func(a *appender) int64 { return a.count.Load() })
 }
 
 // suffer waits until every appender has had one more call that failed.
-func (c *crowd) suffer(t *testing.T, limit time.Duration) {
+func (c *crowd) suffer(t *testing.T) {
 	t.Helper()
-	c.await(t, "failed calls", 1, limit, func(a *appender) int64 { return a.failed.Load() })
+	c.await(t, "failed calls", 1, func(a *appender) int64 { return a.failed.Load() })
 }
 
-func (c *crowd) await(t *testing.T, what string, more int64, limit time.Duration, count func(*appender) int64) time.Duration {
+func (c *crowd) await(t *testing.T, what string, more int64, count func(*appender) int64) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	want := make([]int64, len(c.all))
 	for i, a := range c.all {
 		want[i] = count(a) + more
 	}
-	for i, a := range c.all {
-		for count(a) < want[i] {
-			if time.Since(begin) > limit {
-				t.Fatalf("%s: %d of %d %s after %v", a.log, count(a), want[i], what, limit)
+	wait.UntilNil(t, what, func() error {
+		for i, a := range c.all {
+			if n := count(a); n < want[i] {
+				return fmt.Errorf("%s: %d of %d", a.log, n, want[i])
 			}
-			time.Sleep(time.Millisecond)
 		}
-	}
+		return nil
+	})
 	return time.Since(begin)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tsuna/gohbase/hrpc"
 
+	"salectl/internal/wait"
 	"salectl/rules"
 )
 
@@ -32,7 +33,7 @@ func TestHistory(t *testing.T) {
 	for i := range 300 { // more than a call has
 		buyers = append(buyers, rules.Buyer{User: fmt.Sprintf("%s%03d", prefix, i), Units: int64(i + 1), At: at})
 	}
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, wait.Limit)
 	for range 2 {
 		if err := h.Remember(ctx, "drop-1", "0011", buyers); err != nil {
 			t.Fatal(err)
@@ -58,7 +59,7 @@ func TestHistoryThatIsNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, wait.Limit)
 	if _, err := h.logs.once(ctx, wholeDelete{put}); err != nil {
 		t.Fatal(err)
 	}

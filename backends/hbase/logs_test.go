@@ -17,6 +17,8 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
+	"salectl/services"
 )
 
 // within bounds a call that must not hang.
@@ -35,7 +37,7 @@ func fill(t *testing.T, logs *Logs, log string, slots, size int) {
 	var prev []byte
 	for slot := range uint64(slots) {
 		entry := bytes.Repeat([]byte{byte(slot)}, size)
-		if err := logs.Append(within(t, time.Minute), log, slot, prev, head(slot), entry); err != nil {
+		if err := logs.Append(within(t, wait.Limit), log, slot, prev, head(slot), entry); err != nil {
 			t.Fatal(err)
 		}
 		prev = head(slot)
@@ -67,7 +69,7 @@ func TestEveryRequestIsOneWrite(t *testing.T) {
 		}
 	})
 	for name, call := range callsOf(logs) {
-		if err := call(within(t, time.Minute)); err != nil {
+		if err := call(within(t, wait.Limit)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -79,7 +81,7 @@ func TestCells(t *testing.T) {
 	fill(t, logs, log, 3, 5)
 	client := gohbase.NewClient(mustStandalone(t).Zookeeper(), gohbase.Logger(slog.New(slog.DiscardHandler)))
 	defer client.Close()
-	get, err := hrpc.NewGetStr(within(t, time.Minute), "sales", log, hrpc.MaxVersions(100), hrpc.SkipBatch())
+	get, err := hrpc.NewGetStr(within(t, wait.Limit), "sales", log, hrpc.MaxVersions(100), hrpc.SkipBatch())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +120,7 @@ func TestAppendRefusesWhatCannotBe(t *testing.T) {
 		"a large head":               {0, nil, make([]byte, 2<<20), nil, ledger.ErrTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := logs.Append(within(t, time.Minute), log, test.slot, test.prev, test.head, test.entry)
+			err := logs.Append(within(t, wait.Limit), log, test.slot, test.prev, test.head, test.entry)
 			switch {
 			case err == nil:
 				t.Error("it was stored")
@@ -127,7 +129,7 @@ func TestAppendRefusesWhatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	if head, entries, err := logs.Read(within(t, time.Minute), log, 0, 10); head != nil || entries != nil || err != nil {
+	if head, entries, err := logs.Read(within(t, wait.Limit), log, 0, 10); head != nil || entries != nil || err != nil {
 		t.Errorf("then the log has %q, %d entries, %v", head, len(entries), err)
 	}
 }
@@ -137,31 +139,31 @@ func TestServerRefusesLargeEntries(t *testing.T) {
 	logs, log := mustOpen(t), newPrefix()+"log"
 	logs.maxEntry = 12 << 20
 	fill(t, logs, log, 1, 10)
-	err := logs.Append(within(t, time.Minute), log, 1, head(0), head(1), make([]byte, 11<<20))
+	err := logs.Append(within(t, wait.Limit), log, 1, head(0), head(1), make([]byte, 11<<20))
 	if !errors.Is(err, ledger.ErrTooLarge) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("11 MB: %v, want one line of ErrTooLarge", err)
 	}
-	if err := logs.Append(within(t, time.Minute), log, 1, head(0), head(1), []byte("smaller")); err != nil {
+	if err := logs.Append(within(t, wait.Limit), log, 1, head(0), head(1), []byte("smaller")); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestSlotsAtTheEndOfNumbers(t *testing.T) {
 	logs, log := mustOpen(t), newPrefix()+"log"
-	stored, err := logs.checkAndPut(within(t, time.Minute), log, maxSlot, nil, head(maxSlot), []byte("last"))
+	stored, err := logs.checkAndPut(within(t, wait.Limit), log, maxSlot, nil, head(maxSlot), []byte("last"))
 	if err != nil || !stored {
 		t.Fatal(stored, err)
 	}
 	for from, want := range map[uint64]int{maxSlot - 1: 0, maxSlot: 1, maxSlot + 1: 0, math.MaxUint64: 0} {
-		h, entries, err := logs.Read(within(t, time.Minute), log, from, math.MaxInt)
+		h, entries, err := logs.Read(within(t, wait.Limit), log, from, math.MaxInt)
 		if err != nil || !bytes.Equal(h, head(maxSlot)) || len(entries) != want {
 			t.Errorf("read from %d: %q, %d entries, %v; want %d", from, h, len(entries), err, want)
 		}
 	}
-	if err := logs.Delete(within(t, time.Minute), log, math.MaxUint64); err != nil {
+	if err := logs.Delete(within(t, wait.Limit), log, math.MaxUint64); err != nil {
 		t.Fatal(err)
 	}
-	if h, _, err := logs.Read(within(t, time.Minute), log, 0, 1); h != nil || err != nil {
+	if h, _, err := logs.Read(within(t, wait.Limit), log, 0, 1); h != nil || err != nil {
 		t.Errorf("after a delete of everything: %q, %v", h, err)
 	}
 }
@@ -174,7 +176,7 @@ func TestReadIsBoundedInBytes(t *testing.T) {
 	fill(t, logs, log, slots, size)
 	reads := 0
 	for from := uint64(0); from < slots; reads++ {
-		h, entries, err := logs.Read(within(t, time.Minute), log, from, 256)
+		h, entries, err := logs.Read(within(t, wait.Limit), log, from, 256)
 		if err != nil || len(entries) == 0 || !bytes.Equal(h, head(slots-1)) {
 			t.Fatalf("read from %d: head %q, %d entries, %v", from, h, len(entries), err)
 		}
@@ -196,15 +198,13 @@ func TestReadIsBoundedInBytes(t *testing.T) {
 // Nothing is asked of any server before there is a call, and a call says what
 // it could not reach.
 func TestServersAway(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	nobody, err := services.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := l.Addr().String()
-	l.Close()
 	logs := mustOpenAt(t, nobody)
 	for name, call := range callsOf(logs) {
-		err := call(within(t, 20*time.Second))
+		err := call(within(t, wait.Limit))
 		if err == nil || !strings.Contains(err.Error(), nobody) || !strings.Contains(err.Error(), "table sales") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want one line with the table and %s", name, err, nobody)
 		}
@@ -261,11 +261,11 @@ func TestClosed(t *testing.T) {
 func TestZookeeperRoot(t *testing.T) {
 	zookeeper := mustStandalone(t).Zookeeper()
 	wrong := mustOpen(t, func(o *Options) { o.ZookeeperRoot = "/hbase-elsewhere" })
-	if _, _, err := wrong.Read(within(t, time.Minute), "log", 0, 1); err == nil || !strings.Contains(err.Error(), "/hbase-elsewhere") {
+	if _, _, err := wrong.Read(within(t, wait.Limit), "log", 0, 1); err == nil || !strings.Contains(err.Error(), "/hbase-elsewhere") {
 		t.Errorf("with a root where no HBase is: %v", err)
 	}
 	right := mustOpen(t, func(o *Options) { o.ZookeeperRoot = "/hbase" })
-	if _, _, err := right.Read(within(t, time.Minute), "log", 0, 1); err != nil {
+	if _, _, err := right.Read(within(t, wait.Limit), "log", 0, 1); err != nil {
 		t.Errorf("%s: %v", zookeeper, err)
 	}
 }
@@ -279,8 +279,7 @@ func TestQuorumWithHostsAway(t *testing.T) {
 	defer frozen.Close()
 	away := []string{"127.0.0.1:1", "no-such-host.invalid:2181", frozen.Addr().String()}
 	logs := mustOpen(t, func(o *Options) { o.Zookeeper = append(away, o.Zookeeper...) })
-	begin := time.Now()
-	if _, _, err := logs.Read(within(t, time.Minute), "log", 0, 1); err != nil || time.Since(begin) > 10*time.Second {
-		t.Errorf("after %v: %v", time.Since(begin), err)
+	if _, _, err := logs.Read(within(t, wait.Limit), "log", 0, 1); err != nil {
+		t.Error(err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -22,8 +21,7 @@ var started *services.HBase
 // standalone is one HBase in one process, for all tests that do it no harm that
 // lasts. The first of them starts it.
 var standalone = sync.OnceValues(func() (*services.HBase, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
+	ctx := context.Background()
 	h, err := services.StartHBase(ctx, services.HBaseOptions{})
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package hbase
 
 import (
 	"testing"
-	"time"
 
 	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
@@ -33,11 +32,11 @@ func TestFaultyNetwork(t *testing.T) {
 			p := newProxies(t)
 			logs := mustOpen(t, p.through)
 			c := startCrowd(t, logs, newPrefix(), 8, 2000)
-			c.more(t, 20, time.Minute)
+			c.more(t, 20)
 			p.poison("fault", fault.kind, fault.direction, fault.attributes)
-			c.suffer(t, 20*time.Second)
+			c.suffer(t)
 			p.heal()
-			t.Logf("all rows accepted writes again after %v", c.more(t, 20, 20*time.Second))
+			t.Logf("all rows accepted writes again after %v", c.more(t, 20))
 			c.check(t, mustOpen(t))
 		})
 	}

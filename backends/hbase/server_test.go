@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -22,17 +23,6 @@ func mustPause(t *testing.T, h *services.HBase) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Continue() })
-	// The signal takes its time.
-	logs, err := Open(Options{Zookeeper: []string{h.Zookeeper()}, Table: "sales"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer logs.Close()
-	for ctx := within(t, 20*time.Second); err == nil; {
-		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-		_, err = logs.Heads(short, []string{"00/nothing"})
-		cancel()
-	}
 }
 
 func mustContinue(t *testing.T, h *services.HBase) {
@@ -47,17 +37,17 @@ func TestKilled(t *testing.T) {
 	h := mustStandalone(t)
 	c := startCrowd(t, mustOpen(t), newPrefix(), 8, 2000)
 	for range 2 {
-		c.more(t, 50, time.Minute)
+		c.more(t, 50)
 		if err := h.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		c.suffer(t, time.Minute)
+		c.suffer(t)
 		begin := time.Now()
 		if err := h.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		started := time.Since(begin)
-		t.Logf("it started within %v, and %v later all rows accepted writes", started, c.more(t, 20, time.Minute))
+		t.Logf("it started within %v, and %v later all rows accepted writes", started, c.more(t, 20))
 	}
 	c.check(t, mustOpen(t))
 }
@@ -67,12 +57,12 @@ func TestKilled(t *testing.T) {
 func TestFrozen(t *testing.T) {
 	h := mustStandalone(t)
 	c := startCrowd(t, mustOpen(t), newPrefix(), 8, 2000)
-	c.more(t, 50, time.Minute)
+	c.more(t, 50)
 	mustPause(t, h)
-	c.suffer(t, 20*time.Second)
-	c.suffer(t, 20*time.Second)
+	c.suffer(t)
+	c.suffer(t)
 	mustContinue(t, h)
-	t.Logf("all rows accepted writes again after %v", c.more(t, 20, 20*time.Second))
+	t.Logf("all rows accepted writes again after %v", c.more(t, 20))
 	c.check(t, mustOpen(t))
 }
 
@@ -161,14 +151,11 @@ func TestFrozenForLong(t *testing.T) {
 		t.Errorf("%d calls left %d goroutines", calls, most)
 	}
 	mustContinue(t, h)
-	ctx := within(t, 20*time.Second)
-	for {
-		heads, err := logs.Heads(ctx, []string{"00/" + prefix + "0"})
-		if err == nil && heads[0] != nil {
-			return
+	wait.UntilNil(t, "a head that was stored before", func() error {
+		heads, err := logs.Heads(t.Context(), []string{"00/" + prefix + "0"})
+		if err == nil && heads[0] == nil {
+			err = errors.New("there is none")
 		}
-		if pause(ctx, 50*time.Millisecond) != nil {
-			t.Fatalf("after it went on: %q, %v", heads, err)
-		}
-	}
+		return err
+	})
 }

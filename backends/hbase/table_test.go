@@ -5,12 +5,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tsuna/gohbase/pb"
 	"google.golang.org/protobuf/proto"
 
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
 )
 
 // mustAskMaster does what we never do: it makes tables that do not fit.
@@ -20,7 +20,7 @@ func mustAskMaster(t *testing.T, logs *Logs, name string, request, response prot
 		t.Fatal(err)
 	}
 	defer logs.busy.Done()
-	if err := logs.askMaster(within(t, time.Minute), name, request, response); err != nil {
+	if err := logs.askMaster(within(t, wait.Limit), name, request, response); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -29,14 +29,14 @@ func TestMissingTable(t *testing.T) {
 	logs, other := mustOpen(t, table("later")), mustOpen(t, table("later"))
 	calls := callsOf(logs)
 	for _, name := range []string{"Read", "Heads", "Delete"} {
-		if err := calls[name](within(t, time.Minute)); err != nil {
+		if err := calls[name](within(t, wait.Limit)); err != nil {
 			t.Errorf("%s without a table: %v", name, err)
 		}
 	}
-	if err := calls["Append"](within(t, time.Minute)); !errors.Is(err, ledger.ErrNoTable) || !strings.Contains(err.Error(), "salectl apply") {
+	if err := calls["Append"](within(t, wait.Limit)); !errors.Is(err, ledger.ErrNoTable) || !strings.Contains(err.Error(), "salectl apply") {
 		t.Errorf("Append without a table: %v", err)
 	}
-	if err := logs.CheckTable(within(t, time.Minute)); !errors.Is(err, ledger.ErrNoTable) || errors.Is(err, ledger.ErrTableUnfit) {
+	if err := logs.CheckTable(within(t, wait.Limit)); !errors.Is(err, ledger.ErrNoTable) || errors.Is(err, ledger.ErrTableUnfit) {
 		t.Errorf("CheckTable without a table: %v", err)
 	}
 
@@ -44,28 +44,28 @@ func TestMissingTable(t *testing.T) {
 	var both sync.WaitGroup
 	for _, l := range []*Logs{logs, other} {
 		both.Go(func() {
-			if err := l.CreateTable(within(t, time.Minute)); err != nil {
+			if err := l.CreateTable(within(t, wait.Limit)); err != nil {
 				t.Error(err)
 			}
-			if err := l.CheckTable(within(t, time.Minute)); err != nil {
+			if err := l.CheckTable(within(t, wait.Limit)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	both.Wait()
-	if err := logs.CreateTable(within(t, time.Minute)); err != nil {
+	if err := logs.CreateTable(within(t, wait.Limit)); err != nil {
 		t.Errorf("create it again: %v", err)
 	}
 	if n := len(logs.regions.known); n != regionCount {
 		t.Errorf("it has %d regions, want %d", n, regionCount)
 	}
-	if err := calls["Append"](within(t, time.Minute)); err != nil {
+	if err := calls["Append"](within(t, wait.Limit)); err != nil {
 		t.Errorf("Append to a table made since: %v", err)
 	}
 	dropTable(t, other)
 	// Its regions are known still, to the handle.
 	for _, name := range []string{"Read", "Heads", "Delete"} {
-		if err := calls[name](within(t, time.Minute)); err != nil {
+		if err := calls[name](within(t, wait.Limit)); err != nil {
 			t.Errorf("%s after the table was dropped: %v", name, err)
 		}
 	}
@@ -87,10 +87,10 @@ func TestUnfitTables(t *testing.T) {
 			mustAskMaster(t, logs, "CreateTable", &pb.CreateTableRequest{TableSchema: s}, new(pb.CreateTableResponse))
 			// To create it is no error: it is there. What it is like is another
 			// question.
-			if err := logs.CreateTable(within(t, time.Minute)); err != nil {
+			if err := logs.CreateTable(within(t, wait.Limit)); err != nil {
 				t.Error(err)
 			}
-			err := logs.CheckTable(within(t, time.Minute))
+			err := logs.CheckTable(within(t, wait.Limit))
 			if !errors.Is(err, ledger.ErrTableUnfit) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want it unfit and %q", err, test.want)
 			}
@@ -100,18 +100,18 @@ func TestUnfitTables(t *testing.T) {
 
 func TestDisabledTable(t *testing.T) {
 	logs := mustOpen(t, table("off"))
-	if err := logs.CreateTable(within(t, time.Minute)); err != nil {
+	if err := logs.CreateTable(within(t, wait.Limit)); err != nil {
 		t.Fatal(err)
 	}
 	disableTable(t, logs)
-	if err := logs.CreateTable(within(t, time.Minute)); err != nil {
+	if err := logs.CreateTable(within(t, wait.Limit)); err != nil {
 		t.Errorf("create it again: %v", err)
 	}
-	err := logs.CheckTable(within(t, time.Minute))
+	err := logs.CheckTable(within(t, wait.Limit))
 	if !errors.Is(err, ledger.ErrTableUnfit) || !strings.Contains(err.Error(), "enable 'off'") {
 		t.Errorf("%v, want it unfit", err)
 	}
-	err = callsOf(logs)["Append"](within(t, time.Minute))
+	err = callsOf(logs)["Append"](within(t, wait.Limit))
 	if err == nil || errors.Is(err, ledger.ErrTaken) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("Append to it: %v", err)
 	}
@@ -119,32 +119,25 @@ func TestDisabledTable(t *testing.T) {
 
 func TestNamespaces(t *testing.T) {
 	logs := mustOpen(t, table("shop:sales"))
-	if err := logs.CreateTable(within(t, time.Minute)); err == nil || !strings.Contains(err.Error(), "create_namespace 'shop'") {
+	if err := logs.CreateTable(within(t, wait.Limit)); err == nil || !strings.Contains(err.Error(), "create_namespace 'shop'") {
 		t.Errorf("without its namespace: %v", err)
 	}
-	if err := logs.CheckTable(within(t, time.Minute)); !errors.Is(err, ledger.ErrNoTable) {
+	if err := logs.CheckTable(within(t, wait.Limit)); !errors.Is(err, ledger.ErrNoTable) {
 		t.Errorf("without its namespace: %v", err)
 	}
 	mustAskMaster(t, logs, "CreateNamespace", &pb.CreateNamespaceRequest{
 		NamespaceDescriptor: &pb.NamespaceDescriptor{Name: []byte("shop")},
 	}, new(pb.CreateNamespaceResponse))
-	for ctx := within(t, time.Minute); ; { // the namespace takes its time
-		err := logs.CreateTable(ctx)
-		if err == nil {
-			break
-		} else if pause(ctx, 50*time.Millisecond) != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := logs.CheckTable(within(t, time.Minute)); err != nil {
+	wait.UntilNil(t, "a table in the new namespace", func() error { return logs.CreateTable(t.Context()) })
+	if err := logs.CheckTable(within(t, wait.Limit)); err != nil {
 		t.Error(err)
 	}
 	log := newPrefix() + "log"
 	fill(t, logs, log, 2, 10)
-	if _, entries, err := logs.Read(within(t, time.Minute), log, 0, 10); len(entries) != 2 || err != nil {
+	if _, entries, err := logs.Read(within(t, wait.Limit), log, 0, 10); len(entries) != 2 || err != nil {
 		t.Errorf("read %d entries, %v", len(entries), err)
 	}
-	if _, entries, err := mustOpen(t).Read(within(t, time.Minute), log, 0, 10); entries != nil || err != nil {
+	if _, entries, err := mustOpen(t).Read(within(t, wait.Limit), log, 0, 10); entries != nil || err != nil {
 		t.Errorf("the table of the same name in the default namespace has %d of them, %v", len(entries), err)
 	}
 }
@@ -170,7 +163,7 @@ func mustFinish(t *testing.T, logs *Logs, procedure uint64) {
 		t.Fatal(err)
 	}
 	defer logs.busy.Done()
-	if err := logs.finish(within(t, time.Minute), procedure); err != nil {
+	if err := logs.finish(within(t, wait.Limit), procedure); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
 )
 
 // An append that was stored and whose answer was lost must neither be sent
@@ -17,7 +19,7 @@ func TestLostAnswer(t *testing.T) {
 	g := &gate{mark: entry, answer: true}
 	logs, log := mustOpenGated(t, g), newPrefix()+"log"
 	fill(t, logs, log, 1, 10)
-	err := logs.Append(within(t, time.Minute), log, 1, head(0), head(1), entry)
+	err := logs.Append(within(t, wait.Limit), log, 1, head(0), head(1), entry)
 	if err == nil || errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrTooLarge) {
 		t.Errorf("an append whose answer was lost: %v, want an unknown outcome", err)
 	}
@@ -38,7 +40,7 @@ func TestLateLanding(t *testing.T) {
 		t.Errorf("an append that is held back: %v", err)
 	}
 	other := mustOpen(t)
-	if h, entries, err := other.Read(within(t, time.Minute), log, 1, 1); !bytes.Equal(h, head(0)) || entries != nil || err != nil {
+	if h, entries, err := other.Read(within(t, wait.Limit), log, 1, 1); !bytes.Equal(h, head(0)) || entries != nil || err != nil {
 		t.Errorf("read meanwhile: %q, %q, %v", h, entries, err)
 	}
 	g.release(t)
@@ -104,19 +106,14 @@ func TestLateLandingIsDecidedByTheSlot(t *testing.T) {
 // another.
 func wantSlot(t *testing.T, logs *Logs, log string, slot uint64, want []byte) {
 	t.Helper()
-	ctx := within(t, 20*time.Second)
-	for {
-		_, entries, err := logs.Read(ctx, log, slot, 1)
-		switch {
-		case err != nil:
+	wait.Until(t, fmt.Sprintf("slot %d of %s", slot, log), func() bool {
+		_, entries, err := logs.Read(t.Context(), log, slot, 1)
+		if err != nil {
 			t.Fatal(err)
-		case len(entries) == 1 && bytes.Equal(entries[0], want):
-			return
-		case len(entries) == 1:
+		}
+		if len(entries) == 1 && !bytes.Equal(entries[0], want) {
 			t.Fatalf("slot %d has %q, want %q", slot, entries[0], want)
 		}
-		if pause(ctx, 10*time.Millisecond) != nil {
-			t.Fatalf("slot %d is empty still", slot)
-		}
-	}
+		return len(entries) == 1
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 
 	"salectl/backends/ledger"
+	"salectl/internal/wait"
 	"salectl/rules"
 )
 
@@ -46,7 +47,7 @@ func mustOpenUsers(t testing.TB, change ...func(*UsersOptions)) (*Users, func(id
 		for column, text := range cells {
 			row[column] = []byte(text)
 		}
-		ctx := within(t, 20*time.Second)
+		ctx := within(t, wait.Limit)
 		put, err := hrpc.NewPut(ctx, logs.regions.table, []byte(id), map[string]map[string][]byte{family: row})
 		if err == nil {
 			_, err = logs.once(ctx, wholeDelete{put})
@@ -66,7 +67,7 @@ func TestUsers(t *testing.T) {
 	put(eve, map[string]string{"level": "-1", "tags": ""})
 	put(bob, map[string]string{"name": "of no concern"})
 	put(odd, map[string]string{"level": "5.0"})
-	got, err := users.Lookup(within(t, 20*time.Second), []string{zoe, ada, odd, bob, eve, ada})
+	got, err := users.Lookup(within(t, wait.Limit), []string{zoe, ada, odd, bob, eve, ada})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestManyUsers(t *testing.T) {
 			put(id, map[string]string{"level": fmt.Sprint(i)})
 		}
 	}
-	got, err := users.Lookup(within(t, 20*time.Second), ids)
+	got, err := users.Lookup(within(t, wait.Limit), ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestManyUsers(t *testing.T) {
 // A table, family or server that is not there is an error and never a user of whom
 // nothing is known.
 func TestUsersThatCannotBeRead(t *testing.T) {
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, wait.Limit)
 	table, _ := mustOpenUsers(t, func(o *UsersOptions) { o.Table = "no-such-table" })
 	if got, err := table.Lookup(ctx, []string{"ada"}); got != nil || !errors.Is(err, ledger.ErrNoTable) {
 		t.Errorf("no table: %v, %v", got, err)
@@ -179,7 +180,7 @@ func TestCheckRows(t *testing.T) {
 		{"members", "u", "users table members does not exist (ZooKeeper " + h.Zookeeper() + ")"},
 		{"sales", "u", "users table sales has no column family u"},
 	} {
-		err := CheckRows(within(t, 20*time.Second), "users", Options{Zookeeper: []string{h.Zookeeper()}, Table: c.table}, c.family)
+		err := CheckRows(within(t, wait.Limit), "users", Options{Zookeeper: []string{h.Zookeeper()}, Table: c.table}, c.family)
 		var source *rules.SourceError
 		switch {
 		case c.want == "" && err != nil:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -34,7 +35,7 @@ func TestOldFailure(t *testing.T) {
 	if _, err := n.Info(ctx); !errors.Is(err, ErrSilent) {
 		t.Errorf("info: %v, want ErrSilent", err)
 	}
-	eventually(t, "the attempt to connect has failed", func() bool {
+	wait.Until(t, "the attempt to connect to fail", func() bool {
 		return n.client.PoolStats().IdleConns > 0
 	})
 	hole.forward(mustStart(t, services.RedisOptions{}).Addr())

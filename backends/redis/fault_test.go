@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -232,7 +233,7 @@ func TestHungServer(t *testing.T) {
 	if err := server.Continue(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server answers", func() bool {
+	wait.Until(t, "the server to answer", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := n.Info(ctx)
@@ -268,11 +269,11 @@ func TestServerInTrouble(t *testing.T) {
 	other := client(t, server)
 	looping := make(chan error)
 	go func() { looping <- other.Eval(context.Background(), "while true do end", nil).Err() }()
-	eventually(t, "the server is busy", func() bool {
+	wait.Until(t, "the server to be busy", func() bool {
 		_, err := n.Info(t.Context())
 		return errors.Is(err, ErrBusy)
 	})
-	eventually(t, "the script is killed", func() bool { return client(t, server).ScriptKill(t.Context()).Err() == nil })
+	wait.Until(t, "the script to be killed", func() bool { return client(t, server).ScriptKill(t.Context()).Err() == nil })
 	<-looping
 	if _, err := n.Info(t.Context()); err != nil {
 		t.Errorf("info of a server that is free again: %v", err)

@@ -143,13 +143,3 @@ func mustRelease(t testing.TB, n quorum.Node, token, key string) {
 		t.Fatalf("release: %d, %v; want 1", freed, err)
 	}
 }
-
-// eventually repeats a check until it passes.
-func eventually(t testing.TB, what string, check func() bool) {
-	t.Helper()
-	for begin := time.Now(); !check(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begin) > long {
-			t.Fatalf("after %v still not: %s", long, what)
-		}
-	}
-}

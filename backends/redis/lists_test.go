@@ -12,6 +12,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
+	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -252,7 +253,7 @@ func TestUnsavedServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(t, server, "BGSAVE")
-	eventually(t, "the server could not save", func() bool {
+	wait.Until(t, "a failed save", func() bool {
 		return strings.Contains(do(t, server, "INFO", "persistence").(string), "rdb_last_bgsave_status:err")
 	})
 	for _, call := range listCalls(t, l) {
@@ -300,7 +301,7 @@ func TestListsDemoted(t *testing.T) {
 	follow := func(who, whom *services.Redis) {
 		host, port := hostPort(t, whom)
 		do(t, who, "REPLICAOF", host, port)
-		eventually(t, "it follows", func() bool {
+		wait.Until(t, "the replica to follow", func() bool {
 			return strings.Contains(do(t, who, "INFO", "replication").(string), "master_sync_in_progress:0") &&
 				strings.Contains(do(t, who, "INFO", "replication").(string), "master_link_status:up")
 		})
@@ -311,7 +312,7 @@ func TestListsDemoted(t *testing.T) {
 	l := node.Lists()
 	mustFill(t, l, theList, 2, 9)
 	mustGrab(t, l, "one", "two")
-	eventually(t, "the replica has the list", func() bool { return do(t, other, "LLEN", spec.ListKey(theList.UID, theList.Shard)) == int64(7) })
+	wait.Until(t, "the replica to have the list", func() bool { return do(t, other, "LLEN", spec.ListKey(theList.UID, theList.Shard)) == int64(7) })
 	do(t, other, "REPLICAOF", "NO", "ONE")
 	if units := mustGrab(t, l, "three"); units[0].Number != 3 {
 		t.Fatalf("three was given %+v", units)

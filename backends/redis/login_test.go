@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 	"salectl/services"
 	"salectl/spec"
 )
@@ -354,7 +355,7 @@ func TestWatchersOfAUserWithRights(t *testing.T) {
 	leaves()
 	<-left
 	// What the server says to the end of the one comes before its word to the other.
-	eventually(t, "nobody listens for the one who has left", func() bool {
+	wait.Until(t, "the end of the subscription", func() bool {
 		return do(t, server, "PUBLISH", "salectl:key:leaves", "").(int64) == 0
 	})
 	do(t, server, "PUBLISH", "salectl:key:stays", "")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 )
 
 // A client that died between SETNX and EXPIRE must not keep its key for ever,
@@ -147,7 +148,7 @@ func TestFlushedAbstains(t *testing.T) {
 	if !first.Abstained || first.VotesFrom.Before(first.Time.Add(quorum.MaxTTL)) {
 		t.Fatalf("flushed, the count is %+v; want it to abstain for %v", first, quorum.MaxTTL)
 	}
-	eventually(t, "the node votes", func() bool {
+	wait.Until(t, "the node to vote", func() bool {
 		count := mustVote(t, n, "two", "salectl:key")
 		if count.Yes[0] != !count.Time.Before(first.VotesFrom) || count.Abstained == count.Yes[0] {
 			t.Fatalf("the count is %+v; want a yes from %v, an abstention before", count, first.VotesFrom)
@@ -168,7 +169,7 @@ func TestFailoverAbstains(t *testing.T) {
 	}
 	host, port := hostPort(t, masterServer)
 	do(t, replicaServer, "REPLICAOF", host, port)
-	eventually(t, "the replica has the lease", func() bool { return pttl(t, replicaServer, "salectl:key") > 0 })
+	wait.Until(t, "the replica to have the lease", func() bool { return pttl(t, replicaServer, "salectl:key") > 0 })
 	if _, err := vote(t.Context(), replica, "two", "salectl:other"); !errors.Is(err, ErrReplica) {
 		t.Errorf("a vote of a replica: %v, want ErrReplica", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -12,7 +13,7 @@ import (
 // server has.
 func mustOwn(t *testing.T, n pipelinedNode) (own ownVote) {
 	t.Helper()
-	eventually(t, "the server has a copy", func() bool {
+	wait.Until(t, "the server to have a copy", func() bool {
 		own = n.pipelined().ownVote(marker)
 		return own.sha != ""
 	})
@@ -24,7 +25,7 @@ func mustOwn(t *testing.T, n pipelinedNode) (own ownVote) {
 func restartBehind(t *testing.T, server *services.Redis, n pipelinedNode, knew ownVote) {
 	t.Helper()
 	mustRestart(t, server)
-	eventually(t, "the pipeline has ended", func() bool { return n.pipelined() == nil })
+	wait.Until(t, "the end of the pipeline", func() bool { return n.pipelined() == nil })
 	awaitPipeline(t, n.Node)
 	w := n.pipelined()
 	w.mu.Lock()

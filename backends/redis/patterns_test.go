@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -185,7 +186,7 @@ func (s *stage) giveBack() {
 		}
 		for _, server := range []*services.Redis{server, s.servers['u'][place]} {
 			n := mustOpen(s, Options{Address: server.Addr()})
-			eventually(s, "the node has no lease", func() bool {
+			wait.Until(s, "the node to have no lease", func() bool {
 				found, err := n.List(s.Context(), "salectl:")
 				return err == nil && len(found) == 0
 			})

@@ -13,6 +13,7 @@ import (
 
 	"salectl/backends/backendtest"
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -58,7 +59,7 @@ func mustPipeline(t *testing.T, server *services.Redis, o Options) pipelinedNode
 // awaitPipeline waits until a node has a pipeline.
 func awaitPipeline(t *testing.T, n *Node) {
 	t.Helper()
-	eventually(t, "there is a pipeline", func() bool { return n.pipelined() != nil })
+	wait.Until(t, "a pipeline", func() bool { return n.pipelined() != nil })
 }
 
 // The calls that go by a pipeline keep the promises that all do.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -71,7 +72,7 @@ func (f *fleet) beat(node int) uint64 {
 func (f *fleet) awaitRenewal(node int) {
 	f.Helper()
 	before := f.beat(node)
-	eventually(f, "the lease is renewed", func() bool { return f.beat(node) > before+1 })
+	wait.Until(f, "a renewal of the lease", func() bool { return f.beat(node) > before+1 })
 }
 
 // wantFree checks that a node has no lease.
@@ -140,13 +141,13 @@ func TestRestartedNodeJoinsLate(t *testing.T) {
 	l := f.hold(quorum.MinTTL)
 	mustRestart(t, f.servers[0])
 	var m quorum.Marker
-	eventually(t, "the node has a marker again", func() (good bool) {
+	wait.Until(t, "a good marker on the node", func() (good bool) {
 		var err error
 		m, err = f.nodes[0].ReadMarker(t.Context(), marker)
 		f.must(err)
 		return m.Good
 	})
-	eventually(t, "the node has the lease again", func() bool {
+	wait.Until(t, "the node to have the lease again", func() bool {
 		has := f.beat(0) > 0
 		info, err := f.nodes[0].Info(t.Context())
 		f.must(err)
@@ -173,7 +174,7 @@ func TestReleaseReachesAllNodes(t *testing.T) {
 		f.must(f.servers[0].Continue())
 		// What it was sent while it stood still comes first.
 		f.awaitRenewal(1)
-		eventually(t, "the node has the lease again", func() bool { return f.beat(0) > 0 })
+		wait.Until(t, "the node to have the lease again", func() bool { return f.beat(0) > 0 })
 		f.awaitRenewal(0)
 		f.must(errors.Join(l.Release(t.Context()), l.Freed(t.Context())))
 		for node := range f.nodes {
@@ -193,6 +194,6 @@ func TestReleaseReachesAllNodes(t *testing.T) {
 			f.wantFree(node)
 		}
 		f.must(f.servers[0].Continue())
-		eventually(t, "the node is free", func() bool { return pttl(t, f.servers[0], leaseKey) == -2 })
+		wait.Until(t, "the node to free the key", func() bool { return pttl(t, f.servers[0], leaseKey) == -2 })
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -65,7 +66,7 @@ func (r *rivals) begin() {
 	r.must(err)
 	r.Cleanup(func() { <-r.first.Done() })
 	for node := range r.nodes {
-		eventually(r, "all nodes have granted the lease", func() bool { return r.beat(node) > 0 })
+		wait.Until(r, "all nodes to grant the lease", func() bool { return r.beat(node) > 0 })
 	}
 	r.waits()
 }
@@ -189,7 +190,7 @@ func oldReplica(r *rivals, node int) func() {
 	n, replica := mustServe(r)
 	host, port := hostPort(r.T, r.servers[node])
 	do(r, replica, "REPLICAOF", host, port)
-	eventually(r, "the replica has the marker", func() bool { return pttl(r, replica, marker) == -1 })
+	wait.Until(r, "the replica to have the marker", func() bool { return pttl(r, replica, marker) == -1 })
 	do(r, replica, "REPLICAOF", "NO", "ONE")
 	return func() {
 		r.must(r.servers[node].Kill())
@@ -240,7 +241,7 @@ func TestHeldWithoutEnd(t *testing.T) {
 	for node, server := range r.servers {
 		before := r.beat(node)
 		do(t, server, "PERSIST", leaseKey)
-		eventually(t, "the lease is renewed", func() bool { return r.beat(node) > before })
+		wait.Until(t, "a renewal of the lease", func() bool { return r.beat(node) > before })
 		if left := pttl(t, server, leaseKey); left <= 0 {
 			t.Errorf("node %d has the lease for %d ms", node, left)
 		}
@@ -259,7 +260,7 @@ func TestCrashedWithoutEnd(t *testing.T) {
 	}
 	r.waits()
 	for node, server := range r.servers {
-		eventually(t, "the key has an end", func() bool {
+		wait.Until(t, "an end of the key", func() bool {
 			left := pttl(t, server, leaseKey)
 			if left > quorum.MaxTTL.Milliseconds() {
 				t.Errorf("node %d gave the key %d ms", node, left)
@@ -324,7 +325,7 @@ func TestLostAnswerAskedAgain(t *testing.T) {
 		had <- l
 	}()
 	for node := range nodes {
-		eventually(t, "the node has granted the lease", func() bool { return granted(t, r.servers[node]) })
+		wait.Until(t, "the node to grant the lease", func() bool { return granted(t, r.servers[node]) })
 		r.ways[0][node].Toxics.ResetToxics(t.Context())
 	}
 	r.first = <-had

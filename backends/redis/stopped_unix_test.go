@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 )
 
 // A process that stands still for longer than its lease lasts knows when it
@@ -17,7 +18,7 @@ func TestStoppedHolder(t *testing.T) {
 	f := newFleet(t, 3)
 	c, err := startContender(t, f.addresses(), "1h")
 	f.must(err)
-	eventually(t, "the process has the lease", func() bool { return c.mustAsk(t, "valid?") == 1 })
+	wait.Until(t, "the process to have the lease", func() bool { return c.mustAsk(t, "valid?") == 1 })
 
 	f.must(c.process.Signal(syscall.SIGSTOP))
 	l := f.hold(quorum.DefaultTTL)
@@ -37,7 +38,7 @@ func TestStoppedHolder(t *testing.T) {
 		t.Error("the process that was stopped has taken the lease from another")
 	}
 	f.must(l.Release(t.Context()))
-	eventually(t, "the process has the lease again", func() bool { return c.mustAsk(t, "valid?") == 2 })
+	wait.Until(t, "the process to have the lease again", func() bool { return c.mustAsk(t, "valid?") == 2 })
 }
 
 // A process that was killed keeps nobody out for longer than a ttl.
@@ -46,7 +47,7 @@ func TestKilledHolder(t *testing.T) {
 	f := newFleet(t, 3)
 	c, err := startContender(t, f.addresses(), "1h")
 	f.must(err)
-	eventually(t, "the process has the lease", func() bool { return c.mustAsk(t, "valid?") == 1 })
+	wait.Until(t, "the process to have the lease", func() bool { return c.mustAsk(t, "valid?") == 1 })
 	c.kill()
 	// The lease is valid at a majority: the last node may not have been asked yet.
 	holding := 0

@@ -4,6 +4,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -21,6 +22,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 )
 
 // What a storm is made of. The environment may make it longer, or repeat a
@@ -113,7 +115,7 @@ func TestStorm(t *testing.T) {
 
 	// Whatever has happened, the lease can be had again.
 	before := s.witness.leases()
-	eventually(t, "leases are won when all is well again", func() bool { return s.witness.leases() > before+2 })
+	wait.Until(t, "more leases after the last fault", func() bool { return s.witness.leases() > before+2 })
 	s.end()
 	contending.Wait()
 
@@ -192,6 +194,7 @@ func (s *storm) contend(contender int, random *rand.Rand) {
 		s.holder.Store(int32(contender))
 		// Mostly short, and sometimes far beyond what one renewal is good for.
 		holds := time.Duration(math.Pow(random.Float64(), 2) * float64(6*stormTTL))
+		// It acts once a millisecond: what passes is the time for which it holds.
 		for over := won.Add(holds); time.Now().Before(over); time.Sleep(time.Millisecond) {
 			begin := time.Now()
 			if !l.Valid() {
@@ -232,9 +235,17 @@ func (s *storm) follow(i int) {
 				}
 				s.witness.valid(fmt.Sprintf("lease %d of process %d.%d", lease, i, life), first[lease], asked)
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // it is asked all the time, and need not use a processor for that
 		}
-		time.Sleep(10 * time.Millisecond)
+		// Its next life begins when the fault is over.
+		_ = wait.Poll(wait.Limit, func() error {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if o.contender == c && s.ctx.Err() == nil {
+				return errors.New("not started again")
+			}
+			return nil
+		})
 	}
 }
 
@@ -355,7 +366,7 @@ func (s *storm) strike(name string, random *rand.Rand) {
 		}
 	}
 	each(f.strike)
-	time.Sleep(time.Duration(random.Int64N(int64(f.most) + 1)))
+	time.Sleep(time.Duration(random.Int64N(int64(f.most) + 1))) // a fault has a length, and ends in whatever state
 	if f.mend != nil {
 		each(f.mend)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -70,14 +71,14 @@ func Run(t testing.TB, browser context.Context, script string) string {
 // Until waits until a script comes to true.
 func Until(t testing.TB, browser context.Context, script string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		got := Run(t, browser, script)
-		if got == "true" {
-			return
+	err := wait.Poll(wait.Limit, func() error {
+		if got := Run(t, browser, script); got != "true" {
+			return fmt.Errorf("%s is still %s", script, got)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is still %s; the page shows: %s", script, got, Run(t, browser, "document.body.innerText"))
-		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%v; the page shows: %s", err, Run(t, browser, "document.body.innerText"))
 	}
 }
 

@@ -222,6 +222,7 @@ func (w *world) provoke(o *operation, status int) int {
 }
 
 // until makes a call, a patient one until its answer has a status, and returns which it has.
+// It polls as salectl/internal/wait does, which this module cannot import.
 func (w *world) until(c *call, status int) int {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
