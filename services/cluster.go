@@ -151,7 +151,12 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 			limit:   startLimit,
 		}
 	}
-	part("zk", "128m", logged("binding to port"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(dir, "conf", "zoo.cfg"))
+	// It binds its port before it serves. The answer alone could be another program's.
+	bound := logged("binding to port")
+	serves := func(ctx context.Context, log string) bool {
+		return bound(ctx, log) && strings.HasPrefix(ask(ctx, c.Zookeeper(), nil, zookeeperQuestion), zookeeperAnswer)
+	}
+	part("zk", "128m", serves, "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(dir, "conf", "zoo.cfg"))
 	part("nn", "256m", logged("NameNode RPC up at"), "org.apache.hadoop.hdfs.server.namenode.NameNode")
 	for i, port := range ports.dataNodes {
 		name := fmt.Sprint("dn", i+1)

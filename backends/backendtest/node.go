@@ -24,6 +24,9 @@ type Hands struct {
 	Lose func()
 	// Restart brings the node back with another run id and all its memory.
 	Restart func()
+	// Fill puts member-0 and so on into a room, as many as it takes. Nil: the
+	// suite calls Meet for each, before the first has run out.
+	Fill func(room string)
 }
 
 // nodeTest is one subtest's node, through two handles.

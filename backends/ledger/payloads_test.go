@@ -13,6 +13,7 @@ import (
 	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/internal/wait"
 	"salectl/spec"
 	"salectl/units"
 )
@@ -314,7 +315,7 @@ func TestPayloadsAreNotWaitedForForever(t *testing.T) {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %v", name, err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit):
 			t.Fatalf("%s waits though nobody waits for it", name)
 		}
 	}
@@ -346,7 +347,7 @@ func TestReadBetweenSlots(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit):
 		t.Fatal("who reads one unit waits for who reads all")
 	}
 	if len(r.oldest) != 2 {

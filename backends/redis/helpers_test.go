@@ -6,12 +6,12 @@ import (
 	"io"
 	"os"
 	"testing"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"salectl/backends/quorum"
+	"salectl/internal/wait"
 	"salectl/services"
 )
 
@@ -30,9 +30,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run"))
 }
 
-// long is how long the tests wait for what must happen at some time. Only a
-// broken node uses it up.
-const long = 30 * time.Second
+// long is how long the tests wait for what must happen at some time.
+const long = wait.Limit
 
 // mustStart starts a server that the test's end stops.
 func mustStart(t testing.TB, o services.RedisOptions) *services.Redis {

@@ -78,6 +78,7 @@ func TestPipelinedNode(t *testing.T) {
 		return handles[0], handles[1], backendtest.Hands{
 			Lose:    func() { do(t, server, "FLUSHALL"); restart() },
 			Restart: restart,
+			Fill:    func(room string) { fillRoom(t, server, room) },
 		}
 	})
 }

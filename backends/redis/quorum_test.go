@@ -94,7 +94,7 @@ func (f *fleet) must(err error) {
 func TestLeaseLivesByAMajority(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 5)
-	const ttl = quorum.MaxTTL // its tenth, which a loss comes early by, is long for a scheduler
+	const ttl = quorum.MaxTTL
 	l := f.hold(ttl)
 	f.must(errors.Join(f.servers[0].Kill(), f.servers[1].Kill()))
 	f.awaitRenewal(2)
@@ -104,14 +104,12 @@ func TestLeaseLivesByAMajority(t *testing.T) {
 
 	f.must(f.servers[2].Pause())
 	paused := time.Now() // no majority has promised anything since
-	select {
-	case <-l.Context().Done():
-	case <-time.After(ttl + long):
-		t.Fatal("with three of five nodes gone the lease goes on")
-	}
-	if took := time.Since(paused); took >= ttl {
-		t.Errorf("the lease was lost %v after the third node was stopped, when others may have it; its ttl is %v", took, ttl)
-	}
+	wait.Until(t, "the end of the lease", func() bool {
+		if took := time.Since(paused); took >= ttl && l.Valid() {
+			t.Fatalf("the lease is valid %v after the third node was stopped, when others may have it; its ttl is %v", took, ttl)
+		}
+		return l.Context().Err() != nil
+	})
 	if err := context.Cause(l.Context()); !errors.Is(err, quorum.ErrLost) || !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), f.servers[2].Addr()) {
 		t.Errorf("the lease ended by %v; want ErrLost, and what each node said", err)
 	}
@@ -138,7 +136,7 @@ func TestLeaseLivesByAMajority(t *testing.T) {
 func TestRestartedNodeJoinsLate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 5)
-	l := f.hold(quorum.MinTTL)
+	l := f.hold(quorum.MaxTTL)
 	mustRestart(t, f.servers[0])
 	var m quorum.Marker
 	wait.Until(t, "a good marker on the node", func() (good bool) {
@@ -168,7 +166,7 @@ func TestReleaseReachesAllNodes(t *testing.T) {
 	t.Run("back before the release", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(t, 5)
-		l := f.hold(quorum.DefaultTTL)
+		l := f.hold(quorum.MaxTTL)
 		f.must(f.servers[0].Pause())
 		f.awaitRenewal(1)
 		f.must(f.servers[0].Continue())
@@ -184,7 +182,7 @@ func TestReleaseReachesAllNodes(t *testing.T) {
 	t.Run("away during the release", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(t, 5)
-		l := f.hold(quorum.DefaultTTL)
+		l := f.hold(quorum.MaxTTL)
 		f.must(f.servers[0].Pause())
 		f.must(l.Release(t.Context()))
 		if err := l.Freed(t.Context()); !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), f.servers[0].Addr()) {

