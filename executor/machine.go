@@ -149,6 +149,8 @@ func (m *machine) routeTo(now clock.Now, i int) {
 	case id != "":
 		p := o.fellows.all[id]
 		r.Learn(now, shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]})
+	case o.shares.all[i].free(now, o.ttl):
+		r.Forget(r.Route().Owner)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"salectl/api"
 	"salectl/backends/backendtest"
 	"salectl/backends/quorum"
+	"salectl/executor/shard"
 )
 
 // TestOwnerWithoutAMajority takes away two of five lock nodes, which nobody may
@@ -251,6 +252,44 @@ func TestStandbyInTrouble(t *testing.T) {
 			})
 			standby.sells(fmt.Sprint("user-", round))
 		}
+	})
+}
+
+// TestOwnerDiesUnheard has the owner of all shards die after it took them, and before two processes
+// on standby heard of it: they do not go on naming those that owned the shards before.
+func TestOwnerDiesUnheard(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
+		a, b, last := c.start("a", nil), c.start("b", nil), c.start("c", nil)
+		defer a.stop()
+		defer b.stop()
+		defer last.stop()
+		shared(a, b, last)
+		idle := []*member{a, b}
+		for _, m := range idle {
+			if _, err := m.StandBy(c.t.Context(), false); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		last.within(10*time.Second, "owning all", func() bool { return last.shows("salectl_owned_shards", "", 2) })
+		last.cut()
+		const later = 99 // than all that the processes have heard
+		for i, m := range idle {
+			m.term().remotes[0].Learn(m.cfg.Clock(), shard.Route{Owner: m.Me().ID, Address: m.Me().Address, Epoch: later})
+			other := idle[1-i].Me()
+			m.term().remotes[1].Learn(m.cfg.Clock(), shard.Route{Owner: other.ID, Address: other.Address, Epoch: later})
+		}
+		for _, m := range idle {
+			m.within(15*time.Second, "without owners", func() bool {
+				s := m.Status()
+				return !s.Sells && s.Shards[0].Owner == "" && s.Shards[1].Owner == "" && m.Ready() != nil && strings.HasPrefix(m.Ready().Error(), "standby: all 2 processes are on standby")
+			})
+		}
+		if _, err := a.StandBy(c.t.Context(), true); err != nil {
+			c.t.Fatal(err)
+		}
+		shared(a, b)
+		a.sells("ann")
+		last.heal()
 	})
 }
 

@@ -251,11 +251,17 @@ func (o *owner) isFree(now clock.Now, s *share, holder string) bool {
 	if s.freed == 0 {
 		s.freed = now.Mono
 	}
-	if free := s.freed + o.ttl; now.Mono < free {
-		o.shares.wake = clock.Soonest(o.shares.wake, free)
+	if !s.free(now, o.ttl) {
+		o.shares.wake = clock.Soonest(o.shares.wake, s.freed+o.ttl)
 		return false
 	}
 	return o.assigned
+}
+
+// free says whether no process was known to own the shard for a ttl: not because it moves, but
+// because its last owner has died, perhaps before this process heard of it.
+func (s *share) free(now clock.Now, ttl time.Duration) bool {
+	return s.freed != 0 && now.Mono >= s.freed+ttl
 }
 
 // ask asks the owner of a shard for it, from time to time.
