@@ -311,6 +311,7 @@ func TestAllOnStandby(t *testing.T) {
 		for _, m := range idle {
 			standBy(m, false)
 		}
+		last.within(10*time.Second, "owning all", func() bool { return last.shows("salectl_owned_shards", "", 2) })
 		shared(a, b, last)
 		last.cut()
 		const why = "all 2 processes are on standby"
