@@ -24,7 +24,7 @@ func TestListsBacklog(t *testing.T) {
 	t.Parallel()
 	const backlog, callers = 50, 600
 	s := listSiteAt(t, spec.AckRedis, []string{startRedis(t, always...).Addr(), startRedis(t, always...).Addr()},
-		func(sale *spec.Sale, _ *pb.Settings) { sale.Backlog = backlog }, spec.Shares(2000, 4)...)
+		func(sale *spec.Sale, _ *pb.Settings) { sale.Backlog = backlog }, spec.Shares(800, 4)...)
 	p := s.serve()
 	p.awaitLists()
 	c := newCrowd(t, s, p.Claim)
@@ -71,7 +71,7 @@ func TestListsBacklog(t *testing.T) {
 // anything that it does not have.
 func TestListsStalledLedger(t *testing.T) {
 	t.Parallel()
-	s := newListSite(t, spec.AckLedger, 2, nil, spec.Shares(900, 4)...)
+	s := newListSite(t, spec.AckLedger, 2, nil, spec.Shares(400, 4)...)
 	p := s.serve()
 	c := newCrowd(t, s, p.Claim)
 	c.race(40, func() {
@@ -79,7 +79,7 @@ func TestListsStalledLedger(t *testing.T) {
 		c.await("stalled", func() bool { return p.logs.appends.held.Load() == 4 })
 		c.kept()
 		told := c.sold()
-		c.await("refused", func() bool { return c.count(api.NoQuorum) > 200 })
+		c.await("refused", func() bool { return c.count(api.NoQuorum) > 50 })
 		if now := c.sold(); now > told+40 { // whose answers were on their way
 			t.Errorf("%d were told to have a unit, and then %d, while the ledger stalls", told, now)
 		}

@@ -16,7 +16,7 @@ import (
 func TestListsKilled(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 3, always, spec.Shares(1500, 6)...)
+		s := newListSite(t, ack, 3, always, spec.Shares(600, 6)...)
 		p := s.serve()
 		c := newCrowd(t, s, p.Claim)
 		c.race(40, func() {
@@ -104,7 +104,7 @@ func TestListsForgotten(t *testing.T) {
 					address, lead = switchTo(t, first)
 				}
 				others := []*services.Redis{startRedis(t), startRedis(t)}
-				s := listSiteAt(t, ack, []string{address, others[0].Addr(), others[1].Addr()}, nil, spec.Shares(1200, 6)...)
+				s := listSiteAt(t, ack, []string{address, others[0].Addr(), others[1].Addr()}, nil, spec.Shares(480, 6)...)
 				s.servers = append([]*services.Redis{first}, others...)
 				early, strike := fault.prepare(t, s, lead)
 				p := s.serve()

@@ -22,12 +22,12 @@ import (
 func TestListsProcessKilled(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 3, always, spec.Shares(1500, 6)...)
+		s := newListSite(t, ack, 3, always, spec.Shares(600, 6)...)
 		c := newCrowd(t, s, nil)
 		for round := range 2 {
 			before := c.sold()
-			k := c.startChild(fmt.Sprint("child-", round, "-"), 4000, 30)
-			c.await("sold by a child", func() bool { return c.sold() > before+200 })
+			k := c.startChild(fmt.Sprint("child-", round, "-"), 2000, 30)
+			c.await("sold by a child", func() bool { return c.sold() > before+80 })
 			k.kill()
 			if ack == spec.AckLedger {
 				c.kept()
@@ -46,12 +46,12 @@ func TestListsProcessKilled(t *testing.T) {
 func TestListsProcessEnded(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 2, always, spec.Shares(1500, 4)...)
+		s := newListSite(t, ack, 2, always, spec.Shares(600, 4)...)
 		c := newCrowd(t, s, nil)
 		for round := range 2 {
 			before := c.sold()
-			k := c.startChild(fmt.Sprint("child-", round, "-"), 4000, 30)
-			c.await("sold by a child", func() bool { return c.sold() > before+200 })
+			k := c.startChild(fmt.Sprint("child-", round, "-"), 2000, 30)
+			c.await("sold by a child", func() bool { return c.sold() > before+80 })
 			k.end(syscall.SIGTERM)
 			c.kept() // with ack redis too: it drains before it leaves
 		}
@@ -70,9 +70,9 @@ func TestListsProcessEnded(t *testing.T) {
 func TestListsProcessPaused(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 3, always, spec.Shares(1500, 6)...)
+		s := newListSite(t, ack, 3, always, spec.Shares(600, 6)...)
 		c := newCrowd(t, s, nil)
-		k := c.startChild("child-", 4000, 30)
+		k := c.startChild("child-", 2000, 30)
 		c.await("sold by a child", func() bool { return c.sold() >= c.stock/10 })
 		k.signal(syscall.SIGSTOP)
 		for n := 0; !s.writes(n); n++ { // it was stopped in the middle of a write, with SQLite's lock
@@ -85,7 +85,7 @@ func TestListsProcessPaused(t *testing.T) {
 		p := s.serve()
 		c.claim = p.Claim
 		stop := c.watchLedger()
-		c.begin(1000, 30)
+		c.begin(600, 30)
 		c.at(40, func() { k.signal(syscall.SIGCONT) })
 		c.end()
 		stop()

@@ -48,7 +48,7 @@ func (s *listSite) watched(after func() error) (locks []quorum.Node, kept []list
 func TestListsTransfers(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 2, always, 0, 500, 0, 700, 0, 0)
+		s := newListSite(t, ack, 2, always, 0, 200, 0, 280, 0, 0)
 		var calls atomic.Int64
 		var seen []*takenNode
 		p := s.site.serve(func(c *Config) {

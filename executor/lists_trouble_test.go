@@ -20,7 +20,7 @@ import (
 func TestListsNodeHangs(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 3, always, spec.Shares(2400, 6)...)
+		s := newListSite(t, ack, 3, always, spec.Shares(900, 6)...)
 		p := s.serve()
 		c := newCrowd(t, s, p.Claim)
 		c.race(10, func() {
@@ -115,7 +115,7 @@ func TestListsTroubles(t *testing.T) {
 			t.Parallel()
 			eachAck(t, func(t *testing.T, ack spec.Ack) {
 				t.Parallel()
-				s := newListSite(t, ack, 3, always, spec.Shares(1200, 6)...)
+				s := newListSite(t, ack, 3, always, spec.Shares(480, 6)...)
 				p := s.serve()
 				c := newCrowd(t, s, p.Claim)
 				c.lossy = trouble.lossy && ack == spec.AckRedis
@@ -164,7 +164,7 @@ func (c *crowd) claims(shard int, look func(user string, a Answer)) {
 func TestListsScriptsFlushed(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 2, always, spec.Shares(1200, 4)...)
+		s := newListSite(t, ack, 2, always, spec.Shares(480, 4)...)
 		p := s.serve()
 		c := newCrowd(t, s, p.Claim)
 		c.patient = true

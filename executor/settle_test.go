@@ -232,7 +232,7 @@ func TestHoldsSurviveTheirOwner(t *testing.T) {
 // says which.
 func TestPaymentRacesExpiry(t *testing.T) {
 	outcomes := make(map[api.Outcome]int)
-	for off := -20; off <= 20; off++ {
+	for _, off := range []int{-20, -10, -4, -3, -2, -1, 0, 1, 2, 3, 4, 10, 20} {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
 			w := newPaidWorld(t, new(pb.Payment), 1)
 			a := w.claim("ann", "1")
