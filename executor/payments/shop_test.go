@@ -19,6 +19,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/executor"
 	"salectl/executor/saletest"
+	"salectl/internal/wait"
 	"salectl/spec"
 )
 
@@ -89,14 +90,14 @@ func newShop(t *testing.T, holdFor, grace time.Duration) *shop {
 	t.Helper()
 	s := &shop{t: t, dir: t.TempDir(), service: newService(t), env: map[string]string{"TOKEN": "s3cret"}}
 	s.payment = spec.Payment{HoldFor: holdFor, Grace: grace, Late: spec.LateRefuse, Check: &spec.PaymentCheck{
-		URL: s.service.URL + "/{user}/{claim}", Interval: 20 * time.Millisecond, Timeout: 300 * time.Millisecond,
+		URL: s.service.URL + "/{user}/{claim}", Interval: 20 * time.Millisecond, Timeout: 8 * time.Second,
 		Success: `response.status == 200 && response.body.state == "paid" && response.body.claim == claim.id`,
 		Failure: `response.status == 200 && response.body.state == "failed"`, Payment: "response.body.id", TokenEnv: "TOKEN",
 	}}
 	logs, node := s.handles()
 	s.logs = logs
 	sale := saletest.Declared("paid", units, 2, 10)
-	sale.LockTTL, sale.Payment = quorum.MinTTL, &s.payment
+	sale.LockTTL, sale.Payment = quorum.MaxTTL, &s.payment
 	saletest.ProvisionAs(t, logs, sale, []int64{units / 2, units / 2}, &pb.Settings{
 		PerUserLimit: sale.PerUserLimit, Phase: pb.Phase_OPEN,
 		Payment: &pb.Payment{HoldForUs: holdFor.Microseconds(), GraceUs: grace.Microseconds(), Late: pb.Payment_REFUSE},
@@ -168,18 +169,8 @@ func (s *shop) serve() *seller {
 		running.Wait()
 	})
 	s.t.Cleanup(p.stop)
-	eventually(s.t, "the process serves", func() bool { return p.Ready() == nil })
+	wait.Until(s.t, "the process serves", func() bool { return p.Ready() == nil })
 	return p
-}
-
-// eventually waits for what must happen at some time.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("after a minute it is not so that %s", what)
-		}
-	}
 }
 
 // claim claims a unit.
@@ -195,7 +186,7 @@ func (p *seller) claim(user string) executor.Claim {
 // become waits until a user's claim is in a state.
 func (p *seller) become(user string, state api.Outcome) {
 	p.t.Helper()
-	eventually(p.t, user+"'s claim is "+string(state), func() bool {
+	wait.Until(p.t, user+"'s claim is "+string(state), func() bool {
 		claims, _ := p.User(user)
 		return len(claims) == 1 && claims[0].State == state
 	})
