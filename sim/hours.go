@@ -55,10 +55,10 @@ func drawHours(r random, until time.Duration) (h hours) {
 // declare puts the hours into a sale's file.
 func (h hours) declare(s *spec.Sale) {
 	if h.opens != 0 {
-		s.OpensAt = epoch.Add(h.opens)
+		s.OpensAt = epoch.Add(h.opens.Truncate(time.Microsecond))
 	}
 	if h.closes != 0 {
-		s.ClosesAt = epoch.Add(h.closes)
+		s.ClosesAt = epoch.Add(h.closes.Truncate(time.Microsecond))
 	}
 }
 

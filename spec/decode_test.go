@@ -102,7 +102,7 @@ func TestReadAddress(t *testing.T) {
 func TestReadTime(t *testing.T) {
 	for text, want := range map[string]string{
 		"2026-11-11T20:00:00+08:00": "2026-11-11T12:00:00Z", "2026-11-11T20:00:00Z": "2026-11-11T20:00:00Z",
-		"2026-11-11T20:00:00.25-00:30": "2026-11-11T20:30:00.25Z",
+		"2026-11-11T20:00:00.25-00:30": "2026-11-11T20:30:00.25Z", "2026-11-11T20:00:00.123456789Z": "2026-11-11T20:00:00.123456Z",
 	} {
 		if got, f := readTime(text); f != nil || got.Format("2006-01-02T15:04:05.999999999Z07:00") != want {
 			t.Errorf("%s: got %v, %v; want %s", text, got, f, want)
