@@ -3,6 +3,8 @@ package sim
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"salectl/backends/calls"
@@ -11,6 +13,8 @@ import (
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/planner"
+	"salectl/sim/check"
+	"salectl/spec"
 )
 
 // commandMachine is a command as a process: it reads the sale, makes a plan and
@@ -24,6 +28,10 @@ type commandMachine struct {
 	plan             *planner.Plan // nil: there is none yet
 	content          []byte        // of the export that is being made
 	err              error
+
+	op   int         // as the history has it
+	file *check.File // that the plan is made of; nil: none
+	only bool        // the plan is all that is wanted
 }
 
 func newCommandMachine(o *operators, plans func(*planner.Actual) (*planner.Plan, error), t planner.Terms) *commandMachine {
@@ -36,7 +44,7 @@ func (m *commandMachine) tick(now clock.Now) { m.Tick(now) }
 func (m *commandMachine) next(now clock.Now) (made []calls.Call, wake time.Duration, gone bool) {
 	made, wake, gone, err := m.Next(now)
 	if gone && err == nil && m.plan == nil {
-		if err = m.carryOut(); err == nil {
+		if err = m.carryOut(); err == nil && !m.only {
 			return m.next(now)
 		}
 	}
@@ -54,12 +62,45 @@ func (m *commandMachine) carryOut() (err error) {
 	if m.plan, err = m.plans(m.actual); err != nil {
 		return err
 	}
+	m.note()
 	m.terms.Units = m.actual.NewUnits()
 	run, _, err := planner.NewExecution(m.terms, m.plan, m.export)
 	if err == nil {
 		m.Machine = run
 	}
 	return err
+}
+
+// note takes the plan down as it is shown, and the file that it is made of.
+func (m *commandMachine) note() {
+	shown, err := json.Marshal(m.plan)
+	if err != nil {
+		panic(err)
+	}
+	w := m.operators.w
+	w.note("operators", "plan", fmt.Sprint(len(m.plan.Actions), " actions"), shown)
+	w.history.Planned(w.now, m.op, shown, m.file)
+}
+
+// fileOf is what a sale's file declares, for those who judge.
+func fileOf(s spec.Sale) *check.File {
+	f := &check.File{Stock: s.Stock, PerUserLimit: s.PerUserLimit, Partial: s.Partial, Phase: string(s.Phase), Opens: s.OpensAt, Closes: s.ClosesAt}
+	if p := s.Payment; p != nil {
+		f.Hold, f.Grace, f.Extend, f.Late = p.HoldFor, p.Grace, p.ExtendBy, string(p.Late)
+	}
+	if s.Units != nil {
+		f.Units = s.Units.Ranges
+	}
+	for _, r := range s.Rules {
+		f.Rules = append(f.Rules, r.Require)
+	}
+	if s.Users != nil && s.Users.Table != nil {
+		f.Sources.Users = s.Users.Table.Table
+	}
+	if s.History != nil {
+		f.Sources.History = s.History.Table.Table
+	}
+	return f
 }
 
 // export makes the content of an export's file at the store, and reads it back.

@@ -68,12 +68,24 @@ func (w *world) toWork() {
 // goOn lets the clients buy what is left.
 func (w *world) goOn() {
 	w.settled = true
+	w.planOnce()
 	waiting := w.waiting
 	w.waiting = nil
 	for _, then := range waiting {
 		then()
 	}
 	w.after(resettle, w.unsettle)
+}
+
+// planOnce makes a plan of the sale's file when nothing is left to do, which is to show that.
+func (w *world) planOnce() {
+	o := w.operators
+	if w.planned || o.ending || o.closing || o.running > 0 || w.now <= max(w.latest, w.latestList) {
+		return
+	}
+	w.planned = true
+	w.hit("planned in the calm")
+	o.run(command{kind: plan, stock: o.most, runs: 1}, func() {})
 }
 
 // resettle is how often it is looked whether a command of one who was killed has

@@ -31,6 +31,7 @@ const (
 	resume  = "resume"
 	closes  = "close"
 	destroy = "destroy"
+	plan    = "plan" // of an apply, which is not carried out
 )
 
 // operators give commands, one of them several times, and some at once.
@@ -81,12 +82,12 @@ func (o *operators) sale(stock int64) spec.Sale {
 const saleName = "tickets"
 
 // plans returns how a command makes its plan.
-func (o *operators) plans(c command) func(*planner.Actual) (*planner.Plan, error) {
+func (o *operators) plans(c command, made func(spec.Sale)) func(*planner.Actual) (*planner.Plan, error) {
 	phase := func(p pb.Phase) func(*planner.Actual) (*planner.Plan, error) {
 		return func(a *planner.Actual) (*planner.Plan, error) { return planner.MakePhase(a, p) }
 	}
 	switch c.kind {
-	case apply:
+	case apply, plan:
 		o.most = max(o.most, c.stock)
 		return func(a *planner.Actual) (*planner.Plan, error) {
 			o.keepClose(a)
@@ -94,6 +95,7 @@ func (o *operators) plans(c command) func(*planner.Actual) (*planner.Plan, error
 			if desired.Phase = c.phase; o.number > 1 && c.phase == spec.PhaseClosed {
 				desired.Phase = "" // it was declared for the run before
 			}
+			made(desired)
 			source, err := units.ForSale(desired, nil)
 			if err != nil {
 				return nil, err
@@ -133,7 +135,7 @@ func (o *operators) run(c command, then func()) {
 	}
 	writer := fmt.Appendf(nil, "op%06d", n)
 	c.phase = ""
-	if p := o.w.scenario.phased; p != nil && c.kind == apply {
+	if p := o.w.scenario.phased; p != nil && (c.kind == apply || c.kind == plan) {
 		c.phase = p.now
 	}
 	op := o.w.tell(check.Event{Kind: check.CommandInvoked, Command: c.kind, Stock: c.stock, Phase: string(c.phase), Writer: string(writer)})
@@ -160,10 +162,16 @@ func (o *operators) run(c command, then func()) {
 		o.w.hit("killed: " + c.kind)
 		again(back)
 	}
-	m := newCommandMachine(o, o.plans(c), planner.Terms{
-		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: writer, Rand: o.random, Who: "operator@world",
+	r := o.random
+	if c.kind == plan {
+		r = o.w.Options.random(forPlans, n)
+	}
+	var m *commandMachine
+	m = newCommandMachine(o, o.plans(c, func(s spec.Sale) { m.file = fileOf(s) }), planner.Terms{
+		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: writer, Rand: r, Who: "operator@world",
 		Sizes: o.w.scenario.sizes, DrawKey: drawKey,
 	})
+	m.op, m.only = op, c.kind == plan
 	p.ended = func() {
 		defer o.stopped(c)
 		o.returned(p.name, op, m.err)
@@ -180,7 +188,7 @@ func (o *operators) run(c command, then func()) {
 			again(o.spread(100*time.Millisecond, 4*time.Second))
 		}
 	}
-	p.start(m, o.w.clock(o.random))
+	p.start(m, o.w.clock(r))
 }
 
 // began counts the processes that run.

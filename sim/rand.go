@@ -41,6 +41,7 @@ const (
 	forStrangers
 	forSources
 	forJoint
+	forPlans
 )
 
 // random is one stream.

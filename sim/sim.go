@@ -56,6 +56,7 @@ type world struct {
 	down       uint64              // when that was, by the history's count
 	resting    int                 // clients that were refused for good
 	demanded   bool                // all were
+	planned    bool                // the plan of planOnce is made, or under way
 	asked      int                 // operations of clients
 	befallen   int                 // faults
 	rushed     int                 // names of users who came in a rush, tried

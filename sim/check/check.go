@@ -27,6 +27,7 @@ var checkers = []struct {
 	{"heads", heads},             // each head is what its slots add up to
 	{"epochs", epochs},           // epochs grow by Own alone, and only the owner sells or sends
 	{"plans", plans},             // runs and generations are planned in order, and units dealt once
+	{"shown", shown},             // a plan shows what is to be done, and its command does that alone
 	{"generations", takes},       // each shard takes each generation once, as planned
 	{"leases", leases},           // one process at a time has the leases
 	{"owned", owned},             // while nothing befalls the processes, each shard has an owner
@@ -65,6 +66,7 @@ var checkers = []struct {
 	{"refusals", refusals},       // what was refused had a reason
 	{"denials", denials},         // no claim under way is denied by whoever has it under way
 	{"linear", linear},           // claims and reads of each user are linearizable
+	{"converged", converged},     // in the end the units are those that are declared
 	{"progress", progress},       // in the end all is sold and nobody waits
 }
 

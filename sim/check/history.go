@@ -38,6 +38,8 @@ type History struct {
 
 	Feeds []Feed // what those were told who follow the ledger, in order of their begin
 
+	Plans []Plan // that commands have made, in order
+
 	Reloads []Reloaded // each time that a process has read its folder of sale files, in order
 
 	Calm    []Calm   // when nothing but planned work and Strikes befell the processes, in order
@@ -439,6 +441,11 @@ func (h *History) Unfollowed(at time.Duration, feed int, how How, err string) {
 func (h *History) Reloaded(at time.Duration, r Reloaded) {
 	r.Place = h.place(at)
 	h.Reloads = append(h.Reloads, r)
+}
+
+// Planned adds a plan that a command has made, in JSON, and the file that it was made of.
+func (h *History) Planned(at time.Duration, op int, plan []byte, file *File) {
+	h.Plans = append(h.Plans, Plan{h.place(at), op, plan, file})
 }
 
 // Count is how much has happened so far: the Seq of the newest Place.

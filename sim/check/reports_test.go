@@ -336,6 +336,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, drawFaults)
 	maps.Copy(faults, feedFaults)
 	maps.Copy(faults, reloadFaults)
+	maps.Copy(faults, shownFaults)
 	return faults
 }
 

@@ -49,6 +49,7 @@ type world struct {
 	rows           []*pb.Range // which lie side by side
 	draw           *pb.Draw    // by which the run is drawn; nil: it is no draw
 	said           string      // the declaration of the next generations; "": none, or rules
+	digest         []byte      // of the plans of the next generations
 	require, rules string      // of the next generations: the rule that is declared, and the rule set's name; "": none
 }
 
@@ -134,7 +135,7 @@ func (w *world) declare(add, remove int64, phase pb.Phase) {
 		generation = w.sale.Generation() + 1
 	}
 	p := &pb.Planned{
-		Generation: generation, Uid: w.uid, Run: w.run,
+		Generation: generation, Uid: w.uid, Run: w.run, PlanDigest: w.digest,
 		Settings: &pb.Settings{
 			PerUserLimit: 2, Phase: phase, OpensAtUs: w.opens.Microseconds(), ClosesAtUs: w.closes.Microseconds(),
 			Payment: w.payment, Rules: []byte(w.rules), Partial: w.partial, Choose: w.choose, Rows: w.rows,

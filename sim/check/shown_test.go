@@ -1,0 +1,146 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// shownSale is a sale of 6 units that an apply makes, and another one raises to 8. A last plan,
+// of the same file, is empty.
+func shownSale(t testing.TB) *world {
+	w := emptyWorld(t)
+	w.applies(3)
+	for i := range shards {
+		w.append(i, func(d *ledger.Draft) { d.Own("executor-0") })
+	}
+	w.applies(1)
+	w.shows("plan", shownPlan{Kind: "apply", UID: w.uid, Generation: 2}, w.file())
+	return w
+}
+
+// file is what the sale's file declares.
+func (w *world) file() *File { return &File{Stock: w.next - 1, PerUserLimit: 2} }
+
+// shows adds a plan of a command, at the slot that comes next.
+func (w *world) shows(command string, p shownPlan, file *File) {
+	op := w.begin(command)
+	p.Slot = w.sale.Next()
+	w.h.Planned(w.pass(), op, w.encode(p), file)
+	w.end(op)
+}
+
+func (w *world) encode(p shownPlan) []byte {
+	w.t.Helper()
+	b, err := json.Marshal(p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return b
+}
+
+// applies has an apply add units to each shard, and take its plan down.
+func (w *world) applies(add int64) {
+	w.t.Helper()
+	p := shownPlan{Kind: "apply", UID: w.uid, Slot: w.sale.Next(), Generation: w.sale.Generation() + 1}
+	op := w.begin("apply")
+	w.h.Events[len(w.h.Events)-1].Stock = w.next - 1 + shards*add
+	n := len(w.h.Plans)
+	w.h.Planned(w.pass(), op, nil, nil)
+	attributes := func() *shownAttributes {
+		return &shownAttributes{Phase: "open", Stock: w.next - 1, PerUserLimit: 2, LockCount: shards, Generation: w.sale.Generation()}
+	}
+	sale := shownAction{Address: "sale/tickets", Action: "create", ActionReason: "new"}
+	if n > 0 {
+		sale.Action, sale.ActionReason, sale.Before = "update", "declaration_changed", attributes()
+	}
+	w.said = fmt.Sprintf(`{"stock":%d,"lockCount":%d,"perUserLimit":2}`, w.next-1+shards*add, shards)
+	w.digest = []byte{byte(n)}
+	limit := (w.next - 1) / shards
+	w.plan(add, 0, pb.Phase_OPEN)
+	planned, _ := w.sale.Planned(w.sale.Generation())
+	sale.After = attributes()
+	p.Actions = append(p.Actions, sale)
+	p.Summary.Create = 1 + shards
+	for i, c := range planned.GetShards() {
+		after := limit + add
+		a := shownAction{Address: fmt.Sprint("shard/", i), Action: sale.Action, ActionReason: sale.ActionReason, After: &shownAttributes{Limit: &after, Units: unitsText(c.GetAdd())}}
+		if n > 0 {
+			a.Before = &shownAttributes{Limit: &limit}
+			p.Summary.Create, p.Summary.Update = 0, 1+shards
+		}
+		p.Actions = append(p.Actions, a)
+	}
+	p.Digest, p.Payload = fmt.Sprintf("%x", planned.GetPlanDigest()), w.encodeProto(asShown(planned))
+	w.h.Plans[n].JSON, w.h.Plans[n].File = w.encode(p), w.file()
+	w.end(op)
+}
+
+func (w *world) encodeProto(p *pb.Planned) []byte {
+	w.t.Helper()
+	b, err := proto.Marshal(p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return b
+}
+
+// shownAs changes the second plan.
+func (w *world) shownAs(change func(p *shownPlan)) {
+	w.t.Helper()
+	var p shownPlan
+	if err := json.Unmarshal(w.h.Plans[1].JSON, &p); err != nil {
+		w.t.Fatal(err)
+	}
+	change(&p)
+	w.h.Plans[1].JSON = w.encode(p)
+}
+
+// shownAsWrong is a fault of what the second plan shows.
+func shownAsWrong(change func(p *shownPlan)) planted {
+	return planted{shownSale, func(w *world) { w.shownAs(change) }, "shown"}
+}
+
+func TestShownPlans(t *testing.T) {
+	for _, p := range Check(shownSale(t).h) {
+		t.Error(p)
+	}
+}
+
+// shownFaults are found in what plans show, and in what a sale comes to.
+var shownFaults = map[string]planted{
+	"a plan that cannot be read":         {shownSale, func(w *world) { w.h.Planned(w.pass(), 0, []byte("{"), nil) }, "shown"},
+	"a generation of no plan":            {shownSale, func(w *world) { w.h.Plans = append(w.h.Plans[:1:1], w.h.Plans[2]) }, "shown"},
+	"a generation that was not so shown": shownAsWrong(func(p *shownPlan) { p.Payload = append(p.Payload, 0x30, 10) }),
+	"a change of the sale is not shown":  shownAsWrong(func(p *shownPlan) { p.Actions, p.Summary.Update = p.Actions[1:], shards }),
+	"a change of a shard is not shown":   shownAsWrong(func(p *shownPlan) { p.Actions, p.Summary.Update = p.Actions[:2], 2 }),
+	"a change is counted that is not":    shownAsWrong(func(p *shownPlan) { p.Summary.Delete++ }),
+	"a change is shown twice":            shownAsWrong(func(p *shownPlan) { p.Actions, p.Summary.Update = append(p.Actions, p.Actions[2]), 2+shards }),
+	"another reason is shown":            shownAsWrong(func(p *shownPlan) { p.Actions[0].ActionReason = "phase_set_by_hand" }),
+	"another reason of a shard is shown": shownAsWrong(func(p *shownPlan) { p.Actions[1].ActionReason = "generation_pending" }),
+	"another limit is shown":             shownAsWrong(func(p *shownPlan) { *p.Actions[1].After.Limit++ }),
+	"other new units are shown":          shownAsWrong(func(p *shownPlan) { p.Actions[1].After.Units = "9" }),
+	"another stock is shown":             shownAsWrong(func(p *shownPlan) { p.Actions[0].Before.Stock = 7 }),
+	"another limit of users is shown":    shownAsWrong(func(p *shownPlan) { p.Actions[0].Before.PerUserLimit = 3 }),
+	"other hours are shown":              shownAsWrong(func(p *shownPlan) { p.Actions[0].After.ClosesAt = "2026-11-11T12:00:00Z" }),
+	"what was before is not shown":       shownAsWrong(func(p *shownPlan) { p.Actions[0].Before = nil }),
+	"a plan of another file":             {shownSale, func(w *world) { w.h.Plans[2].File.Partial = true }, "shown"},
+	"a plan of what is done": {shownSale, func(w *world) {
+		w.h.Plans[2].JSON = w.encode(shownPlan{Kind: "apply", UID: w.uid, Slot: w.sale.Next(), Generation: 2, Actions: []shownAction{{Address: "node/0", Action: "update"}}, Summary: struct{ Create, Update, Delete int }{0, 1, 0}})
+	}, "shown"},
+	"fewer units than declared":            {newWorld, func(w *world) { w.ends(`{"stock":7,"perUserLimit":2}`) }, "converged progress"},
+	"more units than declared":             {newWorld, func(w *world) { w.ends(`{"stock":5,"perUserLimit":2}`) }, "converged progress"},
+	"a unit in the end that is no more so": {named, func(w *world) { w.names("A1-A5"); w.ends(w.said) }, "converged progress"},
+}
+
+// ends ends a sale that was declared otherwise last, without a change of its units.
+func (w *world) ends(said string) {
+	w.said = said
+	w.plan(0, 0, pb.Phase_OPEN)
+	w.h.Final.Rested, w.h.Final.Demanded = true, true
+}
