@@ -47,7 +47,7 @@ type Status struct {
 func StatusOf(shard int, next uint64, t ledger.Totals) Status {
 	return Status{
 		Shard: shard, Slot: max(next, 1) - 1, Epoch: t.Epoch, Generation: t.Generation, Limit: t.Limit, Available: t.Available,
-		Held: t.Held, Sold: t.Sold, InFlight: t.InFlight, Outcomes: t.Outcomes,
+		Held: t.Held, Sold: t.Sold, InFlight: t.InFlight, Entries: t.Entries, Outcomes: t.Outcomes,
 	}
 }
 
