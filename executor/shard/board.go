@@ -39,7 +39,7 @@ type Board struct {
 
 	// What is promised between processes: see Promise.
 	sureAt    atomic.Pointer[clock.Now] // when that look began; nil: all shards are this process's
-	wanted    atomic.Bool               // somebody wanted to know since the last look
+	wanted    atomic.Int64              // monotonic: until when to look again, since somebody wanted to know
 	promised  []time.Duration           // monotonic, by shard of this process
 	returning []bool                    // units may come back by a commit that is under way, or about to be
 	short     []bool                    // claims wait there for units
@@ -59,8 +59,8 @@ func NewBoard(shards int) *Board {
 // AllSold says whether all units are sold, or were when a shard last committed.
 func (b *Board) AllSold(now clock.Now) bool {
 	at := b.sureAt.Load()
-	if at != nil && !b.wanted.Load() {
-		b.wanted.Store(true)
+	if at != nil && now.Mono > time.Duration(b.wanted.Load())-wantedFor+lookEvery {
+		b.wanted.Store(int64(now.Mono + wantedFor))
 		b.notify()
 	}
 	return b.soldOut.Load() && (at == nil || now.Since(*at) < knownFor)

@@ -285,10 +285,23 @@ func TestBoardDue(t *testing.T) {
 	want("somebody wants to know", now.Mono+lookEvery, 1)
 	now.Mono, now.Wall = now.Mono+lookEvery, now.Wall.Add(lookEvery)
 	want("it is time to look again", now.Mono, 0)
-	if _, unsure := b.Unsure(now); !unsure {
-		t.Error("it is time to look again, and it is not unsure")
+	look := func(what string) {
+		t.Helper()
+		slots, unsure := b.Unsure(now)
+		if !unsure {
+			t.Errorf("%s: it is time to look again, and it is not unsure", what)
+		}
+		b.Sure(slots, now)
 	}
-	want("nobody has asked since", 0, 0)
+	look("somebody has asked")
+	now.Mono, now.Wall = now.Mono+time.Second, now.Wall.Add(time.Second) // of NoneNow's RetryAfter
+	look("who has asked may come again")
+	if !b.AllSold(now) {
+		t.Error("who comes again does not hear that all is sold")
+	}
+	notices = 0
+	now.Mono, now.Wall = now.Mono+wantedFor, now.Wall.Add(wantedFor)
+	want("nobody has asked for long", 0, 0)
 }
 
 // What is known of a shard of another process is all that its totals say.

@@ -104,13 +104,17 @@ func (b *Board) Heard(r Report) {
 //
 // And whoever answers promises that no unit comes back to its shards for promiseFor: no
 // refund, and no generation that brings units. So it stays true for knownFor after the
-// first was asked, and is asked again while somebody wants to know. Where a unit is about
+// first was asked, and is asked again while somebody wants to know, or may come again. Where a unit is about
 // to come back nothing is promised any more, so that it waits for promiseFor at most.
 // Whoever takes a shard over keeps what the owner before may have promised.
 const (
 	knownFor   = 250 * time.Millisecond
 	promiseFor = 300 * time.Millisecond
 	lookEvery  = 100 * time.Millisecond
+
+	// wantedFor is for how long it is looked again after somebody wanted to know: whoever was
+	// told NoneNow, since it was not sure then, asks again after a second.
+	wantedFor = 2 * time.Second
 )
 
 // Unsure says whether to look whether all is sold: it is by what is on the board, and that
@@ -122,14 +126,15 @@ func (b *Board) Unsure(now clock.Now) (slots []uint64, unsure bool) {
 	if !b.unsure(now) {
 		return nil, false
 	}
-	b.wanted.Store(false)
 	return slices.Clone(b.slots), true
 }
 
 func (b *Board) unsure(now clock.Now) bool {
 	at := b.sureAt.Load()
-	return at != nil && b.adds() && (!b.soldOut.Load() || now.Since(*at) >= lookEvery && b.wanted.Load())
+	return at != nil && b.adds() && (!b.soldOut.Load() || now.Since(*at) >= lookEvery && b.isWanted(now))
 }
+
+func (b *Board) isWanted(now clock.Now) bool { return now.Mono < time.Duration(b.wanted.Load()) }
 
 // Due returns when there is News or Unsure will say yes, as far as that is known by now: by
 // the monotonic clock; 0: not before something else happens, of which Notify tells.
@@ -143,7 +148,7 @@ func (b *Board) Due(now clock.Now) time.Duration {
 	switch {
 	case b.unsure(now):
 		return now.Mono
-	case at != nil && b.adds() && b.wanted.Load():
+	case at != nil && b.adds() && b.isWanted(now):
 		return at.Mono + lookEvery
 	}
 	return 0
