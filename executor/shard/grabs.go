@@ -265,10 +265,14 @@ func (gs *shardQueue) turn(now clock.Now, fill uint64) {
 }
 
 // handBack hands back all who wait on a shard and have no answer: the ledger has all
-// that its list gave.
+// that its list gave, also what others have drained.
 func (gs *shardQueue) handBack() (waited []*Ticket) {
 	gs.node.mu.Lock()
 	defer gs.node.mu.Unlock()
+	if gs.backlog.lacks() > 0 {
+		gs.anew()
+		gs.wakeWaiters()
+	}
 	for _, t := range gs.queue {
 		if t.asked || t.take() {
 			waited = append(waited, t)

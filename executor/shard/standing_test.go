@@ -98,6 +98,23 @@ func TestStandings(t *testing.T) {
 	}
 }
 
+// A list that is off has given nothing that the ledger lacks, whoever has drained it.
+func TestNothingUndrainedOfAListThatIsOff(t *testing.T) {
+	gs := &shardQueue{node: NewNodeBatcher("", 1), shard: &Shard{closed: true}, users: map[string]standing{}, given: 1}
+	gs.set("u", lacking)
+	gs.set("v", unsure)
+	done := gs.drain()
+	gs.handBack()
+	select {
+	case <-done:
+	default:
+		t.Error("who waits for the ledger waits on")
+	}
+	if gs.backlog.lacks() != 0 || gs.mayHave("u") || gs.mayHave("v") {
+		t.Errorf("the ledger lacks %d", gs.backlog.lacks())
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	accepted := []api.Outcome{api.Sold, api.Held, api.Entered}
 	// Whoever hears one of these knows that the claim was accepted, or does not know that it was not.
