@@ -104,7 +104,7 @@ func New(cfg Config) *Executor {
 		cfg.DrainTimeout = defaultDrain
 	}
 	e := &Executor{cfg: cfg, me: make([]byte, 8), inbox: make(chan func(*runner)), ended: make(chan struct{})}
-	e.metrics = newMetrics(e)
+	e.metrics = newMetrics(&e.admission, cfg.Sale, cfg.Clock)
 	e.cfg.Nodes = e.metrics.observe(cfg.Nodes)
 	rand.Read(e.me)
 	e.open(cfg.Sale, idOf(e.me), mintKey)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"salectl/backends/clock"
 	"salectl/backends/quorum"
 	"salectl/executor/shard"
 )
@@ -14,7 +15,8 @@ import (
 // this process have, is read when somebody asks, so that selling costs no gauge. No metric
 // has a label for the shard: a sale has thousands of them.
 type metrics struct {
-	e *Executor
+	of    *admission
+	clock clock.Clock
 	shardMetrics
 	vote  *prometheus.HistogramVec
 	grab  *prometheus.HistogramVec
@@ -39,8 +41,8 @@ type shardMetrics struct {
 	fills, voids                      prometheus.Counter
 }
 
-func newMetrics(e *Executor) *metrics {
-	sale := prometheus.Labels{"sale": e.cfg.Sale}
+func newMetrics(of *admission, name string, now clock.Clock) *metrics {
+	sale := prometheus.Labels{"sale": name}
 	seconds := prometheus.ExponentialBuckets(50e-6, 2, 18) // 50 µs to 6.5 s
 	options := func(name, help string) prometheus.HistogramOpts {
 		return prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: sale, Buckets: seconds}
@@ -49,7 +51,7 @@ func newMetrics(e *Executor) *metrics {
 		return prometheus.CounterOpts{Name: name, Help: help, ConstLabels: sale}
 	}
 	m := &metrics{
-		e:    e,
+		of: of, clock: now,
 		vote: prometheus.NewHistogramVec(options("salectl_vote_seconds", "How long a lock node took to vote, or was waited for."), []string{"node"}),
 		grab: prometheus.NewHistogramVec(options("salectl_grab_seconds", "How long a node took to give units from its lists, or was waited for."), []string{"node"}),
 		ends: prometheus.NewCounterVec(counted("salectl_appends_total",
@@ -166,10 +168,10 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(to)
 	}
-	now, health := m.e.cfg.Clock(), m.e.health.Load()
-	m.sale.collect(m.e.status(now), m.e.notHere(), health, now.Wall, tellMetrics(to))
-	m.share.collect(m.e.tenure.Load(), tellMetrics(to))
-	m.peers.collect(health, &m.e.links, tellMetrics(to))
+	now, health := m.clock(), m.of.health.Load()
+	m.sale.collect(m.of.status(now), m.of.notHere(), health, now.Wall, tellMetrics(to))
+	m.share.collect(m.of.tenure.Load(), tellMetrics(to))
+	m.peers.collect(health, &m.of.links, tellMetrics(to))
 	m.locks.collect(health, tellMetrics(to))
 }
 

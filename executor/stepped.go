@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"salectl/api"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
@@ -36,6 +38,9 @@ type Stepped struct {
 
 	calls   []calls.Call // to be returned by Next
 	answers []*ask       // answered, to be told by Next
+
+	metrics *metrics    // nil: nobody has collected them yet
+	counted shard.Tally // what they lack
 }
 
 // stepper is what is to be known of one that acts when there is news for it.
@@ -113,6 +118,17 @@ func (p *Stepped) Ready(now clock.Now) error { return p.ready(now) }
 
 // Status is Executor's.
 func (p *Stepped) Status() Status { return p.status(p.now) }
+
+// Collect sends the metrics of an Executor that shards and their sale have.
+func (p *Stepped) Collect(now clock.Now, to chan<- prometheus.Metric) {
+	p.now = now
+	if p.metrics == nil {
+		p.metrics = newMetrics(p.admission, p.cfg.Sale, p.clock)
+	}
+	p.metrics.tally(p.counted)
+	p.counted = shard.Tally{}
+	p.metrics.Collect(to)
+}
 
 // Leases says of which run and shards this process has the leases, and until when they are
 // its own by its monotonic clock. A suspend, or a jump of the wall clock, may end them
@@ -340,6 +356,7 @@ func (p *Stepped) serve() (acted bool) {
 		}
 		s.news, acted = false, true
 		s.wake = s.Act(p.calling(&s.stepper))
+		p.counted.Add(s.Counted())
 		if _, s.over = s.Ended(); s.over {
 			s.wake = 0
 		}

@@ -69,6 +69,16 @@ type Tally struct {
 	Fills, Voids     uint64 // of the list: times it was turned on, and grabs that the log could not take
 }
 
+// Add adds what was counted elsewhere, or later.
+func (t *Tally) Add(other Tally) {
+	t.Committed += other.Committed
+	t.Taken += other.Taken
+	t.Unknown += other.Unknown
+	t.Resent += other.Resent
+	t.Fills += other.Fills
+	t.Voids += other.Voids
+}
+
 // OneLine is an error's text as it fits into a line of a log or a table.
 func OneLine(err error) string {
 	const most = 200
