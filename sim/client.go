@@ -220,7 +220,10 @@ func (c *client) vanish(x want) {
 				c.w.told(op, check.ClaimReturned, answerOf(a))
 			}
 		})
-		c.w.after(noticed, withdraw)
+		c.w.after(noticed, func() {
+			c.w.history.Withdrew(op)
+			withdraw()
+		})
 	})
 }
 

@@ -8,6 +8,7 @@ import "time"
 func (w *world) calmDown() {
 	w.note("world", "calm", "", nil)
 	w.calm, w.ahead = true, 0
+	w.history.Stopped = w.now
 	w.net.heal()
 	w.net.loss = 0
 	w.store.down, w.store.frozen = false, false
@@ -186,9 +187,20 @@ func (w *world) goDown() {
 		s.Calm, s.Down = w.Until+lastWrong, w.now
 	}
 	for _, e := range w.executors {
+		e.report(w.answered())
 		e.drain()
 	}
 	for _, c := range w.consumers {
 		w.after(lastFeeds, c.stop)
 	}
+}
+
+// answered says whether everybody has an answer who is to have one.
+func (w *world) answered() bool {
+	for _, there := range w.unanswered {
+		if there() {
+			return false
+		}
+	}
+	return w.demanded
 }

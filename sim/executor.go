@@ -27,6 +27,7 @@ type server struct {
 
 	// Of the present run: its name, and what befell the host's clocks.
 	run                string
+	me                 []byte // as commits name it
 	suspended, setBack bool
 
 	version    string           // of the next run
@@ -64,6 +65,7 @@ func (w *world) newServer(n int) *server {
 func (e *server) open() {
 	me := make([]byte, 8)
 	e.Read(me)
+	e.me = me
 	e.s = executor.NewStepped(executor.MachineConfig{
 		Sale: saleName, Address: e.name, Nodes: e.w.nodeNames, Lists: e.w.listNames, Queue: e.w.scenario.queue, Me: me,
 		Version: e.version, Standby: e.w.fleet.standby == e.n,

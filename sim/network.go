@@ -186,6 +186,9 @@ func (w *world) call(p *process, c calls.Call) {
 			}
 			over = true
 			w.reached(c.What, how)
+			if how == lost && (c.What == "grab" || strings.HasPrefix(c.What, "append ")) {
+				w.history.Broke(w.now, p.name)
+			}
 			if w.crashes(p, beforeTaking, c.What) {
 				return
 			}

@@ -166,14 +166,24 @@ func (e *server) unlink() {
 
 // Ask is executor.Link's.
 func (l *link) Ask(x shard.Errand) bool {
+	ended := func() {}
+	if x.Claim != nil && l.open {
+		ended = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.Claim.User, x.Claim.Key)
+	}
 	return l.carry(there, "visit", func(now clock.Now) {
 		if x.Claim != nil {
 			l.to.w.note(l.to.name, "is visited", x.Claim.User+" "+x.Claim.Key, nil)
 		}
 		l.visit(now, x, func(a executor.Answer) {
-			l.carry(back, "is answered", func(now clock.Now) { l.from.s.Answered(now, x.ID, a) })
+			l.carry(back, "is answered", func(now clock.Now) {
+				ended()
+				l.from.s.Answered(now, x.ID, a)
+			})
 		}, func(r shard.Route) {
-			l.carry(back, "is bounced", func(now clock.Now) { l.from.s.Bounced(now, x.ID, r) })
+			l.carry(back, "is bounced", func(now clock.Now) {
+				ended()
+				l.from.s.Bounced(now, x.ID, r)
+			})
 		})
 	})
 }

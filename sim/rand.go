@@ -42,6 +42,7 @@ const (
 	forSources
 	forJoint
 	forPlans
+	forReports
 )
 
 // random is one stream.

@@ -218,6 +218,7 @@ func (w *world) live() {
 	w.scheduleConsumers()
 	w.scheduleFolder()
 	w.service.schedule()
+	w.scheduleReports()
 	for _, c := range w.clients {
 		w.at(c.between(0, 2*time.Second), c.live)
 	}

@@ -64,6 +64,10 @@ var checkers = []struct {
 	{"close", closes},            // no claim is stored after close or pause returned
 	{"commands", commands},       // what a command returned was done
 	{"refusals", refusals},       // what was refused had a reason
+	{"undecided", undecided},     // unknown is said of what really is
+	{"order", order},             // of those that wait together, who comes first is given units first
+	{"status", status},           // what processes report of shards is what their logs say
+	{"metrics", metrics},         // and what they count is what happened
 	{"denials", denials},         // no claim under way is denied by whoever has it under way
 	{"linear", linear},           // claims and reads of each user are linearizable
 	{"converged", converged},     // in the end the units are those that are declared

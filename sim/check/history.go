@@ -49,6 +49,7 @@ type History struct {
 	Estrangements []Estrangement // in order
 
 	Service *Service // nil: the sale declares no payment service
+	observed
 
 	seq  uint64
 	ops  int

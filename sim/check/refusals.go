@@ -73,6 +73,8 @@ func refusals(e *evidence, bad fault) {
 			if r := e.runOf(o); r != nil && !e.holds(r, o, said) {
 				bad("operation %d (user %q, %d units) was answered %q, which was at no time true between its begin at %v and its end at %v",
 					i, q.User, q.Quantity, said, q.At, o.returned.At)
+			} else if why := e.spared(r, o, said); why != "" {
+				bad("operation %d (user %q, %d units) was answered %q between %v and %v, and %s", i, q.User, q.Quantity, said, q.At, o.returned.At, why)
 			}
 		default:
 			bad("operation %d was answered %q, which is no outcome", i, said)

@@ -82,6 +82,7 @@ func (w *world) denied(one, another string, first, denial api.Outcome, again boo
 	user := w.user(0)
 	waits := w.invoke(user, "k", 1)
 	answered := w.h.Visited(w.pass(), waits, one)
+	w.h.Broke(w.pass(), "executor-0")
 	if first != "" {
 		answered(first)
 		w.answer(waits, Answer{Outcome: first})
@@ -91,6 +92,7 @@ func (w *world) denied(one, another string, first, denial api.Outcome, again boo
 	w.answer(op, Answer{Outcome: denial})
 	if again {
 		third := w.invoke(user, "k", 1)
+		w.h.Broke(w.pass(), "executor-0")
 		w.h.Visited(w.pass(), third, one)("unknown")
 		w.answer(third, Answer{Outcome: "unknown"})
 	}
@@ -337,6 +339,9 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, feedFaults)
 	maps.Copy(faults, reloadFaults)
 	maps.Copy(faults, shownFaults)
+	maps.Copy(faults, verdictFaults)
+	maps.Copy(faults, orderFaults)
+	maps.Copy(faults, figureFaults)
 	return faults
 }
 
