@@ -29,7 +29,7 @@ func TestBlackHole(t *testing.T) {
 func TestOldFailure(t *testing.T) {
 	t.Parallel()
 	hole := newBlackHole(t)
-	n := mustOpen(t, Options{Address: hole.Addr().String()})
+	n := mustOpen(t, Options{Address: hole.Addr().String(), patience: 10 * time.Second})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := n.Info(ctx); !errors.Is(err, ErrSilent) {

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -26,6 +27,7 @@ const (
 // that needs no right, and a server before Redis 6 that does not know it gets
 // AUTH. Protocol 2 has no pushes to look for between calls.
 func clientOptions(o Options, d *dialer) *goredis.Options {
+	patience := cmp.Or(o.patience, patience)
 	return &goredis.Options{
 		Addr:     o.Address,
 		Username: o.Username,

@@ -19,8 +19,8 @@ import (
 )
 
 // soon is how long a call may take to return once its context has ended. It is
-// well below patience, after which calls return by themselves.
-const soon = patience - time.Second
+// well below long, after which calls return by themselves.
+const soon = long / 2
 
 // mustProxy puts a proxy before a server, and opens a handle on it.
 func mustProxy(t *testing.T) (*Node, *toxiproxy.Proxy, *services.Redis) {

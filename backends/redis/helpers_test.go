@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"io"
@@ -54,9 +55,12 @@ func mustRestart(t testing.TB, server *services.Redis) {
 	}
 }
 
-// mustOpen opens a handle that the test's end closes.
+// mustOpen opens a handle that the test's end closes. A step of its calls takes as
+// long as a busy machine needs, so that a call that returns earlier does so for
+// another reason.
 func mustOpen(t testing.TB, o Options) *Node {
 	t.Helper()
+	o.patience = cmp.Or(o.patience, long)
 	node, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -68,6 +68,8 @@ type Options struct {
 	// TLS is used for connections, nil for none. Its ServerName is the host of
 	// Address unless it is set.
 	TLS *tls.Config
+
+	patience time.Duration // of tests; 0: the constant
 }
 
 // Node is quorum.Node on one Redis server.
