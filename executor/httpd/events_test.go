@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,7 @@ import (
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor"
 	"salectl/executor/saletest"
+	"salectl/internal/wait"
 	"salectl/services/browser"
 	"salectl/spec"
 )
@@ -124,7 +126,7 @@ func hearBy(t *testing.T, transport *http.Transport, url string, header ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	hung := time.AfterFunc(time.Minute, cancel) // what is waited for never comes
+	hung := time.AfterFunc(wait.Limit, cancel) // what is waited for never comes
 	t.Cleanup(func() { hung.Stop(); cancel(); response.Body.Close(); transport.CloseIdleConnections() })
 	return &hearing{t, response, bufio.NewReader(response.Body)}
 }
@@ -368,9 +370,7 @@ func TestFollowersAreBounded(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	l.response.Body.Close()
-	for values()["salectl_feed_followers movie"] != 0 {
-		time.Sleep(time.Millisecond)
-	}
+	wait.Until(t, "nobody follows", func() bool { return values()["salectl_feed_followers movie"] == 0 })
 	if got := values(); len(got) != 2 {
 		t.Errorf("%v", got)
 	}
@@ -396,9 +396,10 @@ func TestFollowersLeave(t *testing.T) {
 	}
 	defer deaf.Close()
 	fmt.Fprintf(deaf, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", eventsPath)
-	for n := 0; n < 1; n, _ = here.followers.of(here.sales()["movie"]) {
-		time.Sleep(time.Millisecond)
-	}
+	wait.Until(t, "one follows", func() bool {
+		n, _ := here.followers.of(here.sales()["movie"])
+		return n == 1
+	})
 
 	l := hear(t, here.url+eventsPath+"?from=now")
 	l.until(resolvedLine)
@@ -436,13 +437,18 @@ func TestFollowersLeave(t *testing.T) {
 
 // TestEventsOverHTTP2: a feed on which nothing is written for longer than a write may take goes on.
 func TestEventsOverHTTP2(t *testing.T) {
+	synctest.Test(t, eventsOverHTTP2)
+}
+
+func eventsOverHTTP2(t *testing.T) {
 	sale := newFollowable(t, backendtest.NewStore().Handle(nil))
 	s := New(Config{Sales: []executor.Service{sale}})
 	s.stall, s.heartbeat = 30*time.Millisecond, 200*time.Millisecond
-	v := serve(t, s)
-	two := &http.Transport{Protocols: new(http.Protocols)}
+	pipe := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	v := serveAt(t, s, pipe, s.Serve)
+	two := &http.Transport{Protocols: new(http.Protocols), DialContext: pipe.dial}
 	two.Protocols.SetUnencryptedHTTP2(true)
-	l := hearBy(t, two, v.url+eventsPath)
+	l := hearBy(t, two, "http://localhost"+eventsPath)
 	if l.response.ProtoMajor != 2 {
 		t.Fatalf("it is %s", l.response.Proto)
 	}
@@ -459,6 +465,40 @@ func TestEventsOverHTTP2(t *testing.T) {
 		t.Errorf("the server ends with %v", v.err)
 	}
 }
+
+// pipeListener accepts connections in memory, whose deadlines pass in the time of a bubble.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.conns <- there:
+		return here, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	close(l.closed)
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 // away is a store that may be away.
 type away struct {
@@ -583,15 +623,14 @@ func TestEventSource(t *testing.T) {
 	})()`)
 	told := func(until string) (all []string) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		wait.UntilNil(t, until, func() error {
 			all = strings.Split(browser.Run(t, browsing, `told.join("\n")`), "\n")
 			if slices.ContainsFunc(all, func(one string) bool { return strings.Contains(one, until) }) {
-				return all
+				return nil
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("no %s in %q", until, all)
-			}
-		}
+			return fmt.Errorf("told %q", all)
+		})
+		return all
 	}
 	told("0-0-0 shard.generation")
 	told("1-0-0 shard.generation")
@@ -608,9 +647,7 @@ func TestEventSource(t *testing.T) {
 		}
 	}
 	sale.destroys(t, func() { told("0-4-0 shard.sealed"); told("1-3-0 shard.sealed") })
-	for browser.Run(t, browsing, `source.readyState`) != "2" {
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Until(t, "the source is closed", func() bool { return browser.Run(t, browsing, `source.readyState`) == "2" })
 	all := told("sale.destroyed")
 	seen := make(map[string]bool)
 	for _, one := range all {

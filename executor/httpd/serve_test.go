@@ -57,6 +57,11 @@ func serveWith(t *testing.T, s *Server, run func(context.Context, net.Listener) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveAt(t, s, l, run)
+}
+
+func serveAt(t *testing.T, s *Server, l net.Listener, run func(context.Context, net.Listener) error) *serving {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	transport := &http.Transport{}
 	v := &serving{

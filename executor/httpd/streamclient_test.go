@@ -16,6 +16,7 @@ import (
 	"salectl/api"
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/internal/wait"
 	"salectl/spec"
 )
 
@@ -205,12 +206,19 @@ func TestClientOverCutConnections(t *testing.T) {
 		for cuts < 8 { // each may cost all that is under way
 			select {
 			case conn := <-conns:
-				for before := s.asked.Load(); s.asked.Load() < before+200; { // in the middle
+				before := s.asked.Load()
+				if wait.Poll(wait.Limit, func() error {
 					select {
 					case <-stop:
-						return
-					case <-time.After(time.Millisecond):
+						return nil
+					default:
 					}
+					if n := s.asked.Load() - before; n < 200 { // in the middle
+						return fmt.Errorf("asked %d times", n)
+					}
+					return nil
+				}) != nil {
+					return
 				}
 				conn.Close()
 				cuts++
@@ -289,7 +297,7 @@ func TestClientGivesUp(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	short := buyer(t, func(c *api.Config) {
-		c.Timeout = 50 * time.Millisecond
+		c.Timeout = 3 * time.Second // for the way to the server
 		c.Attempted = func(api.Attempt) bool { return false }
 	}, v.url)
 	a, err = short.Claim(t.Context(), api.Request{User: "bob", Quantity: 1})

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"salectl/api"
 	"salectl/api/streampb"
 	"salectl/executor"
+	"salectl/internal/wait"
 )
 
 // raw opens a stream whose bytes are the test's. It returns all of the answer.
@@ -173,19 +173,24 @@ func TestStreamBackpressure(t *testing.T) {
 		c.Received = func(r *streampb.Reply) { <-read; heard[r.Id] = true }
 	})
 	sent := uint64(0)
-	for full := 0; full < 100; {
-		switch err := l.TrySend(claimOf(sent+1, "ada")); {
-		case err == nil:
+	full := 0 // polls in a row that sent nothing
+	wait.Until(t, "the server reads no more", func() bool {
+		before := sent
+		for {
+			err := l.TrySend(claimOf(sent+1, "ada"))
+			if errors.Is(err, api.ErrStreamFull) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			sent++
-		case !errors.Is(err, api.ErrStreamFull):
-			t.Fatal(err)
-		case v.Server.underWay() >= mostUnder: // it will read no more
-			full++
-			time.Sleep(time.Millisecond)
-		default:
-			runtime.Gosched()
 		}
-	}
+		if full++; sent != before || v.Server.underWay() < mostUnder {
+			full = 0
+		}
+		return full == 20
+	})
 	// A few answers are gone to where the client has room for them, and no others.
 	if n := asked.Load(); n > mostUnder+(256<<10)/40 || uint64(n) >= sent {
 		t.Errorf("%d of %d requests were taken in", n, sent)

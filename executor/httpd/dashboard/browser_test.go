@@ -15,6 +15,7 @@ import (
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/internal/wait"
 	"salectl/services/browser"
 )
 
@@ -250,11 +251,7 @@ func hiddenIn(t *testing.T, w *browser.Window) {
 		browser.Run(t, w, `(() => { Object.defineProperty(document, "hidden", {value: `+hidden+`, configurable: true}); document.dispatchEvent(new Event("visibilitychange")) })()`)
 	}
 	hide("true")
-	for deadline := time.Now().Add(time.Minute); len(a.gate.places) > 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it still takes a place")
-		}
-	}
+	wait.Until(t, "it takes no place", func() bool { return len(a.gate.places) == 0 })
 	hide("false")
 	a.show(func(l *Look) { l.View.Phase = "paused" })
 	browser.Until(t, w, said+` === "movie: Paused."`)
