@@ -54,8 +54,9 @@ push: image ## push the image as IMAGE, such as registry.example.com/salectl:v1,
 # With the race detector a program rests a second before it exits, and scripts run hundreds.
 test stress: export GORACE = atexit_sleep_ms=0
 # The tests start a Java some twenty times, each for seconds: its second compiler
-# would take half of the processor time of an HBase's start.
-test stress: export JDK_JAVA_OPTIONS = -XX:TieredStopAtLevel=1
+# would take half of the processor time of an HBase's start, and the threads of its
+# collector some of the rest.
+test stress: export JDK_JAVA_OPTIONS = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 # Most raced tests wait for processes. The tests that compute run beside them, at a lower priority.
 test: lint ## lint, then run every test; installs the servers that the tests start
 	@go run ./services/run install || { [ "$$CI" != true ] && \
