@@ -137,7 +137,7 @@ func (c *StreamConn) Address() string { return c.address }
 func (c *StreamConn) Send(r *streampb.Request) error { return c.send(context.Background(), r) }
 
 func (c *StreamConn) send(ctx context.Context, r *streampb.Request) error {
-	return c.out.add(ctx, r, true)
+	return c.out.add(ctx, true, r)
 }
 
 // sendClaim is send of a request that claims units.
@@ -157,9 +157,9 @@ func (c *StreamConn) sendClaim(ctx context.Context, id uint64, r *Request) error
 // ErrStreamFull says that a server reads too little of what is sent.
 var ErrStreamFull = errors.New("the stream is full: the server does not read what was sent")
 
-// TrySend is Send, but returns ErrStreamFull where that would wait.
-func (c *StreamConn) TrySend(r *streampb.Request) error {
-	return c.out.add(context.Background(), r, false)
+// TrySend is Send of several messages, all or none, but returns ErrStreamFull where that would wait.
+func (c *StreamConn) TrySend(all ...*streampb.Request) error {
+	return c.out.add(context.Background(), false, all...)
 }
 
 // CloseSend says that there will be no more requests. The server answers those that were
@@ -283,11 +283,13 @@ func newGathered() *gathered {
 	return g
 }
 
-func (g *gathered) add(ctx context.Context, r *streampb.Request, wait bool) error {
+func (g *gathered) add(ctx context.Context, wait bool, all ...*streampb.Request) error {
 	if err := g.lock(ctx, wait); err != nil {
 		return err
 	}
-	g.buf = streampb.AppendRequest(g.buf, r)
+	for _, r := range all {
+		g.buf = streampb.AppendRequest(g.buf, r)
+	}
 	g.mu.Unlock()
 	return nil
 }

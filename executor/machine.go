@@ -7,6 +7,7 @@ import (
 	"salectl/api"
 	"salectl/backends/calls"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/executor/shard"
 )
@@ -26,6 +27,7 @@ type MachineConfig struct {
 	Key     func() string             // makes the keys of requests that have none, each new
 	Jitter  func() float64            // from 0 to below 1
 	Sizes   lists.Sizes               // of the calls about lists; 0: the usual ones
+	Bounds  ledger.Bounds             // of commits; 0: as usual
 	Users   OpenUsers                 // as Config has it
 	Ruled   func(rule, result string) // counts what rules have said; nil: nobody does
 	Notify  func()                    // as shard.Board and shard.RemoteConfig have it

@@ -1,24 +1,50 @@
 package executor
 
 import (
+	"slices"
+
 	"salectl/executor/shard"
 )
 
 // Tell is what one process of a sale tells another, unasked. Each may be lost: what counts
 // is said again.
 type Tell struct {
-	Pins     []pin           // of the process; with State
-	State    *string         // of the process, as memberNote has it, where it has changed
-	Owns     *Owns           // nil: as it was
-	Reports  []shard.Report  // of shards that it owns, and that have changed
-	Wants    []Want          // shards that the other owns, and it should
-	Agrees   []int           // shards that the other may follow, to be given them
-	Gives    []int           // shards whose leases were freed for the other
-	Moves    []shard.Message // between shards
-	Collect  uint64          // not 0: to be told of all shards that the other owns
-	Collects uint64          // not 0: the answer to that, with all it owns in Reports
-	Returns  bool            // with Collects: units may come back soon, so that nothing is promised
-	Traffic  *Traffic        // of the process; nil: it is not known
+	Run      string          // the uid of the run that it is about
+	Pins     []pin           `json:",omitempty"` // of the process; with State
+	State    *string         `json:",omitempty"` // of the process, as memberNote has it, where it has changed
+	Owns     *Owns           `json:",omitempty"` // nil: as it was
+	Reports  []shard.Report  `json:",omitempty"` // of shards that it owns, and that have changed
+	Wants    []Want          `json:",omitempty"` // shards that the other owns, and it should
+	Agrees   []int           `json:",omitempty"` // shards that the other may follow, to be given them
+	Gives    []int           `json:",omitempty"` // shards whose leases were freed for the other
+	Moves    []shard.Message `json:",omitempty"` // between shards
+	Collect  uint64          `json:",omitempty"` // not 0: to be told of all shards that the other owns
+	Collects uint64          `json:",omitempty"` // not 0: the answer to that, with all it owns in Reports
+	Returns  bool            `json:",omitempty"` // with Collects: units may come back soon, so that nothing is promised
+	Traffic  *Traffic        `json:",omitempty"` // of the process; nil: it is not known
+}
+
+// Parts divides what is to be told at once into some n messages, or more, that are to be heard one
+// after the other. It returns one if the parts that it has are not to be divided: each of those is
+// small, as a sale has few shards, and a transfer few ranges of units.
+func (t *Tell) Parts(n int) (parts []*Tell) {
+	first, rest := *t, Tell{Run: t.Run}
+	switch {
+	case len(t.Reports) > 0 && (t.State != nil || t.Owns != nil):
+		first.Reports, rest.Reports = nil, t.Reports
+		return []*Tell{&first, &rest}
+	case len(t.Reports) > 1: // each part answers for its shards; see collect
+		for some := range slices.Chunk(t.Reports, (len(t.Reports)+n-1)/n) {
+			part := *t
+			part.Reports = some
+			parts = append(parts, &part)
+		}
+		return parts
+	case t.State != nil && t.Owns != nil:
+		first.Owns, rest.Owns = nil, t.Owns
+		return []*Tell{&first, &rest}
+	}
+	return []*Tell{t}
 }
 
 // Traffic is what a process is asked by clients, lately.

@@ -70,7 +70,8 @@ func newTenure(o *owner, cfg shard.Config, d *admission, first uint64) *tenure {
 			t.grabs = append(t.grabs, shard.NewNodeBatcher(t.ack, cfg.Queue))
 		}
 	}
-	cfg.Address, cfg.UID, cfg.Board = o.cfg.Address, t.uid, t.board
+	cfg.Address, cfg.UID, cfg.Board, cfg.Bounds = o.cfg.Address, t.uid, t.board, o.cfg.Bounds
+	t.sizes.Ranges = cfg.Bounds.Ranges
 	t.post = t.carry
 	cfg.Post = func(m shard.Message) { t.post(m) }
 	t.cfg = cfg
@@ -120,7 +121,7 @@ func (t *tenure) carry(m shard.Message) {
 	if s := t.local(m.To); s != nil && s.Post(m) {
 		return
 	}
-	t.links.tell(t.remotes[m.To].Route().Owner, &Tell{Moves: []shard.Message{m}})
+	t.links.tell(t.remotes[m.To].Route().Owner, &Tell{Run: t.uid, Moves: []shard.Message{m}})
 }
 
 // open makes the machine of a shard, which reads its log and appends Own when it has

@@ -121,7 +121,7 @@ func (d *Draft) Pick(named Units, run int64, share func(spare int64) int64, kept
 			_ = rest.Remove(more[0]) // it is there
 		}
 	}
-	more = append(more, rest.takeHighest(share(rest.Count()), maxRanges-len(picked)-len(more))...)
+	more = append(more, rest.takeHighest(share(rest.Count()), d.bounds.Ranges-len(picked)-len(more))...)
 	for _, r := range more {
 		_ = picked.Add(r) // it was not picked before
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -18,7 +19,8 @@ type Draft struct {
 	totals    Totals
 	available Units
 	peers     map[int]*peer // those that ops here have changed
-	size      int           // about the bytes of the entry
+	size      int           // about the bytes of the entry, and those that bounds leaves no room for
+	bounds    Bounds
 
 	// What was granted here, under the hashes that the state's claims have.
 	requests table // to ops
@@ -57,6 +59,7 @@ const softEntry = MaxEntry - 64<<10
 // timeUs (microseconds since 1970). 0 is no clock: the commit has the log's time.
 func (s *State) Draft(writer []byte, timeUs int64) *Draft {
 	d := &Draft{state: s, commit: &pb.Commit{Writer: writer}, peers: make(map[int]*peer)}
+	d.Bound(Bounds{})
 	d.Reset(timeUs)
 	return d
 }
@@ -298,7 +301,7 @@ func (d *Draft) Own(address string) {
 // Out sends the n highest units to another shard, to which no transfer may be
 // open; fewer, if they lie so scattered that naming them would fill a commit.
 func (d *Draft) Out(to int, n int64) Transfer {
-	return d.out(to, d.available.takeHighest(n, maxRanges))
+	return d.out(to, d.available.takeHighest(n, d.bounds.Ranges))
 }
 
 // OutTaken is Out of units that were taken from the shard's list, or that the other shard
@@ -328,9 +331,20 @@ func (d *Draft) Rebuild() uint64 {
 	return d.totals.Fill
 }
 
-// maxRanges bounds a transfer, so that one of them fits beside a full load of
-// claims.
-const maxRanges = 2000
+// MaxRanges bounds the ranges of a transfer, so that it fits into a message to another process,
+// and beside a full load of claims.
+const MaxRanges = 1000
+
+// Bounds are how much a draft takes; 0 is as much as usual.
+type Bounds struct {
+	Ranges int // of units, in a transfer
+	Claims int // bytes of claims, in a commit
+}
+
+// Bound has the draft take no more than that, from its next Reset on.
+func (d *Draft) Bound(b Bounds) {
+	d.bounds = Bounds{cmp.Or(b.Ranges, MaxRanges), cmp.Or(b.Claims, softEntry)}
+}
 
 // In receives a transfer; one that was received before changes nothing. The
 // units can be claimed from here on.
@@ -439,7 +453,7 @@ func (d *Draft) Reset(timeUs int64) {
 		Writer: d.commit.Writer, Epoch: d.state.Epoch, TimeUs: max(timeUs, d.state.timeUs), Ops: d.commit.Ops[:0],
 	}
 	d.clockUs = timeUs
-	d.totals, d.size, d.used = d.state.Totals, 64, 0
+	d.totals, d.size, d.used = d.state.Totals, 64+softEntry-d.bounds.Claims, 0
 	d.available = append(d.available[:0], d.state.available...)
 	d.requests.clear()
 	d.users.clear()

@@ -13,14 +13,14 @@ import (
 // TestDraftFills grants claims until the commit is full: it must stay below
 // MaxEntry, with a transfer that is as scattered as it may be on top.
 func TestDraftFills(t *testing.T) {
-	const scattered = 3 * maxRanges
+	const scattered = 3 * MaxRanges
 	s, _ := mustOpenShard(t, 10_000_000, math.MaxInt64)
 	var units Units
 	for i := range int64(scattered) {
 		units = append(units, Range{math.MaxInt64/2 + 2*i, 1}) // the widest numbers
 	}
 	d := s.Draft(testOwner, 30)
-	if err := d.In(1, 1, units[:maxRanges]); err != nil {
+	if err := d.In(1, 1, units[:MaxRanges]); err != nil {
 		t.Fatal(err)
 	}
 	full := 0
@@ -41,14 +41,14 @@ func TestDraftFills(t *testing.T) {
 
 func TestDraftOutIsBounded(t *testing.T) {
 	s, _ := mustOpenShard(t, 1, 1)
-	for i := range int64(maxRanges + 10) {
+	for i := range int64(MaxRanges + 10) {
 		if err := s.available.Add(Range{10 + 2*i, 1}); err != nil {
 			t.Fatal(err)
 		}
 		s.Available, s.Limit = s.Available+1, s.Limit+1
 	}
 	d := s.Draft(testOwner, 30)
-	if sent := d.Out(1, math.MaxInt64); len(sent.Units) != maxRanges || d.Available() != 11 {
+	if sent := d.Out(1, math.MaxInt64); len(sent.Units) != MaxRanges || d.Available() != 11 {
 		t.Errorf("%d ranges were sent, %d units are left", len(sent.Units), d.Available())
 	}
 	mustCommit(t, s, d)

@@ -38,6 +38,17 @@ func (r Range) String() string {
 // touching the next. The zero value is the empty set.
 type Units []Range
 
+// Valid says whether the ranges are disjoint and in order, as they may not be where they come from
+// another process.
+func (u Units) Valid() bool {
+	for i, r := range u {
+		if !r.valid() || i > 0 && r.First < u[i-1].end() {
+			return false
+		}
+	}
+	return true
+}
+
 // Count returns how many units the set has.
 func (u Units) Count() (n int64) {
 	for _, r := range u {

@@ -112,10 +112,12 @@ type Sizes struct {
 	Read int // grabs of the stream
 	Put  int // units or users while a list is filled
 	Move int // units from one list to another
+
+	Ranges int // of units that one transfer gives
 }
 
 // usual are the sizes where none are given: each keeps a node for some milliseconds.
-var usual = Sizes{Read: 4000, Put: 1000, Move: 5000}
+var usual = Sizes{Read: 4000, Put: 1000, Move: 5000, Ranges: ledger.MaxRanges}
 
 // movesAtOnce is how many calls take what one transfer gives to another shard, at
 // most: whoever waits for the units waits for all of them.
@@ -131,6 +133,7 @@ var errFenced = errors.New("another process has begun to rebuild the list")
 // 0 are the usual ones.
 func NewMachine(l List, sizes Sizes) *Machine {
 	sizes.Read, sizes.Put, sizes.Move = cmp.Or(sizes.Read, usual.Read), cmp.Or(sizes.Put, usual.Put), cmp.Or(sizes.Move, usual.Move)
+	sizes.Ranges = cmp.Or(sizes.Ranges, usual.Ranges)
 	return &Machine{list: l, sizes: sizes}
 }
 
@@ -302,26 +305,31 @@ func (m *Machine) Take(n int) {
 	}
 }
 
-// Taken returns the units that were taken, when all are, until Gave or GiveBack.
+// Taken returns the units that were taken, when all are, until Gave or GiveBack: those of them
+// that one transfer may give.
 func (m *Machine) Taken() ledger.Units {
 	if m.take > 0 {
 		return nil
 	}
-	return m.taken
+	return m.taken[:min(len(m.taken), m.sizes.Ranges)]
 }
 
 // Empty says whether the last Take found nothing, and nothing came since.
 func (m *Machine) Empty() bool { return m.empty }
 
-// Gave says that the units taken are in the log, on their way to another shard.
-func (m *Machine) Gave() { m.taken = nil }
+// Gave says that the units that Taken has returned are in the log, on their way to another shard.
+// What was taken beside them goes back.
+func (m *Machine) Gave() {
+	m.taken = m.taken[len(m.Taken()):]
+	m.GiveBack()
+}
 
 // GiveBack puts the units taken into the list again.
 func (m *Machine) GiveBack() {
 	if len(m.taken) > 0 {
 		m.Receive(m.taken)
-		m.taken = nil
 	}
+	m.taken = nil
 }
 
 // Receive puts units that the log has received into the list. One that is not on

@@ -17,7 +17,7 @@ func TestErrands(t *testing.T) {
 		"give up": {ID: 7, GiveUp: true},
 		"no run":  {ID: 7, User: "ada"},
 	} {
-		if got, ok := errandOf(requestOf(e)); !ok || !reflect.DeepEqual(got, e) {
+		if got, ok := errandOf(RequestOf(e)); !ok || !reflect.DeepEqual(got, e) {
 			t.Errorf("%s: %+v arrives as %+v, %v", name, e, got, ok)
 		}
 	}

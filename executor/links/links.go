@@ -9,7 +9,6 @@ package links
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -43,7 +42,7 @@ type Config struct {
 func Dialer(c Config) executor.Dial {
 	refused := &refusals{log: c.Log.With("sale", c.Sale), by: make(map[string]string)}
 	return func(ctx context.Context, from, to executor.Peer, hear executor.Hearing) (executor.Link, error) {
-		l := &link{hear: hear, token: c.Token, refused: func(why string) { refused.tell(to.Address, why) }}
+		l := &link{hear: hear, token: c.Token, log: c.Log.With("sale", c.Sale), refused: func(why string) { refused.tell(to.Address, why) }}
 		token := l.now()
 		l.shown.Store(&token)
 		base := api.BaseURL(to.Address)
@@ -67,8 +66,7 @@ func Dialer(c Config) executor.Dial {
 		}
 		context.AfterFunc(ctx, conn.Abort)
 		l.conn = conn
-		hello := &streampb.Hello{ToId: to.ID, PeerId: from.ID, Address: from.Address, Version: from.Version}
-		if err := conn.Send(&streampb.Request{Asks: &streampb.Request_Hello{Hello: hello}}); err != nil {
+		if err := conn.Send(HelloOf(from, to)); err != nil {
 			conn.Abort()
 		}
 		return l, nil
@@ -81,18 +79,23 @@ type link struct {
 	hear  executor.Hearing
 	token func() string
 
+	log     *slog.Logger
 	refused func(why string) // logs why the peer takes nothing
 
 	shown atomic.Pointer[string] // the token that the peer has seen last
 }
 
 // Ask is executor.Link's.
-func (l *link) Ask(e shard.Errand) bool { return l.send(requestOf(e)) }
+func (l *link) Ask(e shard.Errand) bool { return l.send(RequestOf(e)) }
 
 // Tell is executor.Link's.
 func (l *link) Tell(t *executor.Tell) bool {
-	text, err := json.Marshal(t)
-	return err == nil && l.send(&streampb.Request{Asks: &streampb.Request_Peer{Peer: text}})
+	all, err := UpdatesOf(t, streampb.MaxMessage)
+	if err != nil {
+		l.log.Error("what another process of the sale is to be told cannot be sent", "peer", l.conn.Address(), "why", err)
+		return false
+	}
+	return l.send(all...)
 }
 
 // now is the token of now.
@@ -103,15 +106,15 @@ func (l *link) now() string {
 	return l.token()
 }
 
-// send sends a message, and before it the token, if that is another one since.
-func (l *link) send(r *streampb.Request) bool {
+// send sends messages, all or none, and before them the token, if that is another one since.
+func (l *link) send(all ...*streampb.Request) bool {
 	if now := l.now(); now != *l.shown.Load() {
 		if l.conn.TrySend(&streampb.Request{Asks: &streampb.Request_Hello{Hello: &streampb.Hello{Token: now}}}) != nil {
 			return false
 		}
 		l.shown.Store(&now) // not before: nobody else is to send anything that comes first
 	}
-	return l.conn.TrySend(r) == nil
+	return l.conn.TrySend(all...) == nil
 }
 
 // refusals logs of each peer once why it takes no links: they are tried again and again.
@@ -150,80 +153,13 @@ func refusal(err error) string {
 
 var errPlain = errors.New("it speaks no TLS, and this process shows its token over TLS alone: start it with --tls-cert and --tls-key")
 
-// requestOf is an errand as it goes over a stream.
-func requestOf(e shard.Errand) *streampb.Request {
-	r := &streampb.Request{Id: e.ID, Forwarded: true, Run: e.UID}
-	switch {
-	case e.GiveUp:
-		r.Asks = &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}
-	case e.Claim != nil:
-		r.Asks = &streampb.Request_Claim{Claim: &streampb.NewClaim{
-			User: e.Claim.User, Key: e.Claim.Key, Quantity: e.Claim.Quantity, Units: e.Claim.Units, Adjacent: e.Claim.Adjacent,
-		}}
-	case e.Settle != nil:
-		r.Asks = &streampb.Request_Settle{Settle: e.Settle.ToStream()}
-	case e.Find != nil:
-		r.Asks = &streampb.Request_Find{Find: &streampb.Find{Claim: e.Find.ToStream()}}
-	default:
-		r.Asks = &streampb.Request_User{User: &streampb.User{User: e.User}}
-	}
-	return r
-}
-
-// errandOf is requestOf backwards; false: it is none.
-func errandOf(r *streampb.Request) (shard.Errand, bool) {
-	e := shard.Errand{ID: r.GetId(), UID: r.GetRun()}
-	switch asks := r.GetAsks().(type) {
-	case *streampb.Request_Cancel:
-		e.GiveUp = true
-	case *streampb.Request_Claim:
-		e.Claim = &shard.Request{
-			User: asks.Claim.GetUser(), Key: asks.Claim.GetKey(), Quantity: max(asks.Claim.GetQuantity(), 1),
-			Units: asks.Claim.GetUnits(), Adjacent: asks.Claim.GetAdjacent(),
-		}
-	case *streampb.Request_Settle:
-		x := shard.SettlementOf(asks.Settle)
-		e.Settle = &x
-	case *streampb.Request_Find:
-		id := shard.ClaimIDOf(asks.Find.GetClaim())
-		e.Find = &id
-	case *streampb.Request_User:
-		e.User = asks.User.GetUser()
-	default:
-		return e, false
-	}
-	return e, true
-}
-
 // received takes in what a peer says.
 func (l *link) received(r *streampb.Reply) {
-	switch says := r.GetSays().(type) {
-	case *streampb.Reply_Answer:
-		l.hear.Answered(r.GetId(), shard.AnswerOf(says.Answer))
-	case *streampb.Reply_Claims:
-		l.hear.Answered(r.GetId(), found(says.Claims))
-	case *streampb.Reply_Problem: // of the link
+	if says, ok := r.GetSays().(*streampb.Reply_Problem); ok { // of the link
 		l.refused(says.Problem.GetDetail())
-	case *streampb.Reply_NotMine:
-		if says.NotMine.GetTried() {
-			tried := shard.Undecided
-			tried.Elsewhere = true
-			l.hear.Answered(r.GetId(), tried)
-			return
-		}
-		l.hear.Bounced(r.GetId(), shard.Route{
-			Owner: says.NotMine.GetOwnerId(), Address: says.NotMine.GetOwner(), Epoch: says.NotMine.GetEpoch(),
-		})
+		return
 	}
-}
-
-// found is what a look has found.
-func found(m *streampb.Claims) shard.Answer {
-	a := shard.Answer{Outcome: api.Outcome(m.GetOutcome()), Claims: shard.ClaimsOf(m.GetClaims())}
-	if len(a.Claims) == 1 {
-		a.Claim = a.Claims[0]
-	}
-	return a
+	HearReply(r, l.hear)
 }
 
 // Host takes the links of peers for the sales of a process. It is httpd.Peers.
@@ -254,17 +190,9 @@ func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Re
 	}
 	v.Greet(ctx)
 	heard = func(r *streampb.Request) {
-		if text := r.GetPeer(); text != nil {
-			t := new(executor.Tell)
-			if err := json.Unmarshal(text, t); err != nil {
-				h.Log.Warn("a peer says what cannot be read", "sale", sale, "peer", hello.GetAddress(), "why", err)
-				return
-			}
-			v.Tell(ctx, t)
-			return
-		}
-		if errand, ok := errandOf(r); ok {
-			v.Ask(ctx, errand)
+		err := HearRequest(r, func(e shard.Errand) { v.Ask(ctx, e) }, func(t *executor.Tell) { v.Tell(ctx, t) })
+		if err != nil {
+			h.Log.Warn("a peer says what cannot be read", "sale", sale, "peer", hello.GetAddress(), "why", err)
 		}
 	}
 	return heard, func(error) {
@@ -278,31 +206,8 @@ type replies struct {
 	send func(*streampb.Reply) error
 }
 
-// Answered is executor.Replies'.
-func (r *replies) Answered(errand uint64, a shard.Answer) {
-	if a.Elsewhere {
-		r.notMine(errand, &streampb.NotMine{Tried: true})
-		return
-	}
-	reply := &streampb.Reply{Id: errand}
-	if executor.IsLook(errand) {
-		if a.Claim.User != "" {
-			a.Claims = []shard.Claim{a.Claim}
-		}
-		reply.Says = &streampb.Reply_Claims{Claims: &streampb.Claims{Outcome: string(a.Outcome), Claims: shard.ClaimsToStream(a.Claims)}}
-	} else {
-		m := new(streampb.Answer)
-		a.ToStream(m)
-		reply.Says = &streampb.Reply_Answer{Answer: m}
-	}
-	_ = r.send(reply) // a link that is over is known to be by its maker
-}
+// Answered is executor.Replies'. A link that is over is known to be by its maker.
+func (r *replies) Answered(errand uint64, a shard.Answer) { _ = r.send(ReplyOf(errand, a)) }
 
 // Bounced is executor.Replies'.
-func (r *replies) Bounced(errand uint64, to shard.Route) {
-	r.notMine(errand, &streampb.NotMine{Owner: to.Address, OwnerId: to.Owner, Epoch: to.Epoch})
-}
-
-func (r *replies) notMine(errand uint64, m *streampb.NotMine) {
-	_ = r.send(&streampb.Reply{Id: errand, Says: &streampb.Reply_NotMine{NotMine: m}})
-}
+func (r *replies) Bounced(errand uint64, to shard.Route) { _ = r.send(BounceOf(errand, to)) }

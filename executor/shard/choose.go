@@ -109,7 +109,7 @@ func (x *transfers) search(d *ledger.Draft, whom []request) ([]request, ledger.U
 // searching returns the claims for which others are searched, in their order. Where they name
 // more units than may be asked for, the last ones wait.
 func (x *transfers) searching() (claims []*Ticket) {
-	room := mostNamed
+	room := x.names
 	for _, t := range x.requests.short() {
 		if t.search != nil {
 			room -= len(t.Units)

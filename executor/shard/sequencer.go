@@ -61,7 +61,8 @@ type sequencer struct {
 	// What the log has at least, by all that is known: so many slots, by what this process had
 	// seen when it began to read on, and the generation that every shard had before.
 	least, applied uint64
-	rereads        int // since it was found to have less
+	bounds         ledger.Bounds // of a commit
+	rereads        int           // since it was found to have less
 
 	requests  requests
 	transfers transfers
@@ -423,9 +424,9 @@ func (q *sequencer) decide(now clock.Now) {
 	timeUs := now.Wall.UnixMicro()
 	if q.draft == nil {
 		q.draft = q.state.Draft(q.me, timeUs)
-	} else {
-		q.draft.Reset(timeUs)
+		q.draft.Bound(q.bounds)
 	}
+	q.draft.Reset(timeUs)
 	g := q.nextGeneration()
 	if q.returnAt = q.returns(now, g != nil); q.returnAt != 0 {
 		return

@@ -41,12 +41,14 @@
 package shard
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"salectl/api"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 )
 
 // Config is what a shard is made of. All but Answered is required.
@@ -61,6 +63,7 @@ type Config struct {
 	Doubts   *Doubts
 	Clock    clock.Clock
 	Queue    int                        // requests that may wait
+	Bounds   ledger.Bounds              // of a commit; 0: as usual
 	Post     func(Message)              // to another shard
 	Remote   *Remote                    // the shard's stand-in while another process owns it; nil: there is none
 	Moved    func([]*Ticket)            // takes over, in their order, requests that came to this process and that another is to decide on; nil: they are refused
@@ -122,7 +125,8 @@ type Shard struct {
 // New returns a shard that begins, with Next, by reading its log.
 func New(c Config) *Shard {
 	seq := newSequencer(c.Shard, c.Log, c.Me, c.Address, c.Board)
-	seq.follows, seq.applied = c.Follows, c.Applied
+	seq.follows, seq.applied, seq.bounds = c.Follows, c.Applied, c.Bounds
+	seq.transfers.names = cmp.Or(c.Bounds.Ranges, mostNamed)
 	s := &Shard{
 		seq:   seq,
 		clock: c.Clock, post: c.Post, moved: c.Moved, told: c.Answered, bound: c.Queue, uid: c.UID, node: c.Node, doubts: c.Doubts,

@@ -33,9 +33,16 @@ type Message struct {
 	From, To int
 	N        int64        // for want: how many units from lacks, whichever they are
 	K        uint64       // for sent and received
-	Units    ledger.Units // for sent, and for received before it is told; for want: the units named that from lacks
+	Units    ledger.Units `json:",omitempty"` // for sent, and for received before it is told; for want: the units named that from lacks
 	Run      int64        `json:",omitempty"` // for want: how many adjacent units from lacks; 0: none
 	Ask      uint64       `json:",omitempty"` // the number of a want, and for none and sent of that which they answer; 0: of none, or nobody knows
+}
+
+// Valid says whether a message can be between two of so many shards, as it may not be where it
+// comes from another process.
+func (m Message) Valid(shards int) bool {
+	return m.From >= 0 && m.From < shards && m.To >= 0 && m.To < shards && m.From != m.To &&
+		m.N >= 0 && m.Run >= 0 && m.Units.Valid()
 }
 
 // MessageKind is what a message says.
@@ -82,6 +89,7 @@ type transfers struct {
 	number uint64       // of the last request for units
 	asked  []request    // for units, and not answered
 	denied map[int]bool // shards that had none to spare, since units last came
+	names  int          // units that others are asked for by their numbers, at most
 
 	// Monotonic; 0: not waiting. Traffic does not put it off, nor requests' end.
 	resendAt time.Duration // when to tell of transfers again
@@ -91,7 +99,7 @@ type transfers struct {
 const RepeatAfter = 500 * time.Millisecond
 
 func newTransfers(shard int, b *Board, s *ledger.State, r *requests) transfers {
-	return transfers{shard: shard, board: b, state: s, requests: r, denied: make(map[int]bool)}
+	return transfers{shard: shard, board: b, state: s, requests: r, denied: make(map[int]bool), names: mostNamed}
 }
 
 // hear takes in a message from another shard.
@@ -224,7 +232,11 @@ func share(spare, n int64) int64 { return max((spare+1)/2, min(spare, n)) }
 // moved tells the other shards what the log has now, and returns the units that came.
 func (x *transfers) moved() (came []ledger.Units) {
 	for _, m := range x.moving {
-		x.say(m)
+		told := m
+		if m.Kind == received {
+			told.Units = nil // they may be many, and the other shard has them in its log
+		}
+		x.say(told)
 		if m.Kind == received {
 			came = append(came, m.Units)
 			clear(x.denied)

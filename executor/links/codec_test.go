@@ -1,0 +1,172 @@
+package links_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"salectl/api/streampb"
+	"salectl/backends/ledger"
+	"salectl/executor"
+	"salectl/executor/links"
+	"salectl/executor/saletest"
+	"salectl/executor/shard"
+	"salectl/spec"
+)
+
+// hears returns what arrives of a Tell that is sent in messages of at most that many bytes.
+func hears(t *testing.T, told *executor.Tell, most int) (heard []*executor.Tell) {
+	t.Helper()
+	all, err := links.UpdatesOf(told, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		message, rest, err := streampb.Cut(streampb.AppendRequest(nil, r), most)
+		if err != nil || message == nil || len(rest) > 0 {
+			t.Fatalf("a message of %d bytes: %v", len(r.GetPeer()), err)
+		}
+		got, err := new(streampb.Decoder).Request(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = links.HearRequest(got, func(e shard.Errand) { t.Errorf("it asks for %+v", e) }, func(t *executor.Tell) { heard = append(heard, t) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return heard
+}
+
+// most is a number that takes the most digits.
+const most = math.MaxInt64 - 1
+
+// reports are of all shards that a sale can have, with numbers that take the most digits.
+func reports() (all []shard.Report) {
+	load := 123456.789012345
+	for i := range spec.MaxLockCount {
+		all = append(all, shard.Report{
+			Shard: i, Next: most, Release: time.Unix(1_800_000_000, 123456789).UTC(), Queue: most, Load: &load, Stuck: "ledger",
+			Totals: ledger.Totals{
+				Generation: most, Epoch: most, Owner: "owner.example.com:12345", Phase: "open", Limit: most, Available: most,
+				Held: most, Sold: most, InFlight: most, Fill: most, Entries: most,
+				Outcomes: ledger.Outcomes{OpenHolds: most, Confirmed: most, Expired: most, Cancelled: most, Refunded: most, Resold: most, RefundsDue: most},
+			},
+		})
+	}
+	return all
+}
+
+// TestUpdatesAreDivided: a process that owns all shards of the largest sale says so in messages
+// that each fit into a stream, and nothing of it is lost or comes in another order.
+func TestUpdatesAreDivided(t *testing.T) {
+	state, owns := "standby", &executor.Owns{}
+	for i := range spec.MaxLockCount {
+		owns.Shards, owns.Epochs = append(owns.Shards, i), append(owns.Epochs, most)
+	}
+	for _, told := range []*executor.Tell{
+		{Run: saletest.UID, State: &state, Owns: owns, Reports: reports(), Traffic: &executor.Traffic{Came: 1, Passed: 2}},
+		{Run: saletest.UID, State: &state, Reports: reports()[:1]},
+		{Run: saletest.UID, Collects: 7, Returns: true, Reports: reports()},
+	} {
+		for _, size := range []int{streampb.MaxMessage, 40_000} {
+			got := executor.Tell{Run: saletest.UID}
+			for _, part := range hears(t, told, size) {
+				if part.Run != saletest.UID || part.Collects != told.Collects || part.Returns != told.Returns {
+					t.Errorf("a part is of run %q, and answers %d, %v", part.Run, part.Collects, part.Returns)
+				}
+				if part.State != nil {
+					got.State, got.Pins, got.Traffic = part.State, part.Pins, part.Traffic
+				}
+				if part.Owns != nil {
+					got.Owns = part.Owns
+				}
+				got.Reports = append(got.Reports, part.Reports...)
+				got.Collects, got.Returns = part.Collects, part.Returns
+			}
+			if !reflect.DeepEqual(&got, told) {
+				t.Errorf("in messages of %d bytes: %d reports of %d arrive, or something else is another", size, len(got.Reports), len(told.Reports))
+			}
+		}
+	}
+}
+
+// TestLargestTransferFits: as many ranges as a transfer may have fit into a message, whatever their numbers.
+func TestLargestTransferFits(t *testing.T) {
+	m := shard.Message{Kind: shard.Sent, From: 1, To: 2, K: most, Ask: most}
+	for i := range int64(ledger.MaxRanges + 1) { // a claim that names its units, and a run beside them
+		m.Units = append(m.Units, ledger.Range{First: most/2 + 3*i, Count: 2})
+	}
+	heard := hears(t, &executor.Tell{Run: saletest.UID, Moves: []shard.Message{m}}, streampb.MaxMessage)
+	if len(heard) != 1 || !reflect.DeepEqual(heard[0].Moves, []shard.Message{m}) {
+		t.Errorf("%d messages arrive", len(heard))
+	}
+	if _, err := links.UpdatesOf(&executor.Tell{Moves: []shard.Message{m}}, 1000); !errors.Is(err, streampb.ErrTooLong) {
+		t.Errorf("of what cannot be divided: %v", err)
+	}
+}
+
+// TestRepliesArrive: each answer arrives as it was given.
+func TestRepliesArrive(t *testing.T) {
+	at := time.Unix(1_800_000_000, 123456789).UTC()
+	claim := shard.Claim{
+		ID: shard.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Asked: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
+		Books:    &shard.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundsDue: []string{"due"}},
+		Payloads: []ledger.Payload{{Columns: []string{"seat"}, Values: []string{"A1"}}}, Undelivered: true,
+	}
+	look := uint64(1<<63 | 4)
+	tried := shard.Undecided
+	tried.Elsewhere = true
+	for _, c := range []struct {
+		errand uint64
+		given  shard.Answer
+	}{
+		{7, shard.Answer{Outcome: "sold", Claim: claim, Replayed: true, RefundDue: true}},
+		{7, shard.Answer{Outcome: "limit_reached", Claims: []shard.Claim{claim, claim}, RetryAfter: time.Second, Message: "message"}},
+		{7, shard.Answer{Outcome: "not_open", OpensAt: at, OtherRules: true, Rule: "rule", Reason: "reason"}},
+		{look, shard.Answer{Claim: claim, Claims: []shard.Claim{claim}}},
+		{look, shard.Answer{Claims: []shard.Claim{claim, claim, claim}}},
+		{look, shard.Answer{Outcome: "no_such_claim"}},
+		{7, tried},
+	} {
+		var got heardReply
+		read(t, links.ReplyOf(c.errand, c.given), &got)
+		if got.errand != c.errand || !reflect.DeepEqual(got.answer, &c.given) {
+			t.Errorf("to %d\n%+v arrives as\n%+v", c.errand, c.given, got.answer)
+		}
+	}
+	route := shard.Route{Owner: "id", Address: "there:1", Epoch: 9}
+	var got heardReply
+	read(t, links.BounceOf(7, route), &got)
+	if got.errand != 7 || got.answer != nil || got.route != route {
+		t.Errorf("%+v arrives as %+v", route, got)
+	}
+}
+
+// read has a reply arrive over a stream.
+func read(t *testing.T, r *streampb.Reply, hear executor.Replies) {
+	t.Helper()
+	message, _, err := streampb.Cut(streampb.AppendReply(nil, r), streampb.MaxReply)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := new(streampb.Decoder).Reply(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links.HearReply(decoded, hear)
+}
+
+type heardReply struct {
+	errand uint64
+	answer *shard.Answer
+	route  shard.Route
+}
+
+func (h *heardReply) Answered(errand uint64, a shard.Answer) { h.errand, h.answer = errand, &a }
+func (h *heardReply) Bounced(errand uint64, to shard.Route)  { h.errand, h.route = errand, to }
+
+func (h heardReply) String() string { return fmt.Sprint(h.errand, h.answer, h.route) }
