@@ -299,13 +299,15 @@ func (o *owner) ownerOf(now clock.Now, i int) string {
 }
 
 func (o *owner) tell(to string, what *Tell) {
+	what.Run = o.uid
 	o.out.told = append(o.out.told, telling{to, what})
 }
 
-// hear takes in what a peer tells.
+// hear takes in what a peer tells, unless it is about another run of the sale: that has other
+// units and logs under the same numbers of shards.
 func (o *owner) hear(now clock.Now, from string, t *Tell) {
 	p := o.fellows.all[from]
-	if p == nil || o.stage != serving {
+	if p == nil || o.stage != serving || t.Run != o.uid {
 		return
 	}
 	p.heard = now.Mono
@@ -352,7 +354,11 @@ func (o *owner) hear(now clock.Now, from string, t *Tell) {
 	for _, i := range t.Gives {
 		o.given(now, from, i)
 	}
-	o.out.moves = append(o.out.moves, t.Moves...)
+	for _, m := range t.Moves {
+		if m.Valid(len(o.holder)) {
+			o.out.moves = append(o.out.moves, m)
+		}
+	}
 	if t.Collect != 0 {
 		promised := o.board.Promise(now)
 		o.tell(from, &Tell{Collects: t.Collect, Returns: !promised, Reports: o.sureReports(now)})

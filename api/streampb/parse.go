@@ -1,6 +1,7 @@
 package streampb
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -74,6 +75,8 @@ func (d *Decoder) Request(b []byte) (*Request, error) {
 			if err := d.newClaim.merge(f.bytes); err != nil {
 				return nil, err
 			}
+		case f.is(10, protowire.BytesType) && r.Asks == nil:
+			r.Asks = &Request_Peer{Peer: bytes.Clone(f.bytes)}
 		case f.is(11, protowire.BytesType):
 			if string(f.bytes) != d.run {
 				if d.run, err = f.text(); err != nil {

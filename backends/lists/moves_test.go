@@ -287,3 +287,20 @@ func TestReadsAnotherFill(t *testing.T) {
 		t.Errorf("on under %d, due %v, the trouble is %v", m.On(), m.Due(), m.Trouble())
 	}
 }
+
+// One transfer gives as many ranges as it may have; what was taken beside them goes back into the list.
+func TestTakesMoreThanATransferHas(t *testing.T) {
+	b, m := onBench(t, 9, lists.Sizes{Move: 1, Ranges: 1})
+	m.Take(3)
+	for _, unit := range []int64{9, 7, 5} {
+		b.next(m, lists.TakeCall)
+		m.Done(b.now, lists.Reply{Units: ledger.Units{{First: unit, Count: 1}}})
+	}
+	if got := m.Taken(); len(got) != 1 || got[0] != (ledger.Range{First: 5, Count: 1}) {
+		t.Fatalf("%v are given", got)
+	}
+	m.Gave()
+	if m.Taken() != nil || !m.Receiving() {
+		t.Errorf("%v are taken still, receiving %v", m.Taken(), m.Receiving())
+	}
+}

@@ -2,7 +2,6 @@ package links_test
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"reflect"
 	"testing"
@@ -130,6 +129,7 @@ func TestRepliesArrive(t *testing.T) {
 		{look, shard.Answer{Claim: claim, Claims: []shard.Claim{claim}}},
 		{look, shard.Answer{Claims: []shard.Claim{claim, claim, claim}}},
 		{look, shard.Answer{Outcome: "no_such_claim"}},
+		{7, shard.Undecided},
 		{7, tried},
 	} {
 		var got heardReply
@@ -143,6 +143,15 @@ func TestRepliesArrive(t *testing.T) {
 	read(t, links.BounceOf(7, route), &got)
 	if got.errand != 7 || got.answer != nil || got.route != route {
 		t.Errorf("%+v arrives as %+v", route, got)
+	}
+}
+
+// TestPayloadsOfOneLength: what another process says of a unit has a value for each name, whatever it sends.
+func TestPayloadsOfOneLength(t *testing.T) {
+	sent := &streampb.Claim{Payloads: []*streampb.Payload{{Names: []string{"seat", "gate"}, Values: []string{"A1"}}}}
+	got := shard.ClaimOf(sent).Payloads
+	if want := []ledger.Payload{{Columns: []string{"seat"}, Values: []string{"A1"}}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
@@ -168,5 +177,3 @@ type heardReply struct {
 
 func (h *heardReply) Answered(errand uint64, a shard.Answer) { h.errand, h.answer = errand, &a }
 func (h *heardReply) Bounced(errand uint64, to shard.Route)  { h.errand, h.route = errand, to }
-
-func (h heardReply) String() string { return fmt.Sprint(h.errand, h.answer, h.route) }

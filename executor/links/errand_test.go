@@ -4,14 +4,19 @@ import (
 	"reflect"
 	"testing"
 
+	"salectl/api"
 	"salectl/executor/shard"
 )
 
 // TestErrands: an errand arrives as it was sent, but for the shard, which the other end finds out.
 func TestErrands(t *testing.T) {
 	for name, e := range map[string]shard.Errand{
-		"claim":   {ID: 7, UID: "a run", Claim: &shard.Request{User: "ada", Key: "key", Quantity: 2, Units: []int64{3, 4}, Adjacent: true}},
-		"settle":  {ID: 7, UID: "a run", Settle: &shard.Settlement{Claim: shard.ClaimID{Shard: 1, Slot: 2, Index: 3}, How: "confirm"}},
+		"claim": {ID: 7, UID: "a run", Claim: &shard.Request{User: "ada", Key: "key", Quantity: 2, Units: []int64{3, 4}, Adjacent: true}},
+		"settle": {ID: 7, UID: "a run", Settle: &shard.Settlement{
+			Claim: shard.ClaimID{Shard: 1, Slot: 2, Index: 3}, How: "refund",
+			Settlement: api.Settlement{Payment: "payment", Who: "who", Reason: "reason", Retire: true},
+		}},
+		"unit":    {ID: 7, UID: "a run", Find: &shard.ClaimID{Shard: 1, Unit: 1 << 40}},
 		"user":    {ID: 7, UID: "a run", User: "ada"},
 		"find":    {ID: 7, UID: "a run", Find: &shard.ClaimID{Shard: 1, Slot: 2, Index: 3}},
 		"give up": {ID: 7, GiveUp: true},

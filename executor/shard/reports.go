@@ -13,10 +13,10 @@ type Report struct {
 	Shard   int
 	Next    uint64 // the slot behind the last that the totals have
 	Totals  ledger.Totals
-	Release time.Time // when the next of its holds is to be released; zero: none is
-	Queue   int       // requests that wait, where Load is known
-	Load    *float64  // requests decided a second, lately; nil: it is not known
-	Stuck   string    // as Load has it
+	Release time.Time `json:",omitzero"` // when the next of its holds is to be released; zero: none is
+	Queue   int       `json:",omitzero"` // requests that wait, where Load is known
+	Load    *float64  `json:",omitzero"` // requests decided a second, lately; nil: it is not known
+	Stuck   string    `json:",omitzero"` // as Load has it
 }
 
 // Load is how busy a shard is.

@@ -79,7 +79,8 @@ func ClaimOf(m *streampb.Claim) Claim {
 		Undelivered: m.GetUndelivered(),
 	}
 	for _, p := range m.GetPayloads() {
-		c.Payloads = append(c.Payloads, ledger.Payload{Columns: p.GetNames(), Values: p.GetValues()})
+		n := min(len(p.GetNames()), len(p.GetValues())) // another process may send anything
+		c.Payloads = append(c.Payloads, ledger.Payload{Columns: p.GetNames()[:n], Values: p.GetValues()[:n]})
 	}
 	if b := m.GetBooks(); b != nil {
 		c.Books = &Books{
@@ -88,10 +89,13 @@ func ClaimOf(m *streampb.Claim) Claim {
 		}
 	}
 	if p := m.GetPackets(); p != nil {
-		c.Packets = spec.SomePackets(p.Currency, int(p.Scale), c.Units, p.Amounts)
+		c.Packets = spec.SomePackets(p.Currency, int(min(p.Scale, mostDecimals)), c.Units, p.Amounts)
 	}
 	return c
 }
+
+// mostDecimals bounds the decimals of a currency, which are zeros that are written.
+const mostDecimals = 18
 
 // ClaimsToStream is ToStream for several.
 func ClaimsToStream(claims []Claim) (all []*streampb.Claim) {
