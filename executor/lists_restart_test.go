@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"salectl/api"
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/internal/wait"
 	"salectl/services"
@@ -32,11 +34,17 @@ func TestListsKilled(t *testing.T) {
 func TestListsOnlyServerKilled(t *testing.T) {
 	eachAck(t, func(t *testing.T, ack spec.Ack) {
 		t.Parallel()
-		s := newListSite(t, ack, 1, always, 400, 0, 500)
+		server := startRedis(t, always...)
+		s := listSiteAt(t, ack, []string{server.Addr()}, func(sale *spec.Sale, _ *pb.Settings) {
+			sale.LockTTL = quorum.MinTTL // ends while the server abstains
+		}, 400, 0, 500)
 		p := s.serve()
 		c := newCrowd(t, s, p.Claim)
 		c.race(40, func() {
-			c.at(40, func() { restart(t, s.servers[0]) })
+			c.at(40, func() {
+				restart(t, server)
+				c.await("the leases are lost", func() bool { return p.told("salectl_leases_lost_total") > 0 })
+			})
 		})
 	})
 }

@@ -309,6 +309,10 @@ func TestListsPages(t *testing.T) {
 			for i := next.Add(1); i <= told; i = next.Add(1) {
 				user := fmt.Sprint("told-", i)
 				a := c.one(user, "key")
+				if a.Outcome != api.Sold {
+					t.Errorf("%s: %+v", user, a)
+					return
+				}
 				c.mu.Lock()
 				c.heard(user, a)
 				c.mu.Unlock()
