@@ -71,8 +71,11 @@ func (m *commandMachine) carryOut() (err error) {
 	return err
 }
 
-// note takes the plan down as it is shown, and the file that it is made of.
+// note takes the plan down as it is shown, and the file that it is made of, in some worlds.
 func (m *commandMachine) note() {
+	if !m.operators.shows {
+		return
+	}
 	shown, err := json.Marshal(m.plan)
 	if err != nil {
 		panic(err)

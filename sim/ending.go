@@ -81,7 +81,7 @@ func (w *world) goOn() {
 // planOnce makes a plan of the sale's file when nothing is left to do, which is to show that.
 func (w *world) planOnce() {
 	o := w.operators
-	if w.planned || o.ending || o.closing || o.running > 0 || w.now <= max(w.latest, w.latestList) {
+	if !o.shows || w.planned || o.ending || o.closing || o.running > 0 || w.now <= max(w.latest, w.latestList) {
 		return
 	}
 	w.planned = true

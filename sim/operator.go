@@ -51,6 +51,7 @@ type operators struct {
 
 	known     time.Duration // from then on no executor answers from the run before
 	destroyed string        // uid of the run that was destroyed last; "": none was
+	shows     bool          // plans are taken down, to be judged
 	// The last thing done is a destroy that came after all else, and found all nodes
 	// up.
 	swept bool

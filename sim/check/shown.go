@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,7 @@ type shownPlan struct {
 	Summary          struct{ Create, Update, Delete int }
 	Payload          []byte
 	Digest           string
+	Warnings         []string
 
 	at      *Plan
 	op      *operation
@@ -366,6 +368,9 @@ func (p *shownPlan) shardFits(shard int, a shownAction) bool {
 	changes := len(change.GetAdd())+len(change.GetDrop())+len(change.GetRestore()) > 0 || change.GetRemove() > 0
 	if p.fresh() {
 		return p.planned == nil || a.Action == "create" && a.After.has(delta(change)) && a.After.Units == unitsText(change.GetAdd())
+	}
+	if slices.ContainsFunc(p.Warnings, func(text string) bool { return strings.HasPrefix(text, fmt.Sprintf("shard/%d cannot be read", shard)) }) {
+		return (a.Action != "") == changes
 	}
 	newest := p.before.GetGeneration()
 	matches := func(m moment, has bool) bool {

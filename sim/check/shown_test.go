@@ -107,6 +107,11 @@ func shownAsWrong(change func(p *shownPlan)) planted {
 }
 
 func TestShownPlans(t *testing.T) {
+	unread := shownSale(t)
+	unread.h.Plans[2].JSON = unread.encode(shownPlan{Kind: "apply", UID: unread.uid, Slot: unread.sale.Next(), Generation: 2, Warnings: []string{"shard/1 cannot be read: no answer"}})
+	for _, p := range Check(unread.h) {
+		t.Error(p)
+	}
 	for _, p := range Check(shownSale(t).h) {
 		t.Error(p)
 	}
