@@ -182,6 +182,7 @@ func (w *world) end() {
 // way then has until the end of the world to land.
 func (w *world) goDown() {
 	w.note("world", "goes down", "", nil)
+	w.readMetrics()
 	w.over, w.down = true, w.history.Count()
 	if s := w.history.Service; s != nil {
 		s.Calm, s.Down = w.Until+lastWrong, w.now

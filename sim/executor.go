@@ -36,6 +36,7 @@ type server struct {
 
 	checker *payments.Stepped // of the present run; nil: there is no payment service
 	webhook *payments.Webhook
+	counted map[string]float64 // what checker did, by the names of metrics
 
 	keeper *keeper // of the present run, where it reads a folder
 	kept   int     // how many there were
@@ -76,8 +77,10 @@ func (e *server) open() {
 		Users:  e.users,
 	})
 	if w := e.w; w.service != nil {
-		e.checker = payments.NewStepped(checkedSale{e.s}, environment, w.service.Float64)
-		e.webhook = payments.NewWebhook(checkedSale{e.s}, environment, discard)
+		e.counted = make(map[string]float64)
+		sale := checkedSale{e.s, e.counted}
+		e.checker = payments.NewStepped(sale, environment, w.service.Float64)
+		e.webhook = payments.NewWebhook(sale, environment, discard)
 	}
 	e.links = make(map[string]*link)
 	e.run, e.suspended, e.setBack = fmt.Sprintf("%s, run %d", e.name, e.life+1), false, false
@@ -109,7 +112,7 @@ func (m *serverMachine) check(now clock.Now, made []calls.Call, wake time.Durati
 	for {
 		asks, next, settles := m.checker.Next(now)
 		for _, x := range asks {
-			made = append(made, m.w.service.call(x))
+			made = append(made, m.w.service.call(x, m.counted))
 		}
 		if !settles {
 			return made, clock.Soonest(wake, next), gone

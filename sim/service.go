@@ -171,18 +171,18 @@ func (s *service) waits() bool {
 // wrongs are the responses that no payment can be read from, however they begin. A sale may not
 // be confirmed by any of them, paid or not.
 var wrongs = map[string]payReply{
-	"response 500":             {status: 500, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"REF"}`},
-	"response 429":             {status: 429, body: `{"state":"failed"}`},
-	"response cut off":         {status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"RE`},
-	"response of no JSON":      {status: 200, body: `<html>paid</html>`},
-	"response a list":          {status: 200, body: `["paid"]`},
-	"response too large":       {status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"REF"}` + strings.Repeat(" ", 64<<10)},
-	"another claim":            {status: 200, body: `{"state":"paid","claim":"7-77-7","units":UNITS,"id":"REF"}`, pending: true},
-	"another amount":           {status: 200, body: `{"state":"paid","claim":"CLAIM","units":99,"id":"REF"}`, pending: true},
-	"no reference":             {status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS}`},
-	"an empty reference":       {status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":""}`},
-	"a reference of 300 bytes": {status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"` + strings.Repeat("r", 300) + `"}`},
-	"paid, with status 404":    {status: 404, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"REF"}`, pending: true},
+	"response 500":             {result: "server_error", status: 500, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"REF"}`},
+	"response 429":             {result: "server_error", status: 429, body: `{"state":"failed"}`},
+	"response cut off":         {result: "unreadable", status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"RE`},
+	"response of no JSON":      {result: "unreadable", status: 200, body: `<html>paid</html>`},
+	"response a list":          {result: "unreadable", status: 200, body: `["paid"]`},
+	"response too large":       {result: "too_large", status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"REF"}` + strings.Repeat(" ", 64<<10)},
+	"another claim":            {result: "pending", status: 200, body: `{"state":"paid","claim":"7-77-7","units":UNITS,"id":"REF"}`, pending: true},
+	"another amount":           {result: "pending", status: 200, body: `{"state":"paid","claim":"CLAIM","units":99,"id":"REF"}`, pending: true},
+	"no reference":             {result: "unreadable", status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS}`},
+	"an empty reference":       {result: "unreadable", status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":""}`},
+	"a reference of 300 bytes": {result: "unreadable", status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"` + strings.Repeat("r", 300) + `"}`},
+	"paid, with status 404":    {result: "pending", status: 404, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"REF"}`, pending: true},
 	"no response":              {status: 200, body: `{}`, slow: longest},
 	"response too late":        {status: 200, body: `{"state":"paid","claim":"CLAIM","units":UNITS,"id":"REF"}`, slow: 3100 * time.Millisecond},
 }
@@ -198,6 +198,7 @@ var wrongNames = func() (names []string) {
 
 // payReply is a response, or an error in place of it.
 type payReply struct {
+	result string // as which metrics count it
 	status int
 	body   string
 	slow   time.Duration
@@ -252,27 +253,27 @@ func (s *service) fault(what string) bool {
 func (s *service) answer(r *http.Request) *payReply {
 	parts := strings.Split(r.URL.Path, "/")
 	if len(parts) != 3 || r.Header.Get("Authorization") != "Bearer "+payToken || r.Header.Get("Idempotency-Key") != parts[2] {
-		return &payReply{status: 400, body: `{}`}
+		return &payReply{result: "unreadable", status: 400, body: `{}`}
 	}
 	b := s.bills[parts[1]+"/"+parts[2]]
 	reply := s.answerOf(b, r.URL.Query().Get("user"))
-	if s.chance(0.12) {
+	if b != nil && s.chance(0.12) {
 		name := wrongNames[s.IntN(len(wrongNames))]
 		if s.fault(name) {
 			wrong := wrongs[name]
-			reference, units := "never-paid", 0
-			if b != nil && len(b.paid) > 0 {
-				reference, units = b.paid[0].reference, len(b.claim.Units)
+			reference := "never-paid"
+			if len(b.paid) > 0 {
+				reference = b.paid[0].reference
 				if wrong.pending { // it may have been the last time that somebody asks
 					b.paid[0].found, s.w.history.Service.Payments[b.paid[0].index].Misread = false, true
 				}
 			}
-			wrong.body = strings.NewReplacer("CLAIM", parts[2], "UNITS", fmt.Sprint(units), "REF", reference).Replace(wrong.body)
+			wrong.body = strings.NewReplacer("CLAIM", parts[2], "UNITS", fmt.Sprint(len(b.claim.Units)), "REF", reference).Replace(wrong.body)
 			reply = &wrong
 		}
 	}
 	if s.chance(0.03) && s.fault("connection lost") {
-		reply = &payReply{err: errors.New("read: connection reset by peer")}
+		reply = &payReply{result: "unreachable", err: errors.New("read: connection reset by peer")}
 	}
 	s.w.note("payments", "answers", parts[2], []byte(reply.body))
 	return reply
@@ -281,15 +282,15 @@ func (s *service) answer(r *http.Request) *payReply {
 func (s *service) answerOf(b *bill, user string) *payReply {
 	switch {
 	case b == nil || b.claim.User != user:
-		return &payReply{status: 404, body: `{"error":"no such payment"}`}
+		return &payReply{result: "pending", status: 404, body: `{"error":"no such payment"}`}
 	case len(b.paid) > 0:
 		s.w.history.Called(s.w.now, b.run, b.claim.ID.String(), b.paid[0].reference)
-		return &payReply{status: 200, body: fmt.Sprintf(`{"state":"paid","claim":%q,"units":%d,"id":%q}`, b.claim.ID, len(b.claim.Units), b.paid[0].reference)}
+		return &payReply{result: "success", status: 200, body: fmt.Sprintf(`{"state":"paid","claim":%q,"units":%d,"id":%q}`, b.claim.ID, len(b.claim.Units), b.paid[0].reference)}
 	case b.failed:
 		s.w.history.Called(s.w.now, b.run, b.claim.ID.String(), "")
-		return &payReply{status: 200, body: `{"state":"failed"}`}
+		return &payReply{result: "failure", status: 200, body: `{"state":"failed"}`}
 	}
-	return &payReply{status: 200, body: `{"state":"pending"}`}
+	return &payReply{result: "pending", status: 200, body: `{"state":"pending"}`}
 }
 
 // bookkeeping is what the ledger has, as it is stored.
@@ -341,10 +342,25 @@ func (s *service) stored(log string, slot uint64, bytes []byte) {
 }
 
 // checkedSale is what a process's payment checker needs of it.
-type checkedSale struct{ *executor.Stepped }
+type checkedSale struct {
+	*executor.Stepped
+	counted map[string]float64
+}
 
 // Sale is payments.Books's.
 func (checkedSale) Sale() string { return saleName }
+
+// Settle is payments.SteppedSale's, and counts the answers.
+func (s checkedSale) Settle(now clock.Now, x executor.Settlement, answered func(executor.Answer)) (withdraw func()) {
+	return s.Stepped.Settle(now, x, func(a executor.Answer) {
+		outcome := a.Outcome
+		if a.Replayed {
+			outcome = api.Replayed
+		}
+		s.counted[fmt.Sprintf("salectl_payment_settlements_total %s %s", x.How, outcome)]++
+		answered(a)
+	})
+}
 
 var discard = slog.New(slog.DiscardHandler)
 
@@ -420,19 +436,24 @@ func (s *service) decide(p *payer, claim executor.Claim) bool {
 	return true
 }
 
-// call is an exchange of a process with the service, as a call.
-func (s *service) call(x payments.Exchange) calls.Call {
+// call is an exchange of a process with the service, as a call, which is counted.
+func (s *service) call(x payments.Exchange, counted map[string]float64) calls.Call {
 	return calls.Call{
 		Node: payNode, What: checkPayment, Timeout: x.Timeout,
 		Make: func(context.Context, ledger.Logs, quorum.Node, lists.Node) any { return s.answer(x.Request) },
 		Took: func(now clock.Now, reply any, err error) {
-			if r, ok := reply.(*payReply); ok && r.err == nil {
-				x.Replied(now, r.response(), nil)
-				return
-			} else if ok {
-				err = r.err
+			result := "timeout"
+			r, replied := reply.(*payReply)
+			if replied {
+				result, err = r.result, r.err
 			}
-			x.Replied(now, nil, err)
+			counted["salectl_payment_checks_total "+result]++
+			counted["salectl_payment_check_seconds"]++
+			if !replied || err != nil {
+				x.Replied(now, nil, err)
+				return
+			}
+			x.Replied(now, r.response(), nil)
 		},
 	}
 }

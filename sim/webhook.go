@@ -21,6 +21,7 @@ type payEvent struct {
 	*bill
 	payment *payment // of paid
 	id      string
+	keys    [][]byte // that sign it
 	tries   int
 }
 
@@ -32,7 +33,7 @@ func (s *service) send(x payEvent) {
 		return
 	}
 	s.events++
-	x.id = fmt.Sprintf("msg_%d", s.events)
+	x.id, x.keys = fmt.Sprintf("msg_%d", s.events), s.keys()
 	in, copies := s.spread(time.Millisecond, 300*time.Millisecond), 1
 	switch draw := s.IntN(100); {
 	case draw < 14 && s.fault("webhook never sent"):
@@ -68,7 +69,7 @@ func (s *service) deliver(x *payEvent) {
 		return
 	}
 	text, claim := x.body(), x.bill.claim.ID.String()
-	header := s.sign(x.id, epoch.Add(w.now), text)
+	header := x.sign(epoch.Add(w.now), text)
 	reference := ""
 	if x.payment != nil {
 		reference = x.payment.reference
@@ -84,7 +85,7 @@ func (s *service) deliver(x *payEvent) {
 		switch {
 		case carriedOut && x.payment != nil:
 			w.history.CarriedOut(w.now, x.payment.index)
-		case outcome == webhookIgnored && x.payment != nil: // as of another run: it is not sent again
+		case outcome == webhookIgnored && x.payment != nil && s.known.last > 1: // as of another run: it is not sent again
 			w.history.Service.Payments[x.payment.index].Sent = false
 		case !carriedOut && outcome != webhookIgnored:
 			x.tries++
@@ -111,16 +112,19 @@ func (s *service) post(header http.Header, text string, done func(outcome api.Ou
 	})
 }
 
+// keys draws the keys that sign a message: the new one, or both.
+func (s *service) keys() [][]byte { return payKeys[s.IntN(len(payKeys)):] }
+
 // sign returns the headers of a message, by Standard Webhooks.
-func (s *service) sign(id string, at time.Time, text string) http.Header {
+func (x *payEvent) sign(at time.Time, text string) http.Header {
 	stamp := fmt.Sprint(at.Unix())
 	var all []string
-	for _, key := range payKeys[s.IntN(len(payKeys)):] {
+	for _, key := range x.keys {
 		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(id + "." + stamp + "." + text))
+		mac.Write([]byte(x.id + "." + stamp + "." + text))
 		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	}
-	return http.Header{"Webhook-Id": {id}, "Webhook-Timestamp": {stamp}, "Webhook-Signature": {strings.Join(all, " ")}}
+	return http.Header{"Webhook-Id": {x.id}, "Webhook-Timestamp": {stamp}, "Webhook-Signature": {strings.Join(all, " ")}}
 }
 
 // forge sends messages that are none of the service's, or that are not to be taken any more.
@@ -129,21 +133,21 @@ func (s *service) forge(b *bill) {
 	if !s.hooked || !s.fault("webhook forged") {
 		return
 	}
-	x := payEvent{kind: "paid", bill: b, payment: &payment{reference: "forged"}, id: "msg_forged"}
+	x := payEvent{kind: "paid", bill: b, payment: &payment{reference: "forged"}, id: "msg_forged", keys: s.keys()}
 	text, now := x.body(), epoch.Add(s.w.now)
-	good := s.sign(x.id, now, text)
+	good := x.sign(now, text)
 	header := good.Clone()
 	switch s.IntN(5) {
 	case 0: // by nobody
 		header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(make([]byte, sha256.Size)))
 	case 1: // of another message
-		header = s.sign(x.id, now, strings.Replace(text, "paid", "open", 1))
+		header = x.sign(now, strings.Replace(text, "paid", "open", 1))
 	case 2: // of another time
 		header.Set("Webhook-Timestamp", fmt.Sprint(now.Unix()+1))
 	case 3: // of long ago
-		header = s.sign(x.id, now.Add(-6*time.Minute), text)
+		header = x.sign(now.Add(-6*time.Minute), text)
 	case 4: // of a time to come
-		header = s.sign(x.id, now.Add(6*time.Minute), text)
+		header = x.sign(now.Add(6*time.Minute), text)
 	}
 	s.post(header, text, func(outcome api.Outcome, _ bool) { s.w.hit("webhook answered: " + string(outcome)) })
 }

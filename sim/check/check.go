@@ -61,6 +61,7 @@ var checkers = []struct {
 	{"requests", requests},       // every claim was asked for
 	{"settlements", settlements}, // what was said of a claim that was to be settled was so
 	{"payments", payments},       // each payment made at the service is in the ledger, once
+	{"readings", readings},       // metrics of holds, payments and refunds are what the ledger adds up to
 	{"close", closes},            // no claim is stored after close or pause returned
 	{"commands", commands},       // what a command returned was done
 	{"refusals", refusals},       // what was refused had a reason

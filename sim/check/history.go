@@ -51,6 +51,8 @@ type History struct {
 	Service *Service // nil: the sale declares no payment service
 	observed
 
+	Readings []Reading // of metrics, in order
+
 	seq  uint64
 	ops  int
 	last map[holder]int // the index of its last lease

@@ -77,6 +77,8 @@ type claim struct {
 	bookings  []booking // all its payments, in order
 	cancelled *slot     // nil: it was not
 
+	heldFrom, heldTo int64 // microseconds; heldTo 0: it is held, or never was
+
 	fill, under uint64 // that a list gave it under, and that the shard was at; 0: no list
 	grantedUs   int64  // by the clock of the list's node
 

@@ -177,6 +177,7 @@ func (st *stock) claim(s *slot, i int, op *pb.Claim) *claim {
 	if c.deadline != 0 {
 		to.kind = held
 		c.become("held", s)
+		c.heldFrom = s.commit.GetTimeUs()
 		sh.held += n
 		sh.OpenHolds++
 	} else {

@@ -329,6 +329,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, edgeFaults)
 	maps.Copy(faults, settlementFaults)
 	maps.Copy(faults, paymentFaults)
+	maps.Copy(faults, readingFaults)
 	maps.Copy(faults, ruleFaults)
 	maps.Copy(faults, partialFaults)
 	maps.Copy(faults, chosenFaults)

@@ -79,6 +79,12 @@ func (st *stock) settle(s *slot, op *pb.Settle) {
 	st.relocate(s, c, op, before, now)
 	c.become(now, s)
 	c.settled, c.who, c.why, c.retired = s.commit.GetTimeUs(), op.GetWho(), op.GetReason(), op.GetRetire()
+	switch us := s.commit.GetTimeUs(); {
+	case now == "held":
+		c.heldFrom = us
+	case before == "held":
+		c.heldTo = us
+	}
 	switch now {
 	case "sold":
 		c.payment = op.GetPayment()
