@@ -25,6 +25,12 @@ func mustAskMaster(t *testing.T, logs *Logs, name string, request, response prot
 	}
 }
 
+// createTable creates a table as a person does, who repeats the command when the
+// connection to a master that is busy was lost.
+func createTable(t *testing.T, logs *Logs) error {
+	return wait.Poll(wait.Limit, func() error { return logs.CreateTable(t.Context()) })
+}
+
 func TestMissingTable(t *testing.T) {
 	logs, other := mustOpen(t, table("later")), mustOpen(t, table("later"))
 	calls := callsOf(logs)
@@ -44,7 +50,7 @@ func TestMissingTable(t *testing.T) {
 	var both sync.WaitGroup
 	for _, l := range []*Logs{logs, other} {
 		both.Go(func() {
-			if err := l.CreateTable(within(t, wait.Limit)); err != nil {
+			if err := createTable(t, l); err != nil {
 				t.Error(err)
 			}
 			if err := l.CheckTable(within(t, wait.Limit)); err != nil {
@@ -53,7 +59,7 @@ func TestMissingTable(t *testing.T) {
 		})
 	}
 	both.Wait()
-	if err := logs.CreateTable(within(t, wait.Limit)); err != nil {
+	if err := createTable(t, logs); err != nil {
 		t.Errorf("create it again: %v", err)
 	}
 	if n := len(logs.regions.known); n != regionCount {
@@ -87,7 +93,7 @@ func TestUnfitTables(t *testing.T) {
 			mustAskMaster(t, logs, "CreateTable", &pb.CreateTableRequest{TableSchema: s}, new(pb.CreateTableResponse))
 			// To create it is no error: it is there. What it is like is another
 			// question.
-			if err := logs.CreateTable(within(t, wait.Limit)); err != nil {
+			if err := createTable(t, logs); err != nil {
 				t.Error(err)
 			}
 			err := logs.CheckTable(within(t, wait.Limit))
@@ -100,11 +106,11 @@ func TestUnfitTables(t *testing.T) {
 
 func TestDisabledTable(t *testing.T) {
 	logs := mustOpen(t, table("off"))
-	if err := logs.CreateTable(within(t, wait.Limit)); err != nil {
+	if err := createTable(t, logs); err != nil {
 		t.Fatal(err)
 	}
 	disableTable(t, logs)
-	if err := logs.CreateTable(within(t, wait.Limit)); err != nil {
+	if err := createTable(t, logs); err != nil {
 		t.Errorf("create it again: %v", err)
 	}
 	err := logs.CheckTable(within(t, wait.Limit))
@@ -128,7 +134,9 @@ func TestNamespaces(t *testing.T) {
 	mustAskMaster(t, logs, "CreateNamespace", &pb.CreateNamespaceRequest{
 		NamespaceDescriptor: &pb.NamespaceDescriptor{Name: []byte("shop")},
 	}, new(pb.CreateNamespaceResponse))
-	wait.UntilNil(t, "a table in the new namespace", func() error { return logs.CreateTable(t.Context()) })
+	if err := createTable(t, logs); err != nil { // the namespace takes its time
+		t.Fatal(err)
+	}
 	if err := logs.CheckTable(within(t, wait.Limit)); err != nil {
 		t.Error(err)
 	}
