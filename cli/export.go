@@ -77,7 +77,7 @@ func (p *program) export(ctx context.Context, o exportOptions) error {
 			}
 			logs, end := p.watchRead(ctx, store.Logs, sale.Name, "reading the ledger", passes, toOut && isTerminal(p.out))
 			defer end()
-			log, shards, err := foldAll(ctx, logs, sale.Name)
+			log, shards, err := ledger.LoadSale(ctx, logs, sale.Name)
 			if err == nil {
 				err = planner.ReadWhole(ctx, logs, sale.Name, log, shards)
 			}
@@ -155,23 +155,6 @@ func exportWriter(ctx context.Context, logs ledger.Logs, sale spec.Sale, log *le
 
 // liveExport is another file than destroy's, which would be in its way.
 func liveExport(sale, uid string) string { return fmt.Sprintf("%s-%s.live.ndjson", sale, uid) }
-
-// foldAll reads a sale's log, and every shard of its present run.
-func foldAll(ctx context.Context, logs ledger.Logs, name string) (sale *ledger.Sale, shards []*ledger.State, err error) {
-	log := spec.SaleLog(name)
-	sale = ledger.NewSale(log)
-	if _, err := ledger.Load(ctx, logs, log, sale); err != nil {
-		return nil, nil, err
-	}
-	switch {
-	case sale.UID() == "":
-		return nil, nil, fmt.Errorf("sale %s does not exist: %w", name, ledger.ErrGone)
-	case sale.Destroyed():
-		return nil, nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export that destroy wrote: %w", name, ledger.ErrGone)
-	}
-	shards, err = ledger.LoadShards(ctx, logs, sale)
-	return sale, shards, err
-}
 
 // exported is what export says; where the file itself is the answer, nothing.
 func (p *program) exported(path string, c ledger.ExportCounts) {

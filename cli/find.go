@@ -36,7 +36,7 @@ func parseFilter(f *flags) ledger.ClaimFilter {
 
 // find returns the claims of a sale that match, as its ledger has them now.
 func find(ctx context.Context, logs ledger.Logs, sale spec.Sale, filter ledger.ClaimFilter) ([]ledger.ExportClaim, error) {
-	log, shards, err := foldAll(ctx, logs, sale.Name)
+	log, shards, err := ledger.LoadSale(ctx, logs, sale.Name)
 	if err != nil {
 		return nil, err
 	}

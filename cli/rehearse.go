@@ -154,7 +154,7 @@ func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, 
 
 // compare holds what buyers were told against the ledger, claim by claim.
 func (c *copied) compare(ctx context.Context, r *rehearse.Report, audit *ledger.Audit, declared spec.Sale, drawn *copiedDraw) error {
-	log, shards, err := foldAll(ctx, c.store.Logs, c.sale.Name)
+	log, shards, err := ledger.LoadSale(ctx, c.store.Logs, c.sale.Name)
 	if err != nil {
 		return err
 	}

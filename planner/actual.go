@@ -65,8 +65,8 @@ type NodeActual struct {
 // How often a shard without a log is looked at again before it is believed, and
 // how long apart: reads may lag, and a sale may be destroyed in between.
 const (
-	missingTries = 4
-	missingPause = 50 * time.Millisecond
+	missingTries = ledger.MissingTries
+	missingPause = ledger.MissingPause
 )
 
 // readTimeout is how long the reading of a sale's own log and heads may take.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"salectl/backends/ledger"
 	"salectl/spec"
@@ -78,10 +77,8 @@ func ReadWhole(ctx context.Context, logs ledger.Logs, name string, sale *ledger.
 		case try == missingTries:
 			return partOf(sale, i, shards[i], lacks[i])
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(missingPause):
+		if err := ledger.Wait(ctx, logs, missingPause); err != nil {
+			return err
 		}
 		if err := ledger.ReadOn(ctx, logs, shards); err != nil {
 			return err

@@ -1,11 +1,11 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
@@ -118,10 +118,8 @@ func (g *goods) read(ctx context.Context, sale *ledger.Sale, units []int64, trou
 			return nil, err
 		}
 		trouble(err)
-		select {
-		case <-time.After(idle):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := ledger.Wait(ctx, g.logs, idle); err != nil {
+			return nil, cmp.Or(context.Cause(ctx), err)
 		}
 	}
 }

@@ -99,9 +99,9 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 		a.problem("the sale's log: the head says %+v, its slots add up to %+v", head.Totals, sale.Head().Totals)
 	}
 	applied, added, goods := sale.Applied(), sale.Added(), newGoodsBook(sale)
-	books, err := readBooks(ctx, logs, sale)
+	books, err := readBooks(ctx, logs, sale, applied)
 	if err == nil {
-		err = goods.read(ctx, logs)
+		err = goods.read(ctx, logs, added)
 	}
 	if err != nil {
 		return nil, err
@@ -157,23 +157,45 @@ func deleted(sale *Sale, uid string, books []*book, goods *goodsBook) bool {
 }
 
 // readBooks reads all shards up to a cut that is closed under In to Out and Ack
-// to In. It ends, since it reads on no further than to what came before the cut
-// that it began with.
-func readBooks(ctx context.Context, logs Logs, sale *Sale) ([]*book, error) {
+// to In. A read may lag: shards that lack a generation that was applied are read
+// again a few times.
+func readBooks(ctx context.Context, logs Logs, sale *Sale, applied uint64) ([]*book, error) {
 	books := make([]*book, sale.Shards())
 	for shard := range books {
 		books[shard] = newBook(spec.ShardLog(sale.UID(), shard, len(books)), shard, len(books))
 	}
 	failed := foldTogether(ctx, logs, books)
-	err := eachShard(ctx, len(books), func(ctx context.Context, shard int) error {
+	err := eachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
 		if books[shard].damage = failed[shard]; failed[shard] != nil {
 			return nil
 		}
 		return books[shard].read(ctx, logs)
 	})
+	for try := 1; err == nil && try < MissingTries && slices.ContainsFunc(books, lacks(applied)); try++ {
+		if err = Wait(ctx, logs, MissingPause); err == nil {
+			err = eachShard(ctx, logs, len(books), func(ctx context.Context, shard int) error {
+				if !lacks(applied)(books[shard]) {
+					return nil
+				}
+				return books[shard].read(ctx, logs)
+			})
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
+	return books, closeCut(ctx, logs, books)
+}
+
+// lacks says whether a shard lacks a generation that was applied.
+func lacks(applied uint64) func(*book) bool {
+	return func(b *book) bool { return b.damage == nil && uint64(len(b.generations)) < applied }
+}
+
+// closeCut reads shards on until what is received was sent, and what is acknowledged
+// received. It ends, since it reads on no further than to what came before the cut
+// that it began with.
+func closeCut(ctx context.Context, logs Logs, books []*book) error {
 	for again := true; again; {
 		again = false
 		for shard, b := range books {
@@ -188,13 +210,13 @@ func readBooks(ctx context.Context, logs Logs, sale *Sale) ([]*book, error) {
 				}
 				before := books[peer].next
 				if err := books[peer].readOn(ctx, logs, enough); err != nil {
-					return nil, err
+					return err
 				}
 				again = again || books[peer].next != before
 			}
 		}
 	}
-	return books, nil
+	return nil
 }
 
 // add takes a shard's numbers in, as its commits add up.

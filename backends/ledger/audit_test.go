@@ -399,7 +399,7 @@ func TestAuditFindsTheReducer(t *testing.T) {
 		"in flight": func(s *State) { s.InFlight++ },
 		"limit":     func(s *State) { s.Limit++ },
 	} {
-		books, err := readBooks(t.Context(), w.logs, w.sale)
+		books, err := readBooks(t.Context(), w.logs, w.sale, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func TestAuditComparesWithTheFold(t *testing.T) {
 		if _, err := Load(t.Context(), w.logs, sale.log, sale); err != nil {
 			t.Fatal(err)
 		}
-		books, err := readBooks(t.Context(), w.logs, sale)
+		books, err := readBooks(t.Context(), w.logs, sale, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

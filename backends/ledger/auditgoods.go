@@ -23,15 +23,41 @@ func newGoodsBook(sale *Sale) *goodsBook {
 	return &goodsBook{fold: NewPayloads(spec.UnitsLog(sale.UID()))}
 }
 
-func (g *goodsBook) read(ctx context.Context, logs Logs) error {
+// read reads the log, and again a few times while it does not say what units are that were added:
+// a read may lag.
+func (g *goodsBook) read(ctx context.Context, logs Logs, added []Added) error {
 	if g == nil {
 		return nil
 	}
-	_, err := Load(ctx, logs, g.fold.log, g.fold)
-	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrGone) {
-		g.damage, err = err, nil
+	for try := 1; ; try++ {
+		_, err := Load(ctx, logs, g.fold.log, g.fold)
+		switch {
+		case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrGone):
+			g.damage = err
+			return nil
+		case err != nil || try == MissingTries || len(g.lacks(added)) == 0:
+			return err
+		}
+		if err := Wait(ctx, logs, MissingPause); err != nil {
+			return err
+		}
 	}
-	return err
+}
+
+// lacks are units that plans have added and of which the log does not say what they are.
+func (g *goodsBook) lacks(added []Added) (all []Units) {
+	for _, plan := range added {
+		lacks := Units{plan.Units}
+		if known := g.fold.plans[plan.Plan]; known != nil {
+			for _, p := range known.parts {
+				lacks = lacks.minus(Units{p.units})
+			}
+		}
+		if len(lacks) > 0 {
+			all = append(all, lacks)
+		}
+	}
+	return all
 }
 
 // gone says whether the log has nothing that could be read.
@@ -48,15 +74,7 @@ func (a *Audit) goods(g *goodsBook, added []Added) {
 	if g.damage != nil {
 		a.problem("what the units are: %v", g.damage)
 	}
-	for _, plan := range added {
-		lacks := Units{plan.Units}
-		if known := g.fold.plans[plan.Plan]; known != nil {
-			for _, p := range known.parts {
-				lacks = lacks.minus(Units{p.units})
-			}
-		}
-		if len(lacks) > 0 {
-			a.problem("units %v are in the sale, and what they are is not stored", lacks)
-		}
+	for _, lacks := range g.lacks(added) {
+		a.problem("units %v are in the sale, and what they are is not stored", lacks)
 	}
 }

@@ -195,7 +195,7 @@ func TestAuditFindsTheReducersDeals(t *testing.T) {
 		"a payment":  {func(s *State) { s.claims.deal(0).payment = 0 }, `claim 1-2-0 folds to sold`},
 		"a due":      {func(s *State) { s.claims.deal(3).owed = 0 }, `claim 1-2-3 folds to expired`},
 	} {
-		books, err := readBooks(t.Context(), w.logs, w.sale)
+		books, err := readBooks(t.Context(), w.logs, w.sale, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"salectl/backends/clock"
 	"salectl/spec"
 )
 
@@ -22,13 +21,28 @@ var ErrGone = errors.New("no such log")
 // The pauses between them add up to more than a second.
 const ReadTries = 8
 
+// How often a shard is read that lacks what the sale's own log says of it before that is
+// believed, and how long apart: reads may lag.
+const (
+	MissingTries = 4
+	MissingPause = 50 * time.Millisecond
+)
+
 // loadAtOnce bounds how many shards are read at a time: enough for stores that
 // are far away, and few enough for their memory and ours.
 const loadAtOnce = 16
 
 // eachShard calls read for every shard, for several at a time, and returns the
 // first error. Then the others' context has ended.
-func eachShard(ctx context.Context, shards int, read func(ctx context.Context, shard int) error) error {
+func eachShard(ctx context.Context, logs Logs, shards int, read func(ctx context.Context, shard int) error) error {
+	if _, paced := logs.(Paced); paced {
+		for shard := range shards {
+			if err := read(ctx, shard); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	reading, ctx := errgroup.WithContext(ctx)
 	reading.SetLimit(loadAtOnce)
 	for shard := range shards {
@@ -44,7 +58,7 @@ func eachShard(ctx context.Context, shards int, read func(ctx context.Context, s
 // ErrCorrupt.
 func Load(ctx context.Context, logs Logs, log string, fold Folder) (*Writer, error) {
 	w := NewWriter(log, fold)
-	now := clock.System()
+	now := clockOf(logs)
 	var reply Reply
 	idle := 0
 	for do := w.CatchUp(); ; {
@@ -67,10 +81,8 @@ func Load(ctx context.Context, logs Logs, log string, fold Folder) (*Writer, err
 		case idle >= ReadTries:
 			return nil, Stuck(log, fold, reply)
 		default:
-			select {
-			case <-ctx.Done():
-				return nil, fmt.Errorf("reading log %s: %w", log, ctx.Err())
-			case <-time.After(do.Wake - now().Mono):
+			if err := Wait(ctx, logs, do.Wake-now().Mono); err != nil {
+				return nil, fmt.Errorf("reading log %s: %w", log, err)
 			}
 			do = w.Tick(now())
 		}
@@ -111,6 +123,22 @@ func Stuck(log string, fold Folder, last Reply) error {
 	return fmt.Errorf("%w: log %s: it ends before slot %d and its head is that of slot %d: a slot was lost", ErrCorrupt, log, fold.Next(), head.Slot)
 }
 
+// LoadSale folds a sale's own log, and every shard of its present run as LoadShards does.
+func LoadSale(ctx context.Context, logs Logs, name string) (*Sale, []*State, error) {
+	sale := NewSale(spec.SaleLog(name))
+	if _, err := Load(ctx, logs, sale.log, sale); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case sale.UID() == "":
+		return nil, nil, fmt.Errorf("sale %s does not exist: %w", name, ErrGone)
+	case sale.Destroyed():
+		return nil, nil, fmt.Errorf("sale %s is destroyed, its ledger is in the export that destroy wrote: %w", name, ErrGone)
+	}
+	shards, err := LoadShards(ctx, logs, sale)
+	return sale, shards, err
+}
+
 // LoadShards folds every shard of a sale's present run, each as far as its log
 // goes. Beside a live sale it reads on until no shard has received, or seen
 // acknowledged, what its peer is not seen to have sent or received: then every
@@ -130,7 +158,7 @@ func LoadShards(ctx context.Context, logs Logs, sale *Sale) ([]*State, error) {
 
 // ReadOn reads shards on, each as far as its log goes, and to a cut as LoadShards does.
 func ReadOn(ctx context.Context, logs Logs, shards []*State) error {
-	err := eachShard(ctx, len(shards), func(ctx context.Context, i int) error {
+	err := eachShard(ctx, logs, len(shards), func(ctx context.Context, i int) error {
 		_, err := Load(ctx, logs, shards[i].log, shards[i])
 		return err
 	})

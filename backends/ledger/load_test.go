@@ -302,7 +302,7 @@ func TestReadsOnToACut(t *testing.T) {
 		}
 		check("folded", w, logs, func(i int) uint64 { return states[i].Next() })
 		w, logs = cut()
-		books, err := readBooks(t.Context(), logs, w.sale)
+		books, err := readBooks(t.Context(), logs, w.sale, 0)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -324,7 +324,7 @@ func TestCutsOfABrokenStore(t *testing.T) {
 			if _, err := LoadShards(t.Context(), logs, w.sale); !errors.Is(err, errBroken) {
 				t.Errorf("%s: folded: %v", name, err)
 			}
-			if _, err := readBooks(t.Context(), logs, w.sale); !errors.Is(err, errBroken) {
+			if _, err := readBooks(t.Context(), logs, w.sale, 0); !errors.Is(err, errBroken) {
 				t.Errorf("%s: booked: %v", name, err)
 			}
 		}

@@ -255,7 +255,7 @@ func TestAuditMissesPayloads(t *testing.T) {
 	p := planned(1, pb.Phase_OPEN)
 	p.Units = []byte("digest")
 	book := newGoodsBook(mustSale(t, planOp(p)))
-	if err := book.read(t.Context(), w.logs); err != nil || book.gone() {
+	if err := book.read(t.Context(), w.logs, nil); err != nil || book.gone() {
 		t.Fatal(err)
 	}
 	a := new(Audit)
@@ -271,7 +271,7 @@ func TestAuditMissesPayloads(t *testing.T) {
 	stored := w.logs.logs[w.fold.log]
 	stored.entries[1][20] ^= 1
 	book = newGoodsBook(mustSale(t, planOp(p)))
-	if err := book.read(t.Context(), w.logs); err != nil || !errors.Is(book.damage, ErrCorrupt) || book.gone() {
+	if err := book.read(t.Context(), w.logs, nil); err != nil || !errors.Is(book.damage, ErrCorrupt) || book.gone() {
 		t.Errorf("a damaged log is %v, %v", book.damage, err)
 	}
 }

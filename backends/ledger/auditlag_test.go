@@ -1,0 +1,78 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"salectl/spec"
+)
+
+// behind is Logs in which the first reads of one log are answered from the past.
+type behind struct {
+	*memory
+	log   string
+	past  *stored // nil: it was not there
+	reads int     // that lag
+}
+
+func (b *behind) Read(ctx context.Context, log string, from uint64, max int) ([]byte, [][]byte, error) {
+	if log != b.log || b.reads == 0 {
+		return b.memory.Read(ctx, log, from, max)
+	}
+	b.reads--
+	if b.past == nil {
+		return nil, nil, nil
+	}
+	return b.past.head, b.past.entries[min(from, uint64(len(b.past.entries))):], nil
+}
+
+// An audit reads a shard again that lacks what was applied, since a read may lag, and in the end
+// believes what it reads.
+func TestAuditReadsAgainWhatLags(t *testing.T) {
+	w := newWorld(t)
+	early := new(*w.logs.logs[w.shards[1].log])
+	w.plan(0, 0, openSettings(5))
+	for name, c := range map[string]struct {
+		past  *stored
+		reads int
+		want  []string
+	}{
+		"no log yet":                      {nil, MissingTries - 1, nil},
+		"no log":                          {nil, MissingTries, []string{"shard 1 has no log"}},
+		"before the second generation":    {early, MissingTries - 1, nil},
+		"the second generation is missed": {early, MissingTries, []string{"shard 1 has 1 generation, 2 were applied"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a, err := NewAudit(t.Context(), &behind{w.logs, w.shards[1].log, c.past, c.reads}, "test")
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			missing := slices.DeleteFunc(slices.Clone(a.Problems), func(what string) bool { return !unseen(what) })
+			if len(c.want) == 0 && !a.OK || !slices.Equal(missing, c.want) {
+				t.Errorf("%s: %q, want %q", name, a.Problems, c.want)
+			}
+		})
+	}
+}
+
+// unseen says whether a problem is that a shard lacks what was applied.
+func unseen(problem string) bool {
+	return slices.Contains([]string{"shard 1 has no log", "shard 1 has 1 generation, 2 were applied"}, problem)
+}
+
+// So it reads the log of units again.
+func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
+	w, _ := goodsExport(t, nil, func(*world, *PayloadReader, *bytes.Buffer) error { return nil })
+	synctest.Test(t, func(t *testing.T) {
+		for reads, want := range map[int]bool{MissingTries - 1: true, MissingTries: false} {
+			a, err := NewAudit(t.Context(), &behind{w.logs, spec.UnitsLog(testUID), nil, reads}, "test")
+			if err != nil || a.OK != want {
+				t.Errorf("%d reads lag: %v, %+v", reads, err, a)
+			}
+		}
+	})
+}
+
