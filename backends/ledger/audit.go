@@ -125,7 +125,9 @@ func AuditShowing(ctx context.Context, logs Logs, name string, show func(*Sale, 
 	a.place(books, plannedBy(sale))
 	a.goods(goods, added)
 	a.packets(sale, books)
-	a.draw(ctx, logs, sale, books)
+	if err := a.draw(ctx, logs, sale, books); err != nil {
+		return nil, err
+	}
 	slices.Sort(a.Problems)
 	a.OK = len(a.Problems) == 0
 	show(sale, statesOf(books))

@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 
 	pb "salectl/backends/ledger/ledgerpb"
@@ -75,19 +76,22 @@ func (a *Audit) trees(x *exportedDraw, books []*book) {
 }
 
 // draw holds the draw of a sale against its entries: by the books, and by the verifier that
-// everybody has.
-func (a *Audit) draw(ctx context.Context, logs Logs, sale *Sale, books []*book) {
+// everybody has. An error says that the store could not be read.
+func (a *Audit) draw(ctx context.Context, logs Logs, sale *Sale, books []*book) error {
 	if sale.Draw() == nil {
-		return
+		return nil
 	}
 	x, err := drawOf(sale)
 	if err != nil {
 		a.problem("%v", err)
-		return
+		return nil
 	}
-	if err := x.look(ctx, logs, sale); err != nil {
+	switch err := x.look(ctx, logs, sale); {
+	case errors.Is(err, ErrCorrupt):
 		a.problem("%v", err)
-		return
+		return nil
+	case err != nil:
+		return err
 	}
 	states := make([]*State, len(books))
 	for i, b := range books {
@@ -98,7 +102,7 @@ func (a *Audit) draw(ctx context.Context, logs Logs, sale *Sale, books []*book) 
 	v, err := draw.NewVerifier(a.Sale, sale.UID(), *x.header(states), draw.Options{})
 	if err != nil {
 		a.problem("%v", err)
-		return
+		return nil
 	}
 	for shard, b := range books {
 		for i := range b.state.Claims() {
@@ -114,4 +118,5 @@ func (a *Audit) draw(ctx context.Context, logs Logs, sale *Sale, books []*book) 
 	for _, problem := range a.Draw.Problems {
 		a.problem("the draw: %s", problem)
 	}
+	return nil
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -76,3 +77,15 @@ func TestAuditReadsAgainWhatUnitsAre(t *testing.T) {
 	})
 }
 
+// headless is Logs whose heads cannot be read.
+type headless struct{ *memory }
+
+func (headless) Heads(context.Context, []string) ([][]byte, error) { return nil, errBroken }
+
+// A store that fails amid the audit of a draw is no problem of the ledger.
+func TestAuditOfDrawWhoseHeadsCannotBeRead(t *testing.T) {
+	w := newDrawWorld(t, 3, nil, nil)
+	if a, err := NewAudit(t.Context(), headless{w.logs}, "test"); !errors.Is(err, errBroken) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

@@ -95,7 +95,7 @@ func (x *exportedDraw) look(ctx context.Context, logs Logs, sale *Sale) error {
 		}
 		head, err := ParseHead(b)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: log %s: %w", ErrCorrupt, names[i], err)
 		}
 		x.heads[i] = head.Totals
 	}
