@@ -315,3 +315,18 @@ func TestAuditOfUnreadableCommits(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// TestAuditOfExportOfPacketsAmidTheFirstApply finds nothing wrong with an export of packets that was
+// written before all shards had taken theirs.
+func TestAuditOfExportOfPacketsAmidTheFirstApply(t *testing.T) {
+	w := packetsWorld(t, nil)
+	for i, s := range w.shards { // the first is created, and none has an owner yet
+		w.shards[i] = NewState(s.log)
+	}
+	if err := w.shards[0].Fold(w.logs.logs[w.shards[0].log].entries[0]); err != nil {
+		t.Fatal(err)
+	}
+	if said := mustAuditExport(t, mustExport(t, w)).Problems; len(said) > 0 {
+		t.Errorf("%q", said)
+	}
+}
