@@ -91,6 +91,7 @@ func lurk(r random) []int {
 
 // landed lets an ambush befall the world that waited for this step of a process.
 func (w *world) landed(p *process, step string) {
+	w.auditor.landed(step)
 	for _, a := range w.lurking[step] {
 		if w.random.faults.chance(a.likely) && w.fault("world", a.what) {
 			a.do(w, w.random.faults, p)

@@ -22,6 +22,8 @@ var steps = []string{
 	"feed read", "feed heads",
 	// A payment checker's.
 	checkPayment,
+	// An auditor's.
+	"look into a log", "look at heads",
 }
 
 // happenings are what else a soak should meet.
@@ -36,6 +38,7 @@ var happenings = []string{
 	"webhook answered: sold", "webhook answered: cancelled", "webhook answered: expired", "webhook answered: refunded", "webhook answered: not_held",
 	"webhook answered: ignored", "webhook answered: rejected",
 	"feed acted on", "feed ended", "feed gone", "fault: consumer killed", "fault: consumer paused",
+	"audited", "exported while it goes on", "fault: auditor paused",
 	"second run begun", "raised when sold out", "hours changed", "rules changed", "partial changed", "claim given a part", "claim given chosen units", "claim given adjacent units", "fault: users cannot be read",
 	"claim sold", "claim sold_out", "claim limit_reached", "claim key_reused", "claim none_now", "claim units_taken", "claim not_adjacent", "claim paused",
 	"claim closed", "claim standby", "claim no_quorum", "claim unknown", "claim overloaded", "claim draining",

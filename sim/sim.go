@@ -45,7 +45,8 @@ type world struct {
 	clients   []*client
 	consumers []*consumer
 	service   *service
-	folder    *folder // nil: processes know at once which sale they serve
+	folder    *folder  // nil: processes know at once which sale they serve
+	auditor   *auditor // nil: there is none
 	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, choice, draws, peers, work random }
 
 	ahead      time.Duration       // that the clocks of new processes are
@@ -88,7 +89,7 @@ func Run(o Options) *Result {
 			r.Broken = append(r.Broken, p.Checker)
 		}
 	}
-	if err := auditExports(w.history.Exports); err != nil {
+	if err := errors.Join(auditExports(w.history.Exports), auditLive(w.history)); err != nil {
 		r.Err, r.Broken = errors.Join(r.Err, err), append(r.Broken, "audit")
 	}
 	return r
@@ -99,18 +100,36 @@ func Run(o Options) *Result {
 // the ledger had is another matter, which is for package check.
 func auditExports(exports []check.Export) (all error) {
 	for i, x := range exports {
-		a, _, err := ledger.AuditExport(bytes.NewReader(x.Bytes), nil)
-		if err == nil {
-			wrong := slices.DeleteFunc(a.Problems, func(what string) bool { return strings.HasSuffix(what, "or the sale was closed before") })
-			if len(wrong) > 0 {
-				err = fmt.Errorf("%q", wrong)
-			}
-		}
-		if err != nil {
+		if err := auditExport(x.Bytes); err != nil {
 			all = errors.Join(all, fmt.Errorf("audit: of export %d: %w", i, err))
 		}
 	}
 	return all
+}
+
+// auditLive is auditExports of what was exported while the sale went on.
+func auditLive(h *check.History) (all error) {
+	for i, x := range h.LiveExports {
+		if x.How != check.Done {
+			continue
+		}
+		if err := auditExport(x.Bytes); err != nil {
+			all = errors.Join(all, fmt.Errorf("audit: of live export %d, written at %v: %w", i, x.At, err))
+		}
+	}
+	return all
+}
+
+func auditExport(content []byte) error {
+	a, _, err := ledger.AuditExport(bytes.NewReader(content), nil)
+	if err != nil {
+		return err
+	}
+	wrong := slices.DeleteFunc(a.Problems, func(what string) bool { return strings.HasSuffix(what, "or the sale was closed before") })
+	if len(wrong) > 0 {
+		return fmt.Errorf("%q", wrong)
+	}
+	return nil
 }
 
 // survive lives; a panic is a failure of its seed like any other.
@@ -185,6 +204,7 @@ func newWorld(o Options) *world {
 	w.drawConsumers(o.random(forFeeds, unfed))
 	w.drawFolder(o.random(forFolders, unread))
 	w.service = w.newService()
+	w.drawAuditor(o.random(forAudits, unaudited))
 	return w
 }
 
@@ -219,6 +239,8 @@ func (w *world) live() {
 	w.scheduleFolder()
 	w.service.schedule()
 	w.scheduleReports()
+	w.auditor.schedule()
+	defer w.auditor.end()
 	for _, c := range w.clients {
 		w.at(c.between(0, 2*time.Second), c.live)
 	}

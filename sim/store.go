@@ -18,7 +18,8 @@ type store struct {
 	w      *world
 	memory *backendtest.Store
 	logs   *backendtest.Memory
-	frozen bool // reads are answered from the past
+	frozen bool          // reads are answered from the past
+	thawed time.Duration // when they last were
 	down   bool
 	slow   time.Duration     // at most, that owners' appends take longer
 	fault  backendtest.Fault // of the next call
@@ -71,6 +72,7 @@ func (s *store) slowDown(most, d time.Duration) {
 // freeze answers reads from the past for a while.
 func (s *store) freeze(d time.Duration) {
 	s.frozen = true
+	s.thawed = max(s.thawed, s.w.now+d)
 	s.w.after(d, func() { s.frozen = false })
 }
 

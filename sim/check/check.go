@@ -50,6 +50,8 @@ var checkers = []struct {
 	{"feeds", feeds},             // who follows the ledger is told it all, once and in order
 	{"reloads", reloads},         // a process serves what its folder declares, from when it can
 	{"exports", exports},         // an export is the ledger
+	{"audits", audits},           // an audit of a live sale finds nothing wrong, and counts what its slots come to
+	{"cuts", cuts},               // a live export is the ledger up to a cut
 	{"operations", paired},       // each operation is invoked once and returns at most once
 	{"fills", fills},             // fills come in order, and claims under the fill in force
 	{"grants", grants},           // what a list gave is in the ledger, and the other way round

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "salectl/backends/ledger/ledgerpb"
 )
 
@@ -45,7 +47,7 @@ type (
 		Packets  int64  `json:"packets"`
 
 		Commitment string `json:"commitment"`
-		Seed       []byte `json:"seed"`
+		Seed       []byte `json:"seed,omitempty"` // once no packet can be given any more
 	}
 	counts struct {
 		Shards    int    `json:"shards"`
@@ -93,6 +95,7 @@ type (
 		Log    string `json:"log"`
 		Slot   uint64 `json:"slot"`
 		Commit []byte `json:"commit"`
+		Hash   string `json:"hash,omitempty"` // of the slot, where the seed of a packet is left out
 	}
 )
 
@@ -122,8 +125,7 @@ func differing(a, b []byte) ([]byte, []byte) {
 	return bytes.Join(x, nil), bytes.Join(y, nil)
 }
 
-// export writes what the export of a run must be. Nothing is held or on its way in
-// a sealed shard.
+// export writes what the export of a run must be.
 func (e *evidence) export(r *run) []byte {
 	header := exportHeader{Format: 1, Kind: "export", Sale: e.h.Sale, UID: r.uid, Counts: counts{Shards: len(r.shards)}}
 	var claims, commits bytes.Buffer
@@ -132,14 +134,16 @@ func (e *evidence) export(r *run) []byte {
 		for _, s := range l.slots {
 			lines.Encode(commitLine{i, s.n, s.bytes})
 		}
-		var last slot
+		last := slot{hash: [32]byte(hashOf([]byte(l.name)))}
 		if n := len(l.slots); n > 0 {
 			last = *l.slots[n-1]
 		}
 		header.Roots = append(header.Roots, hex.EncodeToString(last.hash[:]))
 		header.Counts.Slots += uint64(len(l.slots))
 		header.Counts.Sold += last.after.sold
+		header.Counts.Held += last.after.held
 		header.Counts.Available += last.after.available
+		header.Counts.InFlight += last.after.inFlight
 		header.Counts.add(last.after.outcomes)
 	}
 	logs := func(name string, slots []*slot) *logPart {
@@ -147,7 +151,7 @@ func (e *evidence) export(r *run) []byte {
 			return nil
 		}
 		for _, s := range slots {
-			lines.Encode(otherLine{name, s.n, s.bytes})
+			lines.Encode(r.otherLine(name, s))
 		}
 		return &logPart{slots[0].n, len(slots), hex.EncodeToString(slots[len(slots)-1].hash[:])}
 	}
@@ -179,7 +183,9 @@ func (e *evidence) export(r *run) []byte {
 				}
 				if r.packets != nil {
 					line.Amounts = append(line.Amounts, r.packets.Format(r.packets.amount(unit)))
-					granted += r.packets.amount(unit)
+					if has(c.state) {
+						granted += r.packets.amount(unit)
+					}
 				}
 			}
 			if utf8.ValidString(c.key) {
@@ -200,12 +206,43 @@ func (e *evidence) export(r *run) []byte {
 		committed := sha256.Sum256([]byte(strings.Join(terms, "\n")))
 		header.Packets = &packetsPart{
 			Currency: p.Currency, Total: p.Format(p.Total), Granted: p.Format(granted), Refund: p.Format(p.Total - granted),
-			Split: p.Split, Min: p.Format(p.Min), Packets: r.stock, Commitment: hex.EncodeToString(committed[:]), Seed: seed,
+			Split: p.Split, Min: p.Format(p.Min), Packets: r.stock, Commitment: hex.EncodeToString(committed[:]),
+		}
+		if r.over() {
+			header.Packets.Seed = seed
 		}
 	}
 	header.Draw = e.drawPart(r)
 	first, _ := json.Marshal(header)
 	return bytes.Join([][]byte{first, append(claims.Bytes(), commits.Bytes()...)}, []byte("\n"))
+}
+
+// over says whether no shard gives anything to anybody any more.
+func (r *run) over() bool {
+	return !slices.ContainsFunc(r.shards, func(l *log) bool {
+		n := len(l.slots)
+		return n == 0 || !l.slots[n-1].after.sealed && l.slots[n-1].after.settings.GetPhase() != phaseClosed
+	})
+}
+
+// otherLine is the line of a slot of another log than a shard's. While packets may still be given
+// it does not tell the seed that they follow from.
+func (r *run) otherLine(name string, s *slot) otherLine {
+	line := otherLine{Log: name, Slot: s.n, Commit: s.bytes}
+	if r.packets == nil || r.over() {
+		return line
+	}
+	without := proto.CloneOf(s.commit)
+	for _, op := range without.GetOps() {
+		if len(op.GetPlanned().GetSeed()) > 0 {
+			op.GetPlanned().Seed = nil
+			line.Hash = hex.EncodeToString(s.hash[:])
+		}
+	}
+	if line.Hash != "" {
+		line.Commit, _ = proto.Marshal(without)
+	}
+	return line
 }
 
 // plans are the slots of the sale's own log that an export of a run has: from its first plan to
@@ -222,7 +259,7 @@ func (e *evidence) plans(r *run) (slots []*slot) {
 		slots = append(slots, s)
 		for _, op := range s.commit.GetOps() {
 			p := op.GetPlanned()
-			if p != nil && p.GetGeneration() <= r.taken() || op.GetEntriesClosed() != nil || op.GetDrawn() != nil || op.GetRanked() != nil {
+			if p != nil && p.GetGeneration() <= max(r.taken(), 1) || op.GetEntriesClosed() != nil || op.GetDrawn() != nil || op.GetRanked() != nil {
 				needed = len(slots)
 			}
 		}
@@ -249,7 +286,7 @@ func (e *evidence) units(r *run) []*slot {
 	}
 	next, ends := int64(1), make(map[string]int64) // by plan: the unit behind the last that is stored
 	for _, p := range r.planned {
-		if p.GetGeneration() <= r.taken() && p.GetNextUnit() > next {
+		if p.GetGeneration() <= max(r.taken(), 1) && p.GetNextUnit() > next {
 			next, ends[string(p.GetPlanDigest())] = p.GetNextUnit(), 0
 		}
 	}

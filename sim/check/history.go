@@ -36,6 +36,9 @@ type History struct {
 	Slack time.Duration // how far the clock of a process that decides may be off the lock nodes'
 	Skews []Skew        // how far these were off, in order
 
+	Audits      []Audit      // of the ledger while the sale went on, in order of their end
+	LiveExports []LiveExport // begun while the sale went on, in order of their end
+
 	Feeds []Feed // what those were told who follow the ledger, in order of their begin
 
 	Plans []Plan // that commands have made, in order
@@ -84,6 +87,40 @@ type Export struct {
 	Place
 	Bytes []byte
 }
+
+// Audit is an audit of the ledger while the sale went on.
+type Audit struct {
+	Place          // when it ended
+	Began uint64   // by History.Count
+	UID   string   // of the run; as all below only of one that is Done
+	Slots []uint64 // of each shard, that it read
+	Found []byte   // as JSON
+	How   Ended
+	Err   string
+
+	Lagged bool // reads were answered from the past for a while
+}
+
+// LiveExport is an export that was written while the sale went on.
+type LiveExport struct {
+	Place           // when it ended
+	Began    uint64 // by History.Count
+	Redacted bool
+	Bytes    []byte
+	How      Ended
+	Err      string
+}
+
+// Ended is how a command ended that reads the ledger.
+type Ended uint8
+
+// The ends of such commands.
+const (
+	Done    Ended = iota + 1
+	NoSale        // it found no sale, or one that is destroyed
+	NotRead       // the store could not be read, or not all of what must be there
+	Corrupt       // it found a log damaged
+)
 
 // Lease is a time in which a process had the lease of a shard, as it reckons
 // itself, until it runs out or is given back. Whether it used it, or was
@@ -341,6 +378,18 @@ func (h *History) Deleted(at time.Duration, log string, upTo uint64) {
 // Exported adds an export that was completely written.
 func (h *History) Exported(at time.Duration, bytes []byte) {
 	h.Exports = append(h.Exports, Export{h.place(at), bytes})
+}
+
+// Audited adds an audit that has ended.
+func (h *History) Audited(at time.Duration, a Audit) {
+	a.Place = h.place(at)
+	h.Audits = append(h.Audits, a)
+}
+
+// ExportedLive adds a live export that has ended.
+func (h *History) ExportedLive(at time.Duration, x LiveExport) {
+	x.Place = h.place(at)
+	h.LiveExports = append(h.LiveExports, x)
 }
 
 // Holds says that a process has the lease of a shard of a run, until some time at least.

@@ -343,6 +343,7 @@ func plantedFaults() map[string]planted {
 	maps.Copy(faults, verdictFaults)
 	maps.Copy(faults, orderFaults)
 	maps.Copy(faults, figureFaults)
+	maps.Copy(faults, auditFaults)
 	return faults
 }
 

@@ -1,0 +1,164 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"salectl/backends/ledger"
+	pb "salectl/backends/ledger/ledgerpb"
+)
+
+// audited adds an audit of what is stored now, with a change.
+func (w *world) audited(change func(a *Audit, is *auditFound)) {
+	w.t.Helper()
+	a := Audit{Began: w.h.Count(), How: Done}
+	found, err := ledger.AuditShowing(w.t.Context(), reader{w: w}, "tickets", func(sale *ledger.Sale, shards []*ledger.State) {
+		a.UID = sale.UID()
+		for _, s := range shards {
+			a.Slots = append(a.Slots, s.Next())
+		}
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var is auditFound
+	a.Found, _ = json.Marshal(found)
+	if err := json.Unmarshal(a.Found, &is); err != nil {
+		w.t.Fatal(err)
+	}
+	if change != nil {
+		change(&a, &is)
+		a.Found = plain(is)
+	}
+	w.h.Audited(w.pass(), a)
+}
+
+// exportedLive adds an export of what is stored now, with a change.
+func (w *world) exportedLive(change func(*LiveExport)) {
+	w.t.Helper()
+	x := LiveExport{Began: w.h.Count(), How: Done}
+	sale, shards, err := ledger.LoadSale(w.t.Context(), reader{w: w}, "tickets")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := ledger.ExportBy(w.t.Context(), reader{w: w}, "tickets", sale, shards, nil, &file); err != nil {
+		w.t.Fatal(err)
+	}
+	if x.Bytes = file.Bytes(); change != nil {
+		change(&x)
+	}
+	w.h.ExportedLive(w.pass(), x)
+}
+
+// busy is a sale with units that are sold and on their way.
+func busy(t testing.TB) *world {
+	w := newWorld(t)
+	w.buy(w.user(0), "k", 1)
+	w.move(0, 1, 1)
+	w.buy(w.user(1), "k", 2)
+	return w
+}
+
+var auditFaults = map[string]planted{
+	"an audit that finds a damaged log": {busy, func(w *world) {
+		w.h.Audited(w.pass(), Audit{How: Corrupt, Err: "a slot was lost"})
+	}, "audits"},
+	"an audit of an unheard run": {busy, func(w *world) {
+		w.audited(func(a *Audit, _ *auditFound) { a.UID = "fedcba9876543210" })
+	}, "audits"},
+	"an audit that finds a problem": {busy, func(w *world) {
+		w.audited(func(_ *Audit, is *auditFound) { is.OK, is.Problems = false, []string{"shard 1 has no log"} })
+	}, "audits"},
+	"an audit that counts a unit twice": {busy, func(w *world) {
+		w.audited(func(_ *Audit, is *auditFound) { is.Available++ })
+	}, "audits"},
+	"an audit of no cut": {busy, func(w *world) { w.audited(nil); w.uncut() }, "audits"},
+	"an audit of what was long before": {busy, func(w *world) {
+		w.audited(nil)
+		for range 2 * unseen {
+			w.plan(0, 0, pb.Phase_OPEN)
+		}
+		w.h.Audits[0].Began = w.h.Count()
+	}, "audits"},
+	"a live export that finds a damaged log": {busy, func(w *world) {
+		w.h.ExportedLive(w.pass(), LiveExport{How: Corrupt, Err: "a slot was lost"})
+	}, "cuts"},
+	"a live export without a header": {busy, func(w *world) {
+		w.exportedLive(func(x *LiveExport) { x.Bytes = x.Bytes[1:] })
+	}, "cuts"},
+	"a live export that ends in no slot": {busy, func(w *world) {
+		w.exportedLive(func(x *LiveExport) { x.Bytes = bytes.Replace(x.Bytes, []byte(`"roots":["`), []byte(`"roots":["0`), 1) })
+	}, "cuts"},
+	"a live export of what was long before": {busy, func(w *world) {
+		w.exportedLive(nil)
+		for range 2 * unseen {
+			w.plan(0, 0, pb.Phase_OPEN)
+		}
+		w.h.LiveExports[0].Began = w.h.Count()
+	}, "cuts"},
+	"a live export that lacks a claim": {busy, func(w *world) {
+		w.exportedLive(func(x *LiveExport) {
+			at := bytes.Index(x.Bytes, []byte("\n")) + 1
+			x.Bytes = append(x.Bytes[:at:at], x.Bytes[at+bytes.IndexByte(x.Bytes[at:], '\n')+1:]...)
+		})
+	}, "cuts"},
+	"a live export with another count": {busy, func(w *world) {
+		w.exportedLive(func(x *LiveExport) { x.Bytes = bytes.Replace(x.Bytes, []byte(`"sold":`), []byte(`"sold":1`), 1) })
+	}, "cuts"},
+}
+
+// uncut makes of the last audit one that has not read of shard 0 what shard 1 has received.
+func (w *world) uncut() {
+	a := &w.h.Audits[len(w.h.Audits)-1]
+	for a.Slots[0] > 0 {
+		a.Slots[0]--
+		e := &evidence{h: w.h}
+		decode(e, func(string, ...any) {})
+		recount(e, func(string, ...any) {})
+		wrong := false
+		cut, at := e.upTo(e.run(a.UID), 0, a.Slots, forever, func(string, ...any) { wrong = true })
+		if wrong {
+			is := cut.found(at)
+			is.OK, is.Problems = true, []string{}
+			a.Found = plain(is)
+			return
+		}
+	}
+}
+
+// What an audit or export of a live sale may be.
+func TestToleratedAudits(t *testing.T) {
+	for name, do := range map[string]func(w *world){
+		"an audit":  func(w *world) { w.audited(nil); w.buy(w.user(0), "l", 1) },
+		"an export": func(w *world) { w.exportedLive(nil); w.buy(w.user(0), "l", 1) },
+		"of no sale": func(w *world) {
+			w.h.Audited(w.pass(), Audit{How: NoSale})
+			w.h.ExportedLive(w.pass(), LiveExport{How: NotRead})
+		},
+		"after a lag": func(w *world) {
+			w.audited(func(a *Audit, is *auditFound) {
+				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 1 has no log"}
+			})
+		},
+		"of a sealed sale": func(w *world) {
+			w.command("close", func() { w.plan(0, 0, pb.Phase_CLOSED) })
+			w.command("destroy", func() {
+				w.sealShards()
+				w.audited(nil)
+				w.exportedLive(nil)
+				w.noteSealed()
+				w.erase()
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := busy(t)
+			do(w)
+			for _, p := range Check(w.h) {
+				t.Error(p)
+			}
+		})
+	}
+}
