@@ -222,11 +222,15 @@ func (x *execution) findOwner(then func(alive bool)) {
 		then(false)
 		return
 	}
-	votes := newVotes(x.plan.UID)
+	votes, waits := newVotes(x.plan.UID), x.waits
+	x.waits = "for the lock nodes" // and not for what the stage is named after
 	x.allNodes(
 		call{kind: callFindOwner, prefix: votes.key},
 		func(_ int, r reply) { votes.count(r.holdings, r.err) },
-		func() { then(votes.mayHaveOwner(len(x.nodes))) })
+		func() {
+			x.waits = waits
+			then(votes.mayHaveOwner(len(x.nodes)))
+		})
 }
 
 // sweep removes what the nodes still have of the sale: whatever leases are left
