@@ -97,8 +97,8 @@ var vendors = map[string]string{
 	"golang.org/x/text":          "spec",
 	"github.com/invopop":         "spec",
 	"github.com/chromedp":        "services/browser",
-	"github.com/prometheus":      "executor executor/payments executor/httpd cli",
-	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/ledgerpb backends/hbase planner executor/saletest sim/check",
+	"github.com/prometheus":      "executor executor/payments executor/httpd cli sim",
+	"google.golang.org/protobuf": "api/streampb backends/ledger backends/ledger/ledgerpb backends/hbase planner executor/saletest sim sim/check",
 	"github.com/anishathalye":    "sim/check",
 	"cel.dev":                    "rules",
 }
