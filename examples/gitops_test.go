@@ -326,7 +326,7 @@ func TestPipelinesOnServers(t *testing.T) {
 	defer node.Stop()
 	hbase, err := shared()
 	services.Require(t, err)
-	s := newSite(t, fmt.Sprintf("  redis: {nodes: [%q], usernameEnv: SALE_REDIS_USER, passwordEnv: SALE_REDIS_PASSWORD}\n  hbase: {zookeeper: [%q], table: sales_pipelines}\n", node.Addr(), hbase.Zookeeper()))
+	s := newSite(t, fmt.Sprintf("  redis: {nodes: [%q], usernameEnv: SALE_REDIS_USER, passwordEnv: SALE_REDIS_PASSWORD}\n  hbase: {zookeeper: [%q], table: sales_pipelines_%d}\n", node.Addr(), hbase.Zookeeper(), sharedTables.Add(1)))
 	s.look = []string{"SALE_REDIS_USER=looks", "SALE_REDIS_PASSWORD=secret-look"}
 	s.write = []string{"SALE_REDIS_USER=writes", "SALE_REDIS_PASSWORD=secret-write"}
 	p := onGitHub{s}

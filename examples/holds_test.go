@@ -398,7 +398,7 @@ func TestHoldsSurviveKills(t *testing.T) {
 		hbase, err := shared()
 		services.Require(t, err)
 		s := newPaidSale(t, "refuse", "  redis: {nodes: ["+strings.Join(nodes, ", ")+"]}\n"+
-			"  hbase: {zookeeper: ["+strconv.Quote(hbase.Zookeeper())+"], table: holds_survive_kills}\n")
+			"  hbase: {zookeeper: ["+strconv.Quote(hbase.Zookeeper())+"], table: "+fmt.Sprint("holds_survive_kills_", sharedTables.Add(1))+"}\n")
 		s.killed(6, rand.New(rand.NewPCG(seed, 2)))
 		s.accounted()
 	})

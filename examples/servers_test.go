@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -58,6 +59,10 @@ var (
 		return h, err
 	})
 	stopShared = func() {}
+
+	// sharedTables counts the tables there, each of which has a number of its own: a test that is
+	// run again does not find what it left.
+	sharedTables atomic.Int64
 )
 
 // scriptCluster is "cluster N [own]": N Redis and an HBase, of the script's own
@@ -114,7 +119,7 @@ func (s *servers) startHBase(ts *testscript.TestScript, own bool) {
 		s.hbase, err = shared()
 		services.Require(s.t, err)
 	}
-	s.table = "sales_" + strings.ReplaceAll(filepath.Base(ts.Getenv("WORK")), "-", "_")
+	s.table = fmt.Sprint("sales_", strings.ReplaceAll(filepath.Base(ts.Getenv("WORK")), "-", "_"), "_", sharedTables.Add(1))
 }
 
 // change is what a script has otherwise than an example.
@@ -361,7 +366,7 @@ func scriptSnapshot(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: snapshot NAME")
 	}
 	s := serversOf(ts)
-	snapshot, err := hrpc.NewSnapshot(context.Background(), args[0], s.table)
+	snapshot, err := hrpc.NewSnapshot(context.Background(), s.table+"_"+args[0], s.table)
 	ts.Check(err)
 	ts.Check(gohbase.NewAdminClient(s.hbase.Zookeeper()).CreateSnapshot(snapshot))
 }
@@ -373,7 +378,7 @@ func scriptRestore(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: [!] restore SNAPSHOT")
 	}
 	s := serversOf(ts)
-	command, err := s.hbase.Java(filepath.Join(ts.Getenv("EXAMPLES"), "restore-row", "RestoreRow.java"), s.table, ts.Getenv("LOST"), args[0])
+	command, err := s.hbase.Java(filepath.Join(ts.Getenv("EXAMPLES"), "restore-row", "RestoreRow.java"), s.table, ts.Getenv("LOST"), s.table+"_"+args[0])
 	services.Require(s.t, err)
 	if err := ts.Exec(command[0], command[1:]...); (err != nil) != neg {
 		ts.Fatalf("%v: %v", command, err)
