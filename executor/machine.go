@@ -151,7 +151,7 @@ func (m *machine) routeTo(now clock.Now, i int) {
 	case id != "":
 		p := o.fellows.all[id]
 		r.Learn(now, shard.Route{Owner: id, Address: p.Address, Epoch: p.owns[i]})
-	case o.shares.all[i].free(now, o.ttl):
+	case !o.silent && o.shares.all[i].free(now, o.ttl): // else nobody can own it, and who did last is told
 		r.Forget(r.Route().Owner)
 	}
 }

@@ -166,6 +166,8 @@ func TestProcessesInTrouble(t *testing.T) {
 			}
 		}
 		say("without a majority", "lock nodes: no majority of the lock nodes votes: node0 is down since ", 2)
+		time.Sleep(2 * quorum.DefaultTTL) // also when nobody has said for a ttl that it owns them
+		say("still without a majority", "lock nodes: no majority of the lock nodes votes: node0 is down since ", 2)
 		for _, m := range all {
 			for _, n := range m.nodes[:3] {
 				n.open()
@@ -281,6 +283,11 @@ func TestOwnerDiesUnheard(t *testing.T) {
 		for _, m := range idle {
 			m.within(15*time.Second, "without owners", func() bool {
 				s := m.Status()
+				for _, r := range m.term().remotes {
+					if r.Route().Owner != "" {
+						return false
+					}
+				}
 				return !s.Sells && s.Shards[0].Owner == "" && s.Shards[1].Owner == "" && m.Ready() != nil && strings.HasPrefix(m.Ready().Error(), "standby: all 2 processes are on standby")
 			})
 		}
