@@ -14,7 +14,7 @@ import (
 // them when the world is at rest. It changes nothing.
 func (w *world) scheduleReports() {
 	r := w.Options.random(forReports, 0)
-	for range 4 + r.IntN(5) {
+	for range 16 + r.IntN(8) {
 		n := r.IntN(len(w.executors))
 		w.at(r.between(w.Until/20, w.Until+20*time.Second), func() { w.executors[n].report(false) })
 	}
