@@ -92,6 +92,9 @@ func lurk(r random) []int {
 // landed lets an ambush befall the world that waited for this step of a process.
 func (w *world) landed(p *process, step string) {
 	w.auditor.landed(step)
+	if step == "append out" {
+		w.besetTransfers(p)
+	}
 	for _, a := range w.lurking[step] {
 		if w.random.faults.chance(a.likely) && w.fault("world", a.what) {
 			a.do(w, w.random.faults, p)

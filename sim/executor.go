@@ -74,6 +74,7 @@ func (e *server) open() {
 		Key:    func() string { return e.letters(16) },
 		Jitter: e.Float64,
 		Sizes:  e.w.scenario.sizes,
+		Bounds: e.w.peering.bounds,
 		Users:  e.users,
 	})
 	if w := e.w; w.service != nil {

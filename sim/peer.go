@@ -1,25 +1,33 @@
 package sim
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"salectl/api/streampb"
 	"salectl/backends/clock"
 	"salectl/executor"
+	"salectl/executor/links"
 	"salectl/executor/shard"
 )
 
 // link is the way from one executor to another, which carries what they say to each other
-// in order, or is cut. It is executor.Link.
+// in order, or is cut. It is executor.Link. What it carries are the messages of a stream,
+// byte for byte, within the limits of one.
 type link struct {
 	from, to         *server
 	fromLife, toLife int
 	peer             executor.Peer // it leads to
+	id               string        // by which the one that made it names itself
 	visit            visit         // takes in what it carries; nil: nothing has come yet
 	open             bool
-	arrives          [2]time.Duration // virtual: when what was last said there, and back, arrives
-	waits            [2][]func()      // what has arrived and was not taken in, as its end is paused
+	closed           bool              // by whoever made it: what that has said before arrives still
+	arrives          [2]time.Duration  // virtual: when what was last said there, and back, arrives
+	waits            [2][]func()       // what has arrived and was not taken in, as its end is paused
+	unread           [2]int            // bytes that have not arrived
+	asked            map[uint64]func() // by errand, of a claim: told when it comes back
 }
 
 type visit = func(now clock.Now, e shard.Errand, answered func(executor.Answer), bounced func(shard.Route))
@@ -35,6 +43,7 @@ func (e *server) connect() {
 	hang, dial := e.s.Peers()
 	for _, id := range hang {
 		if l := e.links[id]; l != nil {
+			l.closed = l.open
 			l.open, l.fromLife = false, -1
 			delete(e.links, id)
 		}
@@ -62,16 +71,13 @@ func (e *server) dialAgain(l *link, after time.Duration) {
 			e.dialAgain(l, redial)
 			return
 		}
-		l := &link{from: e, fromLife: e.life, to: to, toLife: to.life, peer: l.peer, open: true}
+		l := &link{from: e, fromLife: e.life, to: to, toLife: to.life, peer: l.peer, open: true, asked: make(map[uint64]func())}
 		e.links[l.peer.ID] = l
-		l.carry(there, "hears hello", func(clock.Now) {
-			if l.visit = to.s.Accept(e.s.Me().ID, l.peer.ID); l.visit == nil {
-				l.cut()
-			}
-		})
+		l.send(there, "hears hello", streampb.AppendRequest(nil, links.HelloOf(e.s.Me(), l.peer)))
 		e.event("link", func(now clock.Now) {
 			if l.open {
 				e.s.Linked(now, l.peer.ID, l)
+				w.beset(linkMade, l)
 			}
 		})
 	})
@@ -88,19 +94,36 @@ func (w *world) serverAt(address string) *server {
 	return nil
 }
 
-// carry has something arrive at one end, after all that was said before. false: the link
-// is cut.
-func (l *link) carry(way int, what string, do func(now clock.Now)) bool {
-	if !l.open {
+// send has a message arrive at one end, after all that was said before. false: the link is
+// cut, or full.
+func (l *link) send(way int, what string, message []byte) bool {
+	w, limits := l.from.w, &l.from.w.peering
+	switch {
+	case !l.open || way == there && l.unread[there] > limits.unsent:
+		return false
+	case way == back && l.unread[back] > limits.unread: // whoever reads too little loses the link
+		w.hit("link full")
+		l.cut()
 		return false
 	}
-	w, end, other, life := l.from.w, l.to, l.from, l.toLife
+	l.post(way, what, len(message), func(now clock.Now) { l.take(way, now, message) })
+	return true
+}
+
+// post is send of a message for which there is room. Whoever says something learns later that it
+// was lost.
+func (l *link) post(way int, what string, size int, take func(now clock.Now)) {
+	w := l.from.w
+	if !l.open {
+		return
+	}
+	end, other, life := l.to, l.from, l.toLife
 	if way == back {
 		end, other, life = l.from, l.to, l.fromLife
 	}
 	if w.net.cut[other.host][end.host] || w.net.parts(l.from.host, l.to.host) || w.random.peers.chance(usualLoss/4+w.net.loss/8) && w.fault("network", "link cut") {
 		l.cut()
-		return true // whoever says something learns later that it was lost
+		return
 	}
 	delay := w.random.peers.between(50*time.Microsecond, 800*time.Microsecond)
 	if w.random.peers.chance(usualSlow) {
@@ -109,26 +132,112 @@ func (l *link) carry(way int, what string, do func(now clock.Now)) bool {
 	if w.net.slow > 0 && !w.calm {
 		delay += w.random.peers.between(0, w.net.slow)
 	}
+	l.unread[way] += size
 	l.arrives[way] = max(l.arrives[way], w.now+delay)
 	w.at(l.arrives[way], func() {
-		if !l.open || end.life != life {
+		l.unread[way] -= size
+		if !l.carries(way) || end.life != life {
 			return
 		}
-		l.waits[way] = append(l.waits[way], func() { do(end.now()) })
+		l.waits[way] = append(l.waits[way], func() { take(end.now()) })
 		if len(l.waits[way]) > 1 {
 			return // the end is paused: all is taken in together
+		}
+		if what == "visit" {
+			w.beset(requestThere, l)
 		}
 		end.event(what, func(clock.Now) {
 			waits := l.waits[way]
 			l.waits[way] = nil
 			for _, take := range waits {
-				if l.open {
+				if l.carries(way) {
 					take()
 				}
 			}
 		})
 	})
-	return true
+}
+
+// carries says whether what was said one way is heard.
+func (l *link) carries(way int) bool { return l.open || way == there && l.closed }
+
+// take takes in a message at its end.
+func (l *link) take(way int, now clock.Now, message []byte) {
+	most := l.from.w.peering.message
+	if way == back {
+		most = streampb.MaxReply
+	}
+	body, rest, err := streampb.Cut(message, most)
+	switch {
+	case err != nil:
+	case body == nil || len(rest) > 0:
+		err = fmt.Errorf("%d bytes are no message", len(message))
+	case way == back:
+		var r *streampb.Reply
+		if r, err = new(streampb.Decoder).Reply(body); err == nil {
+			links.HearReply(r, answers{l, now})
+		}
+	default:
+		var r *streampb.Request
+		if r, err = new(streampb.Decoder).Request(body); err == nil {
+			err = l.request(now, r)
+		}
+	}
+	if err != nil {
+		l.from.w.history.Stuck(fmt.Sprintf("what %s and %s say to each other cannot be read: %v", l.from.name, l.to.name, err))
+		l.cut()
+	}
+}
+
+// request takes in what the one that made the link says.
+func (l *link) request(now clock.Now, r *streampb.Request) error {
+	if hello := r.GetHello(); hello != nil {
+		if l.closed { // no stream is opened without an answer of the peer
+			return nil
+		}
+		l.id = hello.GetPeerId()
+		if l.visit = l.to.s.Accept(l.id, hello.GetToId()); l.visit == nil {
+			l.cut()
+		}
+		return nil
+	}
+	if l.visit == nil {
+		return nil // the link was closed before
+	}
+	return links.HearRequest(r, func(x shard.Errand) {
+		if x.Claim != nil {
+			l.to.w.note(l.to.name, "is visited", x.Claim.User+" "+x.Claim.Key, nil)
+		}
+		l.visit(now, x, func(a executor.Answer) {
+			l.send(back, "is answered", streampb.AppendReply(nil, links.ReplyOf(x.ID, a)))
+		}, func(r shard.Route) {
+			l.send(back, "is bounced", streampb.AppendReply(nil, links.BounceOf(x.ID, r)))
+		})
+	}, func(t *executor.Tell) { l.to.s.Hear(now, l.id, t) })
+}
+
+// answers takes in what a peer says to what it was asked.
+type answers struct {
+	l   *link
+	now clock.Now
+}
+
+func (x answers) Answered(errand uint64, a executor.Answer) {
+	x.l.back(errand)
+	x.l.from.s.Answered(x.now, errand, a)
+}
+
+func (x answers) Bounced(errand uint64, to shard.Route) {
+	x.l.back(errand)
+	x.l.from.s.Bounced(x.now, errand, to)
+}
+
+// back says that an errand has come back.
+func (l *link) back(errand uint64) {
+	if ended := l.asked[errand]; ended != nil {
+		delete(l.asked, errand)
+		ended()
+	}
 }
 
 // cut ends the link: what is under way is lost, and its maker learns of it after a while.
@@ -166,30 +275,38 @@ func (e *server) unlink() {
 
 // Ask is executor.Link's.
 func (l *link) Ask(x shard.Errand) bool {
-	ended := func() {}
-	if x.Claim != nil && l.open {
-		ended = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.Claim.User, x.Claim.Key)
+	sent := l.send(there, "visit", streampb.AppendRequest(nil, links.RequestOf(x)))
+	if sent && x.Claim != nil {
+		l.asked[x.ID] = l.from.w.history.Forwarded(l.from.w.now, l.to.name, x.Claim.User, x.Claim.Key)
 	}
-	return l.carry(there, "visit", func(now clock.Now) {
-		if x.Claim != nil {
-			l.to.w.note(l.to.name, "is visited", x.Claim.User+" "+x.Claim.Key, nil)
-		}
-		l.visit(now, x, func(a executor.Answer) {
-			l.carry(back, "is answered", func(now clock.Now) {
-				ended()
-				l.from.s.Answered(now, x.ID, a)
-			})
-		}, func(r shard.Route) {
-			l.carry(back, "is bounced", func(now clock.Now) {
-				ended()
-				l.from.s.Bounced(now, x.ID, r)
-			})
-		})
-	})
+	return sent
 }
 
 // Tell is executor.Link's.
 func (l *link) Tell(t *executor.Tell) bool {
-	from := l.from.s.Me().ID
-	return l.carry(there, "hears a peer", func(now clock.Now) { l.to.s.Hear(now, from, t) })
+	w := l.from.w
+	if !l.open || l.unread[there] > w.peering.unsent {
+		return false
+	}
+	if !w.peering.encoded {
+		l.post(there, "hears a peer", 0, func(now clock.Now) {
+			if l.visit != nil {
+				l.to.s.Hear(now, l.id, t)
+			}
+		})
+		return true
+	}
+	all, err := links.UpdatesOf(t, w.peering.message)
+	if err != nil {
+		w.history.Stuck(fmt.Sprintf("%s cannot be told what it is to be: %v", l.to.name, err))
+		return false
+	}
+	if len(all) > 1 {
+		w.hit("peer told in parts")
+	}
+	for _, r := range all {
+		message := streampb.AppendRequest(nil, r)
+		l.post(there, "hears a peer", len(message), func(now clock.Now) { l.take(there, now, message) })
+	}
+	return true
 }

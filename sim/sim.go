@@ -38,6 +38,7 @@ type world struct {
 	executors []*server
 	fleet     fleet
 	work      *work // nil: there is none, or it is done
+	peering   peering
 	commands  []*process
 	lurking   map[string][]*ambush // ambushes by the steps that they wait for
 	doubtful  map[string][]*ambush // and doubts
@@ -47,7 +48,7 @@ type world struct {
 	service   *service
 	folder    *folder  // nil: processes know at once which sale they serve
 	auditor   *auditor // nil: there is none
-	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, choice, draws, peers, work random }
+	random    struct{ network, store, schedule, faults, crashes, doubts, nags, lookups, parts, choice, draws, peers, beset, work random }
 
 	ahead      time.Duration       // that the clocks of new processes are
 	calm       bool                // the faults have stopped
@@ -173,6 +174,8 @@ func newWorld(o Options) *world {
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)
 	w.random.peers = o.random(forPeers, 0)
+	w.drawPeering(o.random(forPeering, unbeset))
+	w.random.beset = o.random(forPeering, unbeset+1)
 	w.scenario.nags = w.random.nags.chance(0.4)
 	w.thinking = 2 * o.Until * time.Duration(o.Clients) / time.Duration(max(1, o.Ops))
 	w.lurking = w.scenario.lurkers()
@@ -241,6 +244,7 @@ func (w *world) live() {
 	w.scheduleReports()
 	w.auditor.schedule()
 	defer w.auditor.end()
+	w.scheduleMoves()
 	for _, c := range w.clients {
 		w.at(c.between(0, 2*time.Second), c.live)
 	}
