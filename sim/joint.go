@@ -90,7 +90,7 @@ var edits = []edit{
 // scheduleJoint has the file of some sales change in two or three ways at once, and some of the
 // shards or their owners lag behind just then.
 func (o *operators) scheduleJoint(r random) {
-	if !r.chance(0.3) {
+	if !r.chance(0.2) {
 		return
 	}
 	for range 1 + r.IntN(3) {

@@ -200,7 +200,7 @@ func newWorld(o Options) *world {
 	for i := range w.scenario.servers {
 		w.executors = append(w.executors, w.newServer(i))
 	}
-	w.operators = &operators{w: w, number: 1, random: o.random(forOperators, 0), shows: o.random(forPlans, 0).chance(1. / 3)}
+	w.operators = &operators{w: w, number: 1, random: o.random(forOperators, 0), shows: o.random(forPlans, 0).chance(0.2)}
 	for i := range o.Clients {
 		w.clients = append(w.clients, w.newClient(i))
 	}
