@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"salectl/api"
@@ -166,5 +167,14 @@ func (e *evidence) unreached(home, l *log, o *operation) bool {
 	a, b := home.at(from.Seq), l.at(from.Seq)
 	return l.turned(from.Seq, to) || !l.served(from.Seq) || a.after.generation != b.after.generation ||
 		b.after.settings.GetPhase() == phaseClosed || len(e.h.Leases) > 0 && !e.serves(b, from.At) ||
-		a.after.writer != b.after.writer && (l.emptied(o) || l.fresh(from) || home.fresh(from))
+		a.after.writer != b.after.writer && (l.emptied(o) || l.fresh(from) || home.fresh(from) || e.isolated(o, a.after.owner, b.after.owner))
+}
+
+// isolated says whether one of the processes at some addresses reached none of the others during
+// an operation.
+func (e *evidence) isolated(o *operation, addresses ...string) bool {
+	return slices.ContainsFunc(e.h.Estrangements, func(x Estrangement) bool {
+		address, _, _ := strings.Cut(x.Process, ",")
+		return slices.Contains(addresses, address) && x.From < o.returned.At && (x.To == 0 || x.To > o.invoked.At)
+	})
 }

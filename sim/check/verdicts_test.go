@@ -45,6 +45,15 @@ func emptied(t testing.TB) *world {
 	return w
 }
 
+// apart is emptied, where another process has owned shard 1 for long.
+func apart(t testing.TB) *world {
+	w := emptied(t)
+	w.succeed(1)
+	w.buy(w.user(1), "k", 1)
+	w.at += time.Hour
+	return w
+}
+
 func TestToleratedVerdicts(t *testing.T) {
 	unknown := Answer{Outcome: api.Unknown}
 	for name, test := range map[string]struct {
@@ -116,6 +125,10 @@ func TestToleratedVerdicts(t *testing.T) {
 			answer := w.asked(w.user(0), "k", 1)
 			w.append(1, func(d *ledger.Draft) { d.Own("executor-0") })
 			answer(Answer{Outcome: api.NoneNow})
+		}},
+		"none now while the process of the other shard reaches no other": {apart, func(w *world) {
+			w.h.Estranged(w.at, time.Second, "executor-1, run 1")
+			w.refused(w.user(0), "k", 1, api.NoneNow)
 		}},
 		"none now at first, when all is sold": {open, func(w *world) {
 			w.h.Stopped = w.pass()
@@ -201,6 +214,11 @@ var verdictFaults = map[string]planted{
 		w.refused(user, "k", 1, api.Unknown)
 	}, "undecided"},
 	"none now while another shard has units":                {emptied, func(w *world) { w.refused(w.user(0), "k", 1, api.NoneNow) }, "refusals"},
+	"none now while the shard of another process has units": {apart, func(w *world) { w.refused(w.user(0), "k", 1, api.NoneNow) }, "refusals"},
+	"none now after the process of the other shard reached no other": {apart, func(w *world) {
+		w.h.Estranged(w.at, time.Second, "executor-1, run 1")(w.pass())
+		w.refused(w.user(0), "k", 1, api.NoneNow)
+	}, "refusals"},
 	"none now while two shards have as many as it asks for": {served, func(w *world) { w.refused(w.user(0), "k", 4, api.NoneNow) }, "refusals"},
 	"none now though another who asks leaves some": {emptied, func(w *world) {
 		w.asked(w.user(1), "k", 1)
