@@ -225,10 +225,12 @@ func (w *world) call(p *process, c calls.Call) {
 		w.landed(p, c.What)
 		w.doubt(p, c.What, landed)
 		back := message{from: to, to: p.host, what: "reply", tender: tender}
-		if r, ok := reply.(*payReply); ok {
-			back.slow = r.slow
+		respond := func() { w.net.send(back, func() { finish(answered, reply, nil) }) }
+		if r, ok := reply.(*payReply); ok && r.slow > 0 {
+			w.after(r.slow, respond)
+			return
 		}
-		w.net.send(back, func() { finish(answered, reply, nil) })
+		respond()
 	}
 	if w.heldUp != never {
 		request.slow += w.heldUp
