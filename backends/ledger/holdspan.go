@@ -6,17 +6,19 @@ type HoldSpan struct {
 	SinceUs  int64 // the commit of the claim, or of its award, in microseconds since 1970
 	EndedUs  int64 // 0: it is held
 	Extended bool
+	Entry    bool // of a draw that has no unit yet: its hold may begin later
 }
 
-// Deals returns how many claims were held or refunded so far. There are only ever more.
+// Deals returns how many claims were held or refunded, or had a payment that is owed back, so
+// far. There are only ever more.
 func (s *State) Deals() int { return s.claims.deals.len() }
 
-// HoldOf returns how the i-th of the Deals lay in its hold; false: it was sold at once, and
-// refunded since.
+// HoldOf returns how the i-th of the Deals lay in its hold; false: it was never held. An entry
+// that was paid before it got a unit may be held later.
 func (s *State) HoldOf(i int) (HoldSpan, bool) {
 	d := s.claims.deals.at(uint32(i))
 	if d.heldUntil == 0 {
-		return HoldSpan{}, false
+		return HoldSpan{Claim: int(d.claim), Entry: s.claims.records.at(d.claim).state() == StateEntered}, false
 	}
 	span := HoldSpan{Claim: int(d.claim), SinceUs: s.claims.times[s.claims.records.at(d.claim).slot], Extended: d.extended}
 	if d.awarded != 0 {

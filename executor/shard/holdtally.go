@@ -22,7 +22,7 @@ type holdTally struct {
 	mu   sync.Mutex
 	sum  HoldTally // of the holds that have ended; of those, Extended too
 	next int       // the first of the ledger's deals that was not looked at
-	open []int     // those that were, and were held
+	open []int     // those that were, and were held or may yet be
 }
 
 // tallyAtOnce bounds how many holds are looked at while the shard waits.
@@ -49,6 +49,8 @@ func (s *Shard) Holds() HoldTally {
 			}
 			span, ok := s.seq.state.HoldOf(i)
 			switch {
+			case span.Entry:
+				open = append(open, i)
 			case !ok:
 			case span.EndedUs != 0:
 				t.sum.add(time.Duration(span.EndedUs-span.SinceUs)*time.Microsecond, span.Extended)
