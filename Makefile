@@ -63,7 +63,7 @@ test: lint ## lint, then run every test; installs the servers that the tests sta
 		echo "The tests that need what is missing will be skipped."; }
 	@mkdir -p .cache/tests && rm -f .cache/tests/*
 	@nice $(MAKE) --no-print-directory test-plain & plain=$$!; \
-		$(MAKE) --no-print-directory test-raced test-served; raced=$$?; wait $$plain && exit $$raced
+		$(MAKE) -k --no-print-directory test-raced test-served; raced=$$?; wait $$plain && exit $$raced
 	@echo "The ten slowest tests:"
 	@cat .cache/tests/*.json | go run gotest.tools/gotestsum@v1.13.0 tool slowest --num 10
 
