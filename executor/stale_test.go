@@ -1,0 +1,306 @@
+package executor
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"salectl/api"
+	"salectl/backends/clock"
+	"salectl/backends/quorum"
+	"salectl/executor/saletest"
+	"salectl/executor/shard"
+	"salectl/spec"
+)
+
+// What a process knew, did or was sent before counts no more once its lease has run out, its link
+// was made again, or the shard has moved on.
+
+// userOf returns a user whose claims a process decides.
+func (s *steppedProcess) userOf() string {
+	s.w.t.Helper()
+	for _, user := range []string{"ann", "bob", "cat", "dan", "eve", "fay", "gus", "hal"} {
+		if s.p.term.local(spec.HomeShard(user, s.w.shards)) != nil {
+			return user
+		}
+	}
+	s.w.t.Fatalf("%s decides for none of the users", s.name)
+	return ""
+}
+
+// replies counts what comes back for errands.
+type replies struct{ answered, accepted, bounced int }
+
+func (r *replies) visit(s *steppedProcess, visit func(clock.Now, shard.Errand, func(Answer), func(shard.Route)), e shard.Errand) {
+	e.UID = s.p.term.uid
+	visit(s.now(), e, func(a Answer) {
+		r.answered++
+		if a.Accepted() {
+			r.accepted++
+		}
+	}, func(shard.Route) { r.bounced++ })
+}
+
+// TestVisitByASpentLease: a process that was paused until its leases had run out returns what a
+// peer has passed on, and answers nothing of it: the peer waits for the next owner.
+func TestVisitByASpentLease(t *testing.T) {
+	w := newSteppedWorld(t, 1, 10, 10)
+	a, b := w.process("first"), w.process("second")
+	w.shared()
+	user := b.userOf()
+	home := spec.HomeShard(user, w.shards)
+	b.asleep = true
+	w.pass(2 * quorum.DefaultTTL)
+	visit := b.p.Accept(a.p.Me().ID, "")
+	for what, e := range map[string]shard.Errand{
+		"a claim":      {ID: 1, Claim: &Request{User: user, Key: "key", Quantity: 1}},
+		"a settlement": {ID: 2, Settle: &Settlement{Claim: ClaimID{Shard: home, Slot: 9}, How: api.Cancel}},
+	} {
+		var got replies
+		if got.visit(b, visit, e); got != (replies{bounced: 1}) {
+			t.Errorf("%s comes back like this: %+v", what, got)
+		}
+	}
+}
+
+// TestRecallByASpentLease: a process whose leases have run out does not answer from memory what
+// another owner may have changed since.
+func TestRecallByASpentLease(t *testing.T) {
+	w := newSteppedWorld(t, 1, 10)
+	s := w.process("first")
+	w.serving()
+	claim := func(key string) (a Answer) {
+		s.p.Claim(s.now(), Request{User: "ann", Key: key, Quantity: 1}, func(got Answer) { a = got })
+		s.step()
+		return a
+	}
+	claim("1")
+	w.pass(time.Second)
+	if a := claim("2"); a.Outcome != api.LimitReached {
+		t.Fatalf("with its lease it answers %+v", a)
+	}
+	s.asleep = true
+	w.pass(2 * quorum.DefaultTTL)
+	if a := claim("2"); a.Outcome != api.NoQuorum {
+		t.Errorf("without its lease it answers %+v", a)
+	}
+	if a := claim("1"); a.Outcome != api.Sold {
+		t.Errorf("of what is certain it answers %+v", a)
+	}
+}
+
+// reportsTo is for how many shards a process answers a peer that looks whether all is sold.
+func (h *ownerHost) reportsTo(peer *ownerHost) int {
+	h.w.t.Helper()
+	h.o.hear(h.here(), peer.o.me, &Tell{Run: h.o.uid, Collect: 7})
+	for _, x := range h.o.out.told {
+		if x.what.Collects == 7 {
+			return len(x.what.Reports)
+		}
+	}
+	h.w.t.Fatalf("%s does not answer", h.o.me)
+	return 0
+}
+
+// TestNoAnswersForSpentLeases: a process that was paused does not answer for shards whose leases
+// have run out.
+func TestNoAnswersForSpentLeases(t *testing.T) {
+	w := newSharedWorld(t, 3, 4)
+	a, b := w.joins("a", nil), w.joins("b", nil)
+	w.converge(5 * time.Second)
+	if n := b.reportsTo(a); n != len(b.owns()) || n == 0 {
+		t.Fatalf("it answers for %d shards and owns %d", n, len(b.owns()))
+	}
+	b.o.out.told = nil
+	b.still = true
+	w.pass(2 * w.ttl)
+	if n := b.reportsTo(a); n != 0 {
+		t.Errorf("it answers for %d shards whose leases have run out", n)
+	}
+}
+
+// TestAnswersToALook: of the answers of peers only that counts which is to the look under way, and
+// promises that no units come back.
+func TestAnswersToALook(t *testing.T) {
+	now := clock.Now{Mono: time.Hour}
+	for name, c := range map[string]struct {
+		says *Tell
+		sure bool
+	}{
+		"to this one":               {&Tell{Collects: 2}, true},
+		"to the one before":         {&Tell{Collects: 1}, false},
+		"units may come back":       {&Tell{Collects: 2, Returns: true}, false},
+		"the shard has gone on":     {&Tell{Collects: 2, Reports: []shard.Report{{Shard: 1, Next: 8}}}, false},
+		"of another of its shards":  {&Tell{Collects: 2, Reports: []shard.Report{{Shard: 0, Next: 7}}}, false},
+		"of a shard that is not it": {&Tell{Collects: 2, Reports: []shard.Report{{Shard: 2, Next: 7}}}, false},
+	} {
+		o := newHearing()
+		o.collected = collecting{n: 2, at: now.Mono, began: now, slots: []uint64{3, 7}, same: []bool{true, false}}
+		if c.says.Run = o.uid; c.says.Reports == nil {
+			c.says.Reports = []shard.Report{{Shard: 1, Next: 7}}
+		}
+		o.hear(now, "peer", c.says)
+		if sure := o.collected.at == 0; sure != c.sure {
+			t.Errorf("an answer %s makes it sure: %v", name, sure)
+		}
+	}
+}
+
+// TestLinkMadeAgain: once a peer has made another link, what it has asked on the one before is not
+// decided any more, whether it waits already or comes late: it has asked again.
+func TestLinkMadeAgain(t *testing.T) {
+	w := newSteppedWorld(t, 1, 10)
+	s := w.process("first")
+	w.serving()
+	var before, after replies
+	claim := func(id uint64, user string) shard.Errand {
+		return shard.Errand{ID: id, Claim: &Request{User: user, Key: "key", Quantity: 1}}
+	}
+	one := s.p.Accept("peer", "")
+	before.visit(s, one, claim(1, "ann")) // waits: nothing acts before step
+	two := s.p.Accept("peer", "")
+	before.visit(s, one, claim(2, "bob"))
+	after.visit(s, two, claim(3, "cat"))
+	s.step()
+	w.pass(time.Second)
+	if before.accepted != 0 || after != (replies{answered: 1, accepted: 1}) {
+		t.Errorf("on the link before %+v, on the new one %+v", before, after)
+	}
+	if a := saletest.Audited(t, w.logs, "stepped"); a.Sold != 1 {
+		t.Errorf("%d units are sold, want 1", a.Sold)
+	}
+}
+
+// TestLinkEndsWhatAPeerOwns: what a peer owned before its link was cut does not count when the
+// link is made again, until the peer says so.
+func TestLinkEndsWhatAPeerOwns(t *testing.T) {
+	o, now := newHearing(), clock.Now{Mono: time.Hour}
+	owns := &Tell{Run: o.uid, Owns: &Owns{Shards: []int{1}, Epochs: []uint64{3}}}
+	o.linked(now, "peer", true)
+	o.hear(now, "peer", owns)
+	if id := o.ownerOf(now, 1); id != "peer" {
+		t.Fatalf("the owner is %q", id)
+	}
+	o.linked(now, "peer", false)
+	o.linked(now, "peer", true)
+	if id := o.ownerOf(now, 1); id != "" {
+		t.Errorf("with the link made again the owner is %q", id)
+	}
+	o.hear(now, "peer", owns)
+	if id := o.ownerOf(now, 1); id != "peer" {
+		t.Errorf("when it says so again the owner is %q", id)
+	}
+}
+
+// TestCutLinkEndsRoutes: nothing is passed on to a process whose link is cut, until that has said
+// again what it owns.
+func TestCutLinkEndsRoutes(t *testing.T) {
+	w := newSteppedWorld(t, 1, 10, 10)
+	a, b := w.process("first"), w.process("second")
+	w.shared()
+	routes := func() (n int) {
+		for _, r := range a.p.term.remotes {
+			if r.Route().Owner == b.p.Me().ID {
+				n++
+			}
+		}
+		return n
+	}
+	if routes() == 0 {
+		t.Fatal("no shard is the other's")
+	}
+	a.p.Cut(a.now(), b.p.Me().ID)
+	a.p.Next(a.now())
+	if n := routes(); n != 0 {
+		t.Errorf("%d shards are the other's still", n)
+	}
+}
+
+// moved has a shard go from one process to another.
+func (w *sharedWorld) moved(to *ownerHost, shard int) {
+	w.t.Helper()
+	to.input(func(now clock.Now) {
+		if err := to.o.move(now, shard, false); err != nil {
+			w.t.Error(err)
+		}
+	})
+	if _, ok := w.passUntil(func() bool { return slices.Contains(to.owns(), shard) && w.shared() }, 5*time.Second); !ok {
+		w.t.Fatalf("%s does not get shard %d", to.o.me, shard)
+	}
+}
+
+// TestSecondTakeover: a process that was given a shard, and has given it back, follows it as the
+// heir of its owner while that is silent. It ceases to when the owner is heard again: this time
+// the shard was not given to it.
+func TestSecondTakeover(t *testing.T) {
+	w := newSharedWorld(t, 3, 1)
+	a, b := w.joins("a", nil), w.joins("b", nil)
+	w.converge(5 * time.Second)
+	w.moved(b, 0)
+	w.moved(a, 0)
+	w.pass(time.Second)
+	a.still = true
+	if _, ok := w.passUntil(func() bool { return b.stages()[0] == taking }, silentAfter+time.Second); !ok {
+		t.Fatalf("it is %v", b.stages())
+	}
+	a.goesOn()
+	w.pass(200 * time.Millisecond)
+	b.wantShares(away)
+	a.wantShares(owned)
+}
+
+// TestSecondRelease: a shard that ends by itself is freed for whoever comes, though it was given
+// to a peer by name before.
+func TestSecondRelease(t *testing.T) {
+	w := newSharedWorld(t, 3, 1)
+	a, b := w.joins("a", nil), w.joins("b", nil)
+	w.converge(5 * time.Second)
+	w.moved(a, 0)
+	w.moved(b, 0)
+	w.moved(a, 0)
+	a.end(0)
+	for _, x := range a.o.out.told {
+		if len(x.what.Gives) > 0 {
+			t.Errorf("it is freed for %s", x.to)
+		}
+	}
+}
+
+// TestGiverOwnsNoMore: who has given a shard is not its owner any more, before it has said what it
+// owns since.
+func TestGiverOwnsNoMore(t *testing.T) {
+	w := newSharedWorld(t, 3, 1)
+	a, b := w.joins("a", nil), w.joins("b", nil)
+	w.converge(5 * time.Second)
+	w.moved(a, 0)
+	b.o.enter(b.here(), 0, warming)
+	if id := b.o.ownerOf(b.here(), 0); id != a.o.me {
+		t.Fatalf("the owner is %q", id)
+	}
+	b.o.hear(b.here(), a.o.me, &Tell{Run: b.o.uid, Gives: []int{0}})
+	if id := b.o.ownerOf(b.here(), 0); id != "" || b.stages()[0] != taking {
+		t.Errorf("once it is given the owner is %q, and it is %v", id, b.stages())
+	}
+}
+
+// TestPartsHaveAll: what a process says of itself and what it owns are divided where they do not
+// fit into one message, also where there is nothing else to say.
+func TestPartsHaveAll(t *testing.T) {
+	state, owns := memberStandby, &Owns{Shards: []int{1}, Epochs: []uint64{3}}
+	told := &Tell{Run: "run", State: &state, Owns: owns}
+	var states, all int
+	for _, part := range told.Parts(2) {
+		if part.Run != "run" {
+			t.Errorf("a part is of run %q", part.Run)
+		}
+		if part.State != nil {
+			states++
+		}
+		if part.Owns == owns {
+			all++
+		}
+	}
+	if states != 1 || all != 1 {
+		t.Errorf("the state comes %d times, what it owns %d times", states, all)
+	}
+}
