@@ -254,7 +254,7 @@ func TestWhicheverCallHangs(t *testing.T) {
 		"draw close":         {before: closed, command: "draw close -f FILE", codes: []int{exitTimeout, exitPartly}},
 		"draw reveal":        {before: closed, command: "draw reveal -f FILE --yes", codes: []int{exitTimeout, exitPartly}},
 		// It asks the lock nodes and a server when the ledger does not answer, and then it is no timeout.
-		"status": {before: applied, command: "status -f FILE", codes: []int{exitError}, in: hangTimeout/2 + lookPatience, store: outage, nodes: outage},
+		"status": {before: applied, command: "status -f FILE", codes: []int{exitError, exitTimeout}, in: hangTimeout/2 + lookPatience, store: outage},
 		// It tells what it could read.
 		"lock list": {before: applied, command: "lock list -f FILE", codes: []int{exitOK, exitTimeout}, in: 8 * time.Second, noBound: true,
 			store: `the ledger of tickets cannot be read \(no answer in time\)`, nodes: unheard},
@@ -286,5 +286,25 @@ func TestWhicheverCallHangs(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Status waits for the ledger for half of its time, and for silent lock nodes as long as these may take: it
+// shows what the ledger has.
+func TestStatusOfSilentLockNodes(t *testing.T) {
+	for command, c := range map[string]struct {
+		code int
+		want string
+	}{
+		"status -f FILE --timeout 3s": {exitOK, `(?s)^tickets: stalled.*memory-0 .*down .*no answer in time`},
+		"status -f FILE --timeout 1s": {exitTimeout, `^Error: sale tickets: timed out after 1s \(read: the lock nodes\)\n`},
+		"status -f FILE --timeout 1s --wait-for open": {exitTimeout,
+			`^Error: timed out after 1s: it is unknown whether sale tickets is open: sale tickets: .*\(read: the lock nodes\)\n`},
+	} {
+		hangs(t, []string{"apply -f FILE --yes"}, command, true, 1, func(code int, _ time.Duration, said string) {
+			if code != c.code || !regexp.MustCompile(c.want).MatchString(said) {
+				t.Errorf("%s: exit code %d\n%s", command, code, said)
+			}
+		})
 	}
 }

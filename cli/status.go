@@ -164,7 +164,7 @@ func (p *program) await(ctx, bounded context.Context, store *backends.Store, sal
 			if o.waitFor == "" {
 				return last, late(bounded, err)
 			}
-			if errors.Is(err, planner.ErrStore) {
+			if errors.Is(err, planner.ErrStore) || last == nil && !errors.Is(err, ledger.ErrGone) {
 				return last, fmt.Errorf("%w: it is unknown whether sale %s is %s: %w", timedOut(o.timeout), sale.Name, o.waitFor, err)
 			}
 			err = fmt.Errorf("%w: sale %s is %s, not %s%s", timedOut(o.timeout), sale.Name, last.word(), o.waitFor, because(last.why(o.waitFor)))

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"salectl/api"
@@ -13,8 +12,8 @@ import (
 )
 
 const (
-	// readPatience is how long a reading may take before status tells what the others know;
-	// half of --timeout, if that is less.
+	// readPatience is how long reading the ledger may take before status tells what the others
+	// know; half of --timeout, if that is less.
 	readPatience = 20 * time.Second
 	// lookPatience is how long it then takes for that.
 	lookPatience = 5 * time.Second
@@ -26,10 +25,9 @@ const (
 // cannot be read it returns what the others tell, beside the error, which is ErrStore.
 // bounded is ctx until --timeout.
 func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store, name string, a asker, o statusOptions) (*saleStatus, error) {
-	patience := min(readPatience, o.timeout/2)
-	patient, cancel := context.WithTimeout(bounded, patience)
-	defer cancel()
-	status, err := planner.ReadStatus(patient, p.planning(store), name)
+	cfg := p.planning(store)
+	cfg.ReadTimeout = min(readPatience, o.timeout/2)
+	status, err := planner.ReadStatus(bounded, cfg, name)
 	if err == nil {
 		view := &saleStatus{Status: status}
 		askServer(bounded, view, a)
@@ -38,9 +36,6 @@ func (p *program) readStatus(ctx, bounded context.Context, store *backends.Store
 	}
 	if bounded.Err() != nil {
 		return nil, err
-	}
-	if patient.Err() != nil {
-		err = fmt.Errorf("sale %s: %w: it was not read in %v", name, planner.ErrStore, patience)
 	}
 	if !errors.Is(err, planner.ErrStore) {
 		return nil, err

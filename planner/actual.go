@@ -69,7 +69,7 @@ const (
 	missingPause = ledger.MissingPause
 )
 
-// readTimeout is how long the reading of a sale's own log and heads may take.
+// readTimeout is Config.ReadTimeout where that is 0.
 const readTimeout = 30 * time.Second
 
 // ReadActual reads a sale, with all that Make asks of it. The sale's own log

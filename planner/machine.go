@@ -52,11 +52,13 @@ type Terms struct {
 	// ReadTries is how many reads of a sale's own log may bring nothing, one after
 	// the other, before it counts as not to be read; 0: as many as fit into Patience.
 	ReadTries int
+	// ReadTimeout is that of Config, where there are ReadTries.
+	ReadTimeout time.Duration
 }
 
 func (c Config) terms() Terms {
 	t := Terms{
-		Writer: c.Writer, Rand: c.Rand, Units: c.Units, Key: c.Key, DrawKey: c.DrawKey, Who: c.Who, Patience: c.Patience, Progress: c.Progress, ReadTries: ledger.ReadTries,
+		Writer: c.Writer, Rand: c.Rand, Units: c.Units, Key: c.Key, DrawKey: c.DrawKey, Who: c.Who, Patience: c.Patience, Progress: c.Progress, ReadTries: ledger.ReadTries, ReadTimeout: c.ReadTimeout,
 		Nodes: quorum.Names(c.Nodes), Lists: quorum.Names(c.Lists),
 	}
 	if named := namedTable(c); named != nil {

@@ -66,6 +66,10 @@ type Config struct {
 	// Patience is how long one log, or a majority of the nodes, may fail every
 	// call before the planner gives up on it; 0 is 10 s.
 	Patience time.Duration
+	// ReadTimeout is how long reading a sale's own log and the heads of its shards may take
+	// before it is ErrStore; 0 is 30 s. The lock nodes, which are read behind them, have
+	// timeouts of their own.
+	ReadTimeout time.Duration
 }
 
 const defaultPatience = 10 * time.Second

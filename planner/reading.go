@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 
 	"salectl/backends/ledger"
@@ -16,6 +17,7 @@ type reading struct {
 
 	blind  bool  // to the ledger: only the lock nodes are asked, for all leases that they know
 	asking bool  // for the table
+	ledger bool  // the sale's log and the heads are read
 	read   bool  // all else is, or has failed
 	err    error // why
 }
@@ -45,9 +47,10 @@ func (r *reading) start() {
 	r.table()
 	r.logs(1)
 	if r.terms.ReadTries > 0 {
-		r.core.after(readTimeout, func() {
-			if len(r.actual.Shards) == 0 {
-				r.finish(fmt.Errorf("%w: it was not read in %v", ErrStore, readTimeout))
+		timeout := cmp.Or(r.terms.ReadTimeout, readTimeout)
+		r.core.after(timeout, func() {
+			if !r.ledger {
+				r.finish(fmt.Errorf("%w: it was not read in %v", ErrStore, timeout))
 			}
 		})
 	}
@@ -146,7 +149,7 @@ func (r *reading) shards(then func()) {
 
 // nodes asks all lock nodes at once, and after them those that keep lists.
 func (r *reading) nodes() {
-	r.stage = "the lock nodes"
+	r.stage, r.ledger = "the lock nodes", true
 	r.core.all(len(r.terms.Nodes), func(i int, done func()) {
 		r.node(i, r.terms.Nodes[i], func(a NodeActual) {
 			r.actual.Nodes[i] = a
