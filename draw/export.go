@@ -11,6 +11,13 @@ import (
 
 // The part of an export that Verify reads.
 
+// What a header says of the file: an export of the ledger, or what Publish made of one.
+const (
+	exportFormat = 1
+	kindExport   = "export"
+	kindEntries  = "entries"
+)
+
 // exportHeader is what the header of an export says of a draw.
 type exportHeader struct {
 	Format int     `json:"format"`
@@ -131,8 +138,13 @@ func readHeader(text []byte, take func(exportHeader) error) error {
 	if err := json.Unmarshal(text, &h); err != nil {
 		return fmt.Errorf("an export begins with a header: %w", err)
 	}
-	if h.Draw == nil {
+	switch {
+	case h.Draw == nil:
 		return ErrNoDraw
+	case h.Kind != kindExport && h.Kind != kindEntries:
+		return fmt.Errorf("an export begins with a header of kind %q or %q, and this one is of kind %q", kindExport, kindEntries, h.Kind)
+	case h.Format != exportFormat:
+		return fmt.Errorf("an export of format %d cannot be read, only format %d", h.Format, exportFormat)
 	}
 	return take(h)
 }

@@ -16,7 +16,7 @@ func Publish(from io.Reader, to io.Writer) error {
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false)
 	err := readExport(from, func(h exportHeader) error {
-		h.Kind = "entries"
+		h.Kind = kindEntries
 		return lines.Encode(h)
 	}, func(line Line) error {
 		if _, _, _, err := place(line.Claim); err != nil {

@@ -351,6 +351,8 @@ func (v *Verifier) trees() {
 	switch {
 	case v.record.Root == nil && v.record.Link != nil:
 		v.problem("header: the secret is revealed, and the root of the entries was never published")
+	case v.record.Root == nil && len(v.record.Shards) > 0:
+		v.problem("header: there are draw.shards, and there is no draw.root")
 	case v.record.Root != nil && RootOf(v.record.Shards) != *v.record.Root:
 		v.problem("header: draw.root is not that of draw.shards")
 	}
