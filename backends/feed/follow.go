@@ -30,7 +30,7 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 	}
 	making := calls.NewMaking(ctx, sh.Clock, func(ctx context.Context, c calls.Call) any { return c.Do(ctx, calls.Ends{Logs: sh.Logs}) })
 	defer making.End()
-	goods := goods{logs: sh.Logs, log: r.sale.tail.Log()}
+	payloads := NewPayloads(sh.Logs, r)
 	var trouble error
 	told := func(now error) {
 		if (now == nil) != (trouble == nil) && sh.Trouble != nil {
@@ -41,7 +41,7 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 	for {
 		made, wake, done, err := r.Next(sh.Clock())
 		if b := r.Take(); b != nil {
-			if err := goods.add(ctx, r.Run(), b, told); err != nil {
+			if err := payloads.Add(ctx, b, told); err != nil {
 				return err
 			}
 			if err := take(b); err != nil {
@@ -62,17 +62,22 @@ func Follow(ctx context.Context, sh Shell, r *Reader, take func(*Batch) error) e
 	}
 }
 
-// goods adds to events what units are, where everybody may know that.
-type goods struct {
+// Payloads adds the payloads of units to events, where everybody may know them.
+type Payloads struct {
 	logs       ledger.Logs
-	log        string // the sale's own
+	of         *Reader
 	reader     *ledger.PayloadReader
 	generation uint64
 }
 
-// add adds them to the events of claims. While they cannot be read it waits, and tells why, but not
-// beyond the end of the sale: its log of units may be deleted, and units are numbers from then on.
-func (g *goods) add(ctx context.Context, sale *ledger.Sale, b *Batch, trouble func(error)) error {
+// NewPayloads returns the Payloads of the batches of a Reader, which reads them from logs.
+func NewPayloads(logs ledger.Logs, of *Reader) *Payloads { return &Payloads{logs: logs, of: of} }
+
+// Add adds payloads to the events of claims in a batch, before the Reader goes on. It waits while
+// they cannot be read and reports why, but not beyond the end of the sale: then the log of units
+// may be deleted, and events have numbers only.
+func (g *Payloads) Add(ctx context.Context, b *Batch, trouble func(error)) error {
+	sale := g.of.Run()
 	newest := sale.Newest()
 	if len(newest.GetUnits()) == 0 || newest.GetSettings().GetSecret() || sale.Sealed() != nil {
 		return nil
@@ -104,7 +109,7 @@ func (g *goods) add(ctx context.Context, sale *ledger.Sale, b *Batch, trouble fu
 }
 
 // read returns what units are; nil: the sale has come to its end.
-func (g *goods) read(ctx context.Context, sale *ledger.Sale, units []int64, trouble func(error)) ([]ledger.Payload, error) {
+func (g *Payloads) read(ctx context.Context, sale *ledger.Sale, units []int64, trouble func(error)) ([]ledger.Payload, error) {
 	for tries := 0; ; tries++ {
 		payloads, err := g.reader.Read(ctx, units)
 		switch {
@@ -125,8 +130,9 @@ func (g *goods) read(ctx context.Context, sale *ledger.Sale, units []int64, trou
 }
 
 // over says whether the run of a sale is sealed by now, which whoever follows it has not read yet.
-func (g *goods) over(ctx context.Context, sale *ledger.Sale) bool {
-	now := ledger.NewSale(g.log)
-	_, err := ledger.Load(ctx, g.logs, g.log, now)
+func (g *Payloads) over(ctx context.Context, sale *ledger.Sale) bool {
+	log := g.of.sale.tail.Log()
+	now := ledger.NewSale(log)
+	_, err := ledger.Load(ctx, g.logs, log, now)
 	return err == nil && now.Next() > sale.Next() && (now.UID() != sale.UID() || !now.Live())
 }

@@ -67,17 +67,19 @@ func TestUnitsOfClaims(t *testing.T) {
 				if test.sealed {
 					saletest.AppendSale(t, logs, testSale, closes(t, logs))
 				}
-				g := goods{log: spec.SaleLog(testSale), logs: store.Handle(func(k backendtest.Call) backendtest.Fault {
+				r := New(Config{Sale: testSale})
+				r.sale.fold = read
+				g := NewPayloads(store.Handle(func(k backendtest.Call) backendtest.Fault {
 					if k.Log != spec.UnitsLog(saletest.UID) || test.times == 0 {
 						return backendtest.Fault{}
 					}
 					test.times--
 					return backendtest.Fault{Kind: test.fault, N: 1}
-				})}
+				}), r)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				claim := &Claim{Claim: "0-2-0", Units: []int64{2}}
-				err := g.add(ctx, read, &Batch{Events: []Event{{Data: claim}}}, func(error) {})
+				err := g.Add(ctx, &Batch{Events: []Event{{Data: claim}}}, func(error) {})
 				if got := fmt.Sprint(claim.Payloads); got != test.want || !errors.Is(err, test.err) || (err == nil) != (test.err == nil) {
 					t.Errorf("told %s, %v; want %s, %v", got, err, test.want, test.err)
 				}
