@@ -138,7 +138,7 @@ func (a *auditor) export() {
 	x := check.LiveExport{Began: a.w.history.Count(), Redacted: a.chance(0.2)}
 	a.start("export", func(ctx context.Context, logs ledger.Logs) func() {
 		var content bytes.Buffer
-		err := exportLive(ctx, logs, x.Redacted, &content)
+		err := exportLive(ctx, logs, x.Redacted, a.w.scenario.files.key(), &content)
 		if err == nil {
 			x.Bytes = content.Bytes()
 			a.w.note("auditor", "export", fmt.Sprint(len(x.Bytes), " bytes"), x.Bytes)
@@ -151,7 +151,7 @@ func (a *auditor) export() {
 	})
 }
 
-func exportLive(ctx context.Context, logs ledger.Logs, redact bool, to *bytes.Buffer) error {
+func exportLive(ctx context.Context, logs ledger.Logs, redact bool, key *units.Key, to *bytes.Buffer) error {
 	sale, shards, err := ledger.LoadSale(ctx, logs, saleName)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func exportLive(ctx context.Context, logs ledger.Logs, redact bool, to *bytes.Bu
 	if err := planner.ReadWhole(ctx, logs, saleName, sale, shards); err != nil {
 		return err
 	}
-	goods := unitsReader(logs, sale, nil)
+	goods := unitsReader(logs, sale, key)
 	if redact {
 		if err := ledger.ExportRedacted(ctx, logs, saleName, sale, shards, goods, to); !errors.Is(err, ledger.ErrDrawRedacted) {
 			return err

@@ -27,6 +27,9 @@ type consumer struct {
 	feed   int    // that it follows, as the history has it
 	stored string // the position; "": it begins
 	ended  bool   // for good
+
+	payloads bool         // its events have the payloads of units
+	adding   *payloadFeed // of the present process; nil: they have not
 }
 
 // drawConsumers are those who follow the sale of a world.
@@ -35,11 +38,18 @@ func (w *world) drawConsumers(r random) {
 		return
 	}
 	for i := range 1 + r.IntN(2) {
-		c := &consumer{random: w.Options.random(forFeeds, i+1), now: r.chance(0.2)}
-		c.process = process{w: w, name: fmt.Sprintf("consumer-%d", i), host: atClients}
-		c.died = func(back time.Duration) { w.after(back, c.begin) }
-		w.consumers = append(w.consumers, c)
+		w.consumers = append(w.consumers, w.newConsumer(i, w.Options.random(forFeeds, i+1), r.chance(0.2)))
 	}
+}
+
+func (w *world) newConsumer(i int, r random, now bool) *consumer {
+	c := &consumer{random: r, now: now}
+	c.process = process{w: w, name: fmt.Sprintf("consumer-%d", i), host: atClients}
+	c.died = func(back time.Duration) {
+		c.adding.end()
+		w.after(back, c.begin)
+	}
+	return c
 }
 
 // scheduleConsumers draws when they begin and what befalls them.
@@ -66,6 +76,7 @@ func (w *world) scheduleConsumers() {
 // follow begins a feed.
 func (c *consumer) follow() {
 	c.feed, c.stored = c.w.history.Followed(c.w.now, c.now), ""
+	c.w.history.Feeds[c.feed].Payloads = c.payloads
 	c.begin()
 }
 
@@ -84,6 +95,9 @@ func (c *consumer) begin() {
 		config.From = &at
 	}
 	m := &followMachine{consumer: c, Reader: feed.New(config)}
+	if c.payloads {
+		c.adding = newPayloadFeed(m.Reader)
+	}
 	c.process.ended = func() { c.after(m.err) }
 	c.start(m, c.w.clock(c.random))
 }
@@ -119,6 +133,7 @@ const lastFeeds = 30 * time.Second
 // stop ends it when the world has come to its end.
 func (c *consumer) stop() {
 	c.ended = true
+	c.adding.end()
 	if c.alive {
 		c.alive = false
 		c.life++
@@ -135,10 +150,25 @@ type followMachine struct {
 	err   error
 }
 
-func (m *followMachine) tick(clock.Now) {}
+func (m *followMachine) tick(now clock.Now) {
+	if m.adding.under() {
+		m.adding.logs.tick(now)
+	}
+}
 
 func (m *followMachine) next(now clock.Now) (made []calls.Call, wake time.Duration, gone bool) {
 	for {
+		if m.adding.under() {
+			more, wake, added := m.adding.logs.next(now)
+			if made = append(made, more...); !added {
+				return made, wake, false
+			}
+			m.adding.end()
+			if m.err = m.adding.err; m.err != nil {
+				return made, 0, true
+			}
+			m.w.hit("payloads added to events")
+		}
 		more, wake, done, err := m.Reader.Next(now)
 		made = append(made, more...)
 		if m.batch == nil {
@@ -146,6 +176,10 @@ func (m *followMachine) next(now clock.Now) (made []calls.Call, wake time.Durati
 				m.until = now.Mono
 				if m.chance(0.1) { // it is slow
 					m.until += m.spread(time.Millisecond, 2*time.Second)
+				}
+				if m.adding != nil {
+					m.adding.begin(m.batch)
+					continue
 				}
 			}
 		}

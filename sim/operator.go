@@ -73,6 +73,7 @@ func (o *operators) sale(stock int64) spec.Sale {
 	s.ruled.declare(&declared)
 	s.partial.declare(&declared)
 	s.choice.declare(&declared)
+	s.files.declare(&declared)
 	s.drawn.declare(&declared)
 	if s.lists != nil {
 		s.lists.declare(&declared, o.w.listNames)
@@ -97,7 +98,7 @@ func (o *operators) plans(c command, made func(spec.Sale)) func(*planner.Actual)
 				desired.Phase = "" // it was declared for the run before
 			}
 			made(desired)
-			source, err := units.ForSale(desired, nil)
+			source, err := units.ForSale(desired, o.w.scenario.files.env)
 			if err != nil {
 				return nil, err
 			}
@@ -133,6 +134,9 @@ func (o *operators) run(c command, then func()) {
 	n := o.started
 	if o.w.scenario.dealt() {
 		c.stock = o.w.scenario.stock
+	}
+	if c.kind == apply && o.w.calm && o.w.scenario.files != nil {
+		c.stock = o.plannedStock(c.stock)
 	}
 	writer := fmt.Appendf(nil, "op%06d", n)
 	c.phase = ""
@@ -170,7 +174,7 @@ func (o *operators) run(c command, then func()) {
 	var m *commandMachine
 	m = newCommandMachine(o, o.plans(c, func(s spec.Sale) { m.file = fileOf(s) }), planner.Terms{
 		Nodes: o.w.nodeNames, Lists: o.w.listNames, Writer: writer, Rand: r, Who: "operator@world",
-		Sizes: o.w.scenario.sizes, DrawKey: drawKey,
+		Sizes: o.w.scenario.sizes, DrawKey: drawKey, Key: o.w.scenario.files.key(),
 	})
 	m.op, m.only = op, c.kind == plan
 	p.ended = func() {

@@ -32,6 +32,7 @@ type scenario struct {
 	ruled     *ruled        // nil: everybody may claim
 	partial   *partial      // nil: a claim gets all it asks for or nothing
 	choice    *choice       // nil: nobody chooses units
+	files     *unitFiles    // nil: no unit is a line of a file
 	drawn     *drawn        // nil: claims get units while there are any
 	phased    *phased       // nil: the sale's file declares no phase
 	timetable *timetable    // nil: the sale is open whenever it is not closed

@@ -21,6 +21,7 @@ import (
 
 	"salectl/backends/ledger"
 	"salectl/sim/check"
+	"salectl/units"
 )
 
 // world is one sale and all that is around it.
@@ -90,7 +91,7 @@ func Run(o Options) *Result {
 			r.Broken = append(r.Broken, p.Checker)
 		}
 	}
-	if err := errors.Join(auditExports(w.history.Exports), auditLive(w.history)); err != nil {
+	if err := w.auditExports(); err != nil {
 		r.Err, r.Broken = errors.Join(r.Err, err), append(r.Broken, "audit")
 	}
 	return r
@@ -99,30 +100,26 @@ func Run(o Options) *Result {
 // auditExports has the audit that auditors run find nothing wrong with what was exported, but that
 // a draw was closed before all its winners were awarded, which operators may do. Whether it is what
 // the ledger had is another matter, which is for package check.
-func auditExports(exports []check.Export) (all error) {
-	for i, x := range exports {
-		if err := auditExport(x.Bytes); err != nil {
+func (w *world) auditExports() (all error) {
+	key := w.scenario.files.key()
+	for i, x := range w.history.Exports {
+		if err := auditExport(x.Bytes, key); err != nil {
 			all = errors.Join(all, fmt.Errorf("audit: of export %d: %w", i, err))
 		}
 	}
-	return all
-}
-
-// auditLive is auditExports of what was exported while the sale went on.
-func auditLive(h *check.History) (all error) {
-	for i, x := range h.LiveExports {
+	for i, x := range w.history.LiveExports {
 		if x.How != check.Done {
 			continue
 		}
-		if err := auditExport(x.Bytes); err != nil {
+		if err := auditExport(x.Bytes, key); err != nil {
 			all = errors.Join(all, fmt.Errorf("audit: of live export %d, written at %v: %w", i, x.At, err))
 		}
 	}
 	return all
 }
 
-func auditExport(content []byte) error {
-	a, _, err := ledger.AuditExport(bytes.NewReader(content), nil)
+func auditExport(content []byte, key *units.Key) error {
+	a, _, err := ledger.AuditExport(bytes.NewReader(content), key)
 	if err != nil {
 		return err
 	}
@@ -170,6 +167,7 @@ func newWorld(o Options) *world {
 	w.random.draws = o.random(forDraws, 0)
 	w.scenario.drawPhases(o.random(forPhases, unphased), o.Until)
 	w.scenario.drawService(o.random(forService, unserved))
+	w.scenario.drawUnitFiles(o.random(forUnits, unfiled))
 	w.history.Begin, w.history.Slack = epoch, w.scenario.ttl
 	w.doubtful, w.random.doubts = drawDoubts(o.random(forDoubts, 0)), o.random(forDoubts, 1)
 	w.random.nags = o.random(forNags, 0)
@@ -205,6 +203,10 @@ func newWorld(o Options) *world {
 		w.clients = append(w.clients, w.newClient(i))
 	}
 	w.drawConsumers(o.random(forFeeds, unfed))
+	w.drawPayloads()
+	if f := w.scenario.files; f != nil {
+		w.history.UnitFiles = f.UnitFiles
+	}
 	w.drawFolder(o.random(forFolders, unread))
 	w.service = w.newService()
 	w.drawAuditor(o.random(forAudits, unaudited))
@@ -244,6 +246,12 @@ func (w *world) live() {
 	w.scheduleReports()
 	w.auditor.schedule()
 	defer w.auditor.end()
+	defer func() {
+		for _, c := range w.consumers {
+			c.adding.end()
+		}
+		w.scenario.files.remove()
+	}()
 	w.scheduleMoves()
 	for _, c := range w.clients {
 		w.at(c.between(0, 2*time.Second), c.live)

@@ -41,6 +41,7 @@ var checkers = []struct {
 	{"limits", limits},           // nobody passes the limit of the generation in force
 	{"given", givenParts},        // whoever is given fewer units than asked for is given all there can be, and told so
 	{"payloads", payloads},       // the ledger says what units are before they can be sold, and no two are the same
+	{"secrets", secrets},         // nobody else than their buyers can read secret units
 	{"chosen", chosen},           // whoever chooses units is given those, or nothing
 	{"draws", draws},             // a draw comes to what its commitment, entries and beacon imply, step after step
 	{"awards", awards},           // units go to entries by their ranks, as far as these reach by then

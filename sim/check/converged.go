@@ -7,7 +7,8 @@ import (
 )
 
 // converged judges a sale that is applied and not closed when all is done: the units that its file
-// declares are those that there are, one by one, but for those that refunds took out of it.
+// declares are those that there are, one by one, but for those that refunds took out of it, and
+// those that somebody had before a shard was to drop them.
 func converged(e *evidence, bad fault) {
 	if !e.h.Final.Rested || !e.h.Final.Demanded || len(e.runs) == 0 {
 		return
@@ -25,7 +26,7 @@ func converged(e *evidence, bad fault) {
 			}
 		}
 	}
-	declared, names := declaredNames(newest.GetSpec()), e.names(r)
+	declared, names := e.declared(newest.GetSpec()), e.names(r)
 	left := newest.stock()
 	for _, unit := range slices.Sorted(maps.Keys(r.moves)) {
 		switch moves := r.moves[unit]; moves[len(moves)-1].to.kind {
@@ -35,7 +36,9 @@ func converged(e *evidence, bad fault) {
 		if left--; names == nil {
 			continue
 		}
-		if i := slices.Index(declared, names[unit]); i < 0 {
+		if i := slices.Index(declared, names[unit]); i < 0 && r.stayed(unit) {
+			left++
+		} else if i < 0 {
 			bad("run %s ends with unit %d, %q, which is not declared", r.uid, unit, names[unit])
 		} else {
 			declared = slices.Delete(declared, i, i+1)
@@ -49,4 +52,16 @@ func converged(e *evidence, bad fault) {
 	if left < 0 || left > int64(len(retired)) || names != nil && len(declared) > 0 {
 		bad("run %s ends with %d units fewer than the %d that are declared, and refunds took out %d: %s", r.uid, left, newest.stock(), len(retired), fmt.Sprint(declared))
 	}
+}
+
+// stayed says whether a unit is in the sale although a generation was to take it out.
+func (r *run) stayed(unit int64) bool {
+	for i, p := range r.planned {
+		for _, change := range p.GetShards() {
+			if among(change.GetDrop(), unit) && r.kept(unit, i) {
+				return true
+			}
+		}
+	}
+	return false
 }

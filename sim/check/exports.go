@@ -60,31 +60,28 @@ type (
 		outcomes
 	}
 	claimLine struct {
-		Claim      string     `json:"claim"`
-		Sale       string     `json:"sale"`
-		User       string     `json:"user"`
-		Units      []int64    `json:"units"`
-		Asked      int64      `json:"asked,omitempty"`
-		Amounts    []string   `json:"amounts,omitempty"`
-		Payloads   []nameLine `json:"payloads,omitempty"`
-		State      string     `json:"state"`
-		At         string     `json:"at"`
-		Key        string     `json:"key,omitempty"`
-		KeyBase64  []byte     `json:"keyBase64,omitempty"`
-		Label      string     `json:"label,omitempty"`
-		Rank       int64      `json:"rank,omitempty"`
-		Rules      string     `json:"rules,omitempty"`
-		Attributes string     `json:"attributes,omitempty"`
-		HeldUntil  string     `json:"heldUntil,omitempty"`
-		SettledAt  string     `json:"settledAt,omitempty"`
-		Who        string     `json:"who,omitempty"`
-		Why        string     `json:"why,omitempty"`
-		Payment    string     `json:"payment,omitempty"`
-		Retired    bool       `json:"retired,omitempty"`
-		RefundDue  []string   `json:"refundDue,omitempty"`
-	}
-	nameLine struct {
-		Unit string `json:"unit"`
+		Claim      string              `json:"claim"`
+		Sale       string              `json:"sale"`
+		User       string              `json:"user"`
+		Units      []int64             `json:"units"`
+		Asked      int64               `json:"asked,omitempty"`
+		Amounts    []string            `json:"amounts,omitempty"`
+		Payloads   []map[string]string `json:"payloads,omitempty"`
+		State      string              `json:"state"`
+		At         string              `json:"at"`
+		Key        string              `json:"key,omitempty"`
+		KeyBase64  []byte              `json:"keyBase64,omitempty"`
+		Label      string              `json:"label,omitempty"`
+		Rank       int64               `json:"rank,omitempty"`
+		Rules      string              `json:"rules,omitempty"`
+		Attributes string              `json:"attributes,omitempty"`
+		HeldUntil  string              `json:"heldUntil,omitempty"`
+		SettledAt  string              `json:"settledAt,omitempty"`
+		Who        string              `json:"who,omitempty"`
+		Why        string              `json:"why,omitempty"`
+		Payment    string              `json:"payment,omitempty"`
+		Retired    bool                `json:"retired,omitempty"`
+		RefundDue  []string            `json:"refundDue,omitempty"`
 	}
 	commitLine struct {
 		Shard  int    `json:"shard"`
@@ -178,8 +175,8 @@ func (e *evidence) export(r *run) []byte {
 				line.SettledAt = timeText(c.settled)
 			}
 			for _, unit := range c.units {
-				if names != nil {
-					line.Payloads = append(line.Payloads, nameLine{names[unit]})
+				if names != nil && (!e.secret() || c.state == "sold" || c.state == "refunded") {
+					line.Payloads = append(line.Payloads, e.payload(names[unit]))
 				}
 				if r.packets != nil {
 					line.Amounts = append(line.Amounts, r.packets.Format(r.packets.amount(unit)))

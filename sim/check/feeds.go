@@ -32,10 +32,11 @@ type feedLine struct {
 		// Of generations.
 		Generation uint64
 		// Of commits.
-		Log    string
-		Slot   uint64
-		Hash   string
-		Commit []byte
+		Log      string
+		Slot     uint64
+		Hash     string
+		Commit   []byte
+		Payloads []map[string]string
 		// Of positions.
 		Through string
 		Logs    []feedEnd
@@ -70,11 +71,12 @@ type following struct {
 	bad fault
 
 	run     *run
-	logs    []*followed // the sale's own, then those of the shards; none before the first batch
-	planned uint64      // the newest generation that the sale's own log was told to have
-	sealed  bool        // the end of the sale was told
-	over    bool        // a position said that nothing will follow
-	through time.Time   // the latest that a position said
+	names   map[int64]string // of its units; nil: they are numbers
+	logs    []*followed      // the sale's own, then those of the shards; none before the first batch
+	planned uint64           // the newest generation that the sale's own log was told to have
+	sealed  bool             // the end of the sale was told
+	over    bool             // a position said that nothing will follow
+	through time.Time        // the latest that a position said
 }
 
 // followed is a log of a feed.
@@ -114,6 +116,7 @@ func (f *following) told(b Told) bool {
 				f.bad("%v: %s %s is told of %v, which says %s", f, lines[i].Type, lines[i].ID, slot, want)
 				return false
 			}
+			f.payloads(want, lines[i], b.Seq)
 			f.inTime(slot, lines[i])
 		}
 	}
@@ -135,6 +138,7 @@ func (f *following) begin(lines []feedLine) bool {
 	if f.run == nil {
 		return false
 	}
+	f.names = f.e.names(f.run)
 	for i, l := range append([]*log{f.e.sale}, f.run.shards...) {
 		to := &followed{log: l, partition: "sale"}
 		if i > 0 {

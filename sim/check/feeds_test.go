@@ -126,6 +126,12 @@ var feedFaults = map[string]planted{
 	"a feed that tells what is not stored yet": {withFeed, func(w *world) {
 		w.h.Feeds[0].Batches[0].Seq = 1
 	}, "feeds"},
+	"a feed without the payloads of units": {func(t testing.TB) *world {
+		w := named(t)
+		w.buy(w.user(0), "k", 1)
+		w.consume(false).hear()
+		return w
+	}, func(w *world) { w.h.Feeds[0].Payloads = true }, "feeds"},
 	"a feed that tells another user": {withFeed, func(w *world) {
 		w.line("claim.sold", `"user":"`, `"user":"x`)
 	}, "feeds"},
@@ -205,6 +211,12 @@ func TestToleratedFeeds(t *testing.T) {
 		do   func(w *world)
 	}{
 		"goes on": {withFeed, func(*world) {}},
+		"with the payloads of units": {named, func(w *world) {
+			w.buy(w.user(0), "k", 1)
+			w.consume(false).hear()
+			w.line("claim.sold", `"units":[1]`, `"units":[1],"payloads":[{"unit":"A1"}]`)
+			w.h.Feeds[0].Payloads = true
+		}},
 		"from now on": {withFeed, func(w *world) {
 			f := w.consume(true).hear()
 			w.buy(w.user(0), "k", 1)

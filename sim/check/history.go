@@ -39,6 +39,8 @@ type History struct {
 	Audits      []Audit      // of the ledger while the sale went on, in order of their end
 	LiveExports []LiveExport // begun while the sale went on, in order of their end
 
+	UnitFiles *UnitFiles // nil: no unit is declared by a file
+
 	Feeds []Feed // what those were told who follow the ledger, in order of their begin
 
 	Plans []Plan // that commands have made, in order
@@ -202,12 +204,13 @@ type Visit struct {
 // Feed is what a consumer that follows the ledger has made of it, from its begin to its end, by
 // as many processes as it took: one goes on at the position that the one before has left.
 type Feed struct {
-	Place          // when it began
-	Now     bool   // at the end of what there was then
-	Batches []Told // in order
-	Ended   Place  // zero: it has not
-	How     How
-	Err     string
+	Place           // when it began
+	Now      bool   // at the end of what there was then
+	Payloads bool   // events have the payloads of units
+	Batches  []Told // in order
+	Ended    Place  // zero: it has not
+	How      How
+	Err      string
 }
 
 // Told is a batch of events, one a line of JSON, the last one a position, which became durable

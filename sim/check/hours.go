@@ -153,6 +153,7 @@ func settings(e *evidence, bad fault) {
 				Units             *struct {
 					Range  []string
 					Choose bool
+					Secret bool
 				}
 				Payment *struct {
 					HoldForMs, GraceMs, ExtendByMs int64
@@ -172,6 +173,7 @@ func settings(e *evidence, bad fault) {
 			if !said.ClosesAt.IsZero() {
 				want.ClosesAtUs = said.ClosesAt.UnixMicro()
 			}
+			want.Secret = said.Units != nil && said.Units.Secret
 			if u := said.Units; u != nil && u.Choose {
 				want.Choose, want.Rows = true, rows(u.Range)
 				if i > 0 { // units that came later are in rows of their own

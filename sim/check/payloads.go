@@ -29,7 +29,7 @@ func payloads(e *evidence, bad fault) {
 		names := make(map[int64]string) // of the units that are in the sale
 		next, all := int64(1), e.names(r)
 		for i, p := range r.planned {
-			declared := declaredNames(p.GetSpec())
+			declared := e.declared(p.GetSpec())
 			if (declared == nil) != (len(p.GetUnits()) == 0) {
 				bad("%v plans generation %d with a digest of units of %d bytes, and declares %d", p.at, p.GetGeneration(), len(p.GetUnits()), len(declared))
 			}
@@ -130,7 +130,7 @@ func (e *evidence) stored(r *run, plan []byte, before uint64, bad fault) map[int
 			if s.Seq > before || string(payload.GetPlan()) != string(plan) {
 				continue
 			}
-			said, ok := unpack(payload.GetUnits())
+			said, ok := unpack(e.opened(l.name, payload))
 			if !ok || int64(len(said)) != payload.GetCount() {
 				bad("%v says of %d units what cannot be read, or of %d", s, payload.GetCount(), len(said))
 				continue
@@ -147,8 +147,8 @@ func (e *evidence) stored(r *run, plan []byte, before uint64, bad fault) map[int
 	return names
 }
 
-// unpack reads the names of packed units that have nothing else: a version, their number, and
-// of each a zero and its name, with the length before it.
+// unpack reads packed units, each as its fields with commas between them: a version, their number,
+// and of each the number of its attributes, its name and these, with the length before each.
 func unpack(b []byte) (names []string, ok bool) {
 	if len(b) == 0 || b[0] != 1 {
 		return nil, false
@@ -164,15 +164,20 @@ func unpack(b []byte) (names []string, ok bool) {
 		return int(v)
 	}
 	for n := number(); n > 0; n-- {
-		if number() != 0 {
+		attributes := number()
+		var fields []string
+		for ; attributes >= 0; attributes-- {
+			size := number()
+			if size < 0 || size > len(b) {
+				return nil, false
+			}
+			fields = append(fields, string(b[:size]))
+			b = b[size:]
+		}
+		if fields == nil {
 			return nil, false
 		}
-		size := number()
-		if size < 0 || size > len(b) {
-			return nil, false
-		}
-		names = append(names, string(b[:size]))
-		b = b[size:]
+		names = append(names, strings.Join(fields, ","))
 	}
 	return names, len(b) == 0
 }

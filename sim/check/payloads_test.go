@@ -128,6 +128,10 @@ var namedFaults = map[string]planted{
 		l := w.h.Logs[goodsLog(w.uid)]
 		x.Bytes = fmt.Appendf(x.Bytes, `{"log":"units","slot":1,"commit":%q}`+"\n", base64.StdEncoding.EncodeToString(l[1].Bytes))
 	}, "ending exports"},
+	"a secret unit in an error": {newWorld, func(w *world) {
+		w.h.UnitFiles = &UnitFiles{Secret: []byte{1}, Mark: "c0de"}
+		w.h.LiveExports = append(w.h.LiveExports, LiveExport{How: NotRead, Err: "a unit c0de-1 twice"})
+	}, "secrets"},
 	"a unit named anew": {named, func(w *world) { w.plantNames(packedName("B1"), packedName("A1")) }, "payloads"},
 }
 
