@@ -53,6 +53,11 @@ func (e *Executor) Accept(from Peer, to string, back Replies) *Visitor {
 	return &Visitor{e: e, from: from.ID, by: by, back: back}
 }
 
+// Over says whether another link of the peer has been accepted since. Nothing that is asked by this
+// one is decided, so whoever has it cuts it. The peer has left it, unless the first message of an
+// older link was held up until now: then it makes a new one, where it would wait here for ever.
+func (v *Visitor) Over() bool { return v.by.over.Load() }
+
 // Gone says that the link has ended.
 func (v *Visitor) Gone() { v.e.visitors.leave(v.from, v.by) }
 

@@ -11,10 +11,10 @@ import (
 type Peers interface {
 	// Accept takes the stream of a process, or refuses it with heard nil. heard is called
 	// with each of its messages, one after the other, which are the peer's to keep, and
-	// gone once, behind the last of them; the error is nil if the process has ended the
-	// stream. send has a message sent and never waits: an error says that the stream is
+	// ends the stream by returning false. gone is called once, behind the last of them; the
+	// error is nil unless the stream has failed. send has a message sent and never waits: an error says that the stream is
 	// over, or that the process reads too little, which ends it.
-	Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request), gone func(error))
+	Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request) bool, gone func(error))
 }
 
 // link hands the stream over to a process of the sale. rest is what was read already.
@@ -49,7 +49,7 @@ func (x *stream) link(hello *streampb.Hello, body io.Reader, rest []byte) {
 // listen passes on messages until there are no more, or the token of the other process is
 // good no more. A process that has another token by then has shown it before, so that a
 // rotation cuts no link.
-func (x *stream) listen(p *protobufForm, body io.Reader, rest []byte, heard func(*streampb.Request)) error {
+func (x *stream) listen(p *protobufForm, body io.Reader, rest []byte, heard func(*streampb.Request) bool) error {
 	buf := append(make([]byte, 0, 64<<10), rest...)
 	for {
 		rest := buf
@@ -76,7 +76,9 @@ func (x *stream) listen(p *protobufForm, body io.Reader, rest []byte, heard func
 				x.say(0, missing)
 				return nil
 			}
-			heard(r)
+			if !heard(r) {
+				return nil
+			}
 		}
 		buf = buf[:copy(buf, rest)]
 		if len(buf) == cap(buf) {

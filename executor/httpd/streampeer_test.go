@@ -20,19 +20,24 @@ type party struct {
 	gone  chan error
 	send  func(*streampb.Reply) error
 	shy   bool // refuses
+	ends  bool // the stream, at the first message
 }
 
 func newParty() *party {
 	return &party{hello: make(chan *streampb.Hello, 1), heard: make(chan *streampb.Request, 10_000), gone: make(chan error, 1)}
 }
 
-func (p *party) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (func(*streampb.Request), func(error)) {
+func (p *party) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (func(*streampb.Request) bool, func(error)) {
 	p.sale, p.send = sale, send
 	p.hello <- hello
 	if p.shy {
 		return nil, nil
 	}
-	return func(r *streampb.Request) { p.heard <- r }, func(err error) { p.gone <- err }
+	heard := func(r *streampb.Request) bool {
+		p.heard <- r
+		return !p.ends
+	}
+	return heard, func(err error) { p.gone <- err }
 }
 
 func hello(id string) *streampb.Request {
@@ -101,6 +106,20 @@ func TestPeersLoseTheirLink(t *testing.T) {
 	}
 	<-p.hello
 	<-p.gone
+}
+
+// TestPeersAreEnded: a stream ends when the one who hears it wants no more.
+func TestPeersAreEnded(t *testing.T) {
+	p := newParty()
+	p.ends = true
+	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p}))
+	l := listen(t, v, nil)
+	l.send(hello("b"))
+	<-p.hello
+	l.send(claimOf(5, "ada"))
+	if err := errors.Join(<-p.gone, <-l.closed); err != nil {
+		t.Error(err)
+	}
 }
 
 // Whoever reads too little loses the link, and sending never waits.

@@ -176,7 +176,7 @@ func (h *Host) Add(e *executor.Executor) { h.sales.Store(e.Sale(), e) }
 func (h *Host) Remove(e *executor.Executor) { h.sales.Delete(e.Sale()) }
 
 // Accept is httpd.Peers'.
-func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request), gone func(error)) {
+func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request) bool, gone func(error)) {
 	of, ok := h.sales.Load(sale)
 	if !ok {
 		return nil, nil
@@ -189,11 +189,12 @@ func (h *Host) Accept(sale string, hello *streampb.Hello, send func(*streampb.Re
 		return nil, nil
 	}
 	v.Greet(ctx)
-	heard = func(r *streampb.Request) {
+	heard = func(r *streampb.Request) bool {
 		err := HearRequest(r, func(e shard.Errand) { v.Ask(ctx, e) }, func(t *executor.Tell) { v.Tell(ctx, t) })
 		if err != nil {
 			h.Log.Warn("a peer says what cannot be read", "sale", sale, "peer", hello.GetAddress(), "why", err)
 		}
+		return !v.Over()
 	}
 	return heard, func(error) {
 		cancel()

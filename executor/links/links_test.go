@@ -186,6 +186,34 @@ func TestLinkToTheProcessBefore(t *testing.T) {
 	}
 }
 
+// asking is a Hearing of one answer.
+type asking struct {
+	deaf
+	answered chan struct{}
+}
+
+func (h asking) Answered(uint64, executor.Answer) { close(h.answered) }
+
+// TestHelloOfAnOlderLink: the first message of a link that a process has left is read after that
+// of the link that it has made since, which counts as the older one then. What it asks there is
+// answered all the same: it has to make a third.
+func TestHelloOfAnOlderLink(t *testing.T) {
+	p := newPair(t)
+	dial := links.Dialer(links.Config{Sale: "linked", Log: slog.New(slog.DiscardHandler)})
+	older := asking{deaf{make(chan struct{})}, make(chan struct{})}
+	l, err := dial(t.Context(), p.a.Me(), p.b.Me(), older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Ask(shard.Errand{ID: 1 << 63, User: p.userOf(p.b)})
+	<-older.answered // its first message has been read
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	if a := p.a.Claim(ctx, executor.Request{User: p.userOf(p.b), Key: "key", Quantity: 1}); a.Outcome != api.Sold {
+		t.Errorf("what goes by the other link: %+v", a)
+	}
+}
+
 // What a user chooses is asked for on the other process's shards, in whichever process the
 // user has asked.
 func TestForwardedChoice(t *testing.T) {
