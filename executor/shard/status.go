@@ -98,13 +98,22 @@ func (s *Shard) Find(id ClaimID) (Claim, bool) {
 
 // Status returns the shard as it stands.
 func (s *Shard) Status() Status {
+	v := s.ledgerStatus()
+	v.Queue, v.Owned, v.Stall = s.waiting(), s.serving.Load(), s.stall.Load()
+	s.front.show(&v)
+	return v
+}
+
+// ledgerStatus is the part of Status that follows from the log. The front is not part
+// of it: the front of a list calls Recall under its own lock, so that whoever locked
+// the state first and the front then would deadlock with it.
+func (s *Shard) ledgerStatus() Status {
 	s.state.RLock()
 	defer s.state.RUnlock()
 	st := s.seq.state
 	v := Status{
 		Shard: s.seq.shard, Epoch: st.Epoch, Generation: st.Generation, Limit: st.Limit,
-		Available: st.Available, Held: st.Held, Sold: st.Sold, InFlight: st.InFlight,
-		Bytes: st.Bytes(), Queue: s.waiting(), Owned: s.serving.Load(), Stall: s.stall.Load(),
+		Available: st.Available, Held: st.Held, Sold: st.Sold, InFlight: st.InFlight, Bytes: st.Bytes(),
 	}
 	if st.Next() > 0 {
 		v.Slot = st.Next() - 1
@@ -112,7 +121,6 @@ func (s *Shard) Status() Status {
 	v.Outcomes, v.Entries, v.Drawn = st.Outcomes, st.Totals.Entries, st.Settings().GetDraw()
 	v.Paid = st.Settings().GetPayment() != nil || st.Deals() > 0 && !v.Drawn
 	v.NextRelease = released(st)
-	s.front.show(&v)
 	return v
 }
 
