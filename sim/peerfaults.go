@@ -46,7 +46,7 @@ type peerFault struct {
 
 var peerFaults = []peerFault{
 	// It takes the request in before it finds out that its lease has run out.
-	{"owner paused before a request", requestThere, 0.02, func(w *world, r random, l *link) {
+	{"owner paused before a request", requestThere, 0.1, func(w *world, r random, l *link) {
 		l.to.pause(r.spread(w.scenario.ttl/2, 4*w.scenario.ttl), r.chance(0.5))
 	}},
 	{"link cut behind a request", requestThere, 0.03, func(w *world, r random, l *link) {
