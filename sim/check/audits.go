@@ -30,8 +30,9 @@ type auditFound struct {
 // unseen is how many slots of a log a read may not show yet.
 const unseen = 4
 
-// unseenYet is what an audit says of a shard of which its reads did not show all that must be there.
-var unseenYet = regexp.MustCompile(`^shard \d+ has (no log|\d+ generations?, \d+ were applied)$`)
+// unseenYet matches the problems of logs of which the reads of an audit did not show all that must
+// be there.
+var unseenYet = regexp.MustCompile(`^(shard \d+ has (no log|\d+ generations?, \d+ were applied)|units \[.*\] are in the sale, and what they are is not stored)$`)
 
 // audits judges what was found by whoever audited the sale while it went on.
 func audits(e *evidence, bad fault) {

@@ -139,7 +139,7 @@ func TestToleratedAudits(t *testing.T) {
 		},
 		"after a lag": func(w *world) {
 			w.audited(func(a *Audit, is *auditFound) {
-				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 1 has no log"}
+				a.Lagged, is.OK, is.Problems = true, false, []string{"shard 1 has no log", "units [1-3 5] are in the sale, and what they are is not stored"}
 			})
 		},
 		"of a sealed sale": func(w *world) {
