@@ -18,14 +18,18 @@ func TestManifest(t *testing.T) {
 		there string // "": nothing
 		fine  bool
 	}{
-		"nothing":          {"", true},
-		"an older one":     {line('2'), true},
-		"no digest":        {line('x'), false},
-		"cut short":        {line('2')[:40], false},
-		"without its end":  {strings.TrimSuffix(line('2'), "\n"), false},
-		"of two files":     {line('2') + line('3'), false},
-		"of another file":  {strings.Replace(line('2'), "export", "exportt", 1), false},
-		"of a shorter one": {strings.Replace(line('2'), "export", "expor", 1), false},
+		"nothing":           {"", true},
+		"an older one":      {line('2'), true},
+		"no digest":         {line('x'), false},
+		"cut short":         {line('2')[:40], false},
+		"without its name":  {strings.Replace(line('2'), "export.ndjson", "", 1), false},
+		"with one space":    {strings.Replace(line('2'), "  ", " ", 1), false},
+		"with an odd digit": {"g" + line('2')[1:], false},
+		"without its end":   {strings.TrimSuffix(line('2'), "\n"), false},
+		"of two files":      {line('2') + line('3'), false},
+		"of another file":   {strings.Replace(line('2'), "export", "exportt", 1), false},
+		"of one as long":    {strings.Replace(line('2'), "export", "exporT", 1), false},
+		"of a shorter one":  {strings.Replace(line('2'), "export", "expor", 1), false},
 	} {
 		_ = os.Remove(path)
 		if c.there != "" {
