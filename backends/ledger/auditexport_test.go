@@ -101,6 +101,7 @@ func TestAuditOfTamperedExport(t *testing.T) {
 		"a commit removed":    {slices.Delete(slices.Clone(lines), 6, 7), `line 7: slot 4 of shard 0 follows slot 2 in line 6: what was between them is missing`},
 		"a commit doubled":    {slices.Insert(slices.Clone(lines), 6, lines[6]), `line 8: slot 3 of shard 0 stands here a second time, or out of order`},
 		"a commit altered":    {replace(5, `"commit":"Cg`, `"commit":"Ch`), `line 6: slot 2 of shard 0 does not continue what is before it`},
+		"a commit redacted":   {replace(6, `"}`, `","hash":"`+w.shards[0].Root().String()+`"}`), `line 7: slot 3 of shard 0 is redacted: true; the header says: false`},
 		"of no shard":         {replace(6, `"shard":0`, `"shard":7`), `line 7: it is of shard 7, and the header names the roots of 3 shards`},
 		"the end cut off":     {lines[:last], `the log "sale" ends here otherwise than the header says, line 1: slots are missing`},
 		"a shard's end":       {slices.Delete(slices.Clone(lines), sale-1, sale), ` ends here otherwise than the header says, line 1`},
