@@ -27,7 +27,8 @@ var layers = []struct {
 	{"api", 0, []string{"api/streampb", "draw"}}, // with which other programs ask, too
 	{"api/streampb", 0, nil},
 	{"spec", 0, nil},
-	{"internal/wait", 0, nil}, // for tests alone
+	{"internal/tamper", 0, nil}, // for tests alone, as is
+	{"internal/wait", 0, nil},
 	{"csvfile", 1, nil},
 	{"units", 1, []string{"csvfile"}}, // what units are; it knows no store and no sale under way
 	{"backends/clock", 1, nil},
