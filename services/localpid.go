@@ -123,11 +123,15 @@ func (l *Local) signal(m member, sig syscall.Signal) error {
 	return signal(process, sig)
 }
 
-// gone waits for a server's end.
+// gone waits for a server's end. The system closes the files of a process one by
+// one, the pid file before the sockets, so the server is gone when its port is free.
 func (l *Local) gone(m member, limit time.Duration) error {
 	return wait.Poll(limit, func() error {
 		if pid, err := l.pid(m); err != nil || pid != 0 {
 			return errors.Join(fmt.Errorf("%s still runs %v after it was told to end", m.name, limit), err)
+		}
+		if _, err := portOr(m.port); err != nil {
+			return fmt.Errorf("%s has ended: %w", m.name, err)
 		}
 		return nil
 	})
