@@ -377,7 +377,7 @@ func (x *exportAudit) whole(states []*State) bool {
 		}
 		// While a sale begins shards may not have taken their packets yet.
 		began := !slices.ContainsFunc(states, func(s *State) bool { return s.Generation == 0 })
-		if began && !x.of.packets.all(want.Counts) {
+		if began && !x.of.packets.all(states) {
 			x.at("there are to be %d packets, and the commits have another number of units", p.Packets)
 		}
 	}

@@ -331,3 +331,15 @@ func TestAuditOfExportOfPacketsAmidTheFirstApply(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 }
+
+// TestAuditOfExportOfPacketsAmidATransfer finds nothing wrong with an export of packets that was
+// written between the steps of a transfer.
+func TestAuditOfExportOfPacketsAmidATransfer(t *testing.T) {
+	for steps := 1; steps <= 3; steps++ {
+		w := packetsWorld(t, nil)
+		w.move(0, 1, 2, steps)
+		if said := mustAuditExport(t, mustExport(t, w)).Problems; len(said) > 0 {
+			t.Errorf("after %d steps: %q", steps, said)
+		}
+	}
+}

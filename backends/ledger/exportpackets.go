@@ -67,7 +67,12 @@ func (p *exportedPackets) amounts(units []int64) (all []string) {
 	return all
 }
 
-// all says whether there are as many units as packets.
-func (p *exportedPackets) all(c ExportCounts) bool {
-	return p == nil || p.count == c.Sold+c.Held+c.Available+c.InFlight
+// all says whether shards have as many units as there are packets. It adds up limits and not
+// counts: a transfer that was received and not acknowledged yet is in the counts of two shards.
+func (p *exportedPackets) all(shards []*State) bool {
+	limit := int64(0)
+	for _, s := range shards {
+		limit += s.Limit
+	}
+	return p == nil || p.count == limit
 }

@@ -29,7 +29,7 @@ func CheckExport(ctx context.Context, logs Logs, from io.Reader, sale string, lo
 		return err
 	}
 	want := x.header(sale, log.UID(), shards)
-	if !bytes.Equal(r.line, exportLine(want)) || !x.packets.all(want.Counts) {
+	if !bytes.Equal(r.line, exportLine(want)) || !x.packets.all(shards) {
 		return fmt.Errorf("the export's header is not that of the ledger: %w", ErrCorrupt)
 	}
 	if err := r.claims(ctx, sale, shards, x, goods); err != nil {
