@@ -401,13 +401,13 @@ func (p *shownPlan) shardFits(shard int, a shownAction) bool {
 	if p.applied == 0 && matches(moment{}, false) {
 		return true
 	}
-	since := p.op.invoked.At - stale
-	for i, s := range l.slots {
+	oldest := 0 // that a read may show, however long ago it was
+	if last := l.at(p.op.invoked.Seq); last != nil {
+		oldest = max(0, slices.Index(l.slots, last)-lag)
+	}
+	for _, s := range l.slots[oldest:] {
 		if s.Seq > p.at.Seq {
 			break
-		}
-		if i+1 < len(l.slots) && l.slots[i+1].At < since && l.slots[i+1].Seq < p.at.Seq {
-			continue // nobody reads that any more
 		}
 		if matches(s.after, true) {
 			return true
@@ -415,9 +415,6 @@ func (p *shownPlan) shardFits(shard int, a shownAction) bool {
 	}
 	return false
 }
-
-// stale is how far behind a read may be in the simulation.
-const stale = grace
 
 // unitsText names units as people do: 1-20, 101.
 func unitsText(ranges []*pb.Range) string {

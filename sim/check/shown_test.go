@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -45,7 +46,10 @@ func (w *world) encode(p shownPlan) []byte {
 }
 
 // applies has an apply add units to each shard, and take its plan down.
-func (w *world) applies(add int64) {
+func (w *world) applies(add int64) { w.appliesOn(add, w.complete) }
+
+// appliesOn is applies, where take has shards take the generation.
+func (w *world) appliesOn(add int64, take func()) {
 	w.t.Helper()
 	p := shownPlan{Kind: "apply", UID: w.uid, Slot: w.sale.Next(), Generation: w.sale.Generation() + 1}
 	op := w.begin("apply")
@@ -62,7 +66,8 @@ func (w *world) applies(add int64) {
 	w.said = fmt.Sprintf(`{"stock":%d,"lockCount":%d,"perUserLimit":2}`, w.next-1+shards*add, shards)
 	w.digest = []byte{byte(n)}
 	limit := (w.next - 1) / shards
-	w.plan(add, 0, pb.Phase_OPEN)
+	w.declare(add, 0, pb.Phase_OPEN)
+	take()
 	planned, _ := w.sale.Planned(w.sale.Generation())
 	sale.After = attributes()
 	p.Actions = append(p.Actions, sale)
@@ -107,6 +112,9 @@ func shownAsWrong(change func(p *shownPlan)) planted {
 }
 
 func TestShownPlans(t *testing.T) {
+	for _, p := range Check(shownLate(t, lag-1).h) {
+		t.Error(p)
+	}
 	unread := shownSale(t)
 	unread.h.Plans[2].JSON = unread.encode(shownPlan{Kind: "apply", UID: unread.uid, Slot: unread.sale.Next(), Generation: 2, Warnings: []string{"shard/1 cannot be read: no answer"}})
 	for _, p := range Check(unread.h) {
@@ -115,6 +123,33 @@ func TestShownPlans(t *testing.T) {
 	for _, p := range Check(shownSale(t).h) {
 		t.Error(p)
 	}
+}
+
+// shownLate is a sale of which a third generation adds a unit to each shard and is on none but
+// the first, which has changed some more times. Long after, a plan shows that the first shard has
+// yet to take it: what the plan read was as old as that generation.
+func shownLate(t testing.TB, changes int) *world {
+	w := shownSale(t)
+	before := w.shards[0].Limit
+	w.appliesOn(1, func() { w.take(0) })
+	for range changes {
+		w.append(0, func(d *ledger.Draft) { d.Own("executor-0") })
+	}
+	w.at += time.Hour
+	newest, _ := w.sale.Planned(3)
+	attributes := &shownAttributes{Phase: "open", Stock: w.next - 1, PerUserLimit: 2, LockCount: shards, Generation: 3}
+	p := shownPlan{Kind: "apply", UID: w.uid, Generation: 3}
+	p.Summary.Update = 1 + shards
+	p.Actions = append(p.Actions, shownAction{Address: "sale/tickets", Action: "update", ActionReason: "generation_pending", Before: attributes, After: attributes})
+	for i, c := range newest.GetShards() {
+		after := before + 1
+		p.Actions = append(p.Actions, shownAction{
+			Address: fmt.Sprint("shard/", i), Action: "update", ActionReason: "generation_pending",
+			Before: &shownAttributes{Limit: &before}, After: &shownAttributes{Limit: &after, Units: unitsText(c.GetAdd())},
+		})
+	}
+	w.shows("plan", p, w.file())
+	return w
 }
 
 // shownFaults are found in what plans show, and in what a sale comes to.
@@ -134,6 +169,7 @@ var shownFaults = map[string]planted{
 	"another limit of users is shown":    shownAsWrong(func(p *shownPlan) { p.Actions[0].Before.PerUserLimit = 3 }),
 	"other hours are shown":              shownAsWrong(func(p *shownPlan) { p.Actions[0].After.ClosesAt = "2026-11-11T12:00:00Z" }),
 	"what was before is not shown":       shownAsWrong(func(p *shownPlan) { p.Actions[0].Before = nil }),
+	"what a shard was too long ago":      {func(t testing.TB) *world { return shownLate(t, lag) }, func(*world) {}, "shown"},
 	"a plan of another file":             {shownSale, func(w *world) { w.h.Plans[2].File.Partial = true }, "shown"},
 	"a plan of what is done": {shownSale, func(w *world) {
 		w.h.Plans[2].JSON = w.encode(shownPlan{Kind: "apply", UID: w.uid, Slot: w.sale.Next(), Generation: 2, Actions: []shownAction{{Address: "node/0", Action: "update"}}, Summary: struct{ Create, Update, Delete int }{0, 1, 0}})
