@@ -101,7 +101,7 @@ func (e *evidence) timeOf(seq uint64) time.Duration {
 func (e *evidence) idle(r *run, o *operation) string {
 	home, from, to := r.homeOf(o.invoked.User), o.invoked.Place, o.returned.Seq
 	here := home.at(from.Seq)
-	if here == nil || o.returned.At-from.At >= silence || home.turned(from.Seq, to) || !home.served(from.Seq) || !e.decidedBy(o, here.after.owner) {
+	if here == nil || o.returned.At-from.At >= silence || home.turned(from.Seq, to) || !home.served(from.Seq) || !e.decidedBy(o, here.after.owner) || e.behindSilence(home, o) {
 		return ""
 	}
 	waiting := e.waiting(r, o)
@@ -126,6 +126,16 @@ func (e *evidence) idle(r *run, o *operation) string {
 		return ""
 	}
 	return fmt.Sprintf("%d units lay available on other shards", elsewhere)
+}
+
+// behindSilence says whether another request on a shard, open with an operation, had waited for
+// silence when that returned: shards that had not answered it counted as empty for both.
+func (e *evidence) behindSilence(home *log, o *operation) bool {
+	return slices.ContainsFunc(e.h.Visits, func(v Visit) bool {
+		other := e.ops[v.Op]
+		return other != o && home.run.homeOf(other.invoked.User) == home && v.At+silence <= o.returned.At &&
+			(v.Ended == 0 && v.At+grace > o.invoked.At || v.Ended > o.invoked.Seq)
+	})
 }
 
 // waiting returns how many units others were asking for while an operation ran, by shard.

@@ -121,6 +121,12 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.at += silence
 			answer(Answer{Outcome: api.NoneNow})
 		}},
+		"none now behind another that waited for long": {emptied, func(w *world) {
+			other := w.asked(w.user(0), "l", 1)
+			w.at += silence
+			w.refused(w.user(0), "k", 1, api.NoneNow)
+			other(Answer{Outcome: api.NoneNow})
+		}},
 		"none now while the other shard is taken over": {emptied, func(w *world) {
 			answer := w.asked(w.user(0), "k", 1)
 			w.append(1, func(d *ledger.Draft) { d.Own("executor-0") })
@@ -220,6 +226,12 @@ var verdictFaults = map[string]planted{
 		w.refused(w.user(0), "k", 1, api.NoneNow)
 	}, "refusals"},
 	"none now while two shards have as many as it asks for": {served, func(w *world) { w.refused(w.user(0), "k", 4, api.NoneNow) }, "refusals"},
+	"none now after another that waited for long": {emptied, func(w *world) {
+		other := w.asked(w.user(0), "l", 1)
+		w.at += silence
+		other(Answer{Outcome: api.NoneNow})
+		w.refused(w.user(0), "k", 1, api.NoneNow)
+	}, "refusals"},
 	"none now though another who asks leaves some": {emptied, func(w *world) {
 		w.asked(w.user(1), "k", 1)
 		w.refused(w.user(0), "k", 1, api.NoneNow)
