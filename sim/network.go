@@ -2,12 +2,14 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"salectl/backends/calls"
 	"salectl/backends/clock"
+	"salectl/backends/ledger"
 )
 
 // host is a place in the network: messages travel between any two.
@@ -186,7 +188,7 @@ func (w *world) call(p *process, c calls.Call) {
 			}
 			over = true
 			w.reached(c.What, how)
-			if how == lost && (c.What == "grab" || strings.HasPrefix(c.What, "append ")) {
+			if how == lost && c.What == "grab" || strings.HasPrefix(c.What, "append ") && (how == lost || taken(reply)) {
 				w.history.Broke(w.now, p.name)
 			}
 			if w.crashes(p, beforeTaking, c.What) {
@@ -239,6 +241,12 @@ func (w *world) call(p *process, c calls.Call) {
 	w.at(p.clock.when(p.clock.now(w.now).Mono+c.Timeout), func() {
 		finish(lost, nil, context.DeadlineExceeded)
 	})
+}
+
+// taken says whether the reply to an append is that its slot is taken, perhaps by that very append.
+func taken(reply any) bool {
+	r, ok := reply.(ledger.Reply)
+	return ok && errors.Is(r.Err, ledger.ErrTaken)
 }
 
 // serve makes a call at its far end.

@@ -12,8 +12,8 @@ type observed struct {
 	Reports   []Report      // in order
 }
 
-// Break is the loss of the reply to an append, or to a call for units of a list: its process
-// does not know what became of the requests in it.
+// Break is the loss of the reply to an append, or to a call for units of a list, or the reply that
+// the slot of an append is taken: its process does not know what became of the requests in it.
 type Break struct {
 	Place
 	Process string // its address
