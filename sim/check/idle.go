@@ -108,7 +108,7 @@ func (e *evidence) idle(r *run, o *operation) string {
 	least, spare := here.after.least(o), home.leastAvailable(from.Seq, to)
 	elsewhere := int64(0)
 	for _, l := range r.shards {
-		if n := l.leastAvailable(l.known(from.Seq), to); l != home && n > 0 && !e.unreached(home, l, o) {
+		if n := l.leastAvailable(l.known(l.storedBy(from.At-silence)), to); l != home && n > 0 && !e.unreached(home, l, o) {
 			for other, lacks := range waiting {
 				if other != l && other != home && lacks > 0 {
 					n /= 2
@@ -155,6 +155,17 @@ func (e *evidence) decidedBy(o *operation, owner string) bool {
 	return e.answeredByOwner(o, owner) || slices.ContainsFunc(e.h.Forwards, func(f Forward) bool {
 		return f.To == owner && f.User == o.invoked.User && f.Key == o.invoked.Key && f.Seq > o.invoked.Seq && f.Ended != 0 && f.Ended < o.returned.Seq
 	})
+}
+
+// storedBy is the place of the last slot of a log that was stored by a time. The owner of the shard
+// learns a while later that it was.
+func (l *log) storedBy(at time.Duration) (seq uint64) {
+	for _, s := range l.slots {
+		if s.At <= at {
+			seq = s.Seq
+		}
+	}
+	return seq
 }
 
 // leastAvailable is how many units a log had available between two places, at least.

@@ -35,6 +35,7 @@ func served(t testing.TB) *world {
 	w := newWorld(t)
 	w.buy(w.user(0), "k", 1)
 	w.buy(w.user(1), "k", 1)
+	w.at += silence
 	return w
 }
 
@@ -42,6 +43,7 @@ func served(t testing.TB) *world {
 func emptied(t testing.TB) *world {
 	w := served(t)
 	w.buy(w.user(0), "k", 2)
+	w.at += silence
 	return w
 }
 
@@ -51,6 +53,21 @@ func apart(t testing.TB) *world {
 	w.succeed(1)
 	w.buy(w.user(1), "k", 1)
 	w.at += time.Hour
+	return w
+}
+
+// freed is a sale where a hold of a unit of shard 1 has just been released, and 2 units of shard 0
+// and 3 of shard 1 are available.
+func freed(t testing.TB) *world {
+	w := paid(t)
+	w.reserve(w.user(0), "k", 1)
+	user := w.user(1)
+	op := w.invoke(user, "k", 1)
+	w.append(1, func(d *ledger.Draft) { d.Claim(user, "k", 1) })
+	w.answer(op, Answer{Outcome: api.Held, Claim: w.claims(user)[0]})
+	w.released()
+	c, _ := w.shards[1].Find(user, "k")
+	w.append(1, func(d *ledger.Draft) { d.Expire(c) })
 	return w
 }
 
@@ -121,6 +138,7 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.at += silence
 			answer(Answer{Outcome: api.NoneNow})
 		}},
+		"none now just as units of the other shard are released": {freed, func(w *world) { w.refused(w.user(0), "k", 5, api.NoneNow) }},
 		"none now behind another that waited for long": {emptied, func(w *world) {
 			other := w.asked(w.user(0), "l", 1)
 			w.at += silence
@@ -226,6 +244,10 @@ var verdictFaults = map[string]planted{
 		w.refused(w.user(0), "k", 1, api.NoneNow)
 	}, "refusals"},
 	"none now while two shards have as many as it asks for": {served, func(w *world) { w.refused(w.user(0), "k", 4, api.NoneNow) }, "refusals"},
+	"none now after units of the other shard were released": {freed, func(w *world) {
+		w.at += silence
+		w.refused(w.user(0), "k", 5, api.NoneNow)
+	}, "refusals"},
 	"none now after another that waited for long": {emptied, func(w *world) {
 		other := w.asked(w.user(0), "l", 1)
 		w.at += silence
