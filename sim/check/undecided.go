@@ -17,8 +17,9 @@ const mostUndecided = 30 * time.Second
 // stopped waiting while it was being decided; an append, or a call for units of a list, lost its
 // reply while it ran; it was forwarded and there was no reply; a list gave its user a unit that the
 // log of its shard lacked; or another request of the same
-// identity was open, for one of these reasons or since it was being decided. When the faults have
-// stopped for a while nothing of before counts any more.
+// identity was open, for one of these reasons or since it was being decided; or its identity has a
+// hold or an entry, of which only who reads the log to its end knows what became. When the faults
+// have stopped for a while nothing of before counts any more.
 func undecided(e *evidence, bad fault) {
 	if len(e.h.Visits) == 0 {
 		return // nobody knows who had which request
@@ -28,7 +29,7 @@ func undecided(e *evidence, bad fault) {
 		if o.returned == nil || o.returned.Answer.Outcome != api.Unknown || e.h.Withdrawn[i] {
 			continue
 		}
-		if !open.broke(i, o) && !open.forwarded(o) && !open.other(i, o) && !open.undrained(o) {
+		if !open.broke(i, o) && !open.forwarded(o) && !open.other(i, o) && !open.undrained(o) && !open.changes(o) {
 			bad("operation %d (user %q, key %q) was answered %q between %v and %v, and nothing left it open",
 				i, o.invoked.User, o.invoked.Key, api.Unknown, o.invoked.At, o.returned.At)
 		}
@@ -109,6 +110,14 @@ func (x *identities) other(i int, o *operation) bool {
 func (x *identities) undrained(o *operation) bool {
 	return slices.ContainsFunc(x.grants, func(g *grant) bool {
 		return g.User == o.invoked.User && g.run != nil && g.Seq < o.returned.Seq && g.ended >= g.run.homeOf(g.User).known(o.invoked.Seq)
+	})
+}
+
+// changes says whether an identity had a claim, when an operation was answered, that does not stay
+// as it was made.
+func (x *identities) changes(o *operation) bool {
+	return slices.ContainsFunc(x.claims, func(c *claim) bool {
+		return (c.entry || c.deadline != 0) && c.user == o.invoked.User && c.key == o.invoked.Key && o.invoked.Key != "" && c.at.Seq < o.returned.Seq
 	})
 }
 

@@ -116,6 +116,11 @@ func TestToleratedVerdicts(t *testing.T) {
 			w.refused(user, "k", 1, api.Unknown)
 			w.drain(g)
 		}},
+		"unknown, as its hold may have been released": {paid, func(w *world) {
+			user := w.user(0)
+			w.reserve(user, "k", 1)
+			w.refused(user, "k", 1, api.Unknown)
+		}},
 		"unknown soon after the faults stopped": {newWorld, func(w *world) {
 			user := w.user(0)
 			first := w.asked(user, "k", 1)
@@ -211,6 +216,16 @@ var verdictFaults = map[string]planted{
 		w.refused(user, "k", 1, api.Unknown)
 		w.asked(user, "k", 1)
 		w.h.Final.Vanished = map[int]bool{2: true}
+	}, "undecided"},
+	"unknown after it was sold": {newWorld, func(w *world) {
+		user := w.user(0)
+		w.buy(user, "k", 1)
+		w.refused(user, "k", 1, api.Unknown)
+	}, "undecided"},
+	"unknown as one of another key is held": {paid, func(w *world) {
+		user := w.user(0)
+		w.reserve(user, "k", 1)
+		w.refused(user, "l", 1, api.Unknown)
 	}, "undecided"},
 	"unknown as one of another key waits": {newWorld, func(w *world) {
 		user := w.user(0)
