@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"salectl/api"
+	"salectl/internal/wait"
 )
 
 // scriptPackets is "packets one|cluster [ARGUMENT...]": one Redis, or three and an
@@ -59,8 +60,11 @@ func scriptHas(ts *testscript.TestScript, neg bool, args []string) {
 		if err := json.Unmarshal(line, &told); err != nil {
 			return err
 		}
-		has, err := client.User(context.Background(), told.User)
-		if err != nil {
+		var has api.User
+		if err := wait.Poll(wait.Limit, func() (err error) { // its shard may have no owner yet
+			has, err = client.User(context.Background(), told.User)
+			return err
+		}); err != nil {
 			return err
 		}
 		if len(has.Claims) != 1 || has.Claims[0].ID != told.Claim || !slices.Equal(has.Claims[0].Units, told.Units) ||

@@ -24,6 +24,11 @@ var reserved struct {
 	sockets []net.PacketConn
 }
 
+// forking is held while a port is probed and while a server is started: a child that
+// is forked amid a probe has its socket until it executes its program, and the server
+// of that port could not bind.
+var forking sync.Mutex
+
 // FreeAddress returns an address on loopback at which nobody listens, and which no process
 // that asks here is told for as long as this process runs.
 func FreeAddress() (string, error) {
@@ -68,6 +73,8 @@ func portOr(port int) (int, error) {
 		}
 		return ports[0], nil
 	}
+	forking.Lock()
+	defer forking.Unlock()
 	listener, err := net.Listen("tcp", address(port))
 	if err != nil {
 		return 0, fmt.Errorf("another program has the port: %w", err)

@@ -28,3 +28,34 @@ func TestFreeAddressesAreReserved(t *testing.T) {
 		l.Close()
 	}
 }
+
+// A port that was probed is free at once, also while servers are started.
+func TestProbedPortIsFree(t *testing.T) {
+	ports, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s := server{log: t.TempDir() + "/log", command: []string{"/bin/true"}}
+				if r, err := s.launch(); err == nil {
+					<-r.ended
+				}
+			}
+		}
+	}()
+	for range 2000 {
+		if _, err := portOr(ports[0]); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(stop)
+	<-stopped
+}

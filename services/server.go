@@ -212,7 +212,9 @@ func (s *server) launch() (*run, error) {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
+		forking.Lock()
 		err := cmd.Start()
+		forking.Unlock()
 		started <- err
 		if err == nil {
 			r.err = cmd.Wait()
