@@ -111,6 +111,7 @@ soak: ## run SEEDS simulated sales from seed FROM on, or from a fresh one
 	go run ./sim/soak -seeds $(SEEDS) -from $(FROM)
 
 mutants: ## look for a seed that finds each bug of testdata/mutants, and for what finds 100 random mutants
+	go run ./sim/mutants -check
 	go run ./sim/mutants
 	go run ./sim/mutate -sample 100
 
