@@ -123,17 +123,6 @@ func (o *opener) history(declared spec.History) (rules.Histories, error) {
 	if declared.Files != nil && len(declared.Files) == 0 {
 		return nil, errors.New("its history is in files, whose names stand in the sale's file alone")
 	}
-	if len(declared.Files) > 0 {
-		files := &watchedHistory{watched[*rules.HistoryFiles]{
-			files: func() ([]string, error) { return rules.HistoryPaths(declared.Files) },
-			read:  func() (*rules.HistoryFiles, error) { return rules.OpenHistoryFiles(declared.Files) },
-			clock: o.clock, fresh: o.fresh, turn: make(chan struct{}, 1),
-		}}
-		if err := files.load(); err != nil {
-			return nil, err
-		}
-		all = append(all, files)
-	}
 	if t := declared.Table; t != nil {
 		table, err := OpenHistoryTable(*t)
 		if err != nil {
@@ -141,6 +130,17 @@ func (o *opener) history(declared spec.History) (rules.Histories, error) {
 		}
 		o.closer = append(o.closer, table.Close)
 		all = append(all, table)
+	}
+	if len(declared.Files) > 0 {
+		files := &watchedHistory{watched[*rules.HistoryFiles]{
+			files: func() ([]string, error) { return rules.HistoryPaths(declared.Files) },
+			clock: o.clock, fresh: o.fresh, turn: make(chan struct{}, 1),
+		}}
+		files.read = func() (*rules.HistoryFiles, error) { return files.next(declared.Files) }
+		if err := files.load(); err != nil {
+			return nil, err
+		}
+		all = append(all, files)
 	}
 	return all, nil
 }
@@ -157,8 +157,8 @@ func OpenHistoryTable(t spec.HistoryTable) (*hbase.History, error) {
 	return table, nil
 }
 
-// histories are several, whose purchases count together; one that two of them have
-// counts once.
+// histories are several, whose purchases count together. Of one run that two of them have,
+// the first counts: a table has what a run came to in the end, an export may be an older cut.
 type histories []rules.Histories
 
 func (h histories) History(ctx context.Context, ids []string) ([][]rules.Purchase, error) {
@@ -234,6 +234,16 @@ func (w *watchedUsers) Lookup(ctx context.Context, ids []string) ([]rules.Attrib
 
 // watchedHistory is Histories of files that may change.
 type watchedHistory struct{ watched[*rules.HistoryFiles] }
+
+// next reads the files. A run that was known and is gone from them, or as it was earlier, is
+// an error: somebody would be admitted by a folder that is not mounted.
+func (w *watchedHistory) next(patterns []string) (*rules.HistoryFiles, error) {
+	read, err := rules.OpenHistoryFiles(patterns)
+	if known := w.known.Load(); err == nil && known != nil {
+		err = read.Continues(known.value)
+	}
+	return read, err
+}
 
 func (w *watchedHistory) History(ctx context.Context, ids []string) ([][]rules.Purchase, error) {
 	files, err := w.current(ctx)

@@ -244,8 +244,9 @@ func BenchmarkUsersOfAFile(b *testing.B) {
 func TestUsersWithHistory(t *testing.T) {
 	dir := t.TempDir()
 	exported := func(n string) string {
-		return `{"format":1,"kind":"export","sale":"drop-` + n + `","uid":"000` + n + `"}` + "\n" +
-			`{"claim":"0-1-0","sale":"drop-` + n + `","user":"ada","units":[1,2],"state":"sold","at":"2026-11-2` + n + `T12:00:00Z"}` + "\n"
+		return `{"format":1,"kind":"export","sale":"drop-` + n + `","uid":"000` + n + `","roots":["00"],"counts":{"slots":1,"claims":1,"sold":2}}` + "\n" +
+			`{"claim":"0-1-0","sale":"drop-` + n + `","user":"ada","units":[1,2],"state":"sold","at":"2026-11-2` + n + `T12:00:00Z"}` + "\n" +
+			`{"shard":0,"slot":0,"commit":"AAAA"}` + "\n"
 	}
 	put(t, filepath.Join(dir, "users.csv"), "id,level\nada,1\n")
 	put(t, filepath.Join(dir, "drop-1.ndjson"), exported("1"))
@@ -277,15 +278,32 @@ func TestUsersWithHistory(t *testing.T) {
 	bought(2)
 	now.Mono += 31 * time.Second
 	bought(4)
-	put(t, filepath.Join(dir, "drop-3.ndjson"), "{}\n")
-	now.Mono += 31 * time.Second
-	if _, err := users.Lookup(t.Context(), []string{"ada"}); err == nil || !strings.Contains(err.Error(), "drop-3.ndjson: its first line is not that of an export") {
-		t.Error(err)
+	fails := func(want string) {
+		t.Helper()
+		now.Mono += 31 * time.Second
+		if _, err := users.Lookup(t.Context(), []string{"ada"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
+	put(t, filepath.Join(dir, "drop-3.ndjson"), "{}\n")
+	fails("drop-3.ndjson: its first line is not that of an export")
+	// A purchase that was known is never forgotten: neither when its export is gone, nor when
+	// one of an earlier time has taken its place.
+	put(t, filepath.Join(dir, "drop-3.ndjson"), exported("3"))
+	if err := os.Remove(filepath.Join(dir, "drop-1.ndjson")); err != nil {
+		t.Fatal(err)
+	}
+	fails("run 0001 of sale drop-1 is in no export any more; it was in " + filepath.Join(dir, "drop-1.ndjson"))
+	older := strings.Replace(exported("1"), `"slots":1,"claims":1,"sold":2`, `"slots":0,"claims":0,"sold":0`, 1)
+	put(t, filepath.Join(dir, "drop-1.ndjson"), older[:strings.Index(older, "\n")+1])
+	fails("drop-1.ndjson is an older export of run 0001 of sale drop-1 than was read before")
+	put(t, filepath.Join(dir, "drop-1.ndjson"), exported("1"))
+	now.Mono += time.Second
+	bought(6)
 
-	twice := histories{staticHistory{"1": 2}, staticHistory{"1": 2, "2": 3}}
+	twice := histories{staticHistory{"1": 2}, staticHistory{"1": 3, "2": 3}}
 	all, err := twice.History(t.Context(), []string{"ada"})
-	if err != nil || len(all[0]) != 2 {
+	if err != nil || len(all[0]) != 2 || all[0][0].Units != 2 {
 		t.Errorf("of two places: %v, %v", all, err)
 	}
 	sale.History.Files = []string{}

@@ -2,6 +2,7 @@ package backends
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/internal/files"
 )
 
 // watched is what is read of files that may change. When they have changed they are read
@@ -96,18 +98,21 @@ func (w *watched[T]) load() error {
 	return nil
 }
 
-func (w *watched[T]) look() (files []string, seen []fs.FileInfo, err error) {
-	if files, err = w.files(); err != nil {
+func (w *watched[T]) look() (all []string, seen []fs.FileInfo, err error) {
+	if all, err = w.files(); err != nil {
 		return nil, nil, err
 	}
-	for _, file := range files {
-		info, err := os.Stat(file)
-		if err != nil {
+	for _, file := range all {
+		info, err := files.Stat(file)
+		switch {
+		case errors.Is(err, files.ErrSlow):
+			return nil, nil, err
+		case err != nil:
 			info = nil
 		}
 		seen = append(seen, info)
 	}
-	return files, seen, nil
+	return all, seen, nil
 }
 
 // unchanged reports whether a file is the same as before, as far as can be told without

@@ -26,7 +26,8 @@ var layers = []struct {
 	{"draw", 0, nil}, // the arithmetic of a draw; it knows nothing of the program
 	{"api", 0, []string{"api/streampb", "draw"}}, // with which other programs ask, too
 	{"api/streampb", 0, nil},
-	{"spec", 0, nil},
+	{"spec", 0, []string{"internal/files"}},
+	{"internal/files", 0, nil},
 	{"internal/tamper", 0, nil}, // for tests alone, as is
 	{"internal/wait", 0, nil},
 	{"csvfile", 1, nil},

@@ -9,13 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"salectl/internal/files"
 )
 
 // A manifest says beside an export which bytes it has, so that whoever is handed both can
 // tell whether the export is the one that was written: sha256sum -c reads it.
 
 // ManifestPath is the manifest of an export's file.
-func ManifestPath(export string) string { return export + ".sha256" }
+func ManifestPath(export string) string { return files.ManifestPath(export) }
 
 // CheckManifest refuses an export at whose manifest's path a file stands that is no
 // manifest of it.
@@ -30,25 +32,15 @@ func CheckManifest(export string) error {
 // ReadManifest returns the SHA-256 that the manifest of an export says. No manifest is
 // fs.ErrNotExist; a file that is no manifest of it is a Refusal.
 func ReadManifest(export string) ([]byte, error) {
-	path := ManifestPath(export)
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("the manifest cannot be read: %w", err)
-	}
-	defer f.Close()
-	digest, name := make([]byte, 64), manifestName(export)
-	rest := ""
-	if _, err = io.ReadFull(f, digest); err == nil {
-		var b []byte
-		b, err = io.ReadAll(io.LimitReader(f, int64(len(name))+1))
-		rest = string(b)
-	}
-	says, wrong := hex.DecodeString(string(digest))
-	if err != nil || wrong != nil || rest != name {
+	says, err := files.ReadManifest(export)
+	if none, is := errors.AsType[*files.NoManifestError](err); is {
 		return nil, &Refusal{
-			Reason: fmt.Sprintf("%s is there already, and is no manifest of %s", path, export),
+			Reason: fmt.Sprintf("%s is there already, and is no manifest of %s", ManifestPath(export), none.Path),
 			Remedy: "Move it away, or name another file for the export.",
 		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the manifest cannot be read: %w", err)
 	}
 	return says, nil
 }

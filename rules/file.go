@@ -3,17 +3,18 @@ package rules
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
 
+	"salectl/internal/files"
 	"salectl/spec"
 )
 
@@ -31,22 +32,26 @@ const maxFileLine = 1 << 20
 // the attributes of the schema; whatever else there is, is left alone. An empty
 // cell of CSV, and null in JSON, is a missing value. ParseValue says how CSV has
 // values. JSON has ints as numbers without a fraction, timestamps as texts and
-// lists as arrays of texts.
+// lists as arrays of texts. A file without a byte is refused: that is what a full
+// disk leaves. With a manifest beside it, as sha256sum writes one, it must be the one
+// of which that tells.
 //
 // The error holds the first problems of the file, each a *spec.Problem with its
 // line.
 func OpenFile(path string, s *Schema) (*File, error) {
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return nil, fileError(path, err)
 	}
 	defer f.Close()
 	r := &fileReader{path: path, table: newTable(s)}
+	digest := sha256.New()
+	from := bufio.NewReaderSize(io.TeeReader(f, digest), 1<<20)
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".csv":
-		err = r.csv(bufio.NewReaderSize(f, 1<<20))
+		err = r.csv(from)
 	case ".ndjson", ".jsonl":
-		err = r.ndjson(bufio.NewReaderSize(f, 1<<20))
+		err = r.ndjson(from)
 	default:
 		return nil, &spec.Problem{File: path, Message: "the file's name does not say what it holds",
 			Remedy: "Name it .csv for CSV with a header, or .ndjson for one JSON object a line."}
@@ -56,6 +61,9 @@ func OpenFile(path string, s *Schema) (*File, error) {
 	}
 	if len(r.problems) > 0 {
 		return nil, &multierror.Error{Errors: r.problems, ErrorFormat: spec.ErrorFormat}
+	}
+	if err := checkManifest(path, digest.Sum(nil)); err != nil {
+		return nil, fileError(path, err)
 	}
 	r.table.bytes = slices.Clip(r.table.bytes)
 	return &File{r.table}, nil

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,6 +54,27 @@ func TestOpenFile(t *testing.T) {
 			if got[i].Digest() != want[i].Digest() || got[i].Known() != want[i].Known() {
 				t.Errorf("%s: %s is %v, want %v", name, want[i].ID(), got[i].of.values, want[i].of.values)
 			}
+		}
+	}
+}
+
+// A file of users with a manifest beside it is the one of which that tells: one that was cut
+// behind a line is not. An empty line alone is a file without users.
+func TestOpenFileManifest(t *testing.T) {
+	const digest = "2ab0dd47f7c40a1f5a1cbb1bfd1b1f5b6c0f3ff93e1d9d1df5e0ba9ba22ee5f9"
+	path := write(t, "users.ndjson", "\n")
+	if f, err := OpenFile(path, shopper); err != nil || f.Len() != 0 {
+		t.Errorf("without users: %v, %v", f, err)
+	}
+	for manifest, want := range map[string]string{
+		fmt.Sprintf("%x", sha256.Sum256([]byte("\n"))): "",
+		digest: "users.ndjson.sha256 says the SHA-256 " + digest + ", and the file has 01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b: one of the two was altered",
+	} {
+		if err := os.WriteFile(path+".sha256", []byte(manifest+"  users.ndjson\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenFile(path, shopper); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", manifest, err)
 		}
 	}
 }
@@ -113,6 +135,10 @@ users.ndjson:7:1: this is no JSON object
   Write one object a line, such as {"id": "ada"}.
 users.ndjson:8:1: a user has no id
   Give each user an id.
+`},
+		{"users.ndjson", "", `
+users.ndjson:1:1: the file is empty
+  Write one user a line, or, if there is none yet, an empty line.
 `},
 		{"users.txt", "", `
 users.txt: the file's name does not say what it holds

@@ -3,17 +3,21 @@ package rules
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"salectl/internal/files"
 	"salectl/spec"
 )
 
@@ -21,28 +25,73 @@ import (
 // the claims count that are sold in it.
 type HistoryFiles struct {
 	users map[string][]Purchase
-	runs  map[string]string // the file of each run, by uid
+	runs  map[string]*exportedRun // by uid
 }
 
-// OpenHistoryFiles reads the exports that patterns name, as HistoryPaths has them. Two
-// exports of one run count once. One that is not there is a *spec.Problem.
+// exportedRun is a run of a sale as its export has it.
+type exportedRun struct {
+	file   string
+	header exportHeader
+	bought map[string]Purchase // by user
+}
+
+// OpenHistoryFiles reads the exports that patterns name, as HistoryPaths has them. Of
+// several exports of one run the newest counts. An export of which a part is missing, or
+// which is not the one of its manifest, is an error; one that is not there is a
+// *spec.Problem.
 func OpenHistoryFiles(patterns []string) (*HistoryFiles, error) {
-	h := &HistoryFiles{users: map[string][]Purchase{}, runs: map[string]string{}}
-	files, err := HistoryPaths(patterns)
+	h := &HistoryFiles{users: map[string][]Purchase{}, runs: map[string]*exportedRun{}}
+	paths, err := HistoryPaths(patterns)
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range files {
-		err := h.read(file)
+	for _, file := range paths {
+		run, err := readExport(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, &spec.Problem{File: file, Message: "there is no such export, which history.files names", Cause: err,
 				Remedy: "Put it there, or write a pattern such as exports/*.ndjson, which may match nothing yet."}
+		}
+		if err == nil {
+			err = h.add(run)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the history in %s: %w", file, err)
 		}
 	}
+	for _, run := range h.runs {
+		for user, p := range run.bought {
+			h.users[user] = append(h.users[user], p)
+		}
+		run.bought = nil
+	}
 	return h, nil
+}
+
+// add keeps a run, or what is newer of it.
+func (h *HistoryFiles) add(run *exportedRun) error {
+	uid := run.header.UID
+	other := h.runs[uid]
+	if other != nil && run.header.Counts.Slots == other.header.Counts.Slots && !slices.Equal(run.header.Roots, other.header.Roots) {
+		return fmt.Errorf("it is another export of run %s than %s, and neither is newer; salectl audit --export finds the one that was altered", uid, other.file)
+	}
+	if other == nil || run.header.Counts.Slots > other.header.Counts.Slots {
+		h.runs[uid] = run
+	}
+	return nil
+}
+
+// Continues reports, as an error, a run that other files knew and that these do not know,
+// or only as it was before.
+func (h *HistoryFiles) Continues(earlier *HistoryFiles) error {
+	for uid, was := range earlier.runs {
+		switch is := h.runs[uid]; {
+		case is == nil:
+			return fmt.Errorf("run %s of sale %s is in no export any more; it was in %s: put it back, or restart this process if it is to be forgotten", uid, was.header.Sale, was.file)
+		case is.header.Counts.Slots < was.header.Counts.Slots:
+			return fmt.Errorf("%s is an older export of run %s of sale %s than was read before: put the newer one back, or restart this process", is.file, uid, was.header.Sale)
+		}
+	}
+	return nil
 }
 
 // HistoryPaths are the files that patterns name, as filepath.Match has them. A pattern
@@ -50,20 +99,43 @@ func OpenHistoryFiles(patterns []string) (*HistoryFiles, error) {
 // without a wildcard is there whether or not its file is, for whoever reads it to report.
 func HistoryPaths(patterns []string) (all []string, err error) {
 	for _, pattern := range patterns {
-		if file, is := plainName(pattern); is {
-			all = append(all, file)
-			continue
-		}
-		files, err := filepath.Glob(pattern)
+		paths, err := match(pattern)
 		if err != nil {
 			return nil, fmt.Errorf("the pattern %q of history.files: %w", pattern, err)
 		}
-		if folder, is := plainName(filepath.Dir(pattern)); is && len(files) == 0 { // Glob does not say that it could not look
-			if _, err := os.ReadDir(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("the pattern %q of history.files: %w", pattern, err)
+		all = append(all, paths...)
+	}
+	return all, nil
+}
+
+// match is filepath.Glob, and an error where that could not look: a folder that cannot be
+// read is no empty one.
+func match(pattern string) (all []string, err error) {
+	if _, err := filepath.Match(pattern, ""); err != nil {
+		return nil, err
+	}
+	if file, is := plainName(pattern); is {
+		return []string{file}, nil
+	}
+	parent, name := filepath.Split(pattern)
+	folders, err := match(filepath.Clean(cmp.Or(parent, ".")))
+	if err != nil {
+		return nil, err
+	}
+	for _, folder := range folders {
+		entries, err := files.ReadDir(folder)
+		_, named := plainName(parent)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR) && !named:
+			continue
+		case err != nil:
+			return nil, err
+		}
+		for _, entry := range entries {
+			if is, _ := filepath.Match(name, entry.Name()); is {
+				all = append(all, filepath.Join(folder, entry.Name()))
 			}
 		}
-		all = append(all, files...)
 	}
 	return all, nil
 }
@@ -71,7 +143,7 @@ func HistoryPaths(patterns []string) (all []string, err error) {
 // MatchNothing returns those of some patterns that match no file.
 func MatchNothing(patterns []string) (idle []string) {
 	for _, pattern := range patterns {
-		if files, err := HistoryPaths([]string{pattern}); err == nil && len(files) == 0 {
+		if paths, err := HistoryPaths([]string{pattern}); err == nil && len(paths) == 0 {
 			idle = append(idle, pattern)
 		}
 	}
@@ -105,17 +177,33 @@ func (h *HistoryFiles) History(_ context.Context, ids []string) ([][]Purchase, e
 	return all, nil
 }
 
-// exportLine is what a history takes of a line of an export: the header, or a claim.
-type exportLine struct {
-	Format int       `json:"format"`
-	Kind   string    `json:"kind"`
-	UID    string    `json:"uid"`
-	Claim  string    `json:"claim"`
-	Sale   string    `json:"sale"`
-	User   string    `json:"user"`
-	Units  []int64   `json:"units"`
-	State  string    `json:"state"`
-	At     time.Time `json:"at"`
+// exportHeader is what a history takes of the first line of an export.
+type exportHeader struct {
+	Format int      `json:"format"`
+	Kind   string   `json:"kind"`
+	Sale   string   `json:"sale"`
+	UID    string   `json:"uid"`
+	Roots  []string `json:"roots"`
+	Counts struct {
+		Slots  int64 `json:"slots"`
+		Claims int64 `json:"claims"`
+		Sold   int64 `json:"sold"`
+	} `json:"counts"`
+	SaleLog  exportLog `json:"saleLog"`
+	UnitsLog exportLog `json:"unitsLog"`
+}
+
+type exportLog struct {
+	Slots int64 `json:"slots"`
+}
+
+// exportClaim is what a history takes of the line of a claim.
+type exportClaim struct {
+	Claim string    `json:"claim"`
+	User  string    `json:"user"`
+	Units []int64   `json:"units"`
+	State string    `json:"state"`
+	At    time.Time `json:"at"`
 }
 
 // What the header of an export says that can be read.
@@ -124,51 +212,78 @@ const (
 	exportKind   = "export"
 )
 
-func (h *HistoryFiles) read(file string) error {
-	f, err := os.Open(file)
+// readExport reads an export to its end. It must have all that its header counts, and be
+// the file of its manifest, if one lies beside it.
+func readExport(file string) (*exportedRun, error) {
+	f, err := files.Open(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
-	lines := bufio.NewReaderSize(f, 1<<16)
-	var header exportLine
-	if err := nextLine(lines, &header); err != nil || header.Format != exportFormat || header.Kind != exportKind || header.UID == "" {
-		return errors.New("its first line is not that of an export; name files that 'salectl export' or 'destroy' has written")
+	digest := sha256.New()
+	lines := bufio.NewReaderSize(io.TeeReader(f, digest), 1<<16)
+	run := &exportedRun{file: file, bought: map[string]Purchase{}}
+	h := &run.header
+	line, err := lines.ReadBytes('\n')
+	if err != nil && err != io.EOF {
+		return nil, err
 	}
-	if _, known := h.runs[header.UID]; known {
-		return nil
+	if json.Unmarshal(line, h) != nil || h.Format != exportFormat || h.Kind != exportKind || h.UID == "" {
+		return nil, errors.New("its first line is not that of an export; name files that 'salectl export' or 'destroy' has written")
 	}
-	h.runs[header.UID] = file
-	bought := map[string]Purchase{}
+	var slots, other, claims, sold int64
 	for n := 2; ; n++ {
-		var line exportLine
-		switch err := nextLine(lines, &line); {
-		case errors.Is(err, io.EOF) || err == nil && line.Claim == "": // the commits begin
-			for user, p := range bought {
-				h.users[user] = append(h.users[user], p)
+		line, err := lines.ReadBytes('\n')
+		switch {
+		case err == io.EOF && len(line) == 0:
+			want := h.SaleLog.Slots + h.UnitsLog.Slots
+			if slots != h.Counts.Slots || other != want || claims != h.Counts.Claims || sold != h.Counts.Sold {
+				return nil, fmt.Errorf("it is not whole: its header counts %d claims, %d units sold and %d commits, and there are %d, %d and %d",
+					h.Counts.Claims, h.Counts.Sold, h.Counts.Slots+want, claims, sold, slots+other)
 			}
-			return nil
+			return run, checkManifest(file, digest.Sum(nil))
+		case err == io.EOF:
+			return nil, fmt.Errorf("it ends in the middle of line %d", n)
 		case err != nil:
-			return fmt.Errorf("line %d: %w", n, err)
-		case line.State != "sold":
-		default:
-			p := bought[line.User]
-			p.Sale, p.Run, p.Units = header.Sale, header.UID, p.Units+int64(len(line.Units))
-			if line.At.After(p.At) {
-				p.At = line.At
-			}
-			bought[line.User] = p
+			return nil, err
+		case bytes.HasPrefix(line, []byte(`{"shard":`)):
+			slots++
+			continue
+		case bytes.HasPrefix(line, []byte(`{"log":`)):
+			other++
+			continue
 		}
+		var c exportClaim
+		if err := json.Unmarshal(line, &c); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if c.Claim == "" || c.User == "" {
+			return nil, fmt.Errorf("line %d is neither a claim nor a commit", n)
+		}
+		claims++
+		if c.State != "sold" {
+			continue
+		}
+		p := run.bought[c.User]
+		p.Sale, p.Run, p.Units = h.Sale, h.UID, p.Units+int64(len(c.Units))
+		if c.At.After(p.At) {
+			p.At = c.At
+		}
+		run.bought[c.User] = p
+		sold += int64(len(c.Units))
 	}
 }
 
-func nextLine(from *bufio.Reader, to *exportLine) error {
-	line, err := from.ReadBytes('\n')
-	if len(bytes.TrimSpace(line)) == 0 {
-		if err == nil {
-			err = errors.New("the line is empty")
-		}
+// checkManifest compares the SHA-256 of a file with its manifest, if one lies beside it.
+func checkManifest(file string, digest []byte) error {
+	says, err := files.ReadManifest(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
 		return err
+	case !bytes.Equal(says, digest):
+		return fmt.Errorf("%s says the SHA-256 %x, and the file has %x: one of the two was altered", files.ManifestPath(file), says, digest)
 	}
-	return json.Unmarshal(line, to)
+	return nil
 }

@@ -11,7 +11,10 @@ import (
 )
 
 // ndjson reads one JSON object a line.
-func (r *fileReader) ndjson(from io.Reader) error {
+func (r *fileReader) ndjson(from *bufio.Reader) error {
+	if _, err := from.Peek(1); errors.Is(err, io.EOF) {
+		return done(r.refuse(1, 1, "Write one user a line, or, if there is none yet, an empty line.", "the file is empty"))
+	}
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxFileLine)
 	r.values = make([]Value, len(r.table.schema.attributes))

@@ -70,7 +70,11 @@ func (h *History) History(ctx context.Context, ids []string) ([][]rules.Purchase
 func (h *History) row(id string, answer proto.Message) (all []rules.Purchase, err error) {
 	for _, cell := range answer.(*pb.GetResponse).GetResult().GetCell() {
 		var b bought
-		if err := json.Unmarshal(cell.GetValue(), &b); err != nil {
+		err := json.Unmarshal(cell.GetValue(), &b)
+		if err == nil && (b.Sale == "" || b.Units < 1 || b.At.IsZero()) {
+			err = errors.New("it lacks a sale, units or a time")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("the row %q, column %s:%s: %w", id, h.family, cell.GetQualifier(), err)
 		}
 		all = append(all, rules.Purchase{Sale: b.Sale, Run: string(cell.GetQualifier()), Units: b.Units, At: b.At})

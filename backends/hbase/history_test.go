@@ -55,17 +55,23 @@ func TestHistory(t *testing.T) {
 func TestHistoryThatIsNone(t *testing.T) {
 	h := mustOpenHistory(t)
 	row := newPrefix() + "odd"
-	put, err := hrpc.NewPut(t.Context(), h.logs.regions.table, []byte(row), map[string]map[string][]byte{family: {"0011": []byte("twice")}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx := within(t, wait.Limit)
-	if _, err := h.logs.once(ctx, wholeDelete{put}); err != nil {
-		t.Fatal(err)
-	}
-	want := fmt.Sprintf("the row %q, column %s:0011: invalid character", row, family)
-	if _, err := h.History(ctx, []string{row}); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %s", err, want)
+	for cell, why := range map[string]string{
+		"twice": "invalid character",
+		"null":  "it lacks a sale, units or a time", // which would be no purchase
+		`{"sale":"drop-1","units":-1,"at":"2026-11-21T12:00:00Z"}`: "it lacks a sale, units or a time",
+	} {
+		put, err := hrpc.NewPut(t.Context(), h.logs.regions.table, []byte(row), map[string]map[string][]byte{family: {"0011": []byte(cell)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.logs.once(ctx, wholeDelete{put}); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("the row %q, column %s:0011: %s", row, family, why)
+		if _, err := h.History(ctx, []string{row}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", cell, err, want)
+		}
 	}
 	if _, err := OpenHistory(HistoryOptions{Options: Options{Zookeeper: []string{"127.0.0.1:1"}, Table: "sales"}}); err == nil {
 		t.Error("a history without a family")

@@ -1,0 +1,170 @@
+// Package files reads files that others keep: a path may name a pipe that nobody writes
+// to, or lie on a mount that does not answer. No call of this package waits for the system
+// longer than Patience.
+package files
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Patience is how long the system may take for one call.
+const Patience = 5 * time.Second
+
+var patience = Patience // shorter in tests
+
+// ErrSlow says that the system did not answer within Patience.
+var ErrSlow = errors.New("the system has not answered for 5s: check what the path is on, or what writes to it")
+
+// ErrNoWriter says that a path is a pipe that nobody has written to.
+var ErrNoWriter = errors.New("it is a pipe, and nobody writes to it")
+
+// mostStuck is how many calls for one path may be left behind that the system has not
+// answered. Each keeps a thread.
+const mostStuck = 4
+
+var (
+	stuckMu sync.Mutex
+	stuck   = map[string]int{} // calls left behind, by path
+)
+
+// call makes a call of the system. One that is not answered within Patience is left behind:
+// late, if there is one, takes what it returns after all.
+func call[T any](op, path string, f func() (T, error), late func(T)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	slow := &fs.PathError{Op: op, Path: path, Err: ErrSlow}
+	stuckMu.Lock()
+	full := stuck[path] >= mostStuck
+	stuckMu.Unlock()
+	if full {
+		return none, slow
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := f()
+		done <- result{value, err}
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-timer.C:
+	}
+	leave(path, 1)
+	go func() {
+		if r := <-done; r.err == nil && late != nil {
+			late(r.value)
+		}
+		leave(path, -1)
+	}()
+	return none, slow
+}
+
+func leave(path string, n int) {
+	stuckMu.Lock()
+	defer stuckMu.Unlock()
+	if stuck[path] += n; stuck[path] == 0 {
+		delete(stuck, path)
+	}
+}
+
+// File is a file that is open for reading. It is not safe for concurrent use.
+type File struct {
+	file *os.File
+	path string
+	pipe bool   // and nothing was read of it yet
+	buf  []byte // that of the read under way, which may be left behind
+	slow error  // of a call that was; the file is of no use any more
+}
+
+// Open opens a file for reading.
+func Open(path string) (*File, error) {
+	// A pipe that nobody writes to would not open otherwise.
+	file, err := call("open", path, func() (*os.File, error) {
+		return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	}, func(f *os.File) { f.Close() })
+	if err != nil {
+		return nil, err
+	}
+	f := &File{file: file, path: path}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	f.pipe = info.Mode()&fs.ModeNamedPipe != 0
+	return f, nil
+}
+
+// mostAtOnce is how many bytes one call reads.
+const mostAtOnce = 256 << 10
+
+// Read implements io.Reader.
+func (f *File) Read(p []byte) (int, error) {
+	if f.slow != nil {
+		return 0, f.slow
+	}
+	if n := min(len(p), mostAtOnce); n > len(f.buf) {
+		f.buf = make([]byte, n)
+	}
+	buf := f.buf[:min(len(p), len(f.buf))]
+	n, err := call("read", f.path, func() (int, error) { return f.file.Read(buf) }, nil)
+	f.keep(err)
+	if f.pipe && err == io.EOF {
+		err = &fs.PathError{Op: "read", Path: f.path, Err: ErrNoWriter}
+	}
+	f.pipe = false
+	return copy(p, buf[:n]), err
+}
+
+// Stat describes the file.
+func (f *File) Stat() (fs.FileInfo, error) {
+	if f.slow != nil {
+		return nil, f.slow
+	}
+	info, err := call("stat", f.path, f.file.Stat, nil)
+	f.keep(err)
+	return info, err
+}
+
+func (f *File) keep(err error) {
+	if errors.Is(err, ErrSlow) {
+		f.slow = err
+	}
+}
+
+// Close closes the file; one that does not answer, some time.
+func (f *File) Close() error {
+	_, err := call("close", f.path, func() (struct{}, error) { return struct{}{}, f.file.Close() }, nil)
+	return err
+}
+
+// Read reads a file of at most so many bytes. Of one that has more it returns one more.
+func Read(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most+1))
+}
+
+// Stat is os.Stat.
+func Stat(path string) (fs.FileInfo, error) {
+	return call("stat", path, func() (fs.FileInfo, error) { return os.Stat(path) }, nil)
+}
+
+// ReadDir is os.ReadDir.
+func ReadDir(path string) ([]fs.DirEntry, error) {
+	return call("open", path, func() ([]fs.DirEntry, error) { return os.ReadDir(path) }, nil)
+}
