@@ -66,7 +66,7 @@ func TestOwnerFollowsTheSale(t *testing.T) {
 	}
 
 	// The run ends, and another begins.
-	saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}})
+	saletest.AppendSale(t, w.logs, w.sale, &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{make([]byte, 32), make([]byte, 32)}, Slots: []uint64{1, 1}}}})
 	w.pass(quorum.DefaultTTL / readsPerTTL)
 	w.wantStage(leaving)
 	if len(w.halts) != 2 || w.halts[0].halt.Refusal != api.Closed || w.halts[1].halt.Gentle || w.halts[1].halt.Why != errNotLive {
@@ -262,7 +262,7 @@ func TestOwnerStopsSlowly(t *testing.T) {
 func TestOwnerIsToldOfThePast(t *testing.T) {
 	w := applied(t, 2)
 	for _, op := range []*pb.Op{
-		{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}},
+		{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{make([]byte, 32), make([]byte, 32)}, Slots: []uint64{1, 1}}}},
 		{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}},
 	} {
 		saletest.AppendSale(t, w.logs, w.sale, op)
@@ -532,7 +532,7 @@ func TestOwnerAnotherRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, op := range []*pb.Op{
-				{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{{1}, {2}}, Slots: []uint64{1, 1}}}},
+				{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{make([]byte, 32), make([]byte, 32)}, Slots: []uint64{1, 1}}}},
 				{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}},
 			} {
 				saletest.AppendSale(t, w.logs, w.sale, op)

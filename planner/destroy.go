@@ -120,6 +120,10 @@ func (t *teardown) endTransfers(until int64) {
 			return
 		}
 		for _, out := range t.x.states[i].Open() {
+			if out.To >= len(t.x.states) {
+				t.x.core.end(fmt.Errorf("%w: shard %d has sent units to shard %d, and there are %d", ledger.ErrCorrupt, i, out.To, len(t.x.states)))
+				return
+			}
 			if t.x.states[out.To].Received(i) >= out.K {
 				draft.Ack(out.To, out.K)
 			}

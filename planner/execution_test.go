@@ -44,7 +44,9 @@ func appliedOp(generation uint64) *pb.Op {
 	return &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: generation}}}
 }
 
-func sealedOp() *pb.Op { return &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{}}} }
+func sealedOp() *pb.Op {
+	return &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Roots: [][]byte{make([]byte, len(ledger.Hash{}))}, Slots: []uint64{1}}}}
+}
 
 // How the sale's log stands to a plan decides whether it is carried out, completed
 // or stale.

@@ -67,6 +67,14 @@ func (s *Sale) applyOp(op *pb.Op) error {
 		if s.sealed != nil || s.Generation() == 0 {
 			return fmt.Errorf("a seal on a sale that is %s", s.Phase())
 		}
+		if n := s.Shards(); len(op.Sealed.GetRoots()) != n || len(op.Sealed.GetSlots()) != n {
+			return fmt.Errorf("a seal with %d roots and %d numbers of slots, for %d shards", len(op.Sealed.GetRoots()), len(op.Sealed.GetSlots()), n)
+		}
+		for i, root := range op.Sealed.GetRoots() {
+			if len(root) != len(Hash{}) || op.Sealed.GetSlots()[i] == 0 {
+				return fmt.Errorf("a seal with a root of %d bytes after %d slots, for shard %d", len(root), op.Sealed.GetSlots()[i], i)
+			}
+		}
 		s.sealed = op.Sealed
 		return nil
 	case *pb.Op_EntriesClosed:

@@ -26,7 +26,16 @@ func applied(generation uint64) *pb.Op {
 	return &pb.Op{Op: &pb.Op_Applied{Applied: &pb.Applied{Generation: generation}}}
 }
 
-func sealed() *pb.Op { return &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{}}} }
+func sealed() *pb.Op { return sealedOf(2) }
+
+// sealedOf is the seal of a sale of some shards.
+func sealedOf(shards int) *pb.Op {
+	end := &pb.Sealed{Claims: 7}
+	for range shards {
+		end.Roots, end.Slots = append(end.Roots, make([]byte, len(Hash{}))), append(end.Slots, 1)
+	}
+	return &pb.Op{Op: &pb.Op_Sealed{Sealed: end}}
+}
 
 func destroyed() *pb.Op { return &pb.Op{Op: &pb.Op_Destroyed{Destroyed: &pb.Destroyed{}}} }
 
@@ -94,28 +103,34 @@ func TestSaleRefuses(t *testing.T) {
 	noShards, threeShards, otherUID := planned(1, open), planned(2, open), planned(2, open)
 	noShards.Shards, threeShards.Shards, otherUID.Uid = nil, make([]*pb.ShardChange, 3), "b"
 	threeShards.Shards = []*pb.ShardChange{{}, {}, {}}
+	noSlots, shortRoot := sealed(), sealed()
+	noSlots.GetSealed().Slots = nil
+	shortRoot.GetSealed().Roots[1] = make([]byte, 31)
 	for name, test := range map[string]struct {
 		before []*pb.Op
 		op     *pb.Op
 		want   string
 	}{
-		"no first generation":   {nil, plan(2, open), "a run begins with generation 1"},
-		"a generation of none":  {nil, planOp(noShards), "generation 1 names no shards"},
-		"another lockCount":     {[]*pb.Op{plan(1, open)}, planOp(threeShards), "generation 2 names 3 shards, the sale has 2"},
-		"another uid":           {[]*pb.Op{plan(1, open)}, planOp(otherUID), "generation 2 of run b after 1"},
-		"a generation again":    {[]*pb.Op{plan(1, open)}, plan(1, open), "generation 1 of run"},
-		"a generation skipped":  {[]*pb.Op{plan(1, open)}, plan(3, open), "generation 3 of run"},
-		"an apply of nothing":   {nil, applied(1), "generation 1 is applied, 0 were planned"},
-		"an apply too many":     {[]*pb.Op{plan(1, open)}, applied(2), "generation 2 is applied, 1 were planned"},
-		"an apply after all":    {[]*pb.Op{plan(1, open), sealed()}, applied(1), "1 is applied"},
-		"a plan after the seal": {[]*pb.Op{plan(1, open), sealed()}, plan(2, open), "generation 2 of a sealed sale"},
-		"a seal of nothing":     {nil, sealed(), "a seal on a sale"},
-		"a second seal":         {[]*pb.Op{plan(1, open), sealed()}, sealed(), "a seal on a sale that is sealed"},
-		"an early destruction":  {[]*pb.Op{plan(1, open)}, destroyed(), "destroyed before it was sealed"},
-		"the same run again":    {[]*pb.Op{plan(1, open), sealed(), destroyed()}, rerun(1, "b"), "a number above 1"},
-		"the same uid again":    {[]*pb.Op{plan(1, open), sealed(), destroyed()}, rerun(2, testUID), "a new uid"},
-		"a run of a live sale":  {[]*pb.Op{plan(1, open), sealed()}, rerun(2, "b"), "of a sealed sale"},
-		"a shard's op":          {[]*pb.Op{plan(1, open)}, seal(), "of a kind that no sale has"},
+		"no first generation":    {nil, plan(2, open), "a run begins with generation 1"},
+		"a generation of none":   {nil, planOp(noShards), "generation 1 names no shards"},
+		"another lockCount":      {[]*pb.Op{plan(1, open)}, planOp(threeShards), "generation 2 names 3 shards, the sale has 2"},
+		"another uid":            {[]*pb.Op{plan(1, open)}, planOp(otherUID), "generation 2 of run b after 1"},
+		"a generation again":     {[]*pb.Op{plan(1, open)}, plan(1, open), "generation 1 of run"},
+		"a generation skipped":   {[]*pb.Op{plan(1, open)}, plan(3, open), "generation 3 of run"},
+		"an apply of nothing":    {nil, applied(1), "generation 1 is applied, 0 were planned"},
+		"an apply too many":      {[]*pb.Op{plan(1, open)}, applied(2), "generation 2 is applied, 1 were planned"},
+		"an apply after all":     {[]*pb.Op{plan(1, open), sealed()}, applied(1), "1 is applied"},
+		"a plan after the seal":  {[]*pb.Op{plan(1, open), sealed()}, plan(2, open), "generation 2 of a sealed sale"},
+		"a seal of nothing":      {nil, sealed(), "a seal on a sale"},
+		"a second seal":          {[]*pb.Op{plan(1, open), sealed()}, sealed(), "a seal on a sale that is sealed"},
+		"a seal of one shard":    {[]*pb.Op{plan(1, open)}, sealedOf(1), "a seal with 1 roots and 1 numbers of slots, for 2 shards"},
+		"a seal without slots":   {[]*pb.Op{plan(1, open)}, noSlots, "a seal with 2 roots and 0 numbers of slots"},
+		"a seal of a short root": {[]*pb.Op{plan(1, open)}, shortRoot, "a seal with a root of 31 bytes after 1 slots, for shard 1"},
+		"an early destruction":   {[]*pb.Op{plan(1, open)}, destroyed(), "destroyed before it was sealed"},
+		"the same run again":     {[]*pb.Op{plan(1, open), sealed(), destroyed()}, rerun(1, "b"), "a number above 1"},
+		"the same uid again":     {[]*pb.Op{plan(1, open), sealed(), destroyed()}, rerun(2, testUID), "a new uid"},
+		"a run of a live sale":   {[]*pb.Op{plan(1, open), sealed()}, rerun(2, "b"), "of a sealed sale"},
+		"a shard's op":           {[]*pb.Op{plan(1, open)}, seal(), "of a kind that no sale has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mustSale(t, test.before...)
@@ -170,8 +185,7 @@ func TestSaleRemembers(t *testing.T) {
 	if e, err := s.Entry([]byte("planner1"), 0, rerun(1, "\xff")); err == nil {
 		t.Errorf("encoded as %q", e.Bytes)
 	}
-	end := &pb.Sealed{Claims: 7}
-	s = mustSale(t, planOp(first), planOp(second), &pb.Op{Op: &pb.Op_Sealed{Sealed: end}}, destroyed())
+	s = mustSale(t, planOp(first), planOp(second), sealed(), destroyed())
 	if s.Sealed().GetClaims() != 7 || !s.Destroyed() {
 		t.Errorf("sealed with %v", s.Sealed())
 	}
