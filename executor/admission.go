@@ -113,7 +113,7 @@ func (d *admission) queue(now clock.Now, t *tenure, s *shard.Shard, ticket *shar
 	case refused == api.Standby && d.links.any(): // it has just ended
 		return d.pass(now, t, s.Number(), ticket, nil)
 	default:
-		a := t.refuse(s, ticket.Request, Answer{Outcome: refused, RetryAfter: time.Second})
+		a := t.refuse(s, ticket.Received(), Answer{Outcome: refused, RetryAfter: time.Second})
 		ticket.Free()
 		return a, nil, nil
 	}
@@ -122,10 +122,7 @@ func (d *admission) queue(now clock.Now, t *tenure, s *shard.Shard, ticket *shar
 // pass has a ticket wait for the owner of a shard that is a peer's.
 func (d *admission) pass(now clock.Now, t *tenure, i int, ticket *shard.Ticket, x *ask) (Answer, *shard.Ticket, *tenure) {
 	refuse := func(a Answer) (Answer, *shard.Ticket, *tenure) {
-		r := ticket.Request
-		if ticket.Minted() {
-			r.Key = ""
-		}
+		r := ticket.Received()
 		ticket.Free()
 		return t.decline(i, r, a), nil, nil
 	}

@@ -700,3 +700,18 @@ func TestListedSoon(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestListedOverloadedWithoutKey refuses a request without a key of somebody who has a unit that the
+// ledger lacks: it is a new one, so that it is known not to be accepted, and nothing is in doubt.
+func TestListedOverloadedWithoutKey(t *testing.T) {
+	w := newListedWorldAs(t, spec.AckRedis, func(sale *spec.Sale, _ *pb.Settings) { sale.Backlog = 1 }, 5)
+	p := w.first
+	p.keeps("append")
+	p.ask("ann", "1").want(t, api.Sold)
+	p.ask("ann", "").want(t, api.Overloaded)
+	if n := p.p.doubts.Len(); n != 0 {
+		t.Errorf("%d requests are in doubt", n)
+	}
+	p.ask("ann", "2").want(t, api.Unknown)
+	p.lets()
+}

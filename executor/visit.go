@@ -243,7 +243,7 @@ func (d *admission) visitFor(ctx context.Context, now clock.Now, by *visitor, e 
 		ticket.Free()
 		bounce()
 	case refused != "":
-		a := t.refuse(s, ticket.Request, Answer{Outcome: refused, RetryAfter: time.Second})
+		a := t.refuse(s, ticket.Received(), Answer{Outcome: refused, RetryAfter: time.Second})
 		ticket.Free()
 		answered(a)
 	case by.queued(e.ID, ticket):

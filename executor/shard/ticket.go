@@ -104,8 +104,14 @@ func NewTicket(pool *sync.Pool, r Request, mint func() string, now time.Duration
 	return t
 }
 
-// Minted says whether the request came without a key.
-func (t *Ticket) Minted() bool { return t.minted }
+// Received returns the request as it came: without a key that was minted here.
+func (t *Ticket) Received() Request {
+	r := t.Request
+	if t.minted {
+		r.Key = ""
+	}
+	return r
+}
 
 // keyed says whether the request came with a key, by which it may be asked for again while it
 // is under way. What is asked of a claim has none.
@@ -264,10 +270,7 @@ func (t *Ticket) OtherRules() bool { return t.answer.OtherRules }
 // stays under way, so that no other of its key is denied what this one may yet get, until its
 // next ticket takes its place or Finish is called, which is to be called in any case.
 func (t *Ticket) Again() Request {
-	r := t.Request
-	if t.minted {
-		r.Key = ""
-	}
+	r := t.Received()
 	if t.stays {
 		r.before = t
 	}
