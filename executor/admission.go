@@ -63,6 +63,9 @@ func (d *admission) lose(t *tenure, why error) {
 	t.stop(shard.Halt{Why: why, Refusal: api.NoQuorum})
 	d.left.Store(t)
 	d.tenure.Store(nil)
+	if t != nil {
+		t.release(here(api.NoQuorum))
+	}
 }
 
 // admit answers a request at once, or queues a ticket under which it waits for its answer,

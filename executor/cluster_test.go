@@ -18,6 +18,7 @@ import (
 	"salectl/backends/backendtest"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/backends/lists"
 	"salectl/backends/quorum"
 	"salectl/executor/saletest"
 	"salectl/spec"
@@ -31,6 +32,7 @@ type cluster struct {
 	store *backendtest.Store
 	logs  ledger.Logs // a handle without faults
 	nodes []*backendtest.Node
+	lists []lists.Node // of engine redis
 	queue int          // Config.Queue of its processes
 	log   string       // that their gatedStore.one is about
 	board *switchboard // connects its processes
@@ -46,6 +48,15 @@ func inCluster(t *testing.T, ttl time.Duration, shares []int64, test func(c *clu
 // inClusterThatCloses is inCluster, with a sale that closes after a while, if that is
 // not 0.
 func inClusterThatCloses(t *testing.T, after, ttl time.Duration, shares []int64, test func(c *cluster)) {
+	inClusterAs(t, ttl, shares, func(c *cluster, settings *pb.Settings) {
+		if after != 0 {
+			settings.ClosesAtUs = time.Now().Add(after).UnixMicro()
+		}
+	}, test)
+}
+
+// inClusterAs is inCluster of a sale that change has changed, with its settings.
+func inClusterAs(t *testing.T, ttl time.Duration, shares []int64, change func(c *cluster, settings *pb.Settings), test func(c *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{t: t, store: backendtest.NewStore(), board: newSwitchboard(), ended: make(chan struct{})}
 		c.logs = c.store.Handle(nil)
@@ -56,9 +67,7 @@ func inClusterThatCloses(t *testing.T, after, ttl time.Duration, shares []int64,
 		c.sale = saletest.Declared("cluster", stock, len(shares), 1)
 		c.sale.LockTTL = ttl
 		settings := &pb.Settings{PerUserLimit: 1, Phase: pb.Phase_OPEN}
-		if after != 0 {
-			settings.ClosesAtUs = time.Now().Add(after).UnixMicro()
-		}
+		change(c, settings)
 		saletest.ProvisionAs(t, c.logs, c.sale, shares, settings)
 		for i := range 5 {
 			c.nodes = append(c.nodes, backendtest.NewNode(fmt.Sprint("node", i), time.Now()))
@@ -93,7 +102,8 @@ type member struct {
 	nodes []*gatedNode
 	links gate // of what comes from and goes to other processes
 	log   *lines
-	stop  func() // has it give its shards to others, and end
+	over  chan error // has what Run returned
+	stop  func()     // has it give its shards to others, and end
 }
 
 // lines is a log that can be read while it is written.
@@ -174,19 +184,19 @@ func (c *cluster) start(name string, faults backendtest.Faults) *member {
 	}
 	address := name + ":1"
 	m.Executor = New(Config{
-		Logs: m.store, Nodes: nodes, Sale: c.sale.Name, Address: address, Queue: c.queue,
+		Logs: m.store, Nodes: nodes, Sale: c.sale.Name, Address: address, Queue: c.queue, Lists: c.lists,
 		Logger: slog.New(slog.NewTextHandler(m.log, nil)), Dial: c.board.dial,
 	})
 	c.board.join(address, m.Executor, &m.links)
 	ctx, cancel := context.WithCancel(c.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
+	m.over = make(chan error, 1)
+	go func() { m.over <- m.Run(ctx) }()
 	m.stop = sync.OnceFunc(func() {
 		bound, over := context.WithTimeout(ctx, 20*time.Second)
 		defer over()
 		m.Retire(bound, func(int) {})
 		cancel()
-		if err := <-ended; err != nil {
+		if err := <-m.over; err != nil {
 			c.t.Errorf("Run: %v", err)
 		}
 		c.board.cut(address)

@@ -178,22 +178,23 @@ func (e *Executor) wait(ctx context.Context, a Answer, ticket *shard.Ticket, t *
 // what its shard was told.
 const mostRuleChanges = 2
 
-// User returns a user's claims.
-func (e *Executor) User(user string) ([]Claim, api.Outcome) {
+// User is Service's.
+func (e *Executor) User(ctx context.Context, user string) ([]Claim, api.Outcome) {
 	if t := e.tenure.Load(); t != nil {
 		if s := t.local(spec.HomeShard(user, len(t.shards))); s != nil { // a node may have given what the ledger does not have yet
 			select {
 			case <-s.Drain():
 			case <-time.After(lookPatience):
+			case <-ctx.Done():
 			}
 		}
 	}
 	claims, why, here := e.claims(e.cfg.Clock(), user)
 	a := Answer{Claims: claims, Outcome: why}
 	if !here {
-		a = e.await(func(answered func(Answer)) func() { return e.askUser(user, answered) })
+		a = e.await(ctx, func(answered func(Answer)) func() { return e.askUser(user, answered) })
 	}
-	e.goods.deliverNow(&a)
+	e.goods.deliverNow(ctx, &a)
 	return a.Claims, a.Outcome
 }
 

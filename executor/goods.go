@@ -168,14 +168,14 @@ func (g *goods) delivering(answered func(Answer)) func(Answer) {
 
 func (g *goods) deliverLater(a Answer, answered func(Answer)) {
 	go func() {
-		g.deliverNow(&a)
+		g.deliverNow(context.Background(), &a)
 		answered(a)
 	}()
 }
 
 // deliverNow is deliver for whoever looks claims up.
-func (g *goods) deliverNow(a *Answer) {
-	ctx, cancel := context.WithTimeout(context.Background(), goodsPatience)
+func (g *goods) deliverNow(ctx context.Context, a *Answer) {
+	ctx, cancel := context.WithTimeout(ctx, goodsPatience)
 	defer cancel()
 	g.deliver(ctx, a)
 }

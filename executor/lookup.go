@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"time"
 
 	"salectl/api"
@@ -8,27 +9,28 @@ import (
 )
 
 // Find is Service's.
-func (e *Executor) Find(id ClaimID) (Claim, api.Outcome) {
+func (e *Executor) Find(ctx context.Context, id ClaimID) (Claim, api.Outcome) {
 	c, why, here := e.find(e.cfg.Clock(), id)
 	a := Answer{Claim: c, Outcome: why}
 	if !here {
-		a = e.await(func(answered func(Answer)) func() { return e.askClaim(id, answered) })
+		a = e.await(ctx, func(answered func(Answer)) func() { return e.askClaim(id, answered) })
 	}
-	e.goods.deliverNow(&a)
+	e.goods.deliverNow(ctx, &a)
 	return a.Claim, a.Outcome
 }
 
-// await waits for the answer of a peer to a look, for a while.
-func (e *Executor) await(ask func(answered func(Answer)) (forget func())) Answer {
+// await waits for the answer of a peer to a lookup, for a while.
+func (e *Executor) await(ctx context.Context, ask func(answered func(Answer)) (forget func())) Answer {
 	got := make(chan Answer, 1)
 	forget := ask(func(a Answer) { got <- a })
 	select {
 	case a := <-got:
 		return a
 	case <-time.After(peerPatience):
-		forget()
-		return Answer{Outcome: api.Standby}
+	case <-ctx.Done():
 	}
+	forget()
+	return Answer{Outcome: api.Standby}
 }
 
 // peerPatience is how long a peer is waited for that is asked for a claim.

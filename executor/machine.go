@@ -236,13 +236,7 @@ func (m *machine) ended(now clock.Now, i int) {
 // end ends the tenure, of which nothing runs.
 func (m *machine) end() {
 	m.tenure.Store(nil)
-	why := here(m.owner.halt.Refusal)
-	for _, r := range m.term.remotes {
-		r.Close(why)
-	}
-	for _, u := range m.term.users {
-		u.end()
-	}
+	m.term.release(here(m.owner.halt.Refusal))
 	m.term, m.meters.shards = nil, nil
 }
 

@@ -35,7 +35,6 @@ type runner struct {
 
 	// Of the present tenure.
 	over      chan struct{}  // closed when it ends
-	grabbing  sync.WaitGroup // those that make calls of nodes with lists
 	heavy     map[int]bool   // shards that were warned of
 	broken    map[int]string // by shard: why its log could not be gone on with
 	clockSeen clockWatch
@@ -93,6 +92,9 @@ func (r *runner) loop(ctx context.Context) error {
 	for {
 		out, err := r.lead(r.clock(), r.call)
 		if err != nil {
+			if r.term != nil {
+				close(r.over)
+			}
 			return err
 		}
 		r.follow(out)
@@ -188,8 +190,7 @@ func (r *runner) follow(out doing) {
 	}
 	r.e.metrics.moves.WithLabelValues("taken").Add(float64(len(out.given)))
 	if out.ended {
-		close(r.over)
-		r.grabbing.Wait()
+		close(r.over) // a call of a node that is under way goes on: the loop does not wait for it
 		r.e.cfg.Logger.Info("this process sells no more", "sale", r.cfg.Sale, "why", r.owner.halt.Why)
 	}
 	if out.start {
@@ -231,7 +232,7 @@ func (r *runner) start() {
 	for i, g := range t.grabs {
 		took := metrics.grab.WithLabelValues(r.cfg.Lists[i])
 		for range shard.CallsAtOnce {
-			r.grabbing.Go(func() { grabLoop(r.calls, g, i, r.ends, r.clock, took, over) })
+			r.running.Go(func() { grabLoop(r.calls, g, i, r.ends, r.clock, took, over) })
 		}
 	}
 	r.over, r.turns = over, make(chan struct{}, loadAtOnce)

@@ -31,11 +31,11 @@ type Service interface {
 	Place(user string) Place
 	PlaceOf(shard int) Place
 	// User returns a user's claims, in the order of acceptance; an Outcome other
-	// than "" says why they cannot be told now.
-	User(user string) ([]Claim, api.Outcome)
+	// than "" says why they cannot be told now, or that ctx has ended.
+	User(ctx context.Context, user string) ([]Claim, api.Outcome)
 	// Find returns one claim by its id; an Outcome other than "" says why it cannot be told
 	// now, or that there is none. A claim that a node gave is found by its user alone.
-	Find(id ClaimID) (Claim, api.Outcome)
+	Find(ctx context.Context, id ClaimID) (Claim, api.Outcome)
 	// Status is what this process knows of the sale.
 	Status() Status
 	// Ready returns nil while this process can sell on every shard.

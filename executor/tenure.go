@@ -272,6 +272,16 @@ func (t *tenure) stop(h shard.Halt) {
 	}
 }
 
+// release answers requests that wait for peers, and closes what rules read.
+func (t *tenure) release(a Answer) {
+	for _, r := range t.remotes {
+		r.Close(a)
+	}
+	for _, u := range t.users {
+		u.end()
+	}
+}
+
 // recall answers from memory what needs no commit. What was sold at once is certain
 // however little of the log is read. All else is only known while this process
 // may append, and to a shard that has read its log to the end: the others may

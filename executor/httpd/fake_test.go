@@ -56,9 +56,13 @@ func (f *fake) Settle(ctx context.Context, x executor.Settlement) executor.Answe
 	return f.settle(ctx, x)
 }
 
-func (f *fake) User(user string) ([]executor.Claim, api.Outcome) { return f.user(user) }
+func (f *fake) User(_ context.Context, user string) ([]executor.Claim, api.Outcome) {
+	return f.user(user)
+}
 
-func (f *fake) Find(id executor.ClaimID) (executor.Claim, api.Outcome) { return f.find(id) }
+func (f *fake) Find(_ context.Context, id executor.ClaimID) (executor.Claim, api.Outcome) {
+	return f.find(id)
+}
 
 func (f *fake) Status() executor.Status {
 	if f.status == nil {

@@ -222,8 +222,11 @@ func (s *Server) Add(service executor.Service, p Payments) {
 
 // Remove has the server answer for a sale no more, and forget what it counted of it.
 func (s *Server) Remove(name string) {
+	gone := s.sales()[name]
+	if gone == nil {
+		return
+	}
 	all := maps.Clone(s.sales())
-	gone := all[name]
 	delete(all, name)
 	s.served.Store(&all)
 	s.streams.goAway(gone)
@@ -283,13 +286,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case kind == "claims" && ofBuyers(id):
 		s.postSettlement(w, r, name, id)
 	case kind == "claims" && id != "" && !strings.Contains(id, "/"):
-		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getClaim(w, sale, id) })
+		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getClaim(w, r, sale, id) })
 	case kind == "stream" && !named:
 		s.postStream(w, r, name, by)
 	case kind == "events" && !named:
 		s.getEvents(w, r, name, by)
 	case kind == "users" && named && !strings.Contains(id, "/"):
-		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getUser(w, sale, id) })
+		s.withSale(w, r, http.MethodGet, name, func(sale *sale) { s.getUser(w, r, sale, id) })
 	case kind == "claims" && strings.HasSuffix(id, "/"+string(api.Refund)):
 		writeOtherAddress(w, "Refunds are asked of the admin address, which 'salectl serve' was told with --admin.")
 	default:

@@ -183,13 +183,13 @@ type userView struct {
 	Claims json.RawMessage `json:"claims"`
 }
 
-func (s *Server) getUser(w http.ResponseWriter, sale *sale, segment string) {
+func (s *Server) getUser(w http.ResponseWriter, r *http.Request, sale *sale, segment string) {
 	user, _ := url.PathUnescape(segment) // what URL.EscapedPath returns is escaped properly
 	if err := api.CheckUser(user); err != nil {
 		writeBadRequest(w, unacceptable(err))
 		return
 	}
-	claims, outcome := sale.User(user)
+	claims, outcome := sale.User(r.Context(), user)
 	sale.tell(w.Header(), sale.Place(user))
 	if outcome != "" {
 		writeOutcome(w, outcome)
@@ -199,7 +199,7 @@ func (s *Server) getUser(w http.ResponseWriter, sale *sale, segment string) {
 }
 
 // getClaim answers GET /v1/sales/{sale}/claims/{claim}.
-func (s *Server) getClaim(w http.ResponseWriter, sale *sale, text string) {
+func (s *Server) getClaim(w http.ResponseWriter, r *http.Request, sale *sale, text string) {
 	id, ok := shard.ParseClaimID(text)
 	if ok && id.Unit != 0 {
 		writeBadRequest(w, &fault{http.StatusUnprocessableEntity, "claim: one that a node gave is looked up by its user"})
@@ -207,7 +207,7 @@ func (s *Server) getClaim(w http.ResponseWriter, sale *sale, text string) {
 	}
 	claim, outcome := executor.Claim{}, api.NoSuchClaim
 	if ok {
-		claim, outcome = sale.Find(id)
+		claim, outcome = sale.Find(r.Context(), id)
 		sale.tell(w.Header(), sale.PlaceOf(id.Shard))
 	}
 	if outcome != "" {

@@ -331,6 +331,11 @@ func TestRemove(t *testing.T) {
 	if got := stays.outcome(1); got != "sold" {
 		t.Errorf("the other sale's stream got %s", got)
 	}
+	s.Remove("movie") // once more, which removes nothing
+	stays.send(claimOf(2, "bob"))
+	if got := stays.outcome(2); got != "sold" {
+		t.Errorf("the other sale's stream got %s", got)
+	}
 	if r := do(s, "POST", "/v1/sales/movie/claims", `{"user":"ada"}`, nil); r.StatusCode != 404 {
 		t.Errorf("a claim gets %d", r.StatusCode)
 	}

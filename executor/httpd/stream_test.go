@@ -325,3 +325,49 @@ func TestStreamIsRefused(t *testing.T) {
 		t.Errorf("POST by HTTP/1.1: %d", r.StatusCode)
 	}
 }
+
+// slowLookups is a sale that has to wait for a peer to look anything up.
+type slowLookups struct {
+	fake
+	inside chan struct{}
+}
+
+func (f *slowLookups) User(ctx context.Context, _ string) ([]executor.Claim, api.Outcome) {
+	f.inside <- struct{}{}
+	<-ctx.Done()
+	return nil, api.Standby
+}
+
+func (f *slowLookups) Find(ctx context.Context, _ executor.ClaimID) (executor.Claim, api.Outcome) {
+	_, why := f.User(ctx, "")
+	return executor.Claim{}, why
+}
+
+// Requests behind a lookup do not wait for it, and it ends when it is given up or its time is over.
+func TestStreamLooksBeside(t *testing.T) {
+	sale := &slowLookups{fake{name: "movie", claim: sells}, make(chan struct{})}
+	l := listen(t, serve(t, New(Config{Sales: []executor.Service{sale}, ClaimTimeout: time.Hour})), nil)
+	for _, asks := range []func(*streampb.Request){
+		func(r *streampb.Request) { r.Asks = &streampb.Request_User{User: &streampb.User{User: "ada"}} },
+		func(r *streampb.Request) {
+			r.Asks = &streampb.Request_Find{Find: &streampb.Find{Claim: &streampb.ClaimID{Slot: 1}}}
+		},
+	} {
+		for _, timeout := range []uint32{0, 1} {
+			look := &streampb.Request{Id: 1, TimeoutMs: timeout}
+			asks(look)
+			l.send(look)
+			<-sale.inside
+			if timeout == 0 {
+				l.send(claimOf(2, "bob"))
+				if got := l.outcome(2); got != "sold" {
+					t.Errorf("a claim behind %v: %s", look, got)
+				}
+				l.send(&streampb.Request{Id: 1, Asks: &streampb.Request_Cancel{Cancel: &streampb.Cancel{}}})
+			}
+			if r := l.hears(); r.Id != 1 || r.GetClaims().GetOutcome() != "standby" {
+				t.Errorf("%v: %v", look, r)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -280,8 +281,18 @@ func (x *stream) settle(r *streampb.Request, asks *streampb.Settlement) bool {
 	return true
 }
 
-// user looks up a user's claims. That may wait for a node, and so has a goroutine: it ends
-// when the request is answered.
+// lookUp has a goroutine make a lookup, which may wait for a node or a peer. It ends when the
+// request is answered.
+func (u *under) lookUp(do func(context.Context) ([]executor.Claim, api.Outcome)) {
+	ctx, cancel := context.WithCancel(u.stream.ctx)
+	u.begun(cancel)
+	go func() {
+		defer cancel()
+		u.foundThem(do(ctx))
+	}()
+}
+
+// user looks up a user's claims.
 func (x *stream) user(r *streampb.Request, user string) bool {
 	u, ok := x.begin(r, looksAtUser)
 	if u == nil {
@@ -293,8 +304,7 @@ func (x *stream) user(r *streampb.Request, user string) bool {
 		u.answered(executor.Answer{Outcome: api.BadRequest, Message: err.Error()})
 		return true
 	}
-	u.begun(func() {}) // it does not take long
-	go func() { u.foundThem(x.sale.User(user)) }()
+	u.lookUp(func(ctx context.Context) ([]executor.Claim, api.Outcome) { return x.sale.User(ctx, user) })
 	return true
 }
 
@@ -310,8 +320,10 @@ func (x *stream) find(r *streampb.Request, asks *streampb.ClaimID) bool {
 		u.answered(executor.Answer{Outcome: api.BadRequest, Message: "claim: one that a node gave is looked up by its user"})
 		return true
 	}
-	claim, outcome := x.sale.Find(id)
-	u.foundThem([]executor.Claim{claim}, outcome)
+	u.lookUp(func(ctx context.Context) ([]executor.Claim, api.Outcome) {
+		claim, outcome := x.sale.Find(ctx, id)
+		return []executor.Claim{claim}, outcome
+	})
 	return true
 }
 
