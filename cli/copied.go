@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"strings"
@@ -22,7 +21,7 @@ import (
 type copied struct {
 	*program
 	store   *backends.Store
-	list    *rehearsals
+	of      string // the name of the sale
 	sale    spec.Sale
 	planned bool       // there is something to remove
 	drawKey *units.Key // of a draw; made for the copy, and known to nobody else
@@ -38,26 +37,12 @@ const (
 	orphanAge = spec.MaxLockTTL + 5*time.Second
 )
 
-// create notes the copy in the list, removes what killed rehearsals have left,
-// and applies the copy.
+// create removes what killed rehearsals of the sale have left, and applies the copy.
 func (c *copied) create(ctx context.Context) error {
-	cfg := c.planning(c.store)
-	if err := planner.EnsureTable(ctx, cfg); err != nil { // the list stands in it
+	if err := planner.RemoveCopies(ctx, c.planning(c.store), c.of, orphanAge); err != nil {
 		return err
 	}
-	before, err := c.list.add(ctx, c.sale.Name, time.Now())
-	c.planned = !errors.Is(err, fs.ErrPermission) // after any other error it may be on the list
-	if err != nil {
-		return err
-	}
-	for _, run := range before {
-		if time.Since(run.Since) < orphanAge {
-			continue
-		}
-		if err := c.removeOrphan(ctx, run.Name); err != nil {
-			return fmt.Errorf("removing an earlier rehearsal, %s: %w", run.Name, err)
-		}
-	}
+	c.planned = true
 	return c.apply(ctx)
 }
 
@@ -90,32 +75,12 @@ func (c *copied) apply(ctx context.Context) error {
 	return err
 }
 
-// removeOrphan removes a rehearsal whose process has gone.
-func (c *copied) removeOrphan(ctx context.Context, name string) error {
-	cfg := c.planning(c.store)
-	actual, err := planner.ReadSale(ctx, cfg, name)
-	if err != nil {
-		return err
-	}
-	if !actual.Unserved() {
-		return nil
-	}
-	if _, err := planner.Purge(ctx, cfg, name); err != nil {
-		return err
-	}
-	return c.list.strike(ctx, name)
-}
-
-// remove leaves nothing of the copy but the list that it was on.
+// remove leaves nothing of the copy.
 func (c *copied) remove(ctx context.Context) error {
 	if !c.planned {
 		return nil
 	}
-	_, err := planner.Purge(ctx, c.planning(c.store), c.sale.Name)
-	if err == nil {
-		err = c.list.strike(ctx, c.sale.Name)
-	}
-	if err != nil {
+	if _, err := planner.Purge(ctx, c.planning(c.store), c.sale.Name); err != nil {
 		return fmt.Errorf("the copy %s was not removed, the next rehearsal will: %w", c.sale.Name, err)
 	}
 	return nil

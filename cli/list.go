@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
 	urfave "github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"salectl/backends"
 	"salectl/planner"
@@ -103,26 +105,37 @@ func (p *program) list(ctx context.Context, from source) error {
 	return failures.ErrorOrNil()
 }
 
-// listPlace reads all sales of a place. Beside an error of one of them it returns the others.
+// listedAtOnce bounds how many sales are read at a time, so that one that does not answer keeps no
+// other waiting.
+const listedAtOnce = 16
+
+// listPlace reads all sales of a place. Beside an error of some of them it returns the others.
 func listPlace(ctx context.Context, store *backends.Store, at keptAt) (*listed, error) {
 	names, err := planner.ListSales(ctx, store.Logs)
 	if err != nil {
 		return nil, err
 	}
-	l := &listed{FormatVersion: formatVersion, Place: at.home.At(), Sales: []listedSale{}}
-	var failures *multierror.Error
-	for _, name := range names {
-		one := listedSale{Sale: name, File: at.declaredBy(name)}
-		if one.Brief, err = planner.Summarize(ctx, store.Logs, name); err != nil {
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
+	l := &listed{FormatVersion: formatVersion, Place: at.home.At(), Sales: make([]listedSale, len(names))}
+	failures := make([]error, len(names))
+	var reading errgroup.Group
+	reading.SetLimit(listedAtOnce)
+	for i, name := range names {
+		reading.Go(func() error {
+			one := listedSale{Sale: name, File: at.declaredBy(name)}
+			var err error
+			if one.Brief, err = planner.Summarize(ctx, store.Logs, name); err != nil {
+				failures[i] = late(ctx, err)
+				one.Error = failures[i].Error()
 			}
-			one.Error = err.Error()
-			failures = multierror.Append(failures, err)
-		}
-		l.Sales = append(l.Sales, one)
+			l.Sales[i] = one
+			return nil
+		})
 	}
-	return l, failures.ErrorOrNil()
+	reading.Wait()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTimeout) {
+		return nil, cause
+	}
+	return l, multierror.Append(nil, failures...).ErrorOrNil()
 }
 
 func (p *program) listText(l *listed) {

@@ -14,6 +14,7 @@ import (
 	"salectl/backends"
 	"salectl/backends/ledger"
 	"salectl/executor/rehearse"
+	"salectl/planner"
 	"salectl/report"
 	"salectl/report/threshold"
 	"salectl/spec"
@@ -78,9 +79,9 @@ func (p *program) rehearse(ctx context.Context, o rehearseOptions) error {
 // stage rehearses one sale and leaves nothing behind, however it ends. The page that it
 // returns has what the rehearsal and the audit found.
 func (p *program) stage(ctx context.Context, o rehearseOptions, sale spec.Sale, store *backends.Store) (page *report.Page, err error) {
-	c := &copied{program: p, store: store, list: rehearsalsOf(store.Logs, sale.Name)}
+	c := &copied{program: p, store: store, of: sale.Name}
 	c.sale = sale
-	c.sale.Name, c.sale.Run = c.list.name(), spec.DefaultRun
+	c.sale.Name, c.sale.Run = planner.CopyName(sale.Name), spec.DefaultRun
 	c.sale.OpensAt, c.sale.ClosesAt = time.Time{}, time.Time{}
 	if sale.Payment != nil {
 		short := rehearse.Shortened(*sale.Payment)

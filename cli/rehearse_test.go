@@ -1,22 +1,18 @@
 package cli
 
 import (
-	"context"
-	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"salectl/backends"
-	"salectl/backends/embedded"
 	"salectl/backends/ledger"
 	"salectl/planner"
 	"salectl/spec"
 )
 
-// A rehearsal that was killed is removed by the next one, unless somebody still
-// serves it or it has only just begun.
+// A rehearsal that was killed is removed by the next one, unless somebody still serves it or it has
+// only just begun; and so is what earlier versions left.
 func TestRehearsalRemovesWhatAKilledOneLeft(t *testing.T) {
 	path := applySale(t, "tickets")
 	sales, err := spec.Load([]string{path}, nil)
@@ -29,40 +25,59 @@ func TestRehearsalRemovesWhatAKilledOneLeft(t *testing.T) {
 	}
 	defer store.Close()
 	c := newCapture()
-	list := rehearsalsOf(store.Logs, "tickets")
-
-	old, young := c.leave(t, store, list, sales[0], time.Now().Add(-time.Hour)), c.leave(t, store, list, sales[0], time.Now())
+	const list, sale, other = "rehearsal-45a5c622", "rehearsal-20261127", "rehearsal-00000000"
+	earlier := list + "-abcdefghijklmnopqrstuvwxyz"
+	young := planner.CopyName("tickets")
+	for _, name := range []string{young, earlier, sale} {
+		c.leave(t, store, sales[0], name)
+	}
+	head := []byte(`{"slot":0,"live":[{"name":"` + earlier + `","since":"2026-01-02T03:04:05Z"}]}`)
+	for _, name := range []string{list, other} {
+		if err := store.Logs.Append(t.Context(), spec.SaleLog(name), 0, nil, head, head); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := func() string {
+		t.Helper()
+		c.out.Reset()
+		if code := c.run([]string{"salectl", "list", "-f", path, "--json"}, nil); code != 0 {
+			t.Errorf("list: exit code %d\n%s", code, &c.err)
+		}
+		var all []string
+		for _, one := range strings.Split(c.out.String(), `"sale":"`)[1:] {
+			all = append(all, one[:strings.IndexByte(one, '"')])
+		}
+		return strings.Join(all, " ")
+	}
+	if got := listed(); got != sale+" tickets" {
+		t.Errorf("before the rehearsal, list has %q", got)
+	}
+	for _, old := range []bool{false, true} {
+		age := time.Hour
+		if old {
+			age = 0
+		}
+		if err := planner.RemoveCopies(t.Context(), c.planning(store), "tickets", age); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]bool{young: !old, earlier: !old, list: false, other: true, sale: true, "tickets": true} {
+			if got := exists(t, store.Logs, name); got != want {
+				t.Errorf("of any age: %v: there is a log of %s: %v, want %v", old, name, got, want)
+			}
+		}
+	}
 	if code := c.run([]string{"salectl", "rehearse", "-f", path, "--users", "50", "--json"}, nil); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, &c.err)
 	}
-	if exists(t, store.Logs, old) {
-		t.Errorf("%s is still there", old)
-	}
-	if !exists(t, store.Logs, young) {
-		t.Errorf("%s is gone, and may be in use", young)
-	}
-	var left []string
-	err = list.change(t.Context(), func(live []rehearsalRun) ([]rehearsalRun, bool) {
-		for _, run := range live {
-			left = append(left, run.Name)
-		}
-		return nil, false
-	})
-	if err != nil || !slices.Equal(left, []string{young}) {
-		t.Errorf("the list has %q (%v), want %q", left, err, young)
-	}
-	if !exists(t, store.Logs, "tickets") {
-		t.Error("the sale itself is gone")
+	if got := listed(); got != sale+" tickets" {
+		t.Errorf("after the rehearsal, list has %q", got)
 	}
 }
 
 // leave does what a rehearsal does until it is killed.
-func (c *capture) leave(t *testing.T, store *backends.Store, list *rehearsals, sale spec.Sale, since time.Time) string {
+func (c *capture) leave(t *testing.T, store *backends.Store, sale spec.Sale, name string) {
 	t.Helper()
-	sale.Name = list.name()
-	if _, err := list.add(t.Context(), sale.Name, since); err != nil {
-		t.Fatal(err)
-	}
+	sale.Name = name
 	cfg := c.planning(store)
 	actual, err := planner.ReadActual(t.Context(), cfg, sale.Name)
 	if err != nil {
@@ -75,7 +90,6 @@ func (c *capture) leave(t *testing.T, store *backends.Store, list *rehearsals, s
 	if _, err := planner.Apply(t.Context(), cfg, plan); err != nil {
 		t.Fatal(err)
 	}
-	return sale.Name
 }
 
 func exists(t *testing.T, logs ledger.Logs, sale string) bool {
@@ -85,65 +99,6 @@ func exists(t *testing.T, logs ledger.Logs, sale string) bool {
 		t.Fatal(err)
 	}
 	return heads[0] != nil
-}
-
-// lossy loses every first of three appends, and of every second the answer.
-type lossy struct {
-	ledger.Logs
-	appends int
-}
-
-var errLost = errors.New("nobody knows what became of it")
-
-func (l *lossy) Append(ctx context.Context, log string, slot uint64, prev, head, entry []byte) error {
-	l.appends++
-	if l.appends%3 == 1 {
-		return errLost
-	}
-	err := l.Logs.Append(ctx, log, slot, prev, head, entry)
-	if l.appends%3 == 2 {
-		return errLost
-	}
-	return err
-}
-
-// The list of rehearsals is right whatever appends say of themselves.
-func TestRehearsalsListSurvivesLostAnswers(t *testing.T) {
-	logs, err := embedded.OpenLogs(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer logs.Close()
-	list := rehearsalsOf(&lossy{Logs: logs}, "tickets")
-	for i, name := range []string{"a", "b", "c"} {
-		before, err := list.add(t.Context(), name, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(before) != i {
-			t.Errorf("before %s there were %v", name, before)
-		}
-	}
-	for range 2 { // striking out what is struck out is no error
-		if err := list.strike(t.Context(), "b"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before, err := list.add(t.Context(), "d", time.Now())
-	if err != nil || len(before) != 2 || before[0].Name != "a" || before[1].Name != "c" {
-		t.Errorf("the list has %v, %v", before, err)
-	}
-}
-
-func TestRehearsalNames(t *testing.T) {
-	list := rehearsalsOf(nil, strings.Repeat("n", 63))
-	name := list.name()
-	if len(name) > 63 || name != strings.ToLower(name) || !strings.HasPrefix(name, planner.RehearsalPrefix) {
-		t.Errorf("%s is no name that purge takes", name)
-	}
-	if name == list.name() {
-		t.Error("two rehearsals have one name")
-	}
 }
 
 // Without its rules a draw is still a draw.

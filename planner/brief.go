@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"salectl/backends/ledger"
@@ -32,21 +33,15 @@ func (s *Brief) Live() bool {
 	return s.Phase != ledger.PhaseSealed && s.Phase != ledger.PhaseDestroyed
 }
 
-// ListSales returns the names of all sales that a store has, destroyed ones among them. The
-// error says so if the store cannot name them.
+// ListSales returns the names of all sales that a store has, destroyed ones among them, and none
+// of the copies that rehearsals sell. The error says so if the store cannot name them.
 func ListSales(ctx context.Context, logs ledger.Logs) ([]string, error) {
-	lister, can := logs.(ledger.Lister)
-	if !can {
-		return nil, fmt.Errorf("this kind of store cannot list its sales")
-	}
-	names, err := lister.List(ctx, spec.SaleLog(""))
+	names, err := listNames(ctx, logs, "")
 	if err != nil {
-		return nil, fmt.Errorf("%w: listing sales: %w", ErrStore, err)
+		return nil, err
 	}
-	for i, name := range names {
-		names[i] = name[len(spec.SaleLog("")):]
-	}
-	return names, nil
+	lists, err := earlierLists(ctx, logs, names)
+	return slices.DeleteFunc(names, func(name string) bool { return isCopy(name) || lists[name] != nil }), err
 }
 
 // ReadOwnLog reads a sale's own log. One that never was has no UID; where the log fails, the

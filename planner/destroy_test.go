@@ -114,6 +114,16 @@ func sell(w *world) {
 	o0.append(func(d *ledger.Draft) { d.Out(1, 4) })
 }
 
+// A log that names a shard which the sale does not have ends a destroy, and does not break it.
+func TestDestroyOfAForeignTransfer(t *testing.T) {
+	w := newWorld(t)
+	w.mustApply(tickets(30))
+	w.owner(1).append(func(d *ledger.Draft) { d.Out(9, 2) })
+	if err := w.run(w.planDestroy()); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), "shard 1 has sent units to shard 9, and there are 3") {
+		t.Errorf("destroy: %v", err)
+	}
+}
+
 func TestDestroyKilledAtEveryCall(t *testing.T) {
 	for name, test := range map[string]struct {
 		before func(*world)
@@ -694,7 +704,7 @@ func TestPurge(t *testing.T) {
 		t.Errorf("purge of a sale that is no rehearsal: %v", err)
 	}
 	rehearsal := tickets(10)
-	rehearsal.Name = RehearsalPrefix + "1234"
+	rehearsal.Name = CopyName("tickets")
 	w := newWorld(t)
 	cfg := w.config()
 	cfg.Clock = clockOf(w)

@@ -3,7 +3,6 @@ package planner
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"salectl/backends/calls"
 	"salectl/backends/ledger"
@@ -109,32 +108,6 @@ func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string
 		return fmt.Errorf("sale %s is not destroyed, its export could not say what was sold: %w", plan.Sale, err)
 	}
 	return checkExportPath(exportPath, plan.UID, actual.shardsSealed())
-}
-
-// RehearsalPrefix is what the names of rehearsals begin with. Purge takes no
-// other sale.
-const RehearsalPrefix = "rehearsal-"
-
-// Purge removes a rehearsal without a trace: there is no export, and its own log
-// is deleted last. A rehearsal that does not exist is no error.
-func Purge(ctx context.Context, cfg Config, name string) (*Result, error) {
-	if !strings.HasPrefix(name, RehearsalPrefix) {
-		return nil, &Refusal{
-			Reason: fmt.Sprintf("sale %s is no rehearsal, and is not removed without an export", name), Remedy: "Use 'salectl destroy'.",
-		}
-	}
-	actual, err := ReadSale(ctx, cfg, name)
-	if err != nil {
-		return nil, err
-	}
-	if actual.Sale.UID() == "" {
-		return &Result{Sale: name}, nil
-	}
-	plan, err := MakeDestroy(actual)
-	if err != nil {
-		return nil, err
-	}
-	return destroy(ctx, cfg, plan, "", true)
 }
 
 // run makes a machine's calls, each in a goroutine, and tells it the time until it

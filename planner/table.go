@@ -136,23 +136,3 @@ func (x *execution) provideTable(then func()) {
 	}
 	look()
 }
-
-// EnsureTable makes the table that the logs are kept in, where there is none, for
-// whoever has logs of its own to write before a sale.
-func EnsureTable(ctx context.Context, cfg Config) error {
-	switch t := readTable(ctx, cfg); {
-	case t == nil || t.Err == nil:
-		return nil
-	case t.unfit():
-		return t.refusal()
-	case !errors.Is(t.Err, ledger.ErrNoTable):
-		return fmt.Errorf("%w: table %s cannot be checked: %w", ErrStore, t.Name, t.Err)
-	default:
-		ctx, cancel := context.WithTimeout(ctx, tableTimeout)
-		defer cancel()
-		if err := cfg.Logs.(ledger.Table).CreateTable(ctx); err != nil {
-			return fmt.Errorf("%w: table %s cannot be made: %w", ErrStore, t.Name, err)
-		}
-		return nil
-	}
-}

@@ -260,32 +260,6 @@ func TestPhaseBesideAnUnfitTable(t *testing.T) {
 	w.mustPhase(pb.Phase_PAUSED)
 }
 
-func TestEnsureTable(t *testing.T) {
-	for name, test := range map[string]struct {
-		table   *fakeTable
-		want    error
-		says    string
-		created int
-	}{
-		"none is needed":    {nil, nil, "", 0},
-		"it is there":       {&fakeTable{exists: true}, nil, "", 0},
-		"it is missing":     {&fakeTable{}, nil, "", 1},
-		"it is unfit":       {&fakeTable{exists: true, check: errManyVersions}, ErrRefused, "family s keeps 3 versions", 0},
-		"it is away":        {&fakeTable{check: errMasterAway}, ErrStore, "table sales cannot be checked", 0},
-		"it cannot be made": {&fakeTable{creates: func() error { return errMasterAway }}, ErrStore, "table sales cannot be made", 0},
-	} {
-		w := newWorld(t)
-		w.table = test.table
-		err := EnsureTable(t.Context(), w.config())
-		if !errors.Is(err, test.want) || !strings.Contains(fmt.Sprint(err), test.says) {
-			t.Errorf("%s: %v, want %v", name, err, test.want)
-		}
-		if test.table != nil && test.table.created != test.created {
-			t.Errorf("%s: %d were made", name, test.table.created)
-		}
-	}
-}
-
 // The table outlives its sales, and destroy says so.
 func TestDestroyKeepsTheTable(t *testing.T) {
 	w := newWorld(t)

@@ -9,6 +9,10 @@ import (
 // SaleLog is the name of a sale's own log, and its row key.
 func SaleLog(sale string) string { return "sale/" + sale }
 
+// CopyPrefix begins the name of each copy of a sale that a rehearsal sells. No document can name a
+// sale so: a DNS label has no underscore.
+const CopyPrefix = "rehearsal_"
+
 // ShardLog is the name of a shard's log, and its row key. It begins with a salt
 // of two hex digits that spreads the shards of a sale evenly over a table
 // pre-split by salt.

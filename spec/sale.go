@@ -21,6 +21,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/invopop/jsonschema"
@@ -318,7 +319,7 @@ func (in stored) terms() []storedTerm {
 // the document that leads to the ledger. An option that is absent is sane.
 func (s Sale) sane() error {
 	switch {
-	case !nameRE.MatchString(s.Name):
+	case !nameRE.MatchString(strings.TrimPrefix(s.Name, CopyPrefix)):
 		return fmt.Errorf("the name %q is no DNS label", s.Name)
 	case s.Run < 1 || s.Stock < 1 || s.LockCount < 1 || s.PerUserLimit < 1:
 		return errors.New("run, stock, lockCount and perUserLimit must be at least 1")

@@ -5,7 +5,8 @@
 . "$(dirname "$0")/common.sh"
 rest=86400 # seconds since the end of a sale
 mkdir -p ended
-salectl list -f "$sales" --json >ended/list.json
+salectl list -f "$sales" --json >ended/list.json ||
+	complain "Not all sales could be read: see above. Those that could are looked at."
 jq -r --argjson rest "$rest" '.sales[]
 	| select(.file and .closesAt)
 	| select(.phase == "sealed" or (.phase == "ended" or .phase == "closed") and ((.protect or .undrawn or .unread or .held > 0) | not))
