@@ -30,11 +30,16 @@ func StreamPath(sale string) string { return salePath(sale) + "/stream" }
 // it names itself to others.
 const AddressHeader = "Salectl-Address"
 
+// PeerHeader is the header of a request for a stream that another process of the sale makes.
+// The first message of such a stream is a hello.
+const PeerHeader = "Salectl-Peer"
+
 // StreamConfig is what a StreamConn needs. Server, Sale and Received are required.
 type StreamConfig struct {
 	Server string // base URL, such as http://127.0.0.1:8080
 	Sale   string // the name
 	Token  string // sent as a bearer token; "": none is sent
+	Peer   bool   // the caller is another process of the sale
 
 	// Transport makes the connection, which has to speak HTTP/2. nil: one that does, for
 	// this stream alone.
@@ -109,6 +114,9 @@ func (c *StreamConn) open(ctx context.Context, transport http.RoundTripper) (*ht
 		return nil, err
 	}
 	request.Header.Set("Content-Type", TypeStream)
+	if c.cfg.Peer {
+		request.Header.Set(PeerHeader, "true")
+	}
 	if c.cfg.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.cfg.Token)
 	}

@@ -60,7 +60,8 @@ type Config struct {
 	// the streams of peers. nil: from the first.
 	Opened <-chan struct{}
 
-	// Streams bounds those that are open at a time. Zero: MostStreams.
+	// Streams bounds those of clients that are open at a time, and those of other processes of
+	// the sales. Zero: MostStreams.
 	Streams int
 
 	// Followers bounds those who follow feeds at a time. Zero: MostFollowers.
@@ -271,7 +272,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	needs := MayClaim
 	if kind == "events" {
 		needs = MayFollow
-	} else if kind == "users" || kind == "claims" && strings.HasSuffix(id, "/"+string(api.Cancel)) {
+	} else if kind == "users" || kind == "stream" && r.Header[api.PeerHeader] != nil || kind == "claims" && strings.HasSuffix(id, "/"+string(api.Cancel)) {
 		needs = MayOperate
 	}
 	by, ok := s.letIn(w, r, needs)

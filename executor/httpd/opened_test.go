@@ -32,7 +32,7 @@ func TestRequestsWaitUntilOpened(t *testing.T) {
 			answers <- a
 		}()
 	}
-	listen(t, v, nil).send(hello("b"))
+	link(t, v, nil).send(hello("b"))
 	<-p.hello
 	close(opened)
 	for range 2 {

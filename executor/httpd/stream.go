@@ -22,12 +22,13 @@ import (
 
 // Bounds of streams.
 const (
-	// MostStreams are open at a time, where Config does not say.
+	// MostStreams is how many streams of clients may be open at a time, and how many of other
+	// processes of the sales besides, where Config does not say.
 	MostStreams = 1000
 	// mostUnder bounds the requests of a stream that have no answer sent; with so many the
 	// server reads no further.
 	mostUnder = 8192
-	// mostUnsent bounds what waits to be sent to a process that is linked.
+	// mostUnsent is how many bytes may wait to be sent before no more is read.
 	mostUnsent = 4 << 20
 	// goingGrace is how long a stream that has nothing under way may still be used by its
 	// client after it was told that the server goes away.
@@ -42,6 +43,7 @@ type stream struct {
 	form    form
 	control *http.ResponseController
 	out     io.Writer
+	peer    bool // another process of the sale has made it
 
 	now time.Duration // of the last read; the reader's
 	by  access        // the reader's
@@ -58,7 +60,6 @@ type stream struct {
 	going  bool     // the client was told that the server goes away
 	late   bool     // and has had the time to end the stream
 	broken error    // why nothing can be sent any more
-	linked bool     // to another process of the sale
 	closed bool     // nobody may use control any more
 
 	timer *time.Timer
@@ -70,13 +71,16 @@ type stream struct {
 func (s *Server) postStream(w http.ResponseWriter, r *http.Request, name string, by access) {
 	s.withSale(w, r, http.MethodPost, name, func(sale *sale) {
 		form, f := formOf(r.Header["Content-Type"])
-		switch {
+		peer := r.Header[api.PeerHeader] != nil
+		switch _, binary := form.(*protobufForm); {
 		case f != nil:
 			writeBadRequest(w, f)
+		case peer && (s.peers == nil || !binary):
+			writeForbidden(w, "This server takes no streams of other processes of the sale here.")
 		case s.draining.Load():
 			writeOutcome(w, api.Draining)
 		default:
-			s.stream(w, r, sale, form, by)
+			s.stream(w, r, sale, form, by, peer)
 		}
 	})
 }
@@ -103,9 +107,9 @@ func formOf(values []string) (form, *fault) {
 }
 
 // stream serves a stream to its end.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form form, by access) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form form, by access, peer bool) {
 	x := &stream{
-		server: s, ctx: r.Context(), sale: sale, form: form, control: http.NewResponseController(w), out: w, by: by,
+		server: s, ctx: r.Context(), sale: sale, form: form, control: http.NewResponseController(w), out: w, by: by, peer: peer,
 		open: make(map[uint64]*under),
 	}
 	x.news.L, x.room.L = &x.mu, &x.mu
@@ -124,6 +128,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form
 		return
 	}
 	x.timer = time.AfterFunc(time.Hour, x.due)
+	x.mu.Lock()
+	x.watchTokenLocked(s.now().Mono)
+	x.mu.Unlock()
 	defer x.close()
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = []string{form.media()}, noStore
@@ -139,8 +146,35 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, sale *sale, form
 	if s.ending.Load() || s.sales()[sale.name] != sale { // since the streams were told
 		x.goAway()
 	}
-	x.read(r.Body)
+	if peer {
+		x.link(r.Body)
+	} else {
+		x.read(r.Body)
+	}
 	<-written
+}
+
+// tokenCheck is how often the token of a stream is checked on which nothing comes.
+const tokenCheck = time.Second
+
+// watchTokenLocked has due called to check the token of a client. A peer shows its newest token
+// by the messages that it sends all the time, each of which is checked.
+func (x *stream) watchTokenLocked(now time.Duration) {
+	if x.by.tokens != nil && !x.peer {
+		x.dueLocked(now, now+tokenCheck)
+	}
+}
+
+// revokeLocked ends a stream whose token permits nothing any more: no more is read, and what
+// is under way is answered. A reader that has a message finds out by itself.
+func (x *stream) revokeLocked(missing *problem) {
+	if x.over || x.late {
+		return
+	}
+	x.late = true
+	x.extra = x.form.problem(x.extra, 0, missing)
+	x.news.Signal()
+	_ = x.control.SetReadDeadline(passed) // which ends the read
 }
 
 // end says that there will be no more requests. broken says why nothing can be sent any
@@ -239,6 +273,13 @@ func (x *stream) due() {
 	now := x.server.now().Mono
 	var ups []func()
 	x.next = 0
+	x.watchTokenLocked(now)
+	if !x.peer {
+		by := x.by.again()
+		if missing := by.may(mayAll); missing != nil {
+			x.revokeLocked(missing)
+		}
+	}
 	if x.wrote != 0 {
 		if now >= x.wrote+x.server.stall {
 			_ = x.control.SetWriteDeadline(passed) // which ends the write
@@ -270,15 +311,23 @@ func (x *stream) dueLocked(now, at time.Duration) {
 
 // streams are those of a server.
 type streams struct {
-	mu   sync.Mutex
-	open map[*stream]struct{}
+	mu    sync.Mutex
+	open  map[*stream]struct{}
+	peers int // of open
 }
 
 func (s *streams) add(x *stream, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) >= most {
+	has := len(s.open) - s.peers
+	if x.peer {
+		has = s.peers
+	}
+	if has >= most {
 		return false
+	}
+	if x.peer {
+		s.peers++
 	}
 	if s.open == nil {
 		s.open = make(map[*stream]struct{})
@@ -291,6 +340,9 @@ func (s *streams) remove(x *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, x)
+	if x.peer {
+		s.peers--
+	}
 }
 
 // goAway tells the clients of a sale, or with nil of all, that the server goes away.

@@ -20,7 +20,7 @@ import (
 )
 
 // raw opens a stream whose bytes are the test's. It returns all of the answer.
-func raw(t *testing.T, v *serving, contentType string, body io.Reader) string {
+func raw(t *testing.T, v *serving, contentType string, body io.Reader, headers ...string) string {
 	t.Helper()
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -31,6 +31,9 @@ func raw(t *testing.T, v *serving, contentType string, body io.Reader) string {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", contentType)
+	for _, h := range headers {
+		r.Header.Set(h, "true")
+	}
 	answer, err := transport.RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
@@ -172,25 +175,7 @@ func TestStreamBackpressure(t *testing.T) {
 		c.Transport = patient()
 		c.Received = func(r *streampb.Reply) { <-read; heard[r.Id] = true }
 	})
-	sent := uint64(0)
-	full := 0 // polls in a row that sent nothing
-	wait.Until(t, "the server reads no more", func() bool {
-		before := sent
-		for {
-			err := l.TrySend(claimOf(sent+1, "ada"))
-			if errors.Is(err, api.ErrStreamFull) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			sent++
-		}
-		if full++; sent != before || v.Server.underWay() < mostUnder {
-			full = 0
-		}
-		return full == 20
-	})
+	sent := l.fill(func() bool { return v.Server.underWay() >= mostUnder })
 	// A few answers are gone to where the client has room for them, and no others.
 	if n := asked.Load(); n > mostUnder+(256<<10)/40 || uint64(n) >= sent {
 		t.Errorf("%d of %d requests were taken in", n, sent)
@@ -200,6 +185,31 @@ func TestStreamBackpressure(t *testing.T) {
 	if err := <-l.closed; err != nil || uint64(len(heard)) != sent {
 		t.Errorf("%d of %d answers, and the stream ends with %v", len(heard), sent, err)
 	}
+}
+
+// fill sends claims until no more are taken, and enough says that they should not be. It returns
+// how many it has sent.
+func (l *listener) fill(enough func() bool) (sent uint64) {
+	l.t.Helper()
+	full := 0 // polls in a row that sent nothing
+	wait.Until(l.t, "the server reads no more", func() bool {
+		before := sent
+		for {
+			err := l.TrySend(claimOf(sent+1, "ada"))
+			if errors.Is(err, api.ErrStreamFull) {
+				break
+			}
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			sent++
+		}
+		if full++; sent != before || !enough() {
+			full = 0
+		}
+		return full == 20
+	})
+	return sent
 }
 
 // prompt answers within Begin.

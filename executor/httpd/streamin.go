@@ -51,7 +51,7 @@ func (x *stream) read(body io.Reader) {
 				break
 			}
 			rest = after
-			if !x.take(message, first, body, rest) {
+			if !x.take(message, first) {
 				return
 			}
 			first = false
@@ -75,7 +75,7 @@ func (x *stream) read(body io.Reader) {
 }
 
 // take takes in one message; false: there are to be no more.
-func (x *stream) take(message []byte, first bool, body io.Reader, rest []byte) bool {
+func (x *stream) take(message []byte, first bool) bool {
 	r, f := x.form.request(message)
 	if f != nil {
 		id := r.GetId()
@@ -85,13 +85,9 @@ func (x *stream) take(message []byte, first bool, body io.Reader, rest []byte) b
 		}
 		return id != 0
 	}
-	if hello, ok := r.Asks.(*streampb.Request_Hello); ok {
-		if first {
-			x.link(hello.Hello, body, rest)
-		} else {
-			x.refuse(0, malformed("hello: only the first message of a stream may be one"))
-			x.end(nil)
-		}
+	if _, ok := r.Asks.(*streampb.Request_Hello); ok {
+		x.refuse(0, malformed("hello: only another process of the sale says it, on a stream that it has made with the header %s", api.PeerHeader))
+		x.end(nil)
 		return false
 	}
 	if r.Id == 0 {
@@ -340,7 +336,4 @@ func (x *stream) cancel(id uint64) {
 	}
 }
 
-var (
-	errStreamOver = errors.New("the stream is over")
-	errStreamFull = errors.New("the other process does not read what is sent")
-)
+var errStreamOver = errors.New("the stream is over")

@@ -2,7 +2,6 @@ package httpd
 
 import (
 	"io"
-	"net/http"
 
 	"salectl/api/streampb"
 )
@@ -11,50 +10,50 @@ import (
 type Peers interface {
 	// Accept takes the stream of a process, or refuses it with heard nil. heard is called
 	// with each of its messages, one after the other, which are the peer's to keep, and
-	// ends the stream by returning false. gone is called once, behind the last of them; the
-	// error is nil unless the stream has failed. send has a message sent and never waits: an error says that the stream is
-	// over, or that the process reads too little, which ends it.
+	// ends the stream by returning false. While the process reads too little of what was sent,
+	// heard is not called. gone is called once, behind the last of them; the error is nil unless
+	// the stream has failed. send has a message sent and never waits: an error says that the
+	// stream is over.
 	Accept(sale string, hello *streampb.Hello, send func(*streampb.Reply) error) (heard func(*streampb.Request) bool, gone func(error))
 }
 
-// link hands the stream over to a process of the sale. rest is what was read already.
-func (x *stream) link(hello *streampb.Hello, body io.Reader, rest []byte) {
-	if missing := x.by.may(MayOperate); missing != nil {
-		x.say(0, missing)
-		x.end(nil)
-		return
-	}
-	protobuf, ok := x.form.(*protobufForm)
-	if !ok || x.server.peers == nil {
-		x.say(0, &problem{status: http.StatusForbidden, title: "Forbidden",
-			detail: "hello: this server takes no streams of other processes of the sale here. A client's first message is a request."})
-		x.end(nil)
-		return
-	}
-	x.mu.Lock()
-	x.linked = true
-	x.mu.Unlock()
-	heard, gone := x.server.peers.Accept(x.sale.name, hello, x.send)
-	if heard == nil {
-		x.end(nil)
-		return
-	}
-	err := x.listen(protobuf, body, rest, heard)
+// link hands the stream over to a process of the sale, as its first message says hello.
+func (x *stream) link(body io.Reader) {
+	var gone func(error)
+	var heard func(*streampb.Request) bool
+	err := x.listen(body, func(r *streampb.Request) bool {
+		again, ok := r.Asks.(*streampb.Request_Hello)
+		switch {
+		case heard == nil && !ok:
+			x.refuse(0, malformed("hello: missing; the stream of another process of the sale begins with one"))
+			return false
+		case heard == nil:
+			heard, gone = x.server.peers.Accept(x.sale.name, again.Hello, x.send)
+			return heard != nil
+		case ok:
+			x.by = x.server.accessBy(again.Hello.GetToken())
+			return true
+		}
+		if missing := x.by.may(MayOperate); missing != nil {
+			x.say(0, missing)
+			return false
+		}
+		return heard(r)
+	})
 	x.end(err)
 	if gone != nil {
 		gone(err)
 	}
 }
 
-// listen passes on messages until there are no more, or the token of the other process is
-// good no more. A process that has another token by then has shown it before, so that a
-// rotation cuts no link.
-func (x *stream) listen(p *protobufForm, body io.Reader, rest []byte, heard func(*streampb.Request) bool) error {
-	buf := append(make([]byte, 0, 64<<10), rest...)
+// listen passes on messages until there are no more, or take wants none. A message waits until
+// the other process has read enough of what was sent before.
+func (x *stream) listen(body io.Reader, take func(*streampb.Request) bool) error {
+	buf := make([]byte, 0, 64<<10)
 	for {
 		rest := buf
 		for {
-			message, after, f := p.cut(rest)
+			message, after, f := x.form.cut(rest)
 			if f != nil {
 				x.refuse(0, f)
 				return nil
@@ -68,15 +67,8 @@ func (x *stream) listen(p *protobufForm, body io.Reader, rest []byte, heard func
 				x.refuse(0, malformed("%v", err))
 				return nil
 			}
-			if again, ok := r.Asks.(*streampb.Request_Hello); ok {
-				x.by = x.server.accessBy(again.Hello.GetToken())
-				continue
-			}
-			if missing := x.by.may(MayOperate); missing != nil {
-				x.say(0, missing)
-				return nil
-			}
-			if !heard(r) {
+			x.awaitRoom()
+			if !take(r) {
 				return nil
 			}
 		}
@@ -95,22 +87,25 @@ func (x *stream) listen(p *protobufForm, body io.Reader, rest []byte, heard func
 	}
 }
 
+// awaitRoom waits while too much waits to be sent.
+func (x *stream) awaitRoom() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for len(x.extra) > mostUnsent && x.broken == nil {
+		x.room.Wait()
+	}
+}
+
 // send is what Peers sends with.
 func (x *stream) send(r *streampb.Reply) error {
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	if x.over || x.broken != nil {
-		x.mu.Unlock()
 		return errStreamOver
-	}
-	if len(x.extra) > mostUnsent {
-		x.mu.Unlock()
-		x.end(errStreamFull)
-		return errStreamFull
 	}
 	if len(x.extra) == 0 {
 		x.news.Signal()
 	}
 	x.extra = streampb.AppendReply(x.extra, r)
-	x.mu.Unlock()
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ type party struct {
 	send  func(*streampb.Reply) error
 	shy   bool // refuses
 	ends  bool // the stream, at the first message
+
+	answers func(*streampb.Request) // in place of heard
 }
 
 func newParty() *party {
@@ -34,10 +37,25 @@ func (p *party) Accept(sale string, hello *streampb.Hello, send func(*streampb.R
 		return nil, nil
 	}
 	heard := func(r *streampb.Request) bool {
+		if p.answers != nil {
+			p.answers(r)
+			return true
+		}
 		p.heard <- r
 		return !p.ends
 	}
 	return heard, func(err error) { p.gone <- err }
+}
+
+// link is listen for another process of the sale.
+func link(t *testing.T, v *serving, change func(*api.StreamConfig)) *listener {
+	t.Helper()
+	return listen(t, v, func(c *api.StreamConfig) {
+		c.Peer = true
+		if change != nil {
+			change(c)
+		}
+	})
 }
 
 func hello(id string) *streampb.Request {
@@ -49,7 +67,7 @@ func hello(id string) *streampb.Request {
 func TestPeers(t *testing.T) {
 	p := newParty()
 	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}, Peers: p}))
-	l := listen(t, v, nil)
+	l := link(t, v, nil)
 	l.send(hello("b"))
 	if h := <-p.hello; p.sale != "movie" || h.PeerId != "b" || h.Address != "there:2" || h.Version != "v1" {
 		t.Errorf("%s says %v", p.sale, h)
@@ -93,7 +111,7 @@ func TestPeers(t *testing.T) {
 func TestPeersLoseTheirLink(t *testing.T) {
 	p := newParty()
 	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p}))
-	l := listen(t, v, nil)
+	l := link(t, v, nil)
 	l.send(hello("b"))
 	<-p.hello
 	l.Abort()
@@ -101,7 +119,7 @@ func TestPeersLoseTheirLink(t *testing.T) {
 		t.Error("a link that was cut ends in good order")
 	}
 	whole := append(streampb.AppendRequest(nil, hello("c")), 3, 0xff, 0xff, 0xff)
-	if all := replies(t, raw(t, v, api.TypeStream, strings.NewReader(string(whole)))); len(all) != 1 || all[0].GetProblem().GetStatus() != 400 {
+	if all := replies(t, raw(t, v, api.TypeStream, strings.NewReader(string(whole)), api.PeerHeader)); len(all) != 1 || all[0].GetProblem().GetStatus() != 400 {
 		t.Errorf("garbage: %v", all)
 	}
 	<-p.hello
@@ -113,7 +131,7 @@ func TestPeersAreEnded(t *testing.T) {
 	p := newParty()
 	p.ends = true
 	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p}))
-	l := listen(t, v, nil)
+	l := link(t, v, nil)
 	l.send(hello("b"))
 	<-p.hello
 	l.send(claimOf(5, "ada"))
@@ -122,50 +140,79 @@ func TestPeersAreEnded(t *testing.T) {
 	}
 }
 
-// Whoever reads too little loses the link, and sending never waits.
+// A peer that does not read its replies is not read from either. Its link lasts, and nothing is
+// lost.
 func TestPeersThatDoNotRead(t *testing.T) {
 	p := newParty()
 	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p}))
-	read := make(chan struct{})
-	l := listen(t, v, func(c *api.StreamConfig) {
+	var taken atomic.Uint64
+	big := make([]byte, 10_000)
+	p.answers = func(r *streampb.Request) {
+		taken.Add(1)
+		if err := p.send(&streampb.Reply{Id: r.Id, Says: &streampb.Reply_Peer{Peer: big}}); err != nil {
+			t.Errorf("a reply cannot be sent: %v", err)
+		}
+	}
+	read, heard := make(chan struct{}), uint64(0)
+	l := link(t, v, func(c *api.StreamConfig) {
 		c.Transport = patient()
-		c.Received = func(*streampb.Reply) { <-read }
+		c.Received = func(*streampb.Reply) { <-read; heard++ }
 	})
 	l.send(hello("b"))
 	<-p.hello
-	big := &streampb.Reply{Says: &streampb.Reply_Peer{Peer: make([]byte, 100_000)}}
-	var err error
-	for range 100 {
-		if err = p.send(big); err != nil {
-			break
-		}
-	}
-	if !errors.Is(err, errStreamFull) {
-		t.Errorf("after 10 MB: %v", err)
+	sent := l.fill(func() bool { return taken.Load()*uint64(len(big)) > mostUnsent })
+	// The writer has some of it in hand, and the windows of HTTP/2 have some.
+	if n := taken.Load(); n*uint64(len(big)) > 2*mostUnsent+1<<20 || n >= sent {
+		t.Errorf("%d of %d requests were taken in", n, sent)
 	}
 	close(read)
-	if err := <-p.gone; err == nil {
-		t.Error("the link ends in good order")
+	l.CloseSend()
+	if err := errors.Join(<-p.gone, <-l.closed); err != nil || heard != sent {
+		t.Errorf("%d of %d replies, and the stream ends with %v", heard, sent, err)
 	}
-	if err := <-l.closed; err == nil {
-		t.Error("and at the other end")
+}
+
+// The streams of clients take none from other processes of the sale.
+func TestPeersHaveStreamsOfTheirOwn(t *testing.T) {
+	p := newParty()
+	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie", claim: sells}}, Peers: p, Streams: 1}))
+	client := listen(t, v, nil)
+	if _, err := api.DialStream(t.Context(), api.StreamConfig{Server: v.url, Sale: "movie", Received: func(*streampb.Reply) {}}); err == nil || !strings.Contains(err.Error(), "429") {
+		t.Errorf("a second client: %v", err)
+	}
+	l := link(t, v, nil)
+	l.send(hello("b"))
+	<-p.hello
+	l.CloseSend()
+	if err := errors.Join(<-p.gone, <-l.closed); err != nil {
+		t.Error(err)
+	}
+	client.send(claimOf(1, "ada"))
+	if said := client.outcome(1); said != "sold" {
+		t.Errorf("the client hears %s", said)
+	}
+	// And a stream of a client is none of a peer's.
+	client.send(hello("c"))
+	if r := client.hears(); r.GetProblem().GetStatus() != 400 || !strings.Contains(r.GetProblem().Detail, "hello") {
+		t.Errorf("heard %v", r)
+	}
+	l = link(t, v, nil)
+	l.send(claimOf(1, "ada"))
+	if r := l.hears(); r.GetProblem().GetStatus() != 400 || !strings.Contains(r.GetProblem().Detail, "hello") {
+		t.Errorf("heard %v", r)
 	}
 }
 
 // Who is not let in is told, or loses the stream.
 func TestPeersAreRefused(t *testing.T) {
 	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}}))
-	l := listen(t, v, nil)
-	l.send(hello("b"))
-	if r := l.hears(); r.GetProblem().GetStatus() != 403 || !strings.Contains(r.GetProblem().Detail, "no streams of other processes") {
-		t.Errorf("heard %v", r)
-	}
-	if err := <-l.closed; err != nil {
-		t.Error(err)
+	_, err := api.DialStream(t.Context(), api.StreamConfig{Server: v.url, Sale: "movie", Peer: true, Received: func(*streampb.Reply) {}})
+	if err == nil || !strings.Contains(err.Error(), "403") || !strings.Contains(err.Error(), "no streams of other processes") {
+		t.Errorf("heard %v", err)
 	}
 	p := newParty()
 	p.shy = true
-	l = listen(t, serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p})), nil)
+	l := link(t, serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p})), nil)
 	l.send(hello("b"))
 	if err := <-l.closed; err != nil {
 		t.Error(err)
@@ -176,7 +223,7 @@ func TestPeersAreRefused(t *testing.T) {
 func TestPeersDrain(t *testing.T) {
 	p := newParty()
 	v := serve(t, New(Config{Sales: []executor.Service{&fake{name: "movie"}}, Peers: p, DrainTimeout: time.Hour}))
-	l := listen(t, v, nil)
+	l := link(t, v, nil)
 	l.send(hello("b"))
 	<-p.hello
 	v.end()

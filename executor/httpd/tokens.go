@@ -218,6 +218,15 @@ func (s *Server) accessBy(token string) (a access) {
 	return a
 }
 
+// again is the access by the same token as of now, for a goroutine that a is not of.
+func (a *access) again() access {
+	if a.tokens == nil {
+		return access{}
+	}
+	set := a.tokens.set.Load()
+	return access{tokens: a.tokens, set: set, digest: a.digest, found: set.rights(&a.digest)}
+}
+
 // rights are those of now: a token that was taken out of the file since has none.
 func (a *access) rights() Rights {
 	if a.tokens == nil {

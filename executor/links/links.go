@@ -55,7 +55,7 @@ func Dialer(c Config) executor.Dial {
 			over = c.TLS()
 		}
 		conn, err := api.DialStream(ctx, api.StreamConfig{
-			Server: base, Sale: c.Sale, Token: token, Transport: c.Transport, TLS: over,
+			Server: base, Sale: c.Sale, Token: token, Peer: true, Transport: c.Transport, TLS: over,
 			Received: l.received, Closed: hear.Closed,
 		})
 		if err != nil {
