@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	urfave "github.com/urfave/cli/v2"
 
+	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/rules"
 	"salectl/spec"
@@ -138,7 +138,7 @@ func (p *program) planSales(ctx context.Context, o planOptions, view planView) e
 }
 
 func isFolder(path string) bool {
-	info, err := os.Stat(path)
+	info, err := files.Stat(path)
 	return err == nil && info.IsDir()
 }
 

@@ -12,6 +12,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/backends"
+	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/spec"
 )
@@ -79,7 +80,7 @@ func readPlans(path string) ([]*planner.Plan, error) {
 
 // isPlan says whether a file has plans, by its first bytes.
 func isPlan(path string) bool {
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return false
 	}
@@ -90,9 +91,9 @@ func isPlan(path string) bool {
 }
 
 // noPlans refuses plans in the place of sale files.
-func noPlans(files []string) error {
-	for _, path := range files {
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && isPlan(path) {
+func noPlans(paths []string) error {
+	for _, path := range paths {
+		if info, err := files.Stat(path); err == nil && info.Mode().IsRegular() && isPlan(path) {
 			return advised{
 				path + " is a saved plan, and no sale file",
 				fmt.Sprintf("Give it as an argument: 'salectl show %s' tells what it changes, 'salectl apply' or 'salectl destroy' carries it out; -f names the sale's file all the same.", quoted(path)),

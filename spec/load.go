@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
+
+	"salectl/internal/files"
 )
 
 // stdinName stands for standard input in problems and in Sale.File.
@@ -76,7 +77,7 @@ func (l *loader) path(path string) {
 		}
 		return
 	}
-	info, err := os.Stat(path)
+	info, err := files.Stat(path)
 	switch {
 	case err != nil:
 		l.fail(Unreadable(path, err))
@@ -88,7 +89,7 @@ func (l *loader) path(path string) {
 }
 
 func (l *loader) folder(dir string) {
-	entries, err := os.ReadDir(dir) // sorted by name
+	entries, err := files.ReadDir(dir) // sorted by name
 	if err != nil {
 		l.fail(Unreadable(dir, err))
 		return
@@ -101,7 +102,7 @@ func (l *loader) folder(dir string) {
 		}
 		path := filepath.Join(dir, e.Name())
 		// A folder may be called x.yaml, or a link may point to one.
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if info, err := files.Stat(path); err == nil && info.IsDir() {
 			continue
 		}
 		found = true
@@ -121,7 +122,7 @@ func (l *loader) file(path string) {
 	if !l.first(path) {
 		return
 	}
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		l.fail(Unreadable(path, err))
 		return

@@ -10,9 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
+	"salectl/internal/files"
 	"salectl/spec"
 )
 
@@ -158,12 +158,7 @@ func (k keyOf) read(env func(string) (string, bool)) (*Key, error) {
 		return nil, &spec.Problem{File: k.sale, Message: fmt.Sprintf("the key of its %s is in a file, and it is not known in which", k.of),
 			Remedy: "Name the sale's file, which says it, with -f."}
 	}
-	f, err := os.Open(k.path)
-	if err != nil {
-		return nil, k.unreadable(err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	text, err := files.Read(k.path, maxKeyFile)
 	switch {
 	case err != nil:
 		return nil, k.unreadable(err)

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"os"
 	"strings"
 
 	"salectl/csvfile"
+	"salectl/internal/files"
 	"salectl/spec"
 )
 
@@ -145,7 +145,7 @@ func (p *pass) file() error {
 		return &spec.Problem{File: p.source.sale, Message: "its units are in a file, and it is not known in which",
 			Remedy: "Name the sale's file, which says it, with -f."}
 	}
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return spec.Unreadable(path, err)
 	}

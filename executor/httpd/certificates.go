@@ -6,14 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"salectl/api"
+	"salectl/internal/files"
 )
 
 // ErrBadTLS says that a file of certificates or keys is not fit for use.
@@ -177,12 +176,7 @@ func (r *credentials) authorities(path string) (*x509.CertPool, error) {
 
 // public reads a file that is no secret.
 func (r *credentials) public(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("TLS file: %w", err)
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	content, err := files.Read(path, maxPEM)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("TLS file: %w", err)

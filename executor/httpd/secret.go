@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"salectl/backends/clock"
+	"salectl/internal/files"
 )
 
 // readSecret reads a file of at most so many bytes that not everyone on the machine may
 // read. what it is begins the errors that come from the system; the others wrap bad.
 func readSecret(what, path string, most int64, bad error) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -82,7 +82,7 @@ func reloadFile(log *slog.Logger, r Reloaded, said string) string {
 	changed, err := r.Reload()
 	switch {
 	case err != nil && err.Error() != said:
-		log.Error("a file has changed and is not fit for use; what was read before remains in force", "file", r.String(), "why", err)
+		log.Error("a file is not fit for use as it is now; what was read before remains in force", "file", r.String(), "why", err)
 		return err.Error()
 	case err != nil:
 		return said
