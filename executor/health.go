@@ -96,6 +96,8 @@ func (o *owner) absent() *Answer {
 		return &Answer{Outcome: api.Draining, RetryAfter: time.Second}
 	case o.readAt == clock.Now{}:
 		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log has not been read yet"}
+	case o.missing != nil:
+		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: fmt.Sprintf("the sale's log is gone, and its run %d (%s) had not ended", o.missing.run, o.missing.uid)}
 	case o.sale.Next() < o.seen: // a buyer does not ask again who was told that the sale has ended
 		return &Answer{Outcome: api.Standby, RetryAfter: time.Second, Message: "the sale's log was read further before: the store answers from the past"}
 	case o.sale.Generation() == 0:

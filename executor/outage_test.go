@@ -122,7 +122,7 @@ func TestOwnerReadsThePast(t *testing.T) {
 	w.pass(quorum.DefaultTTL / readsPerTTL)
 	w.logs = present
 	w.wantStage(leaving)
-	if len(w.halts) != 2 || w.halts[0].halt.Refusal != api.Standby || w.halts[1].halt.Why != errNotLive {
+	if len(w.halts) != 2 || w.halts[0].halt.Refusal != api.Standby || w.halts[1].halt.Why != errLost {
 		t.Fatalf("stopped with %+v, want all to refuse with %s", w.halts, api.Standby)
 	}
 	w.end()

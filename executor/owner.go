@@ -38,9 +38,10 @@ type owner struct {
 	stage      stage
 	ending     bool // it gives its shards away before it drains
 	draining   bool
-	standby    bool   // by the wish of an operator: it owns no shard
-	readErr    error  // of the last read, nil if it was good
-	seen       uint64 // slots of the sale's log that were read once: it is not deleted
+	standby    bool    // by the wish of an operator: it owns no shard
+	readErr    error   // of the last read, nil if it was good
+	seen       uint64  // slots of the sale's log that were read once: it is not deleted
+	missing    *logged // the live run whose log is gone; nil: there is none
 	watch      nodeWatch
 	clockKnown bool          // the lock nodes have told the time in this tenure
 	clockOff   time.Duration // of this host, where it was too much when it was last known
@@ -107,6 +108,7 @@ const (
 // Why a tenure ends, or a shard is given up.
 var (
 	errNotLive  = errors.New("the sale's run has ended")
+	errLost     = errors.New("the sale's log is gone, of a run that has not ended")
 	errDraining = errors.New("the process is going down")
 	errClock    = errors.New("this host's clock is off the lock nodes' clocks")
 	errGiven    = errors.New("another process is to own the shard")
@@ -148,10 +150,17 @@ func (o *owner) followed(now clock.Now, do ledger.Do) {
 	switch do.Event {
 	case ledger.CaughtUp:
 		o.readAt = o.sentAt
+		if o.missing != nil && o.sale.Run() >= o.missing.run {
+			o.missing = nil
+		}
 		o.seen = max(o.seen, o.sale.Next())
 		o.nextRead = now.Mono + o.interval()
 		o.grantAll(now)
 	case ledger.Gone:
+		if o.sale.Live() {
+			was := o.logged()
+			o.missing = &was
+		}
 		o.forget()
 		o.nextRead = now.Mono + o.interval()
 	case ledger.Damaged:
@@ -390,7 +399,11 @@ func (o *owner) next(now clock.Now) (ownerEffects, error) {
 			return ownerEffects{}, err
 		}
 	case o.stage != following && !o.live():
-		o.leave(now, shard.Halt{Why: errNotLive, Refusal: o.parting()})
+		why := errNotLive
+		if o.missing != nil {
+			why = errLost
+		}
+		o.leave(now, shard.Halt{Why: why, Refusal: o.parting()})
 	}
 	if o.stage == serving && o.board != nil { // else the tenure is about to begin
 		if o.sale.Generation() > o.told || o.sale.Ranked() != o.toldRanks {

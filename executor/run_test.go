@@ -3,6 +3,8 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,5 +145,32 @@ func TestLookupsEndInTime(t *testing.T) {
 		defer m.store.all.open()
 		m.sells("ann")
 		ends(c.t, "a user's claims, of which the ledger lacks one", userOf(m, "ann"), "")
+	})
+}
+
+// TestLedgerDeleted deletes the logs of a sale that is served: the process says that it knows a run
+// which the store does not have.
+func TestLedgerDeleted(t *testing.T) {
+	inCluster(t, quorum.DefaultTTL, []int64{50, 50}, func(c *cluster) {
+		m := c.serve("first", nil)
+		defer m.stop()
+		m.sells("ann")
+		const says = "the sale's log is gone, and its run had not ended"
+		logs := []string{spec.SaleLog(c.sale.Name), spec.ShardLog(saletest.UID, 0, 2), spec.ShardLog(saletest.UID, 1, 2)}
+		for _, log := range logs {
+			if err := c.logs.Delete(c.t.Context(), log, 1000); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		m.within(10*time.Second, "telling that the log is gone", func() bool { return m.log.count(says) == 1 })
+		if n := m.log.count("level=ERROR msg=\"" + says); n != 1 {
+			c.t.Errorf("its log:\n%s", m.log)
+		}
+		if why := fmt.Sprint(m.Ready()); !strings.Contains(why, "the sale's log is gone, and its run 1 ("+saletest.UID+") had not ended") {
+			c.t.Errorf("ready: %s", why)
+		}
+		if a := m.claim("bob"); a.Outcome != api.Standby {
+			c.t.Errorf("a claim: %+v", a)
+		}
 	})
 }

@@ -60,6 +60,22 @@ type NodeActual struct {
 	Off    time.Duration // of our clock: ahead of the node's
 	Leases []quorum.Holding
 	Marker quorum.Marker // the sale's
+	Knows  bool          // of a sale that the ledger does not have: the node has the marker of its name
+}
+
+// lost says that lock nodes know a run of the sale, of which the ledger has none; "": no node does.
+func (a *Actual) lost() string {
+	know := 0
+	for _, n := range a.Nodes {
+		if n.Knows {
+			know++
+		}
+	}
+	if know == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d lock nodes know a run of sale %s, and the ledger has none: it was deleted or replaced, or another ledger with a sale of that name uses the same lock nodes",
+		know, len(a.Nodes), a.Name)
 }
 
 // How often a shard without a log is looked at again before it is believed, and

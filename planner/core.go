@@ -61,6 +61,7 @@ type call struct {
 
 	node   int    // all below: of the lock nodes, or of those that keep lists
 	marker string // callReadMarker, callMark, callForget
+	sale   string // callMark, callForget, callInfo: the marker of its name is written, removed or read, too; "": it is not
 	runID  string // callMark
 	prefix string // callReadLeases, callFindOwner, callFindLeases
 	asks   []quorum.Ask

@@ -11,6 +11,7 @@ import (
 	"salectl/backends/ledger"
 	"salectl/backends/lists"
 	"salectl/backends/quorum"
+	"salectl/spec"
 	"salectl/units"
 )
 
@@ -171,17 +172,23 @@ func (k call) perform(ctx context.Context, logs ledger.Logs, node quorum.Node, l
 	case callCreateTable:
 		r.err = logs.(ledger.Table).CreateTable(ctx)
 	case callInfo:
-		r.info, r.err = node.Info(ctx)
+		if r.info, r.err = node.Info(ctx); r.err == nil && k.sale != "" {
+			r.marker, r.err = node.ReadMarker(ctx, spec.SaleMarker(k.sale))
+		}
 	case callReadMarker:
 		r.marker, r.err = node.ReadMarker(ctx, k.marker)
 	case callMark:
-		r.err = node.Mark(ctx, k.marker, k.runID)
+		if r.err = node.Mark(ctx, k.marker, k.runID); r.err == nil && k.sale != "" {
+			r.err = node.Mark(ctx, spec.SaleMarker(k.sale), "")
+		}
 	case callReadLeases, callFindOwner, callFindLeases:
 		r.holdings, r.err = node.List(ctx, k.prefix)
 	case callRelease:
 		_, r.err = node.Release(ctx, k.asks)
 	case callForget:
-		r.err = node.Forget(ctx, k.marker)
+		if r.err = node.Forget(ctx, k.marker); r.err == nil {
+			r.err = node.Forget(ctx, spec.SaleMarker(k.sale))
+		}
 	case callStep:
 		r.step = k.step.Do(ctx, list)
 		r.err = r.step.Err

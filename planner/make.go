@@ -236,9 +236,14 @@ func differ(desired, old spec.Sale) (declaration []byte, changed bool, err error
 	return declaration, !bytes.Equal(declaration, before), errors.Join(err, err2)
 }
 
+// lostRemedy is for a sale that lock nodes know and the ledger does not.
+const lostRemedy = "Put the ledger back. A new run sells all units again."
+
 // exists refuses what only a live sale can do.
 func exists(actual *Actual, does string) error {
 	switch sale := actual.Sale; {
+	case actual.lost() != "":
+		return &Refusal{Reason: actual.lost(), Remedy: lostRemedy}
 	case sale.UID() == "":
 		return &Refusal{Reason: fmt.Sprintf("sale %s does not exist", actual.Name), Remedy: "Run 'salectl apply' first."}
 	case !sale.Live():

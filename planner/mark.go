@@ -93,7 +93,7 @@ func wasMarked(sale *ledger.Sale, node string) bool {
 // Otherwise one that is good is left alone, and any other is mended in the
 // abstaining form.
 func (x *execution) markNode(i int, then func(error)) {
-	k := call{kind: callMark, node: i, marker: spec.Marker(x.plan.UID)}
+	k := call{kind: callMark, node: i, marker: spec.Marker(x.plan.UID), sale: x.plan.Sale}
 	if n := x.nodes[i]; x.planned == stored && x.sale.Applied() == 0 && n.err == nil && !n.restarted {
 		k.runID = n.info.RunID
 		x.core.call(k, func(r reply) { then(r.err) })

@@ -275,7 +275,7 @@ func (x *execution) sweepNode(i, try int, freeBy time.Duration, then func()) {
 				failed(r.err)
 				return
 			}
-			x.core.call(call{kind: callForget, node: i, marker: spec.Marker(x.plan.UID)}, func(r reply) {
+			x.core.call(call{kind: callForget, node: i, marker: spec.Marker(x.plan.UID), sale: x.plan.Sale}, func(r reply) {
 				if r.err != nil {
 					failed(r.err)
 					return

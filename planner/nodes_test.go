@@ -490,7 +490,11 @@ func TestSweepTries(t *testing.T) {
 			}
 			const ms = time.Millisecond
 			want := []time.Duration{0, 40 * ms, 120 * ms, 280 * ms}
-			if want = want[:min(fails+1, sweepTries)]; !slices.Equal(asked, want) {
+			want = want[:min(fails+1, sweepTries)]
+			if op == backendtest.OpForget && fails < sweepTries { // the marker of the sale's name
+				want = append(want, want[fails])
+			}
+			if !slices.Equal(asked, want) {
 				t.Errorf("%s: asked after %v, want %v", name, asked, want)
 			}
 			wantLeft := "[]"
@@ -788,7 +792,7 @@ func TestDestroyAgainSweepsNodes(t *testing.T) {
 			}))
 			cfg := w.config()
 			cfg.Clock = clockOf(w)
-			if result, err := Destroy(t.Context(), cfg, again, ""); err != nil || result.Changed || forgets != 1 {
+			if result, err := Destroy(t.Context(), cfg, again, ""); err != nil || result.Changed || forgets != 2 { // the run's, and that of the sale's name
 				t.Errorf("again: %+v, %v; %d markers were forgotten", result, err, forgets)
 			}
 		})

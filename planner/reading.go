@@ -177,7 +177,11 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 		})
 	}
 	sent, uid := r.core.now, r.actual.Sale.UID()
-	ask(call{kind: callInfo}, func(got reply) {
+	info := call{kind: callInfo}
+	if uid == "" && !r.blind {
+		info.sale = r.actual.Name
+	}
+	ask(info, func(got reply) {
 		a.Info, a.Off = got.info, clockOff(sent, r.core.now, got.info)
 		switch {
 		case r.blind:
@@ -187,6 +191,7 @@ func (r *reading) node(i int, name string, then func(NodeActual)) {
 			})
 			return
 		case uid == "":
+			a.Knows = got.marker.Good
 			then(a)
 			return
 		}

@@ -140,7 +140,10 @@ func ReadStatus(ctx context.Context, cfg Config, name string) (*Status, error) {
 // NewStatus says how a sale stood when it was read.
 func NewStatus(actual *Actual) (*Status, error) {
 	sale := actual.Sale
-	if sale.UID() == "" {
+	switch {
+	case actual.lost() != "":
+		return nil, &Refusal{Reason: actual.lost(), Remedy: lostRemedy}
+	case sale.UID() == "":
 		return nil, fmt.Errorf("sale %s does not exist: %w", actual.Name, ledger.ErrGone)
 	}
 	s := &Status{

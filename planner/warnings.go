@@ -24,6 +24,9 @@ func (p *Plan) warnings(actual *Actual, closesAtUs int64) {
 	if ahead := actual.ahead(); ahead != "" {
 		p.warn("%s", ahead)
 	}
+	if lost := actual.lost(); lost != "" {
+		p.warn("%s. If it was deleted, put it back: a new run sells all units again", lost)
+	}
 	p.nodeWarnings(actual)
 	if hasPassed(closesAtUs, actual.At) {
 		p.warn("closesAt %s has passed: no claim is accepted", microText(closesAtUs))

@@ -92,8 +92,10 @@ func (w *world) left() (keys []string) {
 		return nil
 	}
 	for _, n := range w.nodes {
-		if marker := spec.Marker(w.operators.destroyed); n.keeps(marker) {
-			keys = append(keys, n.Name()+" "+marker)
+		for _, marker := range []string{spec.Marker(w.operators.destroyed), spec.SaleMarker(saleName)} {
+			if n.keeps(marker) {
+				keys = append(keys, n.Name()+" "+marker)
+			}
 		}
 		for shard := range w.scenario.shards {
 			if n.lists != nil && n.lists.has(lists.List{UID: w.operators.destroyed, Shard: shard}) {

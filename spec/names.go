@@ -41,6 +41,10 @@ func LeasePrefix(uid string) string { return "salectl:" + uid + ":shard:" }
 // Marker is the key of a run's marker on a lock node.
 func Marker(uid string) string { return "salectl:" + uid + ":marker" }
 
+// SaleMarker is the key of the marker of a sale's name on a lock node, which is there while a run of
+// the sale is.
+func SaleMarker(sale string) string { return KeyPrefix + "sale:" + sale + ":marker" }
+
 // ListKey is the key of a shard's unclaimed units on its node, a list of unit
 // numbers. This and the next three are keys of the Redis engine.
 func ListKey(uid string, shard int) string { return engineKey(uid, "list", shard) }
