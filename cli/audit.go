@@ -31,7 +31,7 @@ func (p *program) auditCommand() *urfave.Command {
 				f.refuse("--units-key goes with --export")
 			}
 			if o.export != "" {
-				for _, other := range []string{"f", "selector", "report", "threshold", "timeout", "user", "unit", "state"} {
+				for _, other := range []string{"f", "sale", "selector", "report", "threshold", "timeout", "user", "unit", "state"} {
 					if f.c.IsSet(other) {
 						f.refuse("%s does not go with --export", dashed(other))
 					}

@@ -247,6 +247,9 @@ func (p *program) drawVerifyCommand() *urfave.Command {
 			o := verifyOptions{json: f.on("json"), Options: draw.Options{
 				User: f.text("user"), Key: f.text("key"), Beacon: f.hex("beacon"), Commitment: f.digest("commitment"), Root: f.digest("root"),
 			}}
+			if o.Key != "" && o.User == "" {
+				f.refuse("--key goes with --user, whose request it is of")
+			}
 			var err error
 			if o.path, err = f.export("say which export to verify"); err != nil {
 				return err

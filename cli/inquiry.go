@@ -11,6 +11,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"salectl/api"
+	"salectl/executor/httpd"
 )
 
 // inquiry is how a command asks a server for something of a sale, until the server has
@@ -43,13 +44,22 @@ func inquiryFlags(server string, more ...urfave.Flag) []urfave.Flag {
 }
 
 func parseInquiry(f *flags, server string) inquiry {
-	return inquiry{
+	o := inquiry{
 		secrets: f.secrets(),
 		server:  f.server(server),
 		flag:    server,
 		sale:    f.need("sale"),
 		timeout: f.duration("timeout", defaultInquiryTimeout),
 		json:    f.on("json"),
+	}
+	f.speaksTLS(o.server, o.secrets)
+	return o
+}
+
+// speaksTLS refuses flags of TLS beside the URL of a server that speaks none; nil: there is no URL.
+func (f *flags) speaksTLS(server *url.URL, by secrets) {
+	if server != nil && server.Scheme == "http" && by.tls != (httpd.TLSFiles{}) {
+		f.refuse("--tls-ca, --tls-cert and --tls-key go with a URL that begins with https, not with %s", server)
 	}
 }
 

@@ -47,6 +47,7 @@ func (f *flags) adminAddress(what, text string, by secrets) *url.URL {
 		f.refuse("%s must be the admin address of a process like 127.0.0.1:8081, not %q", what, text)
 		return nil
 	}
+	f.speaksTLS(u, by)
 	return u
 }
 

@@ -39,6 +39,11 @@ func (p *program) showCommand() *urfave.Command {
 			if len(o.arguments) > 0 && (c.IsSet("sale") || c.IsSet("selector")) {
 				f.refuse("--sale and --selector choose among the sales of the files: give them, or names")
 			}
+			for _, other := range []string{"f", "timeout"} {
+				if len(o.arguments) == 1 && c.IsSet(other) && isPlan(o.arguments[0]) {
+					f.refuse("%s does not go with a saved plan, which is read alone", dashed(other))
+				}
+			}
 			if err := f.done(c.NArg()); err != nil {
 				return err
 			}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Flags that do not go together are refused, before anything is read or asked.
+func TestFlagsThatDoNotGoTogether(t *testing.T) {
+	path := applySale(t, "tickets")
+	folder := t.TempDir()
+	plan := filepath.Join(folder, "tickets.plan")
+	if code := newCapture().run([]string{"salectl", "plan", "-f", path, "--destroy", "--out", plan}, nil); code != 0 {
+		t.Fatalf("plan: exit code %d", code)
+	}
+	ca := filepath.Join(folder, "ca.pem")
+	if err := os.WriteFile(ca, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const server, position = "http://127.0.0.1:1", "now"
+	for _, c := range []struct{ line, says string }{
+		{"audit --export x --sale tickets", "--sale does not go with --export"},
+		{"audit --export x -f " + path, "-f does not go with --export"},
+		{"audit --export x --selector a=b", "--selector does not go with --export"},
+		{"audit --export x --report y", "--report does not go with --export"},
+		{"audit --export x --threshold sold==1", "--threshold does not go with --export"},
+		{"audit --export x --timeout 1s", "--timeout does not go with --export"},
+		{"audit --export x --user ada", "--user does not go with --export"},
+		{"audit --export x --unit 1", "--unit does not go with --export"},
+		{"audit --export x --state sold", "--state does not go with --export"},
+		{"audit --units-key x -f " + path, "--units-key goes with --export"},
+		{"show " + plan + " -f " + path, "-f does not go with a saved plan"},
+		{"show " + plan + " --timeout 1s", "--timeout does not go with a saved plan"},
+		{"show " + plan + " --sale tickets", "--sale and --selector choose among the sales of the files"},
+		{"show tickets --selector a=b", "--sale and --selector choose among the sales of the files"},
+		{"show -f " + path + " --format markdown", "--format markdown is for a saved plan"},
+		{"plan --json --format markdown", "--json and --format markdown are two answers"},
+		{"plan --title x", "--title is for --format markdown"},
+		{"draw verify x --key k", "--key goes with --user"},
+		{"draw reveal --beacon 00 --fallback", "--fallback stands beside --beacon"},
+		{"export --from " + position, "--from needs --follow"},
+		{"export --commits", "--commits needs --follow"},
+		{"export --follow --out x", "--out does not go with --follow"},
+		{"export --follow --format csv", "--format does not go with --follow"},
+		{"export --follow --redact-keys", "--redact-keys does not go with --follow"},
+		{"export --follow --user ada", "--user does not go with --follow"},
+		{"export --follow --unit 1", "--unit does not go with --follow"},
+		{"export --follow --state sold", "--state does not go with --follow"},
+		{"export --redact-keys --format csv", "--redact-keys is for whole exports"},
+		{"export --redact-keys --user ada", "--redact-keys is for whole exports"},
+		{"status --interval 1s", "--interval stands beside --watch"},
+		{"status --watch --wait-for open", "--watch goes on until Ctrl-C"},
+		{"status --watch --exit-code", "--watch goes on until Ctrl-C"},
+		{"status --admin " + server + " --tls-ca " + ca, "--tls-ca, --tls-cert and --tls-key go with a URL that begins with https"},
+		{"claim --server " + server + " --sale s --user u --unit a --quantity 2", "--unit says which units to buy"},
+		{"claim --server " + server + " --sale s --user u --unit a --adjacent", "--unit says which units to buy"},
+		{"claim --server " + server + " --sale s --user u --tls-ca " + ca, "--tls-ca, --tls-cert and --tls-key go with a URL that begins with https"},
+		{"claims --server " + server + " --sale s --user u --tls-cert x --tls-key y", "go with a URL that begins with https"},
+		{"claims --server " + server + " --sale s --user u --claim 0-1-0", "name either --user or --claim"},
+		{"confirm --server " + server + " --sale s --claim 0-1-0 --payment p --tls-ca " + ca, "go with a URL that begins with https"},
+		{"refund --admin " + server + " --sale s --claim 0-1-0 --reason r --tls-ca " + ca, "go with a URL that begins with https"},
+		{"drain " + server + " --tls-ca " + ca, "go with a URL that begins with https"},
+		{"move s 0 " + server + " --tls-ca " + ca, "go with a URL that begins with https"},
+		{"serve --tls-cert x", "--tls-cert and --tls-key go together"},
+		{"serve --tls-client-ca x", "--tls-client-ca needs --tls-cert and --tls-key"},
+	} {
+		out := newCapture()
+		if code := out.run(append([]string{"salectl"}, strings.Fields(c.line)...), nil); code != exitUsage || !strings.Contains(out.err.String(), c.says) {
+			t.Errorf("salectl %s: exit code %d, want %q in\n%s", c.line, code, c.says, &out.err)
+		}
+	}
+}
