@@ -25,8 +25,9 @@ type admission struct {
 	mint    func() string // makes the key of a request that has none
 	tickets *sync.Pool    // allocated by itself: the runtime keeps a pool for a while, and with it all that the pool is a field of
 
-	tenure   atomic.Pointer[tenure] // nil: this process does not serve
-	left     atomic.Pointer[tenure] // that was lost and has not come to its end; nil: none
+	tenure   atomic.Pointer[tenure]    // nil: this process does not serve
+	left     atomic.Pointer[tenure]    // that was lost and has not come to its end; nil: none
+	sold     atomic.Pointer[spec.Sale] // the declaration of the run that was sealed last; nil: none was
 	health   atomic.Pointer[health]
 	away     atomic.Pointer[Answer] // what is said while it does not
 	draining atomic.Bool

@@ -67,10 +67,14 @@ func (d *admission) Unpaid(id ClaimID) (Hold, bool) {
 	return s.Unpaid(id)
 }
 
-// Declared returns what the newest generation declares, if this process serves the sale.
+// Declared returns what the newest generation declares, if this process serves the sale. Otherwise
+// it returns false, and what the run had declared whose end this process has seen, if it has.
 func (d *admission) Declared() (spec.Sale, bool) {
-	t := d.tenure.Load()
-	if t == nil {
+	t, sold := d.tenure.Load(), d.sold.Load()
+	switch {
+	case t == nil && sold != nil:
+		return *sold, false
+	case t == nil:
 		return spec.Sale{}, false
 	}
 	return *t.declared.Load(), true

@@ -127,6 +127,7 @@ func (m *machine) begin() {
 	m.term = newTenure(m.owner, shard.Config{Me: m.cfg.Me, Clock: m.clock, Queue: m.cfg.Queue, Doubts: &m.doubts, Answered: m.told}, m.admission, m.terms<<32)
 	m.owner.board, m.owner.warm = m.term.board, m.term.follows
 	m.left.Store(nil)
+	m.sold.Store(nil)
 	m.tenure.Store(m.term)
 }
 
@@ -236,6 +237,9 @@ func (m *machine) ended(now clock.Now, i int) {
 // end ends the tenure, of which nothing runs.
 func (m *machine) end() {
 	m.tenure.Store(nil)
+	if m.owner.halt.Refusal == api.Closed {
+		m.sold.Store(m.term.declared.Load())
+	}
 	m.term.release(here(m.owner.halt.Refusal))
 	m.term, m.meters.shards = nil, nil
 }

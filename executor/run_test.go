@@ -94,6 +94,9 @@ func TestListNodeHangsAtTheEnd(t *testing.T) {
 		root := s.Root()
 		saletest.AppendSale(c.t, c.logs, c.sale.Name, &pb.Op{Op: &pb.Op_Sealed{Sealed: &pb.Sealed{Slots: []uint64{s.Next()}, Roots: [][]byte{root[:]}}}})
 		m.within(2*quorum.DefaultTTL, "at the end of its tenure", func() bool { return m.log.count("this process sells no more") == 1 })
+		if declared, serves := m.Declared(); serves || declared.Name != c.sale.Name {
+			c.t.Errorf("of the run that has ended it knows %+v, serves %v", declared, serves)
+		}
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 		defer cancel()
 		if _, err := m.StandBy(ctx, true); !errors.Is(err, ErrNotServing) {

@@ -71,7 +71,19 @@ func (s *Server) settled(ctx context.Context, sale *sale, claim string, how api.
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.claimTimeout)
 	defer cancel()
-	return sale.Settle(ctx, executor.Settlement{Claim: id, How: how, Settlement: said})
+	x := executor.Settlement{Claim: id, How: how, Settlement: said}
+	a := sale.Settle(ctx, x)
+	s.warnUnrecorded(sale, x, a)
+	return a
+}
+
+// warnUnrecorded tells the log of a payment that no ledger has, since the sale has ended or has no such
+// claim: nothing else remembers that it is owed back.
+func (s *Server) warnUnrecorded(sale *sale, x executor.Settlement, a executor.Answer) {
+	if x.How == api.Confirm && a.Claim.User == "" && a.Outcome.Row().Retry == api.Final {
+		s.log.Warn("a payment bought nothing, and the ledger does not have it: pay it back", "sale", sale.name, "claim", x.Claim.String(),
+			"payment", x.Payment, "outcome", a.Outcome)
+	}
 }
 
 // readSettlement reads a settlement from a request.

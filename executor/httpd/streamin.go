@@ -271,6 +271,11 @@ func (x *stream) settle(r *streampb.Request, asks *streampb.Settlement) bool {
 		u.answered(executor.Answer{Outcome: api.BadRequest, Message: err.Error()})
 	case x.server.draining.Load():
 		u.answered(executor.Answer{Outcome: api.Draining})
+	case s.How == api.Confirm:
+		u.begun(x.sale.BeginSettle(s, func(a executor.Answer) {
+			x.server.warnUnrecorded(x.sale, s, a)
+			u.done(a)
+		}))
 	default:
 		u.begun(x.sale.BeginSettle(s, u.done))
 	}

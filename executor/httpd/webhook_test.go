@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"salectl/api"
+	"salectl/api/streampb"
 	"salectl/executor"
 	"salectl/executor/payments"
 	"salectl/spec"
@@ -26,9 +28,15 @@ type toldSale struct {
 	*fake
 	declared spec.Sale
 	away     bool
+	ended    bool // its run, while it is away
 }
 
-func (s *toldSale) Declared() (spec.Sale, bool) { return s.declared, !s.away }
+func (s *toldSale) Declared() (spec.Sale, bool) {
+	if s.away && !s.ended {
+		return spec.Sale{}, false
+	}
+	return s.declared, !s.away
+}
 
 func (s *toldSale) NewHolds(*executor.HoldsSeen, time.Time) ([]executor.Hold, bool, bool) {
 	return nil, false, false
@@ -207,5 +215,38 @@ func TestPaymentCheckIsShown(t *testing.T) {
 		if got, err := json.Marshal(paymentCheck(c.health)); err != nil || string(got) != c.want {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, c.want)
 		}
+	}
+}
+
+// A payment that comes when its sale has ended is in no ledger: the server's log has it, whichever way
+// it comes. The answer is no success, so that who sends it has it, too.
+func TestPaymentAfterTheEnd(t *testing.T) {
+	logged := new(bytes.Buffer)
+	s := told(func(executor.Settlement) executor.Answer { return executor.Answer{Outcome: api.NoSuchSale} }, func(sale *toldSale, c *Config) {
+		sale.away, sale.ended, c.Tokens = true, true, nil
+		c.Log = slog.New(slog.NewTextHandler(logged, nil))
+	})
+	const claim = "3-1234-56"
+	says := func(how string, status int, payment string) {
+		t.Helper()
+		want := `msg="a payment bought nothing, and the ledger does not have it: pay it back" sale=movie claim=` + claim + " payment=" + payment + " outcome=no_such_sale"
+		if status != http.StatusNotFound || strings.Count(logged.String(), want) != 1 {
+			t.Errorf("%s: status %d, and the log says\n%s", how, status, logged)
+		}
+		logged.Reset()
+	}
+	status, _, _ := send(t, s, `{"type":"paid","claim":"`+claim+`","id":"p-1"}`)
+	says("a webhook", status, "p-1")
+	says("a request", do(s, http.MethodPost, "/v1/sales/movie/claims/"+claim+"/confirm", `{"payment":"p-2"}`, nil).StatusCode, "p-2")
+	l := listen(t, serve(t, s), nil)
+	id := &streampb.ClaimID{Shard: 3, Slot: 1234, Index: 56}
+	l.send(&streampb.Request{Id: 1, Asks: &streampb.Request_Settle{Settle: &streampb.Settlement{Claim: id, How: "confirm", Payment: "p-3"}}})
+	if got := l.outcome(1); got != "no_such_sale" {
+		t.Errorf("on a stream: %s", got)
+	}
+	says("a message", http.StatusNotFound, "p-3")
+	do(s, http.MethodPost, "/v1/sales/movie/claims/"+claim+"/extend", `{}`, nil)
+	if logged.Len() > 0 {
+		t.Errorf("of an extend the log says\n%s", logged)
 	}
 }

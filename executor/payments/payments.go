@@ -46,7 +46,8 @@ type Sale interface {
 // Books is what a sale declares and what it holds.
 type Books interface {
 	Sale() string
-	// Declared is what the newest generation declares; false: this process does not serve.
+	// Declared is what the newest generation declares; false: this process does not serve. Then it is
+	// what the run had declared whose end this process has seen, or nothing.
 	Declared() (spec.Sale, bool)
 	// NewHolds and Unpaid read what is not paid, as those of executor.Executor.
 	NewHolds(seen *executor.HoldsSeen, since time.Time) (holds []executor.Hold, anew, more bool)

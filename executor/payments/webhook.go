@@ -93,7 +93,7 @@ func (w *Webhook) Read(now time.Time, header http.Header, body []byte) (Event, e
 // current is the webhook of the newest generation.
 func (w *Webhook) current() (*webhook, error) {
 	declared, serves := w.sale.Declared()
-	if !serves {
+	if !serves && declared.Name == "" {
 		return nil, ErrAway
 	}
 	w.mu.Lock()

@@ -27,8 +27,13 @@ type declaredSale struct {
 // onlyDeclared is a declaredSale as a Sale.
 type onlyDeclared struct{ *declaredSale }
 
-func (s onlyDeclared) Sale() string                { return s.declaredSale.Sale.Name }
-func (s onlyDeclared) Declared() (spec.Sale, bool) { return s.declaredSale.Sale, !s.away }
+func (s onlyDeclared) Sale() string { return s.declaredSale.Sale.Name }
+func (s onlyDeclared) Declared() (spec.Sale, bool) {
+	if s.away {
+		return spec.Sale{}, false
+	}
+	return s.declaredSale.Sale, true
+}
 func (s onlyDeclared) NewHolds(*executor.HoldsSeen, time.Time) ([]executor.Hold, bool, bool) {
 	return nil, false, false
 }
