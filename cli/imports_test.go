@@ -96,7 +96,6 @@ var vendors = map[string]string{
 	"github.com/urfave/cli":      "cli services/run",
 	"github.com/schollz":         "cli",
 	"gopkg.in/yaml.v3":           "spec executor/httpd",
-	"golang.org/x/text":          "spec",
 	"github.com/invopop":         "spec",
 	"github.com/chromedp":        "services/browser",
 	"github.com/prometheus":      "executor executor/payments executor/httpd cli sim",

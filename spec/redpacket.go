@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/invopop/jsonschema"
-	"golang.org/x/text/currency"
 )
 
 // RedPacket says that the units of a sale are packets of money, one packet a
@@ -133,22 +132,6 @@ func readAmount(text, currency string, scale int) (int64, *fault) {
 	default:
 		return n, nil
 	}
-}
-
-// readCurrency returns the decimals of a currency.
-func readCurrency(text string) (scale int, f *fault) {
-	const write = "Write a code of ISO 4217 in capitals, such as CNY or EUR."
-	unit, err := currency.ParseISO(text)
-	switch {
-	case err != nil:
-		return 0, &fault{"is no currency", write}
-	case unit == currency.XXX:
-		return 0, &fault{"is the code for no currency", write}
-	case unit.String() != text:
-		return 0, &fault{"is not in capitals", fmt.Sprintf("Write %s.", unit)}
-	}
-	scale, _ = currency.Standard.Rounding(unit)
-	return scale, nil
 }
 
 // redPacket takes a red packet of a sale with a stock, or with 0 for one that

@@ -44,14 +44,16 @@ func TestReadAmount(t *testing.T) {
 }
 
 func TestReadCurrency(t *testing.T) {
-	for text, want := range map[string]int{"CNY": 2, "USD": 2, "EUR": 2, "JPY": 0, "KRW": 0, "KWD": 3, "CLF": 4} {
+	for text, want := range map[string]int{"CNY": 2, "USD": 2, "EUR": 2, "JPY": 0, "KRW": 0, "KWD": 3, "CLF": 4,
+		// In no old list, and with decimals that are of ISO and not customary.
+		"SLE": 2, "VED": 2, "XCG": 2, "ZWG": 2, "MRU": 2, "UYW": 4, "IDR": 2, "COP": 2, "IQD": 3} {
 		if got, f := readCurrency(text); f != nil || got != want {
 			t.Errorf("%s: got %d, %v; want %d", text, got, f, want)
 		}
 	}
 	for text, want := range map[string]string{
 		"cny": "is not in capitals", "Cny": "is not in capitals", "XXX": "is the code for no currency", "xxx": "is the code for no currency",
-		"RMB": "is no currency", "CN": "is no currency", "CNYX": "is no currency", "¥": "is no currency", "": "is no currency",
+		"RMB": "is no currency", "HRK": "is no currency", "XAU": "is no currency", "CN": "is no currency", "CNYX": "is no currency", "¥": "is no currency", "": "is no currency",
 	} {
 		if got, f := readCurrency(text); f == nil || f.message != want {
 			t.Errorf("%s: got %d, %v; want %s", text, got, f, want)
