@@ -33,6 +33,7 @@ func (saleDocument) JSONSchemaExtend(s *jsonschema.Schema) {
 
 // declared is what a document says, as far as it could be made out.
 type declared struct {
+	empty  bool // there is nothing
 	sale   Sale
 	name   string     // empty unless it is a valid one
 	nameAt *yaml.Node // where it stands
@@ -46,9 +47,7 @@ func (d *decoder) document(doc document) declared {
 		d.problems = append(d.problems, d.src.syntaxProblem(doc, err))
 		return declared{}
 	case root == nil, root.ShortTag() == "!!null" && root.Value == "":
-		d.problems = append(d.problems, d.src.problem(doc.start, 1, "the document is empty",
-			"Write a sale there, or remove the line of ---."))
-		return declared{}
+		return declared{empty: true} // as a chart or a tool leaves them
 	}
 	shift(root, doc.first)
 	if !d.lint(root) || d.foreign(root) {

@@ -158,18 +158,23 @@ func (l *loader) stream(name, dir string, r io.Reader) {
 }
 
 func (l *loader) documents(src *source) {
-	documents := src.documents()
-	if len(documents) == 0 {
-		l.fail(src.problem(1, 1, "the file has no document in it",
-			"Write a sale there; examples/movie-tickets/sale.yaml is one."))
-	}
-	told := 0 // problems of this file
-	for _, doc := range documents {
+	told, some := 0, false // problems of this file; whether it has anything
+	defer func() {
+		if !some {
+			l.fail(src.problem(1, 1, "the file has no document in it",
+				"Write a sale there; examples/movie-tickets/sale.yaml is one."))
+		}
+	}()
+	for _, doc := range src.documents() {
 		if told > maxProblems {
 			return
 		}
 		d := decoder{src: src}
 		found := d.document(doc)
+		if found.empty {
+			continue
+		}
+		some = true
 		if found.name != "" {
 			if first, taken := l.named[found.name]; taken {
 				d.refuse(found.nameAt, "Give one of them another name.",

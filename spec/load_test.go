@@ -229,7 +229,7 @@ func TestLoadRefusesFiles(t *testing.T) {
 		"nothing":         {"nothing.yaml", "nothing.yaml:1:1: the file has no document in it"},
 		"only comments":   {"comments.yaml", "comments.yaml:1:1: the file has no document in it"},
 		"only an end":     {"end.yaml", "end.yaml:1:1: the file has no document in it"},
-		"only dashes":     {"dashes.yaml", "dashes.yaml:1:1: the document is empty"},
+		"only dashes":     {"dashes.yaml", "dashes.yaml:1:1: the file has no document in it"},
 		"null":            {"null.yaml", "null.yaml:1:1: the document is null, and should be a mapping of keys"},
 		"full":            {"full.yaml", ""},
 		"too large":       {"large.yaml", "large.yaml: the file is larger than 1 MiB"},

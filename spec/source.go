@@ -27,6 +27,10 @@ func newSource(name, dir, text string) (*source, *Problem) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	src := &source{name: name, dir: dir, lines: splitLines(text)}
 	for i, line := range src.lines {
+		// Files that were put together have one before each document.
+		if rest, is := strings.CutPrefix(line, "\ufeff"); is && (isMarker(rest, "---") || i > 0 && (isMarker(src.lines[i-1], "---") || isMarker(src.lines[i-1], "..."))) {
+			src.lines[i], line = rest, rest
+		}
 		column := 1
 		for at, r := range line {
 			if message, remedy := foreign(line[at:], r); message != "" {

@@ -21,6 +21,7 @@ func parse(text string) (root *yaml.Node, err error) {
 			root, err = nil, fmt.Errorf("yaml: %v", r)
 		}
 	}()
+	text, rewritten := readableJSON(yaml12.ReplaceAllString(text, "${1}1$2"))
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	var doc, more yaml.Node
 	switch err := dec.Decode(&doc); {
@@ -36,8 +37,15 @@ func parse(text string) (root *yaml.Node, err error) {
 	case !errors.Is(err, io.EOF):
 		return nil, err
 	}
+	if len(rewritten) > 0 {
+		restore(doc.Content[0], rewritten)
+	}
 	return doc.Content[0], nil
 }
+
+// yaml12 is the directive of YAML 1.2 before a document. The reader knows 1.1 alone, and what
+// the two read differently, such as no and 010, is refused.
+var yaml12 = regexp.MustCompile(`(?m)(^%YAML[ \t]+1\.)2([ \t\r]|$)`)
 
 // syntaxProblem says where and why a document is no YAML. The reader's errors
 // name at most a line, and often that of the construct around the mistake, so
@@ -60,6 +68,9 @@ func (s *source) syntaxProblem(doc document, err error) *Problem {
 		return fails(text[:ends[line-1]] + string(runes[:n]))
 	})
 
+	if p := s.oddSpace(doc, want); p != nil {
+		return p
+	}
 	m := describeSyntax(want, runes[column-1])
 	if m.backTo != "" {
 		before := string(runes[:column])
@@ -71,6 +82,31 @@ func (s *source) syntaxProblem(doc document, err error) *Problem {
 	p.Column = min(column, utf8.RuneCountInString(p.Source)+1)
 	p.Source = hideSecrets(p.Source)
 	return p
+}
+
+// oddSpaces are where YAML needs a space and another one stands, which looks the same: in the
+// indentation, behind a colon or behind a dash.
+var oddSpaces = regexp.MustCompile("(?m)(?:^|:|^ *-) *([\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000])")
+
+// oddSpace says where such a space is what makes a document no YAML.
+func (s *source) oddSpace(doc document, want string) *Problem {
+	text := strings.Join(doc.lines, "")
+	for i, line := range doc.lines {
+		at := oddSpaces.FindStringSubmatchIndex(line)
+		if at == nil {
+			continue
+		}
+		_, size := utf8.DecodeRuneInString(line[at[2]:])
+		before := len(strings.Join(doc.lines[:i], "")) + at[2]
+		if _, err := parse(text[:before] + " " + text[before+size:]); err != nil && readerMessage(err) == want {
+			continue
+		}
+		p := s.problem(doc.first+i+1, utf8.RuneCountInString(line[:at[2]])+1,
+			"a space stands here that is none to YAML, such as a no-break space", "Write a plain space.")
+		p.Source = hideSecrets(p.Source)
+		return p
+	}
+	return nil
 }
 
 // hideSecrets stars out what follows a key for secrets, in a line that has not
@@ -127,7 +163,7 @@ var syntaxMistakes = []syntaxMistake{
 	{yaml: "found unexpected document indicator", message: "the document ends inside quoted text",
 		remedy: "Close the quote before it."},
 	{yaml: "found unknown escape character", message: "this escape is unknown in double quotes",
-		remedy: `Write \\ for a backslash, or use single quotes.`, backTo: `\`},
+		remedy: `Write \\ for a backslash, / alone for \/, or use single quotes.`, backTo: `\`},
 	{yaml: "unknown anchor", message: "the alias names no anchor above it",
 		remedy: "Define it with & before it is used, or quote the text, if the * is part of it.", backTo: "*"},
 	{yaml: "block sequence entries are not allowed", message: "a list item cannot stand here",
