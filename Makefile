@@ -9,10 +9,10 @@ GOTESTSUM = go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide
 # RACED matches the packages whose tests race goroutines or processes against
 # each other: the race detector pays there. The other packages are single-threaded,
 # like planner, or, like backends/ledger, are raced by the tests of the packages that use them.
-# backends/quorum is among both: its simulated worlds run in one goroutine and are
-# not compiled with the detector.
+# backends/quorum and executor/links are among both: the simulated worlds of the one run in one
+# goroutine, and the other has a test of 1,024 shards; they are not compiled with the detector.
 RACED = $$(go list ./... | grep -E '^salectl/(api|backends|cli/replicas|executor|rules|services)(/|$$)' | grep -v '^salectl/backends/ledger')
-PLAIN = $$(go list ./... | grep -vE '^salectl/(api|backends|cli|docs|examples|executor|rules|services)(/|$$)'; go list ./backends/ledger/... ./backends/quorum)
+PLAIN = $$(go list ./... | grep -vE '^salectl/(api|backends|cli|docs|examples|executor|rules|services)(/|$$)'; go list ./backends/ledger/... ./backends/quorum ./executor/links)
 
 # SERVED are the packages whose tests run salectl hundreds of times, beside real servers.
 # With the race detector each run takes four times the processor time, nearly all of it to
@@ -87,11 +87,15 @@ quick: ## the tests that need nothing but Go and take seconds; for working
 STRESS ?= 10
 LOAD ?= 8
 
+# Without the race detector, whose slowness hides what a busy machine shows.
 stress: ## run the tests that start processes STRESS times, beside LOAD busy loops
-	@mkdir -p .cache; go run ./services/run install
+	@mkdir -p .cache/stress; go run ./services/run install
 	@loops=; for i in $$(seq $(LOAD)); do timeout 12h sh -c 'while :; do :; done' & loops="$$loops $$!"; done; \
-		trap "kill $$loops" EXIT; \
-		$(GOTESTSUM) --jsonfile .cache/stress.json -- -race -vet=off -count=$(STRESS) -timeout 12h $(PROCESSES)
+		trap "kill $$loops 2>/dev/null" EXIT; failed=0; \
+		$(GOTESTSUM) --jsonfile .cache/stress/salectl.json -- -vet=off -count=$(STRESS) -timeout 12h -p 4 $(PROCESSES) || failed=1; \
+		for dir in $(TESTED); do \
+			(cd $$dir && $(GOTESTSUM) --jsonfile "$(CURDIR)/.cache/stress/$$(basename $$dir).json" -- -vet=off -count=$(STRESS) -timeout 12h ./...) || failed=1; \
+		done; exit $$failed
 
 nightly: soak mutants models ## what takes hours: fresh seeds, the planted bugs, a sample of mutants, the large models
 	SALECTL_TEST_ROUNDS=100 go test ./cli -run TestRounds -timeout 2h
