@@ -58,8 +58,10 @@ func failedTest(said string) string {
 
 // healthy fails if a soak or a test fails with no bug planted.
 func (t *tree) healthy(ctx context.Context, mutants []mutant, o options) error {
+	ran := map[string]bool{}
 	for _, m := range mutants {
-		if m.test != nil {
+		if name := strings.Join(m.test, " "); m.test != nil && !ran[name] {
+			ran[name] = true
 			if _, err := t.test(ctx, m, o); err != nil {
 				return err
 			}
