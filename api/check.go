@@ -19,6 +19,7 @@ const (
 	MaxReason    = 1023 // bytes
 	MaxNames     = 100  // units that are asked for by name
 	MaxName      = 4096 // bytes
+	MaxListed    = 10   // claims of the user with LimitReached
 )
 
 // CheckUser says what is wrong with a user's id, nil if nothing is.

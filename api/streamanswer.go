@@ -36,7 +36,7 @@ func (c *Client) answerOf(a *Answer, m *streampb.Answer, asked *call) {
 	}
 	p.Rule, p.Reason, p.RefundDue = m.Rule, m.Reason, m.RefundDue
 	p.OpensAt, p.ServerTime = timeOf(m.OpensAtNs), timeOf(m.ServerTimeNs)
-	p.Claims = c.claimsOf(m.Claims)
+	p.Claims, p.Count = c.claimsOf(m.Claims), int(m.Count)
 	if m.Claim != nil && len(p.Claims) == 0 {
 		p.Claims = c.claimsOf([]*streampb.Claim{m.Claim})
 	}

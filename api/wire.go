@@ -84,9 +84,10 @@ type Problem struct {
 	// be evaluated.
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Claims are the user's, with LimitReached. Otherwise it is the one claim that the
-	// outcome is about, if there is one.
+	// Claims are the newest of the user's, with LimitReached, and Count is how many the user has.
+	// Otherwise it is the one claim that the outcome is about, if there is one.
 	Claims []Claim `json:"claims,omitempty"`
+	Count  int     `json:"count,omitempty"`
 	// RefundDue says that a payment bought nothing; the ledger has it for the books.
 	RefundDue bool `json:"refundDue,omitempty"`
 	// ExportDigest is, of a feed whose rest is deleted, the SHA-256 of the export that has it, in

@@ -344,7 +344,7 @@ func (c *client) buy(x want, then func(api.Outcome)) {
 // answerOf is an answer as the history has it.
 func answerOf(a executor.Answer) check.Answer {
 	return check.Answer{
-		Outcome: a.Outcome, Claim: claimOf(a.Claim), Replayed: a.Replayed, Claims: claimsOf(a.Claims),
+		Outcome: a.Outcome, Claim: claimOf(a.Claim), Replayed: a.Replayed, Claims: claimsOf(a.Claims), Count: a.Count,
 		RefundDue: a.RefundDue, RetryAfter: a.RetryAfter, Away: a.Message != "",
 	}
 }

@@ -82,6 +82,9 @@ func AppendReply(b []byte, r *Reply) []byte {
 	b = appendUint(b, 13, uint64(a.GetShard()))
 	b = appendUint(b, 14, uint64(a.GetShards()))
 	b = appendFixed(b, 15, a.GetServerTimeNs())
+	if n := a.GetCount(); n != 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, 16, protowire.VarintType), uint64(n))
+	}
 	return shut(shut(b, at), whole)
 }
 

@@ -34,6 +34,9 @@ type claims struct {
 	// The few claims whose units are not one run, or of a number that a record has no room for.
 	scattered map[uint32][]int64
 
+	// How many claims users have who have more than mostCounted, which are counted one by one.
+	many map[uint32]uint32
+
 	// The units of users whose record has no room for their number.
 	rich map[uint32]int64
 
@@ -144,6 +147,7 @@ func newClaims() claims {
 		seed:      maphash.MakeSeed(),
 		mask:      math.MaxUint64,
 		scattered: make(map[uint32][]int64),
+		many:      make(map[uint32]uint32),
 		rich:      make(map[uint32]int64),
 		asked:     make(map[uint32]uint32),
 		resold:    make(map[uint32][]int64),
@@ -266,6 +270,11 @@ func (c *claims) insert(at spot, slot uint64, index int, op *pb.Claim) {
 		}
 		c.byKey.add(c.requestHash(at.userHash, string(op.GetKey())), i)
 	}
+	if owner.last != 0 {
+		if n := c.claimsOf(at.user-1) + 1; n > mostCounted {
+			c.many[at.user-1] = uint32(n)
+		}
+	}
 	owner.last = i + 1
 	c.giveUser(at.user-1, int64(len(units)))
 	if op.GetAsked() != 0 {
@@ -348,18 +357,32 @@ func (c *claims) units(i uint32) []int64 {
 	return units
 }
 
-// ofUser returns the claims of a user in the order of their acceptance.
-func (c *claims) ofUser(user string) []Claim {
+// ofUser returns the newest claims of a user, at most most, in the order of their acceptance,
+// and how many the user has in all.
+func (c *claims) ofUser(user string, most int) (newest []Claim, count int) {
 	u, ok := c.findUser(c.hash(user), user)
 	if !ok {
-		return nil
+		return nil, 0
 	}
-	var out []Claim
-	for i := c.users.at(u).last; i != 0; i = c.records.at(i - 1).prev {
-		out = append(out, c.at(i-1))
+	for i := c.users.at(u).last; i != 0 && len(newest) < most; i = c.records.at(i - 1).prev {
+		newest = append(newest, c.at(i-1))
 	}
-	slices.Reverse(out)
-	return out
+	slices.Reverse(newest)
+	return newest, c.claimsOf(u)
+}
+
+const mostCounted = 8
+
+// claimsOf returns how many claims a user has.
+func (c *claims) claimsOf(user uint32) int {
+	if n, ok := c.many[user]; ok {
+		return int(n)
+	}
+	n := 0
+	for i := c.users.at(user).last; i != 0; i = c.records.at(i - 1).prev {
+		n++
+	}
+	return n
 }
 
 // locate returns the index of the claim at a place in the log.

@@ -71,7 +71,12 @@ func TestClaimsAgainstModel(t *testing.T) {
 						if got := c.unitsAt(at); got != units {
 							t.Fatalf("%q has %d units, not %d", user, got, units)
 						}
-						wantClaims(t, c.ofUser(user), ofUser)
+						most := rapid.IntRange(0, 2*mostCounted).Draw(t, "most")
+						newest, count := c.ofUser(user, most)
+						wantClaims(t, newest, ofUser[max(0, len(ofUser)-most):])
+						if count != len(ofUser) {
+							t.Fatalf("%q has %d claims, not %d", user, count, len(ofUser))
+						}
 					},
 					"locate": func(t *rapid.T) {
 						slot, index := rapid.Uint64Range(0, 9).Draw(t, "slot"), rapid.IntRange(0, 5).Draw(t, "index")

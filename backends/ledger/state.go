@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -183,7 +184,16 @@ func (s *State) Find(user, key string) (Claim, bool) {
 }
 
 // User returns a user's claims in the order of their acceptance.
-func (s *State) User(user string) []Claim { return s.claims.ofUser(user) }
+func (s *State) User(user string) []Claim {
+	all, _ := s.claims.ofUser(user, math.MaxInt)
+	return all
+}
+
+// Newest returns the newest claims of a user, at most most, in the order of their acceptance,
+// and how many the user has in all.
+func (s *State) Newest(user string, most int) (newest []Claim, count int) {
+	return s.claims.ofUser(user, most)
+}
 
 // Users are all users who have claims here, each with the units that the user has, held and
 // sold.

@@ -117,7 +117,7 @@ func (s *Server) refusal(sale *sale, a *executor.Answer) problem {
 	p.rule, p.reason, p.refundDue = a.Rule, a.Reason, a.RefundDue
 	switch {
 	case a.Outcome == api.LimitReached:
-		p.claims = appendClaims(nil, sale.name, a.Claims)
+		p.claims, p.count = appendClaims(nil, sale.name, a.Claims), a.Count
 	case about:
 		p.claims = appendClaims(nil, sale.name, []executor.Claim{a.Claim})
 	}

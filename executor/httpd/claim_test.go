@@ -112,8 +112,8 @@ var answers = map[string]struct {
 		`{"type":"urn:salectl:outcome:none_now","title":"None free now","status":409,"detail":"Fewer units are free at the moment than the claim asks for; some may come back.","outcome":"none_now"}`},
 	"none before the next hold ends": {
 		executor.Answer{Outcome: api.NoneNow, RetryAfter: 61*time.Second + time.Millisecond}, 409, "62", `"outcome":"none_now"}`},
-	"limit reached": {executor.Answer{Outcome: api.LimitReached, Claims: []executor.Claim{firstClaim}}, 409, "",
-		`"outcome":"limit_reached","claims":[` + firstClaimBody + `]}`},
+	"limit reached": {executor.Answer{Outcome: api.LimitReached, Claims: []executor.Claim{firstClaim}, Count: 40_000}, 409, "",
+		`"outcome":"limit_reached","claims":[` + firstClaimBody + `],"count":40000}`},
 	"limit reached by the first claim": {executor.Answer{Outcome: api.LimitReached}, 409, "",
 		`"outcome":"limit_reached","claims":[]}`},
 

@@ -32,6 +32,7 @@ type problem struct {
 	rule    string // left out, with reason, when empty
 	reason  string
 	claims  []byte // a JSON array; nil: left out
+	count   int    // left out when 0
 
 	refundDue bool // left out when false
 
@@ -72,6 +73,9 @@ func (p *problem) appendTo(b []byte) []byte {
 	}
 	if p.claims != nil {
 		b = append(append(b, `,"claims":`...), p.claims...)
+	}
+	if p.count != 0 {
+		b = strconv.AppendInt(append(b, `,"count":`...), int64(p.count), 10)
 	}
 	if p.refundDue {
 		b = append(b, `,"refundDue":true`...)

@@ -124,7 +124,7 @@ func TestRepliesArrive(t *testing.T) {
 		given  shard.Answer
 	}{
 		{7, shard.Answer{Outcome: "sold", Claim: claim, Replayed: true, RefundDue: true}},
-		{7, shard.Answer{Outcome: "limit_reached", Claims: []shard.Claim{claim, claim}, RetryAfter: time.Second, Message: "message"}},
+		{7, shard.Answer{Outcome: "limit_reached", Count: 40_000, Claims: []shard.Claim{claim, claim}, RetryAfter: time.Second, Message: "message"}},
 		{7, shard.Answer{Outcome: "not_open", OpensAt: at, OtherRules: true, Rule: "rule", Reason: "reason"}},
 		{look, shard.Answer{Claim: claim, Claims: []shard.Claim{claim}}},
 		{look, shard.Answer{Claims: []shard.Claim{claim, claim, claim}}},

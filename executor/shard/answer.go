@@ -41,8 +41,9 @@ type Answer struct {
 	// Replayed says that the request had been accepted before, or that another
 	// request of the same key is the one that was: this is the same answer again.
 	Replayed bool
-	// Claims are all of the user's, for LimitReached.
+	// Claims are the newest of the user's, for LimitReached, and Count is how many the user has.
 	Claims []Claim
+	Count  int
 	// RefundDue says that the payment of a settlement bought nothing, and that the ledger
 	// has it for the books.
 	RefundDue bool

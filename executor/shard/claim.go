@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"salectl/api"
@@ -133,11 +134,18 @@ func asItStands(s *ledger.State, c Claim) Claim {
 	return c
 }
 
-// claimsOf are those of a user.
-func claimsOf(shard int, s *ledger.State, user string) []Claim {
-	var claims []Claim
-	for _, c := range s.User(user) {
-		claims = append(claims, asItStands(s, claimOf(shard, c)))
+// overLimit is the answer to a user who may have no more: it lists the newest of the user's
+// claims, and no more of them than api.MaxListed, which have api.MaxQuantity units together or
+// are one.
+func overLimit(shard int, s *ledger.State, user string) Answer {
+	newest, count := s.Newest(user, api.MaxListed)
+	a, units := Answer{Outcome: api.LimitReached, Count: count}, 0
+	for i, c := range slices.Backward(newest) {
+		if units += len(c.Units); units > api.MaxQuantity && i < len(newest)-1 {
+			break
+		}
+		a.Claims = append(a.Claims, asItStands(s, claimOf(shard, c)))
 	}
-	return claims
+	slices.Reverse(a.Claims)
+	return a
 }

@@ -19,7 +19,7 @@ func answerOf(shard int, s *ledger.State, user string, v ledger.Decision, now cl
 	case ledger.NoChoice:
 		return Answer{Outcome: api.BadRequest, Message: "buyers of this sale cannot choose units: ask for a quantity alone"}
 	case ledger.OverLimit:
-		return Answer{Outcome: api.LimitReached, Claims: claimsOf(shard, s, user)}
+		return overLimit(shard, s, user)
 	case ledger.NotNow:
 		return notNow(s, v.Refusal, now)
 	}

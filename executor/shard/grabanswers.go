@@ -167,7 +167,7 @@ func (g *NodeBatcher) decide(gs *shardQueue, ts []*Ticket, given lists.Given, n 
 			*answered = append(*answered, t)
 			continue
 		default:
-			t.answer = Answer{Outcome: api.LimitReached, Claims: []Claim{grabClaim(gs, t.User, u.Number, u.At)}}
+			t.answer = Answer{Outcome: api.LimitReached, Count: 1, Claims: []Claim{grabClaim(gs, t.User, u.Number, u.At)}}
 		}
 		if t.fill = n.Fill; g.ack == spec.AckRedis {
 			*answered = append(*answered, t)

@@ -315,7 +315,7 @@ func (q *sequencer) committed(now clock.Now) {
 		case t.answer.Accepted() && t.answer.Claim.User == "":
 			t.answer.Claim = granted(q.shard, t, slot, e.Commit)
 		case t.answer.Outcome == api.LimitReached: // perhaps by what this commit granted
-			t.answer.Claims = claimsOf(q.shard, q.state, t.User)
+			t.answer = overLimit(q.shard, q.state, t.User)
 		}
 		return t.answer
 	})

@@ -26,13 +26,13 @@ func (a *Answer) ToStream(m *streampb.Answer) {
 		}
 		a.Claim.ToStream(m.Claim)
 	}
-	m.Claims = ClaimsToStream(a.Claims)
+	m.Claims, m.Count = ClaimsToStream(a.Claims), uint32(a.Count)
 }
 
 // AnswerOf is ToStream backwards.
 func AnswerOf(m *streampb.Answer) Answer {
 	return Answer{
-		Outcome: api.Outcome(m.GetOutcome()), Claim: ClaimOf(m.GetClaim()), Claims: ClaimsOf(m.GetClaims()),
+		Outcome: api.Outcome(m.GetOutcome()), Claim: ClaimOf(m.GetClaim()), Claims: ClaimsOf(m.GetClaims()), Count: int(m.GetCount()),
 		Replayed: m.GetReplayed(), RefundDue: m.GetRefundDue(), OtherRules: m.GetOtherRules(),
 		Rule: m.GetRule(), Reason: m.GetReason(), Message: m.GetMessage(),
 		OpensAt: ofNs(m.GetOpensAtNs()), RetryAfter: time.Duration(m.GetRetryAfterNs()),

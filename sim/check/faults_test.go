@@ -784,6 +784,16 @@ var ledgerFaults = map[string]planted{
 		w.buy(a, "k", 2)
 		w.answer(w.invoke(a, "l", 1), Answer{Outcome: "limit_reached"})
 	}, "linear"},
+	"a user at the limit who is told of no claims, and how many there are": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 2)
+		w.answer(w.invoke(a, "l", 1), Answer{Outcome: "limit_reached", Count: 1})
+	}, "linear"},
+	"a user at the limit who is told of more claims than are counted": {newWorld, func(w *world) {
+		a := w.user(0)
+		w.buy(a, "k", 2)
+		w.answer(w.invoke(a, "l", 1), Answer{Outcome: "limit_reached", Claims: w.claims(a)})
+	}, "linear"},
 	"a read of a claim too many": {newWorld, func(w *world) {
 		a := w.user(0)
 		w.buy(a, "k", 1)

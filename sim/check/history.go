@@ -310,6 +310,7 @@ type Answer struct {
 	Claim    Claim       // of sold and held, and of what became of a claim
 	Replayed bool        // it is the answer to an earlier request of the same key
 	Claims   []Claim
+	Count    int // of the user's claims, with limit_reached: Claims are the newest of them
 	// RefundDue says that a payment bought nothing.
 	RefundDue bool
 	// RetryAfter is when asking again may help; 0: it will not, or at once.

@@ -130,13 +130,22 @@ func (e *evidence) observe(users map[subject]*account, i int, o *operation, bad 
 		if r.ackRedis && said == api.LimitReached {
 			return // its node said so, whatever the ledger had by then
 		}
+		count := len(list)
+		if said == api.LimitReached {
+			count = o.returned.Answer.Count
+		}
+		// A refusal lists 10 claims at most.
+		if len(list) > count || len(list) == 0 && count > 0 || said == api.LimitReached && len(list) > 10 {
+			bad("operation %d: user %q was told of %d claims as the newest of %d", i, o.invoked.User, len(list), count)
+			return
+		}
 		for n, c := range list {
-			if n >= len(a.claims) || a.claims[n].id() != c.ID {
-				bad("operation %d: user %q was told of %d claims, of which %s is not the user's, or not in its place", i, o.invoked.User, len(list), c.ID)
+			if at := count - len(list) + n; at >= len(a.claims) || a.claims[at].id() != c.ID {
+				bad("operation %d: user %q was told of %d claims, of which %s is not the user's, or not in its place", i, o.invoked.User, count, c.ID)
 				return
 			}
 		}
-		a.look(i, o, len(list), len(list))
+		a.look(i, o, count, count)
 	case said == api.SoldOut, said == api.NoneNow, said == api.UnitsTaken, said == api.NotAdjacent, said == api.Paused, said == api.Closed && !e.sealedBy(o, r):
 		for n, c := range a.claims {
 			if c.key == o.invoked.Key {

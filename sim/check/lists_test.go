@@ -220,7 +220,7 @@ func TestToleratedWithAckRedis(t *testing.T) {
 		"an answer before the append": func(w *world) {
 			a := w.user(0)
 			g := w.early(a, "k", 1)
-			w.answer(w.invoke(a, "l", 1), Answer{Outcome: "limit_reached", Claims: []Claim{toldOf(g)}})
+			w.answer(w.invoke(a, "l", 1), Answer{Outcome: "limit_reached", Claims: []Claim{toldOf(g)}, Count: 1})
 			w.read(a)
 			w.drain(g)
 		},
@@ -244,7 +244,7 @@ func TestToleratedWithAckRedis(t *testing.T) {
 		"a unit that its node has lost, in a list of what the user has": func(w *world) {
 			a := w.user(0)
 			g := w.early(a, "k", 1)
-			w.answer(w.invoke(a, "l", 1), Answer{Outcome: "limit_reached", Claims: []Claim{toldOf(g)}})
+			w.answer(w.invoke(a, "l", 1), Answer{Outcome: "limit_reached", Claims: []Claim{toldOf(g)}, Count: 1})
 			w.h.Lost(w.pass(), 0, 0)
 		},
 		"the same unit for whom the node has forgotten": func(w *world) {

@@ -385,6 +385,7 @@ func (w *world) refuse(user, key string, quantity int64, outcome api.Outcome) {
 	a := Answer{Outcome: outcome}
 	if outcome == "limit_reached" {
 		a.Claims = w.claims(user)
+		a.Count = len(a.Claims)
 	}
 	w.answer(op, a)
 }

@@ -3002,9 +3002,12 @@ type PaymentCheck struct {
 
 // Problem A problem document (RFC 9457).
 type Problem struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3187,9 +3190,12 @@ type SaleParameter = string
 
 // BadRequest defines model for BadRequest.
 type BadRequest struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3227,9 +3233,12 @@ type BadRequestStatus int
 
 // ClaimConflict defines model for ClaimConflict.
 type ClaimConflict struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3267,9 +3276,12 @@ type ClaimConflictStatus int
 
 // ClaimForbidden defines model for ClaimForbidden.
 type ClaimForbidden struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3307,9 +3319,12 @@ type ClaimForbiddenStatus int
 
 // ClaimUnacceptable defines model for ClaimUnacceptable.
 type ClaimUnacceptable struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3347,9 +3362,12 @@ type ClaimUnacceptableStatus int
 
 // ClaimUnavailable defines model for ClaimUnavailable.
 type ClaimUnavailable struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3400,9 +3418,12 @@ type ForbiddenStatus int
 
 // LookUpUnavailable defines model for LookUpUnavailable.
 type LookUpUnavailable struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3456,9 +3477,12 @@ type MethodNotAllowedStatus int
 
 // NoSuchClaim defines model for NoSuchClaim.
 type NoSuchClaim struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3496,9 +3520,12 @@ type NoSuchClaimStatus int
 
 // NoSuchSale defines model for NoSuchSale.
 type NoSuchSale struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3536,9 +3563,12 @@ type NoSuchSaleStatus int
 
 // NotServed defines model for NotServed.
 type NotServed struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3576,9 +3606,12 @@ type NotServedStatus int
 
 // Overloaded defines model for Overloaded.
 type Overloaded struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3619,9 +3652,12 @@ type Settled = Claim
 
 // SettlementConflict defines model for SettlementConflict.
 type SettlementConflict struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3659,9 +3695,12 @@ type SettlementConflictStatus int
 
 // SettlementUnavailable defines model for SettlementUnavailable.
 type SettlementUnavailable struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3699,9 +3738,12 @@ type SettlementUnavailableStatus int
 
 // TooLarge defines model for TooLarge.
 type TooLarge struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3739,9 +3781,12 @@ type TooLargeStatus int
 
 // Unacceptable defines model for Unacceptable.
 type Unacceptable struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
@@ -3792,9 +3837,12 @@ type UnauthorizedStatus int
 
 // UnsupportedMediaType defines model for UnsupportedMediaType.
 type UnsupportedMediaType struct {
-	// Claims The user's, with limit_reached; else the claim that the outcome is about.
+	// Claims The newest of the user's, 10 at most, with limit_reached; else the claim that the outcome is about.
 	Claims *[]Claim `json:"claims,omitempty"`
-	Detail string   `json:"detail"`
+
+	// Count How many claims the user has, with limit_reached.
+	Count  *int   `json:"count,omitempty"`
+	Detail string `json:"detail"`
 
 	// ExportDigest Of a feed whose rest is deleted: the SHA-256 of the export that has it, in hex.
 	ExportDigest *string `json:"exportDigest,omitempty"`
