@@ -25,7 +25,7 @@ func (w *world) readMetrics() {
 	}
 	for _, e := range w.executors {
 		uid, leases := e.s.Leases(e.now())
-		r := check.Reading{Process: e.run, UID: uid, Shards: slices.Sorted(maps.Keys(leases)), Values: make(map[string]float64), Counted: e.counted}
+		r := check.Reading{Process: e.run, UID: uid, Shards: slices.Sorted(maps.Keys(leases)), Values: make(map[string]float64), Counted: maps.Clone(e.counted)}
 		to := make(chan prometheus.Metric, 1024)
 		e.s.Collect(e.now(), to)
 		if e.checker != nil {
