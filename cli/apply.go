@@ -61,6 +61,9 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 		return err
 	}
 	return p.carryOutAll(ctx, o.source, jobs, func(j job) error {
+		if o.saved != "" && j.plan.Empty() && !o.json {
+			fmt.Fprintf(p.out, "No changes: generation %d of %s is applied already.\n", j.plan.Generation, j.sale.Name)
+		}
 		return p.withActual(ctx, j.sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
 			closeGoods, err := newGoods(ctx, &cfg, j.sale, actual)
 			if err != nil {
@@ -79,7 +82,7 @@ func (p *program) apply(ctx context.Context, o applyOptions) error {
 // were shown and agreed to.
 func (p *program) toApply(ctx context.Context, o applyOptions, sales []spec.Sale) (jobs []job, err error) {
 	if o.saved != "" {
-		jobs, err := savedJobs(o.saved, sales, "apply", func(k planner.Kind) bool { return k != planner.KindDestroy })
+		jobs, err := savedJobs(o.saved, sales, "apply", planner.KindApply)
 		if err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 // toDestroy is toApply for destroy.
 func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.Sale) (jobs []job, err error) {
 	if o.saved != "" {
-		jobs, err = savedJobs(o.saved, sales, "destroy", func(k planner.Kind) bool { return k == planner.KindDestroy })
+		jobs, err = savedJobs(o.saved, sales, "destroy", planner.KindDestroy)
 		if err != nil {
 			return nil, err
 		}

@@ -31,8 +31,6 @@ func TestFlagsThatDoNotGoTogether(t *testing.T) {
 		{"audit --export x --unit 1", "--unit does not go with --export"},
 		{"audit --export x --state sold", "--state does not go with --export"},
 		{"audit --units-key x -f " + path, "--units-key goes with --export"},
-		{"show " + plan + " -f " + path, "-f does not go with a saved plan"},
-		{"show " + plan + " --timeout 1s", "--timeout does not go with a saved plan"},
 		{"show " + plan + " --sale tickets", "--sale and --selector choose among the sales of the files"},
 		{"show tickets --selector a=b", "--sale and --selector choose among the sales of the files"},
 		{"show -f " + path + " --format markdown", "--format markdown is for a saved plan"},

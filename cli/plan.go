@@ -19,6 +19,7 @@ type planOptions struct {
 	out      string // where to save the plan, "" for nowhere
 	detailed bool   // exit with 2 if there are changes
 	destroy  bool
+	saved    *planner.Plan // that the one made must agree with, nil: there is none
 	markdownFlags
 }
 
@@ -148,20 +149,29 @@ func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (
 		read = planner.ReadSale
 	}
 	err = p.withActual(ctx, sale, read, func(cfg planner.Config, actual *planner.Actual) error {
-		if o.destroy {
-			defer sparing()()
-			plan, err = p.makeDestroy(ctx, cfg, actual, o.json)
+		plans := func() (*planner.Plan, error) { return p.planOf(ctx, cfg, sale, actual, o) }
+		if o.saved != nil {
+			plan, err = o.saved.Check(sale, actual, plans)
 		} else {
-			actual.Users = p.checkUsers(ctx, sale)
-			if sale.History != nil {
-				actual.NoHistory = rules.MatchNothing(sale.History.Files)
-			}
-			if err = readGoods(ctx, cfg.Logs, sale, actual); err != nil {
-				return err
-			}
-			plan, err = planner.Make(sale, actual)
+			plan, err = plans()
 		}
 		return err
 	})
 	return plan, err
+}
+
+// planOf plans for a sale that was read.
+func (p *program) planOf(ctx context.Context, cfg planner.Config, sale spec.Sale, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
+	if o.destroy {
+		defer sparing()()
+		return p.makeDestroy(ctx, cfg, actual, o.json)
+	}
+	actual.Users = p.checkUsers(ctx, sale)
+	if sale.History != nil {
+		actual.NoHistory = rules.MatchNothing(sale.History.Files)
+	}
+	if err := readGoods(ctx, cfg.Logs, sale, actual); err != nil {
+		return nil, err
+	}
+	return planner.Make(sale, actual)
 }

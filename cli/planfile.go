@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"salectl/backends"
 	"salectl/internal/files"
 	"salectl/planner"
 	"salectl/spec"
@@ -111,8 +109,8 @@ type job struct {
 }
 
 // savedJobs reads the plans of a file for the sales that files declare: these say where each
-// sale is kept. Each must be of one of the kinds, which a command carries out.
-func savedJobs(path string, sales []spec.Sale, command string, does func(planner.Kind) bool) (jobs []job, err error) {
+// sale is kept. Each must be of the kind that the command carries out, "": any.
+func savedJobs(path string, sales []spec.Sale, command string, kind planner.Kind) (jobs []job, err error) {
 	plans, err := readPlans(path)
 	if err != nil {
 		return nil, err
@@ -124,9 +122,8 @@ func savedJobs(path string, sales []spec.Sale, command string, does func(planner
 	for _, plan := range plans {
 		sale, found := byName[plan.Sale]
 		switch {
-		case !does(plan.Kind):
-			other := map[string]string{"apply": "destroy", "destroy": "apply"}[command]
-			return nil, &usageError{"salectl " + command, fmt.Sprintf("%s has a plan to %s the sale %s: salectl %s carries it out", path, plan.Kind, plan.Sale, other)}
+		case kind != "" && plan.Kind != kind:
+			return nil, &usageError{"salectl " + command, fmt.Sprintf("%s has a plan to %s the sale %s: salectl %[2]s carries it out", path, plan.Kind, plan.Sale)}
 		case !found:
 			return nil, &usageError{"salectl " + command, fmt.Sprintf(
 				"%s has a plan for the sale %s, which no file under -f declares; it says where the sale is kept", path, plan.Sale)}
@@ -136,17 +133,17 @@ func savedJobs(path string, sales []spec.Sale, command string, does func(planner
 	return jobs, nil
 }
 
-// checkJobs looks whether all plans of a file still fit, before the first is carried out.
+// checkJobs makes all plans of a file anew, before the first is carried out: whoever wrote the
+// file may have made them up.
 func (p *program) checkJobs(ctx context.Context, from source, jobs []job) error {
-	return p.allOrNone(ctx, from, salesOf(jobs), func(i int) error {
-		return p.withStore(jobs[i].sale, func(store *backends.Store) error {
-			sale, err := planner.ReadOwnLog(ctx, store.Logs, jobs[i].plan.Sale)
-			if err != nil {
-				return err
-			}
-			return cmp.Or(jobs[i].plan.Fits(sale), jobs[i].plan.Declares(jobs[i].sale, sale))
-		})
+	return p.allOrNone(ctx, from, salesOf(jobs), func(i int) (err error) {
+		jobs[i].plan, err = p.checkPlan(ctx, from, jobs[i])
+		return err
 	})
+}
+
+func (p *program) checkPlan(ctx context.Context, from source, j job) (*planner.Plan, error) {
+	return p.makePlan(ctx, j.sale, planOptions{source: from, destroy: j.plan.Kind == planner.KindDestroy, saved: j.plan})
 }
 
 func salesOf(jobs []job) (sales []spec.Sale) {

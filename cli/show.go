@@ -28,7 +28,8 @@ func (p *program) showCommand() *urfave.Command {
 			"files under -f keep theirs. Paths are relative to the working directory. The ledger does\n" +
 			"not keep them, so the document of a sale without a file has names to be filled in.\n" +
 			"\n" +
-			"Of a file that 'salectl plan --out' has saved, prints the plans.",
+			"Of a file that 'salectl plan --out' has saved, prints what apply or destroy would do with\n" +
+			"it now, and fails where they would refuse it.",
 		Flags: salesFlags(valueFlag("format", formatUsage+", of saved plans"), valueFlag("title", titleUsage), timeoutFlag(), allFlag(), jsonFlag()),
 		Action: func(c *urfave.Context) error {
 			f := &flags{c: c}
@@ -39,11 +40,6 @@ func (p *program) showCommand() *urfave.Command {
 			if len(o.arguments) > 0 && (c.IsSet("sale") || c.IsSet("selector")) {
 				f.refuse("--sale and --selector choose among the sales of the files: give them, or names")
 			}
-			for _, other := range []string{"f", "timeout"} {
-				if len(o.arguments) == 1 && c.IsSet(other) && isPlan(o.arguments[0]) {
-					f.refuse("%s does not go with a saved plan, which is read alone", dashed(other))
-				}
-			}
 			if err := f.done(c.NArg()); err != nil {
 				return err
 			}
@@ -52,28 +48,38 @@ func (p *program) showCommand() *urfave.Command {
 	}
 }
 
-// showPlans prints what saved plans change.
-func (p *program) showPlans(o showOptions) error {
-	plans, err := readPlans(o.arguments[0])
+// showPlans prints what apply or destroy would do with saved plans: what a file says of itself
+// may be made up.
+func (p *program) showPlans(ctx context.Context, o showOptions, sales []spec.Sale) error {
+	file := o.arguments[0]
+	jobs, err := savedJobs(file, sales, "show", "")
 	if err != nil {
 		return err
 	}
-	page := newPlanPage(o.title, "salectl show "+quoted(o.arguments[0]))
-	for _, plan := range plans {
-		if o.markdown {
-			page.plan(spec.Sale{Name: plan.Sale}, plan)
-			continue
+	page := newPlanPage(o.title, "salectl show "+quoted(file))
+	at := -1
+	err = p.eachSale(ctx, o.source, salesOf(jobs), func(sale spec.Sale) error {
+		at++
+		plan, err := p.checkPlan(ctx, o.source, jobs[at])
+		if err != nil {
+			page.noPlan(sale, plainly(sale.Name, late(ctx, err)))
+			return err
 		}
-		if o.json {
+		plan.Labels = sale.Labels
+		switch {
+		case o.markdown:
+			page.plan(spec.Sale{Name: sale.Name}, plan)
+		case o.json:
 			p.emit(plan)
-			continue
+		default:
+			p.planText(spec.Sale{Name: sale.Name, File: file}, plan, o.all)
 		}
-		p.planText(spec.Sale{Name: plan.Sale, File: o.arguments[0]}, plan, o.all)
-	}
+		return nil
+	})
 	if o.markdown {
 		fmt.Fprint(p.out, page.text(mostMarkdown))
 	}
-	return nil
+	return err
 }
 
 // declaration is what show says of a sale.
@@ -88,12 +94,14 @@ type declaration struct {
 }
 
 func (p *program) show(ctx context.Context, o showOptions) error {
-	if len(o.arguments) == 1 && isPlan(o.arguments[0]) {
-		return p.showPlans(o)
-	}
 	sales, err := p.load(ctx, o.source)
 	if err != nil {
 		return err
+	}
+	if len(o.arguments) == 1 && isPlan(o.arguments[0]) {
+		ctx, cancel := o.bounded(ctx)
+		defer cancel()
+		return p.showPlans(ctx, o, sales)
 	}
 	places, err := placesOf(sales)
 	if err != nil {

@@ -41,9 +41,9 @@ type Actual struct {
 	// Packets is what has become of a red packet, where whoever plans its destroy has read it
 	// (ReadPackets). Reading a sale leaves it nil.
 	Packets *PacketsActual
-	// NewUID is what a run is called that begins now: drawn with each reading,
-	// so that making a plan stays a pure function.
-	NewUID string
+	// Nonce is what the uid of a run that begins now follows from: drawn with each
+	// reading, so that making a plan stays a pure function.
+	Nonce string
 }
 
 // ShardActual is one shard as its head has it.
@@ -115,12 +115,12 @@ func (c Config) read(ctx context.Context, t Terms, name string) (*Actual, error)
 	return actual, nil
 }
 
-func newUID(rand io.Reader) (string, error) {
-	uid := make([]byte, 8)
-	if _, err := io.ReadFull(rand, uid); err != nil {
+func newNonce(rand io.Reader) (string, error) {
+	nonce := make([]byte, 8)
+	if _, err := io.ReadFull(rand, nonce); err != nil {
 		return "", fmt.Errorf("drawing a uid: %w", err)
 	}
-	return hex.EncodeToString(uid), nil
+	return hex.EncodeToString(nonce), nil
 }
 
 // damaged returns a shard that has no log and must have one, or whose log lacks a generation that

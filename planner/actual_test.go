@@ -139,11 +139,11 @@ func TestShardActual(t *testing.T) {
 	}
 }
 
-func TestNewUID(t *testing.T) {
-	if uid, err := newUID(bytes.NewReader([]byte("\x00\x11\x22\x33\x44\x55\x66\x77more"))); uid != workUID || err != nil {
+func TestNewNonce(t *testing.T) {
+	if uid, err := newNonce(bytes.NewReader([]byte("\x00\x11\x22\x33\x44\x55\x66\x77more"))); uid != workUID || err != nil {
 		t.Errorf("%s, %v", uid, err)
 	}
-	if uid, err := newUID(bytes.NewReader([]byte("few"))); err == nil {
+	if uid, err := newNonce(bytes.NewReader([]byte("few"))); err == nil {
 		t.Errorf("%s without enough chance", uid)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"salectl/backends/ledger"
@@ -76,6 +77,9 @@ type lockNode struct {
 }
 
 func newExecution(t Terms, plan *Plan) (*execution, error) {
+	if plan.unchecked {
+		return nil, fmt.Errorf("%w: it was not checked since it was read", ErrBadPlan)
+	}
 	planned, err := plan.planned()
 	if err != nil {
 		return nil, err
@@ -264,12 +268,20 @@ func (p *Plan) standing(intent *pb.Planned, s *ledger.Sale) standing {
 	case s.Root() == p.After:
 		return isDue
 	}
-	for g := uint64(1); g <= s.Generation(); g++ {
-		if op, slot := s.Planned(g); slot == p.Slot && string(op.GetPlanDigest()) == string(p.Digest[:]) {
-			return isPlanned
-		}
+	if p.storedIn(s) {
+		return isPlanned
 	}
 	return isOther
+}
+
+// storedIn says whether the sale's log has the plan.
+func (p *Plan) storedIn(s *ledger.Sale) bool {
+	for g := uint64(1); g <= s.Generation(); g++ {
+		if op, slot := s.Planned(g); slot == p.Slot && string(op.GetPlanDigest()) == string(p.Digest[:]) {
+			return true
+		}
+	}
+	return false
 }
 
 // Fits returns ErrStale if a plan could not be carried out any more when the sale's log was
@@ -305,17 +317,24 @@ func (p *Plan) Declares(desired spec.Sale, sale *ledger.Sale) error {
 		}
 	}
 	old, err := declared(intent)
-	if err != nil {
+	switch {
+	case err != nil && repeats:
 		return fmt.Errorf("sale %s: %w", p.Sale, err)
+	case err != nil:
+		return fmt.Errorf("%w: sale %s: %w", ErrBadPlan, p.Sale, err)
 	}
 	if repeats && intent.GetSettings().GetPhase() == pb.Phase_CLOSED && desired.Phase != spec.PhaseOpen && desired.Phase != spec.PhasePaused {
 		desired.Phase = old.Phase // as nextPhase has it
 	}
 	_, changed, err := differ(desired, old)
-	if err == nil && changed {
-		err = stale("is declared otherwise in its file than in the plan")
+	if err != nil || !changed {
+		return err
 	}
-	return err
+	var names []string
+	for _, f := range (Action{Before: saleAttributes(old, old.Stock, "", 0), After: saleAttributes(desired, desired.Stock, "", 0)}).Fields() {
+		names = append(names, f.Name)
+	}
+	return stale("%s", strings.Join(append([]string{"is declared otherwise in its file than in the plan"}, names...), ", "))
 }
 
 // enter reads the sale's log, appends what is planned unless it is there, and

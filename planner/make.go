@@ -67,9 +67,9 @@ func create(desired spec.Sale, actual *Actual) (*Plan, error) {
 		return nil, err
 	}
 	p := newPlan(KindApply, actual)
-	p.Phase = ""
+	p.Phase, p.Nonce = "", actual.Nonce
 	planned := &pb.Planned{
-		Generation: 1, Uid: actual.NewUID, Run: desired.Run, Spec: declaration,
+		Generation: 1, Uid: runUID(actual, declaration), Run: desired.Run, Spec: declaration,
 		Settings: settingsOf(desired, phase), NextUnit: 1,
 	}
 	if err := p.who(desired, actual, true); err != nil {

@@ -35,8 +35,10 @@ type Plan struct {
 	Generation uint64      `json:"generation"` // that the shards are to come to
 	Slot       uint64      `json:"slot"`       // of the sale's log, the next one
 	After      ledger.Hash `json:"after"`      // the root of the sale's log before that slot
-	Actions    []Action    `json:"actions"`
-	Summary    Summary     `json:"summary"`
+	// Nonce is, of a plan that begins a run, what its uid follows from with all else.
+	Nonce   string   `json:"nonce,omitempty"`
+	Actions []Action `json:"actions"`
+	Summary Summary  `json:"summary"`
 	// Warnings are clauses about what is no change and matters: a server that is
 	// down, an end that has passed.
 	Warnings []string `json:"warnings"`
@@ -51,11 +53,13 @@ type Plan struct {
 	// EntriesOnly says, of such a plan, that it publishes the entries and reveals nothing.
 	EntriesOnly bool `json:"entriesOnly,omitempty"`
 	// Digest is the SHA-256 of all the above. The sale's log keeps it, so that a
-	// saved plan is known again.
+	// saved plan is known again. It proves nothing about who made the plan.
 	Digest ledger.Hash `json:"digest"`
 	// Labels are those of the sale's file, where whoever shows the plan has set them. They are
 	// no part of what is planned, nor of the digest.
 	Labels map[string]string `json:"labels,omitempty"`
+
+	unchecked bool // it comes from a file: see Check
 }
 
 // Kind says what a plan is for.
@@ -238,7 +242,8 @@ func LooksLikePlan(begin []byte) bool {
 var plans = regexp.MustCompile(`^\s*\{\s*"formatVersion"\s*:\s*[0-9]+\s*,\s*"kind"\s*:\s*"(apply|phase|destroy|reveal)"`)
 
 // DecodePlans reads what Encode wrote, of one sale or of several one after another. A plan
-// of another version, or one that was changed since it was made, is ErrBadPlan.
+// of another version, or one that was changed since it was made, is ErrBadPlan. Whoever
+// changes a plan on purpose can give it the right digest: Check is due before it is carried out.
 func DecodePlans(b []byte) (all []*Plan, err error) {
 	files := json.NewDecoder(bytes.NewReader(b))
 	for {
@@ -275,9 +280,12 @@ func decodePlan(b []byte) (*Plan, error) {
 	}
 	lines := json.NewDecoder(bytes.NewReader(b))
 	lines.DisallowUnknownFields()
-	p := new(Plan)
+	p := &Plan{unchecked: true}
 	if err := lines.Decode(p); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadPlan, err)
+	}
+	if p.Kind != KindApply && p.Kind != KindDestroy {
+		return nil, fmt.Errorf("%w: it is of kind %s, and only plans to apply and to destroy are saved", ErrBadPlan, p.Kind)
 	}
 	switch digest, err := p.digest(); {
 	case err != nil:

@@ -698,11 +698,7 @@ func TestPlanFile(t *testing.T) {
 			}
 		})
 	}
-	p, err := decodeOne(saved)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.run(p); err != nil {
+	if err := w.run(w.mustCheck(plan, tickets(10))); err != nil {
 		t.Fatal(err)
 	}
 	w.wantStock(10)

@@ -5,6 +5,8 @@
 // What it promises:
 //   - A plan is made by a pure function and bound to one slot of the sale's
 //     log. Whoever fills that slot first has its way; every other plan is stale.
+//   - Nothing of a saved plan is carried out that does not follow from the sale's file and
+//     its ledger (Plan.Check).
 //   - Apply and Destroy may be killed anywhere, may run twice at once, and
 //     complete when they are run again. No unit is dealt twice: which units a
 //     shard gets stands in the sale's log before any shard hears of it.

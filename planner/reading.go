@@ -33,12 +33,12 @@ func newReading(t Terms, name string) *reading {
 func (r *reading) String() string { return "read: " + r.stage }
 
 func (r *reading) start() {
-	uid, err := newUID(r.terms.Rand)
+	nonce, err := newNonce(r.terms.Rand)
 	if err != nil {
 		r.core.end(err)
 		return
 	}
-	r.actual.At, r.actual.NewUID = r.core.now.Wall, uid
+	r.actual.At, r.actual.Nonce = r.core.now.Wall, nonce
 	if r.blind {
 		r.actual.Sale = ledger.NewSale(spec.SaleLog(r.actual.Name))
 		r.nodes()

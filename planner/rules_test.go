@@ -117,14 +117,7 @@ queue.priority: user.level == 'gold' ? 1 : 0, cost at most 3 of 100,000 >
 		if got := fieldLines(p); got != step.plan && step.plan != "" {
 			t.Errorf("the plan is %s\nwant %s", got, step.plan)
 		}
-		encoded, err := p.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p, err = decodeOne(encoded); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.run(p); err != nil {
+		if err := w.run(w.mustCheck(p, step.sale)); err != nil {
 			t.Fatal(err)
 		}
 		want := settingsOf(step.sale, pb.Phase_OPEN)

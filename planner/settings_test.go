@@ -167,14 +167,7 @@ func TestPaymentOfALiveSale(t *testing.T) {
 		if got := brief(p); got != step.plan {
 			t.Errorf("the plan is %q, want %q", got, step.plan)
 		}
-		encoded, err := p.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p, err = decodeOne(encoded); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.run(p); err != nil {
+		if err := w.run(w.mustCheck(p, sale)); err != nil {
 			t.Fatal(err)
 		}
 		want := settingsOf(sale, pb.Phase_OPEN)

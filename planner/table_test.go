@@ -237,7 +237,7 @@ func TestTableThatIsMadeIsAChange(t *testing.T) {
 	w := newWorld(t)
 	w.table = &fakeTable{}
 	w.faults = backendtest.On(backendtest.OpRead, always(backendtest.ErrorBefore))
-	plan, err := Make(tickets(10), &Actual{Name: "tickets", Sale: ledger.NewSale(spec.SaleLog("tickets")), NewUID: workUID,
+	plan, err := Make(tickets(10), &Actual{Name: "tickets", Sale: ledger.NewSale(spec.SaleLog("tickets")), Nonce: workUID,
 		Table: &TableActual{Name: "sales", Err: ledger.ErrNoTable}, Nodes: w.actual().Nodes})
 	if err != nil {
 		t.Fatal(err)

@@ -9,9 +9,8 @@ if ! [ -e "$plan" ]; then
 	complain "No plan was made of the files in $sales as they are in this commit: the request was not up to date with the main branch, or its plan has expired. Nothing was changed. $plan_anew"
 	exit 5
 fi
-salectl show "$plan"
 code=0
-salectl apply -f "$sales" "$plan" || code=$?
+salectl show -f "$sales" "$plan" && salectl apply -f "$sales" "$plan" || code=$?
 case $code in
 0) ;;
 5) complain "The plan is stale: a sale has changed since the plan was made. $plan_anew" ;;

@@ -1,0 +1,160 @@
+package planner
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	pb "salectl/backends/ledger/ledgerpb"
+	"salectl/spec"
+)
+
+// A saved plan records what was agreed to and authorizes nothing: whoever can write its file can
+// write its digest, too. Apply and destroy carry out a plan that is made anew from the sale's file
+// and ledger, if the saved one agrees with it.
+
+// runUID is the uid of a run that begins. It is a hash of everything that the run begins with and
+// of a random nonce, so that no nonce can be chosen that makes it the uid of another run.
+func runUID(actual *Actual, declaration []byte) string {
+	root := actual.Sale.Root()
+	uid := sha256.Sum256(fmt.Appendf(nil, "salectl run\n%s\n%s\n%d\n%x\n%s", actual.Nonce, actual.Name, actual.Sale.Next(), root[:], declaration))
+	return hex.EncodeToString(uid[:8])
+}
+
+// Check returns the plan that is carried out for a saved plan: the one that remake makes of the
+// sale as it was read. A saved plan that does not agree with it is ErrStale, which names what
+// differs. Of a plan that the sale's log has, only the rest is left to be completed.
+func (p *Plan) Check(desired spec.Sale, actual *Actual, remake func() (*Plan, error)) (*Plan, error) {
+	sale := actual.Sale
+	if err := errors.Join(p.Fits(sale), p.Declares(desired, sale)); err != nil {
+		return nil, err
+	}
+	agreed := p.storedIn(sale) || p.Kind == KindDestroy && p.UID == sale.UID() && !sale.Live()
+	if agreed && p.Kind == KindApply {
+		return completion(actual)
+	}
+	actual.Nonce = p.Nonce
+	now, err := remake()
+	if err != nil || agreed {
+		return now, err
+	}
+	differs, err := p.differences(now)
+	if err == nil && len(differs) > 0 {
+		err = fmt.Errorf("%w: the file and the ledger of sale %s call for another: %s; make a new plan", ErrStale, p.Sale, strings.Join(differs, ", "))
+	}
+	now.Digest = p.Digest // the sale's log names the plan that was agreed to
+	return now, err
+}
+
+// completion plans to complete the generations that a sale's log has.
+func completion(actual *Actual) (*Plan, error) {
+	shards, err := actual.project()
+	if err != nil {
+		return nil, err
+	}
+	p := newPlan(KindApply, actual)
+	settings := actual.Sale.Newest().GetSettings()
+	p.remaining(actual, shards)
+	p.lists(actual, settings.GetPhase())
+	p.markers(actual)
+	p.warnings(actual, endOf(settings))
+	return p, p.complete()
+}
+
+// differences names what of a saved plan is not as in the one made now. Actions, summary and
+// warnings are not compared, as nodes and claims change them; nor is which shards of a live sale
+// get and lose units, as long as the numbers of units agree.
+func (p *Plan) differences(now *Plan) (differs []string, err error) {
+	differ := func(name string, saved, now any) {
+		differs = append(differs, fmt.Sprintf("%s is %v and not %v", name, cmp.Or(fmt.Sprint(now), "none"), cmp.Or(fmt.Sprint(saved), "none")))
+	}
+	note := func(name string, saved, now any) {
+		if saved != now {
+			differ(name, saved, now)
+		}
+	}
+	note("kind", p.Kind, now.Kind)
+	note("sale", p.Sale, now.Sale)
+	note("run", p.Run, now.Run)
+	note("generation", p.Generation, now.Generation)
+	note("nonce", p.Nonce, now.Nonce)
+	note("uid", p.UID, now.UID)
+	note("beacon", hex.EncodeToString(p.Beacon), hex.EncodeToString(now.Beacon))
+	note("entriesOnly", p.EntriesOnly, now.EntriesOnly)
+	saved, err := p.planned()
+	planned, err2 := now.planned()
+	switch err := errors.Join(err, err2); {
+	case err != nil, saved == nil && planned == nil: // then the sale's log may have more slots by now
+		return differs, err
+	case saved == nil:
+		return append(differs, "a new generation is due"), nil
+	case planned == nil:
+		return append(differs, "no new generation is due"), nil
+	}
+	note("phase", p.Phase, now.Phase)
+	note("slot", p.Slot, now.Slot)
+	note("after", hex.EncodeToString(p.After[:]), hex.EncodeToString(now.After[:]))
+	if planned.GetGeneration() > 1 && len(saved.GetShards()) == len(planned.GetShards()) {
+		saved.Shards, planned.Shards = unitTotals(saved.GetShards()), unitTotals(planned.GetShards())
+	}
+	if !bytes.Equal(saved.GetUnits(), planned.GetUnits()) {
+		differs, saved.Units = append(differs, "the units are others than when the plan was made"), planned.GetUnits()
+	}
+	unlike("", saved.ProtoReflect(), planned.ProtoReflect(), differ)
+	return differs, nil
+}
+
+// unlike names the fields that two messages do not have alike.
+func unlike(in string, saved, now protoreflect.Message, differ func(string, any, any)) {
+	fields := now.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		name, a, b := in+f.JSONName(), saved.Get(f), now.Get(f)
+		switch {
+		case saved.Has(f) == now.Has(f) && a.Equal(b):
+		case f.IsList() && a.List().Len() != b.List().Len():
+			differ("the number of "+name, a.List().Len(), b.List().Len())
+		case f.IsList(): // of messages, in Planned and all that it has
+			i := 0
+			for a.List().Get(i).Equal(b.List().Get(i)) {
+				i++
+			}
+			differ(fmt.Sprintf("%s[%d]", name, i), a.List().Get(i).Message().Interface(), b.List().Get(i).Message().Interface())
+		case f.Message() != nil && a.Message().IsValid() && b.Message().IsValid():
+			unlike(name+".", a.Message(), b.Message(), differ)
+		case f.Message() != nil:
+			differ(name, a.Message().Interface(), b.Message().Interface())
+		case f.Kind() == protoreflect.BytesKind:
+			differ(name, fmt.Sprintf("%.8x…", a.Bytes()), fmt.Sprintf("%.8x…", b.Bytes()))
+		case f.Enum() != nil:
+			differ(name, enumText(f, a), enumText(f, b))
+		default:
+			differ(name, a, b)
+		}
+	}
+}
+
+func enumText(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+	if known := f.Enum().Values().ByNumber(v.Enum()); known != nil {
+		return known.Name()
+	}
+	return v
+}
+
+// unitTotals sums up how many units come to all shards and leave them.
+func unitTotals(shards []*pb.ShardChange) []*pb.ShardChange {
+	sum := &pb.ShardChange{Add: []*pb.Range{{}}, Drop: []*pb.Range{{}}, Restore: []*pb.Range{{}}}
+	for _, c := range shards {
+		sum.Add[0].Count += countUnits(c.GetAdd())
+		sum.Drop[0].Count += countUnits(c.GetDrop())
+		sum.Restore[0].Count += countUnits(c.GetRestore())
+		sum.Remove += c.GetRemove()
+	}
+	return []*pb.ShardChange{sum}
+}
