@@ -17,6 +17,7 @@ import (
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/backends/quorum"
+	"salectl/rules"
 	"salectl/spec"
 )
 
@@ -632,6 +633,46 @@ func TestExportInTheWay(t *testing.T) {
 		t.Fatalf("destroy: %+v, %v", result, err)
 	}
 	w.wantExport(15)
+}
+
+// What cannot be written is noticed before anything is closed.
+func TestDestroyThatCouldNotEnd(t *testing.T) {
+	full := errors.New("the table is missing")
+	for name, test := range map[string]struct {
+		path     string
+		remember Remember
+		want     string
+	}{
+		"a name that is too long": {strings.Repeat("x", 240), nil, "the ledger cannot be exported: "},
+		"a folder without files":  {"/proc/export.ndjson", nil, "the ledger cannot be exported: "},
+		"a table that keeps nothing": {"export.ndjson", func(_ context.Context, _, _ string, buyers []rules.Buyer) error {
+			if len(buyers) > 0 {
+				t.Error("something was to be kept")
+			}
+			return full
+		}, "is not destroyed, what users bought could not be kept: the table is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			sold(w)
+			cfg := w.config()
+			cfg.Clock, cfg.Remember = clockOf(w), test.remember
+			if !filepath.IsAbs(test.path) {
+				test.path = filepath.Join(w.folder, test.path)
+			}
+			next := w.actual().Sale.Next()
+			_, err := Destroy(t.Context(), cfg, w.planDestroy(), test.path)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q in it", err, test.want)
+			}
+			if w.actual().Sale.Next() != next {
+				t.Error("the sale was closed")
+			}
+			if left, err := os.ReadDir(w.folder); len(left) > 0 || err != nil {
+				t.Errorf("files are left: %v, %v", left, err)
+			}
+		})
+	}
 }
 
 // An older export of the same run, made before it was sealed, is in the way, but

@@ -283,7 +283,7 @@ func (r *revealing) look() {
 		x.core.end(err)
 		return
 	}
-	if err := x.checkClock(); err != nil {
+	if err := errors.Join(x.checkClock(), r.opens()); err != nil {
 		x.core.end(err)
 		return
 	}
@@ -361,6 +361,15 @@ func (r *revealing) settled() error {
 		return stale("has got another generation since, which is not on every shard yet")
 	}
 	return nil
+}
+
+// opens refuses a key that does not open the secret which is to be revealed.
+func (r *revealing) opens() error {
+	if r.x.plan.EntriesOnly || r.x.sale.Drawn() != nil {
+		return nil
+	}
+	_, err := openLink(r.x.sale, r.x.drawKey)
+	return err
 }
 
 func (r *revealing) live() bool { return r.x.sale.UID() == r.x.plan.UID && r.x.sale.Live() }

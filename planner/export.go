@@ -21,9 +21,9 @@ import (
 // DefaultExport is the file that a sale is exported to if none is named.
 func DefaultExport(sale, uid string) string { return fmt.Sprintf("%s-%s.ndjson", sale, uid) }
 
-// checkExportPath refuses, before anything is closed, a path at which a file
-// stands that cannot be the export to come: any file while shards are unsealed,
-// then any that is no export of this run. Whether it is the same export is known
+// checkExportPath refuses, before anything is closed, a path that cannot be written, and
+// one at which a file stands that cannot be the export to come: any file while shards are
+// unsealed, then any that is no export of this run. Whether it is the same export is known
 // only when that is made. So it does what is no manifest where that is to be.
 func checkExportPath(path, uid string, sealed bool) error {
 	if err := CheckManifest(path); err != nil {
@@ -32,23 +32,20 @@ func checkExportPath(path, uid string, sealed bool) error {
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		folder, err := os.Stat(filepath.Dir(path))
-		if err != nil {
-			return fmt.Errorf("the ledger cannot be exported: %w", err)
-		}
-		if !folder.IsDir() {
-			return fmt.Errorf("the ledger cannot be exported: %s is no folder", filepath.Dir(path))
-		}
-		return nil
 	case err != nil:
 		return fmt.Errorf("the ledger cannot be exported: %w", err)
+	default:
+		defer f.Close()
+		var header ledger.ExportHeader
+		if err := json.NewDecoder(f).Decode(&header); err != nil || header.UID != uid || !sealed {
+			return inTheWay(path)
+		}
 	}
-	defer f.Close()
-	var header ledger.ExportHeader
-	if err := json.NewDecoder(f).Decode(&header); err != nil || header.UID != uid || !sealed {
-		return inTheWay(path)
+	temp, err := CreateTemp(ManifestPath(path)) // beside the export, and with the longest of the names
+	if err != nil {
+		return fmt.Errorf("the ledger cannot be exported: %w", err)
 	}
-	return nil
+	return errors.Join(temp.Close(), os.Remove(temp.Name()))
 }
 
 func inTheWay(path string) error {

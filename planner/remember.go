@@ -11,7 +11,8 @@ import (
 )
 
 // Remember keeps what users bought in a run of a sale, for the rules of later sales.
-// What it was told before it may be told again.
+// What it was told before it may be told again. Without buyers it only returns why it could
+// keep none.
 type Remember func(ctx context.Context, sale, uid string, buyers []rules.Buyer) error
 
 // rememberAtOnce bounds how many buyers one call of a Remember gets.

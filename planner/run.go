@@ -89,8 +89,9 @@ func destroy(ctx context.Context, cfg Config, plan *Plan, exportPath string, reh
 	return result, cfg.run(ctx, plan.Sale, m)
 }
 
-// checkDestroy refuses, before anything is closed, an export path that something is in the way
-// of, and a key that opens nothing of what the units are, which the export is to say.
+// checkDestroy refuses, before anything is closed, an export path that cannot be written, a key
+// that opens nothing of what the units are, which the export is to say, and a table that cannot
+// keep what users bought.
 func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string) error {
 	if plan.Phase == ledger.PhaseSealed || plan.Phase == ledger.PhaseDestroyed {
 		return nil
@@ -106,6 +107,11 @@ func checkDestroy(ctx context.Context, cfg Config, plan *Plan, exportPath string
 	}
 	if err := ledger.FitsUnits(ctx, cfg.Logs, actual.Sale, cfg.Key); err != nil {
 		return fmt.Errorf("sale %s is not destroyed, its export could not say what was sold: %w", plan.Sale, err)
+	}
+	if cfg.Remember != nil {
+		if err := cfg.Remember(ctx, plan.Sale, plan.UID, nil); err != nil {
+			return fmt.Errorf("sale %s is not destroyed, what users bought could not be kept: %w", plan.Sale, err)
+		}
 	}
 	return checkExportPath(exportPath, plan.UID, actual.shardsSealed())
 }

@@ -83,8 +83,13 @@ func (h *History) row(id string, answer proto.Message) (all []rules.Purchase, er
 }
 
 // Remember keeps what buyers bought in a run of a sale. With an error some of it may be
-// kept; to write it again is safe.
+// kept; to write it again is safe. Without buyers it reads a row, which fails where the table
+// or its family is missing.
 func (h *History) Remember(ctx context.Context, sale, uid string, buyers []rules.Buyer) error {
+	if len(buyers) == 0 {
+		_, err := h.History(ctx, []string{"-"})
+		return err
+	}
 	if err := h.logs.begin(); err != nil {
 		return err
 	}

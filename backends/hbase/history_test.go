@@ -52,6 +52,19 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// Whether a table keeps what users bought is known before there is something to keep.
+func TestHistoryWithoutBuyers(t *testing.T) {
+	h := mustOpenHistory(t)
+	ctx := within(t, wait.Limit)
+	if err := h.Remember(ctx, "drop-1", "0011", nil); err != nil {
+		t.Error(err)
+	}
+	none := &History{h.logs, "none"}
+	if err := none.Remember(ctx, "drop-1", "0011", nil); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("without the family: %v", err)
+	}
+}
+
 func TestHistoryThatIsNone(t *testing.T) {
 	h := mustOpenHistory(t)
 	row := newPrefix() + "odd"
