@@ -1,15 +1,18 @@
 // Package csvfile reads CSV whose first line names the columns, and says what is wrong
-// with it at its place: New reads that line, Column finds a column by its name, and Record
+// with it at its place. Cells are separated by commas or, as spreadsheets of many countries
+// write them, by semicolons or tabs: the first line decides. New reads that line, Column finds a column by its name, and Record
 // goes on line by line. What stands in the cells is the business of those who call it.
 package csvfile
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"salectl/spec"
 )
@@ -37,8 +40,30 @@ type Reader struct {
 
 // New reads the first line. needed tells in its remedy which columns are expected.
 func New(from io.Reader, needed string, refuse Refuse) (*Reader, error) {
-	r := &Reader{csv: csv.NewReader(from), refuse: refuse}
+	lines := bufio.NewReader(from)
+	first, err := lines.ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	first = strings.TrimPrefix(first, "\ufeff")
+	r := &Reader{csv: csv.NewReader(io.MultiReader(strings.NewReader(first), lines)), refuse: refuse}
 	r.csv.ReuseRecord = true
+	r.csv.Comma = separator(first)
+	remedy, message := "", ""
+	switch {
+	case strings.HasPrefix(first, "\xff\xfe"), strings.HasPrefix(first, "\xfe\xff"):
+		remedy, message = "Save it as UTF-8.", "the file is UTF-16"
+	case !utf8.ValidString(first):
+		remedy, message = "Save it as CSV UTF-8.", "the names of the columns are not UTF-8"
+	case strings.HasPrefix(first, "sep="):
+		remedy, message = "Remove the line: how cells are separated is seen in the next one.", "the line is a setting of a spreadsheet, and no names of columns"
+	}
+	if message != "" {
+		if err := refuse(1, 1, remedy, "%s", message); err != nil {
+			return nil, err
+		}
+		return nil, ErrBroken
+	}
 	header, err := r.csv.Read()
 	switch {
 	case errors.Is(err, io.EOF):
@@ -50,8 +75,25 @@ func New(from io.Reader, needed string, refuse Refuse) (*Reader, error) {
 		return nil, r.broken(err)
 	}
 	r.Header = slices.Clone(header)
-	r.Header[0] = strings.TrimPrefix(r.Header[0], "\ufeff")
 	return r, nil
+}
+
+// separator is what separates the names of columns: a comma, if there is one outside of
+// quotes, else a semicolon or a tab.
+func separator(line string) rune {
+	found, quoted := ',', false
+	for _, c := range line {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == ',':
+			return ','
+		case found == ',' && (c == ';' || c == '\t'):
+			found = c
+		}
+	}
+	return found
 }
 
 // Column is the index of a column. Refuse is told if there is none, or there are two; the
@@ -104,7 +146,7 @@ func (r *Reader) broken(err error) error {
 	if !errors.As(err, &parse) {
 		return err
 	}
-	remedy := "Put texts that hold a comma or a quote into double quotes, and double each quote in them."
+	remedy := "Put texts that hold a " + map[rune]string{',': "comma", ';': "semicolon", '\t': "tab"}[r.csv.Comma] + " or a quote into double quotes, and double each quote in them."
 	if errors.Is(err, csv.ErrFieldCount) {
 		remedy = "Give each line as many cells as the header has."
 	}

@@ -53,6 +53,33 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// The first line says how cells are separated; what stands in quotes there does not.
+func TestSeparators(t *testing.T) {
+	for text, want := range map[string][]string{
+		"id,level\na;b,c\td\n":              {"id|level", "a;b|c\td"},
+		"\ufeffid;level\r\na,b;c\r\n":       {"id|level", "a,b|c"},
+		"\ufeff\"id\";\"a,b\"\na;\"c;d\"\n": {"id|a,b", "a|c;d"},
+		"id\tlevel;x\na\tb;c\n":             {"id|level;x", "a|b;c"},
+		"id;level\tx,y\na;b,c\n":            {"id;level\tx|y", "a;b|c"},
+		"\"i\nd\",level\na,b":               {"i\nd|level", "a|b"},
+		"id\na;b\n":                         {"id", "a;b"},
+	} {
+		c := &collector{}
+		r, err := New(strings.NewReader(text), "", c.refuse)
+		if err != nil {
+			t.Errorf("%q: %v, %q", text, err, c.told)
+			continue
+		}
+		got := []string{strings.Join(r.Header, "|")}
+		for record, err := r.Record(); err == nil; record, err = r.Record() {
+			got = append(got, strings.Join(record, "|"))
+		}
+		if !slices.Equal(got, want) || len(c.told) > 0 {
+			t.Errorf("%q: got %q, want %q; %q", text, got, want, c.told)
+		}
+	}
+}
+
 func TestHeader(t *testing.T) {
 	for _, c := range []struct {
 		text, column string
@@ -60,6 +87,11 @@ func TestHeader(t *testing.T) {
 		want         string
 	}{
 		{"", "id", false, "1:1: the file is empty. Write the names of the columns into the first line, id among them."},
+		{"\xff\xfei\x00d\x00\n\x00", "id", false, "1:1: the file is UTF-16. Save it as UTF-8."},
+		{"id;stra\xdfe\n", "id", false, "1:1: the names of the columns are not UTF-8. Save it as CSV UTF-8."},
+		{"sep=;\nid;x\n", "id", false, "1:1: the line is a setting of a spreadsheet, and no names of columns. Remove the line: how cells are separated is seen in the next one."},
+		{"i\"d\";x\n", "id", false, "1:2: this is no CSV: bare \" in non-quoted-field. Put texts that hold a semicolon or a quote into double quotes, and double each quote in them."},
+		{"user\tx\n", "id", false, "1:1: there is no column named id. The columns are user, x. Name the one that is meant id."},
 		{"i\"d\"\n", "id", false, "1:2: this is no CSV: bare \" in non-quoted-field. Put texts that hold a comma or a quote into double quotes, and double each quote in them."},
 		{"user,x\n", "id", false, "1:1: there is no column named id. The columns are user, x. Name the one that is meant id."},
 		{"levle,x\n", "level", false, "1:1: there is no column named level. Is levle meant? Name it level."},

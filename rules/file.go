@@ -129,7 +129,11 @@ func (r *fileReader) refuse(line, column int, remedy, message string, args ...an
 // user keeps a user of a line, whose values are in r.values.
 func (r *fileReader) user(line, column int, id string) error {
 	if err := checkID(id); err != nil {
-		return r.refuse(line, column, "Give each user an id.", "%s", err)
+		remedy := "Correct it."
+		if id == "" {
+			remedy = "Give each user an id."
+		}
+		return r.refuse(line, column, remedy, "%s", err)
 	}
 	if r.table.full() {
 		return r.refuse(line, column, "Keep so many users in a database.", "the users need more than %d bytes of memory", maxTable)

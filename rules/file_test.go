@@ -29,7 +29,11 @@ func TestOpenFile(t *testing.T) {
 			"ada,true,x,5,\"Wien, 1\",3.5,2025-11-21T13:00:00+01:00,early|gold\r\n" +
 			"bob,,,,,,,\r\n" +
 			"eve,false,,-1,,0,,a\r\n",
-		"users.ndjson": `{"id": "ada", "vip": true, "extra": {"x": [1]}, "level": 5, "city": "Wien, 1", "score": 3.5, "since": "2025-11-21T12:00:00Z", "tags": ["early", "gold"]}
+		"semicolons.csv": "id;vip;level;city;score;since;tags\r\n" +
+			"ada;true;5;Wien, 1;3.5;2025-11-21T13:00:00+01:00;early|gold\r\n" +
+			"bob;;;;;;\r\n" +
+			"eve;false;-1;;0;;a\r\n",
+		"users.ndjson": "\ufeff" + `{"id": "ada", "vip": true, "extra": {"x": [1]}, "level": 5, "city": "Wien, 1", "score": 3.5, "since": "2025-11-21T12:00:00Z", "tags": ["early", "gold"]}
 {"id": "bob", "vip": null}
 
 {"tags": ["a"], "vip": false, "level": -1, "score": 0, "id": "eve"}
@@ -139,6 +143,10 @@ users.ndjson:8:1: a user has no id
 		{"users.ndjson", "", `
 users.ndjson:1:1: the file is empty
   Write one user a line, or, if there is none yet, an empty line.
+`},
+		{"users.csv", "id;level;vip\nM\xfcller;5;true\n", `
+users.csv:2:1: the user id "M\xfcller" is not UTF-8; convert it
+  Correct it.
 `},
 		{"users.txt", "", `
 users.txt: the file's name does not say what it holds

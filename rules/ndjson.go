@@ -15,6 +15,9 @@ func (r *fileReader) ndjson(from *bufio.Reader) error {
 	if _, err := from.Peek(1); errors.Is(err, io.EOF) {
 		return done(r.refuse(1, 1, "Write one user a line, or, if there is none yet, an empty line.", "the file is empty"))
 	}
+	if mark, _ := from.Peek(3); string(mark) == "\ufeff" {
+		_, _ = from.Discard(3)
+	}
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxFileLine)
 	r.values = make([]Value, len(r.table.schema.attributes))

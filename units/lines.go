@@ -113,6 +113,9 @@ func (l *lines) foreign(text []byte) bool {
 		case r == utf8.RuneError && size == 1:
 			l.leaveOut(column, "Save the file as UTF-8.", "this is not UTF-8")
 			return true
+		case r == '\t':
+			l.leaveOut(column, "Separate cells by commas or semicolons, and write spaces within them.", "a tab stands here")
+			return true
 		case unicode.IsControl(r), r == '\u2028', r == '\u2029', r == '\ufeff':
 			l.leaveOut(column, "Remove it; an editor that shows invisible characters finds it.", "a control character stands here")
 			return true

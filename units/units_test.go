@@ -40,6 +40,8 @@ func TestRead(t *testing.T) {
 			[]Unit{{"x1", []string{"1", "n"}}, {"x2", []string{"2", "n"}}, {"x3", []string{"3", "n"}}}},
 		"as Windows writes it": {"\ufeffcode,pin\r\nä,1\r\nb,2\r\nc,3", spec.Units{FromFile: true, Column: "code"}, []string{"code", "pin"},
 			[]Unit{{"ä", []string{"1"}}, {"b", []string{"2"}}, {"c", []string{"3"}}}},
+		"with semicolons": {"\ufeffcode;price\r\nä;1,50\r\nb;\"2;00\"\r\nc;3\r\n", spec.Units{FromFile: true, Column: "code"}, []string{"code", "price"},
+			[]Unit{{"ä", []string{"1,50"}}, {"b", []string{"2;00"}}, {"c", []string{"3"}}}},
 		"empty lines at the end": {"code\na\nb\nc\n\r\n\n", spec.Units{FromFile: true}, []string{"code"}, []Unit{{"a", nil}, {"b", nil}, {"c", nil}}},
 		"quoted headers": {"\ufeff\"code\",\"the pin\"\na,1\nb,2\nc,3\n", spec.Units{FromFile: true, Column: "code"}, []string{"code", "the pin"},
 			[]Unit{{"a", []string{"1"}}, {"b", []string{"2"}}, {"c", []string{"3"}}}},
@@ -121,8 +123,8 @@ codes.csv:6:1: a quote is not closed
   Close it in the same line, and double a quote that is meant.
 codes.csv:7:5: this is no CSV: bare " in non-quoted-field
   Put texts that hold a comma or a quote into double quotes, and double each quote in them.
-codes.csv:8:2: a control character stands here
-  Remove it; an editor that shows invisible characters finds it.
+codes.csv:8:2: a tab stands here
+  Separate cells by commas or semicolons, and write spaces within them.
 codes.csv:9:2: a control character stands here
   Remove it; an editor that shows invisible characters finds it.
 codes.csv:10:2: this is not UTF-8
