@@ -2,8 +2,8 @@
 // that anybody can work it out again. The construction is that of
 // draft-thomson-elegy-vrs, with HKDF and HMAC over SHA-256:
 //
-//  1. Before the first entry a commitment is published: the end of a hash chain that
-//     begins with a secret.
+//  1. Before the first entry a commitment is published: to a secret, by the end of a hash
+//     chain that begins with it, and to the terms of the draw (Terms).
 //  2. Each entry has a label, which names nobody (Label). At the close the labels of a
 //     shard are the leaves of a Merkle tree (Root), and the trees of all shards those of
 //     another (RootOf). These are published before the secret's link is.
@@ -27,6 +27,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"strconv"
 )
 
 // Digest is 32 bytes that came out of SHA-256, or HMAC with it. As text it is 64 hex digits.
@@ -64,27 +65,52 @@ func Link(secret []byte) Digest {
 	return link
 }
 
-// Commitment returns the end of the chain that has a link: what is published before the
-// first entry.
+// Commitment returns the end of the chain that has a link. Earlier versions published it as it is
+// before the first entry: it covers no terms.
 func Commitment(link Digest) Digest { return sha256.Sum256(link[:]) }
+
+// Terms are what a commitment covers beside the secret. Whoever knows the secret could choose
+// winners by choosing one of them later.
+type Terms struct {
+	Closes      string  // when the first generation closes, as an export writes times
+	Substitutes int64   // ranks beyond the stock
+	Beacon      *Beacon // nil: there is none; its value is not covered
+}
+
+// Commitment returns what is published before the first entry of a run.
+func (t Terms) Commitment(uid string, link Digest) Digest {
+	end, b := Commitment(link), Beacon{}
+	if t.Beacon != nil {
+		b = *t.Beacon
+	}
+	return digestOf(termsPrefix, uid, string(end[:]), t.Closes, strconv.FormatInt(t.Substitutes, 10), b.Name, b.Round, b.Fallback)
+}
 
 // These texts never change: a draw could not be verified any more.
 const (
+	termsPrefix = "salectl commitment v2"
 	labelPrefix = "salectl entry v1"
 	keyPrefix   = "salectl draw v1"
 )
 
-// Label returns the label of an entry: SHA-256 over four texts, each after its length in
-// eight bytes, so that no two entries have the same bytes to be hashed. Whoever does not
-// know the key of the request cannot tell from a label who the user is.
-func Label(uid, user, key string) Digest {
-	b := make([]byte, 0, 4*8+len(labelPrefix)+len(uid)+len(user)+len(key))
-	for _, text := range [...]string{labelPrefix, uid, user, key} {
+// digestOf returns SHA-256 over texts, each after its length in eight bytes, so that no two lists of
+// texts have the same bytes to be hashed.
+func digestOf(texts ...string) Digest {
+	size := 0
+	for _, text := range texts {
+		size += 8 + len(text)
+	}
+	b := make([]byte, 0, size)
+	for _, text := range texts {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(text)))
 		b = append(b, text...)
 	}
 	return sha256.Sum256(b)
 }
+
+// Label returns the label of an entry: the digest of four texts. Whoever does not know the key of the
+// request cannot tell from a label who the user is.
+func Label(uid, user, key string) Digest { return digestOf(labelPrefix, uid, user, key) }
 
 // Order gives each label its value. It is not safe for concurrent use.
 type Order struct{ mac hash.Hash }

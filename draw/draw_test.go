@@ -60,8 +60,13 @@ func TestVector(t *testing.T) {
 	value := NewOrder(testUID, root, link, []byte{1, 2, 3}).Value(label)
 	const want = "eb60bdee05596734335a93786236c2df6642b9f2730ff30e5242e6d4c1f3fec1 2beab9949dcd2796ebf1faef52b77746dd3fad0e1d0fc0c7db0fff65c7c59f0b " +
 		"4cb11236a5906b34bd32561bcbf3ac51dce6ad69d79cf294e4151d84e1bc5652 c77f511bcac2248703311a316fcf5574ae0a032d8f0cad6054ae864be14820d8"
+	const committed = "eedcf9ceb3eb092dc1cff8efd5a65919a3cfc94329d6cee26fb6f4ca9bcc9062"
+	terms := Terms{Closes: "2026-11-27T18:00:00Z", Substitutes: 50, Beacon: &Beacon{Name: "drand quicknet", Round: "12345", Fallback: "none", Value: "010203"}}
 	if got := fmt.Sprint(Commitment(link), label, root, value); got != want {
 		t.Errorf("commitment, label, root and value are\n%s\nand were\n%s", got, want)
+	}
+	if got := terms.Commitment(testUID, link).String(); got != committed {
+		t.Errorf("the commitment with the terms is %s, and was %s", got, committed)
 	}
 }
 
@@ -131,7 +136,8 @@ func newList(beacon *Beacon, value []byte) *list {
 	}
 	root := RootOf(l.record.Shards)
 	link := Link(bytes.Repeat([]byte{9}, SecretLen))
-	l.record.Root, l.record.Link, l.record.Commitment = &root, &link, Commitment(link)
+	l.record.Root, l.record.Link, l.record.CommittedCloses = &root, &link, l.record.Closes
+	l.commit()
 	order := NewOrder(testUID, root, link, value)
 	for i, line := range l.sorted(order) {
 		if i < 7 {
@@ -145,6 +151,17 @@ func newList(beacon *Beacon, value []byte) *list {
 		}
 	}
 	return l
+}
+
+// commit commits to the record as it is.
+func (l *list) commit() {
+	r := &l.record
+	r.Commitment = Terms{Closes: r.CommittedCloses, Substitutes: r.Substitutes, Beacon: r.Beacon}.Commitment(testUID, *r.Link)
+}
+
+// asEarlier is the list as an earlier version has drawn it.
+func (l *list) asEarlier() {
+	l.record.CommittedCloses, l.record.Commitment = "", Commitment(*l.record.Link)
 }
 
 func (l *list) sorted(order *Order) []*Line {
@@ -238,9 +255,41 @@ func TestVerify(t *testing.T) {
 			l.record.Shards[2] = Tree{1, Root([]Digest{l.lines[11].Label})}
 			l.lines = slices.Delete(l.lines, 10, 11)
 		}},
-		"another secret": {python: true, problem: "header: SHA-256 of draw.link is not draw.commitment", change: func(l *list) {
+		"another secret": {python: true, problem: "header: draw.commitment is not that of draw.link, committedClosesAt, substitutes and beacon", change: func(l *list) {
 			link := Link([]byte("another"))
 			l.record.Link = &link
+		}},
+		"another secret of an earlier version": {python: true, problem: "header: SHA-256 of draw.link is not draw.commitment", change: func(l *list) {
+			l.asEarlier()
+			link := Link([]byte("another"))
+			l.record.Link = &link
+		}},
+		"of an earlier version": {python: true, change: (*list).asEarlier},
+		"another round than was committed to": {python: true, problem: "header: draw.commitment is not that of draw.link", change: func(l *list) {
+			l.record.Beacon.Round = "12346"
+		}},
+		"another beacon than was committed to": {python: true, problem: "header: draw.commitment is not that of draw.link", change: func(l *list) {
+			l.record.Beacon.Name = "drand"
+		}},
+		"another fallback than was committed to": {python: true, problem: "header: draw.commitment is not that of draw.link", change: func(l *list) {
+			l.record.Beacon.Fallback = "secret"
+		}},
+		"more substitutes than were committed to": {python: true, problem: "header: draw.commitment is not that of draw.link", change: func(l *list) {
+			l.record.Substitutes, l.record.Ranks = 4, 8
+			l.sorted(NewOrder(testUID, *l.record.Root, *l.record.Link, []byte{1, 2, 3}))[7].Rank = 8
+		}},
+		"another end than was committed to": {python: true, problem: "header: draw.commitment is not that of draw.link", change: func(l *list) {
+			l.record.CommittedCloses, l.record.Closes = "2026-11-27T18:00:01Z", "2026-11-27T18:00:01Z"
+		}},
+		"a later end, with a beacon": {python: true, problem: "header: draw.closesAt is 2026-11-27T18:00:01Z, and 2026-11-27T18:00:00Z was committed to", change: func(l *list) {
+			l.record.Closes = "2026-11-27T18:00:01Z"
+		}},
+		"a later end, without a beacon": {python: true, change: func(l *list) {
+			*l = *newList(nil, nil)
+			l.record.Closes = "2026-11-27T18:00:01Z"
+		}},
+		"the terms left out": {python: true, problem: "header: SHA-256 of draw.link is not draw.commitment", change: func(l *list) {
+			l.record.CommittedCloses = ""
 		}},
 		"a value of another round": {python: true, problem: "and the export says", change: func(l *list) {
 			l.record.Beacon.Value = "010204"
@@ -304,9 +353,11 @@ func TestVerify(t *testing.T) {
 		}},
 		"more ranks than substitutes": {python: true, problem: "header: draw.ranks is 7, and 12 entries, a stock of 4 and 2 substitutes make 6 ranks", change: func(l *list) {
 			l.record.Substitutes = 2
+			l.commit()
 		}},
 		"ranks for all, and more substitutes": {python: true, change: func(l *list) {
 			l.record.Substitutes, l.record.Ranks = 1<<63-1, 12
+			l.commit()
 			for i, line := range l.sorted(NewOrder(testUID, *l.record.Root, *l.record.Link, []byte{1, 2, 3})) {
 				line.Rank = int64(i + 1)
 			}

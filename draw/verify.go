@@ -15,10 +15,13 @@ import (
 // Record is the part of an export's header that says how a sale was drawn. What has not
 // happened yet is left out.
 type Record struct {
-	Commitment Digest  `json:"commitment"`
-	Opens      string  `json:"opensAt,omitempty"` // RFC 3339, as all times
-	Closes     string  `json:"closesAt"`
-	Beacon     *Beacon `json:"beacon,omitempty"`
+	Commitment Digest `json:"commitment"`
+	// CommittedCloses is the closesAt that the commitment covers, with the substitutes and the beacon;
+	// "": an earlier version has made it, which covers none of these, or it is not revealed yet.
+	CommittedCloses string  `json:"committedClosesAt,omitempty"`
+	Opens           string  `json:"opensAt,omitempty"` // RFC 3339, as all times
+	Closes          string  `json:"closesAt"`
+	Beacon          *Beacon `json:"beacon,omitempty"`
 
 	// From the close on: the trees of the shards' entries, in their order, and their root.
 	Shards []Tree  `json:"shards,omitempty"`
@@ -371,9 +374,7 @@ func (v *Verifier) order() *Order {
 	if v.record.Link == nil {
 		return nil
 	}
-	if Commitment(*v.record.Link) != v.record.Commitment {
-		v.problem("header: SHA-256 of draw.link is not draw.commitment: another secret was revealed than was committed to")
-	}
+	v.committed()
 	if v.record.Root == nil {
 		return nil
 	}
@@ -382,6 +383,25 @@ func (v *Verifier) order() *Order {
 		return nil
 	}
 	return NewOrder(v.report.UID, *v.record.Root, *v.record.Link, beacon)
+}
+
+// committed holds what was revealed, and the terms of the draw, against the commitment.
+func (v *Verifier) committed() {
+	r := v.record
+	terms := Terms{Closes: r.CommittedCloses, Substitutes: r.Substitutes, Beacon: r.Beacon}
+	switch {
+	case r.CommittedCloses == "" && Commitment(*r.Link) != r.Commitment:
+		v.problem("header: SHA-256 of draw.link is not draw.commitment: another secret was revealed than was committed to")
+	case r.CommittedCloses == "":
+		v.note("the commitment was made by an earlier version, and covers the secret alone. Hold closesAt, the substitutes and the beacon's round and fallback against what was announced before the first entry")
+	case terms.Commitment(v.report.UID, *r.Link) != r.Commitment:
+		v.problem("header: draw.commitment is not that of draw.link, committedClosesAt, substitutes and beacon: one of them is another than was committed to")
+	case r.CommittedCloses == r.Closes:
+	case r.Beacon != nil:
+		v.problem("header: draw.closesAt is %s, and %s was committed to: a sale that is drawn by a beacon cannot close later", r.Closes, r.CommittedCloses)
+	default:
+		v.note("draw.closesAt is %s, and %s was committed to: it was changed while entries came in. Hold it against what was announced", r.Closes, r.CommittedCloses)
+	}
 }
 
 // sorted puts the entries in an order, or in that of their labels where there is none. Two

@@ -41,7 +41,11 @@ func drawSecret(planned *pb.Planned, rand io.Reader, key *units.Key) error {
 	if err != nil {
 		return err
 	}
-	end := draw.Commitment(draw.Link(secret))
+	terms, err := ledger.DrawTerms(planned)
+	if err != nil {
+		return err
+	}
+	end := terms.Commitment(planned.GetUid(), draw.Link(secret))
 	planned.Draw = &pb.Draw{Commitment: end[:], Sealed: sealed, Key: key.ID()}
 	return nil
 }
@@ -63,7 +67,7 @@ func openLink(sale *ledger.Sale, key *units.Key) (link draw.Digest, err error) {
 		return link, fmt.Errorf("the secret of the draw: %w", err)
 	}
 	link = draw.Link(secret)
-	if end := draw.Commitment(link); !bytes.Equal(end[:], d.GetCommitment()) {
+	if !sale.CommitsTo(link) {
 		return link, fmt.Errorf("%w: the secret of the draw is not the one that was committed to", ledger.ErrCorrupt)
 	}
 	return link, nil

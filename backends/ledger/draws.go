@@ -350,8 +350,8 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	case len(op.GetLink()) != len(draw.Digest{}) || op.GetRanks() < 0:
 		return fmt.Errorf("a link of %d bytes and %d ranks", len(op.GetLink()), op.GetRanks())
 	}
-	if end := draw.Commitment(draw.Digest(op.GetLink())); !bytes.Equal(end[:], s.Draw().GetCommitment()) {
-		return fmt.Errorf("the link that is revealed comes to %v, and the commitment is %x", end, s.Draw().GetCommitment())
+	if _, err := s.committed(draw.Digest(op.GetLink())); err != nil {
+		return err
 	}
 	if s.applied < s.Generation() {
 		return fmt.Errorf("a draw is revealed, and generation %d is not on every shard: units may still go that entries could win", s.Generation())
@@ -368,6 +368,45 @@ func (s *Sale) reveal(op *pb.Drawn) error {
 	}
 	s.drawing.drawn, s.drawing.stock, s.drawing.since = op, newest.Stock, s.Generation()
 	return nil
+}
+
+// DrawTerms are what the commitment of a run covers, by its first generation.
+func DrawTerms(first *pb.Planned) (draw.Terms, error) {
+	declared, err := spec.FromJSON(first.GetSpec())
+	switch {
+	case err != nil:
+		return draw.Terms{}, fmt.Errorf("generation 1 of run %s: %w", first.GetUid(), err)
+	case declared.Draw == nil:
+		return draw.Terms{}, fmt.Errorf("generation 1 of run %s declares no draw: %w", first.GetUid(), ErrCorrupt)
+	}
+	t := draw.Terms{Closes: exportTime(first.GetSettings().GetClosesAtUs()), Substitutes: declared.Draw.Substitutes}
+	if b := declared.Draw.Beacon; b != nil {
+		t.Beacon = &draw.Beacon{Name: b.Name, Round: b.Round, Fallback: string(b.Fallback)}
+	}
+	return t, nil
+}
+
+// committed returns the terms that the commitment covers, if it is that of a link; nil: an earlier
+// version has made it, and it covers none.
+func (s *Sale) committed(link draw.Digest) (*draw.Terms, error) {
+	commitment := draw.Digest(s.Draw().GetCommitment())
+	if draw.Commitment(link) == commitment {
+		return nil, nil
+	}
+	terms, err := DrawTerms(s.generations[0])
+	if err != nil {
+		return nil, err
+	}
+	if end := terms.Commitment(s.uid, link); end != commitment {
+		return nil, fmt.Errorf("the link that is revealed comes to %v, and the commitment is %v", end, commitment)
+	}
+	return &terms, nil
+}
+
+// CommitsTo says whether a link is what the run has committed to.
+func (s *Sale) CommitsTo(link draw.Digest) bool {
+	_, err := s.committed(link)
+	return err == nil
 }
 
 // RanksOf returns how many ranks a draw has that is revealed now, by what it declares.

@@ -531,3 +531,52 @@ func TestAuditOfADraw(t *testing.T) {
 		})
 	}
 }
+
+// A commitment covers the terms of the first generation: with any other the same link is not what was
+// committed to. One of an earlier version covers the link alone.
+func TestCommitmentCoversTerms(t *testing.T) {
+	link := draw.Link([]byte("a secret"))
+	generation := func(change func(*spec.Sale)) *pb.Planned {
+		declared := spec.Sale{
+			Name: "tickets", Run: 1, Stock: 6, LockCount: 2, PerUserLimit: 1, LockTTL: 3 * time.Second, ClosesAt: time.Unix(1_800_000_000, 0).UTC(),
+			Embedded: &spec.Embedded{}, Queue: &spec.Queue{Order: spec.OrderDraw, Depth: 1},
+			Draw: &spec.Draw{KeyEnv: "KEY", Substitutes: 3, Beacon: &spec.Beacon{Name: "drand", Round: "12", Fallback: spec.FallbackNone}},
+		}
+		change(&declared)
+		text, err := declared.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &pb.Planned{Generation: 1, Uid: testUID, Spec: text, Settings: &pb.Settings{Draw: true, ClosesAtUs: declared.ClosesAt.UnixMicro()}}
+	}
+	announced := generation(func(*spec.Sale) {})
+	terms, err := DrawTerms(announced)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commitment, earlier := terms.Commitment(testUID, link), draw.Commitment(link)
+	for name, c := range map[string]struct {
+		change     func(*spec.Sale)
+		commitment draw.Digest
+		want       bool
+	}{
+		"as announced":          {func(*spec.Sale) {}, commitment, true},
+		"another round":         {func(s *spec.Sale) { s.Draw.Beacon.Round = "13" }, commitment, false},
+		"another beacon":        {func(s *spec.Sale) { s.Draw.Beacon.Name = "dran" }, commitment, false},
+		"a fallback":            {func(s *spec.Sale) { s.Draw.Beacon.Fallback = spec.FallbackSecret }, commitment, false},
+		"no beacon":             {func(s *spec.Sale) { s.Draw.Beacon = nil }, commitment, false},
+		"more substitutes":      {func(s *spec.Sale) { s.Draw.Substitutes++ }, commitment, false},
+		"a later end":           {func(s *spec.Sale) { s.ClosesAt = s.ClosesAt.Add(time.Microsecond) }, commitment, false},
+		"of an earlier version": {func(s *spec.Sale) { s.Draw.Beacon.Round = "13" }, earlier, true},
+	} {
+		p := generation(c.change)
+		p.Draw = &pb.Draw{Commitment: c.commitment[:]}
+		s := &Sale{uid: testUID, generations: []*pb.Planned{p}}
+		if got := s.CommitsTo(link); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+		if s.CommitsTo(draw.Link([]byte("another"))) {
+			t.Errorf("%s: another secret is taken", name)
+		}
+	}
+}

@@ -108,7 +108,7 @@ func (x *exportedDraw) cut(shards []*State) {
 	if x == nil || !slices.ContainsFunc(shards, func(s *State) bool { return s.entries == nil }) {
 		return
 	}
-	x.record.Shards, x.record.Root, x.record.Link, x.record.Ranks, x.record.Stock = nil, nil, nil, 0, 0
+	x.record.Shards, x.record.Root, x.record.Link, x.record.Ranks, x.record.Stock, x.record.CommittedCloses = nil, nil, nil, 0, 0, ""
 	if b := x.record.Beacon; b != nil {
 		x.record.Beacon = &draw.Beacon{Name: b.Name, Round: b.Round, Fallback: b.Fallback}
 	}
@@ -117,9 +117,9 @@ func (x *exportedDraw) cut(shards []*State) {
 
 // DrawRecord is what the sale's own log says of its draw, which it must be.
 func DrawRecord(sale *Sale) (*draw.Record, error) {
-	declared, err := spec.FromJSON(sale.generations[0].GetSpec())
+	terms, err := DrawTerms(sale.generations[0])
 	if err != nil {
-		return nil, fmt.Errorf("generation 1 of run %s: %w", sale.UID(), err)
+		return nil, err
 	}
 	var closes int64 // an entry was held against the hours of its time
 	for _, p := range sale.generations {
@@ -127,15 +127,9 @@ func DrawRecord(sale *Sale) (*draw.Record, error) {
 	}
 	settings := sale.Newest().GetSettings()
 	r := &draw.Record{
+		Substitutes: terms.Substitutes, Beacon: terms.Beacon,
 		Commitment: draw.Digest(sale.Draw().GetCommitment()),
 		Opens:      exportTime(settings.GetOpensAtUs()), Closes: exportTime(closes), Stock: sale.drawing.stock,
-	}
-	if declared.Draw == nil {
-		return nil, fmt.Errorf("generation 1 of run %s has a commitment and declares no draw: %w", sale.UID(), ErrCorrupt)
-	}
-	r.Substitutes = declared.Draw.Substitutes
-	if b := declared.Draw.Beacon; b != nil {
-		r.Beacon = &draw.Beacon{Name: b.Name, Round: b.Round, Fallback: string(b.Fallback)}
 	}
 	if closed := sale.EntriesClosed(); closed != nil {
 		root := draw.Digest(closed.GetRoot())
@@ -144,6 +138,9 @@ func DrawRecord(sale *Sale) (*draw.Record, error) {
 	if drawn := sale.Drawn(); drawn != nil {
 		link := draw.Digest(drawn.GetLink())
 		r.Link, r.Ranks = &link, int64(len(sale.Ranks()))
+		if terms, _ := sale.committed(link); terms != nil { // it is that of the link, or the log could not be read
+			r.CommittedCloses = terms.Closes
+		}
 		if r.Beacon != nil {
 			r.Beacon.Value = hex.EncodeToString(drawn.GetBeacon())
 		}
@@ -202,9 +199,8 @@ func DrawStatus(sale *Sale) *draw.Status {
 	if err != nil {
 		return nil // a newer program has written the declaration
 	}
-	declared, _ := spec.FromJSON(sale.generations[0].GetSpec()) // it was read above
 	return &draw.Status{
-		Commitment: r.Commitment, Beacon: r.Beacon, Substitutes: declared.Draw.Substitutes, Root: r.Root,
+		Commitment: r.Commitment, Beacon: r.Beacon, Substitutes: r.Substitutes, Root: r.Root,
 		Revealed: r.Link != nil, Link: r.Link, Ranks: r.Ranks, Complete: sale.Ranked(),
 	}
 }

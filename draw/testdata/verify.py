@@ -3,9 +3,9 @@ import base64, collections, hashlib, hmac, json, sys
 
 def sha(b): return hashlib.sha256(b).digest()
 
-def label(uid, user, key):
-    texts = [b"salectl entry v1", uid.encode(), user.encode(), key]
-    return sha(b"".join(len(t).to_bytes(8, "big") + t for t in texts))
+def digest(*texts): return sha(b"".join(len(t).to_bytes(8, "big") + t for t in texts))
+
+def label(uid, user, key): return digest(b"salectl entry v1", uid.encode(), user.encode(), key)
 
 def root(leaves):  # RFC 6962, from above
     if not leaves: return sha(b"")
@@ -40,7 +40,13 @@ for i, (tree, labels) in enumerate(zip(draw["shards"], shards)):
 leaves = [t["entries"].to_bytes(8, "big") + bytes.fromhex(t["root"]) for t in draw["shards"]]
 check(draw["root"] == root(leaves).hex(), "header", "the root is not that of the shards")
 link = bytes.fromhex(draw["link"])
-check(draw["commitment"] == sha(link).hex(), "header", "another secret was revealed than was committed to")
+commitment, source = sha(link), draw.get("beacon", {})
+if "committedClosesAt" in draw:
+    terms = [draw["committedClosesAt"], str(draw["substitutes"])] + [source.get(k, "") for k in ("name", "round", "fallback")]
+    commitment = digest(b"salectl commitment v2", uid.encode(), commitment, *(t.encode() for t in terms))
+    check(not source or draw["closesAt"] == draw["committedClosesAt"], "header", "closesAt is another than was committed to")
+else: print("the commitment is of an earlier version, and covers neither closesAt, substitutes nor the beacon")
+check(draw["commitment"] == commitment.hex(), "header", "another secret, or other terms, than were committed to")
 beacon = bytes.fromhex(draw.get("beacon", {}).get("value", ""))
 prk = hmac.digest(bytes.fromhex(draw["root"]), link + beacon, "sha256")      # HKDF-Extract
 key = hmac.digest(prk, b"salectl draw v1" + uid.encode() + b"\1", "sha256")  # HKDF-Expand

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 
 	pb "salectl/backends/ledger/ledgerpb"
@@ -266,10 +267,26 @@ func (e *evidence) published(r *run, bad fault) {
 	}
 }
 
+// commitment is what a run has to have committed to: a link, and the terms of its draw.
+func (r *run) commitment(link []byte) []byte {
+	first, b := r.planned[0], drawBeacon{}
+	if is := first.draw().Beacon; is != nil {
+		b = *is
+	}
+	var text []byte
+	for _, part := range []string{
+		"salectl commitment v2", r.uid, string(hashOf(link)), timeText(first.GetSettings().GetClosesAtUs()),
+		strconv.FormatInt(first.draw().Substitutes, 10), b.Name, b.Round, b.Fallback,
+	} {
+		text = append(binary.BigEndian.AppendUint64(text, uint64(len(part))), part...)
+	}
+	return hashOf(text)
+}
+
 // revealed judges what was revealed, and the ranks that follow.
 func (e *evidence) revealed(r *run, bad fault) {
 	link, at := r.drawn.GetLink(), r.drawnAt
-	if end := hashOf(link); !bytes.Equal(end, r.planned[0].GetDraw().GetCommitment()) {
+	if end := r.commitment(link); !bytes.Equal(end, r.planned[0].GetDraw().GetCommitment()) {
 		bad("%v reveals the link %x, which is not what was committed to", at, link)
 	}
 	for name, entries := range e.h.Logs {
@@ -407,6 +424,7 @@ func (e *evidence) awarded(r *run, bad fault) {
 // drawPart is what an export says of a draw.
 type drawPart struct {
 	Commitment  string      `json:"commitment"`
+	Committed   string      `json:"committedClosesAt,omitempty"`
 	OpensAt     string      `json:"opensAt,omitempty"`
 	ClosesAt    string      `json:"closesAt"`
 	Beacon      *drawBeacon `json:"beacon,omitempty"`
@@ -470,6 +488,7 @@ func (e *evidence) drawPart(r *run) *drawPart {
 				p.Stock = g.stock()
 			}
 		}
+		p.Committed = timeText(r.planned[0].GetSettings().GetClosesAtUs())
 		p.Link, p.Ranks = hex.EncodeToString(r.drawn.GetLink()), int64(len(r.ranks))
 		if p.Beacon != nil {
 			p.Beacon.Value = hex.EncodeToString(r.drawn.GetBeacon())

@@ -20,7 +20,11 @@ var raffleLink = draw.Link([]byte("a secret"))
 // substitutes. Four users have entered, two of each shard.
 func raffleOf(t testing.TB, substitutes int64, beacon *spec.Beacon) *world {
 	w := emptyWorld(t)
-	end := draw.Commitment(raffleLink)
+	terms := draw.Terms{Closes: "1970-01-01T00:01:00Z", Substitutes: substitutes}
+	if beacon != nil {
+		terms.Beacon = &draw.Beacon{Name: beacon.Name, Round: beacon.Round, Fallback: string(beacon.Fallback)}
+	}
+	end := terms.Commitment(w.uid, raffleLink)
 	w.draw, w.closes = &pb.Draw{Commitment: end[:]}, raffleCloses
 	declared := spec.Sale{
 		Name: "tickets", Run: 1, Stock: 6, LockCount: shards, PerUserLimit: 1, LockTTL: time.Second, ClosesAt: time.UnixMicro(0).Add(raffleCloses),
