@@ -80,8 +80,13 @@ func TestClaimOutcomes(t *testing.T) {
 		{429, "overloaded", 7}, {503, "no_quorum", 7}, {503, "unknown", 7}, {503, "standby", 7}, {503, "draining", 7},
 	} {
 		t.Run(test.outcome, func(t *testing.T) {
+			t.Parallel()
+			timeout := "1m"
+			if test.code == exitTimeout { // the claim is sent again until then
+				timeout = "2s"
+			}
 			s := &seller{answers: []sellerAnswer{refused(test.status, test.outcome)}}
-			c, code := claimFrom(t, s, "--timeout", "50ms")
+			c, code := claimFrom(t, s, "--timeout", timeout)
 			if code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}

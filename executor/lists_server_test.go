@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"salectl/services"
+	"salectl/services/scripts"
 )
 
 // always are the arguments of a server that syncs all that it is told.
@@ -41,7 +42,7 @@ func restart(t testing.TB, server *services.Redis) {
 func switchTo(t testing.TB, server *services.Redis) (address string, lead func(*services.Redis)) {
 	t.Helper()
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	way := toxiproxy.NewProxy(api, t.Name(), "127.0.0.1:0", server.Addr())
+	way := toxiproxy.NewProxy(api, t.Name(), scripts.FreeAddress(t), server.Addr())
 	if err := way.Start(); err != nil {
 		t.Fatal(err)
 	}

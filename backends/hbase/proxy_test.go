@@ -10,6 +10,8 @@ import (
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
+
+	"salectl/services/scripts"
 )
 
 // proxies stand before every region server and master that a handle talks to.
@@ -41,7 +43,7 @@ func (p *proxies) before(addr string) (*toxiproxy.Proxy, error) {
 		return proxy, nil
 	}
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(api, addr, "127.0.0.1:0", addr)
+	proxy := toxiproxy.NewProxy(api, addr, scripts.FreeAddress(p.t), addr)
 	if err := proxy.Start(); err != nil {
 		return nil, err
 	}

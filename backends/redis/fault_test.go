@@ -16,6 +16,7 @@ import (
 	"salectl/backends/quorum"
 	"salectl/internal/wait"
 	"salectl/services"
+	"salectl/services/scripts"
 )
 
 // soon is how long a call may take to return once its context has ended. It is
@@ -33,7 +34,7 @@ func mustProxy(t *testing.T) (*Node, *toxiproxy.Proxy, *services.Redis) {
 func mustProxyTo(t *testing.T, server *services.Redis) *toxiproxy.Proxy {
 	t.Helper()
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(api, t.Name(), "127.0.0.1:0", server.Addr())
+	proxy := toxiproxy.NewProxy(api, t.Name(), scripts.FreeAddress(t), server.Addr())
 	if err := proxy.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
+
+	"salectl/services/scripts"
 )
 
 // way is what the peers of a process reach it by.
@@ -17,7 +19,7 @@ type way struct{ *toxiproxy.Proxy }
 func (r *replica) wayTo() way {
 	r.sale.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	w := way{toxiproxy.NewProxy(server, r.name, "127.0.0.1:0", r.listen)}
+	w := way{toxiproxy.NewProxy(server, r.name, scripts.FreeAddress(r.sale), r.listen)}
 	if err := w.Start(); err != nil {
 		r.sale.Fatal(err)
 	}

@@ -54,11 +54,14 @@ type terms struct {
 	env           []string // as sale has it
 }
 
-// apply applies a sale that is called as the test is.
+// applied counts sales, so that a test that runs again has another.
+var applied atomic.Int64
+
+// apply applies a sale with the name of the test.
 func apply(t testing.TB, where store, o terms) *sale {
 	t.Helper()
 	name := strings.ToLower(strings.Trim(regexp.MustCompile(`[^A-Za-z]+`).ReplaceAllString(strings.TrimPrefix(t.Name(), "Test"), "-"), "-"))
-	return applyAs(t, name[:min(len(name), 40)], where, o)
+	return applyAs(t, fmt.Sprintf("%s-%d", name[:min(len(name), 36)], applied.Add(1)), where, o)
 }
 
 func applyAs(t testing.TB, name string, where store, o terms) *sale {
