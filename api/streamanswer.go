@@ -90,7 +90,7 @@ func (c *Client) claimOf(a *Claim, m *streampb.Claim, outcome Outcome, user stri
 	}
 	if b := m.GetBooks(); b != nil {
 		a.SettledAt, a.Who, a.Why, a.Payment = timeOf(b.SettledAtNs), b.Who, b.Why, b.Payment
-		a.Extended, a.Retired, a.RefundDue = b.Extended, b.Retired, b.RefundsDue
+		a.Extended, a.Retired, a.RefundDue, a.RefundsDue = b.Extended, b.Retired, b.RefundsDue, int(b.Owed)
 	}
 }
 

@@ -47,13 +47,14 @@ type Claim struct {
 
 	// Told to whoever looks a claim up, of one that was held or refunded: when it came to
 	// its state, by whom and why, which payment bought it, and which bought nothing.
-	SettledAt time.Time `json:"settledAt,omitzero"`
-	Who       string    `json:"who,omitempty"`
-	Why       string    `json:"why,omitempty"`
-	Payment   string    `json:"payment,omitempty"`
-	Extended  bool      `json:"extended,omitempty"` // the deadline is not the first
-	Retired   bool      `json:"retired,omitempty"`  // its units went out of the sale by its refund
-	RefundDue []string  `json:"refundDue,omitempty"`
+	SettledAt  time.Time `json:"settledAt,omitzero"`
+	Who        string    `json:"who,omitempty"`
+	Why        string    `json:"why,omitempty"`
+	Payment    string    `json:"payment,omitempty"`
+	Extended   bool      `json:"extended,omitempty"`   // the deadline is not the first
+	Retired    bool      `json:"retired,omitempty"`    // its units went out of the sale by its refund
+	RefundDue  []string  `json:"refundDue,omitempty"`  // the newest
+	RefundsDue int       `json:"refundsDue,omitempty"` // how many there are
 }
 
 // Settlement asks for a claim that was accepted to be confirmed, cancelled, extended or

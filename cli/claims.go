@@ -108,7 +108,11 @@ func (p *program) claimsText(o claimsOptions, claims []api.Claim) {
 			fmt.Fprintf(p.out, "  %s by %s: %s\n", claim.Outcome, claim.Who, claim.Why)
 		}
 		if len(claim.RefundDue) > 0 {
-			fmt.Fprintf(p.out, "  owed back: %s\n", strings.Join(claim.RefundDue, ", "))
+			more := ""
+			if n := claim.RefundsDue - len(claim.RefundDue); n > 0 {
+				more = fmt.Sprintf(", and %s before them", count(n, "payment"))
+			}
+			fmt.Fprintf(p.out, "  owed back: %s%s\n", strings.Join(claim.RefundDue, ", "), more)
 		}
 	}
 }

@@ -1175,7 +1175,8 @@ type Books struct {
 	Payment       string                 `protobuf:"bytes,4,opt,name=payment,proto3" json:"payment,omitempty"`
 	Extended      bool                   `protobuf:"varint,5,opt,name=extended,proto3" json:"extended,omitempty"`
 	Retired       bool                   `protobuf:"varint,6,opt,name=retired,proto3" json:"retired,omitempty"`
-	RefundsDue    []string               `protobuf:"bytes,7,rep,name=refunds_due,json=refundsDue,proto3" json:"refunds_due,omitempty"`
+	RefundsDue    []string               `protobuf:"bytes,7,rep,name=refunds_due,json=refundsDue,proto3" json:"refunds_due,omitempty"` // the newest
+	Owed          uint32                 `protobuf:"varint,8,opt,name=owed,proto3" json:"owed,omitempty"`                              // how many there are
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1257,6 +1258,13 @@ func (x *Books) GetRefundsDue() []string {
 		return x.RefundsDue
 	}
 	return nil
+}
+
+func (x *Books) GetOwed() uint32 {
+	if x != nil {
+		return x.Owed
+	}
+	return 0
 }
 
 // Packets is what the units of a claim are worth.
@@ -1677,7 +1685,7 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\vundelivered\x18\v \x01(\bR\vundelivered\"7\n" +
 	"\aPayload\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06values\"\xc0\x01\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"\xd4\x01\n" +
 	"\x05Books\x12\"\n" +
 	"\rsettled_at_ns\x18\x01 \x01(\x10R\vsettledAtNs\x12\x10\n" +
 	"\x03who\x18\x02 \x01(\tR\x03who\x12\x10\n" +
@@ -1686,7 +1694,8 @@ const file_api_streampb_stream_proto_rawDesc = "" +
 	"\bextended\x18\x05 \x01(\bR\bextended\x12\x18\n" +
 	"\aretired\x18\x06 \x01(\bR\aretired\x12\x1f\n" +
 	"\vrefunds_due\x18\a \x03(\tR\n" +
-	"refundsDue\"U\n" +
+	"refundsDue\x12\x12\n" +
+	"\x04owed\x18\b \x01(\rR\x04owed\"U\n" +
 	"\aPackets\x12\x1a\n" +
 	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12\x14\n" +
 	"\x05scale\x18\x02 \x01(\rR\x05scale\x12\x18\n" +

@@ -35,9 +35,10 @@ type book struct {
 	fill        uint64            // of the shard's list, 0: it has none
 	slots       []uint32          // of each: how many claims are before it
 	claims      chunked[bookClaim]
-	first       chunked[int64]      // unit of each claim; the others follow it, or see scattered
-	scattered   map[uint32][]int64  // the units of claims that do not follow one another
-	deals       map[uint32]bookDeal // what became of claims that were held or refunded
+	first       chunked[int64]           // unit of each claim; the others follow it, or see scattered
+	scattered   map[uint32][]int64       // the units of claims that do not follow one another
+	deals       map[uint32]bookDeal      // what became of claims that were held or refunded
+	owed        map[owedPayment]struct{} // of deals
 	outcomes    Outcomes
 	labels      []draw.Digest // of the entries of a draw
 	entries     *draw.Tree    // what the log says of them at the close
@@ -94,7 +95,7 @@ func newBook(log string, shard, shards int) *book {
 	return &book{
 		chain: newChain(log), shard: shard, shards: shards, state: NewState(log),
 		users: make(map[name]uint32), over: make(map[string]int64), requests: make(map[name]struct{}), away: make(map[string]int),
-		scattered: make(map[uint32][]int64), deals: make(map[uint32]bookDeal), peers: make(map[int]*exchange),
+		scattered: make(map[uint32][]int64), deals: make(map[uint32]bookDeal), owed: make(map[owedPayment]struct{}), peers: make(map[int]*exchange),
 	}
 }
 

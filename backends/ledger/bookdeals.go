@@ -119,16 +119,23 @@ func (b *book) settle(c *pb.Commit, op *pb.Settle) {
 		}
 		b.resell(n, &deal, op)
 	case pb.Settle_REFUND_DUE:
-		if slices.Contains(deal.owed, op.GetPayment()) || was == "sold" && !paidOtherwise(deal, op) {
+		if b.owes(n, op.GetPayment()) || was == "sold" && !paidOtherwise(deal, op) {
 			return
 		}
 		if was == "held" || was == "refunded" && !paidOtherwise(deal, op) {
 			b.fault("a payment is owed back for a claim that is %s", was)
 		}
 		deal.owed = append(deal.owed, op.GetPayment())
+		b.owed[owedPayment{n, op.GetPayment()}] = struct{}{}
 		b.outcomes.RefundsDue++
 	}
 	b.deals[n] = deal
+}
+
+// owes says whether a payment is owed back for a claim.
+func (b *book) owes(n uint32, payment string) bool {
+	_, ok := b.owed[owedPayment{n, payment}]
+	return ok
 }
 
 // paidOtherwise says whether another payment has bought a claim than an op names, or none
@@ -193,7 +200,7 @@ func (b *book) refund(n uint32, deal *bookDeal, op *pb.Settle) {
 
 func (b *book) resell(n uint32, deal *bookDeal, op *pb.Settle) {
 	claim := b.claims.at(n)
-	if deal.state != "expired" || b.settings.GetPayment().GetLate() != pb.Payment_RESELL || slices.Contains(deal.owed, op.GetPayment()) {
+	if deal.state != "expired" || b.settings.GetPayment().GetLate() != pb.Payment_RESELL || b.owes(n, op.GetPayment()) {
 		b.fault("a claim that is %s is resold, late payments: %v, owed back: %q", deal.state, b.settings.GetPayment().GetLate(), deal.owed)
 	}
 	if len(op.GetUnits()) != int(claim.count) {

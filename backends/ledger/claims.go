@@ -50,6 +50,7 @@ type claims struct {
 	byClaim table // from records to deals
 	deals   chunked[dealRecord]
 	owed    chunked[owedRecord]
+	byOwed  table    // from claims and payments to owed
 	queue   []queued // the holds, by their release
 	awarded []uint32 // of a draw: the records that were given units, in the order of that
 
@@ -124,7 +125,10 @@ type Claim struct {
 	Payment   string
 	Retired   bool // its units went out of the sale by its refund
 
-	RefundsDue []string // payments that bought nothing, in order
+	// Payments that bought nothing, in order: State.Claim has all of them, and whatever else
+	// returns a claim the newest. Owed is how many there are.
+	RefundsDue []string
+	Owed       int
 }
 
 // ReleaseUs is when a hold may expire and no payment is taken any more.
@@ -307,8 +311,11 @@ func isRun(units []int64) bool {
 	return true
 }
 
-// at returns a claim in full.
-func (c *claims) at(i uint32) Claim {
+// at returns a claim with the newest of its refunds due.
+func (c *claims) at(i uint32) Claim { return c.with(i, mostDue) }
+
+// with returns a claim with so many of its refunds due at most.
+func (c *claims) with(i uint32, due int) Claim {
 	r := c.records.at(i)
 	claim := Claim{
 		Slot: uint64(r.slot), Index: r.index(),
@@ -320,7 +327,7 @@ func (c *claims) at(i uint32) Claim {
 		claim.Grabbed, claim.TimeUs = true, c.granted[i]
 	}
 	if d := c.deal(i); d != nil {
-		c.tell(&claim, d)
+		c.tell(&claim, d, due)
 	}
 	return claim
 }

@@ -20,6 +20,7 @@ type dealRecord struct {
 	settled   uint32 // the slot of the last op that changed the claim's state, +1
 	ended     uint32 // the slot of the op that ended its hold, +1; 0: it is held, or never was
 	owed      uint32 // the newest payment that bought nothing, +1
+	due       uint32 // how many there are
 	queued    uint32 // the place in the queue of holds, +1; 0: not held any more
 	awarded   uint32 // the slot of the AWARD that began its hold, +1; 0: that began with the claim
 	extended  bool
@@ -29,7 +30,26 @@ type dealRecord struct {
 // owedRecord is a payment that bought nothing.
 type owedRecord struct {
 	payment text
+	claim   uint32
 	prev    uint32 // of the same claim, +1
+}
+
+// mostDue bounds the refunds due of a claim where they are not all wanted: a payment service may
+// name a new payment each time it tries.
+const mostDue = 10
+
+// owedHash is of a claim and a payment.
+func (c *claims) owedHash(i uint32, payment string) uint64 {
+	return (uint64(i)*0x9e3779b97f4a7c15 ^ c.hash(payment)) & c.mask
+}
+
+// owes says whether a payment is owed back for a claim.
+func (c *claims) owes(i uint32, payment string) bool {
+	_, ok := c.byOwed.find(c.owedHash(i, payment), func(at uint32) bool {
+		o := c.owed.at(at)
+		return o.claim == i && c.text.equal(o.payment, payment)
+	})
+	return ok
 }
 
 // deal returns what is kept of a claim, nil for one that was just sold.
@@ -78,9 +98,7 @@ func (c *claims) standing(i uint32, payment string) standing {
 		if paid := c.text.bytes(d.payment); d.heldUntil != 0 {
 			at.another = len(paid) > 0 && payment != "" && string(paid) != payment
 		}
-		for o := d.owed; o != 0 && !at.owed; o = c.owed.at(o - 1).prev {
-			at.owed = c.text.equal(c.owed.at(o-1).payment, payment)
-		}
+		at.owed = d.owed != 0 && c.owes(i, payment)
 	}
 	return at
 }
@@ -98,7 +116,9 @@ func (c *claims) settle(i uint32, slot uint64, op *pb.Settle) {
 		c.requeue(d)
 		return
 	case pb.Settle_REFUND_DUE:
-		d.owed = c.owed.add(owedRecord{c.text.put(op.GetPayment()), d.owed}) + 1
+		at := c.owed.add(owedRecord{payment: c.text.put(op.GetPayment()), claim: i, prev: d.owed})
+		c.byOwed.add(c.owedHash(i, op.GetPayment()), at)
+		d.owed, d.due = at+1, d.due+1
 		return
 	case pb.Settle_CONFIRM:
 		r.setState(StateSold)
@@ -136,13 +156,14 @@ func (c *claims) setUnits(i uint32, units []int64) {
 }
 
 // tell adds to a claim what its record says.
-func (c *claims) tell(claim *Claim, d *dealRecord) {
+func (c *claims) tell(claim *Claim, d *dealRecord, due int) {
+	claim.Owed = int(d.due)
 	claim.HeldUntilUs, claim.GraceUs, claim.Extended, claim.Retired = d.heldUntil, d.grace, d.extended, d.retired
 	claim.Payment, claim.Who, claim.Reason = c.text.get(d.payment), c.text.get(d.who), c.text.get(d.reason)
 	if d.settled != 0 {
 		claim.SettledUs = c.times[d.settled-1]
 	}
-	for o := d.owed; o != 0; o = c.owed.at(o - 1).prev {
+	for o := d.owed; o != 0 && len(claim.RefundsDue) < due; o = c.owed.at(o - 1).prev {
 		claim.RefundsDue = append(claim.RefundsDue, c.text.get(c.owed.at(o-1).payment))
 	}
 	slices.Reverse(claim.RefundsDue)

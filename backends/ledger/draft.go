@@ -29,6 +29,7 @@ type Draft struct {
 
 	// Claims of the state that were settled here, by their number, as they are now.
 	settlements map[uint32]Claim
+	owed        map[owedPayment]struct{}
 
 	// Memory for claims. Ops are used again after Reset. Units are not: whoever
 	// was granted them may have them still.
@@ -460,5 +461,6 @@ func (d *Draft) Reset(timeUs int64) {
 	clear(d.grants)
 	d.grants = d.grants[:0]
 	clear(d.settlements)
+	clear(d.owed)
 	clear(d.peers)
 }

@@ -136,7 +136,7 @@ func TestStateSettles(t *testing.T) {
 				t.Errorf("%s, %+v\nwant %s, %+v", got, s.Outcomes, test.want, test.counts)
 			}
 			want := test.claim
-			want.Slot, want.User, want.Key, want.TimeUs, want.GraceUs = 3, "u", "k", 10, 11
+			want.Slot, want.User, want.Key, want.TimeUs, want.GraceUs, want.Owed = 3, "u", "k", 10, 11, len(want.RefundsDue)
 			if want.Units == nil {
 				want.Units = []int64{1, 2}
 			}
@@ -374,6 +374,56 @@ func TestSettlementsOfOneDraft(t *testing.T) {
 				t.Errorf("said again it is settlement %d, of %d ops", got, d.Ops())
 			}
 		})
+	}
+}
+
+// TestManyRefundsDue pays for one claim by ever other payments: each is recorded once, and costs
+// the same however many there are.
+func TestManyRefundsDue(t *testing.T) {
+	s, d := drafted(t, 110)
+	c := s.Claim(0)
+	if v := d.Cancel(c, "", ""); v.Kind != SettleDone {
+		t.Fatalf("settlement %d", v.Kind)
+	}
+	mustCommit(t, s, d)
+	pay := func(d *Draft, i int) {
+		if v := d.Late(c, fmt.Sprint("p", i)); v.Kind != SettleRefundDue || v.Claim.Owed < i+1 {
+			t.Fatalf("payment %d: settlement %d, %d are owed back", i, v.Kind, v.Claim.Owed)
+		}
+	}
+	const n = 5000
+	allocated := make(map[int]float64) // by one payment, when so many are owed back
+	var want []string
+	for i := range n {
+		d := s.Draft([]byte("a"), 120)
+		pay(d, i)
+		pay(d, i) // in one commit
+		if d.Ops() != 1 {
+			t.Fatalf("payment %d: %d ops", i, d.Ops())
+		}
+		mustCommit(t, s, d)
+		want = append(want, fmt.Sprint("p", i))
+		if i+1 == 50 || i+1 == n {
+			d := s.Draft([]byte("a"), 130)
+			allocated[i+1] = testing.AllocsPerRun(1, func() { pay(d, 0); pay(d, i) })
+			if d.Ops() != 0 {
+				t.Errorf("after %d payments two of them add %d ops", i+1, d.Ops())
+			}
+		}
+	}
+	if allocated[n] > allocated[50]+5 { // texts of other lengths
+		t.Errorf("allocations by a payment, by how many are owed back: %v", allocated)
+	}
+	if all := s.Claim(0); !slices.Equal(all.RefundsDue, want) || all.Owed != n {
+		t.Errorf("%d of %d payments are owed back", len(all.RefundsDue), all.Owed)
+	}
+	for _, c := range []func() (Claim, bool){func() (Claim, bool) { return s.ClaimAt(c.Slot, c.Index) }, func() (Claim, bool) { return s.User("u")[0], true }} {
+		if c, ok := c(); !ok || !slices.Equal(c.RefundsDue, want[n-mostDue:]) || c.Owed != n {
+			t.Errorf("the newest of %d are %q", c.Owed, c.RefundsDue)
+		}
+	}
+	if err := recount(s); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -95,7 +95,7 @@ func (d *Draft) Late(c Claim, payment string) Settlement {
 
 // resells says whether a late payment buys a claim after all.
 func (d *Draft) resells(n uint32, now Claim, payment string) bool {
-	if d.state.verdict(pb.Settle_RESELL, now.standing(payment), d.commit.TimeUs) != SettleDone {
+	if d.state.verdict(pb.Settle_RESELL, d.standing(n, now, payment), d.commit.TimeUs) != SettleDone {
 		return false
 	}
 	user := d.state.claims.records.at(n).user
@@ -132,7 +132,7 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 	if d.size >= MaxEntry {
 		return Settlement{SettleFull, now}
 	}
-	v := d.state.verdict(op.settle.How, now.standing(op.settle.Payment), d.commit.TimeUs)
+	v := d.state.verdict(op.settle.How, d.standing(n, now, op.settle.Payment), d.commit.TimeUs)
 	if v == SettleDone && d.size+size > softEntry {
 		v = SettleFull
 	}
@@ -149,6 +149,12 @@ func (d *Draft) settle(c Claim, op *settleOp) Settlement {
 		d.settlements = make(map[uint32]Claim)
 	}
 	d.settlements[n] = now
+	if op.settle.How == pb.Settle_REFUND_DUE {
+		if d.owed == nil {
+			d.owed = make(map[owedPayment]struct{})
+		}
+		d.owed[owedPayment{n, op.settle.Payment}] = struct{}{}
+	}
 	d.size += size
 	d.add(&op.op)
 	return Settlement{SettleDone, now}
@@ -178,11 +184,19 @@ func (d *Draft) move(now Claim, op *pb.Settle) bool {
 	return true
 }
 
-// standing is that of claims, for a claim that a draft may have settled.
-func (c Claim) standing(payment string) standing {
+// owedPayment is a payment that a draft has recorded as owed back for a claim.
+type owedPayment struct {
+	claim   uint32
+	payment string
+}
+
+// standing is that of claims, for a claim that a draft may have settled, and its number.
+func (d *Draft) standing(n uint32, c Claim, payment string) standing {
+	_, owed := d.owed[owedPayment{n, payment}]
 	return standing{
 		state: c.State, releaseUs: c.ReleaseUs(), extended: c.Extended, grabbed: c.Grabbed,
-		another: payment != "" && c.Payment != payment && (c.Payment != "" || c.HeldUntilUs == 0), owed: slices.Contains(c.RefundsDue, payment),
+		another: payment != "" && c.Payment != payment && (c.Payment != "" || c.HeldUntilUs == 0),
+		owed:    owed || c.Owed > 0 && d.state.claims.owes(n, payment),
 	}
 }
 
@@ -193,7 +207,8 @@ func (c *Claim) settle(op *pb.Settle, timeUs int64) {
 		c.Extended, c.HeldUntilUs = true, op.GetHeldUntilUs()
 		return
 	case pb.Settle_REFUND_DUE:
-		c.RefundsDue = append(slices.Clip(c.RefundsDue), op.GetPayment())
+		c.RefundsDue = append(slices.Clip(c.RefundsDue[max(0, len(c.RefundsDue)+1-mostDue):]), op.GetPayment())
+		c.Owed++
 		return
 	case pb.Settle_CONFIRM:
 		c.State, c.Payment = StateSold, op.GetPayment()

@@ -161,8 +161,8 @@ func (s *State) DroppedUnits() Units { return slices.Clone(s.dropped) }
 // Claims returns how many claims were accepted.
 func (s *State) Claims() int { return s.claims.records.len() }
 
-// Claim returns the i-th claim accepted.
-func (s *State) Claim(i int) Claim { return s.claims.at(uint32(i)) }
+// Claim returns the i-th claim accepted, with all its refunds due.
+func (s *State) Claim(i int) Claim { return s.claims.with(uint32(i), math.MaxInt) }
 
 // ClaimAt returns the claim at a place in the log: the slot, and the index among the
 // ops of its commit.

@@ -79,7 +79,7 @@ func appendBooks(b []byte, books *shard.Books) []byte {
 		b = appendString(b, payment)
 	}
 	if len(books.RefundsDue) > 0 {
-		b = append(b, ']')
+		b = strconv.AppendInt(append(b, `],"refundsDue":`...), int64(books.Owed), 10)
 	}
 	return b
 }

@@ -231,7 +231,7 @@ func TestGetClaim(t *testing.T) {
 	refunded.State, refunded.HeldUntil = api.Refunded, noon.Add(time.Minute)
 	refunded.Books = &shard.Books{
 		SettledAt: noon.Add(time.Second), Who: "ada", Why: "the \"show\" is off", Payment: "p1",
-		Extended: true, Retired: true, RefundsDue: []string{"p2", "p3"},
+		Extended: true, Retired: true, RefundsDue: []string{"p2", "p3"}, Owed: 3,
 	}
 	head := strings.Replace(strings.TrimSuffix(firstClaimBody, "}"), `"sold"`, `"refunded"`, 1)
 	for name, c := range map[string]struct {
@@ -244,7 +244,7 @@ func TestGetClaim(t *testing.T) {
 	}{
 		"sold": {"3-17-2", firstClaim, "", true, 200, firstClaimBody},
 		"refunded": {"3-17-2", refunded, "", true, 200, head + `,"heldUntil":"2026-11-11T12:01:00Z","settledAt":"2026-11-11T12:00:01Z",` +
-			`"who":"ada","why":"the \"show\" is off","payment":"p1","extended":true,"retired":true,"refundDue":["p2","p3"]}`},
+			`"who":"ada","why":"the \"show\" is off","payment":"p1","extended":true,"retired":true,"refundDue":["p2","p3"],"refundsDue":3}`},
 		"nobody's":      {"3-17-2", executor.Claim{}, api.NoSuchClaim, true, 404, `"outcome":"no_such_claim"}`},
 		"cannot tell":   {"3-17-2", executor.Claim{}, api.Standby, true, 503, `"outcome":"standby"}`},
 		"no id":         {"hello", executor.Claim{}, "", false, 404, `"outcome":"no_such_claim"}`},

@@ -113,7 +113,7 @@ func TestRepliesArrive(t *testing.T) {
 	at := time.Unix(1_800_000_000, 123456789).UTC()
 	claim := shard.Claim{
 		ID: shard.ClaimID{Shard: 3, Slot: 1 << 40, Index: 5}, User: "ada", Units: []int64{2, 1 << 41}, Asked: 3, State: "held", At: at, HeldUntil: at.Add(time.Hour),
-		Books:    &shard.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundsDue: []string{"due"}},
+		Books:    &shard.Books{SettledAt: at, Who: "who", Why: "why", Payment: "payment", Extended: true, Retired: true, RefundsDue: []string{"due"}, Owed: 2},
 		Payloads: []ledger.Payload{{Columns: []string{"seat"}, Values: []string{"A1"}}}, Undelivered: true,
 	}
 	look := uint64(1<<63 | 4)

@@ -45,7 +45,8 @@ type Books struct {
 	Payment    string    // that bought it
 	Extended   bool
 	Retired    bool     // its units went out of the sale by its refund
-	RefundsDue []string // payments that bought nothing
+	RefundsDue []string // the newest payments that bought nothing
+	Owed       int      // how many there are
 }
 
 // ClaimID names a claim by its place in the ledger, or, where a node gave it from
@@ -119,7 +120,7 @@ func lookedUp(shard int, c ledger.Claim) Claim {
 	if c.HeldUntilUs != 0 || c.SettledUs != 0 || len(c.RefundsDue) > 0 {
 		claim.Books = &Books{
 			SettledAt: ledger.Time(c.SettledUs), Who: c.Who, Why: c.Reason, Payment: c.Payment,
-			Extended: c.Extended, Retired: c.Retired, RefundsDue: c.RefundsDue,
+			Extended: c.Extended, Retired: c.Retired, RefundsDue: c.RefundsDue, Owed: c.Owed,
 		}
 	}
 	return claim

@@ -60,7 +60,7 @@ func (c *Claim) ToStream(m *streampb.Claim) {
 	if b := c.Books; b != nil {
 		m.Books = &streampb.Books{
 			SettledAtNs: toNs(b.SettledAt), Who: b.Who, Why: b.Why, Payment: b.Payment,
-			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue,
+			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue, Owed: uint32(b.Owed),
 		}
 	}
 	if p := c.Packets; p != nil {
@@ -85,7 +85,7 @@ func ClaimOf(m *streampb.Claim) Claim {
 	if b := m.GetBooks(); b != nil {
 		c.Books = &Books{
 			SettledAt: ofNs(b.SettledAtNs), Who: b.Who, Why: b.Why, Payment: b.Payment,
-			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue,
+			Extended: b.Extended, Retired: b.Retired, RefundsDue: b.RefundsDue, Owed: int(b.Owed),
 		}
 	}
 	if p := m.GetPackets(); p != nil {
