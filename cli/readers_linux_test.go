@@ -111,6 +111,19 @@ func TestReadersOfAnotherUser(t *testing.T) {
 	if code, out := run(0, "apply", "-f", file, "--yes"); code != 0 {
 		t.Fatal(out)
 	}
+	for _, name := range []string{"ledger.db", "locks.db"} {
+		made := filepath.Join(dir, ".salectl", name)
+		info, err := os.Stat(made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm()&0o007 != 0 {
+			t.Errorf("%s is for everybody: %v", name, info.Mode())
+		}
+		if err := os.Chmod(made, 0o644); err != nil { // its owner lets others read it
+			t.Fatal(err)
+		}
+	}
 	read("applied", "0")
 
 	listen := scripts.FreeAddress(t)

@@ -76,7 +76,9 @@ func (d *database) open(create bool) (*session, error) {
 		}
 		flags |= sqlite.OpenCreate
 	}
-	if _, err := os.Stat(d.path); errors.Is(err, os.ErrNotExist) && !create {
+	_, err := os.Stat(d.path)
+	absent := errors.Is(err, os.ErrNotExist)
+	if absent && !create {
 		return nil, errAbsent
 	}
 	conn, err := sqlite.OpenConn(d.path, flags)
@@ -85,6 +87,10 @@ func (d *database) open(create bool) (*session, error) {
 	}
 	conn.SetBusyTimeout(lockWait)
 	file, err := os.Stat(d.path)
+	if err == nil && absent {
+		// It has users and the keys of their requests; the files that SQLite adds get its mode.
+		err = os.Chmod(d.path, file.Mode().Perm()&^0o007)
+	}
 	if err == nil {
 		err = d.accept(conn, create)
 	}
