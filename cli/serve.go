@@ -128,7 +128,7 @@ func (p *program) serve(ctx context.Context, o serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	tokens, err := httpd.ReadTokens(o.tokenFile)
+	tokens, err := httpd.ReadTokens(o.tokenFile, httpd.Open(o.listen) || httpd.Open(o.admin))
 	if err != nil {
 		return err
 	}

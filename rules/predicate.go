@@ -271,7 +271,7 @@ func (p *Predicate) eval(t *Told) (ref.Val, error) {
 // ParseJSON reads one JSON value, as predicates read it: a number without fraction and
 // exponent is an int where it fits, and any other a double.
 func ParseJSON(text []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
+	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {

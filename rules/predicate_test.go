@@ -157,7 +157,7 @@ func TestPredicatesRead(t *testing.T) {
 func TestParseJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "no JSON", "{": "no JSON", "{} {}": "something follows", "1e999": "too large", `{"a":[1e999]}`: "too large", "\xff": "no JSON",
-		"{}": "", `"a"`: "", "1": "", "12345678901234567890": "", " null ": "",
+		"{}": "", "\ufeff{}": "", `"a"`: "", "1": "", "12345678901234567890": "", " null ": "",
 	} {
 		if _, err := ParseJSON([]byte(text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -158,8 +158,12 @@ func (k keyOf) read(env func(string) (string, bool)) (*Key, error) {
 		return nil, &spec.Problem{File: k.sale, Message: fmt.Sprintf("the key of its %s is in a file, and it is not known in which", k.of),
 			Remedy: "Name the sale's file, which says it, with -f."}
 	}
-	text, err := files.Read(k.path, maxKeyFile)
+	text, err := files.ReadSecret(k.path, maxKeyFile)
+	exposed, is := errors.AsType[*files.ExposedError](err)
 	switch {
+	case is:
+		return nil, &spec.Problem{File: k.path, Message: fmt.Sprintf("the key of the %s: everyone on this machine can read the file (mode %04o)", k.of, exposed.Mode.Perm()),
+			Remedy: fmt.Sprintf("Run chmod o-rwx %s; or, where it comes from a volume of Kubernetes, give the volume defaultMode: 0400.", k.path)}
 	case err != nil:
 		return nil, k.unreadable(err)
 	case len(text) > maxKeyFile:
@@ -177,7 +181,7 @@ func (k keyOf) unreadable(err error) error {
 // parse reads a key in base64, padded or not. What is wrong with it is said of what, and
 // never shows it.
 func (k keyOf) parse(file, what, text string) (*Key, error) {
-	encoded := strings.TrimSpace(text)
+	encoded := strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
 	secret, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
 		secret, err = base64.RawStdEncoding.DecodeString(encoded)

@@ -83,12 +83,16 @@ func TestReadKey(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
 	encoded := base64.StdEncoding.EncodeToString(secret)
+	open := file("open", encoded)
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	long := base64.StdEncoding.EncodeToString(bytes.Repeat(secret, 3)) // openssl breaks the line
 	vars := map[string]string{
 		"GOOD": encoded, "BLANKS": " " + encoded + "\n", "BARE": strings.TrimRight(encoded, "="), "EMPTY": "", "BLANK": " \n",
@@ -110,6 +114,8 @@ func TestReadKey(t *testing.T) {
 		"blank":                {spec.Units{KeyEnv: "BLANK"}, strings.ReplaceAll(named, "%s", "BLANK") + "is empty"},
 		"no base64":            {spec.Units{KeyEnv: "TEXT"}, strings.ReplaceAll(named, "%s", "TEXT") + "has no base64"},
 		"short":                {spec.Units{KeyEnv: "SHORT"}, strings.ReplaceAll(named, "%s", "SHORT") + "has a key of 31 bytes, and 32 are the least"},
+		"behind a mark":        {spec.Units{KeyFile: file("mark", "\ufeff"+encoded+"\r\n")}, ""},
+		"for everybody":        {spec.Units{KeyFile: open}, open + ": the key of the units: everyone on this machine can read the file (mode 0644)"},
 		"no file":              {spec.Units{KeyFile: filepath.Join(folder, "none")}, filepath.Join(folder, "none") + ": the key of the units: there is no such file or folder"},
 		"a folder":             {spec.Units{KeyFile: folder}, folder + ": the key of the units: it cannot be read: is a directory"},
 		"an empty file":        {spec.Units{KeyFile: file("empty", "")}, filepath.Join(folder, "empty") + ": the file is empty"},

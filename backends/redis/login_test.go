@@ -262,7 +262,7 @@ func TestTrustedByFile(t *testing.T) {
 func TestNodes(t *testing.T) {
 	server := mustStart(t, services.RedisOptions{Args: []string{"--user", "salectl", "on", ">secret", "~*", "+@all"}})
 	t.Setenv("TEST_REDIS_USERNAME", "salectl")
-	t.Setenv("TEST_REDIS_PASSWORD", "secret")
+	t.Setenv("TEST_REDIS_PASSWORD", "secret\n") // as of a file with a line
 	t.Setenv("TEST_REDIS_EMPTY", "")
 	for name, test := range map[string]struct {
 		sale spec.Redis

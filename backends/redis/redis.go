@@ -42,6 +42,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -166,7 +167,7 @@ func variable(field, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	value := os.Getenv(name)
+	value := strings.TrimRight(os.Getenv(name), "\r\n") // as a file ends that a secret was read from
 	if value == "" {
 		return "", fmt.Errorf("%w: %s, which %s names; export it, or take %s out of the file", ErrUnset, name, field, field)
 	}

@@ -18,10 +18,20 @@ func CheckListen(addr string, hasToken, insecure bool) error {
 	if err != nil {
 		return fmt.Errorf("listen address %q: %w; write host:port, like 127.0.0.1:8080", addr, err)
 	}
-	ip := net.ParseIP(host)
-	if hasToken || insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
+	if hasToken || insecure || !open(host) {
 		return nil
 	}
 	return fmt.Errorf("%w: other machines can reach %s; listen on 127.0.0.1 or [::1], "+
 		"give a bearer-token file, or say --insecure if everyone may claim", ErrExposed, addr)
+}
+
+// Open says whether other machines can reach an address.
+func Open(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && open(host)
+}
+
+func open(host string) bool {
+	ip := net.ParseIP(host)
+	return host != "localhost" && (ip == nil || !ip.IsLoopback())
 }

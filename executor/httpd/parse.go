@@ -168,6 +168,9 @@ func (p *parser) take(c byte) bool {
 
 // object reads an object to the end of the input. value reads the value of a field.
 func (p *parser) object(like string, value func(field []byte) *fault) *fault {
+	if p.at == 0 && bytes.HasPrefix(p.in, []byte("\ufeff")) {
+		p.at = len("\ufeff") // RFC 8259 lets a reader pass over a byte order mark
+	}
 	if p.space(); p.at == len(p.in) || p.in[p.at] != '{' {
 		return malformed("the body must be a JSON object like %s", like)
 	}

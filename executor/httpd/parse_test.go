@@ -20,6 +20,7 @@ var wellFormed = map[string]struct {
 	quantity int64
 }{
 	"both":              {`{"user":"u-1","quantity":3}`, "u-1", 3},
+	"behind a mark":     {"\ufeff" + `{"user":"u-1","quantity":3}`, "u-1", 3},
 	"other order":       {`{"quantity":1000,"user":"u-1"}`, "u-1", 1000},
 	"quantity left out": {`{"user":"u-1"}`, "u-1", 1},
 	"space everywhere":  {" {\t\"user\" :\r\n\"u 1\" , \"quantity\" : 2 } \n", "u 1", 2},
@@ -187,6 +188,7 @@ func FuzzParseClaim(f *testing.F) {
 // oracle reads a claim with encoding/json and returns the status it deserves.
 func oracle(body []byte) (r executor.Request, status int) {
 	const bad, unacceptable = http.StatusBadRequest, http.StatusUnprocessableEntity
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	if !json.Valid(body) || !utf8.Valid(body) || hasHalfSurrogate(body) {
 		return r, bad
 	}

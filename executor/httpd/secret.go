@@ -2,8 +2,8 @@ package httpd
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -14,20 +14,10 @@ import (
 // readSecret reads a file of at most so many bytes that not everyone on the machine may
 // read. what it is begins the errors that come from the system; the others wrap bad.
 func readSecret(what, path string, most int64, bad error) ([]byte, error) {
-	f, err := files.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+	content, err := files.ReadSecret(path, most)
+	if exposed, is := errors.AsType[*files.ExposedError](err); is {
+		return nil, fmt.Errorf("%w: %w", bad, exposed)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o004 != 0 {
-		return nil, fmt.Errorf("%w: everyone can read %s (mode %04o); run: chmod o-rwx %s; or, where it comes from a volume of Kubernetes, give the volume defaultMode: 0400",
-			bad, path, mode.Perm(), path)
-	}
-	content, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", what, err)

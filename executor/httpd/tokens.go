@@ -40,6 +40,7 @@ var ErrBadToken = errors.New("unusable token file")
 // Bounds of a token file: they keep out files that are something else, and a request is
 // compared with every token.
 const (
+	leastToken = 16 // where other machines can show one
 	maxToken   = 4096
 	mostTokens = 64
 	maxTokens  = 64 << 10 // bytes
@@ -48,6 +49,7 @@ const (
 // Tokens are the bearer tokens that a server takes. They can be read again while it serves.
 type Tokens struct {
 	path string
+	open bool // other machines can show them
 	set  atomic.Pointer[tokenSet]
 }
 
@@ -66,13 +68,14 @@ type token struct {
 // ReadTokens reads a token file: a token a line, of visible ASCII, with its right behind it,
 // claim, follow or operate; a token alone may do everything. Lines that begin with # are comments.
 // ReadTokens refuses a file that everyone on the machine can read, and one without a token
-// that may operate: the processes of a sale show it to each other. Without a path there are
-// none.
-func ReadTokens(path string) (*Tokens, error) {
+// that may operate: the processes of a sale show it to each other. Where the server is open,
+// so that other machines reach it, it refuses a token that can be guessed. Without a path
+// there are none.
+func ReadTokens(path string, open bool) (*Tokens, error) {
 	if path == "" {
 		return nil, nil
 	}
-	t := &Tokens{path: path}
+	t := &Tokens{path: path, open: open}
 	if _, err := t.Reload(); err != nil {
 		return nil, err
 	}
@@ -84,7 +87,7 @@ func ReadToken(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	set, err := readTokenSet(path)
+	set, err := readTokenSet(path, false)
 	if err != nil {
 		return "", err
 	}
@@ -94,7 +97,7 @@ func ReadToken(path string) (string, error) {
 // Reload reads the file again. From then on its tokens are good, and no others. If it is not
 // fit for use, those of before remain. changed says whether it has other contents than before.
 func (t *Tokens) Reload() (changed bool, err error) {
-	set, err := readTokenSet(t.path)
+	set, err := readTokenSet(t.path, t.open)
 	if err != nil {
 		return false, err
 	}
@@ -130,19 +133,19 @@ func (s *tokenSet) shown() string {
 	return ""
 }
 
-func readTokenSet(path string) (*tokenSet, error) {
+func readTokenSet(path string, open bool) (*tokenSet, error) {
 	content, err := readSecret("token file", path, maxTokens, ErrBadToken)
 	if err != nil {
 		return nil, err
 	}
-	return parseTokens(path, content)
+	return parseTokens(path, content, open)
 }
 
-func parseTokens(path string, content []byte) (*tokenSet, error) {
+func parseTokens(path string, content []byte, open bool) (*tokenSet, error) {
 	set := &tokenSet{content: content}
 	at := make(map[string]int) // lines, by token
 	number := 0
-	for line := range strings.Lines(string(content)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
 		number++
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -155,6 +158,9 @@ func parseTokens(path string, content []byte) (*tokenSet, error) {
 			return nil, fmt.Errorf("%w: the token in line %d of %s has more than %d bytes", ErrBadToken, number, path, maxToken)
 		case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 			return nil, fmt.Errorf("%w: the token in line %d of %s must be visible ASCII characters", ErrBadToken, number, path)
+		case open && len(text) < leastToken:
+			return nil, fmt.Errorf("%w: the token in line %d of %s has %d bytes, and at least %d are needed where other machines can show one; make one, for instance by: openssl rand -hex 20",
+				ErrBadToken, number, path, len(text), leastToken)
 		case at[text] > 0:
 			return nil, fmt.Errorf("%w: line %d of %s has the token of line %d again", ErrBadToken, number, path, at[text])
 		case right == "claim":

@@ -26,7 +26,7 @@ func tokensOf(t testing.TB, content string) *Tokens {
 	}
 	path := filepath.Join(t.TempDir(), "tokens")
 	write(t, path, content)
-	tokens, err := ReadTokens(path)
+	tokens, err := ReadTokens(path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestReadTokens(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			tokens, err := ReadTokens(path)
+			tokens, err := ReadTokens(path, false)
 			switch {
 			case c.remedy == "" && err != nil:
 				t.Fatal(err)
@@ -109,11 +109,29 @@ func TestReadTokens(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ReadTokens(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadTokens(filepath.Join(t.TempDir(), "none"), false); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if tokens, err := ReadTokens(""); tokens != nil || err != nil || tokens.Shown() != "" {
+	if tokens, err := ReadTokens("", false); tokens != nil || err != nil || tokens.Shown() != "" {
 		t.Errorf("no path: %v, %v", tokens, err)
+	}
+	// Where other machines can show one, a token that can be guessed is refused; a mark of an
+	// editor before the first is no part of it.
+	path := filepath.Join(t.TempDir(), "tokens")
+	for content, fine := range map[string]bool{"\ufeff0123456789abcdef\r\n": true, "0123456789abcdef\n0123456789abcde claim\n": false} {
+		write(t, path, content)
+		tokens, err := ReadTokens(path, true)
+		if fine && (err != nil || tokens.Shown() != "0123456789abcdef") {
+			t.Errorf("%q: %v", content, err)
+		}
+		if !fine && (!errors.Is(err, ErrBadToken) || !strings.Contains(err.Error(), "the token in line 2 of "+path+" has 15 bytes, and at least 16 are needed")) {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+	for addr, open := range map[string]bool{"127.0.0.1:80": false, "[::1]:80": false, "localhost:0": false, ":80": true, "0.0.0.0:80": true, "shop:80": true} {
+		if Open(addr) != open {
+			t.Errorf("%s is open: %v", addr, !open)
+		}
 	}
 	if token, err := ReadToken(""); token != "" || err != nil {
 		t.Errorf("no path of a client: %q, %v", token, err)

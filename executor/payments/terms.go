@@ -80,6 +80,7 @@ func newCheck(sale spec.Sale, env Lookup) (*check, error) {
 		return c, nil
 	}
 	token, _ := env(c.TokenEnv)
+	token = strings.TrimRight(token, "\r\n") // as a file ends that a secret was read from
 	switch {
 	case token == "":
 		return nil, missing(sale, "payment.check.tokenEnv", c.TokenEnv, "the payment service's bearer token")

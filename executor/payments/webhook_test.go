@@ -238,11 +238,12 @@ func TestReady(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"all": {map[string]string{"TOKEN": "t", "KEYS": newKey + " " + oldKey}, ""},
+		"all":           {map[string]string{"TOKEN": "t", "KEYS": newKey + " " + oldKey}, ""},
+		"ends of lines": {map[string]string{"TOKEN": "t\r\n", "KEYS": newKey + "\n"}, ""},
 		"nothing": {nil, "sale movie: the environment variable TOKEN is not set; payment.check.tokenEnv names it for the payment service's bearer token. Set it and start serve again\n" +
 			"sale movie: the environment variable KEYS is not set; payment.webhook.secretsEnv names it for the keys of the payment service's signatures, whsec_... each. Set it and start serve again"},
 		"a token of two words":  {map[string]string{"TOKEN": "hunter2 x", "KEYS": newKey}, "sale movie: " + check + ", which payment.check.tokenEnv names, is no bearer token: it must be one word of visible ASCII"},
-		"a token of two lines":  {map[string]string{"TOKEN": "hunter2\n", "KEYS": newKey}, "sale movie: " + check + ", which payment.check.tokenEnv names, is no bearer token: it must be one word of visible ASCII"},
+		"a token of two lines":  {map[string]string{"TOKEN": "hunter2\nx", "KEYS": newKey}, "sale movie: " + check + ", which payment.check.tokenEnv names, is no bearer token: it must be one word of visible ASCII"},
 		"a key without whsec_":  {map[string]string{"TOKEN": "t", "KEYS": newKey + " hunter2"}, "sale movie: " + webhook + "key 2 does not begin with whsec_"},
 		"a key that is no text": {map[string]string{"TOKEN": "t", "KEYS": "whsec_hunter2!"}, "sale movie: " + webhook + "key 1 is no base64 behind whsec_"},
 		"a short key":           {map[string]string{"TOKEN": "t", "KEYS": "whsec_aHVudGVyMg=="}, "sale movie: " + webhook + "key 1 has 7 bytes, and should have 24 to 64"},

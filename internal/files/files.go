@@ -5,6 +5,7 @@ package files
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -167,4 +168,33 @@ func Stat(path string) (fs.FileInfo, error) {
 // ReadDir is os.ReadDir.
 func ReadDir(path string) ([]fs.DirEntry, error) {
 	return call("open", path, func() ([]fs.DirEntry, error) { return os.ReadDir(path) }, nil)
+}
+
+// ExposedError says that everyone on the machine can read a file with a secret.
+type ExposedError struct {
+	Path string
+	Mode fs.FileMode
+}
+
+func (e *ExposedError) Error() string {
+	return fmt.Sprintf("everyone can read %s (mode %04o); run: chmod o-rwx %s; or, where it comes from a volume of Kubernetes, give the volume defaultMode: 0400",
+		e.Path, e.Mode.Perm(), e.Path)
+}
+
+// ReadSecret is Read for a file that not everyone on the machine may read: else its error is
+// an *ExposedError.
+func ReadSecret(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o004 != 0 {
+		return nil, &ExposedError{path, mode}
+	}
+	return io.ReadAll(io.LimitReader(f, most+1))
 }
