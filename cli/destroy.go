@@ -18,6 +18,7 @@ type destroyOptions struct {
 	saved  string // the file of saved plans, "" for new ones
 	export string // where the ledger goes; "" for its own name
 	yes    bool
+	cancel bool // what is held for payments
 }
 
 func (p *program) destroyCommand() *urfave.Command {
@@ -25,18 +26,20 @@ func (p *program) destroyCommand() *urfave.Command {
 		Name: "destroy", Category: groupSale, Usage: "export the ledger, then remove a sale",
 		Description: "Closes the sale, seals every shard, writes the export and reads it back, and only\n" +
 			"then deletes. Killed anywhere and run again, it completes. What stays is one log that\n" +
-			"says what the sale came to. A plan that 'salectl plan --destroy --out FILE' has saved is\n" +
+			"says what the sale came to. Claims that are held for payments are waited for, until each is\n" +
+			"paid, cancelled or released; the plan says until when. A plan that 'salectl plan --destroy --out FILE' has saved is\n" +
 			"carried out without asking.",
 		ArgsUsage: planFileArgument,
 		Flags: salesFlags(
 			valueFlag("export", "write the ledger to `FILE`; there must be one sale only (default: SALE-UID.ndjson)"),
+			onFlag("cancel-holds", "cancel the claims that are held for payments, instead of waiting for them"),
 			yesFlag(),
 			timeoutFlag(),
 			allFlag(),
 			jsonFlag(),
 		),
 		Action: actionWith(func(f *flags) destroyOptions {
-			return destroyOptions{source: parseSource(f), saved: f.planFile(), export: f.text("export"), yes: f.on("yes")}
+			return destroyOptions{source: parseSource(f), saved: f.planFile(), export: f.text("export"), yes: f.on("yes"), cancel: f.on("cancel-holds")}
 		}, p.destroy),
 	}
 }
@@ -55,6 +58,7 @@ func (p *program) destroy(ctx context.Context, o destroyOptions) error {
 	}
 	return p.carryOutAll(ctx, o.source, jobs, func(j job) error {
 		return p.withActual(ctx, j.sale, planner.ReadSale, func(cfg planner.Config, actual *planner.Actual) error {
+			cfg.CancelHolds = o.cancel
 			return p.takeDown(ctx, cfg, j.sale, actual, j.plan, o.export, o.json)
 		})
 	})
@@ -75,29 +79,43 @@ func (p *program) toDestroy(ctx context.Context, o destroyOptions, sales []spec.
 	if o.saved != "" {
 		return jobs, p.checkJobs(ctx, o.source, jobs)
 	}
-	if jobs, err = p.newJobs(ctx, planOptions{source: o.source, destroy: true}, sales); err != nil {
+	if jobs, err = p.newJobs(ctx, planOptions{source: o.source, destroy: true, cancelHolds: o.cancel}, sales); err != nil {
 		return nil, err
 	}
-	return jobs, p.askForAll(ctx, o.source, jobs, o.yes, func(j job) string { return mayDestroy(j.plan) }, "Export %s and remove them for good?")
+	return jobs, p.askForAll(ctx, o.source, jobs, o.yes, func(j job) string { return mayDestroy(j.plan, o.cancel) }, "Export %s and remove them for good?")
 }
 
 // makeDestroy plans a destroy, with what is left of a red packet.
-func (p *program) makeDestroy(ctx context.Context, cfg planner.Config, actual *planner.Actual, quiet bool) (*planner.Plan, error) {
+func (p *program) makeDestroy(ctx context.Context, cfg planner.Config, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
 	if actual.HasPackets() {
-		logs, end := p.watchRead(ctx, cfg.Logs, actual.Name, "reading the ledger", 1, quiet)
+		logs, end := p.watchRead(ctx, cfg.Logs, actual.Name, "reading the ledger", 1, o.json)
 		actual.Packets = planner.ReadPackets(ctx, logs, actual)
 		end()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
+	if actual.Holds = planner.ReadHolds(ctx, cfg.Logs, actual); actual.Holds != nil {
+		actual.Holds.Cancel = o.cancelHolds
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	return planner.MakeDestroy(actual)
 }
 
 // mayDestroy is the question whether to carry out a plan of kind destroy.
-func mayDestroy(plan *planner.Plan) string {
+func mayDestroy(plan *planner.Plan, cancelHolds bool) string {
 	for _, a := range plan.Actions {
-		if a.Before != nil && a.Before.Ends != nil && a.Before.Ends.Refund != nil {
+		switch {
+		case a.Before == nil || a.Before.Ends == nil:
+		case a.Before.Ends.Held > 0 && cancelHolds:
+			return fmt.Sprintf("Cancel what is held of %s, export it and remove it for good?", plan.Sale)
+		case a.Before.Ends.HeldUntil != "":
+			return fmt.Sprintf("Close %s, wait for payments until %s, export it and remove it for good?", plan.Sale, a.Before.Ends.HeldUntil)
+		case a.Before.Ends.Held > 0:
+			return fmt.Sprintf("Close %s, wait for payments of what is held, export it and remove it for good?", plan.Sale)
+		case a.Before.Ends.Refund != nil:
 			r := a.Before.Ends.Refund
 			return fmt.Sprintf("Export %s, remove it for good, and leave %s of %s %s to be refunded?", plan.Sale, r.Amount, r.Total, r.Currency)
 		}

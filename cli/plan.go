@@ -16,10 +16,11 @@ import (
 
 type planOptions struct {
 	source
-	out      string // where to save the plan, "" for nowhere
-	detailed bool   // exit with 2 if there are changes
-	destroy  bool
-	saved    *planner.Plan // that the one made must agree with, nil: there is none
+	out         string // where to save the plan, "" for nowhere
+	detailed    bool   // exit with 2 if there are changes
+	destroy     bool
+	cancelHolds bool          // by that destroy
+	saved       *planner.Plan // that the one made must agree with, nil: there is none
 	markdownFlags
 }
 
@@ -164,7 +165,7 @@ func (p *program) makePlan(ctx context.Context, sale spec.Sale, o planOptions) (
 func (p *program) planOf(ctx context.Context, cfg planner.Config, sale spec.Sale, actual *planner.Actual, o planOptions) (*planner.Plan, error) {
 	if o.destroy {
 		defer sparing()()
-		return p.makeDestroy(ctx, cfg, actual, o.json)
+		return p.makeDestroy(ctx, cfg, actual, o)
 	}
 	actual.Users = p.checkUsers(ctx, sale)
 	if sale.History != nil {

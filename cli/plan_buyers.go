@@ -154,7 +154,7 @@ func endNoticed(sale *planner.Attributes) (lines []string) {
 	}
 	lines = append(lines, "The sale ends: every claim is refused from then on, and no claim is settled or looked up any more.")
 	if sale.Ends.Held > 0 {
-		lines = append(lines, "Units are held for payments that may still come: such payments will buy nothing.")
+		lines = append(lines, "Payments for claims that are held now still buy them, while destroy waits; with --cancel-holds they buy nothing and must be paid back.")
 	}
 	return lines
 }

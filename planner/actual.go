@@ -41,6 +41,9 @@ type Actual struct {
 	// Packets is what has become of a red packet, where whoever plans its destroy has read it
 	// (ReadPackets). Reading a sale leaves it nil.
 	Packets *PacketsActual
+	// Holds is what a destroy that is planned does about claims that are held, where whoever
+	// plans it has read it (ReadHolds). Reading a sale leaves it nil.
+	Holds *HoldsActual
 	// Nonce is what the uid of a run that begins now follows from: drawn with each
 	// reading, so that making a plan stays a pure function.
 	Nonce string

@@ -16,9 +16,10 @@ import (
 // it would export may be half deleted already.
 type teardown struct {
 	x         *execution
-	alive     bool // somebody serves the sale
-	rehearsal bool // no export, and the sale's own log goes too
-	drawSteps int  // what the sale's log said of a draw when it was exported
+	alive     bool          // somebody serves the sale
+	rehearsal bool          // no export, and the sale's own log goes too
+	tellAt    time.Duration // when it next reports which holds it waits for
+	drawSteps int           // what the sale's log said of a draw when it was exported
 }
 
 func (t *teardown) start() {
@@ -99,17 +100,13 @@ func (t *teardown) readShard(i int, done func()) {
 func (t *teardown) unsettled() (open bool, until int64) {
 	for _, s := range t.x.states {
 		open = open || len(s.Open()) > 0 || s.Held > 0
-		for _, hold := range s.Holds() {
-			if until == 0 || hold.ReleaseUs() < until {
-				until = hold.ReleaseUs()
-			}
-		}
 	}
+	until, _, _ = holdsOf(t.x.states)
 	return open, until
 }
 
 // endTransfers appends to every shard what it can: the receipt of units sent to it,
-// the end of transfers that were received, the end of holds that are due. Then
+// the end of transfers that were received, the end of holds that are due, or of all. Then
 // it looks again: each receipt allows an end, and holds become due.
 func (t *teardown) endTransfers(until int64) {
 	appended := false
@@ -129,7 +126,9 @@ func (t *teardown) endTransfers(until int64) {
 			}
 		}
 		for _, hold := range t.x.states[i].Holds() {
-			draft.Expire(hold)
+			if v := draft.Expire(hold); v.Kind == ledger.SettleHeld && t.x.cancelHolds {
+				draft.Cancel(hold, t.x.who, "the sale is destroyed")
+			}
 		}
 		if draft.Ops() == 0 {
 			done()
@@ -149,7 +148,7 @@ func (t *teardown) endTransfers(until int64) {
 			return
 		}
 		wait := time.Duration(until-t.x.core.now.Wall.UnixMicro()) * time.Microsecond
-		t.x.doing(saleAddress(t.x.plan.Sale), "wait", fmt.Sprintf("for holds that end in %v at the earliest", wait.Round(time.Second)))
+		t.tellHolds(t.x.core.now.Wall)
 		t.x.core.after(min(max(wait, pollOwner), lastPause), t.drain)
 	})
 }

@@ -467,35 +467,6 @@ func TestDestroyOfSeveralTransfers(t *testing.T) {
 	}
 }
 
-// Of several holds the one that ends first is waited for and told of.
-func TestDestroyTellsOfTheFirstHold(t *testing.T) {
-	w := newWorld(t)
-	w.mustApply(tickets(30))
-	for shard, ends := range []time.Duration{20 * time.Second, 5 * time.Second, 9 * time.Second} {
-		if err := w.owner(shard).claimHeld(1, w.now.Wall.Add(ends).UnixMicro()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p := w.begin(w.planDestroy())
-	for !p.done {
-		p.step(inOrder)
-	}
-	var waits []string
-	for _, step := range p.log {
-		if step.Action == "wait" {
-			waits = append(waits, step.Note)
-		}
-	}
-	if p.err != nil || len(waits) == 0 || waits[0] != "for holds that end in 5s at the earliest" {
-		t.Errorf("%v, told %q", p.err, waits)
-	}
-	for i, s := range w.wantExport(0) {
-		if c := s.Claim(0); c.State != ledger.StateExpired {
-			t.Errorf("the hold of shard %d is %v", i, c.State)
-		}
-	}
-}
-
 // An export that fails is tried again a few times, unless that is of no use.
 func TestExportTries(t *testing.T) {
 	const ms = time.Millisecond

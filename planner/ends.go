@@ -10,12 +10,13 @@ import (
 // Ends is how many units are what when a sale is destroyed, by the heads that can be read;
 // of a red packet by the whole ledger, if that can be read.
 type Ends struct {
-	Sold      int64 `json:"sold"`
-	Held      int64 `json:"held"`
-	Available int64 `json:"available"`
-	InFlight  int64 `json:"inFlight"`          // on their way from one shard to another
-	Entries   int64 `json:"entries,omitempty"` // of a draw
-	Unread    int64 `json:"unread,omitempty"`  // shards that cannot be read, which the sums leave out
+	Sold      int64  `json:"sold"`
+	Held      int64  `json:"held"`
+	HeldUntil string `json:"heldUntil,omitempty"` // when the last hold is released, RFC 3339, UTC
+	Available int64  `json:"available"`
+	InFlight  int64  `json:"inFlight"`          // on their way from one shard to another
+	Entries   int64  `json:"entries,omitempty"` // of a draw
+	Unread    int64  `json:"unread,omitempty"`  // shards that cannot be read, which the sums leave out
 	// Of a red packet, what is to be given back if nobody takes any more; what is on its way
 	// is part of it. Nil: the units are no packets, or their amounts are not known.
 	Refund *Refund `json:"refund,omitempty"`
@@ -49,6 +50,9 @@ func (e *Ends) Fields() (fields []Field) {
 		if f.units > 0 || f.name == "sold" {
 			fields = append(fields, Field{Name: f.name, After: strconv.FormatInt(f.units, 10)})
 		}
+	}
+	if e.HeldUntil != "" {
+		fields = append(fields, Field{Name: "heldUntil", After: e.HeldUntil})
 	}
 	return fields
 }

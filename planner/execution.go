@@ -29,8 +29,11 @@ type execution struct {
 	key    *units.Key // opens what the units are; nil: they are numbers, or public
 	// drawKey seals the secret of a draw, and opens it to be revealed; nil: there is none.
 	drawKey *units.Key
-	table   string // that the logs are kept in, "" if they need none
-	result  Result
+	who     string // carries out the plan, as user@host
+	// cancelHolds says that a destroy cancels holds, and does not wait for them.
+	cancelHolds bool
+	table       string // that the logs are kept in, "" if they need none
+	result      Result
 
 	// The sale's log. Only one thing at a time is done with it.
 	sale *ledger.Sale
@@ -91,7 +94,7 @@ func newExecution(t Terms, plan *Plan) (*execution, error) {
 		return nil, err
 	}
 	x := &execution{
-		core: newCore(t.patience()), plan: plan, intent: planned, writer: t.Writer, rand: t.Rand, table: t.Table, lists: t.Lists, sizes: t.Sizes, units: t.Units, key: t.Key, drawKey: t.DrawKey,
+		core: newCore(t.patience()), plan: plan, intent: planned, writer: t.Writer, rand: t.Rand, table: t.Table, lists: t.Lists, sizes: t.Sizes, units: t.Units, key: t.Key, drawKey: t.DrawKey, who: t.Who, cancelHolds: t.CancelHolds,
 		result:  Result{Sale: plan.Sale, UID: plan.UID},
 		actions: make(map[string]string),
 	}

@@ -43,6 +43,8 @@ type Terms struct {
 	Writer []byte   // 8 bytes that no other process has
 	Rand   io.Reader
 	Who    string
+	// CancelHolds is that of Config.
+	CancelHolds bool
 	// Patience is that of Config.
 	Patience time.Duration
 	Progress func(Progress) // may be nil
@@ -59,7 +61,7 @@ type Terms struct {
 
 func (c Config) terms() Terms {
 	t := Terms{
-		Writer: c.Writer, Rand: c.Rand, Units: c.Units, Key: c.Key, DrawKey: c.DrawKey, Who: c.Who, Patience: c.Patience, Progress: c.Progress, ReadTries: ledger.ReadTries, ReadTimeout: c.ReadTimeout,
+		Writer: c.Writer, Rand: c.Rand, Units: c.Units, Key: c.Key, DrawKey: c.DrawKey, Who: c.Who, CancelHolds: c.CancelHolds, Patience: c.Patience, Progress: c.Progress, ReadTries: ledger.ReadTries, ReadTimeout: c.ReadTimeout,
 		Nodes: quorum.Names(c.Nodes), Lists: quorum.Names(c.Lists),
 	}
 	if named := namedTable(c); named != nil {

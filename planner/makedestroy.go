@@ -37,9 +37,8 @@ func MakeDestroy(actual *Actual) (*Plan, error) {
 		}
 		before := saleAttributes(old, old.Stock, sale.Phase(), sale.Generation())
 		if sale.Live() {
-			if before.Ends = actual.ends(); before.Ends.Held > 0 {
-				p.warn("%s held for payments that may still come: such payments will buy nothing", unitsAre(before.Ends.Held))
-			}
+			before.Ends = actual.ends()
+			p.holds(before.Ends, actual.Holds)
 			p.packets(actual, before)
 		}
 		why, reason := deleteReason(sale, kept)

@@ -54,6 +54,9 @@ type Config struct {
 	// Remember is told by Destroy what users bought, before anything is deleted; nil: nobody
 	// keeps it.
 	Remember Remember
+	// CancelHolds has Destroy cancel what is held for payments; else it waits until each hold is
+	// settled.
+	CancelHolds bool
 	// Linger is how long Destroy leaves the sealed logs where they are once they are exported, so
 	// that feeds that are up to date read the end. Zero: it deletes at once.
 	Linger time.Duration
