@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"salectl/api"
 	"salectl/backends/backendtest"
 	"salectl/backends/embedded"
+	"salectl/backends/feed"
 	"salectl/backends/ledger"
 	pb "salectl/backends/ledger/ledgerpb"
 	"salectl/executor"
@@ -655,6 +657,39 @@ func TestEventSource(t *testing.T) {
 			t.Errorf("it is told %q twice", one)
 		} else {
 			seen[id] = true
+		}
+	}
+}
+
+// A position of the largest sale comes back in a header and in a URL, by either version of HTTP.
+func TestLargestPosition(t *testing.T) {
+	f := newFollowable(t, backendtest.NewStore().Handle(nil))
+	v := serve(t, New(Config{Sales: []executor.Service{f}, Log: slog.New(slog.DiscardHandler)}))
+	place := feed.Place{Slots: 1 << 40, Check: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}}
+	position := feed.Position{UID: saletest.UID, Sale: place, Shards: slices.Repeat([]feed.Place{place}, spec.MaxLockCount)}.String()
+	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		transport := &http.Transport{Protocols: new(http.Protocols)}
+		transport.Protocols.SetHTTP1(version == "HTTP/1.1")
+		transport.Protocols.SetUnencryptedHTTP2(version == "HTTP/2.0")
+		defer transport.CloseIdleConnections()
+		for _, where := range []string{"a header", "the URL"} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, v.url+eventsPath, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if where == "a header" {
+				request.Header.Set("Last-Event-ID", position)
+			} else {
+				request.URL.RawQuery = "from=" + position
+			}
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				t.Errorf("%s, in %s: %v", version, where, err)
+				continue
+			}
+			if body := text(t, response); response.Proto != version || response.StatusCode != http.StatusConflict || !strings.Contains(body, "the position is not of this sale's ledger") {
+				t.Errorf("%s, in %s: %d bytes get %s %d, %.200s", version, where, len(position), response.Proto, response.StatusCode, body)
+			}
 		}
 	}
 }

@@ -17,7 +17,7 @@ const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 5 * time.Second
 	answerTimeout = 10 * time.Second
-	maxHeader     = 8 << 10
+	maxHeader     = 32 << 10 // a position of a feed of 1,024 shards has up to 20 KB
 )
 
 // Serve answers buyers on l until ctx ends. Then it drains: readyz says 503, a
